@@ -1,0 +1,117 @@
+package limiter
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const second = time.Second
+
+// TestBucketDiary is read like a diary: at, what happens, what the level is then.
+func TestBucketDiary(t *testing.T) {
+	charge := func(x float64) func(*bucket, time.Duration) {
+		return func(b *bucket, at time.Duration) { b.charge(at, x) }
+	}
+	giveBack := func(x float64) func(*bucket, time.Duration) {
+		return func(b *bucket, at time.Duration) { b.giveBack(at, x) }
+	}
+	owe := func(until time.Duration) func(*bucket, time.Duration) {
+		return func(b *bucket, at time.Duration) { b.owe(at, until) }
+	}
+	nothing := charge(0)
+	type step struct {
+		at    time.Duration
+		do    func(*bucket, time.Duration)
+		level float64
+	}
+	for name, diary := range map[string][]step{
+		"begins with its burst":  {{0, nothing, 10}},
+		"earns up to its burst":  {{0, charge(4), 6}, {2 * second, nothing, 7}, {20 * second, nothing, 10}},
+		"pays debt at its rate":  {{0, charge(12), -2}, {2 * second, nothing, -1}, {4 * second, nothing, 0}, {6 * second, nothing, 1}},
+		"more than the burst":    {{0, charge(25), -15}}, // the original charged nothing at all
+		"owes no more than that": {{0, charge(500), -60}, {0, charge(1), -60}, {2 * second, nothing, -59}},
+		"never earns twice": { // the original's clock ran backwards when requests overlapped
+			{10 * second, charge(10), 0}, {4 * second, charge(1), -1}, {10 * second, nothing, -1}, {12 * second, nothing, 0},
+		},
+		"takes back up to its burst": {{0, charge(2), 8}, {4 * second, giveBack(1), 10}},
+		"owes until":                 {{0, owe(20 * second), -10}, {20 * second, nothing, 0}},
+		"owes until, only later":     {{0, charge(30), -20}, {0, owe(20 * second), -20}},
+		"owes until, but bounded":    {{0, owe(time.Hour), -60}},
+		"owes until the past":        {{10 * second, owe(5 * second), 10}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBucket(0, Key{}, testBudget())
+			for _, s := range diary {
+				s.do(b, s.at)
+				if math.Abs(b.level-s.level) > 1e-9 {
+					t.Fatalf("at %v: level %v, want %v", s.at, b.level, s.level)
+				}
+			}
+		})
+	}
+}
+
+// testBudget earns half a CPU-second per second, saves 10 and owes 60 at most.
+func testBudget() *budget {
+	return &budget{class: "slash32", rate: 0.5, burst: 10, floor: -60, cap: true}
+}
+
+func TestBucketSetBudgetKeepsDebtAndCutsCredit(t *testing.T) {
+	more, less := testBudget(), testBudget()
+	more.burst, more.rate = 20, 1
+	less.burst, less.floor = 3, -5
+
+	b := newBucket(0, Key{}, testBudget())
+	b.setBudget(0, more)
+	if b.level != 10 {
+		t.Errorf("a reload gave credit: level %v, want 10", b.level)
+	}
+	b.setBudget(2*second, less)
+	if b.level != 3 {
+		t.Errorf("level %v, want the new burst 3", b.level)
+	}
+	b.setBudget(2*second, testBudget())
+	b.charge(2*second, 33)
+	b.setBudget(4*second, less) // earns at the old rate until now
+	if b.level != -29 {
+		t.Errorf("a reload forgave debt: level %v, want -29", b.level)
+	}
+	if moved := b.charge(4*second, 1); moved != 0 || b.level != -29 {
+		t.Errorf("below the new floor: moved %v to %v, want 0 and -29", moved, b.level)
+	}
+}
+
+// TestBucketNothingIsWashedAway: whatever the order of charges and of giving
+// back what they took, at the caps too, the level is never above what it would
+// have been without them.
+func TestBucketNothingIsWashedAway(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		touched, left := newBucket(0, Key{}, testBudget()), newBucket(0, Key{}, testBudget())
+		debt := rapid.Float64Range(0, 100).Draw(t, "debt")
+		touched.charge(0, debt)
+		left.charge(0, debt)
+		var at time.Duration
+		var out []float64
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			at += time.Duration(rapid.IntRange(0, 5000).Draw(t, "pause")) * time.Millisecond
+			if len(out) > 0 && rapid.Bool().Draw(t, "back") {
+				i := rapid.IntRange(0, len(out)-1).Draw(t, "which")
+				touched.giveBack(at, out[i])
+				out = append(out[:i], out[i+1:]...)
+			} else {
+				out = append(out, touched.charge(at, rapid.Float64Range(0, 30).Draw(t, "cost")))
+			}
+		}
+		for _, x := range out {
+			touched.giveBack(at, x)
+		}
+		touched.charge(at, 0)
+		left.charge(at, 0)
+		if touched.level > left.level+1e-6 {
+			t.Fatalf("level %v after cancelling everything, %v without it", touched.level, left.level)
+		}
+	})
+}

@@ -1,0 +1,26 @@
+package limiter
+
+import "time"
+
+// MaxKeys is the most classes that one request can be charged to.
+const MaxKeys = 8
+
+// Key is one member of a class: {slash24, 203.0.113.0/24}.
+type Key struct {
+	Class string // the class's name, as configured
+	ID    string // the member, as text: an address, a prefix, a User-Agent family, a hash
+}
+
+// Budget is what a class lets each of its keys use.
+type Budget struct {
+	// CPUs is the rate at which a key earns credit, in CPU-seconds per second.
+	CPUs float64
+	// Burst is the most CPU time that a key can have saved up. Zero is allowed:
+	// a key then has exactly what it earns.
+	Burst time.Duration
+	// Cap makes the class a hard ceiling in every mode: a request waits before
+	// the backend until the debt of its key is paid.
+	Cap bool
+	// Shadow judges and counts, and never acts.
+	Shadow bool
+}

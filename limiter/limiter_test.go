@@ -1,0 +1,199 @@
+package limiter
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestChargedWithGuessSettledWithCost(t *testing.T) {
+	w := newWorld(one(Observe, Budget{CPUs: 0.1, Burst: 30 * second}))
+	expect := func(when string, want float64) {
+		t.Helper()
+		if got := level(t, w, "a"); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: level %v, want %v", when, got, want)
+		}
+	}
+	ticket := w.Arrive(w.now, Arrival{Keys: by("a"), Guess: 2 * second})
+	expect("arrived", 28)
+	w.Progress(w.now, ticket, second)
+	expect("no more than guessed so far", 28)
+	w.Progress(w.now, ticket, 5*second)
+	expect("more than guessed", 25)
+	w.Settle(w.now, ticket, 40*second)
+	expect("cost more than its burst", -10)
+	w.Settle(w.now, ticket, 0)
+	w.Progress(w.now, ticket, 50*second)
+	expect("settled is settled", -10)
+	w.Leave(w.now, ticket)
+	w.Leave(w.now, ticket)
+	expect("left", -10)
+
+	cheap := w.Arrive(w.now, Arrival{Keys: by("a"), Guess: 2 * second})
+	w.Settle(w.now, cheap, second)
+	w.Leave(w.now, cheap)
+	expect("cost less than guessed", -11)
+}
+
+func TestUnknownClassIsNotCharged(t *testing.T) {
+	w := newWorld(one(Cap, Budget{CPUs: 1}))
+	ticket := w.Arrive(w.now, Arrival{Keys: []Key{{"session", "x"}, {"slash32", "a"}}, Guess: second})
+	w.Settle(w.now, ticket, second)
+	w.Leave(w.now, ticket)
+	if w.Keys() != 1 {
+		t.Errorf("%d keys, want 1", w.Keys())
+	}
+}
+
+func TestRaise(t *testing.T) {
+	w := newWorld(one(Cap, Budget{CPUs: 0.5, Burst: 10 * second}))
+	w.Raise(w.now, by("a")[0], w.now.Add(20*second))
+	if got := level(t, w, "a"); got != -10 {
+		t.Errorf("level %v, want 20 s of debt", got)
+	}
+	w.Raise(w.now, by("a")[0], w.now.Add(5*second))
+	if got := level(t, w, "a"); got != -10 {
+		t.Errorf("level %v: a peer forgave debt", got)
+	}
+}
+
+func TestSharerIsOfferedWhatWasCharged(t *testing.T) {
+	s := &sharer{}
+	start := time.Now()
+	l := New(start, one(Observe, Budget{CPUs: 1}), 1<<10, s)
+	ticket := l.Arrive(start, Arrival{Keys: by("a"), Guess: second})
+	l.Settle(start.Add(second), ticket, 3*second)
+	l.Leave(start.Add(second), ticket)
+	gone := l.Arrive(start, Arrival{Keys: by("b"), Guess: second})
+	l.Leave(start, gone)
+	if want := (Charge{by("a")[0], 3 * second, start.Add(second)}); len(s.got) != 1 || s.got[0] != want {
+		t.Errorf("offered %v, want %v", s.got, want)
+	}
+}
+
+type sharer struct{ got []Charge }
+
+func (s *sharer) Offer(c Charge) bool             { s.got = append(s.got, c); return false }
+func (s *sharer) Run(context.Context, Sink) error { return nil }
+
+// TestAnyOrder plays requests in random ways: they wait, run, run long, are
+// settled, or their clients leave at any moment. At the end nothing is held,
+// nothing is pinned, and each key has been charged exactly what was settled.
+func TestAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		mode := rapid.SampledFrom([]Mode{Observe, Cap, Cooperative}).Draw(t, "mode")
+		p := one(mode, Budget{CPUs: 0.5, Burst: 5 * second})
+		p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, Burst: 5 * second}})
+		p.MaxHeld, p.MaxHeldPerClient = 6, 4
+		p.Memory = time.Hour // no floor, so that all counts
+		w := newWorld(p)
+		var open []*Ticket
+		settled := map[string]float64{}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			pick := func() int { return rapid.IntRange(0, len(open)-1).Draw(t, "which") }
+			cost := time.Duration(rapid.IntRange(0, 4000).Draw(t, "cost")) * time.Millisecond
+			switch op := rapid.IntRange(0, 5).Draw(t, "op"); {
+			case op <= 1:
+				id := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "client")
+				open = append(open, w.Arrive(w.now, Arrival{Keys: by(id, "net"), Guess: cost}))
+			case op == 2:
+				w.run(cost)
+			case len(open) == 0:
+			case op == 3:
+				w.Progress(w.now, open[pick()], cost)
+			case op == 4:
+				ticket := open[pick()]
+				if ticket.state == running {
+					settled[ticket.slots[0].bucket.key.ID] += cost.Seconds()
+					settled["net"] += cost.Seconds()
+				}
+				w.Settle(w.now, ticket, cost)
+			default:
+				i := pick()
+				w.Leave(w.now, open[i])
+				open = append(open[:i], open[i+1:]...)
+			}
+			if held := w.Held(); held > p.MaxHeld {
+				t.Fatalf("%d held, at most %d may be", held, p.MaxHeld)
+			}
+		}
+		for _, ticket := range open {
+			w.Leave(w.now, ticket)
+		}
+		checkIdle(t, w.Limiter)
+		for i := range w.table.shards {
+			w.table.shards[i].each(func(b *bucket) {
+				if want := settled[b.key.ID]; math.Abs(b.total-want) > 1e-6 {
+					t.Fatalf("%v was charged %v, its requests cost %v", b.key, b.total, want)
+				}
+			})
+		}
+	})
+}
+
+// checkIdle checks that nothing is left of requests that are over.
+func checkIdle(t interface{ Fatalf(string, ...any) }, l *Limiter) {
+	if l.Held() != 0 || len(l.room.queues) != 0 || l.queued.Load() != 0 {
+		t.Fatalf("%d held, %d queues, %d queued, want none", l.Held(), len(l.room.queues), l.queued.Load())
+	}
+	for i := range l.table.shards {
+		l.table.shards[i].each(func(b *bucket) {
+			if b.pins.Load() != 0 || b.held != 0 || b.waiting != 0 || b.queued != 0 || b.queue != nil {
+				t.Fatalf("%v: %d pins, %d held, %d waiting, want none", b.key, b.pins.Load(), b.held, b.waiting)
+			}
+		})
+	}
+}
+
+// TestConcurrently is for the race detector: many clients at once, with a driver,
+// reloads and a doctor beside them.
+func TestConcurrently(t *testing.T) {
+	p := one(Cap, Budget{CPUs: 50})
+	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 200}})
+	start := time.Now()
+	l := New(start, p, 64, nil)
+	stop := make(chan struct{})
+	var beside, clients sync.WaitGroup
+	loop := func(f func()) {
+		beside.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-l.Due():
+				default:
+				}
+				f()
+				runtime.Gosched()
+			}
+		})
+	}
+	loop(func() { l.Advance(time.Now()) })
+	loop(func() { l.SetPolicy(time.Now(), p) })
+	loop(func() { l.Dump(time.Now(), "", func(Row) bool { return true }) })
+	for c := range 8 {
+		clients.Go(func() {
+			rng := rand.New(rand.NewPCG(1, uint64(c)))
+			for range 100 {
+				id := string(rune('a' + rng.IntN(200)))
+				ticket := l.Arrive(time.Now(), Arrival{Keys: by(id, "net"), Guess: time.Millisecond})
+				if rng.IntN(4) > 0 {
+					<-ticket.Decided()
+					l.Progress(time.Now(), ticket, 2*time.Millisecond)
+					l.Settle(time.Now(), ticket, time.Millisecond)
+				}
+				l.Leave(time.Now(), ticket)
+			}
+		})
+	}
+	clients.Wait()
+	close(stop)
+	beside.Wait()
+	checkIdle(t, l)
+}

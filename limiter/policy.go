@@ -1,0 +1,102 @@
+package limiter
+
+import "time"
+
+// Mode is how debt is acted on. See the package documentation.
+type Mode uint8
+
+// The modes.
+const (
+	Observe     Mode = iota // charge and count; delay nobody
+	Cooperative             // run at once, then hold the response until the debt is paid
+	Cap                     // wait before the backend until the debt is paid
+)
+
+func (m Mode) String() string {
+	switch m {
+	case Cooperative:
+		return "cooperative"
+	case Cap:
+		return "cap"
+	case Observe:
+	}
+	return "observe"
+}
+
+// DefaultMemory is the longest time that a key takes to pay off its debt,
+// unless the policy says otherwise.
+const DefaultMemory = 120 * time.Second
+
+// Policy is what the limiter is told to do. It is replaced as a whole.
+type Policy struct {
+	Mode    Mode
+	Shadow  bool        // judge and count, never act
+	Classes []ClassInfo // at most MaxKeys; the first one is the client
+	// MaxHold is the longest that a request or its response is held.
+	MaxHold time.Duration
+	// MaxHeld and MaxHeldPerClient bound how many are held at once, in all and
+	// of one key of the first class.
+	MaxHeld, MaxHeldPerClient int
+	// Memory bounds debt: no key owes more than it earns in this time.
+	// Zero is DefaultMemory.
+	Memory time.Duration
+}
+
+// policy is a Policy made ready for the request path.
+type policy struct {
+	Policy
+	budgets []*budget // one for each of Classes
+}
+
+// budget is a Budget in the units of the arithmetic, CPU-seconds as float64.
+type budget struct {
+	class  string
+	rate   float64 // earned per second; above 0
+	burst  float64 // most credit, ≥ 0
+	floor  float64 // most debt, < 0
+	cap    bool    // a request waits for the debt to be paid
+	hold   bool    // a response is held until it is
+	shadow bool    // neither happens, it is only said
+}
+
+func compile(p Policy) *policy {
+	if p.Memory <= 0 {
+		p.Memory = DefaultMemory
+	}
+	c := &policy{Policy: p}
+	for _, info := range p.Classes {
+		b := info.Budget
+		capped := p.Mode == Cap || (b.Cap && p.Mode != Observe)
+		c.budgets = append(c.budgets, &budget{
+			class:  info.Name,
+			rate:   b.CPUs,
+			burst:  b.Burst.Seconds(),
+			floor:  -b.CPUs * p.Memory.Seconds(),
+			cap:    capped,
+			hold:   p.Mode == Cooperative && !capped,
+			shadow: p.Shadow || b.Shadow,
+		})
+	}
+	return c
+}
+
+// class returns the budget of a class, nil if the policy does not have it.
+// There are at most MaxKeys, and equal names mostly share their bytes, so that
+// looking at each beats a map.
+func (p *policy) class(name string) *budget {
+	for _, b := range p.budgets {
+		if b.class == name {
+			return b
+		}
+	}
+	return nil
+}
+
+// SetPolicy replaces the policy from now on. Debts, queues and running requests
+// survive: a key keeps its level, cut to the new burst, and what it earned until
+// now it earned at the old rate. Keys of classes that are gone stay as they are
+// until they are evicted.
+func (l *Limiter) SetPolicy(now time.Time, p Policy) {
+	l.table.setPolicy(l.since(now), compile(p))
+	l.wake()
+}

@@ -1,0 +1,145 @@
+package limiter
+
+import (
+	"sync"
+	"time"
+)
+
+// room is the waiting room: requests that wait for a key's debt to be paid,
+// and the count of all that is held, responses included.
+//
+// A request waits in the queue of the key that blocks it longest. The head of
+// a queue leaves when that key owes nothing, and is charged as it leaves, so
+// that the next one waits until that is paid: the key's pace, never a herd.
+// If then another of its keys is in debt, it goes to that one's queue, to the
+// place that its arrival gives it.
+type room struct {
+	mu     sync.Mutex // guards the following, and each place; taken before a ticket's
+	queues []*queue   // those that are not empty
+	held   int
+	seq    uint64
+}
+
+// queue is a list of tickets in the order of their arrival.
+type queue struct {
+	bucket     *bucket
+	head, tail *Ticket
+}
+
+// place is where a ticket is in the room.
+type place struct {
+	in         *queue // nil: in no queue
+	next, prev *Ticket
+	counted    bool // among the held
+	seq        uint64
+	arrived    time.Duration
+	since      time.Duration // in this queue
+}
+
+// admitLocked counts a request or response as held, or says what is full.
+func (r *room) admitLocked(p *policy, t *Ticket) Reason {
+	if reason := r.fullLocked(p, t); reason != None {
+		return reason
+	}
+	t.counted = true
+	r.countLocked(t, 1)
+	return None
+}
+
+func (r *room) countLocked(t *Ticket, n int) {
+	r.held += n
+	if c := t.client(); c != nil {
+		c.held += n
+	}
+}
+
+func (r *room) fullLocked(p *policy, t *Ticket) Reason {
+	switch {
+	case t.client() != nil && t.client().held >= p.MaxHeldPerClient:
+		return ClientFull
+	case r.held >= p.MaxHeld:
+		return ServerFull
+	}
+	return None
+}
+
+// dismissLocked takes a ticket out of all of the room.
+func (r *room) dismissLocked(at time.Duration, t *Ticket) {
+	r.unlinkLocked(at, t)
+	if t.counted {
+		t.counted = false
+		r.countLocked(t, -1)
+	}
+}
+
+// linkLocked puts a ticket into a bucket's queue, by arrival.
+func (r *room) linkLocked(at time.Duration, t *Ticket, b *bucket) {
+	q := b.queue
+	if q == nil {
+		q = &queue{bucket: b}
+		b.queue = q
+		r.queues = append(r.queues, q)
+	}
+	after := q.tail
+	for after != nil && after.seq > t.seq {
+		after = after.prev
+	}
+	q.insert(t, after)
+	t.since = at
+	b.enqueued(1, t.guess)
+}
+
+// unlinkLocked takes a ticket out of its queue, if it is in one, and notes how
+// long it waited for that key.
+func (r *room) unlinkLocked(at time.Duration, t *Ticket) {
+	q := t.in
+	if q == nil {
+		return
+	}
+	q.remove(t)
+	q.bucket.enqueued(-1, -t.guess)
+	for i := range t.slots[:t.n] {
+		if s := &t.slots[i]; s.bucket == q.bucket {
+			s.waited += at - t.since
+		}
+	}
+	if q.head == nil {
+		q.bucket.queue = nil
+		for i := range r.queues {
+			if r.queues[i] == q {
+				last := len(r.queues) - 1
+				r.queues[i], r.queues[last] = r.queues[last], nil
+				r.queues = r.queues[:last]
+				break
+			}
+		}
+	}
+}
+
+func (q *queue) insert(t, after *Ticket) {
+	t.in, t.prev = q, after
+	if after == nil {
+		t.next, q.head = q.head, t
+	} else {
+		t.next, after.next = after.next, t
+	}
+	if t.next == nil {
+		q.tail = t
+	} else {
+		t.next.prev = t
+	}
+}
+
+func (q *queue) remove(t *Ticket) {
+	if t.prev == nil {
+		q.head = t.next
+	} else {
+		t.prev.next = t.next
+	}
+	if t.next == nil {
+		q.tail = t.prev
+	} else {
+		t.next.prev = t.prev
+	}
+	t.in, t.prev, t.next = nil, nil, nil
+}

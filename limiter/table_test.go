@@ -1,0 +1,104 @@
+package limiter
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// TestMillionClients: a million clients, each once, with a client deep in debt
+// before them. The table keeps its size, and the debt.
+func TestMillionClients(t *testing.T) {
+	p := one(Cap, Budget{CPUs: 0.2, Burst: 30 * second})
+	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 0.5, Burst: 30 * second}},
+		ClassInfo{"slash16", Budget{CPUs: 1, Burst: 30 * second}})
+	now := time.Now()
+	clients := 1_000_000
+	if raceEnabled {
+		clients = 200_000
+	}
+	before := heapBytes()
+	l := New(now, p, 65536, nil)
+	visit := func(id, net, wide string, cost time.Duration) {
+		ticket := l.Arrive(now, Arrival{Keys: by(id, net, wide), Guess: cost})
+		l.Settle(now, ticket, cost)
+		l.Leave(now, ticket)
+	}
+	visit("debtor", "net", "wide", 50*second)
+	for i := range clients {
+		now = now.Add(10 * time.Microsecond)
+		visit(fmt.Sprintf("%d.%d.%d.%d", i>>24, i>>16&255, i>>8&255, i&255),
+			fmt.Sprintf("%d.%d.%d.0/24", i>>24, i>>16&255, i>>8&255),
+			fmt.Sprintf("%d.%d.0.0/16", i>>24, i>>16&255), 20*time.Millisecond)
+	}
+	if n := l.Keys(); n > 65536+64 {
+		t.Errorf("%d keys, want at most the size of 65536", n)
+	}
+	if mb := float64(heapBytes()-before) / (1 << 20); mb > 16 {
+		t.Errorf("the table takes %.1f MB, want at most 16", mb)
+	} else {
+		t.Logf("the table takes %.1f MB", mb)
+	}
+	row, ok := l.Find(now, by("debtor")[0])
+	if want := 30 - 50 + 0.2*float64(clients)/1e5; !ok || row.Level > want+0.01 {
+		t.Errorf("the debtor's level is %v (known: %v), want %v", row.Level, ok, want)
+	}
+	runtime.KeepAlive(l)
+}
+
+func heapBytes() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestEvictionSparesWorkInFlight(t *testing.T) {
+	now := time.Now()
+	l := New(now, one(Observe, Budget{CPUs: 1, Burst: 30 * second}), 8, nil)
+	var open []*Ticket
+	for i := range 100 {
+		open = append(open, l.Arrive(now, Arrival{Keys: by(fmt.Sprint(i))}))
+	}
+	for i := range 100 {
+		if _, ok := l.Find(now, by(fmt.Sprint(i))[0]); !ok {
+			t.Fatalf("%d is forgotten while its request runs", i)
+		}
+	}
+	for _, ticket := range open {
+		l.Leave(now, ticket)
+	}
+	checkIdle(t, l)
+	for i := range 200 {
+		ticket := l.Arrive(now, Arrival{Keys: by("later" + fmt.Sprint(i))})
+		l.Leave(now, ticket)
+	}
+	if n := l.Keys(); n > 100 {
+		t.Errorf("%d keys: it goes on growing", n)
+	}
+}
+
+func TestDump(t *testing.T) {
+	w := newWorld(one(Cooperative, Budget{CPUs: 1}))
+	for range 3 {
+		ticket := w.Arrive(w.now, Arrival{Keys: by("a"), Guess: second})
+		w.after(second, func() {
+			w.after(w.Settle(w.now, ticket, second), func() { w.Leave(w.now, ticket) })
+		})
+	}
+	w.run(1500 * time.Millisecond)
+	var rows []Row
+	w.Dump(w.now, "slash32", func(r Row) bool { rows = append(rows, r); return true })
+	if len(rows) != 1 {
+		t.Fatalf("%d rows, want 1", len(rows))
+	}
+	r := rows[0]
+	if r.Class != "slash32" || r.ID != "a" || r.Running != 2 || r.Waiting != 0 {
+		t.Errorf("row %+v", r)
+	}
+	if r.Level != -1.5 || r.Last != 0.5 || r.Wait <= 0 || r.CPU <= 0 || r.Rate != r.CPU {
+		t.Errorf("figures of %+v", r)
+	}
+	w.Dump(w.now, "slash24", func(Row) bool { t.Error("a row of another class"); return true })
+}

@@ -1,0 +1,60 @@
+package limiter
+
+import "time"
+
+// Action is what becomes of a request.
+type Action uint8
+
+// The actions.
+const (
+	Go     Action = iota // forward it
+	Refuse               // answer it without asking the backend
+)
+
+func (a Action) String() string {
+	if a == Refuse {
+		return "refuse"
+	}
+	return "go"
+}
+
+// Reason is why a request was delayed or refused.
+type Reason uint8
+
+// The reasons.
+const (
+	None       Reason = iota // it was not
+	Debt                     // Verdict.Key owes CPU time
+	ClientFull               // its client has as many requests held as one may
+	ServerFull               // as many requests are held as the server may hold
+)
+
+func (r Reason) String() string {
+	switch r {
+	case Debt:
+		return "debt"
+	case ClientFull:
+		return "client full"
+	case ServerFull:
+		return "server full"
+	case None:
+	}
+	return "none"
+}
+
+// Verdict is a decision that explains itself. The same value makes the answer
+// to the client, the log line and the count.
+type Verdict struct {
+	Action Action
+	// Wait is, of a request that may go, how long it waited for that (or, in
+	// shadow, would have); of a refused one, how long until asking again is worth it.
+	Wait time.Duration
+	// Key is the one that was to blame, if any.
+	Key    Key
+	Reason Reason
+	// Shadow says that the verdict is only told: the request goes at once.
+	Shadow bool
+}
+
+// Acts tells whether the verdict keeps the request from the backend.
+func (v Verdict) Acts() bool { return v.Action == Refuse && !v.Shadow }
