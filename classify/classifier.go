@@ -1,0 +1,172 @@
+package classify
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+
+	"tempomat/limiter"
+)
+
+// By says what a class groups requests by.
+type By uint8
+
+// The ways of grouping.
+const (
+	Slash32   By = iota // the client's address; IPv6: its /64
+	Slash24             // the client's /24; IPv6: its /56
+	Slash16             // the client's /16; IPv6: its /48
+	UserAgent           // the family of the User-Agent
+	Header              // the value of a request header, hashed
+	PathShape           // the shape of the path, without its parameters' names
+)
+
+// Class is one way of grouping requests, under its configured name.
+type Class struct {
+	Name   string
+	By     By
+	Header string // for Header: the header's name, in any case
+}
+
+// Config is what New needs.
+type Config struct {
+	TrustedProxies []netip.Prefix // peers, and hops, whose word about the client's address counts
+	AddressHeader  AddressHeader  // where they give it
+	Classes        []Class        // at most limiter.MaxKeys, each with a name of its own
+	Exempt         []Exemption
+}
+
+// Classifier classifies requests. It never changes and is safe for concurrent
+// use.
+type Classifier struct {
+	trusted prefixSet
+	source  AddressHeader
+	classes []Class
+	exempt  []Exemption
+}
+
+// New makes a Classifier. Its error names everything that is wrong with c.
+func New(c Config) (*Classifier, error) {
+	trusted, err := newPrefixSet(c.TrustedProxies)
+	faults := []error{err}
+	if c.AddressHeader > NoHeader {
+		faults = append(faults, fmt.Errorf("address header: %d is none of the known ones", c.AddressHeader))
+	}
+	exempt, err := normaliseExemptions(c.Exempt)
+	faults = append(faults, err)
+	classes, err := normaliseClasses(c.Classes)
+	faults = append(faults, err)
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return &Classifier{trusted: trusted, source: c.AddressHeader, classes: classes, exempt: exempt}, nil
+}
+
+func normaliseClasses(given []Class) ([]Class, error) {
+	var faults []error
+	if len(given) > limiter.MaxKeys {
+		faults = append(faults, fmt.Errorf("classes: %d are given, at most %d are allowed", len(given), limiter.MaxKeys))
+	}
+	names := make(map[string]bool, len(given))
+	classes := make([]Class, 0, len(given))
+	for i, c := range given {
+		switch {
+		case c.Name == "":
+			faults = append(faults, fmt.Errorf("class %d: it needs a name", i+1))
+		case names[c.Name]:
+			faults = append(faults, fmt.Errorf("class %q: the name is given twice", c.Name))
+		case c.By > PathShape:
+			faults = append(faults, fmt.Errorf("class %q: %d is no known way of grouping", c.Name, c.By))
+		case c.By == Header && !isToken(c.Header):
+			faults = append(faults, fmt.Errorf("class %q: %q is not the name of a header", c.Name, c.Header))
+		}
+		names[c.Name] = true
+		c.Header = textproto.CanonicalMIMEHeaderKey(c.Header)
+		classes = append(classes, c)
+	}
+	return classes, errors.Join(faults...)
+}
+
+// Result is what Classify found out about one request. It is meant to be
+// embedded in a record of the request and used again for the next one.
+type Result struct {
+	Client      netip.Addr // the address that is charged: always valid, unmapped, without a zone
+	TrustedPeer bool       // the peer is a trusted proxy: its forwarded headers count
+	Exempt      bool       // the request is never charged or delayed, and has no keys
+	Shape       string     // the shape of the path and the names of its parameters, at most 96 bytes
+
+	keys [limiter.MaxKeys]limiter.Key
+	n    int
+}
+
+// Keys are the keys to charge, at most one for each class, in the order of the
+// classes. The slice is the Result's own: it holds until the next Classify.
+func (r *Result) Keys() []limiter.Key { return r.keys[:r.n] }
+
+// maxText is the most bytes that the shape and the IDs of one request take.
+const maxText = maxShape + limiter.MaxKeys*maxID
+
+// maxID is the length of the longest ID of a class, in bytes.
+const maxID = 64
+
+// Classify finds out all that a Result holds and overwrites into with it. It is
+// safe for concurrent use. It allocates one string, which the shape and all IDs
+// are parts of, and otherwise nothing for a well-formed request; one malformed
+// address may cost two small allocations more.
+func (c *Classifier) Classify(r *http.Request, into *Result) {
+	into.Client, into.TrustedPeer = c.client(r)
+	into.Exempt = c.isExempt(into.Client, r.URL)
+
+	var scratch [maxText]byte
+	text, pathEnd := appendShape(scratch[:0], r.URL.Path, r.URL.RawQuery)
+	shapeEnd := len(text)
+
+	var part [limiter.MaxKeys]struct{ class, start, end int }
+	n := 0
+	for i := range c.classes {
+		if into.Exempt {
+			break
+		}
+		class := &c.classes[i]
+		start := len(text)
+		if class.By == PathShape {
+			part[n].class, part[n].start, part[n].end = i, 0, pathEnd
+			n++
+			continue
+		}
+		text = appendID(text, class, into.Client, r)
+		if len(text) == start {
+			continue // the request has no key in this class
+		}
+		part[n].class, part[n].start, part[n].end = i, start, len(text)
+		n++
+	}
+
+	all := string(text)
+	into.Shape = all[:shapeEnd]
+	for i := range n {
+		into.keys[i] = limiter.Key{Class: c.classes[part[i].class].Name, ID: all[part[i].start:part[i].end]}
+	}
+	for i := n; i < into.n; i++ {
+		into.keys[i] = limiter.Key{} // an old ID would keep its string alive
+	}
+	into.n = n
+}
+
+// appendID appends the request's ID in the class, or nothing when it has none.
+func appendID(dst []byte, class *Class, client netip.Addr, r *http.Request) []byte {
+	switch class.By {
+	case UserAgent:
+		var agent string
+		if lines := r.Header["User-Agent"]; len(lines) > 0 {
+			agent = lines[0]
+		}
+		return appendFamily(dst, agent)
+	case Header:
+		return appendHeaderID(dst, class.Header, r)
+	default:
+		return appendNetwork(dst, client, class.By)
+	}
+}

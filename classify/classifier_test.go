@@ -1,0 +1,217 @@
+package classify
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tempomat/limiter"
+)
+
+const firefox115 = "Mozilla/5.0 (X11; Linux x86_64; rv:109.0) Gecko/20100101 Firefox/115.0"
+
+func usual() []Class {
+	return []Class{
+		{Name: "slash32", By: Slash32}, {Name: "slash24", By: Slash24},
+		{Name: "slash16", By: Slash16}, {Name: "userAgent", By: UserAgent},
+	}
+}
+
+func request(target string, header ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	r.RemoteAddr = loopback
+	r.Header.Set("X-Forwarded-For", "198.51.100.1, 203.0.113.9")
+	r.Header.Set("User-Agent", firefox115)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return r
+}
+
+func TestClassify(t *testing.T) {
+	c := mustNew(t, Config{
+		TrustedProxies: prefixes("127.0.0.1/32"),
+		Classes: append(usual(),
+			Class{Name: "apiKey", By: Header, Header: "x-api-key"},
+			Class{Name: "path", By: PathShape},
+			Class{Name: "host", By: Header, Header: "host"}),
+		Exempt: []Exemption{{Path: "/healthz"}},
+	})
+	var result Result
+	c.Classify(request("/blog/12?page=3", "X-Api-Key", "secret"), &result)
+	want := []limiter.Key{
+		{Class: "slash32", ID: "203.0.113.9"},
+		{Class: "slash24", ID: "203.0.113.0/24"},
+		{Class: "slash16", ID: "203.0.0.0/16"},
+		{Class: "userAgent", ID: "firefox linux"},
+		{Class: "apiKey", ID: "2bb80d537b1da3e3"}, // printf secret | sha256sum
+		{Class: "path", ID: "/blog/*?"},
+		{Class: "host", ID: "a379a6f6eeafb9a5"}, // printf example.com | sha256sum
+	}
+	if diff := cmp.Diff(want, result.Keys()); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	if result.Client != netip.MustParseAddr("203.0.113.9") || !result.TrustedPeer || result.Exempt || result.Shape != "/blog/*?page" {
+		t.Errorf("got %+v", result)
+	}
+
+	// The same Result again: nothing of the old request stays.
+	r := request("/", "X-Api-Key", "")
+	r.RemoteAddr, r.Host = "[2001:db8:1:2::3]:9", ""
+	r.Header.Del("User-Agent")
+	c.Classify(r, &result)
+	want = []limiter.Key{
+		{Class: "slash32", ID: "2001:db8:1:2::/64"},
+		{Class: "slash24", ID: "2001:db8:1::/56"},
+		{Class: "slash16", ID: "2001:db8:1::/48"},
+		{Class: "userAgent", ID: "-"},
+		{Class: "path", ID: "/"},
+	}
+	if diff := cmp.Diff(want, result.Keys()); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	if result.TrustedPeer || result.Shape != "/" || result.keys[5] != (limiter.Key{}) {
+		t.Errorf("got %+v", result)
+	}
+
+	c.Classify(request("/healthz"), &result)
+	if !result.Exempt || len(result.Keys()) != 0 || result.Shape != "/healthz" {
+		t.Errorf("an exempt request: got %+v", result)
+	}
+}
+
+// An exemption by address is about the client, not about the proxy before it.
+func TestExemptionFollowsTrust(t *testing.T) {
+	c := mustNew(t, Config{
+		TrustedProxies: prefixes("127.0.0.1/32"),
+		Exempt:         []Exemption{{Prefix: netip.MustParsePrefix("127.0.0.0/8")}, {Prefix: netip.MustParsePrefix("10.0.0.0/8")}},
+	})
+	for _, test := range []struct {
+		remote, forwarded string
+		want              bool
+	}{
+		{loopback, "203.0.113.9", false},
+		{loopback, "10.0.0.1", true},
+		{loopback, "10.0.0.1, 203.0.113.9", false},
+		{"203.0.113.9:1", "10.0.0.1", false},
+	} {
+		r := request("/", "X-Forwarded-For", test.forwarded)
+		r.RemoteAddr = test.remote
+		var result Result
+		if c.Classify(r, &result); result.Exempt != test.want {
+			t.Errorf("%s, forwarded for %s: exempt is %v, want %v", test.remote, test.forwarded, result.Exempt, test.want)
+		}
+	}
+}
+
+func TestHeaderIDIsBounded(t *testing.T) {
+	id := func(value string) string {
+		return string(appendHeaderID(nil, "X-Key", &http.Request{Header: http.Header{"X-Key": {value}}}))
+	}
+	long := strings.Repeat("x", maxHeaderBytes)
+	if id(long) != id(long+"y") {
+		t.Error("bytes behind the limit make another key")
+	}
+	if id(long) == id(long[1:]) || len(id("a")) != 16 {
+		t.Errorf("IDs %q and %q, want two different ones of 16 digits", id(long), id(long[1:]))
+	}
+}
+
+func TestNewNamesAllFaults(t *testing.T) {
+	many := make([]Class, 0, 9)
+	for name := range strings.FieldsSeq("a b c d e f g h") {
+		many = append(many, Class{Name: name, By: Slash32})
+	}
+	if _, err := New(Config{Classes: many}); err != nil {
+		t.Errorf("%d classes: %v", len(many), err)
+	}
+	_, err := New(Config{
+		TrustedProxies: []netip.Prefix{{}},
+		AddressHeader:  9,
+		Classes: append(many, Class{By: Slash24}, Class{Name: "a"}, Class{Name: "k", By: 77},
+			Class{Name: "l", By: Header}, Class{Name: "m", By: Header, Header: "a b"}),
+		Exempt: []Exemption{
+			{}, {Prefix: netip.PrefixFrom(netip.IPv4Unspecified(), 99)}, {Path: "healthz"}, {Path: "/a*b"}, {Path: "/a/../b"}, {Path: "/a%20b*"},
+		},
+	})
+	want := `trusted proxy 1: not a valid prefix
+address header: 9 is none of the known ones
+exemption 1: it needs a prefix, a path or both
+exemption 2: not a valid prefix
+exemption 3: path "healthz" must begin with /
+exemption 4: path "/a*b": a * is allowed at the end only
+exemption 5: path "/a/../b": dot segments, %, \ and control characters never match, write it decoded and clean
+exemption 6: path "/a%20b*": dot segments, %, \ and control characters never match, write it decoded and clean
+classes: 13 are given, at most 8 are allowed
+class 9: it needs a name
+class "a": the name is given twice
+class "k": 77 is no known way of grouping
+class "l": "" is not the name of a header
+class "m": "a b" is not the name of a header`
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if diff := cmp.Diff(want, err.Error()); diff != "" {
+		t.Errorf("error (-want +got):\n%s", diff)
+	}
+}
+
+func TestClassifyIsSafeForConcurrentUse(t *testing.T) {
+	c := mustNew(t, Config{TrustedProxies: prefixes("127.0.0.1/32"), Classes: usual()})
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			var result Result
+			for range 100 {
+				c.Classify(request("/blog/12"), &result)
+				if len(result.Keys()) != 4 || result.Keys()[0].ID != "203.0.113.9" {
+					t.Errorf("got %+v", result)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestClassifyAllocatesOnce(t *testing.T) {
+	c := mustNew(t, Config{
+		TrustedProxies: prefixes("127.0.0.1/32"),
+		Classes:        append(usual(), Class{Name: "key", By: Header, Header: "X-Key"}, Class{Name: "path", By: PathShape}),
+		Exempt:         []Exemption{{Path: "/static/*"}},
+	})
+	long := request("/"+strings.Repeat("abcdef-ghij/", 200)+"?"+strings.Repeat("name=value&", 200),
+		"User-Agent", strings.Repeat("compatible; word bot ", 200), "X-Key", strings.Repeat("k", 9000),
+		"X-Forwarded-For", strings.Repeat("unknown, ", 1000)+"127.0.0.1, 127.0.0.1")
+	for name, r := range map[string]*http.Request{"usual": request("/static/../blog/12?page=3", "X-Key", "k"), "long": long} {
+		var result Result
+		if got := testing.AllocsPerRun(100, func() { c.Classify(r, &result) }); got > 1 {
+			t.Errorf("%s request: %v allocations, want 1", name, got)
+		}
+	}
+}
+
+func BenchmarkClassify(b *testing.B) {
+	const chrome131 = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
+	c := mustNew(b, Config{TrustedProxies: prefixes("127.0.0.1/32", "::1/128"), Classes: usual(), Exempt: []Exemption{{Path: "/healthz"}}})
+	for _, bench := range []struct {
+		name string
+		r    *http.Request
+	}{
+		{"v4", request("/blog/2024/my-post?page=3", "User-Agent", chrome131)},
+		{"v6", request("/blog/2024/my-post?page=3", "User-Agent", chrome131, "X-Forwarded-For", "2001:db8:1:2:3:4:5:6")},
+		{"curl", request("/", "User-Agent", "curl/8.5.0")},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			b.ReportAllocs()
+			var result Result
+			for b.Loop() {
+				c.Classify(bench.r, &result)
+			}
+		})
+	}
+}

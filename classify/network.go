@@ -1,0 +1,33 @@
+package classify
+
+import "net/netip"
+
+// appendNetwork appends the network of a that the class groups by. An IPv6
+// client has at least a /64 of its own and can take any address in it, so that
+// stands for the single IPv4 address; a /56 is what a household is given and a
+// /48 what a site is (RFC 6177), so those stand for /24 and /16.
+func appendNetwork(dst []byte, a netip.Addr, by By) []byte {
+	if a.Is4() && by == Slash32 {
+		return a.AppendTo(dst)
+	}
+	prefix, err := a.Prefix(networkBits(by, a.Is4()))
+	if err != nil {
+		return dst // not reached: addresses are valid and the lengths fit
+	}
+	return prefix.AppendTo(dst)
+}
+
+func networkBits(by By, is4 bool) int {
+	switch {
+	case by == Slash24 && is4:
+		return 24
+	case by == Slash16 && is4:
+		return 16
+	case by == Slash24:
+		return 56
+	case by == Slash16:
+		return 48
+	default:
+		return 64
+	}
+}
