@@ -1,0 +1,62 @@
+package config
+
+// Change is a key that differs between two configurations.
+type Change struct {
+	Key          string // dotted path
+	Old, New     string // as they would be written; "off" for a class that is not there
+	NeedsRestart bool   // the running proxy cannot take the new value over
+}
+
+// Changed lists the keys that differ, in the order of the manual.
+func Changed(old, new *Config) []Change {
+	before, after := newDraft(old), newDraft(new)
+	changes := differences(canonical(before), canonical(after))
+	for _, b := range before.classes {
+		a := after.class(b.Name)
+		if a == nil {
+			a = &draftClass{Class: Class{Name: b.Name}, own: b.own, off: true}
+		}
+		changes = append(changes, classChanges(b, a)...)
+	}
+	for _, a := range after.classes {
+		if before.class(a.Name) == nil {
+			changes = append(changes, classChanges(&draftClass{Class: Class{Name: a.Name}, own: a.own, off: true}, a)...)
+		}
+	}
+	return changes
+}
+
+// classChanges compares one class: as a whole where it comes or goes.
+func classChanges(before, after *draftClass) []Change {
+	if before.off || after.off {
+		if before.off && after.off {
+			return nil
+		}
+		return []Change{{
+			Key: classPath(before.Name),
+			Old: describeClass(before.Class, before.off),
+			New: describeClass(after.Class, after.off),
+		}}
+	}
+	// without the class's own path, which repeats the others
+	keys := func(c *draftClass) (table []setting) {
+		for _, s := range classSettings(c) {
+			if s.path != classPath(c.Name) {
+				table = append(table, s)
+			}
+		}
+		return table
+	}
+	return differences(keys(before), keys(after))
+}
+
+// differences compares two tables of the same keys.
+func differences(before, after []setting) []Change {
+	var changes []Change
+	for i, b := range before {
+		if oldText, newText := b.value.text(), after[i].value.text(); oldText != newText {
+			changes = append(changes, Change{Key: b.path, Old: oldText, New: newText, NeedsRestart: b.restart})
+		}
+	}
+	return changes
+}

@@ -1,0 +1,106 @@
+// Package config is the configuration as an administrator writes it: plain
+// data, its defaults, and every rule about what is allowed. Nothing here opens
+// anything but the file it is told to read; cmd turns the result into parts.
+package config
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Config is one whole configuration. The comment of each field is its manual.
+type Config struct {
+	Listen         []string       // addresses to serve: "host:port", ":port" or "unix:/path"; at least one
+	Backend        Backend        // where requests go
+	CPUCount       float64        // CPUs that the backend has; 0: as many as this machine (its cgroup) has
+	TrustedProxies []netip.Prefix // peers whose forwarded headers count; empty: nobody's do
+	AddressHeader  string         // where they tell the client's address: X-Forwarded-For, Forwarded, X-Real-IP or none
+	Throttle       Throttle       // how debt is acted on
+	Classes        []Class        // in the order slash32, slash24, slash16, userAgent, then as written
+	Exempt         []Exemption    // requests that are never charged or delayed
+	Cost           Cost           // how a request's cost is found
+	Table          Table          // the memory for keys
+	Timeouts       Timeouts       // how long a client may hold things open
+	Coordination   Coordination   // whom the sidecar shares its accounts with
+	Admin          Admin          // where the doctor connects
+	Graphite       Graphite       // where statistics go
+	Log            Log            // what is logged
+}
+
+// Backend is the server that the proxy stands before. A plain string in the
+// file is its URL.
+type Backend struct {
+	URL         string        // http://host[:port], https://host[:port] or unix:/path
+	DialTimeout time.Duration // longest wait for a connection, then 502
+	Timeout     time.Duration // longest wait for the response's header, then 504
+}
+
+// Throttle says how debt is acted on.
+type Throttle struct {
+	Mode             string        // observe, cap or cooperative (fair comes with a later version)
+	Shadow           bool          // judge and log, delay nobody
+	MaxHold          time.Duration // longest delay of a request; who would wait longer is refused
+	MaxHeld          int           // most requests held at once
+	MaxHeldPerClient int           // most requests held at once of one client
+}
+
+// Class is a way of grouping requests, and what each group may use.
+type Class struct {
+	Name   string        // slash32, slash24, slash16, userAgent, or a name of one's own
+	Header string        // a class of one's own: group by the value of this request header
+	Path   bool          // a class of one's own: group by the shape of the path
+	Share  float64       // part of all CPUs that each key may use steadily, above 0 to 1
+	Burst  time.Duration // most CPU time that a key can save up
+	Cap    bool          // a hard ceiling in every mode
+	Shadow bool          // judge and count, never act
+}
+
+// Exemption matches requests that are never charged or delayed. All that is
+// given must match.
+type Exemption struct {
+	CIDR netip.Prefix // the client's address lies in it; the zero Prefix: any
+	Path string       // the path is this, or begins so if it ends in *; empty: any
+}
+
+// Cost says how a request's cost is found.
+type Cost struct {
+	Source string // corrected, wall or header
+}
+
+// Table bounds the memory for keys.
+type Table struct {
+	Size int // most keys remembered, over all classes; 1024 to 4194304
+}
+
+// Timeouts bound what a client can hold open.
+type Timeouts struct {
+	Header time.Duration // from the first byte of a request to the end of its header
+	Body   time.Duration // longest pause inside a request's body
+	Write  time.Duration // longest time a client takes to accept a piece of the response
+	Idle   time.Duration // longest pause between two requests of a connection
+	Drain  time.Duration // after SIGTERM: longest time for what is under way to finish
+}
+
+// Coordination names whom the sidecar shares its accounts with.
+type Coordination struct {
+	Kind string // none
+}
+
+// Admin is the doctor's door.
+type Admin struct {
+	Listen string // "unix:/path"; empty: no admin API
+}
+
+// Graphite is where statistics go.
+type Graphite struct {
+	Address  string        // "host:port"; empty: nowhere
+	Prefix   string        // before each series; {hostname} is replaced
+	Interval time.Duration // how often
+}
+
+// Log says what is logged.
+type Log struct {
+	Level          string        // debug, info, warn or error
+	Access         string        // off, sampled or all
+	DelayThreshold time.Duration // keys whose average wait is over it are logged and counted
+}

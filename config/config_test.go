@@ -1,0 +1,227 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var cmpPrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+
+func parse(t *testing.T, text string, env ...string) *Config {
+	t.Helper()
+	c, err := Parse([]byte(text), "t.yaml", env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestNothingGivenIsDefault(t *testing.T) {
+	for _, text := range []string{"", "\n", "# only this\n", "---\n", "{}", "null", "throttle:\n"} {
+		if diff := cmp.Diff(Default(), parse(t, text), cmpPrefix); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// The original's sample means in the modern struct what it meant there.
+func TestOriginalSample(t *testing.T) {
+	got, err := Load("../testdata/config/good/tempomat.json", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Log.DelayThreshold = 100 * time.Millisecond
+	want.Backend.URL = "http://localhost:80"
+	want.Listen = []string{":8888"}
+	want.Graphite.Address = "localhost:2003"
+	want.Graphite.Prefix = "some.place.prepend.{hostname}"
+	want.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	want.CPUCount = 4
+	want.Table.Size = minTable // 100 × 4 is below it
+	if diff := cmp.Diff(want, got, cmpPrefix); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestFullFile(t *testing.T) {
+	got, err := Load("../testdata/config/good/full.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Config{
+		Listen:  []string{":8080", "[::1]:8081", "unix:/run/tempomat/proxy.sock"},
+		Backend: Backend{URL: "unix:/run/apache/site.sock", DialTimeout: 250 * time.Millisecond, Timeout: 90 * time.Second},
+		TrustedProxies: []netip.Prefix{
+			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.1/32"),
+			netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("198.51.100.0/24"),
+		},
+		CPUCount:      2.5,
+		AddressHeader: "Forwarded",
+		Throttle:      Throttle{Mode: "cap", Shadow: true, MaxHold: 10 * time.Second, MaxHeld: 100, MaxHeldPerClient: 8},
+		Classes: []Class{
+			{Name: "slash32", Share: 0.2, Burst: 10 * time.Second, Shadow: true},
+			{Name: "slash24", Share: 0.3, Burst: 30 * time.Second},
+			{Name: "userAgent", Share: 0.1, Burst: 5 * time.Minute, Cap: true},
+			{Name: "apiKey", Header: "X-Api-Key", Share: 0.2},
+			{Name: "expensive", Path: true, Share: 0.3, Burst: 30 * time.Second},
+		},
+		Exempt: []Exemption{
+			{CIDR: netip.MustParsePrefix("10.0.0.0/8")}, {Path: "/healthz"},
+			{CIDR: netip.MustParsePrefix("192.0.2.0/24"), Path: "/static/*"},
+		},
+		Cost:  Cost{Source: "header"},
+		Table: Table{Size: 4194304},
+		Timeouts: Timeouts{
+			Header: 5 * time.Second, Body: 30 * time.Second, Write: 20 * time.Second, Idle: time.Hour,
+		},
+		Coordination: Coordination{Kind: "none"},
+		Graphite:     Graphite{Address: "graphite.example:2003", Prefix: "web.{hostname}.tempomat", Interval: 10 * time.Second},
+		Log:          Log{Level: "warn", Access: "all"},
+	}
+	if diff := cmp.Diff(want, got, cmpPrefix); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestHashMaxLen(t *testing.T) {
+	for text, want := range map[string]int{
+		"hashMaxLen: 100":                             1024,
+		"hashMaxLen: 1000":                            4000,
+		"hashMaxLen: 524288":                          4 * 524288,
+		"{hashMaxLen: 1000, classes: {slash16: off}}": 3000,
+		"{classes: {a: {path: true, share: 1}}, hashMaxLen: 1000}": 5000,
+	} {
+		if got := parse(t, text).Table.Size; got != want {
+			t.Errorf("%s: table.size %d, want %d", text, got, want)
+		}
+	}
+	if got := parse(t, "hashMaxLen: 1000", "TEMPOMAT_TABLE_SIZE=2048").Table.Size; got != 2048 {
+		t.Errorf("the environment's table.size is lost: %d", got)
+	}
+}
+
+func TestLoadFailures(t *testing.T) {
+	if _, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want not-exist", err)
+	}
+	large := filepath.Join(t.TempDir(), "large.yaml")
+	if err := os.WriteFile(large, []byte(strings.Repeat("# comment\n", 200_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(large, nil); err == nil || err.Error() != large+": is larger than 1 MiB" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestManyFaultsAreCut(t *testing.T) {
+	var b strings.Builder
+	for i := range 150 {
+		b.WriteString(strings.Repeat("x", i+1) + ": 1\n")
+	}
+	_, err := Parse([]byte(b.String()), "t.yaml", nil)
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != maxFaults+1 || lines[maxFaults] != "and 50 more" {
+		t.Errorf("%d lines, the last %q", len(lines), lines[len(lines)-1])
+	}
+}
+
+func TestChanged(t *testing.T) {
+	tests := []struct {
+		name, old, new string
+		want           []Change
+	}{
+		{"nothing", "cpuCount: 2", "cpuCount: 2.0", nil},
+		{"forms of the same", "slash32Share: 0.3", "classes: {slash32: {share: 0.3}}", nil},
+		{"scalar", "", "throttle: {maxHold: 1m}", []Change{{Key: "throttle.maxHold", Old: "30s", New: "1m"}}},
+		{"restart", "", "{listen: ':80', backend: 'http://b', table: {size: 2048}, admin: {listen: off}}", []Change{
+			{Key: "listen", Old: ":8888", New: ":80", NeedsRestart: true},
+			{Key: "backend.url", Old: "http://127.0.0.1:80", New: "http://b"},
+			{Key: "table.size", Old: "65536", New: "2048", NeedsRestart: true},
+			{Key: "admin.listen", Old: "unix:/run/tempomat/admin.sock", New: "off", NeedsRestart: true},
+		}},
+		{"exempt", "exempt: [{path: /a}]", "exempt: [{path: /a, cidr: 10.0.0.0/8}]",
+			[]Change{{Key: "exempt", Old: "/a", New: "/a from 10.0.0.0/8"}}},
+		{"class's key", "", "classes: {slash24: {share: 0.3, cap: true}}", []Change{
+			{Key: "classes.slash24.share", Old: "0.25", New: "0.3"},
+			{Key: "classes.slash24.cap", Old: "false", New: "true"},
+		}},
+		{"classes come and go", "classes: {slash16: off, a: {path: true, share: 1}}",
+			"classes: {slash24: off, b: {header: X-B, share: 0.5, burst: 0s, shadow: true}}", []Change{
+				{Key: "classes.slash24", Old: "share 0.25, burst 30s", New: "off"},
+				{Key: "classes.slash16", Old: "off", New: "share 0.5, burst 30s"},
+				{Key: "classes.a", Old: "share 1, burst 30s, by path", New: "off"},
+				{Key: "classes.b", Old: "off", New: "share 0.5, burst 0s, by header X-B, shadow"},
+			}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, Changed(parse(t, tt.old), parse(t, tt.new))); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// Every field of Config is reached by some key: changing any leaf of the struct
+// is a change that Changed tells.
+func TestEveryFieldHasAKey(t *testing.T) {
+	var leaves func(v reflect.Value, path string, found func(reflect.Value, string))
+	leaves = func(v reflect.Value, path string, found func(reflect.Value, string)) {
+		if v.Kind() != reflect.Struct {
+			found(v, path)
+			return
+		}
+		for i := range v.NumField() {
+			leaves(v.Field(i), path+"."+v.Type().Field(i).Name, found)
+		}
+	}
+	c := Default()
+	leaves(reflect.ValueOf(c).Elem(), "", func(v reflect.Value, path string) {
+		before := reflect.New(v.Type()).Elem()
+		before.Set(v)
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString("changed")
+		case reflect.Int, reflect.Int64:
+			v.SetInt(v.Int() + 1)
+		case reflect.Float64:
+			v.SetFloat(v.Float() + 1)
+		case reflect.Bool:
+			v.SetBool(!v.Bool())
+		case reflect.Slice:
+			v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		default:
+			t.Fatalf("%s: unknown kind %v", path, v.Kind())
+		}
+		if len(Changed(Default(), c)) == 0 {
+			t.Errorf("no key for %s", path)
+		}
+		v.Set(before)
+	})
+}
+
+func TestDescribeGivesEffectiveLimits(t *testing.T) {
+	var b strings.Builder
+	parse(t, "classes: {slash24: {share: 0.3}, a: {path: true, share: 1, cap: true}, slash16: off}").Describe(&b, 3)
+	for _, want := range []string{
+		"  slash32    0.3 CPU-s/s per key (share 0.1 of 3 CPUs), burst 30s\n",
+		"  slash24    0.9 CPU-s/s per key (share 0.3 of 3 CPUs), burst 30s\n",
+		"  slash16    off\n",
+		"  userAgent  0.3 CPU-s/s per key (share 0.1 of 3 CPUs), burst 2m\n",
+		"  a          3 CPU-s/s per key (share 1 of 3 CPUs), burst 30s, by path, hard cap\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no line %q in\n%s", want, b.String())
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package config
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Default is the configuration of an empty file. Loopback peers are trusted,
+// because only what runs on this machine, such as a local TLS terminator, can
+// connect from there.
+func Default() *Config {
+	return &Config{
+		Listen:  []string{":8888"},
+		Backend: Backend{URL: "http://127.0.0.1:80", DialTimeout: 5 * time.Second, Timeout: 300 * time.Second},
+		TrustedProxies: []netip.Prefix{
+			netip.MustParsePrefix("127.0.0.0/8"),
+			netip.MustParsePrefix("::1/128"),
+		},
+		AddressHeader: "X-Forwarded-For",
+		Throttle: Throttle{
+			Mode: "cooperative", MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64,
+		},
+		Classes: []Class{
+			{Name: "slash32", Share: 0.10, Burst: defaultBurst},
+			{Name: "slash24", Share: 0.25, Burst: defaultBurst},
+			{Name: "slash16", Share: 0.50, Burst: defaultBurst},
+			{Name: "userAgent", Share: 0.10, Burst: 120 * time.Second},
+		},
+		Cost:  Cost{Source: "corrected"},
+		Table: Table{Size: 65536},
+		Timeouts: Timeouts{
+			Header: 10 * time.Second, Body: 60 * time.Second, Write: 60 * time.Second,
+			Idle: 75 * time.Second, Drain: 30 * time.Second,
+		},
+		Coordination: Coordination{Kind: "none"},
+		Admin:        Admin{Listen: "unix:/run/tempomat/admin.sock"},
+		Graphite:     Graphite{Prefix: "sites.{hostname}", Interval: 60 * time.Second},
+		Log:          Log{Level: "info", Access: "sampled", DelayThreshold: 100 * time.Millisecond},
+	}
+}
+
+// defaultBurst is the burst of a class that gives none.
+const defaultBurst = 30 * time.Second

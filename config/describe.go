@@ -1,0 +1,58 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"text/tabwriter"
+)
+
+// Describe prints the configuration in effect: every key with its value, then
+// what each key of a class may use. cpus is the number of CPUs that shares are
+// parts of: CPUCount, or what the machine has where that is 0.
+func (c *Config) Describe(w io.Writer, cpus float64) {
+	d := newDraft(c)
+	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, s := range canonical(d) {
+		text := s.value.text()
+		switch {
+		case text == "":
+			text = "none"
+		case s.path == "cpuCount" && c.CPUCount == 0:
+			text = fmt.Sprintf("0 (this machine's: %s)", rounded(cpus))
+		}
+		fmt.Fprintf(out, "%s\t%s\n", s.path, text)
+	}
+	_ = out.Flush() // whoever needs w's errors keeps them in w
+	fmt.Fprintln(w, "\nlimits")
+	for _, class := range d.classes {
+		fmt.Fprintf(out, "  %s\t%s\n", class.Name, limits(class, cpus))
+	}
+	_ = out.Flush()
+}
+
+// limits is what a key of the class may use, in words.
+func limits(c *draftClass, cpus float64) string {
+	if c.off {
+		return "off"
+	}
+	text := fmt.Sprintf("%s CPU-s/s per key (share %s of %s CPUs), burst %s",
+		rounded(c.Share*cpus), number(c.Share), rounded(cpus), short(c.Burst))
+	switch {
+	case c.Header != "":
+		text += ", by header " + c.Header
+	case c.Path:
+		text += ", by path"
+	}
+	return text + flags(c.Class)
+}
+
+// rounded drops the noise of binary fractions: 0.30000000000000004 is 0.3.
+func rounded(x float64) string {
+	if x != 0 {
+		digits := math.Pow(10, 6-math.Ceil(math.Log10(math.Abs(x))))
+		x = math.Round(x*digits) / digits
+	}
+	return strconv.FormatFloat(x, 'f', -1, 64)
+}

@@ -1,0 +1,173 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// document parses the text into the tree of its only document, whose top is a
+// mapping free of duplicates and of YAML's references; nil if there is none.
+func (r *reader) document(data []byte, name string) *yaml.Node {
+	whole := source{file: name}
+	if len(data) > maxFile {
+		r.fault(whole, "", "is larger than 1 MiB")
+		return nil
+	}
+	if line := oddLine(data); line > 0 {
+		r.fault(source{file: name, line: line}, "", "is not UTF-8 text without control characters")
+		return nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		r.faults = append(r.faults, syntaxFault(data, name, err))
+		return nil
+	}
+	if err := decoder.Decode(&second); err == nil {
+		r.fault(whole.on(&second), "", "a second document begins; only one is allowed")
+	} else if !errors.Is(err, io.EOF) {
+		r.faults = append(r.faults, syntaxFault(data, name, err))
+	}
+	if len(doc.Content) != 1 {
+		return nil
+	}
+	top := doc.Content[0]
+	if isNull(top) {
+		return nil
+	}
+	if !r.prune(whole, top) {
+		return nil
+	}
+	if top.Kind != yaml.MappingNode {
+		r.fault(whole.on(top), "", "must be a mapping of keys to values, not "+kindName(top))
+		return nil
+	}
+	return top
+}
+
+// oddLine is the first line that holds what no text has; 0 if there is none.
+func oddLine(data []byte) int {
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		odd := func(c rune) bool { return c < ' ' && c != '\t' && c != '\r' || c == 0x7f }
+		if !utf8.Valid(line) || bytes.ContainsFunc(line, odd) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// prune reports and removes what YAML allows and this configuration does not:
+// aliases, anchors, tags, merge keys, keys that are no text, and duplicates. It
+// is false if n itself has to go.
+func (r *reader) prune(at source, n *yaml.Node) bool {
+	at = at.on(n)
+	switch {
+	case n.Kind == yaml.AliasNode:
+		r.fault(at, shown("*"+n.Value), "aliases are not allowed; write the value out")
+		return false
+	case n.Anchor != "":
+		r.fault(at, shown("&"+n.Anchor), "anchors are not allowed; write the value out")
+		return false
+	case n.Style&yaml.TaggedStyle != 0:
+		r.fault(at, shown(n.Tag), "tags are not allowed")
+		return false
+	case n.Kind == yaml.MappingNode:
+		r.prunePairs(at, n)
+	case n.Kind == yaml.SequenceNode:
+		i := -1
+		n.Content = slices.DeleteFunc(n.Content, func(item *yaml.Node) bool {
+			i++
+			return !r.prune(at.item(i), item)
+		})
+	}
+	return true
+}
+
+func (r *reader) prunePairs(at source, n *yaml.Node) {
+	first := make(map[string]int, len(n.Content)/2)
+	kept := n.Content[:0]
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		here := at.on(key)
+		if key.Kind == yaml.ScalarNode {
+			here = at.under(key.Value).on(key)
+		}
+		line, twice := first[key.Value]
+		switch {
+		case key.Tag == "!!merge":
+			r.fault(here, "", "merge keys are not allowed; write the keys out")
+		case key.Kind != yaml.ScalarNode || isNull(key):
+			r.fault(at.on(key), "", "a key must be plain text, not "+kindName(key))
+		case twice:
+			r.fault(here, "", fmt.Sprintf("is given twice, first in line %d", line))
+		default:
+			first[key.Value] = key.Line
+			if r.prune(at, key) && r.prune(here, value) {
+				kept = append(kept, key, value)
+			}
+		}
+	}
+	n.Content = kept
+}
+
+// syntaxLine finds the line in the YAML library's messages.
+var syntaxLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+
+// unknownAnchor is the one message that a reference causes and has no line.
+var unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+
+// parserMessage are the messages of the library's parser, whose lines count
+// from 0; those of its scanner count from 1.
+var parserMessage = regexp.MustCompile(`^(did not find expected (<|node content|'-'|key|',')|found undefined tag|found duplicate %)`)
+
+// syntaxFault says where the text stops being YAML. Tabs get their own words,
+// because the library's do not help who cannot see them.
+func syntaxFault(data []byte, name string, err error) Fault {
+	f := Fault{File: name, Problem: err.Error()}
+	if m := syntaxLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " ")); m != nil {
+		f.Line, _ = strconv.Atoi(m[1])
+		if f.Line == 0 || parserMessage.MatchString(m[2]) {
+			f.Line = min(f.Line+1, lineCount(data))
+		}
+		f.Problem = "is not YAML, here or below: " + m[2]
+		if anchor := unknownAnchor.FindStringSubmatch(m[2]); anchor != nil {
+			f.Line = lineWith(data, "*"+anchor[1])
+			f.Value, f.Problem = shown("*"+anchor[1]), "aliases are not allowed; write the value out"
+			return f
+		}
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		return f
+	}
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		text := bytes.TrimLeft(line, " ")
+		if bytes.HasPrefix(text, []byte("\t")) && len(bytes.TrimSpace(text)) > 0 {
+			f.Line, f.Problem = i+1, "is indented with a tab; YAML allows only spaces there"
+			return f
+		}
+	}
+	return f
+}
+
+func lineCount(data []byte) int {
+	return 1 + bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n"))
+}
+
+func lineWith(data []byte, text string) int {
+	before, _, found := bytes.Cut(data, []byte(text))
+	if !found {
+		return 0
+	}
+	return 1 + bytes.Count(before, []byte("\n"))
+}

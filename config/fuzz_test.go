@@ -1,0 +1,72 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// FuzzParse: whatever the file holds, there are either faults, each on one line
+// of the file, or a configuration that can be described, does not differ from
+// itself, and is the same again when the environment gives its own values.
+func FuzzParse(f *testing.F) {
+	for _, folder := range []string{"good", "bad"} {
+		for _, file := range configurations(f, folder) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := Parse(data, "f", nil)
+		if err != nil {
+			var faults Faults
+			if !errors.As(err, &faults) || len(faults) == 0 || c != nil {
+				t.Fatalf("got %v, %v", c, err)
+			}
+			for _, fault := range faults {
+				if strings.ContainsAny(fault.Error(), "\n\r") || fault.Problem == "" {
+					t.Errorf("not one line: %q", fault.Error())
+				}
+			}
+			return
+		}
+		checkConfig(t, c)
+	})
+}
+
+func checkConfig(t *testing.T, c *Config) {
+	t.Helper()
+	var b strings.Builder
+	c.Describe(&b, 2)
+	if !strings.Contains(b.String(), "slash32") {
+		t.Errorf("described as %q", b.String())
+	}
+	if changes := Changed(c, c); len(changes) != 0 {
+		t.Errorf("differs from itself: %v", changes)
+	}
+	if len(c.Classes) == 0 || len(c.Classes) > MaxClasses || len(c.Listen) == 0 {
+		t.Errorf("%d classes, %d addresses", len(c.Classes), len(c.Listen))
+	}
+	// what is shown can be given back
+	var env []string
+	d := newDraft(c)
+	for _, s := range canonical(d) {
+		if s.path != "exempt" {
+			env = append(env, variable(s.path)+"="+s.value.text())
+		}
+	}
+	again, err := Parse(nil, "", env)
+	if err != nil {
+		t.Fatalf("its own values are refused: %v", err)
+	}
+	again.Classes, again.Exempt = c.Classes, c.Exempt
+	if diff := cmp.Diff(c, again, cmpPrefix); diff != "" {
+		t.Errorf("not the same again:\n%s", diff)
+	}
+}

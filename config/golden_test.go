@@ -1,0 +1,129 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected texts in testdata/config")
+
+// golden compares got with the file, or rewrites the file.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("differs from %s (-want +got):\n%s", filepath.Base(file), diff)
+	}
+}
+
+// configurations are the files of a folder that are not expected texts.
+func configurations(t testing.TB, folder string) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join("..", "testdata", "config", folder, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(name string) bool {
+		ext := filepath.Ext(name)
+		return ext != ".yaml" && ext != ".json"
+	})
+}
+
+func TestBad(t *testing.T) {
+	files := configurations(t, "bad")
+	if len(files) < 25 {
+		t.Fatalf("only %d bad configurations", len(files))
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := Parse(data, filepath.Base(file), nil)
+			if err == nil || c != nil {
+				t.Fatalf("got %v, %v; want faults and no configuration", c, err)
+			}
+			golden(t, file+".err", err.Error()+"\n")
+			checkFaults(t, err, bytes.Count(data, []byte("\n")))
+		})
+	}
+}
+
+// checkFaults checks that each fault has a line of the file, in order.
+func checkFaults(t *testing.T, err error, lines int) {
+	t.Helper()
+	var faults Faults
+	if !errors.As(err, &faults) || len(faults) == 0 {
+		t.Fatalf("got %T, want Faults", err)
+	}
+	last := 1
+	for _, f := range faults {
+		if f.Line < last || f.Line > lines {
+			t.Errorf("line %d after %d, of %d: %v", f.Line, last, lines, f)
+		}
+		last = f.Line
+		if f.Problem == "" || strings.Contains(f.Error(), "\n") {
+			t.Errorf("no problem told, or more than a line: %q", f.Error())
+		}
+	}
+}
+
+func TestGood(t *testing.T) {
+	for _, file := range configurations(t, "good") {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			c, err := Load(file, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b strings.Builder
+			c.Describe(&b, cmpOr(c.CPUCount, 4))
+			golden(t, file+".txt", b.String())
+		})
+	}
+}
+
+func cmpOr(x, y float64) float64 {
+	if x != 0 {
+		return x
+	}
+	return y
+}
+
+// The shipped file changes nothing and shows every key.
+func TestShippedFileIsTheDefault(t *testing.T) {
+	c, err := Load("../deploy/tempomat.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Default(), c, cmpPrefix); diff != "" {
+		t.Errorf("deploy/tempomat.yaml (-default +file):\n%s", diff)
+	}
+	data, err := os.ReadFile("../deploy/tempomat.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range canonical(newDraft(Default())) {
+		key := s.path[strings.LastIndexByte(s.path, '.')+1:]
+		if !bytes.Contains(data, []byte(key+":")) {
+			t.Errorf("deploy/tempomat.yaml does not show %s", s.path)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package config
+
+import "time"
+
+// setting is one key of the configuration: its path and what it sets.
+type setting struct {
+	path    string // dotted: throttle.maxHold
+	value   value
+	restart bool   // cannot change while the proxy runs
+	same    string // this is another form of the setting with that path
+	seed    bool   // this is a key of the original's file, and has no variable
+}
+
+// draft is a configuration under construction. Its settings point into it.
+type draft struct {
+	Config
+	classes    []*draftClass // pointers, as settings point at them while the list grows
+	hashMaxLen int           // the original's key; 0: not given
+}
+
+func newDraft(c *Config) *draft {
+	d := &draft{Config: *c}
+	for _, name := range builtIn() {
+		d.classes = append(d.classes, &draftClass{Class: Class{Name: name}, off: true})
+	}
+	for _, class := range c.Classes {
+		if known := d.class(class.Name); known != nil {
+			*known = draftClass{Class: class}
+		} else {
+			d.classes = append(d.classes, &draftClass{Class: class, own: true})
+		}
+	}
+	return d
+}
+
+// config is the finished configuration: its classes are those that are on.
+func (d *draft) config() *Config {
+	c := d.Config
+	c.Classes = nil
+	for _, class := range d.classes {
+		if !class.off {
+			c.Classes = append(c.Classes, class.Class)
+		}
+	}
+	return &c
+}
+
+// settings are all keys at fixed paths, in the order of the manual.
+func settings(d *draft) []setting {
+	table := []setting{
+		{path: "listen", value: listenList(&d.Listen), restart: true},
+		{path: "backend", value: backendURL(&d.Backend.URL), same: "backend.url"},
+		{path: "backend.url", value: backendURL(&d.Backend.URL)},
+		{path: "backend.dialTimeout", value: duration(&d.Backend.DialTimeout, time.Millisecond, 5*time.Minute)},
+		{path: "backend.timeout", value: duration(&d.Backend.Timeout, 100*time.Millisecond, day)},
+		{path: "cpuCount", value: cpuCount(&d.CPUCount)},
+		{path: "trustedProxies", value: trustedProxies(&d.TrustedProxies)},
+		{path: "addressHeader", value: choice(&d.AddressHeader, "", "X-Forwarded-For", "Forwarded", "X-Real-IP", "none")},
+		{path: "throttle.mode", value: choice(&d.Throttle.Mode, "fair", "observe", "cap", "cooperative")},
+		{path: "throttle.shadow", value: boolean(&d.Throttle.Shadow)},
+		{path: "throttle.maxHold", value: duration(&d.Throttle.MaxHold, 0, time.Hour)},
+		{path: "throttle.maxHeld", value: integer(&d.Throttle.MaxHeld, 0, 1_000_000)},
+		{path: "throttle.maxHeldPerClient", value: integer(&d.Throttle.MaxHeldPerClient, 0, 1_000_000)},
+		{path: "classes", value: classes{d}},
+		{path: "exempt", value: exemptions{&d.Exempt}},
+		{path: "cost.source", value: choice(&d.Cost.Source, "cgroup", "corrected", "wall", "header")},
+		{path: "table.size", value: integer(&d.Table.Size, minTable, maxTable), restart: true},
+		{path: "timeouts.header", value: duration(&d.Timeouts.Header, 100*time.Millisecond, 10*time.Minute), restart: true},
+		{path: "timeouts.body", value: duration(&d.Timeouts.Body, time.Second, time.Hour)},
+		{path: "timeouts.write", value: duration(&d.Timeouts.Write, time.Second, time.Hour)},
+		{path: "timeouts.idle", value: duration(&d.Timeouts.Idle, time.Second, time.Hour), restart: true},
+		{path: "timeouts.drain", value: duration(&d.Timeouts.Drain, 0, time.Hour)},
+		{path: "coordination.kind", value: choice(&d.Coordination.Kind, "smockron redis gossip", "none"), restart: true},
+		{path: "admin.listen", value: adminListen(&d.Admin.Listen), restart: true},
+		{path: "graphite", value: graphiteAddress(&d.Graphite.Address), same: "graphite.address"},
+		{path: "graphite.address", value: graphiteAddress(&d.Graphite.Address)},
+		{path: "graphite.prefix", value: graphitePrefix(&d.Graphite.Prefix)},
+		{path: "graphite.interval", value: duration(&d.Graphite.Interval, time.Second, time.Hour)},
+		{path: "log.level", value: choice(&d.Log.Level, "", "debug", "info", "warn", "error")},
+		{path: "log.access", value: choice(&d.Log.Access, "", "off", "sampled", "all")},
+		{path: "log.delayThreshold", value: duration(&d.Log.DelayThreshold, 0, time.Hour)},
+	}
+	return append(table, seedSettings(d)...)
+}
+
+const (
+	day      = 24 * time.Hour
+	minTable = 1024
+	maxTable = 4 << 20
+)
+
+// canonical are the settings that each say something of their own: no second
+// forms, and not the classes, which are a list.
+func canonical(d *draft) []setting {
+	var table []setting
+	for _, s := range settings(d) {
+		if s.same == "" && s.path != "classes" {
+			table = append(table, s)
+		}
+	}
+	return table
+}
