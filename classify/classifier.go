@@ -38,13 +38,14 @@ type Config struct {
 	Exempt         []Exemption
 }
 
-// Classifier classifies requests. It never changes and is safe for concurrent
-// use.
+// Classifier classifies requests. What it answers never changes, and it is safe
+// for concurrent use.
 type Classifier struct {
 	trusted prefixSet
 	source  AddressHeader
 	classes []Class
 	exempt  []Exemption
+	agents  *families
 }
 
 // New makes a Classifier. Its error names everything that is wrong with c.
@@ -61,7 +62,7 @@ func New(c Config) (*Classifier, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	return &Classifier{trusted: trusted, source: c.AddressHeader, classes: classes, exempt: exempt}, nil
+	return &Classifier{trusted: trusted, source: c.AddressHeader, classes: classes, exempt: exempt, agents: newFamilies()}, nil
 }
 
 func normaliseClasses(given []Class) ([]Class, error) {
@@ -113,8 +114,8 @@ const maxID = 64
 
 // Classify finds out all that a Result holds and overwrites into with it. It is
 // safe for concurrent use. It allocates one string, which the shape and all IDs
-// are parts of, and otherwise nothing for a well-formed request; one malformed
-// address may cost two small allocations more.
+// are parts of, and otherwise nothing for a well-formed request with a known
+// User-Agent; a malformed address or a new User-Agent cost small ones more.
 func (c *Classifier) Classify(r *http.Request, into *Result) {
 	into.Client, into.TrustedPeer = c.client(r)
 	into.Exempt = c.isExempt(into.Client, r.URL)
@@ -136,7 +137,7 @@ func (c *Classifier) Classify(r *http.Request, into *Result) {
 			n++
 			continue
 		}
-		text = appendID(text, class, into.Client, r)
+		text = c.appendID(text, class, into.Client, r)
 		if len(text) == start {
 			continue // the request has no key in this class
 		}
@@ -156,14 +157,14 @@ func (c *Classifier) Classify(r *http.Request, into *Result) {
 }
 
 // appendID appends the request's ID in the class, or nothing when it has none.
-func appendID(dst []byte, class *Class, client netip.Addr, r *http.Request) []byte {
+func (c *Classifier) appendID(dst []byte, class *Class, client netip.Addr, r *http.Request) []byte {
 	switch class.By {
 	case UserAgent:
 		var agent string
 		if lines := r.Header["User-Agent"]; len(lines) > 0 {
 			agent = lines[0]
 		}
-		return appendFamily(dst, agent)
+		return c.agents.append(dst, agent)
 	case Header:
 		return appendHeaderID(dst, class.Header, r)
 	default:

@@ -5,8 +5,8 @@
 // Everything it reads was written by the client or by a proxy on the way, so
 // everything is bounded: how many hops and bytes are looked at, how long a key
 // may be, and, as far as text allows, how many different keys a client can
-// make. Nothing here reads a clock, prints, locks or keeps state between
-// requests.
+// make. Nothing here reads a clock, prints, locks or keeps anything between
+// requests but a cache of User-Agents.
 //
 // One file for each idea:
 //
@@ -18,6 +18,7 @@
 //	prefixset.go   the trusted proxies
 //	network.go     slash32, slash24, slash16
 //	useragent.go   User-Agent families
+//	families.go    those seen lately
 //	agentwords.go  the words that User-Agent families are told by
 //	word.go        what words are made of
 //	path.go        path shapes

@@ -18,18 +18,22 @@ type average struct {
 }
 
 func (a *average) decay(at time.Duration) float32 {
-	if at <= a.last {
+	x := float64(at-a.last) / float64(recent)
+	switch {
+	case x <= 0:
 		return 1
+	case x < 1./16: // a busy key: three terms of the series are exact enough
+		return float32(1 - x*(1-x*(1./2-x/6)))
 	}
-	return float32(math.Exp(-float64(at-a.last) / float64(recent)))
+	return float32(math.Exp(-x))
 }
 
-// note takes in a request that is over.
-func (a *average) note(at time.Duration, cost float64, wait time.Duration) {
+// note takes in a request that is over and was delayed for wait seconds.
+func (a *average) note(at time.Duration, cost float64, wait float32) {
 	d := a.decay(at)
 	a.cpu = a.cpu*d + float32(cost/recent.Seconds())
 	a.reqs = a.reqs*d + float32(1/recent.Seconds())
-	a.wait += (float32(wait.Seconds()) - a.wait) / 10
+	a.wait += (wait - a.wait) / 10
 	a.last = max(a.last, at)
 }
 

@@ -13,13 +13,13 @@ const second = time.Second
 // TestBucketDiary is read like a diary: at, what happens, what the level is then.
 func TestBucketDiary(t *testing.T) {
 	charge := func(x float64) func(*bucket, time.Duration) {
-		return func(b *bucket, at time.Duration) { b.charge(at, x) }
+		return func(b *bucket, at time.Duration) { b.chargeLocked(at, x) }
 	}
 	giveBack := func(x float64) func(*bucket, time.Duration) {
-		return func(b *bucket, at time.Duration) { b.giveBack(at, x) }
+		return func(b *bucket, at time.Duration) { b.giveBackLocked(at, x) }
 	}
 	owe := func(until time.Duration) func(*bucket, time.Duration) {
-		return func(b *bucket, at time.Duration) { b.owe(at, until) }
+		return func(b *bucket, at time.Duration) { b.oweLocked(at, until) }
 	}
 	nothing := charge(0)
 	type step struct {
@@ -65,21 +65,21 @@ func TestBucketSetBudgetKeepsDebtAndCutsCredit(t *testing.T) {
 	less.burst, less.floor = 3, -5
 
 	b := newBucket(0, Key{}, testBudget())
-	b.setBudget(0, more)
+	b.setBudgetLocked(0, more)
 	if b.level != 10 {
 		t.Errorf("a reload gave credit: level %v, want 10", b.level)
 	}
-	b.setBudget(2*second, less)
+	b.setBudgetLocked(2*second, less)
 	if b.level != 3 {
 		t.Errorf("level %v, want the new burst 3", b.level)
 	}
-	b.setBudget(2*second, testBudget())
-	b.charge(2*second, 33)
-	b.setBudget(4*second, less) // earns at the old rate until now
+	b.setBudgetLocked(2*second, testBudget())
+	b.chargeLocked(2*second, 33)
+	b.setBudgetLocked(4*second, less) // earns at the old rate until now
 	if b.level != -29 {
 		t.Errorf("a reload forgave debt: level %v, want -29", b.level)
 	}
-	if moved := b.charge(4*second, 1); moved != 0 || b.level != -29 {
+	if moved := b.chargeLocked(4*second, 1); moved != 0 || b.level != -29 {
 		t.Errorf("below the new floor: moved %v to %v, want 0 and -29", moved, b.level)
 	}
 }
@@ -91,25 +91,25 @@ func TestBucketNothingIsWashedAway(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		touched, left := newBucket(0, Key{}, testBudget()), newBucket(0, Key{}, testBudget())
 		debt := rapid.Float64Range(0, 100).Draw(t, "debt")
-		touched.charge(0, debt)
-		left.charge(0, debt)
+		touched.chargeLocked(0, debt)
+		left.chargeLocked(0, debt)
 		var at time.Duration
 		var out []float64
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			at += time.Duration(rapid.IntRange(0, 5000).Draw(t, "pause")) * time.Millisecond
 			if len(out) > 0 && rapid.Bool().Draw(t, "back") {
 				i := rapid.IntRange(0, len(out)-1).Draw(t, "which")
-				touched.giveBack(at, out[i])
+				touched.giveBackLocked(at, out[i])
 				out = append(out[:i], out[i+1:]...)
 			} else {
-				out = append(out, touched.charge(at, rapid.Float64Range(0, 30).Draw(t, "cost")))
+				out = append(out, touched.chargeLocked(at, rapid.Float64Range(0, 30).Draw(t, "cost")))
 			}
 		}
 		for _, x := range out {
-			touched.giveBack(at, x)
+			touched.giveBackLocked(at, x)
 		}
-		touched.charge(at, 0)
-		left.charge(at, 0)
+		touched.chargeLocked(at, 0)
+		left.chargeLocked(at, 0)
 		if touched.level > left.level+1e-6 {
 			t.Fatalf("level %v after cancelling everything, %v without it", touched.level, left.level)
 		}

@@ -65,7 +65,7 @@
 // runs, [Limiter.Settle] when it has run, [Limiter.Leave] when it is answered.
 // Beside that somebody calls [Limiter.Advance] when it asks to be called.
 //
-// Locks are taken in this order: the waiting room's, a ticket's, a shard's, a
-// bucket's. A request whose keys owe nothing takes only those of its own ticket,
-// shards and buckets.
+// Locks are taken in this order: the waiting room's, a ticket's, a shard's of the
+// table, which guards its buckets. A request whose keys owe nothing takes only
+// its own ticket's and those of its keys' shards.
 package limiter

@@ -17,8 +17,8 @@ type Row struct {
 	Rate float64 `json:"rate"`
 	// Last is how long ago the key was last used, in seconds.
 	Last float64 `json:"last"`
-	// Running counts its requests that were admitted and are not over,
-	// Waiting those in the queue before its debt.
+	// Running counts its requests at the backend, Waiting those that wait in the
+	// queue before its debt.
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
 }
@@ -45,7 +45,7 @@ func (l *Limiter) Dump(now time.Time, class string, yield func(Row) bool) {
 		rows = rows[:0]
 		l.table.shards[i].each(func(b *bucket) {
 			if class == "" && p.class(b.key.Class) != nil || b.key.Class == class {
-				rows = append(rows, b.row(at))
+				rows = append(rows, b.rowLocked(at))
 			}
 		})
 		for _, r := range rows {
@@ -60,6 +60,6 @@ func (l *Limiter) Dump(now time.Time, class string, yield func(Row) bool) {
 // known has its whole burst.
 func (l *Limiter) Find(now time.Time, k Key) (r Row, found bool) {
 	at := l.since(now)
-	found = l.table.look(k, func(b *bucket) { r = b.row(at) })
+	found = l.table.look(k, func(b *bucket) { r = b.rowLocked(at) })
 	return r, found
 }

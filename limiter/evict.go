@@ -6,18 +6,21 @@ import "time"
 // random is nearly always that of a full bucket, whose loss loses nothing.
 const sampled = 8
 
-// evictLocked forgets the least deficit of a sample. If all of the sample are
+// evictLocked, of a shard that has buckets, forgets the least deficit of a sample. If all of the sample are
 // pinned it forgets none: work in flight may exceed the size, by no more than
 // there is in flight.
 func (s *shard) evictLocked(at time.Duration) {
 	var least *bucket
 	var deficit float64
-	for range sampled {
-		b := s.all[s.random(len(s.all))]
-		if b.pins.Load() > 0 {
+	for seen := 0; seen < sampled; {
+		b := s.slots[s.random(len(s.slots))]
+		if b == nil {
 			continue
 		}
-		if d := b.deficit(at); least == nil || d < deficit {
+		if seen++; b.pins > 0 || b.held > 0 {
+			continue
+		}
+		if d := b.deficitLocked(at); least == nil || d < deficit {
 			least, deficit = b, d
 		}
 		if least != nil && deficit <= 0 {

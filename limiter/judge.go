@@ -5,36 +5,43 @@ import "time"
 // retry is the least time after which asking again is worth it.
 const retry = time.Second
 
-// blame is a key's claim on a request's time.
-type blame struct {
-	bucket *bucket
-	wait   time.Duration
+// debt is how a key stands as a request arrives.
+type debt struct {
+	bucket *bucket // nil: not known, which is as good as owing nothing
+	budget *budget
+	wait   time.Duration // until it owes nothing
 }
 
-func (b *blame) worse(c *bucket, wait time.Duration) {
-	if wait > b.wait {
-		*b = blame{c, wait}
+// matters tells whether the key's class delays, or would if it were not in
+// shadow, and the key owes something.
+func (d *debt) matters() bool {
+	return d.wait > 0 && (d.budget.cap || d.budget.hold)
+}
+
+// worst keeps the longest wait.
+func (d *debt) worst(e debt) {
+	if e.wait > d.wait {
+		*d = e
 	}
 }
 
 // judge says what the debts of a request's keys mean for it, and which bucket
-// it has to wait for first, if any. It charges nothing.
-func (l *Limiter) judge(at time.Duration, p *policy, t *Ticket) (Verdict, *bucket) {
-	var capped, held, shadow blame
-	t.each(func(s *slot) {
-		wait, b := s.bucket.debt(at)
+// it has to wait for first, if any.
+func (l *Limiter) judge(p *policy, t *Ticket, debts []debt) (Verdict, *bucket) {
+	var capped, held, shadow debt
+	for _, d := range debts {
 		switch {
-		case !b.cap && !b.hold:
-		case b.shadow:
-			shadow.worse(s.bucket, wait)
-		case b.cap:
-			capped.worse(s.bucket, wait)
+		case !d.matters():
+		case d.budget.shadow:
+			shadow.worst(d)
+		case d.budget.cap:
+			capped.worst(d)
 		default:
-			held.worse(s.bucket, wait)
+			held.worst(d)
 		}
-	})
+	}
 	worst := capped
-	worst.worse(held.bucket, held.wait)
+	worst.worst(held)
 	switch {
 	case worst.wait > p.MaxHold:
 		return worst.verdict(Refuse), nil
@@ -52,8 +59,8 @@ func (l *Limiter) judge(at time.Duration, p *policy, t *Ticket) (Verdict, *bucke
 	return Verdict{}, nil
 }
 
-func (b blame) verdict(a Action) Verdict {
-	v := Verdict{Action: a, Wait: b.wait, Key: b.bucket.key, Reason: Debt}
+func (d debt) verdict(a Action) Verdict {
+	v := Verdict{Action: a, Wait: d.wait, Key: d.bucket.key, Reason: Debt}
 	if a == Refuse {
 		v.Wait = max(v.Wait, retry)
 	}
@@ -62,14 +69,14 @@ func (b blame) verdict(a Action) Verdict {
 
 // roomFor refuses a request that would have to be held, now or after it ran, if
 // there is no room for it.
-func (l *Limiter) roomFor(p *policy, t *Ticket, b blame) Verdict {
+func (l *Limiter) roomFor(p *policy, t *Ticket, d debt) Verdict {
 	l.room.mu.Lock()
 	full := l.room.fullLocked(p, t)
 	l.room.mu.Unlock()
 	if full == None {
 		return Verdict{}
 	}
-	v := b.verdict(Refuse)
+	v := d.verdict(Refuse)
 	v.Reason = full
 	return v
 }

@@ -44,18 +44,19 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 // Advance. It never blocks. Whatever comes of the request, Leave must be called.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	at, p := l.since(now), l.table.policy.Load()
-	t := &Ticket{decided: l.decided, guess: a.Guess.Seconds()}
-	t.pin(l.table, p, a.Keys)
-	v, blocking := l.judge(at, p, t)
+	t := &Ticket{decided: l.decided, guess: a.Guess.Seconds()} // nobody else knows it yet: no lock
+	var debts [MaxKeys]debt
+	t.meet(at, l.table, a.Keys, &debts)
+	v, blocking := l.judge(p, t, debts[:t.n])
 	if v.Acts() {
-		l.refuse(at, t, v)
+		t.refuseLocked(at, v)
 		return t
 	}
-	t.make(at, l.table, p, a.Keys)
+	t.enter(at, l.table, a.Keys)
 	if blocking == nil {
-		l.start(at, t, v)
+		t.startLocked(at, v)
 	} else if full := l.wait(at, p, t, blocking); full != None {
-		l.refuse(at, t, Verdict{Action: Refuse, Wait: retry, Key: blocking.key, Reason: full})
+		t.refuseLocked(at, Verdict{Action: Refuse, Wait: retry, Key: blocking.key, Reason: full})
 	}
 	return t
 }
@@ -82,13 +83,9 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 		return 0
 	}
 	t.state = settled
-	t.adjustLocked(at, x)
 	p := l.table.policy.Load()
-	t.each(func(s *slot) {
-		h := min(s.hold(at), p.MaxHold)
-		s.note(at, x, h)
-		hold = max(hold, h)
-	})
+	c := t.changeLocked(x)
+	t.each(func(s *slot) { hold = max(hold, s.settle(at, c, x, p.MaxHold)) })
 	t.mu.Unlock()
 	l.offer(now, t, cost)
 	l.wake()
@@ -102,41 +99,16 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 // never settled never ran, and all that it was charged is given back.
 func (l *Limiter) Leave(now time.Time, t *Ticket) {
 	at := l.since(now)
-	if t.entered {
+	if t.place != nil {
 		l.dismiss(at, t)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.state == over {
-		return
-	}
-	if t.state == running {
-		t.adjustLocked(at, 0)
+	if t.state == waiting || t.state == running {
+		t.each(func(s *slot) { s.leave(at, 0) })
+		l.wake()
 	}
 	t.state = over
-	t.unpin()
-	l.wake()
-}
-
-// start lets a request go and charges its guess. The charge counts from now, so
-// that what the keys earn while it runs pays for it.
-func (l *Limiter) start(at time.Duration, t *Ticket, v Verdict) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.state, t.verdict, t.charged = running, v, t.guess
-	t.each(func(s *slot) { s.reserve(at, t.guess) })
-}
-
-func (l *Limiter) refuse(at time.Duration, t *Ticket, v Verdict) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.state, t.verdict = over, v
-	t.each(func(s *slot) {
-		if s.bucket.key == v.Key {
-			s.bucket.refused(at, v.Wait)
-		}
-	})
-	t.unpin()
 }
 
 // since turns an instant into the limiter's own.

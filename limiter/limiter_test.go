@@ -144,8 +144,8 @@ func checkIdle(t interface{ Fatalf(string, ...any) }, l *Limiter) {
 	}
 	for i := range l.table.shards {
 		l.table.shards[i].each(func(b *bucket) {
-			if b.pins.Load() != 0 || b.held != 0 || b.waiting != 0 || b.queued != 0 || b.queue != nil {
-				t.Fatalf("%v: %d pins, %d held, %d waiting, want none", b.key, b.pins.Load(), b.held, b.waiting)
+			if b.pins != 0 || b.held != 0 || b.waiting != 0 || b.queued != 0 || b.queue != nil {
+				t.Fatalf("%v: %d pins, %d held, %d waiting, want none", b.key, b.pins, b.held, b.waiting)
 			}
 		})
 	}

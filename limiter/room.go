@@ -14,7 +14,7 @@ import (
 // If then another of its keys is in debt, it goes to that one's queue, to the
 // place that its arrival gives it.
 type room struct {
-	mu     sync.Mutex // guards the following, and each place; taken before a ticket's
+	mu     sync.Mutex // guards the following, and each place; taken first of all locks
 	queues []*queue   // those that are not empty
 	held   int
 	seq    uint64
@@ -41,21 +41,28 @@ func (r *room) admitLocked(p *policy, t *Ticket) Reason {
 	if reason := r.fullLocked(p, t); reason != None {
 		return reason
 	}
-	t.counted = true
-	r.countLocked(t, 1)
+	t.place = &place{counted: true}
+	r.held++
+	t.heldLocked(1)
 	return None
 }
 
-func (r *room) countLocked(t *Ticket, n int) {
-	r.held += n
-	if c := t.client(); c != nil {
-		c.held += n
+// heldLocked counts n more of the client's requests as held, and returns how
+// many are. The client is the first key; its class may just have been removed.
+func (t *Ticket) heldLocked(n int32) int {
+	c := t.slots[0].bucket
+	if c == nil {
+		return 0
 	}
+	c.home.mu.Lock()
+	defer c.home.mu.Unlock()
+	c.held += n
+	return int(c.held)
 }
 
 func (r *room) fullLocked(p *policy, t *Ticket) Reason {
 	switch {
-	case t.client() != nil && t.client().held >= p.MaxHeldPerClient:
+	case t.heldLocked(0) >= p.MaxHeldPerClient:
 		return ClientFull
 	case r.held >= p.MaxHeld:
 		return ServerFull
@@ -68,7 +75,8 @@ func (r *room) dismissLocked(at time.Duration, t *Ticket) {
 	r.unlinkLocked(at, t)
 	if t.counted {
 		t.counted = false
-		r.countLocked(t, -1)
+		r.held--
+		t.heldLocked(-1)
 	}
 }
 
@@ -100,7 +108,7 @@ func (r *room) unlinkLocked(at time.Duration, t *Ticket) {
 	q.bucket.enqueued(-1, -t.guess)
 	for i := range t.slots[:t.n] {
 		if s := &t.slots[i]; s.bucket == q.bucket {
-			s.waited += at - t.since
+			s.waited += float32((at - t.since).Seconds())
 		}
 	}
 	if q.head == nil {

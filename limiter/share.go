@@ -37,19 +37,13 @@ var _ Sink = (*Limiter)(nil)
 // Debit implements Sink.
 func (l *Limiter) Debit(now time.Time, c Charge) {
 	at := l.since(now)
-	if b := l.table.pinOrMake(at, c.Key); b != nil {
-		defer b.unpin()
-		b.charge(at, c.Cost.Seconds())
-	}
+	l.table.with(at, c.Key, func(b *bucket) { b.chargeLocked(at, c.Cost.Seconds()) })
 }
 
 // Raise implements Sink. The debt is bounded as every debt is.
 func (l *Limiter) Raise(now time.Time, k Key, until time.Time) {
 	at := l.since(now)
-	if b := l.table.pinOrMake(at, k); b != nil {
-		defer b.unpin()
-		b.owe(at, l.since(until))
-	}
+	l.table.with(at, k, func(b *bucket) { b.oweLocked(at, l.since(until)) })
 }
 
 // offer shares what a settled request was charged.

@@ -43,42 +43,57 @@ func (t *table) shard(k Key) (*shard, uint32) {
 	return &t.shards[int(h&(maxShards-1))&(len(t.shards)-1)], uint32(h >> 32)
 }
 
-// pin returns the bucket of a key, to be unpinned, or nil.
-func (t *table) pin(k Key) *bucket {
-	s, hash := t.shard(k)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	b := s.findLocked(k, hash)
-	if b != nil {
-		b.pins.Add(1)
+// meet finds the bucket of a slot's key, if it is known, and pins it. It
+// returns how the key stands. If it owes nothing, and reserve is set, the guess
+// is charged at the same time, so that the usual request locks each key once.
+func (t *table) meet(at time.Duration, k Key, s *slot, guess float64, reserve bool) (d debt) {
+	shard, hash := t.shard(k)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	b := shard.findLocked(k, hash)
+	if b == nil {
+		return debt{}
 	}
-	return b
+	b.pins++
+	s.bucket = b
+	d = debt{b, b.budget, b.debtLocked(at)}
+	if reserve && !d.matters() {
+		s.reserveLocked(at, guess)
+	}
+	return d
 }
 
-// pinOrMake returns the bucket of a key, to be unpinned, with its whole burst
-// if it is new; nil if the policy does not have its class. It keeps a copy of
-// the key's text.
-func (t *table) pinOrMake(at time.Duration, k Key) *bucket {
+// enter pins the bucket of a slot's key, made if need be, with its whole burst.
+// The slot stays empty if the policy does not have the class.
+func (t *table) enter(at time.Duration, k Key, s *slot) {
+	t.with(at, k, func(b *bucket) {
+		b.pins++
+		s.bucket = b
+	})
+}
+
+// with calls f with the bucket of a key, locked, and made if need be; not at
+// all if the policy does not have the class.
+func (t *table) with(at time.Duration, k Key, f func(*bucket)) {
 	s, hash := t.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.findLocked(k, hash)
 	if b == nil {
-		// Asked for under the lock, so that no bucket slips by setBudgets.
+		// Asked for under the lock, so that no bucket slips by setPolicy.
 		budget := t.policy.Load().class(k.Class)
 		if budget == nil {
-			return nil
+			return
 		}
-		if len(s.all) >= s.size {
+		if s.n >= s.size {
 			s.evictLocked(at)
 		}
 		b = s.addLocked(at, k, hash, budget)
 	}
-	b.pins.Add(1)
-	return b
+	f(b)
 }
 
-// look calls f with the bucket of a key, if there is one.
+// look calls f with the bucket of a key, locked, if there is one.
 func (t *table) look(k Key, f func(*bucket)) bool {
 	s, hash := t.shard(k)
 	s.mu.Lock()
@@ -96,7 +111,7 @@ func (t *table) setPolicy(at time.Duration, p *policy) {
 	for i := range t.shards {
 		t.shards[i].each(func(b *bucket) {
 			if n := p.class(b.key.Class); n != nil {
-				b.setBudget(at, n)
+				b.setBudgetLocked(at, n)
 			}
 		})
 	}
@@ -107,7 +122,7 @@ func (t *table) len() (n int) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		n += len(s.all)
+		n += s.n
 		s.mu.Unlock()
 	}
 	return n

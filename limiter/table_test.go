@@ -94,7 +94,7 @@ func TestDump(t *testing.T) {
 		t.Fatalf("%d rows, want 1", len(rows))
 	}
 	r := rows[0]
-	if r.Class != "slash32" || r.ID != "a" || r.Running != 2 || r.Waiting != 0 {
+	if r.Class != "slash32" || r.ID != "a" || r.Running != 0 || r.Waiting != 0 {
 		t.Errorf("row %+v", r)
 	}
 	if r.Level != -1.5 || r.Last != 0.5 || r.Wait <= 0 || r.CPU <= 0 || r.Rate != r.CPU {

@@ -24,21 +24,12 @@ type Ticket struct {
 
 	mu      sync.Mutex // guards the following
 	state   state
+	n       uint8 // slots in use
 	guess   float64
 	charged float64 // CPU-seconds: the guess, then more as it runs
-	n       int
 	slots   [MaxKeys]slot
 
-	entered bool // the waiting room, ever; only the request's own goroutine asks
-	place        // in the waiting room, which guards it
-}
-
-// slot is what one key has to do with the request.
-type slot struct {
-	bucket *bucket
-	moved  float64       // what the charges really took, to give back no more
-	mark   float64       // the bucket's total just after they were taken
-	waited time.Duration // time that the request waited for this key
+	*place // in the waiting room, which guards it; nil: it was never there
 }
 
 // Decided is closed when the Verdict stands.
@@ -46,10 +37,6 @@ func (t *Ticket) Decided() <-chan struct{} { return t.decided }
 
 // Verdict is valid once Decided is closed.
 func (t *Ticket) Verdict() Verdict { return t.verdict }
-
-// client is the bucket whose held requests are counted together; nil if its
-// class has just been removed.
-func (t *Ticket) client() *bucket { return t.slots[0].bucket }
 
 // each calls f for the slots whose bucket is known.
 func (t *Ticket) each(f func(*slot)) {
@@ -60,88 +47,60 @@ func (t *Ticket) each(f func(*slot)) {
 	}
 }
 
-// pin finds the buckets that are known already, so that a request that will be
-// refused makes none.
-func (t *Ticket) pin(table *table, p *policy, keys []Key) {
-	for _, k := range keys {
-		if p.class(k.Class) != nil && t.n < MaxKeys {
-			t.slots[t.n].bucket = table.pin(k)
-			t.n++
-		}
+// meet finds the buckets that are known already, and says how they stand. As
+// long as none of them delays the request, it is charged with its guess.
+func (t *Ticket) meet(at time.Duration, table *table, keys []Key, debts *[MaxKeys]debt) {
+	t.n = uint8(min(len(keys), MaxKeys))
+	free := true
+	for i := range t.n {
+		debts[i] = table.meet(at, keys[i], &t.slots[i], t.guess, free)
+		free = free && !debts[i].matters()
 	}
 }
 
-// make adds the buckets that pin did not find.
-func (t *Ticket) make(at time.Duration, table *table, p *policy, keys []Key) {
-	i := 0
-	for _, k := range keys {
-		if p.class(k.Class) == nil || i == t.n {
-			continue
-		}
+// enter makes the buckets that meet did not find. It is only called for
+// requests that are not refused, as those are to make none.
+func (t *Ticket) enter(at time.Duration, table *table, keys []Key) {
+	for i := range t.n {
 		if t.slots[i].bucket == nil {
-			t.slots[i].bucket = table.pinOrMake(at, k)
+			table.enter(at, keys[i], &t.slots[i])
 		}
-		i++
 	}
 }
 
-func (t *Ticket) unpin() {
-	t.each(func(s *slot) { s.bucket.unpin() })
+// startLocked lets a request go and charges its guess. The charge counts from
+// now, so that what the keys earn while it runs pays for it.
+func (t *Ticket) startLocked(at time.Duration, v Verdict) {
+	t.state, t.verdict, t.charged = running, v, t.guess
+	t.each(func(s *slot) { s.reserve(at, t.guess) })
+}
+
+// refuseLocked ends a request that may not go.
+func (t *Ticket) refuseLocked(at time.Duration, v Verdict) {
+	t.state, t.verdict = over, v
+	t.each(func(s *slot) {
+		if s.bucket.key == v.Key {
+			s.leave(at, v.Wait)
+		} else {
+			s.leave(at, 0)
+		}
+	})
 }
 
 // adjustLocked makes x CPU-seconds of what was charged so far.
 func (t *Ticket) adjustLocked(at time.Duration, x float64) {
-	diff := x - t.charged
-	switch {
-	case diff > 0:
-		t.each(func(s *slot) { s.charge(at, diff) })
-	case diff < 0:
-		part := -diff / t.charged
-		t.each(func(s *slot) { s.giveBack(at, s.moved*part) })
+	if x != t.charged {
+		c := t.changeLocked(x)
+		t.each(func(s *slot) { s.change(at, c) })
+	}
+}
+
+// changeLocked is how to make x CPU-seconds of what was charged so far.
+func (t *Ticket) changeLocked(x float64) (c change) {
+	c.more = max(0, x-t.charged)
+	if x < t.charged {
+		c.back = 1 - x/t.charged
 	}
 	t.charged = x
-}
-
-// reserve takes the first charge, which is the request's place among all that
-// the key is charged with.
-func (s *slot) reserve(at time.Duration, x float64) {
-	b := s.bucket
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s.moved = b.chargeLocked(at, x)
-	s.mark = b.total
-}
-
-func (s *slot) charge(at time.Duration, x float64) {
-	moved := s.bucket.charge(at, x)
-	s.moved += moved
-	s.mark += moved
-}
-
-func (s *slot) giveBack(at time.Duration, x float64) {
-	s.bucket.giveBack(at, x)
-	s.moved -= x
-	s.mark -= x
-}
-
-// hold is how long the response is to be held for the key's sake: until what
-// the key owes up to and including this request is paid. What was charged to it
-// since is for later ones to wait for, so that responses leave first in, first
-// out at the key's pace.
-func (s *slot) hold(at time.Duration) time.Duration {
-	b := s.bucket
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.budget.hold || b.budget.shadow {
-		return 0
-	}
-	b.refillLocked(at)
-	return b.clears(-b.level - (b.total - s.mark))
-}
-
-// note tells the key's averages of a request that is over.
-func (s *slot) note(at time.Duration, cost float64, held time.Duration) {
-	s.bucket.mu.Lock()
-	defer s.bucket.mu.Unlock()
-	s.bucket.used.note(at, cost, s.waited+held)
+	return c
 }

@@ -45,12 +45,12 @@ func (r Reason) String() string {
 // Verdict is a decision that explains itself. The same value makes the answer
 // to the client, the log line and the count.
 type Verdict struct {
-	Action Action
 	// Wait is, of a request that may go, how long it waited for that (or, in
 	// shadow, would have); of a refused one, how long until asking again is worth it.
 	Wait time.Duration
 	// Key is the one that was to blame, if any.
 	Key    Key
+	Action Action
 	Reason Reason
 	// Shadow says that the verdict is only told: the request goes at once.
 	Shadow bool

@@ -47,10 +47,8 @@ func (l *Limiter) serveLocked(at time.Duration, q *queue, maxHold time.Duration,
 	if left := t.arrived + maxHold - at; wait > 0 && left > 0 {
 		return min(wait, left), decided
 	} else if wait > 0 {
-		v := blame{q.bucket, wait}.verdict(Refuse)
-		l.room.dismissLocked(at, t)
-		l.queued.Add(-1)
-		l.refuse(at, t, v)
+		v := debt{bucket: q.bucket, wait: wait}.verdict(Refuse)
+		l.decideLocked(at, t, func() { t.refuseLocked(at, v) })
 		return 0, append(decided, t)
 	}
 	if other := t.blockedBy(at); other != nil {
@@ -59,16 +57,23 @@ func (l *Limiter) serveLocked(at time.Duration, q *queue, maxHold time.Duration,
 		return 0, decided
 	}
 	v := Verdict{Action: Go, Wait: at - t.arrived, Key: q.bucket.key, Reason: Debt}
+	l.decideLocked(at, t, func() { t.startLocked(at, v) })
+	return 0, append(decided, t)
+}
+
+// decideLocked takes a request out of the room and tells it what becomes of it.
+func (l *Limiter) decideLocked(at time.Duration, t *Ticket, tell func()) {
 	l.room.dismissLocked(at, t)
 	l.queued.Add(-1)
-	l.start(at, t, v)
-	return 0, append(decided, t)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tell()
 }
 
 // blockedBy returns the bucket that keeps the request waiting longest, or nil.
 func (t *Ticket) blockedBy(at time.Duration) *bucket {
-	var worst blame
-	t.each(func(s *slot) { worst.worse(s.bucket, s.bucket.blocks(at)) })
+	var worst debt
+	t.each(func(s *slot) { worst.worst(debt{bucket: s.bucket, wait: s.bucket.blocks(at)}) })
 	return worst.bucket
 }
 
@@ -81,7 +86,7 @@ func (l *Limiter) wait(at time.Duration, p *policy, t *Ticket, blocking *bucket)
 		return full
 	}
 	l.room.seq++
-	t.entered = true
+	t.each(func(s *slot) { s.undo(at) })
 	t.decided = make(chan struct{})
 	t.seq, t.arrived = l.room.seq, at
 	l.room.linkLocked(at, t, blocking)
@@ -104,7 +109,6 @@ func (l *Limiter) dismiss(at time.Duration, t *Ticket) {
 func (l *Limiter) holdResponse(p *policy, t *Ticket) bool {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
-	t.entered = true
 	return l.room.admitLocked(p, t) == None
 }
 

@@ -76,31 +76,31 @@ func TestRefusals(t *testing.T) {
 		before int // requests that are held already
 		want   Verdict
 	}{
-		"cap: too long":         {mode: Cap, debt: 40 * second, want: Verdict{Refuse, 40 * second, by("a")[0], Debt, false}},
-		"cooperative: too long": {mode: Cooperative, debt: 40 * second, want: Verdict{Refuse, 40 * second, by("a")[0], Debt, false}},
+		"cap: too long":         {mode: Cap, debt: 40 * second, want: Verdict{40 * second, by("a")[0], Refuse, Debt, false}},
+		"cooperative: too long": {mode: Cooperative, debt: 40 * second, want: Verdict{40 * second, by("a")[0], Refuse, Debt, false}},
 		"client full": {
 			mode: Cap, debt: 2 * second, before: 3,
 			change: func(p *Policy) { p.MaxHeldPerClient = 3 },
-			want:   Verdict{Refuse, 5 * second, by("a")[0], ClientFull, false},
+			want:   Verdict{5 * second, by("a")[0], Refuse, ClientFull, false},
 		},
 		"server full": {
 			mode: Cap, debt: 2 * second, before: 3,
 			change: func(p *Policy) { p.MaxHeld = 3 },
-			want:   Verdict{Refuse, 5 * second, by("a")[0], ServerFull, false},
+			want:   Verdict{5 * second, by("a")[0], Refuse, ServerFull, false},
 		},
-		"behind others too long": {mode: Cap, debt: 20 * second, before: 11, want: Verdict{Refuse, 31 * second, by("a")[0], Debt, false}},
+		"behind others too long": {mode: Cap, debt: 20 * second, before: 11, want: Verdict{31 * second, by("a")[0], Refuse, Debt, false}},
 		"observe":                {mode: Observe, debt: 40 * second},
 		"shadow": {
 			mode: Cap, debt: 40 * second, change: func(p *Policy) { p.Shadow = true },
-			want: Verdict{Refuse, 40 * second, by("a")[0], Debt, true},
+			want: Verdict{40 * second, by("a")[0], Refuse, Debt, true},
 		},
 		"one class in shadow": {
 			mode: Cap, debt: 5 * second, change: func(p *Policy) { p.Classes[0].Budget.Shadow = true },
-			want: Verdict{Go, 5 * second, by("a")[0], Debt, true},
+			want: Verdict{5 * second, by("a")[0], Go, Debt, true},
 		},
 		"a capped class in cooperative": {
 			mode: Cooperative, debt: 40 * second, change: func(p *Policy) { p.Classes[0].Budget.Cap = true },
-			want: Verdict{Refuse, 40 * second, by("a")[0], Debt, false},
+			want: Verdict{40 * second, by("a")[0], Refuse, Debt, false},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

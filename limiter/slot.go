@@ -1,0 +1,100 @@
+package limiter
+
+import "time"
+
+// slot is what one key has to do with a request. Its bucket is pinned until the
+// request is settled, or leaves.
+type slot struct {
+	bucket   *bucket
+	moved    float64 // what the charges really took, to give back no more
+	mark     float64 // the bucket's total just after they were taken
+	waited   float32 // seconds that the request waited for this key
+	reserved bool    // charged, and at its place among what the key is charged with
+}
+
+// change is what becomes of a charge: more is taken, or a part of it given back.
+type change struct {
+	more float64 // CPU-seconds
+	back float64 // 0 to 1
+}
+
+// reserve takes the first charge.
+func (s *slot) reserve(at time.Duration, x float64) {
+	if s.reserved {
+		return
+	}
+	s.bucket.home.mu.Lock()
+	defer s.bucket.home.mu.Unlock()
+	s.reserveLocked(at, x)
+}
+
+func (s *slot) reserveLocked(at time.Duration, x float64) {
+	s.reserved = true
+	s.moved = s.bucket.chargeLocked(at, x)
+	s.mark = s.bucket.total
+}
+
+func (s *slot) change(at time.Duration, c change) {
+	s.bucket.home.mu.Lock()
+	defer s.bucket.home.mu.Unlock()
+	s.changeLocked(at, c)
+}
+
+// changeLocked gives back no more than the charges really took.
+func (s *slot) changeLocked(at time.Duration, c change) {
+	moved := s.bucket.chargeLocked(at, c.more)
+	if back := s.moved * c.back; back > 0 {
+		s.bucket.giveBackLocked(at, back)
+		moved -= back
+	}
+	s.moved += moved
+	s.mark += moved
+}
+
+// undo takes back the reservation, if there is one, but not the pin.
+func (s *slot) undo(at time.Duration) {
+	if s.reserved {
+		s.change(at, change{back: 1})
+		s.reserved = false
+	}
+}
+
+// settle makes the last change, lets go of the bucket, notes what the request
+// cost in the key's averages, and returns how long to hold the response for the
+// key's sake, at most so long.
+func (s *slot) settle(at time.Duration, c change, cost float64, most time.Duration) (hold time.Duration) {
+	b := s.bucket
+	b.home.mu.Lock()
+	defer b.home.mu.Unlock()
+	s.changeLocked(at, c)
+	if b.budget.hold && !b.budget.shadow {
+		hold = min(s.owedLocked(), most)
+	}
+	b.used.note(at, cost, s.waited+float32(hold.Seconds()))
+	b.pins--
+	return hold
+}
+
+// owedLocked is how long the key takes to pay what it owes up to and including
+// this request. What was charged to it since is for later ones to wait for, so
+// that responses leave first in, first out at the key's pace.
+func (s *slot) owedLocked() time.Duration {
+	b := s.bucket
+	return b.clears(-b.level - (b.total - s.mark))
+}
+
+// leave lets go of the bucket of a request that never ran, and takes back what
+// it was charged. A refused one was told to come back after wait, 0 if not for
+// this key's sake.
+func (s *slot) leave(at, wait time.Duration) {
+	b := s.bucket
+	b.home.mu.Lock()
+	defer b.home.mu.Unlock()
+	if s.reserved {
+		s.changeLocked(at, change{back: 1})
+	}
+	if wait > 0 {
+		b.used.note(at, 0, float32(wait.Seconds()))
+	}
+	b.pins--
+}
