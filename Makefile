@@ -1,0 +1,64 @@
+# make run and make test are all that most people need; make help lists the rest.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+GO        ?= go
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+FUZZTIME  ?= 60s
+GOTESTSUM := gotest.tools/gotestsum@v1.13.0
+
+# Debian packages, by what needs them. The programs need none so far. The tests
+# need a compiler (for -race) and Apache with PHP; apache2-bin is the server
+# without its system service, so nothing is started and no port is taken.
+BUILD_DEPS :=
+TEST_DEPS  := gcc libc6-dev apache2-bin libapache2-mod-php
+
+.PHONY: help run demo demo-apache build test accept bench fuzz lint deps deps-build deps-test clean
+
+help: ## list what can be made
+	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## build all and start the demo: proxy and a backend that burns CPU
+	bin/tempomat-proxy -demo
+
+demo: run ## the same
+
+demo-apache: build deps-test ## the proxy before a private Apache with PHP
+	testdata/apache/demo
+
+build: deps-build ## build the programs into bin/
+	$(GO) build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
+
+test: deps-test ## vet, then all tests with the race detector, also before a real Apache
+	$(GO) vet ./...
+	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 -timeout 12m ./...
+
+accept: deps-test ## the long acceptance runs in real time (about 10 minutes, on an idle machine)
+	$(GO) test -tags accept -run Accept -count=1 -v -timeout 30m ./cmd/tempomat-proxy/
+
+bench: ## benchmarks of all packages
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+fuzz: ## every fuzz target for FUZZTIME (60s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		list=$$($(GO) test -list '^Fuzz' "$$pkg"); \
+		for target in $$(grep '^Fuzz' <<<"$$list" || true); do \
+			echo "== $$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
+		done; \
+	done
+
+lint: ## golangci-lint, then a proof that the import table is enforced
+	@.ci/lint
+
+deps: deps-build deps-test ## install with apt what build and test need, if it is missing
+
+deps-build:
+	@.ci/deps build $(BUILD_DEPS)
+
+deps-test: deps-build
+	@.ci/deps test $(TEST_DEPS)
+
+clean: ## remove what was built
+	rm -rf bin
