@@ -1,0 +1,41 @@
+package cpuaccount
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// CostHeader is the response header by which a backend tells what a request
+// cost it until the header was sent, in CPU-seconds as a decimal number:
+// "0.412".
+const CostHeader = "Tempomat-Cost"
+
+// Tell takes what the backend told out of a response's header, which no client
+// is to see. With the header source the figure replaces what was measured so
+// far; what comes after the header goes on being measured. A figure that is not
+// a number, or is more than all CPUs could have done in the time, is ignored.
+func (s *Span) Tell(now time.Time, h http.Header) {
+	told, ok := h[CostHeader]
+	if !ok {
+		return
+	}
+	delete(h, CostHeader)
+	if s.meter.source != Header || len(told) != 1 {
+		return
+	}
+	x, err := strconv.ParseFloat(told[0], 64)
+	if err != nil || math.IsNaN(x) || x < 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.going || x > now.Sub(s.began).Seconds()*s.meter.cpus {
+		return
+	}
+	if s.pauses == 0 {
+		s.advanceLocked(now)
+	}
+	s.soFar = time.Duration(x * float64(time.Second))
+}

@@ -1,0 +1,182 @@
+package cpuaccount
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var epoch = time.Unix(1_000_000, 0)
+
+// at is so many seconds after the epoch.
+func at(seconds float64) time.Time {
+	return epoch.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// step is one call, and the cost so far just after it.
+type step struct {
+	call string // begin, pause, resume, sofar, end
+	at   float64
+	want float64 // seconds
+}
+
+func TestSpan(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		steps []step
+	}{
+		{"plain", []step{{"begin", 0, 0}, {"sofar", 1, 1}, {"end", 3, 3}}},
+		{"before Begin", []step{{"pause", 0, 0}, {"resume", 1, 0}, {"sofar", 1, 0}, {"end", 2, 0}}},
+		{"end twice", []step{{"begin", 0, 0}, {"end", 1, 1}, {"end", 2, 1}, {"sofar", 3, 1}}},
+		{"used again", []step{{"begin", 0, 0}, {"end", 1, 1}, {"begin", 5, 0}, {"end", 7, 2}}},
+		{"paused", []step{{"begin", 0, 0}, {"pause", 1, 1}, {"sofar", 5, 1}, {"resume", 10, 1}, {"end", 12, 3}}},
+		{"pauses overlap", []step{{"begin", 0, 0}, {"pause", 1, 1}, {"pause", 2, 1}, {"resume", 3, 1}, {"sofar", 4, 1}, {"resume", 5, 1}, {"end", 6, 2}}},
+		{"end while paused", []step{{"begin", 0, 0}, {"pause", 1, 1}, {"end", 5, 1}, {"resume", 6, 1}, {"pause", 7, 1}, {"end", 8, 1}}},
+		{"a Resume too many", []step{{"begin", 0, 0}, {"resume", 1, 1}, {"pause", 2, 2}, {"resume", 4, 2}, {"end", 5, 3}}},
+		{"a clock that goes back", []step{{"begin", 2, 0}, {"sofar", 1, 0}, {"sofar", 3, 1}, {"sofar", 2, 1}, {"end", 4, 2}}},
+	} {
+		for _, source := range []Source{Wall, Corrected, Header} { // alone they are the same
+			m := NewMeter(source, 1)
+			var s Span
+			for i, st := range tc.steps {
+				do(m, &s, st.call, at(st.at))
+				if got := s.SoFar(at(st.at)).Seconds(); got != st.want {
+					t.Errorf("%s, source %d, step %d (%s): %g s, want %g", tc.name, source, i, st.call, got, st.want)
+				}
+			}
+			if n := m.Running(); n != 0 {
+				t.Errorf("%s: %d run at the end", tc.name, n)
+			}
+		}
+	}
+}
+
+func do(m *Meter, s *Span, call string, now time.Time) {
+	switch call {
+	case "begin":
+		m.Begin(now, s)
+	case "pause":
+		s.Pause(now)
+	case "resume":
+		s.Resume(now)
+	case "end":
+		s.End(now)
+	}
+}
+
+// TestCrowd has n requests at c CPUs for 8 s, looked at every 100 ms.
+func TestCrowd(t *testing.T) {
+	for _, tc := range []struct {
+		n    int
+		cpus float64
+		want float64
+	}{{1, 1, 8}, {2, 1, 4}, {8, 2, 2}, {2, 8, 8}, {1, 0.5, 4}, {3, 1.5, 4}} {
+		m := NewMeter(Corrected, tc.cpus)
+		spans := make([]Span, tc.n)
+		for i := range spans {
+			m.Begin(at(0), &spans[i])
+		}
+		for tick := 1; tick < 80; tick++ {
+			for i := range spans {
+				spans[i].SoFar(at(float64(tick) / 10))
+			}
+		}
+		for i := range spans {
+			if got := spans[i].End(at(8)).Seconds(); got < 0.98*tc.want || got > 1.02*tc.want {
+				t.Errorf("%d at %g CPUs: request %d cost %.3f s, want %g", tc.n, tc.cpus, i, got, tc.want)
+			}
+		}
+	}
+}
+
+// TestPausedAreNoCrowd checks that who waits for its client takes no CPU from
+// others.
+func TestPausedAreNoCrowd(t *testing.T) {
+	m := NewMeter(Corrected, 1)
+	var busy, waiting Span
+	m.Begin(at(0), &waiting)
+	waiting.Pause(at(0))
+	m.Begin(at(0), &busy)
+	if n := m.Running(); n != 1 {
+		t.Errorf("%d run, want 1", n)
+	}
+	if got := busy.End(at(4)); got != 4*time.Second {
+		t.Errorf("cost %s beside a paused one, want 4 s", got)
+	}
+	waiting.Resume(at(4))
+	if got := waiting.End(at(5)); got != time.Second {
+		t.Errorf("the paused one cost %s, want 1 s", got)
+	}
+}
+
+// TestSpansAtRandom calls all methods of several spans in any order.
+func TestSpansAtRandom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := NewMeter(Source(rapid.IntRange(0, 2).Draw(t, "source")), rapid.Float64Range(0.1, 8).Draw(t, "cpus"))
+		spans := make([]Span, rapid.IntRange(1, 5).Draw(t, "spans"))
+		began := make([]time.Time, len(spans))
+		cost := make([]time.Duration, len(spans))
+		now := epoch
+		for _, i := range rapid.SliceOfN(rapid.IntRange(0, len(spans)-1), 0, 60).Draw(t, "order") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "later")))
+			call := rapid.SampledFrom([]string{"begin", "pause", "resume", "sofar", "end"}).Draw(t, "call")
+			if call == "begin" {
+				if !began[i].IsZero() {
+					spans[i].End(now)
+				}
+				began[i], cost[i] = now, 0
+			}
+			do(m, &spans[i], call, now)
+			got := spans[i].SoFar(now)
+			if got < cost[i] || !began[i].IsZero() && got > now.Sub(began[i]) {
+				t.Fatalf("the cost went from %s to %s within %s", cost[i], got, now.Sub(began[i]))
+			}
+			cost[i] = got
+			if n := m.Running(); n < 0 || n > len(spans) {
+				t.Fatalf("%d of %d run", n, len(spans))
+			}
+		}
+		for i := range spans {
+			spans[i].End(now)
+		}
+		if n := m.Running(); n != 0 {
+			t.Fatalf("%d run after all have ended", n)
+		}
+	})
+}
+
+// TestSpansConcurrently is for the race detector.
+func TestSpansConcurrently(t *testing.T) {
+	m := NewMeter(Corrected, 2)
+	done := make(chan struct{})
+	for range 8 {
+		go func() {
+			var s Span
+			inner := make(chan struct{})
+			for i := range 200 {
+				m.Begin(at(float64(i)), &s)
+				go func() {
+					s.SoFar(at(float64(i) + 0.5))
+					s.Pause(at(float64(i) + 0.6))
+					s.Resume(at(float64(i) + 0.7))
+					inner <- struct{}{}
+				}()
+				if i%2 == 0 {
+					<-inner
+				}
+				s.End(at(float64(i) + 1))
+				if i%2 == 1 {
+					<-inner
+				}
+			}
+			done <- struct{}{}
+		}()
+	}
+	for range 8 {
+		<-done
+	}
+	if n := m.Running(); n != 0 {
+		t.Errorf("%d run after all have ended", n)
+	}
+}
