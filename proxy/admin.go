@@ -1,0 +1,114 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tempomat/limiter"
+)
+
+// AdminVersion is the "version" of every JSON document of the admin API. It
+// grows when a field changes its meaning or goes; new fields leave it as it is.
+const AdminVersion = 1
+
+// Ledger is what the admin API and the statistics show; *limiter.Limiter is
+// one. All methods must be safe for concurrent use.
+type Ledger interface {
+	// Dump yields the rows of a class, of all classes if class is "", in no
+	// order, until yield returns false. It holds no lock while it yields.
+	Dump(now time.Time, class string, yield func(limiter.Row) bool)
+	// Find returns one key's row; false if the key is not remembered.
+	Find(now time.Time, k limiter.Key) (limiter.Row, bool)
+	// Classes returns the classes in configured order.
+	Classes() []limiter.ClassInfo
+}
+
+// AdminStatus is what only the whole proxy knows of itself.
+type AdminStatus struct {
+	Release  string            // the program's version
+	Started  time.Time         // when the process began to serve
+	Mode     string            // observe, cap, cooperative
+	Held     int               // requests held at this moment
+	Counters map[string]uint64 // totals since the start, by name
+}
+
+// AdminOptions are the parts that the admin API shows or sets going. All
+// functions must be safe for concurrent use.
+type AdminOptions struct {
+	Ledger        Ledger
+	Now           func() time.Time
+	Status        func() AdminStatus
+	Ready         func() error  // nil while the proxy takes requests
+	Reload        func() error  // reads the configuration again; its error lists every fault
+	ReloadTimeout time.Duration // longest that a client waits for Reload; 0: 20 s
+	Log           *zap.Logger   // nil: nothing is logged
+}
+
+// Admin serves the admin API, the doctor's door: JSON over HTTP.
+type Admin struct {
+	opts      AdminOptions
+	reloading chan struct{} // holds a token while a reload runs
+	server    *http.Server
+}
+
+// NewAdmin makes an admin API of its parts; it opens nothing.
+func NewAdmin(o AdminOptions) *Admin {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.ReloadTimeout <= 0 {
+		o.ReloadTimeout = 20 * time.Second
+	}
+	a := &Admin{opts: o, reloading: make(chan struct{}, 1)}
+	a.server = &http.Server{
+		Handler:           a.Handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      o.ReloadTimeout + 10*time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          zap.NewStdLog(o.Log.Named("admin")),
+	}
+	return a
+}
+
+// Handler returns the API without a server around it.
+func (a *Admin) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v1/classes", reading(a.classes))
+	mux.HandleFunc("/v1/buckets", reading(a.buckets, "class", "sort", "limit"))
+	mux.HandleFunc("/v1/key", reading(a.key, "class", "id"))
+	mux.HandleFunc("/v1/health", reading(a.health))
+	mux.HandleFunc("/v1/ready", reading(a.ready))
+	mux.HandleFunc("/v1/status", reading(a.status))
+	mux.HandleFunc("/v1/reload", acting(a.reload))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		adminFail(w, http.StatusNotFound, "no such path; known: /v1/classes, /v1/buckets, /v1/key, "+
+			"/v1/health, /v1/ready, /v1/status, /v1/reload")
+	})
+	return mux
+}
+
+// Serve answers on l until Shutdown and closes l. It returns nil after
+// Shutdown, else why it ended.
+func (a *Admin) Serve(l net.Listener) error {
+	if err := a.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Shutdown closes the listener and waits for requests under way until ctx
+// ends; then it cuts them.
+func (a *Admin) Shutdown(ctx context.Context) error {
+	err := a.server.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, a.server.Close())
+	}
+	return err
+}

@@ -1,0 +1,82 @@
+package proxy
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestListenAdminModeAndRemoval(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "b", "admin.sock")
+	l, err := ListenAdmin("unix:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fs.ModeSocket | 0o660; info.Mode() != want {
+		t.Errorf("mode %v, want %v", info.Mode(), want)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after Close: %v, want none", err)
+	}
+}
+
+func TestListenAdminTakesOnlyADeadSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin.sock")
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	alive, err := ListenAdmin("unix:" + path)
+	if err != nil {
+		t.Fatalf("beside a dead socket: %v", err)
+	}
+	defer alive.Close()
+	if _, err := ListenAdmin("unix:" + path); err == nil || !strings.Contains(err.Error(), "another process already answers on "+path) {
+		t.Errorf("beside a live socket: %v", err)
+	}
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatalf("the live socket was taken away: %v", err)
+	}
+	_ = c.Close()
+}
+
+func TestListenAdminErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for address, want := range map[string]string{
+		"":                    `admin.listen: "" is not a unix socket`,
+		"unix:":               "allowed is unix:/path",
+		":8889":               `":8889" is not a unix socket`,
+		"unix:" + file:        "is there and is not a socket",
+		"unix:" + file + "/x": "admin.listen: ",
+	} {
+		l, err := ListenAdmin(address)
+		if err == nil {
+			_ = l.Close()
+			t.Errorf("%q: no error", address)
+		} else if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %q, want %q", address, err, want)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != "precious" {
+		t.Errorf("the file is %q, %v", got, err)
+	}
+}

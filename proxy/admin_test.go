@@ -1,0 +1,269 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"tempomat/limiter"
+)
+
+var _ Ledger = (*limiter.Limiter)(nil)
+
+// fixedLedger is a Ledger of rows that do not change.
+type fixedLedger struct {
+	classes []limiter.ClassInfo
+	rows    []limiter.Row
+}
+
+func (l fixedLedger) Classes() []limiter.ClassInfo { return l.classes }
+
+func (l fixedLedger) Dump(_ time.Time, class string, yield func(limiter.Row) bool) {
+	for _, r := range l.rows {
+		if (class == "" || r.Class == class) && !yield(r) {
+			return
+		}
+	}
+}
+
+func (l fixedLedger) Find(_ time.Time, k limiter.Key) (limiter.Row, bool) {
+	for _, r := range l.rows {
+		if r.Class == k.Class && r.ID == k.ID {
+			return r, true
+		}
+	}
+	return limiter.Row{}, false
+}
+
+func adminLedger() fixedLedger {
+	return fixedLedger{
+		classes: []limiter.ClassInfo{
+			{Name: "slash32", Budget: limiter.Budget{CPUs: 0.4, Burst: 30 * time.Second}},
+			{Name: "userAgent", Budget: limiter.Budget{CPUs: 0.5, Burst: 2 * time.Minute, Cap: true, Shadow: true}},
+		},
+		rows: []limiter.Row{
+			{Class: "slash32", ID: "203.0.113.9", Level: -4, Wait: 0.734, CPU: 0.4, Rate: 2, Last: 1},
+			{Class: "slash32", ID: "203.0.113.7", Level: 2, Wait: 0, CPU: 0.9, Rate: 9, Last: 8},
+			{Class: "userAgent", ID: "", Level: -9, Wait: 3, CPU: 0.1, Rate: 1, Last: 4},
+			{Class: "slash32", ID: "203.0.113.8", Level: 3, Wait: 1.5, CPU: 0.2, Rate: 4, Last: 0},
+		},
+	}
+}
+
+func adminOptions() AdminOptions {
+	start := time.Unix(1_000_000, 0)
+	return AdminOptions{
+		Ledger: adminLedger(),
+		Now:    func() time.Time { return start.Add(90 * time.Second) },
+		Status: func() AdminStatus {
+			return AdminStatus{Release: "1.2.3", Started: start, Mode: "cap", Held: 7, Counters: map[string]uint64{"requests": 12}}
+		},
+		Ready:  func() error { return nil },
+		Reload: func() error { return nil },
+	}
+}
+
+// ask sends one request to the API and decodes its answer into reply, strictly.
+func ask(t *testing.T, o AdminOptions, method, target string, reply any) *httptest.ResponseRecorder {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	NewAdmin(o).Handler().ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), method, target, nil))
+	var version struct{ Version int }
+	if err := json.Unmarshal(rec.Body.Bytes(), &version); err != nil || version.Version != 1 {
+		t.Fatalf("%s %s: not a document of version 1 (%v): %s", method, target, err, rec.Body)
+	}
+	if got := rec.Header().Get("Content-Type"); got != "application/json" {
+		t.Errorf("%s %s: Content-Type %q", method, target, got)
+	}
+	dec := json.NewDecoder(rec.Body)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(reply); err != nil {
+		t.Fatalf("%s %s: %v", method, target, err)
+	}
+	return rec
+}
+
+func TestAdminBucketsSortsAndBounds(t *testing.T) {
+	for query, want := range map[string][]string{
+		"":                                {"", "203.0.113.8", "203.0.113.9", "203.0.113.7"},
+		"?sort=cpu":                       {"203.0.113.7", "203.0.113.9", "203.0.113.8", ""},
+		"?sort=rate&limit=2":              {"203.0.113.7", "203.0.113.8"},
+		"?sort=level":                     {"", "203.0.113.9", "203.0.113.7", "203.0.113.8"},
+		"?sort=last":                      {"203.0.113.8", "203.0.113.9", "", "203.0.113.7"},
+		"?class=userAgent":                {""},
+		"?class=UserAgent":                {""},
+		"?class=Slash32&sort=wait":        {"203.0.113.8", "203.0.113.9", "203.0.113.7"},
+		"?class=slash32&limit=1":          {"203.0.113.8"},
+		"?class=slash32&limit=10000":      {"203.0.113.8", "203.0.113.9", "203.0.113.7"},
+		"?class=slash32&sort=cpu&limit=1": {"203.0.113.7"},
+	} {
+		var reply BucketsReply
+		rec := ask(t, adminOptions(), "GET", "/v1/buckets"+query, &reply)
+		var got []string
+		for _, r := range reply.Rows {
+			got = append(got, r.ID)
+		}
+		if diff := cmp.Diff(want, got); rec.Code != 200 || diff != "" {
+			t.Errorf("%q: status %d, rows (-want +got):\n%s", query, rec.Code, diff)
+		}
+	}
+	var reply BucketsReply
+	ask(t, adminOptions(), "GET", "/v1/buckets?class=SLASH32&limit=1", &reply)
+	if reply.Class != "slash32" || reply.Sort != "wait" || reply.Total != 3 {
+		t.Errorf("got class %q, sort %q, total %d; want slash32, wait, 3", reply.Class, reply.Sort, reply.Total)
+	}
+}
+
+func TestAdminBucketsOfAnEmptyTableIsAnEmptyList(t *testing.T) {
+	o := adminOptions()
+	o.Ledger = fixedLedger{}
+	rec := httptest.NewRecorder()
+	NewAdmin(o).Handler().ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/buckets", nil))
+	if !strings.Contains(rec.Body.String(), `"rows":[]`) {
+		t.Errorf("got %s", rec.Body)
+	}
+}
+
+func TestAdminViews(t *testing.T) {
+	var classes ClassesReply
+	ask(t, adminOptions(), "GET", "/v1/classes", &classes)
+	want := ClassesReply{Version: 1, Classes: []ClassReply{
+		{Name: "slash32", CPUs: 0.4, Burst: 30, Keys: 3},
+		{Name: "userAgent", CPUs: 0.5, Burst: 120, Cap: true, Shadow: true, Keys: 1},
+	}}
+	if diff := cmp.Diff(want, classes); diff != "" {
+		t.Errorf("classes (-want +got):\n%s", diff)
+	}
+	var status StatusReply
+	ask(t, adminOptions(), "GET", "/v1/status", &status)
+	if status.Goroutines < 1 {
+		t.Errorf("goroutines: %d", status.Goroutines)
+	}
+	status.Goroutines = 0
+	if diff := cmp.Diff(StatusReply{Version: 1, Release: "1.2.3", Uptime: 90, Mode: "cap", Held: 7,
+		Counters: map[string]uint64{"requests": 12}}, status); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	for _, id := range []string{"203.0.113.9", ""} {
+		class := map[string]string{"203.0.113.9": "Slash32", "": "userAgent"}[id]
+		var key KeyReply
+		ask(t, adminOptions(), "GET", "/v1/key?"+url.Values{"class": {class}, "id": {id}}.Encode(), &key)
+		if key.Row.ID != id || key.Row.Level >= 0 {
+			t.Errorf("key %q: got %+v", id, key.Row)
+		}
+	}
+	var ok OKReply
+	for _, path := range []string{"/v1/health", "/v1/ready"} {
+		if rec := ask(t, adminOptions(), "GET", path, &ok); rec.Code != 200 || ok.Status != "ok" {
+			t.Errorf("%s: %d %+v", path, rec.Code, ok)
+		}
+	}
+}
+
+func TestAdminErrors(t *testing.T) {
+	broken := adminOptions()
+	broken.Ready = func() error { return errors.New("draining") }
+	broken.Reload = func() error { return errors.Join(errors.New("t.yaml:3: a"), errors.New("t.yaml:4: b")) }
+	nan := adminOptions()
+	nan.Ledger = fixedLedger{rows: []limiter.Row{{Wait: math.NaN()}}}
+	for _, c := range []struct {
+		method, target string
+		opts           AdminOptions
+		status         int
+		text, allow    string
+	}{
+		{"GET", "/", adminOptions(), 404, "no such path", ""},
+		{"GET", "/v1", adminOptions(), 404, "no such path", ""},
+		{"GET", "/v2/buckets", adminOptions(), 404, "/v1/buckets", ""},
+		{"POST", "/v1/buckets", adminOptions(), 405, `"POST" is not for /v1/buckets`, "GET, HEAD"},
+		{"DELETE", "/v1/key", adminOptions(), 405, "GET, HEAD", "GET, HEAD"},
+		{"GET", "/v1/reload", adminOptions(), 405, "allowed: POST", "POST"},
+		{"GET", "/v1/buckets?class=slash8", adminOptions(), 400, `class "slash8" is unknown; known: slash32, userAgent`, ""},
+		{"GET", "/v1/buckets?sort=title", adminOptions(), 400, `sort: "title" is unknown; known: wait, cpu, rate, level, last`, ""},
+		{"GET", "/v1/buckets?limit=0", adminOptions(), 400, `limit: "0" is not a whole number from 1 to 10000`, ""},
+		{"GET", "/v1/buckets?limit=10001", adminOptions(), 400, `"10001"`, ""},
+		{"GET", "/v1/buckets?limit=2.5", adminOptions(), 400, `"2.5"`, ""},
+		{"GET", "/v1/buckets?lmit=5", adminOptions(), 400, `unknown parameter "lmit"; known: class, sort, limit`, ""},
+		{"GET", "/v1/health?x=1", adminOptions(), 400, "known: none", ""},
+		{"GET", "/v1/key?class=slash32", adminOptions(), 400, "class and id", ""},
+		{"GET", "/v1/key?id=1", adminOptions(), 400, "class and id", ""},
+		{"GET", "/v1/key?class=no&id=1", adminOptions(), 400, "known: slash32, userAgent", ""},
+		{"GET", "/v1/key?class=Slash32&id=192.0.2.1", adminOptions(), 404, `class slash32 has no key "192.0.2.1"`, ""},
+		{"GET", "/v1/ready", broken, 503, "not ready: draining", ""},
+		{"POST", "/v1/reload", broken, 422, "t.yaml:3: a\nt.yaml:4: b", ""},
+		{"GET", "/v1/buckets", nan, 500, "NaN", ""},
+	} {
+		var reply ErrorReply
+		rec := ask(t, c.opts, c.method, c.target, &reply)
+		if rec.Code != c.status || !strings.Contains(reply.Error, c.text) || rec.Header().Get("Allow") != c.allow {
+			t.Errorf("%s %s: got %d %q Allow %q; want %d %q Allow %q", c.method, c.target,
+				rec.Code, reply.Error, rec.Header().Get("Allow"), c.status, c.text, c.allow)
+		}
+	}
+}
+
+func TestAdminServesAndShutsDown(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	path := t.TempDir() + "/new/admin.sock"
+	l, err := ListenAdmin("unix:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := NewAdmin(adminOptions())
+	served := make(chan error, 1)
+	go func() { served <- a.Serve(l) }()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://admin/v1/health", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || string(body) != `{"version":1,"status":"ok"}`+"\n" {
+		t.Errorf("got %q, %v", body, err)
+	}
+	_ = resp.Body.Close()
+	transport.CloseIdleConnections()
+	if err := a.Shutdown(t.Context()); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if _, err := net.Dial("unix", path); err == nil {
+		t.Error("the socket still answers")
+	}
+}
+
+// An answer of 10,000 rows is sent whole.
+func TestAdminLargeAnswer(t *testing.T) {
+	o := adminOptions()
+	var l fixedLedger
+	for i := range 10_500 {
+		l.rows = append(l.rows, limiter.Row{Class: "userAgent", ID: fmt.Sprintf("%0100d", i), Wait: float64(i)})
+	}
+	o.Ledger = l
+	var reply BucketsReply
+	ask(t, o, "GET", "/v1/buckets?limit=10000", &reply)
+	if len(reply.Rows) != 10_000 || reply.Total != 10_500 || reply.Rows[0].Wait != 10_499 || reply.Rows[9_999].Wait != 500 {
+		t.Errorf("got %d rows of %d", len(reply.Rows), reply.Total)
+	}
+}

@@ -1,0 +1,216 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tempomat/classify"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+)
+
+const (
+	benchConns = 16
+	benchSlice = 3000 // requests of one slice of a pair
+)
+
+// BenchmarkProxyVsBare compares the sidecar with a bare httputil.ReverseProxy
+// that has the same server, transport and buffers. The two take turns, so that
+// what else the machine does meets both alike; client and backend do next to
+// nothing, so that it is the proxies that are compared. It reports
+//
+//	ratio          median of the pairs' requests/s, ours to bare; the goal is 0.95
+//	allocs-added   allocations that a request costs more than through the bare one
+func BenchmarkProxyVsBare(b *testing.B) {
+	for _, m := range []limiter.Mode{limiter.Observe, limiter.Cap, limiter.Cooperative} {
+		b.Run(m.String(), func(b *testing.B) { compare(b, m) })
+	}
+}
+
+func compare(b *testing.B, m limiter.Mode) {
+	backend := benchBackend(b)
+	upstream := NewUpstream(Backend{URL: backend, DialTimeout: time.Second, Timeout: time.Minute}, zap.NewNop())
+	ours := benchServer(b, benchHandler(b, m, upstream))
+	bareUpstream := NewUpstream(Backend{URL: backend, DialTimeout: time.Second, Timeout: time.Minute}, zap.NewNop())
+	bare := benchServer(b, &httputil.ReverseProxy{
+		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(backend); r.Out.Host = r.In.Host; r.SetXForwarded() },
+		Transport:  bareUpstream.transport,
+		BufferPool: newBuffers(),
+	})
+	b.Cleanup(func() { upstream.Close(); bareUpstream.Close() })
+	run(b, ours)
+	run(b, bare)
+	var ratios, added []float64
+	var tookOurs, tookBare time.Duration
+	b.ResetTimer()
+	for i := range b.N {
+		var o, p time.Duration
+		var ao, ap uint64
+		if i%2 == 0 {
+			o, ao = run(b, ours)
+			p, ap = run(b, bare)
+		} else {
+			p, ap = run(b, bare)
+			o, ao = run(b, ours)
+		}
+		ratios = append(ratios, float64(p)/float64(o))
+		added = append(added, (float64(ao)-float64(ap))/benchSlice)
+		tookOurs, tookBare = tookOurs+o, tookBare+p
+	}
+	b.StopTimer()
+	n := float64(b.N) * benchSlice
+	b.ReportMetric(median(ratios), "ratio")
+	b.ReportMetric(median(added), "allocs-added")
+	b.ReportMetric(n/tookOurs.Seconds(), "ours-req/s")
+	b.ReportMetric(n/tookBare.Seconds(), "bare-req/s")
+}
+
+func median(xs []float64) float64 {
+	slices.Sort(xs)
+	return xs[len(xs)/2]
+}
+
+// run sends a slice's requests over a few connections.
+func run(b *testing.B, conns []net.Conn) (took time.Duration, mallocs uint64) {
+	b.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	from := time.Now()
+	var all sync.WaitGroup
+	for _, c := range conns {
+		all.Go(func() {
+			br := bufio.NewReaderSize(c, 8<<10)
+			for range benchSlice / len(conns) {
+				_, err := io.WriteString(c, "GET /page/12?a=1 HTTP/1.1\r\nHost: site.example\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:1.0) Gecko/20100101 Firefox/115.0\r\n"+
+					"Accept: text/html\r\nAccept-Encoding: gzip\r\nCookie: a=b\r\n\r\n")
+				if err == nil {
+					err = skipResponse(br)
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	took = time.Since(from)
+	runtime.ReadMemStats(&after)
+	return took, after.Mallocs - before.Mallocs
+}
+
+// benchBody is a small page.
+var benchBody = bytes.Repeat([]byte("x"), 1000)
+
+// skipResponse reads a response of the benchmark's backend.
+func skipResponse(br *bufio.Reader) error {
+	for {
+		line, err := br.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if len(line) == 2 {
+			_, err := br.Discard(len(benchBody))
+			return err
+		}
+	}
+}
+
+// benchBackend answers every request with the same bytes.
+func benchBackend(b *testing.B) *url.URL {
+	b.Helper()
+	l, err := Listen(b.Context(), "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = l.Close() })
+	response := append([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nServer: x\r\nDate: Tue, 15 Nov 1994 08:12:31 GMT\r\nContent-Length: 1000\r\n\r\n"), benchBody...)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				br := bufio.NewReaderSize(c, 8<<10)
+				for {
+					line, err := br.ReadSlice('\n')
+					if err != nil {
+						return
+					}
+					if len(line) == 2 {
+						_, _ = c.Write(response)
+					}
+				}
+			}()
+		}
+	}()
+	return &url.URL{Scheme: "http", Host: l.Addr().String()}
+}
+
+// benchHandler has four classes that nobody exhausts.
+func benchHandler(b *testing.B, m limiter.Mode, upstream http.Handler) *Handler {
+	b.Helper()
+	p := &Policy{Upstream: upstream, Access: AccessSampled, Body: time.Minute, Write: time.Minute}
+	var classes []classify.Class
+	for i, name := range []string{"slash32", "slash24", "slash16", "userAgent"} {
+		classes = append(classes, classify.Class{Name: name, By: classify.By(i)})
+		p.Limits.Classes = append(p.Limits.Classes, limiter.ClassInfo{Name: name, Budget: limiter.Budget{CPUs: 1000, Burst: time.Minute}})
+	}
+	p.Limits.Mode, p.Limits.MaxHold, p.Limits.MaxHeld, p.Limits.MaxHeldPerClient = m, time.Minute, 100, 100
+	var err error
+	p.Classifier, err = classify.New(classify.Config{Classes: classes, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, 2)
+	h := NewHandler(limiter.New(time.Now(), p.Limits, 65536, nil), p, NewJournal(zap.NewNop()))
+	ctx, cancel := context.WithCancel(context.Background())
+	var drive sync.WaitGroup
+	drive.Go(func() { h.Drive(ctx) })
+	b.Cleanup(func() { cancel(); drive.Wait() })
+	return h
+}
+
+// benchServer serves a handler and returns connections to it.
+func benchServer(b *testing.B, h http.Handler) []net.Conn {
+	b.Helper()
+	l, err := Listen(b.Context(), "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := NewServer(h, ServerOptions{Header: time.Minute, Idle: time.Minute, Log: zap.NewNop()})
+	done := make(chan error, 1)
+	go func() { done <- s.Serve([]net.Listener{l}) }()
+	var conns []net.Conn
+	for range benchConns {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			b.Fatal(err)
+		}
+		conns = append(conns, c)
+	}
+	b.Cleanup(func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+		_ = s.Drain(context.Background())
+		<-done
+	})
+	return conns
+}

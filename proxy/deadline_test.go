@@ -1,0 +1,190 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// limited sets every limit of what a client may hold open to something else.
+func limited(s *setup) {
+	s.server.Header, s.body, s.write, s.server.Idle = 10*time.Second, 20*time.Second, 30*time.Second, 40*time.Second
+}
+
+// TestClientsThatStop has clients that stop half way. The proxy gives each up
+// after the limit that is for it.
+func TestClientsThatStop(t *testing.T) {
+	backend := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path != "/unread" {
+			_, _ = io.Copy(io.Discard, q.Body)
+		} else {
+			w.Header().Set("Connection", "close") // or net/http reads it all
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(1<<16))
+		_, _ = io.WriteString(w, strings.Repeat("x", 1<<16))
+	})
+	for _, tc := range []struct {
+		name, send string
+		read       bool // the client reads what comes
+		status     int  // of what it reads; 0: nothing comes
+		closed     time.Duration
+	}{
+		{"before a header", "", true, 0, 10 * time.Second},
+		{"in the header", "GET / HTTP/1.1\r\nHos", true, 400, 10 * time.Second},
+		{"in the body", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf", true, 408, 20 * time.Second},
+		{"in a chunk", "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n10\r\nhalf", true, 408, 20 * time.Second},
+		{"in a body that nobody reads", "POST /unread HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nhalf", true, 200, 20 * time.Second},
+		{"before a body that nobody waits for", "POST /unread HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n", true, 200, 20 * time.Second},
+		{"after a request", "GET / HTTP/1.1\r\nHost: h\r\n\r\n", true, 200, 40 * time.Second},
+		{"before reading", "GET / HTTP/1.1\r\nHost: h\r\n\r\n", false, 0, 30 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := startVirtual(t, backend, limited)
+				c := r.dial()
+				from := time.Now()
+				go func() { _, _ = io.WriteString(c, tc.send) }()
+				if !tc.read {
+					time.Sleep(tc.closed - time.Second)
+					if len(r.access.All()) != 0 {
+						t.Error("given up too early")
+					}
+					time.Sleep(2 * time.Second)
+					if len(r.access.All()) != 1 {
+						t.Error("not given up")
+					}
+				}
+				br := bufio.NewReader(c)
+				if tc.status != 0 {
+					res := answer(t, br, "GET")
+					if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != tc.status {
+						t.Errorf("got %d, %v, want %d", res.StatusCode, err, tc.status)
+					}
+				}
+				if rest, err := io.ReadAll(br); tc.read && (len(rest) != 0 || err != nil) {
+					t.Errorf("then got %q, %v", rest, err)
+				}
+				if took := time.Since(from); tc.read && !near(took, tc.closed) {
+					t.Errorf("closed after %s, want %s", took, tc.closed)
+				}
+			})
+		})
+	}
+}
+
+// TestSlowButSteady has clients that are slower than the limits in all, and
+// never in one piece.
+func TestSlowButSteady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			b, _ := io.ReadAll(q.Body)
+			_, _ = w.Write(b)
+		}), limited)
+		c := r.dial()
+		br := bufio.NewReaderSize(c, 16)
+		for range 3 {
+			send(t, c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n")
+			for range 10 {
+				time.Sleep(19 * time.Second)
+				send(t, c, strings.Repeat("x", 10))
+			}
+			res := answer(t, br, "POST")
+			if body := readAll(t, res); len(body) != 100 || res.StatusCode != 200 {
+				t.Errorf("got %d, %d bytes", res.StatusCode, len(body))
+			}
+			time.Sleep(39 * time.Second)
+		}
+	})
+}
+
+// TestDeadlinesDoNotOutliveTheirRequest checks that a connection carries nothing
+// over from what was done on it before.
+func TestDeadlinesDoNotOutliveTheirRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			b, _ := io.ReadAll(q.Body)
+			if q.URL.Path == "/slow" {
+				time.Sleep(50 * time.Second) // longer than any limit
+			}
+			if q.URL.Path == "/pause" {
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(50 * time.Second)
+			}
+			_, _ = io.WriteString(w, "got "+string(b))
+		}), limited)
+		c := r.dial()
+		br := bufio.NewReader(c)
+		for _, target := range []string{"/", "/slow", "/", "/pause", "/slow", "/"} {
+			for _, body := range []string{"", "body"} {
+				if body == "" {
+					send(t, c, "GET "+target+" HTTP/1.1\r\nHost: h\r\n\r\n")
+				} else {
+					send(t, c, "POST "+target+" HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n"+body)
+				}
+				res := answer(t, br, "GET")
+				if got := readAll(t, res); res.StatusCode != 200 || got != "got "+body {
+					t.Fatalf("%s: got %d %q", target, res.StatusCode, got)
+				}
+				time.Sleep(35 * time.Second) // longer than a piece of the response may take
+			}
+		}
+		// A 100 Continue is written before anything else of the response.
+		send(t, c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
+		if line, err := br.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
+			t.Errorf("got %q, %v", line, err)
+		}
+	})
+}
+
+// TestPauseAtTheEnd has a response whose end comes long after its last piece,
+// charged and exempt.
+func TestPauseAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "all")
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(2 * time.Minute)
+		}), limited, exempt("/exempt"))
+		for _, target := range []string{"/", "/exempt"} {
+			for _, c := range []*http.Client{r.client, r.h2c} {
+				if _, body := r.do(c, request(t, nil, "GET "+target)); body != "all" {
+					t.Errorf("%s: got %q", target, body)
+				}
+			}
+		}
+	})
+}
+
+// TestH2ReadsNothing has an HTTP/2 client that takes nothing of one response, and one
+// that does not even take what the connection brings.
+func TestH2ReadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(1<<24))
+			_, _ = io.WriteString(w, strings.Repeat("x", 1<<24))
+		}), limited)
+		res, err := r.h2c.Do(request(t, nil, "GET /")) // the body fills its window
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(31 * time.Second)
+		if len(r.access.All()) != 1 {
+			t.Error("the stream was not given up")
+		}
+		_ = res.Body.Close()
+
+		c := r.dial()
+		send(t, c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // and reads nothing
+		time.Sleep(41 * time.Second)
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+		if _, err := c.Write([]byte{0}); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the connection is still there: %v", err)
+		}
+	})
+}

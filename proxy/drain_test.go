@@ -1,0 +1,158 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tempomat/limiter"
+)
+
+// TestDrain has one request at the backend and one that is held, and a limit
+// that is long enough for both, or for neither.
+func TestDrain(t *testing.T) {
+	for _, tc := range []struct {
+		limit time.Duration
+		ok    bool
+	}{{time.Minute, true}, {2500 * time.Millisecond, false}} {
+		for _, m := range []limiter.Mode{limiter.Cap, limiter.Cooperative} {
+			t.Run(fmt.Sprint(m, " ", tc.limit), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := startVirtual(t, http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+						if q.URL.Path == "/slow" {
+							time.Sleep(4 * time.Second)
+						} else {
+							time.Sleep(time.Second)
+						}
+					}), heldFor, mode(m))
+					results := make(chan error, 3)
+					ask := func(c *http.Client, path string) {
+						res, err := c.Do(request(t, nil, "GET "+path))
+						if err == nil {
+							_ = res.Body.Close()
+						}
+						results <- err
+					}
+					go ask(r.client, "/")
+					time.Sleep(100 * time.Millisecond)
+					go ask(r.h2c, "/") // waits, or is held behind the first
+					go ask(newClient(r.front.from("192.0.2.2"), false), "/slow")
+					time.Sleep(1200 * time.Millisecond)
+					if r.limiter.Held() == 0 || r.meter.Running() != 1 {
+						t.Errorf("%d held, %d running", r.limiter.Held(), r.meter.Running())
+					}
+
+					ctx, cancel := context.WithTimeout(t.Context(), tc.limit)
+					defer cancel()
+					drained := make(chan error)
+					go func() { drained <- r.server.Drain(ctx) }()
+					time.Sleep(time.Millisecond)
+					if c, err := r.front.dial(t.Context(), "", ""); err == nil {
+						_ = c.Close()
+						t.Error("a new connection was taken")
+					}
+					if err := <-drained; (err == nil) != tc.ok || !tc.ok && !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("Drain: %v", err)
+					}
+					failed := 0
+					for range 3 {
+						if err := <-results; err != nil {
+							failed++
+						}
+					}
+					if (failed == 0) != tc.ok {
+						t.Errorf("%d requests failed", failed)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestServeFails checks that a listener that fails takes the others down.
+func TestServeFails(t *testing.T) {
+	s := NewServer(http.NotFoundHandler(), ServerOptions{Log: nopLog()})
+	good, bad := loopback(t), loopback(t)
+	_ = bad.Close()
+	if err := s.Serve([]net.Listener{good, bad}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Serve: %v", err)
+	}
+	if c, err := good.dial(t.Context(), "", ""); err == nil {
+		_ = c.Close()
+		t.Error("the good listener is still open")
+	}
+}
+
+// TestReload replaces the policy while a request runs: that one keeps its own,
+// and what it owes is not forgotten.
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, sleeper, heldFor, mode(limiter.Observe))
+		old := r.handler.Policy()
+		changed := *old
+		changed.Limits.Mode = limiter.Cap
+		changed.Access = AccessOff
+		changed.Upstream = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(299) })
+
+		var all sync.WaitGroup
+		all.Go(func() {
+			if res, _ := r.do(r.client, request(t, nil, "GET /")); res.StatusCode != 200 {
+				t.Errorf("the running request got %d", res.StatusCode)
+			}
+		})
+		time.Sleep(500 * time.Millisecond)
+		r.handler.SetPolicy(&changed)
+		all.Wait()
+		if level := r.row().Level; math.Abs(level+0.9) > 0.001 {
+			t.Errorf("level %f after the reload, want -0.9", level)
+		}
+		from := time.Now()
+		if res, _ := r.do(r.client, request(t, nil, "GET /")); res.StatusCode != 299 {
+			t.Errorf("the next request got %d, want the new backend's answer", res.StatusCode)
+		}
+		if took := time.Since(from); !near(took, hold) {
+			t.Errorf("the next request waited %s for the debt, want %s", took, hold)
+		}
+		if n := len(r.lines()); n != 1 {
+			t.Errorf("%d access log lines, want only that of the old policy", n)
+		}
+	})
+}
+
+// TestReloadsUnderLoad swaps policies as fast as it can while clients ask.
+func TestReloadsUnderLoad(t *testing.T) {
+	r := start(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(s *setup) { s.limits.Classes[0].Budget.CPUs = 1e6 })
+	p := [2]Policy{*r.handler.Policy(), *r.handler.Policy()}
+	p[1].Limits.Mode = limiter.Cooperative
+	var all sync.WaitGroup
+	done := make(chan struct{})
+	for range 4 {
+		all.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				res, err := r.client.Do(request(t, nil, "GET /"))
+				if err != nil || res.StatusCode != 200 {
+					t.Errorf("got %v, %v", res, err)
+					return
+				}
+				_ = res.Body.Close()
+			}
+		})
+	}
+	for i := range 1000 {
+		r.handler.SetPolicy(&p[i%2])
+	}
+	close(done)
+	all.Wait()
+}

@@ -1,0 +1,78 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"tempomat/classify"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+)
+
+// Outcome is how a request ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Answered     Outcome = iota // by the backend
+	Refused                     // by the limiter
+	ClientGone                  // before it was answered
+	BackendDown                 // 502
+	BackendSlow                 // 504
+	BackendBroke                // it broke its answer off
+)
+
+const outcomes = int(BackendBroke) + 1
+
+func (o Outcome) String() string {
+	return [outcomes]string{"answered", "refused", "client gone", "backend down", "backend slow", "backend broke"}[o]
+}
+
+// exchange is one request and its answer. It is not reused: the transport may
+// go on reading the request's body for a moment after the answer is complete.
+type exchange struct {
+	policy  *Policy
+	arrived time.Time
+	request *http.Request
+	writer  writer
+	body    body
+	shard   int // of running
+
+	who     classify.Result
+	guess   time.Duration
+	ticket  *limiter.Ticket // nil: exempt
+	verdict limiter.Verdict
+	span    cpuaccount.Span
+
+	outcome Outcome
+	cost    time.Duration
+	holdFor time.Duration // what the limiter asked for
+	held    time.Duration // what the client bore
+	id      string        // told to a client that was not served, to ask after it
+}
+
+type exchangeKey struct{}
+
+func newExchange(p *Policy, now time.Time, w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{policy: p, arrived: now}
+	x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	x.writer = writer{ResponseWriter: w, x: x}
+	if r.Body != nil && r.Body != http.NoBody {
+		x.body = body{ReadCloser: r.Body, x: x, conn: http.NewResponseController(w)}
+		x.request.Body = &x.body
+	}
+	return x
+}
+
+// abandon ends an exchange whose client has gone, without an answer: one that is
+// there after all is not to take an empty one for the backend's.
+func (x *exchange) abandon() {
+	x.outcome = ClientGone
+	panic(http.ErrAbortHandler)
+}
+
+// exchangeOf returns the exchange that a request to the backend belongs to.
+func exchangeOf(r *http.Request) *exchange {
+	return r.Context().Value(exchangeKey{}).(*exchange)
+}

@@ -1,0 +1,148 @@
+package proxy
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+)
+
+// Handler is the sidecar: it decides when a request may go to the backend, and
+// charges its keys with what it cost there.
+type Handler struct {
+	policy  atomic.Pointer[Policy]
+	limiter *limiter.Limiter
+	guess   *cpuaccount.Guess
+	running *running
+	journal *Journal
+	tails   sync.Pool // of *[tailSize]byte
+}
+
+// NewHandler makes a Handler. Its limiter's Advance and Progress are called by
+// a Driver, which has to run beside it.
+func NewHandler(l *limiter.Limiter, p *Policy, j *Journal) *Handler {
+	h := &Handler{limiter: l, guess: cpuaccount.NewGuess(), running: newRunning(), journal: j}
+	h.tails.New = func() any { return new([tailSize]byte) }
+	h.policy.Store(p)
+	return h
+}
+
+// Policy is the one in force.
+func (h *Handler) Policy() *Policy { return h.policy.Load() }
+
+// SetPolicy puts another policy in force for requests that are still to come.
+// Debts, held requests and connections survive.
+func (h *Handler) SetPolicy(p *Policy) {
+	h.limiter.SetPolicy(time.Now(), p.Limits)
+	h.policy.Store(p)
+}
+
+// ServeHTTP is the life of one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := newExchange(h.policy.Load(), time.Now(), w, r)
+	defer h.finish(x)
+
+	x.policy.Classifier.Classify(r, &x.who)
+	if x.who.Exempt || h.admit(x) {
+		h.forward(x)
+		h.hold(x)
+	} else {
+		x.refuse()
+	}
+	x.writer.release()
+}
+
+// admit waits until the limiter has decided, and tells whether the request may
+// go to the backend.
+func (h *Handler) admit(x *exchange) bool {
+	x.guess = h.guess.Of(x.who.Shape)
+	x.ticket = h.limiter.Arrive(x.arrived, limiter.Arrival{Keys: x.who.Keys(), Guess: x.guess})
+	x.awaitVerdict()
+	if x.verdict.Acts() {
+		return false
+	}
+	if x.policy.holdsResponses() {
+		x.writer.keepTail(&h.tails)
+	}
+	return true
+}
+
+// awaitVerdict returns at once for most: to select among several channels locks
+// them, and those who need not wait share one.
+func (x *exchange) awaitVerdict() {
+	select {
+	case <-x.ticket.Decided():
+	default:
+		select {
+		case <-x.ticket.Decided():
+		case <-x.request.Context().Done():
+			x.abandon()
+		}
+	}
+	x.verdict = x.ticket.Verdict()
+}
+
+// forward has the backend answer, while the meter runs.
+func (h *Handler) forward(x *exchange) {
+	x.policy.Meter.Begin(time.Now(), &x.span)
+	h.running.add(x)
+	defer h.settle(x)
+	x.outcome = BackendBroke // unless it comes to an end
+	x.policy.Upstream.ServeHTTP(&x.writer, x.request)
+	if x.outcome == BackendBroke {
+		x.outcome = Answered
+	}
+}
+
+// settle replaces the guess by the cost. It runs even when the answer broke off
+// by a panic.
+func (h *Handler) settle(x *exchange) {
+	h.running.remove(x)
+	now := time.Now()
+	x.cost = x.span.End(now)
+	if x.request.Context().Err() != nil {
+		x.outcome = ClientGone
+	}
+	if x.ticket == nil {
+		return
+	}
+	switch x.outcome {
+	case Answered:
+		h.guess.Learn(x.who.Shape, x.cost)
+	case ClientGone:
+		x.cost = max(x.cost, x.guess) // the backend goes on working for nobody
+	case Refused, BackendDown, BackendSlow, BackendBroke:
+	}
+	x.holdFor = h.limiter.Settle(now, x.ticket, x.cost)
+}
+
+// hold keeps the end of the response back as long as the client's classes owe
+// for it, but no longer than the client waits.
+func (h *Handler) hold(x *exchange) {
+	if x.holdFor <= 0 || x.outcome == ClientGone || x.writer.status == http.StatusSwitchingProtocols {
+		return
+	}
+	from := time.Now()
+	timer := time.NewTimer(x.holdFor)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		x.held = time.Since(from)
+	case <-x.request.Context().Done():
+		x.held = time.Since(from)
+		x.abandon() // who closes half of the connection gets no end either
+	}
+}
+
+// finish takes the request out of the books.
+func (h *Handler) finish(x *exchange) {
+	now := time.Now()
+	x.body.end(now)
+	if x.ticket != nil {
+		h.limiter.Leave(now, x.ticket)
+	}
+	h.journal.note(now, x)
+}

@@ -1,0 +1,26 @@
+package proxy
+
+import (
+	"net/http"
+	"time"
+
+	"tempomat/classify"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+)
+
+// Policy is one configuration, made ready for the request path. It is never
+// changed, only replaced: a request sees one Policy from its first byte to its
+// last.
+type Policy struct {
+	Classifier *classify.Classifier
+	Meter      *cpuaccount.Meter
+	Limits     limiter.Policy
+	Upstream   http.Handler // forwards to the backend; made by NewUpstream
+	Access     Access
+	Body       time.Duration // longest pause inside a request's body
+	Write      time.Duration // longest time that a client takes to accept a piece of the response
+}
+
+// holdsResponses tells whether the end of responses may have to be kept back.
+func (p *Policy) holdsResponses() bool { return p.Limits.Mode == limiter.Cooperative }

@@ -1,0 +1,374 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"tempomat/classify"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// setup is what a test may change of a rig.
+type setup struct {
+	classify classify.Config
+	limits   limiter.Policy
+	source   cpuaccount.Source
+	cpus     float64
+	backend  Backend // without a URL: the rig's own
+	server   ServerOptions
+	body     time.Duration
+	write    time.Duration
+	access   Access
+}
+
+func defaults() setup {
+	s := setup{
+		cpus:    1,
+		backend: Backend{DialTimeout: time.Minute, Timeout: time.Minute},
+		server:  ServerOptions{Header: time.Minute, Idle: time.Minute},
+		body:    time.Minute, write: time.Minute,
+		access: AccessAll,
+	}
+	s.classify.Classes = []classify.Class{{Name: "slash32", By: classify.Slash32}}
+	s.limits = limiter.Policy{
+		Classes: []limiter.ClassInfo{{Name: "slash32", Budget: limiter.Budget{CPUs: 1}}},
+		MaxHold: 30 * time.Second, MaxHeld: 100, MaxHeldPerClient: 50,
+	}
+	return s
+}
+
+// mode sets the limiter's mode.
+func mode(m limiter.Mode) func(*setup) { return func(s *setup) { s.limits.Mode = m } }
+
+// exempt exempts a path.
+func exempt(path string) func(*setup) {
+	return func(s *setup) { s.classify.Exempt = []classify.Exemption{{Path: path}} }
+}
+
+// rig is a proxy before a backend, with all that runs beside it.
+type rig struct {
+	t           *testing.T
+	front, back wire
+	handler     *Handler
+	server      *Server
+	meter       *cpuaccount.Meter
+	limiter     *limiter.Limiter
+	client      *http.Client // HTTP/1.1
+	h2c         *http.Client
+	errors      *observer.ObservedLogs // what the proxy complains of
+	access      *observer.ObservedLogs
+	busy        sync.WaitGroup // requests being served
+	stop        func()
+}
+
+// start starts a proxy before a backend on the loopback.
+func start(t *testing.T, backend http.Handler, changes ...func(*setup)) *rig {
+	t.Helper()
+	return startOn(t, loopback(t), loopback(t), backend, changes...)
+}
+
+// startVirtual does the same in the memory of a synctest bubble.
+func startVirtual(t *testing.T, backend http.Handler, changes ...func(*setup)) *rig {
+	t.Helper()
+	return startOn(t, memory(), memory(), backend, changes...)
+}
+
+// startOn starts a proxy on front. Without a backend the test serves back.
+func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...func(*setup)) *rig {
+	t.Helper()
+	s := defaults()
+	for _, change := range changes {
+		change(&s)
+	}
+	r := &rig{t: t, front: front, back: back}
+	core, logged := observer.New(zap.DebugLevel)
+	r.errors = logged
+	log := zap.New(core)
+	core, r.access = observer.New(zap.DebugLevel)
+	s.server.Log = log
+	if s.backend.URL == nil {
+		s.backend.URL = &url.URL{Scheme: "http", Host: "backend.invalid"}
+	}
+	upstream := NewUpstream(s.backend, log)
+	if s.backend.URL.Host == "backend.invalid" {
+		upstream.transport.DialContext = back.dial
+	}
+	classifier, err := classify.New(s.classify)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.meter = cpuaccount.NewMeter(s.source, s.cpus)
+	r.limiter = limiter.New(time.Now(), s.limits, 1000, nil)
+	r.handler = NewHandler(r.limiter, &Policy{
+		Classifier: classifier, Meter: r.meter, Limits: s.limits, Upstream: upstream,
+		Access: s.access, Body: s.body, Write: s.write,
+	}, NewJournal(zap.New(core)))
+	r.server = NewServer(counted(&r.busy, r.handler), s.server)
+
+	work, stop := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	all.Go(func() { r.handler.Drive(work) })
+	all.Go(func() {
+		if err := r.server.Serve([]net.Listener{front}); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	var working sync.WaitGroup
+	origin := &http.Server{Handler: counted(&working, backend)}
+	if backend != nil {
+		all.Go(func() { _ = origin.Serve(back) })
+	}
+	r.client, r.h2c = newClient(front, false), newClient(front, true)
+	r.stop = sync.OnceFunc(func() {
+		r.client.CloseIdleConnections()
+		r.h2c.CloseIdleConnections()
+		if err := r.server.Drain(context.Background()); err != nil {
+			t.Errorf("Drain: %v", err)
+		}
+		_ = origin.Close()
+		r.busy.Wait()
+		working.Wait()
+		upstream.Close()
+		stop()
+		all.Wait()
+		r.checkIdle()
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// counted counts the requests that a handler serves just now.
+func counted(n *sync.WaitGroup, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		n.Add(1)
+		defer n.Done()
+		h.ServeHTTP(w, q)
+	})
+}
+
+// checkIdle checks that nothing is left of the requests that were served.
+func (r *rig) checkIdle() {
+	r.t.Helper()
+	if n := r.limiter.Held(); n != 0 {
+		r.t.Errorf("%d requests are held after the last one", n)
+	}
+	if n := r.meter.Running(); n != 0 {
+		r.t.Errorf("%d meters run after the last request", n)
+	}
+	r.handler.running.each(func(x *exchange) { r.t.Errorf("%s is still among the running", x.request.URL) })
+	r.limiter.Dump(time.Now(), "", func(row limiter.Row) bool {
+		if row.Running != 0 || row.Waiting != 0 {
+			r.t.Errorf("%s: %d running, %d waiting after the last request", row.ID, row.Running, row.Waiting)
+		}
+		return true
+	})
+}
+
+// row is what the limiter knows of the only client.
+func (r *rig) row() limiter.Row {
+	r.t.Helper()
+	var rows []limiter.Row
+	r.limiter.Dump(time.Now(), "slash32", func(row limiter.Row) bool { rows = append(rows, row); return true })
+	if len(rows) != 1 {
+		r.t.Fatalf("the limiter knows %d clients, want 1", len(rows))
+	}
+	return rows[0]
+}
+
+// lines waits for all requests to end and returns the access log's lines.
+func (r *rig) lines() []map[string]any {
+	r.stop()
+	var lines []map[string]any
+	for _, e := range r.access.All() {
+		lines = append(lines, e.ContextMap())
+	}
+	return lines
+}
+
+// line returns the access log's only line.
+func (r *rig) line() map[string]any {
+	r.t.Helper()
+	lines := r.lines()
+	if len(lines) != 1 {
+		r.t.Fatalf("%d access log lines, want 1: %v", len(lines), lines)
+	}
+	return lines[0]
+}
+
+// dial connects to the proxy.
+func (r *rig) dial() net.Conn {
+	r.t.Helper()
+	c, err := r.front.dial(r.t.Context(), "", "")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// do sends a request and returns the response, its body read.
+func (r *rig) do(c *http.Client, q *http.Request) (*http.Response, string) {
+	r.t.Helper()
+	res, err := c.Do(q)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res, readAll(r.t, res)
+}
+
+func readAll(t *testing.T, res *http.Response) string {
+	t.Helper()
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// request makes a request of lines, the first of which is "METHOD /target".
+func request(t *testing.T, body io.Reader, line string, header ...string) *http.Request {
+	t.Helper()
+	method, target, _ := strings.Cut(line, " ")
+	q, err := http.NewRequestWithContext(t.Context(), method, "http://site.example"+target, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range header {
+		name, value, _ := strings.Cut(h, ": ")
+		q.Header.Add(name, value)
+	}
+	return q
+}
+
+func newClient(w wire, h2 bool) *http.Client {
+	tr := &http.Transport{DialContext: w.dial, DisableCompression: true, Protocols: new(http.Protocols)}
+	tr.Protocols.SetHTTP1(!h2)
+	tr.Protocols.SetUnencryptedHTTP2(h2)
+	return &http.Client{
+		Transport:     tr,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// each runs a test with a client for each protocol.
+func (r *rig) each(t *testing.T, f func(t *testing.T, c *http.Client)) {
+	t.Run("HTTP/1.1", func(t *testing.T) { f(t, r.client) })
+	t.Run("h2c", func(t *testing.T) { f(t, r.h2c) })
+}
+
+// answer reads a final response off a raw connection.
+func answer(t *testing.T, br *bufio.Reader, method string) *http.Response {
+	t.Helper()
+	for {
+		res, err := http.ReadResponse(br, &http.Request{Method: method})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != http.StatusContinue {
+			return res
+		}
+	}
+}
+
+// send writes to a raw connection.
+func send(t *testing.T, c net.Conn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wire is a network with one address.
+type wire struct {
+	net.Listener
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+func loopback(t *testing.T) wire {
+	t.Helper()
+	l, err := Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return wire{l, func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+	}}
+}
+
+// memory is a network that works in a synctest bubble.
+func memory() wire {
+	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	return wire{l, func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return l.dial(ctx, netip.MustParseAddrPort("192.0.2.1:1024"))
+	}}
+}
+
+// from is the same network for a client of another address.
+func (w wire) from(address string) wire {
+	ap := netip.AddrPortFrom(netip.MustParseAddr(address), 1024)
+	return wire{w.Listener, func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return w.Listener.(*pipes).dial(ctx, ap)
+	}}
+}
+
+type pipes struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+type pipe struct {
+	net.Conn
+	remote netip.AddrPort
+}
+
+func (p pipe) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(p.remote) }
+
+func (l *pipes) dial(ctx context.Context, from netip.AddrPort) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case l.conns <- pipe{far, from}:
+		return near, nil
+	case <-l.closed:
+		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipes) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 254), Port: 80} }
+
+// answerOn reads a response without a request off a raw connection.
+func answerOn(t *testing.T, c net.Conn) *http.Response {
+	t.Helper()
+	return answer(t, bufio.NewReader(c), "GET")
+}

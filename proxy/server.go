@@ -1,0 +1,83 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// maxHeader bounds a request's header, in bytes.
+const maxHeader = 64 << 10
+
+// ServerOptions bound what a client can hold open before it has sent a request.
+// What it can hold open after, the Policy bounds.
+type ServerOptions struct {
+	Header time.Duration // from the first byte of a request to the end of its header
+	Idle   time.Duration // between two requests of a connection, or two bytes that an HTTP/2 client takes
+	Log    *zap.Logger
+}
+
+// Server accepts connections: HTTP/1.1 and HTTP/2 without TLS (h2c).
+type Server struct{ http *http.Server }
+
+// NewServer makes a Server for a handler.
+func NewServer(h http.Handler, o ServerOptions) *Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &Server{&http.Server{
+		Handler: h,
+		// "OPTIONS *" is for the backend to answer.
+		DisableGeneralOptionsHandler: true,
+		ReadHeaderTimeout:            o.Header,
+		IdleTimeout:                  o.Idle,
+		MaxHeaderBytes:               maxHeader,
+		Protocols:                    &protocols,
+		// A response's own deadline does not help where the client takes nothing of
+		// the whole connection.
+		HTTP2:    &http.HTTP2Config{WriteByteTimeout: o.Idle},
+		ErrorLog: zap.NewStdLog(o.Log),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			boundUnsent(c)
+			return ctx
+		},
+	}}
+}
+
+// Serve serves all listeners until Drain, when it returns nil, or until one of
+// them fails.
+func (s *Server) Serve(listeners []net.Listener) error {
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { failed <- s.http.Serve(l) }()
+	}
+	var err error
+	for range listeners {
+		if e := <-failed; !errors.Is(e, http.ErrServerClosed) {
+			err = errors.Join(err, e, s.http.Close())
+		}
+	}
+	return err
+}
+
+// Drain takes no further connection and waits for the requests under way, the
+// held ones included, until the context ends. Then it cuts what is left.
+func (s *Server) Drain(ctx context.Context) error {
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(err, s.http.Close())
+	}
+	return nil
+}
+
+// Listen opens an address: "host:port", ":port" or "unix:/path".
+func Listen(ctx context.Context, address string) (net.Listener, error) {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		return listenUnix(ctx, path)
+	}
+	return new(net.ListenConfig).Listen(ctx, "tcp", address)
+}

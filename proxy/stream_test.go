@@ -1,0 +1,263 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"testing"
+
+	"tempomat/limiter"
+)
+
+// echo sends each piece of a request's body back as it comes.
+var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	rc := http.NewResponseController(w)
+	_ = rc.EnableFullDuplex()
+	w.WriteHeader(200)
+	_ = rc.Flush()
+	buf := make([]byte, 100)
+	for {
+		n, err := r.Body.Read(buf)
+		_, _ = w.Write(buf[:n])
+		_ = rc.Flush()
+		if err != nil {
+			return
+		}
+	}
+})
+
+// TestEchoWhileReading has the client wait for the answer to each piece of its
+// body before it sends the next one.
+func TestEchoWhileReading(t *testing.T) {
+	for _, m := range []limiter.Mode{limiter.Observe, limiter.Cooperative} {
+		r := start(t, echo, mode(m), func(s *setup) { s.limits.Classes[0].Budget.CPUs = 1e6 })
+		r.each(t, func(t *testing.T, c *http.Client) {
+			pr, pw := io.Pipe()
+			q := request(t, pr, "POST /")
+			res, err := c.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			buf := make([]byte, 7)
+			for i := range 20 {
+				piece := fmt.Sprintf("piece%02d", i)
+				if _, err := io.WriteString(pw, piece); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.ReadFull(res.Body, buf); err != nil || string(buf) != piece {
+					t.Fatalf("got %q, %v, want %q", buf, err, piece)
+				}
+			}
+			_ = pw.Close()
+			if rest, err := io.ReadAll(res.Body); err != nil || len(rest) != 0 {
+				t.Errorf("the end: %q, %v", rest, err)
+			}
+		})
+	}
+}
+
+// TestServerSentEvents has the backend wait until the client has got each event.
+func TestServerSentEvents(t *testing.T) {
+	seen := make(chan struct{})
+	backend := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		if r.URL.Path == "/header" {
+			w.WriteHeader(200)
+			_ = http.NewResponseController(w).Flush()
+			<-seen
+		}
+		for i := range 5 {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			_ = http.NewResponseController(w).Flush()
+			<-seen
+		}
+	})
+	for _, m := range []limiter.Mode{limiter.Observe, limiter.Cooperative} {
+		r := start(t, backend, mode(m), func(s *setup) { s.limits.Classes[0].Budget.CPUs = 1e6 })
+		r.each(t, func(t *testing.T, c *http.Client) {
+			for _, path := range []string{"/", "/header"} {
+				res, err := c.Do(request(t, nil, "GET "+path))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if path == "/header" {
+					seen <- struct{}{} // before any event
+				}
+				br := bufio.NewReader(res.Body)
+				for i := range 5 {
+					if line, err := br.ReadString('\n'); err != nil || line != fmt.Sprintf("data: %d\n", i) {
+						t.Fatalf("got %q, %v, want event %d", line, err, i)
+					}
+					_, _ = br.ReadString('\n')
+					seen <- struct{}{}
+				}
+				if rest, err := io.ReadAll(br); err != nil || len(rest) != 0 {
+					t.Errorf("the end: %q, %v", rest, err)
+				}
+				_ = res.Body.Close()
+			}
+		})
+	}
+}
+
+// TestEarlyHints has the backend wait until the client has got the 103.
+func TestEarlyHints(t *testing.T) {
+	seen := make(chan struct{}, 1)
+	backend := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</a.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusProcessing)
+		<-seen
+		w.Header().Del("Link")
+		w.Header().Set("Final", "yes")
+		_, _ = io.WriteString(w, "page")
+	})
+	r := start(t, backend)
+	r.each(t, func(t *testing.T, c *http.Client) {
+		var got []string
+		trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+			got = append(got, fmt.Sprint(code, h["Link"]))
+			if code == http.StatusProcessing {
+				seen <- struct{}{}
+			}
+			return nil
+		}}
+		q := request(t, nil, "GET /")
+		res, body := r.do(c, q.WithContext(httptrace.WithClientTrace(q.Context(), trace)))
+		want := "[103 [</a.css>; rel=preload] 102 [</a.css>; rel=preload]]"
+		if fmt.Sprint(got) != want || body != "page" || res.Header.Get("Link") != "" || res.Header.Get("Final") != "yes" {
+			t.Errorf("hints %v, then %q with %v", got, body, res.Header)
+		}
+	})
+}
+
+const expecting = "POST /%s HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
+
+// TestExpectContinue has a client that sends no body before it is asked to.
+func TestExpectContinue(t *testing.T) {
+	backend := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/417":
+			w.WriteHeader(417)
+		case "/413":
+			w.WriteHeader(413)
+		default:
+			b, _ := io.ReadAll(r.Body) // writes the 100
+			_, _ = w.Write(b)
+		}
+	})
+	r := start(t, backend)
+	for path, want := range map[string]int{"417": 417, "413": 413, "200": 200} {
+		c := r.dial()
+		br := bufio.NewReader(c)
+		send(t, c, fmt.Sprintf(expecting, path))
+		line, err := br.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want != 200 {
+			if got := fmt.Sprintf("HTTP/1.1 %d %s\r\n", want, http.StatusText(want)); line != got {
+				t.Errorf("/%s: got %q", path, line)
+			}
+		} else if line != "HTTP/1.1 100 Continue\r\n" {
+			t.Errorf("/%s: got %q before the body", path, line)
+		} else {
+			_, _ = br.ReadString('\n')
+			send(t, c, "body")
+			if res := answer(t, br, "POST"); res.StatusCode != 200 || readAll(t, res) != "body" {
+				t.Errorf("got %v after the body", res)
+			}
+		}
+		_ = c.Close()
+	}
+}
+
+// TestExpectContinueOfASilentBackend has a backend that knows no 100, as one of
+// HTTP/1.0: the body has to come all the same.
+func TestExpectContinueOfASilentBackend(t *testing.T) {
+	back := loopback(t)
+	go func() {
+		c, err := back.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		q, err := http.ReadRequest(bufio.NewReader(c))
+		if err != nil {
+			return
+		}
+		b, _ := io.ReadAll(q.Body)
+		_, _ = io.WriteString(c, withBody(string(b)))
+	}()
+	r := startOn(t, loopback(t), back, nil)
+	c := r.dial()
+	br := bufio.NewReader(c)
+	send(t, c, fmt.Sprintf(expecting, ""))
+	if line, err := br.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	_, _ = br.ReadString('\n')
+	send(t, c, "body")
+	if res := answer(t, br, "POST"); res.StatusCode != 200 || readAll(t, res) != "body" {
+		t.Errorf("got %v", res)
+	}
+}
+
+// TestEarlyAnswer has a backend that refuses an upload it has not read. The
+// client gets the answer, and its next request goes over another connection.
+func TestEarlyAnswer(t *testing.T) {
+	backend := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "POST" {
+			w.Header().Set("Connection", "close") // or net/http reads it all
+			http.Error(w, "too large", 413)
+			return
+		}
+		_, _ = io.WriteString(w, "page")
+	})
+	r := start(t, backend)
+	r.each(t, func(t *testing.T, c *http.Client) {
+		for range 3 {
+			pr, pw := io.Pipe()
+			res, err := c.Do(request(t, pr, "POST /"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = pw.Close()
+			if body := readAll(t, res); res.StatusCode != 413 || body != "too large\n" {
+				t.Errorf("got %d %q", res.StatusCode, body)
+			}
+			if res, body := r.do(c, request(t, nil, "GET /")); res.StatusCode != 200 || body != "page" {
+				t.Errorf("then got %d %q", res.StatusCode, body)
+			}
+		}
+	})
+}
+
+// TestUploadKeepsTheConnection checks that a body that was read to its end costs
+// no connection.
+func TestUploadKeepsTheConnection(t *testing.T) {
+	r := start(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		b, _ := io.ReadAll(q.Body)
+		_, _ = w.Write(b)
+	}))
+	c := r.dial()
+	br := bufio.NewReader(c)
+	for i := range 3 {
+		send(t, c, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody")
+		res := answer(t, br, "PUT")
+		if body := readAll(t, res); body != "body" {
+			t.Errorf("request %d: %q", i, body)
+		}
+	}
+	send(t, c, strings.Repeat("GET / HTTP/1.1\r\nHost: h\r\n\r\n", 3)) // pipelined
+	for range 3 {
+		if res := answer(t, br, "GET"); res.StatusCode != 200 || readAll(t, res) != "" {
+			t.Errorf("got %v", res)
+		}
+	}
+}

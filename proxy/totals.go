@@ -1,0 +1,58 @@
+package proxy
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// totals counts requests since the start.
+type totals struct {
+	requests, exempt, delayed, shadowed atomic.Uint64
+	byOutcome                           [outcomes]atomic.Uint64
+	cost, delay                         atomic.Int64 // nanoseconds
+}
+
+// count takes in a request that is over, and returns how many there have been.
+func (t *totals) count(x *exchange) uint64 {
+	t.byOutcome[x.outcome].Add(1)
+	if x.who.Exempt {
+		t.exempt.Add(1)
+	}
+	if x.verdict.Shadow {
+		t.shadowed.Add(1)
+	}
+	if d := x.delay(); d > 0 {
+		t.delayed.Add(1)
+		t.delay.Add(int64(d))
+	}
+	t.cost.Add(int64(x.cost))
+	return t.requests.Add(1)
+}
+
+// Counters returns the totals since the start by name.
+func (j *Journal) Counters() map[string]uint64 {
+	t := &j.totals
+	return map[string]uint64{
+		"requests":     t.requests.Load(),
+		"exempt":       t.exempt.Load(),
+		"delayed":      t.delayed.Load(),
+		"shadowed":     t.shadowed.Load(),
+		"refused":      t.byOutcome[Refused].Load(),
+		"clientGone":   t.byOutcome[ClientGone].Load(),
+		"backendDown":  t.byOutcome[BackendDown].Load(),
+		"backendSlow":  t.byOutcome[BackendSlow].Load(),
+		"backendBroke": t.byOutcome[BackendBroke].Load(),
+	}
+}
+
+// Series returns the totals as Graphite gets them: the counters, and the sums of
+// what requests cost and of how long they were delayed, in seconds.
+func (j *Journal) Series() map[string]float64 {
+	s := make(map[string]float64)
+	for name, n := range j.Counters() {
+		s[name] = float64(n)
+	}
+	s["costSeconds"] = time.Duration(j.totals.cost.Load()).Seconds()
+	s["delaySeconds"] = time.Duration(j.totals.delay.Load()).Seconds()
+	return s
+}

@@ -1,0 +1,218 @@
+package proxy
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestStatusAndBody asks for each status, by each method.
+func TestStatusAndBody(t *testing.T) {
+	backend := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Method", r.Method)
+		w.Header().Set("Etag", `"x"`)
+		status, _ := strconv.Atoi(r.URL.Path[1:])
+		if status != 204 && status != 304 {
+			w.Header().Set("Content-Length", "5")
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "hello")
+	})
+	r := start(t, backend)
+	r.each(t, func(t *testing.T, c *http.Client) {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"} {
+			for _, status := range []int{200, 201, 202, 204, 206, 301, 302, 304, 307, 400, 401, 404, 410, 416, 429, 500, 503, 599} {
+				res, body := r.do(c, request(t, nil, method+" /"+strconv.Itoa(status)))
+				bodyless := method == "HEAD" || status == 204 || status == 304
+				if res.StatusCode != status || res.Header.Get("Method") != method || res.Header.Get("Etag") != `"x"` {
+					t.Errorf("%s %d: got %d, %v", method, status, res.StatusCode, res.Header)
+				}
+				if want := map[bool]string{true: "", false: "hello"}[bodyless]; body != want {
+					t.Errorf("%s %d: body %q, want %q", method, status, body, want)
+				}
+				if method == "HEAD" && status == 200 && res.ContentLength != 5 {
+					t.Errorf("HEAD: Content-Length %d", res.ContentLength)
+				}
+			}
+		}
+	})
+}
+
+func TestRange(t *testing.T) {
+	backend := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "a.txt", time.Unix(1_000_000, 0), strings.NewReader("0123456789"))
+	})
+	r := start(t, backend)
+	r.each(t, func(t *testing.T, c *http.Client) {
+		for _, tc := range []struct {
+			name, header, body, contentRange string
+			status                           int
+		}{
+			{"part", "Range: bytes=2-4", "234", "bytes 2-4/10", 206},
+			{"end", "Range: bytes=-3", "789", "bytes 7-9/10", 206},
+			{"past the end", "Range: bytes=20-", "invalid range: failed to overlap\n", "bytes */10", 416},
+			{"not modified", "If-Modified-Since: " + time.Unix(1_000_000, 0).UTC().Format(http.TimeFormat), "", "", 304},
+			{"precondition", "If-Unmodified-Since: " + time.Unix(999_000, 0).UTC().Format(http.TimeFormat), "", "", 412},
+		} {
+			res, body := r.do(c, request(t, nil, "GET /a.txt", tc.header))
+			if res.StatusCode != tc.status || body != tc.body || res.Header.Get("Content-Range") != tc.contentRange {
+				t.Errorf("%s: got %d %q, %v", tc.name, res.StatusCode, body, res.Header)
+			}
+		}
+	})
+}
+
+// TestResponseHeader compares what the client gets with what the backend gave.
+func TestResponseHeader(t *testing.T) {
+	given := http.Header{
+		"Set-Cookie":       {"a=1; Path=/", "b=2", "a=3"},
+		"Content-Encoding": {"gzip"},
+		"Content-Type":     {"text/plain"},
+		"Content-Length":   {"3"},
+		"Vary":             {"Accept", "Cookie"},
+		"Server":           {"backend/1"},
+		"Date":             {"Tue, 15 Nov 1994 08:12:31 GMT"},
+		"X-Empty":          {""},
+		"X-Latin":          {"caf\xe9"},
+		"Www-Authenticate": {`Basic realm="x"`},
+	}
+	backend := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		maps.Copy(w.Header(), given)
+		w.Header().Set("Keep-Alive", "timeout=5")
+		w.Header().Set("Proxy-Connection", "x")
+		w.Header().Set("Proxy-Authenticate", "x")
+		w.Header().Set("X-Private", "x")
+		w.Header().Set("Connection", "X-Private")
+		w.Header().Set("Upgrade", "h2")
+		_, _ = io.WriteString(w, "\x1f\x8b\x00") // no valid gzip: whoever unpacks it fails
+	})
+	r := start(t, backend)
+	r.each(t, func(t *testing.T, c *http.Client) {
+		res, body := r.do(c, request(t, nil, "GET /"))
+		if diff := cmp.Diff(given, res.Header); diff != "" {
+			t.Errorf("(-given +got):\n%s", diff)
+		}
+		if body != "\x1f\x8b\x00" || res.Uncompressed {
+			t.Errorf("body %q", body)
+		}
+	})
+}
+
+// echoHeader answers with the request's header and Host, as JSON.
+var echoHeader = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := r.Header.Clone()
+	h["Host"] = []string{r.Host}
+	_ = json.NewEncoder(w).Encode(h)
+})
+
+func decodeHeader(t *testing.T, text string) http.Header {
+	t.Helper()
+	h := http.Header{}
+	if err := json.Unmarshal([]byte(text), &h); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	return h
+}
+
+// TestRequestHeader compares what the backend gets with what the client sent.
+func TestRequestHeader(t *testing.T) {
+	r := start(t, echoHeader)
+	common := http.Header{
+		"Host":              {"Site.Example:81"},
+		"X-Forwarded-For":   {"127.0.0.1"},
+		"X-Forwarded-Host":  {"Site.Example:81"},
+		"X-Forwarded-Proto": {"http"},
+	}
+	r.each(t, func(t *testing.T, c *http.Client) {
+		for _, tc := range []struct {
+			name    string
+			send    []string
+			want    http.Header
+			h1, h2c bool
+		}{
+			{"nothing added", []string{"User-Agent: "}, nil, true, true},
+			{"kept", []string{"User-Agent: x", "Cookie: a=1; b=2", "Accept-Encoding: br", "X-Two: 1", "X-Two: 2", "X-Real-Ip: 9.9.9.9"}, http.Header{
+				"User-Agent": {"x"}, "Cookie": {"a=1; b=2"}, "Accept-Encoding": {"br"}, "X-Two": {"1", "2"}, "X-Real-Ip": {"9.9.9.9"},
+			}, true, true},
+			{"te", []string{"User-Agent: ", "Te: trailers"}, http.Header{"Te": {"trailers"}}, true, true},
+			{"hop by hop", []string{
+				"User-Agent: ", "Connection: X-Private, close", "X-Private: x", "Keep-Alive: timeout=9", "Proxy-Authorization: x",
+				"Proxy-Connection: x", "Proxy-Authenticate: x", "Te: gzip", "Upgrade: h2c",
+			}, nil, true, false},
+			{"no hiding of our own", []string{"User-Agent: ", "Connection: X-Forwarded-For, X-Forwarded-Host"}, nil, true, false},
+		} {
+			if c == r.h2c && !tc.h2c {
+				continue // its client refuses to send this
+			}
+			q := request(t, nil, "GET /", tc.send...)
+			q.Host = "Site.Example:81"
+			_, body := r.do(c, q)
+			want := common.Clone()
+			maps.Copy(want, tc.want)
+			if diff := cmp.Diff(want, decodeHeader(t, body)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+			}
+		}
+	})
+}
+
+func TestTrailersBothWays(t *testing.T) {
+	backend := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "Announced")
+		_, _ = io.Copy(w, r.Body)
+		w.Header().Set("Announced", r.Trailer.Get("Sum"))
+		w.Header().Set(http.TrailerPrefix+"Late", "2")
+	})
+	r := start(t, backend)
+	r.each(t, func(t *testing.T, c *http.Client) {
+		q := request(t, io.MultiReader(strings.NewReader("body")), "POST /")
+		q.Trailer = http.Header{"Sum": {"s3"}}
+		res, body := r.do(c, q)
+		if want := (http.Header{"Announced": {"s3"}, "Late": {"2"}}); body != "body" || !cmp.Equal(res.Trailer, want) {
+			t.Errorf("%q, trailers %v, want %v", body, res.Trailer, want)
+		}
+	})
+}
+
+// TestLargeBodies sends half a megabyte there and back.
+func TestLargeBodies(t *testing.T) {
+	backend := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		if r.URL.Path == "/length" {
+			w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+		}
+		_, _ = w.Write(b)
+	})
+	r := start(t, backend)
+	big := strings.Repeat("0123456789abcde\n", 1<<15)
+	r.each(t, func(t *testing.T, c *http.Client) {
+		for _, target := range []string{"/length", "/chunked"} {
+			for name, body := range map[string]io.Reader{"length": strings.NewReader(big), "chunked": io.MultiReader(strings.NewReader(big))} {
+				if _, got := r.do(c, request(t, body, "POST "+target)); got != big {
+					t.Errorf("%s request, %s response: %d bytes, want %d", name, target, len(got), len(big))
+				}
+			}
+		}
+	})
+	if diff := cmp.Diff([]string{"answered"}, outcomesOf(r)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// outcomesOf are the different outcomes in the access log.
+func outcomesOf(r *rig) []string {
+	var all []string
+	for _, l := range r.lines() {
+		all = append(all, l["outcome"].(string))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

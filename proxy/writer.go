@@ -1,0 +1,148 @@
+package proxy
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// tailSize is how much of a response is kept back until it is known how long
+	// to hold it. A smaller one is held whole, of a greater one the client gets
+	// all but the end. Enough to keep a client from taking it for complete.
+	tailSize = 4 << 10
+	// deadlineStep is how stale a write deadline may be before it is renewed.
+	deadlineStep = time.Second
+)
+
+// writer passes the response on to the client, stops the meter while the client
+// is slow to take it, gives up on one that takes nothing, and keeps the end of
+// the response back where that may have to be held.
+type writer struct {
+	http.ResponseWriter
+	x        *exchange
+	deadline time.Time  // the one set on the connection
+	tails    *sync.Pool // not nil: keep the tail back
+	kept     *[tailSize]byte
+	tail     []byte // the part of kept that is in use
+	status   int
+	bytes    int64
+}
+
+// keepTail has the writer keep the end of the response back, in a buffer of the
+// pool.
+func (w *writer) keepTail(tails *sync.Pool) {
+	w.tails = tails
+	w.kept = tails.Get().(*[tailSize]byte)
+	w.tail = w.kept[:0]
+}
+
+// Unwrap is for http.ResponseController: upgrades take the connection over.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *writer) WriteHeader(status int) {
+	if status < 200 { // it is sent at once
+		_ = w.unmetered(func() error { w.ResponseWriter.WriteHeader(status); return nil })
+		return
+	}
+	w.status = status
+	if w.x.body.unread() && w.x.request.ProtoMajor == 1 {
+		// The server would read the rest before it answers, in place of the backend;
+		// not so if it means to close the connection.
+		w.Header().Set("Connection", "close")
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	if w.tails == nil {
+		return w.pass(p)
+	}
+	if len(w.tail)+len(p) <= tailSize {
+		w.tail = append(w.tail, p...)
+		return len(p), nil
+	}
+	if err := w.releaseTail(); err != nil {
+		return 0, err
+	}
+	cut := max(0, len(p)-tailSize)
+	n, err := w.pass(p[:cut])
+	if err != nil {
+		return n, err
+	}
+	w.tail = append(w.tail, p[cut:]...)
+	return len(p), nil
+}
+
+// FlushError is for http.ResponseController. What is to be flushed is a stream:
+// its client is to see all of it at once, and only the end is held.
+func (w *writer) FlushError() error {
+	if err := w.releaseTail(); err != nil {
+		return err
+	}
+	return w.unmetered(http.NewResponseController(w.ResponseWriter).Flush)
+}
+
+// release lets go of what was kept back, and has the server send the end.
+func (w *writer) release() {
+	_ = w.releaseTail() // the client has gone: the server sees for itself
+	w.renew(time.Now())
+	if w.tails != nil {
+		w.tails.Put(w.kept)
+		w.tails, w.kept, w.tail = nil, nil, nil
+	}
+}
+
+func (w *writer) releaseTail() error {
+	if len(w.tail) == 0 {
+		return nil
+	}
+	_, err := w.pass(w.tail)
+	w.tail = w.tail[:0]
+	return err
+}
+
+func (w *writer) pass(p []byte) (n int, err error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	err = w.unmetered(func() error {
+		n, err = w.ResponseWriter.Write(p)
+		return err
+	})
+	w.bytes += int64(n)
+	return n, err
+}
+
+// unmetered does something that may wait for the client.
+func (w *writer) unmetered(f func() error) error {
+	now := time.Now()
+	w.renew(now)
+	w.x.span.Pause(now)
+	err := f()
+	w.x.span.Resume(time.Now())
+	if w.x.request.ProtoMajor == 2 {
+		// HTTP/2 has a deadline pass though nothing is written just then.
+		w.setDeadline(time.Time{})
+	}
+	return err
+}
+
+// renew gives the client its time anew.
+func (w *writer) renew(now time.Time) {
+	next := now.Add(w.x.policy.Write)
+	if next.Sub(w.deadline) < deadlineStep {
+		return
+	}
+	w.setDeadline(next)
+}
+
+func (w *writer) setDeadline(at time.Time) {
+	w.deadline = at
+	if c, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		_ = c.SetWriteDeadline(at) // without one it only waits longer
+	}
+}
