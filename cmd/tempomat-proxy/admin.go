@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tempomat/proxy"
+)
+
+// serveAdmin opens the doctor's door until the context ends. Without it the
+// site goes on all the same.
+func (s *sidecar) serveAdmin(ctx context.Context, address string, ready func() error) {
+	if address == "" {
+		return
+	}
+	listener, err := proxy.ListenAdmin(address)
+	if err != nil {
+		s.logs.log.Error("no admin API", zap.Error(err))
+		return
+	}
+	admin := proxy.NewAdmin(proxy.AdminOptions{
+		Ledger: s.limiter,
+		Now:    time.Now,
+		Status: s.status,
+		Ready:  ready,
+		Reload: s.reload,
+		Log:    s.logs.log,
+	})
+	shut := context.AfterFunc(ctx, func() {
+		limit, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := admin.Shutdown(limit); err != nil {
+			s.logs.log.Debug("admin API cut", zap.Error(err))
+		}
+	})
+	defer shut()
+	if err := admin.Serve(listener); err != nil {
+		s.logs.log.Error("admin API ended", zap.Error(err))
+	}
+}
+
+func (s *sidecar) status() proxy.AdminStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counters := maps.Clone(s.journal.Counters())
+	counters["reloads"], counters["reloadsRejected"] = s.reloads, s.rejected
+	counters["keys"] = uint64(s.limiter.Keys()) //nolint:gosec // a count
+	return proxy.AdminStatus{
+		Release:  version,
+		Started:  s.started,
+		Mode:     s.config.Throttle.Mode,
+		Held:     s.limiter.Held(),
+		Counters: counters,
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// apache is a private Apache with PHP.
+type apache struct {
+	*process
+	dir, url string
+	port     string
+}
+
+// startApache starts testdata/apache/start with further arguments, on a port of
+// its own.
+func startApache(t *testing.T, args ...string) *apache {
+	t.Helper()
+	return startApacheAt(t, freePort(t), args...)
+}
+
+func startApacheAt(t *testing.T, port string, args ...string) *apache {
+	t.Helper()
+	needApache(t)
+	dir := filepath.Join(tempDir(t), "apache")
+	args = append([]string{"--port", port, "--dir", dir}, args...)
+	a := &apache{
+		process: startProcess(t, nil, "../../testdata/apache/start", args...),
+		dir:     dir, port: port, url: "http://127.0.0.1:" + port,
+	}
+	deadline := time.Now().Add(patience)
+	for time.Now().Before(deadline) {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			_ = c.Close()
+			return a
+		}
+		select {
+		case <-a.ended:
+			t.Fatalf("Apache ended with status %d:\n%s%s", a.status, a.stderr, a.log("error.log"))
+		case <-time.After(10 * time.Millisecond): // asked again
+		}
+	}
+	t.Fatalf("Apache does not answer:\n%s%s", a.stderr, a.log("error.log"))
+	return nil
+}
+
+// needApache fails the test where there is none: without it, nothing of this
+// package would be tested.
+func needApache(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"apache2", "/usr/sbin/apache2", "httpd", "/usr/sbin/httpd"} {
+		if _, err := exec.LookPath(name); err == nil {
+			return
+		}
+	}
+	t.Fatal("these tests need Apache with PHP, which is not here: make deps")
+}
+
+// freePort is a port that was free just now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+func (a *apache) log(name string) string {
+	text, err := os.ReadFile(filepath.Join(a.dir, name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		a.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// spent is one line of php.log: what a page cost.
+type spent struct {
+	at     float64 // Unix time of its end, in seconds
+	client string
+	cpu    time.Duration
+}
+
+// pages reads php.log.
+func (a *apache) pages() (all []spent) {
+	lines := bufio.NewScanner(strings.NewReader(a.log("php.log")))
+	for lines.Scan() {
+		var s spent
+		var us int64
+		if _, err := fmt.Sscan(lines.Text(), &s.at, &s.client, &us); err != nil {
+			a.t.Fatalf("php.log: %q: %v", lines.Text(), err)
+		}
+		s.cpu = time.Duration(us) * time.Microsecond
+		all = append(all, s)
+	}
+	return all
+}
+
+// cpu is what a client's pages used between two instants of Unix time.
+func (a *apache) cpu(client string, from, to float64) (n int, sum time.Duration) {
+	for _, s := range a.pages() {
+		if s.client == client && s.at >= from && s.at < to {
+			n++
+			sum += s.cpu
+		}
+	}
+	return n, sum
+}

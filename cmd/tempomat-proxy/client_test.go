@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"tempomat/limiter"
+	"tempomat/proxy"
+)
+
+// newClient makes an HTTP/1.1 client whose connections end with the test. It
+// changes nothing on its own: no compression, no redirects.
+func newClient(t *testing.T) *http.Client { return newClientOf(t, &http.Transport{}) }
+
+// newH2C makes a client of HTTP/2 without TLS.
+func newH2C(t *testing.T) *http.Client {
+	var p http.Protocols
+	p.SetUnencryptedHTTP2(true)
+	return newClientOf(t, &http.Transport{Protocols: &p})
+}
+
+// newUnixClient makes a client of a unix socket, whatever host is asked.
+func newUnixClient(t *testing.T, path string) *http.Client {
+	return newClientOf(t, &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		},
+	})
+}
+
+func newClientOf(t *testing.T, transport *http.Transport) *http.Client {
+	transport.DisableCompression = true
+	transport.MaxIdleConnsPerHost = 64
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{
+		Transport:     transport,
+		Timeout:       4 * patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// answer is a response that was read to its end.
+type answer struct {
+	*http.Response
+	body string
+	took time.Duration
+}
+
+// fetch asks for something and reads the answer.
+func fetch(t *testing.T, c *http.Client, method, url string, h http.Header, body io.Reader) answer {
+	t.Helper()
+	from := time.Now()
+	res := open(t, c, method, url, h, body)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	return answer{res, string(text), time.Since(from)}
+}
+
+// open asks for something. A header Host goes to where it belongs.
+func open(t *testing.T, c *http.Client, method, url string, h http.Header, body io.Reader) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h != nil {
+		req.Header = h
+	}
+	req.Host = req.Header.Get("Host")
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	return res
+}
+
+// from is the header of a request that a client of that address sent.
+func from(client string) http.Header { return http.Header{"X-Forwarded-For": {client}} }
+
+// later asks for a page in the background and tells the status, or what went
+// wrong.
+func (s *sidecarProcess) later(h http.Header, path string) <-chan string {
+	s.t.Helper()
+	c := newClient(s.t)
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header = h
+	got := make(chan string, 1)
+	go func() {
+		res, err := c.Do(req)
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			got <- err.Error()
+			return
+		}
+		got <- res.Status
+	}()
+	return got
+}
+
+// ask reads a document of the admin API.
+func (s *sidecarProcess) ask(path string, reply any) (status int) {
+	s.t.Helper()
+	a := fetch(s.t, newUnixClient(s.t, s.admin), http.MethodGet, "http://admin"+path, nil, nil)
+	if a.StatusCode == http.StatusOK {
+		if err := json.Unmarshal([]byte(a.body), reply); err != nil {
+			s.t.Fatalf("%s: %v: %s", path, err, a.body)
+		}
+	}
+	return a.StatusCode
+}
+
+// account is the row of a key, and whether it is known.
+func (s *sidecarProcess) account(class, id string) (limiter.Row, bool) {
+	s.t.Helper()
+	var reply proxy.KeyReply
+	status := s.ask("/v1/key?"+url.Values{"class": {class}, "id": {id}}.Encode(), &reply)
+	return reply.Row, status == http.StatusOK
+}
+
+// stats is what the proxy says of itself.
+func (s *sidecarProcess) stats() (reply proxy.StatusReply) {
+	s.t.Helper()
+	s.ask("/v1/status", &reply)
+	return reply
+}
+
+// eventually asks until something holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("did not come about: %s", what)
+		}
+	}
+}

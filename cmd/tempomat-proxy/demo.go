@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"tempomat/config"
+	"tempomat/proxy"
+)
+
+// What the demo's pages cost, in CPU time.
+const (
+	lightPage = 20 * time.Millisecond
+	heavyPage = 400 * time.Millisecond
+)
+
+// runDemo serves a site of its own, until the context ends: pages that burn
+// real CPU, and the proxy before them with its defaults.
+func runDemo(ctx context.Context, s source, stdout, stderr io.Writer) error {
+	site, closeSite, err := startDemoSite()
+	if err != nil {
+		return err
+	}
+	defer closeSite()
+	dir, err := os.MkdirTemp("", "tempomat-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	s.adapt = func(c *config.Config) { adaptToDemo(c, site, dir) }
+	c, err := s.load()
+	if err != nil {
+		return err
+	}
+	listeners, err := listenDemo(ctx, c)
+	if err != nil {
+		return err
+	}
+	car, err := newSidecar(c, s, stderr)
+	if err != nil {
+		return err
+	}
+	defer car.logs.close()
+	tellDemo(stdout, listeners[0].Addr(), c)
+	return car.run(ctx, listeners)
+}
+
+func startDemoSite() (at net.Addr, closeSite func(), err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	site := &http.Server{Handler: demoSite(), ReadHeaderTimeout: 10 * time.Second}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = site.Serve(l) }) // it ends by closeSite
+	return l.Addr(), func() {
+		_ = site.Close()
+		serving.Wait()
+	}, nil
+}
+
+// adaptToDemo points the proxy at the demo's site, and makes the bursts small,
+// so that a visitor runs into debt in seconds and not in minutes.
+func adaptToDemo(c *config.Config, site net.Addr, dir string) {
+	c.Backend.URL = (&url.URL{Scheme: "http", Host: site.String()}).String()
+	c.Admin.Listen = "unix:" + filepath.Join(dir, "admin.sock")
+	if slices.Equal(c.Listen, config.Default().Listen) {
+		c.Listen = []string{"127.0.0.1:8888"} // a demo is for this machine
+	}
+	for i := range c.Classes {
+		c.Classes[i].Burst = min(c.Classes[i].Burst, 2*time.Second)
+	}
+}
+
+// listenDemo takes another port where the usual one is taken.
+func listenDemo(ctx context.Context, c *config.Config) ([]net.Listener, error) {
+	listeners, err := listen(ctx, c.Listen)
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return listeners, err
+	}
+	l, err := proxy.Listen(ctx, "127.0.0.1:0")
+	return []net.Listener{l}, err
+}
+
+func tellDemo(w io.Writer, at net.Addr, c *config.Config) {
+	_, port, _ := net.SplitHostPort(at.String())
+	site := "http://127.0.0.1:" + port
+	doctor := filepath.Join(filepath.Dir(os.Args[0]), "tempomat-doctor")
+	fmt.Fprintf(w, `tempomat-proxy %s: a demo site behind the proxy, at %s
+
+  /        light: %v of CPU
+  /heavy   heavy: %v of CPU
+  /static  a file
+
+Each address may use %.2f CPUs steadily. Try:
+
+  curl %s/                                      a page, at once
+  for i in $(seq 20); do curl -so /dev/null -w '%%{time_total}\n' %s/heavy; done
+                                                       a crawler: slower and slower
+  curl -H 'X-Forwarded-For: 198.51.100.7' %s/   somebody else meanwhile: at once
+  %s --socket %s
+                                                       who used what, and who waits
+
+Ctrl-C ends it.
+
+`, version, site, lightPage, heavyPage, c.Classes[0].Share*cpus(c), site, site, site, doctor, c.Admin.Listen)
+}
+
+// demoSite is the demo's backend. Its pages burn real CPU time; /page?ms=N
+// burns N milliseconds.
+func demoSite() http.Handler {
+	mux := http.NewServeMux()
+	page := func(name string, cost time.Duration) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			sum := burn(cost)
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			fmt.Fprintf(w, "<!DOCTYPE html><title>%s</title><h1>A %s page</h1><p>%v of CPU went into %x.</p>\n"+
+				`<p><a href="/">light</a> <a href="/heavy">heavy</a> <a href="/static">static</a></p>`+"\n", name, name, cost, sum[:4])
+		}
+	}
+	mux.HandleFunc("/{$}", page("light", lightPage))
+	mux.HandleFunc("/heavy", page("heavy", heavyPage))
+	mux.HandleFunc("/page", func(w http.ResponseWriter, r *http.Request) {
+		ms, err := strconv.Atoi(r.FormValue("ms"))
+		if err != nil || ms < 0 || ms > 10_000 {
+			http.Error(w, "ms: a number from 0 to 10000", http.StatusBadRequest)
+			return
+		}
+		page("page", time.Duration(ms)*time.Millisecond)(w, r)
+	})
+	mux.HandleFunc("/static", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "a file\n")
+	})
+	return mux
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestDrain: what is under way at SIGTERM is finished, also what waits.
+func TestDrain(t *testing.T) {
+	backend := startApache(t)
+	for _, mode := range []string{"cap", "cooperative"} {
+		t.Run(mode, func(t *testing.T) {
+			s := startProxy(t, backend.url, "throttle: {mode: "+mode+`, maxHold: 1m}
+cost: {source: wall}
+cpuCount: 1
+classes: {slash32: {share: 1, burst: 0s}, slash24: off, slash16: off, userAgent: off}
+`)
+			// One runs; another client's two cost a second each, so that the second of
+			// them waits for the first, or is held for it.
+			running := s.later(from("198.51.100.1"), "/sleep.php?ms=1500")
+			one := s.later(from("198.51.100.2"), "/sleep.php?ms=1000")
+			eventually(t, "two running requests", func() bool {
+				a, _ := s.account("slash32", "198.51.100.1")
+				b, _ := s.account("slash32", "198.51.100.2")
+				return a.Running == 1 && b.Running == 1
+			})
+			two := s.later(from("198.51.100.2"), "/sleep.php?ms=1000")
+			eventually(t, "one that is held", func() bool { return s.stats().Held == 1 })
+			s.signal(syscall.SIGTERM)
+			s.stderr.await(t, 0, `"msg":"draining"`)
+			eventually(t, "a refused connection", func() bool {
+				c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+				if err == nil {
+					_ = c.Close()
+				}
+				return err != nil
+			})
+			for name, got := range map[string]<-chan string{"running": running, "first": one, "second": two} {
+				if status := <-got; status != "200 OK" {
+					t.Errorf("%s: %s", name, status)
+				}
+			}
+			if status := s.exit(); status != 0 {
+				t.Errorf("exit status %d\n%s", status, s.stderr)
+			}
+			if s.stderr.count(0, "cut what did not finish") > 0 {
+				t.Errorf("something was cut:\n%s", s.stderr)
+			}
+			if _, err := os.Stat(s.admin); err == nil {
+				t.Error("the admin socket is left behind")
+			}
+		})
+	}
+}
+
+// TestDrainIsBounded: who does not finish is cut.
+func TestDrainIsBounded(t *testing.T) {
+	backend := startApache(t)
+	s := startProxy(t, backend.url, "timeouts: {drain: 50ms}\n")
+	running := s.later(from("198.51.100.1"), "/sleep.php?ms=60000")
+	eventually(t, "a running request", func() bool {
+		a, _ := s.account("slash32", "198.51.100.1")
+		return a.Running == 1
+	})
+	s.signal(syscall.SIGTERM)
+	if status := s.exit(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	s.stderr.await(t, 0, "cut what did not finish")
+	if got := <-running; got == "200 OK" {
+		t.Error("a minute of sleep was answered")
+	}
+}
+
+// TestExitStatus runs the program with what it can not do.
+func TestExitStatus(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := tempDir(t)
+	good, bad, busy := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml"), filepath.Join(dir, "busy.yaml")
+	writeFile(t, good, "listen: 127.0.0.1:0\nadmin: {listen: off}\n")
+	writeFile(t, bad, "throttle: {mode: fast}\n")
+	writeFile(t, busy, "listen: ["+taken.Addr().String()+"]\nadmin: {listen: off}\n")
+	for _, c := range []struct {
+		args    []string
+		status  int
+		out, er string
+	}{
+		{[]string{"-config", bad}, 1, "", bad + ":1: throttle.mode: fast: must be"},
+		{[]string{"-config", filepath.Join(dir, "none.yaml")}, 1, "", "none.yaml"},
+		{[]string{"-config", busy}, 1, "", "listen on " + taken.Addr().String() + ": listen tcp " + taken.Addr().String() + ": bind: address already in use"},
+		{[]string{"-confg", good}, 2, "", "flag provided but not defined: -confg"},
+		{[]string{"-config"}, 2, "", "flag needs an argument: -config"},
+		{[]string{"-check", "-config", good, "more"}, 2, "", `unexpected argument "more"`},
+		{[]string{"-h"}, 0, "", "-config file"},
+		{[]string{"-version"}, 0, builtVersion + "\n", ""},
+		{[]string{"-check", "-config", good}, 0, good + " is sound\n", ""},
+		// checking opens nothing: the port is taken
+		{[]string{"-check", "-config", busy}, 0, "throttle.mode              cooperative\n", ""},
+		{[]string{"-check", "-config", bad}, 1, "", bad + ":1: throttle.mode: fast: must be"},
+	} {
+		status, out, errs := execute(t, nil, program(t, "tempomat-proxy"), c.args...)
+		if status != c.status || !strings.Contains(out, c.out) || !strings.Contains(errs, c.er) ||
+			(c.out == "") != (out == "") || (c.er == "") != (errs == "") {
+			t.Errorf("%q: status %d, want %d\nstdout: %q has to have %q\nstderr: %q has to have %q",
+				c.args, status, c.status, out, c.out, errs, c.er)
+		}
+	}
+}
+
+// TestCheck: the original's file is good and says what it means, and of a bad
+// one everything is told.
+func TestCheck(t *testing.T) {
+	const good, bad = "../../testdata/config/good/", "../../testdata/config/bad/"
+	status, out, errs := execute(t, nil, program(t, "tempomat-proxy"), "-check", "-config", good+"tempomat.json")
+	if status != 0 || errs != "" {
+		t.Errorf("the original's file: %d %s", status, errs)
+	}
+	for _, line := range []string{
+		"slash32    0.4 CPU-s/s per key (share 0.1 of 4 CPUs)",
+		"slash24    1 CPU-s/s per key (share 0.25 of 4 CPUs)",
+		"slash16    2 CPU-s/s per key (share 0.5 of 4 CPUs)",
+		"userAgent  0.4 CPU-s/s per key (share 0.1 of 4 CPUs)",
+	} {
+		if !strings.Contains(out, line) {
+			t.Errorf("no %q in:\n%s", line, out)
+		}
+	}
+	want, err := os.ReadFile(bad + "several.yaml.err")
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs = execute(t, nil, program(t, "tempomat-proxy"), "-check", "-config", bad+"several.yaml")
+	if status != 1 || out != "" || strings.ReplaceAll(errs, bad, "") != string(want) {
+		t.Errorf("a bad file: %d %q\n%s\nwant:\n%s", status, out, errs, want)
+	}
+	status, _, errs = execute(t, nil, program(t, "tempomat-doctor"), "check", bad+"several.yaml")
+	if status != 1 || strings.Count(errs, "several.yaml:") != strings.Count(string(want), "\n") {
+		t.Errorf("the doctor: %d\n%s", status, errs)
+	}
+}
+
+// TestAfterwards: after a clean end the next start finds everything free.
+func TestAfterwards(t *testing.T) {
+	backend := startApache(t)
+	port := freePort(t)
+	for range 3 {
+		s := startProxy(t, backend.url, "listen: 127.0.0.1:"+port+"\n")
+		if a := s.get("203.0.113.1", "/style.css"); a.StatusCode != http.StatusOK {
+			t.Errorf("%s", a.Status)
+		}
+		s.signal(syscall.SIGINT)
+		if status := s.exit(); status != 0 {
+			t.Errorf("exit status %d", status)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// TestNothingIsLeft runs the program within the test, asks it for all kinds of
+// things, and looks which goroutines are left after its end.
+func TestNothingIsLeft(t *testing.T) {
+	backend := startApache(t)
+	g := startGraphite(t, "sites.")
+	for _, mode := range []string{"observe", "cap", "cooperative"} {
+		t.Run(mode, func(t *testing.T) {
+			before := goleak.IgnoreCurrent()
+			dir := tempDir(t)
+			s := &sidecarProcess{
+				process: &process{t: t, stderr: newOutput()}, dir: dir,
+				file: filepath.Join(dir, "tempomat.yaml"), admin: filepath.Join(dir, "admin.sock"),
+			}
+			s.configure(t, backend.url, `throttle: {mode: `+mode+`, maxHold: 1h, maxHeldPerClient: 1}
+cpuCount: 1
+classes: {slash32: {share: 1}, slash24: off, slash16: off, userAgent: off, debtor: {header: X-Debtor, share: 0.001, burst: 0s}}
+graphite: {address: "`+g.Addr().String()+`", prefix: sites, interval: 1s}
+log: {access: all}
+timeouts: {drain: 50ms}
+`)
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			status := make(chan int, 1)
+			stdout := newOutput()
+			go func() { status <- run(ctx, []string{"-config", s.file}, nil, stdout, s.stderr) }()
+			line, _ := s.stderr.await(t, 0, `"msg":"serving"`)
+			s.url = "http://" + parseLog(t, line).Listen[0]
+			t.Run("asks", func(t *testing.T) { s.asksForEverything(t, mode) })
+			end()
+			if got := <-status; got != 0 {
+				t.Errorf("status %d\n%s", got, s.stderr)
+			}
+			if out := stdout.String(); out != "\n" {
+				t.Errorf("it printed %q", out)
+			}
+			if err := goleak.Find(before); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// asksForEverything ends with requests of all kinds still under way.
+func (s *sidecarProcess) asksForEverything(t *testing.T, mode string) {
+	for i, p := range protocols {
+		c := p.client(t)
+		as := func(client string) http.Header {
+			return http.Header{"X-Forwarded-For": {fmt.Sprintf("198.51.%d.%s", i, client)}}
+		}
+		fetch(t, c, http.MethodGet, s.url+"/style.css", as("1"), nil)
+		fetch(t, c, http.MethodHead, s.url+"/page.php?ms=1", as("2"), nil)
+		fetch(t, c, http.MethodPost, s.url+"/upload.php", as("3"), strings.NewReader(strings.Repeat("x", megabyte)))
+		fetch(t, c, http.MethodGet, s.url+"/headers.php?status=404", as("4"), nil)
+		// clients that leave in the middle of things
+		for j, path := range []string{"/download.php?mb=1000", "/sse.php?n=1000&ms=10"} {
+			res := open(t, c, http.MethodGet, s.url+path, as(fmt.Sprint(5+j)), nil)
+			if _, err := io.ReadFull(res.Body, make([]byte, 20)); err != nil {
+				t.Error(err)
+			}
+			_ = res.Body.Close()
+		}
+		s.leaves(t, c, http.MethodGet, "/sleep.php?ms=60000", as("7"), nil)
+		half, _ := io.Pipe() // nothing comes
+		s.leaves(t, c, http.MethodPost, "/upload.php", as("8"), half)
+	}
+	debtor := http.Header{"X-Forwarded-For": {"203.0.113.1"}, "X-Debtor": {"1"}}
+	switch mode {
+	case "observe":
+		return
+	case "cap": // the first one goes; others wait for what it cost
+		fetch(t, newClient(t), http.MethodGet, s.url+"/page.php?ms=50", debtor, nil)
+	}
+	_ = s.later(debtor, "/page.php?ms=50") // held until the end
+	eventually(t, "a held request", func() bool { return s.stats().Held == 1 })
+	a := fetch(t, newClient(t), http.MethodGet, s.url+"/page.php?ms=50", debtor, nil)
+	if a.StatusCode != http.StatusTooManyRequests || !strings.Contains(a.body, "waiting already") {
+		t.Errorf("a second one beside it got %s", a.Status)
+	}
+}
+
+// leaves has a client ask, and go once the request is at the backend.
+func (s *sidecarProcess) leaves(t *testing.T, c *http.Client, method, path string, h http.Header, body io.Reader) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, method, s.url+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = h
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		if res, err := c.Do(req); err == nil {
+			t.Errorf("%s was answered: %s", path, res.Status)
+			_ = res.Body.Close()
+		}
+	}()
+	client := h.Get("X-Forwarded-For")
+	running := func() bool {
+		row, _ := s.account("slash32", client)
+		return row.Running == 1
+	}
+	eventually(t, path+" is running", running)
+	leave()
+	if closer, ok := body.(io.Closer); ok {
+		_ = closer.Close()
+	}
+	<-gone
+	eventually(t, path+" is not running any more", func() bool { return !running() })
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const tiny = `cpuCount: 1
+classes: {slash32: {share: 0.000001, burst: 0s}, slash24: off, slash16: off, userAgent: off}
+`
+
+// TestRefused: who owes more than may be held is told so, and costs nothing.
+func TestRefused(t *testing.T) {
+	backend := startApache(t)
+	s := startProxy(t, backend.url, tiny+"throttle: {mode: cap, maxHold: 10s}\n")
+	const debtor = "198.51.100.1"
+	if a := s.get(debtor, "/page.php?ms=20"); a.StatusCode != http.StatusOK {
+		t.Fatalf("nobody owes anything yet: %s", a.Status)
+	}
+	seen := strings.Count(backend.log("access.log"), "\n")
+	owed, _ := s.account("slash32", debtor)
+
+	for _, p := range protocols {
+		t.Run(p.name, func(t *testing.T) { isToldWhy(t, p.client(t), s.url, debtor) })
+	}
+
+	if n := strings.Count(backend.log("access.log"), "\n"); n != seen {
+		t.Errorf("the backend saw %d refused requests", n-seen)
+	}
+	if now, _ := s.account("slash32", debtor); now.Level < owed.Level {
+		t.Errorf("refusing was charged: the level was %v and is %v", owed.Level, now.Level)
+	}
+	if a := s.get("198.51.100.2", "/style.css"); a.StatusCode != http.StatusOK {
+		t.Errorf("somebody else got %s", a.Status)
+	}
+	if n := s.stats().Counters["refused"]; n != 6 {
+		t.Errorf("%d refusals are counted, want 6", n)
+	}
+}
+
+// isToldWhy looks at a refusal as a person and as a program.
+func isToldWhy(t *testing.T, c *http.Client, url, debtor string) {
+	for accept, isJSON := range map[string]bool{
+		"text/html,application/xhtml+xml,*/*;q=0.8": false, "": false, "application/json": true,
+	} {
+		h := from(debtor)
+		if accept != "" {
+			h.Set("Accept", accept)
+		}
+		a := fetch(t, c, http.MethodGet, url+"/page.php?ms=20", h, nil)
+		after, err := strconv.Atoi(a.Header.Get("Retry-After"))
+		if a.StatusCode != http.StatusTooManyRequests || err != nil || after < 1 {
+			t.Errorf("Accept: %s: %s, Retry-After %q", accept, a.Status, a.Header.Get("Retry-After"))
+		}
+		const why = "Your address, 198.51.100.1, used more than its share of this server's time."
+		if !isJSON {
+			if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/plain") || !strings.Contains(a.body, why) {
+				t.Errorf("Accept: %s: %s\n%s", accept, a.Header.Get("Content-Type"), a.body)
+			}
+			continue
+		}
+		var told struct {
+			Status, RetryAfter       int
+			Detail, Class, RequestID string
+		}
+		if err := json.Unmarshal([]byte(a.body), &told); err != nil {
+			t.Fatalf("%v: %s", err, a.body)
+		}
+		if told.Status != 429 || told.RetryAfter != after || !strings.Contains(told.Detail, why) ||
+			told.Class != "slash32" || told.RequestID == "" || a.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %s", a.Header.Get("Content-Type"), a.body)
+		}
+	}
+}
+
+// TestFull: where nobody else may wait, it is the server that is full.
+func TestFull(t *testing.T) {
+	backend := startApache(t)
+	s := startProxy(t, backend.url, tiny+"throttle: {mode: cap, maxHold: 1h, maxHeld: 1}\n")
+	for _, client := range []string{"198.51.100.1", "198.51.100.2"} {
+		s.get(client, "/style.css")
+	}
+	_ = s.later(from("198.51.100.1"), "/style.css") // waits until the test ends
+	eventually(t, "a held request", func() bool { return s.stats().Held == 1 })
+	a := s.get("198.51.100.2", "/style.css")
+	if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" ||
+		!strings.Contains(a.body, "as many requests waiting as it can hold") {
+		t.Errorf("%s\n%s", a.Status, a.body)
+	}
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"tempomat/proxy"
+)
+
+// ways are the ways to have the proxy read its configuration again. Each
+// returns when that is done, with the log's line that says so.
+var ways = []struct {
+	name   string
+	reload func(s *sidecarProcess, from int, outcome string) (next int)
+}{
+	{"SIGHUP", func(s *sidecarProcess, from int, outcome string) int {
+		s.signal(syscall.SIGHUP)
+		_, next := s.stderr.await(s.t, from, outcome)
+		return next
+	}},
+	{"doctor", func(s *sidecarProcess, from int, outcome string) int {
+		status, out, errs := s.doctor("reload")
+		if want := outcome == reloaded; (status == 0) != want || strings.Contains(out, "reloaded\n") != want {
+			s.t.Errorf("the doctor: %d %q %q", status, out, errs)
+		}
+		if outcome == rejected && !strings.Contains(errs, "tempomat.yaml:4: throttle.mode: fast: must be") {
+			s.t.Errorf("the doctor does not say what is wrong: %q", errs)
+		}
+		_, next := s.stderr.await(s.t, from, outcome)
+		return next
+	}},
+}
+
+const (
+	reloaded = `"msg":"reloaded"`
+	rejected = `"msg":"configuration rejected; the running one stays"`
+)
+
+const observing = `throttle: {mode: observe, maxHold: 1s}
+cpuCount: 1
+classes: {slash32: {share: 0.01, burst: 0s}, slash24: {share: 0.25}, slash16: off, userAgent: off}
+`
+
+func TestReload(t *testing.T) {
+	backend := startApache(t)
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			s := startProxy(t, backend.url, observing)
+			const debtor = "198.51.100.1"
+			for range 2 {
+				s.get(debtor, "/page.php?ms=300")
+			}
+			before, _ := s.account("slash32", debtor)
+			if before.Level > -0.3 {
+				t.Fatalf("%s has no debt: %+v", debtor, before)
+			}
+			t.Run("good", func(t *testing.T) { takesGoodFile(t, s, backend, way.reload) })
+			after, _ := s.account("slash32", debtor)
+			// It earned something meanwhile; that it lost its debt would be more.
+			if after.Level < before.Level || after.Level > before.Level+0.2 {
+				t.Errorf("the debt was %v and is %v", before.Level, after.Level)
+			}
+			// What was only observed before counts now.
+			if a := s.get(debtor, "/style.css"); a.StatusCode != http.StatusTooManyRequests {
+				t.Errorf("the debtor got %s", a.Status)
+			}
+			t.Run("bad", func(t *testing.T) { keepsOnBadFile(t, s, backend, way.reload) })
+			t.Run("restart", func(t *testing.T) { namesWhatNeedsRestart(t, s, backend, way.reload) })
+		})
+	}
+}
+
+func takesGoodFile(t *testing.T, s *sidecarProcess, backend *apache, reload func(*sidecarProcess, int, string) int) {
+	from := s.stderr.len()
+	s.configure(t, backend.url, strings.NewReplacer("observe", "cap", "0.25", "0.5", "slash16: off", "slash16: {share: 0.75}").Replace(observing))
+	reload(s, from, reloaded)
+	s.stderr.await(t, from, `"msg":"changed"`, `"key":"throttle.mode"`, `"old":"observe"`, `"new":"cap"`)
+	s.stderr.await(t, from, `"msg":"changed"`, `"key":"classes.slash24.share"`, `"old":"0.25"`, `"new":"0.5"`)
+	s.stderr.await(t, from, `"msg":"changed"`, `"key":"classes.slash16"`, `"old":"off"`)
+	if n := s.stderr.count(from, `"msg":"changed`); n != 3 {
+		t.Errorf("%d keys are said to have changed, want 3:\n%s", n, s.stderr)
+	}
+	var known proxy.ClassesReply
+	s.ask("/v1/classes", &known)
+	var got []string
+	for _, c := range known.Classes {
+		got = append(got, fmt.Sprintf("%s %g", c.Name, c.CPUs))
+	}
+	if want := "slash32 0.01, slash24 0.5, slash16 0.75"; strings.Join(got, ", ") != want {
+		t.Errorf("classes %v, want %v", got, want)
+	}
+	if st := s.stats(); st.Mode != "cap" || st.Counters["reloads"] != 1 || st.Counters["reloadsRejected"] != 0 {
+		t.Errorf("status %+v", st)
+	}
+}
+
+func keepsOnBadFile(t *testing.T, s *sidecarProcess, backend *apache, reload func(*sidecarProcess, int, string) int) {
+	from := s.stderr.len()
+	var before, after proxy.ClassesReply
+	s.ask("/v1/classes", &before)
+	s.configure(t, backend.url, "throttle: {mode: fast}\nclasses:\n  slash32: {share: 7, bust: 1s}\n")
+	reload(s, from, rejected)
+	for _, fault := range []string{
+		`tempomat.yaml:4: throttle.mode: fast: `, `"line":4,"key":"throttle.mode"`,
+		`"line":6,"key":"classes.slash32.share"`, `"line":6,"key":"classes.slash32.bust"`,
+	} {
+		s.stderr.await(t, from, rejected, fault)
+	}
+	s.ask("/v1/classes", &after)
+	if fmt.Sprint(after.Classes) != fmt.Sprint(before.Classes) {
+		t.Errorf("the classes were %v and are %v", before, after)
+	}
+	if st := s.stats(); st.Mode != "cap" || st.Counters["reloads"] != 1 || st.Counters["reloadsRejected"] != 1 {
+		t.Errorf("status %+v", st)
+	}
+	if a := s.get("203.0.113.1", "/style.css"); a.StatusCode != http.StatusOK {
+		t.Errorf("the running one serves %s", a.Status)
+	}
+}
+
+func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache, reload func(*sidecarProcess, int, string) int) {
+	from := s.stderr.len()
+	s.configure(t, backend.url, "listen: 127.0.0.1:1\ntable: {size: 2048}\n")
+	reload(s, from, reloaded)
+	const waits = `"msg":"changed, but only a restart can put it in force"`
+	s.stderr.await(t, from, waits, `"key":"listen"`, `"new":"127.0.0.1:1"`)
+	s.stderr.await(t, from, waits, `"key":"table.size"`, `"new":"2048"`)
+	if n := s.stderr.count(from, waits); n != 2 {
+		t.Errorf("%d keys are said to need a restart, want 2:\n%s", n, s.stderr)
+	}
+	if a := s.get("203.0.113.1", "/style.css"); a.StatusCode != http.StatusOK {
+		t.Errorf("the listener serves %s", a.Status)
+	}
+}
+
+// TestReloadWhileHeld: a request that waits is let go under the new policy.
+func TestReloadWhileHeld(t *testing.T) {
+	backend := startApache(t)
+	const capped = `throttle: {mode: cap, maxHold: 1h}
+cpuCount: 1
+classes: {slash32: {share: 0.000001, burst: 0s}, slash24: off, slash16: off, userAgent: off}
+`
+	s := startProxy(t, backend.url, capped)
+	const debtor = "198.51.100.1"
+	s.get(debtor, "/page.php?ms=50")
+	answered := s.later(from(debtor), "/page.php?ms=1")
+	eventually(t, "a request that is held", func() bool { return s.stats().Held == 1 })
+	from := s.stderr.len()
+	s.configure(t, backend.url, strings.Replace(capped, "mode: cap", "mode: observe", 1))
+	s.signal(syscall.SIGHUP)
+	s.stderr.await(t, from, reloaded)
+	if got := <-answered; got != "200 OK" {
+		t.Errorf("the held request got %s", got)
+	}
+}
+
+// TestReloadOfAMissingFile keeps the running configuration, too.
+func TestReloadOfAMissingFile(t *testing.T) {
+	s := startProxy(t, "http://127.0.0.1:9", "")
+	from := s.stderr.len()
+	s.configure(t, "http://127.0.0.1:9", "")
+	if err := os.Remove(s.file); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGHUP)
+	s.stderr.await(t, from, rejected, "tempomat.yaml")
+	if st := s.stats(); st.Counters["reloadsRejected"] != 1 || st.Mode != "cooperative" {
+		t.Errorf("status %+v", st)
+	}
+}

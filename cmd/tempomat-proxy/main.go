@@ -1,0 +1,33 @@
+// Command tempomat-proxy is a sidecar: a reverse proxy before one backend that
+// charges each request what it costs, and lets nobody take more than their
+// share of the server.
+//
+// Usage:
+//
+//	tempomat-proxy [-config FILE]          run
+//	tempomat-proxy -check [-config FILE]   read the configuration and say what it means
+//	tempomat-proxy -demo                   run before a backend of its own
+//	tempomat-proxy -version
+//
+// SIGHUP reads the configuration again, SIGTERM and SIGINT finish what is under
+// way. The exit status is 0 after a signal or a sound configuration, 1 after a
+// failure, 2 for a wrong command line.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set by the build.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	context.AfterFunc(ctx, stop) // a second signal does not wait for the drain
+	status := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// scratch is where all tests of the package keep their files. Sockets are in
+// it, whose paths have to be short.
+var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "tempomat-") })
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
+		if dir, err := scratch(); err == nil {
+			_ = os.RemoveAll(dir)
+		}
+		os.Exit(status)
+	}))
+}
+
+// tempDir makes a directory with a short path.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	root, err := scratch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// builtVersion is what the programs are told to be.
+const builtVersion = "v1.2.3-test"
+
+// programs builds both programs once and returns their directory. The tests
+// with the race detector build them with it, too.
+var programs = sync.OnceValues(func() (string, error) {
+	root, err := scratch()
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(root, "bin")
+	args := []string{"build", "-buildvcs=false", "-ldflags", "-X main.version=" + builtVersion, "-o", bin + "/"}
+	if raceDetector {
+		args = append(args, "-race")
+	}
+	build := exec.Command("go", append(args, "tempomat/cmd/tempomat-proxy", "tempomat/cmd/tempomat-doctor")...)
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%v: %w\n%s", build.Args, err, out)
+	}
+	return bin, nil
+})
+
+// program returns the path of tempomat-proxy or tempomat-doctor.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(bin, name)
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"runtime"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"tempomat/classify"
+	"tempomat/config"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+	"tempomat/proxy"
+)
+
+// cpus is how many CPUs shares are parts of. GOMAXPROCS knows the limits of this
+// process's cgroup and its affinity.
+func cpus(c *config.Config) float64 {
+	if c.CPUCount > 0 {
+		return c.CPUCount
+	}
+	return float64(runtime.GOMAXPROCS(0))
+}
+
+// policies makes proxy policies of configurations. It keeps what a reload does
+// not change: connections to the backend, and the count of what runs there.
+type policies struct {
+	log      *zap.Logger
+	cost     costKey
+	meter    *cpuaccount.Meter
+	backend  config.Backend
+	upstream *proxy.Upstream
+}
+
+type costKey struct {
+	source string
+	cpus   float64
+}
+
+// make returns a policy, or what the configuration's own checks let through
+// and should not have.
+func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
+	classifier, err := newClassifier(c)
+	if err != nil {
+		return nil, err
+	}
+	upstream := p.upstream
+	if upstream == nil || p.backend != c.Backend {
+		if upstream, err = newUpstream(c.Backend, p.log); err != nil {
+			return nil, err
+		}
+	}
+	if key := (costKey{c.Cost.Source, cpus(c)}); p.meter == nil || p.cost != key {
+		p.meter, p.cost = newMeter(key), key
+	}
+	if p.upstream != nil && p.upstream != upstream {
+		p.upstream.Close()
+	}
+	p.upstream, p.backend = upstream, c.Backend
+	return &proxy.Policy{
+		Classifier: classifier,
+		Meter:      p.meter,
+		Limits:     limits(c),
+		Upstream:   upstream,
+		Access:     access(c.Log.Access),
+		Body:       c.Timeouts.Body,
+		Write:      c.Timeouts.Write,
+	}, nil
+}
+
+func newUpstream(b config.Backend, log *zap.Logger) (*proxy.Upstream, error) {
+	u, err := url.Parse(b.URL)
+	if err != nil {
+		return nil, fmt.Errorf("backend: %w", err)
+	}
+	return proxy.NewUpstream(proxy.Backend{URL: u, DialTimeout: b.DialTimeout, Timeout: b.Timeout}, log), nil
+}
+
+func newMeter(k costKey) *cpuaccount.Meter {
+	source := cpuaccount.Corrected
+	switch k.source {
+	case "wall":
+		source = cpuaccount.Wall
+	case "header":
+		source = cpuaccount.Header
+	}
+	return cpuaccount.NewMeter(source, k.cpus)
+}
+
+func newClassifier(c *config.Config) (*classify.Classifier, error) {
+	cc := classify.Config{TrustedProxies: c.TrustedProxies}
+	switch strings.ToLower(c.AddressHeader) {
+	case "x-forwarded-for":
+		cc.AddressHeader = classify.XForwardedFor
+	case "forwarded":
+		cc.AddressHeader = classify.Forwarded
+	case "x-real-ip":
+		cc.AddressHeader = classify.XRealIP
+	default:
+		cc.AddressHeader = classify.NoHeader
+	}
+	for _, class := range c.Classes {
+		by := classify.Class{Name: class.Name, Header: class.Header}
+		switch {
+		case class.Header != "":
+			by.By = classify.Header
+		case class.Path:
+			by.By = classify.PathShape
+		default:
+			by.By = builtIn(class.Name)
+		}
+		cc.Classes = append(cc.Classes, by)
+	}
+	for _, e := range c.Exempt {
+		cc.Exempt = append(cc.Exempt, classify.Exemption{Prefix: e.CIDR, Path: e.Path})
+	}
+	return classify.New(cc)
+}
+
+func builtIn(name string) classify.By {
+	switch name {
+	case "slash24":
+		return classify.Slash24
+	case "slash16":
+		return classify.Slash16
+	case "userAgent":
+		return classify.UserAgent
+	}
+	return classify.Slash32
+}
+
+func limits(c *config.Config) limiter.Policy {
+	p := limiter.Policy{
+		Shadow:           c.Throttle.Shadow,
+		MaxHold:          c.Throttle.MaxHold,
+		MaxHeld:          c.Throttle.MaxHeld,
+		MaxHeldPerClient: c.Throttle.MaxHeldPerClient,
+	}
+	switch c.Throttle.Mode {
+	case "cap":
+		p.Mode = limiter.Cap
+	case "cooperative":
+		p.Mode = limiter.Cooperative
+	default:
+		p.Mode = limiter.Observe
+	}
+	for _, class := range c.Classes {
+		p.Classes = append(p.Classes, limiter.ClassInfo{Name: class.Name, Budget: limiter.Budget{
+			CPUs: class.Share * cpus(c), Burst: class.Burst, Cap: class.Cap, Shadow: class.Shadow,
+		}})
+	}
+	return p
+}
+
+func access(name string) proxy.Access {
+	switch name {
+	case "all":
+		return proxy.AccessAll
+	case "sampled":
+		return proxy.AccessSampled
+	}
+	return proxy.AccessOff
+}

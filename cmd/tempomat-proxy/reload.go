@@ -1,0 +1,64 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"go.uber.org/zap"
+
+	"tempomat/config"
+)
+
+// reload reads the configuration again and puts it in force, as a whole or not
+// at all: a bad one is logged, fault by fault, and the running one stays.
+// Listeners, connections, held requests and every debt survive.
+func (s *sidecar) reload() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notify(daemon.SdNotifyReloading)
+	defer s.notify(daemon.SdNotifyReady)
+	c, err := s.source.load()
+	if err != nil {
+		return s.rejectLocked(err)
+	}
+	policy, err := s.policies.make(c)
+	if err != nil {
+		return s.rejectLocked(err)
+	}
+	changes := config.Changed(s.config, c)
+	for _, change := range changes {
+		s.logChange(change)
+	}
+	s.handler.SetPolicy(policy)
+	s.logs.setLevel(c.Log.Level)
+	if s.config.Graphite != c.Graphite || s.config.Log.DelayThreshold != c.Log.DelayThreshold {
+		s.reports.restart(c)
+	}
+	s.config = c
+	s.reloads++
+	s.logs.log.Info("reloaded", zap.String("file", s.source.file), zap.Int("changes", len(changes)))
+	return nil
+}
+
+func (s *sidecar) rejectLocked(err error) error {
+	s.rejected++
+	var faults config.Faults
+	if !errors.As(err, &faults) {
+		s.logs.log.Error("configuration rejected; the running one stays", zap.Error(err))
+		return err
+	}
+	for _, f := range faults {
+		s.logs.log.Error("configuration rejected; the running one stays", zap.String("fault", f.Error()),
+			zap.Int("line", f.Line), zap.String("key", f.Key))
+	}
+	return err
+}
+
+func (s *sidecar) logChange(c config.Change) {
+	fields := []zap.Field{zap.String("key", c.Key), zap.String("old", c.Old), zap.String("new", c.New)}
+	if c.NeedsRestart {
+		s.logs.log.Warn("changed, but only a restart can put it in force", fields...)
+		return
+	}
+	s.logs.log.Info("changed", fields...)
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"os"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tempomat/config"
+	"tempomat/limiter"
+	"tempomat/proxy"
+)
+
+// reports sends statistics out: to Graphite, and into the log.
+type reports struct {
+	ledger  *limiter.Limiter
+	journal *proxy.Journal
+	log     *zap.Logger
+
+	end     context.CancelFunc // nil: nothing runs
+	running sync.WaitGroup
+}
+
+// restart begins to report as the configuration says, and ends what it said
+// before.
+func (r *reports) restart(c *config.Config) {
+	r.stop()
+	ctx, end := context.WithCancel(context.Background())
+	r.end = end
+	r.running.Go(func() {
+		proxy.NewStatLog(r.ledger, c.Log.DelayThreshold, time.Now, r.log).Run(ctx)
+	})
+	if c.Graphite.Address == "" {
+		return
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		r.log.Warn("the host has no name", zap.Error(err))
+		hostname = "localhost"
+	}
+	r.running.Go(func() {
+		proxy.NewGraphite(proxy.GraphiteOptions{
+			Address: c.Graphite.Address, Prefix: c.Graphite.Prefix, Hostname: hostname,
+			Interval: c.Graphite.Interval, Threshold: c.Log.DelayThreshold,
+			Ledger: r.ledger, Totals: r.journal.Series, Now: time.Now, Log: r.log,
+		}).Run(ctx)
+	})
+}
+
+// stop ends the reports and waits until they have ended.
+func (r *reports) stop() {
+	if r.end != nil {
+		r.end()
+		r.running.Wait()
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"go.uber.org/zap"
+
+	"tempomat/config"
+	"tempomat/limiter"
+	"tempomat/proxy"
+)
+
+// gcPercent trades a little memory for CPU: the heap is small, requests are many.
+const gcPercent = 300
+
+// sidecar is the running program.
+type sidecar struct {
+	source   source
+	started  time.Time
+	logs     *logs
+	policies policies
+	limiter  *limiter.Limiter
+	journal  *proxy.Journal
+	handler  *proxy.Handler
+	server   *proxy.Server
+
+	mu       sync.Mutex // guards the following: one reload at a time
+	config   *config.Config
+	reports  *reports
+	reloads  uint64
+	rejected uint64
+}
+
+// newSidecar makes the parts; it opens nothing.
+func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) {
+	car := &sidecar{source: s, started: time.Now(), logs: newLogs(stderr), config: c}
+	car.logs.setLevel(c.Log.Level)
+	car.policies.log = car.logs.log
+	policy, err := car.policies.make(c)
+	if err != nil {
+		return nil, err
+	}
+	car.limiter = limiter.New(car.started, policy.Limits, c.Table.Size, nil)
+	car.journal = proxy.NewJournal(car.logs.access)
+	car.handler = proxy.NewHandler(car.limiter, policy, car.journal)
+	car.reports = &reports{ledger: car.limiter, journal: car.journal, log: car.logs.log}
+	car.server = proxy.NewServer(car.handler, proxy.ServerOptions{
+		Header: c.Timeouts.Header, Idle: c.Timeouts.Idle, Log: car.logs.log,
+	})
+	return car, nil
+}
+
+// serve runs the sidecar until the context ends and what is under way has
+// finished.
+func serve(ctx context.Context, c *config.Config, s source, stderr io.Writer) error {
+	car, err := newSidecar(c, s, stderr)
+	if err != nil {
+		return err
+	}
+	defer car.logs.close()
+	listeners, err := listen(ctx, c.Listen)
+	if err != nil {
+		return err
+	}
+	return car.run(ctx, listeners)
+}
+
+// listen opens all addresses, or none.
+func listen(ctx context.Context, addresses []string) (ls []net.Listener, err error) {
+	for _, a := range addresses {
+		l, e := proxy.Listen(ctx, a)
+		if e != nil {
+			err = errors.Join(err, fmt.Errorf("listen on %s: %w", a, e))
+			continue
+		}
+		ls = append(ls, l)
+	}
+	if err != nil {
+		for _, l := range ls {
+			_ = l.Close()
+		}
+		return nil, err
+	}
+	return ls, nil
+}
+
+func (s *sidecar) run(ctx context.Context, listeners []net.Listener) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	work, stop := context.WithCancel(context.Background()) // outlives ctx by the drain
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	all.Go(func() { s.handler.Drive(work) })
+	s.reports.restart(s.config)
+	defer s.reports.stop()
+	admin := s.config.Admin.Listen
+	all.Go(func() { s.serveAdmin(work, admin, ctx.Err) }) // not ready while draining
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	failed := make(chan error, 1)
+	all.Go(func() { failed <- s.server.Serve(listeners) })
+	s.announce(listeners)
+	for {
+		select {
+		case <-hangups:
+			_ = s.reload() // it has logged what is wrong
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return s.drain()
+		}
+	}
+}
+
+func (s *sidecar) announce(listeners []net.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var at []string
+	for _, l := range listeners {
+		at = append(at, l.Addr().String())
+	}
+	s.logs.log.Info("serving", zap.String("version", version), zap.Strings("listen", at),
+		zap.String("backend", s.config.Backend.URL), zap.String("mode", s.config.Throttle.Mode),
+		zap.Float64("cpus", cpus(s.config)), zap.String("file", s.source.file))
+	s.notify(daemon.SdNotifyReady)
+}
+
+// drain lets what is under way finish, the held requests included.
+func (s *sidecar) drain() error {
+	s.mu.Lock()
+	limit := s.config.Timeouts.Drain
+	s.mu.Unlock()
+	s.notify(daemon.SdNotifyStopping)
+	s.logs.log.Info("draining", zap.Duration("limit", limit), zap.Int("held", s.limiter.Held()))
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if err := s.server.Drain(ctx); err != nil {
+		s.logs.log.Warn("cut what did not finish", zap.Error(err))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.policies.upstream.Close()
+	return nil
+}
+
+// notify tells systemd, if it asked to be told.
+func (s *sidecar) notify(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		s.logs.log.Warn("systemd was not told", zap.String("state", state), zap.Error(err))
+	}
+}
