@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"tempomat/config"
+)
+
+// check reads a configuration and opens nothing but its file.
+func (d *doctor) check() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE",
+		Short: "Check a configuration file and print the limits that it sets",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := config.Load(args[0], d.env)
+			if err != nil {
+				return fmt.Errorf("%s cannot be used:\n%w", args[0], err)
+			}
+			cpus := c.CPUCount
+			if cpus == 0 {
+				cpus = float64(runtime.NumCPU())
+			}
+			c.Describe(d.stdout, cpus)
+			return nil
+		},
+	}
+}

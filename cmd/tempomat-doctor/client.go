@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"tempomat/config"
+	"tempomat/proxy"
+)
+
+const (
+	listenVariable = "TEMPOMAT_ADMIN_LISTEN" // where the configuration's admin.listen can come from
+	answerTimeout  = time.Minute             // longer than the proxy lets a reload wait
+	maxAnswer      = 64 << 20                // bytes; 10,000 rows are some 3 MB
+)
+
+// client asks the admin API of a running proxy.
+type client struct {
+	path string // of its unix socket
+	http *http.Client
+}
+
+// client finds the socket: the flag, else the environment, else the default.
+func (d *doctor) client() *client {
+	listen := d.socket
+	if listen == "" {
+		listen = variable(d.env, listenVariable)
+	}
+	if listen == "" {
+		listen = config.Default().Admin.Listen
+	}
+	path := strings.TrimPrefix(listen, "unix:")
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		},
+		DisableKeepAlives: true, // a doctor's visit is short
+	}
+	return &client{path: path, http: &http.Client{Transport: transport, Timeout: answerTimeout}}
+}
+
+// get asks for a document and decodes it into reply.
+func (c *client) get(ctx context.Context, path string, query url.Values, reply any) error {
+	body, err := c.fetch(ctx, http.MethodGet, path, query)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, reply); err != nil {
+		return fmt.Errorf("the answer to %s is not understood: %w", path, err)
+	}
+	return nil
+}
+
+// fetch returns a document as it came. What is not a success of a known
+// version is an error.
+func (c *client) fetch(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
+	target := url.URL{Scheme: "http", Host: "tempomat", Path: path, RawQuery: query.Encode()}
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.unreachable(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return nil, fmt.Errorf("the answer broke off: %w", err)
+	}
+	if len(body) > maxAnswer {
+		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
+	var said proxy.ErrorReply
+	if err := json.Unmarshal(body, &said); err != nil || said.Version == 0 {
+		return nil, fmt.Errorf("%s answers, but not as tempomat-proxy does (%s)", c.path, resp.Status)
+	}
+	if said.Version != proxy.AdminVersion {
+		return nil, fmt.Errorf("the proxy speaks version %d of the admin API, this doctor version %d: "+
+			"take both from one release", said.Version, proxy.AdminVersion)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.New(said.Error)
+	}
+	return bytes.TrimSpace(body), nil
+}
+
+// unreachable says what a failed connection means and what to do about it.
+func (c *client) unreachable(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no socket %s: is tempomat-proxy running? "+
+			"If its admin.listen is another one, name it with --socket or %s", c.path, listenVariable)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("nobody answers on %s: is tempomat-proxy running?", c.path)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("no permission to connect to %s: %s", c.path, whoMay(c.path))
+	}
+	return fmt.Errorf("cannot ask tempomat-proxy on %s: %w", c.path, err)
+}
+
+// whoMay says who may connect to a socket.
+func whoMay(path string) string {
+	const asRoot = "try as root"
+	info, err := os.Stat(path)
+	if err != nil { // not even its directory may be entered
+		return asRoot
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return asRoot
+	}
+	group := strconv.FormatUint(uint64(stat.Gid), 10)
+	if g, err := user.LookupGroupId(group); err == nil {
+		group = g.Name
+	}
+	return "it is for members of the group " + group + "; join that, or " + asRoot
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tempomat/config"
+)
+
+// The exit statuses.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// doctor is what all subcommands share.
+type doctor struct {
+	stdout, stderr io.Writer
+	env            []string
+	socket         string // the flag; "" if it was not given
+	understood     bool   // the command line was: what fails now is no usage error
+}
+
+// run does what args say and returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []string) int {
+	d := &doctor{stdout: stdout, stderr: stderr, env: env}
+	root := d.tables()
+	root.AddCommand(d.key(), d.status(), d.reload(), d.check())
+	root.SetArgs(withTwoDashes(args))
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.PersistentFlags().StringVar(&d.socket, "socket", "",
+		"the proxy's admin socket (default $"+listenVariable+", or "+config.Default().Admin.Listen+")")
+	// The original's word and ours mean the same.
+	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "class" {
+			name = "bucket"
+		}
+		return pflag.NormalizedName(name)
+	})
+	root.PersistentPreRun = func(*cobra.Command, []string) { d.understood = true }
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case d.understood:
+		fmt.Fprintf(stderr, "tempomat-doctor: %v\n", err)
+		return exitFailed
+	default:
+		fmt.Fprintf(stderr, "tempomat-doctor: %v\nSee tempomat-doctor --help.\n", err)
+		return exitUsage
+	}
+}
+
+// withTwoDashes lets flags begin with one dash, as the original's did:
+// -bucket=Slash24. There are no flags of one letter but -h and -v.
+func withTwoDashes(args []string) []string {
+	out := make([]string, 0, len(args))
+	for i, arg := range args {
+		if arg == "--" {
+			return append(out, args[i:]...)
+		}
+		if len(arg) > 2 && arg[0] == '-' && arg[1] != '-' {
+			arg = "-" + arg
+		}
+		out = append(out, arg)
+	}
+	return out
+}
+
+// variable returns an environment variable, "" if there is none.
+func variable(env []string, name string) string {
+	for _, pair := range env {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"tempomat/limiter"
+	"tempomat/proxy"
+)
+
+var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// ledger is a fixed table: classes with few, many, hostile and no keys.
+type ledger struct{ rows []limiter.Row }
+
+func newLedger() *ledger {
+	l := &ledger{rows: []limiter.Row{
+		{Class: "slash32", ID: "203.0.113.9", Level: -4.25, Wait: 0.734, CPU: 0.404, Rate: 1.5, Last: 0.4, Running: 2, Waiting: 1},
+		{Class: "slash32", ID: "198.51.100.77", Level: 12, CPU: 0.031, Rate: 0.25, Last: 42.5},
+		{Class: "slash32", ID: "2001:db8:1:2::/64", Level: 11, CPU: 0.031, Rate: 0.2, Last: 7},
+		{Class: "userAgent", ID: "\x1b]0;owned\a\x1b[2J\u009b31m\u202egpj.\r\nSlash32", Level: 1, Wait: 12345.678, CPU: 3, Rate: 98765.4321, Last: 1},
+		{Class: "userAgent", ID: `say "friend" \o/ 検索エンジン収集ロボット` + strings.Repeat(" and enter", 8), Wait: 2, CPU: 0.5, Rate: 4, Last: 3},
+		{Class: "userAgent", ID: "", Wait: 1, CPU: 0.5, Rate: 4, Last: 86_400},
+	}}
+	for i := range 60 {
+		l.rows = append(l.rows, limiter.Row{Class: "slash24", ID: fmt.Sprintf("10.0.%d.0/24", i), Wait: float64(60-i) / 10, CPU: 1, Rate: float64(i)})
+	}
+	return l
+}
+
+func (l *ledger) Classes() []limiter.ClassInfo {
+	return []limiter.ClassInfo{{Name: "slash32"}, {Name: "slash24"}, {Name: "slash16"}, {Name: "userAgent"}}
+}
+
+func (l *ledger) Dump(_ time.Time, class string, yield func(limiter.Row) bool) {
+	for _, r := range l.rows {
+		if (class == "" || class == r.Class) && !yield(r) {
+			return
+		}
+	}
+}
+
+func (l *ledger) Find(_ time.Time, k limiter.Key) (limiter.Row, bool) {
+	for _, r := range l.rows {
+		if r.Class == k.Class && r.ID == k.ID {
+			return r, true
+		}
+	}
+	return limiter.Row{}, false
+}
+
+// socketPath is a path that is short enough for a socket.
+func socketPath(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "doctor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "admin.sock")
+}
+
+// serveAdmin runs a real admin API on a socket for the time of a test.
+func serveAdmin(t *testing.T, reload func() error) (path string) {
+	t.Helper()
+	path = socketPath(t)
+	l, err := proxy.ListenAdmin("unix:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Unix(1_000_000, 0)
+	a := proxy.NewAdmin(proxy.AdminOptions{
+		Ledger: newLedger(),
+		Now:    func() time.Time { return start.Add(100 * time.Minute) },
+		Status: func() proxy.AdminStatus {
+			return proxy.AdminStatus{Release: "1.2.3", Started: start, Mode: "cooperative", Held: 4,
+				Counters: map[string]uint64{"requests": 1234, "delayed": 56}}
+		},
+		Ready:  func() error { return nil },
+		Reload: reload,
+	})
+	served := make(chan error, 1)
+	go func() { served <- a.Serve(l) }()
+	t.Cleanup(func() {
+		if err := errors.Join(a.Shutdown(context.Background()), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	return path
+}
+
+// call runs the doctor and returns what it printed.
+func call(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, &out, &errs, env)
+	return code, out.String(), errs.String()
+}
+
+// golden compares with a file of testdata/doctor.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("..", "..", "testdata", "doctor", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func TestGoldens(t *testing.T) {
+	path := serveAdmin(t, func() error { return nil })
+	goroutines := regexp.MustCompile(`(?m)^(goroutines +)\d+$`)
+	for _, c := range []struct {
+		golden string
+		env    []string
+		args   []string
+	}{
+		{"all.golden", nil, nil},
+		{"all-80x24.golden", []string{"COLUMNS=80", "LINES=24"}, nil},
+		{"all-sort-cpu-limit-2.golden", []string{"LINES=5"}, []string{"--sort", "cpu", "--limit=2"}},
+		{"bucket.golden", nil, []string{"--bucket", "Slash24"}},
+		{"bucket-userAgent-60.golden", []string{"COLUMNS=60"}, []string{"--class=useragent"}},
+		{"bucket-empty.golden", nil, []string{"--class", "slash16"}},
+		{"bucket-json.golden", nil, []string{"--bucket", "userAgent", "--json"}},
+		{"key.golden", nil, []string{"key", "Slash32", "203.0.113.9"}},
+		{"status.golden", nil, []string{"status"}},
+		{"reload.golden", nil, []string{"reload"}},
+	} {
+		code, stdout, stderr := call(t, c.env, append(c.args, "--socket", path)...)
+		if code != 0 || stderr != "" {
+			t.Errorf("%s: status %d, stderr %q", c.golden, code, stderr)
+		}
+		golden(t, c.golden, goroutines.ReplaceAllString(stdout, "${1}N"))
+	}
+}
+
+func TestSocketIsFoundByFlagAndEnvironment(t *testing.T) {
+	path := serveAdmin(t, nil)
+	env := []string{listenVariable + "=unix:" + path}
+	wrong := []string{listenVariable + "=unix:/nowhere/admin.sock"}
+	for _, c := range []struct {
+		env  []string
+		args []string
+	}{
+		{env, []string{"status"}},
+		{[]string{listenVariable + "=" + path}, []string{"status"}},
+		{wrong, []string{"status", "--socket", path}},
+		{wrong, []string{"--socket=unix:" + path, "status"}},
+		{nil, []string{"-socket", path, "-bucket", "Slash16"}}, // as the original's flags
+	} {
+		if code, _, stderr := call(t, c.env, c.args...); code != 0 {
+			t.Errorf("%q %q: status %d, %s", c.env, c.args, code, stderr)
+		}
+	}
+}
+
+func TestJSONIsOneDocumentAndPlain(t *testing.T) {
+	path := serveAdmin(t, nil)
+	_, stdout, _ := call(t, nil, "--socket", path, "--json", "--limit", "100")
+	var reply proxy.BucketsReply
+	if err := json.Unmarshal([]byte(stdout), &reply); err != nil {
+		t.Fatal(err)
+	}
+	if reply.Class != "" || len(reply.Rows) != 66 || reply.Rows[0].ID != newLedger().rows[3].ID {
+		t.Errorf("got class %q, %d rows, first %q", reply.Class, len(reply.Rows), reply.Rows[0].ID)
+	}
+	if strings.ContainsAny(stdout, "\x1b\a\u009b\u202e\r") || strings.Count(stdout, "\n") != 1 {
+		t.Errorf("not plain: %q", stdout)
+	}
+}

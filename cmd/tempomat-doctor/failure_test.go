@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFailures(t *testing.T) {
+	path := serveAdmin(t, func() error { return errors.New("t.yaml:3: classes: wrong\nt.yaml:9: listen: wrong") })
+	dead := socketPath(t)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	_ = l.Close()
+	for _, c := range []struct {
+		args []string
+		want int
+		text string
+	}{
+		{[]string{"--socket", "/nowhere/admin.sock"}, 1, "there is no socket /nowhere/admin.sock: is tempomat-proxy running?"},
+		{[]string{"--socket", dead}, 1, "nobody answers on " + dead + ": is tempomat-proxy running?"},
+		{[]string{"--socket", path, "--bucket", "Slash8"}, 1, `class "Slash8" is unknown; known: slash32, slash24, slash16, userAgent`},
+		{[]string{"--socket", path, "--sort", "title"}, 1, `sort: "title" is unknown; known: wait, cpu`},
+		{[]string{"--socket", path, "--limit", "0"}, 1, `limit: "0" is not a whole number from 1 to 10000`},
+		{[]string{"--socket", path, "--json", "--class", "x"}, 1, `known: slash32`},
+		{[]string{"--socket", path, "key", "slash32", "192.0.2.1"}, 1, `no key "192.0.2.1"`},
+		{[]string{"--socket", path, "key", "slash32"}, 2, "accepts 2 arg(s), received 1"},
+		{[]string{"--socket", path, "reload"}, 1, "not reloaded:\nt.yaml:3: classes: wrong\nt.yaml:9: listen: wrong\n"},
+		{[]string{"--socket", path, "status", "now"}, 2, "--help"},
+		{[]string{"--frobnicate"}, 2, "unknown flag: --frobnicate"},
+		{[]string{"--limit", "many"}, 2, `"many"`},
+		{[]string{"forgive"}, 2, `unknown command "forgive"`},
+		{[]string{"check"}, 2, "accepts 1 arg(s), received 0"},
+		{[]string{"check", "/nowhere/t.yaml"}, 1, "/nowhere/t.yaml"},
+	} {
+		code, stdout, stderr := call(t, nil, c.args...)
+		if code != c.want || !strings.Contains(stderr, c.text) || stdout != "" {
+			t.Errorf("%q: status %d, stdout %q, stderr %q; want %d and %q", c.args, code, stdout, stderr, c.want, c.text)
+		}
+	}
+}
+
+// serveOther answers all requests on a socket with one text.
+func serveOther(t *testing.T, status int, text string) (path string) {
+	t.Helper()
+	path = socketPath(t)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(text))
+	})}
+	done := make(chan struct{})
+	go func() { _ = s.Serve(l); close(done) }()
+	t.Cleanup(func() { _ = s.Close(); <-done })
+	return path
+}
+
+func TestOtherServers(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		text   string
+		want   string
+	}{
+		{200, "<html>", "not as tempomat-proxy does (200 OK)"},
+		{404, "{}", "not as tempomat-proxy does (404 Not Found)"},
+		{200, `{"version":2,"rows":[]}`, "version 2 of the admin API, this doctor version 1"},
+		{200, `{"version":1,"classes":7}`, "the answer to /v1/classes is not understood"},
+	} {
+		code, _, stderr := call(t, nil, "--socket", serveOther(t, c.status, c.text))
+		if code != 1 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: status %d, stderr %q; want %q", c.text, code, stderr, c.want)
+		}
+	}
+}
+
+func TestNoPermission(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may everything; whoMay is tested by itself")
+	}
+	path := serveAdmin(t, nil)
+	if err := os.Chmod(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := call(t, nil, "--socket", path)
+	if code != 1 || !strings.Contains(stderr, "no permission to connect to "+path+": it is for members of the group ") {
+		t.Errorf("status %d, stderr %q", code, stderr)
+	}
+}
+
+func TestUnreachableNamesTheGroup(t *testing.T) {
+	path := serveAdmin(t, nil)
+	c := &client{path: path}
+	err := c.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", os.ErrPermission)})
+	if want := "no permission to connect to " + path + ": it is for members of the group "; !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %q", err)
+	}
+	c.path = "/nowhere/admin.sock"
+	err = c.unreachable(os.ErrPermission)
+	if want := "no permission to connect to /nowhere/admin.sock: try as root"; err.Error() != want {
+		t.Errorf("got %q", err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "tempomat.json"), filepath.Join(dir, "bad.yaml")
+	for name, text := range map[string]string{
+		good: `{"backend": "http://localhost:80", "cpuCount": 4.0, "slash32Share": 0.1, "trustedProxies": "127.0.0.1"}`,
+		bad:  "lisen: 1\nclasses:\n  slash32: {share: 7}\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, stdout, stderr := call(t, nil, "check", good)
+	if code != 0 || stderr != "" || !strings.Contains(stdout, "0.4") {
+		t.Errorf("status %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	code, stdout, stderr = call(t, nil, "check", bad)
+	if code != 1 || stdout != "" || !strings.Contains(stderr, bad+":1: ") || !strings.Contains(stderr, bad+":3: ") {
+		t.Errorf("status %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	code, _, stderr = call(t, []string{"TEMPOMAT_NONSENSE=1"}, "check", good)
+	if code != 1 || !strings.Contains(stderr, "TEMPOMAT_NONSENSE") {
+		t.Errorf("status %d, stderr %q", code, stderr)
+	}
+}

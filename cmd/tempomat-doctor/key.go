@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"tempomat/proxy"
+)
+
+// key shows all that is known of one key.
+func (d *doctor) key() *cobra.Command {
+	return &cobra.Command{
+		Use:   "key CLASS ID",
+		Short: "Show one key: key slash32 203.0.113.9",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			var reply proxy.KeyReply
+			query := url.Values{"class": {args[0]}, "id": {args[1]}}
+			if err := d.client().get(c.Context(), "/v1/key", query, &reply); err != nil {
+				return err
+			}
+			r := reply.Row
+			account := "credit"
+			if r.Level < 0 {
+				account = "debt"
+			}
+			out := tabwriter.NewWriter(d.stdout, 0, 8, 2, ' ', 0)
+			fmt.Fprintf(out, "class\t%s\n", printable(r.Class))
+			fmt.Fprintf(out, "title\t%s\n", printable(r.ID))
+			fmt.Fprintf(out, "level\t%.2f CPU-s (%s)\n", r.Level, account)
+			fmt.Fprintf(out, "wait\t%.2f s on average\n", r.Wait)
+			fmt.Fprintf(out, "cpu\t%.2f CPU-s/s\n", r.CPU)
+			fmt.Fprintf(out, "rate\t%.2f requests/s\n", r.Rate)
+			fmt.Fprintf(out, "last\t%.0f s ago\n", r.Last)
+			fmt.Fprintf(out, "running\t%d\n", r.Running)
+			fmt.Fprintf(out, "waiting\t%d\n", r.Waiting)
+			return out.Flush()
+		},
+	}
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tempomat/limiter"
+	"tempomat/proxy"
+)
+
+// The most rows that are shown unless --limit says otherwise.
+const (
+	rowsOfEach = 10 // when all classes are
+	rowsOfOne  = 50
+)
+
+// choice is what the flags of the table choose.
+type choice struct {
+	bucket, sort string
+	limit        string // "": what fits
+	json         bool
+}
+
+// tables is the command without a name: the tables of the classes.
+func (d *doctor) tables() *cobra.Command {
+	var ask choice
+	limit := 0
+	c := &cobra.Command{
+		Use:   "tempomat-doctor",
+		Short: "Show what tempomat-proxy knows of its clients",
+		Long: `Show what tempomat-proxy knows of its clients, a table for each class:
+
+  Wait[s]  how long its latest requests were delayed, on average
+  Cpu[s]   CPU-seconds that it lately used, per second
+  Req/s    requests that it lately made, per second
+  Last[s]  how long ago it was last seen
+  Title    the key: an address, a network, a User-Agent family, …
+
+To watch: watch -n 1 tempomat-doctor`,
+		Version: version,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("limit") {
+				ask.limit = strconv.Itoa(limit)
+			}
+			if ask.json {
+				return d.raw(c.Context(), ask)
+			}
+			return d.show(c.Context(), ask)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&ask.bucket, "bucket", "", "only this class (also --class): slash32, Slash32, userAgent, …")
+	f.StringVar(&ask.sort, "sort", "wait", "what comes first: wait, cpu, rate, level (the deepest debt) or last (the latest)")
+	f.IntVar(&limit, "limit", 0, "rows of each table (default 10, as far as the screen has room; 50 with --bucket)")
+	f.BoolVar(&ask.json, "json", false, "the admin API's document instead of tables")
+	return c
+}
+
+// raw prints one document of the admin API.
+func (d *doctor) raw(ctx context.Context, ask choice) error {
+	body, err := d.client().fetch(ctx, http.MethodGet, "/v1/buckets", ask.query(rowsOfOne))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(d.stdout, plainJSON(body))
+	return err
+}
+
+// show prints the table of one class, or those of all.
+func (d *doctor) show(ctx context.Context, ask choice) error {
+	api := d.client()
+	view := screenOf(d.stdout, d.env)
+	if ask.bucket != "" {
+		t, err := ask.table(ctx, api, rowsOfOne)
+		if err != nil {
+			return err
+		}
+		return printTables(d.stdout, []table{t}, view.width)
+	}
+	var known proxy.ClassesReply
+	if err := api.get(ctx, "/v1/classes", nil, &known); err != nil {
+		return err
+	}
+	var all []table
+	for _, class := range known.Classes {
+		ask.bucket = class.Name
+		t, err := ask.table(ctx, api, rowsOfEach)
+		if err != nil {
+			return err
+		}
+		all = append(all, t)
+	}
+	if ask.limit == "" {
+		fit(all, view.height)
+	}
+	return printTables(d.stdout, all, view.width)
+}
+
+// query is the choice as parameters of /v1/buckets.
+func (ask choice) query(rows int) url.Values {
+	q := url.Values{"class": {ask.bucket}, "sort": {ask.sort}, "limit": {strconv.Itoa(rows)}}
+	if ask.limit != "" {
+		q.Set("limit", ask.limit)
+	}
+	return q
+}
+
+// table asks for the table of the chosen class.
+func (ask choice) table(ctx context.Context, api *client, rows int) (table, error) {
+	var reply proxy.BucketsReply
+	if err := api.get(ctx, "/v1/buckets", ask.query(rows), &reply); err != nil {
+		return table{}, err
+	}
+	return table{class: reply.Class, total: reply.Total, rows: reply.Rows}, nil
+}
+
+// table is a class as it is printed.
+type table struct {
+	class string
+	total int
+	rows  []limiter.Row
+}
+
+// printTables prints tables below one another. Width 0 is without limit.
+func printTables(w io.Writer, all []table, width int) error {
+	var out strings.Builder
+	for i, t := range all {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		t.print(&out, width)
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// print prints one table: the class, the names of the columns, the rows.
+func (t table) print(w io.Writer, width int) {
+	count := strconv.Itoa(t.total) + " keys"
+	if t.total == 1 {
+		count = "1 key"
+	}
+	lines := [][]string{{"Wait[s]", "Cpu[s]", "Req/s", "Last[s]", "Title"}}
+	for _, r := range t.rows {
+		lines = append(lines, []string{decimals(r.Wait, 2), decimals(r.CPU, 2), decimals(r.Rate, 2), decimals(r.Last, 0), printable(r.ID)})
+	}
+	widths := [...]int{7, 7, 7, 7} // room for 9999.99: the columns seldom move
+	for _, line := range lines {
+		for i := range widths {
+			widths[i] = max(widths[i], len(line[i]))
+		}
+	}
+	fmt.Fprintln(w, cut("|"+printable(t.class)+"  "+count, width))
+	for _, line := range lines {
+		var text strings.Builder
+		for i, columns := range widths {
+			fmt.Fprintf(&text, "%*s  ", columns, line[i])
+		}
+		text.WriteString(line[len(widths)])
+		fmt.Fprintln(w, cut(strings.TrimRight(text.String(), " "), width))
+	}
+}
+
+func decimals(x float64, n int) string {
+	return strconv.FormatFloat(x, 'f', n, 64)
+}
