@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -29,15 +28,15 @@ func (o Outcome) String() string {
 	return [outcomes]string{"answered", "refused", "client gone", "backend down", "backend slow", "backend broke"}[o]
 }
 
-// exchange is one request and its answer. It is not reused: the transport may
-// go on reading the request's body for a moment after the answer is complete.
+// exchange is one request and its answer.
 type exchange struct {
+	conn    *connection
 	policy  *Policy
 	arrived time.Time
 	request *http.Request
 	writer  writer
 	body    body
-	shard   int // of running
+	link    // of running
 
 	who     classify.Result
 	guess   time.Duration
@@ -52,11 +51,9 @@ type exchange struct {
 	id      string        // told to a client that was not served, to ask after it
 }
 
-type exchangeKey struct{}
-
 func newExchange(p *Policy, now time.Time, w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{policy: p, arrived: now}
-	x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	x := serve(r)
+	x.policy, x.arrived = p, now
 	x.writer = writer{ResponseWriter: w, x: x}
 	if r.Body != nil && r.Body != http.NoBody {
 		x.body = body{ReadCloser: r.Body, x: x, conn: http.NewResponseController(w)}
@@ -70,9 +67,4 @@ func newExchange(p *Policy, now time.Time, w http.ResponseWriter, r *http.Reques
 func (x *exchange) abandon() {
 	x.outcome = ClientGone
 	panic(http.ErrAbortHandler)
-}
-
-// exchangeOf returns the exchange that a request to the backend belongs to.
-func exchangeOf(r *http.Request) *exchange {
-	return r.Context().Value(exchangeKey{}).(*exchange)
 }

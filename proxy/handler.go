@@ -16,7 +16,7 @@ type Handler struct {
 	policy  atomic.Pointer[Policy]
 	limiter *limiter.Limiter
 	guess   *cpuaccount.Guess
-	running *running
+	running running
 	journal *Journal
 	tails   sync.Pool // of *[tailSize]byte
 }
@@ -24,7 +24,7 @@ type Handler struct {
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by
 // a Driver, which has to run beside it.
 func NewHandler(l *limiter.Limiter, p *Policy, j *Journal) *Handler {
-	h := &Handler{limiter: l, guess: cpuaccount.NewGuess(), running: newRunning(), journal: j}
+	h := &Handler{limiter: l, guess: cpuaccount.NewGuess(), journal: j}
 	h.tails.New = func() any { return new([tailSize]byte) }
 	h.policy.Store(p)
 	return h
@@ -145,4 +145,5 @@ func (h *Handler) finish(x *exchange) {
 		h.limiter.Leave(now, x.ticket)
 	}
 	h.journal.note(now, x)
+	x.conn.done(x)
 }

@@ -7,44 +7,55 @@ import (
 
 const runningShards = 16
 
-// running is the set of exchanges that are at the backend, sharded so that
-// requests seldom meet at a lock.
+// running is the set of exchanges that are at the backend: lists through the
+// exchanges themselves, sharded so that requests seldom meet at a lock.
 type running struct {
-	shards [runningShards]struct {
-		mu  sync.Mutex
-		set map[*exchange]struct{}
-		_   [40]byte // a cache line of its own
-	}
+	shards [runningShards]runningShard
 }
 
-func newRunning() *running {
-	r := &running{}
-	for i := range r.shards {
-		r.shards[i].set = make(map[*exchange]struct{})
-	}
-	return r
+type runningShard struct {
+	mu   sync.Mutex // guards the following, and the links of its exchanges
+	head *exchange
+	_    [48]byte // a cache line of its own
+}
+
+// link is an exchange's place in a list.
+type link struct {
+	list       *runningShard // nil: in none
+	next, prev *exchange
 }
 
 func (r *running) add(x *exchange) {
-	x.shard = rand.IntN(runningShards) //nolint:gosec // any spread will do
-	s := &r.shards[x.shard]
+	s := &r.shards[rand.IntN(runningShards)] //nolint:gosec // any spread will do
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set[x] = struct{}{}
+	x.link = link{list: s, next: s.head}
+	if s.head != nil {
+		s.head.prev = x
+	}
+	s.head = x
 }
 
 func (r *running) remove(x *exchange) {
-	s := &r.shards[x.shard]
+	s := x.list
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.set, x)
+	if x.prev == nil {
+		s.head = x.next
+	} else {
+		x.prev.next = x.next
+	}
+	if x.next != nil {
+		x.next.prev = x.prev
+	}
+	x.link = link{}
 }
 
 func (r *running) each(f func(*exchange)) {
 	for i := range r.shards {
 		s := &r.shards[i]
 		s.mu.Lock()
-		for x := range s.set {
+		for x := s.head; x != nil; x = x.next {
 			f(x)
 		}
 		s.mu.Unlock()

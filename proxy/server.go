@@ -40,12 +40,9 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 		Protocols:                    &protocols,
 		// A response's own deadline does not help where the client takes nothing of
 		// the whole connection.
-		HTTP2:    &http.HTTP2Config{WriteByteTimeout: o.Idle},
-		ErrorLog: zap.NewStdLog(o.Log),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			boundUnsent(c)
-			return ctx
-		},
+		HTTP2:       &http.HTTP2Config{WriteByteTimeout: o.Idle},
+		ErrorLog:    zap.NewStdLog(o.Log),
+		ConnContext: meet,
 	}}
 }
 

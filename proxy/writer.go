@@ -13,6 +13,9 @@ const (
 	tailSize = 4 << 10
 	// deadlineStep is how stale a write deadline may be before it is renewed.
 	deadlineStep = time.Second
+	// serverBuffer is how much of a response net/http's server for HTTP/1 takes
+	// without writing to the client.
+	serverBuffer = 2 << 10
 )
 
 // writer passes the response on to the client, stops the meter while the client
@@ -20,13 +23,12 @@ const (
 // the response back where that may have to be held.
 type writer struct {
 	http.ResponseWriter
-	x        *exchange
-	deadline time.Time  // the one set on the connection
-	tails    *sync.Pool // not nil: keep the tail back
-	kept     *[tailSize]byte
-	tail     []byte // the part of kept that is in use
-	status   int
-	bytes    int64
+	x      *exchange
+	tails  *sync.Pool // not nil: keep the tail back
+	kept   *[tailSize]byte
+	tail   []byte // the part of kept that is in use
+	status int
+	bytes  int64
 }
 
 // keepTail has the writer keep the end of the response back, in a buffer of the
@@ -109,10 +111,15 @@ func (w *writer) pass(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	err = w.unmetered(func() error {
+	write := func() error {
 		n, err = w.ResponseWriter.Write(p)
 		return err
-	})
+	}
+	if w.x.request.ProtoMajor == 1 && w.bytes+int64(len(p)) <= serverBuffer {
+		err = write() // does not wait for the client
+	} else {
+		err = w.unmetered(write)
+	}
 	w.bytes += int64(n)
 	return n, err
 }
@@ -134,14 +141,14 @@ func (w *writer) unmetered(f func() error) error {
 // renew gives the client its time anew.
 func (w *writer) renew(now time.Time) {
 	next := now.Add(w.x.policy.Write)
-	if next.Sub(w.deadline) < deadlineStep {
+	if next.Sub(w.x.conn.deadline) < deadlineStep {
 		return
 	}
 	w.setDeadline(next)
 }
 
 func (w *writer) setDeadline(at time.Time) {
-	w.deadline = at
+	w.x.conn.deadline = at
 	if c, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok {
 		_ = c.SetWriteDeadline(at) // without one it only waits longer
 	}
