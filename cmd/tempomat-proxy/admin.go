@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	"go.uber.org/zap"
@@ -45,7 +44,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, address string, ready func() e
 func (s *sidecar) status() proxy.AdminStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counters := maps.Clone(s.journal.Counters())
+	counters := s.journal.Counters()
 	counters["reloads"], counters["reloadsRejected"] = s.reloads, s.rejected
 	counters["keys"] = uint64(s.limiter.Keys()) //nolint:gosec // a count
 	return proxy.AdminStatus{
