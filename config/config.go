@@ -42,6 +42,7 @@ type Throttle struct {
 	MaxHold          time.Duration // longest delay of a request; who would wait longer is refused
 	MaxHeld          int           // most requests held at once
 	MaxHeldPerClient int           // most requests held at once of one client
+	Memory           time.Duration // longest time that any debt takes to be paid; what would take longer is forgiven
 }
 
 // Class is a way of grouping requests, and what each group may use.

@@ -67,7 +67,7 @@ func TestFullFile(t *testing.T) {
 		},
 		CPUCount:      2.5,
 		AddressHeader: "Forwarded",
-		Throttle:      Throttle{Mode: "cap", Shadow: true, MaxHold: 10 * time.Second, MaxHeld: 100, MaxHeldPerClient: 8},
+		Throttle:      Throttle{Mode: "cap", Shadow: true, MaxHold: 10 * time.Second, MaxHeld: 100, MaxHeldPerClient: 8, Memory: 10 * time.Minute},
 		Classes: []Class{
 			{Name: "slash32", Share: 0.2, Burst: 10 * time.Second, Shadow: true},
 			{Name: "slash24", Share: 0.3, Burst: 30 * time.Second},

@@ -19,6 +19,7 @@ func Default() *Config {
 		AddressHeader: "X-Forwarded-For",
 		Throttle: Throttle{
 			Mode: "cooperative", MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64,
+			Memory: 120 * time.Second,
 		},
 		Classes: []Class{
 			{Name: "slash32", Share: 0.10, Burst: defaultBurst},

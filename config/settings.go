@@ -61,6 +61,7 @@ func settings(d *draft) []setting {
 		{path: "throttle.maxHold", value: duration(&d.Throttle.MaxHold, 0, time.Hour)},
 		{path: "throttle.maxHeld", value: integer(&d.Throttle.MaxHeld, 0, 1_000_000)},
 		{path: "throttle.maxHeldPerClient", value: integer(&d.Throttle.MaxHeldPerClient, 0, 1_000_000)},
+		{path: "throttle.memory", value: duration(&d.Throttle.Memory, time.Second, 24*time.Hour)},
 		{path: "classes", value: classes{d}},
 		{path: "exempt", value: exemptions{&d.Exempt}},
 		{path: "cost.source", value: choice(&d.Cost.Source, "cgroup", "corrected", "wall", "header")},

@@ -72,7 +72,7 @@ func TestAcceptManyClients(t *testing.T) {
 	const requests, connections, debtor = 1_000_000, 16, "203.0.113.9"
 	s := startProxy(t, plainBackend(t), `cpuCount: 1
 cost: {source: wall}
-throttle: {mode: cooperative, maxHold: 0s}
+throttle: {mode: cooperative, maxHold: 0s, memory: 1h}
 classes:
   slash32: {share: 0.1, burst: 30s}
   slash24: {share: 1, burst: 1h}
@@ -81,7 +81,7 @@ classes:
 log: {access: off}
 `)
 	var running []<-chan string
-	for range 50 {
+	for range 80 {
 		running = append(running, s.later(from(debtor), "/sleep"))
 	}
 	for _, r := range running {
@@ -137,10 +137,7 @@ log: {access: off}
 	look()
 	t.Logf("%s\n%d MB of memory before; %.0f clients per second", f, int(idle), requests/time.Since(began).Seconds())
 	if inDebt < requests {
-		t.Logf("the last 429 was after %d clients: no debt lasts longer than two minutes, and the run did", inDebt)
-	}
-	if inDebt < requests/2 {
-		t.Errorf("this machine is too slow to see anything")
+		t.Errorf("the last 429 was after %d clients", inDebt)
 	}
 }
 

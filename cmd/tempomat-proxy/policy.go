@@ -137,6 +137,7 @@ func limits(c *config.Config) limiter.Policy {
 		MaxHold:          c.Throttle.MaxHold,
 		MaxHeld:          c.Throttle.MaxHeld,
 		MaxHeldPerClient: c.Throttle.MaxHeldPerClient,
+		Memory:           c.Throttle.Memory,
 	}
 	switch c.Throttle.Mode {
 	case "cap":
