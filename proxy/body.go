@@ -16,7 +16,8 @@ type body struct {
 	x    *exchange
 	conn *http.ResponseController
 
-	reading sync.Mutex // held by a Read, which may wait for the client
+	reading sync.Mutex // held by a Read, which may wait for the client; guards the following
+	ahead   []byte     // read already, for the backend
 
 	mu    sync.Mutex // guards the following, and the connection's read deadline
 	ended bool       // the exchange is over: the connection may serve the next one
@@ -25,11 +26,48 @@ type body struct {
 	broken   atomic.Bool // the client did not send all of it
 }
 
+// aheadSize is the largest body, in bytes, that is read while its request waits.
+const aheadSize = 64 << 10
+
+// readAhead reads a small body while its request waits, as the server notices
+// that a client has left only when it has read all that it sent. Not so if the
+// client waits to be told to go on (RFC 9110, 10.1.1): that is for the backend.
+func (b *body) readAhead() {
+	if b.ReadCloser == nil {
+		return
+	}
+	r := b.x.request
+	if r.ContentLength <= 0 || r.ContentLength > aheadSize || r.Header["Expect"] != nil {
+		return
+	}
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	ahead := make([]byte, r.ContentLength)
+	for n := 0; n < len(ahead); {
+		got, err := b.fetch(ahead[n:])
+		n += got
+		b.ahead = ahead[:n]
+		if err != nil {
+			return // the transport is told when it asks
+		}
+	}
+}
+
 // Read is called by the transport, which may go on for a moment after the
 // exchange is over.
 func (b *body) Read(p []byte) (int, error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
+	if len(b.ahead) > 0 {
+		n := copy(p, b.ahead)
+		b.ahead = b.ahead[n:]
+		return n, nil
+	}
+	return b.fetch(p)
+}
+
+// fetch reads from the client.
+func (b *body) fetch(p []byte) (int, error) {
 	if b.complete.Load() {
 		return 0, io.EOF // the transport asks again, when the server's body may be closed
 	}

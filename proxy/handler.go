@@ -76,6 +76,7 @@ func (x *exchange) awaitVerdict() {
 	select {
 	case <-x.ticket.Decided():
 	default:
+		x.body.readAhead()
 		select {
 		case <-x.ticket.Decided():
 		case <-x.request.Context().Done():

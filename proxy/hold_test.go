@@ -182,9 +182,12 @@ func TestWaitingClientLeaves(t *testing.T) {
 		}), heldFor, mode(limiter.Cap))
 		r.do(r.client, request(t, nil, "GET /"))
 		before := r.row().Level
-		for i, c := range []*http.Client{r.client, r.h2c} {
+		for i, c := range []struct {
+			*http.Client
+			body io.Reader
+		}{{r.client, nil}, {r.h2c, nil}, {r.client, strings.NewReader("small")}, {r.h2c, strings.NewReader("small")}} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if res, err := c.Do(request(t, nil, "GET /").WithContext(ctx)); err == nil {
+			if res, err := c.Do(request(t, c.body, "POST /").WithContext(ctx)); err == nil {
 				t.Errorf("got %d, want it to wait", res.StatusCode)
 			}
 			cancel()
@@ -197,6 +200,31 @@ func TestWaitingClientLeaves(t *testing.T) {
 			t.Errorf("the backend was asked %d times", asked)
 		}
 	})
+}
+
+// TestWaitingUpload checks that the backend gets a body whole that came while
+// its request waited, whether it was read ahead or is too large for that.
+func TestWaitingUpload(t *testing.T) {
+	for name, size := range map[string]int{"small": 10, "large": aheadSize + 10} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+					if q.Method == http.MethodGet {
+						time.Sleep(time.Second)
+						return
+					}
+					got, _ := io.ReadAll(q.Body)
+					_, _ = w.Write(got)
+				}), heldFor, mode(limiter.Cap))
+				r.do(r.client, request(t, nil, "GET /"))
+				sent := strings.Repeat("0123456789", size/10)
+				from := time.Now()
+				if _, got := r.do(r.client, request(t, strings.NewReader(sent), "POST /")); got != sent || time.Since(from) == 0 {
+					t.Errorf("%d bytes came back after %v, want %d after a wait", len(got), time.Since(from), len(sent))
+				}
+			})
+		})
+	}
 }
 
 // TestNoHoldAfterAnUpgrade checks that an upgraded connection that is
