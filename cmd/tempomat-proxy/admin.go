@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"go.uber.org/zap"
@@ -9,17 +10,22 @@ import (
 	"tempomat/proxy"
 )
 
-// serveAdmin opens the doctor's door until the context ends. Without it the
-// site goes on all the same.
-func (s *sidecar) serveAdmin(ctx context.Context, address string, ready func() error) {
+// openAdmin opens the doctor's door. Without it, nil, the site goes on all the
+// same.
+func (s *sidecar) openAdmin(address string) net.Listener {
 	if address == "" {
-		return
+		return nil
 	}
-	listener, err := proxy.ListenAdmin(address)
+	door, err := proxy.ListenAdmin(address)
 	if err != nil {
 		s.logs.log.Error("no admin API", zap.Error(err))
-		return
+		return nil
 	}
+	return door
+}
+
+// serveAdmin answers the doctor until the context ends.
+func (s *sidecar) serveAdmin(ctx context.Context, door net.Listener, ready func() error) {
 	admin := proxy.NewAdmin(proxy.AdminOptions{
 		Ledger: s.limiter,
 		Now:    time.Now,
@@ -36,7 +42,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, address string, ready func() e
 		}
 	})
 	defer shut()
-	if err := admin.Serve(listener); err != nil {
+	if err := admin.Serve(door); err != nil {
 		s.logs.log.Error("admin API ended", zap.Error(err))
 	}
 }

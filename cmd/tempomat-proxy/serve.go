@@ -106,8 +106,9 @@ func (s *sidecar) run(ctx context.Context, listeners []net.Listener) error {
 	all.Go(func() { s.handler.Drive(work) })
 	s.reports.restart(s.config)
 	defer s.reports.stop()
-	admin := s.config.Admin.Listen
-	all.Go(func() { s.serveAdmin(work, admin, ctx.Err) }) // not ready while draining
+	if door := s.openAdmin(s.config.Admin.Listen); door != nil {
+		all.Go(func() { s.serveAdmin(work, door, ctx.Err) }) // not ready while draining
+	}
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
