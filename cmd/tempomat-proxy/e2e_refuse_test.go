@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 const tiny = `cpuCount: 1
@@ -19,6 +20,12 @@ func TestRefused(t *testing.T) {
 	const debtor = "198.51.100.1"
 	if a := s.get(debtor, "/page.php?ms=20"); a.StatusCode != http.StatusOK {
 		t.Fatalf("nobody owes anything yet: %s", a.Status)
+	}
+	for !strings.Contains(backend.log("access.log"), "/page.php?ms=20") { // Apache logs after it has answered
+		if t.Context().Err() != nil {
+			t.Fatal("the backend did not log its one request")
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	seen := strings.Count(backend.log("access.log"), "\n")
 	owed, _ := s.account("slash32", debtor)
