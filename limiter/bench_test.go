@@ -10,23 +10,14 @@ import (
 // four classes, all of whose keys are found in the cache or, the second time,
 // are spread over 100,000 live ones.
 func BenchmarkLife(b *testing.B) {
-	for name, clients := range map[string]int{"hot": 1, "100k": 60_000} {
-		b.Run(name, func(b *testing.B) {
-			p := Policy{Mode: Cooperative, MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64}
-			for _, class := range []string{"slash32", "slash24", "slash16", "userAgent"} {
-				p.Classes = append(p.Classes, ClassInfo{class, Budget{CPUs: 1, Burst: time.Hour}})
-			}
+	for _, c := range []struct {
+		mode    Mode
+		clients int
+	}{{Cooperative, 1}, {Fair, 1}, {Cooperative, 60_000}, {Fair, 60_000}} {
+		b.Run(fmt.Sprint(c.mode, "/", c.clients), func(b *testing.B) {
 			now := time.Now()
-			l := New(now, p, 1<<17, nil)
-			keys := make([][]Key, clients)
-			for i := range keys {
-				keys[i] = []Key{
-					{"slash32", fmt.Sprintf("10.%d.%d.%d", i>>12, i>>4&255, i&15)},
-					{"slash24", fmt.Sprintf("10.%d.%d.0/24", i>>12, i>>1&255)},
-					{"slash16", fmt.Sprintf("10.%d.0.0/16", i>>4)},
-					{"userAgent", fmt.Sprintf("robot %d", i%50)},
-				}
-			}
+			l := New(now, benchPolicy(c.mode), 1<<17, nil)
+			clients, keys := c.clients, benchKeys(c.clients)
 			life := func(i int) {
 				now = now.Add(10 * time.Microsecond)
 				t := l.Arrive(now, Arrival{Keys: keys[i*7919%clients], Guess: time.Millisecond})
@@ -44,4 +35,76 @@ func BenchmarkLife(b *testing.B) {
 			b.ReportMetric(float64(l.Keys()), "keys")
 		})
 	}
+}
+
+// BenchmarkGate is the gate under siege: 512 requests of as many clients wait,
+// and 100,000 are known. One comes, one is done, and one is let go: arrive,
+// dispatch, finish.
+func BenchmarkGate(b *testing.B) {
+	const waiting, clients = 512, 100_000
+	p := benchPolicy(Fair)
+	p.MaxHeld, p.Gate = 2*waiting, Gate{CPUs: 2, Workers: 16}
+	now := time.Now()
+	l := New(now, p, 1<<19, nil)
+	keys := benchKeys(clients)
+	for i := range keys {
+		t := l.Arrive(now, Arrival{Keys: keys[i], Guess: time.Millisecond})
+		l.Settle(now, t, time.Millisecond)
+		l.Leave(now, t)
+	}
+	tickets := make(map[*Ticket]bool, 2*waiting)
+	next := 0
+	arrive := func() {
+		now = now.Add(10 * time.Microsecond)
+		next = (next + 7919) % clients
+		tickets[l.Arrive(now, Arrival{Keys: keys[next], Guess: 400 * time.Millisecond})] = true
+	}
+	// Whoever runs is found by what the gate started, not by a search.
+	running := func() *Ticket {
+		for t := range tickets {
+			if t.stage == heavy {
+				return t
+			}
+		}
+		return nil
+	}
+	for range waiting + 2 {
+		arrive()
+	}
+	first, second := running(), (*Ticket)(nil)
+	delete(tickets, first)
+	second = running()
+	b.ReportAllocs()
+	for b.Loop() {
+		arrive()
+		upcoming := l.gate.heavy.top()
+		l.Settle(now, first, 400*time.Millisecond)
+		l.Leave(now, first)
+		delete(tickets, first)
+		first, second = second, upcoming
+	}
+	if n := l.GateState().Queued; n < waiting-2 || n > waiting+2 {
+		b.Fatalf("%d wait", n)
+	}
+}
+
+func benchPolicy(m Mode) Policy {
+	p := Policy{Mode: m, MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64}
+	for _, class := range []string{"slash32", "slash24", "slash16", "userAgent"} {
+		p.Classes = append(p.Classes, ClassInfo{class, Budget{CPUs: 1, Burst: time.Hour}})
+	}
+	return p
+}
+
+func benchKeys(n int) [][]Key {
+	keys := make([][]Key, n)
+	for i := range keys {
+		keys[i] = []Key{
+			{"slash32", fmt.Sprintf("10.%d.%d.%d", i>>12, i>>4&255, i&15)},
+			{"slash24", fmt.Sprintf("10.%d.%d.0/24", i>>12, i>>1&255)},
+			{"slash16", fmt.Sprintf("10.%d.0.0/16", i>>4)},
+			{"userAgent", fmt.Sprintf("robot %d", i%50)},
+		}
+	}
+	return keys
 }

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,20 +27,23 @@ type bucket struct {
 	waiting int32         // requests in its queue
 	held    int32         // requests and responses of this client that are held; pins as well
 	queued  float64       // the sum of the guesses of those that wait
+	factor  float64       // of what the budget gives: the client's standing; 1 for other keys
 
 	key   Key // never changes
 	used  average
 	queue *queue // nil: none waits; guarded by the waiting room
+
+	client atomic.Pointer[client] // nil: the key was never a client's at the gate
 }
 
 func newBucket(at time.Duration, k Key, b *budget) *bucket {
-	return &bucket{key: k, budget: b, level: b.burst, last: at, used: average{last: at}}
+	return &bucket{key: k, budget: b, level: b.burst, last: at, factor: 1, used: average{last: at}}
 }
 
 // refillLocked adds what was earned since last.
 func (b *bucket) refillLocked(at time.Duration) {
 	if at > b.last {
-		b.level = min(b.budget.burst, b.level+(at-b.last).Seconds()*b.budget.rate)
+		b.level = min(b.burst(), b.level+(at-b.last).Seconds()*b.rate())
 		b.last = at
 	}
 }
@@ -49,7 +53,7 @@ func (b *bucket) refillLocked(at time.Duration) {
 func (b *bucket) chargeLocked(at time.Duration, x float64) (moved float64) {
 	b.refillLocked(at)
 	was := b.level
-	b.level = max(b.budget.floor, b.level-x)
+	b.level = max(b.floor(), b.level-x)
 	if was < b.level { // it was below a floor that has been raised since
 		b.level = was
 	}
@@ -61,14 +65,14 @@ func (b *bucket) chargeLocked(at time.Duration, x float64) (moved float64) {
 // giveBackLocked returns x ≥ 0 of what chargeLocked took.
 func (b *bucket) giveBackLocked(at time.Duration, x float64) {
 	b.refillLocked(at)
-	b.level = min(max(b.level, b.budget.burst), b.level+x)
+	b.level = min(max(b.level, b.burst()), b.level+x)
 	b.total -= x
 }
 
 // oweLocked makes the debt last at least until then.
 func (b *bucket) oweLocked(at, until time.Duration) {
 	b.refillLocked(at)
-	debt := max(b.budget.floor, -(until-at).Seconds()*b.budget.rate)
+	debt := max(b.floor(), -(until-at).Seconds()*b.rate())
 	if debt < min(0, b.level) {
 		b.total += b.level - debt
 		b.level = debt
@@ -103,7 +107,7 @@ func (b *bucket) clears(x float64) time.Duration {
 	if x <= 1e-9 { // what refilling in steps may leave by rounding
 		return 0
 	}
-	return time.Duration(math.Ceil(x / b.budget.rate * float64(time.Second)))
+	return time.Duration(math.Ceil(x / b.rate() * float64(time.Second)))
 }
 
 // enqueued counts a request that entered or left the queue.
@@ -120,14 +124,49 @@ func (b *bucket) enqueued(n int32, guess float64) {
 // deficitLocked is what would be lost if the bucket were forgotten now.
 func (b *bucket) deficitLocked(at time.Duration) float64 {
 	b.refillLocked(at)
-	return b.budget.burst - b.level
+	return b.burst() - b.level
 }
 
 // setBudgetLocked goes on with another budget. A level above the new burst is cut.
 func (b *bucket) setBudgetLocked(at time.Duration, n *budget) {
 	b.refillLocked(at)
 	b.budget = n
-	b.level = min(b.level, n.burst)
+	b.level = min(b.level, b.burst())
+}
+
+// What the budget gives, by the client's standing.
+func (b *bucket) rate() float64  { return b.factor * b.budget.rate }
+func (b *bucket) burst() float64 { return b.factor * b.budget.burst }
+func (b *bucket) floor() float64 { return b.factor * b.budget.floor }
+
+// stand is the rate of the key at the client's standing.
+func (b *bucket) stand(at time.Duration, factor float64) float64 {
+	b.home.mu.Lock()
+	defer b.home.mu.Unlock()
+	b.standLocked(at, factor)
+	return b.rate()
+}
+
+// guiltLocked is the key's debt as a part of the deepest that it can have.
+func (b *bucket) guiltLocked(at time.Duration) float64 {
+	if b.refillLocked(at); b.level >= 0 {
+		return 0
+	}
+	return min(1, b.level/b.floor())
+}
+
+// standLocked goes on with another standing of the client. What it owes stays
+// owed, or who can change their standing could wash a debt away. A hard cap is
+// the same for everybody.
+func (b *bucket) standLocked(at time.Duration, factor float64) {
+	if b.budget.cap {
+		factor = 1
+	}
+	if factor != b.factor {
+		b.refillLocked(at)
+		b.factor = factor
+		b.level = min(b.level, b.burst())
+	}
 }
 
 // rowLocked is what the doctor sees.

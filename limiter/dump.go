@@ -21,6 +21,44 @@ type Row struct {
 	// queue before its debt.
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
+	// Client is how the key stands at the gate, if it is a client's.
+	Client *ClientRow `json:"client,omitempty"`
+}
+
+// ClientRow is what the doctor shows of a client at the gate.
+type ClientRow struct {
+	// Known says that it is no stranger: it has been seen for a while.
+	Known bool `json:"known"`
+	// Standing multiplies its share.
+	Standing float64 `json:"standing"`
+	// Lag is how far its service is ahead of the gate's clock, in CPU-seconds of
+	// its own share: what it used beyond that while others wanted the machine.
+	Lag float64 `json:"lag"`
+	// Rank is that of its next request in the queue, in virtual CPU-seconds beyond
+	// the gate's clock; the least goes first. Zero if none waits.
+	Rank float64 `json:"rank"`
+	// Light and Heavy are the lengths of its lanes, Express how many of its light
+	// requests run.
+	Light   int `json:"light"`
+	Heavy   int `json:"heavy"`
+	Express int `json:"express"`
+}
+
+// GateState is what the doctor shows of the gate. Every count is of requests.
+type GateState struct {
+	Workers     int     `json:"workers"` // most at the backend
+	Busy        int     `json:"busy"`    // at the backend
+	HeavySlots  int     `json:"heavySlots"`
+	HeavyBusy   int     `json:"heavyBusy"`
+	Express     int     `json:"expressSlots"`
+	ExpressBusy int     `json:"expressBusy"`
+	Strangers   int     `json:"strangerSlots"` // of the express slots, those that strangers may use
+	StrangerRun int     `json:"strangerBusy"`
+	Long        int     `json:"long"`        // long jobs, which have left their slot
+	Queued      int     `json:"queued"`      // waiting
+	Shed        uint64  `json:"shed"`        // refused since the start as the queue was full
+	Clock       float64 `json:"clock"`       // virtual CPU-seconds per unit of share
+	Utilization float64 `json:"utilization"` // of the CPUs, 0 to 1, as last measured; negative: never
 }
 
 // ClassInfo is a class and what each of its keys may use.
@@ -41,14 +79,17 @@ func (l *Limiter) Dump(now time.Time, class string, yield func(Row) bool) {
 	at := l.since(now)
 	p := l.table.policy.Load()
 	var rows []Row
+	var clients []*client
 	for i := range l.table.shards {
-		rows = rows[:0]
+		rows, clients = rows[:0], clients[:0]
 		l.table.shards[i].each(func(b *bucket) {
 			if class == "" && p.class(b.key.Class) != nil || b.key.Class == class {
 				rows = append(rows, b.rowLocked(at))
+				clients = append(clients, b.client.Load())
 			}
 		})
-		for _, r := range rows {
+		for i, r := range rows {
+			l.gate.fill(&r, clients[i])
 			if !yield(r) {
 				return
 			}
@@ -60,6 +101,8 @@ func (l *Limiter) Dump(now time.Time, class string, yield func(Row) bool) {
 // known has its whole burst.
 func (l *Limiter) Find(now time.Time, k Key) (r Row, found bool) {
 	at := l.since(now)
-	found = l.table.look(k, func(b *bucket) { r = b.rowLocked(at) })
+	var c *client
+	found = l.table.look(k, func(b *bucket) { r, c = b.rowLocked(at), b.client.Load() })
+	l.gate.fill(&r, c)
 	return r, found
 }

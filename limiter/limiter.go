@@ -9,6 +9,12 @@ import (
 type Arrival struct {
 	Keys  []Key         // at most MaxKeys, the client's own first; not kept
 	Guess time.Duration // what it will likely cost
+	// Sure says that the guess rests on answers to requests of its kind. Only
+	// then can it be light.
+	Sure bool
+	// Standing multiplies the share of the client, by the evidence that it is a
+	// person's browser: 1/2 to 8, and 0 is 1.
+	Standing float64
 }
 
 // Limiter keeps the accounts of all keys and decides when a request may go. It
@@ -19,6 +25,7 @@ type Limiter struct {
 	epoch   time.Time
 	table   *table
 	room    room
+	gate    *gate
 	queued  atomic.Int32  // requests in the room's queues
 	decided chan struct{} // closed: what every ticket has that never waited
 	due     chan struct{}
@@ -36,7 +43,8 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 		sharer:  s,
 	}
 	close(l.decided)
-	l.table.policy.Store(compile(p))
+	l.gate = newGate(newKnown())
+	l.SetPolicy(now, p)
 	return l
 }
 
@@ -44,27 +52,49 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 // Advance. It never blocks. Whatever comes of the request, Leave must be called.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	at, p := l.since(now), l.table.policy.Load()
-	t := &Ticket{decided: l.decided, guess: a.Guess.Seconds()} // nobody else knows it yet: no lock
+	t := &Ticket{decided: l.decided, told: true, sure: a.Sure, guess: a.Guess.Seconds()} // nobody else knows it yet: no lock
 	var debts [MaxKeys]debt
-	t.meet(at, l.table, a.Keys, &debts)
+	t.meet(at, l.table, a.Keys, !p.gated || l.gate.waiting.Load() == 0, &debts)
 	v, blocking := l.judge(p, t, debts[:t.n])
 	if v.Acts() {
 		t.refuseLocked(at, v)
 		return t
 	}
 	t.enter(at, l.table, a.Keys)
+	t.standing = p.standing(a.Standing)
 	if blocking == nil {
-		t.startLocked(at, v)
+		t.verdict = v
+		release(l.admit(at, p, t))
 	} else if full := l.wait(at, p, t, blocking); full != None {
 		t.refuseLocked(at, Verdict{Action: Refuse, Wait: retry, Key: blocking.key, Reason: full})
 	}
 	return t
 }
 
+// admit lets a request on whose caps are clear: to the gate, if there is one.
+// What it returns, the caller passes to release once it holds no lock.
+func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket) {
+	client := t.slots[0].bucket
+	if !p.gated || client == nil {
+		t.start(at)
+		return t.chain(nil)
+	}
+	share := client.stand(at, t.standing) / p.Gate.CPUs
+	decided = l.gate.arrive(at, t, share)
+	if l.gate.waiting.Load() == 1 {
+		l.hurry() // somebody begins to wait, and may wait too long
+	}
+	return decided
+}
+
 // Progress charges a running request on, if it has cost more so far than it was
 // charged with. The sooner a misjudged request is charged, the fewer of its
 // kind are let in behind it.
 func (l *Limiter) Progress(now time.Time, t *Ticket, soFar time.Duration) {
+	if t.client != nil {
+		release(l.gate.progress(l.since(now), t, soFar.Seconds()))
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if x := soFar.Seconds(); t.state == running && x > t.charged {
@@ -87,6 +117,9 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 	c := t.changeLocked(x)
 	t.each(func(s *slot) { hold = max(hold, s.settle(at, c, x, p.MaxHold)) })
 	t.mu.Unlock()
+	if t.client != nil {
+		release(l.gate.finish(at, t, x))
+	}
 	l.offer(now, t, cost)
 	l.wake()
 	if hold > 0 && !l.holdResponse(p, t) {
@@ -101,6 +134,9 @@ func (l *Limiter) Leave(now time.Time, t *Ticket) {
 	at := l.since(now)
 	if t.place != nil {
 		l.dismiss(at, t)
+	}
+	if t.client != nil {
+		release(l.gate.abandon(at, t))
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

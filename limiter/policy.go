@@ -10,6 +10,7 @@ const (
 	Observe     Mode = iota // charge and count; delay nobody
 	Cooperative             // run at once, then hold the response until the debt is paid
 	Cap                     // wait before the backend until the debt is paid
+	Fair                    // wait only while the backend has no room, in an order that debt decides
 )
 
 func (m Mode) String() string {
@@ -18,6 +19,8 @@ func (m Mode) String() string {
 		return "cooperative"
 	case Cap:
 		return "cap"
+	case Fair:
+		return "fair"
 	case Observe:
 	}
 	return "observe"
@@ -40,12 +43,16 @@ type Policy struct {
 	// Memory bounds debt: no key owes more than it earns in this time.
 	// Zero is DefaultMemory.
 	Memory time.Duration
+	// Gate is the queue before the backend, for Fair, and for Observe, which tells
+	// what Fair would have done.
+	Gate Gate
 }
 
 // policy is a Policy made ready for the request path.
 type policy struct {
 	Policy
 	budgets []*budget // one for each of Classes
+	gated   bool      // requests go through the gate
 }
 
 // budget is a Budget in the units of the arithmetic, CPU-seconds as float64.
@@ -63,7 +70,8 @@ func compile(p Policy) *policy {
 	if p.Memory <= 0 {
 		p.Memory = DefaultMemory
 	}
-	c := &policy{Policy: p}
+	p.Gate = p.Gate.complete()
+	c := &policy{Policy: p, gated: p.Mode == Fair || p.Mode == Observe}
 	for _, info := range p.Classes {
 		b := info.Budget
 		capped := p.Mode == Cap || (b.Cap && p.Mode != Observe)
@@ -78,6 +86,14 @@ func compile(p Policy) *policy {
 		})
 	}
 	return c
+}
+
+// standing bounds what a client's share is multiplied by.
+func (p *policy) standing(given float64) float64 {
+	if given <= 0 || !p.gated {
+		return 1
+	}
+	return max(0.5, min(given, 8))
 }
 
 // class returns the budget of a class, nil if the policy does not have it.
@@ -97,6 +113,8 @@ func (p *policy) class(name string) *budget {
 // now it earned at the old rate. Keys of classes that are gone stay as they are
 // until they are evicted.
 func (l *Limiter) SetPolicy(now time.Time, p Policy) {
-	l.table.setPolicy(l.since(now), compile(p))
-	l.wake()
+	c := compile(p)
+	l.table.setPolicy(l.since(now), c)
+	l.gate.setPolicy(c)
+	l.hurry()
 }

@@ -9,6 +9,7 @@ type slot struct {
 	moved    float64 // what the charges really took, to give back no more
 	mark     float64 // the bucket's total just after they were taken
 	waited   float32 // seconds that the request waited for this key
+	guilt    float32 // the key's as the reservation was made
 	reserved bool    // charged, and at its place among what the key is charged with
 }
 
@@ -30,8 +31,16 @@ func (s *slot) reserve(at time.Duration, x float64) {
 
 func (s *slot) reserveLocked(at time.Duration, x float64) {
 	s.reserved = true
+	s.guilt = float32(s.bucket.guiltLocked(at))
 	s.moved = s.bucket.chargeLocked(at, x)
 	s.mark = s.bucket.total
+}
+
+// guiltAndReserve takes the first charge, and returns how guilty the key was
+// before.
+func (s *slot) guiltAndReserve(at time.Duration, x float64) float64 {
+	s.reserve(at, x)
+	return float64(s.guilt)
 }
 
 func (s *slot) change(at time.Duration, c change) {

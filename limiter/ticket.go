@@ -19,8 +19,11 @@ const (
 // called in turn by whoever serves the request, Progress and Advance by anybody
 // at any time.
 type Ticket struct {
-	decided chan struct{} // closed when verdict stands
-	verdict Verdict       // written before that
+	decided  chan struct{} // closed when verdict stands
+	told     bool          // decided is the closed channel that all share who never waited
+	sure     bool          // the guess rests on answers
+	standing float64       // of the client
+	verdict  Verdict       // written before decided is closed
 
 	mu      sync.Mutex // guards the following
 	state   state
@@ -30,6 +33,7 @@ type Ticket struct {
 	slots   [MaxKeys]slot
 
 	*place // in the waiting room, which guards it; nil: it was never there
+	turn   // at the gate, which guards it
 }
 
 // Decided is closed when the Verdict stands.
@@ -48,10 +52,10 @@ func (t *Ticket) each(f func(*slot)) {
 }
 
 // meet finds the buckets that are known already, and says how they stand. As
-// long as none of them delays the request, it is charged with its guess.
-func (t *Ticket) meet(at time.Duration, table *table, keys []Key, debts *[MaxKeys]debt) {
+// long as none of them delays the request, and it is free to go otherwise, it
+// is charged with its guess.
+func (t *Ticket) meet(at time.Duration, table *table, keys []Key, free bool, debts *[MaxKeys]debt) {
 	t.n = uint8(min(len(keys), MaxKeys))
-	free := true
 	for i := range t.n {
 		debts[i] = table.meet(at, keys[i], &t.slots[i], t.guess, free)
 		free = free && !debts[i].matters()
@@ -68,11 +72,23 @@ func (t *Ticket) enter(at time.Duration, table *table, keys []Key) {
 	}
 }
 
-// startLocked lets a request go and charges its guess. The charge counts from
-// now, so that what the keys earn while it runs pays for it.
-func (t *Ticket) startLocked(at time.Duration, v Verdict) {
-	t.state, t.verdict, t.charged = running, v, t.guess
+// start lets a request go where there is no gate, and charges its guess. The
+// charge counts from now, so that what the keys earn while it runs pays for it.
+func (t *Ticket) start(at time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.state, t.charged = running, t.guess
 	t.each(func(s *slot) { s.reserve(at, t.guess) })
+	if t.place != nil {
+		t.verdict.Wait = at - t.arrived
+	}
+}
+
+// refuse ends a request that may not go.
+func (t *Ticket) refuse(at time.Duration, v Verdict) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refuseLocked(at, v)
 }
 
 // refuseLocked ends a request that may not go.

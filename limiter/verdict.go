@@ -27,6 +27,7 @@ const (
 	Debt                     // Verdict.Key owes CPU time
 	ClientFull               // its client has as many requests held as one may
 	ServerFull               // as many requests are held as the server may hold
+	Busy                     // the backend had no room for it
 )
 
 func (r Reason) String() string {
@@ -37,9 +38,32 @@ func (r Reason) String() string {
 		return "client full"
 	case ServerFull:
 		return "server full"
+	case Busy:
+		return "busy"
 	case None:
 	}
 	return "none"
+}
+
+// Lane is which of a client's two a request waits in at the gate.
+type Lane uint8
+
+// The lanes.
+const (
+	NoLane Lane = iota
+	Light
+	Heavy
+)
+
+func (l Lane) String() string {
+	switch l {
+	case Light:
+		return "light"
+	case Heavy:
+		return "heavy"
+	case NoLane:
+	}
+	return ""
 }
 
 // Verdict is a decision that explains itself. The same value makes the answer
@@ -54,6 +78,13 @@ type Verdict struct {
 	Reason Reason
 	// Shadow says that the verdict is only told: the request goes at once.
 	Shadow bool
+	// Lane is the one that it took at the gate.
+	Lane Lane
+	// Known says that its client was no stranger to the gate.
+	Known bool
+	// Price is by how much the gate took the request for dearer than it is, as its
+	// keys owe: 1 to 17; 0 if it did not come to the gate.
+	Price float32
 }
 
 // Acts tells whether the verdict keeps the request from the backend.

@@ -11,15 +11,33 @@ func (l *Limiter) Due() <-chan struct{} { return l.due }
 // Time if nothing waits.
 func (l *Limiter) Advance(now time.Time) (next time.Time) {
 	at := l.since(now)
-	var decided []*Ticket
-	first := time.Duration(-1)
+	decided, first := l.serveRoom(at)
+	expired, later := l.gate.expire(at)
+	release(decided)
+	release(expired)
+	switch {
+	case first < 0 && later < 0:
+		return time.Time{}
+	case first < 0 || later >= 0 && later < first:
+		first = later
+	}
+	return now.Add(first)
+}
+
+// serveRoom does what is due in the waiting room, and returns how long until
+// something is; negative: nobody waits there.
+func (l *Limiter) serveRoom(at time.Duration) (decided *Ticket, first time.Duration) {
+	first = -1
 	l.room.mu.Lock()
-	maxHold := l.table.policy.Load().MaxHold
+	defer l.room.mu.Unlock()
+	p := l.table.policy.Load()
 	for i := 0; i < len(l.room.queues); i++ {
 		q := l.room.queues[i]
 		wait := time.Duration(0)
 		for wait == 0 && q.head != nil {
-			wait, decided = l.serveLocked(at, q, maxHold, decided)
+			var more *Ticket
+			wait, more = l.serveLocked(at, q, p)
+			decided = join(more, decided)
 		}
 		if q.head == nil {
 			i-- // it is gone, and another one has its place
@@ -29,45 +47,35 @@ func (l *Limiter) Advance(now time.Time) (next time.Time) {
 			first = wait
 		}
 	}
-	l.room.mu.Unlock()
-	for _, t := range decided {
-		close(t.decided)
-	}
-	if first < 0 {
-		return time.Time{}
-	}
-	return now.Add(first)
+	return decided, first
 }
 
 // serveLocked does what is due for the head of a queue and returns 0, or how
 // long until something is.
-func (l *Limiter) serveLocked(at time.Duration, q *queue, maxHold time.Duration, decided []*Ticket) (time.Duration, []*Ticket) {
+func (l *Limiter) serveLocked(at time.Duration, q *queue, p *policy) (wait time.Duration, decided *Ticket) {
 	t := q.head
-	wait := q.bucket.blocks(at)
-	if left := t.arrived + maxHold - at; wait > 0 && left > 0 {
-		return min(wait, left), decided
+	wait = q.bucket.blocks(at)
+	if left := t.arrived + p.MaxHold - at; wait > 0 && left > 0 {
+		return min(wait, left), nil
 	} else if wait > 0 {
-		v := debt{bucket: q.bucket, wait: wait}.verdict(Refuse)
-		l.decideLocked(at, t, func() { t.refuseLocked(at, v) })
-		return 0, append(decided, t)
+		l.takeOutLocked(at, t)
+		t.refuse(at, debt{bucket: q.bucket, wait: wait}.verdict(Refuse))
+		return 0, t.chain(nil)
 	}
 	if other := t.blockedBy(at); other != nil {
 		l.room.unlinkLocked(at, t)
 		l.room.linkLocked(at, t, other)
-		return 0, decided
+		return 0, nil
 	}
-	v := Verdict{Action: Go, Wait: at - t.arrived, Key: q.bucket.key, Reason: Debt}
-	l.decideLocked(at, t, func() { t.startLocked(at, v) })
-	return 0, append(decided, t)
+	l.takeOutLocked(at, t)
+	t.verdict.Key, t.verdict.Reason = q.bucket.key, Debt
+	return 0, l.admit(at, p, t)
 }
 
-// decideLocked takes a request out of the room and tells it what becomes of it.
-func (l *Limiter) decideLocked(at time.Duration, t *Ticket, tell func()) {
+// takeOutLocked takes a request out of the room.
+func (l *Limiter) takeOutLocked(at time.Duration, t *Ticket) {
 	l.room.dismissLocked(at, t)
 	l.queued.Add(-1)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	tell()
 }
 
 // blockedBy returns the bucket that keeps the request waiting longest, or nil.
@@ -87,7 +95,7 @@ func (l *Limiter) wait(at time.Duration, p *policy, t *Ticket, blocking *bucket)
 	}
 	l.room.seq++
 	t.each(func(s *slot) { s.undo(at) })
-	t.decided = make(chan struct{})
+	t.decided, t.told = make(chan struct{}), false
 	t.seq, t.arrived = l.room.seq, at
 	l.room.linkLocked(at, t, blocking)
 	l.queued.Add(1)
@@ -112,11 +120,15 @@ func (l *Limiter) holdResponse(p *policy, t *Ticket) bool {
 	return l.room.admitLocked(p, t) == None
 }
 
-// wake asks for an Advance, if anything waits for one.
+// wake asks for an Advance, if anything in the room waits for one.
 func (l *Limiter) wake() {
-	if l.queued.Load() == 0 {
-		return
+	if l.queued.Load() > 0 {
+		l.hurry()
 	}
+}
+
+// hurry asks for an Advance.
+func (l *Limiter) hurry() {
 	select {
 	case l.due <- struct{}{}:
 	default:

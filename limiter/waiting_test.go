@@ -76,31 +76,31 @@ func TestRefusals(t *testing.T) {
 		before int // requests that are held already
 		want   Verdict
 	}{
-		"cap: too long":         {mode: Cap, debt: 40 * second, want: Verdict{40 * second, by("a")[0], Refuse, Debt, false}},
-		"cooperative: too long": {mode: Cooperative, debt: 40 * second, want: Verdict{40 * second, by("a")[0], Refuse, Debt, false}},
+		"cap: too long":         {mode: Cap, debt: 40 * second, want: Verdict{Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
+		"cooperative: too long": {mode: Cooperative, debt: 40 * second, want: Verdict{Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
 		"client full": {
 			mode: Cap, debt: 2 * second, before: 3,
 			change: func(p *Policy) { p.MaxHeldPerClient = 3 },
-			want:   Verdict{5 * second, by("a")[0], Refuse, ClientFull, false},
+			want:   Verdict{Wait: 5 * second, Key: by("a")[0], Action: Refuse, Reason: ClientFull},
 		},
 		"server full": {
 			mode: Cap, debt: 2 * second, before: 3,
 			change: func(p *Policy) { p.MaxHeld = 3 },
-			want:   Verdict{5 * second, by("a")[0], Refuse, ServerFull, false},
+			want:   Verdict{Wait: 5 * second, Key: by("a")[0], Action: Refuse, Reason: ServerFull},
 		},
-		"behind others too long": {mode: Cap, debt: 20 * second, before: 11, want: Verdict{31 * second, by("a")[0], Refuse, Debt, false}},
+		"behind others too long": {mode: Cap, debt: 20 * second, before: 11, want: Verdict{Wait: 31 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
 		"observe":                {mode: Observe, debt: 40 * second},
 		"shadow": {
 			mode: Cap, debt: 40 * second, change: func(p *Policy) { p.Shadow = true },
-			want: Verdict{40 * second, by("a")[0], Refuse, Debt, true},
+			want: Verdict{Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt, Shadow: true},
 		},
 		"one class in shadow": {
 			mode: Cap, debt: 5 * second, change: func(p *Policy) { p.Classes[0].Budget.Shadow = true },
-			want: Verdict{5 * second, by("a")[0], Go, Debt, true},
+			want: Verdict{Wait: 5 * second, Key: by("a")[0], Action: Go, Reason: Debt, Shadow: true},
 		},
 		"a capped class in cooperative": {
 			mode: Cooperative, debt: 40 * second, change: func(p *Policy) { p.Classes[0].Budget.Cap = true },
-			want: Verdict{40 * second, by("a")[0], Refuse, Debt, false},
+			want: Verdict{Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,9 @@ func TestRefusals(t *testing.T) {
 			default:
 				t.Fatal("it waits, want a verdict at once")
 			}
-			if got := ticket.Verdict(); got != c.want {
+			got := ticket.Verdict()
+			got.Lane, got.Known, got.Price = NoLane, false, 0 // the gate's, which observe passes
+			if got != c.want {
 				t.Errorf("verdict %+v, want %+v", got, c.want)
 			}
 			if got := ticket.Verdict().Acts(); got && w.Keys() != keys {

@@ -1,0 +1,37 @@
+package limiter
+
+import "time"
+
+// How the number of heavy slots follows the CPU use.
+const (
+	idleBelow = 0.90 // less is used though heavy requests wait: one slot more
+	fullAbove = 0.97 // more is used: one less would do
+	spare     = 4    // workers that heavy requests never take
+)
+
+// Measure tells the gate what part of the CPUs was used lately, 0 to 1; about
+// twice a second. Where pages wait for a database, more of them have to run at a
+// time to use the machine: the number of heavy slots rises by one while heavy
+// requests wait and CPUs are idle, and falls by one while they are full. A fixed
+// number stays as it is.
+func (l *Limiter) Measure(now time.Time, utilization float64) {
+	release(l.gate.measure(l.since(now), utilization))
+}
+
+func (g *gate) measure(at time.Duration, utilization float64) (decided *Ticket) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.utilization = utilization
+	n := &g.limits
+	switch wanted := len(g.heavy) > 0 && g.heavyBusy >= n.heavy; {
+	case n.fixed:
+	case wanted && utilization < idleBelow && n.heavy < n.most():
+		n.heavy++
+	case utilization > fullAbove && n.heavy > n.least:
+		n.heavy--
+	}
+	return g.pump(at)
+}
+
+// most is the most heavy slots.
+func (n limits) most() int { return max(n.least, n.workers-spare) }
