@@ -98,13 +98,29 @@ type Result struct {
 	Exempt      bool       // the request is never charged or delayed, and has no keys
 	Shape       string     // the shape of the path and the names of its parameters, at most 96 bytes
 
-	keys [limiter.MaxKeys]limiter.Key
-	n    int
+	Standing float64  // what the client's share is multiplied by; 0: not judged
+	Evidence Evidence // why
+
+	keys    [limiter.MaxKeys]limiter.Key
+	n       int
+	visitor uint64 // the client's hash; 0: not judged
+	session uint32 // 0: none
 }
 
 // Keys are the keys to charge, at most one for each class, in the order of the
 // classes. The slice is the Result's own: it holds until the next Classify.
 func (r *Result) Keys() []limiter.Key { return r.keys[:r.n] }
+
+// prepend makes a key the first one, if there is room.
+func (r *Result) prepend(k limiter.Key) bool {
+	if r.n == len(r.keys) {
+		return false
+	}
+	copy(r.keys[1:], r.keys[:r.n])
+	r.keys[0] = k
+	r.n++
+	return true
+}
 
 // maxText is the most bytes that the shape and the IDs of one request take.
 const maxText = maxShape + limiter.MaxKeys*maxID
@@ -119,6 +135,7 @@ const maxID = 64
 func (c *Classifier) Classify(r *http.Request, into *Result) {
 	into.Client, into.TrustedPeer = c.client(r)
 	into.Exempt = c.isExempt(into.Client, r.URL)
+	into.Standing, into.Evidence, into.visitor, into.session = 0, 0, 0, 0
 
 	var scratch [maxText]byte
 	text, pathEnd := appendShape(scratch[:0], r.URL.Path, r.URL.RawQuery)

@@ -160,19 +160,27 @@ func parsePrefix(text string) (netip.Prefix, error) {
 }
 
 func trustedProxies(p *[]netip.Prefix) listOf {
+	l := prefixes(p)
+	add := l.add
+	l.add = func(text string) error {
+		if prefix, err := parsePrefix(text); err == nil && prefix.Bits() == 0 {
+			return errors.New("would trust everybody, and anybody could claim any address; name the proxies")
+		}
+		return add(text)
+	}
+	return l
+}
+
+func prefixes(p *[]netip.Prefix) listOf {
 	return listOf{
 		max:   1024,
 		clear: func() { *p = nil },
 		add: func(text string) error {
 			prefix, err := parsePrefix(text)
-			if err != nil {
-				return err
+			if err == nil {
+				*p = append(*p, prefix)
 			}
-			if prefix.Bits() == 0 {
-				return errors.New("would trust everybody, and anybody could claim any address; name the proxies")
-			}
-			*p = append(*p, prefix)
-			return nil
+			return err
 		},
 		get: func() string {
 			var texts []string

@@ -16,6 +16,9 @@ type Config struct {
 	TrustedProxies []netip.Prefix // peers whose forwarded headers count; empty: nobody's do
 	AddressHeader  string         // where they tell the client's address: X-Forwarded-For, Forwarded, X-Real-IP or none
 	Throttle       Throttle       // how debt is acted on
+	Gate           Gate           // the queue before the backend
+	Standing       Standing       // what evidence that a client is a person counts
+	State          string         // the file that keeps who is known over a restart; empty: none
 	Classes        []Class        // in the order slash32, slash24, slash16, userAgent, then as written
 	Exempt         []Exemption    // requests that are never charged or delayed
 	Cost           Cost           // how a request's cost is found
@@ -33,11 +36,27 @@ type Backend struct {
 	URL         string        // http://host[:port], https://host[:port] or unix:/path
 	DialTimeout time.Duration // longest wait for a connection, then 502
 	Timeout     time.Duration // longest wait for the response's header, then 504
+	Workers     int           // most requests there at a time; 0: 8 per CPU, at least 16
+}
+
+// Gate is the shape of the queue before the backend.
+type Gate struct {
+	Heavy     int           // heavy requests at the backend at a time; 0: follows the CPU use
+	Light     time.Duration // what a request likely costs at most to count as light
+	Strangers float64       // share of all clients together that are not known yet
+	Usage     string        // whose CPU use: machine, off, or a directory of cgroup v2
+}
+
+// Standing is what evidence that a client is a person's browser counts.
+type Standing struct {
+	Enabled  bool           // whether any does
+	Attested float64        // by how much the backend's word multiplies a client's share, 1 to 8
+	Trusted  []netip.Prefix // networks whose clients need no other evidence
 }
 
 // Throttle says how debt is acted on.
 type Throttle struct {
-	Mode             string        // observe, cap or cooperative (fair comes with a later version)
+	Mode             string        // fair, observe, cap or cooperative
 	Shadow           bool          // judge and log, delay nobody
 	MaxHold          time.Duration // longest delay of a request; who would wait longer is refused
 	MaxHeld          int           // most requests held at once

@@ -79,8 +79,11 @@ func TestFullFile(t *testing.T) {
 			{CIDR: netip.MustParsePrefix("10.0.0.0/8")}, {Path: "/healthz"},
 			{CIDR: netip.MustParsePrefix("192.0.2.0/24"), Path: "/static/*"},
 		},
-		Cost:  Cost{Source: "header"},
-		Table: Table{Size: 4194304},
+		Gate:     Default().Gate,
+		Standing: Default().Standing,
+		State:    Default().State,
+		Cost:     Cost{Source: "header"},
+		Table:    Table{Size: 4194304},
 		Timeouts: Timeouts{
 			Header: 5 * time.Second, Body: 30 * time.Second, Write: 20 * time.Second, Idle: time.Hour,
 		},

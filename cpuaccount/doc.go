@@ -19,4 +19,19 @@
 // crowd for the crowd. The corrected source scales the time by min(1, CPUs /
 // requests at the backend) as it passes. The header source takes the backend's
 // word, and corrects where it has none.
+//
+// # Two resources
+//
+// The backend's word is of CPU time. Who only sleeps in a worker, for a slow
+// database or a lock, tells next to none, and could hold all workers for it. So
+// what is told is raised to the part of the workers that was held: of 16 workers
+// on 2 CPUs each is worth an eighth of a CPU, and 8 s in one cost a second at
+// least. The dearer of the two is charged, as in dominant resource fairness
+// (Ghodsi et al., NSDI 2011). A slow client holds no worker: the meter stands
+// still.
+//
+// # The use of the CPUs
+//
+// Usage tells what part of the machine's or a cgroup's CPUs was used, from what
+// the kernel counts. How many heavy requests run at once follows it.
 package cpuaccount

@@ -37,5 +37,5 @@ func (s *Span) Tell(now time.Time, h http.Header) {
 	if s.pauses == 0 {
 		s.advanceLocked(now)
 	}
-	s.soFar = time.Duration(x * float64(time.Second))
+	s.soFar = time.Duration(max(x*float64(time.Second), float64(s.held)*s.meter.worker))
 }

@@ -32,7 +32,7 @@ func TestTell(t *testing.T) {
 		{"wall", Wall, []string{"0.5"}, 3},
 		{"corrected", Corrected, []string{"0.5"}, 3},
 	} {
-		m := NewMeter(tc.source, 2)
+		m := NewMeter(tc.source, 2, 0)
 		var s Span
 		m.Begin(at(0), &s)
 		h := http.Header{"Other": {"x"}}
@@ -50,7 +50,7 @@ func TestTell(t *testing.T) {
 }
 
 func TestTellWhilePausedAndAfterTheEnd(t *testing.T) {
-	m := NewMeter(Header, 1)
+	m := NewMeter(Header, 1, 0)
 	told := func() http.Header { return http.Header{CostHeader: {"0.5"}} }
 	var s Span
 	m.Begin(at(0), &s)
@@ -76,7 +76,7 @@ func FuzzTell(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, told string) {
-		m := NewMeter(Header, 2)
+		m := NewMeter(Header, 2, 0)
 		var s Span
 		m.Begin(at(0), &s)
 		h := http.Header{CostHeader: {told}}

@@ -15,7 +15,8 @@ type Span struct {
 	began   time.Time
 	last    time.Time // when soFar was right
 	soFar   time.Duration
-	running int64 // requests at the backend at last
+	held    time.Duration // time that a worker was held, pauses left out
+	running int64         // requests at the backend at last
 	pauses  int
 	going   bool // between Begin and End
 }
@@ -82,6 +83,7 @@ func (s *Span) advanceLocked(now time.Time) {
 		return
 	}
 	s.last = now
+	s.held += passed
 	if s.meter.source != Wall {
 		n := s.meter.running.Load()
 		if crowd := float64(s.running+n) / 2; crowd > s.meter.cpus {

@@ -37,7 +37,7 @@ func TestSpan(t *testing.T) {
 		{"a clock that goes back", []step{{"begin", 2, 0}, {"sofar", 1, 0}, {"sofar", 3, 1}, {"sofar", 2, 1}, {"end", 4, 2}}},
 	} {
 		for _, source := range []Source{Wall, Corrected, Header} { // alone they are the same
-			m := NewMeter(source, 1)
+			m := NewMeter(source, 1, 0)
 			var s Span
 			for i, st := range tc.steps {
 				do(m, &s, st.call, at(st.at))
@@ -72,7 +72,7 @@ func TestCrowd(t *testing.T) {
 		cpus float64
 		want float64
 	}{{1, 1, 8}, {2, 1, 4}, {8, 2, 2}, {2, 8, 8}, {1, 0.5, 4}, {3, 1.5, 4}} {
-		m := NewMeter(Corrected, tc.cpus)
+		m := NewMeter(Corrected, tc.cpus, 0)
 		spans := make([]Span, tc.n)
 		for i := range spans {
 			m.Begin(at(0), &spans[i])
@@ -93,7 +93,7 @@ func TestCrowd(t *testing.T) {
 // TestPausedAreNoCrowd checks that who waits for its client takes no CPU from
 // others.
 func TestPausedAreNoCrowd(t *testing.T) {
-	m := NewMeter(Corrected, 1)
+	m := NewMeter(Corrected, 1, 0)
 	var busy, waiting Span
 	m.Begin(at(0), &waiting)
 	waiting.Pause(at(0))
@@ -113,7 +113,7 @@ func TestPausedAreNoCrowd(t *testing.T) {
 // TestSpansAtRandom calls all methods of several spans in any order.
 func TestSpansAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := NewMeter(Source(rapid.IntRange(0, 2).Draw(t, "source")), rapid.Float64Range(0.1, 8).Draw(t, "cpus"))
+		m := NewMeter(Source(rapid.IntRange(0, 2).Draw(t, "source")), rapid.Float64Range(0.1, 8).Draw(t, "cpus"), 0)
 		spans := make([]Span, rapid.IntRange(1, 5).Draw(t, "spans"))
 		began := make([]time.Time, len(spans))
 		cost := make([]time.Duration, len(spans))
@@ -148,7 +148,7 @@ func TestSpansAtRandom(t *testing.T) {
 
 // TestSpansConcurrently is for the race detector.
 func TestSpansConcurrently(t *testing.T) {
-	m := NewMeter(Corrected, 2)
+	m := NewMeter(Corrected, 2, 0)
 	done := make(chan struct{})
 	for range 8 {
 		go func() {

@@ -28,7 +28,10 @@
 //
 // That is for the [Mode] to say:
 //
-//   - Observe charges and counts, and delays nobody. For the first day.
+//   - Fair, the usual one, lets nobody wait while the backend has room. When it
+//     has none, debt makes a request dearer, and who is cheap goes first. See the
+//     gate, below.
+//   - Observe charges, ranks and counts, and delays nobody. For the first day.
 //   - Cap is a hard ceiling. A request of a key in debt waits until the debt is
 //     paid, before the backend sees it; those behind it leave one by one as each
 //     is paid for. A single class can be capped in every mode.
@@ -40,7 +43,53 @@
 // the waiting room full. Refusing charges nothing: it must not prolong what it
 // answers. In shadow all this is only told.
 //
-// # One crawl
+// # The gate
+//
+// In Fair mode requests queue here and not before the backend, whose own queue
+// knows nothing of clients. Four ideas make the order.
+//
+// Few at a time. With two CPUs, two heavy pages run as fast as can be; eight run
+// at a quarter of the speed, and so does the small page that comes then. So
+// there are only about as many heavy slots as CPUs. A request whose guess is
+// light runs beside them in an express slot, and is done before they notice. If
+// it turns out heavy after all, it is moved, and its kind is known.
+//
+// Everybody in turn. Each client has two lanes, for light and heavy requests,
+// and only the first of a lane competes, so that twenty connections get no more
+// than one. The one with the least rank goes: the reading of a clock as the
+// request came, plus what it will cost by the client's share, plus what the
+// client is ahead of the clock. The clock advances with the service that is
+// given, so that everybody's turn comes.
+//
+// Debt is a price. The bucket's debt multiplies what the request is taken to
+// cost, up to seventeen times. A network in debt makes its innocent members
+// only a little dearer, if they are known and owe nothing themselves.
+//
+// Strangers are one. Addresses that were never seen share one turn, so that a
+// crawler with a new address for each request competes with itself. After half
+// a minute and a few answers a client is known, for days.
+//
+// Beside that, a client's standing, the evidence that it is a person's browser,
+// multiplies its share. It does nothing while there is room.
+//
+// # A crawl at the gate
+//
+// Two CPUs, two heavy slots, every client's share 0.1, so that a page of 0.4
+// CPU-seconds counts as 4 on the clock. All are known and owe nothing.
+//
+//	 time   clock   what happens
+//	0.00 s  0.0     the crawler asks for three pages. The first ranks 0 + 4 and
+//	                goes; with that the crawler is 4 ahead, the second ranks 4 + 4
+//	                and goes into the other slot; the third ranks 8 + 4 and waits
+//	0.10 s  0.0     a person asks for a light page: it goes at once
+//	0.12 s  0.1     it is done: 0.02 CPU-seconds for shares of 0.2 in all
+//	0.20 s  0.1     somebody else asks for a heavy page: 0.1 + 4, and waits
+//	0.40 s  2.1     the crawler's first page is done, 0.4 for shares of 0.2. The
+//	                heavy page goes, before the crawler's third
+//	0.40 s  4.1     the crawler's second page is done. Nobody else wants the
+//	                slot: the third goes
+//
+// # One crawl under a cap
 //
 // A crawler may use 0.4 CPUs and has saved 1 CPU-second (the default is 30). Its
 // pages cost 0.8 CPU-seconds and take as long; the mode is cap.
@@ -65,7 +114,7 @@
 // runs, [Limiter.Settle] when it has run, [Limiter.Leave] when it is answered.
 // Beside that somebody calls [Limiter.Advance] when it asks to be called.
 //
-// Locks are taken in this order: the waiting room's, a ticket's, a shard's of the
-// table, which guards its buckets. A request whose keys owe nothing takes only
-// its own ticket's and those of its keys' shards.
+// Locks are taken in this order: the waiting room's, the gate's, a ticket's, a
+// shard's of the table, which guards its buckets. The gate's is the only one
+// that all requests take, for as long as it takes to move a few numbers.
 package limiter

@@ -58,7 +58,7 @@ type GateState struct {
 	Queued      int     `json:"queued"`      // waiting
 	Shed        uint64  `json:"shed"`        // refused since the start as the queue was full
 	Clock       float64 `json:"clock"`       // virtual CPU-seconds per unit of share
-	Utilization float64 `json:"utilization"` // of the CPUs, 0 to 1, as last measured; negative: never
+	Utilisation float64 `json:"utilisation"` // of the CPUs, 0 to 1, as last measured; negative: never
 }
 
 // ClassInfo is a class and what each of its keys may use.

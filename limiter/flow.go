@@ -5,7 +5,7 @@ import "time"
 // flow is what the gate's clock knows of a client, or of all strangers
 // together.
 //
-// The clock is that of generalized processor sharing (Parekh and Gallager,
+// The clock is that of generalised processor sharing (Parekh and Gallager,
 // 1993): it advances by the service given, over the shares of all who want
 // some. A flow's tag says at which clock its service so far would have been
 // given if every flow had got its share at every moment; how far it is beyond

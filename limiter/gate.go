@@ -31,8 +31,8 @@ type Gate struct {
 	Strangers float64
 }
 
-// complete fills in what was left out.
-func (g Gate) complete() Gate {
+// Complete fills in what was left out.
+func (g Gate) Complete() Gate {
 	g.CPUs = max(1, g.CPUs)
 	if g.Workers <= 0 {
 		g.Workers = max(16, int(math.Ceil(8*g.CPUs)))
@@ -54,6 +54,8 @@ func (g Gate) complete() Gate {
 // that are likely light; they run beside the heavy ones and are done before
 // those notice. Among the express ones strangers have some. A job that turns
 // out long leaves its slot, so that a few of them cannot lock the others out.
+// And one request at a time whose kind nobody knows runs as a probe: behind a
+// queue of heavy ones a style sheet would stay unknown.
 // The size-separated slots are the idea of 2DFQ (Mace et al., SIGCOMM 2016).
 type gate struct {
 	waiting atomic.Int32 // = queued, for those who do not hold mu
@@ -63,21 +65,21 @@ type gate struct {
 	open      bool // no request waits; the slots are only counted
 	ranking   ranking
 	strangers flow
-	known     *known
+	known     *Known
 
 	clock  float64 // virtual CPU-seconds per unit of share
 	ahead  float64 // the furthest that any flow's tag ever was
 	active float64 // the shares of the flows with work, summed up
 
-	light, strange, heavy heads // the heads of lanes, by the slots that they may use
+	light, strange, heavy, unknown heads // the heads of lanes, by the slots that they may use
 
-	busy, heavyBusy, expressBusy, strangerBusy, longBusy int
+	busy, heavyBusy, expressBusy, strangerBusy, longBusy, probing int
 
 	oldest, newest *Ticket // all that wait, in the order of their arrival
 	queued         int
 	seq            uint64
 	shed           uint64
-	utilization    float64 // as last measured; negative: never
+	utilisation    float64 // as last measured; negative: never
 }
 
 // limits are how many slots there are.
@@ -98,7 +100,7 @@ type limits struct {
 // expressPerClient is how many express slots one client may use.
 const expressPerClient = 4
 
-func newGate(k *known) *gate { return &gate{known: k, utilization: -1} }
+func newGate(k *Known) *gate { return &gate{known: k, utilisation: -1} }
 
 // setPolicy changes the slots. Requests that wait go on waiting, or are
 // released by the next pump.
@@ -141,9 +143,9 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 		asked: at, clock: g.clock, light: t.sure && t.guess <= g.limits.light,
 	}
 	if t.place != nil {
-		t.asked = t.place.arrived
+		t.asked = t.arrived
 	}
-	if c.isStranger(at) {
+	if c.isStranger(at) && !t.proven {
 		t.flow = &g.strangers
 	}
 	c.reweigh(g, share)
@@ -189,7 +191,14 @@ func (g *gate) next() (*Ticket, stage) {
 		if l != nil && g.expressBusy < g.limits.express {
 			return l, express
 		}
-		if h := g.heavy.top(); h != nil && g.heavyBusy < g.limits.heavy {
+		h, u := g.heavy.top(), g.unknown.top()
+		if u != nil && g.probing == 0 && g.heavyBusy <= g.limits.heavy {
+			return u, probe
+		}
+		if u != nil && (h == nil || u.precedes(h)) {
+			h = u
+		}
+		if h != nil && g.heavyBusy < g.limits.heavy {
 			return h, heavy
 		}
 	}
@@ -201,7 +210,7 @@ func (g *gate) next() (*Ticket, stage) {
 
 // nextBeyond is a request that would have to wait if the gate were closed.
 func (g *gate) nextBeyond() (*Ticket, stage) {
-	for _, h := range []*heads{&g.light, &g.strange, &g.heavy} {
+	for _, h := range []*heads{&g.light, &g.strange, &g.heavy, &g.unknown} {
 		if t := h.top(); t != nil {
 			t.beyond = true
 			if t.fast {

@@ -12,7 +12,7 @@ func (l *Limiter) GateState() GateState {
 		Express: n.express, ExpressBusy: g.expressBusy,
 		Strangers: n.strangers, StrangerRun: g.strangerBusy,
 		Long: g.longBusy, Queued: g.queued, Shed: g.shed,
-		Clock: g.clock, Utilization: g.utilization,
+		Clock: g.clock, Utilisation: g.utilisation,
 	}
 }
 

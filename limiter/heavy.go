@@ -14,20 +14,20 @@ const (
 // time to use the machine: the number of heavy slots rises by one while heavy
 // requests wait and CPUs are idle, and falls by one while they are full. A fixed
 // number stays as it is.
-func (l *Limiter) Measure(now time.Time, utilization float64) {
-	release(l.gate.measure(l.since(now), utilization))
+func (l *Limiter) Measure(now time.Time, utilisation float64) {
+	release(l.gate.measure(l.since(now), utilisation))
 }
 
-func (g *gate) measure(at time.Duration, utilization float64) (decided *Ticket) {
+func (g *gate) measure(at time.Duration, utilisation float64) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.utilization = utilization
+	g.utilisation = utilisation
 	n := &g.limits
-	switch wanted := len(g.heavy) > 0 && g.heavyBusy >= n.heavy; {
+	switch wanted := len(g.heavy)+len(g.unknown) > 0 && g.heavyBusy >= n.heavy; {
 	case n.fixed:
-	case wanted && utilization < idleBelow && n.heavy < n.most():
+	case wanted && utilisation < idleBelow && n.heavy < n.most():
 		n.heavy++
-	case utilization > fullAbove && n.heavy > n.least:
+	case utilisation > fullAbove && n.heavy > n.least:
 		n.heavy--
 	}
 	return g.pump(at)

@@ -10,6 +10,7 @@ const (
 	queued               // in a lane
 	express              // running, in an express slot
 	heavy                // running, in a heavy slot
+	probe                // running, to see what its kind costs
 	long                 // running, in neither: a long job, or one whose client is slow
 )
 
@@ -29,6 +30,7 @@ type turn struct {
 	lag     float64 // the flow's, as it became head of its lane
 	price   float64 // then: 1, more if in debt
 	rank    float64 // then, once and for all: nobody is pushed back who waits
+	bound   float64 // most that the rank may be; 0: none
 	applied float64 // how far it really moved the flow's tag
 	order   uint64  // of arrival
 

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"crypto/rand"
 	"sync/atomic"
 	"time"
 )
@@ -15,6 +16,9 @@ type Arrival struct {
 	// Standing multiplies the share of the client, by the evidence that it is a
 	// person's browser: 1/2 to 8, and 0 is 1.
 	Standing float64
+	// Proven says that there is evidence for it at all: the client came back as no
+	// stranger of a single request could.
+	Proven bool
 }
 
 // Limiter keeps the accounts of all keys and decides when a request may go. It
@@ -43,7 +47,9 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 		sharer:  s,
 	}
 	close(l.decided)
-	l.gate = newGate(newKnown())
+	var secret [16]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	l.gate = newGate(newKnown(now, secret))
 	l.SetPolicy(now, p)
 	return l
 }
@@ -52,7 +58,7 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 // Advance. It never blocks. Whatever comes of the request, Leave must be called.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	at, p := l.since(now), l.table.policy.Load()
-	t := &Ticket{decided: l.decided, told: true, sure: a.Sure, guess: a.Guess.Seconds()} // nobody else knows it yet: no lock
+	t := &Ticket{decided: l.decided, told: true, sure: a.Sure, proven: a.Proven, guess: a.Guess.Seconds()} // nobody else knows it yet: no lock
 	var debts [MaxKeys]debt
 	t.meet(at, l.table, a.Keys, !p.gated || l.gate.waiting.Load() == 0, &debts)
 	v, blocking := l.judge(p, t, debts[:t.n])

@@ -70,7 +70,7 @@ func compile(p Policy) *policy {
 	if p.Memory <= 0 {
 		p.Memory = DefaultMemory
 	}
-	p.Gate = p.Gate.complete()
+	p.Gate = p.Gate.Complete()
 	c := &policy{Policy: p, gated: p.Mode == Fair || p.Mode == Observe}
 	for _, info := range p.Classes {
 		b := info.Budget

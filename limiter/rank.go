@@ -4,10 +4,11 @@ import "time"
 
 // Of the rank. Facts found by simulation, not for anybody to set.
 const (
-	debtPrice   = 16   // how much dearer a request is at the deepest debt, less 1
-	lagPrice    = 64   // the most that a client's lag counts, in costs of the request
-	blame       = 0.25 // the part of its networks' debt that a known client in good standing bears
-	laggingFrom = 0.5  // CPU-seconds of lag from which a client has one express slot, not four
+	debtPrice       = 16   // how much dearer a request is at the deepest debt, less 1
+	lagPrice        = 64   // the most that a client's lag counts, in costs of the request
+	blame           = 0.25 // the part of its networks' debt that a known client in good standing bears
+	unprovenAnswers = 4    // after which a stranger is as dear as if it were in the deepest debt
+	laggingFrom     = 0.5  // CPU-seconds of lag from which a client has one express slot, not four
 )
 
 // ranking is what ranks depend on of the policy.
@@ -25,9 +26,18 @@ type ranking struct {
 func (g *gate) head(at time.Duration, t *Ticket) {
 	c := t.client
 	t.lag = max(0, t.flow.tag-t.clock)
-	t.price = 1 + debtPrice*t.guilt(at, t.flow == &g.strangers)
+	guilt := t.guilt(at, t.flow == &g.strangers)
+	if t.flow == &g.strangers {
+		// Among strangers those go first who have not been served yet: the others
+		// came back, and show nothing that a person's browser would.
+		guilt = max(guilt, min(1, float64(c.answers)/unprovenAnswers))
+	}
+	t.price = 1 + debtPrice*guilt
 	e := t.guess / c.share
 	t.rank = t.clock + e*t.price + min(t.lag, lagPrice*e)
+	if t.bound > 0 {
+		t.rank = min(t.rank, t.bound)
+	}
 	t.charged, t.paid = t.guess, t.guess
 	t.applied = t.flow.charge(g, t.guess)
 	g.put(t)
@@ -57,6 +67,8 @@ func (t *Ticket) guilt(at time.Duration, stranger bool) float64 {
 func (g *gate) put(t *Ticket) {
 	t.fast = t.light && t.client.expressBusy < t.client.expressMost(t.lag)
 	switch {
+	case !t.sure:
+		g.unknown.push(t)
 	case !t.fast:
 		g.heavy.push(t)
 	case t.flow == &g.strangers:

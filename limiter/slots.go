@@ -10,13 +10,16 @@ func (g *gate) start(at time.Duration, t *Ticket, s stage) {
 	g.dequeue(at, t)
 	g.busy++
 	t.stage = s
-	if s == express {
+	switch s {
+	case express:
 		t.client.expressBusy++
 		g.expressBusy++
 		if t.flow == &g.strangers {
 			g.strangerBusy++
 		}
-	} else {
+	case probe:
+		g.probing++
+	default:
 		g.heavyBusy++
 	}
 	t.mu.Lock()
@@ -58,6 +61,8 @@ func (g *gate) free(t *Ticket) {
 		}
 	case heavy:
 		g.heavyBusy--
+	case probe:
+		g.probing--
 	case long:
 		g.longBusy--
 	case outside, queued:
@@ -86,7 +91,7 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64) (decided *Ticket
 		g.free(t)
 		t.stage = long
 		g.longBusy++
-	case t.stage == express && t.charged > g.limits.light: // it was not light
+	case t.stage != heavy && t.stage != long && t.charged > g.limits.light: // it was not light
 		g.free(t)
 		t.stage = heavy
 		g.heavyBusy++
@@ -146,7 +151,7 @@ func (g *gate) abandon(at time.Duration, t *Ticket) (decided *Ticket) {
 		return nil
 	case queued:
 		g.drop(at, t)
-	case express, heavy, long:
+	case express, heavy, probe, long:
 		t.flow.tag -= t.applied
 		g.busy--
 		g.free(t)
@@ -176,7 +181,7 @@ func (g *gate) refuse(at time.Duration, t *Ticket, r Reason) {
 // does, RFC 8290) keeps a flood from pushing others out.
 func (g *gate) shedOne(at time.Duration, decided *Ticket) *Ticket {
 	var worst *Ticket
-	for _, h := range []heads{g.light, g.strange, g.heavy} {
+	for _, h := range []heads{g.light, g.strange, g.heavy, g.unknown} {
 		for _, t := range h {
 			if worst == nil || t.flow.work > worst.flow.work || t.flow.work == worst.flow.work && worst.precedes(t) {
 				worst = t

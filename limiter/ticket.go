@@ -22,8 +22,9 @@ type Ticket struct {
 	decided  chan struct{} // closed when verdict stands
 	told     bool          // decided is the closed channel that all share who never waited
 	sure     bool          // the guess rests on answers
-	standing float64       // of the client
-	verdict  Verdict       // written before decided is closed
+	proven   bool
+	standing float64 // of the client
+	verdict  Verdict // written before decided is closed
 
 	mu      sync.Mutex // guards the following
 	state   state

@@ -135,11 +135,12 @@ func (l *Limiter) hurry() {
 	}
 }
 
-// Held is the number of requests and responses that are held now.
+// Held is the number of requests and responses that are held now, those at the
+// gate included.
 func (l *Limiter) Held() int {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
-	return l.room.held
+	return l.room.held + int(l.gate.waiting.Load())
 }
 
 // Keys is the number of keys that are remembered.

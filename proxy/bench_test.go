@@ -180,7 +180,7 @@ func benchHandler(b *testing.B, m limiter.Mode, upstream http.Handler) *Handler 
 	if err != nil {
 		b.Fatal(err)
 	}
-	p.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, 2)
+	p.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, 2, 0)
 	h := NewHandler(limiter.New(time.Now(), p.Limits, 65536, nil), p, NewJournal(zap.NewNop()))
 	ctx, cancel := context.WithCancel(context.Background())
 	var drive sync.WaitGroup

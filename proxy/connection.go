@@ -54,13 +54,13 @@ func exchangeOf(r *http.Request) *exchange {
 
 // done lets the connection's next request use the exchange. Not that of one
 // with a body, which the transport may go on reading for a moment after the
-// answer is complete, and not that of an upgrade.
+// answer is complete, and not that of an upgrade or a ghost.
 func (c *connection) done(x *exchange) {
 	if c.serving != x {
 		return
 	}
 	c.serving = nil
-	if x.body.ReadCloser == nil && x.writer.status != http.StatusSwitchingProtocols {
+	if x.body.ReadCloser == nil && !x.ghost && x.writer.status != http.StatusSwitchingProtocols {
 		c.spare = x
 	}
 }

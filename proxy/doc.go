@@ -6,7 +6,7 @@
 //
 //	server       accepts; bounds what a client can hold open before its request
 //	handler      loads the Policy once: one request, one configuration
-//	  classify     who is asking, which keys to charge, or exempt
+//	  classify     who is asking, which keys to charge, its standing, or exempt
 //	  admit        Limiter.Arrive, then wait for the decision or for the client to leave
 //	  refuse       429 or 503 in plain words; the backend never sees it
 //	  forward      Meter.Begin; the backend answers through upstream
@@ -35,7 +35,8 @@
 //	exchange.go   one request and its answer, and how it ended
 //	policy.go     one configuration, made ready
 //	driver.go     the goroutine that tells the limiter the time
-//	running.go    the set of what is at the backend
+//	crowd.go      the sets of what waits and of what is at the backend
+//	ghost.go      what the backend works on though nobody waits for it
 //	upstream.go   the backend: transport, response header, failures
 //	rewrite.go    a request addressed to the backend, byte for byte
 //	body.go       the request's body on its way

@@ -23,7 +23,9 @@ func (h *Handler) Drive(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
-			h.progress()
+			now := time.Now()
+			h.progress(now)
+			h.reguess(now)
 		case <-due.C:
 		case <-h.limiter.Due():
 		}
@@ -37,12 +39,31 @@ func (h *Handler) Drive(ctx context.Context) {
 }
 
 // progress charges on what runs.
-func (h *Handler) progress() {
-	now := time.Now()
+func (h *Handler) progress(now time.Time) {
+	var spent []*exchange
 	h.running.each(func(x *exchange) {
+		if x.ticket == nil {
+			return
+		}
 		soFar := x.span.SoFar(now)
-		if x.ticket != nil {
-			h.limiter.Progress(now, x.ticket, soFar)
+		if soFar > x.guess {
+			h.guess.AtLeast(now, x.kind(), soFar)
+		}
+		h.limiter.Progress(now, x.ticket, soFar)
+		if x.ghost && soFar >= x.guess {
+			spent = append(spent, x)
+		}
+	})
+	for _, x := range spent {
+		h.lay(now, x)
+	}
+}
+
+// reguess looks again at what waits, as answers to its kind may have come since.
+func (h *Handler) reguess(now time.Time) {
+	h.waiting.each(func(x *exchange) {
+		if cost, sure := h.guess.Of(now, x.kind()); sure {
+			h.limiter.Reguess(now, x.ticket, cost)
 		}
 	})
 }

@@ -32,6 +32,7 @@ func (o Outcome) String() string {
 type exchange struct {
 	conn    *connection
 	policy  *Policy
+	limiter *limiter.Limiter
 	arrived time.Time
 	request *http.Request
 	writer  writer
@@ -48,18 +49,45 @@ type exchange struct {
 	cost    time.Duration
 	holdFor time.Duration // what the limiter asked for
 	held    time.Duration // what the client bore
+	ghost   bool          // see haunt; once it is at the backend, guarded by its list
 	id      string        // told to a client that was not served, to ask after it
 }
 
-func newExchange(p *Policy, now time.Time, w http.ResponseWriter, r *http.Request) *exchange {
+func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Request) *exchange {
 	x := serve(r)
-	x.policy, x.arrived = p, now
+	x.policy, x.limiter, x.arrived = h.policy.Load(), h.limiter, now
 	x.writer = writer{ResponseWriter: w, x: x}
 	if r.Body != nil && r.Body != http.NoBody {
 		x.body = body{ReadCloser: r.Body, x: x, conn: http.NewResponseController(w)}
 		x.request.Body = &x.body
 	}
 	return x
+}
+
+// classify finds out who asks.
+func (x *exchange) classify() {
+	x.policy.Classifier.Classify(x.request, &x.who)
+	if x.policy.Standing != nil && !x.who.Exempt {
+		x.policy.Standing.Judge(x.arrived, x.request, &x.who)
+	}
+}
+
+// kind is what the guess goes by.
+func (x *exchange) kind() cpuaccount.Kind {
+	k := cpuaccount.Kind{Shape: x.who.Shape, URL: x.request.RequestURI}
+	if keys := x.who.Keys(); len(keys) > 0 {
+		k.Client = keys[0].ID
+	}
+	return k
+}
+
+// detach settles a request that may be answered for days and costs next to
+// nothing from now on, so that it gives its slot at the gate back.
+func (x *exchange) detach(now time.Time) {
+	x.span.End(now)
+	if x.ticket != nil && x.policy.gated() {
+		x.limiter.Settle(now, x.ticket, x.span.SoFar(now))
+	}
 }
 
 // abandon ends an exchange whose client has gone, without an answer: one that is

@@ -16,7 +16,8 @@ type Handler struct {
 	policy  atomic.Pointer[Policy]
 	limiter *limiter.Limiter
 	guess   *cpuaccount.Guess
-	running running
+	waiting crowd
+	running crowd
 	journal *Journal
 	tails   sync.Pool // of *[tailSize]byte
 }
@@ -42,10 +43,10 @@ func (h *Handler) SetPolicy(p *Policy) {
 
 // ServeHTTP is the life of one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := newExchange(h.policy.Load(), time.Now(), w, r)
+	x := h.newExchange(time.Now(), w, r)
 	defer h.finish(x)
 
-	x.policy.Classifier.Classify(r, &x.who)
+	x.classify()
 	if x.who.Exempt || h.admit(x) {
 		h.forward(x)
 		h.hold(x)
@@ -58,9 +59,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admit waits until the limiter has decided, and tells whether the request may
 // go to the backend.
 func (h *Handler) admit(x *exchange) bool {
-	x.guess = h.guess.Of(x.who.Shape)
-	x.ticket = h.limiter.Arrive(x.arrived, limiter.Arrival{Keys: x.who.Keys(), Guess: x.guess})
-	x.awaitVerdict()
+	h.guess.Ask(x.kind())
+	guess, sure := h.guess.Of(x.arrived, x.kind())
+	x.guess = guess
+	x.ticket = h.limiter.Arrive(x.arrived, limiter.Arrival{
+		Keys: x.who.Keys(), Guess: guess, Sure: sure,
+		Standing: x.who.Standing, Proven: x.who.Evidence.Proves(),
+	})
+	h.awaitVerdict(x)
 	if x.verdict.Acts() {
 		return false
 	}
@@ -72,10 +78,12 @@ func (h *Handler) admit(x *exchange) bool {
 
 // awaitVerdict returns at once for most: to select among several channels locks
 // them, and those who need not wait share one.
-func (x *exchange) awaitVerdict() {
+func (h *Handler) awaitVerdict(x *exchange) {
 	select {
 	case <-x.ticket.Decided():
 	default:
+		h.waiting.add(x)
+		defer h.waiting.remove(x)
 		x.body.readAhead()
 		select {
 		case <-x.ticket.Decided():
@@ -101,18 +109,21 @@ func (h *Handler) forward(x *exchange) {
 // settle replaces the guess by the cost. It runs even when the answer broke off
 // by a panic.
 func (h *Handler) settle(x *exchange) {
-	h.running.remove(x)
 	now := time.Now()
-	x.cost = x.span.End(now)
 	if x.request.Context().Err() != nil {
 		x.outcome = ClientGone
 	}
+	if h.haunt(now, x) {
+		return
+	}
+	h.running.remove(x)
+	x.cost = x.span.End(now)
 	if x.ticket == nil {
 		return
 	}
 	switch x.outcome {
 	case Answered:
-		h.guess.Learn(x.who.Shape, x.cost)
+		h.guess.Learn(now, x.kind(), x.cost)
 	case ClientGone:
 		x.cost = max(x.cost, x.guess) // the backend goes on working for nobody
 	case Refused, BackendDown, BackendSlow, BackendBroke:
@@ -142,7 +153,7 @@ func (h *Handler) hold(x *exchange) {
 func (h *Handler) finish(x *exchange) {
 	now := time.Now()
 	x.body.end(now)
-	if x.ticket != nil {
+	if x.ticket != nil && !x.ghost {
 		h.limiter.Leave(now, x.ticket)
 	}
 	h.journal.note(now, x)

@@ -107,6 +107,7 @@ func (x *exchange) fields(now time.Time, missed uint64) []zap.Field {
 	} else {
 		f = append(f, milliseconds("guess_ms", x.guess), milliseconds("wait_ms", x.delay()),
 			zap.Stringer("verdict", x.verdict.Action), zap.Array("classes", keys(x.who.Keys())))
+		f = append(f, x.gateFields()...)
 	}
 	if v := x.verdict; v.Reason != limiter.None {
 		f = append(f, zap.Stringer("reason", v.Reason), zap.String("class", v.Key.Class), zap.String("key", v.Key.ID))
@@ -119,6 +120,22 @@ func (x *exchange) fields(now time.Time, missed uint64) []zap.Field {
 	}
 	if missed > 0 {
 		f = append(f, zap.Uint64("lines_left_out", missed))
+	}
+	return f
+}
+
+// gateFields says how the gate took the request, and why.
+func (x *exchange) gateFields() []zap.Field {
+	if x.verdict.Lane == limiter.NoLane {
+		return nil
+	}
+	f := []zap.Field{
+		zap.Stringer("lane", x.verdict.Lane),
+		zap.Bool("known", x.verdict.Known),
+		zap.Float32("price", x.verdict.Price),
+	}
+	if x.policy.Standing != nil {
+		f = append(f, zap.Float64("standing", x.who.Standing), zap.Stringer("evidence", x.who.Evidence))
 	}
 	return f
 }

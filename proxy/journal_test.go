@@ -124,7 +124,7 @@ func TestJournalFields(t *testing.T) {
 		more   []string
 		want   map[string]any
 	}{
-		{"answered", mode(limiter.Observe), nil, map[string]any{
+		{"answered", mode(limiter.Observe), []string{"known", "lane", "price"}, map[string]any{
 			"status": int64(200), "bytes": int64(5), "method": "GET", "host": "site.example", "path": "/a b", "client": "192.0.2.1",
 			"outcome": "answered", "verdict": "go", "took_ms": 1000.0, "cost_ms": 1000.0, "wait_ms": 0.0,
 		}},

@@ -14,12 +14,18 @@ import (
 // last.
 type Policy struct {
 	Classifier *classify.Classifier
+	Standing   *classify.Standing // nil: none is judged
 	Meter      *cpuaccount.Meter
 	Limits     limiter.Policy
 	Upstream   http.Handler // forwards to the backend; made by NewUpstream
 	Access     Access
 	Body       time.Duration // longest pause inside a request's body
 	Write      time.Duration // longest time that a client takes to accept a piece of the response
+}
+
+// gated tells whether requests go through the limiter's gate.
+func (p *Policy) gated() bool {
+	return p.Limits.Mode == limiter.Fair || p.Limits.Mode == limiter.Observe
 }
 
 // holdsResponses tells whether the end of responses may have to be kept back.

@@ -114,7 +114,7 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.meter = cpuaccount.NewMeter(s.source, s.cpus)
+	r.meter = cpuaccount.NewMeter(s.source, s.cpus, 0)
 	r.limiter = limiter.New(time.Now(), s.limits, 1000, nil)
 	r.handler = NewHandler(r.limiter, &Policy{
 		Classifier: classifier, Meter: r.meter, Limits: s.limits, Upstream: upstream,

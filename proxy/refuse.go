@@ -34,6 +34,9 @@ func (x *exchange) refuse() {
 	case limiter.ServerFull:
 		p.Status, p.Class = http.StatusServiceUnavailable, ""
 		p.Detail = "This server has as many requests waiting as it can hold."
+	case limiter.Busy:
+		p.Status, p.Class = http.StatusServiceUnavailable, ""
+		p.Detail = "This server was too busy to come to your request."
 	case limiter.ClientFull:
 		p.Detail = "Too many requests of yours are waiting already."
 	case limiter.Debt, limiter.None:

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"tempomat/classify"
 )
 
 // Backend is where requests go.
@@ -89,13 +91,24 @@ func takeNote(res *http.Response) error {
 	x := exchangeOf(res.Request)
 	now := time.Now()
 	x.span.Tell(now, res.Header)
+	x.judgeAnswer(now, res)
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		x.writer.status = res.StatusCode // ReverseProxy writes it to the connection
-		x.span.End(now)
+		x.detach(now)
 	} else if isStream(res.Header) {
-		x.span.End(now) // it may go on for days and cost next to nothing
+		x.detach(now)
 	}
 	return nil
+}
+
+// judgeAnswer lets the standing see what the site gives its client and says of
+// it. What it says is for nobody else.
+func (x *exchange) judgeAnswer(now time.Time, res *http.Response) {
+	if x.policy.Standing != nil && !x.who.Exempt {
+		x.policy.Standing.Answered(now, x.request, &x.who, res.StatusCode, res.Header)
+		return
+	}
+	classify.StripStanding(res.Header)
 }
 
 func isStream(h http.Header) bool {

@@ -96,7 +96,9 @@ func (d *doctor) show(ctx context.Context, ask choice) error {
 		if err != nil {
 			return err
 		}
-		all = append(all, t)
+		if t.total > 0 || class.Name != "session" { // which nobody configured
+			all = append(all, t)
+		}
 	}
 	if ask.limit == "" {
 		fit(all, view.height)

@@ -76,6 +76,7 @@ func startDemoSite() (at net.Addr, closeSite func(), err error) {
 func adaptToDemo(c *config.Config, site net.Addr, dir string) {
 	c.Backend.URL = (&url.URL{Scheme: "http", Host: site.String()}).String()
 	c.Admin.Listen = "unix:" + filepath.Join(dir, "admin.sock")
+	c.State = filepath.Join(dir, "state")
 	if slices.Equal(c.Listen, config.Default().Listen) {
 		c.Listen = []string{"127.0.0.1:8888"} // a demo is for this machine
 	}

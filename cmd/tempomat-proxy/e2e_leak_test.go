@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ import (
 func TestNothingIsLeft(t *testing.T) {
 	backend := startApache(t)
 	g := startGraphite(t, "sites.")
-	for _, mode := range []string{"observe", "cap", "cooperative"} {
+	for _, mode := range []string{"fair", "observe", "cap", "cooperative"} {
 		t.Run(mode, func(t *testing.T) {
 			before := goleak.IgnoreCurrent()
 			dir := tempDir(t)
@@ -27,7 +28,7 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			s.configure(t, backend.url, `throttle: {mode: `+mode+`, maxHold: 1h, maxHeldPerClient: 1}
 cpuCount: 1
-classes: {slash32: {share: 1}, slash24: off, slash16: off, userAgent: off, debtor: {header: X-Debtor, share: 0.001, burst: 0s}}
+classes: {slash32: {share: 1}, slash24: off, slash16: off, userAgent: off, debtor: {header: X-Debtor, share: 0.001, burst: 0s, cap: `+strconv.FormatBool(mode == "fair")+`}}
 graphite: {address: "`+g.Addr().String()+`", prefix: sites, interval: 1s}
 log: {access: all}
 timeouts: {drain: 50ms}
@@ -81,7 +82,7 @@ func (s *sidecarProcess) asksForEverything(t *testing.T, mode string) {
 	switch mode {
 	case "observe":
 		return
-	case "cap": // the first one goes; others wait for what it cost
+	case "cap", "fair": // the first one goes; others wait for what it cost
 		fetch(t, newClient(t), http.MethodGet, s.url+"/page.php?ms=50", debtor, nil)
 	}
 	_ = s.later(debtor, "/page.php?ms=50") // held until the end

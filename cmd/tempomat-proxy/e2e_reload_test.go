@@ -168,7 +168,7 @@ func TestReloadOfAMissingFile(t *testing.T) {
 	}
 	s.signal(syscall.SIGHUP)
 	s.stderr.await(t, from, rejected, "tempomat.yaml")
-	if st := s.stats(); st.Counters["reloadsRejected"] != 1 || st.Mode != "cooperative" {
+	if st := s.stats(); st.Counters["reloadsRejected"] != 1 || st.Mode != "fair" {
 		t.Errorf("status %+v", st)
 	}
 }

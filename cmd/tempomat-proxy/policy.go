@@ -32,11 +32,13 @@ type policies struct {
 	meter    *cpuaccount.Meter
 	backend  config.Backend
 	upstream *proxy.Upstream
+	standing *classify.Standing
 }
 
 type costKey struct {
-	source string
-	cpus   float64
+	source  string
+	cpus    float64
+	workers float64
 }
 
 // make returns a policy, or what the configuration's own checks let through
@@ -52,15 +54,20 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 			return nil, err
 		}
 	}
-	if key := (costKey{c.Cost.Source, cpus(c)}); p.meter == nil || p.cost != key {
+	if key := (costKey{c.Cost.Source, cpus(c), float64(limits(c).Gate.Complete().Workers)}); p.meter == nil || p.cost != key {
 		p.meter, p.cost = newMeter(key), key
 	}
 	if p.upstream != nil && p.upstream != upstream {
 		p.upstream.Close()
 	}
 	p.upstream, p.backend = upstream, c.Backend
+	standing, err := p.standingOf(c)
+	if err != nil {
+		return nil, err
+	}
 	return &proxy.Policy{
 		Classifier: classifier,
+		Standing:   standing,
 		Meter:      p.meter,
 		Limits:     limits(c),
 		Upstream:   upstream,
@@ -86,7 +93,7 @@ func newMeter(k costKey) *cpuaccount.Meter {
 	case "header":
 		source = cpuaccount.Header
 	}
-	return cpuaccount.NewMeter(source, k.cpus)
+	return cpuaccount.NewMeter(source, k.cpus, k.workers)
 }
 
 func newClassifier(c *config.Config) (*classify.Classifier, error) {
@@ -138,19 +145,30 @@ func limits(c *config.Config) limiter.Policy {
 		MaxHeld:          c.Throttle.MaxHeld,
 		MaxHeldPerClient: c.Throttle.MaxHeldPerClient,
 		Memory:           c.Throttle.Memory,
+		Gate: limiter.Gate{
+			CPUs: cpus(c), Workers: c.Backend.Workers,
+			Heavy: heavySlots(c), Light: c.Gate.Light, Strangers: c.Gate.Strangers,
+		},
 	}
 	switch c.Throttle.Mode {
 	case "cap":
 		p.Mode = limiter.Cap
 	case "cooperative":
 		p.Mode = limiter.Cooperative
-	default:
+	case "observe":
 		p.Mode = limiter.Observe
+	default:
+		p.Mode = limiter.Fair
 	}
 	for _, class := range c.Classes {
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: class.Name, Budget: limiter.Budget{
 			CPUs: class.Share * cpus(c), Burst: class.Burst, Cap: class.Cap, Shadow: class.Shadow,
 		}})
+	}
+	if judgesStanding(c) {
+		person := p.Classes[0].Budget // a session is a client of its own
+		person.Cap = false
+		p.Classes = append(p.Classes, limiter.ClassInfo{Name: sessionClass, Budget: person})
 	}
 	return p
 }

@@ -31,6 +31,7 @@ type sidecar struct {
 	logs     *logs
 	policies policies
 	limiter  *limiter.Limiter
+	state    stateFile
 	journal  *proxy.Journal
 	handler  *proxy.Handler
 	server   *proxy.Server
@@ -47,11 +48,19 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	car := &sidecar{source: s, started: time.Now(), logs: newLogs(stderr), config: c}
 	car.logs.setLevel(c.Log.Level)
 	car.policies.log = car.logs.log
+	standing, err := newStanding()
+	if err != nil {
+		return nil, err
+	}
+	car.policies.standing = standing
 	policy, err := car.policies.make(c)
 	if err != nil {
 		return nil, err
 	}
 	car.limiter = limiter.New(car.started, policy.Limits, c.Table.Size, nil)
+	car.state = stateFile{path: c.State, log: car.logs.log, parts: map[string]memory{
+		"known": car.limiter.Known(), "standing": standing,
+	}}
 	car.journal = proxy.NewJournal(car.logs.access)
 	car.handler = proxy.NewHandler(car.limiter, policy, car.journal)
 	car.reports = &reports{ledger: car.limiter, journal: car.journal, log: car.logs.log}
@@ -103,7 +112,12 @@ func (s *sidecar) run(ctx context.Context, listeners []net.Listener) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
+	s.state.load()
+	all.Go(func() { s.state.run(work) })
 	all.Go(func() { s.handler.Drive(work) })
+	if use := s.openUsage(); use != nil {
+		all.Go(func() { use.Run(work, s.limiter.Measure) })
+	}
 	s.reports.restart(s.config)
 	defer s.reports.stop()
 	if door := s.openAdmin(s.config.Admin.Listen); door != nil {

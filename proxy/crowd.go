@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-const runningShards = 16
+const crowdShards = 16
 
-// running is the set of exchanges that are at the backend: lists through the
+// crowd is a set of exchanges, those that wait or those at the backend: lists through the
 // exchanges themselves, sharded so that requests seldom meet at a lock.
-type running struct {
-	shards [runningShards]runningShard
+type crowd struct {
+	shards [crowdShards]crowdShard
 }
 
-type runningShard struct {
+type crowdShard struct {
 	mu   sync.Mutex // guards the following, and the links of its exchanges
 	head *exchange
 	_    [48]byte // a cache line of its own
@@ -21,12 +21,12 @@ type runningShard struct {
 
 // link is an exchange's place in a list.
 type link struct {
-	list       *runningShard // nil: in none
+	list       *crowdShard // nil: in none
 	next, prev *exchange
 }
 
-func (r *running) add(x *exchange) {
-	s := &r.shards[rand.IntN(runningShards)] //nolint:gosec // any spread will do
+func (r *crowd) add(x *exchange) {
+	s := &r.shards[rand.IntN(crowdShards)] //nolint:gosec // any spread will do
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x.link = link{list: s, next: s.head}
@@ -36,7 +36,7 @@ func (r *running) add(x *exchange) {
 	s.head = x
 }
 
-func (r *running) remove(x *exchange) {
+func (r *crowd) remove(x *exchange) {
 	s := x.list
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,14 @@ func (r *running) remove(x *exchange) {
 	x.link = link{}
 }
 
-func (r *running) each(f func(*exchange)) {
+// haunt makes a ghost of an exchange.
+func (r *crowd) haunt(x *exchange) {
+	x.list.mu.Lock()
+	defer x.list.mu.Unlock()
+	x.ghost = true
+}
+
+func (r *crowd) each(f func(*exchange)) {
 	for i := range r.shards {
 		s := &r.shards[i]
 		s.mu.Lock()

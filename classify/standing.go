@@ -1,0 +1,252 @@
+package classify
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"tempomat/limiter"
+)
+
+// StandingHeader is the response header by which a backend vouches for a client,
+// for an hour: a number from 0.5 to 8 that multiplies its share, or "yes" for the
+// configured one. No client is to see it.
+const StandingHeader = "Tempomat-Standing"
+
+// StandingConfig is what NewStanding needs.
+type StandingConfig struct {
+	Attested     float64        // what the backend's word is worth if it gives no number, and a trusted network
+	Trusted      []netip.Prefix // networks whose clients need no other evidence
+	ClientClass  string         // the class of addresses, the first one
+	SessionClass string         // what the class of sessions is called
+}
+
+// Standing judges whether clients behave as a person's browser does, by what
+// requests and answers show. All of it is soft: it decays, it is bounded, nobody
+// is asked to prove anything, and for a request that need not wait it has no
+// effect.
+//
+// It keeps nothing that can be read: clients and cookies are known by hashes
+// with a secret key. Its methods may be called concurrently, the times that they
+// are told may be a little out of order.
+type Standing struct {
+	config   atomic.Pointer[standingConfig]
+	secret   [16]byte
+	visitors visitors
+	sessions sessions
+}
+
+type standingConfig struct {
+	StandingConfig
+	trusted prefixSet
+}
+
+// NewStanding makes a Standing that has seen nobody. The secret is the key of
+// all hashes.
+func NewStanding(secret [16]byte, c StandingConfig) (*Standing, error) {
+	s := &Standing{secret: secret}
+	return s, s.Configure(c)
+}
+
+// Configure changes the configuration. What was seen stays.
+func (s *Standing) Configure(c StandingConfig) error {
+	trusted, err := newPrefixSet(c.Trusted)
+	if err != nil {
+		return err
+	}
+	s.config.Store(&standingConfig{c, trusted})
+	return nil
+}
+
+// Judge says how a classified request's client stands, and makes its session a
+// key of its own, the first one, if it brings back a cookie that the site gave
+// to its network.
+func (s *Standing) Judge(now time.Time, r *http.Request, res *Result) {
+	c, at := s.config.Load(), seconds(now)
+	res.Standing, res.Evidence, res.session = 1, 0, 0
+	if len(res.Keys()) == 0 {
+		return
+	}
+	res.visitor = s.hashOf(res.keys[0].ID)
+	if lines := r.Header["Cookie"]; len(lines) > 0 {
+		s.judgeCookies(at, c, lines, res)
+	}
+	attested := c.Attested
+	s.visitors.with(res.visitor, at, func(v *visitor) {
+		e, told := v.evidence(at)
+		res.Evidence |= e
+		if e&Attested != 0 {
+			attested = told
+		}
+	})
+	if c.trusted.contains(res.Client) {
+		res.Evidence |= Attested
+		attested = max(attested, c.Attested)
+	}
+	if contradicts(r) {
+		res.Evidence |= Contradiction
+	}
+	res.Standing = res.Evidence.standing(attested)
+}
+
+// judgeCookies looks for a cookie that the site gave, and makes its session the
+// client. An address has a bounded number of sessions, and pays for all of them.
+func (s *Standing) judgeCookies(at int64, c *standingConfig, lines []string, res *Result) {
+	eachCookie(lines, func(name, value string) bool {
+		h := s.hashOfCookie(res.Client, name, value)
+		e, ok := s.sessions.find(h)
+		if !ok {
+			return true
+		}
+		if !e.proven {
+			if !s.prove(at, res.visitor) {
+				return false
+			}
+			e.proven = true
+			s.sessions.put(h, e)
+		}
+		res.Evidence |= Cookie
+		res.session = e.id
+		if res.Keys()[0].Class == c.ClientClass {
+			id := res.keys[0].ID + "#" + strconv.FormatUint(uint64(e.id), 16)
+			if res.prepend(limiter.Key{Class: c.SessionClass, ID: id}) {
+				res.visitor = s.inherit(at, res.visitor, s.hashOf(id))
+			}
+		}
+		return false
+	})
+}
+
+// prove counts a session of an address, if it may have one more.
+func (s *Standing) prove(at int64, address uint64) (may bool) {
+	s.visitors.with(address, at, func(v *visitor) {
+		v.see(at)
+		if may = v.sessions < maxSessions; may {
+			v.sessions++
+		}
+	})
+	return may
+}
+
+// inherit lets a session that is new go on with the page that its address asked
+// for, whose parts are to follow. It returns the session's hash.
+func (s *Standing) inherit(at int64, address, session uint64) uint64 {
+	isNew := false
+	s.visitors.with(session, at, func(v *visitor) { isNew = v.lastPage == 0 })
+	if !isNew {
+		return session
+	}
+	var page int64
+	s.visitors.with(address, at, func(v *visitor) { page = v.lastPage })
+	s.visitors.with(session, at, func(v *visitor) {
+		if v.lastPage == 0 && page > 0 {
+			v.lastPage, v.pages = page, 1
+		}
+	})
+	return session
+}
+
+// Answered takes in what the backend answered: the cookies that it gave, whether
+// it was a page or a part of one, and what it says of the client, which it takes
+// out of the header.
+func (s *Standing) Answered(now time.Time, r *http.Request, res *Result, status int, h http.Header) {
+	at := seconds(now)
+	told := h[StandingHeader]
+	StripStanding(h)
+	if res.visitor == 0 {
+		return
+	}
+	before := res.session
+	for i, line := range h["Set-Cookie"] {
+		if i == maxCookies {
+			break
+		}
+		s.give(line, res)
+	}
+	page, part, given := isPage(status, h), status < 400 && isPart(r), res.session != before
+	if !page && !part && !given && len(told) == 0 {
+		return
+	}
+	s.visitors.with(res.visitor, at, func(v *visitor) {
+		if v.see(at); given {
+			v.given++
+		}
+		switch {
+		case page:
+			v.page(at)
+		case part && isConditional(r):
+			v.part(at, 2)
+		case part:
+			v.part(at, 1)
+		}
+		if x, ok := s.vouched(told); ok {
+			v.attested, v.attestedUntil = float32(x), at+vouchedFor
+		}
+	})
+}
+
+// give remembers a cookie that the site gives. Sites change the value of a
+// session's cookie, some with every answer: the new one is of the same session.
+func (s *Standing) give(line string, res *Result) {
+	name, value, ok := givenCookie(line)
+	if !ok {
+		return
+	}
+	h := s.hashOfCookie(res.Client, name, value)
+	e := session{id: res.session, proven: res.session != 0}
+	if e.id == 0 {
+		e.id = uint32(h>>32) | 1
+		res.session = e.id // for the other cookies of this answer
+		e.proven = false
+	}
+	if known, ok := s.sessions.find(h); !ok || known.id != e.id {
+		s.sessions.put(h, e)
+	}
+}
+
+// vouched is what the backend said.
+func (s *Standing) vouched(told []string) (float64, bool) {
+	if len(told) != 1 {
+		return 0, false
+	}
+	if told[0] == "yes" {
+		return s.config.Load().Attested, true
+	}
+	x, err := strconv.ParseFloat(told[0], 64)
+	return x, err == nil && x >= leastStanding && x <= mostStanding
+}
+
+// StripStanding takes the backend's word out of an answer's header.
+func StripStanding(h http.Header) { delete(h, StandingHeader) }
+
+// hashOf is that of a client. Like all of them it is keyed, the same after a
+// restart, and never 0.
+func (s *Standing) hashOf(client string) uint64 {
+	var buffer [128]byte
+	return s.sum(append(append(buffer[:0], 'c'), client...))
+}
+
+// hashOfCookie binds a value to the network that it was given to: one that a
+// whole fleet of crawlers shares proves nothing, but people's addresses change
+// within their network.
+func (s *Standing) hashOfCookie(client netip.Addr, name, value string) uint64 {
+	var buffer [512]byte
+	text := append(buffer[:0], 'v')
+	network, err := client.Prefix(networkBits(Slash24, client.Is4()))
+	if err == nil { // addresses are valid and the lengths fit
+		raw := network.Addr().As16()
+		text = append(text, raw[:]...)
+	}
+	text = append(append(text, name[:min(len(name), maxID)]...), 0)
+	return s.sum(append(text, value...))
+}
+
+func (s *Standing) sum(text []byte) uint64 {
+	var buffer [512]byte
+	sum := sha256.Sum256(append(append(buffer[:0], s.secret[:]...), text...))
+	return binary.LittleEndian.Uint64(sum[:]) | 1
+}

@@ -1,0 +1,154 @@
+package classify
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// visitor is what is remembered of a client's visits. Times are Unix seconds.
+type visitor struct {
+	hash          uint64 // 0: nobody
+	first, last   int64
+	attestedUntil int64
+	lastPage      int64
+	hour          int32   // of the latest page, since 1970
+	hours         uint16  // in which it asked for pages
+	sessions      float32 // of an address: those whose cookies came back, lately
+	given         float32 // of an address: pages that gave a cookie to somebody without one, lately
+	pages, parts  float32 // lately
+	attested      float32
+}
+
+const (
+	visitorWays  = 8
+	visitorSets  = 1 << 12 // 32768 visitors, 2 MB
+	visitorLocks = 64
+
+	lately      = 10 * 60    // half-life of pages and parts, seconds
+	follow      = 30         // seconds within which a page's parts follow it
+	enoughParts = 2          // of them, lately
+	partsOfPage = 0.5        // and so many for each page: much of a page is in the browser's cache
+	cookiesBack = 0.5        // of those given, for an address to be taken for one of people
+	tenureAge   = 3600       // seconds since the first visit
+	tenureHours = 3          // with pages
+	forgotten   = 14 * 86400 // seconds after which a visitor begins anew
+	vouchedFor  = 3600       // seconds that the backend's word holds
+	maxSessions = 64         // of one address
+)
+
+// visitors is a set-associative cache of visitors. Who has shown nothing yet
+// makes room first, so that a flood of addresses pushes out only its like.
+type visitors struct {
+	locks [visitorLocks]struct {
+		sync.Mutex // guards each visitorLocks-th set
+		_          [56]byte
+	}
+	sets [visitorSets][visitorWays]visitor
+}
+
+// with calls f with a visitor, a new one if need be. The set is locked.
+func (v *visitors) with(hash uint64, now int64, f func(*visitor)) {
+	i := hash % visitorSets
+	mu := &v.locks[i%visitorLocks].Mutex
+	mu.Lock()
+	defer mu.Unlock()
+	f(v.placeLocked(&v.sets[i], hash, now))
+}
+
+func (v *visitors) placeLocked(set *[visitorWays]visitor, hash uint64, now int64) *visitor {
+	least := &set[0]
+	for i := range set {
+		e := &set[i]
+		if e.hash == hash {
+			if now-e.last > forgotten {
+				*e = visitor{hash: hash, first: now, last: now}
+			}
+			return e
+		}
+		if e.worth() < least.worth() || e.worth() == least.worth() && e.last < least.last {
+			least = e
+		}
+	}
+	*least = visitor{hash: hash, first: now, last: now}
+	return least
+}
+
+// each calls f with all visitors, their set locked.
+func (v *visitors) each(f func(*visitor)) {
+	for i := range v.sets {
+		mu := &v.locks[i%visitorLocks].Mutex
+		mu.Lock()
+		for j := range v.sets[i] {
+			if e := &v.sets[i][j]; e.hash != 0 {
+				f(e)
+			}
+		}
+		mu.Unlock()
+	}
+}
+
+// worth orders who is kept: whoever showed something before others.
+func (v *visitor) worth() int {
+	w := 0
+	if v.parts >= enoughParts {
+		w++
+	}
+	if v.hours >= tenureHours {
+		w++
+	}
+	if v.attested > 0 {
+		w++
+	}
+	return w
+}
+
+// see lets the time pass.
+func (v *visitor) see(now int64) {
+	if now <= v.last {
+		return
+	}
+	if v.pages > 0 || v.parts > 0 || v.sessions > 0 || v.given > 0 {
+		d := float32(math.Exp2(-float64(now-v.last) / lately))
+		v.pages, v.parts = v.pages*d, v.parts*d
+		v.sessions, v.given = v.sessions*d, v.given*d
+	}
+	v.last = now
+}
+
+// evidence is what the visits say.
+func (v *visitor) evidence(now int64) (e Evidence, attested float64) {
+	v.see(now)
+	if v.parts >= enoughParts && v.parts >= partsOfPage*v.pages {
+		e |= Parts
+	}
+	if v.sessions > 0 && v.sessions >= cookiesBack*v.given {
+		e |= Cookie // of an address: who comes from there mostly brings them back
+	}
+	if v.hours >= tenureHours && now-v.first >= tenureAge {
+		e |= Tenure
+	}
+	if now < v.attestedUntil {
+		e |= Attested
+	}
+	return e, float64(v.attested)
+}
+
+func (v *visitor) page(now int64) {
+	v.see(now)
+	v.pages++
+	v.lastPage = now
+	if hour := int32(now / 3600); hour != v.hour { //nolint:gosec // enough until the year 246,000
+		v.hour = hour
+		v.hours = min(v.hours+1, math.MaxUint16-1)
+	}
+}
+
+func (v *visitor) part(now int64, weight float32) {
+	v.see(now)
+	if v.lastPage > 0 && now-v.lastPage <= follow {
+		v.parts += weight
+	}
+}
+
+func seconds(now time.Time) int64 { return now.Unix() }

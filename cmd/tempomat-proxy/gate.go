@@ -1,0 +1,92 @@
+package main
+
+import (
+	"crypto/rand"
+	"math"
+	"net/netip"
+	"net/url"
+
+	"go.uber.org/zap"
+
+	"tempomat/classify"
+	"tempomat/config"
+	"tempomat/proxy"
+)
+
+// sessionClass is the class of clients that are known by a session. It is no
+// class of the configuration: a session has its address's share.
+const sessionClass = "session"
+
+// judgesStanding tells whether the evidence that a client is a person counts.
+// Only the gate makes something of it.
+func judgesStanding(c *config.Config) bool {
+	return c.Standing.Enabled && (c.Throttle.Mode == "fair" || c.Throttle.Mode == "observe")
+}
+
+// heavySlots is how many there are; 0: they follow the CPU use.
+func heavySlots(c *config.Config) int {
+	if c.Gate.Heavy == 0 && !measuresUse(c) {
+		return int(math.Ceil(max(1, cpus(c))))
+	}
+	return c.Gate.Heavy
+}
+
+// measuresUse tells whether the CPU use that can be measured here is the
+// backend's.
+func measuresUse(c *config.Config) bool {
+	return c.Gate.Usage != "off" && isLocal(c.Backend.URL)
+}
+
+// isLocal tells whether a backend runs on this machine.
+func isLocal(backend string) bool {
+	u, err := url.Parse(backend)
+	if err != nil {
+		return false
+	}
+	if u.Scheme == "unix" || u.Hostname() == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(u.Hostname())
+	return err == nil && a.IsLoopback()
+}
+
+// standing is what judges it, with the configuration's values; nil if that is
+// off. It is made once, as a reload must not forget whom it has seen.
+func (p *policies) standingOf(c *config.Config) (*classify.Standing, error) {
+	if !judgesStanding(c) {
+		return nil, nil
+	}
+	return p.standing, p.standing.Configure(classify.StandingConfig{
+		Attested: c.Standing.Attested, Trusted: c.Standing.Trusted,
+		ClientClass: c.Classes[0].Name, SessionClass: sessionClass,
+	})
+}
+
+// newStanding makes one that has seen nobody.
+func newStanding() (*classify.Standing, error) {
+	var secret [16]byte
+	rand.Read(secret[:]) // it never fails
+	return classify.NewStanding(secret, classify.StandingConfig{})
+}
+
+// openUsage opens what measures the CPU use; nil if nothing does.
+func (s *sidecar) openUsage() *proxy.UsageMeter {
+	c := s.config
+	if !measuresUse(c) {
+		if c.Gate.Heavy == 0 {
+			s.logs.log.Warn("the backend's CPU use is not measured: as many heavy requests as CPUs; set gate.heavy if it has others",
+				zap.String("backend", c.Backend.URL), zap.Int("heavy", heavySlots(c)))
+		}
+		return nil
+	}
+	cgroup := c.Gate.Usage
+	if cgroup == "machine" {
+		cgroup = ""
+	}
+	use, err := proxy.OpenUsage(cgroup, cpus(c))
+	if err != nil {
+		s.logs.log.Warn("the number of heavy requests follows nothing", zap.Error(err))
+		return nil
+	}
+	return use
+}

@@ -1,0 +1,258 @@
+package cpuaccount
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// model is the estimator in its plainest form: maps, double precision, nothing
+// bounded. It knows shapes and clients, no URLs.
+type model struct {
+	shapes map[string]*modelStat
+	pairs  map[[2]string]*modelStat
+}
+
+type modelStat struct {
+	mean, dev float64
+	n         int
+	at        time.Time
+}
+
+func (s *modelStat) learn(x float64) {
+	s.n++
+	a := max(0.05, 1/float64(s.n))
+	if s.n > 1 {
+		s.dev += a * (math.Abs(x-s.mean) - s.dev)
+	}
+	s.mean += a * (x - s.mean)
+}
+
+func (m *model) of(now time.Time, shape, client string) (cost float64, sure bool) {
+	p := m.shapes[shape]
+	if p == nil || p.n < 3 {
+		return 0, false
+	}
+	others := p.mean + p.dev
+	s := m.pairs[[2]string{shape, client}]
+	if s == nil {
+		return others, true
+	}
+	x := s.mean + s.dev
+	if s.n == 0 {
+		x = max(x, others)
+	}
+	if x > others {
+		if s.n > 0 {
+			x = others + (x-others)*float64(s.n)/(float64(s.n)+3)
+		}
+		x = others + (x-others)*math.Exp2(-now.Sub(s.at).Seconds()/10)
+	}
+	return x, true
+}
+
+func (m *model) pair(now time.Time, shape, client string) *modelStat {
+	k := [2]string{shape, client}
+	if m.pairs[k] == nil {
+		m.pairs[k] = &modelStat{}
+	}
+	m.pairs[k].at = now
+	return m.pairs[k]
+}
+
+// TestGuessIsTheModel plays the same answers to a Guess and to the model.
+func TestGuessIsTheModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g, m := NewGuess(), &model{shapes: map[string]*modelStat{}, pairs: map[[2]string]*modelStat{}}
+		now := epoch
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "ms")) * time.Millisecond)
+			k := Kind{
+				Shape:  rapid.SampledFrom([]string{"/a", "/b"}).Draw(t, "shape"),
+				Client: rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "client"),
+			}
+			cost := time.Duration(rapid.Int64Range(1, int64(10*time.Second)).Draw(t, "cost"))
+			if rapid.IntRange(0, 4).Draw(t, "call") > 0 {
+				g.Learn(now, k, cost)
+				if m.shapes[k.Shape] == nil {
+					m.shapes[k.Shape] = &modelStat{}
+				}
+				m.shapes[k.Shape].learn(cost.Seconds())
+				m.pair(now, k.Shape, k.Client).learn(cost.Seconds())
+			} else if s := m.pairs[[2]string{k.Shape, k.Client}]; s == nil || s.n < 3 {
+				g.AtLeast(now, k, cost)
+				s = m.pair(now, k.Shape, k.Client)
+				s.mean = max(s.mean, cost.Seconds())
+			} else {
+				g.AtLeast(now, k, cost) // changes nothing
+			}
+			want, sure := m.of(now, k.Shape, k.Client)
+			if !sure {
+				continue
+			}
+			got, s := g.Of(now, k)
+			want = max(want, floor.Seconds())
+			if math.Abs(got.Seconds()-want) > 1e-4 || !s { // the estimates are of single precision
+				t.Fatalf("%+v: %s (sure: %t), the model says %.6f s", k, got, s, want)
+			}
+		}
+	})
+}
+
+// TestDoubtGrows checks that without answers a client's own cost only ever comes
+// nearer to that of others, by half in 10 s.
+func TestDoubtGrows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := NewGuess()
+		usual := time.Duration(rapid.Int64Range(int64(floor), int64(time.Second)).Draw(t, "usual"))
+		others(g, "/a", usual, usual, usual)
+		k := Kind{Shape: "/a", Client: "me"}
+		dear := usual + time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(time.Hour)).Draw(t, "above"))
+		for range rapid.IntRange(1, 20).Draw(t, "answers") {
+			g.pairs.learn(g.pair(k.Client, mustLike(g, k)), at(0).UnixMilli(), dear.Seconds())
+		}
+		slack := dear/1e5 + time.Microsecond
+		first, _ := g.Of(at(0), k)
+		was := first
+		for s := 1; s <= 60; s++ {
+			got, sure := g.Of(at(float64(s)), k)
+			if got > was+slack || got < usual-slack || !sure {
+				t.Fatalf("others cost %s; after %d s it went from %s to %s (sure: %t)", usual, s, was, got, sure)
+			}
+			if s%10 == 0 && got-usual > (first-usual)>>(s/10)+slack {
+				t.Fatalf("others cost %s; after %d s %s is left of %s", usual, s, got, first)
+			}
+			was = got
+		}
+	})
+}
+
+// TestWithheldAnswers has a client that is answered only while it is taken for
+// light, which is the worst that a queue could do. Taken for dear by mistake, it
+// must never go without an answer for half a minute.
+func TestWithheldAnswers(t *testing.T) {
+	const light = 100 * time.Millisecond
+	rapid.Check(t, func(t *rapid.T) {
+		g := NewGuess()
+		others(g, "/a", 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond)
+		k := Kind{Shape: "/a", Client: "me"}
+		mistaken := rapid.Float64Range(0.02, 0.6).Draw(t, "mistaken")
+		for range rapid.IntRange(1, 50).Draw(t, "times") {
+			g.pairs.learn(g.pair(k.Client, mustLike(g, k)), at(0).UnixMilli(), mistaken)
+		}
+		answered := 0
+		for s := range 120 {
+			others(g, "/a", 20*time.Millisecond)
+			if got, _ := g.Of(at(float64(s)), k); got <= light {
+				g.Learn(at(float64(s)), k, 20*time.Millisecond)
+				answered = s
+			} else if s-answered >= 30 {
+				t.Fatalf("taken for %g s: after %d s it is still %s, answered last at %d s", mistaken, s, got, answered)
+			}
+		}
+	})
+}
+
+// TestInventedClientsPushNoneOut floods the pairs with clients that ask once,
+// while one comes back now and then. Neither that one makes room nor those who
+// came last.
+func TestInventedClientsPushNoneOut(t *testing.T) {
+	g := NewGuess()
+	me := Kind{Shape: "/a", Client: "me"}
+	const flood = 150_000 // more than twice of what there is room for
+	for i := range flood {
+		now := at(float64(i) / 100)
+		g.Learn(now, Kind{Shape: "/a", Client: fmt.Sprint("invented ", i)}, time.Second)
+		if i%1000 == 0 {
+			g.Learn(now, me, 10*time.Millisecond)
+		}
+	}
+	if got, sure := g.Of(at(flood/100), me); got > 20*time.Millisecond || !sure {
+		t.Errorf("own cost 10 ms among others of 1 s: %s (sure: %t)", got, sure)
+	}
+	const latest = sets * ways / 4
+	known, like := 0, mustLike(g, me)
+	for i := flood - latest; i < flood; i++ {
+		if _, ok := g.pairs.find(g.pair(fmt.Sprint("invented ", i), like)); ok {
+			known++
+		}
+	}
+	if known < latest*95/100 {
+		t.Errorf("%d of the latest %d clients are known", known, latest)
+	}
+}
+
+// TestANewKindInheritsNoCost fills a shard, so that the next kind takes the place
+// of another one.
+func TestANewKindInheritsNoCost(t *testing.T) {
+	g := NewGuess()
+	for i := range 4 * shards * kindsPerShard {
+		shape := fmt.Sprint("/dear/", i)
+		others(g, shape, time.Hour, time.Hour, time.Hour)
+	}
+	for i := range 100 {
+		shape := fmt.Sprint("/cheap/", i)
+		others(g, shape, time.Millisecond, time.Millisecond, time.Millisecond)
+		expectGuess(t, g, 0, page(shape), time.Millisecond, true)
+	}
+}
+
+func TestGuessAllocatesNothing(t *testing.T) {
+	g := NewGuess()
+	k := Kind{Shape: "/index.php?page&n", URL: "/index.php?page=home&n=1", Client: "192.0.2.1"}
+	g.Learn(at(0), k, time.Millisecond)
+	if n := testing.AllocsPerRun(100, func() {
+		g.Of(at(1), k)
+		g.AtLeast(at(1), k, time.Millisecond)
+		g.Learn(at(1), k, time.Millisecond)
+	}); n != 0 {
+		t.Errorf("%g allocations", n)
+	}
+}
+
+// TestTheLeastAskedForMakesRoom checks that whatever came, and after the counts
+// were halved, it is one with the least count.
+func TestTheLeastAskedForMakesRoom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := sketchShard{index: map[uint64]int{}}
+		for i := range kindsPerShard {
+			s.placeLocked(uint64(i))
+			s.count[i] = uint32(rapid.IntRange(1, 4).Draw(t, "count"))
+		}
+		for n := range rapid.IntRange(1, 100).Draw(t, "more") {
+			if i := rapid.IntRange(0, 2*kindsPerShard).Draw(t, "again"); i < kindsPerShard {
+				s.count[i]++
+				continue
+			}
+			least := slices.Min(s.count)
+			i := s.placeLocked(uint64(kindsPerShard + n))
+			if s.count[i] != least || len(s.index) != kindsPerShard {
+				t.Fatalf("one with count %d made room, the least is %d; %d are indexed", s.count[i], least, len(s.index))
+			}
+			s.count[i]++
+		}
+	})
+}
+
+// BenchmarkGuessOfTheKnown is of a site whose pages all have their place.
+func BenchmarkGuessOfTheKnown(b *testing.B) {
+	for _, url := range []string{"", "/shape?a=1&b=2"} {
+		b.Run("url="+url, func(b *testing.B) {
+			g := NewGuess()
+			kinds := make([]Kind, 1000)
+			for i := range kinds {
+				kinds[i] = Kind{fmt.Sprint("/shape/", i%300), url, fmt.Sprint("10.0.0.", i)}
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				k := kinds[i%len(kinds)]
+				g.Of(epoch, k)
+				g.Learn(epoch, k, time.Millisecond)
+			}
+		})
+	}
+}

@@ -1,0 +1,71 @@
+package cpuaccount
+
+import "sync"
+
+const (
+	ways  = 8       // kinds that share a set; the stalest makes room
+	sets  = 1 << 13 // 65536 pairs in all, 2 MB
+	locks = 64
+)
+
+// pairs is what clients' requests cost, by client and kind: a set-associative
+// cache, so that it is as large when it is empty as under a flood.
+type pairs struct {
+	locks [locks]struct {
+		sync.Mutex // guards each locks-th set
+		_          [56]byte
+	}
+	sets [sets][ways]private
+}
+
+// at returns a pair's set, locked by the mutex.
+func (p *pairs) at(hash uint64) (*[ways]private, *sync.Mutex) {
+	i := hash % sets
+	mu := &p.locks[i%locks].Mutex
+	mu.Lock()
+	return &p.sets[i], mu
+}
+
+func (p *pairs) find(hash uint64) (private, bool) {
+	set, mu := p.at(hash)
+	defer mu.Unlock()
+	for i := range set {
+		if set[i].hash == hash {
+			return set[i], true
+		}
+	}
+	return private{}, false
+}
+
+func (p *pairs) learn(hash uint64, at int64, x float64) {
+	set, mu := p.at(hash)
+	defer mu.Unlock()
+	e := place(set, hash)
+	e.learn(x)
+	e.at = max(e.at, at)
+}
+
+func (p *pairs) atLeast(hash uint64, at int64, x float64) {
+	set, mu := p.at(hash)
+	defer mu.Unlock()
+	if e := place(set, hash); e.n < least {
+		e.mean = max(e.mean, float32(x))
+		e.at = max(e.at, at)
+	}
+}
+
+// place returns a pair's entry, that of the stalest one if need be.
+func place(set *[ways]private, hash uint64) *private {
+	stalest := &set[0]
+	for i := range set {
+		e := &set[i]
+		if e.hash == hash {
+			return e
+		}
+		if e.at < stalest.at {
+			stalest = e
+		}
+	}
+	*stalest = private{hash: hash}
+	return stalest
+}

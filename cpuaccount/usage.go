@@ -1,0 +1,91 @@
+package cpuaccount
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+)
+
+// Usage tells from successive readings of the kernel's counters what part of the
+// CPUs was used. It is for one goroutine.
+type Usage struct {
+	read func(text []byte) (used, all float64, ok bool) // seconds; all < 0: it is not told
+	cpus float64
+
+	at        time.Time
+	used, all float64
+	begun     bool
+}
+
+// MachineUsage reads /proc/stat (proc(5)). Time that a hypervisor gave to others
+// counts as used: it cannot be had.
+func MachineUsage() *Usage { return &Usage{read: readStat} }
+
+// CgroupUsage reads the cpu.stat of a cgroup of version 2, which may use so many
+// CPUs.
+func CgroupUsage(cpus float64) *Usage { return &Usage{read: readCgroup, cpus: cpus} }
+
+// Sample returns the part used since the last reading, 0 to 1, and false if that
+// cannot be told: this is the first one, no time has passed, the counters began
+// anew, or the text is not what it should be.
+func (u *Usage) Sample(now time.Time, text []byte) (use float64, ok bool) {
+	used, all, ok := u.read(text)
+	if !ok {
+		return 0, false
+	}
+	of := all - u.all
+	if all < 0 {
+		of = now.Sub(u.at).Seconds() * u.cpus
+	}
+	part, begun := (used-u.used)/of, u.begun
+	u.at, u.used, u.all, u.begun = now, used, all, true
+	if !begun || !(of > 0) || part < 0 {
+		return 0, false
+	}
+	return min(part, 1), true
+}
+
+// readStat sums up the first line: cpu user nice system idle iowait irq softirq
+// steal, in ticks, of which only their proportion matters.
+func readStat(text []byte) (used, all float64, ok bool) {
+	line, _, _ := bytes.Cut(text, []byte{'\n'})
+	rest, ok := bytes.CutPrefix(line, []byte("cpu "))
+	if !ok {
+		return 0, 0, false
+	}
+	for column := range 8 {
+		var x float64
+		if x, rest, ok = cutNumber(rest); !ok {
+			return used, all, column >= 4 // older kernels have fewer
+		}
+		all += x
+		if column != 3 && column != 4 { // idle, iowait
+			used += x
+		}
+	}
+	return used, all, true
+}
+
+// readCgroup finds the line usage_usec.
+func readCgroup(text []byte) (used, all float64, ok bool) {
+	for len(text) > 0 {
+		var line []byte
+		line, text, _ = bytes.Cut(text, []byte{'\n'})
+		if rest, is := bytes.CutPrefix(line, []byte("usage_usec ")); is {
+			x, _, ok := cutNumber(rest)
+			return x / 1e6, -1, ok
+		}
+	}
+	return 0, 0, false
+}
+
+// cutNumber takes a whole number and the blanks before it.
+func cutNumber(text []byte) (x float64, rest []byte, ok bool) {
+	text = bytes.TrimLeft(text, " ")
+	end := 0
+	for end < len(text) && text[end] >= '0' && text[end] <= '9' {
+		end++
+	}
+	n, err := strconv.ParseUint(string(text[:end]), 10, 64)
+	return float64(n), text[end:], err == nil
+}

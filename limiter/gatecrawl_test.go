@@ -1,0 +1,92 @@
+package limiter
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// acquaint makes clients known to the gate, with no debt.
+func (w *world) acquaint(clients ...string) {
+	for range strangerAnswers {
+		for _, c := range clients {
+			t := w.Arrive(w.now, Arrival{Keys: by(c), Guess: time.Millisecond, Sure: true})
+			w.Settle(w.now, t, 0)
+			w.Leave(w.now, t)
+		}
+		w.run(strangerFor / (strangerAnswers - 1))
+	}
+}
+
+// fair is a policy for two CPUs of which each client's share is a tenth.
+func fair() Policy {
+	p := one(Fair, Budget{CPUs: 0.2, Burst: 30 * second})
+	p.Gate = Gate{CPUs: 2, Workers: 16}
+	return p
+}
+
+// TestOneCrawlAtTheGate is the crawl of the package documentation, step by step.
+func TestOneCrawlAtTheGate(t *testing.T) {
+	const page, small = 400 * time.Millisecond, 20 * time.Millisecond
+	w := newWorld(fair())
+	w.acquaint("crawler", "person", "other")
+	begin, zero := w.elapsed(), w.GateState().Clock
+
+	expect := func(at time.Duration, clock float64, running, waiting int) {
+		t.Helper()
+		if got := w.elapsed() - begin; got != at {
+			t.Fatalf("it is %v, want %v", got, at)
+		}
+		g := w.GateState()
+		if math.Abs(g.Clock-zero-clock) > 1e-9 || g.Busy != running || g.Queued != waiting {
+			t.Errorf("at %v: clock %.3f, %d run, %d wait; want %.3f, %d, %d",
+				at, g.Clock-zero, g.Busy, g.Queued, clock, running, waiting)
+		}
+	}
+	ask := func(who string, guess time.Duration) *Ticket {
+		return w.Arrive(w.now, Arrival{Keys: by(who), Guess: guess, Sure: true})
+	}
+	done := func(t *Ticket, cost time.Duration) {
+		w.Settle(w.now, t, cost)
+		w.Leave(w.now, t)
+	}
+	rank := func(t *Ticket) float64 { return math.Round((t.rank-zero)*1000) / 1000 }
+
+	first, second, third := ask("crawler", page), ask("crawler", page), ask("crawler", page)
+	if rank(first) != 4 || rank(second) != 8 || rank(third) != 12 {
+		t.Errorf("the crawler's pages rank %v, %v, %v, want 4, 8, 12", rank(first), rank(second), rank(third))
+	}
+	expect(0, 0, 2, 1)
+	w.run(100 * time.Millisecond)
+	person := ask("person", small)
+	expect(100*time.Millisecond, 0, 3, 1)
+	w.run(small)
+	done(person, small)
+	expect(120*time.Millisecond, 0.1, 2, 1)
+	w.run(80 * time.Millisecond)
+	other := ask("other", page)
+	if rank(other) != 4.1 {
+		t.Errorf("the other page ranks %v, want 4.1", rank(other))
+	}
+	expect(200*time.Millisecond, 0.1, 2, 2)
+	w.run(200 * time.Millisecond)
+	done(first, page)
+	expect(400*time.Millisecond, 2.1, 2, 1)
+	if w.stageOf(other) != heavy || w.stageOf(third) != queued {
+		t.Error("the other page goes first")
+	}
+	done(second, page)
+	expect(400*time.Millisecond, 4.1, 2, 0)
+	done(other, page)
+	done(third, page)
+	w.run(time.Second)
+	if g := w.GateState(); g.Busy != 0 || g.Queued != 0 || g.HeavyBusy != 0 || g.ExpressBusy != 0 {
+		t.Errorf("all are done: %+v", g)
+	}
+}
+
+func (w *world) stageOf(t *Ticket) stage {
+	w.gate.mu.Lock()
+	defer w.gate.mu.Unlock()
+	return t.stage
+}

@@ -1,0 +1,169 @@
+package limiter
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"math/bits"
+	"sync"
+	"time"
+)
+
+// Known remembers which clients are no strangers, for 12 to 24 hours after they
+// were last seen as they came back, and over a restart. It holds keyed hashes
+// only. Its methods may be called concurrently.
+//
+// It is two Bloom filters (Bloom, Communications of the ACM 1970), a generation
+// each. Who is found in the older one is entered into the newer one. A filter
+// that is a third full takes a stranger for known at a rate of (1/3)^4, and is
+// replaced before its time, so that the two of them never do at more than 2.5 %.
+// It holds 425,000 clients by then, each of which must have been served for half
+// a minute to get in here: a flood of them makes it forget sooner, no more.
+type Known struct {
+	epoch time.Time
+
+	mu       sync.Mutex // guards the following
+	secret   [16]byte
+	now, old *bloom
+	since    int64 // Unix seconds when now was begun
+}
+
+const (
+	bloomBits   = 1 << 22
+	bloomHashes = 4
+	bloomFull   = bloomBits / 3
+	generation  = 12 * 60 * 60 // seconds
+)
+
+type bloom struct {
+	words [bloomBits / 64]uint64
+	set   int // bits
+}
+
+func newKnown(epoch time.Time, secret [16]byte) *Known {
+	return &Known{epoch: epoch, secret: secret, now: new(bloom), old: new(bloom), since: epoch.Unix()}
+}
+
+// has tells whether a client was known lately.
+func (k *Known) has(at time.Duration, id string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rotateLocked(at)
+	h := k.hashLocked(id)
+	if k.now.has(h) {
+		return true
+	}
+	if !k.old.has(h) {
+		return false
+	}
+	k.now.add(h)
+	return true
+}
+
+// add remembers a client.
+func (k *Known) add(at time.Duration, id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rotateLocked(at)
+	k.now.add(k.hashLocked(id))
+}
+
+func (k *Known) rotateLocked(at time.Duration) {
+	now := k.epoch.Add(at).Unix()
+	age := now - k.since
+	if age < generation && k.now.set < bloomFull {
+		return
+	}
+	k.old, k.now, k.since = k.now, new(bloom), now
+	if age >= 2*generation {
+		k.old = new(bloom)
+	}
+}
+
+// hashLocked gives the two numbers that all bits of a client follow from
+// (Kirsch and Mitzenmacher, ESA 2006).
+func (k *Known) hashLocked(id string) (h [2]uint64) {
+	var buffer [128]byte
+	sum := sha256.Sum256(append(append(buffer[:0], k.secret[:]...), id...))
+	return [2]uint64{binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:]) | 1}
+}
+
+func (b *bloom) has(h [2]uint64) bool {
+	for i := range uint64(bloomHashes) {
+		bit := (h[0] + i*h[1]) % bloomBits
+		if b.words[bit/64]&(1<<(bit%64)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *bloom) add(h [2]uint64) {
+	for i := range uint64(bloomHashes) {
+		bit := (h[0] + i*h[1]) % bloomBits
+		if mask := uint64(1) << (bit % 64); b.words[bit/64]&mask == 0 {
+			b.words[bit/64] |= mask
+			b.set++
+		}
+	}
+}
+
+// Known is the memory of clients that are no strangers, to be kept over a
+// restart.
+func (l *Limiter) Known() *Known { return l.gate.known }
+
+const (
+	knownVersion = 1
+	knownHead    = 1 + 16 + 8
+	knownSize    = knownHead + 2*bloomBits/8 + sha256.Size
+)
+
+var errKnown = errors.New("not what a limiter of this version knows of clients")
+
+// AppendBinary appends what is to survive a restart: a version, the secret, when
+// the newer generation began, both generations, and a checksum.
+func (k *Known) AppendBinary(b []byte) ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	from := len(b)
+	b = append(append(b, knownVersion), k.secret[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(k.since)) //nolint:gosec // read back as it is
+	for _, f := range []*bloom{k.now, k.old} {
+		for _, w := range f.words {
+			b = binary.LittleEndian.AppendUint64(b, w)
+		}
+	}
+	sum := sha256.Sum256(b[from:])
+	return append(b, sum[:]...), nil
+}
+
+// UnmarshalBinary takes in what AppendBinary told, before the first request. If
+// that is damaged, from the future, or knows more clients than it could have
+// been told of, it changes nothing.
+func (k *Known) UnmarshalBinary(data []byte) error {
+	if len(data) != knownSize || data[0] != knownVersion {
+		return errKnown
+	}
+	body, sum := data[:knownSize-sha256.Size], data[knownSize-sha256.Size:]
+	since := int64(binary.LittleEndian.Uint64(data[17:])) //nolint:gosec // as it was written
+	if sha256.Sum256(body) != [sha256.Size]byte(sum) || since < 0 || since > k.epoch.Unix()+generation {
+		return errKnown
+	}
+	now, old := new(bloom), new(bloom)
+	body = body[knownHead:]
+	for _, f := range []*bloom{now, old} {
+		for i := range f.words {
+			f.words[i] = binary.LittleEndian.Uint64(body[8*i:])
+			f.set += bits.OnesCount64(f.words[i])
+		}
+		if f.set >= bloomFull+bloomHashes {
+			return errKnown
+		}
+		body = body[bloomBits/8:]
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	copy(k.secret[:], data[1:])
+	k.since, k.now, k.old = since, now, old
+	return nil
+}

@@ -1,0 +1,189 @@
+package limiter
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+)
+
+func knownSince(start time.Time) *Known { return newKnown(start, [16]byte{1}) }
+
+var dawn = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+
+// TestKnownForADay checks how long a client is known after it was last seen.
+func TestKnownForADay(t *testing.T) {
+	k := knownSince(dawn)
+	k.add(0, "visitor")
+	k.add(0, "once")
+	for _, step := range []struct {
+		at            time.Duration
+		visitor, once bool
+	}{
+		{time.Hour, true, true},
+		{13 * time.Hour, true, true}, // found in the older generation, and entered into the newer one
+		{20 * time.Hour, true, true},
+		{26 * time.Hour, true, false},
+		{27 * time.Hour, true, false},
+		{80 * time.Hour, false, false},
+	} {
+		if got := k.has(step.at, "visitor"); got != step.visitor {
+			t.Errorf("after %v the visitor is known: %t", step.at, got)
+		}
+		if step.at != 13*time.Hour && step.at != 20*time.Hour && step.at != time.Hour {
+			if got := k.has(step.at, "once"); got != step.once {
+				t.Errorf("after %v who was there once is known: %t", step.at, got)
+			}
+		}
+	}
+}
+
+// TestKnownIsNotEverybody fills a generation to the brim.
+func TestKnownIsNotEverybody(t *testing.T) {
+	k := knownSince(dawn)
+	for i := range 3_000_000 {
+		k.add(0, fmt.Sprint("client ", i))
+	}
+	wrong := 0
+	const strangers = 20_000
+	for i := range strangers {
+		h := k.hashLocked(fmt.Sprint("stranger ", i))
+		if k.now.has(h) || k.old.has(h) {
+			wrong++
+		}
+	}
+	if share := float64(wrong) / strangers; share > 0.03 {
+		t.Errorf("%.3f of the strangers are taken for known", share)
+	}
+	if !k.has(0, "client 2999999") {
+		t.Error("the latest client is not known")
+	}
+}
+
+func TestKnownOverARestart(t *testing.T) {
+	k := knownSince(dawn)
+	k.add(0, "visitor")
+	saved, err := k.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		after time.Duration
+		want  bool
+	}{{time.Minute, true}, {23 * time.Hour, true}, {30 * time.Hour, false}} {
+		again := newKnown(dawn.Add(c.after), [16]byte{2})
+		if err := again.UnmarshalBinary(saved); err != nil {
+			t.Fatal(err)
+		}
+		if got := again.has(0, "visitor"); got != c.want {
+			t.Errorf("restarted after %v: known %t", c.after, got)
+		}
+		if again.has(0, "stranger") {
+			t.Error("a stranger is known")
+		}
+	}
+	damaged := append([]byte(nil), saved...)
+	damaged[100]++
+	for name, data := range map[string][]byte{"damaged": damaged, "cut": saved[:len(saved)-1], "empty": nil} {
+		if knownSince(dawn).UnmarshalBinary(data) == nil {
+			t.Errorf("%s: taken for sound", name)
+		}
+	}
+	if knownSince(dawn.Add(-20*time.Hour)).UnmarshalBinary(saved) == nil {
+		t.Error("from the future: taken for sound")
+	}
+}
+
+// sealed makes a saved memory that is of the right length and has a true
+// checksum: both of its generations repeat a byte.
+func sealed(version byte, since int64, fill byte) []byte {
+	data := make([]byte, knownSize)
+	data[0] = version
+	binary.LittleEndian.PutUint64(data[17:], uint64(since))
+	body := data[:knownSize-sha256.Size]
+	for i := range body[knownHead:] {
+		body[knownHead+i] = fill
+	}
+	sum := sha256.Sum256(body)
+	copy(data[len(body):], sum[:])
+	return data
+}
+
+// FuzzKnown checks that what is loaded either changes nothing, or can be told
+// again, makes no stranger known, and is forgotten in time.
+func FuzzKnown(f *testing.F) {
+	saved, _ := knownSince(dawn).AppendBinary(nil)
+	f.Add(saved[:100], int64(0), byte(0), false)
+	f.Add([]byte{knownVersion}, dawn.Unix(), byte(0x11), true)
+	f.Add([]byte{knownVersion}, dawn.Unix(), byte(0xff), true)
+	f.Add([]byte{knownVersion}, int64(math.MinInt64), byte(1), true)
+	f.Add([]byte{knownVersion}, int64(math.MaxInt64), byte(1), true)
+	f.Add([]byte{knownVersion + 1}, dawn.Unix(), byte(1), true)
+	f.Fuzz(func(t *testing.T, data []byte, since int64, fill byte, seal bool) {
+		if seal && len(data) > 0 {
+			data = sealed(data[0], since, fill)
+		}
+		k := knownSince(dawn)
+		k.add(0, "client")
+		if err := k.UnmarshalBinary(data); err != nil {
+			if !k.has(0, "client") {
+				t.Error("what was known is lost to a memory that is not sound")
+			}
+			return
+		}
+		again, _ := k.AppendBinary(nil)
+		if !bytes.Equal(again, data) || data[0] != knownVersion {
+			t.Error("told otherwise than it was loaded")
+		}
+		wrong := 0
+		for i := range 100 {
+			if k.has(0, fmt.Sprint("stranger ", i)) {
+				wrong++
+			}
+		}
+		if wrong > 20 {
+			t.Errorf("%d of 100 strangers are known", wrong)
+		}
+		k.add(0, "visitor")
+		for _, at := range []time.Duration{40 * time.Hour, 80 * time.Hour} {
+			k.rotateLocked(at)
+		}
+		if k.now.set != 0 || k.old.set != 0 {
+			t.Error("it never forgets")
+		}
+	})
+}
+
+// TestKnownConcurrently is for the race detector.
+func TestKnownConcurrently(t *testing.T) {
+	k := knownSince(dawn)
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for n := range 200 {
+				id := fmt.Sprint(i, " ", n)
+				k.add(time.Duration(n)*time.Minute, id)
+				if !k.has(time.Duration(n)*time.Minute, id) {
+					t.Errorf("%s is not known", id)
+				}
+			}
+			if saved, err := k.AppendBinary(nil); err != nil || knownSince(dawn).UnmarshalBinary(saved) != nil {
+				t.Error("not told, or not loaded")
+			}
+		})
+	}
+	all.Wait()
+}
+
+func BenchmarkKnown(b *testing.B) {
+	k := knownSince(dawn)
+	k.add(0, "192.0.2.1")
+	b.ReportAllocs()
+	for b.Loop() {
+		k.has(0, "192.0.2.1")
+	}
+}

@@ -1,0 +1,105 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// cgroupUsed writes a cpu.stat that tells so many CPU-seconds.
+func cgroupUsed(t *testing.T, dir string, seconds float64) {
+	t.Helper()
+	text := fmt.Sprintf("usage_usec %d\nuser_usec 1\nsystem_usec 2\n", int64(seconds*1e6))
+	if err := os.WriteFile(filepath.Join(dir, "cpu.stat"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUsageMeter reads the counters of a cgroup that is lost twice and comes
+// back, its counters beginning anew.
+func TestUsageMeter(t *testing.T) {
+	dir := t.TempDir()
+	cgroupUsed(t, dir, 100)
+	m, err := OpenUsage(dir, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lost atomic.Int32
+	m.Lost = func(err error) {
+		if lost.Add(1); err == nil {
+			t.Error("lost without an error")
+		}
+	}
+	lose := func() {
+		name := filepath.Join(dir, "cpu.stat")
+		if err := errors.Join(os.Truncate(name, 0), os.Remove(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		uses := make(chan float64, 1)
+		go m.Run(ctx, func(_ time.Time, use float64) { uses <- use })
+		time.Sleep(usageEvery / 2) // from here on between two readings
+		for i, step := range []struct {
+			used float64 // CPU-seconds, at 2 CPUs and 2 readings a second; negative: the cgroup is lost
+			want float64 // negative: nothing is told
+			lost int32
+		}{
+			{100, -1, 0}, {100.5, 0.5, 0}, {101.5, 1, 0}, {101.5, 0, 0},
+			{-1, -1, 1}, {-2, -1, 1}, {-2, -1, 1},
+			{0, -1, 1}, // is opened anew
+			{0.25, -1, 1}, {0.5, 0.25, 1},
+			{-1, -1, 2}, {0.5, -1, 2}, {1, 0.5 / 3, 2}, // in three times the time
+		} {
+			if step.used >= 0 {
+				cgroupUsed(t, dir, step.used)
+			} else if step.used == -1 {
+				lose()
+			}
+			time.Sleep(usageEvery)
+			synctest.Wait()
+			told := -1.0
+			select {
+			case told = <-uses:
+			default:
+			}
+			if math.Abs(told-step.want) > 1e-6 || lost.Load() != step.lost {
+				t.Errorf("step %d: told %g, want %g; lost %d times, want %d", i, told, step.want, lost.Load(), step.lost)
+			}
+		}
+		cancel()
+		synctest.Wait()
+		if m.file.Close() == nil {
+			t.Error("the file is left open")
+		}
+	})
+}
+
+// TestUsageOfThisMachine checks that what this kernel tells can be read.
+func TestUsageOfThisMachine(t *testing.T) {
+	m, err := OpenUsage("", 0)
+	if err != nil {
+		t.Skip(err) // not Linux
+	}
+	defer func() { _ = m.file.Close() }()
+	if n := testing.AllocsPerRun(10, func() { m.usage.Sample(time.Now(), m.read()) }); n != 0 {
+		t.Errorf("%g allocations a reading", n)
+	}
+	if text := m.read(); len(text) < 5 || string(text[:4]) != "cpu " {
+		t.Errorf("read %.40q", text)
+	}
+}
+
+func TestNoUsage(t *testing.T) {
+	if _, err := OpenUsage(t.TempDir(), 2); err == nil {
+		t.Error("opened the counters of no cgroup")
+	}
+}
