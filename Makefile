@@ -14,7 +14,7 @@ GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 BUILD_DEPS :=
 TEST_DEPS  := gcc libc6-dev apache2-bin libapache2-mod-php
 
-.PHONY: help run demo demo-apache build test accept bench fuzz lint deps deps-build deps-test clean
+.PHONY: help run demo demo-apache build test accept scenarios bench fuzz lint deps deps-build deps-test clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,12 +30,16 @@ demo-apache: build deps-test ## the proxy before a private Apache with PHP
 build: deps-build ## build the programs into bin/
 	$(GO) build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
 
-test: deps-test ## vet, then all tests with the race detector, also before a real Apache
+test: deps-test ## vet, the scenarios, then all tests with the race detector, also before a real Apache
 	$(GO) vet ./...
+	$(GO) test -count=1 ./limiter/limitertest
 	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 -timeout 12m ./...
 
 accept: deps-test ## the long acceptance runs in real time (about 10 minutes, on an idle machine)
 	$(GO) test -tags accept -run Accept -count=1 -v -timeout 30m ./cmd/tempomat-proxy/
+
+scenarios: ## the gate under every attack on virtual time, five seeds, beside the reference
+	TEMPOMAT_SCENARIOS=full $(GO) test -run Scenarios -count=1 -v ./limiter/limitertest
 
 bench: ## benchmarks of all packages
 	$(GO) test -run '^$$' -bench . -benchmem ./...

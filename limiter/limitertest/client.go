@@ -1,0 +1,151 @@
+package limitertest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// Page is something that a client asks for.
+type Page struct {
+	Path  string
+	Part  float64 // of the client's requests; of the last page, all that is left
+	CPU   float64 // seconds, mostly: half to one and a half times as much
+	Sleep float64 // seconds that a worker waits meanwhile, for a database say
+	Exact bool    // always costs the same
+}
+
+// Client is one source of requests. It asks in a closed loop on Parallel
+// connections, or, with a Rate, whether it is answered or not.
+type Client struct {
+	Kind     string // people are "human", "nat" and "admin"
+	Address  uint32 // IPv4
+	Agent    string
+	Parallel int     // at least 1
+	Rate     float64 // requests per second; 0: a closed loop
+	Fresh    bool    // a new address for each request
+	Think    float64 // mean seconds between an answer and the next request
+	Pages    []Page
+	Browser  bool    // it loads the parts of its pages and brings cookies back
+	Attested bool    // the site vouches for it
+	Timeout  float64 // seconds until it gives up
+	Retry    float64 // seconds that it waits after a failure, at least
+	From, To float64 // seconds; To 0: the end
+
+	site   *site
+	cookie string
+}
+
+// site is what all clients' pages have in common.
+type site struct {
+	cookies bool // it gives a session's cookie to who has none
+	parts   bool // its pages have two parts, files of 0.2 ms
+}
+
+// fileCost is that of a part of a page, in CPU-seconds.
+const fileCost = 0.0002
+
+// Part tells parts of pages from pages.
+func (c *Client) Part(path string) bool { return strings.HasSuffix(path, ".css") }
+
+// pick chooses a page.
+func (c *Client) pick(w *World) Page {
+	x := w.random.Float64()
+	for _, p := range c.Pages[:len(c.Pages)-1] {
+		if x < p.Part {
+			return p
+		}
+		x -= p.Part
+	}
+	return c.Pages[len(c.Pages)-1]
+}
+
+// start has the client ask from From on.
+func (c *Client) start(w *World) {
+	c.site = &w.site
+	if c.To == 0 {
+		c.To = math.Inf(1)
+	}
+	if c.Rate > 0 {
+		w.after(c.From, func() { c.flood(w) })
+		return
+	}
+	for range max(1, c.Parallel) {
+		w.after(c.From+w.random.Float64()*max(c.Think, 0.05), func() { c.browse(w) })
+	}
+}
+
+func (c *Client) flood(w *World) {
+	if w.now > c.To {
+		return
+	}
+	w.ask(c, c.pick(w), func(bool) {})
+	w.after(w.random.ExpFloat64()/c.Rate, func() { c.flood(w) })
+}
+
+func (c *Client) browse(w *World) {
+	if w.now > c.To {
+		return
+	}
+	w.ask(c, c.pick(w), func(ok bool) {
+		pause := w.random.ExpFloat64() * c.Think
+		if !ok {
+			pause = max(pause, c.Retry)
+		}
+		next := func() { w.after(pause+0.001, func() { c.browse(w) }) }
+		if !ok || !c.Browser || !c.site.parts {
+			next()
+			return
+		}
+		part := Page{Path: "/theme.css", CPU: fileCost, Exact: true}
+		w.ask(c, part, func(bool) { w.ask(c, part, func(bool) { next() }) })
+	})
+}
+
+// request makes one of the client's.
+func (c *Client) request(w *World, page Page) *request {
+	cost := page.CPU
+	if !page.Exact {
+		cost *= 0.5 + w.random.Float64()
+	}
+	address, agent := c.Address, c.Agent
+	if c.Fresh { // of a /16 of its own
+		w.fresh += 0x10000
+		address, agent = w.fresh, browser(int(w.fresh>>16))
+	}
+	h := http.Header{
+		"User-Agent": {agent}, "Accept": {"*/*"}, "Accept-Language": {"en"}, "Accept-Encoding": {"gzip"},
+	}
+	if c.Browser && c.cookie != "" {
+		h["Cookie"] = []string{c.cookie}
+	}
+	var ip [4]byte
+	binary.BigEndian.PutUint32(ip[:], address)
+	a := netip.AddrFrom4(ip)
+	return &request{
+		client: c, cpu: cost, sleep: page.Sleep,
+		http: &http.Request{
+			Method: http.MethodGet, ProtoMajor: 1, ProtoMinor: 1, Host: "site.test", Header: h,
+			URL: &url.URL{Path: page.Path}, RequestURI: page.Path, RemoteAddr: netip.AddrPortFrom(a, 1).String(),
+		},
+	}
+}
+
+// browser is one of six User-Agents that people have.
+func browser(i int) string {
+	agents := [...]string{
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36",
+		"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.1 Safari/605.1.15",
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:133.0) Gecko/20100101 Firefox/133.0",
+		"Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.1 Mobile/15E148 Safari/604.1",
+		"Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Mobile Safari/537.36",
+		"Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0",
+	}
+	return agents[i%len(agents)]
+}
+
+func robot(i int) string { return fmt.Sprintf("crawler%c/1.0", 'a'+rune(i%26)) }

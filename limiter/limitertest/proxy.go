@@ -1,0 +1,220 @@
+package limitertest
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"tempomat/classify"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+)
+
+// proxy is a sidecar without HTTP: the same parts, in the same order.
+type proxy struct {
+	*engine
+	limiter    *limiter.Limiter
+	classifier *classify.Classifier
+	standing   *classify.Standing
+	guess      *cpuaccount.Guess
+	meter      *cpuaccount.Meter
+	backend    *backend
+	waiting    []*request // in the order of their arrival, as maps have none
+	running    []*request
+	version    int
+}
+
+// request is one on its way.
+type request struct {
+	client     *Client
+	http       *http.Request
+	cpu, sleep float64 // what it will cost; nobody knows
+	doneAt     float64
+	who        classify.Result
+	ticket     *limiter.Ticket
+	span       cpuaccount.Span
+	guess      time.Duration
+	gone       bool // its client gave up
+	answer     func(status int, header http.Header)
+}
+
+func classes() []classify.Class {
+	return []classify.Class{
+		{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24},
+		{Name: "slash16", By: classify.Slash16}, {Name: "userAgent", By: classify.UserAgent},
+	}
+}
+
+// Policy is the usual one, for so many CPUs and workers.
+func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
+	p := limiter.Policy{
+		Mode: mode, MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64,
+		Gate: limiter.Gate{CPUs: cpus, Workers: workers},
+	}
+	for _, c := range []struct {
+		name  string
+		share float64
+	}{{"slash32", .1}, {"slash24", .25}, {"slash16", .5}, {"userAgent", .1}, {"session", .1}} {
+		p.Classes = append(p.Classes, limiter.ClassInfo{Name: c.name, Budget: limiter.Budget{
+			CPUs: c.share * cpus, Burst: time.Duration(30 * c.share * cpus * float64(time.Second)),
+		}})
+	}
+	return p
+}
+
+func newProxy(e *engine, b *backend, mode limiter.Mode) (*proxy, error) {
+	classifier, err := classify.New(classify.Config{Classes: classes(), AddressHeader: classify.NoHeader})
+	if err != nil {
+		return nil, err
+	}
+	standing, err := classify.NewStanding([16]byte{1}, classify.StandingConfig{
+		Attested: 4, ClientClass: "slash32", SessionClass: "session",
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &proxy{
+		engine: e, backend: b, classifier: classifier, standing: standing,
+		limiter: limiter.New(e.time(), Policy(mode, b.cpus, b.workers), 65536, nil),
+		guess:   cpuaccount.NewGuess(),
+		meter:   cpuaccount.NewMeter(cpuaccount.Corrected, b.cpus, float64(b.workers)),
+	}
+	b.done = p.done
+	e.every(0.1, p.tick)
+	used := 0.0
+	e.every(0.5, func() {
+		p.limiter.Measure(p.time(), min(1, (b.used-used)/(0.5*b.cpus)))
+		used = b.used
+		p.poll()
+	})
+	return p, nil
+}
+
+func (r *request) kind() cpuaccount.Kind {
+	return cpuaccount.Kind{Shape: r.who.Shape, URL: r.http.RequestURI, Client: r.who.Keys()[0].ID}
+}
+
+// arrive takes a request in.
+func (p *proxy) arrive(r *request) {
+	now := p.time()
+	p.classifier.Classify(r.http, &r.who)
+	p.standing.Judge(now, r.http, &r.who)
+	p.guess.Ask(r.kind())
+	var sure bool
+	r.guess, sure = p.guess.Of(now, r.kind())
+	r.ticket = p.limiter.Arrive(now, limiter.Arrival{
+		Keys: r.who.Keys(), Guess: r.guess, Sure: sure,
+		Standing: r.who.Standing, Proven: r.who.Evidence.Proves(),
+	})
+	p.waiting = append(p.waiting, r)
+	p.poll()
+}
+
+// poll looks who was decided, and asks for the time at which the limiter wants
+// to be called.
+func (p *proxy) poll() {
+	select {
+	case <-p.limiter.Due():
+		p.advance()
+	default:
+	}
+	for i := 0; i < len(p.waiting); i++ {
+		r := p.waiting[i]
+		select {
+		case <-r.ticket.Decided():
+			p.waiting = slices.Delete(p.waiting, i, i+1)
+			p.decided(r)
+			i = -1 // it may have let others go
+		default:
+		}
+	}
+}
+
+func (p *proxy) advance() {
+	p.version++
+	next := p.limiter.Advance(p.time())
+	if next.IsZero() {
+		return
+	}
+	version := p.version
+	p.after(next.Sub(p.time()).Seconds(), func() {
+		if version == p.version {
+			p.advance()
+			p.poll()
+		}
+	})
+}
+
+func (p *proxy) decided(r *request) {
+	if v := r.ticket.Verdict(); v.Acts() {
+		p.limiter.Leave(p.time(), r.ticket)
+		status := http.StatusTooManyRequests
+		if v.Reason == limiter.ServerFull || v.Reason == limiter.Busy {
+			status = http.StatusServiceUnavailable
+		}
+		r.answer(status, http.Header{"Retry-After": {strconv.FormatFloat(v.Wait.Seconds(), 'f', -1, 64)}})
+		return
+	}
+	p.meter.Begin(p.time(), &r.span)
+	p.running = append(p.running, r)
+	if !p.backend.send(r) {
+		p.settle(r, 0)
+		r.answer(http.StatusServiceUnavailable, http.Header{})
+	}
+}
+
+func (p *proxy) settle(r *request, cost time.Duration) {
+	p.running = slices.Delete(p.running, slices.Index(p.running, r), slices.Index(p.running, r)+1)
+	r.span.End(p.time())
+	p.limiter.Settle(p.time(), r.ticket, cost)
+	p.limiter.Leave(p.time(), r.ticket)
+	p.poll()
+}
+
+// done is called when the backend is. The site gives everybody a cookie who has
+// none, if it gives any.
+func (p *proxy) done(r *request) {
+	cost := r.span.SoFar(p.time())
+	p.guess.Learn(p.time(), r.kind(), cost)
+	h := http.Header{"Content-Type": {"text/html"}}
+	if r.client.Part(r.http.URL.Path) {
+		h.Set("Content-Type", "text/css")
+	} else if r.client.site.cookies && len(r.http.Header["Cookie"]) == 0 {
+		h.Set("Set-Cookie", "sid="+strconv.FormatUint(p.random.Uint64()|1<<63, 16))
+	}
+	if r.client.Attested {
+		h.Set(classify.StandingHeader, "yes")
+	}
+	p.standing.Answered(p.time(), r.http, &r.who, http.StatusOK, h)
+	p.settle(r, cost)
+	r.answer(http.StatusOK, h)
+}
+
+// leave takes out a request whose client gave up. What runs, runs on.
+func (p *proxy) leave(r *request) {
+	r.gone = true
+	if i := slices.Index(p.waiting, r); i >= 0 {
+		p.waiting = slices.Delete(p.waiting, i, i+1)
+		p.limiter.Leave(p.time(), r.ticket)
+		p.poll()
+	}
+}
+
+// tick is what the sidecar's driver does ten times a second.
+func (p *proxy) tick() {
+	now := p.time()
+	for _, r := range p.running {
+		soFar := r.span.SoFar(now)
+		if soFar > r.guess {
+			p.guess.AtLeast(now, r.kind(), soFar)
+		}
+		p.limiter.Progress(now, r.ticket, soFar)
+	}
+	for _, r := range p.waiting {
+		if cost, sure := p.guess.Of(now, r.kind()); sure {
+			p.limiter.Reguess(now, r.ticket, cost)
+		}
+	}
+	p.poll()
+}

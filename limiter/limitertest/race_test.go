@@ -1,0 +1,5 @@
+//go:build race
+
+package limitertest
+
+const raced = true

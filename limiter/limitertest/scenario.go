@@ -1,0 +1,176 @@
+package limitertest
+
+// Scenario is a site and who comes to it. The attack begins at Attack.
+type Scenario struct {
+	Name    string
+	CPUs    float64
+	Workers int
+	Cold    bool   // the proxy has just started: nobody is known, and the attack is on
+	Idle    string // the scenario without the attack; what people's latency is compared to
+	// Reference is what the simulator that the gate was found with has of it: the
+	// median over five seeds of people's p50 and p95, in milliseconds. Zero: none.
+	Reference [2]float64
+
+	site    site
+	clients func() []*Client
+}
+
+// Attack is when attacks begin, in seconds, and End when the run does.
+const (
+	Attack = 60.0
+	End    = 360.0
+)
+
+// Clients makes those of the scenario, for one run.
+func (s Scenario) Clients() []*Client { return s.clients() }
+
+const (
+	lightPage = 0.020
+	heavyPage = 0.400
+	flatPage  = 0.150
+)
+
+func light() []Page            { return []Page{{Path: "/page", CPU: lightPage}} }
+func heavy(path string) []Page { return []Page{{Path: path, CPU: heavyPage}} }
+func flat() []Page             { return []Page{{Path: "/page", CPU: flatPage}} }
+func person(i int) *Client {
+	return &Client{
+		Kind: "human", Address: uint32(0x0a000001 + i*0x30000), Agent: browser(i), //nolint:gosec // small
+		Think: 1.5, Pages: light(), Browser: true, Timeout: 10, Retry: 1,
+	}
+}
+
+// people are so many persons, each with an address of their own.
+func people(n int) (cs []*Client) {
+	for i := range n {
+		cs = append(cs, person(i))
+	}
+	return cs
+}
+
+// office is so many persons behind one address.
+func office(n int) (cs []*Client) {
+	for i := range n {
+		c := person(i)
+		c.Kind, c.Address, c.Agent = "nat", 0xc0a80101, browser(i%3)
+		cs = append(cs, c)
+	}
+	return cs
+}
+
+// thinking makes clients that ask for pages that all cost the same, seldom.
+func thinking(cs []*Client) []*Client {
+	for _, c := range cs {
+		c.Pages, c.Think = flat(), 8
+	}
+	return cs
+}
+
+// crawlers are so many clients, their addresses step apart.
+func crawlers(n, parallel int, first, step uint32, agent func(int) string, path string) (cs []*Client) {
+	for i := range n {
+		cs = append(cs, &Client{
+			Kind: "attack", Address: first + uint32(i)*step, Agent: agent(i),
+			Parallel: parallel, Pages: heavy(path), Timeout: 30, Retry: 0.1, From: Attack,
+		})
+	}
+	return cs
+}
+
+// flatCrawlers ask for the pages that people ask for.
+func flatCrawlers(n, parallel int, think float64) []*Client {
+	cs := crawlers(n, parallel, 0x20000001, 0x10000, browser, "")
+	for _, c := range cs {
+		c.Pages, c.Think = flat(), think
+	}
+	return cs
+}
+
+// flood asks so often each second, answered or not.
+func flood(rate float64, fresh bool, pages []Page) []*Client {
+	return []*Client{{
+		Kind: "attack", Address: 0x20000001, Agent: robot(0), Rate: rate, Fresh: fresh,
+		Pages: pages, Timeout: 30, From: Attack,
+	}}
+}
+
+func lone(parallel int) []*Client {
+	return crawlers(1, parallel, 0x20000001, 0, robot, "/heavy")
+}
+
+func dist(n int, path string) []*Client {
+	return crawlers(n, 1, 0x22000001, 0x10000, browser, path)
+}
+
+// export is somebody whose one request takes a minute, and who goes on browsing.
+func export() []*Client {
+	admin := person(1)
+	admin.Kind, admin.Address = "admin", 0x30000001
+	return []*Client{admin, {
+		Kind: "export", Address: 0x30000001, Agent: browser(1), Timeout: 290, Retry: 60, From: Attack, To: Attack + 1,
+		Pages: []Page{{Path: "/export", CPU: 60, Exact: true}},
+	}}
+}
+
+func join(all ...[]*Client) (cs []*Client) {
+	for _, some := range all {
+		cs = append(cs, some...)
+	}
+	return cs
+}
+
+// Scenarios are those of the reference simulator. Sites whose pages all cost the
+// same give cookies and have parts, as standing is earned by them.
+func Scenarios() []Scenario {
+	alike := site{cookies: true, parts: true}
+	always := func(f func() []*Client) func() []*Client {
+		return func() []*Client {
+			cs := f()
+			for _, c := range cs {
+				if c.Kind == "attack" {
+					c.From = 0
+				}
+			}
+			return cs
+		}
+	}
+	all := []Scenario{
+		{Name: "idle", Reference: [2]float64{20, 29}, clients: func() []*Client { return people(20) }},
+		{Name: "crawl1", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(20), lone(20)) }},
+		{Name: "net24", Reference: [2]float64{34, 55}, clients: func() []*Client {
+			return join(people(20), crawlers(40, 1, 0x20000001, 1, robot, "/heavy"))
+		}},
+		{Name: "uachrome", Reference: [2]float64{34, 54}, clients: func() []*Client {
+			return join(people(20), crawlers(40, 1, 0x20000001, 0x10000, func(int) string { return browser(0) }, "/heavy"))
+		}},
+		{Name: "dist120", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(20), dist(120, "/heavy")) }},
+		{Name: "flood", Reference: [2]float64{34, 55}, clients: func() []*Client { return join(people(20), flood(100, false, heavy("/heavy"))) }},
+		{Name: "oneshot", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(20), flood(30, true, heavy("/heavy"))) }},
+		{Name: "oneshot-samepath", Reference: [2]float64{34, 58}, clients: func() []*Client { return join(people(20), flood(30, true, heavy("/page"))) }},
+		{Name: "nat", Reference: [2]float64{21, 37}, clients: func() []*Client { return join(people(20), office(30)) }},
+		{Name: "nat+crawl1", Reference: [2]float64{42, 79}, clients: func() []*Client { return join(people(20), office(30), lone(20)) }},
+		{Name: "nat+dist120", Reference: [2]float64{46, 102}, clients: func() []*Client { return join(people(20), office(30), dist(120, "/heavy")) }},
+		{Name: "export", Reference: [2]float64{21, 30}, clients: func() []*Client { return join(people(20), export()) }},
+		{Name: "mixed", Reference: [2]float64{46, 82}, clients: func() []*Client {
+			return join(people(20), office(30), lone(20), crawlers(20, 1, 0x21000001, 1, robot, "/heavy2"), dist(40, "/heavy3"), export())
+		}},
+		{Name: "restart", Cold: true, Reference: [2]float64{34, 54}, clients: always(func() []*Client { return join(people(20), lone(20)) })},
+		{Name: "lone", clients: func() []*Client { return lone(4) }},
+		{Name: "flat-idle", site: alike, Reference: [2]float64{154, 221}, clients: func() []*Client { return thinking(people(20)) }},
+		{Name: "flat1", site: alike, Reference: [2]float64{206, 318}, clients: func() []*Client { return join(thinking(people(20)), flatCrawlers(1, 20, 0)) }},
+		{Name: "flat120", site: alike, Reference: [2]float64{207, 319}, clients: func() []*Client { return join(thinking(people(20)), flatCrawlers(120, 1, 0)) }},
+		{Name: "flat120think", site: alike, Reference: [2]float64{206, 321}, clients: func() []*Client { return join(thinking(people(20)), flatCrawlers(120, 1, 3)) }},
+		{Name: "flatshot", site: alike, Reference: [2]float64{207, 318}, clients: func() []*Client { return join(thinking(people(20)), flood(30, true, flat())) }},
+		{Name: "flatnat", site: alike, Reference: [2]float64{212, 340}, clients: func() []*Client {
+			return join(thinking(people(10)), thinking(office(20)), flatCrawlers(120, 1, 3))
+		}},
+	}
+	for i := range all {
+		all[i].CPUs, all[i].Workers = 2, 16
+		all[i].Idle = "idle"
+		if all[i].site.cookies {
+			all[i].Idle = "flat-idle"
+		}
+	}
+	return all
+}

@@ -1,0 +1,249 @@
+package limitertest
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"tempomat/limiter"
+)
+
+// TEMPOMAT_SCENARIOS=full runs five seeds instead of one.
+func isFull() bool { return os.Getenv("TEMPOMAT_SCENARIOS") == "full" }
+
+// result is the median over the seeds, and the worst.
+type result struct {
+	p50, p95, p99, failed float64
+	used, attack, waiting float64
+	held                  int
+}
+
+// play runs a scenario with each seed and reports on a kind of client.
+func play(t *testing.T, s Scenario, mode limiter.Mode, kinds ...string) map[string]result {
+	t.Helper()
+	seeds, end := uint64(1), End
+	if isFull() {
+		seeds = 5
+	}
+	if raced { // ten times slower: only to see what the detector sees
+		end = Attack + 10
+	}
+	runs := map[string][]result{}
+	for seed := range seeds {
+		w, err := NewWorld(seed+1, s, mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, until := Attack, end
+		if s.Cold {
+			from, until = 0, end-Attack
+		}
+		w.Run(s.Clients(), from, until)
+		for _, k := range kinds {
+			runs[k] = append(runs[k], result{
+				w.Percentile(k, .5), w.Percentile(k, .95), w.Percentile(k, .99), w.Failed(k),
+				w.Used(), w.Used("attack"), w.UsedWhileWaiting(), w.held,
+			})
+		}
+	}
+	all := map[string]result{}
+	for k, r := range runs {
+		all[k] = median(r)
+	}
+	return all
+}
+
+func median(rs []result) result {
+	mid := func(f func(result) float64) float64 {
+		var xs []float64
+		for _, r := range rs {
+			xs = append(xs, f(r))
+		}
+		slices.Sort(xs)
+		return xs[len(xs)/2]
+	}
+	m := result{
+		p50: mid(func(r result) float64 { return r.p50 }), p95: mid(func(r result) float64 { return r.p95 }),
+		p99: mid(func(r result) float64 { return r.p99 }), used: mid(func(r result) float64 { return r.used }),
+		attack: mid(func(r result) float64 { return r.attack }), waiting: 1,
+	}
+	for _, r := range rs { // of these the worst counts
+		m.failed, m.waiting, m.held = max(m.failed, r.failed), min(m.waiting, r.waiting), max(m.held, r.held)
+	}
+	return m
+}
+
+// bound is what a scenario must hold for a kind of client: latency at the 95th
+// percentile in milliseconds, or as a multiple of the idle site's.
+type bound struct {
+	kind      string
+	p95, idle float64
+}
+
+func bounds() map[string][]bound {
+	b := map[string][]bound{
+		"mixed": {{"human", 100, 0}, {"nat", 200, 0}},
+		"nat":   {{"nat", 0, 2}},
+		// The bound of a restart is three times the idle latency, 2 s after it.
+		"restart":          {{"human", 0, 3}},
+		"oneshot-samepath": {{"human", 0, 2.5}},
+		"nat+crawl1":       {{"human", 0, 3}, {"nat", 200, 0}},
+		"nat+dist120":      {{"human", 0, 3}, {"nat", 200, 0}},
+		"export":           {{"human", 0, 1.5}, {"admin", 0, 2}},
+		"flatnat":          {{"human", 0, 1.6}, {"nat", 0, 1.6}},
+	}
+	for _, name := range []string{"crawl1", "net24", "uachrome", "dist120", "flood", "oneshot"} {
+		b[name] = []bound{{"human", 0, 2}}
+	}
+	for _, name := range []string{"flat1", "flat120", "flat120think", "flatshot"} {
+		b[name] = []bound{{"human", 0, 1.6}}
+	}
+	return b
+}
+
+func TestScenarios(t *testing.T) {
+	idle := map[string]float64{}
+	var table strings.Builder
+	fmt.Fprintf(&table, "%-17s %-6s %5s %5s %5s %6s | %6s %6s %7s %5s | %s\n",
+		"scenario", "who", "p50", "p95", "p99", "fail", "cpu", "attack", "waiting", "held", "reference p50/p95")
+	for _, s := range Scenarios() {
+		kinds := []string{"human"}
+		for _, b := range bounds()[s.Name] {
+			if !slices.Contains(kinds, b.kind) {
+				kinds = append(kinds, b.kind)
+			}
+		}
+		if s.Name == "lone" {
+			kinds = []string{"attack"}
+		}
+		results := play(t, s, limiter.Fair, kinds...)
+		for _, k := range kinds {
+			r := results[k]
+			fmt.Fprintf(&table, "%-17s %-6s %5.0f %5.0f %5.0f %5.1f%% | %5.1f%% %5.1f%% %6.1f%% %5d | %.0f/%.0f\n",
+				s.Name, k, r.p50, r.p95, r.p99, 100*r.failed, 100*r.used, 100*r.attack, 100*r.waiting, r.held, s.Reference[0], s.Reference[1])
+		}
+		if s.Name == s.Idle {
+			idle[s.Name] = results["human"].p95
+		}
+		if !raced {
+			check(t, s, results, idle[s.Idle])
+		}
+	}
+	t.Log("\n" + table.String())
+}
+
+func check(t *testing.T, s Scenario, results map[string]result, idle float64) {
+	t.Helper()
+	for _, b := range bounds()[s.Name] {
+		r, most := results[b.kind], b.p95
+		if b.idle > 0 {
+			most = b.idle * idle
+		}
+		if !(r.p95 <= most) || r.failed > 0 {
+			t.Errorf("%s: %s p95 %.0f ms, %.2f%% failed; want at most %.0f ms and none", s.Name, b.kind, r.p95, 100*r.failed, most)
+		}
+		if r.waiting < 0.98 {
+			t.Errorf("%s: %.1f%% of the CPUs were used while somebody waited, want 98%%", s.Name, 100*r.waiting)
+		}
+	}
+	if s.Name == "lone" && results["attack"].used < 0.95 {
+		t.Errorf("a lone crawler uses %.1f%% of an idle server", 100*results["attack"].used)
+	}
+}
+
+// TestWithoutTheGate checks that the scenarios are attacks at all.
+func TestWithoutTheGate(t *testing.T) {
+	for _, s := range Scenarios() {
+		if s.Name != "crawl1" && s.Name != "dist120" {
+			continue
+		}
+		if raced {
+			t.Skip("too short to measure")
+		}
+		if r := play(t, s, limiter.Observe, "human")["human"]; !(r.p95 > 1000) {
+			t.Errorf("%s: p95 %.0f ms without the gate", s.Name, r.p95)
+		}
+	}
+}
+
+// TestSameSeedSameRun checks that a run can be repeated.
+func TestSameSeedSameRun(t *testing.T) {
+	run := func(seed uint64) float64 {
+		s := Scenarios()[1]
+		w, err := NewWorld(seed, s, limiter.Fair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Run(s.Clients(), Attack, Attack+5)
+		return w.Percentile("human", .5) + w.Percentile("human", .99)
+	}
+	if a, b := run(7), run(7); a != b || math.IsNaN(a) {
+		t.Errorf("one seed, two runs: %v and %v", a, b)
+	}
+	if run(7) == run(8) {
+		t.Error("two seeds, one run")
+	}
+}
+
+// TestMaxMin checks the oracle on cases that can be done by hand.
+func TestMaxMin(t *testing.T) {
+	for _, c := range []struct {
+		capacity float64
+		claims   []Claim
+		want     []float64
+	}{
+		{2, []Claim{{1, 9}, {1, 9}}, []float64{1, 1}},
+		{2, []Claim{{1, 0.5}, {1, 9}}, []float64{0.5, 1.5}},
+		{2, []Claim{{1, 9}, {3, 9}}, []float64{0.5, 1.5}},
+		{10, []Claim{{1, 2}, {1, 3}}, []float64{2, 3}},
+		{6, []Claim{{1, 1}, {2, 2.5}, {1, 9}}, []float64{1, 2.5, 2.5}},
+		{1, nil, nil},
+	} {
+		got := MaxMin(c.capacity, c.claims)
+		for i := range c.want {
+			if math.Abs(got[i]-c.want[i]) > 1e-9 {
+				t.Errorf("%v of %g: %v, want %v", c.claims, c.capacity, got, c.want)
+				break
+			}
+		}
+	}
+}
+
+// TestGateIsMaxMinFair has crawlers of different greed and standing at one site,
+// and compares what each gets with the oracle.
+func TestGateIsMaxMinFair(t *testing.T) {
+	s := Scenarios()[0]
+	var clients []*Client
+	var claims []Claim
+	add := func(c *Client, weight, wants float64) {
+		i := len(clients)
+		c.Kind, c.Address, c.Agent = fmt.Sprint("client ", i), uint32(0x30000001+i*0x10000), robot(i)
+		c.Timeout, c.Retry = 30, 0.1
+		clients, claims = append(clients, c), append(claims, Claim{weight, wants})
+	}
+	page := []Page{{Path: "/a", CPU: heavyPage, Exact: true}}
+	for range 3 {
+		add(&Client{Parallel: 4, Pages: page}, 1, 9)
+	}
+	add(&Client{Parallel: 8, Pages: page}, 1, 9)
+	add(&Client{Parallel: 4, Pages: page, Attested: true}, 4, 9)
+	add(&Client{Rate: 0.25, Pages: page}, 1, 0.25*heavyPage)
+	w, err := NewWorld(3, s, limiter.Fair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Run(clients, 1500, 1800) // all debts are at their floor: while they grow, so do prices
+	for i, want := range MaxMin(s.CPUs, claims) {
+		got := w.Used(clients[i].Kind) * s.CPUs
+		slack := 0.05 * want
+		if claims[i].Wants < 9 {
+			slack = 0.25 * want // a few dozen requests at random
+		}
+		if math.Abs(got-want) > slack {
+			t.Errorf("client %d got %.3f CPUs, the oracle says %.3f", i, got, want)
+		}
+	}
+}

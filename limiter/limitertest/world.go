@@ -1,0 +1,154 @@
+package limitertest
+
+import (
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+
+	"tempomat/limiter"
+)
+
+// World is a site, its clients, and what they got.
+type World struct {
+	*engine
+	site    site
+	backend *backend
+	proxy   *proxy
+	fresh   uint32
+	from    float64 // measured since
+
+	latency map[string][]float64 // by kind of client; a failure took for ever
+	usedBy  map[string]float64   // before from
+	used    float64
+	held    int     // most that waited
+	waited  float64 // seconds in which anybody did
+	worked  float64 // CPU-seconds used in them
+}
+
+// NewWorld makes a site of a scenario with nobody there yet.
+func NewWorld(seed uint64, s Scenario, mode limiter.Mode) (*World, error) {
+	e := newEngine(seed)
+	b := &backend{engine: e, cpus: s.CPUs, workers: s.Workers, usedBy: map[string]float64{}}
+	p, err := newProxy(e, b, mode)
+	if err != nil {
+		return nil, err
+	}
+	w := &World{
+		engine: e, backend: b, proxy: p, site: s.site,
+		latency: map[string][]float64{}, usedBy: map[string]float64{}, fresh: 0x50000000,
+	}
+	return w, nil
+}
+
+// Run plays the site for some seconds. What was before from is not measured.
+func (w *World) Run(clients []*Client, from, until float64) {
+	w.from = from
+	for _, c := range clients {
+		c.start(w)
+	}
+	w.run(from, w.pass)
+	w.used = w.backend.used
+	maps.Copy(w.usedBy, w.backend.usedBy)
+	w.run(until, w.pass)
+}
+
+// pass lets the time pass until the next event.
+func (w *World) pass(to float64) {
+	used := w.backend.used
+	w.backend.pass(to - w.now)
+	if w.now >= w.from && len(w.proxy.waiting) > 0 {
+		w.waited += to - w.now
+		w.worked += w.backend.used - used
+	}
+}
+
+// ask sends a request for a page and calls then when it was answered or given
+// up.
+func (w *World) ask(c *Client, page Page, then func(ok bool)) {
+	r := c.request(w, page)
+	from, ended := w.now, false
+	end := func(ok bool) {
+		ended = true
+		if from >= w.from && !c.Part(page.Path) {
+			kind := c.Kind
+			if page.Path == "/heavy" && kind == "human" {
+				kind = "humanHeavy"
+			}
+			took := math.Inf(1)
+			if ok {
+				took = w.now - from
+			}
+			w.latency[kind] = append(w.latency[kind], took)
+		}
+		then(ok)
+	}
+	r.answer = func(status int, h http.Header) {
+		if ended {
+			return
+		}
+		if given, _, _ := strings.Cut(h.Get("Set-Cookie"), ";"); given != "" && c.Browser {
+			c.cookie = given
+		}
+		end(status == http.StatusOK)
+	}
+	w.after(c.Timeout, func() {
+		if !ended {
+			w.proxy.leave(r)
+			end(false)
+		}
+	})
+	w.proxy.arrive(r)
+	if n := len(w.proxy.waiting); w.now >= w.from {
+		w.held = max(w.held, n)
+	}
+}
+
+// Percentile is that of a kind of client's latencies, in milliseconds. Failures
+// count as infinite.
+func (w *World) Percentile(kind string, p float64) float64 {
+	l := slices.Sorted(slices.Values(w.latency[kind]))
+	if len(l) == 0 {
+		return math.NaN()
+	}
+	return 1000 * l[min(len(l)-1, int(p*float64(len(l))))]
+}
+
+// Failed is the part of a kind of client's requests that failed.
+func (w *World) Failed(kind string) float64 {
+	n := 0
+	for _, x := range w.latency[kind] {
+		if math.IsInf(x, 1) {
+			n++
+		}
+	}
+	return float64(n) / float64(len(w.latency[kind]))
+}
+
+// Answered is how many of a kind's requests were.
+func (w *World) Answered(kind string) int {
+	return int(math.Round(float64(len(w.latency[kind])) * (1 - w.Failed(kind))))
+}
+
+// Used is the part of the CPUs that was used, by some kinds of clients or, with
+// none given, by all.
+func (w *World) Used(kinds ...string) float64 {
+	x := w.backend.used - w.used
+	if len(kinds) > 0 {
+		x = 0
+		for _, k := range kinds {
+			x += w.backend.usedBy[k] - w.usedBy[k]
+		}
+	}
+	return x / ((w.now - w.from) * w.backend.cpus)
+}
+
+// UsedWhileWaiting is the part of the CPUs that was used while anybody waited at
+// the gate; 1 if nobody ever did.
+func (w *World) UsedWhileWaiting() float64 {
+	if w.waited == 0 {
+		return 1
+	}
+	return w.worked / (w.waited * w.backend.cpus)
+}
