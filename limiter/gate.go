@@ -140,7 +140,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	g.seq++
 	t.turn = turn{
 		client: c, flow: &c.flow, stage: queued, order: g.seq,
-		asked: at, clock: g.clock, light: t.sure && t.guess <= g.limits.light,
+		asked: at, clock: g.clock, bound: math.Inf(1), light: t.sure && t.guess <= g.limits.light,
 	}
 	if t.place != nil {
 		t.asked = t.arrived

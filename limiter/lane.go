@@ -30,7 +30,7 @@ type turn struct {
 	lag     float64 // the flow's, as it became head of its lane
 	price   float64 // then: 1, more if in debt
 	rank    float64 // then, once and for all: nobody is pushed back who waits
-	bound   float64 // most that the rank may be; 0: none
+	bound   float64 // most that the rank may be
 	applied float64 // how far it really moved the flow's tag
 	order   uint64  // of arrival
 

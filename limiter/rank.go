@@ -34,10 +34,7 @@ func (g *gate) head(at time.Duration, t *Ticket) {
 	}
 	t.price = 1 + debtPrice*guilt
 	e := t.guess / c.share
-	t.rank = t.clock + e*t.price + min(t.lag, lagPrice*e)
-	if t.bound > 0 {
-		t.rank = min(t.rank, t.bound)
-	}
+	t.rank = min(t.bound, t.clock+e*t.price+min(t.lag, lagPrice*e))
 	t.charged, t.paid = t.guess, t.guess
 	t.applied = t.flow.charge(g, t.guess)
 	g.put(t)
