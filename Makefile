@@ -14,7 +14,7 @@ GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 BUILD_DEPS :=
 TEST_DEPS  := gcc libc6-dev apache2-bin libapache2-mod-php
 
-.PHONY: help run demo demo-apache build test accept scenarios bench fuzz lint deps deps-build deps-test clean
+.PHONY: help run demo demo-attack demo-apache build test accept scenarios bench fuzz lint deps deps-build deps-test clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ run: build ## build all and start the demo: proxy and a backend that burns CPU
 	bin/tempomat-proxy -demo
 
 demo: run ## the same
+
+demo-attack: build ## what a crawler does to a site without the gate, and with it: one minute, two tables
+	bin/tempomat-proxy -demo-attack
 
 demo-apache: build deps-test ## the proxy before a private Apache with PHP
 	testdata/apache/demo

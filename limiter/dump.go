@@ -54,6 +54,7 @@ type GateState struct {
 	ExpressBusy int     `json:"expressBusy"`
 	Strangers   int     `json:"strangerSlots"` // of the express slots, those that strangers may use
 	StrangerRun int     `json:"strangerBusy"`
+	Probes      int     `json:"probes"`      // requests of a kind that nobody knows, beside the others
 	Long        int     `json:"long"`        // long jobs, which have left their slot
 	Queued      int     `json:"queued"`      // waiting
 	Shed        uint64  `json:"shed"`        // refused since the start as the queue was full

@@ -11,7 +11,7 @@ func (l *Limiter) GateState() GateState {
 		HeavySlots: n.heavy, HeavyBusy: g.heavyBusy,
 		Express: n.express, ExpressBusy: g.expressBusy,
 		Strangers: n.strangers, StrangerRun: g.strangerBusy,
-		Long: g.longBusy, Queued: g.queued, Shed: g.shed,
+		Probes: g.probing, Long: g.longBusy, Queued: g.queued, Shed: g.shed,
 		Clock: g.clock, Utilisation: g.utilisation,
 	}
 }

@@ -49,6 +49,12 @@ type (
 		Version int         `json:"version"`
 		Row     limiter.Row `json:"row"`
 	}
+	// GateReply answers GET /v1/gate: how the queue before the backend stands.
+	GateReply struct {
+		Version int `json:"version"`
+		limiter.GateState
+	}
+
 	// StatusReply answers GET /v1/status.
 	StatusReply struct {
 		Version    int               `json:"version"`

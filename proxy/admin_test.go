@@ -71,6 +71,7 @@ func adminOptions() AdminOptions {
 		Status: func() AdminStatus {
 			return AdminStatus{Release: "1.2.3", Started: start, Mode: "cap", Held: 7, Counters: map[string]uint64{"requests": 12}}
 		},
+		Gate:   func() limiter.GateState { return limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1} },
 		Ready:  func() error { return nil },
 		Reload: func() error { return nil },
 	}
@@ -146,6 +147,11 @@ func TestAdminViews(t *testing.T) {
 	}}
 	if diff := cmp.Diff(want, classes); diff != "" {
 		t.Errorf("classes (-want +got):\n%s", diff)
+	}
+	var gate GateReply
+	ask(t, adminOptions(), "GET", "/v1/gate", &gate)
+	if diff := cmp.Diff(GateReply{Version: 1, GateState: limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1}}, gate); diff != "" {
+		t.Errorf("gate (-want +got):\n%s", diff)
 	}
 	var status StatusReply
 	ask(t, adminOptions(), "GET", "/v1/status", &status)

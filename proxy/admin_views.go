@@ -86,6 +86,10 @@ func (a *Admin) key(w http.ResponseWriter, r *http.Request) {
 	adminReply(w, http.StatusOK, KeyReply{Version: AdminVersion, Row: row})
 }
 
+func (a *Admin) gate(w http.ResponseWriter, _ *http.Request) {
+	adminReply(w, http.StatusOK, GateReply{Version: AdminVersion, GateState: a.opts.Gate()})
+}
+
 // className finds the class that is meant: as configured, or in any other case
 // of letters, since the original wrote Slash32 for slash32. "" stays "".
 func (a *Admin) className(asked string) (string, error) {

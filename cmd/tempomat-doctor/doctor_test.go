@@ -30,8 +30,10 @@ type ledger struct{ rows []limiter.Row }
 
 func newLedger() *ledger {
 	l := &ledger{rows: []limiter.Row{
-		{Class: "slash32", ID: "203.0.113.9", Level: -4.25, Wait: 0.734, CPU: 0.404, Rate: 1.5, Last: 0.4, Running: 2, Waiting: 1},
-		{Class: "slash32", ID: "198.51.100.77", Level: 12, CPU: 0.031, Rate: 0.25, Last: 42.5},
+		{Class: "slash32", ID: "203.0.113.9", Level: -4.25, Wait: 0.734, CPU: 0.404, Rate: 1.5, Last: 0.4, Running: 2, Waiting: 1,
+			Client: &limiter.ClientRow{Known: true, Standing: 4, Lag: 1.25, Rank: 7.5, Light: 1, Heavy: 3, Express: 2}},
+		{Class: "slash32", ID: "198.51.100.77", Level: 12, CPU: 0.031, Rate: 0.25, Last: 42.5,
+			Client: &limiter.ClientRow{Standing: 0.5}},
 		{Class: "slash32", ID: "2001:db8:1:2::/64", Level: 11, CPU: 0.031, Rate: 0.2, Last: 7},
 		{Class: "userAgent", ID: "\x1b]0;owned\a\x1b[2J\u009b31m\u202egpj.\r\nSlash32", Level: 1, Wait: 12345.678, CPU: 3, Rate: 98765.4321, Last: 1},
 		{Class: "userAgent", ID: `say "friend" \o/ 検索エンジン収集ロボット` + strings.Repeat(" and enter", 8), Wait: 2, CPU: 0.5, Rate: 4, Last: 3},
@@ -91,6 +93,12 @@ func serveAdmin(t *testing.T, reload func() error) (path string) {
 			return proxy.AdminStatus{Release: "1.2.3", Started: start, Mode: "cooperative", Held: 4,
 				Counters: map[string]uint64{"requests": 1234, "delayed": 56}}
 		},
+		Gate: func() limiter.GateState {
+			return limiter.GateState{
+				Workers: 16, Busy: 9, HeavySlots: 2, HeavyBusy: 2, Express: 8, ExpressBusy: 5, Strangers: 2, StrangerRun: 1,
+				Probes: 1, Long: 1, Queued: 42, Shed: 7, Clock: 1234.5, Utilisation: 0.98,
+			}
+		},
 		Ready:  func() error { return nil },
 		Reload: reload,
 	})
@@ -146,6 +154,8 @@ func TestGoldens(t *testing.T) {
 		{"bucket-empty.golden", nil, []string{"--class", "slash16"}},
 		{"bucket-json.golden", nil, []string{"--bucket", "userAgent", "--json"}},
 		{"key.golden", nil, []string{"key", "Slash32", "203.0.113.9"}},
+		{"key-stranger.golden", nil, []string{"key", "slash32", "198.51.100.77"}},
+		{"gate.golden", nil, []string{"gate"}},
 		{"status.golden", nil, []string{"status"}},
 		{"reload.golden", nil, []string{"reload"}},
 	} {

@@ -37,6 +37,9 @@ func (d *doctor) key() *cobra.Command {
 			fmt.Fprintf(out, "last\t%.0f s ago\n", r.Last)
 			fmt.Fprintf(out, "running\t%d\n", r.Running)
 			fmt.Fprintf(out, "waiting\t%d\n", r.Waiting)
+			if r.Client != nil {
+				printClient(out, *r.Client)
+			}
 			return out.Flush()
 		},
 	}

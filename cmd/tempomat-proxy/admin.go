@@ -30,6 +30,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, door net.Listener, ready func(
 		Ledger: s.limiter,
 		Now:    time.Now,
 		Status: s.status,
+		Gate:   s.limiter.GateState,
 		Ready:  ready,
 		Reload: s.reload,
 		Log:    s.logs.log,

@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -20,16 +16,10 @@ import (
 	"tempomat/proxy"
 )
 
-// What the demo's pages cost, in CPU time.
-const (
-	lightPage = 20 * time.Millisecond
-	heavyPage = 400 * time.Millisecond
-)
-
 // runDemo serves a site of its own, until the context ends: pages that burn
 // real CPU, and the proxy before them with its defaults.
 func runDemo(ctx context.Context, s source, stdout, stderr io.Writer) error {
-	site, closeSite, err := startDemoSite()
+	site, closeSite, err := startDemoSite(ctx)
 	if err != nil {
 		return err
 	}
@@ -57,24 +47,10 @@ func runDemo(ctx context.Context, s source, stdout, stderr io.Writer) error {
 	return car.run(ctx, listeners)
 }
 
-func startDemoSite() (at net.Addr, closeSite func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, nil, err
-	}
-	site := &http.Server{Handler: demoSite(), ReadHeaderTimeout: 10 * time.Second}
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = site.Serve(l) }) // it ends by closeSite
-	return l.Addr(), func() {
-		_ = site.Close()
-		serving.Wait()
-	}, nil
-}
-
 // adaptToDemo points the proxy at the demo's site, and makes the bursts small,
 // so that a visitor runs into debt in seconds and not in minutes.
-func adaptToDemo(c *config.Config, site net.Addr, dir string) {
-	c.Backend.URL = (&url.URL{Scheme: "http", Host: site.String()}).String()
+func adaptToDemo(c *config.Config, site, dir string) {
+	c.Backend.URL = "http://" + site
 	c.Admin.Listen = "unix:" + filepath.Join(dir, "admin.sock")
 	c.State = filepath.Join(dir, "state")
 	if slices.Equal(c.Listen, config.Default().Listen) {
@@ -108,8 +84,8 @@ func tellDemo(w io.Writer, at net.Addr, c *config.Config) {
 Each address may use %.2f CPUs steadily. Try:
 
   curl %s/                                      a page, at once
-  for i in $(seq 20); do curl -so /dev/null -w '%%{time_total}\n' %s/heavy; done
-                                                       a crawler: slower and slower
+  for i in $(seq 20); do curl -so /dev/null %s/heavy & done
+                                                       a crawler: it waits, nobody else does
   curl -H 'X-Forwarded-For: 198.51.100.7' %s/   somebody else meanwhile: at once
   %s --socket %s
                                                        who used what, and who waits
@@ -117,32 +93,4 @@ Each address may use %.2f CPUs steadily. Try:
 Ctrl-C ends it.
 
 `, version, site, lightPage, heavyPage, c.Classes[0].Share*cpus(c), site, site, site, doctor, c.Admin.Listen)
-}
-
-// demoSite is the demo's backend. Its pages burn real CPU time; /page?ms=N
-// burns N milliseconds.
-func demoSite() http.Handler {
-	mux := http.NewServeMux()
-	page := func(name string, cost time.Duration) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			sum := burn(cost)
-			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			fmt.Fprintf(w, "<!DOCTYPE html><title>%s</title><h1>A %s page</h1><p>%v of CPU went into %x.</p>\n"+
-				`<p><a href="/">light</a> <a href="/heavy">heavy</a> <a href="/static">static</a></p>`+"\n", name, name, cost, sum[:4])
-		}
-	}
-	mux.HandleFunc("/{$}", page("light", lightPage))
-	mux.HandleFunc("/heavy", page("heavy", heavyPage))
-	mux.HandleFunc("/page", func(w http.ResponseWriter, r *http.Request) {
-		ms, err := strconv.Atoi(r.FormValue("ms"))
-		if err != nil || ms < 0 || ms > 10_000 {
-			http.Error(w, "ms: a number from 0 to 10000", http.StatusBadRequest)
-			return
-		}
-		page("page", time.Duration(ms)*time.Millisecond)(w, r)
-	})
-	mux.HandleFunc("/static", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "a file\n")
-	})
-	return mux
 }

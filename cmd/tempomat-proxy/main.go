@@ -7,6 +7,7 @@
 //	tempomat-proxy [-config FILE]          run
 //	tempomat-proxy -check [-config FILE]   read the configuration and say what it means
 //	tempomat-proxy -demo                   run before a backend of its own
+//	tempomat-proxy -demo-attack            show what the gate does against a crawler
 //	tempomat-proxy -version
 //
 // SIGHUP reads the configuration again, SIGTERM and SIGINT finish what is under

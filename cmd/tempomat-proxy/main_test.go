@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,7 +16,11 @@ import (
 // it, whose paths have to be short.
 var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "tempomat-") })
 
+// TestMain has the test's own binary be the demo's backend where it is asked to.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == demoSiteCommand {
+		os.Exit(report(serveDemoSite(context.Background(), os.Stdin, os.Stdout), os.Stderr))
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
 		if dir, err := scratch(); err == nil {
 			_ = os.RemoveAll(dir)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"tempomat/config"
 )
@@ -20,11 +21,15 @@ const (
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
+	if len(args) == 1 && args[0] == demoSiteCommand {
+		return report(serveDemoSite(ctx, os.Stdin, stdout), stderr)
+	}
 	flags := flag.NewFlagSet("tempomat-proxy", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	file := flags.String("config", "", "configuration `file` (default "+usualFile+", else "+originalFile+", else none)")
 	check := flags.Bool("check", false, "read the configuration, say what it means, and do nothing else")
 	demo := flags.Bool("demo", false, "run before a demo backend of its own")
+	attack := flags.Bool("demo-attack", false, "show what a crawler does to a demo site without the gate, and with it")
 	tellVersion := flags.Bool("version", false, "print the version")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -41,6 +46,9 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	source := source{file: findFile(*file), env: env}
 	if *check {
 		return report(source.check(stdout), stderr)
+	}
+	if *attack {
+		return report(runDemoAttack(ctx, source, attackTimes{settle: 6 * time.Second, measure: 16 * time.Second}, stdout, stderr), stderr)
 	}
 	if *demo {
 		return report(runDemo(ctx, source, stdout, stderr), stderr)
