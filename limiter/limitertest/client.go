@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -17,6 +18,7 @@ type Page struct {
 	CPU   float64 // seconds, mostly: half to one and a half times as much
 	Sleep float64 // seconds that a worker waits meanwhile, for a database say
 	Exact bool    // always costs the same
+	Query string  // of its URL; a number follows that no other request has
 }
 
 // Client is one source of requests. It asks in a closed loop on Parallel
@@ -125,12 +127,17 @@ func (c *Client) request(w *World, page Page) *request {
 	}
 	var ip [4]byte
 	binary.BigEndian.PutUint32(ip[:], address)
+	target := url.URL{Path: page.Path}
+	if page.Query != "" {
+		w.number++
+		target.RawQuery = page.Query + strconv.Itoa(w.number)
+	}
 	a := netip.AddrFrom4(ip)
 	return &request{
 		client: c, cpu: cost, sleep: page.Sleep,
 		http: &http.Request{
 			Method: http.MethodGet, ProtoMajor: 1, ProtoMinor: 1, Host: "site.test", Header: h,
-			URL: &url.URL{Path: page.Path}, RequestURI: page.Path, RemoteAddr: netip.AddrPortFrom(a, 1).String(),
+			URL: &target, RequestURI: target.RequestURI(), RemoteAddr: netip.AddrPortFrom(a, 1).String(),
 		},
 	}
 }

@@ -17,6 +17,7 @@ type World struct {
 	backend *backend
 	proxy   *proxy
 	fresh   uint32
+	number  int
 	from    float64 // measured since
 
 	latency map[string][]float64 // by kind of client; a failure took for ever
