@@ -67,11 +67,12 @@ func (s *Standing) Configure(c StandingConfig) error {
 // to its network.
 func (s *Standing) Judge(now time.Time, r *http.Request, res *Result) {
 	c, at := s.config.Load(), seconds(now)
-	res.Standing, res.Evidence, res.session = 1, 0, 0
+	res.Standing, res.Evidence, res.Company, res.session = 1, 0, 1, 0
 	if len(res.Keys()) == 0 {
 		return
 	}
 	res.visitor = s.hashOf(res.keys[0].ID)
+	s.visitors.with(res.visitor, at, func(v *visitor) { res.Company = v.company(at) })
 	if lines := r.Header["Cookie"]; len(lines) > 0 {
 		s.judgeCookies(at, c, lines, res)
 	}
@@ -91,6 +92,13 @@ func (s *Standing) Judge(now time.Time, r *http.Request, res *Result) {
 		res.Evidence |= Contradiction
 	}
 	res.Standing = res.Evidence.standing(attested)
+	if res.keys[0].Class == c.SessionClass {
+		return
+	}
+	if res.Evidence&Cookie != 0 {
+		res.Standing = max(res.Standing, res.Company)
+	}
+	res.Company = 1 // the second key is no address
 }
 
 // judgeCookies looks for a cookie that the site gave, and makes its session the

@@ -34,6 +34,7 @@ const (
 	tenureHours = 3          // with pages
 	forgotten   = 14 * 86400 // seconds after which a visitor begins anew
 	vouchedFor  = 3600       // seconds that the backend's word holds
+	maxCompany  = 4          // clients that one address counts as at most, whatever comes from there
 	maxSessions = 64         // of one address
 )
 
@@ -132,6 +133,12 @@ func (v *visitor) evidence(now int64) (e Evidence, attested float64) {
 		e |= Attested
 	}
 	return e, float64(v.attested)
+}
+
+// company is of how many clients an address is, as far as that counts.
+func (v *visitor) company(now int64) float64 {
+	v.see(now)
+	return max(1, min(float64(v.sessions), maxCompany))
 }
 
 func (v *visitor) page(now int64) {

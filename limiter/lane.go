@@ -24,6 +24,7 @@ type turn struct {
 	beyond bool // it went though no slot was free, as the gate was open
 	asked  time.Duration
 	soFar  float64 // what it had cost at the last Progress
+	looked bool    // there was one
 	paid   float64 // what its flow was charged with, CPU-seconds
 
 	clock   float64 // the gate's, as it came

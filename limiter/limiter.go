@@ -16,6 +16,9 @@ type Arrival struct {
 	// Standing multiplies the share of the client, by the evidence that it is a
 	// person's browser: 1/2 to 8, and 0 is 1.
 	Standing float64
+	// Company multiplies the share of the second key where the first one is a
+	// session: of how many clients its address is. Up to 8, and 0 is 1.
+	Company float64
 	// Proven says that there is evidence for it at all: the client came back as no
 	// stranger of a single request could.
 	Proven bool
@@ -67,7 +70,7 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 		return t
 	}
 	t.enter(at, l.table, a.Keys)
-	t.standing = p.standing(a.Standing)
+	t.standing, t.company = p.standing(a.Standing), p.standing(a.Company)
 	if blocking == nil {
 		t.verdict = v
 		release(l.admit(at, p, t))
@@ -86,6 +89,9 @@ func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket
 		return t.chain(nil)
 	}
 	share := client.stand(at, t.standing) / p.Gate.CPUs
+	if address := t.slots[1].bucket; address != nil && t.company > 1 {
+		address.stand(at, t.company)
+	}
 	decided = l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {
 		l.hurry() // somebody begins to wait, and may wait too long

@@ -79,8 +79,8 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64) (decided *Ticket
 	if t.state != running || t.stage < express {
 		return nil
 	}
-	stalled := x <= t.soFar && t.soFar > 0
-	t.soFar = x
+	stalled := t.looked && x <= t.soFar
+	t.soFar, t.looked = x, true
 	if more := x - t.charged; more > 0 {
 		t.applied += t.flow.charge(g, x-t.paid)
 		t.paid = x

@@ -24,6 +24,7 @@ type Ticket struct {
 	sure     bool          // the guess rests on answers
 	proven   bool
 	standing float64 // of the client
+	company  float64 // of its address
 	verdict  Verdict // written before decided is closed
 
 	mu      sync.Mutex // guards the following

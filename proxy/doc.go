@@ -38,6 +38,8 @@
 //	crowd.go      the sets of what waits and of what is at the backend
 //	ghost.go      what the backend works on though nobody waits for it
 //	upstream.go   the backend: transport, response header, failures
+//	backlog.go    whether the backend's own queue takes over from the gate
+//	usage.go      what part of the CPUs is used
 //	rewrite.go    a request addressed to the backend, byte for byte
 //	body.go       the request's body on its way
 //	writer.go     the response on its way, its tail kept back

@@ -39,11 +39,13 @@ type exchange struct {
 	body    body
 	link    // of running
 
-	who     classify.Result
-	guess   time.Duration
-	ticket  *limiter.Ticket // nil: exempt
-	verdict limiter.Verdict
-	span    cpuaccount.Span
+	who       classify.Result
+	guess     time.Duration
+	light     bool            // likely
+	ticket    *limiter.Ticket // nil: exempt
+	verdict   limiter.Verdict
+	forwarded time.Time
+	span      cpuaccount.Span
 
 	outcome Outcome
 	cost    time.Duration

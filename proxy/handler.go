@@ -61,10 +61,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) admit(x *exchange) bool {
 	h.guess.Ask(x.kind())
 	guess, sure := h.guess.Of(x.arrived, x.kind())
-	x.guess = guess
+	x.guess, x.light = guess, sure && x.policy.gated() && guess <= x.policy.Limits.Gate.Light
 	x.ticket = h.limiter.Arrive(x.arrived, limiter.Arrival{
 		Keys: x.who.Keys(), Guess: guess, Sure: sure,
-		Standing: x.who.Standing, Proven: x.who.Evidence.Proves(),
+		Standing: x.who.Standing, Proven: x.who.Evidence.Proves(), Company: x.who.Company,
 	})
 	h.awaitVerdict(x)
 	if x.verdict.Acts() {
@@ -96,7 +96,8 @@ func (h *Handler) awaitVerdict(x *exchange) {
 
 // forward has the backend answer, while the meter runs.
 func (h *Handler) forward(x *exchange) {
-	x.policy.Meter.Begin(time.Now(), &x.span)
+	x.forwarded = time.Now()
+	x.policy.Meter.Begin(x.forwarded, &x.span)
 	h.running.add(x)
 	defer h.settle(x)
 	x.outcome = BackendBroke // unless it comes to an end

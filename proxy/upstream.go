@@ -27,11 +27,12 @@ type Backend struct {
 type Upstream struct {
 	proxy     httputil.ReverseProxy
 	transport *http.Transport
+	backlog   backlog
 }
 
 // NewUpstream makes an Upstream; it connects to nothing yet.
 func NewUpstream(b Backend, log *zap.Logger) *Upstream {
-	u := &Upstream{transport: newTransport(b)}
+	u := &Upstream{transport: newTransport(b), backlog: backlog{log: log}}
 	scheme, host := b.URL.Scheme, b.URL.Host
 	if scheme == "unix" {
 		scheme, host = "http", "localhost"
@@ -40,7 +41,7 @@ func NewUpstream(b Backend, log *zap.Logger) *Upstream {
 		Rewrite:        func(r *httputil.ProxyRequest) { rewrite(r, scheme, host) },
 		Transport:      u.transport,
 		BufferPool:     newBuffers(),
-		ModifyResponse: takeNote,
+		ModifyResponse: u.takeNote,
 		ErrorHandler:   func(_ http.ResponseWriter, r *http.Request, err error) { explain(r, err, log) },
 		ErrorLog:       zap.NewStdLog(log),
 	}
@@ -87,11 +88,14 @@ func newTransport(b Backend) *http.Transport {
 }
 
 // takeNote looks at the response's header before the client does.
-func takeNote(res *http.Response) error {
+func (u *Upstream) takeNote(res *http.Response) error {
 	x := exchangeOf(res.Request)
 	now := time.Now()
 	x.span.Tell(now, res.Header)
 	x.judgeAnswer(now, res)
+	if x.light {
+		u.backlog.note(now, x.guess, now.Sub(x.forwarded), x.policy.Limits.Gate.Workers)
+	}
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		x.writer.status = res.StatusCode // ReverseProxy writes it to the connection
 		x.detach(now)

@@ -94,10 +94,10 @@ func attack(ctx context.Context, at net.Addr, mode string, times attackTimes) *a
 	r := &attackResult{mode: mode, from: from, measured: times.measure}
 	var all sync.WaitGroup
 	for i := range attackPeople {
-		all.Go(func() { r.people(newVisitor("http://127.0.0.1:"+port, fmt.Sprintf("198.51.%d.7", i)).browse(ctx)) })
+		all.Go(func() { r.people(newDemoVisitor("http://127.0.0.1:"+port, fmt.Sprintf("198.51.%d.7", i)).browse(ctx)) })
 	}
 	for range attackConnections {
-		all.Go(func() { r.crawler(newVisitor("http://127.0.0.1:"+port, "203.0.113.66").crawl(ctx)) })
+		all.Go(func() { r.crawler(newDemoVisitor("http://127.0.0.1:"+port, "203.0.113.66").crawl(ctx)) })
 	}
 	all.Wait()
 	return r

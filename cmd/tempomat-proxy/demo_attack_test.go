@@ -41,13 +41,13 @@ func TestAttackResult(t *testing.T) {
 	if r.percentile(0.5) != 0 || r.within() != 0 {
 		t.Error("nobody got anything")
 	}
-	early := visit{at: from.Add(-time.Second), took: time.Second / 2, ended: true}
-	var vs []visit
+	early := demoVisit{at: from.Add(-time.Second), took: time.Second / 2, ended: true}
+	var vs []demoVisit
 	for i := range 100 {
-		vs = append(vs, visit{at: from.Add(-time.Second), took: time.Duration(i+1) * 20 * time.Millisecond, ended: true})
+		vs = append(vs, demoVisit{at: from.Add(-time.Second), took: time.Duration(i+1) * 20 * time.Millisecond, ended: true})
 	}
 	r.people(append(vs, early))
-	r.crawler([]visit{early, {at: from, took: time.Second, ended: true}, {at: from, took: 9 * time.Second}})
+	r.crawler([]demoVisit{early, {at: from, took: time.Second, ended: true}, {at: from, took: 9 * time.Second}})
 	// Those of more than a second ended after from.
 	if got := len(r.pages); got != 50 {
 		t.Fatalf("%d pages count, want 50", got)

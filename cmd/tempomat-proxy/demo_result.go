@@ -21,7 +21,7 @@ type attackResult struct {
 
 // people takes in what a person got. Who was still waiting at the end has waited
 // at least so long.
-func (r *attackResult) people(vs []visit) {
+func (r *attackResult) people(vs []demoVisit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, v := range vs {
@@ -32,7 +32,7 @@ func (r *attackResult) people(vs []visit) {
 }
 
 // crawler takes in what the crawler got.
-func (r *attackResult) crawler(vs []visit) {
+func (r *attackResult) crawler(vs []demoVisit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, v := range vs {

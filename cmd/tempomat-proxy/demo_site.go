@@ -75,7 +75,7 @@ func serveDemoSite(ctx context.Context, stdin io.Reader, stdout io.Writer) error
 		_ = site.Close()
 	}()
 	fmt.Fprintln(stdout, l.Addr())
-	if err := site.Serve(l); err != http.ErrServerClosed { //nolint:errorlint // as documented
+	if err := site.Serve(l); err != http.ErrServerClosed {
 		return err
 	}
 	return nil
@@ -92,7 +92,7 @@ func demoSite() http.Handler {
 			sum := burn(cost)
 			<-workers
 			if _, err := r.Cookie("session"); err != nil {
-				http.SetCookie(w, &http.Cookie{Name: "session", Value: rand.Text(), Path: "/", HttpOnly: true})
+				http.SetCookie(w, &http.Cookie{Name: "session", Value: rand.Text(), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode}) //nolint:gosec // over plain HTTP, to this machine
 			}
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			fmt.Fprintf(w, "<!DOCTYPE html><title>%s</title><link rel=stylesheet href=/style.css><img src=/logo.svg alt=\"\"><h1>A %s page</h1><p>%v of CPU went into %x.</p>\n"+

@@ -12,30 +12,30 @@ import (
 // thinking is the mean time that a person looks at a page.
 const thinking = 1500 * time.Millisecond
 
-// visit is one page that somebody asked for.
-type visit struct {
+// demoVisit is one page that somebody asked for.
+type demoVisit struct {
 	at    time.Time
 	took  time.Duration
 	ended bool // answered; else the demonstration was over before
 }
 
-// visitor asks the demo site for pages.
-type visitor struct {
+// demoVisitor asks the demo site for pages.
+type demoVisitor struct {
 	client  *http.Client
 	site    string
 	address string
-	visits  []visit
+	visits  []demoVisit
 }
 
-func newVisitor(site, address string) *visitor {
+func newDemoVisitor(site, address string) *demoVisitor {
 	jar, _ := cookiejar.New(nil) // never fails
-	return &visitor{
+	return &demoVisitor{
 		client: &http.Client{Jar: jar, Transport: &http.Transport{}}, site: site, address: address,
 	}
 }
 
 // browse is what a person does: a page, its parts, a pause.
-func (v *visitor) browse(ctx context.Context) []visit {
+func (v *demoVisitor) browse(ctx context.Context) []demoVisit {
 	defer v.client.CloseIdleConnections()
 	for pause(ctx, time.Duration(rand.ExpFloat64()*float64(thinking))) { //nolint:gosec // no secret
 		if v.note(ctx, "/") {
@@ -47,7 +47,7 @@ func (v *visitor) browse(ctx context.Context) []visit {
 }
 
 // crawl asks for one page after the other.
-func (v *visitor) crawl(ctx context.Context) []visit {
+func (v *demoVisitor) crawl(ctx context.Context) []demoVisit {
 	defer v.client.CloseIdleConnections()
 	v.client.Jar = nil
 	for ctx.Err() == nil {
@@ -59,14 +59,14 @@ func (v *visitor) crawl(ctx context.Context) []visit {
 }
 
 // note gets a page and remembers how long it took.
-func (v *visitor) note(ctx context.Context, path string) bool {
+func (v *demoVisitor) note(ctx context.Context, path string) bool {
 	at := time.Now()
 	ok := v.get(ctx, path)
-	v.visits = append(v.visits, visit{at: at, took: time.Since(at), ended: ok})
+	v.visits = append(v.visits, demoVisit{at: at, took: time.Since(at), ended: ok})
 	return ok
 }
 
-func (v *visitor) get(ctx context.Context, path string) bool {
+func (v *demoVisitor) get(ctx context.Context, path string) bool {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, v.site+path, nil)
 	if err != nil {
 		return false

@@ -88,5 +88,8 @@ func (s *sidecar) openUsage() *proxy.UsageMeter {
 		s.logs.log.Warn("the number of heavy requests follows nothing", zap.Error(err))
 		return nil
 	}
+	use.Lost = func(err error) {
+		s.logs.log.Warn("the number of heavy requests stays as it is", zap.Error(err))
+	}
 	return use
 }

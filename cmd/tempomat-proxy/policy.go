@@ -54,7 +54,7 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 			return nil, err
 		}
 	}
-	if key := (costKey{c.Cost.Source, cpus(c), float64(limits(c).Gate.Complete().Workers)}); p.meter == nil || p.cost != key {
+	if key := (costKey{c.Cost.Source, cpus(c), float64(limits(c).Gate.Workers)}); p.meter == nil || p.cost != key {
 		p.meter, p.cost = newMeter(key), key
 	}
 	if p.upstream != nil && p.upstream != upstream {
@@ -148,7 +148,7 @@ func limits(c *config.Config) limiter.Policy {
 		Gate: limiter.Gate{
 			CPUs: cpus(c), Workers: c.Backend.Workers,
 			Heavy: heavySlots(c), Light: c.Gate.Light, Strangers: c.Gate.Strangers,
-		},
+		}.Complete(),
 	}
 	switch c.Throttle.Mode {
 	case "cap":

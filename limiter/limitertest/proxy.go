@@ -105,7 +105,7 @@ func (p *proxy) arrive(r *request) {
 	r.guess, sure = p.guess.Of(now, r.kind())
 	r.ticket = p.limiter.Arrive(now, limiter.Arrival{
 		Keys: r.who.Keys(), Guess: r.guess, Sure: sure,
-		Standing: r.who.Standing, Proven: r.who.Evidence.Proves(),
+		Standing: r.who.Standing, Proven: r.who.Evidence.Proves(), Company: r.who.Company,
 	})
 	p.waiting = append(p.waiting, r)
 	p.poll()
