@@ -27,7 +27,7 @@ const (
 
 	lately      = 10 * 60    // half-life of pages and parts, seconds
 	follow      = 30         // seconds within which a page's parts follow it
-	enoughParts = 2          // of them, lately
+	enoughParts = 1.5        // of them, lately: two, a little while ago
 	partsOfPage = 0.5        // and so many for each page: much of a page is in the browser's cache
 	cookiesBack = 0.5        // of those given, for an address to be taken for one of people
 	tenureAge   = 3600       // seconds since the first visit

@@ -258,7 +258,7 @@ func TestHalfClosedWhileHeld(t *testing.T) {
 		w.Header().Set("Content-Length", "100000")
 		_, _ = io.WriteString(w, strings.Repeat("x", 100000))
 		<-done
-	}), mode(limiter.Cooperative), func(s *setup) { s.limits.Classes[0].Budget.CPUs = 1e-9 })
+	}), mode(limiter.Cooperative), func(s *setup) { s.limits.Classes[0].Budget.CPUs, s.limits.Memory = 1e-6, 1000*time.Hour })
 	c := r.dial()
 	send(t, c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 	br := bufio.NewReader(c)

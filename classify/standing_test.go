@@ -1,0 +1,362 @@
+package classify
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tempomat/limiter"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// site is a Standing, and what clients do at it.
+type standingSite struct {
+	t *testing.T
+	c *Classifier
+	s *Standing
+	n int
+}
+
+func newStandingSite(t *testing.T) *standingSite {
+	t.Helper()
+	c, err := New(Config{AddressHeader: NoHeader, Classes: []Class{{Name: "slash32", By: Slash32}, {Name: "slash24", By: Slash24}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewStanding([16]byte{1}, StandingConfig{
+		Attested: 4, ClientClass: "slash32", SessionClass: "session", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &standingSite{t: t, c: c, s: s}
+}
+
+// ask has a client ask for something, with headers such as "Cookie: a=b", and the
+// site answer with some, and returns what was thought of the client before.
+func (x *standingSite) ask(at time.Duration, address, path string, headers []string, answer ...string) *Result {
+	x.t.Helper()
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.RemoteAddr = address + ":1"
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Add(name, value)
+	}
+	h := http.Header{"Content-Type": {"text/html"}}
+	if strings.HasSuffix(path, ".css") {
+		h.Set("Content-Type", "text/css")
+	}
+	for _, a := range answer {
+		name, value, _ := strings.Cut(a, ": ")
+		h.Add(name, value)
+	}
+	res := new(Result)
+	x.c.Classify(r, res)
+	x.s.Judge(noon.Add(at), r, res)
+	judged := *res
+	x.s.Answered(noon.Add(at), r, res, http.StatusOK, h)
+	if _, there := h[StandingHeader]; there {
+		x.t.Error("a client would see what the backend says of it")
+	}
+	return &judged
+}
+
+func expectStanding(t *testing.T, what string, res *Result, standing float64, evidence Evidence) {
+	t.Helper()
+	if res.Standing != standing || res.Evidence != evidence {
+		t.Errorf("%s: standing %g by %q, want %g by %q", what, res.Standing, res.Evidence, standing, evidence)
+	}
+}
+
+const sid = "sid=0123456789abcdef"
+
+func TestCookieComesBack(t *testing.T) {
+	x := newStandingSite(t)
+	expectStanding(t, "first", x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid+"; Path=/"), 1, 0)
+	res := x.ask(time.Second, "192.0.2.1", "/", []string{"Cookie: lang=en; " + sid})
+	expectStanding(t, "it comes back", res, 2, Cookie)
+	if k := res.Keys(); len(k) != 3 || k[0].Class != "session" || !strings.HasPrefix(k[0].ID, "192.0.2.1#") || k[1] != (limiter.Key{Class: "slash32", ID: "192.0.2.1"}) {
+		t.Errorf("keys %v", k)
+	}
+	again := x.ask(2*time.Second, "192.0.2.1", "/", []string{"Cookie: " + sid})
+	if again.Keys()[0] != res.Keys()[0] {
+		t.Errorf("the session is %v, and then %v", res.Keys()[0], again.Keys()[0])
+	}
+	expectStanding(t, "another address of the network", x.ask(3*time.Second, "192.0.2.99", "/", []string{"Cookie: " + sid}), 2, Cookie)
+	expectStanding(t, "another network", x.ask(4*time.Second, "192.0.3.1", "/", []string{"Cookie: " + sid}), 1, 0)
+	expectStanding(t, "another name", x.ask(4*time.Second, "192.0.3.1", "/", []string{"Cookie: x" + sid}), 1, 0)
+	expectStanding(t, "one that was never given", x.ask(5*time.Second, "192.0.2.7", "/", []string{"Cookie: sid=fedcba9876543210"}), 1, 0)
+}
+
+// TestShortCookiesAreNobodys checks that what many people share is no session.
+func TestShortCookiesAreNobodys(t *testing.T) {
+	x := newStandingSite(t)
+	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: lang=en")
+	expectStanding(t, "a language", x.ask(time.Second, "192.0.2.1", "/", []string{"Cookie: lang=en"}), 1, 0)
+}
+
+// TestChangingCookies has a site change the session's value with every answer.
+func TestChangingCookies(t *testing.T) {
+	x := newStandingSite(t)
+	value := func(i int) string { return fmt.Sprintf("app_session=%032d", i) }
+	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+value(0), "Set-Cookie: "+strings.Replace(value(100), "app", "other", 1))
+	var key limiter.Key
+	for i := range 10 {
+		res := x.ask(time.Duration(i)*time.Second, "192.0.2.1", "/", []string{"Cookie: " + value(i)}, "Set-Cookie: "+value(i+1))
+		if i > 0 && res.Keys()[0] != key {
+			t.Errorf("answer %d: the client is %v, and was %v", i, res.Keys()[0], key)
+		}
+		key = res.Keys()[0]
+	}
+	if res := x.ask(time.Minute, "192.0.2.1", "/", []string{"Cookie: other_session=" + fmt.Sprintf("%032d", 100)}); res.Keys()[0] != key {
+		t.Errorf("the site's other cookie makes %v, the first one %v", res.Keys()[0], key)
+	}
+}
+
+// TestSessionsOfAnAddress checks that there is a bound to them, and that an office
+// counts as several clients.
+func TestSessionsOfAnAddress(t *testing.T) {
+	x := newStandingSite(t)
+	cookie := func(i int) string { return fmt.Sprintf("sid=%016d", i) }
+	for i := range maxSessions + 10 {
+		x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+cookie(i))
+	}
+	for i := range maxSessions + 10 {
+		res := x.ask(0, "192.0.2.1", "/", []string{"Cookie: " + cookie(i)})
+		if isSession := res.Keys()[0].Class == "session"; isSession != (i < maxSessions) {
+			t.Errorf("session %d: the client is %v", i, res.Keys()[0])
+		}
+		if want := max(1, min(4, float64(i))); i < maxSessions && res.Company != want {
+			t.Errorf("session %d: the address counts as %g clients, want %g", i, res.Company, want)
+		}
+	}
+	expectStanding(t, "somebody new at the same address", x.ask(0, "192.0.2.1", "/", nil), 4, Cookie)
+}
+
+// TestParts checks that it counts if the parts of pages follow them, of this
+// site, soon, and of most pages.
+func TestParts(t *testing.T) {
+	for name, c := range map[string]struct {
+		path   string
+		header []string
+		after  time.Duration
+		pages  int
+		want   Evidence
+	}{
+		"they follow":               {"/a.css", nil, time.Second, 1, Parts},
+		"of four pages":             {"/a.css", nil, time.Second, 4, Parts},
+		"of too many pages":         {"/a.css", nil, time.Second, 9, 0},
+		"conditional ones":          {"/a.css", []string{"If-None-Match: x"}, time.Second, 7, Parts},
+		"too late":                  {"/a.css", nil, time.Minute, 1, 0},
+		"before any page":           {"/a.css", nil, time.Second, 0, 0},
+		"of another site":           {"/a.css", []string{"Referer: https://other.example/"}, time.Second, 1, 0},
+		"of this site":              {"/a.css", []string{"Referer: https://example.com/page"}, time.Second, 1, Parts},
+		"from another site":         {"/a.css", []string{"Sec-Fetch-Site: cross-site"}, time.Second, 1, 0},
+		"a page that is no part":    {"/a.html", nil, time.Second, 1, 0},
+		"a script without its name": {"/a.php", []string{"Sec-Fetch-Dest: script", "Sec-Fetch-Site: same-origin"}, time.Second, 0, 0},
+		"a download":                {"/a.css", []string{"Sec-Fetch-Dest: document"}, time.Second, 1, 0},
+	} {
+		x := newStandingSite(t)
+		for range c.pages {
+			x.ask(0, "192.0.2.1", "/", nil)
+		}
+		x.ask(c.after, "192.0.2.1", c.path, c.header)
+		x.ask(c.after, "192.0.2.1", c.path, c.header)
+		res := x.ask(c.after, "192.0.2.1", "/", nil)
+		if res.Evidence&Parts != c.want {
+			t.Errorf("%s: evidence %q", name, res.Evidence)
+		}
+	}
+	x := newStandingSite(t)
+	x.ask(0, "192.0.2.1", "/", nil)
+	for range 3 {
+		x.ask(time.Second, "192.0.2.1", "/a.css", nil)
+	}
+	if res := x.ask(time.Hour, "192.0.2.1", "/", nil); res.Evidence != 0 {
+		t.Errorf("an hour later it still counts: %q", res.Evidence)
+	}
+}
+
+// TestPartsOfTheFirstPage checks that a session inherits the page that it was
+// given with.
+func TestPartsOfTheFirstPage(t *testing.T) {
+	x := newStandingSite(t)
+	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
+	for range 2 {
+		x.ask(time.Second, "192.0.2.1", "/a.css", []string{"Cookie: " + sid})
+	}
+	expectStanding(t, "the second page", x.ask(5*time.Second, "192.0.2.1", "/", []string{"Cookie: " + sid}), 4, Cookie|Parts)
+}
+
+func TestTenure(t *testing.T) {
+	x := newStandingSite(t)
+	for i, want := range []Evidence{0, 0, 0, Tenure, Tenure} {
+		res := x.ask(time.Duration(i)*time.Hour, "192.0.2.1", "/", nil)
+		if res.Evidence != want {
+			t.Errorf("after %d hours: %q", i, res.Evidence)
+		}
+	}
+	if res := x.ask(20*24*time.Hour, "192.0.2.1", "/", nil); res.Evidence != 0 {
+		t.Errorf("after three weeks: %q", res.Evidence)
+	}
+}
+
+func TestAttested(t *testing.T) {
+	for told, want := range map[string]float64{
+		"yes": 4, "6": 6, "0.5": 0.5, "8": 8, "9": 1, "-1": 1, "NaN": 1, "": 1, "0": 1, "four": 1,
+	} {
+		x := newStandingSite(t)
+		x.ask(0, "192.0.2.1", "/", nil, StandingHeader+": "+told)
+		if res := x.ask(time.Minute, "192.0.2.1", "/", []string{StandingHeader + ": 8"}); res.Standing != want {
+			t.Errorf("%q: standing %g, want %g", told, res.Standing, want)
+		}
+		if res := x.ask(2*time.Hour, "192.0.2.1", "/", nil); res.Standing != 1 {
+			t.Errorf("%q: two hours later standing %g", told, res.Standing)
+		}
+	}
+	x := newStandingSite(t)
+	expectStanding(t, "a trusted network", x.ask(0, "10.1.2.3", "/", nil), 4, Attested)
+}
+
+func TestContradiction(t *testing.T) {
+	const chrome = "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
+	for name, c := range map[string]struct {
+		headers []string
+		want    Evidence
+	}{
+		"a browser":              {[]string{chrome, "Accept: */*", "Accept-Language: en", "Accept-Encoding: gzip"}, 0},
+		"through a proxy":        {[]string{chrome, "Accept: */*"}, 0},
+		"says it, sends nothing": {[]string{chrome}, Contradiction},
+		"a crawler, openly":      {[]string{"User-Agent: Mozilla/5.0 (compatible; Bot/1.0)"}, 0},
+		"a program":              {[]string{"User-Agent: curl/8"}, 0},
+	} {
+		if res := newStandingSite(t).ask(0, "192.0.2.1", "/", c.headers); res.Evidence != c.want {
+			t.Errorf("%s: %q", name, res.Evidence)
+		}
+	}
+}
+
+// TestFloodPushesNobodyOut has a million addresses come once.
+func TestFloodPushesNobodyOut(t *testing.T) {
+	x := newStandingSite(t)
+	x.ask(0, "192.0.2.1", "/", nil)
+	for range 3 {
+		x.ask(0, "192.0.2.1", "/a.css", nil)
+	}
+	h := x.s.hashOf("192.0.2.1")
+	for i := range 1_000_000 {
+		x.s.visitors.with(uint64(i)*2+1, seconds(noon)+1, func(v *visitor) { v.page(seconds(noon) + 1) })
+	}
+	x.s.visitors.with(h, seconds(noon)+2, func(v *visitor) {
+		if e, _ := v.evidence(seconds(noon) + 2); e != Parts {
+			t.Errorf("after the flood: %q", e)
+		}
+	})
+}
+
+func TestStandingOverARestart(t *testing.T) {
+	x := newStandingSite(t)
+	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
+	for i := range 4 {
+		x.ask(time.Duration(i)*time.Hour, "192.0.2.1", "/", []string{"Cookie: " + sid})
+	}
+	saved, err := x.s.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := newStandingSite(t)
+	if err := y.s.UnmarshalBinary(saved); err != nil {
+		t.Fatal(err)
+	}
+	expectStanding(t, "after a restart", y.ask(4*time.Hour, "192.0.2.1", "/", []string{"Cookie: " + sid}), 4, Cookie|Tenure)
+	if strings.Contains(string(saved), "192.0.2") || strings.Contains(string(saved), "0123456789abcdef") {
+		t.Error("something readable is kept")
+	}
+	for i := range saved {
+		if err := newStandingSite(t).s.UnmarshalBinary(saved[:i]); err == nil {
+			t.Fatalf("cut to %d bytes it is taken for sound", i)
+		}
+		if i > 100 {
+			break
+		}
+	}
+}
+
+func FuzzStandingState(f *testing.F) {
+	s, _ := NewStanding([16]byte{}, StandingConfig{})
+	saved, _ := s.AppendBinary(nil)
+	f.Add(saved)
+	f.Add([]byte{standingVersion})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := NewStanding([16]byte{}, StandingConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.UnmarshalBinary(data) != nil {
+			if after, _ := s.AppendBinary(nil); string(after) != string(saved) {
+				t.Error("it was refused, and changed something")
+			}
+		}
+	})
+}
+
+// FuzzCookies checks that whatever a client sends is looked at within bounds.
+func FuzzCookies(f *testing.F) {
+	f.Add("a=0123456789abcdef; b=c", "sid=0123456789abcdef; Path=/")
+	f.Add(";;=;a==;", "=")
+	f.Fuzz(func(t *testing.T, cookie, given string) {
+		n := 0
+		eachCookie([]string{cookie}, func(_, value string) bool {
+			if n++; n > maxCookies || len(value) > mostSecret {
+				t.Errorf("%d cookies, %d bytes", n, len(value))
+			}
+			return true
+		})
+		if _, value, ok := givenCookie(given); ok && (len(value) < leastSecret || len(value) > mostSecret) {
+			t.Errorf("a value of %d bytes", len(value))
+		}
+	})
+}
+
+// TestStandingConcurrently is for the race detector.
+func TestStandingConcurrently(t *testing.T) {
+	x := newStandingSite(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for i := range 200 {
+				address := fmt.Sprintf("192.0.2.%d", i%5)
+				x.ask(0, address, "/", nil, fmt.Sprintf("Set-Cookie: sid=%016d", i))
+				x.ask(0, address, "/a.css", []string{fmt.Sprintf("Cookie: sid=%016d", i)})
+			}
+			_, _ = x.s.AppendBinary(nil)
+		})
+	}
+	all.Wait()
+}
+
+func BenchmarkStanding(b *testing.B) {
+	c, err := New(Config{AddressHeader: NoHeader, Classes: []Class{{Name: "slash32", By: Slash32}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := NewStanding([16]byte{1}, StandingConfig{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	h := http.Header{"Content-Type": {"text/html"}}
+	var res Result
+	c.Classify(r, &res)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Judge(noon, r, &res)
+		s.Answered(noon, r, &res, http.StatusOK, h)
+	}
+}
