@@ -20,7 +20,6 @@ type standingSite struct {
 	t *testing.T
 	c *Classifier
 	s *Standing
-	n int
 }
 
 func newStandingSite(t *testing.T) *standingSite {
