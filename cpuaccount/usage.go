@@ -9,7 +9,7 @@ import (
 // Usage tells from successive readings of the kernel's counters what part of the
 // CPUs was used. It is for one goroutine.
 type Usage struct {
-	read func(text []byte) (used, all float64, ok bool) // seconds; all < 0: it is not told
+	read func(u *Usage, text []byte) (used, all float64, ok bool) // seconds; all < 0: it is not told
 	cpus float64
 
 	at        time.Time
@@ -17,19 +17,20 @@ type Usage struct {
 	begun     bool
 }
 
-// MachineUsage reads /proc/stat (proc(5)). Time that a hypervisor gave to others
-// counts as used: it cannot be had.
-func MachineUsage() *Usage { return &Usage{read: readStat} }
+// MachineUsage reads /proc/stat (proc(5)) of a machine of whose CPUs the backend
+// may use so many: it is full when as much as that is used, by whomever. Time
+// that a hypervisor gave to others counts as used: it cannot be had.
+func MachineUsage(cpus float64) *Usage { return &Usage{read: (*Usage).readStat, cpus: cpus} }
 
 // CgroupUsage reads the cpu.stat of a cgroup of version 2, which may use so many
 // CPUs.
-func CgroupUsage(cpus float64) *Usage { return &Usage{read: readCgroup, cpus: cpus} }
+func CgroupUsage(cpus float64) *Usage { return &Usage{read: (*Usage).readCgroup, cpus: cpus} }
 
 // Sample returns the part used since the last reading, 0 to 1, and false if that
 // cannot be told: this is the first one, no time has passed, the counters began
 // anew, or the text is not what it should be.
 func (u *Usage) Sample(now time.Time, text []byte) (use float64, ok bool) {
-	used, all, ok := u.read(text)
+	used, all, ok := u.read(u, text)
 	if !ok {
 		return 0, false
 	}
@@ -46,9 +47,10 @@ func (u *Usage) Sample(now time.Time, text []byte) (use float64, ok bool) {
 }
 
 // readStat sums up the first line: cpu user nice system idle iowait irq softirq
-// steal, in ticks, of which only their proportion matters.
-func readStat(text []byte) (used, all float64, ok bool) {
-	line, _, _ := bytes.Cut(text, []byte{'\n'})
+// steal, in ticks, of which only their proportion matters. The lines cpu0, cpu1 and
+// so on follow.
+func (u *Usage) readStat(text []byte) (used, all float64, ok bool) {
+	line, others, _ := bytes.Cut(text, []byte{'\n'})
 	rest, ok := bytes.CutPrefix(line, []byte("cpu "))
 	if !ok {
 		return 0, 0, false
@@ -56,18 +58,31 @@ func readStat(text []byte) (used, all float64, ok bool) {
 	for column := range 8 {
 		var x float64
 		if x, rest, ok = cutNumber(rest); !ok {
-			return used, all, column >= 4 // older kernels have fewer
+			return used, all * u.partOf(others), column >= 4 // older kernels have fewer
 		}
 		all += x
 		if column != 3 && column != 4 { // idle, iowait
 			used += x
 		}
 	}
-	return used, all, true
+	return used, all * u.partOf(others), true
+}
+
+// partOf is the part of the machine's CPUs that the backend may use.
+func (u *Usage) partOf(lines []byte) float64 {
+	machine := 0.0
+	for bytes.HasPrefix(lines, []byte("cpu")) {
+		machine++
+		_, lines, _ = bytes.Cut(lines, []byte{'\n'})
+	}
+	if machine <= u.cpus {
+		return 1
+	}
+	return u.cpus / machine
 }
 
 // readCgroup finds the line usage_usec.
-func readCgroup(text []byte) (used, all float64, ok bool) {
+func (*Usage) readCgroup(text []byte) (used, all float64, ok bool) {
 	for len(text) > 0 {
 		var line []byte
 		line, text, _ = bytes.Cut(text, []byte{'\n'})

@@ -16,7 +16,7 @@ func TestUsage(t *testing.T) {
 		usage    *Usage
 		readings []reading
 	}{
-		{"machine", MachineUsage(), []reading{
+		{"machine", MachineUsage(4), []reading{
 			{0, "cpu  100 0 50 1000 10 0 0 0 0 0\ncpu0 1 2 3\n", -1},
 			{1, "cpu  150 0 50 1050 10 0 0 0 0 0\n", 0.5},
 			{2, "cpu  150 0 50 1050 110 0 0 0 0 0\n", 0},
@@ -27,6 +27,11 @@ func TestUsage(t *testing.T) {
 			{7, "cpu  0 0 0 0 0\n", -1},
 			{8, "cpu  9 0 0 1\n", 0.9},
 			{9, "", -1},
+		}},
+		{"one CPU of a machine with two", MachineUsage(1), []reading{
+			{0, "cpu  100 0 50 1000\ncpu0 50 0 25 500\ncpu1 50 0 25 500\nintr 5\n", -1},
+			{1, "cpu  150 0 50 1150\ncpu0 50 0 25 500\ncpu1 50 0 25 500\nintr 5\n", 0.5},
+			{2, "cpu  250 0 50 1250\ncpu0 50 0 25 500\ncpu1 50 0 25 500\nintr 5\n", 1},
 		}},
 		{"cgroup of 2 CPUs", CgroupUsage(2), []reading{
 			{0, "usage_usec 1000000\nuser_usec 1\n", -1},
@@ -55,7 +60,7 @@ func FuzzUsage(f *testing.F) {
 	f.Add([]byte("cpu  1 2 3 4 5 6 7 8\n"), []byte("cpu  2 3 4 5 6 7 8 9\n"))
 	f.Add([]byte("usage_usec 1\n"), []byte("usage_usec 18446744073709551616\n"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		for _, u := range []*Usage{MachineUsage(), CgroupUsage(2)} {
+		for _, u := range []*Usage{MachineUsage(2), CgroupUsage(2)} {
 			u.Sample(at(0), a)
 			if x, ok := u.Sample(at(1), b); ok && !(x >= 0 && x <= 1) {
 				t.Errorf("%g", x)

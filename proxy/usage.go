@@ -22,13 +22,13 @@ type UsageMeter struct {
 	lost  bool
 	file  *os.File
 	usage *cpuaccount.Usage
-	text  [8 << 10]byte // what is wanted stands at the beginning
+	text  [64 << 10]byte // what is wanted stands at the beginning, a line for each CPU
 }
 
 // OpenUsage opens the counters of this machine, or, if cgroup is not empty, those
-// of that directory, which may use so many CPUs.
+// of that directory. The backend may use so many CPUs.
 func OpenUsage(cgroup string, cpus float64) (*UsageMeter, error) {
-	name, usage := "/proc/stat", cpuaccount.MachineUsage()
+	name, usage := "/proc/stat", cpuaccount.MachineUsage(cpus)
 	if cgroup != "" {
 		name, usage = filepath.Join(cgroup, "cpu.stat"), cpuaccount.CgroupUsage(cpus)
 	}
