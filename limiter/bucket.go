@@ -51,7 +51,9 @@ func (b *bucket) refillLocked(at time.Duration) {
 // chargeLocked takes x ≥ 0 and returns how much of it the bucket really lost:
 // less than x at the floor. That is what may be given back.
 func (b *bucket) chargeLocked(at time.Duration, x float64) (moved float64) {
-	b.refillLocked(at)
+	if b.refillLocked(at); b.budget.told {
+		return 0
+	}
 	was := b.level
 	b.level = max(b.floor(), b.level-x)
 	if was < b.level { // it was below a floor that has been raised since
@@ -82,7 +84,9 @@ func (b *bucket) oweLocked(at, until time.Duration) {
 // debtLocked returns how long another request would have to wait for the key,
 // behind those that wait already, each of them counted with its guess.
 func (b *bucket) debtLocked(at time.Duration) time.Duration {
-	b.refillLocked(at)
+	if b.refillLocked(at); b.budget.told {
+		return b.clears(-b.level)
+	}
 	wait := b.clears(b.queued - b.level)
 	if b.waiting > 0 {
 		return max(wait, 1) // never past those who wait
@@ -90,12 +94,18 @@ func (b *bucket) debtLocked(at time.Duration) time.Duration {
 	return wait
 }
 
-// blocks returns how long the key keeps the first of its queue waiting.
-func (b *bucket) blocks(at time.Duration) time.Duration {
+// blocks returns how long the key keeps the request waiting, were it the first
+// of its queue. Peers who told it until when to wait count on it then, and do not
+// tell it to wait longer for those that came later.
+func (s *slot) blocks(at time.Duration) time.Duration {
+	b := s.bucket
 	b.home.mu.Lock()
 	defer b.home.mu.Unlock()
-	if !b.budget.cap || b.budget.shadow {
+	switch {
+	case !b.budget.cap || b.budget.shadow:
 		return 0
+	case b.budget.told:
+		return max(0, s.toldUntil-at)
 	}
 	b.refillLocked(at)
 	return b.clears(-b.level)

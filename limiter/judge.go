@@ -28,30 +28,30 @@ func (d *debt) worst(e debt) {
 // judge says what the debts of a request's keys mean for it, and which bucket
 // it has to wait for first, if any.
 func (l *Limiter) judge(p *policy, t *Ticket, debts []debt) (Verdict, *bucket) {
-	var capped, held, shadow debt
+	var over, capped, held, shadow debt
 	for _, d := range debts {
 		switch {
 		case !d.matters():
 		case d.budget.shadow:
 			shadow.worst(d)
+		case d.wait > d.budget.maxHold:
+			over.worst(d)
 		case d.budget.cap:
 			capped.worst(d)
 		default:
 			held.worst(d)
 		}
 	}
-	worst := capped
-	worst.worst(held)
 	switch {
-	case worst.wait > p.MaxHold:
-		return worst.verdict(Refuse), nil
+	case over.bucket != nil:
+		return over.verdict(Refuse), nil
 	case capped.bucket != nil:
 		return l.roomFor(p, t, capped), capped.bucket
 	case held.bucket != nil:
 		return l.roomFor(p, t, held), nil
 	case shadow.bucket != nil:
 		v := shadow.verdict(Go)
-		if v.Shadow = true; v.Wait > p.MaxHold {
+		if v.Shadow = true; v.Wait > shadow.budget.maxHold {
 			v.Action = Refuse
 		}
 		return v, nil

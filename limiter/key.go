@@ -23,4 +23,10 @@ type Budget struct {
 	Cap bool
 	// Shadow judges and counts, and never acts.
 	Shadow bool
+	// Told makes the class one that nothing is charged to here: its keys wait until
+	// when peers say, by Raise. CPUs, Burst and Cap mean nothing then.
+	Told bool
+	// MaxHold is the longest that a request waits for the class's sake before it is
+	// refused; zero is the policy's.
+	MaxHold time.Duration
 }

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"crypto/rand"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -37,6 +38,9 @@ type Limiter struct {
 	decided chan struct{} // closed: what every ticket has that never waited
 	due     chan struct{}
 	sharer  Sharer
+
+	policyMu sync.Mutex // guards the following, and who replaces the policy; taken first of all locks
+	sidecars int
 }
 
 // New makes a limiter that remembers about size keys. Without a Sharer it works
@@ -48,6 +52,8 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 		decided: make(chan struct{}),
 		due:     make(chan struct{}, 1),
 		sharer:  s,
+
+		sidecars: 1,
 	}
 	close(l.decided)
 	var secret [16]byte
@@ -61,12 +67,13 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 // Advance. It never blocks. Whatever comes of the request, Leave must be called.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	at, p := l.since(now), l.table.policy.Load()
-	t := &Ticket{decided: l.decided, told: true, sure: a.Sure, proven: a.Proven, guess: a.Guess.Seconds()} // nobody else knows it yet: no lock
+	t := &Ticket{decided: l.decided, told: true, sure: a.Sure, proven: a.Proven, guess: a.Guess.Seconds(), came: at} // nobody else knows it yet: no lock
 	var debts [MaxKeys]debt
 	t.meet(at, l.table, a.Keys, !p.gated || l.gate.waiting.Load() == 0, &debts)
 	v, blocking := l.judge(p, t, debts[:t.n])
 	if v.Acts() {
 		t.refuseLocked(at, v)
+		l.announce(now, t, Rejected)
 		return t
 	}
 	t.enter(at, l.table, a.Keys)
@@ -76,7 +83,10 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 		release(l.admit(at, p, t))
 	} else if full := l.wait(at, p, t, blocking); full != None {
 		t.refuseLocked(at, Verdict{Action: Refuse, Wait: retry, Key: blocking.key, Reason: full})
+		l.announce(now, t, Rejected)
+		return t
 	}
+	l.announce(now, t, Accepted)
 	return t
 }
 

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -62,25 +61,6 @@ func TestRaise(t *testing.T) {
 		t.Errorf("level %v: a peer forgave debt", got)
 	}
 }
-
-func TestSharerIsOfferedWhatWasCharged(t *testing.T) {
-	s := &sharer{}
-	start := time.Now()
-	l := New(start, one(Observe, Budget{CPUs: 1}), 1<<10, s)
-	ticket := l.Arrive(start, Arrival{Keys: by("a"), Guess: second})
-	l.Settle(start.Add(second), ticket, 3*second)
-	l.Leave(start.Add(second), ticket)
-	gone := l.Arrive(start, Arrival{Keys: by("b"), Guess: second})
-	l.Leave(start, gone)
-	if want := (Charge{by("a")[0], 3 * second, start.Add(second)}); len(s.got) != 1 || s.got[0] != want {
-		t.Errorf("offered %v, want %v", s.got, want)
-	}
-}
-
-type sharer struct{ got []Charge }
-
-func (s *sharer) Offer(c Charge) bool             { s.got = append(s.got, c); return false }
-func (s *sharer) Run(context.Context, Sink) error { return nil }
 
 // TestAnyOrder plays requests in random ways: they wait, run, run long, are
 // settled, or their clients leave at any moment. At the end nothing is held,

@@ -1,6 +1,9 @@
 package limiter
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Mode is how debt is acted on. See the package documentation.
 type Mode uint8
@@ -61,12 +64,15 @@ type budget struct {
 	rate   float64 // earned per second; above 0
 	burst  float64 // most credit, ≥ 0
 	floor  float64 // most debt, < 0
+	told   bool    // what a key owes is the time until which peers want it to wait
 	cap    bool    // a request waits for the debt to be paid
 	hold   bool    // a response is held until it is
 	shadow bool    // neither happens, it is only said
+
+	maxHold time.Duration // the longest wait before a refusal
 }
 
-func compile(p Policy) *policy {
+func compile(p Policy, sidecars int) *policy {
 	if p.Memory <= 0 {
 		p.Memory = DefaultMemory
 	}
@@ -74,19 +80,28 @@ func compile(p Policy) *policy {
 	c := &policy{Policy: p, gated: p.Mode == Fair || p.Mode == Observe}
 	for _, info := range p.Classes {
 		b := info.Budget
+		memory := p.Memory
+		if b.Told {
+			b.CPUs, b.Burst, b.Cap, memory = 1, 0, true, longestTold
+		}
 		capped := p.Mode == Cap || (b.Cap && p.Mode != Observe)
 		c.budgets = append(c.budgets, &budget{
-			class:  info.Name,
-			rate:   b.CPUs,
-			burst:  b.Burst.Seconds(),
-			floor:  -b.CPUs * p.Memory.Seconds(),
-			cap:    capped,
-			hold:   p.Mode == Cooperative && !capped,
-			shadow: p.Shadow || b.Shadow,
+			class:   info.Name,
+			rate:    b.CPUs,
+			burst:   b.Burst.Seconds() / float64(sidecars),
+			floor:   -b.CPUs * memory.Seconds(),
+			told:    b.Told,
+			cap:     capped,
+			hold:    p.Mode == Cooperative && !capped,
+			shadow:  p.Shadow || b.Shadow,
+			maxHold: cmp.Or(b.MaxHold, p.MaxHold),
 		})
 	}
 	return c
 }
+
+// longestTold is the longest that peers can have a key of a told class wait.
+const longestTold = 24 * time.Hour
 
 // standing bounds what a client's share is multiplied by.
 func (p *policy) standing(given float64) float64 {
@@ -113,7 +128,13 @@ func (p *policy) class(name string) *budget {
 // now it earned at the old rate. Keys of classes that are gone stay as they are
 // until they are evicted.
 func (l *Limiter) SetPolicy(now time.Time, p Policy) {
-	c := compile(p)
+	l.policyMu.Lock()
+	defer l.policyMu.Unlock()
+	l.applyLocked(now, p)
+}
+
+func (l *Limiter) applyLocked(now time.Time, p Policy) {
+	c := compile(p, l.sidecars)
 	l.table.setPolicy(l.since(now), c)
 	l.gate.setPolicy(c)
 	l.hurry()

@@ -5,11 +5,31 @@ import (
 	"time"
 )
 
-// Charge is CPU time that a key was charged.
+// Event is what a Charge tells of a request.
+type Event uint8
+
+// The events.
+const (
+	// Settled: the request is done, and this is what it cost. Of all keys but those
+	// of told classes.
+	Settled Event = iota
+	// Accepted: it goes at once. Like Delayed, of keys of told classes only, and as
+	// soon as it is decided.
+	Accepted
+	// Delayed: it goes later, but not before Until.
+	Delayed
+	// Rejected: it was refused. Of all its keys that are known.
+	Rejected
+)
+
+// Charge is what one request means to one of its keys.
 type Charge struct {
-	Key  Key
-	Cost time.Duration
-	At   time.Time
+	Key      Key
+	Event    Event
+	Cost     time.Duration // CPU time; of Settled
+	At       time.Time     // when this became known
+	Received time.Time     // when the request came
+	Until    time.Time     // when it went on, or will: later than Received if it had to wait
 }
 
 // Sharer tells other sidecars what this one charged, and this one what they
@@ -19,17 +39,21 @@ type Sharer interface {
 	// Offer takes a charge to share. It never blocks; false says that the
 	// charge was dropped, which the Sharer counts.
 	Offer(c Charge) bool
-	// Run exchanges charges until the context ends.
+	// Run exchanges charges until the context ends. Its error is what made it give
+	// up, if not that.
 	Run(ctx context.Context, in Sink) error
 }
 
-// Sink is where a Sharer reports. *Limiter is one. Both may be called at any
+// Sink is where a Sharer reports. *Limiter is one. All may be called at any
 // time from any goroutine.
 type Sink interface {
 	// Debit charges a key with what peers spent: relative, add it once.
 	Debit(now time.Time, c Charge)
 	// Raise makes a key owe until the given time: absolute, only ever later.
 	Raise(now time.Time, k Key, until time.Time)
+	// Divide says among how many sidecars, this one included, bursts are divided:
+	// each key can save up so many times less here. At first it is one.
+	Divide(now time.Time, sidecars int)
 }
 
 var _ Sink = (*Limiter)(nil)
@@ -46,12 +70,48 @@ func (l *Limiter) Raise(now time.Time, k Key, until time.Time) {
 	l.table.with(at, k, func(b *bucket) { b.oweLocked(at, l.since(until)) })
 }
 
+// Divide implements Sink.
+func (l *Limiter) Divide(now time.Time, sidecars int) {
+	l.policyMu.Lock()
+	defer l.policyMu.Unlock()
+	if l.sidecars == max(1, sidecars) {
+		return
+	}
+	l.sidecars = max(1, sidecars)
+	l.applyLocked(now, l.table.policy.Load().Policy)
+}
+
 // offer shares what a settled request was charged.
 func (l *Limiter) offer(now time.Time, t *Ticket, cost time.Duration) {
 	if l.sharer == nil {
 		return
 	}
+	c := Charge{Event: Settled, Cost: cost, At: now, Received: l.epoch.Add(t.came)}
+	c.Until = c.Received
+	if !t.verdict.Shadow {
+		c.Until = c.Received.Add(t.verdict.Wait)
+	}
 	t.each(func(s *slot) {
-		l.sharer.Offer(Charge{Key: s.bucket.key, Cost: cost, At: now})
+		if c.Key = s.bucket.key; !s.told {
+			l.sharer.Offer(c)
+		}
+	})
+}
+
+// announce shares what was decided of a request as it came: with those who say
+// how the told classes stand, and with all if it was refused.
+func (l *Limiter) announce(now time.Time, t *Ticket, e Event) {
+	if l.sharer == nil {
+		return
+	}
+	t.each(func(s *slot) {
+		if e != Rejected && !s.told {
+			return
+		}
+		c := Charge{Key: s.bucket.key, Event: e, At: now, Received: now, Until: now}
+		if e == Accepted && s.toldUntil > t.came {
+			c.Event, c.Until = Delayed, l.epoch.Add(s.toldUntil)
+		}
+		l.sharer.Offer(c)
 	})
 }

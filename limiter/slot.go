@@ -11,6 +11,9 @@ type slot struct {
 	waited   float32 // seconds that the request waited for this key
 	guilt    float32 // the key's as the reservation was made
 	reserved bool    // charged, and at its place among what the key is charged with
+
+	told      bool          // of a class that nothing is charged to
+	toldUntil time.Duration // if told, when its peers let the request go, as it came
 }
 
 // change is what becomes of a charge: more is taken, or a part of it given back.

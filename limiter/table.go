@@ -57,6 +57,7 @@ func (t *table) meet(at time.Duration, k Key, s *slot, guess float64, reserve bo
 	b.pins++
 	s.bucket = b
 	d = debt{b, b.budget, b.debtLocked(at)}
+	s.told, s.toldUntil = b.budget.told, at+d.wait
 	if reserve && !d.matters() {
 		s.reserveLocked(at, guess)
 	}
@@ -68,7 +69,7 @@ func (t *table) meet(at time.Duration, k Key, s *slot, guess float64, reserve bo
 func (t *table) enter(at time.Duration, k Key, s *slot) {
 	t.with(at, k, func(b *bucket) {
 		b.pins++
-		s.bucket = b
+		s.bucket, s.told = b, b.budget.told
 	})
 }
 

@@ -25,6 +25,7 @@ type Ticket struct {
 	proven   bool
 	standing float64 // of the client
 	company  float64 // of its address
+	came     time.Duration
 	verdict  Verdict // written before decided is closed
 
 	mu      sync.Mutex // guards the following
