@@ -1,0 +1,204 @@
+package gossip
+
+import (
+	"context"
+	"io"
+	"log"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// How members are found and missed. Two that do not answer each other for about
+// three seconds are apart.
+const (
+	probeEach    = 500 * time.Millisecond
+	probeTimeout = 250 * time.Millisecond
+	dialTimeout  = 2 * time.Second
+	seekEach     = 500 * time.Millisecond // with as much again at random
+	leaveTimeout = 500 * time.Millisecond
+	reclaimAfter = time.Second
+	rememberLost = 256 // addresses of members that are gone
+)
+
+// config is memberlist's.
+func (s *Sharer) config() *memberlist.Config {
+	c := memberlist.DefaultLANConfig()
+	host, port, _ := splitAddress(s.o.Listen) // checked before
+	c.Name, c.BindAddr, c.BindPort, c.AdvertisePort = s.o.Name, host, port, port
+	if host == "" {
+		c.BindAddr = "0.0.0.0"
+	}
+	if s.o.Advertise != "" {
+		c.AdvertiseAddr, c.AdvertisePort, _ = splitAddress(s.o.Advertise)
+	}
+	c.ProbeInterval, c.ProbeTimeout, c.TCPTimeout = probeEach, probeTimeout, dialTimeout
+	c.GossipInterval = 100 * time.Millisecond
+	c.DeadNodeReclaimTime = reclaimAfter
+	c.EnableCompression = false // parcels are compressed already
+	c.Label = "tempomat"        // other clusters are not met by mistake
+	c.Keyring = s.keys
+	c.Delegate, c.Events = s.inbox, s.roster
+	c.LogOutput = nil
+	c.Logger = log.New(s.logger(), "", 0)
+	if s.o.transport != nil {
+		c.Transport = s.o.transport
+	}
+	return c
+}
+
+// logger passes on what memberlist says of trouble.
+func (s *Sharer) logger() io.Writer {
+	if s.o.Logf == nil {
+		return io.Discard
+	}
+	return logger{s.o.Logf}
+}
+
+type logger struct{ f func(string, ...any) }
+
+func (l logger) Write(b []byte) (int, error) {
+	if line := string(b); strings.HasPrefix(line, "[WARN]") || strings.HasPrefix(line, "[ERR]") {
+		l.f("%s", strings.TrimSpace(line))
+	}
+	return len(b), nil
+}
+
+// seek joins whoever is no member and should be, again and again: a fleet that
+// was split finds together only if somebody tries.
+func (s *Sharer) seek(ctx context.Context) {
+	lost := map[string]struct{}{} // members that there were
+	wait := time.NewTimer(0)
+	defer wait.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wait.C:
+		}
+		there := s.roster.addresses()
+		for a := range there {
+			lost[a] = struct{}{}
+		}
+		if targets := s.targets(ctx, there, lost); len(targets) > 0 && ctx.Err() == nil {
+			_, _ = s.list.Join(targets[:min(2, len(targets))]) // who is not there now may be next time
+		}
+		for a := range lost {
+			if len(lost) <= rememberLost {
+				break
+			}
+			delete(lost, a)
+		}
+		wait.Reset(seekEach + rand.N(seekEach)) //nolint:gosec // only not all at once
+	}
+}
+
+// targets lists who is to be joined, in random order, but for those that are
+// members, or this node.
+func (s *Sharer) targets(ctx context.Context, there, lost map[string]struct{}) []string {
+	want := map[string]struct{}{}
+	maps.Copy(want, lost)
+	for _, a := range append(s.joinFile(), s.o.Join...) {
+		for _, r := range resolve(ctx, a) {
+			want[r] = struct{}{}
+		}
+	}
+	self := s.list.LocalNode().FullAddress().Addr
+	list := make([]string, 0, len(want))
+	for a := range want {
+		if _, member := there[a]; !member && a != self {
+			list = append(list, a)
+		}
+	}
+	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] }) //nolint:gosec // whom to try first is no secret
+	return list
+}
+
+// joinFile reads the file of addresses. What can not be read now may be later.
+func (s *Sharer) joinFile() (list []string) {
+	if s.o.JoinFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(s.o.JoinFile)
+	if err != nil {
+		if s.o.Logf != nil {
+			s.o.Logf("the file of peers: %v", err)
+		}
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// resolve returns the addresses that a name has now.
+func resolve(ctx context.Context, address string) (list []string) {
+	host, port, err := splitAddress(address)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupIP(ctx, "ip", host)
+	if err != nil {
+		return nil
+	}
+	for _, ip := range ips {
+		list = append(list, hostPort(ip, port))
+	}
+	return slices.Compact(slices.Sorted(slices.Values(list)))
+}
+
+// stop says goodbye, so that peers need not find out, and ends all.
+func (s *Sharer) stop() error {
+	if !s.o.kill {
+		_ = s.list.Leave(leaveTimeout) // peers that do not hear of it will miss us
+	}
+	return s.list.Shutdown()
+}
+
+// SetKeys replaces the keys; the first one encrypts from now on. To change a key,
+// first add the new one as the second everywhere, then make it the first
+// everywhere, then leave the old one out. A sharer that began without keys can
+// not have any.
+func (s *Sharer) SetKeys(keys [][]byte) error {
+	if s.keys == nil || len(keys) == 0 {
+		return errKeys
+	}
+	for _, k := range keys {
+		if err := memberlist.ValidateKey(k); err != nil {
+			return err
+		}
+	}
+	s.setKeys.Lock()
+	defer s.setKeys.Unlock()
+	for _, k := range keys {
+		if err := s.keys.AddKey(k); err != nil {
+			return err
+		}
+	}
+	// Each one comes first once, the first one last: those that are to go are
+	// last then. RemoveKey changes what concurrent readers hold, unless it takes
+	// the last one.
+	for _, k := range slices.Backward(keys) {
+		if err := s.keys.UseKey(k); err != nil {
+			return err
+		}
+	}
+	distinct := len(slices.CompactFunc(slices.SortedFunc(slices.Values(keys), slices.Compare), slices.Equal))
+	for old := s.keys.GetKeys(); len(old) > distinct; old = old[:len(old)-1] {
+		if err := s.keys.RemoveKey(old[len(old)-1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
