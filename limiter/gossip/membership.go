@@ -28,7 +28,7 @@ const (
 )
 
 // config is memberlist's.
-func (s *Sharer) config() *memberlist.Config {
+func (s *Sharer) config() (*memberlist.Config, error) {
 	c := memberlist.DefaultLANConfig()
 	host, port, _ := splitAddress(s.o.Listen) // checked before
 	c.Name, c.BindAddr, c.BindPort, c.AdvertisePort = s.o.Name, host, port, port
@@ -47,10 +47,13 @@ func (s *Sharer) config() *memberlist.Config {
 	c.Delegate, c.Events = s.inbox, s.roster
 	c.LogOutput = nil
 	c.Logger = log.New(s.logger(), "", 0)
-	if s.o.transport != nil {
-		c.Transport = s.o.transport
+	if s.o.plug != nil {
+		var err error
+		if c.Transport, err = s.o.plug(); err != nil {
+			return nil, err
+		}
 	}
-	return c
+	return c, nil
 }
 
 // logger passes on what memberlist says of trouble.

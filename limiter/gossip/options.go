@@ -56,8 +56,8 @@ type Options struct {
 	// Logf is told of what goes wrong with the membership; nil: nobody is.
 	Logf func(format string, arguments ...any)
 
-	transport memberlist.NodeAwareTransport // in tests: a network that can be cut
-	kill      bool                          // in tests: end without a word
+	plug func() (memberlist.NodeAwareTransport, error) // in tests: a network that can be cut
+	kill bool                                          // in tests: end without a word
 }
 
 // complete fills in the defaults, and says what can not be.

@@ -66,7 +66,11 @@ func (s *Sharer) Offer(c limiter.Charge) bool {
 // Run implements limiter.Sharer. If the sink is a Ledger as well, newcomers are
 // told what keys owe. Its error is that the address can not be listened at.
 func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
-	list, err := memberlist.Create(s.config())
+	c, err := s.config()
+	if err != nil {
+		return err
+	}
+	list, err := memberlist.Create(c)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,215 @@
+package gossip
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"tempomat/limiter"
+)
+
+// TestOneLimitForAll is the table of overshoots in facts/algorithm.md 1.2: a
+// client asks all sidecars together for fifty times what it may have.
+func TestOneLimitForAll(t *testing.T) {
+	for _, c := range []struct {
+		cars      int
+		epoch     time.Duration
+		undivided bool
+		most      float64 // overshoot, in requests
+	}{
+		{3, 100 * time.Millisecond, true, 200 + 30},
+		{5, 100 * time.Millisecond, true, 400 + 50},
+		{10, 100 * time.Millisecond, true, 900 + 100},
+		{3, 100 * time.Millisecond, false, 2 * 21},
+		{5, 100 * time.Millisecond, false, 2 * 43},
+		{10, 100 * time.Millisecond, false, 2 * 97},
+		{3, time.Second, false, 201 + 30},
+		{5, time.Second, false, 403 + 50},
+		{10, time.Second, false, 908 + 100},
+	} {
+		t.Run(fmt.Sprintf("%d/%v/undivided=%v", c.cars, c.epoch, c.undivided), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 1)
+			w.undivided = c.undivided
+			w.rules.epoch, w.rules.history = c.epoch, 64*c.epoch
+			w.fleet(c.cars)
+			rate, over := w.besiege(60*time.Second + 600*c.epoch) // several cycles of all paying for one epoch
+			t.Logf("long-run rate %.3f of the limit, overshoot %v requests", rate, over)
+			if math.Abs(rate-1) > 0.03 {
+				t.Errorf("rate %.3f, want 1.00 within 0.03", rate)
+			}
+			if over > c.most {
+				t.Errorf("overshoot of %v requests, want at most %v", over, c.most)
+			}
+		})
+	}
+}
+
+// TestBadNetwork: a clock that is 200 ms ahead, 5 % of the messages lost, 50 ms of
+// jitter that reorders them.
+func TestBadNetwork(t *testing.T) {
+	for _, skew := range []time.Duration{0, 200 * time.Millisecond, -230 * time.Millisecond, 1070 * time.Millisecond} {
+		t.Run(skew.String(), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 2)
+			w.loss, w.jitter = 0.05, 50*time.Millisecond
+			w.add(skew)
+			w.fleet(4)
+			rate, over := w.besiege(90 * time.Second)
+			k := w.cars[1].book.counts
+			t.Logf("long-run rate %.3f of the limit, overshoot %v requests; %d messages lost; %d parcels applied, %d late, %d repeated, %d too late",
+				rate, over, w.lost, k.Applied, k.Late, k.Repeated, k.TooLate)
+			if math.Abs(rate-1) > 0.05 {
+				t.Errorf("rate %.3f, want 1.00 within 0.05", rate)
+			}
+			w.loss, w.jitter = 0, 0
+			w.run(time.Second)
+			w.reconcile()
+			if got := w.cars[1].book.peers[1].skew.behind(); (got + skew).Abs() > 15*time.Millisecond {
+				t.Errorf("skew %v is taken for %v", skew, -got)
+			}
+		})
+	}
+}
+
+// reconcile checks that each car has charged just what all of them together
+// spent: its level, were there no burst and no floor, is what it earned less that.
+func (w *world) reconcile() {
+	w.t.Helper()
+	least, most := math.Inf(1), math.Inf(-1)
+	for _, c := range w.cars {
+		least, most = min(least, c.level("greedy")), max(most, c.level("greedy"))
+	}
+	if most-least > 1e-3 {
+		w.t.Errorf("all is quiet, and yet the levels are from %v to %v", least, most)
+	}
+}
+
+// TestTooSkewed: the figures of a peer whose clock is too far off do not count,
+// and the state says so; they count again when it is right.
+func TestTooSkewed(t *testing.T) {
+	w := newWorld(t, 3)
+	w.add(5 * time.Second)
+	w.fleet(2)
+	w.cars[0].ask("a")
+	w.run(time.Second)
+	if l := w.cars[1].level("a"); l != testBurst {
+		t.Errorf("level %v: a peer that is 5 s off was believed", l)
+	}
+	s := State{}
+	w.cars[1].book.describe(&s, map[node]member{1: {name: "one"}, 3: {name: "three"}})
+	if len(s.Peers) != 2 || !s.Peers[0].Ignored || s.Peers[1].Ignored || s.Peers[0].Skew.Round(100*time.Millisecond) != 5*time.Second {
+		t.Errorf("the state says %+v", s.Peers)
+	}
+	w.cars[0].skew = 0
+	w.cars[0].ticks()
+	w.run(3 * skewMemory)
+	w.cars[0].ask("b")
+	w.run(time.Second)
+	if l := w.cars[1].level("b"); l == testBurst {
+		t.Errorf("level %v: a peer whose clock was put right is still ignored", l)
+	}
+}
+
+// TestSplit is a fleet of five that is split into three and two for a minute. Each
+// side serves at the limit, and once it is whole again, all of it does, at once.
+func TestSplit(t *testing.T) {
+	for seed := range uint64(3) {
+		w := newWorld(t, seed)
+		w.fleet(5)
+		w.siege(20*time.Second, func() {})
+		sides := func() (a, b float64) {
+			for _, c := range w.cars {
+				if c.side == 0 {
+					a += c.spent
+				} else {
+					b += c.spent
+				}
+			}
+			return a, b
+		}
+		w.cars[3].side, w.cars[4].side = 1, 1
+		w.siege(3*time.Second, func() {})
+		w.meet() // they miss each other
+		a, b := sides()
+		w.siege(60*time.Second, func() {})
+		c, d := sides()
+		a, b = (c-a)/60, (d-b)/60
+		if math.Abs(a-testRate) > 0.03 || math.Abs(b-testRate) > 0.03 {
+			t.Errorf("the sides serve %.3f and %.3f of the limit while apart", a, b)
+		}
+		w.cars[3].side, w.cars[4].side = 0, 0
+		w.siege(time.Second, func() {}) // the network is whole, they do not know of it yet
+		w.meet()
+		w.siege(2*w.rules.epoch, func() {})
+		first, began, over := w.spent(), w.now, 0.0
+		var afterSecond float64
+		w.siege(30*time.Second, func() {
+			passed := w.now.Sub(began)
+			over = max(over, w.spent()-first-testRate*passed.Seconds())
+			if passed <= 2*time.Second {
+				afterSecond = w.spent() - first
+			}
+		})
+		whole := (w.spent() - first) / 30
+		t.Logf("apart %.3f and %.3f; from two epochs after rejoining: %.3f of the limit over 30 s, %.2f over the first 2 s, never more than %.0f requests over it",
+			a, b, whole, afterSecond/2, over/testCost.Seconds())
+		if math.Abs(whole-testRate) > 0.03 {
+			t.Errorf("%.3f of the limit after the split, want 1.00 within 0.03", whole)
+		}
+		if over > 0.97 { // what one epoch of all five lets through beyond it, twice
+			t.Errorf("%.2f CPU-seconds over the limit after the split", over)
+		}
+		w.run(3 * time.Second)
+		for i, c := range w.cars {
+			if l := c.level("greedy"); l < 0 {
+				t.Errorf("sidecar %d: level %v, 3 s after all is quiet", i, l)
+			}
+		}
+	}
+}
+
+// TestShortSplit: what is shorter than the history is late traffic, and counts.
+func TestShortSplit(t *testing.T) {
+	w := newWorld(t, 4)
+	w.fleet(2)
+	w.siege(10*time.Second, func() {})
+	w.cars[1].side = 1
+	w.siege(3*time.Second, func() {})
+	w.cars[1].side = 0
+	rate, _ := w.besiege(30 * time.Second)
+	w.run(time.Second)
+	w.reconcile()
+	t.Logf("rate %.3f in the 20 s after", rate)
+}
+
+// TestRestarts: sidecars are killed and started anew in turn, each as somebody
+// else, while a client asks for more than it may have and owes for what it did
+// before. A new one knows what it owes within a second.
+func TestRestarts(t *testing.T) {
+	w := newWorld(t, 5)
+	w.fleet(5)
+	w.cars[0].Settle(w.now, w.cars[0].Arrive(w.now, limiter.Arrival{Keys: []limiter.Key{testKey("debtor")}}), time.Minute)
+	w.siege(10*time.Second, func() {})
+	first, began := w.spent(), w.now
+	for i := range 5 {
+		w.cars[i].down = true
+		w.siege(3*time.Second, func() {})
+		w.meet() // the others miss it
+		fresh := w.add(0)
+		w.meet()
+		w.siege(time.Second, func() {})
+		if l, want := fresh.level("debtor"), w.cars[i+1].level("debtor"); math.Abs(l-want) > 0.05 {
+			t.Errorf("restart %d: the debtor has %v, and %v with the others", i, l, want)
+		}
+		if l := fresh.level("greedy"); l > 0.1 {
+			t.Errorf("restart %d: the greedy one has %v", i, l)
+		}
+	}
+	over := w.spent() - first - testRate*w.now.Sub(began).Seconds()
+	t.Logf("over five restarts: %.0f requests over the limit, in %v", over/testCost.Seconds(), w.now.Sub(began))
+	if over > 5*(testBurst/5+0.2)+0.2 { // each comes with its part of the burst, and spends it before it knows
+		t.Errorf("%.2f CPU-seconds over the limit", over)
+	}
+}

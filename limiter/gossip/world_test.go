@@ -1,0 +1,268 @@
+package gossip
+
+import (
+	"container/heap"
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"tempomat/limiter"
+)
+
+// world is a fleet on virtual time: real limiters and books, and a network that
+// delays, reorders, loses and splits.
+type world struct {
+	t          testing.TB
+	start, now time.Time
+	random     *rand.Rand
+	events     events
+	seq        int
+	cars       []*car
+	policy     limiter.Policy
+	rules      rules
+
+	delay, jitter time.Duration
+	loss          float64
+	undivided     bool // each has the whole burst
+	lost          int
+}
+
+// car is one sidecar.
+type car struct {
+	*limiter.Limiter
+	w     *world
+	id    node
+	book  *book
+	skew  time.Duration // its clock is ahead of the world's
+	side  int           // of a split
+	down  bool
+	sees  map[*car]bool
+	spent float64 // CPU-seconds that it let through
+}
+
+type event struct {
+	at  time.Time
+	seq int
+	do  func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at.Before(e[j].at) || e[i].at.Equal(e[j].at) && e[i].seq < e[j].seq
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	old := *e
+	x := old[len(old)-1]
+	*e = old[:len(old)-1]
+	return x
+}
+
+// The limit in the tests is that of the table of overshoots: 100 requests per
+// second of 10 ms each, and 100 of them at once.
+const (
+	testRate  = 1.0
+	testBurst = 1.0
+	testCost  = 10 * time.Millisecond
+	offered   = 5000 // per second
+)
+
+func testRules() rules {
+	return rules{epoch: 100 * time.Millisecond, history: 6400 * time.Millisecond, maxSkew: 2 * time.Second, bytesPerSecond: 1 << 20}
+}
+
+func newWorld(t testing.TB, seed uint64) *world {
+	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	return &world{
+		t: t, start: start, now: start, random: rand.New(rand.NewPCG(seed, 1)), rules: testRules(),
+		delay: time.Millisecond,
+		policy: limiter.Policy{Mode: limiter.Cap, MaxHold: 1, MaxHeld: 1000, MaxHeldPerClient: 1000, Classes: []limiter.ClassInfo{
+			{Name: "slash32", Budget: limiter.Budget{CPUs: testRate, Burst: testBurst * time.Second}},
+		}},
+	}
+}
+
+func testKey(id string) limiter.Key { return limiter.Key{Class: "slash32", ID: id} }
+
+func (w *world) after(d time.Duration, do func()) {
+	w.seq++
+	heap.Push(&w.events, event{w.now.Add(d), w.seq, do})
+}
+
+// run lets d pass.
+func (w *world) run(d time.Duration) {
+	end := w.now.Add(d)
+	for len(w.events) > 0 && !w.events[0].at.After(end) {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		e.do()
+	}
+	w.now = end
+}
+
+func (w *world) elapsed() time.Duration { return w.now.Sub(w.start) }
+
+// add starts one more sidecar, which nobody knows yet.
+func (w *world) add(skew time.Duration) *car {
+	c := &car{w: w, id: node(len(w.cars) + 1), skew: skew, sees: map[*car]bool{}}
+	c.Limiter = limiter.New(c.clock(), w.policy, 1<<14, c)
+	c.book = newBook(w.rules, c.id, uint64(c.id), (*sink)(c))
+	w.cars = append(w.cars, c)
+	c.ticks()
+	return c
+}
+
+func (c *car) clock() time.Time { return c.w.now.Add(c.skew) }
+
+// ticks commits at the end of each epoch, by the car's own clock.
+func (c *car) ticks() {
+	now := c.clock()
+	c.w.after(c.book.end(now).Sub(now), func() {
+		if c.down {
+			return
+		}
+		c.send(c.book.tick(c.clock()))
+		c.ticks()
+	})
+}
+
+// sink is a car's limiter, where all may have the whole burst.
+type sink car
+
+func (s *sink) Debit(now time.Time, c limiter.Charge) { s.Limiter.Debit(now, c) }
+func (s *sink) Raise(now time.Time, k limiter.Key, until time.Time) {
+	s.Limiter.Raise(now, k, until)
+}
+func (s *sink) Divide(now time.Time, n int) {
+	if !s.w.undivided {
+		s.Limiter.Divide(now, n)
+	}
+}
+
+// Offer and Run are limiter.Sharer.
+func (c *car) Offer(x limiter.Charge) bool {
+	if x.Event == limiter.Settled {
+		c.book.charge(c.clock(), x)
+	}
+	return true
+}
+
+func (c *car) Run(context.Context, limiter.Sink) error { return nil }
+
+func (c *car) send(letters []letter) {
+	for _, l := range letters {
+		for _, to := range l.to {
+			data := l.data
+			if l.summary {
+				list, has := c.book.include(debtsOf(c.clock(), c.Limiter))
+				data = writeSummary(c.clock(), c.id, list, has)
+			}
+			c.w.carry(c, c.w.cars[to-1], data)
+		}
+	}
+}
+
+// carry has a message go over the network, or not.
+func (w *world) carry(from, to *car, data []byte) {
+	if from.side != to.side || w.random.Float64() < w.loss {
+		w.lost++
+		return
+	}
+	d := w.delay
+	if w.jitter > 0 {
+		d += time.Duration(w.random.Int64N(int64(w.jitter)))
+	}
+	w.after(d, func() {
+		if !to.down && from.side == to.side {
+			to.send(to.book.received(to.clock(), data))
+		}
+	})
+}
+
+// meet tells each car who is live on its side.
+func (w *world) meet() {
+	for _, c := range w.cars {
+		var live []node
+		for _, o := range w.cars {
+			if o != c && !o.down && o.side == c.side {
+				live = append(live, o.id)
+			}
+		}
+		if !c.down {
+			c.book.meet(c.clock(), live)
+		}
+	}
+}
+
+// fleet starts n cars that know each other.
+func (w *world) fleet(n int) {
+	for range n {
+		w.add(0)
+	}
+	w.meet()
+	w.run(2 * time.Second) // to have asked each other for debts
+}
+
+// ask sends one request of a client to a car.
+func (c *car) ask(client string) bool {
+	now := c.clock()
+	t := c.Arrive(now, limiter.Arrival{Keys: []limiter.Key{testKey(client)}, Guess: testCost})
+	defer c.Leave(now, t)
+	if t.Verdict().Acts() {
+		return false
+	}
+	c.Settle(now, t, testCost)
+	c.spent += testCost.Seconds()
+	return true
+}
+
+// siege has a client ask all cars in turn for far more than it may have.
+func (w *world) siege(d time.Duration, step func()) {
+	const each = time.Second / offered
+	for end := w.now.Add(d); w.now.Before(end); {
+		c := w.cars[w.random.IntN(len(w.cars))]
+		if !c.down {
+			c.ask("greedy")
+		}
+		step()
+		w.run(each)
+	}
+}
+
+// spent is what all cars let through.
+func (w *world) spent() (sum float64) {
+	for _, c := range w.cars {
+		sum += c.spent
+	}
+	return sum
+}
+
+func (c *car) level(client string) float64 {
+	r, ok := c.Find(c.clock(), testKey(client))
+	if !ok {
+		return testBurst
+	}
+	return r.Level
+}
+
+// besiege measures the long-run rate as a part of the limit, after the first few
+// seconds, and the greatest overshoot beyond what one sidecar allows, in requests.
+func (w *world) besiege(d time.Duration) (rate, overshoot float64) {
+	began, first := w.now, w.spent()
+	var settled time.Time
+	var at float64
+	w.siege(d, func() {
+		over := w.spent() - first - testBurst - testRate*w.now.Sub(began).Seconds()
+		overshoot = max(overshoot, over)
+		if settled.IsZero() && w.now.Sub(began) > d/3 {
+			settled, at = w.now, w.spent()
+		}
+	})
+	rate = (w.spent() - at) / (testRate * w.now.Sub(settled).Seconds())
+	return rate, math.Round(overshoot / testCost.Seconds())
+}
