@@ -190,8 +190,11 @@ func oneLimitForAll(t *testing.T, f *fleet) {
 	clients.Wait()
 	allowed := fleetBurst + fleetRate*lasts.Seconds()
 	t.Logf("one client at three sidecars: %.2f CPU-seconds of %.2f that one sidecar allows; overshoot at most %.2f", spent, allowed, worst)
-	if spent < 0.9*allowed || spent > 1.1*allowed {
-		t.Errorf("the client got %.2f CPU-seconds, want %.2f within a tenth", spent, allowed)
+	// Where bursts are divided, a sidecar's own part of it is all that is left once it
+	// has heard of what the others let through.
+	least := fleetBurst/float64(len(cars)) + fleetRate*lasts.Seconds()
+	if spent < 0.9*least || spent > 1.1*allowed {
+		t.Errorf("the client got %.2f CPU-seconds, want %.2f to %.2f within a tenth", spent, least, allowed)
 	}
 	for i, car := range cars {
 		if l := car.level("neighbour"); l != fleetBurst {
