@@ -1,0 +1,18 @@
+// Package smockron shares limits in the way of Smockron: gatekeepers tell a master
+// what they let through, and the master tells all of them until when an identifier
+// has to wait. Both directions are ZeroMQ publish/subscribe, and both connections
+// are made by the gatekeeper: accounting to the master's port (10004 if none is
+// given), control from the one above.
+//
+// A gatekeeper decides from memory and never waits for a master. Without one,
+// everybody is let through as far as the sidecar's own limits go.
+//
+// [Gatekeeper] is a limiter.Sharer. [Master] holds the rules and what it knows of
+// each identifier; it is told the time, and [Serve] connects it to the wire. The
+// messages are those of the protocol text, as its first master, its Node middleware
+// and its nginx module speak them; docs/protocol.md has them in full, with what is
+// added here: the cost of a request in the accounting's last frame, and RESYNC.
+//
+// ZeroMQ is a C library. A program that is built without cgo has [ErrNoZeroMQ] for
+// every socket.
+package smockron

@@ -1,0 +1,351 @@
+package smockron
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tempomat/limiter"
+)
+
+// Route is a domain of this gatekeeper: the class whose keys are its identifiers.
+type Route struct {
+	Domain string
+	Class  string
+	Master Addresses // who is asked about it: domains can have different ones
+	// Requests charges the domain by requests: accounting is sent as soon as a
+	// request is decided. Its class should be a told one. Else it is charged by CPU
+	// time, and accounting is sent when the request is done.
+	Requests bool
+	// Rejected is the part of the refused requests that the master is told of, 0 to
+	// 1. None is needed.
+	Rejected float64
+}
+
+// GatekeeperOptions are what a Gatekeeper is made of.
+type GatekeeperOptions struct {
+	Routes []Route // no two of one class, no two of one domain
+	Queue  int     // most accounting that waits, for each master; 0: DefaultQueue
+	// MaxAge is how old accounting may be when it is sent; 0: two seconds.
+	MaxAge time.Duration
+	Now    func() time.Time
+}
+
+const (
+	defaultMaxAge = 2 * time.Second
+	// coalesce is how long accounting is gathered before it is sent: it bounds how
+	// often the sender wakes up, and is little beside what the network takes.
+	coalesce = time.Millisecond
+	// askAgain is how long after a RESYNC that was not answered another one is sent,
+	// and giveUp after how many a master is taken for one that does not know it.
+	askAgain = 100 * time.Millisecond
+	giveUp   = 30
+)
+
+// Gatekeeper is a limiter.Sharer.
+type Gatekeeper struct {
+	links  []*link
+	routes []*route
+}
+
+var _ limiter.Sharer = (*Gatekeeper)(nil)
+
+// route is a Route at work.
+type route struct {
+	Route
+	topic    string
+	link     *link
+	rejected atomic.Uint64
+	synced   atomic.Bool // the master has told all that it knows
+	asked    int         // RESYNCs since the master came; for the sender
+}
+
+// link is what goes to and comes from one master.
+type link struct {
+	options GatekeeperOptions
+	master  Addresses
+	outbox  *limiter.Outbox
+	routes  []*route
+	counts  linkCounts
+}
+
+// linkCounts is what a link counted since it began.
+type linkCounts struct {
+	present                                atomic.Bool // the master subscribed
+	sent, old, away, orders, past, unsound atomic.Uint64
+	lastOrder                              atomic.Int64 // unix milliseconds
+}
+
+// NewGatekeeper makes a Gatekeeper. It opens nothing before Run.
+func NewGatekeeper(o GatekeeperOptions) *Gatekeeper {
+	g := &Gatekeeper{}
+	o.MaxAge = cmp.Or(o.MaxAge, defaultMaxAge)
+	o.Queue = cmp.Or(o.Queue, DefaultQueue)
+	for _, r := range o.Routes {
+		l := g.link(r.Master)
+		if l == nil {
+			l = &link{options: o, master: r.Master, outbox: limiter.NewOutbox(o.Queue)}
+			g.links = append(g.links, l)
+		}
+		x := &route{Route: r, topic: topicOf(r.Domain), link: l}
+		l.routes = append(l.routes, x)
+		g.routes = append(g.routes, x)
+	}
+	return g
+}
+
+func (g *Gatekeeper) link(master Addresses) *link {
+	for _, l := range g.links {
+		if l.master == master {
+			return l
+		}
+	}
+	return nil
+}
+
+// Offer implements limiter.Sharer.
+func (g *Gatekeeper) Offer(c limiter.Charge) bool {
+	for _, r := range g.routes { // at most limiter.MaxKeys
+		if r.Class == c.Key.Class {
+			return r.skips(c.Event) || r.link.outbox.Offer(c)
+		}
+	}
+	return true // of no domain
+}
+
+// skips tells whether the master need not know.
+func (r *route) skips(e limiter.Event) bool {
+	switch e {
+	case limiter.Settled:
+		return r.Requests
+	case limiter.Rejected:
+		if r.Rejected <= 0 {
+			return true
+		}
+		n := float64(r.rejected.Add(1))
+		return uint64(n*r.Rejected) == uint64((n-1)*r.Rejected)
+	case limiter.Accepted, limiter.Delayed:
+	}
+	return !r.Requests
+}
+
+// Run implements limiter.Sharer. It returns an error at once if there is no
+// ZeroMQ; a master that is away is none.
+func (g *Gatekeeper) Run(ctx context.Context, in limiter.Sink) error {
+	w, err := newWire()
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	failed := make(chan error, 2*len(g.links))
+	var all sync.WaitGroup
+	for _, l := range g.links {
+		all.Go(func() { failed <- l.tell(ctx, w) })
+		all.Go(func() { failed <- l.obey(ctx, w, in) })
+	}
+	var first error
+	for range 2 * len(g.links) {
+		if err := <-failed; err != nil && first == nil {
+			first = err
+			end()
+		}
+	}
+	all.Wait()
+	return first
+}
+
+// tell sends accounting to the master until the context ends. ZeroMQ makes and
+// keeps the connection.
+func (l *link) tell(ctx context.Context, w *wire) error {
+	s, err := w.publisher(sendQueue, false, l.master.Accounting, false)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	ticks := time.NewTicker(askAgain)
+	defer ticks.Stop()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	var m message
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticks.C:
+			l.meet(s)
+			l.resync(s, &m)
+		case <-l.outbox.Filled():
+			pause.Reset(coalesce)
+		case <-pause.C:
+			l.meet(s)
+			now := l.options.Now()
+			l.outbox.Drain(func(c limiter.Charge) { l.send(s, &m, now, c) })
+		}
+	}
+}
+
+// meet notes whether the master is there: it is as long as it is subscribed.
+func (l *link) meet(s *socket) {
+	for {
+		frames, err := s.poll()
+		if err != nil || frames == nil {
+			return
+		}
+		if frame := frames[0]; len(frame) > 0 {
+			l.counts.present.Store(frame[0] == 1)
+			for _, r := range l.routes {
+				r.asked = 0
+				r.synced.Store(false)
+			}
+		}
+	}
+}
+
+// resync asks for what the master knew before it was connected, until it has told.
+func (l *link) resync(s *socket, m *message) {
+	if !l.counts.present.Load() {
+		return
+	}
+	for _, r := range l.routes {
+		if r.synced.Load() || r.asked >= giveUp {
+			continue
+		}
+		r.asked++
+		_ = s.send(m.command(r.topic, resync)) // fails only if it is closed
+	}
+}
+
+// send tells the master of one request, unless it is too late to. What it missed
+// while it was away stays unsaid: nobody is to be punished for it.
+func (l *link) send(s *socket, m *message, now time.Time, c limiter.Charge) {
+	r := l.route(c.Key.Class)
+	switch {
+	case r == nil || len(c.Key.ID) > MaxIdentifier:
+		return
+	case !l.counts.present.Load():
+		l.counts.away.Add(1)
+		return
+	case now.Sub(c.At) > l.options.MaxAge:
+		l.counts.old.Add(1)
+		return
+	}
+	status, cost := accepted, time.Duration(-1)
+	if c.Event == limiter.Settled {
+		cost = c.Cost
+	}
+	if c.Event == limiter.Rejected {
+		status = rejected
+	} else if c.Until.UnixMilli() > c.Received.UnixMilli() {
+		status = delayed
+	}
+	if err := s.send(m.accounting(r.topic, c, status, cost)); err == nil {
+		l.counts.sent.Add(1)
+	}
+}
+
+func (l *link) route(class string) *route {
+	for _, r := range l.routes {
+		if r.Class == class {
+			return r
+		}
+	}
+	return nil
+}
+
+// obey raises what keys owe as the master says, until the context ends.
+func (l *link) obey(ctx context.Context, w *wire, in limiter.Sink) error {
+	topics := make([]string, len(l.routes))
+	for i, r := range l.routes {
+		topics[i] = r.topic
+	}
+	s, err := w.subscriber(receiveQueue, false, l.master.Control, topics...)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	for ctx.Err() == nil {
+		frames, err := s.receive()
+		if err != nil || frames == nil {
+			continue // it is ending, or there was nothing
+		}
+		l.heed(frames, in)
+	}
+	return nil
+}
+
+// heed takes in one message of the master. A topic is a prefix, so that it may be
+// of a domain that begins like ours.
+func (l *link) heed(frames [][]byte, in limiter.Sink) {
+	c, err := parseControl(frames)
+	var r *route
+	for _, x := range l.routes {
+		if err == nil && x.Domain == string(c.domain) {
+			r = x
+		}
+	}
+	if r == nil {
+		l.counts.unsound.Add(1)
+		return
+	}
+	switch c.command {
+	case resyncDone:
+		r.synced.Store(true)
+	case delayUntil:
+		now := l.options.Now()
+		l.counts.lastOrder.Store(now.UnixMilli())
+		until := time.UnixMilli(c.until)
+		if !until.After(now) {
+			l.counts.past.Add(1)
+			return
+		}
+		l.counts.orders.Add(1)
+		in.Raise(now, limiter.Key{Class: r.Class, ID: string(c.identifier)}, until)
+	}
+}
+
+// LinkState is what the doctor shows of the link to one master.
+type LinkState struct {
+	Master  string   `json:"master"`
+	Domains []string `json:"domains"`
+	Present bool     `json:"present"` // it is connected and listens
+	Synced  bool     `json:"synced"`  // it has told what it knew when it was connected
+	Sent    uint64   `json:"sent"`    // accounting
+	Dropped uint64   `json:"dropped"` // accounting for which the queue had no room
+	Away    uint64   `json:"away"`    // accounting while there was no master
+	Old     uint64   `json:"old"`     // accounting that was too old to be sent
+	Orders  uint64   `json:"orders"`  // orders to wait
+	Past    uint64   `json:"past"`    // orders that were past when they came
+	Unsound uint64   `json:"unsound"` // messages that were not sound, or of no domain of ours
+}
+
+// State is a picture of the links.
+func (g *Gatekeeper) State() []LinkState {
+	var all []LinkState
+	for _, l := range g.links {
+		s := LinkState{
+			Master: l.master.Accounting, Present: l.counts.present.Load(), Synced: true,
+			Sent: l.counts.sent.Load(), Dropped: l.outbox.Dropped(), Away: l.counts.away.Load(), Old: l.counts.old.Load(),
+			Orders: l.counts.orders.Load(), Past: l.counts.past.Load(), Unsound: l.counts.unsound.Load(),
+		}
+		for _, r := range l.routes {
+			s.Domains = append(s.Domains, r.Domain)
+			s.Synced = s.Synced && r.synced.Load()
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// String names the masters, for logs.
+func (g *Gatekeeper) String() string {
+	text := "smockron"
+	for _, l := range g.links {
+		text += fmt.Sprintf(" %s", l.master.Accounting)
+	}
+	return text
+}

@@ -1,0 +1,160 @@
+package smockron
+
+import (
+	"cmp"
+	"sync"
+	"time"
+
+	"tempomat/limiter"
+)
+
+// DefaultMaxSkew is how far a gatekeeper's clock may be off, unless the master is
+// told otherwise.
+const DefaultMaxSkew = 10 * time.Second
+
+// Settings are what a master is told to do. They are replaced as a whole.
+type Settings struct {
+	Domains []Domain // no two of one name
+	// MaxSkew is by how much the times in accounting may differ from the master's.
+	// What is older has been in some queue while the master was away, and would
+	// punish for the past; what is later would make everybody wait for a clock that
+	// is wrong. Both are dropped and counted. Zero is DefaultMaxSkew, below zero takes
+	// every time.
+	MaxSkew time.Duration
+}
+
+// Master keeps the rules, and what it knows of each identifier. It is told the
+// time, starts no goroutine and does no I/O. All methods may be called
+// concurrently.
+type Master struct {
+	mu      sync.Mutex // guards the following
+	skew    int64      // milliseconds; below zero: any
+	domains map[string]*domain
+	counts  Counts
+	saver   saver
+}
+
+// NewMaster makes a master that knows nothing of anybody.
+func NewMaster(s Settings) *Master {
+	m := &Master{domains: make(map[string]*domain)}
+	m.Configure(s)
+	return m
+}
+
+// Configure replaces the settings. Domains whose rules stay the same keep what is
+// known of their identifiers.
+func (m *Master) Configure(s Settings) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.skew = cmp.Or(s.MaxSkew, DefaultMaxSkew).Milliseconds()
+	old := m.domains
+	m.domains = make(map[string]*domain, len(s.Domains))
+	for _, n := range s.Domains {
+		n.Identifiers = cmp.Or(n.Identifiers, DefaultIdentifiers)
+		d := old[n.Name]
+		if d == nil {
+			d = &domain{topic: topicOf(n.Name), identifiers: make(map[string]*identifier)}
+		}
+		d.adopt(n)
+		m.domains[n.Name] = d
+	}
+	m.saver.forget(m.domains)
+}
+
+// order is an identifier that has to wait, to be told to all gatekeepers.
+type order struct {
+	topic      string
+	identifier string
+	until      int64 // milliseconds since 1970, always to come
+}
+
+// take accounts for one message and returns the order that it causes, if any. A
+// message that is not sound, or of a domain that nobody configured, changes
+// nothing but a count.
+func (m *Master) take(now time.Time, a *Accounting) (o order, any bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := now.UnixMilli()
+	d := m.domains[string(a.Domain)]
+	if d == nil {
+		m.counts.UnknownDomain++
+		return o, false
+	}
+	if !m.timelyLocked(at, a) {
+		d.counts.Skewed++
+		return o, false
+	}
+	d.counts.note(a)
+	if a.Event == limiter.Rejected || len(d.Rules) == 0 {
+		return o, false
+	}
+	x := d.find(a.Identifier)
+	until := int64(0)
+	for i := range d.Rules {
+		if d.Rules[i].Kind == Credit && !a.HasCost {
+			d.counts.NoCost++
+			continue
+		}
+		until = max(until, d.Rules[i].account(&x.states[i], at, a))
+	}
+	m.saver.note(d, a.Identifier, x)
+	if until <= at {
+		return o, false
+	}
+	x.until = max(x.until, until)
+	d.counts.Throttled++
+	return order{d.topic, string(a.Identifier), until}, true
+}
+
+// timelyLocked tells whether the message's times are near the master's. The time
+// until which a request is delayed is one that a master gave.
+func (m *Master) timelyLocked(at int64, a *Accounting) bool {
+	if m.skew < 0 {
+		return true
+	}
+	early, late := at-a.Received, a.Received-at
+	return early <= m.skew && late <= m.skew && a.Until <= at+longestDelay
+}
+
+// longestDelay is the longest in milliseconds that a gatekeeper can have delayed a
+// request.
+const longestDelay = int64(time.Hour / time.Millisecond)
+
+// reject counts a message that is not sound.
+func (m *Master) reject(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counts.reject(err)
+}
+
+// orders are all those of a domain that hold now; false if there is no such
+// domain.
+func (m *Master) orders(now time.Time, name string) (all []order, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counts.Resyncs++
+	d := m.domains[name]
+	if d == nil {
+		m.counts.UnknownDomain++
+		return nil, false
+	}
+	at := now.UnixMilli()
+	for id, x := range d.identifiers {
+		if x.until > at {
+			all = append(all, order{d.topic, id, x.until})
+		}
+	}
+	return all, true
+}
+
+// sweepEach is how many identifiers of a domain are looked at in one sweep.
+const sweepEach = 20_000
+
+// Sweep forgets identifiers that mean nothing any more; some ten times a second.
+func (m *Master) Sweep(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, d := range m.domains {
+		d.sweep(now.UnixMilli(), sweepEach)
+	}
+}
