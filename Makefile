@@ -8,11 +8,13 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 FUZZTIME  ?= 60s
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 
-# Debian packages, by what needs them. The programs need none so far. The tests
-# need a compiler (for -race) and Apache with PHP; apache2-bin is the server
-# without its system service, so nothing is started and no port is taken.
-BUILD_DEPS :=
-TEST_DEPS  := gcc libc6-dev apache2-bin libapache2-mod-php
+# Debian packages, by what needs them. The programs need ZeroMQ, a C library, and
+# with it a compiler; without them they build with CGO_ENABLED=0, and have no
+# Smockron. The tests need Apache with PHP, and Redis. apache2-bin and redis-tools
+# are the servers without their system services, so that nothing is started and no
+# port is taken.
+BUILD_DEPS := gcc libc6-dev pkg-config libzmq3-dev
+TEST_DEPS  := apache2-bin libapache2-mod-php redis-tools
 
 .PHONY: help run demo demo-attack demo-apache build test accept scenarios bench fuzz lint deps deps-build deps-test clean
 

@@ -132,7 +132,7 @@ func (s *sidecar) level(client string) float64 {
 }
 
 // until waits until something holds.
-func until(t *testing.T, what string, holds func() bool) {
+func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {

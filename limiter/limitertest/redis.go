@@ -1,0 +1,101 @@
+package limitertest
+
+import (
+	"net"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Redis is a redis-server of a test's own, on a free port, with an empty directory.
+type Redis struct {
+	Address string
+
+	t       testing.TB
+	args    []string
+	dir     string
+	process *exec.Cmd
+}
+
+// StartRedis starts one, with arguments as of its configuration file, until the
+// test ends.
+func StartRedis(t testing.TB, args ...string) *Redis {
+	t.Helper()
+	r := &Redis{Address: FreeAddress(t), t: t, args: args, dir: t.TempDir()}
+	r.Start()
+	t.Cleanup(r.Kill)
+	return r
+}
+
+// FreeAddress is an address of this machine that was free a moment ago.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once or not at all
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// RedisCommand makes a command of the server's program. Debian has it in the
+// package redis-tools, under another name; the package redis-server would begin to
+// run one.
+func RedisCommand(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	for _, name := range []string{"redis-server", "redis-check-rdb"} {
+		if path, err := exec.LookPath(name); err == nil {
+			c := exec.Command(path, args...) //nolint:gosec,noctx // a test's own server, ended by its Cleanup
+			c.Args[0] = "redis-server"
+			c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+			return c
+		}
+	}
+	t.Skip("there is no redis-server")
+	return nil
+}
+
+// Start starts it, again if it was killed: empty, as it keeps nothing on disk.
+func (r *Redis) Start() {
+	r.t.Helper()
+	_, port, _ := net.SplitHostPort(r.Address)
+	r.process = RedisCommand(r.t, append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--dir", r.dir, "--save", "", "--appendonly", "no",
+		"--daemonize", "no", "--loglevel", "warning", "--logfile", filepath.Join(r.dir, "log"),
+	}, r.args...)...)
+	if err := r.process.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	until(r.t, "redis-server listens", func() bool {
+		c, err := net.DialTimeout("tcp", r.Address, time.Second)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+}
+
+// Kill ends it, at once.
+func (r *Redis) Kill() {
+	if r.process != nil {
+		_ = r.process.Process.Signal(syscall.SIGCONT)
+		_ = r.process.Process.Kill()
+		_ = r.process.Wait()
+		r.process = nil
+	}
+}
+
+// Pause stops it in its tracks: connections stay, and nothing answers.
+func (r *Redis) Pause() { r.signal(syscall.SIGSTOP) }
+
+// Resume has it go on.
+func (r *Redis) Resume() { r.signal(syscall.SIGCONT) }
+
+func (r *Redis) signal(s syscall.Signal) {
+	r.t.Helper()
+	if err := r.process.Process.Signal(s); err != nil {
+		r.t.Fatal(err)
+	}
+}
