@@ -146,14 +146,15 @@ func (s *service) handle(a *Accounting) {
 
 // resync tells all that is known of a domain, to all of its gatekeepers.
 func (s *service) resync(now time.Time, name string) {
-	if now.Sub(s.resyncs[name]) < resyncPause {
+	begun := time.Now() // of the machine's monotonic clock: it only paces
+	if begun.Sub(s.resyncs[name]) < resyncPause {
 		return
 	}
 	orders, known := s.orders(now, name)
 	if !known {
 		return
 	}
-	s.resyncs[name] = now
+	s.resyncs[name] = begun
 	topic := topicOf(name)
 	_ = s.control.send(s.message.command(topic, resyncStart)) // fails only if it is closed
 	s.sendAll(orders)

@@ -1,0 +1,205 @@
+package smockron
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tempomat/limiter"
+)
+
+func charge(id string, e limiter.Event, received, until int64) limiter.Charge {
+	return limiter.Charge{
+		Key: limiter.Key{Class: "c", ID: id}, Event: e,
+		At: time.UnixMilli(received), Received: time.UnixMilli(received), Until: time.UnixMilli(until),
+	}
+}
+
+func hexes(frames [][]byte) []string {
+	all := []string{}
+	for _, f := range frames {
+		all = append(all, hex.EncodeToString(f))
+	}
+	return all
+}
+
+// TestFrameBytes holds what is sent to bytes recorded from the originals.
+func TestFrameBytes(t *testing.T) {
+	const received, until = 1795210055000, 1795210405055
+	var m message
+	for _, c := range []struct {
+		name string
+		got  [][]byte
+		want []string
+	}{
+		{
+			"accepted", m.accounting(topicOf("foo"), charge("u1", limiter.Accepted, received, received), accepted, -1),
+			[]string{"666f6f00", "4143434550544544", "7531", "31373935323130303535303030", "", ""},
+		},
+		{
+			"control", new(message).delayUntil(topicOf("foo"), "u1", until),
+			[]string{"666f6f00", "44454c41595f554e54494c", "7531", "31373935323130343035303535"},
+		},
+		{
+			"delayed, with what it cost",
+			new(message).accounting(topicOf("foo"), charge("u1", limiter.Settled, received, until), delayed, 412*time.Millisecond),
+			[]string{"666f6f00", "44454c41594544", "7531", "31373935323130303535303030", "31373935323130343035303535", hex.EncodeToString([]byte("cost_ms=412"))},
+		},
+		{"resync", new(message).command(topicOf("foo"), resync), []string{"666f6f00", "524553594e43"}},
+	} {
+		if diff := cmp.Diff(c.want, hexes(c.got)); diff != "" {
+			t.Errorf("%s, -want +got:\n%s", c.name, diff)
+		}
+	}
+}
+
+func TestCost(t *testing.T) {
+	for _, cost := range []time.Duration{0, time.Microsecond, 412 * time.Millisecond, 1500500 * time.Microsecond, 3 * time.Hour} {
+		text := appendCost(nil, cost)
+		if got, ok := parseCost(text); !ok || got != cost {
+			t.Errorf("%v became %q, and %v %v", cost, text, got, ok)
+		}
+	}
+	for text, want := range map[string]time.Duration{
+		"cost_ms=5": 5 * time.Millisecond, "ua=curl cost_ms=0.5 x": 500 * time.Microsecond, "cost_ms=1 cost_ms=2": time.Millisecond,
+		"": -1, "412": -1, "cost_ms=": -1, "cost_ms=-5": -1, "cost_ms=1e3": -1, "cost_ms=NaN": -1, "cost_ms=0x5": -1,
+		"cost_ms=99999999999999": -1, "xcost_ms=5": -1, "cost_ms=1.2.3": -1, "cost_ms=.": -1,
+	} {
+		got, ok := parseCost([]byte(text))
+		if !ok {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%q is %v, want %v", text, got, want)
+		}
+	}
+}
+
+// parts makes frames of a text with bars between.
+func parts(text string) [][]byte { return bytes.Split([]byte(text), []byte("|")) }
+
+func TestAccountingFrames(t *testing.T) {
+	const ts = "1795210055000"
+	for _, c := range []struct {
+		frames string
+		want   error
+	}{
+		{"foo\x00|ACCEPTED|u1|" + ts + "||", nil},
+		{"foo\x00|ACCEPTED|u1|" + ts + "|", nil}, // five frames
+		{"foo\x00|ACCEPTED|u1|" + ts + "|||more|and more", nil},
+		{"foo|ACCEPTED|u1|" + ts + "||", nil},
+		{"foo\x00|ACCEPTED||" + ts + "||", nil},
+		{"foo\x00|ACCEPTED|\xff\xfe;\x00é|" + ts + "||", nil},
+		{"foo\x00|ACCEPTED|u1|" + ts + "|no time, but who cares|", nil},
+		{"foo\x00|DELAYED|u1|" + ts + "|" + ts + "|", nil},
+		{"foo\x00|REJECTED|u1|" + ts + "||", nil},
+		{"constructor\x00|ACCEPTED|__proto__|" + ts + "||", nil},
+		{"foo\x00|RESYNC", nil},
+		{"foo|RESYNC|x|y", nil},
+		{"", errShort},
+		{"foo\x00", errShort},
+		{"foo\x00|ACCEPTED", errShort},
+		{"foo\x00|ACCEPTED|u1|" + ts, errShort},
+		{"\x00|ACCEPTED|u1|" + ts + "||", errDomain},
+		{"|ACCEPTED|u1|" + ts + "||", errDomain},
+		{"foo\x00\x00|ACCEPTED|u1|" + ts + "||", errDomain},
+		{"foo\x00bar|ACCEPTED|u1|" + ts + "||", errDomain},
+		{"foo\x00|accepted|u1|" + ts + "||", errStatus},
+		{"foo\x00||u1|" + ts + "||", errStatus},
+		{"foo\x00|WHATEVER|u1|" + ts + "||", errStatus},
+		{"foo\x00|DELAYED|u1|" + ts + "||", errTime},
+		{"foo\x00|DELAYED|u1|" + ts + "|soon|", errTime},
+		{"foo\x00|ACCEPTED|u1|||", errTime},
+		{"foo\x00|ACCEPTED|u1|abc||", errTime},
+		{"foo\x00|ACCEPTED|u1|123abc||", errTime},
+		{"foo\x00|ACCEPTED|u1|0x10||", errTime},
+		{"foo\x00|ACCEPTED|u1|1e3||", errTime},
+		{"foo\x00|ACCEPTED|u1|-5||", errTime},
+		{"foo\x00|ACCEPTED|u1|Infinity||", errTime},
+		{"foo\x00|ACCEPTED|u1|" + ts + ".75||", errTime},
+		{"foo\x00|ACCEPTED|u1|9999999999999999||", errTime},
+		{"foo\x00|ACCEPTED|" + strings.Repeat("x", MaxIdentifier+1) + "|" + ts + "||", errIdentifier},
+	} {
+		if _, err := parseAccounting(parts(c.frames)); !errors.Is(err, c.want) {
+			t.Errorf("%q: %v, want %v", c.frames, err, c.want)
+		}
+	}
+	if _, err := parseAccounting(nil); !errors.Is(err, errShort) {
+		t.Errorf("no frames: %v", err)
+	}
+}
+
+func TestControlFrames(t *testing.T) {
+	const ts = "1795210055000"
+	for _, c := range []struct {
+		frames string
+		want   error
+	}{
+		{"foo\x00|DELAY_UNTIL|u1|" + ts, nil},
+		{"foo\x00|DELAY_UNTIL||" + ts, nil},
+		{"foo\x00|DELAY_UNTIL|u1|" + ts + "|more|and more", nil},
+		{"foo\x00|RESYNCSTART", nil},
+		{"foo\x00|RESYNCDONE", nil},
+		{"foo\x00", errShort},
+		{"foo\x00|DELAY_UNTIL", errShort},
+		{"foo\x00|DELAY_UNTIL|u1", errShort},
+		{"foo\x00|delay_until|u1|" + ts, errCommand},
+		{"foo\x00|FORGET|u1|" + ts, errCommand},
+		{"foo\x00|DELAY_UNTIL|u1|", errTime},
+		{"foo\x00|DELAY_UNTIL|u1|abc", errTime},
+		{"foo\x00|DELAY_UNTIL|u1|" + ts + ".75", errTime},
+		{"foo\x00bar|DELAY_UNTIL|u1|" + ts, errDomain},
+		{"foo\x00|DELAY_UNTIL|" + strings.Repeat("x", MaxIdentifier+1) + "|" + ts, errIdentifier},
+	} {
+		if _, err := parseControl(parts(c.frames)); !errors.Is(err, c.want) {
+			t.Errorf("%q: %v, want %v", c.frames, err, c.want)
+		}
+	}
+}
+
+// FuzzFrames checks that no frames make a message that is not sound, or one that
+// does not survive being sent on.
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte("foo\x00|ACCEPTED|u1|1795210055000||cost_ms=5"))
+	f.Add([]byte("foo|DELAYED|u1|1795210055000|1795210056000|"))
+	f.Add([]byte("foo\x00|DELAY_UNTIL|u1|1795210055000"))
+	f.Add([]byte("foo\x00|RESYNC"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		frames := bytes.Split(text, []byte("|"))
+		if a, err := parseAccounting(frames); err == nil && !a.Resync {
+			if a.Received < 0 || a.Until < 0 || a.Cost < 0 || a.Cost > maxCost || len(a.Identifier) > MaxIdentifier || len(a.Domain) == 0 {
+				t.Fatalf("%q became %+v", frames, a)
+			}
+			var m message
+			status, cost := accepted, time.Duration(-1)
+			switch a.Event {
+			case limiter.Delayed:
+				status = delayed
+			case limiter.Rejected:
+				status = rejected
+			}
+			if a.HasCost {
+				cost = a.Cost
+			}
+			sent := m.accounting(topicOf(string(a.Domain)), charge(string(a.Identifier), a.Event, a.Received, a.Until), status, cost)
+			b, err := parseAccounting(sent)
+			a.Cost = a.Cost.Truncate(time.Microsecond)
+			if diff := cmp.Diff(a, b); err != nil || diff != "" {
+				t.Fatalf("%q: %v, -sent +received:\n%s", frames, err, diff)
+			}
+		}
+		if c, err := parseControl(frames); err == nil && c.command == delayUntil {
+			var m message
+			sent := m.delayUntil(topicOf(string(c.domain)), string(c.identifier), c.until)
+			b, err := parseControl(sent)
+			if diff := cmp.Diff(c, b, cmp.AllowUnexported(control{})); err != nil || diff != "" || len(sent) != 4 {
+				t.Fatalf("%q: %v, -sent +received:\n%s", frames, err, diff)
+			}
+		}
+	})
+}

@@ -1,0 +1,166 @@
+package smockron
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func at(ms int64) time.Time { return time.UnixMilli(start + ms) }
+
+// receive has a master take in frames as they came, and returns the orders that
+// follow, as identifier and milliseconds since the start.
+func receive(m *Master, now time.Time, frames string) []string {
+	a, err := parseAccounting(parts(frames))
+	if err != nil {
+		m.reject(err)
+		return nil
+	}
+	if o, any := m.take(now, &a); any {
+		return []string{fmt.Sprintf("%s %d", o.identifier, o.until-start)}
+	}
+	return nil
+}
+
+func oneRule() *Master {
+	return NewMaster(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{per(1, time.Second, 10)}}}})
+}
+
+// TestMalformedChangesNothing sends all that the first master stumbled over
+// between sound messages: each is counted, and decides nothing.
+func TestMalformedChangesNothing(t *testing.T) {
+	ts := func(ms int64) string { return fmt.Sprint(start + ms) }
+	for _, bad := range []string{
+		"foo\x00", "foo\x00|ACCEPTED|u|" + ts(0), "bar\x00|ACCEPTED|u|" + ts(0) + "||", "\x00|ACCEPTED|u|" + ts(0) + "||",
+		"foo\x00\x00|ACCEPTED|u|" + ts(0) + "||", "fo\x00o|ACCEPTED|u|" + ts(0) + "||", "constructor\x00|ACCEPTED|u|" + ts(0) + "||",
+		"foo\x00|REJECTED|u|" + ts(0) + "||", "foo\x00||u|" + ts(0) + "||", "foo\x00|accepted|u|" + ts(0) + "||", "foo\x00|BOGUS|u|" + ts(0) + "||",
+		"foo\x00|DELAYED|u|" + ts(0) + "||", "foo\x00|DELAYED|u|" + ts(0) + "|abc|", "foo\x00|DELAYED|u|" + ts(0) + "|" + ts(86_400_000) + "|",
+		"foo\x00|ACCEPTED|u|||", "foo\x00|ACCEPTED|u|abc||", "foo\x00|ACCEPTED|u|123abc||", "foo\x00|ACCEPTED|u|0x10||", "foo\x00|ACCEPTED|u|1e3||",
+		"foo\x00|ACCEPTED|u|-5||", "foo\x00|ACCEPTED|u|Infinity||", "foo\x00|ACCEPTED|u|" + ts(60_000) + ".5||",
+		"foo\x00|ACCEPTED|u|" + ts(86_400_000) + "||", "foo\x00|ACCEPTED|u|" + ts(-86_400_000) + "||",
+	} {
+		m := oneRule()
+		for i := range 15 {
+			got := receive(m, at(0), "foo\x00|ACCEPTED|u|"+ts(0)+"||")
+			want := []string(nil)
+			if i >= 10 {
+				want = []string{fmt.Sprint("u ", 1000*(i-9))}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("request %d:\n%s", i, diff)
+			}
+			before := m.State()
+			if got := receive(m, at(0), bad); got != nil {
+				t.Fatalf("%q caused %v", bad, got)
+			}
+			if cmp.Equal(before, m.State()) {
+				t.Errorf("%q is not counted", bad)
+			}
+		}
+		if n := m.State().Domains[0].Identifiers; n != 1 {
+			t.Errorf("%q left %d identifiers", bad, n)
+		}
+	}
+}
+
+// TestAnyRule: who breaks one of several rules has to wait for the one that takes
+// longest.
+func TestAnyRule(t *testing.T) {
+	slow, fast := per(1, time.Minute, 3), per(10, time.Second, 1)
+	m := NewMaster(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{slow, fast}}, {Name: "free"}}})
+	want := []string{"", "u 100", "u 200", "u 60000"}
+	for i, w := range want {
+		got := receive(m, at(0), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||", start))
+		if w == "" && got != nil || w != "" && !cmp.Equal(got, []string{w}) {
+			t.Errorf("request %d: %v, want %v", i, got, w)
+		}
+	}
+	if got := receive(m, at(0), fmt.Sprintf("free\x00|ACCEPTED|u|%d||", start)); got != nil {
+		t.Errorf("a domain without rules gave %v", got)
+	}
+}
+
+// TestReconfigured: rules that stay keep what is known, others begin anew.
+func TestReconfigured(t *testing.T) {
+	rule, other := per(1, time.Second, 10), per(1, time.Second, 20)
+	both := []Domain{{Name: "a", Rules: []Rule{rule}}, {Name: "b", Rules: []Rule{rule}}}
+	m := NewMaster(Settings{Domains: both})
+	ask := func(domain string) []string {
+		return receive(m, at(0), fmt.Sprintf("%s\x00|ACCEPTED|u|%d||", domain, start))
+	}
+	for range 11 {
+		ask("a")
+		ask("b")
+	}
+	m.Configure(Settings{Domains: []Domain{both[0], {Name: "b", Rules: []Rule{other}}}})
+	if got := ask("a"); !cmp.Equal(got, []string{"u 2000"}) {
+		t.Errorf("a rule that stayed forgot: %v", got)
+	}
+	if got := ask("b"); got != nil {
+		t.Errorf("another rule remembers: %v", got)
+	}
+}
+
+// TestBoundedIdentifiers: inventing identifiers washes away nobody who owes.
+func TestBoundedIdentifiers(t *testing.T) {
+	m := NewMaster(Settings{Domains: []Domain{{Name: "foo", Identifiers: 100, Rules: []Rule{per(1, time.Second, 10)}}}})
+	for range 100 {
+		receive(m, at(0), fmt.Sprintf("foo\x00|ACCEPTED|debtor|%d||", start))
+	}
+	for i := range 10_000 {
+		receive(m, at(1), fmt.Sprintf("foo\x00|ACCEPTED|new-%d|%d||", i, start))
+	}
+	s := m.State().Domains[0]
+	if s.Identifiers != 100 || s.Counts.Evicted != 10_001-100 {
+		t.Errorf("%d identifiers, %d evicted", s.Identifiers, s.Counts.Evicted)
+	}
+	waits, _ := m.Identifiers(at(0), "foo", 1)
+	if want := []IdentifierState{{"debtor", 90}}; !cmp.Equal(waits, want) {
+		t.Errorf("who waits longest: %v, want %v", waits, want)
+	}
+}
+
+// TestSweep: identifiers that mean nothing any more take no memory.
+func TestSweep(t *testing.T) {
+	m := oneRule()
+	for i := range 1000 {
+		receive(m, at(0), fmt.Sprintf("foo\x00|ACCEPTED|id-%d|%d||", i, start))
+	}
+	m.Sweep(at(5000))
+	if n := m.State().Domains[0].Identifiers; n != 1000 {
+		t.Errorf("%d identifiers while they mean something", n)
+	}
+	for range 50 {
+		m.Sweep(at(11_000))
+	}
+	if n := m.State().Domains[0].Identifiers; n != 0 {
+		t.Errorf("%d identifiers are left", n)
+	}
+}
+
+func BenchmarkMaster(b *testing.B) {
+	for _, kind := range []Kind{Bucket, History, Credit} {
+		b.Run(kind.String(), func(b *testing.B) {
+			r := per(1, time.Second, 10)
+			if r.Kind = kind; kind == Credit {
+				r = Rule{Kind: Credit, CPUs: 0.1, Burst: 30 * time.Second}
+			}
+			m := NewMaster(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{r}}}})
+			var frames [][][]byte
+			for i := range 100_000 {
+				frames = append(frames, parts(fmt.Sprintf("foo\x00|ACCEPTED|10.1.%d.%d|%d||cost_ms=12", i/256, i%256, start)))
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				a, _ := parseAccounting(frames[i%len(frames)])
+				m.take(at(int64(i/100)), &a)
+			}
+		})
+	}
+}

@@ -1,0 +1,138 @@
+package smockron
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"tempomat/limiter"
+)
+
+const start = int64(1_700_000_000_000)
+
+func per(requests int, of time.Duration, burst int) Rule {
+	interval := of / time.Duration(requests)
+	return Rule{Interval: interval, Burst: time.Duration(burst) * interval}
+}
+
+// TestCredit keeps the diary of an identifier that half a CPU is shared with.
+func TestCredit(t *testing.T) {
+	r := Rule{Kind: Credit, CPUs: 0.5, Burst: 10 * time.Second}
+	var s state
+	for _, step := range []struct {
+		at, cost, until int64 // seconds; until 0: at once
+	}{
+		{0, 4, 0},
+		{0, 6, 0},
+		{0, 1, 2},
+		{1, 1, 4},
+		{4, 0, 0},
+		{100, 12, 104},         // it had saved up the whole burst, and no more
+		{104, 1000, 104 + 120}, // no debt takes longer to pay than the memory
+		{10_000, 10, 0},
+	} {
+		until := r.account(&s, start+1000*step.at, &Accounting{Cost: time.Duration(step.cost) * time.Second})
+		want := start + 1000*step.until
+		if step.until == 0 {
+			want = 0
+		}
+		if until != want {
+			t.Errorf("at %d s: until %d, want %d", step.at, until-start, want-start)
+		}
+	}
+}
+
+// TestHistoryMemory: no more timestamps than the burst has requests.
+func TestHistoryMemory(t *testing.T) {
+	r := per(1, time.Second, 10)
+	r.Kind = History
+	var s state
+	for i := range int64(1000) {
+		r.account(&s, start+100*i, &Accounting{Received: start + 100*i})
+	}
+	if len(s.times) != 10 || cap(s.times) > 16 {
+		t.Errorf("%d timestamps in room for %d, want 10", len(s.times), cap(s.times))
+	}
+}
+
+// TestStatesSurviveAStore: what is written reads back as the same decisions, and
+// merging it twice, or into what is there already, changes nothing.
+func TestStatesSurviveAStore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		history := per(2, time.Second, rapid.IntRange(1, 6).Draw(t, "burst"))
+		history.Kind = History
+		rules := []Rule{
+			per(5, time.Second, rapid.IntRange(1, 20).Draw(t, "bucket")),
+			{Kind: Credit, CPUs: 0.5, Burst: 3 * time.Second},
+			history,
+		}
+		now := start
+		states := make([]state, len(rules))
+		for range rapid.IntRange(1, 30).Draw(t, "requests") {
+			now += rapid.Int64Range(0, 900).Draw(t, "pause")
+			a := Accounting{Event: limiter.Accepted, Received: now, Cost: time.Duration(rapid.IntRange(0, 900).Draw(t, "ms")) * time.Millisecond}
+			for i := range rules {
+				rules[i].account(&states[i], now, &a)
+			}
+		}
+		text := string(appendStates(nil, rules, states))
+		copied := make([]state, len(rules))
+		mergeStates(text, rules, copied, now)
+		mergeStates(text, rules, copied, now)
+		mergeStates(text, rules, states, now)
+		now += rapid.Int64Range(0, 900).Draw(t, "later")
+		var first, second []int64
+		for i := range rules {
+			first = append(first, max(now, rules[i].next(&states[i], now))/10) // credit rounds
+			second = append(second, max(now, rules[i].next(&copied[i], now))/10)
+		}
+		if diff := cmp.Diff(first, second); diff != "" {
+			t.Fatalf("%q decides otherwise, -before +after:\n%s", text, diff)
+		}
+	})
+}
+
+func FuzzMerge(f *testing.F) {
+	f.Add("1700000000000|1700000000000 -5.000|1700000000000 1700000000100")
+	f.Add("|NaN Inf| |")
+	history := per(2, time.Second, 3)
+	history.Kind = History
+	rules := []Rule{per(5, time.Second, 5), {Kind: Credit, CPUs: 0.5, Burst: time.Second}, history}
+	f.Fuzz(func(t *testing.T, text string) {
+		states := make([]state, len(rules))
+		mergeStates(text, rules, states, start)
+		a := Accounting{Received: start, Cost: time.Millisecond}
+		for i := range rules {
+			rules[i].account(&states[i], start, &a)
+		}
+		if s := states[1]; s.level != s.level || s.level > 1000 {
+			t.Errorf("%q made a level of %v", text, s.level)
+		}
+		if n := len(states[2].times); n > 3 {
+			t.Errorf("%q made %d timestamps", text, n)
+		}
+	})
+}
+
+func TestQueueDropsTheOldest(t *testing.T) {
+	q := newQueue(4)
+	for i := range 7 {
+		q.push(Accounting{Received: int64(i)})
+	}
+	<-q.ready
+	batch := make([]Accounting, 3)
+	var got []string
+	for left := 1; left > 0; {
+		var n int
+		n, left = q.take(batch)
+		for _, a := range batch[:n] {
+			got = append(got, fmt.Sprint(a.Received))
+		}
+	}
+	if diff := cmp.Diff([]string{"3", "4", "5", "6"}, got); diff != "" || q.lost() != 3 {
+		t.Errorf("%d lost, -want +got:\n%s", q.lost(), diff)
+	}
+}

@@ -1,0 +1,175 @@
+//go:build cgo
+
+package smockron_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"tempomat/limiter"
+	"tempomat/limiter/limitertest"
+	"tempomat/limiter/smockron"
+)
+
+// at is a master at work, with a store.
+type at struct {
+	*smockron.Master
+	end func()
+}
+
+func startMaster(t *testing.T, a smockron.Addresses, redis string) *at {
+	t.Helper()
+	m := &at{Master: smockron.NewMaster(smockron.Settings{Domains: []smockron.Domain{
+		{Name: "foo", Rules: []smockron.Rule{{Interval: time.Second, Burst: 10 * time.Second}}},
+		{Name: "cpu", Rules: []smockron.Rule{{Kind: smockron.Credit, CPUs: 0.1, Burst: time.Second}}},
+	}})}
+	options := smockron.ServeOptions{Addresses: a, Now: time.Now}
+	var store *smockron.RedisStore
+	if redis != "" {
+		var err error
+		if store, err = smockron.OpenRedisStore("redis://" + redis); err != nil {
+			t.Fatal(err)
+		}
+		options.Store = store
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := smockron.Serve(ctx, m.Master, options); err != nil {
+			t.Error(err)
+		}
+	})
+	m.end = func() {
+		cancel()
+		running.Wait()
+		if store != nil {
+			store.Close()
+		}
+		m.end = func() {}
+	}
+	t.Cleanup(func() { m.end() })
+	return m
+}
+
+// sidecar is a limiter with a gatekeeper at work.
+type sidecar struct {
+	*limiter.Limiter
+	*smockron.Gatekeeper
+}
+
+func startSidecar(t *testing.T, a smockron.Addresses) *sidecar {
+	t.Helper()
+	g := smockron.NewGatekeeper(smockron.GatekeeperOptions{Now: time.Now, Routes: []smockron.Route{
+		{Domain: "foo", Class: "foo", Master: a, Requests: true},
+		{Domain: "cpu", Class: "slash32", Master: a},
+	}})
+	l := limiter.New(time.Now(), limiter.Policy{
+		Mode: limiter.Cap, MaxHold: time.Minute, MaxHeld: 1000, MaxHeldPerClient: 1000,
+		Classes: []limiter.ClassInfo{
+			{Name: "slash32", Budget: limiter.Budget{CPUs: 0.1, Burst: time.Second}},
+			{Name: "foo", Budget: limiter.Budget{Told: true, MaxHold: 5 * time.Second}},
+		},
+	}, 1<<10, g)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := g.Run(ctx, l); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return &sidecar{l, g}
+}
+
+func (s *sidecar) connected() bool {
+	l := s.Gatekeeper.State()[0]
+	return l.Present && l.Synced
+}
+
+func (s *sidecar) owes(class, id string) float64 {
+	r, _ := s.Find(time.Now(), limiter.Key{Class: class, ID: id})
+	return max(0, -r.Level)
+}
+
+func (s *sidecar) spend(id string, cost time.Duration) {
+	t := s.Arrive(time.Now(), limiter.Arrival{Keys: []limiter.Key{{Class: "slash32", ID: id}, {Class: "foo", ID: id}}})
+	s.Settle(time.Now(), t, cost)
+	s.Leave(time.Now(), t)
+}
+
+// TestMasterCarriesOn: a master that is killed and started anew goes on where the
+// first one stopped, by what Redis kept, and sidecars that know nothing learn it.
+func TestMasterCarriesOn(t *testing.T) {
+	redis := limitertest.StartRedis(t)
+	a := freeAddresses(t)
+	first := startMaster(t, a, redis.Address)
+	old := startSidecar(t, a)
+	eventually(t, "connected", old.connected)
+	for range 15 {
+		old.spend("greedy", 900*time.Millisecond)
+	}
+	eventually(t, "throttled", func() bool { return old.owes("foo", "greedy") > 3 && old.owes("slash32", "greedy") > 0.05 })
+	eventually(t, "saved", func() bool { return first.State().Unsaved == 0 })
+	first.end()
+
+	second := startMaster(t, a, redis.Address)
+	fresh := startSidecar(t, a)
+	eventually(t, "throttled again", func() bool { return fresh.owes("foo", "greedy") > 1 && fresh.owes("slash32", "greedy") > 0.01 })
+	eventually(t, "the old one is back", old.connected)
+	before := second.State().Domains[1].Counts
+	fresh.spend("greedy", time.Millisecond)
+	eventually(t, "the new master goes on counting", func() bool {
+		return second.State().Domains[1].Counts != before
+	})
+}
+
+// TestSecondMasterFetches: a master that was running all along asks for those whom
+// another one knew.
+func TestSecondMasterFetches(t *testing.T) {
+	redis := limitertest.StartRedis(t)
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Address}, DisableCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	a := freeAddresses(t)
+	startMaster(t, a, redis.Address)
+	s := startSidecar(t, a)
+	eventually(t, "connected", s.connected)
+	// What the first master of all would have left there.
+	until := time.Now().Add(4 * time.Second).UnixMilli()
+	key := "throttle;foo;greedy"
+	if err := c.Do(context.Background(), c.B().Set().Key(key).Value(fmt.Sprint(until)).Px(time.Minute).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	s.spend("greedy", 0)
+	eventually(t, "throttled by what the other one knew", func() bool { return s.owes("foo", "greedy") > 2 })
+}
+
+// TestRedisAway: without its store the master works from memory, and saves what
+// changed meanwhile when the store is back.
+func TestRedisAway(t *testing.T) {
+	redis := limitertest.StartRedis(t)
+	a := freeAddresses(t)
+	m := startMaster(t, a, redis.Address)
+	s := startSidecar(t, a)
+	eventually(t, "connected", s.connected)
+	redis.Kill()
+	for range 15 {
+		s.spend("greedy", 0)
+	}
+	eventually(t, "throttled without the store", func() bool { return s.owes("foo", "greedy") > 3 })
+	if n := m.State().Unsaved; n > 2 {
+		t.Errorf("%d identifiers wait to be saved, want 2: it is to be no queue", n)
+	}
+	redis.Start()
+	eventually(t, "saved", func() bool { return m.State().Unsaved == 0 })
+}
