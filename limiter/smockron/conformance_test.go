@@ -4,11 +4,14 @@ package smockron_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
 	"testing"
 	"time"
+
+	zmq "github.com/pebbe/zmq4"
 
 	"tempomat/limiter"
 	"tempomat/limiter/limitertest"
@@ -32,7 +35,6 @@ func TestConformance(t *testing.T) {
 			}}},
 		})}
 		f.Heal()
-		t.Cleanup(f.Cut)
 		return f
 	})
 }
@@ -53,18 +55,39 @@ func (f *fleet) Cut() {
 }
 
 func (f *fleet) Heal() {
+	f.end = serve(f.t, f.master, smockron.ServeOptions{Addresses: f.addresses, Now: time.Now})
+}
+
+// serve has a master work until end is called, or the test ends.
+func serve(t testing.TB, m *smockron.Master, o smockron.ServeOptions) (end func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		err := smockron.Serve(ctx, f.master, smockron.ServeOptions{Addresses: f.addresses, Now: time.Now})
-		if err != nil {
-			f.t.Error(err)
+		if err := smockron.Serve(ctx, m, o); err != nil {
+			t.Error(err)
 		}
 	})
-	f.end = func() {
+	end = func() {
 		cancel()
 		running.Wait()
 	}
+	t.Cleanup(end)
+	return end
+}
+
+// subscriber is a gatekeeper's control socket, of the test's own.
+func subscriber(t *testing.T, address string) *zmq.Socket {
+	t.Helper()
+	s, err := zmq.NewSocket(zmq.SUB)
+	if err == nil {
+		err = errors.Join(s.SetSubscribe(""), s.SetRcvtimeo(time.Second), s.Connect(address))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
 // freeAddresses are two ports that were free a moment ago.
@@ -80,4 +103,18 @@ func freeAddresses(t *testing.T) smockron.Addresses {
 		ports[i] = fmt.Sprintf("tcp://%s", l.Addr())
 	}
 	return smockron.Addresses{Accounting: ports[0], Control: ports[1]}
+}
+
+// publisher is a master's control socket, of the test's own.
+func publisher(t *testing.T, address string) *zmq.Socket {
+	t.Helper()
+	s, err := zmq.NewSocket(zmq.PUB)
+	if err == nil {
+		err = s.Bind(address)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
 }

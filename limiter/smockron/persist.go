@@ -68,8 +68,9 @@ func (s *saver) forget(domains map[string]*domain) {
 	s.unsaved = kept
 }
 
-// restore takes in all that the store knows.
-func (m *Master) restore(ctx context.Context, s Store, now func() time.Time) error {
+// restore takes in all that the store knows, and returns the orders that follow
+// from it: gatekeepers that asked before hear of them so.
+func (m *Master) restore(ctx context.Context, s Store, now func() time.Time) (news []order, err error) {
 	m.mu.Lock()
 	m.saver.on = true
 	var names []string
@@ -78,11 +79,16 @@ func (m *Master) restore(ctx context.Context, s Store, now func() time.Time) err
 	}
 	m.mu.Unlock()
 	for _, name := range names {
-		if err := s.Load(ctx, name, func(r Record) { m.merge(now(), r) }); err != nil {
-			return err
+		err := s.Load(ctx, name, func(r Record) {
+			if o, is := m.merge(now(), r); is {
+				news = append(news, o)
+			}
+		})
+		if err != nil {
+			return news, err
 		}
 	}
-	return nil
+	return news, nil
 }
 
 // merge takes in what the store knows of an identifier, and returns the order that

@@ -2,7 +2,6 @@ package smockron
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 )
@@ -195,19 +194,21 @@ const (
 	storeEvery = 100 * time.Millisecond
 	storeAgain = time.Second
 	storeWait  = 2 * time.Second // for one exchange with it
+	loadWait   = time.Minute     // for all that it knows
 )
 
 // persist keeps the store up to date until the context ends, and once more then.
 func (s *service) persist(ctx context.Context) {
 	loaded := false
 	exchange := func(ctx context.Context) error {
+		work, limit := s.save, storeWait
 		if !loaded {
-			if err := s.restore(ctx, s.Store, s.Now); err != nil {
-				return err
-			}
-			loaded = true
+			work, limit = s.restore, loadWait
 		}
-		news, err := s.save(ctx, s.Store, s.Now)
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		news, err := work(ctx, s.Store, s.Now)
+		loaded = loaded || err == nil
 		if len(news) > 0 {
 			select {
 			case s.news <- news:
@@ -219,13 +220,14 @@ func (s *service) persist(ctx context.Context) {
 	var trouble error
 	for ctx.Err() == nil {
 		wait := storeEvery
-		limited, cancel := context.WithTimeout(ctx, storeWait)
-		err := exchange(limited)
-		cancel()
+		err := exchange(ctx)
+		if ctx.Err() != nil {
+			break // it was cut short, which is no trouble
+		}
 		if err != nil {
 			wait = storeAgain
 		}
-		if (err != nil) != (trouble != nil) && s.Trouble != nil && !errors.Is(ctx.Err(), context.Canceled) {
+		if (err != nil) != (trouble != nil) && s.Trouble != nil {
 			s.Trouble(err)
 		}
 		trouble = err

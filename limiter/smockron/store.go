@@ -12,7 +12,10 @@ import (
 
 // RedisStore is a Store in Redis. A record is a string under the key that the
 // first master uses, throttle;<domain>;<identifier>, and expires with its meaning.
-type RedisStore struct{ client rueidis.Client }
+type RedisStore struct {
+	option rueidis.ClientOption
+	client rueidis.Client // nil: not connected yet
+}
 
 // OpenRedisStore makes a RedisStore of a URL: redis://[user:password@]host[:port][/database],
 // rediss:// for TLS, unix:///path. It connects when it is first used, and again
@@ -27,16 +30,26 @@ func OpenRedisStore(url string) (*RedisStore, error) {
 	o.Dialer.Timeout = time.Second
 	o.DisableRetry = true // the next exchange is the retry
 	o.ForceSingleClient = true
-	lazy := &RedisStore{}
-	lazy.client, err = rueidis.NewClient(o)
-	if err != nil {
-		return nil, fmt.Errorf("redis: %w", err)
+	return &RedisStore{option: o}, nil
+}
+
+// connect makes the first connection; the client keeps it.
+func (s *RedisStore) connect() (err error) {
+	if s.client == nil {
+		if s.client, err = rueidis.NewClient(s.option); err != nil {
+			s.client = nil
+			return fmt.Errorf("redis: %w", err)
+		}
 	}
-	return lazy, nil
+	return nil
 }
 
 // Close ends the connection.
-func (s *RedisStore) Close() { s.client.Close() }
+func (s *RedisStore) Close() {
+	if s.client != nil {
+		s.client.Close()
+	}
+}
 
 const keyPrefix = "throttle;"
 
@@ -50,6 +63,9 @@ const scanCount = 1000
 
 // Load implements Store.
 func (s *RedisStore) Load(ctx context.Context, domain string, each func(Record)) error {
+	if err := s.connect(); err != nil {
+		return err
+	}
 	prefix := storeKey(domain, "")
 	for cursor := uint64(0); ; {
 		page, err := s.client.Do(ctx, s.client.B().Scan().Cursor(cursor).Match(globMeta.Replace(prefix)+"*").Count(scanCount).Build()).AsScanEntry()
@@ -76,6 +92,9 @@ func (s *RedisStore) Load(ctx context.Context, domain string, each func(Record))
 
 // Fetch implements Store.
 func (s *RedisStore) Fetch(ctx context.Context, records []Record) error {
+	if err := s.connect(); err != nil {
+		return err
+	}
 	commands := make(rueidis.Commands, 0, len(records))
 	for _, r := range records {
 		commands = append(commands, s.client.B().Get().Key(storeKey(r.Domain, r.Identifier)).Build())
@@ -92,6 +111,9 @@ func (s *RedisStore) Fetch(ctx context.Context, records []Record) error {
 
 // Save implements Store.
 func (s *RedisStore) Save(ctx context.Context, records []Record) error {
+	if err := s.connect(); err != nil {
+		return err
+	}
 	now := time.Now()
 	commands := make(rueidis.Commands, 0, len(records))
 	for _, r := range records {

@@ -5,7 +5,6 @@ package smockron_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -37,16 +36,9 @@ func startMaster(t *testing.T, a smockron.Addresses, redis string) *at {
 		}
 		options.Store = store
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := smockron.Serve(ctx, m.Master, options); err != nil {
-			t.Error(err)
-		}
-	})
+	end := serve(t, m.Master, options)
 	m.end = func() {
-		cancel()
-		running.Wait()
+		end()
 		if store != nil {
 			store.Close()
 		}
@@ -75,17 +67,7 @@ func startSidecar(t *testing.T, a smockron.Addresses) *sidecar {
 			{Name: "foo", Budget: limiter.Budget{Told: true, MaxHold: 5 * time.Second}},
 		},
 	}, 1<<10, g)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := g.Run(ctx, l); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
+	runGatekeeper(t, g, l)
 	return &sidecar{l, g}
 }
 
