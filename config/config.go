@@ -103,7 +103,8 @@ type Timeouts struct {
 
 // Coordination names whom the sidecar shares its accounts with.
 type Coordination struct {
-	Kind string // none
+	Kind     string // none or smockron
+	Smockron Smockron
 }
 
 // Admin is the doctor's door.

@@ -87,7 +87,7 @@ func TestFullFile(t *testing.T) {
 		Timeouts: Timeouts{
 			Header: 5 * time.Second, Body: 30 * time.Second, Write: 20 * time.Second, Idle: time.Hour,
 		},
-		Coordination: Coordination{Kind: "none"},
+		Coordination: Default().Coordination,
 		Graphite:     Graphite{Address: "graphite.example:2003", Prefix: "web.{hostname}.tempomat", Interval: 10 * time.Second},
 		Log:          Log{Level: "warn", Access: "all"},
 	}

@@ -44,7 +44,7 @@ func variables(d *draft) []setting {
 		table = append(table, classSettings(c)...)
 	}
 	return slices.DeleteFunc(table, func(s setting) bool {
-		return s.seed || s.path == "classes" || s.path == "exempt"
+		return s.seed || s.path == "classes" || s.path == "exempt" || s.path == "coordination.smockron.domains"
 	})
 }
 

@@ -80,7 +80,6 @@ func settings(d *draft) []setting {
 		{path: "timeouts.write", value: duration(&d.Timeouts.Write, time.Second, time.Hour)},
 		{path: "timeouts.idle", value: duration(&d.Timeouts.Idle, time.Second, time.Hour), restart: true},
 		{path: "timeouts.drain", value: duration(&d.Timeouts.Drain, 0, time.Hour)},
-		{path: "coordination.kind", value: choice(&d.Coordination.Kind, "smockron redis gossip", "none"), restart: true},
 		{path: "admin.listen", value: adminListen(&d.Admin.Listen), restart: true},
 		{path: "graphite", value: graphiteAddress(&d.Graphite.Address), same: "graphite.address"},
 		{path: "graphite.address", value: graphiteAddress(&d.Graphite.Address)},
@@ -90,6 +89,7 @@ func settings(d *draft) []setting {
 		{path: "log.access", value: choice(&d.Log.Access, "", "off", "sampled", "all")},
 		{path: "log.delayThreshold", value: duration(&d.Log.DelayThreshold, 0, time.Hour)},
 	}
+	table = append(table, coordinationSettings(&d.Coordination)...)
 	return append(table, seedSettings(d)...)
 }
 

@@ -16,6 +16,7 @@ func (r *reader) validate(d *draft) {
 	}
 	r.validateClasses(d)
 	r.validateListen(d)
+	r.validateCoordination(d)
 }
 
 func (r *reader) validateClasses(d *draft) {

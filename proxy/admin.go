@@ -44,6 +44,7 @@ type AdminOptions struct {
 	Now           func() time.Time
 	Status        func() AdminStatus
 	Gate          func() limiter.GateState
+	Share         func() ShareReply
 	Ready         func() error  // nil while the proxy takes requests
 	Reload        func() error  // reads the configuration again; its error lists every fault
 	ReloadTimeout time.Duration // longest that a client waits for Reload; 0: 20 s
@@ -85,12 +86,13 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("/v1/buckets", reading(a.buckets, "class", "sort", "limit"))
 	mux.HandleFunc("/v1/key", reading(a.key, "class", "id"))
 	mux.HandleFunc("/v1/gate", reading(a.gate))
+	mux.HandleFunc("/v1/share", reading(a.share))
 	mux.HandleFunc("/v1/health", reading(a.health))
 	mux.HandleFunc("/v1/ready", reading(a.ready))
 	mux.HandleFunc("/v1/status", reading(a.status))
 	mux.HandleFunc("/v1/reload", acting(a.reload))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		adminFail(w, http.StatusNotFound, "no such path; known: /v1/classes, /v1/buckets, /v1/key, /v1/gate, "+
+		adminFail(w, http.StatusNotFound, "no such path; known: /v1/classes, /v1/buckets, /v1/key, /v1/gate, /v1/share, "+
 			"/v1/health, /v1/ready, /v1/status, /v1/reload")
 	})
 	return mux

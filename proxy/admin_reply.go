@@ -55,6 +55,15 @@ type (
 		limiter.GateState
 	}
 
+	// ShareReply answers GET /v1/share: how the sidecar shares its accounts.
+	ShareReply struct {
+		Version int    `json:"version"`
+		Kind    string `json:"kind"` // as configured: none, smockron, …
+		// Trouble is why nothing is shared, though it should be.
+		Trouble string `json:"trouble,omitempty"`
+		State   any    `json:"state,omitempty"` // of that kind
+	}
+
 	// StatusReply answers GET /v1/status.
 	StatusReply struct {
 		Version    int               `json:"version"`

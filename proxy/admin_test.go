@@ -71,7 +71,10 @@ func adminOptions() AdminOptions {
 		Status: func() AdminStatus {
 			return AdminStatus{Release: "1.2.3", Started: start, Mode: "cap", Held: 7, Counters: map[string]uint64{"requests": 12}}
 		},
-		Gate:   func() limiter.GateState { return limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1} },
+		Gate: func() limiter.GateState { return limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1} },
+		Share: func() ShareReply {
+			return ShareReply{Kind: "smockron", State: []any{map[string]any{"master": "tcp://m:1", "present": true}}}
+		},
 		Ready:  func() error { return nil },
 		Reload: func() error { return nil },
 	}
@@ -152,6 +155,12 @@ func TestAdminViews(t *testing.T) {
 	ask(t, adminOptions(), "GET", "/v1/gate", &gate)
 	if diff := cmp.Diff(GateReply{Version: 1, GateState: limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1}}, gate); diff != "" {
 		t.Errorf("gate (-want +got):\n%s", diff)
+	}
+	var share ShareReply
+	ask(t, adminOptions(), "GET", "/v1/share", &share)
+	wanted := adminOptions().Share()
+	if wanted.Version = 1; cmp.Diff(wanted, share) != "" {
+		t.Errorf("share (-want +got):\n%s", cmp.Diff(wanted, share))
 	}
 	var status StatusReply
 	ask(t, adminOptions(), "GET", "/v1/status", &status)

@@ -90,6 +90,12 @@ func (a *Admin) gate(w http.ResponseWriter, _ *http.Request) {
 	adminReply(w, http.StatusOK, GateReply{Version: AdminVersion, GateState: a.opts.Gate()})
 }
 
+func (a *Admin) share(w http.ResponseWriter, _ *http.Request) {
+	reply := a.opts.Share()
+	reply.Version = AdminVersion
+	adminReply(w, http.StatusOK, reply)
+}
+
 // className finds the class that is meant: as configured, or in any other case
 // of letters, since the original wrote Slash32 for slash32. "" stays "".
 func (a *Admin) className(asked string) (string, error) {

@@ -31,6 +31,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, door net.Listener, ready func(
 		Now:    time.Now,
 		Status: s.status,
 		Gate:   s.limiter.GateState,
+		Share:  s.sharing.reply,
 		Ready:  ready,
 		Reload: s.reload,
 		Log:    s.logs.log,

@@ -109,21 +109,28 @@ func newClassifier(c *config.Config) (*classify.Classifier, error) {
 		cc.AddressHeader = classify.NoHeader
 	}
 	for _, class := range c.Classes {
-		by := classify.Class{Name: class.Name, Header: class.Header}
-		switch {
-		case class.Header != "":
-			by.By = classify.Header
-		case class.Path:
-			by.By = classify.PathShape
-		default:
-			by.By = builtIn(class.Name)
-		}
-		cc.Classes = append(cc.Classes, by)
+		cc.Classes = append(cc.Classes, classOf(class))
 	}
+	told, _ := toldClasses(c)
+	cc.Classes = append(cc.Classes, told...)
 	for _, e := range c.Exempt {
 		cc.Exempt = append(cc.Exempt, classify.Exemption{Prefix: e.CIDR, Path: e.Path})
 	}
 	return classify.New(cc)
+}
+
+// classOf is how a class groups requests.
+func classOf(class config.Class) classify.Class {
+	by := classify.Class{Name: class.Name, Header: class.Header}
+	switch {
+	case class.Header != "":
+		by.By = classify.Header
+	case class.Path:
+		by.By = classify.PathShape
+	default:
+		by.By = builtIn(class.Name)
+	}
+	return by
 }
 
 func builtIn(name string) classify.By {
@@ -170,6 +177,8 @@ func limits(c *config.Config) limiter.Policy {
 		person.Cap = false
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: sessionClass, Budget: person})
 	}
+	_, told := toldClasses(c)
+	p.Classes = append(p.Classes, told...)
 	return p
 }
 

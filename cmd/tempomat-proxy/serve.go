@@ -30,6 +30,7 @@ type sidecar struct {
 	started  time.Time
 	logs     *logs
 	policies policies
+	sharing  *sharing
 	limiter  *limiter.Limiter
 	state    stateFile
 	journal  *proxy.Journal
@@ -57,7 +58,8 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	if err != nil {
 		return nil, err
 	}
-	car.limiter = limiter.New(car.started, policy.Limits, c.Table.Size, nil)
+	car.sharing = newSharing(c)
+	car.limiter = limiter.New(car.started, policy.Limits, c.Table.Size, car.sharing.sharer)
 	car.state = stateFile{path: c.State, log: car.logs.log, parts: map[string]memory{
 		"known": car.limiter.Known(), "standing": standing,
 	}}
@@ -115,6 +117,7 @@ func (s *sidecar) run(ctx context.Context, listeners []net.Listener) error {
 	s.state.load()
 	all.Go(func() { s.state.run(work) })
 	all.Go(func() { s.handler.Drive(work) })
+	all.Go(func() { s.sharing.run(work, s.limiter, s.logs.log) })
 	if use := s.openUsage(); use != nil {
 		all.Go(func() { use.Run(work, s.limiter.Measure) })
 	}

@@ -1,49 +1,9 @@
 package smockron
 
-import (
-	"errors"
-	"fmt"
-	"net"
-	"strconv"
-	"strings"
-)
+import "errors"
 
 // ErrNoZeroMQ is what a program gets for every socket that was built without cgo.
 var ErrNoZeroMQ = errors.New("this program was built without cgo, and so without ZeroMQ: Smockron is not in it")
 
-// defaultPort is the master's port for accounting. Control is on the next one.
-const defaultPort = 10004
-
 // Addresses are the two of a master, as ZeroMQ takes them.
 type Addresses struct{ Accounting, Control string }
-
-// ParseAddress reads what the originals take for a master: [scheme://]host[:port],
-// scheme tcp and port 10004 if they are not given. Control is on the next port, or
-// at the same path with .control behind it for the scheme ipc.
-func ParseAddress(text string) (a Addresses, err error) {
-	scheme, rest, ok := strings.Cut(text, "://")
-	if !ok {
-		scheme, rest = "tcp", text
-	}
-	switch {
-	case scheme == "ipc" && strings.HasPrefix(rest, "/"):
-		return Addresses{text, text + ".control"}, nil
-	case scheme != "tcp" || rest == "" || strings.ContainsAny(rest, "/ "):
-		return a, errors.New("must be host, host:port or tcp://host:port")
-	}
-	host, port := rest, defaultPort
-	if h, p, err := net.SplitHostPort(rest); err == nil {
-		if port, err = strconv.Atoi(p); err != nil || port < 1 || port > 65534 {
-			return a, errors.New("must have a port from 1 to 65534; control is on the next one")
-		}
-		host = h
-	}
-	host = strings.Trim(host, "[]")
-	if host == "" {
-		host = "*"
-	}
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	return Addresses{fmt.Sprintf("tcp://%s:%d", host, port), fmt.Sprintf("tcp://%s:%d", host, port+1)}, nil
-}

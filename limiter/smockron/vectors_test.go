@@ -28,8 +28,8 @@ type vectors struct {
 		Name  string
 		Mode  string // open: accounting as listed; closed: the gatekeepers' own decisions
 		Rules map[string]struct {
-			Rate  string
-			Burst json.RawMessage
+			Interval int64 `json:"interval_ms"`
+			Burst    int64 `json:"burst_ms"`
 		}
 		Steps []struct {
 			At          int64
@@ -69,7 +69,9 @@ func TestVectors(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			domains := func(kind smockron.Kind) (all []smockron.Domain) {
 				for name, r := range s.Rules {
-					all = append(all, smockron.Domain{Name: name, Rules: []smockron.Rule{rule(t, kind, r.Rate, string(r.Burst))}})
+					all = append(all, smockron.Domain{Name: name, Rules: []smockron.Rule{{
+						Kind: kind, Interval: time.Duration(r.Interval) * time.Millisecond, Burst: time.Duration(r.Burst) * time.Millisecond,
+					}}})
 				}
 				return all
 			}
@@ -124,22 +126,6 @@ func show(ms *int64) string {
 		return "nothing"
 	}
 	return fmt.Sprint(*ms)
-}
-
-func rule(t *testing.T, kind smockron.Kind, rate, burst string) smockron.Rule {
-	t.Helper()
-	interval, err := smockron.ParseRate(rate)
-	if err != nil {
-		t.Fatal(rate, err)
-	}
-	if text, err := strconv.Unquote(burst); err == nil {
-		burst = text
-	}
-	length, err := smockron.ParseBurst(burst, interval)
-	if err != nil {
-		t.Fatal(burst, err)
-	}
-	return smockron.Rule{Kind: kind, Interval: interval, Burst: length}
 }
 
 // stage is a master on a virtual clock, with sockets of the test's own at it.

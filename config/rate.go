@@ -1,4 +1,4 @@
-package smockron
+package config
 
 import (
 	"errors"
@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// Rates and durations are written as the first master's configuration has them.
+// Rates and durations of a master's rules are written as the first master's
+// configuration has them.
 const (
-	rateHelp     = `must be a rate such as 5/sec, "10 per minute" or 100/15min`
-	durationHelp = "must be a duration such as 10s, 15min or 2 hours; a plain number is milliseconds"
+	rateHelp   = `must be a rate such as 5/sec, "10 per minute" or 100/15min`
+	periodHelp = "must be a duration such as 10s, 15min or 2 hours; a plain number is milliseconds"
 )
 
 // unitOf is the length of a unit of time; 0: there is none of that name.
@@ -33,9 +34,9 @@ func unitOf(name string) time.Duration {
 	return 0
 }
 
-// ParseDuration reads a duration: a whole number, or none, and a unit: ms, sec,
+// parsePeriod reads a duration: a whole number, or none, and a unit: ms, sec,
 // min, hour, day, and their other spellings. Without a unit it is milliseconds.
-func ParseDuration(text string) (time.Duration, error) {
+func parsePeriod(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	digits := 0
 	for digits < len(text) && text[digits] >= '0' && text[digits] <= '9' {
@@ -48,7 +49,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		n, err = strconv.Atoi(text[:digits])
 	}
 	if unit == 0 || text == "" || err != nil || n > int(maxPeriod/unit) {
-		return 0, errors.New(durationHelp)
+		return 0, errors.New(periodHelp)
 	}
 	return time.Duration(n) * unit, nil
 }
@@ -56,10 +57,10 @@ func ParseDuration(text string) (time.Duration, error) {
 // maxPeriod is the longest time of a rule.
 const maxPeriod = 366 * 24 * time.Hour
 
-// ParseRate reads requests per time, such as 5/sec, and returns the interval
+// parseRate reads requests per time, such as 5/sec, and returns the interval
 // between two of them, in whole milliseconds as the first master counts: 7/sec is
 // 143 ms. More than a thousand a second it cannot hold, and does not take.
-func ParseRate(text string) (interval time.Duration, err error) {
+func parseRate(text string) (interval time.Duration, err error) {
 	number, period, ok := cutRate(text)
 	if !ok {
 		return 0, errors.New(rateHelp)
@@ -68,7 +69,7 @@ func ParseRate(text string) (interval time.Duration, err error) {
 	if err != nil || n < 1 {
 		return 0, errors.New(rateHelp)
 	}
-	length, err := ParseDuration(period)
+	length, err := parsePeriod(period)
 	if err != nil || period == "" || length < time.Millisecond {
 		return 0, errors.New(rateHelp)
 	}
@@ -90,11 +91,11 @@ func cutRate(text string) (number, period string, ok bool) {
 	return m[1], m[2], true
 }
 
-// ParseBurst reads a burst: a number of requests, or the time that they take at
+// parseBurst reads a burst: a number of requests, or the time that they take at
 // the rate.
-func ParseBurst(text string, interval time.Duration) (time.Duration, error) {
+func parseBurst(text string, interval time.Duration) (time.Duration, error) {
 	text = strings.TrimSpace(text)
-	burst, err := ParseDuration(text)
+	burst, err := parsePeriod(text)
 	if n, e := strconv.Atoi(text); e == nil {
 		if n < 1 || n > int(maxPeriod/interval) {
 			return 0, fmt.Errorf("must be a number of requests from 1 to %d, or a duration such as 10s", maxPeriod/interval)

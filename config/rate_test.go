@@ -1,4 +1,4 @@
-package smockron
+package config
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ func TestParseRate(t *testing.T) {
 		"1.5/sec": -1, "1 PER sec": -1, "1/week": -1, "3000/sec": -1, "0/sec": -1, "-1/sec": -1, "": -1, "5": -1, "5/": -1, "/sec": -1,
 		"5/0sec": -1, "99999999999999999999/sec": -1, "1/99999999day": -1,
 	} {
-		got, err := ParseRate(text)
+		got, err := parseRate(text)
 		if err != nil {
 			got = -time.Millisecond
 		}
@@ -27,7 +27,7 @@ func TestParseBurst(t *testing.T) {
 		"10": 2000, " 10 ": 2000, "10s": 10_000, "1 min": 60_000, "sec": 1000,
 		"0": -1, "-5": -1, "": -1, "lots": -1, "1.5": -1, "999999999999": -1,
 	} {
-		got, err := ParseBurst(text, 200*time.Millisecond)
+		got, err := parseBurst(text, 200*time.Millisecond)
 		if err != nil {
 			got = -time.Millisecond
 		}
@@ -37,8 +37,8 @@ func TestParseBurst(t *testing.T) {
 	}
 }
 
-func TestParseAddress(t *testing.T) {
-	for text, want := range map[string]Addresses{
+func TestMasterAddress(t *testing.T) {
+	for text, want := range map[string]MasterAddress{
 		"master":                {"tcp://master:10004", "tcp://master:10005"},
 		"0.0.0.0":               {"tcp://0.0.0.0:10004", "tcp://0.0.0.0:10005"},
 		"tcp://10.0.0.1:7000":   {"tcp://10.0.0.1:7000", "tcp://10.0.0.1:7001"},
@@ -47,8 +47,8 @@ func TestParseAddress(t *testing.T) {
 		"ipc:///run/m/smockron": {"ipc:///run/m/smockron", "ipc:///run/m/smockron.control"},
 		"udp://x":               {}, "": {}, "tcp://": {}, "x:65535": {}, "x:abc": {}, "x:0": {}, "a b": {}, "a/b": {}, "ipc://relative": {},
 	} {
-		got, err := ParseAddress(text)
-		if got != want || (err != nil) != (want == Addresses{}) {
+		got, err := parseMasterAddress(text)
+		if got != want || (err != nil) != (want == MasterAddress{}) {
 			t.Errorf("%q: %v %v, want %v", text, got, err, want)
 		}
 	}

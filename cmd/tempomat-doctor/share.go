@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"tempomat/proxy"
+)
+
+// share shows how the sidecar shares its accounts with others.
+func (d *doctor) share() *cobra.Command {
+	return &cobra.Command{
+		Use:   "share",
+		Short: "Show with whom accounts are shared, and how that goes",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var r proxy.ShareReply
+			if err := d.client().get(c.Context(), "/v1/share", nil, &r); err != nil {
+				return err
+			}
+			out := tabwriter.NewWriter(d.stdout, 0, 8, 2, ' ', 0)
+			fmt.Fprintf(out, "kind\t%s\n", printable(r.Kind))
+			if r.Trouble != "" {
+				fmt.Fprintf(out, "trouble\t%s\n", printable(r.Trouble))
+			}
+			printTree(out, "", r.State)
+			return out.Flush()
+		},
+	}
+}
+
+// printTree prints whatever the way of sharing tells of itself, a line for each
+// value.
+func printTree(out io.Writer, name string, v any) {
+	inside := func(key string) string {
+		if name == "" {
+			return key
+		}
+		return name + "." + key
+	}
+	switch v := v.(type) {
+	case nil:
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			printTree(out, inside(key), v[key])
+		}
+	case []any:
+		for i, member := range v {
+			printTree(out, inside(fmt.Sprint(i+1)), member)
+		}
+	case string:
+		fmt.Fprintf(out, "%s\t%s\n", printable(name), printable(v))
+	default:
+		fmt.Fprintf(out, "%s\t%v\n", printable(name), v)
+	}
+}
