@@ -15,6 +15,8 @@ type ServeOptions struct {
 	// Seen, if set, is shown all accounting, before it is judged. It must not keep
 	// any of it.
 	Seen func(*Accounting)
+	// Ready, if set, is called once when the master listens.
+	Ready func()
 	// Trouble, if set, is told what went wrong, and nil when it goes right again.
 	// Only the store can have any.
 	Trouble func(error)
@@ -73,6 +75,9 @@ func Serve(ctx context.Context, m *Master, o ServeOptions) error {
 		return err
 	}
 	defer s.control.close()
+	if o.Ready != nil {
+		o.Ready()
+	}
 	if o.Store != nil {
 		all.Go(func() { s.persist(ctx) })
 	}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tempomat/limiter/smockron"
+	"tempomat/proxy"
+)
+
+// The admin API: JSON over HTTP on a unix socket, for tempomat-doctor.
+type (
+	// statusReply answers GET /v1/master.
+	statusReply struct {
+		Version         int     `json:"version"`
+		Release         string  `json:"release"`
+		Uptime          float64 `json:"uptime"` // seconds
+		Reloads         uint64  `json:"reloads"`
+		ReloadsRejected uint64  `json:"reloadsRejected"`
+		smockron.MasterState
+	}
+	// identifiersReply answers GET /v1/identifiers?domain=…&limit=…
+	identifiersReply struct {
+		Version int                        `json:"version"`
+		Domain  string                     `json:"domain"`
+		Rows    []smockron.IdentifierState `json:"rows"` // who waits longest first
+	}
+	errorReply struct {
+		Version int    `json:"version"`
+		Error   string `json:"error"`
+	}
+)
+
+const (
+	adminVersion   = 1
+	maxIdentifiers = 10_000 // in one answer
+)
+
+// openAdmin opens the doctor's door. Without it, nil, the master goes on all the
+// same.
+func (s *server) openAdmin(address string) net.Listener {
+	if address == "" {
+		return nil
+	}
+	door, err := proxy.ListenAdmin(address)
+	if err != nil {
+		s.log.Error("no admin API", zap.Error(err))
+		return nil
+	}
+	return door
+}
+
+// serveAdmin answers the doctor until the context ends.
+func (s *server) serveAdmin(ctx context.Context, door net.Listener) {
+	web := &http.Server{
+		Handler: s.adminHandler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(s.log.Named("admin")),
+	}
+	end := context.AfterFunc(ctx, func() { _ = web.Close() }) // a look that is cut is taken again
+	defer end()
+	if err := web.Serve(door); ctx.Err() == nil {
+		s.log.Error("admin API ended", zap.Error(err))
+	}
+}
+
+func (s *server) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/master", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.status()) })
+	mux.HandleFunc("GET /v1/identifiers", s.identifiers)
+	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, _ *http.Request) {
+		if err := s.reload(); err != nil {
+			answer(w, http.StatusUnprocessableEntity, errorReply{adminVersion, err.Error()})
+			return
+		}
+		answer(w, http.StatusOK, s.status())
+	})
+	return mux
+}
+
+func (s *server) status() statusReply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return statusReply{
+		Version: adminVersion, Release: version, Uptime: time.Since(s.started).Seconds(),
+		Reloads: s.reloads, ReloadsRejected: s.rejected, MasterState: s.master.State(),
+	}
+}
+
+func (s *server) identifiers(w http.ResponseWriter, r *http.Request) {
+	limit := 20
+	if text := r.FormValue("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxIdentifiers {
+			answer(w, http.StatusBadRequest, errorReply{adminVersion, "limit must be a number from 1 to 10000"})
+			return
+		}
+		limit = n
+	}
+	domain := r.FormValue("domain")
+	rows, known := s.master.Identifiers(time.Now(), domain, limit)
+	if !known {
+		answer(w, http.StatusNotFound, errorReply{adminVersion, "there is no domain " + strconv.Quote(domain)})
+		return
+	}
+	answer(w, http.StatusOK, identifiersReply{adminVersion, domain, rows})
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the doctor has gone: nobody to tell
+}

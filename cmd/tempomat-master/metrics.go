@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+
+	"tempomat/limiter/smockron"
+)
+
+// serveMetrics answers Prometheus until the context ends.
+func (s *server) serveMetrics(ctx context.Context, address string) {
+	if address == "" {
+		return
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newCollector(s.master.State))
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	web := &http.Server{
+		Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(s.log.Named("metrics")),
+	}
+	end := context.AfterFunc(ctx, func() { _ = web.Close() }) // a look that is cut is taken again
+	defer end()
+	if err := web.ListenAndServe(); ctx.Err() == nil {
+		s.log.Error("no metrics", zap.Error(err))
+	}
+}
+
+// collector tells Prometheus how the master stands. Domains are labels,
+// identifiers never are.
+type collector struct {
+	state                                                  func() smockron.MasterState
+	accounting, throttled, skewed, noCost, evicted         *prometheus.Desc
+	identifiers, gatekeepers                               *prometheus.Desc
+	malformed, unknown, overload, late, resyncs, unsavedNo *prometheus.Desc
+}
+
+func newCollector(state func() smockron.MasterState) *collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("tempomat_master_"+name, help, labels, nil)
+	}
+	return &collector{
+		state:       state,
+		accounting:  desc("accounting_total", "Accounting messages taken in, by domain and status.", "domain", "status"),
+		throttled:   desc("throttled_total", "Orders to wait that were made.", "domain"),
+		skewed:      desc("skewed_total", "Messages dropped as their times were too far from the master's.", "domain"),
+		noCost:      desc("no_cost_total", "Messages without the cost that a credit rule needs.", "domain"),
+		evicted:     desc("evicted_total", "Identifiers forgotten as there were too many.", "domain"),
+		identifiers: desc("identifiers", "Identifiers that are remembered.", "domain"),
+		gatekeepers: desc("gatekeepers", "Gatekeepers that subscribed.", "domain"),
+		malformed:   desc("malformed_total", "Messages that were not sound, by what was wrong.", "fault"),
+		unknown:     desc("unknown_domain_total", "Messages of domains that are not configured."),
+		overload:    desc("overload_dropped_total", "Accounting dropped, oldest first, as there was too much."),
+		late:        desc("late_total", "Orders that were past before they could be sent."),
+		resyncs:     desc("resyncs_total", "Requests for all that is known of a domain."),
+		unsavedNo:   desc("unsaved", "Identifiers that the store does not have as they are."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, to) }
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	s := c.state()
+	tell := func(d *prometheus.Desc, kind prometheus.ValueType, x float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, kind, x, labels...)
+	}
+	count := func(d *prometheus.Desc, n uint64, labels ...string) {
+		tell(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	for _, d := range s.Domains {
+		count(c.accounting, d.Counts.Accepted, d.Name, "accepted")
+		count(c.accounting, d.Counts.Delayed, d.Name, "delayed")
+		count(c.accounting, d.Counts.Rejected, d.Name, "rejected")
+		count(c.throttled, d.Counts.Throttled, d.Name)
+		count(c.skewed, d.Counts.Skewed, d.Name)
+		count(c.noCost, d.Counts.NoCost, d.Name)
+		count(c.evicted, d.Counts.Evicted, d.Name)
+		tell(c.identifiers, prometheus.GaugeValue, float64(d.Identifiers), d.Name)
+		tell(c.gatekeepers, prometheus.GaugeValue, float64(d.Gatekeepers), d.Name)
+	}
+	for fault, n := range s.Counts.Malformed {
+		count(c.malformed, n, fault)
+	}
+	count(c.unknown, s.Counts.UnknownDomain)
+	count(c.overload, s.Counts.Overload)
+	count(c.late, s.Counts.Late)
+	count(c.resyncs, s.Counts.Resyncs)
+	tell(c.unsavedNo, prometheus.GaugeValue, float64(s.Unsaved))
+}

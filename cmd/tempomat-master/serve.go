@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"tempomat/config"
+	"tempomat/limiter/smockron"
+)
+
+// server is the running program.
+type server struct {
+	file    string
+	log     *zap.Logger
+	level   zap.AtomicLevel
+	started time.Time
+	master  *smockron.Master
+	ledger  *ledger
+
+	mu       sync.Mutex // guards the following: one reload at a time
+	config   *config.Master
+	statsd   *statsd
+	reloads  uint64
+	rejected uint64
+}
+
+// newServer makes the parts; it opens nothing.
+func newServer(c *config.Master, file string, log *zap.Logger, level zap.AtomicLevel) *server {
+	s := &server{
+		file: file, log: log, level: level, started: time.Now(), config: c,
+		master: smockron.NewMaster(settings(c)), ledger: newLedger(log.Named("accounting")),
+	}
+	s.statsd = &statsd{state: s.master.State, log: log}
+	s.apply(c)
+	return s
+}
+
+// apply puts in force what can change while the master runs, but for its rules.
+func (s *server) apply(c *config.Master) {
+	if level, err := zapcore.ParseLevel(c.Log.Level); err == nil { // the configuration has checked it
+		s.level.SetLevel(level)
+	}
+	s.ledger.limit(c.Log.Accounting)
+	s.statsd.send(c.Statsd)
+}
+
+// run serves until the context ends.
+func (s *server) run(ctx context.Context) error {
+	c := s.config
+	options := smockron.ServeOptions{
+		Addresses: smockron.Addresses(c.Listen), Queue: c.Queue, Now: time.Now,
+		Seen: s.ledger.note, Trouble: s.storeTrouble,
+	}
+	if c.Store != "" {
+		store, err := smockron.OpenRedisStore(c.Store)
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		options.Store = store
+	}
+	ctx, end := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer end()
+	all.Go(func() { s.statsd.run(ctx) })
+	all.Go(func() { s.serveMetrics(ctx, c.Metrics) })
+	all.Go(func() { s.reloadOnHangup(ctx) })
+	if door := s.openAdmin(c.Admin.Listen); door != nil {
+		all.Go(func() { s.serveAdmin(ctx, door) })
+	}
+	options.Ready = func() {
+		s.log.Info("serving", zap.String("version", version), zap.String("accounting", options.Addresses.Accounting),
+			zap.String("control", options.Addresses.Control), zap.Int("domains", len(c.Domains)), zap.String("file", s.file))
+		s.notify(daemon.SdNotifyReady)
+	}
+	err := smockron.Serve(ctx, s.master, options)
+	s.notify(daemon.SdNotifyStopping)
+	s.log.Info("ended")
+	return err
+}
+
+func (s *server) reloadOnHangup(ctx context.Context) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+			_ = s.reload() // it has logged what is wrong
+		}
+	}
+}
+
+// reload reads the configuration again and puts it in force, as a whole or not at
+// all. Domains whose rules stay the same keep what is known of their identifiers.
+func (s *server) reload() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notify(daemon.SdNotifyReloading)
+	defer s.notify(daemon.SdNotifyReady)
+	c, err := config.LoadMaster(s.file)
+	if err != nil {
+		s.rejected++
+		var faults config.Faults
+		if !errors.As(err, &faults) {
+			s.log.Error("configuration rejected; the running one stays", zap.Error(err))
+		}
+		for _, f := range faults {
+			s.log.Error("configuration rejected; the running one stays", zap.String("file", f.File),
+				zap.Int("line", f.Line), zap.String("key", f.Key), zap.String("problem", f.Error()))
+		}
+		return err
+	}
+	for _, change := range config.ChangedMaster(s.config, c) {
+		fields := []zap.Field{zap.String("key", change.Key), zap.String("old", change.Old), zap.String("new", change.New)}
+		if change.NeedsRestart {
+			s.log.Warn("changed, and waits for a restart", fields...)
+		} else {
+			s.log.Info("changed", fields...)
+		}
+	}
+	s.master.Configure(settings(c))
+	s.apply(c)
+	s.config = c
+	s.reloads++
+	s.log.Info("reloaded", zap.String("file", s.file))
+	return nil
+}
+
+// storeTrouble logs that the store went away, or is back.
+func (s *server) storeTrouble(err error) {
+	if err != nil {
+		s.log.Warn("the store is away; memory has to do meanwhile", zap.Error(err))
+	} else {
+		s.log.Info("the store is back")
+	}
+}
+
+// notify tells systemd, if it asked to be told.
+func (s *server) notify(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		s.log.Warn("systemd was not told", zap.String("state", state), zap.Error(err))
+	}
+}
+
+// settings are the configuration's rules as the master takes them.
+func settings(c *config.Master) smockron.Settings {
+	s := smockron.Settings{MaxSkew: c.MaxSkew}
+	for _, d := range c.Domains {
+		n := smockron.Domain{Name: d.Name, Identifiers: c.Identifiers}
+		for _, r := range d.Rules {
+			rule := smockron.Rule{Interval: r.Interval, Burst: r.Burst, CPUs: r.CPUs, Memory: r.Memory}
+			switch r.Rule {
+			case "history":
+				rule.Kind = smockron.History
+			case "credit":
+				rule.Kind = smockron.Credit
+			default:
+				rule.Kind = smockron.Bucket
+			}
+			n.Rules = append(n.Rules, rule)
+		}
+		s.Domains = append(s.Domains, n)
+	}
+	return s
+}
