@@ -1,0 +1,138 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/rueidis"
+)
+
+// checkScript is Bucket.take where the data is, so that check and charge are one
+// step. It answers: blocked, counter, stamp, now. A check that changes nothing
+// writes nothing.
+//
+// KEYS[1] is a hash of the counter c and the stamp t; ARGV are the size, DripRate
+// and DripSize of the bucket, the units, the lifetime in milliseconds, and, if the
+// server's clock is not to be used, the Unix time in milliseconds.
+const checkScript = `
+local size, rate, drip = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local units, lifetime, now = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
+if not now then
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+end
+local kept = redis.call('HMGET', KEYS[1], 'c', 't')
+local counter, stamp = tonumber(kept[1] or 0), tonumber(kept[2] or 0)
+if not counter or not stamp then
+  return redis.error_reply('ERR hash value is not an integer')
+end
+local changed = false
+if counter > 0 then
+  local drips = math.floor((now - stamp) / rate)
+  if drips > 0 then
+    counter = counter - math.min(drips * drip, counter)
+    stamp = stamp + drips * rate
+    changed = true
+  end
+end
+local blocked = counter > size - math.min(units, size)
+if not blocked then
+  counter = counter + units
+  if stamp == 0 then
+    stamp = now
+  end
+  changed = true
+end
+if changed then
+  redis.call('HSET', KEYS[1], 'c', string.format('%.0f', counter), 't', string.format('%.0f', stamp))
+  redis.call('PEXPIRE', KEYS[1], lifetime)
+end
+return {blocked and 1 or 0, counter, stamp, now}
+`
+
+// What may be wrong with an answer.
+var (
+	errGarbage    = errors.New("redis: an answer that makes no sense")
+	errNotInteger = errors.New("failed to execute command(s): hash value is not an integer")
+)
+
+// Checker checks requests against leaky buckets that all sidecars share. Its
+// methods may be called concurrently.
+type Checker struct {
+	link   *link
+	names  names
+	script *rueidis.Lua
+}
+
+// NewChecker makes a Checker. It opens nothing: the first check connects. The
+// error is what is wrong with the options.
+func NewChecker(o Options) (*Checker, error) {
+	l, err := newLink(o)
+	if err != nil {
+		return nil, err
+	}
+	return &Checker{link: l, names: l.options.names(), script: rueidis.NewLuaScript(checkScript)}, nil
+}
+
+// Check puts units, at least 1, into the bucket that an actor, a client say, has
+// for the limit of that name, if they have room. It takes one round trip, and at
+// most the timeout of the options. After an error nothing is known: the caller
+// lets the request pass. ErrAway comes at once. The zero Bucket lets all pass and
+// asks nobody.
+func (c *Checker) Check(ctx context.Context, actor, name string, b Bucket, units int64) (Info, error) {
+	if !b.limits() {
+		return b.info(tally{}, 0, 0, false), nil
+	}
+	return c.check(ctx, c.names.of(bucketName, name, actor), b, units, serverClock)
+}
+
+// serverClock is given in place of a time to use that of the server.
+const serverClock = -1
+
+// check is Check with the name of the Redis key, and the time in Unix milliseconds.
+func (c *Checker) check(ctx context.Context, key string, b Bucket, units, now int64) (info Info, err error) {
+	units = min(max(units, 1), most)
+	err = c.link.do(ctx, func(ctx context.Context, client rueidis.Client) error {
+		if c.link.options.NoScripts {
+			info, err = transact(ctx, client, key, b, units, now)
+		} else {
+			info, err = c.run(ctx, client, key, b, units, now)
+		}
+		return err
+	})
+	return info, err
+}
+
+// run makes a check by the script.
+func (c *Checker) run(ctx context.Context, client rueidis.Client, key string, b Bucket, units, now int64) (Info, error) {
+	args := make([]string, 0, 6)
+	for _, n := range []int64{b.Size, b.DripRate, b.DripSize, units, b.lifetime(units), now} {
+		if n != serverClock {
+			args = append(args, strconv.FormatInt(n, 10))
+		}
+	}
+	got, err := c.script.Exec(ctx, client, []string{key}, args).AsIntSlice()
+	if err != nil {
+		return Info{}, failed(err)
+	}
+	if len(got) != 4 {
+		return Info{}, errGarbage
+	}
+	return b.info(tally{counter: got[1], stamp: got[2]}, got[3], units, got[0] != 0), nil
+}
+
+// failed says of Redis' own errors what they mean for the check.
+func failed(err error) error {
+	if _, ok := errors.AsType[*rueidis.RedisError](err); ok {
+		return fmt.Errorf("failed to execute command(s): %w", err)
+	}
+	return err
+}
+
+// State tells how the Checker fares.
+func (c *Checker) State() State { return c.link.state() }
+
+// Close ends the connection. Checks after it fail.
+func (c *Checker) Close() { c.link.close() }

@@ -1,0 +1,148 @@
+package redis
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Limit says how many requests are allowed, in one of two forms. With a Type it
+// is a bucket: Size requests at once, of which DripSize are forgotten each
+// DripRate milliseconds. Without one it is the older form: Max requests in
+// Duration milliseconds, MinInterval milliseconds apart, which Bucket translates.
+// What is not given is nil.
+type Limit struct {
+	Name string `json:"key"` // in error texts, key names and header fields
+	Type string `json:"type"`
+
+	Size     *float64 `json:"size"`     // ≥ 1
+	DripRate *float64 `json:"dripRate"` // ms, ≥ 1; nil: 1000
+	DripSize *float64 `json:"dripSize"` // ≥ 1; nil: 1
+
+	Max         *float64 `json:"max"`         // ≥ 1
+	Duration    *float64 `json:"duration"`    // ms; 0: no limit
+	MinInterval *float64 `json:"minInterval"` // ms; alone, 0: no limit
+}
+
+// Invalid is the error of a limit that makes no sense.
+type Invalid struct {
+	Limit  string // its name; empty: the factor is what makes no sense
+	Reason string
+}
+
+func (e *Invalid) Error() string {
+	if e.Limit == "" {
+		return e.Reason
+	}
+	return "Invalid rate limit " + e.Limit + ": " + e.Reason
+}
+
+// most bounds every number of a bucket, so that products of two stay exact
+// enough: 34 years in milliseconds.
+const most = 1 << 40
+
+// Bucket makes the limit ready for one kind of client. The factor divides the
+// size, so that 0.5 allows twice as much at once and no more in the long run; at
+// 0 there is no limit and nothing is looked at. The error is an *Invalid.
+func (l Limit) Bucket(factor float64) (Bucket, error) {
+	if factor == 0 {
+		return Bucket{}, nil
+	}
+	if !(factor > 0) { // not a number either
+		return Bucket{}, &Invalid{Reason: "Rate limit factor is zero or negative: " + number(factor)}
+	}
+	if l.Type == "" {
+		translated, err := l.translate()
+		if err != nil || translated == nil {
+			return Bucket{}, err
+		}
+		l = *translated
+	}
+	size, rate, drip := given(l.Size, math.NaN()), given(l.DripRate, 1000), given(l.DripSize, 1)
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{{"size", size}, {"dripRate", rate}, {"dripSize", drip}} {
+		if !(f.value >= 1) {
+			return Bucket{}, l.invalid(f.name+" is less than 1", f.value)
+		}
+	}
+	return Bucket{
+		Size:     whole(max(math.Ceil(size/factor), 1)),
+		DripRate: whole(math.Ceil(rate)),
+		DripSize: whole(math.Ceil(drip)),
+	}, nil
+}
+
+// translate turns the older form into a bucket, nil if it limits nothing. The
+// smallest distance only shapes the drips, it is not enforced between two requests.
+func (l Limit) translate() (*Limit, error) {
+	b := &Limit{Name: l.Name, Type: "bucket"}
+	switch {
+	case l.Max != nil && l.Duration != nil:
+		limit, duration := *l.Max, *l.Duration
+		switch {
+		case duration == 0:
+			return nil, nil
+		case !(duration > 0):
+			return nil, l.invalid("duration is negative", duration)
+		case !(limit >= 1):
+			return nil, l.invalid("max is less than 1", limit)
+		}
+		rate := max(given(l.MinInterval, round(duration/limit)), 1)
+		drip := max(round(limit/(duration/rate)), 1)
+		b.Size, b.DripSize = new(limit), new(drip)
+		b.DripRate = new(max(round(duration/(limit/drip)), 1))
+	case l.MinInterval != nil:
+		interval := *l.MinInterval
+		switch {
+		case interval == 0:
+			return nil, nil
+		case !(interval > 0):
+			return nil, l.invalid("minInterval is negative", interval)
+		}
+		b.Size, b.DripRate = new(float64(1)), new(max(round(interval), 1))
+	default:
+		return nil, nil
+	}
+	return b, nil
+}
+
+func (l Limit) invalid(what string, value float64) error {
+	return &Invalid{Limit: l.Name, Reason: what + " (" + number(value) + ")"}
+}
+
+func given(value *float64, otherwise float64) float64 {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}
+
+func whole(x float64) int64 { return int64(min(x, most)) }
+
+// round rounds half up, as JavaScript does.
+func round(x float64) float64 {
+	down := math.Floor(x)
+	if x-down >= 0.5 {
+		return down + 1
+	}
+	return down
+}
+
+// number writes a number as JavaScript does, as the error texts are those that
+// people know from there.
+func number(x float64) string {
+	switch a := math.Abs(x); {
+	case math.IsNaN(x):
+		return "NaN"
+	case math.IsInf(x, 0):
+		return strings.TrimPrefix(strconv.FormatFloat(x, 'f', -1, 64), "+") + "inity"
+	case x == 0:
+		return "0"
+	case a >= 1e-6 && a < 1e21:
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(x, 'e', -1, 64), "e")
+	return mantissa + "e" + exponent[:1] + strings.TrimLeft(exponent[1:], "0")
+}

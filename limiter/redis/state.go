@@ -1,0 +1,61 @@
+package redis
+
+import (
+	"sync"
+	"time"
+)
+
+// State is what the doctor shows of a Sharer or a Checker.
+type State struct {
+	Connected  bool
+	RoundTrips uint64 // calls that Redis answered
+	Failures   uint64 // calls that it did not
+	Batches    uint64 // of a Sharer: calls that shared charges
+	Keys       int    // of a Sharer: keys that it asks about
+	Pending    int    // of a Sharer: keys with charges that are not sent yet
+	Dropped    uint64 // charges that were not shared, or may not have been
+	Raised     uint64 // times that a key was found to owe
+	// LastError is the last error, also of a call that was answered; empty: none so far.
+	LastError string
+	// LastContact is when Redis last answered; zero: never.
+	LastContact time.Time
+}
+
+// counts is what a link keeps for a State.
+type counts struct {
+	mu          sync.Mutex // guards the following
+	roundTrips  uint64
+	failures    uint64
+	lastError   string
+	lastContact time.Time
+}
+
+func (c *counts) answered(now time.Time, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.roundTrips++
+	c.lastContact = now
+	if err != nil {
+		c.lastError = err.Error()
+	}
+}
+
+func (c *counts) failed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failures++
+	c.lastError = err.Error()
+}
+
+// state begins a State with what the link knows.
+func (l *link) state() State {
+	l.counts.mu.Lock()
+	defer l.counts.mu.Unlock()
+	return State{
+		Connected:   l.breaker.connected(),
+		RoundTrips:  l.counts.roundTrips,
+		Failures:    l.counts.failures,
+		LastError:   l.counts.lastError,
+		LastContact: l.counts.lastContact,
+	}
+}

@@ -1,0 +1,261 @@
+package redis
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+)
+
+// The vectors were recorded from the service whose limits these are. See meta in
+// the file.
+type vectorFile struct {
+	Meta    map[string]json.RawMessage
+	Factors map[string]float64 `json:"user_factors"`
+	Vectors []vector
+}
+
+type vector struct {
+	Name    string
+	Limit   Limit
+	Factor  *float64
+	Factors map[string]float64 `json:"user_factors"`
+	Initial *vectorState
+	Calls   []vectorCall
+}
+
+type vectorState struct{ Counter, Timestamp json.RawMessage }
+
+type vectorCall struct {
+	At            int64
+	Actor         *string
+	User          json.RawMessage // its id, or an object with one
+	Key           *string
+	Limit         *Limit
+	Factor        *float64
+	ExpiredBefore []string `json:"expired_before"`
+	Corrected     string   `json:"differs_from_original"`
+	Expect        *vectorInfo
+	Error         string
+	Headers       map[string]string
+	State         *vectorState
+	Expires       *struct {
+		Counter   *int64 `json:"counter_at"`
+		Timestamp *int64 `json:"timestamp_at"`
+	}
+}
+
+type vectorInfo struct {
+	Blocked                                                 bool
+	Remaining, ResetMs, ResetSec, FullResetMs, FullResetSec int64
+}
+
+func TestVectors(t *testing.T) {
+	data, err := os.ReadFile(cmp.Or(os.Getenv("TEMPOMAT_VECTORS_LEAKYBUCKET"), "testdata/vectors/leakybucket.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file vectorFile
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	if raw, ok := file.Meta["user_factors"]; ok && file.Factors == nil {
+		_ = json.Unmarshal(raw, &file.Factors) // only told there
+	}
+	if len(file.Vectors) == 0 {
+		t.Fatal("no vectors")
+	}
+	s := startServer(t)
+	bothWays(t, func(t *testing.T, noScripts bool) {
+		o := s.options()
+		o.NoScripts = noScripts
+		p := &player{direct: s.direct(), checker: checker(t, o), file: &file}
+		for _, v := range file.Vectors {
+			t.Run(v.Name, func(t *testing.T) { p.play(t, v) })
+		}
+	})
+}
+
+// player plays vectors to a Redis.
+type player struct {
+	direct  rueidis.Client
+	checker *Checker
+	file    *vectorFile
+	expires map[string]int64 // by Redis key, on the vector's clock
+}
+
+func (p *player) do(t *testing.T, command ...string) rueidis.RedisResult {
+	t.Helper()
+	return p.direct.Do(context.Background(), p.direct.B().Arbitrary(command...).Build())
+}
+
+// play plays one. The names of its buckets are joined as they were where it was
+// recorded, so that it tells of the buckets only: names have tests of their own.
+func (p *player) play(t *testing.T, v vector) {
+	must(t, p.do(t, "FLUSHALL"))
+	p.expires = map[string]int64{}
+	if v.Initial != nil {
+		p.put(t, "rl_actor_test", "c", v.Initial.Counter)
+		p.put(t, "rl_actor_test", "t", v.Initial.Timestamp)
+	}
+	for i, call := range v.Calls {
+		limit, actor, factor := v.Limit, "actor", 1.0
+		if call.Limit != nil {
+			limit = *call.Limit
+		}
+		if call.Key != nil {
+			limit.Name = *call.Key
+		}
+		if f := cmp.Or(call.Factor, v.Factor); f != nil {
+			factor = *f
+		}
+		if call.Actor != nil {
+			actor = *call.Actor
+		}
+		if call.User != nil {
+			actor, factor = p.user(t, v, call.User, factor)
+		}
+		key := "rl_" + actor + "_" + limit.Name
+		p.expireBefore(t, key, call)
+		p.call(t, i, call, key, limit, factor)
+		p.compareState(t, i, call, key)
+	}
+}
+
+// user returns a user's id and factor.
+func (p *player) user(t *testing.T, v vector, raw json.RawMessage, factor float64) (string, float64) {
+	t.Helper()
+	var object struct {
+		ID     string
+		Factor *float64
+	}
+	id := ""
+	if json.Unmarshal(raw, &id) != nil {
+		if err := json.Unmarshal(raw, &object); err != nil {
+			t.Fatal(err)
+		}
+		id = object.ID
+	}
+	for _, f := range []map[string]float64{v.Factors, p.file.Factors} {
+		if known, ok := f[id]; ok {
+			return id, known
+		}
+	}
+	if object.Factor != nil {
+		factor = *object.Factor
+	}
+	return id, factor
+}
+
+func (p *player) put(t *testing.T, key, field string, value json.RawMessage) {
+	t.Helper()
+	if present(value) {
+		must(t, p.do(t, "HSET", key, field, strings.Trim(string(value), `"`)))
+	}
+}
+
+func present(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
+
+// expireBefore makes expire what had when a call was recorded. A call whose result
+// was corrected afterwards, as was what came before it, finds what has not
+// expired by the times that the corrected bucket set.
+func (p *player) expireBefore(t *testing.T, key string, call vectorCall) {
+	t.Helper()
+	gone := call.ExpiredBefore
+	if call.Corrected != "" {
+		if at, ok := p.expires[key]; !ok || call.At <= at {
+			return
+		}
+		gone = []string{"counter", "timestamp"}
+	}
+	for _, what := range gone {
+		p.expire(t, key, what)
+	}
+}
+
+// expire makes a value expire, as the vector's clock says.
+func (p *player) expire(t *testing.T, key, what string) {
+	t.Helper()
+	field := "t"
+	if strings.HasPrefix(what, "c") || strings.HasSuffix(what, "_c") {
+		field = "c"
+	}
+	must(t, p.do(t, "HDEL", key, field))
+	if n, _ := p.do(t, "EXISTS", key).AsInt64(); n == 0 {
+		delete(p.expires, key)
+	}
+}
+
+func (p *player) call(t *testing.T, i int, call vectorCall, key string, limit Limit, factor float64) {
+	t.Helper()
+	b, err := limit.Bucket(factor)
+	info := b.info(tally{}, 0, 0, false)
+	if err == nil && b.limits() {
+		info, err = p.checker.check(context.Background(), key, b, 1, call.At)
+	}
+	if call.Error != "" {
+		if err == nil || (err.Error() != call.Error && !strings.HasPrefix(err.Error(), "failed to execute command(s)")) {
+			t.Errorf("call %d: error %v, want %s", i, err, call.Error)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("call %d: %v", i, err)
+	}
+	if call.Expect != nil {
+		got := vectorInfo{
+			info.Blocked, info.Remaining, info.Reset.Milliseconds(), info.ResetSeconds(),
+			info.FullReset.Milliseconds(), info.FullResetSeconds(),
+		}
+		if got != *call.Expect {
+			t.Errorf("call %d: %+v, want %+v", i, got, *call.Expect)
+		}
+	}
+	if call.Headers != nil {
+		h := http.Header{}
+		info.SetFields(h)
+		for name, want := range call.Headers {
+			if got := h[name]; !slices.Equal(got, []string{want}) {
+				t.Errorf("call %d: %s: %q, want %q", i, name, got, want)
+			}
+		}
+		if len(h) != len(call.Headers) {
+			t.Errorf("call %d: the fields %v, want %v", i, h, call.Headers)
+		}
+	}
+}
+
+// compareState compares what Redis keeps after a call. It then takes the key's
+// time to live away, as that follows another clock than the vector's.
+func (p *player) compareState(t *testing.T, i int, call vectorCall, key string) {
+	t.Helper()
+	if call.State != nil {
+		for field, want := range map[string]json.RawMessage{"c": call.State.Counter, "t": call.State.Timestamp} {
+			got, err := p.do(t, "HGET", key, field).ToString()
+			if present(want) != (err == nil) || (present(want) && got != strings.Trim(string(want), `"`)) {
+				t.Errorf("call %d: %s is %q (%v), want %s", i, field, got, err, want)
+			}
+		}
+	}
+	left, err := p.do(t, "PTTL", key).AsInt64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left > 0 {
+		p.expires[key] = call.At + (left+999)/1000*1000
+		must(t, p.do(t, "PERSIST", key))
+	}
+	// Both values expire together here: when the later one did.
+	if e := call.Expires; e != nil && e.Counter != nil {
+		if got := p.expires[key]; got != *e.Counter {
+			t.Errorf("call %d: it expires at %d, want %d", i, got, *e.Counter)
+		}
+	}
+}
