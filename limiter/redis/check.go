@@ -85,7 +85,7 @@ func (c *Checker) Check(ctx context.Context, actor, name string, b Bucket, units
 	if !b.limits() {
 		return b.info(tally{}, 0, 0, false), nil
 	}
-	return c.check(ctx, c.names.of(bucketName, name, actor), b, units, serverClock)
+	return c.check(ctx, c.names.bucket(name, actor), b, units, serverClock)
 }
 
 // serverClock is given in place of a time to use that of the server.

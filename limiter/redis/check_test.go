@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"tempomat/limiter"
 )
 
 var ctx = context.Background()
@@ -88,22 +90,22 @@ func TestNeverMore(t *testing.T) {
 func TestNamesShareNothing(t *testing.T) {
 	n := names{prefix: "p:"}
 	seen := map[string]string{}
-	for _, parts := range [][]string{{"c", "a_b"}, {"b_c", "a"}, {"ca_b", ""}, {"", "ca_b"}, {"c", "a", "_b"}, {"c"}} {
-		for _, kind := range []string{bucketName, creditName} {
-			name := n.of(kind, parts...)
+	for _, pair := range [][2]string{{"c", "a_b"}, {"b_c", "a"}, {"ca_b", ""}, {"", "ca_b"}, {"c", ""}} {
+		account, shard := n.account(limiter.Key{Class: pair[0], ID: pair[1]}, 16)
+		for _, name := range []string{n.bucket(pair[0], pair[1]), account} {
 			if was, ok := seen[name]; ok {
-				t.Errorf("%q and %s have the name %s", parts, was, name)
+				t.Errorf("%q and %s have the name %s", pair, was, name)
 			}
-			seen[name] = fmt.Sprint(parts)
-			if !strings.HasPrefix(name, "p:"+kind+"{") || !strings.HasSuffix(name, "}") || len(name) != 27 {
-				t.Errorf("the name %s", name)
-			}
+			seen[name] = fmt.Sprint(pair)
+		}
+		if !strings.Contains(account, fmt.Sprintf("{%d}", shard)) || !strings.Contains(n.log(shard), fmt.Sprintf("{%d}", shard)) {
+			t.Errorf("%s and %s are not in one slot", account, n.log(shard))
 		}
 	}
-	if (names{salt: "s"}).of("b", "x") == (names{}).of("b", "x") {
+	if (names{salt: "s"}).bucket("b", "x") == (names{}).bucket("b", "x") {
 		t.Error("a salt changes nothing")
 	}
-	if name := n.of(bucketName, "login", "203.0.113.7"); strings.Contains(name, "203") || strings.Contains(name, "login") {
+	if name := n.bucket("login", "203.0.113.7"); strings.Contains(name, "203") || strings.Contains(name, "login") {
 		t.Errorf("%s can be read", name)
 	}
 }

@@ -105,6 +105,7 @@ func (o Options) client() rueidis.ClientOption {
 			Password:  o.SentinelPassword,
 			TLSConfig: o.TLS,
 		},
+		ClusterOption:       rueidis.ClusterOption{ShardsRefreshInterval: time.Second},
 		Dialer:              net.Dialer{Timeout: o.Timeout, KeepAlive: time.Second},
 		ConnWriteTimeout:    max(2*o.Timeout, time.Second),
 		ReadBufferEachConn:  64 << 10,

@@ -11,7 +11,7 @@ type State struct {
 	RoundTrips uint64 // calls that Redis answered
 	Failures   uint64 // calls that it did not
 	Batches    uint64 // of a Sharer: calls that shared charges
-	Keys       int    // of a Sharer: keys that it asks about
+	Keys       uint64 // of a Sharer: keys in these, each once in each
 	Pending    int    // of a Sharer: keys with charges that are not sent yet
 	Dropped    uint64 // charges that were not shared, or may not have been
 	Raised     uint64 // times that a key was found to owe
@@ -44,6 +44,13 @@ func (c *counts) failed(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failures++
+	c.lastError = err.Error()
+}
+
+// noted keeps an error that was not that of a whole call.
+func (c *counts) noted(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.lastError = err.Error()
 }
 
