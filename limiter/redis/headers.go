@@ -43,8 +43,12 @@ type Quota struct {
 	Reset     time.Duration // until the whole quota is there again
 }
 
-// Quota is how a bucket stands, for the draft's fields.
+// Quota is how a bucket stands, for the draft's fields. That of the zero Bucket
+// has no window.
 func (b Bucket) Quota(name string, i Info) Quota {
+	if !b.limits() {
+		return Quota{Name: name, Unit: Requests}
+	}
 	return Quota{
 		Name: name, Unit: Requests,
 		Quota: b.Size, Window: milliseconds(b.drips(b.Size)),
@@ -64,7 +68,7 @@ func CreditQuota(name string, cpus float64, burst, level time.Duration) Quota {
 }
 
 // SetDraftFields writes quotas into a response's header, in the order given. One
-// without an end, as that of the zero Bucket, is left out.
+// without a window is left out.
 func SetDraftFields(h http.Header, quotas ...Quota) {
 	var policy, state []string
 	for _, q := range quotas {

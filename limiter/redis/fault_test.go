@@ -1,0 +1,76 @@
+package redis
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+// fault has two sidecars serve clients while Redis is away and after.
+func fault(t *testing.T, o Options, away, back func()) {
+	t.Helper()
+	o.Timeout = 0
+	cars := [2]*sidecar{startSidecar(t, o), startSidecar(t, o)}
+	linked(t, cars[0], cars[1])
+	l := startLoad(cars)
+	time.Sleep(time.Second)
+	t.Logf("with Redis: %s", l.quantiles())
+	away()
+	time.Sleep(stale + 500*time.Millisecond)
+	t.Logf("without: %s", l.quantiles())
+	for _, car := range cars {
+		if got := car.sharer.State(); got.Connected || got.Failures == 0 || got.LastError == "" {
+			t.Errorf("while Redis is away: %+v", got)
+		}
+	}
+	back()
+	t.Logf("linked again after %v", linked(t, cars[0], cars[1]))
+	linked(t, cars[1], cars[0])
+	l.end(t)
+	for _, car := range cars {
+		got := car.sharer.State()
+		if !got.Connected || got.Dropped == 0 || got.Pending > pendingKeys {
+			t.Errorf("after Redis is back: %+v", got)
+		}
+		t.Logf("%+v", got)
+	}
+}
+
+func TestKilledAndRestartedEmpty(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	fault(t, s.options(), s.kill, s.start)
+}
+
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	fault(t, s.options(), func() { s.signal(syscall.SIGSTOP) }, func() { s.signal(syscall.SIGCONT) })
+}
+
+// TestNothingOldIsCharged: what Redis took in while it stood still is not charged
+// when it goes on, if it has become old meanwhile.
+func TestNothingOldIsCharged(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	o := s.options()
+	o.Timeout = 0
+	car := startSidecar(t, o)
+	linked(t, car, car)
+	direct := s.direct()
+	s.signal(syscall.SIGSTOP)
+	began := time.Now()
+	before := car.sharer.State().Failures
+	car.charge("late", 500*time.Millisecond)
+	eventually(t, "the charge went unanswered", func() bool { return car.sharer.State().Failures > before })
+	time.Sleep(time.Until(began.Add(stale + time.Second/2)))
+	s.signal(syscall.SIGCONT)
+	linked(t, car, car)
+	name, _ := car.sharer.names.account(client("late"), 1)
+	if got, err := direct.Do(ctx, direct.B().Exists().Key(name).Build()).AsInt64(); err != nil || got != 0 {
+		t.Errorf("an old charge was made (%v)", err)
+	}
+	if calls(t, s, "evalsha") == 0 {
+		t.Error("nothing was charged at all")
+	}
+}

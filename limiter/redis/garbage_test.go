@@ -1,0 +1,77 @@
+package redis
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"tempomat/limiter"
+)
+
+// TestGarbage: whatever stands in Redis where accounts, logs and buckets should,
+// sidecars go on, and nobody owes for it.
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	o := s.options()
+	cars := [2]*sidecar{startSidecar(t, o), startSidecar(t, o)}
+	linked(t, cars[0], cars[1])
+	direct := s.direct()
+	do := func(command ...string) { must(t, direct.Do(ctx, direct.B().Arbitrary(command...).Build())) }
+	n := cars[0].sharer.names
+	until := fmt.Sprint(time.Now().Add(time.Hour).UnixMicro())
+	sealed := newSeal("another").close(client("victim"))
+	for _, fields := range [][]string{
+		{"k", "x", "u", "1"}, {"k", sealed, "u", until}, {"u", until}, {"a", "b"},
+		{"k", cars[0].sharer.seal.close(client("victim")), "u", "soon"},
+		{"k", cars[0].sharer.seal.close(client("victim")), "u", "-99999999999999999999999"},
+	} {
+		do(append([]string{"XADD", n.log(0), "*"}, fields...)...)
+	}
+	account, _ := n.account(client("odd"), 1)
+	do("SET", account, "not a number")
+	linked(t, cars[0], cars[1])
+	cars[0].charge("odd", 3*time.Second)
+	eventually(t, "an account is set right", func() bool { return cars[1].level("odd") < 0 })
+	if got := cars[1].level("victim"); got != testBurst {
+		t.Errorf("the victim has %v", got)
+	}
+	do("DEL", account)
+	do("LPUSH", account, "a list")
+	dropped := cars[0].sharer.State().Dropped
+	now := time.Now()
+	cars[0].sharer.Offer(limiter.Charge{Key: client("odd"), Cost: time.Second, At: now})
+	eventually(t, "a charge fails", func() bool { return cars[0].sharer.State().Dropped > dropped })
+	linked(t, cars[1], cars[0])
+	do("DEL", n.log(0))
+	do("SET", n.log(0), "no log")
+	cars[0].charge("other", 3*time.Second)
+	eventually(t, "a log is no log", func() bool { return strings.Contains(cars[1].sharer.State().LastError, "WRONGTYPE") })
+	do("DEL", n.log(0))
+	linked(t, cars[0], cars[1])
+
+	c := checker(t, o)
+	b := Bucket{Size: 2, DripRate: 1000, DripSize: 1}
+	do("HSET", c.names.bucket("limit", "actor"), "c", "many")
+	if _, err := c.Check(ctx, "actor", "limit", b, 1); err == nil || !strings.HasPrefix(err.Error(), "failed to execute command(s)") {
+		t.Errorf("a check of garbage: %v", err)
+	}
+	if got := c.State(); !got.Connected || got.LastError == "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestAnotherLog: a log that cannot be the one that was read is read anew.
+func TestAnotherLog(t *testing.T) {
+	h := shard{cursor: "1000000-0"}
+	if h.lost(999_000_000) || !h.lost(990_000_000) {
+		t.Error("a log of the future is another one; one of the present is not")
+	}
+	if h.cursor = "x"; !h.lost(1) {
+		t.Error("a cursor that makes no sense")
+	}
+	if h.cursor = ""; h.lost(1) || h.from() != "-" {
+		t.Error("nothing was read yet")
+	}
+}

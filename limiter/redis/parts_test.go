@@ -1,0 +1,194 @@
+package redis
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"tempomat/limiter"
+)
+
+func TestPendingIsBounded(t *testing.T) {
+	p := newPending(2)
+	start := time.Now()
+	for i, id := range []string{"a", "b", "a", "c", "b"} {
+		p.add(limiter.Charge{Key: client(id), Cost: time.Duration(i + 1), At: start.Add(time.Duration(i) * time.Second)})
+	}
+	if p.dropped != 1 {
+		t.Errorf("%d dropped, want that of c", p.dropped)
+	}
+	p.forget(start.Add(3*time.Second), 2*time.Second) // a began 3 s ago, b 2 s ago
+	if p.dropped != 3 || len(p.keys) != 1 {
+		t.Errorf("%d dropped, %v left", p.dropped, p.keys)
+	}
+	for range 2 {
+		p.take(1, func(k limiter.Key, d debit) {
+			if k != client("b") || d.cost != 7 || d.charges != 2 {
+				t.Errorf("%v %+v", k, d)
+			}
+		})
+	}
+	if len(p.keys) != 0 || p.dropped != 3 {
+		t.Errorf("%d dropped, %v left", p.dropped, p.keys)
+	}
+}
+
+// TestPendingCountsAll: each charge is taken once, dropped and counted, or there.
+func TestPendingCountsAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := newPending(rapid.IntRange(1, 5).Draw(t, "room"))
+		now := time.Unix(0, 0)
+		var in, out uint64
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "pass")) * time.Second)
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			case 0:
+				p.take(rapid.IntRange(1, 3).Draw(t, "n"), func(_ limiter.Key, d debit) { out += d.charges })
+			case 1:
+				p.forget(now, 2*time.Second)
+				for k, d := range p.keys {
+					if now.Sub(d.since) > 2*time.Second {
+						t.Fatalf("%v waits since %v", k, now.Sub(d.since))
+					}
+				}
+			default:
+				in++
+				p.add(limiter.Charge{Key: client(fmt.Sprint(rapid.IntRange(0, 8).Draw(t, "key"))), Cost: 1, At: now})
+			}
+			left := uint64(0)
+			for _, d := range p.keys {
+				left += d.charges
+			}
+			if len(p.keys) > p.most || in != out+left+p.dropped {
+				t.Fatalf("%d in, %d out, %d left in %d keys, %d dropped", in, out, left, len(p.keys), p.dropped)
+			}
+		}
+	})
+}
+
+func TestBreaker(t *testing.T) {
+	var b breaker
+	now := time.Now()
+	if !b.admit(now) || b.admit(now) || b.connected() {
+		t.Error("at first one call finds out")
+	}
+	b.succeeded()
+	for range 2 {
+		if !b.admit(now) || !b.connected() {
+			t.Error("then all are admitted")
+		}
+	}
+	b.failed(now)
+	pause := b.pause
+	b.failed(now) // the other one under way
+	if b.pause != pause || b.admit(now) || b.connected() {
+		t.Error("after a failure none is, and it counts once")
+	}
+	for range 20 {
+		if b.admit(b.next.Add(-1)) {
+			t.Error("admitted before its time")
+		}
+		if now = b.next; !b.admit(now) || b.admit(now.Add(time.Hour)) {
+			t.Error("one is admitted after a pause, and no other one while it tries")
+		}
+		b.failed(now)
+	}
+	if d := b.next.Sub(now); d > lastPause || d < lastPause/2 {
+		t.Errorf("the last pause is %v", d)
+	}
+	b.admit(b.next)
+	b.abandoned()
+	if !b.admit(b.next) {
+		t.Error("nobody may try as somebody went away")
+	}
+	b.succeeded()
+	if !b.admit(now) {
+		t.Error("not admitted after a success")
+	}
+}
+
+func TestRates(t *testing.T) {
+	p := limiter.Policy{Classes: []limiter.ClassInfo{
+		{Name: "a", Budget: limiter.Budget{CPUs: 0.25, Burst: 3 * time.Second}},
+		{Name: "told", Budget: limiter.Budget{CPUs: 1, Told: true}},
+		{Name: "none"},
+		{Name: "least", Budget: limiter.Budget{CPUs: 1e-300, Burst: time.Hour}},
+	}}
+	r := newRates(p)
+	if want := (rate{perSecond: 4e6, burst: 12e6, most: 132e6}); r["a"] != want || len(r) != 2 {
+		t.Errorf("%+v", r)
+	}
+	if r["least"].burst != mostMicros {
+		t.Errorf("%+v", r["least"])
+	}
+}
+
+// TestSharerTakesWhatIsShared: only what was settled, and of classes that are not
+// told; another policy has other classes.
+func TestSharerTakesWhatIsShared(t *testing.T) {
+	s, err := NewSharer(Options{Addresses: []string{"127.0.0.1:1"}}, testPolicy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	offer := func(c limiter.Charge) (taken int) {
+		if !s.Offer(c) {
+			t.Errorf("%+v is refused", c)
+		}
+		s.outbox.Drain(func(limiter.Charge) { taken++ })
+		return taken
+	}
+	settled := limiter.Charge{Key: client("a"), Cost: 1}
+	for _, c := range []limiter.Charge{
+		{Key: client("a"), Cost: 1, Event: limiter.Rejected},
+		{Key: client("a")},
+		{Key: limiter.Key{Class: "other", ID: "a"}, Cost: 1},
+	} {
+		if offer(c) != 0 {
+			t.Errorf("%+v is shared", c)
+		}
+	}
+	if offer(settled) != 1 {
+		t.Error("a settled charge is not shared")
+	}
+	s.SetPolicy(limiter.Policy{})
+	if offer(settled) != 0 {
+		t.Error("a class that is gone is shared")
+	}
+}
+
+func TestSeal(t *testing.T) {
+	a, b := newSeal("salt"), newSeal("")
+	for _, k := range []limiter.Key{client("203.0.113.9"), {}, {Class: "c"}, {Class: "c", ID: "\x00\xff" + strings.Repeat("x", 1000)}} {
+		sealed := a.close(k)
+		if got, ok := a.open(sealed); !ok || got != k {
+			t.Errorf("%q opens as %q, %v", k, got, ok)
+		}
+		if _, ok := b.open(sealed); ok {
+			t.Error("another salt opens it")
+		}
+		if k.ID != "" && strings.Contains(sealed, k.ID) {
+			t.Error("it can be read")
+		}
+	}
+	for _, k := range []limiter.Key{client(strings.Repeat("x", longestKey)), {Class: "a\x00b"}} {
+		if a.close(k) != "" {
+			t.Errorf("%q is sealed", k)
+		}
+	}
+}
+
+func FuzzSeal(f *testing.F) {
+	s := newSeal("salt")
+	f.Add("")
+	f.Add(s.close(client("a")))
+	f.Fuzz(func(t *testing.T, sealed string) {
+		if k, ok := s.open(sealed); ok {
+			if again, ok := s.open(s.close(k)); !ok || again != k {
+				t.Errorf("%q", k)
+			}
+		}
+	})
+}

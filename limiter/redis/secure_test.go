@@ -1,0 +1,106 @@
+package redis
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// certificate makes one for 127.0.0.1, and returns its files and who trusts it.
+func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	os.WriteFile(certFile, cert, 0o600)
+	os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600)
+	pool = x509.NewCertPool()
+	pool.AppendCertsFromPEM(cert)
+	return certFile, keyFile, pool
+}
+
+// TestTLSAndUser connects encrypted, as a user who may do only what is needed, to
+// a database of its own.
+func TestTLSAndUser(t *testing.T) {
+	t.Parallel()
+	certFile, keyFile, pool := certificate(t)
+	plain := startServer(t)
+	_, port, _ := net.SplitHostPort(freeAddress(t))
+	s := startServer(t, append(strings.Fields("--user default off --user sidecar on >secret ~site:* &* -@all +@connection "+
+		"+eval +evalsha +time +select +get +set +xadd +xrange +pexpire +hmget +hset +hincrby +multi +exec"),
+		"--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile,
+		"--tls-ca-cert-file", certFile, "--tls-auth-clients", "no")...)
+	o := Options{
+		Addresses: []string{net.JoinHostPort("127.0.0.1", port)}, TLS: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		Username: "sidecar", Password: "secret", Database: 3, Prefix: "site:", Timeout: s.options().Timeout,
+	}
+	bothWays(t, func(t *testing.T, noScripts bool) {
+		o := o
+		o.NoScripts = noScripts
+		if info, err := checker(t, o).Check(ctx, "a", t.Name(), Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err != nil || info.Blocked {
+			t.Errorf("%+v, %v", info, err)
+		}
+	})
+	linked(t, startSidecar(t, o), startSidecar(t, o))
+	for name, wrong := range map[string]func(*Options){
+		"password":    func(o *Options) { o.Password = "guess" },
+		"certificate": func(o *Options) { o.TLS = &tls.Config{MinVersion: tls.VersionTLS12} },
+		"prefix":      func(o *Options) { o.Prefix = "other:" },
+		"server":      func(o *Options) { o.Addresses = []string{plain.address} },
+	} {
+		o := o
+		o.Timeout = time.Second
+		wrong(&o)
+		c := checker(t, o)
+		if _, err := c.Check(ctx, "a", "b", Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err == nil || c.State().LastError == "" {
+			t.Errorf("with a wrong %s: %v", name, err)
+		}
+	}
+}
+
+// TestSentinel finds the master through a sentinel.
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	master := startServer(t)
+	host, port, _ := net.SplitHostPort(master.address)
+	file := filepath.Join(t.TempDir(), "sentinel.conf")
+	os.WriteFile(file, []byte("sentinel monitor site "+host+" "+port+" 1\n"), 0o600)
+	sentinel := &server{t: t, address: freeAddress(t), dir: filepath.Dir(file), file: file}
+	sentinel.start()
+	t.Cleanup(sentinel.kill)
+	o := Options{Addresses: []string{sentinel.address}, SentinelMaster: "site", Timeout: master.options().Timeout}
+	c := checker(t, o)
+	if info, err := c.Check(ctx, "a", "b", Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err != nil || info.Blocked {
+		t.Errorf("%+v, %v", info, err)
+	}
+	linked(t, startSidecar(t, o), startSidecar(t, o))
+}

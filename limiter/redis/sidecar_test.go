@@ -1,0 +1,164 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tempomat/limiter"
+)
+
+const (
+	testRate  = 0.5
+	testBurst = 1.0
+)
+
+func testPolicy() limiter.Policy {
+	return limiter.Policy{
+		Mode: limiter.Cap, MaxHold: time.Minute, MaxHeld: 1000, MaxHeldPerClient: 1000,
+		Classes: []limiter.ClassInfo{{Name: "slash32", Budget: limiter.Budget{
+			CPUs: testRate, Burst: time.Duration(testBurst * float64(time.Second)),
+		}}},
+	}
+}
+
+func client(id string) limiter.Key { return limiter.Key{Class: "slash32", ID: id} }
+
+// sidecar is a limiter with its sharer and a driver, running until the test ends.
+type sidecar struct {
+	*limiter.Limiter
+	sharer *Sharer
+}
+
+func startSidecar(t testing.TB, o Options) *sidecar {
+	t.Helper()
+	s, err := NewSharer(o, testPolicy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	car := &sidecar{limiter.New(time.Now(), testPolicy(), 1<<12, s), s}
+	ctx, end := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx, car) })
+	running.Go(func() {
+		ticks := time.NewTicker(time.Millisecond)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticks.C:
+			case <-car.Due():
+			}
+			car.Advance(time.Now())
+		}
+	})
+	t.Cleanup(func() {
+		end()
+		running.Wait()
+	})
+	return car
+}
+
+// charge makes one request that goes at once.
+func (c *sidecar) charge(id string, cost time.Duration) {
+	now := time.Now()
+	ticket := c.Arrive(now, limiter.Arrival{Keys: []limiter.Key{client(id)}, Guess: cost})
+	c.Settle(now, ticket, cost)
+	c.Leave(now, ticket)
+}
+
+func (c *sidecar) level(id string) float64 {
+	if r, ok := c.Find(time.Now(), client(id)); ok {
+		return r.Level
+	}
+	return testBurst
+}
+
+var linkNumber atomic.Int64
+
+// linked waits until what is charged at one sidecar is known at another, and
+// returns how long that took.
+func linked(t testing.TB, from, to *sidecar) time.Duration {
+	t.Helper()
+	began := time.Now()
+	id := fmt.Sprint("link-", linkNumber.Add(1))
+	tries := 0
+	eventually(t, "sidecars are linked", func() bool {
+		if tries++; tries%25 == 1 {
+			now := time.Now()
+			from.sharer.Offer(limiter.Charge{Key: client(id), Cost: 5 * time.Second, At: now, Received: now, Until: now})
+		}
+		return to.level(id) < 0
+	})
+	return time.Since(began)
+}
+
+// load has two sidecars serve clients that stay within their bursts, and measures
+// how long the limiter takes for each request.
+type load struct {
+	cars  [2]*sidecar
+	stop  chan struct{}
+	done  sync.WaitGroup
+	mu    sync.Mutex
+	spent map[string]float64
+	took  []time.Duration
+}
+
+func startLoad(cars [2]*sidecar) *load {
+	l := &load{cars: cars, stop: make(chan struct{}), spent: map[string]float64{}}
+	for i, car := range cars {
+		l.done.Go(func() {
+			ticks := time.NewTicker(200 * time.Microsecond)
+			defer ticks.Stop()
+			for n := 0; ; n++ {
+				select {
+				case <-l.stop:
+					return
+				case <-ticks.C:
+				}
+				id := fmt.Sprint("client-", i, "-", n)
+				began := time.Now()
+				car.charge(id, 20*time.Millisecond)
+				took := time.Since(began)
+				l.mu.Lock()
+				l.spent[id] += 0.02
+				l.took = append(l.took, took)
+				l.mu.Unlock()
+			}
+		})
+	}
+	return l
+}
+
+// quantiles returns the median and the 99th percentile of what the requests took
+// since the last call.
+func (l *load) quantiles() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.took) == 0 {
+		return "none"
+	}
+	slices.Sort(l.took)
+	text := fmt.Sprintf("%d requests: median %v, p99 %v", len(l.took), l.took[len(l.took)/2], l.took[len(l.took)*99/100])
+	l.took = nil
+	return text
+}
+
+// end stops the load and looks for clients who owe more than they spent.
+func (l *load) end(t *testing.T) {
+	t.Helper()
+	close(l.stop)
+	l.done.Wait()
+	for id, spent := range l.spent {
+		for i, car := range l.cars {
+			if level := car.level(id); level < testBurst-spent-0.001 {
+				t.Errorf("sidecar %d: %s has %v, and spent %v of %v", i, id, level, spent, testBurst)
+			}
+		}
+	}
+}
