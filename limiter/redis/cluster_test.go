@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"tempomat/limiter/limitertest"
 )
 
 // startCluster starts a cluster of three masters with a replica each.
@@ -13,11 +15,11 @@ func startCluster(t testing.TB) (nodes []*server) {
 	t.Helper()
 	var addresses []string
 	for range 6 {
-		_, bus, _ := net.SplitHostPort(freeAddress(t))
+		_, bus, _ := net.SplitHostPort(limitertest.FreeAddress(t))
 		s := startServer(t, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "500",
 			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
 		nodes = append(nodes, s)
-		addresses = append(addresses, s.address)
+		addresses = append(addresses, s.Address)
 	}
 	args := append([]string{"--cluster", "create", "--cluster-yes", "--cluster-replicas", "1"}, addresses...)
 	if out, err := exec.Command("redis-cli", args...).CombinedOutput(); err != nil {
@@ -32,7 +34,7 @@ func startCluster(t testing.TB) (nodes []*server) {
 // info reads a section of INFO, or CLUSTER INFO.
 func (s *server) info(section string) map[string]string {
 	s.t.Helper()
-	host, port, _ := net.SplitHostPort(s.address)
+	host, port, _ := net.SplitHostPort(s.Address)
 	command := []string{"-h", host, "-p", port, "info", section}
 	if section == "cluster" {
 		command = []string{"-h", host, "-p", port, "cluster", "info"}
@@ -53,7 +55,7 @@ func (s *server) info(section string) map[string]string {
 func clusterOptions(nodes []*server) Options {
 	o := Options{Cluster: true}
 	for _, s := range nodes {
-		o.Addresses = append(o.Addresses, s.address)
+		o.Addresses = append(o.Addresses, s.Address)
 	}
 	return o
 }
@@ -96,7 +98,7 @@ func TestCluster(t *testing.T) {
 			break
 		}
 	}
-	killed.kill()
+	killed.Kill()
 	eventually(t, "a replica has taken over", func() bool {
 		masters := 0
 		for _, s := range nodes {

@@ -23,6 +23,6 @@ func (f *fleet) Join(t testing.TB) limiter.Sharer {
 
 func TestConformance(t *testing.T) {
 	limitertest.Sharers(t, func(t *testing.T, p limiter.Policy) limitertest.Fleet {
-		return &fleet{newWire(t, startServer(t).address), p}
+		return &fleet{newWire(t, startServer(t).Address), p}
 	})
 }

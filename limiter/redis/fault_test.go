@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"syscall"
 	"testing"
 	"time"
 )
@@ -39,13 +38,13 @@ func fault(t *testing.T, o Options, away, back func()) {
 func TestKilledAndRestartedEmpty(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	fault(t, s.options(), s.kill, s.start)
+	fault(t, s.options(), s.Kill, s.Start)
 }
 
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	fault(t, s.options(), func() { s.signal(syscall.SIGSTOP) }, func() { s.signal(syscall.SIGCONT) })
+	fault(t, s.options(), s.Pause, s.Resume)
 }
 
 // TestNothingOldIsCharged: what Redis took in while it stood still is not charged
@@ -58,13 +57,13 @@ func TestNothingOldIsCharged(t *testing.T) {
 	car := startSidecar(t, o)
 	linked(t, car, car)
 	direct := s.direct()
-	s.signal(syscall.SIGSTOP)
+	s.Pause()
 	began := time.Now()
 	before := car.sharer.State().Failures
 	car.charge("late", 500*time.Millisecond)
 	eventually(t, "the charge went unanswered", func() bool { return car.sharer.State().Failures > before })
 	time.Sleep(time.Until(began.Add(stale + time.Second/2)))
-	s.signal(syscall.SIGCONT)
+	s.Resume()
 	linked(t, car, car)
 	name, _ := car.sharer.names.account(client("late"), 1)
 	if got, err := direct.Do(ctx, direct.B().Exists().Key(name).Build()).AsInt64(); err != nil || got != 0 {

@@ -68,7 +68,7 @@ func race(t *testing.T, s *server, processes int, noScripts bool, checks, worker
 	outputs := make([]*lines, processes)
 	for i := range commands {
 		c := exec.Command(os.Args[0])
-		c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %v %d %d %d %d %d %d", childEnv, s.address, noScripts,
+		c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %v %d %d %d %d %d %d", childEnv, s.Address, noScripts,
 			checks, workers, b.Size, b.DripRate, b.DripSize, now))
 		c.Stderr = os.Stderr
 		out, err := c.StdoutPipe()

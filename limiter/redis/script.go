@@ -41,10 +41,10 @@ func pipeline(ctx context.Context, c rueidis.Client, runs []run) []rueidis.Redis
 	results := c.DoMulti(ctx, commands...)
 	var missing []int
 	commands = commands[:0]
-	for i, r := range results {
-		if err, ok := rueidis.IsRedisErr(r.Error()); ok && err.IsNoScript() {
+	for i, r := range runs {
+		if err, ok := rueidis.IsRedisErr(results[i].Error()); ok && err.IsNoScript() {
 			missing = append(missing, i)
-			commands = append(commands, runs[i].commandWithText(c))
+			commands = append(commands, r.commandWithText(c))
 		}
 	}
 	if missing == nil {

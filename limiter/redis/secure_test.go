@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tempomat/limiter/limitertest"
 )
 
 // certificate makes one for 127.0.0.1, and returns its files and who trusts it.
@@ -54,7 +56,7 @@ func TestTLSAndUser(t *testing.T) {
 	t.Parallel()
 	certFile, keyFile, pool := certificate(t)
 	plain := startServer(t)
-	_, port, _ := net.SplitHostPort(freeAddress(t))
+	_, port, _ := net.SplitHostPort(limitertest.FreeAddress(t))
 	s := startServer(t, append(strings.Fields("--user default off --user sidecar on >secret ~site:* &* -@all +@connection "+
 		"+eval +evalsha +time +select +get +set +xadd +xrange +pexpire +hmget +hset +hincrby +multi +exec"),
 		"--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile,
@@ -75,7 +77,7 @@ func TestTLSAndUser(t *testing.T) {
 		"password":    func(o *Options) { o.Password = "guess" },
 		"certificate": func(o *Options) { o.TLS = &tls.Config{MinVersion: tls.VersionTLS12} },
 		"prefix":      func(o *Options) { o.Prefix = "other:" },
-		"server":      func(o *Options) { o.Addresses = []string{plain.address} },
+		"server":      func(o *Options) { o.Addresses = []string{plain.Address} },
 	} {
 		o := o
 		o.Timeout = time.Second
@@ -91,13 +93,24 @@ func TestTLSAndUser(t *testing.T) {
 func TestSentinel(t *testing.T) {
 	t.Parallel()
 	master := startServer(t)
-	host, port, _ := net.SplitHostPort(master.address)
+	host, port, _ := net.SplitHostPort(master.Address)
 	file := filepath.Join(t.TempDir(), "sentinel.conf")
 	os.WriteFile(file, []byte("sentinel monitor site "+host+" "+port+" 1\n"), 0o600)
-	sentinel := &server{t: t, address: freeAddress(t), dir: filepath.Dir(file), file: file}
-	sentinel.start()
-	t.Cleanup(sentinel.kill)
-	o := Options{Addresses: []string{sentinel.address}, SentinelMaster: "site", Timeout: master.options().Timeout}
+	_, port, _ = net.SplitHostPort(limitertest.FreeAddress(t))
+	sentinel := limitertest.RedisCommand(t, file, "--sentinel", "--port", port, "--bind", "127.0.0.1")
+	if err := sentinel.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		sentinel.Process.Kill()
+		sentinel.Wait()
+	})
+	address := net.JoinHostPort("127.0.0.1", port)
+	eventually(t, "the sentinel listens", func() bool {
+		c, err := net.Dial("tcp", address)
+		return err == nil && c.Close() == nil
+	})
+	o := Options{Addresses: []string{address}, SentinelMaster: "site", Timeout: master.options().Timeout}
 	c := checker(t, o)
 	if info, err := c.Check(ctx, "a", "b", Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err != nil || info.Blocked {
 		t.Errorf("%+v, %v", info, err)
