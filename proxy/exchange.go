@@ -40,6 +40,7 @@ type exchange struct {
 	link    // of running
 
 	who       classify.Result
+	counted   Counted
 	guess     time.Duration
 	light     bool            // likely
 	ticket    *limiter.Ticket // nil: exempt

@@ -48,8 +48,8 @@ func checkJSON(t *testing.T, res *http.Response, body string) (id string) {
 		t.Errorf("Content-Type %q", ct)
 	}
 	var p struct {
-		Type, Title, Detail, Class, RequestID string
-		Status, RetryAfter                    int
+		Type, Title, Detail, Class, Limit, RequestID string
+		Status, RetryAfter                           int
 	}
 	d := json.NewDecoder(strings.NewReader(body))
 	d.DisallowUnknownFields()

@@ -47,10 +47,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.finish(x)
 
 	x.classify()
-	if x.who.Exempt || h.admit(x) {
+	switch {
+	case x.countRequest():
+		x.refuseCount()
+	case x.who.Exempt || h.admit(x):
 		h.forward(x)
 		h.hold(x)
-	} else {
+	default:
 		x.refuse()
 	}
 	x.writer.release()

@@ -115,6 +115,9 @@ func (x *exchange) fields(now time.Time, missed uint64) []zap.Field {
 			f = append(f, zap.Bool("shadow", true), milliseconds("would_wait_ms", v.Wait))
 		}
 	}
+	if x.counted.Blocked {
+		f = append(f, zap.String("limit", x.counted.Limit))
+	}
 	if x.id != "" {
 		f = append(f, zap.String("request", x.id))
 	}

@@ -17,7 +17,8 @@ type Policy struct {
 	Standing   *classify.Standing // nil: none is judged
 	Meter      *cpuaccount.Meter
 	Limits     limiter.Policy
-	Upstream   http.Handler // forwards to the backend; made by NewUpstream
+	Requests   RequestLimits // nil: none
+	Upstream   http.Handler  // forwards to the backend; made by NewUpstream
 	Access     Access
 	Body       time.Duration // longest pause inside a request's body
 	Write      time.Duration // longest time that a client takes to accept a piece of the response

@@ -21,6 +21,7 @@ type refusal struct {
 	Status     int    `json:"status"`
 	Detail     string `json:"detail"`
 	Class      string `json:"class,omitempty"`
+	Limit      string `json:"limit,omitempty"`
 	RetryAfter int    `json:"retryAfter,omitempty"` // seconds
 	RequestID  string `json:"requestId"`
 }

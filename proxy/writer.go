@@ -48,6 +48,7 @@ func (w *writer) WriteHeader(status int) {
 		return
 	}
 	w.status = status
+	w.x.tellCount(w.Header())
 	if w.x.body.unread() && w.x.request.ProtoMajor == 1 {
 		// The server would read the rest before it answers, in place of the backend;
 		// not so if it means to close the connection.
@@ -59,6 +60,7 @@ func (w *writer) WriteHeader(status int) {
 func (w *writer) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
+		w.x.tellCount(w.Header())
 	}
 	if w.tails == nil {
 		return w.pass(p)

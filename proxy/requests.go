@@ -1,0 +1,60 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/textproto"
+	"time"
+
+	"tempomat/classify"
+)
+
+// RequestLimits limits how many requests clients make, whatever these cost. It
+// must be safe for concurrent use.
+type RequestLimits interface {
+	// Count counts a request that is not exempt, and tells how the limits stand that
+	// apply to it. It may wait for a bounded time, and no longer than the context.
+	Count(ctx context.Context, now time.Time, r *http.Request, who *classify.Result) Counted
+}
+
+// Counted is how limits in requests stand after a request.
+type Counted struct {
+	Blocked bool          // it is one too many
+	Limit   string        // the name of the limit that says so
+	Wait    time.Duration // until it would not be
+	// Fields are for the response, as they are to be written. If the backend sets any
+	// of them, or another spelling of it, none is added.
+	Fields http.Header
+}
+
+// countRequest tells whether the request is one too many.
+func (x *exchange) countRequest() bool {
+	if x.policy.Requests == nil || x.who.Exempt {
+		return false
+	}
+	x.counted = x.policy.Requests.Count(x.request.Context(), x.arrived, x.request, &x.who)
+	return x.counted.Blocked && !x.policy.Limits.Shadow
+}
+
+// refuseCount answers a request that is one too many.
+func (x *exchange) refuseCount() {
+	x.outcome = Refused
+	after := max(1, int((x.counted.Wait+time.Second-1)/time.Second))
+	x.answer(refusal{
+		Status: http.StatusTooManyRequests, Limit: x.counted.Limit, RetryAfter: after,
+		Detail: fmt.Sprintf("You made more requests than the limit %s allows. Please try again in %d s.", x.counted.Limit, after),
+	})
+}
+
+// tellCount adds the fields that tell how the limits stand to a response, unless
+// the backend speaks for itself.
+func (x *exchange) tellCount(h http.Header) {
+	for name := range x.counted.Fields {
+		if _, told := h[textproto.CanonicalMIMEHeaderKey(name)]; told {
+			return
+		}
+	}
+	maps.Copy(h, x.counted.Fields)
+}
