@@ -21,6 +21,8 @@ type Config struct {
 	State          string         // the file that keeps who is known over a restart; empty: none
 	Classes        []Class        // in the order slash32, slash24, slash16, userAgent, then as written
 	Exempt         []Exemption    // requests that are never charged or delayed
+	Limits         []Limit        // how many requests clients may make, beside what these cost
+	Headers        string         // what tells clients of limits: none, ratelimit (X-RateLimit-…) or draft (the IETF's)
 	Cost           Cost           // how a request's cost is found
 	Table          Table          // the memory for keys
 	Timeouts       Timeouts       // how long a client may hold things open
@@ -103,8 +105,9 @@ type Timeouts struct {
 
 // Coordination names whom the sidecar shares its accounts with.
 type Coordination struct {
-	Kind     string // none or smockron
+	Kind     string // none, smockron or redis
 	Smockron Smockron
+	Redis    Redis // of kind redis, and for strict limits
 }
 
 // Admin is the doctor's door.

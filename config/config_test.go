@@ -79,6 +79,7 @@ func TestFullFile(t *testing.T) {
 			{CIDR: netip.MustParsePrefix("10.0.0.0/8")}, {Path: "/healthz"},
 			{CIDR: netip.MustParsePrefix("192.0.2.0/24"), Path: "/static/*"},
 		},
+		Headers:  "none",
 		Gate:     Default().Gate,
 		Standing: Default().Standing,
 		State:    Default().State,
@@ -152,6 +153,8 @@ func TestChanged(t *testing.T) {
 			{Key: "table.size", Old: "65536", New: "2048", NeedsRestart: true},
 			{Key: "admin.listen", Old: "unix:/run/tempomat/admin.sock", New: "off", NeedsRestart: true},
 		}},
+		{"limits", "limits: []", "limits: [{name: a, size: 5, factors: {trusted: 0}}]",
+			[]Change{{Key: "limits", Old: "", New: "a: class slash32, size 5, factors.trusted 0"}}},
 		{"exempt", "exempt: [{path: /a}]", "exempt: [{path: /a, cidr: 10.0.0.0/8}]",
 			[]Change{{Key: "exempt", Old: "/a", New: "/a from 10.0.0.0/8"}}},
 		{"class's key", "", "classes: {slash24: {share: 0.3, cap: true}}", []Change{

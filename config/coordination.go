@@ -31,7 +31,7 @@ type SmockronDomain struct {
 // coordinationSettings are the keys of whom accounts are shared with.
 func coordinationSettings(c *Coordination) []setting {
 	return []setting{
-		{path: "coordination.kind", value: choice(&c.Kind, "redis gossip", "none", "smockron"), restart: true},
+		{path: "coordination.kind", value: choice(&c.Kind, "gossip", "none", "smockron", "redis"), restart: true},
 		{path: "coordination.smockron.master", value: masterAddresses(&c.Smockron.Masters), restart: true},
 		{path: "coordination.smockron.site", value: siteName(&c.Smockron.Site), restart: true},
 		{path: "coordination.smockron.rejected", value: fraction(&c.Smockron.Rejected), restart: true},

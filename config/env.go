@@ -44,7 +44,7 @@ func variables(d *draft) []setting {
 		table = append(table, classSettings(c)...)
 	}
 	return slices.DeleteFunc(table, func(s setting) bool {
-		return s.seed || s.path == "classes" || s.path == "exempt" || s.path == "coordination.smockron.domains"
+		return s.seed || s.path == "classes" || s.path == "exempt" || s.path == "limits" || s.path == "coordination.smockron.domains"
 	})
 }
 
@@ -92,7 +92,7 @@ func (r *reader) readVariable(at source, s setting, text string, d *draft) {
 // that of an original key's modern form, or one that is spelt much like it.
 func (r *reader) unknownVariable(at source, table, seeds []setting) {
 	switch at.key {
-	case variable("exempt"), variable("classes"):
+	case variable("exempt"), variable("classes"), variable("limits"):
 		r.fault(at, "", "is no single value; give it in the file")
 		return
 	}

@@ -98,6 +98,9 @@ func TestManualMentionsEveryKey(t *testing.T) {
 	for _, s := range exemptSettings(&Exemption{}) {
 		paths = append(paths, "exempt[]."+s.path)
 	}
+	for _, s := range limitSettings(&Limit{}) {
+		paths = append(paths, "limits[]."+s.path)
+	}
 	for _, path := range paths {
 		if !strings.Contains(string(manual), "`"+path+"`") {
 			t.Errorf("docs/configuration.md does not mention `%s`", path)

@@ -57,7 +57,7 @@ func checkConfig(t *testing.T, c *Config) {
 	var env []string
 	d := newDraft(c)
 	for _, s := range canonical(d) {
-		if s.path != "exempt" && s.path != "coordination.smockron.domains" {
+		if s.path != "exempt" && s.path != "limits" && s.path != "coordination.smockron.domains" {
 			env = append(env, variable(s.path)+"="+s.value.text())
 		}
 	}
@@ -65,7 +65,7 @@ func checkConfig(t *testing.T, c *Config) {
 	if err != nil {
 		t.Fatalf("its own values are refused: %v", err)
 	}
-	again.Classes, again.Exempt = c.Classes, c.Exempt
+	again.Classes, again.Exempt, again.Limits = c.Classes, c.Exempt, c.Limits
 	again.Coordination.Smockron.Domains = c.Coordination.Smockron.Domains
 	if diff := cmp.Diff(c, again, cmpPrefix); diff != "" {
 		t.Errorf("not the same again:\n%s", diff)

@@ -16,6 +16,8 @@ type draft struct {
 	Config
 	classes    []*draftClass // pointers, as settings point at them while the list grows
 	hashMaxLen int           // the original's key; 0: not given
+
+	limitSources []source // of each of Limits, where the file gives it
 }
 
 func newDraft(c *Config) *draft {
@@ -73,6 +75,8 @@ func settings(d *draft) []setting {
 		{path: "state", value: stateFile(&d.State), restart: true},
 		{path: "classes", value: classes{d}},
 		{path: "exempt", value: exemptions{&d.Exempt}},
+		{path: "limits", value: limitList{d}},
+		{path: "headers", value: choice(&d.Headers, "", "none", "ratelimit", "draft")},
 		{path: "cost.source", value: choice(&d.Cost.Source, "cgroup", "corrected", "wall", "header")},
 		{path: "table.size", value: integer(&d.Table.Size, minTable, maxTable), restart: true},
 		{path: "timeouts.header", value: duration(&d.Timeouts.Header, 100*time.Millisecond, 10*time.Minute), restart: true},
@@ -90,6 +94,7 @@ func settings(d *draft) []setting {
 		{path: "log.delayThreshold", value: duration(&d.Log.DelayThreshold, 0, time.Hour)},
 	}
 	table = append(table, coordinationSettings(&d.Coordination)...)
+	table = append(table, redisSettings(&d.Coordination.Redis)...)
 	return append(table, seedSettings(d)...)
 }
 

@@ -17,6 +17,8 @@ func (r *reader) validate(d *draft) {
 	r.validateClasses(d)
 	r.validateListen(d)
 	r.validateCoordination(d)
+	r.validateLimits(d)
+	r.validateRedis(d)
 }
 
 func (r *reader) validateClasses(d *draft) {

@@ -54,6 +54,7 @@ func (s *sidecar) status() proxy.AdminStatus {
 	defer s.mu.Unlock()
 	counters := s.journal.Counters()
 	counters["reloads"], counters["reloadsRejected"] = s.reloads, s.rejected
+	s.policies.counts.counters(counters)
 	counters["keys"] = uint64(s.limiter.Keys()) //nolint:gosec // a count
 	return proxy.AdminStatus{
 		Release:  version,

@@ -33,6 +33,7 @@ type policies struct {
 	backend  config.Backend
 	upstream *proxy.Upstream
 	standing *classify.Standing
+	counts   *requestCounts
 }
 
 type costKey struct {
@@ -65,11 +66,16 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	requests, err := p.counts.limits(c)
+	if err != nil {
+		return nil, err
+	}
 	return &proxy.Policy{
 		Classifier: classifier,
 		Standing:   standing,
 		Meter:      p.meter,
 		Limits:     limits(c),
+		Requests:   requests,
 		Upstream:   upstream,
 		Access:     access(c.Log.Access),
 		Body:       c.Timeouts.Body,

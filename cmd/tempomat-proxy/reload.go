@@ -30,6 +30,9 @@ func (s *sidecar) reload() error {
 		s.logChange(change)
 	}
 	s.handler.SetPolicy(policy)
+	if s.sharing.setPolicy != nil {
+		s.sharing.setPolicy(policy.Limits)
+	}
 	s.logs.setLevel(c.Log.Level)
 	if s.config.Graphite != c.Graphite || s.config.Log.DelayThreshold != c.Log.DelayThreshold {
 		s.reports.restart(c)

@@ -54,11 +54,16 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		return nil, err
 	}
 	car.policies.standing = standing
+	if car.policies.counts, err = newRequestCounts(c); err != nil {
+		return nil, err
+	}
 	policy, err := car.policies.make(c)
 	if err != nil {
 		return nil, err
 	}
-	car.sharing = newSharing(c)
+	if car.sharing, err = newSharing(c); err != nil {
+		return nil, err
+	}
 	car.limiter = limiter.New(car.started, policy.Limits, c.Table.Size, car.sharing.sharer)
 	car.state = stateFile{path: c.State, log: car.logs.log, parts: map[string]memory{
 		"known": car.limiter.Known(), "standing": standing,
@@ -172,6 +177,7 @@ func (s *sidecar) drain() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.policies.upstream.Close()
+	s.policies.counts.close()
 	return nil
 }
 

@@ -19,7 +19,9 @@ import (
 type sharing struct {
 	kind   string
 	sharer limiter.Sharer // nil: it works alone
-	state  func() any     // what the doctor shows of the sharer
+	// setPolicy tells the sharer of another policy; nil: it needs not know.
+	setPolicy func(limiter.Policy)
+	state     func() any // what the doctor shows of the sharer
 	// ties tells what the sharer depends on, by name, and whether it is there.
 	ties func() map[string]bool
 
@@ -27,10 +29,20 @@ type sharing struct {
 	trouble error      // why nothing is shared, though it should be
 }
 
-// newSharing makes what the configuration names. It opens nothing.
-func newSharing(c *config.Config) *sharing {
+// newSharing makes what the configuration names. It opens nothing but the files of
+// secrets.
+func newSharing(c *config.Config) (*sharing, error) {
 	s := &sharing{kind: c.Coordination.Kind}
-	if s.kind == "smockron" {
+	switch s.kind {
+	case "redis":
+		r, err := newRedisSharer(c)
+		if err != nil {
+			return nil, err
+		}
+		s.sharer, s.setPolicy = r, r.SetPolicy
+		s.state = func() any { return r.State() }
+		s.ties = func() map[string]bool { return map[string]bool{"redis": r.State().Connected} }
+	case "smockron":
 		g := smockron.NewGatekeeper(smockron.GatekeeperOptions{
 			Routes: routes(c), Queue: c.Coordination.Smockron.Queue, Now: time.Now,
 		})
@@ -44,7 +56,7 @@ func newSharing(c *config.Config) *sharing {
 			return there
 		}
 	}
-	return s
+	return s, nil
 }
 
 // run shares until the context ends. Whatever goes wrong, the sidecar goes on

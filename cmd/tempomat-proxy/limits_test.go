@@ -1,0 +1,143 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"tempomat/classify"
+	"tempomat/config"
+	"tempomat/limiter/limitertest"
+)
+
+// plain is a backend that answers at once.
+func plain(t *testing.T) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/own") {
+			w.Header().Set("X-RateLimit-Remaining", "own")
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestLimits asks for more than limits in requests allow, in this sidecar's memory.
+func TestLimits(t *testing.T) {
+	s := startProxy(t, plain(t), `headers: ratelimit
+standing: {trusted: [198.51.100.7/32]}
+limits:
+  - {name: login, path: /login/*, size: 2, dripRate: 1h, factors: {trusted: 0.5}}
+  - {name: old, path: /old, max: 1, duration: 1h}
+`)
+	for i, want := range []string{"200 1", "200 0", "429 0", "429 0"} {
+		a := s.get("198.51.100.1", "/login")
+		if got := a.Status[:4] + a.Header.Get("X-RateLimit-Remaining"); got != want {
+			t.Errorf("request %d: %q, want %q", i, got, want)
+		}
+		if a.StatusCode == 429 && (a.Header.Get("Retry-After") < "3500" || a.Header.Get("X-RateLimit-Reset") == "" ||
+			!strings.Contains(a.body, "the limit login")) {
+			t.Errorf("%v %s", a.Header, a.body)
+		}
+	}
+	for path, want := range map[string]string{"/login/../x": "", "/loginx": "", "/own": "own", "/login/a/b": "0"} {
+		client := map[bool]string{true: "198.51.100.1", false: "198.51.100.2"}[want == "0"]
+		if a := s.get(client, path); a.Header.Get("X-RateLimit-Remaining") != want || (a.StatusCode == 429) != (want == "0") {
+			t.Errorf("%s: %s, %v", path, a.Status, a.Header)
+		}
+	}
+	if a := s.get("198.51.100.7", "/login"); a.Header.Get("X-RateLimit-Remaining") != "3" {
+		t.Errorf("a trusted client: %v", a.Header)
+	}
+	if first, second := s.get("198.51.100.9", "/old"), s.get("198.51.100.9", "/old"); first.StatusCode != 200 || second.StatusCode != 429 {
+		t.Errorf("the older form: %s, %s", first.Status, second.Status)
+	}
+}
+
+// TestStrictLimits asks two sidecars, which count together in Redis, then kills it.
+func TestStrictLimits(t *testing.T) {
+	r := limitertest.StartRedis(t)
+	yaml := `headers: draft
+limits: [{name: login, path: /login, size: 2, dripRate: 1h, strict: true}]
+coordination: {redis: {timeout: 5s, addresses: ["` + r.Address + `"]}}
+`
+	backend := plain(t)
+	cars := [2]*sidecarProcess{startProxy(t, backend, yaml), startProxy(t, backend, yaml)}
+	for i, want := range []string{`"login";r=1;t=3600`, `"login";r=0;t=7200`, `"login";r=0;t=7200`} {
+		a := cars[i%2].get("198.51.100.1", "/login")
+		if got := a.Header.Get("RateLimit"); got != want || (a.StatusCode == 429) != (i == 2) || a.Header.Get("RateLimit-Policy") != `"login";q=2;qu="requests";w=7200` {
+			t.Errorf("request %d: %s, %v; want %s", i, a.Status, a.Header, want)
+		}
+	}
+	r.Kill()
+	for range 3 {
+		if a := cars[0].get("198.51.100.1", "/login"); a.StatusCode != 200 {
+			t.Errorf("without Redis: %s", a.Status)
+		}
+	}
+	if got := cars[0].stats().Counters; got["strictChecks"] != 2 || got["strictFailures"] == 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestSharedThroughRedis has a client spend at one sidecar, which another one knows.
+func TestSharedThroughRedis(t *testing.T) {
+	r := limitertest.StartRedis(t)
+	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) }))
+	t.Cleanup(backend.Close)
+	yaml := tiny + "throttle: {mode: cap, maxHold: 10s}\ncoordination: {kind: redis, redis: {addresses: [\"" + r.Address + "\"]}}\n"
+	cars := [2]*sidecarProcess{startProxy(t, backend.URL, yaml), startProxy(t, backend.URL, yaml)}
+	eventually(t, "what was spent at one sidecar is owed at the other", func() bool {
+		cars[0].get("198.51.100.1", "/")
+		row, ok := cars[1].account("slash32", "198.51.100.1")
+		return ok && row.Level < 0
+	})
+	if a := cars[1].get("198.51.100.1", "/"); a.StatusCode != 429 {
+		t.Errorf("the other sidecar answers %s", a.Status)
+	}
+	if a := cars[1].get("198.51.100.2", "/"); a.StatusCode != 200 {
+		t.Errorf("somebody else: %s", a.Status)
+	}
+}
+
+func TestCovers(t *testing.T) {
+	for _, c := range []struct {
+		limit, where string
+		want         bool
+	}{
+		{"", "/a", true}, {"/a", "/a", true}, {"/a", "/ab", false}, {"/a*", "/ab", true},
+		{"/a/*", "/a", true}, {"/a/*", "/a/b", true}, {"/a/*", "/ab", false}, {"/*", "/", true},
+	} {
+		if got := covers(c.limit, c.where); got != c.want {
+			t.Errorf("%q covers %q: %v", c.limit, c.where, got)
+		}
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	for e, want := range map[classify.Evidence]int{
+		0: anonymous, classify.Parts | classify.Contradiction: anonymous, classify.Cookie: session,
+		classify.Cookie | classify.Attested: trusted,
+	} {
+		if got := kindOf(&classify.Result{Evidence: e}); got != want {
+			t.Errorf("%v: %d, want %d", e, got, want)
+		}
+	}
+}
+
+// TestRedisOptions: files that cannot be read are told of by their keys.
+func TestRedisOptions(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir+"/password", "pass word\n")
+	if o, err := redisOptions(config.Redis{Password: dir + "/password", TLS: true}); err != nil || o.Password != "pass word" || o.TLS == nil {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for _, c := range []config.Redis{
+		{Password: dir + "/none"}, {Salt: dir + "/none"}, {TLS: true, CA: dir + "/none"}, {TLS: true, CA: dir + "/password"},
+	} {
+		if _, err := redisOptions(c); err == nil || !strings.HasPrefix(err.Error(), "coordination.redis.") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"strings"
+
+	"tempomat/config"
+	"tempomat/limiter/redis"
+)
+
+// newRedisSharer makes what shares accounts through Redis; it opens nothing.
+func newRedisSharer(c *config.Config) (*redis.Sharer, error) {
+	o, err := redisOptions(c.Coordination.Redis)
+	if err != nil {
+		return nil, err
+	}
+	return redis.NewSharer(o, limits(c))
+}
+
+// redisOptions reads what the configuration says of Redis, and the files that it
+// names.
+func redisOptions(c config.Redis) (redis.Options, error) {
+	o := redis.Options{
+		Addresses: c.Addresses, Cluster: c.Cluster, SentinelMaster: c.Sentinel,
+		Username: c.Username, Database: c.Database, Timeout: c.Timeout, Prefix: c.Prefix,
+	}
+	var err error
+	if o.Password, err = secret("password", c.Password); err != nil {
+		return o, err
+	}
+	if o.Salt, err = secret("salt", c.Salt); err != nil {
+		return o, err
+	}
+	if c.TLS {
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		if o.TLS.RootCAs, err = authorities(c.CA); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// secret reads the file of a secret; that of no file is empty.
+func secret(key, file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("coordination.redis.%s: %w", key, err)
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
+}
+
+// authorities reads who may sign certificates; nil are those of the system.
+func authorities(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("coordination.redis.ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("coordination.redis.ca: %s holds no certificate", file)
+	}
+	return pool, nil
+}
