@@ -104,7 +104,7 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"-version"}, 0, builtVersion + "\n", ""},
 		{[]string{"-check", "-config", good}, 0, good + " is sound\n", ""},
 		// checking opens nothing: the port is taken
-		{[]string{"-check", "-config", busy}, 0, "throttle.mode              fair\n", ""},
+		{[]string{"-check", "-config", busy}, 0, "throttle.mode                   fair\n", ""},
 		{[]string{"-check", "-config", bad}, 1, "", bad + ":1: throttle.mode: fast: must be"},
 	} {
 		status, out, errs := execute(t, nil, program(t, "tempomat-proxy"), c.args...)
