@@ -101,6 +101,20 @@ func TestSharedThroughRedis(t *testing.T) {
 	}
 }
 
+// TestSessionsAreNotShared: all other classes are.
+func TestSessionsAreNotShared(t *testing.T) {
+	p := limits(config.Default())
+	s := shared(p)
+	if len(s.Classes) != len(p.Classes)-1 || len(p.Classes) != 5 {
+		t.Errorf("%v of %v", s.Classes, p.Classes)
+	}
+	for _, c := range s.Classes {
+		if c.Name == sessionClass {
+			t.Error("sessions are shared")
+		}
+	}
+}
+
 func TestCovers(t *testing.T) {
 	for _, c := range []struct {
 		limit, where string

@@ -39,7 +39,7 @@ func newSharing(c *config.Config) (*sharing, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.sharer, s.setPolicy = r, r.SetPolicy
+		s.sharer, s.setPolicy = r, func(p limiter.Policy) { r.SetPolicy(shared(p)) }
 		s.state = func() any { return r.State() }
 		s.ties = func() map[string]bool { return map[string]bool{"redis": r.State().Connected} }
 	case "smockron":

@@ -22,6 +22,7 @@ func (f *fleet) Join(t testing.TB) limiter.Sharer {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	limitertest.Sharers(t, func(t *testing.T, p limiter.Policy) limitertest.Fleet {
 		return &fleet{newWire(t, startServer(t).Address), p}
 	})
