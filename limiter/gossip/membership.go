@@ -22,6 +22,8 @@ const (
 	probeTimeout = 250 * time.Millisecond
 	dialTimeout  = 2 * time.Second
 	seekEach     = 500 * time.Millisecond // with as much again at random
+	seekAlone    = 100 * time.Millisecond // the same, as long as nobody was found
+	seekAtOnce   = 8                      // addresses, as long as nobody was found; otherwise it is one
 	leaveTimeout = 500 * time.Millisecond
 	reclaimAfter = time.Second
 	rememberLost = 256 // addresses of members that are gone
@@ -89,8 +91,18 @@ func (s *Sharer) seek(ctx context.Context) {
 		for a := range there {
 			lost[a] = struct{}{}
 		}
-		if targets := s.targets(ctx, there, lost); len(targets) > 0 && ctx.Err() == nil {
-			_, _ = s.list.Join(targets[:min(2, len(targets))]) // who is not there now may be next time
+		each, most := seekEach, 1
+		if len(there) == 0 {
+			each, most = seekAlone, seekAtOnce
+		}
+		targets := s.targets(ctx, there, lost)
+		for _, a := range targets[:min(most, len(targets))] {
+			if ctx.Err() != nil {
+				return
+			}
+			if n, _ := s.list.Join([]string{a}); n > 0 {
+				break
+			} // who is not there now may be next time
 		}
 		for a := range lost {
 			if len(lost) <= rememberLost {
@@ -98,7 +110,7 @@ func (s *Sharer) seek(ctx context.Context) {
 			}
 			delete(lost, a)
 		}
-		wait.Reset(seekEach + rand.N(seekEach)) //nolint:gosec // only not all at once
+		wait.Reset(each + rand.N(each)) //nolint:gosec // only not all at once
 	}
 }
 

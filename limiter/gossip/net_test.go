@@ -1,10 +1,11 @@
 package gossip
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"log"
 	"net"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -61,15 +62,15 @@ func (c *cable) DialAddressTimeout(a memberlist.Address, timeout time.Duration) 
 }
 
 // plug makes the transport of a node that listens at an address.
-func (n *network) plug(t testing.TB, address string) memberlist.NodeAwareTransport {
-	host, port, _ := splitAddress(address)
-	nt, err := memberlist.NewNetTransport(&memberlist.NetTransportConfig{
-		BindAddrs: []string{host}, BindPort: port, Logger: log.New(os.Stderr, "", 0),
-	})
+func (n *network) plug(address string) (memberlist.NodeAwareTransport, error) {
+	host, port, err := splitAddress(address)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return &cable{nt, n, address}
+	nt, err := memberlist.NewNetTransport(&memberlist.NetTransportConfig{
+		BindAddrs: []string{host}, BindPort: port, Logger: log.New(io.Discard, "", 0),
+	})
+	return &cable{nt, n, address}, err
 }
 
 // freeAddress is one of the loopback interface whose port is free for both UDP and TCP.
@@ -114,7 +115,7 @@ func (r *real) join(t testing.TB) *Sharer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.o.plug = func() (memberlist.NodeAwareTransport, error) { return r.network.plug(t, o.Listen), nil }
+	s.o.plug = func() (memberlist.NodeAwareTransport, error) { return r.network.plug(o.Listen) }
 	return s
 }
 
@@ -125,6 +126,77 @@ func (r *real) Cut() {
 }
 
 func (r *real) Heal() { r.network.split(0, r.addresses...) }
+
+// sidecar is a limiter with its sharer running.
+type sidecar struct {
+	*limiter.Limiter
+	*Sharer
+	end func() // without a word
+}
+
+// start runs one more sidecar until the test ends.
+func (r *real) start(t testing.TB) *sidecar {
+	s := r.join(t)
+	s.o.kill = true
+	c := &sidecar{Limiter: limiter.New(time.Now(), testPolicy(), 1<<18, s), Sharer: s}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := s.Run(ctx, c.Limiter); err != nil {
+			t.Errorf("the sharer gave up: %v", err)
+		}
+	})
+	c.end = func() {
+		cancel()
+		running.Wait()
+	}
+	t.Cleanup(c.end)
+	return c
+}
+
+// ask sends one request of a client.
+func (c *sidecar) ask(client string, cost time.Duration) bool {
+	now := time.Now()
+	t := c.Arrive(now, limiter.Arrival{Keys: []limiter.Key{testKey(client)}, Guess: cost})
+	defer c.Leave(now, t)
+	if t.Verdict().Acts() {
+		return false
+	}
+	c.Settle(now, t, cost)
+	return true
+}
+
+func (c *sidecar) level(client string) float64 {
+	if r, ok := c.Find(time.Now(), testKey(client)); ok {
+		return r.Level
+	}
+	return testBurst
+}
+
+// until waits until something holds, and returns how long that took.
+func until(t testing.TB, what string, holds func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for ; !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+	return time.Since(began)
+}
+
+// together waits until each of the sidecars sees so many, itself included.
+func together(t testing.TB, cars ...*sidecar) time.Duration {
+	t.Helper()
+	return until(t, fmt.Sprintf("%d sidecars see each other", len(cars)), func() bool {
+		for _, c := range cars {
+			if c.State().Sidecars != len(cars) {
+				return false
+			}
+		}
+		return true
+	})
+}
 
 func TestConformance(t *testing.T) {
 	limitertest.Sharers(t, func(*testing.T, limiter.Policy) limitertest.Fleet { return newReal() })

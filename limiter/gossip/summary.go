@@ -82,8 +82,8 @@ func writeSummary(now time.Time, from node, list []amount, has []holding) []byte
 
 // How a newcomer asks: again after a while, and not for ever.
 const (
-	askAgain = 300 * time.Millisecond
-	askTries = 20
+	askAgain = 200 * time.Millisecond
+	askTries = 30
 )
 
 // askForSummary asks one of those who may know more, until one has answered.
@@ -101,6 +101,11 @@ func (b *book) askForSummary(now time.Time) {
 	}
 	b.asked = now
 	whom := b.askAmong[b.random.IntN(len(b.askAmong))]
+	for _, id := range b.askAmong { // better one that was heard of lately: others may be dead, and not missed yet
+		if b.peers[id].skew.known && b.random.IntN(2) == 0 {
+			whom = id
+		}
+	}
 	b.post(letter{to: []node{whom}, data: head(ask, b.id, now)})
 }
 

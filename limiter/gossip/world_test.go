@@ -20,7 +20,6 @@ type world struct {
 	events     events
 	seq        int
 	cars       []*car
-	policy     limiter.Policy
 	rules      rules
 
 	delay, jitter time.Duration
@@ -69,8 +68,15 @@ const (
 	testRate  = 1.0
 	testBurst = 1.0
 	testCost  = 10 * time.Millisecond
-	offered   = 5000 // per second
 )
+
+// offered is how many requests a second the client makes of all sidecars together.
+func offered() time.Duration {
+	if raceEnabled {
+		return 1000
+	}
+	return 5000
+}
 
 func testRules() rules {
 	return rules{epoch: 100 * time.Millisecond, history: 6400 * time.Millisecond, maxSkew: 2 * time.Second, bytesPerSecond: 1 << 20}
@@ -81,10 +87,13 @@ func newWorld(t testing.TB, seed uint64) *world {
 	return &world{
 		t: t, start: start, now: start, random: rand.New(rand.NewPCG(seed, 1)), rules: testRules(),
 		delay: time.Millisecond,
-		policy: limiter.Policy{Mode: limiter.Cap, MaxHold: 1, MaxHeld: 1000, MaxHeldPerClient: 1000, Classes: []limiter.ClassInfo{
-			{Name: "slash32", Budget: limiter.Budget{CPUs: testRate, Burst: testBurst * time.Second}},
-		}},
 	}
+}
+
+func testPolicy() limiter.Policy {
+	return limiter.Policy{Mode: limiter.Cap, MaxHold: 1, MaxHeld: 1000, MaxHeldPerClient: 1000, Classes: []limiter.ClassInfo{
+		{Name: "slash32", Budget: limiter.Budget{CPUs: testRate, Burst: testBurst * time.Second}},
+	}}
 }
 
 func testKey(id string) limiter.Key { return limiter.Key{Class: "slash32", ID: id} }
@@ -105,12 +114,10 @@ func (w *world) run(d time.Duration) {
 	w.now = end
 }
 
-func (w *world) elapsed() time.Duration { return w.now.Sub(w.start) }
-
 // add starts one more sidecar, which nobody knows yet.
 func (w *world) add(skew time.Duration) *car {
 	c := &car{w: w, id: node(len(w.cars) + 1), skew: skew, sees: map[*car]bool{}}
-	c.Limiter = limiter.New(c.clock(), w.policy, 1<<14, c)
+	c.Limiter = limiter.New(c.clock(), testPolicy(), 1<<14, c)
 	c.book = newBook(w.rules, c.id, uint64(c.id), (*sink)(c))
 	w.cars = append(w.cars, c)
 	c.ticks()
@@ -223,7 +230,7 @@ func (c *car) ask(client string) bool {
 
 // siege has a client ask all cars in turn for far more than it may have.
 func (w *world) siege(d time.Duration, step func()) {
-	const each = time.Second / offered
+	each := time.Second / offered()
 	for end := w.now.Add(d); w.now.Before(end); {
 		c := w.cars[w.random.IntN(len(w.cars))]
 		if !c.down {

@@ -1,0 +1,155 @@
+package gossip
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tempomat/limiter"
+)
+
+// TestRestartedLearns: a sidecar is killed and started anew while others know of
+// debts. The new one knows of them soon.
+func TestRestartedLearns(t *testing.T) {
+	r := newReal()
+	cars := []*sidecar{r.start(t), r.start(t), r.start(t)}
+	together(t, cars...)
+	for i := range 500 {
+		cars[0].ask(fmt.Sprintf("debtor-%d", i), time.Duration(10+i)*time.Second)
+	}
+	until(t, "all know of the debts", func() bool {
+		return cars[1].level("debtor-0") < 0 && cars[2].level("debtor-0") < 0 && cars[1].level("debtor-499") < 0
+	})
+	for i := range cars {
+		cars[i].end()
+		began := time.Now()
+		cars[i] = r.start(t)
+		until(t, "the new one knows of the debts", func() bool { return cars[i].level("debtor-0") < 0 && cars[i].level("debtor-499") < 0 })
+		t.Logf("restart %d: debts known %v after the start", i, time.Since(began).Round(time.Millisecond))
+		if a, b := cars[i].level("debtor-7"), cars[(i+1)%3].level("debtor-7"); a < b-0.3 || a > b+0.3 {
+			t.Errorf("restart %d: it owes %v here and %v there", i, -a, -b)
+		}
+	}
+	if s := cars[2].State(); !s.Learned || s.Counts.Summaries != 1 {
+		t.Errorf("the state says %+v", s)
+	}
+}
+
+// TestSplitHeals: two sides that do not see each other any more, and find together
+// when they can.
+func TestSplitHeals(t *testing.T) {
+	r := newReal()
+	cars := []*sidecar{r.start(t), r.start(t), r.start(t)}
+	together(t, cars...)
+	r.network.split(1, r.addresses[2])
+	missed := max(together(t, cars[:2]...), together(t, cars[2:]...))
+	cars[0].ask("apart", 10*time.Second)
+	until(t, "the side knows", func() bool { return cars[1].level("apart") < 0 })
+	if cars[2].level("apart") != testBurst {
+		t.Error("the split lets something through")
+	}
+	r.Heal()
+	healed := together(t, cars...)
+	cars[2].ask("whole", 10*time.Second)
+	known := until(t, "all know", func() bool { return cars[0].level("whole") < 0 && cars[1].level("whole") < 0 })
+	t.Logf("the split was noticed after %v, healed after %v; charges reached all in %v", missed, healed, known)
+	for i, c := range cars {
+		if l := c.level("apart"); l < 1.0/3-10.1 {
+			t.Errorf("sidecar %d: it owes %v, more than it spent", i, -l)
+		}
+	}
+}
+
+// TestKeysRotate changes the key while the fleet works, and nobody who has only the
+// old one comes in after that.
+func TestKeysRotate(t *testing.T) {
+	former, latter := bytes.Repeat([]byte{1}, 16), bytes.Repeat([]byte{2}, 32)
+	r := newReal()
+	r.options.Keys = [][]byte{former}
+	cars := []*sidecar{r.start(t), r.start(t)}
+	together(t, cars...)
+	for i, keys := range [][][]byte{{former, latter}, {latter, former}, {latter}} {
+		for j, c := range cars {
+			if err := c.SetKeys(keys); err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprintf("step-%d-%d", i, j)
+			c.ask(name, 5*time.Second)
+			until(t, "a charge comes through in "+name, func() bool { return cars[1-j].level(name) < 0 })
+		}
+	}
+	old := r.start(t)
+	time.Sleep(time.Second) // for what must not happen
+	if old.State().Sidecars != 1 || cars[0].State().Sidecars != 2 {
+		t.Error("who has only the old key was let in")
+	}
+	if err := cars[0].SetKeys([][]byte{{1}}); err == nil {
+		t.Error("a key of one byte was taken")
+	}
+	if err := cars[0].SetKeys(nil); err == nil {
+		t.Error("all keys were taken away")
+	}
+}
+
+// TestJoinFile: a sidecar finds the others by a file that names them only later.
+func TestJoinFile(t *testing.T) {
+	r := newReal()
+	first := r.start(t)
+	r.options.JoinFile = filepath.Join(t.TempDir(), "peers")
+	address := r.addresses[0]
+	r.addresses = nil
+	second := r.start(t)
+	if err := os.WriteFile(r.options.JoinFile, []byte("# peers\n\n "+address+" \nnonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	together(t, first, second)
+}
+
+func TestOptions(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Options)
+		fault  string
+	}{
+		{func(*Options) {}, ""},
+		{func(o *Options) { o.Listen = "nonsense" }, "listen"},
+		{func(o *Options) { o.Listen = "127.0.0.1:0" }, "no port"},
+		{func(o *Options) { o.Advertise = "a:b" }, "advertise"},
+		{func(o *Options) { o.Keys = [][]byte{make([]byte, 16), make([]byte, 5)} }, "key 2"},
+		{func(o *Options) { o.Epoch = time.Millisecond }, "epoch"},
+		{func(o *Options) { o.Epoch = 2 * time.Second }, "epoch"},
+		{func(o *Options) { o.History = 1 }, "history"},
+		{func(o *Options) { o.MaxSkew = -1 }, "skew"},
+		{func(o *Options) { o.BytesPerSecond = 1 }, "bytes"},
+		{func(o *Options) { o.Outbox = -1 }, "outbox"},
+	} {
+		o := Options{Listen: "127.0.0.1:7946"}
+		c.change(&o)
+		if _, err := New(o); (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+			t.Errorf("want fault %q, got %v", c.fault, err)
+		}
+	}
+}
+
+// TestOnlySpendingIsOffered: what was decided is nobody's business.
+func TestOnlySpendingIsOffered(t *testing.T) {
+	s, err := New(Options{Listen: "127.0.0.1:7946", Outbox: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if !s.Offer(limiter.Charge{Key: testKey("a"), Event: limiter.Rejected}) {
+			t.Fatal("dropped")
+		}
+	}
+	n := 0
+	for s.Offer(limiter.Charge{Key: testKey("a"), Cost: 1}) && n < 1000 {
+		n++
+	}
+	if got := s.State(); n != 1 || got.Counts.Dropped != 1 || got.Sidecars != 1 {
+		t.Errorf("%d taken, state %+v", n, got)
+	}
+}
