@@ -41,8 +41,7 @@ type book struct {
 
 	packer   *packer
 	unpacker *unpacker
-	totals   []*total // while committing
-	amounts  []amount
+	amounts  []amount // while committing
 	outgoing []letter // of the call that is under way
 	counts   Counts
 }
@@ -179,29 +178,22 @@ func (b *book) post(l letter) {
 	b.outgoing = append(b.outgoing, l)
 }
 
+// leastPacked is about the fewest bytes that a key takes in a parcel.
+const leastPacked = 4
+
 // commit makes parcels of what was charged, the heaviest keys first, as far as
 // the budget goes; the others wait and become heavier. A part of the budget is
 // left for what peers lack.
 func (b *book) commit(now time.Time) {
 	receivers := max(1, len(b.live))
 	room := b.tokens * 3 / 4 / float64(receivers)
-	b.tally.rank()
-	for room > 0 {
-		if b.totals = b.tally.next(b.totals, 256); len(b.totals) == 0 {
-			break
+	b.amounts = b.tally.heaviest(b.amounts[:0], max(0, int(room/leastPacked)))
+	for rest := b.amounts; room > 0 && len(rest) > 0; {
+		data, n := b.packer.pack(rest, maxParcel)
+		for _, a := range rest[:n] {
+			b.tally.remove(a.key)
 		}
-		b.amounts = b.amounts[:0]
-		for _, t := range b.totals {
-			b.amounts = append(b.amounts, amount{t.Key, t.cost})
-		}
-		data, n := b.packer.pack(b.amounts, maxParcel)
-		for i, t := range b.totals {
-			if i < n {
-				b.tally.sent(t)
-			} else {
-				b.tally.back(t)
-			}
-		}
+		rest = rest[n:]
 		b.seq++
 		p := parcel{origin: b.id, seq: b.seq, ended: b.ended(now), data: data}
 		b.shelf.put(now, p)

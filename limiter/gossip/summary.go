@@ -52,9 +52,7 @@ func debtsOf(now time.Time, l Ledger) (list []debt) {
 // none of them.
 func (b *book) include(debts []debt) (list []amount, has []holding) {
 	for _, d := range debts {
-		if t := b.tally.totals[d.key]; t != nil {
-			d.owes -= t.cost.Seconds()
-		}
+		d.owes -= b.tally.of(d.key).Seconds()
 		if left := time.Duration(min(d.owes/d.rate, maxCost.Seconds()) * float64(time.Second)); left >= time.Millisecond {
 			list = append(list, amount{d.key, left})
 		}

@@ -1,7 +1,9 @@
 package gossip
 
 import (
-	"container/heap"
+	"cmp"
+	"math/bits"
+	"slices"
 	"time"
 
 	"tempomat/limiter"
@@ -18,86 +20,100 @@ const (
 
 // total is what was charged to a key, and not committed yet.
 type total struct {
-	limiter.Key
+	key   limiter.Key
 	cost  time.Duration
 	since int64 // when the first of it was, in milliseconds since 1970
 }
 
 // tally adds up what is charged here.
 type tally struct {
-	totals map[limiter.Key]*total
-	queue  heaviest // empty between commits
+	totals []total // in no order, side by side as all of them are looked at in each epoch
+	index  map[limiter.Key]int
+	chosen []int
 }
 
-func newTally() *tally { return &tally{totals: map[limiter.Key]*total{}} }
+func newTally() *tally { return &tally{index: map[limiter.Key]int{}} }
 
 // add notes a charge; false if there is no room for another key, or if it could
 // not travel.
 func (t *tally) add(now int64, k limiter.Key, cost time.Duration) bool {
-	if x := t.totals[k]; x != nil {
-		x.cost = min(x.cost+cost, maxCost)
+	if i, ok := t.index[k]; ok {
+		t.totals[i].cost = min(t.totals[i].cost+cost, maxCost)
 		return true
 	}
 	if len(t.totals) >= maxKeys || len(k.ID) > maxID || len(k.Class) > maxClass {
 		return false
 	}
-	t.totals[k] = &total{Key: k, cost: min(cost, maxCost), since: now}
+	t.index[k] = len(t.totals)
+	t.totals = append(t.totals, total{k, min(cost, maxCost), now})
 	return true
+}
+
+// of returns what waits of a key.
+func (t *tally) of(k limiter.Key) time.Duration {
+	if i, ok := t.index[k]; ok {
+		return t.totals[i].cost
+	}
+	return 0
+}
+
+// remove forgets a key, if it is there.
+func (t *tally) remove(k limiter.Key) {
+	i, ok := t.index[k]
+	if !ok {
+		return
+	}
+	last := len(t.totals) - 1
+	t.totals[i] = t.totals[last]
+	t.index[t.totals[i].key] = i
+	t.totals[last] = total{}
+	t.totals = t.totals[:last]
+	delete(t.index, k)
 }
 
 // forget drops what was not sent for so long that nobody would charge it any
 // more, and returns how many keys that were.
 func (t *tally) forget(horizon int64) (n int) {
-	for k, x := range t.totals {
-		if x.since < horizon {
-			delete(t.totals, k)
+	for i := len(t.totals) - 1; i >= 0; i-- {
+		if t.totals[i].since < horizon {
+			t.remove(t.totals[i].key)
 			n++
 		}
 	}
 	return n
 }
 
-// rank readies the totals to be taken by weight.
-func (t *tally) rank() {
-	t.queue = t.queue[:0]
-	for _, x := range t.totals {
-		t.queue = append(t.queue, x)
+// heaviest appends about the n heaviest totals, the heaviest first. It counts how
+// many there are of each weight to an eighth, and so need not sort them all.
+func (t *tally) heaviest(list []amount, n int) []amount {
+	var count [8 * 64]int
+	for i := range t.totals {
+		count[weight(t.totals[i].cost)]++
 	}
-	heap.Init(&t.queue)
+	least, room := len(count), n
+	for least > 0 && (room > 0 || least == len(count)) {
+		least--
+		room -= count[least]
+	}
+	t.chosen = t.chosen[:0]
+	for i := range t.totals {
+		if weight(t.totals[i].cost) >= least {
+			t.chosen = append(t.chosen, i)
+		}
+	}
+	slices.SortFunc(t.chosen, func(i, j int) int {
+		a, b := &t.totals[i], &t.totals[j]
+		return cmp.Or(cmp.Compare(b.cost, a.cost), cmp.Compare(a.key.ID, b.key.ID), cmp.Compare(a.key.Class, b.key.Class))
+	})
+	for _, i := range t.chosen[:min(n, len(t.chosen))] {
+		list = append(list, amount{t.totals[i].key, t.totals[i].cost})
+	}
+	return list
 }
 
-// next returns the heaviest ones that were not returned yet, at most n.
-func (t *tally) next(into []*total, n int) []*total {
-	for into = into[:0]; len(into) < n && len(t.queue) > 0; {
-		into = append(into, heap.Pop(&t.queue).(*total))
-	}
-	return into
-}
-
-// back takes what next returned and was not sent after all.
-func (t *tally) back(x *total) { heap.Push(&t.queue, x) }
-
-// sent takes out what was sent.
-func (t *tally) sent(x *total) { delete(t.totals, x.Key) }
-
-// heaviest is a heap by cost. Equal ones go by name, so that the same charges
-// make the same parcels.
-type heaviest []*total
-
-func (h heaviest) Len() int { return len(h) }
-func (h heaviest) Less(i, j int) bool {
-	a, b := h[i], h[j]
-	if a.cost != b.cost {
-		return a.cost > b.cost
-	}
-	return a.ID < b.ID || a.ID == b.ID && a.Class < b.Class
-}
-func (h heaviest) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *heaviest) Push(x any)   { *h = append(*h, x.(*total)) }
-func (h *heaviest) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return x
+// weight is the logarithm of a cost above zero, in eighths.
+func weight(cost time.Duration) int {
+	x := uint64(max(1, cost)) //nolint:gosec // positive
+	n := bits.Len64(x)
+	return 8*(n-1) + int(x<<(64-n)>>60&7) //nolint:gosec // three bits
 }

@@ -1,0 +1,162 @@
+package gossip
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"tempomat/limiter"
+)
+
+// zipf names the keys of a busy site: a few heavy ones, very many light ones.
+type zipf struct {
+	names []string
+	rank  *rand.Zipf
+}
+
+func newZipf(seed uint64, keys int) *zipf {
+	z := &zipf{rank: rand.NewZipf(rand.New(rand.NewPCG(seed, 1)), 1.1, 10, uint64(keys-1))}
+	for i := range keys {
+		h := uint32(i) * 2654435761
+		z.names = append(z.names, fmt.Sprintf("%d.%d.%d.%d", h>>24, h>>16&255, h>>8&255, h&255))
+	}
+	return z
+}
+
+func (z *zipf) draw() string { return z.names[z.rank.Uint64()] }
+
+// TestBudget: when there are more keys than may be told, the heaviest go first,
+// the budget holds, and what waits, or is too old in the end, is counted.
+func TestBudget(t *testing.T) {
+	const perSecond, seconds = 20_000, 20
+	w := newWorld(t, 6)
+	w.rules.bytesPerSecond = perSecond
+	for range 3 {
+		w.add(0)
+	}
+	w.meet()
+	w.run(time.Second)
+	z := newZipf(1, 20_000)
+	before := w.cars[0].book.counts
+	for range seconds * 100 {
+		for range 100 {
+			w.cars[0].book.charge(w.now, limiter.Charge{Key: testKey(z.draw()), Cost: 50 * time.Millisecond})
+		}
+		w.cars[0].book.charge(w.now, limiter.Charge{Key: testKey("heavy"), Cost: 50 * time.Millisecond})
+		w.run(10 * time.Millisecond)
+	}
+	k := w.cars[0].book.counts
+	sent := float64(k.Sent - before.Sent)
+	t.Logf("%.0f bytes/s of %d; %d keys wait, %d waited for an epoch, %d were given up", sent/seconds, perSecond, k.Waiting, k.Unsent, k.Expired)
+	if sent > 1.15*perSecond*(seconds+1) { // and the digests
+		t.Errorf("%.0f bytes/s were sent, want at most %d and the digests", sent/seconds, perSecond)
+	}
+	if k.Unsent == 0 || k.Expired == 0 {
+		t.Error("what was not sent was not counted")
+	}
+	if x := w.cars[0].book.tally.of(testKey("heavy")); x > 2*10*50*time.Millisecond {
+		t.Errorf("%v of the heaviest key wait", x)
+	}
+	if l := w.cars[1].level("heavy"); l > -testRate*50 {
+		t.Errorf("level %v: the heaviest key was not told of", l)
+	}
+}
+
+// BenchmarkCommit is an epoch with 100,000 keys of which the budget lets a few go.
+func BenchmarkCommit(b *testing.B) {
+	for _, keys := range []int{1000, 100_000} {
+		b.Run(fmt.Sprint(keys), func(b *testing.B) {
+			now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+			book := newBook(testRules(), 1, 1, &ledger{debits: map[limiter.Key]time.Duration{}})
+			book.meet(now, []node{2, 3, 4, 5, 6, 7, 8, 9, 10})
+			z := newZipf(1, keys)
+			for b.Loop() {
+				b.StopTimer()
+				for i, name := range z.names {
+					book.charge(now, limiter.Charge{Key: testKey(name), Cost: time.Duration(i) * time.Millisecond})
+				}
+				now = now.Add(100 * time.Millisecond)
+				b.StartTimer()
+				book.tick(now)
+			}
+		})
+	}
+}
+
+// BenchmarkRequest is a request's way through the limiter, beside nobody, and
+// beside a sharer that two busy peers keep at work.
+func BenchmarkRequest(b *testing.B) {
+	request := func(b *testing.B, l *limiter.Limiter) {
+		b.RunParallel(func(pb *testing.PB) {
+			keys := []limiter.Key{testKey(fmt.Sprint("client-", rand.IntN(1000)))}
+			for pb.Next() {
+				now := time.Now()
+				t := l.Arrive(now, limiter.Arrival{Keys: keys, Guess: time.Nanosecond})
+				l.Settle(now, t, time.Nanosecond)
+				l.Leave(now, t)
+			}
+		})
+	}
+	b.Run("alone", func(b *testing.B) {
+		request(b, limiter.New(time.Now(), testPolicy(), 1<<16, nil))
+	})
+	b.Run("outbox", func(b *testing.B) { // and a goroutine that empties it
+		o := drained{limiter.NewOutbox(DefaultOutbox)}
+		ctx, cancel := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		running.Go(func() { _ = o.Run(ctx, nil) })
+		request(b, limiter.New(time.Now(), testPolicy(), 1<<16, o))
+		cancel()
+		running.Wait()
+	})
+	b.Run("gossip", func(b *testing.B) {
+		r := newReal()
+		cars := []*sidecar{r.start(b), r.start(b), r.start(b)}
+		together(b, cars...)
+		ctx, cancel := context.WithCancel(context.Background())
+		var peers sync.WaitGroup
+		for i, c := range cars[1:] {
+			peers.Go(func() { c.crowd(ctx, newZipf(uint64(i), 10_000), 1000) })
+		}
+		b.ResetTimer()
+		request(b, cars[0].Limiter)
+		b.StopTimer()
+		cancel()
+		peers.Wait()
+		for _, c := range cars {
+			c.end()
+		}
+	})
+}
+
+// drained is a Sharer that shares with nobody.
+type drained struct{ *limiter.Outbox }
+
+func (d drained) Run(ctx context.Context, _ limiter.Sink) error {
+	tick := time.NewTicker(DefaultEpoch / 4)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		<-tick.C
+		d.Drain(func(limiter.Charge) {})
+	}
+	return nil
+}
+
+// crowd has clients drawn by weight spend a little, so many times a second.
+func (c *sidecar) crowd(ctx context.Context, z *zipf, perSecond int) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			for range perSecond / 100 {
+				c.Offer(limiter.Charge{Key: testKey(z.draw()), Cost: time.Millisecond, At: now, Received: now, Until: now})
+			}
+		}
+	}
+}
