@@ -4,11 +4,14 @@ package gossip
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"tempomat/limiter"
 )
 
 // greed has a client ask all sidecars for more than it may have, in real time,
@@ -148,6 +151,43 @@ func TestAcceptManyKeys(t *testing.T) {
 		t.Logf("one of them: %+v", s.Counts)
 		for _, c := range cars {
 			c.end()
+		}
+	}
+}
+
+// TestAcceptRequests has ten thousand requests a second go through a limiter that
+// is alone, and through one whose sharer is kept at work by two busy peers, in turn.
+func TestAcceptRequests(t *testing.T) {
+	r := newReal()
+	cars := []*sidecar{r.start(t), r.start(t), r.start(t)}
+	together(t, cars...)
+	alone := limiter.New(time.Now(), testPolicy(), 1<<18, nil)
+	for range 5 {
+		for _, l := range []*limiter.Limiter{alone, cars[0].Limiter} {
+			ctx, cancel := context.WithCancel(context.Background())
+			var peers sync.WaitGroup
+			for i, c := range cars[1:] { // in both cases, as they take CPU time as well
+				peers.Go(func() { c.crowd(ctx, newZipf(uint64(i), 10_000), 1000) })
+			}
+			z := newZipf(9, 10_000)
+			var took []time.Duration
+			tick := time.NewTicker(time.Millisecond)
+			for range 3000 {
+				<-tick.C
+				for range 10 {
+					keys := []limiter.Key{testKey(z.draw())}
+					began := time.Now()
+					ticket := l.Arrive(began, limiter.Arrival{Keys: keys, Guess: time.Microsecond})
+					l.Settle(began, ticket, time.Microsecond)
+					l.Leave(began, ticket)
+					took = append(took, time.Since(began))
+				}
+			}
+			tick.Stop()
+			cancel()
+			peers.Wait()
+			slices.Sort(took)
+			t.Logf("alone %-5v p50 %v p99 %v p99.9 %v", l == alone, took[len(took)/2], took[len(took)*99/100], took[len(took)*999/1000])
 		}
 	}
 }

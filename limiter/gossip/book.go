@@ -201,6 +201,8 @@ func (b *book) commit(now time.Time) {
 		room -= float64(len(m))
 		if len(b.live) > 0 {
 			b.post(letter{to: b.live, data: m})
+		} else {
+			b.tokens -= float64(len(m)) // alone or not, no more is kept than could be sent
 		}
 	}
 	b.counts.Waiting = len(b.tally.totals)
@@ -265,12 +267,10 @@ func (b *book) take(now time.Time, p parcel) {
 	case o.has(p.seq):
 		b.counts.Repeated++
 		return
-	case b.isSkewed(o):
-		b.counts.Skewed++
-		return
 	}
 	ended := b.local(o, p.ended)
-	if ended.After(now.Add(b.maxSkew)) {
+	if b.isSkewed(o) || ended.After(now.Add(b.maxSkew)) {
+		o.add(p.seq) // or it would be sent again and again
 		b.counts.Skewed++
 		return
 	}

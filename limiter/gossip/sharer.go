@@ -96,7 +96,9 @@ func (s *Sharer) serve(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			s.tick()
+			if !s.o.kill {
+				s.tick()
+			}
 			return
 		case <-s.roster.changed:
 			s.meet()

@@ -74,9 +74,9 @@ func (t *tally) remove(k limiter.Key) {
 // forget drops what was not sent for so long that nobody would charge it any
 // more, and returns how many keys that were.
 func (t *tally) forget(horizon int64) (n int) {
-	for i := len(t.totals) - 1; i >= 0; i-- {
-		if t.totals[i].since < horizon {
-			t.remove(t.totals[i].key)
+	for _, x := range slices.Backward(t.totals) { // remove moves the last one, which has been looked at
+		if x.since < horizon {
+			t.remove(x.key)
 			n++
 		}
 	}
@@ -113,7 +113,7 @@ func (t *tally) heaviest(list []amount, n int) []amount {
 
 // weight is the logarithm of a cost above zero, in eighths.
 func weight(cost time.Duration) int {
-	x := uint64(max(1, cost)) //nolint:gosec // positive
+	x := uint64(max(1, cost))
 	n := bits.Len64(x)
-	return 8*(n-1) + int(x<<(64-n)>>60&7) //nolint:gosec // three bits
+	return 8*(n-1) + int(x<<(64-n)>>60&7)
 }
