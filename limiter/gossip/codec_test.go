@@ -134,6 +134,31 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
+// FuzzUnpack gives whatever a parcel may unpack to. What is understood is what is
+// packed again.
+func FuzzUnpack(f *testing.F) {
+	p := newPacker()
+	p.pack([]amount{{testKey("a"), time.Second}, {limiter.Key{Class: "ua", ID: "b"}, time.Minute}}, maxParcel)
+	f.Add(bytes.Clone(p.raw.Bytes()))
+	f.Add([]byte{1, 0, 0, 0, 0})
+	u, v := newUnpacker(), newUnpacker()
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var packed bytes.Buffer
+		p.flate.Reset(&packed)
+		_, _ = p.flate.Write(raw)
+		_ = p.flate.Close()
+		list, err := u.unpack(packed.Bytes())
+		if err != nil || len(list) == 0 {
+			return
+		}
+		data, n := p.pack(list, maxRaw)
+		again, err := v.unpack(data)
+		if err != nil || len(again) != n {
+			t.Fatalf("%d of %d: %v", len(again), n, err)
+		}
+	})
+}
+
 // ledger is a sink that adds up what it is charged.
 type ledger struct {
 	debits map[limiter.Key]time.Duration

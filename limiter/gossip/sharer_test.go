@@ -95,7 +95,8 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
-// TestJoinFile: a sidecar finds the others by a file that names them only later.
+// TestJoinFile: a sidecar finds the others by a file that names them only later, and
+// another one by a name that is to be looked up.
 func TestJoinFile(t *testing.T) {
 	r := newReal()
 	first := r.start(t)
@@ -107,6 +108,11 @@ func TestJoinFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	together(t, first, second)
+	r.options.JoinFile = ""
+	_, port, _ := splitAddress(address)
+	r.addresses = []string{fmt.Sprintf("localhost:%d", port)}
+	third := r.start(t)
+	together(t, first, second, third)
 }
 
 func TestOptions(t *testing.T) {
