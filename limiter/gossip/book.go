@@ -52,6 +52,7 @@ type peer struct {
 	skew  skew
 	alive bool
 	left  time.Time // when it was last a member
+	heard time.Time // when something came from it
 	since int64     // parcels that ended before, by our clock, are not for us
 	marks []mark    // of the history, the oldest first
 }
@@ -119,18 +120,26 @@ func (b *book) meet(now time.Time, members []node) {
 		if p.alive {
 			continue
 		}
-		p.alive = true
-		if away := now.Sub(p.left); !known || away > b.history {
-			// What it served meanwhile it served as somebody else's side of a
-			// split, or before we were.
-			p.since = now.UnixMilli()
-			if known || !b.learned {
+		if p.alive = true; !known {
+			p.since = now.UnixMilli() // what was before, a summary tells
+			if !b.learned {
 				b.askAmong = append(b.askAmong, id)
 			}
 		}
 	}
 	b.forgetPeers(now)
 	b.sink.Divide(now, len(b.live)+1)
+}
+
+// heard notes that something came from a node, if only by way of others. If there
+// had been nothing for longer than the history, it does not count what the node
+// charged meanwhile: that was on another side of a split. But it may know debts.
+func (b *book) heard(now time.Time, id node, p *peer) {
+	if !p.heard.IsZero() && now.Sub(p.heard) > b.history {
+		p.since = now.UnixMilli()
+		b.askAmong = append(b.askAmong, id)
+	}
+	p.heard = now
 }
 
 // rememberPeers is how many that are gone are remembered at most, and for how long.
@@ -240,6 +249,7 @@ func (b *book) received(now time.Time, data []byte) []letter {
 		return nil
 	}
 	sender.skew.sample(now, now.Sub(m.sent))
+	b.heard(now, m.from, sender)
 	switch m.kind {
 	case push:
 		for _, p := range m.parcels {
@@ -286,6 +296,7 @@ func (b *book) take(now time.Time, p parcel) {
 	}
 	o.add(p.seq)
 	o.mark(ended, p.seq)
+	b.heard(now, p.origin, o)
 	p.data = slices.Clone(p.data) // it is part of a message
 	b.shelf.put(now, p)
 	b.counts.Applied++

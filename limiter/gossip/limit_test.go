@@ -194,6 +194,22 @@ func TestShortSplit(t *testing.T) {
 	t.Logf("rate %.3f in the 20 s after", rate)
 }
 
+// TestUnnoticedSplit: one that is longer than the history, and over before anybody
+// is missed. It is a split all the same.
+func TestUnnoticedSplit(t *testing.T) {
+	w := newWorld(t, 7)
+	w.fleet(4)
+	w.cars[2].side, w.cars[3].side = 1, 1
+	w.siege(20*time.Second, func() {})
+	w.cars[2].side, w.cars[3].side = 0, 0
+	w.siege(5*w.rules.epoch, func() {}) // until each has heard of each
+	began, first := w.now, w.spent()
+	w.siege(5*time.Second, func() {})
+	if rate := (w.spent() - first) / w.now.Sub(began).Seconds() / testRate; math.Abs(rate-1) > 0.1 {
+		t.Errorf("%.3f of the limit in the 5 s after", rate)
+	}
+}
+
 // TestRestarts: sidecars are killed and started anew in turn, each as somebody
 // else, while a client asks for more than it may have and owes for what it did
 // before. A new one knows what it owes within a second.

@@ -15,8 +15,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// How members are found and missed. Two that do not answer each other for about
-// three seconds are apart.
+// How members are found and missed. Two that do not answer each other for two to
+// six seconds are apart.
 const (
 	probeEach    = 500 * time.Millisecond
 	probeTimeout = 250 * time.Millisecond
@@ -41,6 +41,7 @@ func (s *Sharer) config() (*memberlist.Config, error) {
 		c.AdvertiseAddr, c.AdvertisePort, _ = splitAddress(s.o.Advertise)
 	}
 	c.ProbeInterval, c.ProbeTimeout, c.TCPTimeout = probeEach, probeTimeout, dialTimeout
+	c.SuspicionMaxTimeoutMult = 3 // who was missed by mistake comes back unharmed
 	c.GossipInterval = 100 * time.Millisecond
 	c.DeadNodeReclaimTime = reclaimAfter
 	c.EnableCompression = false // parcels are compressed already

@@ -17,7 +17,19 @@ import (
 	"tempomat/limiter/limitertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(settled{m}) }
+
+// settled waits for the probes that memberlist does not wait for as it shuts down:
+// they end some seconds later, by their own timeout.
+type settled struct{ *testing.M }
+
+func (s settled) Run() int {
+	code := s.M.Run()
+	for tries := 0; tries < 8 && goleak.Find() != nil; tries++ {
+		continue
+	}
+	return code
+}
 
 // network is the loopback interface with cables that can be cut.
 type network struct {
