@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,9 +56,10 @@ func New(o Options) (*Sharer, error) {
 	return s, nil
 }
 
-// Offer implements limiter.Sharer. Only what was spent is told.
+// Offer implements limiter.Sharer. Only what was spent is told, and true is
+// returned of the rest.
 func (s *Sharer) Offer(c limiter.Charge) bool {
-	if c.Event != limiter.Settled || c.Cost <= 0 {
+	if c.Event != limiter.Settled || c.Cost <= 0 || slices.Contains(s.o.Private, c.Key.Class) {
 		return true
 	}
 	return s.outbox.Offer(c)
@@ -195,7 +197,7 @@ func (s *Sharer) answer(ctx context.Context, l Ledger) {
 				continue
 			}
 			now := time.Now()
-			debts := debtsOf(now, l)
+			debts := debtsOf(now, l, s.o.Private)
 			s.mu.Lock()
 			s.collectLocked(time.Now())
 			list, has := s.book.include(debts)

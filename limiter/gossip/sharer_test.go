@@ -142,12 +142,15 @@ func TestOptions(t *testing.T) {
 
 // TestOnlySpendingIsOffered: what was decided is nobody's business.
 func TestOnlySpendingIsOffered(t *testing.T) {
-	s, err := New(Options{Listen: "127.0.0.1:7946", Outbox: 16})
+	s, err := New(Options{Listen: "127.0.0.1:7946", Outbox: 16, Private: []string{"session"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 100 {
 		if !s.Offer(limiter.Charge{Key: testKey("a"), Event: limiter.Rejected}) {
+			t.Fatal("dropped")
+		}
+		if !s.Offer(limiter.Charge{Key: limiter.Key{Class: "session", ID: "a"}, Cost: 1}) {
 			t.Fatal("dropped")
 		}
 	}

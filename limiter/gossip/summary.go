@@ -29,12 +29,12 @@ type debt struct {
 	owes, rate float64
 }
 
-// debtsOf lists who owes. The guesses that requests which still run were charged
+// debtsOf lists who owes, but for private classes. The guesses that requests which still run were charged
 // with are among it, and what those cost is told again when they are done: a
 // newcomer may count that twice, of the few requests that run at that moment.
-func debtsOf(now time.Time, l Ledger) (list []debt) {
+func debtsOf(now time.Time, l Ledger, private []string) (list []debt) {
 	for _, c := range l.Classes() {
-		if c.Budget.Told || c.Budget.CPUs <= 0 || len(c.Name) > maxClass {
+		if c.Budget.Told || c.Budget.CPUs <= 0 || slices.Contains(private, c.Name) || len(c.Name) > maxClass {
 			continue
 		}
 		l.Dump(now, c.Name, func(r limiter.Row) bool {
