@@ -1,0 +1,82 @@
+package gossip
+
+import (
+	"time"
+)
+
+// tick commits the epoch that is over and says what is to be told to whom.
+func (b *book) tick(now time.Time) []letter {
+	b.outgoing = nil
+	if elapsed := now.Sub(b.ticked); elapsed > 0 {
+		b.tokens = min(b.tokens+min(elapsed, time.Second).Seconds()*b.budget(), b.budget())
+		b.ticked = now
+	}
+	horizon := now.Add(-b.history)
+	b.shelf.forget(horizon)
+	for _, p := range b.peers {
+		p.giveUp(horizon)
+	}
+	b.counts.Expired += uint64(b.tally.forget(horizon.UnixMilli())) //nolint:gosec // a count
+	b.commit(now)
+	if n := len(b.live); n > 0 {
+		b.post(letter{to: []node{b.live[b.random.IntN(n)]}, data: b.digest(now, digest)})
+		b.askForSummary(now)
+	}
+	return b.outgoing
+}
+
+func (b *book) budget() float64 { return float64(b.bytesPerSecond) }
+
+// post sends a message and charges it to the budget.
+func (b *book) post(l letter) {
+	size := len(l.data) * len(l.to)
+	b.tokens = max(b.tokens-float64(size), -b.budget())
+	b.counts.Sent += uint64(size)
+	b.outgoing = append(b.outgoing, l)
+}
+
+// leastPacked is about the fewest bytes that a key takes in a parcel.
+const leastPacked = 4
+
+// commit makes parcels of what was charged, the heaviest keys first, as far as
+// the budget goes; the others wait and become heavier. A part of the budget is
+// left for what peers lack.
+func (b *book) commit(now time.Time) {
+	receivers := max(1, len(b.live))
+	room := b.tokens * 3 / 4 / float64(receivers)
+	b.amounts = b.tally.heaviest(b.amounts[:0], max(0, int(room/leastPacked)))
+	for rest := b.amounts; room > 0 && len(rest) > 0; {
+		data, n := b.packer.pack(rest, maxParcel)
+		for _, a := range rest[:n] {
+			b.tally.remove(a.key)
+		}
+		rest = rest[n:]
+		b.seq++
+		p := parcel{origin: b.id, seq: b.seq, ended: b.ended(now), data: data}
+		b.shelf.put(now, p)
+		m := appendParcel(head(push, b.id, now), p)
+		room -= float64(len(m))
+		if len(b.live) > 0 {
+			b.post(letter{to: b.live, data: m})
+		} else {
+			b.tokens -= float64(len(m)) // alone or not, no more is kept than could be sent
+		}
+	}
+	b.counts.Waiting = len(b.tally.totals)
+	b.counts.Unsent += uint64(b.counts.Waiting) //nolint:gosec // a count
+}
+
+// digest tells what this node has.
+func (b *book) digest(now time.Time, k kind) []byte {
+	list := make([]holding, 0, len(b.live)+1)
+	list = append(list, holding{origin: b.id, high: b.seq})
+	for _, i := range b.random.Perm(len(b.live)) {
+		if len(list) == maxOrigins {
+			break
+		}
+		p := b.peers[b.live[i]]
+		within := min(b.history, now.Sub(time.UnixMilli(p.since)))
+		list = append(list, holding{b.live[i], p.high, p.missing(maxSpans), max(0, within)})
+	}
+	return appendHoldings(head(k, b.id, now), list)
+}

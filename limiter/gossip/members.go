@@ -1,0 +1,59 @@
+package gossip
+
+import (
+	"slices"
+	"time"
+)
+
+// meet says who the live members are now, this node left out.
+func (b *book) meet(now time.Time, members []node) {
+	b.live = slices.Sorted(slices.Values(members))
+	for id, p := range b.peers {
+		if p.alive && !slices.Contains(b.live, id) {
+			p.alive, p.left = false, now
+		}
+	}
+	for _, id := range b.live {
+		p, known := b.peers[id]
+		if !known {
+			p = &peer{}
+			b.peers[id] = p
+		}
+		if p.alive {
+			continue
+		}
+		if p.alive = true; !known {
+			p.since = now.UnixMilli() // what was before, a summary tells
+			if !b.learned {
+				b.askAmong = append(b.askAmong, id)
+			}
+		}
+	}
+	b.forgetPeers(now)
+	b.sink.Divide(now, len(b.live)+1)
+}
+
+// heard notes that something came from a node, if only by way of others. If there
+// had been nothing for longer than the history, it does not count what the node
+// charged meanwhile: that was on another side of a split. But it may know debts.
+func (b *book) heard(now time.Time, id node, p *peer) {
+	if !p.heard.IsZero() && now.Sub(p.heard) > b.history {
+		p.since = now.UnixMilli()
+		b.askAmong = append(b.askAmong, id)
+	}
+	p.heard = now
+}
+
+// rememberPeers is how many that are gone are remembered at most, and for how long.
+const (
+	rememberPeers = 256
+	rememberFor   = 24 * time.Hour
+)
+
+func (b *book) forgetPeers(now time.Time) {
+	for id, p := range b.peers {
+		if !p.alive && (now.Sub(p.left) > rememberFor || len(b.peers)-len(b.live) > rememberPeers) {
+			delete(b.peers, id)
+		}
+	}
+}
