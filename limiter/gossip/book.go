@@ -31,6 +31,7 @@ type book struct {
 	seq    uint64 // of the last parcel of our own
 	peers  map[node]*peer
 	live   []node  // that are members now, in order
+	turns  []node  // of them, those that were sent no digest in this round
 	tokens float64 // bytes that may be sent
 	ticked time.Time
 

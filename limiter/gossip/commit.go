@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"slices"
 	"time"
 )
 
@@ -18,11 +19,25 @@ func (b *book) tick(now time.Time) []letter {
 	}
 	b.counts.Expired += uint64(b.tally.forget(horizon.UnixMilli())) //nolint:gosec // a count
 	b.commit(now)
-	if n := len(b.live); n > 0 {
-		b.post(letter{to: []node{b.live[b.random.IntN(n)]}, data: b.digest(now, digest)})
+	if to, ok := b.nextTurn(); ok {
+		b.post(letter{to: []node{to}, data: b.digest(now, digest)})
 		b.askForSummary(now)
 	}
 	return b.outgoing
+}
+
+// nextTurn is to whom the next digest goes: to each of the live members once, in
+// random order, and then again.
+func (b *book) nextTurn() (to node, ok bool) {
+	if len(b.turns) == 0 {
+		b.turns = slices.Clone(b.live)
+		b.random.Shuffle(len(b.turns), func(i, j int) { b.turns[i], b.turns[j] = b.turns[j], b.turns[i] })
+	}
+	if len(b.turns) == 0 {
+		return 0, false
+	}
+	to, b.turns = b.turns[0], b.turns[1:]
+	return to, true
 }
 
 func (b *book) budget() float64 { return float64(b.bytesPerSecond) }

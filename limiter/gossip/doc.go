@@ -18,8 +18,8 @@
 //
 // # Push and pull
 //
-// Beside its new parcels, each sidecar sends one random peer a digest of what it
-// has, each epoch. The peer sends what is lacking, and answers with its own
+// Beside its new parcels, each sidecar sends one peer after the other a digest of
+// what it has, one each epoch. The peer sends what is lacking, and answers with its own
 // digest if it lacks something itself. So what the network lost, or what came to
 // one peer only, reaches everybody an epoch or two later. Parcels are kept for a
 // bounded history, 64 epochs; what is older is not charged any more.

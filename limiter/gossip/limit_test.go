@@ -202,7 +202,7 @@ func TestUnnoticedSplit(t *testing.T) {
 	w.cars[2].side, w.cars[3].side = 1, 1
 	w.siege(20*time.Second, func() {})
 	w.cars[2].side, w.cars[3].side = 0, 0
-	w.siege(5*w.rules.epoch, func() {}) // until each has heard of each
+	w.siege(10*w.rules.epoch, func() {}) // until each has heard of each
 	began, first := w.now, w.spent()
 	w.siege(5*time.Second, func() {})
 	if rate := (w.spent() - first) / w.now.Sub(began).Seconds() / testRate; math.Abs(rate-1) > 0.1 {

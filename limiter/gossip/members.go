@@ -7,7 +7,7 @@ import (
 
 // meet says who the live members are now, this node left out.
 func (b *book) meet(now time.Time, members []node) {
-	b.live = slices.Sorted(slices.Values(members))
+	b.live, b.turns = slices.Sorted(slices.Values(members)), nil
 	for id, p := range b.peers {
 		if p.alive && !slices.Contains(b.live, id) {
 			p.alive, p.left = false, now
@@ -34,10 +34,12 @@ func (b *book) meet(now time.Time, members []node) {
 }
 
 // heard notes that something came from a node, if only by way of others. If there
-// had been nothing for longer than the history, it does not count what the node
+// had been nothing for clearly longer than the history, it does not count what the node
 // charged meanwhile: that was on another side of a split. But it may know debts.
 func (b *book) heard(now time.Time, id node, p *peer) {
-	if !p.heard.IsZero() && now.Sub(p.heard) > b.history {
+	// Each is sent a digest once in as many epochs as there are members.
+	silence := b.history + 4*time.Duration(len(b.live))*b.epoch
+	if !p.heard.IsZero() && now.Sub(p.heard) > silence {
 		p.since = now.UnixMilli()
 		b.askAmong = append(b.askAmong, id)
 	}
