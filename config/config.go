@@ -105,9 +105,10 @@ type Timeouts struct {
 
 // Coordination names whom the sidecar shares its accounts with.
 type Coordination struct {
-	Kind     string // none, smockron or redis
+	Kind     string // none, smockron, redis or gossip
 	Smockron Smockron
 	Redis    Redis // of kind redis, and for strict limits
+	Gossip   Gossip
 }
 
 // Admin is the doctor's door.

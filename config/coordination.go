@@ -30,20 +30,25 @@ type SmockronDomain struct {
 
 // coordinationSettings are the keys of whom accounts are shared with.
 func coordinationSettings(c *Coordination) []setting {
-	return []setting{
-		{path: "coordination.kind", value: choice(&c.Kind, "gossip", "none", "smockron", "redis"), restart: true},
+	table := []setting{
+		{path: "coordination.kind", value: choice(&c.Kind, "", "none", "smockron", "redis", "gossip"), restart: true},
 		{path: "coordination.smockron.master", value: masterAddresses(&c.Smockron.Masters), restart: true},
 		{path: "coordination.smockron.site", value: siteName(&c.Smockron.Site), restart: true},
 		{path: "coordination.smockron.rejected", value: fraction(&c.Smockron.Rejected), restart: true},
 		{path: "coordination.smockron.queue", value: integer(&c.Smockron.Queue, 16, 10_000_000), restart: true},
 		{path: "coordination.smockron.domains", value: smockronDomains{&c.Smockron.Domains}, restart: true},
 	}
+	table = append(table, redisSettings(&c.Redis)...)
+	return append(table, gossipSettings(&c.Gossip)...)
 }
 
 // validateCoordination checks what the kind needs, and that domains are of classes
 // that there are.
 func (r *reader) validateCoordination(d *draft) {
 	c := &d.Coordination
+	if c.Kind == "gossip" {
+		r.validateGossip(&c.Gossip)
+	}
 	if c.Kind != "smockron" {
 		return
 	}

@@ -37,7 +37,7 @@ func Default() *Config {
 			Header: 10 * time.Second, Body: 60 * time.Second, Write: 60 * time.Second,
 			Idle: 75 * time.Second, Drain: 30 * time.Second,
 		},
-		Coordination: Coordination{Kind: "none", Smockron: Smockron{Site: "site", Queue: 16384}, Redis: defaultRedis()},
+		Coordination: Coordination{Kind: "none", Smockron: Smockron{Site: "site", Queue: 16384}, Redis: defaultRedis(), Gossip: defaultGossip()},
 		Admin:        Admin{Listen: "unix:/run/tempomat/admin.sock"},
 		Graphite:     Graphite{Prefix: "sites.{hostname}", Interval: 60 * time.Second},
 		Log:          Log{Level: "info", Access: "sampled", DelayThreshold: 100 * time.Millisecond},

@@ -94,7 +94,6 @@ func settings(d *draft) []setting {
 		{path: "log.delayThreshold", value: duration(&d.Log.DelayThreshold, 0, time.Hour)},
 	}
 	table = append(table, coordinationSettings(&d.Coordination)...)
-	table = append(table, redisSettings(&d.Coordination.Redis)...)
 	return append(table, seedSettings(d)...)
 }
 

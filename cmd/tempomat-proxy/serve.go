@@ -61,7 +61,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	if err != nil {
 		return nil, err
 	}
-	if car.sharing, err = newSharing(c); err != nil {
+	if car.sharing, err = newSharing(c, car.logs.log); err != nil {
 		return nil, err
 	}
 	car.limiter = limiter.New(car.started, policy.Limits, c.Table.Size, car.sharing.sharer)

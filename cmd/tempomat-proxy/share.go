@@ -24,16 +24,20 @@ type sharing struct {
 	state     func() any // what the doctor shows of the sharer
 	// ties tells what the sharer depends on, by name, and whether it is there.
 	ties func() map[string]bool
+	// setKeys changes the keys that the sharer encrypts with; nil: it has none.
+	setKeys func(keys [][]byte) error
 
 	mu      sync.Mutex // guards the following
 	trouble error      // why nothing is shared, though it should be
 }
 
-// newSharing makes what the configuration names. It opens nothing but the files of
-// secrets.
-func newSharing(c *config.Config) (*sharing, error) {
+// newSharing makes what the configuration names. It opens nothing but files of keys
+// and of secrets.
+func newSharing(c *config.Config, log *zap.Logger) (*sharing, error) {
 	s := &sharing{kind: c.Coordination.Kind}
 	switch s.kind {
+	case "gossip":
+		s.gossip(c.Coordination.Gossip, log)
 	case "redis":
 		r, err := newRedisSharer(c)
 		if err != nil {
@@ -63,6 +67,9 @@ func newSharing(c *config.Config) (*sharing, error) {
 // alone.
 func (s *sharing) run(ctx context.Context, in limiter.Sink, log *zap.Logger) {
 	if s.sharer == nil {
+		if s.trouble != nil {
+			log.Error("accounts are not shared; this sidecar works alone", zap.String("kind", s.kind), zap.Error(s.trouble))
+		}
 		return
 	}
 	var watching sync.WaitGroup

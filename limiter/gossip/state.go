@@ -3,7 +3,6 @@ package gossip
 import (
 	"maps"
 	"slices"
-	"time"
 )
 
 // Counts are numbers since the start, but for Waiting.
@@ -32,11 +31,11 @@ type Counts struct {
 
 // PeerState is what is known of a peer.
 type PeerState struct {
-	Name    string        `json:"name"`
-	Address string        `json:"address"`
-	Skew    time.Duration `json:"skewNs"`  // how far its clock is ahead of ours, less the transit; negative: behind
-	Ignored bool          `json:"ignored"` // as its clock is too far off
-	Parcels uint64        `json:"parcels"` // that it has committed, as far as is known
+	Name    string  `json:"name"`
+	Address string  `json:"address"`
+	Skew    float64 `json:"skew"`    // how far its clock is ahead of ours, less the transit, in seconds; negative: behind
+	Ignored bool    `json:"ignored"` // as its clock is too far off
+	Parcels uint64  `json:"parcels"` // that it has committed, as far as is known
 }
 
 // State is what the doctor shows of a Sharer.
@@ -62,7 +61,7 @@ func (b *book) describe(s *State, roster map[node]member) {
 		}
 		s.Peers = append(s.Peers, PeerState{
 			Name: roster[id].name, Address: roster[id].address,
-			Skew: -p.skew.behind(), Ignored: b.isSkewed(p), Parcels: p.high,
+			Skew: -p.skew.behind().Seconds(), Ignored: b.isSkewed(p), Parcels: p.high,
 		})
 	}
 }
