@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestGossip has two sidecars share accounts, encrypted, and changes the key while
+// they do.
+func TestGossip(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(backend.Close)
+	keys := filepath.Join(t.TempDir(), "keys")
+	former, latter := strings.Repeat("a", 32), strings.Repeat("b", 16)
+	write := func(list ...string) {
+		text := "# of the encryption\n"
+		for _, k := range list {
+			text += base64.StdEncoding.EncodeToString([]byte(k)) + "\n"
+		}
+		if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(former)
+	addresses := []string{"127.0.0.1:" + freePort(t), "127.0.0.1:" + freePort(t)}
+	var cars []*sidecarProcess
+	for _, a := range addresses {
+		cars = append(cars, startProxy(t, backend.URL, slowly+fmt.Sprintf(`
+listen: 127.0.0.1:0
+coordination:
+  kind: gossip
+  gossip: {listen: %q, join: [%s], keyFile: %q}
+`, a, strings.Join(addresses, ", "), keys)))
+	}
+	for i, s := range cars {
+		eventually(t, "the doctor shows both sidecars", func() bool {
+			_, out, _ := s.doctor("share")
+			return strings.Contains(out, "sidecars") && strings.Contains(out, addresses[1-i])
+		})
+	}
+	read := make([]int, len(cars)) // of their logs
+	for step, list := range [][]string{{former}, {former, latter}, {latter, former}, {latter}} {
+		write(list...)
+		for i, s := range cars {
+			s.signal(syscall.SIGHUP)
+			_, read[i] = s.stderr.await(t, read[i], reloaded)
+		}
+		for i, s := range cars {
+			client := fmt.Sprintf("198.51.100.%d", 10*step+i)
+			s.get(client, "/")
+			eventually(t, "the other sidecar charges the same", func() bool {
+				here, ok := s.account("slash32", client)
+				there, known := cars[1-i].account("slash32", client)
+				return ok && known && (here.Level-there.Level < 1e-4) && (there.Level-here.Level < 1e-4)
+			})
+		}
+	}
+	if strings.Contains(cars[0].stderr.String(), "stay as they were") {
+		t.Error("the keys were not changed")
+	}
+	write()
+	cars[0].signal(syscall.SIGHUP)
+	cars[0].stderr.await(t, read[0], "stay as they were")
+}
+
+// TestGossipAlone: without the keys that it should have, a sidecar tells nobody
+// anything, says so, and serves.
+func TestGossipAlone(t *testing.T) {
+	backend := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(backend.Close)
+	s := startProxy(t, backend.URL, `
+listen: 127.0.0.1:0
+coordination: {kind: gossip, gossip: {join: 127.0.0.1:1, keyFile: /nowhere/keys}}
+`)
+	began := time.Now()
+	if a := s.get("198.51.100.1", "/"); a.StatusCode != http.StatusNotFound {
+		t.Errorf("answered %d after %v", a.StatusCode, time.Since(began))
+	}
+	if _, out, _ := s.doctor("share"); !strings.Contains(out, "trouble") {
+		t.Errorf("the doctor shows %s", out)
+	}
+	s.stderr.await(t, 0, "works alone")
+}
