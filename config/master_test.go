@@ -118,8 +118,7 @@ stats: {host: "a b", port: 0}
 logs: {}
 `
 	_, err := ParseMaster([]byte(file), "master.yaml")
-	var faults Faults
-	if !errors.As(err, &faults) {
+	if _, ok := errors.AsType[Faults](err); !ok {
 		t.Fatalf("got %v", err)
 	}
 	golden(t, "../testdata/config/master.err", err.Error()+"\n")

@@ -102,7 +102,7 @@ func TestMemory(t *testing.T) {
 	charge := newScript(chargeScript)
 	account := measure("an account", 1, func(i int) {
 		name, _ := c.names.account(limiter.Key{Class: "slash32", ID: fmt.Sprintf("203.0.113.%d", i)}, 1)
-		r := run{&charge, []string{name, c.names.log(0)}, []string{"1000000", "100000000", "200000000", "0", "", "100"}}
+		r := run{&charge, []string{name, c.names.log(0)}, []string{"1000000000", "100000000", "2000000000", "0", "", "100"}}
 		for _, result := range pipeline(ctx, direct, []run{r}) {
 			must(t, result)
 		}

@@ -176,13 +176,8 @@ func FuzzFrames(f *testing.F) {
 				t.Fatalf("%q became %+v", frames, a)
 			}
 			var m message
-			status, cost := accepted, time.Duration(-1)
-			switch a.Event {
-			case limiter.Delayed:
-				status = delayed
-			case limiter.Rejected:
-				status = rejected
-			}
+			statuses := map[limiter.Event]string{limiter.Accepted: accepted, limiter.Delayed: delayed, limiter.Rejected: rejected}
+			status, cost := statuses[a.Event], time.Duration(-1)
 			if a.HasCost {
 				cost = a.Cost
 			}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -343,9 +344,10 @@ func (g *Gatekeeper) State() []LinkState {
 
 // String names the masters, for logs.
 func (g *Gatekeeper) String() string {
-	text := "smockron"
+	var text strings.Builder
+	text.WriteString("smockron")
 	for _, l := range g.links {
-		text += fmt.Sprintf(" %s", l.master.Accounting)
+		fmt.Fprintf(&text, " %s", l.master.Accounting)
 	}
-	return text
+	return text.String()
 }

@@ -1,6 +1,7 @@
 package smockron
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -102,10 +103,5 @@ func (s *state) mergeHistory(words []string, r *Rule) {
 }
 
 func (s *state) has(t int64) bool {
-	for _, x := range s.times {
-		if x == t {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.times, t)
 }

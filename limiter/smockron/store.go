@@ -55,8 +55,10 @@ const keyPrefix = "throttle;"
 
 func storeKey(domain, identifier string) string { return keyPrefix + domain + ";" + identifier }
 
-// globMeta are the characters that mean something in a pattern of Redis.
-var globMeta = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
+// globbed is a pattern of Redis for the keys that begin with the prefix.
+func globbed(prefix string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(prefix) + "*"
+}
 
 // scanCount is how many keys Redis looks at in one step.
 const scanCount = 1000
@@ -67,8 +69,9 @@ func (s *RedisStore) Load(ctx context.Context, domain string, each func(Record))
 		return err
 	}
 	prefix := storeKey(domain, "")
+	pattern := globbed(prefix)
 	for cursor := uint64(0); ; {
-		page, err := s.client.Do(ctx, s.client.B().Scan().Cursor(cursor).Match(globMeta.Replace(prefix)+"*").Count(scanCount).Build()).AsScanEntry()
+		page, err := s.client.Do(ctx, s.client.B().Scan().Cursor(cursor).Match(pattern).Count(scanCount).Build()).AsScanEntry()
 		if err != nil {
 			return fmt.Errorf("redis: scan: %w", err)
 		}

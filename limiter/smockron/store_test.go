@@ -72,7 +72,7 @@ func startSidecar(t *testing.T, a smockron.Addresses) *sidecar {
 }
 
 func (s *sidecar) connected() bool {
-	l := s.Gatekeeper.State()[0]
+	l := s.State()[0]
 	return l.Present && l.Synced
 }
 

@@ -313,11 +313,11 @@ func (k *keeper) ask(domain, id string) (status string, delayed *int64) {
 	if string(a.Domain) != domain || string(a.Identifier) != id || a.Received != now.UnixMilli() {
 		k.t.Fatalf("the master heard %+v", a)
 	}
-	switch a.Event {
-	case limiter.Delayed:
+	if a.Event == limiter.Delayed {
 		until := a.Until - epoch
 		return "DELAYED", &until
-	case limiter.Rejected:
+	}
+	if a.Event == limiter.Rejected {
 		return "REJECTED", nil
 	}
 	return "ACCEPTED", nil
