@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -104,11 +105,12 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"-version"}, 0, builtVersion + "\n", ""},
 		{[]string{"-check", "-config", good}, 0, good + " is sound\n", ""},
 		// checking opens nothing: the port is taken
-		{[]string{"-check", "-config", busy}, 0, "throttle.mode                   fair\n", ""},
+		{[]string{"-check", "-config", busy}, 0, "\nadmin.listen off\n", ""},
 		{[]string{"-check", "-config", bad}, 1, "", bad + ":1: throttle.mode: fast: must be"},
 	} {
 		status, out, errs := execute(t, nil, program(t, "tempomat-proxy"), c.args...)
-		if status != c.status || !strings.Contains(out, c.out) || !strings.Contains(errs, c.er) ||
+		columns := regexp.MustCompile(" +").ReplaceAllString(out, " ") // however wide they are
+		if status != c.status || !strings.Contains(columns, c.out) || !strings.Contains(errs, c.er) ||
 			(c.out == "") != (out == "") || (c.er == "") != (errs == "") {
 			t.Errorf("%q: status %d, want %d\nstdout: %q has to have %q\nstderr: %q has to have %q",
 				c.args, status, c.status, out, c.out, errs, c.er)

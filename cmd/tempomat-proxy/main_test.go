@@ -46,7 +46,7 @@ func tempDir(t *testing.T) string {
 // builtVersion is what the programs are told to be.
 const builtVersion = "v1.2.3-test"
 
-// programs builds both programs once and returns their directory. The tests
+// programs builds all programs once and returns their directory. The tests
 // with the race detector build them with it, too.
 var programs = sync.OnceValues(func() (string, error) {
 	root, err := scratch()
@@ -58,14 +58,14 @@ var programs = sync.OnceValues(func() (string, error) {
 	if raceDetector {
 		args = append(args, "-race")
 	}
-	build := exec.Command("go", append(args, "tempomat/cmd/tempomat-proxy", "tempomat/cmd/tempomat-doctor")...)
+	build := exec.Command("go", append(args, "tempomat/cmd/tempomat-proxy", "tempomat/cmd/tempomat-doctor", "tempomat/cmd/tempomat-master")...)
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%v: %w\n%s", build.Args, err, out)
 	}
 	return bin, nil
 })
 
-// program returns the path of tempomat-proxy or tempomat-doctor.
+// program returns the path of one of them.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	bin, err := programs()

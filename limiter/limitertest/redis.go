@@ -1,9 +1,12 @@
 package limitertest
 
 import (
+	"bufio"
+	"fmt"
 	"net"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -85,6 +88,25 @@ func (r *Redis) Kill() {
 		_ = r.process.Wait()
 		r.process = nil
 	}
+}
+
+// Ask sends a command and returns the first line of the answer, such as ":1".
+func (r *Redis) Ask(command string) string {
+	r.t.Helper()
+	c, err := net.DialTimeout("tcp", r.Address, patience)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := fmt.Fprintf(c, "%s\r\n", command); err != nil {
+		r.t.Fatal(err)
+	}
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
 }
 
 // Pause stops it in its tracks: connections stay, and nothing answers.
