@@ -107,17 +107,21 @@ func (m *Master) take(now time.Time, a *Accounting) (o order, any bool) {
 }
 
 // timelyLocked tells whether the message's times are near the master's. The time
-// until which a request is delayed is one that a master gave.
+// until which a request is delayed is one that a master gave. With what it cost, a
+// request is told of when it is done, and may have come long before.
 func (m *Master) timelyLocked(at int64, a *Accounting) bool {
 	if m.skew < 0 {
 		return true
 	}
-	early, late := at-a.Received, a.Received-at
-	return early <= m.skew && late <= m.skew && a.Until <= at+longestDelay
+	oldest := at - m.skew
+	if a.HasCost {
+		oldest -= longestDelay
+	}
+	return a.Received >= oldest && a.Received <= at+m.skew && a.Until <= at+longestDelay
 }
 
 // longestDelay is the longest in milliseconds that a gatekeeper can have delayed a
-// request.
+// request, or have had it run.
 const longestDelay = int64(time.Hour / time.Millisecond)
 
 // reject counts a message that is not sound.

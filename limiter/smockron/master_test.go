@@ -68,6 +68,39 @@ func TestMalformedChangesNothing(t *testing.T) {
 	}
 }
 
+// TestTimes: accounting from a queue, or of a wrong clock, is dropped. A request
+// that is told of with its cost may have come long before: it has run since.
+func TestTimes(t *testing.T) {
+	const hour = 3_600_000
+	for _, c := range []struct {
+		received, until int64 // milliseconds from the master's time
+		cost            string
+		taken           bool
+	}{
+		{0, 0, "", true},
+		{-9_000, 0, "", true},
+		{-11_000, 0, "", false},
+		{9_000, 0, "", true},
+		{11_000, 0, "", false},
+		{0, 60_000, "", true},
+		{0, 2 * hour, "", false},
+		{-600_000, 0, "cost_ms=500000", true},
+		{-2 * hour, 0, "cost_ms=1", false},
+		{11_000, 0, "cost_ms=1", false},
+	} {
+		m := oneRule()
+		status, until := "ACCEPTED", ""
+		if c.until > 0 {
+			status, until = "DELAYED", fmt.Sprint(start+c.until)
+		}
+		receive(m, at(0), fmt.Sprintf("foo\x00|%s|u|%d|%s|%s", status, start+c.received, until, c.cost))
+		d := m.State().Domains[0]
+		if got := d.Counts.Skewed == 0; got != c.taken || (d.Identifiers > 0) != c.taken {
+			t.Errorf("%+v: taken %v, %d identifiers", c, got, d.Identifiers)
+		}
+	}
+}
+
 // TestAnyRule: who breaks one of several rules has to wait for the one that takes
 // longest.
 func TestAnyRule(t *testing.T) {

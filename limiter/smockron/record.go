@@ -78,7 +78,7 @@ func (s *state) mergeCredit(words []string, r *Rule, now int64) {
 	if err != nil || bad != nil || level != level || level > ms(r.Burst) || at > now {
 		return
 	}
-	r.refill(s, now)
+	r.refill(s, now, 0)
 	if level += r.CPUs * float64(now-at); level < s.level {
 		s.level = level
 		s.expires = now + int64((ms(r.Burst)-level)/r.CPUs) + 1

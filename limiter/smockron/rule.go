@@ -124,22 +124,25 @@ func (r *Rule) requests() int {
 	return int(max(1, (r.Burst+r.Interval-1)/r.Interval))
 }
 
-// credit is a token bucket of CPU time.
+// credit is a token bucket of CPU time. What a request cost is told when it is done,
+// and was used in the time before that: what its identifier earned meanwhile pays
+// for it, even if it had saved up all that it may. Else one request at a time, at
+// the rate, would be too much for a small burst.
 func (r *Rule) credit(s *state, now int64, cost time.Duration) int64 {
-	r.refill(s, now)
+	r.refill(s, now, cost)
 	memory := cmp.Or(r.Memory, 2*time.Minute)
-	s.level = max(-r.CPUs*ms(memory), s.level-ms(cost))
+	s.level = min(ms(r.Burst), max(-r.CPUs*ms(memory), s.level-ms(cost)))
 	s.expires = now + int64(math.Ceil((ms(r.Burst)-s.level)/r.CPUs))
 	return r.clear(s)
 }
 
-// refill adds what was earned since at.
-func (r *Rule) refill(s *state, now int64) {
+// refill adds what was earned since at, of which a request ran for a while.
+func (r *Rule) refill(s *state, now int64, ran time.Duration) {
 	if s.expires == 0 {
-		s.level, s.at = ms(r.Burst), now
+		s.level, s.at = ms(r.Burst), now-ran.Milliseconds()
 	}
 	if now > s.at {
-		s.level = min(ms(r.Burst), s.level+r.CPUs*float64(now-s.at))
+		s.level = min(ms(r.Burst)+r.CPUs*ms(ran), s.level+r.CPUs*float64(now-s.at))
 		s.at = now
 	}
 }

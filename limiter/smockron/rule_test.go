@@ -25,12 +25,12 @@ func TestCredit(t *testing.T) {
 	for _, step := range []struct {
 		at, cost, until int64 // seconds; until 0: at once
 	}{
-		{0, 4, 0},
+		{0, 4, 0}, // and has earned 2 meanwhile: 8
 		{0, 6, 0},
-		{0, 1, 2},
+		{0, 3, 2},
 		{1, 1, 4},
 		{4, 0, 0},
-		{100, 12, 104},         // it had saved up the whole burst, and no more
+		{100, 24, 104},         // it had saved up the whole burst, and no more, and earned 12
 		{104, 1000, 104 + 120}, // no debt takes longer to pay than the memory
 		{10_000, 10, 0},
 	} {
@@ -42,6 +42,21 @@ func TestCredit(t *testing.T) {
 		if until != want {
 			t.Errorf("at %d s: until %d, want %d", step.at, until-start, want-start)
 		}
+	}
+}
+
+// TestCreditWithNoBurst: requests that use exactly the rate, one after the other,
+// never wait, though nothing can be saved up. Two at a time do.
+func TestCreditWithNoBurst(t *testing.T) {
+	r := Rule{Kind: Credit, CPUs: 1}
+	var s state
+	for i := range int64(10) {
+		if until := r.account(&s, start+1000*i, &Accounting{Cost: time.Second}); until > start+1000*i {
+			t.Fatalf("request %d has to wait until %d", i, until-start)
+		}
+	}
+	if until := r.account(&s, start+9000, &Accounting{Cost: time.Second}); until != start+10_000 {
+		t.Errorf("a second one at once: until %d, want 10000", until-start)
 	}
 }
 
