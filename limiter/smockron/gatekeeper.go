@@ -75,9 +75,9 @@ type link struct {
 
 // linkCounts is what a link counted since it began.
 type linkCounts struct {
-	present                                atomic.Bool // the master subscribed
-	sent, old, away, orders, past, unsound atomic.Uint64
-	lastOrder                              atomic.Int64 // unix milliseconds
+	present                                      atomic.Bool // the master subscribed
+	sent, full, old, away, orders, past, unsound atomic.Uint64
+	lastOrder                                    atomic.Int64 // unix milliseconds
 }
 
 // NewGatekeeper makes a Gatekeeper. It opens nothing before Run.
@@ -244,9 +244,11 @@ func (l *link) send(s *socket, m *message, now time.Time, c limiter.Charge) {
 	} else if c.Until.UnixMilli() > c.Received.UnixMilli() {
 		status = delayed
 	}
-	if err := s.send(m.accounting(r.topic, c, status, cost)); err == nil {
-		l.counts.sent.Add(1)
+	if err := s.send(m.accounting(r.topic, c, status, cost)); err != nil {
+		l.counts.full.Add(1)
+		return
 	}
+	l.counts.sent.Add(1)
 }
 
 func (l *link) route(class string) *route {
@@ -316,7 +318,7 @@ type LinkState struct {
 	Present bool     `json:"present"` // it is connected and listens
 	Synced  bool     `json:"synced"`  // it has told what it knew when it was connected
 	Sent    uint64   `json:"sent"`    // accounting
-	Dropped uint64   `json:"dropped"` // accounting for which the queue had no room
+	Dropped uint64   `json:"dropped"` // accounting for which the queue, or the connection, had no room
 	Away    uint64   `json:"away"`    // accounting while there was no master
 	Old     uint64   `json:"old"`     // accounting that was too old to be sent
 	Orders  uint64   `json:"orders"`  // orders to wait
@@ -330,7 +332,7 @@ func (g *Gatekeeper) State() []LinkState {
 	for _, l := range g.links {
 		s := LinkState{
 			Master: l.master.Accounting, Present: l.counts.present.Load(), Synced: true,
-			Sent: l.counts.sent.Load(), Dropped: l.outbox.Dropped(), Away: l.counts.away.Load(), Old: l.counts.old.Load(),
+			Sent: l.counts.sent.Load(), Dropped: l.outbox.Dropped() + l.counts.full.Load(), Away: l.counts.away.Load(), Old: l.counts.old.Load(),
 			Orders: l.counts.orders.Load(), Past: l.counts.past.Load(), Unsound: l.counts.unsound.Load(),
 		}
 		for _, r := range l.routes {

@@ -27,10 +27,13 @@ type ServeOptions struct {
 const DefaultQueue = 16_384
 
 const (
-	// sendQueue and receiveQueue are ZeroMQ's own queues, in messages, for each peer.
-	sendQueue, receiveQueue = 10_000, 10_000
-	batchSize               = 128
-	housekeeping            = 100 * time.Millisecond
+	// sendQueue and receiveQueue are ZeroMQ's own queues, in messages, for each peer;
+	// orderQueue is that of a master's orders, which has room for all that a RESYNC
+	// has it tell.
+	sendQueue, receiveQueue, orderQueue = 4096, 4096, 131_072
+
+	batchSize    = 128
+	housekeeping = 100 * time.Millisecond
 	// resyncPause is how long after a RESYNC others of that domain are part of its
 	// answer, which goes to all.
 	resyncPause = 50 * time.Millisecond
@@ -71,7 +74,7 @@ func Serve(ctx context.Context, m *Master, o ServeOptions) error {
 	if err := <-opened; err != nil {
 		return err
 	}
-	if s.control, err = w.publisher(sendQueue, true, o.Addresses.Control, true); err != nil {
+	if s.control, err = w.publisher(orderQueue, true, o.Addresses.Control, true); err != nil {
 		return err
 	}
 	defer s.control.close()

@@ -15,6 +15,13 @@ const (
 	// patience is how long a socket waits for a message before it looks whether it
 	// is still wanted.
 	patience = 100 * time.Millisecond
+	// reconnect is how soon a peer that went away is tried again at first, and at most
+	// four times that: a master that is back is to be heard within a second.
+	reconnect = 100 * time.Millisecond
+	// kernelBuffer is how much of a connection, in bytes, may be under way: accounting
+	// that a busy master reads late is worth little, and the kernel's own choice is
+	// megabytes, which are tens of thousands of messages.
+	kernelBuffer = 256 << 10
 	// maxFrame bounds what a peer can have a socket take in; it is cut off beyond.
 	maxFrame = 64 << 10
 	// maxFrames is how many frames of a message are kept.
@@ -56,9 +63,12 @@ func (w *wire) subscriber(queue int, bind bool, address string, topics ...string
 //
 // What it sends goes to connected peers only, and is dropped with the connection:
 // else it would queue while a master is away, and be charged when it is back.
+//
+// What a peer has no room for is dropped. Connected, to a single peer, send tells so;
+// bound, it does not, or the slowest of the peers would keep all others waiting.
 func (w *wire) publisher(queue int, bind bool, address string, all bool) (*socket, error) {
 	return w.open(zmq.XPUB, address, func(s *zmq.Socket) error {
-		err := errors.Join(s.SetSndhwm(queue), s.SetImmediate(true))
+		err := errors.Join(s.SetSndhwm(queue), s.SetImmediate(true), s.SetXpubNodrop(!bind))
 		if all {
 			err = errors.Join(err, s.SetXpubVerboser(1))
 		}
@@ -70,8 +80,8 @@ func (w *wire) open(t zmq.Type, address string, set func(*zmq.Socket) error) (*s
 	s, err := w.context.NewSocket(t)
 	if err == nil {
 		err = errors.Join(
-			s.SetLinger(0), s.SetMaxmsgsize(maxFrame), s.SetIpv6(true),
-			s.SetReconnectIvl(100*time.Millisecond), s.SetReconnectIvlMax(2*time.Second),
+			s.SetLinger(0), s.SetMaxmsgsize(maxFrame), s.SetIpv6(true), s.SetSndbuf(kernelBuffer), s.SetRcvbuf(kernelBuffer),
+			s.SetReconnectIvl(reconnect), s.SetReconnectIvlMax(4*reconnect),
 			s.SetTcpKeepalive(1), s.SetTcpKeepaliveIdle(10), s.SetTcpKeepaliveIntvl(5), s.SetTcpKeepaliveCnt(3),
 		)
 		if err = errors.Join(err, set(s)); err != nil {
@@ -121,8 +131,7 @@ func (s *socket) next(flags zmq.Flag) ([][]byte, error) {
 	}
 }
 
-// send publishes a message. It never waits: what a peer's queue has no room for is
-// dropped.
+// send publishes a message. It never waits.
 func (s *socket) send(frames [][]byte) error {
 	last := len(frames) - 1
 	for i, frame := range frames {
