@@ -18,7 +18,7 @@ import (
 // peer is one end of a connection that speaks ZMTP 3.1 byte by byte, without any
 // library.
 type peer struct {
-	t *testing.T
+	t testing.TB
 	net.Conn
 }
 
@@ -29,6 +29,12 @@ func accept(t *testing.T, l net.Listener, socketType string) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return greet(t, c, socketType)
+}
+
+// greet shakes hands as a socket of that type. The connection ends with the test.
+func greet(t testing.TB, c net.Conn, socketType string) *peer {
+	t.Helper()
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(10 * time.Second))
 	p := &peer{t, c}
