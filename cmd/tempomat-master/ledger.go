@@ -27,13 +27,13 @@ func newLedger(log *zap.Logger) *ledger { return &ledger{log: log} }
 func (l *ledger) limit(lines int) { l.most.Store(int64(lines)) }
 
 // note logs one message, if there is room for it in this second.
-func (l *ledger) note(a *smockron.Accounting) {
+func (l *ledger) note(now time.Time, a *smockron.Accounting) {
 	most := l.most.Load()
 	if most == 0 || a.Resync {
 		return
 	}
-	if now := time.Now().Unix(); now != l.second {
-		l.second, l.lines = now, 0
+	if second := now.Unix(); second != l.second {
+		l.second, l.lines = second, 0
 	}
 	if l.lines++; l.lines > most {
 		l.skipped++

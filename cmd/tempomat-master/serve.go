@@ -58,7 +58,7 @@ func (s *server) run(ctx context.Context) error {
 	c := s.config
 	options := smockron.ServeOptions{
 		Addresses: smockron.Addresses(c.Listen), Queue: c.Queue, Now: time.Now,
-		Seen: s.ledger.note, Trouble: s.storeTrouble,
+		Seen: func(a *smockron.Accounting) { s.ledger.note(time.Now(), a) }, Trouble: s.storeTrouble,
 	}
 	if c.Store != "" {
 		store, err := smockron.OpenRedisStore(c.Store)
@@ -74,7 +74,10 @@ func (s *server) run(ctx context.Context) error {
 	defer end()
 	all.Go(func() { s.statsd.run(ctx) })
 	all.Go(func() { s.serveMetrics(ctx, c.Metrics) })
-	all.Go(func() { s.reloadOnHangup(ctx) })
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // before anything can take long: unheeded, it would end the program
+	defer signal.Stop(hangups)
+	all.Go(func() { s.reloadOn(ctx, hangups) })
 	if door := s.openAdmin(c.Admin.Listen); door != nil {
 		all.Go(func() { s.serveAdmin(ctx, door) })
 	}
@@ -89,10 +92,7 @@ func (s *server) run(ctx context.Context) error {
 	return err
 }
 
-func (s *server) reloadOnHangup(ctx context.Context) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+func (s *server) reloadOn(ctx context.Context, hangups <-chan os.Signal) {
 	for {
 		select {
 		case <-ctx.Done():

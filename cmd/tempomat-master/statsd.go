@@ -39,7 +39,7 @@ func (s *statsd) send(to config.Statsd) {
 func (s *statsd) run(ctx context.Context) {
 	ticks := time.NewTicker(statsdEvery)
 	defer ticks.Stop()
-	before := sum(s.state())
+	var before smockron.DomainCounts
 	for {
 		select {
 		case <-ctx.Done():

@@ -1,0 +1,294 @@
+//go:build cgo
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tempomat/limiter"
+	"tempomat/limiter/limitertest"
+	"tempomat/limiter/smockron"
+)
+
+const (
+	greedy  = "greedy"
+	hostile = "\x1b]0;owned\a\r\n{\"msg\":\"forged\"}"
+	address = "198.51.100.7"
+)
+
+// TestMaster runs the program from its start to its end, with a gatekeeper, and all
+// that asks it and that it tells.
+func TestMaster(t *testing.T) {
+	host, port := twoPorts(t)
+	metrics := limitertest.FreeAddress(t)
+	statistics, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer statistics.Close()
+	rules := fmt.Sprintf(`listen: tcp://%s:%d
+domains:
+  api: {rate: 1/min, burst: 2}
+  www.slash32: {rule: credit, cpus: 0.01, burst: 1s}
+statsd: {host: 127.0.0.1, port: %d, prefix: "m."}
+metrics: %q
+log: {accounting: 1000}
+`, host, port, statistics.LocalAddr().(*net.UDPAddr).Port, metrics)
+	m := startMaster(t, rules)
+	at := smockron.Addresses{Accounting: fmt.Sprintf("tcp://%s:%d", host, port), Control: fmt.Sprintf("tcp://%s:%d", host, port+1)}
+	g := startGatekeeper(t, at)
+
+	g.pass(greedy, 5)
+	g.pass(hostile, 1)
+	now := time.Now()
+	g.Offer(limiter.Charge{
+		Key: limiter.Key{Class: "api", ID: "late"}, Event: limiter.Delayed, At: now, Received: now, Until: now.Add(250 * time.Millisecond),
+	})
+	g.Offer(limiter.Charge{Key: limiter.Key{Class: "slash32", ID: address}, Cost: 2 * time.Second, At: now, Received: now, Until: now})
+	eventually(t, "both who took too much have to wait", func() bool {
+		return g.waits("api", greedy).After(time.Now()) && g.waits("slash32", address).After(time.Now())
+	})
+	if until := g.waits("api", hostile); !until.IsZero() {
+		t.Errorf("who asked once waits until %v", until)
+	}
+
+	t.Run("status", func(t *testing.T) { tellsStatus(t, m) })
+	t.Run("identifiers", func(t *testing.T) { tellsIdentifiers(t, m) })
+	t.Run("metrics", func(t *testing.T) { tellsMetrics(t, "http://"+metrics+"/metrics") })
+	t.Run("statsd", func(t *testing.T) { tellsStatistics(t, statistics) })
+	t.Run("log", func(t *testing.T) {
+		m.await(0, `"logger":"accounting"`, `"domain":"api"`, `"status":"ACCEPTED"`, `"identifier":"`+greedy+`"`)
+		m.await(0, `"status":"DELAYED"`, `"identifier":"late"`, `"delayed":0.25`)
+		m.await(0, `"domain":"www.slash32"`, `"identifier":"`+address+`"`, `"cost":2`)
+		m.await(0, `"identifier":"\u001b]0;owned\u0007\r\n{\"msg\":\"forged\"}"`)
+	})
+	t.Run("reload", func(t *testing.T) { reloads(t, m, rules) })
+	if fresh := startGatekeeper(t, at); !fresh.waits("api", greedy).After(time.Now()) {
+		t.Error("a gatekeeper that comes later is not told")
+	}
+	t.Run("end", func(t *testing.T) {
+		m.signal(syscall.SIGTERM)
+		if status := m.exit(); status != 0 {
+			t.Errorf("the exit status is %d", status)
+		}
+		m.await(0, `"msg":"ended"`)
+		if _, err := os.Stat(m.admin); !os.IsNotExist(err) {
+			t.Errorf("the admin socket is still there: %v", err)
+		}
+	})
+}
+
+func (m *master) status() (s statusReply) {
+	m.t.Helper()
+	if status := m.ask(http.MethodGet, "/v1/master", &s); status != http.StatusOK {
+		m.t.Fatalf("/v1/master answers %d", status)
+	}
+	return s
+}
+
+func tellsStatus(t *testing.T, m *master) {
+	s := m.status()
+	if s.Version != adminVersion || s.Release != version || s.Uptime <= 0 || s.Reloads != 0 || len(s.Domains) != 2 {
+		t.Fatalf("status %+v", s)
+	}
+	api, www := s.Domains[0], s.Domains[1]
+	if api.Name != "api" || api.Gatekeepers != 1 || api.Identifiers != 3 || len(api.Rules) != 1 || !strings.HasPrefix(api.Rules[0], "bucket") {
+		t.Errorf("domain %+v", api)
+	}
+	if c := api.Counts; c.Accepted != 6 || c.Delayed != 1 || c.Throttled == 0 || c.Delay != 0.25 {
+		t.Errorf("counts of %s: %+v", api.Name, c)
+	}
+	if c := www.Counts; www.Name != "www.slash32" || c.Accepted != 1 || c.Throttled != 1 || c.NoCost != 0 {
+		t.Errorf("domain %+v", www)
+	}
+}
+
+func tellsIdentifiers(t *testing.T, m *master) {
+	var r identifiersReply
+	if status := m.ask(http.MethodGet, "/v1/identifiers?domain=api", &r); status != http.StatusOK {
+		t.Fatalf("answered %d", status)
+	}
+	if r.Domain != "api" || len(r.Rows) != 3 || r.Rows[0].Identifier != greedy || r.Rows[0].Wait <= 0 || r.Rows[1].Wait != 0 {
+		t.Errorf("identifiers %+v", r)
+	}
+	r = identifiersReply{}
+	if m.ask(http.MethodGet, "/v1/identifiers?domain=api&limit=1", &r); len(r.Rows) != 1 {
+		t.Errorf("identifiers %+v, want one", r)
+	}
+	for query, want := range map[string]int{
+		"": 404, "?domain=other": 404, "?domain=api&limit=0": 400, "?domain=api&limit=10001": 400, "?domain=api&limit=all": 400,
+	} {
+		var e errorReply
+		if status := m.ask(http.MethodGet, "/v1/identifiers"+query, &e); status != want || e.Error == "" || e.Version != adminVersion {
+			t.Errorf("%q: %d %+v, want %d", query, status, e, want)
+		}
+	}
+}
+
+func tellsMetrics(t *testing.T, url string) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	status, text := fetch(t, client, http.MethodGet, url)
+	if status != http.StatusOK {
+		t.Fatalf("answered %d", status)
+	}
+	for _, line := range []string{
+		`tempomat_master_accounting_total{domain="api",status="accepted"} 6`,
+		`tempomat_master_accounting_total{domain="api",status="delayed"} 1`,
+		`tempomat_master_accounting_total{domain="www.slash32",status="accepted"} 1`,
+		`tempomat_master_throttled_total{domain="www.slash32"} 1`,
+		`tempomat_master_identifiers{domain="api"} 3`,
+		`tempomat_master_gatekeepers{domain="www.slash32"} 1`,
+		`tempomat_master_overload_dropped_total 0`,
+		`tempomat_master_unsaved 0`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no %s in:\n%s", line, text)
+		}
+	}
+	if strings.Contains(text, greedy) {
+		t.Error("the metrics name an identifier")
+	}
+}
+
+// tellsStatistics adds up what statsd is sent, until it is all.
+func tellsStatistics(t *testing.T, from *net.UDPConn) {
+	form := regexp.MustCompile(`^m\.(request\.[a-zA-Z_.]+):(\d+)\|(c|ms\|@1\.000000)$`)
+	want := map[string]int{
+		"request.total": 8, "request.status.ACCEPTED": 7, "request.status.DELAYED": 1, "request.delayed_by": 250,
+	}
+	got := make(map[string]int)
+	_ = from.SetReadDeadline(time.Now().Add(patience))
+	datagram := make([]byte, 64<<10)
+	for missing := true; missing; {
+		n, err := from.Read(datagram)
+		if err != nil {
+			t.Fatalf("%v; so far %v, want %v", err, got, want)
+		}
+		for line := range strings.SplitSeq(string(datagram[:n]), "\n") {
+			parts := form.FindStringSubmatch(line)
+			if parts == nil {
+				t.Fatalf("%q is no line of statistics", line)
+			}
+			x, _ := strconv.Atoi(parts[2])
+			got[parts[1]] += x
+		}
+		missing = got["request.throttled"] < 2
+		for name, n := range want {
+			if got[name] > n {
+				t.Fatalf("%s is %d in sum, want %d", name, got[name], n)
+			}
+			missing = missing || got[name] < n
+		}
+	}
+}
+
+// reloads reads a good file, then bad ones, by both ways. What is known stays.
+func reloads(t *testing.T, m *master, rules string) {
+	m.configure(t, strings.Replace(rules, "domains:\n", "maxSkew: 5s\ndomains:\n  more: {rate: 5/sec, burst: 10}\n", 1))
+	m.signal(syscall.SIGHUP)
+	from := m.await(0, `"msg":"reloaded"`)
+	m.await(0, `"msg":"changed"`, `"key":"maxSkew"`, `"old":"10s"`, `"new":"5s"`)
+	m.await(0, `"msg":"changed"`, `"key":"domains"`, "more bucket")
+	stays := func(reloads, rejected uint64) {
+		t.Helper()
+		if s := m.status(); s.Reloads != reloads || s.ReloadsRejected != rejected || len(s.Domains) != 3 || s.Domains[0].Counts.Accepted != 6 {
+			t.Errorf("status %+v", s)
+		}
+		var r identifiersReply
+		if m.ask(http.MethodGet, "/v1/identifiers?domain=api&limit=1", &r); len(r.Rows) != 1 || r.Rows[0].Identifier != greedy || r.Rows[0].Wait <= 0 {
+			t.Errorf("identifiers %+v", r)
+		}
+	}
+	stays(1, 0)
+
+	m.configure(t, "domains:\n  api: {rate: 5/week, burst: 1}\nlogs: 1\n")
+	m.signal(syscall.SIGHUP)
+	const rejected = `"msg":"configuration rejected; the running one stays"`
+	m.await(from, rejected, `"line":3`, `"key":"domains.api.rate"`, "5/week")
+	from = m.await(from, rejected, `"line":4`, `"key":"logs"`)
+	stays(1, 1)
+	var e errorReply
+	if status := m.ask(http.MethodPost, "/v1/reload", &e); status != http.StatusUnprocessableEntity || !strings.Contains(e.Error, "master.yaml:3: domains.api.rate: 5/week") {
+		t.Errorf("the admin API answers %d %+v", status, e)
+	}
+	stays(1, 2)
+	if err := os.Remove(m.file); err != nil {
+		t.Fatal(err)
+	}
+	m.signal(syscall.SIGHUP)
+	m.await(from, rejected, "no such file")
+	stays(1, 3)
+
+	m.configure(t, strings.Replace(rules, "domains:\n", "queue: 500\ndomains:\n  more: {rate: 5/sec, burst: 10}\n", 1))
+	var s statusReply
+	if status := m.ask(http.MethodPost, "/v1/reload", &s); status != http.StatusOK || s.Reloads != 2 {
+		t.Errorf("the admin API answers %d %+v", status, s)
+	}
+	m.await(from, `"msg":"changed, and waits for a restart"`, `"key":"queue"`, `"new":"500"`)
+	stays(2, 3)
+}
+
+// TestMasterKilled: what a master knew is known to the one that takes its place, by
+// its store.
+func TestMasterKilled(t *testing.T) {
+	redis := limitertest.StartRedis(t)
+	socket := "ipc://" + shortDir(t) + "/m"
+	at := smockron.Addresses{Accounting: socket, Control: socket + ".control"}
+	m := startMaster(t, fmt.Sprintf("listen: %s\nstore: %s\ndomains: {api: {rate: 1/min, burst: 2}, www.slash32: }\n", socket, redis.Address))
+	g := startGatekeeper(t, at)
+	g.pass(greedy, 5)
+	eventually(t, "the greedy one has to wait", func() bool { return g.waits("api", greedy).After(time.Now()) })
+	awaitSaved(t, g, redis.Address)
+	m.signal(syscall.SIGKILL)
+	if status := m.exit(); status != -1 {
+		t.Fatalf("killed, it ended with %d", status)
+	}
+	m.restart(t)
+	var r identifiersReply
+	eventually(t, "the new master knows", func() bool {
+		m.ask(http.MethodGet, "/v1/identifiers?domain=api&limit=1", &r)
+		return len(r.Rows) == 1 && r.Rows[0].Identifier == greedy && r.Rows[0].Wait > 0
+	})
+	fresh := startGatekeeper(t, at)
+	eventually(t, "a new gatekeeper is told", func() bool { return !fresh.waits("api", greedy).IsZero() })
+	if before, after := g.waits("api", greedy), fresh.waits("api", greedy); !before.Equal(after) {
+		t.Errorf("had to wait until %v, and now until %v", before, after)
+	}
+	eventually(t, "the old gatekeeper is back", func() bool { return g.State()[0].Present && g.State()[0].Synced })
+	redis.Kill()
+	g.pass(greedy, 1) // so that there is something to save
+	m.await(0, `"msg":"the store is away; memory has to do meanwhile"`)
+	redis.Start()
+	m.await(0, `"msg":"the store is back"`)
+}
+
+// awaitSaved waits until the store has what the master knew before. It has what
+// came before the second mark when it has the mark: batches go one after another.
+func awaitSaved(t *testing.T, g *gatekeeper, redis string) {
+	t.Helper()
+	store, err := smockron.OpenRedisStore("redis://" + redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for i := range 2 {
+		mark := fmt.Sprintf("mark %d", i)
+		g.pass(mark, 1)
+		eventually(t, "it is saved", func() bool {
+			found := false
+			if err := store.Load(t.Context(), "api", func(r smockron.Record) { found = found || r.Identifier == mark }); err != nil {
+				t.Fatal(err)
+			}
+			return found
+		})
+	}
+}

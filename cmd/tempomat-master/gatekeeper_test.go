@@ -1,0 +1,80 @@
+//go:build cgo
+
+package main
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"tempomat/limiter"
+	"tempomat/limiter/smockron"
+)
+
+// gatekeeper is one of the test's own, with what it was told.
+type gatekeeper struct {
+	*smockron.Gatekeeper
+	told *told
+}
+
+// told is a limiter.Sink that remembers until when each has to wait.
+type told struct {
+	mu    sync.Mutex // guards the following
+	until map[limiter.Key]time.Time
+}
+
+// Debit implements limiter.Sink.
+func (*told) Debit(time.Time, limiter.Charge) {}
+
+// Divide implements limiter.Sink.
+func (*told) Divide(time.Time, int) {}
+
+// Raise implements limiter.Sink.
+func (s *told) Raise(_ time.Time, k limiter.Key, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if until.After(s.until[k]) {
+		s.until[k] = until
+	}
+}
+
+// startGatekeeper connects one to a master until the test ends. It shares the class
+// api by requests and slash32 by CPU time.
+func startGatekeeper(t *testing.T, a smockron.Addresses) *gatekeeper {
+	t.Helper()
+	g := &gatekeeper{told: &told{until: make(map[limiter.Key]time.Time)}}
+	g.Gatekeeper = smockron.NewGatekeeper(smockron.GatekeeperOptions{Now: time.Now, Routes: []smockron.Route{
+		{Domain: "api", Class: "api", Master: a, Requests: true},
+		{Domain: "www.slash32", Class: "slash32", Master: a},
+	}})
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- g.Run(ctx, g.told) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "the gatekeeper knows what the master knew", func() bool {
+		s := g.State()[0]
+		return s.Present && s.Synced
+	})
+	return g
+}
+
+// pass tells the master of requests that were let through.
+func (g *gatekeeper) pass(id string, requests int) {
+	for range requests {
+		now := time.Now()
+		g.Offer(limiter.Charge{Key: limiter.Key{Class: "api", ID: id}, Event: limiter.Accepted, At: now, Received: now, Until: now})
+	}
+}
+
+// waits returns until when somebody has to wait, zero if not at all.
+func (g *gatekeeper) waits(class, id string) time.Time {
+	g.told.mu.Lock()
+	defer g.told.mu.Unlock()
+	return g.told.until[limiter.Key{Class: class, ID: id}]
+}

@@ -1,0 +1,20 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// asMaster in its environment has the test's own binary be tempomat-master, with
+// the race detector if the tests have it.
+const asMaster = "TEMPOMAT_TEST=master"
+
+func TestMain(m *testing.M) {
+	if slices.Contains(os.Environ(), asMaster) {
+		main() // which exits
+	}
+	goleak.VerifyTestMain(m)
+}
