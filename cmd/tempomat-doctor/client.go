@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,13 +29,15 @@ const (
 	maxAnswer      = 64 << 20                // bytes; 10,000 rows are some 3 MB
 )
 
-// client asks the admin API of a running proxy.
+// client asks the admin API of a running program.
 type client struct {
-	path string // of its unix socket
-	http *http.Client
+	program string // tempomat-proxy or tempomat-master
+	path    string // of its unix socket
+	naming  string // how else to name the socket
+	http    *http.Client
 }
 
-// client finds the socket: the flag, else the environment, else the default.
+// client finds the proxy's socket: the flag, else the environment, else the default.
 func (d *doctor) client() *client {
 	listen := d.socket
 	if listen == "" {
@@ -43,6 +46,15 @@ func (d *doctor) client() *client {
 	if listen == "" {
 		listen = config.Default().Admin.Listen
 	}
+	return newClient("tempomat-proxy", listen, "--socket or "+listenVariable)
+}
+
+// masterClient finds the master's socket: the flag, else the default.
+func (d *doctor) masterClient() *client {
+	return newClient("tempomat-master", cmp.Or(d.socket, config.DefaultMaster().Admin.Listen), "--socket")
+}
+
+func newClient(program, listen, naming string) *client {
 	path := strings.TrimPrefix(listen, "unix:")
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -50,7 +62,7 @@ func (d *doctor) client() *client {
 		},
 		DisableKeepAlives: true, // a doctor's visit is short
 	}
-	return &client{path: path, http: &http.Client{Transport: transport, Timeout: answerTimeout}}
+	return &client{program: program, path: path, naming: naming, http: &http.Client{Transport: transport, Timeout: answerTimeout}}
 }
 
 // get asks for a document and decodes it into reply.
@@ -87,11 +99,11 @@ func (c *client) fetch(ctx context.Context, method, path string, query url.Value
 	}
 	var said proxy.ErrorReply
 	if err := json.Unmarshal(body, &said); err != nil || said.Version == 0 {
-		return nil, fmt.Errorf("%s answers, but not as tempomat-proxy does (%s)", c.path, resp.Status)
+		return nil, fmt.Errorf("%s answers, but not as %s does (%s)", c.path, c.program, resp.Status)
 	}
 	if said.Version != proxy.AdminVersion {
-		return nil, fmt.Errorf("the proxy speaks version %d of the admin API, this doctor version %d: "+
-			"take both from one release", said.Version, proxy.AdminVersion)
+		return nil, fmt.Errorf("%s speaks version %d of the admin API, this doctor version %d: "+
+			"take both from one release", c.program, said.Version, proxy.AdminVersion)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, errors.New(said.Error)
@@ -103,14 +115,14 @@ func (c *client) fetch(ctx context.Context, method, path string, query url.Value
 func (c *client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("there is no socket %s: is tempomat-proxy running? "+
-			"If its admin.listen is another one, name it with --socket or %s", c.path, listenVariable)
+		return fmt.Errorf("there is no socket %s: is %s running? "+
+			"If its admin.listen is another one, name it with %s", c.path, c.program, c.naming)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nobody answers on %s: is tempomat-proxy running?", c.path)
+		return fmt.Errorf("nobody answers on %s: is %s running?", c.path, c.program)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("no permission to connect to %s: %s", c.path, whoMay(c.path))
 	}
-	return fmt.Errorf("cannot ask tempomat-proxy on %s: %w", c.path, err)
+	return fmt.Errorf("cannot ask %s on %s: %w", c.program, c.path, err)
 }
 
 // whoMay says who may connect to a socket.

@@ -30,13 +30,14 @@ type doctor struct {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []string) int {
 	d := &doctor{stdout: stdout, stderr: stderr, env: env}
 	root := d.tables()
-	root.AddCommand(d.key(), d.gate(), d.share(), d.status(), d.reload(), d.check())
+	root.AddCommand(d.key(), d.gate(), d.share(), d.status(), d.reload(), d.check(), d.master())
 	root.SetArgs(withTwoDashes(args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.PersistentFlags().StringVar(&d.socket, "socket", "",
-		"the proxy's admin socket (default $"+listenVariable+", or "+config.Default().Admin.Listen+")")
+		"the admin socket (default $"+listenVariable+", or "+config.Default().Admin.Listen+
+			"; of a master "+config.DefaultMaster().Admin.Listen+")")
 	// The original's word and ours mean the same.
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "class" {

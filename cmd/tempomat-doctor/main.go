@@ -1,5 +1,6 @@
 // Tempomat-doctor shows what tempomat-proxy knows of its clients: who waits,
-// who uses the CPUs, who owes. It is the client of the proxy's admin API.
+// who uses the CPUs, who owes. It is the client of the proxy's admin API, and of
+// tempomat-master's.
 package main
 
 import (

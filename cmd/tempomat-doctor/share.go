@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -50,12 +53,30 @@ func printTree(out io.Writer, name string, v any) {
 			printTree(out, inside(key), v[key])
 		}
 	case []any:
+		if words, ok := texts(v); ok {
+			fmt.Fprintf(out, "%s\t%s\n", printable(name), printable(cmp.Or(strings.Join(words, ", "), "none")))
+			return
+		}
 		for i, member := range v {
 			printTree(out, inside(fmt.Sprint(i+1)), member)
 		}
 	case string:
 		fmt.Fprintf(out, "%s\t%s\n", printable(name), printable(v))
+	case float64: // all numbers of JSON; a million is not to become 1e+06
+		fmt.Fprintf(out, "%s\t%s\n", printable(name), strconv.FormatFloat(v, 'f', -1, 64))
 	default:
 		fmt.Fprintf(out, "%s\t%v\n", printable(name), v)
 	}
+}
+
+// texts are the members of a list that has nothing but texts.
+func texts(list []any) (all []string, ok bool) {
+	for _, member := range list {
+		text, ok := member.(string)
+		if !ok {
+			return nil, false
+		}
+		all = append(all, text)
+	}
+	return all, true
 }

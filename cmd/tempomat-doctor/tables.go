@@ -144,31 +144,18 @@ func printTables(w io.Writer, all []table, width int) error {
 	return err
 }
 
-// print prints one table: the class, the names of the columns, the rows.
+// print prints one table.
 func (t table) print(w io.Writer, width int) {
 	count := strconv.Itoa(t.total) + " keys"
 	if t.total == 1 {
 		count = "1 key"
 	}
-	lines := [][]string{{"Wait[s]", "Cpu[s]", "Req/s", "Last[s]", "Title"}}
+	g := grid{title: printable(t.class) + "  " + count}
+	g.add("Wait[s]", "Cpu[s]", "Req/s", "Last[s]", "Title")
 	for _, r := range t.rows {
-		lines = append(lines, []string{decimals(r.Wait, 2), decimals(r.CPU, 2), decimals(r.Rate, 2), decimals(r.Last, 0), printable(r.ID)})
+		g.add(decimals(r.Wait, 2), decimals(r.CPU, 2), decimals(r.Rate, 2), decimals(r.Last, 0), printable(r.ID))
 	}
-	widths := [...]int{7, 7, 7, 7} // room for 9999.99: the columns seldom move
-	for _, line := range lines {
-		for i := range widths {
-			widths[i] = max(widths[i], len(line[i]))
-		}
-	}
-	fmt.Fprintln(w, cut("|"+printable(t.class)+"  "+count, width))
-	for _, line := range lines {
-		var text strings.Builder
-		for i, columns := range widths {
-			fmt.Fprintf(&text, "%*s  ", columns, line[i])
-		}
-		text.WriteString(line[len(widths)])
-		fmt.Fprintln(w, cut(strings.TrimRight(text.String(), " "), width))
-	}
+	g.print(w, width)
 }
 
 func decimals(x float64, n int) string {

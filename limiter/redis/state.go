@@ -7,18 +7,18 @@ import (
 
 // State is what the doctor shows of a Sharer or a Checker.
 type State struct {
-	Connected  bool
-	RoundTrips uint64 // calls that Redis answered
-	Failures   uint64 // calls that it did not
-	Batches    uint64 // of a Sharer: calls that shared charges
-	Keys       uint64 // of a Sharer: keys in these, each once in each
-	Pending    int    // of a Sharer: keys with charges that are not sent yet
-	Dropped    uint64 // charges that were not shared, or may not have been
-	Raised     uint64 // times that a key was found to owe
+	Connected  bool   `json:"connected"`
+	RoundTrips uint64 `json:"roundTrips"` // calls that Redis answered
+	Failures   uint64 `json:"failures"`   // calls that it did not
+	Batches    uint64 `json:"batches"`    // of a Sharer: calls that shared charges
+	Keys       uint64 `json:"keys"`       // of a Sharer: keys in these, each once in each
+	Pending    int    `json:"pending"`    // of a Sharer: keys with charges that are not sent yet
+	Dropped    uint64 `json:"dropped"`    // charges that were not shared, or may not have been
+	Raised     uint64 `json:"raised"`     // times that a key was found to owe
 	// LastError is the last error, also of a call that was answered; empty: none so far.
-	LastError string
+	LastError string `json:"lastError,omitempty"`
 	// LastContact is when Redis last answered; zero: never.
-	LastContact time.Time
+	LastContact time.Time `json:"lastContact,omitzero"`
 }
 
 // counts is what a link keeps for a State.

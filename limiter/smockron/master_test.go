@@ -153,7 +153,7 @@ func TestBoundedIdentifiers(t *testing.T) {
 		t.Errorf("%d identifiers, %d evicted", s.Identifiers, s.Counts.Evicted)
 	}
 	waits, _ := m.Identifiers(at(0), "foo", 1)
-	if want := []IdentifierState{{"debtor", 90}}; !cmp.Equal(waits, want) {
+	if want := []IdentifierState{{"debtor", 90, at(90_000).UnixMilli()}}; !cmp.Equal(waits, want) {
 		t.Errorf("who waits longest: %v, want %v", waits, want)
 	}
 }

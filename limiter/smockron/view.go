@@ -26,7 +26,8 @@ type DomainState struct {
 // IdentifierState is what it shows of an identifier.
 type IdentifierState struct {
 	Identifier string  `json:"identifier"`
-	Wait       float64 `json:"wait"` // seconds until it may ask again; 0: at once
+	Wait       float64 `json:"wait"`  // seconds until it may ask again; 0: at once
+	Until      int64   `json:"until"` // when that is or was, in milliseconds since 1970; 0: it never had to wait
 }
 
 // State is a picture of the whole.
@@ -57,7 +58,7 @@ func (m *Master) Identifiers(now time.Time, name string, most int) ([]Identifier
 	if d != nil {
 		for id, x := range d.identifiers {
 			wait := float64(x.until-now.UnixMilli()) / 1000
-			all = append(all, IdentifierState{id, max(0, wait)})
+			all = append(all, IdentifierState{id, max(0, wait), x.until})
 		}
 	}
 	m.mu.Unlock()

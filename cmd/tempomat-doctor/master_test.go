@@ -1,0 +1,174 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tempomat/limiter/smockron"
+)
+
+// masterDocument is /v1/master as a master tells it: its own type, so that a name
+// that changes there is noticed here.
+type masterDocument struct {
+	Version         int     `json:"version"`
+	Release         string  `json:"release"`
+	Uptime          float64 `json:"uptime"`
+	Reloads         uint64  `json:"reloads"`
+	ReloadsRejected uint64  `json:"reloadsRejected"`
+	smockron.MasterState
+}
+
+const terminalCommand = "\x1b]0;owned\a\x1b[2J\u009b31m\u202egpj.\r\n|api  0"
+
+// masterStatus is the n-th look at a master: two seconds lie between them.
+func masterStatus(n int) masterDocument {
+	looks := uint64(n)
+	counts := smockron.DomainCounts{
+		Accepted: 100 + 25*looks, Delayed: 7 + looks, Rejected: 3, Throttled: 12, Skewed: 5, NoCost: 2, Evicted: 9, Delay: 1.5,
+	}
+	return masterDocument{
+		Version: 1, Release: "1.2.3", Uptime: 3600 + 2*float64(n), Reloads: 4, ReloadsRejected: 1,
+		MasterState: smockron.MasterState{
+			Counts: smockron.Counts{
+				Malformed: map[string]uint64{"time": 3, "short": 1, "status": 0}, UnknownDomain: 8, Resyncs: 6, Overload: 4321, Late: 1,
+			},
+			Unsaved: 17, Lost: 2,
+			Domains: []smockron.DomainState{
+				{Name: "api", Rules: []string{"history one per 200ms, burst 20", "credit 0.5 CPU-s/s, burst 30s"}, Identifiers: 1_234_567, Gatekeepers: 3, Counts: counts},
+				{Name: terminalCommand, Rules: []string{"bucket one per 1s, burst 10"}},
+				{Name: "quiet", Rules: []string{}},
+			},
+		},
+	}
+}
+
+// waiting is who waits in a domain.
+func waiting(domain string) any {
+	rows := []smockron.IdentifierState{
+		{Identifier: "203.0.113.9", Wait: 71.25, Until: 1_000_071_250},
+		{Identifier: terminalCommand, Wait: 1.5, Until: 1_000_001_500},
+		{Identifier: "patient", Until: 999_000_000},
+		{Identifier: ""},
+	}
+	if domain == "quiet" {
+		rows = rows[:0]
+	}
+	return struct {
+		Version int                        `json:"version"`
+		Domain  string                     `json:"domain"`
+		Rows    []smockron.IdentifierState `json:"rows"`
+	}{1, domain, rows}
+}
+
+// serveMaster answers as a master's admin API would, and remembers what it was
+// asked last.
+func serveMaster(t *testing.T) (path string, asked *atomic.Value) {
+	t.Helper()
+	path = socketPath(t)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked = new(atomic.Value)
+	var looks atomic.Int64
+	mux := http.NewServeMux()
+	reply := func(w http.ResponseWriter, r *http.Request, v any) {
+		asked.Store(r.URL.RequestURI())
+		_ = json.NewEncoder(w).Encode(v)
+	}
+	mux.HandleFunc("GET /v1/master", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, r, masterStatus(int(looks.Add(1)%2)))
+	})
+	mux.HandleFunc("GET /v1/identifiers", func(w http.ResponseWriter, r *http.Request) {
+		domain := r.FormValue("domain")
+		if domain == "nowhere" {
+			w.WriteHeader(http.StatusNotFound)
+			reply(w, r, map[string]any{"version": 1, "error": `there is no domain "nowhere"`})
+			return
+		}
+		reply(w, r, waiting(domain))
+	})
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: mux}
+	done := make(chan struct{})
+	go func() { _ = s.Serve(l); close(done) }()
+	t.Cleanup(func() { _ = s.Close(); <-done })
+	return path, asked
+}
+
+func TestMasterGoldens(t *testing.T) {
+	for _, c := range []struct {
+		golden string
+		env    []string
+		args   []string
+	}{
+		{"master-no-rates.golden", nil, []string{"--over", "0s"}},
+		{"master-80.golden", []string{"COLUMNS=80"}, []string{"--over=0s"}},
+		{"master-json.golden", nil, []string{"--json"}},
+		{"master-domain.golden", nil, []string{"api"}},
+		{"master-domain-60.golden", []string{"COLUMNS=60"}, []string{"api"}},
+		{"master-domain-empty.golden", nil, []string{"quiet"}},
+		{"master-domain-hostile.golden", nil, []string{terminalCommand}},
+		{"master-domain-json.golden", nil, []string{"api", "--json"}},
+	} {
+		path, _ := serveMaster(t)
+		code, stdout, stderr := call(t, c.env, append([]string{"master", "--socket", path}, c.args...)...)
+		if code != 0 || stderr != "" {
+			t.Errorf("%s: status %d, stderr %q", c.golden, code, stderr)
+		}
+		if strings.ContainsAny(stdout, "\x1b\a\u009b\u202e\r") {
+			t.Errorf("%s: not plain: %q", c.golden, stdout)
+		}
+		golden(t, c.golden, stdout)
+	}
+}
+
+// TestMasterRates: they are what changed between two looks, by the master's own
+// clock, and none if it began anew between them.
+func TestMasterRates(t *testing.T) {
+	path, asked := serveMaster(t)
+	for _, want := range []string{"  -  ", " 13.00  "} { // the first pair of looks goes backwards
+		code, stdout, stderr := call(t, nil, "master", "--over=1ms", "--socket", path)
+		if code != 0 || stderr != "" {
+			t.Fatalf("status %d, stderr %q", code, stderr)
+		}
+		_, line, _ := strings.Cut(stdout, "Domain\n")
+		if line, _, _ = strings.Cut(line, "\n"); !strings.Contains(line, want) || !strings.Contains(line, "  api  history") {
+			t.Errorf("the line of api is %q, want a rate of %q", line, want)
+		}
+		call(t, nil, "master", "--over=0s", "--socket", path) // one look, so that the next pair begins with the earlier one
+	}
+	if code, _, _ := call(t, nil, "master", "--socket", path, "--limit=7", "a&b=c"); code != 0 || asked.Load() != "/v1/identifiers?domain=a%26b%3Dc&limit=7" {
+		t.Errorf("status %d, asked for %v", code, asked.Load())
+	}
+}
+
+func TestMasterFailures(t *testing.T) {
+	path, _ := serveMaster(t)
+	for _, c := range []struct {
+		env  []string
+		args []string
+		want int
+		text string
+	}{
+		{nil, []string{"--socket", "/nowhere/m.sock"}, 1, "there is no socket /nowhere/m.sock: is tempomat-master running? If its admin.listen is another one, name it with --socket\n"},
+		// The proxy's variable is not for the master.
+		{[]string{listenVariable + "=unix:" + path}, nil, 1, "/run/tempomat/master.sock"},
+		{nil, []string{"--socket", path, "nowhere"}, 1, `there is no domain "nowhere"`},
+		{nil, []string{"--socket", path, "a", "b"}, 2, "accepts at most 1 arg(s)"},
+		{nil, []string{"--socket", path, "--over=2m"}, 1, "over: must be from 0s to 1m"},
+		{nil, []string{"--socket", path, "--over=-1s"}, 1, "over: must be from 0s to 1m"},
+		{nil, []string{"--socket", serveOther(t, 200, "<html>")}, 1, "not as tempomat-master does (200 OK)"},
+		{nil, []string{"--socket", serveOther(t, 200, `{"version":2}`)}, 1, "tempomat-master speaks version 2 of the admin API, this doctor version 1"},
+		{nil, []string{"--socket", serveOther(t, 200, `{"version":1,"domains":7}`)}, 1, "the answer to /v1/master is not understood"},
+	} {
+		code, stdout, stderr := call(t, c.env, append([]string{"master"}, c.args...)...)
+		if code != c.want || !strings.Contains(stderr, c.text) || stdout != "" {
+			t.Errorf("%q: status %d, stdout %q, stderr %q; want %d and %q", c.args, code, stdout, stderr, c.want, c.text)
+		}
+	}
+}
