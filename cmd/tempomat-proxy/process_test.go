@@ -122,11 +122,16 @@ func startProxy(t *testing.T, backend, yaml string) *sidecarProcess {
 // startProxyWith is startProxy with an environment and words before the command.
 func startProxyWith(t *testing.T, env, before []string, backend, yaml string) *sidecarProcess {
 	t.Helper()
+	return startProxyAs(t, env, append(append([]string(nil), before...), program(t, "tempomat-proxy")), backend, yaml)
+}
+
+// startProxyAs is startProxyWith with the program itself, too.
+func startProxyAs(t *testing.T, env, command []string, backend, yaml string) *sidecarProcess {
+	t.Helper()
 	dir := tempDir(t)
 	s := &sidecarProcess{dir: dir, file: filepath.Join(dir, "tempomat.yaml"), admin: filepath.Join(dir, "admin.sock")}
 	s.configure(t, backend, yaml)
-	command := append(append([]string(nil), before...), program(t, "tempomat-proxy"), "-config", s.file)
-	s.process = startProcess(t, env, command[0], command[1:]...)
+	s.process = startProcess(t, env, command[0], append(command[1:len(command):len(command)], "-config", s.file)...)
 	line, _ := s.stderr.await(t, 0, `"msg":"serving"`)
 	s.url = "http://" + parseLog(t, line).Listen[0]
 	return s
