@@ -57,7 +57,7 @@ func DefaultMaster() *Master {
 		Listen:  MasterAddress{Accounting: "tcp://*:10004", Control: "tcp://*:10005"},
 		MaxSkew: 10 * time.Second, Queue: 16_384, Identifiers: 1_000_000,
 		Statsd: Statsd{Port: 8125},
-		Admin:  Admin{Listen: "unix:/run/tempomat/master.sock"},
+		Admin:  Admin{Listen: "unix:/run/tempomat-master/admin.sock"},
 		Log:    MasterLog{Level: "info"},
 	}
 }

@@ -157,7 +157,7 @@ func TestMasterFailures(t *testing.T) {
 	}{
 		{nil, []string{"--socket", "/nowhere/m.sock"}, 1, "there is no socket /nowhere/m.sock: is tempomat-master running? If its admin.listen is another one, name it with --socket\n"},
 		// The proxy's variable is not for the master.
-		{[]string{listenVariable + "=unix:" + path}, nil, 1, "/run/tempomat/master.sock"},
+		{[]string{listenVariable + "=unix:" + path}, nil, 1, "/run/tempomat-master/admin.sock"},
 		{nil, []string{"--socket", path, "nowhere"}, 1, `there is no domain "nowhere"`},
 		{nil, []string{"--socket", path, "a", "b"}, 2, "accepts at most 1 arg(s)"},
 		{nil, []string{"--socket", path, "--over=2m"}, 1, "over: must be from 0s to 1m"},
