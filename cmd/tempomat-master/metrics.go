@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"time"
 
@@ -12,23 +13,34 @@ import (
 	"tempomat/limiter/smockron"
 )
 
-// serveMetrics answers Prometheus until the context ends.
-func (s *server) serveMetrics(ctx context.Context, address string) {
+// openMetrics opens Prometheus' door. Without it, nil, the master goes on all the
+// same.
+func (s *server) openMetrics(ctx context.Context, address string) net.Listener {
 	if address == "" {
-		return
+		return nil
 	}
+	door, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		s.log.Error("no metrics", zap.Error(err))
+		return nil
+	}
+	return door
+}
+
+// serveMetrics answers Prometheus until the context ends.
+func (s *server) serveMetrics(ctx context.Context, door net.Listener) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(newCollector(s.master.State))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	web := &http.Server{
-		Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(s.log.Named("metrics")),
 	}
 	end := context.AfterFunc(ctx, func() { _ = web.Close() }) // a look that is cut is taken again
 	defer end()
-	if err := web.ListenAndServe(); ctx.Err() == nil {
-		s.log.Error("no metrics", zap.Error(err))
+	if err := web.Serve(door); ctx.Err() == nil {
+		s.log.Error("metrics ended", zap.Error(err))
 	}
 }
 

@@ -73,11 +73,13 @@ func (s *server) run(ctx context.Context) error {
 	defer all.Wait()
 	defer end()
 	all.Go(func() { s.statsd.run(ctx) })
-	all.Go(func() { s.serveMetrics(ctx, c.Metrics) })
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // before anything can take long: unheeded, it would end the program
 	defer signal.Stop(hangups)
 	all.Go(func() { s.reloadOn(ctx, hangups) })
+	if door := s.openMetrics(ctx, c.Metrics); door != nil {
+		all.Go(func() { s.serveMetrics(ctx, door) })
+	}
 	if door := s.openAdmin(c.Admin.Listen); door != nil {
 		all.Go(func() { s.serveAdmin(ctx, door) })
 	}
