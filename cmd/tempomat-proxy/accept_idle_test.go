@@ -1,0 +1,66 @@
+//go:build accept
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestAcceptLoneCrawler: on a server that has nothing else to do, a crawler gets
+// what it gets without the proxy.
+func TestAcceptLoneCrawler(t *testing.T) {
+	sayLoad(t)
+	backend := startApache(t)
+	s := startProxy(t, backend.url, "")
+	f := newFigures("pages/s", "without", "with", "ratio")
+	var ratios []float64
+	rate := func(url string) float64 {
+		c := newCrowd(t, 12*time.Second)
+		start := time.Now().Add(2 * time.Second)
+		c.ask("crawler", 4, "198.51.100.1", url+"/page.php?ms=100")
+		c.wait()
+		_, rate, _ := c.since("crawler", start)
+		return rate
+	}
+	for range 5 {
+		without, with := rate(backend.url), rate(s.url)
+		ratios = append(ratios, with/without)
+		f.row(" | %.2f | %.2f | %.3f", without, with, with/without)
+	}
+	slices.Sort(ratios)
+	t.Logf("%s\nmedian %.3f", f, ratios[2])
+	if ratios[2] < 0.95 {
+		t.Errorf("the crawler gets %.3f of what the server can give, want 0.95", ratios[2])
+	}
+}
+
+// TestAcceptGateLatency: on an idle machine the gate adds no latency, beside the
+// same proxy without it.
+func TestAcceptGateLatency(t *testing.T) {
+	sayLoad(t)
+	backend := startApache(t)
+	with, without := startProxy(t, backend.url, ""), startProxy(t, backend.url, "throttle: {mode: cap}\n")
+	f := newFigures("added [ms]", "p50", "p99")
+	var added [2][]float64
+	at := func(l *looks, q float64) float64 {
+		slices.Sort(l.took)
+		return l.took[int(q*float64(len(l.took)-1))].Seconds() * 1e3
+	}
+	for range 15 {
+		a := polite(t, []*sidecarProcess{without}, 8, 40*time.Millisecond, 4*time.Second)
+		b := polite(t, []*sidecarProcess{with}, 8, 40*time.Millisecond, 4*time.Second)
+		p50, p99 := at(b, 0.5)-at(a, 0.5), at(b, 0.99)-at(a, 0.99)
+		added[0], added[1] = append(added[0], p50), append(added[1], p99)
+		f.row(" | %+.3f | %+.3f", p50, p99)
+	}
+	for i := range added {
+		slices.Sort(added[i])
+	}
+	t.Log(f, fmt.Sprintf("\nmedians: p50 %+.3f ms, p99 %+.3f ms", added[0][7], added[1][7]))
+	if added[1][7] > 0.3 {
+		t.Errorf("the gate adds %.3f ms to the p99", added[1][7])
+	}
+}
