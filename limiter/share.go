@@ -27,6 +27,7 @@ type Charge struct {
 	Key      Key
 	Event    Event
 	Cost     time.Duration // CPU time; of Settled
+	Standing float64       // what the key's budget is multiplied by; of Settled; 0 is 1
 	At       time.Time     // when this became known
 	Received time.Time     // when the request came
 	Until    time.Time     // when it went on, or will: later than Received if it had to wait
@@ -93,6 +94,7 @@ func (l *Limiter) offer(now time.Time, t *Ticket, cost time.Duration) {
 	}
 	t.each(func(s *slot) {
 		if c.Key = s.bucket.key; !s.told {
+			c.Standing = s.bucket.standing()
 			l.sharer.Offer(c)
 		}
 	})

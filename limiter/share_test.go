@@ -25,9 +25,22 @@ func TestSharerIsOfferedWhatWasCharged(t *testing.T) {
 	l.Leave(start.Add(second), ticket)
 	gone := l.Arrive(start, Arrival{Keys: by("b"), Guess: second})
 	l.Leave(start, gone)
-	want := []Charge{{Key: by("a")[0], Cost: 3 * second, At: start.Add(second), Received: start, Until: start}}
+	want := []Charge{{Key: by("a")[0], Cost: 3 * second, Standing: 1, At: start.Add(second), Received: start, Until: start}}
 	if diff := cmp.Diff(want, s.got); diff != "" {
 		t.Errorf("offered, -want +got:\n%s", diff)
+	}
+}
+
+// TestSharerIsOfferedStanding: who shares has to know what else a client earns.
+func TestSharerIsOfferedStanding(t *testing.T) {
+	s := &sharer{}
+	start := time.Now()
+	l := New(start, one(Fair, Budget{CPUs: 1}), 1<<10, s)
+	ticket := l.Arrive(start, Arrival{Keys: by("a", "net"), Guess: second, Standing: 4})
+	l.Settle(start.Add(second), ticket, second)
+	l.Leave(start.Add(second), ticket)
+	if len(s.got) != 1 || s.got[0].Standing != 4 {
+		t.Errorf("offered %+v, want a standing of 4", s.got)
 	}
 }
 
@@ -45,7 +58,7 @@ func TestSharerIsOfferedWhatWaitedAndWhatWasRefused(t *testing.T) {
 	w.Debit(w.now, Charge{Key: by("a")[0], Cost: 100 * second})
 	w.Leave(w.now, w.Arrive(w.now, Arrival{Keys: by("a"), Guess: second}))
 	want := []Charge{
-		{Key: by("a")[0], Cost: second, At: came.Add(10*second + time.Millisecond), Received: came, Until: came.Add(10 * second)},
+		{Key: by("a")[0], Cost: second, Standing: 1, At: came.Add(10*second + time.Millisecond), Received: came, Until: came.Add(10 * second)},
 		{Key: by("a")[0], Event: Rejected, At: w.now, Received: w.now, Until: w.now},
 	}
 	if diff := cmp.Diff(want, s.got); diff != "" {

@@ -36,6 +36,31 @@ func TestPendingIsBounded(t *testing.T) {
 	}
 }
 
+// TestStandingCounts: who earns four times as much by its standing does not owe in
+// Redis what it does not owe here, and owes the rest for a quarter of the time.
+func TestStandingCounts(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	cars := [2]*sidecar{startSidecar(t, s.options()), startSidecar(t, s.options())}
+	linked(t, cars[0], cars[1])
+	spend := func() {
+		now := time.Now()
+		cars[0].sharer.Offer(limiter.Charge{
+			Key: client("person"), Cost: 3 * time.Second, Standing: 4, At: now, Received: now, Until: now,
+		})
+		linked(t, cars[0], cars[1])
+	}
+	if spend(); cars[1].level("person") != testBurst {
+		t.Errorf("it owes %v though four bursts were its own", -cars[1].level("person"))
+	}
+	for range 3 { // 6 s of its time, of which a burst is 2 s
+		spend()
+	}
+	if l := cars[1].level("person"); l >= 0 || l < testBurst-4*3/4.0 {
+		t.Errorf("its level is %v", l)
+	}
+}
+
 // TestPendingCountsAll: each charge is taken once, dropped and counted, or there.
 func TestPendingCountsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -16,8 +16,8 @@ type pending struct {
 
 // debit is what a key is to be charged.
 type debit struct {
-	cost    time.Duration
-	since   time.Time // of the first charge
+	cost    time.Duration // as a key of no standing would owe it
+	since   time.Time     // of the first charge
 	charges uint64
 }
 
@@ -35,9 +35,18 @@ func (p *pending) add(c limiter.Charge) {
 		}
 		d.since = c.At
 	}
-	d.cost += c.Cost
+	d.cost += owed(c)
 	d.charges++
 	p.keys[c.Key] = d
+}
+
+// owed is what a charge takes of a key's time. An account in Redis knows one rate,
+// that of the class: who earns more by standing owes for as much shorter.
+func owed(c limiter.Charge) time.Duration {
+	if c.Standing > 0 {
+		return time.Duration(float64(c.Cost) / c.Standing)
+	}
+	return c.Cost
 }
 
 // forget drops what is older than age: who was away tells nobody of the past.

@@ -29,8 +29,9 @@ const (
 // owe in all. It implements limiter.Sharer; classes that are told when to wait are
 // not shared.
 //
-// A key's account in Redis knows one rate, that of its class. The standing of
-// clients multiplies what they earn at each sidecar, but not there.
+// A key's account in Redis is a time, not a sum: how long it takes to earn what was
+// charged. So a client's standing, which multiplies what it earns, counts there as
+// well: the sidecar that charges it divides the time by it.
 type Sharer struct {
 	link   *link
 	outbox *limiter.Outbox
