@@ -17,8 +17,8 @@ import (
 	"tempomat/limiter/limitertest"
 )
 
-// startFleet starts three sidecars before one backend, with the same configuration.
-func startFleet(t *testing.T, backend, yaml string) (cars [3]*sidecarProcess) {
+// startThree starts three sidecars before one backend, with the same configuration.
+func startThree(t *testing.T, backend, yaml string) (cars [3]*sidecarProcess) {
 	t.Helper()
 	for i := range cars {
 		cars[i] = startProxy(t, backend, yaml)
@@ -60,7 +60,7 @@ throttle: {mode: cap, maxHold: 1m}
 func TestRedisFleet(t *testing.T) {
 	r := limitertest.StartRedis(t)
 	backend := startSlowPages(t)
-	cars := startFleet(t, backend.URL, oneLimit+
+	cars := startThree(t, backend.URL, oneLimit+
 		fmt.Sprintf("coordination: {kind: redis, redis: {timeout: 10s, addresses: [%q]}}\n", r.Address))
 	shared := func(s *sidecarProcess, want string) func() bool {
 		return func() bool {
@@ -188,7 +188,7 @@ func TestStrictFields(t *testing.T) {
 limits: [{name: api, path: /api/*, size: 3, dripRate: 1h, strict: true, factors: {anonymous: 1}}]
 coordination: {redis: {timeout: 10s, addresses: [%q]}}
 `, r.Address)
-	cars := startFleet(t, backend.URL, "headers: ratelimit\n"+yaml)
+	cars := startThree(t, backend.URL, "headers: ratelimit\n"+yaml)
 	check := func(client string, want [][]string, foreign string) {
 		t.Helper()
 		for i, lines := range want {

@@ -24,7 +24,7 @@ const (
 	fleetRate  = 0.5
 	fleetBurst = 1.0
 	fleetCost  = 0.02
-	patience   = 10 * time.Second // until something that has to come is given up
+	patience   = 20 * time.Second // until something that has to come is given up
 )
 
 // Sharers is what every way to share has to stand, in real time: one limit for

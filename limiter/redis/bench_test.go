@@ -63,7 +63,7 @@ func TestMemory(t *testing.T) {
 	s := startServer(t)
 	direct := s.direct()
 	used := func() int64 {
-		n, err := strconv.ParseInt(s.info("memory")["used_memory"], 10, 64)
+		n, err := strconv.ParseInt(s.Info("memory")["used_memory"], 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}

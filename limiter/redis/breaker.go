@@ -24,18 +24,19 @@ type breaker struct {
 	next   time.Time
 }
 
-// admit says whether to call Redis now. Who is admitted must tell what came of it.
-func (b *breaker) admit(now time.Time) bool {
+// admit says whether to call Redis now, and whether that is to find out if it is
+// back. Who is admitted must tell what came of it.
+func (b *breaker) admit(now time.Time) (ok, trial bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return true
+		return true, false
 	}
 	if b.trying || now.Before(b.next) {
-		return false
+		return false, false
 	}
 	b.trying = true
-	return true
+	return true, b.pause > 0
 }
 
 // succeeded notes that Redis answered.

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -72,4 +73,31 @@ func TestNothingOldIsCharged(t *testing.T) {
 	if calls(t, s, "evalsha") == 0 {
 		t.Error("nothing was charged at all")
 	}
+}
+
+// TestChecksDoNotFindOut: once Redis is known to stand still, no request waits to
+// find out whether it goes on.
+func TestChecksDoNotFindOut(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	o := s.options()
+	o.Timeout = 100 * time.Millisecond
+	c := checker(t, o)
+	b := Bucket{Size: 100, DripRate: most, DripSize: 1}
+	check := func() error {
+		_, err := c.Check(ctx, "a", "b", b, 1)
+		return err
+	}
+	eventually(t, "a check", func() bool { return check() == nil })
+	s.Pause()
+	eventually(t, "a check fails", func() bool { return check() != nil })
+	before := c.State().Failures
+	eventually(t, "the link has tried three times", func() bool {
+		if err := check(); !errors.Is(err, ErrAway) {
+			t.Fatalf("a check waited for Redis, in vain: %v", err)
+		}
+		return c.State().Failures >= before+3
+	})
+	s.Resume()
+	eventually(t, "a check after Redis went on", func() bool { return check() == nil })
 }

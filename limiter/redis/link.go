@@ -20,6 +20,10 @@ type link struct {
 	options Options
 	breaker breaker
 	counts  counts
+	// patient says that callers may wait to find out whether Redis is back. Where
+	// they are requests, a goroutine of the link's own does.
+	patient bool
+	probes  sync.WaitGroup
 
 	mu     sync.Mutex // guards the following
 	client rueidis.Client
@@ -36,9 +40,34 @@ func newLink(o Options) (*link, error) {
 // do makes one call, if Redis is not away. An error of the call that Redis sent
 // as its answer shows that it is there.
 func (l *link) do(ctx context.Context, call func(context.Context, rueidis.Client) error) error {
-	if !l.breaker.admit(time.Now()) {
+	ok, trial := l.breaker.admit(time.Now())
+	if ok && trial && !l.patient {
+		l.probe()
+		ok = false
+	}
+	if !ok {
 		return ErrAway
 	}
+	return l.call(ctx, call)
+}
+
+// probe finds out whether Redis is back, while the caller goes on.
+func (l *link) probe() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		l.breaker.abandoned()
+		return
+	}
+	l.probes.Go(func() {
+		_ = l.call(context.Background(), func(ctx context.Context, c rueidis.Client) error {
+			return c.Do(ctx, c.B().Ping().Build()).Error()
+		})
+	})
+}
+
+// call makes a call that was admitted, and tells the breaker what came of it.
+func (l *link) call(ctx context.Context, call func(context.Context, rueidis.Client) error) error {
 	bounded, cancel := context.WithTimeout(ctx, l.options.Timeout)
 	defer cancel()
 	client, err := l.connect(bounded)
@@ -114,7 +143,8 @@ func (l *link) keep(client rueidis.Client, err error) rueidis.Client {
 	return client
 }
 
-// close ends the connection; calls after it fail.
+// close ends the connection; calls after it fail. It waits for no longer than a
+// call may take.
 func (l *link) close() {
 	l.mu.Lock()
 	client := l.client
@@ -123,4 +153,5 @@ func (l *link) close() {
 	if client != nil {
 		client.Close()
 	}
+	l.probes.Wait()
 }

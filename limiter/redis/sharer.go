@@ -66,6 +66,7 @@ func NewSharer(o Options, p limiter.Policy) (*Sharer, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.patient = true // Run is
 	charge, read := newScript(chargeScript), newScript(readScript)
 	s := &Sharer{
 		link: l, outbox: limiter.NewOutbox(outboxSize), pending: newPending(pendingKeys),
