@@ -40,8 +40,8 @@ test: deps-test ## vet, the scenarios, then all tests with the race detector, al
 	$(GO) test -count=1 ./limiter/limitertest
 	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 -timeout 12m ./...
 
-accept: deps-test ## the long acceptance runs in real time (about 10 minutes, on an idle machine)
-	$(GO) test -tags accept -run Accept -count=1 -v -timeout 30m ./cmd/tempomat-proxy/
+accept: deps-test ## the long acceptance runs in real time (about 20 minutes, on an idle machine)
+	$(GO) test -tags accept -p 1 -run Accept -count=1 -v -timeout 30m ./cmd/tempomat-proxy/ ./limiter/redis/ ./limiter/gossip/
 
 scenarios: ## the gate under every attack on virtual time, five seeds, beside the reference
 	TEMPOMAT_SCENARIOS=full $(GO) test -run Scenarios -count=1 -v ./limiter/limitertest

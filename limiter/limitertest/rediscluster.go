@@ -3,6 +3,7 @@ package limitertest
 import (
 	"net"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +24,8 @@ func StartRedisCluster(t testing.TB, replicas int) (nodes []*Redis) {
 		nodes = append(nodes, r)
 		command = append(command, r.Address)
 	}
-	command = append(command, "--cluster-yes", "--cluster-replicas", string(rune('0'+replicas)))
-	if out, err := exec.Command("redis-cli", command...).CombinedOutput(); err != nil { //nolint:gosec,noctx // a test's own
+	command = append(command, "--cluster-yes", "--cluster-replicas", strconv.Itoa(replicas))
+	if out, err := exec.Command("redis-cli", command...).CombinedOutput(); err != nil { //nolint:noctx // a test's own
 		t.Fatalf("redis-cli: %v\n%s", err, out)
 	}
 	for _, r := range nodes {

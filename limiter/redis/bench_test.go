@@ -3,6 +3,7 @@ package redis
 import (
 	"fmt"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 // BenchmarkCheck is to be compared with BenchmarkIncr, in pairs: what a check costs
 // beside the cheapest thing that Redis could count with.
 func BenchmarkCheck(b *testing.B) {
-	c := checker(b, startServer(b).options())
+	s := startServer(b)
+	c := checker(b, s.options())
 	bucket := Bucket{Size: 100, DripRate: 10, DripSize: 1}
 	actors := make([]string, 1000)
 	for i := range actors {
@@ -21,6 +23,7 @@ func BenchmarkCheck(b *testing.B) {
 	if _, err := c.Check(ctx, "a", "b", bucket, 1); err != nil {
 		b.Fatal(err)
 	}
+	defer s.cpu(b)()
 	b.SetParallelism(64)
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
@@ -33,7 +36,9 @@ func BenchmarkCheck(b *testing.B) {
 }
 
 func BenchmarkIncr(b *testing.B) {
-	c := startServer(b).direct()
+	s := startServer(b)
+	c := s.direct()
+	defer s.cpu(b)()
 	b.SetParallelism(64)
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
@@ -43,6 +48,32 @@ func BenchmarkIncr(b *testing.B) {
 			}
 		}
 	})
+}
+
+// cpu has the benchmark report the CPU time that each operation takes of the server,
+// and of this process; what it returns is to be called at the end.
+func (s *server) cpu(b *testing.B) func() {
+	server := func() (sum float64) {
+		for _, part := range []string{"used_cpu_user", "used_cpu_sys"} {
+			x, err := strconv.ParseFloat(s.Info("cpu")[part], 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			sum += x
+		}
+		return sum
+	}
+	own := func() float64 {
+		var u syscall.Rusage
+		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+		return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+	}
+	theirs, ours := server(), own()
+	return func() {
+		b.StopTimer()
+		b.ReportMetric(1e6*(server()-theirs)/float64(b.N), "server-µs/op")
+		b.ReportMetric(1e6*(own()-ours)/float64(b.N), "sidecar-µs/op")
+	}
 }
 
 func BenchmarkLocal(b *testing.B) {
