@@ -24,11 +24,12 @@ type Redis struct {
 	CA        string   // the file of who signs its certificate, as PEM; empty: as the system trusts
 	Timeout   time.Duration
 	Prefix    string // before the names of keys
+	Scripts   bool   // it runs scripts; without them only strict limits work, in one to three round trips
 	Salt      string // the file of what is mixed into the hashes of clients, the same on all sidecars; empty: none
 }
 
 func defaultRedis() Redis {
-	return Redis{Timeout: 250 * time.Millisecond, Prefix: "tempomat:"}
+	return Redis{Timeout: 250 * time.Millisecond, Prefix: "tempomat:", Scripts: true}
 }
 
 // redisSettings are its keys. None can change while the proxy runs.
@@ -45,6 +46,7 @@ func redisSettings(c *Redis) []setting {
 		{path: p + "ca", value: secretFile(&c.CA), restart: true},
 		{path: p + "timeout", value: duration(&c.Timeout, time.Millisecond, 10*time.Second), restart: true},
 		{path: p + "prefix", value: redisWord(&c.Prefix, "{}"), restart: true},
+		{path: p + "scripts", value: boolean(&c.Scripts), restart: true},
 		{path: p + "salt", value: secretFile(&c.Salt), restart: true},
 	}
 }
@@ -128,6 +130,8 @@ func (r *reader) validateRedis(d *draft) {
 		r.fault(at("database"), "", "must be 0 in a cluster")
 	case !c.Cluster && c.Sentinel == "" && len(c.Addresses) > 1:
 		r.fault(at("addresses"), "", "is more than one, and neither cluster nor sentinel is given")
+	case d.Coordination.Kind == "redis" && !c.Scripts:
+		r.fault(at("scripts"), "", "must be true for coordination.kind redis; without scripts only limits can be counted in Redis")
 	case c.CA != "" && !c.TLS:
 		r.fault(at("ca"), "", "needs tls: true")
 	}

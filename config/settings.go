@@ -76,7 +76,7 @@ func settings(d *draft) []setting {
 		{path: "classes", value: classes{d}},
 		{path: "exempt", value: exemptions{&d.Exempt}},
 		{path: "limits", value: limitList{d}},
-		{path: "headers", value: choice(&d.Headers, "", "none", "ratelimit", "draft")},
+		{path: "headers", value: choice(&d.Headers, "", "none", "ratelimit", "draft", "draft-credit")},
 		{path: "cost.source", value: choice(&d.Cost.Source, "cgroup", "corrected", "wall", "header")},
 		{path: "table.size", value: integer(&d.Table.Size, minTable, maxTable), restart: true},
 		{path: "timeouts.header", value: duration(&d.Timeouts.Header, 100*time.Millisecond, 10*time.Minute), restart: true},

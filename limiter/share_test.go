@@ -31,6 +31,29 @@ func TestSharerIsOfferedWhatWasCharged(t *testing.T) {
 	}
 }
 
+// TestBalance: of a key that nobody knows, of one that owes and has a standing, and
+// of none.
+func TestBalance(t *testing.T) {
+	start := time.Now()
+	l := New(start, one(Fair, Budget{CPUs: 0.5, Burst: 4 * second}), 1<<10, nil)
+	if b, ok := l.Balance(start, by("a")[0]); !ok || b != (Balance{4, 0.5, 4}) {
+		t.Errorf("%+v, %v", b, ok)
+	}
+	ticket := l.Arrive(start, Arrival{Keys: by("a"), Guess: second, Standing: 2})
+	l.Settle(start, ticket, 10*second)
+	l.Leave(start, ticket)
+	if b, ok := l.Balance(start.Add(2*second), by("a")[0]); !ok || b != (Balance{-4, 1, 8}) {
+		t.Errorf("%+v, %v", b, ok)
+	}
+	if b, ok := l.Balance(start, by("", "other")[1]); ok {
+		t.Errorf("of no class: %+v", b)
+	}
+	told := New(start, told(second), 1<<10, nil)
+	if b, ok := told.Balance(start, by("", "net")[1]); ok {
+		t.Errorf("of a told class: %+v", b)
+	}
+}
+
 // TestSharerIsOfferedStanding: who shares has to know what else a client earns.
 func TestSharerIsOfferedStanding(t *testing.T) {
 	s := &sharer{}

@@ -18,10 +18,11 @@ import (
 )
 
 // awayRig is four sidecars before one backend, under load: one that is alone, two
-// that share through Redis, and one with a strict limit in Redis.
+// that share, and another one, with a strict limit in Redis say.
 type awayRig struct {
 	t    *testing.T
 	cars [4]*sidecarProcess
+	page string
 
 	backs int // calls of back
 
@@ -36,18 +37,21 @@ const (
 	carAlone = iota
 	carShares
 	carSharesToo
-	carStrict
+	carOther
 )
 
 const awayBurst = 2 * time.Second
 
-func newAwayRig(t *testing.T, redis string) *awayRig {
+// newAwayRig starts one, whose sidecars have these further lines of configuration
+// each. Its pages take 10 ms.
+func newAwayRig(t *testing.T, further [4]string) *awayRig {
 	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/dear" {
+		switch r.URL.Path {
+		case "/dear":
 			time.Sleep(awayBurst + 300*time.Millisecond)
-			return
+		case "/":
+			time.Sleep(10 * time.Millisecond)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}))
 	t.Cleanup(backend.Close)
 	yaml := fmt.Sprintf(`
@@ -56,13 +60,18 @@ cpuCount: 1
 classes: {slash32: {share: 0.01, burst: %v}, slash24: off, slash16: off, userAgent: off}
 throttle: {mode: cap, maxHold: 1m}
 `, awayBurst)
-	shares := yaml + "coordination: {kind: redis, redis: " + redis + "}\n"
-	strict := yaml + "limits: [{name: strict, size: 1000000, dripRate: 1h, strict: true}]\ncoordination: {redis: " + redis + "}\n"
-	r := &awayRig{t: t, spent: map[string]time.Duration{}}
-	for i, text := range []string{yaml, shares, shares, strict} {
-		r.cars[i] = startProxy(t, backend.URL, text)
+	r := &awayRig{t: t, page: "/", spent: map[string]time.Duration{}}
+	for i, text := range further {
+		r.cars[i] = startProxy(t, backend.URL, yaml+text)
 	}
 	return r
+}
+
+// newRedisRig is one whose last sidecar has a strict limit.
+func newRedisRig(t *testing.T, redis string) *awayRig {
+	shares := "coordination: {kind: redis, redis: " + redis + "}\n"
+	strict := "limits: [{name: strict, size: 1000000, dripRate: 1h, strict: true}]\ncoordination: {redis: " + redis + "}\n"
+	return newAwayRig(t, [4]string{"", shares, shares, strict})
 }
 
 // load has clients ask all sidecars in turn, in random order, and stay within their
@@ -89,7 +98,7 @@ func (r *awayRig) load(stop <-chan struct{}) *sync.WaitGroup {
 }
 
 func (r *awayRig) ask(h *http.Client, i int, client string) {
-	req, _ := http.NewRequest(http.MethodGet, r.cars[i].url+"/", nil)
+	req, _ := http.NewRequest(http.MethodGet, r.cars[i].url+r.page, nil)
 	req.Header = from(client)
 	began := time.Now()
 	res, err := h.Do(req)
@@ -124,7 +133,7 @@ func (r *awayRig) measure(f *figures, phase string, lasting time.Duration) {
 	r.mu.Unlock()
 	alone := newQuantiles(took[carAlone])
 	share := newQuantiles(append(slices.Clone(took[carShares]), took[carSharesToo]...))
-	strict := newQuantiles(took[carStrict])
+	strict := newQuantiles(took[carOther])
 	ratio := share.p99 / alone.p99
 	f.row("%s | %d | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.3f | %.2f | %.2f | %.2f", phase, len(took[carAlone]),
 		alone.p50, alone.p99, alone.most, share.p50, share.p99, share.most, ratio, strict.p50, strict.p99, strict.most)
@@ -195,7 +204,7 @@ func (r *awayRig) settle(stop chan struct{}, all *sync.WaitGroup) {
 		}
 	}
 	r.t.Logf("%d accounts: no debt but what was spent", looked)
-	for _, i := range []int{carShares, carStrict} {
+	for _, i := range []int{carShares, carOther} {
 		_, out, _ := r.cars[i].doctor("share")
 		r.t.Logf("%s%v", out, r.cars[i].stats().Counters)
 	}
@@ -210,7 +219,7 @@ var awayColumns = []string{
 func TestAcceptRedisAway(t *testing.T) {
 	sayLoad(t)
 	redis := limitertest.StartRedis(t)
-	r := newAwayRig(t, fmt.Sprintf("{addresses: [%q]}", redis.Address))
+	r := newRedisRig(t, fmt.Sprintf("{addresses: [%q]}", redis.Address))
 	stop := make(chan struct{})
 	all := r.load(stop)
 	_ = r.back("linked", func() {})
@@ -241,7 +250,7 @@ func TestAcceptRedisCluster(t *testing.T) {
 	for _, n := range nodes {
 		addresses = append(addresses, n.Address)
 	}
-	r := newAwayRig(t, fmt.Sprintf("{cluster: true, addresses: [%s]}", strings.Join(addresses, ", ")))
+	r := newRedisRig(t, fmt.Sprintf("{cluster: true, addresses: [%s]}", strings.Join(addresses, ", ")))
 	stop := make(chan struct{})
 	all := r.load(stop)
 	_ = r.back("linked", func() {})

@@ -21,8 +21,9 @@ const requestBuckets = 1 << 16
 // requestCounts is where requests are counted. It is made once: a reload must not
 // forget them.
 type requestCounts struct {
-	local   *redis.Local
-	checker *redis.Checker // nil: no limit is strict, and none can become so without a restart
+	local    *redis.Local
+	checker  *redis.Checker   // nil: no limit is strict, and none can become so without a restart
+	accounts *limiter.Limiter // for clients that are told their credit
 }
 
 func newRequestCounts(c *config.Config) (*requestCounts, error) {
@@ -52,9 +53,13 @@ func (c *requestCounts) close() {
 	}
 }
 
-// limits makes the configuration's limits in requests; nil if there are none.
+// withCredit is the value of headers that tells clients their credit as well.
+const withCredit = "draft-credit"
+
+// limits makes the configuration's limits in requests; nil if there are none, and
+// nothing to tell of.
 func (c *requestCounts) limits(cfg *config.Config) (proxy.RequestLimits, error) {
-	if len(cfg.Limits) == 0 {
+	if len(cfg.Limits) == 0 && cfg.Headers != withCredit {
 		return nil, nil
 	}
 	l := &requestLimits{counts: c, headers: cfg.Headers}
@@ -144,11 +149,27 @@ func (l *requestLimits) Count(ctx context.Context, now time.Time, r *http.Reques
 		}
 		told.add(limit.Name, bucket, info)
 		if info.Blocked {
+			l.tellCredit(now, who, &told)
 			return proxy.Counted{Blocked: true, Limit: limit.Name, Wait: info.Reset, Fields: told.fields(l.headers)}
 		}
 	}
+	l.tellCredit(now, who, &told)
 	return proxy.Counted{Fields: told.fields(l.headers)}
 }
+
+// tellCredit adds the client's own account, as it stands before the request.
+func (l *requestLimits) tellCredit(now time.Time, who *classify.Result, told *standings) {
+	keys := who.Keys()
+	if l.headers != withCredit || len(keys) == 0 || l.counts.accounts == nil {
+		return
+	}
+	if b, ok := l.counts.accounts.Balance(now, keys[0]); ok {
+		told.any = true
+		told.quotas = append(told.quotas, redis.CreditQuota(keys[0].Class, b.Rate, seconds(b.Burst), seconds(b.Level)))
+	}
+}
+
+func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 
 // check counts a request. It is false if that could not be done: the request
 // passes.
@@ -201,7 +222,7 @@ func (s *standings) fields(headers string) http.Header {
 		return nil
 	}
 	h := http.Header{}
-	if headers == "draft" {
+	if headers == "draft" || headers == withCredit {
 		redis.SetDraftFields(h, s.quotas...)
 	} else {
 		s.worst.SetFields(h)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -56,6 +57,7 @@ limits:
 }
 
 // TestStrictLimits asks two sidecars, which count together in Redis, then kills it.
+// The second one does without scripts.
 func TestStrictLimits(t *testing.T) {
 	r := limitertest.StartRedis(t)
 	yaml := `headers: draft
@@ -63,7 +65,9 @@ limits: [{name: login, path: /login, size: 2, dripRate: 1h, strict: true}]
 coordination: {redis: {timeout: 5s, addresses: ["` + r.Address + `"]}}
 `
 	backend := plain(t)
-	cars := [2]*sidecarProcess{startProxy(t, backend, yaml), startProxy(t, backend, yaml)}
+	cars := [2]*sidecarProcess{
+		startProxy(t, backend, yaml), startProxy(t, backend, strings.Replace(yaml, "timeout: 5s", "timeout: 5s, scripts: false", 1)),
+	}
 	for i, want := range []string{`"login";r=1;t=3600`, `"login";r=0;t=7200`, `"login";r=0;t=7200`} {
 		a := cars[i%2].get("198.51.100.1", "/login")
 		if got := a.Header.Get("RateLimit"); got != want || (a.StatusCode == 429) != (i == 2) || a.Header.Get("RateLimit-Policy") != `"login";q=2;qu="requests";w=7200` {
@@ -78,6 +82,32 @@ coordination: {redis: {timeout: 5s, addresses: ["` + r.Address + `"]}}
 	}
 	if got := cars[0].stats().Counters; got["strictChecks"] != 2 || got["strictFailures"] == 0 {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestCreditFields: a client is told its account in CPU time, beside the limits in
+// requests.
+func TestCreditFields(t *testing.T) {
+	backend := startSlowPages(t)
+	s := startProxy(t, backend.URL, `headers: draft-credit
+cpuCount: 1
+cost: {source: wall}
+classes: {slash32: {share: 0.001, burst: 10s}}
+standing: {enabled: false}
+limits: [{name: api, path: /api, size: 2, dripRate: 1h}]
+`)
+	policy := `"slash32";q=10000;qu="cpu-milliseconds";w=10000`
+	a := s.get("198.51.100.1", "/")
+	if a.Header.Get("RateLimit-Policy") != policy || a.Header.Get("RateLimit") != `"slash32";r=10000;t=0` {
+		t.Errorf("at first: %v", a.Header)
+	}
+	a = s.get("198.51.100.1", "/api")
+	if a.Header.Get("RateLimit-Policy") != `"api";q=2;qu="requests";w=7200, `+policy {
+		t.Errorf("beside a limit: %v", a.Header)
+	}
+	var left, back int
+	if _, err := fmt.Sscanf(a.Header.Get("RateLimit"), `"api";r=1;t=3600, "slash32";r=%d;t=%d`, &left, &back); err != nil || left > 9980 || back < 20 {
+		t.Errorf("%v after a page of 20 ms: %v", a.Header, err)
 	}
 }
 

@@ -65,6 +65,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		return nil, err
 	}
 	car.limiter = limiter.New(car.started, policy.Limits, c.Table.Size, car.sharing.sharer)
+	car.policies.counts.accounts = car.limiter
 	car.state = stateFile{path: c.State, log: car.logs.log, parts: map[string]memory{
 		"known": car.limiter.Known(), "standing": standing,
 	}}

@@ -42,6 +42,41 @@ func sum(spent []atomic.Int64) (s float64) {
 	return s
 }
 
+// TestAcceptOneLimit is TestOneLimitForAll with real sharers, in real time.
+func TestAcceptOneLimit(t *testing.T) {
+	for _, n := range []int{3, 5, 10} {
+		r := newReal()
+		var cars []*sidecar
+		for range n {
+			cars = append(cars, r.start(t))
+		}
+		together(t, cars...)
+		const settles, lasts = 10 * time.Second, 30 * time.Second
+		ctx, cancel := context.WithTimeout(context.Background(), settles+lasts)
+		spent := make([]atomic.Int64, n)
+		began, over := time.Now(), 0.0
+		running := greed(ctx, cars, spent)
+		look := func(until time.Duration) float64 {
+			for time.Since(began) < until {
+				time.Sleep(time.Millisecond)
+				over = max(over, sum(spent)-testBurst-testRate*time.Since(began).Seconds())
+			}
+			return sum(spent)
+		}
+		first := look(settles)
+		rate := (look(settles+lasts) - first) / lasts.Seconds() / testRate
+		cancel()
+		running.Wait()
+		t.Logf("%d sidecars: %.3f of the limit in the long run; overshoot %.0f requests", n, rate, over/testCost.Seconds())
+		if rate < 0.97 || rate > 1.03 {
+			t.Errorf("%d sidecars: %.3f of the limit", n, rate)
+		}
+		for _, c := range cars {
+			c.end()
+		}
+	}
+}
+
 // TestAcceptSplit is TestSplit with real sharers, in real time.
 func TestAcceptSplit(t *testing.T) {
 	r := newReal()
@@ -114,8 +149,9 @@ func TestAcceptRestarts(t *testing.T) {
 
 // TestAcceptManyKeys: 100,000 active keys on ten sidecars.
 func TestAcceptManyKeys(t *testing.T) {
-	const sidecars, keys, perSecond, lasts = 10, 100_000, 1000, 20 * time.Second
-	for _, budget := range []int{64 << 10, 1 << 20} {
+	const sidecars, keys, lasts = 10, 100_000, 20 * time.Second
+	for _, x := range []struct{ budget, perSecond int }{{64 << 10, 1000}, {1 << 20, 1000}, {64 << 10, 5000}, {1 << 20, 5000}} {
+		budget, perSecond := x.budget, x.perSecond
 		r := newReal()
 		r.options.BytesPerSecond = budget
 		var cars []*sidecar

@@ -50,6 +50,24 @@ func BenchmarkIncr(b *testing.B) {
 	})
 }
 
+// BenchmarkShare charges a hundred keys in one round trip, as a Sharer does.
+func BenchmarkShare(b *testing.B) {
+	s := startServer(b)
+	c := s.direct()
+	charge, n := newScript(chargeScript), names{prefix: "p:"}
+	runs := make([]run, 100)
+	for i := range runs {
+		name, _ := n.account(client(fmt.Sprint("client-", i)), 1)
+		runs[i] = run{&charge, []string{name, n.log(0)}, []string{"20000", "1000000", "2000000", "0", "", "1000"}}
+	}
+	defer s.cpu(b)()
+	for b.Loop() {
+		for _, r := range pipeline(ctx, c, runs) {
+			must(b, r)
+		}
+	}
+}
+
 // cpu has the benchmark report the CPU time that each operation takes of the server,
 // and of this process; what it returns is to be called at the end.
 func (s *server) cpu(b *testing.B) func() {
