@@ -26,7 +26,7 @@ func TestAcceptGossipRequests(t *testing.T) {
 	f := newFigures(strings.Split(strings.ReplaceAll(strings.Join(awayColumns, ","), "strict", "alone too"), ",")...)
 	r.measure(f, "pages of 10 ms", 20*time.Second)
 	r.measure(f, "the same", 20*time.Second)
-	r.settle(stop, all)
+	r.settle(stop, all, awayBurst/2)
 	r.page = "/nothing"
 	stop = make(chan struct{})
 	all = r.load(stop)

@@ -183,8 +183,8 @@ func (r *awayRig) back(name string, event func()) time.Duration {
 	}
 }
 
-// settle looks for debts that nobody made.
-func (r *awayRig) settle(stop chan struct{}, all *sync.WaitGroup) {
+// settle looks for debts that nobody made, of clients who can save up a burst.
+func (r *awayRig) settle(stop chan struct{}, all *sync.WaitGroup, burst time.Duration) {
 	r.t.Helper()
 	close(stop)
 	all.Wait()
@@ -234,7 +234,7 @@ func TestAcceptRedisAway(t *testing.T) {
 	r.measure(f, "stopped", each)
 	resumed := r.back("resumed", redis.Resume)
 	r.measure(f, "resumed", each)
-	r.settle(stop, all)
+	r.settle(stop, all, awayBurst)
 	t.Log(f)
 	t.Logf("shared again %v after the restart, %v after it went on", restarted, resumed)
 	if max(restarted, resumed) > 2*time.Second {
@@ -268,7 +268,7 @@ func TestAcceptRedisCluster(t *testing.T) {
 	failing.Wait()
 	_ = r.back("failed-over", func() {})
 	r.measure(f, "failed over", each)
-	r.settle(stop, all)
+	r.settle(stop, all, awayBurst)
 	t.Log(f)
 	t.Logf("a replica took over after %v", over)
 }

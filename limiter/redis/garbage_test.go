@@ -71,6 +71,9 @@ func TestAnotherLog(t *testing.T) {
 	if h.cursor = "x"; !h.lost(1) {
 		t.Error("a cursor that makes no sense")
 	}
+	if h.cursor = "1000000-9"; h.from() != "1000000-10" {
+		t.Errorf("it is read on from %s", h.from())
+	}
 	if h.cursor = ""; h.lost(1) || h.from() != "-" {
 		t.Error("nothing was read yet")
 	}

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -14,12 +15,15 @@ type entry struct {
 	owes   int64 // microseconds
 }
 
-// from is where to read the log on.
+// from is where to read the log on: behind the cursor. (That a range may leave out
+// its beginning is known to Redis from 6.2 on only.)
 func (h *shard) from() string {
-	if h.cursor == "" {
-		return "-"
+	ms, n, _ := strings.Cut(h.cursor, "-")
+	last, err := strconv.ParseUint(n, 10, 64)
+	if err != nil || last == math.MaxUint64 {
+		return "-" // from the beginning
 	}
-	return "(" + h.cursor
+	return ms + "-" + strconv.FormatUint(last+1, 10)
 }
 
 // page reads a page of the log, and goes on behind it. What is not an entry is
