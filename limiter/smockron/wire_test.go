@@ -118,6 +118,37 @@ func TestOnTheWire(t *testing.T) {
 	}
 }
 
+// TestCostOnTheWire: of who earns four times as much, a quarter is told.
+func TestCostOnTheWire(t *testing.T) {
+	a := freeAddresses(t)
+	g := smockron.NewGatekeeper(smockron.GatekeeperOptions{Now: time.Now, Routes: []smockron.Route{
+		{Domain: "foo", Class: "foo", Master: a},
+	}})
+	seen := make(chan time.Duration, 16)
+	m := smockron.NewMaster(smockron.Settings{Domains: []smockron.Domain{{Name: "foo"}}})
+	serve(t, m, smockron.ServeOptions{Addresses: a, Now: time.Now, Seen: func(x *smockron.Accounting) {
+		if !x.Resync {
+			seen <- x.Cost
+		}
+	}})
+	runGatekeeper(t, g, limiter.New(time.Now(), limiter.Policy{}, 16, nil))
+	eventually(t, "there is a master", func() bool { return g.State()[0].Synced })
+	for standing, want := range map[float64]int64{0: 50_500, 1: 50_500, 4: 12_625} {
+		now := time.Now()
+		g.Offer(limiter.Charge{
+			Key: limiter.Key{Class: "foo", ID: "u1"}, Cost: 50_500 * time.Microsecond, Standing: standing, At: now, Received: now, Until: now,
+		})
+		select {
+		case got := <-seen:
+			if got.Microseconds() != want {
+				t.Errorf("with a standing of %v it cost %v, want %d µs", standing, got, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("the master hears nothing")
+		}
+	}
+}
+
 func runGatekeeper(t *testing.T, g *smockron.Gatekeeper, in limiter.Sink) {
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
