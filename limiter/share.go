@@ -33,6 +33,15 @@ type Charge struct {
 	Until    time.Time     // when it went on, or will: later than Received if it had to wait
 }
 
+// Weighed is what the charge counts for where standing is not known: of a key whose
+// budget is four times as large, a quarter of the cost.
+func (c *Charge) Weighed() time.Duration {
+	if c.Standing <= 0 {
+		return c.Cost
+	}
+	return time.Duration(float64(c.Cost) / c.Standing)
+}
+
 // Sharer tells other sidecars what this one charged, and this one what they
 // did. Decisions are always local: a Sharer only corrects the books, and one
 // that is cut off from its peers does nothing.

@@ -36,6 +36,36 @@ func TestPendingIsBounded(t *testing.T) {
 	}
 }
 
+// TestEarnedWhileItRan: a key that keeps to its rate never owes, though nothing can
+// be saved up. Two requests at a time are too much.
+func TestEarnedWhileItRan(t *testing.T) {
+	t.Parallel()
+	direct, n := startServer(t).direct(), names{prefix: "p:"}
+	charge := newScript(chargeScript)
+	key, _ := n.account(client("steady"), 1)
+	for i, want := range []bool{false, true} { // both at the same moment
+		args := []string{"10000000", "0", "100000000", "0", "", "100", "10000000"} // 10 s that took 10 s, no burst
+		got, err := pipeline(t.Context(), direct, []run{{&charge, []string{key, n.log(0)}, args}})[0].AsIntSlice()
+		if err != nil || len(got) != 2 || (got[1] > 5e6) != want {
+			t.Errorf("request %d: %v %v, owes %v", i, got, err, want)
+		}
+	}
+}
+
+// TestRan: for as long as the requests, but no longer than what they used.
+func TestRan(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct{ began, used, want time.Duration }{
+		{-10 * time.Second, 4 * time.Second, 4 * time.Second},
+		{-3 * time.Second, 4 * time.Second, 3 * time.Second},
+		{time.Second, 4 * time.Second, 0}, // a clock that leapt
+	} {
+		if d := (debit{began: now.Add(c.began), used: c.used}); d.ran(now) != c.want {
+			t.Errorf("%+v: ran for %v", c, d.ran(now))
+		}
+	}
+}
+
 // TestStandingCounts: who earns four times as much by its standing does not owe in
 // Redis what it does not owe here, and owes the rest for a quarter of the time.
 func TestStandingCounts(t *testing.T) {

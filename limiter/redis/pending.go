@@ -16,7 +16,9 @@ type pending struct {
 
 // debit is what a key is to be charged.
 type debit struct {
-	cost    time.Duration // as a key of no standing would owe it
+	cost    time.Duration // as a key of no standing would owe it: an account knows one rate
+	used    time.Duration // CPU time
+	began   time.Time     // when the first of the requests went on
 	since   time.Time     // of the first charge
 	charges uint64
 }
@@ -33,20 +35,21 @@ func (p *pending) add(c limiter.Charge) {
 			p.dropped++
 			return
 		}
-		d.since = c.At
+		d.since, d.began = c.At, c.At
 	}
-	d.cost += owed(c)
+	d.cost += c.Weighed()
+	d.used += c.Cost
+	if c.Until.Before(d.began) {
+		d.began = c.Until
+	}
 	d.charges++
 	p.keys[c.Key] = d
 }
 
-// owed is what a charge takes of a key's time. An account in Redis knows one rate,
-// that of the class: who earns more by standing owes for as much shorter.
-func owed(c limiter.Charge) time.Duration {
-	if c.Standing > 0 {
-		return time.Duration(float64(c.Cost) / c.Standing)
-	}
-	return c.Cost
+// ran is for how long the key earned while its requests ran: what they cost was
+// used in the time before, but not before they began.
+func (d *debit) ran(now time.Time) time.Duration {
+	return max(0, min(d.used, now.Sub(d.began)))
 }
 
 // forget drops what is older than age: who was away tells nobody of the past.

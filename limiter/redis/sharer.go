@@ -163,6 +163,7 @@ func (s *Sharer) batch(now time.Time) *batch {
 				args: []string{
 					integer(micros(d.cost.Seconds() * rate.perSecond)), integer(rate.burst), integer(rate.most),
 					integer(s.shards[shard].deadline(now)), s.seal.close(k), integer(int64(logLength / len(s.shards))),
+					integer(d.ran(now).Microseconds()),
 				},
 			})
 		}

@@ -237,7 +237,7 @@ func (l *link) send(s *socket, m *message, now time.Time, c limiter.Charge) {
 	}
 	status, cost := accepted, time.Duration(-1)
 	if c.Event == limiter.Settled {
-		cost = weighed(c)
+		cost = c.Weighed() // a master gives all the same
 	}
 	if c.Event == limiter.Rejected {
 		status = rejected
@@ -249,15 +249,6 @@ func (l *link) send(s *socket, m *message, now time.Time, c limiter.Charge) {
 		return
 	}
 	l.counts.sent.Add(1)
-}
-
-// weighed is what a request counts for at a master, which gives all the same: of a
-// client whose budget is four times as large, a quarter.
-func weighed(c limiter.Charge) time.Duration {
-	if c.Standing <= 0 {
-		return c.Cost
-	}
-	return time.Duration(float64(c.Cost) / c.Standing)
 }
 
 func (l *link) route(class string) *route {

@@ -68,6 +68,22 @@ func TestMalformedChangesNothing(t *testing.T) {
 	}
 }
 
+// TestParallelRequestsEarnOnce: what is earned while one request runs does not pay
+// for another that ran beside it, though nobody owed anything in between.
+func TestParallelRequestsEarnOnce(t *testing.T) {
+	m := NewMaster(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{{Kind: Credit, CPUs: 1, Burst: time.Second}}}}})
+	done := func(ms int64) []string {
+		return receive(m, at(ms), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||cost_ms=10000", start+ms-10_000))
+	}
+	if got := done(0); got != nil {
+		t.Errorf("one at a time has to wait: %v", got)
+	}
+	m.Sweep(at(5_000))
+	if got := done(5_000); len(got) != 1 || got[0] != "u 9000" { // 1 s was saved up, 5 s were earned
+		t.Errorf("the second one: %v, want to wait until 9000", got)
+	}
+}
+
 // TestTimes: accounting from a queue, or of a wrong clock, is dropped. A request
 // that is told of with its cost may have come long before: it has run since.
 func TestTimes(t *testing.T) {

@@ -124,6 +124,11 @@ func (r *Rule) requests() int {
 	return int(max(1, (r.Burst+r.Interval-1)/r.Interval))
 }
 
+// keepFull is for how many milliseconds Credit remembers who has its whole burst
+// again, beyond the time that its request ran: what it earned then is not to pay for
+// another one that ran beside it.
+const keepFull = 30_000
+
 // credit is a token bucket of CPU time. What a request cost is told when it is done,
 // and was used in the time before that: what its identifier earned meanwhile pays
 // for it, even if it had saved up all that it may. Else one request at a time, at
@@ -132,7 +137,7 @@ func (r *Rule) credit(s *state, now int64, cost time.Duration) int64 {
 	r.refill(s, now, cost)
 	memory := cmp.Or(r.Memory, 2*time.Minute)
 	s.level = min(ms(r.Burst), max(-r.CPUs*ms(memory), s.level-ms(cost)))
-	s.expires = now + int64(math.Ceil((ms(r.Burst)-s.level)/r.CPUs))
+	s.expires = now + int64(math.Ceil((ms(r.Burst)-s.level)/r.CPUs)) + cost.Milliseconds() + keepFull
 	return r.clear(s)
 }
 
