@@ -198,7 +198,7 @@ func (r *awayRig) settle(stop chan struct{}, all *sync.WaitGroup, burst time.Dur
 			if !ok {
 				continue
 			}
-			if looked++; row.Level < (awayBurst-spent).Seconds()-0.001 {
+			if looked++; row.Level < (burst-spent).Seconds()-0.001 {
 				r.t.Errorf("sidecar %d: %s has %.3f, and spent at most %v", i, client, row.Level, spent)
 			}
 		}
