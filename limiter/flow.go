@@ -68,6 +68,7 @@ type client struct {
 	queued       int32         // in both lanes
 	expressBusy  int32         // express slots in use
 	known        bool          // no stranger
+	renew        time.Duration // when to remember again that it is known
 	standing     float64       // of its latest request
 }
 
@@ -78,11 +79,20 @@ const (
 	strangerAnswers = 5
 )
 
-func (c *client) isStranger(at time.Duration) bool {
+// renewKnown is how often a client is remembered that goes on coming: before the
+// memory of it ends.
+const renewKnown = generation / 2 * time.Second
+
+// meet sees whether a client is no stranger any more, and remembers it if so.
+func (g *gate) meet(at time.Duration, t *Ticket) {
+	c := t.client
 	if !c.known && c.answers >= strangerAnswers && at-c.first >= strangerFor {
 		c.known = true
 	}
-	return !c.known
+	if c.known && at >= c.renew {
+		c.renew = at + renewKnown
+		g.known.add(at, t.slots[0].bucket.key.ID)
+	}
 }
 
 // client is that of a ticket's first key. Who has been known before, or comes
@@ -102,12 +112,8 @@ func (g *gate) client(at time.Duration, t *Ticket) *client {
 	return c
 }
 
-// answered counts an answer, and remembers a client that is no stranger any
-// more.
+// answered counts an answer.
 func (g *gate) answered(at time.Duration, t *Ticket) {
-	c := t.client
-	c.answers++
-	if was := c.known; !was && !c.isStranger(at) {
-		g.known.add(at, t.slots[0].bucket.key.ID)
-	}
+	t.client.answers++
+	g.meet(at, t)
 }

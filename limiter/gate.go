@@ -52,7 +52,8 @@ func (g Gate) Complete() Gate {
 // It knows three kinds of slots. Heavy ones are few, about as many as there are
 // CPUs: more would only make everybody slower. Express ones are for requests
 // that are likely light; they run beside the heavy ones and are done before
-// those notice. Among the express ones strangers have some. A job that turns
+// those notice. Among the express ones strangers have some; while CPUs are idle,
+// they also take heavy ones that nobody else wants. A job that turns
 // out long leaves its slot, so that a few of them cannot lock the others out.
 // And one request at a time whose kind nobody knows runs as a probe: behind a
 // queue of heavy ones a style sheet would stay unknown.
@@ -145,7 +146,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	if t.place != nil {
 		t.asked = t.arrived
 	}
-	if c.isStranger(at) && !t.proven {
+	if g.meet(at, t); !c.known && !t.proven {
 		t.flow = &g.strangers
 	}
 	c.reweigh(g, share)
@@ -197,6 +198,11 @@ func (g *gate) next() (*Ticket, stage) {
 		}
 		if u != nil && (h == nil || u.precedes(h)) {
 			h = u
+		}
+		if h == nil && g.idle() { // a light one rather than nobody
+			if h = g.light.top(); h == nil {
+				h = g.strange.top()
+			}
 		}
 		if h != nil && g.heavyBusy < g.limits.heavy {
 			return h, heavy

@@ -334,6 +334,21 @@ func TestHeavySlotsFollowTheUse(t *testing.T) {
 	measure(1, 5)
 }
 
+// TestStrangersUseWhatIsIdle: as long as CPUs are idle, light requests of strangers
+// take heavy slots that nobody else wants. Of full CPUs they take no more.
+func TestStrangersUseWhatIsIdle(t *testing.T) {
+	for use, want := range map[float64]int{0.1: 4, 0.95: 2} {
+		w := siegeOf()
+		w.Measure(w.now, use)
+		for i := range 6 {
+			w.light(fmt.Sprint("stranger ", i))
+		}
+		if g := w.GateState(); g.Busy != want || g.StrangerRun != 2 {
+			t.Errorf("%v of the CPUs are used: %d strangers run, %d of them in express slots, want %d and 2", use, g.Busy, g.StrangerRun, want)
+		}
+	}
+}
+
 // TestProbe checks that of requests whose kind nobody knows one runs beside the
 // heavy ones, and becomes one of those if it is.
 func TestProbe(t *testing.T) {
@@ -472,6 +487,37 @@ func TestStandingCounts(t *testing.T) {
 	w.run(60 * time.Second)
 	if got := used["b"] / used["a"]; math.Abs(got-3) > 0.15 {
 		t.Errorf("three times the standing got %.2f times as much", got)
+	}
+}
+
+// TestKnownByComing: who has been answered a few times is known as soon as it comes
+// after a while, and remembered.
+func TestKnownByComing(t *testing.T) {
+	w := newWorld(fair())
+	for range strangerAnswers {
+		w.done(w.light("a"), 20*time.Millisecond)
+	}
+	if x := w.light("b"); x.Verdict().Known {
+		t.Error("a stranger is known")
+	}
+	w.run(strangerFor)
+	if x := w.light("a"); !x.Verdict().Known {
+		t.Error("it is a stranger")
+	}
+	if !w.Known().has(w.elapsed(), "a") || w.Known().has(w.elapsed(), "b") {
+		t.Error("of a and b, a is to be remembered")
+	}
+}
+
+// TestKnownAsLongAsItComes: the memory of a client that stays does not end.
+func TestKnownAsLongAsItComes(t *testing.T) {
+	w := siegeOf("a")
+	for range 60 {
+		w.run(time.Hour)
+		w.done(w.light("a"), 20*time.Millisecond)
+	}
+	if !w.Known().has(w.elapsed(), "a") {
+		t.Error("it was forgotten")
 	}
 }
 

@@ -33,5 +33,8 @@ func (g *gate) measure(at time.Duration, utilisation float64) (decided *Ticket) 
 	return g.pump(at)
 }
 
+// idle tells whether CPUs were last measured to be idle.
+func (g *gate) idle() bool { return g.utilisation >= 0 && g.utilisation < idleBelow }
+
 // most is the most heavy slots.
 func (n limits) most() int { return max(n.least, n.workers-spare) }

@@ -108,6 +108,7 @@ func polite(t *testing.T, cars []*sidecarProcess, clients int, every, lasts time
 	for i := range clients {
 		h := newClient(t)
 		all.Go(func() {
+			time.Sleep(every * time.Duration(i) / time.Duration(clients)) // not all at once
 			for n := i; ; n++ {
 				began := time.Now()
 				if began.After(end) {

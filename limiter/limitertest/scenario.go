@@ -146,6 +146,8 @@ func Scenarios() []Scenario {
 		{Name: "dist120", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(20), dist(120, "/heavy")) }},
 		{Name: "flood", Reference: [2]float64{34, 55}, clients: func() []*Client { return join(people(20), flood(100, false, heavy("/heavy"))) }},
 		{Name: "oneshot", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(20), flood(30, true, heavy("/heavy"))) }},
+		{Name: "lightflood", Reference: [2]float64{51, 82}, clients: func() []*Client { return join(people(20), flood(200, false, light())) }},
+		{Name: "lightshot", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(20), flood(200, true, light())) }},
 		{Name: "oneshot-samepath", Reference: [2]float64{34, 58}, clients: func() []*Client { return join(people(20), flood(30, true, heavy("/page"))) }},
 		{Name: "nat", Reference: [2]float64{21, 37}, clients: func() []*Client { return join(people(20), office(30)) }},
 		{Name: "nat+crawl1", Reference: [2]float64{42, 79}, clients: func() []*Client { return join(people(20), office(30), lone(20)) }},

@@ -90,12 +90,13 @@ func bounds() map[string][]bound {
 		// The bound of a restart is three times the idle latency, 2 s after it.
 		"restart":          {{"human", 0, 3}},
 		"oneshot-samepath": {{"human", 0, 2.5}},
+		"lightflood":       {{"human", 0, 3.5}},
 		"nat+crawl1":       {{"human", 0, 3}, {"nat", 200, 0}},
 		"nat+dist120":      {{"human", 0, 3}, {"nat", 200, 0}},
 		"export":           {{"human", 0, 1.5}, {"admin", 0, 2}},
 		"flatnat":          {{"human", 0, 1.6}, {"nat", 0, 1.6}},
 	}
-	for _, name := range []string{"crawl1", "net24", "uachrome", "dist120", "flood", "oneshot"} {
+	for _, name := range []string{"crawl1", "net24", "uachrome", "dist120", "flood", "oneshot", "lightshot"} {
 		b[name] = []bound{{"human", 0, 2}}
 	}
 	for _, name := range []string{"flat1", "flat120", "flat120think", "flatshot"} {
