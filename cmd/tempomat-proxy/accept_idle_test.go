@@ -50,8 +50,8 @@ func TestAcceptGateLatency(t *testing.T) {
 		return l.took[int(q*float64(len(l.took)-1))].Seconds() * 1e3
 	}
 	for range 15 {
-		a := polite(t, []*sidecarProcess{without}, 8, 40*time.Millisecond, 4*time.Second)
-		b := polite(t, []*sidecarProcess{with}, 8, 40*time.Millisecond, 4*time.Second)
+		a := polite(t, []*sidecarProcess{without}, 8, 80*time.Millisecond, 6*time.Second)
+		b := polite(t, []*sidecarProcess{with}, 8, 80*time.Millisecond, 6*time.Second)
 		p50, p99 := at(b, 0.5)-at(a, 0.5), at(b, 0.99)-at(a, 0.99)
 		added[0], added[1] = append(added[0], p50), append(added[1], p99)
 		f.row(" | %+.3f | %+.3f", p50, p99)

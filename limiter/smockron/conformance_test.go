@@ -91,7 +91,7 @@ func subscriber(t *testing.T, address string) *zmq.Socket {
 }
 
 // freeAddresses are two ports that were free a moment ago.
-func freeAddresses(t *testing.T) smockron.Addresses {
+func freeAddresses(t testing.TB) smockron.Addresses {
 	t.Helper()
 	var ports [2]string
 	for i := range ports {

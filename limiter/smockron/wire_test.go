@@ -149,7 +149,7 @@ func TestCostOnTheWire(t *testing.T) {
 	}
 }
 
-func runGatekeeper(t *testing.T, g *smockron.Gatekeeper, in limiter.Sink) {
+func runGatekeeper(t testing.TB, g *smockron.Gatekeeper, in limiter.Sink) {
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
