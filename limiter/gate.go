@@ -52,11 +52,11 @@ func (g Gate) Complete() Gate {
 // It knows three kinds of slots. Heavy ones are few, about as many as there are
 // CPUs: more would only make everybody slower. Express ones are for requests
 // that are likely light; they run beside the heavy ones and are done before
-// those notice. Among the express ones strangers have some; while CPUs are idle,
-// they also take heavy ones that nobody else wants. A job that turns
-// out long leaves its slot, so that a few of them cannot lock the others out.
-// And one request at a time whose kind nobody knows runs as a probe: behind a
-// queue of heavy ones a style sheet would stay unknown.
+// those notice. Among the express ones strangers have some; while half of the
+// CPUs is idle, they also take heavy ones that nobody else wants. A job that
+// turns out long leaves its slot, so that a few of them cannot lock the others
+// out. And one request at a time whose kind nobody knows runs as a probe: behind
+// a queue of heavy ones a style sheet would stay unknown.
 // The size-separated slots are the idea of 2DFQ (Mace et al., SIGCOMM 2016).
 type gate struct {
 	waiting atomic.Int32 // = queued, for those who do not hold mu
@@ -199,7 +199,7 @@ func (g *gate) next() (*Ticket, stage) {
 		if u != nil && (h == nil || u.precedes(h)) {
 			h = u
 		}
-		if h == nil && g.idle() { // a light one rather than nobody
+		if h == nil && g.quiet() { // a light one rather than nobody
 			if h = g.light.top(); h == nil {
 				h = g.strange.top()
 			}

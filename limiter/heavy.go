@@ -7,6 +7,7 @@ const (
 	idleBelow = 0.90 // less is used though heavy requests wait: one slot more
 	fullAbove = 0.97 // more is used: one less would do
 	spare     = 4    // workers that heavy requests never take
+	quietAt   = 0.50 // no more is used: there is room for strangers
 )
 
 // Measure tells the gate what part of the CPUs was used lately, 0 to 1; about
@@ -33,8 +34,8 @@ func (g *gate) measure(at time.Duration, utilisation float64) (decided *Ticket) 
 	return g.pump(at)
 }
 
-// idle tells whether CPUs were last measured to be idle.
-func (g *gate) idle() bool { return g.utilisation >= 0 && g.utilisation < idleBelow }
+// quiet tells whether much of the CPUs was last measured to be idle.
+func (g *gate) quiet() bool { return g.utilisation >= 0 && g.utilisation <= quietAt }
 
 // most is the most heavy slots.
 func (n limits) most() int { return max(n.least, n.workers-spare) }
