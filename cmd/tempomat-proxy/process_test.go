@@ -142,7 +142,7 @@ func startProxyAs(t *testing.T, env, command []string, backend, yaml string) *si
 func (s *sidecarProcess) configure(t *testing.T, backend, yaml string) {
 	t.Helper()
 	text := fmt.Sprintf("backend: %q\nadmin: {listen: \"unix:%s\"}\n", backend, s.admin)
-	if !strings.Contains(yaml, "listen: ") {
+	if !strings.Contains("\n"+yaml, "\nlisten: ") { // at the top: other things listen, too
 		text += "listen: 127.0.0.1:0\n"
 	}
 	writeFile(t, s.file, text+yaml)
