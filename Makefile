@@ -35,9 +35,10 @@ demo-apache: build deps-test ## the proxy before a private Apache with PHP
 build: deps-build ## build the programs into bin/
 	$(GO) build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
 
-test: deps-test ## vet, the scenarios, then all tests with the race detector, also before a real Apache
+test: deps-test ## vet, what is too slow with the race detector, then all tests with the race detector, also before a real Apache
 	$(GO) vet ./...
 	$(GO) test -count=1 ./limiter/limitertest
+	CGO_ENABLED=1 $(GO) test -count=1 -run 'OneLimitForAll|BadNetwork' ./limiter/gossip
 	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 -timeout 12m ./...
 
 accept: deps-test ## the long acceptance runs in real time (about 20 minutes, on an idle machine)

@@ -157,13 +157,6 @@ func (b *bucket) stand(at time.Duration, factor float64) float64 {
 	return b.rate()
 }
 
-// standing is what the key's budget is multiplied by.
-func (b *bucket) standing() float64 {
-	b.home.mu.Lock()
-	defer b.home.mu.Unlock()
-	return b.factor
-}
-
 // guiltLocked is the key's debt as a part of the deepest that it can have.
 func (b *bucket) guiltLocked(at time.Duration) float64 {
 	if b.refillLocked(at); b.level >= 0 {

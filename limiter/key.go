@@ -26,6 +26,8 @@ type Budget struct {
 	// Told makes the class one that nothing is charged to here: its keys wait until
 	// when peers say, by Raise. CPUs, Burst and Cap mean nothing then.
 	Told bool
+	// Private keeps the class from peers: they know its keys by other names.
+	Private bool
 	// MaxHold is the longest that a request waits for the class's sake before it is
 	// refused; zero is the policy's.
 	MaxHold time.Duration

@@ -60,14 +60,15 @@ type policy struct {
 
 // budget is a Budget in the units of the arithmetic, CPU-seconds as float64.
 type budget struct {
-	class  string
-	rate   float64 // earned per second; above 0
-	burst  float64 // most credit, ≥ 0
-	floor  float64 // most debt, < 0
-	told   bool    // what a key owes is the time until which peers want it to wait
-	cap    bool    // a request waits for the debt to be paid
-	hold   bool    // a response is held until it is
-	shadow bool    // neither happens, it is only said
+	class   string
+	rate    float64 // earned per second; above 0
+	burst   float64 // most credit, ≥ 0
+	floor   float64 // most debt, < 0
+	private bool    // peers are not told
+	told    bool    // what a key owes is the time until which peers want it to wait
+	cap     bool    // a request waits for the debt to be paid
+	hold    bool    // a response is held until it is
+	shadow  bool    // neither happens, it is only said
 
 	maxHold time.Duration // the longest wait before a refusal
 }
@@ -91,6 +92,7 @@ func compile(p Policy, sidecars int) *policy {
 			burst:   b.Burst.Seconds() / float64(sidecars),
 			floor:   -b.CPUs * memory.Seconds(),
 			told:    b.Told,
+			private: b.Private,
 			cap:     capped,
 			hold:    p.Mode == Cooperative && !capped,
 			shadow:  p.Shadow || b.Shadow,

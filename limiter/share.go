@@ -102,8 +102,7 @@ func (l *Limiter) offer(now time.Time, t *Ticket, cost time.Duration) {
 		c.Until = c.Received.Add(t.verdict.Wait)
 	}
 	t.each(func(s *slot) {
-		if c.Key = s.bucket.key; !s.told {
-			c.Standing = s.bucket.standing()
+		if c.Key, c.Standing = s.bucket.key, s.standing; !s.told && !s.private {
 			l.sharer.Offer(c)
 		}
 	})
@@ -116,7 +115,7 @@ func (l *Limiter) announce(now time.Time, t *Ticket, e Event) {
 		return
 	}
 	t.each(func(s *slot) {
-		if e != Rejected && !s.told {
+		if s.private || e != Rejected && !s.told {
 			return
 		}
 		c := Charge{Key: s.bucket.key, Event: e, At: now, Received: now, Until: now}

@@ -54,6 +54,20 @@ func TestBalance(t *testing.T) {
 	}
 }
 
+// TestPrivateIsNotOffered: neither what was spent nor who was refused.
+func TestPrivateIsNotOffered(t *testing.T) {
+	s := &sharer{}
+	start := time.Now()
+	l := New(start, one(Cap, Budget{CPUs: 1, Private: true}), 1<<10, s)
+	ticket := l.Arrive(start, Arrival{Keys: by("a", "net"), Guess: second})
+	l.Settle(start.Add(second), ticket, 100*second)
+	l.Leave(start.Add(second), ticket)
+	refused := l.Arrive(start.Add(second), Arrival{Keys: by("a", "net"), Guess: second})
+	if l.Leave(start.Add(second), refused); refused.Verdict().Action != Refuse || len(s.got) != 0 {
+		t.Errorf("%v, offered %+v", refused.Verdict(), s.got)
+	}
+}
+
 // TestSharerIsOfferedStanding: who shares has to know what else a client earns.
 func TestSharerIsOfferedStanding(t *testing.T) {
 	s := &sharer{}

@@ -12,8 +12,10 @@ type slot struct {
 	guilt    float32 // the key's as the reservation was made
 	reserved bool    // charged, and at its place among what the key is charged with
 
+	private   bool          // of a class that peers are not told of
 	told      bool          // of a class that nothing is charged to
 	toldUntil time.Duration // if told, when its peers let the request go, as it came
+	standing  float64       // once settled, what the key's budget is multiplied by
 }
 
 // change is what becomes of a charge: more is taken, or a part of it given back.
@@ -79,6 +81,7 @@ func (s *slot) settle(at time.Duration, c change, cost float64, most time.Durati
 	b.home.mu.Lock()
 	defer b.home.mu.Unlock()
 	s.changeLocked(at, c)
+	s.standing = b.factor
 	if b.budget.hold && !b.budget.shadow {
 		hold = min(s.owedLocked(), most)
 	}

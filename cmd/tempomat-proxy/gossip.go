@@ -54,8 +54,7 @@ func newGossip(g config.Gossip, log *zap.Logger) (*gossip.Sharer, error) {
 	sharer, err := gossip.New(gossip.Options{
 		Name: g.Name, Listen: g.Listen, Advertise: g.Advertise, Join: g.Join, JoinFile: g.JoinFile, Keys: keys,
 		Epoch: g.Epoch, History: g.History, MaxSkew: g.MaxSkew, BytesPerSecond: g.BytesPerSecond,
-		Private: []string{sessionClass}, // each sidecar hashes them with a secret of its own
-		Logf:    log.Sugar().Warnf,
+		Logf: log.Sugar().Warnf,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("coordination.gossip: %w", err)

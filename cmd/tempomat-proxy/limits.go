@@ -134,7 +134,11 @@ func kindOf(who *classify.Result) int {
 // Count implements proxy.RequestLimits.
 func (l *requestLimits) Count(ctx context.Context, now time.Time, r *http.Request, who *classify.Result) proxy.Counted {
 	kind := kindOf(who)
-	where := path.Clean("/" + r.URL.Path)
+	where := r.URL.Path
+	if !strings.HasPrefix(where, "/") {
+		where = "/" + where
+	}
+	where = path.Clean(where) // no copy of one that is clean
 	var told standings
 	for i := range l.limits {
 		limit := &l.limits[i]
@@ -147,7 +151,9 @@ func (l *requestLimits) Count(ctx context.Context, now time.Time, r *http.Reques
 		if !known || bucket == (redis.Bucket{}) {
 			continue
 		}
-		told.add(limit.Name, bucket, info)
+		if l.headers != "none" {
+			told.add(limit.Name, bucket, info)
+		}
 		if info.Blocked {
 			l.tellCredit(now, who, &told)
 			return proxy.Counted{Blocked: true, Limit: limit.Name, Wait: info.Reset, Fields: told.fields(l.headers)}
@@ -218,7 +224,7 @@ func (s *standings) add(name string, b redis.Bucket, i redis.Info) {
 
 // fields tell a client of them. Retry-After is the proxy's to give.
 func (s *standings) fields(headers string) http.Header {
-	if !s.any || headers == "none" {
+	if !s.any {
 		return nil
 	}
 	h := http.Header{}

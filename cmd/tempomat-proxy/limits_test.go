@@ -134,13 +134,12 @@ func TestSharedThroughRedis(t *testing.T) {
 // TestSessionsAreNotShared: all other classes are.
 func TestSessionsAreNotShared(t *testing.T) {
 	p := limits(config.Default())
-	s := shared(p)
-	if len(s.Classes) != len(p.Classes)-1 || len(p.Classes) != 5 {
-		t.Errorf("%v of %v", s.Classes, p.Classes)
+	if len(p.Classes) != 5 {
+		t.Errorf("%v", p.Classes)
 	}
-	for _, c := range s.Classes {
-		if c.Name == sessionClass {
-			t.Error("sessions are shared")
+	for _, c := range p.Classes {
+		if c.Budget.Private != (c.Name == sessionClass) {
+			t.Errorf("%s is private: %v", c.Name, c.Budget.Private)
 		}
 	}
 }

@@ -179,8 +179,8 @@ func limits(c *config.Config) limiter.Policy {
 		}})
 	}
 	if judgesStanding(c) {
-		person := p.Classes[0].Budget // a session is a client of its own
-		person.Cap = false
+		person := p.Classes[0].Budget            // a session is a client of its own
+		person.Cap, person.Private = false, true // each sidecar names sessions by a secret of its own
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: sessionClass, Budget: person})
 	}
 	_, told := toldClasses(c)

@@ -5,11 +5,9 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"tempomat/config"
-	"tempomat/limiter"
 	"tempomat/limiter/redis"
 )
 
@@ -19,14 +17,7 @@ func newRedisSharer(c *config.Config) (*redis.Sharer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return redis.NewSharer(o, shared(limits(c)))
-}
-
-// shared is a policy without the class of sessions. A session has another name at
-// each sidecar, and its address is shared.
-func shared(p limiter.Policy) limiter.Policy {
-	p.Classes = slices.DeleteFunc(slices.Clone(p.Classes), func(c limiter.ClassInfo) bool { return c.Name == sessionClass })
-	return p
+	return redis.NewSharer(o, limits(c))
 }
 
 // redisOptions reads what the configuration says of Redis, and the files that it

@@ -43,7 +43,7 @@ func newSharing(c *config.Config, log *zap.Logger) (*sharing, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.sharer, s.setPolicy = r, func(p limiter.Policy) { r.SetPolicy(shared(p)) }
+		s.sharer, s.setPolicy = r, r.SetPolicy
 		s.state = func() any { return r.State() }
 		s.ties = func() map[string]bool { return map[string]bool{"redis": r.State().Connected} }
 	case "smockron":

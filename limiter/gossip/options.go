@@ -51,9 +51,6 @@ type Options struct {
 	// BytesPerSecond bounds what is sent to all peers together, but for membership
 	// and some hundred bytes in each epoch. The lightest keys wait if it is reached.
 	BytesPerSecond int
-	// Private are classes that are not shared: those whose keys mean nothing to
-	// other sidecars, such as sessions that are hashed with a secret of each.
-	Private []string
 	// Outbox is how many charges can wait for the next quarter of an epoch.
 	Outbox int
 	// Logf is told of what goes wrong with the membership; nil: nobody is.

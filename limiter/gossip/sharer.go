@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,7 +58,7 @@ func New(o Options) (*Sharer, error) {
 // Offer implements limiter.Sharer. Only what was spent is told, and true is
 // returned of the rest.
 func (s *Sharer) Offer(c limiter.Charge) bool {
-	if c.Event != limiter.Settled || c.Cost <= 0 || slices.Contains(s.o.Private, c.Key.Class) {
+	if c.Event != limiter.Settled || c.Cost <= 0 {
 		return true
 	}
 	return s.outbox.Offer(c)
@@ -197,7 +196,7 @@ func (s *Sharer) answer(ctx context.Context, l Ledger) {
 				continue
 			}
 			now := time.Now()
-			debts := debtsOf(now, l, s.o.Private)
+			debts := debtsOf(now, l)
 			s.mu.Lock()
 			s.collectLocked(time.Now())
 			list, has := s.book.include(debts)

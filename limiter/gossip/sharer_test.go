@@ -146,17 +146,26 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// TestPrivateDebtsAreNotTold: newcomers hear of debts, but of none of a private class.
+func TestPrivateDebtsAreNotTold(t *testing.T) {
+	p, now := testPolicy(), time.Now()
+	p.Classes = append(p.Classes, limiter.ClassInfo{Name: "session", Budget: limiter.Budget{CPUs: 1, Private: true}})
+	l := limiter.New(now, p, 1<<10, nil)
+	l.Debit(now, limiter.Charge{Key: testKey("a"), Cost: time.Hour})
+	l.Debit(now, limiter.Charge{Key: limiter.Key{Class: "session", ID: "s"}, Cost: time.Hour})
+	if d := debtsOf(now, l); len(d) != 1 || d[0].key != testKey("a") {
+		t.Errorf("%+v", d)
+	}
+}
+
 // TestOnlySpendingIsOffered: what was decided is nobody's business.
 func TestOnlySpendingIsOffered(t *testing.T) {
-	s, err := New(Options{Listen: "127.0.0.1:7946", Outbox: 16, Private: []string{"session"}})
+	s, err := New(Options{Listen: "127.0.0.1:7946", Outbox: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 100 {
 		if !s.Offer(limiter.Charge{Key: testKey("a"), Event: limiter.Rejected}) {
-			t.Fatal("dropped")
-		}
-		if !s.Offer(limiter.Charge{Key: limiter.Key{Class: "session", ID: "a"}, Cost: 1}) {
 			t.Fatal("dropped")
 		}
 	}

@@ -32,9 +32,9 @@ type debt struct {
 // debtsOf lists who owes, but for private classes. The guesses that requests which still run were charged
 // with are among it, and what those cost is told again when they are done: a
 // newcomer may count that twice, of the few requests that run at that moment.
-func debtsOf(now time.Time, l Ledger, private []string) (list []debt) {
+func debtsOf(now time.Time, l Ledger) (list []debt) {
 	for _, c := range l.Classes() {
-		if c.Budget.Told || c.Budget.CPUs <= 0 || slices.Contains(private, c.Name) || len(c.Name) > maxClass {
+		if c.Budget.Told || c.Budget.CPUs <= 0 || c.Budget.Private || len(c.Name) > maxClass {
 			continue
 		}
 		l.Dump(now, c.Name, func(r limiter.Row) bool {

@@ -166,7 +166,7 @@ func (c *car) send(letters []letter) {
 		for _, to := range l.to {
 			data := l.data
 			if l.summary {
-				list, has := c.book.include(debtsOf(c.clock(), c.Limiter, nil))
+				list, has := c.book.include(debtsOf(c.clock(), c.Limiter))
 				data = writeSummary(c.clock(), c.id, list, has)
 			}
 			c.w.carry(c, c.w.cars[to-1], data)

@@ -66,6 +66,16 @@ func TestRan(t *testing.T) {
 	}
 }
 
+// TestPrivateClassesHaveNoRate: they have no account in Redis.
+func TestPrivateClassesHaveNoRate(t *testing.T) {
+	p := testPolicy()
+	shared := len(newRates(p))
+	p.Classes = append(p.Classes, limiter.ClassInfo{Name: "session", Budget: limiter.Budget{CPUs: 1, Private: true}})
+	if r := newRates(p); len(r) != shared || shared == 0 {
+		t.Errorf("%v", r)
+	}
+}
+
 // TestStandingCounts: who earns four times as much by its standing does not owe in
 // Redis what it does not owe here, and owes the rest for a quarter of the time.
 func TestStandingCounts(t *testing.T) {

@@ -3,8 +3,6 @@ package smockron
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,7 +75,6 @@ type link struct {
 type linkCounts struct {
 	present                                      atomic.Bool // the master subscribed
 	sent, full, old, away, orders, past, unsound atomic.Uint64
-	lastOrder                                    atomic.Int64 // unix milliseconds
 }
 
 // NewGatekeeper makes a Gatekeeper. It opens nothing before Run.
@@ -216,8 +213,9 @@ func (l *link) resync(s *socket, m *message) {
 		if r.synced.Load() || r.asked >= giveUp {
 			continue
 		}
-		r.asked++
-		_ = s.send(m.command(r.topic, resync)) // fails only if it is closed
+		if s.send(m.command(r.topic, resync)) == nil { // else there is no room now
+			r.asked++
+		}
 	}
 }
 
@@ -300,7 +298,6 @@ func (l *link) heed(frames [][]byte, in limiter.Sink) {
 		r.synced.Store(true)
 	case delayUntil:
 		now := l.options.Now()
-		l.counts.lastOrder.Store(now.UnixMilli())
 		until := time.UnixMilli(c.until)
 		if !until.After(now) {
 			l.counts.past.Add(1)
@@ -309,47 +306,4 @@ func (l *link) heed(frames [][]byte, in limiter.Sink) {
 		l.counts.orders.Add(1)
 		in.Raise(now, limiter.Key{Class: r.Class, ID: string(c.identifier)}, until)
 	}
-}
-
-// LinkState is what the doctor shows of the link to one master.
-type LinkState struct {
-	Master  string   `json:"master"`
-	Domains []string `json:"domains"`
-	Present bool     `json:"present"` // it is connected and listens
-	Synced  bool     `json:"synced"`  // it has told what it knew when it was connected
-	Sent    uint64   `json:"sent"`    // accounting
-	Dropped uint64   `json:"dropped"` // accounting for which the queue, or the connection, had no room
-	Away    uint64   `json:"away"`    // accounting while there was no master
-	Old     uint64   `json:"old"`     // accounting that was too old to be sent
-	Orders  uint64   `json:"orders"`  // orders to wait
-	Past    uint64   `json:"past"`    // orders that were past when they came
-	Unsound uint64   `json:"unsound"` // messages that were not sound, or of no domain of ours
-}
-
-// State is a picture of the links.
-func (g *Gatekeeper) State() []LinkState {
-	var all []LinkState
-	for _, l := range g.links {
-		s := LinkState{
-			Master: l.master.Accounting, Present: l.counts.present.Load(), Synced: true,
-			Sent: l.counts.sent.Load(), Dropped: l.outbox.Dropped() + l.counts.full.Load(), Away: l.counts.away.Load(), Old: l.counts.old.Load(),
-			Orders: l.counts.orders.Load(), Past: l.counts.past.Load(), Unsound: l.counts.unsound.Load(),
-		}
-		for _, r := range l.routes {
-			s.Domains = append(s.Domains, r.Domain)
-			s.Synced = s.Synced && r.synced.Load()
-		}
-		all = append(all, s)
-	}
-	return all
-}
-
-// String names the masters, for logs.
-func (g *Gatekeeper) String() string {
-	var text strings.Builder
-	text.WriteString("smockron")
-	for _, l := range g.links {
-		fmt.Fprintf(&text, " %s", l.master.Accounting)
-	}
-	return text.String()
 }

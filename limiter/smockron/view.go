@@ -1,6 +1,7 @@
 package smockron
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -63,15 +64,7 @@ func (m *Master) Identifiers(now time.Time, name string, most int) ([]Identifier
 	}
 	m.mu.Unlock()
 	slices.SortFunc(all, func(a, b IdentifierState) int {
-		switch {
-		case a.Wait != b.Wait && a.Wait > b.Wait:
-			return -1
-		case a.Wait != b.Wait:
-			return 1
-		case a.Identifier < b.Identifier:
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(b.Wait, a.Wait), cmp.Compare(a.Identifier, b.Identifier))
 	})
 	return all[:min(len(all), most)], d != nil
 }
