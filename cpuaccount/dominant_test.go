@@ -25,7 +25,7 @@ func TestDominantResource(t *testing.T) {
 		{"more CPU than worker", Header, 2, 16, 2, 0, 0, 2},
 		{"more worker than CPU", Header, 2, 16, 0.5, 0, 0, 1},
 		{"a sleeper", Header, 2, 16, 0, 0, 0, 1},
-		{"a slow client holds no worker", Header, 2, 16, 0, 6, 0, 0.25},
+		{"a slow client holds its worker", Header, 2, 16, 0, 6, 0, 1},
 		{"a worker is held however many others are", Header, 2, 16, 0.5, 0, 7, 1},
 		{"a worker is a CPU at most", Header, 2, 1, 0, 0, 0, 8},
 		{"any number of workers", Header, 2, 0, 0.5, 0, 0, 0.5},

@@ -34,8 +34,8 @@ func (s *Span) Tell(now time.Time, h http.Header) {
 	if !s.going || x > now.Sub(s.began).Seconds()*s.meter.cpus {
 		return
 	}
-	if s.pauses == 0 {
-		s.advanceLocked(now)
-	}
-	s.soFar = time.Duration(max(x*float64(time.Second), float64(s.held)*s.meter.worker))
+	s.advanceLocked(now)
+	cpu := time.Duration(x * float64(time.Second))
+	s.meter.charged.Add(int64(cpu - s.cpu))
+	s.cpu, s.idle = cpu, max(0, now.Sub(s.began)-cpu)
 }

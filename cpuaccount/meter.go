@@ -1,6 +1,7 @@
 package cpuaccount
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -10,42 +11,57 @@ type Source uint8
 
 // The sources.
 const (
-	Corrected Source = iota // wall time, corrected for contention
+	Corrected Source = iota // wall time, corrected for contention and by the measured CPU use
 	Wall                    // raw wall time, as the original has it
 	Header                  // told by the backend in CostHeader; corrected where it tells nothing
 )
 
 // Meter measures what requests cost a backend. Its methods may be called
-// concurrently; requests share nothing but one counter.
+// concurrently; requests share nothing but three counters.
 type Meter struct {
 	source  Source
 	cpus    float64
-	worker  float64      // least cost in CPU-seconds of a second at the backend; 0: none
-	running atomic.Int64 // requests at the backend whose span is not paused
+	worker  atomic.Uint64 // the bits of the least cost in CPU-seconds of a second at the backend; 0: none
+	running atomic.Int64  // requests at the backend whose span is not paused
+	load    atomic.Int64  // the same, each as the part of a CPU that it asks for, in 1/unit
+	charged atomic.Int64  // CPU time that all spans together were charged since the start, nanoseconds
+
+	looked int64 // charged at the last Correct, whose caller guards it
 }
 
+// unit is what a request that computes all the time counts in a Meter's load.
+const unit = 1 << 10
+
 // NewMeter makes a meter for a backend that has so many CPUs (more than 0), and
-// so many workers. What a backend tells is taken as the cost only if the worker
-// that was held meanwhile, of which there are few, is not the greater part of
-// what there is: who sleeps in all of them costs as much as who computes
-// (dominant resource fairness, Ghodsi et al., NSDI 2011). Zero workers is any
-// number of them.
+// so many workers; see SetWorkers.
 func NewMeter(source Source, cpus, workers float64) *Meter {
 	m := &Meter{source: source, cpus: cpus}
-	if workers > 0 {
-		m.worker = min(1, cpus/workers)
-	}
+	m.SetWorkers(workers)
 	return m
+}
+
+// SetWorkers says how many workers the backend has, from now on. A request is
+// charged with its part of them at least: who sleeps in all of them costs as much
+// as who computes on all CPUs (dominant resource fairness, Ghodsi et al., NSDI
+// 2011). Zero is any number of them: to hold one costs nothing.
+func (m *Meter) SetWorkers(workers float64) {
+	worker := 0.0
+	if workers > 0 {
+		worker = min(1, m.cpus/workers)
+	}
+	m.worker.Store(math.Float64bits(worker))
 }
 
 // Running is the number of requests that the backend works on now.
 func (m *Meter) Running() int { return int(m.running.Load()) }
 
 // Begin starts the span of a request, which may have been used for one before.
+// It is taken to compute all the time, unless Assume says otherwise.
 func (m *Meter) Begin(now time.Time, s *Span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.meter, s.began, s.last = m, now, now
-	s.soFar, s.held, s.pauses, s.going = 0, 0, 0, true
-	s.running = m.running.Add(1)
+	s.cpu, s.idle, s.shown, s.pauses, s.going, s.weight = 0, 0, 0, 0, true, 1
+	m.running.Add(1)
+	s.crowd = m.load.Add(unit)
 }

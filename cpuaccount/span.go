@@ -1,6 +1,7 @@
 package cpuaccount
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -11,28 +12,42 @@ import (
 type Span struct {
 	meter *Meter
 
-	mu      sync.Mutex // guards the following
-	began   time.Time
-	last    time.Time // when soFar was right
-	soFar   time.Duration
-	held    time.Duration // time that a worker was held, pauses left out
-	running int64         // requests at the backend at last
-	pauses  int
-	going   bool // between Begin and End
+	mu     sync.Mutex // guards the following
+	began  time.Time
+	last   time.Time     // when the following were right
+	cpu    time.Duration // CPU time that it is taken to have used
+	idle   time.Duration // time in which it did not compute, pauses included
+	shown  time.Duration // cpu at the last Correct
+	crowd  int64         // load of the meter at last
+	weight float64       // the part of its time in which it is taken to compute
+	pauses int
+	going  bool // between Begin and End
 }
 
-// Pause stops the meter while the proxy waits for the client. Pauses may
-// overlap; the meter runs on after as many calls of Resume.
+// Assume says in which part of its time the request is taken to compute, 0 to 1,
+// until Correct knows better: as the like of it did before.
+func (s *Span) Assume(weight float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.going {
+		s.weighLocked(weight)
+	}
+}
+
+// Pause stops the count of CPU time while the proxy waits for the client. The
+// worker is held all the same, and charged. Pauses may overlap; the count goes on
+// after as many calls of Resume.
 func (s *Span) Pause(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.going {
 		return
 	}
-	if s.pauses++; s.pauses == 1 {
+	if s.pauses == 0 {
 		s.advanceLocked(now)
-		s.meter.running.Add(-1)
+		s.joinLocked(-1)
 	}
+	s.pauses++
 }
 
 // Resume ends a Pause.
@@ -42,10 +57,11 @@ func (s *Span) Resume(now time.Time) {
 	if !s.going || s.pauses == 0 {
 		return
 	}
-	if s.pauses--; s.pauses == 0 {
-		s.last = now
-		s.running = s.meter.running.Add(1)
+	if s.pauses == 1 {
+		s.advanceLocked(now)
+		s.joinLocked(1)
 	}
+	s.pauses--
 }
 
 // SoFar returns the cost until now. Calling it now and then makes a long
@@ -53,10 +69,10 @@ func (s *Span) Resume(now time.Time) {
 func (s *Span) SoFar(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.going && s.pauses == 0 {
+	if s.going {
 		s.advanceLocked(now)
 	}
-	return s.soFar
+	return s.costLocked()
 }
 
 // End stops the meter and returns the cost. A further call changes nothing.
@@ -64,15 +80,65 @@ func (s *Span) End(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.going {
-		return s.soFar
+		return s.costLocked()
+	}
+	s.advanceLocked(now)
+	if s.pauses == 0 {
+		s.joinLocked(-1)
 	}
 	s.going = false
-	if s.pauses == 0 {
-		s.advanceLocked(now)
-		s.meter.running.Add(-1)
-	}
-	return s.soFar
+	return s.costLocked()
 }
+
+// Idle is how long the request has held its worker without computing.
+func (s *Span) Idle() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.idle
+}
+
+// Computes tells whether the request is taken to compute rather than to wait: for
+// a database, an event, a client.
+func (s *Span) Computes() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.weight >= half && s.pauses == 0
+}
+
+// half is the part of its time from which on a request counts as one that computes.
+const half = 0.5
+
+// costLocked is the dearer of the CPU time and of the part of the workers that
+// was held.
+func (s *Span) costLocked() time.Duration {
+	if s.meter == nil || s.meter.source == Wall {
+		return s.cpu
+	}
+	worker := math.Float64frombits(s.meter.worker.Load())
+	return max(s.cpu, time.Duration(float64(s.last.Sub(s.began))*worker))
+}
+
+// joinLocked adds the request to the crowd at the backend, or takes it out.
+func (s *Span) joinLocked(n int64) {
+	s.meter.running.Add(n)
+	s.crowd = s.meter.load.Add(n * s.unitsLocked())
+}
+
+// unitsLocked is what the request counts in the meter's load.
+func (s *Span) unitsLocked() int64 { return int64(math.Round(s.weight * unit)) }
+
+// weighLocked changes the part of its time in which the request is taken to compute.
+func (s *Span) weighLocked(weight float64) {
+	was := s.unitsLocked()
+	s.weight = max(leastWeight, min(weight, 1))
+	if s.pauses == 0 {
+		s.crowd = s.meter.load.Add(s.unitsLocked() - was)
+	}
+}
+
+// leastWeight is the least that a request is taken to compute: nobody is ever
+// quite sure, and what is multiplied must be able to grow again.
+const leastWeight = 0.02
 
 // advanceLocked adds the time since last, scaled by the crowd of that time: the
 // mean of how many there were at both of its ends. An exact integral would need
@@ -83,13 +149,20 @@ func (s *Span) advanceLocked(now time.Time) {
 		return
 	}
 	s.last = now
-	s.held += passed
-	if s.meter.source != Wall {
-		n := s.meter.running.Load()
-		if crowd := float64(s.running+n) / 2; crowd > s.meter.cpus {
-			passed = time.Duration(float64(passed) * s.meter.cpus / crowd)
-		}
-		s.running = n
+	if s.pauses > 0 {
+		s.idle += passed
+		return
 	}
-	s.soFar += passed
+	used := float64(passed)
+	if s.meter.source != Wall {
+		used *= s.weight
+		s.idle += passed - time.Duration(used)
+		n := s.meter.load.Load()
+		if crowd := float64(s.crowd+n) / (2 * unit); crowd > s.meter.cpus {
+			used *= s.meter.cpus / crowd
+		}
+		s.crowd = n
+	}
+	s.cpu += time.Duration(used)
+	s.meter.charged.Add(int64(used))
 }

@@ -13,7 +13,8 @@ import (
 // and is charged after it finds the level as it is, and credit that was earned
 // once is not earned again.
 //
-// All of it is guarded by its shard, but for what never changes and for queue.
+// All of it is guarded by its shard, but for what never changes, for queue, and for
+// what the gate counts.
 // The fields are in the order in which a request needs them, as to a table
 // larger than the processor's cache a request costs what it waits for memory.
 type bucket struct {
@@ -34,6 +35,8 @@ type bucket struct {
 	queue *queue // nil: none waits; guarded by the waiting room
 
 	client atomic.Pointer[client] // nil: the key was never a client's at the gate
+
+	holds, orphans int32 // see hold.go; guarded by the gate
 }
 
 func newBucket(at time.Duration, k Key, b *budget) *bucket {

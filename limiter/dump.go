@@ -37,17 +37,23 @@ type ClientRow struct {
 	// Rank is that of its next request in the queue, in virtual CPU-seconds beyond
 	// the gate's clock; the least goes first. Zero if none waits.
 	Rank float64 `json:"rank"`
-	// Light and Heavy are the lengths of its lanes, Express how many of its light
-	// requests run.
+	// Light, Heavy and Waits are the lengths of its lanes, Express how many of its
+	// light requests run.
 	Light   int `json:"light"`
 	Heavy   int `json:"heavy"`
+	Waits   int `json:"waits"`
 	Express int `json:"express"`
 }
 
 // GateState is what the doctor shows of the gate. Every count is of requests.
 type GateState struct {
-	Workers     int     `json:"workers"` // most at the backend
-	Busy        int     `json:"busy"`    // at the backend
+	Workers     int     `json:"workers"`   // most at the backend
+	WorkersBy   string  `json:"workersBy"` // what tells that
+	Busy        int     `json:"busy"`      // at the backend
+	LongMost    int     `json:"longMost"`  // most at the backend that are not short; the other workers are kept
+	LongBusy    int     `json:"longBusy"`  // at the backend and not short
+	Holding     int     `json:"holding"`   // of these, those that only hold a worker: they hardly compute, or are long jobs
+	Orphans     int     `json:"orphans"`   // at the backend though their client has left
 	HeavySlots  int     `json:"heavySlots"`
 	HeavyBusy   int     `json:"heavyBusy"`
 	Express     int     `json:"expressSlots"`
@@ -55,7 +61,6 @@ type GateState struct {
 	Strangers   int     `json:"strangerSlots"` // of the express slots, those that strangers may use
 	StrangerRun int     `json:"strangerBusy"`
 	Probes      int     `json:"probes"`      // requests of a kind that nobody knows, beside the others
-	Long        int     `json:"long"`        // long jobs, which have left their slot
 	Queued      int     `json:"queued"`      // waiting
 	Shed        uint64  `json:"shed"`        // refused since the start as the queue was full
 	Clock       float64 `json:"clock"`       // virtual CPU-seconds per unit of share

@@ -62,14 +62,15 @@ func (g *gate) serve(x float64) {
 // client is what the gate knows of a client.
 type client struct {
 	flow
-	light, heavy lane
-	first        time.Duration // when it was first seen
-	answers      int32         // requests that ran
-	queued       int32         // in both lanes
-	expressBusy  int32         // express slots in use
-	known        bool          // no stranger
-	renew        time.Duration // when to remember again that it is known
-	standing     float64       // of its latest request
+	light, heavy, waits lane
+
+	first       time.Duration // when it was first seen
+	answers     int32         // requests that ran
+	queued      int32         // in all lanes
+	expressBusy int32         // express slots in use
+	known       bool          // no stranger
+	renew       time.Duration // when to remember again that it is known
+	standing    float64       // of its latest request
 }
 
 // When a stranger becomes known: it has been there for a while, and has been

@@ -17,8 +17,8 @@ const (
 type Gate struct {
 	// CPUs is how many the backend has; what is below 1 counts as 1.
 	CPUs float64
-	// Workers is the most requests at the backend at a time. Zero is 8 per CPU,
-	// at least 16.
+	// Workers is the most requests at the backend at a time. Zero lets the gate
+	// learn it.
 	Workers int
 	// Heavy is how many of them may be heavy. Zero lets it follow the CPU use
 	// that Measure is told, from CPUs up.
@@ -34,9 +34,6 @@ type Gate struct {
 // Complete fills in what was left out.
 func (g Gate) Complete() Gate {
 	g.CPUs = max(1, g.CPUs)
-	if g.Workers <= 0 {
-		g.Workers = max(16, int(math.Ceil(8*g.CPUs)))
-	}
 	if g.Light <= 0 {
 		g.Light = DefaultLight
 	}
@@ -49,14 +46,16 @@ func (g Gate) Complete() Gate {
 // gate is the queue before the backend. It is work-conserving: a request waits
 // only while the slots that it may use are taken.
 //
-// It knows three kinds of slots. Heavy ones are few, about as many as there are
+// It knows two kinds of slots. Heavy ones are few, about as many as there are
 // CPUs: more would only make everybody slower. Express ones are for requests
 // that are likely light; they run beside the heavy ones and are done before
 // those notice. Among the express ones strangers have some; while half of the
-// CPUs is idle, they also take heavy ones that nobody else wants. A job that
-// turns out long leaves its slot, so that a few of them cannot lock the others
-// out. And one request at a time whose kind nobody knows runs as a probe: behind
-// a queue of heavy ones a style sheet would stay unknown.
+// CPUs is idle, they also take heavy ones that nobody else wants. A request that
+// hardly computes, or turns out a long job, leaves its slot and only holds its
+// worker, so that a few of them cannot lock the others out. And one request at a
+// time whose kind nobody knows runs as a probe: behind a queue of heavy ones a
+// style sheet would stay unknown. All but the express ones together leave some
+// workers alone; see hold.go.
 // The size-separated slots are the idea of 2DFQ (Mace et al., SIGCOMM 2016).
 type gate struct {
 	waiting atomic.Int32 // = queued, for those who do not hold mu
@@ -72,9 +71,15 @@ type gate struct {
 	ahead  float64 // the furthest that any flow's tag ever was
 	active float64 // the shares of the flows with work, summed up
 
-	light, strange, heavy, unknown heads // the heads of lanes, by the slots that they may use
+	light, strange, heavy, unknown, waits heads // the heads of lanes, by the slots that they may use
+	parked                                heads // those whose keys hold too many workers
 
-	busy, heavyBusy, expressBusy, strangerBusy, longBusy, probing int
+	busy, heavyBusy, expressBusy, strangerBusy, probing, holding int // running requests, by their slots
+
+	longBusy, strangerLong int // those in no express slot; strangers' of them
+	orphans                int // those whose client has left
+	trying                 int // those that try whether there are more workers
+	workers                workers
 
 	oldest, newest *Ticket // all that wait, in the order of their arrival
 	queued         int
@@ -85,13 +90,14 @@ type gate struct {
 
 // limits are how many slots there are.
 type limits struct {
+	cpus      int
 	workers   int
+	long      int // requests that are not short; the other workers are kept
 	heavy     int // now; it follows the CPU use unless fixed
 	fixed     bool
 	least     int // of heavy
 	express   int
 	strangers int // of express
-	long      int
 	perClient int // that wait
 	queue     int // that wait in all
 	maxWait   time.Duration
@@ -111,18 +117,19 @@ func (g *gate) setPolicy(p *policy) {
 	shape := p.Gate
 	cpus := int(math.Ceil(shape.CPUs))
 	n := limits{
-		workers: shape.Workers, fixed: shape.Heavy > 0, least: min(cpus, shape.Workers),
-		express: 4 * cpus, strangers: cpus, long: shape.Workers / 2,
+		cpus: cpus, heavy: g.limits.heavy, fixed: shape.Heavy > 0,
+		express: 4 * cpus, strangers: cpus,
 		perClient: p.MaxHeldPerClient, queue: p.MaxHeld, maxWait: p.MaxHold,
 		light: shape.Light.Seconds(),
 	}
-	n.heavy = n.least
 	if n.fixed {
 		n.heavy = shape.Heavy
-	} else if !g.limits.fixed {
-		n.heavy = max(n.least, min(g.limits.heavy, n.most()))
+	} else if g.limits.fixed {
+		n.heavy = 0
 	}
 	g.limits = n
+	g.workers.configure(shape.Workers, usualWorkers(shape.CPUs))
+	g.shape()
 	g.open = p.Mode != Fair || p.Shadow
 	g.ranking = ranking{memory: p.Memory.Seconds(), cpus: shape.CPUs}
 	g.strangers.reweigh(g, shape.Strangers)
@@ -141,8 +148,9 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	g.seq++
 	t.turn = turn{
 		client: c, flow: &c.flow, stage: queued, order: g.seq,
-		asked: at, clock: g.clock, bound: math.Inf(1), light: t.sure && t.guess <= g.limits.light,
+		asked: at, clock: g.clock, bound: math.Inf(1),
 	}
+	t.light, t.waits = g.laneOf(t.sure, t.guess, t.likelyIdle)
 	if t.place != nil {
 		t.asked = t.arrived
 	}
@@ -171,7 +179,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 // pump lets go all that may go.
 func (g *gate) pump(at time.Duration) (decided *Ticket) {
 	for g.queued > 0 {
-		t, stage := g.next()
+		t, stage := g.next(at)
 		if t == nil {
 			break
 		}
@@ -181,32 +189,25 @@ func (g *gate) pump(at time.Duration) (decided *Ticket) {
 	return decided
 }
 
+// laneOf says in which of its client's lanes a request waits: that of light ones,
+// of those that hold a worker without computing, or neither.
+func (g *gate) laneOf(sure bool, guess, idle float64) (light, waits bool) {
+	waits = sure && idle >= waitsFrom && idle >= half*(idle+guess)
+	return sure && !waits && guess <= g.limits.light, waits
+}
+
+// half of its time without computing, and a request counts as one that waits.
+const half = 0.5
+
 // next is the request to let go next, and the slot that it gets; nil if there
 // is no room.
-func (g *gate) next() (*Ticket, stage) {
-	if g.busy < g.limits.workers {
-		l := g.light.top()
-		if s := g.strange.top(); s != nil && g.strangerBusy < g.limits.strangers && (l == nil || s.precedes(l)) {
-			l = s
-		}
-		if l != nil && g.expressBusy < g.limits.express {
-			return l, express
-		}
-		h, u := g.heavy.top(), g.unknown.top()
-		if u != nil && g.probing == 0 && g.heavyBusy <= g.limits.heavy {
-			return u, probe
-		}
-		if u != nil && (h == nil || u.precedes(h)) {
-			h = u
-		}
-		if h == nil && g.quiet() { // a light one rather than nobody
-			if h = g.light.top(); h == nil {
-				h = g.strange.top()
-			}
-		}
-		if h != nil && g.heavyBusy < g.limits.heavy {
-			return h, heavy
-		}
+func (g *gate) next(at time.Duration) (*Ticket, stage) {
+	more := g.mayTry(at)
+	if t := g.nextLight(more); t != nil {
+		return t, express
+	}
+	if t, s := g.nextLong(more); t != nil {
+		return t, s
 	}
 	if g.open {
 		return g.nextBeyond()
@@ -214,18 +215,90 @@ func (g *gate) next() (*Ticket, stage) {
 	return nil, queued
 }
 
+// nextLight is the light request that gets an express slot.
+func (g *gate) nextLight(more int) *Ticket {
+	if g.expressBusy >= g.limits.express || g.busy >= g.limits.workers+more {
+		return nil
+	}
+	l := g.light.top()
+	if s := g.strange.top(); s != nil && g.strangerBusy < g.limits.strangers && (l == nil || s.precedes(l)) {
+		l = s
+	}
+	if l != nil {
+		l.tries = g.busy >= g.limits.workers
+	}
+	return l
+}
+
+// nextLong is the request that gets one of the workers that are not kept for
+// short ones, and the slot in which it runs.
+func (g *gate) nextLong(more int) (*Ticket, stage) {
+	for {
+		t, s := g.candidate()
+		switch {
+		case t == nil:
+			return nil, queued
+		case g.busy < g.limits.workers && g.longBusy < g.limits.long:
+			t.tries = false
+		case g.mayTryWith(t, more):
+			t.tries = true
+		default:
+			return nil, queued
+		}
+		if g.mayHold(t) {
+			return t, s
+		}
+		g.park(t)
+	}
+}
+
+// candidate is the first of those that need a heavy slot and can have one, or
+// need none.
+func (g *gate) candidate() (*Ticket, stage) {
+	h, u := g.heavy.top(), g.unknown.top()
+	if u != nil && g.probing == 0 && g.heavyBusy <= g.limits.heavy {
+		return u, probe
+	}
+	if u != nil && (h == nil || u.precedes(h)) {
+		h = u
+	}
+	if h == nil && g.quiet() { // a light one rather than nobody
+		if h = g.light.top(); h == nil {
+			h = g.strange.top()
+		}
+		if h != nil && !g.mayHold(h) {
+			h = nil // it goes on waiting for an express slot
+		}
+	}
+	if g.heavyBusy >= g.limits.heavy {
+		h = nil
+	}
+	if w := g.waits.top(); w != nil && (h == nil || w.precedes(h)) {
+		return w, holding
+	}
+	return h, heavy
+}
+
 // nextBeyond is a request that would have to wait if the gate were closed.
 func (g *gate) nextBeyond() (*Ticket, stage) {
-	for _, h := range []*heads{&g.light, &g.strange, &g.heavy, &g.unknown} {
+	for _, h := range g.queues() {
 		if t := h.top(); t != nil {
-			t.beyond = true
-			if t.fast {
+			t.beyond, t.tries = true, false
+			switch {
+			case t.fast:
 				return t, express
+			case t.waits:
+				return t, holding
 			}
 			return t, heavy
 		}
 	}
 	return nil, queued
+}
+
+// queues are all heaps of lanes' heads.
+func (g *gate) queues() [6]*heads {
+	return [...]*heads{&g.light, &g.strange, &g.heavy, &g.unknown, &g.waits, &g.parked}
 }
 
 // enqueue counts a request as waiting.

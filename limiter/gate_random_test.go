@@ -48,8 +48,9 @@ func (s *siege) check(t interface{ Fatalf(string, ...any) }) {
 	}
 	for name, c := range map[string][2]int{
 		"waiting": {count[queued], g.queued}, "express": {count[express], g.expressBusy}, "heavy": {count[heavy], g.heavyBusy},
-		"probes": {count[probe], g.probing}, "long": {count[long], g.longBusy}, "strangers": {strangers, g.strangerBusy},
-		"running": {count[express] + count[heavy] + count[probe] + count[long], g.busy}, "hint": {g.queued, int(g.waiting.Load())},
+		"probes": {count[probe], g.probing}, "holding": {count[holding], g.holding},
+		"long": {count[heavy] + count[probe] + count[holding], g.longBusy}, "strangers": {strangers, g.strangerBusy},
+		"running": {count[express] + count[heavy] + count[probe] + count[holding], g.busy}, "hint": {g.queued, int(g.waiting.Load())},
 	} {
 		if c[0] != c[1] {
 			t.Fatalf("%s: %d, the gate counts %d", name, c[0], c[1])
@@ -86,8 +87,11 @@ func (s *siege) checkWork(t interface{ Fatalf(string, ...any) }) {
 		t.Fatalf("a light request waits before a free express slot")
 	case g.strange.top() != nil && free && g.strangerBusy < n.strangers:
 		t.Fatalf("a stranger's light request waits before a free express slot")
+	case g.longBusy >= n.long:
 	case (g.heavy.top() != nil || g.unknown.top() != nil) && g.heavyBusy < n.heavy:
 		t.Fatalf("a request waits before a free heavy slot")
+	case g.waits.top() != nil:
+		t.Fatalf("a request that needs no CPU waits before a free worker")
 	}
 }
 
@@ -128,6 +132,7 @@ func TestGateAtRandom(t *testing.T) {
 				Keys:     by(client, client+"/24"),
 				Guess:    time.Duration(rapid.SampledFrom([]int{0, 1, 20, 100, 400, 6000}).Draw(t, "ms")) * time.Millisecond,
 				Sure:     rapid.Bool().Draw(t, "sure"),
+				Idle:     time.Duration(rapid.SampledFrom([]int{0, 0, 0, 900, 5000}).Draw(t, "idle")) * time.Millisecond,
 				Standing: rapid.SampledFrom([]float64{0, 0.5, 1, 4, 9}).Draw(t, "standing"),
 				Proven:   rapid.Bool().Draw(t, "proven"),
 			})
@@ -137,7 +142,7 @@ func TestGateAtRandom(t *testing.T) {
 			"arrive": arrive, "arrive too": arrive, "and another": arrive,
 			"progress": func(t *rapid.T) {
 				if x := pick(running); x != nil {
-					s.Progress(s.now, x, time.Duration(rapid.Int64Range(0, 8e9).Draw(t, "so far")))
+					s.Progress(s.now, x, time.Duration(rapid.Int64Range(0, 8e9).Draw(t, "so far")), rapid.Bool().Draw(t, "computes"))
 				}
 			},
 			"settle": func(t *rapid.T) {
@@ -155,15 +160,32 @@ func TestGateAtRandom(t *testing.T) {
 			},
 			"reguess": func(t *rapid.T) {
 				if x := pick(any); x != nil {
-					s.Reguess(s.now, x, time.Duration(rapid.Int64Range(0, 3e8).Draw(t, "guess")))
+					s.Reguess(s.now, x, time.Duration(rapid.Int64Range(0, 3e8).Draw(t, "guess")), time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "idle")))
 				}
 			},
+			"hold": func(t *rapid.T) {
+				if x := pick(any); x != nil {
+					s.Hold(s.now, x)
+				}
+			},
+			"orphan": func(t *rapid.T) {
+				if x := pick(any); x != nil {
+					s.Orphan(s.now, x)
+				}
+			},
+			"answering": func(t *rapid.T) {
+				if x := pick(any); x != nil {
+					s.Answering(s.now, x)
+				}
+			},
+			"backlog": func(t *rapid.T) { s.Backlog(s.now, rapid.IntRange(0, 3).Draw(t, "queued")) },
+			"found":   func(t *rapid.T) { s.Found(s.now, rapid.IntRange(0, 6).Draw(t, "found"), "somebody") },
 			"measure": func(t *rapid.T) { s.Measure(s.now, rapid.Float64Range(0, 1).Draw(t, "use")) },
 			"later":   func(t *rapid.T) { s.now = s.now.Add(time.Duration(rapid.Int64Range(0, 4e9).Draw(t, "later"))) },
 			"advance": func(*rapid.T) { s.Advance(s.now) },
 			"policy": func(t *rapid.T) {
 				policy.Mode = rapid.SampledFrom([]Mode{Fair, Fair, Observe, Cap, Cooperative}).Draw(t, "mode")
-				policy.Gate.Workers = rapid.IntRange(3, 6).Draw(t, "workers")
+				policy.Gate.Workers = rapid.SampledFrom([]int{0, 1, 3, 4, 5, 6}).Draw(t, "workers")
 				policy.Gate.Heavy = rapid.IntRange(0, 3).Draw(t, "heavy")
 				s.SetPolicy(s.now, policy)
 				s.Advance(s.now) // as it asks for it
@@ -185,6 +207,9 @@ func (s *siege) empty(t interface{ Fatalf(string, ...any) }) {
 	s.forget()
 	s.check(t)
 	g := s.GateState()
+	if g.LongBusy != 0 || g.Orphans != 0 || s.gate.strangerLong != 0 || s.gate.trying != 0 || s.gate.workers.late != 0 {
+		t.Fatalf("all have left: %+v, strangers %d, trials %d, late %d", g, s.gate.strangerLong, s.gate.trying, s.gate.workers.late)
+	}
 	if g.Busy != 0 || g.Queued != 0 || len(s.tickets) != 0 || s.Held() != 0 {
 		t.Fatalf("all have left: %+v, %d held", g, s.Held())
 	}
@@ -192,10 +217,10 @@ func (s *siege) empty(t interface{ Fatalf(string, ...any) }) {
 	for i := range s.table.shards {
 		s.table.shards[i].each(func(b *bucket) {
 			total[b.key.Class] += b.total
-			if b.pins != 0 || b.held != 0 {
-				t.Fatalf("%v is still pinned %d times, held %d", b.key, b.pins, b.held)
+			if b.pins != 0 || b.held != 0 || b.holds != 0 || b.orphans != 0 {
+				t.Fatalf("%v is still pinned %d times, held %d, holds %d, %d orphans", b.key, b.pins, b.held, b.holds, b.orphans)
 			}
-			if c := b.client.Load(); c != nil && (c.work != 0 || c.queued != 0 || c.expressBusy != 0 || c.light.n != 0 || c.heavy.n != 0) {
+			if c := b.client.Load(); c != nil && (c.work != 0 || c.queued != 0 || c.expressBusy != 0 || c.light.n != 0 || c.heavy.n != 0 || c.waits.n != 0) {
 				t.Fatalf("%v still has work: %+v", b.key, c)
 			}
 		})
@@ -214,7 +239,7 @@ func roomy(m Mode) Policy {
 		Gate: Gate{CPUs: 1, Workers: 5, Heavy: 2},
 	}
 	for _, class := range []string{"slash32", "slash24"} {
-		p.Classes = append(p.Classes, ClassInfo{class, Budget{CPUs: 0.1, Burst: second}})
+		p.Classes = append(p.Classes, ClassInfo{class, Budget{CPUs: 0.1, Burst: second, Workers: 0.5}})
 	}
 	return p
 }

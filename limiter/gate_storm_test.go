@@ -15,7 +15,7 @@ func TestCancelStorm(t *testing.T) {
 	const each = 10_000
 	w := siegeOf("debtor", "a", "b")
 	x := w.heavy("debtor")
-	w.Progress(w.now, x, 10*time.Hour)
+	w.Progress(w.now, x, 10*time.Hour, true)
 	deepest := level(t, w, "debtor")
 	w.heavy("a")
 	w.heavy("b")
@@ -33,8 +33,8 @@ func TestCancelStorm(t *testing.T) {
 			w.Advance(w.now)
 			w.Measure(w.now, float64(i%3)/2)
 			if x := latest.Load(); x != nil {
-				w.Progress(w.now, x, time.Duration(i%7000)*time.Millisecond)
-				w.Reguess(w.now, x, time.Duration(i%300)*time.Millisecond)
+				w.Progress(w.now, x, time.Duration(i%7000)*time.Millisecond, true)
+				w.Reguess(w.now, x, time.Duration(i%300)*time.Millisecond, 0)
 			}
 		}
 	})
@@ -74,7 +74,7 @@ func TestCancelStorm(t *testing.T) {
 		}
 	}
 	w.gate.mu.Unlock()
-	if g := w.GateState(); g.Queued != 0 || g.Busy != 2 || g.HeavyBusy != 2 || g.ExpressBusy != 0 || g.Long != 0 || g.StrangerRun != 0 {
+	if g := w.GateState(); g.Queued != 0 || g.Busy != 2 || g.HeavyBusy != 2 || g.ExpressBusy != 0 || g.Holding != 0 || g.StrangerRun != 0 {
 		t.Errorf("two run, and nobody else: %+v", g)
 	}
 	// The one that ran for ten hours was never settled: all of it is given back.

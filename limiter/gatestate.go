@@ -7,11 +7,12 @@ func (l *Limiter) GateState() GateState {
 	defer g.mu.Unlock()
 	n := g.limits
 	return GateState{
-		Workers: n.workers, Busy: g.busy,
+		Workers: n.workers, WorkersBy: g.workers.source, Busy: g.busy,
+		LongMost: n.long, LongBusy: g.longBusy, Holding: g.holding, Orphans: g.orphans,
 		HeavySlots: n.heavy, HeavyBusy: g.heavyBusy,
 		Express: n.express, ExpressBusy: g.expressBusy,
 		Strangers: n.strangers, StrangerRun: g.strangerBusy,
-		Probes: g.probing, Long: g.longBusy, Queued: g.queued, Shed: g.shed,
+		Probes: g.probing, Queued: g.queued, Shed: g.shed,
 		Clock: g.clock, Utilisation: g.utilisation,
 	}
 }
@@ -26,9 +27,9 @@ func (g *gate) fill(row *Row, c *client) {
 	r := &ClientRow{
 		Known: c.known, Standing: c.standing,
 		Lag:   max(0, c.tag-g.clock) * c.share,
-		Light: int(c.light.n), Heavy: int(c.heavy.n), Express: int(c.expressBusy),
+		Light: int(c.light.n), Heavy: int(c.heavy.n), Waits: int(c.waits.n), Express: int(c.expressBusy),
 	}
-	for _, l := range []lane{c.light, c.heavy} {
+	for _, l := range []lane{c.light, c.heavy, c.waits} {
 		if l.first != nil {
 			if rank := l.first.rank - g.clock; r.Rank == 0 || rank < r.Rank {
 				r.Rank = rank

@@ -6,7 +6,6 @@ import "time"
 const (
 	idleBelow = 0.90 // less is used though heavy requests wait: one slot more
 	fullAbove = 0.97 // more is used: one less would do
-	spare     = 4    // workers that heavy requests never take
 	quietAt   = 0.50 // no more is used: there is room for strangers
 )
 
@@ -24,9 +23,9 @@ func (g *gate) measure(at time.Duration, utilisation float64) (decided *Ticket) 
 	defer g.mu.Unlock()
 	g.utilisation = utilisation
 	n := &g.limits
-	switch wanted := len(g.heavy)+len(g.unknown) > 0 && g.heavyBusy >= n.heavy; {
+	switch wanted := g.heavyBusy >= n.heavy && g.wanted(); {
 	case n.fixed:
-	case wanted && utilisation < idleBelow && n.heavy < n.most():
+	case wanted && utilisation < idleBelow && n.heavy < n.long:
 		n.heavy++
 	case utilisation > fullAbove && n.heavy > n.least:
 		n.heavy--
@@ -36,6 +35,3 @@ func (g *gate) measure(at time.Duration, utilisation float64) (decided *Ticket) 
 
 // quiet tells whether much of the CPUs was last measured to be idle.
 func (g *gate) quiet() bool { return g.utilisation >= 0 && g.utilisation <= quietAt }
-
-// most is the most heavy slots.
-func (n limits) most() int { return max(n.least, n.workers-spare) }

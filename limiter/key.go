@@ -28,6 +28,10 @@ type Budget struct {
 	Told bool
 	// Private keeps the class from peers: they know its keys by other names.
 	Private bool
+	// Workers is the part of the backend's workers that are not kept for short
+	// requests which one key of the class may hold with requests that are not
+	// short: above 0 to 1; zero is any part.
+	Workers float64
 	// MaxHold is the longest that a request waits for the class's sake before it is
 	// refused; zero is the policy's.
 	MaxHold time.Duration

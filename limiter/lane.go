@@ -11,7 +11,7 @@ const (
 	express              // running, in an express slot
 	heavy                // running, in a heavy slot
 	probe                // running, to see what its kind costs
-	long                 // running, in neither: a long job, or one whose client is slow
+	holding              // running, in no slot: it holds a worker and hardly computes, or is a long job
 )
 
 // turn is a request's place at the gate, which guards it, but for client,
@@ -21,10 +21,13 @@ type turn struct {
 	flow   *flow   // whose clock tag it counts for: the client's, or all strangers'
 	stage  stage
 	light  bool // of the client's light lane
+	waits  bool // of the lane of those that likely hold a worker without computing
+	stays  bool // it holds its worker until it ends: a stream, or a long job
+	orphan bool // its client has left
 	beyond bool // it went though no slot was free, as the gate was open
 	asked  time.Duration
-	soFar  float64 // what it had cost at the last Progress
-	looked bool    // there was one
+	trial  trial   // of whether the backend has a worker for it
+	tries  bool    // it went beyond the workers that are known, or into those that are kept
 	paid   float64 // what its flow was charged with, CPU-seconds
 
 	clock   float64 // the gate's, as it came
@@ -44,7 +47,8 @@ type turn struct {
 	after          *Ticket // decided with it
 }
 
-// lane is a client's FIFO of requests alike: light ones, or heavy ones.
+// lane is a client's FIFO of requests alike: light ones, heavy ones, or those
+// that hold a worker and hardly compute.
 type lane struct {
 	first, last *Ticket
 	n           int32
@@ -52,8 +56,11 @@ type lane struct {
 
 // lane is the one that the request belongs to.
 func (t *Ticket) lane() *lane {
-	if t.light {
+	switch {
+	case t.light:
 		return &t.client.light
+	case t.waits:
+		return &t.client.waits
 	}
 	return &t.client.heavy
 }

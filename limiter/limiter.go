@@ -11,6 +11,9 @@ import (
 type Arrival struct {
 	Keys  []Key         // at most MaxKeys, the client's own first; not kept
 	Guess time.Duration // what it will likely cost
+	// Idle is how long it will likely hold a worker of the backend without
+	// computing.
+	Idle time.Duration
 	// Sure says that the guess rests on answers to requests of its kind. Only
 	// then can it be light.
 	Sure bool
@@ -78,6 +81,7 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	}
 	t.enter(at, l.table, a.Keys)
 	t.standing, t.company = p.standing(a.Standing), p.standing(a.Company)
+	t.likelyIdle = a.Idle.Seconds()
 	if blocking == nil {
 		t.verdict = v
 		release(l.admit(at, p, t))
@@ -111,10 +115,11 @@ func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket
 
 // Progress charges a running request on, if it has cost more so far than it was
 // charged with. The sooner a misjudged request is charged, the fewer of its
-// kind are let in behind it.
-func (l *Limiter) Progress(now time.Time, t *Ticket, soFar time.Duration) {
+// kind are let in behind it. Whether it computes, or holds a worker without that,
+// decides which of them it takes room from.
+func (l *Limiter) Progress(now time.Time, t *Ticket, soFar time.Duration, computes bool) {
 	if t.client != nil {
-		release(l.gate.progress(l.since(now), t, soFar.Seconds()))
+		release(l.gate.progress(l.since(now), t, soFar.Seconds(), computes))
 		return
 	}
 	t.mu.Lock()

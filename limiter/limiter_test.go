@@ -21,14 +21,14 @@ func TestChargedWithGuessSettledWithCost(t *testing.T) {
 	}
 	ticket := w.Arrive(w.now, Arrival{Keys: by("a"), Guess: 2 * second})
 	expect("arrived", 28)
-	w.Progress(w.now, ticket, second)
+	w.Progress(w.now, ticket, second, true)
 	expect("no more than guessed so far", 28)
-	w.Progress(w.now, ticket, 5*second)
+	w.Progress(w.now, ticket, 5*second, true)
 	expect("more than guessed", 25)
 	w.Settle(w.now, ticket, 40*second)
 	expect("cost more than its burst", -10)
 	w.Settle(w.now, ticket, 0)
-	w.Progress(w.now, ticket, 50*second)
+	w.Progress(w.now, ticket, 50*second, true)
 	expect("settled is settled", -10)
 	w.Leave(w.now, ticket)
 	w.Leave(w.now, ticket)
@@ -86,7 +86,7 @@ func TestAnyOrder(t *testing.T) {
 				w.run(cost)
 			case len(open) == 0:
 			case op == 3:
-				w.Progress(w.now, open[pick()], cost)
+				w.Progress(w.now, open[pick()], cost, true)
 			case op == 4:
 				ticket := open[pick()]
 				if ticket.state == running {
@@ -165,7 +165,7 @@ func TestConcurrently(t *testing.T) {
 				ticket := l.Arrive(time.Now(), Arrival{Keys: by(id, "net"), Guess: time.Millisecond})
 				if rng.IntN(4) > 0 {
 					<-ticket.Decided()
-					l.Progress(time.Now(), ticket, 2*time.Millisecond)
+					l.Progress(time.Now(), ticket, 2*time.Millisecond, true)
 					l.Settle(time.Now(), ticket, time.Millisecond)
 				}
 				l.Leave(time.Now(), ticket)

@@ -66,6 +66,8 @@ func (g *gate) put(t *Ticket) {
 	switch {
 	case !t.sure:
 		g.unknown.push(t)
+	case t.waits:
+		g.waits.push(t)
 	case !t.fast:
 		g.heavy.push(t)
 	case t.flow == &g.strangers:

@@ -2,24 +2,26 @@ package limiter
 
 import "time"
 
-// Reguess tells what a waiting request will surely cost, now that answers to its
-// kind have come. If it turns out to be light, it changes lanes: it came when
-// nobody knew that, and must not wait among the heavy ones because of it. One
-// that turns out heavy is no probe any more. All others stay as they are.
-func (l *Limiter) Reguess(now time.Time, t *Ticket, guess time.Duration) {
+// Reguess tells what a waiting request will surely cost, and how long it will
+// hold a worker without computing, now that answers to its kind have come. If it
+// turns out to be light, or to wait most of the time, it changes lanes: it came
+// when nobody knew that, and must not wait among the heavy ones because of it.
+// One that turns out heavy is no probe any more. All others stay as they are.
+func (l *Limiter) Reguess(now time.Time, t *Ticket, guess, idle time.Duration) {
 	if t.client == nil {
 		return
 	}
-	release(l.gate.reguess(l.since(now), t, guess.Seconds()))
+	release(l.gate.reguess(l.since(now), t, guess.Seconds(), idle.Seconds()))
 }
 
-func (g *gate) reguess(at time.Duration, t *Ticket, guess float64) (decided *Ticket) {
+func (g *gate) reguess(at time.Duration, t *Ticket, guess, idle float64) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch {
-	case t.stage != queued || t.light:
+	if t.stage != queued || t.light || t.waits {
 		return nil
-	case guess > g.limits.light:
+	}
+	light, waits := g.laneOf(true, guess, idle)
+	if !light && !waits {
 		g.believe(t)
 		return nil
 	}
@@ -34,7 +36,8 @@ func (g *gate) reguess(at time.Duration, t *Ticket, guess float64) (decided *Tic
 			g.head(at, lane.first)
 		}
 	}
-	t.guess, t.sure, t.light = guess, true, true
+	t.guess, t.likelyIdle, t.sure = guess, idle, true
+	t.light, t.waits = light, waits
 	if t.lane().append(t) {
 		g.head(at, t)
 	}
@@ -47,7 +50,7 @@ func (g *gate) believe(t *Ticket) {
 		return
 	}
 	t.sure = true
-	if t.heap != nil {
+	if t.heap == &g.unknown {
 		t.heap.remove(t)
 		g.heavy.push(t)
 	}

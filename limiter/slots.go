@@ -9,19 +9,11 @@ const longAfter = 5.0
 func (g *gate) start(at time.Duration, t *Ticket, s stage) {
 	g.dequeue(at, t)
 	g.busy++
-	t.stage = s
-	switch s {
-	case express:
-		t.client.expressBusy++
-		g.expressBusy++
-		if t.flow == &g.strangers {
-			g.strangerBusy++
-		}
-	case probe:
-		g.probing++
-	default:
-		g.heavyBusy++
+	if t.tries {
+		g.trying++
 	}
+	g.take(t, s)
+	g.try(at, t)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.state = running
@@ -45,33 +37,9 @@ func (t *Ticket) goAhead(at time.Duration, g *gate) Verdict {
 	return v
 }
 
-// free takes a running request out of its slot.
-func (g *gate) free(t *Ticket) {
-	switch t.stage {
-	case express:
-		g.expressBusy--
-		if t.flow == &g.strangers {
-			g.strangerBusy--
-		}
-		c := t.client
-		c.expressBusy--
-		if head := c.light.first; head != nil && head.heap != nil && !head.fast {
-			head.heap.remove(head)
-			g.put(head) // it may have an express slot now
-		}
-	case heavy:
-		g.heavyBusy--
-	case probe:
-		g.probing--
-	case long:
-		g.longBusy--
-	case outside, queued:
-	}
-}
-
 // progress charges a running request on, and moves it to the slot that it
 // belongs in.
-func (g *gate) progress(at time.Duration, t *Ticket, x float64) (decided *Ticket) {
+func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t.mu.Lock()
@@ -79,39 +47,56 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64) (decided *Ticket
 	if t.state != running || t.stage < express {
 		return nil
 	}
-	stalled := t.looked && x <= t.soFar
-	t.soFar, t.looked = x, true
+	g.watch(at, t)
 	if more := x - t.charged; more > 0 {
 		t.applied += t.flow.charge(g, x-t.paid)
 		t.paid = x
 		t.adjustLocked(at, x)
 	}
-	switch {
-	case g.leavesAsLong(t, stalled):
-		g.free(t)
-		t.stage = long
-		g.longBusy++
-	case t.stage != heavy && t.stage != long && t.charged > g.limits.light: // it was not light
-		g.free(t)
-		t.stage = heavy
-		g.heavyBusy++
-	default:
+	was := t.stage
+	g.move(t, g.belongs(t, computes))
+	if t.stage == was {
 		return nil
 	}
 	return g.pump(at)
 }
 
-// leavesAsLong tells whether a request that holds a worker is to give its slot
-// back: it is a long job, or costs nothing now as its client is slow. Strangers
-// may hold half of the workers that this makes room for.
-func (g *gate) leavesAsLong(t *Ticket, stalled bool) bool {
-	if t.stage == long || !stalled && (t.stage != heavy || t.charged <= longAfter) {
-		return false
+// belongs is the slot for a running request that computes, or does not.
+func (g *gate) belongs(t *Ticket, computes bool) stage {
+	switch {
+	case t.stays, !computes:
+		return holding
+	case t.charged > longAfter && t.stage == heavy && !t.orphan && g.mayStay(t):
+		t.stays = true
+		return holding
+	case t.stage == holding, t.charged > g.limits.light: // it was not light
+		return heavy
 	}
+	return t.stage
+}
+
+// mayStay tells whether a long job is to give its slot back, and hold its worker
+// for as long as it takes: so few do that others still get their turn, and half
+// as few strangers. Nobody makes room for others by leaving a job behind.
+func (g *gate) mayStay(t *Ticket) bool {
 	if t.flow == &g.strangers {
-		return g.longBusy < g.limits.long/2
+		return g.holding < g.limits.long/4
 	}
-	return g.longBusy < g.limits.long
+	return g.holding < g.limits.long/2
+}
+
+// end takes a running request out.
+func (g *gate) end(at time.Duration, t *Ticket) {
+	g.prove(at, t)
+	g.busy--
+	if t.tries {
+		t.tries = false
+		g.trying--
+	}
+	g.unorphan(t)
+	g.free(t)
+	t.stage = outside
+	t.flow.leave(g)
 }
 
 // finish takes a request out that has cost x CPU-seconds.
@@ -124,10 +109,7 @@ func (g *gate) finish(at time.Duration, t *Ticket, x float64) (decided *Ticket) 
 	g.settle(t, x)
 	g.serve(x)
 	g.answered(at, t)
-	g.busy--
-	g.free(t)
-	t.stage = outside
-	t.flow.leave(g)
+	g.end(at, t)
 	return g.pump(at)
 }
 
@@ -151,12 +133,9 @@ func (g *gate) abandon(at time.Duration, t *Ticket) (decided *Ticket) {
 		return nil
 	case queued:
 		g.drop(at, t)
-	case express, heavy, probe, long:
+	case express, heavy, probe, holding:
 		t.flow.tag -= t.applied
-		g.busy--
-		g.free(t)
-		t.stage = outside
-		t.flow.leave(g)
+		g.end(at, t)
 	}
 	return g.pump(at)
 }
@@ -181,8 +160,8 @@ func (g *gate) refuse(at time.Duration, t *Ticket, r Reason) {
 // does, RFC 8290) keeps a flood from pushing others out.
 func (g *gate) shedOne(at time.Duration, decided *Ticket) *Ticket {
 	var worst *Ticket
-	for _, h := range []heads{g.light, g.strange, g.heavy, g.unknown} {
-		for _, t := range h {
+	for _, h := range g.queues() {
+		for _, t := range *h {
 			if worst == nil || t.flow.work > worst.flow.work || t.flow.work == worst.flow.work && worst.precedes(t) {
 				worst = t
 			}

@@ -57,7 +57,7 @@ func (t *table) meet(at time.Duration, k Key, s *slot, guess float64, reserve bo
 	b.pins++
 	s.bucket = b
 	d = debt{b, b.budget, b.debtLocked(at)}
-	s.told, s.private, s.toldUntil = b.budget.told, b.budget.private, at+d.wait
+	s.told, s.private, s.workers, s.toldUntil = b.budget.told, b.budget.private, b.budget.workers, at+d.wait
 	if reserve && !d.matters() {
 		s.reserveLocked(at, guess)
 	}
@@ -69,7 +69,7 @@ func (t *table) meet(at time.Duration, k Key, s *slot, guess float64, reserve bo
 func (t *table) enter(at time.Duration, k Key, s *slot) {
 	t.with(at, k, func(b *bucket) {
 		b.pins++
-		s.bucket, s.told, s.private = b, b.budget.told, b.budget.private
+		s.bucket, s.told, s.private, s.workers = b, b.budget.told, b.budget.private, b.budget.workers
 	})
 }
 

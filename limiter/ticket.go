@@ -26,7 +26,9 @@ type Ticket struct {
 	standing float64 // of the client
 	company  float64 // of its address
 	came     time.Duration
-	verdict  Verdict // written before decided is closed
+
+	likelyIdle float64 // seconds
+	verdict    Verdict // written before decided is closed
 
 	mu      sync.Mutex // guards the following
 	state   state

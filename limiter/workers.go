@@ -1,0 +1,204 @@
+package limiter
+
+import (
+	"math"
+	"time"
+)
+
+// How many workers the backend has, nobody tells. The gate begins with what is
+// configured, found on this machine, or usual, and learns from what it sees:
+//
+//   - A request whose kind is known, and that was answered in its usual time while
+//     so many were at the backend from its start to its answer, proves as many.
+//     For that, now and then one more is let in than are known. An event-driven
+//     backend (Node, Go) proves one more each time.
+//   - Some that take much longer than usual at the same time, although the CPUs are
+//     not full, wait there for a worker: all others have one.
+//   - Connections that the backend has not accepted yet wait for a worker, too.
+//
+// What was refuted is tried again only after a while, each time a longer one.
+const (
+	// provesFrom and provesUntil bound the usual time of requests that prove
+	// anything, in seconds: what takes less may be a file that another part of the
+	// backend serves, and what takes more is no sign soon enough.
+	provesFrom, provesUntil = 0.002, 3.0
+	// A request is prompt that took at most so many times its usual time, and so
+	// many seconds more; late, if it still runs after that.
+	promptTimes, promptMore = 1.5, 0.05
+	lateTimes, lateMore     = 3.0, 0.25
+	// manyLate at the same time refute; while more are tried, one does.
+	manyLate = 3
+	// againAfter is when more are tried again first, and againMost at last.
+	againAfter, againMost = 10 * time.Minute, 24 * time.Hour
+)
+
+// workers is what the gate knows of how many there are.
+type workers struct {
+	n       int // now
+	most    int // as configured; 0: any number
+	source  string
+	refuted bool
+	again   time.Duration // when more are tried again, if refuted
+	pause   time.Duration // that was waited for that
+	late    int           // requests at the backend that are
+}
+
+// trial is what a running request shows of the workers.
+type trial struct {
+	began time.Duration
+	usual float64 // seconds that the like of it takes alone; 0: it shows nothing, or has
+	with  int     // requests at the backend at its start, itself included
+	late  bool
+}
+
+// usualWorkers is how many a backend has of which nothing is known.
+func usualWorkers(cpus float64) int { return max(16, int(math.Ceil(8*cpus))) }
+
+// Backlog tells how many connections to the backend, from this machine, wait to
+// be accepted.
+func (l *Limiter) Backlog(now time.Time, queued int) {
+	g := l.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if queued <= 0 || g.busy <= queued {
+		return
+	}
+	g.refute(l.since(now), g.busy-queued, "its accept queue")
+}
+
+// Found tells how many workers the backend was found to have, and by what. A
+// number that is configured counts more.
+func (l *Limiter) Found(now time.Time, n int, source string) {
+	g := l.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w := &g.workers
+	if n <= 0 || w.most > 0 {
+		return
+	}
+	w.refuted, w.pause, w.again = true, againAfter, l.since(now)+againAfter
+	g.setWorkers(n, source)
+}
+
+// Answering tells that the answer to a running request has begun.
+func (l *Limiter) Answering(now time.Time, t *Ticket) {
+	if t.client == nil {
+		return
+	}
+	g := l.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t.stage < express {
+		return
+	}
+	at := l.since(now)
+	g.prove(at, t)
+	release(g.pump(at))
+}
+
+// try notes what a request is to show that starts now.
+func (g *gate) try(at time.Duration, t *Ticket) {
+	t.trial = trial{began: at, with: g.busy}
+	if usual := t.guess + t.likelyIdle; t.sure && usual >= provesFrom && usual <= provesUntil {
+		t.trial.usual = usual
+	}
+}
+
+// expected is how long a request takes among those that compute now, in seconds.
+func (g *gate) expected(x trial) float64 {
+	computing := float64(g.heavyBusy + g.probing + g.expressBusy)
+	return x.usual * max(1, computing/g.ranking.cpus)
+}
+
+// prove looks how long a request took that is being answered, or was settled
+// without that.
+func (g *gate) prove(at time.Duration, t *Ticket) {
+	x := t.trial
+	t.trial = trial{}
+	if x.late {
+		g.workers.late--
+	}
+	if x.usual == 0 {
+		return
+	}
+	took := (at - x.began).Seconds()
+	if n := min(x.with, g.busy); n > g.workers.n && took <= promptTimes*g.expected(x)+promptMore {
+		g.setWorkers(n, "prompt answers")
+	}
+}
+
+// watch sees whether a request that runs is late.
+func (g *gate) watch(at time.Duration, t *Ticket) {
+	if t.trial.usual == 0 || t.trial.late || (at-t.trial.began).Seconds() <= lateTimes*g.expected(t.trial)+lateMore {
+		return
+	}
+	t.trial.late = true
+	g.workers.late++
+	enough := manyLate
+	if g.trying > 0 {
+		enough = 1
+	}
+	if g.workers.late >= enough && g.utilisation <= fullAbove {
+		g.refute(at, g.busy-g.workers.late, "late answers")
+	}
+}
+
+// refute learns that there are no more than n workers.
+func (g *gate) refute(at time.Duration, n int, source string) {
+	w := &g.workers
+	w.pause = min(max(againAfter, 2*w.pause), againMost)
+	w.refuted, w.again = true, at+w.pause
+	if n = max(n, g.limits.least+1); n < w.n {
+		g.setWorkers(n, source)
+	}
+}
+
+// configure takes in how many are configured, or else usual.
+func (w *workers) configure(configured, usual int) {
+	switch {
+	case configured > 0 && w.most != configured:
+		*w = workers{n: configured, most: configured, source: "configuration", late: w.late}
+	case configured <= 0 && (w.n == 0 || w.most > 0):
+		*w = workers{n: usual, source: "what is usual", late: w.late}
+	}
+}
+
+// mayTryWith tells whether the request may go beyond the workers that are known,
+// or take one that is kept for short ones: if it likely ends soon, and the CPUs
+// have nothing to do.
+func (g *gate) mayTryWith(t *Ticket, more int) bool {
+	usual := t.guess + t.likelyIdle
+	return more > 0 && g.busy < g.limits.workers+more && t.sure && usual >= provesFrom && usual <= provesUntil &&
+		g.utilisation >= 0 && g.utilisation < idleBelow
+}
+
+// mayTry is how many more requests may be at the backend than it is known to
+// have workers.
+func (g *gate) mayTry(at time.Duration) int {
+	w := &g.workers
+	if w.refuted && at < w.again || w.most > 0 && w.n >= w.most {
+		return 0
+	}
+	return max(1, w.n/8)
+}
+
+func (g *gate) setWorkers(n int, source string) {
+	w := &g.workers
+	if w.most > 0 {
+		n = min(n, w.most)
+	}
+	w.n, w.source = n, source
+	g.shape()
+}
+
+// shape makes the limits that the number of workers and of CPUs gives.
+func (g *gate) shape() {
+	n := &g.limits
+	n.workers = g.workers.n
+	n.least = min(n.cpus, n.workers)
+	kept := min((keptOf16*n.workers+15)/16, 2*n.cpus+1)
+	n.long = max(1, n.workers-kept, min(n.cpus, n.workers-1))
+	if !n.fixed {
+		n.heavy = max(n.least, min(n.heavy, n.long))
+	}
+}
