@@ -79,24 +79,27 @@ func (g *Guess) Ask(k Kind) {
 
 // Of returns the likely cost of a request, and whether that rests on answers to
 // the like of it. It does not if something about the request is asked for often
-// and was hardly ever answered: that may be what makes it cheap, or dear.
+// and was hardly ever answered: that may be what makes it cheap, or dear, and not
+// even the client's own answers tell. What its requests that still run have cost is
+// the least that the next one will likely cost, and no answer.
 func (g *Guess) Of(now time.Time, k Kind) (cost time.Duration, sure bool) {
 	var buffer [mostTraits]uint64
-	like, others, sure := g.like(g.traits(k, &buffer))
+	like, others, sure, untried := g.like(g.traits(k, &buffer))
 	x := others.cost()
-	if own, ok := g.pairs.find(g.pair(k.Client, like)); ok && sure {
+	switch own, ok := g.pairs.find(g.pair(k.Client, like)); {
+	case ok && (sure || own.n == 0): // what was never answered is only the least, and makes nothing sure
 		x = own.doubted(now.UnixMilli(), x)
-	} else if ok { // there is nothing to lean on
+	case ok: // there is nothing to lean on
 		x, sure = own.cost(), true
 	}
-	return max(floor, time.Duration(x*float64(time.Second))), sure
+	return max(floor, time.Duration(x*float64(time.Second))), sure && !untried
 }
 
 // Learn takes in what a request cost.
 func (g *Guess) Learn(now time.Time, k Kind, cost time.Duration) {
 	var buffer [mostTraits]uint64
 	at, x, traits := now.UnixMilli(), cost.Seconds(), g.traits(k, &buffer)
-	like, _, _ := g.like(traits)
+	like, _, _, _ := g.like(traits)
 	for _, trait := range traits {
 		g.kinds.learn(trait, x)
 	}
@@ -111,29 +114,30 @@ func (g *Guess) Learn(now time.Time, k Kind, cost time.Duration) {
 // one was.
 func (g *Guess) AtLeast(now time.Time, k Kind, soFar time.Duration) {
 	var buffer [mostTraits]uint64
-	like, _, _ := g.like(g.traits(k, &buffer))
+	like, _, _, _ := g.like(g.traits(k, &buffer))
 	g.pairs.atLeast(g.pair(k.Client, like), now.UnixMilli(), soFar.Seconds())
 }
 
 // like returns which of a request's traits makes the like of it, and what all
 // clients' answers to that say. If none is known it is the shape, and what is
-// said is of all requests.
-func (g *Guess) like(traits []uint64) (like uint64, e estimate, sure bool) {
+// said is of all requests. Untried says that some trait was asked for more often
+// than it was answered, and hardly known yet.
+func (g *Guess) like(traits []uint64) (like uint64, e estimate, sure, untried bool) {
 	shape, any := g.kinds.find(traits[0])
-	like, e, sure = traits[0], any, false
-	best, untried := math.Inf(1), false
+	like, e = traits[0], any
+	best := math.Inf(1)
 	if shape.n >= least {
 		e, sure, best = shape, true, shape.doubt()
 	}
 	for _, trait := range traits[1:] {
 		switch t, _ := g.kinds.find(trait); {
 		case t.n < least:
-			untried = untried || g.asked.times(trait) >= least
+			untried = untried || g.asked.times(trait) >= least+t.n
 		case t.doubt() <= best:
 			like, e, sure, best = trait, t, true, t.doubt()
 		}
 	}
-	return like, e, sure && !untried
+	return like, e, sure, untried
 }
 
 // mostTraits is how many ways there are to find the like of a request: by its
