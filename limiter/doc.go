@@ -63,7 +63,7 @@
 //
 // Debt is a price. The bucket's debt multiplies what the request is taken to
 // cost, up to seventeen times. A network in debt makes its innocent members
-// only a little dearer, if they are known and owe nothing themselves.
+// only a little dearer, if they owe nothing themselves; strangers, too.
 //
 // Strangers are one. Addresses that were never seen share one turn, so that a
 // crawler with a new address for each request competes with itself. After half

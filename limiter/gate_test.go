@@ -445,6 +445,34 @@ func TestObserveOnlyTells(t *testing.T) {
 	}
 }
 
+// TestSharedDebt puts a network as deep into debt as it goes. Who owes nothing
+// bears a quarter of that, known or not; who owes something bears it all.
+func TestSharedDebt(t *testing.T) {
+	p := fair()
+	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 0.2, Burst: 30 * second}})
+	w := newWorld(p)
+	w.acquaint("crawler", "person", "debtor")
+	w.done(w.Arrive(w.now, Arrival{Keys: by("debtor", "elsewhere/24"), Guess: time.Second}), 40*time.Second)
+	w.done(w.Arrive(w.now, Arrival{Keys: by("crawler", "net/24"), Guess: time.Second}), time.Hour)
+	for _, c := range []struct {
+		client, network string
+		price           float64
+	}{
+		{"person", "other/24", 1},
+		{"person", "net/24", 1 + debtPrice*blame},
+		{"stranger", "net/24", 1 + debtPrice*blame},
+		{"stranger", "other/24", 1},
+		{"debtor", "net/24", 1 + debtPrice},
+		{"crawler", "net/24", 1 + debtPrice},
+	} {
+		x := w.Arrive(w.now, Arrival{Keys: by(c.client, c.network), Guess: time.Millisecond, Sure: true})
+		if got := float64(x.Verdict().Price); math.Abs(got-c.price) > 0.01 {
+			t.Errorf("%s in %s: price %.2f, want %.2f", c.client, c.network, got, c.price)
+		}
+		w.Leave(w.now, x)
+	}
+}
+
 // TestStandingCounts checks that who has a better standing gets more, by as much.
 func TestStandingCounts(t *testing.T) {
 	w := siegeOf("a", "b")

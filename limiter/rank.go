@@ -6,7 +6,7 @@ import "time"
 const (
 	debtPrice       = 16   // how much dearer a request is at the deepest debt, less 1
 	lagPrice        = 64   // the most that a client's lag counts, in costs of the request
-	blame           = 0.25 // the part of its networks' debt that a known client in good standing bears
+	blame           = 0.25 // the part of its networks' and User-Agent's debt that a client bears which owes nothing
 	unprovenAnswers = 4    // after which a stranger is as dear as if it were in the deepest debt
 	laggingFrom     = 0.5  // CPU-seconds of lag from which a client has one express slot, not four
 )
@@ -26,7 +26,7 @@ type ranking struct {
 func (g *gate) head(at time.Duration, t *Ticket) {
 	c := t.client
 	t.lag = max(0, t.flow.tag-t.clock)
-	guilt := t.guilt(at, t.flow == &g.strangers)
+	guilt := t.guilt(at)
 	if t.flow == &g.strangers {
 		// Among strangers those go first who have not been served yet: the others
 		// came back, and show nothing that a person's browser would.
@@ -41,10 +41,11 @@ func (g *gate) head(at time.Duration, t *Ticket) {
 }
 
 // guilt is the debt that is held against the request, 0 to 1: that of its
-// client, or the worst of its other keys. A known client that owes nothing
-// itself bears only a part of the latter, as people share networks and
-// User-Agents with crawlers. The guess is reserved on all keys meanwhile.
-func (t *Ticket) guilt(at time.Duration, stranger bool) float64 {
+// client, or the worst of its other keys. A client that owes nothing itself bears
+// only a part of the latter, as people share networks and User-Agents with
+// crawlers; also a stranger: all of a popular browser's debt would shut every
+// newcomer out who has it. The guess is reserved on all keys meanwhile.
+func (t *Ticket) guilt(at time.Duration) float64 {
 	var own, others float64
 	t.each(func(s *slot) {
 		g := s.guiltAndReserve(at, t.guess)
@@ -54,7 +55,7 @@ func (t *Ticket) guilt(at time.Duration, stranger bool) float64 {
 			others = max(others, g)
 		}
 	})
-	if !stranger && own == 0 {
+	if own == 0 {
 		others *= blame
 	}
 	return max(own, others)
