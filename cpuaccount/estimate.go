@@ -12,10 +12,11 @@ const alpha = 0.05
 // estimate is a moving mean and mean deviation, in seconds.
 type estimate struct {
 	mean, dev float32
-	n         uint32 // answers
+	idle      float32 // mean of the time in which a worker was held without computing
+	n         uint32  // answers
 }
 
-func (e *estimate) learn(x float64) {
+func (e *estimate) learn(x, idle float64) {
 	if e.n < math.MaxUint32 {
 		e.n++
 	}
@@ -26,6 +27,7 @@ func (e *estimate) learn(x float64) {
 		e.dev += a * (max(d, -d) - e.dev)
 	}
 	e.mean += a * (y - e.mean)
+	e.idle += a * (float32(idle) - e.idle)
 }
 
 // cost is a little more than the mean, in seconds.

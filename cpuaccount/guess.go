@@ -81,31 +81,35 @@ func (g *Guess) Ask(k Kind) {
 // the like of it. It does not if something about the request is asked for often
 // and was hardly ever answered: that may be what makes it cheap, or dear, and not
 // even the client's own answers tell. What its requests that still run have cost is
-// the least that the next one will likely cost, and no answer.
-func (g *Guess) Of(now time.Time, k Kind) (cost time.Duration, sure bool) {
+// the least that the next one will likely cost, and no answer. Idle is how long it
+// will likely hold a worker without computing.
+func (g *Guess) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bool) {
 	var buffer [mostTraits]uint64
 	like, others, sure, untried := g.like(g.traits(k, &buffer))
-	x := others.cost()
+	x, waits := others.cost(), others.idle
 	switch own, ok := g.pairs.find(g.pair(k.Client, like)); {
 	case ok && (sure || own.n == 0): // what was never answered is only the least, and makes nothing sure
 		x = own.doubted(now.UnixMilli(), x)
 	case ok: // there is nothing to lean on
-		x, sure = own.cost(), true
+		x, waits, sure = own.cost(), own.idle, true
 	}
-	return max(floor, time.Duration(x*float64(time.Second))), sure && !untried
+	return max(floor, seconds(x)), seconds(float64(waits)), sure && !untried
 }
 
-// Learn takes in what a request cost.
-func (g *Guess) Learn(now time.Time, k Kind, cost time.Duration) {
+func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
+
+// Learn takes in what a request cost, and how long it held a worker without
+// computing.
+func (g *Guess) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 	var buffer [mostTraits]uint64
-	at, x, traits := now.UnixMilli(), cost.Seconds(), g.traits(k, &buffer)
+	at, x, waits, traits := now.UnixMilli(), cost.Seconds(), idle.Seconds(), g.traits(k, &buffer)
 	like, _, _, _ := g.like(traits)
 	for _, trait := range traits {
-		g.kinds.learn(trait, x)
+		g.kinds.learn(trait, x, waits)
 	}
-	g.pairs.learn(g.pair(k.Client, like), at, x)
+	g.pairs.learn(g.pair(k.Client, like), at, x, waits)
 	if shape := traits[0]; like != shape {
-		g.pairs.learn(g.pair(k.Client, shape), at, x)
+		g.pairs.learn(g.pair(k.Client, shape), at, x, waits)
 	}
 }
 
@@ -193,7 +197,7 @@ type sketchShard struct {
 	least uint32   // no count is less
 	next  int      // before it no count is least
 	any   estimate // of all that came here
-	_     [16]byte // a cache line of its own
+	_     [12]byte // a cache line of its own
 }
 
 type counted struct {
@@ -245,13 +249,13 @@ func (s *sketch) ask(hash uint64) {
 	}
 }
 
-// learn takes in what an answer cost.
-func (s *sketch) learn(hash uint64, x float64) {
+// learn takes in what an answer cost, and how long it was idle.
+func (s *sketch) learn(hash uint64, x, idle float64) {
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.any.learn(x)
-	sh.kinds[sh.countLocked(hash)].learn(x)
+	sh.any.learn(x, idle)
+	sh.kinds[sh.countLocked(hash)].learn(x, idle)
 }
 
 // countLocked counts a kind, and returns where it is.

@@ -77,7 +77,7 @@ func TestGuessIsTheModel(t *testing.T) {
 			}
 			cost := time.Duration(rapid.Int64Range(1, int64(10*time.Second)).Draw(t, "cost"))
 			if rapid.IntRange(0, 4).Draw(t, "call") > 0 {
-				g.Learn(now, k, cost)
+				g.Learn(now, k, cost, 0)
 				if m.shapes[k.Shape] == nil {
 					m.shapes[k.Shape] = &modelStat{}
 				}
@@ -94,7 +94,7 @@ func TestGuessIsTheModel(t *testing.T) {
 			if !sure {
 				continue
 			}
-			got, s := g.Of(now, k)
+			got, _, s := g.Of(now, k)
 			want = max(want, floor.Seconds())
 			if math.Abs(got.Seconds()-want) > 1e-4 || !s { // the estimates are of single precision
 				t.Fatalf("%+v: %s (sure: %t), the model says %.6f s", k, got, s, want)
@@ -113,13 +113,13 @@ func TestDoubtGrows(t *testing.T) {
 		k := Kind{Shape: "/a", Client: "me"}
 		dear := usual + time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(time.Hour)).Draw(t, "above"))
 		for range rapid.IntRange(1, 20).Draw(t, "answers") {
-			g.pairs.learn(g.pair(k.Client, mustLike(g, k)), at(0).UnixMilli(), dear.Seconds())
+			g.pairs.learn(g.pair(k.Client, mustLike(g, k)), at(0).UnixMilli(), dear.Seconds(), 0)
 		}
 		slack := dear/1e5 + time.Microsecond
-		first, _ := g.Of(at(0), k)
+		first, _, _ := g.Of(at(0), k)
 		was := first
 		for s := 1; s <= 60; s++ {
-			got, sure := g.Of(at(float64(s)), k)
+			got, _, sure := g.Of(at(float64(s)), k)
 			if got > was+slack || got < usual-slack || !sure {
 				t.Fatalf("others cost %s; after %d s it went from %s to %s (sure: %t)", usual, s, was, got, sure)
 			}
@@ -142,13 +142,13 @@ func TestWithheldAnswers(t *testing.T) {
 		k := Kind{Shape: "/a", Client: "me"}
 		mistaken := rapid.Float64Range(0.02, 0.6).Draw(t, "mistaken")
 		for range rapid.IntRange(1, 50).Draw(t, "times") {
-			g.pairs.learn(g.pair(k.Client, mustLike(g, k)), at(0).UnixMilli(), mistaken)
+			g.pairs.learn(g.pair(k.Client, mustLike(g, k)), at(0).UnixMilli(), mistaken, 0)
 		}
 		answered := 0
 		for s := range 120 {
 			others(g, "/a", 20*time.Millisecond)
-			if got, _ := g.Of(at(float64(s)), k); got <= light {
-				g.Learn(at(float64(s)), k, 20*time.Millisecond)
+			if got, _, _ := g.Of(at(float64(s)), k); got <= light {
+				g.Learn(at(float64(s)), k, 20*time.Millisecond, 0)
 				answered = s
 			} else if s-answered >= 30 {
 				t.Fatalf("taken for %g s: after %d s it is still %s, answered last at %d s", mistaken, s, got, answered)
@@ -166,12 +166,12 @@ func TestInventedClientsPushNoneOut(t *testing.T) {
 	const flood = 150_000 // more than twice of what there is room for
 	for i := range flood {
 		now := at(float64(i) / 100)
-		g.Learn(now, Kind{Shape: "/a", Client: fmt.Sprint("invented ", i)}, time.Second)
+		g.Learn(now, Kind{Shape: "/a", Client: fmt.Sprint("invented ", i)}, time.Second, 0)
 		if i%1000 == 0 {
-			g.Learn(now, me, 10*time.Millisecond)
+			g.Learn(now, me, 10*time.Millisecond, 0)
 		}
 	}
-	if got, sure := g.Of(at(flood/100), me); got > 20*time.Millisecond || !sure {
+	if got, _, sure := g.Of(at(flood/100), me); got > 20*time.Millisecond || !sure {
 		t.Errorf("own cost 10 ms among others of 1 s: %s (sure: %t)", got, sure)
 	}
 	const latest = sets * ways / 4
@@ -204,11 +204,11 @@ func TestANewKindInheritsNoCost(t *testing.T) {
 func TestGuessAllocatesNothing(t *testing.T) {
 	g := NewGuess()
 	k := Kind{Shape: "/index.php?page&n", URL: "/index.php?page=home&n=1", Client: "192.0.2.1"}
-	g.Learn(at(0), k, time.Millisecond)
+	g.Learn(at(0), k, time.Millisecond, 0)
 	if n := testing.AllocsPerRun(100, func() {
 		g.Of(at(1), k)
 		g.AtLeast(at(1), k, time.Millisecond)
-		g.Learn(at(1), k, time.Millisecond)
+		g.Learn(at(1), k, time.Millisecond, 0)
 	}); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
@@ -251,7 +251,7 @@ func BenchmarkGuessOfTheKnown(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				k := kinds[i%len(kinds)]
 				g.Of(epoch, k)
-				g.Learn(epoch, k, time.Millisecond)
+				g.Learn(epoch, k, time.Millisecond, 0)
 			}
 		})
 	}

@@ -16,13 +16,13 @@ func page(shape string) Kind { return Kind{Shape: shape, Client: "nobody"} }
 // others teaches what other clients' requests of a shape cost.
 func others(g *Guess, shape string, costs ...time.Duration) {
 	for i, c := range costs {
-		g.Learn(at(0), Kind{Shape: shape, Client: fmt.Sprint("other ", i)}, c)
+		g.Learn(at(0), Kind{Shape: shape, Client: fmt.Sprint("other ", i)}, c, 0)
 	}
 }
 
 func expectGuess(t *testing.T, g *Guess, now float64, k Kind, want time.Duration, sure bool) {
 	t.Helper()
-	got, s := g.Of(at(now), k)
+	got, _, s := g.Of(at(now), k)
 	if math.Abs(got.Seconds()-want.Seconds()) > 1e-3*want.Seconds()+1e-6 || s != sure {
 		t.Errorf("at %g s, %+v: %s (sure: %t), want %s (%t)", now, k, got, s, want, sure)
 	}
@@ -36,7 +36,7 @@ func TestGuess(t *testing.T) {
 	others(g, "/a", 2*time.Second, 2*time.Second)
 	expectGuess(t, g, 0, page("/a"), 2*time.Second, true)
 	others(g, "/a", 4*time.Second)
-	if got, _ := g.Of(at(0), page("/a")); got <= 2400*time.Millisecond {
+	if got, _, _ := g.Of(at(0), page("/a")); got <= 2400*time.Millisecond {
 		t.Errorf("after one that was dearer: %s, want more than the mean, 2.4s", got)
 	}
 }
@@ -48,20 +48,20 @@ func TestGuessOfURLs(t *testing.T) {
 	const shape = "/index.php?page&n"
 	for i := range 10 * least {
 		who := fmt.Sprint("other ", i)
-		g.Learn(at(0), Kind{shape, fmt.Sprint("/index.php?page=search&n=", i), who}, 400*time.Millisecond)
-		g.Learn(at(0), Kind{shape, fmt.Sprint("/index.php?page=home&n=", -i), who}, 20*time.Millisecond)
+		g.Learn(at(0), Kind{shape, fmt.Sprint("/index.php?page=search&n=", i), who}, 400*time.Millisecond, 0)
+		g.Learn(at(0), Kind{shape, fmt.Sprint("/index.php?page=home&n=", -i), who}, 20*time.Millisecond, 0)
 	}
 	expectGuess(t, g, 0, Kind{shape, "/index.php?page=search&n=x", "me"}, 400*time.Millisecond, true)
 	expectGuess(t, g, 0, Kind{shape, "/index.php?n=x&page=home", "me"}, 20*time.Millisecond, true)
 	for _, url := range []string{
 		"/index.php?page=other", "/index.php?&&&", "/index.php?a&b&c&d&page=home", "/index.php?page=home&" + string(make([]byte, longestURL)),
 	} {
-		if got, sure := g.Of(at(0), Kind{shape, url, "me"}); got < 200*time.Millisecond || !sure {
+		if got, _, sure := g.Of(at(0), Kind{shape, url, "me"}); got < 200*time.Millisecond || !sure {
 			t.Errorf("%.40q: %s, want at least the mean of its shape, 210ms", url, got)
 		}
 	}
 	for range least {
-		g.Learn(at(0), Kind{shape, "/index.php?page=rare", "other"}, time.Second)
+		g.Learn(at(0), Kind{shape, "/index.php?page=rare", "other"}, time.Second, 0)
 	}
 	expectGuess(t, g, 0, Kind{shape, "/index.php?page=rare", "me"}, time.Second, true)
 }
@@ -71,17 +71,17 @@ func TestGuessOfURLs(t *testing.T) {
 func TestUntried(t *testing.T) {
 	g := NewGuess()
 	for i := range least {
-		g.Learn(at(0), Kind{"/index.php?page", "/index.php?page=search", fmt.Sprint(i)}, 400*time.Millisecond)
+		g.Learn(at(0), Kind{"/index.php?page", "/index.php?page=search", fmt.Sprint(i)}, 400*time.Millisecond, 0)
 	}
 	home := Kind{"/index.php?page", "/index.php?page=home", "me"}
 	for i := range least + 1 {
-		if _, sure := g.Of(at(0), home); sure != (i < least) {
+		if _, _, sure := g.Of(at(0), home); sure != (i < least) {
 			t.Errorf("asked %d times: sure %t", i, sure)
 		}
 		g.Ask(home)
 	}
 	for i := range least {
-		g.Learn(at(0), Kind{home.Shape, home.URL, fmt.Sprint(i)}, 20*time.Millisecond)
+		g.Learn(at(0), Kind{home.Shape, home.URL, fmt.Sprint(i)}, 20*time.Millisecond, 0)
 	}
 	expectGuess(t, g, 0, home, 20*time.Millisecond, true)
 }
@@ -92,11 +92,11 @@ func TestUntried(t *testing.T) {
 func TestUntriedByAKnownClient(t *testing.T) {
 	g := NewGuess()
 	for i := range 2 * least {
-		g.Learn(at(0), Kind{"/search?x", fmt.Sprint("/search?x=cheap", i), "me"}, 2*time.Millisecond)
+		g.Learn(at(0), Kind{"/search?x", fmt.Sprint("/search?x=cheap", i), "me"}, 2*time.Millisecond, 0)
 	}
 	dear := Kind{"/search?x", "/search?x=dear", "me"}
 	for i := range least + 1 {
-		if _, sure := g.Of(at(0), dear); sure != (i < least) {
+		if _, _, sure := g.Of(at(0), dear); sure != (i < least) {
 			t.Errorf("asked %d times, never answered: sure %t", i, sure)
 		}
 		g.Ask(dear)
@@ -112,7 +112,7 @@ func TestAnsweredIsTried(t *testing.T) {
 	for range 2 * least {
 		g.Ask(k)
 		expectGuess(t, g, 0, k, 20*time.Millisecond, true)
-		g.Learn(at(0), k, 20*time.Millisecond)
+		g.Learn(at(0), k, 20*time.Millisecond, 0)
 	}
 }
 
@@ -122,13 +122,13 @@ func TestGuessOfClients(t *testing.T) {
 	g := NewGuess()
 	others(g, "/a", 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond)
 	cheap, dear := Kind{Shape: "/a", Client: "cheap"}, Kind{Shape: "/a", Client: "dear"}
-	g.Learn(at(0), cheap, 100*time.Millisecond)
-	g.Learn(at(0), cheap, 0)
-	if got, _ := g.Of(at(0), cheap); got > 110*time.Millisecond {
+	g.Learn(at(0), cheap, 100*time.Millisecond, 0)
+	g.Learn(at(0), cheap, 0, 0)
+	if got, _, _ := g.Of(at(0), cheap); got > 110*time.Millisecond {
 		t.Errorf("cheap: %s", got)
 	}
-	g.pairs.learn(g.pair("dear", mustLike(g, dear)), at(0).UnixMilli(), 0.9)
-	all, _ := g.Of(at(0), page("/a"))
+	g.pairs.learn(g.pair("dear", mustLike(g, dear)), at(0).UnixMilli(), 0.9, 0)
+	all, _, _ := g.Of(at(0), page("/a"))
 	expectGuess(t, g, 0, dear, all+(900*time.Millisecond-all)/4, true)
 	expectGuess(t, g, 10, dear, all+(900*time.Millisecond-all)/8, true)
 	expectGuess(t, g, 1000, dear, all, true)
@@ -154,9 +154,9 @@ func TestGuessBeforeTheEnd(t *testing.T) {
 	expectGuess(t, g, 1, Kind{Shape: "/light", Client: "me"}, first, false)
 	expectGuess(t, g, 1, page("/a"), first, false)
 	for range least {
-		g.Learn(at(2), k, 10*time.Millisecond)
+		g.Learn(at(2), k, 10*time.Millisecond, 0)
 	}
-	was, _ := g.Of(at(2), k)
+	was, _, _ := g.Of(at(2), k)
 	g.AtLeast(at(2), k, time.Hour) // one with history is corrected by the answer
 	expectGuess(t, g, 2, k, was, true)
 }
@@ -168,12 +168,12 @@ func TestNoDeathSpiral(t *testing.T) {
 	others(g, "/a", 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond)
 	k := Kind{Shape: "/a", Client: "me"}
 	for range 100 {
-		g.pairs.learn(g.pair(k.Client, mustLike(g, k)), at(0).UnixMilli(), 0.5)
+		g.pairs.learn(g.pair(k.Client, mustLike(g, k)), at(0).UnixMilli(), 0.5, 0)
 	}
-	if got, _ := g.Of(at(0), k); got < 450*time.Millisecond {
+	if got, _, _ := g.Of(at(0), k); got < 450*time.Millisecond {
 		t.Fatalf("it is not taken for dear: %s", got)
 	}
-	if got, _ := g.Of(at(30), k); got > 100*time.Millisecond {
+	if got, _, _ := g.Of(at(30), k); got > 100*time.Millisecond {
 		t.Errorf("after 30 s without answers it is still %s", got)
 	}
 }
@@ -184,9 +184,9 @@ func TestGuessFollows(t *testing.T) {
 	g := NewGuess()
 	for _, cost := range []time.Duration{10 * time.Millisecond, 5 * time.Second, 10 * time.Millisecond} {
 		for i := range 200 {
-			g.Learn(at(0), Kind{Shape: "/a", Client: fmt.Sprint(i)}, cost)
+			g.Learn(at(0), Kind{Shape: "/a", Client: fmt.Sprint(i)}, cost, 0)
 		}
-		if got, _ := g.Of(at(0), page("/a")); got < cost-time.Microsecond || got > cost+cost/10+20*time.Millisecond {
+		if got, _, _ := g.Of(at(0), page("/a")); got < cost-time.Microsecond || got > cost+cost/10+20*time.Millisecond {
 			t.Errorf("after 200 answers of %s: %s", cost, got)
 		}
 	}
@@ -209,7 +209,7 @@ func TestInventedKindsPushNoneOut(t *testing.T) {
 	g := NewGuess()
 	for i := range 200_000 {
 		g.Ask(Kind{fmt.Sprint("/invented/", i), fmt.Sprint("/invented/", i, "?x"), fmt.Sprint(i)})
-		g.Learn(at(0), Kind{fmt.Sprint("/invented/", i), fmt.Sprint("/invented/", i, "?x"), fmt.Sprint(i)}, time.Second)
+		g.Learn(at(0), Kind{fmt.Sprint("/invented/", i), fmt.Sprint("/invented/", i, "?x"), fmt.Sprint(i)}, time.Second, 0)
 		if i%100 == 0 {
 			g.Ask(page("/real"))
 			others(g, "/real", 20*time.Millisecond)
@@ -232,10 +232,10 @@ func TestGuessProperties(t *testing.T) {
 		for _, c := range rapid.SliceOfN(rapid.Int64Range(0, int64(time.Hour)), 1, 50).Draw(t, "costs") {
 			cost := time.Duration(c)
 			least, most = min(least, cost), max(most, cost)
-			g.Learn(at(0), k, cost)
+			g.Learn(at(0), k, cost, 0)
 		}
 		// The mean is between them, and the deviation no more than they are apart.
-		got, _ := g.Of(at(0), k)
+		got, _, _ := g.Of(at(0), k)
 		slack := most / 1e5 // the estimates are of single precision
 		if got < floor || got < least-slack || got > max(floor, most+(most-least)+slack) {
 			t.Fatalf("costs from %s to %s: %s", least, most, got)
@@ -251,9 +251,9 @@ func TestGuessConcurrently(t *testing.T) {
 		all.Go(func() {
 			for n := range 1000 {
 				k := Kind{Shape: fmt.Sprint("/", (i+n)%100), URL: "/x", Client: fmt.Sprint(n % 10)}
-				g.Learn(at(0), k, time.Millisecond)
+				g.Learn(at(0), k, time.Millisecond, 0)
 				g.AtLeast(at(0), k, time.Microsecond)
-				if got, _ := g.Of(at(0), k); got < time.Millisecond-time.Microsecond || got > time.Millisecond+time.Microsecond {
+				if got, _, _ := g.Of(at(0), k); got < time.Millisecond-time.Microsecond || got > time.Millisecond+time.Microsecond {
 					t.Errorf("guess %s", got)
 				}
 			}
@@ -271,8 +271,8 @@ func BenchmarkGuess(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		k := kinds[i%len(kinds)]
-		if _, sure := g.Of(epoch, k); sure || i >= 0 {
-			g.Learn(epoch, k, time.Millisecond)
+		if _, _, sure := g.Of(epoch, k); sure || i >= 0 {
+			g.Learn(epoch, k, time.Millisecond, 0)
 		}
 	}
 }

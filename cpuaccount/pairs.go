@@ -4,7 +4,7 @@ import "sync"
 
 const (
 	ways  = 8       // kinds that share a set; the stalest makes room
-	sets  = 1 << 13 // 65536 pairs in all, 2 MB
+	sets  = 1 << 13 // 65536 pairs in all, 2.5 MB
 	locks = 64
 )
 
@@ -37,11 +37,11 @@ func (p *pairs) find(hash uint64) (private, bool) {
 	return private{}, false
 }
 
-func (p *pairs) learn(hash uint64, at int64, x float64) {
+func (p *pairs) learn(hash uint64, at int64, x, idle float64) {
 	set, mu := p.at(hash)
 	defer mu.Unlock()
 	e := place(set, hash)
-	e.learn(x)
+	e.learn(x, idle)
 	e.at = max(e.at, at)
 }
 

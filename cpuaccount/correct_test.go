@@ -1,0 +1,193 @@
+package cpuaccount
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// machine is a backend of which the true CPU use is known: each request computes
+// in a part of its time, at a CPU's speed or as many as there are allow.
+type machine struct {
+	meter *Meter
+	cpus  float64
+	now   float64
+	spans []*Span
+	truth map[*Span]float64 // the part of its time in which it computes
+	used  map[*Span]float64 // CPU-seconds
+}
+
+func newMachine(cpus, workers float64) *machine {
+	return &machine{meter: NewMeter(Corrected, cpus, workers), cpus: cpus, truth: map[*Span]float64{}, used: map[*Span]float64{}}
+}
+
+func (m *machine) begin(truth float64) *Span {
+	s := new(Span)
+	m.meter.Begin(at(m.now), s)
+	m.spans = append(m.spans, s)
+	m.truth[s] = truth
+	return s
+}
+
+func (m *machine) end(s *Span) time.Duration {
+	m.spans = slices.DeleteFunc(m.spans, func(o *Span) bool { return o == s })
+	return s.End(at(m.now))
+}
+
+// pass lets half a second pass, and has the meter corrected.
+func (m *machine) pass() {
+	const step = 0.5
+	sum := 0.0
+	for _, s := range m.spans {
+		sum += m.truth[s]
+	}
+	speed := 1.0
+	if sum > m.cpus {
+		speed = m.cpus / sum
+	}
+	for _, s := range m.spans {
+		m.used[s] += m.truth[s] * speed * step
+	}
+	since := at(m.now)
+	m.now += step
+	for _, s := range m.spans {
+		s.SoFar(at(m.now))
+	}
+	m.meter.Correct(at(m.now), since, min(sum, m.cpus)/m.cpus, slices.Values(m.spans))
+}
+
+// TestLongPollsAreToldFromComputing has ten requests that wait for 25 s while one
+// computes half of the time: the CPUs tell that they do nothing.
+func TestLongPollsAreToldFromComputing(t *testing.T) {
+	m := newMachine(2, 16)
+	var polls []*Span
+	for range 10 {
+		polls = append(polls, m.begin(0))
+	}
+	for i := range 50 {
+		if i%2 == 0 {
+			page := m.begin(1)
+			m.pass()
+			m.end(page)
+		} else {
+			m.pass()
+		}
+	}
+	for _, s := range polls {
+		if s.Computes() {
+			t.Error("a long poll is taken to compute")
+		}
+		if idle := s.Idle(); idle < 20*time.Second {
+			t.Errorf("a poll of 25 s was idle for %s", idle)
+		}
+		// A worker is an eighth of a CPU here.
+		if cost := m.end(s).Seconds(); cost < 3.1 || cost > 3.5 {
+			t.Errorf("a poll of 25 s cost %.2f, want 25/8", cost)
+		}
+	}
+}
+
+// TestWhoComputesStaysSo has two requests use both CPUs, alone and beside polls
+// that were known before.
+func TestWhoComputesStaysSo(t *testing.T) {
+	m := newMachine(2, 16)
+	a, b := m.begin(1), m.begin(1)
+	for range 10 {
+		s := m.begin(0)
+		s.Assume(0)
+	}
+	for range 10 {
+		m.pass()
+	}
+	for _, s := range []*Span{a, b} {
+		if !s.Computes() {
+			t.Error("who computes all the time is taken to wait")
+		}
+		if cost := m.end(s).Seconds(); cost < 4.4 || cost > 5 {
+			t.Errorf("5 s on a CPU cost %.2f", cost)
+		}
+	}
+}
+
+// TestWaitsThenComputes: who was found to wait and then computes is found out.
+func TestWaitsThenComputes(t *testing.T) {
+	m := newMachine(2, 0)
+	s := m.begin(0)
+	for range 10 {
+		m.pass()
+	}
+	if s.Computes() {
+		t.Error("it does not compute yet")
+	}
+	m.truth[s] = 1
+	for range 4 {
+		m.pass()
+	}
+	if !s.Computes() {
+		t.Error("it computes now")
+	}
+}
+
+// TestFullCPUsTellNothing: while all CPUs are used nobody's part changes, nor
+// without a measurement.
+func TestFullCPUsTellNothing(t *testing.T) {
+	m := newMachine(2, 16)
+	for range 4 {
+		m.begin(1)
+	}
+	poll := m.begin(0)
+	for range 20 {
+		m.pass()
+	}
+	if !poll.Computes() {
+		t.Error("nothing tells a poll from pages while they use all there is")
+	}
+	m.meter.Correct(at(m.now), at(m.now), 0, slices.Values(m.spans))
+	if !poll.Computes() {
+		t.Error("no time has passed")
+	}
+}
+
+// TestChargedIsMeasured checks that of any set of requests that stay the sum of
+// what is charged comes to what was used, once the parts have settled; and that
+// no cost is ever below zero or above the time that passed.
+func TestChargedIsMeasured(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cpus := float64(rapid.IntRange(1, 4).Draw(t, "cpus"))
+		m := newMachine(cpus, 0)
+		for i := range rapid.IntRange(1, 8).Draw(t, "requests") {
+			m.begin(rapid.Float64Range(0, 1).Draw(t, fmt.Sprint("truth ", i)))
+		}
+		sum := 0.0
+		for _, x := range m.truth {
+			sum += x
+		}
+		for range 40 {
+			m.pass()
+		}
+		before, used := time.Duration(0), 0.0
+		for _, s := range m.spans {
+			before += s.SoFar(at(m.now))
+			used -= m.used[s]
+		}
+		for range 10 {
+			m.pass()
+		}
+		var charged time.Duration
+		for _, s := range m.spans {
+			x := s.SoFar(at(m.now))
+			charged += x
+			used += m.used[s]
+			if x < 0 || x.Seconds() > m.now+1e-6 {
+				t.Fatalf("a cost of %s after %.1f s", x, m.now)
+			}
+		}
+		got := (charged - before).Seconds()
+		if got < used/tooLittle-5*slack-0.05 || got > used*tooMuch+10*slack+0.05+0.02*5*float64(len(m.spans)) {
+			t.Fatalf("charged %.2f, used %.2f", got, used)
+		}
+	})
+}
