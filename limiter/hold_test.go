@@ -1,0 +1,156 @@
+package limiter
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// bounded is the usual policy, in which a client may hold half of the workers
+// that are not kept for short requests, and a /24 three quarters.
+func bounded() Policy {
+	p := fair()
+	p.MaxHeld, p.MaxHeldPerClient = 512, 64
+	p.Classes = []ClassInfo{
+		{"slash32", Budget{CPUs: 0.2, Burst: 6 * second, Workers: 0.5}},
+		{"slash24", Budget{CPUs: 0.5, Burst: 15 * second, Workers: 0.75}},
+	}
+	return p
+}
+
+// poll asks for something that is known to hold a worker for 25 s.
+func (w *world) poll(ids ...string) *Ticket {
+	return w.Arrive(w.now, Arrival{Keys: by(ids...), Guess: 3 * second, Idle: 25 * second, Sure: true})
+}
+
+func (w *world) expectState(t *testing.T, what string, want map[string]int) {
+	t.Helper()
+	g := w.GateState()
+	for name, got := range map[string]int{
+		"busy": g.Busy, "long": g.LongBusy, "holding": g.Holding, "heavy": g.HeavyBusy, "queued": g.Queued, "orphans": g.Orphans,
+	} {
+		if n, ok := want[name]; ok && got != n {
+			t.Errorf("%s: %s is %d, want %d", what, name, got, n)
+		}
+	}
+}
+
+// TestSomeWorkersAreKept has 40 clients of 40 networks ask for what holds a
+// worker, of known and of unknown kind, and the CPUs stand idle: five of sixteen
+// workers are left to short requests, however long it goes on.
+func TestSomeWorkersAreKept(t *testing.T) {
+	w := newWorld(bounded())
+	w.acquaint("person")
+	for i := range 20 {
+		id := fmt.Sprint("known ", i)
+		w.acquaint(id)
+		w.poll(id, id+"/24")
+	}
+	var streams []*Ticket
+	for i := range 20 {
+		id := fmt.Sprint("stranger ", i)
+		streams = append(streams, w.Arrive(w.now, Arrival{Keys: by(id, id+"/24"), Guess: 50 * time.Millisecond}))
+	}
+	for range 60 {
+		w.Measure(w.now, 0.01)
+		for _, x := range streams {
+			if w.stageOf(x) != queued {
+				w.Hold(w.now, x)
+			}
+		}
+		w.run(100 * time.Millisecond)
+	}
+	w.expectState(t, "all want to hold one", map[string]int{"long": 11, "busy": 11})
+	for range 4 {
+		w.expectStage(t, "a person's page", w.light("person"), express)
+	}
+}
+
+// TestAClientHoldsAPart bounds what one client, and one network, may hold; who
+// waits for that keeps nobody else waiting.
+func TestAClientHoldsAPart(t *testing.T) {
+	w := newWorld(bounded())
+	w.acquaint("a", "b", "c", "d")
+	var first *Ticket
+	for range 9 {
+		if x := w.poll("a", "net"); first == nil {
+			first = x
+		}
+	}
+	w.expectState(t, "one client", map[string]int{"holding": 5, "queued": 4})
+	for range 9 {
+		w.poll("b", "net")
+	}
+	w.expectState(t, "one network", map[string]int{"holding": 8, "queued": 10})
+	w.expectStage(t, "of another network", w.poll("c", "else"), holding)
+	w.expectStage(t, "the client's own page", w.light("a"), express)
+	w.done(first, 3*second)
+	w.expectState(t, "one is done, and the next one goes", map[string]int{"holding": 9, "queued": 9})
+}
+
+// TestWhoWaitsTakesNoHeavySlot: those that hardly compute take no room from those
+// that do, nor the other way round.
+func TestWhoWaitsTakesNoHeavySlot(t *testing.T) {
+	w := newWorld(bounded())
+	w.acquaint("a", "b", "poller")
+	x, y := w.heavy("a"), w.heavy("b")
+	w.expectStage(t, "both heavy slots are taken", w.heavy("a"), queued)
+	w.expectStage(t, "a poll", w.poll("poller"), holding)
+	w.Progress(w.now, x, 300*time.Millisecond, false)
+	w.expectStage(t, "it was found to wait", x, holding)
+	w.expectState(t, "its slot is another's", map[string]int{"heavy": 2, "queued": 0})
+	w.Progress(w.now, x, 300*time.Millisecond, true)
+	w.expectStage(t, "it computes after all", x, heavy)
+	w.expectStage(t, "nobody else moved", y, heavy)
+}
+
+// TestStreamsHoldUntilTheyEnd: what was said to hold its worker does, whatever is
+// measured, until it is settled.
+func TestStreamsHoldUntilTheyEnd(t *testing.T) {
+	w := newWorld(bounded())
+	w.acquaint("a")
+	x := w.light("a")
+	w.Hold(w.now, x)
+	w.Progress(w.now, x, 500*time.Millisecond, true)
+	w.expectStage(t, "a stream", x, holding)
+	w.expectState(t, "it is counted", map[string]int{"busy": 1, "long": 1})
+	w.done(x, second)
+	w.Hold(w.now, x)
+	w.expectState(t, "it is over", map[string]int{"busy": 0, "long": 0, "holding": 0})
+}
+
+// TestOrphansKeepTheirPlace has a client leave twice before the answer: its next
+// request that is not short waits until the backend has finished, its short ones
+// do not, and nobody else does.
+func TestOrphansKeepTheirPlace(t *testing.T) {
+	p := bounded()
+	p.Gate.Heavy = 6
+	w := newWorld(p)
+	w.acquaint("hasty", "other")
+	first, second := w.heavy("hasty"), w.heavy("hasty")
+	for _, x := range []*Ticket{first, second, first} {
+		w.Orphan(w.now, x)
+	}
+	third := w.heavy("hasty")
+	w.expectState(t, "two have no client", map[string]int{"orphans": 2, "busy": 2, "queued": 1})
+	w.expectStage(t, "its page", w.light("hasty"), express)
+	w.expectStage(t, "another client", w.heavy("other"), heavy)
+	w.done(first, 400*time.Millisecond)
+	w.expectStage(t, "the backend has finished with one", third, heavy)
+	w.done(second, 400*time.Millisecond)
+	w.expectState(t, "and with the other", map[string]int{"orphans": 0})
+}
+
+// TestALongOrphanFreesNoSlot: who leaves a long job behind makes no room for the
+// next one by that.
+func TestALongOrphanFreesNoSlot(t *testing.T) {
+	w := newWorld(bounded())
+	w.acquaint("hasty", "b")
+	x, y := w.heavy("hasty"), w.heavy("b")
+	w.Orphan(w.now, x)
+	for _, z := range []*Ticket{x, y} {
+		w.Progress(w.now, z, 6*second, true)
+	}
+	w.expectStage(t, "an orphan", x, heavy)
+	w.expectStage(t, "a long job", y, holding)
+}
