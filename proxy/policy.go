@@ -7,6 +7,7 @@ import (
 	"tempomat/classify"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
+	"tempomat/proxy/spool"
 )
 
 // Policy is one configuration, made ready for the request path. It is never
@@ -22,6 +23,17 @@ type Policy struct {
 	Access     Access
 	Body       time.Duration // longest pause inside a request's body
 	Write      time.Duration // longest time that a client takes to accept a piece of the response
+	Upgrade    time.Duration // longest time without a byte in either direction after an upgrade
+	Buffer     Buffer        // what bodies are kept in while they wait
+}
+
+// Buffer is where bodies wait, and how much of each, in bytes: in memory, and
+// in all. A Request or a Response of 0, or no Store, means that nothing of it is
+// kept: it streams.
+type Buffer struct {
+	Store                    *spool.Store
+	RequestMemory, Request   int64
+	ResponseMemory, Response int64
 }
 
 // gated tells whether requests go through the limiter's gate.

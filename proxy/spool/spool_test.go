@@ -1,0 +1,117 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// anybody is an address of the tests.
+var anybody = netip.MustParseAddr("203.0.113.7")
+
+// roomy are limits that no test reaches by chance.
+func roomy(t testing.TB) Limits {
+	return Limits{Directory: t.TempDir(), Memory: 64 << 20, Disk: 1 << 30, Address: 1}
+}
+
+// text is n bytes that do not repeat at the size of a block.
+func text(n int) []byte {
+	b := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{1})
+	_, _ = r.Read(b)
+	return b
+}
+
+// empty fails unless everything has been given back.
+func empty(t *testing.T, s *Store) {
+	t.Helper()
+	got := s.Stats()
+	if got.Memory != 0 || got.Disk != 0 || got.Files != 0 || got.Spools != 0 {
+		t.Errorf("left: %+v", got)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.accounts) != 0 {
+		t.Errorf("%d accounts are left", len(s.accounts))
+	}
+}
+
+// passes sends want through a spool, in pieces as large as the writer likes.
+func passes(t *testing.T, p *Spool, want []byte) {
+	t.Helper()
+	var both sync.WaitGroup
+	both.Go(func() {
+		r := rand.New(rand.NewPCG(1, 2))
+		for b := want; len(b) > 0; {
+			n := min(len(b), 1+r.IntN(80<<10))
+			if got, err := p.Write(b[:n]); got != n || err != nil {
+				t.Errorf("Write: %d of %d, %v", got, n, err)
+				break
+			}
+			b = b[n:]
+		}
+		p.CloseWrite(nil)
+	})
+	got, err := io.ReadAll(p)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("read %d bytes, %v; want %d; equal: %v", len(got), err, len(want), bytes.Equal(got, want))
+	}
+	both.Wait()
+}
+
+func TestPasses(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits       func(*Limits)
+		memory, most int64
+	}{
+		"memory":            {nil, 1 << 30, 1 << 30},
+		"memory, then file": {nil, 64 << 10, 1 << 30},
+		"file alone":        {nil, 0, 1 << 30},
+		"nothing kept":      {nil, 0, 0},
+		"one byte":          {nil, 1, 1},
+		"no budget":         {func(l *Limits) { l.Memory, l.Disk = 0, 1 }, 64 << 10, 1 << 30},
+		"no directory":      {func(l *Limits) { l.Directory += "/none" }, 64 << 10, 1 << 30},
+		"nothing for one":   {func(l *Limits) { l.Address = 0 }, 64 << 10, 1 << 30},
+		"learnt":            {func(l *Limits) { l.Disk = 0 }, 64 << 10, 1 << 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := roomy(t)
+			if c.limits != nil {
+				c.limits(&l)
+			}
+			s := NewStore(l)
+			p := s.Open(anybody, c.memory, c.most)
+			passes(t, p, text(3<<20+17))
+			p.Close()
+			empty(t, s)
+		})
+	}
+}
+
+func TestErrorOfTheWriterComesAfterTheLastByte(t *testing.T) {
+	broke := errors.New("the backend broke off")
+	s := NewStore(roomy(t))
+	p := s.Open(anybody, 16<<10, 1<<20)
+	defer p.Close()
+	want := text(100 << 10)
+	if _, err := p.Write(want); err != nil {
+		t.Fatal(err)
+	}
+	p.CloseWrite(broke)
+	p.CloseWrite(nil) // has no effect
+	if n, err := p.Write(want); n != 0 || !errors.Is(err, ErrClosed) {
+		t.Errorf("Write after the end: %d, %v", n, err)
+	}
+	got, err := io.ReadAll(p)
+	if !bytes.Equal(got, want) || !errors.Is(err, broke) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
