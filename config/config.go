@@ -26,6 +26,7 @@ type Config struct {
 	Cost           Cost           // how a request's cost is found
 	Table          Table          // the memory for keys
 	Timeouts       Timeouts       // how long a client may hold things open
+	Buffer         Buffer         // where bodies wait for the backend and for slow clients
 	Coordination   Coordination   // whom the sidecar shares its accounts with
 	Admin          Admin          // where the doctor connects
 	Graphite       Graphite       // where statistics go
@@ -96,11 +97,26 @@ type Table struct {
 
 // Timeouts bound what a client can hold open.
 type Timeouts struct {
-	Header time.Duration // from the first byte of a request to the end of its header
-	Body   time.Duration // longest pause inside a request's body
-	Write  time.Duration // longest time a client takes to accept a piece of the response
-	Idle   time.Duration // longest pause between two requests of a connection
-	Drain  time.Duration // after SIGTERM: longest time for what is under way to finish
+	Header  time.Duration // from the first byte of a request to the end of its header
+	Body    time.Duration // longest pause inside a request's body
+	Write   time.Duration // longest time a client takes to accept a piece of the response
+	Idle    time.Duration // longest pause between two requests of a connection
+	Upgrade time.Duration // after an upgrade (WebSocket): longest time without a byte in either direction
+	Drain   time.Duration // after SIGTERM: longest time for what is under way to finish
+}
+
+// Buffer is where bodies wait, so that they do not hold a worker of the
+// backend: requests until they are there as a whole, responses until slow
+// clients have read them. All sizes are in bytes.
+type Buffer struct {
+	RequestMemory  int64   // most of a request's body in memory; the rest goes to a file
+	Request        int64   // most of a request's body in all; what is larger streams; 0: all do
+	ResponseMemory int64   // most of a response that waits in memory; the rest goes to a file
+	Response       int64   // most of a response that waits in all; 0: responses stream
+	Memory         int64   // most memory of all together
+	Disk           int64   // most bytes in files of all together; 0: half of what is free on the disk
+	Directory      string  // of the files, which have no names; on a disk
+	PerAddress     float64 // part of Memory and of Disk that one address may use, above 0 to 1
 }
 
 // Coordination names whom the sidecar shares its accounts with.

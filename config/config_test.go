@@ -87,6 +87,10 @@ func TestFullFile(t *testing.T) {
 		Table:    Table{Size: 4194304},
 		Timeouts: Timeouts{
 			Header: 5 * time.Second, Body: 30 * time.Second, Write: 20 * time.Second, Idle: time.Hour,
+			Upgrade: 90 * time.Second,
+		},
+		Buffer: Buffer{
+			Request: 2 << 30, ResponseMemory: 1 << 20, Memory: 1_000_000, Disk: 20 << 30, Directory: "/srv/tmp", PerAddress: 1,
 		},
 		Coordination: Default().Coordination,
 		Graphite:     Graphite{Address: "graphite.example:2003", Prefix: "web.{hostname}.tempomat", Interval: 10 * time.Second},

@@ -35,7 +35,11 @@ func Default() *Config {
 		Table:   Table{Size: 65536},
 		Timeouts: Timeouts{
 			Header: 10 * time.Second, Body: 60 * time.Second, Write: 60 * time.Second,
-			Idle: 75 * time.Second, Drain: 30 * time.Second,
+			Idle: 75 * time.Second, Upgrade: time.Hour, Drain: 30 * time.Second,
+		},
+		Buffer: Buffer{
+			RequestMemory: 64 << 10, Request: 1 << 30, ResponseMemory: 64 << 10, Response: 1 << 30,
+			Memory: 32 << 20, Directory: "/var/tmp", PerAddress: 0.25,
 		},
 		Coordination: Coordination{Kind: "none", Smockron: Smockron{Site: "site", Queue: 16384}, Redis: defaultRedis(), Gossip: defaultGossip()},
 		Admin:        Admin{Listen: "unix:/run/tempomat/admin.sock"},

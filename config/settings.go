@@ -83,6 +83,7 @@ func settings(d *draft) []setting {
 		{path: "timeouts.body", value: duration(&d.Timeouts.Body, time.Second, time.Hour)},
 		{path: "timeouts.write", value: duration(&d.Timeouts.Write, time.Second, time.Hour)},
 		{path: "timeouts.idle", value: duration(&d.Timeouts.Idle, time.Second, time.Hour), restart: true},
+		{path: "timeouts.upgrade", value: duration(&d.Timeouts.Upgrade, time.Second, day)},
 		{path: "timeouts.drain", value: duration(&d.Timeouts.Drain, 0, time.Hour)},
 		{path: "admin.listen", value: adminListen(&d.Admin.Listen), restart: true},
 		{path: "graphite", value: graphiteAddress(&d.Graphite.Address), same: "graphite.address"},
@@ -93,6 +94,7 @@ func settings(d *draft) []setting {
 		{path: "log.access", value: choice(&d.Log.Access, "", "off", "sampled", "all")},
 		{path: "log.delayThreshold", value: duration(&d.Log.DelayThreshold, 0, time.Hour)},
 	}
+	table = append(table, bufferSettings(&d.Buffer)...)
 	table = append(table, coordinationSettings(&d.Coordination)...)
 	return append(table, seedSettings(d)...)
 }

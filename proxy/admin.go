@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/limiter"
+	"tempomat/proxy/spool"
 )
 
 // AdminVersion is the "version" of every JSON document of the admin API. It
@@ -34,6 +35,7 @@ type AdminStatus struct {
 	Started  time.Time         // when the process began to serve
 	Mode     string            // fair, observe, cap, cooperative
 	Held     int               // requests held at this moment
+	Buffer   spool.Stats       // bodies that wait
 	Counters map[string]uint64 // totals since the start, by name
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tempomat/limiter"
+	"tempomat/proxy/spool"
 )
 
 // The documents of the admin API. Version is AdminVersion in all of them.
@@ -71,6 +72,7 @@ type (
 		Uptime     float64           `json:"uptime"` // seconds
 		Mode       string            `json:"mode"`
 		Held       int               `json:"held"` // requests held at this moment
+		Buffer     spool.Stats       `json:"buffer"`
 		Goroutines int               `json:"goroutines"`
 		Counters   map[string]uint64 `json:"counters"` // totals since the start
 	}

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tempomat/limiter"
+	"tempomat/proxy/spool"
 )
 
 var _ Ledger = (*limiter.Limiter)(nil)
@@ -69,7 +70,8 @@ func adminOptions() AdminOptions {
 		Ledger: adminLedger(),
 		Now:    func() time.Time { return start.Add(90 * time.Second) },
 		Status: func() AdminStatus {
-			return AdminStatus{Release: "1.2.3", Started: start, Mode: "cap", Held: 7, Counters: map[string]uint64{"requests": 12}}
+			return AdminStatus{Release: "1.2.3", Started: start, Mode: "cap", Held: 7, Buffer: spool.Stats{Memory: 16384, Spools: 2},
+				Counters: map[string]uint64{"requests": 12}}
 		},
 		Gate: func() limiter.GateState { return limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1} },
 		Share: func() ShareReply {
@@ -169,7 +171,7 @@ func TestAdminViews(t *testing.T) {
 	}
 	status.Goroutines = 0
 	if diff := cmp.Diff(StatusReply{Version: 1, Release: "1.2.3", Uptime: 90, Mode: "cap", Held: 7,
-		Counters: map[string]uint64{"requests": 12}}, status); diff != "" {
+		Buffer: spool.Stats{Memory: 16384, Spools: 2}, Counters: map[string]uint64{"requests": 12}}, status); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 	for _, id := range []string{"203.0.113.9", ""} {

@@ -19,6 +19,7 @@ import (
 
 	"tempomat/limiter"
 	"tempomat/proxy"
+	"tempomat/proxy/spool"
 )
 
 var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
@@ -91,6 +92,7 @@ func serveAdmin(t *testing.T, reload func() error) (path string) {
 		Now:    func() time.Time { return start.Add(100 * time.Minute) },
 		Status: func() proxy.AdminStatus {
 			return proxy.AdminStatus{Release: "1.2.3", Started: start, Mode: "cooperative", Held: 4,
+				Buffer:   spool.Stats{Memory: 1<<20 + 200<<10, Disk: 340 << 20, Files: 12, Spools: 31, NoAddress: 3},
 				Counters: map[string]uint64{"requests": 1234, "delayed": 56}}
 		},
 		Gate: func() limiter.GateState {

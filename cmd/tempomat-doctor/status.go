@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"text/tabwriter"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tempomat/proxy"
+	"tempomat/proxy/spool"
 )
 
 // status shows how the proxy itself is.
@@ -29,10 +31,29 @@ func (d *doctor) status() *cobra.Command {
 			fmt.Fprintf(out, "mode\t%s\n", printable(reply.Mode))
 			fmt.Fprintf(out, "held\t%d\n", reply.Held)
 			fmt.Fprintf(out, "goroutines\t%d\n", reply.Goroutines)
+			printBuffer(out, reply.Buffer)
 			for _, name := range slices.Sorted(maps.Keys(reply.Counters)) {
 				fmt.Fprintf(out, "%s\t%d\n", printable(name), reply.Counters[name])
 			}
 			return out.Flush()
 		},
+	}
+}
+
+// printBuffer shows the bodies that wait, and how often there was no room for one.
+func printBuffer(out io.Writer, b spool.Stats) {
+	fmt.Fprintf(out, "buffered\t%s in memory, %s in %d files, %d bodies\n", bytesText(b.Memory), bytesText(b.Disk), b.Files, b.Spools)
+	fmt.Fprintf(out, "no room\t%d times in memory, %d on disk, %d for one address, %d errors\n", b.NoMemory, b.NoDisk, b.NoAddress, b.Errors)
+}
+
+// bytesText is a number of bytes as people read it.
+func bytesText(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+	default:
+		return fmt.Sprintf("%.0f KB", float64(n)/(1<<10))
 	}
 }

@@ -61,6 +61,7 @@ func (s *sidecar) status() proxy.AdminStatus {
 		Started:  s.started,
 		Mode:     s.config.Throttle.Mode,
 		Held:     s.limiter.Held(),
+		Buffer:   s.policies.spools.Stats(),
 		Counters: counters,
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy"
+	"tempomat/proxy/spool"
 )
 
 // cpus is how many CPUs shares are parts of. GOMAXPROCS knows the limits of this
@@ -25,7 +26,8 @@ func cpus(c *config.Config) float64 {
 }
 
 // policies makes proxy policies of configurations. It keeps what a reload does
-// not change: connections to the backend, and the count of what runs there.
+// not change: connections to the backend, the count of what runs there, and the
+// bodies that wait.
 type policies struct {
 	log      *zap.Logger
 	cost     costKey
@@ -34,6 +36,7 @@ type policies struct {
 	upstream *proxy.Upstream
 	standing *classify.Standing
 	counts   *requestCounts
+	spools   *spool.Store
 }
 
 type costKey struct {
@@ -80,7 +83,22 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 		Access:     access(c.Log.Access),
 		Body:       c.Timeouts.Body,
 		Write:      c.Timeouts.Write,
+		Upgrade:    c.Timeouts.Upgrade,
+		Buffer:     p.bufferOf(c.Buffer),
 	}, nil
+}
+
+// bufferOf puts limits in force and keeps what waits already.
+func (p *policies) bufferOf(b config.Buffer) proxy.Buffer {
+	l := spool.Limits{Directory: b.Directory, Memory: b.Memory, Disk: b.Disk, Address: b.PerAddress}
+	if p.spools == nil {
+		p.spools = spool.NewStore(l)
+	}
+	p.spools.SetLimits(l)
+	return proxy.Buffer{
+		Store: p.spools, RequestMemory: b.RequestMemory, Request: b.Request,
+		ResponseMemory: b.ResponseMemory, Response: b.Response,
+	}
 }
 
 func newUpstream(b config.Backend, log *zap.Logger) (*proxy.Upstream, error) {

@@ -145,7 +145,8 @@ func (p *Spool) readFile(b []byte) (int, error) {
 // but not while the file system works.
 func (p *Spool) punch(to int64) {
 	f := &p.file
-	hole, ok := f.file.(puncher)
+	in := f.file
+	hole, ok := in.(puncher)
 	from, n := f.punched, to-f.punched
 	if !ok || n < punchStep {
 		return
@@ -154,7 +155,7 @@ func (p *Spool) punch(to int64) {
 	p.mu.Unlock()
 	err := hole.Punch(from, n)
 	p.mu.Lock()
-	if f.file != hole.(file) {
+	if f.file != in {
 		return // closed meanwhile, which has given everything back
 	}
 	f.punched += n

@@ -27,15 +27,15 @@ type Limits struct {
 // was made. A spool that goes on without room is counted once, until it finds
 // some again.
 type Stats struct {
-	Memory int64 // bytes of memory in use, whole blocks
-	Disk   int64 // bytes in files
-	Files  int64 // files open
-	Spools int64 // spools open
+	Memory int64 `json:"memory"` // bytes of memory in use, whole blocks
+	Disk   int64 `json:"disk"`   // bytes in files
+	Files  int64 `json:"files"`  // files open
+	Spools int64 `json:"spools"` // spools open
 
-	NoMemory  uint64 // Limits.Memory was in use: the bytes went to a file
-	NoDisk    uint64 // Limits.Disk was in use, or the file system full: the writer waited
-	NoAddress uint64 // one address had its part of the memory or of the disk
-	Errors    uint64 // a file could not be made or written
+	NoMemory  uint64 `json:"noMemory"`  // Limits.Memory was in use: the bytes went to a file
+	NoDisk    uint64 `json:"noDisk"`    // Limits.Disk was in use, or the file system full: the writer waited
+	NoAddress uint64 `json:"noAddress"` // one address had its part of the memory or of the disk
+	Errors    uint64 `json:"errors"`    // a file could not be made or written
 }
 
 // Store is the budget of many spools. All methods may be called concurrently.
