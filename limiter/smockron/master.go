@@ -28,11 +28,14 @@ type Settings struct {
 // concurrently.
 type Master struct {
 	mu      sync.Mutex // guards the following
-	skew    int64      // milliseconds; below zero: any
+	skew    int64      // milliseconds, or anySkew
 	domains map[string]*domain
 	counts  Counts
 	saver   saver
 }
+
+// anySkew takes every time.
+const anySkew = -1
 
 // NewMaster makes a master that knows nothing of anybody.
 func NewMaster(s Settings) *Master {
@@ -46,7 +49,9 @@ func NewMaster(s Settings) *Master {
 func (m *Master) Configure(s Settings) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.skew = cmp.Or(s.MaxSkew, DefaultMaxSkew).Milliseconds()
+	if m.skew = cmp.Or(s.MaxSkew, DefaultMaxSkew).Milliseconds(); s.MaxSkew < 0 {
+		m.skew = anySkew // a fraction of a millisecond would become 0, which takes none
+	}
 	old := m.domains
 	m.domains = make(map[string]*domain, len(s.Domains))
 	for _, n := range s.Domains {
@@ -110,7 +115,7 @@ func (m *Master) take(now time.Time, a *Accounting) (o order, any bool) {
 // until which a request is delayed is one that a master gave. With what it cost, a
 // request is told of when it is done, and may have come long before.
 func (m *Master) timelyLocked(at int64, a *Accounting) bool {
-	if m.skew < 0 {
+	if m.skew == anySkew {
 		return true
 	}
 	oldest := at - m.skew

@@ -117,6 +117,21 @@ func TestTimes(t *testing.T) {
 	}
 }
 
+// TestAnyTime: below zero every time is taken, however little below and however
+// far off the time is.
+func TestAnyTime(t *testing.T) {
+	const day = 86_400_000
+	for _, skew := range []time.Duration{-1, -time.Millisecond, -time.Hour} {
+		for _, received := range []int64{-day, -1, 0, 1, day} {
+			m := NewMaster(Settings{MaxSkew: skew, Domains: []Domain{{Name: "foo", Rules: []Rule{per(1, time.Second, 10)}}}})
+			receive(m, at(0), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||", start+received))
+			if d := m.State().Domains[0]; d.Counts.Skewed != 0 || d.Identifiers == 0 {
+				t.Errorf("a skew of %s, %d ms off: %d dropped, %d identifiers", skew, received, d.Counts.Skewed, d.Identifiers)
+			}
+		}
+	}
+}
+
 // TestAnyRule: who breaks one of several rules has to wait for the one that takes
 // longest.
 func TestAnyRule(t *testing.T) {
