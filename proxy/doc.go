@@ -40,6 +40,10 @@
 //	upstream.go   the backend: transport, response header, failures
 //	backlog.go    whether the backend's own queue takes over from the gate
 //	usage.go      what part of the CPUs is used
+//	workerhints.go what can be seen of the backend's workers from outside
+//	listenqueue.go how many connections wait until the backend accepts them
+//	sockdiag*.go  the kernel's answers about listening sockets
+//	fpm.go        php-fpm's number of workers, from its configuration
 //	rewrite.go    a request addressed to the backend, byte for byte
 //	body.go       the request's body on its way
 //	writer.go     the response on its way, its tail kept back

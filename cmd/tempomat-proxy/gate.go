@@ -20,8 +20,11 @@ const sessionClass = "session"
 // judgesStanding tells whether the evidence that a client is a person counts.
 // Only the gate makes something of it.
 func judgesStanding(c *config.Config) bool {
-	return c.Standing.Enabled && (c.Throttle.Mode == "fair" || c.Throttle.Mode == "observe")
+	return c.Standing.Enabled && hasGate(c)
 }
+
+// hasGate tells whether requests go through the gate, or are judged as if they did.
+func hasGate(c *config.Config) bool { return c.Throttle.Mode == "fair" || c.Throttle.Mode == "observe" }
 
 // heavySlots is how many there are; 0: they follow the CPU use.
 func heavySlots(c *config.Config) int {
@@ -67,6 +70,27 @@ func newStanding() (*classify.Standing, error) {
 	var secret [16]byte
 	rand.Read(secret[:]) // it never fails
 	return classify.NewStanding(secret, classify.StandingConfig{})
+}
+
+// watchWorkers has the hints look at the backend if it runs on this machine and
+// there is a gate that makes something of them.
+func (s *sidecar) watchWorkers(c *config.Config) {
+	u, err := url.Parse(c.Backend.URL)
+	if err == nil && isLocal(c.Backend.URL) && hasGate(c) {
+		s.hints.Watch(u)
+		return
+	}
+	s.hints.Watch(nil)
+}
+
+// openHints opens what tells of the backend's workers.
+func (s *sidecar) openHints() {
+	hints, err := proxy.OpenWorkerHints()
+	if err != nil {
+		s.logs.log.Warn("the queue in front of the backend's workers is not seen", zap.Error(err))
+	}
+	s.hints = hints
+	s.watchWorkers(s.config)
 }
 
 // openUsage opens what measures the CPU use; nil if nothing does.

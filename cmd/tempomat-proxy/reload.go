@@ -37,6 +37,7 @@ func (s *sidecar) reload() error {
 	if s.config.Graphite != c.Graphite || s.config.Log.DelayThreshold != c.Log.DelayThreshold {
 		s.reports.restart(c)
 	}
+	s.watchWorkers(c)
 	s.sharing.rekey(s.config, s.logs.log) // the keys of the running configuration: where they are is not reloaded
 	s.config = c
 	s.reloads++

@@ -32,6 +32,7 @@ type sidecar struct {
 	policies policies
 	sharing  *sharing
 	limiter  *limiter.Limiter
+	hints    *proxy.WorkerHints
 	state    stateFile
 	journal  *proxy.Journal
 	handler  *proxy.Handler
@@ -127,6 +128,8 @@ func (s *sidecar) run(ctx context.Context, listeners []net.Listener) error {
 	if use := s.openUsage(); use != nil {
 		all.Go(func() { use.Run(work, s.limiter.Measure) })
 	}
+	s.openHints()
+	all.Go(func() { s.hints.Run(work, s.limiter) })
 	s.reports.restart(s.config)
 	defer s.reports.stop()
 	if door := s.openAdmin(s.config.Admin.Listen); door != nil {

@@ -1,0 +1,148 @@
+package proxy
+
+import (
+	"context"
+	"io/fs"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// queueEvery is how often the queues are measured: a reading takes some 30 µs,
+	// and a queue shall be known before many more requests are sent into it.
+	queueEvery = 100 * time.Millisecond
+	// poolsEvery is how often php-fpm is looked for: its number of workers changes
+	// when an administrator changes it.
+	poolsEvery = 30 * time.Second
+)
+
+// WorkerLearner is told what can be seen of a backend's workers.
+type WorkerLearner interface {
+	// Backlog: so many connections wait for a worker.
+	Backlog(now time.Time, queued int)
+	// Found: it seems to have so many workers, and what says so. That may be wrong:
+	// a machine may run php-fpm for another site than this backend.
+	Found(now time.Time, workers int, source string)
+}
+
+// WorkerHints looks at a backend on this machine from outside: how many
+// connections wait in front of its workers, and how many workers php-fpm was
+// configured to have. All methods may be called concurrently.
+type WorkerHints struct {
+	root fs.FS
+
+	mu    sync.Mutex // guards the following
+	queue *listenQueue
+	door  door
+	known bool   // a backend is, and door is where it listens
+	inner []door // of php-fpm's pools, behind a web server; by the last look
+}
+
+// OpenWorkerHints opens what is needed. Where the kernel does not tell about
+// sockets, err says why, and the hints are php-fpm's number of workers only.
+func OpenWorkerHints() (*WorkerHints, error) {
+	h := &WorkerHints{root: os.DirFS("/")}
+	diag, err := openDiag()
+	if err == nil {
+		h.queue = newListenQueue(diag)
+	}
+	return h, err
+}
+
+// Watch sets the backend: http, https or unix, on this machine. With nil, or one
+// elsewhere, nothing is told.
+func (h *WorkerHints) Watch(backend *url.URL) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.door, h.known = door{}, false
+	if backend != nil {
+		h.door, h.known = doorOf(backend)
+	}
+}
+
+// Sample returns how many connections wait until the backend accepts them, or
+// php-fpm behind it does. Not ok: nobody is seen to listen. 0 does not prove that
+// a worker is free: servers that accept at once queue inside.
+func (h *WorkerHints) Sample() (queued int, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.known || h.queue == nil {
+		return 0, false
+	}
+	queued, ok = h.queue.length(h.door)
+	for _, d := range h.inner {
+		if d.sameAs(h.door) {
+			continue
+		}
+		n, also := h.queue.length(d)
+		queued, ok = queued+n, ok || also
+	}
+	return queued, ok
+}
+
+// Children returns how many workers php-fpm may have at most, in all of its
+// pools. Not ok: none runs here, or its configuration cannot be read.
+func (h *WorkerHints) Children() (n int, ok bool) {
+	n = workersOf(h.pools())
+	return n, n > 0
+}
+
+// pools looks for php-fpm and notes where it listens.
+func (h *WorkerHints) pools() []fpmPool {
+	h.mu.Lock()
+	known := h.known
+	h.mu.Unlock()
+	if !known {
+		return nil
+	}
+	pools := findFPM(h.root) // without the lock: it reads files
+	var inner []door
+	for _, p := range pools {
+		if d, ok := doorAt(p.listen); ok {
+			inner = append(inner, d)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.inner = inner
+	return pools
+}
+
+// Run tells the learner until the context ends, and closes what is open. It
+// calls one method at a time.
+func (h *WorkerHints) Run(ctx context.Context, learner WorkerLearner) {
+	defer h.close()
+	queues, pools := time.NewTicker(queueEvery), time.NewTicker(poolsEvery)
+	defer queues.Stop()
+	defer pools.Stop()
+	h.tellFound(time.Now(), learner)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-queues.C:
+			if queued, ok := h.Sample(); ok {
+				learner.Backlog(now, queued)
+			}
+		case now := <-pools.C:
+			h.tellFound(now, learner)
+		}
+	}
+}
+
+func (h *WorkerHints) tellFound(now time.Time, learner WorkerLearner) {
+	if pools := h.pools(); len(pools) > 0 {
+		learner.Found(now, workersOf(pools), tellPools(pools))
+	}
+}
+
+func (h *WorkerHints) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.queue != nil {
+		h.queue.diag.close()
+		h.queue = nil
+	}
+}
