@@ -79,6 +79,7 @@ type gate struct {
 	longBusy, strangerLong int // those in no express slot; strangers' of them
 	orphans                int // those whose client has left
 	trying                 int // those that try whether there are more workers
+	ended                  uint64
 	workers                workers
 
 	oldest, newest *Ticket // all that wait, in the order of their arrival

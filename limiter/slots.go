@@ -89,6 +89,7 @@ func (g *gate) mayStay(t *Ticket) bool {
 func (g *gate) end(at time.Duration, t *Ticket) {
 	g.prove(at, t)
 	g.busy--
+	g.ended++
 	if t.tries {
 		t.tries = false
 		g.trying--

@@ -14,7 +14,8 @@ import (
 //     backend (Node, Go) proves one more each time.
 //   - Some that take much longer than usual at the same time, although the CPUs are
 //     not full, wait there for a worker: all others have one.
-//   - Connections that the backend has not accepted yet wait for a worker, too.
+//   - Connections that the backend has not accepted yet wait for a worker, too;
+//     so do those that php-fpm has not accepted from the web server before it.
 //
 // What was refuted is tried again only after a while, each time a longer one.
 const (
@@ -28,6 +29,9 @@ const (
 	lateTimes, lateMore     = 3.0, 0.25
 	// manyLate at the same time refute; while more are tried, one does.
 	manyLate = 3
+	// foundFor is how long a number that was found is not doubted: it may be that of
+	// another site's php-fpm.
+	foundFor = time.Minute
 	// againAfter is when more are tried again first, and againMost at last.
 	againAfter, againMost = 10 * time.Minute, 24 * time.Hour
 )
@@ -36,6 +40,7 @@ const (
 type workers struct {
 	n       int // now
 	most    int // as configured; 0: any number
+	found   int // as Found told last
 	source  string
 	refuted bool
 	again   time.Duration // when more are tried again, if refuted
@@ -48,6 +53,7 @@ type trial struct {
 	began time.Duration
 	usual float64 // seconds that the like of it takes alone; 0: it shows nothing, or has
 	with  int     // requests at the backend at its start, itself included
+	ended uint64  // how many of all had ended then
 	late  bool
 }
 
@@ -66,18 +72,20 @@ func (l *Limiter) Backlog(now time.Time, queued int) {
 	g.refute(l.since(now), g.busy-queued, "its accept queue")
 }
 
-// Found tells how many workers the backend was found to have, and by what. A
-// number that is configured counts more.
+// Found tells how many workers the backend seems to have, and what says so. It
+// may be wrong. A number that is configured counts more.
 func (l *Limiter) Found(now time.Time, n int, source string) {
 	g := l.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	w := &g.workers
-	if n <= 0 || w.most > 0 {
+	if n <= 0 || w.most > 0 || w.found == n {
 		return
 	}
-	w.refuted, w.pause, w.again = true, againAfter, l.since(now)+againAfter
+	w.found = n
+	w.refuted, w.again = true, l.since(now)+foundFor
 	g.setWorkers(n, source)
+	release(g.pump(l.since(now)))
 }
 
 // Answering tells that the answer to a running request has begun.
@@ -98,7 +106,7 @@ func (l *Limiter) Answering(now time.Time, t *Ticket) {
 
 // try notes what a request is to show that starts now.
 func (g *gate) try(at time.Duration, t *Ticket) {
-	t.trial = trial{began: at, with: g.busy}
+	t.trial = trial{began: at, with: g.busy, ended: g.ended}
 	if usual := t.guess + t.likelyIdle; t.sure && usual >= provesFrom && usual <= provesUntil {
 		t.trial.usual = usual
 	}
@@ -121,8 +129,11 @@ func (g *gate) prove(at time.Duration, t *Ticket) {
 	if x.usual == 0 {
 		return
 	}
-	took := (at - x.began).Seconds()
-	if n := min(x.with, g.busy); n > g.workers.n && took <= promptTimes*g.expected(x)+promptMore {
+	n := min(x.with, g.busy)
+	if x.usual < lateMore { // it may have had the worker of one that ended just then
+		n = x.with - int(g.ended-x.ended) //nolint:gosec // few end while one runs
+	}
+	if took := (at - x.began).Seconds(); n > g.workers.n && took <= promptTimes*g.expected(x)+promptMore {
 		g.setWorkers(n, "prompt answers")
 	}
 }
