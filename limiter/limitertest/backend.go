@@ -6,21 +6,49 @@ import "container/heap"
 // away: Apache's ListenBacklog.
 const acceptQueue = 511
 
-// backend has workers, and shares its CPUs evenly among those that compute.
+// anyWorkers is how many workers a backend has that needs none to wait: an
+// event-driven one.
+const anyWorkers = 1 << 20
+
+// backend has workers, and shares its CPUs evenly among those that compute. A
+// worker has one request from its first byte to the last one of the answer: it
+// receives the body, waits for a database, computes, and sends the answer.
 type backend struct {
 	*engine
 	cpus    float64
 	workers int
+	taker   taker
 
 	computing jobs // by when they are done
-	sleeping  int  // workers that wait, for a database say
+	holding   int  // workers that have a request and compute nothing
 	queue     []*request
 	served    float64 // CPU-seconds that each computing request has got since the start
 	version   int
 	used      float64            // CPU-seconds
 	usedBy    map[string]float64 // by kind of client
-	done      func(*request)
 }
+
+// taker is who takes the answers.
+type taker interface {
+	// taking is for how many seconds an answer holds its worker from when it is
+	// computed.
+	taking(r *request) float64
+	// begun tells that an answer begins that holds its worker.
+	begun(r *request)
+	// done tells that an answer is complete, or broken off, and its worker free.
+	done(r *request)
+}
+
+// stage is where a request is at the backend.
+type stage uint8
+
+const (
+	outside   stage = iota // or in the accept queue
+	receiving              // its body
+	sleeping
+	computing
+	sending // its answer
+)
 
 // jobs is a heap of requests by the service at which they are done.
 type jobs []*request
@@ -52,7 +80,7 @@ func (b *backend) pass(seconds float64) {
 	b.used += x * float64(len(b.computing))
 }
 
-func (b *backend) busy() int { return len(b.computing) + b.sleeping }
+func (b *backend) busy() int { return len(b.computing) + b.holding }
 
 // send takes a request in, and tells whether there was room for it.
 func (b *backend) send(r *request) bool {
@@ -68,18 +96,21 @@ func (b *backend) send(r *request) bool {
 }
 
 func (b *backend) begin(r *request) {
-	if r.sleep > 0 {
-		b.sleeping++
-		b.after(r.sleep, func() {
-			b.sleeping--
-			b.compute(r)
-		})
+	if r.broken {
+		b.end(r)
 		return
 	}
-	b.compute(r)
+	b.hold(r, receiving, r.uploading(b.now), func() {
+		if r.broken {
+			b.end(r)
+			return
+		}
+		b.hold(r, sleeping, r.page.Sleep, func() { b.compute(r) })
+	})
 }
 
 func (b *backend) compute(r *request) {
+	r.stage = computing
 	r.doneAt = b.served + r.cpu
 	heap.Push(&b.computing, r)
 	b.schedule()
@@ -100,19 +131,86 @@ func (b *backend) schedule() {
 }
 
 func (b *backend) finish() {
-	var done []*request
+	var computed []*request
 	for len(b.computing) > 0 && b.computing[0].doneAt <= b.served+1e-9 {
 		r := heap.Pop(&b.computing).(*request)
+		r.stage = outside
 		b.usedBy[r.client.Kind] += r.cpu
-		done = append(done, r)
+		computed = append(computed, r)
+		if taking := b.taker.taking(r); taking > 0 {
+			b.hold(r, sending, taking, func() { b.end(r) })
+		}
 	}
+	b.refill()
+	b.schedule()
+	for _, r := range computed {
+		if r.stage == sending {
+			b.taker.begun(r)
+		} else {
+			b.taker.done(r)
+		}
+	}
+}
+
+// refill gives free workers to who waits for them.
+func (b *backend) refill() {
 	for len(b.queue) > 0 && b.busy() < b.workers {
 		r := b.queue[0]
 		b.queue = b.queue[1:]
 		b.begin(r)
 	}
-	b.schedule()
-	for _, r := range done {
-		b.done(r)
+}
+
+// hold has a request keep its worker for some seconds without computing, or
+// until it is released.
+func (b *backend) hold(r *request, s stage, seconds float64, then func()) {
+	if seconds <= 0 {
+		then()
+		return
+	}
+	b.holding++
+	r.stage, r.then = s, then
+	r.holds++
+	hold := r.holds
+	b.after(seconds, func() {
+		if r.holds == hold {
+			b.release(r)
+		}
+	})
+}
+
+// release ends what a request holds its worker for.
+func (b *backend) release(r *request) {
+	r.holds++ // the timer has nothing to end any more
+	r.stage = outside
+	b.holding--
+	r.then()
+}
+
+// end is that of a request which held its worker without computing at last.
+func (b *backend) end(r *request) {
+	b.refill()
+	b.taker.done(r)
+}
+
+// hangUp closes the connection of a request. A backend notices that only as it
+// reads or writes: what sleeps or computes runs on.
+func (b *backend) hangUp(r *request) {
+	switch {
+	case r.stage == receiving, r.stage == outside && r.uploading(b.now) > 0:
+		r.broken = true
+	case r.stage == sending && r.page.Stream > 0:
+		hold := r.holds
+		b.after(eventEach, func() { // it notices as it sends the next event
+			if r.holds == hold {
+				b.release(r)
+			}
+		})
+		return
+	case r.stage != sending:
+		return
+	}
+	if r.stage != outside {
+		b.release(r)
 	}
 }

@@ -19,10 +19,19 @@ type Page struct {
 	Sleep float64 // seconds that a worker waits meanwhile, for a database say
 	Exact bool    // always costs the same
 	Query string  // of its URL; a number follows that no other request has
+
+	Upload  float64 // bytes of the request's body
+	Chunked bool    // nobody is told how many they are, so that the proxy passes them on as they come
+	Answer  float64 // bytes of the answer
+	Stream  float64 // seconds that the answer goes on, an event each second
 }
 
+// eventEach is how often a stream has an event, in seconds.
+const eventEach = 1.0
+
 // Client is one source of requests. It asks in a closed loop on Parallel
-// connections, or, with a Rate, whether it is answered or not.
+// connections, or, with a Rate, whether it is answered or not. It asks again
+// when it has read its answer, or left.
 type Client struct {
 	Kind     string // people are "human", "nat" and "admin"
 	Address  uint32 // IPv4
@@ -36,6 +45,8 @@ type Client struct {
 	Attested bool    // the site vouches for it
 	Timeout  float64 // seconds until it gives up
 	Retry    float64 // seconds that it waits after a failure, at least
+	Speed    float64 // bytes per second that it sends and reads; 0: any number
+	HangsUp  float64 // seconds after which it leaves, answered or not; 0: never
 	From, To float64 // seconds; To 0: the end
 
 	site   *site
@@ -132,11 +143,15 @@ func (c *Client) request(w *World, page Page) *request {
 		w.number++
 		target.RawQuery = page.Query + strconv.Itoa(w.number)
 	}
+	method := http.MethodGet
+	if page.Upload > 0 {
+		method = http.MethodPost
+	}
 	a := netip.AddrFrom4(ip)
 	return &request{
-		client: c, cpu: cost, sleep: page.Sleep,
+		client: c, page: page, cpu: cost, asked: w.now,
 		http: &http.Request{
-			Method: http.MethodGet, ProtoMajor: 1, ProtoMinor: 1, Host: "site.test", Header: h,
+			Method: method, ProtoMajor: 1, ProtoMinor: 1, Host: "site.test", Header: h,
 			URL: &target, RequestURI: target.RequestURI(), RemoteAddr: netip.AddrPortFrom(a, 1).String(),
 		},
 	}

@@ -5,6 +5,15 @@
 //
 // A [World] has a backend that shares its CPUs evenly among all that it works on,
 // as a kernel does, with a bounded number of workers and a bounded accept queue
-// before them. Who gives up waiting at the backend is worked for all the same, as
-// PHP does. A [Scenario] says who asks for what.
+// before them. A worker has a request from its first byte to the last of the
+// answer: while its body comes, while it waits for a database, while it computes,
+// while a stream goes on and while a slow client reads. Who gives up waiting at
+// the backend is worked for all the same, as PHP does.
+//
+// The proxy reads bodies before it asks for a place and spools answers, unless a
+// scenario is Plain: that shows what slow clients do to a proxy that does not.
+//
+// A [Scenario] says who asks for what. [Scenarios] are crawls; [HoldingWorkers],
+// [HangUps], [Polls] and [UnsetWorkers] are about what holds workers, and say what
+// everybody must get.
 package limitertest

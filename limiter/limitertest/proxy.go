@@ -20,23 +20,11 @@ type proxy struct {
 	guess      *cpuaccount.Guess
 	meter      *cpuaccount.Meter
 	backend    *backend
+	plain      bool
+	spool      spool
 	waiting    []*request // in the order of their arrival, as maps have none
 	running    []*request
 	version    int
-}
-
-// request is one on its way.
-type request struct {
-	client     *Client
-	http       *http.Request
-	cpu, sleep float64 // what it will cost; nobody knows
-	doneAt     float64
-	who        classify.Result
-	ticket     *limiter.Ticket
-	span       cpuaccount.Span
-	guess      time.Duration
-	gone       bool // its client gave up
-	answer     func(status int, header http.Header)
 }
 
 func classes() []classify.Class {
@@ -63,7 +51,7 @@ func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
 	return p
 }
 
-func newProxy(e *engine, b *backend, mode limiter.Mode) (*proxy, error) {
+func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, error) {
 	classifier, err := classify.New(classify.Config{Classes: classes(), AddressHeader: classify.NoHeader})
 	if err != nil {
 		return nil, err
@@ -75,28 +63,38 @@ func newProxy(e *engine, b *backend, mode limiter.Mode) (*proxy, error) {
 		return nil, err
 	}
 	p := &proxy{
-		engine: e, backend: b, classifier: classifier, standing: standing,
-		limiter: limiter.New(e.time(), Policy(mode, b.cpus, b.workers), 65536, nil),
+		engine: e, backend: b, classifier: classifier, standing: standing, plain: s.Plain,
+		limiter: limiter.New(e.time(), Policy(mode, b.cpus, s.configured()), 65536, nil),
 		guess:   cpuaccount.NewGuess(),
-		meter:   cpuaccount.NewMeter(cpuaccount.Corrected, b.cpus, float64(b.workers)),
+		meter:   cpuaccount.NewMeter(cpuaccount.Corrected, b.cpus, float64(s.configured())),
+		spool:   spool{most: s.Spool, used: map[uint32]float64{}},
 	}
-	b.done = p.done
+	b.taker = p
 	e.every(0.1, p.tick)
 	used := 0.0
-	e.every(0.5, func() {
-		p.limiter.Measure(p.time(), min(1, (b.used-used)/(0.5*b.cpus)))
+	e.every(measureEach, func() {
+		p.measured(b.used - used)
 		used = b.used
 		p.poll()
 	})
 	return p, nil
 }
 
-func (r *request) kind() cpuaccount.Kind {
-	return cpuaccount.Kind{Shape: r.who.Shape, URL: r.http.RequestURI, Client: r.who.Keys()[0].ID}
+// arrive takes a request in. Its body is read before it asks for a place.
+func (p *proxy) arrive(r *request) {
+	if d := r.uploading(p.now); d > 0 && !p.plain && !r.page.Chunked {
+		p.after(d, func() {
+			if !r.gone {
+				p.queue(r)
+			}
+		})
+		return
+	}
+	p.queue(r)
 }
 
-// arrive takes a request in.
-func (p *proxy) arrive(r *request) {
+// queue has a request wait for its turn.
+func (p *proxy) queue(r *request) {
 	now := p.time()
 	p.classifier.Classify(r.http, &r.who)
 	p.standing.Judge(now, r.http, &r.who)
@@ -156,8 +154,7 @@ func (p *proxy) decided(r *request) {
 		r.answer(status, http.Header{"Retry-After": {strconv.FormatFloat(v.Wait.Seconds(), 'f', -1, 64)}})
 		return
 	}
-	p.meter.Begin(p.time(), &r.span)
-	p.running = append(p.running, r)
+	p.begin(r)
 	if !p.backend.send(r) {
 		p.settle(r, 0)
 		r.answer(http.StatusServiceUnavailable, http.Header{})
@@ -165,18 +162,61 @@ func (p *proxy) decided(r *request) {
 }
 
 func (p *proxy) settle(r *request, cost time.Duration) {
-	p.running = slices.Delete(p.running, slices.Index(p.running, r), slices.Index(p.running, r)+1)
-	r.span.End(p.time())
+	p.end(r)
 	p.limiter.Settle(p.time(), r.ticket, cost)
 	p.limiter.Leave(p.time(), r.ticket)
 	p.poll()
 }
 
-// done is called when the backend is. The site gives everybody a cookie who has
-// none, if it gives any.
+// taking is for how long an answer holds its worker: as long as a stream goes
+// on, or until its client has read what nobody else has room for.
+func (p *proxy) taking(r *request) float64 {
+	switch {
+	case r.gone:
+		return 0 // it is drained
+	case r.page.Stream > 0:
+		return r.page.Stream
+	case !p.plain && p.spool.keep(r):
+		return 0
+	}
+	return r.takes(r.page.Answer - socketBuffers)
+}
+
+// begun is called when an answer begins that is not complete yet.
+func (p *proxy) begun(r *request) {
+	if r.page.Stream > 0 && !p.plain {
+		p.limiter.Hold(p.time(), r.ticket)
+	} else if r.page.Stream == 0 {
+		p.pause(r)
+	}
+	r.answer(http.StatusOK, p.answered(r))
+	p.poll()
+}
+
+// done is called when the backend is.
 func (p *proxy) done(r *request) {
-	cost := r.span.SoFar(p.time())
-	p.guess.Learn(p.time(), r.kind(), cost)
+	if !r.running {
+		return // it was forgotten
+	}
+	cost := p.soFar(r)
+	var h http.Header
+	if !r.broken {
+		p.guess.Learn(p.time(), r.kind(), cost)
+		if !r.begun {
+			h = p.answered(r)
+		}
+	}
+	p.settle(r, cost)
+	if h != nil {
+		r.answer(http.StatusOK, h)
+	}
+	r.over()
+}
+
+// answered takes note of an answer and returns its header. The site gives
+// everybody a cookie who has none, if it gives any.
+func (p *proxy) answered(r *request) http.Header {
+	r.begun = true
 	h := http.Header{"Content-Type": {"text/html"}}
 	if r.client.Part(r.http.URL.Path) {
 		h.Set("Content-Type", "text/css")
@@ -187,29 +227,41 @@ func (p *proxy) done(r *request) {
 		h.Set(classify.StandingHeader, "yes")
 	}
 	p.standing.Answered(p.time(), r.http, &r.who, http.StatusOK, h)
-	p.settle(r, cost)
-	r.answer(http.StatusOK, h)
+	return h
 }
 
-// leave takes out a request whose client gave up. What runs, runs on.
+// leave takes out a request whose client gave up. What runs, runs on: it keeps
+// its place until the backend is done.
 func (p *proxy) leave(r *request) {
 	r.gone = true
+	p.spool.drop(r)
 	if i := slices.Index(p.waiting, r); i >= 0 {
 		p.waiting = slices.Delete(p.waiting, i, i+1)
 		p.limiter.Leave(p.time(), r.ticket)
 		p.poll()
 	}
+	if !r.running {
+		return
+	}
+	if !p.plain {
+		p.limiter.Orphan(p.time(), r.ticket)
+	}
+	p.backend.hangUp(r)
+	p.poll()
 }
 
 // tick is what the sidecar's driver does ten times a second.
 func (p *proxy) tick() {
 	now := p.time()
-	for _, r := range p.running {
-		soFar := r.span.SoFar(now)
+	for _, r := range slices.Clone(p.running) {
+		soFar := p.soFar(r)
 		if soFar > r.guess {
 			p.guess.AtLeast(now, r.kind(), soFar)
 		}
 		p.limiter.Progress(now, r.ticket, soFar)
+		if p.plain && r.gone && soFar >= r.guess {
+			p.settle(r, soFar) // a plain one forgets who has left
+		}
 	}
 	for _, r := range p.waiting {
 		if cost, sure := p.guess.Of(now, r.kind()); sure {

@@ -4,15 +4,58 @@ package limitertest
 type Scenario struct {
 	Name    string
 	CPUs    float64
-	Workers int
+	Workers int    // of the backend
+	Unset   bool   // the proxy is not told how many workers there are
 	Cold    bool   // the proxy has just started: nobody is known, and the attack is on
 	Idle    string // the scenario without the attack; what people's latency is compared to
 	// Reference is what the simulator that the gate was found with has of it: the
 	// median over five seeds of people's p50 and p95, in milliseconds. Zero: none.
 	Reference [2]float64
+	// Plain is a proxy that passes bodies and answers on as they come, and forgets
+	// who hung up once the backend has worked for as long as was guessed.
+	Plain bool
+	Spool float64 // bytes that the proxy keeps for each address; 0: any number
 
+	// Demands are what each kind of clients must get, and Used and Waiting the
+	// least part of the CPUs that must be used: all the time, and while anybody
+	// waits at the gate. They hold from Attack, or from the start if it is Cold, to
+	// the scenario's end.
+	Demands []Demand
+	Used    float64
+	Waiting float64
+
+	end     float64 // seconds; 0: End
 	site    site
 	clients func() []*Client
+}
+
+// Demand is what a kind of clients must get. The kind without anything else is
+// only reported.
+type Demand struct {
+	Kind   string
+	Good   float64 // the least part of requests whose answer begins within a second
+	P95    float64 // milliseconds, at most; 0: any
+	Failed float64 // the greatest part that may fail; negative: any
+}
+
+// configured is how many workers the proxy is told of; 0: it is not told.
+func (s Scenario) configured() int {
+	if s.Unset {
+		return 0
+	}
+	return s.Workers
+}
+
+// until is when the run ends, in seconds.
+func (s Scenario) until() float64 {
+	end := s.end
+	if end == 0 {
+		end = End
+	}
+	if s.Cold {
+		end -= Attack
+	}
+	return end
 }
 
 // Attack is when attacks begin, in seconds, and End when the run does.
@@ -112,6 +155,16 @@ func export() []*Client {
 	}}
 }
 
+// atOnce has attacks begin with the run.
+func atOnce(cs []*Client) []*Client {
+	for _, c := range cs {
+		if c.From == Attack {
+			c.From = 0
+		}
+	}
+	return cs
+}
+
 func join(all ...[]*Client) (cs []*Client) {
 	for _, some := range all {
 		cs = append(cs, some...)
@@ -123,17 +176,6 @@ func join(all ...[]*Client) (cs []*Client) {
 // same give cookies and have parts, as standing is earned by them.
 func Scenarios() []Scenario {
 	alike := site{cookies: true, parts: true}
-	always := func(f func() []*Client) func() []*Client {
-		return func() []*Client {
-			cs := f()
-			for _, c := range cs {
-				if c.Kind == "attack" {
-					c.From = 0
-				}
-			}
-			return cs
-		}
-	}
 	all := []Scenario{
 		{Name: "idle", Reference: [2]float64{20, 29}, clients: func() []*Client { return people(20) }},
 		{Name: "crawl1", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(20), lone(20)) }},
@@ -156,7 +198,7 @@ func Scenarios() []Scenario {
 		{Name: "mixed", Reference: [2]float64{46, 82}, clients: func() []*Client {
 			return join(people(20), office(30), lone(20), crawlers(20, 1, 0x21000001, 1, robot, "/heavy2"), dist(40, "/heavy3"), export())
 		}},
-		{Name: "restart", Cold: true, Reference: [2]float64{34, 54}, clients: always(func() []*Client { return join(people(20), lone(20)) })},
+		{Name: "restart", Cold: true, Reference: [2]float64{34, 54}, clients: func() []*Client { return atOnce(join(people(20), lone(20))) }},
 		{Name: "lone", clients: func() []*Client { return lone(4) }},
 		{Name: "flat-idle", site: alike, Reference: [2]float64{154, 221}, clients: func() []*Client { return thinking(people(20)) }},
 		{Name: "flat1", site: alike, Reference: [2]float64{206, 318}, clients: func() []*Client { return join(thinking(people(20)), flatCrawlers(1, 20, 0)) }},

@@ -16,6 +16,7 @@ func isFull() bool { return os.Getenv("TEMPOMAT_SCENARIOS") == "full" }
 
 // result is the median over the seeds, and the worst.
 type result struct {
+	good                  float64
 	p50, p95, p99, failed float64
 	used, attack, waiting float64
 	held                  int
@@ -24,12 +25,12 @@ type result struct {
 // play runs a scenario with each seed and reports on a kind of client.
 func play(t *testing.T, s Scenario, mode limiter.Mode, kinds ...string) map[string]result {
 	t.Helper()
-	seeds, end := uint64(1), End
+	seeds, end := uint64(1), s.until()
 	if isFull() {
 		seeds = 5
 	}
 	if raced { // ten times slower: only to see what the detector sees
-		end = Attack + 10
+		end = min(end, Attack+10)
 	}
 	runs := map[string][]result{}
 	for seed := range seeds {
@@ -39,12 +40,12 @@ func play(t *testing.T, s Scenario, mode limiter.Mode, kinds ...string) map[stri
 		}
 		from, until := Attack, end
 		if s.Cold {
-			from, until = 0, end-Attack
+			from, until = 0, end
 		}
 		w.Run(s.Clients(), from, until)
 		for _, k := range kinds {
 			runs[k] = append(runs[k], result{
-				w.Percentile(k, .5), w.Percentile(k, .95), w.Percentile(k, .99), w.Failed(k),
+				w.Good(k), w.Percentile(k, .5), w.Percentile(k, .95), w.Percentile(k, .99), w.Failed(k),
 				w.Used(), w.Used("attack"), w.UsedWhileWaiting(), w.held,
 			})
 		}
@@ -66,7 +67,8 @@ func median(rs []result) result {
 		return xs[len(xs)/2]
 	}
 	m := result{
-		p50: mid(func(r result) float64 { return r.p50 }), p95: mid(func(r result) float64 { return r.p95 }),
+		good: mid(func(r result) float64 { return r.good }),
+		p50:  mid(func(r result) float64 { return r.p50 }), p95: mid(func(r result) float64 { return r.p95 }),
 		p99: mid(func(r result) float64 { return r.p99 }), used: mid(func(r result) float64 { return r.used }),
 		attack: mid(func(r result) float64 { return r.attack }), waiting: 1,
 	}

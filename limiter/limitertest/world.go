@@ -32,7 +32,7 @@ type World struct {
 func NewWorld(seed uint64, s Scenario, mode limiter.Mode) (*World, error) {
 	e := newEngine(seed)
 	b := &backend{engine: e, cpus: s.CPUs, workers: s.Workers, usedBy: map[string]float64{}}
-	p, err := newProxy(e, b, mode)
+	p, err := newProxy(e, b, s, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -65,25 +65,17 @@ func (w *World) pass(to float64) {
 	}
 }
 
-// ask sends a request for a page and calls then when it was answered or given
-// up.
+// ask sends a request for a page and calls then when the answer was read, or
+// the client left. The latency is until the answer begins.
 func (w *World) ask(c *Client, page Page, then func(ok bool)) {
 	r := c.request(w, page)
-	from, ended := w.now, false
+	answered, ended := false, false
 	end := func(ok bool) {
-		ended = true
-		if from >= w.from && !c.Part(page.Path) {
-			kind := c.Kind
-			if page.Path == "/heavy" && kind == "human" {
-				kind = "humanHeavy"
-			}
-			took := math.Inf(1)
-			if ok {
-				took = w.now - from
-			}
-			w.latency[kind] = append(w.latency[kind], took)
+		if !ended {
+			ended = true
+			w.proxy.spool.drop(r)
+			then(ok)
 		}
-		then(ok)
 	}
 	r.answer = func(status int, h http.Header) {
 		if ended {
@@ -92,18 +84,59 @@ func (w *World) ask(c *Client, page Page, then func(ok bool)) {
 		if given, _, _ := strings.Cut(h.Get("Set-Cookie"), ";"); given != "" && c.Browser {
 			c.cookie = given
 		}
-		end(status == http.StatusOK)
+		answered = true
+		w.note(r, status == http.StatusOK)
+		if reading := r.takes(page.Answer); status != http.StatusOK {
+			end(false)
+		} else if reading > 0 {
+			w.after(reading, func() { end(true) })
+		} else if page.Stream == 0 {
+			end(true)
+		}
+	}
+	r.over = func() {
+		if page.Stream > 0 && answered {
+			end(true)
+		}
+	}
+	leave := func() {
+		if ended {
+			return
+		}
+		w.proxy.leave(r)
+		if !answered {
+			w.note(r, false)
+		}
+		end(false)
 	}
 	w.after(c.Timeout, func() {
-		if !ended {
-			w.proxy.leave(r)
-			end(false)
+		if !answered {
+			leave()
 		}
 	})
+	if c.HangsUp > 0 {
+		w.after(c.HangsUp, leave)
+	}
 	w.proxy.arrive(r)
 	if n := len(w.proxy.waiting); w.now >= w.from {
 		w.held = max(w.held, n)
 	}
+}
+
+// note takes down how long a client waited for its answer.
+func (w *World) note(r *request, ok bool) {
+	if r.asked < w.from || r.client.Part(r.page.Path) {
+		return
+	}
+	kind := r.client.Kind
+	if r.page.Path == "/heavy" && kind == "human" {
+		kind = "humanHeavy"
+	}
+	took := math.Inf(1)
+	if ok {
+		took = w.now - r.asked
+	}
+	w.latency[kind] = append(w.latency[kind], took)
 }
 
 // Percentile is that of a kind of client's latencies, in milliseconds. Failures
@@ -121,6 +154,18 @@ func (w *World) Failed(kind string) float64 {
 	n := 0
 	for _, x := range w.latency[kind] {
 		if math.IsInf(x, 1) {
+			n++
+		}
+	}
+	return float64(n) / float64(len(w.latency[kind]))
+}
+
+// Good is the part of a kind of client's requests that were answered within a
+// second.
+func (w *World) Good(kind string) float64 {
+	n := 0
+	for _, x := range w.latency[kind] {
+		if x < 1 {
 			n++
 		}
 	}

@@ -1,0 +1,41 @@
+package limitertest
+
+import (
+	"slices"
+	"time"
+)
+
+// measureEach is how often the proxy looks how much of the CPUs is used, in
+// seconds.
+const measureEach = 0.5
+
+// begin has the meter run for a request that goes to the backend.
+func (p *proxy) begin(r *request) {
+	r.running = true
+	p.running = append(p.running, r)
+	p.meter.Begin(p.time(), &r.span)
+	if d := r.uploading(p.now); d > 0 { // its client pays no CPU for being slow
+		r.span.Pause(p.time())
+		p.after(d, func() { r.span.Resume(p.time()) })
+	}
+}
+
+// pause stops the meter while a client is slow to read.
+func (p *proxy) pause(r *request) { r.span.Pause(p.time()) }
+
+// soFar is what a request has cost.
+func (p *proxy) soFar(r *request) time.Duration { return r.span.SoFar(p.time()) }
+
+// end stops the meter for good.
+func (p *proxy) end(r *request) {
+	r.running = false
+	i := slices.Index(p.running, r)
+	p.running = slices.Delete(p.running, i, i+1)
+	r.span.End(p.time())
+}
+
+// measured takes in how many CPU-seconds all requests have used since it was
+// called last.
+func (p *proxy) measured(used float64) {
+	p.limiter.Measure(p.time(), min(1, used/(measureEach*p.backend.cpus)))
+}

@@ -1,0 +1,58 @@
+package limitertest
+
+import (
+	"net/http"
+	"time"
+
+	"tempomat/classify"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+)
+
+// request is one on its way.
+type request struct {
+	client *Client
+	page   Page
+	http   *http.Request
+	cpu    float64 // what it will cost; nobody knows
+	asked  float64 // when its client began to send it
+
+	// at the backend
+	stage  stage
+	doneAt float64
+	holds  int    // how often it began or ended to hold its worker without computing
+	then   func() // what comes after that
+	broken bool   // its connection was closed before all of it had come
+
+	// at the proxy
+	who     classify.Result
+	ticket  *limiter.Ticket
+	span    cpuaccount.Span
+	guess   time.Duration
+	running bool
+	begun   bool    // its answer has
+	gone    bool    // its client left
+	spooled float64 // bytes
+
+	// at the client
+	answer func(status int, header http.Header) // it begins
+	over   func()                               // nothing more comes
+}
+
+func (r *request) kind() cpuaccount.Kind {
+	return cpuaccount.Kind{Shape: r.who.Shape, URL: r.http.RequestURI, Client: r.who.Keys()[0].ID}
+}
+
+// takes is for how many seconds so many bytes are on the way to or from the
+// client.
+func (r *request) takes(bytes float64) float64 {
+	if r.client.Speed == 0 {
+		return 0
+	}
+	return max(0, bytes/r.client.Speed)
+}
+
+// uploading is for how many more seconds the body comes.
+func (r *request) uploading(now float64) float64 {
+	return max(0, r.asked+r.takes(r.page.Upload)-now)
+}
