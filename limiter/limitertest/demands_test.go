@@ -1,0 +1,90 @@
+package limitertest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"tempomat/limiter"
+)
+
+// TestDemands plays what holds workers, and compares what everybody gets with
+// what they must get.
+func TestDemands(t *testing.T) {
+	late := pending()
+	for _, s := range demanding() {
+		delete(late, s.Name)
+	}
+	for name := range late {
+		t.Errorf("%s is pending, and no scenario", name)
+	}
+	for _, group := range []struct {
+		name string
+		all  []Scenario
+	}{
+		{"HoldingWorkers", HoldingWorkers()}, {"HangUps", HangUps()},
+		{"Polls", Polls()}, {"UnsetWorkers", UnsetWorkers()},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			var table strings.Builder
+			fmt.Fprintf(&table, "%-28s %-6s %6s %6s %6s %6s | %6s %7s %5s | %s\n",
+				"scenario", "who", "good", "p50", "p95", "fail", "cpu", "waiting", "held", "missed")
+			if raced { // only to see what the detector sees
+				group.all = group.all[:2]
+			}
+			for _, s := range group.all {
+				playDemands(t, s, &table)
+			}
+			t.Log("\n" + table.String())
+		})
+	}
+}
+
+func playDemands(t *testing.T, s Scenario, table *strings.Builder) {
+	t.Helper()
+	var kinds []string
+	for _, d := range s.Demands {
+		kinds = append(kinds, d.Kind)
+	}
+	results := play(t, s, limiter.Fair, kinds...)
+	missed := s.missed(results)
+	for i, k := range kinds {
+		r := results[k]
+		fmt.Fprintf(table, "%-28s %-6s %5.1f%% %6.0f %6.0f %5.1f%% | %5.1f%% %6.1f%% %5d |",
+			s.Name, k, 100*r.good, r.p50, r.p95, 100*r.failed, 100*r.used, 100*r.waiting, r.held)
+		if i == 0 {
+			fmt.Fprint(table, " ", strings.Join(missed, "; "))
+		}
+		fmt.Fprintln(table)
+	}
+	why, late := pending()[s.Name]
+	switch {
+	case raced:
+	case len(missed) > 0 && !late:
+		t.Errorf("%s: %s", s.Name, strings.Join(missed, "; "))
+	case len(missed) == 0 && late && !isFull():
+		t.Errorf("%s is pending (%s), but all that it demands is met", s.Name, why)
+	}
+}
+
+// missed tells which demands of a scenario were not met.
+func (s Scenario) missed(results map[string]result) (missed []string) {
+	for _, d := range s.Demands {
+		r := results[d.Kind]
+		if !(r.good >= d.Good) {
+			missed = append(missed, fmt.Sprintf("%s good %.1f%%, want %.0f%%", d.Kind, 100*r.good, 100*d.Good))
+		}
+		if d.P95 > 0 && !(r.p95 <= d.P95) {
+			missed = append(missed, fmt.Sprintf("%s p95 %.0f ms, want %.0f", d.Kind, r.p95, d.P95))
+		}
+		if d.Failed >= 0 && !(r.failed <= max(d.Failed, 1-d.Good)) {
+			missed = append(missed, fmt.Sprintf("%s failed %.1f%%", d.Kind, 100*r.failed))
+		}
+	}
+	if r := results[s.Demands[0].Kind]; r.used < s.Used {
+		missed = append(missed, fmt.Sprintf("CPU used %.1f%%, want %.0f%%", 100*r.used, 100*s.Used))
+	} else if r.waiting < s.Waiting {
+		missed = append(missed, fmt.Sprintf("CPU used while anybody waits %.1f%%, want %.0f%%", 100*r.waiting, 100*s.Waiting))
+	}
+	return missed
+}
