@@ -11,7 +11,8 @@ import (
 
 // checkScript is Bucket.take where the data is, so that check and charge are one
 // step. It answers: blocked, counter, stamp, now. A check that changes nothing
-// writes nothing.
+// writes nothing. What is no bucket it answers with an error, and gives it the life
+// of one if it had none: for its actor nothing is limited until it is gone.
 //
 // KEYS[1] is a hash of the counter c and the stamp t; ARGV are the size, DripRate
 // and DripSize of the bucket, the units, the lifetime in milliseconds, and, if the
@@ -23,10 +24,16 @@ if not now then
   local clock = redis.call('TIME')
   now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 end
-local kept = redis.call('HMGET', KEYS[1], 'c', 't')
-local counter, stamp = tonumber(kept[1] or 0), tonumber(kept[2] or 0)
-if not counter or not stamp then
-  return redis.error_reply('ERR hash value is not an integer')
+local function integer(value)
+  return not value and 0 or string.match(value, '^%-?%d+$') and tonumber(value)
+end
+local kept = redis.pcall('HMGET', KEYS[1], 'c', 't')
+local counter, stamp = integer(kept[1]), integer(kept[2])
+if kept.err or not counter or not stamp then
+  if redis.call('PTTL', KEYS[1]) == -1 then
+    redis.call('PEXPIRE', KEYS[1], lifetime)
+  end
+  return redis.error_reply(kept.err or 'ERR hash value is not an integer')
 end
 local changed = false
 if counter > 0 then

@@ -62,6 +62,47 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
+// TestGarbageExpires: what stands where a bucket should, and is none, makes the
+// check fail, and lives no longer than a bucket, however often it is checked.
+func TestGarbageExpires(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	direct := s.direct()
+	b := Bucket{Size: 2, DripRate: 1000, DripSize: 1}
+	bothWays(t, func(t *testing.T, noScripts bool) {
+		o := s.options()
+		o.NoScripts = noScripts
+		c := checker(t, o)
+		for _, garbage := range [][]string{
+			{"HSET", "", "c", "many"}, {"HSET", "", "c", "1.5"}, {"HSET", "", "c", "nan"}, {"HSET", "", "c", ""},
+			{"HSET", "", "c", "1", "t", "yesterday"}, {"SET", "", "1"}, {"LPUSH", "", "1"},
+		} {
+			key := "bucket"
+			garbage[1] = key
+			must(t, direct.Do(ctx, direct.B().Arbitrary("DEL", key).Build()))
+			must(t, direct.Do(ctx, direct.B().Arbitrary(garbage...).Build()))
+			if _, err := c.check(ctx, key, b, 1, serverClock); err == nil || !strings.HasPrefix(err.Error(), "failed to execute command(s)") {
+				t.Errorf("%q: %v", garbage, err)
+			}
+			left := func() int64 {
+				ms, err := direct.Do(ctx, direct.B().Pttl().Key(key).Build()).AsInt64()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return ms
+			}
+			if ms := left(); ms <= 0 || ms > b.lifetime(1) {
+				t.Errorf("%q expires in %d ms, want at most %d", garbage, ms, b.lifetime(1))
+			}
+			must(t, direct.Do(ctx, direct.B().Pexpire().Key(key).Milliseconds(500).Build()))
+			_, _ = c.check(ctx, key, b, 1, serverClock)
+			if ms := left(); ms > 500 {
+				t.Errorf("%q: another check put its end off, to %d ms", garbage, ms)
+			}
+		}
+	})
+}
+
 // TestAnotherLog: a log that cannot be the one that was read is read anew.
 func TestAnotherLog(t *testing.T) {
 	h := shard{cursor: "1000000-0"}

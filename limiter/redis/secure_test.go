@@ -58,7 +58,7 @@ func TestTLSAndUser(t *testing.T) {
 	plain := startServer(t)
 	_, port, _ := net.SplitHostPort(limitertest.FreeAddress(t))
 	s := startServer(t, append(strings.Fields("--user default off --user sidecar on >secret ~site:* &* -@all +@connection "+
-		"+eval +evalsha +time +select +get +set +xadd +xrange +pexpire +hmget +hset +hincrby +multi +exec"),
+		"+eval +evalsha +time +select +get +set +xadd +xrange +pexpire +pttl +hmget +hset +hincrby +multi +exec"),
 		"--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile,
 		"--tls-ca-cert-file", certFile, "--tls-auth-clients", "no")...)
 	o := Options{

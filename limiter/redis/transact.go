@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -18,6 +19,7 @@ func transact(ctx context.Context, client rueidis.Client, key string, b Bucket, 
 	err = client.Dedicated(func(c rueidis.DedicatedClient) error {
 		t := transaction{ctx: ctx, client: c, key: key, bucket: b, lifetime: b.lifetime(units)}
 		if err := t.read(&now); err != nil {
+			t.expireGarbage(err)
 			return err
 		}
 		if err := t.drip(now); err != nil {
@@ -144,6 +146,19 @@ func (t *transaction) incr(field string, n int64) rueidis.Completed {
 
 func (t *transaction) expire() rueidis.Completed {
 	return t.client.B().Pexpire().Key(t.key).Milliseconds(t.lifetime).Build()
+}
+
+// expireGarbage gives what turned out to be no bucket the life of one, unless its
+// end is near already. It fails in silence: the check has.
+func (t *transaction) expireGarbage(why error) {
+	if _, ok := errors.AsType[*rueidis.RedisError](why); !ok && !errors.Is(why, errNotInteger) {
+		return
+	}
+	const never = -1
+	left, err := t.client.Do(t.ctx, t.client.B().Pttl().Key(t.key).Build()).AsInt64()
+	if err == nil && left == never {
+		_ = t.client.Do(t.ctx, t.expire()).Error()
+	}
 }
 
 // readTally reads the answer to get. What is not there is 0.
