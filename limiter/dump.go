@@ -8,8 +8,9 @@ type Row struct {
 	ID    string `json:"id"`
 	// Level is the key's balance in CPU-seconds: above zero credit, below debt.
 	Level float64 `json:"level"`
-	// Wait is the average time in seconds that the key delayed its latest
-	// requests: each one moves it by a tenth, as in the original.
+	// Wait is the average time in seconds that the key's latest requests were
+	// delayed, for its debt or at the gate, also in vain: each one moves it by a
+	// tenth, as in the original.
 	Wait float64 `json:"wait"`
 	// CPU is the CPU time that the key lately used, in CPU-seconds per second.
 	CPU float64 `json:"cpu"`

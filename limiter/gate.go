@@ -149,7 +149,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	g.seq++
 	t.turn = turn{
 		client: c, flow: &c.flow, stage: queued, order: g.seq,
-		asked: at, clock: g.clock, bound: math.Inf(1),
+		asked: at, gated: at, clock: g.clock, bound: math.Inf(1),
 	}
 	t.light, t.waits = g.laneOf(t.sure, t.guess, t.likelyIdle)
 	if t.place != nil {

@@ -473,6 +473,47 @@ func TestSharedDebt(t *testing.T) {
 	}
 }
 
+// TestWaitAtTheGateIsShown: the time that a request waited at the gate counts into
+// the average of each of its keys, whether it was let go, refused or given up.
+func TestWaitAtTheGateIsShown(t *testing.T) {
+	p := fair()
+	p.MaxHold = 8 * time.Second
+	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, Burst: time.Hour}})
+	for what, c := range map[string]struct {
+		end  func(w *world, x *Ticket)
+		want time.Duration
+	}{
+		"let go": {func(w *world, x *Ticket) {
+			w.expectStage(t, "after a slot was free", x, heavy)
+			w.run(time.Second)
+			w.done(x, 400*time.Millisecond)
+		}, 3 * time.Second},
+		"refused":  {func(w *world, x *Ticket) {}, 8 * time.Second},
+		"given up": {func(w *world, x *Ticket) { w.Leave(w.now, x) }, 3 * time.Second},
+	} {
+		w := newWorld(p)
+		w.acquaint("hogs", "a")
+		running := []*Ticket{w.heavy("hogs"), w.heavy("hogs")}
+		x := w.Arrive(w.now, Arrival{Keys: by("a", "a/24"), Guess: 400 * time.Millisecond, Sure: true})
+		w.run(3 * time.Second)
+		if what == "let go" {
+			w.done(running[0], 3*time.Second)
+		}
+		c.end(w, x)
+		w.run(6 * time.Second)
+		w.Leave(w.now, x)
+		for i, key := range by("a", "a/24") {
+			r, _ := w.Find(w.now, key)
+			if want := c.want.Seconds() / 10; math.Abs(r.Wait-want) > 0.01*want {
+				t.Errorf("%s, key %d: an average wait of %.3f s, want %.3f s", what, i, r.Wait, want)
+			}
+		}
+		if r, _ := w.Find(w.now, by("hogs")[0]); r.Wait > 0 {
+			t.Errorf("%s: who ran at once waited for %.3f s", what, r.Wait)
+		}
+	}
+}
+
 // TestStandingCounts checks that who has a better standing gets more, by as much.
 func TestStandingCounts(t *testing.T) {
 	w := siegeOf("a", "b")

@@ -26,9 +26,10 @@ type turn struct {
 	orphan bool // its client has left
 	beyond bool // it went though no slot was free, as the gate was open
 	asked  time.Duration
-	trial  trial   // of whether the backend has a worker for it
-	tries  bool    // it went beyond the workers that are known, or into those that are kept
-	paid   float64 // what its flow was charged with, CPU-seconds
+	gated  time.Duration // when it came to the gate, as no cap held it any more
+	trial  trial         // of whether the backend has a worker for it
+	tries  bool          // it went beyond the workers that are known, or into those that are kept
+	paid   float64       // what its flow was charged with, CPU-seconds
 
 	clock   float64 // the gate's, as it came
 	lag     float64 // the flow's, as it became head of its lane

@@ -168,7 +168,11 @@ func (l *Limiter) Leave(now time.Time, t *Ticket) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state == waiting || t.state == running {
-		t.each(func(s *slot) { s.leave(at, 0) })
+		wait := float32(0)
+		if t.state == waiting {
+			wait = t.atGate(at) // in vain: its client gave up
+		}
+		t.each(func(s *slot) { s.leave(at, wait) })
 		l.wake()
 	}
 	t.state = over

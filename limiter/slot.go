@@ -8,7 +8,7 @@ type slot struct {
 	bucket   *bucket
 	moved    float64 // what the charges really took, to give back no more
 	mark     float64 // the bucket's total just after they were taken
-	waited   float32 // seconds that the request waited for this key
+	waited   float32 // seconds that the request waited for this key, and at the gate
 	guilt    float32 // the key's as the reservation was made
 	reserved bool    // charged, and at its place among what the key is charged with
 
@@ -100,9 +100,9 @@ func (s *slot) owedLocked() time.Duration {
 }
 
 // leave lets go of the bucket of a request that never ran, and takes back what
-// it was charged. A refused one was told to come back after wait, 0 if not for
-// this key's sake.
-func (s *slot) leave(at, wait time.Duration) {
+// it was charged. It waited for so many seconds at the gate, or was told to, as it
+// was refused for this key's sake; 0 is not noted.
+func (s *slot) leave(at time.Duration, wait float32) {
 	b := s.bucket
 	b.home.mu.Lock()
 	defer b.home.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *slot) leave(at, wait time.Duration) {
 		s.changeLocked(at, change{back: 1})
 	}
 	if wait > 0 {
-		b.used.note(at, 0, float32(wait.Seconds()))
+		b.used.note(at, 0, wait)
 	}
 	b.pins--
 }

@@ -18,6 +18,9 @@ func (g *gate) start(at time.Duration, t *Ticket, s stage) {
 	defer t.mu.Unlock()
 	t.state = running
 	t.verdict = t.goAhead(at, g)
+	for i := range t.slots[:t.n] {
+		t.slots[i].waited += t.atGate(at) // it waited for others' sake, and so did all its keys
+	}
 }
 
 // goAhead explains why and how long a request has waited.

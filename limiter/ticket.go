@@ -100,12 +100,21 @@ func (t *Ticket) refuse(at time.Duration, v Verdict) {
 func (t *Ticket) refuseLocked(at time.Duration, v Verdict) {
 	t.state, t.verdict = over, v
 	t.each(func(s *slot) {
+		wait := t.atGate(at)
 		if s.bucket.key == v.Key {
-			s.leave(at, v.Wait)
-		} else {
-			s.leave(at, 0)
+			wait = max(wait, float32(v.Wait.Seconds()))
 		}
+		s.leave(at, wait)
 	})
+}
+
+// atGate is for how many seconds a request has waited at the gate that waits there
+// now, or was just let go; 0 if it never came there.
+func (t *Ticket) atGate(at time.Duration) float32 {
+	if t.client == nil {
+		return 0
+	}
+	return float32((at - t.gated).Seconds())
 }
 
 // adjustLocked makes x CPU-seconds of what was charged so far.

@@ -81,17 +81,24 @@ func socketPath(t *testing.T) string {
 // serveAdmin runs a real admin API on a socket for the time of a test.
 func serveAdmin(t *testing.T, reload func() error) (path string) {
 	t.Helper()
+	return serveLedger(t, newLedger(), reload)
+}
+
+// adminNow is the time at the admin API.
+var adminNow = time.Unix(1_000_000, 0).Add(100 * time.Minute)
+
+func serveLedger(t *testing.T, ledger proxy.Ledger, reload func() error) (path string) {
+	t.Helper()
 	path = socketPath(t)
 	l, err := proxy.ListenAdmin("unix:" + path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := time.Unix(1_000_000, 0)
 	a := proxy.NewAdmin(proxy.AdminOptions{
-		Ledger: newLedger(),
-		Now:    func() time.Time { return start.Add(100 * time.Minute) },
+		Ledger: ledger,
+		Now:    func() time.Time { return adminNow },
 		Status: func() proxy.AdminStatus {
-			return proxy.AdminStatus{Release: "1.2.3", Started: start, Mode: "cooperative", Held: 4,
+			return proxy.AdminStatus{Release: "1.2.3", Started: adminNow.Add(-100 * time.Minute), Mode: "cooperative", Held: 4,
 				Buffer:   spool.Stats{Memory: 1<<20 + 200<<10, Disk: 340 << 20, Files: 12, Spools: 31, NoAddress: 3},
 				Counters: map[string]uint64{"requests": 1234, "delayed": 56}}
 		},
@@ -166,6 +173,32 @@ func TestGoldens(t *testing.T) {
 			t.Errorf("%s: status %d, stderr %q", c.golden, code, stderr)
 		}
 		golden(t, c.golden, goroutines.ReplaceAllString(stdout, "${1}N"))
+	}
+}
+
+// TestWaitAtTheGate: the table shows how long a client's requests waited at the
+// gate, where nobody's debt holds them.
+func TestWaitAtTheGate(t *testing.T) {
+	now := adminNow.Add(-time.Minute)
+	l := limiter.New(now, limiter.Policy{
+		Mode: limiter.Fair, MaxHold: 30 * time.Second, MaxHeld: 64, MaxHeldPerClient: 64, Gate: limiter.Gate{CPUs: 1},
+		Classes: []limiter.ClassInfo{{Name: "slash32", Budget: limiter.Budget{CPUs: 1, Burst: time.Minute}}},
+	}, 64, nil)
+	arrive := func(id string) *limiter.Ticket {
+		return l.Arrive(now, limiter.Arrival{Keys: []limiter.Key{{Class: "slash32", ID: id}}, Guess: time.Second, Sure: true})
+	}
+	first, second := arrive("192.0.2.1"), arrive("192.0.2.2")
+	for _, x := range []*limiter.Ticket{first, second} {
+		now = now.Add(5 * time.Second)
+		l.Settle(now, x, time.Second)
+		l.Leave(now, x)
+	}
+	path := serveLedger(t, l, nil)
+	_, stdout, _ := call(t, nil, "--bucket", "slash32", "--socket", path)
+	for _, row := range []string{`(?m)^ *0\.50 .* 192\.0\.2\.2$`, `(?m)^ *0\.00 .* 192\.0\.2\.1$`} {
+		if !regexp.MustCompile(row).MatchString(stdout) {
+			t.Errorf("no row %s in\n%s", row, stdout)
+		}
 	}
 }
 

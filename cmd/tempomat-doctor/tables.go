@@ -37,7 +37,7 @@ func (d *doctor) tables() *cobra.Command {
 		Short: "Show what tempomat-proxy knows of its clients",
 		Long: `Show what tempomat-proxy knows of its clients, a table for each class:
 
-  Wait[s]  how long its latest requests were delayed, on average
+  Wait[s]  how long its latest requests were delayed, on average: for debt, or at the gate
   Cpu[s]   CPU-seconds that it lately used, per second
   Req/s    requests that it lately made, per second
   Last[s]  how long ago it was last seen
