@@ -16,7 +16,7 @@ GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 BUILD_DEPS := gcc libc6-dev pkg-config libzmq3-dev
 TEST_DEPS  := apache2-bin libapache2-mod-php redis-tools
 
-.PHONY: help run demo demo-attack demo-apache build test accept scenarios bench fuzz lint deps deps-build deps-test clean
+.PHONY: help run demo demo-attack demo-apache build test accept scenarios bench bench-check fuzz lint deps deps-build deps-test clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,8 +35,9 @@ demo-apache: build deps-test ## the proxy before a private Apache with PHP
 build: deps-build ## build the programs into bin/
 	$(GO) build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
 
-test: deps-test ## vet, what is too slow with the race detector, then all tests with the race detector, also before a real Apache
+test: deps-test ## vet, each benchmark once, what is too slow with the race detector, then all tests with it, also before a real Apache
 	$(GO) vet ./...
+	@$(MAKE) --no-print-directory bench-check
 	$(GO) test -count=1 ./limiter/limitertest
 	CGO_ENABLED=1 $(GO) test -count=1 -run 'OneLimitForAll|BadNetwork' ./limiter/gossip
 	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 -timeout 12m ./...
@@ -49,6 +50,11 @@ scenarios: ## the gate under every attack on virtual time, five seeds, beside th
 
 bench: ## benchmarks of all packages
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# Three times, as BenchmarkGate once panicked at the third only.
+# What it prints is shown if it fails only: figures of so few would mislead.
+bench-check: deps-test ## that no benchmark panics or fails: each runs three times, no figures
+	@out=$$($(GO) test -run '^$$' -bench . -benchtime 3x ./... 2>&1) || { printf '%s\n' "$$out"; exit 1; }; echo "all benchmarks ran"
 
 fuzz: ## every fuzz target for FUZZTIME (60s)
 	@set -e; for pkg in $$($(GO) list ./...); do \

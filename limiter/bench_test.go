@@ -57,7 +57,7 @@ func BenchmarkGate(b *testing.B) {
 	arrive := func() {
 		now = now.Add(10 * time.Microsecond)
 		next = (next + 7919) % clients
-		tickets[l.Arrive(now, Arrival{Keys: keys[next], Guess: 400 * time.Millisecond})] = true
+		tickets[l.Arrive(now, Arrival{Keys: keys[next], Guess: 400 * time.Millisecond, Sure: true})] = true
 	}
 	// Whoever runs is found by what the gate started, not by a search.
 	running := func() *Ticket {
@@ -81,6 +81,9 @@ func BenchmarkGate(b *testing.B) {
 		l.Settle(now, first, 400*time.Millisecond)
 		l.Leave(now, first)
 		delete(tickets, first)
+		if upcoming == nil || upcoming.stage != heavy {
+			b.Fatal("whose turn it was is not at the backend")
+		}
 		first, second = second, upcoming
 	}
 	if n := l.GateState().Queued; n < waiting-2 || n > waiting+2 {
