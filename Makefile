@@ -35,7 +35,7 @@ demo-apache: build deps-test ## the proxy before a private Apache with PHP
 build: deps-build ## build the programs into bin/
 	$(GO) build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
 
-test: deps-test ## vet, each benchmark once, what is too slow with the race detector, then all tests with it, also before a real Apache
+test: deps-test ## vet, each benchmark, what is too slow with the race detector, then all tests with it, also before a real Apache
 	$(GO) vet ./...
 	@$(MAKE) --no-print-directory bench-check
 	$(GO) test -count=1 ./limiter/limitertest
