@@ -1,0 +1,300 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"syscall"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// faultyDisk is a disk in memory that does what disks do on a bad day.
+type faultyDisk struct {
+	mu    sync.Mutex
+	room  int                      // bytes until it is full
+	fault func(n int) (int, error) // what becomes of a write of n bytes; nil: it works
+	open  error                    // why no file can be opened
+	read  error                    // why none can be read
+	files int
+}
+
+type faultyFile struct {
+	disk *faultyDisk
+	data []byte
+	gone bool
+}
+
+func (d *faultyDisk) openFile(string) (file, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open != nil {
+		return nil, d.open
+	}
+	d.files++
+	return &faultyFile{disk: d}, nil
+}
+
+func (f *faultyFile) WriteAt(b []byte, at int64) (n int, err error) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	n = len(b)
+	if f.disk.fault != nil {
+		n, err = f.disk.fault(len(b))
+	}
+	if n > f.disk.room {
+		n, err = f.disk.room, syscall.ENOSPC
+	}
+	if grow := int(at) + n - len(f.data); grow > 0 {
+		f.data = append(f.data, make([]byte, grow)...)
+		f.disk.room -= grow
+	}
+	copy(f.data[at:], b[:n])
+	return n, err
+}
+
+func (f *faultyFile) ReadAt(b []byte, at int64) (int, error) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	if f.disk.read != nil {
+		return 0, f.disk.read
+	}
+	return bytes.NewReader(f.data).ReadAt(b, at)
+}
+
+func (f *faultyFile) Close() error {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	if f.gone {
+		return errors.New("closed twice")
+	}
+	f.gone = true
+	f.disk.room += len(f.data)
+	f.disk.files--
+	return nil
+}
+
+// on puts a store's files on the disk.
+func (d *faultyDisk) on(l Limits) *Store {
+	s := NewStore(l)
+	s.open = d.openFile
+	s.free = func(string) (int64, int64, error) { return 1 << 40, 1 << 40, nil }
+	return s
+}
+
+func TestPassesOnABadDisk(t *testing.T) {
+	calls := 0
+	for name, d := range map[string]*faultyDisk{
+		"full":        {room: 0},
+		"fills up":    {room: 300_000},
+		"no files":    {open: syscall.EMFILE},
+		"broken":      {room: 1 << 30, fault: func(int) (int, error) { return 0, syscall.EIO }},
+		"short":       {room: 1 << 30, fault: func(n int) (int, error) { return n / 2, io.ErrShortWrite }},
+		"odd":         {room: 1 << 30, fault: func(n int) (int, error) { return min(n, 1), syscall.EINTR }},
+		"all, error":  {room: 1 << 30, fault: func(n int) (int, error) { return n, syscall.EIO }},
+		"short, mute": {room: 1 << 30, fault: func(n int) (int, error) { return n / 2, nil }},
+		"now and then": {room: 1 << 30, fault: func(n int) (int, error) {
+			if calls++; calls%3 == 0 {
+				return n / 3, syscall.ENOSPC
+			}
+			return n, nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, memory := range []int64{0, 32 << 10} {
+				s := d.on(roomy(t))
+				p := s.Open(anybody, memory, 1<<30)
+				passes(t, p, text(3<<20+17))
+				p.Close()
+				empty(t, s)
+				if d.files != 0 {
+					t.Errorf("%d files are open", d.files)
+				}
+			}
+		})
+	}
+}
+
+// Whatever comes in comes out, in order; the reader's side and the writer's
+// take turns at random, and the disk fails at random.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := &faultyDisk{room: rapid.IntRange(0, 1<<20).Draw(t, "room")}
+		l := Limits{
+			Memory: rapid.Int64Range(0, 128<<10).Draw(t, "memory"), Disk: rapid.Int64Range(1, 1<<20).Draw(t, "disk"),
+			Address: rapid.SampledFrom([]float64{1, 0.5, 0}).Draw(t, "address"),
+		}
+		s := d.on(l)
+		most := rapid.Int64Range(0, 1<<20).Draw(t, "most")
+		p := s.Open(anybody, rapid.Int64Range(0, 100<<10).Draw(t, "own memory"), most)
+		var model bytes.Buffer
+		source := text(1 << 20)
+		next := 0
+		t.Repeat(map[string]func(*rapid.T){
+			"write": func(t *rapid.T) {
+				b := source[next%len(source):]
+				b = b[:min(len(b), rapid.IntRange(0, 300_000).Draw(t, "bytes"))]
+				n := p.TryWrite(b)
+				if n < 0 || n > len(b) {
+					t.Fatalf("TryWrite took %d of %d", n, len(b))
+				}
+				model.Write(b[:n])
+				next += n
+			},
+			"read": func(t *rapid.T) {
+				if model.Len() == 0 {
+					t.Skip("would wait")
+				}
+				b := make([]byte, rapid.IntRange(1, 200_000).Draw(t, "bytes"))
+				n, err := p.Read(b)
+				if err != nil || n == 0 || !bytes.Equal(b[:n], model.Next(n)) {
+					t.Fatalf("Read: %d, %v", n, err)
+				}
+			},
+			"disk": func(t *rapid.T) {
+				d.fault, d.open = nil, nil
+				switch rapid.IntRange(0, 3).Draw(t, "fault") {
+				case 1:
+					d.open = syscall.EMFILE
+				case 2:
+					part := rapid.IntRange(0, 4).Draw(t, "quarters")
+					d.fault = func(n int) (int, error) { return n * part / 4, syscall.EIO }
+				}
+			},
+			"limits": func(t *rapid.T) {
+				l.Memory = rapid.Int64Range(0, 128<<10).Draw(t, "memory")
+				s.SetLimits(l)
+			},
+			"": func(t *rapid.T) {
+				stats := s.Stats()
+				held := p.Buffered()
+				switch {
+				case held != int64(model.Len()):
+					t.Fatalf("Buffered is %d, want %d", held, model.Len())
+				case held > most:
+					t.Fatalf("%d bytes are kept, at most %d may be", held, most)
+				case stats.Disk > l.Disk || stats.Memory > 128<<10 || stats.Files != int64(d.files) || d.files > 1:
+					t.Fatalf("beyond its limits: %+v, %d files", stats, d.files)
+				case held == 0 && (stats.Memory|stats.Disk|stats.Files) != 0:
+					t.Fatalf("an empty spool holds %+v", stats)
+				case stats.Disk != p.file.end:
+					t.Fatalf("%d bytes of the disk are reserved, the file has %d", stats.Disk, p.file.end)
+				case held > stats.Memory+stats.Disk:
+					t.Fatalf("%d bytes are kept in %+v", held, stats)
+				}
+			},
+		})
+		p.CloseWrite(nil)
+		rest, err := io.ReadAll(p)
+		if err != nil || !bytes.Equal(rest, model.Bytes()) {
+			t.Fatalf("the rest: %d bytes, %v; want %d", len(rest), err, model.Len())
+		}
+		p.Close()
+		if got := s.Stats(); got.Memory|got.Disk|got.Files|got.Spools != 0 || d.files != 0 {
+			t.Fatalf("left: %+v", got)
+		}
+	})
+}
+
+// Both sides run at once, at random paces, on a disk that fails at random.
+func TestBothSidesAtOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		every := rapid.IntRange(2, 9).Draw(t, "every")
+		writes := 0
+		d := &faultyDisk{room: rapid.IntRange(0, 1<<20).Draw(t, "room"), fault: func(n int) (int, error) {
+			if writes++; writes%every == 0 {
+				return n / every, syscall.ENOSPC
+			}
+			return n, nil
+		}}
+		s := d.on(Limits{Memory: 1 << 20, Disk: 1 << 20, Address: rapid.SampledFrom([]float64{1, 0.1}).Draw(t, "address")})
+		p := s.Open(anybody, rapid.Int64Range(0, 64<<10).Draw(t, "memory"), rapid.Int64Range(0, 1<<20).Draw(t, "most"))
+		want := text(rapid.IntRange(0, 300_000).Draw(t, "bytes"))
+		sizes := rapid.SliceOfN(rapid.IntRange(1, 100_000), 1, 8).Draw(t, "writes")
+		reads := rapid.SliceOfN(rapid.IntRange(1, 100_000), 1, 8).Draw(t, "reads")
+		failed := make(chan error, 1)
+		go func() {
+			defer close(failed)
+			for b, i := want, 0; len(b) > 0; i++ {
+				n := min(len(b), sizes[i%len(sizes)])
+				if got, err := p.Write(b[:n]); got != n || err != nil {
+					failed <- fmt.Errorf("Write: %d of %d: %w", got, n, err)
+					break
+				}
+				b = b[n:]
+			}
+			p.CloseWrite(nil)
+		}()
+		var got []byte
+		for i := 0; ; i++ {
+			b := make([]byte, reads[i%len(reads)])
+			n, err := p.Read(b)
+			got = append(got, b[:n]...)
+			if err != nil {
+				break
+			}
+		}
+		if err := <-failed; err != nil {
+			t.Fatal(err)
+		}
+		p.Close()
+		if !bytes.Equal(got, want) {
+			t.Fatalf("got %d bytes, want %d", len(got), len(want))
+		}
+		if left := s.Stats(); left.Memory|left.Disk|left.Files|left.Spools != 0 || d.files != 0 {
+			t.Fatalf("left: %+v", left)
+		}
+	})
+}
+
+func TestFileThatCannotBeReadBack(t *testing.T) {
+	d := &faultyDisk{room: 1 << 20}
+	s := d.on(roomy(t))
+	p := s.Open(anybody, 0, 1<<20)
+	if n := p.TryWrite(text(1000)); n != 1000 {
+		t.Fatalf("TryWrite took %d", n)
+	}
+	d.read = syscall.EIO
+	for range 2 {
+		if n, err := p.Read(make([]byte, 100)); n != 0 || !errors.Is(err, syscall.EIO) {
+			t.Errorf("Read: %d, %v", n, err)
+		}
+	}
+	if n, err := p.Write(text(1000)); n != 0 || !errors.Is(err, syscall.EIO) {
+		t.Errorf("Write: %d, %v", n, err)
+	}
+	p.Close()
+	empty(t, s)
+}
+
+// A disk that failed is tried again, after the spool has passed on some bytes.
+func TestFailedDiskIsTriedAgain(t *testing.T) {
+	d := &faultyDisk{room: 1 << 30, open: syscall.EMFILE}
+	s := d.on(roomy(t))
+	p := s.Open(anybody, 16<<10, 1<<30)
+	defer p.Close()
+	if n := p.TryWrite(text(100 << 10)); n != 16<<10 {
+		t.Errorf("took %d", n)
+	}
+	d.open = nil
+	for passed := 0; passed < retryAfter; passed += 16 << 10 {
+		if n := p.TryWrite(text(100 << 10)); n != 0 {
+			t.Fatalf("took %d after %d", n, passed)
+		}
+		if _, err := io.ReadFull(p, make([]byte, 16<<10)); err != nil {
+			t.Fatal(err)
+		}
+		if passed+16<<10 < retryAfter {
+			p.TryWrite(text(16 << 10))
+		}
+	}
+	if n := p.TryWrite(text(100 << 10)); n != 100<<10 {
+		t.Errorf("took %d of %d with a sound disk", n, 100<<10)
+	}
+	if got := s.Stats(); got.Errors != 1 || got.Files != 1 {
+		t.Errorf("%+v", got)
+	}
+}
