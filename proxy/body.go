@@ -1,23 +1,27 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"tempomat/proxy/spool"
 )
 
 // body is a request's body, on its way from the client to the backend. It stops
-// the meter while the client is slow to send it, and gives up on one that sends
-// nothing.
+// the meter while the backend has to wait for the client, and gives up on a
+// client that sends nothing.
 type body struct {
 	io.ReadCloser
 	x    *exchange
 	conn *http.ResponseController
+	kept *spool.Spool // what was read ahead, and what comes after it; nil: nothing goes through it
 
 	reading sync.Mutex // held by a Read, which may wait for the client; guards the following
-	ahead   []byte     // read already, for the backend
+	ahead   []byte     // a small body that was read ahead
 
 	mu    sync.Mutex // guards the following, and the connection's read deadline
 	ended bool       // the exchange is over: the connection may serve the next one
@@ -26,58 +30,47 @@ type body struct {
 	broken   atomic.Bool // the client did not send all of it
 }
 
-// aheadSize is the largest body, in bytes, that is read while its request waits.
-const aheadSize = 64 << 10
-
-// readAhead reads a small body while its request waits, as the server notices
-// that a client has left only when it has read all that it sent. Not so if the
-// client waits to be told to go on (RFC 9110, 10.1.1): that is for the backend.
-func (b *body) readAhead() {
-	if b.ReadCloser == nil {
-		return
-	}
-	r := b.x.request
-	if r.ContentLength <= 0 || r.ContentLength > aheadSize || r.Header["Expect"] != nil {
-		return
-	}
-	b.reading.Lock()
-	defer b.reading.Unlock()
-	ahead := make([]byte, r.ContentLength)
-	for n := 0; n < len(ahead); {
-		got, err := b.fetch(ahead[n:])
-		n += got
-		b.ahead = ahead[:n]
-		if err != nil {
-			return // the transport is told when it asks
-		}
-	}
-}
-
 // Read is called by the transport, which may go on for a moment after the
 // exchange is over.
-func (b *body) Read(p []byte) (int, error) {
+func (b *body) Read(p []byte) (n int, err error) {
+	if !b.complete.Load() {
+		b.x.span.Pause(time.Now())
+		defer func() { b.x.span.Resume(time.Now()) }()
+	}
+	if b.kept != nil {
+		if n, err = b.kept.Read(p); errors.Is(err, spool.ErrClosed) {
+			err = http.ErrBodyReadAfterClose
+		}
+		return n, err
+	}
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	if len(b.ahead) > 0 {
-		n := copy(p, b.ahead)
+		n = copy(p, b.ahead)
 		b.ahead = b.ahead[n:]
 		return n, nil
 	}
 	return b.fetch(p)
 }
 
-// fetch reads from the client.
+// Close is called by the transport. The client's side is for the server to
+// close, as that may wait for the rest.
+func (b *body) Close() error {
+	if b.kept != nil {
+		b.kept.Close()
+	}
+	return nil
+}
+
+// fetch reads from the client. b.reading is held.
 func (b *body) fetch(p []byte) (int, error) {
 	if b.complete.Load() {
 		return 0, io.EOF // the transport asks again, when the server's body may be closed
 	}
-	now := time.Now()
-	if !b.limit(now.Add(b.x.policy.Body)) {
+	if !b.limit(time.Now().Add(b.x.policy.Body)) {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	b.x.span.Pause(now)
 	n, err := b.ReadCloser.Read(p)
-	b.x.span.Resume(time.Now())
 	b.complete.Store(err == io.EOF)
 	b.broken.Store(err != nil && err != io.EOF)
 	if err == nil || err == io.EOF {
@@ -112,6 +105,9 @@ func (b *body) end(now time.Time) {
 	b.mu.Lock()
 	b.ended = true
 	b.mu.Unlock()
+	if b.kept != nil {
+		b.kept.Close()
+	}
 	if !b.unread() {
 		return
 	}

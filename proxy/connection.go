@@ -4,6 +4,9 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"sync"
 	"time"
 )
 
@@ -13,7 +16,14 @@ import (
 type connection struct {
 	deadline time.Time // for writing, as it was set last
 	serving  *exchange
-	spare    *exchange // to be used again; nil: none
+	spare    *exchange       // to be used again; nil: none
+	cut      <-chan struct{} // closed when the server gives its connections up
+
+	backend context.Context    // of requests to the backend; the client's leaving does not end it
+	cancel  context.CancelFunc // closes the connection to the backend that is in use
+
+	mu     sync.Mutex // guards the following
+	hinted *writer    // where 1xx responses of the backend go; nil: nowhere
 }
 
 type (
@@ -22,9 +32,9 @@ type (
 )
 
 // meet prepares a connection that was accepted.
-func meet(ctx context.Context, c net.Conn) context.Context {
+func meet(ctx context.Context, c net.Conn, cut <-chan struct{}) context.Context {
 	boundUnsent(c)
-	return context.WithValue(ctx, connectionKey{}, &connection{})
+	return context.WithValue(ctx, connectionKey{}, &connection{cut: cut})
 }
 
 // serve returns the exchange of a request, to be found by exchangeOf.
@@ -32,6 +42,9 @@ func serve(r *http.Request) *exchange {
 	c, ok := r.Context().Value(connectionKey{}).(*connection)
 	if !ok || r.ProtoMajor != 1 {
 		x := &exchange{conn: &connection{}}
+		if ok {
+			x.conn.cut = c.cut
+		}
 		x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 		return x
 	}
@@ -44,7 +57,7 @@ func serve(r *http.Request) *exchange {
 	return x
 }
 
-// exchangeOf returns the exchange that a request to the backend belongs to.
+// exchangeOf returns the exchange that a request belongs to.
 func exchangeOf(r *http.Request) *exchange {
 	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && c.serving != nil {
 		return c.serving
@@ -52,15 +65,59 @@ func exchangeOf(r *http.Request) *exchange {
 	return r.Context().Value(exchangeKey{}).(*exchange)
 }
 
+// prepare makes the context of a request to the backend, unless that of the one
+// before it serves.
+func (c *connection) prepare() {
+	if c.backend != nil && c.backend.Err() == nil {
+		return
+	}
+	trace := &httptrace.ClientTrace{Got1xxResponse: c.hint}
+	c.backend, c.cancel = context.WithCancel(httptrace.WithClientTrace(context.Background(), trace))
+}
+
+// hintTo says where 1xx responses of the backend go. Once the header of the
+// final one is there nothing else may touch the client's.
+func (c *connection) hintTo(w *writer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hinted = w
+}
+
+// hint passes a 1xx response on.
+func (c *connection) hint(status int, header textproto.MIMEHeader) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hinted == nil {
+		return nil
+	}
+	h := c.hinted.Header()
+	for name, values := range header {
+		h[name] = values
+	}
+	c.hinted.WriteHeader(status)
+	clear(h)
+	return nil
+}
+
+// isCut tells whether the server has given its connections up.
+func (c *connection) isCut() bool {
+	select {
+	case <-c.cut:
+		return true
+	default:
+		return false // also where there is no such channel
+	}
+}
+
 // done lets the connection's next request use the exchange. Not that of one
 // with a body, which the transport may go on reading for a moment after the
-// answer is complete, and not that of an upgrade or a ghost.
+// answer is complete, not that of an upgrade, and not one that lingers.
 func (c *connection) done(x *exchange) {
 	if c.serving != x {
 		return
 	}
 	c.serving = nil
-	if x.body.ReadCloser == nil && !x.ghost && x.writer.status != http.StatusSwitchingProtocols {
+	if x.body.ReadCloser == nil && !x.lingers && x.writer.status != http.StatusSwitchingProtocols {
 		c.spare = x
 	}
 }

@@ -152,8 +152,8 @@ func TestCostHeader(t *testing.T) {
 	}
 }
 
-// TestStreamsAreNotMetered checks that events over ten minutes cost what their
-// header did.
+// TestStreamsAreNotMetered checks that events over ten minutes cost as much CPU
+// as their header did. The worker that they hold is another account.
 func TestStreamsAreNotMetered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"math/rand/v2"
 	"sync"
+	"time"
 )
 
 const crowdShards = 16
@@ -51,11 +52,11 @@ func (r *crowd) remove(x *exchange) {
 	x.link = link{}
 }
 
-// haunt makes a ghost of an exchange.
-func (r *crowd) haunt(x *exchange) {
+// linger keeps an exchange that is over in the list until then.
+func (r *crowd) linger(x *exchange, until time.Time) {
 	x.list.mu.Lock()
 	defer x.list.mu.Unlock()
-	x.ghost = true
+	x.lingers, x.until = true, until
 }
 
 func (r *crowd) each(f func(*exchange)) {

@@ -46,7 +46,7 @@ func TestClientsThatStop(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := startVirtual(t, backend, limited)
+				r := startVirtual(t, backend, limited, func(s *setup) { s.buffer.Request = 50_000 })
 				c := r.dial()
 				from := time.Now()
 				go func() { _, _ = io.WriteString(c, tc.send) }()

@@ -11,9 +11,10 @@ import (
 const tick = 100 * time.Millisecond
 
 // Drive tells the limiter the time until the context ends: it releases what
-// waits when it is due, and charges on what runs. The Handler needs exactly one
-// goroutine that does this.
+// waits when it is due, charges on what runs, and notices who has left. The
+// Handler needs exactly one goroutine that does this.
 func (h *Handler) Drive(ctx context.Context) {
+	defer h.end()
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
 	due := time.NewTimer(0)
@@ -42,7 +43,13 @@ func (h *Handler) Drive(ctx context.Context) {
 func (h *Handler) progress(now time.Time) {
 	var spent []*exchange
 	h.running.each(func(x *exchange) {
-		if x.ticket == nil {
+		if x.watch(now); x.ticket == nil {
+			return
+		}
+		if x.lingers {
+			if !now.Before(x.until) {
+				spent = append(spent, x)
+			}
 			return
 		}
 		soFar := x.span.SoFar(now)
@@ -50,12 +57,24 @@ func (h *Handler) progress(now time.Time) {
 			h.guess.AtLeast(now, x.kind(), soFar)
 		}
 		h.limiter.Progress(now, x.ticket, soFar)
-		if x.ghost && soFar >= x.guess {
-			spent = append(spent, x)
-		}
 	})
 	for _, x := range spent {
 		h.lay(now, x)
+	}
+}
+
+// end lets nothing go on at the backend that nobody waits for.
+func (h *Handler) end() {
+	var lingering []*exchange
+	h.running.each(func(x *exchange) {
+		if x.lingers {
+			lingering = append(lingering, x)
+		} else if x.request.Context().Err() != nil || x.conn.isCut() {
+			x.conn.cancel()
+		}
+	})
+	for _, x := range lingering {
+		h.lay(time.Now(), x)
 	}
 }
 

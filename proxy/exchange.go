@@ -18,7 +18,7 @@ const (
 	Refused                     // by the limiter
 	ClientGone                  // before it was answered
 	BackendDown                 // 502
-	BackendSlow                 // 504
+	BackendSlow                 // 504, or it took as long for nobody
 	BackendBroke                // it broke its answer off
 )
 
@@ -32,7 +32,7 @@ func (o Outcome) String() string {
 type exchange struct {
 	conn    *connection
 	policy  *Policy
-	limiter *limiter.Limiter
+	handler *Handler
 	arrived time.Time
 	request *http.Request
 	writer  writer
@@ -47,18 +47,20 @@ type exchange struct {
 	verdict   limiter.Verdict
 	forwarded time.Time
 	span      cpuaccount.Span
+	work      work
 
 	outcome Outcome
 	cost    time.Duration
 	holdFor time.Duration // what the limiter asked for
 	held    time.Duration // what the client bore
-	ghost   bool          // see haunt; once it is at the backend, guarded by its list
+	lingers bool          // see linger
+	until   time.Time     // it lingers
 	id      string        // told to a client that was not served, to ask after it
 }
 
 func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Request) *exchange {
 	x := serve(r)
-	x.policy, x.limiter, x.arrived = h.policy.Load(), h.limiter, now
+	x.policy, x.handler, x.arrived = h.policy.Load(), h, now
 	x.writer = writer{ResponseWriter: w, x: x}
 	if r.Body != nil && r.Body != http.NoBody {
 		x.body = body{ReadCloser: r.Body, x: x, conn: http.NewResponseController(w)}
@@ -82,15 +84,6 @@ func (x *exchange) kind() cpuaccount.Kind {
 		k.Client = keys[0].ID
 	}
 	return k
-}
-
-// detach settles a request that may be answered for days and costs next to
-// nothing from now on, so that it gives its slot at the gate back.
-func (x *exchange) detach(now time.Time) {
-	x.span.End(now)
-	if x.ticket != nil && x.policy.gated() {
-		x.limiter.Settle(now, x.ticket, x.span.SoFar(now))
-	}
 }
 
 // abandon ends an exchange whose client has gone, without an answer: one that is

@@ -1,11 +1,8 @@
 package proxy
 
 import (
-	"context"
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -75,89 +72,31 @@ func TestLightPassesHeavy(t *testing.T) {
 	})
 }
 
-// TestWhoHangsUpFreesNoSlot has a client leave while PHP works on: the slot is
-// taken until that must be done, and the client pays for it.
-func TestWhoHangsUpFreesNoSlot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := startVirtual(t, http.HandlerFunc(site), fairly)
-		r.learn()
-		before := r.row().Level
-		ctx, leave := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		defer leave()
-		begin := time.Now()
-		if _, err := r.client.Do(request(t, nil, "GET /heavy").WithContext(ctx)); err == nil {
-			t.Fatal("it was answered")
-		}
-		time.Sleep(time.Until(begin.Add(900 * time.Millisecond)))
-		if g := r.limiter.GateState(); g.HeavyBusy != 1 {
-			t.Errorf("after 0.9 s of 1 s: %d in the heavy slot, want 1", g.HeavyBusy)
-		}
-		time.Sleep(time.Until(begin.Add(1200 * time.Millisecond)))
-		if g := r.limiter.GateState(); g.HeavyBusy != 0 || g.Busy != 0 {
-			t.Errorf("after 1.2 s: %+v", g)
-		}
-		if charged := before - r.row().Level + 1.2; charged < 0.95 || charged > 1.3 { // it earned 1 CPU-s/s meanwhile
-			t.Errorf("it was charged %.2f CPU-s, want about 1", charged)
-		}
-	})
-}
-
-// TestStreamsHoldNoSlot checks that an answer that goes on for ever gives its
-// slot back when it begins.
-func TestStreamsHoldNoSlot(t *testing.T) {
+// TestStreamsHoldTheirPlace checks that an event stream keeps its place until it
+// ends: it holds a worker for so long.
+func TestStreamsHoldTheirPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			_ = http.NewResponseController(w).Flush()
-			<-q.Context().Done()
-		}), fairly)
-		var streams []*http.Response
-		for range 20 { // more than there are workers
-			res, err := r.client.Do(request(t, nil, "GET /events"))
-			if err != nil {
-				t.Fatal(err)
+			for q.Context().Err() == nil {
+				_, _ = io.WriteString(w, "data: x\n\n")
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(time.Second)
 			}
-			streams = append(streams, res)
+		}), fairly)
+		res, err := r.client.Do(request(t, nil, "GET /events"))
+		if err != nil {
+			t.Fatal(err)
 		}
+		go func() { _, _ = io.Copy(io.Discard, res.Body) }()
+		time.Sleep(time.Minute)
+		if g := r.limiter.GateState(); g.Busy != 1 {
+			t.Errorf("%d places are taken after a minute, want 1", g.Busy)
+		}
+		_ = res.Body.Close()
+		time.Sleep(3 * time.Second) // the next event finds nobody
 		if g := r.limiter.GateState(); g.Busy != 0 {
-			t.Errorf("%d streams have workers", g.Busy)
-		}
-		for _, res := range streams {
-			_ = res.Body.Close()
-		}
-	})
-}
-
-// TestSlowReadersHoldNoSlot has more clients than there are slots take their
-// time to read: others are served meanwhile.
-func TestSlowReadersHoldNoSlot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-			if q.URL.Path == "/large" {
-				w.Header().Set("Content-Length", strconv.Itoa(1<<20)) // or it would be flushed now and then, under a lock
-				_, _ = io.WriteString(w, strings.Repeat("x", 1<<20))
-				return
-			}
-			site(w, q)
-		}), fairly)
-		r.learn()
-		for range 3 {
-			r.do(r.client, request(t, nil, "GET /large"))
-		}
-		var slow []*http.Response
-		for range 2 {
-			res, err := r.client.Do(request(t, nil, "GET /large"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			slow = append(slow, res)
-		}
-		time.Sleep(time.Second)
-		if g := r.limiter.GateState(); g.ExpressBusy != 0 || g.Long == 0 {
-			t.Errorf("%d slow readers in express slots, %d beside them", g.ExpressBusy, g.Long)
-		}
-		for _, res := range slow {
-			_ = res.Body.Close()
+			t.Errorf("%d places are taken after the end", g.Busy)
 		}
 	})
 }

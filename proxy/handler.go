@@ -20,6 +20,7 @@ type Handler struct {
 	running crowd
 	journal *Journal
 	tails   sync.Pool // of *[tailSize]byte
+	pieces  pieces
 }
 
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by
@@ -27,6 +28,7 @@ type Handler struct {
 func NewHandler(l *limiter.Limiter, p *Policy, j *Journal) *Handler {
 	h := &Handler{limiter: l, guess: cpuaccount.NewGuess(), journal: j}
 	h.tails.New = func() any { return new([tailSize]byte) }
+	h.pieces.init()
 	h.policy.Store(p)
 	return h
 }
@@ -50,6 +52,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case x.countRequest():
 		x.refuseCount()
+	case !x.readAhead():
+		x.refuseBody()
 	case x.who.Exempt || h.admit(x):
 		h.forward(x)
 		h.hold(x)
@@ -62,10 +66,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admit waits until the limiter has decided, and tells whether the request may
 // go to the backend.
 func (h *Handler) admit(x *exchange) bool {
+	now := x.arrived
+	if x.body.ReadCloser != nil {
+		now = time.Now() // reading it may have taken minutes
+	}
 	h.guess.Ask(x.kind())
-	guess, sure := h.guess.Of(x.arrived, x.kind())
+	guess, sure := h.guess.Of(now, x.kind())
 	x.guess, x.light = guess, sure && x.policy.gated() && guess <= x.policy.Limits.Gate.Light
-	x.ticket = h.limiter.Arrive(x.arrived, limiter.Arrival{
+	x.ticket = h.limiter.Arrive(now, limiter.Arrival{
 		Keys: x.who.Keys(), Guess: guess, Sure: sure,
 		Standing: x.who.Standing, Proven: x.who.Evidence.Proves(), Company: x.who.Company,
 	})
@@ -87,7 +95,6 @@ func (h *Handler) awaitVerdict(x *exchange) {
 	default:
 		h.waiting.add(x)
 		defer h.waiting.remove(x)
-		x.body.readAhead()
 		select {
 		case <-x.ticket.Decided():
 		case <-x.request.Context().Done():
@@ -101,8 +108,9 @@ func (h *Handler) awaitVerdict(x *exchange) {
 func (h *Handler) forward(x *exchange) {
 	x.forwarded = time.Now()
 	x.policy.Meter.Begin(x.forwarded, &x.span)
+	x.conn.prepare()
 	h.running.add(x)
-	defer h.settle(x)
+	defer h.conclude(x)
 	x.outcome = BackendBroke // unless it comes to an end
 	x.policy.Upstream.ServeHTTP(&x.writer, x.request)
 	if x.outcome == BackendBroke {
@@ -110,29 +118,20 @@ func (h *Handler) forward(x *exchange) {
 	}
 }
 
-// settle replaces the guess by the cost. It runs even when the answer broke off
-// by a panic.
-func (h *Handler) settle(x *exchange) {
+// conclude runs when the answer has come to its end, even if it broke off by a
+// panic. If the backend has finished, it was settled then.
+func (h *Handler) conclude(x *exchange) {
 	now := time.Now()
-	if x.request.Context().Err() != nil {
+	switch {
+	case x.outcome == BackendSlow:
+	case x.tooLate():
+		x.outcome = BackendSlow
+	case x.gone() || x.request.Context().Err() != nil:
 		x.outcome = ClientGone
 	}
-	if h.haunt(now, x) {
-		return
+	if !h.linger(now, x) {
+		h.settle(now, x, x.outcome == Answered)
 	}
-	h.running.remove(x)
-	x.cost = x.span.End(now)
-	if x.ticket == nil {
-		return
-	}
-	switch x.outcome {
-	case Answered:
-		h.guess.Learn(now, x.kind(), x.cost)
-	case ClientGone:
-		x.cost = max(x.cost, x.guess) // the backend goes on working for nobody
-	case Refused, BackendDown, BackendSlow, BackendBroke:
-	}
-	x.holdFor = h.limiter.Settle(now, x.ticket, x.cost)
 }
 
 // hold keeps the end of the response back as long as the client's classes owe
@@ -157,7 +156,7 @@ func (h *Handler) hold(x *exchange) {
 func (h *Handler) finish(x *exchange) {
 	now := time.Now()
 	x.body.end(now)
-	if x.ticket != nil && !x.ghost {
+	if x.ticket != nil && !x.lingers {
 		h.limiter.Leave(now, x.ticket)
 	}
 	h.journal.note(now, x)

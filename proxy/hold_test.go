@@ -205,7 +205,7 @@ func TestWaitingClientLeaves(t *testing.T) {
 // TestWaitingUpload checks that the backend gets a body whole that came while
 // its request waited, whether it was read ahead or is too large for that.
 func TestWaitingUpload(t *testing.T) {
-	for name, size := range map[string]int{"small": 10, "large": aheadSize + 10} {
+	for name, size := range map[string]int{"small": 10, "large": smallBody/10*10 + 10} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

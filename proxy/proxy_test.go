@@ -21,6 +21,7 @@ import (
 	"tempomat/classify"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
+	"tempomat/proxy/spool"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,6 +36,8 @@ type setup struct {
 	server   ServerOptions
 	body     time.Duration
 	write    time.Duration
+	upgrade  time.Duration
+	buffer   Buffer // without a Store: one of its own
 	access   Access
 }
 
@@ -43,7 +46,8 @@ func defaults() setup {
 		cpus:    1,
 		backend: Backend{DialTimeout: time.Minute, Timeout: time.Minute},
 		server:  ServerOptions{Header: time.Minute, Idle: time.Minute},
-		body:    time.Minute, write: time.Minute,
+		body:    time.Minute, write: time.Minute, upgrade: time.Hour,
+		buffer: Buffer{RequestMemory: 64 << 10, Request: 1 << 30, ResponseMemory: 64 << 10, Response: 1 << 30},
 		access: AccessAll,
 	}
 	s.classify.Classes = []classify.Class{{Name: "slash32", By: classify.Slash32}}
@@ -53,6 +57,9 @@ func defaults() setup {
 	}
 	return s
 }
+
+// unbuffered lets all bodies stream.
+func unbuffered(s *setup) { s.buffer = Buffer{} }
 
 // mode sets the limiter's mode.
 func mode(m limiter.Mode) func(*setup) { return func(s *setup) { s.limits.Mode = m } }
@@ -70,6 +77,7 @@ type rig struct {
 	server      *Server
 	meter       *cpuaccount.Meter
 	limiter     *limiter.Limiter
+	store       *spool.Store // nil: bodies stream
 	client      *http.Client // HTTP/1.1
 	h2c         *http.Client
 	errors      *observer.ObservedLogs // what the proxy complains of
@@ -110,6 +118,10 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 	if s.backend.URL.Host == "backend.invalid" {
 		upstream.transport.DialContext = back.dial
 	}
+	if s.buffer.Store == nil && s.buffer != (Buffer{}) {
+		s.buffer.Store = spool.NewStore(spool.Limits{Directory: t.TempDir(), Memory: 64 << 20, Disk: 1 << 30, Address: 1})
+	}
+	r.store = s.buffer.Store
 	classifier, err := classify.New(s.classify)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +130,7 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 	r.limiter = limiter.New(time.Now(), s.limits, 1000, nil)
 	r.handler = NewHandler(r.limiter, &Policy{
 		Classifier: classifier, Meter: r.meter, Limits: s.limits, Upstream: upstream,
-		Access: s.access, Body: s.body, Write: s.write,
+		Access: s.access, Body: s.body, Write: s.write, Upgrade: s.upgrade, Buffer: s.buffer,
 	}, NewJournal(zap.New(core)))
 	r.server = NewServer(counted(&r.busy, r.handler), s.server)
 
@@ -168,6 +180,11 @@ func (r *rig) checkIdle() {
 	r.t.Helper()
 	if n := r.limiter.Held(); n != 0 {
 		r.t.Errorf("%d requests are held after the last one", n)
+	}
+	if r.store != nil {
+		if s := r.store.Stats(); s.Memory != 0 || s.Disk != 0 || s.Files != 0 || s.Spools != 0 {
+			r.t.Errorf("bytes are kept after the last request: %+v", s)
+		}
 	}
 	if n := r.meter.Running(); n != 0 {
 		r.t.Errorf("%d meters run after the last request", n)

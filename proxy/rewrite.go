@@ -1,26 +1,47 @@
 package proxy
 
 import (
+	"fmt"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"slices"
 	"strings"
 )
 
-// forwardedHeaders tell the backend who asked whom. ReverseProxy takes them out
-// of every request; those of trusted proxies are put back.
+// forwardedHeaders tell the backend who asked whom. Only those of trusted
+// proxies get through.
 var forwardedHeaders = [...]string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded"} //nolint:gochecknoglobals // a constant
 
-// rewrite addresses a request to the backend. All else stays as the client sent
-// it: Host, path and query, whatever bytes they are made of.
-func rewrite(r *httputil.ProxyRequest, scheme, host string) {
-	in, out := r.In, r.Out
-	out.URL.Scheme, out.URL.Host = scheme, host
-	out.URL.RawQuery = in.URL.RawQuery // ReverseProxy drops what it can not parse, as with ";"
-	out.Trailer = in.Trailer           // the copy of before the body was read would stay empty
+// rewrite makes the request to the backend of the client's. All but the address
+// and what is for one connection only stays as the client sent it: Host, path
+// and query, whatever bytes they are made of.
+func (u *Upstream) rewrite(x *exchange) (*http.Request, error) {
+	in := x.request
+	out := in.WithContext(x.conn.backend)
+	target := *in.URL
+	target.Scheme, target.Host = u.scheme, u.host
+	out.URL, out.Close = &target, false
+	if x.body.ReadCloser == nil {
+		out.Body = nil // so that it can be sent again
+	}
 	keepPath(in, out)
-	setForwarded(in, out, exchangeOf(in).who.TrustedPeer)
+	out.Header = make(http.Header, len(in.Header)+4)
+	endToEnd(out.Header, in.Header)
+	protocol := upgradeOf(in.Header)
+	if !printable(protocol) {
+		return nil, fmt.Errorf("the client asks to upgrade to an invalid protocol: %q", protocol)
+	}
+	if protocol != "" {
+		out.Header["Connection"], out.Header["Upgrade"] = []string{"Upgrade"}, []string{protocol}
+	}
+	if hasToken(in.Header["Te"], "trailers") {
+		out.Header["Te"] = []string{"trailers"}
+	}
+	if _, ok := out.Header["User-Agent"]; !ok {
+		out.Header["User-Agent"] = []string{""} // none, and not net/http's own
+	}
+	setForwarded(in, out, x.who.TrustedPeer)
+	return out, nil
 }
 
 // keepPath sends the path in the client's own encoding, where parsing and
@@ -35,16 +56,19 @@ func keepPath(in, out *http.Request) {
 // setForwarded tells the backend where the request came from. What the client
 // itself says of that counts only if it is a trusted proxy.
 func setForwarded(in, out *http.Request, trusted bool) {
-	if trusted {
-		for _, name := range forwardedHeaders {
-			if v, ok := in.Header[name]; ok {
-				out.Header[name] = v
-			}
+	for _, name := range forwardedHeaders {
+		if v, ok := in.Header[name]; ok && trusted {
+			out.Header[name] = v
+		} else {
+			delete(out.Header, name)
 		}
 	}
 	if peer, _, err := net.SplitHostPort(in.RemoteAddr); err == nil {
-		hops := slices.Concat(out.Header["X-Forwarded-For"], []string{peer})
-		out.Header["X-Forwarded-For"] = []string{strings.Join(hops, ", ")}
+		hops := peer
+		if before := out.Header["X-Forwarded-For"]; len(before) > 0 {
+			hops = strings.Join(slices.Concat(before, []string{peer}), ", ")
+		}
+		out.Header["X-Forwarded-For"] = []string{hops}
 	}
 	if _, ok := out.Header["X-Forwarded-Host"]; !ok {
 		out.Header["X-Forwarded-Host"] = []string{in.Host}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,14 +24,18 @@ type ServerOptions struct {
 }
 
 // Server accepts connections: HTTP/1.1 and HTTP/2 without TLS (h2c).
-type Server struct{ http *http.Server }
+type Server struct {
+	http *http.Server
+	cut  func() // gives all connections up, and what the backend does for them
+}
 
 // NewServer makes a Server for a handler.
 func NewServer(h http.Handler, o ServerOptions) *Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	return &Server{&http.Server{
+	cut := make(chan struct{})
+	return &Server{cut: sync.OnceFunc(func() { close(cut) }), http: &http.Server{
 		Handler: h,
 		// "OPTIONS *" is for the backend to answer.
 		DisableGeneralOptionsHandler: true,
@@ -42,7 +47,7 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 		// the whole connection.
 		HTTP2:       &http.HTTP2Config{WriteByteTimeout: o.Idle},
 		ErrorLog:    zap.NewStdLog(o.Log),
-		ConnContext: meet,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return meet(ctx, c, cut) },
 	}}
 }
 
@@ -63,9 +68,11 @@ func (s *Server) Serve(listeners []net.Listener) error {
 }
 
 // Drain takes no further connection and waits for the requests under way, the
-// held ones included, until the context ends. Then it cuts what is left.
+// held ones included, until the context ends. Then it cuts what is left, the
+// connections to the backend included.
 func (s *Server) Drain(ctx context.Context) error {
 	if err := s.http.Shutdown(ctx); err != nil {
+		s.cut()
 		return errors.Join(err, s.http.Close())
 	}
 	return nil

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
-	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,41 +17,58 @@ import (
 type Backend struct {
 	URL         *url.URL      // scheme and host, or unix:/path
 	DialTimeout time.Duration // longest wait for a connection
-	Timeout     time.Duration // longest wait for the response's header
+	Timeout     time.Duration // longest wait for the response's header, and for an answer that nobody gets
 }
 
 // Upstream forwards requests to a backend.
 type Upstream struct {
-	proxy     httputil.ReverseProxy
-	transport *http.Transport
-	backlog   backlog
+	scheme, host string
+	timeout      time.Duration
+	transport    *http.Transport
+	backlog      backlog
+	log          *zap.Logger
 }
 
 // NewUpstream makes an Upstream; it connects to nothing yet.
 func NewUpstream(b Backend, log *zap.Logger) *Upstream {
-	u := &Upstream{transport: newTransport(b), backlog: backlog{log: log}}
-	scheme, host := b.URL.Scheme, b.URL.Host
-	if scheme == "unix" {
-		scheme, host = "http", "localhost"
+	u := &Upstream{
+		scheme: b.URL.Scheme, host: b.URL.Host, timeout: b.Timeout,
+		transport: newTransport(b), backlog: backlog{log: log}, log: log,
 	}
-	u.proxy = httputil.ReverseProxy{
-		Rewrite:        func(r *httputil.ProxyRequest) { rewrite(r, scheme, host) },
-		Transport:      u.transport,
-		BufferPool:     newBuffers(),
-		ModifyResponse: u.takeNote,
-		ErrorHandler:   func(_ http.ResponseWriter, r *http.Request, err error) { explain(r, err, log) },
-		ErrorLog:       zap.NewStdLog(log),
+	if u.scheme == "unix" {
+		u.scheme, u.host = "http", "localhost"
 	}
 	return u
 }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements http.Handler, for requests that come by way of a Handler.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodConnect {
 		http.Error(w, "This is no forward proxy.", http.StatusMethodNotAllowed)
 		return
 	}
-	u.proxy.ServeHTTP(w, r)
+	x := exchangeOf(r)
+	out, err := u.rewrite(x)
+	if err != nil {
+		u.explain(x, err)
+		return
+	}
+	x.work.setPatience(u.timeout)
+	x.conn.hintTo(&x.writer)
+	res, err := u.transport.RoundTrip(out)
+	x.conn.hintTo(nil)
+	if err != nil {
+		u.explain(x, err)
+		x.conn.cancel() // a late hint is not for the next request
+		return
+	}
+	defer res.Body.Close()
+	u.takeNote(x, res)
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		u.upgrade(x, out, res)
+		return
+	}
+	u.pass(x, res)
 }
 
 // Close lets go of the idle connections to the backend.
@@ -83,26 +97,18 @@ func newTransport(b Backend) *http.Transport {
 		IdleConnTimeout:     987 * time.Millisecond,
 		DisableCompression:  true, // pass on what the backend encoded
 		WriteBufferSize:     4 << 10,
-		ReadBufferSize:      8 << 10,
+		ReadBufferSize:      largePiece, // a small answer comes in one piece, its end included
 	}
 }
 
 // takeNote looks at the response's header before the client does.
-func (u *Upstream) takeNote(res *http.Response) error {
-	x := exchangeOf(res.Request)
+func (u *Upstream) takeNote(x *exchange, res *http.Response) {
 	now := time.Now()
 	x.span.Tell(now, res.Header)
 	x.judgeAnswer(now, res)
 	if x.light {
 		u.backlog.note(now, x.guess, now.Sub(x.forwarded), x.policy.Limits.Gate.Workers)
 	}
-	if res.StatusCode == http.StatusSwitchingProtocols {
-		x.writer.status = res.StatusCode // ReverseProxy writes it to the connection
-		x.detach(now)
-	} else if isStream(res.Header) {
-		x.detach(now)
-	}
-	return nil
 }
 
 // judgeAnswer lets the standing see what the site gives its client and says of
@@ -115,43 +121,30 @@ func (x *exchange) judgeAnswer(now time.Time, res *http.Response) {
 	classify.StripStanding(res.Header)
 }
 
-func isStream(h http.Header) bool {
-	return strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
-}
-
 // explain answers for a backend that did not, and logs that once. A client that
 // has gone needs no answer.
-func explain(r *http.Request, err error, log *zap.Logger) {
-	x := exchangeOf(r)
+func (u *Upstream) explain(x *exchange, err error) {
 	var timeout net.Error
+	late := errors.As(err, &timeout) && timeout.Timeout() && !isDial(err)
 	switch {
 	case x.body.broken.Load():
-		x.fail(ClientGone, http.StatusRequestTimeout, "The rest of the request did not come.")
+		x.refuseBody()
 		return
-	case r.Context().Err() != nil:
+	case x.gone() && late:
+		x.outcome = BackendSlow
+		abort()
+	case x.gone():
 		x.abandon()
-	case errors.As(err, &timeout) && timeout.Timeout() && !isDial(err):
+	case late:
 		x.fail(BackendSlow, http.StatusGatewayTimeout, "The site takes too long to answer. Please try again later.")
 	default:
 		x.fail(BackendDown, http.StatusBadGateway, "The site does not answer. Please try again later.")
 	}
-	log.Error(x.outcome.String(), zap.Error(err), zap.String("request", x.id),
-		zap.String("method", r.Method), zap.String("path", clip(r.URL.Path)))
+	u.log.Error(x.outcome.String(), zap.Error(err), zap.String("request", x.id),
+		zap.String("method", x.request.Method), zap.String("path", clip(x.request.URL.Path)))
 }
 
 func isDial(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
-
-// buffers is a pool of what responses are copied through.
-type buffers struct{ pool sync.Pool }
-
-const bufferSize = 32 << 10
-
-func newBuffers() *buffers {
-	return &buffers{sync.Pool{New: func() any { return new([bufferSize]byte) }}}
-}
-
-func (b *buffers) Get() []byte  { return b.pool.Get().(*[bufferSize]byte)[:] }
-func (b *buffers) Put(p []byte) { b.pool.Put((*[bufferSize]byte)(p)) }

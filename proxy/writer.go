@@ -18,8 +18,8 @@ const (
 	serverBuffer = 2 << 10
 )
 
-// writer passes the response on to the client, stops the meter while the client
-// is slow to take it, gives up on one that takes nothing, and keeps the end of
+// writer passes the response on to the client, stops the meter while the backend
+// waits for a client that is slow to take it, gives up on one that takes nothing, and keeps the end of
 // the response back where that may have to be held.
 type writer struct {
 	http.ResponseWriter
@@ -29,6 +29,8 @@ type writer struct {
 	tail   []byte // the part of kept that is in use
 	status int
 	bytes  int64
+
+	spooled bool // the backend does not wait for this client
 }
 
 // keepTail has the writer keep the end of the response back, in a buffer of the
@@ -130,9 +132,11 @@ func (w *writer) pass(p []byte) (n int, err error) {
 func (w *writer) unmetered(f func() error) error {
 	now := time.Now()
 	w.renew(now)
-	w.x.span.Pause(now)
+	if !w.spooled {
+		w.x.span.Pause(now)
+		defer func() { w.x.span.Resume(time.Now()) }()
+	}
 	err := f()
-	w.x.span.Resume(time.Now())
 	if w.x.request.ProtoMajor == 2 {
 		// HTTP/2 has a deadline pass though nothing is written just then.
 		w.setDeadline(time.Time{})

@@ -1,0 +1,17 @@
+package limiter
+
+import "time"
+
+// Refuses tells whether a request with these keys would be refused for debt if
+// it arrived now. Nobody has to send its body for that. It charges nothing and
+// remembers nothing: Arrive decides anew.
+func (l *Limiter) Refuses(now time.Time, keys []Key) bool {
+	at, refused := l.since(now), false
+	for _, k := range keys[:min(len(keys), MaxKeys)] {
+		l.table.look(k, func(b *bucket) {
+			d := debt{b, b.budget, b.debtLocked(at)}
+			refused = refused || d.matters() && !b.budget.shadow && d.wait > b.budget.maxHold
+		})
+	}
+	return refused
+}

@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+// isHop tells whether a field is for one connection only (RFC 9110, 7.6.1).
+// Trailer is told anew, by what trailers there are.
+func isHop(name string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return false
+}
+
+// named are the fields that Connection names: for this connection only, too.
+func named(h http.Header) []string {
+	var names []string
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = textproto.TrimString(name); name != "" {
+				names = append(names, textproto.CanonicalMIMEHeaderKey(name))
+			}
+		}
+	}
+	return names
+}
+
+// endToEnd copies the fields that are for the other side, too. The values are
+// shared.
+func endToEnd(dst, src http.Header) {
+	private := named(src)
+	for name, values := range src {
+		if !isHop(name) && !slices.Contains(private, name) {
+			dst[name] = values
+		}
+	}
+}
+
+// upgradeOf is the protocol that a header asks for or agrees to; empty: none.
+func upgradeOf(h http.Header) string {
+	if !hasToken(h["Connection"], "Upgrade") {
+		return ""
+	}
+	return h.Get("Upgrade")
+}
+
+// hasToken tells whether a list has a token, in any case of letters.
+func hasToken(lines []string, token string) bool {
+	for _, line := range lines {
+		for t := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(textproto.TrimString(t), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// printable tells whether all of s is printable ASCII.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,134 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"tempomat/limiter"
+)
+
+const (
+	// mostForNobody is how many bytes of an answer are read that nobody gets, so
+	// that the backend comes to its end. One that still writes then notices that
+	// its connection is closed, and ends because of that.
+	mostForNobody = 64 << 10
+	// mostLinger bounds how long a request keeps its place though the backend was
+	// given up. A backend that comes back after a failure has its places back
+	// after that.
+	mostLinger = 10 * time.Second
+)
+
+// errForNobody ends an answer that is too long to be read for nobody.
+var errForNobody = errors.New("the client has left")
+
+// leave makes an orphan of a request whose client has left while the backend
+// works on it: PHP notices only when it sends something. The request keeps its
+// place and its meter runs on until the backend has finished, or who hangs up
+// early could have any number of pages computed at a time.
+func (x *exchange) leave(now time.Time) {
+	x.work.mu.Lock()
+	defer x.work.mu.Unlock()
+	if x.work.over || !x.work.left.IsZero() {
+		return
+	}
+	x.work.left = now
+	if x.work.answer != nil {
+		x.work.answer.Close()
+	}
+	if x.ticket != nil {
+		x.handler.limiter.Orphan(now, x.ticket)
+	}
+}
+
+// gone tells whether the client left while the backend worked.
+func (x *exchange) gone() bool {
+	if x.request.Context().Err() != nil {
+		x.leave(time.Now())
+	}
+	x.work.mu.Lock()
+	defer x.work.mu.Unlock()
+	return !x.work.left.IsZero()
+}
+
+// drain reads the rest of an answer that nobody gets, so that it is known when
+// the backend has finished: then it returns io.EOF. Else the backend's
+// connection is closed.
+func (x *exchange) drain(answer io.Reader, buf []byte) error {
+	most := mostForNobody
+	if x.work.isStream() {
+		most = 0
+	}
+	for n := 0; n == 0 || n < most; {
+		got, err := answer.Read(buf)
+		if n += got; err != nil {
+			return err
+		}
+	}
+	x.conn.cancel()
+	return errForNobody
+}
+
+func (w *work) isStream() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stream
+}
+
+// watch notices when the client has left, and gives up a backend that works for
+// nobody for too long, or for a server that has given up itself.
+func (x *exchange) watch(now time.Time) {
+	if x.lingers {
+		return
+	}
+	if x.request.Context().Err() != nil {
+		x.leave(now)
+	}
+	x.work.mu.Lock()
+	if w := &x.work; w.patience > 0 && !w.left.IsZero() && now.Sub(w.left) >= w.patience {
+		w.late = true
+	}
+	late := x.work.late
+	x.work.mu.Unlock()
+	if late || x.conn.isCut() {
+		x.conn.cancel()
+	}
+}
+
+// tooLate tells whether the backend was given up as it worked for nobody for too
+// long.
+func (x *exchange) tooLate() bool {
+	x.work.mu.Lock()
+	defer x.work.mu.Unlock()
+	return x.work.late
+}
+
+// linger has a request keep its place though the backend was given up, as
+// nobody sees it end: what has run for so long most likely goes on for as long
+// again. It pays for what is known.
+func (h *Handler) linger(now time.Time, x *exchange) bool {
+	if x.outcome != BackendSlow || x.ticket == nil || x.policy.Limits.Mode != limiter.Fair {
+		return false
+	}
+	x.work.mu.Lock()
+	over := x.work.over
+	x.work.mu.Unlock()
+	if over {
+		return false
+	}
+	x.cost = x.span.End(now)
+	h.running.linger(x, now.Add(min(now.Sub(x.forwarded), mostLinger)))
+	return true
+}
+
+// lay ends a request that lingers.
+func (h *Handler) lay(now time.Time, x *exchange) {
+	h.running.remove(x)
+	h.limiter.Settle(now, x.ticket, x.cost)
+	h.limiter.Leave(now, x.ticket)
+}
+
+// abort ends an exchange in the middle of its answer: the client notices that
+// it is not complete.
+func abort() { panic(http.ErrAbortHandler) }

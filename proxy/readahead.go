@@ -1,0 +1,150 @@
+package proxy
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// smallBody is the largest body, in bytes, that is read ahead to memory that
+	// nobody rations: a connection takes more than that.
+	smallBody = 4 << 10
+	// aheadTime is for how long a body of unknown length is read ahead. A live
+	// one does not end before the backend answers.
+	aheadTime = time.Second
+)
+
+// readAhead reads the request's body before the request asks for a place, so
+// that a slow upload holds none, nor a worker; and as the server notices that a
+// client has left only when it has read all that it sent. What there is no room
+// for, and what comes too late of a body of unknown length, comes while the
+// backend reads. It returns false if the client did not send what it announced.
+func (x *exchange) readAhead() bool {
+	b, length := &x.body, x.request.ContentLength
+	switch {
+	case b.ReadCloser == nil || x.wantsToBeAsked() || x.handler.wouldRefuse(x):
+		return true
+	case length >= 0 && length <= smallBody:
+		b.readSmall(int(length))
+	case !x.keepsRequest(length):
+		return true
+	default:
+		buffer := &x.policy.Buffer
+		b.kept = buffer.Store.Open(x.who.Client, buffer.RequestMemory, buffer.Request)
+		if length < 0 {
+			b.readLive()
+		} else {
+			b.keepNow()
+		}
+	}
+	return !b.broken.Load()
+}
+
+// wantsToBeAsked tells whether the body is the backend's to ask for: the client
+// waits to be told to go on (RFC 9110, 10.1.1), or talks with the backend.
+func (x *exchange) wantsToBeAsked() bool {
+	h := x.request.Header
+	return h["Expect"] != nil || strings.HasPrefix(h.Get("Content-Type"), "application/grpc")
+}
+
+// keepsRequest tells whether a body of that length, negative if that is unknown,
+// may be kept.
+func (x *exchange) keepsRequest(length int64) bool {
+	p := &x.policy.Buffer
+	return p.Store != nil && p.Request > 0 && length <= p.Request
+}
+
+// wouldRefuse tells whether the request will be refused anyway: nobody has to
+// send a body for that.
+func (h *Handler) wouldRefuse(x *exchange) bool {
+	return !x.who.Exempt && h.limiter.Refuses(x.arrived, x.who.Keys())
+}
+
+// refuseBody answers a client that did not send what it announced.
+func (x *exchange) refuseBody() {
+	x.fail(ClientGone, http.StatusRequestTimeout, "The rest of the request did not come.")
+}
+
+// readSmall reads a small body whole.
+func (b *body) readSmall(length int) {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	b.ahead = make([]byte, 0, length)
+	for !b.complete.Load() {
+		n, err := b.fetch(b.ahead[len(b.ahead):cap(b.ahead)])
+		if b.ahead = b.ahead[:len(b.ahead)+n]; err != nil || len(b.ahead) == length {
+			return
+		}
+	}
+}
+
+// readLive keeps a body of unknown length, and waits for its end only for a
+// while.
+func (b *body) readLive() {
+	ready := make(chan struct{})
+	enough := sync.OnceFunc(func() { close(ready) })
+	go func() {
+		defer enough()
+		b.keep(func(piece []byte) bool {
+			took := b.kept.TryWrite(piece)
+			if took == len(piece) {
+				return true
+			}
+			enough()
+			return b.wait(piece[took:])
+		})
+	}()
+	timer := time.NewTimer(aheadTime)
+	defer timer.Stop()
+	select {
+	case <-ready:
+	case <-timer.C:
+	}
+}
+
+// keepNow keeps the body as long as there is room for it. What there is none
+// for comes while the backend reads.
+func (b *body) keepNow() {
+	b.keep(func(piece []byte) bool {
+		took := b.kept.TryWrite(piece)
+		if took < len(piece) {
+			rest := slices.Clone(piece[took:])
+			go func() {
+				if b.wait(rest) {
+					b.keep(b.wait)
+				}
+			}()
+		}
+		return took == len(piece)
+	})
+}
+
+// wait keeps a piece when there is room for it. It returns false if nobody wants
+// the body any more.
+func (b *body) wait(piece []byte) bool {
+	_, err := b.kept.Write(piece)
+	return err == nil
+}
+
+// keep reads the body to its end, unless write returns false.
+func (b *body) keep(write func(piece []byte) bool) {
+	h := b.x.handler
+	piece := h.pieces.get(false)
+	defer func() { h.pieces.put(piece) }()
+	for {
+		b.reading.Lock()
+		n, err := b.fetch(piece)
+		b.reading.Unlock()
+		if !write(piece[:n]) {
+			return
+		}
+		if err != nil {
+			b.kept.CloseWrite(err)
+			return
+		}
+		piece = h.pieces.fit(piece, n >= smallPiece)
+	}
+}

@@ -1,0 +1,275 @@
+package proxy
+
+import (
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tempomat/proxy/spool"
+)
+
+// keepsUp is how long a client takes to accept a piece of an answer, at most,
+// that is fast.
+const keepsUp = time.Millisecond
+
+// pass passes an answer on: header, body and trailers.
+func (u *Upstream) pass(x *exchange, res *http.Response) {
+	if stream(res) {
+		x.stream(time.Now())
+	}
+	a := relay{x: x, body: res.Body, flushes: res.ContentLength < 0 || isEventStream(res.Header), log: u.log}
+	if x.gone() {
+		a.drain()
+		abort()
+	}
+	announced := len(res.Trailer)
+	a.writeHeader(res)
+	a.writeBody()
+	if len(res.Trailer) == 0 {
+		return
+	}
+	// Or net/http calculates the length of a short body, and there are none after
+	// one that has a length.
+	_ = x.writer.FlushError() // the client has gone: the server sees for itself
+	h := x.writer.Header()
+	if len(res.Trailer) == announced {
+		maps.Copy(h, res.Trailer)
+		return
+	}
+	for name, values := range res.Trailer {
+		h[http.TrailerPrefix+name] = values
+	}
+}
+
+// stream tells whether an answer must not wait: the backend says so, or its end
+// may never come.
+func stream(res *http.Response) bool {
+	return isEventStream(res.Header) || strings.EqualFold(res.Header.Get("X-Accel-Buffering"), "no")
+}
+
+func isEventStream(h http.Header) bool {
+	return strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
+}
+
+// relay is an answer's body on its way from the backend to the client. The
+// backend is done with the request when the body has been read to its end; if
+// the client cannot take it as fast as that, a spool does.
+type relay struct {
+	x       *exchange
+	body    io.Reader
+	flushes bool // the client is to see each piece at once
+	log     *zap.Logger
+}
+
+// writeHeader writes the header. Where the body's length is unknown its first
+// piece may be long in coming: see flushSoon.
+func (a *relay) writeHeader(res *http.Response) {
+	h := a.x.writer.Header()
+	endToEnd(h, res.Header)
+	if len(res.Trailer) > 0 {
+		h.Add("Trailer", strings.Join(slices.Collect(maps.Keys(res.Trailer)), ", "))
+	}
+	a.x.writer.WriteHeader(res.StatusCode)
+}
+
+// writeBody passes the body on.
+func (a *relay) writeBody() {
+	pieces := &a.x.handler.pieces
+	piece := pieces.get(true)
+	defer func() { pieces.put(piece) }()
+	sent := a.flushSoon()
+	n, err := a.body.Read(piece)
+	sent()
+	switch {
+	case err != nil:
+		a.finish(err)
+		a.x.writer.spooled = true
+		a.write(piece[:n])
+		a.check(err)
+		return
+	case !a.spools():
+		a.direct(piece, n)
+		return
+	}
+	kept := a.open()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		a.fill(kept)
+	}()
+	defer func() {
+		kept.Close()
+		<-over
+	}()
+	a.x.writer.spooled = true
+	a.write(piece[:n])
+	piece = a.empty(kept, piece)
+}
+
+// flushSoon sends the header while the body's first piece does not come. What it
+// returns, the caller calls when it has.
+func (a *relay) flushSoon() (sent func()) {
+	if !a.flushes {
+		return func() {}
+	}
+	var mu sync.Mutex
+	came := false
+	timer := time.AfterFunc(0, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !came {
+			_ = a.x.writer.FlushError() // the client has gone: the server sees for itself
+		}
+	})
+	return func() {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		came = true
+	}
+}
+
+// spools tells whether the answer may wait for its client.
+func (a *relay) spools() bool {
+	b := &a.x.policy.Buffer
+	return b.Store != nil && b.Response > 0 && !a.x.work.isStream()
+}
+
+// open makes the spool.
+func (a *relay) open() *spool.Spool {
+	b, w := &a.x.policy.Buffer, &a.x.work
+	kept := b.Store.Open(a.x.who.Client, b.ResponseMemory, b.Response)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.answer = kept; !w.left.IsZero() {
+		kept.Close()
+	}
+	return kept
+}
+
+// fill takes the answer from the backend as fast as it gives it. Where there is
+// no room for it, the backend waits for the client. An answer that nobody gets
+// is read to its end all the same.
+func (a *relay) fill(kept *spool.Spool) {
+	pieces := &a.x.handler.pieces
+	piece := pieces.get(true)
+	defer pieces.put(piece)
+	for {
+		n, err := a.body.Read(piece)
+		if n > 0 && a.keep(kept, piece[:n]) != nil {
+			a.x.leave(time.Now())
+			if err == nil {
+				err = a.x.drain(a.body, piece)
+			}
+		}
+		if err != nil {
+			a.finish(err)
+			kept.CloseWrite(err)
+			return
+		}
+	}
+}
+
+// keep puts a piece in the spool. The meter stands still while it waits for the
+// client.
+func (a *relay) keep(kept *spool.Spool, p []byte) error {
+	n := kept.TryWrite(p)
+	if n == len(p) {
+		return nil
+	}
+	a.x.span.Pause(time.Now())
+	defer func() { a.x.span.Resume(time.Now()) }()
+	_, err := kept.Write(p[n:])
+	return err
+}
+
+// empty passes on what is in the spool, and returns the piece that it holds
+// then.
+func (a *relay) empty(kept *spool.Spool, piece []byte) []byte {
+	pieces, fast := &a.x.handler.pieces, true
+	for {
+		piece = pieces.fit(piece, fast)
+		n, err := kept.Read(piece)
+		if n > 0 {
+			from := time.Now()
+			a.write(piece[:n])
+			fast = time.Since(from) < keepsUp
+		}
+		if err != nil {
+			a.check(err)
+			return piece
+		}
+	}
+}
+
+// direct passes on without a spool, at the client's pace.
+func (a *relay) direct(piece []byte, n int) {
+	for {
+		a.write(piece[:n])
+		var err error
+		if n, err = a.body.Read(piece); err != nil {
+			a.finish(err)
+			a.write(piece[:n])
+			a.check(err)
+			return
+		}
+		if a.x.gone() {
+			a.drain()
+			abort()
+		}
+	}
+}
+
+// write writes a piece to the client. If that has left, the backend comes to its
+// end first.
+func (a *relay) write(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	_, err := a.x.writer.Write(p)
+	if err == nil && a.flushes {
+		err = a.x.writer.FlushError()
+	}
+	if err == nil {
+		return
+	}
+	a.x.leave(time.Now())
+	a.x.outcome = ClientGone
+	if !a.x.writer.spooled {
+		a.drain()
+	}
+	abort()
+}
+
+// drain reads the rest for nobody.
+func (a *relay) drain() {
+	pieces := &a.x.handler.pieces
+	piece := pieces.get(true)
+	defer pieces.put(piece)
+	a.finish(a.x.drain(a.body, piece))
+}
+
+// finish ends the backend's part; it is done if err is io.EOF.
+func (a *relay) finish(err error) {
+	a.x.handler.settle(time.Now(), a.x, err == io.EOF)
+}
+
+// check breaks the answer off if it has not come to its end.
+func (a *relay) check(err error) {
+	if err == io.EOF {
+		return
+	}
+	if a.x.gone() {
+		a.x.outcome = ClientGone
+	} else {
+		a.log.Error("the backend broke its answer off", zap.Error(err),
+			zap.String("method", a.x.request.Method), zap.String("path", clip(a.x.request.URL.Path)))
+	}
+	abort()
+}

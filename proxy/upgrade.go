@@ -1,0 +1,126 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// upgrade connects the client with the backend, which have agreed on another
+// protocol, until both have closed, or one has and the other one does not take
+// what comes, or nothing comes of either for too long.
+func (u *Upstream) upgrade(x *exchange, out *http.Request, res *http.Response) {
+	asked, agreed := upgradeOf(out.Header), upgradeOf(res.Header)
+	if !strings.EqualFold(asked, agreed) || !printable(agreed) {
+		u.explain(x, fmt.Errorf("the backend upgrades to %q where %q was asked for", agreed, asked))
+		return
+	}
+	back, ok := res.Body.(io.ReadWriteCloser)
+	if !ok {
+		u.explain(x, errors.New("the backend's connection cannot be written to"))
+		return
+	}
+	client, buffered, err := http.NewResponseController(x.writer.ResponseWriter).Hijack()
+	if err != nil {
+		u.explain(x, fmt.Errorf("upgrade: %w", err))
+		return
+	}
+	defer client.Close()
+	x.writer.status = res.StatusCode
+	x.stream(time.Now())
+	h := x.writer.Header()
+	maps.Copy(h, res.Header)
+	res.Header, res.Body = h, nil
+	if err := errors.Join(res.Write(buffered), buffered.Flush()); err != nil {
+		x.outcome = ClientGone
+		_ = back.Close()
+		return
+	}
+	d := dialogue{limit: x.policy.Upgrade, close: func() { _ = client.Close(); _ = back.Close() }}
+	d.hold(x.conn.backend, client, rest(buffered.Reader, client), back)
+	if d.idle.Load() {
+		u.log.Info("closed an upgraded connection that was idle", zap.Duration("limit", d.limit),
+			zap.String("path", clip(x.request.URL.Path)))
+	}
+}
+
+// rest reads what is buffered of a connection, and then the connection: the
+// server's own reader would take the end of what the client says for its leaving.
+func rest(buffered *bufio.Reader, c io.Reader) io.Reader {
+	said := make([]byte, buffered.Buffered())
+	_, _ = io.ReadFull(buffered, said) // it is there
+	return io.MultiReader(bytes.NewReader(said), c)
+}
+
+// dialogue is what goes both ways after an upgrade.
+type dialogue struct {
+	limit time.Duration // longest silence; 0: none
+	close func()        // closes both sides
+	last  atomic.Int64  // Unix nanoseconds of the last piece that was passed on
+	idle  atomic.Bool   // it was closed for its silence
+	timer *time.Timer
+}
+
+// hold passes on what both sides say until they have closed.
+func (d *dialogue) hold(ctx context.Context, client io.Writer, fromClient io.Reader, back io.ReadWriter) {
+	defer d.close()
+	defer context.AfterFunc(ctx, d.close)()
+	d.last.Store(time.Now().UnixNano())
+	if d.limit > 0 {
+		armed := make(chan struct{})
+		d.timer = time.AfterFunc(d.limit, func() { <-armed; d.look() })
+		close(armed)
+		defer d.timer.Stop()
+	}
+	ends := make(chan error, 2)
+	go func() { ends <- d.copy(back, fromClient) }()
+	go func() { ends <- d.copy(client, back) }()
+	if err := <-ends; err != nil {
+		d.close()
+	}
+	<-ends
+}
+
+// look closes both sides if nothing was passed on for too long.
+func (d *dialogue) look() {
+	left := d.limit - time.Since(time.Unix(0, d.last.Load()))
+	if left > 0 {
+		d.timer.Reset(left)
+		return
+	}
+	d.idle.Store(true)
+	d.close()
+}
+
+// copy passes on what comes, and then that it is over.
+func (d *dialogue) copy(dst io.Writer, src io.Reader) error {
+	piece := make([]byte, smallPiece)
+	for {
+		n, err := src.Read(piece)
+		if n > 0 {
+			if _, err := dst.Write(piece[:n]); err != nil {
+				return err
+			}
+			d.last.Store(time.Now().UnixNano())
+		}
+		switch {
+		case err == io.EOF:
+			if half, ok := dst.(interface{ CloseWrite() error }); ok {
+				return half.CloseWrite()
+			}
+			return io.ErrClosedPipe // it cannot be told but by closing
+		case err != nil:
+			return err
+		}
+	}
+}
