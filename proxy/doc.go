@@ -55,4 +55,5 @@
 //	statlog.go    the original's log of classes that wait
 //	graphite*.go  the original's series
 //	admin*.go     the API that the doctor asks
+//	spool/        what bodies wait in: memory, then a file without a name
 package proxy

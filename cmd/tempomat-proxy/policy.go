@@ -37,6 +37,7 @@ type policies struct {
 	standing *classify.Standing
 	counts   *requestCounts
 	spools   *spool.Store
+	checked  string // directory of the spools
 }
 
 type costKey struct {
@@ -95,6 +96,12 @@ func (p *policies) bufferOf(b config.Buffer) proxy.Buffer {
 		p.spools = spool.NewStore(l)
 	}
 	p.spools.SetLimits(l)
+	if p.checked != b.Directory {
+		p.checked = b.Directory
+		if err := spool.Check(b.Directory); err != nil {
+			p.log.Warn("buffer.directory is unfit: bodies that do not fit in memory may stream", zap.String("directory", b.Directory), zap.Error(err))
+		}
+	}
 	return proxy.Buffer{
 		Store: p.spools, RequestMemory: b.RequestMemory, Request: b.Request,
 		ResponseMemory: b.ResponseMemory, Response: b.Response,

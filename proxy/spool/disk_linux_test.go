@@ -3,9 +3,12 @@ package spool
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -92,6 +95,19 @@ func TestFullFileSystem(t *testing.T) {
 	passes(t, p, text(5<<20))
 	p.Close()
 	empty(t, s)
+}
+
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	if err := Check(dir); err != nil && !isMemory(dir) {
+		t.Error(err)
+	}
+	if err := Check(dir + "/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of no directory: %v", err)
+	}
+	if err := Check(tinyDisk(t)); err == nil || !strings.Contains(err.Error(), "in memory") {
+		t.Errorf("of a tmpfs: %v", err)
+	}
 }
 
 // TestKilled: nothing is left of the files of a process that is killed.

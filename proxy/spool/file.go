@@ -192,6 +192,22 @@ func (p *Spool) giveBack(n int64) {
 	p.store.release(p.account, disk, n)
 }
 
+// Check says why a directory is unfit for a Store's files: none can be made
+// there, or they would be in memory; nil if it is fit.
+func Check(directory string) error {
+	f, err := openFile(directory)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if isMemory(directory) {
+		return fmt.Errorf("%s is not on a disk: its files are in memory", directory)
+	}
+	return nil
+}
+
 // createFile makes a file and takes its name away, for file systems that
 // cannot make one without.
 func createFile(directory string) (file, error) {

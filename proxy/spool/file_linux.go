@@ -54,5 +54,22 @@ func freeSpace(directory string) (free, total int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	return int64(s.Bavail) * s.Bsize, int64(s.Blocks) * s.Bsize, nil //nolint:gosec // no disk has 8 EiB
+	unit := int64(s.Bsize)                                     //nolint:unconvert // it is shorter on 32 bits
+	return int64(s.Bavail) * unit, int64(s.Blocks) * unit, nil //nolint:gosec // no disk has 8 EiB
+}
+
+// The types of statfs(2) that are memory.
+const (
+	tmpfs = 0x01021994
+	ramfs = 0x858458f6
+)
+
+// isMemory tells whether a directory's files are in memory.
+func isMemory(directory string) bool {
+	var s syscall.Statfs_t
+	if syscall.Statfs(directory, &s) != nil {
+		return false
+	}
+	kind := uint32(s.Type) //nolint:gosec // 32 bits, with a sign on some machines
+	return kind == tmpfs || kind == ramfs
 }

@@ -37,7 +37,7 @@ func (p *Spool) addBlock() bool {
 		return false
 	}
 	p.blocksLeft--
-	p.pieces = append(p.pieces, piece{block: p.store.blocks.Get().(*block)}) //nolint:errcheck,forcetypeassert // the pool has nothing else
+	p.pieces = append(p.pieces, piece{block: p.store.blocks.Get().(*block)})
 	return true
 }
 
