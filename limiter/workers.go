@@ -60,6 +60,14 @@ type trial struct {
 // usualWorkers is how many a backend has of which nothing is known.
 func usualWorkers(cpus float64) int { return max(16, int(math.Ceil(8*cpus))) }
 
+// Workers is how many the backend is known to have, and by what.
+func (l *Limiter) Workers() (n int, by string) {
+	g := l.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.workers.n, g.workers.source
+}
+
 // Backlog tells how many connections to the backend, from this machine, wait to
 // be accepted.
 func (l *Limiter) Backlog(now time.Time, queued int) {

@@ -35,10 +35,10 @@
 //	exchange.go   one request and its answer, and how it ended
 //	policy.go     one configuration, made ready
 //	driver.go     the goroutine that tells the limiter the time
+//	learn.go      what the CPU use and the gate tell of the backend
 //	crowd.go      the sets of what waits and of what is at the backend
 //	ghost.go      what the backend works on though nobody waits for it
 //	upstream.go   the backend: transport, response header, failures
-//	backlog.go    whether the backend's own queue takes over from the gate
 //	usage.go      what part of the CPUs is used
 //	workerhints.go what can be seen of the backend's workers from outside
 //	listenqueue.go how many connections wait until the backend accepts them

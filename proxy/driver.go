@@ -17,8 +17,11 @@ func (h *Handler) Drive(ctx context.Context) {
 	defer h.end()
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
+	learns := time.NewTicker(learnEvery)
+	defer learns.Stop()
 	due := time.NewTimer(0)
 	defer due.Stop()
+	h.learn()
 	for {
 		select {
 		case <-ctx.Done():
@@ -27,6 +30,8 @@ func (h *Handler) Drive(ctx context.Context) {
 			now := time.Now()
 			h.progress(now)
 			h.reguess(now)
+		case <-learns.C:
+			h.learn()
 		case <-due.C:
 		case <-h.limiter.Due():
 		}
@@ -56,7 +61,7 @@ func (h *Handler) progress(now time.Time) {
 		if soFar > x.guess {
 			h.guess.AtLeast(now, x.kind(), soFar)
 		}
-		h.limiter.Progress(now, x.ticket, soFar)
+		h.limiter.Progress(now, x.ticket, soFar, x.span.Computes())
 	})
 	for _, x := range spent {
 		h.lay(now, x)
@@ -81,8 +86,8 @@ func (h *Handler) end() {
 // reguess looks again at what waits, as answers to its kind may have come since.
 func (h *Handler) reguess(now time.Time) {
 	h.waiting.each(func(x *exchange) {
-		if cost, sure := h.guess.Of(now, x.kind()); sure {
-			h.limiter.Reguess(now, x.ticket, cost)
+		if cost, idle, sure := h.guess.Of(now, x.kind()); sure {
+			h.limiter.Reguess(now, x.ticket, cost, idle)
 		}
 	})
 }

@@ -42,7 +42,7 @@ type exchange struct {
 	who       classify.Result
 	counted   Counted
 	guess     time.Duration
-	light     bool            // likely
+	idle      time.Duration   // that it will likely hold a worker without computing
 	ticket    *limiter.Ticket // nil: exempt
 	verdict   limiter.Verdict
 	forwarded time.Time

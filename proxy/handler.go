@@ -19,6 +19,7 @@ type Handler struct {
 	waiting crowd
 	running crowd
 	journal *Journal
+	learnt  learnt
 	tails   sync.Pool // of *[tailSize]byte
 	pieces  pieces
 }
@@ -71,10 +72,10 @@ func (h *Handler) admit(x *exchange) bool {
 		now = time.Now() // reading it may have taken minutes
 	}
 	h.guess.Ask(x.kind())
-	guess, sure := h.guess.Of(now, x.kind())
-	x.guess, x.light = guess, sure && x.policy.gated() && guess <= x.policy.Limits.Gate.Light
+	guess, idle, sure := h.guess.Of(now, x.kind())
+	x.guess, x.idle = guess, idle
 	x.ticket = h.limiter.Arrive(now, limiter.Arrival{
-		Keys: x.who.Keys(), Guess: guess, Sure: sure,
+		Keys: x.who.Keys(), Guess: guess, Idle: idle, Sure: sure,
 		Standing: x.who.Standing, Proven: x.who.Evidence.Proves(), Company: x.who.Company,
 	})
 	h.awaitVerdict(x)
@@ -108,6 +109,9 @@ func (h *Handler) awaitVerdict(x *exchange) {
 func (h *Handler) forward(x *exchange) {
 	x.forwarded = time.Now()
 	x.policy.Meter.Begin(x.forwarded, &x.span)
+	if x.idle > 0 {
+		x.span.Assume(float64(x.guess) / float64(x.guess+x.idle))
+	}
 	x.conn.prepare()
 	h.running.add(x)
 	defer h.conclude(x)

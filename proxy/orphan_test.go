@@ -96,7 +96,7 @@ func TestOrphans(t *testing.T) {
 							t.Errorf("%d connections to the backend", dialed)
 						}
 						kind := cpuaccount.Kind{Shape: path, URL: path, Client: "192.0.2.1"}
-						if guess, sure := r.handler.guess.Of(time.Now(), kind); !sure || guess < 3*time.Second {
+						if guess, _, sure := r.handler.guess.Of(time.Now(), kind); !sure || guess < 3*time.Second {
 							t.Errorf("the guess is %s, sure %t", guess, sure)
 						}
 						for _, line := range r.lines() {

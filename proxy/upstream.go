@@ -25,7 +25,6 @@ type Upstream struct {
 	scheme, host string
 	timeout      time.Duration
 	transport    *http.Transport
-	backlog      backlog
 	log          *zap.Logger
 }
 
@@ -33,7 +32,7 @@ type Upstream struct {
 func NewUpstream(b Backend, log *zap.Logger) *Upstream {
 	u := &Upstream{
 		scheme: b.URL.Scheme, host: b.URL.Host, timeout: b.Timeout,
-		transport: newTransport(b), backlog: backlog{log: log}, log: log,
+		transport: newTransport(b), log: log,
 	}
 	if u.scheme == "unix" {
 		u.scheme, u.host = "http", "localhost"
@@ -106,8 +105,8 @@ func (u *Upstream) takeNote(x *exchange, res *http.Response) {
 	now := time.Now()
 	x.span.Tell(now, res.Header)
 	x.judgeAnswer(now, res)
-	if x.light {
-		u.backlog.note(now, x.guess, now.Sub(x.forwarded), x.policy.Limits.Gate.Workers)
+	if x.ticket != nil {
+		x.handler.limiter.Answering(now, x.ticket)
 	}
 }
 

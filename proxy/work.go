@@ -56,7 +56,7 @@ func (h *Handler) settle(now time.Time, x *exchange, done bool) {
 		return
 	}
 	if done {
-		h.guess.Learn(now, x.kind(), x.cost)
+		h.guess.Learn(now, x.kind(), x.cost, x.span.Idle())
 	} else if orphan || x.body.broken.Load() {
 		x.cost = max(x.cost, x.guess) // it may go on working for nobody
 	}

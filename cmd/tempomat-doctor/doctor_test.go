@@ -104,8 +104,8 @@ func serveLedger(t *testing.T, ledger proxy.Ledger, reload func() error) (path s
 		},
 		Gate: func() limiter.GateState {
 			return limiter.GateState{
-				Workers: 16, Busy: 9, HeavySlots: 2, HeavyBusy: 2, Express: 8, ExpressBusy: 5, Strangers: 2, StrangerRun: 1,
-				Probes: 1, Long: 1, Queued: 42, Shed: 7, Clock: 1234.5, Utilisation: 0.98,
+				Workers: 16, WorkersBy: "prompt answers", Busy: 9, LongMost: 11, LongBusy: 4, Holding: 1, Orphans: 1, HeavySlots: 2, HeavyBusy: 2, Express: 8, ExpressBusy: 5, Strangers: 2, StrangerRun: 1,
+				Probes: 1, Queued: 42, Shed: 7, Clock: 1234.5, Utilisation: 0.98,
 			}
 		},
 		Ready:  func() error { return nil },

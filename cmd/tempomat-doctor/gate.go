@@ -34,12 +34,14 @@ func printGate(out io.Writer, g limiter.GateState) {
 	if g.Utilisation >= 0 {
 		use = fmt.Sprintf("%.0f %% of the CPUs", 100*g.Utilisation)
 	}
-	fmt.Fprintf(out, "at the backend\t%d of %d workers\n", g.Busy, g.Workers)
+	fmt.Fprintf(out, "at the backend\t%d of %d workers, by %s\n", g.Busy, g.Workers, g.WorkersBy)
+	fmt.Fprintf(out, "not short\t%d of %d\n", g.LongBusy, g.LongMost)
+	fmt.Fprintf(out, "of those, only holding\t%d\n", g.Holding)
+	fmt.Fprintf(out, "orphans\t%d\n", g.Orphans)
 	fmt.Fprintf(out, "heavy\t%d of %d slots\n", g.HeavyBusy, g.HeavySlots)
 	fmt.Fprintf(out, "express\t%d of %d slots\n", g.ExpressBusy, g.Express)
 	fmt.Fprintf(out, "of those, strangers\t%d of %d\n", g.StrangerRun, g.Strangers)
 	fmt.Fprintf(out, "probes\t%d\n", g.Probes)
-	fmt.Fprintf(out, "long\t%d\n", g.Long)
 	fmt.Fprintf(out, "waiting\t%d\n", g.Queued)
 	fmt.Fprintf(out, "shed\t%d since the start\n", g.Shed)
 	fmt.Fprintf(out, "use\t%s\n", use)
@@ -55,8 +57,8 @@ func printClient(out io.Writer, c limiter.ClientRow) {
 	fmt.Fprintf(out, "known\t%s\n", known)
 	fmt.Fprintf(out, "standing\t%g times its share\n", c.Standing)
 	fmt.Fprintf(out, "lag\t%.2f CPU-s ahead of its turn\n", c.Lag)
-	fmt.Fprintf(out, "lanes\t%d light, %d heavy wait; %d in express slots\n", c.Light, c.Heavy, c.Express)
-	if c.Light+c.Heavy > 0 {
+	fmt.Fprintf(out, "lanes\t%d light, %d heavy, %d that hold a worker wait; %d in express slots\n", c.Light, c.Heavy, c.Waits, c.Express)
+	if c.Light+c.Heavy+c.Waits > 0 {
 		fmt.Fprintf(out, "rank\t%.1f beyond the clock\n", c.Rank)
 	}
 }

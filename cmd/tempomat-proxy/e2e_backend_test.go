@@ -69,7 +69,7 @@ func TestBackendDiesBusy(t *testing.T) {
 	}
 	eventually(t, "all slots and queues are empty", func() bool {
 		g := gate()
-		return g.Busy+g.HeavyBusy+g.ExpressBusy+g.StrangerRun+g.Probes+g.Long+g.Queued == 0
+		return g.Busy+g.HeavyBusy+g.ExpressBusy+g.StrangerRun+g.Probes+g.LongBusy+g.Queued == 0
 	})
 	for i := range before {
 		if row, _ := s.account("slash32", client(i)); row.Level > before[i]+1e-3 || row.Running+row.Waiting != 0 {

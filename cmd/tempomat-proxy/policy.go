@@ -41,9 +41,8 @@ type policies struct {
 }
 
 type costKey struct {
-	source  string
-	cpus    float64
-	workers float64
+	source string
+	cpus   float64
 }
 
 // make returns a policy, or what the configuration's own checks let through
@@ -59,7 +58,7 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 			return nil, err
 		}
 	}
-	if key := (costKey{c.Cost.Source, cpus(c), float64(limits(c).Gate.Workers)}); p.meter == nil || p.cost != key {
+	if key := (costKey{c.Cost.Source, cpus(c)}); p.meter == nil || p.cost != key {
 		p.meter, p.cost = newMeter(key), key
 	}
 	if p.upstream != nil && p.upstream != upstream {
@@ -124,7 +123,7 @@ func newMeter(k costKey) *cpuaccount.Meter {
 	case "header":
 		source = cpuaccount.Header
 	}
-	return cpuaccount.NewMeter(source, k.cpus, k.workers)
+	return cpuaccount.NewMeter(source, k.cpus, 0) // the handler tells it how many workers there are
 }
 
 func newClassifier(c *config.Config) (*classify.Classifier, error) {
@@ -201,6 +200,7 @@ func limits(c *config.Config) limiter.Policy {
 	for _, class := range c.Classes {
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: class.Name, Budget: limiter.Budget{
 			CPUs: class.Share * cpus(c), Burst: class.Burst, Cap: class.Cap, Shadow: class.Shadow,
+			Workers: workersOf(class.Name),
 		}})
 	}
 	if judgesStanding(c) {
@@ -211,6 +211,21 @@ func limits(c *config.Config) limiter.Policy {
 	_, told := toldClasses(c)
 	p.Classes = append(p.Classes, told...)
 	return p
+}
+
+// workersOf is the part of the workers, of those that are not kept for short
+// requests, that each key of a class may hold: one client leaves half of them to
+// others, a network a quarter, and a large one none in particular.
+func workersOf(class string) float64 {
+	switch class {
+	case "slash32":
+		return 0.5
+	case "slash24":
+		return 0.75
+	case "slash16":
+		return 1
+	}
+	return 0
 }
 
 func access(name string) proxy.Access {

@@ -72,6 +72,9 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	}}
 	car.journal = proxy.NewJournal(car.logs.access)
 	car.handler = proxy.NewHandler(car.limiter, policy, car.journal)
+	car.handler.TellWorkers(func(n int, by string) {
+		car.logs.log.Info("the backend has another number of workers", zap.Int("workers", n), zap.String("learnt by", by))
+	})
 	car.reports = &reports{ledger: car.limiter, journal: car.journal, log: car.logs.log}
 	car.server = proxy.NewServer(car.handler, proxy.ServerOptions{
 		Header: c.Timeouts.Header, Idle: c.Timeouts.Idle, Log: car.logs.log,
@@ -126,7 +129,7 @@ func (s *sidecar) run(ctx context.Context, listeners []net.Listener) error {
 	all.Go(func() { s.handler.Drive(work) })
 	all.Go(func() { s.sharing.run(work, s.limiter, s.logs.log) })
 	if use := s.openUsage(); use != nil {
-		all.Go(func() { use.Run(work, s.limiter.Measure) })
+		all.Go(func() { use.Run(work, s.handler.Measure) })
 	}
 	s.openHints()
 	all.Go(func() { s.hints.Run(work, s.limiter) })

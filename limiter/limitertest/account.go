@@ -3,6 +3,8 @@ package limitertest
 import (
 	"slices"
 	"time"
+
+	"tempomat/cpuaccount"
 )
 
 // measureEach is how often the proxy looks how much of the CPUs is used, in
@@ -14,6 +16,9 @@ func (p *proxy) begin(r *request) {
 	r.running = true
 	p.running = append(p.running, r)
 	p.meter.Begin(p.time(), &r.span)
+	if r.idle > 0 {
+		r.span.Assume(float64(r.guess) / float64(r.guess+r.idle))
+	}
 	if d := r.uploading(p.now); d > 0 { // its client pays no CPU for being slow
 		r.span.Pause(p.time())
 		p.after(d, func() { r.span.Resume(p.time()) })
@@ -37,5 +42,16 @@ func (p *proxy) end(r *request) {
 // measured takes in how many CPU-seconds all requests have used since it was
 // called last.
 func (p *proxy) measured(used float64) {
-	p.limiter.Measure(p.time(), min(1, used/(measureEach*p.backend.cpus)))
+	use := min(1, used/(measureEach*p.backend.cpus))
+	n, _ := p.limiter.Workers()
+	p.meter.SetWorkers(float64(n))
+	since := p.time().Add(-time.Duration(measureEach * float64(time.Second)))
+	p.meter.Correct(p.time(), since, use, func(yield func(*cpuaccount.Span) bool) {
+		for _, r := range p.running {
+			if !yield(&r.span) {
+				return
+			}
+		}
+	})
+	p.limiter.Measure(p.time(), use)
 }

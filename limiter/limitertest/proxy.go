@@ -41,11 +41,12 @@ func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
 		Gate: limiter.Gate{CPUs: cpus, Workers: workers},
 	}
 	for _, c := range []struct {
-		name  string
-		share float64
-	}{{"slash32", .1}, {"slash24", .25}, {"slash16", .5}, {"userAgent", .1}, {"session", .1}} {
+		name           string
+		share, workers float64
+	}{{"slash32", .1, .5}, {"slash24", .25, .75}, {"slash16", .5, 1}, {"userAgent", .1, 0}, {"session", .1, .5}} {
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: c.name, Budget: limiter.Budget{
-			CPUs: c.share * cpus, Burst: time.Duration(30 * c.share * cpus * float64(time.Second)),
+			Workers: c.workers,
+			CPUs:    c.share * cpus, Burst: time.Duration(30 * c.share * cpus * float64(time.Second)),
 		}})
 	}
 	return p
@@ -100,9 +101,9 @@ func (p *proxy) queue(r *request) {
 	p.standing.Judge(now, r.http, &r.who)
 	p.guess.Ask(r.kind())
 	var sure bool
-	r.guess, sure = p.guess.Of(now, r.kind())
+	r.guess, r.idle, sure = p.guess.Of(now, r.kind())
 	r.ticket = p.limiter.Arrive(now, limiter.Arrival{
-		Keys: r.who.Keys(), Guess: r.guess, Sure: sure,
+		Keys: r.who.Keys(), Guess: r.guess, Idle: r.idle, Sure: sure,
 		Standing: r.who.Standing, Proven: r.who.Evidence.Proves(), Company: r.who.Company,
 	})
 	p.waiting = append(p.waiting, r)
@@ -185,6 +186,7 @@ func (p *proxy) taking(r *request) float64 {
 // begun is called when an answer begins that is not complete yet.
 func (p *proxy) begun(r *request) {
 	if r.page.Stream > 0 && !p.plain {
+		p.pause(r)
 		p.limiter.Hold(p.time(), r.ticket)
 	} else if r.page.Stream == 0 {
 		p.pause(r)
@@ -201,7 +203,7 @@ func (p *proxy) done(r *request) {
 	cost := p.soFar(r)
 	var h http.Header
 	if !r.broken {
-		p.guess.Learn(p.time(), r.kind(), cost)
+		p.guess.Learn(p.time(), r.kind(), cost, r.span.Idle())
 		if !r.begun {
 			h = p.answered(r)
 		}
@@ -217,6 +219,7 @@ func (p *proxy) done(r *request) {
 // everybody a cookie who has none, if it gives any.
 func (p *proxy) answered(r *request) http.Header {
 	r.begun = true
+	p.limiter.Answering(p.time(), r.ticket)
 	h := http.Header{"Content-Type": {"text/html"}}
 	if r.client.Part(r.http.URL.Path) {
 		h.Set("Content-Type", "text/css")
@@ -258,14 +261,14 @@ func (p *proxy) tick() {
 		if soFar > r.guess {
 			p.guess.AtLeast(now, r.kind(), soFar)
 		}
-		p.limiter.Progress(now, r.ticket, soFar)
+		p.limiter.Progress(now, r.ticket, soFar, r.span.Computes())
 		if p.plain && r.gone && soFar >= r.guess {
 			p.settle(r, soFar) // a plain one forgets who has left
 		}
 	}
 	for _, r := range p.waiting {
-		if cost, sure := p.guess.Of(now, r.kind()); sure {
-			p.limiter.Reguess(now, r.ticket, cost)
+		if cost, idle, sure := p.guess.Of(now, r.kind()); sure {
+			p.limiter.Reguess(now, r.ticket, cost, idle)
 		}
 	}
 	p.poll()

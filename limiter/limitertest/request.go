@@ -28,6 +28,7 @@ type request struct {
 	who     classify.Result
 	ticket  *limiter.Ticket
 	span    cpuaccount.Span
+	idle    time.Duration // likely
 	guess   time.Duration
 	running bool
 	begun   bool    // its answer has
