@@ -64,8 +64,13 @@ func (p private) doubted(at int64, others float64) float64 {
 	if p.n > 0 {
 		trust = float64(p.n) / float64(p.n+lean)
 	}
-	if at > p.at {
-		trust *= math.Exp2(-float64(at-p.at) / float64(halfLife/time.Millisecond))
+	return others + (x-others)*trust*p.fresh(at)
+}
+
+// fresh is what is left of the trust in it, by how long ago the latest answer was.
+func (p private) fresh(at int64) float64 {
+	if at <= p.at {
+		return 1
 	}
-	return others + (x-others)*trust
+	return math.Exp2(-float64(at-p.at) / float64(halfLife/time.Millisecond))
 }

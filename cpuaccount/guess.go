@@ -93,7 +93,11 @@ func (g *Guess) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bool) 
 	case ok: // there is nothing to lean on
 		x, waits, sure = own.cost(), own.idle, true
 	}
-	return max(floor, seconds(x)), seconds(float64(waits)), sure && !untried
+	if sure = sure && !untried; !sure {
+		overran, idle := g.overran(now, g.traits(k, &buffer))
+		x, waits = max(x, overran), max(waits, idle)
+	}
+	return max(floor, seconds(x)), seconds(float64(waits)), sure
 }
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
@@ -115,11 +119,48 @@ func (g *Guess) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 
 // AtLeast takes in what a request that still runs has cost so far, so that the
 // next ones of a client that is hardly known are not taken for as light as this
-// one was.
-func (g *Guess) AtLeast(now time.Time, k Kind, soFar time.Duration) {
+// one was. As long as nothing of the like was answered those of others are not
+// taken for light either, if it was dear, or held a worker for long without
+// computing.
+func (g *Guess) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
 	var buffer [mostTraits]uint64
-	like, _, _, _ := g.like(g.traits(k, &buffer))
-	g.pairs.atLeast(g.pair(k.Client, like), now.UnixMilli(), soFar.Seconds())
+	at, traits := now.UnixMilli(), g.traits(k, &buffer)
+	like, _, _, _ := g.like(traits)
+	g.pairs.atLeast(g.pair(k.Client, like), at, soFar.Seconds(), 0)
+	for _, trait := range traits {
+		if e, _ := g.kinds.find(trait); e.n < least {
+			g.pairs.atLeast(g.pair(anybody, trait), at, max(soFar, idle).Seconds(), idle.Seconds())
+		}
+	}
+}
+
+// anybody stands for all clients, where a request that runs tells of a kind that
+// was never answered.
+const anybody = ""
+
+// overran is what requests of the like that run, or ran lately, have cost at
+// least, in seconds, and how long they were idle, where too few were answered to
+// know. Of what is asked for often about the request the least counts, as that may
+// be what makes it light.
+func (g *Guess) overran(now time.Time, traits []uint64) (x float64, idle float32) {
+	often := false
+	for _, trait := range traits {
+		if e, _ := g.kinds.find(trait); e.n >= least {
+			continue
+		}
+		cost, waits := 0.0, float32(0)
+		if p, ok := g.pairs.find(g.pair(anybody, trait)); ok && p.n == 0 {
+			trust := p.fresh(now.UnixMilli())
+			cost, waits = float64(p.mean)*trust, p.idle*float32(trust)
+		}
+		switch asked := g.asked.times(trait) >= least; {
+		case asked && (!often || cost < x):
+			x, idle, often = cost, waits, true
+		case !often && cost > x:
+			x, idle = cost, waits
+		}
+	}
+	return x, idle
 }
 
 // like returns which of a request's traits makes the like of it, and what all

@@ -84,11 +84,11 @@ func TestGuessIsTheModel(t *testing.T) {
 				m.shapes[k.Shape].learn(cost.Seconds())
 				m.pair(now, k.Shape, k.Client).learn(cost.Seconds())
 			} else if s := m.pairs[[2]string{k.Shape, k.Client}]; s == nil || s.n < 3 {
-				g.AtLeast(now, k, cost)
+				g.AtLeast(now, k, cost, 0)
 				s = m.pair(now, k.Shape, k.Client)
 				s.mean = max(s.mean, cost.Seconds())
 			} else {
-				g.AtLeast(now, k, cost) // changes nothing
+				g.AtLeast(now, k, cost, 0) // changes nothing
 			}
 			want, sure := m.of(now, k.Shape, k.Client)
 			if !sure {
@@ -207,7 +207,7 @@ func TestGuessAllocatesNothing(t *testing.T) {
 	g.Learn(at(0), k, time.Millisecond, 0)
 	if n := testing.AllocsPerRun(100, func() {
 		g.Of(at(1), k)
-		g.AtLeast(at(1), k, time.Millisecond)
+		g.AtLeast(at(1), k, time.Millisecond, 0)
 		g.Learn(at(1), k, time.Millisecond, 0)
 	}); n != 0 {
 		t.Errorf("%g allocations", n)

@@ -145,19 +145,20 @@ func mustLike(g *Guess, k Kind) uint64 {
 func TestGuessBeforeTheEnd(t *testing.T) {
 	g := NewGuess()
 	k := Kind{Shape: "/a", Client: "me"}
-	g.AtLeast(at(1), k, time.Second)
+	g.AtLeast(at(1), k, time.Second, 0)
 	expectGuess(t, g, 1, k, time.Second, false)
-	g.AtLeast(at(1), k, time.Second/2)
+	g.AtLeast(at(1), k, time.Second/2, 0)
 	expectGuess(t, g, 1, k, time.Second, false)
 	expectGuess(t, g, 11, k, first+(time.Second-first)/2, false) // it fades, as whoever is refused gets no answers
-	g.AtLeast(at(1), Kind{Shape: "/light", Client: "me"}, time.Millisecond)
+	g.AtLeast(at(1), Kind{Shape: "/light", Client: "me"}, time.Millisecond, 0)
 	expectGuess(t, g, 1, Kind{Shape: "/light", Client: "me"}, first, false)
-	expectGuess(t, g, 1, page("/a"), first, false)
+	expectGuess(t, g, 1, page("/a"), time.Second, false) // nobody knows better
+	expectGuess(t, g, 61, page("/a"), first, false)
 	for range least {
 		g.Learn(at(2), k, 10*time.Millisecond, 0)
 	}
 	was, _, _ := g.Of(at(2), k)
-	g.AtLeast(at(2), k, time.Hour) // one with history is corrected by the answer
+	g.AtLeast(at(2), k, time.Hour, 0) // one with history is corrected by the answer
 	expectGuess(t, g, 2, k, was, true)
 }
 
@@ -252,7 +253,7 @@ func TestGuessConcurrently(t *testing.T) {
 			for n := range 1000 {
 				k := Kind{Shape: fmt.Sprint("/", (i+n)%100), URL: "/x", Client: fmt.Sprint(n % 10)}
 				g.Learn(at(0), k, time.Millisecond, 0)
-				g.AtLeast(at(0), k, time.Microsecond)
+				g.AtLeast(at(0), k, time.Microsecond, 0)
 				if got, _, _ := g.Of(at(0), k); got < time.Millisecond-time.Microsecond || got > time.Millisecond+time.Microsecond {
 					t.Errorf("guess %s", got)
 				}

@@ -45,11 +45,12 @@ func (p *pairs) learn(hash uint64, at int64, x, idle float64) {
 	e.at = max(e.at, at)
 }
 
-func (p *pairs) atLeast(hash uint64, at int64, x float64) {
+func (p *pairs) atLeast(hash uint64, at int64, x, idle float64) {
 	set, mu := p.at(hash)
 	defer mu.Unlock()
 	if e := place(set, hash); e.n < least {
 		e.mean = max(e.mean, float32(x))
+		e.idle = max(e.idle, float32(idle))
 		e.at = max(e.at, at)
 	}
 }

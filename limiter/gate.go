@@ -71,8 +71,8 @@ type gate struct {
 	ahead  float64 // the furthest that any flow's tag ever was
 	active float64 // the shares of the flows with work, summed up
 
-	light, strange, heavy, unknown, waits heads // the heads of lanes, by the slots that they may use
-	parked                                heads // those whose keys hold too many workers
+	light, strange, heavy, unknown, fresh, waits heads // the heads of lanes, by the slots that they may use
+	parked                                       heads // those whose keys hold too many workers
 
 	busy, heavyBusy, expressBusy, strangerBusy, probing, holding int // running requests, by their slots
 
@@ -131,6 +131,7 @@ func (g *gate) setPolicy(p *policy) {
 	g.limits = n
 	g.workers.configure(shape.Workers, usualWorkers(shape.CPUs))
 	g.shape()
+	g.unpark()
 	g.open = p.Mode != Fair || p.Shadow
 	g.ranking = ranking{memory: p.Memory.Seconds(), cpus: shape.CPUs}
 	g.strangers.reweigh(g, shape.Strangers)
@@ -152,6 +153,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 		asked: at, gated: at, clock: g.clock, bound: math.Inf(1),
 	}
 	t.light, t.waits = g.laneOf(t.sure, t.guess, t.likelyIdle)
+	t.fresh = !t.sure && t.guess <= g.limits.light
 	if t.place != nil {
 		t.asked = t.arrived
 	}
@@ -205,6 +207,7 @@ const half = 0.5
 func (g *gate) next(at time.Duration) (*Ticket, stage) {
 	more := g.mayTry(at)
 	if t := g.nextLight(more); t != nil {
+		t.tries = g.busy >= g.limits.workers
 		return t, express
 	}
 	if t, s := g.nextLong(more); t != nil {
@@ -221,32 +224,28 @@ func (g *gate) nextLight(more int) *Ticket {
 	if g.expressBusy >= g.limits.express || g.busy >= g.limits.workers+more {
 		return nil
 	}
-	l := g.light.top()
-	if s := g.strange.top(); s != nil && g.strangerBusy < g.limits.strangers && (l == nil || s.precedes(l)) {
-		l = s
+	for {
+		l := g.light.top()
+		if s := g.strange.top(); s != nil && g.strangerBusy < g.limits.strangers && (l == nil || s.precedes(l)) {
+			l = s
+		}
+		if l == nil || g.mayBeShort(l) {
+			return l
+		}
+		g.park(l)
 	}
-	if l != nil {
-		l.tries = g.busy >= g.limits.workers
-	}
-	return l
 }
 
 // nextLong is the request that gets one of the workers that are not kept for
 // short ones, and the slot in which it runs.
 func (g *gate) nextLong(more int) (*Ticket, stage) {
 	for {
-		t, s := g.candidate()
-		switch {
-		case t == nil:
-			return nil, queued
-		case g.busy < g.limits.workers && g.longBusy < g.limits.long:
-			t.tries = false
-		case g.mayTryWith(t, more):
-			t.tries = true
-		default:
+		t, s := g.candidate(more)
+		if t == nil {
 			return nil, queued
 		}
-		if g.mayHold(t) {
+		if g.mayHold(t, s) {
+			t.tries = s != probe && !g.hasWorker(s)
 			return t, s
 		}
 		g.park(t)
@@ -254,31 +253,53 @@ func (g *gate) nextLong(more int) (*Ticket, stage) {
 }
 
 // candidate is the first of those that need a heavy slot and can have one, or
-// need none.
-func (g *gate) candidate() (*Ticket, stage) {
-	h, u := g.heavy.top(), g.unknown.top()
-	if u != nil && g.probing == 0 && g.heavyBusy <= g.limits.heavy {
-		return u, probe
-	}
-	if u != nil && (h == nil || u.precedes(h)) {
-		h = u
+// need none, as far as there are workers.
+func (g *gate) candidate(more int) (*Ticket, stage) {
+	h := g.heavy.top()
+	for _, q := range [...]*heads{&g.fresh, &g.unknown} {
+		switch u := q.top(); {
+		case u == nil:
+		case g.mayProbe(u):
+			return u, probe
+		case h == nil || u.precedes(h):
+			h = u
+		}
 	}
 	if h == nil && g.quiet() { // a light one rather than nobody
 		if h = g.light.top(); h == nil {
 			h = g.strange.top()
 		}
-		if h != nil && !g.mayHold(h) {
+		if h != nil && !g.mayBeShort(h) {
 			h = nil // it goes on waiting for an express slot
 		}
 	}
-	if g.heavyBusy >= g.limits.heavy {
+	if h != nil && (g.heavyBusy >= g.limits.heavy || !g.hasWorker(heavy) && !g.mayTryWith(h, more)) {
 		h = nil
 	}
-	if w := g.waits.top(); w != nil && (h == nil || w.precedes(h)) {
+	w := g.waits.top()
+	if w != nil && (g.hasWorker(holding) || g.mayTryWith(w, more)) && (h == nil || w.precedes(h)) {
 		return w, holding
 	}
 	return h, heavy
 }
+
+// mayProbe tells whether a request of unknown kind may be tried now, beside the
+// heavy ones. One is at a time. If nothing speaks against that it is light, it may
+// have a worker that is kept, and be more than the one that was not light before
+// it: else all that is not known yet would wait for what turned out dear.
+func (g *gate) mayProbe(t *Ticket) bool {
+	n := &g.limits
+	switch {
+	case g.probing > 0 || g.busy >= n.workers:
+		return false
+	case t.fresh:
+		return g.heavyBusy <= n.heavy+2*n.cpus && g.longBusy < max(n.long, n.workers-keptForKnown-n.least)
+	}
+	return g.heavyBusy <= n.heavy && g.hasWorker(probe)
+}
+
+// keptForKnown is how many workers only requests get that are known to be short.
+const keptForKnown = 2
 
 // nextBeyond is a request that would have to wait if the gate were closed.
 func (g *gate) nextBeyond() (*Ticket, stage) {
@@ -298,8 +319,8 @@ func (g *gate) nextBeyond() (*Ticket, stage) {
 }
 
 // queues are all heaps of lanes' heads.
-func (g *gate) queues() [6]*heads {
-	return [...]*heads{&g.light, &g.strange, &g.heavy, &g.unknown, &g.waits, &g.parked}
+func (g *gate) queues() [7]*heads {
+	return [...]*heads{&g.light, &g.strange, &g.heavy, &g.unknown, &g.fresh, &g.waits, &g.parked}
 }
 
 // enqueue counts a request as waiting.

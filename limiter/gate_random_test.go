@@ -90,7 +90,7 @@ func (s *siege) checkWork(t interface{ Fatalf(string, ...any) }) {
 	case g.longBusy >= n.long:
 	case (g.heavy.top() != nil || g.unknown.top() != nil) && g.heavyBusy < n.heavy:
 		t.Fatalf("a request waits before a free heavy slot")
-	case g.waits.top() != nil:
+	case g.waits.top() != nil && g.holding < n.long-n.least:
 		t.Fatalf("a request that needs no CPU waits before a free worker")
 	}
 }
@@ -160,7 +160,7 @@ func TestGateAtRandom(t *testing.T) {
 			},
 			"reguess": func(t *rapid.T) {
 				if x := pick(any); x != nil {
-					s.Reguess(s.now, x, time.Duration(rapid.Int64Range(0, 3e8).Draw(t, "guess")), time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "idle")))
+					s.Reguess(s.now, x, time.Duration(rapid.Int64Range(0, 3e8).Draw(t, "guess")), time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "idle")), rapid.Bool().Draw(t, "sure now"))
 				}
 			},
 			"hold": func(t *rapid.T) {
@@ -179,6 +179,11 @@ func TestGateAtRandom(t *testing.T) {
 				}
 			},
 			"backlog": func(t *rapid.T) { s.Backlog(s.now, rapid.IntRange(0, 3).Draw(t, "queued")) },
+			"tried": func(t *rapid.T) {
+				if n := s.Wants(s.now); n > 0 {
+					s.Tried(s.now, n, rapid.IntRange(0, n).Draw(t, "not accepted"))
+				}
+			},
 			"found":   func(t *rapid.T) { s.Found(s.now, rapid.IntRange(0, 6).Draw(t, "found"), "somebody") },
 			"measure": func(t *rapid.T) { s.Measure(s.now, rapid.Float64Range(0, 1).Draw(t, "use")) },
 			"later":   func(t *rapid.T) { s.now = s.now.Add(time.Duration(rapid.Int64Range(0, 4e9).Draw(t, "later"))) },

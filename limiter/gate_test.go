@@ -361,14 +361,14 @@ func TestReguess(t *testing.T) {
 	}
 	first, second := w.heavy("b"), w.heavy("b")
 	rank := second.rank
-	w.Reguess(w.now, first, 300*time.Millisecond, 0)
+	w.Reguess(w.now, first, 300*time.Millisecond, 0, true)
 	w.expectStage(t, "still heavy", first, queued)
-	w.Reguess(w.now, first, 20*time.Millisecond, 0)
+	w.Reguess(w.now, first, 20*time.Millisecond, 0, true)
 	w.expectStage(t, "light after all", first, express)
 	if second.heap == nil || rank != 0 {
 		t.Error("the next one did not become the head")
 	}
-	w.Reguess(w.now, second, 20*time.Millisecond, 0)
+	w.Reguess(w.now, second, 20*time.Millisecond, 0, true)
 	w.expectStage(t, "light after all", second, express)
 	if v := first.Verdict(); v.Lane != Light {
 		t.Errorf("its lane is %v", v.Lane)

@@ -143,14 +143,37 @@ func (g *gate) unorphan(t *Ticket) {
 	g.unpark()
 }
 
-// mayHold tells whether the keys of a request that is not short hold few enough
-// workers for it. Those that compute are not kept from any CPU by that.
-func (g *gate) mayHold(t *Ticket) bool {
+// hasWorker tells whether there is a worker for a request that is not short. Those
+// that only hold one leave some to those that wait for a CPU, which would else be
+// idle; and where they took these while nobody wanted them, the others may have as
+// many of those that are kept.
+func (g *gate) hasWorker(s stage) bool {
+	n := &g.limits
+	switch {
+	case g.busy >= n.workers:
+		return false
+	case s == holding && len(g.heavy)+len(g.unknown)+len(g.fresh) > 0:
+		return g.longBusy < n.long && g.holding < max(1, n.long-n.least)
+	case s != holding && g.heavyBusy < n.least:
+		return g.longBusy < min(n.long+n.least, max(n.long, n.workers-keptForKnown))
+	}
+	return g.longBusy < n.long
+}
+
+// mayHold tells whether the keys of a request hold few enough workers for it.
+// Those that compute are not kept from any CPU by that, and short ones hold none
+// for long: only if their client holds some more than it may, all of them came as
+// short ones and were not; or if the workers that are kept are being used up.
+func (g *gate) mayHold(t *Ticket, s stage) bool {
 	most, least := g.limits.long, 1
-	if !t.waits {
+	if t.light || t.fresh && s == probe {
+		return g.mayBeShort(t)
+	}
+	computes := t.likelyIdle < waitsFrom
+	if computes {
 		least = g.limits.least
 	}
-	if t.flow == &g.strangers && g.strangerLong >= max(most/2, least) {
+	if t.flow == &g.strangers && g.strangerLong >= max(most/2, least) && !(computes && t.sure && g.heavyBusy < least && t.holdsNone()) {
 		return false
 	}
 	for i := range t.slots[:t.n] {
@@ -166,6 +189,32 @@ func (g *gate) mayHold(t *Ticket) bool {
 	return true
 }
 
+// holdsNone tells whether the request's client holds no worker for long.
+func (t *Ticket) holdsNone() bool { return t.slots[0].bucket.holds == 0 }
+
+// mayBeShort tells whether a light request may have one of the workers that are
+// kept.
+func (g *gate) mayBeShort(t *Ticket) bool {
+	holds := func(i int) int {
+		if s := &t.slots[i]; s.bucket != nil && s.workers > 0 {
+			return int(s.bucket.holds)
+		}
+		return 0
+	}
+	if g.longBusy > g.limits.long+g.limits.least {
+		return holds(0) == 0
+	}
+	if c := t.slots[0].bucket; t.fresh && c != nil && c.orphans >= fewOrphans {
+		return false
+	}
+	for i := range t.slots[:t.n] {
+		if holds(i) > int(t.slots[i].workers*float64(g.limits.long))+g.limits.least {
+			return false
+		}
+	}
+	return true
+}
+
 // park has the head of a lane wait until its keys hold fewer workers.
 func (g *gate) park(t *Ticket) {
 	t.heap.remove(t)
@@ -175,7 +224,7 @@ func (g *gate) park(t *Ticket) {
 // unpark has those compete again whose keys hold few enough workers now.
 func (g *gate) unpark() {
 	for i := 0; i < len(g.parked); i++ {
-		if t := g.parked[i]; g.mayHold(t) {
+		if t := g.parked[i]; g.mayHold(t, probe) {
 			g.parked.remove(t)
 			g.put(t)
 			i = -1 // the heap is in another order now
@@ -185,9 +234,9 @@ func (g *gate) unpark() {
 
 // wanted tells whether somebody waits for a heavy slot who may hold a worker.
 func (g *gate) wanted() bool {
-	for _, h := range []*heads{&g.heavy, &g.unknown} {
+	for _, h := range []*heads{&g.heavy, &g.unknown, &g.fresh} {
 		for t := h.top(); t != nil; t = h.top() {
-			if g.mayHold(t) {
+			if g.mayHold(t, heavy) {
 				return true
 			}
 			g.park(t)

@@ -22,6 +22,7 @@ type turn struct {
 	stage  stage
 	light  bool // of the client's light lane
 	waits  bool // of the lane of those that likely hold a worker without computing
+	fresh  bool // its kind is unknown, and nothing speaks against that it is light
 	stays  bool // it holds its worker until it ends: a stream, or a long job
 	orphan bool // its client has left
 	beyond bool // it went though no slot was free, as the gate was open

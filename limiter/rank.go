@@ -65,6 +65,8 @@ func (t *Ticket) guilt(at time.Duration) float64 {
 func (g *gate) put(t *Ticket) {
 	t.fast = t.light && t.client.expressBusy < t.client.expressMost(t.lag)
 	switch {
+	case t.fresh:
+		g.fresh.push(t)
 	case !t.sure:
 		g.unknown.push(t)
 	case t.waits:

@@ -2,23 +2,28 @@ package limiter
 
 import "time"
 
-// Reguess tells what a waiting request will surely cost, and how long it will
-// hold a worker without computing, now that answers to its kind have come. If it
-// turns out to be light, or to wait most of the time, it changes lanes: it came
+// Reguess tells what a waiting request will likely cost, and how long it will
+// hold a worker without computing. If that is sure, as answers to its kind have
+// come, and it turns out to be light, or to wait most of the time, it changes lanes: it came
 // when nobody knew that, and must not wait among the heavy ones because of it.
-// One that turns out heavy is no probe any more. All others stay as they are.
-func (l *Limiter) Reguess(now time.Time, t *Ticket, guess, idle time.Duration) {
+// One that turns out heavy is no probe any more, and one whose like was found to
+// be dear is no more tried as if it might be light. All others stay as they are.
+func (l *Limiter) Reguess(now time.Time, t *Ticket, guess, idle time.Duration, sure bool) {
 	if t.client == nil {
 		return
 	}
-	release(l.gate.reguess(l.since(now), t, guess.Seconds(), idle.Seconds()))
+	release(l.gate.reguess(l.since(now), t, guess.Seconds(), idle.Seconds(), sure))
 }
 
-func (g *gate) reguess(at time.Duration, t *Ticket, guess, idle float64) (decided *Ticket) {
+func (g *gate) reguess(at time.Duration, t *Ticket, guess, idle float64, sure bool) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t.stage != queued || t.light || t.waits {
 		return nil
+	}
+	if !sure {
+		g.doubt(t, guess, idle)
+		return g.pump(at)
 	}
 	light, waits := g.laneOf(true, guess, idle)
 	if !light && !waits {
@@ -36,7 +41,7 @@ func (g *gate) reguess(at time.Duration, t *Ticket, guess, idle float64) (decide
 			g.head(at, lane.first)
 		}
 	}
-	t.guess, t.likelyIdle, t.sure = guess, idle, true
+	t.guess, t.likelyIdle, t.sure, t.fresh = guess, idle, true, false
 	t.light, t.waits = light, waits
 	if t.lane().append(t) {
 		g.head(at, t)
@@ -49,9 +54,26 @@ func (g *gate) believe(t *Ticket) {
 	if t.sure {
 		return
 	}
-	t.sure = true
-	if t.heap == &g.unknown {
+	t.sure, t.fresh = true, false
+	g.replace(t)
+}
+
+// doubt takes a request of unknown kind for one that might be light, or that is
+// dear if it is like others.
+func (g *gate) doubt(t *Ticket, guess, idle float64) {
+	fresh := guess <= g.limits.light
+	t.likelyIdle = idle
+	if t.sure || fresh == t.fresh {
+		return
+	}
+	t.fresh = fresh
+	g.replace(t)
+}
+
+// replace puts the head of a lane into the heap where it belongs now.
+func (g *gate) replace(t *Ticket) {
+	if t.heap != nil && t.heap != &g.parked {
 		t.heap.remove(t)
-		g.heavy.push(t)
+		g.put(t)
 	}
 }

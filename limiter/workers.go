@@ -16,6 +16,9 @@ import (
 //     not full, wait there for a worker: all others have one.
 //   - Connections that the backend has not accepted yet wait for a worker, too;
 //     so do those that php-fpm has not accepted from the web server before it.
+//   - Where the backend is on this machine, and somebody waits for a worker, as many
+//     connections are opened for a moment as would need more: those that it accepts
+//     have one.
 //
 // What was refuted is tried again only after a while, each time a longer one.
 const (
@@ -32,8 +35,12 @@ const (
 	// foundFor is how long a number that was found is not doubted: it may be that of
 	// another site's php-fpm.
 	foundFor = time.Minute
-	// againAfter is when more are tried again first, and againMost at last.
-	againAfter, againMost = 10 * time.Minute, 24 * time.Hour
+	// againAfter is when more are tried again first, as a web server may start more
+	// processes when it needs them; and againMost at last.
+	againAfter, againMost = 5 * time.Second, 10 * time.Minute
+	// mostTried bounds how many connections are opened to see whether they are
+	// accepted, and tryAtLeast is how many more workers these are to prove.
+	mostTried, tryAtLeast = 256, 4
 )
 
 // workers is what the gate knows of how many there are.
@@ -46,6 +53,7 @@ type workers struct {
 	again   time.Duration // when more are tried again, if refuted
 	pause   time.Duration // that was waited for that
 	late    int           // requests at the backend that are
+	waited  int           // connections that were not accepted yet, as Backlog told last
 }
 
 // trial is what a running request shows of the workers.
@@ -74,10 +82,53 @@ func (l *Limiter) Backlog(now time.Time, queued int) {
 	g := l.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if queued <= 0 || g.busy <= queued {
+	before := g.workers.waited
+	g.workers.waited = queued
+	// One look may see what is just about to be accepted, as do all while the CPUs
+	// are full.
+	if queued = min(queued, before); queued <= 0 || g.busy <= queued || g.utilisation > fullAbove {
 		return
 	}
 	g.refute(l.since(now), g.busy-queued, "its accept queue")
+}
+
+// Wants is how many connections to the backend, opened for a moment beside those
+// of the requests there, would show whether it has more workers; 0 if nobody waits
+// for one, or if that was tried lately.
+func (l *Limiter) Wants(now time.Time) int {
+	g := l.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.lacksWorkers() || g.mayTry(l.since(now)) == 0 {
+		return 0
+	}
+	n := g.workers.n
+	return max(0, min(mostTried, n+max(tryAtLeast, n/4)-g.busy))
+}
+
+// lacksWorkers tells whether somebody waits for a worker, and not for a CPU.
+func (g *gate) lacksWorkers() bool {
+	if g.open || g.queued == 0 {
+		return false
+	}
+	computes := len(g.heavy)+len(g.unknown)+len(g.fresh) > 0
+	return len(g.waits)+len(g.parked) > 0 || computes && g.heavyBusy < g.limits.heavy || g.busy >= g.limits.workers
+}
+
+// Tried tells how many connections were opened, as Wants asked for, and how many
+// of them the backend has not accepted.
+func (l *Limiter) Tried(now time.Time, opened, waiting int) {
+	g := l.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at, n := l.since(now), g.busy+opened-waiting
+	if waiting > 0 {
+		g.refute(at, n, "connections that were not accepted")
+	}
+	if n > g.workers.n {
+		g.setWorkers(n, "connections that were accepted")
+	}
+	release(g.pump(at))
 }
 
 // Found tells how many workers the backend seems to have, and what says so. It
@@ -206,8 +257,12 @@ func (g *gate) setWorkers(n int, source string) {
 	if w.most > 0 {
 		n = min(n, w.most)
 	}
+	if n > w.n {
+		w.pause = 0
+	}
 	w.n, w.source = n, source
 	g.shape()
+	g.unpark()
 }
 
 // shape makes the limits that the number of workers and of CPUs gives.

@@ -139,10 +139,21 @@ func TestMoreAreTriedAgain(t *testing.T) {
 	s := newShift(t, 0)
 	s.polls(9, "a", "b", "c")
 	s.Backlog(s.now, 3)
+	s.expect("one look may see what is just being accepted", 16, "what is usual")
+	s.Backlog(s.now, 4)
 	s.expect("three connections were not accepted", 6, "its accept queue")
-	s.run(9 * time.Minute)
+	if n := s.Wants(s.now); n != 0 {
+		s.t.Errorf("%d are to be tried at once", n)
+	}
+	s.run(4 * time.Second)
 	s.pages(2, "e", "f")
 	s.expectState(t, "too soon", map[string]int{"busy": 9})
+	s.run(2 * time.Second)
+	if n := s.Wants(s.now); n != 1 {
+		s.t.Errorf("%d connections are to be tried beside 9, want 10 of them in all", n)
+	}
+	s.Tried(s.now, 1, 1)
+	s.expect("it was not accepted", 9, "connections that were accepted")
 	s = newShift(t, 0)
 	s.Found(s.now, 5, "php-fpm")
 	s.expect("found", 5, "php-fpm")

@@ -35,6 +35,7 @@
 //	exchange.go   one request and its answer, and how it ended
 //	policy.go     one configuration, made ready
 //	driver.go     the goroutine that tells the limiter the time
+//	workertrial.go how many connections the backend accepts
 //	learn.go      what the CPU use and the gate tell of the backend
 //	crowd.go      the sets of what waits and of what is at the backend
 //	ghost.go      what the backend works on though nobody waits for it

@@ -57,11 +57,11 @@ func (h *Handler) progress(now time.Time) {
 			}
 			return
 		}
-		soFar := x.span.SoFar(now)
-		if soFar > x.guess {
-			h.guess.AtLeast(now, x.kind(), soFar)
+		soFar, computes := x.span.SoFar(now), x.span.Computes()
+		if idle := x.span.Idle(); max(soFar, idle) > x.guess {
+			h.guess.AtLeast(now, x.kind(), soFar, idle)
 		}
-		h.limiter.Progress(now, x.ticket, soFar, x.span.Computes())
+		h.limiter.Progress(now, x.ticket, soFar, computes)
 	})
 	for _, x := range spent {
 		h.lay(now, x)
@@ -86,8 +86,7 @@ func (h *Handler) end() {
 // reguess looks again at what waits, as answers to its kind may have come since.
 func (h *Handler) reguess(now time.Time) {
 	h.waiting.each(func(x *exchange) {
-		if cost, idle, sure := h.guess.Of(now, x.kind()); sure {
-			h.limiter.Reguess(now, x.ticket, cost, idle)
-		}
+		cost, idle, sure := h.guess.Of(now, x.kind())
+		h.limiter.Reguess(now, x.ticket, cost, idle, sure)
 	})
 }

@@ -27,6 +27,10 @@ func (w *work) setPatience(d time.Duration) {
 	w.patience = d
 }
 
+// leastStream is how long a stream holds its worker at least, as far as anybody who asks for the
+// like of it is concerned.
+const leastStream = time.Second
+
 // stream tells the limiter that the request holds its worker from now on but
 // computes hardly anything.
 func (x *exchange) stream(now time.Time) {
@@ -35,6 +39,7 @@ func (x *exchange) stream(now time.Time) {
 	x.work.mu.Unlock()
 	x.span.Pause(now)
 	if x.ticket != nil {
+		x.handler.guess.AtLeast(now, x.kind(), 0, leastStream)
 		x.handler.limiter.Hold(now, x.ticket)
 	}
 }

@@ -33,11 +33,12 @@ type WorkerLearner interface {
 type WorkerHints struct {
 	root fs.FS
 
-	mu    sync.Mutex // guards the following
-	queue *listenQueue
-	door  door
-	known bool   // a backend is, and door is where it listens
-	inner []door // of php-fpm's pools, behind a web server; by the last look
+	mu      sync.Mutex // guards the following
+	queue   *listenQueue
+	backend *url.URL
+	door    door
+	known   bool   // a backend is, and door is where it listens
+	inner   []door // of php-fpm's pools, behind a web server; by the last look
 }
 
 // OpenWorkerHints opens what is needed. Where the kernel does not tell about
@@ -56,7 +57,7 @@ func OpenWorkerHints() (*WorkerHints, error) {
 func (h *WorkerHints) Watch(backend *url.URL) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.door, h.known = door{}, false
+	h.backend, h.door, h.known = backend, door{}, false
 	if backend != nil {
 		h.door, h.known = doorOf(backend)
 	}
@@ -110,9 +111,9 @@ func (h *WorkerHints) pools() []fpmPool {
 	return pools
 }
 
-// Run tells the learner until the context ends, and closes what is open. It
+// Run tells the learner, and tries for the trier, until the context ends, and closes what is open. It
 // calls one method at a time.
-func (h *WorkerHints) Run(ctx context.Context, learner WorkerLearner) {
+func (h *WorkerHints) Run(ctx context.Context, learner WorkerLearner, trier WorkerTrier) {
 	defer h.close()
 	queues, pools := time.NewTicker(queueEvery), time.NewTicker(poolsEvery)
 	defer queues.Stop()
@@ -125,6 +126,7 @@ func (h *WorkerHints) Run(ctx context.Context, learner WorkerLearner) {
 		case now := <-queues.C:
 			if queued, ok := h.Sample(); ok {
 				learner.Backlog(now, queued)
+				h.try(ctx, trier)
 			}
 		case now := <-pools.C:
 			h.tellFound(now, learner)

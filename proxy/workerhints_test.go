@@ -31,6 +31,10 @@ func (l *learner) Found(_ time.Time, workers int, _ string) {
 	l.workers = append(l.workers, workers)
 }
 
+func (l *learner) Wants(time.Time) int { return 0 }
+
+func (l *learner) Tried(time.Time, int, int) {}
+
 // take returns what it was told since the last take.
 func (l *learner) take() string {
 	l.mu.Lock()
@@ -70,7 +74,7 @@ func TestWorkerHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var l learner
-		go h.Run(ctx, &l)
+		go h.Run(ctx, &l, &l)
 		next := func(d time.Duration, want string) {
 			t.Helper()
 			time.Sleep(d)

@@ -132,7 +132,7 @@ func (s *sidecar) run(ctx context.Context, listeners []net.Listener) error {
 		all.Go(func() { use.Run(work, s.handler.Measure) })
 	}
 	s.openHints()
-	all.Go(func() { s.hints.Run(work, s.limiter) })
+	all.Go(func() { s.hints.Run(work, s.limiter, s.limiter) })
 	s.reports.restart(s.config)
 	defer s.reports.stop()
 	if door := s.openAdmin(s.config.Admin.Listen); door != nil {

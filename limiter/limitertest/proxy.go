@@ -27,6 +27,9 @@ type proxy struct {
 	version    int
 }
 
+// usualWorkers is how many a backend has at least that is no php-fpm.
+const usualWorkers = 16
+
 func classes() []classify.Class {
 	return []classify.Class{
 		{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24},
@@ -69,6 +72,9 @@ func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, err
 		guess:   cpuaccount.NewGuess(),
 		meter:   cpuaccount.NewMeter(cpuaccount.Corrected, b.cpus, float64(s.configured())),
 		spool:   spool{most: s.Spool, used: map[uint32]float64{}},
+	}
+	if s.Unset && b.workers < usualWorkers { // php-fpm, whose configuration tells
+		p.limiter.Found(e.time(), b.workers, "php-fpm")
 	}
 	b.taker = p
 	e.every(0.1, p.tick)
@@ -187,6 +193,7 @@ func (p *proxy) taking(r *request) float64 {
 func (p *proxy) begun(r *request) {
 	if r.page.Stream > 0 && !p.plain {
 		p.pause(r)
+		p.guess.AtLeast(p.time(), r.kind(), 0, time.Second)
 		p.limiter.Hold(p.time(), r.ticket)
 	} else if r.page.Stream == 0 {
 		p.pause(r)
@@ -253,13 +260,23 @@ func (p *proxy) leave(r *request) {
 	p.poll()
 }
 
+// look is what the sidecar sees of the backend from outside.
+func (p *proxy) look() {
+	b, now := p.backend, p.time()
+	p.limiter.Backlog(now, len(b.queue))
+	if n := p.limiter.Wants(now); n > 0 {
+		p.limiter.Tried(now, n, max(0, min(n, b.busy()+len(b.queue)+n-b.workers)))
+	}
+}
+
 // tick is what the sidecar's driver does ten times a second.
 func (p *proxy) tick() {
+	p.look()
 	now := p.time()
 	for _, r := range slices.Clone(p.running) {
 		soFar := p.soFar(r)
-		if soFar > r.guess {
-			p.guess.AtLeast(now, r.kind(), soFar)
+		if idle := r.span.Idle(); max(soFar, idle) > r.guess {
+			p.guess.AtLeast(now, r.kind(), soFar, idle)
 		}
 		p.limiter.Progress(now, r.ticket, soFar, r.span.Computes())
 		if p.plain && r.gone && soFar >= r.guess {
@@ -267,9 +284,8 @@ func (p *proxy) tick() {
 		}
 	}
 	for _, r := range p.waiting {
-		if cost, idle, sure := p.guess.Of(now, r.kind()); sure {
-			p.limiter.Reguess(now, r.ticket, cost, idle)
-		}
+		cost, idle, sure := p.guess.Of(now, r.kind())
+		p.limiter.Reguess(now, r.ticket, cost, idle, sure)
 	}
 	p.poll()
 }
