@@ -130,7 +130,7 @@ func (h *Handler) conclude(x *exchange) {
 	case x.outcome == BackendSlow:
 	case x.tooLate():
 		x.outcome = BackendSlow
-	case x.gone() || x.request.Context().Err() != nil:
+	case x.gone():
 		x.outcome = ClientGone
 	}
 	if !h.linger(now, x) {

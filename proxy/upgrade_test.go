@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"tempomat/limiter"
 )
@@ -85,5 +87,73 @@ func TestUpgradeRefused(t *testing.T) {
 	send(t, c, "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: shout\r\n\r\n") // not named in Connection
 	if res := answer(t, bufio.NewReader(c), "GET"); res.StatusCode != http.StatusUpgradeRequired {
 		t.Errorf("got %v", res)
+	}
+}
+
+// TestIdleUpgrade has upgraded connections on which nothing is said for too
+// long, and ones on which one side speaks now and then.
+func TestIdleUpgrade(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		speaks  bool
+		backend bool // it is the backend that speaks
+	}{{"idle", false, false}, {"client speaks", true, false}, {"backend speaks", true, true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+					if !tc.backend {
+						shout(w, q)
+						return
+					}
+					c, _, _ := http.NewResponseController(w).Hijack()
+					defer c.Close()
+					_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n")
+					for {
+						time.Sleep(50 * time.Second)
+						if _, err := io.WriteString(c, "word\n"); err != nil {
+							return
+						}
+					}
+				}), fairly, func(s *setup) { s.upgrade = time.Minute })
+				c := r.dial()
+				br := bufio.NewReader(c)
+				send(t, c, upgrade)
+				if res := answer(t, br, "GET"); res.StatusCode != 101 {
+					t.Fatalf("got %d", res.StatusCode)
+				}
+				if !tc.backend {
+					_, _ = br.ReadString('\n')
+				}
+				for range 10 {
+					if !tc.speaks {
+						break
+					}
+					if !tc.backend {
+						time.Sleep(50 * time.Second)
+						send(t, c, "word\n")
+					}
+					if line, err := br.ReadString('\n'); err != nil {
+						t.Fatalf("got %q, %v", line, err)
+					}
+				}
+				if g := r.limiter.GateState(); g.Busy != 1 {
+					t.Errorf("%d places are taken, want 1", g.Busy)
+				}
+				from := time.Now()
+				if tc.backend {
+					_ = c.Close()
+					time.Sleep(2 * time.Minute)
+				} else if _, err := io.ReadAll(br); err != nil || time.Since(from) != time.Minute {
+					t.Errorf("closed after %s, %v", time.Since(from), err)
+				}
+				r.busy.Wait()
+				if g := r.limiter.GateState(); g.Busy != 0 {
+					t.Errorf("%d places are taken after the end", g.Busy)
+				}
+				if line := r.line(); line["outcome"] != "answered" {
+					t.Errorf("access log: %v", line)
+				}
+			})
+		})
 	}
 }
