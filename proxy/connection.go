@@ -16,8 +16,8 @@ import (
 type connection struct {
 	deadline time.Time // for writing, as it was set last
 	serving  *exchange
-	spare    *exchange       // to be used again; nil: none
-	cut      <-chan struct{} // closed when the server gives its connections up
+	spare    *exchange // to be used again; nil: none
+	closing  *closing  // of the server; nil: never
 
 	backend context.Context    // of requests to the backend; the client's leaving does not end it
 	cancel  context.CancelFunc // closes the connection to the backend that is in use
@@ -32,9 +32,9 @@ type (
 )
 
 // meet prepares a connection that was accepted.
-func meet(ctx context.Context, c net.Conn, cut <-chan struct{}) context.Context {
+func meet(ctx context.Context, c net.Conn, closing *closing) context.Context {
 	boundUnsent(c)
-	return context.WithValue(ctx, connectionKey{}, &connection{cut: cut})
+	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing})
 }
 
 // serve returns the exchange of a request, to be found by exchangeOf.
@@ -43,7 +43,7 @@ func serve(r *http.Request) *exchange {
 	if !ok || r.ProtoMajor != 1 {
 		x := &exchange{conn: &connection{}}
 		if ok {
-			x.conn.cut = c.cut
+			x.conn.closing = c.closing
 		}
 		x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 		return x
@@ -97,16 +97,6 @@ func (c *connection) hint(status int, header textproto.MIMEHeader) error {
 	c.hinted.WriteHeader(status)
 	clear(h)
 	return nil
-}
-
-// isCut tells whether the server has given its connections up.
-func (c *connection) isCut() bool {
-	select {
-	case <-c.cut:
-		return true
-	default:
-		return false // also where there is no such channel
-	}
 }
 
 // done lets the connection's next request use the exchange. Not that of one

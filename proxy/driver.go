@@ -74,7 +74,7 @@ func (h *Handler) end() {
 	h.running.each(func(x *exchange) {
 		if x.lingers {
 			lingering = append(lingering, x)
-		} else if x.request.Context().Err() != nil || x.conn.isCut() {
+		} else if x.conn.closing.givesUp(x.request.Context().Err() != nil) {
 			x.conn.cancel()
 		}
 	})

@@ -77,7 +77,7 @@ func (w *work) isStream() bool {
 }
 
 // watch notices when the client has left, and gives up a backend that works for
-// nobody for too long, or for a server that has given up itself.
+// nobody for too long, or for a server that comes to its end.
 func (x *exchange) watch(now time.Time) {
 	if x.lingers {
 		return
@@ -89,9 +89,9 @@ func (x *exchange) watch(now time.Time) {
 	if w := &x.work; w.patience > 0 && !w.left.IsZero() && now.Sub(w.left) >= w.patience {
 		w.late = true
 	}
-	late := x.work.late
+	late, orphan := x.work.late, !x.work.left.IsZero()
 	x.work.mu.Unlock()
-	if late || x.conn.isCut() {
+	if late || x.conn.closing.givesUp(orphan) {
 		x.conn.cancel()
 	}
 }

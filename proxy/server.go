@@ -6,7 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,8 +25,20 @@ type ServerOptions struct {
 
 // Server accepts connections: HTTP/1.1 and HTTP/2 without TLS (h2c).
 type Server struct {
-	http *http.Server
-	cut  func() // gives all connections up, and what the backend does for them
+	http    *http.Server
+	closing *closing
+}
+
+// closing is how far a server has come with its end.
+type closing struct {
+	drains atomic.Bool // it waits for those who wait for an answer, and for nobody else
+	cuts   atomic.Bool // it waits for nobody
+}
+
+// givesUp tells whether the server does not wait for what the backend does for a
+// client that has left (orphan), or has not.
+func (c *closing) givesUp(orphan bool) bool {
+	return c != nil && (c.cuts.Load() || orphan && c.drains.Load())
 }
 
 // NewServer makes a Server for a handler.
@@ -34,8 +46,8 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	cut := make(chan struct{})
-	return &Server{cut: sync.OnceFunc(func() { close(cut) }), http: &http.Server{
+	end := &closing{}
+	return &Server{closing: end, http: &http.Server{
 		Handler: h,
 		// "OPTIONS *" is for the backend to answer.
 		DisableGeneralOptionsHandler: true,
@@ -47,7 +59,7 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 		// the whole connection.
 		HTTP2:       &http.HTTP2Config{WriteByteTimeout: o.Idle},
 		ErrorLog:    zap.NewStdLog(o.Log),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return meet(ctx, c, cut) },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return meet(ctx, c, end) },
 	}}
 }
 
@@ -69,10 +81,12 @@ func (s *Server) Serve(listeners []net.Listener) error {
 
 // Drain takes no further connection and waits for the requests under way, the
 // held ones included, until the context ends. Then it cuts what is left, the
-// connections to the backend included.
+// connections to the backend included. What the backend does for clients that
+// have left is cut at once.
 func (s *Server) Drain(ctx context.Context) error {
+	s.closing.drains.Store(true)
 	if err := s.http.Shutdown(ctx); err != nil {
-		s.cut()
+		s.closing.cuts.Store(true)
 		return errors.Join(err, s.http.Close())
 	}
 	return nil

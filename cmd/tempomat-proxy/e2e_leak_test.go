@@ -93,7 +93,8 @@ func (s *sidecarProcess) asksForEverything(t *testing.T, mode string) {
 	}
 }
 
-// leaves has a client ask, and go once the request is at the backend.
+// leaves has a client ask, and go once the request is at the backend. That goes
+// on with it until the end, unless it waits for the client.
 func (s *sidecarProcess) leaves(t *testing.T, c *http.Client, method, path string, h http.Header, body io.Reader) {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
@@ -119,7 +120,11 @@ func (s *sidecarProcess) leaves(t *testing.T, c *http.Client, method, path strin
 	leave()
 	if closer, ok := body.(io.Closer); ok {
 		_ = closer.Close()
+		<-gone
+		eventually(t, path+" is not running any more", func() bool { return !running() })
+		return
 	}
-	<-gone
-	eventually(t, path+" is not running any more", func() bool { return !running() })
+	if <-gone; !running() {
+		t.Errorf("%s is not running any more", path)
+	}
 }
