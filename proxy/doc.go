@@ -7,27 +7,51 @@
 //	server       accepts; bounds what a client can hold open before its request
 //	handler      loads the Policy once: one request, one configuration
 //	  classify     who is asking, which keys to charge, its standing, or exempt
+//	  readAhead    the body comes, before the request asks for a place
 //	  admit        Limiter.Arrive, then wait for the decision or for the client to leave
 //	  refuse       429 or 503 in plain words; the backend never sees it
 //	  forward      Meter.Begin; the backend answers through upstream
-//	  settle       the meter ends; the cost replaces the guess, even after a panic
+//	  settle       the backend has finished: the meter ends, the place is free, the
+//	               cost replaces the guess
 //	  hold         in cooperative mode, the end of the response is kept back
-//	  finish       Limiter.Leave; a line in the journal
+//	  finish       the client has its answer: Limiter.Leave; a line in the journal
 //
 // Beside that one goroutine, Drive, tells the limiter the time: it releases
-// who waits, and charges on what runs.
+// who waits, charges on what runs, and notices who has left.
 //
 // A client that has gone gets no answer: net/http would make an empty 200 of a
 // handler that just returns, so that abandon panics with http.ErrAbortHandler,
-// as httputil.ReverseProxy does where a backend breaks off.
+// as it does where a backend breaks off.
 //
-// # Waiting for the client
+// # Workers and clients
 //
-// Bodies pass through body and writer, which stop the meter while the client is
-// slow and bound how long it may do nothing. A connection carries nothing over
-// to its next request. An answer that begins before the request's body has been
-// read to its end closes its HTTP/1 connection: net/http would otherwise read
-// the rest itself, in place of the backend.
+// A backend has few workers, and a client may be as slow as it likes. So no
+// worker waits for a client where that can be helped. A request's body is read
+// before the request asks for a place: in memory, then in a file (package
+// spool). Only one that may be live (of unknown length) goes on after a second,
+// with what is there of it. The answer is taken as fast as the backend gives it,
+// and waits for the client in the same way; a small one is complete with its
+// first piece, and passes through no spool. Where there is no room, bodies
+// stream: no byte is lost, but the request holds its worker, and its place.
+//
+// Event streams, what the backend marks by "X-Accel-Buffering: no", and
+// connections after an upgrade are passed on at once and hold their place until
+// they end. The meter of CPU time stands still for them, as it does wherever the
+// backend waits for a client.
+//
+// The request to the backend does not end with its client. Who leaves early
+// leaves an orphan: the backend works on, for PHP notices only when it sends
+// something. So the request keeps its place and is charged until the backend
+// has finished. Up to 64 KB of the answer are read for nobody, for as long as
+// the backend may take to answer; after that its connection is closed. An event
+// stream ends with the next event. A request that was given up as it took too
+// long (504) keeps its place for as long again, but 10 s at most, so that a
+// backend that was down has its places back when it is up.
+//
+// writer and body bound how long a client may do nothing. A connection carries
+// nothing over to its next request. An answer that begins before the request's
+// body has been read to its end closes its HTTP/1 connection: net/http would
+// otherwise read the rest itself, in place of the backend.
 //
 // One file for each idea:
 //
@@ -38,16 +62,23 @@
 //	workertrial.go how many connections the backend accepts
 //	learn.go      what the CPU use and the gate tell of the backend
 //	crowd.go      the sets of what waits and of what is at the backend
-//	ghost.go      what the backend works on though nobody waits for it
+//	connection.go what a connection's requests share
+//	work.go       what the backend does for a request, and its end
+//	orphan.go     what it does though nobody waits for it
 //	upstream.go   the backend: transport, response header, failures
+//	relay.go      the answer on its way, through a spool if need be
+//	upgrade.go    what goes both ways after an upgrade
 //	usage.go      what part of the CPUs is used
 //	workerhints.go what can be seen of the backend's workers from outside
 //	listenqueue.go how many connections wait until the backend accepts them
 //	sockdiag*.go  the kernel's answers about listening sockets
 //	fpm.go        php-fpm's number of workers, from its configuration
 //	rewrite.go    a request addressed to the backend, byte for byte
+//	hop.go        header fields that are for one connection only
 //	body.go       the request's body on its way
-//	writer.go     the response on its way, its tail kept back
+//	readahead.go  what of it is read before the request asks for a place
+//	pieces.go     the memory that bodies are copied through
+//	writer.go     the response at the client's side, its tail kept back
 //	refuse.go     what a client is told that is not served
 //	server.go     listeners, timeouts, drain
 //	socket.go     unix sockets
