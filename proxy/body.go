@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,9 @@ type body struct {
 	x    *exchange
 	conn *http.ResponseController
 	kept *spool.Spool // what was read ahead, and what comes after it; nil: nothing goes through it
+	// trailer is for the transport, which looks at it while the server may write
+	// its own.
+	trailer http.Header
 
 	reading sync.Mutex // held by a Read, which may wait for the client; guards the following
 	ahead   []byte     // a small body that was read ahead
@@ -33,6 +37,14 @@ type body struct {
 // Read is called by the transport, which may go on for a moment after the
 // exchange is over.
 func (b *body) Read(p []byte) (n int, err error) {
+	n, err = b.read(p)
+	if err == io.EOF && b.trailer != nil {
+		maps.Copy(b.trailer, b.x.request.Trailer)
+	}
+	return n, err
+}
+
+func (b *body) read(p []byte) (n int, err error) {
 	if !b.complete.Load() {
 		b.x.span.Pause(time.Now())
 		defer func() { b.x.span.Resume(time.Now()) }()

@@ -329,3 +329,26 @@ func TestLeavesTheSpool(t *testing.T) {
 		}
 	})
 }
+
+// TestLiveTrailers has bodies end with a trailer while the backend reads them.
+func TestLiveTrailers(t *testing.T) {
+	r := start(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		_, _ = io.Copy(io.Discard, q.Body)
+		_, _ = io.WriteString(w, q.Trailer.Get("Sum"))
+	}))
+	r.each(t, func(t *testing.T, c *http.Client) {
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				pr, pw := io.Pipe()
+				time.AfterFunc(aheadTime+time.Duration(i-10)*100*time.Microsecond, func() { _ = pw.Close() })
+				q := request(t, pr, "POST /")
+				q.Trailer = http.Header{"Sum": {"s3"}}
+				if _, got := r.do(c, q); got != "s3" {
+					t.Errorf("the trailer is %q", got)
+				}
+			})
+		}
+		all.Wait()
+	})
+}

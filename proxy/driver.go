@@ -68,13 +68,13 @@ func (h *Handler) progress(now time.Time) {
 	}
 }
 
-// end lets nothing go on at the backend that nobody waits for.
+// end lets nothing go on at the backend: the server has come to its end.
 func (h *Handler) end() {
 	var lingering []*exchange
 	h.running.each(func(x *exchange) {
 		if x.lingers {
 			lingering = append(lingering, x)
-		} else if x.conn.closing.givesUp(x.request.Context().Err() != nil) {
+		} else {
 			x.conn.cancel()
 		}
 	})

@@ -20,10 +20,15 @@ const keepsUp = time.Millisecond
 
 // pass passes an answer on: header, body and trailers.
 func (u *Upstream) pass(x *exchange, res *http.Response) {
-	if stream(res) {
+	events := isEventStream(res.Header)
+	if events {
 		x.stream(time.Now())
 	}
-	a := relay{x: x, body: res.Body, flushes: res.ContentLength < 0 || isEventStream(res.Header), log: u.log}
+	a := relay{
+		x: x, body: res.Body, log: u.log,
+		flushes: events || res.ContentLength < 0,
+		live:    events || strings.EqualFold(res.Header.Get("X-Accel-Buffering"), "no"),
+	}
 	if x.gone() {
 		a.drain()
 		abort()
@@ -47,12 +52,6 @@ func (u *Upstream) pass(x *exchange, res *http.Response) {
 	}
 }
 
-// stream tells whether an answer must not wait: the backend says so, or its end
-// may never come.
-func stream(res *http.Response) bool {
-	return isEventStream(res.Header) || strings.EqualFold(res.Header.Get("X-Accel-Buffering"), "no")
-}
-
 func isEventStream(h http.Header) bool {
 	return strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
 }
@@ -64,6 +63,7 @@ type relay struct {
 	x       *exchange
 	body    io.Reader
 	flushes bool // the client is to see each piece at once
+	live    bool // it must not wait
 	log     *zap.Logger
 }
 
@@ -109,7 +109,7 @@ func (a *relay) writeBody() {
 	}()
 	a.x.writer.spooled = true
 	a.write(piece[:n])
-	piece = a.empty(kept, piece)
+	a.empty(kept, &piece)
 }
 
 // flushSoon sends the header while the body's first piece does not come. What it
@@ -138,7 +138,7 @@ func (a *relay) flushSoon() (sent func()) {
 // spools tells whether the answer may wait for its client.
 func (a *relay) spools() bool {
 	b := &a.x.policy.Buffer
-	return b.Store != nil && b.Response > 0 && !a.x.work.isStream()
+	return b.Store != nil && b.Response > 0 && !a.live
 }
 
 // open makes the spool.
@@ -189,21 +189,19 @@ func (a *relay) keep(kept *spool.Spool, p []byte) error {
 	return err
 }
 
-// empty passes on what is in the spool, and returns the piece that it holds
-// then.
-func (a *relay) empty(kept *spool.Spool, piece []byte) []byte {
-	pieces, fast := &a.x.handler.pieces, true
+// empty passes on what is in the spool, in a piece that fits the client.
+func (a *relay) empty(kept *spool.Spool, piece *[]byte) {
+	pieces := &a.x.handler.pieces
 	for {
-		piece = pieces.fit(piece, fast)
-		n, err := kept.Read(piece)
+		n, err := kept.Read(*piece)
 		if n > 0 {
 			from := time.Now()
-			a.write(piece[:n])
-			fast = time.Since(from) < keepsUp
+			a.write((*piece)[:n])
+			*piece = pieces.fit(*piece, time.Since(from) < keepsUp)
 		}
 		if err != nil {
 			a.check(err)
-			return piece
+			return
 		}
 	}
 }

@@ -24,6 +24,7 @@ func (u *Upstream) rewrite(x *exchange) (*http.Request, error) {
 	if x.body.ReadCloser == nil {
 		out.Body = nil // so that it can be sent again
 	}
+	out.Trailer = x.body.trailer
 	keepPath(in, out)
 	out.Header = make(http.Header, len(in.Header)+4)
 	endToEnd(out.Header, in.Header)
