@@ -256,7 +256,7 @@ func TestNoRoom(t *testing.T) {
 			t.Errorf("no error was counted: %+v", s)
 		}
 		for _, line := range r.lines() {
-			if line["outcome"] != "answered" || line["cost_ms"].(float64) > 1 {
+			if line["outcome"] != "answered" || line["cost_ms"].(float64) > 1900 { // half a minute of one of 16 workers
 				t.Errorf("access log: %v", line)
 			}
 		}

@@ -119,7 +119,7 @@ func TestCostHeader(t *testing.T) {
 		want   float64
 	}{
 		{"used", cpuaccount.Header, []string{"0.25"}, 0.25},
-		{"zero", cpuaccount.Header, []string{"0"}, 0},
+		{"zero, for a second of one of 16 workers", cpuaccount.Header, []string{"0"}, 1. / 16},
 		{"nothing", cpuaccount.Header, nil, 1},
 		{"empty", cpuaccount.Header, []string{""}, 1},
 		{"garbage", cpuaccount.Header, []string{"a lot"}, 1},
