@@ -16,12 +16,12 @@ const (
 // bufferSettings are the keys of buffer.
 func bufferSettings(b *Buffer) []setting {
 	return []setting{
-		{path: "buffer.requestMemory", value: size(&b.RequestMemory, 0, gigabyte)},
-		{path: "buffer.request", value: size(&b.Request, 0, terabyte)},
-		{path: "buffer.responseMemory", value: size(&b.ResponseMemory, 0, gigabyte)},
-		{path: "buffer.response", value: size(&b.Response, 0, terabyte)},
-		{path: "buffer.memory", value: size(&b.Memory, 0, terabyte)},
-		{path: "buffer.disk", value: size(&b.Disk, 0, 1024*terabyte)},
+		{path: "buffer.requestMemory", value: size(&b.RequestMemory, gigabyte)},
+		{path: "buffer.request", value: size(&b.Request, terabyte)},
+		{path: "buffer.responseMemory", value: size(&b.ResponseMemory, gigabyte)},
+		{path: "buffer.response", value: size(&b.Response, terabyte)},
+		{path: "buffer.memory", value: size(&b.Memory, terabyte)},
+		{path: "buffer.disk", value: size(&b.Disk, 1024*terabyte)},
 		{path: "buffer.directory", value: directory(&b.Directory)},
 		{path: "buffer.perAddress", value: share(&b.PerAddress)},
 	}
@@ -31,16 +31,16 @@ func bufferSettings(b *Buffer) []setting {
 // 1024, as Apache, nginx and PHP have them.
 func sizeUnits() []string { return []string{"TB", "GB", "MB", "KB", "B"} }
 
-// size takes a number of bytes: 65536, 64KB.
-func size(p *int64, least, most int64) scalar {
+// size takes a number of bytes, at most so many: 65536, 64KB.
+func size(p *int64, most int64) scalar {
 	return scalar{
 		set: func(text string) error {
 			n, err := parseSize(text)
 			if err != nil {
 				return err
 			}
-			if n < least || n > most {
-				return fmt.Errorf("must be a size from %s to %s", shortSize(least), shortSize(most))
+			if n > most {
+				return fmt.Errorf("must be a size from 0 to %s", shortSize(most))
 			}
 			*p = n
 			return nil
@@ -59,12 +59,12 @@ func parseSize(text string) (int64, error) {
 	}
 	n, err := strconv.ParseUint(digits, 10, 63)
 	switch {
-	case errors.Is(err, strconv.ErrRange) || err == nil && int64(n) > (1<<63-1)/unit: //nolint:gosec // has 63 bits
+	case errors.Is(err, strconv.ErrRange) || err == nil && int64(n) > (1<<63-1)/unit:
 		return 0, errors.New("is too large for a size")
 	case err != nil:
 		return 0, errors.New("must be a size: a whole number of bytes, or of KB, MB, GB or TB, such as 64KB")
 	}
-	return int64(n) * unit, nil //nolint:gosec // has 63 bits
+	return int64(n) * unit, nil
 }
 
 // shortSize is a size in the largest unit that leaves a whole number.

@@ -38,7 +38,7 @@ type body struct {
 // exchange is over.
 func (b *body) Read(p []byte) (n int, err error) {
 	n, err = b.read(p)
-	if err == io.EOF && b.trailer != nil {
+	if errors.Is(err, io.EOF) && b.trailer != nil {
 		maps.Copy(b.trailer, b.x.request.Trailer)
 	}
 	return n, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
@@ -270,9 +271,7 @@ func TestPiecesComeAtOnce(t *testing.T) {
 	for _, head := range []http.Header{{}, {"X-Accel-Buffering": {"no"}}, {"Content-Type": {"text/event-stream"}}} {
 		for _, change := range []func(*setup){func(*setup) {}, unbuffered} {
 			r := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				for name, values := range head {
-					w.Header()[name] = values
-				}
+				maps.Copy(w.Header(), head)
 				w.WriteHeader(200)
 				_ = http.NewResponseController(w).Flush()
 				<-seen

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -91,9 +92,7 @@ func (c *connection) hint(status int, header textproto.MIMEHeader) error {
 		return nil
 	}
 	h := c.hinted.Header()
-	for name, values := range header {
-		h[name] = values
-	}
+	maps.Copy(h, http.Header(header))
 	c.hinted.WriteHeader(status)
 	clear(h)
 	return nil

@@ -40,7 +40,7 @@ type fpmPool struct {
 func findFPM(root fs.FS) (pools []fpmPool) {
 	files := map[string]bool{} // two masters of one file are one that is being replaced
 	for _, pid := range processes(root) {
-		text, _ := readSome(root, path.Join("proc", pid, "cmdline"), 4096)
+		text := readSome(root, path.Join("proc", pid, "cmdline"), 4096)
 		if !strings.HasPrefix(text, fpmTitle) {
 			continue
 		}
@@ -108,7 +108,7 @@ func (r *fpmReader) file(name string) {
 	if !isTrusted(r.root, name) {
 		return
 	}
-	text, _ := readSome(r.root, name, mostFPMBytes)
+	text := readSome(r.root, name, mostFPMBytes)
 	r.pool = nil
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -181,19 +181,20 @@ func isTrusted(root fs.FS, name string) bool {
 	return !ok || s.Uid == 0 || int(s.Uid) == os.Getuid() // not ok: no file system of the machine
 }
 
-// readSome reads the beginning of a file that everybody may read.
-func readSome(root fs.FS, name string, most int64) (text string, ok bool) {
+// readSome reads the beginning of a file that everybody may read; of another
+// one, or none, nothing.
+func readSome(root fs.FS, name string, most int64) string {
 	info, err := fs.Stat(root, name)
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o006 != 0o004 {
-		return "", false
+		return ""
 	}
 	f, err := root.Open(name)
 	if err != nil {
-		return "", false
+		return ""
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	b, err := io.ReadAll(io.LimitReader(f, most))
-	return string(b), err == nil
+	defer func() { _ = f.Close() }()            // it was only read
+	b, _ := io.ReadAll(io.LimitReader(f, most)) // what came before an error is its beginning
+	return string(b)
 }
 
 func workersOf(pools []fpmPool) (n int) {

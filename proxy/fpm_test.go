@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,13 +34,8 @@ func TestFindFPM(t *testing.T) {
 		"etc/php/8.2/fpm/php-fpm.conf": debianGlobal, "etc/php/8.2/fpm/pool.d/www.conf": debianPool,
 	}
 	with := func(more map[string]string) map[string]string {
-		all := map[string]string{}
-		for name, text := range debian {
-			all[name] = text
-		}
-		for name, text := range more {
-			all[name] = text
-		}
+		all := maps.Clone(debian)
+		maps.Copy(all, more)
 		return all
 	}
 	for name, c := range map[string]struct {

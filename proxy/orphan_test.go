@@ -71,11 +71,11 @@ func TestOrphans(t *testing.T) {
 			for _, h2 := range []bool{false, true} {
 				t.Run(fmt.Sprint(path, " h2 ", h2), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						dialed := 0
+						dialled := 0
 						back := memory()
 						dial := back.dial
 						back.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-							dialed++
+							dialled++
 							return dial(ctx, network, address)
 						}
 						r := startOn(t, memory(), back, http.HandlerFunc(work3s), fairly, change)
@@ -92,8 +92,8 @@ func TestOrphans(t *testing.T) {
 								t.Errorf("after 3.1 s: %d at the gate", g.Busy)
 							}
 						}
-						if dialed != 1 {
-							t.Errorf("%d connections to the backend", dialed)
+						if dialled != 1 {
+							t.Errorf("%d connections to the backend", dialled)
 						}
 						kind := cpuaccount.Kind{Shape: path, URL: path, Client: "192.0.2.1"}
 						if guess, _, sure := r.handler.guess.Of(time.Now(), kind); !sure || guess < 3*time.Second {

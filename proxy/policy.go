@@ -36,10 +36,5 @@ type Buffer struct {
 	ResponseMemory, Response int64
 }
 
-// gated tells whether requests go through the limiter's gate.
-func (p *Policy) gated() bool {
-	return p.Limits.Mode == limiter.Fair || p.Limits.Mode == limiter.Observe
-}
-
 // holdsResponses tells whether the end of responses may have to be kept back.
 func (p *Policy) holdsResponses() bool { return p.Limits.Mode == limiter.Cooperative }

@@ -70,7 +70,6 @@ func (x *exchange) answer(p refusal) {
 	}
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	x.writer.WriteHeader(p.Status)
-	//nolint:gosec // plain text, declared as that, and nosniff
 	_, _ = fmt.Fprintf(&x.writer, "%d %s\n\n%s\n(request %s)\n", p.Status, p.Title, p.Detail, p.RequestID)
 }
 

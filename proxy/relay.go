@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -255,12 +256,12 @@ func (a *relay) drain() {
 
 // finish ends the backend's part; it is done if err is io.EOF.
 func (a *relay) finish(err error) {
-	a.x.handler.settle(time.Now(), a.x, err == io.EOF)
+	a.x.handler.settle(time.Now(), a.x, errors.Is(err, io.EOF))
 }
 
 // check breaks the answer off if it has not come to its end.
 func (a *relay) check(err error) {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return
 	}
 	if a.x.gone() {

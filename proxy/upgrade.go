@@ -85,10 +85,11 @@ func (d *dialogue) hold(ctx context.Context, client io.Writer, fromClient io.Rea
 	ends := make(chan error, 2)
 	go func() { ends <- d.copy(back, fromClient) }()
 	go func() { ends <- d.copy(client, back) }()
-	if err := <-ends; err != nil {
-		d.close()
+	for range cap(ends) {
+		if err := <-ends; err != nil {
+			d.close()
+		}
 	}
-	<-ends
 }
 
 // look closes both sides if nothing was passed on for too long.

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"io"
 	"testing"
 )
@@ -20,7 +21,7 @@ func benchmarkCycle(b *testing.B, memory int64) {
 		}
 		p.CloseWrite(nil)
 		for {
-			if _, err := p.Read(got); err == io.EOF {
+			if _, err := p.Read(got); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
 				b.Fatal(err)

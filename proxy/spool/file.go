@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -211,11 +212,17 @@ func Check(directory string) error {
 // createFile makes a file and takes its name away, for file systems that
 // cannot make one without.
 func createFile(directory string) (file, error) {
-	f, err := os.CreateTemp(directory, "tempomat-spool-")
+	root, err := os.OpenRoot(directory)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Remove(f.Name()); err != nil {
+	defer func() { _ = root.Close() }() // only names were made and removed in it
+	name := "tempomat-spool-" + rand.Text()
+	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := root.Remove(name); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

@@ -217,5 +217,6 @@ func (s *Store) count(why shortage) {
 		s.noAddress.Add(1)
 	case failure:
 		s.errors.Add(1)
+	case none:
 	}
 }
