@@ -5,11 +5,12 @@
 // # What is measured
 //
 // The meter runs from the moment the proxy hands a request to the backend until
-// the backend's last byte has come. It stands still while the proxy waits for
-// the client: for the rest of an upload, or for room in the connection of
-// somebody who reads slowly. So nobody is charged for the waiting that the proxy
-// itself caused, and a slow reader is charged for the backend's time, not for
-// their own.
+// the backend has finished, also if the client has left before. Bodies wait in
+// the proxy, so that a slow client usually is not seen here at all. Where the
+// backend does wait for a client, as there is no room for a body or the answer is
+// a stream, the count of CPU time stands still ([Span.Pause]): nobody is charged
+// with CPU time in which nothing was computed. The worker is held all the same,
+// and charged.
 //
 // # From wall time to CPU time
 //
@@ -20,18 +21,27 @@
 // requests at the backend) as it passes. The header source takes the backend's
 // word, and corrects where it has none.
 //
+// A page that waits for a database looks like one that computes. So twice a
+// second [Meter.Correct] holds what was charged against the CPU use that was
+// measured: where it was less, those that were at the backend all the time are
+// taken to compute in a smaller part of it, and where it was more, in a larger
+// one. The rest of a request's time is idle; [Guess] remembers that of its kind
+// too, so that a long poll is known beforehand.
+//
 // # Two resources
 //
-// The backend's word is of CPU time. Who only sleeps in a worker, for a slow
-// database or a lock, tells next to none, and could hold all workers for it. So
-// what is told is raised to the part of the workers that was held: of 16 workers
-// on 2 CPUs each is worth an eighth of a CPU, and 8 s in one cost a second at
-// least. The dearer of the two is charged, as in dominant resource fairness
-// (Ghodsi et al., NSDI 2011). A slow client holds no worker: the meter stands
-// still.
+// A backend has CPUs and workers. Who only sleeps in a worker, for a slow
+// database, a lock or an event, uses next to no CPU time, and could hold all
+// workers for it. So the cost is at least the part of the workers that was held,
+// from beginning to end, pauses included: of 16 workers on 2 CPUs each is worth
+// an eighth of a CPU, and 8 s in one cost a second at least. The dearer of the two
+// is charged, as in dominant resource fairness (Ghodsi et al., NSDI 2011). How
+// many workers there are, [Meter.SetWorkers] is told as it is learnt. The wall
+// source knows of no workers.
 //
 // # The use of the CPUs
 //
 // Usage tells what part of the machine's or a cgroup's CPUs was used, from what
-// the kernel counts. How many heavy requests run at once follows it.
+// the kernel counts. How many heavy requests run at once follows it, and so does
+// Correct.
 package cpuaccount

@@ -46,7 +46,8 @@
 // # The gate
 //
 // In Fair mode requests queue here and not before the backend, whose own queue
-// knows nothing of clients. Four ideas make the order.
+// knows nothing of clients. The backend has two resources, CPUs and workers, and
+// the gate shares out both. Five ideas make the order.
 //
 // Few at a time. With two CPUs, two heavy pages run as fast as can be; eight run
 // at a quarter of the speed, and so does the small page that comes then. So
@@ -54,9 +55,14 @@
 // light runs beside them in an express slot, and is done before they notice. If
 // it turns out heavy after all, it is moved, and its kind is known.
 //
-// Everybody in turn. Each client has two lanes, for light and heavy requests,
-// and only the first of a lane competes, so that twenty connections get no more
-// than one. The one with the least rank goes: the reading of a clock as the
+// Workers are kept. A long poll, an event stream, a page that waits for a
+// database hold a worker and leave the CPUs idle. They need no heavy slot; but
+// all requests that are not short, the heavy ones and those that wait, may hold
+// some of the workers only. See below.
+//
+// Everybody in turn. Each client has three lanes, for light requests, for heavy
+// ones and for those that likely wait, and only the first of a lane competes, so
+// that twenty connections get no more than one. The one with the least rank goes: the reading of a clock as the
 // request came, plus what it will cost by the client's share, plus what the
 // client is ahead of the clock. The clock advances with the service that is
 // given, so that everybody's turn comes.
@@ -71,6 +77,44 @@
 //
 // Beside that, a client's standing, the evidence that it is a person's browser,
 // multiplies its share. It does nothing while there is room.
+//
+// # Who holds a worker
+//
+// Whatever is at the backend has a worker until it ends. Where a request runs is
+// its stage: express, heavy, probe (its kind is not known, and it is tried), or
+// holding (it has no slot, as it hardly computes). All but the express ones are
+// not short. Of sixteen workers and two CPUs eleven may be held by requests that
+// are not short; five are kept for the others, however idle the CPUs are. While
+// requests that compute are waiting, those that wait leave them a worker for each
+// CPU.
+//
+// Of these eleven each key may hold the part that its class has, [Budget].Workers:
+// usually an address half, which is five, its /24 three quarters, its /16 all of
+// them, strangers together half. A request over that is parked: it does not
+// compete until its keys hold fewer, and keeps nobody else waiting. Requests that
+// compute get a worker for each CPU all the same.
+//
+// A client that leaves before its answer leaves an orphan: the backend works on.
+// The orphan keeps its place until the caller settles it. A client with two of
+// them, or a quarter of the eleven if that is more, has its next request that is
+// not short parked, also one that nobody knows yet.
+//
+// # How many workers there are
+//
+// Nobody tells it. The gate begins with the configured number, which is also a
+// ceiling, or with 16 or 8 for each CPU, if that is more. Then it learns:
+//
+//   - More are proved where a known kind is answered in its usual time although
+//     so many ran beside it, or by connections that the backend accepts, which
+//     the caller opens for a moment when somebody lacks a worker. Now and then one
+//     more request is let in than there are workers known, to prove it. An
+//     event-driven backend proves more each time.
+//   - Fewer are seen by connections that wait to be accepted, and by answers that
+//     are late although the CPUs are not full.
+//   - php-fpm's configuration is believed, for a minute without a doubt.
+//
+// What was refuted is tried again after 5 s, then after twice as long each time,
+// up to ten minutes. [Limiter.Workers] tells the number and what it was learnt by.
 //
 // # A crawl at the gate
 //
@@ -88,6 +132,27 @@
 //	                heavy page goes, before the crawler's third
 //	0.40 s  4.1     the crawler's second page is done. Nobody else wants the
 //	                slot: the third goes
+//
+// # Somebody holds workers
+//
+// Sixteen workers, two CPUs; the address may hold five of the eleven. Each of its
+// two pages waits 3 s for a database, and is known to. Event streams are known to
+// stay.
+//
+//	 time   not short  orphans  what happens
+//	0.0 s    2 of 11      0     the address asks for two pages: both go, and hold
+//	                            a worker each without a heavy slot
+//	0.1 s    2 of 11      2     it hangs up on both. The backend works on
+//	0.2 s    2 of 11      2     it opens six event streams. With two orphans it
+//	                            gets no worker for them: all six wait
+//	0.3 s    2 of 11      2     its style sheet, and a person's page, are short:
+//	                            both go at once
+//	3.0 s    5 of 11      1     the backend has finished one of the pages. With one
+//	                            orphan the address may hold workers, up to five:
+//	                            four streams go
+//	3.0 s    5 of 11      0     the other page is done, and the fifth stream goes.
+//	                            The sixth waits until one ends; after MaxHold it is
+//	                            refused. Six of the eleven are left to others
 //
 // # One crawl under a cap
 //

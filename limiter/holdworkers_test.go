@@ -1,0 +1,58 @@
+package limiter
+
+import (
+	"testing"
+	"time"
+)
+
+// TestSomebodyHoldsWorkers is what the package documentation tells of an address
+// that opens event streams and hangs up, step by step.
+func TestSomebodyHoldsWorkers(t *testing.T) {
+	w := newWorld(bounded())
+	w.acquaint("holder", "person")
+	begin := w.elapsed()
+	expect := func(at time.Duration, long, orphans, queued int) {
+		t.Helper()
+		if got := w.elapsed() - begin; got != at {
+			t.Fatalf("it is %v, want %v", got, at)
+		}
+		if g := w.GateState(); g.LongMost != 11 || g.LongBusy != long || g.Orphans != orphans || g.Queued != queued {
+			t.Errorf("at %v: %d of %d not short, %d orphans, %d wait; want %d of 11, %d, %d",
+				at, g.LongBusy, g.LongMost, g.Orphans, g.Queued, long, orphans, queued)
+		}
+	}
+	slow := func() *Ticket {
+		return w.Arrive(w.now, Arrival{Keys: by("holder"), Guess: 50 * time.Millisecond, Idle: 3 * second, Sure: true})
+	}
+
+	first, second := slow(), slow()
+	expect(0, 2, 0, 0)
+	w.run(100 * time.Millisecond)
+	w.Orphan(w.now, first)
+	w.Orphan(w.now, second)
+	expect(100*time.Millisecond, 2, 2, 0)
+	w.run(100 * time.Millisecond)
+	var streams []*Ticket
+	for range 6 {
+		streams = append(streams, w.poll("holder"))
+	}
+	expect(200*time.Millisecond, 2, 2, 6)
+	w.run(100 * time.Millisecond)
+	style, page := w.light("holder"), w.light("person")
+	w.expectStage(t, "its style sheet", style, express)
+	w.expectStage(t, "a person's page", page, express)
+	expect(300*time.Millisecond, 2, 2, 6)
+	w.done(style, 20*time.Millisecond)
+	w.done(page, 20*time.Millisecond)
+	w.run(2700 * time.Millisecond)
+	w.done(first, 400*time.Millisecond)
+	expect(3*time.Second, 5, 1, 2)
+	w.done(second, 400*time.Millisecond)
+	expect(3*time.Second, 5, 0, 1)
+	w.expectStage(t, "the sixth stream", streams[5], queued)
+	w.run(28 * time.Second)
+	if v := streams[5].Verdict(); v.Action != Refuse {
+		t.Errorf("the sixth stream: %v, want it refused", v.Action)
+	}
+	expect(31*time.Second, 5, 0, 0)
+}
