@@ -39,7 +39,7 @@ type Backend struct {
 	URL         string        // http://host[:port], https://host[:port] or unix:/path
 	DialTimeout time.Duration // longest wait for a connection, then 502
 	Timeout     time.Duration // longest wait for the response's header, then 504
-	Workers     int           // most requests there at a time; 0: 8 per CPU, at least 16
+	Workers     int           // most requests there at a time, a ceiling for what is learnt; 0: only learnt
 }
 
 // Gate is the shape of the queue before the backend.

@@ -15,14 +15,7 @@ func (c *Config) Describe(w io.Writer, cpus float64) {
 	d := newDraft(c)
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, s := range canonical(d) {
-		text := s.value.text()
-		switch {
-		case text == "":
-			text = "none"
-		case s.path == "cpuCount" && c.CPUCount == 0:
-			text = fmt.Sprintf("0 (this machine's: %s)", rounded(cpus))
-		}
-		fmt.Fprintf(out, "%s\t%s\n", s.path, text)
+		fmt.Fprintf(out, "%s\t%s\n", s.path, inEffect(s, cpus))
 	}
 	_ = out.Flush() // whoever needs w's errors keeps them in w
 	fmt.Fprintln(w, "\nlimits")
@@ -30,6 +23,26 @@ func (c *Config) Describe(w io.Writer, cpus float64) {
 		fmt.Fprintf(out, "  %s\t%s\n", class.Name, limits(class, cpus))
 	}
 	_ = out.Flush()
+}
+
+// inEffect is a setting's value, and what a 0 stands for.
+func inEffect(s setting, cpus float64) string {
+	text := s.value.text()
+	switch {
+	case text == "":
+		return "none"
+	case text != "0":
+		return text
+	}
+	switch s.path {
+	case "backend.workers":
+		return "0 (learnt)"
+	case "cpuCount":
+		return fmt.Sprintf("0 (this machine's: %s)", rounded(cpus))
+	case "buffer.disk":
+		return "0 (half of what is free)"
+	}
+	return text
 }
 
 // limits is what a key of the class may use, in words.

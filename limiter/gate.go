@@ -17,8 +17,8 @@ const (
 type Gate struct {
 	// CPUs is how many the backend has; what is below 1 counts as 1.
 	CPUs float64
-	// Workers is the most requests at the backend at a time. Zero lets the gate
-	// learn it.
+	// Workers is the most requests at the backend at a time, where the gate does
+	// not learn that it has fewer workers. Zero has it learn their number.
 	Workers int
 	// Heavy is how many of them may be heavy. Zero lets it follow the CPU use
 	// that Measure is told, from CPUs up.
