@@ -73,7 +73,7 @@
 //
 // Strangers are one. Addresses that were never seen share one turn, so that a
 // crawler with a new address for each request competes with itself. After half
-// a minute and a few answers a client is known, for days.
+// a minute and a few answers a client is known, for half a day at least.
 //
 // Beside that, a client's standing, the evidence that it is a person's browser,
 // multiplies its share. It does nothing while there is room.
@@ -106,8 +106,8 @@
 //
 //   - More are proved where a known kind is answered in its usual time although
 //     so many ran beside it, or by connections that the backend accepts, which
-//     the caller opens for a moment when somebody lacks a worker. Now and then one
-//     more request is let in than there are workers known, to prove it. An
+//     the caller opens for a moment when somebody lacks a worker. Now and then more
+//     light requests are let in than there are workers known, to prove it. An
 //     event-driven backend proves more each time.
 //   - Fewer are seen by connections that wait to be accepted, and by answers that
 //     are late although the CPUs are not full.

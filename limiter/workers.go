@@ -229,7 +229,7 @@ func (w *workers) configure(configured, usual int) {
 	case configured > 0 && w.most != configured:
 		*w = workers{n: configured, most: configured, source: "configuration", late: w.late}
 	case configured <= 0 && (w.n == 0 || w.most > 0):
-		*w = workers{n: usual, source: "what is usual", late: w.late}
+		*w = workers{n: usual, source: "what is usual; nothing was learnt yet", late: w.late}
 	}
 }
 

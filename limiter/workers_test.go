@@ -50,7 +50,7 @@ func (s shift) polls(n int, clients ...string) (xs []*Ticket) {
 // that hold a worker prove seventeen; that makes room for more to be held.
 func TestPromptAnswersProveWorkers(t *testing.T) {
 	s := newShift(t, 0)
-	s.expect("nothing is known", 16, "what is usual")
+	s.expect("nothing is known", 16, "what is usual; nothing was learnt yet")
 	s.polls(20, "a", "b", "c", "d")
 	s.expectState(t, "held", map[string]int{"holding": 11, "queued": 9})
 	for range 12 {
@@ -88,7 +88,7 @@ func TestTheConfiguredNumberIsACeiling(t *testing.T) {
 	s.expect("configured anew", 6, "configuration")
 	p.Gate.Workers = 0
 	s.SetPolicy(s.now, p)
-	s.expect("no more", 16, "what is usual")
+	s.expect("no more", 16, "what is usual; nothing was learnt yet")
 }
 
 // TestLateAnswersRefuteWorkers: five are held, and three pages wait at the backend
@@ -104,7 +104,7 @@ func TestLateAnswersRefuteWorkers(t *testing.T) {
 	}
 	s.run(300 * time.Millisecond)
 	tick()
-	s.expect("a page may take as long", 16, "what is usual")
+	s.expect("a page may take as long", 16, "what is usual; nothing was learnt yet")
 	s.run(200 * time.Millisecond)
 	tick()
 	s.expect("three are late", 5, "late answers")
@@ -130,7 +130,7 @@ func TestFullCPUsRefuteNothing(t *testing.T) {
 	for _, x := range pages {
 		s.Progress(s.now, x, 50*time.Millisecond, true)
 	}
-	s.expect("all are late", 16, "what is usual")
+	s.expect("all are late", 16, "what is usual; nothing was learnt yet")
 }
 
 // TestMoreAreTriedAgain: what was refuted is tried once more after a while, with
@@ -139,7 +139,7 @@ func TestMoreAreTriedAgain(t *testing.T) {
 	s := newShift(t, 0)
 	s.polls(9, "a", "b", "c")
 	s.Backlog(s.now, 3)
-	s.expect("one look may see what is just being accepted", 16, "what is usual")
+	s.expect("one look may see what is just being accepted", 16, "what is usual; nothing was learnt yet")
 	s.Backlog(s.now, 4)
 	s.expect("three connections were not accepted", 6, "its accept queue")
 	if n := s.Wants(s.now); n != 0 {

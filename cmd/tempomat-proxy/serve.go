@@ -73,7 +73,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	car.journal = proxy.NewJournal(car.logs.access)
 	car.handler = proxy.NewHandler(car.limiter, policy, car.journal)
 	car.handler.TellWorkers(func(n int, by string) {
-		car.logs.log.Info("the backend has another number of workers", zap.Int("workers", n), zap.String("learnt by", by))
+		car.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))
 	})
 	car.reports = &reports{ledger: car.limiter, journal: car.journal, log: car.logs.log}
 	car.server = proxy.NewServer(car.handler, proxy.ServerOptions{
