@@ -124,6 +124,21 @@ func parseNumber(text string) (float64, error) {
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
+// mostWorkers is the highest ceiling of their number.
+const mostWorkers = 10_000
+
+func workers(p *int) scalar {
+	s := integer(p, 0, mostWorkers)
+	set := s.set
+	s.set = func(text string) error {
+		if set(text) != nil {
+			return fmt.Errorf("must be 0 (learnt) or a whole number from 1 to %d, a ceiling", mostWorkers)
+		}
+		return nil
+	}
+	return s
+}
+
 func cpuCount(p *float64) scalar {
 	return scalar{
 		set: func(text string) error {

@@ -55,7 +55,7 @@ func settings(d *draft) []setting {
 		{path: "backend.url", value: backendURL(&d.Backend.URL)},
 		{path: "backend.dialTimeout", value: duration(&d.Backend.DialTimeout, time.Millisecond, 5*time.Minute)},
 		{path: "backend.timeout", value: duration(&d.Backend.Timeout, 100*time.Millisecond, day)},
-		{path: "backend.workers", value: integer(&d.Backend.Workers, 0, 10_000)},
+		{path: "backend.workers", value: workers(&d.Backend.Workers)},
 		{path: "cpuCount", value: cpuCount(&d.CPUCount)},
 		{path: "trustedProxies", value: trustedProxies(&d.TrustedProxies)},
 		{path: "addressHeader", value: choice(&d.AddressHeader, "", "X-Forwarded-For", "Forwarded", "X-Real-IP", "none")},

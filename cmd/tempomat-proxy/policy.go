@@ -98,7 +98,7 @@ func (p *policies) bufferOf(b config.Buffer) proxy.Buffer {
 	if p.checked != b.Directory {
 		p.checked = b.Directory
 		if err := spool.Check(b.Directory); err != nil {
-			p.log.Warn("buffer.directory is unfit: bodies that do not fit in memory may stream", zap.String("directory", b.Directory), zap.Error(err))
+			p.log.Warn("buffer.directory is unfit; name a directory on a disk", zap.String("directory", b.Directory), zap.Error(err))
 		}
 	}
 	return proxy.Buffer{
