@@ -210,7 +210,7 @@ func (g *gate) next(at time.Duration) (*Ticket, stage) {
 		t.tries = g.busy >= g.limits.workers
 		return t, express
 	}
-	if t, s := g.nextLong(more); t != nil {
+	if t, s := g.nextLong(); t != nil {
 		return t, s
 	}
 	if g.open {
@@ -238,14 +238,14 @@ func (g *gate) nextLight(more int) *Ticket {
 
 // nextLong is the request that gets one of the workers that are not kept for
 // short ones, and the slot in which it runs.
-func (g *gate) nextLong(more int) (*Ticket, stage) {
+func (g *gate) nextLong() (*Ticket, stage) {
 	for {
-		t, s := g.candidate(more)
+		t, s := g.candidate()
 		if t == nil {
 			return nil, queued
 		}
 		if g.mayHold(t, s) {
-			t.tries = s != probe && !g.hasWorker(s)
+			t.tries = false
 			return t, s
 		}
 		g.park(t)
@@ -254,7 +254,7 @@ func (g *gate) nextLong(more int) (*Ticket, stage) {
 
 // candidate is the first of those that need a heavy slot and can have one, or
 // need none, as far as there are workers.
-func (g *gate) candidate(more int) (*Ticket, stage) {
+func (g *gate) candidate() (*Ticket, stage) {
 	h := g.heavy.top()
 	for _, q := range [...]*heads{&g.fresh, &g.unknown} {
 		switch u := q.top(); {
@@ -273,11 +273,11 @@ func (g *gate) candidate(more int) (*Ticket, stage) {
 			h = nil // it goes on waiting for an express slot
 		}
 	}
-	if h != nil && (g.heavyBusy >= g.limits.heavy || !g.hasWorker(heavy) && !g.mayTryWith(h, more)) {
+	if h != nil && (g.heavyBusy >= g.limits.heavy || !g.hasWorker(heavy)) {
 		h = nil
 	}
 	w := g.waits.top()
-	if w != nil && (g.hasWorker(holding) || g.mayTryWith(w, more)) && (h == nil || w.precedes(h)) {
+	if w != nil && g.hasWorker(holding) && (h == nil || w.precedes(h)) {
 		return w, holding
 	}
 	return h, heavy

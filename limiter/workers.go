@@ -233,15 +233,6 @@ func (w *workers) configure(configured, usual int) {
 	}
 }
 
-// mayTryWith tells whether the request may go beyond the workers that are known,
-// or take one that is kept for short ones: if it likely ends soon, and the CPUs
-// have nothing to do.
-func (g *gate) mayTryWith(t *Ticket, more int) bool {
-	usual := t.guess + t.likelyIdle
-	return more > 0 && g.busy < g.limits.workers+more && t.sure && usual >= provesFrom && usual <= provesUntil &&
-		g.utilisation >= 0 && g.utilisation < idleBelow
-}
-
 // mayTry is how many more requests may be at the backend than it is known to
 // have workers.
 func (g *gate) mayTry(at time.Duration) int {
