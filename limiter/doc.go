@@ -62,10 +62,10 @@
 //
 // Everybody in turn. Each client has three lanes, for light requests, for heavy
 // ones and for those that likely wait, and only the first of a lane competes, so
-// that twenty connections get no more than one. The one with the least rank goes: the reading of a clock as the
-// request came, plus what it will cost by the client's share, plus what the
-// client is ahead of the clock. The clock advances with the service that is
-// given, so that everybody's turn comes.
+// that twenty connections get no more than one. The one with the least rank goes:
+// the reading of a clock as the request came, plus what it will cost by the
+// client's share, plus what the client is ahead of the clock. The clock advances
+// with the service that is given, so that everybody's turn comes.
 //
 // Debt is a price. The bucket's debt multiplies what the request is taken to
 // cost, up to seventeen times. A network in debt makes its innocent members
@@ -85,8 +85,9 @@
 // holding (it has no slot, as it hardly computes). All but the express ones are
 // not short. Of sixteen workers and two CPUs eleven may be held by requests that
 // are not short; five are kept for the others, however idle the CPUs are. While
-// requests that compute are waiting, those that wait leave them a worker for each
-// CPU.
+// requests that compute are queued, those that only hold leave them a worker for
+// each CPU; and where these had all eleven before, one for each CPU of the five.
+// Two stay for what is known to be short.
 //
 // Of these eleven each key may hold the part that its class has, [Budget].Workers:
 // usually an address half, which is five, its /24 three quarters, its /16 all of

@@ -77,6 +77,8 @@
 //	hop.go        header fields that are for one connection only
 //	body.go       the request's body on its way
 //	readahead.go  what of it is read before the request asks for a place
+//	requests.go   limits in requests, and the header fields that tell of them
+//	lowat*.go     how much a client's connection takes in advance
 //	pieces.go     the memory that bodies are copied through
 //	writer.go     the response at the client's side, its tail kept back
 //	refuse.go     what a client is told that is not served
