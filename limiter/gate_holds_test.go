@@ -71,7 +71,7 @@ func (s *siege) checkStarts(t interface{ Fatalf(string, ...any) }) {
 	if tried := n.workers + max(1, n.workers/8); any && g.busy > tried {
 		t.Fatalf("%d at the backend of %d workers, want at most %d", g.busy, n.workers, tried)
 	}
-	if reserve := max(n.long, min(n.long+n.least, n.workers-keptForKnown)); long && g.longBusy > reserve {
+	if reserve := max(n.long, min(n.long+n.least, n.workers-2)); long && g.longBusy > reserve {
 		t.Fatalf("%d of %d workers are held, want at most %d", g.longBusy, n.workers, reserve)
 	}
 	for b, m := range most {
