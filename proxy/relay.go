@@ -72,6 +72,9 @@ type relay struct {
 func (a *relay) writeHeader(res *http.Response) {
 	h := a.x.writer.Header()
 	endToEnd(h, res.Header)
+	if _, told := h["Content-Type"]; !told {
+		h["Content-Type"] = nil // net/http would look at the body and guess
+	}
 	if len(res.Trailer) > 0 {
 		h.Add("Trailer", strings.Join(slices.Collect(maps.Keys(res.Trailer)), ", "))
 	}
