@@ -180,3 +180,26 @@ func TestSpansConcurrently(t *testing.T) {
 		t.Errorf("%d run after all have ended", n)
 	}
 }
+
+// TestPausedIsIdle: who waits for its client holds its worker without computing,
+// and what asks for the like of it next is to be known by that.
+func TestPausedIsIdle(t *testing.T) {
+	for _, source := range []Source{Wall, Corrected, Header} {
+		m := NewMeter(source, 1, 0)
+		var s Span
+		for _, st := range []struct {
+			call string
+			at   float64
+			idle time.Duration
+		}{{"begin", 0, 0}, {"pause", 1, 0}, {"sofar", 3, 2 * time.Second}, {"resume", 4, 3 * time.Second}, {"sofar", 5, 3 * time.Second}, {"pause", 6, 3 * time.Second}, {"end", 8, 5 * time.Second}} {
+			do(m, &s, st.call, at(st.at))
+			s.SoFar(at(st.at))
+			if got := s.Idle(); got != st.idle {
+				t.Errorf("source %d, at %g: idle for %s, want %s", source, st.at, got, st.idle)
+			}
+			if st.call == "pause" && s.Computes() {
+				t.Errorf("source %d, at %g: it is taken to compute while it waits", source, st.at)
+			}
+		}
+	}
+}

@@ -14,6 +14,7 @@ type siege struct {
 	*world
 	tickets []*Ticket
 	ranks   map[*Ticket]float64
+	stages  map[*Ticket]stage // before the last call
 	clock   float64
 	settled float64 // CPU-seconds
 }
@@ -70,8 +71,11 @@ func (s *siege) check(t interface{ Fatalf(string, ...any) }) {
 	if g.open && g.queued > 0 {
 		t.Fatalf("%d wait at an open gate", g.queued)
 	}
+	s.checkHolds(t)
+	s.checkStarts(t)
 	if !g.open {
 		s.checkWork(t)
+		s.checkParked(t)
 	}
 }
 
@@ -111,7 +115,7 @@ func (s *siege) forget() {
 func TestGateAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy := roomy(Fair)
-		s := &siege{world: newWorld(policy), ranks: map[*Ticket]float64{}}
+		s := &siege{world: newWorld(policy), ranks: map[*Ticket]float64{}, stages: map[*Ticket]stage{}}
 		pick := func(of func(*Ticket) bool) *Ticket {
 			var some []*Ticket
 			for _, x := range s.tickets {

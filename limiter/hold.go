@@ -239,6 +239,9 @@ func (g *gate) wanted() bool {
 			if g.mayHold(t, heavy) {
 				return true
 			}
+			if t.fresh && g.mayHold(t, probe) {
+				break // it waits for its turn as the probe
+			}
 			g.park(t)
 		}
 	}

@@ -63,7 +63,7 @@ func TestSomeWorkersAreKept(t *testing.T) {
 		}
 		left := 5
 		if unknown {
-			left = keptForKnown
+			left = 2
 		}
 		if g := w.GateState(); g.Busy > 16-left || g.Busy < 11 {
 			t.Errorf("unknown %t: %d workers are held, want 11 to %d", unknown, g.Busy, 16-left)

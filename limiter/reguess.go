@@ -28,7 +28,7 @@ func (g *gate) reguess(at time.Duration, t *Ticket, guess, idle float64, sure bo
 	light, waits := g.laneOf(true, guess, idle)
 	if !light && !waits {
 		g.believe(t)
-		return nil
+		return g.pump(at)
 	}
 	lane := t.lane()
 	lane.remove(t)
@@ -61,18 +61,23 @@ func (g *gate) believe(t *Ticket) {
 // doubt takes a request of unknown kind for one that might be light, or that is
 // dear if it is like others.
 func (g *gate) doubt(t *Ticket, guess, idle float64) {
-	fresh := guess <= g.limits.light
 	t.likelyIdle = idle
-	if t.sure || fresh == t.fresh {
-		return
+	if fresh := guess <= g.limits.light; !t.sure && fresh != t.fresh {
+		t.fresh = fresh
+		g.replace(t)
+	} else if t.heap == &g.parked {
+		g.unpark()
 	}
-	t.fresh = fresh
-	g.replace(t)
 }
 
-// replace puts the head of a lane into the heap where it belongs now.
+// replace puts the head of a lane into the heap where it belongs now. One that
+// waits for its keys to hold fewer workers may hold more of them now.
 func (g *gate) replace(t *Ticket) {
-	if t.heap != nil && t.heap != &g.parked {
+	switch t.heap {
+	case nil:
+	case &g.parked:
+		g.unpark()
+	default:
 		t.heap.remove(t)
 		g.put(t)
 	}

@@ -351,3 +351,21 @@ func TestLiveTrailers(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// TestWhoKeepsUpNeedsNoSpool has a client read as fast as the backend gives.
+func TestWhoKeepsUpNeedsNoSpool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// A file that cannot be made is counted.
+		store := spool.NewStore(spool.Limits{Directory: filepath.Join(t.TempDir(), "missing"), Disk: 1 << 30, Address: 1})
+		r := startVirtual(t, http.HandlerFunc(giveBack), fairly, func(s *setup) { s.buffer.Store = store; s.buffer.RequestMemory, s.buffer.Request = 0, 0 })
+		sent := noise(1 << 20)
+		for _, c := range []*http.Client{r.client, r.h2c} {
+			if _, got := r.do(c, request(t, bytes.NewReader(sent), "POST /")); got != string(sent) {
+				t.Errorf("%d bytes came back", len(got))
+			}
+		}
+		if s := store.Stats(); s.Errors != 0 {
+			t.Errorf("kept: %+v", s)
+		}
+	})
+}

@@ -67,6 +67,7 @@
 //	orphan.go     what it does though nobody waits for it
 //	upstream.go   the backend: transport, response header, failures
 //	relay.go      the answer on its way, through a spool if need be
+//	pace.go       how long the backend waits before there is need
 //	upgrade.go    what goes both ways after an upgrade
 //	usage.go      what part of the CPUs is used
 //	workerhints.go what can be seen of the backend's workers from outside

@@ -41,6 +41,7 @@ type exchange struct {
 
 	who       classify.Result
 	counted   Counted
+	uploads   bool // its body comes while it holds its worker
 	guess     time.Duration
 	idle      time.Duration   // that it will likely hold a worker without computing
 	ticket    *limiter.Ticket // nil: exempt
@@ -62,7 +63,7 @@ func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Requ
 	x := serve(r)
 	x.policy, x.handler, x.arrived = h.policy.Load(), h, now
 	x.writer = writer{ResponseWriter: w, x: x}
-	if r.Body != nil && r.Body != http.NoBody {
+	if r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 { // HTTP/2 gives an empty one
 		x.body = body{ReadCloser: r.Body, x: x, conn: http.NewResponseController(w), trailer: r.Trailer.Clone()}
 		x.request.Body = &x.body
 	}
@@ -77,13 +78,29 @@ func (x *exchange) classify() {
 	}
 }
 
-// kind is what the guess goes by.
+// kind is what the guess goes by. A request whose client is still sending its
+// body is of a kind of its own: how long that takes tells nothing of the page,
+// or anybody could make it pass for one that holds workers.
 func (x *exchange) kind() cpuaccount.Kind {
 	k := cpuaccount.Kind{Shape: x.who.Shape, URL: x.request.RequestURI}
+	if x.uploads {
+		k.Shape, k.URL = "upload "+k.Shape, "upload "+k.URL
+	}
 	if keys := x.who.Keys(); len(keys) > 0 {
 		k.Client = keys[0].ID
 	}
 	return k
+}
+
+// estimate is what the backend likely has to do for the request. One whose
+// client is still sending its body surely holds its worker for longer than it
+// computes: that is as long as its client likes.
+func (x *exchange) estimate(now time.Time) (cost, idle time.Duration, sure bool) {
+	cost, idle, sure = x.handler.guess.Of(now, x.kind())
+	if x.uploads {
+		idle, sure = max(idle, cost, leastStream), true
+	}
+	return cost, idle, sure
 }
 
 // abandon ends an exchange whose client has gone, without an answer: one that is

@@ -71,8 +71,9 @@ func (h *Handler) admit(x *exchange) bool {
 	if x.body.ReadCloser != nil {
 		now = time.Now() // reading it may have taken minutes
 	}
+	x.uploads = x.body.unread()
 	h.guess.Ask(x.kind())
-	guess, idle, sure := h.guess.Of(now, x.kind())
+	guess, idle, sure := x.estimate(now)
 	x.guess, x.idle = guess, idle
 	x.ticket = h.limiter.Arrive(now, limiter.Arrival{
 		Keys: x.who.Keys(), Guess: guess, Idle: idle, Sure: sure,

@@ -84,8 +84,8 @@ func TestOrphans(t *testing.T) {
 							begin := time.Now()
 							leaves(t, c, request(t, nil, "GET "+path), 200*time.Millisecond)
 							time.Sleep(time.Until(begin.Add(2900 * time.Millisecond)))
-							if g := r.limiter.GateState(); g.Busy != 1 {
-								t.Errorf("after 2.9 s of 3 s: %d at the gate, want 1", g.Busy)
+							if g := r.limiter.GateState(); g.Busy != 1 || g.Orphans != 1 {
+								t.Errorf("after 2.9 s of 3 s: %d at the gate, %d orphans, want 1 of 1", g.Busy, g.Orphans)
 							}
 							time.Sleep(time.Until(begin.Add(3100 * time.Millisecond)))
 							if g := r.limiter.GateState(); g.Busy != 0 {

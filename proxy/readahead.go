@@ -15,6 +15,9 @@ const (
 	// aheadTime is for how long a body of unknown length is read ahead. A live
 	// one does not end before the backend answers.
 	aheadTime = time.Second
+	// talkTime is for how long that of a client is read ahead that talks with the
+	// backend: one that says it all at once needs no longer.
+	talkTime = 10 * time.Millisecond
 )
 
 // readAhead reads the request's body before the request asks for a place, so
@@ -44,10 +47,12 @@ func (x *exchange) readAhead() bool {
 }
 
 // wantsToBeAsked tells whether the body is the backend's to ask for: the client
-// waits to be told to go on (RFC 9110, 10.1.1), or talks with the backend.
-func (x *exchange) wantsToBeAsked() bool {
-	h := x.request.Header
-	return h["Expect"] != nil || strings.HasPrefix(h.Get("Content-Type"), "application/grpc")
+// waits to be told to go on (RFC 9110, 10.1.1).
+func (x *exchange) wantsToBeAsked() bool { return x.request.Header["Expect"] != nil }
+
+// talks tells whether the client may wait for the backend's word before it goes on.
+func (x *exchange) talks() bool {
+	return strings.HasPrefix(x.request.Header.Get("Content-Type"), "application/grpc")
 }
 
 // keepsRequest tells whether a body of that length, negative if that is unknown,
@@ -97,7 +102,11 @@ func (b *body) readLive() {
 			return b.wait(piece[took:])
 		})
 	}()
-	timer := time.NewTimer(aheadTime)
+	patience := aheadTime
+	if b.x.talks() {
+		patience = talkTime
+	}
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-ready:

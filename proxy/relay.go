@@ -73,6 +73,9 @@ type relay struct {
 func (a *relay) writeHeader(res *http.Response) {
 	h := a.x.writer.Header()
 	endToEnd(h, res.Header)
+	if _, told := h["Content-Type"]; !told {
+		h["Content-Type"] = nil // net/http would look at the body and guess
+	}
 	if len(res.Trailer) > 0 {
 		h.Add("Trailer", strings.Join(slices.Collect(maps.Keys(res.Trailer)), ", "))
 	}
@@ -98,19 +101,7 @@ func (a *relay) writeBody() {
 		a.direct(piece, n)
 		return
 	}
-	kept := a.open()
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		a.fill(kept)
-	}()
-	defer func() {
-		kept.Close()
-		<-over
-	}()
-	a.x.writer.spooled = true
-	a.write(piece[:n])
-	a.empty(kept, &piece)
+	a.keepPace(&piece, n)
 }
 
 // flushSoon sends the header while the body's first piece does not come. What it
@@ -190,8 +181,17 @@ func (a *relay) keep(kept *spool.Spool, p []byte) error {
 	return err
 }
 
-// empty passes on what is in the spool, in a piece that fits the client.
-func (a *relay) empty(kept *spool.Spool, piece *[]byte) {
+// empty passes on what is in the spool, in a piece that fits the client. Err is
+// of the piece that came before it.
+func (a *relay) empty(t *takeover, err error, piece *[]byte) {
+	kept := <-t.kept
+	defer func() {
+		kept.Close()
+		<-t.over
+	}()
+	if err != nil {
+		a.left()
+	}
 	pieces := &a.x.handler.pieces
 	for {
 		n, err := kept.Read(*piece)
@@ -210,7 +210,9 @@ func (a *relay) empty(kept *spool.Spool, piece *[]byte) {
 // direct passes on without a spool, at the client's pace.
 func (a *relay) direct(piece []byte, n int) {
 	for {
-		a.write(piece[:n])
+		if a.send(piece[:n]) != nil || a.x.gone() {
+			a.giveUp()
+		}
 		var err error
 		if n, err = a.body.Read(piece); err != nil {
 			a.finish(err)
@@ -218,32 +220,41 @@ func (a *relay) direct(piece []byte, n int) {
 			a.check(err)
 			return
 		}
-		if a.x.gone() {
-			a.drain()
-			abort()
-		}
 	}
 }
 
-// write writes a piece to the client. If that has left, the backend comes to its
-// end first.
+// write writes a piece to the client, for which the backend does not wait.
 func (a *relay) write(p []byte) {
+	if a.send(p) != nil {
+		a.left()
+	}
+}
+
+// send writes a piece to the client.
+func (a *relay) send(p []byte) error {
 	if len(p) == 0 {
-		return
+		return nil
 	}
 	_, err := a.x.writer.Write(p)
 	if err == nil && a.flushes {
 		err = a.x.writer.FlushError()
 	}
-	if err == nil {
-		return
-	}
+	return err
+}
+
+// left ends the exchange as the client has left.
+func (a *relay) left() {
 	a.x.leave(time.Now())
 	a.x.outcome = ClientGone
-	if !a.x.writer.spooled {
-		a.drain()
-	}
 	abort()
+}
+
+// giveUp ends the exchange as the client has left; the backend comes to its end
+// first.
+func (a *relay) giveUp() {
+	a.x.leave(time.Now())
+	a.drain()
+	a.left()
 }
 
 // drain reads the rest for nobody.

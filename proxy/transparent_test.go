@@ -216,3 +216,42 @@ func outcomesOf(r *rig) []string {
 	slices.Sort(all)
 	return slices.Compact(all)
 }
+
+// Where the backend says nothing of a content type, nor does the proxy.
+func TestContentTypeIsNotGuessed(t *testing.T) {
+	backend := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		w.Header()["Content-Type"] = nil
+		if q.URL.Path == "/length" {
+			w.Header().Set("Content-Length", "13")
+		}
+		w.WriteHeader(200)
+		if q.URL.Path == "/flushed" {
+			_ = http.NewResponseController(w).Flush()
+		}
+		_, _ = io.WriteString(w, "<html></html>")
+	})
+	r := start(t, backend)
+	r.each(t, func(t *testing.T, c *http.Client) {
+		for _, path := range []string{"/length", "/chunked", "/flushed"} {
+			res, body := r.do(c, request(t, nil, "GET "+path))
+			if given, ok := res.Header["Content-Type"]; ok || body != "<html></html>" {
+				t.Errorf("%s: Content-Type %q, body %q", path, given, body)
+			}
+		}
+	})
+}
+
+// A request that has no body is passed on as one that has none.
+func TestNoBodyStaysNone(t *testing.T) {
+	backend := http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		if q.ContentLength != 0 || len(q.TransferEncoding) > 0 {
+			t.Errorf("%s: Content-Length %d, Transfer-Encoding %q", q.Method, q.ContentLength, q.TransferEncoding)
+		}
+	})
+	r := start(t, backend)
+	r.each(t, func(t *testing.T, c *http.Client) {
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+			r.do(c, request(t, nil, method+" /"))
+		}
+	})
+}

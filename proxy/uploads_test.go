@@ -1,0 +1,82 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestUploadsAsPages has clients of many networks ask for a light page and be
+// slow to send a body that nobody can read ahead. They hold few workers, and do
+// not make the page pass for one that holds workers.
+func TestUploadsAsPages(t *testing.T) {
+	for _, header := range []string{"", "Expect: 100-continue", "Content-Type: application/grpc"} {
+		t.Run(header, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+					_, _ = io.Copy(io.Discard, q.Body)
+					site(w, q)
+				}), fairly)
+				for range 30 {
+					r.do(r.client, request(t, nil, "GET /page"))
+				}
+				upload := func(i int) {
+					c := newClient(r.front.from(fmt.Sprint("10.", i, ".0.1")), false)
+					defer c.CloseIdleConnections()
+					q := request(t, &slowly{noise(60), 1, time.Second}, "POST /page")
+					if header == "Expect: 100-continue" {
+						q.ContentLength = 60
+						q.Header.Set("Expect", "100-continue")
+					} else if header != "" {
+						q.Header.Set("Content-Type", "application/grpc")
+					}
+					if res, err := c.Do(q); err == nil {
+						readAll(t, res)
+					}
+				}
+				for i := range 40 {
+					r.busy.Go(func() { upload(i) })
+				}
+				most := 0
+				for range 100 {
+					time.Sleep(30 * time.Millisecond)
+					most = max(most, r.limiter.GateState().Busy)
+				}
+				if long := r.limiter.GateState().LongMost; most > long {
+					t.Errorf("%d are at the backend, want at most %d", most, long)
+				}
+				for range 20 {
+					from := time.Now()
+					if res, _ := r.do(r.client, request(t, nil, "GET /page")); res.StatusCode != 200 || time.Since(from) > 100*time.Millisecond {
+						t.Errorf("the page: %d after %s", res.StatusCode, time.Since(from))
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestTalkStartsSoon has a client that talks with the backend: its request is not
+// kept until it has said all.
+func TestTalkStartsSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		came := make(chan time.Time, 1)
+		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			came <- time.Now()
+			_, _ = io.Copy(w, q.Body)
+		}), fairly)
+		from := time.Now()
+		q := request(t, &slowly{noise(10), 1, 300 * time.Millisecond}, "POST /")
+		q.Header.Set("Content-Type", "application/grpc")
+		_, got := r.do(r.h2c, q)
+		if d := (<-came).Sub(from); d > 50*time.Millisecond {
+			t.Errorf("the backend was asked after %s", d)
+		}
+		if got != string(noise(10)) {
+			t.Errorf("%d bytes came back", len(got))
+		}
+	})
+}
