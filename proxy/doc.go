@@ -28,11 +28,13 @@
 // A backend has few workers, and a client may be as slow as it likes. So no
 // worker waits for a client where that can be helped. A request's body is read
 // before the request asks for a place: in memory, then in a file (package
-// spool). Only one that may be live (of unknown length) goes on after a second,
-// with what is there of it. The answer is taken as fast as the backend gives it,
-// and waits for the client in the same way; a small one is complete with its
-// first piece, and passes through no spool. Where there is no room, bodies
-// stream: no byte is lost, but the request holds its worker, and its place.
+// spool). Only one that may be live (of unknown length) goes on after a second, or
+// 10 ms if it says that it is gRPC, with what is there of it. The answer is taken
+// as fast as the backend gives it, and waits for the client in the same way; if it
+// is small, or its client keeps up, it passes through no spool. Where there is no
+// room, bodies stream: no byte is lost, but the request holds its worker, and its
+// place. A request whose body still comes is counted with those that only hold a
+// worker from the beginning, and is of a kind of its own.
 //
 // Event streams, what the backend marks by "X-Accel-Buffering: no", and
 // connections after an upgrade are passed on at once and hold their place until
@@ -79,7 +81,7 @@
 //	body.go       the request's body on its way
 //	readahead.go  what of it is read before the request asks for a place
 //	requests.go   limits in requests, and the header fields that tell of them
-//	lowat*.go     how much a client's connection takes in advance
+//	lowat*.go     how much of an answer the kernel keeps for a connection
 //	pieces.go     the memory that bodies are copied through
 //	writer.go     the response at the client's side, its tail kept back
 //	refuse.go     what a client is told that is not served
