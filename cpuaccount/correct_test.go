@@ -191,3 +191,19 @@ func TestChargedIsMeasured(t *testing.T) {
 		}
 	})
 }
+
+// TestWhoIsPausedIsNotCorrected: while a request waits for its client, what the
+// CPUs do tells nothing of it.
+func TestWhoIsPausedIsNotCorrected(t *testing.T) {
+	m := newMachine(2, 16)
+	paused := m.begin(0)
+	m.begin(0)
+	paused.Pause(at(m.now))
+	for range 20 {
+		m.pass()
+	}
+	paused.Resume(at(m.now))
+	if !paused.Computes() {
+		t.Error("who waited for its client is taken to wait for something else")
+	}
+}

@@ -85,7 +85,7 @@ func (s *siege) checkStarts(t interface{ Fatalf(string, ...any) }) {
 // hold, that one included.
 func (s *siege) mostHeld(x *Ticket, i int) int {
 	n := s.gate.limits
-	part := int(x.slots[i].workers * float64(n.long))
+	part := int(x.slots[i].workers * float32(n.long))
 	switch {
 	case x.light, x.fresh && x.stage == probe:
 		if s.gate.longBusy > n.long+n.least && i > 0 {

@@ -181,7 +181,7 @@ func (g *gate) mayHold(t *Ticket, s stage) bool {
 		if s.bucket == nil || s.workers <= 0 {
 			continue
 		}
-		part := int(s.workers * float64(most))
+		part := int(s.workers * float32(most))
 		if int(s.bucket.holds) >= max(part, least) || int(s.bucket.orphans) >= max(part/2, fewOrphans) {
 			return false
 		}
@@ -208,7 +208,7 @@ func (g *gate) mayBeShort(t *Ticket) bool {
 		return false
 	}
 	for i := range t.slots[:t.n] {
-		if holds(i) > int(t.slots[i].workers*float64(g.limits.long))+g.limits.least {
+		if holds(i) > int(t.slots[i].workers*float32(g.limits.long))+g.limits.least {
 			return false
 		}
 	}

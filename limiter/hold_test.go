@@ -119,6 +119,7 @@ func TestStreamsHoldUntilTheyEnd(t *testing.T) {
 	w.acquaint("a")
 	x := w.light("a")
 	w.Hold(w.now, x)
+	w.expectStage(t, "a stream, at once", x, holding)
 	w.Progress(w.now, x, 500*time.Millisecond, true)
 	w.expectStage(t, "a stream", x, holding)
 	w.expectState(t, "it is counted", map[string]int{"busy": 1, "long": 1})

@@ -26,10 +26,10 @@ type turn struct {
 	stays  bool // it holds its worker until it ends: a stream, or a long job
 	orphan bool // its client has left
 	beyond bool // it went though no slot was free, as the gate was open
+	tries  bool // it went beyond the workers that are known, or into those that are kept
 	asked  time.Duration
 	gated  time.Duration // when it came to the gate, as no cap held it any more
 	trial  trial         // of whether the backend has a worker for it
-	tries  bool          // it went beyond the workers that are known, or into those that are kept
 	paid   float64       // what its flow was charged with, CPU-seconds
 
 	clock   float64 // the gate's, as it came

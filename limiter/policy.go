@@ -69,7 +69,7 @@ type budget struct {
 	cap     bool    // a request waits for the debt to be paid
 	hold    bool    // a response is held until it is
 	shadow  bool    // neither happens, it is only said
-	workers float64 // the part of those not kept for short requests that a key may hold; 0: any
+	workers float32 // the part of those not kept for short requests that a key may hold; 0: any
 
 	maxHold time.Duration // the longest wait before a refusal
 }
@@ -97,7 +97,7 @@ func compile(p Policy, sidecars int) *policy {
 			cap:     capped,
 			hold:    p.Mode == Cooperative && !capped,
 			shadow:  p.Shadow || b.Shadow,
-			workers: b.Workers,
+			workers: float32(b.Workers),
 			maxHold: cmp.Or(b.MaxHold, p.MaxHold),
 		})
 	}

@@ -10,9 +10,9 @@ type slot struct {
 	mark     float64 // the bucket's total just after they were taken
 	waited   float32 // seconds that the request waited for this key, and at the gate
 	guilt    float32 // the key's as the reservation was made
+	workers  float32 // of the class: the part of the workers that the key may hold; 0: any
 	reserved bool    // charged, and at its place among what the key is charged with
 
-	workers   float64       // of the class: the part of the workers that the key may hold; 0: any
 	private   bool          // of a class that peers are not told of
 	told      bool          // of a class that nothing is charged to
 	toldUntil time.Duration // if told, when its peers let the request go, as it came
