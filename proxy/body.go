@@ -38,10 +38,27 @@ type body struct {
 // exchange is over.
 func (b *body) Read(p []byte) (n int, err error) {
 	n, err = b.read(p)
-	if errors.Is(err, io.EOF) && b.trailer != nil {
+	switch end := errors.Is(err, io.EOF); {
+	case end && b.trailer != nil:
 		maps.Copy(b.trailer, b.x.request.Trailer)
+	case err != nil && !end && b.broken.Load():
+		b.breakOff()
 	}
 	return n, err
+}
+
+// breakOff has the backend come to its end though the client sent only a part of
+// the body. The transport would close the connection, and nobody knew how long
+// the backend works on: a script that does not read its body does not notice. So
+// only the half that requests go by is closed. A backend that reads gives up, one
+// that does not finishes, and its end is seen.
+func (b *body) breakOff() {
+	b.x.leave(time.Now())
+	back := b.x.conn.backConn()
+	if back == nil || back.CloseWrite() != nil {
+		return
+	}
+	<-back.closed // the transport does that when it has the answer, or there is none
 }
 
 func (b *body) read(p []byte) (n int, err error) {

@@ -25,6 +25,7 @@ type connection struct {
 
 	mu     sync.Mutex // guards the following
 	hinted *writer    // where 1xx responses of the backend go; nil: nowhere
+	back   *backConn  // in use, or used last; nil: none, or its end cannot be seen
 }
 
 type (
@@ -72,8 +73,22 @@ func (c *connection) prepare() {
 	if c.backend != nil && c.backend.Err() == nil {
 		return
 	}
-	trace := &httptrace.ClientTrace{Got1xxResponse: c.hint}
+	trace := &httptrace.ClientTrace{Got1xxResponse: c.hint, GotConn: c.got}
 	c.backend, c.cancel = context.WithCancel(httptrace.WithClientTrace(context.Background(), trace))
+}
+
+// got remembers the connection to the backend.
+func (c *connection) got(info httptrace.GotConnInfo) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.back, _ = info.Conn.(*backConn)
+}
+
+// backConn returns the connection to the backend.
+func (c *connection) backConn() *backConn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.back
 }
 
 // hintTo says where 1xx responses of the backend go. Once the header of the

@@ -44,7 +44,9 @@
 // The request to the backend does not end with its client. Who leaves early
 // leaves an orphan: the backend works on, for PHP notices only when it sends
 // something. So the request keeps its place and is charged until the backend
-// has finished. Up to 64 KB of the answer are read for nobody, for as long as
+// has finished. One that breaks off its body on the way has the half of the
+// backend's connection closed that requests go by: a backend that reads gives up,
+// one that does not works on, and its end is seen. Up to 64 KB of the answer are read for nobody, for as long as
 // the backend may take to answer; after that its connection is closed. An event
 // stream ends with the next event. A request that was given up as it took too
 // long (504) keeps its place for as long again, but 10 s at most, so that a
@@ -70,6 +72,7 @@
 //	upstream.go   the backend: transport, response header, failures
 //	relay.go      the answer on its way, through a spool if need be
 //	pace.go       how long the backend waits before there is need
+//	backconn.go   a connection to the backend whose end can be seen
 //	upgrade.go    what goes both ways after an upgrade
 //	usage.go      what part of the CPUs is used
 //	workerhints.go what can be seen of the backend's workers from outside

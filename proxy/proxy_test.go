@@ -116,7 +116,7 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 	}
 	upstream := NewUpstream(s.backend, log)
 	if s.backend.URL.Host == "backend.invalid" {
-		upstream.transport.DialContext = back.dial
+		upstream.transport.DialContext = dialer(back.dial).seen
 	}
 	if s.buffer.Store == nil && s.buffer != (Buffer{}) {
 		s.buffer.Store = spool.NewStore(spool.Limits{Directory: t.TempDir(), Memory: 64 << 20, Disk: 1 << 30, Address: 1})

@@ -80,3 +80,43 @@ func TestTalkStartsSoon(t *testing.T) {
 		}
 	})
 }
+
+// TestBreaksOffAtTheBackend has a client break its body off while the backend has
+// the request. The place is free when the backend has finished: at once if it
+// reads the body, else when its work is done.
+func TestBreaksOffAtTheBackend(t *testing.T) {
+	for _, header := range []string{"Transfer-Encoding: chunked", "Content-Length: 100\r\nExpect: 100-continue"} {
+		t.Run(header, func(t *testing.T) {
+			came, work, noticed := make(chan bool), make(chan bool), make(chan bool, 2)
+			r := start(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				came <- true
+				if q.URL.Path == "/reads" {
+					_, err := io.Copy(io.Discard, q.Body)
+					noticed <- err != nil
+					return
+				}
+				<-work
+			}), fairly)
+			begin := func(path string) {
+				c := r.dial()
+				send(t, c, "POST "+path+" HTTP/1.1\r\nHost: h\r\n"+header+"\r\n\r\n")
+				<-came
+				_ = c.Close()
+			}
+			begin("/works")
+			r.awaitOrphans(1)
+			close(work)
+			r.awaitOrphans(0)
+			begin("/reads")
+			if !<-noticed {
+				t.Error("the backend takes the part for the whole")
+			}
+			r.awaitOrphans(0)
+			for _, line := range r.lines() {
+				if line["outcome"] != "client gone" {
+					t.Errorf("access log: %v", line)
+				}
+			}
+		})
+	}
+}

@@ -74,15 +74,15 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (u *Upstream) Close() { u.transport.CloseIdleConnections() }
 
 func newTransport(b Backend) *http.Transport {
-	dialer := &net.Dialer{Timeout: b.DialTimeout}
-	dial := dialer.DialContext
+	d := &net.Dialer{Timeout: b.DialTimeout}
+	dial := d.DialContext
 	if b.URL.Scheme == "unix" {
 		dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "unix", b.URL.Path)
+			return d.DialContext(ctx, "unix", b.URL.Path)
 		}
 	}
 	return &http.Transport{
-		DialContext:           dial,
+		DialContext:           dialer(dial).seen,
 		TLSHandshakeTimeout:   b.DialTimeout,
 		ResponseHeaderTimeout: b.Timeout,
 		ExpectContinueTimeout: time.Second,
