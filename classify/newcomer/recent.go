@@ -20,8 +20,9 @@ const (
 // recent remembers the addresses that were redirected lately, in a table of a
 // fixed size. Where a flood of addresses has filled an address's set, has says
 // that it was redirected: it is then served as a stranger, and never sent in a
-// circle. At 1000 redirects a second a set is full for one address in fifty, and
-// who fills it cannot choose whose it is, as the hash has a secret key.
+// circle. At 1000 redirects a second a set is full for fewer than one address in
+// a hundred, and who fills it cannot choose whose it is, as the hash has a secret
+// key.
 //
 // Its methods may be called concurrently.
 type recent struct {

@@ -100,7 +100,7 @@ func TestRecentHasRoom(t *testing.T) {
 			full++
 		}
 	}
-	if full > 400 {
+	if full > 120 {
 		t.Errorf("%d of 10000 are kept from it", full)
 	}
 }
