@@ -20,12 +20,13 @@ const (
 	BackendDown                 // 502
 	BackendSlow                 // 504, or it took as long for nobody
 	BackendBroke                // it broke its answer off
+	Redirected                  // a newcomer, to the same URL
 )
 
-const outcomes = int(BackendBroke) + 1
+const outcomes = int(Redirected) + 1
 
 func (o Outcome) String() string {
-	return [outcomes]string{"answered", "refused", "client gone", "backend down", "backend slow", "backend broke"}[o]
+	return [outcomes]string{"answered", "refused", "client gone", "backend down", "backend slow", "backend broke", "redirected"}[o]
 }
 
 // exchange is one request and its answer.
@@ -48,6 +49,9 @@ type exchange struct {
 	forwarded time.Time
 	span      cpuaccount.Span
 	work      work
+
+	pass     bool // it brought a newcomer's pass
+	redirect bool // it is sent back for one
 
 	outcome Outcome
 	cost    time.Duration
@@ -74,6 +78,9 @@ func (x *exchange) classify() {
 	x.policy.Classifier.Classify(x.request, &x.who)
 	if x.policy.Standing != nil && !x.who.Exempt {
 		x.policy.Standing.Judge(x.arrived, x.request, &x.who)
+	}
+	if n := x.policy.Newcomers; n != nil {
+		x.pass = n.Verify(x.arrived, x.request, &x.who)
 	}
 }
 
