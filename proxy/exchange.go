@@ -86,7 +86,10 @@ func (x *exchange) classify() {
 
 // kind is what the guess goes by.
 func (x *exchange) kind() cpuaccount.Kind {
-	k := cpuaccount.Kind{Shape: x.who.Shape, URL: x.request.RequestURI}
+	k := cpuaccount.Kind{
+		Shape: x.who.Shape, URL: x.request.RequestURI,
+		Address: x.who.Address, Known: x.who.Evidence.Proves(),
+	}
 	if keys := x.who.Keys(); len(keys) > 0 {
 		k.Client = keys[0].ID
 	}
