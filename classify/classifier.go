@@ -100,6 +100,7 @@ type Result struct {
 
 	Standing float64  // what the client's share is multiplied by; 0: not judged
 	Evidence Evidence // why
+	Address  string   // the ID of the first key, also when its session goes before it; empty: not judged
 	Company  float64  // of how many clients the address is, as its sessions show: 1 to 4
 
 	keys    [limiter.MaxKeys]limiter.Key
@@ -137,6 +138,7 @@ func (c *Classifier) Classify(r *http.Request, into *Result) {
 	into.Client, into.TrustedPeer = c.client(r)
 	into.Exempt = c.isExempt(into.Client, r.URL)
 	into.Standing, into.Evidence, into.Company, into.visitor, into.session = 0, 0, 0, 0, 0
+	into.Address = "" // an old one would keep its string alive
 
 	var scratch [maxText]byte
 	text, pathEnd := appendShape(scratch[:0], r.URL.Path, r.URL.RawQuery)

@@ -119,7 +119,7 @@ func appendNames(dst []byte, query string, limit int) []byte {
 }
 
 // cutName cuts the first parameter off and returns the part of its name that
-// counts. given is false when it has no name at all.
+// counts. given is false when it has no name at all. Some sites write a;b for a&b.
 func cutName(query string) (name, rest string, given bool) {
 	end := 0
 	for end < len(query) && !endsParameter(query[end]) {
@@ -127,10 +127,10 @@ func cutName(query string) (name, rest string, given bool) {
 	}
 	name, rest = query[:end], query[end:]
 	given = name != "" || rest != "" && (rest[0] == '[' || rest[0] == '%')
-	if next := strings.IndexByte(rest, '&'); next >= 0 {
+	if next := strings.IndexAny(rest, "&;"); next >= 0 {
 		return name, rest[next+1:], given
 	}
 	return name, "", given
 }
 
-func endsParameter(c byte) bool { return c == '=' || c == '&' || c == '[' || c == '%' }
+func endsParameter(c byte) bool { return c == '=' || c == '&' || c == ';' || c == '[' || c == '%' }

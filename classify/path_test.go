@@ -57,7 +57,10 @@ func TestShape(t *testing.T) {
 		{"/blog?page=3", "/blog?page"},
 		{"/blog?=3", "/blog?"},
 		{"/blog?page=3&Sort=asc", "/blog?page&sort"},
-		{"/blog?page=3;b=2", "/blog?page"},
+		{"/blog?page=3;b=2", "/blog?page&b"},
+		{"/w?action;title=a;b&c", "/w?action&title&b&c"},
+		{"/w?;;a;;&b;", "/w?a&b"},
+		{"/w?;", "/w?"},
 		{"/l?f[]=1&f[]=2&f%5Bx%5D=3&q", "/l?f&q"},
 		{"/l?a&b&c&d&e", "/l?a&b&c&d"},
 		{"/l?x8f7a9=1", "/l?*"},
@@ -129,7 +132,7 @@ func TestShapeIsBoundedAndStable(t *testing.T) {
 	text := rapid.SliceOfN(piece, 0, 24)
 	rapid.Check(t, func(t *rapid.T) {
 		path := strings.Join(text.Draw(t, "path"), "")
-		query := strings.Join(text.Draw(t, "query"), rapid.SampledFrom([]string{"", "&", "=", "[", "%"}).Draw(t, "by"))
+		query := strings.Join(text.Draw(t, "query"), rapid.SampledFrom([]string{"", "&", ";", "=", "[", "%"}).Draw(t, "by"))
 		checkShape(t, path, query)
 	})
 }
@@ -156,6 +159,7 @@ func FuzzPathShape(f *testing.F) {
 	f.Add("/", "")
 	f.Add("/blog/2024/05/a-title-of-five-words.html", "page=3&f[]=1")
 	f.Add("/../a/./b//550e8400-e29b-41d4-a716-446655440000", "&=&%&[")
+	f.Add("/w", "a;b=1;;&c;[")
 	f.Add("/.a..b.-.c*#*1/\xff\x00", "12&a1&*&#")
 	f.Fuzz(func(t *testing.T, path, query string) { checkShape(t, path, query) })
 }

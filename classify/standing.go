@@ -67,11 +67,12 @@ func (s *Standing) Configure(c StandingConfig) error {
 // to its network.
 func (s *Standing) Judge(now time.Time, r *http.Request, res *Result) {
 	c, at := s.config.Load(), seconds(now)
-	res.Standing, res.Evidence, res.Company, res.session = 1, 0, 1, 0
+	res.Standing, res.Evidence, res.Company, res.session, res.Address = 1, 0, 1, 0, ""
 	if len(res.Keys()) == 0 {
 		return
 	}
-	res.visitor = s.hashOf(res.keys[0].ID)
+	res.Address = res.keys[0].ID
+	res.visitor = s.hashOf(res.Address)
 	s.visitors.with(res.visitor, at, func(v *visitor) { res.Company = v.company(at) })
 	if lines := r.Header["Cookie"]; len(lines) > 0 {
 		s.judgeCookies(at, c, lines, res)

@@ -80,6 +80,9 @@ func TestCookieComesBack(t *testing.T) {
 	expectStanding(t, "first", x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid+"; Path=/"), 1, 0)
 	res := x.ask(time.Second, "192.0.2.1", "/", []string{"Cookie: lang=en; " + sid})
 	expectStanding(t, "it comes back", res, 2, Cookie)
+	if res.Address != "192.0.2.1" {
+		t.Errorf("its address is %q", res.Address)
+	}
 	if k := res.Keys(); len(k) != 3 || k[0].Class != "session" || !strings.HasPrefix(k[0].ID, "192.0.2.1#") || k[1] != (limiter.Key{Class: "slash32", ID: "192.0.2.1"}) {
 		t.Errorf("keys %v", k)
 	}

@@ -73,6 +73,14 @@ func appendFamily(dst []byte, userAgent string) []byte {
 	}
 }
 
+// SaysBrowser tells whether a User-Agent names a browser, and no robot or other
+// program: whether its family is one of the browsers'.
+func SaysBrowser(userAgent string) bool {
+	a := agent{naming: true}
+	a.read(userAgent[:min(len(userAgent), maxAgentBytes)])
+	return a.browser != noBrowser && a.robotLen == 0 && !a.bare && !(a.declared && a.nameLen > 0)
+}
+
 func (a *agent) read(s string) {
 	var w word
 	for i := 0; i < len(s); {

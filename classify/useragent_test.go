@@ -9,6 +9,23 @@ import (
 
 func family(userAgent string) string { return string(appendFamily(nil, userAgent)) }
 
+// TestSaysBrowser checks that only what is of a browser's family is a browser.
+func TestSaysBrowser(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		agent := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{
+			"Mozilla/5.0", "(compatible;", "Chrome/1", "Firefox/2", "bot", "Foobot/1", "Foo/1", "Windows", ")", "spider", "MSIE 9",
+		})).Draw(t, "agent"), " ")
+		first, _, _ := strings.Cut(family(agent), " ")
+		isLabel := false
+		for b := headlessChrome; b <= mozilla; b++ {
+			isLabel = isLabel || first == b.label()
+		}
+		if SaysBrowser(agent) != isLabel {
+			t.Errorf("%q of family %q: says browser %t", agent, family(agent), SaysBrowser(agent))
+		}
+	})
+}
+
 func TestFamily(t *testing.T) {
 	const chromeOnWindows = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
 	tests := []struct{ agent, want string }{

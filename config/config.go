@@ -18,6 +18,7 @@ type Config struct {
 	Throttle       Throttle       // how debt is acted on
 	Gate           Gate           // the queue before the backend
 	Standing       Standing       // what evidence that a client is a person counts
+	Newcomers      Newcomers      // how browsers that have never been here are told from programs
 	State          string         // the file that keeps who is known over a restart; empty: none
 	Classes        []Class        // in the order slash32, slash24, slash16, userAgent, then as written
 	Exempt         []Exemption    // requests that are never charged or delayed
@@ -55,6 +56,11 @@ type Standing struct {
 	Enabled  bool           // whether any does
 	Attested float64        // by how much the backend's word multiplies a client's share, 1 to 8
 	Trusted  []netip.Prefix // networks whose clients need no other evidence
+}
+
+// Newcomers says how browsers that have never been here are told from programs.
+type Newcomers struct {
+	Redirect bool // who waits is redirected to the same URL, with a cookie that lets it go first among strangers
 }
 
 // Throttle says how debt is acted on.

@@ -72,6 +72,7 @@ func settings(d *draft) []setting {
 		{path: "standing.enabled", value: boolean(&d.Standing.Enabled)},
 		{path: "standing.attested", value: factor(&d.Standing.Attested)},
 		{path: "standing.trusted", value: prefixes(&d.Standing.Trusted)},
+		{path: "newcomers.redirect", value: boolean(&d.Newcomers.Redirect)},
 		{path: "state", value: stateFile(&d.State), restart: true},
 		{path: "classes", value: classes{d}},
 		{path: "exempt", value: exemptions{&d.Exempt}},

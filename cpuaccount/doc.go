@@ -2,6 +2,22 @@
 // beforehand by a guess from what the like of it cost before, afterwards by a
 // meter that ran while the backend worked on it.
 //
+// # What is guessed by
+//
+// A request has features: its shape, its URL, and its parameters. Answers to the
+// like of it tell what it will cost, those of its own client first, then those of
+// known people, then all. What one address alone has answers to is believed by
+// nobody else: it could have been trained. A request that runs far beyond its
+// guess puts the like of it in doubt at once, all that is believed about it alike;
+// of what was never answered it is known what those that run cost at least.
+//
+// # The reputation
+//
+// The same features tell who asks for what: a page that known people read has a
+// good reputation, and one that only strangers spend the server's time on, as the
+// history of each page, a bad one. Known people count by heads and strangers by
+// time, so that it costs either as much to change a reputation as it is worth.
+//
 // # What is measured
 //
 // The meter runs from the moment the proxy hands a request to the backend until

@@ -3,9 +3,6 @@ package cpuaccount
 import (
 	"hash/maphash"
 	"math"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 )
 
@@ -19,18 +16,10 @@ const (
 	floor = 100 * time.Microsecond
 	// lean is how many answers of a client weigh as much as all of those of others.
 	lean = 3
-	// halfLife is how fast a client's own guess fades to that of others.
+	// halfLife is how fast a client's own guess fades to that of others, and a doubt
+	// that an overrun left.
 	halfLife = 10 * time.Second
-	// longestURL is the most bytes of a URL that is looked at.
-	longestURL = 512
 )
-
-// Kind is what the cost of a request is guessed by.
-type Kind struct {
-	Shape  string // of its path
-	URL    string // its target as it came
-	Client string // who asks
-}
 
 // Guess says beforehand what a request will likely cost: the mean of what its
 // like cost before, and the mean deviation on top, as TCP estimates its
@@ -41,12 +30,18 @@ type Kind struct {
 // What is the like of a request? Its shape, its very URL, or its shape with one
 // of its parameters' values: a site whose every page is an index.php tells its
 // pages apart by ?route=search. Of those that were answered before, the one
-// whose costs vary least is believed.
+// whose costs vary least is believed, once clients of several addresses were
+// answered: whoever trains a parameter with cheap answers deceives nobody else.
+// What known people's requests cost counts before what all do.
 //
 // A client's own requests of the like are told from those of others. A cost of
 // its own above theirs is taken with doubt: few answers lean on those of others,
 // and without answers it fades to theirs. A client that was once taken for dear,
 // and gets no answers because of that, would never be corrected else.
+//
+// A request that costs far more than was guessed puts the like of it in doubt
+// while it still runs, until answers say that it was an exception. Where there are
+// no answers yet it is the best that is known.
 //
 // It remembers a bounded number of each, as hashes; none of its locks is shared
 // by all. Its methods may be called concurrently; the times that they are told
@@ -56,6 +51,7 @@ type Guess struct {
 	kinds sketch // that were answered
 	asked sketch // that were asked for and not known: who gets no answers pushes no answered ones out
 	pairs pairs
+	site  site
 }
 
 // NewGuess makes a Guess that knows nothing.
@@ -66,12 +62,22 @@ func NewGuess() *Guess {
 	return g
 }
 
+// asker is who asks, and the hash of the client.
+func (g *Guess) asker(now time.Time, k *Kind) (by asker, client uint64) {
+	client = maphash.String(g.seed, k.Client)
+	head := client
+	if k.Address != "" {
+		head = maphash.String(g.seed, k.Address)
+	}
+	return asker{from: witness(head), known: k.Known, at: now.UnixMilli(), head: head}, client
+}
+
 // Ask counts a request as asked for. What is asked for again and again, and was
 // never answered, is worth to be tried.
 func (g *Guess) Ask(k Kind) {
 	var buffer [mostTraits]uint64
-	for _, trait := range g.traits(k, &buffer) {
-		if e, _ := g.kinds.find(trait); e.n < least {
+	for _, trait := range g.traits(&k, &buffer) {
+		if g.kinds.answers(trait) < least {
 			g.asked.ask(trait)
 		}
 	}
@@ -81,21 +87,36 @@ func (g *Guess) Ask(k Kind) {
 // the like of it. It does not if something about the request is asked for often
 // and was hardly ever answered: that may be what makes it cheap, or dear, and not
 // even the client's own answers tell. What its requests that still run have cost is
-// the least that the next one will likely cost, and no answer. Idle is how long it
-// will likely hold a worker without computing.
+// the least that the next one will likely cost, and no answer. Nor does it while
+// one that still runs, or ran just now, has cost far more than was guessed. Idle
+// is how long it will likely hold a worker without computing.
 func (g *Guess) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bool) {
 	var buffer [mostTraits]uint64
-	like, others, sure, untried := g.like(g.traits(k, &buffer))
-	x, waits := others.cost(), others.idle
-	switch own, ok := g.pairs.find(g.pair(k.Client, like)); {
-	case ok && (sure || own.n == 0): // what was never answered is only the least, and makes nothing sure
-		x = own.doubted(now.UnixMilli(), x)
-	case ok: // there is nothing to lean on
-		x, waits, sure = own.cost(), own.idle, true
+	by, client := g.asker(now, &k)
+	traits := g.traits(&k, &buffer)
+	var views [mostTraits]view
+	g.look(traits, &by, &views)
+	l := g.like(traits, &views)
+	x, waits, sure, vouched := l.cost(), l.idle, l.believed, false
+	expected := x
+	if own, ok := g.pairs.find(mix(client, l.trait)); ok {
+		if sure || own.n == 0 { // what was never answered is only the least, and makes nothing sure
+			x = own.doubted(by.at, x)
+		} else { // there is nothing to lean on
+			x, waits, sure = own.cost(), own.idle, true
+		}
+		sure = sure && !(own.overran && beyond(x, l.cost()))
+		vouched = by.known && own.n >= least && !own.overran
+		if own.n > 0 {
+			expected = x
+		}
 	}
-	if sure = sure && !untried; !sure {
-		overran, idle := g.overran(now, g.traits(k, &buffer))
-		x, waits = max(x, overran), max(waits, idle)
+	if over := float64(l.over); beyond(over, expected) && !vouched {
+		x, sure = max(x, over), false
+	}
+	if sure = sure && !l.doubtful && !g.untried(traits, &views); !sure {
+		running, idle := g.unanswered(by.at, traits, &views)
+		x, waits = max(x, running), max(waits, idle)
 	}
 	return max(floor, seconds(x)), seconds(float64(waits)), sure
 }
@@ -106,52 +127,65 @@ func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Se
 // computing.
 func (g *Guess) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 	var buffer [mostTraits]uint64
-	at, x, waits, traits := now.UnixMilli(), cost.Seconds(), idle.Seconds(), g.traits(k, &buffer)
-	like, _, _, _ := g.like(traits)
-	for _, trait := range traits {
-		g.kinds.learn(trait, x, waits)
+	by, client := g.asker(now, &k)
+	x, waits, traits := cost.Seconds(), idle.Seconds(), g.traits(&k, &buffer)
+	var views [mostTraits]view
+	for i, trait := range traits {
+		g.kinds.learn(trait, &by, x, waits, &views[i])
 	}
-	g.pairs.learn(g.pair(k.Client, like), at, x, waits)
-	if shape := traits[0]; like != shape {
-		g.pairs.learn(g.pair(k.Client, shape), at, x, waits)
+	l := g.like(traits, &views)
+	g.site.learn(&by, cost)
+	g.pairs.learn(mix(client, l.trait), by.at, x, waits)
+	if shape := traits[0]; l.trait != shape {
+		g.pairs.learn(mix(client, shape), by.at, x, waits)
 	}
 }
 
-// AtLeast takes in what a request that still runs has cost so far, so that the
-// next ones of a client that is hardly known are not taken for as light as this
-// one was. As long as nothing of the like was answered those of others are not
-// taken for light either, if it was dear, or held a worker for long without
-// computing.
+// AtLeast takes in what a request that still runs has cost so far, and how long it
+// held a worker without computing. The next ones of a client that is hardly known
+// are not taken for as light as this one was; and if it is far beyond what was
+// guessed, so was the guess for all who ask for the like. What is not
+// believed yet about it is taken for as dear as this, whoever asks.
 func (g *Guess) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
 	var buffer [mostTraits]uint64
-	at, traits := now.UnixMilli(), g.traits(k, &buffer)
-	like, _, _, _ := g.like(traits)
-	g.pairs.atLeast(g.pair(k.Client, like), at, soFar.Seconds(), 0)
-	for _, trait := range traits {
-		if e, _ := g.kinds.find(trait); e.n < least {
-			g.pairs.atLeast(g.pair(anybody, trait), at, max(soFar, idle).Seconds(), idle.Seconds())
+	by, client := g.asker(now, &k)
+	x := soFar.Seconds()
+	traits := g.traits(&k, &buffer)
+	var views [mostTraits]view
+	g.look(traits, &by, &views)
+	l := g.like(traits, &views)
+	answered, overruns := g.pairs.atLeast(mix(client, l.trait), by.at, x, 0)
+	if !answered {
+		overruns = beyond(x, l.cost())
+	}
+	for i, trait := range traits {
+		switch {
+		case !views[i].believed:
+			g.pairs.atLeast(mix(anybody, trait), by.at, max(soFar, idle).Seconds(), idle.Seconds())
+		case overruns:
+			g.kinds.change(trait, func(f *feature) { f.over.told(&by, x) })
 		}
 	}
 }
 
 // anybody stands for all clients, where a request that runs tells of a kind that
-// was never answered.
-const anybody = ""
+// is not believed yet.
+const anybody = 0
 
-// overran is what requests of the like that run, or ran lately, have cost at
-// least, in seconds, and how long they were idle, where too few were answered to
-// know. Of what is asked for often about the request the least counts, as that may
-// be what makes it light.
-func (g *Guess) overran(now time.Time, traits []uint64) (x float64, idle float32) {
+// unanswered is what requests of the like that run, or ran lately, have cost at
+// least, in seconds, and how long they were idle, by what is not believed yet. Of
+// what is asked for often about the request the least counts, as that may be what
+// makes it light.
+func (g *Guess) unanswered(at int64, traits []uint64, views *[mostTraits]view) (x float64, idle float32) {
 	often := false
-	for _, trait := range traits {
-		if e, _ := g.kinds.find(trait); e.n >= least {
+	for i, trait := range traits {
+		if views[i].believed {
 			continue
 		}
 		cost, waits := 0.0, float32(0)
-		if p, ok := g.pairs.find(g.pair(anybody, trait)); ok && p.n == 0 {
-			trust := p.fresh(now.UnixMilli())
-			cost, waits = float64(p.mean)*trust, p.idle*float32(trust)
+		if p, ok := g.pairs.find(mix(anybody, trait)); ok {
+			left := faded(p.at, at)
+			cost, waits = float64(p.mean)*left, p.idle*float32(left)
 		}
 		switch asked := g.asked.times(trait) >= least; {
 		case asked && (!often || cost < x):
@@ -163,181 +197,67 @@ func (g *Guess) overran(now time.Time, traits []uint64) (x float64, idle float32
 	return x, idle
 }
 
-// like returns which of a request's traits makes the like of it, and what all
-// clients' answers to that say. If none is known it is the shape, and what is
-// said is of all requests. Untried says that some trait was asked for more often
-// than it was answered, and hardly known yet.
-func (g *Guess) like(traits []uint64) (like uint64, e estimate, sure, untried bool) {
-	shape, any := g.kinds.find(traits[0])
-	like, e = traits[0], any
-	best := math.Inf(1)
-	if shape.n >= least {
-		e, sure, best = shape, true, shape.doubt()
+// look fills in what is known of a request's traits.
+func (g *Guess) look(traits []uint64, by *asker, views *[mostTraits]view) {
+	for i, trait := range traits {
+		g.kinds.find(trait, by, &views[i])
 	}
-	for _, trait := range traits[1:] {
-		switch t, _ := g.kinds.find(trait); {
+}
+
+// likeness is what the like of a request is, and what is known of that.
+type likeness struct {
+	*view
+	trait    uint64
+	over     float32 // what one of the like has cost that was guessed far too low
+	doubtful bool    // something about the request was far dearer for a few
+}
+
+// like returns which of a request's traits makes the like of it, and what the
+// answers to that say. If none is believed it is the shape, and what is said is
+// of all requests.
+func (g *Guess) like(traits []uint64, views *[mostTraits]view) likeness {
+	l := likeness{view: &views[0], trait: traits[0]}
+	best := float32(math.Inf(1))
+	if l.believed {
+		best = l.doubt
+	} else if l.n < least {
+		l.estimate = g.kinds.any(traits[0])
+	}
+	var dearest float64 // of what nobody vouches for
+	var over float32
+	for i := 1; i < len(traits); i++ {
+		switch t := &views[i]; {
 		case t.n < least:
-			untried = untried || g.asked.times(trait) >= least+t.n
-		case t.doubt() <= best:
-			like, e, sure, best = trait, t, true, t.doubt()
+		case !t.believed:
+			dearest, over = max(dearest, t.cost()), max(over, t.over)
+		case t.doubt <= best:
+			l.view, l.trait, best = t, traits[i], t.doubt
 		}
 	}
-	return like, e, sure, untried
+	l.over, l.doubtful = max(over, l.blamed(views[:len(traits)])), beyond(dearest, l.cost())
+	return l
 }
 
-// mostTraits is how many ways there are to find the like of a request: by its
-// shape, by its URL, and by some of its parameters.
-const mostTraits = 6
-
-// traits appends the hashes of what a request may be told by, its shape first.
-func (g *Guess) traits(k Kind, buffer *[mostTraits]uint64) []uint64 {
-	shape := maphash.String(g.seed, k.Shape) &^ 1 // never equal to another trait
-	traits := append(buffer[:0], shape)
-	path, query, _ := strings.Cut(k.URL, "?")
-	if path == "" || len(k.URL) > longestURL {
-		return traits
-	}
-	traits = append(traits, maphash.String(g.seed, k.URL)|1)
-	for query != "" && len(traits) < mostTraits {
-		var parameter string
-		if parameter, query, _ = strings.Cut(query, "&"); parameter != "" {
-			traits = append(traits, mix(shape, maphash.String(g.seed, parameter))|1)
+// blamed is what one of the like has cost that was guessed far too low. As nobody
+// knows what about that one made it dear, all that is believed about it is in
+// doubt, and whatever else is believed about a request vouches for it.
+func (l *likeness) blamed(views []view) float32 {
+	over := l.view.over
+	for i := range views {
+		if v := &views[i]; v.believed {
+			over = min(over, max(v.over, float32(v.cost())))
 		}
 	}
-	return traits
+	return over
 }
 
-// pair is the hash of a client and a kind.
-func (g *Guess) pair(client string, kind uint64) uint64 {
-	return mix(maphash.String(g.seed, client), kind)
-}
-
-// mix makes one hash of two.
-func mix(a, b uint64) uint64 {
-	h := a ^ b*0x9e3779b97f4a7c15
-	return (h ^ h>>32) * 0xd6e8feb86659fd93
-}
-
-// shards is how many locks each part of a Guess has.
-const shards = 16
-
-// sketch is the kinds that are asked for most, by the space-saving algorithm
-// (Metwally, Agrawal and El Abbadi, ICDT 2005): when there is no room, the one
-// with the least count makes room for the new one, which takes its count over.
-// Whatever makes up more than a part in as many as are kept is kept, whoever
-// invents the rest.
-type sketch struct {
-	shards [shards]sketchShard
-}
-
-type sketchShard struct {
-	mu    sync.Mutex // guards the following
-	index map[uint64]int
-	count []uint32 // in step with kinds, apart as all of it is searched at times
-	kinds []counted
-	least uint32   // no count is less
-	next  int      // before it no count is least
-	any   estimate // of all that came here
-	_     [12]byte // a cache line of its own
-}
-
-type counted struct {
-	hash  uint64
-	asked uint32 // since it came; what it took over does not count
-	estimate
-}
-
-// kindsPerShard makes it 8192 in all.
-const kindsPerShard = 512
-
-func (s *sketch) init() {
-	for i := range s.shards {
-		s.shards[i].index = make(map[uint64]int)
-	}
-}
-
-func (s *sketch) shard(hash uint64) *sketchShard { return &s.shards[hash>>1%shards] }
-
-// find returns what is known of a kind, and of any.
-func (s *sketch) find(hash uint64) (e, any estimate) {
-	sh := s.shard(hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if i, ok := sh.index[hash]; ok {
-		e = sh.kinds[i].estimate
-	}
-	return e, sh.any
-}
-
-// times is how often a kind was asked for since it came.
-func (s *sketch) times(hash uint64) uint32 {
-	sh := s.shard(hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if i, ok := sh.index[hash]; ok {
-		return sh.kinds[i].asked
-	}
-	return 0
-}
-
-// ask counts a request.
-func (s *sketch) ask(hash uint64) {
-	sh := s.shard(hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if k := &sh.kinds[sh.countLocked(hash)]; k.asked < math.MaxUint32 {
-		k.asked++
-	}
-}
-
-// learn takes in what an answer cost, and how long it was idle.
-func (s *sketch) learn(hash uint64, x, idle float64) {
-	sh := s.shard(hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	sh.any.learn(x, idle)
-	sh.kinds[sh.countLocked(hash)].learn(x, idle)
-}
-
-// countLocked counts a kind, and returns where it is.
-func (s *sketchShard) countLocked(hash uint64) int {
-	i := s.placeLocked(hash)
-	if s.count[i]++; s.count[i] == math.MaxUint32 {
-		for i := range s.count {
-			s.count[i] /= 2
-		}
-		s.least, s.next = 0, 0
-	}
-	return i
-}
-
-// placeLocked returns where a kind is.
-func (s *sketchShard) placeLocked(hash uint64) int {
-	if i, ok := s.index[hash]; ok {
-		return i
-	}
-	i := len(s.kinds)
-	if i < kindsPerShard {
-		s.kinds, s.count = append(s.kinds, counted{}), append(s.count, 0)
-	} else {
-		i = s.leastLocked()
-		delete(s.index, s.kinds[i].hash)
-	}
-	s.kinds[i] = counted{hash: hash} // its count it inherits, its costs not
-	s.index[hash] = i
-	return i
-}
-
-// leastLocked returns one of those with the least count. As counts only grow, it
-// goes on where it found the last one: under a flood, when all that are invented
-// have about the same count, that is a step or two.
-func (s *sketchShard) leastLocked() int {
-	for ; s.next < len(s.count); s.next++ {
-		if s.count[s.next] == s.least {
-			return s.next
+// untried says that something about a request was asked for more often than it
+// was answered, and is hardly known yet.
+func (g *Guess) untried(traits []uint64, views *[mostTraits]view) bool {
+	for i := 1; i < len(traits); i++ {
+		if n := uint32(views[i].n); n < least && g.asked.times(traits[i]) >= least+n {
+			return true
 		}
 	}
-	s.least = slices.Min(s.count)
-	s.next = slices.Index(s.count, s.least)
-	return s.next
+	return false
 }

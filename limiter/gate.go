@@ -158,7 +158,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 		t.asked = t.arrived
 	}
 	if g.meet(at, t); !c.known && !t.proven {
-		t.flow = &g.strangers
+		t.flow, t.stranger = &g.strangers, true
 	}
 	c.reweigh(g, share)
 	c.standing = t.standing

@@ -26,6 +26,9 @@ type Arrival struct {
 	// Proven says that there is evidence for it at all: the client came back as no
 	// stranger of a single request could.
 	Proven bool
+	// Passed says that the client, a stranger, kept a cookie that it was given as it
+	// waited: it goes before strangers who did not.
+	Passed bool
 }
 
 // Limiter keeps the accounts of all keys and decides when a request may go. It
@@ -70,7 +73,7 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 // Advance. It never blocks. Whatever comes of the request, Leave must be called.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	at, p := l.since(now), l.table.policy.Load()
-	t := &Ticket{decided: l.decided, told: true, sure: a.Sure, proven: a.Proven, guess: a.Guess.Seconds(), came: at} // nobody else knows it yet: no lock
+	t := &Ticket{decided: l.decided, told: true, sure: a.Sure, proven: a.Proven, passed: a.Passed, guess: a.Guess.Seconds(), came: at} // nobody else knows it yet: no lock
 	var debts [MaxKeys]debt
 	t.meet(at, l.table, a.Keys, !p.gated || l.gate.waiting.Load() == 0, &debts)
 	v, blocking := l.judge(p, t, debts[:t.n])

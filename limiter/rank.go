@@ -26,15 +26,21 @@ type ranking struct {
 func (g *gate) head(at time.Duration, t *Ticket) {
 	c := t.client
 	t.lag = max(0, t.flow.tag-t.clock)
-	guilt := t.guilt(at)
-	if t.flow == &g.strangers {
+	guilt, most := t.guilt(at), lagPrice
+	switch {
+	case t.flow != &g.strangers:
+	case t.passed:
+		// It proved that it keeps cookies, and goes before those who did not. The lag of
+		// all strangers it bears in part, or who learns that would be as good as known.
+		most = lagPrice / 2
+	default:
 		// Among strangers those go first who have not been served yet: the others
 		// came back, and show nothing that a person's browser would.
 		guilt = max(guilt, min(1, float64(c.answers)/unprovenAnswers))
 	}
 	t.price = 1 + debtPrice*guilt
 	e := t.guess / c.share
-	t.rank = min(t.bound, t.clock+e*t.price+min(t.lag, lagPrice*e))
+	t.rank = min(t.bound, t.clock+e*t.price+min(t.lag, float64(most)*e))
 	t.charged, t.paid = t.guess, t.guess
 	t.applied = t.flow.charge(g, t.guess)
 	g.put(t)

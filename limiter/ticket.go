@@ -23,6 +23,8 @@ type Ticket struct {
 	told     bool          // decided is the closed channel that all share who never waited
 	sure     bool          // the guess rests on answers
 	proven   bool
+	passed   bool
+	stranger bool    // it counts for all strangers together
 	standing float64 // of the client
 	company  float64 // of its address
 	came     time.Duration
@@ -46,6 +48,10 @@ func (t *Ticket) Decided() <-chan struct{} { return t.decided }
 
 // Verdict is valid once Decided is closed.
 func (t *Ticket) Verdict() Verdict { return t.verdict }
+
+// Stranger tells whether the request came to the gate and counts for all
+// strangers together.
+func (t *Ticket) Stranger() bool { return t.stranger }
 
 // each calls f for the slots whose bucket is known.
 func (t *Ticket) each(f func(*slot)) {

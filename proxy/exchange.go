@@ -20,12 +20,13 @@ const (
 	BackendDown                 // 502
 	BackendSlow                 // 504, or it took as long for nobody
 	BackendBroke                // it broke its answer off
+	Redirected                  // a newcomer, to the same URL
 )
 
-const outcomes = int(BackendBroke) + 1
+const outcomes = int(Redirected) + 1
 
 func (o Outcome) String() string {
-	return [outcomes]string{"answered", "refused", "client gone", "backend down", "backend slow", "backend broke"}[o]
+	return [outcomes]string{"answered", "refused", "client gone", "backend down", "backend slow", "backend broke", "redirected"}[o]
 }
 
 // exchange is one request and its answer.
@@ -49,6 +50,9 @@ type exchange struct {
 	forwarded time.Time
 	span      cpuaccount.Span
 	work      work
+
+	pass     bool // it brought a newcomer's pass
+	redirect bool // it is sent back for one
 
 	outcome Outcome
 	cost    time.Duration
@@ -76,13 +80,19 @@ func (x *exchange) classify() {
 	if x.policy.Standing != nil && !x.who.Exempt {
 		x.policy.Standing.Judge(x.arrived, x.request, &x.who)
 	}
+	if n := x.policy.Newcomers; n != nil {
+		x.pass = n.Verify(x.arrived, x.request, &x.who)
+	}
 }
 
 // kind is what the guess goes by. A request whose client is still sending its
 // body is of a kind of its own: how long that takes tells nothing of the page,
 // or anybody could make it pass for one that holds workers.
 func (x *exchange) kind() cpuaccount.Kind {
-	k := cpuaccount.Kind{Shape: x.who.Shape, URL: x.request.RequestURI}
+	k := cpuaccount.Kind{
+		Shape: x.who.Shape, URL: x.request.RequestURI,
+		Address: x.who.Address, Known: x.who.Evidence.Proves(),
+	}
 	if x.uploads {
 		k.Shape, k.URL = "upload "+k.Shape, "upload "+k.URL
 	}

@@ -58,6 +58,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case x.who.Exempt || h.admit(x):
 		h.forward(x)
 		h.hold(x)
+	case x.redirect:
+		x.sendBack()
 	default:
 		x.refuse()
 	}
@@ -77,10 +79,10 @@ func (h *Handler) admit(x *exchange) bool {
 	x.guess, x.idle = guess, idle
 	x.ticket = h.limiter.Arrive(now, limiter.Arrival{
 		Keys: x.who.Keys(), Guess: guess, Idle: idle, Sure: sure,
-		Standing: x.who.Standing, Proven: x.who.Evidence.Proves(), Company: x.who.Company,
+		Standing: x.who.Standing, Proven: x.who.Evidence.Proves(), Company: x.who.Company, Passed: x.pass,
 	})
 	h.awaitVerdict(x)
-	if x.verdict.Acts() {
+	if x.redirect || x.verdict.Acts() {
 		return false
 	}
 	if x.policy.holdsResponses() {
@@ -97,8 +99,13 @@ func (h *Handler) awaitVerdict(x *exchange) {
 	default:
 		h.waiting.add(x)
 		defer h.waiting.remove(x)
+		patience, stop := x.patience()
+		defer stop()
 		select {
 		case <-x.ticket.Decided():
+		case <-patience:
+			x.redirect = true
+			return
 		case <-x.request.Context().Done():
 			x.abandon()
 		}

@@ -99,13 +99,14 @@ func TestJournalCounts(t *testing.T) {
 	note(j, now, 4, &exchange{policy: p, outcome: BackendDown})
 	note(j, now, 5, &exchange{policy: p, outcome: BackendSlow})
 	note(j, now, 6, &exchange{policy: p, outcome: BackendBroke})
+	note(j, now, 9, &exchange{policy: p, outcome: Redirected})
 	note(j, now, 7, &exchange{policy: p, verdict: limiter.Verdict{Shadow: true, Wait: time.Hour}})
 	e := &exchange{}
 	e.policy, e.who.Exempt = p, true
 	note(j, now, 8, e)
 	want := map[string]uint64{
-		"requests": 36, "exempt": 8, "delayed": 1, "shadowed": 7, "refused": 2,
-		"clientGone": 3, "backendDown": 4, "backendSlow": 5, "backendBroke": 6,
+		"requests": 45, "exempt": 8, "delayed": 1, "shadowed": 7, "refused": 2,
+		"clientGone": 3, "backendDown": 4, "backendSlow": 5, "backendBroke": 6, "redirected": 9,
 	}
 	if diff := cmp.Diff(want, j.Counters()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

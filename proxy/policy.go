@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/classify/newcomer"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/spool"
@@ -15,7 +16,8 @@ import (
 // last.
 type Policy struct {
 	Classifier *classify.Classifier
-	Standing   *classify.Standing // nil: none is judged
+	Standing   *classify.Standing   // nil: none is judged
+	Newcomers  *newcomer.Redirector // nil: nobody is redirected
 	Meter      *cpuaccount.Meter
 	Limits     limiter.Policy
 	Requests   RequestLimits // nil: none

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"tempomat/classify/newcomer"
 )
 
 // forwardedHeaders tell the backend who asked whom. Only those of trusted
@@ -28,6 +30,7 @@ func (u *Upstream) rewrite(x *exchange) (*http.Request, error) {
 	keepPath(in, out)
 	out.Header = make(http.Header, len(in.Header)+4)
 	endToEnd(out.Header, in.Header)
+	stripPass(out.Header)
 	protocol := upgradeOf(in.Header)
 	if !printable(protocol) {
 		return nil, fmt.Errorf("the client asks to upgrade to an invalid protocol: %q", protocol)
@@ -43,6 +46,16 @@ func (u *Upstream) rewrite(x *exchange) (*http.Request, error) {
 	}
 	setForwarded(in, out, x.who.TrustedPeer)
 	return out, nil
+}
+
+// stripPass takes out the cookie that is the proxy's own, also where nobody is
+// redirected any more.
+func stripPass(h http.Header) {
+	if lines := newcomer.StripPass(h["Cookie"]); lines != nil {
+		h["Cookie"] = lines
+	} else {
+		delete(h, "Cookie")
+	}
 }
 
 // keepPath sends the path in the client's own encoding, where parsing and

@@ -76,6 +76,32 @@ func TestTargetBytes(t *testing.T) {
 	}
 }
 
+// TestCookieBytes checks that the backend gets cookies byte for byte, but for the
+// proxy's own.
+func TestCookieBytes(t *testing.T) {
+	r := startHeadEcho(t)
+	c := r.dial()
+	br := bufio.NewReader(c)
+	for sent, want := range map[string]string{
+		"":                                   "",
+		"Cookie: a=1;b=\"2;\xff=\" ;; c\r\n": "Cookie: a=1;b=\"2;\xff=\" ;; c\r\n",
+		"Cookie: a=1; tempomat_pass=x; b=2\r\nCookie: c=3\r\n":                  "Cookie: a=1; b=2\r\nCookie: c=3\r\n",
+		"Cookie: tempomat_pass=x\r\nCookie: tempomat_pass=y; tempomat_pass\r\n": "Cookie: tempomat_pass\r\n",
+		"Cookie: tempomat_pass=x\r\n":                                           "",
+	} {
+		send(t, c, "GET / HTTP/1.1\r\nHost: h\r\n"+sent+"\r\n")
+		var got string
+		for line := range strings.Lines(readAll(t, answer(t, br, "GET")) + "\r\n") {
+			if strings.HasPrefix(line, "Cookie:") {
+				got += line
+			}
+		}
+		if got != want {
+			t.Errorf("the client sent %q, the backend got %q", sent, got)
+		}
+	}
+}
+
 // TestTargetForms are the request targets that are no plain paths.
 func TestTargetForms(t *testing.T) {
 	r := startHeadEcho(t)

@@ -42,6 +42,7 @@ func (j *Journal) Counters() map[string]uint64 {
 		"backendDown":  t.byOutcome[BackendDown].Load(),
 		"backendSlow":  t.byOutcome[BackendSlow].Load(),
 		"backendBroke": t.byOutcome[BackendBroke].Load(),
+		"redirected":   t.byOutcome[Redirected].Load(),
 	}
 }
 

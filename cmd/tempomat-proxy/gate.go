@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/classify"
+	"tempomat/classify/newcomer"
 	"tempomat/config"
 	"tempomat/proxy"
 )
@@ -63,6 +64,14 @@ func (p *policies) standingOf(c *config.Config) (*classify.Standing, error) {
 		Attested: c.Standing.Attested, Trusted: c.Standing.Trusted,
 		ClientClass: c.Classes[0].Name, SessionClass: sessionClass,
 	})
+}
+
+// newcomersOf is what redirects newcomers; nil if that is off, or nobody waits.
+func (p *policies) newcomersOf(c *config.Config) *newcomer.Redirector {
+	if !c.Newcomers.Redirect || c.Throttle.Mode != "fair" || c.Throttle.Shadow {
+		return nil
+	}
+	return p.newcomer
 }
 
 // newStanding makes one that has seen nobody.

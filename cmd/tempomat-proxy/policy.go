@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/classify"
+	"tempomat/classify/newcomer"
 	"tempomat/config"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
@@ -35,6 +36,7 @@ type policies struct {
 	backend  config.Backend
 	upstream *proxy.Upstream
 	standing *classify.Standing
+	newcomer *newcomer.Redirector
 	counts   *requestCounts
 	spools   *spool.Store
 	checked  string // directory of the spools
@@ -76,6 +78,7 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 	return &proxy.Policy{
 		Classifier: classifier,
 		Standing:   standing,
+		Newcomers:  p.newcomersOf(c),
 		Meter:      p.meter,
 		Limits:     limits(c),
 		Requests:   requests,

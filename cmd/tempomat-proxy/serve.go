@@ -16,6 +16,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/zap"
 
+	"tempomat/classify/newcomer"
 	"tempomat/config"
 	"tempomat/limiter"
 	"tempomat/proxy"
@@ -55,6 +56,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		return nil, err
 	}
 	car.policies.standing = standing
+	car.policies.newcomer = newcomer.New(car.started)
 	if car.policies.counts, err = newRequestCounts(c); err != nil {
 		return nil, err
 	}
@@ -68,7 +70,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	car.limiter = limiter.New(car.started, policy.Limits, c.Table.Size, car.sharing.sharer)
 	car.policies.counts.accounts = car.limiter
 	car.state = stateFile{path: c.State, log: car.logs.log, parts: map[string]memory{
-		"known": car.limiter.Known(), "standing": standing,
+		"known": car.limiter.Known(), "standing": standing, "newcomers": car.policies.newcomer,
 	}}
 	car.journal = proxy.NewJournal(car.logs.access)
 	car.handler = proxy.NewHandler(car.limiter, policy, car.journal)

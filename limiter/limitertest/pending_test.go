@@ -12,10 +12,9 @@ const (
 func pending() map[string]string {
 	all := map[string]string{}
 	for why, names := range map[string][]string{
-		tried: {"hangup-8addr-30ms", "hangup-8addr-30ms-cold", "hangup-8addr-200ms", "hangup-8addr-200ms-cold",
-			"hangup-8neighbours-30ms", "hangup-40addr-30ms", "hangup-40addr-30ms-cold"},
+		tried: {"hangup-8addr-30ms", "hangup-8addr-200ms", "hangup-8neighbours-30ms", "hangup-40addr-30ms"},
 		both:  {"all+crawl", "all+crawl-cold"},
-		early: {"poll-10+crawl-cold", "poll-20+crawl-cold"},
+		early: {"poll-10+crawl-cold"},
 	} {
 		for _, name := range names {
 			all[name] = why

@@ -41,7 +41,10 @@ type request struct {
 }
 
 func (r *request) kind() cpuaccount.Kind {
-	return cpuaccount.Kind{Shape: r.who.Shape, URL: r.http.RequestURI, Client: r.who.Keys()[0].ID}
+	return cpuaccount.Kind{
+		Shape: r.who.Shape, URL: r.http.RequestURI,
+		Client: r.who.Keys()[0].ID, Address: r.who.Address, Known: r.who.Evidence.Proves(),
+	}
 }
 
 // takes is for how many seconds so many bytes are on the way to or from the

@@ -1,0 +1,329 @@
+package newcomer
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var reader = netip.MustParseAddr("192.0.2.7")
+
+func newRing() *keyRing {
+	k := new(keyRing)
+	k.keys.Store(newKeys(dawn))
+	return k
+}
+
+// given is a Cookie header with a new pass.
+func given(t testing.TB, k *keyRing, now time.Time, client netip.Addr) []string {
+	t.Helper()
+	value, ok := k.issue(now, nil, client)
+	if !ok {
+		t.Fatalf("no pass for %s", client)
+	}
+	return []string{assignment + value}
+}
+
+func TestPass(t *testing.T) {
+	k, other := newRing(), newRing()
+	good := given(t, k, dawn, reader)[0]
+	value := strings.TrimPrefix(good, assignment)
+	for _, tc := range []struct {
+		name   string
+		lines  []string
+		after  time.Duration
+		client string
+		want   bool
+	}{
+		{"as it was given", []string{good}, 0, "192.0.2.7", true},
+		{"another address of the network", []string{good}, 0, "192.0.2.250", true},
+		{"another network", []string{good}, 0, "192.0.3.7", false},
+		{"IPv6", []string{good}, 0, "2001:db8::1", false},
+		{"IPv6 that looks like it", []string{good}, 0, "::c000:207", false},
+		{"shortly before it expires", []string{good}, lifetime - time.Second, "192.0.2.7", true},
+		{"expired", []string{good}, lifetime, "192.0.2.7", false},
+		{"years later", []string{good}, 50 * 365 * 24 * time.Hour, "192.0.2.7", false},
+		{"the clock was set back a little", []string{good}, -tolerance, "192.0.2.7", true},
+		{"from the future", []string{good}, -tolerance - time.Second, "192.0.2.7", false},
+		{"of another proxy", given(t, other, dawn, reader), 0, "192.0.2.7", false},
+		{"none", nil, 0, "192.0.2.7", false},
+		{"other cookies", []string{"session=0123456789abcdef; lang=de"}, 0, "192.0.2.7", false},
+		{"among others", []string{"a=1; " + good + "; b=2"}, 0, "192.0.2.7", true},
+		{"without a blank, and with many", []string{"a=1;" + good + " \t;b=2"}, 0, "192.0.2.7", true},
+		{"in a second line", []string{"a=1", good}, 0, "192.0.2.7", true},
+		{"behind a forged one", []string{"tempomat_pass=" + strings.Repeat("A", passText) + "; " + good}, 0, "192.0.2.7", true},
+		{"beside another one in the same cookie", []string{"tempomat_pass=" + strings.Repeat("A", passText) + "." + value}, 0, "192.0.2.7", true},
+		{"behind many cookies of the site", []string{strings.Repeat("a=0123456789; ", 1000) + good}, 0, "192.0.2.7", true},
+		{"behind more forged ones than are tried", []string{"tempomat_pass=" + strings.Repeat(".", maxTried) + value}, 0, "192.0.2.7", false},
+		{"another name", []string{"x" + good}, 0, "192.0.2.7", false},
+		{"another case", []string{strings.ToUpper(assignment) + value}, 0, "192.0.2.7", false},
+		{"in another cookie's value", []string{"a=" + good}, 0, "192.0.2.7", false},
+		{"cut", []string{good[:len(good)-1]}, 0, "192.0.2.7", false},
+		{"longer", []string{good + "A"}, 0, "192.0.2.7", false},
+		{"quoted", []string{assignment + `"` + value + `"`}, 0, "192.0.2.7", false},
+		{"empty", []string{assignment}, 0, "192.0.2.7", false},
+	} {
+		if got := k.verify(dawn.Add(tc.after), tc.lines, netip.MustParseAddr(tc.client)); got != tc.want {
+			t.Errorf("%s: %t, want %t", tc.name, got, tc.want)
+		}
+	}
+	if k.verify(dawn, []string{good}, netip.Addr{}) {
+		t.Error("valid without an address")
+	}
+	if _, ok := k.issue(dawn, nil, netip.Addr{}); ok {
+		t.Error("given to no address")
+	}
+}
+
+// TestPassOfIPv6 is bound to what a site is given.
+func TestPassOfIPv6(t *testing.T) {
+	k := newRing()
+	lines := given(t, k, dawn, netip.MustParseAddr("2001:db8:1:2::3"))
+	for client, want := range map[string]bool{
+		"2001:db8:1:2::3": true, "2001:db8:1:ffff::4": true, "2001:db8:2::3": false, "192.0.2.7": false,
+	} {
+		if got := k.verify(dawn, lines, netip.MustParseAddr(client)); got != want {
+			t.Errorf("from %s: %t", client, got)
+		}
+	}
+}
+
+// TestForged changes each character of a pass into each other one.
+func TestForged(t *testing.T) {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+/ %\""
+	k := newRing()
+	good := given(t, k, dawn, reader)[0]
+	for i := len(assignment); i < len(good); i++ {
+		for _, c := range []byte(alphabet) {
+			if forged := good[:i] + string(c) + good[i+1:]; forged != good && k.verify(dawn, []string{forged}, reader) {
+				t.Errorf("%q is taken for %q", forged, good)
+			}
+		}
+	}
+}
+
+// TestKeysRotate checks that keys change, and that no pass that is in time is
+// lost by that.
+func TestKeysRotate(t *testing.T) {
+	k := newRing()
+	first := k.keys.Load().now
+	type issued struct {
+		at    time.Time
+		lines []string
+	}
+	var all []issued
+	for now := dawn; now.Before(dawn.Add(5 * keyAge)); now = now.Add(time.Minute) {
+		all = append(all, issued{now, given(t, k, now, reader)})
+		for _, p := range all {
+			if got, want := k.verify(now, p.lines, reader), now.Sub(p.at) < lifetime; got != want {
+				t.Fatalf("at %v, a pass of %v: %t", now, p.at, got)
+			}
+		}
+	}
+	if ks := k.keys.Load(); ks.now == first || ks.old == first {
+		t.Error("the first key is still in use")
+	}
+	before := k.keys.Load()
+	if k.signing(dawn.Add(5*keyAge - 2*time.Minute)); k.keys.Load() != before {
+		t.Error("a small step back changes the keys")
+	}
+	if k.signing(dawn); k.keys.Load() == before {
+		t.Error("the keys stay until the clock is where it was")
+	}
+}
+
+// TestPassesOfOthers checks what a cookie carries on: whatever may be valid
+// elsewhere, no more than maxPasses, nothing else.
+func TestPassesOfOthers(t *testing.T) {
+	here, now := newRing(), dawn
+	lines := []string{"session=1; tempomat_pass=junk." + strings.Repeat("B", passText)}
+	var clients []netip.Addr
+	for i := range 6 {
+		client := netip.AddrFrom4([4]byte{198, 51, byte(100 + i), 1})
+		value, _ := here.issue(now, lines, client)
+		lines = []string{assignment + value}
+		clients = append(clients, client)
+		if got, want := strings.Count(value, ".")+1, min(i+1, maxPasses); got != want {
+			t.Errorf("%d passes after %d networks, want %d", got, i+1, want)
+		}
+		for j, c := range clients {
+			if got, want := here.verify(now, lines, c), i-j < maxPasses; got != want {
+				t.Errorf("after %d networks number %d: %t", i+1, j+1, got)
+			}
+		}
+	}
+	value, _ := here.issue(now.Add(lifetime), lines, reader)
+	if strings.Contains(value, ".") {
+		t.Error("expired passes are carried on")
+	}
+}
+
+func TestStrip(t *testing.T) {
+	for _, tc := range []struct{ name, line, want string }{
+		{"first", "tempomat_pass=x; a=1; b=2", "a=1; b=2"},
+		{"between", "a=1; tempomat_pass=x; b=2", "a=1; b=2"},
+		{"last", "a=1; b=2; tempomat_pass=x", "a=1; b=2"},
+		{"alone", "tempomat_pass=x", ""},
+		{"alone, with a ;", "tempomat_pass=x; ", ""},
+		{"twice", "tempomat_pass=x; a=1; tempomat_pass=y", "a=1"},
+		{"twice, together", "a=1; tempomat_pass=x; tempomat_pass=y; b=2", "a=1; b=2"},
+		{"only twice", "tempomat_pass=x; tempomat_pass=y", ""},
+		{"without blanks", "a=1;tempomat_pass=x;b=2", "a=1;b=2"},
+		{"with strange blanks", "a=1 ; \ttempomat_pass=x ;  b=2 ", "a=1 ; \tb=2 "},
+		{"the rest is no cookies", "=; ;; tempomat_pass=; \"a;b\"", "=; ;; \"a;b\""},
+		{"bytes beyond ASCII", "a=\xff; tempomat_pass=x; \xc3=\x80", "a=\xff; \xc3=\x80"},
+		{"another name", "xtempomat_pass=x; tempomat_pass2=x; tempomat_pass =x", "xtempomat_pass=x; tempomat_pass2=x; tempomat_pass =x"},
+		{"in a value", "a=tempomat_pass=x; b=\"tempomat_pass=x\"", "a=tempomat_pass=x; b=\"tempomat_pass=x\""},
+	} {
+		given := []string{"first=1", tc.line, ""}
+		want := []string{"first=1", tc.want, ""}
+		if tc.want == "" {
+			want = []string{"first=1", ""}
+		}
+		before := slices.Clone(given)
+		if got := StripPass(given); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", tc.name, got, want)
+		}
+		if !slices.Equal(given, before) {
+			t.Errorf("%s: what was given is changed to %q", tc.name, given)
+		}
+	}
+	if got := StripPass([]string{"tempomat_pass=x"}); got != nil {
+		t.Errorf("of nothing but a pass %q remains", got)
+	}
+}
+
+// TestStripIsExact puts passes between pairs: what remains is the pairs, as a
+// browser would send them without.
+func TestStripIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pair := rapid.StringMatching(`[a-z]{0,3}(=[a-z=_" ]{0,4}[a-z"])?`).Filter(func(s string) bool { return s != "" && s[0] != ' ' })
+		var with, without []string
+		for range rapid.IntRange(0, 6).Draw(t, "pairs") {
+			if rapid.Bool().Draw(t, "ours") {
+				with = append(with, "tempomat_pass="+rapid.StringMatching(`[A-Za-z.]{0,9}`).Draw(t, "value"))
+				continue
+			}
+			p := pair.Draw(t, "pair")
+			with, without = append(with, p), append(without, p)
+		}
+		want := []string{strings.Join(without, "; ")}
+		if want[0] == "" && len(with) > 0 {
+			want = nil
+		}
+		if got := StripPass([]string{strings.Join(with, "; ")}); !slices.Equal(got, want) {
+			t.Fatalf("%q becomes %q, want %q", with, got, want)
+		}
+	})
+}
+
+// FuzzCookie checks with any Cookie header that a pass counts wherever a browser
+// puts it and no other text does, that nothing is left of it behind the proxy, and
+// that nothing else is touched.
+func FuzzCookie(f *testing.F) {
+	f.Add("a=1; b=2", "c=3")
+	f.Add("tempomat_pass=x; a=1", "tempomat_pass=...........")
+	f.Add(" ; tempomat_pass=", "a=tempomat_pass=")
+	f.Add("tempomat_pass="+strings.Repeat("A", passText), ";;tempomat_pass=\t;")
+	f.Add("tempomat_passtempomat_pass=", "\x00\xff=;")
+	k := newRing()
+	pass := given(f, k, dawn, reader)[0]
+	f.Fuzz(func(t *testing.T, before, after string) {
+		lines := []string{before, after}
+		if k.verify(dawn, lines, reader) && !strings.Contains(before+after, pass[len(assignment):]) {
+			t.Fatalf("%q is a pass", lines)
+		}
+		clean := StripPass(lines)
+		for _, line := range clean {
+			if start, _ := findPass(line, 0); start >= 0 {
+				t.Fatalf("of %q remains %q", lines, clean)
+			}
+		}
+		if again := StripPass(clean); !slices.Equal(again, clean) {
+			t.Fatalf("%q becomes %q becomes %q", lines, clean, again)
+		}
+		if !strings.Contains(before+after, assignment) && !slices.Equal(clean, lines) {
+			t.Fatalf("%q becomes %q without a pass", lines, clean)
+		}
+		value, ok := k.issue(dawn, lines, reader)
+		if !ok || len(value) > maxPasses*(passText+1) || !k.verify(dawn, []string{"a=1; " + assignment + value}, reader) {
+			t.Fatalf("after %q is given %q", lines, value)
+		}
+		if strings.Trim(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
+			t.Fatalf("after %q is given %q", lines, value)
+		}
+		tried := 0
+		eachPass(lines, func(*[passSize]byte) bool { tried++; return true })
+		if tried > maxTried {
+			t.Fatalf("%d are tried", tried)
+		}
+	})
+}
+
+// TestStamp checks the seconds in a pass, which are read back as they were.
+func TestStamp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Unix(rapid.Int64Range(1, 1<<32-1).Draw(t, "now"), rapid.Int64Range(0, 1e9-1).Draw(t, "ns"))
+		value, _ := newRing().issue(now, nil, reader)
+		pass, ok := parsePass(value)
+		if !ok || int64(binary.BigEndian.Uint32(pass[:])) != now.Unix() || !inTime(now, &pass) {
+			t.Errorf("at %v: %q", now, value)
+		}
+	})
+}
+
+// TestKeysConcurrently is for the race detector.
+func TestKeysConcurrently(t *testing.T) {
+	k := newRing()
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for n := range 200 {
+				now := dawn.Add(time.Duration(n) * 10 * time.Minute)
+				client := netip.AddrFrom4([4]byte{192, 0, byte(i), 1})
+				value, _ := k.issue(now, nil, client)
+				_ = k.verify(now, []string{assignment + value}, client) // another one may be hours ahead
+				_ = k.appendBinary(nil)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func BenchmarkVerify(b *testing.B) {
+	k := newRing()
+	site := "wikiSession=0123456789abcdef0123456789abcdef; wikiUserName=Somebody; lang=de; _ga=GA1.1.1234567890.1234567890"
+	forged := assignment + strings.Repeat("A", passText)
+	for _, c := range []struct {
+		name  string
+		lines []string
+	}{
+		{"no-cookie", nil},
+		{"others", []string{site}},
+		{"others-1K", []string{strings.Repeat(site+"; ", 10)}},
+		{"valid", given(b, k, dawn, reader)},
+		{"expired", []string{forged}},
+		{"most-expensive", []string{given(b, newRing(), dawn, reader)[0] + strings.Repeat("."+given(b, newRing(), dawn, reader)[0][len(assignment):], maxTried-1)}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				k.verify(dawn, c.lines, reader)
+			}
+		})
+	}
+}
+
+func BenchmarkStripPass(b *testing.B) {
+	lines := []string{"wikiSession=0123456789abcdef0123456789abcdef; wikiUserName=Somebody; lang=de; _ga=GA1.1.1234567890.1234567890"}
+	b.ReportAllocs()
+	for b.Loop() {
+		StripPass(lines)
+	}
+}

@@ -1,0 +1,325 @@
+package newcomer
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"tempomat/classify"
+)
+
+var dawn = time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
+
+const chrome = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
+
+// full is a site where everybody has to wait: it redirects whoever may be, and
+// answers others with how they were taken.
+type full struct {
+	*Redirector
+	now    time.Time
+	client netip.Addr
+	seen   []string // the requests, and how they were taken
+}
+
+func newFull() *full {
+	return &full{Redirector: New(dawn), now: dawn, client: netip.MustParseAddr("192.0.2.7")}
+}
+
+func (f *full) who() *classify.Result { return &classify.Result{Client: f.client, TrustedPeer: true} }
+
+func (f *full) serve(w http.ResponseWriter, r *http.Request) string {
+	switch who := f.who(); {
+	case f.Verify(f.now, r, who):
+		return "passed"
+	case f.Eligible(f.now, r, who):
+		f.Redirect(f.now, w, r, who)
+		return "redirected"
+	default:
+		return "stranger"
+	}
+}
+
+// RoundTrip has an http.Client talk to the site without a network.
+func (f *full) RoundTrip(out *http.Request) (*http.Response, error) {
+	var wire bytes.Buffer
+	if err := out.Write(&wire); err != nil {
+		return nil, err
+	}
+	in, err := http.ReadRequest(bufio.NewReader(&wire))
+	if err != nil {
+		return nil, err
+	}
+	w := httptest.NewRecorder()
+	how := f.serve(w, in)
+	f.seen = append(f.seen, in.RequestURI+" "+how)
+	if how != "redirected" {
+		_, _ = io.WriteString(w, how)
+	}
+	res := w.Result()
+	res.Request = out
+	return res, nil
+}
+
+// get asks for a page as a browser does, and returns what comes in the end.
+func (f *full) get(t *testing.T, jar http.CookieJar, target string, header ...string) string {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, "http://site.example"+target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("User-Agent", chrome)
+	req.Header.Set("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := (&http.Client{Transport: f, Jar: jar}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(res.Body)
+	return string(body)
+}
+
+func newJar() http.CookieJar {
+	jar, _ := cookiejar.New(nil) // without options it never fails
+	return jar
+}
+
+// TestBrowserComesBack is the purpose of it all.
+func TestBrowserComesBack(t *testing.T) {
+	f, jar := newFull(), newJar()
+	for _, target := range []string{"/wiki/A%2Fb?x;y=1&&z", "/wiki/second"} {
+		if got := f.get(t, jar, target); got != "passed" {
+			t.Errorf("%s: served as %s", target, got)
+		}
+	}
+	want := "/wiki/A%2Fb?x;y=1&&z redirected, /wiki/A%2Fb?x;y=1&&z passed, /wiki/second passed"
+	if got := strings.Join(f.seen, ", "); got != want {
+		t.Errorf("the site saw %s, want %s", got, want)
+	}
+	if got, want := f.Counts(), (Counts{Redirected: 1, CameBack: 1, Served: 2}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+}
+
+// TestWithoutJar is curl without a cookie jar: one redirect within the pause,
+// whatever it asks for, and never two in a row.
+func TestWithoutJar(t *testing.T) {
+	f := newFull()
+	for range 100 {
+		if got := f.get(t, nil, "/page"); got != "stranger" {
+			t.Fatalf("served as %s", got)
+		}
+		f.now = f.now.Add(10 * time.Second)
+	}
+	last := ""
+	for _, seen := range f.seen {
+		if seen == last && strings.HasSuffix(seen, "redirected") {
+			t.Fatal("redirected twice in a row")
+		}
+		last = seen
+	}
+	counts := f.Counts()
+	if most := uint64(100*10*time.Second/pause) + 1; counts.Redirected != most {
+		t.Errorf("redirected %d times, want %d", counts.Redirected, most)
+	}
+	if counts.CameBack != 0 || counts.Served != 0 || counts.Again != uint64(len(f.seen))-counts.Redirected {
+		t.Errorf("counted %+v of %d requests", counts, len(f.seen))
+	}
+}
+
+// TestTabsInParallel opens three pages before the first answer has come: each
+// redirect sets the same cookie, and each of them serves for all.
+func TestTabsInParallel(t *testing.T) {
+	f := newFull()
+	waiting := []*http.Request{navigation("/1"), navigation("/2"), navigation("/3")}
+	for _, r := range waiting {
+		if !f.Eligible(f.now, r, f.who()) {
+			t.Fatalf("%s waits as a stranger", r.RequestURI)
+		}
+	}
+	for _, r := range waiting {
+		w := httptest.NewRecorder()
+		f.Redirect(f.now, w, r, f.who())
+		back := navigation(r.RequestURI)
+		back.AddCookie(w.Result().Cookies()[0])
+		if !f.Verify(f.now, back, f.who()) {
+			t.Errorf("%s is not known as it comes back", r.RequestURI)
+		}
+	}
+	if f.Eligible(f.now, navigation("/4"), f.who()) {
+		t.Error("another one without the cookie is redirected, too")
+	}
+	if got, want := f.Counts(), (Counts{Redirected: 3, CameBack: 3, Served: 3, Again: 1}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+}
+
+// TestChangeOfNetwork is a telephone between two networks, and a client with both
+// IPv4 and IPv6: one redirect in each, then none.
+func TestChangeOfNetwork(t *testing.T) {
+	f, jar := newFull(), newJar()
+	for range 5 {
+		for _, client := range []string{"192.0.2.7", "2001:db8:1::1", "198.51.100.7", "192.0.2.8", "2001:db8:1:ffff::2"} {
+			f.client = netip.MustParseAddr(client)
+			if got := f.get(t, jar, "/"); got != "passed" {
+				t.Errorf("from %s: served as %s", client, got)
+			}
+		}
+	}
+	if got := f.Counts().Redirected; got != 3 {
+		t.Errorf("%d redirects, want one for each of 3 networks", got)
+	}
+}
+
+// TestSeveralProxies is a site behind proxies that know nothing of each other.
+func TestSeveralProxies(t *testing.T) {
+	jar := newJar()
+	fleet := []*full{newFull(), newFull(), newFull()}
+	turn := 0
+	next := roundTripper(func(r *http.Request) (*http.Response, error) {
+		turn++
+		return fleet[turn%len(fleet)].RoundTrip(r)
+	})
+	for range 9 {
+		req, _ := http.NewRequest(http.MethodGet, "http://site.example/", nil)
+		req.Header = navigation("/").Header
+		res, err := (&http.Client{Transport: next, Jar: jar}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, _ := io.ReadAll(res.Body); string(body) != "passed" {
+			t.Errorf("served as %s", body)
+		}
+	}
+	for i, f := range fleet {
+		if got := f.Counts().Redirected; got != 1 {
+			t.Errorf("proxy %d redirected %d times", i, got)
+		}
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestAnswer checks all of a redirect.
+func TestAnswer(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		proto   []string
+		trusted bool
+		secure  bool
+	}{
+		{"HTTP", nil, true, false},
+		{"HTTPS, as a trusted proxy says", []string{"https"}, true, true},
+		{"HTTPS at the first of two proxies", []string{"HTTPS, http"}, true, true},
+		{"HTTP, as a trusted proxy says", []string{"http"}, true, false},
+		{"HTTPS, as the client itself says", []string{"https"}, false, false},
+	} {
+		n, w, r := New(dawn), httptest.NewRecorder(), navigation("/a%2fb?c")
+		r.Header["X-Forwarded-Proto"] = tc.proto
+		r.Header.Set("Referer", "https://search.example/")
+		n.Redirect(dawn, w, r, &classify.Result{Client: netip.MustParseAddr("192.0.2.7"), TrustedPeer: tc.trusted})
+		h := w.Result().Header
+		cookie := h.Get("Set-Cookie")
+		want := "; Path=/; Max-Age=900; HttpOnly; SameSite=Lax"
+		if tc.secure {
+			want += "; Secure"
+		}
+		value, attributes, _ := strings.Cut(cookie, ";")
+		if len(value) != len("tempomat_pass=")+27 || ";"+attributes != want {
+			t.Errorf("%s: Set-Cookie: %s", tc.name, cookie)
+		}
+		delete(h, "Set-Cookie")
+		if w.Code != 302 || len(h) != 3 || h.Get("Location") != "/a%2fb?c" || h.Get("Cache-Control") != "no-store" || h.Get("Content-Length") != "0" {
+			t.Errorf("%s: answer %d with %v", tc.name, w.Code, h)
+		}
+		if w.Body.Len() != 0 {
+			t.Errorf("%s: a body of %d bytes", tc.name, w.Body.Len())
+		}
+	}
+}
+
+// TestSameURL checks against a reading of the Location header by the
+// rules of RFC 3986 that a redirect leads back to the same URL.
+func TestSameURL(t *testing.T) {
+	base, _ := url.Parse("https://site.example:8443/w/index.php?title=A")
+	r := navigation("/w/index.php?title=A&b=%2F;c")
+	w := httptest.NewRecorder()
+	New(dawn).Redirect(dawn, w, r, &classify.Result{Client: netip.MustParseAddr("192.0.2.7")})
+	to, err := base.Parse(w.Result().Header.Get("Location"))
+	if err != nil || to.String() != "https://site.example:8443/w/index.php?title=A&b=%2F;c" {
+		t.Errorf("the browser goes to %v, %v", to, err)
+	}
+}
+
+// TestOverRestart keeps passes over a restart, and after a damaged file only
+// redirects anew.
+func TestOverRestart(t *testing.T) {
+	f, jar := newFull(), newJar()
+	f.get(t, jar, "/")
+	saved, err := f.AppendBinary([]byte("before"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved = saved[len("before"):]
+	again := newFull()
+	if err := again.UnmarshalBinary(saved); err != nil {
+		t.Fatal(err)
+	}
+	again.now = dawn.Add(time.Minute)
+	if got := again.get(t, jar, "/"); got != "passed" || len(again.seen) != 1 {
+		t.Errorf("after a restart: %v", again.seen)
+	}
+	for i := range saved {
+		damaged := bytes.Clone(saved)
+		damaged[i]++
+		if again.UnmarshalBinary(damaged) == nil {
+			t.Errorf("byte %d is damaged: taken for sound", i)
+		}
+	}
+	for _, cut := range [][]byte{nil, saved[1:], saved[:len(saved)-1]} {
+		if again.UnmarshalBinary(cut) == nil {
+			t.Errorf("%d bytes: taken for sound", len(cut))
+		}
+	}
+	if got := again.get(t, jar, "/"); got != "passed" {
+		t.Errorf("after damaged files: served as %s", got)
+	}
+}
+
+// navigation is a person's click on a link.
+func navigation(target string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RequestURI = target
+	r.Header.Set("User-Agent", chrome)
+	r.Header.Set("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
+	return r
+}
+
+func BenchmarkEligible(b *testing.B) {
+	n, r, who := New(dawn), navigation("/w/index.php?title=Page"), &classify.Result{Client: netip.MustParseAddr("192.0.2.7")}
+	b.ReportAllocs()
+	for b.Loop() {
+		if !n.Eligible(dawn, r, who) {
+			b.Fatal("not eligible")
+		}
+	}
+}
+
+func BenchmarkRedirect(b *testing.B) {
+	n, r, who := New(dawn), navigation("/w/index.php?title=Page"), &classify.Result{Client: netip.MustParseAddr("192.0.2.7")}
+	b.ReportAllocs()
+	for b.Loop() {
+		n.Redirect(dawn, httptest.NewRecorder(), r, who)
+	}
+}

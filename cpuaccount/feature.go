@@ -1,0 +1,98 @@
+package cpuaccount
+
+// asker is who asks, or who an answer went to, and when.
+type asker struct {
+	from  uint32 // the witness
+	known bool
+	at    int64  // Unix milliseconds
+	head  uint64 // the hash of where it is from
+}
+
+// feature is what is remembered of all requests that have something in common:
+// a shape, a URL, or a parameter.
+type feature struct {
+	// What is looked at again and again is in one cache line.
+	all   estimate
+	known estimate // of answers to known people alone
+	from  witnesses
+	doubt float32 // of all
+	over  overrun
+
+	hash      uint64
+	knownFrom witnesses
+	asked     uint32 // since it came; what it took over does not count
+	visits    visits
+	_         [16]byte // two cache lines in all
+}
+
+// view is what a feature tells somebody.
+type view struct {
+	estimate
+	believed bool
+	doubt    float32 // of all answers, as those of known people alone do not tell how alike all are
+	over     float32 // what a request that was guessed far too low has cost, in seconds
+}
+
+// show fills in what somebody is told: what known people's answers say if there
+// are enough of several. Those of crawlers tell little of what the page of a
+// newcomer will cost, even if it is of the same shape.
+func (f *feature) show(v *view, by *asker) {
+	if v.estimate = f.all; f.known.several {
+		v.estimate = f.known
+	}
+	v.believed = v.several || f.all.n >= least && f.from.convince(by.from)
+	v.doubt = f.doubt
+	if f.over.cost > 0 && (f.over.known || !by.known || !f.known.several) {
+		v.over = float32(f.over.left(by.at))
+	}
+}
+
+// learn takes in what an answer cost, and how long it was idle.
+func (f *feature) learn(by *asker, x, idle float64) {
+	if f.over.cost > 0 {
+		told := &f.all
+		if f.known.several {
+			told = &f.known
+		}
+		f.over.answered(by, !beyond(x, told.cost()))
+	}
+	f.all.learn(x, idle)
+	f.from.add(by.from)
+	f.all.several = f.all.n >= least && f.from.several()
+	f.doubt = f.all.doubt()
+	if by.known {
+		f.known.learn(x, idle)
+		f.knownFrom.add(by.from)
+		f.known.several = f.known.n >= least && f.knownFrom.several()
+	}
+	f.visits.learn(by, x)
+}
+
+// overrun is what a request has cost that was guessed far too low. Until its like
+// are answered as was guessed, or for some time, all who ask for the like are in
+// doubt. What a stranger's request did says nothing of known people's: else one
+// stranger could put all of them in doubt by asking dearly for what they read.
+type overrun struct {
+	at    int64   // Unix milliseconds
+	cost  float32 // seconds; 0: none
+	known bool    // it was a known client's
+}
+
+func (o *overrun) left(at int64) float64 { return float64(o.cost) * faded(o.at, at) }
+
+// told takes in what a request that still runs has cost.
+func (o *overrun) told(by *asker, x float64) {
+	if o.cost == 0 || o.left(by.at) <= x {
+		*o = overrun{cost: float32(x), known: by.known, at: by.at}
+	}
+}
+
+// answered takes in an answer. Known people's say nothing of strangers' requests.
+func (o *overrun) answered(by *asker, asGuessed bool) {
+	if !asGuessed || by.known && !o.known {
+		return
+	}
+	if o.cost /= 2; o.left(by.at) < floor.Seconds() {
+		*o = overrun{}
+	}
+}

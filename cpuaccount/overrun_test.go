@@ -1,0 +1,220 @@
+package cpuaccount
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// pages is a Guess of a site whose pages cost 20 ms, as several strangers and
+// known people were told.
+func pages() *Guess {
+	g := NewGuess()
+	for i := range 10 {
+		g.Learn(at(0), Kind{Shape: "/a", Client: fmt.Sprint("stranger ", i)}, 20*time.Millisecond, 0)
+		for range least {
+			g.Learn(at(0), person(i), 20*time.Millisecond, 0)
+		}
+	}
+	return g
+}
+
+func person(i int) Kind { return Kind{Shape: "/a", Client: fmt.Sprint("person ", i), Known: true} }
+
+// TestOverrun checks whom a running request that costs far more than was guessed
+// puts in doubt.
+func TestOverrun(t *testing.T) {
+	newPerson := Kind{Shape: "/a", Client: "new person", Known: true}
+	for _, c := range []struct {
+		name                       string
+		who                        Kind
+		soFar                      time.Duration
+		stranger, newPerson, again bool // is sure
+	}{
+		{"a stranger's is little more", page("/a"), 70 * time.Millisecond, true, true, true},
+		{"a stranger's", page("/a"), time.Second, false, true, false},
+		{"a known client's that has no history", Kind{Shape: "/a", Client: "me", Known: true}, time.Second, false, false, false},
+		{"a known client's", person(0), time.Second, false, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := pages()
+			g.AtLeast(at(1), c.who, c.soFar/2, 0)
+			g.AtLeast(at(1), c.who, c.soFar, 0)
+			g.AtLeast(at(1), c.who, c.soFar/2, 0)
+			for who, sure := range map[Kind]bool{
+				{Shape: "/a", Client: "stranger"}: c.stranger, newPerson: c.newPerson, c.who: c.again,
+				person(1): true, // the answers of somebody known speak for it
+			} {
+				got, _, s := g.Of(at(1), who)
+				if s != sure {
+					t.Errorf("%s: %s (sure: %t)", who.Client, got, s)
+				}
+				if who != c.who && !sure && got < c.soFar*99/100 {
+					t.Errorf("%s: %s, though one cost %s", who.Client, got, c.soFar)
+				}
+			}
+		})
+	}
+}
+
+// TestTrainedThenDear has a client train a parameter, and then ask for what is
+// dear under it: as one is seen to be, the rest that waits is not light.
+func TestTrainedThenDear(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		g := NewGuess()
+		k := func(q int) Kind {
+			return Kind{Shape: "/s?x&q", URL: fmt.Sprint("/s?x=aa&q=", q), Client: "me", Known: known}
+		}
+		for q := range 50 {
+			g.Learn(at(0), k(q), 2*time.Millisecond, 0)
+		}
+		expectGuess(t, g, 1, k(100), 2*time.Millisecond, true)
+		g.AtLeast(at(1), k(101), 100*time.Millisecond, 0)
+		if got, _, sure := g.Of(at(1), k(102)); sure || got < 90*time.Millisecond {
+			t.Errorf("known: %t: %s (sure: %t)", known, got, sure)
+		}
+	}
+}
+
+// TestWhatIsSharedIsNotToBlame has a dear request share its shape and a parameter
+// with a page that is known to be light: what only that page has vouches for it.
+func TestWhatIsSharedIsNotToBlame(t *testing.T) {
+	g := NewGuess()
+	k := func(who, route string) Kind {
+		return Kind{Shape: "/p?route&lang", URL: "/p?route=" + route + "&lang=en", Client: who}
+	}
+	for i := range 10 {
+		g.Learn(at(0), k(fmt.Sprint(i), "home"), 20*time.Millisecond, 0)
+	}
+	g.AtLeast(at(1), k("crawler", "search"), time.Second, 0)
+	expectGuess(t, g, 1, k("me", "home"), 20*time.Millisecond, true)
+	for _, route := range []string{"search", "other"} {
+		if got, _, sure := g.Of(at(1), k("me", route)); sure || got < 900*time.Millisecond {
+			t.Errorf("%s: %s (sure: %t)", route, got, sure)
+		}
+	}
+	g.AtLeast(at(1), k("crawler", "home"), time.Second, 0)
+	expectGuess(t, g, 1, k("me", "home"), time.Second, false)
+}
+
+// TestNeverAnswered checks that of a kind that nobody has an answer to it is known
+// what those that run have cost and how long they were idle, and that a parameter
+// that is asked for often and ran long never is not taken for as dear.
+func TestNeverAnswered(t *testing.T) {
+	g := NewGuess()
+	k := func(route string) Kind { return Kind{Shape: "/p?route", URL: "/p?route=" + route, Client: route} }
+	g.AtLeast(at(1), k("stream"), 0, time.Second)
+	for _, c := range []struct {
+		asked      int
+		route      string
+		cost, idle time.Duration
+	}{
+		{0, "stream", time.Second, time.Second},
+		{0, "home", time.Second, time.Second},
+		{least, "home", first, 0},
+		{least, "stream", time.Second, time.Second},
+	} {
+		for range c.asked {
+			g.Ask(k(c.route))
+		}
+		kind := k(c.route)
+		kind.Client = "me"
+		got, idle, sure := g.Of(at(1), kind)
+		if got.Round(time.Millisecond) != c.cost || idle.Round(time.Millisecond) != c.idle || sure {
+			t.Errorf("%s, asked %d times: %s, idle %s (sure: %t)", c.route, c.asked, got, idle, sure)
+		}
+	}
+}
+
+// TestATrifleIsNoOverrun has a file take some milliseconds on a busy server.
+func TestATrifleIsNoOverrun(t *testing.T) {
+	g := NewGuess()
+	others(g, "/style.css", time.Millisecond, time.Millisecond, time.Millisecond)
+	for range least {
+		g.Learn(at(0), Kind{Shape: "/style.css", Client: "me"}, time.Millisecond, 0)
+	}
+	for _, who := range []string{"me", "somebody"} {
+		g.AtLeast(at(1), Kind{Shape: "/style.css", Client: who}, 20*time.Millisecond, 0)
+		for _, k := range []Kind{page("/style.css"), {Shape: "/style.css", Client: "me"}} {
+			expectGuess(t, g, 1, k, time.Millisecond, true)
+		}
+	}
+}
+
+// TestOverrunIsTakenBack checks that answers end a doubt, and so does time.
+func TestOverrunIsTakenBack(t *testing.T) {
+	me := Kind{Shape: "/a", Client: "me"}
+	answers := map[string]func(g *Guess, i int){
+		"strangers' answers": func(g *Guess, i int) {
+			g.Learn(at(1), Kind{Shape: "/a", Client: fmt.Sprint("other ", i)}, 20*time.Millisecond, 0)
+		},
+		"its own answers": func(g *Guess, _ int) { g.Learn(at(1), me, 20*time.Millisecond, 0) },
+	}
+	for name, answer := range answers {
+		g := pages()
+		g.AtLeast(at(1), page("/a"), 8*time.Second, 0)
+		if _, _, sure := g.Of(at(1), me); sure {
+			t.Fatal("no doubt")
+		}
+		for i := range 10 {
+			answer(g, i)
+		}
+		expectGuess(t, g, 1, me, 20*time.Millisecond, true)
+		if t.Failed() {
+			t.Error(name)
+		}
+	}
+	g := pages()
+	g.AtLeast(at(1), page("/a"), 8*time.Second, 0)
+	expectGuess(t, g, 11, me, 4*time.Second, false)
+	expectGuess(t, g, 101, me, 20*time.Millisecond, true)
+	for i := range 10 { // they say nothing of strangers
+		g.AtLeast(at(200), page("/a"), 8*time.Second, 0)
+		g.Learn(at(200), person(i), 20*time.Millisecond, 0)
+	}
+	expectGuess(t, g, 200, me, 8*time.Second, false)
+}
+
+// TestOverrunOfOneWithHistory checks that a client whose one request was dear is
+// believed again after some answers, whatever it was.
+func TestOverrunOfOneWithHistory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := pages()
+		k := person(0)
+		k.Known = rapid.Bool().Draw(t, "known")
+		dear := time.Duration(rapid.Int64Range(int64(time.Second), int64(time.Minute)).Draw(t, "dear"))
+		for range rapid.IntRange(1, 50).Draw(t, "ticks") {
+			g.AtLeast(at(1), k, dear, 0)
+		}
+		if _, _, sure := g.Of(at(1), k); sure {
+			t.Fatalf("no doubt after %s", dear)
+		}
+		if rapid.Bool().Draw(t, "answered") {
+			g.Learn(at(1), k, dear, 0)
+		}
+		for range 20 {
+			g.Learn(at(1), k, 20*time.Millisecond, 0)
+		}
+		if got, _, sure := g.Of(at(1), k); !sure {
+			t.Fatalf("after 20 answers: %s, not sure", got)
+		}
+	})
+}
+
+// TestDoubtStarvesNobody has requests answered only while they are sure, which is
+// the worst that a queue could do, after an overrun: it ends within two minutes.
+func TestDoubtStarvesNobody(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := pages()
+		dear := time.Duration(rapid.Int64Range(int64(time.Second), int64(10*time.Second)).Draw(t, "dear"))
+		g.AtLeast(at(0), page("/a"), dear, 0)
+		for s := range 120 {
+			if _, _, sure := g.Of(at(float64(s)), page("/a")); sure {
+				return
+			}
+		}
+		t.Fatal("it never ends")
+	})
+}

@@ -1,0 +1,86 @@
+package cpuaccount
+
+import (
+	"hash/maphash"
+	"strings"
+)
+
+const (
+	// mostTraits is how many ways there are to find the like of a request: by its
+	// shape, by its URL, and by some of its parameters.
+	mostTraits = 6
+	// longestURL is the most bytes of a URL that is looked at.
+	longestURL = 512
+)
+
+// Kind is what the cost of a request is guessed by.
+type Kind struct {
+	Shape   string // of its path
+	URL     string // its target as it came
+	Client  string // who asks
+	Address string // where from, so that the sessions of one address are one witness; empty: as the client says
+	Known   bool   // the client has proven to be a person
+}
+
+// traits appends the hashes of what a request may be told by, its shape first.
+func (g *Guess) traits(k *Kind, buffer *[mostTraits]uint64) []uint64 {
+	shape := maphash.String(g.seed, k.Shape) &^ 1 // never equal to another trait
+	traits := append(buffer[:0], shape)
+	start := strings.IndexByte(k.URL, '?')
+	if k.URL == "" || start == 0 || len(k.URL) > longestURL {
+		return traits
+	}
+	traits = append(traits, maphash.String(g.seed, k.URL)|1)
+	if start < 0 {
+		return traits
+	}
+	query := k.URL[start+1:]
+	for query != "" && len(traits) < mostTraits {
+		var parameter string
+		if parameter, query = cutParameter(query); parameter != "" {
+			traits = append(traits, mix(shape, maphash.String(g.seed, parameter))|1)
+		}
+	}
+	return traits
+}
+
+// trait is what the i-th of a request's traits is, in words.
+func (k *Kind) trait(i int) string {
+	switch i {
+	case 0:
+		return k.Shape
+	case 1:
+		return k.URL
+	}
+	_, query, _ := strings.Cut(k.URL, "?")
+	for at := 2; query != ""; {
+		var parameter string
+		if parameter, query = cutParameter(query); parameter == "" {
+			continue
+		}
+		if at == i {
+			return parameter
+		}
+		at++
+	}
+	return ""
+}
+
+// cutParameter cuts the first parameter off. Some sites write a;b for a&b, MediaWiki
+// and most of those in Perl among them.
+func cutParameter(query string) (parameter, rest string) {
+	end := strings.IndexByte(query, '&')
+	if end < 0 {
+		end = len(query)
+	}
+	if i := strings.IndexByte(query[:end], ';'); i >= 0 {
+		end = i
+	}
+	return query[:end], query[min(end+1, len(query)):]
+}
+
+// mix makes one hash of two.
+func mix(a, b uint64) uint64 {
+	h := a ^ b*0x9e3779b97f4a7c15
+	return (h ^ h>>32) * 0xd6e8feb86659fd93
+}

@@ -1,0 +1,38 @@
+package cpuaccount
+
+// several is how many different addresses must have answers to a feature before
+// all believe it. Whoever answers for one alone can make it look cheap, and then
+// ask for what is dear. Two will not do: nearly everybody has an IPv4 and an
+// IPv6 address. More would only make a small site, whose pages have few readers,
+// wait longer: who wants to cheat and has four addresses has a hundred.
+const several = 3
+
+// witnesses is who the first answers went to, by a part of their hashes.
+type witnesses [several]uint32
+
+// add takes in one more, and tells whether that was one too few until now.
+func (w *witnesses) add(who uint32) {
+	if w[several-1] != 0 {
+		return
+	}
+	for i := range w {
+		switch w[i] {
+		case who:
+			return
+		case 0:
+			w[i] = who
+			return
+		}
+	}
+}
+
+func (w *witnesses) several() bool { return w[several-1] != 0 }
+
+// convince tells whether a client believes them: if they are several, or if it
+// is one of them itself, as what its own requests cost it may go by.
+func (w *witnesses) convince(who uint32) bool {
+	return w.several() || w[0] == who || w[1] == who
+}
+
+// witness is the part of a hash that is kept, never 0.
+func witness(hash uint64) uint32 { return uint32(hash>>32) | 1 }

@@ -1,0 +1,151 @@
+package cpuaccount
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestAFeatureIsBelievedFromSeveral trains a parameter with cheap answers, on a
+// site whose searches cost a second.
+func TestAFeatureIsBelievedFromSeveral(t *testing.T) {
+	const shape = "/search?x&q"
+	for _, c := range []struct {
+		name                string
+		addresses, sessions int
+		believed            bool
+	}{
+		{"one address", 1, 1, false},
+		{"sixteen sessions of one address", 1, 16, false},
+		{"two addresses", 2, 1, false},
+		{"three addresses", 3, 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := NewGuess()
+			for i := range 10 {
+				g.Learn(at(0), Kind{Shape: shape, URL: fmt.Sprint("/search?x=usual&q=", i), Client: fmt.Sprint(i)}, time.Second, 0)
+			}
+			trained := func(address, session, q int) Kind {
+				return Kind{
+					Shape: shape, URL: fmt.Sprint("/search?x=trained&q=", address, session, q),
+					Client: fmt.Sprint("trainer ", address, session), Address: fmt.Sprint("192.0.2.", address),
+				}
+			}
+			for a := range c.addresses {
+				for s := range c.sessions {
+					for q := range least {
+						g.Learn(at(0), trained(a, s, q), time.Millisecond, 0)
+					}
+				}
+			}
+			got, _, _ := g.Of(at(0), Kind{Shape: shape, URL: "/search?x=trained&q=", Client: "somebody"})
+			if believed := got < 10*time.Millisecond; believed != c.believed {
+				t.Errorf("somebody else: %s", got)
+			}
+			if got, _, sure := g.Of(at(0), trained(0, 0, 100)); got > 10*time.Millisecond || !sure {
+				t.Errorf("who has the answers: %s (sure: %t)", got, sure)
+			}
+		})
+	}
+}
+
+// TestOneVisitor checks that the only visitor of a site is believed what its own
+// answers say, of each parameter.
+func TestOneVisitor(t *testing.T) {
+	g := NewGuess()
+	me := func(route string, n int) Kind {
+		return Kind{Shape: "/index.php?route&n", URL: fmt.Sprintf("/index.php?route=%s&n=%d", route, n), Client: "me"}
+	}
+	for n := range 20 {
+		for _, k := range []Kind{me("home", n), me("search", n)} {
+			cost := 20 * time.Millisecond
+			if k == me("search", n) {
+				cost = 400 * time.Millisecond
+			}
+			g.Ask(k)
+			g.Learn(at(float64(n)), k, cost, 0)
+		}
+	}
+	expectGuess(t, g, 20, me("home", 100), 20*time.Millisecond, true)
+	expectGuess(t, g, 20, me("search", 100), 400*time.Millisecond, true)
+}
+
+// TestDearForFew checks that what was dear for one client, and is told by nobody
+// else, is not taken for as light as the rest of its shape.
+func TestDearForFew(t *testing.T) {
+	g := NewGuess()
+	for range least {
+		g.Learn(at(0), Kind{Shape: "/wiki?action", URL: "/wiki?action=history", Client: "crawler"}, 2*time.Second, 0)
+	}
+	for i := range 100 {
+		g.Learn(at(0), Kind{Shape: "/wiki?action", URL: "/wiki?action=view", Client: fmt.Sprint(i)}, 20*time.Millisecond, 0)
+	}
+	if got, _, sure := g.Of(at(0), Kind{Shape: "/wiki?action", URL: "/wiki?action=history", Client: "me"}); sure {
+		t.Errorf("%s, and sure", got)
+	}
+	expectGuess(t, g, 0, Kind{Shape: "/wiki?action", URL: "/wiki?action=view", Client: "me"}, 20*time.Millisecond, true)
+}
+
+// TestKnownPeopleFirst has many strangers ask dearly for pages of a shape that
+// people read.
+func TestKnownPeopleFirst(t *testing.T) {
+	for _, c := range []struct {
+		people int
+		want   time.Duration
+	}{{0, time.Second}, {1, time.Second}, {2, time.Second}, {3, 20 * time.Millisecond}, {10, 20 * time.Millisecond}} {
+		g := NewGuess()
+		for i := range 1000 {
+			g.Learn(at(0), Kind{Shape: "/page", Client: fmt.Sprint("robot ", i)}, time.Second, 0)
+		}
+		for i := range c.people * 10 {
+			k := Kind{Shape: "/page", Client: fmt.Sprint("session ", i), Address: fmt.Sprint(i % c.people), Known: true}
+			g.Learn(at(0), k, 20*time.Millisecond, 0)
+		}
+		got, _, sure := g.Of(at(0), page("/page"))
+		if got < c.want/2 || got > c.want*2 || !sure {
+			t.Errorf("%d people: %s (sure: %t), want about %s", c.people, got, sure, c.want)
+		}
+	}
+}
+
+// TestANarrowFeatureStandsAgainstKnownPeople checks that what only robots ask for
+// is told by their answers, though known people's of its shape are alike.
+func TestANarrowFeatureStandsAgainstKnownPeople(t *testing.T) {
+	g := NewGuess()
+	for i := range 30 {
+		n := fmt.Sprint("&n=", i)
+		g.Learn(at(0), Kind{Shape: "/p?r&n", URL: "/p?r=home&n=", Client: fmt.Sprint("person ", -i), Known: true}, 20*time.Millisecond, 0)
+		g.Learn(at(0), Kind{Shape: "/p?r&n", URL: "/p?r=home" + n, Client: fmt.Sprint("person ", i), Known: true}, 20*time.Millisecond, 0)
+		g.Learn(at(0), Kind{Shape: "/p?r&n", URL: "/p?r=search" + n, Client: fmt.Sprint("robot ", i)}, 400*time.Millisecond, 0)
+	}
+	expectGuess(t, g, 0, Kind{Shape: "/p?r&n", URL: "/p?r=search&n=x", Client: "new"}, 400*time.Millisecond, true)
+	expectGuess(t, g, 0, Kind{Shape: "/p?r&n", URL: "/p?r=home&n=x", Client: "new"}, 20*time.Millisecond, true)
+}
+
+func TestParametersArePartedBySemicolonsToo(t *testing.T) {
+	for query, want := range map[string][]string{
+		"a=1&b=2":      {"a=1", "b=2"},
+		"a=1;b=2":      {"a=1", "b=2"},
+		"a=1;b=2&c":    {"a=1", "b=2", "c"},
+		"a=1&b=2;c":    {"a=1", "b=2", "c"},
+		";&;a;&":       {"a"},
+		"":             nil,
+		"a;b;c;d;e;f;": {"a", "b", "c", "d"}, // no more are told apart
+	} {
+		g := NewGuess()
+		k := Kind{Shape: "/s", URL: "/s?" + query}
+		var buffer [mostTraits]uint64
+		traits := g.traits(&k, &buffer)
+		if len(traits) != 2+len(want) {
+			t.Errorf("%q: %d traits", query, len(traits))
+			continue
+		}
+		for i, w := range want {
+			alone := Kind{Shape: "/s", URL: "/s?" + w}
+			var other [mostTraits]uint64
+			if got := k.trait(i + 2); got != w || traits[i+2] != g.traits(&alone, &other)[2] {
+				t.Errorf("%q: parameter %d is %q, want %q", query, i, got, w)
+			}
+		}
+	}
+}

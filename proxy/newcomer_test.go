@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"net/http"
+	"net/http/cookiejar"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tempomat/classify/newcomer"
+)
+
+// TestNewcomerIsSentBackOnce has the backend full of heavy pages. A newcomer's
+// browser is sent back once, with a pass, and is served; a client that keeps no
+// cookie is sent back once and then served as a stranger; and with room nobody is.
+func TestNewcomerIsSentBackOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.HandlerFunc(site), fairly)
+		n := newcomer.New(time.Now())
+		p := *r.handler.Policy()
+		p.Newcomers = n
+		r.handler.SetPolicy(&p)
+		r.learn()
+		page := func(c *http.Client) (res *http.Response, body string) {
+			return r.do(c, request(t, nil, "GET /heavy?a%2fb;c",
+				"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:109.0) Gecko/20100101 Firefox/115.0", "Accept: text/html"))
+		}
+		for range 4 {
+			page(r.client)
+		}
+		if c := n.Counts(); c.Redirected != 0 {
+			t.Errorf("with room: %+v", c)
+		}
+		busy := func(then func()) {
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() { r.do(r.client, request(t, nil, "GET /heavy")) })
+			}
+			synctest.Wait()
+			then()
+			all.Wait()
+		}
+		jar, err := cookiejar.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hops := 0
+		browser := *r.client
+		browser.Jar, browser.CheckRedirect = jar, func(*http.Request, []*http.Request) error { hops++; return nil }
+		busy(func() {
+			if res, _ := page(&browser); res.StatusCode != http.StatusOK || hops != 1 {
+				t.Errorf("a browser got %s after %d redirects, want 200 after one", res.Status, hops)
+			}
+		})
+		if c := n.Counts(); c.Redirected != 1 || c.CameBack != 1 {
+			t.Errorf("%+v, want one redirected who came back", c)
+		}
+		browser.Jar, hops = nil, 0
+		busy(func() {
+			if res, _ := page(&browser); res.StatusCode != http.StatusOK || hops != 0 {
+				t.Errorf("who keeps no cookie got %s after %d redirects, want 200 at the address's own turn", res.Status, hops)
+			}
+		})
+		r.checkIdle()
+	})
+}
