@@ -86,6 +86,7 @@ func (h *Handler) end() {
 // reguess looks again at what waits, as answers to its kind may have come since.
 func (h *Handler) reguess(now time.Time) {
 	h.waiting.each(func(x *exchange) {
+		x.noticeBroken()
 		cost, idle, sure := x.estimate(now)
 		h.limiter.Reguess(now, x.ticket, cost, idle, sure)
 	})

@@ -41,7 +41,8 @@ type exchange struct {
 
 	who       classify.Result
 	counted   Counted
-	uploads   bool // its body comes while it holds its worker
+	uploads   bool          // its body comes while it holds its worker
+	broken    chan struct{} // closed when it is seen to come to no end, while it waits; nil: it does not upload
 	guess     time.Duration
 	idle      time.Duration   // that it will likely hold a worker without computing
 	ticket    *limiter.Ticket // nil: exempt

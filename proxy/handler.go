@@ -71,7 +71,9 @@ func (h *Handler) admit(x *exchange) bool {
 	if x.body.ReadCloser != nil {
 		now = time.Now() // reading it may have taken minutes
 	}
-	x.uploads = x.body.unread()
+	if x.uploads = x.body.unread(); x.uploads {
+		x.broken = make(chan struct{})
+	}
 	h.guess.Ask(x.kind())
 	guess, idle, sure := x.estimate(now)
 	x.guess, x.idle = guess, idle
@@ -100,6 +102,8 @@ func (h *Handler) awaitVerdict(x *exchange) {
 		select {
 		case <-x.ticket.Decided():
 		case <-x.request.Context().Done():
+			x.abandon()
+		case <-x.broken:
 			x.abandon()
 		}
 	}
