@@ -121,6 +121,24 @@ func (g *Guess) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bool) 
 	return max(floor, seconds(x)), seconds(float64(waits)), sure
 }
 
+// Running is what requests of the like that run, or ran lately, have cost or have
+// held a worker for at least; and what those cost that were answered, if too few
+// were, or not those of all, to be sure of it. Zero: nothing is known of the like,
+// and a guess is that of any request.
+func (g *Guess) Running(now time.Time, k Kind) time.Duration {
+	var buffer [mostTraits]uint64
+	by, _ := g.asker(now, &k)
+	traits := g.traits(&k, &buffer)
+	var views [mostTraits]view
+	g.look(traits, &by, &views)
+	l := g.like(traits, &views)
+	x, _ := g.unanswered(by.at, traits, &views)
+	if l.answered {
+		x = max(x, l.cost())
+	}
+	return seconds(max(x, l.dearest, float64(l.over)))
+}
+
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 
 // Learn takes in what a request cost, and how long it held a worker without
@@ -209,6 +227,8 @@ type likeness struct {
 	*view
 	trait    uint64
 	over     float32 // what one of the like has cost that was guessed far too low
+	answered bool    // enough of the like were, and not only other requests
+	dearest  float64 // of what is known of it by too few
 	doubtful bool    // something about the request was far dearer for a few
 }
 
@@ -218,9 +238,9 @@ type likeness struct {
 func (g *Guess) like(traits []uint64, views *[mostTraits]view) likeness {
 	l := likeness{view: &views[0], trait: traits[0]}
 	best := float32(math.Inf(1))
-	if l.believed {
+	if l.answered = l.n >= least; l.believed {
 		best = l.doubt
-	} else if l.n < least {
+	} else if !l.answered {
 		l.estimate = g.kinds.any(traits[0])
 	}
 	var dearest float64 // of what nobody vouches for
@@ -231,9 +251,10 @@ func (g *Guess) like(traits []uint64, views *[mostTraits]view) likeness {
 		case !t.believed:
 			dearest, over = max(dearest, t.cost()), max(over, t.over)
 		case t.doubt <= best:
-			l.view, l.trait, best = t, traits[i], t.doubt
+			l.view, l.trait, best, l.answered = t, traits[i], t.doubt, true
 		}
 	}
+	l.dearest = dearest
 	l.over, l.doubtful = max(over, l.blamed(views[:len(traits)])), beyond(dearest, l.cost())
 	return l
 }

@@ -77,7 +77,7 @@ type gate struct {
 	busy, heavyBusy, expressBusy, strangerBusy, probing, holding int // running requests, by their slots
 
 	longBusy, strangerLong int // those in no express slot; strangers' of them
-	orphans                int // those whose client has left
+	orphans, lending       int // those whose client has left; those in heavy slots that lend them
 	trying                 int // those that try whether there are more workers
 	ended                  uint64
 	workers                workers
@@ -153,7 +153,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 		asked: at, gated: at, clock: g.clock, bound: math.Inf(1),
 	}
 	t.light, t.waits = g.laneOf(t.sure, t.guess, t.likelyIdle)
-	t.fresh = !t.sure && t.guess <= g.limits.light
+	t.fresh = !t.sure && t.running <= g.limits.light
 	if t.place != nil {
 		t.asked = t.arrived
 	}
@@ -273,7 +273,7 @@ func (g *gate) candidate() (*Ticket, stage) {
 			h = nil // it goes on waiting for an express slot
 		}
 	}
-	if h != nil && (g.heavyBusy >= g.limits.heavy || !g.hasWorker(heavy)) {
+	if h != nil && (g.heavyBusy >= g.limits.heavy+g.lent(h) || !g.hasWorker(heavy)) {
 		h = nil
 	}
 	w := g.waits.top()

@@ -164,7 +164,12 @@ func TestGateAtRandom(t *testing.T) {
 			},
 			"reguess": func(t *rapid.T) {
 				if x := pick(any); x != nil {
-					s.Reguess(s.now, x, time.Duration(rapid.Int64Range(0, 3e8).Draw(t, "guess")), time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "idle")), rapid.Bool().Draw(t, "sure now"))
+					s.Reguess(s.now, x, Estimate{
+						Guess:   time.Duration(rapid.Int64Range(0, 3e8).Draw(t, "guess")),
+						Idle:    time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "idle")),
+						Running: time.Duration(rapid.Int64Range(0, 3e8).Draw(t, "running")),
+						Sure:    rapid.Bool().Draw(t, "sure now"),
+					})
 				}
 			},
 			"hold": func(t *rapid.T) {

@@ -34,7 +34,7 @@ func TestCancelStorm(t *testing.T) {
 			w.Measure(w.now, float64(i%3)/2)
 			if x := latest.Load(); x != nil {
 				w.Progress(w.now, x, time.Duration(i%7000)*time.Millisecond, true)
-				w.Reguess(w.now, x, time.Duration(i%300)*time.Millisecond, 0, true)
+				w.Reguess(w.now, x, Estimate{Guess: time.Duration(i%300) * time.Millisecond, Sure: true})
 			}
 		}
 	})

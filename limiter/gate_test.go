@@ -335,7 +335,7 @@ func TestStrangersUseWhatIsIdle(t *testing.T) {
 func TestProbe(t *testing.T) {
 	w := siegeOf("a", "b", "c", "d")
 	unknown := func(client string) *Ticket {
-		return w.Arrive(w.now, Arrival{Keys: by(client), Guess: 400 * time.Millisecond})
+		return w.Arrive(w.now, Arrival{Keys: by(client), Guess: 400 * time.Millisecond, Running: 400 * time.Millisecond})
 	}
 	w.heavy("a")
 	w.heavy("b")
@@ -361,14 +361,14 @@ func TestReguess(t *testing.T) {
 	}
 	first, second := w.heavy("b"), w.heavy("b")
 	rank := second.rank
-	w.Reguess(w.now, first, 300*time.Millisecond, 0, true)
+	w.Reguess(w.now, first, Estimate{Guess: 300 * time.Millisecond, Sure: true})
 	w.expectStage(t, "still heavy", first, queued)
-	w.Reguess(w.now, first, 20*time.Millisecond, 0, true)
+	w.Reguess(w.now, first, Estimate{Guess: 20 * time.Millisecond, Sure: true})
 	w.expectStage(t, "light after all", first, express)
 	if second.heap == nil || rank != 0 {
 		t.Error("the next one did not become the head")
 	}
-	w.Reguess(w.now, second, 20*time.Millisecond, 0, true)
+	w.Reguess(w.now, second, Estimate{Guess: 20 * time.Millisecond, Sure: true})
 	w.expectStage(t, "light after all", second, express)
 	if v := first.Verdict(); v.Lane != Light {
 		t.Errorf("its lane is %v", v.Lane)

@@ -111,6 +111,10 @@ func (g *gate) free(t *Ticket) {
 		}
 	case heavy:
 		g.heavyBusy--
+		if t.lends {
+			t.lends = false
+			g.lending--
+		}
 	case probe:
 		g.probing--
 	case holding:
@@ -141,6 +145,28 @@ func (g *gate) unorphan(t *Ticket) {
 	g.orphans--
 	t.each(func(s *slot) { s.bucket.orphans-- })
 	g.unpark()
+}
+
+// lendAfter is how long a request has its heavy slot for itself.
+const lendAfter = 2 * time.Second
+
+// lend has a request in a heavy slot lend it, once, that has run for long: another
+// long job, an orphan, what waits though the CPUs are too full to tell.
+func (g *gate) lend(t *Ticket) {
+	if t.stage == heavy && !t.lends {
+		t.lends = true
+		g.lending++
+	}
+}
+
+// lent is how many heavy slots more a request may have, of those that are lent.
+// A stranger, who has left an orphan behind, and who has more than one that is not
+// short at the backend, waits for its own; nobody else does.
+func (g *gate) lent(t *Ticket) int {
+	if b := t.slots[0].bucket; t.stranger || b == nil || b.orphans > 0 || b.holds > 1 {
+		return 0
+	}
+	return min(g.lending, g.limits.cpus)
 }
 
 // hasWorker tells whether there is a worker for a request that is not short. Those

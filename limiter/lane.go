@@ -20,13 +20,15 @@ type turn struct {
 	client *client // nil: it never came to the gate
 	flow   *flow   // whose clock tag it counts for: the client's, or all strangers'
 	stage  stage
-	light  bool // of the client's light lane
-	waits  bool // of the lane of those that likely hold a worker without computing
-	fresh  bool // its kind is unknown, and nothing speaks against that it is light
-	stays  bool // it holds its worker until it ends: a stream, or a long job
-	orphan bool // its client has left
-	beyond bool // it went though no slot was free, as the gate was open
-	tries  bool // it went beyond the workers that are known, or into those that are kept
+	light  bool          // of the client's light lane
+	waits  bool          // of the lane of those that likely hold a worker without computing
+	fresh  bool          // its kind is unknown, and nothing speaks against that it is light
+	stays  bool          // it holds its worker until it ends: a stream, or a long job
+	orphan bool          // its client has left
+	lends  bool          // its heavy slot
+	began  time.Duration // at the backend
+	beyond bool          // it went though no slot was free, as the gate was open
+	tries  bool          // it went beyond the workers that are known, or into those that are kept
 	asked  time.Duration
 	gated  time.Duration // when it came to the gate, as no cap held it any more
 	trial  trial         // of whether the backend has a worker for it

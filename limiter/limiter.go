@@ -17,6 +17,9 @@ type Arrival struct {
 	// Sure says that the guess rests on answers to requests of its kind. Only
 	// then can it be light.
 	Sure bool
+	// Running is what others of its kind, that run or ran lately, have cost or held a
+	// worker for at least, where the guess is not sure; zero: nothing is known.
+	Running time.Duration
 	// Standing multiplies the share of the client, by the evidence that it is a
 	// person's browser: 1/2 to 8, and 0 is 1.
 	Standing float64
@@ -84,7 +87,7 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	}
 	t.enter(at, l.table, a.Keys)
 	t.standing, t.company = p.standing(a.Standing), p.standing(a.Company)
-	t.likelyIdle = a.Idle.Seconds()
+	t.likelyIdle, t.running = a.Idle.Seconds(), a.Running.Seconds()
 	if blocking == nil {
 		t.verdict = v
 		release(l.admit(at, p, t))

@@ -8,21 +8,29 @@ import "time"
 // when nobody knew that, and must not wait among the heavy ones because of it.
 // One that turns out heavy is no probe any more, and one whose like was found to
 // be dear is no more tried as if it might be light. All others stay as they are.
-func (l *Limiter) Reguess(now time.Time, t *Ticket, guess, idle time.Duration, sure bool) {
+func (l *Limiter) Reguess(now time.Time, t *Ticket, e Estimate) {
 	if t.client == nil {
 		return
 	}
-	release(l.gate.reguess(l.since(now), t, guess.Seconds(), idle.Seconds(), sure))
+	release(l.gate.reguess(l.since(now), t, e))
 }
 
-func (g *gate) reguess(at time.Duration, t *Ticket, guess, idle float64, sure bool) (decided *Ticket) {
+// Estimate is what a request will likely take of the backend. Its fields are
+// those of Arrival.
+type Estimate struct {
+	Guess, Idle, Running time.Duration
+	Sure                 bool
+}
+
+func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t.stage != queued || t.light || t.waits {
 		return nil
 	}
-	if !sure {
-		g.doubt(t, guess, idle)
+	guess, idle := e.Guess.Seconds(), e.Idle.Seconds()
+	if !e.Sure {
+		g.doubt(t, e.Running.Seconds(), idle)
 		return g.pump(at)
 	}
 	light, waits := g.laneOf(true, guess, idle)
@@ -60,9 +68,9 @@ func (g *gate) believe(t *Ticket) {
 
 // doubt takes a request of unknown kind for one that might be light, or that is
 // dear if it is like others.
-func (g *gate) doubt(t *Ticket, guess, idle float64) {
+func (g *gate) doubt(t *Ticket, running, idle float64) {
 	t.likelyIdle = idle
-	if fresh := guess <= g.limits.light; !t.sure && fresh != t.fresh {
+	if fresh := running <= g.limits.light; !t.sure && fresh != t.fresh {
 		t.fresh = fresh
 		g.replace(t)
 	} else if t.heap == &g.parked {

@@ -12,6 +12,7 @@ func (g *gate) start(at time.Duration, t *Ticket, s stage) {
 	if t.tries {
 		g.trying++
 	}
+	t.began = at
 	g.take(t, s)
 	g.try(at, t)
 	t.mu.Lock()
@@ -51,6 +52,10 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (
 		return nil
 	}
 	g.watch(at, t)
+	lending := g.lending
+	if at-t.began > lendAfter {
+		g.lend(t)
+	}
 	if more := x - t.charged; more > 0 {
 		t.applied += t.flow.charge(g, x-t.paid)
 		t.paid = x
@@ -58,7 +63,7 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (
 	}
 	was := t.stage
 	g.move(t, g.belongs(t, computes))
-	if t.stage == was {
+	if t.stage == was && g.lending == lending {
 		return nil
 	}
 	return g.pump(at)

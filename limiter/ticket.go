@@ -30,6 +30,7 @@ type Ticket struct {
 	came     time.Duration
 
 	likelyIdle float64 // seconds
+	running    float64 // seconds
 	verdict    Verdict // written before decided is closed
 
 	mu      sync.Mutex // guards the following

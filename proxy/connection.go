@@ -19,6 +19,7 @@ type connection struct {
 	serving  *exchange
 	spare    *exchange // to be used again; nil: none
 	closing  *closing  // of the server; nil: never
+	client   net.Conn  // nil: HTTP/2, or unknown
 
 	backend context.Context    // of requests to the backend; the client's leaving does not end it
 	cancel  context.CancelFunc // closes the connection to the backend that is in use
@@ -36,7 +37,7 @@ type (
 // meet prepares a connection that was accepted.
 func meet(ctx context.Context, c net.Conn, closing *closing) context.Context {
 	boundUnsent(c)
-	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing})
+	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing, client: c})
 }
 
 // serve returns the exchange of a request, to be found by exchangeOf.

@@ -72,6 +72,7 @@
 //	upstream.go   the backend: transport, response header, failures
 //	relay.go      the answer on its way, through a spool if need be
 //	pace.go       how long the backend waits before there is need
+//	hasleft*.go   who has closed a connection before all that was sent is read
 //	backconn.go   a connection to the backend whose end can be seen
 //	upgrade.go    what goes both ways after an upgrade
 //	usage.go      what part of the CPUs is used

@@ -86,7 +86,7 @@ func (h *Handler) end() {
 // reguess looks again at what waits, as answers to its kind may have come since.
 func (h *Handler) reguess(now time.Time) {
 	h.waiting.each(func(x *exchange) {
-		cost, idle, sure := x.estimate(now)
-		h.limiter.Reguess(now, x.ticket, cost, idle, sure)
+		x.noticeBroken()
+		h.limiter.Reguess(now, x.ticket, x.estimate(now))
 	})
 }

@@ -42,7 +42,8 @@ type exchange struct {
 
 	who       classify.Result
 	counted   Counted
-	uploads   bool // its body comes while it holds its worker
+	uploads   bool          // its body comes while it holds its worker
+	broken    chan struct{} // closed when it is seen to come to no end, while it waits; nil: it does not upload
 	guess     time.Duration
 	idle      time.Duration   // that it will likely hold a worker without computing
 	ticket    *limiter.Ticket // nil: exempt
@@ -105,12 +106,16 @@ func (x *exchange) kind() cpuaccount.Kind {
 // estimate is what the backend likely has to do for the request. One whose
 // client is still sending its body surely holds its worker for longer than it
 // computes: that is as long as its client likes.
-func (x *exchange) estimate(now time.Time) (cost, idle time.Duration, sure bool) {
-	cost, idle, sure = x.handler.guess.Of(now, x.kind())
-	if x.uploads {
-		idle, sure = max(idle, cost, leastStream), true
+func (x *exchange) estimate(now time.Time) (e limiter.Estimate) {
+	k := x.kind()
+	e.Guess, e.Idle, e.Sure = x.handler.guess.Of(now, k)
+	switch {
+	case x.uploads:
+		e.Idle, e.Sure = max(e.Idle, e.Guess, leastStream), true
+	case !e.Sure:
+		e.Running = x.handler.guess.Running(now, k)
 	}
-	return cost, idle, sure
+	return e
 }
 
 // abandon ends an exchange whose client has gone, without an answer: one that is

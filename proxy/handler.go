@@ -73,12 +73,14 @@ func (h *Handler) admit(x *exchange) bool {
 	if x.body.ReadCloser != nil {
 		now = time.Now() // reading it may have taken minutes
 	}
-	x.uploads = x.body.unread()
+	if x.uploads = x.body.unread(); x.uploads {
+		x.broken = make(chan struct{})
+	}
 	h.guess.Ask(x.kind())
-	guess, idle, sure := x.estimate(now)
-	x.guess, x.idle = guess, idle
+	e := x.estimate(now)
+	x.guess, x.idle = e.Guess, e.Idle
 	x.ticket = h.limiter.Arrive(now, limiter.Arrival{
-		Keys: x.who.Keys(), Guess: guess, Idle: idle, Sure: sure,
+		Keys: x.who.Keys(), Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
 		Standing: x.who.Standing, Proven: x.who.Evidence.Proves(), Company: x.who.Company, Passed: x.pass,
 	})
 	h.awaitVerdict(x)
@@ -107,6 +109,8 @@ func (h *Handler) awaitVerdict(x *exchange) {
 			x.redirect = true
 			return
 		case <-x.request.Context().Done():
+			x.abandon()
+		case <-x.broken:
 			x.abandon()
 		}
 	}

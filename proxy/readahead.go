@@ -157,3 +157,17 @@ func (b *body) keep(write func(piece []byte) bool) {
 		piece = h.pieces.fit(piece, n >= smallPiece)
 	}
 }
+
+// noticeBroken has a request that waits end if its client has left before it has
+// sent its body: the server notices that only of who has sent all. Called by the
+// Driver alone.
+func (x *exchange) noticeBroken() {
+	if !x.uploads || !x.body.broken.Load() && !hasLeft(x.conn.client) {
+		return
+	}
+	select {
+	case <-x.broken:
+	default:
+		close(x.broken)
+	}
+}

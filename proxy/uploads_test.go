@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -119,4 +120,27 @@ func TestBreaksOffAtTheBackend(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLeavesTheQueueUnsent has clients leave who wait at the gate and have not
+// sent their bodies: they wait no longer.
+func TestLeavesTheQueueUnsent(t *testing.T) {
+	work := make(chan bool)
+	r := start(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-work }), fairly)
+	var all []net.Conn
+	for range 24 {
+		c := r.dial()
+		send(t, c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+		all = append(all, c)
+	}
+	for g := r.limiter.GateState(); g.Queued == 0 || g.Queued+g.Busy != 24; g = r.limiter.GateState() {
+		time.Sleep(time.Millisecond)
+	}
+	for _, c := range all {
+		_ = c.Close()
+	}
+	for r.limiter.GateState().Queued != 0 {
+		time.Sleep(time.Millisecond)
+	}
+	close(work)
 }

@@ -106,14 +106,22 @@ func (p *proxy) queue(r *request) {
 	p.classifier.Classify(r.http, &r.who)
 	p.standing.Judge(now, r.http, &r.who)
 	p.guess.Ask(r.kind())
-	var sure bool
-	r.guess, r.idle, sure = p.guess.Of(now, r.kind())
+	e := p.estimate(now, r)
+	r.guess, r.idle = e.Guess, e.Idle
 	r.ticket = p.limiter.Arrive(now, limiter.Arrival{
-		Keys: r.who.Keys(), Guess: r.guess, Idle: r.idle, Sure: sure,
+		Keys: r.who.Keys(), Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
 		Standing: r.who.Standing, Proven: r.who.Evidence.Proves(), Company: r.who.Company,
 	})
 	p.waiting = append(p.waiting, r)
 	p.poll()
+}
+
+// estimate is what a request will likely take of the backend.
+func (p *proxy) estimate(now time.Time, r *request) (e limiter.Estimate) {
+	if e.Guess, e.Idle, e.Sure = p.guess.Of(now, r.kind()); !e.Sure {
+		e.Running = p.guess.Running(now, r.kind())
+	}
+	return e
 }
 
 // poll looks who was decided, and asks for the time at which the limiter wants
@@ -284,8 +292,7 @@ func (p *proxy) tick() {
 		}
 	}
 	for _, r := range p.waiting {
-		cost, idle, sure := p.guess.Of(now, r.kind())
-		p.limiter.Reguess(now, r.ticket, cost, idle, sure)
+		p.limiter.Reguess(now, r.ticket, p.estimate(now, r))
 	}
 	p.poll()
 }
