@@ -207,3 +207,18 @@ func TestWhoIsPausedIsNotCorrected(t *testing.T) {
 		t.Error("who waited for its client is taken to wait for something else")
 	}
 }
+
+// TestNewcomersAreNotCorrected: who came since the last measurement may be what
+// the CPUs were used for.
+func TestNewcomersAreNotCorrected(t *testing.T) {
+	m := newMachine(2, 16)
+	stays := m.begin(0)
+	since := at(m.now)
+	m.now += 0.3
+	comes := m.begin(1)
+	m.now += 0.2
+	m.meter.Correct(at(m.now), since, 0.1, slices.Values(m.spans))
+	if stays.Computes() || !comes.Computes() {
+		t.Errorf("who was there all the time computes: %t, who came since: %t; want only the latter", stays.Computes(), comes.Computes())
+	}
+}

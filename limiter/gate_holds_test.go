@@ -1,5 +1,10 @@
 package limiter
 
+import (
+	"testing"
+	"time"
+)
+
 // What must hold, between two calls, of those that keep a worker for long.
 
 // checkHolds counts anew, for all and for each key.
@@ -109,4 +114,25 @@ func (s *siege) checkParked(t interface{ Fatalf(string, ...any) }) {
 				x.light, x.fresh, x.sure, x.waits, x.likelyIdle, g.longBusy, g.limits.long)
 		}
 	}
+}
+
+// TestWhoIsParkedIsWoken by a short orphan's end, and by more workers.
+func TestWhoIsParkedIsWoken(t *testing.T) {
+	p := bounded()
+	p.Gate.Heavy = 6
+	w := newWorld(p)
+	w.acquaint("hasty")
+	first, second := w.light("hasty"), w.light("hasty")
+	w.Orphan(w.now, first)
+	w.Orphan(w.now, second)
+	third := w.heavy("hasty")
+	w.expectStage(t, "two were left behind", third, queued)
+	w.done(first, 20*time.Millisecond)
+	w.expectStage(t, "one of them has ended", third, heavy)
+
+	s := newShift(t, 0)
+	s.polls(9, "a")
+	s.expectState(t, "a part of 16 workers", map[string]int{"holding": 5, "queued": 4})
+	s.Found(s.now, 40, "php-fpm")
+	s.expectState(t, "a part of 40", map[string]int{"holding": 9, "queued": 0})
 }
