@@ -80,6 +80,7 @@ type gate struct {
 	orphans, lending       int // those whose client has left; those in heavy slots that lend them
 	trying                 int // those that try whether there are more workers
 	ended                  uint64
+	probeAgain             time.Duration // when the next fresh one may be tried
 	workers                workers
 
 	oldest, newest *Ticket // all that wait, in the order of their arrival
@@ -210,7 +211,7 @@ func (g *gate) next(at time.Duration) (*Ticket, stage) {
 		t.tries = g.busy >= g.limits.workers
 		return t, express
 	}
-	if t, s := g.nextLong(); t != nil {
+	if t, s := g.nextLong(at); t != nil {
 		return t, s
 	}
 	if g.open {
@@ -221,7 +222,7 @@ func (g *gate) next(at time.Duration) (*Ticket, stage) {
 
 // nextLight is the light request that gets an express slot.
 func (g *gate) nextLight(more int) *Ticket {
-	if g.expressBusy >= g.limits.express || g.busy >= g.limits.workers+more {
+	if g.expressBusy >= g.limits.express || !g.roomForShort(more) {
 		return nil
 	}
 	for {
@@ -236,11 +237,18 @@ func (g *gate) nextLight(more int) *Ticket {
 	}
 }
 
+// roomForShort tells whether a short request may go. Of workers that were not
+// configured some always may: if others hold more than there seem to be, they
+// find out whether there are more.
+func (g *gate) roomForShort(more int) bool {
+	return g.busy < g.limits.workers+more || g.workers.most == 0 && g.expressBusy+g.probing < keptForKnown
+}
+
 // nextLong is the request that gets one of the workers that are not kept for
 // short ones, and the slot in which it runs.
-func (g *gate) nextLong() (*Ticket, stage) {
+func (g *gate) nextLong(at time.Duration) (*Ticket, stage) {
 	for {
-		t, s := g.candidate()
+		t, s := g.candidate(at)
 		if t == nil {
 			return nil, queued
 		}
@@ -254,12 +262,12 @@ func (g *gate) nextLong() (*Ticket, stage) {
 
 // candidate is the first of those that need a heavy slot and can have one, or
 // need none, as far as there are workers.
-func (g *gate) candidate() (*Ticket, stage) {
+func (g *gate) candidate(at time.Duration) (*Ticket, stage) {
 	h := g.heavy.top()
 	for _, q := range [...]*heads{&g.fresh, &g.unknown} {
 		switch u := q.top(); {
-		case u == nil:
-		case g.mayProbe(u):
+		case u == nil, q == &g.fresh && at < g.probeAgain:
+		case g.mayProbe(at, u):
 			return u, probe
 		case h == nil || u.precedes(h):
 			h = u
@@ -287,16 +295,28 @@ func (g *gate) candidate() (*Ticket, stage) {
 // heavy ones. One is at a time. If nothing speaks against that it is light, it may
 // have a worker that is kept, and be more than the one that was not light before
 // it: else all that is not known yet would wait for what turned out dear.
-func (g *gate) mayProbe(t *Ticket) bool {
+func (g *gate) mayProbe(at time.Duration, t *Ticket) bool {
 	n := &g.limits
 	switch {
-	case g.probing > 0 || g.busy >= n.workers:
+	case g.probing > 0 || !g.roomForShort(0):
 		return false
 	case t.fresh:
-		return g.heavyBusy <= n.heavy+2*n.cpus && g.longBusy < max(n.long, n.workers-keptForKnown-n.least)
+		return at >= g.probeAgain && g.heavyBusy <= n.heavy+2*n.cpus && g.longBusy < max(n.long, n.workers-keptForKnown)
 	}
 	return g.heavyBusy <= n.heavy && g.hasWorker(probe)
 }
+
+// learn takes note that what was tried as a request that might be light is not. Its
+// like, which may wait in great number, is not tried until all were looked at
+// again.
+func (g *gate) learn(at time.Duration, was stage) {
+	if was == probe {
+		g.probeAgain = at + probePause
+	}
+}
+
+// probePause is longer than from one look at what waits to the next.
+const probePause = 200 * time.Millisecond
 
 // keptForKnown is how many workers only requests get that are known to be short.
 const keptForKnown = 2

@@ -39,6 +39,7 @@ func (g *gate) holdOn(at time.Duration, t *Ticket) (decided *Ticket) {
 		return nil
 	}
 	t.stays = true
+	g.learn(at, t.stage)
 	g.move(t, holding)
 	return g.pump(at)
 }

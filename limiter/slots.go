@@ -66,6 +66,9 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (
 	if t.stage == was && g.lending == lending {
 		return nil
 	}
+	if t.stage != was {
+		g.learn(at, was)
+	}
 	return g.pump(at)
 }
 

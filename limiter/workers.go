@@ -12,8 +12,9 @@ import (
 //     so many were at the backend from its start to its answer, proves as many.
 //     For that, now and then one more is let in than are known. An event-driven
 //     backend (Node, Go) proves one more each time.
-//   - Some that take much longer than usual at the same time, although the CPUs are
-//     not full, wait there for a worker: all others have one.
+//   - Some light ones that take much longer than usual at the same time, although the
+//     CPUs are not full, wait there for a worker: all others have one. That is a
+//     guess, and counts only where nobody sees the queue before the workers.
 //   - Connections that the backend has not accepted yet wait for a worker, too;
 //     so do those that php-fpm has not accepted from the web server before it.
 //   - Where the backend is on this machine, and somebody waits for a worker, as many
@@ -35,6 +36,8 @@ const (
 	// foundFor is how long a number that was found is not doubted: it may be that of
 	// another site's php-fpm.
 	foundFor = time.Minute
+	// queueSeen is how long what Backlog told is news.
+	queueSeen = time.Second
 	// againAfter is when more are tried again first, as a web server may start more
 	// processes when it needs them; and againMost at last.
 	againAfter, againMost = 5 * time.Second, 10 * time.Minute
@@ -54,6 +57,7 @@ type workers struct {
 	pause   time.Duration // that was waited for that
 	late    int           // requests at the backend that are
 	waited  int           // connections that were not accepted yet, as Backlog told last
+	looked  time.Duration // when that was; 0: never
 }
 
 // trial is what a running request shows of the workers.
@@ -83,7 +87,7 @@ func (l *Limiter) Backlog(now time.Time, queued int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before := g.workers.waited
-	g.workers.waited = queued
+	g.workers.waited, g.workers.looked = queued, l.since(now)
 	// One look may see what is just about to be accepted, as do all while the CPUs
 	// are full.
 	if queued = min(queued, before); queued <= 0 || g.busy <= queued || g.utilisation > fullAbove {
@@ -166,7 +170,8 @@ func (l *Limiter) Answering(now time.Time, t *Ticket) {
 // try notes what a request is to show that starts now.
 func (g *gate) try(at time.Duration, t *Ticket) {
 	t.trial = trial{began: at, with: g.busy, ended: g.ended}
-	if usual := t.guess + t.likelyIdle; t.sure && usual >= provesFrom && usual <= provesUntil {
+	// What waits takes as long as it likes, or as its client does.
+	if usual := t.guess + t.likelyIdle; t.sure && !t.waits && usual >= provesFrom && usual <= provesUntil {
 		t.trial.usual = usual
 	}
 }
@@ -199,7 +204,7 @@ func (g *gate) prove(at time.Duration, t *Ticket) {
 
 // watch sees whether a request that runs is late.
 func (g *gate) watch(at time.Duration, t *Ticket) {
-	if t.trial.usual == 0 || t.trial.late || (at-t.trial.began).Seconds() <= lateTimes*g.expected(t.trial)+lateMore {
+	if !t.light || t.trial.usual == 0 || t.trial.late || (at-t.trial.began).Seconds() <= lateTimes*g.expected(t.trial)+lateMore {
 		return
 	}
 	t.trial.late = true
@@ -208,7 +213,8 @@ func (g *gate) watch(at time.Duration, t *Ticket) {
 	if g.trying > 0 {
 		enough = 1
 	}
-	if g.workers.late >= enough && g.utilisation <= fullAbove {
+	seen := g.workers.looked > 0 && at-g.workers.looked < queueSeen
+	if g.workers.late >= enough && !seen && g.utilisation <= fullAbove {
 		g.refute(at, g.busy-g.workers.late, "late answers")
 	}
 }
