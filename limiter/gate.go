@@ -266,7 +266,7 @@ func (g *gate) candidate(at time.Duration) (*Ticket, stage) {
 	h := g.heavy.top()
 	for _, q := range [...]*heads{&g.fresh, &g.unknown} {
 		switch u := q.top(); {
-		case u == nil, q == &g.fresh && at < g.probeAgain:
+		case u == nil, u.fresh && at < g.probeAgain && !g.mayHold(u, heavy): // it may soon be tried
 		case g.mayProbe(at, u):
 			return u, probe
 		case h == nil || u.precedes(h):

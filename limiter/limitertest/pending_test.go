@@ -3,7 +3,6 @@ package limitertest
 // What the gate misses.
 const (
 	tried = "before anybody knows what is dear, some of it is tried; nine seconds each, it takes until it is done"
-	early = "in the first seconds polls are not told from pages yet, and leave a part of the CPUs idle: 89 % of the minute are used"
 	both  = "one address holds all that it may, and crawls as well"
 )
 
@@ -14,7 +13,6 @@ func pending() map[string]string {
 	for why, names := range map[string][]string{
 		tried: {"hangup-8addr-30ms", "hangup-8addr-200ms", "hangup-8neighbours-30ms", "hangup-40addr-30ms"},
 		both:  {"all+crawl", "all+crawl-cold"},
-		early: {"poll-10+crawl-cold"},
 	} {
 		for _, name := range names {
 			all[name] = why
