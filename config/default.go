@@ -23,7 +23,7 @@ func Default() *Config {
 		},
 		Gate:      Gate{Light: 100 * time.Millisecond, Strangers: 0.5, Usage: "machine"},
 		Standing:  Standing{Enabled: true, Attested: 4},
-		Newcomers: Newcomers{Redirect: true},
+		Newcomers: Newcomers{Redirect: false},
 		State:     "/var/lib/tempomat/state",
 		Classes: []Class{
 			{Name: "slash32", Share: 0.10, Burst: defaultBurst},
