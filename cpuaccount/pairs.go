@@ -46,13 +46,13 @@ func (p *pairs) learn(hash uint64, at int64, x, idle float64) {
 }
 
 // atLeast takes in what a request that still runs has cost, and how long it was
-// idle. It tells whether the
-// client was ever answered, and if so whether that is far more than its answers.
+// idle. It tells whether the client was ever answered, and if so whether that is
+// far more than its answers.
 func (p *pairs) atLeast(hash uint64, at int64, x, idle float64) (answered, overruns bool) {
 	set, mu := p.at(hash)
 	defer mu.Unlock()
 	e := place(set, hash)
-	if overruns = e.estimate.atLeast(x, idle); overruns || e.n < least {
+	if overruns = e.atLeast(x, idle); overruns || e.n < least {
 		e.at = max(e.at, at)
 	}
 	return e.n > 0, overruns

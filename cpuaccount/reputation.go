@@ -61,7 +61,7 @@ func (v *visits) learn(by *asker, x float64) {
 	}
 }
 
-func dayOf(ms int64) int32 { return int32(ms / day.Milliseconds()) }
+func dayOf(ms int64) int32 { return int32(ms / day.Milliseconds()) } //nolint:gosec // of days there are few
 
 // site is the known people and the strangers' time of all requests.
 type site struct {
