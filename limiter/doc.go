@@ -100,6 +100,12 @@
 // them, or a quarter of the eleven if that is more, has its next request that is
 // not short parked, also one that nobody knows yet.
 //
+// Of what nobody knows one request at a time is tried, on a kept worker if need be,
+// unless one of its like was dear, or held a worker, already. After one that was
+// not light there is a pause of 200 ms, in which all that wait are looked at again.
+// What has had a heavy slot for 2 s lends it: known clients without orphans may have
+// one more for each, up to the number of CPUs.
+//
 // # How many workers there are
 //
 // Nobody tells it. The gate begins with the configured number, which is also a
@@ -110,8 +116,10 @@
 //     the caller opens for a moment when somebody lacks a worker. Now and then more
 //     light requests are let in than there are workers known, to prove it. An
 //     event-driven backend proves more each time.
-//   - Fewer are seen by connections that wait to be accepted, and by answers that
-//     are late although the CPUs are not full.
+//   - Fewer are seen by connections that wait to be accepted; and, where nobody can
+//     look at these, by light requests that are late although the CPUs are not full.
+//     Two short requests always go, as all this may be wrong, unless the number is
+//     configured.
 //   - php-fpm's configuration is believed, for a minute without a doubt.
 //
 // What was refuted is tried again after 5 s, then after twice as long each time,
