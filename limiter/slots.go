@@ -14,7 +14,7 @@ func (g *gate) start(at time.Duration, t *Ticket, s stage) {
 	}
 	t.began = at
 	g.take(t, s)
-	g.try(at, t)
+	g.try(t)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.state = running

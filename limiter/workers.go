@@ -62,7 +62,6 @@ type workers struct {
 
 // trial is what a running request shows of the workers.
 type trial struct {
-	began time.Duration
 	usual float64 // seconds that the like of it takes alone; 0: it shows nothing, or has
 	with  int     // requests at the backend at its start, itself included
 	ended uint64  // how many of all had ended then
@@ -122,33 +121,39 @@ func (g *gate) lacksWorkers() bool {
 // Tried tells how many connections were opened, as Wants asked for, and how many
 // of them the backend has not accepted.
 func (l *Limiter) Tried(now time.Time, opened, waiting int) {
-	g := l.gate
+	release(l.gate.tried(l.since(now), opened, waiting))
+}
+
+func (g *gate) tried(at time.Duration, opened, waiting int) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	at, n := l.since(now), g.busy+opened-waiting
+	n := g.busy + opened - waiting
 	if waiting > 0 {
 		g.refute(at, n, "connections that were not accepted")
 	}
 	if n > g.workers.n {
 		g.setWorkers(n, "connections that were accepted")
 	}
-	release(g.pump(at))
+	return g.pump(at)
 }
 
 // Found tells how many workers the backend seems to have, and what says so. It
 // may be wrong. A number that is configured counts more.
 func (l *Limiter) Found(now time.Time, n int, source string) {
-	g := l.gate
+	release(l.gate.discover(l.since(now), n, source))
+}
+
+func (g *gate) discover(at time.Duration, n int, source string) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	w := &g.workers
 	if n <= 0 || w.most > 0 || w.found == n {
-		return
+		return nil
 	}
 	w.found = n
-	w.refuted, w.again = true, l.since(now)+foundFor
+	w.refuted, w.again = true, at+foundFor
 	g.setWorkers(n, source)
-	release(g.pump(l.since(now)))
+	return g.pump(at)
 }
 
 // Answering tells that the answer to a running request has begun.
@@ -156,20 +161,25 @@ func (l *Limiter) Answering(now time.Time, t *Ticket) {
 	if t.client == nil {
 		return
 	}
-	g := l.gate
+	release(l.gate.answering(l.since(now), t))
+}
+
+func (g *gate) answering(at time.Duration, t *Ticket) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t.stage < express {
-		return
+		return nil
 	}
-	at := l.since(now)
-	g.prove(at, t)
-	release(g.pump(at))
+	was := g.workers.n
+	if g.prove(at, t); g.workers.n == was {
+		return nil
+	}
+	return g.pump(at)
 }
 
 // try notes what a request is to show that starts now.
-func (g *gate) try(at time.Duration, t *Ticket) {
-	t.trial = trial{began: at, with: g.busy, ended: g.ended}
+func (g *gate) try(t *Ticket) {
+	t.trial = trial{with: g.busy, ended: g.ended}
 	// What waits takes as long as it likes, or as its client does.
 	if usual := t.guess + t.likelyIdle; t.sure && !t.waits && usual >= provesFrom && usual <= provesUntil {
 		t.trial.usual = usual
@@ -197,14 +207,14 @@ func (g *gate) prove(at time.Duration, t *Ticket) {
 	if x.usual < lateMore { // it may have had the worker of one that ended just then
 		n = x.with - int(g.ended-x.ended) //nolint:gosec // few end while one runs
 	}
-	if took := (at - x.began).Seconds(); n > g.workers.n && took <= promptTimes*g.expected(x)+promptMore {
+	if took := (at - t.began).Seconds(); n > g.workers.n && took <= promptTimes*g.expected(x)+promptMore {
 		g.setWorkers(n, "prompt answers")
 	}
 }
 
 // watch sees whether a request that runs is late.
 func (g *gate) watch(at time.Duration, t *Ticket) {
-	if !t.light || t.trial.usual == 0 || t.trial.late || (at-t.trial.began).Seconds() <= lateTimes*g.expected(t.trial)+lateMore {
+	if !t.light || t.trial.usual == 0 || t.trial.late || (at-t.began).Seconds() <= lateTimes*g.expected(t.trial)+lateMore {
 		return
 	}
 	t.trial.late = true
