@@ -63,8 +63,8 @@ func (b *body) breakOff() {
 
 func (b *body) read(p []byte) (n int, err error) {
 	if !b.complete.Load() {
-		b.x.span.Pause(time.Now())
-		defer func() { b.x.span.Resume(time.Now()) }()
+		b.x.Pause(time.Now())
+		defer func() { b.x.Resume(time.Now()) }()
 	}
 	if b.kept != nil {
 		if n, err = b.kept.Read(p); errors.Is(err, spool.ErrClosed) {

@@ -8,13 +8,17 @@
 //	handler      loads the Policy once: one request, one configuration
 //	  classify     who is asking, which keys to charge, its standing, or exempt
 //	  readAhead    the body comes, before the request asks for a place
-//	  admit        Limiter.Arrive, then wait for the decision or for the client to leave
+//	  admit        Arrive, then wait for the decision or for the client to leave
 //	  refuse       429 or 503 in plain words; the backend never sees it
-//	  forward      Meter.Begin; the backend answers through upstream
+//	  forward      Begin; the backend answers through upstream
 //	  settle       the backend has finished: the meter ends, the place is free, the
 //	               cost replaces the guess
 //	  hold         in cooperative mode, the end of the response is kept back
-//	  finish       the client has its answer: Limiter.Leave; a line in the journal
+//	  finish       the client has its answer: Leave; a line in the journal
+//
+// What limiter, guess, meter and standing are told, and in which order, is package
+// lifecycle's: it never waits, so that limitertest plays the same on virtual time.
+// What is here waits, reads and writes.
 //
 // Beside that one goroutine, Drive, tells the limiter the time: it releases
 // who waits, charges on what runs, and notices who has left.
@@ -65,6 +69,7 @@
 //	driver.go     the goroutine that tells the limiter the time
 //	workertrial.go how many connections the backend accepts
 //	learn.go      what the CPU use and the gate tell of the backend
+//	newcomer.go   who is redirected in place of waiting
 //	crowd.go      the sets of what waits and of what is at the backend
 //	connection.go what a connection's requests share
 //	work.go       what the backend does for a request, and its end
@@ -96,5 +101,6 @@
 //	statlog.go    the original's log of classes that wait
 //	graphite*.go  the original's series
 //	admin*.go     the API that the doctor asks
+//	lifecycle/    what is decided of a request, without waiting for anything
 //	spool/        what bodies wait in: memory, then a file without a name
 package proxy

@@ -48,20 +48,14 @@ func (h *Handler) Drive(ctx context.Context) {
 func (h *Handler) progress(now time.Time) {
 	var spent []*exchange
 	h.running.each(func(x *exchange) {
-		if x.watch(now); x.ticket == nil {
-			return
-		}
 		if x.lingers {
 			if !now.Before(x.until) {
 				spent = append(spent, x)
 			}
 			return
 		}
-		soFar, computes := x.span.SoFar(now), x.span.Computes()
-		if idle := x.span.Idle(); max(soFar, idle) > x.guess {
-			h.guess.AtLeast(now, x.kind(), soFar, idle)
-		}
-		h.limiter.Progress(now, x.ticket, soFar, computes)
+		x.watch(now)
+		x.Tick(now)
 	})
 	for _, x := range spent {
 		h.lay(now, x)
@@ -87,6 +81,6 @@ func (h *Handler) end() {
 func (h *Handler) reguess(now time.Time) {
 	h.waiting.each(func(x *exchange) {
 		x.noticeBroken()
-		h.limiter.Reguess(now, x.ticket, x.estimate(now))
+		x.Reguess(now)
 	})
 }

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tempomat/cpuaccount"
 	"tempomat/limiter"
+	"tempomat/proxy/lifecycle"
 )
 
 // Handler is the sidecar: it decides when a request may go to the backend, and
@@ -15,7 +15,7 @@ import (
 type Handler struct {
 	policy  atomic.Pointer[Policy]
 	limiter *limiter.Limiter
-	guess   *cpuaccount.Guess
+	gate    *lifecycle.Gatekeeper
 	waiting crowd
 	running crowd
 	journal *Journal
@@ -27,7 +27,7 @@ type Handler struct {
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by
 // a Driver, which has to run beside it.
 func NewHandler(l *limiter.Limiter, p *Policy, j *Journal) *Handler {
-	h := &Handler{limiter: l, guess: cpuaccount.NewGuess(), journal: j}
+	h := &Handler{limiter: l, gate: lifecycle.New(l), journal: j}
 	h.tails.New = func() any { return new([tailSize]byte) }
 	h.pieces.init()
 	h.policy.Store(p)
@@ -55,7 +55,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuseCount()
 	case !x.readAhead():
 		x.refuseBody()
-	case x.who.Exempt || h.admit(x):
+	case x.Who.Exempt || h.admit(x):
 		h.forward(x)
 		h.hold(x)
 	case x.redirect:
@@ -73,18 +73,12 @@ func (h *Handler) admit(x *exchange) bool {
 	if x.body.ReadCloser != nil {
 		now = time.Now() // reading it may have taken minutes
 	}
-	if x.uploads = x.body.unread(); x.uploads {
+	uploads := x.body.unread()
+	if uploads {
 		x.broken = make(chan struct{})
 	}
-	h.guess.Ask(x.kind())
-	e := x.estimate(now)
-	x.guess, x.idle = e.Guess, e.Idle
-	x.ticket = h.limiter.Arrive(now, limiter.Arrival{
-		Keys: x.who.Keys(), Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
-		Standing: x.who.Standing, Proven: x.who.Evidence.Proves(), Company: x.who.Company, Passed: x.pass,
-	})
-	h.awaitVerdict(x)
-	if x.redirect || x.verdict.Acts() {
+	x.Arrive(now, uploads)
+	if h.awaitVerdict(x); x.redirect || !x.Admitted() {
 		return false
 	}
 	if x.policy.holdsResponses() {
@@ -97,33 +91,28 @@ func (h *Handler) admit(x *exchange) bool {
 // them, and those who need not wait share one.
 func (h *Handler) awaitVerdict(x *exchange) {
 	select {
-	case <-x.ticket.Decided():
+	case <-x.Decided():
 	default:
 		h.waiting.add(x)
 		defer h.waiting.remove(x)
 		patience, stop := x.patience()
 		defer stop()
 		select {
-		case <-x.ticket.Decided():
+		case <-x.Decided():
 		case <-patience:
 			x.redirect = true
-			return
 		case <-x.request.Context().Done():
 			x.abandon()
 		case <-x.broken:
 			x.abandon()
 		}
 	}
-	x.verdict = x.ticket.Verdict()
 }
 
 // forward has the backend answer, while the meter runs.
 func (h *Handler) forward(x *exchange) {
 	x.forwarded = time.Now()
-	x.policy.Meter.Begin(x.forwarded, &x.span)
-	if x.idle > 0 {
-		x.span.Assume(float64(x.guess) / float64(x.guess+x.idle))
-	}
+	x.Begin(x.forwarded)
 	x.conn.prepare()
 	h.running.add(x)
 	defer h.conclude(x)
@@ -153,11 +142,11 @@ func (h *Handler) conclude(x *exchange) {
 // hold keeps the end of the response back as long as the client's classes owe
 // for it, but no longer than the client waits.
 func (h *Handler) hold(x *exchange) {
-	if x.holdFor <= 0 || x.outcome == ClientGone || x.writer.status == http.StatusSwitchingProtocols {
+	if x.HoldFor <= 0 || x.outcome == ClientGone || x.writer.status == http.StatusSwitchingProtocols {
 		return
 	}
 	from := time.Now()
-	timer := time.NewTimer(x.holdFor)
+	timer := time.NewTimer(x.HoldFor)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -172,8 +161,8 @@ func (h *Handler) hold(x *exchange) {
 func (h *Handler) finish(x *exchange) {
 	now := time.Now()
 	x.body.end(now)
-	if x.ticket != nil && !x.lingers {
-		h.limiter.Leave(now, x.ticket)
+	if !x.lingers {
+		x.Leave(now)
 	}
 	h.journal.note(now, x)
 	x.conn.done(x)

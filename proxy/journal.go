@@ -82,17 +82,17 @@ func (j *Journal) mayWrite(now time.Time, a Access) bool {
 
 // delay is how long the client waited because of what its classes owe.
 func (x *exchange) delay() time.Duration {
-	if x.verdict.Shadow || x.verdict.Action != limiter.Go {
+	if x.Verdict.Shadow || x.Verdict.Action != limiter.Go {
 		return x.held
 	}
-	return x.verdict.Wait + x.held
+	return x.Verdict.Wait + x.held
 }
 
 // fields is the log line of a request.
 func (x *exchange) fields(now time.Time, missed uint64) []zap.Field {
 	r := x.request
 	f := []zap.Field{
-		zap.Stringer("client", x.who.Client),
+		zap.Stringer("client", x.Who.Client),
 		zap.String("method", clip(r.Method)),
 		zap.String("host", clip(r.Host)),
 		zap.String("path", clip(r.URL.Path)),
@@ -100,16 +100,16 @@ func (x *exchange) fields(now time.Time, missed uint64) []zap.Field {
 		zap.Int64("bytes", x.writer.bytes),
 		zap.Stringer("outcome", x.outcome),
 		milliseconds("took_ms", now.Sub(x.arrived)),
-		milliseconds("cost_ms", x.cost),
+		milliseconds("cost_ms", x.Cost),
 	}
-	if x.who.Exempt {
+	if x.Who.Exempt {
 		f = append(f, zap.Bool("exempt", true))
 	} else {
-		f = append(f, milliseconds("guess_ms", x.guess), milliseconds("wait_ms", x.delay()),
-			zap.Stringer("verdict", x.verdict.Action), zap.Array("classes", keys(x.who.Keys())))
+		f = append(f, milliseconds("guess_ms", x.Guess), milliseconds("wait_ms", x.delay()),
+			zap.Stringer("verdict", x.Verdict.Action), zap.Array("classes", keys(x.Who.Keys())))
 		f = append(f, x.gateFields()...)
 	}
-	if v := x.verdict; v.Reason != limiter.None {
+	if v := x.Verdict; v.Reason != limiter.None {
 		f = append(f, zap.Stringer("reason", v.Reason), zap.String("class", v.Key.Class), zap.String("key", v.Key.ID))
 		if v.Shadow {
 			f = append(f, zap.Bool("shadow", true), milliseconds("would_wait_ms", v.Wait))
@@ -129,16 +129,16 @@ func (x *exchange) fields(now time.Time, missed uint64) []zap.Field {
 
 // gateFields says how the gate took the request, and why.
 func (x *exchange) gateFields() []zap.Field {
-	if x.verdict.Lane == limiter.NoLane {
+	if x.Verdict.Lane == limiter.NoLane {
 		return nil
 	}
 	f := []zap.Field{
-		zap.Stringer("lane", x.verdict.Lane),
-		zap.Bool("known", x.verdict.Known),
-		zap.Float32("price", x.verdict.Price),
+		zap.Stringer("lane", x.Verdict.Lane),
+		zap.Bool("known", x.Verdict.Known),
+		zap.Float32("price", x.Verdict.Price),
 	}
 	if x.policy.Standing != nil {
-		f = append(f, zap.Float64("standing", x.who.Standing), zap.Stringer("evidence", x.who.Evidence))
+		f = append(f, zap.Float64("standing", x.Who.Standing), zap.Stringer("evidence", x.Who.Evidence))
 	}
 	return f
 }

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tempomat/limiter"
+	"tempomat/proxy/lifecycle"
 )
 
 func nopLog() *zap.Logger { return zap.NewNop() }
@@ -52,8 +53,8 @@ func TestJournalSamples(t *testing.T) {
 		{"sampled", AccessSampled, &exchange{}, 3},
 		{"sampled, barely held", AccessSampled, &exchange{held: remarkable - 1}, 3},
 		{"sampled, held", AccessSampled, &exchange{held: remarkable}, sampledRate},
-		{"sampled, waited", AccessSampled, &exchange{verdict: limiter.Verdict{Wait: remarkable}}, sampledRate},
-		{"sampled, would have waited", AccessSampled, &exchange{verdict: limiter.Verdict{Wait: remarkable, Shadow: true}}, 3},
+		{"sampled, waited", AccessSampled, &exchange{Life: lifecycle.Life{Verdict: limiter.Verdict{Wait: remarkable}}}, sampledRate},
+		{"sampled, would have waited", AccessSampled, &exchange{Life: lifecycle.Life{Verdict: limiter.Verdict{Wait: remarkable, Shadow: true}}}, 3},
 		{"sampled, refused", AccessSampled, &exchange{outcome: Refused}, sampledRate},
 		{"sampled, broken", AccessSampled, &exchange{outcome: BackendBroke}, sampledRate},
 		{"all", AccessAll, &exchange{}, 250},
@@ -93,16 +94,16 @@ func TestJournalCounts(t *testing.T) {
 	j := NewJournal(nopLog())
 	now := time.Now()
 	p := &Policy{}
-	note(j, now, 1, &exchange{policy: p, cost: time.Second, held: 2 * time.Second})
-	note(j, now, 2, &exchange{policy: p, outcome: Refused, verdict: limiter.Verdict{Action: limiter.Refuse, Wait: time.Hour}})
+	note(j, now, 1, &exchange{policy: p, Life: lifecycle.Life{Cost: time.Second}, held: 2 * time.Second})
+	note(j, now, 2, &exchange{policy: p, outcome: Refused, Life: lifecycle.Life{Verdict: limiter.Verdict{Action: limiter.Refuse, Wait: time.Hour}}})
 	note(j, now, 3, &exchange{policy: p, outcome: ClientGone})
 	note(j, now, 4, &exchange{policy: p, outcome: BackendDown})
 	note(j, now, 5, &exchange{policy: p, outcome: BackendSlow})
 	note(j, now, 6, &exchange{policy: p, outcome: BackendBroke})
 	note(j, now, 9, &exchange{policy: p, outcome: Redirected})
-	note(j, now, 7, &exchange{policy: p, verdict: limiter.Verdict{Shadow: true, Wait: time.Hour}})
+	note(j, now, 7, &exchange{policy: p, Life: lifecycle.Life{Verdict: limiter.Verdict{Shadow: true, Wait: time.Hour}}})
 	e := &exchange{}
-	e.policy, e.who.Exempt = p, true
+	e.policy, e.Who.Exempt = p, true
 	note(j, now, 8, e)
 	want := map[string]uint64{
 		"requests": 45, "exempt": 8, "delayed": 1, "shadowed": 7, "refused": 2,

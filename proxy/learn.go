@@ -3,7 +3,7 @@ package proxy
 import (
 	"time"
 
-	"tempomat/cpuaccount"
+	"tempomat/proxy/lifecycle"
 )
 
 // learnEvery is how often it is looked how many workers the gate has found.
@@ -11,20 +11,17 @@ const learnEvery = time.Second
 
 // learnt is what the Handler knows of the backend by looking at it.
 type learnt struct {
-	workers  int
-	measured time.Time // the CPU use, last
-	tell     func(workers int, by string)
+	workers int
+	tell    func(workers int, by string)
 }
 
 // TellWorkers has f called when another number of workers of the backend was
 // learnt, with what it was learnt by. It is set before Drive runs.
 func (h *Handler) TellWorkers(f func(workers int, by string)) { h.learnt.tell = f }
 
-// learn makes the meter charge for a worker what it is worth, of as many as the
-// gate has found.
+// learn looks how many workers the gate has found.
 func (h *Handler) learn() {
-	n, by := h.limiter.Workers()
-	h.Policy().Meter.SetWorkers(float64(n))
+	n, by := h.gate.SetWorkers(h.Policy().Meter)
 	if was := h.learnt.workers; was != n && was != 0 && h.learnt.tell != nil {
 		h.learnt.tell(n, by)
 	}
@@ -32,20 +29,13 @@ func (h *Handler) learn() {
 }
 
 // Measure takes in what part of the backend's CPUs, 0 to 1, was used since it
-// was called last. What the requests there are charged with is held against that,
-// and how many may compute at a time follows it. One goroutine calls it, about
-// twice a second.
+// was called last. One goroutine calls it, about twice a second.
 func (h *Handler) Measure(now time.Time, use float64) {
-	since := h.learnt.measured
-	h.learnt.measured = now
-	if !since.IsZero() {
-		h.Policy().Meter.Correct(now, since, use, h.spans)
-	}
-	h.limiter.Measure(now, use)
+	h.gate.Measure(now, h.Policy().Meter, use, h.lives)
 }
 
-// spans yields those of all requests at the backend.
-func (h *Handler) spans(yield func(*cpuaccount.Span) bool) {
+// lives yields those of all requests at the backend.
+func (h *Handler) lives(yield func(*lifecycle.Life) bool) {
 	more := true
-	h.running.each(func(x *exchange) { more = more && yield(&x.span) })
+	h.running.each(func(x *exchange) { more = more && yield(&x.Life) })
 }

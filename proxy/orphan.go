@@ -24,21 +24,10 @@ const (
 var errForNobody = errors.New("the client has left")
 
 // leave makes an orphan of a request whose client has left while the backend
-// works on it: PHP notices only when it sends something. The request keeps its
-// place and its meter runs on until the backend has finished, or who hangs up
-// early could have any number of pages computed at a time.
+// works on it: PHP notices only when it sends something.
 func (x *exchange) leave(now time.Time) {
-	x.work.mu.Lock()
-	defer x.work.mu.Unlock()
-	if x.work.over || !x.work.left.IsZero() {
-		return
-	}
-	x.work.left = now
-	if x.work.answer != nil {
-		x.work.answer.Close()
-	}
-	if x.ticket != nil {
-		x.handler.limiter.Orphan(now, x.ticket)
+	if x.Orphan(now) {
+		x.work.forget()
 	}
 }
 
@@ -47,9 +36,7 @@ func (x *exchange) gone() bool {
 	if x.request.Context().Err() != nil {
 		x.leave(time.Now())
 	}
-	x.work.mu.Lock()
-	defer x.work.mu.Unlock()
-	return !x.work.left.IsZero()
+	return x.IsOrphan()
 }
 
 // drain reads the rest of an answer that nobody gets, so that it is known when
@@ -79,19 +66,11 @@ func (w *work) isStream() bool {
 // watch notices when the client has left, and gives up a backend that works for
 // nobody for too long, or for a server that comes to its end.
 func (x *exchange) watch(now time.Time) {
-	if x.lingers {
-		return
-	}
 	if x.request.Context().Err() != nil {
 		x.leave(now)
 	}
-	x.work.mu.Lock()
-	if w := &x.work; w.patience > 0 && !w.left.IsZero() && now.Sub(w.left) >= w.patience {
-		w.late = true
-	}
-	late, orphan := x.work.late, !x.work.left.IsZero()
-	x.work.mu.Unlock()
-	if late || x.conn.closing.givesUp(orphan) {
+	left := x.Left()
+	if x.work.giveUp(now, left) || x.conn.closing.givesUp(!left.IsZero()) {
 		x.conn.cancel()
 	}
 }
@@ -106,18 +85,11 @@ func (x *exchange) tooLate() bool {
 
 // linger has a request keep its place though the backend was given up, as
 // nobody sees it end: what has run for so long most likely goes on for as long
-// again. It pays for what is known.
+// again.
 func (h *Handler) linger(now time.Time, x *exchange) bool {
-	if x.outcome != BackendSlow || x.ticket == nil || x.policy.Limits.Mode != limiter.Fair {
+	if x.outcome != BackendSlow || x.policy.Limits.Mode != limiter.Fair || !x.Linger(now) {
 		return false
 	}
-	x.work.mu.Lock()
-	over := x.work.over
-	x.work.mu.Unlock()
-	if over {
-		return false
-	}
-	x.cost = x.span.End(now)
 	h.running.linger(x, now.Add(min(now.Sub(x.forwarded), mostLinger)))
 	return true
 }
@@ -125,8 +97,7 @@ func (h *Handler) linger(now time.Time, x *exchange) bool {
 // lay ends a request that lingers.
 func (h *Handler) lay(now time.Time, x *exchange) {
 	h.running.remove(x)
-	h.limiter.Settle(now, x.ticket, x.cost)
-	h.limiter.Leave(now, x.ticket)
+	x.Lay(now)
 }
 
 // abort ends an exchange in the middle of its answer: the client notices that

@@ -21,9 +21,7 @@ func (r *rig) awaitOrphans(n int) {
 	for {
 		orphans := 0
 		r.handler.running.each(func(x *exchange) {
-			x.work.mu.Lock()
-			defer x.work.mu.Unlock()
-			if !x.work.left.IsZero() {
+			if x.IsOrphan() {
 				orphans++
 			}
 		})
@@ -96,7 +94,7 @@ func TestOrphans(t *testing.T) {
 							t.Errorf("%d connections to the backend", dialled)
 						}
 						kind := cpuaccount.Kind{Shape: path, URL: path, Client: "192.0.2.1"}
-						if guess, _, sure := r.handler.guess.Of(time.Now(), kind); !sure || guess < 3*time.Second {
+						if guess, _, sure := r.handler.gate.Guess.Of(time.Now(), kind); !sure || guess < 3*time.Second {
 							t.Errorf("the guess is %s, sure %t", guess, sure)
 						}
 						for _, line := range r.lines() {

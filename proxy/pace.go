@@ -27,14 +27,14 @@ func (a *relay) keepPace(piece *[]byte, n int) {
 	from := time.Now()
 	a.x.writer.spooled = true // the pauses are counted here
 	for {
-		a.x.span.Pause(from)
+		a.x.Pause(from)
 		err := a.send((*piece)[:n])
 		if !timer.Stop() {
 			a.empty(&t, err, piece)
 			return
 		}
 		now := time.Now()
-		a.x.span.Resume(now)
+		a.x.Resume(now)
 		if err != nil || a.x.gone() {
 			a.giveUp()
 		}
@@ -54,7 +54,7 @@ func (a *relay) keepPace(piece *[]byte, n int) {
 // the client is no pause of the backend's any more.
 func (a *relay) takeOver(t *takeover) {
 	defer close(t.over)
-	a.x.span.Resume(time.Now())
+	a.x.Resume(time.Now())
 	kept := a.open()
 	t.kept <- kept
 	a.fill(kept)

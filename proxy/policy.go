@@ -4,10 +4,8 @@ import (
 	"net/http"
 	"time"
 
-	"tempomat/classify"
-	"tempomat/classify/newcomer"
-	"tempomat/cpuaccount"
 	"tempomat/limiter"
+	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/spool"
 )
 
@@ -15,18 +13,15 @@ import (
 // changed, only replaced: a request sees one Policy from its first byte to its
 // last.
 type Policy struct {
-	Classifier *classify.Classifier
-	Standing   *classify.Standing   // nil: none is judged
-	Newcomers  *newcomer.Redirector // nil: nobody is redirected
-	Meter      *cpuaccount.Meter
-	Limits     limiter.Policy
-	Requests   RequestLimits // nil: none
-	Upstream   http.Handler  // forwards to the backend; made by NewUpstream
-	Access     Access
-	Body       time.Duration // longest pause inside a request's body
-	Write      time.Duration // longest time that a client takes to accept a piece of the response
-	Upgrade    time.Duration // longest time without a byte in either direction after an upgrade
-	Buffer     Buffer        // what bodies are kept in while they wait
+	lifecycle.Rules
+	Limits   limiter.Policy
+	Requests RequestLimits // nil: none
+	Upstream http.Handler  // forwards to the backend; made by NewUpstream
+	Access   Access
+	Body     time.Duration // longest pause inside a request's body
+	Write    time.Duration // longest time that a client takes to accept a piece of the response
+	Upgrade  time.Duration // longest time without a byte in either direction after an upgrade
+	Buffer   Buffer        // what bodies are kept in while they wait
 }
 
 // Buffer is where bodies wait, and how much of each, in bytes: in memory, and

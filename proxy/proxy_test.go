@@ -21,6 +21,7 @@ import (
 	"tempomat/classify"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
+	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/spool"
 )
 
@@ -129,7 +130,8 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 	r.meter = cpuaccount.NewMeter(s.source, s.cpus, 0)
 	r.limiter = limiter.New(time.Now(), s.limits, 1000, nil)
 	r.handler = NewHandler(r.limiter, &Policy{
-		Classifier: classifier, Meter: r.meter, Limits: s.limits, Upstream: upstream,
+		Rules:  lifecycle.Rules{Classifier: classifier, Meter: r.meter},
+		Limits: s.limits, Upstream: upstream,
 		Access: s.access, Body: s.body, Write: s.write, Upgrade: s.upgrade, Buffer: s.buffer,
 	}, NewJournal(zap.New(core)))
 	r.server = NewServer(counted(&r.busy, r.handler), s.server)

@@ -28,7 +28,7 @@ const (
 func (x *exchange) readAhead() bool {
 	b, length := &x.body, x.request.ContentLength
 	switch {
-	case b.ReadCloser == nil || x.wantsToBeAsked() || x.handler.wouldRefuse(x):
+	case b.ReadCloser == nil || x.wantsToBeAsked() || x.WouldRefuse():
 		return true
 	case length >= 0 && length <= smallBody:
 		b.readSmall(int(length))
@@ -36,7 +36,7 @@ func (x *exchange) readAhead() bool {
 		return true
 	default:
 		buffer := &x.policy.Buffer
-		b.kept = buffer.Store.Open(x.who.Client, buffer.RequestMemory, buffer.Request)
+		b.kept = buffer.Store.Open(x.Who.Client, buffer.RequestMemory, buffer.Request)
 		if length < 0 {
 			b.readLive()
 		} else {
@@ -60,12 +60,6 @@ func (x *exchange) talks() bool {
 func (x *exchange) keepsRequest(length int64) bool {
 	p := &x.policy.Buffer
 	return p.Store != nil && p.Request > 0 && length <= p.Request
-}
-
-// wouldRefuse tells whether the request will be refused anyway: nobody has to
-// send a body for that.
-func (h *Handler) wouldRefuse(x *exchange) bool {
-	return !x.who.Exempt && h.limiter.Refuses(x.arrived, x.who.Keys())
 }
 
 // refuseBody answers a client that did not send what it announced.
@@ -162,7 +156,7 @@ func (b *body) keep(write func(piece []byte) bool) {
 // sent its body: the server notices that only of who has sent all. Called by the
 // Driver alone.
 func (x *exchange) noticeBroken() {
-	if !x.uploads || !x.body.broken.Load() && !hasLeft(x.conn.client) {
+	if x.broken == nil || !x.body.broken.Load() && !hasLeft(x.conn.client) {
 		return
 	}
 	select {

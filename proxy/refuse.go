@@ -29,9 +29,9 @@ type refusal struct {
 // refuse answers a request that the limiter does not let through.
 func (x *exchange) refuse() {
 	x.outcome = Refused
-	after := jitter(x.verdict.Wait)
-	p := refusal{Status: http.StatusTooManyRequests, Class: x.verdict.Key.Class, RetryAfter: after}
-	switch x.verdict.Reason {
+	after := jitter(x.Verdict.Wait)
+	p := refusal{Status: http.StatusTooManyRequests, Class: x.Verdict.Key.Class, RetryAfter: after}
+	switch x.Verdict.Reason {
 	case limiter.ServerFull:
 		p.Status, p.Class = http.StatusServiceUnavailable, ""
 		p.Detail = "This server has as many requests waiting as it can hold."
@@ -41,7 +41,7 @@ func (x *exchange) refuse() {
 	case limiter.ClientFull:
 		p.Detail = "Too many requests of yours are waiting already."
 	case limiter.Debt, limiter.None:
-		p.Detail = fmt.Sprintf("%s used more than its share of this server's time.", whose(x.verdict.Key))
+		p.Detail = fmt.Sprintf("%s used more than its share of this server's time.", whose(x.Verdict.Key))
 	}
 	p.Detail += fmt.Sprintf(" Please try again in %d s.", after)
 	x.answer(p)

@@ -136,10 +136,10 @@ func (a *relay) spools() bool {
 // open makes the spool.
 func (a *relay) open() *spool.Spool {
 	b, w := &a.x.policy.Buffer, &a.x.work
-	kept := b.Store.Open(a.x.who.Client, b.ResponseMemory, b.Response)
+	kept := b.Store.Open(a.x.Who.Client, b.ResponseMemory, b.Response)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.answer = kept; !w.left.IsZero() {
+	if w.answer = kept; a.x.IsOrphan() {
 		kept.Close()
 	}
 	return kept
@@ -175,8 +175,8 @@ func (a *relay) keep(kept *spool.Spool, p []byte) error {
 	if n == len(p) {
 		return nil
 	}
-	a.x.span.Pause(time.Now())
-	defer func() { a.x.span.Resume(time.Now()) }()
+	a.x.Pause(time.Now())
+	defer func() { a.x.Resume(time.Now()) }()
 	_, err := kept.Write(p[n:])
 	return err
 }

@@ -31,10 +31,10 @@ type Counted struct {
 
 // countRequest tells whether the request is one too many.
 func (x *exchange) countRequest() bool {
-	if x.policy.Requests == nil || x.who.Exempt {
+	if x.policy.Requests == nil || x.Who.Exempt {
 		return false
 	}
-	x.counted = x.policy.Requests.Count(x.request.Context(), x.arrived, x.request, &x.who)
+	x.counted = x.policy.Requests.Count(x.request.Context(), x.arrived, x.request, &x.Who)
 	return x.counted.Blocked && !x.policy.Limits.Shadow
 }
 

@@ -44,7 +44,7 @@ func (u *Upstream) rewrite(x *exchange) (*http.Request, error) {
 	if _, ok := out.Header["User-Agent"]; !ok {
 		out.Header["User-Agent"] = []string{""} // none, and not net/http's own
 	}
-	setForwarded(in, out, x.who.TrustedPeer)
+	setForwarded(in, out, x.Who.TrustedPeer)
 	return out, nil
 }
 

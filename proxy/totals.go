@@ -15,17 +15,17 @@ type totals struct {
 // count takes in a request that is over, and returns how many there have been.
 func (t *totals) count(x *exchange) uint64 {
 	t.byOutcome[x.outcome].Add(1)
-	if x.who.Exempt {
+	if x.Who.Exempt {
 		t.exempt.Add(1)
 	}
-	if x.verdict.Shadow {
+	if x.Verdict.Shadow {
 		t.shadowed.Add(1)
 	}
 	if d := x.delay(); d > 0 {
 		t.delayed.Add(1)
 		t.delay.Add(int64(d))
 	}
-	t.cost.Add(int64(x.cost))
+	t.cost.Add(int64(x.Cost))
 	return t.requests.Add(1)
 }
 

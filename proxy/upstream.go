@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"tempomat/classify"
 )
 
 // Backend is where requests go.
@@ -62,7 +60,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer res.Body.Close()
-	u.takeNote(x, res)
+	x.Answered(time.Now(), res.StatusCode, res.Header) // before the client has it
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		u.upgrade(x, out, res)
 		return
@@ -98,26 +96,6 @@ func newTransport(b Backend) *http.Transport {
 		WriteBufferSize:     4 << 10,
 		ReadBufferSize:      largePiece, // a small answer comes in one piece, its end included
 	}
-}
-
-// takeNote looks at the response's header before the client does.
-func (u *Upstream) takeNote(x *exchange, res *http.Response) {
-	now := time.Now()
-	x.span.Tell(now, res.Header)
-	x.judgeAnswer(now, res)
-	if x.ticket != nil {
-		x.handler.limiter.Answering(now, x.ticket)
-	}
-}
-
-// judgeAnswer lets the standing see what the site gives its client and says of
-// it. What it says is for nobody else.
-func (x *exchange) judgeAnswer(now time.Time, res *http.Response) {
-	if x.policy.Standing != nil && !x.who.Exempt {
-		x.policy.Standing.Answered(now, x.request, &x.who, res.StatusCode, res.Header)
-		return
-	}
-	classify.StripStanding(res.Header)
 }
 
 // explain answers for a backend that did not, and logs that once. A client that

@@ -133,8 +133,8 @@ func (w *writer) unmetered(f func() error) error {
 	now := time.Now()
 	w.renew(now)
 	if !w.spooled {
-		w.x.span.Pause(now)
-		defer func() { w.x.span.Resume(time.Now()) }()
+		w.x.Pause(now)
+		defer func() { w.x.Resume(time.Now()) }()
 	}
 	err := f()
 	if w.x.request.ProtoMajor == 2 {

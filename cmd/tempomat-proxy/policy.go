@@ -14,6 +14,7 @@ import (
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy"
+	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/spool"
 )
 
@@ -76,18 +77,17 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 		return nil, err
 	}
 	return &proxy.Policy{
-		Classifier: classifier,
-		Standing:   standing,
-		Newcomers:  p.newcomersOf(c),
-		Meter:      p.meter,
-		Limits:     limits(c),
-		Requests:   requests,
-		Upstream:   upstream,
-		Access:     access(c.Log.Access),
-		Body:       c.Timeouts.Body,
-		Write:      c.Timeouts.Write,
-		Upgrade:    c.Timeouts.Upgrade,
-		Buffer:     p.bufferOf(c.Buffer),
+		Rules: lifecycle.Rules{
+			Classifier: classifier, Standing: standing, Newcomers: p.newcomersOf(c), Meter: p.meter,
+		},
+		Limits:   limits(c),
+		Requests: requests,
+		Upstream: upstream,
+		Access:   access(c.Log.Access),
+		Body:     c.Timeouts.Body,
+		Write:    c.Timeouts.Write,
+		Upgrade:  c.Timeouts.Upgrade,
+		Buffer:   p.bufferOf(c.Buffer),
 	}, nil
 }
 

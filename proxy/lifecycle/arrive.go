@@ -1,0 +1,56 @@
+package lifecycle
+
+import (
+	"net/http"
+	"time"
+
+	"tempomat/limiter"
+)
+
+// Classify finds out who asks. The request and the rules are kept until the Life
+// ends.
+func (l *Life) Classify(now time.Time, g *Gatekeeper, rules *Rules, r *http.Request) {
+	l.gate, l.rules, l.request, l.came = g, rules, r, now
+	rules.Classifier.Classify(r, &l.Who)
+	if rules.Standing != nil && !l.Who.Exempt {
+		rules.Standing.Judge(now, r, &l.Who)
+	}
+	if rules.Newcomers != nil {
+		l.passed = rules.Newcomers.Verify(now, r, &l.Who)
+	}
+}
+
+// WouldRefuse tells whether the request will be refused anyway, as it looks when it
+// comes.
+func (l *Life) WouldRefuse() bool {
+	return !l.Who.Exempt && l.gate.Limiter.Refuses(l.came, l.Who.Keys())
+}
+
+// Arrive has the request ask for a place at the backend. If it uploads, a part of
+// its body is still to come.
+func (l *Life) Arrive(now time.Time, uploads bool) {
+	l.uploads = uploads
+	l.gate.Guess.Ask(l.kind())
+	e := l.estimate(now)
+	l.Guess, l.idle = e.Guess, e.Idle
+	l.ticket = l.gate.Limiter.Arrive(now, limiter.Arrival{
+		Keys: l.Who.Keys(), Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
+		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves(), Company: l.Who.Company, Passed: l.passed,
+	})
+}
+
+// Decided is closed when it is decided whether the request may go to the backend.
+func (l *Life) Decided() <-chan struct{} { return l.ticket.Decided() }
+
+// Reguess looks again at a request that waits, as answers to its kind may have
+// come since.
+func (l *Life) Reguess(now time.Time) {
+	l.gate.Limiter.Reguess(now, l.ticket, l.estimate(now))
+}
+
+// Admitted takes down the Verdict once that is decided, and tells whether the
+// request may go to the backend.
+func (l *Life) Admitted() bool {
+	l.Verdict = l.ticket.Verdict()
+	return !l.Verdict.Acts()
+}

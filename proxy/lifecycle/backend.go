@@ -1,0 +1,66 @@
+package lifecycle
+
+import (
+	"net/http"
+	"time"
+
+	"tempomat/classify"
+)
+
+// Begin has the meter run: the request goes to the backend.
+func (l *Life) Begin(now time.Time) {
+	l.rules.Meter.Begin(now, &l.span)
+	if l.idle > 0 {
+		l.span.Assume(float64(l.Guess) / float64(l.Guess+l.idle))
+	}
+}
+
+// Tick charges a request on that runs. Before Begin and after Settle it does
+// nothing.
+func (l *Life) Tick(now time.Time) {
+	if l.ticket == nil {
+		return
+	}
+	l.mu.Lock() // so that nothing is said of a request that has ended
+	defer l.mu.Unlock()
+	if l.over {
+		return
+	}
+	soFar, computes := l.span.SoFar(now), l.span.Computes()
+	if idle := l.span.Idle(); max(soFar, idle) > l.Guess {
+		l.gate.Guess.AtLeast(now, l.kind(), soFar, idle)
+	}
+	l.gate.Limiter.Progress(now, l.ticket, soFar, computes)
+}
+
+// Pause stops the count of CPU time while the backend waits for the client. Pauses
+// may overlap; the count goes on after as many calls of Resume.
+func (l *Life) Pause(now time.Time) { l.span.Pause(now) }
+
+// Resume ends a Pause.
+func (l *Life) Resume(now time.Time) { l.span.Resume(now) }
+
+// Answered takes in the header of the backend's answer: what it cost, what the site
+// gives its client and says of it. What it says is for nobody else, and is taken
+// out of the header.
+func (l *Life) Answered(now time.Time, status int, h http.Header) {
+	l.span.Tell(now, h)
+	if s := l.rules.Standing; s != nil && !l.Who.Exempt {
+		s.Answered(now, l.request, &l.Who, status, h)
+	} else {
+		classify.StripStanding(h)
+	}
+	if l.ticket != nil {
+		l.gate.Limiter.Answering(now, l.ticket)
+	}
+}
+
+// Stays says that the request keeps its worker from now on, but computes hardly
+// anything: a stream.
+func (l *Life) Stays(now time.Time) {
+	l.span.Pause(now)
+	if l.ticket != nil {
+		l.gate.Guess.AtLeast(now, l.kind(), 0, leastStay)
+		l.gate.Limiter.Hold(now, l.ticket)
+	}
+}

@@ -1,0 +1,87 @@
+package lifecycle
+
+import "time"
+
+// Orphan says that the client has left while the backend works on the request.
+// The request keeps its place and its meter runs on until the backend has finished,
+// or who hangs up early could have any number of pages computed at a time. It
+// returns true if that is news, and the backend has not finished.
+func (l *Life) Orphan(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over || !l.left.IsZero() {
+		return false
+	}
+	l.left = now
+	if l.ticket != nil {
+		l.gate.Limiter.Orphan(now, l.ticket)
+	}
+	return true
+}
+
+// Left is when the client left while the backend worked; zero: it did not.
+func (l *Life) Left() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.left
+}
+
+// IsOrphan tells whether the client left while the backend worked.
+func (l *Life) IsOrphan() bool { return !l.Left().IsZero() }
+
+// Settle replaces the guess by the cost, as the backend has finished (done) or is
+// given up. Of what was given up because its client left, or sent no more of its
+// body (broken), it is not known for how long the backend works on. Only the first
+// call counts, and it alone returns true.
+func (l *Life) Settle(now time.Time, done, broken bool) bool {
+	l.mu.Lock()
+	first := !l.over
+	l.over = true
+	orphan := !l.left.IsZero()
+	l.mu.Unlock()
+	if !first {
+		return false
+	}
+	l.Cost = l.span.End(now)
+	if l.ticket == nil {
+		return true
+	}
+	if done {
+		l.gate.Guess.Learn(now, l.kind(), l.Cost, l.span.Idle())
+	} else if orphan || broken {
+		l.Cost = max(l.Cost, l.Guess)
+	}
+	l.HoldFor = l.gate.Limiter.Settle(now, l.ticket, l.Cost)
+	return true
+}
+
+// Linger has a request keep its place though the backend was given up, as nobody
+// sees it finish. Its meter stops: it pays for what is known. It returns false if
+// it is settled already, or has no place. Lay ends it.
+func (l *Life) Linger(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over || l.ticket == nil {
+		return false
+	}
+	l.Cost = l.span.End(now)
+	return true
+}
+
+// Lay ends a request that lingers: it is settled, and has left.
+func (l *Life) Lay(now time.Time) {
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
+	l.gate.Limiter.Settle(now, l.ticket, l.Cost)
+	l.Leave(now)
+}
+
+// Leave takes a request out of the limiter's books: its client has its answer, or
+// has gone. If it was not settled it gives back all that it was charged. Nothing is
+// called after it.
+func (l *Life) Leave(now time.Time) {
+	if l.ticket != nil {
+		l.gate.Limiter.Leave(now, l.ticket)
+	}
+}

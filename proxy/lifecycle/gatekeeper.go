@@ -1,0 +1,62 @@
+package lifecycle
+
+import (
+	"iter"
+	"time"
+
+	"tempomat/classify"
+	"tempomat/classify/newcomer"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+)
+
+// Gatekeeper is what all requests to a backend have in common. Its fields are not
+// changed once a request has come.
+type Gatekeeper struct {
+	Limiter *limiter.Limiter
+	Guess   *cpuaccount.Guess
+
+	measured time.Time // the CPU use, last; zero: never
+}
+
+// New makes a Gatekeeper that has seen no request.
+func New(l *limiter.Limiter) *Gatekeeper {
+	return &Gatekeeper{Limiter: l, Guess: cpuaccount.NewGuess()}
+}
+
+// Rules are what is in force for a request, from its first byte to its last. They
+// are not changed, only replaced.
+type Rules struct {
+	Classifier *classify.Classifier
+	Standing   *classify.Standing   // nil: none is judged
+	Newcomers  *newcomer.Redirector // nil: nobody is redirected
+	Meter      *cpuaccount.Meter
+}
+
+// SetWorkers makes the meter charge for a worker what it is worth, of as many as
+// the gate has found, and returns how many that are and what they were found by. It
+// is called about once a second, and before the first request.
+func (g *Gatekeeper) SetWorkers(m *cpuaccount.Meter) (workers int, by string) {
+	workers, by = g.Limiter.Workers()
+	m.SetWorkers(float64(workers))
+	return workers, by
+}
+
+// Measure takes in what part of the backend's CPUs, 0 to 1, was used since it was
+// called last. What the requests there are charged with is held against that, and
+// how many may compute at a time follows it. One goroutine calls it, about twice a
+// second.
+func (g *Gatekeeper) Measure(now time.Time, m *cpuaccount.Meter, use float64, running iter.Seq[*Life]) {
+	since := g.measured
+	g.measured = now
+	if !since.IsZero() {
+		m.Correct(now, since, use, func(yield func(*cpuaccount.Span) bool) {
+			for l := range running {
+				if !yield(&l.span) {
+					return
+				}
+			}
+		})
+	}
+	g.Limiter.Measure(now, use)
+}

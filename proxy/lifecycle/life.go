@@ -1,0 +1,74 @@
+package lifecycle
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"tempomat/classify"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+)
+
+// Life is one request's. The zero Life has not begun. Whoever serves the request
+// calls its methods in turn; Tick, Reguess, Pause, Resume, Orphan, IsOrphan and Left
+// may be called beside that by anybody, between Arrive and Leave. The fields are for
+// reading: who serves the request may read them, and others Who and Guess once
+// Begin was called.
+type Life struct {
+	Who     classify.Result
+	Guess   time.Duration // what it will likely cost
+	Verdict limiter.Verdict
+	Cost    time.Duration // once it is settled, or lingers
+	HoldFor time.Duration // once it is settled: how long to hold the end of its answer
+
+	gate    *Gatekeeper
+	rules   *Rules
+	request *http.Request
+	came    time.Time
+	idle    time.Duration // that it will likely hold a worker without computing
+	ticket  *limiter.Ticket
+	span    cpuaccount.Span
+	uploads bool // its body comes while it holds its worker
+	passed  bool // it brought a newcomer's pass
+
+	mu   sync.Mutex // guards the following
+	over bool       // settled
+	left time.Time  // when its client left before that; zero: it is there
+}
+
+// leastStay is how long a request that keeps its worker though it does not compute
+// holds it at least, as far as anybody who asks for the like of it is concerned.
+const leastStay = time.Second
+
+// kind is what the guess goes by. A request whose client is still sending its
+// body is of a kind of its own: how long that takes tells nothing of the page,
+// or anybody could make it pass for one that holds workers.
+func (l *Life) kind() cpuaccount.Kind {
+	k := cpuaccount.Kind{
+		Shape: l.Who.Shape, URL: l.request.RequestURI,
+		Address: l.Who.Address, Known: l.Who.Evidence.Proves(),
+	}
+	if l.uploads {
+		k.Shape, k.URL = "upload "+k.Shape, "upload "+k.URL
+	}
+	if keys := l.Who.Keys(); len(keys) > 0 {
+		k.Client = keys[0].ID
+	}
+	return k
+}
+
+// estimate is what the backend likely has to do for the request. One whose
+// client is still sending its body surely holds its worker for longer than it
+// computes: that is as long as its client likes.
+func (l *Life) estimate(now time.Time) (e limiter.Estimate) {
+	k, guess := l.kind(), l.gate.Guess
+	e.Guess, e.Idle, e.Sure = guess.Of(now, k)
+	switch {
+	case l.uploads:
+		e.Idle, e.Sure = max(e.Idle, e.Guess, leastStay), true
+	case !e.Sure:
+		e.Running = guess.Running(now, k)
+	}
+	return e
+}

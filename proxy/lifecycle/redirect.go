@@ -1,0 +1,29 @@
+package lifecycle
+
+import (
+	"net/http"
+	"time"
+)
+
+// newcomerWaits is how long a stranger's navigation waits before it is redirected:
+// longer than any wait that nobody notices, and not so long that the round trip
+// is felt beside it.
+const newcomerWaits = 100 * time.Millisecond
+
+// Patience is how long a request that waits does so before it is redirected; 0:
+// it never is, as its client is known, has a pass already, or cannot be told to
+// come back.
+func (l *Life) Patience() time.Duration {
+	n := l.rules.Newcomers
+	if n == nil || l.passed || !l.ticket.Stranger() || !n.Eligible(l.came, l.request, &l.Who) {
+		return 0
+	}
+	return newcomerWaits
+}
+
+// Redirect sends a newcomer that has waited for its Patience to where it wants to
+// go. A browser is back at once, with the pass that lets it go first among
+// strangers.
+func (l *Life) Redirect(now time.Time, w http.ResponseWriter) {
+	l.rules.Newcomers.Redirect(now, w, l.request, &l.Who)
+}
