@@ -27,7 +27,7 @@ type Handler struct {
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by
 // a Driver, which has to run beside it.
 func NewHandler(l *limiter.Limiter, p *Policy, j *Journal) *Handler {
-	h := &Handler{limiter: l, gate: lifecycle.New(l), journal: j}
+	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), journal: j}
 	h.tails.New = func() any { return new([tailSize]byte) }
 	h.pieces.init()
 	h.policy.Store(p)

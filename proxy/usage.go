@@ -45,6 +45,7 @@ func (m *UsageMeter) Run(ctx context.Context, tell func(now time.Time, use float
 	defer func() { _ = m.file.Close() }() // it was only read
 	ticks := time.NewTicker(usageEvery)
 	defer ticks.Stop()
+	m.usage.Sample(time.Now(), m.read()) // what the first one is compared with
 	for {
 		select {
 		case <-ctx.Done():

@@ -1,7 +1,9 @@
-// Package limitertest plays sites under siege on virtual time. It runs the real
-// limiter, guess, meter, classifier and standing; only the network, the backend
-// and the people are simulated. Six minutes take about a second, and the same
-// seed gives the same run.
+// Package limitertest plays sites under siege on virtual time. What is decided of a
+// request is the very code that serves requests, package lifecycle, with the real
+// limiter, guess, meter, classifier, standing and redirect; only the network, the
+// backend and the people are simulated. Six minutes take about a second, and the
+// same seed gives nearly the same run: what is kept as hashes has a key of its own
+// each time.
 //
 // A [World] has a backend that shares its CPUs evenly among all that it works on,
 // as a kernel does, with a bounded number of workers and a bounded accept queue

@@ -93,9 +93,9 @@ func playToTheEnd(t *testing.T, s Scenario) (unseen int) {
 	})
 	w.Run(clients, 0, Attack+400)
 	g := p.limiter.GateState()
-	if w.backend.busy()+len(w.backend.queue)+len(p.running)+len(p.waiting)+g.Busy+g.Queued+p.meter.Running() > 0 {
+	if w.backend.busy()+len(w.backend.queue)+len(p.running)+len(p.waiting)+g.Busy+g.Queued+p.rules.Meter.Running() > 0 {
 		t.Errorf("%s: left are %d at workers, %d before them, %d running, %d waiting, %d metered, gate %+v", s.Name,
-			w.backend.busy(), len(w.backend.queue), len(p.running), len(p.waiting), p.meter.Running(), g)
+			w.backend.busy(), len(w.backend.queue), len(p.running), len(p.waiting), p.rules.Meter.Running(), g)
 	}
 	for address, n := range p.spool.used {
 		if n != 0 {

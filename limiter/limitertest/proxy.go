@@ -4,124 +4,92 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"tempomat/classify"
-	"tempomat/cpuaccount"
 	"tempomat/limiter"
+	"tempomat/proxy/lifecycle"
 )
 
-// proxy is a sidecar without HTTP: the same parts, in the same order.
+// proxy is a sidecar without HTTP. What is decided of a request is the very code
+// of the real one, package lifecycle; here is what there waits, reads and writes.
 type proxy struct {
 	*engine
-	limiter    *limiter.Limiter
-	classifier *classify.Classifier
-	standing   *classify.Standing
-	guess      *cpuaccount.Guess
-	meter      *cpuaccount.Meter
-	backend    *backend
-	plain      bool
-	spool      spool
-	waiting    []*request // in the order of their arrival, as maps have none
-	running    []*request
-	version    int
-}
-
-// usualWorkers is how many a backend has at least that is no php-fpm.
-const usualWorkers = 16
-
-func classes() []classify.Class {
-	return []classify.Class{
-		{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24},
-		{Name: "slash16", By: classify.Slash16}, {Name: "userAgent", By: classify.UserAgent},
-	}
-}
-
-// Policy is the usual one, for so many CPUs and workers.
-func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
-	p := limiter.Policy{
-		Mode: mode, MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64,
-		Gate: limiter.Gate{CPUs: cpus, Workers: workers},
-	}
-	for _, c := range []struct {
-		name           string
-		share, workers float64
-	}{{"slash32", .1, .5}, {"slash24", .25, .75}, {"slash16", .5, 1}, {"userAgent", .1, 0}, {"session", .1, .5}} {
-		p.Classes = append(p.Classes, limiter.ClassInfo{Name: c.name, Budget: limiter.Budget{
-			Workers: c.workers,
-			CPUs:    c.share * cpus, Burst: time.Duration(30 * c.share * cpus * float64(time.Second)),
-		}})
-	}
-	return p
+	limiter *limiter.Limiter
+	gate    *lifecycle.Gatekeeper
+	rules   lifecycle.Rules
+	backend *backend
+	plain   bool
+	spool   spool
+	waiting []*request // in the order of their arrival, as maps have none
+	running []*request
+	version int
 }
 
 func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, error) {
-	classifier, err := classify.New(classify.Config{Classes: classes(), AddressHeader: classify.NoHeader})
+	rules, err := rulesOf(e.time(), s)
 	if err != nil {
 		return nil, err
 	}
-	standing, err := classify.NewStanding([16]byte{1}, classify.StandingConfig{
-		Attested: 4, ClientClass: "slash32", SessionClass: "session",
-	})
-	if err != nil {
-		return nil, err
-	}
+	l := limiter.New(e.time(), Policy(mode, b.cpus, s.configured()), 65536, nil)
 	p := &proxy{
-		engine: e, backend: b, classifier: classifier, standing: standing, plain: s.Plain,
-		limiter: limiter.New(e.time(), Policy(mode, b.cpus, s.configured()), 65536, nil),
-		guess:   cpuaccount.NewGuess(),
-		meter:   cpuaccount.NewMeter(cpuaccount.Corrected, b.cpus, float64(s.configured())),
-		spool:   spool{most: s.Spool, used: map[uint32]float64{}},
+		engine: e, backend: b, plain: s.Plain, rules: rules, limiter: l, gate: lifecycle.New(e.time(), l),
+		spool: spool{most: s.Spool, used: map[uint32]float64{}},
 	}
 	if s.Unset && b.workers < usualWorkers { // php-fpm, whose configuration tells
 		p.limiter.Found(e.time(), b.workers, "php-fpm")
 	}
 	b.taker = p
-	e.every(0.1, p.tick)
-	used := 0.0
-	e.every(measureEach, func() {
-		p.measured(b.used - used)
-		used = b.used
-		p.poll()
-	})
+	p.gate.SetWorkers(p.rules.Meter)
+	e.every(tickEach, p.tick)
+	e.every(measureEach, p.measure())
+	e.every(learnEach, func() { p.gate.SetWorkers(p.rules.Meter) })
 	return p, nil
 }
 
-// arrive takes a request in. Its body is read before it asks for a place.
+// arrive takes a request in. Its body is read before it asks for a place, but of
+// one of unknown length only for a while.
 func (p *proxy) arrive(r *request) {
-	if d := r.uploading(p.now); d > 0 && !p.plain && !r.page.Chunked {
-		p.after(d, func() {
-			if !r.gone {
-				p.queue(r)
-			}
-		})
+	r.Classify(p.time(), p.gate, &p.rules, r.http)
+	d := r.uploading(p.now)
+	if r.page.Chunked {
+		d = min(d, aheadTime)
+	}
+	if d == 0 || p.plain || r.WouldRefuse() {
+		p.queue(r)
 		return
 	}
-	p.queue(r)
+	p.after(d, func() {
+		if !r.gone {
+			p.queue(r)
+		}
+	})
 }
 
-// queue has a request wait for its turn.
+// queue has a request wait for its turn, or until it is redirected.
 func (p *proxy) queue(r *request) {
-	now := p.time()
-	p.classifier.Classify(r.http, &r.who)
-	p.standing.Judge(now, r.http, &r.who)
-	p.guess.Ask(r.kind())
-	e := p.estimate(now, r)
-	r.guess, r.idle = e.Guess, e.Idle
-	r.ticket = p.limiter.Arrive(now, limiter.Arrival{
-		Keys: r.who.Keys(), Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
-		Standing: r.who.Standing, Proven: r.who.Evidence.Proves(), Company: r.who.Company,
-	})
+	r.Arrive(p.time(), !p.plain && r.uploading(p.now) > 0)
 	p.waiting = append(p.waiting, r)
 	p.poll()
+	if !slices.Contains(p.waiting, r) {
+		return
+	}
+	if d := r.Patience(); d > 0 {
+		p.after(d.Seconds(), func() { p.redirect(r) })
+	}
 }
 
-// estimate is what a request will likely take of the backend.
-func (p *proxy) estimate(now time.Time, r *request) (e limiter.Estimate) {
-	if e.Guess, e.Idle, e.Sure = p.guess.Of(now, r.kind()); !e.Sure {
-		e.Running = p.guess.Running(now, r.kind())
+// redirect sends a newcomer that still waits to where it wants to go.
+func (p *proxy) redirect(r *request) {
+	i := slices.Index(p.waiting, r)
+	if i < 0 {
+		return
 	}
-	return e
+	p.waiting = slices.Delete(p.waiting, i, i+1)
+	a := answer{header: http.Header{}}
+	r.Redirect(p.time(), &a)
+	r.Leave(p.time())
+	p.poll()
+	r.answer(a.status, a.header)
 }
 
 // poll looks who was decided, and asks for the time at which the limiter wants
@@ -135,7 +103,7 @@ func (p *proxy) poll() {
 	for i := 0; i < len(p.waiting); i++ {
 		r := p.waiting[i]
 		select {
-		case <-r.ticket.Decided():
+		case <-r.Decided():
 			p.waiting = slices.Delete(p.waiting, i, i+1)
 			p.decided(r)
 			i = -1 // it may have let others go
@@ -144,25 +112,10 @@ func (p *proxy) poll() {
 	}
 }
 
-func (p *proxy) advance() {
-	p.version++
-	next := p.limiter.Advance(p.time())
-	if next.IsZero() {
-		return
-	}
-	version := p.version
-	p.after(next.Sub(p.time()).Seconds(), func() {
-		if version == p.version {
-			p.advance()
-			p.poll()
-		}
-	})
-}
-
 func (p *proxy) decided(r *request) {
-	if v := r.ticket.Verdict(); v.Acts() {
-		p.limiter.Leave(p.time(), r.ticket)
-		status := http.StatusTooManyRequests
+	if !r.Admitted() {
+		r.Leave(p.time())
+		status, v := http.StatusTooManyRequests, r.Verdict
 		if v.Reason == limiter.ServerFull || v.Reason == limiter.Busy {
 			status = http.StatusServiceUnavailable
 		}
@@ -171,15 +124,29 @@ func (p *proxy) decided(r *request) {
 	}
 	p.begin(r)
 	if !p.backend.send(r) {
-		p.settle(r, 0)
+		p.settle(r, false)
 		r.answer(http.StatusServiceUnavailable, http.Header{})
 	}
 }
 
-func (p *proxy) settle(r *request, cost time.Duration) {
-	p.end(r)
-	p.limiter.Settle(p.time(), r.ticket, cost)
-	p.limiter.Leave(p.time(), r.ticket)
+// begin has a request go to the backend.
+func (p *proxy) begin(r *request) {
+	r.Begin(p.time())
+	r.running = true
+	p.running = append(p.running, r)
+	if d := r.uploading(p.now); d > 0 { // its client pays no CPU for being slow
+		r.Pause(p.time())
+		p.after(d, func() { r.Resume(p.time()) })
+	}
+}
+
+// settle ends a request at the backend, which has finished (done) or was given up.
+func (p *proxy) settle(r *request, done bool) {
+	r.Settle(p.time(), done, r.broken)
+	r.running = false
+	i := slices.Index(p.running, r)
+	p.running = slices.Delete(p.running, i, i+1)
+	r.Leave(p.time())
 	p.poll()
 }
 
@@ -199,31 +166,27 @@ func (p *proxy) taking(r *request) float64 {
 
 // begun is called when an answer begins that is not complete yet.
 func (p *proxy) begun(r *request) {
+	h := p.answered(r)
 	if r.page.Stream > 0 && !p.plain {
-		p.pause(r)
-		p.guess.AtLeast(p.time(), r.kind(), 0, time.Second)
-		p.limiter.Hold(p.time(), r.ticket)
+		r.Stays(p.time())
 	} else if r.page.Stream == 0 {
-		p.pause(r)
+		r.Pause(p.time())
 	}
-	r.answer(http.StatusOK, p.answered(r))
+	r.answer(http.StatusOK, h)
 	p.poll()
 }
 
-// done is called when the backend is.
+// done is called when the backend is. Of a stream that nobody listens to, and of a
+// body that broke off, the end is none.
 func (p *proxy) done(r *request) {
 	if !r.running {
 		return // it was forgotten
 	}
-	cost := p.soFar(r)
 	var h http.Header
-	if !r.broken {
-		p.guess.Learn(p.time(), r.kind(), cost, r.span.Idle())
-		if !r.begun {
-			h = p.answered(r)
-		}
+	if !r.broken && !r.begun {
+		h = p.answered(r)
 	}
-	p.settle(r, cost)
+	p.settle(r, !r.broken && (r.page.Stream == 0 || !r.gone))
 	if h != nil {
 		r.answer(http.StatusOK, h)
 	}
@@ -234,7 +197,6 @@ func (p *proxy) done(r *request) {
 // everybody a cookie who has none, if it gives any.
 func (p *proxy) answered(r *request) http.Header {
 	r.begun = true
-	p.limiter.Answering(p.time(), r.ticket)
 	h := http.Header{"Content-Type": {"text/html"}}
 	if r.client.Part(r.http.URL.Path) {
 		h.Set("Content-Type", "text/css")
@@ -244,7 +206,7 @@ func (p *proxy) answered(r *request) http.Header {
 	if r.client.Attested {
 		h.Set(classify.StandingHeader, "yes")
 	}
-	p.standing.Answered(p.time(), r.http, &r.who, http.StatusOK, h)
+	r.Answered(p.time(), http.StatusOK, h)
 	return h
 }
 
@@ -255,44 +217,15 @@ func (p *proxy) leave(r *request) {
 	p.spool.drop(r)
 	if i := slices.Index(p.waiting, r); i >= 0 {
 		p.waiting = slices.Delete(p.waiting, i, i+1)
-		p.limiter.Leave(p.time(), r.ticket)
+		r.Leave(p.time())
 		p.poll()
 	}
 	if !r.running {
 		return
 	}
 	if !p.plain {
-		p.limiter.Orphan(p.time(), r.ticket)
+		r.Orphan(p.time())
 	}
 	p.backend.hangUp(r)
-	p.poll()
-}
-
-// look is what the sidecar sees of the backend from outside.
-func (p *proxy) look() {
-	b, now := p.backend, p.time()
-	p.limiter.Backlog(now, len(b.queue))
-	if n := p.limiter.Wants(now); n > 0 {
-		p.limiter.Tried(now, n, max(0, min(n, b.busy()+len(b.queue)+n-b.workers)))
-	}
-}
-
-// tick is what the sidecar's driver does ten times a second.
-func (p *proxy) tick() {
-	p.look()
-	now := p.time()
-	for _, r := range slices.Clone(p.running) {
-		soFar := p.soFar(r)
-		if idle := r.span.Idle(); max(soFar, idle) > r.guess {
-			p.guess.AtLeast(now, r.kind(), soFar, idle)
-		}
-		p.limiter.Progress(now, r.ticket, soFar, r.span.Computes())
-		if p.plain && r.gone && soFar >= r.guess {
-			p.settle(r, soFar) // a plain one forgets who has left
-		}
-	}
-	for _, r := range p.waiting {
-		p.limiter.Reguess(now, r.ticket, p.estimate(now, r))
-	}
 	p.poll()
 }

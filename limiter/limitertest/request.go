@@ -2,11 +2,8 @@ package limitertest
 
 import (
 	"net/http"
-	"time"
 
-	"tempomat/classify"
-	"tempomat/cpuaccount"
-	"tempomat/limiter"
+	"tempomat/proxy/lifecycle"
 )
 
 // request is one on its way.
@@ -25,11 +22,7 @@ type request struct {
 	broken bool   // its connection was closed before all of it had come
 
 	// at the proxy
-	who     classify.Result
-	ticket  *limiter.Ticket
-	span    cpuaccount.Span
-	idle    time.Duration // likely
-	guess   time.Duration
+	lifecycle.Life
 	running bool
 	begun   bool    // its answer has
 	gone    bool    // its client left
@@ -38,13 +31,6 @@ type request struct {
 	// at the client
 	answer func(status int, header http.Header) // it begins
 	over   func()                               // nothing more comes
-}
-
-func (r *request) kind() cpuaccount.Kind {
-	return cpuaccount.Kind{
-		Shape: r.who.Shape, URL: r.http.RequestURI,
-		Client: r.who.Keys()[0].ID, Address: r.who.Address, Known: r.who.Evidence.Proves(),
-	}
 }
 
 // takes is for how many seconds so many bytes are on the way to or from the
@@ -60,3 +46,18 @@ func (r *request) takes(bytes float64) float64 {
 func (r *request) uploading(now float64) float64 {
 	return max(0, r.asked+r.takes(r.page.Upload)-now)
 }
+
+// answer takes down one that the proxy gives itself. It has no body.
+type answer struct {
+	status int
+	header http.Header
+}
+
+// Header implements http.ResponseWriter.
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) { a.status = status }
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(p []byte) (int, error) { return len(p), nil }

@@ -15,6 +15,8 @@ type Scenario struct {
 	// who hung up once the backend has worked for as long as was guessed.
 	Plain bool
 	Spool float64 // bytes that the proxy keeps for each address; 0: any number
+	// Redirect has newcomers that wait redirected.
+	Redirect bool
 
 	// Demands are what each kind of clients must get, and Used and Waiting the
 	// least part of the CPUs that must be used: all the time, and while anybody

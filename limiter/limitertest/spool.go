@@ -4,6 +4,9 @@ package limitertest
 // and client.
 const socketBuffers = 64 << 10
 
+// aheadTime is for how many seconds a body of unknown length is read ahead.
+const aheadTime = 1.0
+
 // spool keeps what clients are slow to read, so that no worker has to.
 type spool struct {
 	most float64 // bytes for each address; 0: any number

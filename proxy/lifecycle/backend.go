@@ -64,3 +64,6 @@ func (l *Life) Stays(now time.Time) {
 		l.gate.Limiter.Hold(now, l.ticket)
 	}
 }
+
+// SoFar is what a request has cost since Begin.
+func (l *Life) SoFar(now time.Time) time.Duration { return l.span.SoFar(now) }

@@ -16,12 +16,12 @@ type Gatekeeper struct {
 	Limiter *limiter.Limiter
 	Guess   *cpuaccount.Guess
 
-	measured time.Time // the CPU use, last; zero: never
+	measured time.Time // since when the CPU use was not
 }
 
 // New makes a Gatekeeper that has seen no request.
-func New(l *limiter.Limiter) *Gatekeeper {
-	return &Gatekeeper{Limiter: l, Guess: cpuaccount.NewGuess()}
+func New(now time.Time, l *limiter.Limiter) *Gatekeeper {
+	return &Gatekeeper{Limiter: l, Guess: cpuaccount.NewGuess(), measured: now}
 }
 
 // Rules are what is in force for a request, from its first byte to its last. They
@@ -43,20 +43,18 @@ func (g *Gatekeeper) SetWorkers(m *cpuaccount.Meter) (workers int, by string) {
 }
 
 // Measure takes in what part of the backend's CPUs, 0 to 1, was used since it was
-// called last. What the requests there are charged with is held against that, and
+// called last, or since New. What the requests there are charged with is held against that, and
 // how many may compute at a time follows it. One goroutine calls it, about twice a
 // second.
 func (g *Gatekeeper) Measure(now time.Time, m *cpuaccount.Meter, use float64, running iter.Seq[*Life]) {
 	since := g.measured
 	g.measured = now
-	if !since.IsZero() {
-		m.Correct(now, since, use, func(yield func(*cpuaccount.Span) bool) {
-			for l := range running {
-				if !yield(&l.span) {
-					return
-				}
+	m.Correct(now, since, use, func(yield func(*cpuaccount.Span) bool) {
+		for l := range running {
+			if !yield(&l.span) {
+				return
 			}
-		})
-	}
+		}
+	})
 	g.Limiter.Measure(now, use)
 }

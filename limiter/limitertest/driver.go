@@ -1,0 +1,77 @@
+package limitertest
+
+import (
+	"slices"
+
+	"tempomat/proxy/lifecycle"
+)
+
+// How often the proxy looks after what, in seconds.
+const (
+	tickEach    = 0.1
+	measureEach = 0.5
+	learnEach   = 1.0
+)
+
+// tick is what the sidecar's driver does ten times a second.
+func (p *proxy) tick() {
+	p.look()
+	now := p.time()
+	for _, r := range slices.Clone(p.running) {
+		r.Tick(now)
+		if p.plain && r.gone && r.SoFar(now) >= r.Guess {
+			p.settle(r, false) // a plain one forgets who has left
+		}
+	}
+	for _, r := range p.waiting {
+		r.Reguess(now)
+	}
+	p.advance()
+	p.poll()
+}
+
+// look is what the sidecar sees of the backend from outside.
+func (p *proxy) look() {
+	b, now := p.backend, p.time()
+	p.limiter.Backlog(now, len(b.queue))
+	if n := p.limiter.Wants(now); n > 0 {
+		p.limiter.Tried(now, n, max(0, min(n, b.busy()+len(b.queue)+n-b.workers)))
+	}
+}
+
+// measure returns what measures the CPU use each time that it is called.
+func (p *proxy) measure() func() {
+	before := 0.0
+	return func() {
+		used := p.backend.used
+		use := min(1, (used-before)/(measureEach*p.backend.cpus))
+		before = used
+		p.gate.Measure(p.time(), p.rules.Meter, use, p.lives)
+		p.poll()
+	}
+}
+
+// lives yields those of all requests at the backend.
+func (p *proxy) lives(yield func(*lifecycle.Life) bool) {
+	for _, r := range p.running {
+		if !yield(&r.Life) {
+			return
+		}
+	}
+}
+
+// advance tells the limiter the time, and again when it wants to be told.
+func (p *proxy) advance() {
+	p.version++
+	next := p.limiter.Advance(p.time())
+	if next.IsZero() {
+		return
+	}
+	version := p.version
+	p.after(next.Sub(p.time()).Seconds(), func() {
+		if version == p.version {
+			p.advance()
+			p.poll()
+		}
+	})
+}
