@@ -60,10 +60,14 @@ func (p *policies) standingOf(c *config.Config) (*classify.Standing, error) {
 	if !judgesStanding(c) {
 		return nil, nil
 	}
-	return p.standing, p.standing.Configure(classify.StandingConfig{
+	return p.standing, p.standing.Configure(standingConfig(c))
+}
+
+func standingConfig(c *config.Config) classify.StandingConfig {
+	return classify.StandingConfig{
 		Attested: c.Standing.Attested, Trusted: c.Standing.Trusted,
 		ClientClass: c.Classes[0].Name, SessionClass: sessionClass,
-	})
+	}
 }
 
 // newcomersOf is what redirects newcomers; nil if that is off, or nobody waits.

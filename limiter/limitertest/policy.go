@@ -13,40 +13,54 @@ import (
 // usualWorkers is how many a backend has at least that is no php-fpm.
 const usualWorkers = 16
 
-func classes() []classify.Class {
+// TableSize is how many keys the limiter remembers.
+const TableSize = 65536
+
+// What follows is what tempomat-proxy makes of a configuration that says nothing,
+// which a test of its own holds against this.
+
+// Classes are how requests are grouped.
+func Classes() []classify.Class {
 	return []classify.Class{
 		{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24},
 		{Name: "slash16", By: classify.Slash16}, {Name: "userAgent", By: classify.UserAgent},
 	}
 }
 
-// Policy is the usual one, for so many CPUs and workers.
+// Standing is how clients are judged.
+func Standing() classify.StandingConfig {
+	return classify.StandingConfig{Attested: 4, ClientClass: "slash32", SessionClass: "session"}
+}
+
+// Policy is what the limiter is told, for so many CPUs and workers; 0 workers: it
+// is to learn their number.
 func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
-	p := limiter.Policy{
+	budget := func(share, workers float64, burst time.Duration) limiter.Budget {
+		return limiter.Budget{CPUs: share * cpus, Workers: workers, Burst: burst}
+	}
+	session := budget(0.10, 0.5, 30*time.Second)
+	session.Private = true
+	return limiter.Policy{
 		Mode: mode, MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64,
-		Gate: limiter.Gate{CPUs: cpus, Workers: workers},
+		Memory: limiter.DefaultMemory,
+		Gate:   limiter.Gate{CPUs: cpus, Workers: workers}.Complete(),
+		Classes: []limiter.ClassInfo{
+			{Name: "slash32", Budget: budget(0.10, 0.5, 30*time.Second)},
+			{Name: "slash24", Budget: budget(0.25, 0.75, 30*time.Second)},
+			{Name: "slash16", Budget: budget(0.50, 1, 30*time.Second)},
+			{Name: "userAgent", Budget: budget(0.10, 0, 120*time.Second)},
+			{Name: "session", Budget: session},
+		},
 	}
-	for _, c := range []struct {
-		name           string
-		share, workers float64
-	}{{"slash32", .1, .5}, {"slash24", .25, .75}, {"slash16", .5, 1}, {"userAgent", .1, 0}, {"session", .1, .5}} {
-		p.Classes = append(p.Classes, limiter.ClassInfo{Name: c.name, Budget: limiter.Budget{
-			Workers: c.workers,
-			CPUs:    c.share * cpus, Burst: time.Duration(30 * c.share * cpus * float64(time.Second)),
-		}})
-	}
-	return p
 }
 
 // rulesOf is what the proxy goes by in a scenario.
 func rulesOf(now time.Time, s Scenario) (rules lifecycle.Rules, err error) {
-	rules.Classifier, err = classify.New(classify.Config{Classes: classes(), AddressHeader: classify.NoHeader})
+	rules.Classifier, err = classify.New(classify.Config{Classes: Classes(), AddressHeader: classify.NoHeader})
 	if err != nil {
 		return rules, err
 	}
-	rules.Standing, err = classify.NewStanding([16]byte{1}, classify.StandingConfig{
-		Attested: 4, ClientClass: "slash32", SessionClass: "session",
-	})
+	rules.Standing, err = classify.NewStanding([16]byte{1}, Standing())
 	if err != nil {
 		return rules, err
 	}

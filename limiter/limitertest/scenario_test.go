@@ -140,17 +140,24 @@ func TestScenarios(t *testing.T) {
 
 func check(t *testing.T, s Scenario, results map[string]result, idle float64) {
 	t.Helper()
+	why, late := pending()[s.Name]
+	missed := false
 	for _, b := range bounds()[s.Name] {
 		r, most := results[b.kind], b.p95
 		if b.idle > 0 {
 			most = b.idle * idle
 		}
-		if !(r.p95 <= most) || r.failed > 0 {
+		if over := !(r.p95 <= most) || r.failed > 0; over && late {
+			missed = true
+		} else if over {
 			t.Errorf("%s: %s p95 %.0f ms, %.2f%% failed; want at most %.0f ms and none", s.Name, b.kind, r.p95, 100*r.failed, most)
 		}
 		if r.waiting < 0.98 {
 			t.Errorf("%s: %.1f%% of the CPUs were used while somebody waited, want 98%%", s.Name, 100*r.waiting)
 		}
+	}
+	if late && !missed {
+		t.Errorf("%s is pending (%s), but within its bounds", s.Name, why)
 	}
 	if s.Name == "lone" && results["attack"].used < 0.95 {
 		t.Errorf("a lone crawler uses %.1f%% of an idle server", 100*results["attack"].used)
@@ -238,7 +245,7 @@ func TestGateIsMaxMinFair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Run(clients, 1500, 1800) // all debts are at their floor: while they grow, so do prices
+	w.Run(clients, 4500, 4800) // all debts are at their floor: while they grow, so do prices
 	for i, want := range MaxMin(s.CPUs, claims) {
 		got := w.Used(clients[i].Kind) * s.CPUs
 		slack := 0.05 * want

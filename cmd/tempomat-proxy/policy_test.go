@@ -1,0 +1,43 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tempomat/classify"
+	"tempomat/config"
+	"tempomat/limiter"
+	"tempomat/limiter/limitertest"
+)
+
+// TestSimulatedAsShipped holds what the simulator plays with against what a
+// configuration that says nothing comes to: fairness is proven of that.
+func TestSimulatedAsShipped(t *testing.T) {
+	for mode, name := range map[limiter.Mode]string{limiter.Fair: "fair", limiter.Observe: "observe"} {
+		for _, workers := range []int{0, 16} {
+			for _, cpus := range []float64{1, 2, 8} {
+				c := config.Default()
+				c.Throttle.Mode, c.CPUCount, c.Backend.Workers = name, cpus, workers
+				if diff := cmp.Diff(limits(c), limitertest.Policy(mode, cpus, workers)); diff != "" {
+					t.Errorf("%s, %g CPUs, %d workers: - shipped, + simulated\n%s", name, cpus, workers, diff)
+				}
+			}
+		}
+	}
+	c := config.Default()
+	var classes []classify.Class
+	for _, class := range c.Classes {
+		classes = append(classes, classOf(class))
+	}
+	if diff := cmp.Diff(classes, limitertest.Classes()); diff != "" {
+		t.Errorf("classes: - shipped, + simulated\n%s", diff)
+	}
+	if diff := cmp.Diff(standingConfig(c), limitertest.Standing()); diff != "" {
+		t.Errorf("standing: - shipped, + simulated\n%s", diff)
+	}
+	if c.Throttle.Mode != "fair" || c.Cost.Source != "corrected" || c.Table.Size != limitertest.TableSize || !c.Standing.Enabled {
+		t.Errorf("shipped are mode %s, cost %s, table %d, standing %t: these are not simulated",
+			c.Throttle.Mode, c.Cost.Source, c.Table.Size, c.Standing.Enabled)
+	}
+}
