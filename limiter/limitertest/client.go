@@ -39,6 +39,7 @@ type Client struct {
 	Parallel int     // at least 1
 	Rate     float64 // requests per second; 0: a closed loop
 	Fresh    bool    // a new address for each request
+	Roams    bool    // another address of its /24 for each request
 	Think    float64 // mean seconds between an answer and the next request
 	Pages    []Page
 	Browser  bool    // it loads the parts of its pages and brings cookies back
@@ -48,9 +49,14 @@ type Client struct {
 	Speed    float64 // bytes per second that it sends and reads; 0: any number
 	HangsUp  float64 // seconds after which it leaves, answered or not; 0: never
 	From, To float64 // seconds; To 0: the end
+	// Follows is after how many seconds it follows a redirect, with the cookie that
+	// came with it, which it keeps; 0: it never does.
+	Follows float64
 
 	site   *site
-	cookie string
+	cookie string // the site's
+	pass   string // a newcomer's
+	roamed uint32
 }
 
 // site is what all clients' pages have in common.
@@ -125,35 +131,59 @@ func (c *Client) request(w *World, page Page) *request {
 	if !page.Exact {
 		cost *= 0.5 + w.random.Float64()
 	}
-	address, agent := c.Address, c.Agent
-	if c.Fresh { // of a /16 of its own
-		w.fresh += 0x10000
-		address, agent = w.fresh, browser(int(w.fresh>>16))
-	}
-	h := http.Header{
-		"User-Agent": {agent}, "Accept": {"*/*"}, "Accept-Language": {"en"}, "Accept-Encoding": {"gzip"},
-	}
-	if c.Browser && c.cookie != "" {
-		h["Cookie"] = []string{c.cookie}
-	}
-	var ip [4]byte
-	binary.BigEndian.PutUint32(ip[:], address)
+	address := c.from(w)
 	target := url.URL{Path: page.Path}
 	if page.Query != "" {
 		w.number++
 		target.RawQuery = page.Query + strconv.Itoa(w.number)
 	}
-	method := http.MethodGet
+	return &request{client: c, page: page, cpu: cost, asked: w.now, http: c.message(page, &target, address)}
+}
+
+// follow makes the request that a redirect of another one asks for.
+func (c *Client) follow(w *World, r *request) *request {
+	return &request{client: c, page: r.page, cpu: r.cpu, asked: r.asked, http: c.message(r.page, r.http.URL, c.from(w))}
+}
+
+// from is the address of the client's next request.
+func (c *Client) from(w *World) uint32 {
+	switch {
+	case c.Fresh: // of a /16 of its own
+		w.fresh += 0x10000
+		return w.fresh
+	case c.Roams:
+		c.roamed++
+		return c.Address&^0xff + 1 + c.roamed%254
+	}
+	return c.Address
+}
+
+// message makes a request for a page as it comes to the proxy.
+func (c *Client) message(page Page, target *url.URL, from uint32) *http.Request {
+	agent, method := c.Agent, http.MethodGet
+	if c.Fresh {
+		agent = browser(int(from >> 16))
+	}
 	if page.Upload > 0 {
 		method = http.MethodPost
 	}
-	a := netip.AddrFrom4(ip)
-	return &request{
-		client: c, page: page, cpu: cost, asked: w.now,
-		http: &http.Request{
-			Method: method, ProtoMajor: 1, ProtoMinor: 1, Host: "site.test", Header: h,
-			URL: &target, RequestURI: target.RequestURI(), RemoteAddr: netip.AddrPortFrom(a, 1).String(),
-		},
+	h := http.Header{
+		"User-Agent": {agent}, "Accept": {"*/*"}, "Accept-Language": {"en"}, "Accept-Encoding": {"gzip"},
+	}
+	if method == http.MethodGet && !c.Part(page.Path) { // a navigation, or what passes for one
+		h["Accept"] = []string{"text/html,application/xhtml+xml,*/*;q=0.8"}
+	}
+	if c.Browser && c.cookie != "" {
+		h["Cookie"] = append(h["Cookie"], c.cookie)
+	}
+	if c.pass != "" {
+		h["Cookie"] = []string{strings.Join(append(h["Cookie"], c.pass), "; ")}
+	}
+	var ip [4]byte
+	binary.BigEndian.PutUint32(ip[:], from)
+	return &http.Request{
+		Method: method, ProtoMajor: 1, ProtoMinor: 1, Host: "site.test", Header: h, URL: target,
+		RequestURI: target.RequestURI(), RemoteAddr: netip.AddrPortFrom(netip.AddrFrom4(ip), 1).String(),
 	}
 }
 

@@ -2,6 +2,7 @@ package limitertest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 // what they must get.
 func TestDemands(t *testing.T) {
 	late := pending()
-	for _, s := range append(demanding(), Scenarios()...) {
+	for _, s := range slices.Concat(demanding(), Scenarios(), Redirects()) {
 		delete(late, s.Name)
 	}
 	for name := range late {
@@ -57,6 +58,12 @@ func playDemands(t *testing.T, s Scenario, table *strings.Builder) {
 		}
 		fmt.Fprintln(table)
 	}
+	judge(t, s, kinds, missed)
+}
+
+// judge tells whether a scenario may miss what it missed.
+func judge(t *testing.T, s Scenario, kinds, missed []string) {
+	t.Helper()
 	why, late := pending()[s.Name]
 	if (len(missed) > 0) != late && !raced {
 		missed = majority(t, s, kinds, missed)

@@ -4,6 +4,7 @@ package limitertest
 const (
 	tried = "before anybody knows what is dear, some of it is tried; nine seconds each, it takes until it is done"
 	both  = "one address holds all that it may, and crawls as well"
+	keeps = "crawlers that keep the newcomers' cookie go first among strangers, and are known after half a minute"
 	burst = "browsers' User-Agents have 120 s of CPU time saved up, so that a fleet of crawlers uses it for minutes"
 )
 
@@ -14,6 +15,7 @@ func pending() map[string]string {
 	for why, names := range map[string][]string{
 		tried: {"hangup-8addr-30ms", "hangup-8addr-200ms", "hangup-8neighbours-30ms", "hangup-40addr-30ms"},
 		both:  {"all+crawl", "all+crawl-cold"},
+		keeps: {"flat+follow-40"},
 		burst: {"flat120think", "flatnat"},
 	} {
 		for _, name := range names {

@@ -81,7 +81,7 @@ func flat() []Page             { return []Page{{Path: "/page", CPU: flatPage}} }
 func person(i int) *Client {
 	return &Client{
 		Kind: "human", Address: uint32(0x0a000001 + i*0x30000), Agent: browser(i), //nolint:gosec // small
-		Think: 1.5, Pages: light(), Browser: true, Timeout: 10, Retry: 1,
+		Think: 1.5, Pages: light(), Browser: true, Follows: 0.1, Timeout: 10, Retry: 1,
 	}
 }
 

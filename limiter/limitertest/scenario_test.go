@@ -16,7 +16,7 @@ func isFull() bool { return os.Getenv("TEMPOMAT_SCENARIOS") == "full" }
 
 // result is the median over the seeds, and the worst.
 type result struct {
-	good                  float64
+	good, good5           float64 // within a second, and five
 	p50, p95, p99, failed float64
 	used, attack, waiting float64
 	held                  int
@@ -45,7 +45,7 @@ func play(t *testing.T, s Scenario, mode limiter.Mode, kinds ...string) map[stri
 		w.Run(s.Clients(), from, until)
 		for _, k := range kinds {
 			runs[k] = append(runs[k], result{
-				w.Good(k), w.Percentile(k, .5), w.Percentile(k, .95), w.Percentile(k, .99), w.Failed(k),
+				w.Good(k), w.Within(k, 5), w.Percentile(k, .5), w.Percentile(k, .95), w.Percentile(k, .99), w.Failed(k),
 				w.Used(), w.Used("attack"), w.UsedWhileWaiting(), w.held,
 			})
 		}
@@ -67,8 +67,9 @@ func median(rs []result) result {
 		return xs[len(xs)/2]
 	}
 	m := result{
-		good: mid(func(r result) float64 { return r.good }),
-		p50:  mid(func(r result) float64 { return r.p50 }), p95: mid(func(r result) float64 { return r.p95 }),
+		good:  mid(func(r result) float64 { return r.good }),
+		good5: mid(func(r result) float64 { return r.good5 }),
+		p50:   mid(func(r result) float64 { return r.p50 }), p95: mid(func(r result) float64 { return r.p95 }),
 		p99: mid(func(r result) float64 { return r.p99 }), used: mid(func(r result) float64 { return r.used }),
 		attack: mid(func(r result) float64 { return r.attack }), waiting: 1,
 	}

@@ -3,9 +3,7 @@ package limitertest
 import (
 	"maps"
 	"math"
-	"net/http"
 	"slices"
-	"strings"
 
 	"tempomat/limiter"
 )
@@ -65,64 +63,6 @@ func (w *World) pass(to float64) {
 	}
 }
 
-// ask sends a request for a page and calls then when the answer was read, or
-// the client left. The latency is until the answer begins.
-func (w *World) ask(c *Client, page Page, then func(ok bool)) {
-	r := c.request(w, page)
-	answered, ended := false, false
-	end := func(ok bool) {
-		if !ended {
-			ended = true
-			w.proxy.spool.drop(r)
-			then(ok)
-		}
-	}
-	r.answer = func(status int, h http.Header) {
-		if ended {
-			return
-		}
-		if given, _, _ := strings.Cut(h.Get("Set-Cookie"), ";"); given != "" && c.Browser {
-			c.cookie = given
-		}
-		answered = true
-		w.note(r, status == http.StatusOK)
-		if reading := r.takes(page.Answer); status != http.StatusOK {
-			end(false)
-		} else if reading > 0 {
-			w.after(reading, func() { end(true) })
-		} else if page.Stream == 0 {
-			end(true)
-		}
-	}
-	r.over = func() {
-		if page.Stream > 0 && answered {
-			end(true)
-		}
-	}
-	leave := func() {
-		if ended {
-			return
-		}
-		w.proxy.leave(r)
-		if !answered {
-			w.note(r, false)
-		}
-		end(false)
-	}
-	w.after(c.Timeout, func() {
-		if !answered {
-			leave()
-		}
-	})
-	if c.HangsUp > 0 {
-		w.after(c.HangsUp, leave)
-	}
-	w.proxy.arrive(r)
-	if n := len(w.proxy.waiting); w.now >= w.from {
-		w.held = max(w.held, n)
-	}
-}
-
 // note takes down how long a client waited for its answer.
 func (w *World) note(r *request, ok bool) {
 	if r.asked < w.from || r.client.Part(r.page.Path) {
@@ -162,10 +102,14 @@ func (w *World) Failed(kind string) float64 {
 
 // Good is the part of a kind of client's requests that were answered within a
 // second.
-func (w *World) Good(kind string) float64 {
+func (w *World) Good(kind string) float64 { return w.Within(kind, 1) }
+
+// Within is the part of a kind of client's requests that were answered within so
+// many seconds.
+func (w *World) Within(kind string, seconds float64) float64 {
 	n := 0
 	for _, x := range w.latency[kind] {
-		if x < 1 {
+		if x < seconds {
 			n++
 		}
 	}
