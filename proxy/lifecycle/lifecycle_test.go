@@ -1,0 +1,351 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"tempomat/classify"
+	"tempomat/classify/newcomer"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+	"tempomat/proxy/lifecycle"
+)
+
+// rig is a gate before a backend of one CPU.
+type rig struct {
+	t     *testing.T
+	now   time.Time
+	gate  *lifecycle.Gatekeeper
+	rules lifecycle.Rules
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, now: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)}
+	l := limiter.New(r.now, limiter.Policy{
+		Mode: limiter.Fair, MaxHold: time.Minute, MaxHeld: 100, MaxHeldPerClient: 100,
+		Gate:    limiter.Gate{CPUs: 1, Workers: 16, Heavy: 1},
+		Classes: []limiter.ClassInfo{{Name: "slash32", Budget: limiter.Budget{CPUs: 1, Burst: time.Hour}}},
+	}, 1000, nil)
+	r.gate = lifecycle.New(r.now, l)
+	var err error
+	r.rules.Classifier, err = classify.New(classify.Config{
+		Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}},
+		Exempt:  []classify.Exemption{{Path: "/health"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.rules.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, 1, 0)
+	r.rules.Newcomers = newcomer.New(r.now)
+	r.gate.SetWorkers(r.rules.Meter)
+	return r
+}
+
+// pass lets the time pass.
+func (r *rig) pass(d time.Duration) { r.now = r.now.Add(d) }
+
+// page is a browser's request from an address of its own.
+func page(i int, path string) *http.Request {
+	q := httptest.NewRequest(http.MethodGet, path, nil)
+	q.RemoteAddr = fmt.Sprintf("192.0.%d.1:1", i)
+	q.Header.Set("Accept", "text/html")
+	q.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0")
+	return q
+}
+
+// arrive has a request come.
+func (r *rig) arrive(q *http.Request, uploads bool) *lifecycle.Life {
+	l := new(lifecycle.Life)
+	l.Classify(r.now, r.gate, &r.rules, q)
+	if !l.Who.Exempt {
+		l.Arrive(r.now, uploads)
+	}
+	return l
+}
+
+// begin has a request come that goes to the backend at once.
+func (r *rig) begin(q *http.Request, uploads bool) *lifecycle.Life {
+	r.t.Helper()
+	l := r.arrive(q, uploads)
+	if !isDecided(l) || !l.Admitted() {
+		r.t.Fatalf("%s waits, or is refused", q.URL.Path)
+	}
+	l.Begin(r.now)
+	return l
+}
+
+func isDecided(l *lifecycle.Life) bool {
+	select {
+	case <-l.Decided():
+		return true
+	default:
+		return false
+	}
+}
+
+// waiter has requests come until one has to wait.
+func (r *rig) waiter(q func(i int) *http.Request) (waits *lifecycle.Life, others []*lifecycle.Life) {
+	r.t.Helper()
+	for i := range 50 {
+		l := r.arrive(q(i), false)
+		if !isDecided(l) {
+			return l, others
+		}
+		others = append(others, l)
+		l.Admitted()
+		l.Begin(r.now)
+	}
+	r.t.Fatal("nobody waits")
+	return nil, nil
+}
+
+func (r *rig) busy() int { return r.gate.Limiter.GateState().Busy }
+
+// learn has clients of many addresses have had answers, so that it is believed.
+func (r *rig) learn(path string, cost, idle time.Duration) {
+	for i := range 20 {
+		id := fmt.Sprintf("198.51.%d.1", i)
+		r.gate.Guess.Learn(r.now, cpuaccount.Kind{Shape: path, URL: path, Client: id, Address: id}, cost, idle)
+	}
+}
+
+// kindOf is what a request of the first client for a path is guessed by.
+func kindOf(path string) cpuaccount.Kind {
+	return cpuaccount.Kind{Shape: path, URL: path, Client: "192.0.0.1", Address: "192.0.0.1"}
+}
+
+// TestEnds has a request end in all the ways that there are, and looks what it
+// paid, what the guess learnt, and when its place was free.
+func TestEnds(t *testing.T) {
+	for name, end := range map[string]struct {
+		do     func(r *rig, l *lifecycle.Life)
+		cost   time.Duration // 0: what was guessed
+		learns bool
+	}{
+		"answered": {func(r *rig, l *lifecycle.Life) { l.Settle(r.now, true, false) }, time.Second, true},
+		"an orphan that is answered": {func(r *rig, l *lifecycle.Life) {
+			l.Orphan(r.now)
+			l.Settle(r.now, true, false)
+		}, time.Second, true},
+		"given up":      {func(r *rig, l *lifecycle.Life) { l.Settle(r.now, false, false) }, time.Second, false},
+		"a broken body": {func(r *rig, l *lifecycle.Life) { l.Settle(r.now, false, true) }, 0, false},
+		"an orphan that is given up": {func(r *rig, l *lifecycle.Life) {
+			l.Orphan(r.now)
+			l.Settle(r.now, false, false)
+		}, 0, false},
+		"settled twice": {func(r *rig, l *lifecycle.Life) {
+			l.Settle(r.now, false, false)
+			r.pass(time.Minute)
+			if l.Settle(r.now, true, false) {
+				r.t.Error("settled twice: both count")
+			}
+		}, time.Second, false},
+		"lingering": {func(r *rig, l *lifecycle.Life) {
+			if !l.Linger(r.now) || r.busy() != 1 {
+				r.t.Errorf("lingering: %d at the gate", r.busy())
+			}
+			r.pass(time.Minute)
+			l.Lay(r.now)
+		}, time.Second, false},
+	} {
+		r := newRig(t)
+		l := r.begin(page(0, "/a"), false)
+		l.Guess = 5 * time.Second // as if it had been guessed so
+		r.pass(time.Second)
+		end.do(r, l)
+		if end.cost == 0 {
+			end.cost = l.Guess
+		}
+		if l.Cost != end.cost {
+			t.Errorf("%s: it cost %s, want %s", name, l.Cost, end.cost)
+		}
+		if r.busy() != 0 {
+			t.Errorf("%s: %d at the gate", name, r.busy())
+		}
+		if guess, _, sure := r.gate.Guess.Of(r.now, kindOf("/a")); (sure && guess >= time.Second) != end.learns {
+			t.Errorf("%s: the guess is %s, sure %t", name, guess, sure)
+		}
+		if l.Linger(r.now) || l.Orphan(r.now) {
+			t.Errorf("%s: it goes on after its end", name)
+		}
+		l.Leave(r.now)
+	}
+}
+
+// TestTick teaches what runs on and on, and nothing once that has ended.
+func TestTick(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		r := newRig(t)
+		l := r.begin(page(0, "/a"), false)
+		r.pass(10 * time.Second)
+		if ended {
+			l.Settle(r.now, false, false)
+		}
+		l.Tick(r.now)
+		if known := r.gate.Guess.Running(r.now, kindOf("/a")) > 0; known == ended {
+			t.Errorf("ended %t: the guess knows of it: %t", ended, known)
+		}
+	}
+}
+
+// TestOrphan keeps its place, and is news once.
+func TestOrphan(t *testing.T) {
+	r := newRig(t)
+	l := r.begin(page(0, "/a"), false)
+	r.pass(time.Second)
+	if l.IsOrphan() || !l.Orphan(r.now) || l.Orphan(r.now.Add(time.Second)) {
+		t.Error("that its client left is no news, or twice")
+	}
+	if g := r.gate.Limiter.GateState(); g.Busy != 1 || g.Orphans != 1 || !l.Left().Equal(r.now) {
+		t.Errorf("%d at the gate, %d orphans, left at %s", g.Busy, g.Orphans, l.Left())
+	}
+}
+
+// TestUpload is of a kind of its own, and sure to hold its worker.
+func TestUpload(t *testing.T) {
+	r := newRig(t)
+	l := r.begin(page(0, "/a"), true)
+	if g := r.gate.Limiter.GateState(); g.Busy != 1 || g.Holding != 1 {
+		t.Errorf("%d at the gate, %d of them only hold a worker; want 1 of 1", g.Busy, g.Holding)
+	}
+	r.pass(time.Second)
+	l.Settle(r.now, true, false)
+	if guess, _, sure := r.gate.Guess.Of(r.now, kindOf("/a")); sure {
+		t.Errorf("the page is guessed at %s after an upload", guess)
+	}
+}
+
+// TestStays has a stream take no CPU, and the like of it be known for that at once.
+func TestStays(t *testing.T) {
+	r := newRig(t)
+	l := r.begin(page(0, "/a"), false)
+	l.Stays(r.now)
+	if g := r.gate.Limiter.GateState(); g.Holding != 1 {
+		t.Errorf("%d only hold a worker, want 1", g.Holding)
+	}
+	if _, idle, _ := r.gate.Guess.Of(r.now, kindOf("/a")); idle < time.Second {
+		t.Errorf("the like of it is guessed to hold a worker for %s", idle)
+	}
+	r.pass(time.Minute)
+	l.Tick(r.now)
+	l.Settle(r.now, true, false)
+	if most := time.Minute / 16; l.Cost > most {
+		t.Errorf("a minute in one of 16 workers costs %s, want %s at most", l.Cost, most)
+	}
+}
+
+// givePass gives a request the pass that a neighbour was redirected with.
+func (r *rig) givePass(q *http.Request) {
+	var neighbour lifecycle.Life
+	from := q.RemoteAddr
+	q.RemoteAddr = strings.Replace(from, ".1:", ".2:", 1)
+	neighbour.Classify(r.now, r.gate, &r.rules, q)
+	w := httptest.NewRecorder()
+	neighbour.Redirect(r.now, w)
+	q.RemoteAddr = from
+	c := w.Result().Cookies()[0]
+	q.Header["Cookie"] = []string{c.Name + "=" + c.Value}
+}
+
+// TestPatience has a request wait, and looks after which time it is redirected.
+func TestPatience(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(r *rig, q *http.Request)
+		want   time.Duration
+	}{
+		"a newcomer":   {func(*rig, *http.Request) {}, 100 * time.Millisecond},
+		"no page":      {func(_ *rig, q *http.Request) { q.Header.Set("Accept", "image/png") }, 0},
+		"switched off": {func(r *rig, _ *http.Request) { r.rules.Newcomers = nil }, 0},
+		"no stranger": {func(r *rig, _ *http.Request) {
+			r.rules.Standing, _ = classify.NewStanding([16]byte{1}, classify.StandingConfig{
+				Attested: 4, ClientClass: "slash32", SessionClass: "session",
+				Trusted: []netip.Prefix{netip.MustParsePrefix("192.0.0.0/16")},
+			})
+		}, 0},
+		"with a pass": {func(r *rig, q *http.Request) { r.givePass(q) }, 0},
+	} {
+		r := newRig(t)
+		l, _ := r.waiter(func(i int) *http.Request {
+			q := page(i, fmt.Sprintf("/page%c", 'a'+i%26))
+			c.change(r, q)
+			return q
+		})
+		if got := l.Patience(); got != c.want {
+			t.Errorf("%s: redirected after %s, want %s", name, got, c.want)
+		}
+		l.Leave(r.now)
+		if g := r.gate.Limiter.GateState(); g.Queued != 0 {
+			t.Errorf("%s: %d wait after it left", name, g.Queued)
+		}
+	}
+}
+
+// TestBegin has a request whose like waits most of the time be charged as one that
+// does so.
+func TestBegin(t *testing.T) {
+	r := newRig(t)
+	r.learn("/a", time.Millisecond, time.Minute)
+	l := r.begin(page(0, "/a"), false)
+	r.pass(time.Second)
+	if got := l.SoFar(r.now); got > time.Second/10 {
+		t.Errorf("charged %s for a second of waiting", got)
+	}
+}
+
+// TestReguess has a page wait that turns out to be light, as others of its kind
+// were answered meanwhile.
+func TestReguess(t *testing.T) {
+	r := newRig(t)
+	same := func(i int) *http.Request { return page(i, "/a") }
+	l, _ := r.waiter(same)
+	r.learn("/a", time.Millisecond, 0)
+	l.Reguess(r.now)
+	if !isDecided(l) || !l.Admitted() || l.Verdict.Lane != limiter.Light {
+		t.Errorf("it waits on though its kind is known to be light: %+v", l.Verdict)
+	}
+}
+
+// TestExempt has no place at the limiter, and all the rest.
+func TestExempt(t *testing.T) {
+	r := newRig(t)
+	l := r.arrive(page(0, "/health"), false)
+	if !l.Who.Exempt || l.WouldRefuse() {
+		t.Fatal("it is not exempt")
+	}
+	l.Begin(r.now)
+	r.pass(time.Second)
+	l.Tick(r.now)
+	h := http.Header{classify.StandingHeader: {"8"}, cpuaccount.CostHeader: {"1"}}
+	if l.Answered(r.now, http.StatusOK, h); len(h) != 0 {
+		t.Errorf("the client is told %v", h)
+	}
+	l.Stays(r.now)
+	if !l.Orphan(r.now) || l.Linger(r.now) || !l.Settle(r.now, true, false) || l.Cost != time.Second {
+		t.Errorf("it cost %s", l.Cost)
+	}
+	l.Leave(r.now)
+	if n := r.rules.Meter.Running(); n != 0 {
+		t.Errorf("%d at the backend after its end", n)
+	}
+}
+
+// TestMeasure holds what was charged against the use, from the first time on.
+func TestMeasure(t *testing.T) {
+	r := newRig(t)
+	l := r.begin(page(0, "/a"), false)
+	r.pass(500 * time.Millisecond)
+	r.gate.Measure(r.now, r.rules.Meter, 0, func(yield func(*lifecycle.Life) bool) { yield(l) })
+	r.pass(500 * time.Millisecond)
+	if got := l.SoFar(r.now); got >= 900*time.Millisecond {
+		t.Errorf("charged %s in a second of which half was measured to be idle", got)
+	}
+	if n, _ := r.gate.SetWorkers(r.rules.Meter); n != 16 {
+		t.Errorf("%d workers, want 16", n)
+	}
+}
