@@ -46,7 +46,7 @@ accept: deps-test ## the long acceptance runs in real time (about 20 minutes, on
 	$(GO) test -tags accept -p 1 -run Accept -count=1 -v -timeout 30m ./cmd/tempomat-proxy/ ./limiter/redis/ ./limiter/gossip/
 
 scenarios: ## the gate under every attack on virtual time, five seeds, beside the reference
-	TEMPOMAT_SCENARIOS=full $(GO) test -run 'Scenarios|Demands' -count=1 -v ./limiter/limitertest
+	TEMPOMAT_SCENARIOS=full $(GO) test -run 'Scenarios|Demands|Redirects' -count=1 -v ./limiter/limitertest
 
 bench: ## benchmarks of all packages
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -17,5 +17,5 @@
 //
 // A [Scenario] says who asks for what. [Scenarios] are crawls; [HoldingWorkers],
 // [HangUps], [Polls] and [UnsetWorkers] are about what holds workers, and say what
-// everybody must get.
+// everybody must get; [Redirects] are newcomers beside crawlers.
 package limitertest

@@ -98,7 +98,7 @@ func firstVisits(n int, from, to float64, pages []Page) (cs []*Client) {
 	for i := range n {
 		at := from + (to-from)*float64(i)/float64(n)
 		cs = append(cs, &Client{
-			Kind: "new", Address: 0x60000007 + uint32(i)*strewn, Agent: browser(i), //nolint:gosec // small
+			Kind: "new", Address: 0x60000007 + uint32(i)*strewn, Agent: browser(i),
 			Rate: 1, From: at, To: at + 1e-6, Pages: pages, Browser: true, Follows: 0.1, Timeout: 30, Retry: 1,
 		})
 	}
