@@ -15,7 +15,7 @@ func pending() map[string]string {
 	for why, names := range map[string][]string{
 		tried: {"hangup-8addr-30ms", "hangup-8addr-200ms", "hangup-8neighbours-30ms", "hangup-40addr-30ms"},
 		both:  {"all+crawl", "all+crawl-cold"},
-		keeps: {"flat+follow-40"},
+		keeps: {"flat+follow-40+redirect"},
 		burst: {"flat120think", "flatnat"},
 	} {
 		for _, name := range names {

@@ -23,7 +23,7 @@ func Redirects() (all []Scenario) {
 // redirects is a scenario whose known people must hardly notice.
 func redirects(name string, s site, clients func() []*Client) Scenario {
 	return Scenario{
-		Name: name, CPUs: 2, Workers: 16, site: s, Redirect: true, end: 240, clients: clients,
+		Name: name + "+redirect", CPUs: 2, Workers: 16, site: s, Redirect: true, end: 240, clients: clients,
 		Demands: []Demand{{Kind: "human", Good: 0.99}, {Kind: "new", Failed: -1}, {Kind: "attack", Failed: -1}},
 	}
 }
