@@ -15,7 +15,9 @@
 // The proxy reads bodies before it asks for a place and spools answers, unless a
 // scenario is Plain: that shows what slow clients do to a proxy that does not.
 //
-// A [Scenario] says who asks for what. [Scenarios] are crawls; [HoldingWorkers],
-// [HangUps], [Polls] and [UnsetWorkers] are about what holds workers, and say what
-// everybody must get; [Redirects] are newcomers beside crawlers.
+// A [Scenario] says who asks for what, and what everybody must get. [Scenarios]
+// are crawls, and [Machines] the same on other numbers of CPUs; [HoldingWorkers],
+// [HangUps], [Polls] and [UnsetWorkers] are about what holds workers; [Attacks] are
+// families of everything else: wrong guesses, newcomers, crowds, offices, crawlers
+// that look like people; [Redirects] are newcomers who are redirected.
 package limitertest

@@ -18,6 +18,9 @@ type Scenario struct {
 	// Redirect has newcomers that wait redirected.
 	Redirect bool
 
+	// Rare is another of a family that is played when all are asked for.
+	Rare bool
+
 	// Demands are what each kind of clients must get, and Used and Waiting the
 	// least part of the CPUs that must be used: all the time, and while anybody
 	// waits at the gate. They hold from Attack, or from the start if it is Cold, to
@@ -174,41 +177,52 @@ func join(all ...[]*Client) (cs []*Client) {
 	return cs
 }
 
-// Scenarios are those of the reference simulator. Sites whose pages all cost the
-// same give cookies and have parts, as standing is earned by them.
+// Scenarios are those of the reference simulator, which had two CPUs. Sites whose
+// pages all cost the same give cookies and have parts, as standing is earned by
+// them.
 func Scenarios() []Scenario {
-	alike := site{cookies: true, parts: true}
+	all := scenariosOf(1)
+	for i := range all {
+		all[i].limit(0)
+	}
+	return all
+}
+
+// scenariosOf are the same with so many times the people and connections.
+func scenariosOf(size float64) []Scenario {
+	n := func(usual int) int { return max(1, int(float64(usual)*size+0.5)) }
+	rate := func(usual float64) float64 { return usual * size }
 	all := []Scenario{
-		{Name: "idle", Reference: [2]float64{20, 29}, clients: func() []*Client { return people(20) }},
-		{Name: "crawl1", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(20), lone(20)) }},
+		{Name: "idle", Reference: [2]float64{20, 29}, clients: func() []*Client { return people(n(20)) }},
+		{Name: "crawl1", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(n(20)), lone(n(20))) }},
 		{Name: "net24", Reference: [2]float64{34, 55}, clients: func() []*Client {
-			return join(people(20), crawlers(40, 1, 0x20000001, 1, robot, "/heavy"))
+			return join(people(n(20)), crawlers(n(40), 1, 0x20000001, 1, robot, "/heavy"))
 		}},
 		{Name: "uachrome", Reference: [2]float64{34, 54}, clients: func() []*Client {
-			return join(people(20), crawlers(40, 1, 0x20000001, 0x10000, func(int) string { return browser(0) }, "/heavy"))
+			return join(people(n(20)), crawlers(n(40), 1, 0x20000001, 0x10000, func(int) string { return browser(0) }, "/heavy"))
 		}},
-		{Name: "dist120", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(20), dist(120, "/heavy")) }},
-		{Name: "flood", Reference: [2]float64{34, 55}, clients: func() []*Client { return join(people(20), flood(100, false, heavy("/heavy"))) }},
-		{Name: "oneshot", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(20), flood(30, true, heavy("/heavy"))) }},
-		{Name: "lightflood", Reference: [2]float64{51, 82}, clients: func() []*Client { return join(people(20), flood(200, false, light())) }},
-		{Name: "lightshot", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(20), flood(200, true, light())) }},
-		{Name: "oneshot-samepath", Reference: [2]float64{34, 58}, clients: func() []*Client { return join(people(20), flood(30, true, heavy("/page"))) }},
-		{Name: "nat", Reference: [2]float64{21, 37}, clients: func() []*Client { return join(people(20), office(30)) }},
-		{Name: "nat+crawl1", Reference: [2]float64{42, 79}, clients: func() []*Client { return join(people(20), office(30), lone(20)) }},
-		{Name: "nat+dist120", Reference: [2]float64{46, 102}, clients: func() []*Client { return join(people(20), office(30), dist(120, "/heavy")) }},
-		{Name: "export", Reference: [2]float64{21, 30}, clients: func() []*Client { return join(people(20), export()) }},
+		{Name: "dist120", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(n(20)), dist(n(120), "/heavy")) }},
+		{Name: "flood", Reference: [2]float64{34, 55}, clients: func() []*Client { return join(people(n(20)), flood(rate(100), false, heavy("/heavy"))) }},
+		{Name: "oneshot", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(n(20)), flood(rate(30), true, heavy("/heavy"))) }},
+		{Name: "lightflood", Reference: [2]float64{51, 82}, clients: func() []*Client { return join(people(n(20)), flood(rate(200), false, light())) }},
+		{Name: "lightshot", Reference: [2]float64{34, 54}, clients: func() []*Client { return join(people(n(20)), flood(rate(200), true, light())) }},
+		{Name: "oneshot-samepath", Reference: [2]float64{34, 58}, clients: func() []*Client { return join(people(n(20)), flood(rate(30), true, heavy("/page"))) }},
+		{Name: "nat", Reference: [2]float64{21, 37}, clients: func() []*Client { return join(people(n(20)), office(n(30))) }},
+		{Name: "nat+crawl1", Reference: [2]float64{42, 79}, clients: func() []*Client { return join(people(n(20)), office(n(30)), lone(n(20))) }},
+		{Name: "nat+dist120", Reference: [2]float64{46, 102}, clients: func() []*Client { return join(people(n(20)), office(n(30)), dist(n(120), "/heavy")) }},
+		{Name: "export", Reference: [2]float64{21, 30}, clients: func() []*Client { return join(people(n(20)), export()) }},
 		{Name: "mixed", Reference: [2]float64{46, 82}, clients: func() []*Client {
-			return join(people(20), office(30), lone(20), crawlers(20, 1, 0x21000001, 1, robot, "/heavy2"), dist(40, "/heavy3"), export())
+			return join(people(n(20)), office(n(30)), lone(n(20)), crawlers(n(20), 1, 0x21000001, 1, robot, "/heavy2"), dist(n(40), "/heavy3"), export())
 		}},
-		{Name: "restart", Cold: true, Reference: [2]float64{34, 54}, clients: func() []*Client { return atOnce(join(people(20), lone(20))) }},
-		{Name: "lone", clients: func() []*Client { return lone(4) }},
-		{Name: "flat-idle", site: alike, Reference: [2]float64{154, 221}, clients: func() []*Client { return thinking(people(20)) }},
-		{Name: "flat1", site: alike, Reference: [2]float64{206, 318}, clients: func() []*Client { return join(thinking(people(20)), flatCrawlers(1, 20, 0)) }},
-		{Name: "flat120", site: alike, Reference: [2]float64{207, 319}, clients: func() []*Client { return join(thinking(people(20)), flatCrawlers(120, 1, 0)) }},
-		{Name: "flat120think", site: alike, Reference: [2]float64{206, 321}, clients: func() []*Client { return join(thinking(people(20)), flatCrawlers(120, 1, 3)) }},
-		{Name: "flatshot", site: alike, Reference: [2]float64{207, 318}, clients: func() []*Client { return join(thinking(people(20)), flood(30, true, flat())) }},
-		{Name: "flatnat", site: alike, Reference: [2]float64{212, 340}, clients: func() []*Client {
-			return join(thinking(people(10)), thinking(office(20)), flatCrawlers(120, 1, 3))
+		{Name: "restart", Cold: true, Reference: [2]float64{34, 54}, clients: func() []*Client { return atOnce(join(people(n(20)), lone(n(20)))) }},
+		{Name: "lone", clients: func() []*Client { return lone(n(4)) }},
+		{Name: "flat-idle", site: alike(), Reference: [2]float64{154, 221}, clients: func() []*Client { return thinking(people(n(20))) }},
+		{Name: "flat1", site: alike(), Reference: [2]float64{206, 318}, clients: func() []*Client { return join(thinking(people(n(20))), flatCrawlers(1, n(20), 0)) }},
+		{Name: "flat120", site: alike(), Reference: [2]float64{207, 319}, clients: func() []*Client { return join(thinking(people(n(20))), flatCrawlers(n(120), 1, 0)) }},
+		{Name: "flat120think", site: alike(), Reference: [2]float64{206, 321}, clients: func() []*Client { return join(thinking(people(n(20))), flatCrawlers(n(120), 1, 3)) }},
+		{Name: "flatshot", site: alike(), Reference: [2]float64{207, 318}, clients: func() []*Client { return join(thinking(people(n(20))), flood(rate(30), true, flat())) }},
+		{Name: "flatnat", site: alike(), Reference: [2]float64{212, 340}, clients: func() []*Client {
+			return join(thinking(people(n(10))), thinking(office(n(20))), flatCrawlers(n(120), 1, 3))
 		}},
 	}
 	for i := range all {
@@ -216,6 +230,15 @@ func Scenarios() []Scenario {
 		all[i].Idle = "idle"
 		if all[i].site.cookies {
 			all[i].Idle = "flat-idle"
+		}
+		all[i].Demands = []Demand{{Kind: "human", Good: 0.9}}
+		switch all[i].Name {
+		case "nat", "nat+crawl1", "nat+dist120", "mixed", "flatnat":
+			all[i].Demands = append(all[i].Demands, Demand{Kind: "nat", Good: 0.9})
+		case "export":
+			all[i].Demands = append(all[i].Demands, Demand{Kind: "admin", Good: 0.9})
+		case "lone":
+			all[i].Demands[0] = Demand{Kind: "attack"}
 		}
 	}
 	return all

@@ -3,81 +3,11 @@ package limitertest
 import (
 	"fmt"
 	"math"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	"tempomat/limiter"
 )
-
-// TEMPOMAT_SCENARIOS=full runs five seeds instead of one.
-func isFull() bool { return os.Getenv("TEMPOMAT_SCENARIOS") == "full" }
-
-// result is the median over the seeds, and the worst.
-type result struct {
-	good, good5           float64 // within a second, and five
-	p50, p95, p99, failed float64
-	used, attack, waiting float64
-	held                  int
-}
-
-// play runs a scenario with each seed and reports on a kind of client.
-func play(t *testing.T, s Scenario, mode limiter.Mode, kinds ...string) map[string]result {
-	t.Helper()
-	seeds, end := uint64(1), s.until()
-	if isFull() {
-		seeds = 5
-	}
-	if raced { // ten times slower: only to see what the detector sees
-		end = min(end, Attack+10)
-	}
-	runs := map[string][]result{}
-	for seed := range seeds {
-		w, err := NewWorld(seed+1, s, mode)
-		if err != nil {
-			t.Fatal(err)
-		}
-		from, until := Attack, end
-		if s.Cold {
-			from, until = 0, end
-		}
-		w.Run(s.Clients(), from, until)
-		for _, k := range kinds {
-			runs[k] = append(runs[k], result{
-				w.Good(k), w.Within(k, 5), w.Percentile(k, .5), w.Percentile(k, .95), w.Percentile(k, .99), w.Failed(k),
-				w.Used(), w.Used("attack"), w.UsedWhileWaiting(), w.held,
-			})
-		}
-	}
-	all := map[string]result{}
-	for k, r := range runs {
-		all[k] = median(r)
-	}
-	return all
-}
-
-func median(rs []result) result {
-	mid := func(f func(result) float64) float64 {
-		var xs []float64
-		for _, r := range rs {
-			xs = append(xs, f(r))
-		}
-		slices.Sort(xs)
-		return xs[len(xs)/2]
-	}
-	m := result{
-		good:  mid(func(r result) float64 { return r.good }),
-		good5: mid(func(r result) float64 { return r.good5 }),
-		p50:   mid(func(r result) float64 { return r.p50 }), p95: mid(func(r result) float64 { return r.p95 }),
-		p99: mid(func(r result) float64 { return r.p99 }), used: mid(func(r result) float64 { return r.used }),
-		attack: mid(func(r result) float64 { return r.attack }), waiting: 1,
-	}
-	for _, r := range rs { // of these the worst counts
-		m.failed, m.waiting, m.held = max(m.failed, r.failed), min(m.waiting, r.waiting), max(m.held, r.held)
-	}
-	return m
-}
 
 // bound is what a scenario must hold for a kind of client: latency at the 95th
 // percentile in milliseconds, or as a multiple of the idle site's.
@@ -108,32 +38,50 @@ func bounds() map[string][]bound {
 	return b
 }
 
+// TestScenarios plays the regular ones, and some of them on other machines; all
+// of them in a full run.
 func TestScenarios(t *testing.T) {
-	idle := map[string]float64{}
-	var table strings.Builder
-	fmt.Fprintf(&table, "%-17s %-6s %5s %5s %5s %6s | %6s %6s %7s %5s | %s\n",
-		"scenario", "who", "p50", "p95", "p99", "fail", "cpu", "attack", "waiting", "held", "reference p50/p95")
-	for _, s := range Scenarios() {
-		kinds := []string{"human"}
-		for _, b := range bounds()[s.Name] {
-			if !slices.Contains(kinds, b.kind) {
-				kinds = append(kinds, b.kind)
+	t.Run("2cpu", func(t *testing.T) {
+		idle := map[string]float64{}
+		playRegular(t, chosen(Scenarios()), func(s Scenario, results map[string]result) {
+			if s.Name == s.Idle {
+				idle[s.Name] = results["human"].p95
 			}
-		}
-		if s.Name == "lone" {
-			kinds = []string{"attack"}
-		}
-		results := play(t, s, limiter.Fair, kinds...)
-		for _, k := range kinds {
+			check(t, s, results, idle[s.Idle])
+		})
+	})
+	for _, m := range machines() {
+		t.Run(m.name, func(t *testing.T) {
+			if raced {
+				t.Skip("too short to measure")
+			}
+			var all []Scenario
+			for _, s := range Machines() {
+				if s.Rare = s.Rare && !isFull(); strings.HasSuffix(s.Name, "-"+m.name) {
+					all = append(all, s)
+				}
+			}
+			playRegular(t, chosen(all), func(Scenario, map[string]result) {})
+		})
+	}
+}
+
+// playRegular prints the table of some scenarios and judges them.
+func playRegular(t *testing.T, all []Scenario, check func(Scenario, map[string]result)) {
+	t.Helper()
+	var table strings.Builder
+	fmt.Fprintf(&table, "%-29s %-6s %5s %5s %5s %6s | %6s %6s %7s %5s | %s\n",
+		"scenario", "who", "p50", "p95", "p99", "fail", "cpu", "attack", "waiting", "held", "reference p50/p95")
+	for i, results := range playAll(t, all, limiter.Fair, demanded) {
+		s := all[i]
+		for _, k := range demanded(s) {
 			r := results[k]
-			fmt.Fprintf(&table, "%-17s %-6s %5.0f %5.0f %5.0f %5.1f%% | %5.1f%% %5.1f%% %6.1f%% %5d | %.0f/%.0f\n",
+			fmt.Fprintf(&table, "%-29s %-6s %5.0f %5.0f %5.0f %5.1f%% | %5.1f%% %5.1f%% %6.1f%% %5d | %.0f/%.0f\n",
 				s.Name, k, r.p50, r.p95, r.p99, 100*r.failed, 100*r.used, 100*r.attack, 100*r.waiting, r.held, s.Reference[0], s.Reference[1])
 		}
-		if s.Name == s.Idle {
-			idle[s.Name] = results["human"].p95
-		}
-		if !raced {
-			check(t, s, results, idle[s.Idle])
+		if !raced && !onlySome() {
+			check(s, results)
+			judge(t, s, s.missed(results))
 		}
 	}
 	t.Log("\n" + table.String())

@@ -104,17 +104,19 @@ func (w *World) Failed(kind string) float64 {
 // second.
 func (w *World) Good(kind string) float64 { return w.Within(kind, 1) }
 
-// Within is the part of a kind of client's requests that were answered within so
-// many seconds.
-func (w *World) Within(kind string, seconds float64) float64 {
+// Within is the part that was answered within some seconds.
+func (w *World) Within(kind string, most float64) float64 {
 	n := 0
 	for _, x := range w.latency[kind] {
-		if x < seconds {
+		if x < most {
 			n++
 		}
 	}
 	return float64(n) / float64(len(w.latency[kind]))
 }
+
+// Asked is how many requests of a kind of client were answered or failed.
+func (w *World) Asked(kind string) int { return len(w.latency[kind]) }
 
 // Answered is how many of a kind's requests were.
 func (w *World) Answered(kind string) int {
