@@ -10,8 +10,8 @@ import (
 	"tempomat/limiter"
 )
 
-// Gatekeeper is what all requests to a backend have in common. Its fields are not
-// changed once a request has come.
+// Gatekeeper is what all requests to a backend have in common. Limiter and Guess are
+// set once, by New; both may be used concurrently.
 type Gatekeeper struct {
 	Limiter *limiter.Limiter
 	Guess   *cpuaccount.Guess
