@@ -105,8 +105,10 @@ type Result struct {
 
 	keys    [limiter.MaxKeys]limiter.Key
 	n       int
+	address uint64 // the hash of Address; holds if there is a visitor
 	visitor uint64 // the client's hash; 0: not judged
 	session uint32 // 0: none
+	place   int32  // where its session is remembered, if it has one
 }
 
 // Keys are the keys to charge, at most one for each class, in the order of the

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
-
-	"tempomat/limiter"
 )
 
 // StandingHeader is the response header by which a backend vouches for a client,
@@ -38,6 +36,7 @@ type Standing struct {
 	secret   [16]byte
 	visitors visitors
 	sessions sessions
+	handed   handedOut
 }
 
 type standingConfig struct {
@@ -64,7 +63,7 @@ func (s *Standing) Configure(c StandingConfig) error {
 
 // Judge says how a classified request's client stands, and makes its session a
 // key of its own, the first one, if it brings back a cookie that the site gave
-// to its network.
+// to its network and that counts at its address.
 func (s *Standing) Judge(now time.Time, r *http.Request, res *Result) {
 	c, at := s.config.Load(), seconds(now)
 	res.Standing, res.Evidence, res.Company, res.session, res.Address = 1, 0, 1, 0, ""
@@ -72,9 +71,10 @@ func (s *Standing) Judge(now time.Time, r *http.Request, res *Result) {
 		return
 	}
 	res.Address = res.keys[0].ID
-	res.visitor = s.hashOf(res.Address)
-	s.visitors.with(res.visitor, at, func(v *visitor) { res.Company = v.company(at) })
+	res.address = s.hashOf(res.Address)
+	res.visitor = res.address
 	if lines := r.Header["Cookie"]; len(lines) > 0 {
+		s.visitors.with(res.address, at, func(v *visitor) { res.Company = v.company(at) })
 		s.judgeCookies(at, c, lines, res)
 	}
 	attested := c.Attested
@@ -83,6 +83,9 @@ func (s *Standing) Judge(now time.Time, r *http.Request, res *Result) {
 		res.Evidence |= e
 		if e&Attested != 0 {
 			attested = told
+		}
+		if res.visitor == res.address {
+			res.Company = v.company(at)
 		}
 	})
 	if c.trusted.contains(res.Client) {
@@ -102,63 +105,6 @@ func (s *Standing) Judge(now time.Time, r *http.Request, res *Result) {
 	res.Company = 1 // the second key is no address
 }
 
-// judgeCookies looks for a cookie that the site gave, and makes its session the
-// client. An address has a bounded number of sessions, and pays for all of them.
-func (s *Standing) judgeCookies(at int64, c *standingConfig, lines []string, res *Result) {
-	eachCookie(lines, func(name, value string) bool {
-		h := s.hashOfCookie(res.Client, name, value)
-		e, ok := s.sessions.find(h)
-		if !ok {
-			return true
-		}
-		if !e.proven {
-			if !s.prove(at, res.visitor) {
-				return false
-			}
-			e.proven = true
-			s.sessions.put(h, e)
-		}
-		res.Evidence |= Cookie
-		res.session = e.id
-		if res.Keys()[0].Class == c.ClientClass {
-			id := res.keys[0].ID + "#" + strconv.FormatUint(uint64(e.id), 16)
-			if res.prepend(limiter.Key{Class: c.SessionClass, ID: id}) {
-				res.visitor = s.inherit(at, res.visitor, s.hashOf(id))
-			}
-		}
-		return false
-	})
-}
-
-// prove counts a session of an address, if it may have one more.
-func (s *Standing) prove(at int64, address uint64) (may bool) {
-	s.visitors.with(address, at, func(v *visitor) {
-		v.see(at)
-		if may = v.sessions < maxSessions; may {
-			v.sessions++
-		}
-	})
-	return may
-}
-
-// inherit lets a session that is new go on with the page that its address asked
-// for, whose parts are to follow. It returns the session's hash.
-func (s *Standing) inherit(at int64, address, session uint64) uint64 {
-	isNew := false
-	s.visitors.with(session, at, func(v *visitor) { isNew = v.lastPage == 0 })
-	if !isNew {
-		return session
-	}
-	var page int64
-	s.visitors.with(address, at, func(v *visitor) { page = v.lastPage })
-	s.visitors.with(session, at, func(v *visitor) {
-		if v.lastPage == 0 && page > 0 {
-			v.lastPage, v.pages = page, 1
-		}
-	})
-	return session
-}
-
 // Answered takes in what the backend answered: the cookies that it gave, whether
 // it was a page or a part of one, and what it says of the client, which it takes
 // out of the header.
@@ -169,14 +115,8 @@ func (s *Standing) Answered(now time.Time, r *http.Request, res *Result, status 
 	if res.visitor == 0 {
 		return
 	}
-	before := res.session
-	for i, line := range h["Set-Cookie"] {
-		if i == maxCookies {
-			break
-		}
-		s.give(line, res)
-	}
-	page, part, given := isPage(status, h), status < 400 && isPart(r), res.session != before
+	given := s.give(h["Set-Cookie"], res)
+	page, part := isPage(status, h), status < 400 && isPart(r)
 	if !page && !part && !given && len(told) == 0 {
 		return
 	}
@@ -196,25 +136,6 @@ func (s *Standing) Answered(now time.Time, r *http.Request, res *Result, status 
 			v.attested, v.attestedUntil = float32(x), at+vouchedFor
 		}
 	})
-}
-
-// give remembers a cookie that the site gives. Sites change the value of a
-// session's cookie, some with every answer: the new one is of the same session.
-func (s *Standing) give(line string, res *Result) {
-	name, value, ok := givenCookie(line)
-	if !ok {
-		return
-	}
-	h := s.hashOfCookie(res.Client, name, value)
-	e := session{id: res.session, proven: res.session != 0}
-	if e.id == 0 {
-		e.id = uint32(h>>32) | 1
-		res.session = e.id // for the other cookies of this answer
-		e.proven = false
-	}
-	if known, ok := s.sessions.find(h); !ok || known.id != e.id {
-		s.sessions.put(h, e)
-	}
 }
 
 // vouched is what the backend said.
@@ -237,21 +158,6 @@ func StripStanding(h http.Header) { delete(h, StandingHeader) }
 func (s *Standing) hashOf(client string) uint64 {
 	var buffer [128]byte
 	return s.sum(append(append(buffer[:0], 'c'), client...))
-}
-
-// hashOfCookie binds a value to the network that it was given to: one that a
-// whole fleet of crawlers shares proves nothing, but people's addresses change
-// within their network.
-func (s *Standing) hashOfCookie(client netip.Addr, name, value string) uint64 {
-	var buffer [512]byte
-	text := append(buffer[:0], 'v')
-	network, err := client.Prefix(networkBits(Slash24, client.Is4()))
-	if err == nil { // addresses are valid and the lengths fit
-		raw := network.Addr().As16()
-		text = append(text, raw[:]...)
-	}
-	text = append(append(text, name[:min(len(name), maxID)]...), 0)
-	return s.sum(append(text, value...))
 }
 
 func (s *Standing) sum(text []byte) uint64 {

@@ -6,96 +6,202 @@ import (
 	"math"
 )
 
-// The form of what survives a restart, little-endian: a version, the secret, the
-// number of sessions and each of them, the number of visitors and each of them.
+// The form of what survives a restart, little-endian: a version, the secret, and
+// four lists, each with its length before it: sessions, their cookies, cookies that
+// did not come back yet, and visitors. Version 1 had one list of cookies in the place
+// of the first three.
 const (
-	standingVersion = 1
-	sessionSize     = 8 + 4 + 1
+	standingVersion = 2
+	sessionSize     = 4 + 8 + 8 + 8 // id, home, visitor, moves
+	valueSize       = 4 + 8         // which of the sessions, the cookie
+	handedSize      = 8 + 4 + 4 + 4 // cookie, id, network, address
+	oldCookieSize   = 8 + 4 + 1     // cookie, id, whether it came back
 	visitorSize     = 8 + 8 + 8 + 8 + 4 + 2 + 4
-	maxSessionsKept = 2 * sessionShards * perGeneration
+	mostOldCookies  = 1 << 17
 )
 
 var errStanding = errors.New("not what a Standing of this version remembers")
 
-// AppendBinary appends what is to survive a restart: the sessions, and the
-// visitors that have come for a while or are vouched for. Nobody's name is in it.
+// AppendBinary appends what is to survive a restart: the sessions, the cookies that
+// were given, and the visitors that have come for a while or are vouched for. Nobody's
+// name is in it.
 func (s *Standing) AppendBinary(b []byte) ([]byte, error) {
-	le := binary.LittleEndian
 	b = append(append(b, standingVersion), s.secret[:]...)
-	at, n := len(b), uint32(0)
-	b = le.AppendUint32(b, 0)
-	s.sessions.each(func(value uint64, e session) {
-		if n == maxSessionsKept {
-			return
-		}
-		n++
-		b = le.AppendUint32(le.AppendUint64(b, value), e.id)
-		if e.proven {
-			b = append(b, 1)
-		} else {
-			b = append(b, 0)
-		}
+	b = s.appendSessions(b)
+	le := binary.LittleEndian
+	b = appendList(b, func(one func(...byte)) {
+		s.handed.each(func(e handed) {
+			var x [handedSize]byte
+			le.PutUint64(x[:], e.value)
+			le.PutUint32(x[8:], e.id)
+			le.PutUint32(x[12:], e.network)
+			le.PutUint32(x[16:], e.to)
+			one(x[:]...)
+		})
 	})
-	le.PutUint32(b[at:], n)
-	at, n = len(b), 0
-	b = le.AppendUint32(b, 0)
-	s.visitors.each(func(v *visitor) {
-		if v.hours == 0 && v.attested == 0 {
-			return
-		}
-		n++
-		for _, x := range [...]int64{v.first, v.last, v.attestedUntil} {
-			b = le.AppendUint64(b, uint64(x)) //nolint:gosec // read back as it is
-		}
-		b = le.AppendUint64(b, v.hash)
-		b = le.AppendUint32(b, uint32(v.hour)) //nolint:gosec // read back as it is
-		b = le.AppendUint16(b, v.hours)
-		b = le.AppendUint32(b, math.Float32bits(v.attested))
-	})
-	le.PutUint32(b[at:], n)
-	return b, nil
+	return appendList(b, func(one func(...byte)) {
+		s.visitors.each(func(v *visitor) {
+			if v.hours == 0 && v.attested == 0 {
+				return
+			}
+			x := make([]byte, 0, visitorSize)
+			for _, t := range [...]int64{v.first, v.last, v.attestedUntil} {
+				x = le.AppendUint64(x, uint64(t)) //nolint:gosec // read back as it is
+			}
+			x = le.AppendUint64(x, v.hash)
+			x = le.AppendUint32(x, uint32(v.hour)) //nolint:gosec // read back as it is
+			x = le.AppendUint16(x, v.hours)
+			one(le.AppendUint32(x, math.Float32bits(v.attested))...)
+		})
+	}), nil
 }
 
-// UnmarshalBinary takes in what AppendBinary told, before the first request. If
-// that is damaged it changes nothing.
+// appendSessions appends the sessions and, the same ones, their cookies.
+func (s *Standing) appendSessions(b []byte) []byte {
+	le := binary.LittleEndian
+	var values []byte
+	n := uint32(0)
+	b = appendList(b, func(one func(...byte)) {
+		s.sessions.each(func(e *session) {
+			var x [sessionSize]byte
+			le.PutUint32(x[:], e.id)
+			le.PutUint64(x[4:], e.home)
+			le.PutUint64(x[12:], e.visitor)
+			le.PutUint64(x[20:], uint64(e.moves)) //nolint:gosec // read back as it is
+			one(x[:]...)
+			for _, value := range e.values {
+				if value != 0 {
+					values = le.AppendUint64(le.AppendUint32(values, n), value)
+				}
+			}
+			n++
+		})
+	})
+	b = le.AppendUint32(b, uint32(len(values)/valueSize)) //nolint:gosec // mostSessions times valuesOfSession
+	return append(b, values...)
+}
+
+// appendList appends a list, each of whose elements all gives to one.
+func appendList(b []byte, all func(one func(...byte))) []byte {
+	at, n := len(b), uint32(0)
+	b = append(b, 0, 0, 0, 0)
+	all(func(x ...byte) {
+		n++
+		b = append(b, x...)
+	})
+	binary.LittleEndian.PutUint32(b[at:], n)
+	return b
+}
+
+// UnmarshalBinary takes in what AppendBinary told, also that of version 1, before the
+// first request. If that is damaged it changes nothing.
 func (s *Standing) UnmarshalBinary(data []byte) error {
-	sessions, visitors, ok := cutStanding(data)
+	l, ok := cutStanding(data)
 	if !ok {
 		return errStanding
 	}
-	le := binary.LittleEndian
 	copy(s.secret[:], data[1:])
-	for ; len(sessions) > 0; sessions = sessions[sessionSize:] {
-		s.sessions.put(le.Uint64(sessions), session{id: le.Uint32(sessions[8:]), proven: sessions[12] == 1})
+	s.takeOldCookies(l.oldCookies)
+	s.takeSessions(l.sessions, l.values)
+	le := binary.LittleEndian
+	for x := l.handed; len(x) > 0; x = x[handedSize:] {
+		if value := le.Uint64(x); value != 0 {
+			s.handed.put(handed{value: value, id: le.Uint32(x[8:]) | 1, network: le.Uint32(x[12:]), to: le.Uint32(x[16:])})
+		}
 	}
-	for ; len(visitors) > 0; visitors = visitors[visitorSize:] {
-		first, last := int64(le.Uint64(visitors)), int64(le.Uint64(visitors[8:])) //nolint:gosec // as it was written
-		until := int64(le.Uint64(visitors[16:]))                                  //nolint:gosec // as it was written
-		attested := math.Float32frombits(le.Uint32(visitors[38:]))
+	for x := l.visitors; len(x) > 0; x = x[visitorSize:] {
+		first, last := int64(le.Uint64(x)), int64(le.Uint64(x[8:])) //nolint:gosec // as it was written
+		until := int64(le.Uint64(x[16:]))                           //nolint:gosec // as it was written
+		attested := math.Float32frombits(le.Uint32(x[38:]))
 		if !(attested >= 0 && attested <= mostStanding) {
 			attested = 0
 		}
-		s.visitors.with(le.Uint64(visitors[24:]), last, func(v *visitor) {
+		s.visitors.with(le.Uint64(x[24:]), last, func(v *visitor) {
 			v.first, v.last, v.attestedUntil = first, last, until
-			v.hour, v.hours = int32(le.Uint32(visitors[32:])), le.Uint16(visitors[36:]) //nolint:gosec // as it was written
+			v.hour, v.hours = int32(le.Uint32(x[32:])), le.Uint16(x[36:]) //nolint:gosec // as it was written
 			v.attested = attested
 		})
 	}
 	return nil
 }
 
-// cutStanding finds the parts, if all are as long as they say.
-func cutStanding(data []byte) (sessions, visitors []byte, ok bool) {
+// takeSessions takes in sessions and their cookies. None counts at its address yet.
+func (s *Standing) takeSessions(sessions, values []byte) {
+	le := binary.LittleEndian
+	places := make([]session, 0, len(sessions)/sessionSize) // newer: their places
+	for ; len(sessions) > 0; sessions = sessions[sessionSize:] {
+		e := session{
+			id: le.Uint32(sessions) | 1, home: le.Uint64(sessions[4:]), visitor: le.Uint64(sessions[12:]),
+			moves: int64(le.Uint64(sessions[20:])), //nolint:gosec // as it was written
+		}
+		place := s.sessions.add(e)
+		places = append(places, session{id: e.id, newer: place})
+	}
+	for ; len(values) > 0; values = values[valueSize:] {
+		i, value := int(le.Uint32(values)), le.Uint64(values[4:])
+		if i < len(places) && value != 0 {
+			s.sessions.learn(places[i].newer, places[i].id, value, 0)
+		}
+	}
+}
+
+// takeOldCookies takes in what version 1 told. It did not tell which network a cookie
+// was given to: each makes a session, which is at home where it is brought next. Those
+// that came back already come last, as the first ones make room.
+func (s *Standing) takeOldCookies(cookies []byte) {
+	le := binary.LittleEndian
+	places := map[uint32]int32{}
+	for _, proven := range [...]byte{0, 1} {
+		for x := cookies; len(x) > 0; x = x[oldCookieSize:] {
+			if x[12] != proven {
+				continue
+			}
+			value, id := le.Uint64(x), le.Uint32(x[8:])|1
+			place, known := places[id]
+			if !known || !s.sessions.with(place, id, func(*session) {}) {
+				place = s.sessions.add(session{id: id})
+				places[id] = place
+			}
+			if value != 0 {
+				s.sessions.learn(place, id, value, 0)
+			}
+		}
+	}
+}
+
+// standingLists are the lists of what a Standing remembers, in the bytes of a file.
+type standingLists struct{ oldCookies, sessions, values, handed, visitors []byte }
+
+// cutStanding finds the lists, if all are as long as they say.
+func cutStanding(data []byte) (l standingLists, ok bool) {
 	const head = 1 + 16
-	if len(data) < head || data[0] != standingVersion {
-		return nil, nil, false
+	if len(data) < head {
+		return l, false
 	}
-	sessions, rest, ok := cutList(data[head:], sessionSize, maxSessionsKept)
-	if !ok {
-		return nil, nil, false
+	type list struct {
+		into       *[]byte
+		size, most int
 	}
-	visitors, rest, ok = cutList(rest, visitorSize, visitorSets*visitorWays)
-	return sessions, visitors, ok && len(rest) == 0
+	visitors := list{&l.visitors, visitorSize, visitorSets * visitorWays}
+	var lists []list
+	switch data[0] {
+	case 1:
+		lists = []list{{&l.oldCookies, oldCookieSize, mostOldCookies}, visitors}
+	case standingVersion:
+		lists = []list{
+			{&l.sessions, sessionSize, mostSessions}, {&l.values, valueSize, mostSessions * valuesOfSession},
+			{&l.handed, handedSize, handedSets * handedWays}, visitors,
+		}
+	default:
+		return l, false
+	}
+	rest := data[head:]
+	for _, list := range lists {
+		if *list.into, rest, ok = cutList(rest, list.size, list.most); !ok {
+			return l, false
+		}
+	}
+	return l, len(rest) == 0
 }
 
 func cutList(data []byte, size, most int) (list, rest []byte, ok bool) {

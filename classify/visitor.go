@@ -14,7 +14,7 @@ type visitor struct {
 	lastPage      int64
 	hour          int32   // of the latest page, since 1970
 	hours         uint16  // in which it asked for pages
-	sessions      float32 // of an address: those whose cookies came back, lately
+	sessions      float32 // of an address: those that are in use there, lately
 	given         float32 // of an address: pages that gave a cookie to somebody without one, lately
 	pages, parts  float32 // lately
 	attested      float32
@@ -35,7 +35,7 @@ const (
 	forgotten   = 14 * 86400 // seconds after which a visitor begins anew
 	vouchedFor  = 3600       // seconds that the backend's word holds
 	maxCompany  = 4          // clients that one address counts as at most, whatever comes from there
-	maxSessions = 64         // of one address
+	maxSessions = 64         // of one address, in use at a time
 )
 
 // visitors is a set-associative cache of visitors. Who has shown nothing yet
@@ -100,6 +100,9 @@ func (v *visitor) worth() int {
 	}
 	if v.attested > 0 {
 		w++
+	}
+	if v.sessions >= 0.5 {
+		w++ // or its sessions would be bounded no more
 	}
 	return w
 }

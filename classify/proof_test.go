@@ -1,0 +1,324 @@
+package classify
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func isSession(res *Result) bool { return len(res.Keys()) > 0 && res.Keys()[0].Class == "session" }
+
+// TestSessionMovesWithItsAddress has a phone change its address within its network:
+// the session goes along at once, and the old address has it no longer.
+func TestSessionMovesWithItsAddress(t *testing.T) {
+	for name, c := range map[string]struct {
+		home, next, away string
+	}{
+		"IPv4": {"192.0.2.1", "192.0.2.200", "192.0.3.1"},
+		"IPv6": {"[2001:db8:0:1::1]", "[2001:db8:0:ff00::1]", "[2001:db8:1:1::1]"},
+	} {
+		x := newStandingSite(t)
+		x.ask(0, c.home, "/", nil, "Set-Cookie: "+sid)
+		for _, at := range []time.Duration{1, 2, 3} {
+			x.ask(at*time.Hour, c.home, "/", []string{"Cookie: " + sid})
+		}
+		moved := x.ask(3*time.Hour+time.Second, c.next, "/", []string{"Cookie: " + sid})
+		if !isSession(moved) || moved.Evidence != Cookie|Tenure || moved.Keys()[1].ID != moved.Address {
+			t.Errorf("%s: at its next address it is %v by %q", name, moved.Keys(), moved.Evidence)
+		}
+		if res := x.ask(3*time.Hour+2*time.Second, c.away, "/", []string{"Cookie: " + sid}); isSession(res) || res.Evidence != 0 {
+			t.Errorf("%s: in another network it is %v by %q", name, res.Keys(), res.Evidence)
+		}
+		if res := x.ask(3*time.Hour+3*time.Second, c.home, "/", nil); res.Evidence&Cookie != 0 {
+			t.Errorf("%s: the address that it left has %q", name, res.Evidence)
+		}
+	}
+	x := newStandingSite(t) // another address of the same /64 is the same address
+	x.ask(0, "[2001:db8::1]", "/", nil, "Set-Cookie: "+sid)
+	for i := range 20 {
+		res := x.ask(time.Second, fmt.Sprintf("[2001:db8::%x]", i+1), "/", []string{"Cookie: " + sid})
+		if !isSession(res) {
+			t.Errorf("address %d of the /64: no session", i)
+		}
+	}
+}
+
+// TestPhoneNeverNotices has an address change every three minutes for a day.
+func TestPhoneNeverNotices(t *testing.T) {
+	x := newStandingSite(t)
+	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
+	for i := range 480 {
+		at := time.Duration(i)*3*time.Minute + time.Second
+		if res := x.ask(at, fmt.Sprintf("192.0.2.%d", i%200), "/", []string{"Cookie: " + sid}); !isSession(res) {
+			t.Fatalf("after %v it is no session", at)
+		}
+	}
+}
+
+// TestSharedCookieIsOneSession has 254 addresses share a cookie, in whatever order:
+// it is a session at one of them at a time, and changes a few times only.
+func TestSharedCookieIsOneSession(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		x := newStandingSite(t)
+		x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
+		at, begun := time.Duration(0), false
+		var start time.Duration
+		holder, changes := "", 0
+		for range rapid.IntRange(1, 300).Draw(rt, "requests") {
+			at += time.Duration(rapid.IntRange(0, 5000).Draw(rt, "ms")) * time.Millisecond
+			address := fmt.Sprintf("192.0.2.%d", rapid.IntRange(1, 254).Draw(rt, "address"))
+			res := x.ask(at, address, "/", []string{"Cookie: " + sid})
+			if !isSession(res) {
+				if res.Evidence&Cookie != 0 && address != holder {
+					rt.Fatalf("%s has %q of somebody else's", address, res.Evidence)
+				}
+				continue
+			}
+			if !begun {
+				begun, start = true, at
+			}
+			if address != holder {
+				holder = address
+				changes++
+			}
+			if most := 1 + movesAtOnce + int((at-start)/time.Second)/moveEvery + 1; changes > most {
+				rt.Fatalf("after %v it has changed %d times", at-start, changes)
+			}
+		}
+	})
+}
+
+// TestCookieThatManyHave checks that a cookie that the site gives to many keeps
+// nobody's own one from counting.
+func TestCookieThatManyHave(t *testing.T) {
+	x := newStandingSite(t)
+	const shared = "consent=0123456789abcdef0123456789abcdef"
+	for i := range 20 {
+		own := fmt.Sprintf("sid=%032d", i)
+		address := fmt.Sprintf("192.0.2.%d", i+1)
+		x.ask(0, address, "/", nil, "Set-Cookie: "+shared, "Set-Cookie: "+own)
+		for range 2 {
+			if res := x.ask(time.Second, address, "/", []string{"Cookie: " + shared + "; " + own}); !isSession(res) {
+				t.Errorf("client %d is no session", i)
+			}
+		}
+	}
+}
+
+// TestSessionsAreBoundedWhereverTheyWereProven moves 300 sessions to one address,
+// which has at most 64 that are in use.
+func TestSessionsAreBoundedWhereverTheyWereProven(t *testing.T) {
+	x := newStandingSite(t)
+	cookie := func(i int) string { return fmt.Sprintf("sid=%016d", i) }
+	for i := range 300 {
+		address := fmt.Sprintf("192.0.2.%d", i/50+1)
+		x.ask(0, address, "/", nil, "Set-Cookie: "+cookie(i))
+		if res := x.ask(0, address, "/", []string{"Cookie: " + cookie(i)}); !isSession(res) {
+			t.Fatalf("session %d is none at its own address", i)
+		}
+	}
+	for _, at := range []time.Duration{0, time.Minute, time.Hour} {
+		n := 0
+		for round := range 3 { // as one crawler uses all of them
+			n = 0
+			for i := range 300 {
+				if isSession(x.ask(at+time.Duration(round)*15*time.Second, "192.0.2.99", "/", []string{"Cookie: " + cookie(i)})) {
+					n++
+				}
+			}
+		}
+		if n < maxSessions-5 || n > maxSessions+5 {
+			t.Errorf("after %v: %d sessions at one address", at, n)
+		}
+	}
+}
+
+// TestSessionsStayInUse checks that people who go on reading go on counting.
+func TestSessionsStayInUse(t *testing.T) {
+	x := newStandingSite(t)
+	for i := range 10 {
+		x.ask(0, "192.0.2.1", "/", nil, fmt.Sprintf("Set-Cookie: sid=%016d", i))
+	}
+	var res *Result
+	for minute := range 60 {
+		for i := range 10 {
+			res = x.ask(time.Duration(minute)*time.Minute, "192.0.2.1", "/", []string{fmt.Sprintf("Cookie: sid=%016d", i)})
+			if !isSession(res) {
+				t.Fatalf("minute %d: session %d is none", minute, i)
+			}
+		}
+	}
+	if res.Company != maxCompany {
+		t.Errorf("after an hour the address counts as %g clients", res.Company)
+	}
+}
+
+// TestHandedOutCookiesEvictNobody hands 150,000 cookies to one address, and as many
+// to a session, beside a person who has a session, one who has just been given a
+// cookie, and one in the same network.
+func TestHandedOutCookiesEvictNobody(t *testing.T) {
+	x := newStandingSite(t)
+	const theirs = "sid=ffffffffffffffff"
+	x.ask(0, "198.51.100.1", "/", nil, "Set-Cookie: "+sid)
+	x.ask(0, "198.51.100.1", "/", []string{"Cookie: " + sid})
+	x.ask(0, "203.0.113.1", "/", nil, "Set-Cookie: "+theirs)
+	x.ask(0, "192.0.2.2", "/", nil, "Set-Cookie: "+theirs)
+	x.ask(0, "192.0.2.3", "/", nil, "Set-Cookie: x"+sid)
+	x.ask(0, "192.0.2.3", "/", []string{"Cookie: x" + sid})
+	for i := range 150_000 {
+		x.ask(time.Second, "192.0.2.1", "/", nil, fmt.Sprintf("Set-Cookie: sid=%016d", i))
+		x.ask(time.Second, "192.0.2.3", "/", []string{"Cookie: x" + sid}, fmt.Sprintf("Set-Cookie: y=%016d", i))
+	}
+	for what, c := range map[string]struct{ address, cookie string }{
+		"a session":                          {"198.51.100.1", sid},
+		"a newcomer":                         {"203.0.113.1", theirs},
+		"a newcomer in the same network":     {"192.0.2.2", theirs},
+		"the session that was given as many": {"192.0.2.3", "x" + sid},
+	} {
+		if res := x.ask(time.Minute, c.address, "/", []string{"Cookie: " + c.cookie}); !isSession(res) {
+			t.Errorf("%s is %v", what, res.Keys())
+		}
+	}
+	if n := len(x.s.sessions.values); n > 4*valuesOfSession {
+		t.Errorf("%d cookies are known for four sessions", n)
+	}
+}
+
+// TestSessionsTable checks the table against one without a bound.
+func TestSessionsTable(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var s sessions
+		owner := map[uint64]uint32{}
+		places := map[uint32]int32{}
+		rt.Repeat(map[string]func(*rapid.T){
+			"add": func(rt *rapid.T) {
+				id := uint32(len(places)*2 + 1)
+				places[id] = s.add(session{id: id})
+			},
+			"learn": func(rt *rapid.T) {
+				if len(places) == 0 {
+					return
+				}
+				id := uint32(rapid.IntRange(0, len(places)-1).Draw(rt, "session")*2 + 1)
+				value := rapid.Uint64Range(1, 100).Draw(rt, "value")
+				name := uint8(rapid.IntRange(0, 3).Draw(rt, "name"))
+				if !s.learn(places[id], id, value, name) {
+					rt.Fatal("the session is gone")
+				}
+				if _, _, known := s.find(value); !known {
+					rt.Fatalf("%d is not known", value)
+				}
+				if _, known := owner[value]; !known {
+					owner[value] = id
+				}
+			},
+			"": func(rt *rapid.T) {
+				n := 0
+				s.each(func(e *session) {
+					n++
+					for _, value := range e.values {
+						if place, known := s.values[value]; value != 0 && (!known || s.all[place].id != e.id) {
+							rt.Fatalf("%d of %d is not found", value, e.id)
+						}
+					}
+				})
+				if n != len(places) || len(s.values) > n*valuesOfSession {
+					rt.Fatalf("%d sessions of %d, %d values", n, len(places), len(s.values))
+				}
+				for value := range owner {
+					if _, e, ok := s.find(value); !ok || e.id != owner[value] {
+						delete(owner, value) // forgotten: it may be another's next
+					}
+				}
+			},
+		})
+	})
+}
+
+// TestOldestSessionMakesRoom fills the table.
+func TestOldestSessionMakesRoom(t *testing.T) {
+	var s sessions
+	for i := range uint32(mostSessions) {
+		place := s.add(session{id: i + 1})
+		s.learn(place, i+1, uint64(i)+1, 0)
+	}
+	s.find(1) // the first one is in use
+	s.learn(s.add(session{id: 7}), 7, 1<<40, 0)
+	for value, want := range map[uint64]bool{1: true, 2: false, 3: true, 1 << 40: true} {
+		if _, _, ok := s.find(value); ok != want {
+			t.Errorf("session %d is there: %v", value, ok)
+		}
+	}
+	if len(s.values) != mostSessions || len(s.all) != mostSessions {
+		t.Errorf("%d sessions, %d values", len(s.all), len(s.values))
+	}
+}
+
+// TestStandingOfVersion1 loads a file as it was before sessions had an address.
+func TestStandingOfVersion1(t *testing.T) {
+	x := newStandingSite(t)
+	le := binary.LittleEndian
+	client := netip.MustParseAddr("192.0.2.1")
+	given := func(b []byte, name string, id uint32, proven byte) []byte {
+		b = le.AppendUint64(b, x.s.hashOfCookie(client, name, "0123456789abcdef"))
+		return append(le.AppendUint32(b, id), proven)
+	}
+	file := append([]byte{1}, x.s.secret[:]...)
+	file = le.AppendUint32(file, 3)
+	file = given(file, "sid", 0x1a2b3c4d, 1)
+	file = given(file, "other", 0x1a2b3c4d, 1)
+	file = given(file, "new", 0x77, 0)
+	file = le.AppendUint32(file, 1)
+	first := uint64(noon.Add(-5 * time.Hour).Unix())
+	file = le.AppendUint64(file, first)
+	file = le.AppendUint64(file, first+3600)
+	file = le.AppendUint64(file, 0)
+	file = le.AppendUint64(file, x.s.hashOf("192.0.2.1#1a2b3c4d"))
+	file = le.AppendUint32(file, uint32(first/3600))
+	file = le.AppendUint16(file, 9)
+	file = le.AppendUint32(file, 0)
+
+	y := newStandingSite(t)
+	if err := y.s.UnmarshalBinary(file); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sid", "other"} {
+		res := y.ask(0, "192.0.2.1", "/", []string{"Cookie: " + name + "=0123456789abcdef"})
+		if res.Keys()[0].ID != "192.0.2.1#1a2b3c4d" || res.Evidence != Cookie|Tenure {
+			t.Errorf("%s: %v by %q", name, res.Keys(), res.Evidence)
+		}
+	}
+	if res := y.ask(0, "192.0.2.2", "/", []string{"Cookie: new=0123456789abcdef"}); !isSession(res) {
+		t.Errorf("one that had not come back: %v", res.Keys())
+	}
+	for i := range file {
+		if newStandingSite(t).s.UnmarshalBinary(file[:i]) == nil {
+			t.Fatalf("cut to %d bytes it is taken for sound", i)
+		}
+	}
+}
+
+func BenchmarkSession(b *testing.B) {
+	x := newStandingSite(&testing.T{})
+	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
+	r := pageRequest("192.0.2.1")
+	r.Header.Set("Cookie", "_ga=GA1.2.123456789.123456789; "+sid)
+	var res Result
+	b.ReportAllocs()
+	for b.Loop() {
+		x.c.Classify(r, &res)
+		x.s.Judge(noon, r, &res)
+	}
+}
+
+func pageRequest(address string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RemoteAddr = address + ":1"
+	return r
+}
