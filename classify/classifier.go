@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
+	"strings"
 
 	"tempomat/limiter"
 )
@@ -102,6 +103,9 @@ type Result struct {
 	Evidence Evidence // why
 	Address  string   // the ID of the first key, also when its session goes before it; empty: not judged
 	Company  float64  // of how many clients the address is, as its sessions show: 1 to 4
+	Face     uint8    // 0 to 7: which of those behind the address it seems to be, where it has no session; 0 with one
+	Follows  bool     // it is for a part of the page that the client was just served
+	Prefetch bool     // nobody looks at the answer yet: the browser asks in advance
 
 	keys    [limiter.MaxKeys]limiter.Key
 	n       int
@@ -109,6 +113,7 @@ type Result struct {
 	visitor uint64 // the client's hash; 0: not judged
 	session uint32 // 0: none
 	place   int32  // where its session is remembered, if it has one
+	part    bool   // it is for a part of a page
 }
 
 // Keys are the keys to charge, at most one for each class, in the order of the
@@ -141,6 +146,7 @@ func (c *Classifier) Classify(r *http.Request, into *Result) {
 	into.Exempt = c.isExempt(into.Client, r.URL)
 	into.Standing, into.Evidence, into.Company, into.visitor, into.session = 0, 0, 0, 0, 0
 	into.Address = "" // an old one would keep its string alive
+	into.Face, into.Follows, into.part, into.Prefetch = 0, false, false, isPrefetch(r.Header)
 
 	var scratch [maxText]byte
 	text, pathEnd := appendShape(scratch[:0], r.URL.Path, r.URL.RawQuery)
@@ -192,4 +198,15 @@ func (c *Classifier) appendID(dst []byte, class *Class, client netip.Addr, r *ht
 	default:
 		return appendNetwork(dst, client, class.By)
 	}
+}
+
+// isPrefetch tells whether a browser asks for what nobody has asked it for yet.
+// Sec-Purpose says so, also "prefetch;prerender"; the others are older.
+func isPrefetch(h http.Header) bool {
+	for _, name := range [...]string{"Sec-Purpose", "Purpose", "X-Moz"} {
+		if lines := h[name]; len(lines) > 0 && strings.HasPrefix(lines[0], "prefetch") {
+			return true
+		}
+	}
+	return false
 }

@@ -148,7 +148,8 @@ func (s *Standing) inherit(at int64, address, session uint64) uint64 {
 	s.visitors.with(address, at, func(v *visitor) { page = v.lastPage })
 	s.visitors.with(session, at, func(v *visitor) {
 		if v.lastPage == 0 && page > 0 {
-			v.lastPage, v.pages = page, 1
+			v.served(page)
+			v.pages = 1
 		}
 	})
 	return session

@@ -171,9 +171,15 @@ func TestHandedOutCookiesEvictNobody(t *testing.T) {
 	x.ask(0, "192.0.2.2", "/", nil, "Set-Cookie: "+theirs)
 	x.ask(0, "192.0.2.3", "/", nil, "Set-Cookie: x"+sid)
 	x.ask(0, "192.0.2.3", "/", []string{"Cookie: x" + sid})
-	for i := range 150_000 {
-		x.ask(time.Second, "192.0.2.1", "/", nil, fmt.Sprintf("Set-Cookie: sid=%016d", i))
-		x.ask(time.Second, "192.0.2.3", "/", []string{"Cookie: x" + sid}, fmt.Sprintf("Set-Cookie: y=%016d", i))
+	const each = 30 // of 150,000, an answer
+	for i := range 5000 {
+		var strangers, sessions []string
+		for j := range each {
+			strangers = append(strangers, fmt.Sprintf("Set-Cookie: sid=%016d", i*each+j))
+			sessions = append(sessions, fmt.Sprintf("Set-Cookie: y=%016d", i*each+j))
+		}
+		x.ask(time.Second, "192.0.2.1", "/", nil, strangers...)
+		x.ask(time.Second, "192.0.2.3", "/", []string{"Cookie: x" + sid}, sessions...)
 	}
 	for what, c := range map[string]struct{ address, cookie string }{
 		"a session":                          {"198.51.100.1", sid},

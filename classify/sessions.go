@@ -6,7 +6,7 @@ import "sync"
 // seconds.
 type session struct {
 	id      uint32
-	values  [valuesOfSession]uint64 // the latest cookies of it that the site gave, the oldest first; 0: none
+	values  [valuesOfSession]uint64 // its cookies that were given or came back last, the last one last; 0: none
 	names   [valuesOfSession]uint8  // of the cookies, hashed; 0: not known
 	home    uint64                  // the address that it counts at, hashed; 0: none yet
 	visitor uint64                  // as whom it is remembered, wherever it goes; 0: not yet
@@ -54,6 +54,7 @@ func (s *sessions) find(value uint64) (place int32, e session, ok bool) {
 		return 0, e, false
 	}
 	s.useLocked(place)
+	s.all[place].use(value)
 	return place, s.all[place], true
 }
 
@@ -129,10 +130,25 @@ func (e *session) learn(value uint64, name uint8) (old uint64) {
 		}
 	}
 	old = e.values[out]
-	copy(e.values[out:], e.values[out+1:])
-	copy(e.names[out:], e.names[out+1:])
-	e.values[valuesOfSession-1], e.names[valuesOfSession-1] = value, name
+	e.replace(out, value, name)
 	return old
+}
+
+// use keeps a cookie that came back from being the next to be forgotten.
+func (e *session) use(value uint64) {
+	for i := range valuesOfSession / 2 {
+		if e.values[i] == value {
+			e.replace(i, value, e.names[i])
+			return
+		}
+	}
+}
+
+// replace takes one cookie out and puts one behind all others.
+func (e *session) replace(i int, value uint64, name uint8) {
+	copy(e.values[i:], e.values[i+1:])
+	copy(e.names[i:], e.names[i+1:])
+	e.values[valuesOfSession-1], e.names[valuesOfSession-1] = value, name
 }
 
 // useLocked makes the session at a place the one that was used last.

@@ -37,6 +37,7 @@ type Standing struct {
 	visitors visitors
 	sessions sessions
 	handed   handedOut
+	lies     contradictions
 }
 
 type standingConfig struct {
@@ -67,6 +68,7 @@ func (s *Standing) Configure(c StandingConfig) error {
 func (s *Standing) Judge(now time.Time, r *http.Request, res *Result) {
 	c, at := s.config.Load(), seconds(now)
 	res.Standing, res.Evidence, res.Company, res.session, res.Address = 1, 0, 1, 0, ""
+	res.Face, res.Follows, res.part = 0, false, isPart(r)
 	if len(res.Keys()) == 0 {
 		return
 	}
@@ -87,18 +89,20 @@ func (s *Standing) Judge(now time.Time, r *http.Request, res *Result) {
 		if res.visitor == res.address {
 			res.Company = v.company(at)
 		}
+		res.Follows = res.part && v.follow(at)
 	})
 	if c.trusted.contains(res.Client) {
 		res.Evidence |= Attested
 		attested = max(attested, c.Attested)
 	}
-	if contradicts(r) {
+	if s.lies.has(at, r, res.TrustedPeer) {
 		res.Evidence |= Contradiction
 	}
 	res.Standing = res.Evidence.standing(attested)
 	if res.keys[0].Class == c.SessionClass {
 		return
 	}
+	res.Face = s.face(r.Header["User-Agent"])
 	if res.Evidence&Cookie != 0 {
 		res.Standing = max(res.Standing, res.Company)
 	}
@@ -116,7 +120,7 @@ func (s *Standing) Answered(now time.Time, r *http.Request, res *Result, status 
 		return
 	}
 	given := s.give(h["Set-Cookie"], res)
-	page, part := isPage(status, h), status < 400 && isPart(r)
+	page, part := isPage(status, h), status < 400 && res.part
 	if !page && !part && !given && len(told) == 0 {
 		return
 	}

@@ -18,6 +18,7 @@ type visitor struct {
 	given         float32 // of an address: pages that gave a cookie to somebody without one, lately
 	pages, parts  float32 // lately
 	attested      float32
+	follows       uint16 // parts that may follow its latest pages
 }
 
 const (
@@ -26,7 +27,10 @@ const (
 	visitorLocks = 64
 
 	lately      = 10 * 60    // half-life of pages and parts, seconds
-	follow      = 30         // seconds within which a page's parts follow it
+	follow      = 30         // seconds within which a page's parts follow it, to prove something
+	followSoon  = 20         // seconds within which they are parts of what somebody is looking at
+	followPage  = 64         // parts of a page: few pages name more of their own site
+	followMost  = 256        // of several pages, as of an office's people, who are one visitor
 	enoughParts = 1.5        // of them, lately: two, a little while ago
 	partsOfPage = 0.5        // and so many for each page: much of a page is in the browser's cache
 	cookiesBack = 0.5        // of those given, for an address to be taken for one of people
@@ -147,11 +151,30 @@ func (v *visitor) company(now int64) float64 {
 func (v *visitor) page(now int64) {
 	v.see(now)
 	v.pages++
-	v.lastPage = now
+	v.served(now)
 	if hour := int32(now / 3600); hour != v.hour { //nolint:gosec // enough until the year 246,000
 		v.hour = hour
 		v.hours = min(v.hours+1, math.MaxUint16-1)
 	}
+}
+
+// served takes in that it was served a page.
+func (v *visitor) served(now int64) {
+	if now-v.lastPage > followSoon {
+		v.follows = 0 // what is left of pages long ago is for nobody
+	}
+	v.lastPage = now
+	v.follows = min(v.follows+followPage, followMost)
+}
+
+// follow tells whether a part is one of the pages that were just served, of which
+// there is a bounded number.
+func (v *visitor) follow(now int64) bool {
+	if v.lastPage == 0 || now-v.lastPage > followSoon || v.follows == 0 {
+		return false
+	}
+	v.follows--
+	return true
 }
 
 func (v *visitor) part(now int64, weight float32) {

@@ -3,7 +3,6 @@ package newcomer
 import (
 	"net/http"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -80,7 +79,7 @@ func (n *Redirector) Redirect(now time.Time, w http.ResponseWriter, r *http.Requ
 	n.counts.redirected.Add(1)
 	h := w.Header()
 	if value, ok := n.keys.issue(now, r.Header["Cookie"], who.Client); ok {
-		h.Add("Set-Cookie", setCookie(value, isSecure(r, who)))
+		h.Add("Set-Cookie", setCookie(value, classify.Secure(r, who.TrustedPeer)))
 	}
 	h.Set("Location", r.RequestURI)
 	h.Set("Cache-Control", "no-store")
@@ -96,20 +95,6 @@ func setCookie(value string, secure bool) string {
 		line += "; Secure"
 	}
 	return line
-}
-
-// isSecure tells whether the client came over TLS, as its connection or a trusted
-// proxy says; of several the first, who is the nearest to the client.
-func isSecure(r *http.Request, who *classify.Result) bool {
-	if r.TLS != nil {
-		return true
-	}
-	proto := r.Header["X-Forwarded-Proto"]
-	if !who.TrustedPeer || len(proto) == 0 {
-		return false
-	}
-	first, _, _ := strings.Cut(proto[0], ",")
-	return strings.EqualFold(strings.Trim(first, blanks), "https")
 }
 
 // Counts is how often what was done.
