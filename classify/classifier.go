@@ -114,6 +114,7 @@ type Result struct {
 	session uint32 // 0: none
 	place   int32  // where its session is remembered, if it has one
 	part    bool   // it is for a part of a page
+	unread  bool   // it was answered with a page that may be read, see Page
 }
 
 // Keys are the keys to charge, at most one for each class, in the order of the
@@ -146,7 +147,8 @@ func (c *Classifier) Classify(r *http.Request, into *Result) {
 	into.Exempt = c.isExempt(into.Client, r.URL)
 	into.Standing, into.Evidence, into.Company, into.visitor, into.session = 0, 0, 0, 0, 0
 	into.Address = "" // an old one would keep its string alive
-	into.Face, into.Follows, into.part, into.Prefetch = 0, false, false, isPrefetch(r.Header)
+	into.Face, into.Follows, into.Prefetch = 0, false, isPrefetch(r.Header)
+	into.part, into.unread = false, false
 
 	var scratch [maxText]byte
 	text, pathEnd := appendShape(scratch[:0], r.URL.Path, r.URL.RawQuery)

@@ -66,8 +66,27 @@ func hasPartName(path string) bool {
 	return false
 }
 
-// isConditional tells whether a client has what it asks for already. A crawler
-// that keeps nothing cannot.
-func isConditional(r *http.Request) bool {
-	return len(r.Header["If-None-Match"]) > 0 || len(r.Header["If-Modified-Since"]) > 0
+// hasTag tells whether a client tells the tag of what it has (RFC 9110, 13.1.2). "*"
+// is none.
+func hasTag(r *http.Request) bool {
+	lines := r.Header["If-None-Match"]
+	return len(lines) > 0 && strings.Contains(lines[0], `"`)
+}
+
+// isPartType tells whether an answer is a style sheet, a script, an image or a font.
+// An export of data is none, whatever its client says that it is for.
+func isPartType(h http.Header) bool {
+	lines := h["Content-Type"]
+	if len(lines) == 0 {
+		return false
+	}
+	for _, kind := range [...]string{
+		"text/css", "text/javascript", "application/javascript", "application/x-javascript",
+		"image/", "font/", "application/font", "application/x-font", "application/vnd.ms-fontobject",
+	} {
+		if strings.HasPrefix(lines[0], kind) {
+			return true
+		}
+	}
+	return false
 }

@@ -38,6 +38,7 @@ type Standing struct {
 	sessions sessions
 	handed   handedOut
 	lies     contradictions
+	names    names
 }
 
 type standingConfig struct {
@@ -120,8 +121,8 @@ func (s *Standing) Answered(now time.Time, r *http.Request, res *Result, status 
 		return
 	}
 	given := s.give(h["Set-Cookie"], res)
-	page, part := isPage(status, h), status < 400 && res.part
-	if !page && !part && !given && len(told) == 0 {
+	page, weight := isPage(status, h), s.partWeight(at, r, res, status, h)
+	if !page && weight == 0 && !given && len(told) == 0 {
 		return
 	}
 	s.visitors.with(res.visitor, at, func(v *visitor) {
@@ -131,15 +132,31 @@ func (s *Standing) Answered(now time.Time, r *http.Request, res *Result, status 
 		switch {
 		case page:
 			v.page(at)
-		case part && isConditional(r):
-			v.part(at, 2)
-		case part:
-			v.part(at, 1)
+			e, _ := v.evidence(at)
+			res.unread = e&Parts == 0
+		case weight > 0:
+			v.part(at, weight)
 		}
 		if x, ok := s.vouched(told); ok {
 			v.attested, v.attestedUntil = float32(x), at+vouchedFor
 		}
 	})
+}
+
+// partWeight is how much an answer counts as that of a part; 0: it is none. What the
+// client has still, by a tag that it was told, counts double: who keeps nothing cannot
+// tell it. A date does not, which anybody may tell.
+func (s *Standing) partWeight(at int64, r *http.Request, res *Result, status int, h http.Header) float32 {
+	if !res.part || !(status == http.StatusOK && isPartType(h) || status == http.StatusNotModified) {
+		return 0
+	}
+	if target, ok := s.hashOfTarget(r.URL); !ok || !s.names.may(at, target) {
+		return 0
+	}
+	if status == http.StatusNotModified && hasTag(r) {
+		return 2
+	}
+	return 1
 }
 
 // vouched is what the backend said.

@@ -17,9 +17,11 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // site is a Standing, and what clients do at it.
 type standingSite struct {
-	t *testing.T
-	c *Classifier
-	s *Standing
+	t      *testing.T
+	c      *Classifier
+	s      *Standing
+	status int    // of its answers; 0: 200
+	body   []byte // of its answers; nil: nobody reads it
 }
 
 func newStandingSite(t *testing.T) *standingSite {
@@ -48,8 +50,11 @@ func (x *standingSite) ask(at time.Duration, address, path string, headers []str
 		r.Header.Add(name, value)
 	}
 	h := http.Header{"Content-Type": {"text/html"}}
-	if strings.HasSuffix(path, ".css") {
+	switch {
+	case strings.Contains(path, ".css"):
 		h.Set("Content-Type", "text/css")
+	case strings.HasSuffix(path, ".json"):
+		h.Set("Content-Type", "application/json")
 	}
 	for _, a := range answer {
 		name, value, _ := strings.Cut(a, ": ")
@@ -59,7 +64,18 @@ func (x *standingSite) ask(at time.Duration, address, path string, headers []str
 	x.c.Classify(r, res)
 	x.s.Judge(noon.Add(at), r, res)
 	judged := *res
-	x.s.Answered(noon.Add(at), r, res, http.StatusOK, h)
+	status := max(x.status, http.StatusOK)
+	if status == http.StatusNotModified {
+		h.Del("Content-Type")
+	}
+	x.s.Answered(noon.Add(at), r, res, status, h)
+	if x.body != nil {
+		page := x.s.Page(noon.Add(at), r, res, h)
+		for body := x.body; len(body) > 0; body = body[min(len(body), 1000):] {
+			_, _ = page.Write(body[:min(len(body), 1000)])
+		}
+		_ = page.Close()
+	}
 	if _, there := h[StandingHeader]; there {
 		x.t.Error("a client would see what the backend says of it")
 	}
@@ -149,27 +165,37 @@ func TestParts(t *testing.T) {
 		header []string
 		after  time.Duration
 		pages  int
+		status int
 		want   Evidence
 	}{
-		"they follow":               {"/a.css", nil, time.Second, 1, Parts},
-		"of four pages":             {"/a.css", nil, time.Second, 4, Parts},
-		"of too many pages":         {"/a.css", nil, time.Second, 9, 0},
-		"conditional ones":          {"/a.css", []string{"If-None-Match: x"}, time.Second, 7, Parts},
-		"too late":                  {"/a.css", nil, time.Minute, 1, 0},
-		"before any page":           {"/a.css", nil, time.Second, 0, 0},
-		"of another site":           {"/a.css", []string{"Referer: https://other.example/"}, time.Second, 1, 0},
-		"of this site":              {"/a.css", []string{"Referer: https://example.com/page"}, time.Second, 1, Parts},
-		"from another site":         {"/a.css", []string{"Sec-Fetch-Site: cross-site"}, time.Second, 1, 0},
-		"a page that is no part":    {"/a.html", nil, time.Second, 1, 0},
-		"a script without its name": {"/a.php", []string{"Sec-Fetch-Dest: script", "Sec-Fetch-Site: same-origin"}, time.Second, 0, 0},
-		"a download":                {"/a.css", []string{"Sec-Fetch-Dest: document"}, time.Second, 1, 0},
+		"they follow":               {"/a.css", nil, time.Second, 1, 200, Parts},
+		"of four pages":             {"/a.css", nil, time.Second, 4, 200, Parts},
+		"of too many pages":         {"/a.css", nil, time.Second, 9, 200, 0},
+		"what it has still":         {"/a.css", []string{`If-None-Match: "x"`}, time.Second, 7, 304, Parts},
+		"what it has no longer":     {"/a.css", []string{`If-None-Match: "x"`}, time.Second, 7, 200, 0},
+		"what anybody has":          {"/a.css", []string{"If-None-Match: *"}, time.Second, 7, 304, 0},
+		"a date":                    {"/a.css", []string{"If-Modified-Since: Sun, 22 Nov 2026 00:00:00 GMT"}, time.Second, 7, 304, 0},
+		"what is not there":         {"/a.css", nil, time.Second, 1, 404, 0},
+		"what is elsewhere":         {"/a.css", nil, time.Second, 1, 302, 0},
+		"a piece":                   {"/a.css", nil, time.Second, 1, 206, 0},
+		"an export as an image":     {"/export.json", []string{"Sec-Fetch-Dest: image"}, time.Second, 1, 200, 0},
+		"too late":                  {"/a.css", nil, time.Minute, 1, 200, 0},
+		"before any page":           {"/a.css", nil, time.Second, 0, 200, 0},
+		"of another site":           {"/a.css", []string{"Referer: https://other.example/"}, time.Second, 1, 200, 0},
+		"of this site":              {"/a.css", []string{"Referer: https://example.com/page"}, time.Second, 1, 200, Parts},
+		"from another site":         {"/a.css", []string{"Sec-Fetch-Site: cross-site"}, time.Second, 1, 200, 0},
+		"a page that is no part":    {"/a.html", nil, time.Second, 1, 200, 0},
+		"a script without its name": {"/a.php", []string{"Sec-Fetch-Dest: script", "Sec-Fetch-Site: same-origin"}, time.Second, 0, 200, 0},
+		"a download":                {"/a.css", []string{"Sec-Fetch-Dest: document"}, time.Second, 1, 200, 0},
 	} {
 		x := newStandingSite(t)
 		for range c.pages {
 			x.ask(0, "192.0.2.1", "/", nil)
 		}
+		x.status = c.status
 		x.ask(c.after, "192.0.2.1", c.path, c.header)
 		x.ask(c.after, "192.0.2.1", c.path, c.header)
+		x.status = 0
 		res := x.ask(c.after, "192.0.2.1", "/", nil)
 		if res.Evidence&Parts != c.want {
 			t.Errorf("%s: evidence %q", name, res.Evidence)
@@ -360,5 +386,34 @@ func BenchmarkStanding(b *testing.B) {
 	for b.Loop() {
 		s.Judge(noon, r, &res)
 		s.Answered(noon, r, &res, http.StatusOK, h)
+	}
+}
+
+// TestJudgeAllocates checks that judging allocates the ID of a session, and nothing
+// otherwise.
+func TestJudgeAllocates(t *testing.T) {
+	x := newStandingSite(t)
+	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
+	x.ask(0, "192.0.2.1", "/", []string{"Cookie: " + sid})
+	for what, c := range map[string]struct {
+		change func(*http.Request)
+		most   float64
+	}{
+		"a stranger":   {func(*http.Request) {}, 0},
+		"a browser":    {func(r *http.Request) { r.Header.Set("User-Agent", chrome131) }, 0},
+		"a part":       {func(r *http.Request) { r.URL.Path = "/a.css" }, 0},
+		"a session":    {func(r *http.Request) { r.Header.Set("Cookie", sid) }, 1},
+		"many cookies": {func(r *http.Request) { r.Header.Set("Cookie", strings.Repeat("a=0123456789abcdefg;", 100)) }, 0},
+	} {
+		r := pageRequest("192.0.2.1")
+		c.change(r)
+		var classified Result
+		x.c.Classify(r, &classified)
+		if got := testing.AllocsPerRun(100, func() {
+			res := classified
+			x.s.Judge(noon, r, &res)
+		}); got > c.most {
+			t.Errorf("%s: %v allocations, want %v", what, got, c.most)
+		}
 	}
 }

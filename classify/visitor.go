@@ -26,20 +26,21 @@ const (
 	visitorSets  = 1 << 12 // 32768 visitors, 2 MB
 	visitorLocks = 64
 
-	lately      = 10 * 60    // half-life of pages and parts, seconds
-	follow      = 30         // seconds within which a page's parts follow it, to prove something
-	followSoon  = 20         // seconds within which they are parts of what somebody is looking at
-	followPage  = 64         // parts of a page: few pages name more of their own site
-	followMost  = 256        // of several pages, as of an office's people, who are one visitor
-	enoughParts = 1.5        // of them, lately: two, a little while ago
-	partsOfPage = 0.5        // and so many for each page: much of a page is in the browser's cache
-	cookiesBack = 0.5        // of those given, for an address to be taken for one of people
-	tenureAge   = 3600       // seconds since the first visit
-	tenureHours = 3          // with pages
-	forgotten   = 14 * 86400 // seconds after which a visitor begins anew
-	vouchedFor  = 3600       // seconds that the backend's word holds
-	maxCompany  = 4          // clients that one address counts as at most, whatever comes from there
-	maxSessions = 64         // of one address, in use at a time
+	lately       = 10 * 60    // half-life of pages and parts, seconds
+	follow       = 30         // seconds within which a page's parts follow it, to prove something
+	followSoon   = 20         // seconds within which they are parts of what somebody is looking at
+	followPage   = 64         // parts of a page: few pages name more of their own site
+	followMost   = 256        // of several pages, as of an office's people, who are one visitor
+	enoughParts  = 1.5        // of them, lately: two, a little while ago
+	partsOfPage  = 0.5        // and so many for each page: much of a page is in the browser's cache
+	cookiesBack  = 0.5        // of those given, for an address to be taken for one of people
+	tenureAge    = 3600       // seconds since the first visit
+	tenureHours  = 3          // with pages
+	forgotten    = 14 * 86400 // seconds after which a visitor begins anew
+	vouchedFor   = 3600       // seconds that the backend's word holds
+	maxCompany   = 4          // clients that one address counts as at most, whatever comes from there
+	leastSession = 1.0 / 8    // what is left of one that was used half an hour ago
+	maxSessions  = 64         // of one address, in use at a time
 )
 
 // visitors is a set-associative cache of visitors. Who has shown nothing yet
@@ -130,7 +131,7 @@ func (v *visitor) evidence(now int64) (e Evidence, attested float64) {
 	if v.parts >= enoughParts && v.parts >= partsOfPage*v.pages {
 		e |= Parts
 	}
-	if v.sessions > 0 && v.sessions >= cookiesBack*v.given {
+	if v.sessions >= leastSession && v.sessions >= cookiesBack*v.given {
 		e |= Cookie // of an address: who comes from there mostly brings them back
 	}
 	if v.hours >= tenureHours && now-v.first >= tenureAge {
