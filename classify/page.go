@@ -15,22 +15,21 @@ const (
 	pageNames    = 64       // parts that one page names, as far as that counts
 )
 
-// Page takes note of what a page names, as its body passes by. Write only copies the
-// first bytes; they are read when there are enough of them, or at Close. A nil Page
-// takes note of nothing. It is for one goroutine.
+// Page takes note of what a page names, as its body passes by: Write only copies the
+// first bytes, and End reads them, which takes some tenths of a millisecond and is
+// nobody's to wait for. It is for one goroutine at a time.
 type Page struct {
 	standing *Standing
 	at       int64
 	base     url.URL
 	gzipped  bool
 	body     []byte
-	closed   bool
 }
 
 // Page returns what is to be told the body of an answer that Answered has just been
 // told the header of; nil if there is nothing to learn: the answer is no page, its
 // client has shown already that it loads parts, or enough pages are read now. What it
-// returns must be closed.
+// returns must be told the end, once.
 func (s *Standing) Page(now time.Time, r *http.Request, res *Result, h http.Header) *Page {
 	if !res.unread {
 		return nil
@@ -50,35 +49,19 @@ func (s *Standing) Page(now time.Time, r *http.Request, res *Result, h http.Head
 	}
 }
 
-// Write takes in the next bytes of the body as they are sent. It never fails.
+// Write takes in the next bytes of the body. It never fails.
 func (p *Page) Write(b []byte) (int, error) {
-	if p == nil || p.closed {
-		return len(b), nil
-	}
 	most := pageBytes
 	if p.gzipped {
 		most = gzippedBytes
 	}
 	p.body = append(p.body, b[:min(len(b), most-len(p.body))]...)
-	if len(p.body) == most {
-		p.read()
-	}
 	return len(b), nil
 }
 
-// Close reads what has come, whether or not that was all. It never fails.
-func (p *Page) Close() error {
-	if p != nil && !p.closed {
-		p.read()
-	}
-	return nil
-}
-
-// read reads the page.
-func (p *Page) read() {
-	p.closed = true
+// End reads what has come, whether or not that was all.
+func (p *Page) End() {
 	body := p.body
-	p.body = nil
 	if p.gzipped {
 		body = inflate(body)
 	}

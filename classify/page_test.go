@@ -134,17 +134,13 @@ func TestPagesAreReadWithinBounds(t *testing.T) {
 				t.Fatal("a page was not taken")
 			}
 		}
-		if p.body != nil {
-			t.Errorf("%d bytes are kept of a page that was read", len(p.body))
+		if cap(p.body) > 2*pageBytes {
+			t.Errorf("%d bytes are kept of a page", cap(p.body))
 		}
-		for range 2 {
-			if err := p.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
+		p.End()
 	}
 	if x.s.names.open != 0 {
-		t.Errorf("%d pages are open after all were closed", x.s.names.open)
+		t.Errorf("%d pages are open after all have ended", x.s.names.open)
 	}
 	if p := open(time.Minute, 1); p == nil {
 		t.Error("no page is read any more")
@@ -154,10 +150,6 @@ func TestPagesAreReadWithinBounds(t *testing.T) {
 	}
 	if p := open(time.Minute, 1); p != nil {
 		t.Error("the pages of somebody are read who has shown parts")
-	}
-	var none *Page
-	if _, err := none.Write([]byte("x")); err != nil || none.Close() != nil {
-		t.Error("no page is something")
 	}
 }
 
@@ -222,7 +214,7 @@ func FuzzPage(f *testing.F) {
 		}
 		p := s.Page(noon, httptest.NewRequest(http.MethodGet, "/a/b", nil), &Result{unread: true}, h)
 		_, _ = p.Write(body)
-		_ = p.Close()
+		p.End()
 		if len(s.names.now) > pageNames || s.names.open != 0 {
 			t.Errorf("%d names, %d pages open", len(s.names.now), s.names.open)
 		}
@@ -245,7 +237,7 @@ func BenchmarkPage(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				p := s.Page(noon.Add(time.Duration(i)*time.Second), r, &Result{unread: true}, h)
 				_, _ = p.Write(body)
-				_ = p.Close()
+				p.End()
 			}
 		})
 	}

@@ -70,11 +70,12 @@ func (x *standingSite) ask(at time.Duration, address, path string, headers []str
 	}
 	x.s.Answered(noon.Add(at), r, res, status, h)
 	if x.body != nil {
-		page := x.s.Page(noon.Add(at), r, res, h)
-		for body := x.body; len(body) > 0; body = body[min(len(body), 1000):] {
-			_, _ = page.Write(body[:min(len(body), 1000)])
+		if page := x.s.Page(noon.Add(at), r, res, h); page != nil {
+			for body := x.body; len(body) > 0; body = body[min(len(body), 1000):] {
+				_, _ = page.Write(body[:min(len(body), 1000)])
+			}
+			page.End()
 		}
-		_ = page.Close()
 	}
 	if _, there := h[StandingHeader]; there {
 		x.t.Error("a client would see what the backend says of it")
@@ -355,6 +356,7 @@ func FuzzCookies(f *testing.F) {
 // TestStandingConcurrently is for the race detector.
 func TestStandingConcurrently(t *testing.T) {
 	x := newStandingSite(t)
+	x.body = []byte(aPage)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -362,6 +364,7 @@ func TestStandingConcurrently(t *testing.T) {
 				address := fmt.Sprintf("192.0.2.%d", i%5)
 				x.ask(0, address, "/", nil, fmt.Sprintf("Set-Cookie: sid=%016d", i))
 				x.ask(0, address, "/a.css", []string{fmt.Sprintf("Cookie: sid=%016d", i)})
+				x.ask(0, fmt.Sprintf("192.0.2.%d", i%7), "/", []string{fmt.Sprintf("Cookie: sid=%016d", i%50)})
 			}
 			_, _ = x.s.AppendBinary(nil)
 		})
