@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tempomat/classify"
 	"tempomat/proxy/spool"
 )
 
@@ -29,6 +30,9 @@ func (u *Upstream) pass(x *exchange, res *http.Response) {
 		x: x, body: res.Body, log: u.log,
 		flushes: events || res.ContentLength < 0,
 		live:    events || strings.EqualFold(res.Header.Get("X-Accel-Buffering"), "no"),
+	}
+	if a.page = x.policy.Standing.Page(time.Now(), x.request, &x.who, res.Header); a.page != nil {
+		a.body = io.TeeReader(res.Body, a.page)
 	}
 	if x.gone() {
 		a.drain()
@@ -66,6 +70,7 @@ type relay struct {
 	flushes bool // the client is to see each piece at once
 	live    bool // it must not wait
 	log     *zap.Logger
+	page    *classify.Page // is read for the parts that it names; nil: it is not
 }
 
 // writeHeader writes the header. Where the body's length is unknown its first
@@ -268,6 +273,10 @@ func (a *relay) drain() {
 // finish ends the backend's part; it is done if err is io.EOF.
 func (a *relay) finish(err error) {
 	a.x.handler.settle(time.Now(), a.x, errors.Is(err, io.EOF))
+	if page := a.page; page != nil {
+		a.page = nil
+		go page.End() // nobody is to wait for that
+	}
 }
 
 // check breaks the answer off if it has not come to its end.
