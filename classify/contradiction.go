@@ -44,16 +44,24 @@ func (c *contradictions) has(now int64, r *http.Request, trusted bool) bool {
 	if len(lines) == 0 || !strings.HasPrefix(lines[0], "Mozilla/5.0 (") || strings.Contains(lines[0], "compatible;") {
 		return false // it does not say that it is a browser
 	}
-	faults := 0
+	return lacksAll(r) || c.lacksFetchMode(now, r, lines[0], trusted)
+}
+
+// lacksAll tells whether a request has three of the four faults.
+func lacksAll(r *http.Request) bool {
+	right := 0
+	if r.ProtoMajor != 1 || r.ProtoMinor != 0 {
+		right++
+	}
 	for _, name := range [...]string{"Accept", "Accept-Language", "Accept-Encoding"} {
-		if len(r.Header[name]) == 0 {
-			faults++
+		if len(r.Header[name]) > 0 {
+			right++
+		}
+		if right > 1 {
+			return false
 		}
 	}
-	if r.ProtoMajor == 1 && r.ProtoMinor == 0 {
-		faults++
-	}
-	return faults >= 3 || c.lacksFetchMode(now, r, lines[0], trusted)
+	return true
 }
 
 // lacksFetchMode tells whether a request lacks the header that its browser sends.
@@ -90,15 +98,9 @@ func sendsFetchMode(agent string) bool {
 
 // versionOf is the number behind a product's name; 0: there is none.
 func versionOf(agent, product string) (n int) {
-	i := strings.Index(agent, product)
-	if i < 0 {
-		return 0
-	}
-	for _, c := range []byte(agent[i+len(product):]) {
-		if !isDigit(c) || n > 1000 {
-			break
-		}
-		n = n*10 + int(c-'0')
+	_, version, _ := strings.Cut(agent, product)
+	for i := 0; i < len(version) && isDigit(version[i]) && n < 1000; i++ {
+		n = n*10 + int(version[i]-'0')
 	}
 	return n
 }

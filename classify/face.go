@@ -17,19 +17,25 @@ func (s *Standing) face(agent []string) uint8 {
 	}
 	text := agent[0][:min(len(agent[0]), maxAgentBytes)]
 	h := binary.LittleEndian.Uint64(s.secret[:]) ^ uint64(len(text))
-	key := binary.LittleEndian.Uint64(s.secret[8:]) | 1
-	for ; len(text) >= 8; text = text[8:] {
-		h = fold(h^(uint64(text[0])|uint64(text[1])<<8|uint64(text[2])<<16|uint64(text[3])<<24|
-			uint64(text[4])<<32|uint64(text[5])<<40|uint64(text[6])<<48|uint64(text[7])<<56), key)
+	key := binary.LittleEndian.Uint64(s.secret[8:]) ^ 0x9e3779b97f4a7c15
+	for ; len(text) > 16; text = text[16:] {
+		h = fold(h^word64(text), key^word64(text[8:]))
 	}
-	for i := range len(text) {
-		h = fold(h^uint64(text[i]), key)
-	}
+	var rest [16]byte
+	copy(rest[:], text)
+	h = fold(h^binary.LittleEndian.Uint64(rest[:]), key^binary.LittleEndian.Uint64(rest[8:]))
 	return uint8(fold(h, key) % faces)
 }
 
-// fold mixes all bits of a number with all others.
-func fold(h, key uint64) uint64 {
-	high, low := bits.Mul64(h^0x9e3779b97f4a7c15, key^0xbf58476d1ce4e5b9)
+// fold mixes all bits of two numbers.
+func fold(a, b uint64) uint64 {
+	high, low := bits.Mul64(a, b)
 	return high ^ low
+}
+
+// word64 is the first eight bytes of a text, as a number.
+func word64(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }

@@ -99,10 +99,9 @@ func (p *Page) target(name string) (uint64, bool) {
 // hashOfTarget is that of a path and a query. Very long ones are none.
 func (s *Standing) hashOfTarget(u *url.URL) (uint64, bool) {
 	var buffer [2048]byte
-	path := u.EscapedPath()
-	if 1+len(path)+1+len(u.RawQuery) > len(buffer) {
+	path, text := u.EscapedPath(), s.key(buffer[:0], 'p')
+	if len(text)+len(path)+1+len(u.RawQuery) > len(buffer) {
 		return 0, false
 	}
-	text := append(append(buffer[:0], 'p'), path...)
-	return s.sum(append(append(text, '?'), u.RawQuery...)), true
+	return hashOf(append(append(append(text, path...), '?'), u.RawQuery...)), true
 }

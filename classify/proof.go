@@ -173,13 +173,13 @@ func (s *Standing) give(lines []string, res *Result) (toStranger bool) {
 			continue
 		}
 		if id == 0 {
-			id, toStranger = uint32(h>>32)|1, true //nolint:gosec // one half of the bits
+			id, toStranger = uint32(h>>32)|1, true
 		}
 		if network == 0 {
 			network = s.hashOfNetwork(res.Client)
 		}
 		if _, _, known := s.sessions.find(h); !known {
-			s.handed.put(handed{value: h, id: id, network: network, to: uint32(res.address >> 32)}) //nolint:gosec // one half of the bits
+			s.handed.put(handed{value: h, id: id, network: network, to: uint32(res.address >> 32)})
 		}
 	}
 	return toStranger
@@ -188,9 +188,9 @@ func (s *Standing) give(lines []string, res *Result) (toStranger bool) {
 // hashOfCookie binds a value to the network that it was given to.
 func (s *Standing) hashOfCookie(client netip.Addr, name, value string) uint64 {
 	var buffer [512]byte
-	text := appendProofNetwork(append(buffer[:0], 'v'), client)
+	text := appendProofNetwork(s.key(buffer[:0], 'v'), client)
 	text = append(append(text, name[:min(len(name), maxID)]...), 0)
-	return s.sum(append(text, value...))
+	return hashOf(append(text, value...))
 }
 
 // hashOfName tells the names of a session's cookies apart, mostly. It is never 0.
@@ -205,7 +205,7 @@ func hashOfName(name string) uint8 {
 // hashOfNetwork is that of the network that cookies are given to.
 func (s *Standing) hashOfNetwork(client netip.Addr) uint32 {
 	var buffer [64]byte
-	return uint32(s.sum(appendProofNetwork(append(buffer[:0], 'n'), client)) >> 32) //nolint:gosec // one half of the bits
+	return uint32(hashOf(appendProofNetwork(s.key(buffer[:0], 'n'), client)) >> 32)
 }
 
 // appendProofNetwork appends the network within which a client's address changes:

@@ -25,8 +25,8 @@ func TestSessionMovesWithItsAddress(t *testing.T) {
 	} {
 		x := newStandingSite(t)
 		x.ask(0, c.home, "/", nil, "Set-Cookie: "+sid)
-		for _, at := range []time.Duration{1, 2, 3} {
-			x.ask(at*time.Hour, c.home, "/", []string{"Cookie: " + sid})
+		for _, at := range []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour} {
+			x.ask(at, c.home, "/", []string{"Cookie: " + sid})
 		}
 		moved := x.ask(3*time.Hour+time.Second, c.next, "/", []string{"Cookie: " + sid})
 		if !isSession(moved) || moved.Evidence != Cookie|Tenure || moved.Keys()[1].ID != moved.Address {

@@ -78,7 +78,7 @@ func (s *sessions) add(e session) (place int32) {
 		s.values = make(map[uint64]int32)
 	}
 	if n := len(s.all); n < mostSessions {
-		place = int32(n) //nolint:gosec // mostSessions fits
+		place = int32(n)
 		s.all = append(s.all, session{})
 		if n == 0 {
 			s.newest, s.oldest = place, place

@@ -178,11 +178,16 @@ func StripStanding(h http.Header) { delete(h, StandingHeader) }
 // restart, and never 0.
 func (s *Standing) hashOf(client string) uint64 {
 	var buffer [128]byte
-	return s.sum(append(append(buffer[:0], 'c'), client...))
+	return hashOf(append(s.key(buffer[:0], 'c'), client...))
 }
 
-func (s *Standing) sum(text []byte) uint64 {
-	var buffer [512]byte
-	sum := sha256.Sum256(append(append(buffer[:0], s.secret[:]...), text...))
+// key begins the text that is hashed with the secret and the kind of the text.
+func (s *Standing) key(dst []byte, kind byte) []byte {
+	return append(append(dst, s.secret[:]...), kind)
+}
+
+// hashOf is the hash of a text that begins with the key.
+func hashOf(text []byte) uint64 {
+	sum := sha256.Sum256(text)
 	return binary.LittleEndian.Uint64(sum[:]) | 1
 }

@@ -31,7 +31,7 @@ func (u *Upstream) pass(x *exchange, res *http.Response) {
 		flushes: events || res.ContentLength < 0,
 		live:    events || strings.EqualFold(res.Header.Get("X-Accel-Buffering"), "no"),
 	}
-	if a.page = x.policy.Standing.Page(time.Now(), x.request, &x.who, res.Header); a.page != nil {
+	if a.page = x.policy.Standing.Page(time.Now(), x.request, &x.Who, res.Header); a.page != nil {
 		a.body = io.TeeReader(res.Body, a.page)
 	}
 	if x.gone() {
