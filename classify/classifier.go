@@ -103,6 +103,7 @@ type Result struct {
 	Evidence Evidence // why
 	Address  string   // the ID of the first key, also when its session goes before it; empty: not judged
 	Company  float64  // of how many clients the address is, as its sessions show: 1 to 4
+	Session  bool     // the first key is a session of the address, which is the second
 	Face     uint8    // 0 to 7: which of those behind the address it seems to be, where it has no session; 0 with one
 	Follows  bool     // it is for a part of the page that the client was just served
 	Prefetch bool     // nobody looks at the answer yet: the browser asks in advance

@@ -69,7 +69,7 @@ func (s *Standing) Configure(c StandingConfig) error {
 func (s *Standing) Judge(now time.Time, r *http.Request, res *Result) {
 	c, at := s.config.Load(), seconds(now)
 	res.Standing, res.Evidence, res.Company, res.session, res.Address = 1, 0, 1, 0, ""
-	res.Face, res.Follows, res.part = 0, false, isPart(r)
+	res.Session, res.Face, res.Follows, res.part = false, 0, false, isPart(r)
 	if len(res.Keys()) == 0 {
 		return
 	}
@@ -100,7 +100,7 @@ func (s *Standing) Judge(now time.Time, r *http.Request, res *Result) {
 		res.Evidence |= Contradiction
 	}
 	res.Standing = res.Evidence.standing(attested)
-	if res.keys[0].Class == c.SessionClass {
+	if res.Session = res.keys[0].Class == c.SessionClass; res.Session {
 		return
 	}
 	res.Face = s.face(r.Header["User-Agent"])

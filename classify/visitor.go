@@ -38,7 +38,7 @@ const (
 	tenureHours  = 3          // with pages
 	forgotten    = 14 * 86400 // seconds after which a visitor begins anew
 	vouchedFor   = 3600       // seconds that the backend's word holds
-	maxCompany   = 4          // clients that one address counts as at most, whatever comes from there
+	maxCompany   = 8          // clients that one address counts as at most, whatever comes from there
 	leastSession = 1.0 / 8    // what is left of one that was used half an hour ago
 	maxSessions  = 64         // of one address, in use at a time
 )

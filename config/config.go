@@ -32,6 +32,7 @@ type Config struct {
 	Admin          Admin          // where the doctor connects
 	Graphite       Graphite       // where statistics go
 	Log            Log            // what is logged
+	Warnings       []string       // what was given and has no effect any more, each in a line
 }
 
 // Backend is the server that the proxy stands before. A plain string in the
@@ -45,10 +46,9 @@ type Backend struct {
 
 // Gate is the shape of the queue before the backend.
 type Gate struct {
-	Heavy     int           // heavy requests at the backend at a time; 0: follows the CPU use
-	Light     time.Duration // what a request likely costs at most to count as light
-	Strangers float64       // share of all clients together that are not known yet
-	Usage     string        // whose CPU use: machine, off, or a directory of cgroup v2
+	Heavy     int     // requests of a size, and shorter, that may compute at a time; 0: follows the CPU use
+	Strangers float64 // least share of all clients together that are not known yet
+	Usage     string  // whose CPU use: machine, off, or a directory of cgroup v2
 }
 
 // Standing is what evidence that a client is a person's browser counts.

@@ -21,9 +21,9 @@ func Default() *Config {
 			Mode: "fair", MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64,
 			Memory: 120 * time.Second,
 		},
-		Gate:      Gate{Light: 100 * time.Millisecond, Strangers: 0.5, Usage: "machine"},
+		Gate:      Gate{Strangers: 0.5, Usage: "machine"},
 		Standing:  Standing{Enabled: true, Attested: 4},
-		Newcomers: Newcomers{Redirect: false},
+		Newcomers: Newcomers{Redirect: true},
 		State:     "/var/lib/tempomat/state",
 		Classes: []Class{
 			{Name: "slash32", Share: 0.10, Burst: defaultBurst},

@@ -9,7 +9,7 @@ import (
 )
 
 // Describe prints the configuration in effect: every key with its value, then
-// what each key of a class may use. cpus is the number of CPUs that shares are
+// what each key of a class may use, and the warnings. cpus is the number of CPUs that shares are
 // parts of: CPUCount, or what the machine has where that is 0.
 func (c *Config) Describe(w io.Writer, cpus float64) {
 	d := newDraft(c)
@@ -23,6 +23,9 @@ func (c *Config) Describe(w io.Writer, cpus float64) {
 		fmt.Fprintf(out, "  %s\t%s\n", class.Name, limits(class, cpus))
 	}
 	_ = out.Flush()
+	for _, warning := range c.Warnings {
+		fmt.Fprintf(w, "\nwarning: %s\n", warning)
+	}
 }
 
 // inEffect is a setting's value, and what a 0 stands for.

@@ -65,7 +65,7 @@ func checkConfig(t *testing.T, c *Config) {
 	if err != nil {
 		t.Fatalf("its own values are refused: %v", err)
 	}
-	again.Classes, again.Exempt, again.Limits = c.Classes, c.Exempt, c.Limits
+	again.Classes, again.Exempt, again.Limits, again.Warnings = c.Classes, c.Exempt, c.Limits, c.Warnings
 	again.Coordination.Smockron.Domains = c.Coordination.Smockron.Domains
 	if diff := cmp.Diff(c, again, cmpPrefix); diff != "" {
 		t.Errorf("not the same again:\n%s", diff)

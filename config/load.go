@@ -40,5 +40,7 @@ func Parse(data []byte, name string, env []string) (*Config, error) {
 		r.faults.sort()
 		return nil, r.faults
 	}
-	return d.config(), nil
+	c := d.config()
+	c.Warnings = r.warnings(settings(d))
+	return c, nil
 }

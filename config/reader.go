@@ -121,6 +121,17 @@ func (r *reader) refuseTwice(table []setting) {
 	}
 }
 
+// warnings tell what was given and has no effect any more.
+func (r *reader) warnings(table []setting) (lines []string) {
+	for _, s := range table {
+		if at, given := r.given[s.path]; given && s.gone != "" {
+			fault := Fault{File: at.file, Line: at.line, Key: at.key, Problem: "has no effect any more; " + s.gone}
+			lines = append(lines, fault.Error())
+		}
+	}
+	return lines
+}
+
 // inside are the names of the keys directly under a prefix, each once.
 func inside(table []setting, prefix string) []string {
 	var names []string

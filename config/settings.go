@@ -9,6 +9,7 @@ type setting struct {
 	restart bool   // cannot change while the proxy runs
 	same    string // this is another form of the setting with that path
 	seed    bool   // this is a key of the original's file, and has no variable
+	gone    string // why this has no effect any more; empty: it has one
 }
 
 // draft is a configuration under construction. Its settings point into it.
@@ -18,6 +19,7 @@ type draft struct {
 	hashMaxLen int           // the original's key; 0: not given
 
 	limitSources []source // of each of Limits, where the file gives it
+	light        time.Duration
 }
 
 func newDraft(c *Config) *draft {
@@ -66,7 +68,7 @@ func settings(d *draft) []setting {
 		{path: "throttle.maxHeldPerClient", value: integer(&d.Throttle.MaxHeldPerClient, 0, 1_000_000)},
 		{path: "throttle.memory", value: duration(&d.Throttle.Memory, time.Second, 24*time.Hour)},
 		{path: "gate.heavy", value: integer(&d.Gate.Heavy, 0, 10_000)},
-		{path: "gate.light", value: duration(&d.Gate.Light, time.Millisecond, 10*time.Second)},
+		{path: "gate.light", value: duration(&d.light, time.Millisecond, 10*time.Second), gone: "sizes are learnt"},
 		{path: "gate.strangers", value: share(&d.Gate.Strangers)},
 		{path: "gate.usage", value: usage(&d.Gate.Usage), restart: true},
 		{path: "standing.enabled", value: boolean(&d.Standing.Enabled)},
@@ -107,11 +109,11 @@ const (
 )
 
 // canonical are the settings that each say something of their own: no second
-// forms, and not the classes, which are a list.
+// forms, none without effect, and not the classes, which are a list.
 func canonical(d *draft) []setting {
 	var table []setting
 	for _, s := range settings(d) {
-		if s.same == "" && s.path != "classes" {
+		if s.same == "" && s.gone == "" && s.path != "classes" {
 			table = append(table, s)
 		}
 	}

@@ -38,9 +38,15 @@ func BenchmarkLife(b *testing.B) {
 }
 
 // BenchmarkGate is the gate under siege: 512 requests of as many clients wait,
-// and 100,000 are known. One comes, one is done, and one is let go: arrive,
+// and 100,000 have been there. One comes, one is done, and one is let go: arrive,
 // dispatch, finish.
 func BenchmarkGate(b *testing.B) {
+	for name, known := range map[string]bool{"known": true, "strangers": false} {
+		b.Run(name, func(b *testing.B) { besiege(b, known) })
+	}
+}
+
+func besiege(b *testing.B, known bool) {
 	const waiting, clients = 512, 100_000
 	p := benchPolicy(Fair)
 	p.MaxHeld, p.Gate = 2*waiting, Gate{CPUs: 2, Workers: 16}
@@ -52,36 +58,24 @@ func BenchmarkGate(b *testing.B) {
 		l.Settle(now, t, time.Millisecond)
 		l.Leave(now, t)
 	}
-	tickets := make(map[*Ticket]bool, 2*waiting)
 	next := 0
-	arrive := func() {
+	arrive := func() *Ticket {
 		now = now.Add(10 * time.Microsecond)
 		next = (next + 7919) % clients
-		tickets[l.Arrive(now, Arrival{Keys: keys[next], Guess: 400 * time.Millisecond, Sure: true})] = true
+		return l.Arrive(now, Arrival{Keys: keys[next], Guess: 400 * time.Millisecond, Sure: true, Proven: known})
 	}
-	// Whoever runs is found by what the gate started, not by a search.
-	running := func() *Ticket {
-		for t := range tickets {
-			if t.stage == heavy {
-				return t
-			}
-		}
-		return nil
-	}
-	for range waiting + 2 {
+	first, second := arrive(), arrive()
+	for range waiting {
 		arrive()
 	}
-	first := running()
-	delete(tickets, first)
-	second := running()
 	b.ReportAllocs()
 	for b.Loop() {
 		arrive()
-		upcoming := l.gate.heavy.top()
+		// Whoever runs is found by what the gate is to start, not by a search.
+		upcoming := upNext(l.gate, known)
 		l.Settle(now, first, 400*time.Millisecond)
 		l.Leave(now, first)
-		delete(tickets, first)
-		if upcoming == nil || upcoming.stage != heavy {
+		if !upcoming.phase.running() {
 			b.Fatal("whose turn it was is not at the backend")
 		}
 		first, second = second, upcoming
@@ -89,6 +83,15 @@ func BenchmarkGate(b *testing.B) {
 	if n := l.GateState().Queued; n < waiting-2 || n > waiting+2 {
 		b.Fatalf("%d wait", n)
 	}
+}
+
+// upNext is who waits and goes next.
+func upNext(g *gate, known bool) *Ticket {
+	q := &g.queues[rungOf(0.4)]
+	if known {
+		return q.within.top()
+	}
+	return q.strange.top()
 }
 
 func benchPolicy(m Mode) Policy {

@@ -160,8 +160,8 @@ func (b *bucket) stand(at time.Duration, factor float64) float64 {
 	return b.rate()
 }
 
-// guiltLocked is the key's debt as a part of the deepest that it can have.
-func (b *bucket) guiltLocked(at time.Duration) float64 {
+// debtRatioLocked is the key's debt as a part of the deepest that it can have.
+func (b *bucket) debtRatioLocked(at time.Duration) float64 {
 	if b.refillLocked(at); b.level >= 0 {
 		return 0
 	}

@@ -15,7 +15,7 @@ func TestOneCrawl(t *testing.T) {
 		expect := func(at time.Duration, want float64) {
 			t.Helper()
 			w.run(at - w.elapsed())
-			if got := level(t, w, "a"); math.Abs(got-want) > 1e-6 {
+			if got := credit(t, w, "a"); math.Abs(got-want) > 1e-6 {
 				t.Errorf("%v, at %v: level %v, want %v", m, at, got, want)
 			}
 		}

@@ -49,45 +49,57 @@
 // knows nothing of clients. The backend has two resources, CPUs and workers, and
 // the gate shares out both. Five ideas make the order.
 //
-// Few at a time. With two CPUs, two heavy pages run as fast as can be; eight run
-// at a quarter of the speed, and so does the small page that comes then. So
-// there are only about as many heavy slots as CPUs. A request whose guess is
-// light runs beside them in an express slot, and is done before they notice. If
-// it turns out heavy after all, it is moved, and its kind is known.
+// A ladder of sizes. With two CPUs, two long pages run as fast as can be; eight run
+// at a quarter of the speed, and so does the small page that comes then. But a small
+// page is done soon beside two long ones: what holds it up are those of its own size.
+// So sizes make rungs: up to 25, 100, 400 ms, 1.6 s, 6.4 s, and more. A request may
+// compute while there is room on its rung, that is, while fewer than n that are as
+// short or shorter do. n is the number of CPUs, and more where the CPUs are measured
+// to be idle because pages wait for a database. What is longer does not count, but for
+// the next half of a rung: pages whose sizes lie at a bound have the room of one rung.
+// A request that turns out longer than was guessed climbs, and makes room where it
+// was. Nobody has to say what is light on this site and what is heavy.
 //
-// Workers are kept. A long poll, an event stream, a page that waits for a
-// database hold a worker and leave the CPUs idle. They need no heavy slot; but
-// all requests that are not short, the heavy ones and those that wait, may hold
-// some of the workers only. See below.
+// Everybody in turn. Of those that may go, the one of the least rank does: the reading
+// of a clock as it came, plus what it will cost by its client's share, plus what the
+// client is ahead of the clock. The clock advances with the service that is given, so
+// that everybody's turn comes. A client has a lane for each rung, and only the first
+// of a lane competes, so that twenty connections get no more than one. An address with
+// many sessions is divided among them: sixteen cookies weigh as its company does,
+// eight at most. One without sessions is divided by its User-Agents and weighs as one.
 //
-// Everybody in turn. Each client has three lanes, for light requests, for heavy
-// ones and for those that likely wait, and only the first of a lane competes, so
-// that twenty connections get no more than one. The one with the least rank goes:
-// the reading of a clock as the request came, plus what it will cost by the
-// client's share, plus what the client is ahead of the clock. The clock advances
-// with the service that is given, so that everybody's turn comes.
+// Who is ahead leaves room. A client that had half a CPU-second more than its share is
+// ahead. Those who are within theirs pass it, up to 400 ms: its requests do not count
+// for their room. A long request of one who is ahead starts only where the others have
+// left a CPU lately, as it takes its part for seconds, whoever comes then. And one
+// whose turn has come does not wait for ever behind shorter ones of those who are ahead.
 //
 // Debt is a price. The bucket's debt multiplies what the request is taken to
-// cost, up to seventeen times. A network in debt makes its innocent members
-// only a little dearer, if they owe nothing themselves; strangers, too.
+// cost, up to nine times. A network in debt makes its innocent members only a
+// little dearer, if they owe nothing themselves; strangers, too.
 //
-// Strangers are one. Addresses that were never seen share one turn, so that a
-// crawler with a new address for each request competes with itself. After half
-// a minute and a few answers a client is known, for half a day at least.
+// Strangers are one flow. Addresses that were never seen share one turn, so that a
+// crawler with a new address for each request competes with itself. Together they
+// have at least a third of the machine. Who takes their turn is decided as it comes:
+// who came back with a cookie, or asks for the parts of its page; who asks for what
+// people read; who has had the fewest answers; who came first. Once somebody has waited
+// for a second, which is a person's patience, the newest goes first: where more come
+// than can be served, an answer to who came first is an answer to who has left. After
+// half a minute and a few answers a client is known, for half a day at least.
 //
 // Beside that, a client's standing, the evidence that it is a person's browser,
 // multiplies its share. It does nothing while there is room.
 //
 // # Who holds a worker
 //
-// Whatever is at the backend has a worker until it ends. Where a request runs is
-// its stage: express, heavy, probe (its kind is not known, and it is tried), or
-// holding (it has no slot, as it hardly computes). All but the express ones are
-// not short. Of sixteen workers and two CPUs eleven may be held by requests that
-// are not short; five are kept for the others, however idle the CPUs are. While
-// requests that compute are queued, those that only hold leave them a worker for
-// each CPU; and where these had all eleven before, one for each CPU of the five.
-// Two stay for what is known to be short.
+// Whatever is at the backend has a worker until it ends. A request that hardly
+// computes, as it waits for a database or for news, takes no room on the ladder; but it
+// holds a worker, for which there is a ladder of its own: each rung leaves some workers
+// to the shorter ones. What a worker is worth is a part of the CPUs: of sixteen workers
+// and two CPUs, one that is held for 8 s is one CPU-second, whether it computes or not.
+// Of the sixteen, requests of the longest rung, computing or not, may hold eleven; those
+// of more than 100 ms fourteen; the last two stay for what is known to be short. While
+// requests that compute wait, those that only hold leave them a worker for each CPU.
 //
 // Of these eleven each key may hold the part that its class has, [Budget].Workers:
 // usually an address half, which is five, its /24 three quarters, its /16 all of
@@ -100,11 +112,15 @@
 // them, or a quarter of the eleven if that is more, has its next request that is
 // not short parked, also one that nobody knows yet.
 //
-// Of what nobody knows one request at a time is tried, on a kept worker if need be,
-// unless one of its like was dear, or held a worker, already. After one that was
-// not light there is a pause of 200 ms, in which all that wait are looked at again.
-// What has had a heavy slot for 2 s lends it: known clients without orphans may have
-// one more for each, up to the number of CPUs.
+// # What nobody knows
+//
+// A request of an unknown kind waits on the rung of 1.6 s, or a longer one if the like
+// of it was seen to take longer. If nothing speaks against that it is light, it may be
+// tried beside that, one at a time, on a kept worker if need be: behind a queue of dear
+// pages a style sheet would stay unknown. After one that was not light there is a pause
+// of 200 ms, in which all that wait are looked at again. One that was taken for light
+// and is not costs its client the right to a kept worker, while it is ahead, until it
+// ends.
 //
 // # How many workers there are
 //
@@ -127,20 +143,40 @@
 //
 // # A crawl at the gate
 //
-// Two CPUs, two heavy slots, every client's share 0.1, so that a page of 0.4
-// CPU-seconds counts as 4 on the clock. All are known and owe nothing.
+// Two CPUs, so that there is room for two on each rung; every client's share is 0.1, so
+// that a page of 0.4 CPU-seconds counts as 4 on the clock, and twice that for a client
+// without debt. All are known.
 //
 //	 time   clock   what happens
-//	0.00 s  0.0     the crawler asks for three pages. The first ranks 0 + 4 and
-//	                goes; with that the crawler is 4 ahead, the second ranks 4 + 4
-//	                and goes into the other slot; the third ranks 8 + 4 and waits
-//	0.10 s  0.0     a person asks for a light page: it goes at once
+//	0.00 s  0.0     the crawler asks for three pages of 0.4 s. The first ranks 0 + 8
+//	                and goes; with that the crawler is 4 ahead, the second ranks
+//	                4 + 8 and goes, too; the third ranks 8 + 8 and waits
+//	0.10 s  0.0     a person asks for a page of 20 ms: nothing as short computes, and
+//	                it goes at once
 //	0.12 s  0.1     it is done: 0.02 CPU-seconds for shares of 0.2 in all
-//	0.20 s  0.1     somebody else asks for a heavy page: 0.1 + 4, and waits
+//	0.20 s  0.1     somebody else asks for a page of 0.4 s: 0.1 + 8. Two of its size
+//	                compute; they are ahead of their share only by what they take
+//	                now, less than half a CPU-second: it waits
 //	0.40 s  2.1     the crawler's first page is done, 0.4 for shares of 0.2. The
-//	                heavy page goes, before the crawler's third
-//	0.40 s  4.1     the crawler's second page is done. Nobody else wants the
-//	                slot: the third goes
+//	                other page goes, before the crawler's third
+//	0.40 s  4.1     the crawler's second page is done. Nobody else wants the room:
+//	                the third goes
+//
+// # Newcomers in a crowd
+//
+// The same machine. Sixteen strangers come at once, each for a page of 0.15
+// CPU-seconds, of a kind that is known.
+//
+//	 time   waiting  what happens
+//	0.00 s     14    they are one flow, first come, first served: two go
+//	0.90 s      2    six pairs are done, and the seventh goes
+//	0.95 s      3    a newcomer comes. It would be the last
+//	1.00 s      3    the two that came first and still wait lose patience
+//	1.05 s      1    the seventh pair is done. From now on the newest goes first: the
+//	                 newcomer, and the newer one of the two
+//	1.10 s      2    another newcomer comes, and is the next
+//	1.20 s      0    it goes, and the last of the sixteen, as there is room
+//	6.00 s      0    nobody has lost patience for 5 s: first come, first served again
 //
 // # Somebody holds workers
 //
@@ -150,7 +186,7 @@
 //
 //	 time   not short  orphans  what happens
 //	0.0 s    2 of 11      0     the address asks for two pages: both go, and hold
-//	                            a worker each without a heavy slot
+//	                            a worker each without room on the ladder
 //	0.1 s    2 of 11      2     it hangs up on both. The backend works on
 //	0.2 s    2 of 11      2     it opens six event streams. With two orphans it
 //	                            gets no worker for them: all six wait

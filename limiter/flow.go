@@ -7,13 +7,13 @@ import "time"
 //
 // The clock is that of generalised processor sharing (Parekh and Gallager,
 // 1993): it advances by the service given, over the shares of all who want
-// some. A flow's tag says at which clock its service so far would have been
+// some. A flow's virtual time says at which clock its service so far would have been
 // given if every flow had got its share at every moment; how far it is beyond
-// the clock is the flow's lag, what it got ahead of the others.
+// the clock is the flow's lead, what it got ahead of the others.
 type flow struct {
-	tag   float64 // virtual CPU-seconds per unit of share
-	share float64 // of the machine
-	work  int     // requests that wait or run
+	virtualTime float64 // virtual CPU-seconds per unit of share
+	share       float64 // of the machine
+	work        int     // requests that wait or run
 }
 
 func (f *flow) enter(g *gate) {
@@ -30,7 +30,7 @@ func (f *flow) leave(g *gate) {
 	if g.busy == 0 && g.queued == 0 {
 		// Whoever got ahead took from nobody: idle, all are even again.
 		g.active = 0
-		g.clock = max(g.clock, g.ahead)
+		g.systemVirtualTime = max(g.systemVirtualTime, g.ahead)
 	}
 }
 
@@ -42,36 +42,47 @@ func (f *flow) reweigh(g *gate, share float64) {
 	f.share = share
 }
 
-// charge moves the tag by x CPU-seconds, and returns by how much it really
-// moved: lag beyond the policy's memory is forgiven.
+// charge moves the virtual time by x CPU-seconds, and returns by how much it really
+// moved: lead beyond the policy's memory is forgiven.
 func (f *flow) charge(g *gate, x float64) (moved float64) {
-	from := max(f.tag, g.clock)
-	most := g.clock + g.ranking.memory*g.ranking.cpus
-	f.tag = max(from, min(from+x/f.share, most))
-	g.ahead = max(g.ahead, f.tag)
-	return f.tag - from
+	from := max(f.virtualTime, g.systemVirtualTime)
+	most := g.systemVirtualTime + g.ranking.memory*g.ranking.cpus
+	f.virtualTime = max(from, min(from+x/f.share, most))
+	g.ahead = max(g.ahead, f.virtualTime)
+	return f.virtualTime - from
 }
 
 // serve advances the clock by x CPU-seconds of service.
 func (g *gate) serve(x float64) {
 	if g.active > 1e-9 {
-		g.clock += x / g.active
+		g.systemVirtualTime += x / g.active
 	}
 }
 
 // client is what the gate knows of a client.
 type client struct {
 	flow
-	light, heavy, waits lane
+	lanes *lane // those in which somebody waits
 
-	first       time.Duration // when it was first seen
-	answers     int32         // requests that ran
-	queued      int32         // in all lanes
-	expressBusy int32         // express slots in use
-	known       bool          // no stranger
-	renew       time.Duration // when to remember again that it is known
-	standing    float64       // of its latest request
+	first   time.Duration // when it was first seen
+	answers int32         // requests that ran
+	queued  int32         // in all lanes
+	running int32         // at the backend
+	// misjudged counts those of them that came as short ones and are not.
+	misjudged int32
+	known     bool          // no stranger
+	renew     time.Duration // when to remember again that it is known
+	standing  float64       // of its latest request
+	alone     float64       // its share, were it the only one of its address
+
+	address          *address
+	beside, beforeIt *client // others of the address that have work
+	face             uint8   // of a client without sessions: which of its User-Agents this is
+	faces            *[faces]*client
 }
+
+// faces is how many User-Agents of an address are told apart.
+const faces = 8
 
 // When a stranger becomes known: it has been there for a while, and has been
 // answered a few times. A client that exists for one request never does.
@@ -96,21 +107,74 @@ func (g *gate) meet(at time.Duration, t *Ticket) {
 	}
 }
 
-// client is that of a ticket's first key. Who has been known before, or comes
-// with a session from an address that is known, is no stranger.
+// client is that of a ticket's first key: a session, or a User-Agent of an address.
 func (g *gate) client(at time.Duration, t *Ticket) *client {
-	b := t.slots[0].bucket
-	if c := b.client.Load(); c != nil {
+	c := g.owner(at, t.slots[0].bucket)
+	if t.session {
+		if b := t.slots[1].bucket; c.address == nil && b != nil {
+			address := g.owner(at, b)
+			c.known, c.address = c.known || address.known, address.home()
+		}
+		c.home().company = t.company
 		return c
 	}
-	c := &client{first: at, known: g.known.has(at, b.key.ID)}
-	if t.n > 1 && t.slots[1].bucket != nil {
-		if address := t.slots[1].bucket.client.Load(); address != nil {
-			c.known = c.known || address.known
-		}
+	if c.address == nil {
+		c.face = t.face
 	}
-	b.client.Store(c)
+	home := c.home()
+	if t.face == c.face {
+		return c
+	}
+	if c.faces == nil {
+		c.faces = new([faces]*client)
+	}
+	f := c.faces[t.face]
+	if f == nil {
+		f = &client{first: at, known: c.known, address: home, face: t.face}
+		c.faces[t.face] = f
+	}
+	return f
+}
+
+// owner is the client of a key. Who has been known before is no stranger.
+func (g *gate) owner(at time.Duration, b *bucket) *client {
+	c := b.client.Load()
+	if c == nil {
+		c = &client{first: at, known: g.known.has(at, b.key.ID)}
+		b.client.Store(c)
+	}
 	return c
+}
+
+// home is the client's address.
+func (c *client) home() *address {
+	if c.address == nil {
+		c.address = &address{company: 1}
+	}
+	return c.address
+}
+
+// weigh gives the client its share.
+func (c *client) weigh(g *gate, share float64) {
+	if c.alone != share {
+		c.alone = share
+		c.address.reshare(g)
+	}
+}
+
+// enterFlow counts a request of its flow.
+func (t *Ticket) enterFlow(g *gate) {
+	if t.flow.enter(g); !t.stranger && t.flow.work == 1 {
+		t.client.address.enter(g, t.client)
+	}
+}
+
+// leaveFlow counts it no more.
+func (t *Ticket) leaveFlow(g *gate) {
+	if !t.stranger && t.flow.work == 1 {
+		t.client.address.leave(g, t.client)
+	}
+	t.flow.leave(g)
 }
 
 // answered counts an answer.

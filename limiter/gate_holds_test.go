@@ -7,16 +7,25 @@ import (
 
 // What must hold, between two calls, of those that keep a worker for long.
 
-// checkHolds counts anew, for all and for each key.
-func (s *siege) checkHolds(t interface{ Fatalf(string, ...any) }) {
+// checkHolds counts anew, for all, for each key and for each client.
+func (s *siege) checkHolds(t fataler) {
 	g := s.gate
-	orphans, strangers, trying, late := 0, 0, 0, 0
+	orphans, strangers, trying, late, misjudged := 0, 0, 0, 0, 0
 	holds, left := map[*bucket]int32{}, map[*bucket]int32{}
+	type tally struct{ queued, running, misjudged int32 }
+	clients := map[*client]tally{}
 	for _, x := range s.tickets {
-		if x.stage < express {
+		if x.phase == outside {
 			continue
 		}
-		long := x.stage != express
+		n := clients[x.client]
+		if x.phase == queued {
+			n.queued++
+			clients[x.client] = n
+			continue
+		}
+		n.running++
+		long := x.phase != probing && x.rung > lightRung
 		if x.orphan {
 			orphans++
 		}
@@ -26,9 +35,14 @@ func (s *siege) checkHolds(t interface{ Fatalf(string, ...any) }) {
 		if x.trial.late {
 			late++
 		}
-		if long && x.flow == &g.strangers {
+		if long && x.stranger {
 			strangers++
 		}
+		if long && x.level.short() {
+			n.misjudged++
+			misjudged++
+		}
+		clients[x.client] = n
 		x.each(func(sl *slot) {
 			if long {
 				holds[sl.bucket]++
@@ -38,9 +52,14 @@ func (s *siege) checkHolds(t interface{ Fatalf(string, ...any) }) {
 			}
 		})
 	}
-	if orphans != g.orphans || strangers != g.strangerLong || trying != g.trying || late != g.workers.late {
-		t.Fatalf("%d orphans, %d of strangers, %d try, %d late; the gate counts %d, %d, %d, %d",
-			orphans, strangers, trying, late, g.orphans, g.strangerLong, g.trying, g.workers.late)
+	if orphans != g.orphans || strangers != g.strangerLong || trying != g.trying || late != g.workers.late || misjudged != g.misjudged {
+		t.Fatalf("%d orphans, %d of strangers, %d try, %d late, %d misjudged; the gate counts %d, %d, %d, %d, %d",
+			orphans, strangers, trying, late, misjudged, g.orphans, g.strangerLong, g.trying, g.workers.late, g.misjudged)
+	}
+	for c, n := range clients {
+		if got := (tally{c.queued, c.running, c.misjudged}); got != n {
+			t.Fatalf("a client has %+v, it counts %+v", n, got)
+		}
 	}
 	for i := range s.table.shards {
 		s.table.shards[i].each(func(b *bucket) {
@@ -53,35 +72,40 @@ func (s *siege) checkHolds(t interface{ Fatalf(string, ...any) }) {
 
 // checkStarts looks at those that the last call let go: a start only adds to what
 // is held, so that after all of them there is no more than the last one found.
-func (s *siege) checkStarts(t interface{ Fatalf(string, ...any) }) {
+func (s *siege) checkStarts(t fataler) {
 	g, n := s.gate, s.gate.limits
 	most := map[*bucket]int{} // that a key may hold after what was let go
-	long, any := false, false
+	started := [rungs]bool{}
+	any := false
 	for _, x := range s.tickets {
-		was := s.stages[x]
-		s.stages[x] = x.stage
-		if was >= express || x.stage < express || g.open {
+		was := s.phases[x]
+		s.phases[x] = x.phase
+		if was.running() || !x.phase.running() || g.open {
 			continue
 		}
 		any = true
-		if x.stage != express {
-			long = long || !x.tries
-			for i := range x.slots[:x.n] {
-				if b := x.slots[i].bucket; b != nil && x.slots[i].workers > 0 {
-					most[b] = max(most[b], s.mostHeld(x, i))
-				}
+		if x.phase == probing || x.rung <= lightRung {
+			continue
+		}
+		started[x.rung] = true
+		for i := range x.slots[:x.n] {
+			if b := x.slots[i].bucket; b != nil && x.slots[i].workers > 0 {
+				most[b] = max(most[b], s.mostHeld(x, i))
 			}
 		}
 	}
 	tried := n.workers + max(1, n.workers/8)
 	if g.workers.most == 0 { // some short ones always go
-		tried = max(tried, g.longBusy+2, g.busy-g.expressBusy-g.probing+2)
+		tried = max(tried, g.long()+keptForKnown)
 	}
 	if any && g.busy > tried {
 		t.Fatalf("%d at the backend of %d workers, want at most %d", g.busy, n.workers, tried)
 	}
-	if reserve := max(n.long, min(n.long+n.least, n.workers-2)); long && g.longBusy > reserve {
-		t.Fatalf("%d of %d workers are held, want at most %d", g.longBusy, n.workers, reserve)
+	for r, started := range started {
+		reserve := max(n.most[r], min(n.most[r]+n.least, n.workers-keptForKnown))
+		if held := from(&g.load.held, rung(r)); started && held > reserve {
+			t.Fatalf("%d of %d workers are held on rung %d and longer, want at most %d", held, n.workers, r, reserve)
+		}
 	}
 	for b, m := range most {
 		if int(b.holds) > m {
@@ -90,32 +114,26 @@ func (s *siege) checkStarts(t interface{ Fatalf(string, ...any) }) {
 	}
 }
 
-// mostHeld is how many workers the i-th key of a request that has just got one may
-// hold, that one included.
+// mostHeld is how many workers the i-th key of a request that has just got one for
+// long may hold, that one included.
 func (s *siege) mostHeld(x *Ticket, i int) int {
 	n := s.gate.limits
-	part := int(x.slots[i].workers * float32(n.long))
-	switch {
-	case x.light, x.fresh && x.stage == probe:
-		if s.gate.longBusy > n.long+n.least && i > 0 {
-			return n.workers + max(1, n.workers/8) // only its client was looked at
-		}
-		return part + n.least + 1
-	case x.likelyIdle < waitsFrom:
+	part := int(x.slots[i].workers * float32(n.most[rungs-1]))
+	if x.likelyIdle < waitsFrom {
 		return max(part, n.least)
 	}
 	return max(part, 1)
 }
 
-// checkParked finds one who is parked though it might go as soon as there is a
-// slot: nobody wakes it for that.
-func (s *siege) checkParked(t interface{ Fatalf(string, ...any) }) {
+// checkParked finds one who is parked though its keys hold few enough workers, and
+// nobody wakes it for that.
+func (s *siege) checkParked(t fataler) {
 	g := s.gate
 	for _, x := range g.parked {
 		// Where another one is tried, it would have to go as one that is dear.
-		if g.mayHold(x, probe) && (!x.fresh || g.probing == 0 || g.mayHold(x, heavy)) {
-			t.Fatalf("one is parked that may hold a worker: light %t, fresh %t, sure %t, waits %t, idle %g; %d of %d held",
-				x.light, x.fresh, x.sure, x.waits, x.likelyIdle, g.longBusy, g.limits.long)
+		if g.mayHold(x, true) && (x.level != fresh || g.load.probing == 0 || g.mayHold(x, false)) {
+			t.Fatalf("one is parked that may hold a worker: level %d, sure %t, idle %g; %d of %d held, %d are tried",
+				x.level, x.sure, x.likelyIdle, g.long(), g.limits.most[rungs-1], g.load.probing)
 		}
 	}
 }
@@ -130,9 +148,9 @@ func TestWhoIsParkedIsWoken(t *testing.T) {
 	w.Orphan(w.now, first)
 	w.Orphan(w.now, second)
 	third := w.heavy("hasty")
-	w.expectStage(t, "two were left behind", third, queued)
+	w.expectPhase(t, "two were left behind", third, queued)
 	w.done(first, 20*time.Millisecond)
-	w.expectStage(t, "one of them has ended", third, heavy)
+	w.expectPhase(t, "one of them has ended", third, computing)
 
 	s := newShift(t, 0)
 	s.polls(9, "a")

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -14,88 +15,214 @@ type siege struct {
 	*world
 	tickets []*Ticket
 	ranks   map[*Ticket]float64
-	stages  map[*Ticket]stage // before the last call
+	phases  map[*Ticket]phase // before the last call
 	clock   float64
 	settled float64 // CPU-seconds
 }
 
+func newSiege(p Policy) *siege {
+	return &siege{world: newWorld(p), ranks: map[*Ticket]float64{}, phases: map[*Ticket]phase{}}
+}
+
+// fataler is a test, of either kind.
+type fataler interface{ Fatalf(string, ...any) }
+
 // check finds what does not hold of the gate between two calls.
-func (s *siege) check(t interface{ Fatalf(string, ...any) }) {
+func (s *siege) check(t fataler) {
 	g := s.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	count := map[stage]int{}
-	strangers, active := 0, map[*flow]bool{}
+	s.checkCounts(t)
+	s.checkShares(t)
 	for _, x := range s.tickets {
-		count[x.stage]++
-		if x.stage == express && x.flow == &g.strangers {
-			strangers++
-		}
-		if x.stage != outside {
-			active[x.flow] = true
-		}
-		if x.stage == queued {
-			isHead := x.lane().first == x
-			if isHead != (x.heap != nil) || isHead && (*x.heap)[x.index] != x {
-				t.Fatalf("only the head of a lane is in a heap, at its place")
-			}
-			if r, was := s.ranks[x]; isHead && was && x.rank > r {
-				t.Fatalf("the rank of one who waits grew from %g to %g", r, x.rank)
-			}
-			if isHead {
-				s.ranks[x] = x.rank
-			}
+		if x.phase == queued {
+			s.checkPlace(t, x)
 		}
 	}
-	for name, c := range map[string][2]int{
-		"waiting": {count[queued], g.queued}, "express": {count[express], g.expressBusy}, "heavy": {count[heavy], g.heavyBusy},
-		"probes": {count[probe], g.probing}, "holding": {count[holding], g.holding},
-		"long": {count[heavy] + count[probe] + count[holding], g.longBusy}, "strangers": {strangers, g.strangerBusy},
-		"running": {count[express] + count[heavy] + count[probe] + count[holding], g.busy}, "hint": {g.queued, int(g.waiting.Load())},
-	} {
-		if c[0] != c[1] {
-			t.Fatalf("%s: %d, the gate counts %d", name, c[0], c[1])
-		}
+	if g.systemVirtualTime < s.clock {
+		t.Fatalf("the clock went back from %g to %g", s.clock, g.systemVirtualTime)
 	}
-	sum := 0.0
-	for f := range active {
-		sum += f.share
-	}
-	if math.Abs(sum-g.active) > 1e-9 {
-		t.Fatalf("the shares of those with work are %g, the gate says %g", sum, g.active)
-	}
-	if g.clock < s.clock {
-		t.Fatalf("the clock went back from %g to %g", s.clock, g.clock)
-	}
-	s.clock = g.clock
+	s.clock = g.systemVirtualTime
 	if g.open && g.queued > 0 {
 		t.Fatalf("%d wait at an open gate", g.queued)
 	}
 	s.checkHolds(t)
 	s.checkStarts(t)
+	s.checkLevels(t)
 	if !g.open {
 		s.checkWork(t)
 		s.checkParked(t)
 	}
 }
 
-// checkWork finds a slot that is free while somebody waits who may have it.
-func (s *siege) checkWork(t interface{ Fatalf(string, ...any) }) {
-	g, n := s.gate, s.gate.limits
-	if g.busy >= n.workers {
+// checkCounts counts anew who is where.
+func (s *siege) checkCounts(t fataler) {
+	g := s.gate
+	var want load
+	busy, waiting := 0, 0
+	for _, x := range s.tickets {
+		switch x.phase {
+		case probing:
+			want.probing++
+		case computing:
+			want.compute(x, 1)
+			want.held[x.rung]++
+		case holding:
+			want.holding++
+			want.held[x.rung]++
+		case queued:
+			waiting++
+		case outside:
+		}
+		if x.phase.running() {
+			busy++
+		}
+	}
+	if want != g.load {
+		t.Fatalf("there are %+v, the gate counts %+v", want, g.load)
+	}
+	if busy != g.busy || waiting != g.queued || waiting != int(g.waiting.Load()) {
+		t.Fatalf("%d run and %d wait; the gate counts %d, %d, and hints at %d", busy, waiting, g.busy, g.queued, g.waiting.Load())
+	}
+	n := 0
+	for x := g.oldest; x != nil; x = x.later {
+		if n++; x.phase != queued || x.later == nil && x != g.newest || x.later != nil && x.later.earlier != x {
+			t.Fatalf("the list of all that wait is broken at its place %d", n)
+		}
+	}
+	if n != waiting {
+		t.Fatalf("%d are in the list of the %d that wait", n, waiting)
+	}
+}
+
+// checkShares sums up anew the shares of those with work, also of each address.
+func (s *siege) checkShares(t fataler) {
+	active, addresses := map[*flow]bool{}, map[*address]map[*client]bool{}
+	for _, x := range s.tickets {
+		if x.phase == outside {
+			continue
+		}
+		active[x.flow] = true
+		a := x.client.address
+		if addresses[a] == nil {
+			addresses[a] = map[*client]bool{}
+		}
+		if !x.stranger {
+			addresses[a][x.client] = true
+		}
+	}
+	sum := 0.0
+	for f := range active {
+		sum += f.share
+	}
+	if math.Abs(sum-s.gate.active) > 1e-9 {
+		t.Fatalf("the shares of those with work are %g, the gate says %g", sum, s.gate.active)
+	}
+	for a, clients := range addresses {
+		n, alone, shares := 0, 0.0, 0.0
+		for c := a.active; c != nil; c = c.beside {
+			if n++; !clients[c] || c.beside != nil && c.beside.beforeIt != c {
+				t.Fatalf("the list of an address's clients with work is broken at its place %d", n)
+			}
+			alone, shares = max(alone, c.alone), shares+c.share
+		}
+		if n != a.n || n != len(clients) {
+			t.Fatalf("%d clients of an address have work, %d are in its list, which counts %d", len(clients), n, a.n)
+		}
+		if shares > 8*alone+1e-9 {
+			t.Fatalf("the %d clients of an address weigh %g, the greatest of them alone %g", n, shares, alone)
+		}
+	}
+}
+
+// checkPlace looks at one who waits.
+func (s *siege) checkPlace(t fataler, x *Ticket) {
+	isHead := x.lane.first == x
+	if isHead != (x.heap != nil) || isHead && (*x.heap)[x.index] != x {
+		t.Fatalf("only the head of a lane is in a heap, at its place")
+	}
+	if !isHead {
 		return
 	}
-	free := g.expressBusy < n.express
-	switch {
-	case g.light.top() != nil && free:
-		t.Fatalf("a light request waits before a free express slot")
-	case g.strange.top() != nil && free && g.strangerBusy < n.strangers:
-		t.Fatalf("a stranger's light request waits before a free express slot")
-	case g.longBusy >= n.long:
-	case (g.heavy.top() != nil || g.unknown.top() != nil) && g.heavyBusy < n.heavy:
-		t.Fatalf("a request waits before a free heavy slot")
-	case g.waits.top() != nil && g.holding < n.long-n.least:
-		t.Fatalf("a request that needs no CPU waits before a free worker")
+	if q := &s.gate.queues[x.level]; x.heap != &s.gate.parked && x.heap != &q.within && x.heap != &q.ahead && x.heap != &q.strange {
+		t.Fatalf("one of level %d is in a heap of another", x.level)
+	}
+	if x.stranger {
+		return // its place is among strangers
+	}
+	if r, was := s.ranks[x]; was && x.rank > r {
+		t.Fatalf("the rank of one who waits grew from %g to %g", r, x.rank)
+	}
+	s.ranks[x] = x.rank
+}
+
+// checkLevels looks whether each heap is in order, and all of it belongs there.
+func (s *siege) checkLevels(t fataler) {
+	for i := range s.gate.queues {
+		q := &s.gate.queues[i]
+		for j, h := range []headHeap{q.within, q.ahead, q.strange} {
+			for k, x := range h {
+				if k > 0 && x.precedes(h[(k-1)/2]) {
+					t.Fatalf("heap %d of level %d is out of order", j, i)
+				}
+				if x.level != level(i) || x.stranger != (j == 2) || !x.stranger && x.ahead != (j == 1) {
+					t.Fatalf("one of level %d, stranger %t, ahead %t, is in heap %d of level %d", x.level, x.stranger, x.ahead, j, i)
+				}
+				if x.stranger && x.rank < 0 && !s.gate.strangers.newest {
+					t.Fatalf("a stranger has the rank %g though newest first is %t", x.rank, s.gate.strangers.newest)
+				}
+			}
+		}
+	}
+}
+
+// knownAbove tells whether strangers of rung r make room for known ones that are
+// longer.
+func (g *gate) knownAbove(r rung) bool {
+	for ; r > lightRung && r < rungs-1; r++ {
+		if len(g.queues[r+1].within) > 0 {
+			return true
+		}
+	}
+	return r > lightRung && len(g.queues[fresh].within) > 0
+}
+
+// checkWork finds room and a worker while somebody waits who may have them.
+func (s *siege) checkWork(t fataler) {
+	g, n := s.gate, &s.gate.limits
+	if g.busy >= n.workers || g.queued == len(g.parked) {
+		return
+	}
+	if from(&g.load.computing, 0) < n.n {
+		for r := range rung(rungs) {
+			if q := &g.queues[r]; !q.empty() && from(&g.load.held, lightRung+1) < n.most[r] {
+				t.Fatalf("one of rung %d waits, though %d compute of %d, and %d workers of %d have work", r, from(&g.load.computing, 0), n.n, g.busy, n.workers)
+			}
+		}
+	}
+	due := false
+	for i := range g.queues {
+		q := &g.queues[i]
+		for _, x := range []*Ticket{q.within.top(), q.ahead.top(), q.strange.top()} {
+			due = due || x != nil && (!x.stranger && x.rank <= g.systemVirtualTime || x.stranger && g.strangers.rank(q, x) <= g.systemVirtualTime)
+		}
+	}
+	alike, ahead := 0, 0
+	for r := range rung(rungs) {
+		ahead += g.load.ahead[r]
+		if alike += g.load.computing[r]; r > lightRung && g.long() >= n.most[rungs-1] {
+			break
+		}
+		if q := &g.queues[r]; due {
+			break // others make room for one whose turn has come
+		} else if (len(q.within) > 0 || r <= passRung && (len(q.ahead) > 0 || len(q.strange) > 0 && !g.knownAbove(r))) && alike < n.n || alike-ahead < n.n && r <= passRung && len(q.within) > 0 {
+			t.Fatalf("one of rung %d waits, though %d compute that are as short, %d of them ahead; room is for %d", r, alike, ahead, n.n)
+		}
+	}
+	for r := lightRung + 1; r < rungs; r++ {
+		if !g.queues[waitsAt(r)].empty() && g.long() < n.most[rungs-1] && g.load.holding < n.most[rungs-1]-n.least {
+			t.Fatalf("one that needs no CPU waits before a free worker")
+		}
 	}
 }
 
@@ -115,7 +242,7 @@ func (s *siege) forget() {
 func TestGateAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy := roomy(Fair)
-		s := &siege{world: newWorld(policy), ranks: map[*Ticket]float64{}, stages: map[*Ticket]stage{}}
+		s := newSiege(policy)
 		pick := func(of func(*Ticket) bool) *Ticket {
 			var some []*Ticket
 			for _, x := range s.tickets {
@@ -132,14 +259,28 @@ func TestGateAtRandom(t *testing.T) {
 		any := func(*Ticket) bool { return true }
 		arrive := func(t *rapid.T) {
 			client := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "client")
-			x := s.Arrive(s.now, Arrival{
+			a := Arrival{
 				Keys:     by(client, client+"/24"),
-				Guess:    time.Duration(rapid.SampledFrom([]int{0, 1, 20, 100, 400, 6000}).Draw(t, "ms")) * time.Millisecond,
+				Guess:    time.Duration(rapid.SampledFrom([]int{0, 1, 20, 100, 400, 1500, 6000, 9000}).Draw(t, "ms")) * time.Millisecond,
 				Sure:     rapid.Bool().Draw(t, "sure"),
+				Running:  time.Duration(rapid.SampledFrom([]int{0, 0, 20, 3000}).Draw(t, "running")) * time.Millisecond,
 				Idle:     time.Duration(rapid.SampledFrom([]int{0, 0, 0, 900, 5000}).Draw(t, "idle")) * time.Millisecond,
 				Standing: rapid.SampledFrom([]float64{0, 0.5, 1, 4, 9}).Draw(t, "standing"),
+				Company:  rapid.SampledFrom([]float64{0, 1, 4, 9}).Draw(t, "company"),
 				Proven:   rapid.Bool().Draw(t, "proven"),
-			})
+				Passed:   rapid.Bool().Draw(t, "passed"),
+				Prefetch: rapid.Bool().Draw(t, "prefetch"),
+				Follows:  rapid.Bool().Draw(t, "follows"),
+				Interest: Interest(rapid.Uint8Range(0, 4).Draw(t, "interest")),
+			}
+			switch rapid.IntRange(0, 2).Draw(t, "who") {
+			case 1: // a session of the address
+				a.Session, a.Keys[0].ID = true, fmt.Sprint(client, "#", rapid.IntRange(0, 3).Draw(t, "session"))
+			case 2:
+				a.Keys[0], a.Keys[1] = Key{"slash24", client + "/24"}, Key{"slash32", client}
+				a.Face = rapid.Uint8Range(0, 8).Draw(t, "face")
+			}
+			x := s.Arrive(s.now, a)
 			s.tickets = append(s.tickets, x)
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -164,12 +305,16 @@ func TestGateAtRandom(t *testing.T) {
 			},
 			"reguess": func(t *rapid.T) {
 				if x := pick(any); x != nil {
-					s.Reguess(s.now, x, Estimate{
-						Guess:   time.Duration(rapid.Int64Range(0, 3e8).Draw(t, "guess")),
+					e := Estimate{
+						Guess:   time.Duration(rapid.SampledFrom([]int{0, 20, 90, 300, 1500, 9000}).Draw(t, "guess")) * time.Millisecond,
 						Idle:    time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "idle")),
 						Running: time.Duration(rapid.Int64Range(0, 3e8).Draw(t, "running")),
 						Sure:    rapid.Bool().Draw(t, "sure now"),
-					})
+					}
+					if e.Guess.Seconds() > x.guess {
+						delete(s.ranks, x) // it is dearer than was thought
+					}
+					s.Reguess(s.now, x, e)
 				}
 			},
 			"hold": func(t *rapid.T) {
@@ -214,7 +359,7 @@ func TestGateAtRandom(t *testing.T) {
 }
 
 // empty has everybody leave, and looks what is left.
-func (s *siege) empty(t interface{ Fatalf(string, ...any) }) {
+func (s *siege) empty(t fataler) {
 	for _, x := range s.tickets {
 		s.Leave(s.now, x)
 	}
@@ -223,6 +368,9 @@ func (s *siege) empty(t interface{ Fatalf(string, ...any) }) {
 	g := s.GateState()
 	if g.LongBusy != 0 || g.Orphans != 0 || s.gate.strangerLong != 0 || s.gate.trying != 0 || s.gate.workers.late != 0 {
 		t.Fatalf("all have left: %+v, strangers %d, trials %d, late %d", g, s.gate.strangerLong, s.gate.trying, s.gate.workers.late)
+	}
+	if s.gate.load != (load{}) || s.gate.active != 0 || s.gate.misjudged != 0 {
+		t.Fatalf("all have left: %+v, shares of %g, %d misjudged", s.gate.load, s.gate.active, s.gate.misjudged)
 	}
 	if g.Busy != 0 || g.Queued != 0 || len(s.tickets) != 0 || s.Held() != 0 {
 		t.Fatalf("all have left: %+v, %d held", g, s.Held())
@@ -234,7 +382,7 @@ func (s *siege) empty(t interface{ Fatalf(string, ...any) }) {
 			if b.pins != 0 || b.held != 0 || b.holds != 0 || b.orphans != 0 {
 				t.Fatalf("%v is still pinned %d times, held %d, holds %d, %d orphans", b.key, b.pins, b.held, b.holds, b.orphans)
 			}
-			if c := b.client.Load(); c != nil && (c.work != 0 || c.queued != 0 || c.expressBusy != 0 || c.light.n != 0 || c.heavy.n != 0 || c.waits.n != 0) {
+			if c := b.client.Load(); c != nil && (c.work != 0 || c.queued != 0 || c.running != 0 || c.misjudged != 0 || c.lanes != nil || c.address.n != 0 || c.address.active != nil) {
 				t.Fatalf("%v still has work: %+v", b.key, c)
 			}
 		})

@@ -16,7 +16,7 @@ func TestCancelStorm(t *testing.T) {
 	w := siegeOf("debtor", "a", "b")
 	x := w.heavy("debtor")
 	w.Progress(w.now, x, 10*time.Hour, true)
-	deepest := level(t, w, "debtor")
+	deepest := credit(t, w, "debtor")
 	w.heavy("a")
 	w.heavy("b")
 
@@ -63,22 +63,25 @@ func TestCancelStorm(t *testing.T) {
 	all.Wait()
 	close(stop)
 	driver.Wait()
-	if got := level(t, w, "debtor"); got > deepest {
+	if got := credit(t, w, "debtor"); got > deepest {
 		t.Errorf("the debt shrank from %g to %g", deepest, got)
 	}
 	w.Leave(w.now, x)
 	w.gate.mu.Lock()
-	for h := range 3 { // whoever waited behind the first ones has left
-		if n := []heads{w.gate.light, w.gate.strange, w.gate.heavy}[h]; len(n) > 0 {
-			t.Errorf("heap %d still has %d", h, len(n))
+	for i, h := range w.gate.heaps() { // whoever waited behind the first ones has left
+		if len(*h) > 0 {
+			t.Errorf("heap %d still has %d", i, len(*h))
 		}
 	}
+	if got := w.gate.active; got < 0.2-1e-9 || got > 0.2+1e-9 {
+		t.Errorf("the shares of those with work are %g, want those of two clients", got)
+	}
 	w.gate.mu.Unlock()
-	if g := w.GateState(); g.Queued != 0 || g.Busy != 2 || g.HeavyBusy != 2 || g.ExpressBusy != 0 || g.Holding != 0 || g.StrangerRun != 0 {
+	if g := w.GateState(); g.Queued != 0 || g.Busy != 2 || from(&g.Computing, 0) != 2 || g.Holding != 0 || g.Probes != 0 {
 		t.Errorf("two run, and nobody else: %+v", g)
 	}
 	// The one that ran for ten hours was never settled: all of it is given back.
-	if got := level(t, w, "debtor"); got != 30 || deepest != -24 {
+	if got := credit(t, w, "debtor"); got != 30 || deepest != -24 {
 		t.Errorf("the debt was %g, and is %g with the request that made it gone; want -24 and 30", deepest, got)
 	}
 }

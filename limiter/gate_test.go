@@ -27,87 +27,83 @@ func (w *world) done(t *Ticket, cost time.Duration) {
 	w.Leave(w.now, t)
 }
 
-func (w *world) expectStage(t *testing.T, what string, x *Ticket, want stage) {
+// of asks for what is known to take so long.
+func (w *world) of(client string, guess time.Duration) *Ticket {
+	return w.Arrive(w.now, Arrival{Keys: by(client), Guess: guess, Sure: true})
+}
+
+// another is a known client that has asked for nothing so far.
+func (w *world) another(guess time.Duration) *Ticket {
+	w.seq++
+	return w.Arrive(w.now, Arrival{Keys: by(fmt.Sprint("client ", w.seq)), Guess: guess, Sure: true, Proven: true})
+}
+
+// sizes are one for each rung, well within it.
+var sizes = [rungs]time.Duration{
+	20 * time.Millisecond, 80 * time.Millisecond, 300 * time.Millisecond, time.Second, 4 * time.Second, 20 * time.Second,
+}
+
+func (w *world) expectPhase(t *testing.T, what string, x *Ticket, want phase) {
 	t.Helper()
-	if got := w.stageOf(x); got != want {
-		t.Errorf("%s: at stage %d, want %d", what, got, want)
+	if got := w.phaseOf(x); got != want {
+		t.Errorf("%s: in phase %d, want %d", what, got, want)
 	}
 }
 
-// TestLanesAreFIFO has a client's requests go in the order in which they came,
-// though the later ones are cheaper.
+// expectOn checks where a request runs.
+func (w *world) expectOn(t *testing.T, what string, x *Ticket, want phase, on rung) {
+	t.Helper()
+	if p, r := w.phaseOf(x), x.rung; p != want || r != on {
+		t.Errorf("%s: in phase %d on rung %d, want %d on %d", what, p, r, want, on)
+	}
+}
+
+// expectRun checks how many of some run.
+func (w *world) expectRun(t *testing.T, what string, xs []*Ticket, want int) {
+	t.Helper()
+	n := 0
+	for _, x := range xs {
+		if w.phaseOf(x).running() {
+			n++
+		}
+	}
+	if n != want {
+		t.Errorf("%s: %d of %d run, want %d", what, n, len(xs), want)
+	}
+}
+
+// TestLanesAreFIFO has a client's requests of a size go in the order in which they
+// came, though the later ones are cheaper.
 func TestLanesAreFIFO(t *testing.T) {
 	w := siegeOf("a")
 	var xs []*Ticket
 	for i := range 6 {
-		guess := time.Duration(600-50*i) * time.Millisecond
-		xs = append(xs, w.Arrive(w.now, Arrival{Keys: by("a"), Guess: guess, Sure: true}))
+		xs = append(xs, w.of("a", time.Duration(1500-100*i)*time.Millisecond))
 	}
 	for i := range 4 {
-		w.expectStage(t, fmt.Sprint("request ", i), xs[i], heavy)
-		w.expectStage(t, fmt.Sprint("request ", i+2), xs[i+2], queued)
-		w.done(xs[i], 400*time.Millisecond)
+		w.expectPhase(t, fmt.Sprint("request ", i), xs[i], computing)
+		w.expectPhase(t, fmt.Sprint("request ", i+2), xs[i+2], queued)
+		w.done(xs[i], time.Second)
 	}
 }
 
-// TestExpressSlots checks who gets them: four of a client, one if it lags, and
-// so many of all strangers together as there are CPUs.
-func TestExpressSlots(t *testing.T) {
-	w := siegeOf("a", "b", "lagging", "hogs")
-	count := func(client string, n int) (went int) {
-		for range n {
-			if w.stageOf(w.light(client)) == express {
-				went++
-			}
-		}
-		return went
+// TestLightPassesHeavy: of a client, too, the light one does not wait for the heavy
+// ones that came before it.
+func TestLightPassesHeavy(t *testing.T) {
+	w := siegeOf("a")
+	for range 9 {
+		w.heavy("a")
 	}
-	w.heavy("hogs") // the slots into which light requests fall back
-	w.heavy("hogs")
-	w.gate.client(0, w.light("lagging")).charge(w.gate, 1)
-	if n := count("lagging", 3); n != 0 {
-		t.Errorf("a client that lags has %d express slots beside its first", n)
-	}
-	if n := count("a", 9); n != 4 {
-		t.Errorf("a client has %d express slots, want 4", n)
-	}
-	for i := range 5 {
-		w.light(fmt.Sprint("stranger ", i))
-	}
-	if g := w.GateState(); g.StrangerRun != 2 {
-		t.Errorf("strangers have %d express slots, want 2", g.StrangerRun)
-	}
-	if n := count("b", 9); n != 1 {
-		t.Errorf("of 8 express slots %d are left for another client, want 1", n)
+	w.expectPhase(t, "of the same client", w.light("a"), computing)
+	if g := w.GateState(); g.Queued != 7 {
+		t.Errorf("%d wait, want 7", g.Queued)
 	}
 }
 
-// TestStrangersAreOneFlow floods the gate with heavy requests, each from an
-// address of its own, while two known clients want all they can get.
-func TestStrangersAreOneFlow(t *testing.T) {
-	w := siegeOf("a", "b")
-	used := map[string]float64{}
-	for _, c := range []string{"a", "b"} {
-		w.crawl(c, 4, used, func() string { return c })
-	}
-	n := 0
-	w.crawl("strangers", 40, used, func() string {
-		n++
-		return fmt.Sprint("stranger ", n)
-	})
-	w.run(120 * time.Second)
-	// Shares of 0.1, 0.1, and 0.5 of all strangers.
-	for who, want := range map[string]float64{"a": 1. / 7, "b": 1. / 7, "strangers": 5. / 7} {
-		if got := used[who] / 240; math.Abs(got-want) > 0.05*want {
-			t.Errorf("%s got %.3f of the machine, want %.3f", who, got, want)
-		}
-	}
-}
-
-// crawl has somebody ask for heavy pages on so many connections, each from the
+// crawl has somebody ask for pages of a second on so many connections, each from the
 // next of its addresses. The backend is not slowed by their number.
 func (w *world) crawl(name string, connections int, used map[string]float64, address func() string) {
-	const page = 400 * time.Millisecond
+	const page = time.Second
 	var next func()
 	next = func() {
 		w.ask(Arrival{Keys: by(address()), Guess: page, Sure: true}, func(x *Ticket) {
@@ -220,7 +216,7 @@ func TestCancelledRequestsWashNothing(t *testing.T) {
 	w.heavy("b")
 	w.Progress(w.now, x, 10*time.Hour, true)
 	w.heavy("b")
-	deepest, tag := level(t, w, "debtor"), x.flow.tag
+	deepest, tag := credit(t, w, "debtor"), x.flow.virtualTime
 	if deepest != -24 {
 		t.Fatalf("the deepest debt is %g, want -24", deepest)
 	}
@@ -238,140 +234,131 @@ func TestCancelledRequestsWashNothing(t *testing.T) {
 		w.Progress(w.now, z, 50*time.Millisecond, true)
 		w.done(z, 0)
 	}
-	if got := level(t, w, "debtor"); got > deepest {
+	if got := credit(t, w, "debtor"); got > deepest {
 		t.Errorf("the debt shrank from %g to %g", deepest, got)
 	}
 	if most := w.GateState().Clock + 240; math.Abs(tag-most) > 1e-9 {
 		t.Errorf("the tag is %g, the furthest that one can be is %g", tag, most)
 	}
-	if x.flow.tag < tag-1e-9 {
-		t.Errorf("the tag went back from %g to %g", tag, x.flow.tag)
+	if x.flow.virtualTime < tag-1e-9 {
+		t.Errorf("the tag went back from %g to %g", tag, x.flow.virtualTime)
 	}
 }
 
-// TestMisjudgedRequestsMove checks that a request that is not light leaves its
-// express slot, and one that is long its heavy one, for others.
+// TestMisjudgedRequestsMove checks that a request climbs to the rung of what it
+// has cost so far, makes room behind it, and never comes down.
 func TestMisjudgedRequestsMove(t *testing.T) {
 	w := siegeOf("a", "b", "c")
 	x := w.light("a")
-	w.Progress(w.now, x, 90*time.Millisecond, true)
-	w.expectStage(t, "it is light still", x, express)
-	w.Progress(w.now, x, 101*time.Millisecond, true)
-	w.expectStage(t, "it is not light", x, heavy)
-	y := w.heavy("b")
-	z := w.heavy("c")
-	w.expectStage(t, "there are two heavy slots", z, queued)
-	w.Progress(w.now, y, 4999*time.Millisecond, true)
-	w.expectStage(t, "it is not long yet", y, heavy)
-	w.Progress(w.now, y, 5100*time.Millisecond, true)
-	w.expectStage(t, "it is long", y, holding)
-	w.expectStage(t, "its slot is free", z, heavy)
+	for _, step := range []struct {
+		ms int
+		on rung
+	}{{25, 0}, {26, 1}, {100, 1}, {101, 2}, {90, 2}, {401, 3}, {1601, 4}, {6401, 5}, {99999, 5}} {
+		w.Progress(w.now, x, time.Duration(step.ms)*time.Millisecond, true)
+		w.expectOn(t, fmt.Sprint("after ", step.ms, " ms"), x, computing, step.on)
+	}
+	w.done(x, time.Second)
+	first, second := w.heavy("b"), w.heavy("c")
+	waits := w.heavy("b")
+	w.expectPhase(t, "two of its size compute", waits, queued)
+	w.Progress(w.now, first, 801*time.Millisecond, true)
+	w.expectPhase(t, "one of them is longer", waits, computing)
+	w.expectOn(t, "the other is not", second, computing, 2)
 }
 
-// TestLongJobsAreBounded checks that long jobs leave their slots until they hold
-// half of the workers that are not kept.
-func TestLongJobsAreBounded(t *testing.T) {
-	w := siegeOf("a")
-	for range 12 {
-		w.Progress(w.now, w.heavy("a"), 6*time.Second, true)
-	}
-	if g := w.GateState(); g.Holding != 5 || g.HeavyBusy != 2 || g.Queued != 5 {
-		t.Errorf("%d long jobs, %d heavy, %d wait; want 5, 2, 5", g.Holding, g.HeavyBusy, g.Queued)
-	}
-}
-
-// TestHeavySlotsFollowTheUse checks the number of heavy slots as the CPU use is
-// measured.
-func TestHeavySlotsFollowTheUse(t *testing.T) {
+// TestRoomFollowsTheUse checks how many may compute as the CPU use is measured: a
+// quarter more while somebody waits and CPUs are idle, a quarter less while they
+// are full.
+func TestRoomFollowsTheUse(t *testing.T) {
 	w := siegeOf("a")
 	measure := func(use float64, want int) {
 		t.Helper()
 		w.Measure(w.now, use)
-		if got := w.GateState().HeavySlots; got != want {
-			t.Errorf("after %.2f: %d heavy slots, want %d", use, got, want)
+		if g := w.GateState(); g.Room != want {
+			t.Errorf("after %.2f: room for %d, want %d", use, g.Room, want)
 		}
 	}
 	measure(0.1, 2) // nobody waits
 	for range 30 {
-		w.heavy("a")
+		w.another(20 * time.Second)
 	}
 	measure(0.95, 2)
 	measure(0.89, 3)
-	if g := w.GateState(); g.HeavyBusy != 3 {
-		t.Errorf("%d run, want 3", g.HeavyBusy)
+	if g := w.GateState(); g.Computing != [rungs]int{5: 3} {
+		t.Errorf("%v compute, want 3", g.Computing)
 	}
-	for k := 4; k <= 11; k++ {
-		measure(0.1, k)
+	for _, n := range []int{4, 5, 6, 7, 8, 10, 11, 11} { // five workers are for others
+		measure(0.1, n)
 	}
-	measure(0.1, 11) // five workers are for others
-	for k := 10; k >= 2; k-- {
-		measure(0.98, k)
+	if g := w.GateState(); g.Computing != [rungs]int{5: 11} {
+		t.Errorf("%v compute, want 11", g.Computing)
 	}
-	measure(1, 2)
+	for _, n := range []int{9, 7, 6, 5, 4, 3, 2, 2} {
+		measure(0.98, n)
+	}
 	p := fair()
 	p.Gate.Heavy = 5
 	w.SetPolicy(w.now, p)
 	measure(0.1, 5)
 	measure(1, 5)
+	p.Gate.Heavy = 0
+	w.SetPolicy(w.now, p)
+	measure(0.95, 2)
 }
 
-// TestStrangersUseWhatIsIdle: as long as CPUs are idle, light requests of strangers
-// take heavy slots that nobody else wants. Of busy CPUs they take no more.
-func TestStrangersUseWhatIsIdle(t *testing.T) {
-	for use, want := range map[float64]int{0.1: 4, 0.5: 4, 0.6: 2, 0.95: 2} {
-		w := siegeOf()
-		w.Measure(w.now, use)
-		for i := range 6 {
-			w.light(fmt.Sprint("stranger ", i))
+// TestRoomGrowsForAnySize: those that are short are held up by their like as well.
+func TestRoomGrowsForAnySize(t *testing.T) {
+	for r, size := range sizes {
+		w := siegeOf("a")
+		var xs []*Ticket
+		for range 4 {
+			xs = append(xs, w.of("a", size))
 		}
-		if g := w.GateState(); g.Busy != want || g.StrangerRun != 2 {
-			t.Errorf("%v of the CPUs are used: %d strangers run, %d of them in express slots, want %d and 2", use, g.Busy, g.StrangerRun, want)
-		}
+		w.expectRun(t, fmt.Sprint("of rung ", r), xs, 2)
+		w.Measure(w.now, 0.5)
+		w.expectRun(t, fmt.Sprint("of rung ", r, ", half of the CPUs idle"), xs, 3)
 	}
 }
 
-// TestProbe checks that of requests whose kind nobody knows one runs beside the
-// heavy ones, and becomes one of those if it is.
-func TestProbe(t *testing.T) {
+// TestUnknownKindsAreTriedOneAtATime: of requests whose kind nobody knows one runs
+// beside the others, and climbs the ladder if it turns out heavy. There is a pause
+// then.
+func TestUnknownKindsAreTriedOneAtATime(t *testing.T) {
 	w := siegeOf("a", "b", "c", "d")
 	unknown := func(client string) *Ticket {
-		return w.Arrive(w.now, Arrival{Keys: by(client), Guess: 400 * time.Millisecond, Running: 400 * time.Millisecond})
+		return w.Arrive(w.now, Arrival{Keys: by(client), Guess: 50 * time.Millisecond})
 	}
-	w.heavy("a")
-	w.heavy("b")
-	waiting := w.heavy("c")
+	for range 2 {
+		w.of("a", time.Second)
+	}
 	x, y := unknown("c"), unknown("d")
-	w.expectStage(t, "it is behind the heavy one of its client", x, queued)
-	w.expectStage(t, "nobody probes yet", y, probe)
-	w.Progress(w.now, y, 200*time.Millisecond, true)
-	w.expectStage(t, "it is heavy", y, heavy)
-	z := unknown("d")
-	w.expectStage(t, "there are more heavy ones than slots", z, queued)
-	w.done(y, 300*time.Millisecond)
-	w.expectStage(t, "now it may probe", z, probe)
-	w.expectStage(t, "this is known to be heavy", waiting, queued)
-	w.done(z, time.Millisecond)
+	w.expectPhase(t, "the first", x, probing)
+	w.expectPhase(t, "the second", y, queued)
+	w.Progress(w.now, x, 90*time.Millisecond, true)
+	w.expectPhase(t, "it may be light still", x, probing)
+	w.Progress(w.now, x, 150*time.Millisecond, true)
+	w.expectOn(t, "it is not light", x, computing, 2)
+	w.expectPhase(t, "at once there is a pause", y, queued)
+	w.run(probePause - 1)
+	w.expectPhase(t, "still", y, queued)
+	w.now = w.now.Add(1)
+	w.advance()
+	w.expectPhase(t, "after it", y, probing)
+	z := unknown("c")
+	w.done(y, time.Millisecond)
+	w.expectPhase(t, "the one before was light: no pause", z, probing)
 }
 
-// TestReguess checks what becomes of waiting requests whose kind is known at last.
-func TestReguess(t *testing.T) {
-	w := siegeOf("a", "b", "c", "d")
+// TestUnknownKindsThatMayBeDearAreNotTried: their like was found to be.
+func TestUnknownKindsThatMayBeDearAreNotTried(t *testing.T) {
+	w := siegeOf("a", "b")
 	for range 2 {
-		w.heavy("a")
+		w.of("a", time.Second)
 	}
-	first, second := w.heavy("b"), w.heavy("b")
-	rank := second.rank
-	w.Reguess(w.now, first, Estimate{Guess: 300 * time.Millisecond, Sure: true})
-	w.expectStage(t, "still heavy", first, queued)
-	w.Reguess(w.now, first, Estimate{Guess: 20 * time.Millisecond, Sure: true})
-	w.expectStage(t, "light after all", first, express)
-	if second.heap == nil || rank != 0 {
-		t.Error("the next one did not become the head")
-	}
-	w.Reguess(w.now, second, Estimate{Guess: 20 * time.Millisecond, Sure: true})
-	w.expectStage(t, "light after all", second, express)
-	if v := first.Verdict(); v.Lane != Light {
-		t.Errorf("its lane is %v", v.Lane)
+	x := w.Arrive(w.now, Arrival{Keys: by("b"), Guess: 10 * time.Millisecond, Running: 200 * time.Millisecond})
+	w.expectPhase(t, "it waits for its turn", x, queued)
+	if g := w.GateState(); g.Probes != 0 || x.level != level(unknownRung) {
+		t.Errorf("it waits at level %d, %d are tried; want %d, none", x.level, g.Probes, unknownRung)
 	}
 }
 
@@ -401,8 +388,8 @@ func TestShedding(t *testing.T) {
 	if g := w.GateState(); g.Queued != 10 || g.Shed != 1 {
 		t.Errorf("%d wait, %d were shed", g.Queued, g.Shed)
 	}
-	w.expectStage(t, "it runs", other, heavy)
-	w.expectStage(t, "it waits", waits[1], queued)
+	w.expectPhase(t, "it runs", other, computing)
+	w.expectPhase(t, "it waits", waits[1], queued)
 }
 
 // TestNobodyWaitsForEver checks that who has waited for MaxHold is told so.
@@ -412,7 +399,7 @@ func TestNobodyWaitsForEver(t *testing.T) {
 	w.heavy("a")
 	x := w.heavy("b")
 	w.run(30*second - 1)
-	w.expectStage(t, "it waits", x, queued)
+	w.expectPhase(t, "it waits", x, queued)
 	w.run(2)
 	select {
 	case <-x.Decided():
@@ -452,22 +439,25 @@ func TestSharedDebt(t *testing.T) {
 	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 0.2, Burst: 30 * second}})
 	w := newWorld(p)
 	w.acquaint("crawler", "person", "debtor")
+	owesNothing := w.Arrive(w.now, Arrival{Keys: by("person", "quiet/24"), Guess: time.Millisecond, Sure: true})
+	w.Leave(w.now, owesNothing)
+	base := float64(owesNothing.Verdict().Price)
 	w.done(w.Arrive(w.now, Arrival{Keys: by("debtor", "elsewhere/24"), Guess: time.Second}), 40*time.Second)
 	w.done(w.Arrive(w.now, Arrival{Keys: by("crawler", "net/24"), Guess: time.Second}), time.Hour)
 	for _, c := range []struct {
 		client, network string
-		price           float64
+		costMultiplier  float64
 	}{
-		{"person", "other/24", 1},
-		{"person", "net/24", 1 + debtPrice*blame},
-		{"stranger", "net/24", 1 + debtPrice*blame},
-		{"stranger", "other/24", 1},
-		{"debtor", "net/24", 1 + debtPrice},
-		{"crawler", "net/24", 1 + debtPrice},
+		{"person", "other/24", 0},
+		{"person", "net/24", debtMultiplier * inheritedDebt},
+		{"stranger", "net/24", debtMultiplier * inheritedDebt},
+		{"stranger", "other/24", 0},
+		{"debtor", "net/24", debtMultiplier},
+		{"crawler", "net/24", debtMultiplier},
 	} {
 		x := w.Arrive(w.now, Arrival{Keys: by(c.client, c.network), Guess: time.Millisecond, Sure: true})
-		if got := float64(x.Verdict().Price); math.Abs(got-c.price) > 0.01 {
-			t.Errorf("%s in %s: price %.2f, want %.2f", c.client, c.network, got, c.price)
+		if got := float64(x.Verdict().Price) - base; math.Abs(got-c.costMultiplier) > 0.01 {
+			t.Errorf("%s in %s: debt adds %.2f to the price, want %.2f", c.client, c.network, got, c.costMultiplier)
 		}
 		w.Leave(w.now, x)
 	}
@@ -484,7 +474,7 @@ func TestWaitAtTheGateIsShown(t *testing.T) {
 		want time.Duration
 	}{
 		"let go": {func(w *world, x *Ticket) {
-			w.expectStage(t, "after a slot was free", x, heavy)
+			w.expectPhase(t, "after there was room", x, computing)
 			w.run(time.Second)
 			w.done(x, 400*time.Millisecond)
 		}, 3 * time.Second},

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -53,8 +54,9 @@ func TestOneCrawlAtTheGate(t *testing.T) {
 	rank := func(t *Ticket) float64 { return math.Round((t.rank-zero)*1000) / 1000 }
 
 	first, second, third := ask("crawler", page), ask("crawler", page), ask("crawler", page)
-	if rank(first) != 4 || rank(second) != 8 || rank(third) != 12 {
-		t.Errorf("the crawler's pages rank %v, %v, %v, want 4, 8, 12", rank(first), rank(second), rank(third))
+	cost := 4 * first.costMultiplier
+	if rank(first) != cost || rank(second) != 4+cost || rank(third) != 8+cost {
+		t.Errorf("the crawler's pages rank %v, %v, %v, want %v beyond 0, 4, 8", rank(first), rank(second), rank(third), cost)
 	}
 	expect(0, 0, 2, 1)
 	w.run(100 * time.Millisecond)
@@ -65,14 +67,14 @@ func TestOneCrawlAtTheGate(t *testing.T) {
 	expect(120*time.Millisecond, 0.1, 2, 1)
 	w.run(80 * time.Millisecond)
 	other := ask("other", page)
-	if rank(other) != 4.1 {
-		t.Errorf("the other page ranks %v, want 4.1", rank(other))
+	if rank(other) != 0.1+cost {
+		t.Errorf("the other page ranks %v, want %v", rank(other), 0.1+cost)
 	}
 	expect(200*time.Millisecond, 0.1, 2, 2)
 	w.run(200 * time.Millisecond)
 	done(first, page)
 	expect(400*time.Millisecond, 2.1, 2, 1)
-	if w.stageOf(other) != heavy || w.stageOf(third) != queued {
+	if w.phaseOf(other) != computing || w.phaseOf(third) != queued {
 		t.Error("the other page goes first")
 	}
 	done(second, page)
@@ -80,13 +82,73 @@ func TestOneCrawlAtTheGate(t *testing.T) {
 	done(other, page)
 	done(third, page)
 	w.run(time.Second)
-	if g := w.GateState(); g.Busy != 0 || g.Queued != 0 || g.HeavyBusy != 0 || g.ExpressBusy != 0 {
+	if g := w.GateState(); g.Busy != 0 || g.Queued != 0 || g.Computing != [rungs]int{} {
 		t.Errorf("all are done: %+v", g)
 	}
 }
 
-func (w *world) stageOf(t *Ticket) stage {
+func (w *world) phaseOf(t *Ticket) phase {
 	w.gate.mu.Lock()
 	defer w.gate.mu.Unlock()
-	return t.stage
+	return t.phase
+}
+
+// TestNewcomersInACrowd is the crowd of the package documentation, step by step.
+func TestNewcomersInACrowd(t *testing.T) {
+	const page = 150 * time.Millisecond
+	w := newWorld(fair())
+	begin := w.elapsed()
+	var waiting []*Ticket
+	comes := func(n int) {
+		for range n {
+			who := fmt.Sprintf("stranger %d", len(waiting))
+			waiting = append(waiting, w.Arrive(w.now, Arrival{Keys: by(who), Guess: page, Sure: true}))
+		}
+	}
+	running := func() (all []*Ticket) {
+		for _, x := range waiting {
+			if w.phaseOf(x) == computing {
+				all = append(all, x)
+			}
+		}
+		return all
+	}
+	pairDone := func() {
+		for _, x := range running() {
+			w.Settle(w.now, x, page)
+			w.Leave(w.now, x)
+		}
+	}
+	at := func(when time.Duration, queued int) {
+		t.Helper()
+		if g := w.GateState(); w.elapsed()-begin != when || g.Queued != queued {
+			t.Errorf("at %v %d wait, want %d at %v", w.elapsed()-begin, g.Queued, queued, when)
+		}
+	}
+	until := func(when time.Duration) { w.run(when - (w.elapsed() - begin)) }
+
+	comes(16)
+	at(0, 14)
+	for i := range 6 {
+		until(time.Duration(i+1) * page)
+		pairDone()
+	}
+	at(900*time.Millisecond, 2)
+	until(950 * time.Millisecond)
+	comes(1)
+	newcomer := waiting[16]
+	at(950*time.Millisecond, 3)
+	until(1050 * time.Millisecond)
+	pairDone()
+	at(1050*time.Millisecond, 1)
+	w.expectPhase(t, "the newcomer", newcomer, computing)
+	w.expectPhase(t, "the newer one of the two", waiting[15], computing)
+	until(1100 * time.Millisecond)
+	comes(1)
+	at(1100*time.Millisecond, 2)
+	until(1200 * time.Millisecond)
+	pairDone()
+	at(1200*time.Millisecond, 0)
+	w.expectPhase(t, "another newcomer", waiting[17], computing)
+	w.expectPhase(t, "the last of the sixteen", waiting[14], computing)
 }

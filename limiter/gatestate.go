@@ -8,12 +8,10 @@ func (l *Limiter) GateState() GateState {
 	n := g.limits
 	return GateState{
 		Workers: n.workers, WorkersBy: g.workers.source, Busy: g.busy,
-		LongMost: n.long, LongBusy: g.longBusy, Holding: g.holding, Orphans: g.orphans,
-		HeavySlots: n.heavy, HeavyBusy: g.heavyBusy,
-		Express: n.express, ExpressBusy: g.expressBusy,
-		Strangers: n.strangers, StrangerRun: g.strangerBusy,
-		Probes: g.probing, Queued: g.queued, Shed: g.shed,
-		Clock: g.clock, Utilisation: g.utilisation,
+		LongMost: n.longest(), LongBusy: g.long(), Holding: g.load.holding, Orphans: g.orphans,
+		Room: n.n, Computing: g.load.computing, Ahead: g.load.ahead, Held: g.load.held,
+		Probes: g.load.probing, Queued: g.queued, Shed: g.shed,
+		Clock: g.systemVirtualTime, Utilisation: g.utilisation,
 	}
 }
 
@@ -26,14 +24,19 @@ func (g *gate) fill(row *Row, c *client) {
 	defer g.mu.Unlock()
 	r := &ClientRow{
 		Known: c.known, Standing: c.standing,
-		Lag:   max(0, c.tag-g.clock) * c.share,
-		Light: int(c.light.n), Heavy: int(c.heavy.n), Waits: int(c.waits.n), Express: int(c.expressBusy),
+		Lead: max(0, c.virtualTime-g.systemVirtualTime) * c.share,
 	}
-	for _, l := range []lane{c.light, c.heavy, c.waits} {
-		if l.first != nil {
-			if rank := l.first.rank - g.clock; r.Rank == 0 || rank < r.Rank {
-				r.Rank = rank
-			}
+	for l := c.lanes; l != nil; l = l.next {
+		switch {
+		case l.level.short():
+			r.Light += int(l.n)
+		case l.level.computes():
+			r.Heavy += int(l.n)
+		default:
+			r.Waits += int(l.n)
+		}
+		if rank := l.first.rank - g.systemVirtualTime; !l.first.stranger && (r.Rank == 0 || rank < r.Rank) {
+			r.Rank = rank
 		}
 	}
 	row.Client = r

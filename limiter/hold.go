@@ -35,13 +35,13 @@ func (l *Limiter) Hold(now time.Time, t *Ticket) {
 func (g *gate) holdOn(at time.Duration, t *Ticket) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t.stage < express || t.stays {
+	if !t.phase.running() || t.stays {
 		return nil
 	}
 	t.stays = true
-	g.learn(at, t.stage)
-	g.move(t, holding)
-	return g.pump(at)
+	g.learn(at, t.phase)
+	g.move(t, holding, rungs-1)
+	return g.dispatch(at)
 }
 
 // Orphan says that the client of a running request has left. The request keeps
@@ -53,7 +53,7 @@ func (l *Limiter) Orphan(_ time.Time, t *Ticket) {
 	g := l.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t.stage < express || t.orphan {
+	if !t.phase.running() || t.orphan {
 		return
 	}
 	t.orphan = true
@@ -61,77 +61,72 @@ func (l *Limiter) Orphan(_ time.Time, t *Ticket) {
 	t.each(func(s *slot) { s.bucket.orphans++ })
 }
 
-// short tells whether a running request is one that the kept workers are for.
-func (s stage) short() bool { return s == express }
-
-// move puts a running request into another slot, or, holding, into none.
-func (g *gate) move(t *Ticket, s stage) {
-	if t.stage == s {
+// move puts a running request into another phase, or on another rung.
+func (g *gate) move(t *Ticket, p phase, r rung) {
+	if t.phase == p && t.rung == r {
 		return
 	}
 	g.free(t)
-	g.take(t, s)
+	g.take(t, p, r)
 }
 
 // take counts a request in.
-func (g *gate) take(t *Ticket, s stage) {
-	t.stage = s
-	switch s {
-	case express:
-		t.client.expressBusy++
-		g.expressBusy++
-		if t.flow == &g.strangers {
-			g.strangerBusy++
-		}
-	case probe:
-		g.probing++
-	case heavy:
-		g.heavyBusy++
+func (g *gate) take(t *Ticket, p phase, r rung) {
+	if p == holding {
+		r = max(r, lightRung+1)
+	}
+	t.phase, t.rung, t.low = p, r, t.charged <= r.most()/2 && (t.sure || r != t.level.rung())
+	t.client.running++
+	switch p {
+	case probing:
+		g.load.probing++
+		return
+	case computing:
+		g.load.compute(t, 1)
 	case holding:
-		g.holding++
+		g.load.holding++
 	case outside, queued:
 	}
-	if !s.short() {
+	g.load.held[r]++
+	if r > lightRung {
 		g.countLong(t, 1)
+		if t.level.short() {
+			t.client.misjudged++
+			g.misjudged++
+		}
 	}
 }
 
 // free counts a running request out.
 func (g *gate) free(t *Ticket) {
-	switch t.stage {
-	case express:
-		g.expressBusy--
-		if t.flow == &g.strangers {
-			g.strangerBusy--
-		}
-		c := t.client
-		c.expressBusy--
-		if head := c.light.first; head != nil && head.heap != nil && !head.fast {
-			head.heap.remove(head)
-			g.put(head) // it may have an express slot now
-		}
-	case heavy:
-		g.heavyBusy--
-		if t.lends {
-			t.lends = false
-			g.lending--
-		}
-	case probe:
-		g.probing--
+	t.client.running--
+	switch t.phase {
+	case probing:
+		g.load.probing--
+		return
+	case computing:
+		g.load.compute(t, -1)
 	case holding:
-		g.holding--
+		g.load.holding--
 	case outside, queued:
 	}
-	if !t.stage.short() {
+	g.load.held[t.rung]--
+	if t.rung > lightRung {
 		g.countLong(t, -1)
+		if t.level.short() {
+			t.client.misjudged--
+			g.misjudged--
+		}
 		g.unpark()
 	}
 }
 
+// long is how many requests at the backend are not short.
+func (g *gate) long() int { return from(&g.load.held, lightRung+1) }
+
 // countLong counts a request that is not short, for its keys as well.
 func (g *gate) countLong(t *Ticket, n int32) {
-	g.longBusy += int(n)
-	if t.flow == &g.strangers {
+	if t.flow == &g.strangers.flow {
 		g.strangerLong += int(n)
 	}
 	t.each(func(s *slot) { s.bucket.holds += n })
@@ -148,59 +143,57 @@ func (g *gate) unorphan(t *Ticket) {
 	g.unpark()
 }
 
-// lendAfter is how long a request has its heavy slot for itself.
-const lendAfter = 2 * time.Second
-
-// lend has a request in a heavy slot lend it, once, that has run for long: another
-// long job, an orphan, what waits though the CPUs are too full to tell.
-func (g *gate) lend(t *Ticket) {
-	if t.stage == heavy && !t.lends {
-		t.lends = true
-		g.lending++
-	}
-}
-
-// lent is how many heavy slots more a request may have, of those that are lent.
-// A stranger, who has left an orphan behind, and who has more than one that is not
-// short at the backend, waits for its own; nobody else does.
-func (g *gate) lent(t *Ticket) int {
-	if b := t.slots[0].bucket; t.stranger || b == nil || b.orphans > 0 || b.holds > 1 {
-		return 0
-	}
-	return min(g.lending, g.limits.cpus)
-}
-
-// hasWorker tells whether there is a worker for a request that is not short. Those
-// that only hold one leave some to those that wait for a CPU, which would else be
-// idle; and where they took these while nobody wanted them, the others may have as
-// many of those that are kept.
-func (g *gate) hasWorker(s stage) bool {
+// hasWorker tells whether there is a worker for a request that will hold it for
+// as long as rung r says: each rung leaves some to the shorter ones. Those that hardly
+// compute leave some to those that wait for a CPU, which would else be idle; and
+// where they took these while nobody wanted them, the others may have as many of
+// those that are kept.
+func (g *gate) hasWorker(r rung, computes bool, more int) bool {
 	n := &g.limits
-	switch {
-	case g.busy >= n.workers:
-		return false
-	case s == holding && len(g.heavy)+len(g.unknown)+len(g.fresh) > 0:
-		return g.longBusy < n.long && g.holding < max(1, n.long-n.least)
-	case s != holding && g.heavyBusy < n.least:
-		return g.longBusy < min(n.long+n.least, max(n.long, n.workers-keptForKnown))
+	if r <= lightRung {
+		return g.roomForShort(more)
 	}
-	return g.longBusy < n.long
+	if g.busy >= n.workers || !computes && g.wantsCPU() && g.load.holding >= max(1, n.longest()-n.least) {
+		return false
+	}
+	extra := 0
+	if computes && from(&g.load.computing, lightRung+1) < n.least {
+		extra = n.least
+	}
+	for at := lightRung + 1; at <= r; at++ {
+		most := n.most[at]
+		if from(&g.load.held, at) >= min(most+extra, max(most, n.workers-keptForKnown)) {
+			return false
+		}
+	}
+	return true
+}
+
+// wantsCPU tells whether requests wait that are not short and compute.
+func (g *gate) wantsCPU() bool {
+	for l := level(lightRung + 1); l.computes(); l++ {
+		if !g.queues[l].empty() {
+			return true
+		}
+	}
+	return false
 }
 
 // mayHold tells whether the keys of a request hold few enough workers for it.
 // Those that compute are not kept from any CPU by that, and short ones hold none
 // for long: only if their client holds some more than it may, all of them came as
 // short ones and were not; or if the workers that are kept are being used up.
-func (g *gate) mayHold(t *Ticket, s stage) bool {
-	most, least := g.limits.long, 1
-	if t.light || t.fresh && s == probe {
+func (g *gate) mayHold(t *Ticket, probe bool) bool {
+	most, least := g.limits.longest(), 1
+	if t.level.short() || t.level == fresh && probe {
 		return g.mayBeShort(t)
 	}
 	computes := t.likelyIdle < waitsFrom
 	if computes {
 		least = g.limits.least
 	}
-	if t.flow == &g.strangers && g.strangerLong >= max(most/2, least) && !(computes && t.sure && g.heavyBusy < least && t.holdsNone()) {
+	if t.stranger && g.strangerLong >= max(most/2, least) &&
+		!(computes && t.sure && from(&g.load.computing, lightRung+1) < least && t.holdsNone()) {
 		return false
 	}
 	for i := range t.slots[:t.n] {
@@ -228,14 +221,17 @@ func (g *gate) mayBeShort(t *Ticket) bool {
 		}
 		return 0
 	}
-	if g.longBusy > g.limits.long+g.limits.least {
-		return holds(0) == 0
+	if t.ahead && t.client.misjudged > 0 {
+		return false
 	}
-	if c := t.slots[0].bucket; t.fresh && c != nil && c.orphans >= fewOrphans {
+	if g.misjudged >= max(1, g.limits.workers-g.limits.longest()) && (t.ahead || holds(0) > 0) {
+		return false // they have used up as many workers as are kept
+	}
+	if c := t.slots[0].bucket; t.level == fresh && c != nil && c.orphans >= fewOrphans {
 		return false
 	}
 	for i := range t.slots[:t.n] {
-		if holds(i) > int(t.slots[i].workers*float32(g.limits.long))+g.limits.least {
+		if holds(i) > int(t.slots[i].workers*float32(g.limits.longest()))+g.limits.least {
 			return false
 		}
 	}
@@ -251,7 +247,7 @@ func (g *gate) park(t *Ticket) {
 // unpark has those compete again whose keys hold few enough workers now.
 func (g *gate) unpark() {
 	for i := 0; i < len(g.parked); i++ {
-		if t := g.parked[i]; g.mayHold(t, probe) {
+		if t := g.parked[i]; g.mayHold(t, true) {
 			g.parked.remove(t)
 			g.put(t)
 			i = -1 // the heap is in another order now
@@ -259,17 +255,20 @@ func (g *gate) unpark() {
 	}
 }
 
-// wanted tells whether somebody waits for a heavy slot who may hold a worker.
+// wanted tells whether somebody waits for a CPU who may hold a worker.
 func (g *gate) wanted() bool {
-	for _, h := range []*heads{&g.heavy, &g.unknown, &g.fresh} {
-		for t := h.top(); t != nil; t = h.top() {
-			if g.mayHold(t, heavy) {
-				return true
+	for l := level(0); l.computes(); l++ {
+		q := &g.queues[l]
+		for _, h := range [...]*headHeap{&q.within, &q.ahead, &q.strange} {
+			for t := h.top(); t != nil; t = h.top() {
+				if g.mayHold(t, false) {
+					return true
+				}
+				if l == fresh && g.mayHold(t, true) {
+					break // it waits for its turn to be tried
+				}
+				g.park(t)
 			}
-			if t.fresh && g.mayHold(t, probe) {
-				break // it waits for its turn as the probe
-			}
-			g.park(t)
 		}
 	}
 	return false

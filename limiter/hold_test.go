@@ -27,7 +27,7 @@ func (w *world) expectState(t *testing.T, what string, want map[string]int) {
 	t.Helper()
 	g := w.GateState()
 	for name, got := range map[string]int{
-		"busy": g.Busy, "long": g.LongBusy, "holding": g.Holding, "heavy": g.HeavyBusy, "queued": g.Queued, "orphans": g.Orphans,
+		"busy": g.Busy, "long": g.LongBusy, "holding": g.Holding, "computing": from(&g.Computing, 0), "queued": g.Queued, "orphans": g.Orphans,
 	} {
 		if n, ok := want[name]; ok && got != n {
 			t.Errorf("%s: %s is %d, want %d", what, name, got, n)
@@ -36,9 +36,9 @@ func (w *world) expectState(t *testing.T, what string, want map[string]int) {
 }
 
 // TestSomeWorkersAreKept has 40 clients of 40 networks ask for what holds a
-// worker, and the CPUs stand idle: of sixteen workers five are left to short
-// requests, however long it goes on; and two, if half of those kinds are unknown
-// and might have been short.
+// worker for 25 s, and the CPUs stand idle: of sixteen workers four are left to
+// shorter requests, however long it goes on; and two, if half of those kinds are
+// unknown and might have been short.
 func TestSomeWorkersAreKept(t *testing.T) {
 	for _, unknown := range []bool{false, true} {
 		w := newWorld(bounded())
@@ -55,21 +55,21 @@ func TestSomeWorkersAreKept(t *testing.T) {
 		for range 60 {
 			w.Measure(w.now, 0.01)
 			for _, x := range streams {
-				if w.stageOf(x) != queued {
+				if w.phaseOf(x) != queued {
 					w.Hold(w.now, x)
 				}
 			}
 			w.run(100 * time.Millisecond)
 		}
-		left := 5
+		left := 4
 		if unknown {
 			left = 2
 		}
-		if g := w.GateState(); g.Busy > 16-left || g.Busy < 11 {
-			t.Errorf("unknown %t: %d workers are held, want 11 to %d", unknown, g.Busy, 16-left)
+		if g := w.GateState(); g.Busy > 16-left || g.Busy < 12 {
+			t.Errorf("unknown %t: %d workers are held, want 12 to %d", unknown, g.Busy, 16-left)
 		}
-		for range min(4, left) {
-			w.expectStage(t, "a person's page", w.light("person"), express)
+		for range 2 {
+			w.expectPhase(t, "a person's page", w.light("person"), computing)
 		}
 	}
 }
@@ -90,26 +90,26 @@ func TestAClientHoldsAPart(t *testing.T) {
 		w.poll("b", "net")
 	}
 	w.expectState(t, "one network", map[string]int{"holding": 8, "queued": 10})
-	w.expectStage(t, "of another network", w.poll("c", "else"), holding)
-	w.expectStage(t, "the client's own page", w.light("a"), express)
+	w.expectPhase(t, "of another network", w.poll("c", "else"), holding)
+	w.expectPhase(t, "the client's own page", w.light("a"), computing)
 	w.done(first, 3*second)
 	w.expectState(t, "one is done, and the next one goes", map[string]int{"holding": 9, "queued": 9})
 }
 
-// TestWhoWaitsTakesNoHeavySlot: those that hardly compute take no room from those
-// that do, nor the other way round.
-func TestWhoWaitsTakesNoHeavySlot(t *testing.T) {
+// TestWhoWaitsTakesNoRoom: those that hardly compute take no room from those that
+// do, nor the other way round.
+func TestWhoWaitsTakesNoRoom(t *testing.T) {
 	w := newWorld(bounded())
 	w.acquaint("a", "b", "poller")
 	x, y := w.heavy("a"), w.heavy("b")
-	w.expectStage(t, "both heavy slots are taken", w.heavy("a"), queued)
-	w.expectStage(t, "a poll", w.poll("poller"), holding)
+	w.expectPhase(t, "two compute", w.heavy("a"), queued)
+	w.expectPhase(t, "a poll", w.poll("poller"), holding)
 	w.Progress(w.now, x, 300*time.Millisecond, false)
-	w.expectStage(t, "it was found to wait", x, holding)
-	w.expectState(t, "its slot is another's", map[string]int{"heavy": 2, "queued": 0})
+	w.expectPhase(t, "it was found to wait", x, holding)
+	w.expectState(t, "its room is another's", map[string]int{"computing": 2, "queued": 0})
 	w.Progress(w.now, x, 300*time.Millisecond, true)
-	w.expectStage(t, "it computes after all", x, heavy)
-	w.expectStage(t, "nobody else moved", y, heavy)
+	w.expectPhase(t, "it computes after all", x, computing)
+	w.expectPhase(t, "nobody else moved", y, computing)
 }
 
 // TestStreamsHoldUntilTheyEnd: what was said to hold its worker does, whatever is
@@ -119,9 +119,9 @@ func TestStreamsHoldUntilTheyEnd(t *testing.T) {
 	w.acquaint("a")
 	x := w.light("a")
 	w.Hold(w.now, x)
-	w.expectStage(t, "a stream, at once", x, holding)
+	w.expectPhase(t, "a stream, at once", x, holding)
 	w.Progress(w.now, x, 500*time.Millisecond, true)
-	w.expectStage(t, "a stream", x, holding)
+	w.expectPhase(t, "a stream", x, holding)
 	w.expectState(t, "it is counted", map[string]int{"busy": 1, "long": 1})
 	w.done(x, second)
 	w.Hold(w.now, x)
@@ -142,24 +142,27 @@ func TestOrphansKeepTheirPlace(t *testing.T) {
 	}
 	third := w.heavy("hasty")
 	w.expectState(t, "two have no client", map[string]int{"orphans": 2, "busy": 2, "queued": 1})
-	w.expectStage(t, "its page", w.light("hasty"), express)
-	w.expectStage(t, "another client", w.heavy("other"), heavy)
+	w.expectPhase(t, "its page", w.light("hasty"), computing)
+	w.expectPhase(t, "another client", w.heavy("other"), computing)
 	w.done(first, 400*time.Millisecond)
-	w.expectStage(t, "the backend has finished with one", third, heavy)
+	w.expectPhase(t, "the backend has finished with one", third, computing)
 	w.done(second, 400*time.Millisecond)
 	w.expectState(t, "and with the other", map[string]int{"orphans": 0})
 }
 
-// TestALongOrphanFreesNoSlot: who leaves a long job behind makes no room for the
+// TestAnOrphanGoesOnTakingRoom: who leaves a request behind makes no room for the
 // next one by that.
-func TestALongOrphanFreesNoSlot(t *testing.T) {
+func TestAnOrphanGoesOnTakingRoom(t *testing.T) {
 	w := newWorld(bounded())
 	w.acquaint("hasty", "b")
-	x, y := w.heavy("hasty"), w.heavy("b")
+	x := w.heavy("hasty")
+	w.heavy("b")
 	w.Orphan(w.now, x)
-	for _, z := range []*Ticket{x, y} {
-		w.Progress(w.now, z, 6*second, true)
-	}
-	w.expectStage(t, "an orphan", x, heavy)
-	w.expectStage(t, "a long job", y, holding)
+	w.expectOn(t, "an orphan", x, computing, 2)
+	y := w.heavy("b")
+	w.expectPhase(t, "two of its size compute", y, queued)
+	w.Progress(w.now, x, 6*time.Second, true)
+	w.expectOn(t, "the orphan is longer", x, computing, 4)
+	w.expectPhase(t, "than this one", y, computing)
+	w.expectPhase(t, "but not than that", w.of("b", 10*time.Second), queued)
 }

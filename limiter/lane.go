@@ -2,75 +2,90 @@ package limiter
 
 import "time"
 
-// stage is where a request is at the gate.
-type stage uint8
+// phase is where a request is in its life at the gate.
+type phase uint8
 
 const (
-	outside stage = iota // not come yet, or done
-	queued               // in a lane
-	express              // running, in an express slot
-	heavy                // running, in a heavy slot
-	probe                // running, to see what its kind costs
-	holding              // running, in no slot: it holds a worker and hardly computes, or is a long job
+	outside   phase = iota // not come yet, or done
+	queued                 // in a lane
+	probing                // running, to see what its kind costs
+	computing              // running, on a rung of the ladder
+	holding                // running: it holds a worker and hardly computes
 )
 
-// turn is a request's place at the gate, which guards it, but for client,
+// running tells whether the request is at the backend.
+func (p phase) running() bool { return p >= probing }
+
+// queueEntry is a request's place at the gate, which guards it, but for client,
 // which never changes once the request is there.
-type turn struct {
+type queueEntry struct {
 	client *client // nil: it never came to the gate
-	flow   *flow   // whose clock tag it counts for: the client's, or all strangers'
-	stage  stage
-	light  bool          // of the client's light lane
-	waits  bool          // of the lane of those that likely hold a worker without computing
-	fresh  bool          // its kind is unknown, and nothing speaks against that it is light
-	stays  bool          // it holds its worker until it ends: a stream, or a long job
+	flow   *flow   // whose virtual time it counts for: the client's, or all strangers'
+	phase  phase
+	level  level         // where it waits, or did
+	rung   rung          // where it runs
+	low    bool          // of the lower half of that
+	ahead  bool          // its client was ahead of its share as it became head of its lane
+	stays  bool          // it holds its worker until it ends: a stream
 	orphan bool          // its client has left
-	lends  bool          // its heavy slot
+	stale  bool          // it waits for longer than a person does
+	class  uint8         // among strangers; 0 for others
 	began  time.Duration // at the backend
-	beyond bool          // it went though no slot was free, as the gate was open
+	beyond bool          // it went though there was no room, as the gate was open
 	tries  bool          // it went beyond the workers that are known, or into those that are kept
 	asked  time.Duration
 	gated  time.Duration // when it came to the gate, as no cap held it any more
 	trial  trial         // of whether the backend has a worker for it
 	paid   float64       // what its flow was charged with, CPU-seconds
 
-	clock   float64 // the gate's, as it came
-	lag     float64 // the flow's, as it became head of its lane
-	price   float64 // then: 1, more if in debt
-	rank    float64 // then, once and for all: nobody is pushed back who waits
-	bound   float64 // most that the rank may be
-	applied float64 // how far it really moved the flow's tag
-	order   uint64  // of arrival
+	clock          float64 // the gate's, as it came
+	lead           float64 // the flow's, as it became head of its lane
+	costMultiplier float64 // then: 1, more if in debt
+	rank           float64 // then, once and for all: nobody is pushed back who waits
+	bound          float64 // most that the rank may be
+	applied        float64 // how far it really moved the flow's virtual time
+	order          uint64  // of arrival
 
-	heap  *heads // nil: not the head of its lane
-	index int    // there
-	fast  bool   // it is where express slots are given out
+	lane  *lane     // nil: it does not wait
+	heap  *headHeap // nil: not the head of its lane
+	index int       // there
 
 	behind, before *Ticket // in the lane
 	later, earlier *Ticket // among all that wait
 	after          *Ticket // decided with it
 }
 
-// lane is a client's FIFO of requests alike: light ones, heavy ones, or those
-// that hold a worker and hardly compute.
+// lane is a client's FIFO of requests of one level.
 type lane struct {
 	first, last *Ticket
 	n           int32
+	level       level
+	next        *lane // of the client, or spare
 }
 
-// lane is the one that the request belongs to.
-func (t *Ticket) lane() *lane {
-	switch {
-	case t.light:
-		return &t.client.light
-	case t.waits:
-		return &t.client.waits
+// laneAt is the client's lane of a level. Lanes are kept for whoever needs one
+// next: at most so many are in use as requests wait.
+func (g *gate) laneAt(c *client, at level) *lane {
+	for l := c.lanes; l != nil; l = l.next {
+		if l.level == at {
+			return l
+		}
 	}
-	return &t.client.heavy
+	l := g.spare
+	if l == nil {
+		l = &lane{}
+	} else {
+		g.spare = l.next
+	}
+	l.level, l.next = at, c.lanes
+	c.lanes = l
+	return l
 }
 
-// append tells whether the request is the head.
-func (l *lane) append(t *Ticket) bool {
+// join puts a request at the end of its lane, and tells whether it is the head.
+func (g *gate) join(t *Ticket) bool {
+	l := g.laneAt(t.client, t.level)
+	t.lane = l
 	l.n++
 	if l.last == nil {
 		l.first, l.last = t, t
@@ -80,7 +95,10 @@ func (l *lane) append(t *Ticket) bool {
 	return false
 }
 
-func (l *lane) remove(t *Ticket) {
+// leaveLane takes a request out of its lane, and its heap if it is the head. The
+// next one becomes the head.
+func (g *gate) leaveLane(at time.Duration, t *Ticket) {
+	l := t.lane
 	l.n--
 	if t.before == nil {
 		l.first = t.behind
@@ -92,7 +110,27 @@ func (l *lane) remove(t *Ticket) {
 	} else {
 		t.behind.before = t.before
 	}
-	t.behind, t.before = nil, nil
+	t.behind, t.before, t.lane = nil, nil, nil
+	if l.first == nil {
+		g.drain(t.client, l)
+	}
+	if t.heap == nil {
+		return
+	}
+	t.heap.remove(t)
+	if l.first != nil {
+		g.enqueueHead(at, l.first)
+	}
+}
+
+// drain puts an empty lane among the spare ones.
+func (g *gate) drain(c *client, l *lane) {
+	p := &c.lanes
+	for *p != l {
+		p = &(*p).next
+	}
+	*p = l.next
+	l.next, g.spare = g.spare, l
 }
 
 // chain puts the ticket before others that were decided with it, if anybody

@@ -32,7 +32,31 @@ type Arrival struct {
 	// Passed says that the client, a stranger, kept a cookie that it was given as it
 	// waited: it goes before strangers who did not.
 	Passed bool
+	// Session says that the first key is a session of the address that the second
+	// key is.
+	Session bool
+	// Face tells apart whom the first key is, if that is no session, by what they say
+	// they are: below 8.
+	Face uint8
+	// Follows says that the request is for a part of a page that its client was just
+	// served. A stranger's that is likely short goes before others' pages.
+	Follows bool
+	// Prefetch says that nobody looks at the answer yet. A stranger's goes last.
+	Prefetch bool
+	// Interest is who asks for the like of it. It orders strangers.
+	Interest Interest
 }
+
+// Interest is who asks for something.
+type Interest uint8
+
+// The interests.
+const (
+	ReadByPeople Interest = iota // or by nobody knows whom
+	ReadBySome
+	ReadByFew
+	ReadByRobots
+)
 
 // Limiter keeps the accounts of all keys and decides when a request may go. It
 // is a state machine that is told the time: it starts no goroutine, reads no
@@ -76,7 +100,11 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 // Advance. It never blocks. Whatever comes of the request, Leave must be called.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	at, p := l.since(now), l.table.policy.Load()
-	t := &Ticket{decided: l.decided, told: true, sure: a.Sure, proven: a.Proven, passed: a.Passed, guess: a.Guess.Seconds(), came: at} // nobody else knows it yet: no lock
+	t := &Ticket{ // nobody else knows it yet: no lock
+		decided: l.decided, told: true, sure: a.Sure, proven: a.Proven, passed: a.Passed,
+		session: a.Session, face: a.Face % faces, follows: a.Follows, interest: min(a.Interest, ReadByRobots), prefetch: a.Prefetch,
+		guess: a.Guess.Seconds(), came: at,
+	}
 	var debts [MaxKeys]debt
 	t.meet(at, l.table, a.Keys, !p.gated || l.gate.waiting.Load() == 0, &debts)
 	v, blocking := l.judge(p, t, debts[:t.n])

@@ -15,7 +15,7 @@ func TestChargedWithGuessSettledWithCost(t *testing.T) {
 	w := newWorld(one(Observe, Budget{CPUs: 0.1, Burst: 30 * second}))
 	expect := func(when string, want float64) {
 		t.Helper()
-		if got := level(t, w, "a"); math.Abs(got-want) > 1e-9 {
+		if got := credit(t, w, "a"); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s: level %v, want %v", when, got, want)
 		}
 	}
@@ -53,11 +53,11 @@ func TestUnknownClassIsNotCharged(t *testing.T) {
 func TestRaise(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 0.5, Burst: 10 * second}))
 	w.Raise(w.now, by("a")[0], w.now.Add(20*second))
-	if got := level(t, w, "a"); got != -10 {
+	if got := credit(t, w, "a"); got != -10 {
 		t.Errorf("level %v, want 20 s of debt", got)
 	}
 	w.Raise(w.now, by("a")[0], w.now.Add(5*second))
-	if got := level(t, w, "a"); got != -10 {
+	if got := credit(t, w, "a"); got != -10 {
 		t.Errorf("level %v: a peer forgave debt", got)
 	}
 }

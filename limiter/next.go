@@ -1,17 +1,27 @@
 package limiter
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
-// next is the request to let go next, and the slot that it gets; nil if there
-// is no room.
-func (g *gate) next(at time.Duration) (*Ticket, stage) {
-	more := g.mayTry(at)
-	if t := g.nextLight(more); t != nil {
-		t.tries = g.busy >= g.limits.workers
-		return t, express
+// next is the request to let go next, and in which phase; nil if there is no room.
+func (g *gate) next(at time.Duration) (*Ticket, phase) {
+	g.strangers.reshare(g)
+	if t := g.toProbe(at); t != nil {
+		t.tries = false
+		return t, probing
 	}
-	if t, s := g.nextLong(at); t != nil {
-		return t, s
+	for {
+		t := g.least(at)
+		if t == nil {
+			break
+		}
+		if g.mayHold(t, false) {
+			t.tries = t.level.short() && g.busy >= g.limits.workers
+			return t, t.level.phase()
+		}
+		g.park(t)
 	}
 	if g.open {
 		return g.nextBeyond()
@@ -19,125 +29,140 @@ func (g *gate) next(at time.Duration) (*Ticket, stage) {
 	return nil, queued
 }
 
-// nextLight is the light request that gets an express slot.
-func (g *gate) nextLight(more int) *Ticket {
-	if g.expressBusy >= g.limits.express || !g.roomForShort(more) {
+// least is the one of the least rank of those that may go: there is room for it
+// on the ladder, and a worker.
+func (g *gate) least(at time.Duration) *Ticket {
+	c := candidate{at: at, rank: math.Inf(1)}
+	more := g.mayTry(at)
+	var above [rungs]waitsAbove
+	if g.queued > 1 {
+		above = g.above(at)
+	}
+	alike, ahead := 0, 0
+	for r := range rung(rungs) {
+		alike += g.load.computing[r]
+		ahead += g.load.ahead[r]
+		w := above[r]
+		d := doors{low: g.access(at, r, alike, ahead, w.starving)}
+		if d.up = d.low; r+1 < rungs {
+			d.up = g.access(at, r, alike+g.load.low[r+1], ahead+g.load.lowAhead[r+1], w.starving)
+		}
+		if d.low == closed && r > passRung {
+			break
+		}
+		if d.low != closed && g.hasWorker(r, true, more) {
+			c.lookAt(g, r, d, w)
+		}
+	}
+	for r := lightRung + 1; r < rungs && g.hasWorker(r, false, 0); r++ {
+		c.look(g, &g.queues[waitsAt(r)], r, doors{open, open}, waitsAbove{})
+	}
+	return c.t
+}
+
+// candidate is the first of those that were looked at.
+type candidate struct {
+	at    time.Duration
+	t     *Ticket
+	rank  float64
+	tries bool // it is to be tried, and takes no part in the ladder
+}
+
+// lookAt takes those into account that would compute on a rung.
+func (c *candidate) lookAt(g *gate, r rung, d doors, w waitsAbove) {
+	c.look(g, &g.queues[r], r, d, w)
+	if r == unknownRung {
+		c.look(g, &g.queues[fresh], r, d, w)
+	}
+}
+
+// look takes the heads of a queue into account, as far as they may go.
+func (c *candidate) look(g *gate, q *levelQueue, r rung, d doors, w waitsAbove) {
+	if t := q.within.top(); t != nil && d.of(t) != closed && c.may(g, t) {
+		c.offer(t, t.rank)
+	}
+	if t := q.ahead.top(); t != nil && d.of(t) == open && !w.overdue && c.may(g, t) {
+		c.offer(t, t.rank)
+	}
+	if t := q.strange.top(); t != nil && d.of(t) == open && c.may(g, t) {
+		if rank := g.strangers.rank(q, t); !w.before(r, rank) {
+			c.offer(t, rank)
+		}
+	}
+}
+
+func (c *candidate) may(g *gate, t *Ticket) bool { return c.tries || g.competes(c.at, t) }
+
+func (c *candidate) offer(t *Ticket, rank float64) {
+	if c.t == nil || rank < c.rank || rank == c.rank && t.order < c.t.order {
+		c.t, c.rank = t, rank
+	}
+}
+
+// toProbe is the request of unknown kind to try now, beside the others: behind a
+// queue of dear ones a style sheet would stay unknown. One is at a time. As nothing
+// speaks against that it is light, it may have a worker that is kept, and be more
+// than the one that was not light before it: else all that is not known yet would
+// wait for what turned out dear.
+func (g *gate) toProbe(at time.Duration) *Ticket {
+	n, q := &g.limits, &g.queues[fresh]
+	if q.empty() || g.load.probing > 0 || at < g.probeAgain || !g.roomForShort(0) ||
+		g.long() >= max(n.longest(), n.workers-keptForKnown) || from(&g.load.computing, unknownRung) > n.n+2*n.cpus {
 		return nil
 	}
 	for {
-		l := g.light.top()
-		if s := g.strange.top(); s != nil && g.strangerBusy < g.limits.strangers && (l == nil || s.precedes(l)) {
-			l = s
+		c := candidate{at: at, rank: math.Inf(1), tries: true}
+		if c.look(g, q, unknownRung, doors{open, open}, waitsAbove{}); c.t == nil || g.mayHold(c.t, true) {
+			return c.t
 		}
-		if l == nil || g.mayBeShort(l) {
-			return l
-		}
-		g.park(l)
+		g.park(c.t)
 	}
-}
-
-// roomForShort tells whether a short request may go. Of workers that were not
-// configured some always may: if others hold more than there seem to be, they
-// find out whether there are more.
-func (g *gate) roomForShort(more int) bool {
-	return g.busy < g.limits.workers+more || g.workers.most == 0 && g.expressBusy+g.probing < keptForKnown
-}
-
-// nextLong is the request that gets one of the workers that are not kept for
-// short ones, and the slot in which it runs.
-func (g *gate) nextLong(at time.Duration) (*Ticket, stage) {
-	for {
-		t, s := g.candidate(at)
-		if t == nil {
-			return nil, queued
-		}
-		if g.mayHold(t, s) {
-			t.tries = false
-			return t, s
-		}
-		g.park(t)
-	}
-}
-
-// candidate is the first of those that need a heavy slot and can have one, or
-// need none, as far as there are workers.
-func (g *gate) candidate(at time.Duration) (*Ticket, stage) {
-	h := g.heavy.top()
-	for _, q := range [...]*heads{&g.fresh, &g.unknown} {
-		switch u := q.top(); {
-		case u == nil, u.fresh && at < g.probeAgain && !g.mayHold(u, heavy): // it may soon be tried
-		case g.mayProbe(at, u):
-			return u, probe
-		case h == nil || u.precedes(h):
-			h = u
-		}
-	}
-	if h == nil && g.quiet() { // a light one rather than nobody
-		if h = g.light.top(); h == nil {
-			h = g.strange.top()
-		}
-		if h != nil && !g.mayBeShort(h) {
-			h = nil // it goes on waiting for an express slot
-		}
-	}
-	if h != nil && (g.heavyBusy >= g.limits.heavy+g.lent(h) || !g.hasWorker(heavy)) {
-		h = nil
-	}
-	w := g.waits.top()
-	if w != nil && g.hasWorker(holding) && (h == nil || w.precedes(h)) {
-		return w, holding
-	}
-	return h, heavy
-}
-
-// mayProbe tells whether a request of unknown kind may be tried now, beside the
-// heavy ones. One is at a time. If nothing speaks against that it is light, it may
-// have a worker that is kept, and be more than the one that was not light before
-// it: else all that is not known yet would wait for what turned out dear.
-func (g *gate) mayProbe(at time.Duration, t *Ticket) bool {
-	n := &g.limits
-	switch {
-	case g.probing > 0 || !g.roomForShort(0):
-		return false
-	case t.fresh:
-		return at >= g.probeAgain && g.heavyBusy <= n.heavy+2*n.cpus && g.longBusy < max(n.long, n.workers-keptForKnown)
-	}
-	return g.heavyBusy <= n.heavy && g.hasWorker(probe)
 }
 
 // learn takes note that what was tried as a request that might be light is not. Its
 // like, which may wait in great number, is not tried until all were looked at
 // again.
-func (g *gate) learn(at time.Duration, was stage) {
-	if was == probe {
+func (g *gate) learn(at time.Duration, was phase) {
+	if was == probing {
 		g.probeAgain = at + probePause
 	}
 }
 
-// probePause is longer than from one look at what waits to the next.
-const probePause = 200 * time.Millisecond
+const (
+	// probePause is longer than from one look at what waits to the next.
+	probePause = 200 * time.Millisecond
+	// distrust is how long light ones are not given more room than others after one
+	// of them was found not to be light.
+	distrust = time.Second
+)
+
+// roomForShort tells whether a short request may go. Of workers that were not
+// configured some always may: if others hold more than there seem to be, they
+// find out whether there are more.
+func (g *gate) roomForShort(more int) bool {
+	return g.busy < g.limits.workers+more || g.workers.most == 0 && g.busy-g.long() < keptForKnown
+}
 
 // keptForKnown is how many workers only requests get that are known to be short.
 const keptForKnown = 2
 
 // nextBeyond is a request that would have to wait if the gate were closed.
-func (g *gate) nextBeyond() (*Ticket, stage) {
-	for _, h := range g.queues() {
+func (g *gate) nextBeyond() (*Ticket, phase) {
+	for _, h := range g.heaps() {
 		if t := h.top(); t != nil {
 			t.beyond, t.tries = true, false
-			switch {
-			case t.fast:
-				return t, express
-			case t.waits:
-				return t, holding
-			}
-			return t, heavy
+			return t, t.level.phase()
 		}
 	}
 	return nil, queued
 }
 
-// queues are all heaps of lanes' heads.
-func (g *gate) queues() [7]*heads {
-	return [...]*heads{&g.light, &g.strange, &g.heavy, &g.unknown, &g.fresh, &g.waits, &g.parked}
+// heaps are all heaps of lanes' heads.
+func (g *gate) heaps() (all [3*levels + 1]*headHeap) {
+	for i := range g.queues {
+		q := &g.queues[i]
+		all[3*i], all[3*i+1], all[3*i+2] = &q.within, &q.ahead, &q.strange
+	}
+	all[3*levels] = &g.parked
+	return all
 }

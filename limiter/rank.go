@@ -4,11 +4,13 @@ import "time"
 
 // Of the rank. Facts found by simulation, not for anybody to set.
 const (
-	debtPrice       = 16   // how much dearer a request is at the deepest debt, less 1
-	lagPrice        = 64   // the most that a client's lag counts, in costs of the request
-	blame           = 0.25 // the part of its networks' and User-Agent's debt that a client bears which owes nothing
-	unprovenAnswers = 4    // after which a stranger is as dear as if it were in the deepest debt
-	laggingFrom     = 0.5  // CPU-seconds of lag from which a client has one express slot, not four
+	// baseMultiplier has cheap pages, and those of clients in good standing, go before
+	// others that came before them.
+	baseMultiplier = 2
+	debtMultiplier = 16   // how much dearer a request is at the deepest debt
+	maxLead        = 64   // the most that a client's lead counts, in costs of the request
+	inheritedDebt  = 0.25 // the part of its networks' and User-Agent's debt that a client bears which owes nothing
+	aheadFrom      = 0.5  // CPU-seconds of lead from which a client is ahead of its share
 )
 
 // ranking is what ranks depend on of the policy.
@@ -17,44 +19,52 @@ type ranking struct {
 	cpus   float64
 }
 
-// head ranks a request that has become the head of its lane, charges it with
-// its guess, and puts it before the slots that it may use.
+// levelQueue is the heads of all lanes of a level.
+type levelQueue struct {
+	within  headHeap // of clients that are within their share
+	ahead   headHeap // of those that had more
+	strange headHeap // of strangers, in the order in which they take their turn
+	turn    float64
+}
+
+func (q *levelQueue) empty() bool { return len(q.within)+len(q.ahead)+len(q.strange) == 0 }
+
+// enqueueHead ranks a request that has become the head of its lane, charges it with
+// its guess, and puts it before the ladder. A stranger is ranked and charged as the
+// strangers' turn comes: a queue that was charged for would push its own turn away.
 //
 // The rank is the clock at which the request should be served: that of its
 // arrival, and its cost by the client's share, times a price that the debt
 // makes. It is fixed here, so that the clock comes to everybody who waits.
-func (g *gate) head(at time.Duration, t *Ticket) {
-	c := t.client
-	t.lag = max(0, t.flow.tag-t.clock)
-	guilt, most := t.guilt(at), lagPrice
-	switch {
-	case t.flow != &g.strangers:
-	case t.passed:
-		// It proved that it keeps cookies, and goes before those who did not. The lag of
-		// all strangers it bears in part, or who learns that would be as good as known.
-		most = lagPrice / 2
-	default:
-		// Among strangers those go first who have not been served yet: the others
-		// came back, and show nothing that a person's browser would.
-		guilt = max(guilt, min(1, float64(c.answers)/unprovenAnswers))
+func (g *gate) enqueueHead(at time.Duration, t *Ticket) {
+	t.costMultiplier = baseMultiplier + debtMultiplier*t.debtRatio(at, !t.stranger)
+	if t.stranger {
+		t.ahead = true
+	} else {
+		t.lead = max(0, t.flow.virtualTime-t.clock)
+		t.ahead = t.lead*t.flow.share > aheadFrom
+		e := t.guess / t.flow.share
+		t.rank = min(t.bound, t.clock+e*t.costMultiplier+min(t.lead, maxLead*e))
+		g.charge(t)
 	}
-	t.price = 1 + debtPrice*guilt
-	e := t.guess / c.share
-	t.rank = min(t.bound, t.clock+e*t.price+min(t.lag, float64(most)*e))
-	t.charged, t.paid = t.guess, t.guess
-	t.applied = t.flow.charge(g, t.guess)
 	g.put(t)
 }
 
-// guilt is the debt that is held against the request, 0 to 1: that of its
+// charge charges a request's flow with its guess.
+func (g *gate) charge(t *Ticket) {
+	t.charged, t.paid = t.guess, t.guess
+	t.applied = t.flow.charge(g, t.guess)
+}
+
+// debtRatio is the debt that is held against the request, 0 to 1: that of its
 // client, or the worst of its other keys. A client that owes nothing itself bears
 // only a part of the latter, as people share networks and User-Agents with
 // crawlers; also a stranger: all of a popular browser's debt would shut every
-// newcomer out who has it. The guess is reserved on all keys meanwhile.
-func (t *Ticket) guilt(at time.Duration) float64 {
+// newcomer out who has it. The guess may be reserved on all keys meanwhile.
+func (t *Ticket) debtRatio(at time.Duration, reserve bool) float64 {
 	var own, others float64
 	t.each(func(s *slot) {
-		g := s.guiltAndReserve(at, t.guess)
+		g := s.debtRatioOf(at, t.guess, reserve)
 		if s == &t.slots[0] {
 			own = g
 		} else {
@@ -62,62 +72,55 @@ func (t *Ticket) guilt(at time.Duration) float64 {
 		}
 	})
 	if own == 0 {
-		others *= blame
+		others *= inheritedDebt
 	}
 	return max(own, others)
 }
 
-// put puts the head of a lane into the heap of the slots that it may use now.
+// put puts the head of a lane into the heap where it competes.
 func (g *gate) put(t *Ticket) {
-	t.fast = t.light && t.client.expressBusy < t.client.expressMost(t.lag)
+	q := &g.queues[t.level]
 	switch {
-	case t.fresh:
-		g.fresh.push(t)
-	case !t.sure:
-		g.unknown.push(t)
-	case t.waits:
-		g.waits.push(t)
-	case !t.fast:
-		g.heavy.push(t)
-	case t.flow == &g.strangers:
-		g.strange.push(t)
+	case t.stranger:
+		if len(q.strange) == 0 {
+			q.turn = g.systemVirtualTime
+		}
+		g.line(t)
+		q.strange.push(t)
+	case t.ahead:
+		q.ahead.push(t)
 	default:
-		g.light.push(t)
+		q.within.push(t)
 	}
 }
 
-// expressMost is how many express slots a client may use that lags so far.
-func (c *client) expressMost(lag float64) int32 {
-	if lag*c.share > laggingFrom {
-		return 1
-	}
-	return expressPerClient
-}
-
-// precedes tells whether the request goes before another one.
+// precedes tells whether the request goes before another one of its heap.
 func (t *Ticket) precedes(o *Ticket) bool {
+	if t.class != o.class {
+		return t.class < o.class
+	}
 	return t.rank < o.rank || t.rank == o.rank && t.order < o.order
 }
 
-// heads is a binary heap of lanes' heads by rank, each of which knows its place.
+// headHeap is a binary heap of lanes' heads by rank, each of which knows its place.
 // container/heap would call through an interface what is called under the lock
 // that all requests share.
-type heads []*Ticket
+type headHeap []*Ticket
 
-func (h heads) top() *Ticket {
+func (h headHeap) top() *Ticket {
 	if len(h) == 0 {
 		return nil
 	}
 	return h[0]
 }
 
-func (h *heads) push(t *Ticket) {
+func (h *headHeap) push(t *Ticket) {
 	*h = append(*h, t)
 	t.heap, t.index = h, len(*h)-1
 	h.up(t.index)
 }
 
-func (h *heads) remove(t *Ticket) {
+func (h *headHeap) remove(t *Ticket) {
 	i, last := t.index, len(*h)-1
 	if i != last {
 		h.swap(i, last)
@@ -130,12 +133,12 @@ func (h *heads) remove(t *Ticket) {
 	t.heap = nil
 }
 
-func (h heads) swap(i, j int) {
+func (h headHeap) swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
 
-func (h heads) up(i int) {
+func (h headHeap) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
 		if !h[i].precedes(h[parent]) {
@@ -146,7 +149,7 @@ func (h heads) up(i int) {
 	}
 }
 
-func (h heads) down(i int) (moved bool) {
+func (h headHeap) down(i int) (moved bool) {
 	for {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
@@ -159,5 +162,12 @@ func (h heads) down(i int) (moved bool) {
 		}
 		h.swap(i, least)
 		i, moved = least, true
+	}
+}
+
+// order makes a heap of it again after all ranks have changed.
+func (h headHeap) order() {
+	for i := len(h)/2 - 1; i >= 0; i-- {
+		h.down(i)
 	}
 }

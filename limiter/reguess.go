@@ -1,6 +1,9 @@
 package limiter
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Reguess tells what a waiting request will likely cost, and how long it will
 // hold a worker without computing. If that is sure, as answers to its kind have
@@ -25,68 +28,40 @@ type Estimate struct {
 func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t.stage != queued || t.light || t.waits {
+	if t.phase != queued {
 		return nil
 	}
-	guess, idle := e.Guess.Seconds(), e.Idle.Seconds()
-	if !e.Sure {
-		g.doubt(t, e.Running.Seconds(), idle)
-		return g.pump(at)
+	idle, guess := t.likelyIdle, t.guess
+	t.likelyIdle, t.running, t.sure, t.guess = e.Idle.Seconds(), e.Running.Seconds(), e.Sure, e.Guess.Seconds()
+	to := g.levelOf(t)
+	estimate := t.guess
+	t.guess = guess // with which its keys were charged
+	switch {
+	case to != t.level:
+		g.relocate(at, t, to, estimate)
+	case t.heap == nil:
+		t.guess = estimate
+	case t.heap == &g.parked && idle != t.likelyIdle:
+		g.unpark()
 	}
-	light, waits := g.laneOf(true, guess, idle)
-	if !light && !waits {
-		g.believe(t)
-		return g.pump(at)
-	}
-	lane := t.lane()
-	lane.remove(t)
-	if t.heap != nil {
-		t.heap.remove(t)
-		t.flow.tag -= t.applied
+	return g.dispatch(at)
+}
+
+// relocate puts a waiting request at the end of its client's lane of another level.
+// It keeps its rank if it would get a worse one and is not dearer than was thought.
+func (g *gate) relocate(at time.Duration, t *Ticket, to level, guess float64) {
+	headed := t.heap != nil
+	if headed {
+		t.flow.virtualTime -= t.applied
+		t.applied, t.paid = 0, 0
 		t.each(func(s *slot) { s.undo(at) })
-		t.applied, t.bound = 0, t.rank
-		if lane.first != nil {
-			g.head(at, lane.first)
-		}
 	}
-	t.guess, t.likelyIdle, t.sure, t.fresh = guess, idle, true, false
-	t.light, t.waits = light, waits
-	if t.lane().append(t) {
-		g.head(at, t)
+	g.leaveLane(at, t)
+	if t.bound = math.Inf(1); headed && guess <= t.guess && !t.stranger {
+		t.bound = t.rank
 	}
-	return g.pump(at)
-}
-
-// believe takes a request that was unknown for heavy, as it was ranked.
-func (g *gate) believe(t *Ticket) {
-	if t.sure {
-		return
-	}
-	t.sure, t.fresh = true, false
-	g.replace(t)
-}
-
-// doubt takes a request of unknown kind for one that might be light, or that is
-// dear if it is like others.
-func (g *gate) doubt(t *Ticket, running, idle float64) {
-	t.likelyIdle = idle
-	if fresh := running <= g.limits.light; !t.sure && fresh != t.fresh {
-		t.fresh = fresh
-		g.replace(t)
-	} else if t.heap == &g.parked {
-		g.unpark()
-	}
-}
-
-// replace puts the head of a lane into the heap where it belongs now. One that
-// waits for its keys to hold fewer workers may hold more of them now.
-func (g *gate) replace(t *Ticket) {
-	switch t.heap {
-	case nil:
-	case &g.parked:
-		g.unpark()
-	default:
-		t.heap.remove(t)
-		g.put(t)
+	t.level, t.guess = to, guess
+	if g.join(t) {
+		g.enqueueHead(at, t)
 	}
 }

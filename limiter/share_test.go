@@ -95,7 +95,7 @@ func TestSharerIsOfferedWhatWaitedAndWhatWasRefused(t *testing.T) {
 	w.Debit(w.now, Charge{Key: by("a")[0], Cost: 100 * second})
 	w.Leave(w.now, w.Arrive(w.now, Arrival{Keys: by("a"), Guess: second}))
 	want := []Charge{
-		{Key: by("a")[0], Cost: second, Standing: 1, At: came.Add(10*second + time.Millisecond), Received: came, Until: came.Add(10 * second)},
+		{Key: by("a")[0], Cost: second, Standing: 1, At: came.Add(10 * second), Received: came, Until: came.Add(10 * second)},
 		{Key: by("a")[0], Event: Rejected, At: w.now, Received: w.now, Until: w.now},
 	}
 	if diff := cmp.Diff(want, s.got); diff != "" {
@@ -131,7 +131,7 @@ func TestToldClass(t *testing.T) {
 		})
 	}
 	ask()
-	if got := level(t, w, "a"); got != 3 {
+	if got := credit(t, w, "a"); got != 3 {
 		t.Fatalf("the client's level is %v, want 3", got)
 	}
 	w.Raise(w.now, key, w.now.Add(2*second))
@@ -191,7 +191,7 @@ func TestDivide(t *testing.T) {
 		if i == 4 {
 			w.SetPolicy(w.now, one(Cap, Budget{CPUs: 1, Burst: 12 * second}))
 		}
-		if got := level(t, w, "a"); got != want {
+		if got := credit(t, w, "a"); got != want {
 			t.Errorf("%d: level %v with %d sidecars, want %v", i, got, n, want)
 		}
 	}

@@ -5,13 +5,13 @@ import "time"
 // slot is what one key has to do with a request. Its bucket is pinned until the
 // request is settled, or leaves.
 type slot struct {
-	bucket   *bucket
-	moved    float64 // what the charges really took, to give back no more
-	mark     float64 // the bucket's total just after they were taken
-	waited   float32 // seconds that the request waited for this key, and at the gate
-	guilt    float32 // the key's as the reservation was made
-	workers  float32 // of the class: the part of the workers that the key may hold; 0: any
-	reserved bool    // charged, and at its place among what the key is charged with
+	bucket    *bucket
+	moved     float64 // what the charges really took, to give back no more
+	mark      float64 // the bucket's total just after they were taken
+	waited    float32 // seconds that the request waited for this key, and at the gate
+	debtRatio float32 // the key's as the reservation was made
+	workers   float32 // of the class: the part of the workers that the key may hold; 0: any
+	reserved  bool    // charged, and at its place among what the key is charged with
 
 	private   bool          // of a class that peers are not told of
 	told      bool          // of a class that nothing is charged to
@@ -37,16 +37,24 @@ func (s *slot) reserve(at time.Duration, x float64) {
 
 func (s *slot) reserveLocked(at time.Duration, x float64) {
 	s.reserved = true
-	s.guilt = float32(s.bucket.guiltLocked(at))
+	s.debtRatio = float32(s.bucket.debtRatioLocked(at))
 	s.moved = s.bucket.chargeLocked(at, x)
 	s.mark = s.bucket.total
 }
 
-// guiltAndReserve takes the first charge, and returns how guilty the key was
-// before.
-func (s *slot) guiltAndReserve(at time.Duration, x float64) float64 {
-	s.reserve(at, x)
-	return float64(s.guilt)
+// debtRatioOf is how far the key was in debt as a part of the most, before it was charged with x CPU-seconds,
+// which it is now if they are to be reserved.
+func (s *slot) debtRatioOf(at time.Duration, x float64, reserve bool) float64 {
+	if s.reserved {
+		return float64(s.debtRatio)
+	}
+	s.bucket.home.mu.Lock()
+	defer s.bucket.home.mu.Unlock()
+	if !reserve {
+		return s.bucket.debtRatioLocked(at)
+	}
+	s.reserveLocked(at, x)
+	return float64(s.debtRatio)
 }
 
 func (s *slot) change(at time.Duration, c change) {

@@ -24,7 +24,12 @@ type Ticket struct {
 	sure     bool          // the guess rests on answers
 	proven   bool
 	passed   bool
-	stranger bool    // it counts for all strangers together
+	stranger bool // it counts for all strangers together
+	session  bool // its first key is one of its second
+	follows  bool // it is for a part of the page that its client was just served
+	interest Interest
+	prefetch bool
+	face     uint8
 	standing float64 // of the client
 	company  float64 // of its address
 	came     time.Duration
@@ -40,8 +45,8 @@ type Ticket struct {
 	charged float64 // CPU-seconds: the guess, then more as it runs
 	slots   [MaxKeys]slot
 
-	*place // in the waiting room, which guards it; nil: it was never there
-	turn   // at the gate, which guards it
+	*place     // in the waiting room, which guards it; nil: it was never there
+	queueEntry // at the gate, which guards it
 }
 
 // Decided is closed when the Verdict stands.

@@ -72,7 +72,7 @@ type Verdict struct {
 	// Wait is, of a request that may go, how long it waited for that (or, in
 	// shadow, would have); of a refused one, how long until asking again is worth it.
 	Wait time.Duration
-	// Key is the one that was to blame, if any.
+	// Key is the one that was to inheritedDebt, if any.
 	Key    Key
 	Action Action
 	Reason Reason
@@ -83,7 +83,7 @@ type Verdict struct {
 	// Known says that its client was no stranger to the gate.
 	Known bool
 	// Price is by how much the gate took the request for dearer than it is, as its
-	// keys owe: 1 to 17; 0 if it did not come to the gate.
+	// keys owe: 2, without debt, to 18; 0 if it did not come to the gate.
 	Price float32
 }
 

@@ -59,11 +59,11 @@ func TestReleasedButGoneIsGivenBack(t *testing.T) {
 	w := inDebt(Cap, 2*second, nil)
 	ticket := w.Arrive(w.now, Arrival{Keys: by("a"), Guess: second})
 	w.run(2 * second)
-	if level(t, w, "a") >= 0 {
+	if credit(t, w, "a") >= 0 {
 		t.Fatal("not charged when released")
 	}
 	w.Leave(w.now, ticket)
-	if got := level(t, w, "a"); got < -1e-6 {
+	if got := credit(t, w, "a"); got < -1e-6 {
 		t.Errorf("level %v, want none owed", got)
 	}
 }
@@ -194,7 +194,7 @@ func TestReloadReleasesWhoNeedNotWait(t *testing.T) {
 	default:
 		t.Error("it still waits")
 	}
-	if got := level(t, w, "a"); got > -19 {
+	if got := credit(t, w, "a"); got > -19 {
 		t.Errorf("level %v: the reload forgave debt", got)
 	}
 }
@@ -226,7 +226,7 @@ func TestHolding(t *testing.T) {
 	}
 }
 
-func level(t *testing.T, w *world, id string) float64 {
+func credit(t *testing.T, w *world, id string) float64 {
 	t.Helper()
 	r, ok := w.Find(w.now, by(id)[0])
 	if !ok {

@@ -114,8 +114,11 @@ func (g *gate) lacksWorkers() bool {
 	if g.open || g.queued == 0 {
 		return false
 	}
-	computes := len(g.heavy)+len(g.unknown)+len(g.fresh) > 0
-	return len(g.waits)+len(g.parked) > 0 || computes && g.heavyBusy < g.limits.heavy || g.busy >= g.limits.workers
+	holds := len(g.parked) > 0
+	for r := lightRung + 1; r < rungs; r++ {
+		holds = holds || !g.queues[waitsAt(r)].empty()
+	}
+	return holds || g.wantsCPU() && from(&g.load.computing, 0) < g.limits.n || g.busy >= g.limits.workers
 }
 
 // Tried tells how many connections were opened, as Wants asked for, and how many
@@ -134,7 +137,7 @@ func (g *gate) tried(at time.Duration, opened, waiting int) (decided *Ticket) {
 	if n > g.workers.n {
 		g.setWorkers(n, "connections that were accepted")
 	}
-	return g.pump(at)
+	return g.dispatch(at)
 }
 
 // Found tells how many workers the backend seems to have, and what says so. It
@@ -153,7 +156,7 @@ func (g *gate) discover(at time.Duration, n int, source string) (decided *Ticket
 	w.found = n
 	w.refuted, w.again = true, at+foundFor
 	g.setWorkers(n, source)
-	return g.pump(at)
+	return g.dispatch(at)
 }
 
 // Answering tells that the answer to a running request has begun.
@@ -167,28 +170,28 @@ func (l *Limiter) Answering(now time.Time, t *Ticket) {
 func (g *gate) answering(at time.Duration, t *Ticket) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t.stage < express {
+	if !t.phase.running() {
 		return nil
 	}
 	was := g.workers.n
 	if g.prove(at, t); g.workers.n == was {
 		return nil
 	}
-	return g.pump(at)
+	return g.dispatch(at)
 }
 
 // try notes what a request is to show that starts now.
 func (g *gate) try(t *Ticket) {
 	t.trial = trial{with: g.busy, ended: g.ended}
 	// What waits takes as long as it likes, or as its client does.
-	if usual := t.guess + t.likelyIdle; t.sure && !t.waits && usual >= provesFrom && usual <= provesUntil {
+	if usual := t.guess + t.likelyIdle; t.sure && t.level.computes() && usual >= provesFrom && usual <= provesUntil {
 		t.trial.usual = usual
 	}
 }
 
 // expected is how long a request takes among those that compute now, in seconds.
 func (g *gate) expected(x trial) float64 {
-	computing := float64(g.heavyBusy + g.probing + g.expressBusy)
+	computing := float64(from(&g.load.computing, 0) + g.load.probing)
 	return x.usual * max(1, computing/g.ranking.cpus)
 }
 
@@ -214,7 +217,7 @@ func (g *gate) prove(at time.Duration, t *Ticket) {
 
 // watch sees whether a request that runs is late.
 func (g *gate) watch(at time.Duration, t *Ticket) {
-	if !t.light || t.trial.usual == 0 || t.trial.late || (at-t.began).Seconds() <= lateTimes*g.expected(t.trial)+lateMore {
+	if !t.level.short() || t.trial.usual == 0 || t.trial.late || (at-t.began).Seconds() <= lateTimes*g.expected(t.trial)+lateMore {
 		return
 	}
 	t.trial.late = true
@@ -277,9 +280,16 @@ func (g *gate) shape() {
 	n := &g.limits
 	n.workers = g.workers.n
 	n.least = min(n.cpus, n.workers)
+	n.perWorker = float64(n.cpus) / float64(n.workers)
 	kept := min((keptOf16*n.workers+15)/16, 2*n.cpus+1)
-	n.long = max(1, n.workers-kept, min(n.cpus, n.workers-1))
+	for r := range rung(rungs) {
+		n.most[r] = n.workers
+		if r > lightRung {
+			part := max((kept*int(r)+rungs-2)/(rungs-1), min(keptForKnown, kept))
+			n.most[r] = max(1, n.workers-part, min(n.cpus, n.workers-1))
+		}
+	}
 	if !n.fixed {
-		n.heavy = max(n.least, min(n.heavy, n.long))
+		n.n = max(n.least, min(n.n, n.longest()))
 	}
 }

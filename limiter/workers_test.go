@@ -13,7 +13,7 @@ type shift struct {
 
 func newShift(t *testing.T, configured int) shift {
 	p := bounded()
-	p.Gate.Workers = configured
+	p.Gate.Workers, p.Gate.Heavy = configured, 8 // only workers are short
 	w := newWorld(p)
 	w.acquaint("a", "b", "c", "d", "e", "f", "g", "h")
 	w.Measure(w.now, 0.2)
@@ -46,13 +46,13 @@ func (s shift) polls(n int, clients ...string) (xs []*Ticket) {
 	return xs
 }
 
-// TestPromptAnswersProveWorkers: six pages that are answered at once beside eleven
-// that hold a worker prove seventeen; that makes room for more to be held.
+// TestPromptAnswersProveWorkers: six pages that are answered at once beside twelve
+// that hold a worker prove eighteen; that makes room for more to be held.
 func TestPromptAnswersProveWorkers(t *testing.T) {
 	s := newShift(t, 0)
 	s.expect("nothing is known", 16, "what is usual; nothing was learnt yet")
 	s.polls(20, "a", "b", "c", "d")
-	s.expectState(t, "held", map[string]int{"holding": 11, "queued": 9})
+	s.expectState(t, "held", map[string]int{"holding": 12, "queued": 8})
 	for range 12 {
 		pages := s.pages(3, "e", "f")
 		s.run(20 * time.Millisecond)

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -13,6 +14,7 @@ type world struct {
 	events     events
 	seq        int
 	due        time.Time // when the limiter asked to be called
+	asked      []asked
 }
 
 type event struct {
@@ -68,26 +70,41 @@ func (w *world) run(d time.Duration) {
 	}
 }
 
-func (w *world) advance() { w.due = w.Advance(w.now) }
+func (w *world) advance() {
+	w.due = w.Advance(w.now)
+	w.tell()
+}
 
 // elapsed is the time since the world began.
 func (w *world) elapsed() time.Duration { return w.now.Sub(w.start) }
 
-// ask sends a request and calls then when it is decided, with the lock-step of
-// virtual time: at once, or from the event that decided it.
+// ask sends a request and calls then when it is decided: at once, or after the
+// event that decided it.
 func (w *world) ask(a Arrival, then func(*Ticket)) *Ticket {
 	t := w.Arrive(w.now, a)
-	var poll func()
-	poll = func() {
+	w.asked = append(w.asked, asked{t, then})
+	w.tell()
+	return t
+}
+
+// asked is a request whose decision somebody waits for.
+type asked struct {
+	t    *Ticket
+	then func(*Ticket)
+}
+
+// tell calls whoever waits for a decision that was made.
+func (w *world) tell() {
+	for i := 0; i < len(w.asked); i++ {
 		select {
-		case <-t.Decided():
-			then(t)
+		case <-w.asked[i].t.Decided():
+			a := w.asked[i]
+			w.asked = slices.Delete(w.asked, i, i+1)
+			a.then(a.t)
+			i = -1 // it may have decided others
 		default:
-			w.after(time.Millisecond, poll)
 		}
 	}
-	poll()
-	return t
 }
 
 // one is a policy of one class of clients.

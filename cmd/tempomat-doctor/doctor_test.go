@@ -32,7 +32,7 @@ type ledger struct{ rows []limiter.Row }
 func newLedger() *ledger {
 	l := &ledger{rows: []limiter.Row{
 		{Class: "slash32", ID: "203.0.113.9", Level: -4.25, Wait: 0.734, CPU: 0.404, Rate: 1.5, Last: 0.4, Running: 2, Waiting: 1,
-			Client: &limiter.ClientRow{Known: true, Standing: 4, Lag: 1.25, Rank: 7.5, Light: 1, Heavy: 3, Express: 2}},
+			Client: &limiter.ClientRow{Known: true, Standing: 4, Lead: 1.25, Rank: 7.5, Light: 1, Heavy: 3}},
 		{Class: "slash32", ID: "198.51.100.77", Level: 12, CPU: 0.031, Rate: 0.25, Last: 42.5,
 			Client: &limiter.ClientRow{Standing: 0.5}},
 		{Class: "slash32", ID: "2001:db8:1:2::/64", Level: 11, CPU: 0.031, Rate: 0.2, Last: 7},
@@ -104,7 +104,8 @@ func serveLedger(t *testing.T, ledger proxy.Ledger, reload func() error) (path s
 		},
 		Gate: func() limiter.GateState {
 			return limiter.GateState{
-				Workers: 16, WorkersBy: "prompt answers", Busy: 9, LongMost: 11, LongBusy: 4, Holding: 1, Orphans: 1, HeavySlots: 2, HeavyBusy: 2, Express: 8, ExpressBusy: 5, Strangers: 2, StrangerRun: 1,
+				Workers: 16, WorkersBy: "prompt answers", Busy: 9, LongMost: 11, LongBusy: 4, Holding: 1, Orphans: 1,
+				Room: 2, Computing: [6]int{2, 2, 1, 1, 1}, Ahead: [6]int{1, 0, 0, 1}, Held: [6]int{2, 2, 1, 1, 1, 1},
 				Probes: 1, Queued: 42, Shed: 7, Clock: 1234.5, Utilisation: 0.98,
 			}
 		},

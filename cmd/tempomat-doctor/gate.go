@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,7 @@ import (
 func (d *doctor) gate() *cobra.Command {
 	return &cobra.Command{
 		Use:   "gate",
-		Short: "Show the queue before the backend: who has slots, who waits",
+		Short: "Show the queue before the backend: who computes, who waits",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var g proxy.GateReply
@@ -38,14 +39,25 @@ func printGate(out io.Writer, g limiter.GateState) {
 	fmt.Fprintf(out, "not short\t%d of %d\n", g.LongBusy, g.LongMost)
 	fmt.Fprintf(out, "of those, only holding\t%d\n", g.Holding)
 	fmt.Fprintf(out, "orphans\t%d\n", g.Orphans)
-	fmt.Fprintf(out, "heavy\t%d of %d slots\n", g.HeavyBusy, g.HeavySlots)
-	fmt.Fprintf(out, "express\t%d of %d slots\n", g.ExpressBusy, g.Express)
-	fmt.Fprintf(out, "of those, strangers\t%d of %d\n", g.StrangerRun, g.Strangers)
+	fmt.Fprintf(out, "room\tfor %d of a size, or shorter\n", g.Room)
+	fmt.Fprintf(out, "size\t%s\n", "25ms  0.1s  0.4s  1.6s  6.4s  more")
+	fmt.Fprintf(out, "computing\t%s\n", bySize(g.Computing[:]))
+	fmt.Fprintf(out, "of those, ahead\t%s\n", bySize(g.Ahead[:]))
+	fmt.Fprintf(out, "holding workers\t%s\n", bySize(g.Held[:]))
 	fmt.Fprintf(out, "probes\t%d\n", g.Probes)
 	fmt.Fprintf(out, "waiting\t%d\n", g.Queued)
 	fmt.Fprintf(out, "shed\t%d since the start\n", g.Shed)
 	fmt.Fprintf(out, "use\t%s\n", use)
 	fmt.Fprintf(out, "clock\t%.1f CPU-s by share\n", g.Clock)
+}
+
+// bySize is the numbers of requests of each size, the shortest first.
+func bySize(counts []int) string {
+	var b strings.Builder
+	for _, n := range counts {
+		fmt.Fprintf(&b, "%4d  ", n)
+	}
+	return strings.TrimRight(b.String(), " ")
 }
 
 // printClient shows how a client stands at the gate.
@@ -56,8 +68,8 @@ func printClient(out io.Writer, c limiter.ClientRow) {
 	}
 	fmt.Fprintf(out, "known\t%s\n", known)
 	fmt.Fprintf(out, "standing\t%g times its share\n", c.Standing)
-	fmt.Fprintf(out, "lag\t%.2f CPU-s ahead of its turn\n", c.Lag)
-	fmt.Fprintf(out, "lanes\t%d light, %d heavy, %d that hold a worker wait; %d in express slots\n", c.Light, c.Heavy, c.Waits, c.Express)
+	fmt.Fprintf(out, "lead\t%.2f CPU-s ahead of its turn\n", c.Lead)
+	fmt.Fprintf(out, "lanes\t%d light, %d heavy, %d that hold a worker wait\n", c.Light, c.Heavy, c.Waits)
 	if c.Light+c.Heavy+c.Waits > 0 {
 		fmt.Fprintf(out, "rank\t%.1f beyond the clock\n", c.Rank)
 	}

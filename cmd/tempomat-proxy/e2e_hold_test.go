@@ -106,7 +106,7 @@ func TestNobodyHoldsTheWorkers(t *testing.T) {
 	h.all.Wait()
 	eventually(t, "nothing is held", func() bool {
 		g := gate()
-		return g.Busy+g.LongBusy+g.Holding+g.Orphans+g.HeavyBusy+g.ExpressBusy+g.Probes+g.Queued == 0
+		return g.Busy+g.LongBusy+g.Holding+g.Orphans+computing(g)+g.Probes+g.Queued == 0
 	})
 	if row, ok := s.account("slash32", holderAddress); !ok || row.Running+row.Waiting != 0 {
 		t.Errorf("its account says %+v", row)

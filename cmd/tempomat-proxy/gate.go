@@ -27,8 +27,9 @@ func judgesStanding(c *config.Config) bool {
 // hasGate tells whether requests go through the gate, or are judged as if they did.
 func hasGate(c *config.Config) bool { return c.Throttle.Mode == "fair" || c.Throttle.Mode == "observe" }
 
-// heavySlots is how many there are; 0: they follow the CPU use.
-func heavySlots(c *config.Config) int {
+// roomOf is how many requests of a size may compute at a time; 0: they follow the CPU
+// use.
+func roomOf(c *config.Config) int {
 	if c.Gate.Heavy == 0 && !measuresUse(c) {
 		return int(math.Ceil(max(1, cpus(c))))
 	}
@@ -111,8 +112,8 @@ func (s *sidecar) openUsage() *proxy.UsageMeter {
 	c := s.config
 	if !measuresUse(c) {
 		if c.Gate.Heavy == 0 {
-			s.logs.log.Warn("the backend's CPU use is not measured: as many heavy requests as CPUs; set gate.heavy if it has others",
-				zap.String("backend", c.Backend.URL), zap.Int("heavy", heavySlots(c)))
+			s.logs.log.Warn("the backend's CPU use is not measured: as many requests of a size at a time as CPUs; set gate.heavy if it has others",
+				zap.String("backend", c.Backend.URL), zap.Int("heavy", roomOf(c)))
 		}
 		return nil
 	}
@@ -122,11 +123,11 @@ func (s *sidecar) openUsage() *proxy.UsageMeter {
 	}
 	use, err := proxy.OpenUsage(cgroup, cpus(c))
 	if err != nil {
-		s.logs.log.Warn("the number of heavy requests follows nothing", zap.Error(err))
+		s.logs.log.Warn("the number of requests that compute at a time follows nothing", zap.Error(err))
 		return nil
 	}
 	use.Lost = func(err error) {
-		s.logs.log.Warn("the number of heavy requests stays as it is", zap.Error(err))
+		s.logs.log.Warn("the number of requests that compute at a time stays as it is", zap.Error(err))
 	}
 	return use
 }

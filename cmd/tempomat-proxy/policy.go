@@ -187,7 +187,7 @@ func limits(c *config.Config) limiter.Policy {
 		Memory:           c.Throttle.Memory,
 		Gate: limiter.Gate{
 			CPUs: cpus(c), Workers: c.Backend.Workers,
-			Heavy: heavySlots(c), Light: c.Gate.Light, Strangers: c.Gate.Strangers,
+			Heavy: roomOf(c), Strangers: c.Gate.Strangers,
 		}.Complete(),
 	}
 	switch c.Throttle.Mode {

@@ -25,6 +25,7 @@ func (s *sidecar) reload() error {
 	if err != nil {
 		return s.rejectLocked(err)
 	}
+	s.warn(c)
 	changes := config.Changed(s.config, c)
 	for _, change := range changes {
 		s.logChange(change)
@@ -43,6 +44,13 @@ func (s *sidecar) reload() error {
 	s.reloads++
 	s.logs.log.Info("reloaded", zap.String("file", s.source.file), zap.Int("changes", len(changes)))
 	return nil
+}
+
+// warn logs what the configuration gives in vain.
+func (s *sidecar) warn(c *config.Config) {
+	for _, warning := range c.Warnings {
+		s.logs.log.Warn("configuration", zap.String("warning", warning))
+	}
 }
 
 func (s *sidecar) rejectLocked(err error) error {

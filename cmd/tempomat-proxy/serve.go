@@ -168,6 +168,7 @@ func (s *sidecar) announce(listeners []net.Listener) {
 	s.logs.log.Info("serving", zap.String("version", version), zap.Strings("listen", at),
 		zap.String("backend", s.config.Backend.URL), zap.String("mode", s.config.Throttle.Mode),
 		zap.Float64("cpus", cpus(s.config)), zap.String("file", s.source.file))
+	s.warn(s.config)
 	s.notify(daemon.SdNotifyReady)
 }
 

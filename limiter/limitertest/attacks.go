@@ -6,14 +6,14 @@ package limitertest
 func Attacks() (all []Scenario) {
 	for _, family := range [][]Scenario{
 		misguessed(), mixtures(), longJobs(), plainSites(), sessions(), strangersOfFlatSites(), newcomersBeside(),
-		morePolls(), crowds(), offices(), insideOffices(), likePeople(), innocents(),
+		morePolls(), crowds(), offices(), insideOffices(), likePeople(), innocents(), dearPeople(),
 	} {
 		all = append(all, family...)
 	}
 	reached := bars()
 	for i := range all {
 		s := &all[i]
-		s.Rare = true
+		s.Rare = s.Demands[0].Good == 0
 		for k := range s.Demands {
 			if d, ok := reached[s.Name+" "+s.Demands[k].Kind]; ok {
 				s.Demands[k], s.Rare = d, false

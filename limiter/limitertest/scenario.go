@@ -21,6 +21,8 @@ type Scenario struct {
 	// Rare is another of a family that is played when all are asked for.
 	Rare bool
 
+	// Rare is another of a family that is played when all are asked for.
+
 	// Demands are what each kind of clients must get, and Used and Waiting the
 	// least part of the CPUs that must be used: all the time, and while anybody
 	// waits at the gate. They hold from Attack, or from the start if it is Cold, to

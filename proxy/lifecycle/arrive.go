@@ -36,8 +36,33 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 	l.ticket = l.gate.Limiter.Arrive(now, limiter.Arrival{
 		Keys: l.Who.Keys(), Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
 		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves(), Company: l.Who.Company, Passed: l.passed,
+		Session: l.Who.Session, Face: l.Who.Face, Follows: l.Who.Follows, Prefetch: l.Who.Prefetch, Interest: l.interest(),
 	})
 }
+
+// interest is who asks for the like of it, of which only a stranger's rank takes
+// note.
+func (l *Life) interest() limiter.Interest {
+	if l.Who.Evidence.Proves() {
+		return limiter.ReadByPeople
+	}
+	switch x := l.gate.Guess.Reputation(l.kind()); {
+	case x >= readByPeople:
+		return limiter.ReadByPeople
+	case x >= readBySome:
+		return limiter.ReadBySome
+	case x >= readByFew:
+		return limiter.ReadByFew
+	}
+	return limiter.ReadByRobots
+}
+
+// From which reputation on something counts as read. What nobody knows has 0.5.
+const (
+	readByPeople = 0.35
+	readBySome   = 0.15
+	readByFew    = 0.05
+)
 
 // Decided is closed when it is decided whether the request may go to the backend.
 func (l *Life) Decided() <-chan struct{} { return l.ticket.Decided() }

@@ -2,33 +2,39 @@ package limiter
 
 import "time"
 
-// longAfter is what a request may cost in CPU-seconds until it is a long job.
-const longAfter = 5.0
-
 // start lets a waiting request go.
-func (g *gate) start(at time.Duration, t *Ticket, s stage) {
+func (g *gate) start(at time.Duration, t *Ticket, p phase) {
+	if t.stranger {
+		g.queues[t.level].went(g, t)
+		g.charge(t)
+		t.each(func(s *slot) { s.reserve(at, t.guess) })
+	}
 	g.dequeue(at, t)
 	g.busy++
 	if t.tries {
 		g.trying++
 	}
 	t.began = at
-	g.take(t, s)
+	if r := t.level.rung(); p == probing {
+		g.take(t, probing, 0)
+	} else {
+		g.take(t, p, r)
+	}
 	g.try(t)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.state = running
-	t.verdict = t.goAhead(at, g)
+	t.verdict = t.goAhead(at)
 	for i := range t.slots[:t.n] {
 		t.slots[i].waited += t.atGate(at) // it waited for others' sake, and so did all its keys
 	}
 }
 
 // goAhead explains why and how long a request has waited.
-func (t *Ticket) goAhead(at time.Duration, g *gate) Verdict {
+func (t *Ticket) goAhead(at time.Duration) Verdict {
 	v := t.verdict // a cap's, or a shadow's
-	v.Action, v.Lane, v.Price, v.Known = Go, Heavy, float32(t.price), t.flow != &g.strangers
-	if t.light {
+	v.Action, v.Lane, v.Price, v.Known = Go, Heavy, float32(t.costMultiplier), !t.stranger
+	if t.level.short() {
 		v.Lane = Light
 	}
 	if v.Shadow {
@@ -41,59 +47,40 @@ func (t *Ticket) goAhead(at time.Duration, g *gate) Verdict {
 	return v
 }
 
-// progress charges a running request on, and moves it to the slot that it
-// belongs in.
+// progress charges a running request on, and moves it to the rung where it
+// belongs.
 func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.state != running || t.stage < express {
+	if t.state != running || !t.phase.running() {
 		return nil
 	}
 	g.watch(at, t)
-	lending := g.lending
-	if at-t.began > lendAfter {
-		g.lend(t)
-	}
 	if more := x - t.charged; more > 0 {
 		t.applied += t.flow.charge(g, x-t.paid)
 		t.paid = x
 		t.adjustLocked(at, x)
 	}
-	was := t.stage
-	g.move(t, g.belongs(t, computes))
-	if t.stage == was && g.lending == lending {
+	was, from := t.phase, t.rung
+	r := max(from, rungOf(t.charged))
+	switch {
+	case t.stays || !computes:
+		g.move(t, holding, r)
+	case was != probing || t.charged > light:
+		g.move(t, computing, r)
+	}
+	if t.phase == was && t.rung == from {
 		return nil
 	}
-	if t.stage != was {
+	if t.phase != was {
 		g.learn(at, was)
 	}
-	return g.pump(at)
-}
-
-// belongs is the slot for a running request that computes, or does not.
-func (g *gate) belongs(t *Ticket, computes bool) stage {
-	switch {
-	case t.stays, !computes:
-		return holding
-	case t.charged > longAfter && t.stage == heavy && !t.orphan && g.mayStay(t):
-		t.stays = true
-		return holding
-	case t.stage == holding, t.charged > g.limits.light: // it was not light
-		return heavy
+	if t.level.short() && t.rung > lightRung && from <= lightRung {
+		g.trustAgain = at + distrust
 	}
-	return t.stage
-}
-
-// mayStay tells whether a long job is to give its slot back, and hold its worker
-// for as long as it takes: so few do that others still get their turn, and half
-// as few strangers. Nobody makes room for others by leaving a job behind.
-func (g *gate) mayStay(t *Ticket) bool {
-	if t.flow == &g.strangers {
-		return g.holding < g.limits.long/4
-	}
-	return g.holding < g.limits.long/2
+	return g.dispatch(at)
 }
 
 // end takes a running request out.
@@ -107,22 +94,25 @@ func (g *gate) end(at time.Duration, t *Ticket) {
 	}
 	g.unorphan(t)
 	g.free(t)
-	t.stage = outside
-	t.flow.leave(g)
+	t.phase = outside
+	t.leaveFlow(g)
 }
 
 // finish takes a request out that has cost x CPU-seconds.
 func (g *gate) finish(at time.Duration, t *Ticket, x float64) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t.stage < express {
+	if !t.phase.running() {
 		return nil
 	}
 	g.settle(t, x)
 	g.serve(x)
+	if !t.ahead && t.rung <= passRung {
+		g.within.add(at, x)
+	}
 	g.answered(at, t)
 	g.end(at, t)
-	return g.pump(at)
+	return g.dispatch(at)
 }
 
 // settle makes x CPU-seconds of what the flow was charged with, and gives back
@@ -131,7 +121,7 @@ func (g *gate) settle(t *Ticket, x float64) {
 	if x > t.paid {
 		t.flow.charge(g, x-t.paid)
 	} else if t.paid > 0 {
-		t.flow.tag -= t.applied * (1 - x/t.paid)
+		t.flow.virtualTime -= t.applied * (1 - x/t.paid)
 	}
 }
 
@@ -140,25 +130,25 @@ func (g *gate) settle(t *Ticket, x float64) {
 func (g *gate) abandon(at time.Duration, t *Ticket) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch t.stage {
+	switch t.phase {
 	case outside:
 		return nil
 	case queued:
 		g.drop(at, t)
-	case express, heavy, probe, holding:
-		t.flow.tag -= t.applied
+	case probing, computing, holding:
+		t.flow.virtualTime -= t.applied
 		g.end(at, t)
 	}
-	return g.pump(at)
+	return g.dispatch(at)
 }
 
 // drop takes a waiting request out, and gives back what its flow was charged.
 func (g *gate) drop(at time.Duration, t *Ticket) {
-	t.flow.tag -= t.applied
+	t.flow.virtualTime -= t.applied
 	t.applied = 0
 	g.dequeue(at, t)
-	t.stage = outside
-	t.flow.leave(g)
+	t.phase = outside
+	t.leaveFlow(g)
 }
 
 // refuse ends a waiting request that may not go.
@@ -172,7 +162,7 @@ func (g *gate) refuse(at time.Duration, t *Ticket, r Reason) {
 // does, RFC 8290) keeps a flood from pushing others out.
 func (g *gate) shedOne(at time.Duration, decided *Ticket) *Ticket {
 	var worst *Ticket
-	for _, h := range g.queues() {
+	for _, h := range g.heaps() {
 		for _, t := range *h {
 			if worst == nil || t.flow.work > worst.flow.work || t.flow.work == worst.flow.work && worst.precedes(t) {
 				worst = t
@@ -182,7 +172,7 @@ func (g *gate) shedOne(at time.Duration, decided *Ticket) *Ticket {
 	if worst == nil {
 		return decided
 	}
-	worst = worst.lane().last
+	worst = worst.lane.last
 	g.shed++
 	g.refuse(at, worst, ServerFull)
 	return worst.chain(decided)
@@ -193,7 +183,7 @@ func (g *gate) shedOne(at time.Duration, decided *Ticket) *Ticket {
 func (g *gate) expire(at time.Duration) (decided *Ticket, next time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	decided = g.pump(at)
+	decided = g.dispatch(at)
 	for t := g.oldest; t != nil; t = g.oldest {
 		if left := t.asked + g.limits.maxWait - at; left > 0 {
 			return decided, left

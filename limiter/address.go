@@ -1,0 +1,61 @@
+package limiter
+
+// address is the level above a client: an address whose sessions, or else its
+// User-Agents, are clients of their own. Together they weigh as much as it has
+// company, so that nobody gets more of the server by more cookies.
+type address struct {
+	active  *client // those that wait or run, as a list
+	n       int     // of them
+	company float64 // how many clients it weighs as
+	queued  int     // requests without a session that wait
+}
+
+// enter takes in a client that has work again.
+func (a *address) enter(g *gate, c *client) {
+	if c.beside = a.active; c.beside != nil {
+		c.beside.beforeIt = c
+	}
+	a.active = c
+	a.n++
+	a.reshare(g)
+}
+
+// leave takes out a client that has no work left.
+func (a *address) leave(g *gate, c *client) {
+	if c.beforeIt == nil {
+		a.active = c.beside
+	} else {
+		c.beforeIt.beside = c.beside
+	}
+	if c.beside != nil {
+		c.beside.beforeIt = c.beforeIt
+	}
+	c.beside, c.beforeIt = nil, nil
+	a.n--
+	a.reshare(g)
+}
+
+// reshare gives each of the clients its part.
+func (a *address) reshare(g *gate) {
+	part := min(1, a.company/float64(max(1, a.n)))
+	for c := a.active; c != nil; c = c.beside {
+		c.reweigh(g, c.alone*part)
+	}
+}
+
+// waiting is how many requests wait that count as the client's: those of all
+// User-Agents of an address, as anybody has as many as it likes.
+func (c *client) waiting(t *Ticket) int {
+	if t.session {
+		return int(c.queued)
+	}
+	return c.address.queued
+}
+
+// count counts a request that waits, or no longer does.
+func (c *client) count(t *Ticket, n int) {
+	c.queued += int32(n) //nolint:gosec // one
+	if !t.session {
+		c.address.queued += n
+	}
+}

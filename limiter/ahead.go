@@ -1,0 +1,146 @@
+package limiter
+
+import (
+	"math"
+	"time"
+)
+
+// Who had more than its share leaves room to those who had not, and to those whose
+// turn has come.
+
+// waitsAbove is what waits on a rung and the longer ones, and not for a worker, as
+// far as those who wait on this rung have to make room for it.
+type waitsAbove struct {
+	// overdue: longer ones wait whose turn has come, as their rank is that of the
+	// clock, and nothing longer computes. Shorter ones of those who are ahead of their
+	// share could go on for ever.
+	overdue bool
+	// starving: the turn of somebody known was dueAfter ago, here or above. Nobody passes, or is
+	// let in beside others.
+	starving bool
+	// known: longer ones wait that are within their share, and none of these computes.
+	// The least of their ranks is within.
+	known  bool
+	within float64
+}
+
+// dueAfter is for how many seconds of the whole machine somebody may wait beyond its
+// turn.
+const dueAfter = 20.0
+
+// above sees what waits above each rung.
+func (g *gate) above(at time.Duration) (all [rungs]waitsAbove) {
+	due := g.systemVirtualTime - dueAfter*g.ranking.cpus/max(g.active, 1e-9)
+	var x waitsAbove
+	within := math.Inf(1)
+	computing, ahead := 0, 0
+	for r := rung(rungs - 1); ; r-- {
+		all[r] = waitsAbove{overdue: x.overdue && computing == 0, known: computing == ahead, within: within}
+		if r <= lightRung || g.hasWorker(r, true, 0) {
+			on := g.firstOn(at, r)
+			within = min(within, on.within)
+			x.overdue = x.overdue || min(on.known, on.strange) <= g.systemVirtualTime
+			x.starving = x.starving || on.known <= due
+		}
+		all[r].starving = x.starving
+		if r == 0 {
+			return all
+		}
+		computing += g.load.computing[r]
+		ahead += g.load.ahead[r]
+	}
+}
+
+// first is the least rank of those who wait on a rung: of those who are within their
+// share, of all that are known, and of strangers.
+type first struct{ within, known, strange float64 }
+
+func (g *gate) firstOn(at time.Duration, r rung) first {
+	f := first{math.Inf(1), math.Inf(1), math.Inf(1)}
+	f.look(g, &g.queues[r], at)
+	if r == unknownRung {
+		f.look(g, &g.queues[fresh], at)
+	}
+	return f
+}
+
+func (f *first) look(g *gate, q *levelQueue, at time.Duration) {
+	if t := q.within.top(); t != nil && g.competes(at, t) {
+		f.within = min(f.within, t.rank)
+		f.known = min(f.known, t.rank)
+	}
+	if t := q.ahead.top(); t != nil && g.competes(at, t) {
+		f.known = min(f.known, t.rank)
+	}
+	if t := q.strange.top(); t != nil && g.competes(at, t) {
+		f.strange = min(f.strange, g.strangers.rank(q, t))
+	}
+}
+
+// competes tells whether the head of a lane may take part in the ladder now. One
+// that nobody knows, and that may not hold a worker as a dear one, keeps its place if
+// it may soon be tried: nobody would wake it as the pause after the last one ends.
+func (g *gate) competes(at time.Duration, t *Ticket) bool {
+	if t.level == fresh && !g.mayHold(t, false) && g.mayHold(t, true) {
+		return false
+	}
+	return g.leaves(at, t)
+}
+
+// before tells whether a stranger's request of rung r makes room for longer ones. It
+// does so for known people whose turn is before it: a newcomer's page is light, or
+// there is time for it. Light ones do so only for what is overdue.
+func (w *waitsAbove) before(r rung, rank float64) bool {
+	return w.overdue || r > lightRung && w.known && w.within < rank
+}
+
+// use is how much CPU some requests have lately used.
+type use struct {
+	sum float64 // CPU-seconds, fading
+	at  time.Duration
+}
+
+// usedFor is how long what was used counts, in seconds.
+const usedFor = 10.0
+
+func (u *use) add(at time.Duration, x float64) {
+	u.fade(at)
+	u.sum += x
+}
+
+func (u *use) fade(at time.Duration) {
+	if at > u.at {
+		u.sum *= math.Exp(-(at - u.at).Seconds() / usedFor)
+		u.at = at
+	}
+}
+
+// rate is in CPU-seconds per second.
+func (u *use) rate(at time.Duration) float64 {
+	u.fade(at)
+	return u.sum / usedFor
+}
+
+// leaves tells whether a long request leaves enough of the CPUs to those who are
+// within their share, if its client is ahead of its own: once there, it takes its
+// part for seconds, however many come then. As many may compute as CPUs are left by
+// what the others lately used, rounded; somewhat more while a CPU is idle, and one more
+// if its client has waited for its share.
+func (g *gate) leaves(at time.Duration, t *Ticket) bool {
+	if t.level.rung() <= passRung || !t.ahead || !t.level.computes() {
+		return true
+	}
+	left := g.ranking.cpus - g.within.rate(at) + float64(g.limits.n-g.limits.least) // CPUs are idle if there is room for more
+	switch {
+	case (t.flow.virtualTime-t.applied-g.systemVirtualTime)*t.flow.share <= aheadFrom:
+		left++
+	case float64(from(&g.load.computing, 0)) < g.ranking.cpus:
+		left += max(0, 1-longPart/g.ranking.cpus)
+	}
+	longer := from(&g.load.ahead, passRung+1)
+	return float64(longer)+min(0.5, 1/g.ranking.cpus) <= left
+}
+
+// longPart is what one more long request takes of an idle moment: of few CPUs a great
+// part, for seconds.
+const longPart = 1.5

@@ -1,0 +1,159 @@
+package limiter
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestWhoWaitsToBeTriedIsTried: what nobody knows, and may not hold a worker as a dear
+// one, is tried once the one before it is done, or the pause is over.
+func TestWhoWaitsToBeTriedIsTried(t *testing.T) {
+	for _, dear := range []bool{false, true} {
+		w := newWorld(bounded())
+		w.acquaint("a", "b")
+		for range 9 {
+			w.poll("a") // as many as it may hold
+		}
+		fresh := func(client string) *Ticket {
+			return w.Arrive(w.now, Arrival{Keys: by(client), Guess: 10 * time.Millisecond})
+		}
+		x, y := fresh("b"), fresh("a")
+		w.expectPhase(t, "the first", x, probing)
+		w.expectPhase(t, "the second", y, queued)
+		if dear {
+			w.Progress(w.now, x, 200*time.Millisecond, true)
+			w.run(probePause)
+		} else {
+			w.done(x, 10*time.Millisecond)
+		}
+		w.expectPhase(t, fmt.Sprint("the first was dear: ", dear, ", the second"), y, probing)
+	}
+}
+
+// TestParkedStrangersComeBackInOrder: strangers whose keys held too many workers are in
+// the order of the others when they come back.
+func TestParkedStrangersComeBackInOrder(t *testing.T) {
+	w := newWorld(bounded())
+	w.acquaint("hog")
+	hogs := []*Ticket{w.poll("hog"), w.poll("hog"), w.poll("hog"), w.poll("hog")}
+	var polls []*Ticket
+	for i := range 5 { // the strangers' part of the workers
+		polls = append(polls, w.poll(fmt.Sprint("stranger ", i)))
+	}
+	first := w.poll("first") // parked
+	w.run(500 * time.Millisecond)
+	second := w.poll("second")
+	w.run(600 * time.Millisecond) // the first has lost patience, the second has not
+	third := w.poll("third")
+	w.done(polls[0], time.Second)
+	w.expectPhase(t, "the newest", third, holding)
+	w.done(polls[1], time.Second)
+	w.expectPhase(t, "the one before", second, holding)
+	w.expectPhase(t, "who lost patience", first, queued)
+	_ = hogs
+}
+
+// TestNobodyKnownStarves: strangers' light requests beside longer ones, and people's
+// that pass them, hold nobody up for ever.
+func TestNobodyKnownStarves(t *testing.T) {
+	for r, size := range sizes {
+		p := fair()
+		p.MaxHold = time.Hour
+		w := newWorld(p)
+		w.acquaint("victim")
+		for range 6 {
+			w.again(func() Arrival {
+				w.seq++
+				return Arrival{Keys: by(fmt.Sprint("stranger ", w.seq)), Guess: 20 * time.Millisecond, Sure: true}
+			}, 50*time.Millisecond)
+			w.again(func() Arrival {
+				w.seq++
+				return Arrival{Keys: by(fmt.Sprint("person ", w.seq)), Guess: 150 * time.Millisecond, Sure: true, Proven: true}
+			}, 375*time.Millisecond)
+		}
+		w.run(time.Second)
+		x := w.of("victim", size)
+		w.run(3*time.Minute + 10*size)
+		if w.phaseOf(x) == queued {
+			t.Errorf("one of rung %d waits though the clock, %.0f, has passed its rank, %.0f, for long", r, w.GateState().Clock, x.rank)
+		}
+	}
+}
+
+// TestRoomIsForThoseAheadToo: where CPUs idle, also who is ahead of its share uses them.
+func TestRoomIsForThoseAheadToo(t *testing.T) {
+	w := siegeOf("a")
+	for range 30 {
+		w.of("a", 20*time.Second)
+	}
+	for range 12 {
+		w.Measure(w.now, 0.1)
+	}
+	if g := w.GateState(); g.Computing != [rungs]int{5: 11} {
+		t.Errorf("%v compute, want 11: nobody else wants the CPUs", g.Computing)
+	}
+}
+
+// TestWhoHoldsNeedsNoCPU: also of those ahead of their share.
+func TestWhoHoldsNeedsNoCPU(t *testing.T) {
+	p := bounded()
+	p.Gate.Heavy = 4
+	w := newWorld(p)
+	w.acquaint("a", "b")
+	for range 4 {
+		w.of("a", 20*time.Second)
+	}
+	w.outrun("b")
+	w.expectPhase(t, "a poll", w.poll("b"), holding)
+	w.expectPhase(t, "another poll", w.poll("stranger"), holding)
+}
+
+// TestStrangersAreTriedBesideLongOnes: what nobody knows is tried though those who
+// are ahead compute for long.
+func TestStrangersAreTriedBesideLongOnes(t *testing.T) {
+	p := bounded()
+	p.Gate.Heavy = 4
+	w := newWorld(p)
+	w.acquaint("a", "b")
+	for range 4 {
+		w.of("a", 20*time.Second)
+	}
+	w.gate.strangers.charge(w.gate, 10) // they have had more than their share
+	x := w.Arrive(w.now, Arrival{Keys: by("stranger"), Guess: 10 * time.Millisecond})
+	w.expectPhase(t, "a stranger's first page", x, probing)
+}
+
+// TestWhoWaitsForAWorkerHoldsUpNobody: long requests whose turn has come, and for which
+// there is no worker, leave those that are kept to short ones of strangers.
+func TestWhoWaitsForAWorkerHoldsUpNobody(t *testing.T) {
+	w := newWorld(fair())
+	w.acquaint("poller", "a")
+	for range 14 {
+		w.Hold(w.now, w.Arrive(w.now, Arrival{Keys: by("poller"), Guess: time.Millisecond, Idle: 2 * time.Second, Sure: true}))
+	}
+	x := w.of("a", time.Second)
+	w.expectPhase(t, "no worker is left for it", x, queued)
+	w.gate.systemVirtualTime = x.rank + 1 // its turn has come
+	y := w.light("stranger")
+	w.expectPhase(t, "a stranger's light page", y, computing)
+}
+
+// again has somebody ask for something again and again.
+func (w *world) again(next func() Arrival, takes time.Duration) {
+	var ask func()
+	ask = func() {
+		w.ask(next(), func(x *Ticket) {
+			if x.Verdict().Acts() {
+				w.Leave(w.now, x)
+				w.after(takes, ask)
+				return
+			}
+			w.after(takes, func() {
+				w.done(x, time.Duration(x.guess*float64(time.Second)))
+				ask()
+			})
+		})
+	}
+	ask()
+}

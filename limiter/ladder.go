@@ -1,0 +1,198 @@
+package limiter
+
+import "time"
+
+// Requests differ in size by a thousand times. In a server that shares its CPUs
+// evenly, a short request is done soon whatever long ones run beside it, as long as
+// there are few of them; what holds it up are those of its own size. So sizes make
+// a ladder, each rung four times the one below it, and a request may compute while
+// fewer than a handful that are as short or shorter do. What is longer never
+// counts. Nobody has to say what is light on this site, and what is heavy.
+//
+// The idea is that of size-based scheduling, as in a multi-level feedback queue
+// (Corbató et al., 1962) and in 2DFQ (Mace et al., SIGCOMM 2016), which keeps
+// requests of different sizes apart.
+
+// rung is the size of a request, 0 the shortest.
+type rung uint8
+
+const (
+	rungs = 6
+	// firstRung is the size of the shortest in CPU-seconds: 25 ms, and 100 ms,
+	// 400 ms, 1.6 s, 6.4 s for the next ones. Sizes that differ by less than four
+	// times, the rank sets right.
+	firstRung = 0.025
+	perRung   = 4
+	// lightRung is the last one of those that are done before anybody notices: they
+	// may have a worker that is kept.
+	lightRung rung = 1
+	// unknownRung is the least of what is not known, and may be dear.
+	unknownRung rung = 3
+	// passRung is the last one where those who are within their share pass those who
+	// are ahead of it. Longer ones take too much of the CPUs for that.
+	passRung rung = 2
+)
+
+// rungOf is the size of a request that takes so many CPU-seconds.
+func rungOf(seconds float64) rung {
+	r := rung(0)
+	for most := firstRung; seconds > most && r < rungs-1; most *= perRung {
+		r++
+	}
+	return r
+}
+
+// most is the size of the longest of a rung, in CPU-seconds.
+func (r rung) most() float64 {
+	x := firstRung
+	for range r {
+		x *= perRung
+	}
+	return x
+}
+
+// light is what a light request costs at most, in CPU-seconds.
+const light = firstRung * perRung
+
+// level is where a request waits: the rungs of those that compute, those of which
+// nothing is known but that nothing says that they are dear, and the rungs of those
+// that hold a worker and hardly compute, from the first that is not short.
+type level uint8
+
+const (
+	fresh  level = rungs
+	waits  level = fresh + 1 - level(lightRung+1)
+	levels       = int(waits) + rungs
+)
+
+// waitsAt is the level of those that hold a worker for as long as rung r says.
+func waitsAt(r rung) level { return waits + level(max(r, lightRung+1)) }
+
+// computes tells whether the requests of a level need a CPU.
+func (l level) computes() bool { return l <= fresh }
+
+// rung is the one on which a request of the level runs.
+func (l level) rung() rung {
+	switch {
+	case l < fresh:
+		return rung(l)
+	case l == fresh:
+		return unknownRung
+	}
+	return rung(l - waits)
+}
+
+// phase is that of the level's requests once they go.
+func (l level) phase() phase {
+	if l.computes() {
+		return computing
+	}
+	return holding
+}
+
+// short tells whether requests of the level may have a worker that is kept.
+func (l level) short() bool { return l <= level(lightRung) }
+
+// levelOf is where a request waits.
+func (g *gate) levelOf(t *Ticket) level {
+	held := t.likelyIdle * g.limits.perWorker
+	switch {
+	case !t.sure && t.running <= light:
+		return fresh
+	case !t.sure:
+		return level(max(unknownRung, rungOf(t.guess), rungOf(t.running)))
+	case t.likelyIdle >= waitsFrom && t.likelyIdle >= half*(t.likelyIdle+t.guess):
+		return waitsAt(rungOf(max(t.guess, held)))
+	}
+	return level(rungOf(t.guess))
+}
+
+// half of its time without computing, and a request counts as one that waits.
+const half = 0.5
+
+// load counts the requests at the backend.
+type load struct {
+	computing [rungs]int // those that take part in the ladder
+	ahead     [rungs]int // of these, those whose client was ahead of its share
+	low       [rungs]int // of those that compute, those of the rung's lower half
+	lowAhead  [rungs]int // of these, those ahead
+	held      [rungs]int // by how long they hold their worker
+	probing   int        // to see what their kind costs; they hold a short one's worker
+	holding   int        // those that hardly compute
+}
+
+// compute counts a request that computes, or no longer does.
+func (l *load) compute(t *Ticket, n int) {
+	l.computing[t.rung] += n
+	if t.ahead {
+		l.ahead[t.rung] += n
+	}
+	if t.low {
+		l.low[t.rung] += n
+		if t.ahead {
+			l.lowAhead[t.rung] += n
+		}
+	}
+}
+
+// from sums up the rungs from r on.
+func from(counts *[rungs]int, r rung) (n int) {
+	for _, x := range counts[r:] {
+		n += x
+	}
+	return n
+}
+
+// access is who may go to a rung.
+type access uint8
+
+const (
+	closed   access = iota
+	toWithin        // those that are within their share
+	open
+)
+
+// access tells who may go to rung r where as many compute that are as short or
+// shorter, so many of them of clients that are ahead of their share.
+func (g *gate) access(at time.Duration, r rung, alike, ahead int, starving bool) access {
+	switch {
+	case alike < g.limits.n, !starving && alike < g.room(at, r):
+		return open
+	case !starving && r <= passRung && alike-ahead < g.limits.n:
+		return toWithin
+	}
+	return closed
+}
+
+// room is how many may compute that are as short as rung r or shorter.
+//
+// While longer ones compute, which take their part of the CPUs for as long as they
+// last, there is room for more. For light ones at least for three beside them: with
+// one CPU, who is ahead of its share, such as an office, would not get through
+// otherwise. Not so shortly after one of them was found not to be light: its like
+// may be many. And on the next rung for one more beside each that is ten times longer.
+func (g *gate) room(at time.Duration, r rung) int {
+	n := g.limits.n
+	switch {
+	case r <= lightRung && at >= g.trustAgain && from(&g.load.computing, lightRung+1) > 0:
+		return max(n, besideLonger)
+	case r == passRung:
+		return n + min(from(&g.load.computing, passRung+2), g.limits.cpus)
+	}
+	return n
+}
+
+const besideLonger = 3
+
+// doors are who may go to the lower half of a rung, and to the upper one. For that,
+// the lower half of the next rung counts as well: pages of a size that lies at the
+// bound of two rungs would otherwise have the room of both.
+type doors struct{ low, up access }
+
+// of is who may go where the request waits.
+func (d doors) of(t *Ticket) access {
+	if t.sure && t.level <= fresh && t.guess > t.level.rung().most()/2 {
+		return d.up
+	}
+	return d.low
+}

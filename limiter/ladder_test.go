@@ -1,0 +1,249 @@
+package limiter
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+)
+
+// TestRungs are four times apart, from 25 ms.
+func TestRungs(t *testing.T) {
+	for _, c := range []struct {
+		seconds float64
+		want    rung
+	}{
+		{0, 0}, {0.001, 0}, {0.025, 0},
+		{0.0251, 1}, {0.1, 1},
+		{0.1001, 2}, {0.4, 2},
+		{0.4001, 3}, {1.6, 3},
+		{1.6001, 4}, {6.4, 4},
+		{6.4001, 5}, {3600, 5}, {math.Inf(1), 5},
+	} {
+		if got := rungOf(c.seconds); got != c.want {
+			t.Errorf("%g s: rung %d, want %d", c.seconds, got, c.want)
+		}
+	}
+}
+
+// TestLevels: each level knows its rung, and whether it needs a CPU.
+func TestLevels(t *testing.T) {
+	seen := map[level]bool{}
+	for r := range rung(rungs) {
+		l, w := level(r), waitsAt(r)
+		if l.rung() != r || !l.computes() || l.short() != (r <= lightRung) {
+			t.Errorf("level %d: rung %d, computes %t, short %t", l, l.rung(), l.computes(), l.short())
+		}
+		if w.rung() != max(r, lightRung+1) || w.computes() || w.short() || int(w) >= levels {
+			t.Errorf("level %d: rung %d, computes %t, short %t", w, w.rung(), w.computes(), w.short())
+		}
+		seen[l], seen[w] = true, true
+	}
+	if fresh.rung() != unknownRung || !fresh.computes() || fresh.short() || seen[fresh] {
+		t.Errorf("what nobody knows: rung %d, computes %t, short %t", fresh.rung(), fresh.computes(), fresh.short())
+	}
+	if seen[fresh] = true; len(seen) != levels {
+		t.Errorf("%d levels in use, there are %d", len(seen), levels)
+	}
+}
+
+// TestLevelOf: where a request waits, by what is known of it. A worker is worth an
+// eighth of a CPU.
+func TestLevelOf(t *testing.T) {
+	w := siegeOf()
+	for _, c := range []struct {
+		guess, idle, running float64
+		sure                 bool
+		want                 level
+	}{
+		{guess: 0.02, sure: true, want: 0},
+		{guess: 3, sure: true, want: 4},
+		{guess: 0.02, want: fresh},
+		{guess: 30, want: fresh}, // it may be light all the same
+		{guess: 0.02, running: 0.1, want: fresh},
+		{guess: 0.02, running: 0.2, want: level(unknownRung)}, // its like was dear
+		{guess: 0.02, running: 20, want: 5},
+		{guess: 20, running: 0.2, want: 5},
+		{guess: 0.02, idle: 0.9, sure: true, want: 0}, // it does not wait for long
+		{guess: 0.02, idle: 1, sure: true, want: waitsAt(2)},
+		{guess: 0.02, idle: 10, sure: true, want: waitsAt(3)},
+		{guess: 1, idle: 1, sure: true, want: waitsAt(3)},
+		{guess: 1.1, idle: 1, sure: true, want: 3}, // most of the time it computes
+		{guess: 3, idle: 60, sure: true, want: waitsAt(5)},
+	} {
+		x := &Ticket{guess: c.guess, likelyIdle: c.idle, running: c.running, sure: c.sure}
+		if got := w.gate.levelOf(x); got != c.want {
+			t.Errorf("%+v: level %d", c, got)
+		}
+	}
+}
+
+// TestLongerOnesDoNotCount fills the ladder from above with clients that are within
+// their share: at each rung some are let in whatever is longer, and the next one
+// waits for its like.
+func TestLongerOnesDoNotCount(t *testing.T) {
+	w := siegeOf()
+	want := [rungs]int{2: 4, 3: 2, 4: 2, 5: 2} // two more of rung 2 beside long ones
+	for r := rungs - 1; r > int(lightRung); r-- {
+		var xs []*Ticket
+		for range want[r] + 1 {
+			xs = append(xs, w.another(sizes[r]))
+		}
+		what := fmt.Sprint("rung ", r)
+		w.expectRun(t, what, xs, want[r])
+		w.expectPhase(t, what+", the last", xs[want[r]], queued)
+		w.done(xs[0], sizes[r])
+		w.expectPhase(t, what+", after the first", xs[want[r]], computing)
+	}
+	if g := w.GateState(); g.Computing != want {
+		t.Errorf("%v compute, want %v", g.Computing, want)
+	}
+}
+
+// TestShorterOnesCount: a request waits for those that are as short or shorter.
+func TestShorterOnesCount(t *testing.T) {
+	for r := 1; r < rungs; r++ {
+		w := siegeOf("a", "b", "c")
+		first := w.of("a", sizes[0])
+		w.of("b", sizes[r-1])
+		x := w.of("c", sizes[r])
+		w.expectPhase(t, fmt.Sprint("rung ", r), x, queued)
+		w.done(first, sizes[0])
+		w.expectPhase(t, fmt.Sprint("rung ", r, ", after one"), x, computing)
+	}
+}
+
+// outrun has a client be ahead of its share from now on.
+func (w *world) outrun(client string) {
+	x := w.light(client)
+	x.flow.charge(w.gate, 1)
+	w.done(x, 0)
+}
+
+// TestWithinPassesAhead: up to rung 2, who is within its share passes those who
+// are ahead of it; as many as there is room for, and not beyond.
+func TestWithinPassesAhead(t *testing.T) {
+	for r, size := range sizes {
+		w := siegeOf("ahead", "a", "b", "c")
+		busy := w.Arrive(w.now, Arrival{Keys: by("c"), Guess: time.Second, Idle: time.Minute, Sure: true}) // else all are even again
+		w.outrun("ahead")
+		w.expectRun(t, "those who are ahead", []*Ticket{w.of("ahead", size), w.of("ahead", size), w.of("ahead", size)}, 2)
+		if g := w.GateState(); g.Ahead[r] != 2 {
+			t.Fatalf("rung %d: %v are ahead, want 2", r, g.Ahead)
+		}
+		want := 0
+		if r <= int(passRung) {
+			want = 2
+		}
+		xs := []*Ticket{w.of("a", size), w.of("b", size), w.of("c", size)}
+		w.expectRun(t, fmt.Sprint("rung ", r, ": those within their share"), xs, want)
+		if g := w.GateState(); g.Ahead[r] != 2 || g.Computing[r] != 2+want {
+			t.Errorf("rung %d: %d compute, %d of them ahead; want %d, 2", r, g.Computing[r], g.Ahead[r], 2+want)
+		}
+		w.expectPhase(t, "it waits for nothing of that", busy, holding)
+	}
+}
+
+// TestTheBoundOfTwoRungs: requests of much the same size have the room of one rung
+// between them, on whichever side of its bound they lie; those half as long have
+// their own.
+func TestTheBoundOfTwoRungs(t *testing.T) {
+	w := newWorld(fair())
+	w.acquaint("a", "b", "c", "d")
+	longer := []*Ticket{w.of("a", 410*time.Millisecond), w.of("b", 790*time.Millisecond)}
+	w.expectRun(t, "just beyond the bound", longer, 2)
+	w.expectPhase(t, "just below it", w.of("c", 390*time.Millisecond), queued)
+	w.expectPhase(t, "half as long", w.of("d", 190*time.Millisecond), computing)
+	w.done(longer[0], 410*time.Millisecond)
+	w.done(longer[1], 790*time.Millisecond)
+	w = newWorld(fair())
+	w.acquaint("a", "b", "c")
+	w.of("a", 810*time.Millisecond)
+	w.of("b", 810*time.Millisecond)
+	w.expectPhase(t, "twice as long ones compute", w.of("c", 390*time.Millisecond), computing)
+}
+
+// TestThreeLightOnesBesideLonger: with one CPU, too, those that are light have room
+// for three while longer ones compute; not for a second after one of them was
+// found to be no light one.
+func TestThreeLightOnesBesideLonger(t *testing.T) {
+	p := fair()
+	p.Gate.CPUs = 1
+	w := newWorld(p)
+	w.acquaint("hog", "a", "b")
+	lights := func(n int) (xs []*Ticket) {
+		for i := range n {
+			xs = append(xs, w.of([]string{"a", "b"}[i%2], 40*time.Millisecond))
+		}
+		return xs
+	}
+	xs := lights(4)
+	w.expectRun(t, "no longer one", xs, 1)
+	hog := w.of("hog", time.Second)
+	w.expectPhase(t, "it waits for light ones", hog, queued)
+	w.done(xs[0], 0)
+	for _, x := range xs[1:] {
+		w.Leave(w.now, x)
+	}
+	w.expectPhase(t, "it is alone", hog, computing)
+	xs = lights(5)
+	w.expectRun(t, "beside a longer one", xs, 3)
+	w.Progress(w.now, xs[0], 150*time.Millisecond, true)
+	w.expectRun(t, "one was no light one", xs, 3)
+	w.done(xs[1], 0)
+	w.done(xs[2], 0)
+	w.expectRun(t, "less are trusted", xs, 2) // one of them is longer
+	w.run(distrust)
+	w.expectRun(t, "after a second", xs, 3)
+}
+
+// TestEachRungLeavesWorkersToShorterOnes: with no end of room, those of a rung take
+// all workers but those that are kept from them, and those that are one rung
+// shorter find one more.
+func TestEachRungLeavesWorkersToShorterOnes(t *testing.T) {
+	for _, c := range []struct {
+		cpus    float64
+		workers int
+		held    [rungs]int // from the longest down, after each rung was asked for without end
+	}{
+		{2, 16, [rungs]int{16, 16, 14, 13, 12, 11}},
+		{1, 8, [rungs]int{8, 8, 6, 6, 5, 5}},
+		{4, 64, [rungs]int{64, 64, 60, 58, 56, 55}},
+		{2, 4, [rungs]int{4, 4, 2, 2, 2, 2}},
+		{1, 2, [rungs]int{2, 2, 1, 1, 1, 1}},
+		{1, 1, [rungs]int{1, 1, 1, 1, 1, 1}},
+	} {
+		p := fair()
+		p.Gate = Gate{CPUs: c.cpus, Workers: c.workers, Heavy: 1000}
+		p.MaxHeld, p.MaxHeldPerClient = 1000, 1000
+		w := newWorld(p)
+		for r := rungs - 1; r >= 0; r-- {
+			for range c.workers + 1 {
+				w.another(sizes[r])
+			}
+			if g := w.GateState(); g.Busy != c.held[r] {
+				t.Errorf("%v CPUs, %d workers: %d are held from rung %d on, want %d", c.cpus, c.workers, g.Busy, r, c.held[r])
+			}
+		}
+	}
+}
+
+// TestWhoIsMisjudgedGetsNoMoreKeptWorkers: a client that is ahead, and has a request
+// that came as a short one and is not, has its next short ones wait for it. Who is
+// within its share has not.
+func TestWhoIsMisjudgedGetsNoMoreKeptWorkers(t *testing.T) {
+	w := siegeOf("ahead", "within")
+	for _, c := range []struct {
+		client string
+		cost   time.Duration
+		want   phase
+	}{{"ahead", 700 * time.Millisecond, queued}, {"within", 200 * time.Millisecond, computing}} {
+		x := w.light(c.client)
+		w.Progress(w.now, x, c.cost, true)
+		y := w.light(c.client)
+		w.expectPhase(t, c.client+": the next short one", y, c.want)
+		w.done(x, c.cost)
+		w.expectPhase(t, c.client+": once the first is done", y, computing)
+		w.done(y, 0)
+	}
+}

@@ -1,0 +1,36 @@
+package limiter
+
+import "time"
+
+// How the room on the ladder follows the CPU use.
+const (
+	idleBelow = 0.90 // less is used though somebody waits: more may compute
+	fullAbove = 0.97 // more is used: fewer would do
+	// byPart is the part by which the room changes at least: half of the CPUs idle are
+	// not to stay so for long where pages wait for a database most of their time.
+	byPart = 4
+)
+
+// Measure tells the gate what part of the CPUs was used lately, 0 to 1; about
+// twice a second. Where pages wait for a database, more of them have to run at a
+// time to use the machine: the room grows by a quarter while requests wait for a CPU
+// and some are idle, and shrinks by one while they are full. A fixed number stays as
+// it is.
+func (l *Limiter) Measure(now time.Time, utilisation float64) {
+	release(l.gate.measure(l.since(now), utilisation))
+}
+
+func (g *gate) measure(at time.Duration, utilisation float64) (decided *Ticket) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.utilisation = utilisation
+	n := &g.limits
+	switch wanted := from(&g.load.computing, 0) >= n.n && g.wanted(); {
+	case n.fixed:
+	case wanted && utilisation < idleBelow:
+		n.n = min(n.n+max(1, n.n/byPart), n.longest())
+	case utilisation > fullAbove:
+		n.n = max(n.n-max(1, n.n/byPart), n.least)
+	}
+	return g.dispatch(at)
+}

@@ -1,0 +1,116 @@
+package limiter
+
+import "time"
+
+// All clients that nobody knows are one flow: a crawler with a new address for
+// each request competes with itself. Whatever the known are, the strangers together
+// have a third of the machine if they want it.
+//
+// The turn belongs to the flow, and who takes it is decided as it comes. Where more
+// come than can be served, an answer to who came first is an answer to who has
+// left: then the newest takes it. Facebook (adaptive LIFO, "Fail at Scale", ACM
+// Queue 2015) found the same. Before, as long as everybody is served within a
+// person's patience, the first come is first served.
+type strangers struct {
+	flow
+	base     float64       // the least share
+	newest   bool          // first
+	newestTo time.Duration // until then, unless somebody else runs out of patience
+	patient  *Ticket       // the oldest of all that wait and have not waited for so long
+}
+
+const (
+	// patience is how long a person waits before the wait is all that counts.
+	patience = time.Second
+	// impatientFor is how long after somebody has lost patience the newest goes first.
+	impatientFor = 5 * time.Second
+	// othersPart is the part of all others' shares that strangers have at least.
+	othersPart = 0.5
+	// strangersMaxLead is the most that the strangers' lead counts, in costs of a request.
+	strangersMaxLead = 64
+	// fewAnswers is how many answers tell strangers apart: who has had fewer goes first.
+	fewAnswers = 4
+)
+
+// reshare follows the shares of those who are known.
+func (s *strangers) reshare(g *gate) {
+	others := g.active
+	if s.work > 0 {
+		others -= s.share
+	}
+	s.reweigh(g, max(s.base, othersPart*others))
+}
+
+// rank is that of the stranger whose turn it is at a level: as if all were one
+// client whose next request came at q.turn. What strangers had ahead of the others
+// counts for a few requests only: whoever comes now is not who had it.
+func (s *strangers) rank(q *levelQueue, t *Ticket) float64 {
+	e := t.guess / s.share
+	return min(t.bound, q.turn+e*t.costMultiplier+min(max(0, s.virtualTime-q.turn), strangersMaxLead*e))
+}
+
+// went moves the turn on as a stranger takes it. Whoever waited longer than for
+// its part of the service has that to its credit.
+func (q *levelQueue) went(g *gate, t *Ticket) {
+	q.turn = min(g.systemVirtualTime, q.turn+t.guess/g.strangers.share)
+}
+
+// class orders strangers before the time of their coming does: who came back with
+// a cookie, or asks for the parts of its page, has proved to be no stranger of a
+// single request.
+func (g *gate) classOf(t *Ticket) (class uint8) {
+	if t.prefetch {
+		class |= 1 << 7
+	}
+	if !t.passed && !(t.follows && (t.level.short() || t.level == fresh)) {
+		class |= 1 << 6
+	}
+	class |= uint8(t.interest) << 4
+	class |= uint8(min(fewAnswers, t.client.answers+t.client.running)) << 1 //nolint:gosec // few
+	if t.stale {
+		class |= 1
+	}
+	return class
+}
+
+// line puts a stranger at its place among those of its level. Who has had its
+// answers and comes again is on the way to be known, and is served in turn.
+func (g *gate) line(t *Ticket) {
+	t.class, t.rank = g.classOf(t), float64(t.order)
+	if g.strangers.newest && t.client.answers+t.client.running < fewAnswers {
+		t.rank = -t.rank
+	}
+}
+
+// losePatience marks those who have waited for too long, and has the newest
+// strangers go first while there are such. Who only waits behind a request of its
+// own, or has had its answers, does not count: that says nothing of the others. The
+// oldest patient one is found in the list of all that wait.
+func (g *gate) losePatience(at time.Duration) {
+	s := &g.strangers
+	for t := s.patient; t != nil && at-t.gated >= patience; t = s.patient {
+		s.patient = t.later
+		if !t.stranger || t.heap == nil {
+			continue
+		}
+		t.stale = true
+		if t.client.answers < fewAnswers {
+			s.newestTo = t.gated + patience + impatientFor
+		}
+		if h := t.heap; h != &g.parked {
+			h.remove(t)
+			g.line(t)
+			h.push(t)
+		}
+	}
+	if newest := at < s.newestTo; newest != s.newest {
+		s.newest = newest
+		for i := range g.queues {
+			h := &g.queues[i].strange
+			for _, t := range *h {
+				g.line(t)
+			}
+			h.order()
+		}
+	}
+}

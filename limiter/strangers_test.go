@@ -1,0 +1,231 @@
+package limiter
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+)
+
+// stall is a world in which two of a size compute, so that strangers wait for it.
+type stall struct {
+	*world
+	size time.Duration
+	hogs []*Ticket
+	wait []*Ticket
+	name map[*Ticket]string
+}
+
+func newStall(size time.Duration) *stall {
+	w := siegeOf("hog")
+	return &stall{world: w, size: size, hogs: []*Ticket{w.of("hog", size), w.of("hog", size)}, name: map[*Ticket]string{}}
+}
+
+// comes has a stranger of a new address ask.
+func (s *stall) comes(name string, a Arrival) *Ticket {
+	a.Keys = by(name)
+	if a.Guess == 0 {
+		a.Guess, a.Sure = s.size, true
+	}
+	x := s.Arrive(s.now, a)
+	s.wait, s.name[x] = append(s.wait, x), name
+	return x
+}
+
+// served has the client of an address be answered so many times.
+func (s *stall) served(name string, times int) {
+	for range times {
+		x := s.Arrive(s.now, Arrival{Keys: by(name), Guess: time.Millisecond})
+		s.done(x, time.Millisecond)
+	}
+}
+
+// order is that in which those go who wait, one at a time.
+func (s *stall) order(t *testing.T) (names []string) {
+	t.Helper()
+	s.done(s.hogs[0], s.size)
+	for range s.wait {
+		for _, x := range s.wait {
+			if s.phaseOf(x).running() {
+				names = append(names, s.name[x])
+				s.done(x, s.size)
+				break
+			}
+		}
+	}
+	if len(names) != len(s.wait) {
+		t.Errorf("%d of %d went: %v", len(names), len(s.wait), names)
+	}
+	return names
+}
+
+// TestStrangersTakeTurns: who of the strangers takes their turn.
+func TestStrangersTakeTurns(t *testing.T) {
+	const page, light = time.Second, 20 * time.Millisecond
+	for what, c := range map[string]struct {
+		size time.Duration
+		come func(s *stall)
+		want []string
+	}{
+		"the oldest, while waits are short": {page, func(s *stall) {
+			for i := range 4 {
+				s.comes(fmt.Sprint(i), Arrival{})
+				s.run(200 * time.Millisecond)
+			}
+		}, []string{"0", "1", "2", "3"}},
+		"the newest, once somebody has waited for a second; who has comes last": {page, func(s *stall) {
+			s.comes("late", Arrival{})
+			s.run(500 * time.Millisecond)
+			s.comes("1", Arrival{})
+			s.run(500 * time.Millisecond)
+			s.comes("2", Arrival{})
+			s.run(100 * time.Millisecond)
+			s.comes("3", Arrival{})
+		}, []string{"3", "2", "1", "late"}},
+		"the newest for 5 s after the second": {page, func(s *stall) {
+			s.leavesLate()
+			s.run(impatientFor - 300*time.Millisecond)
+			s.comes("1", Arrival{})
+			s.run(200 * time.Millisecond)
+			s.comes("2", Arrival{})
+		}, []string{"2", "1"}},
+		"the oldest after these 5 s": {page, func(s *stall) {
+			s.leavesLate()
+			s.run(impatientFor - 100*time.Millisecond)
+			s.comes("1", Arrival{})
+			s.run(200 * time.Millisecond)
+			s.comes("2", Arrival{})
+		}, []string{"1", "2"}},
+		"who has had answers makes nobody lose patience": {page, func(s *stall) {
+			s.served("late", fewAnswers)
+			s.comes("late", Arrival{})
+			s.run(patience)
+			s.comes("1", Arrival{})
+			s.run(100 * time.Millisecond)
+			s.comes("2", Arrival{})
+		}, []string{"1", "2", "late"}},
+		"who has had fewest answers": {page, func(s *stall) {
+			s.served("two", 2)
+			s.served("one", 1)
+			s.served("many", 5)
+			s.served("four", 4)
+			for _, name := range []string{"many", "four", "two", "one", "none"} {
+				s.comes(name, Arrival{})
+			}
+		}, []string{"none", "one", "two", "many", "four"}},
+		"what runs counts as an answer": {page, func(s *stall) {
+			s.comes("runs", Arrival{Guess: light, Idle: time.Minute, Sure: true})
+			s.wait = nil
+			s.comes("runs", Arrival{})
+			s.comes("none", Arrival{})
+		}, []string{"none", "runs"}},
+		"who came back with a cookie": {page, func(s *stall) {
+			s.served("passed", 3)
+			s.comes("new", Arrival{})
+			s.comes("passed", Arrival{Passed: true, Interest: 3})
+		}, []string{"passed", "new"}},
+		"what people ask for": {page, func(s *stall) {
+			for i := range Interest(4) {
+				s.comes(fmt.Sprint(3-i), Arrival{Interest: 3 - i})
+			}
+			s.comes("beyond", Arrival{Interest: 200})
+		}, []string{"0", "1", "2", "3", "beyond"}},
+		"part of a page does not count if it is long": {page, func(s *stall) {
+			s.comes("new", Arrival{})
+			s.comes("part", Arrival{Follows: true})
+		}, []string{"new", "part"}},
+		"part of a page if it is short": {light, func(s *stall) {
+			s.comes("new", Arrival{})
+			s.comes("part", Arrival{Follows: true})
+		}, []string{"part", "new"}},
+	} {
+		s := newStall(c.size)
+		c.come(s)
+		if got := s.order(t); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", what, got, c.want)
+		}
+	}
+}
+
+// leavesLate has a stranger wait for as long as a person does.
+func (s *stall) leavesLate() {
+	x := s.comes("late", Arrival{})
+	s.wait = nil
+	s.run(patience)
+	s.Leave(s.now, x)
+}
+
+// TestPartsOfUnknownSizeGoFirst: also what is fresh may be part of a page.
+func TestPartsOfUnknownSizeGoFirst(t *testing.T) {
+	s := newStall(time.Second)
+	probe := s.Arrive(s.now, Arrival{Keys: by("hog"), Guess: time.Millisecond})
+	s.expectPhase(t, "one is tried", probe, probing)
+	fresh := func(name string, follows bool) *Ticket {
+		return s.Arrive(s.now, Arrival{Keys: by(name), Guess: time.Millisecond, Follows: follows})
+	}
+	first, part := fresh("a", false), fresh("b", true)
+	s.done(probe, time.Millisecond)
+	s.expectPhase(t, "the part", part, probing)
+	s.expectPhase(t, "who came before it", first, queued)
+}
+
+// TestStrangersAreChargedAsTheyStart: a queue of them does not push their turn away.
+func TestStrangersAreChargedAsTheyStart(t *testing.T) {
+	w := siegeOf("hog", "known")
+	hogs := []*Ticket{w.of("hog", time.Second), w.of("hog", time.Second)}
+	flow := &w.gate.strangers.flow
+	before := flow.virtualTime
+	var first *Ticket
+	for i := range 500 {
+		if x := w.of(fmt.Sprint("stranger ", i), time.Second); first == nil {
+			first = x
+		}
+	}
+	if g := w.GateState(); g.Queued != 500 || flow.virtualTime != before {
+		t.Errorf("%d wait, their tag moved by %g", g.Queued, flow.virtualTime-before)
+	}
+	for i := range 500 {
+		if r, ok := w.Find(w.now, by(fmt.Sprint("stranger ", i))[0]); !ok || r.Level < 30 {
+			t.Fatalf("stranger %d is charged %g as it waits", i, 30-r.Level)
+		}
+	}
+	known := w.of("known", time.Second)
+	w.done(hogs[0], time.Second)
+	w.expectPhase(t, "the strangers' share is five times as great", first, computing)
+	w.expectPhase(t, "they had their turn", known, queued)
+	if got, want := flow.virtualTime-w.gate.systemVirtualTime, 1/flow.share; math.Abs(got-want) > 1e-9 {
+		t.Errorf("they are %g ahead, want %g of the one that runs", got, want)
+	}
+	w.Leave(w.now, first)
+	if flow.work != 499+1-1 { // one of them runs now instead
+		t.Errorf("%d strangers have work", flow.work)
+	}
+}
+
+// TestStrangersGetAThird floods the gate with heavy requests, each from an address of
+// its own, while known clients want all they can get.
+func TestStrangersGetAThird(t *testing.T) {
+	for _, known := range []int{0, 2, 10, 20} {
+		var names []string
+		for i := range known {
+			names = append(names, fmt.Sprint("known ", i))
+		}
+		w := siegeOf(names...)
+		used := map[string]float64{}
+		for _, c := range names {
+			w.crawl(c, 2, used, func() string { return c })
+		}
+		n := 0
+		w.crawl("strangers", 40, used, func() string {
+			n++
+			return fmt.Sprint("stranger ", n)
+		})
+		w.run(120 * time.Second)
+		share := max(0.5, 0.1*float64(known)/2)
+		want := share / (share + 0.1*float64(known))
+		if got := used["strangers"] / 240; got < 0.95*want || got > 1.2*want {
+			t.Errorf("beside %d known ones strangers got %.3f of the machine, want %.3f", known, got, want)
+		}
+	}
+}
