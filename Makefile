@@ -10,11 +10,14 @@ GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 
 # Debian packages, by what needs them. The programs need ZeroMQ, a C library, and
 # with it a compiler; without them they build with CGO_ENABLED=0, and have no
-# Smockron. The tests need Apache with PHP, and Redis. apache2-bin and redis-tools
+# Smockron. The tests need Apache with PHP, Redis and curl. apache2-bin and redis-tools
 # are the servers without their system services, so that nothing is started and no
 # port is taken.
 BUILD_DEPS := gcc libc6-dev pkg-config libzmq3-dev
-TEST_DEPS  := apache2-bin libapache2-mod-php redis-tools
+TEST_DEPS  := apache2-bin libapache2-mod-php redis-tools curl
+
+# The tests with browsers are skipped where these cannot be had.
+BROWSER_DEPS := chromium firefox-esr
 
 .PHONY: help run demo demo-attack demo-apache build test accept scenarios bench bench-check fuzz lint deps deps-build deps-test clean
 
@@ -39,6 +42,7 @@ test: deps-test ## vet, each benchmark, what is too slow with the race detector,
 	$(GO) vet ./...
 	@$(MAKE) --no-print-directory bench-check
 	$(GO) test -count=1 ./limiter/limitertest
+	$(GO) test -count=1 -run NobodyIsSentBackWithRoom ./proxy
 	CGO_ENABLED=1 $(GO) test -count=1 -run 'OneLimitForAll|BadNetwork' ./limiter/gossip
 	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 -timeout 12m ./...
 
@@ -46,7 +50,7 @@ accept: deps-test ## the long acceptance runs in real time (about 20 minutes, on
 	$(GO) test -tags accept -p 1 -run Accept -count=1 -v -timeout 30m ./cmd/tempomat-proxy/ ./limiter/redis/ ./limiter/gossip/
 
 scenarios: ## the gate under every attack on virtual time, five seeds, beside the reference
-	TEMPOMAT_SCENARIOS=full $(GO) test -run 'Scenarios|Demands|Redirects' -count=1 -v ./limiter/limitertest
+	TEMPOMAT_SCENARIOS=full $(GO) test -timeout 30m -run 'Scenarios|Demands|Redirects' -count=1 -v ./limiter/limitertest
 
 bench: ## benchmarks of all packages
 	$(GO) test -run '^$$' -bench . -benchmem ./...
@@ -75,6 +79,7 @@ deps-build:
 
 deps-test: deps-build
 	@.ci/deps test $(TEST_DEPS)
+	@.ci/deps "test with browsers" $(BROWSER_DEPS) || echo 'going on without a browser' >&2
 
 clean: ## remove what was built
 	rm -rf bin

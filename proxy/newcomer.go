@@ -2,9 +2,13 @@ package proxy
 
 import "time"
 
-// patience tells when a request that waits is to be redirected, if it ever is.
+// patience tells when a request that waits is to be redirected, if it ever is. A
+// client whose next request would be one too many is not asked for another one.
 func (x *exchange) patience() (over <-chan time.Time, stop func() bool) {
-	d := x.Patience()
+	var d time.Duration
+	if !x.counted.Last {
+		d = x.Patience()
+	}
 	if d == 0 {
 		return nil, func() bool { return false }
 	}

@@ -22,6 +22,7 @@ type RequestLimits interface {
 // Counted is how limits in requests stand after a request.
 type Counted struct {
 	Blocked bool          // it is one too many
+	Last    bool          // the next one would be, at once
 	Limit   string        // the name of the limit that says so
 	Wait    time.Duration // until it would not be
 	// Fields are for the response, as they are to be written. If the backend sets any

@@ -6,9 +6,21 @@ import "strings"
 // recipient is to support (RFC 9110, 4.1).
 const maxTarget = 8000
 
+// locationOf is a reference from the URL that a client asked for to the same URL.
+// It is relative to that in its path as well, which a front may have cut a prefix
+// off, or rewritten to a query: the client knows the whole of it, and the proxy
+// does not.
+func locationOf(target string) string {
+	path, query, asks := strings.Cut(target, "?")
+	if asks {
+		return "?" + query
+	}
+	return "./" + path[strings.LastIndexByte(path, '/')+1:]
+}
+
 // isLocation tells whether a request target may be given back in a Location
-// header byte for byte, and names the same URL there: the scheme and the host
-// are those that the client asked, whatever it says about them in the request.
+// header, and names the same URL there: the scheme and the host are those that
+// the client asked, whatever it says about them in the request.
 //
 // So it has to be a path of the same host for every reader of URLs, however
 // lenient: no "//host", no "\" in the place of "/", no tabs and line ends, which

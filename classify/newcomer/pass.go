@@ -90,6 +90,20 @@ func (k *keyRing) issue(now time.Time, lines []string, client netip.Addr) (value
 	return string(text), true
 }
 
+// hasMostPasses tells whether a cookie has as many passes that are in time as it
+// may hold, whoever issued them. Its client has just been redirected by so many
+// proxies that know nothing of each other, and would go on to the next.
+func hasMostPasses(now time.Time, lines []string) bool {
+	n := 0
+	eachPass(lines, func(pass *[passSize]byte) bool {
+		if inTime(now, pass) {
+			n++
+		}
+		return n < maxPasses
+	})
+	return n >= maxPasses
+}
+
 // verify tells whether any of a request's passes was issued by us, to the
 // client's network, and is valid now.
 func (k *keyRing) verify(now time.Time, lines []string, client netip.Addr) (valid bool) {

@@ -54,7 +54,7 @@ func (n *Redirector) Verify(now time.Time, r *http.Request, who *classify.Result
 // It remembers nothing yet. Several requests of one address that wait at the same
 // time, as a browser's tabs do that open together, may all be redirected.
 func (n *Redirector) Eligible(now time.Time, r *http.Request, who *classify.Result) bool {
-	if !isNavigation(r, who) {
+	if !isNavigation(r, who) || hasMostPasses(now, r.Header["Cookie"]) {
 		return false
 	}
 	if n.recent.has(now, who.Client) {
@@ -70,8 +70,10 @@ func (n *Redirector) Eligible(now time.Time, r *http.Request, who *classify.Resu
 //   - 302, as it is the one that everybody understands as temporary. 307 differs
 //     for other methods than GET only, and these are not Eligible.
 //   - no-store: a stored one would be a circle.
-//   - The Location is the target as it came, without a host, so that nobody's
-//     Host field decides where a browser goes, and a fragment stays.
+//   - Vary: for caches that are told to keep what says no-store: who is back with
+//     the cookie is not to get the redirect again.
+//   - The Location is a relative one, without a host, so that nobody's Host field
+//     decides where a browser goes, and a fragment stays.
 //   - No Referrer-Policy: so the page gets the Referer of the link, not ours.
 //   - No X-Robots-Tag: it would be held against the page that is redirected to.
 func (n *Redirector) Redirect(now time.Time, w http.ResponseWriter, r *http.Request, who *classify.Result) {
@@ -81,8 +83,9 @@ func (n *Redirector) Redirect(now time.Time, w http.ResponseWriter, r *http.Requ
 	if value, ok := n.keys.issue(now, r.Header["Cookie"], who.Client); ok {
 		h.Add("Set-Cookie", setCookie(value, classify.Secure(r, who.TrustedPeer)))
 	}
-	h.Set("Location", r.RequestURI)
+	h.Set("Location", locationOf(r.RequestURI))
 	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Cookie")
 	h.Set("Content-Length", "0")
 	w.WriteHeader(http.StatusFound)
 }

@@ -207,6 +207,37 @@ func TestSeveralProxies(t *testing.T) {
 	}
 }
 
+// TestManyProxies is a site behind more of them than a browser follows redirects:
+// it gets its page for all that.
+func TestManyProxies(t *testing.T) {
+	jar, most := newJar(), 0
+	fleet := make([]*full, 50)
+	for i := range fleet {
+		fleet[i] = newFull()
+	}
+	turn := 0
+	next := roundTripper(func(r *http.Request) (*http.Response, error) {
+		turn++
+		return fleet[turn%len(fleet)].RoundTrip(r)
+	})
+	hops := 0
+	c := &http.Client{Transport: next, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { hops++; return nil }}
+	for range 20 {
+		req, _ := http.NewRequest(http.MethodGet, "http://site.example/", nil)
+		req.Header = navigation("/").Header
+		hops = 0
+		res, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		most = max(most, hops)
+	}
+	if most != maxPasses {
+		t.Errorf("up to %d redirects in a row, want %d", most, maxPasses)
+	}
+}
+
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -240,7 +271,7 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("%s: Set-Cookie: %s", tc.name, cookie)
 		}
 		delete(h, "Set-Cookie")
-		if w.Code != 302 || len(h) != 3 || h.Get("Location") != "/a%2fb?c" || h.Get("Cache-Control") != "no-store" || h.Get("Content-Length") != "0" {
+		if w.Code != 302 || len(h) != 4 || h.Get("Location") != "?c" || h.Get("Vary") != "Cookie" || h.Get("Cache-Control") != "no-store" || h.Get("Content-Length") != "0" {
 			t.Errorf("%s: answer %d with %v", tc.name, w.Code, h)
 		}
 		if w.Body.Len() != 0 {
@@ -250,15 +281,37 @@ func TestAnswer(t *testing.T) {
 }
 
 // TestSameURL checks against a reading of the Location header by the
-// rules of RFC 3986 that a redirect leads back to the same URL.
+// rules of RFC 3986 that a redirect leads back to the same URL, also where a front
+// makes another one of it.
 func TestSameURL(t *testing.T) {
-	base, _ := url.Parse("https://site.example:8443/w/index.php?title=A")
-	r := navigation("/w/index.php?title=A&b=%2F;c")
-	w := httptest.NewRecorder()
-	New(dawn).Redirect(dawn, w, r, &classify.Result{Client: netip.MustParseAddr("192.0.2.7")})
-	to, err := base.Parse(w.Result().Header.Get("Location"))
-	if err != nil || to.String() != "https://site.example:8443/w/index.php?title=A&b=%2F;c" {
-		t.Errorf("the browser goes to %v, %v", to, err)
+	for _, tc := range []struct{ name, asked, came string }{
+		{"nothing between", "https://site.example:8443/w/index.php?title=A&b=%2F;c", "/w/index.php?title=A&b=%2F;c"},
+		{"no query", "http://site.example/wiki/File:A%2Fb.png", "/wiki/File:A%2Fb.png"},
+		{"what looks like a scheme", "http://site.example/javascript:alert(1)", "/javascript:alert(1)"},
+		{"the first page", "https://site.example/", "/"},
+		{"a directory", "https://site.example/a//b//", "/a//b//"},
+		{"an empty query", "https://site.example/a?", "/a?"},
+		{"a query with slashes", "https://site.example/a?b=/c/../d?e", "/a?b=/c/../d?e"},
+		{"a query that is a URL", "https://site.example/?//evil.example/", "/?//evil.example/"},
+		{"a path that is a URL", "https://site.example/http://evil.example/", "/http://evil.example/"},
+		{"a front that cuts a prefix off", "https://site.example/blog/2026/a", "/2026/a"},
+		{"the same, at its first page", "https://site.example/blog/", "/"},
+		{"the same, with a query and no slash", "https://site.example/blog?p=1", "/?p=1"},
+		{"a front that rewrites to a query", "https://site.example/article/7?page=2", "/index.php?page=2"},
+	} {
+		base, err := url.Parse(tc.asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, w := navigation(tc.came), httptest.NewRecorder()
+		if !isLocation(tc.came) {
+			t.Errorf("%s: not redirected", tc.name)
+		}
+		New(dawn).Redirect(dawn, w, r, &classify.Result{Client: netip.MustParseAddr("192.0.2.7")})
+		to, err := base.Parse(w.Result().Header.Get("Location"))
+		if err != nil || to.String() != tc.asked {
+			t.Errorf("%s: the browser goes to %v, %v", tc.name, to, err)
+		}
 	}
 }
 

@@ -140,6 +140,7 @@ func (l *requestLimits) Count(ctx context.Context, now time.Time, r *http.Reques
 	}
 	where = path.Clean(where) // no copy of one that is clean
 	var told standings
+	last := false
 	for i := range l.limits {
 		limit := &l.limits[i]
 		actor, ok := limit.actor(where, who)
@@ -154,13 +155,14 @@ func (l *requestLimits) Count(ctx context.Context, now time.Time, r *http.Reques
 		if l.headers != "none" {
 			told.add(limit.Name, bucket, info)
 		}
+		last = last || info.Remaining < 1
 		if info.Blocked {
 			l.tellCredit(now, who, &told)
 			return proxy.Counted{Blocked: true, Limit: limit.Name, Wait: info.Reset, Fields: told.fields(l.headers)}
 		}
 	}
 	l.tellCredit(now, who, &told)
-	return proxy.Counted{Fields: told.fields(l.headers)}
+	return proxy.Counted{Last: last, Fields: told.fields(l.headers)}
 }
 
 // tellCredit adds the client's own account, as it stands before the request.
