@@ -151,11 +151,11 @@ func TestSessionsOfAnAddress(t *testing.T) {
 		if isSession := res.Keys()[0].Class == "session"; isSession != (i < maxSessions) {
 			t.Errorf("session %d: the client is %v", i, res.Keys()[0])
 		}
-		if want := max(1, min(4, float64(i))); i < maxSessions && res.Company != want {
+		if want := max(1, min(maxCompany, float64(i))); i < maxSessions && res.Company != want {
 			t.Errorf("session %d: the address counts as %g clients, want %g", i, res.Company, want)
 		}
 	}
-	expectStanding(t, "somebody new at the same address", x.ask(0, "192.0.2.1", "/", nil), 4, Cookie)
+	expectStanding(t, "somebody new at the same address", x.ask(0, "192.0.2.1", "/", nil), maxCompany, Cookie)
 }
 
 // TestParts checks that it counts if the parts of pages follow them, of this

@@ -61,10 +61,10 @@ type gate struct {
 	within       use // of those within their share
 	busy         int // requests at the backend
 	load         load
-	strangerLong int // those that are not short and strangers'
-	misjudged    int // those that came as short ones and are not
-	orphans      int // those whose client has left
-	trying       int // those that try whether there are more workers
+	strangerLong int    // those that are not short and strangers'
+	misjudged    [2]int // those that came as short ones and are not: of who is known, and strangers'
+	orphans      int    // those whose client has left
+	trying       int    // those that try whether there are more workers
 	ended        uint64
 	probeAgain   time.Duration // when the next fresh one may be tried
 	trustAgain   time.Duration // when light ones are taken for light again

@@ -52,7 +52,7 @@ func (s *siege) checkHolds(t fataler) {
 			}
 		})
 	}
-	if orphans != g.orphans || strangers != g.strangerLong || trying != g.trying || late != g.workers.late || misjudged != g.misjudged {
+	if orphans != g.orphans || strangers != g.strangerLong || trying != g.trying || late != g.workers.late || misjudged != g.misjudged[0]+g.misjudged[1] {
 		t.Fatalf("%d orphans, %d of strangers, %d try, %d late, %d misjudged; the gate counts %d, %d, %d, %d, %d",
 			orphans, strangers, trying, late, misjudged, g.orphans, g.strangerLong, g.trying, g.workers.late, g.misjudged)
 	}

@@ -92,7 +92,7 @@ func (g *gate) take(t *Ticket, p phase, r rung) {
 		g.countLong(t, 1)
 		if t.level.short() {
 			t.client.misjudged++
-			g.misjudged++
+			g.misjudged[t.of()]++
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (g *gate) free(t *Ticket) {
 		g.countLong(t, -1)
 		if t.level.short() {
 			t.client.misjudged--
-			g.misjudged--
+			g.misjudged[t.of()]--
 		}
 		g.unpark()
 	}
@@ -212,6 +212,14 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 // holdsNone tells whether the request's client holds no worker for long.
 func (t *Ticket) holdsNone() bool { return t.slots[0].bucket.holds == 0 }
 
+// of is 1 for a stranger's request.
+func (t *Ticket) of() int {
+	if t.stranger {
+		return 1
+	}
+	return 0
+}
+
 // mayBeShort tells whether a light request may have one of the workers that are
 // kept.
 func (g *gate) mayBeShort(t *Ticket) bool {
@@ -224,8 +232,10 @@ func (g *gate) mayBeShort(t *Ticket) bool {
 	if t.ahead && t.client.misjudged > 0 {
 		return false
 	}
-	if g.misjudged >= max(1, g.limits.workers-g.limits.longest()) && (t.ahead || holds(0) > 0) {
-		return false // they have used up as many workers as are kept
+	// Misjudged ones may have used up as many workers as are kept. Those of strangers
+	// and of others are counted apart, so that neither shuts the other out.
+	if used := g.misjudged[t.of()]; used >= max(1, g.limits.workers-g.limits.longest()) && (t.ahead || holds(0) > 0) {
+		return false
 	}
 	if c := t.slots[0].bucket; t.level == fresh && c != nil && c.orphans >= fewOrphans {
 		return false

@@ -247,3 +247,19 @@ func TestWhoIsMisjudgedGetsNoMoreKeptWorkers(t *testing.T) {
 		w.done(y, 0)
 	}
 }
+
+// TestMisjudgedOnesShutNobodyElseOut: known clients' requests that came as light ones
+// and are not use up the kept workers for those who are ahead, and not for strangers.
+func TestMisjudgedOnesShutNobodyElseOut(t *testing.T) {
+	w := newWorld(bounded())
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	w.acquaint(names...)
+	for _, who := range names {
+		x := w.light(who)
+		w.Progress(w.now, x, 10*time.Second, true)
+		w.expectOn(t, "a misjudged one", x, computing, 5)
+	}
+	w.outrun("a")
+	w.expectPhase(t, "who is ahead", w.light("a"), queued)
+	w.expectPhase(t, "a stranger", w.light("stranger"), computing)
+}

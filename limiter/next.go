@@ -107,7 +107,7 @@ func (c *candidate) offer(t *Ticket, rank float64) {
 func (g *gate) toProbe(at time.Duration) *Ticket {
 	n, q := &g.limits, &g.queues[fresh]
 	if q.empty() || g.load.probing > 0 || at < g.probeAgain || !g.roomForShort(0) ||
-		g.long() >= max(n.longest(), n.workers-keptForKnown) || from(&g.load.computing, unknownRung) > n.n+2*n.cpus {
+		g.long() >= max(n.longest(), n.workers-keptForKnown) || from(&g.load.computing, unknownRung) >= n.n+n.cpus {
 		return nil
 	}
 	for {

@@ -110,7 +110,7 @@ func (u *Upstream) explain(x *exchange, err error) {
 	case x.gone() && late:
 		x.outcome = BackendSlow
 		abort()
-	case x.gone():
+	case x.gone(), errors.Is(err, context.Canceled): // by its client, or as all are to end
 		x.abandon()
 	case late:
 		x.fail(BackendSlow, http.StatusGatewayTimeout, "The site takes too long to answer. Please try again later.")
