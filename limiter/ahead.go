@@ -15,9 +15,10 @@ type waitsAbove struct {
 	// clock, and nothing longer computes. Shorter ones of those who are ahead of their
 	// share could go on for ever.
 	overdue bool
-	// starving: the turn of somebody known was dueAfter ago, here or above. Nobody passes, or is
-	// let in beside others.
+	// starving: the turn of somebody known was dueAfter ago, here or above. Nobody goes
+	// whose rank is not before that of the first of these, or is let in beside others.
 	starving bool
+	first    float64
 	// known: longer ones wait that are within their share, and none of these computes.
 	// The least of their ranks is within.
 	known  bool
@@ -40,9 +41,11 @@ func (g *gate) above(at time.Duration) (all [rungs]waitsAbove) {
 			on := g.firstOn(at, r)
 			within = min(within, on.within)
 			x.overdue = x.overdue || min(on.known, on.strange) <= g.systemVirtualTime
-			x.starving = x.starving || on.known <= due
+			if on.known <= due && (!x.starving || on.known < x.first) {
+				x.starving, x.first = true, on.known
+			}
 		}
-		all[r].starving = x.starving
+		all[r].starving, all[r].first = x.starving, x.first
 		if r == 0 {
 			return all
 		}
@@ -73,7 +76,7 @@ func (f *first) look(g *gate, q *levelQueue, at time.Duration) {
 		f.known = min(f.known, t.rank)
 	}
 	if t := q.strange.top(); t != nil && g.competes(at, t) {
-		f.strange = min(f.strange, g.strangers.rank(q, t))
+		f.strange = min(f.strange, g.strangers.rank(g, q, t))
 	}
 }
 
@@ -86,6 +89,9 @@ func (g *gate) competes(at time.Duration, t *Ticket) bool {
 	}
 	return g.leaves(at, t)
 }
+
+// holdsUp tells whether a request of that rank waits for somebody who starves.
+func (w *waitsAbove) holdsUp(rank float64) bool { return w.starving && rank > w.first }
 
 // before tells whether a stranger's request of rung r makes room for longer ones. It
 // does so for known people whose turn is before it: a newcomer's page is light, or

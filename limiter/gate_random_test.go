@@ -204,7 +204,7 @@ func (s *siege) checkWork(t fataler) {
 	for i := range g.queues {
 		q := &g.queues[i]
 		for _, x := range []*Ticket{q.within.top(), q.ahead.top(), q.strange.top()} {
-			due = due || x != nil && (!x.stranger && x.rank <= g.systemVirtualTime || x.stranger && g.strangers.rank(q, x) <= g.systemVirtualTime)
+			due = due || x != nil && (!x.stranger && x.rank <= g.systemVirtualTime || x.stranger && g.strangers.rank(g, q, x) <= g.systemVirtualTime)
 		}
 	}
 	alike, ahead := 0, 0

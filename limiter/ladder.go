@@ -158,7 +158,7 @@ func (g *gate) access(at time.Duration, r rung, alike, ahead int, starving bool)
 	switch {
 	case alike < g.limits.n, !starving && alike < g.room(at, r):
 		return open
-	case !starving && r <= passRung && alike-ahead < g.limits.n:
+	case r <= passRung && alike-ahead < g.limits.n:
 		return toWithin
 	}
 	return closed

@@ -78,14 +78,14 @@ func (c *candidate) lookAt(g *gate, r rung, d doors, w waitsAbove) {
 
 // look takes the heads of a queue into account, as far as they may go.
 func (c *candidate) look(g *gate, q *levelQueue, r rung, d doors, w waitsAbove) {
-	if t := q.within.top(); t != nil && d.of(t) != closed && c.may(g, t) {
+	if t := q.within.top(); t != nil && d.of(t) != closed && !w.holdsUp(t.rank) && c.may(g, t) {
 		c.offer(t, t.rank)
 	}
-	if t := q.ahead.top(); t != nil && d.of(t) == open && !w.overdue && c.may(g, t) {
+	if t := q.ahead.top(); t != nil && d.of(t) == open && !w.overdue && !w.holdsUp(t.rank) && c.may(g, t) {
 		c.offer(t, t.rank)
 	}
 	if t := q.strange.top(); t != nil && d.of(t) == open && c.may(g, t) {
-		if rank := g.strangers.rank(q, t); !w.before(r, rank) {
+		if rank := g.strangers.rank(g, q, t); !w.before(r, rank) && !w.holdsUp(rank) {
 			c.offer(t, rank)
 		}
 	}

@@ -28,6 +28,8 @@ const (
 	othersPart = 0.5
 	// strangersMaxLead is the most that the strangers' lead counts, in costs of a request.
 	strangersMaxLead = 64
+	// strangersCredit is the most that they had less counts, in costs of a request.
+	strangersCredit = 4
 	// fewAnswers is how many answers tell strangers apart: who has had fewer goes first.
 	fewAnswers = 4
 )
@@ -42,11 +44,13 @@ func (s *strangers) reshare(g *gate) {
 }
 
 // rank is that of the stranger whose turn it is at a level: as if all were one
-// client whose next request came at q.turn. What strangers had ahead of the others
-// counts for a few requests only: whoever comes now is not who had it.
-func (s *strangers) rank(q *levelQueue, t *Ticket) float64 {
+// client whose next request came at q.turn. What strangers had ahead of the others,
+// or less than they, counts for a few requests only: whoever comes now is not who had
+// it, and nobody known is to wait until a flood has had what it missed.
+func (s *strangers) rank(g *gate, q *levelQueue, t *Ticket) float64 {
 	e := t.guess / s.share
-	return min(t.bound, q.turn+e*t.costMultiplier+min(max(0, s.virtualTime-q.turn), strangersMaxLead*e))
+	turn := max(q.turn, g.systemVirtualTime-strangersCredit*e)
+	return min(t.bound, turn+e*t.costMultiplier+min(max(0, s.virtualTime-turn), strangersMaxLead*e))
 }
 
 // went moves the turn on as a stranger takes it. Whoever waited longer than for
