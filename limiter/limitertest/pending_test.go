@@ -12,8 +12,8 @@ const (
 	dozens    = "an office of dozens weighs as eight"
 )
 
-// pending are scenarios whose demands are not met yet, and why. One that is met
-// has to be taken out.
+// pending are scenarios whose demands are not met yet, or not each time, and why.
+// One that is met each time is to be taken out.
 func pending() map[string]string {
 	all := map[string]string{}
 	for why, names := range map[string][]string{
