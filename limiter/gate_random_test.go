@@ -213,6 +213,10 @@ func (s *siege) checkWork(t fataler) {
 		if alike += g.load.computing[r]; r > lightRung && g.long() >= n.most[rungs-1] {
 			break
 		}
+		alike := alike
+		if r+1 < rungs {
+			alike += g.load.low[r+1] // of the upper half of a rung these count, too
+		}
 		if q := &g.queues[r]; due {
 			break // others make room for one whose turn has come
 		} else if (len(q.within) > 0 || r <= passRung && (len(q.ahead) > 0 || len(q.strange) > 0 && !g.knownAbove(r))) && alike < n.n || alike-ahead < n.n && r <= passRung && len(q.within) > 0 {
