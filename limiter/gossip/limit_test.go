@@ -194,6 +194,33 @@ func TestShortSplit(t *testing.T) {
 	t.Logf("rate %.3f in the 20 s after", rate)
 }
 
+// TestSummaryBeforeItsOrigin: after a split one side of the fleet is found first, and
+// its summary includes what somebody spent who is found only later. That comes as
+// parcels as well, and counts once.
+func TestSummaryBeforeItsOrigin(t *testing.T) {
+	w := newWorld(t, 7)
+	w.fleet(3)
+	w.run(time.Second)
+	spender, between, apart := w.cars[0], w.cars[1], w.cars[2]
+	apart.side = 1
+	w.meet()
+	spender.spend("debtor", 10*time.Second)
+	w.run(time.Second)
+	apart.side = 0
+	apart.book.askAmong = []node{between.id} // as it had not learnt when it was cut off
+	apart.book.meet(apart.clock(), []node{between.id})
+	between.book.meet(between.clock(), []node{spender.id, apart.id})
+	w.run(time.Second)
+	if l := apart.level("debtor"); l > -5 {
+		t.Fatalf("level %v: no summary came", l)
+	}
+	w.meet()
+	w.run(time.Second)
+	if got, want := apart.level("debtor"), between.level("debtor"); math.Abs(got-want) > 0.5 {
+		t.Errorf("the level is %v, and %v where it was charged once", got, want)
+	}
+}
+
 // TestUnnoticedSplit: one that is longer than the history, and over before anybody
 // is missed. It is a split all the same.
 func TestUnnoticedSplit(t *testing.T) {

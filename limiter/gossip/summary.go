@@ -125,7 +125,7 @@ func (b *book) learn(now time.Time, m message) {
 	b.learned, b.askAmong, b.tries = true, nil, 0
 	b.counts.Summaries++
 	for _, h := range m.holdings {
-		if p := b.peers[h.origin]; p != nil && p.alive {
+		if p := b.peers[h.origin]; p != nil { // missed or not: it may be back before its parcels are too old
 			p.adopt(h.high, h.missing)
 		}
 	}

@@ -216,15 +216,17 @@ func (w *world) fleet(n int) {
 }
 
 // ask sends one request of a client to a car.
-func (c *car) ask(client string) bool {
+func (c *car) ask(client string) bool { return c.spend(client, testCost) }
+
+func (c *car) spend(client string, cost time.Duration) bool {
 	now := c.clock()
-	t := c.Arrive(now, limiter.Arrival{Keys: []limiter.Key{testKey(client)}, Guess: testCost})
+	t := c.Arrive(now, limiter.Arrival{Keys: []limiter.Key{testKey(client)}, Guess: cost})
 	defer c.Leave(now, t)
 	if t.Verdict().Acts() {
 		return false
 	}
-	c.Settle(now, t, testCost)
-	c.spent += testCost.Seconds()
+	c.Settle(now, t, cost)
+	c.spent += cost.Seconds()
 	return true
 }
 
