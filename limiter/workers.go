@@ -36,6 +36,8 @@ const (
 	// foundFor is how long a number that was found is not doubted: it may be that of
 	// another site's php-fpm.
 	foundFor = time.Minute
+	// accepted is what a number is known by that connections proved.
+	accepted = "connections that were accepted"
 	// queueSeen is how long what Backlog told is news.
 	queueSeen = time.Second
 	// againAfter is when more are tried again first, as a web server may start more
@@ -48,9 +50,13 @@ const (
 
 // workers is what the gate knows of how many there are.
 type workers struct {
-	n       int // now
-	most    int // as configured; 0: any number
-	found   int // as Found told last
+	n       int           // now
+	most    int           // as configured; 0: any number
+	found   int           // as Found told last
+	trusted time.Duration // until then there are no more than were found
+	// blind: connections are accepted that wait for a worker behind who accepts them, a
+	// web server before php-fpm. They prove nothing.
+	blind   bool
 	source  string
 	refuted bool
 	again   time.Duration // when more are tried again, if refuted
@@ -92,6 +98,7 @@ func (l *Limiter) Backlog(now time.Time, queued int) {
 	if queued = min(queued, before); queued <= 0 || g.busy <= queued || g.utilisation > fullAbove {
 		return
 	}
+	g.workers.blind = g.workers.blind || g.workers.found > 0 && g.workers.source == accepted
 	g.refute(l.since(now), g.busy-queued, "its accept queue")
 }
 
@@ -102,7 +109,7 @@ func (l *Limiter) Wants(now time.Time) int {
 	g := l.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.lacksWorkers() || g.mayTry(l.since(now)) == 0 {
+	if g.workers.blind || !g.lacksWorkers() || g.mayTry(l.since(now)) == 0 {
 		return 0
 	}
 	n := g.workers.n
@@ -130,12 +137,15 @@ func (l *Limiter) Tried(now time.Time, opened, waiting int) {
 func (g *gate) tried(at time.Duration, opened, waiting int) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := g.busy + opened - waiting
+	n, w := g.busy+opened-waiting, &g.workers
 	if waiting > 0 {
 		g.refute(at, n, "connections that were not accepted")
 	}
-	if n > g.workers.n {
-		g.setWorkers(n, "connections that were accepted")
+	if at < w.trusted {
+		n = min(n, w.found)
+	}
+	if n > w.n && !w.blind {
+		g.setWorkers(n, accepted)
 	}
 	return g.dispatch(at)
 }
@@ -153,8 +163,7 @@ func (g *gate) discover(at time.Duration, n int, source string) (decided *Ticket
 	if n <= 0 || w.most > 0 || w.found == n {
 		return nil
 	}
-	w.found = n
-	w.refuted, w.again = true, at+foundFor
+	w.found, w.trusted = n, at+foundFor
 	g.setWorkers(n, source)
 	return g.dispatch(at)
 }
@@ -259,7 +268,11 @@ func (g *gate) mayTry(at time.Duration) int {
 	if w.refuted && at < w.again || w.most > 0 && w.n >= w.most {
 		return 0
 	}
-	return max(1, w.n/8)
+	more := max(1, w.n/8)
+	if at < w.trusted {
+		more = min(more, max(0, w.found-w.n))
+	}
+	return more
 }
 
 func (g *gate) setWorkers(n int, source string) {

@@ -169,3 +169,37 @@ func TestMoreAreTriedAgain(t *testing.T) {
 	}
 	s.expect("it proved right", 6, "prompt answers")
 }
+
+// TestWhoAcceptsBeforeTheWorkersProvesNothing: a web server accepts connections for
+// php-fpm, whose number was found, and has them wait.
+func TestWhoAcceptsBeforeTheWorkersProvesNothing(t *testing.T) {
+	s := newShift(t, 0)
+	backlog := func(n int) { // two looks at it
+		s.Backlog(s.now, n)
+		s.Backlog(s.now, n)
+	}
+	s.Found(s.now, 5, "php-fpm")
+	s.polls(9, "a", "b")
+	s.pages(3, "e")
+	backlog(2)
+	s.expect("fewer are free", 3, "its accept queue")
+	s.run(6 * time.Second)
+	s.Tried(s.now, 20, 0)
+	s.expect("no more than were found, for a minute", 5, "connections that were accepted")
+	s.run(time.Minute)
+	s.Tried(s.now, 20, 0)
+	if n, _ := s.Workers(); n < 20 {
+		t.Errorf("%d workers, though 20 more connections were accepted after a minute", n)
+	}
+	backlog(3)
+	before, by := s.Workers()
+	if by != "its accept queue" {
+		t.Errorf("%d workers by %s, want fewer, as connections wait that were accepted", before, by)
+	}
+	s.run(time.Hour)
+	if n := s.Wants(s.now); n != 0 {
+		t.Errorf("%d connections are to be tried, which prove nothing", n)
+	}
+	s.Tried(s.now, 20, 0)
+	s.expect("accepted, and to wait", before, by)
+}
