@@ -83,6 +83,15 @@ func (g *Guess) Ask(k Kind) {
 	}
 }
 
+// Unask takes back that a request was asked for: it was sent away without an answer,
+// and not because of what it costs.
+func (g *Guess) Unask(k Kind) {
+	var buffer [mostTraits]uint64
+	for _, trait := range g.traits(&k, &buffer) {
+		g.asked.unask(trait)
+	}
+}
+
 // Of returns the likely cost of a request, and whether that rests on answers to
 // the like of it. It does not if something about the request is asked for often
 // and was hardly ever answered: that may be what makes it cheap, or dear, and not

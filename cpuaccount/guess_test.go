@@ -86,6 +86,25 @@ func TestUntried(t *testing.T) {
 	expectGuess(t, g, 0, home, 20*time.Millisecond, true)
 }
 
+// TestSentAwayIsNotUntried: a crawler whose requests are redirected, and that does not
+// come back, tells nothing of what it asked for.
+func TestSentAwayIsNotUntried(t *testing.T) {
+	g := NewGuess()
+	others(g, "/page?n", 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond)
+	k := Kind{Shape: "/page?n", URL: "/page?n=1", Client: "me"}
+	for range 2 * least {
+		g.Ask(k)
+		g.Unask(k)
+	}
+	expectGuess(t, g, 0, k, 20*time.Millisecond, true)
+	for range least {
+		g.Ask(k)
+	}
+	if _, _, sure := g.Of(at(0), k); sure {
+		t.Error("asked often, never answered, and yet sure")
+	}
+}
+
 // TestUntriedByAKnownClient checks that a client's own cheap answers to a shape do
 // not vouch for a parameter that nobody has seen the answer to: it would train the
 // shape first, and then ask for what is dear.

@@ -100,6 +100,18 @@ func (s *sketch) ask(hash uint64) {
 	}
 }
 
+// unask takes one back.
+func (s *sketch) unask(hash uint64) {
+	sh := s.shard(hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if i, ok := sh.index[hash]; ok {
+		if k := &sh.kinds[i]; k.asked > 0 {
+			k.asked--
+		}
+	}
+}
+
 // learn takes in what an answer cost, and how long it was idle, and shows what
 // was known before.
 func (s *sketch) learn(hash uint64, by *asker, x, idle float64, before *view) {
