@@ -11,16 +11,16 @@ import (
 // waitsAbove is what waits on a rung and the longer ones, and not for a worker, as
 // far as those who wait on this rung have to make room for it.
 type waitsAbove struct {
-	// overdue: longer ones wait whose turn has come, as their rank is that of the
-	// clock, and nothing longer computes. Shorter ones of those who are ahead of their
-	// share could go on for ever.
+	// overdue: a longer one waits whose turn has come, as its rank is that of the
+	// clock, and nothing computes that is longer than this rung and not longer than
+	// that one. Shorter ones of those who are ahead of their share could go on for ever.
 	overdue bool
 	// starving: the turn of somebody known was dueAfter ago, here or above. Nobody goes
 	// whose rank is not before that of the first of these, or is let in beside others.
 	starving bool
 	first    float64
-	// known: longer ones wait that are within their share, and none of these computes.
-	// The least of their ranks is within.
+	// known: if a longer one waits that is within its share, none of such computes from
+	// the next rung to its own. The least rank of them is within.
 	known  bool
 	within float64
 }
@@ -34,13 +34,17 @@ func (g *gate) above(at time.Duration) (all [rungs]waitsAbove) {
 	due := g.systemVirtualTime - dueAfter*g.ranking.cpus/max(g.active, 1e-9)
 	var x waitsAbove
 	within := math.Inf(1)
-	computing, ahead := 0, 0
+	busy, busyKnown := 0, 0 // on the rungs from the next one to that of who waits
 	for r := rung(rungs - 1); ; r-- {
-		all[r] = waitsAbove{overdue: x.overdue && computing == 0, known: computing == ahead, within: within}
-		if r <= lightRung || g.hasWorker(r, true, 0) {
+		all[r] = waitsAbove{overdue: x.overdue && busy == 0, known: busyKnown == 0, within: within}
+		if g.wantsRung(r) && (r <= lightRung || g.hasWorker(r, true, 0)) {
 			on := g.firstOn(at, r)
-			within = min(within, on.within)
-			x.overdue = x.overdue || min(on.known, on.strange) <= g.systemVirtualTime
+			if on.within < math.Inf(1) {
+				within, busyKnown = min(within, on.within), 0
+			}
+			if min(on.known, on.strange) <= g.systemVirtualTime {
+				x.overdue, busy = true, 0
+			}
 			if on.known <= due && (!x.starving || on.known < x.first) {
 				x.starving, x.first = true, on.known
 			}
@@ -49,9 +53,14 @@ func (g *gate) above(at time.Duration) (all [rungs]waitsAbove) {
 		if r == 0 {
 			return all
 		}
-		computing += g.load.computing[r]
-		ahead += g.load.ahead[r]
+		busy += g.load.computing[r]
+		busyKnown += g.load.computing[r] - g.load.ahead[r]
 	}
+}
+
+// wantsRung tells whether somebody waits who would compute on a rung.
+func (g *gate) wantsRung(r rung) bool {
+	return !g.queues[r].empty() || r == unknownRung && !g.queues[fresh].empty()
 }
 
 // first is the least rank of those who wait on a rung: of those who are within their

@@ -95,8 +95,8 @@ func TestRoomIsForThoseAheadToo(t *testing.T) {
 	}
 }
 
-// TestWhoHoldsNeedsNoCPU: also of those ahead of their share.
-func TestWhoHoldsNeedsNoCPU(t *testing.T) {
+// fourLongOnes is a gate with room for four, which long requests of one client have.
+func fourLongOnes() *world {
 	p := bounded()
 	p.Gate.Heavy = 4
 	w := newWorld(p)
@@ -104,6 +104,12 @@ func TestWhoHoldsNeedsNoCPU(t *testing.T) {
 	for range 4 {
 		w.of("a", 20*time.Second)
 	}
+	return w
+}
+
+// TestWhoHoldsNeedsNoCPU: also of those ahead of their share.
+func TestWhoHoldsNeedsNoCPU(t *testing.T) {
+	w := fourLongOnes()
 	w.outrun("b")
 	w.expectPhase(t, "a poll", w.poll("b"), holding)
 	w.expectPhase(t, "another poll", w.poll("stranger"), holding)
@@ -112,13 +118,7 @@ func TestWhoHoldsNeedsNoCPU(t *testing.T) {
 // TestStrangersAreTriedBesideLongOnes: what nobody knows is tried though those who
 // are ahead compute for long.
 func TestStrangersAreTriedBesideLongOnes(t *testing.T) {
-	p := bounded()
-	p.Gate.Heavy = 4
-	w := newWorld(p)
-	w.acquaint("a", "b")
-	for range 4 {
-		w.of("a", 20*time.Second)
-	}
+	w := fourLongOnes()
 	w.gate.strangers.charge(w.gate, 10) // they have had more than their share
 	x := w.Arrive(w.now, Arrival{Keys: by("stranger"), Guess: 10 * time.Millisecond})
 	w.expectPhase(t, "a stranger's first page", x, probing)
@@ -156,4 +156,36 @@ func (w *world) again(next func() Arrival, takes time.Duration) {
 		})
 	}
 	ask()
+}
+
+// TestNoStrangerStarves: strangers' shorter requests leave each longer one its turn,
+// whether there is room for them beside longer ones or not, and however much all
+// strangers together have had.
+func TestNoStrangerStarves(t *testing.T) {
+	for _, beside := range []bool{false, true} {
+		for r := lightRung + 1; r <= unknownRung; r++ {
+			p := fair()
+			p.MaxHold, p.Gate.CPUs = time.Hour, 2
+			w := newWorld(p)
+			if beside {
+				w.acquaint("person")
+				w.again(func() Arrival {
+					return Arrival{Keys: by("person"), Guess: time.Second, Sure: true, Proven: true}
+				}, time.Second)
+			}
+			for i := range 8 {
+				w.again(func() Arrival {
+					w.seq++
+					return Arrival{Keys: by(fmt.Sprint("short ", w.seq)), Guess: 80 * time.Millisecond, Sure: true}
+				}, time.Duration(70+7*i)*time.Millisecond)
+			}
+			w.gate.strangers.charge(w.gate, 20)
+			w.run(5 * time.Second)
+			x := w.Arrive(w.now, Arrival{Keys: by("long"), Guess: time.Duration(r.most() / 2.1 * float64(time.Second)), Sure: true})
+			w.run(10 * time.Second)
+			if w.phaseOf(x) == queued {
+				t.Errorf("beside long ones %t: a stranger of rung %d waits for ever", beside, r)
+			}
+		}
+	}
 }

@@ -34,14 +34,14 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 func (g *gate) least(at time.Duration) *Ticket {
 	c := candidate{at: at, rank: math.Inf(1)}
 	more := g.mayTry(at)
-	var above [rungs]waitsAbove
-	if g.queued > 1 {
-		above = g.above(at)
-	}
+	above := g.above(at)
 	alike, ahead := 0, 0
 	for r := range rung(rungs) {
 		alike += g.load.computing[r]
 		ahead += g.load.ahead[r]
+		if !g.wantsRung(r) {
+			continue
+		}
 		w := above[r]
 		d := doors{low: g.access(at, r, alike, ahead, w.starving)}
 		if d.up = d.low; r+1 < rungs {
@@ -57,7 +57,7 @@ func (g *gate) least(at time.Duration) *Ticket {
 	for r := lightRung + 1; r < rungs && g.hasWorker(r, false, 0); r++ {
 		c.look(g, &g.queues[waitsAt(r)], r, doors{open, open}, waitsAbove{})
 	}
-	return c.t
+	return c.first()
 }
 
 // candidate is the first of those that were looked at.
@@ -66,6 +66,11 @@ type candidate struct {
 	t     *Ticket
 	rank  float64
 	tries bool // it is to be tried, and takes no part in the ladder
+	// strange is the first of the strangers by their own order, and strangeRank the
+	// least rank of any of them that may go: they are one flow, which competes with the
+	// others by that, and decides by itself who takes its turn.
+	strange            *Ticket
+	order, strangeRank float64
 }
 
 // lookAt takes those into account that would compute on a rung.
@@ -86,7 +91,7 @@ func (c *candidate) look(g *gate, q *levelQueue, r rung, d doors, w waitsAbove) 
 	}
 	if t := q.strange.top(); t != nil && d.of(t) == open && c.may(g, t) {
 		if rank := g.strangers.rank(g, q, t); !w.before(r, rank) && !w.holdsUp(rank) {
-			c.offer(t, rank)
+			c.offerStrange(t, g.strangers.order(g, q, t), rank)
 		}
 	}
 }
@@ -97,6 +102,23 @@ func (c *candidate) offer(t *Ticket, rank float64) {
 	if c.t == nil || rank < c.rank || rank == c.rank && t.order < c.t.order {
 		c.t, c.rank = t, rank
 	}
+}
+
+func (c *candidate) offerStrange(t *Ticket, order, rank float64) {
+	if c.strange == nil || rank < c.strangeRank {
+		c.strangeRank = rank
+	}
+	if c.strange == nil || order < c.order || order == c.order && t.order < c.strange.order {
+		c.strange, c.order = t, order
+	}
+}
+
+// first is the one of all that were looked at.
+func (c *candidate) first() *Ticket {
+	if c.strange != nil {
+		c.offer(c.strange, c.strangeRank)
+	}
+	return c.t
 }
 
 // toProbe is the request of unknown kind to try now, beside the others: behind a
@@ -112,8 +134,9 @@ func (g *gate) toProbe(at time.Duration) *Ticket {
 	}
 	for {
 		c := candidate{at: at, rank: math.Inf(1), tries: true}
-		if c.look(g, q, unknownRung, doors{open, open}, waitsAbove{}); c.t == nil || g.mayHold(c.t, true) {
-			return c.t
+		c.look(g, q, unknownRung, doors{open, open}, waitsAbove{})
+		if t := c.first(); t == nil || g.mayHold(t, true) {
+			return t
 		}
 		g.park(c.t)
 	}

@@ -26,9 +26,8 @@ const (
 	impatientFor = 5 * time.Second
 	// othersPart is the part of all others' shares that strangers have at least.
 	othersPart = 0.5
-	// strangersMaxLead is the most that the strangers' lead counts, in costs of a request.
-	strangersMaxLead = 64
-	// strangersCredit is the most that they had less counts, in costs of a request.
+	// strangersCredit is the most that counts of what they had less than their share, in
+	// costs of a request.
 	strangersCredit = 4
 	// fewAnswers is how many answers tell strangers apart: who has had fewer goes first.
 	fewAnswers = 4
@@ -43,23 +42,32 @@ func (s *strangers) reshare(g *gate) {
 	s.reweigh(g, max(s.base, othersPart*others))
 }
 
-// rank is that of the stranger whose turn it is at a level: as if all were one
-// client whose next request came at q.turn. What strangers had ahead of the others,
-// or less than they, counts for a few requests only: whoever comes now is not who had
-// it, and nobody known is to wait until a flood has had what it missed.
-func (s *strangers) rank(g *gate, q *levelQueue, t *Ticket) float64 {
+// order is whose turn it is among strangers who wait at different levels: as if those
+// of a level were one client whose next request came at q.turn. So each level gets its
+// part of what strangers have, and the shortest do not take all of it.
+func (s *strangers) order(g *gate, q *levelQueue, t *Ticket) float64 {
 	e := t.guess / s.share
-	turn := max(q.turn, g.systemVirtualTime-strangersCredit*e)
-	return min(t.bound, turn+e*t.costMultiplier+min(max(0, s.virtualTime-turn), strangersMaxLead*e))
+	return s.turn(g, q, e) + e*t.costMultiplier
 }
 
-// went moves the turn on as a stranger takes it. Whoever waited longer than for
-// its part of the service has that to its credit.
+// rank is that of a stranger among all others.
+func (s *strangers) rank(g *gate, q *levelQueue, t *Ticket) float64 {
+	return s.order(g, q, t) + min(max(0, s.virtualTime-g.systemVirtualTime), maxLead*t.guess/s.share)
+}
+
+// turn is when the turn of a level began. What they had less than their share counts
+// for a few requests only: nobody known is to wait until a flood has had what it missed.
+func (s *strangers) turn(g *gate, q *levelQueue, e float64) float64 {
+	return max(q.turn, g.systemVirtualTime-strangersCredit*e)
+}
+
+// went moves the turn on as a stranger takes it, by its part of the service.
 func (q *levelQueue) went(g *gate, t *Ticket) {
-	q.turn = min(g.systemVirtualTime, q.turn+t.guess/g.strangers.share)
+	e := t.guess / g.strangers.share
+	q.turn = min(g.systemVirtualTime, g.strangers.turn(g, q, e)+e)
 }
 
-// class orders strangers before the time of their coming does: who came back with
+// classOf orders strangers before the time of their coming does: who came back with
 // a cookie, or asks for the parts of its page, has proved to be no stranger of a
 // single request.
 func (g *gate) classOf(t *Ticket) (class uint8) {
