@@ -34,12 +34,13 @@ func (g Gate) Complete() Gate {
 	return g
 }
 
-// gate is the queue before the backend. It is work-conserving: a request waits
-// only while those that are as short or shorter use the CPUs, or nobody may have
-// the workers that are left.
+// gate is the queue before the backend. A request waits only while those that are
+// as short or shorter use the CPUs, while it leaves a CPU to those who had less, or
+// while nobody may have the workers that are left.
 //
-// See ladder.go for who may go, rank.go for who goes first, strangers.go for those
-// who are not known, and hold.go for the workers.
+// See ladder.go for who may go, rank.go for who goes first, ahead.go for who makes
+// room, strangers.go for those who are not known, address.go for sessions, and
+// hold.go for the workers.
 type gate struct {
 	waiting atomic.Int32 // = queued, for those who do not hold mu
 
@@ -61,10 +62,10 @@ type gate struct {
 	within       use // of those within their share
 	busy         int // requests at the backend
 	load         load
-	strangerLong int    // those that are not short and strangers'
-	misjudged    [2]int // those that came as short ones and are not: of who is known, and strangers'
-	orphans      int    // those whose client has left
-	trying       int    // those that try whether there are more workers
+	strangerLong int // those that are not short and strangers'
+	misjudged    misjudged
+	orphans      int // those whose client has left
+	trying       int // those that try whether there are more workers
 	ended        uint64
 	probeAgain   time.Duration // when the next fresh one may be tried
 	trustAgain   time.Duration // when light ones are taken for light again

@@ -10,7 +10,7 @@ import (
 // checkHolds counts anew, for all, for each key and for each client.
 func (s *siege) checkHolds(t fataler) {
 	g := s.gate
-	orphans, strangers, trying, late, misjudged := 0, 0, 0, 0, 0
+	orphans, strangers, trying, late, wrong := 0, 0, 0, 0, 0
 	holds, left := map[*bucket]int32{}, map[*bucket]int32{}
 	type tally struct{ queued, running, misjudged int32 }
 	clients := map[*client]tally{}
@@ -40,7 +40,7 @@ func (s *siege) checkHolds(t fataler) {
 		}
 		if long && x.level.short() {
 			n.misjudged++
-			misjudged++
+			wrong++
 		}
 		clients[x.client] = n
 		x.each(func(sl *slot) {
@@ -52,9 +52,9 @@ func (s *siege) checkHolds(t fataler) {
 			}
 		})
 	}
-	if orphans != g.orphans || strangers != g.strangerLong || trying != g.trying || late != g.workers.late || misjudged != g.misjudged[0]+g.misjudged[1] {
+	if orphans != g.orphans || strangers != g.strangerLong || trying != g.trying || late != g.workers.late || wrong != g.misjudged.known+g.misjudged.strange {
 		t.Fatalf("%d orphans, %d of strangers, %d try, %d late, %d misjudged; the gate counts %d, %d, %d, %d, %d",
-			orphans, strangers, trying, late, misjudged, g.orphans, g.strangerLong, g.trying, g.workers.late, g.misjudged)
+			orphans, strangers, trying, late, wrong, g.orphans, g.strangerLong, g.trying, g.workers.late, g.misjudged)
 	}
 	for c, n := range clients {
 		if got := (tally{c.queued, c.running, c.misjudged}); got != n {

@@ -373,7 +373,7 @@ func (s *siege) empty(t fataler) {
 	if g.LongBusy != 0 || g.Orphans != 0 || s.gate.strangerLong != 0 || s.gate.trying != 0 || s.gate.workers.late != 0 {
 		t.Fatalf("all have left: %+v, strangers %d, trials %d, late %d", g, s.gate.strangerLong, s.gate.trying, s.gate.workers.late)
 	}
-	if s.gate.load != (load{}) || s.gate.active != 0 || s.gate.misjudged != [2]int{} {
+	if s.gate.load != (load{}) || s.gate.active != 0 || s.gate.misjudged != (misjudged{}) {
 		t.Fatalf("all have left: %+v, shares of %g, %v misjudged", s.gate.load, s.gate.active, s.gate.misjudged)
 	}
 	if g.Busy != 0 || g.Queued != 0 || len(s.tickets) != 0 || s.Held() != 0 {

@@ -92,7 +92,7 @@ func (g *gate) take(t *Ticket, p phase, r rung) {
 		g.countLong(t, 1)
 		if t.level.short() {
 			t.client.misjudged++
-			g.misjudged[t.of()]++
+			*g.misjudged.of(t)++
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (g *gate) free(t *Ticket) {
 		g.countLong(t, -1)
 		if t.level.short() {
 			t.client.misjudged--
-			g.misjudged[t.of()]--
+			*g.misjudged.of(t)--
 		}
 		g.unpark()
 	}
@@ -126,7 +126,7 @@ func (g *gate) long() int { return from(&g.load.held, lightRung+1) }
 
 // countLong counts a request that is not short, for its keys as well.
 func (g *gate) countLong(t *Ticket, n int32) {
-	if t.flow == &g.strangers.flow {
+	if t.stranger {
 		g.strangerLong += int(n)
 	}
 	t.each(func(s *slot) { s.bucket.holds += n })
@@ -212,12 +212,15 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 // holdsNone tells whether the request's client holds no worker for long.
 func (t *Ticket) holdsNone() bool { return t.slots[0].bucket.holds == 0 }
 
-// of is 1 for a stranger's request.
-func (t *Ticket) of() int {
+// misjudged counts requests that came as short ones and are not.
+type misjudged struct{ known, strange int }
+
+// of is the count that a request belongs to.
+func (m *misjudged) of(t *Ticket) *int {
 	if t.stranger {
-		return 1
+		return &m.strange
 	}
-	return 0
+	return &m.known
 }
 
 // mayBeShort tells whether a light request may have one of the workers that are
@@ -234,7 +237,7 @@ func (g *gate) mayBeShort(t *Ticket) bool {
 	}
 	// Misjudged ones may have used up as many workers as are kept. Those of strangers
 	// and of others are counted apart, so that neither shuts the other out.
-	if used := g.misjudged[t.of()]; used >= max(1, g.limits.workers-g.limits.longest()) && (t.ahead || holds(0) > 0) {
+	if used := *g.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longest()) && (t.ahead || holds(0) > 0) {
 		return false
 	}
 	if c := t.slots[0].bucket; t.level == fresh && c != nil && c.orphans >= fewOrphans {

@@ -6,8 +6,8 @@ import "time"
 // evenly, a short request is done soon whatever long ones run beside it, as long as
 // there are few of them; what holds it up are those of its own size. So sizes make
 // a ladder, each rung four times the one below it, and a request may compute while
-// fewer than a handful that are as short or shorter do. What is longer never
-// counts. Nobody has to say what is light on this site, and what is heavy.
+// fewer than a handful that are as short or shorter do. What is much longer does not
+// count. Nobody has to say what is light on this site, and what is heavy.
 //
 // The idea is that of size-based scheduling, as in a multi-level feedback queue
 // (Corbató et al., 1962) and in 2DFQ (Mace et al., SIGCOMM 2016), which keeps
@@ -52,7 +52,7 @@ func (r rung) most() float64 {
 }
 
 // light is what a light request costs at most, in CPU-seconds.
-const light = firstRung * perRung
+const light = firstRung * perRung // = lightRung.most()
 
 // level is where a request waits: the rungs of those that compute, those of which
 // nothing is known but that nothing says that they are dear, and the rungs of those
@@ -170,7 +170,7 @@ func (g *gate) access(at time.Duration, r rung, alike, ahead int, starving bool)
 // last, there is room for more. For light ones at least for three beside them: with
 // one CPU, who is ahead of its share, such as an office, would not get through
 // otherwise. Not so shortly after one of them was found not to be light: its like
-// may be many. And on the next rung for one more beside each that is ten times longer.
+// may be many. And up to 400 ms for one more beside each of more than 1.6 s.
 func (g *gate) room(at time.Duration, r rung) int {
 	n := g.limits.n
 	switch {

@@ -39,9 +39,8 @@ type queueEntry struct {
 	paid   float64       // what its flow was charged with, CPU-seconds
 
 	clock          float64 // the gate's, as it came
-	lead           float64 // the flow's, as it became head of its lane
-	costMultiplier float64 // then: 1, more if in debt
-	rank           float64 // then, once and for all: nobody is pushed back who waits
+	costMultiplier float64 // as it became head of its lane: baseMultiplier, more if in debt
+	rank           float64 // then, once and for all: nobody is pushed back who waits; of a stranger, its place among them
 	bound          float64 // most that the rank may be
 	applied        float64 // how far it really moved the flow's virtual time
 	order          uint64  // of arrival

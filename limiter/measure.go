@@ -14,7 +14,7 @@ const (
 // Measure tells the gate what part of the CPUs was used lately, 0 to 1; about
 // twice a second. Where pages wait for a database, more of them have to run at a
 // time to use the machine: the room grows by a quarter while requests wait for a CPU
-// and some are idle, and shrinks by one while they are full. A fixed number stays as
+// and some are idle, and shrinks as much while they are full. A fixed number stays as
 // it is.
 func (l *Limiter) Measure(now time.Time, utilisation float64) {
 	release(l.gate.measure(l.since(now), utilisation))

@@ -24,7 +24,7 @@ type levelQueue struct {
 	within  headHeap // of clients that are within their share
 	ahead   headHeap // of those that had more
 	strange headHeap // of strangers, in the order in which they take their turn
-	turn    float64
+	turn    float64  // the clock when the strangers' next turn began
 }
 
 func (q *levelQueue) empty() bool { return len(q.within)+len(q.ahead)+len(q.strange) == 0 }
@@ -34,17 +34,16 @@ func (q *levelQueue) empty() bool { return len(q.within)+len(q.ahead)+len(q.stra
 // strangers' turn comes: a queue that was charged for would push its own turn away.
 //
 // The rank is the clock at which the request should be served: that of its
-// arrival, and its cost by the client's share, times a price that the debt
+// arrival, and its cost by the client's share, times a multiplier that the debt
 // makes. It is fixed here, so that the clock comes to everybody who waits.
 func (g *gate) enqueueHead(at time.Duration, t *Ticket) {
 	t.costMultiplier = baseMultiplier + debtMultiplier*t.debtRatio(at, !t.stranger)
 	if t.stranger {
 		t.ahead = true
 	} else {
-		t.lead = max(0, t.flow.virtualTime-t.clock)
-		t.ahead = t.lead*t.flow.share > aheadFrom
-		e := t.guess / t.flow.share
-		t.rank = min(t.bound, t.clock+e*t.costMultiplier+min(t.lead, maxLead*e))
+		lead, e := max(0, t.flow.virtualTime-t.clock), t.guess/t.flow.share
+		t.ahead = lead*t.flow.share > aheadFrom
+		t.rank = min(t.bound, t.clock+e*t.costMultiplier+min(lead, maxLead*e))
 		g.charge(t)
 	}
 	g.put(t)

@@ -6,11 +6,9 @@ import (
 )
 
 // Reguess tells what a waiting request will likely cost, and how long it will
-// hold a worker without computing. If that is sure, as answers to its kind have
-// come, and it turns out to be light, or to wait most of the time, it changes lanes: it came
-// when nobody knew that, and must not wait among the heavy ones because of it.
-// One that turns out heavy is no probe any more, and one whose like was found to
-// be dear is no more tried as if it might be light. All others stay as they are.
+// hold a worker without computing. If it belongs on another rung by that, shorter or
+// longer, it goes there: it came when nobody knew that. What changed with time alone,
+// Advance sees.
 func (l *Limiter) Reguess(now time.Time, t *Ticket, e Estimate) {
 	if t.client == nil {
 		return
@@ -31,7 +29,7 @@ func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) (decided *Ticket
 	if t.phase != queued {
 		return nil
 	}
-	idle, guess := t.likelyIdle, t.guess
+	idle, guess, sure := t.likelyIdle, t.guess, t.sure
 	t.likelyIdle, t.running, t.sure, t.guess = e.Idle.Seconds(), e.Running.Seconds(), e.Sure, e.Guess.Seconds()
 	to := g.levelOf(t)
 	estimate := t.guess
@@ -39,16 +37,19 @@ func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) (decided *Ticket
 	switch {
 	case to != t.level:
 		g.relocate(at, t, to, estimate)
-	case t.heap == nil:
-		t.guess = estimate
-	case t.heap == &g.parked && idle != t.likelyIdle:
-		g.unpark()
+	case t.heap == &g.parked && (idle != t.likelyIdle || sure != t.sure):
+		g.unpark() // it may hold more workers now
+	default:
+		if t.heap == nil {
+			t.guess = estimate
+		}
+		return nil // and so nobody else may go
 	}
 	return g.dispatch(at)
 }
 
 // relocate puts a waiting request at the end of its client's lane of another level.
-// It keeps its rank if it would get a worse one and is not dearer than was thought.
+// The head of a lane that is not dearer than was thought gets no worse rank there.
 func (g *gate) relocate(at time.Duration, t *Ticket, to level, guess float64) {
 	headed := t.heap != nil
 	if headed {

@@ -92,15 +92,11 @@ func crawlerRedirects() (all []Scenario) {
 	return all
 }
 
-// firstVisits are people who were never here, and come evenly spread for one page
-// each.
-func firstVisits(n int, from, to float64, pages []Page) (cs []*Client) {
-	for i := range n {
-		at := from + (to-from)*float64(i)/float64(n)
-		cs = append(cs, &Client{
-			Kind: "new", Address: 0x60000007 + uint32(i)*strewn, Agent: browser(i),
-			Rate: 1, From: at, To: at + 1e-6, Pages: pages, Browser: true, Follows: 0.1, Timeout: 30, Retry: 1,
-		})
+// firstVisits are newcomers whose browsers follow a redirect.
+func firstVisits(n int, from, to float64, pages []Page) []*Client {
+	cs := newcomers(n, from, to, pages)
+	for _, c := range cs {
+		c.Follows = 0.1
 	}
 	return cs
 }

@@ -14,7 +14,7 @@ func (s *Scenario) limit(machine int) {
 	for _, r := range references() {
 		for i, d := range s.Demands {
 			if r.scenario == s.Name && r.kind == d.Kind {
-				s.Demands[i].P95 = slack(machine) * r.p95[machine]
+				s.Demands[i].P95 = 1.1 * r.p95[machine]
 			}
 		}
 	}
@@ -53,13 +53,4 @@ func references() []reference {
 		{"flatnat", "human", [5]float64{341, 458, 283, 247, 737}},
 		{"flatnat", "nat", [5]float64{347, 474, 284, 253, 808}},
 	}
-}
-
-// slack is how much more than the gate before it the gate may take. On one CPU a
-// second page of a size halves the speed of the first.
-func slack(machine int) float64 {
-	if machine > 0 && machines()[machine-1].cpus < 2 {
-		return 1.3
-	}
-	return 1.1
 }

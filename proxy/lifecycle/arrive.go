@@ -40,10 +40,10 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 	})
 }
 
-// interest is who asks for the like of it, of which only a stranger's rank takes
-// note.
+// interest is who asks for the like of it. Only a stranger's rank takes note of
+// that, and only where others wait.
 func (l *Life) interest() limiter.Interest {
-	if l.Who.Evidence.Proves() {
+	if l.Who.Evidence.Proves() || !l.gate.Limiter.Crowded() {
 		return limiter.ReadByPeople
 	}
 	switch x := l.gate.Guess.Reputation(l.kind()); {
