@@ -20,7 +20,7 @@ type body struct {
 	x    *exchange
 	conn *http.ResponseController
 	kept *spool.Spool // what was read ahead, and what comes after it; nil: nothing goes through it
-	// trailer is for the transport, which looks at it while the server may write
+	// trailer is for the backend's side, which looks at it while the server may write
 	// its own.
 	trailer http.Header
 
@@ -34,7 +34,7 @@ type body struct {
 	broken   atomic.Bool // the client did not send all of it
 }
 
-// Read is called by the transport, which may go on for a moment after the
+// Read is called by the backend's side, which may go on for a moment after the
 // exchange is over.
 func (b *body) Read(p []byte) (n int, err error) {
 	n, err = b.read(p)
@@ -42,23 +42,9 @@ func (b *body) Read(p []byte) (n int, err error) {
 	case end && b.trailer != nil:
 		maps.Copy(b.trailer, b.x.request.Trailer)
 	case err != nil && !end && b.broken.Load():
-		b.breakOff()
+		b.x.leave(time.Now())
 	}
 	return n, err
-}
-
-// breakOff has the backend come to its end though the client sent only a part of
-// the body. The transport would close the connection, and nobody knew how long
-// the backend works on: a script that does not read its body does not notice. So
-// only the half that requests go by is closed. A backend that reads gives up, one
-// that does not finishes, and its end is seen.
-func (b *body) breakOff() {
-	b.x.leave(time.Now())
-	back := b.x.conn.backConn()
-	if back == nil || back.CloseWrite() != nil {
-		return
-	}
-	<-back.closed // the transport does that when it has the answer, or there is none
 }
 
 func (b *body) read(p []byte) (n int, err error) {
@@ -82,7 +68,7 @@ func (b *body) read(p []byte) (n int, err error) {
 	return b.fetch(p)
 }
 
-// Close is called by the transport. The client's side is for the server to
+// Close is called by the backend's side. The client's side is for the server to
 // close, as that may wait for the rest.
 func (b *body) Close() error {
 	if b.kept != nil {
@@ -94,7 +80,7 @@ func (b *body) Close() error {
 // fetch reads from the client. b.reading is held.
 func (b *body) fetch(p []byte) (int, error) {
 	if b.complete.Load() {
-		return 0, io.EOF // the transport asks again, when the server's body may be closed
+		return 0, io.EOF // asked again, when the server's body may be closed
 	}
 	if !b.limit(time.Now().Add(b.x.policy.Body)) {
 		return 0, http.ErrBodyReadAfterClose
@@ -123,6 +109,9 @@ func (b *body) limit(until time.Time) bool {
 
 // unread tells whether a request has a body that was not read to its end.
 func (b *body) unread() bool { return b.ReadCloser != nil && !b.complete.Load() }
+
+// isReady tells whether reading the body waits for nobody.
+func (b *body) isReady() bool { return b.kept == nil && b.complete.Load() }
 
 // end lets go of the connection. Of a body that nobody wanted to its end, the
 // server reads some more, so that its client comes to read the answer; for that

@@ -2,13 +2,11 @@ package proxy
 
 import (
 	"context"
-	"maps"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/textproto"
-	"sync"
 	"time"
+
+	"tempomat/proxy/backend"
 )
 
 // connection is what is remembered of a client's connection. With HTTP/1 its
@@ -21,12 +19,7 @@ type connection struct {
 	closing  *closing  // of the server; nil: never
 	client   net.Conn  // nil: HTTP/2, or unknown
 
-	backend context.Context    // of requests to the backend; the client's leaving does not end it
-	cancel  context.CancelFunc // closes the connection to the backend that is in use
-
-	mu     sync.Mutex // guards the following
-	hinted *writer    // where 1xx responses of the backend go; nil: nowhere
-	back   *backConn  // in use, or used last; nil: none, or its end cannot be seen
+	call backend.Call // to the backend; the client's leaving does not end it
 }
 
 type (
@@ -68,55 +61,17 @@ func exchangeOf(r *http.Request) *exchange {
 	return r.Context().Value(exchangeKey{}).(*exchange)
 }
 
-// prepare makes the context of a request to the backend, unless that of the one
-// before it serves.
-func (c *connection) prepare() {
-	if c.backend != nil && c.backend.Err() == nil {
-		return
-	}
-	trace := &httptrace.ClientTrace{Got1xxResponse: c.hint, GotConn: c.got}
-	c.backend, c.cancel = context.WithCancel(httptrace.WithClientTrace(context.Background(), trace))
-}
-
-// got remembers the connection to the backend.
-func (c *connection) got(info httptrace.GotConnInfo) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.back, _ = info.Conn.(*backConn)
-}
-
-// backConn returns the connection to the backend.
-func (c *connection) backConn() *backConn {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.back
-}
-
-// hintTo says where 1xx responses of the backend go. Once the header of the
-// final one is there nothing else may touch the client's.
-func (c *connection) hintTo(w *writer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.hinted = w
-}
-
-// hint passes a 1xx response on.
-func (c *connection) hint(status int, header textproto.MIMEHeader) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.hinted == nil {
-		return nil
-	}
-	h := c.hinted.Header()
-	maps.Copy(h, http.Header(header))
-	c.hinted.WriteHeader(status)
+// Hint passes on what the backend says before its answer (1xx).
+func (x *exchange) Hint(status int, header http.Header) {
+	h := x.writer.Header()
+	endToEnd(h, header)
+	x.writer.WriteHeader(status)
 	clear(h)
-	return nil
 }
 
 // done lets the connection's next request use the exchange. Not that of one
-// with a body, which the transport may go on reading for a moment after the
-// answer is complete, not that of an upgrade, and not one that lingers.
+// with a body, which may be read for a moment after the answer is complete, not
+// that of an upgrade, and not one that lingers.
 func (c *connection) done(x *exchange) {
 	if c.serving != x {
 		return

@@ -74,11 +74,10 @@
 //	connection.go what a connection's requests share
 //	work.go       what the backend does for a request, and its end
 //	orphan.go     what it does though nobody waits for it
-//	upstream.go   the backend: transport, response header, failures
+//	upstream.go   the backend: how it is reached, its answer, failures
 //	relay.go      the answer on its way, through a spool if need be
 //	pace.go       how long the backend waits before there is need
 //	hasleft*.go   who has closed a connection before all that was sent is read
-//	backconn.go   a connection to the backend whose end can be seen
 //	upgrade.go    what goes both ways after an upgrade
 //	usage.go      what part of the CPUs is used
 //	workerhints.go what can be seen of the backend's workers from outside
@@ -101,6 +100,8 @@
 //	statlog.go    the original's log of classes that wait
 //	graphite*.go  the original's series
 //	admin*.go     the API that the doctor asks
+//	backend/      connections to the backend, and requests over them
+//	http1/        the messages of HTTP/1.1
 //	lifecycle/    what is decided of a request, without waiting for anything
 //	spool/        what bodies wait in: memory, then a file without a name
 package proxy

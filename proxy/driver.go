@@ -69,7 +69,7 @@ func (h *Handler) end() {
 		if x.lingers {
 			lingering = append(lingering, x)
 		} else {
-			x.conn.cancel()
+			x.conn.call.Cancel()
 		}
 	})
 	for _, x := range lingering {

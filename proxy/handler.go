@@ -113,7 +113,7 @@ func (h *Handler) awaitVerdict(x *exchange) {
 func (h *Handler) forward(x *exchange) {
 	x.forwarded = time.Now()
 	x.Begin(x.forwarded)
-	x.conn.prepare()
+	x.conn.call.Begin()
 	h.running.add(x)
 	defer h.conclude(x)
 	x.outcome = BackendBroke // unless it comes to an end

@@ -53,7 +53,7 @@ func (x *exchange) drain(answer io.Reader, buf []byte) error {
 			return err
 		}
 	}
-	x.conn.cancel()
+	x.conn.call.Cancel()
 	return errForNobody
 }
 
@@ -71,7 +71,7 @@ func (x *exchange) watch(now time.Time) {
 	}
 	left := x.Left()
 	if x.work.giveUp(now, left) || x.conn.closing.givesUp(!left.IsZero()) {
-		x.conn.cancel()
+		x.conn.call.Cancel()
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"tempomat/classify"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
+	"tempomat/proxy/backend"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/spool"
 )
@@ -99,6 +100,13 @@ func startVirtual(t *testing.T, backend http.Handler, changes ...func(*setup)) *
 	return startOn(t, memory(), memory(), backend, changes...)
 }
 
+// pool is of connections to the backend at the other end of a wire.
+func (w wire) pool(timeout time.Duration) *backend.Pool {
+	return backend.NewPool(func(ctx context.Context) (net.Conn, error) {
+		return w.dial(ctx, "tcp", "backend.invalid")
+	}, "backend.invalid", timeout)
+}
+
 // startOn starts a proxy on front. Without a backend the test serves back.
 func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...func(*setup)) *rig {
 	t.Helper()
@@ -117,7 +125,7 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 	}
 	upstream := NewUpstream(s.backend, log)
 	if s.backend.URL.Host == "backend.invalid" {
-		upstream.transport.DialContext = dialer(back.dial).seen
+		upstream.pool = back.pool(s.backend.Timeout)
 	}
 	if s.buffer.Store == nil && s.buffer != (Buffer{}) {
 		s.buffer.Store = spool.NewStore(spool.Limits{Directory: t.TempDir(), Memory: 64 << 20, Disk: 1 << 30, Address: 1})

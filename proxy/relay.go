@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/classify"
+	"tempomat/proxy/backend"
 	"tempomat/proxy/spool"
 )
 
@@ -21,18 +22,18 @@ import (
 const keepsUp = time.Millisecond
 
 // pass passes an answer on: header, body and trailers.
-func (u *Upstream) pass(x *exchange, res *http.Response) {
+func (u *Upstream) pass(x *exchange, res *backend.Answer) {
 	events := isEventStream(res.Header)
 	if events {
 		x.stream(time.Now())
 	}
 	a := relay{
-		x: x, body: res.Body, log: u.log,
-		flushes: events || res.ContentLength < 0,
+		x: x, body: res, log: u.log,
+		flushes: events || res.Length < 0,
 		live:    events || strings.EqualFold(res.Header.Get("X-Accel-Buffering"), "no"),
 	}
 	if a.page = x.policy.Standing.Page(time.Now(), x.request, &x.Who, res.Header); a.page != nil {
-		a.body = io.TeeReader(res.Body, a.page)
+		a.body = io.TeeReader(res, a.page)
 	}
 	if x.gone() {
 		a.drain()
@@ -75,7 +76,7 @@ type relay struct {
 
 // writeHeader writes the header. Where the body's length is unknown its first
 // piece may be long in coming: see flushSoon.
-func (a *relay) writeHeader(res *http.Response) {
+func (a *relay) writeHeader(res *backend.Answer) {
 	h := a.x.writer.Header()
 	endToEnd(h, res.Header)
 	if _, told := h["Content-Type"]; !told {
@@ -84,7 +85,7 @@ func (a *relay) writeHeader(res *http.Response) {
 	if len(res.Trailer) > 0 {
 		h.Add("Trailer", strings.Join(slices.Collect(maps.Keys(res.Trailer)), ", "))
 	}
-	a.x.writer.WriteHeader(res.StatusCode)
+	a.x.writer.WriteHeader(res.Status)
 }
 
 // writeBody passes the body on.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -170,5 +171,30 @@ func TestMalformedRequests(t *testing.T) {
 			t.Errorf("%.60q: got %v, %v, want %d", text, res, err, status)
 		}
 		_ = c.Close()
+	}
+}
+
+// TestTargetIsOneWord: HTTP/2 lets anything be in a path; what reaches the backend does
+// not end a line, nor a word of it.
+func TestTargetIsOneWord(t *testing.T) {
+	for sent, want := range map[string]string{
+		"/a%2Fb;c?d=%20e&f":     "/a%2Fb;c?d=%20e&f",
+		"//a//b?":               "//a//b?",
+		"/ü?ü":                  "/ü?ü",
+		"*":                     "*",
+		"/a b":                  "/a%20b",
+		"/a HTTP/1.1?b c":       "/a%20HTTP/1.1?b+c",
+		"http://other/a%2Fb?c ": "/a%2Fb?c+",
+	} {
+		u, err := url.ParseRequestURI(sent)
+		if sent == "*" {
+			u, err = &url.URL{Path: "*"}, nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := target(&http.Request{RequestURI: sent, URL: u}); got != want {
+			t.Errorf("%q is sent as %q, want %q", sent, got, want)
+		}
 	}
 }

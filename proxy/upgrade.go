@@ -3,7 +3,6 @@ package proxy
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,20 +13,17 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"tempomat/proxy/backend"
 )
 
 // upgrade connects the client with the backend, which have agreed on another
 // protocol, until both have closed, or one has and the other one does not take
 // what comes, or nothing comes of either for too long.
-func (u *Upstream) upgrade(x *exchange, out *http.Request, res *http.Response) {
+func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answer) {
 	asked, agreed := upgradeOf(out.Header), upgradeOf(res.Header)
 	if !strings.EqualFold(asked, agreed) || !printable(agreed) {
 		u.explain(x, fmt.Errorf("the backend upgrades to %q where %q was asked for", agreed, asked))
-		return
-	}
-	back, ok := res.Body.(io.ReadWriteCloser)
-	if !ok {
-		u.explain(x, errors.New("the backend's connection cannot be written to"))
 		return
 	}
 	client, buffered, err := http.NewResponseController(x.writer.ResponseWriter).Hijack()
@@ -36,22 +32,33 @@ func (u *Upstream) upgrade(x *exchange, out *http.Request, res *http.Response) {
 		return
 	}
 	defer client.Close()
-	x.writer.status = res.StatusCode
+	x.writer.status = res.Status
 	x.stream(time.Now())
-	h := x.writer.Header()
-	maps.Copy(h, res.Header)
-	res.Header, res.Body = h, nil
-	if err := errors.Join(res.Write(buffered), buffered.Flush()); err != nil {
+	back := res.Tunnel()
+	maps.Copy(x.writer.Header(), res.Header)
+	if err := errors.Join(writeSwitch(buffered, x.writer.Header()), buffered.Flush()); err != nil {
 		x.outcome = ClientGone
 		_ = back.Close()
 		return
 	}
 	d := dialogue{limit: x.policy.Upgrade, close: func() { _ = client.Close(); _ = back.Close() }}
-	d.hold(x.conn.backend, client, rest(buffered.Reader, client), back)
+	d.hold(client, rest(buffered.Reader, client), back)
 	if d.idle.Load() {
 		u.log.Info("closed an upgraded connection that was idle", zap.Duration("limit", d.limit),
 			zap.String("path", clip(x.request.URL.Path)))
 	}
+}
+
+// writeSwitch writes the head of an answer that agrees to an upgrade.
+func writeSwitch(w io.Writer, h http.Header) error {
+	if _, err := io.WriteString(w, "HTTP/1.1 101 Switching Protocols\r\n"); err != nil {
+		return err
+	}
+	if err := h.Write(w); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\r\n")
+	return err
 }
 
 // rest reads what is buffered of a connection, and then the connection: the
@@ -72,9 +79,8 @@ type dialogue struct {
 }
 
 // hold passes on what both sides say until they have closed.
-func (d *dialogue) hold(ctx context.Context, client io.Writer, fromClient io.Reader, back io.ReadWriter) {
+func (d *dialogue) hold(client io.Writer, fromClient io.Reader, back io.ReadWriter) {
 	defer d.close()
-	defer context.AfterFunc(ctx, d.close)()
 	d.last.Store(time.Now().UnixNano())
 	if d.limit > 0 {
 		armed := make(chan struct{})

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"tempomat/proxy/backend"
 )
 
 // Backend is where requests go.
@@ -20,22 +23,18 @@ type Backend struct {
 
 // Upstream forwards requests to a backend.
 type Upstream struct {
-	scheme, host string
-	timeout      time.Duration
-	transport    *http.Transport
-	log          *zap.Logger
+	timeout time.Duration
+	pool    *backend.Pool
+	log     *zap.Logger
 }
 
 // NewUpstream makes an Upstream; it connects to nothing yet.
 func NewUpstream(b Backend, log *zap.Logger) *Upstream {
-	u := &Upstream{
-		scheme: b.URL.Scheme, host: b.URL.Host, timeout: b.Timeout,
-		transport: newTransport(b), log: log,
+	host := b.URL.Host
+	if b.URL.Scheme == "unix" {
+		host = "localhost"
 	}
-	if u.scheme == "unix" {
-		u.scheme, u.host = "http", "localhost"
-	}
-	return u
+	return &Upstream{timeout: b.Timeout, pool: backend.NewPool(dialer(b), host, b.Timeout), log: log}
 }
 
 // ServeHTTP implements http.Handler, for requests that come by way of a Handler.
@@ -51,17 +50,14 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.work.setPatience(u.timeout)
-	x.conn.hintTo(&x.writer)
-	res, err := u.transport.RoundTrip(out)
-	x.conn.hintTo(nil)
+	res, err := u.pool.Do(&x.conn.call, out)
 	if err != nil {
 		u.explain(x, err)
-		x.conn.cancel() // a late hint is not for the next request
 		return
 	}
-	defer res.Body.Close()
-	x.Answered(time.Now(), res.StatusCode, res.Header) // before the client has it
-	if res.StatusCode == http.StatusSwitchingProtocols {
+	defer res.Close()
+	x.Answered(time.Now(), res.Status, res.Header) // before the client has it
+	if res.Status == http.StatusSwitchingProtocols {
 		u.upgrade(x, out, res)
 		return
 	}
@@ -69,33 +65,31 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Close lets go of the idle connections to the backend.
-func (u *Upstream) Close() { u.transport.CloseIdleConnections() }
+func (u *Upstream) Close() { u.pool.Close() }
 
-func newTransport(b Backend) *http.Transport {
+// dialer opens connections to a backend.
+func dialer(b Backend) backend.Dial {
 	d := &net.Dialer{Timeout: b.DialTimeout}
-	dial := d.DialContext
-	if b.URL.Scheme == "unix" {
-		dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return d.DialContext(ctx, "unix", b.URL.Path)
+	switch b.URL.Scheme {
+	case "unix":
+		return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "unix", b.URL.Path) }
+	case "https":
+		secure := &tls.Dialer{NetDialer: d, Config: &tls.Config{NextProtos: []string{"http/1.1"}}}
+		return func(ctx context.Context) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, b.DialTimeout)
+			defer cancel()
+			return secure.DialContext(ctx, "tcp", hostPort(b.URL, "443"))
 		}
 	}
-	return &http.Transport{
-		DialContext:           dialer(dial).seen,
-		TLSHandshakeTimeout:   b.DialTimeout,
-		ResponseHeaderTimeout: b.Timeout,
-		ExpectContinueTimeout: time.Second,
-		// Enough that a crowd does not connect anew for each request, and not for
-		// long: an idle connection holds a worker of Apache's, and one that the
-		// backend closes first fails a POST. No round number: net/http does not stop
-		// the timer when it uses the connection again, and one that fires at the very
-		// moment of an answer takes that for lost.
-		MaxIdleConns:        1024,
-		MaxIdleConnsPerHost: 1024,
-		IdleConnTimeout:     987 * time.Millisecond,
-		DisableCompression:  true, // pass on what the backend encoded
-		WriteBufferSize:     4 << 10,
-		ReadBufferSize:      largePiece, // a small answer comes in one piece, its end included
+	return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", hostPort(b.URL, "80")) }
+}
+
+// hostPort is a URL's host with its port.
+func hostPort(u *url.URL, usual string) string {
+	if u.Port() != "" {
+		return u.Host
 	}
+	return net.JoinHostPort(u.Hostname(), usual)
 }
 
 // explain answers for a backend that did not, and logs that once. A client that

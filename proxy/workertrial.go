@@ -3,8 +3,6 @@ package proxy
 import (
 	"context"
 	"net"
-	"net/url"
-	"strings"
 	"time"
 )
 
@@ -74,14 +72,6 @@ func (h *WorkerHints) address() (network, address string) {
 	case u.Scheme == "unix":
 		return "unix", u.Path
 	default:
-		return "tcp", dialAddress(u)
+		return "tcp", hostPort(u, "80")
 	}
-}
-
-// dialAddress is a URL's host with its port.
-func dialAddress(u *url.URL) string {
-	if u.Port() != "" {
-		return u.Host
-	}
-	return net.JoinHostPort(strings.Trim(u.Host, "[]"), "80")
 }

@@ -1,0 +1,183 @@
+package backend
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"tempomat/proxy/http1"
+)
+
+// Answer is what the backend says, and its Body. It is for one goroutine at a time.
+type Answer struct {
+	Status int
+	Header http.Header
+	// Length is that of the body, or of what a HEAD asks after; negative: unknown.
+	Length int64
+	// Trailer has the names that the head announces; as the body has been read to its
+	// end, it has what came.
+	Trailer http.Header
+
+	pool   *Pool
+	call   *Call
+	conn   *Conn
+	upload *upload
+	memory *memory // nil: given back
+	buffer http1.Buffer
+
+	framing   http1.Framing
+	left      int64
+	chunks    http1.ChunkedBody
+	keepAlive bool
+	hinted    bool // something came before it
+	end       error
+}
+
+// take takes the head over.
+func (a *Answer) take(head *http1.Response) {
+	a.Status, a.Header, a.Length = head.Status, http1.Header(head.Fields), head.Length
+	a.framing, a.left, a.keepAlive = head.Framing, head.Length, head.KeepAlive
+	switch {
+	case a.Status == http.StatusSwitchingProtocols:
+		a.framing = http1.UntilEnd
+	case a.framing == http1.Chunked:
+		a.chunks.Reset(&a.buffer)
+		a.announce()
+	case a.framing == http1.Empty:
+		_ = a.finish(io.EOF)
+	}
+}
+
+// announce makes a Trailer of the names that the head tells.
+func (a *Answer) announce() {
+	for _, line := range a.Header["Trailer"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); mayTrail(name) {
+				if a.Trailer == nil {
+					a.Trailer = http.Header{}
+				}
+				a.Trailer[name] = nil
+			}
+		}
+	}
+}
+
+// mayTrail tells whether a field may come after a body: not what frames the message,
+// nor what says where it goes (RFC 9110, 6.5.1).
+func mayTrail(name string) bool {
+	return name != "" && !slices.Contains([]string{"Transfer-Encoding", "Content-Length", "Trailer", "Host", "Connection"}, name)
+}
+
+// Read implements io.Reader. The end is told together with the last bytes, if it is
+// there.
+func (a *Answer) Read(p []byte) (n int, err error) {
+	switch {
+	case a.end != nil:
+		return 0, a.end
+	case len(p) == 0:
+		return 0, nil
+	case a.buffer.Buffered() == 0 || a.framing == http1.Chunked:
+		a.conn.unlimit()
+	}
+	switch a.framing {
+	case http1.Chunked:
+		n, err = a.chunks.Read(p)
+	case http1.Length:
+		n, err = a.buffer.Read(p[:min(int64(len(p)), a.left)])
+		if a.left -= int64(n); a.left == 0 {
+			err = io.EOF
+		} else if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+	case http1.UntilEnd:
+		n, err = a.buffer.Read(p)
+	case http1.Empty:
+		err = io.EOF
+	}
+	if err != nil {
+		err = a.finish(a.call.why(err))
+	}
+	return n, err
+}
+
+// finish lets go of the connection, which serves the next request if nothing is left
+// on it.
+func (a *Answer) finish(err error) error {
+	if a.end != nil {
+		return a.end
+	}
+	for _, f := range a.chunks.Trailer {
+		if name := http.CanonicalHeaderKey(string(f.Name)); mayTrail(name) {
+			if a.Trailer == nil {
+				a.Trailer = http.Header{}
+			}
+			a.Trailer[name] = append(a.Trailer[name], string(f.Value))
+		}
+	}
+	a.end = err
+	a.release(errors.Is(err, io.EOF) && a.keepAlive && a.buffer.Buffered() == 0)
+	return a.end
+}
+
+// uploadEnds is how long the rest of a body may take that is on its way when the answer
+// is complete.
+const uploadEnds = 50 * time.Millisecond
+
+// release gives back what was borrowed. The connection serves the next request if it is
+// clean.
+func (a *Answer) release(clean bool) {
+	if a.memory == nil {
+		return
+	}
+	a.buffer.Reset(nil, nil)
+	a.pool.memory.Put(a.memory)
+	a.memory = nil
+	switch clean = a.call.use(nil) && clean; {
+	case clean && a.upload.isDone():
+		a.pool.put(a.conn)
+	case clean:
+		time.AfterFunc(uploadEnds, func() { a.letGo(a.upload.isDone()) })
+	default:
+		a.letGo(false)
+	}
+}
+
+func (a *Answer) letGo(clean bool) {
+	if clean {
+		a.pool.put(a.conn)
+		return
+	}
+	a.upload.end()
+	_ = a.conn.Close() // nobody uses it any more
+}
+
+// Close lets go of the connection. What was not read is lost.
+func (a *Answer) Close() error {
+	if a.end == nil {
+		a.end = http.ErrBodyReadAfterClose
+	}
+	a.release(false)
+	return nil
+}
+
+// Tunnel is the connection after an upgrade (101), which is the caller's to close.
+func (a *Answer) Tunnel() *Tunnel {
+	said := bytes.Clone(a.buffer.Take(a.buffer.Buffered()))
+	a.pool.memory.Put(a.memory)
+	a.memory, a.end = nil, http.ErrBodyReadAfterClose
+	a.conn.unlimit()
+	return &Tunnel{Conn: a.conn, rest: io.MultiReader(bytes.NewReader(said), a.conn.Conn)}
+}
+
+// Tunnel is a connection to the backend that speaks another protocol now.
+type Tunnel struct {
+	*Conn
+	rest io.Reader
+}
+
+// Read implements io.Reader.
+func (t *Tunnel) Read(p []byte) (int, error) { return t.rest.Read(p) }

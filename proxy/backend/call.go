@@ -1,0 +1,71 @@
+package backend
+
+import (
+	"context"
+	"sync"
+)
+
+// Call is what one client asks of the backend, one request after the other. Cancel may
+// be called at any time.
+type Call struct {
+	mu        sync.Mutex // guards the following
+	conn      *Conn      // in use; nil: none
+	stop      context.CancelFunc
+	cancelled bool
+}
+
+// Cancel gives up the request that is under way, and the connection that it uses.
+func (c *Call) Cancel() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancelled = true
+	if c.stop != nil {
+		c.stop()
+	}
+	if c.conn != nil {
+		_ = c.conn.Close() // it is of no use any more
+	}
+}
+
+// Begin readies it for the next request.
+func (c *Call) Begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancelled = false
+}
+
+// use says which connection is in use; nil: none. It returns false if the request
+// was given up.
+func (c *Call) use(conn *Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn = conn; c.cancelled && conn != nil {
+		_ = conn.Close()
+	}
+	return !c.cancelled
+}
+
+func (c *Call) isCancelled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cancelled
+}
+
+// dial opens a connection, unless the request is given up meanwhile.
+func (c *Call) dial(d Dial) (*Conn, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	c.mu.Lock()
+	if c.stop = stop; c.cancelled {
+		stop()
+	}
+	c.mu.Unlock()
+	conn, err := d(ctx)
+	c.mu.Lock()
+	c.stop = nil
+	c.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return newConn(conn), nil
+}

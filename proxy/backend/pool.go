@@ -1,0 +1,123 @@
+package backend
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"tempomat/proxy/http1"
+)
+
+const (
+	// mostIdle is how many connections wait for a request: enough that a crowd does
+	// not connect anew for each one.
+	mostIdle = 1024
+	// idleFor is for how long one waits: it holds a worker of Apache's meanwhile.
+	idleFor = time.Second
+)
+
+// Dial opens a connection.
+type Dial func(ctx context.Context) (net.Conn, error)
+
+// Pool keeps connections to a backend. Its methods may be called concurrently.
+type Pool struct {
+	dial     Dial
+	patience time.Duration // for the head of an answer; 0: any
+	host     string        // of requests that name none
+	memory   sync.Pool     // of *memory
+
+	mu     sync.Mutex // guards the following
+	idle   []*Conn    // the newest last
+	sweeps *time.Timer
+	closed bool
+}
+
+// memory is what a request borrows: to write its head and to read its answer, of which
+// a small one comes in one piece, its end included.
+type memory struct {
+	bytes  [32 << 10]byte
+	fields [64]http1.Field
+}
+
+// NewPool makes a Pool that connects to nothing yet. The head of an answer has to come
+// within the timeout after the request was sent; 0: whenever it may. Host is that of
+// requests that name none.
+func NewPool(dial Dial, host string, timeout time.Duration) *Pool {
+	p := &Pool{dial: dial, host: host, patience: timeout}
+	p.memory.New = func() any { return new(memory) }
+	return p
+}
+
+// take returns the connection that waits for the shortest time; nil: none does.
+func (p *Pool) take() *Conn {
+	for {
+		p.mu.Lock()
+		n := len(p.idle)
+		if n == 0 {
+			p.mu.Unlock()
+			return nil
+		}
+		c := p.idle[n-1]
+		p.idle[n-1], p.idle = nil, p.idle[:n-1]
+		p.mu.Unlock()
+		if c.isAlive() {
+			return c
+		}
+		_ = c.Close() // the backend has closed it
+	}
+}
+
+// put keeps a connection for the next request.
+func (p *Pool) put(c *Conn) {
+	now := time.Now()
+	c.idle = now
+	p.mu.Lock()
+	if keep := !p.closed && len(p.idle) < mostIdle; keep {
+		p.idle = append(p.idle, c)
+		if p.sweeps == nil {
+			p.sweeps = time.AfterFunc(idleFor, p.sweep)
+		}
+		c = nil
+	}
+	p.mu.Unlock()
+	if c != nil {
+		_ = c.Close() // one too many
+	}
+}
+
+// sweep closes those that have waited for too long.
+func (p *Pool) sweep() {
+	now := time.Now()
+	p.mu.Lock()
+	n := 0
+	for n < len(p.idle) && now.Sub(p.idle[n].idle) >= idleFor {
+		n++
+	}
+	old := append([]*Conn(nil), p.idle[:n]...)
+	p.idle = append(p.idle[:0], p.idle[n:]...)
+	clear(p.idle[len(p.idle):cap(p.idle)])
+	if p.sweeps = nil; len(p.idle) > 0 {
+		p.sweeps = time.AfterFunc(idleFor-now.Sub(p.idle[0].idle), p.sweep)
+	}
+	p.mu.Unlock()
+	closeAll(old)
+}
+
+// Close closes the connections that wait. Those in use are closed when they are done.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	old := p.idle
+	p.idle, p.closed = nil, true
+	if p.sweeps != nil {
+		p.sweeps.Stop()
+	}
+	p.mu.Unlock()
+	closeAll(old)
+}
+
+func closeAll(conns []*Conn) {
+	for _, c := range conns {
+		_ = c.Close() // nothing was under way
+	}
+}

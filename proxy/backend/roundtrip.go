@@ -1,0 +1,182 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"tempomat/proxy/http1"
+)
+
+// Request is what is asked of the backend.
+type Request struct {
+	Method string
+	// Target, Host and the fields are sent as they are. Host may be empty.
+	Target, Host string
+	Header       http.Header
+	// Body is closed once nobody wants it any more, and may be read for a moment after
+	// the answer is complete; nil: there is none. A Read that fails has the backend see
+	// the end of the connection, and its answer is still awaited.
+	Body io.ReadCloser
+	// Length is that of the body; negative: it is unknown. Ready tells that reading it
+	// waits for nobody.
+	Length  int64
+	Ready   bool
+	Trailer http.Header // is filled in as the body comes to its end; its names are told before
+	Hints   Hints
+}
+
+// Hints is who is told of answers before the final one (1xx of RFC 9110, 15.2).
+type Hints interface {
+	Hint(status int, h http.Header)
+}
+
+const (
+	// mostHints is how many answers may come before the final one.
+	mostHints = 100
+	// smallBody is the longest body that is sent together with the head.
+	smallBody = 4 << 10
+)
+
+// errUnasked: bytes that nobody asked for.
+var errUnasked = errors.New("the backend said something that nobody asked for")
+
+// Do sends a request and returns the answer as its head is there. The caller reads the
+// Answer's Body to its end, or closes it. If the call is cancelled, the error is
+// context.Canceled; errors of the connection are those of package net.
+func (p *Pool) Do(call *Call, r *Request) (*Answer, error) {
+	if call.isCancelled() {
+		r.drop()
+		return nil, context.Canceled
+	}
+	c := p.take()
+	for {
+		reused := c != nil
+		if !reused {
+			var err error
+			if c, err = call.dial(p.dial); err != nil {
+				r.drop()
+				return nil, call.why(err)
+			}
+		}
+		if !call.use(c) {
+			r.drop()
+			return nil, context.Canceled
+		}
+		a, nothing, err := p.ask(call, c, r)
+		if err == nil {
+			return a, nil
+		}
+		call.use(nil)
+		_ = c.Close() // what it says is not understood, or nothing
+		if !reused || !nothing || !r.mayBeRepeated() || call.isCancelled() {
+			r.drop()
+			return nil, call.why(err)
+		}
+		c = nil
+	}
+}
+
+// why is the reason that a request failed for.
+func (c *Call) why(err error) error {
+	if c.isCancelled() {
+		return context.Canceled
+	}
+	return err
+}
+
+// mayBeRepeated tells whether it does no harm to send the request twice, and that is
+// possible.
+func (r *Request) mayBeRepeated() bool {
+	if r.Body != nil {
+		return false
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return false
+}
+
+// drop closes a body that nobody wants.
+func (r *Request) drop() {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+}
+
+// ask sends a request over a connection and awaits the head of the answer. Nothing
+// tells that no byte of one came, if there is an error.
+func (p *Pool) ask(call *Call, c *Conn, r *Request) (a *Answer, nothing bool, err error) {
+	m := p.memory.Get().(*memory)
+	a = &Answer{pool: p, call: call, conn: c, memory: m}
+	c.begin()
+	failed := p.send(a, r, m.bytes[:0])
+	a.buffer.Reset(c, m.bytes[:])
+	if err = a.receive(r); err == nil {
+		return a, false, nil
+	}
+	nothing = a.buffer.Buffered() == 0 && !a.hinted
+	a.upload.end()
+	p.memory.Put(m)
+	if nothing && failed != nil {
+		err = failed // a backend that closes the connection may have answered before; this one has not
+	}
+	return nil, nothing, err
+}
+
+// send sends the head, and what is there of the body. The rest goes by itself.
+func (p *Pool) send(a *Answer, r *Request, b []byte) error {
+	length := r.Length
+	if r.Body == nil {
+		length = 0
+	}
+	head := http1.Request{
+		Method: r.Method, Target: r.Target, Host: r.Host, Header: r.Header, Length: length, Trailer: r.Trailer,
+	}
+	if head.Host == "" {
+		head.Host = p.host
+	}
+	b = head.Append(b)
+	whole := r.Body == nil
+	if !whole && r.Ready && length >= 0 && length <= smallBody {
+		n := len(b)
+		b = append(b, make([]byte, length)...)
+		if _, err := io.ReadFull(r.Body, b[n:]); err != nil {
+			return err
+		}
+		r.drop()
+		whole = true
+	}
+	_, err := a.conn.Write(b)
+	if whole || err != nil {
+		a.conn.sent(p.patience)
+		return err
+	}
+	a.conn.unlimit() // before it is sent it may take as long as it takes
+	a.upload = startUpload(a.conn, r, p.patience)
+	return nil
+}
+
+// receive reads heads until that of the final answer.
+func (a *Answer) receive(r *Request) error {
+	head := http1.Response{Fields: a.memory.fields[:0]}
+	for range mostHints {
+		if err := a.buffer.ReadResponse(&head, r.Method); err != nil {
+			return err
+		}
+		if head.Status >= 200 || head.Status == http.StatusSwitchingProtocols {
+			a.conn.head()
+			a.take(&head)
+			return nil
+		}
+		if a.hinted = true; head.Status == http.StatusContinue {
+			a.upload.goAhead()
+		}
+		if r.Hints != nil {
+			r.Hints.Hint(head.Status, http1.Header(head.Fields))
+		}
+	}
+	return errUnasked
+}

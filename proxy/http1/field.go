@@ -1,0 +1,164 @@
+package http1
+
+import (
+	"bytes"
+	"net/http"
+	"net/textproto"
+)
+
+// maxFields bounds how many fields a head or trailers have.
+const maxFields = 1000
+
+// Field is a line of a head, or of trailers.
+type Field struct{ Name, Value []byte }
+
+// appendFields appends the fields that the lines are, the empty last one included.
+// Lines that go on (obs-fold of RFC 9112, 5.2) become one, in place.
+func appendFields(fields []Field, lines []byte) ([]Field, error) {
+	for {
+		i := bytes.IndexByte(lines, '\n')
+		if i < 0 {
+			return nil, malformed("a head without an end")
+		}
+		line, rest := trimEnd(lines[:i]), lines[i+1:]
+		if len(line) == 0 {
+			return fields, nil
+		}
+		for len(rest) > 0 && isSpace(rest[0]) {
+			next := bytes.IndexByte(rest, '\n')
+			if next < 0 {
+				return nil, malformed("a head without an end")
+			}
+			for j := len(line); j <= i; j++ {
+				lines[j] = ' '
+			}
+			i += next + 1
+			line, rest = trimEnd(lines[:i]), lines[i+1:]
+		}
+		f, err := parseField(line)
+		if err != nil {
+			return nil, err
+		}
+		if len(fields) == maxFields {
+			return nil, malformed("too many fields")
+		}
+		fields, lines = append(fields, f), rest
+	}
+}
+
+func parseField(line []byte) (f Field, err error) {
+	colon := bytes.IndexByte(line, ':')
+	if colon <= 0 {
+		return f, malformed("a field without a name")
+	}
+	f.Name, f.Value = line[:colon], trimSpace(line[colon+1:])
+	for _, c := range f.Name {
+		if !isToken(c) {
+			return f, malformed("the name of a field is no token")
+		}
+	}
+	for _, c := range f.Value {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return f, malformed("a control character in the value of a field")
+		}
+	}
+	return f, nil
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' }
+
+func trimSpace(p []byte) []byte {
+	for len(p) > 0 && isSpace(p[0]) {
+		p = p[1:]
+	}
+	for len(p) > 0 && isSpace(p[len(p)-1]) {
+		p = p[:len(p)-1]
+	}
+	return p
+}
+
+// isToken tells whether a character may be part of a token (RFC 9110, 5.6.2).
+func isToken(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	}
+	return bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), c) >= 0
+}
+
+// Header makes a header of fields, which takes nothing of the buffer with it.
+func Header(fields []Field) http.Header {
+	size := 0
+	for _, f := range fields {
+		size += len(f.Value)
+	}
+	text := make([]byte, 0, size) // the values share one piece of memory
+	for _, f := range fields {
+		text = append(text, f.Value...)
+	}
+	h, all, values := make(http.Header, len(fields)), string(text), make([]string, 0, len(fields))
+	for _, f := range fields {
+		name := canonical(f.Name)
+		value := all[:len(f.Value)]
+		all = all[len(f.Value):]
+		if before := h[name]; before != nil {
+			h[name] = append(before, value)
+			continue
+		}
+		values = append(values, value)
+		h[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	return h
+}
+
+// canonical is a name as package net/http writes it. Of a common one it allocates
+// nothing.
+func canonical(name []byte) string {
+	if s, ok := common(name); ok {
+		return s
+	}
+	return textproto.CanonicalMIMEHeaderKey(string(name))
+}
+
+// common finds the names that most answers have, in their usual spelling.
+func common(name []byte) (string, bool) {
+	switch string(name) { // the compiler makes no string of it
+	case "Accept-Ranges":
+		return "Accept-Ranges", true
+	case "Cache-Control":
+		return "Cache-Control", true
+	case "Connection":
+		return "Connection", true
+	case "Content-Encoding":
+		return "Content-Encoding", true
+	case "Content-Length":
+		return "Content-Length", true
+	case "Content-Type":
+		return "Content-Type", true
+	case "Date":
+		return "Date", true
+	case "ETag":
+		return "Etag", true
+	case "Expires":
+		return "Expires", true
+	case "Keep-Alive":
+		return "Keep-Alive", true
+	case "Last-Modified":
+		return "Last-Modified", true
+	case "Link":
+		return "Link", true
+	case "Location":
+		return "Location", true
+	case "Server":
+		return "Server", true
+	case "Set-Cookie":
+		return "Set-Cookie", true
+	case "Transfer-Encoding":
+		return "Transfer-Encoding", true
+	case "Vary":
+		return "Vary", true
+	case "X-Powered-By":
+		return "X-Powered-By", true
+	}
+	return "", false
+}

@@ -1,0 +1,110 @@
+package http1
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Request is the head of a request as it is written.
+type Request struct {
+	Method, Target, Host string
+	// Header is written but for what frames the body, which Length says.
+	Header http.Header
+	// Length is that of the body: 0: there is none; negative: it is sent in chunks.
+	Length int64
+	// Trailer has the names of what follows a body in chunks.
+	Trailer http.Header
+}
+
+// Append writes the head. Names are in order, so that a request always looks the same.
+func (r *Request) Append(b []byte) []byte {
+	b = append(appendText(append(b, r.Method...), " ", r.Target), " HTTP/1.1\r\n"...)
+	b = AppendField(b, "Host", r.Host)
+	var buffer [64]string
+	names := buffer[:0]
+	for name := range r.Header {
+		switch name {
+		case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
+		default:
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, v := range r.Header[name] {
+			b = AppendField(b, name, v)
+		}
+	}
+	return append(r.appendFraming(b), "\r\n"...)
+}
+
+// appendFraming says where the body ends. A method that means one to be there says
+// so though it is empty (RFC 9110, 8.6).
+func (r *Request) appendFraming(b []byte) []byte {
+	switch {
+	case r.Length > 0, r.Length == 0 && (r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch):
+		b = append(b, "Content-Length: "...)
+		b = append(strconv.AppendInt(b, r.Length, 10), "\r\n"...)
+	case r.Length < 0:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+		if len(r.Trailer) > 0 {
+			names := make([]string, 0, len(r.Trailer))
+			for name := range r.Trailer {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			b = AppendField(b, "Trailer", strings.Join(names, ", "))
+		}
+	}
+	return b
+}
+
+// AppendField writes a field. A value can not begin another line.
+func AppendField(b []byte, name, value string) []byte {
+	return append(appendText(append(b, name...), ": ", value), "\r\n"...)
+}
+
+// appendText appends a text, with a space in the place of what would end a line.
+func appendText(b []byte, before, text string) []byte {
+	b = append(b, before...)
+	at := len(b)
+	b = append(b, text...)
+	for i := at; i < len(b); i++ {
+		if c := b[i]; c == '\r' || c == '\n' || c == 0 {
+			b[i] = ' '
+		}
+	}
+	return b
+}
+
+const (
+	// ChunkRoom is what a chunk takes before its data, at most: 16 digits and the end
+	// of a line.
+	ChunkRoom = 18
+	// chunkEnd is what follows them.
+	chunkEnd = "\r\n"
+)
+
+// Chunk makes a chunk of n bytes that lie in b after ChunkRoom bytes; there is room
+// for two more. It returns the part of b that is to be sent.
+func Chunk(b []byte, n int) []byte {
+	var size [ChunkRoom]byte
+	head := append(strconv.AppendInt(size[:0], int64(n), 16), chunkEnd...)
+	from := ChunkRoom - len(head)
+	copy(b[from:], head)
+	end := ChunkRoom + n
+	return b[from : end+copy(b[end:], chunkEnd)]
+}
+
+// AppendLastChunk writes the end of a body in chunks.
+func AppendLastChunk(b []byte, trailer http.Header) []byte {
+	b = append(b, "0\r\n"...)
+	for name, values := range trailer {
+		for _, v := range values {
+			b = AppendField(b, name, v)
+		}
+	}
+	return append(b, chunkEnd...)
+}

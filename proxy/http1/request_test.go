@@ -1,0 +1,91 @@
+package http1
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestAppendRequest(t *testing.T) {
+	for name, c := range map[string]struct {
+		r    Request
+		want string
+	}{
+		"no body": {
+			Request{Method: "GET", Target: "/a%2Fb?c=d;e", Host: "site", Header: http.Header{"B": {"2", "3"}, "A": {"1"}, "Content-Length": {"7"}}},
+			lines("GET /a%2Fb?c=d;e HTTP/1.1", "Host: site", "A: 1", "B: 2", "B: 3", "", ""),
+		},
+		"a length": {
+			Request{Method: "GET", Target: "/", Host: "site", Header: http.Header{"Transfer-Encoding": {"chunked"}}, Length: 12},
+			lines("GET / HTTP/1.1", "Host: site", "Content-Length: 12", "", ""),
+		},
+		"a POST of nothing": {
+			Request{Method: "POST", Target: "/", Host: "site"},
+			lines("POST / HTTP/1.1", "Host: site", "Content-Length: 0", "", ""),
+		},
+		"chunks and trailers": {
+			Request{Method: "PUT", Target: "/", Host: "site", Length: -1, Header: http.Header{"Trailer": {"Z"}}, Trailer: http.Header{"B": nil, "A": nil}},
+			lines("PUT / HTTP/1.1", "Host: site", "Transfer-Encoding: chunked", "Trailer: A, B", "", ""),
+		},
+		"a value of several lines": {
+			Request{Method: "GET", Target: "/", Host: "site", Header: http.Header{"A": {"b\r\nC: d\x00"}}},
+			lines("GET / HTTP/1.1", "Host: site", "A: b  C: d ", "", ""),
+		},
+	} {
+		if diff := cmp.Diff(c.want, string(c.r.Append(nil))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestBodyInChunks: package net/http reads what is written in chunks.
+func TestBodyInChunks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pieces := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 1, 5000), 0, 5).Draw(t, "pieces")
+		r := Request{Method: "POST", Target: "/", Host: "site", Length: -1, Trailer: http.Header{"Sum": {"x"}}}
+		text := r.Append(nil)
+		for _, piece := range pieces {
+			memory := make([]byte, ChunkRoom+len(piece)+2)
+			copy(memory[ChunkRoom:], piece)
+			text = append(text, Chunk(memory, len(piece))...)
+		}
+		text = AppendLastChunk(text, r.Trailer)
+		q, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(q.Body)
+		if err != nil || !bytes.Equal(body, bytes.Join(pieces, nil)) || q.Trailer.Get("Sum") != "x" {
+			t.Fatalf("read %d bytes, trailer %v, error %v", len(body), q.Trailer, err)
+		}
+	})
+}
+
+// FuzzAppendRequest: whatever a header holds, net/http finds one request of that
+// framing in what is written.
+func FuzzAppendRequest(f *testing.F) {
+	f.Add("A", "b\r\nContent-Length: 5", int64(3))
+	f.Fuzz(func(t *testing.T, name, value string, length int64) {
+		if name == "" || strings.ContainsFunc(name, func(c rune) bool { return c > 0x7f || !isToken(byte(c)) }) {
+			return // package net/http, which read it, lets no other name through
+		}
+		name = http.CanonicalHeaderKey(name)
+		if name == "Host" || name == "Expect" || name == "Connection" || length > 1<<20 {
+			return
+		}
+		r := Request{Method: "POST", Target: "/", Host: "site", Header: http.Header{name: {value}}, Length: max(length, -1)}
+		q, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(r.Append(nil))))
+		if err != nil {
+			return // a control character
+		}
+		if q.ContentLength != r.Length || len(q.Header) > 2 {
+			t.Fatalf("a length of %d becomes %d, with %v", r.Length, q.ContentLength, q.Header)
+		}
+	})
+}

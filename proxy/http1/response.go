@@ -1,0 +1,153 @@
+package http1
+
+import (
+	"bytes"
+	"net/http"
+)
+
+// maxHead bounds the head of an answer, in bytes.
+const maxHead = 256 << 10
+
+// Framing is how the end of a body is found.
+type Framing uint8
+
+// The framings (RFC 9112, 6.3).
+const (
+	Empty    Framing = iota // there is none
+	Length                  // after so many bytes
+	Chunked                 // as it says itself
+	UntilEnd                // with the connection
+)
+
+// Response is the head of an answer. Its fields lie in the Buffer.
+type Response struct {
+	Status  int
+	Fields  []Field
+	Framing Framing
+	Length  int64 // of the body; negative: unknown
+	// KeepAlive: the connection serves another request after that one.
+	KeepAlive bool
+}
+
+// ReadResponse reads the head of an answer to a request with that method, and keeps
+// the fields in r.Fields, of which it uses the memory again. After a 101 the rest
+// is no HTTP. An error is one of the connection, or an ErrMalformed.
+func (b *Buffer) ReadResponse(r *Response, method string) error {
+	head, err := b.head(maxHead)
+	if err != nil {
+		return err
+	}
+	line, rest, _ := bytes.Cut(head, []byte{'\n'})
+	minor, status, err := parseStatus(trimEnd(line))
+	if err != nil {
+		return err
+	}
+	fields, err := appendFields(r.Fields[:0], rest)
+	if err != nil {
+		return err
+	}
+	*r = Response{Status: status, Fields: fields, KeepAlive: minor >= 1}
+	return r.frame(method)
+}
+
+// parseStatus reads "HTTP/1.1 200 OK"; the reason may be missing.
+func parseStatus(line []byte) (minor, status int, err error) {
+	const version = "HTTP/1."
+	bad := malformed("no status line of HTTP/1")
+	if len(line) < len("HTTP/1.1 200") || string(line[:len(version)]) != version || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
+		return 0, 0, bad
+	}
+	if minor = int(line[7]) - '0'; minor < 0 || minor > 9 {
+		return 0, 0, bad
+	}
+	for _, c := range line[9:12] {
+		if c < '0' || c > '9' {
+			return 0, 0, bad
+		}
+		status = 10*status + int(c-'0')
+	}
+	if status < 100 {
+		return 0, 0, bad
+	}
+	return minor, status, nil
+}
+
+// frame finds out how the end of the body is found, and what becomes of the
+// connection then.
+func (r *Response) frame(method string) error {
+	length, chunked := int64(-1), false
+	for _, f := range r.Fields {
+		switch {
+		case named(f, "Content-Length"):
+			n, ok := parseLength(f.Value)
+			if !ok || length >= 0 && n != length {
+				return malformed("a length that is no number, or several")
+			}
+			length = n
+		case named(f, "Transfer-Encoding"):
+			if chunked || !bytes.EqualFold(f.Value, []byte("chunked")) {
+				return malformed("a transfer coding other than chunked")
+			}
+			chunked = true
+		case named(f, "Connection"):
+			if hasToken(f.Value, "close") {
+				r.KeepAlive = false
+			} else if hasToken(f.Value, "keep-alive") {
+				r.KeepAlive = true
+			}
+		}
+	}
+	r.Length = length
+	switch {
+	case method == http.MethodHead, r.Status < 200, r.Status == http.StatusNoContent, r.Status == http.StatusNotModified:
+		r.Framing = Empty
+		r.KeepAlive = r.KeepAlive && (!chunked || length < 0)
+	case chunked:
+		r.Framing, r.Length = Chunked, -1
+		r.KeepAlive = r.KeepAlive && length < 0
+	case length > 0:
+		r.Framing = Length
+	case length == 0:
+		r.Framing = Empty
+	default:
+		r.Framing, r.KeepAlive = UntilEnd, false
+	}
+	return nil
+}
+
+// named tells whether a field has that name, in any case of letters.
+func named(f Field, name string) bool {
+	return len(f.Name) == len(name) && bytes.EqualFold(f.Name, []byte(name))
+}
+
+// parseLength reads a length: digits alone. Several that are alike, as a server
+// behind the server may have added its own, count as one.
+func parseLength(p []byte) (n int64, ok bool) {
+	first, rest, several := bytes.Cut(p, []byte{','})
+	if first = trimSpace(first); len(first) == 0 || len(first) > 18 {
+		return 0, false
+	}
+	for _, c := range first {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	if several {
+		next, ok := parseLength(rest)
+		return n, ok && next == n
+	}
+	return n, true
+}
+
+// hasToken tells whether a list has a token, in any case of letters.
+func hasToken(list []byte, token string) bool {
+	for more := true; more; {
+		var item []byte
+		item, list, more = bytes.Cut(list, []byte{','})
+		if bytes.EqualFold(trimSpace(item), []byte(token)) {
+			return true
+		}
+	}
+	return false
+}
