@@ -14,6 +14,8 @@ type Config struct {
 	Backend        Backend        // where requests go
 	CPUCount       float64        // CPUs that the backend has; 0: as many as this machine (its cgroup) has
 	TrustedProxies []netip.Prefix // peers whose forwarded headers count; empty: nobody's do
+	Underscores    bool           // header names with an underscore reach the backend
+	Upgrades       []string       // the protocols that a connection may change to
 	AddressHeader  string         // where they tell the client's address: X-Forwarded-For, Forwarded, X-Real-IP or none
 	Throttle       Throttle       // how debt is acted on
 	Gate           Gate           // the queue before the backend

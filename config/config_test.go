@@ -66,6 +66,8 @@ func TestFullFile(t *testing.T) {
 			netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("198.51.100.0/24"),
 		},
 		CPUCount:      2.5,
+		Underscores:   true,
+		Upgrades:      []string{"websocket", "raw-socket.io"},
 		AddressHeader: "Forwarded",
 		Throttle:      Throttle{Mode: "cap", Shadow: true, MaxHold: 10 * time.Second, MaxHeld: 100, MaxHeldPerClient: 8, Memory: 10 * time.Minute},
 		Classes: []Class{

@@ -17,6 +17,7 @@ func Default() *Config {
 			netip.MustParsePrefix("::1/128"),
 		},
 		AddressHeader: "X-Forwarded-For",
+		Upgrades:      []string{"websocket"},
 		Throttle: Throttle{
 			Mode: "fair", MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64,
 			Memory: 120 * time.Second,

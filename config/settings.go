@@ -61,6 +61,8 @@ func settings(d *draft) []setting {
 		{path: "cpuCount", value: cpuCount(&d.CPUCount)},
 		{path: "trustedProxies", value: trustedProxies(&d.TrustedProxies)},
 		{path: "addressHeader", value: choice(&d.AddressHeader, "", "X-Forwarded-For", "Forwarded", "X-Real-IP", "none")},
+		{path: "underscores", value: boolean(&d.Underscores)},
+		{path: "upgrades", value: protocols(&d.Upgrades)},
 		{path: "throttle.mode", value: choice(&d.Throttle.Mode, "", "fair", "observe", "cap", "cooperative")},
 		{path: "throttle.shadow", value: boolean(&d.Throttle.Shadow)},
 		{path: "throttle.maxHold", value: duration(&d.Throttle.MaxHold, 0, time.Hour)},

@@ -84,8 +84,10 @@
 // who came back with a cookie, or asks for the parts of its page; who asks for what
 // people read; who has had the fewest answers; who came first. Once somebody has waited
 // for a second, which is a person's patience, the newest goes first: where more come
-// than can be served, an answer to who came first is an answer to who has left. After
-// half a minute and a few answers a client is known, for half a day at least.
+// than can be served, an answer to who came first is an answer to who has left. Those
+// of each size take turns, so that a page of 110 ms does not wait behind pages of 90 ms
+// for ever. After half a minute and a few answers a client is known, for half a day at
+// least.
 //
 // Beside that, a client's standing, the evidence that it is a person's browser,
 // multiplies its share. It does nothing while there is room.

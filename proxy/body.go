@@ -40,7 +40,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	n, err = b.read(p)
 	switch end := errors.Is(err, io.EOF); {
 	case end && b.trailer != nil:
-		maps.Copy(b.trailer, b.x.request.Trailer)
+		maps.Copy(b.trailer, trailers(b.x.request.Trailer))
 	case err != nil && !end && b.broken.Load():
 		b.x.leave(time.Now())
 	}

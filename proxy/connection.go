@@ -65,6 +65,7 @@ func exchangeOf(r *http.Request) *exchange {
 func (x *exchange) Hint(status int, header http.Header) {
 	h := x.writer.Header()
 	endToEnd(h, header)
+	stripPrivate(h)
 	x.writer.WriteHeader(status)
 	clear(h)
 }

@@ -86,6 +86,8 @@
 //	fpm.go        php-fpm's number of workers, from its configuration
 //	rewrite.go    a request addressed to the backend, byte for byte
 //	hop.go        header fields that are for one connection only
+//	trailer.go    fields that may come after a body
+//	forwarded.go  where a request comes from, and who may say so
 //	body.go       the request's body on its way
 //	readahead.go  what of it is read before the request asks for a place
 //	requests.go   limits in requests, and the header fields that tell of them

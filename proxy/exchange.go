@@ -58,7 +58,7 @@ func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Requ
 	x.policy, x.handler, x.arrived = h.policy.Load(), h, now
 	x.writer = writer{ResponseWriter: w, x: x}
 	if r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 { // HTTP/2 gives an empty one
-		x.body = body{ReadCloser: r.Body, x: x, conn: http.NewResponseController(w), trailer: r.Trailer.Clone()}
+		x.body = body{ReadCloser: r.Body, x: x, conn: http.NewResponseController(w), trailer: trailers(r.Trailer)}
 		x.request.Body = &x.body
 	}
 	return x

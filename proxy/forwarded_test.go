@@ -14,6 +14,8 @@ func TestForwarded(t *testing.T) {
 	spoofed := []string{
 		"X-Forwarded-For: 203.0.113.9", "X-Forwarded-For: 203.0.113.10, 10.0.0.1",
 		"X-Forwarded-Host: other.example", "X-Forwarded-Proto: https", "Forwarded: for=203.0.113.9;proto=https",
+		"X-Real-IP: 203.0.113.9", "X-Original-URL: /admin", "X-Forwarded-Port: 443", "CF-Visitor: {\"scheme\":\"https\"}",
+		"X_Real_IP: 203.0.113.9", "X_Forwarded_For: 203.0.113.9", "Proxy: http://203.0.113.9",
 	}
 	own := http.Header{
 		"X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Host": {"site.example"}, "X-Forwarded-Proto": {"http"},
@@ -29,7 +31,8 @@ func TestForwarded(t *testing.T) {
 		{"a trusted proxy's stay", true, spoofed, http.Header{
 			"X-Forwarded-For":  {"203.0.113.9, 203.0.113.10, 10.0.0.1, 127.0.0.1"},
 			"X-Forwarded-Host": {"other.example"}, "X-Forwarded-Proto": {"https"},
-			"Forwarded": {"for=203.0.113.9;proto=https"},
+			"Forwarded": {"for=203.0.113.9;proto=https"}, "X-Real-Ip": {"203.0.113.9"}, "X-Original-Url": {"/admin"},
+			"X-Forwarded-Port": {"443"}, "Cf-Visitor": {"{\"scheme\":\"https\"}"},
 		}, "10.0.0.1"},
 		{"a trusted proxy without any", true, nil, own, "127.0.0.1"},
 		{"a trusted proxy's list of what it trusts", true, []string{"X-Forwarded-For: 203.0.113.9, 127.0.0.2"}, http.Header{
@@ -57,5 +60,30 @@ func TestForwarded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestUnderscores: names with an underscore get through where that is configured, but for
+// what they could pass for.
+func TestUnderscores(t *testing.T) {
+	r := start(t, echoHeader, func(s *setup) { s.underscores = true })
+	_, body := r.do(r.client, request(t, nil, "GET /", "api_key: 1", "X_Forwarded_For: 203.0.113.9", "x_real_ip: 203.0.113.9", "User-Agent: "))
+	got := decodeHeader(t, body)
+	if got.Get("Api_key") != "1" || len(got["X_forwarded_for"])+len(got["X_real_ip"]) > 0 {
+		t.Errorf("%v reached the backend", got)
+	}
+}
+
+// TestUpgradesThatAreNot: what is not configured is not asked for; the request is
+// answered without it.
+func TestUpgradesThatAreNot(t *testing.T) {
+	p := Policy{Upgrades: []string{"websocket"}}
+	for asked, want := range map[string]string{
+		"websocket": "websocket", "WebSocket": "WebSocket", "h2c, websocket": "websocket", "websocket/13": "websocket/13",
+		"h2c": "", "TLS/1.0, HTTP/1.1": "", "": "", "web socket": "", "websocket/\xff": "", "websocketx": "",
+	} {
+		if got := p.mayUpgrade(asked); got != want {
+			t.Errorf("%q: %q is asked for, want %q", asked, got, want)
+		}
 	}
 }

@@ -50,6 +50,22 @@ func upgradeOf(h http.Header) string {
 	return h.Get("Upgrade")
 }
 
+// mayUpgrade is what of the protocols that a client asks for it may have, the first one;
+// empty: none, and the backend is not asked. What a backend and its client agreed on
+// passes unseen: h2c would carry requests past everything.
+func (p *Policy) mayUpgrade(asked string) string {
+	for protocol := range strings.SplitSeq(asked, ",") {
+		protocol = textproto.TrimString(protocol)
+		name, _, _ := strings.Cut(protocol, "/")
+		for _, allowed := range p.Upgrades {
+			if strings.EqualFold(name, allowed) && printable(protocol) {
+				return protocol
+			}
+		}
+	}
+	return ""
+}
+
 // hasToken tells whether a list has a token, in any case of letters.
 func hasToken(lines []string, token string) bool {
 	for _, line := range lines {

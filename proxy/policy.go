@@ -22,6 +22,9 @@ type Policy struct {
 	Write    time.Duration // longest time that a client takes to accept a piece of the response
 	Upgrade  time.Duration // longest time without a byte in either direction after an upgrade
 	Buffer   Buffer        // what bodies are kept in while they wait
+
+	Underscores bool     // header names with an underscore reach the backend
+	Upgrades    []string // the protocols that a connection may change to; others are not asked for
 }
 
 // Buffer is where bodies wait, and how much of each, in bytes: in memory, and

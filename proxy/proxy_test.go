@@ -30,17 +30,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // setup is what a test may change of a rig.
 type setup struct {
-	classify classify.Config
-	limits   limiter.Policy
-	source   cpuaccount.Source
-	cpus     float64
-	backend  Backend // without a URL: the rig's own
-	server   ServerOptions
-	body     time.Duration
-	write    time.Duration
-	upgrade  time.Duration
-	buffer   Buffer // without a Store: one of its own
-	access   Access
+	classify    classify.Config
+	limits      limiter.Policy
+	source      cpuaccount.Source
+	cpus        float64
+	backend     Backend // without a URL: the rig's own
+	server      ServerOptions
+	body        time.Duration
+	write       time.Duration
+	upgrade     time.Duration
+	underscores bool
+	buffer      Buffer // without a Store: one of its own
+	access      Access
 }
 
 func defaults() setup {
@@ -141,6 +142,7 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 		Rules:  lifecycle.Rules{Classifier: classifier, Meter: r.meter},
 		Limits: s.limits, Upstream: upstream,
 		Access: s.access, Body: s.body, Write: s.write, Upgrade: s.upgrade, Buffer: s.buffer,
+		Underscores: s.underscores, Upgrades: []string{"websocket", "shout"},
 	}, NewJournal(zap.New(core)))
 	r.server = NewServer(counted(&r.busy, r.handler), s.server)
 

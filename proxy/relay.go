@@ -39,22 +39,22 @@ func (u *Upstream) pass(x *exchange, res *backend.Answer) {
 		a.drain()
 		abort()
 	}
-	announced := len(res.Trailer)
-	a.writeHeader(res)
+	announced := trailers(res.Trailer)
+	a.writeHeader(res, announced)
 	a.writeBody()
-	if len(res.Trailer) == 0 {
+	came := trailers(res.Trailer)
+	if len(came) == 0 {
 		return
 	}
 	// Or net/http calculates the length of a short body, and there are none after
 	// one that has a length.
 	_ = x.writer.FlushError() // the client has gone: the server sees for itself
 	h := x.writer.Header()
-	if len(res.Trailer) == announced {
-		maps.Copy(h, res.Trailer)
-		return
-	}
-	for name, values := range res.Trailer {
-		h[http.TrailerPrefix+name] = values
+	for name, values := range came {
+		if _, told := announced[name]; !told {
+			name = http.TrailerPrefix + name
+		}
+		h[name] = values
 	}
 }
 
@@ -76,14 +76,14 @@ type relay struct {
 
 // writeHeader writes the header. Where the body's length is unknown its first
 // piece may be long in coming: see flushSoon.
-func (a *relay) writeHeader(res *backend.Answer) {
+func (a *relay) writeHeader(res *backend.Answer, announced http.Header) {
 	h := a.x.writer.Header()
 	endToEnd(h, res.Header)
 	if _, told := h["Content-Type"]; !told {
 		h["Content-Type"] = nil // net/http would look at the body and guess
 	}
-	if len(res.Trailer) > 0 {
-		h.Add("Trailer", strings.Join(slices.Collect(maps.Keys(res.Trailer)), ", "))
+	if len(announced) > 0 {
+		h.Add("Trailer", strings.Join(slices.Sorted(maps.Keys(announced)), ", "))
 	}
 	a.x.writer.WriteHeader(res.Status)
 }

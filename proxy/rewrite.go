@@ -1,24 +1,17 @@
 package proxy
 
 import (
-	"fmt"
-	"net"
 	"net/http"
-	"slices"
 	"strings"
 
 	"tempomat/classify/newcomer"
 	"tempomat/proxy/backend"
 )
 
-// forwardedHeaders tell the backend who asked whom. Only those of trusted
-// proxies get through.
-var forwardedHeaders = [...]string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded"} //nolint:gochecknoglobals // a constant
-
 // rewrite makes the request to the backend of the client's. All but the address
 // and what is for one connection only stays as the client sent it: Host, path
 // and query, whatever bytes they are made of.
-func (u *Upstream) rewrite(x *exchange) (*backend.Request, error) {
+func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	in := x.request
 	out := &backend.Request{
 		Method: in.Method, Target: target(in), Host: in.Host,
@@ -30,18 +23,17 @@ func (u *Upstream) rewrite(x *exchange) (*backend.Request, error) {
 	h := out.Header
 	endToEnd(h, in.Header)
 	stripPass(h)
-	protocol := upgradeOf(in.Header)
-	if !printable(protocol) {
-		return nil, fmt.Errorf("the client asks to upgrade to an invalid protocol: %q", protocol)
-	}
-	if protocol != "" {
+	if protocol := x.policy.mayUpgrade(upgradeOf(in.Header)); protocol != "" {
 		h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{protocol}
 	}
 	if hasToken(in.Header["Te"], "trailers") {
 		h["Te"] = []string{"trailers"}
 	}
+	if !x.policy.Underscores {
+		dropUnderscores(h)
+	}
 	setForwarded(in, h, x.Who.TrustedPeer)
-	return out, nil
+	return out
 }
 
 // target is what is asked for, as the client sent it where that is a path, or all of
@@ -74,34 +66,5 @@ func stripPass(h http.Header) {
 		h["Cookie"] = lines
 	} else {
 		delete(h, "Cookie")
-	}
-}
-
-// setForwarded tells the backend where the request came from. What the client
-// itself says of that counts only if it is a trusted proxy.
-func setForwarded(in *http.Request, h http.Header, trusted bool) {
-	for _, name := range forwardedHeaders {
-		if v, ok := in.Header[name]; ok && trusted {
-			h[name] = v
-		} else {
-			delete(h, name)
-		}
-	}
-	if peer, _, err := net.SplitHostPort(in.RemoteAddr); err == nil {
-		hops := peer
-		if before := h["X-Forwarded-For"]; len(before) > 0 {
-			hops = strings.Join(slices.Concat(before, []string{peer}), ", ")
-		}
-		h["X-Forwarded-For"] = []string{hops}
-	}
-	if _, ok := h["X-Forwarded-Host"]; !ok {
-		h["X-Forwarded-Host"] = []string{in.Host}
-	}
-	if _, ok := h["X-Forwarded-Proto"]; !ok {
-		proto := "http"
-		if in.TLS != nil {
-			proto = "https"
-		}
-		h["X-Forwarded-Proto"] = []string{proto}
 	}
 }

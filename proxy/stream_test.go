@@ -110,6 +110,8 @@ func TestEarlyHints(t *testing.T) {
 	seen := make(chan struct{}, 1)
 	backend := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", "</a.css>; rel=preload")
+		w.Header().Set("Tempomat-Standing", "known")
+		w.Header().Set("Tempomat-Cost", "0")
 		w.WriteHeader(http.StatusEarlyHints)
 		w.WriteHeader(http.StatusProcessing)
 		<-seen
@@ -121,7 +123,7 @@ func TestEarlyHints(t *testing.T) {
 	r.each(t, func(t *testing.T, c *http.Client) {
 		var got []string
 		trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
-			got = append(got, fmt.Sprint(code, h["Link"]))
+			got = append(got, fmt.Sprint(code, h["Link"], len(h)))
 			if code == http.StatusProcessing {
 				seen <- struct{}{}
 			}
@@ -129,7 +131,7 @@ func TestEarlyHints(t *testing.T) {
 		}}
 		q := request(t, nil, "GET /")
 		res, body := r.do(c, q.WithContext(httptrace.WithClientTrace(q.Context(), trace)))
-		want := "[103 [</a.css>; rel=preload] 102 [</a.css>; rel=preload]]"
+		want := "[103 [</a.css>; rel=preload] 1 102 [</a.css>; rel=preload] 1]"
 		if fmt.Sprint(got) != want || body != "page" || res.Header.Get("Link") != "" || res.Header.Get("Final") != "yes" {
 			t.Errorf("hints %v, then %q with %v", got, body, res.Header)
 		}
@@ -260,4 +262,38 @@ func TestUploadKeepsTheConnection(t *testing.T) {
 			t.Errorf("got %v", res)
 		}
 	}
+}
+
+// TestTrailersThatMayNotBe: what nobody checks after a body gets through neither way.
+func TestTrailersThatMayNotBe(t *testing.T) {
+	all := []string{
+		"Sum", "Host", "Authorization", "X-Forwarded-For", "X_Real_Ip", "Cookie", "Set-Cookie", "Content-Type",
+		"Tempomat-Standing", "Tempomat-Cost", "Connection",
+	}
+	reached := make(chan http.Header, 1)
+	r := start(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		_, _ = io.Copy(io.Discard, q.Body)
+		reached <- q.Trailer
+		_, _ = io.WriteString(w, "page")
+		_ = http.NewResponseController(w).Flush() // or its length is told, and nothing comes after it
+		for _, name := range all {
+			w.Header()[http.TrailerPrefix+name] = []string{"1"}
+		}
+	}))
+	r.each(t, func(t *testing.T, c *http.Client) {
+		q := request(t, io.NopCloser(strings.NewReader("body")), "POST /")
+		q.ContentLength, q.Trailer = -1, http.Header{}
+		for _, name := range all {
+			if name == "Sum" || name == "X-Forwarded-For" || c == r.client && name != "Content-Type" { // net/http refuses some
+				q.Trailer[http.CanonicalHeaderKey(name)] = []string{"1"}
+			}
+		}
+		res, _ := r.do(c, q)
+		if got := <-reached; len(got) != 1 || got.Get("Sum") != "1" {
+			t.Errorf("the backend got %v", got)
+		}
+		if len(res.Trailer) != 1 || res.Trailer.Get("Sum") != "1" {
+			t.Errorf("the client got %v", res.Trailer)
+		}
+	})
 }

@@ -44,11 +44,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := exchangeOf(r)
-	out, err := u.rewrite(x)
-	if err != nil {
-		u.explain(x, err)
-		return
-	}
+	out := u.rewrite(x)
 	x.work.setPatience(u.timeout)
 	res, err := u.pool.Do(&x.conn.call, out)
 	if err != nil {

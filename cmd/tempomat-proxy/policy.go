@@ -88,6 +88,9 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 		Write:    c.Timeouts.Write,
 		Upgrade:  c.Timeouts.Upgrade,
 		Buffer:   p.bufferOf(c.Buffer),
+
+		Underscores: c.Underscores,
+		Upgrades:    c.Upgrades,
 	}, nil
 }
 

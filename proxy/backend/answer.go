@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +55,7 @@ func (a *Answer) take(head *http1.Response) {
 func (a *Answer) announce() {
 	for _, line := range a.Header["Trailer"] {
 		for name := range strings.SplitSeq(line, ",") {
-			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); mayTrail(name) {
+			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); name != "" {
 				if a.Trailer == nil {
 					a.Trailer = http.Header{}
 				}
@@ -64,12 +63,6 @@ func (a *Answer) announce() {
 			}
 		}
 	}
-}
-
-// mayTrail tells whether a field may come after a body: not what frames the message,
-// nor what says where it goes (RFC 9110, 6.5.1).
-func mayTrail(name string) bool {
-	return name != "" && !slices.Contains([]string{"Transfer-Encoding", "Content-Length", "Trailer", "Host", "Connection"}, name)
 }
 
 // Read implements io.Reader. The end is told together with the last bytes, if it is
@@ -111,12 +104,10 @@ func (a *Answer) finish(err error) error {
 		return a.end
 	}
 	for _, f := range a.chunks.Trailer {
-		if name := http.CanonicalHeaderKey(string(f.Name)); mayTrail(name) {
-			if a.Trailer == nil {
-				a.Trailer = http.Header{}
-			}
-			a.Trailer[name] = append(a.Trailer[name], string(f.Value))
+		if a.Trailer == nil {
+			a.Trailer = http.Header{}
 		}
+		a.Trailer.Add(string(f.Name), string(f.Value))
 	}
 	a.end = err
 	a.release(errors.Is(err, io.EOF) && a.keepAlive && a.buffer.Buffered() == 0)
