@@ -88,9 +88,10 @@ func (b *body) fetch(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.complete.Store(err == io.EOF)
 	b.broken.Store(err != nil && err != io.EOF)
-	if err == nil || err == io.EOF {
+	if err == nil || err == io.EOF || b.x.request.ProtoMajor == 2 {
 		// The server goes on reading, to notice when the client leaves, for as long
-		// as the answer takes; and HTTP/2 has a deadline pass though nobody reads.
+		// as the answer takes; and HTTP/2 has a deadline pass though nobody reads, and
+		// keeps a stream that was reset until then.
 		b.limit(time.Time{})
 	}
 	return n, err
@@ -136,5 +137,8 @@ func (b *body) end(now time.Time) {
 	_ = b.conn.SetReadDeadline(now) // wakes a Read that is under way
 	b.reading.Lock()
 	defer b.reading.Unlock()
+	if b.x.request.ProtoMajor == 2 {
+		until = time.Time{} // the rest of a stream is in nobody's way
+	}
 	_ = b.conn.SetReadDeadline(until)
 }

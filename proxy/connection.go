@@ -18,6 +18,7 @@ type connection struct {
 	spare    *exchange // to be used again; nil: none
 	closing  *closing  // of the server; nil: never
 	client   net.Conn  // nil: HTTP/2, or unknown
+	carries  *carrier  // what its streams have in common, if it is HTTP/2
 
 	call backend.Call // to the backend; the client's leaving does not end it
 }
@@ -30,7 +31,7 @@ type (
 // meet prepares a connection that was accepted.
 func meet(ctx context.Context, c net.Conn, closing *closing) context.Context {
 	boundUnsent(c)
-	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing, client: c})
+	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing, client: c, carries: &carrier{conn: c}})
 }
 
 // serve returns the exchange of a request, to be found by exchangeOf.
@@ -39,7 +40,7 @@ func serve(r *http.Request) *exchange {
 	if !ok || r.ProtoMajor != 1 {
 		x := &exchange{conn: &connection{}}
 		if ok {
-			x.conn.closing = c.closing
+			x.conn.closing, x.conn.carries = c.closing, c.carries
 		}
 		x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 		return x

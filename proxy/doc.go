@@ -72,6 +72,7 @@
 //	newcomer.go   who is redirected in place of waiting
 //	crowd.go      the sets of what waits and of what is at the backend
 //	connection.go what a connection's requests share
+//	carrier.go    a connection of HTTP/2, and who gives its streams up
 //	work.go       what the backend does for a request, and its end
 //	orphan.go     what it does though nobody waits for it
 //	upstream.go   the backend: how it is reached, its answer, failures

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"tempomat/proxy/backend"
 )
@@ -34,7 +35,7 @@ func NewUpstream(b Backend, log *zap.Logger) *Upstream {
 	if b.URL.Scheme == "unix" {
 		host = "localhost"
 	}
-	return &Upstream{timeout: b.Timeout, pool: backend.NewPool(dialer(b), host, b.Timeout), log: log}
+	return &Upstream{timeout: b.Timeout, pool: backend.NewPool(dialer(b), host, b.Timeout), log: capped(log)}
 }
 
 // ServeHTTP implements http.Handler, for requests that come by way of a Handler.
@@ -86,6 +87,20 @@ func hostPort(u *url.URL, usual string) string {
 		return u.Host
 	}
 	return net.JoinHostPort(u.Hostname(), usual)
+}
+
+// Lines of a kind in a second, and beyond these one of so many: a client that fails on
+// purpose, or a crowd before a backend that is down, is not to fill the disk.
+const (
+	mostLines = 20
+	oneLineOf = 1000
+)
+
+// capped is a log that says of failures no more than somebody can read.
+func capped(log *zap.Logger) *zap.Logger {
+	return log.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(c, time.Second, mostLines, oneLineOf)
+	}))
 }
 
 // explain answers for a backend that did not, and logs that once. A client that
