@@ -47,6 +47,12 @@ func (x *exchange) refuse() {
 	x.answer(p)
 }
 
+// refuseTarget answers a request for what no URL can be.
+func (x *exchange) refuseTarget() {
+	x.outcome = Refused
+	x.answer(refusal{Status: http.StatusBadRequest, Detail: "The request's URL has a fragment, a space or a control character."})
+}
+
 // fail answers a request that the backend did not.
 func (x *exchange) fail(o Outcome, status int, detail string) {
 	x.outcome = o

@@ -37,26 +37,24 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 }
 
 // target is what is asked for, as the client sent it where that is a path, or all of
-// the server. A space would end it: HTTP/2 has no line that it could be in.
+// the server.
 func target(in *http.Request) string {
-	s := in.RequestURI
-	if !strings.HasPrefix(s, "/") && s != "*" {
-		s = in.URL.RequestURI()
+	if s := in.RequestURI; strings.HasPrefix(s, "/") || s == "*" {
+		return s
 	}
-	if strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c == 0x7f }) {
-		u := *in.URL
-		u.RawQuery = strings.Map(visible, u.RawQuery)
-		s = u.RequestURI()
-	}
-	return s
+	return in.URL.RequestURI()
 }
 
-// visible puts a plus, which is a space in a query, in the place of what nobody sees.
-func visible(c rune) rune {
-	if c <= ' ' || c == 0x7f {
-		return '+'
+// isSoundTarget tells whether every backend reads the same in what is asked for: a
+// fragment is none of its parts (RFC 9112, 3.2), and some cut it off; a space, which
+// HTTP/2 has no line that it could end, would end the line of HTTP/1.
+func isSoundTarget(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c == 0x7f || c == '#' {
+			return false
+		}
 	}
-	return c
+	return true
 }
 
 // stripPass takes out the cookie that is the proxy's own, also where nobody is

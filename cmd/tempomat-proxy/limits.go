@@ -134,16 +134,12 @@ func kindOf(who *classify.Result) int {
 // Count implements proxy.RequestLimits.
 func (l *requestLimits) Count(ctx context.Context, now time.Time, r *http.Request, who *classify.Result) proxy.Counted {
 	kind := kindOf(who)
-	where := r.URL.Path
-	if !strings.HasPrefix(where, "/") {
-		where = "/" + where
-	}
-	where = path.Clean(where) // no copy of one that is clean
+	where := spellings(r.URL.Path)
 	var told standings
 	last := false
 	for i := range l.limits {
 		limit := &l.limits[i]
-		actor, ok := limit.actor(where, who)
+		actor, ok := limit.actor(&where, who)
 		if !ok {
 			continue
 		}
@@ -190,8 +186,8 @@ func (c *requestCounts) check(ctx context.Context, now time.Time, l *requestLimi
 }
 
 // actor is whose bucket a request to a path goes to, if the limit is for it.
-func (l *requestLimit) actor(where string, who *classify.Result) (string, bool) {
-	if !covers(l.Path, where) {
+func (l *requestLimit) actor(where *[2]string, who *classify.Result) (string, bool) {
+	if !covers(l.Path, where[0]) && !covers(l.Path, where[1]) {
 		return "", false
 	}
 	keys := who.Keys()
@@ -202,11 +198,31 @@ func (l *requestLimit) actor(where string, who *classify.Result) (string, bool) 
 	return keys[i].ID, true
 }
 
+// spellings are what a backend may take a path for, without dot segments: as it is, and
+// with each \ a slash, as some have it.
+func spellings(where string) (all [2]string) {
+	for i := range all {
+		if !strings.HasPrefix(where, "/") {
+			where = "/" + where
+		}
+		all[i] = path.Clean(where) // no copy of one that is clean
+		where = strings.ReplaceAll(where, `\`, "/")
+	}
+	return all
+}
+
 // covers tells whether a limit's path is that of a request, a clean one: /a/*
-// covers /a/ and all below it, and empty is every path.
+// covers /a/ and all below it, and empty is every path. A script is what is below it,
+// too (PATH_INFO of RFC 3875, 4.1.5).
 func covers(limit, where string) bool {
 	prefix, all := strings.CutSuffix(limit, "*")
-	return limit == "" || where == limit || all && strings.HasPrefix(where+"/", prefix)
+	switch {
+	case limit == "", where == limit:
+		return true
+	case all:
+		return strings.HasPrefix(where+"/", prefix)
+	}
+	return strings.Contains(path.Base(limit), ".") && strings.HasPrefix(where, limit) && where[len(limit)] == '/'
 }
 
 // standings is how the limits stand that a request was held against.
