@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,9 @@ const maxHeader = 64 << 10
 type ServerOptions struct {
 	Header time.Duration // from the first byte of a request to the end of its header
 	Idle   time.Duration // between two requests of a connection, or two bytes that an HTTP/2 client takes
+	// Linger is for how long Drain answers what comes on connections that are open: who
+	// has just connected, or asks again just now, did not know.
+	Linger time.Duration
 	Log    *zap.Logger
 }
 
@@ -27,6 +31,10 @@ type ServerOptions struct {
 type Server struct {
 	http    *http.Server
 	closing *closing
+	linger  time.Duration
+
+	mu        sync.Mutex // guards the following
+	listeners []net.Listener
 }
 
 // closing is how far a server has come with its end.
@@ -34,6 +42,9 @@ type closing struct {
 	drains atomic.Bool // it waits for those who wait for an answer, and for nobody else
 	cuts   atomic.Bool // it waits for nobody
 }
+
+// ends tells whether the server comes to its end.
+func (c *closing) ends() bool { return c != nil && c.drains.Load() }
 
 // givesUp tells whether the server does not wait for what the backend does for a
 // client that has left (orphan), or has not.
@@ -47,7 +58,7 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	end := &closing{}
-	return &Server{closing: end, http: &http.Server{
+	return &Server{closing: end, linger: o.Linger, http: &http.Server{
 		Handler: h,
 		// "OPTIONS *" is for the backend to answer.
 		DisableGeneralOptionsHandler: true,
@@ -66,13 +77,16 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 // Serve serves all listeners until Drain, when it returns nil, or until one of
 // them fails.
 func (s *Server) Serve(listeners []net.Listener) error {
+	s.mu.Lock()
+	s.listeners = listeners
+	s.mu.Unlock()
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
 		go func() { failed <- s.http.Serve(l) }()
 	}
 	var err error
 	for range listeners {
-		if e := <-failed; !errors.Is(e, http.ErrServerClosed) {
+		if e := <-failed; !errors.Is(e, http.ErrServerClosed) && !(errors.Is(e, net.ErrClosed) && s.closing.drains.Load()) {
 			err = errors.Join(err, e, s.http.Close())
 		}
 	}
@@ -85,11 +99,29 @@ func (s *Server) Serve(listeners []net.Listener) error {
 // have left is cut at once.
 func (s *Server) Drain(ctx context.Context) error {
 	s.closing.drains.Store(true)
+	s.stopListening(ctx)
 	if err := s.http.Shutdown(ctx); err != nil {
 		s.closing.cuts.Store(true)
 		return errors.Join(err, s.http.Close())
 	}
 	return nil
+}
+
+// stopListening closes the listeners and lingers: from Shutdown on, net/http closes
+// connections that have just sent a request, without an answer.
+func (s *Server) stopListening(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.linger <= 0 || len(s.listeners) == 0 {
+		return
+	}
+	for _, l := range s.listeners {
+		_ = l.Close() // Shutdown says so if it cannot
+	}
+	select {
+	case <-time.After(s.linger):
+	case <-ctx.Done():
+	}
 }
 
 // Listen opens an address: "host:port", ":port" or "unix:/path".

@@ -51,9 +51,10 @@ func (w *writer) WriteHeader(status int) {
 	}
 	w.status = status
 	w.x.tellCount(w.Header())
-	if w.x.body.unread() && w.x.request.ProtoMajor == 1 {
+	if w.x.request.ProtoMajor == 1 && (w.x.body.unread() || w.x.conn.closing.ends()) {
 		// The server would read the rest before it answers, in place of the backend;
-		// not so if it means to close the connection.
+		// not so if it means to close the connection. And who asks again is to ask the
+		// next process.
 		w.Header().Set("Connection", "close")
 	}
 	w.ResponseWriter.WriteHeader(status)

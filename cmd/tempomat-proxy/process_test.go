@@ -26,10 +26,16 @@ type process struct {
 // startProcess starts a program, which ends with the test.
 func startProcess(t *testing.T, env []string, path string, args ...string) *process {
 	t.Helper()
+	return startProcessWith(t, nil, env, path, args...)
+}
+
+// startProcessWith hands files over to it, from descriptor 3 on.
+func startProcessWith(t *testing.T, files []*os.File, env []string, path string, args ...string) *process {
+	t.Helper()
 	p := &process{
 		t: t, cmd: exec.Command(path, args...), stdout: newOutput(), stderr: newOutput(), ended: make(chan struct{}),
 	}
-	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = p.stdout, p.stderr, files
 	p.cmd.Env = append(cleanEnv(), env...)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

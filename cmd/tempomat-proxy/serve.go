@@ -79,10 +79,14 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	})
 	car.reports = &reports{ledger: car.limiter, journal: car.journal, log: car.logs.log}
 	car.server = proxy.NewServer(car.handler, proxy.ServerOptions{
-		Header: c.Timeouts.Header, Idle: c.Timeouts.Idle, Log: car.logs.log,
+		Header: c.Timeouts.Header, Idle: c.Timeouts.Idle, Linger: linger, Log: car.logs.log,
 	})
 	return car, nil
 }
+
+// linger is for how long connections that are open are served as the program ends:
+// longer than from one request of a page to the next.
+const linger = 250 * time.Millisecond
 
 // serve runs the sidecar until the context ends and what is under way has
 // finished.
@@ -92,7 +96,12 @@ func serve(ctx context.Context, c *config.Config, s source, stderr io.Writer) er
 		return err
 	}
 	defer car.logs.close()
-	listeners, err := listen(ctx, c.Listen)
+	listeners, err := inherited()
+	if len(listeners) > 0 {
+		car.logs.log.Info("serves sockets that were handed over (LISTEN_FDS): listen has no effect")
+	} else if err == nil {
+		listeners, err = listen(ctx, c.Listen)
+	}
 	if err != nil {
 		return err
 	}
@@ -188,6 +197,7 @@ func (s *sidecar) drain() error {
 	defer s.mu.Unlock()
 	s.policies.upstream.Close()
 	s.policies.counts.close()
+	s.logs.log.Info("ended")
 	return nil
 }
 

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// firstInherited is the first descriptor that systemd hands over (sd_listen_fds(3)).
+const firstInherited = 3
+
+// inherited are the sockets that whoever started this process listens at for it. They
+// stay open as it ends: who connects while it is started anew waits, and is not refused.
+func inherited() (ls []net.Listener, err error) {
+	pid, _ := strconv.Atoi(os.Getenv("LISTEN_PID"))
+	n, _ := strconv.Atoi(os.Getenv("LISTEN_FDS"))
+	if pid != os.Getpid() || n <= 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} { // not for what this one starts
+		if err := os.Unsetenv(name); err != nil {
+			return nil, err
+		}
+	}
+	for fd := firstInherited; fd < firstInherited+n; fd++ {
+		syscall.CloseOnExec(fd)
+		f := os.NewFile(uintptr(fd), "inherited")
+		l, err := net.FileListener(f)
+		_ = f.Close() // the listener has one of its own
+		if err != nil {
+			for _, l := range ls {
+				_ = l.Close()
+			}
+			return nil, fmt.Errorf("descriptor %d, which was handed over (LISTEN_FDS), is no listening socket: %w", fd, err)
+		}
+		ls = append(ls, l)
+	}
+	return ls, nil
+}
