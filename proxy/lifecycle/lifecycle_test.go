@@ -286,6 +286,30 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+// TestRedirectedIsNotUntried: newcomers who are sent away, and do not come back, put
+// nobody in doubt of what they asked for.
+func TestRedirectedIsNotUntried(t *testing.T) {
+	for _, redirected := range []bool{true, false} {
+		r := newRig(t)
+		const url = "/a?id=1"
+		for i := range 20 {
+			r.gate.Guess.Learn(r.now, cpuaccount.Kind{Shape: "/a?id", URL: fmt.Sprint("/a?id=x", i), Client: fmt.Sprint(i)}, time.Second, 0)
+		}
+		for i := range 10 {
+			l := r.arrive(page(i, url), false)
+			if redirected {
+				l.Redirect(r.now, httptest.NewRecorder())
+			}
+			l.Leave(r.now)
+		}
+		k := kindOf("/a?id")
+		k.URL = url
+		if _, _, sure := r.gate.Guess.Of(r.now, k); sure != redirected {
+			t.Errorf("asked for ten times, redirected %t: its cost is sure %t", redirected, sure)
+		}
+	}
+}
+
 // TestBegin has a request whose like waits most of the time be charged as one that
 // does so.
 func TestBegin(t *testing.T) {
