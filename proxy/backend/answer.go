@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,6 +41,7 @@ type Answer struct {
 func (a *Answer) take(head *http1.Response) {
 	a.Status, a.Header, a.Length = head.Status, http1.Header(head.Fields), head.Length
 	a.framing, a.left, a.keepAlive = head.Framing, head.Length, head.KeepAlive
+	a.tellLength()
 	switch {
 	case a.Status == http.StatusSwitchingProtocols:
 		a.framing = http1.UntilEnd
@@ -48,6 +50,17 @@ func (a *Answer) take(head *http1.Response) {
 		a.announce()
 	case a.framing == http1.Empty:
 		_ = a.finish(io.EOF)
+	}
+}
+
+// tellLength has the header tell the length once, as it was understood, or not at all:
+// who gets it is not to understand another one.
+func (a *Answer) tellLength() {
+	switch lines := a.Header["Content-Length"]; {
+	case a.Length < 0:
+		delete(a.Header, "Content-Length")
+	case len(lines) > 1 || strings.Contains(lines[0], ","):
+		a.Header["Content-Length"] = []string{strconv.FormatInt(a.Length, 10)}
 	}
 }
 

@@ -130,6 +130,32 @@ func TestConnectionServesTheNextRequest(t *testing.T) {
 	}
 }
 
+// TestLengthIsToldAsItWasUnderstood: once, and not beside chunks.
+func TestLengthIsToldAsItWasUnderstood(t *testing.T) {
+	const chunked = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+	for fields, want := range map[string]string{
+		"Content-Length: 2\r\n" + chunked:                     "",
+		"Content-Length: 9\r\n" + chunked:                     "",
+		"Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello": "5",
+		"Content-Length: 5, 5\r\n\r\nhello":                   "5",
+		"Content-Length: 5\r\n\r\nhello":                      "5",
+		"Connection: close\r\n\r\nhello":                      "",
+	} {
+		s := serve(t, once("HTTP/1.1 200 OK\r\n"+fields, nil))
+		a, err := s.pool(0).Do(&Call{}, get())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(a.Header["Content-Length"], "|"); got != want {
+			t.Errorf("%q: the length is told on as %q, want %q", fields, got, want)
+		}
+		if b, err := io.ReadAll(a); string(b) != "hello" || err != nil {
+			t.Errorf("%q: %q, %v", fields, b, err)
+		}
+		_ = a.Close()
+	}
+}
+
 // TestWhatWasNotReadIsNotReused: who closes an answer before its end gets rid of the
 // connection.
 func TestWhatWasNotReadIsNotReused(t *testing.T) {

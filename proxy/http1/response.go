@@ -46,8 +46,8 @@ func (b *Buffer) ReadResponse(r *Response, method string) error {
 	if err != nil {
 		return err
 	}
-	*r = Response{Status: status, Fields: fields, KeepAlive: minor >= 1}
-	return r.frame(method)
+	*r = Response{Status: status, Fields: fields}
+	return r.frame(method, minor)
 }
 
 // parseStatus reads "HTTP/1.1 200 OK"; the reason may be missing.
@@ -74,8 +74,9 @@ func parseStatus(line []byte) (minor, status int, err error) {
 
 // frame finds out how the end of the body is found, and what becomes of the
 // connection then.
-func (r *Response) frame(method string) error {
+func (r *Response) frame(method string, minor int) error {
 	length, chunked := int64(-1), false
+	stays, closes := minor >= 1, false
 	for _, f := range r.Fields {
 		switch {
 		case named(f, "Content-Length"):
@@ -90,21 +91,21 @@ func (r *Response) frame(method string) error {
 			}
 			chunked = true
 		case named(f, "Connection"):
-			if hasToken(f.Value, "close") {
-				r.KeepAlive = false
-			} else if hasToken(f.Value, "keep-alive") {
-				r.KeepAlive = true
-			}
+			closes = closes || hasToken(f.Value, "close")
+			stays = stays || hasToken(f.Value, "keep-alive")
 		}
+	}
+	r.KeepAlive = stays && !closes
+	if chunked { // beside a length, or where there were no chunks yet, it is not to be trusted (RFC 9112, 6.1)
+		r.KeepAlive = r.KeepAlive && length < 0 && minor >= 1
+		length = -1
 	}
 	r.Length = length
 	switch {
 	case method == http.MethodHead, r.Status < 200, r.Status == http.StatusNoContent, r.Status == http.StatusNotModified:
 		r.Framing = Empty
-		r.KeepAlive = r.KeepAlive && (!chunked || length < 0)
 	case chunked:
-		r.Framing, r.Length = Chunked, -1
-		r.KeepAlive = r.KeepAlive && length < 0
+		r.Framing = Chunked
 	case length > 0:
 		r.Framing = Length
 	case length == 0:

@@ -77,6 +77,10 @@ func TestReadResponse(t *testing.T) {
 			Trailer: http.Header{"X-Sum": {"1"}}, KeepAlive: true, Left: "left"}},
 		"chunks and a length": {lines("HTTP/1.1 200 OK", "Content-Length: 1", "Transfer-Encoding: chunked", "", "1", "a", "0", "", ""), "GET", answer{
 			Status: 200, Header: http.Header{"Content-Length": {"1"}, "Transfer-Encoding": {"chunked"}}, Framing: Chunked, Body: "a"}},
+		"chunks of HTTP/1.0": {lines("HTTP/1.0 200 OK", "Connection: keep-alive", "Transfer-Encoding: chunked", "", "1", "a", "0", "", ""), "GET", answer{
+			Status: 200, Header: http.Header{"Connection": {"keep-alive"}, "Transfer-Encoding": {"chunked"}}, Framing: Chunked, Body: "a"}},
+		"one that closes and goes on": {lines("HTTP/1.1 200 OK", "Connection: close", "Connection: keep-alive", "Content-Length: 1", "", "a"), "GET", answer{
+			Status: 200, Header: http.Header{"Connection": {"close", "keep-alive"}, "Content-Length": {"1"}}, Framing: Length, Body: "a"}},
 		"until the end": {lines("HTTP/1.1 200 OK", "A:  b \t", "", "all of it"), "GET", answer{
 			Status: 200, Header: http.Header{"A": {"b"}}, Framing: UntilEnd, Body: "all of it"}},
 		"HTTP/1.0": {lines("HTTP/1.0 200 OK", "Content-Length: 1", "", "a"), "GET", answer{
