@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"tempomat/proxy/http1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -239,6 +241,48 @@ func TestRepeatsOnceAndNotAfterAnAnswerBegan(t *testing.T) {
 	s = serve(t, once("", nil))
 	if _, _, err := do(s.pool(0), get()); err == nil || s.accepted() != 1 {
 		t.Errorf("%v after %d connections, want an error after one", err, s.accepted())
+	}
+}
+
+// TestAnAnswerThatIsNotUnderstoodIsOne: the backend has done what it was asked for.
+func TestAnAnswerThatIsNotUnderstoodIsOne(t *testing.T) {
+	for _, text := range []string{
+		"no status\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+	} {
+		s := serve(t, func(c net.Conn, br *bufio.Reader) {
+			once(hello, nil)(c, br)
+			once(text, nil)(c, br)
+		}, answers(hello))
+		p := s.pool(0)
+		_, _, _ = do(p, get())
+		if _, _, err := do(p, get()); !errors.Is(err, http1.ErrMalformed) || s.accepted() != 1 {
+			t.Errorf("%q: %v after %d connections", text, err, s.accepted())
+		}
+	}
+}
+
+// TestLateIsNotAskedAgain: a backend that takes too long still works on the request,
+// also where it came by a connection that was used before.
+func TestLateIsNotAskedAgain(t *testing.T) {
+	end := make(chan struct{})
+	s := serve(t, func(c net.Conn, br *bufio.Reader) {
+		once(hello, nil)(c, br)
+		once("", end)(c, br)
+	}, answers(hello))
+	p := s.pool(200 * time.Millisecond)
+	_, _, _ = do(p, get())
+	if _, _, err := do(p, get()); !errors.Is(err, os.ErrDeadlineExceeded) || s.accepted() != 1 {
+		t.Errorf("%v after %d connections", err, s.accepted())
+	}
+	close(end)
+}
+
+// TestBodyThatIsNotThere: of a request that was not sent no answer is awaited.
+func TestBodyThatIsNotThere(t *testing.T) {
+	s := serve(t, answers(hello))
+	r := &Request{Method: "POST", Target: "/", Length: 9, Ready: true, Body: io.NopCloser(strings.NewReader("abc"))}
+	if _, _, err := do(s.pool(0), r); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 
 	"tempomat/proxy/http1"
 )
@@ -107,7 +108,7 @@ func (r *Request) drop() {
 }
 
 // ask sends a request over a connection and awaits the head of the answer. Nothing
-// tells that no byte of one came, if there is an error.
+// tells that the connection ended before a byte of one came, if there is an error.
 func (p *Pool) ask(call *Call, c *Conn, r *Request) (a *Answer, nothing bool, err error) {
 	m := p.memory.Get().(*memory)
 	a = &Answer{pool: p, call: call, conn: c, memory: m}
@@ -117,13 +118,19 @@ func (p *Pool) ask(call *Call, c *Conn, r *Request) (a *Answer, nothing bool, er
 	if err = a.receive(r); err == nil {
 		return a, false, nil
 	}
-	nothing = a.buffer.Buffered() == 0 && !a.hinted
+	nothing = a.buffer.Buffered() == 0 && !a.hinted && ended(err)
 	a.upload.end()
 	p.memory.Put(m)
 	if nothing && failed != nil {
 		err = failed // a backend that closes the connection may have answered before; this one has not
 	}
 	return nil, nothing, err
+}
+
+// ended tells whether an error of reading is the end of the connection. A backend that
+// takes too long works on the request, and one that is not understood has answered it.
+func ended(err error) bool {
+	return !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, http1.ErrMalformed)
 }
 
 // send sends the head, and what is there of the body. The rest goes by itself.
@@ -144,6 +151,7 @@ func (p *Pool) send(a *Answer, r *Request, b []byte) error {
 		n := len(b)
 		b = append(b, make([]byte, length)...)
 		if _, err := io.ReadFull(r.Body, b[n:]); err != nil {
+			_ = a.conn.Close() // nothing was asked, and nothing is to be awaited
 			return err
 		}
 		r.drop()
