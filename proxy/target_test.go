@@ -4,8 +4,12 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
+
+	"go.uber.org/zap"
 )
 
 // rawBackend serves back with a handler of raw connections. It gets each
@@ -196,5 +200,21 @@ func TestTargetIsOneWord(t *testing.T) {
 	q.URL.Opaque = "/a HTTP/1.0"
 	if res, _ := r.do(r.h2c, q); res.StatusCode != 400 {
 		t.Errorf("a space in HTTP/2: got %d", res.StatusCode)
+	}
+}
+
+// TestMethodAndHostAreWords: HTTP/2 lets anything be in them, also a target other than
+// the one that was looked at.
+func TestMethodAndHostAreWords(t *testing.T) {
+	u := NewUpstream(Backend{URL: &url.URL{Scheme: "http", Host: "backend.invalid"}}, zap.NewNop())
+	for _, c := range []struct{ method, host string }{
+		{"GET /admin HTTP/1.1", "h"}, {"GE\tT", "h"}, {"G\u00e4T", "h"}, {"G/T", "h"}, {"", "h"},
+		{"GET", "a b"}, {"GET", "a/b"}, {"GET", "a\tb"}, {"GET", "a@b"}, {"GET", "a\u00e4"},
+	} {
+		w := httptest.NewRecorder()
+		u.ServeHTTP(w, &http.Request{Method: c.method, Host: c.host, RequestURI: "/", URL: &url.URL{Path: "/"}})
+		if w.Code != http.StatusBadRequest {
+			t.Errorf("%q of %q: status %d", c.method, c.host, w.Code)
+		}
 	}
 }

@@ -90,6 +90,22 @@ func TestUpgradeRefused(t *testing.T) {
 	}
 }
 
+// TestUpgradeUnasked: a client that asked for no other protocol goes on to speak HTTP, of
+// which the backend would get every request uncounted.
+func TestUpgradeUnasked(t *testing.T) {
+	for _, fields := range []string{"", "Upgrade: x\r\n", "Connection: Upgrade\r\nUpgrade: x\r\n", "Connection: Upgrade\r\n"} {
+		back := loopback(t)
+		rawBackend(t, back, func(string) string { return "HTTP/1.1 101 Switching Protocols\r\n" + fields + "\r\n" })
+		r := startOn(t, loopback(t), back, nil)
+		c := r.dial()
+		send(t, c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+		if res := answer(t, bufio.NewReader(c), "GET"); res.StatusCode != http.StatusBadGateway {
+			t.Errorf("%q: got %v", fields, res)
+		}
+		_ = c.Close()
+	}
+}
+
 // TestIdleUpgrade has upgraded connections on which nothing is said for too
 // long, and ones on which one side speaks now and then.
 func TestIdleUpgrade(t *testing.T) {

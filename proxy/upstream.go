@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -42,6 +43,10 @@ func NewUpstream(b Backend, log *zap.Logger) *Upstream {
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodConnect {
 		http.Error(w, "This is no forward proxy.", http.StatusMethodNotAllowed)
+		return
+	}
+	if !isToken(r.Method) || !printable(r.Host) || strings.ContainsAny(r.Host, " /?#@\\") {
+		http.Error(w, "This is no request of HTTP.", http.StatusBadRequest) // HTTP/2 lets anything be there
 		return
 	}
 	x := exchangeOf(r)
