@@ -1,8 +1,10 @@
 package backend
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -22,10 +24,28 @@ type Conn struct {
 
 func newConn(c net.Conn) *Conn {
 	x := &Conn{Conn: c}
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
 	if s, ok := c.(syscall.Conn); ok {
 		x.raw, _ = s.SyscallConn() // without it, a connection that was closed is found out late
 	}
 	return x
+}
+
+// isClean tells whether nothing lies in the connection that nobody asked for: TLS reads
+// whole records, of which an answer may have left something.
+func (c *Conn) isClean() bool {
+	if _, secure := c.Conn.(*tls.Conn); !secure {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // what is there comes all the same
+	_, err := c.Read(make([]byte, 1))
+	c.limited = false
+	_ = c.SetReadDeadline(time.Time{})
+	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // begin awaits the head of another answer.

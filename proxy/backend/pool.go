@@ -61,7 +61,7 @@ func (p *Pool) take() *Conn {
 		c := p.idle[n-1]
 		p.idle[n-1], p.idle = nil, p.idle[:n-1]
 		p.mu.Unlock()
-		if c.isAlive() {
+		if c.isClean() && c.isAlive() {
 			return c
 		}
 		_ = c.Close() // the backend has closed it
