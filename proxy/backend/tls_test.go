@@ -52,7 +52,10 @@ func TestTLSThatIsClosedIsNotUsed(t *testing.T) {
 	if _, _, err := do(p, get()); err != nil {
 		t.Fatal(err)
 	}
-	for began := time.Now(); p.waits() && p.aliveOnes() > 0; time.Sleep(time.Millisecond) {
+	p.mu.Lock()
+	p.sweeps.Stop() // it would close it, too
+	p.mu.Unlock()
+	for began := time.Now(); p.aliveOnes() > 0; time.Sleep(time.Millisecond) {
 		if time.Since(began) > 20*time.Second {
 			t.Fatal("nobody sees that it is closed")
 		}
