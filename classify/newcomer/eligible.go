@@ -11,12 +11,18 @@ import (
 // it can be seen from the request alone, and whether it loses nothing by a
 // redirect. Where that is in doubt it is none: it waits like others.
 func isNavigation(r *http.Request, who *classify.Result) bool {
-	return r.Method == http.MethodGet && r.ProtoAtLeast(1, 1) && !who.Exempt &&
+	return r.Method == http.MethodGet && speaksNow(r, who) && !who.Exempt &&
 		r.ContentLength == 0 && len(r.TransferEncoding) == 0 &&
 		wantsPage(r.Header["Accept"]) && !hasTelltale(r.Header) &&
 		isOr(r.Header["Sec-Fetch-Mode"], "navigate") && isOr(r.Header["Sec-Fetch-Dest"], "document") &&
 		!hasOwnCookie(r.Header["Cookie"]) &&
 		isLocation(r.RequestURI) && !isFeed(r.RequestURI) && isBrowser(r.Header["User-Agent"])
+}
+
+// speaksNow tells whether the client speaks what browsers do. A proxy before this one may
+// not, and says nothing of them by that: that is nginx's default before 1.30.
+func speaksNow(r *http.Request, who *classify.Result) bool {
+	return r.ProtoAtLeast(1, 1) || who.TrustedPeer
 }
 
 // telltales are header fields that no navigation has, or not one that can be

@@ -129,6 +129,11 @@ func TestWhatBrokeElsewhere(t *testing.T) {
 			if New(dawn).Eligible(dawn, r, &who) {
 				t.Error("eligible, though it is HTTP/1.0")
 			}
+			who.TrustedPeer = true
+			if got := New(dawn).Eligible(dawn, r, &who); got != tc.want {
+				t.Errorf("HTTP/1.0 of a trusted proxy: eligible %t, want %t", got, tc.want)
+			}
+			who.TrustedPeer = false
 			r.ProtoMajor = 2
 			if got := New(dawn).Eligible(dawn, r, &who); got != tc.want {
 				t.Errorf("over HTTP/2: eligible %t, want %t", got, tc.want)
