@@ -68,10 +68,12 @@ func (c *ChunkedBody) hasNext() bool {
 	if i < 0 || i+1 == len(p) {
 		return false
 	}
-	if p[i+1] == '0' {
-		return endOfHead(p[i+1:], 0) > 0
+	line := p[i+1:]
+	size := bytes.TrimLeft(line, "0")
+	if len(size) < len(line) && (len(size) == 0 || hexDigit(size[0]) < 0) { // none: the last one
+		return endOfHead(line, 0) > 0
 	}
-	return bytes.IndexByte(p[i+1:], '\n') >= 0
+	return bytes.IndexByte(line, '\n') >= 0
 }
 
 // next reads the end of a chunk, and the size of the next one. The last one, of no

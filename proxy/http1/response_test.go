@@ -274,3 +274,20 @@ func lenient(text []byte, a answer) bool {
 	}
 	return strings.Contains(a.Header.Get("Content-Length"), ",") // a list of lengths that are alike (RFC 9110, 8.6)
 }
+
+// TestSizesWithZerosBeforeThem: what is there of several chunks is read at once, however
+// their sizes are written. To look for the end of all at each of them takes for ever.
+func TestSizesWithZerosBeforeThem(t *testing.T) {
+	for _, size := range []string{"1", "0001"} {
+		var b Buffer
+		b.Reset(io.MultiReader(strings.NewReader(strings.Repeat(size+"\r\nx\r\n", 100)), strings.NewReader("00\r\n\r\n")), make([]byte, 2000))
+		var c ChunkedBody
+		c.Reset(&b)
+		if n, err := c.Read(make([]byte, 1000)); n != 100 || err != nil {
+			t.Errorf("%s: %d bytes at once, %v", size, n, err)
+		}
+		if n, err := c.Read(make([]byte, 1000)); n != 0 || !errors.Is(err, io.EOF) {
+			t.Errorf("%s: %d more bytes, %v", size, n, err)
+		}
+	}
+}
