@@ -144,3 +144,26 @@ func TestLeavesTheQueueUnsent(t *testing.T) {
 	}
 	close(work)
 }
+
+// TestLeavesAnUploadThatNobodyReads: a client that has left in the middle of a body, before
+// a backend that does not read, is noticed; the backend is given up in time.
+func TestLeavesAnUploadThatNobodyReads(t *testing.T) {
+	back, done := loopback(t), make(chan struct{})
+	go func() {
+		c, err := back.Accept()
+		if err != nil {
+			return
+		}
+		<-done
+		_ = c.Close()
+	}()
+	r := startOn(t, loopback(t), back, nil, func(s *setup) { s.backend.Timeout = 200 * time.Millisecond })
+	c := r.dial()
+	send(t, c, "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 100000000\r\n\r\n")
+	_ = c.SetWriteDeadline(time.Now().Add(2 * time.Second)) // until nobody takes more
+	_, _ = c.Write(make([]byte, 50_000_000))
+	_ = c.Close()
+	r.busy.Wait() // for ever, if nobody notices
+	close(done)
+	_ = back.Close()
+}

@@ -176,6 +176,9 @@ func (a *Answer) receive(r *Request) error {
 		}
 		if head.Status >= 200 || head.Status == http.StatusSwitchingProtocols {
 			a.conn.head()
+			if head.Status >= http.StatusMultipleChoices {
+				a.upload.end() // it does not want a body that it was not asked for
+			}
 			a.take(&head)
 			return nil
 		}
