@@ -237,3 +237,22 @@ func TestJSONIsOneDocumentAndPlain(t *testing.T) {
 		t.Errorf("not plain: %q", stdout)
 	}
 }
+
+// TestJSONOfOne: the gate and a key are told as a document, too.
+func TestJSONOfOne(t *testing.T) {
+	path := serveAdmin(t, nil)
+	row := newLedger().rows[3]
+	var gate proxy.GateReply
+	var key proxy.KeyReply
+	for reply, args := range map[any][]string{
+		&gate: {"gate"}, &key: {"key", row.Class, row.ID},
+	} {
+		status, stdout, stderr := call(t, nil, append(args, "--socket", path, "--json")...)
+		if err := json.Unmarshal([]byte(stdout), reply); err != nil || status != 0 {
+			t.Errorf("%v: %v, status %d, %s", args, err, status, stderr)
+		}
+	}
+	if gate.Version == 0 || key.Row.ID != row.ID {
+		t.Errorf("%+v, %+v", gate, key)
+	}
+}

@@ -14,11 +14,15 @@ import (
 
 // gate shows how the queue before the backend stands.
 func (d *doctor) gate() *cobra.Command {
-	return &cobra.Command{
+	var document bool
+	c := &cobra.Command{
 		Use:   "gate",
 		Short: "Show the queue before the backend: who computes, who waits",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if document {
+				return d.raw(c.Context(), "/v1/gate", nil)
+			}
 			var g proxy.GateReply
 			if err := d.client().get(c.Context(), "/v1/gate", nil, &g); err != nil {
 				return err
@@ -28,6 +32,8 @@ func (d *doctor) gate() *cobra.Command {
 			return out.Flush()
 		},
 	}
+	asJSON(c.Flags(), &document)
+	return c
 }
 
 func printGate(out io.Writer, g limiter.GateState) {

@@ -12,13 +12,17 @@ import (
 
 // key shows all that is known of one key.
 func (d *doctor) key() *cobra.Command {
-	return &cobra.Command{
+	var document bool
+	c := &cobra.Command{
 		Use:   "key CLASS ID",
 		Short: "Show one key: key slash32 203.0.113.9",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			var reply proxy.KeyReply
 			query := url.Values{"class": {args[0]}, "id": {args[1]}}
+			if document {
+				return d.raw(c.Context(), "/v1/key", query)
+			}
+			var reply proxy.KeyReply
 			if err := d.client().get(c.Context(), "/v1/key", query, &reply); err != nil {
 				return err
 			}
@@ -43,4 +47,6 @@ func (d *doctor) key() *cobra.Command {
 			return out.Flush()
 		},
 	}
+	asJSON(c.Flags(), &document)
+	return c
 }

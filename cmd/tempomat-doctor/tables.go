@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tempomat/limiter"
 	"tempomat/proxy"
@@ -51,7 +52,7 @@ To watch: watch -n 1 tempomat-doctor`,
 				ask.limit = strconv.Itoa(limit)
 			}
 			if ask.json {
-				return d.raw(c.Context(), ask)
+				return d.raw(c.Context(), "/v1/buckets", ask.query(rowsOfOne))
 			}
 			return d.show(c.Context(), ask)
 		},
@@ -60,13 +61,18 @@ To watch: watch -n 1 tempomat-doctor`,
 	f.StringVar(&ask.bucket, "bucket", "", "only this class (also --class): slash32, Slash32, userAgent, …")
 	f.StringVar(&ask.sort, "sort", "wait", "what comes first: wait, cpu, rate, level (the deepest debt) or last (the latest)")
 	f.IntVar(&limit, "limit", 0, "rows of each table (default 10, as far as the screen has room; 50 with --bucket)")
-	f.BoolVar(&ask.json, "json", false, "the admin API's document instead of tables")
+	asJSON(f, &ask.json)
 	return c
 }
 
+// asJSON is the flag that has a command print what it got.
+func asJSON(f *pflag.FlagSet, p *bool) {
+	f.BoolVar(p, "json", false, "the admin API's document instead of tables")
+}
+
 // raw prints one document of the admin API.
-func (d *doctor) raw(ctx context.Context, ask choice) error {
-	body, err := d.client().fetch(ctx, http.MethodGet, "/v1/buckets", ask.query(rowsOfOne))
+func (d *doctor) raw(ctx context.Context, path string, query url.Values) error {
+	body, err := d.client().fetch(ctx, http.MethodGet, path, query)
 	if err != nil {
 		return err
 	}
