@@ -29,6 +29,18 @@ func TestAppendRequest(t *testing.T) {
 			Request{Method: "POST", Target: "/", Host: "site"},
 			lines("POST / HTTP/1.1", "Host: site", "Content-Length: 0", "", ""),
 		},
+		"a PUT of nothing": {
+			Request{Method: "PUT", Target: "/", Host: "site"},
+			lines("PUT / HTTP/1.1", "Host: site", "Content-Length: 0", "", ""),
+		},
+		"a PATCH of nothing": {
+			Request{Method: "PATCH", Target: "/", Host: "site"},
+			lines("PATCH / HTTP/1.1", "Host: site", "Content-Length: 0", "", ""),
+		},
+		"chunks": {
+			Request{Method: "PUT", Target: "/", Host: "site", Length: -1},
+			lines("PUT / HTTP/1.1", "Host: site", "Transfer-Encoding: chunked", "", ""),
+		},
 		"chunks and trailers": {
 			Request{Method: "PUT", Target: "/", Host: "site", Length: -1, Header: http.Header{"Trailer": {"Z"}}, Trailer: http.Header{"B": nil, "A": nil}},
 			lines("PUT / HTTP/1.1", "Host: site", "Transfer-Encoding: chunked", "Trailer: A, B", "", ""),

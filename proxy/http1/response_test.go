@@ -25,9 +25,12 @@ type answer struct {
 }
 
 // read reads an answer, and what is left after it.
-func read(src io.Reader, method string) (a answer, err error) {
+func read(src io.Reader, method string) (answer, error) { return readInto(64, src, method) }
+
+// readInto does so with so much memory.
+func readInto(size int, src io.Reader, method string) (a answer, err error) {
 	var b Buffer
-	b.Reset(src, make([]byte, 64))
+	b.Reset(src, make([]byte, size))
 	var r Response
 	if err := b.ReadResponse(&r, method); err != nil {
 		return a, err
@@ -41,6 +44,9 @@ func read(src io.Reader, method string) (a answer, err error) {
 			err = io.ErrUnexpectedEOF
 		}
 	case Chunked:
+		if r.Length >= 0 {
+			return a, errors.New("chunks have a length")
+		}
 		var c ChunkedBody
 		c.Reset(&b)
 		body, err = io.ReadAll(&c)
@@ -99,6 +105,20 @@ func TestReadResponse(t *testing.T) {
 			Status: 204, Header: http.Header{"A": {"b   c   d"}, "E": {"f"}}, KeepAlive: true}},
 		"lines that end in LF alone": {"HTTP/1.1 200 OK\nA: b\nContent-Length: 1\n\na", "GET", answer{
 			Status: 200, Header: http.Header{"A": {"b"}, "Content-Length": {"1"}}, Framing: Length, Body: "a", KeepAlive: true}},
+		"HEAD, without a length": {lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "left"), "HEAD", answer{
+			Status: 200, Header: http.Header{"Transfer-Encoding": {"chunked"}}, KeepAlive: true, Left: "left"}},
+		"HEAD, both lengths": {lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "Content-Length: 0", "", ""), "HEAD", answer{
+			Status: 200, Header: http.Header{"Transfer-Encoding": {"chunked"}, "Content-Length": {"0"}}}},
+		"HEAD, HTTP/1.0": {lines("HTTP/1.0 200 OK", "", ""), "HEAD", answer{Status: 200, Header: http.Header{}}},
+		"chunks and a length of 0": {lines("HTTP/1.1 200 OK", "Content-Length: 0", "Transfer-Encoding: chunked", "", "1", "a", "0", "", ""), "GET", answer{
+			Status: 200, Header: http.Header{"Content-Length": {"0"}, "Transfer-Encoding": {"chunked"}}, Framing: Chunked, Body: "a"}},
+		"trailers that get longer": {lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "0", "A: b", "Longer: than that", "", ""), "GET", answer{
+			Status: 200, Header: http.Header{"Transfer-Encoding": {"chunked"}}, Framing: Chunked, Trailer: http.Header{"A": {"b"}, "Longer": {"than that"}}, KeepAlive: true}},
+		"HTTP/1.9, status 999": {lines("HTTP/1.9 999 OK", "Content-Length: 0", "", ""), "GET", answer{
+			Status: 999, Header: http.Header{"Content-Length": {"0"}}, KeepAlive: true}},
+		"go on": {lines("HTTP/1.1 100 Continue", "", "left"), "POST", answer{Status: 100, Header: http.Header{}, KeepAlive: true, Left: "left"}},
+		"a name as long as that of the length": {lines("HTTP/1.1 204 OK", "Accept-Charset: x", "", ""), "GET", answer{
+			Status: 204, Header: http.Header{"Accept-Charset": {"x"}}, KeepAlive: true}},
 		"several of a name": {lines("HTTP/1.1 204 OK", "Set-Cookie: a", "set-cookie: b", "Set-Cookie: c", "x: y", "", ""), "GET", answer{
 			Status: 204, Header: http.Header{"Set-Cookie": {"a", "b", "c"}, "X": {"y"}}, KeepAlive: true}},
 	} {
@@ -128,7 +148,14 @@ func TestReadResponse(t *testing.T) {
 // refused are messages that nobody may understand.
 func refused() map[string]string {
 	return map[string]string{
-		"no HTTP":                      "SSH-2.0-OpenSSH_9.2\r\n\r\n",
+		"no HTTP":                 "SSH-2.0-OpenSSH_9.2\r\n\r\n",
+		"HTTP/1.x":                "HTTP/1.x 204 OK\r\n\r\n",
+		"a minor version below 0": "HTTP/1./ 204 OK\r\n\r\n",
+		"a status with a letter":  "HTTP/1.1 20x OK\r\n\r\n",
+		"a length after none":     lines("HTTP/1.1 200 OK", "Content-Length: 0", "Content-Length: 1", "", "a"),
+		"data that end in LF":     lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "1", "a\n0", "", ""),
+		"trailers that are long in all": lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "0") +
+			strings.Repeat("\r\na: "+strings.Repeat("x", maxTrailer/10), 11) + "\r\n\r\n",
 		"HTTP/2":                       "HTTP/2.0 200 OK\r\n\r\n",
 		"a status of two digits":       "HTTP/1.1 20 OK\r\n\r\n",
 		"a status of four digits":      "HTTP/1.1 2000 OK\r\n\r\n",
@@ -176,6 +203,9 @@ func TestRefusesWhatIsAmbiguous(t *testing.T) {
 				t.Errorf("%s, %s: %+v, error %v, want a malformed message", name, how, a, err)
 			}
 		}
+		if a, err := readInto(4096, strings.NewReader(text), "GET"); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s, with room for it: %+v, error %v, want a malformed message", name, a, err)
+		}
 	}
 }
 
@@ -209,7 +239,11 @@ func TestPiecesDoNotWait(t *testing.T) {
 	}{
 		{"3\r\nabc", "abc", nil}, {"\r\n2\r\nde\r", "de", nil}, {"\n1\r\nf\r\n4", "f", nil},
 		{"\r\nghij\r\n0\r\n", "ghij", nil}, {"\r\n", "", io.EOF},
+		{"5\r\nkl", "kl", nil}, {"mno\r\n", "mno", nil},
 	} {
+		if errors.Is(c.err, io.EOF) {
+			c.Reset(&b)
+		}
 		go w.Write([]byte(piece.sent))
 		n, err := c.Read(p)
 		if string(p[:n]) != piece.want || !errors.Is(err, piece.end) {
@@ -288,6 +322,116 @@ func TestSizesWithZerosBeforeThem(t *testing.T) {
 		}
 		if n, err := c.Read(make([]byte, 1000)); n != 0 || !errors.Is(err, io.EOF) {
 			t.Errorf("%s: %d more bytes, %v", size, n, err)
+		}
+	}
+}
+
+// TestOneReadOfSeveralChunks gets all of them, and not the error that comes after.
+func TestOneReadOfSeveralChunks(t *testing.T) {
+	broken := errors.New("broken")
+	for _, x := range []struct {
+		src  io.Reader
+		want string
+		end  error
+	}{
+		{strings.NewReader("3\r\nabc\r\n1\r\nd\r\n02\r\nef\r\n0\r\n\r\n"), "abcdef", io.EOF},
+		{strings.NewReader("3\r\nabc\r\nx\r\n"), "abc", ErrMalformed},
+		{io.MultiReader(strings.NewReader("3\r\nab"), iotest.ErrReader(broken)), "ab", broken},
+	} {
+		var b Buffer
+		b.Reset(x.src, make([]byte, 512))
+		var c ChunkedBody
+		c.Reset(&b)
+		p := make([]byte, 64)
+		n, err := c.Read(p)
+		if string(p[:n]) != x.want || err != nil && !errors.Is(err, io.EOF) {
+			t.Errorf("%q, %v, want %q", p[:n], err, x.want)
+		}
+		if n, err := c.Read(p); n > 0 || !errors.Is(err, x.end) {
+			t.Errorf("after %q: %d bytes, %v, want %v", x.want, n, err, x.end)
+		}
+	}
+	var b Buffer
+	b.Reset(strings.NewReader("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"), make([]byte, 512))
+	var c ChunkedBody
+	c.Reset(&b)
+	if got, err := io.ReadAll(iotest.OneByteReader(&c)); string(got) != "abcde" || err != nil {
+		t.Errorf("byte by byte: %q, %v", got, err)
+	}
+	b.Reset(strings.NewReader("1\r\nab\r\n"), make([]byte, 512))
+	c.Reset(&b)
+	if _, err := io.ReadAll(&c); err == nil || !strings.Contains(err.Error(), "longer than it says") {
+		t.Errorf("a chunk that is too long: %v", err)
+	}
+}
+
+// TestBounds: what is as long as allowed is read, and one byte more is not, however
+// much memory there is at first.
+func TestBounds(t *testing.T) {
+	for most := 2; most < 20; most++ {
+		for size := 1; size < 30; size++ {
+			for more := range 2 {
+				text := strings.Repeat("x", most+more)
+				var b Buffer
+				b.Reset(iotest.OneByteReader(strings.NewReader(text+"\r\n")), make([]byte, size))
+				if line, err := b.line(most); (err == nil) != (more == 0) || err == nil && string(line) != text {
+					t.Errorf("a line of %d bytes of %d: %q, %v", most+more, most, line, err)
+				}
+				text = text[2:] + "\n\n"
+				b.Reset(iotest.OneByteReader(strings.NewReader(text)), make([]byte, size))
+				if head, err := b.head(most); most > 2 && ((err == nil) != (more == 0) || err == nil && string(head) != text) {
+					t.Errorf("a head of %d bytes of %d: %q, %v", most+more, most, head, err)
+				}
+			}
+		}
+	}
+	var b Buffer
+	b.Reset(strings.NewReader(strings.Repeat("x", 2*maxHead)), make([]byte, 64))
+	if _, err := b.head(maxHead); !errors.Is(err, errTooLong) || len(b.Memory()) > maxHead+1024 {
+		t.Errorf("a head without an end: %v, %d bytes of memory", err, len(b.Memory()))
+	}
+}
+
+// TestTwoAnswers are read from one buffer, as after a 100.
+func TestTwoAnswers(t *testing.T) {
+	var b Buffer
+	b.Reset(strings.NewReader(strings.Repeat(lines("HTTP/1.1 100 Continue", "", ""), 3)), make([]byte, 512))
+	for i := range 3 {
+		var r Response
+		if err := b.ReadResponse(&r, "GET"); err != nil || r.Status != 100 {
+			t.Errorf("answer %d: %d, %v", i, r.Status, err)
+		}
+	}
+	if n := b.Buffered(); n != 0 {
+		t.Errorf("%d bytes are left", n)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "9": 9, "a": 10, "f": 15, "A": 10, "F": 15, "10": 16, "fedcba987654321": 0xfedcba987654321,
+		"7fffffffffffffff": -1, "1 \t;x": 1, "1;x=\t\"y z\"": 1, "1;\x01": -1, "1;\x7f": -1, "1x": -1, "": -1, "g": -1, "/": -1, ":": -1, "@": -1, "`": -1,
+	} {
+		if n, err := parseSize([]byte(text)); (err == nil) != (want >= 0) || err == nil && n != want {
+			t.Errorf("a chunk of %q bytes: %d, %v", text, n, err)
+		}
+	}
+	for text, want := range map[string]int64{
+		"0": 0, "9": 9, "999999999999999999": 999999999999999999, "1000000000000000000": -1, "/": -1, ":": -1, " 7 , 7 ": 7,
+	} {
+		if n, ok := parseLength([]byte(text)); ok != (want >= 0) || ok && n != want {
+			t.Errorf("a length of %q: %d, %t", text, n, ok)
+		}
+	}
+	for c := range 256 {
+		want := c < 0x80 && strings.ContainsRune("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", rune(c))
+		if isToken(byte(c)) != want {
+			t.Errorf("%q is part of a token: %t", rune(c), !want)
+		}
+	}
+	for _, text := range []string{"a: b", "a: b\n", "a: b\n c"} {
+		if _, err := appendFields(nil, []byte(text)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
