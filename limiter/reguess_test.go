@@ -119,3 +119,41 @@ func TestReguessJoinsTheEnd(t *testing.T) {
 		w.done(x, 300*time.Millisecond)
 	}
 }
+
+// TestReguessOfWhoStandsBehind: one that stays where it waits, and is no head yet, is
+// charged by the latest estimate once it is.
+func TestReguessOfWhoStandsBehind(t *testing.T) {
+	w := siegeOf("hog", "a")
+	hogs := []*Ticket{w.light("hog"), w.light("hog")}
+	first, second := w.of("a", time.Second), w.of("a", time.Second)
+	for _, x := range []*Ticket{first, second} {
+		w.Reguess(w.now, x, Estimate{Guess: 1500 * time.Millisecond, Idle: 500 * time.Millisecond, Sure: true})
+	}
+	if first.guess != 1 || second.guess != 1.5 {
+		t.Errorf("the head's guess is %g, the next one's %g; want 1, with which it was charged, and 1.5", first.guess, second.guess)
+	}
+	if second.likelyIdle != 0.5 {
+		t.Errorf("it is taken to hold a worker for %g s, want 0.5", second.likelyIdle)
+	}
+	w.done(hogs[0], 0)
+	w.expectPhase(t, "the first", first, computing)
+	if second.charged != 1.5 {
+		t.Errorf("the next one is charged %g as it becomes the head, want 1.5", second.charged)
+	}
+}
+
+// TestReguessLetsGoWhoIsParked: who waits as its client holds enough workers goes as
+// soon as it turns out to compute, on the same level.
+func TestReguessLetsGoWhoIsParked(t *testing.T) {
+	p := bounded()
+	p.Gate.Heavy = 8                   // only workers are short
+	p.Classes[0].Budget.Workers = 0.05 // one, or as many as there are CPUs if they compute
+	w := newWorld(p)
+	w.acquaint("a")
+	a := Arrival{Keys: by("a"), Guess: 1200 * time.Millisecond, Idle: 1100 * time.Millisecond, Sure: true}
+	w.expectPhase(t, "the first", w.Arrive(w.now, a), computing)
+	x := w.Arrive(w.now, a)
+	w.expectPhase(t, "the client holds enough", x, queued)
+	w.Reguess(w.now, x, Estimate{Guess: a.Guess, Idle: 900 * time.Millisecond, Sure: true})
+	w.expectPhase(t, "it hardly waits", x, computing)
+}

@@ -351,6 +351,9 @@ func TestOneReadOfSeveralChunks(t *testing.T) {
 			t.Errorf("after %q: %d bytes, %v, want %v", x.want, n, err, x.end)
 		}
 	}
+	if _, err := read(iotest.ErrReader(broken), "GET"); !errors.Is(err, broken) {
+		t.Errorf("a connection that breaks before the head: %v", err)
+	}
 	var b Buffer
 	b.Reset(strings.NewReader("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"), make([]byte, 512))
 	var c ChunkedBody
