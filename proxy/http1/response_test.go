@@ -438,3 +438,24 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestCommonNames are written as package net/http writes them.
+func TestCommonNames(t *testing.T) {
+	for name := range strings.FieldsSeq(`Accept-Ranges Cache-Control Connection Content-Encoding Content-Length Content-Type
+		Date ETag Expires Keep-Alive Last-Modified Link Location Server Set-Cookie Transfer-Encoding Vary X-Powered-By`) {
+		if got, ok := common([]byte(name)); !ok || got != http.CanonicalHeaderKey(name) {
+			t.Errorf("%s becomes %q", name, got)
+		}
+	}
+}
+
+// silent is a connection that reads nothing, and says nothing of why.
+type silent struct{}
+
+func (silent) Read([]byte) (int, error) { return 0, nil }
+
+func TestNoProgress(t *testing.T) {
+	if _, err := read(silent{}, "GET"); !errors.Is(err, io.ErrNoProgress) {
+		t.Errorf("reading nothing for ever: %v", err)
+	}
+}
