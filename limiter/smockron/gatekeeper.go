@@ -303,7 +303,7 @@ func (l *link) heed(frames [][]byte, in limiter.Sink) {
 			l.counts.past.Add(1)
 			return
 		}
-		l.counts.orders.Add(1)
 		in.Raise(now, limiter.Key{Class: r.Class, ID: string(c.identifier)}, until)
+		l.counts.orders.Add(1) // those that are counted are in force
 	}
 }
