@@ -69,13 +69,15 @@ func TestRestartsRefuseNobody(t *testing.T) {
 		})
 	}
 	for range 5 {
+		for before := asked.Load(); asked.Load() < before+16; time.Sleep(time.Millisecond) {
+		}
 		p.signal(os.Interrupt)
 		p.exit()
 		p = start()
 	}
 	close(done)
 	clients.Wait()
-	if failed.Load() > 0 || asked.Load() < 50 {
+	if failed.Load() > 0 {
 		t.Errorf("%d of %d requests failed", failed.Load(), asked.Load())
 	}
 }
