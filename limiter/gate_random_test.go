@@ -219,7 +219,7 @@ func (s *siege) checkWork(t fataler) {
 		}
 		if q := &g.queues[r]; due {
 			break // others make room for one whose turn has come
-		} else if (len(q.within) > 0 || r <= passRung && (len(q.ahead) > 0 || len(q.strange) > 0 && !g.knownAbove(r))) && alike < n.n || alike-ahead < n.n && r <= passRung && len(q.within) > 0 {
+		} else if (len(q.within) > 0 || r <= passRung && (len(q.ahead) > 0 || len(q.strange) > 0 && !g.knownAbove(r))) && alike < n.n || alike-ahead < n.n && g.passes(r) && len(q.within) > 0 {
 			t.Fatalf("one of rung %d waits, though %d compute that are as short, %d of them ahead; room is for %d", r, alike, ahead, n.n)
 		}
 	}

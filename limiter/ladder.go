@@ -28,8 +28,8 @@ const (
 	lightRung rung = 1
 	// unknownRung is the least of what is not known, and may be dear.
 	unknownRung rung = 3
-	// passRung is the last one where those who are within their share pass those who
-	// are ahead of it. Longer ones take too much of the CPUs for that.
+	// passRung is the last one where those who are within their share may pass those
+	// who are ahead of it. Longer ones take too much of the CPUs for that.
 	passRung rung = 2
 )
 
@@ -158,10 +158,17 @@ func (g *gate) access(at time.Duration, r rung, alike, ahead int, starving bool)
 	switch {
 	case alike < g.limits.n, !starving && alike < g.room(at, r):
 		return open
-	case r <= passRung && alike-ahead < g.limits.n:
+	case alike-ahead < g.limits.n && g.passes(r):
 		return toWithin
 	}
 	return closed
+}
+
+// passes tells whether those of rung r who are within their share pass those who are
+// ahead of it. Where all CPUs are full a page of 200 ms is done sooner if it waits until
+// one of its size is done: beside it each would take as much longer.
+func (g *gate) passes(r rung) bool {
+	return r <= lightRung || r <= passRung && g.utilisation < idleBelow
 }
 
 // room is how many may compute that are as short as rung r or shorter.

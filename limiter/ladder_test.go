@@ -120,28 +120,36 @@ func (w *world) outrun(client string) {
 	w.done(x, 0)
 }
 
-// TestWithinPassesAhead: up to rung 2, who is within its share passes those who
-// are ahead of it; as many as there is room for, and not beyond.
+// TestWithinPassesAhead: up to rung 2, and up to 1 where the CPUs are full, who is
+// within its share passes those who are ahead of it; as many as there is room for, and
+// not beyond.
 func TestWithinPassesAhead(t *testing.T) {
 	for r, size := range sizes {
-		w := siegeOf("ahead", "a", "b", "c")
-		busy := w.Arrive(w.now, Arrival{Keys: by("c"), Guess: time.Second, Idle: time.Minute, Sure: true}) // else all are even again
-		w.outrun("ahead")
-		w.expectRun(t, "those who are ahead", []*Ticket{w.of("ahead", size), w.of("ahead", size), w.of("ahead", size)}, 2)
-		if g := w.GateState(); g.Ahead[r] != 2 {
-			t.Fatalf("rung %d: %v are ahead, want 2", r, g.Ahead)
-		}
-		want := 0
-		if r <= int(passRung) {
-			want = 2
-		}
-		xs := []*Ticket{w.of("a", size), w.of("b", size), w.of("c", size)}
-		w.expectRun(t, fmt.Sprint("rung ", r, ": those within their share"), xs, want)
-		if g := w.GateState(); g.Ahead[r] != 2 || g.Computing[r] != 2+want {
-			t.Errorf("rung %d: %d compute, %d of them ahead; want %d, 2", r, g.Computing[r], g.Ahead[r], 2+want)
-		}
-		w.expectPhase(t, "it waits for nothing of that", busy, holding)
+		passesAhead(t, r, size, 0.5, int(passRung))
+		passesAhead(t, r, size, 1, int(lightRung))
 	}
+}
+
+func passesAhead(t *testing.T, r int, size time.Duration, use float64, last int) {
+	t.Helper()
+	w := siegeOf("ahead", "a", "b", "c")
+	w.Measure(w.now, use)
+	busy := w.Arrive(w.now, Arrival{Keys: by("c"), Guess: time.Second, Idle: time.Minute, Sure: true}) // else all are even again
+	w.outrun("ahead")
+	w.expectRun(t, "those who are ahead", []*Ticket{w.of("ahead", size), w.of("ahead", size), w.of("ahead", size)}, 2)
+	if g := w.GateState(); g.Ahead[r] != 2 {
+		t.Fatalf("rung %d: %v are ahead, want 2", r, g.Ahead)
+	}
+	want := 0
+	if r <= last {
+		want = 2
+	}
+	xs := []*Ticket{w.of("a", size), w.of("b", size), w.of("c", size)}
+	w.expectRun(t, fmt.Sprint("rung ", r, ": those within their share"), xs, want)
+	if g := w.GateState(); g.Ahead[r] != 2 || g.Computing[r] != 2+want {
+		t.Errorf("rung %d: %d compute, %d of them ahead; want %d, 2", r, g.Computing[r], g.Ahead[r], 2+want)
+	}
+	w.expectPhase(t, "it waits for nothing of that", busy, holding)
 }
 
 // TestTheBoundOfTwoRungs: requests of much the same size have the room of one rung
