@@ -62,15 +62,6 @@ func exchangeOf(r *http.Request) *exchange {
 	return r.Context().Value(exchangeKey{}).(*exchange)
 }
 
-// Hint passes on what the backend says before its answer (1xx).
-func (x *exchange) Hint(status int, header http.Header) {
-	h := x.writer.Header()
-	endToEnd(h, header)
-	stripPrivate(h)
-	x.writer.WriteHeader(status)
-	clear(h)
-}
-
 // done lets the connection's next request use the exchange. Not that of one
 // with a body, which may be read for a moment after the answer is complete, not
 // that of an upgrade, and not one that lingers.

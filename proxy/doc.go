@@ -85,6 +85,7 @@
 //	listenqueue.go how many connections wait until the backend accepts them
 //	sockdiag*.go  the kernel's answers about listening sockets
 //	fpm.go        php-fpm's number of workers, from its configuration
+//	sound.go      what is no request of HTTP
 //	rewrite.go    a request addressed to the backend, byte for byte
 //	hop.go        header fields that are for one connection only
 //	trailer.go    fields that may come after a body

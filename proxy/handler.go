@@ -51,8 +51,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	x.classify()
 	switch {
-	case !isSoundTarget(r.RequestURI):
-		x.refuseTarget()
+	case !isSound(r):
+		x.refuseUnsound()
 	case x.countRequest():
 		x.refuseCount()
 	case !x.readAhead():

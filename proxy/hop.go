@@ -78,11 +78,6 @@ func hasToken(lines []string, token string) bool {
 	return false
 }
 
-// isToken tells whether s is a token (RFC 9110, 5.6.2).
-func isToken(s string) bool {
-	return s != "" && printable(s) && !strings.ContainsAny(s, " \"(),/:;<=>?@[\\]{}")
-}
-
 // printable tells whether all of s is printable ASCII.
 func printable(s string) bool {
 	for i := range len(s) {

@@ -47,10 +47,10 @@ func (x *exchange) refuse() {
 	x.answer(p)
 }
 
-// refuseTarget answers a request for what no URL can be.
-func (x *exchange) refuseTarget() {
+// refuseUnsound answers what is no request of HTTP.
+func (x *exchange) refuseUnsound() {
 	x.outcome = Refused
-	x.answer(refusal{Status: http.StatusBadRequest, Detail: "The request's URL has a fragment, a space or a control character."})
+	x.answer(refusal{Status: http.StatusBadRequest, Detail: "The request's method, host or URL has what may not be in it, such as a space or a fragment."})
 }
 
 // fail answers a request that the backend did not.

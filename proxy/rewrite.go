@@ -45,18 +45,6 @@ func target(in *http.Request) string {
 	return in.URL.RequestURI()
 }
 
-// isSoundTarget tells whether every backend reads the same in what is asked for: a
-// fragment is none of its parts (RFC 9112, 3.2), and some cut it off; a space, which
-// HTTP/2 has no line that it could end, would end the line of HTTP/1.
-func isSoundTarget(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c == 0x7f || c == '#' {
-			return false
-		}
-	}
-	return true
-}
-
 // stripPass takes out the cookie that is the proxy's own, also where nobody is
 // redirected any more.
 func stripPass(h http.Header) {

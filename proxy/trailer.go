@@ -13,7 +13,7 @@ import (
 // who asks, what it may do, and how the content is to be read (RFC 9110, 6.5.1).
 func mayTrail(name string) bool {
 	switch name {
-	case "Host", "Authorization", "Cookie", "Set-Cookie", "Expect", "Max-Forwards", "Cache-Control", "Pragma", "Range",
+	case "Host", "Proxy", "Authorization", "Cookie", "Set-Cookie", "Expect", "Max-Forwards", "Cache-Control", "Pragma", "Range",
 		"Realm", "Www-Authenticate", "Age", "Date", "Expires", "Location", "Retry-After", "Vary", "Warning",
 		cpuaccount.CostHeader, classify.StandingHeader:
 		return false

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -45,10 +44,6 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "This is no forward proxy.", http.StatusMethodNotAllowed)
 		return
 	}
-	if !isToken(r.Method) || !printable(r.Host) || strings.ContainsAny(r.Host, " /?#@\\") {
-		http.Error(w, "This is no request of HTTP.", http.StatusBadRequest) // HTTP/2 lets anything be there
-		return
-	}
 	x := exchangeOf(r)
 	out := u.rewrite(x)
 	x.work.setPatience(u.timeout)
@@ -64,6 +59,15 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	u.pass(x, res)
+}
+
+// Hint implements backend.Hints: it passes on what comes before the answer.
+func (x *exchange) Hint(status int, header http.Header) {
+	h := x.writer.Header()
+	endToEnd(h, header)
+	stripPrivate(h)
+	x.writer.WriteHeader(status)
+	clear(h)
 }
 
 // Close lets go of the idle connections to the backend.

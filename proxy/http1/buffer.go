@@ -6,9 +6,8 @@ import (
 	"io"
 )
 
-// Errors of messages. ErrMalformed wraps what is said in words.
 var (
-	// ErrMalformed is what all errors wrap that a message itself makes.
+	// ErrMalformed is found by errors.Is in all errors that a message itself makes.
 	ErrMalformed = errors.New("malformed message")
 	// errTooLong is a head, a line or trailers beyond the bound.
 	errTooLong = malformed("longer than allowed")
@@ -34,9 +33,6 @@ type Buffer struct {
 
 // Reset has the Buffer read from src, to memory that it gets.
 func (b *Buffer) Reset(src io.Reader, memory []byte) { *b = Buffer{src: src, data: memory} }
-
-// Memory is what Reset gave it; it may have got more since.
-func (b *Buffer) Memory() []byte { return b.data }
 
 // Buffered is how many bytes were read and not taken.
 func (b *Buffer) Buffered() int { return b.to - b.from }

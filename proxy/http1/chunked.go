@@ -17,8 +17,7 @@ const (
 // reads no byte beyond its end. What extends a chunk is dropped, as who does not know
 // it must (7.1.1).
 type ChunkedBody struct {
-	// Trailer is what came after the body, once that was read to its end. It lies in
-	// the Buffer.
+	// Trailer is what came after the body, once that was read to its end.
 	Trailer []Field
 
 	b     *Buffer

@@ -52,10 +52,8 @@ func parseField(line []byte) (f Field, err error) {
 		return f, malformed("a field without a name")
 	}
 	f.Name, f.Value = line[:colon], trimSpace(line[colon+1:])
-	for _, c := range f.Name {
-		if !isToken(c) {
-			return f, malformed("the name of a field is no token")
-		}
+	if !IsToken(f.Name) {
+		return f, malformed("the name of a field is no token")
 	}
 	for _, c := range f.Value {
 		if c < ' ' && c != '\t' || c == 0x7f {
@@ -75,6 +73,16 @@ func trimSpace(p []byte) []byte {
 		p = p[:len(p)-1]
 	}
 	return p
+}
+
+// IsToken tells whether a text is a token (RFC 9110, 5.6.2).
+func IsToken[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if !isToken(s[i]) {
+			return false
+		}
+	}
+	return len(s) > 0
 }
 
 // isToken tells whether a character may be part of a token (RFC 9110, 5.6.2).

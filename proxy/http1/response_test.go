@@ -390,8 +390,8 @@ func TestBounds(t *testing.T) {
 	}
 	var b Buffer
 	b.Reset(strings.NewReader(strings.Repeat("x", 2*maxHead)), make([]byte, 64))
-	if _, err := b.head(maxHead); !errors.Is(err, errTooLong) || len(b.Memory()) > maxHead+1024 {
-		t.Errorf("a head without an end: %v, %d bytes of memory", err, len(b.Memory()))
+	if _, err := b.head(maxHead); !errors.Is(err, errTooLong) || len(b.data) > maxHead+1024 {
+		t.Errorf("a head without an end: %v, %d bytes of memory", err, len(b.data))
 	}
 }
 
