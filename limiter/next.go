@@ -90,8 +90,9 @@ func (c *candidate) look(g *gate, q *levelQueue, r rung, d doors, w waitsAbove) 
 		c.offer(t, t.rank)
 	}
 	if t := q.strange.top(); t != nil && d.of(t) == open && c.may(g, t) {
-		if rank := g.strangers.rank(g, q, t); !w.before(r, rank) && !w.holdsUp(rank) {
-			c.offerStrange(t, g.strangers.order(g, q, t), rank)
+		order := g.strangers.order(g, q, t)
+		if rank := order + g.strangers.lead(g, t); !w.before(r, rank) && !w.holdsUp(rank) {
+			c.offerStrange(t, order, rank)
 		}
 	}
 }

@@ -52,7 +52,12 @@ func (s *strangers) order(g *gate, q *levelQueue, t *Ticket) float64 {
 
 // rank is that of a stranger among all others.
 func (s *strangers) rank(g *gate, q *levelQueue, t *Ticket) float64 {
-	return s.order(g, q, t) + min(max(0, s.virtualTime-g.systemVirtualTime), maxLead*t.guess/s.share)
+	return s.order(g, q, t) + s.lead(g, t)
+}
+
+// lead is what strangers have had beyond their share, as far as it counts for a request.
+func (s *strangers) lead(g *gate, t *Ticket) float64 {
+	return min(max(0, s.virtualTime-g.systemVirtualTime), maxLead*t.guess/s.share)
 }
 
 // turn is when the turn of a level began. What they had less than their share counts
