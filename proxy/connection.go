@@ -15,10 +15,8 @@ import (
 type connection struct {
 	deadline time.Time // for writing, as it was set last
 	serving  *exchange
-	spare    *exchange // to be used again; nil: none
-	closing  *closing  // of the server; nil: never
-	client   net.Conn  // nil: HTTP/2, or unknown
-	carries  *carrier  // what its streams have in common, if it is HTTP/2
+	closing  *closing // of the server; nil: never
+	carries  *carrier // what its streams have in common; nil: it is HTTP/1
 
 	call backend.Call // to the backend; the client's leaving does not end it
 }
@@ -28,14 +26,27 @@ type (
 	exchangeKey   struct{}
 )
 
+// client is the side of an exchange over HTTP/1 that the server has.
+type client interface {
+	// Look looks whether the client is still there; if not, the request's context ends.
+	Look()
+	// Keep says that the request is used after its end.
+	Keep()
+}
+
 // meet prepares a connection that was accepted.
 func meet(ctx context.Context, c net.Conn, closing *closing) context.Context {
 	boundUnsent(c)
-	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing, client: c, carries: &carrier{conn: c}})
+	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing})
+}
+
+// meetStreams prepares one that turned out to be HTTP/2.
+func meetStreams(ctx context.Context, c net.Conn, closing *closing) context.Context {
+	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing, carries: &carrier{conn: c}})
 }
 
 // serve returns the exchange of a request, to be found by exchangeOf.
-func serve(r *http.Request) *exchange {
+func (h *Handler) serve(r *http.Request) *exchange {
 	c, ok := r.Context().Value(connectionKey{}).(*connection)
 	if !ok || r.ProtoMajor != 1 {
 		x := &exchange{conn: &connection{}}
@@ -45,12 +56,9 @@ func serve(r *http.Request) *exchange {
 		x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 		return x
 	}
-	x := c.spare
-	if x == nil {
-		x = new(exchange)
-	}
+	x := h.exchanges.Get().(*exchange)
 	*x = exchange{conn: c, request: r}
-	c.serving, c.spare = x, nil
+	c.serving = x
 	return x
 }
 
@@ -62,15 +70,20 @@ func exchangeOf(r *http.Request) *exchange {
 	return r.Context().Value(exchangeKey{}).(*exchange)
 }
 
-// done lets the connection's next request use the exchange. Not that of one
-// with a body, which may be read for a moment after the answer is complete, not
-// that of an upgrade, and not one that lingers.
-func (c *connection) done(x *exchange) {
-	if c.serving != x {
+// done lets another request use the exchange. Not that of one with a body, which may be
+// read for a moment after the answer is complete, not that of an upgrade, and not one
+// that lingers.
+func (h *Handler) done(x *exchange) {
+	if x.conn.serving != x {
 		return
 	}
-	c.serving = nil
-	if x.body.ReadCloser == nil && !x.lingers && x.writer.status != http.StatusSwitchingProtocols {
-		c.spare = x
+	x.conn.serving = nil
+	switch {
+	case x.lingers:
+		if x.client != nil {
+			x.client.Keep()
+		}
+	case x.body.ReadCloser == nil && x.writer.status != http.StatusSwitchingProtocols:
+		h.exchanges.Put(x)
 	}
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -77,10 +78,19 @@ func (h *Handler) end() {
 	}
 }
 
+// mostLooks is at how many clients that wait it is looked in a tick, about, whether they
+// are still there: each look is a system call.
+const mostLooks = 1000
+
 // reguess looks again at what waits, as answers to its kind may have come since.
 func (h *Handler) reguess(now time.Time) {
+	n := 0
 	h.waiting.each(func(x *exchange) {
+		if n++; h.crowd <= mostLooks || rand.IntN(h.crowd) < mostLooks { //nolint:gosec // any choice will do
+			x.look()
+		}
 		x.noticeBroken()
 		x.Reguess(now)
 	})
+	h.crowd = n
 }

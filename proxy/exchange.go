@@ -32,6 +32,7 @@ type exchange struct {
 	lifecycle.Life
 
 	conn    *connection
+	client  client // nil: HTTP/2, of which the server says when it leaves
 	policy  *Policy
 	handler *Handler
 	arrived time.Time
@@ -54,8 +55,9 @@ type exchange struct {
 }
 
 func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Request) *exchange {
-	x := serve(r)
+	x := h.serve(r)
 	x.policy, x.handler, x.arrived = h.policy.Load(), h, now
+	x.client, _ = w.(client)
 	x.writer = writer{ResponseWriter: w, x: x}
 	if r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 { // HTTP/2 gives an empty one
 		x.body = body{ReadCloser: r.Body, x: x, conn: http.NewResponseController(w), trailer: trailers(r.Trailer)}
@@ -67,6 +69,13 @@ func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Requ
 // classify finds out who asks.
 func (x *exchange) classify() {
 	x.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request)
+}
+
+// look looks whether the client is still there.
+func (x *exchange) look() {
+	if x.client != nil {
+		x.client.Look()
+	}
 }
 
 // abandon ends an exchange whose client has gone, without an answer: one that is

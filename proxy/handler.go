@@ -17,11 +17,14 @@ type Handler struct {
 	limiter *limiter.Limiter
 	gate    *lifecycle.Gatekeeper
 	waiting crowd
+	crowd   int // how many waited when the Driver looked last
 	running crowd
 	journal *Journal
 	learnt  learnt
 	tails   sync.Pool // of *[tailSize]byte
 	pieces  pieces
+	// exchanges are to be used again.
+	exchanges sync.Pool
 }
 
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by
@@ -30,6 +33,7 @@ func NewHandler(l *limiter.Limiter, p *Policy, j *Journal) *Handler {
 	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), journal: j}
 	h.tails.New = func() any { return new([tailSize]byte) }
 	h.pieces.init()
+	h.exchanges.New = func() any { return new(exchange) }
 	h.policy.Store(p)
 	return h
 }
@@ -148,15 +152,17 @@ func (h *Handler) hold(x *exchange) {
 		return
 	}
 	from := time.Now()
-	timer := time.NewTimer(x.HoldFor)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		x.held = time.Since(from)
-	case <-x.request.Context().Done():
-		x.held = time.Since(from)
-		x.abandon() // who closes half of the connection gets no end either
+	for x.request.Context().Err() == nil {
+		if x.held = time.Since(from); x.held >= x.HoldFor {
+			return
+		}
+		select {
+		case <-time.After(min(tick, x.HoldFor-x.held)):
+			x.look()
+		case <-x.request.Context().Done():
+		}
 	}
+	x.abandon() // who closes half of the connection gets no end either
 }
 
 // finish takes the request out of the books.
@@ -170,5 +176,5 @@ func (h *Handler) finish(x *exchange) {
 		x.conn.carries.gaveUp(now)
 	}
 	h.journal.note(now, x)
-	x.conn.done(x)
+	h.done(x)
 }

@@ -66,8 +66,9 @@ func (w *work) isStream() bool {
 // watch notices when the client has left, and gives up a backend that works for
 // nobody for too long, or for a server that comes to its end.
 func (x *exchange) watch(now time.Time) {
-	if x.request.Context().Err() != nil || x.body.unread() && hasLeft(x.conn.client) {
-		x.leave(now) // the server itself notices only of who has sent all
+	x.look()
+	if x.request.Context().Err() != nil {
+		x.leave(now)
 	}
 	left := x.Left()
 	if x.work.giveUp(now, left) || x.conn.closing.givesUp(!left.IsZero()) {

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -368,15 +369,31 @@ type pipes struct {
 type pipe struct {
 	net.Conn
 	remote netip.AddrPort
+	left   *atomic.Bool // the other end was closed
 }
 
 func (p pipe) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(p.remote) }
 
+// HasLeft tells what the kernel tells of its connections.
+func (p pipe) HasLeft() bool { return p.left.Load() }
+
+// nearEnd is the other end.
+type nearEnd struct {
+	net.Conn
+	left *atomic.Bool
+}
+
+func (n nearEnd) Close() error {
+	n.left.Store(true)
+	return n.Conn.Close()
+}
+
 func (l *pipes) dial(ctx context.Context, from netip.AddrPort) (net.Conn, error) {
 	near, far := net.Pipe()
+	left := new(atomic.Bool)
 	select {
-	case l.conns <- pipe{far, from}:
-		return near, nil
+	case l.conns <- pipe{far, from, left}:
+		return nearEnd{near, left}, nil
 	case <-l.closed:
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	case <-ctx.Done():

@@ -152,11 +152,10 @@ func (b *body) keep(write func(piece []byte) bool) {
 	}
 }
 
-// noticeBroken has a request that waits end if its client has left before it has
-// sent its body: the server notices that only of who has sent all. Called by the
-// Driver alone.
+// noticeBroken has a request that waits end if its client is seen not to send all of its
+// body. Called by the Driver alone.
 func (x *exchange) noticeBroken() {
-	if x.broken == nil || !x.body.broken.Load() && !hasLeft(x.conn.client) {
+	if x.broken == nil || !x.body.broken.Load() {
 		return
 	}
 	select {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"tempomat/proxy/front"
 )
 
 // maxHeader bounds a request's header, in bytes.
@@ -29,7 +31,9 @@ type ServerOptions struct {
 
 // Server accepts connections: HTTP/1.1 and HTTP/2 without TLS (h2c).
 type Server struct {
-	http    *http.Server
+	front   *front.Server
+	http2   *http.Server
+	turned  *turned
 	closing *closing
 	linger  time.Duration
 
@@ -54,11 +58,20 @@ func (c *closing) givesUp(orphan bool) bool {
 
 // NewServer makes a Server for a handler.
 func NewServer(h http.Handler, o ServerOptions) *Server {
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
 	end := &closing{}
-	return &Server{closing: end, linger: o.Linger, http: &http.Server{
+	s := &Server{closing: end, linger: o.Linger, turned: newTurned(), http2: newHTTP2(h, o, end)}
+	s.front = front.NewServer(h, front.Options{
+		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Log: o.Log, HTTP2: s.turned.add,
+		Context: func(ctx context.Context, c net.Conn) context.Context { return meet(ctx, c, end) },
+	})
+	return s
+}
+
+// newHTTP2 makes the server of connections that turn out to be HTTP/2.
+func newHTTP2(h http.Handler, o ServerOptions, end *closing) *http.Server {
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
 		Handler: h,
 		// "OPTIONS *" is for the backend to answer.
 		DisableGeneralOptionsHandler: true,
@@ -70,8 +83,8 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 		// the whole connection.
 		HTTP2:       &http.HTTP2Config{WriteByteTimeout: o.Idle},
 		ErrorLog:    zap.NewStdLog(o.Log),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return meet(ctx, c, end) },
-	}}
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return meetStreams(ctx, c, end) },
+	}
 }
 
 // Serve serves all listeners until Drain, when it returns nil, or until one of
@@ -80,14 +93,15 @@ func (s *Server) Serve(listeners []net.Listener) error {
 	s.mu.Lock()
 	s.listeners = listeners
 	s.mu.Unlock()
-	failed := make(chan error, len(listeners))
+	failed := make(chan error, len(listeners)+1)
+	go func() { failed <- s.http2.Serve(s.turned) }()
 	for _, l := range listeners {
-		go func() { failed <- s.http.Serve(l) }()
+		go func() { failed <- s.front.Serve(l) }()
 	}
 	var err error
-	for range listeners {
+	for range cap(failed) {
 		if e := <-failed; !errors.Is(e, http.ErrServerClosed) && !(errors.Is(e, net.ErrClosed) && s.closing.drains.Load()) {
-			err = errors.Join(err, e, s.http.Close())
+			err = errors.Join(err, e, s.front.Close(), s.http2.Close())
 		}
 	}
 	return err
@@ -100,15 +114,16 @@ func (s *Server) Serve(listeners []net.Listener) error {
 func (s *Server) Drain(ctx context.Context) error {
 	s.closing.drains.Store(true)
 	s.stopListening(ctx)
-	if err := s.http.Shutdown(ctx); err != nil {
+	streams := make(chan error, 1)
+	go func() { streams <- s.http2.Shutdown(ctx) }()
+	if err := errors.Join(s.front.Shutdown(ctx), <-streams); err != nil {
 		s.closing.cuts.Store(true)
-		return errors.Join(err, s.http.Close())
+		return errors.Join(err, s.front.Close(), s.http2.Close())
 	}
 	return nil
 }
 
-// stopListening closes the listeners and lingers: from Shutdown on, net/http closes
-// connections that have just sent a request, without an answer.
+// stopListening closes the listeners and lingers.
 func (s *Server) stopListening(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +131,7 @@ func (s *Server) stopListening(ctx context.Context) {
 		return
 	}
 	for _, l := range s.listeners {
-		_ = l.Close() // Shutdown says so if it cannot
+		_ = l.Close() // or Shutdown does
 	}
 	select {
 	case <-time.After(s.linger):

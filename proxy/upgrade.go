@@ -1,12 +1,12 @@
 package proxy
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/proxy/backend"
+	"tempomat/proxy/http1"
 )
 
 // upgrade connects the client with the backend, which have agreed on another
@@ -26,7 +27,14 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 		u.explain(x, fmt.Errorf("the backend upgrades to %q where %q was asked for", agreed, asked))
 		return
 	}
-	client, buffered, err := http.NewResponseController(x.writer.ResponseWriter).Hijack()
+	detacher, ok := x.writer.ResponseWriter.(interface {
+		Detach() (net.Conn, []byte, error)
+	})
+	if !ok {
+		u.explain(x, errors.New("a stream of HTTP/2 cannot be upgraded"))
+		return
+	}
+	client, early, err := detacher.Detach()
 	if err != nil {
 		u.explain(x, fmt.Errorf("upgrade: %w", err))
 		return
@@ -36,13 +44,13 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 	x.stream(time.Now())
 	back := res.Tunnel()
 	maps.Copy(x.writer.Header(), res.Header)
-	if err := errors.Join(writeSwitch(buffered, x.writer.Header()), buffered.Flush()); err != nil {
+	if err := writeSwitch(client, x.writer.Header()); err != nil {
 		x.outcome = ClientGone
 		_ = back.Close()
 		return
 	}
 	d := dialogue{limit: x.policy.Upgrade, close: func() { _ = client.Close(); _ = back.Close() }}
-	d.hold(client, rest(buffered.Reader, client), back)
+	d.hold(client, io.MultiReader(bytes.NewReader(early), client), back)
 	if d.idle.Load() {
 		u.log.Info("closed an upgraded connection that was idle", zap.Duration("limit", d.limit),
 			zap.String("path", clip(x.request.URL.Path)))
@@ -51,22 +59,12 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 
 // writeSwitch writes the head of an answer that agrees to an upgrade.
 func writeSwitch(w io.Writer, h http.Header) error {
-	if _, err := io.WriteString(w, "HTTP/1.1 101 Switching Protocols\r\n"); err != nil {
-		return err
-	}
-	if err := h.Write(w); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\r\n")
+	var b bytes.Buffer
+	b.Write(http1.AppendStatus(nil, http.StatusSwitchingProtocols))
+	_ = h.Write(&b) // to memory
+	b.WriteString("\r\n")
+	_, err := w.Write(b.Bytes())
 	return err
-}
-
-// rest reads what is buffered of a connection, and then the connection: the
-// server's own reader would take the end of what the client says for its leaving.
-func rest(buffered *bufio.Reader, c io.Reader) io.Reader {
-	said := make([]byte, buffered.Buffered())
-	_, _ = io.ReadFull(buffered, said) // it is there
-	return io.MultiReader(bytes.NewReader(said), c)
 }
 
 // dialogue is what goes both ways after an upgrade.

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
 )
 
 var (
 	// ErrMalformed is found by errors.Is in all errors that a message itself makes.
 	ErrMalformed = errors.New("malformed message")
 	// errTooLong is a head, a line or trailers beyond the bound.
-	errTooLong = malformed("longer than allowed")
+	errTooLong error = &statusFault{http.StatusRequestHeaderFieldsTooLarge, "longer than allowed"}
 )
 
 // fault is an error of a message.
@@ -18,10 +19,37 @@ type fault string
 
 func malformed(what string) error { return fault(what) }
 
+// Malformed makes an ErrMalformed, for who finds more in a message than is looked for here.
+func Malformed(what string) error { return malformed(what) }
+
 func (f fault) Error() string { return "malformed message: " + string(f) }
 
 // Is has errors.Is find ErrMalformed.
 func (f fault) Is(target error) bool { return target == ErrMalformed }
+
+// statusFault is a fault for which there is a status of its own.
+type statusFault struct {
+	status int
+	fault
+}
+
+// StatusOf is how a server answers a request that is malformed: 400, or the status that
+// says more.
+func StatusOf(err error) int {
+	var f *statusFault
+	if errors.As(err, &f) {
+		return f.status
+	}
+	return http.StatusBadRequest
+}
+
+// endOf is io.EOF where a connection ended between two messages.
+func endOf(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return io.EOF
+	}
+	return err
+}
 
 // Buffer reads from a connection. What its methods return lies in it, until the next
 // one is called. It is for one goroutine at a time.
@@ -33,6 +61,15 @@ type Buffer struct {
 
 // Reset has the Buffer read from src, to memory that it gets.
 func (b *Buffer) Reset(src io.Reader, memory []byte) { *b = Buffer{src: src, data: memory} }
+
+// Resume has the Buffer read from src, to memory that it gets, which begins with what
+// was read already.
+func (b *Buffer) Resume(src io.Reader, memory []byte, read int) {
+	*b = Buffer{src: src, data: memory, to: read}
+}
+
+// Peek is what was read, at most n bytes, which are not taken.
+func (b *Buffer) Peek(n int) []byte { return b.data[b.from : b.from+min(n, b.Buffered())] }
 
 // Buffered is how many bytes were read and not taken.
 func (b *Buffer) Buffered() int { return b.to - b.from }

@@ -122,14 +122,14 @@ func Header(fields []Field) http.Header {
 // canonical is a name as package net/http writes it. Of a common one it allocates
 // nothing.
 func canonical(name []byte) string {
-	if s, ok := common(name); ok {
+	if s, ok := CommonName(name); ok {
 		return s
 	}
 	return textproto.CanonicalMIMEHeaderKey(string(name))
 }
 
-// common finds the names that most answers have, in their usual spelling.
-func common(name []byte) (string, bool) {
+// CommonName finds the names that most messages have, in their usual spelling.
+func CommonName(name []byte) (string, bool) {
 	switch string(name) { // the compiler makes no string of it
 	case "Accept-Ranges":
 		return "Accept-Ranges", true
@@ -165,6 +165,64 @@ func common(name []byte) (string, bool) {
 		return "Transfer-Encoding", true
 	case "Vary":
 		return "Vary", true
+	case "Accept":
+		return "Accept", true
+	case "Accept-Encoding":
+		return "Accept-Encoding", true
+	case "Accept-Language":
+		return "Accept-Language", true
+	case "Authorization":
+		return "Authorization", true
+	case "Content-Disposition":
+		return "Content-Disposition", true
+	case "Cookie":
+		return "Cookie", true
+	case "Expect":
+		return "Expect", true
+	case "Host":
+		return "Host", true
+	case "If-Modified-Since":
+		return "If-Modified-Since", true
+	case "If-None-Match":
+		return "If-None-Match", true
+	case "Origin":
+		return "Origin", true
+	case "Pragma":
+		return "Pragma", true
+	case "Priority":
+		return "Priority", true
+	case "Range":
+		return "Range", true
+	case "Referer":
+		return "Referer", true
+	case "Sec-Ch-Ua":
+		return "Sec-Ch-Ua", true
+	case "Sec-Ch-Ua-Mobile":
+		return "Sec-Ch-Ua-Mobile", true
+	case "Sec-Ch-Ua-Platform":
+		return "Sec-Ch-Ua-Platform", true
+	case "Sec-Fetch-Dest":
+		return "Sec-Fetch-Dest", true
+	case "Sec-Fetch-Mode":
+		return "Sec-Fetch-Mode", true
+	case "Sec-Fetch-Site":
+		return "Sec-Fetch-Site", true
+	case "Sec-Fetch-User":
+		return "Sec-Fetch-User", true
+	case "Upgrade":
+		return "Upgrade", true
+	case "Upgrade-Insecure-Requests":
+		return "Upgrade-Insecure-Requests", true
+	case "User-Agent":
+		return "User-Agent", true
+	case "X-Forwarded-For":
+		return "X-Forwarded-For", true
+	case "X-Forwarded-Host":
+		return "X-Forwarded-Host", true
+	case "X-Forwarded-Proto":
+		return "X-Forwarded-Proto", true
+	case "X-Requested-With":
+		return "X-Requested-With", true
 	case "X-Powered-By":
 		return "X-Powered-By", true
 	}

@@ -45,8 +45,7 @@ func (r *Request) Append(b []byte) []byte {
 func (r *Request) appendFraming(b []byte) []byte {
 	switch {
 	case r.Length > 0, r.Length == 0 && (r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch):
-		b = append(b, "Content-Length: "...)
-		b = append(strconv.AppendInt(b, r.Length, 10), "\r\n"...)
+		b = AppendLength(b, r.Length)
 	case r.Length < 0:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
 		if len(r.Trailer) > 0 {
@@ -79,6 +78,19 @@ func appendText(b []byte, before, text string) []byte {
 	return b
 }
 
+// AppendStatus writes the first line of an answer.
+func AppendStatus(b []byte, status int) []byte {
+	b = append(b, "HTTP/1.1 "...)
+	b = append(strconv.AppendInt(b, int64(status), 10), ' ')
+	return append(append(b, http.StatusText(status)...), "\r\n"...)
+}
+
+// AppendLength writes how long a body is.
+func AppendLength(b []byte, n int64) []byte {
+	b = append(b, "Content-Length: "...)
+	return append(strconv.AppendInt(b, n, 10), "\r\n"...)
+}
+
 const (
 	// ChunkRoom is what a chunk takes before its data, at most: 16 digits and the end
 	// of a line.
@@ -96,6 +108,11 @@ func Chunk(b []byte, n int) []byte {
 	copy(b[from:], head)
 	end := ChunkRoom + n
 	return b[from : end+copy(b[end:], chunkEnd)]
+}
+
+// AppendSize writes what is before the data of a chunk of n bytes.
+func AppendSize(b []byte, n int) []byte {
+	return append(strconv.AppendInt(b, int64(n), 16), chunkEnd...)
 }
 
 // AppendLastChunk writes the end of a body in chunks.

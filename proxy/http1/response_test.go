@@ -442,8 +442,11 @@ func TestNumbers(t *testing.T) {
 // TestCommonNames are written as package net/http writes them.
 func TestCommonNames(t *testing.T) {
 	for name := range strings.FieldsSeq(`Accept-Ranges Cache-Control Connection Content-Encoding Content-Length Content-Type
-		Date ETag Expires Keep-Alive Last-Modified Link Location Server Set-Cookie Transfer-Encoding Vary X-Powered-By`) {
-		if got, ok := common([]byte(name)); !ok || got != http.CanonicalHeaderKey(name) {
+		Date ETag Expires Keep-Alive Last-Modified Link Location Server Set-Cookie Transfer-Encoding Vary X-Powered-By
+		Accept Accept-Encoding Accept-Language Authorization Content-Disposition Cookie Expect Host If-Modified-Since If-None-Match
+		Origin Pragma Priority Range Referer Sec-Ch-Ua Sec-Ch-Ua-Mobile Sec-Ch-Ua-Platform Sec-Fetch-Dest Sec-Fetch-Mode Sec-Fetch-Site
+		Sec-Fetch-User Upgrade Upgrade-Insecure-Requests User-Agent X-Forwarded-For X-Forwarded-Host X-Forwarded-Proto X-Requested-With`) {
+		if got, ok := CommonName([]byte(name)); !ok || got != http.CanonicalHeaderKey(name) {
 			t.Errorf("%s becomes %q", name, got)
 		}
 	}

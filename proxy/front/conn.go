@@ -1,0 +1,219 @@
+package front
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tempomat/proxy/http1"
+)
+
+// conn is a client's connection. Its goroutine alone uses what is not said to be shared.
+type conn struct {
+	net.Conn
+	server *Server
+	link                   // of the registry
+	raw    syscall.RawConn // nil: it is not the kernel's
+	isTCP  bool
+	remote string
+
+	presence presence
+	base     *http.Request // of the right context
+
+	state  atomic.Int64 // see sweep.go; shared
+	served atomic.Bool  // a request; shared
+	rested atomic.Bool  // it waits in another goroutine than it served in; shared
+	waking sync.Mutex   // held to set the deadline of one that is woken
+	idle   int64        // the state as it waits
+
+	hijacked atomic.Bool // it is the handler's; shared
+
+	in     http1.Buffer
+	memory *inMemory // that in begins with; nil: none
+	try    func(fd uintptr) bool
+	tried  int
+	tryErr error
+}
+
+func (s *Server) newConn(c net.Conn) *conn {
+	x := &conn{Conn: c, server: s, remote: c.RemoteAddr().String()}
+	if k, ok := c.(syscall.Conn); ok {
+		x.raw, _ = k.SyscallConn() // without it, memory is held while it waits
+		_, x.isTCP = c.(*net.TCPConn)
+		x.try = x.tryRead
+	}
+	ctx := context.Background()
+	if s.o.Context != nil {
+		ctx = s.o.Context(ctx, c)
+	}
+	x.presence.Context = ctx
+	x.base = new(http.Request).WithContext(&x.presence)
+	return x
+}
+
+// serve serves request after request.
+func (c *conn) serve() {
+	for more := true; more; {
+		switch c.await() {
+		case rested:
+			go c.serve()
+			return
+		case ended:
+			more = false
+		case came:
+			if c.isHTTP2() {
+				c.handOver()
+				return
+			}
+			more = c.request()
+		}
+	}
+	c.state.Store(over)
+	c.giveBack()
+	if !c.hijacked.Load() {
+		c.server.conns.remove(c)
+		_ = c.Close() // the client may have done so
+	}
+}
+
+// lookAt looks whether the client is still there.
+func (c *conn) lookAt() {
+	if c.hijacked.Load() {
+		return
+	}
+	if teller, ok := c.Conn.(interface{ HasLeft() bool }); ok && teller.HasLeft() || c.raw != nil && hasLeft(c.raw, c.isTCP) {
+		c.presence.leave()
+	}
+}
+
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// isHTTP2 tells whether a connection begins as HTTP/2 does (RFC 9113, 3.4), as far as it
+// was read. No request of HTTP/1 has that method (11.6).
+func (c *conn) isHTTP2() bool {
+	if c.served.Load() || c.server.o.HTTP2 == nil {
+		return false
+	}
+	n := min(c.in.Buffered(), len("PRI "))
+	return n > 0 && string(c.in.Peek(n)) == preface[:n]
+}
+
+// handOver gives the connection to whoever serves HTTP/2.
+func (c *conn) handOver() {
+	c.state.Store(working)
+	said := bytes.Clone(c.in.Peek(c.in.Buffered()))
+	c.giveBack()
+	c.server.conns.remove(c)
+	c.server.o.HTTP2(&begun{Conn: c.Conn, said: said})
+}
+
+// begun is a connection of which something was read.
+type begun struct {
+	net.Conn
+	said []byte
+}
+
+func (b *begun) Read(p []byte) (int, error) {
+	if len(b.said) > 0 {
+		n := copy(p, b.said)
+		b.said = b.said[n:]
+		return n, nil
+	}
+	b.said = nil
+	return b.Conn.Read(p)
+}
+
+// request reads a request and has it served. It returns false if that was the last one.
+func (c *conn) request() bool {
+	r := c.server.memory.requests.Get().(*request)
+	r.head.Fields = c.memory.fields[:0]
+	err := c.in.ReadRequest(&r.head, c.server.o.MaxHead)
+	if !c.work() {
+		return false
+	}
+	if err == nil {
+		err = r.take(c)
+	}
+	if err != nil {
+		r.clear()
+		c.server.memory.requests.Put(r)
+		c.refuse(err)
+		return false
+	}
+	if c.in.Buffered() == 0 && r.head.Framing == http1.Empty {
+		c.giveBack()
+	}
+	return c.answer(r)
+}
+
+// answer has the handler answer a request. It returns false if the connection serves no
+// other one.
+func (c *conn) answer(r *request) bool {
+	w := &r.response
+	w.begin(c, r)
+	done := w.serve()
+	stays := done && w.end()
+	sends := done && !w.hijacked && w.err == nil && (r.body.isUnread() && !r.body.isBroken() || c.in.Buffered() > 0)
+	_ = r.Body.Close()
+	w.giveBack()
+	if !w.keeps {
+		r.clear()
+		c.server.memory.requests.Put(r)
+	}
+	c.served.Store(true)
+	c.rested.Store(false)
+	switch {
+	case stays:
+		if c.in.Buffered() == 0 {
+			c.giveBack()
+		}
+		c.waits(time.Now())
+	case sends:
+		c.linger()
+	}
+	return stays
+}
+
+// serve calls the handler. It returns false if that gave up.
+func (w *Response) serve() (done bool) {
+	defer func() {
+		if done {
+			return
+		}
+		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is that value
+			w.conn.server.o.Log.Error("a request failed", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+		}
+	}()
+	w.conn.server.handler.ServeHTTP(w, &w.r.Request)
+	return true
+}
+
+// refuse answers what is no request, as far as it is one.
+func (c *conn) refuse(err error) {
+	status := http1.StatusOf(err)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		status, err = http.StatusRequestTimeout, errors.New("the rest of the head did not come")
+	case !errors.Is(err, http1.ErrMalformed):
+		return // the client has gone
+	}
+	text := http.StatusText(status) + ": " + err.Error() + "\n"
+	b := http1.AppendStatus(nil, status)
+	b = http1.AppendField(b, "Content-Type", "text/plain; charset=utf-8")
+	b = http1.AppendLength(b, int64(len(text)))
+	b = append(append(b, "Connection: close\r\n\r\n"...), text...)
+	_ = c.SetWriteDeadline(time.Now().Add(lingerSilence)) // without it only the goroutine waits
+	if _, err := c.Write(b); err == nil {
+		c.linger()
+	}
+}

@@ -1,0 +1,21 @@
+// Package front serves HTTP/1.1 to clients, and hands connections that begin as HTTP/2
+// to whoever serves that. It is the server's side of the proxy:
+//
+//	server.go   listeners, and the end
+//	registry.go the connections there are
+//	sweep.go    who has waited for too long
+//	conn.go     one connection: request after request
+//	await.go    the wait for a request
+//	request.go  a request, as a handler sees it
+//	body.go     the request's body
+//	response.go what the handler answers
+//	linger.go   the end of a connection whose client still sends
+//	presence.go whether the client is still there
+//	memory.go   what a request borrows
+//
+// A connection has one goroutine and no other, no timer, and while it waits for a
+// request no memory: what a request needs it borrows. Deadlines are set for who reads a
+// body or is slow to take an answer, by the handler; a connection that waits, for a
+// request or for the rest of its head, is swept. Nobody waits at the connection for its
+// client to leave while a handler works: who wants to know looks (Exchange.Look).
+package front

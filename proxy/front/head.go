@@ -1,0 +1,100 @@
+package front
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"tempomat/proxy/http1"
+)
+
+// makeHead writes the head in front of what there is of the body. How the body ends is
+// known then.
+func (w *Response) makeHead() {
+	w.mu.Lock()
+	w.headMade = true
+	w.mu.Unlock()
+	body, memory := w.out, w.memory
+	w.memory, w.out = nil, nil
+	w.borrow()
+	w.decide()
+	h := w.r.answer
+	b := http1.AppendStatus(w.out, w.status)
+	b = appendFields(b, h, w.trailers)
+	if h["Date"] == nil {
+		b = w.conn.server.dates.append(b)
+	}
+	switch {
+	case w.chunked:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+		if len(w.trailers) > 0 {
+			b = http1.AppendField(b, "Trailer", strings.Join(w.trailers, ", "))
+		}
+	case w.length >= 0 && w.status != http.StatusNoContent:
+		b = http1.AppendLength(b, w.length)
+	}
+	switch {
+	case w.closes:
+		b = append(b, "Connection: close\r\n"...)
+	case w.r.head.Minor == 0:
+		b = append(b, "Connection: keep-alive\r\n"...)
+	}
+	w.out = append(b, "\r\n"...)
+	if len(body) > 0 {
+		_ = w.pass(body) // an error comes again
+	}
+	if memory != nil {
+		w.conn.server.memory.out.Put(memory)
+	}
+}
+
+// decide finds out how the body will end, and whether the connection goes on.
+func (w *Response) decide() {
+	h := w.r.answer
+	w.chunked = w.length < 0 && !w.bodyless && w.r.head.Minor > 0
+	if w.length < 0 && !w.bodyless && !w.chunked {
+		w.closes = true
+	}
+	if hasClose(h["Connection"]) || w.r.body.isUnread() {
+		w.closes = true
+	}
+	if w.chunked {
+		for _, line := range h["Trailer"] {
+			for name := range strings.SplitSeq(line, ",") {
+				w.trailers = append(w.trailers, strings.TrimSpace(name))
+			}
+		}
+	}
+}
+
+func hasClose(lines []string) bool {
+	for _, line := range lines {
+		if strings.EqualFold(line, "close") {
+			return true
+		}
+	}
+	return false
+}
+
+// appendFields writes a header, but for what tells how the message is framed and what
+// becomes of the connection. Names are in order, so that an answer always looks the same.
+func appendFields(b []byte, h http.Header, trailers []string) []byte {
+	var buffer [32]string
+	names := buffer[:0]
+	for name := range h {
+		switch name {
+		case "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
+		default:
+			if !strings.HasPrefix(name, http.TrailerPrefix) && !slices.Contains(trailers, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, v := range h[name] {
+			b = http1.AppendField(b, name, v)
+		}
+	}
+	return b
+}

@@ -1,0 +1,32 @@
+package front
+
+import "time"
+
+const (
+	// lingerTime is how long a connection stays open at most whose client still sends what
+	// nobody wants. If it were closed at once, the client's kernel would throw the answer
+	// away together with the connection (RFC 9112, 9.6).
+	lingerTime = 30 * time.Second
+	// lingerSilence is how long such a client may send nothing.
+	lingerSilence = 5 * time.Second
+)
+
+// linger ends the half of the connection that answers go by, and throws away what comes
+// on the other one until the client has closed it.
+func (c *conn) linger() {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
+		return
+	}
+	if c.memory == nil {
+		c.memory = c.server.memory.in.Get().(*inMemory)
+	}
+	now := time.Now()
+	c.rested.Store(true) // it is not to be woken
+	c.waits(now)         // a server that ends does not wait for it
+	for until := now.Add(lingerTime); now.Before(until); now = time.Now() {
+		_ = c.SetReadDeadline(now.Add(lingerSilence)) // a connection that is closed says so when it is read
+		if _, err := c.Read(c.memory.bytes[:]); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package front
+
+import (
+	"net/http"
+	"net/url"
+	"sync"
+
+	"tempomat/proxy/http1"
+)
+
+const (
+	// inSize is room for the head of nearly all requests; a longer one gets more.
+	inSize = 8 << 10
+	// outSize is room for the head of an answer, and for the whole of a short one.
+	outSize = 8 << 10
+	// mostFields of a request are the usual case; more are allowed for.
+	mostFields = 64
+)
+
+// memories lends memory to requests. Its methods may be called concurrently.
+type memories struct{ in, out, requests sync.Pool }
+
+func (m *memories) init() {
+	m.in.New = func() any { return new(inMemory) }
+	m.out.New = func() any { return new([outSize]byte) }
+	m.requests.New = func() any {
+		return &request{header: make(http.Header, mostFields/4), answer: make(http.Header, mostFields/4)}
+	}
+}
+
+// inMemory is what a head is read to.
+type inMemory struct {
+	bytes  [inSize]byte
+	fields [mostFields]http1.Field
+}
+
+// request is what a request borrows from its head to its end.
+type request struct {
+	http.Request
+
+	head     http1.RequestHead
+	url      url.URL
+	header   http.Header
+	values   [mostFields]string // of header, each of which is a slice of it
+	answer   http.Header
+	body     body
+	response Response
+}
+
+// clear forgets a request, so that it keeps nothing alive.
+func (r *request) clear() {
+	clear(r.header)
+	clear(r.answer)
+	clear(r.values[:])
+	r.Request, r.head, r.url, r.body, r.response = http.Request{}, http1.RequestHead{}, url.URL{}, body{}, Response{}
+}

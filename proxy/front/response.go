@@ -1,0 +1,292 @@
+package front
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"tempomat/proxy/http1"
+)
+
+// Response is how a handler answers a request. It is an http.ResponseWriter, for one
+// goroutine at a time but for Look.
+//
+// Unlike package net/http's it does not guess at the type of the content, and reads
+// nothing of the request's body by itself: of one that was not read to its end when the
+// handler returns the connection is closed.
+type Response struct {
+	conn   *conn
+	r      *request
+	memory *[outSize]byte // nil: none is needed yet
+	out    []byte         // lies in it: what is to be written, or the body before its head is made
+	vector net.Buffers
+	pieces [3][]byte // of vector
+
+	status   int   // 0: unknown yet
+	length   int64 // of the body, as told; negative: unknown
+	written  int64
+	headMade bool
+	bodyless bool
+	chunked  bool
+	closes   bool // the connection, after it
+	hijacked bool
+	keeps    bool     // the request outlives its answer
+	trailers []string // names that the head announces
+	err      error    // of writing
+
+	mu        sync.Mutex // guards the following, and what is written before the head
+	continued bool       // nobody has to tell the client to go on with its body
+}
+
+func (w *Response) begin(c *conn, r *request) {
+	*w = Response{conn: c, r: r, length: -1, closes: !r.head.KeepAlive}
+	w.keeps = r.head.Framing != http1.Empty // who reads the body may do so for a moment longer
+}
+
+// Header implements http.ResponseWriter. Names begin trailers with http.TrailerPrefix.
+func (w *Response) Header() http.Header { return w.r.answer }
+
+// Keep says that the request and its header are used after the handler has returned.
+func (w *Response) Keep() { w.keeps = true }
+
+// Look looks whether the client is still there; if not, the request's context ends. It
+// may be called concurrently, until the handler returns.
+func (w *Response) Look() { w.conn.lookAt() }
+
+// SetReadDeadline is for http.ResponseController.
+func (w *Response) SetReadDeadline(t time.Time) error { return w.conn.SetReadDeadline(t) }
+
+// SetWriteDeadline is for http.ResponseController.
+func (w *Response) SetWriteDeadline(t time.Time) error { return w.conn.SetWriteDeadline(t) }
+
+// WriteHeader implements http.ResponseWriter. One of an answer before the final one (1xx)
+// is sent at once.
+func (w *Response) WriteHeader(status int) {
+	switch {
+	case w.status != 0:
+		return
+	case status < 200:
+		w.inform(status)
+		return
+	}
+	w.status = status
+	w.bodyless = w.r.Method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
+	if lines := w.r.answer["Content-Length"]; len(lines) == 1 {
+		if n, err := strconv.ParseUint(lines[0], 10, 62); err == nil {
+			w.length = int64(n) //nolint:gosec // it has 62 bits
+		}
+	}
+}
+
+// inform sends an answer before the final one, to a client that knows such.
+func (w *Response) inform(status int) {
+	if w.r.head.Minor == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if status == http.StatusContinue {
+		if w.continued {
+			return
+		}
+		w.continued = true
+	}
+	w.borrow()
+	w.out = appendFields(http1.AppendStatus(w.out[:0], status), w.r.answer, nil)
+	w.out = append(w.out, "\r\n"...)
+	_ = w.send(nil) // it comes again as the answer is written
+}
+
+// goOn tells the client to go on with its body, unless that was done or the final answer
+// is on its way.
+func (w *Response) goOn() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.continued || w.headMade {
+		return
+	}
+	w.continued = true
+	_, _ = w.conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) // it shows as the body is read
+}
+
+// Write implements http.ResponseWriter.
+func (w *Response) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case w.err != nil:
+		return 0, w.err
+	case w.hijacked:
+		return 0, http.ErrHijacked
+	case w.length >= 0 && w.written+int64(len(p)) > w.length && !w.bodyless:
+		return 0, http.ErrContentLength
+	}
+	w.written += int64(len(p))
+	if !w.headMade {
+		if w.length < 0 && !w.bodyless && w.written <= outSize { // its end may be near
+			w.borrow()
+			w.out = append(w.out, p...)
+			return len(p), nil
+		}
+		w.makeHead()
+	}
+	if w.bodyless {
+		return len(p), nil
+	}
+	if err := w.pass(p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// pass writes a piece of the body, or keeps it with what is to be written.
+func (w *Response) pass(p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	w.borrow()
+	room := cap(w.out) - len(w.out)
+	switch {
+	case !w.chunked && len(p) <= room:
+		w.out = append(w.out, p...)
+		return nil
+	case !w.chunked:
+		return w.send(p)
+	case room < http1.ChunkRoom:
+		if err := w.send(nil); err != nil {
+			return err
+		}
+		room = cap(w.out)
+	}
+	w.out = http1.AppendSize(w.out, len(p))
+	if len(p)+http1.ChunkRoom+2 <= room {
+		w.out = append(append(w.out, p...), "\r\n"...)
+		return nil
+	}
+	return w.send(p)
+}
+
+// send writes what is to be written, and a piece of the body after it.
+func (w *Response) send(p []byte) error {
+	if w.err != nil {
+		return w.err
+	}
+	n := 0
+	add := func(b []byte) {
+		if len(b) > 0 {
+			w.pieces[n] = b
+			n++
+		}
+	}
+	add(w.out)
+	add(p)
+	if w.chunked && len(p) > 0 {
+		add(lineEnd)
+	}
+	switch n {
+	case 0:
+		return nil
+	case 1:
+		_, w.err = w.conn.Write(w.pieces[0])
+	default:
+		w.vector = w.pieces[:n]
+		_, w.err = w.vector.WriteTo(w.conn.Conn)
+	}
+	clear(w.pieces[:])
+	w.out = w.out[:0]
+	if w.err != nil {
+		w.conn.presence.leave()
+	}
+	return w.err
+}
+
+var lineEnd = []byte("\r\n")
+
+// FlushError is for http.ResponseController.
+func (w *Response) FlushError() error {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if !w.headMade {
+		w.makeHead()
+	}
+	return w.send(nil)
+}
+
+// end sends the end of the answer. It returns false if the connection serves no other
+// request.
+func (w *Response) end() bool {
+	if w.hijacked {
+		return false
+	}
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if !w.headMade {
+		if w.length < 0 && !w.bodyless {
+			w.length = w.written
+		}
+		w.makeHead()
+	}
+	if w.chunked {
+		w.endChunks()
+	}
+	complete := w.bodyless || w.length < 0 || w.written == w.length
+	return w.send(nil) == nil && complete && !w.closes
+}
+
+// endChunks writes the last chunk, and the trailers.
+func (w *Response) endChunks() {
+	w.out = append(w.out, "0\r\n"...)
+	for _, name := range w.trailers {
+		for _, v := range w.r.answer[name] {
+			w.out = http1.AppendField(w.out, name, v)
+		}
+	}
+	for key, values := range w.r.answer {
+		if name, ok := strings.CutPrefix(key, http.TrailerPrefix); ok {
+			for _, v := range values {
+				w.out = http1.AppendField(w.out, name, v)
+			}
+		}
+	}
+	w.out = append(w.out, "\r\n"...)
+}
+
+// Detach gives the connection to the handler, whose it is to close, and what was read of
+// it. What was written of an answer is not sent.
+func (w *Response) Detach() (net.Conn, []byte, error) {
+	switch {
+	case w.hijacked:
+		return nil, nil, http.ErrHijacked
+	case w.headMade, w.r.body.isUnread():
+		return nil, nil, errors.New("the connection is in the middle of a message")
+	}
+	c := w.conn
+	said := append([]byte(nil), c.in.Take(c.in.Buffered())...)
+	w.hijacked, w.keeps = true, true
+	c.hijacked.Store(true)
+	c.server.conns.remove(c)
+	return c.Conn, said, nil
+}
+
+// borrow gets memory for what is to be written.
+func (w *Response) borrow() {
+	if w.memory == nil {
+		w.memory = w.conn.server.memory.out.Get().(*[outSize]byte)
+		w.out = w.memory[:0]
+	}
+}
+
+// giveBack returns it.
+func (w *Response) giveBack() {
+	if w.memory != nil {
+		w.conn.server.memory.out.Put(w.memory)
+		w.memory, w.out = nil, nil
+	}
+}

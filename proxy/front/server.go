@@ -1,0 +1,165 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Options bound what a client can hold open before it has sent a request.
+type Options struct {
+	Header  time.Duration // from the first byte of a request to the end of its head; 0: any
+	Idle    time.Duration // between two requests; 0: any
+	MaxHead int           // of a request, in bytes
+	// Context is for a connection's requests, made of the server's; nil: that.
+	Context func(context.Context, net.Conn) context.Context
+	// HTTP2 takes over a connection that begins as HTTP/2 does; nil: there is none.
+	HTTP2 func(net.Conn)
+	Log   *zap.Logger
+}
+
+// Server serves HTTP/1.1.
+type Server struct {
+	handler http.Handler
+	o       Options
+	began   time.Time
+	conns   registry
+	memory  memories
+	dates   dates
+
+	mu        sync.Mutex // guards the following
+	listeners []net.Listener
+	ends      bool
+	sweeps    bool
+	closed    chan struct{} // no connection is left
+}
+
+// NewServer makes a Server. It calls the handler with a ResponseWriter that is an
+// Exchange, too; a request and its header are the handler's until it returns.
+func NewServer(h http.Handler, o Options) *Server {
+	s := &Server{handler: h, o: o, began: time.Now(), closed: make(chan struct{})}
+	s.memory.init()
+	return s
+}
+
+// Serve serves a listener until that fails, or Shutdown or Close is called: then it
+// returns http.ErrServerClosed.
+func (s *Server) Serve(l net.Listener) error {
+	if !s.begin(l) {
+		return errors.Join(http.ErrServerClosed, l.Close())
+	}
+	defer l.Close()
+	for pause := time.Duration(0); ; {
+		c, err := l.Accept()
+		switch {
+		case err == nil:
+			pause = 0
+			x := s.newConn(c)
+			x.waits(time.Now())
+			s.conns.add(x)
+			go x.serve()
+		case s.isEnding():
+			return http.ErrServerClosed
+		case mayRecover(err):
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			s.o.Log.Error("no connection can be accepted", zap.Error(err), zap.Duration("pause", pause))
+			time.Sleep(pause)
+		default:
+			return err
+		}
+	}
+}
+
+// mayRecover tells whether another connection may be accepted after a failure.
+func mayRecover(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EINTR} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) begin(l net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ends {
+		return false
+	}
+	s.listeners = append(s.listeners, l)
+	if !s.sweeps {
+		s.sweeps = true
+		go s.sweep()
+	}
+	return true
+}
+
+func (s *Server) isEnding() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ends
+}
+
+// end closes the listeners.
+func (s *Server) end() (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ends = true
+	for _, l := range s.listeners {
+		if e := l.Close(); !errors.Is(e, net.ErrClosed) {
+			err = errors.Join(err, e)
+		}
+	}
+	s.listeners = nil
+	return err
+}
+
+// Shutdown accepts no further connection, closes those that wait for a request, and waits
+// for the others until the context ends: then it returns its error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.end()
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		s.conns.each(func(c *conn) {
+			if state := c.state.Load(); state >= leastWait && state&1 == 1 {
+				c.cut(state)
+			}
+		})
+		if s.conns.isEmpty() {
+			s.stop()
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Close closes all connections, whatever goes on there.
+func (s *Server) Close() error {
+	err := s.end()
+	s.conns.each(func(c *conn) {
+		c.presence.leave()
+		_ = c.Close() // it may be closed already
+	})
+	s.stop()
+	return err
+}
+
+// stop ends the sweep.
+func (s *Server) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closed:
+	default:
+		close(s.closed)
+	}
+}

@@ -1,0 +1,184 @@
+package http1
+
+import (
+	"bytes"
+	"net/http"
+)
+
+// RequestHead is the head of a request as it was read. All of it lies in the Buffer.
+type RequestHead struct {
+	Method, Target []byte
+	Minor          int // of the version, HTTP/1.Minor: 0 or 1, which stands for all that are later
+	Host           []byte
+	Fields         []Field
+	// Framing is Empty, Length or Chunked.
+	Framing Framing
+	Length  int64 // of the body; negative: unknown
+	// KeepAlive: the client may send another request after this one.
+	KeepAlive bool
+	// Expects: the client waits for a 100 before it sends the body (RFC 9110, 10.1.1).
+	Expects bool
+}
+
+// ReadRequest reads the head of a request of at most so many bytes, and keeps the
+// fields in r.Fields, of which it uses the memory again. An error is one of the
+// connection, io.EOF if that ended before a request began, or an ErrMalformed, of
+// which StatusOf tells how to answer it. The connection is of no use then.
+func (b *Buffer) ReadRequest(r *RequestHead, most int) error {
+	if err := b.skipEmptyLine(); err != nil {
+		return err
+	}
+	head, err := b.head(most)
+	if err != nil {
+		return err
+	}
+	line, rest, _ := bytes.Cut(head, []byte{'\n'})
+	*r = RequestHead{Fields: r.Fields[:0]}
+	if err := r.parseLine(trimEnd(line)); err != nil {
+		return err
+	}
+	if hasFold(rest) {
+		return malformed("a field that goes on in a second line")
+	}
+	if r.Fields, err = appendFields(r.Fields, rest); err != nil {
+		return err
+	}
+	return r.frame()
+}
+
+// skipEmptyLine skips one that some clients send after a body (RFC 9112, 2.2).
+func (b *Buffer) skipEmptyLine() error {
+	if b.Buffered() == 0 {
+		if err := b.fill(1); err != nil {
+			return endOf(err)
+		}
+	}
+	if p := b.data[b.from:b.to]; p[0] == '\r' && len(p) == 1 {
+		if err := b.fill(2); err != nil {
+			return err
+		}
+	}
+	switch p := b.data[b.from:b.to]; {
+	case p[0] == '\n':
+		b.from++
+	case p[0] == '\r' && p[1] == '\n':
+		b.from += 2
+	}
+	return nil
+}
+
+// hasFold tells whether a line begins with a space: it would belong to the one before
+// it (obs-fold of RFC 9112, 5.2).
+func hasFold(lines []byte) bool {
+	for len(lines) > 0 {
+		if isSpace(lines[0]) {
+			return true
+		}
+		i := bytes.IndexByte(lines, '\n')
+		lines = lines[i+1:]
+		if i < 0 {
+			return false
+		}
+	}
+	return false
+}
+
+// parseLine reads "GET /path HTTP/1.1": one space each, nothing else between.
+func (r *RequestHead) parseLine(line []byte) error {
+	method, rest, ok := bytes.Cut(line, []byte{' '})
+	target, version, ok2 := bytes.Cut(rest, []byte{' '})
+	switch {
+	case !ok || !ok2 || !IsToken(method):
+		return malformed("no request line")
+	case !isTarget(target):
+		return malformed("a target that is no URL")
+	case len(version) != len("HTTP/1.1") || string(version[:5]) != "HTTP/" || version[6] != '.' || !isDigit(version[5]) || !isDigit(version[7]):
+		return malformed("no request line")
+	case version[5] != '1':
+		return &statusFault{http.StatusHTTPVersionNotSupported, "a version other than HTTP/1"}
+	}
+	r.Method, r.Target = method, target
+	r.Minor = min(int(version[7]-'0'), 1)
+	return nil
+}
+
+// isTarget tells whether a text may be asked for: no character that ends it, or a line,
+// for somebody, and no fragment, which is no part of it (RFC 9112, 3.2). Bytes beyond
+// ASCII pass: browsers of old sent them.
+func isTarget(p []byte) bool {
+	for _, c := range p {
+		if c <= ' ' || c == 0x7f || c == '#' {
+			return false
+		}
+	}
+	return len(p) > 0
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// IsHost tells whether a text may be the host of a request (RFC 9110, 7.2), a port
+// included; it may be empty. What may not be in it ends it for some.
+func IsHost[T string | []byte](s T) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', isDigit(c):
+		case bytes.IndexByte([]byte("-._~:[]!$&'()*+,;=%"), c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// frame finds out where the body ends, and what becomes of the connection after it.
+// What is said twice is an error, alike or not: nobody does it in good faith.
+func (r *RequestHead) frame() error {
+	hosts, lengths, codings, closes, stays := 0, 0, 0, false, r.Minor > 0
+	r.Length = -1
+	for _, f := range r.Fields {
+		switch {
+		case named(f, "Host"):
+			hosts++
+			r.Host = f.Value
+		case named(f, "Content-Length"):
+			n, ok := parseLength(f.Value)
+			if lengths++; !ok || bytes.IndexByte(f.Value, ',') >= 0 {
+				return malformed("a length that is no number")
+			}
+			r.Length = n
+		case named(f, "Transfer-Encoding"):
+			if codings++; !bytes.EqualFold(f.Value, []byte("chunked")) {
+				return &statusFault{http.StatusNotImplemented, "a transfer coding other than chunked"}
+			}
+		case named(f, "Connection"):
+			closes = closes || hasToken(f.Value, "close")
+			stays = stays || hasToken(f.Value, "keep-alive")
+		case named(f, "Expect"):
+			if !bytes.EqualFold(f.Value, []byte("100-continue")) {
+				return &statusFault{http.StatusExpectationFailed, "an expectation other than 100-continue"}
+			}
+			r.Expects = r.Minor > 0 // who knows it has HTTP/1.1
+		}
+	}
+	switch {
+	case hosts > 1, hosts == 0 && r.Minor > 0:
+		return malformed("not one host")
+	case !IsHost(r.Host):
+		return malformed("a host that is none")
+	case lengths+codings > 1:
+		return malformed("a body that ends in several places")
+	case codings > 0 && r.Minor == 0:
+		return malformed("chunks in HTTP/1.0")
+	}
+	r.KeepAlive = stays && !closes
+	switch {
+	case codings > 0:
+		r.Framing = Chunked
+	case r.Length > 0:
+		r.Framing = Length
+	default:
+		r.Framing, r.Length = Empty, 0
+	}
+	r.Expects = r.Expects && r.Framing != Empty
+	return nil
+}
