@@ -68,6 +68,7 @@ func TestFullFile(t *testing.T) {
 		CPUCount:      2.5,
 		Underscores:   true,
 		Upgrades:      []string{"websocket", "raw-socket.io"},
+		Via:           "cache-1",
 		AddressHeader: "Forwarded",
 		Throttle:      Throttle{Mode: "cap", Shadow: true, MaxHold: 10 * time.Second, MaxHeld: 100, MaxHeldPerClient: 8, Memory: 10 * time.Minute},
 		Classes: []Class{

@@ -63,6 +63,7 @@ func settings(d *draft) []setting {
 		{path: "addressHeader", value: choice(&d.AddressHeader, "", "X-Forwarded-For", "Forwarded", "X-Real-IP", "none")},
 		{path: "underscores", value: boolean(&d.Underscores)},
 		{path: "upgrades", value: protocols(&d.Upgrades)},
+		{path: "via", value: pseudonym(&d.Via)},
 		{path: "throttle.mode", value: choice(&d.Throttle.Mode, "", "fair", "observe", "cap", "cooperative")},
 		{path: "throttle.shadow", value: boolean(&d.Throttle.Shadow)},
 		{path: "throttle.maxHold", value: duration(&d.Throttle.MaxHold, 0, time.Hour)},

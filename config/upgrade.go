@@ -6,6 +6,20 @@ import (
 	"strings"
 )
 
+// pseudonym is what a proxy calls itself in Via (RFC 9110, 7.6.3: a token, or a host).
+func pseudonym(p *string) scalar {
+	return scalar{
+		set: func(text string) error {
+			if len(text) > 64 || strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~:") != "" {
+				return errors.New("must be a name of at most 64 letters, digits or signs such as - or _, without blanks; empty: no Via is added")
+			}
+			*p = text
+			return nil
+		},
+		get: func() string { return *p },
+	}
+}
+
 // protocols are the names of protocols that a connection may change to.
 func protocols(p *[]string) listOf {
 	return listOf{

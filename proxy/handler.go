@@ -57,6 +57,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !isSound(r):
 		x.refuseUnsound()
+	case endsHere(r):
+		x.answerHere()
 	case x.countRequest():
 		x.refuseCount()
 	case !x.readAhead():

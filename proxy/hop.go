@@ -18,17 +18,32 @@ func isHop(name string) bool {
 	return false
 }
 
-// named are the fields that Connection names: for this connection only, too.
+// named are the fields that Connection names: for this connection only, too. Those that
+// are for everybody are not among them, whatever it says (RFC 9110, 7.6.1): a client could
+// have a proxy before this one say nothing of it.
 func named(h http.Header) []string {
 	var names []string
 	for _, line := range h["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
-			if name = textproto.TrimString(name); name != "" {
-				names = append(names, textproto.CanonicalMIMEHeaderKey(name))
+			if name = textproto.TrimString(name); name == "" || strings.EqualFold(name, "close") || strings.EqualFold(name, "keep-alive") {
+				continue
+			}
+			if name = textproto.CanonicalMIMEHeaderKey(name); !isForAll(name) {
+				names = append(names, name)
 			}
 		}
 	}
 	return names
+}
+
+// isForAll tells whether a field is for everybody on the way.
+func isForAll(name string) bool {
+	switch name {
+	case "Host", "Authorization", "Cookie", "Set-Cookie", "Cache-Control", "Date", "Expect", "Location", "Origin", "Pragma",
+		"Range", "Referer", "User-Agent", "Vary", "Via", "Etag", "Max-Forwards":
+		return true
+	}
+	return strings.HasPrefix(name, "Content-") || strings.HasPrefix(name, "Accept") || strings.HasPrefix(name, "If-") || tellsOrigin(name)
 }
 
 // endToEnd copies the fields that are for the other side, too. The values are

@@ -25,6 +25,7 @@ type Policy struct {
 
 	Underscores bool     // header names with an underscore reach the backend
 	Upgrades    []string // the protocols that a connection may change to; others are not asked for
+	Via         string   // what the proxy calls itself there; empty: nothing
 }
 
 // Buffer is where bodies wait, and how much of each, in bytes: in memory, and

@@ -79,6 +79,7 @@ type relay struct {
 func (a *relay) writeHeader(res *backend.Answer, announced http.Header) {
 	h := a.x.writer.Header()
 	endToEnd(h, res.Header)
+	a.x.policy.setVia(h, 1)
 	if _, told := h["Content-Type"]; !told {
 		h["Content-Type"] = nil // net/http would look at the body and guess
 	}

@@ -22,6 +22,7 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	}
 	h := out.Header
 	endToEnd(h, in.Header)
+	stripPrivate(h) // it is the backend's to say
 	stripPass(h)
 	if protocol := x.policy.mayUpgrade(upgradeOf(in.Header)); protocol != "" {
 		h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{protocol}
@@ -33,16 +34,30 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 		dropUnderscores(h)
 	}
 	setForwarded(in, h, x.Who.TrustedPeer)
+	setMaxForwards(in, h)
+	x.policy.setVia(h, in.ProtoMajor)
 	return out
 }
 
-// target is what is asked for, as the client sent it where that is a path, or all of
-// the server.
+// target is what is asked for, as the client sent it. Of an absolute URL it is what
+// follows the host (RFC 9112, 3.2.2), of one with nothing else "*" if all of the server is
+// meant (3.2.4).
 func target(in *http.Request) string {
-	if s := in.RequestURI; strings.HasPrefix(s, "/") || s == "*" {
+	s := in.RequestURI
+	if strings.HasPrefix(s, "/") || s == "*" {
 		return s
 	}
-	return in.URL.RequestURI()
+	_, s, _ = strings.Cut(s, "://")
+	switch i := strings.IndexAny(s, "/?"); {
+	case i < 0 && in.Method == http.MethodOptions:
+		return "*"
+	case i < 0:
+		return "/"
+	case s[i] == '?':
+		return "/" + s[i:]
+	default:
+		return s[i:]
+	}
 }
 
 // stripPass takes out the cookie that is the proxy's own, also where nobody is

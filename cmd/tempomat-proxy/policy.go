@@ -91,6 +91,7 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 
 		Underscores: c.Underscores,
 		Upgrades:    c.Upgrades,
+		Via:         c.Via,
 	}, nil
 }
 

@@ -133,10 +133,10 @@ func parseSize(line []byte) (n int64, err error) {
 		return 0, malformed("a chunk without a size")
 	}
 	rest := line[i:]
-	for len(rest) > 0 && isSpace(rest[0]) { // "bad whitespace" of RFC 9112, 7.1.1
+	for len(rest) > 0 && rest[0] == ' ' { // some servers of old fill the line up
 		rest = rest[1:]
 	}
-	if len(rest) > 0 && rest[0] != ';' {
+	if extends := trimSpace(rest); len(rest) > 0 && (len(extends) == 0 || extends[0] != ';') {
 		return 0, malformed("a chunk of a size that is no number")
 	}
 	for _, c := range rest {

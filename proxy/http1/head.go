@@ -116,20 +116,6 @@ func isTarget(p []byte) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// IsHost tells whether a text may be the host of a request (RFC 9110, 7.2), a port
-// included; it may be empty. What may not be in it ends it for some.
-func IsHost[T string | []byte](s T) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', isDigit(c):
-		case bytes.IndexByte([]byte("-._~:[]!$&'()*+,;=%"), c) >= 0:
-		default:
-			return false
-		}
-	}
-	return true
-}
-
 // frame finds out where the body ends, and what becomes of the connection after it.
 // What is said twice is an error, alike or not: nobody does it in good faith.
 func (r *RequestHead) frame() error {
@@ -163,7 +149,7 @@ func (r *RequestHead) frame() error {
 	switch {
 	case hosts > 1, hosts == 0 && r.Minor > 0:
 		return malformed("not one host")
-	case !IsHost(r.Host):
+	case len(r.Host) > 0 && !IsHost(r.Host):
 		return malformed("a host that is none")
 	case lengths+codings > 1:
 		return malformed("a body that ends in several places")

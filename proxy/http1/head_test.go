@@ -202,9 +202,19 @@ func TestPipeline(t *testing.T) {
 
 func TestHosts(t *testing.T) {
 	for c := range 256 {
-		want := c < 0x80 && strings.ContainsRune("-._~:[]!$&'()*+,;=%0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", rune(c))
-		if IsHost([]byte{byte(c)}) != want || IsHost("a"+string([]byte{byte(c)})) != want {
+		want := c < 0x80 && strings.ContainsRune("-._~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", rune(c))
+		if IsHost([]byte{byte(c)}) != want || IsHost("a"+string([]byte{byte(c)})) != want && c != ':' {
 			t.Errorf("%q is part of a host: %t", rune(c), !want)
+		}
+	}
+	for host, want := range map[string]bool{
+		"": false, "a": true, "a.b.": true, "a:": true, "a:80": true, "a:65535": true, "a:123456": false, "a:8x": false, "a:-1": false,
+		":80": false, "a:b:c": false, "a:1:2": false, "192.0.2.1:80": true,
+		"[::1]": true, "[2001:db8::1]:443": true, "[::1": false, "::1": false, "[::1]x": false, "[::1]:x": false, "[]": false, "[": false,
+		"[::1%eth0]": false, "[192.0.2.1]": false, "[a]": false, "a[::1]": false,
+	} {
+		if IsHost(host) != want || IsHost([]byte(host)) != want {
+			t.Errorf("%q is a host: %t", host, !want)
 		}
 	}
 }

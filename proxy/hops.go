@@ -1,0 +1,57 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+)
+
+// forwards is how often a request may be forwarded yet (Max-Forwards of RFC 9110, 7.6.2);
+// false: that is not for this method, or not told.
+func forwards(r *http.Request) (n uint64, told bool) {
+	if r.Method != http.MethodTrace && r.Method != http.MethodOptions {
+		return 0, false
+	}
+	lines := r.Header["Max-Forwards"]
+	if len(lines) != 1 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(lines[0], 10, 64)
+	return n, err == nil
+}
+
+// endsHere tells whether a request asks after this proxy, and not after the backend.
+func endsHere(r *http.Request) bool {
+	n, told := forwards(r)
+	return told && n == 0
+}
+
+// answerHere answers a request that asks after this proxy. TRACE is not done here: it
+// would show what only the proxy and the client's own proxies know.
+func (x *exchange) answerHere() {
+	if x.request.Method == http.MethodTrace {
+		x.outcome = Refused
+		x.writer.Header().Set("Allow", "OPTIONS")
+		x.answer(refusal{Status: http.StatusMethodNotAllowed, Detail: "This proxy answers no TRACE."})
+		return
+	}
+	x.writer.WriteHeader(http.StatusNoContent)
+}
+
+// setMaxForwards tells the backend how often it may forward the request.
+func setMaxForwards(in *http.Request, h http.Header) {
+	if n, told := forwards(in); told {
+		h["Max-Forwards"] = []string{strconv.FormatUint(n-1, 10)}
+	}
+}
+
+// setVia adds the proxy to those that a message came by (RFC 9110, 7.6.3), if it has a name.
+// Major is the version of HTTP that the message came in.
+func (p *Policy) setVia(h http.Header, major int) {
+	switch {
+	case p.Via == "":
+	case major == 2:
+		h["Via"] = append(h["Via"][:len(h["Via"]):len(h["Via"])], "2.0 "+p.Via)
+	default:
+		h["Via"] = append(h["Via"][:len(h["Via"]):len(h["Via"])], "1.1 "+p.Via)
+	}
+}
