@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tempomat/proxy/backend"
+	"tempomat/proxy/http1"
 )
 
 // connection is what is remembered of a client's connection. With HTTP/1 its
@@ -32,6 +33,8 @@ type client interface {
 	Look()
 	// Keep says that the request is used after its end.
 	Keep()
+	// Names are those of the request's header, as they were written.
+	Names() []http1.Name
 }
 
 // meet prepares a connection that was accepted.

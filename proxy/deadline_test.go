@@ -37,8 +37,8 @@ func TestClientsThatStop(t *testing.T) {
 	}{
 		{"before a header", "", true, 0, 10 * time.Second},
 		{"in the header", "GET / HTTP/1.1\r\nHos", true, 408, 15 * time.Second},
-		{"in the body", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf", true, 408, 20 * time.Second},
-		{"in a chunk", "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n10\r\nhalf", true, 408, 20 * time.Second},
+		{"in the body", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf", true, 408, 25 * time.Second},
+		{"in a chunk", "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n10\r\nhalf", true, 408, 25 * time.Second},
 		{"in a body that nobody reads", "POST /unread HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nhalf", true, 200, 5 * time.Second},
 		{"before a body that nobody waits for", "POST /unread HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n", true, 200, 5 * time.Second},
 		{"after a request", "GET / HTTP/1.1\r\nHost: h\r\n\r\n", true, 200, 40 * time.Second},

@@ -14,6 +14,7 @@ import (
 
 	"tempomat/classify"
 	"tempomat/proxy/backend"
+	"tempomat/proxy/http1"
 	"tempomat/proxy/spool"
 )
 
@@ -85,6 +86,9 @@ func (a *relay) writeHeader(res *backend.Answer, announced http.Header) {
 	}
 	if len(announced) > 0 {
 		h.Add("Trailer", strings.Join(slices.Sorted(maps.Keys(announced)), ", "))
+	}
+	if s, ok := a.x.writer.ResponseWriter.(interface{ Spell(string, []http1.Name) }); ok {
+		s.Spell(res.Reason, res.Order)
 	}
 	a.x.writer.WriteHeader(res.Status)
 }

@@ -20,6 +20,9 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	if x.body.ReadCloser != nil {
 		out.Body, out.Length, out.Ready, out.Trailer = &x.body, in.ContentLength, x.body.isReady(), x.body.trailer
 	}
+	if x.client != nil {
+		out.Order = x.client.Names()
+	}
 	h := out.Header
 	endToEnd(h, in.Header)
 	stripPrivate(h) // it is the backend's to say

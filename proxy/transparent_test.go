@@ -255,3 +255,33 @@ func TestNoBodyStaysNone(t *testing.T) {
 		}
 	})
 }
+
+// TestSpelling: names and their order, and the reason, pass as they were written.
+func TestSpelling(t *testing.T) {
+	back := loopback(t)
+	r := startOn(t, loopback(t), back, nil)
+	heard := make(chan string, 1)
+	go func() {
+		c, err := back.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		b := make([]byte, 4096)
+		n, _ := c.Read(b)
+		heard <- string(b[:n])
+		_, _ = io.WriteString(c, "HTTP/1.1 200 Quite so\r\nx-zoo: 1\r\nETag: \"a\"\r\nDATE: now\r\nX-ape: 2\r\nContent-length: 2\r\n\r\nok")
+	}()
+	c := r.dial()
+	send(t, c, "GET /a HTTP/1.1\r\nx-zoo: 1\r\nHOST: h\r\nUser-agent: x\r\nX-ape: 2\r\nx-zoo: 3\r\nConnection: close\r\n\r\n")
+	want := "GET /a HTTP/1.1\r\nHost: h\r\nx-zoo: 1\r\nx-zoo: 3\r\nUser-agent: x\r\nX-ape: 2\r\n" +
+		"X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: h\r\nX-Forwarded-Proto: http\r\n\r\n"
+	if got := <-heard; got != want {
+		t.Errorf("the backend hears\n%q, want\n%q", got, want)
+	}
+	got, _ := io.ReadAll(c)
+	want = "HTTP/1.1 200 Quite so\r\nx-zoo: 1\r\nETag: \"a\"\r\nDATE: now\r\nX-ape: 2\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+	if string(got) != want {
+		t.Errorf("the client hears\n%q, want\n%q", got, want)
+	}
+}

@@ -44,7 +44,7 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 	x.stream(time.Now())
 	back := res.Tunnel()
 	maps.Copy(x.writer.Header(), res.Header)
-	if err := writeSwitch(client, x.writer.Header()); err != nil {
+	if err := writeSwitch(client, x.writer.Header(), res.Order); err != nil {
 		x.outcome = ClientGone
 		_ = back.Close()
 		return
@@ -58,12 +58,10 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 }
 
 // writeSwitch writes the head of an answer that agrees to an upgrade.
-func writeSwitch(w io.Writer, h http.Header) error {
-	var b bytes.Buffer
-	b.Write(http1.AppendStatus(nil, http.StatusSwitchingProtocols))
-	_ = h.Write(&b) // to memory
-	b.WriteString("\r\n")
-	_, err := w.Write(b.Bytes())
+func writeSwitch(w io.Writer, h http.Header, order []http1.Name) error {
+	b := http1.AppendStatus(nil, http.StatusSwitchingProtocols, "")
+	b = http1.AppendHeader(b, h, order, func(string) bool { return false })
+	_, err := w.Write(append(b, "\r\n"...))
 	return err
 }
 

@@ -15,7 +15,9 @@ import (
 // Answer is what the backend says, and its Body. It is for one goroutine at a time.
 type Answer struct {
 	Status int
+	Reason string // as the backend has it; empty: none, or the usual one
 	Header http.Header
+	Order  []http1.Name // of the Header, as the backend wrote it
 	// Length is that of the body, or of what a HEAD asks after; negative: unknown.
 	Length int64
 	// Trailer has the names that the head announces; as the body has been read to its
@@ -39,7 +41,11 @@ type Answer struct {
 
 // take takes the head over.
 func (a *Answer) take(head *http1.Response) {
-	a.Status, a.Header, a.Length = head.Status, http1.Header(head.Fields), head.Length
+	a.Status, a.Length = head.Status, head.Length
+	a.Header, a.Order = http1.Header(head.Fields)
+	if string(head.Reason) != http.StatusText(head.Status) {
+		a.Reason = string(head.Reason)
+	}
 	a.framing, a.left, a.keepAlive = head.Framing, head.Length, head.KeepAlive
 	a.tellLength()
 	switch {

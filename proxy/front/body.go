@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 
 	"tempomat/proxy/http1"
@@ -93,12 +94,13 @@ func (b *body) isUnread() bool {
 	return !errors.Is(b.err, io.EOF)
 }
 
-// isBroken tells whether the client failed to send it.
+// isBroken tells whether the client cannot send the rest of it. One that is late may, and
+// it may be the handler that woke who waited for it.
 func (b *body) isBroken() bool {
 	if b.r == nil {
 		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.err != nil && !errors.Is(b.err, io.EOF) && !errors.Is(b.err, http.ErrBodyReadAfterClose)
+	return b.err != nil && !errors.Is(b.err, io.EOF) && !errors.Is(b.err, http.ErrBodyReadAfterClose) && !errors.Is(b.err, os.ErrDeadlineExceeded)
 }

@@ -208,7 +208,7 @@ func (c *conn) refuse(err error) {
 		return // the client has gone
 	}
 	text := http.StatusText(status) + ": " + err.Error() + "\n"
-	b := http1.AppendStatus(nil, status)
+	b := http1.AppendStatus(nil, status, "")
 	b = http1.AppendField(b, "Content-Type", "text/plain; charset=utf-8")
 	b = http1.AppendLength(b, int64(len(text)))
 	b = append(append(b, "Connection: close\r\n\r\n"...), text...)

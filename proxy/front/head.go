@@ -19,8 +19,8 @@ func (w *Response) makeHead() {
 	w.borrow()
 	w.decide()
 	h := w.r.answer
-	b := http1.AppendStatus(w.out, w.status)
-	b = appendFields(b, h, w.trailers)
+	b := http1.AppendStatus(w.out, w.status, w.reason)
+	b = http1.AppendHeader(b, h, w.order, w.skips)
 	if h["Date"] == nil {
 		b = w.conn.server.dates.append(b)
 	}
@@ -76,25 +76,12 @@ func hasClose(lines []string) bool {
 	return false
 }
 
-// appendFields writes a header, but for what tells how the message is framed and what
-// becomes of the connection. Names are in order, so that an answer always looks the same.
-func appendFields(b []byte, h http.Header, trailers []string) []byte {
-	var buffer [32]string
-	names := buffer[:0]
-	for name := range h {
-		switch name {
-		case "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
-		default:
-			if !strings.HasPrefix(name, http.TrailerPrefix) && !slices.Contains(trailers, name) {
-				names = append(names, name)
-			}
-		}
+// skips tells which fields are not to be written as the handler has them: what tells how
+// the message is framed and what becomes of the connection, and trailers.
+func (w *Response) skips(name string) bool {
+	switch name {
+	case "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
+		return true
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		for _, v := range h[name] {
-			b = http1.AppendField(b, name, v)
-		}
-	}
-	return b
+	return strings.HasPrefix(name, http.TrailerPrefix) || slices.Contains(w.trailers, name)
 }

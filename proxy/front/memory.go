@@ -42,6 +42,8 @@ type request struct {
 	url      url.URL
 	header   http.Header
 	values   [mostFields]string // of header, each of which is a slice of it
+	order    []http1.Name       // of header, in names if it fits
+	names    [mostFields]http1.Name
 	answer   http.Header
 	body     body
 	response Response
@@ -52,5 +54,7 @@ func (r *request) clear() {
 	clear(r.header)
 	clear(r.answer)
 	clear(r.values[:])
+	clear(r.names[:])
+	r.order = nil
 	r.Request, r.head, r.url, r.body, r.response = http.Request{}, http1.RequestHead{}, url.URL{}, body{}, Response{}
 }

@@ -15,13 +15,13 @@ var errTarget = http1.Malformed("a target that is no URL")
 // it.
 func (r *request) take(c *conn) error {
 	r.Request = *c.base
-	text := newText(&r.head)
+	text := http1.NewText(r.head.Fields, len(r.head.Method)+len(r.head.Target)+len(r.head.Host))
 	r.Method = method(r.head.Method)
 	if r.Method == "" {
-		r.Method = text.of(r.head.Method)
+		r.Method = text.Of(r.head.Method)
 	}
-	r.RequestURI = text.of(r.head.Target)
-	r.Host = text.of(r.head.Host)
+	r.RequestURI = text.Of(r.head.Target)
+	r.Host = text.Of(r.head.Host)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, r.head.Minor
 	if r.head.Minor == 0 {
 		r.Proto = "HTTP/1.0"
@@ -98,24 +98,11 @@ func isPlain(path string) bool {
 
 // fill makes the header. What frames the message is not in it, as with package net/http,
 // but a length. It returns what trailers the head announces.
-func (r *request) fill(text *text) (announced []string) {
-	values := r.values[:0]
-	for _, f := range r.head.Fields {
-		name := text.name(f.Name)
-		value := text.of(f.Value)
-		switch name {
-		case "Host", "Transfer-Encoding":
-			continue
-		case "Trailer":
-			announced = append(announced, value)
-			continue
-		}
-		if before := r.header[name]; before != nil {
-			r.header[name] = append(before, value)
-			continue
-		}
-		values = append(values, value)
-		r.header[name] = values[len(values)-1 : len(values) : len(values)]
+func (r *request) fill(text *http1.Text) (announced []string) {
+	r.order = text.Collect(r.header, r.head.Fields, r.values[:], r.names[:])
+	announced = r.header["Trailer"]
+	for _, name := range []string{"Host", "Transfer-Encoding", "Trailer"} {
+		delete(r.header, name)
 	}
 	return announced
 }
@@ -132,34 +119,6 @@ func (r *request) announce(lines []string) {
 			}
 		}
 	}
-}
-
-// text is one string for all that is kept of a head.
-type text struct{ strings.Builder }
-
-func newText(h *http1.RequestHead) *text {
-	size := len(h.Method) + len(h.Target) + len(h.Host)
-	for _, f := range h.Fields {
-		size += len(f.Name) + len(f.Value)
-	}
-	t := new(text)
-	t.Grow(size)
-	return t
-}
-
-// of is a string of some bytes.
-func (t *text) of(p []byte) string {
-	at := t.Len()
-	t.Write(p)
-	return t.String()[at:]
-}
-
-// name is that of a field as package net/http writes it.
-func (t *text) name(p []byte) string {
-	if s, ok := http1.CommonName(p); ok {
-		return s
-	}
-	return http.CanonicalHeaderKey(t.of(p))
 }
 
 // method is one of those that most requests have; empty: it is another one.

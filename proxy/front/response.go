@@ -26,7 +26,9 @@ type Response struct {
 	vector net.Buffers
 	pieces [3][]byte // of vector
 
-	status   int   // 0: unknown yet
+	status   int // 0: unknown yet
+	reason   string
+	order    []http1.Name
 	length   int64 // of the body, as told; negative: unknown
 	written  int64
 	headMade bool
@@ -52,6 +54,14 @@ func (w *Response) Header() http.Header { return w.r.answer }
 
 // Keep says that the request and its header are used after the handler has returned.
 func (w *Response) Keep() { w.keeps = true }
+
+// Names are those of the request's header, as the client wrote them and in that order. They
+// are the handler's until it returns.
+func (w *Response) Names() []http1.Name { return w.r.order }
+
+// Spell says what the status line says for people, if that is not empty, and how the names
+// of the header are spelled and in which order. It is called before WriteHeader.
+func (w *Response) Spell(reason string, order []http1.Name) { w.reason, w.order = reason, order }
 
 // Look looks whether the client is still there; if not, the request's context ends. It
 // may be called concurrently, until the handler returns.
@@ -96,7 +106,7 @@ func (w *Response) inform(status int) {
 		w.continued = true
 	}
 	w.borrow()
-	w.out = appendFields(http1.AppendStatus(w.out[:0], status), w.r.answer, nil)
+	w.out = http1.AppendHeader(http1.AppendStatus(w.out[:0], status, ""), w.r.answer, nil, w.skips)
 	w.out = append(w.out, "\r\n"...)
 	_ = w.send(nil) // it comes again as the answer is written
 }

@@ -3,7 +3,6 @@ package http1
 import (
 	"bytes"
 	"net/http"
-	"net/textproto"
 )
 
 // maxFields bounds how many fields a head or trailers have.
@@ -94,38 +93,11 @@ func isToken(c byte) bool {
 	return bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), c) >= 0
 }
 
-// Header makes a header of fields, which takes nothing of the buffer with it.
-func Header(fields []Field) http.Header {
-	size := 0
-	for _, f := range fields {
-		size += len(f.Value)
-	}
-	text := make([]byte, 0, size) // the values share one piece of memory
-	for _, f := range fields {
-		text = append(text, f.Value...)
-	}
-	h, all, values := make(http.Header, len(fields)), string(text), make([]string, 0, len(fields))
-	for _, f := range fields {
-		name := canonical(f.Name)
-		value := all[:len(f.Value)]
-		all = all[len(f.Value):]
-		if before := h[name]; before != nil {
-			h[name] = append(before, value)
-			continue
-		}
-		values = append(values, value)
-		h[name] = values[len(values)-1 : len(values) : len(values)]
-	}
-	return h
-}
-
-// canonical is a name as package net/http writes it. Of a common one it allocates
-// nothing.
-func canonical(name []byte) string {
-	if s, ok := CommonName(name); ok {
-		return s
-	}
-	return textproto.CanonicalMIMEHeaderKey(string(name))
+// Header makes a header of fields, which takes nothing of the buffer with it, and tells the
+// order of their names.
+func Header(fields []Field) (http.Header, []Name) {
+	h := make(http.Header, len(fields))
+	return h, NewText(fields, 0).Collect(h, fields, make([]string, 0, len(fields)), make([]Name, 0, len(fields)))
 }
 
 // CommonName finds the names that most messages have, in their usual spelling.

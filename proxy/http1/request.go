@@ -12,32 +12,29 @@ type Request struct {
 	Method, Target, Host string
 	// Header is written but for what frames the body, which Length says.
 	Header http.Header
+	// Order is that of the names, and how they are spelled; those that it lacks are sorted.
+	Order []Name
 	// Length is that of the body: 0: there is none; negative: it is sent in chunks.
 	Length int64
 	// Trailer has the names of what follows a body in chunks.
 	Trailer http.Header
 }
 
-// Append writes the head. Names are in order, so that a request always looks the same.
+// Append writes the head.
 func (r *Request) Append(b []byte) []byte {
 	b = append(appendText(append(b, r.Method...), " ", r.Target), " HTTP/1.1\r\n"...)
 	b = AppendField(b, "Host", r.Host)
-	var buffer [64]string
-	names := buffer[:0]
-	for name := range r.Header {
-		switch name {
-		case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
-		default:
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		for _, v := range r.Header[name] {
-			b = AppendField(b, name, v)
-		}
-	}
+	b = AppendHeader(b, r.Header, r.Order, skipsFraming)
 	return append(r.appendFraming(b), "\r\n"...)
+}
+
+// skipsFraming tells of which fields the message speaks itself.
+func skipsFraming(name string) bool {
+	switch name {
+	case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
+		return true
+	}
+	return false
 }
 
 // appendFraming says where the body ends. A method that means one to be there says
@@ -78,11 +75,15 @@ func appendText(b []byte, before, text string) []byte {
 	return b
 }
 
-// AppendStatus writes the first line of an answer.
-func AppendStatus(b []byte, status int) []byte {
+// AppendStatus writes the first line of an answer. The reason is the usual one if it is
+// empty.
+func AppendStatus(b []byte, status int, reason string) []byte {
+	if reason == "" {
+		reason = http.StatusText(status)
+	}
 	b = append(b, "HTTP/1.1 "...)
-	b = append(strconv.AppendInt(b, int64(status), 10), ' ')
-	return append(append(b, http.StatusText(status)...), "\r\n"...)
+	b = strconv.AppendInt(b, int64(status), 10)
+	return append(appendText(b, " ", reason), "\r\n"...)
 }
 
 // AppendLength writes how long a body is.

@@ -22,6 +22,7 @@ const (
 // Response is the head of an answer. Its fields lie in the Buffer.
 type Response struct {
 	Status  int
+	Reason  []byte // may be empty
 	Fields  []Field
 	Framing Framing
 	Length  int64 // of the body; negative: unknown
@@ -38,7 +39,8 @@ func (b *Buffer) ReadResponse(r *Response, method string) error {
 		return err
 	}
 	line, rest, _ := bytes.Cut(head, []byte{'\n'})
-	minor, status, err := parseStatus(trimEnd(line))
+	line = trimEnd(line)
+	minor, status, err := parseStatus(line)
 	if err != nil {
 		return err
 	}
@@ -46,7 +48,7 @@ func (b *Buffer) ReadResponse(r *Response, method string) error {
 	if err != nil {
 		return err
 	}
-	*r = Response{Status: status, Fields: fields}
+	*r = Response{Status: status, Reason: reason(line), Fields: fields}
 	return r.frame(method, minor)
 }
 
@@ -70,6 +72,20 @@ func parseStatus(line []byte) (minor, status int, err error) {
 		return 0, 0, bad
 	}
 	return minor, status, nil
+}
+
+// reason is what a status line says for people, if it may be said again.
+func reason(line []byte) []byte {
+	const before = len("HTTP/1.1 200 ")
+	if len(line) <= before {
+		return nil
+	}
+	for _, c := range line[before:] {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return nil
+		}
+	}
+	return line[before:]
 }
 
 // frame finds out how the end of the body is found, and what becomes of the

@@ -35,7 +35,7 @@ func readInto(size int, src io.Reader, method string) (a answer, err error) {
 	if err := b.ReadResponse(&r, method); err != nil {
 		return a, err
 	}
-	a = answer{Status: r.Status, Header: Header(r.Fields), Framing: r.Framing, KeepAlive: r.KeepAlive}
+	a = answer{Status: r.Status, Header: headerOf(r.Fields), Framing: r.Framing, KeepAlive: r.KeepAlive}
 	var body []byte
 	switch r.Framing {
 	case Empty:
@@ -51,7 +51,7 @@ func readInto(size int, src io.Reader, method string) (a answer, err error) {
 		c.Reset(&b)
 		body, err = io.ReadAll(&c)
 		if len(c.Trailer) > 0 {
-			a.Trailer = Header(c.Trailer)
+			a.Trailer = headerOf(c.Trailer)
 		}
 	case UntilEnd:
 		body, err = io.ReadAll(&b)
@@ -460,5 +460,24 @@ func (silent) Read([]byte) (int, error) { return 0, nil }
 func TestNoProgress(t *testing.T) {
 	if _, err := read(silent{}, "GET"); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("reading nothing for ever: %v", err)
+	}
+}
+
+func headerOf(fields []Field) http.Header {
+	h, _ := Header(fields)
+	return h
+}
+
+func TestReason(t *testing.T) {
+	for line, want := range map[string]string{
+		"HTTP/1.1 200": "", "HTTP/1.1 200 ": "", "HTTP/1.1 200 Fine": "Fine", "HTTP/1.0 404 No\tway \xe4": "No\tway \xe4",
+		"HTTP/1.1 200 a\x00b": "", "HTTP/1.1 200 a\x7f": "", "HTTP/1.1 200 a\rb": "",
+	} {
+		var b Buffer
+		var r Response
+		b.Reset(strings.NewReader(lines(line, "Content-Length: 0", "", "")), make([]byte, 64))
+		if err := b.ReadResponse(&r, "GET"); err != nil || string(r.Reason) != want {
+			t.Errorf("%q: %q, %v", line, r.Reason, err)
+		}
 	}
 }
