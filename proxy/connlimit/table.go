@@ -1,0 +1,142 @@
+package connlimit
+
+import (
+	"io"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// Who holds few connections weighs as much as who holds that many: the 256th part
+	// of the bound, but no less than two browsers open, and no more than a household.
+	fewPart, fewLeast, fewMost = 256, 8, 32
+	// Who holds more than the fourth part of the bound loses requests under way, too.
+	largePart = 4
+	// ceiling is the largest bound.
+	ceiling = 1 << 24
+)
+
+// Table is all connections that are open. All methods may be called concurrently.
+type Table struct {
+	start            time.Time
+	most, few, large int32
+
+	mu            sync.Mutex // guards the following
+	tree          tree
+	open          int32
+	addresses     int
+	shed, refused uint64
+}
+
+// New makes a Table for at most so many connections, 1 to 16,777,216: what is beyond is
+// taken as the nearest. All later times are after now.
+func New(now time.Time, most int) *Table {
+	n := int32(min(max(most, 1), ceiling))
+	few := min(max(n/fewPart, fewLeast), fewMost)
+	return &Table{start: now, most: n, few: few, large: max(n/largePart, few)}
+}
+
+// Enter adds a connection from an address, which waits for its client now. The zero Addr,
+// for Unix sockets, is one address like another. If trusted, the address brings many
+// clients.
+//
+// If too many are open then, one is closed, by its Close on the caller's goroutine. If
+// that is the newcomer, Enter returns nil. Otherwise call Leave at the end, also if the
+// connection was closed to make room.
+func (t *Table) Enter(now time.Time, from netip.Addr, trusted bool, closer io.Closer) *Conn {
+	c := &Conn{closer: closer, since: t.at(now)}
+	c.state.Store(waitingSince(c.since))
+	if out := t.enter(c, keyOf(from), trusted); out != nil {
+		_ = out.closer.Close() // it is given up
+		if out == c {
+			return nil
+		}
+	}
+	return c
+}
+
+// enter adds a connection and returns the one that has to go; nil: none has to.
+func (t *Table) enter(c *Conn, key uint64, trusted bool) *Conn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := t.tree.find(key, t)
+	if len(a.conns) == 0 {
+		t.addresses++
+	}
+	a.trusted = trusted
+	a.add(c)
+	sumUp(a.parent)
+	if t.open++; t.open <= t.most {
+		return nil
+	}
+	out := t.take()
+	if out == c {
+		t.refused++
+	} else {
+		t.shed++
+	}
+	return out
+}
+
+// Shed closes one connection, the one that Enter would. It is for a caller that has no
+// descriptor left though fewer are open than there may be. It returns false if none can
+// be closed.
+func (t *Table) Shed() bool {
+	t.mu.Lock()
+	out := t.take()
+	if out != nil {
+		t.shed++
+	}
+	t.mu.Unlock()
+	if out == nil {
+		return false
+	}
+	_ = out.closer.Close() // it is given up
+	return true
+}
+
+// take takes out the connection that goes next; nil: none can. t.mu is held.
+func (t *Table) take() *Conn {
+	for {
+		a := t.tree.heaviest()
+		if a == nil {
+			return nil
+		}
+		if c := a.give(); c != nil {
+			t.remove(c)
+			return c
+		}
+		sumUp(a.parent)
+	}
+}
+
+// remove takes out a connection that is gone. t.mu is held.
+func (t *Table) remove(c *Conn) {
+	t.open--
+	a := c.address
+	a.drop(c)
+	if len(a.conns) > 0 {
+		sumUp(a.parent)
+		return
+	}
+	t.addresses--
+	t.tree.remove(a)
+}
+
+// lineUp is Idle for a connection that was passed over.
+func (t *Table) lineUp(c *Conn, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c.state.Load()&activity == gone {
+		return false
+	}
+	c.since = t.at(now)
+	c.state.Store(waitingSince(c.since))
+	c.address.lineUp(c)
+	sumUp(c.address.parent)
+	return true
+}
+
+// at is a time in nanoseconds.
+func (t *Table) at(now time.Time) int64 { return int64(now.Sub(t.start)) }

@@ -1,0 +1,353 @@
+package connlimit
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start is when all tests begin.
+var start = time.Unix(1_000_000_000, 0)
+
+// flag is a connection that remembers that it was closed.
+type flag struct{ closed int }
+
+func (f *flag) Close() error { f.closed++; return nil }
+
+// guest is a connection of a test.
+type guest struct {
+	*Conn
+	flag
+	from string
+}
+
+// room is a table and its connections.
+type room struct {
+	t      *testing.T
+	table  *Table
+	now    time.Time
+	guests []*guest
+}
+
+func newRoom(t *testing.T, most int) *room { return &room{t: t, table: New(start, most), now: start} }
+
+// enter lets n connections of an address in, one a second.
+func (r *room) enter(n int, from string) (in []*guest) {
+	r.t.Helper()
+	for range n {
+		r.now = r.now.Add(time.Second)
+		g := &guest{from: from}
+		g.Conn = r.table.Enter(r.now, netip.MustParseAddr(from), from == balancer, g)
+		if (g.Conn == nil) != (g.closed == 1) {
+			r.t.Fatalf("a newcomer: let in: %v, closed %d times", g.Conn != nil, g.closed)
+		}
+		in = append(in, g)
+	}
+	r.guests = append(r.guests, in...)
+	return in
+}
+
+// balancer is the address that is trusted.
+const balancer = "10.0.0.1"
+
+// idle lets connections have a request each, one a second, and wait for the next.
+func (r *room) idle(guests ...*guest) {
+	r.t.Helper()
+	for _, g := range guests {
+		r.now = r.now.Add(time.Second)
+		if !g.Busy() || !g.Idle(r.now) {
+			r.t.Fatal("an open connection was said to be closed")
+		}
+	}
+}
+
+func (r *room) busy(guests ...*guest) {
+	r.t.Helper()
+	for _, g := range guests {
+		if !g.Busy() {
+			r.t.Fatal("an open connection was said to be closed")
+		}
+	}
+}
+
+// closed returns the connections that were closed, by their number, and forgets them.
+func (r *room) closed() (out []int) {
+	for i, g := range r.guests {
+		if g.closed > 1 {
+			r.t.Errorf("%s was closed %d times", g.from, g.closed)
+		}
+		if g.closed > 0 {
+			out = append(out, i)
+			g.closed = 0
+		}
+	}
+	return out
+}
+
+// nth is the nth address of a network like "192.0.2.%d".
+func nth(network string, n int) string { return fmt.Sprintf(network, n) }
+
+// Each case fills a table of 64, in which 8 are few, and says who gives the place of the
+// next.
+func TestWhoGives(t *testing.T) {
+	for name, c := range map[string]struct {
+		fill func(r *room)
+		next string
+		want int
+	}{
+		"below the bound nobody": {
+			fill: func(r *room) { r.enter(63, "192.0.2.1") },
+			next: "192.0.2.1", want: -1,
+		},
+		"who holds most, its oldest": {
+			fill: func(r *room) { r.enter(20, "192.0.2.1"); r.enter(44, "198.51.100.1") },
+			next: "203.0.113.1", want: 20,
+		},
+		"also of IPv6, by /64": {
+			fill: func(r *room) {
+				r.enter(30, "198.51.100.1")
+				for i := range 34 {
+					r.enter(1, nth("2001:db8::%d", i))
+				}
+			},
+			next: "203.0.113.1", want: 30,
+		},
+		"a newcomer's own address": {
+			fill: func(r *room) { r.enter(20, "192.0.2.1"); r.enter(44, "198.51.100.1") },
+			next: "198.51.100.1", want: 20,
+		},
+		"the one idle for longest, not the first to come": {
+			fill: func(r *room) {
+				in := r.enter(64, "192.0.2.1")
+				r.idle(in[1:]...)
+				r.idle(in[0])
+			},
+			next: "203.0.113.1", want: 1,
+		},
+		"idle before the first request comes": {
+			fill: func(r *room) {
+				in := r.enter(32, "192.0.2.1")
+				r.idle(in...)
+				r.enter(32, "192.0.2.1")
+			},
+			next: "203.0.113.1", want: 0,
+		},
+		"one without a request, once it takes long": {
+			fill: func(r *room) {
+				in := r.enter(64, "192.0.2.1")
+				r.idle(in[:32]...)
+				r.idle(in[33:]...)
+			},
+			next: "203.0.113.1", want: 32,
+		},
+		"none with a request": {
+			fill: func(r *room) {
+				r.busy(r.enter(16, "192.0.2.1")...)
+				r.enter(16, "192.0.2.2")
+				r.busy(r.enter(16, "192.0.2.3")...)
+				r.busy(r.enter(16, "192.0.2.4")...)
+			},
+			next: "203.0.113.1", want: 16,
+		},
+		"not even for another of the address": {
+			fill: func(r *room) {
+				for i := range 4 {
+					r.busy(r.enter(16, nth("192.0.2.%d", i))...)
+				}
+			},
+			next: "192.0.2.1", want: 64,
+		},
+		"the newcomer, if all others have one": {
+			fill: func(r *room) {
+				for i := range 64 {
+					r.busy(r.enter(1, nth("192.0.2.%d", i))...)
+				}
+			},
+			next: "203.0.113.1", want: 64,
+		},
+		"one with a request, where an address has a large part": {
+			fill: func(r *room) {
+				r.busy(r.enter(17, "192.0.2.1")...)
+				r.busy(r.enter(16, "192.0.2.2")...)
+				r.enter(31, "192.0.2.3")
+			},
+			next: "203.0.113.1", want: 33, // who holds 31 gives first
+		},
+		"nobody who holds few while others hold more": {
+			fill: func(r *room) {
+				for i := range 50 {
+					r.enter(1, nth("192.0.2.%d", i))
+				}
+				r.enter(14, "198.51.100.1")
+			},
+			next: "203.0.113.1", want: 50,
+		},
+		"among those who hold few who waits longest": {
+			fill: func(r *room) {
+				r.busy(r.enter(4, "192.0.2.1")...)
+				for i := range 52 {
+					r.enter(1, nth("198.51.100.%d", i))
+				}
+				r.enter(8, "192.0.2.2")
+			},
+			next: "203.0.113.1", want: 4,
+		},
+		"a balancer is one of those": {
+			fill: func(r *room) { r.enter(53, balancer); r.enter(11, "198.51.100.1") },
+			next: "203.0.113.1", want: 53,
+		},
+		"its oldest goes where nobody holds more than few": {
+			fill: func(r *room) { r.enter(56, balancer); r.enter(8, "198.51.100.1") },
+			next: "203.0.113.1", want: 0,
+		},
+		"its requests never": {
+			fill: func(r *room) { r.busy(r.enter(64, balancer)...) },
+			next: "203.0.113.1", want: 64,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRoom(t, 64)
+			c.fill(r)
+			if out := r.closed(); len(out) > 0 {
+				t.Fatalf("%v were closed as the table was filled", out)
+			}
+			r.enter(1, c.next)
+			out := r.closed()
+			if want := c.want >= 0; want != (len(out) == 1) || want && out[0] != c.want {
+				t.Errorf("%v were closed, want %d", out, c.want)
+			}
+			verify(t, r.table)
+		})
+	}
+}
+
+// An address with a large part of the connections, all with requests, gives some of them
+// until it has that part no more.
+func TestLargePartGivesRequests(t *testing.T) {
+	r := newRoom(t, 64)
+	r.busy(r.enter(20, "192.0.2.1")...)
+	for i := range 44 {
+		r.busy(r.enter(1, nth("198.51.100.%d", i))...)
+	}
+	for range 4 { // from 20 to 16, a fourth of 64
+		r.busy(r.enter(1, "203.0.113.1")...)
+		if out := r.closed(); len(out) != 1 || out[0] >= 20 {
+			t.Fatalf("%v were closed, want one of the first 20", out)
+		}
+	}
+	r.enter(1, "203.0.113.1")
+	if out := r.closed(); len(out) != 1 || out[0] != 68 {
+		t.Errorf("%v were closed, want the newcomer", out)
+	}
+	verify(t, r.table)
+}
+
+// Addresses that hold as many each as a large office's, together a flood: their network
+// gives, and in it not those that hold less.
+func TestNetworkGives(t *testing.T) {
+	for name, c := range map[string]struct {
+		flood  string // of 200 addresses, 20 connections each
+		person string // in the same network
+		office string // holds 100
+	}{
+		"/24": {"192.0.2.%d", "192.0.2.250", "198.51.100.1"},
+		"/16": {"192.0.%d.7", "192.0.250.7", "198.51.100.1"},
+		"/48": {"2001:db8:1:%d::7", "2001:db8:1:999::7", "2001:db9::1"},
+		"/32": {"2001:db8:%d::7", "2001:db8:999::7", "2001:db9::1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const flood = 200 * 36 // the 64th part is more than 100
+			r := newRoom(t, flood+6+100)
+			r.enter(6, c.person)
+			r.enter(100, c.office)
+			for i := range 200 {
+				r.enter(36, nth(c.flood, i))
+			}
+			for i := range 300 {
+				r.enter(1, nth("203.0.113.%d", i%100))
+				out := r.closed()
+				if len(out) != 1 || out[0] < 106 || out[0] >= 106+flood {
+					t.Fatalf("for newcomer %d %v were closed", i, out)
+				}
+			}
+			verify(t, r.table)
+		})
+	}
+}
+
+func TestClosedConnectionsSaySo(t *testing.T) {
+	r := newRoom(t, 1)
+	g := r.enter(1, "192.0.2.1")[0]
+	r.enter(1, "192.0.2.2")
+	if g.Busy() || g.Idle(r.now) {
+		t.Error("a connection that was closed may go on")
+	}
+	g.Leave()
+	r.guests[1].Leave()
+	r.guests[1].Leave()
+	if s := r.table.Stats(9); s.Open != 0 || s.Shed != 1 || s.Addresses != 0 {
+		t.Errorf("%+v", s)
+	}
+	if r.guests[1].Busy() || r.guests[1].Idle(r.now) {
+		t.Error("one that has left may go on")
+	}
+}
+
+// One that was passed over, and waits since, is found again.
+func TestPassedOverLinesUpAgain(t *testing.T) {
+	r := newRoom(t, 2)
+	long := r.enter(1, "192.0.2.1")[0]
+	r.busy(long)
+	r.enter(2, "192.0.2.2")
+	if out := r.closed(); len(out) != 1 || out[0] != 1 {
+		t.Fatalf("%v were closed", out)
+	}
+	if long.state.Load()&activity != passedOver {
+		t.Fatal("it is in line")
+	}
+	r.busy(long) // may be told twice
+	r.now = r.now.Add(time.Second)
+	long.Idle(r.now)
+	verify(t, r.table)
+	r.idle(r.guests[2])
+	r.enter(1, "192.0.2.2")
+	if out := r.closed(); len(out) != 1 || out[0] != 0 {
+		t.Errorf("%v were closed", out)
+	}
+}
+
+func TestShed(t *testing.T) {
+	r := newRoom(t, 100)
+	if r.table.Shed() {
+		t.Error("an empty table gave something")
+	}
+	r.enter(3, "192.0.2.1")
+	r.busy(r.guests[0])
+	for _, want := range []int{1, 2} {
+		if !r.table.Shed() {
+			t.Fatal("nothing was closed")
+		}
+		if out := r.closed(); len(out) != 1 || out[0] != want {
+			t.Errorf("%v were closed, want %d", out, want)
+		}
+	}
+	if r.table.Shed() || len(r.closed()) != 0 {
+		t.Error("a request was cut")
+	}
+	if s := r.table.Stats(0); s.Open != 1 || s.Shed != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestBoundIsSane(t *testing.T) {
+	for most, want := range map[int]int{-1: 1, 0: 1, 1: 1, 7: 7, 1 << 40: 1 << 24} {
+		if got := New(start, most).Stats(0).Most; got != want {
+			t.Errorf("New(%d) is for %d, want %d", most, got, want)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package connlimit
+
+import "math/bits"
+
+// What a network weighs: one for so many of its connections.
+const (
+	narrowPart = 16
+	widePart   = 64
+)
+
+// total is what is known of a part of the tree.
+type total struct {
+	open    int32 // connections
+	counted int32 // the same, but few of each trusted address
+	// weight is that of the heaviest address or network here; 0: there is nothing to
+	// give. oldest is since when the one waits that would go.
+	weight int32
+	oldest int64
+}
+
+// before tells whether one part gives before another.
+func (t total) before(other total) bool {
+	if t.weight != other.weight {
+		return t.weight > other.weight
+	}
+	return t.oldest < other.oldest
+}
+
+// node is a part of the tree: a *branch or an *address.
+type node interface {
+	total() total
+	hangFrom(*branch)
+}
+
+// branch is where two parts of the tree part: all addresses under it have the same bits
+// before its own, those of children[0] have a 0 there and those of children[1] a 1.
+type branch struct {
+	children [2]node
+	parent   *branch // nil: it is the root
+
+	// The sum of the children, and which of them gives. One by one, as a total would
+	// take 8 bytes more.
+	oldest                int64
+	open, counted, weight int32
+	bit, gives            uint8
+}
+
+func (b *branch) total() total {
+	return total{open: b.open, counted: b.counted, weight: b.weight, oldest: b.oldest}
+}
+
+func (b *branch) hangFrom(parent *branch) { b.parent = parent }
+
+// side is on which side of the branch a key lies.
+func (b *branch) side(key uint64) uint8 {
+	return uint8(key >> (whole - 1 - b.bit) & 1)
+}
+
+// sum adds up the children. It returns false if the total is what it was.
+func (b *branch) sum() bool {
+	was := b.total()
+	left, right := b.weigh(0), b.weigh(1)
+	b.gives = 0
+	best := left
+	if right.before(left) {
+		b.gives, best = 1, right
+	}
+	b.open, b.counted = left.open+right.open, left.counted+right.counted
+	b.weight, b.oldest = best.weight, best.oldest
+	return b.total() != was
+}
+
+// weigh returns the total of a child, with the weight of the networks that it is all of.
+func (b *branch) weigh(side int) total {
+	t := b.children[side].total()
+	child, ok := b.children[side].(*branch)
+	if !ok || t.weight == 0 {
+		return t // an address weighs more than the part of its network that it is
+	}
+	if b.bit < narrow && child.bit >= narrow {
+		t.weight = max(t.weight, t.counted/narrowPart)
+	}
+	if b.bit < wide && child.bit >= wide {
+		t.weight = max(t.weight, t.counted/widePart)
+	}
+	return t
+}
+
+// tree is the root of all; nil: there is no address.
+type tree struct{ root node }
+
+// heaviest returns the address that gives next; nil if none has anything to give.
+func (t *tree) heaviest() *address {
+	if t.root == nil || t.root.total().weight == 0 {
+		return nil
+	}
+	n := t.root
+	for {
+		b, ok := n.(*branch)
+		if !ok {
+			return n.(*address)
+		}
+		n = b.children[b.gives]
+	}
+}
+
+// closest returns the address with a key, or one that has as many bits in common with it
+// as any; nil if there is none at all.
+func (t *tree) closest(key uint64) *address {
+	n := t.root
+	for {
+		b, ok := n.(*branch)
+		if !ok {
+			a, _ := n.(*address)
+			return a
+		}
+		n = b.children[b.side(key)]
+	}
+}
+
+// find returns the address with a key. It adds one that holds nothing yet if there is
+// none.
+func (t *tree) find(key uint64, table *Table) *address {
+	near := t.closest(key)
+	if near != nil && near.key == key {
+		return near
+	}
+	a := &address{table: table, key: key}
+	if near == nil {
+		t.root = a
+		return a
+	}
+	fork := &branch{bit: uint8(bits.LeadingZeros64(near.key ^ key))} //nolint:gosec // at most 63
+	var under node = near
+	above := near.parent
+	for above != nil && above.bit > fork.bit {
+		under, above = above, above.parent
+	}
+	side := fork.side(key)
+	fork.children[side], fork.children[1-side] = a, under
+	a.parent = fork
+	under.hangFrom(fork)
+	t.hang(fork, above, key)
+	return a
+}
+
+// remove takes out an address.
+func (t *tree) remove(a *address) {
+	fork := a.parent
+	a.parent, a.conns = nil, nil // its connections may be remembered for longer
+	if fork == nil {
+		t.root = nil
+		return
+	}
+	t.hang(fork.children[1-fork.side(a.key)], fork.parent, a.key)
+	sumUp(fork.parent)
+}
+
+// hang puts a part under a branch, on the side of a key; under nil it is the root.
+func (t *tree) hang(n node, under *branch, key uint64) {
+	n.hangFrom(under)
+	if under == nil {
+		t.root = n
+		return
+	}
+	under.children[under.side(key)] = n
+}
+
+// sumUp adds up a branch and all that it is part of.
+func sumUp(b *branch) {
+	for b != nil && b.sum() {
+		b = b.parent
+	}
+}

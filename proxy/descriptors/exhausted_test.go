@@ -1,0 +1,234 @@
+package descriptors
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// The server of these tests is a process of its own, with few descriptors.
+const (
+	childSocket = "TEMPOMAT_TEST_ADMIN" // set in the child: its admin socket
+	childSheds  = "TEMPOMAT_TEST_SHEDS" // it closes its oldest connection for the next
+	childLimit  = 64
+	// hang is when a test gives up; nothing is measured with it.
+	hang = 30 * time.Second
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childSocket); path != "" {
+		if err := serve(path, os.Getenv(childSheds) != ""); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// child is what the server process knows.
+type child struct {
+	full  atomic.Int64 // times that there was no descriptor
+	sheds bool
+
+	mu      sync.Mutex
+	clients []net.Conn // oldest first
+}
+
+// serve runs in the child until its standard input ends.
+func serve(path string, sheds bool) error {
+	limit := syscall.Rlimit{Cur: childLimit, Max: childLimit}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	r, err := NewReserve()
+	if err != nil {
+		return err
+	}
+	site, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	door, err := net.Listen("unix", path)
+	if err != nil {
+		return err
+	}
+	s := &child{sheds: sheds}
+	go s.accept(r.Clients(site, s.shed), s.echo)
+	go s.accept(r.Admin(door), s.answer)
+	fmt.Println(site.Addr())
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+func (s *child) accept(l net.Listener, serve func(net.Conn)) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		go serve(c)
+	}
+}
+
+func (s *child) shed(error) {
+	s.full.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sheds && len(s.clients) > 0 {
+		s.clients[0].Close()
+		s.clients = s.clients[1:]
+	}
+}
+
+// echo sends everything back.
+func (s *child) echo(c net.Conn) {
+	s.mu.Lock()
+	s.clients = append(s.clients, c)
+	s.mu.Unlock()
+	io.Copy(c, c)
+	c.Close()
+}
+
+// answer tells, for each line, how often there was no descriptor, and whether there is one.
+func (s *child) answer(c net.Conn) {
+	defer c.Close()
+	for in := bufio.NewScanner(c); in.Scan(); {
+		now := "free"
+		if f, err := os.Open(os.DevNull); errors.Is(err, syscall.EMFILE) {
+			now = "exhausted"
+		} else {
+			f.Close()
+		}
+		fmt.Fprintln(c, s.full.Load(), now)
+	}
+}
+
+// start starts a child and returns the addresses of its site and of its admin socket.
+func start(t *testing.T, sheds bool) (site, door string) {
+	door = t.TempDir() + "/socket"
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childSocket+"="+door)
+	if sheds {
+		cmd.Env = append(cmd.Env, childSheds+"=1")
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	t.Cleanup(func() {
+		in.Close()
+		said, _ := io.ReadAll(lines)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the server: %v: %s", err, said)
+		}
+	})
+	site, err = lines.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(site), door
+}
+
+// connect connects, until the test ends.
+func connect(t *testing.T, network, address string) net.Conn {
+	c, err := net.DialTimeout(network, address, hang)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetDeadline(time.Now().Add(hang))
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// ask sends a line and returns the answer.
+func ask(t *testing.T, c net.Conn, line string) string {
+	t.Helper()
+	if _, err := fmt.Fprintln(c, line); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(answer)
+}
+
+// flood opens many more connections than the child has descriptors, and waits until it
+// has none.
+func flood(t *testing.T, site, door string) (conns []net.Conn) {
+	for range 4 * childLimit {
+		conns = append(conns, connect(t, "tcp", site))
+	}
+	c := connect(t, "unix", door)
+	defer c.Close()
+	for strings.HasPrefix(ask(t, c, "full?"), "0 ") {
+		time.Sleep(time.Millisecond) // the child says when; a hang ends by the deadline
+	}
+	return conns
+}
+
+// With no descriptor left the admin socket answers, always, and several at a time.
+func TestAdminAnswersWithoutDescriptors(t *testing.T) {
+	site, door := start(t, false)
+	flood(t, site, door)
+	exhausted := 0
+	for range 100 {
+		c := connect(t, "unix", door)
+		if strings.HasSuffix(ask(t, c, "well?"), " exhausted") {
+			exhausted++
+		}
+		c.Close()
+	}
+	t.Logf("%d answers of 100 without a descriptor left", exhausted)
+	if exhausted < 50 {
+		t.Errorf("the server had no descriptor left for %d answers of 100 only", exhausted)
+	}
+	for range spares {
+		ask(t, connect(t, "unix", door), "all at once?")
+	}
+}
+
+func TestClientsAreServedOnceThereAreDescriptors(t *testing.T) {
+	site, door := start(t, false)
+	for _, c := range flood(t, site, door) {
+		c.Close()
+	}
+	if got := ask(t, connect(t, "tcp", site), "hello"); got != "hello" {
+		t.Error(got)
+	}
+	ask(t, connect(t, "unix", door), "well?")
+}
+
+// An owner that closes something when told gets newcomers in, though nobody leaves.
+func TestNewcomersGetInWhereOthersAreClosed(t *testing.T) {
+	site, door := start(t, true)
+	flood(t, site, door)
+	for range 2 * childLimit {
+		if got := ask(t, connect(t, "tcp", site), "hello"); got != "hello" {
+			t.Fatal(got)
+		}
+	}
+	ask(t, connect(t, "unix", door), "well?")
+}
