@@ -86,6 +86,48 @@ func TestAllAtOnce(t *testing.T) {
 	}
 }
 
+// Who is told that a request may begin is not closed before it has ended, and who was
+// closed is told so.
+func TestBusyAgainstShed(t *testing.T) {
+	table := New(start, 10)
+	var cut atomic.Int64
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				table.Shed()
+			}
+		}
+	})
+	for n := range 2_000 {
+		w := &working{cut: &cut}
+		c := table.Enter(start, somewhere(n), false, w)
+		for range 200 {
+			was := w.closed.Load() > 0
+			if !c.Busy() {
+				break
+			}
+			w.request.Store(true)
+			if was || w.closed.Load() > 0 {
+				t.Fatal("a closed connection was told that it may go on")
+			}
+			w.request.Store(false)
+			c.Idle(start)
+		}
+		c.Leave()
+	}
+	close(done)
+	all.Wait()
+	verify(t, table)
+	if s := table.Stats(0); s.Shed == 0 || cut.Load() > 0 {
+		t.Errorf("%+v, %d requests were cut", s, cut.Load())
+	}
+}
+
 // nobody is a connection whose closing is nothing.
 type nobody struct{}
 
@@ -110,10 +152,11 @@ func TestMemoryOfEachIsSmall(t *testing.T) {
 	for name, c := range map[string]struct {
 		n    int
 		from func(int) netip.Addr
+		left float64 // of each that has left: a Conn, and its address
 	}{
-		"20,000 of one address":   {20_000, func(int) netip.Addr { return somewhere(1) }},
-		"100,000 of each another": {100_000, somewhere},
-		"the same of IPv6":        {100_000, somewhere6},
+		"20,000 of one address":   {20_000, func(int) netip.Addr { return somewhere(1) }, 48},
+		"100,000 of each another": {100_000, somewhere, 48 + 64},
+		"the same of IPv6":        {100_000, somewhere6, 48 + 64},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var closer io.Closer = nobody{}
@@ -131,7 +174,7 @@ func TestMemoryOfEachIsSmall(t *testing.T) {
 			for _, c := range kept[1:] {
 				c.Leave()
 			}
-			if left := (heap() - before) / float64(c.n); left > 48+64+1 { // a Conn and its address
+			if left := (heap() - before) / float64(c.n); left > c.left+1 {
 				t.Errorf("%.0f bytes are left of each that has left", left)
 			}
 			runtime.KeepAlive(kept)

@@ -280,6 +280,95 @@ func TestNetworkGives(t *testing.T) {
 	}
 }
 
+// A network weighs the 16th or the 64th part of what it holds, and gives if nobody's
+// address weighs more. In it the heaviest address gives, and no half of it weighs anything.
+func TestWeightOfNetworks(t *testing.T) {
+	for name, c := range map[string]struct {
+		flood     string // addresses of a network, with 8 connections each
+		step      int
+		addresses int
+		weight    int // of the network
+	}{
+		"/24":  {"192.0.2.%d", 1, 24, 12},
+		"/16":  {"192.0.%d.1", 1, 96, 12},
+		"/48":  {"2001:db8:1:%x::1", 0xffff / 24, 24, 12},
+		"/32":  {"2001:db8:%x::1", 0xffff / 96, 96, 12},
+		"none": {"%d.0.2.1", 1, 96, 0},
+	} {
+		for _, office := range []int{10, 11, 13, 14} {
+			t.Run(fmt.Sprint(name, " and an office of ", office), func(t *testing.T) {
+				r := newRoom(t, 8*c.addresses+office)
+				r.enter(office, "203.0.113.1")
+				for i := range c.addresses {
+					r.enter(8, nth(c.flood, (i+1)*c.step))
+				}
+				r.enter(1, "203.0.114.1")
+				want := 0
+				if office < c.weight {
+					want = office
+				}
+				if out := r.closed(); len(out) != 1 || out[0] != want {
+					t.Errorf("%v were closed, want %d", out, want)
+				}
+			})
+		}
+		t.Run(name+" and an office of it", func(t *testing.T) {
+			r := newRoom(t, 8*c.addresses+9)
+			for i := range c.addresses {
+				r.enter(8, nth(c.flood, (i+1)*c.step))
+			}
+			r.enter(9, nth(c.flood, 0xfe*max(1, c.step/0xfe)))
+			r.enter(1, "203.0.114.1")
+			if out := r.closed(); len(out) != 1 || out[0] != 8*c.addresses {
+				t.Errorf("%v were closed, want the first of the office", out)
+			}
+		})
+		t.Run(name+" with requests only", func(t *testing.T) {
+			r := newRoom(t, 8*c.addresses)
+			for i := range c.addresses {
+				r.busy(r.enter(8, nth(c.flood, (i+1)*c.step))...)
+			}
+			r.enter(1, "203.0.114.1")
+			if out := r.closed(); len(out) != 1 || out[0] != 8*c.addresses {
+				t.Errorf("%v were closed, want the newcomer", out)
+			}
+		})
+	}
+}
+
+// Only whole networks have a weight, not the halves of one.
+func TestHalfOfANetworkWeighsNothing(t *testing.T) {
+	for flood, office := range map[string]string{
+		"2001:db8:%d::1":    "2001:db8:8000::1",
+		"2001:db8:1:%d::1":  "2001:db8:1:8000::1",
+		"2001:db8:1:%d0::1": "2001:db8:1:8000::1",
+	} {
+		r := newRoom(t, 1610)
+		for i := range 200 {
+			r.enter(8, nth(flood, i))
+		}
+		r.enter(10, office)
+		r.enter(1, "192.0.2.1")
+		if out := r.closed(); len(out) != 1 || out[0] != 1600 {
+			t.Errorf("%s: %v were closed", flood, out)
+		}
+	}
+}
+
+// Whose clock comes late is in line by it all the same.
+func TestTimesOutOfOrder(t *testing.T) {
+	r := newRoom(t, 3)
+	r.now = start.Add(time.Hour)
+	r.enter(2, "192.0.2.1")
+	r.now = start
+	r.enter(1, "192.0.2.1")
+	verify(t, r.table)
+	r.enter(1, "192.0.2.2")
+	if out := r.closed(); len(out) != 1 || out[0] != 2 {
+		t.Errorf("%v were closed", out)
+	}
+}
+
 func TestClosedConnectionsSaySo(t *testing.T) {
 	r := newRoom(t, 1)
 	g := r.enter(1, "192.0.2.1")[0]
@@ -293,9 +382,11 @@ func TestClosedConnectionsSaySo(t *testing.T) {
 	if s := r.table.Stats(9); s.Open != 0 || s.Shed != 1 || s.Addresses != 0 {
 		t.Errorf("%+v", s)
 	}
-	if r.guests[1].Busy() || r.guests[1].Idle(r.now) {
+	last := r.guests[1]
+	if last.Busy() || last.Idle(r.now) || r.table.lineUp(last.Conn, r.now) { // the last if it was shed just before
 		t.Error("one that has left may go on")
 	}
+	verify(t, r.table)
 }
 
 // One that was passed over, and waits since, is found again.
@@ -341,6 +432,25 @@ func TestShed(t *testing.T) {
 	}
 	if s := r.table.Stats(0); s.Open != 1 || s.Shed != 2 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// What is busy at a balancer is not cut, nor is what is busy in a small table.
+func TestShedCutsNoRequests(t *testing.T) {
+	for name, c := range map[string]struct {
+		most, n int
+		from    string
+	}{
+		"a balancer":    {64, 40, balancer},
+		"a small table": {8, 8, "192.0.2.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRoom(t, c.most)
+			r.busy(r.enter(c.n, c.from)...)
+			if r.table.Shed() {
+				t.Errorf("%v were closed", r.closed())
+			}
+		})
 	}
 }
 

@@ -155,6 +155,32 @@ func TestReserveComesBeforeClients(t *testing.T) {
 	}
 }
 
+// quiet is lacking as long as nobody connects.
+type quiet struct {
+	*lacking
+	syscall.Conn
+}
+
+// While nobody connects, nothing is given up, and what was is taken back.
+func TestReserveIsKeptForConnections(t *testing.T) {
+	real, err := new(net.ListenConfig).Listen(t.Context(), "unix", t.TempDir()+"/socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer real.Close()
+	r := newReserve(t)
+	r.giveUp()
+	l := quiet{&lacking{err: syscall.EMFILE, fails: 3}, real.(*net.UnixListener)}
+	c, err := r.Admin(l).Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.left(); got != spares {
+		t.Errorf("%d spare ones are left", got)
+	}
+	_ = c.Close()
+}
+
 func TestHasConnection(t *testing.T) {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", t.TempDir()+"/socket")
 	if err != nil {
