@@ -105,6 +105,8 @@
 //	graphite*.go  the original's series
 //	admin*.go     the API that the doctor asks
 //	backend/      connections to the backend, and requests over them
+//	connlimit/    how many connections clients may have open, and which is closed for the next
+//	descriptors/  what is done where descriptors run out
 //	http1/        the messages of HTTP/1.1
 //	lifecycle/    what is decided of a request, without waiting for anything
 //	spool/        what bodies wait in: memory, then a file without a name

@@ -16,20 +16,25 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"tempomat/proxy/connlimit"
 )
 
 // The server of these tests is a process of its own, with few descriptors.
 const (
 	childSocket = "TEMPOMAT_TEST_ADMIN" // set in the child: its admin socket
-	childSheds  = "TEMPOMAT_TEST_SHEDS" // it closes its oldest connection for the next
+	childDoes   = "TEMPOMAT_TEST_DOES"  // what it does where it has many connections:
+	sheds       = "sheds"               // it closes the oldest for the next
+	bounds      = "bounds"              // it has a connlimit.Table
 	childLimit  = 64
+	tableLimit  = 256 // of a child with a table
 	// hang is when a test gives up; nothing is measured with it.
 	hang = 30 * time.Second
 )
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childSocket); path != "" {
-		if err := serve(path, os.Getenv(childSheds) != ""); err != nil {
+		if err := serve(path); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
@@ -42,14 +47,20 @@ func TestMain(m *testing.M) {
 type child struct {
 	full  atomic.Int64 // times that there was no descriptor
 	sheds bool
+	table *connlimit.Table // nil: no bound
 
 	mu      sync.Mutex
 	clients []net.Conn // oldest first
 }
 
 // serve runs in the child until its standard input ends.
-func serve(path string, sheds bool) error {
+func serve(path string) error {
+	s := &child{sheds: os.Getenv(childDoes) == sheds}
 	limit := syscall.Rlimit{Cur: childLimit, Max: childLimit}
+	if os.Getenv(childDoes) == bounds {
+		limit = syscall.Rlimit{Cur: tableLimit, Max: tableLimit}
+		s.table = connlimit.New(time.Now(), ForClients(tableLimit))
+	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return err
 	}
@@ -65,7 +76,6 @@ func serve(path string, sheds bool) error {
 	if err != nil {
 		return err
 	}
-	s := &child{sheds: sheds}
 	go s.accept(r.Clients(site, s.shed), s.echo)
 	go s.accept(r.Admin(door), s.answer)
 	fmt.Println(site.Addr())
@@ -96,11 +106,34 @@ func (s *child) shed(error) {
 
 // echo sends everything back.
 func (s *child) echo(c net.Conn) {
+	if s.table != nil {
+		s.echoInTable(c)
+		return
+	}
 	s.mu.Lock()
 	s.clients = append(s.clients, c)
 	s.mu.Unlock()
 	io.Copy(c, c)
 	c.Close()
+}
+
+// echoInTable sends each byte back, as an answer to a request.
+func (s *child) echoInTable(c net.Conn) {
+	from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
+	in := s.table.Enter(time.Now(), from, false, c)
+	if in == nil {
+		return
+	}
+	defer in.Leave()
+	defer c.Close()
+	for b := make([]byte, 1); ; {
+		if n, err := c.Read(b); n == 0 || err != nil || !in.Busy() {
+			return
+		}
+		if _, err := c.Write(b); err != nil || !in.Idle(time.Now()) {
+			return
+		}
+	}
 }
 
 // answer tells, for each line, how often there was no descriptor, and whether there is one.
@@ -118,13 +151,10 @@ func (s *child) answer(c net.Conn) {
 }
 
 // start starts a child and returns the addresses of its site and of its admin socket.
-func start(t *testing.T, sheds bool) (site, door string) {
+func start(t *testing.T, does string) (site, door string) {
 	door = t.TempDir() + "/socket"
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childSocket+"="+door)
-	if sheds {
-		cmd.Env = append(cmd.Env, childSheds+"=1")
-	}
+	cmd.Env = append(os.Environ(), childSocket+"="+door, childDoes+"="+does)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +221,7 @@ func flood(t *testing.T, site, door string) (conns []net.Conn) {
 
 // With no descriptor left the admin socket answers, always, and several at a time.
 func TestAdminAnswersWithoutDescriptors(t *testing.T) {
-	site, door := start(t, false)
+	site, door := start(t, "")
 	flood(t, site, door)
 	exhausted := 0
 	for range 100 {
@@ -211,7 +241,7 @@ func TestAdminAnswersWithoutDescriptors(t *testing.T) {
 }
 
 func TestClientsAreServedOnceThereAreDescriptors(t *testing.T) {
-	site, door := start(t, false)
+	site, door := start(t, "")
 	for _, c := range flood(t, site, door) {
 		c.Close()
 	}
@@ -223,7 +253,7 @@ func TestClientsAreServedOnceThereAreDescriptors(t *testing.T) {
 
 // An owner that closes something when told gets newcomers in, though nobody leaves.
 func TestNewcomersGetInWhereOthersAreClosed(t *testing.T) {
-	site, door := start(t, true)
+	site, door := start(t, sheds)
 	flood(t, site, door)
 	for range 2 * childLimit {
 		if got := ask(t, connect(t, "tcp", site), "hello"); got != "hello" {

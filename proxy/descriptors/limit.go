@@ -15,7 +15,7 @@ const (
 	forItself = 128
 	// most is how many connections of clients there are at most. Some systems set no limit
 	// (containers often have 2^30); then memory is what is scarce: an idle connection has
-	// some 6 KB here and about as much in the kernel, 3 GB for these.
+	// some 6 KB here and some in the kernel, 2 GB and more for these.
 	most = 1 << 18
 )
 
