@@ -77,6 +77,13 @@ func realIP(peer netip.Addr, lines []string) netip.Addr {
 	return peer
 }
 
+// Peer is the address of who has connected, and whether it is a trusted proxy. Remote is as
+// in http.Request.RemoteAddr.
+func (c *Classifier) Peer(remote string) (peer netip.Addr, trusted bool) {
+	peer, local := parsePeer(remote)
+	return peer, local || c.trusted.contains(peer)
+}
+
 // parsePeer reads http.Request.RemoteAddr. The peer of a unix socket ("", "@",
 // "@name" or "/path") is local: who may connect was decided by the socket's
 // permissions, it is a proxy on this machine, and it is trusted whatever

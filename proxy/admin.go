@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/limiter"
+	"tempomat/proxy/connlimit"
 	"tempomat/proxy/spool"
 )
 
@@ -31,12 +32,13 @@ type Ledger interface {
 
 // AdminStatus is what only the whole proxy knows of itself.
 type AdminStatus struct {
-	Release  string            // the program's version
-	Started  time.Time         // when the process began to serve
-	Mode     string            // fair, observe, cap, cooperative
-	Held     int               // requests held at this moment
-	Buffer   spool.Stats       // bodies that wait
-	Counters map[string]uint64 // totals since the start, by name
+	Release     string            // the program's version
+	Started     time.Time         // when the process began to serve
+	Mode        string            // fair, observe, cap, cooperative
+	Held        int               // requests held at this moment
+	Buffer      spool.Stats       // bodies that wait
+	Connections connlimit.Stats   // of clients
+	Counters    map[string]uint64 // totals since the start, by name
 }
 
 // AdminOptions are the parts that the admin API shows or sets going. All

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tempomat/limiter"
+	"tempomat/proxy/connlimit"
 	"tempomat/proxy/spool"
 )
 
@@ -67,14 +68,15 @@ type (
 
 	// StatusReply answers GET /v1/status.
 	StatusReply struct {
-		Version    int               `json:"version"`
-		Release    string            `json:"release"`
-		Uptime     float64           `json:"uptime"` // seconds
-		Mode       string            `json:"mode"`
-		Held       int               `json:"held"` // requests held at this moment
-		Buffer     spool.Stats       `json:"buffer"`
-		Goroutines int               `json:"goroutines"`
-		Counters   map[string]uint64 `json:"counters"` // totals since the start
+		Version     int               `json:"version"`
+		Release     string            `json:"release"`
+		Uptime      float64           `json:"uptime"` // seconds
+		Mode        string            `json:"mode"`
+		Held        int               `json:"held"` // requests held at this moment
+		Buffer      spool.Stats       `json:"buffer"`
+		Connections connlimit.Stats   `json:"connections"`
+		Goroutines  int               `json:"goroutines"`
+		Counters    map[string]uint64 `json:"counters"` // totals since the start
 	}
 )
 

@@ -137,7 +137,7 @@ func (a *Admin) status(w http.ResponseWriter, _ *http.Request) {
 		s.Counters = map[string]uint64{}
 	}
 	adminReply(w, http.StatusOK, StatusReply{
-		Version: AdminVersion, Release: s.Release, Mode: s.Mode, Held: s.Held, Buffer: s.Buffer, Counters: s.Counters,
+		Version: AdminVersion, Release: s.Release, Mode: s.Mode, Held: s.Held, Buffer: s.Buffer, Connections: s.Connections, Counters: s.Counters,
 		Uptime:     max(0, a.opts.Now().Sub(s.Started)).Seconds(),
 		Goroutines: runtime.NumGoroutine(),
 	})

@@ -47,7 +47,7 @@ func TestWhoGivesStreamsUpIsCutOff(t *testing.T) {
 // TestLogOfFailuresIsCapped: whoever fails on purpose does not fill the disk.
 func TestLogOfFailuresIsCapped(t *testing.T) {
 	core, lines := observer.New(zap.DebugLevel)
-	log := capped(zap.New(core))
+	log := Capped(zap.New(core))
 	for range 5000 {
 		log.Error("backend down")
 	}

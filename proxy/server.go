@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tempomat/proxy/connlimit"
 	"tempomat/proxy/front"
 )
 
@@ -26,7 +28,20 @@ type ServerOptions struct {
 	// Linger is for how long Drain answers what comes on connections that are open: who
 	// has just connected, or asks again just now, did not know.
 	Linger time.Duration
-	Log    *zap.Logger
+	// Table bounds how many connections are open; nil: nothing does. Peer tells it who has
+	// connected, and whether that is a trusted proxy.
+	Table *connlimit.Table
+	Peer  func(remote string) (peer netip.Addr, trusted bool)
+	Log   *zap.Logger
+}
+
+// enter gives a connection its place; nil: it has none, and is closed.
+func (o *ServerOptions) enter(c net.Conn) front.Place {
+	peer, trusted := o.Peer(c.RemoteAddr().String())
+	if p := o.Table.Enter(time.Now(), peer, trusted, c); p != nil {
+		return p
+	}
+	return nil
 }
 
 // Server accepts connections: HTTP/1.1 and HTTP/2 without TLS (h2c).
@@ -60,10 +75,14 @@ func (c *closing) givesUp(orphan bool) bool {
 func NewServer(h http.Handler, o ServerOptions) *Server {
 	end := &closing{}
 	s := &Server{closing: end, linger: o.Linger, turned: newTurned(), http2: newHTTP2(h, o, end)}
-	s.front = front.NewServer(h, front.Options{
+	options := front.Options{
 		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Log: o.Log, HTTP2: s.turned.add,
 		Context: func(ctx context.Context, c net.Conn) context.Context { return meet(ctx, c, end) },
-	})
+	}
+	if o.Table != nil {
+		options.Enter = o.enter
+	}
+	s.front = front.NewServer(h, options)
 	return s
 }
 
@@ -84,6 +103,7 @@ func newHTTP2(h http.Handler, o ServerOptions, end *closing) *http.Server {
 		HTTP2:       &http.HTTP2Config{WriteByteTimeout: o.Idle},
 		ErrorLog:    zap.NewStdLog(o.Log),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return meetStreams(ctx, c, end) },
+		ConnState:   place,
 	}
 }
 

@@ -2,23 +2,27 @@ package proxy
 
 import (
 	"net"
+	"net/http"
 	"sync"
+	"time"
+
+	"tempomat/proxy/front"
 )
 
 // turned is the connections that turned out to be HTTP/2, as a listener for the server
 // of these.
 type turned struct {
-	conns  chan net.Conn
+	conns  chan *front.Turned
 	closed chan struct{}
 	once   sync.Once
 }
 
 func newTurned() *turned {
-	return &turned{conns: make(chan net.Conn), closed: make(chan struct{})}
+	return &turned{conns: make(chan *front.Turned), closed: make(chan struct{})}
 }
 
 // add hands a connection over.
-func (t *turned) add(c net.Conn) {
+func (t *turned) add(c *front.Turned) {
 	select {
 	case t.conns <- c:
 	case <-t.closed:
@@ -44,3 +48,18 @@ func (t *turned) Close() error {
 
 // Addr implements net.Listener. The connections were accepted at several.
 func (t *turned) Addr() net.Addr { return &net.UnixAddr{} }
+
+// place tells a connection's place what its streams do.
+func place(c net.Conn, state http.ConnState) {
+	t, ok := c.(*front.Turned)
+	if !ok || t.Place == nil {
+		return
+	}
+	switch state {
+	case http.StateActive:
+		t.Place.Busy() // one that was closed meanwhile says so when it is read
+	case http.StateIdle:
+		t.Place.Idle(time.Now())
+	case http.StateNew, http.StateHijacked, http.StateClosed:
+	}
+}

@@ -35,7 +35,7 @@ func NewUpstream(b Backend, log *zap.Logger) *Upstream {
 	if b.URL.Scheme == "unix" {
 		host = "localhost"
 	}
-	return &Upstream{timeout: b.Timeout, pool: backend.NewPool(dialer(b), host, b.Timeout), log: capped(log)}
+	return &Upstream{timeout: b.Timeout, pool: backend.NewPool(dialer(b), host, b.Timeout), log: Capped(log)}
 }
 
 // ServeHTTP implements http.Handler, for requests that come by way of a Handler.
@@ -105,8 +105,8 @@ const (
 	oneLineOf = 1000
 )
 
-// capped is a log that says of failures no more than somebody can read.
-func capped(log *zap.Logger) *zap.Logger {
+// Capped is a log that says of failures no more than somebody can read.
+func Capped(log *zap.Logger) *zap.Logger {
 	return log.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(c, time.Second, mostLines, oneLineOf)
 	}))

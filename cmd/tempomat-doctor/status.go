@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tempomat/proxy"
+	"tempomat/proxy/connlimit"
 	"tempomat/proxy/spool"
 )
 
@@ -32,11 +33,24 @@ func (d *doctor) status() *cobra.Command {
 			fmt.Fprintf(out, "held\t%d\n", reply.Held)
 			fmt.Fprintf(out, "goroutines\t%d\n", reply.Goroutines)
 			printBuffer(out, reply.Buffer)
+			printConnections(out, reply.Connections)
 			for _, name := range slices.Sorted(maps.Keys(reply.Counters)) {
 				fmt.Fprintf(out, "%s\t%d\n", printable(name), reply.Counters[name])
 			}
 			return out.Flush()
 		},
+	}
+}
+
+// printConnections shows how many there are, and who holds most.
+func printConnections(out io.Writer, c connlimit.Stats) {
+	fmt.Fprintf(out, "connections\t%d of at most %d, of %d addresses\n", c.Open, c.Most, c.Addresses)
+	if c.Shed+c.Refused == 0 {
+		return
+	}
+	fmt.Fprintf(out, "closed\t%d to make room, %d at once\n", c.Shed, c.Refused)
+	for _, h := range append(c.Top[:min(len(c.Top), 3)], c.Networks[:min(len(c.Networks), 3)]...) {
+		fmt.Fprintf(out, "  %s\t%d connections\n", h.Prefix, h.Open)
 	}
 }
 

@@ -21,7 +21,7 @@ func (s *sidecar) openAdmin(address string) net.Listener {
 		s.logs.log.Error("no admin API", zap.Error(err))
 		return nil
 	}
-	return door
+	return s.connections.reserve.Admin(door)
 }
 
 // serveAdmin answers the doctor until the context ends.
@@ -49,6 +49,9 @@ func (s *sidecar) serveAdmin(ctx context.Context, door net.Listener, ready func(
 	}
 }
 
+// topHolders is how many addresses and networks are told that hold most connections.
+const topHolders = 10
+
 func (s *sidecar) status() proxy.AdminStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,5 +66,7 @@ func (s *sidecar) status() proxy.AdminStatus {
 		Held:     s.limiter.Held(),
 		Buffer:   s.policies.spools.Stats(),
 		Counters: counters,
+
+		Connections: s.connections.table.Stats(topHolders),
 	}
 }

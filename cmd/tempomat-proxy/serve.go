@@ -39,6 +39,8 @@ type sidecar struct {
 	handler  *proxy.Handler
 	server   *proxy.Server
 
+	connections *connections
+
 	mu       sync.Mutex // guards the following: one reload at a time
 	config   *config.Config
 	reports  *reports
@@ -78,8 +80,12 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		car.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))
 	})
 	car.reports = &reports{ledger: car.limiter, journal: car.journal, log: car.logs.log}
+	if car.connections, err = newConnections(car.started, car.logs.log); err != nil {
+		return nil, err
+	}
 	car.server = proxy.NewServer(car.handler, proxy.ServerOptions{
 		Header: c.Timeouts.Header, Idle: c.Timeouts.Idle, Linger: linger, Log: car.logs.log,
+		Table: car.connections.table, Peer: car.peer,
 	})
 	return car, nil
 }
@@ -135,6 +141,7 @@ func (s *sidecar) run(ctx context.Context, listeners []net.Listener) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
+	defer s.connections.reserve.Close()
 	s.state.load()
 	all.Go(func() { s.state.run(work) })
 	all.Go(func() { s.handler.Drive(work) })
@@ -153,7 +160,7 @@ func (s *sidecar) run(ctx context.Context, listeners []net.Listener) error {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	failed := make(chan error, 1)
-	all.Go(func() { failed <- s.server.Serve(listeners) })
+	all.Go(func() { failed <- s.server.Serve(s.connections.guard(listeners)) })
 	s.announce(listeners)
 	for {
 		select {

@@ -22,6 +22,7 @@ import (
 type conn struct {
 	net.Conn
 	server *Server
+	place  Place           // nil: there is no bound
 	link                   // of the registry
 	raw    syscall.RawConn // nil: it is not the kernel's
 	isTCP  bool
@@ -45,8 +46,8 @@ type conn struct {
 	tryErr error
 }
 
-func (s *Server) newConn(c net.Conn) *conn {
-	x := &conn{Conn: c, server: s, remote: c.RemoteAddr().String()}
+func (s *Server) newConn(c net.Conn, place Place) *conn {
+	x := &conn{Conn: c, server: s, place: place, remote: c.RemoteAddr().String()}
 	if k, ok := c.(syscall.Conn); ok {
 		x.raw, _ = k.SyscallConn() // without it, memory is held while it waits
 		_, x.isTCP = c.(*net.TCPConn)
@@ -84,6 +85,9 @@ func (c *conn) serve() {
 		c.server.conns.remove(c)
 		_ = c.Close() // the client may have done so
 	}
+	if c.place != nil {
+		c.place.Leave()
+	}
 }
 
 // lookAt looks whether the client is still there.
@@ -104,8 +108,18 @@ func (c *conn) isHTTP2() bool {
 	if c.served.Load() || c.server.o.HTTP2 == nil {
 		return false
 	}
-	n := min(c.in.Buffered(), len("PRI "))
-	return n > 0 && string(c.in.Peek(n)) == preface[:n]
+	const enough = len("PRI ")
+	for {
+		said := c.in.Peek(enough)
+		switch {
+		case string(said) != preface[:len(said)]:
+			return false
+		case len(said) == enough:
+			return true
+		case c.in.More() != nil:
+			return false // it comes again as the request is read
+		}
+	}
 }
 
 // handOver gives the connection to whoever serves HTTP/2.
@@ -114,23 +128,34 @@ func (c *conn) handOver() {
 	said := bytes.Clone(c.in.Peek(c.in.Buffered()))
 	c.giveBack()
 	c.server.conns.remove(c)
-	c.server.o.HTTP2(&begun{Conn: c.Conn, said: said})
+	c.server.o.HTTP2(&Turned{Conn: c.Conn, Place: c.place, said: said})
 }
 
-// begun is a connection of which something was read.
-type begun struct {
+// Turned is a connection that turned out to be HTTP/2, and its Place, if it has one. Closing
+// it leaves that.
+type Turned struct {
 	net.Conn
-	said []byte
+	Place Place
+	said  []byte
 }
 
-func (b *begun) Read(p []byte) (int, error) {
-	if len(b.said) > 0 {
-		n := copy(p, b.said)
-		b.said = b.said[n:]
+// Read implements net.Conn.
+func (t *Turned) Read(p []byte) (int, error) {
+	if len(t.said) > 0 {
+		n := copy(p, t.said)
+		t.said = t.said[n:]
 		return n, nil
 	}
-	b.said = nil
-	return b.Conn.Read(p)
+	t.said = nil
+	return t.Conn.Read(p)
+}
+
+// Close implements net.Conn.
+func (t *Turned) Close() error {
+	if t.Place != nil {
+		t.Place.Leave()
+	}
+	return t.Conn.Close()
 }
 
 // request reads a request and has it served. It returns false if that was the last one.
@@ -138,7 +163,7 @@ func (c *conn) request() bool {
 	r := c.server.memory.requests.Get().(*request)
 	r.head.Fields = c.memory.fields[:0]
 	err := c.in.ReadRequest(&r.head, c.server.o.MaxHead)
-	if !c.work() {
+	if !c.work() || c.place != nil && !c.place.Busy() {
 		return false
 	}
 	if err == nil {
@@ -177,7 +202,7 @@ func (c *conn) answer(r *request) bool {
 		if c.in.Buffered() == 0 {
 			c.giveBack()
 		}
-		c.waits(time.Now())
+		stays = c.waits(time.Now())
 	case sends:
 		c.linger()
 	}

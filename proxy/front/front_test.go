@@ -260,7 +260,7 @@ func TestTargets(t *testing.T) {
 func TestHTTP2(t *testing.T) {
 	turned := make(chan string, 1)
 	dial, _ := start(t, script, func(o *Options) {
-		o.HTTP2 = func(c net.Conn) {
+		o.HTTP2 = func(c *Turned) {
 			b := make([]byte, len(preface))
 			_, _ = io.ReadFull(c, b)
 			_ = c.Close()

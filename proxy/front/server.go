@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,8 +19,19 @@ type Options struct {
 	// Context is for a connection's requests, made of the server's; nil: that.
 	Context func(context.Context, net.Conn) context.Context
 	// HTTP2 takes over a connection that begins as HTTP/2 does; nil: there is none.
-	HTTP2 func(net.Conn)
+	HTTP2 func(*Turned)
+	// Enter bounds how many connections there are: it is asked for each new one, and returns
+	// nil if it has closed that one; nil: there is no bound.
+	Enter func(net.Conn) Place
 	Log   *zap.Logger
+}
+
+// Place is a connection's among those that may be open. Where there are too many it may be
+// closed by others while it is not busy; then Busy and Idle return false.
+type Place interface {
+	Busy() bool
+	Idle(now time.Time) bool
+	Leave()
 }
 
 // Server serves HTTP/1.1.
@@ -55,35 +65,30 @@ func (s *Server) Serve(l net.Listener) error {
 		return errors.Join(http.ErrServerClosed, l.Close())
 	}
 	defer l.Close()
-	for pause := time.Duration(0); ; {
+	for {
 		c, err := l.Accept()
 		switch {
 		case err == nil:
-			pause = 0
-			x := s.newConn(c)
-			x.waits(time.Now())
-			s.conns.add(x)
-			go x.serve()
+			s.accept(c)
 		case s.isEnding():
 			return http.ErrServerClosed
-		case mayRecover(err):
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			s.o.Log.Error("no connection can be accepted", zap.Error(err), zap.Duration("pause", pause))
-			time.Sleep(pause)
 		default:
 			return err
 		}
 	}
 }
 
-// mayRecover tells whether another connection may be accepted after a failure.
-func mayRecover(err error) bool {
-	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EINTR} {
-		if errors.Is(err, e) {
-			return true
+func (s *Server) accept(c net.Conn) {
+	var place Place
+	if s.o.Enter != nil {
+		if place = s.o.Enter(c); place == nil {
+			return
 		}
 	}
-	return false
+	x := s.newConn(c, place)
+	x.waits(time.Now())
+	s.conns.add(x)
+	go x.serve()
 }
 
 func (s *Server) begin(l net.Listener) bool {

@@ -56,10 +56,12 @@ func (c *conn) rouse(from, to int64) bool {
 	return true
 }
 
-// waits says that the connection waits for a request.
-func (c *conn) waits(now time.Time) {
+// waits says that the connection waits for a request. It returns false if it was closed for
+// another one.
+func (c *conn) waits(now time.Time) bool {
 	c.idle = c.server.at(now) | 1
 	c.state.Store(c.idle)
+	return c.place == nil || c.place.Idle(now)
 }
 
 // sweepEvery is how often connections are looked at whose clients may take so long.

@@ -71,6 +71,9 @@ func (b *Buffer) Resume(src io.Reader, memory []byte, read int) {
 // Peek is what was read, at most n bytes, which are not taken.
 func (b *Buffer) Peek(n int) []byte { return b.data[b.from : b.from+min(n, b.Buffered())] }
 
+// More reads some more.
+func (b *Buffer) More() error { return b.fill(b.Buffered() + 1) }
+
 // Buffered is how many bytes were read and not taken.
 func (b *Buffer) Buffered() int { return b.to - b.from }
 
