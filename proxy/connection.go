@@ -17,7 +17,6 @@ type connection struct {
 	deadline time.Time // for writing, as it was set last
 	serving  *exchange
 	closing  *closing // of the server; nil: never
-	carries  *carrier // what its streams have in common; nil: it is HTTP/1
 
 	call backend.Call // to the backend; the client's leaving does not end it
 }
@@ -40,12 +39,12 @@ type client interface {
 // meet prepares a connection that was accepted.
 func meet(ctx context.Context, c net.Conn, closing *closing) context.Context {
 	boundUnsent(c)
-	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing})
+	return keep(ctx, closing)
 }
 
-// meetStreams prepares one that turned out to be HTTP/2.
-func meetStreams(ctx context.Context, c net.Conn, closing *closing) context.Context {
-	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing, carries: &carrier{conn: c}})
+// keep has requests find what is remembered of their connection.
+func keep(ctx context.Context, closing *closing) context.Context {
+	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing})
 }
 
 // serve returns the exchange of a request, to be found by exchangeOf.
@@ -54,7 +53,7 @@ func (h *Handler) serve(r *http.Request) *exchange {
 	if !ok || r.ProtoMajor != 1 {
 		x := &exchange{conn: &connection{}}
 		if ok {
-			x.conn.closing, x.conn.carries = c.closing, c.carries
+			x.conn.closing = c.closing
 		}
 		x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 		return x

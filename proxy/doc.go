@@ -23,9 +23,14 @@
 // Beside that one goroutine, Drive, tells the limiter the time: it releases
 // who waits, charges on what runs, and notices who has left.
 //
-// A client that has gone gets no answer: net/http would make an empty 200 of a
-// handler that just returns, so that abandon panics with http.ErrAbortHandler,
-// as it does where a backend breaks off.
+// A client that has gone gets no answer: a server makes an empty 200 of a handler
+// that just returns, so that abandon panics with http.ErrAbortHandler, as it does
+// where a backend breaks off. Who has gone is seen by looking: the driver looks at who
+// waits and at what runs.
+//
+// HTTP/1.1 is ours on both sides (front, http1, backend), as what is passed on has to
+// be what was said; HTTP/2 is net/http's, behind bounds (h2bound). Both call one
+// handler.
 //
 // # Workers and clients
 //
@@ -58,8 +63,7 @@
 //
 // writer and body bound how long a client may do nothing. A connection carries
 // nothing over to its next request. An answer that begins before the request's
-// body has been read to its end closes its HTTP/1 connection: net/http would
-// otherwise read the rest itself, in place of the backend.
+// body has been read to its end closes its HTTP/1 connection.
 //
 // One file for each idea:
 //
@@ -72,13 +76,12 @@
 //	newcomer.go   who is redirected in place of waiting
 //	crowd.go      the sets of what waits and of what is at the backend
 //	connection.go what a connection's requests share
-//	carrier.go    a connection of HTTP/2, and who gives its streams up
+//	turned.go     connections that turn out to be HTTP/2
 //	work.go       what the backend does for a request, and its end
 //	orphan.go     what it does though nobody waits for it
 //	upstream.go   the backend: how it is reached, its answer, failures
 //	relay.go      the answer on its way, through a spool if need be
 //	pace.go       how long the backend waits before there is need
-//	hasleft*.go   who has closed a connection before all that was sent is read
 //	upgrade.go    what goes both ways after an upgrade
 //	usage.go      what part of the CPUs is used
 //	workerhints.go what can be seen of the backend's workers from outside
@@ -87,6 +90,7 @@
 //	fpm.go        php-fpm's number of workers, from its configuration
 //	sound.go      what is no request of HTTP
 //	rewrite.go    a request addressed to the backend, byte for byte
+//	hops.go       messages that tell by whom they came, or for how many they are
 //	hop.go        header fields that are for one connection only
 //	trailer.go    fields that may come after a body
 //	forwarded.go  where a request comes from, and who may say so
@@ -107,6 +111,8 @@
 //	backend/      connections to the backend, and requests over them
 //	connlimit/    how many connections clients may have open, and which is closed for the next
 //	descriptors/  what is done where descriptors run out
+//	front/        HTTP/1.1 with clients
+//	h2bound/      what a connection of HTTP/2 may have the server do
 //	http1/        the messages of HTTP/1.1
 //	lifecycle/    what is decided of a request, without waiting for anything
 //	spool/        what bodies wait in: memory, then a file without a name

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"tempomat/limiter"
 )
@@ -212,5 +213,18 @@ func TestHalfClosed(t *testing.T) {
 	}
 	if line := r.line(); line["outcome"] != "client gone" {
 		t.Errorf("access log: %v", line)
+	}
+}
+
+// TestLogOfFailuresIsCapped: whoever fails on purpose does not fill the disk.
+func TestLogOfFailuresIsCapped(t *testing.T) {
+	core, lines := observer.New(zap.DebugLevel)
+	log := Capped(zap.New(core))
+	for range 5000 {
+		log.Error("backend down")
+	}
+	log.Error("backend slow")
+	if n := lines.Len(); n < mostLines+1 || n > 2*mostLines {
+		t.Errorf("%d lines for 5001 failures", n)
 	}
 }

@@ -174,9 +174,6 @@ func (h *Handler) finish(x *exchange) {
 	if !x.lingers {
 		x.Leave(now)
 	}
-	if x.outcome == ClientGone && x.request.ProtoMajor == 2 && x.conn.carries != nil {
-		x.conn.carries.gaveUp(now)
-	}
 	h.journal.note(now, x)
 	h.done(x)
 }

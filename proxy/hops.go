@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 )
 
@@ -50,8 +51,8 @@ func (p *Policy) setVia(h http.Header, major int) {
 	switch {
 	case p.Via == "":
 	case major == 2:
-		h["Via"] = append(h["Via"][:len(h["Via"]):len(h["Via"])], "2.0 "+p.Via)
+		h["Via"] = append(slices.Clip(h["Via"]), "2.0 "+p.Via)
 	default:
-		h["Via"] = append(h["Via"][:len(h["Via"]):len(h["Via"])], "1.1 "+p.Via)
+		h["Via"] = append(slices.Clip(h["Via"]), "1.1 "+p.Via)
 	}
 }

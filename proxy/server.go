@@ -17,8 +17,12 @@ import (
 	"tempomat/proxy/front"
 )
 
-// maxHeader bounds a request's header, in bytes.
-const maxHeader = 64 << 10
+const (
+	// maxHeader bounds a request's header, in bytes.
+	maxHeader = 64 << 10
+	// maxFrame bounds a frame of HTTP/2, in bytes: as short as it may be (RFC 9113, 6.5.2).
+	maxFrame = 16 << 10
+)
 
 // ServerOptions bound what a client can hold open before it has sent a request.
 // What it can hold open after, the Policy bounds.
@@ -74,7 +78,7 @@ func (c *closing) givesUp(orphan bool) bool {
 // NewServer makes a Server for a handler.
 func NewServer(h http.Handler, o ServerOptions) *Server {
 	end := &closing{}
-	s := &Server{closing: end, linger: o.Linger, turned: newTurned(), http2: newHTTP2(h, o, end)}
+	s := &Server{closing: end, linger: o.Linger, turned: newTurned(o), http2: newHTTP2(h, o, end)}
 	options := front.Options{
 		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Log: o.Log, HTTP2: s.turned.add,
 		Context: func(ctx context.Context, c net.Conn) context.Context { return meet(ctx, c, end) },
@@ -99,10 +103,11 @@ func newHTTP2(h http.Handler, o ServerOptions, end *closing) *http.Server {
 		MaxHeaderBytes:               maxHeader,
 		Protocols:                    &protocols,
 		// A response's own deadline does not help where the client takes nothing of
-		// the whole connection.
-		HTTP2:       &http.HTTP2Config{WriteByteTimeout: o.Idle},
+		// the whole connection. And net/http keeps a buffer as long as the longest
+		// frame, of up to 1 MB, as long as the connection is open.
+		HTTP2:       &http.HTTP2Config{WriteByteTimeout: o.Idle, MaxReadFrameSize: maxFrame},
 		ErrorLog:    zap.NewStdLog(o.Log),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return meetStreams(ctx, c, end) },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return keep(ctx, end) },
 		ConnState:   place,
 	}
 }

@@ -43,7 +43,7 @@ func isSoundStream(r *http.Request) bool {
 	switch lengths := r.Header["Content-Length"]; len(lengths) {
 	case 0:
 	case 1:
-		if n, err := strconv.ParseUint(lengths[0], 10, 63); err != nil || int64(n) != r.ContentLength { //nolint:gosec // it has 63 bits
+		if n, err := strconv.ParseUint(lengths[0], 10, 63); err != nil || int64(n) != r.ContentLength {
 			return false
 		}
 	default:

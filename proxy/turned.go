@@ -6,28 +6,47 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"tempomat/proxy/front"
+	"tempomat/proxy/h2bound"
 )
 
+// manyClients is for how many clients' requests a trusted proxy's connection is bounded.
+const manyClients = 100
+
 // turned is the connections that turned out to be HTTP/2, as a listener for the server
-// of these.
+// of these. What each may have that server do is bounded.
 type turned struct {
-	conns  chan *front.Turned
-	closed chan struct{}
-	once   sync.Once
+	options ServerOptions
+	log     *zap.Logger
+	conns   chan net.Conn
+	closed  chan struct{}
+	once    sync.Once
 }
 
-func newTurned() *turned {
-	return &turned{conns: make(chan *front.Turned), closed: make(chan struct{})}
+func newTurned(o ServerOptions) *turned {
+	return &turned{options: o, log: Capped(o.Log), conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
 // add hands a connection over.
 func (t *turned) add(c *front.Turned) {
+	o := h2bound.Options{Clients: 1, Flooded: t.tell}
+	if t.options.Peer != nil {
+		if _, trusted := t.options.Peer(c.RemoteAddr().String()); trusted {
+			o.Clients = manyClients
+		}
+	}
 	select {
-	case t.conns <- c:
+	case t.conns <- h2bound.New(c, o):
 	case <-t.closed:
 		_ = c.Close() // nobody serves it
 	}
+}
+
+// tell logs that a connection is closed as its client floods it.
+func (t *turned) tell(c net.Conn, why h2bound.Flood) {
+	t.log.Warn("closed a connection of HTTP/2 that was flooded", zap.Stringer("client", c.RemoteAddr()), zap.Error(why))
 }
 
 // Accept implements net.Listener.
@@ -51,7 +70,7 @@ func (t *turned) Addr() net.Addr { return &net.UnixAddr{} }
 
 // place tells a connection's place what its streams do.
 func place(c net.Conn, state http.ConnState) {
-	t, ok := c.(*front.Turned)
+	t, ok := h2bound.Unwrap(c).(*front.Turned)
 	if !ok || t.Place == nil {
 		return
 	}

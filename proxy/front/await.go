@@ -64,11 +64,11 @@ func (c *conn) tryRead(fd uintptr) bool {
 	c.memory = c.server.memory.in.Get().(*inMemory)
 	for {
 		c.tried, c.tryErr = syscall.Read(int(fd), c.memory.bytes[:])
-		switch c.tryErr {
-		case nil:
+		switch {
+		case c.tryErr == nil:
 			return true
-		case syscall.EINTR:
-		case syscall.EAGAIN:
+		case errors.Is(c.tryErr, syscall.EINTR):
+		case errors.Is(c.tryErr, syscall.EAGAIN):
 			c.giveBack()
 			return false
 		default:

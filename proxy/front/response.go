@@ -87,7 +87,7 @@ func (w *Response) WriteHeader(status int) {
 	w.bodyless = w.r.Method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
 	if lines := w.r.answer["Content-Length"]; len(lines) == 1 {
 		if n, err := strconv.ParseUint(lines[0], 10, 62); err == nil {
-			w.length = int64(n) //nolint:gosec // it has 62 bits
+			w.length = int64(n)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func (w *Response) send(p []byte) error {
 	add(w.out)
 	add(p)
 	if w.chunked && len(p) > 0 {
-		add(lineEnd)
+		add([]byte(lineEnd))
 	}
 	switch n {
 	case 0:
@@ -215,7 +215,7 @@ func (w *Response) send(p []byte) error {
 	return w.err
 }
 
-var lineEnd = []byte("\r\n")
+const lineEnd = "\r\n"
 
 // FlushError is for http.ResponseController.
 func (w *Response) FlushError() error {

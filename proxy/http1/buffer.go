@@ -36,8 +36,7 @@ type statusFault struct {
 // StatusOf is how a server answers a request that is malformed: 400, or the status that
 // says more.
 func StatusOf(err error) int {
-	var f *statusFault
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*statusFault](err); ok {
 		return f.status
 	}
 	return http.StatusBadRequest
