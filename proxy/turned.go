@@ -13,7 +13,9 @@ import (
 )
 
 // manyClients is for how many clients' requests a trusted proxy's connection is bounded.
-const manyClients = 100
+// It has 250 streams at a time, as net/http allows for, and a browser that reads a page has
+// some 30.
+const manyClients = 8
 
 // turned is the connections that turned out to be HTTP/2, as a listener for the server
 // of these. What each may have that server do is bounded.
