@@ -43,13 +43,16 @@ func (u *Upstream) pass(x *exchange, res *backend.Answer) {
 	announced := trailers(res.Trailer)
 	a.writeHeader(res, announced)
 	a.writeBody()
+	if res.Length < 0 {
+		// Or the server calculates the length of a short body, and there are no trailers
+		// after one that has a length; and the header is the backend's, whose memory
+		// another request is about to get.
+		_ = x.writer.FlushError() // the client has gone: the server sees for itself
+	}
 	came := trailers(res.Trailer)
 	if len(came) == 0 {
 		return
 	}
-	// Or net/http calculates the length of a short body, and there are none after
-	// one that has a length.
-	_ = x.writer.FlushError() // the client has gone: the server sees for itself
 	h := x.writer.Header()
 	for name, values := range came {
 		if _, told := announced[name]; !told {

@@ -8,11 +8,12 @@ func (c *Conn) isAlive() bool {
 	if c.raw == nil {
 		return true
 	}
-	alive := true
-	err := c.raw.Control(func(fd uintptr) {
-		var one [1]byte
-		_, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		alive = err == unix.EAGAIN || err == unix.EINTR
-	})
-	return err == nil && alive
+	if c.look == nil {
+		c.look = func(fd uintptr) {
+			c.looked[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP} //nolint:gosec // descriptors are small
+			n, err := unix.Poll(c.looked[:], 0)
+			c.speaks = err != nil || n > 0
+		}
+	}
+	return c.raw.Control(c.look) == nil && !c.speaks
 }

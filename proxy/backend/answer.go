@@ -12,7 +12,8 @@ import (
 	"tempomat/proxy/http1"
 )
 
-// Answer is what the backend says, and its Body. It is for one goroutine at a time.
+// Answer is what the backend says, and its Body. It is for one goroutine at a time, until
+// it is closed: then another request uses its memory.
 type Answer struct {
 	Status int
 	Reason string // as the backend has it; empty: none, or the usual one
@@ -37,12 +38,17 @@ type Answer struct {
 	keepAlive bool
 	hinted    bool // something came before it
 	end       error
+
+	values [mostFields]string // of the Header, each of which is a slice of it
+	names  [mostFields]http1.Name
 }
 
 // take takes the head over.
 func (a *Answer) take(head *http1.Response) {
 	a.Status, a.Length = head.Status, head.Length
-	a.Header, a.Order = http1.Header(head.Fields)
+	var text http1.Text
+	text.Grow(head.Fields, 0)
+	a.Order = text.Collect(a.Header, head.Fields, a.values[:], a.names[:])
 	if string(head.Reason) != http.StatusText(head.Status) {
 		a.Reason = string(head.Reason)
 	}
@@ -150,28 +156,36 @@ func (a *Answer) release(clean bool) {
 	case clean && a.upload.isDone():
 		a.pool.put(a.conn)
 	case clean:
-		time.AfterFunc(uploadEnds, func() { a.letGo(a.upload.isDone()) })
+		p, c, u := a.pool, a.conn, a.upload // the answer is another request's by then
+		time.AfterFunc(uploadEnds, func() { p.letGo(c, u, u.isDone()) })
 	default:
-		a.letGo(false)
+		a.pool.letGo(a.conn, a.upload, false)
 	}
 }
 
-func (a *Answer) letGo(clean bool) {
+func (p *Pool) letGo(c *Conn, u *upload, clean bool) {
 	if clean {
-		a.pool.put(a.conn)
+		p.put(c)
 		return
 	}
-	a.upload.end()
-	_ = a.conn.Close() // nobody uses it any more
+	u.end()
+	_ = c.Close() // nobody uses it any more
 }
 
-// Close lets go of the connection. What was not read is lost.
+// Close lets go of the connection, and of the Header. What was not read is lost. It is
+// called once.
 func (a *Answer) Close() error {
-	if a.end == nil {
-		a.end = http.ErrBodyReadAfterClose
-	}
 	a.release(false)
+	a.free()
 	return nil
+}
+
+// free lets another request use the memory.
+func (a *Answer) free() {
+	p, h := a.pool, a.Header
+	clear(h)
+	*a = Answer{Header: h, end: http.ErrBodyReadAfterClose}
+	p.answers.Put(a)
 }
 
 // Tunnel is the connection after an upgrade (101), which is the caller's to close.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Conn is a connection to the backend. Its methods may be called concurrently.
@@ -15,6 +17,10 @@ type Conn struct {
 	net.Conn
 	raw  syscall.RawConn // nil: it cannot be looked at
 	idle time.Time       // since when it waits for another one
+
+	look   func(fd uintptr) // see isAlive, which one goroutine calls at a time
+	looked [1]unix.PollFd
+	speaks bool
 
 	mu       sync.Mutex // guards the following
 	limited  bool       // reading has a deadline, which may have passed

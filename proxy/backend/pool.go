@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type Pool struct {
 	patience time.Duration // for the head of an answer; 0: any
 	host     string        // of requests that name none
 	memory   sync.Pool     // of *memory
+	answers  sync.Pool     // of *Answer
 
 	mu     sync.Mutex // guards the following
 	idle   []*Conn    // the newest last
@@ -37,8 +39,11 @@ type Pool struct {
 // a small one comes in one piece, its end included.
 type memory struct {
 	bytes  [32 << 10]byte
-	fields [64]http1.Field
+	fields [mostFields]http1.Field
 }
+
+// mostFields is of how many fields an answer takes no memory of its own.
+const mostFields = 64
 
 // NewPool makes a Pool that connects to nothing yet. The head of an answer has to come
 // within the timeout after the request was sent; 0: whenever it may. Host is that of
@@ -46,6 +51,7 @@ type memory struct {
 func NewPool(dial Dial, host string, timeout time.Duration) *Pool {
 	p := &Pool{dial: dial, host: host, patience: timeout}
 	p.memory.New = func() any { return new(memory) }
+	p.answers.New = func() any { return &Answer{Header: make(http.Header, mostFields/4)} }
 	return p
 }
 

@@ -112,7 +112,8 @@ func (r *Request) drop() {
 // tells that the connection ended before a byte of one came, if there is an error.
 func (p *Pool) ask(call *Call, c *Conn, r *Request) (a *Answer, nothing bool, err error) {
 	m := p.memory.Get().(*memory)
-	a = &Answer{pool: p, call: call, conn: c, memory: m}
+	a = p.answers.Get().(*Answer)
+	a.pool, a.call, a.conn, a.memory, a.end = p, call, c, m, nil
 	c.begin()
 	failed := p.send(a, r, m.bytes[:0])
 	a.buffer.Reset(c, m.bytes[:])
@@ -122,6 +123,7 @@ func (p *Pool) ask(call *Call, c *Conn, r *Request) (a *Answer, nothing bool, er
 	nothing = a.buffer.Buffered() == 0 && !a.hinted && ended(err)
 	a.upload.end()
 	p.memory.Put(m)
+	a.free()
 	if nothing && failed != nil {
 		err = failed // a backend that closes the connection may have answered before; this one has not
 	}

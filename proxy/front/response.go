@@ -84,11 +84,20 @@ func (w *Response) WriteHeader(status int) {
 		return
 	}
 	w.status = status
+	defer w.makeHeadIfKnown()
 	w.bodyless = w.r.Method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
 	if lines := w.r.answer["Content-Length"]; len(lines) == 1 {
 		if n, err := strconv.ParseUint(lines[0], 10, 62); err == nil {
 			w.length = int64(n)
 		}
+	}
+}
+
+// makeHeadIfKnown makes the head as soon as it is known how the body ends: the header may be
+// another request's later.
+func (w *Response) makeHeadIfKnown() {
+	if w.length >= 0 || w.bodyless {
+		w.makeHead()
 	}
 }
 

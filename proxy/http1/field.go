@@ -96,6 +96,8 @@ func isToken(c byte) bool {
 // Header makes a header of fields, which takes nothing of the buffer with it, and tells the
 // order of their names.
 func Header(fields []Field) (http.Header, []Name) {
+	var t Text
+	t.Grow(fields, 0)
 	h := make(http.Header, len(fields))
-	return h, NewText(fields, 0).Collect(h, fields, make([]string, 0, len(fields)), make([]Name, 0, len(fields)))
+	return h, t.Collect(h, fields, make([]string, 0, len(fields)), make([]Name, 0, len(fields)))
 }

@@ -71,14 +71,12 @@ func appendLines(b []byte, name string, values []string) []byte {
 // of the buffer with it.
 type Text struct{ all strings.Builder }
 
-// NewText makes a Text for fields, and so many bytes more.
-func NewText(fields []Field, more int) *Text {
+// Grow makes room for fields, and for so many bytes more.
+func (t *Text) Grow(fields []Field, more int) {
 	for _, f := range fields {
 		more += len(f.Name) + len(f.Value)
 	}
-	t := new(Text)
 	t.all.Grow(more)
-	return t
 }
 
 // Of is a string of some bytes.
