@@ -223,7 +223,7 @@ func TestBothAccept(t *testing.T) {
 	if o := <-ended; o.err != nil {
 		t.Fatal(o.err)
 	}
-	_ = tcp.Listener.Close()
+	_ = tcp.Close()
 	for range 50 {
 		ask()
 	}

@@ -15,7 +15,7 @@ func peer(conn *net.UnixConn) (pid int, uid uint32, err error) {
 	var who *syscall.Ucred
 	var failed error
 	if err := raw.Control(func(fd uintptr) {
-		who, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED) //nolint:gosec // a descriptor fits
+		who, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	}); err != nil {
 		return 0, 0, err
 	}

@@ -58,7 +58,7 @@ func withDescriptors(sockets []Socket, fds []int, use func(fds []int) error) err
 	}
 	var failed error
 	if err := raw.Control(func(fd uintptr) {
-		failed = withDescriptors(sockets[1:], append(fds, int(fd)), use) //nolint:gosec // a descriptor fits
+		failed = withDescriptors(sockets[1:], append(fds, int(fd)), use)
 	}); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func listeners(fds []int, list []listed) (sockets []Socket, err error) {
 		return nil, fmt.Errorf("%d descriptors came for %d sockets", len(fds), len(list))
 	}
 	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), list[i].Address) //nolint:gosec // the kernel's, not negative
+		f := os.NewFile(uintptr(fd), list[i].Address)
 		l, err := net.FileListener(f)                 // it has a descriptor of its own
 		_ = f.Close()
 		if err != nil {
@@ -148,6 +148,6 @@ func closeAll(fds []int) {
 // Close closes all of them.
 func Close(sockets []Socket) {
 	for _, s := range sockets {
-		_ = s.Listener.Close() // only their descriptors matter
+		_ = s.Close() // only their descriptors matter
 	}
 }

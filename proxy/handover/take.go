@@ -165,7 +165,7 @@ func (t *Taker) Serving(kept []Socket) error {
 		if slices.ContainsFunc(kept, func(k Socket) bool { return k.Listener == offered.Listener }) {
 			s.Kept = append(s.Kept, i)
 		} else {
-			_ = offered.Listener.Close() // the other process's is still open
+			_ = offered.Close() // the other process's is still open
 		}
 	}
 	err := t.line.send(message{Serving: s}, nil)

@@ -69,7 +69,7 @@ func (f *Frames) Next(p []byte) (n int) {
 			f.have = 0
 		}
 	}
-	more := min(f.left, uint64(len(p)-n))
+	more := min(f.left, uint64(len(p)-n)) //nolint:gosec // not negative
 	if f.left -= more; more > 0 && f.left == 0 {
 		f.end()
 	}
