@@ -30,7 +30,7 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	}
 	// Linux gives the file the mode that the socket has when it is bound, less
 	// the umask: so it is never open to more people, not even for a moment.
-	// Where that is unknown the Chmod below has to do.
+	// Where that is unknown, or not enough, setMode has to do.
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), socketMode) })
 	}}
@@ -38,10 +38,31 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, socketMode); err != nil {
+	if err := setMode(path); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+// setMode gives a socket's file its mode. It does not follow a symbolic link, which
+// somebody who may write in the directory could have put in its place.
+func setMode(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("%s is not the socket any more that was opened there", path)
+	}
+	if info.Mode().Perm() == socketMode {
+		return nil
+	}
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	// A link that is put there now leads to nothing outside of the directory.
+	return errors.Join(root.Chmod(filepath.Base(path), socketMode), root.Close())
 }
 
 // removeStaleSocket removes the socket file at path if nobody answers there.
