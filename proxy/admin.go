@@ -52,6 +52,7 @@ type AdminOptions struct {
 	Ready         func() error  // nil while the proxy takes requests
 	Reload        func() error  // reads the configuration again; its error lists every fault
 	ReloadTimeout time.Duration // longest that a client waits for Reload; 0: 20 s
+	Replace       http.Handler  // hands over to a process that takes this one's place; nil: none can
 	Log           *zap.Logger   // nil: nothing is logged
 }
 
@@ -95,6 +96,9 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("/v1/ready", reading(a.ready))
 	mux.HandleFunc("/v1/status", reading(a.status))
 	mux.HandleFunc("/v1/reload", acting(a.reload))
+	if a.opts.Replace != nil {
+		mux.HandleFunc("/v1/replace", acting(a.opts.Replace.ServeHTTP))
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		adminFail(w, http.StatusNotFound, "no such path; known: /v1/classes, /v1/buckets, /v1/key, /v1/gate, /v1/share, "+
 			"/v1/health, /v1/ready, /v1/status, /v1/reload")

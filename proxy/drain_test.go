@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -155,4 +157,35 @@ func TestReloadsUnderLoad(t *testing.T) {
 	}
 	close(done)
 	all.Wait()
+}
+
+// TestRetire: no further connection is taken, and those that are open are served until
+// the drain has lingered.
+func TestRetire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		open, err := r.front.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer open.Close()
+		synctest.Wait() // it is accepted
+		r.server.Retire(time.Minute)
+		if c, err := r.front.dial(t.Context(), "", ""); err == nil {
+			_ = c.Close()
+			t.Error("a new connection was taken")
+		}
+		drained := make(chan error)
+		go func() { drained <- r.server.Drain(t.Context()) }()
+		time.Sleep(59 * time.Second)
+		if _, err := io.WriteString(open, "GET / HTTP/1.1\r\nHost: site.example\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := io.ReadAll(open); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 OK\r\n") {
+			t.Errorf("%q, %v", answer, err)
+		}
+		if err := <-drained; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -8,11 +8,12 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/proxy"
+	"tempomat/proxy/handover"
 )
 
 // openAdmin opens the doctor's door. Without it, nil, the site goes on all the
 // same.
-func (s *sidecar) openAdmin(address string) net.Listener {
+func (s *sidecar) openAdmin(address string) *handover.Socket {
 	if address == "" {
 		return nil
 	}
@@ -21,7 +22,7 @@ func (s *sidecar) openAdmin(address string) net.Listener {
 		s.logs.log.Error("no admin API", zap.Error(err))
 		return nil
 	}
-	return s.connections.reserve.Admin(door)
+	return &handover.Socket{Listener: door, Role: roleAdmin, Address: address, Owned: true}
 }
 
 // serveAdmin answers the doctor until the context ends.
@@ -35,6 +36,8 @@ func (s *sidecar) serveAdmin(ctx context.Context, door net.Listener, ready func(
 		Ready:  ready,
 		Reload: s.reload,
 		Log:    s.logs.log,
+
+		Replace: handover.Handler(s.handOver),
 	})
 	shut := context.AfterFunc(ctx, func() {
 		limit, cancel := context.WithTimeout(context.Background(), time.Second)

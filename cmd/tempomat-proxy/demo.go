@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"tempomat/config"
-	"tempomat/proxy"
+	"tempomat/proxy/handover"
 )
 
 // runDemo serves a site of its own, until the context ends: pages that burn
@@ -34,7 +34,7 @@ func runDemo(ctx context.Context, s source, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	listeners, err := listenDemo(ctx, c)
+	sockets, err := listenDemo(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -43,8 +43,8 @@ func runDemo(ctx context.Context, s source, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer car.logs.close()
-	tellDemo(stdout, listeners[0].Addr(), c)
-	return car.run(ctx, listeners)
+	tellDemo(stdout, sockets[0].Addr(), c)
+	return car.run(ctx, sockets, nil)
 }
 
 // adaptToDemo points the proxy at the demo's site, and makes the bursts small,
@@ -62,13 +62,12 @@ func adaptToDemo(c *config.Config, site, dir string) {
 }
 
 // listenDemo takes another port where the usual one is taken.
-func listenDemo(ctx context.Context, c *config.Config) ([]net.Listener, error) {
-	listeners, err := listen(ctx, c.Listen)
+func listenDemo(ctx context.Context, c *config.Config) ([]handover.Socket, error) {
+	sockets, err := listen(ctx, c.Listen)
 	if !errors.Is(err, syscall.EADDRINUSE) {
-		return listeners, err
+		return sockets, err
 	}
-	l, err := proxy.Listen(ctx, "127.0.0.1:0")
-	return []net.Listener{l}, err
+	return listen(ctx, []string{"127.0.0.1:0"})
 }
 
 func tellDemo(w io.Writer, at net.Addr, c *config.Config) {

@@ -68,7 +68,7 @@ func underAttack(ctx context.Context, s source, mode string, times attackTimes, 
 		return nil, err
 	}
 	c.Timeouts.Drain = 0
-	listeners, err := listen(ctx, c.Listen)
+	sockets, err := listen(ctx, c.Listen)
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +81,8 @@ func underAttack(ctx context.Context, s source, mode string, times attackTimes, 
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	running.Go(func() { _ = car.run(work, listeners) })
-	return attack(ctx, listeners[0].Addr(), mode, times), nil
+	running.Go(func() { _ = car.run(work, sockets, nil) })
+	return attack(ctx, sockets[0].Addr(), mode, times), nil
 }
 
 // attack sends everybody and waits until they are done.

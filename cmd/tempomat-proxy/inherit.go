@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+
+	"tempomat/proxy/handover"
 )
 
 // firstInherited is the first descriptor that systemd hands over (sd_listen_fds(3)).
@@ -13,7 +15,7 @@ const firstInherited = 3
 
 // inherited are the sockets that whoever started this process listens at for it. They
 // stay open as it ends: who connects while it is started anew waits, and is not refused.
-func inherited() (ls []net.Listener, err error) {
+func inherited() (sockets []handover.Socket, err error) {
 	pid, _ := strconv.Atoi(os.Getenv("LISTEN_PID"))
 	n, _ := strconv.Atoi(os.Getenv("LISTEN_FDS"))
 	if pid != os.Getpid() || n <= 0 {
@@ -30,12 +32,10 @@ func inherited() (ls []net.Listener, err error) {
 		l, err := net.FileListener(f)
 		_ = f.Close() // the listener has one of its own
 		if err != nil {
-			for _, l := range ls {
-				_ = l.Close()
-			}
+			handover.Close(sockets)
 			return nil, fmt.Errorf("descriptor %d, which was handed over (LISTEN_FDS), is no listening socket: %w", fd, err)
 		}
-		ls = append(ls, l)
+		sockets = append(sockets, handover.Socket{Listener: l, Role: roleServe})
 	}
-	return ls, nil
+	return sockets, nil
 }

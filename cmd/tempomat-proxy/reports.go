@@ -20,12 +20,16 @@ type reports struct {
 	log     *zap.Logger
 
 	end     context.CancelFunc // nil: nothing runs
+	ended   bool               // for good
 	running sync.WaitGroup
 }
 
 // restart begins to report as the configuration says, and ends what it said
 // before.
 func (r *reports) restart(c *config.Config) {
+	if r.ended {
+		return
+	}
 	r.stop()
 	ctx, end := context.WithCancel(context.Background())
 	r.end = end

@@ -28,6 +28,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	flags.SetOutput(stderr)
 	file := flags.String("config", "", "configuration `file` (default "+usualFile+", else "+originalFile+", else none)")
 	check := flags.Bool("check", false, "read the configuration, say what it means, and do nothing else")
+	replace := flags.Bool("replace", false, "take over from the process that runs with the same configuration and refuse\nnobody meanwhile; if none runs, just start")
 	demo := flags.Bool("demo", false, "run before a demo backend of its own")
 	attack := flags.Bool("demo-attack", false, "show what a crawler does to a demo site without the gate, and with it")
 	tellVersion := flags.Bool("version", false, "print the version")
@@ -42,6 +43,9 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	case *tellVersion:
 		fmt.Fprintln(stdout, version)
 		return 0
+	case *replace && (*check || *demo || *attack):
+		fmt.Fprintln(stderr, "tempomat-proxy: -replace goes with -config only")
+		return 2
 	}
 	source := source{file: findFile(*file), env: env}
 	if *check {
@@ -57,7 +61,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	if err != nil {
 		return report(err, stderr)
 	}
-	return report(serve(ctx, cfg, source, stderr), stderr)
+	return report(serve(ctx, cfg, source, *replace, stderr), stderr)
 }
 
 func report(err error, stderr io.Writer) int {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -20,6 +19,7 @@ import (
 	"tempomat/config"
 	"tempomat/limiter"
 	"tempomat/proxy"
+	"tempomat/proxy/handover"
 )
 
 // gcPercent trades a little memory for CPU: the heap is small, requests are many.
@@ -38,6 +38,8 @@ type sidecar struct {
 	journal  *proxy.Journal
 	handler  *proxy.Handler
 	server   *proxy.Server
+	duties   duties
+	replaced replaced
 
 	connections *connections
 
@@ -94,46 +96,66 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 // longer than from one request of a page to the next.
 const linger = 250 * time.Millisecond
 
+// lingerReplaced is linger where another process serves already, so that nobody
+// waits for the end: connections that come to rest meanwhile are fewer.
+const lingerReplaced = 2 * time.Second
+
 // serve runs the sidecar until the context ends and what is under way has
-// finished.
-func serve(ctx context.Context, c *config.Config, s source, stderr io.Writer) error {
+// finished. If replace is set it takes over from the process that runs.
+func serve(ctx context.Context, c *config.Config, s source, replace bool, stderr io.Writer) (err error) {
 	car, err := newSidecar(c, s, stderr)
 	if err != nil {
 		return err
 	}
 	defer car.logs.close()
-	listeners, err := inherited()
-	if len(listeners) > 0 {
+	var from *predecessor
+	if replace {
+		if from, err = findPredecessor(ctx, c, car.logs.log); err != nil {
+			return err
+		}
+	}
+	sockets, err := inherited()
+	switch {
+	case err != nil:
+	case len(sockets) > 0:
 		car.logs.log.Info("serves sockets that were handed over (LISTEN_FDS): listen has no effect")
-	} else if err == nil {
-		listeners, err = listen(ctx, c.Listen)
+	case from != nil:
+		sockets, err = from.listen(ctx, c.Listen)
+	default:
+		sockets, err = listen(ctx, c.Listen)
 	}
 	if err != nil {
+		from.giveUp()
 		return err
 	}
-	return car.run(ctx, listeners)
+	return car.run(ctx, sockets, from)
 }
 
+// roleServe is that of the sockets that are served, roleAdmin that of the doctor's.
+const (
+	roleServe = "serve"
+	roleAdmin = "admin"
+)
+
 // listen opens all addresses, or none.
-func listen(ctx context.Context, addresses []string) (ls []net.Listener, err error) {
+func listen(ctx context.Context, addresses []string) (sockets []handover.Socket, err error) {
 	for _, a := range addresses {
 		l, e := proxy.Listen(ctx, a)
 		if e != nil {
 			err = errors.Join(err, fmt.Errorf("listen on %s: %w", a, e))
 			continue
 		}
-		ls = append(ls, l)
+		sockets = append(sockets, handover.Socket{Listener: l, Role: roleServe, Address: a, Owned: true})
 	}
 	if err != nil {
-		for _, l := range ls {
-			_ = l.Close()
-		}
+		handover.Close(sockets)
 		return nil, err
 	}
-	return ls, nil
+	return sockets, nil
 }
 
-func (s *sidecar) run(ctx context.Context, listeners []net.Listener) error {
+// run serves the sockets. With a predecessor it does so beside it at first.
+func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *predecessor) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -142,49 +164,64 @@ func (s *sidecar) run(ctx context.Context, listeners []net.Listener) error {
 	defer all.Wait()
 	defer stop()
 	defer s.connections.reserve.Close()
-	s.state.load()
-	all.Go(func() { s.state.run(work) })
+	ctx, s.replaced.leave = context.WithCancel(ctx)
+	defer s.replaced.leave()
+	if from == nil {
+		s.state.load()
+	} else if err := from.remember(s); err != nil {
+		handover.Close(sockets)
+		from.giveUp()
+		return err
+	}
 	all.Go(func() { s.handler.Drive(work) })
-	all.Go(func() { s.sharing.run(work, s.limiter, s.logs.log) })
 	if use := s.openUsage(); use != nil {
 		all.Go(func() { use.Run(work, s.handler.Measure) })
 	}
 	s.openHints()
 	all.Go(func() { s.hints.Run(work, s.limiter, s.limiter) })
-	s.reports.restart(s.config)
-	defer s.reports.stop()
-	if door := s.openAdmin(s.config.Admin.Listen); door != nil {
-		all.Go(func() { s.serveAdmin(work, door, ctx.Err) }) // not ready while draining
-	}
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	failed := make(chan error, 1)
-	all.Go(func() { failed <- s.server.Serve(s.connections.guard(listeners)) })
-	s.announce(listeners)
+	s.replaced.sockets = sockets
+	all.Go(func() { failed <- s.server.Serve(s.connections.guard(listeners(sockets))) })
+	if err := from.end(sockets); err != nil {
+		return errors.Join(err, s.drain())
+	}
+	s.assume(from.admin(), ctx.Err) // not ready while draining
+	defer func() { s.replaced.end(); s.duties.end() }()
+	s.announce(from)
 	for {
 		select {
 		case <-hangups:
 			_ = s.reload() // it has logged what is wrong
 		case err := <-failed:
-			return err
+			if err != nil {
+				return err
+			}
+			failed = nil // another process serves
 		case <-ctx.Done():
 			return s.drain()
 		}
 	}
 }
 
-func (s *sidecar) announce(listeners []net.Listener) {
+func (s *sidecar) announce(from *predecessor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var at []string
-	for _, l := range listeners {
+	for _, l := range s.replaced.sockets {
 		at = append(at, l.Addr().String())
 	}
 	s.logs.log.Info("serving", zap.String("version", version), zap.Strings("listen", at),
 		zap.String("backend", s.config.Backend.URL), zap.String("mode", s.config.Throttle.Mode),
-		zap.Float64("cpus", cpus(s.config)), zap.String("file", s.source.file))
+		zap.Float64("cpus", cpus(s.config)), zap.String("file", s.source.file),
+		zap.Int("pid", os.Getpid()))
 	s.warn(s.config)
+	if from != nil { // so that systemd takes this one for the service
+		s.notify(fmt.Sprintf("%s\nMAINPID=%d", daemon.SdNotifyReady, os.Getpid()))
+		return
+	}
 	s.notify(daemon.SdNotifyReady)
 }
 
@@ -193,7 +230,9 @@ func (s *sidecar) drain() error {
 	s.mu.Lock()
 	limit := s.config.Timeouts.Drain
 	s.mu.Unlock()
-	s.notify(daemon.SdNotifyStopping)
+	if !s.replaced.drain() { // else another process is the service now
+		s.notify(daemon.SdNotifyStopping)
+	}
 	s.logs.log.Info("draining", zap.Duration("limit", limit), zap.Int("held", s.limiter.Held()))
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

@@ -90,6 +90,9 @@ type adminConn struct {
 	reserve *Reserve
 }
 
+// NetConn returns the connection itself, to pass descriptors over it.
+func (c *adminConn) NetConn() net.Conn { return c.Conn }
+
 func (c *adminConn) Close() error {
 	err := c.Conn.Close()
 	c.reserve.takeBack()

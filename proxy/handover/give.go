@@ -15,8 +15,8 @@ const (
 	protocol = "tempomat-handover"
 )
 
-// Handler has serve talk with whoever asks, over a connection that serve closes. It is
-// for a server of HTTP/1.1 on a unix socket.
+// Handler has serve talk with whoever asks, over a connection that is closed as serve
+// returns. It is for a server of HTTP/1.1 on a unix socket.
 func Handler(serve func(conn *net.UnixConn)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != protocol {
@@ -28,14 +28,17 @@ func Handler(serve func(conn *net.UnixConn)) http.Handler {
 			http.Error(w, "not over this protocol", http.StatusUpgradeRequired)
 			return
 		}
-		unix, ok := conn.(*net.UnixConn)
+		defer conn.Close()
+		socket := conn
+		if outer, ok := conn.(interface{ NetConn() net.Conn }); ok {
+			socket = outer.NetConn()
+		}
+		unix, ok := socket.(*net.UnixConn)
 		if !ok {
-			_ = conn.Close() // nobody else listens there
-			return
+			return // nobody can ask over another one
 		}
 		_ = unix.SetDeadline(time.Time{}) // if it cannot be, what follows fails too
 		if _, err := unix.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + protocol + "\r\n\r\n")); err != nil {
-			_ = unix.Close()
 			return
 		}
 		serve(unix)

@@ -47,7 +47,6 @@ func giving(t *testing.T, limits Limits, sockets []Socket, parts map[string]stri
 	t.Helper()
 	ends := make(chan outcome, 1)
 	return admin(t, Handler(func(conn *net.UnixConn) {
-		defer conn.Close()
 		g, err := Answer(conn, limits)
 		if err != nil {
 			ends <- outcome{err: err}
@@ -269,7 +268,6 @@ func TestHangs(t *testing.T) {
 func TestNoHandOver(t *testing.T) {
 	speaks := func(lines string) http.Handler {
 		return Handler(func(conn *net.UnixConn) {
-			defer conn.Close()
 			_, _ = newLine(conn, patient).receive(patient.Answer)
 			_, _ = io.WriteString(conn, lines)
 		})
@@ -305,7 +303,6 @@ func TestBadParts(t *testing.T) {
 		"{\"part\":{\"name\":\"a\"}}\n{\"end\":true}": "not taken",
 	} {
 		path := admin(t, Handler(func(conn *net.UnixConn) {
-			defer conn.Close()
 			_, _ = newLine(conn, patient).receive(patient.Answer)
 			_, _ = io.WriteString(conn, `{"offer":{"pid":1}}`+"\n")
 			if lines != "" {
@@ -371,7 +368,6 @@ func TestServing(t *testing.T) {
 	} {
 		over := make(chan struct{})
 		path := admin(t, Handler(func(conn *net.UnixConn) {
-			defer conn.Close()
 			g, err := Answer(conn, patient)
 			if err != nil {
 				t.Error(err)

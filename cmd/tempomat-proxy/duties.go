@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	"tempomat/proxy/handover"
+)
+
+// duties are what only one process does for a site: it saves its state, shares its
+// accounts, reports, and answers the doctor. A process that another one replaces gives
+// them up as it begins to drain.
+type duties struct {
+	door  *handover.Socket // the doctor's; nil: there is none
+	stop  context.CancelFunc
+	stops sync.Once
+	all   sync.WaitGroup
+}
+
+// assume takes the duties up. The door is opened unless it was handed over.
+func (s *sidecar) assume(door *handover.Socket, ready func() error) {
+	d := &s.duties
+	ctx, stop := context.WithCancel(context.Background())
+	d.stop = func() { stop(); s.endReports() }
+	d.all.Go(func() { s.state.run(ctx) })
+	d.all.Go(func() { s.sharing.run(ctx, s.limiter, s.logs.log) })
+	s.reports.restart(s.config)
+	if d.door = door; door == nil {
+		d.door = s.openAdmin(s.config.Admin.Listen)
+	}
+	if d.door != nil {
+		d.all.Go(func() { s.serveAdmin(ctx, s.connections.reserve.Admin(d.door.Listener), ready) })
+	}
+}
+
+// endReports ends the reports for good, whatever is reloaded.
+func (s *sidecar) endReports() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reports.stop()
+	s.reports.ended = true
+}
+
+// end gives the duties up. When it returns, the state is saved for the last time, and
+// what it had open is closed.
+func (d *duties) end() {
+	d.stops.Do(d.stop)
+	d.all.Wait()
+}
