@@ -125,7 +125,7 @@ func listeners(fds []int, list []listed) (sockets []Socket, err error) {
 	}
 	for i, fd := range fds {
 		f := os.NewFile(uintptr(fd), list[i].Address)
-		l, err := net.FileListener(f)                 // it has a descriptor of its own
+		l, err := net.FileListener(f) // it has a descriptor of its own
 		_ = f.Close()
 		if err != nil {
 			closeAll(fds[i+1:])
