@@ -175,6 +175,28 @@ func TestWriterFails(t *testing.T) {
 	}
 }
 
+// halfCloser notes that its half was closed.
+type halfCloser struct {
+	bytes.Buffer
+	closed bool
+}
+
+func (h *halfCloser) CloseWrite() error {
+	h.closed = true
+	return nil
+}
+
+// TestWriterPassesTheEndOn where the client can be told of it.
+func TestWriterPassesTheEndOn(t *testing.T) {
+	var h halfCloser
+	if err := NewWriter(&h).CloseWrite(); err != nil || !h.closed {
+		t.Error(h.closed, err)
+	}
+	if err := NewWriter(new(bytes.Buffer)).CloseWrite(); err == nil {
+		t.Error("it was told to one who cannot be told")
+	}
+}
+
 // reference finds the ends of frames in the whole text, written for being read: those
 // up to which it is sound, and whether it goes on after the last of them.
 func reference(p []byte) (ends []int, sound bool) {

@@ -79,3 +79,12 @@ func (w *Writer) Gone() bool {
 	defer w.mu.Unlock()
 	return w.gone
 }
+
+// CloseWrite passes on that the server has nothing more to say. It is an error where the
+// client cannot be told but by closing.
+func (w *Writer) CloseWrite() error {
+	if half, ok := w.out.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return io.ErrClosedPipe
+}
