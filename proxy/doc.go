@@ -102,6 +102,7 @@
 //	writer.go     the response at the client's side, its tail kept back
 //	refuse.go     what a client is told that is not served
 //	server.go     listeners, timeouts, drain
+//	retire.go     no further connections, as another process takes them
 //	socket.go     unix sockets
 //	journal.go    the access log
 //	totals.go     the counters
@@ -113,7 +114,9 @@
 //	descriptors/  what is done where descriptors run out
 //	front/        HTTP/1.1 with clients
 //	h2bound/      what a connection of HTTP/2 may have the server do
+//	handover/     listening sockets pass to the process that takes this one's place
 //	http1/        the messages of HTTP/1.1
 //	lifecycle/    what is decided of a request, without waiting for anything
 //	spool/        what bodies wait in: memory, then a file without a name
+//	websocket/    where a close frame may be put in
 package proxy
