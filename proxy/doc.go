@@ -103,6 +103,7 @@
 //	refuse.go     what a client is told that is not served
 //	server.go     listeners, timeouts, drain
 //	retire.go     no further connections, as another process takes them
+//	farewell.go   upgraded connections are told of the end, and waited for
 //	socket.go     unix sockets
 //	journal.go    the access log
 //	totals.go     the counters

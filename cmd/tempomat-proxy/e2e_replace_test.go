@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tempomat/proxy"
 )
 
 // askers ask for a page without a pause, each over a connection of its own; every fourth
@@ -383,5 +385,29 @@ func TestReplaceAfterHandedOver(t *testing.T) {
 	next.exit()
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("the supervisor's file is gone: %v", err)
+	}
+}
+
+// TestReplaceSharesOn: the port where sidecars tell each other is free as the process
+// that takes over wants it.
+func TestReplaceSharesOn(t *testing.T) {
+	url, _, _ := pageBackend(t)
+	at := "127.0.0.1:" + freePort(t)
+	s := startProxy(t, url, fmt.Sprintf("state: off\ncoordination: {kind: gossip, gossip: {listen: %q, join: [%q]}}\n", at, at))
+	for range 2 {
+		old := s
+		s = s.successor()
+		var reply proxy.ShareReply
+		eventually(t, "it shares", func() bool {
+			s.ask("/v1/share", &reply)
+			return reply.Trouble != "" || reply.State != nil
+		})
+		if reply.Trouble != "" {
+			t.Errorf("nothing is shared: %s", reply.Trouble)
+		}
+		old.exit()
+		if s.stderr.count(0, `"level":"error"`)+old.stderr.count(0, `"level":"error"`) > 0 {
+			t.Errorf("errors:\n%s%s", old.stderr, s.stderr)
+		}
 	}
 }

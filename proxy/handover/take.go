@@ -43,7 +43,7 @@ func Ask(ctx context.Context, path string, limits Limits) (t *Taker, err error) 
 		return nil, fmt.Errorf("%w: %w", ErrNobody, err)
 	}
 	if err != nil {
-		return nil, explain(err, path, 0, limits)
+		return nil, explain(err, path, 0, limits) // it is full: nobody accepts
 	}
 	u := conn.(*net.UnixConn)
 	defer func() {
@@ -60,25 +60,32 @@ func Ask(ctx context.Context, path string, limits Limits) (t *Taker, err error) 
 		return nil, fmt.Errorf("process %d at %s is of user %d: neither root's nor of this one's user, %d", pid, path, uid, us)
 	}
 	t = &Taker{line: newLine(u, limits)}
-	if err := t.upgrade(); err != nil {
-		return nil, explain(err, path, pid, limits)
+	if err = t.upgrade(); err == nil {
+		err = t.offered()
 	}
-	if err := t.offered(); err != nil {
-		return nil, explain(err, path, pid, limits)
+	switch {
+	case err == nil:
+		return t, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	}
-	return t, nil
+	return nil, explain(err, path, pid, limits)
 }
 
 // explain says what can be done about a process that does not answer.
 func explain(err error, path string, pid int, limits Limits) error {
+	who := "a process"
+	if pid != 0 {
+		who = fmt.Sprintf("process %d", pid)
+	}
 	switch {
 	case isEnd(err):
-		return fmt.Errorf("process %d at %s broke off", pid, path)
+		return fmt.Errorf("%s at %s broke off", who, path)
 	case !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, syscall.EAGAIN):
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return fmt.Errorf("process %d at %s did not hand over within %s: it hangs, or has stopped. End it (kill -9), and start without -replace",
-		pid, path, limits.Answer)
+	return fmt.Errorf("%s at %s did not hand over within %s: it hangs, or is stopped. End it (kill -9), and start without -replace",
+		who, path, limits.Answer)
 }
 
 // upgrade goes on from HTTP to the hand-over.
