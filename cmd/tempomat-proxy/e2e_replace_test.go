@@ -20,10 +20,10 @@ import (
 )
 
 // askers ask for a page without a pause, each over a connection of its own; every fourth
-// over a new one for each request.
+// over a new one for each request, and as many by HTTP/2.
 type askers struct {
 	asked, failed atomic.Int64
-	again         atomic.Int64 // asked a second time by net/http, as an idle connection was closed
+	again         atomic.Int64 // asked a second time by net/http, as the connection ended before
 	done          chan struct{}
 	all           sync.WaitGroup
 }
@@ -34,6 +34,10 @@ func startAskers(t *testing.T, url string, clients int) *askers {
 	for i := range clients {
 		a.all.Go(func() {
 			transport := &http.Transport{DisableKeepAlives: i%4 == 3}
+			if i%4 == 2 {
+				transport.Protocols = new(http.Protocols)
+				transport.Protocols.SetUnencryptedHTTP2(true)
+			}
 			defer transport.CloseIdleConnections()
 			c := &http.Client{Transport: transport, Timeout: 2 * patience}
 			for {
