@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"tempomat/proxy"
+	"tempomat/proxy/handover"
 )
 
 // askers ask for a page without a pause, each over a connection of its own; every fourth
@@ -414,4 +416,84 @@ func TestReplaceSharesOn(t *testing.T) {
 			t.Errorf("errors:\n%s%s", old.stderr, s.stderr)
 		}
 	}
+}
+
+// TestReplaceInterrupted plays the process that takes over, up to where one of the two
+// ends.
+func TestReplaceInterrupted(t *testing.T) {
+	url, _, _ := pageBackend(t)
+	front := filepath.Join(tempDir(t), "front.sock")
+	s := startProxy(t, url, "state: off\nlisten: [\"127.0.0.1:0\", \"unix:"+front+"\"]\n")
+	ask := func() (*handover.Taker, error) {
+		taker, err := handover.Ask(t.Context(), s.admin, handoverLimits())
+		if err != nil {
+			return nil, err
+		}
+		return taker, taker.Parts(func(string, []byte) error { return nil })
+	}
+	taker, err := ask()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask(); !errors.Is(err, handover.ErrWithdrawn) || !strings.Contains(err.Error(), "another process is taking over") {
+		t.Errorf("two take over at the same time: %v", err)
+	}
+	taker.Close() // as if it were killed
+	s.stderr.await(t, 0, "nothing was handed over; this process goes on")
+	for range 4 {
+		if a := s.get("198.51.100.1", "/"); a.StatusCode != 200 {
+			t.Error(a.Status)
+		}
+	}
+
+	if taker, err = ask(); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGKILL)
+	<-s.ended
+	if err := taker.Serving(taker.Sockets); err != nil {
+		t.Errorf("the process that ran was killed: %v", err)
+	}
+	for _, l := range taker.Sockets {
+		c, err := net.Dial(l.Addr().Network(), l.Addr().String())
+		if err != nil {
+			t.Errorf("nobody listens at %s: %v", l.Addr(), err)
+			continue
+		}
+		_ = c.Close()
+	}
+	handover.Close(taker.Sockets)
+	for _, file := range []string{front, s.admin} {
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("%s is left behind", file)
+		}
+	}
+}
+
+// TestReplaceAsItEnds: a process that is told to end while another one takes over leaves
+// the files of the sockets to that.
+func TestReplaceAsItEnds(t *testing.T) {
+	url, _, _ := pageBackend(t)
+	front := filepath.Join(tempDir(t), "front.sock")
+	s := startProxy(t, url, "state: off\nlisten: [\"unix:"+front+"\"]\n")
+	taker, err := handover.Ask(t.Context(), s.admin, handoverLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := taker.Parts(func(string, []byte) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGTERM)
+	if status := s.exit(); status != 0 {
+		t.Errorf("exit status %d:\n%s", status, s.stderr)
+	}
+	if err := taker.Serving(taker.Sockets); err != nil {
+		t.Error(err)
+	}
+	for _, file := range []string{front, s.admin} {
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("%s is gone: %v", file, err)
+		}
+	}
+	handover.Close(taker.Sockets)
 }
