@@ -83,6 +83,7 @@
 //	relay.go      the answer on its way, through a spool if need be
 //	pace.go       how long the backend waits before there is need
 //	upgrade.go    what goes both ways after an upgrade
+//	farewell.go   what open connections of other protocols are told at the end
 //	usage.go      what part of the CPUs is used
 //	workerhints.go what can be seen of the backend's workers from outside
 //	listenqueue.go how many connections wait until the backend accepts them

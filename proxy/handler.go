@@ -164,6 +164,7 @@ func (h *Handler) hold(x *exchange) {
 		case <-x.request.Context().Done():
 		}
 	}
+	x.held = time.Since(from)
 	x.abandon() // who closes half of the connection gets no end either
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"tempomat/proxy/backend"
 	"tempomat/proxy/http1"
+	"tempomat/proxy/websocket"
 )
 
 // upgrade connects the client with the backend, which have agreed on another
@@ -34,6 +36,16 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 		u.explain(x, errors.New("a stream of HTTP/2 cannot be upgraded"))
 		return
 	}
+	// From now on the server's end waits for it, and tells it once it has changed over.
+	var goAway func()
+	switched := make(chan struct{})
+	changed := sync.OnceFunc(func() { close(switched) })
+	defer changed()
+	defer x.conn.closing.farewell(func() {
+		if <-switched; goAway != nil {
+			goAway()
+		}
+	})()
 	client, early, err := detacher.Detach()
 	if err != nil {
 		u.explain(x, fmt.Errorf("upgrade: %w", err))
@@ -50,11 +62,24 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 		return
 	}
 	d := dialogue{limit: x.policy.Upgrade, close: func() { _ = client.Close(); _ = back.Close() }}
-	d.hold(client, io.MultiReader(bytes.NewReader(early), client), back)
+	var to io.Writer
+	to, goAway = partner(agreed, client)
+	changed()
+	d.hold(to, io.MultiReader(bytes.NewReader(early), client), back)
 	if d.idle.Load() {
 		u.log.Info("closed an upgraded connection that was idle", zap.Duration("limit", d.limit),
 			zap.String("path", clip(x.request.URL.Path)))
 	}
+}
+
+// partner is how a client is written to, and told that the proxy comes to its end; nil: it
+// cannot be told in that protocol.
+func partner(protocol string, client net.Conn) (to io.Writer, goAway func()) {
+	if !strings.EqualFold(protocol, "websocket") {
+		return client, nil
+	}
+	w := websocket.NewWriter(client)
+	return w, func() { _ = w.GoAway() } // its connection ends all the same
 }
 
 // writeSwitch writes the head of an answer that agrees to an upgrade.
