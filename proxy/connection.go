@@ -59,7 +59,7 @@ func (h *Handler) serve(r *http.Request) *exchange {
 		return x
 	}
 	x := h.exchanges.Get().(*exchange)
-	*x = exchange{conn: c, request: r}
+	x.conn, x.request = c, r
 	c.serving = x
 	return x
 }
@@ -86,6 +86,8 @@ func (h *Handler) done(x *exchange) {
 			x.client.Keep()
 		}
 	case x.body.ReadCloser == nil && x.writer.status != http.StatusSwitchingProtocols:
+		x.asked.clear()
+		*x = exchange{asked: x.asked}
 		h.exchanges.Put(x)
 	}
 }

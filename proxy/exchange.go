@@ -39,6 +39,8 @@ type exchange struct {
 	request *http.Request
 	writer  writer
 	body    body
+	asked   asked
+	relay   relay
 	link    // of running
 
 	counted   Counted

@@ -48,7 +48,12 @@ func hyphenated(name string) string {
 // setForwarded tells the backend where the request came from. What the client
 // itself says of that counts only if it is a trusted proxy. Nobody says Proxy: scripts
 // take that for their own proxy (CVE-2016-5385).
-func setForwarded(in *http.Request, h http.Header, trusted bool) {
+func (a *asked) setForwarded(in *http.Request, trusted bool) {
+	h := a.header
+	set := func(i int, name, value string) {
+		a.forwarded[i] = value
+		h[name] = a.forwarded[i : i+1 : i+1]
+	}
 	delete(h, "Proxy")
 	if !trusted {
 		for name := range h {
@@ -62,16 +67,16 @@ func setForwarded(in *http.Request, h http.Header, trusted bool) {
 		if before := h["X-Forwarded-For"]; len(before) > 0 {
 			hops = strings.Join(slices.Concat(before, []string{peer}), ", ")
 		}
-		h["X-Forwarded-For"] = []string{hops}
+		set(0, "X-Forwarded-For", hops)
 	}
 	if _, ok := h["X-Forwarded-Host"]; !ok {
-		h["X-Forwarded-Host"] = []string{in.Host}
+		set(1, "X-Forwarded-Host", in.Host)
 	}
 	if _, ok := h["X-Forwarded-Proto"]; !ok {
 		proto := "http"
 		if in.TLS != nil {
 			proto = "https"
 		}
-		h["X-Forwarded-Proto"] = []string{proto}
+		set(2, "X-Forwarded-Proto", proto)
 	}
 }

@@ -28,7 +28,8 @@ func (u *Upstream) pass(x *exchange, res *backend.Answer) {
 	if events {
 		x.stream(time.Now())
 	}
-	a := relay{
+	a := &x.relay
+	*a = relay{
 		x: x, body: res, log: u.log,
 		flushes: events || res.Length < 0,
 		live:    events || strings.EqualFold(res.Header.Get("X-Accel-Buffering"), "no"),

@@ -12,11 +12,11 @@ import (
 // and what is for one connection only stays as the client sent it: Host, path
 // and query, whatever bytes they are made of.
 func (u *Upstream) rewrite(x *exchange) *backend.Request {
-	in := x.request
-	out := &backend.Request{
-		Method: in.Method, Target: target(in), Host: in.Host,
-		Header: make(http.Header, len(in.Header)+4), Hints: x,
+	in, out := x.request, &x.asked.request
+	if x.asked.header == nil {
+		x.asked.header = make(http.Header, len(in.Header)+4)
 	}
+	*out = backend.Request{Method: in.Method, Target: target(in), Host: in.Host, Header: x.asked.header, Hints: x}
 	if x.body.ReadCloser != nil {
 		out.Body, out.Length, out.Ready, out.Trailer = &x.body, in.ContentLength, x.body.isReady(), x.body.trailer
 	}
@@ -36,10 +36,24 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	if !x.policy.Underscores {
 		dropUnderscores(h)
 	}
-	setForwarded(in, h, x.Who.TrustedPeer)
+	x.asked.setForwarded(in, x.Who.TrustedPeer)
 	setMaxForwards(in, h)
 	x.policy.setVia(h, in.ProtoMajor)
 	return out
+}
+
+// asked is what is asked of the backend, and the memory for it.
+type asked struct {
+	request   backend.Request
+	header    http.Header
+	forwarded [3]string // values of it, of which each is one
+}
+
+// clear forgets it, but for its memory.
+func (a *asked) clear() {
+	h := a.header
+	clear(h)
+	*a = asked{header: h}
 }
 
 // target is what is asked for, as the client sent it. Of an absolute URL it is what
