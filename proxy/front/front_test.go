@@ -310,6 +310,30 @@ func TestDetach(t *testing.T) {
 	_ = c.Close()
 }
 
+// TestDetachLeavesNoDeadline gives a connection away whose deadlines, which are of the
+// requests before, have passed.
+func TestDetachLeavesNoDeadline(t *testing.T) {
+	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {
+		past := time.Unix(1, 0)
+		_, _ = w.(*Response).SetWriteDeadline(past), w.(*Response).SetReadDeadline(past)
+		c, early, err := w.(*Response).Detach()
+		if err != nil {
+			panic(err)
+		}
+		go func() {
+			defer c.Close()
+			_, _ = c.Write(early)
+			_, _ = io.Copy(c, c)
+		}()
+	}, nil)
+	c := dial()
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\nhello")
+	_ = c.CloseWrite()
+	if got, err := io.ReadAll(c); string(got) != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // TestLook tells who has left, by closing one half or both, though more was sent before.
 func TestLook(t *testing.T) {
 	for _, how := range []string{"half", "whole", "reset", "not"} {

@@ -278,7 +278,7 @@ func (w *Response) endChunks() {
 }
 
 // Detach gives the connection to the handler, whose it is to close, and what was read of
-// it. What was written of an answer is not sent.
+// it. What was written of an answer is not sent. No deadline is left of the requests before.
 func (w *Response) Detach() (net.Conn, []byte, error) {
 	switch {
 	case w.hijacked:
@@ -291,6 +291,7 @@ func (w *Response) Detach() (net.Conn, []byte, error) {
 	w.hijacked, w.keeps = true, true
 	c.hijacked.Store(true)
 	c.server.conns.remove(c)
+	_ = c.SetDeadline(time.Time{}) // a connection that is closed says so when it is used
 	return c.Conn, said, nil
 }
 
