@@ -120,6 +120,9 @@ func (h *Handler) awaitVerdict(x *exchange) {
 // forward has the backend answer, while the meter runs.
 func (h *Handler) forward(x *exchange) {
 	x.forwarded = time.Now()
+	if x.request.ProtoMajor == 1 && x.body.unread() {
+		x.writer.renew(x.forwarded) // the client may have to be asked for it
+	}
 	x.Begin(x.forwarded)
 	x.conn.call.Begin()
 	h.running.add(x)

@@ -121,7 +121,8 @@ func (w *writer) pass(p []byte) (n int, err error) {
 		return err
 	}
 	if w.x.request.ProtoMajor == 1 && w.bytes+int64(len(p)) <= serverBuffer {
-		err = write() // does not wait for the client
+		w.renew(time.Now()) // a long head leaves no room for it
+		err = write()       // does not wait for the client
 	} else {
 		err = w.unmetered(write)
 	}
