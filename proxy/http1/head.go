@@ -133,14 +133,14 @@ func (r *RequestHead) frame() error {
 			}
 			r.Length = n
 		case named(f, "Transfer-Encoding"):
-			if codings++; !bytes.EqualFold(f.Value, []byte("chunked")) {
+			if codings++; !is(f.Value, "chunked") {
 				return &statusFault{http.StatusNotImplemented, "a transfer coding other than chunked"}
 			}
 		case named(f, "Connection"):
 			closes = closes || hasToken(f.Value, "close")
 			stays = stays || hasToken(f.Value, "keep-alive")
 		case named(f, "Expect"):
-			if !bytes.EqualFold(f.Value, []byte("100-continue")) {
+			if !is(f.Value, "100-continue") {
 				return &statusFault{http.StatusExpectationFailed, "an expectation other than 100-continue"}
 			}
 			r.Expects = r.Minor > 0 // who knows it has HTTP/1.1

@@ -102,7 +102,7 @@ func (r *Response) frame(method string, minor int) error {
 			}
 			length = n
 		case named(f, "Transfer-Encoding"):
-			if chunked || !bytes.EqualFold(f.Value, []byte("chunked")) {
+			if chunked || !is(f.Value, "chunked") {
 				return malformed("a transfer coding other than chunked")
 			}
 			chunked = true
@@ -133,8 +133,12 @@ func (r *Response) frame(method string, minor int) error {
 }
 
 // named tells whether a field has that name, in any case of letters.
-func named(f Field, name string) bool {
-	return len(f.Name) == len(name) && bytes.EqualFold(f.Name, []byte(name))
+func named(f Field, name string) bool { return is(f.Name, name) }
+
+// is tells whether a text is a word of ASCII, in any case of letters. A text of the same
+// length has no others: to package bytes the Kelvin sign is a k, too.
+func is(p []byte, word string) bool {
+	return len(p) == len(word) && bytes.EqualFold(p, []byte(word))
 }
 
 // parseLength reads a length: digits alone. Several that are alike, as a server
@@ -162,7 +166,7 @@ func hasToken(list []byte, token string) bool {
 	for more := true; more; {
 		var item []byte
 		item, list, more = bytes.Cut(list, []byte{','})
-		if bytes.EqualFold(trimSpace(item), []byte(token)) {
+		if is(trimSpace(item), token) {
 			return true
 		}
 	}

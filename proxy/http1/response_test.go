@@ -173,6 +173,7 @@ func refused() map[string]string {
 		"a length in hexadecimal":      lines("HTTP/1.1 200 OK", "Content-Length: 0x1", "", "a"),
 		"a length beyond all":          lines("HTTP/1.1 200 OK", "Content-Length: 18446744073709551617", "", "a"),
 		"an empty length":              lines("HTTP/1.1 200 OK", "Content-Length:", "", "a"),
+		"chunks with a Kelvin sign":    lines("HTTP/1.1 200 OK", "Transfer-Encoding: chun\u212aed", "", ""),
 		"another transfer coding":      lines("HTTP/1.1 200 OK", "Transfer-Encoding: gzip, chunked", "", ""),
 		"a coding after chunked":       lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked, identity", "", ""),
 		"chunked twice":                lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "Transfer-Encoding: chunked", "", "0", "", ""),
