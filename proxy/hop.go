@@ -65,20 +65,34 @@ func upgradeOf(h http.Header) string {
 	return h.Get("Upgrade")
 }
 
+// upgradeAsked is the protocol that the client asks for; empty: none. HTTP/1.0 knows of
+// none (RFC 9110, 7.8), and what follows a request with a body may still be that.
+func (x *exchange) upgradeAsked() string {
+	if !x.request.ProtoAtLeast(1, 1) || x.body.ReadCloser != nil {
+		return ""
+	}
+	return upgradeOf(x.request.Header)
+}
+
 // mayUpgrade is what of the protocols that a client asks for it may have, the first one;
 // empty: none, and the backend is not asked. What a backend and its client agreed on
 // passes unseen: h2c would carry requests past everything.
 func (p *Policy) mayUpgrade(asked string) string {
 	for protocol := range strings.SplitSeq(asked, ",") {
 		protocol = textproto.TrimString(protocol)
-		name, _, _ := strings.Cut(protocol, "/")
 		for _, allowed := range p.Upgrades {
-			if strings.EqualFold(name, allowed) && printable(protocol) {
+			if strings.EqualFold(protocolName(protocol), allowed) && printable(protocol) {
 				return protocol
 			}
 		}
 	}
 	return ""
+}
+
+// protocolName is a protocol without its version.
+func protocolName(protocol string) string {
+	name, _, _ := strings.Cut(protocol, "/")
+	return name
 }
 
 // hasToken tells whether a list has a token, in any case of letters.

@@ -27,7 +27,7 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	endToEnd(h, in.Header)
 	stripPrivate(h) // it is the backend's to say
 	stripPass(h)
-	if protocol := x.policy.mayUpgrade(upgradeOf(in.Header)); protocol != "" {
+	if protocol := x.policy.mayUpgrade(x.upgradeAsked()); protocol != "" {
 		h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{protocol}
 	}
 	if hasToken(in.Header["Te"], "trailers") {

@@ -25,7 +25,7 @@ import (
 // what comes, or nothing comes of either for too long.
 func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answer) {
 	asked, agreed := upgradeOf(out.Header), upgradeOf(res.Header)
-	if asked == "" || !strings.EqualFold(asked, agreed) || !printable(agreed) {
+	if asked == "" || !strings.EqualFold(protocolName(asked), protocolName(agreed)) || !printable(agreed) {
 		u.explain(x, fmt.Errorf("the backend upgrades to %q where %q was asked for", agreed, asked))
 		return
 	}

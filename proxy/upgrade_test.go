@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,6 +105,40 @@ func TestUpgradeUnasked(t *testing.T) {
 		}
 		_ = c.Close()
 	}
+}
+
+// TestUpgradeThatCannotBe: the backend is not asked for another protocol that it could
+// agree to, and be blamed for what comes of it.
+func TestUpgradeThatCannotBe(t *testing.T) {
+	r := startHeadEcho(t)
+	for _, line := range []string{
+		"GET / HTTP/1.0\r\nConnection: Upgrade",
+		"GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nExpect: 100-continue\r\nContent-Length: 9",
+		"GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked",
+	} {
+		c := r.dial()
+		send(t, c, line+"\r\nUpgrade: shout\r\n\r\n")
+		res := answer(t, bufio.NewReader(c), "GET")
+		if head := readAll(t, res); res.StatusCode != http.StatusOK || strings.Contains(head, "pgrade") {
+			t.Errorf("%q: got %d, the backend %q", line, res.StatusCode, head)
+		}
+		_ = c.Close()
+	}
+}
+
+// TestUpgradeWithVersion has a client ask for a version that the backend does not tell.
+func TestUpgradeWithVersion(t *testing.T) {
+	back := loopback(t)
+	rawBackend(t, back, func(string) string {
+		return "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n"
+	})
+	r := startOn(t, loopback(t), back, nil)
+	c := r.dial()
+	send(t, c, "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: shout/13\r\n\r\n")
+	if res := answer(t, bufio.NewReader(c), "GET"); res.StatusCode != http.StatusSwitchingProtocols {
+		t.Errorf("got %v", res)
+	}
+	_ = c.Close()
 }
 
 // TestIdleUpgrade has upgraded connections on which nothing is said for too
