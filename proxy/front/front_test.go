@@ -310,6 +310,26 @@ func TestDetach(t *testing.T) {
 	_ = c.Close()
 }
 
+// TestLargeHeadersAreNotKept: the requests that come after one with many fields do not
+// look through as many places.
+func TestLargeHeadersAreNotKept(t *testing.T) {
+	for fields, kept := range map[int]bool{mostFields: true, mostFields + 1: false} {
+		r := &request{header: newHeader(), answer: newHeader()}
+		was := [2]http.Header{r.header, r.answer}
+		for _, h := range was {
+			for i := range fields {
+				h[fmt.Sprint(i)] = nil
+			}
+		}
+		r.clear()
+		for i, h := range [2]http.Header{r.header, r.answer} {
+			if h["x"] = nil; len(h) != 1 || (len(was[i]) == 1) != kept {
+				t.Errorf("after %d fields: %v, %v", fields, h, was[i])
+			}
+		}
+	}
+}
+
 // TestDetachLeavesNoDeadline gives a connection away whose deadlines, which are of the
 // requests before, have passed.
 func TestDetachLeavesNoDeadline(t *testing.T) {

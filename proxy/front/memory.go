@@ -24,7 +24,7 @@ func (m *memories) init() {
 	m.in.New = func() any { return new(inMemory) }
 	m.out.New = func() any { return new([outSize]byte) }
 	m.requests.New = func() any {
-		return &request{header: make(http.Header, mostFields/4), answer: make(http.Header, mostFields/4)}
+		return &request{header: newHeader(), answer: newHeader()}
 	}
 }
 
@@ -51,10 +51,21 @@ type request struct {
 
 // clear forgets a request, so that it keeps nothing alive.
 func (r *request) clear() {
-	clear(r.header)
-	clear(r.answer)
+	r.header, r.answer = emptied(r.header), emptied(r.answer)
 	clear(r.values[:])
 	clear(r.names[:])
 	r.order = nil
 	r.Request, r.head, r.url, r.body, r.response = http.Request{}, http1.RequestHead{}, url.URL{}, body{}, Response{}
+}
+
+func newHeader() http.Header { return make(http.Header, mostFields/4) }
+
+// emptied is a header without fields. A large one is not used again: a map does not become
+// smaller, and to clear it and to look through it takes as long as when it was full.
+func emptied(h http.Header) http.Header {
+	if len(h) > mostFields {
+		return newHeader()
+	}
+	clear(h)
+	return h
 }
