@@ -3,7 +3,6 @@ package proxy
 import (
 	"net/http"
 	"net/textproto"
-	"slices"
 	"strings"
 )
 
@@ -18,19 +17,25 @@ func isHop(name string) bool {
 	return false
 }
 
-// named are the fields that Connection names: for this connection only, too. Those that
-// are for everybody are not among them, whatever it says (RFC 9110, 7.6.1): a client could
-// have a proxy before this one say nothing of it.
-func named(h http.Header) []string {
-	var names []string
+// named are the fields of a header that Connection names: for this connection only, too.
+// Those that are for everybody are not among them, whatever it says (RFC 9110, 7.6.1): a
+// client could have a proxy before this one say nothing of it. Each is there once, however
+// often it is named.
+func named(h http.Header) map[string]bool {
+	var names map[string]bool // most often none
 	for _, line := range h["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
 			if name = textproto.TrimString(name); name == "" || strings.EqualFold(name, "close") || strings.EqualFold(name, "keep-alive") {
 				continue
 			}
-			if name = textproto.CanonicalMIMEHeaderKey(name); !isForAll(name) {
-				names = append(names, name)
+			name = textproto.CanonicalMIMEHeaderKey(name)
+			if _, told := h[name]; !told || isForAll(name) {
+				continue
 			}
+			if names == nil {
+				names = make(map[string]bool)
+			}
+			names[name] = true
 		}
 	}
 	return names
@@ -51,7 +56,7 @@ func isForAll(name string) bool {
 func endToEnd(dst, src http.Header) {
 	private := named(src)
 	for name, values := range src {
-		if !isHop(name) && !slices.Contains(private, name) {
+		if !isHop(name) && !private[name] {
 			dst[name] = values
 		}
 	}
