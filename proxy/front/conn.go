@@ -227,6 +227,8 @@ func (w *Response) serve() (done bool) {
 func (c *conn) refuse(err error) {
 	status := http1.StatusOf(err)
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.in.Buffered() == 0:
+		return // an empty line is no request: the next one may be on its way, and this would be its answer
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		status, err = http.StatusRequestTimeout, errors.New("the rest of the head did not come")
 	case !errors.Is(err, http1.ErrMalformed):

@@ -406,7 +406,7 @@ func TestPatience(t *testing.T) {
 		"waits":               {[]string{request}, idle},
 		"half a second head":  {[]string{request, request[:9]}, header + lingerSilence},
 		"after a second one":  {[]string{request, request}, idle},
-		"an empty line alone": {[]string{request, "\r\n"}, header + lingerSilence},
+		"an empty line alone": {[]string{request, "\r\n"}, header},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
