@@ -86,14 +86,14 @@ func (b *body) fetch(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := b.ReadCloser.Read(p)
-	b.complete.Store(err == io.EOF)
-	b.broken.Store(err != nil && err != io.EOF)
 	if err == nil || err == io.EOF || b.x.request.ProtoMajor == 2 {
-		// The server goes on reading, to notice when the client leaves, for as long
-		// as the answer takes; and HTTP/2 has a deadline pass though nobody reads, and
-		// keeps a stream that was reset until then.
+		// HTTP/2 has a deadline pass though nobody reads, and keeps a stream that was
+		// reset until then. And once the body is complete the exchange may end at any
+		// time, and the connection wait for its next request.
 		b.limit(time.Time{})
 	}
+	b.complete.Store(err == io.EOF)
+	b.broken.Store(err != nil && err != io.EOF)
 	return n, err
 }
 

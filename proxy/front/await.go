@@ -21,7 +21,7 @@ const (
 // come.
 func (c *conn) await() waited {
 	if c.in.Buffered() > 0 { // the client did not wait for the answer to the one before
-		c.state.Store(c.server.at(time.Now()) &^ 1)
+		c.begin(time.Now())
 		return came
 	}
 	n, err := c.readFirst()

@@ -330,6 +330,21 @@ func TestLargeHeadersAreNotKept(t *testing.T) {
 	}
 }
 
+// TestNothingIsServedOnceClosed has a server that ends close a connection between two
+// requests that came together.
+func TestNothingIsServedOnceClosed(t *testing.T) {
+	s := NewServer(http.HandlerFunc(script), Options{Log: zap.NewNop()})
+	near, far := net.Pipe()
+	defer far.Close()
+	c := s.newConn(near, nil)
+	c.waits(time.Now())
+	c.in.Resume(near, []byte("GET / HTTP/1.1\r\n"), len("GET / HTTP/1.1\r\n"))
+	c.cut(c.state.Load())
+	if c.await() != came || c.work() {
+		t.Error("the second request is served, whose answer nobody gets")
+	}
+}
+
 // TestDetachLeavesNoDeadline gives a connection away whose deadlines, which are of the
 // requests before, have passed.
 func TestDetachLeavesNoDeadline(t *testing.T) {
