@@ -132,6 +132,46 @@ func TestConnectionServesTheNextRequest(t *testing.T) {
 	}
 }
 
+// TestBodyThatNobodyLooksFor has a backend that answers a head, and takes a body that it
+// did not look for as the next request.
+func TestBodyThatNobodyLooksFor(t *testing.T) {
+	s := serve(t, func(c net.Conn, br *bufio.Reader) {
+		for {
+			q, err := http.ReadRequest(br)
+			if err != nil {
+				return
+			}
+			if q.Method == "POST" || q.Method == "PUT" {
+				_, _ = io.Copy(io.Discard, q.Body)
+			} else if q.ContentLength > 0 { // package http would read it, too
+				br = bufio.NewReader(io.MultiReader(q.Body, br))
+			}
+			if q.URL.Path == "/hidden" {
+				time.Sleep(10 * time.Millisecond) // the connection is another client's then
+			}
+			text := q.URL.Path
+			if q.Method == "HEAD" {
+				text = ""
+			}
+			_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(q.URL.Path), text)
+		}
+	})
+	p := s.pool(0)
+	const hidden = "GET /hidden HTTP/1.1\r\nHost: site\r\n\r\n"
+	for _, method := range []string{"GET", "HEAD", "DELETE", "OPTIONS", "TRACE", "POST", "PUT"} {
+		for range 2 {
+			q := get()
+			q.Method, q.Body, q.Length = method, io.NopCloser(strings.NewReader(hidden)), int64(len(hidden))
+			if _, _, err := do(p, q); err != nil {
+				t.Errorf("%s: %v", method, err)
+			}
+			if _, got, err := do(p, get()); err != nil || got != "/" {
+				t.Errorf("after %s another client gets %q, %v", method, got, err)
+			}
+		}
+	}
+}
+
 // TestLengthIsToldAsItWasUnderstood: once, and not beside chunks.
 func TestLengthIsToldAsItWasUnderstood(t *testing.T) {
 	const chunked = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"

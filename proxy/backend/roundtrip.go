@@ -101,6 +101,20 @@ func (r *Request) mayBeRepeated() bool {
 	return false
 }
 
+// surprises tells whether a backend may not look for the body, as the method has none for
+// most (RFC 9110, 9.3.1). Not all drop what they do not look for: it would be a request to
+// them, whose answer the next client gets.
+func (r *Request) surprises() bool {
+	if r.Body == nil {
+		return false
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodDelete, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}
+
 // drop closes a body that nobody wants.
 func (r *Request) drop() {
 	if r.Body != nil {
@@ -179,6 +193,7 @@ func (a *Answer) receive(r *Request) error {
 		}
 		if head.Status >= 200 || head.Status == http.StatusSwitchingProtocols {
 			a.conn.head()
+			head.KeepAlive = head.KeepAlive && !r.surprises()
 			if head.Status >= http.StatusMultipleChoices {
 				a.upload.end() // it does not want a body that it was not asked for
 			}
