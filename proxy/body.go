@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tempomat/proxy/http1"
 	"tempomat/proxy/spool"
 )
 
@@ -32,6 +33,7 @@ type body struct {
 
 	complete atomic.Bool // read to its end
 	broken   atomic.Bool // the client did not send all of it
+	unsound  atomic.Bool // as what it sent is no body
 }
 
 // Read is called by the backend's side, which may go on for a moment after the
@@ -93,6 +95,7 @@ func (b *body) fetch(p []byte) (int, error) {
 		b.limit(time.Time{})
 	}
 	b.complete.Store(err == io.EOF)
+	b.unsound.Store(errors.Is(err, http1.ErrMalformed))
 	b.broken.Store(err != nil && err != io.EOF)
 	return n, err
 }

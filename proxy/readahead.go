@@ -64,6 +64,10 @@ func (x *exchange) keepsRequest(length int64) bool {
 
 // refuseBody answers a client that did not send what it announced.
 func (x *exchange) refuseBody() {
+	if x.body.unsound.Load() {
+		x.fail(Refused, http.StatusBadRequest, "The request's body is not in chunks, as its head says.")
+		return
+	}
 	x.fail(ClientGone, http.StatusRequestTimeout, "The rest of the request did not come.")
 }
 

@@ -160,6 +160,8 @@ func TestMalformedRequests(t *testing.T) {
 		"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n":                               400,
 		"GET / HTTP/1.1\r\nHost: h\r\nExpect: the moon\r\n\r\n":                                                     417,
 		"GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n":                                              501,
+		"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n":                                    400,
+		"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nz" + strings.Repeat("z\r\n", 1<<20):        400,
 		"GET / HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("a", 2*maxHeader) + "\r\n\r\n":                          431,
 		"GET /" + strings.Repeat("a", 2*maxHeader) + " HTTP/1.1\r\nHost: h\r\n\r\n":                                 431,
 		"GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: \xff\r\nUser-Agent: odd upgrade type\r\n\r\n": 200,

@@ -95,12 +95,18 @@ func (b *body) isUnread() bool {
 }
 
 // isBroken tells whether the client cannot send the rest of it. One that is late may, and
-// it may be the handler that woke who waited for it.
+// it may be the handler that woke who waited for it; and one that sent no chunks may send more
+// of the kind.
 func (b *body) isBroken() bool {
 	if b.r == nil {
 		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.err != nil && !errors.Is(b.err, io.EOF) && !errors.Is(b.err, http.ErrBodyReadAfterClose) && !errors.Is(b.err, os.ErrDeadlineExceeded)
+	for _, err := range []error{nil, io.EOF, http.ErrBodyReadAfterClose, os.ErrDeadlineExceeded, http1.ErrMalformed} {
+		if errors.Is(b.err, err) {
+			return false
+		}
+	}
+	return true
 }
