@@ -84,5 +84,6 @@ func (c *conn) giveBack() {
 		c.in.Reset(nil, nil)
 		c.server.memory.in.Put(c.memory)
 		c.memory = nil
+		c.longEnds()
 	}
 }

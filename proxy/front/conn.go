@@ -41,6 +41,7 @@ type conn struct {
 
 	in     http1.Buffer
 	memory *inMemory // that in begins with; nil: none
+	long   bool      // in may have grown beyond it
 	try    func(fd uintptr) bool
 	tried  int
 	tryErr error
@@ -162,7 +163,7 @@ func (t *Turned) Close() error {
 func (c *conn) request() bool {
 	r := c.server.memory.requests.Get().(*request)
 	r.head.Fields = c.memory.fields[:0]
-	err := c.in.ReadRequest(&r.head, c.server.o.MaxHead)
+	err := c.readHead(r)
 	if !c.work() || c.place != nil && !c.place.Busy() {
 		return false
 	}
@@ -175,7 +176,7 @@ func (c *conn) request() bool {
 		c.refuse(err)
 		return false
 	}
-	if c.in.Buffered() == 0 && r.head.Framing == http1.Empty {
+	if c.shorten(); c.in.Buffered() == 0 && r.head.Framing == http1.Empty {
 		c.giveBack()
 	}
 	return c.answer(r)

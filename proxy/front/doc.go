@@ -6,6 +6,7 @@
 //	sweep.go    who has waited for too long
 //	conn.go     one connection: request after request
 //	await.go    the wait for a request
+//	longhead.go how many heads may need more memory than most
 //	request.go  a request, as a handler sees it
 //	body.go     the request's body
 //	response.go what the handler answers

@@ -17,9 +17,8 @@ func (c *conn) linger() {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
 		return
 	}
-	if c.memory == nil {
-		c.memory = c.server.memory.in.Get().(*inMemory)
-	}
+	c.giveBack() // it may be more than the usual
+	c.memory = c.server.memory.in.Get().(*inMemory)
 	now := time.Now()
 	c.rested.Store(true) // it is not to be woken
 	c.waits(now)         // a server that ends does not wait for it

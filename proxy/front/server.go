@@ -42,6 +42,7 @@ type Server struct {
 	conns   registry
 	memory  memories
 	dates   dates
+	long    *longHeads
 
 	mu        sync.Mutex // guards the following
 	listeners []net.Listener
@@ -53,7 +54,7 @@ type Server struct {
 // NewServer makes a Server. It calls the handler with a ResponseWriter that is an
 // Exchange, too; a request and its header are the handler's until it returns.
 func NewServer(h http.Handler, o Options) *Server {
-	s := &Server{handler: h, o: o, began: time.Now(), closed: make(chan struct{})}
+	s := &Server{handler: h, o: o, began: time.Now(), closed: make(chan struct{}), long: newLongHeads(mostLong)}
 	s.memory.init()
 	return s
 }

@@ -1,0 +1,97 @@
+package front
+
+import (
+	"net/netip"
+	"sync"
+)
+
+const (
+	// mostLong is how many heads that need more than inSize may come at a time: who has
+	// many connections could have the server hold Options.MaxHead for each.
+	mostLong = 1024
+	// longPart of them may be of one address (IPv6: of its /64).
+	longPart = 4
+)
+
+// longHeads counts the heads under way that are long. Its methods may be called
+// concurrently.
+type longHeads struct {
+	most int
+
+	mu  sync.Mutex // guards the following
+	all int
+	of  map[netip.Addr]int
+}
+
+func newLongHeads(most int) *longHeads { return &longHeads{most: most, of: make(map[netip.Addr]int)} }
+
+// enter tells whether there is room for another one of that address.
+func (l *longHeads) enter(a netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == l.most || l.of[a] >= l.most/longPart {
+		return false
+	}
+	l.all++
+	l.of[a]++
+	return true
+}
+
+// leave ends what enter has begun.
+func (l *longHeads) leave(a netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all--
+	if l.of[a]--; l.of[a] == 0 {
+		delete(l.of, a)
+	}
+}
+
+// holder is whose long heads count together; the zero Addr: of whoever has no address.
+func (c *conn) holder() netip.Addr {
+	peer, err := netip.ParseAddrPort(c.remote)
+	if err != nil {
+		return netip.Addr{}
+	}
+	a := peer.Addr().Unmap().WithZone("")
+	if a.Is6() {
+		network, _ := a.Prefix(64) // it is long enough for that
+		return network.Addr()
+	}
+	return a
+}
+
+// readHead reads the head of a request, a long one if there is room for it.
+func (c *conn) readHead(r *request) error {
+	most := c.server.o.MaxHead
+	if most < inSize || c.long {
+		return c.in.ReadRequest(&r.head, most)
+	}
+	err := c.in.ReadRequest(&r.head, inSize-1) // the buffer does not grow
+	if c.in.Buffered() < inSize || err == nil {
+		return err
+	}
+	if !c.server.long.enter(c.holder()) {
+		return err
+	}
+	c.long = true
+	return c.in.ReadRequest(&r.head, most)
+}
+
+// shorten has what follows a long head lie in the usual memory, if it fits.
+func (c *conn) shorten() {
+	if !c.long || c.in.Buffered() > inSize {
+		return
+	}
+	n := copy(c.memory.bytes[:], c.in.Peek(inSize))
+	c.in.Resume(c.Conn, c.memory.bytes[:], n)
+	c.longEnds()
+}
+
+// longEnds says that the memory of a long head is free.
+func (c *conn) longEnds() {
+	if c.long {
+		c.long = false
+		c.server.long.leave(c.holder())
+	}
+}

@@ -1,0 +1,110 @@
+package front
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ask sends a text and returns the status and the body of the answer.
+func ask(t *testing.T, c net.Conn, br *bufio.Reader, text string) (status int, body string) {
+	t.Helper()
+	go func() { _, _ = io.WriteString(c, text) }() // the server may refuse it half way
+	res, err := http.ReadResponse(br, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+// TestLongHeads has one address send more long heads at a time than there is room for.
+func TestLongHeads(t *testing.T) {
+	dial, s := start(t, script, nil)
+	s.long.most = longPart // one for each address
+	const body = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n"
+	long := func(n int) string { return body + "A: " + strings.Repeat("a", n) + "\r\n\r\n" }
+	const want = `POST 3 "abc" <nil> map[]`
+
+	slow := dial()
+	_, _ = io.WriteString(slow, long(20_000)[:15_000])
+	for s.holds() == 0 { // until it is there
+		time.Sleep(time.Millisecond)
+	}
+	c := dial()
+	br := bufio.NewReader(c)
+	for _, n := range []int{1, inSize - len(body) - len("A: \r\n\r\n") - 1} { // the longest that is short
+		if status, got := ask(t, c, br, long(n)+"abc"); status != http.StatusOK || got != want {
+			t.Errorf("of %d bytes beside a long one: %d %q", n, status, got)
+		}
+	}
+	if status, _ := ask(t, c, br, long(inSize)+"abc"); status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a second long one: %d", status)
+	}
+	_, _ = io.WriteString(slow, long(20_000)[15_000:])
+	br = bufio.NewReader(slow)
+	if status, got := ask(t, slow, br, "abc"); status != http.StatusOK || got != want {
+		t.Errorf("the first one: %d %q", status, got)
+	}
+	for _, n := range []int{inSize, 60_000, inSize - len(body) - len("A: \r\n\r\n")} {
+		if status, got := ask(t, slow, br, long(n)+"abc"+body+"\r\nabc"); status != http.StatusOK || got != want {
+			t.Errorf("of %d bytes, after it: %d %q", n, status, got)
+		}
+		if status, got := ask(t, slow, br, ""); status != http.StatusOK || got != want {
+			t.Errorf("the next one: %d %q", status, got)
+		}
+		if s.holds() != 0 {
+			t.Errorf("after one of %d bytes there are %d long ones", n, s.holds())
+		}
+	}
+	if status, _ := ask(t, slow, br, long(70_000)); status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("too long: %d", status)
+	}
+	for s.holds() != 0 { // it lingers without
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (s *Server) holds() int {
+	s.long.mu.Lock()
+	defer s.long.mu.Unlock()
+	return s.long.all
+}
+
+// TestRoomForLongHeads counts by address and altogether.
+func TestRoomForLongHeads(t *testing.T) {
+	l := newLongHeads(8)
+	var came []netip.Addr
+	for i := range 20 {
+		a := netip.MustParseAddr(fmt.Sprint("192.0.2.", i/5))
+		if l.enter(a) {
+			came = append(came, a)
+		}
+	}
+	if len(came) != 8 || came[2] == came[1] {
+		t.Errorf("%v", came)
+	}
+	for _, a := range came {
+		l.leave(a)
+	}
+	if l.all != 0 || len(l.of) != 0 {
+		t.Errorf("%d are left, %v", l.all, l.of)
+	}
+	for remote, want := range map[string]string{
+		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8::1:2:3:4]:80": "2001:db8::",
+		"[fe80::1%eth0]:80": "fe80::", "@": "invalid IP",
+	} {
+		if got := (&conn{remote: remote}).holder().String(); got != want {
+			t.Errorf("%s: %s, want %s", remote, got, want)
+		}
+	}
+}
