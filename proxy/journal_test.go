@@ -105,8 +105,9 @@ func TestJournalCounts(t *testing.T) {
 	e := &exchange{}
 	e.policy, e.Who.Exempt = p, true
 	note(j, now, 8, e)
+	j.Malformed()
 	want := map[string]uint64{
-		"requests": 45, "exempt": 8, "delayed": 1, "shadowed": 7, "refused": 2,
+		"malformed": 1, "requests": 45, "exempt": 8, "delayed": 1, "shadowed": 7, "refused": 2,
 		"clientGone": 3, "backendDown": 4, "backendSlow": 5, "backendBroke": 6, "redirected": 9,
 	}
 	if diff := cmp.Diff(want, j.Counters()); diff != "" {

@@ -36,7 +36,10 @@ type ServerOptions struct {
 	// connected, and whether that is a trusted proxy.
 	Table *connlimit.Table
 	Peer  func(remote string) (peer netip.Addr, trusted bool)
-	Log   *zap.Logger
+	// Malformed is told of each head of HTTP/1 that is no request, or does not come to its
+	// end, of which the Handler hears nothing; nil: nobody is. It is called concurrently.
+	Malformed func()
+	Log       *zap.Logger
 }
 
 // enter gives a connection its place; nil: it has none, and is closed.
@@ -90,7 +93,7 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 	end := &closing{}
 	s := &Server{closing: end, linger: o.Linger, turned: newTurned(o), http2: newHTTP2(h, o, end)}
 	options := front.Options{
-		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Log: o.Log, HTTP2: s.turned.add,
+		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Refused: o.Malformed, Log: o.Log, HTTP2: s.turned.add,
 		Context: func(ctx context.Context, c net.Conn) context.Context { return meet(ctx, c, end) },
 	}
 	if o.Table != nil {

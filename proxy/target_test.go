@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -149,7 +150,11 @@ func TestHTTP10(t *testing.T) {
 }
 
 func TestMalformedRequests(t *testing.T) {
-	r := startHeadEcho(t)
+	back := loopback(t)
+	rawBackend(t, back, withBody)
+	var malformed atomic.Int64
+	requests := int64(0)
+	r := startOn(t, loopback(t), back, nil, func(s *setup) { s.server.Malformed = func() { malformed.Add(1) } })
 	for text, status := range map[string]int{
 		"CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\n":                                     405,
 		"GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n":                                                                      400,
@@ -173,6 +178,10 @@ func TestMalformedRequests(t *testing.T) {
 			t.Errorf("%.60q: got %v, %v, want %d", text, res, err, status)
 		}
 		_ = c.Close()
+		requests++
+	}
+	if n, lines := malformed.Load(), int64(len(r.lines())); n == 0 || n+lines != requests {
+		t.Errorf("of %d requests %d are none, and %d others were noted", requests, n, lines)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 // totals counts requests since the start.
 type totals struct {
 	requests, exempt, delayed, shadowed atomic.Uint64
+	malformed                           atomic.Uint64 // not among the requests
 	byOutcome                           [outcomes]atomic.Uint64
 	cost, delay                         atomic.Int64 // nanoseconds
 }
@@ -29,6 +30,9 @@ func (t *totals) count(x *exchange) uint64 {
 	return t.requests.Add(1)
 }
 
+// Malformed counts what was to be a request and is none.
+func (j *Journal) Malformed() { j.totals.malformed.Add(1) }
+
 // Counters returns the totals since the start by name.
 func (j *Journal) Counters() map[string]uint64 {
 	t := &j.totals
@@ -43,6 +47,7 @@ func (j *Journal) Counters() map[string]uint64 {
 		"backendSlow":  t.byOutcome[BackendSlow].Load(),
 		"backendBroke": t.byOutcome[BackendBroke].Load(),
 		"redirected":   t.byOutcome[Redirected].Load(),
+		"malformed":    t.malformed.Load(),
 	}
 }
 

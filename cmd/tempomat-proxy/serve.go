@@ -87,7 +87,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	}
 	car.server = proxy.NewServer(car.handler, proxy.ServerOptions{
 		Header: c.Timeouts.Header, Idle: c.Timeouts.Idle, Linger: linger, Log: car.logs.log,
-		Table: car.connections.table, Peer: car.peer,
+		Table: car.connections.table, Peer: car.peer, Malformed: car.journal.Malformed,
 	})
 	return car, nil
 }

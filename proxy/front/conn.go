@@ -235,6 +235,9 @@ func (c *conn) refuse(err error) {
 	case !errors.Is(err, http1.ErrMalformed):
 		return // the client has gone
 	}
+	if c.server.o.Refused != nil {
+		c.server.o.Refused()
+	}
 	text := http.StatusText(status) + ": " + err.Error() + "\n"
 	b := http1.AppendStatus(nil, status, "")
 	b = http1.AppendField(b, "Content-Type", "text/plain; charset=utf-8")

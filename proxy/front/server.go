@@ -23,7 +23,10 @@ type Options struct {
 	// Enter bounds how many connections there are: it is asked for each new one, and returns
 	// nil if it has closed that one; nil: there is no bound.
 	Enter func(net.Conn) Place
-	Log   *zap.Logger
+	// Refused is told of each head that is answered here, as it is no request or is late; nil:
+	// nobody is. It is called concurrently.
+	Refused func()
+	Log     *zap.Logger
 }
 
 // Place is a connection's among those that may be open. Where there are too many it may be
