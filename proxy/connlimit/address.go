@@ -18,9 +18,9 @@ type address struct {
 // total says what the address holds and weighs.
 func (a *address) total() total {
 	n := int32(len(a.conns)) //nolint:gosec // at most Table.most
-	t := total{open: n, counted: n, oldest: math.MaxInt64}
+	t := total{open: n, counted: n, oldest: math.MaxInt64, fullest: n}
 	if a.trusted {
-		t.counted = min(n, a.table.few)
+		t.counted, t.fullest = min(n, a.table.few), 0
 	}
 	switch {
 	case a.inLine > 0:

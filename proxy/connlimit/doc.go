@@ -28,8 +28,11 @@
 // come where that takes longer than a browser keeps an idle connection.
 //
 // A connection with a request under way is not shed, whoever holds it, as long as its
-// address holds at most a quarter of the bound. If nobody else has anything to give,
-// the newcomer itself is closed.
+// address holds at most a quarter of the bound, and somebody else has one that waits. Where
+// only who holds few has, newcomers above all, it is the address that holds most that
+// gives, even if all that it holds is under way, as long as it holds many: more than a 64th
+// of the bound. Or a few addresses with uploads that never end would keep everybody out. If
+// nobody holds as many, the newcomer itself is closed.
 //
 // # How it is found
 //

@@ -77,6 +77,7 @@ type claim struct {
 	// it: either's is right.
 	network bool
 	or      []*modelConn
+	fullest int // a request of who holds so many
 }
 
 func (c claim) before(other claim) bool {
@@ -90,7 +91,29 @@ func (c claim) before(other claim) bool {
 }
 
 // model says who has to go by the rules of the package doc, without a tree or a heap.
-type model struct{ few, large int }
+type model struct{ few, many, large int }
+
+// claim returns that of all.
+func (m model) claim(conns []*modelConn) claim {
+	c := m.claimOf(conns, 0)
+	held := make(map[netip.Addr]int)
+	for _, s := range conns {
+		held[s.address]++
+	}
+	if c.weight > m.few {
+		return c
+	}
+	fullest := 0
+	for _, s := range conns {
+		if !s.trusted {
+			fullest = max(fullest, held[s.address])
+		}
+	}
+	if fullest <= m.many {
+		return c
+	}
+	return claim{weight: fullest, fullest: fullest} // one of its requests
+}
 
 // claimOf returns the claim of some connections: of all (depth 0), of a wide network, of
 // a narrow one, or of an address (3).
@@ -157,7 +180,7 @@ func (m *modelled) enter(a netip.Addr) {
 	before := m.table.Stats(0)
 	m.conns = append(m.conns, c)
 	full := len(m.conns) > before.Most
-	want := m.model.claimOf(m.conns, 0)
+	want := m.model.claim(m.conns)
 	c.Conn = m.table.Enter(m.now, a, c.trusted, c)
 	if !full {
 		m.expectNone()
@@ -204,7 +227,7 @@ func (m *modelled) expect(want claim) {
 		for _, c := range m.conns {
 			same += btoi(c.address == got.address)
 		}
-		if !got.busy || same <= m.model.large {
+		if !got.busy || want.fullest > 0 && same != want.fullest || want.fullest == 0 && same <= m.model.large {
 			m.t.Fatalf("one of %s was closed, which has %d", got.address, same)
 		}
 	} else if got != want.oldest && !slices.Contains(want.or, got) {
@@ -246,8 +269,8 @@ func TestAsTheModel(t *testing.T) {
 		most := rapid.SampledFrom([]int{3, 30, 200}).Draw(t, "most")
 		table := New(start, most)
 		table.few = rapid.Int32Range(1, 8).Draw(t, "few") // the networks of a small table weigh less otherwise
-		table.large = max(table.few, int32(most/4))
-		m := &modelled{t: t, table: table, model: model{few: int(table.few), large: int(table.large)}, now: start}
+		table.many, table.large = 2*table.few, max(table.few, int32(most/4))
+		m := &modelled{t: t, table: table, model: model{few: int(table.few), many: int(table.many), large: int(table.large)}, now: start}
 		for i := range 2 * most {
 			m.now = m.now.Add(time.Millisecond)
 			m.step()
@@ -276,7 +299,7 @@ func (m *modelled) step() {
 		return
 	}
 	if action == 5 {
-		want := m.model.claimOf(m.conns, 0)
+		want := m.model.claim(m.conns)
 		if m.table.Shed() != (want.weight > 0) {
 			m.t.Fatalf("Shed closed something: %v", want.weight == 0)
 		}

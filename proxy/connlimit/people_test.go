@@ -102,3 +102,30 @@ func attack(t *testing.T, random *rand.Rand, attacker func(n int) string, people
 	}
 	verify(t, table)
 }
+
+// Four addresses that have uploads without an end under way keep nobody out, and lose what
+// newcomers need; a household's are left alone.
+func TestRequestsWithoutEndKeepNobodyOut(t *testing.T) {
+	const most = 1000
+	for _, attackers := range []int{1, 4, 8} {
+		table := New(start, most)
+		home := &modelConn{}
+		home.Conn = table.Enter(start, netip.MustParseAddr("203.0.113.1"), false, home)
+		home.Conn.Busy()
+		for n := range most - 1 {
+			c := &modelConn{}
+			if c.Conn = table.Enter(start, netip.MustParseAddr(nth("198.51.%d.1", n%attackers)), false, c); c.Conn != nil {
+				c.Conn.Busy()
+			}
+		}
+		for n := range 100 {
+			c := &modelConn{}
+			if c.Conn = table.Enter(start, netip.MustParseAddr(nth("192.0.2.%d", n)), false, c); c.Conn == nil || !c.Conn.Busy() {
+				t.Fatalf("with %d attackers newcomer %d was not let in", attackers, n)
+			}
+		}
+		if home.closed > 0 {
+			t.Errorf("with %d attackers the request of somebody who has one was cut", attackers)
+		}
+	}
+}

@@ -13,14 +13,17 @@ const (
 	fewPart, fewLeast, fewMost = 256, 8, 32
 	// Who holds more than the fourth part of the bound loses requests under way, too.
 	largePart = 4
+	// Who holds more than the 64th part, and four times as many as count as few, loses them
+	// where only who holds few would lose anything.
+	manyPart, manyFew = 64, 4
 	// ceiling is the largest bound.
 	ceiling = 1 << 24
 )
 
 // Table is all connections that are open. All methods may be called concurrently.
 type Table struct {
-	start            time.Time
-	most, few, large int32
+	start                  time.Time
+	most, few, many, large int32
 
 	mu            sync.Mutex // guards the following
 	tree          tree
@@ -34,7 +37,7 @@ type Table struct {
 func New(now time.Time, most int) *Table {
 	n := int32(min(max(most, 1), ceiling))
 	few := min(max(n/fewPart, fewLeast), fewMost)
-	return &Table{start: now, most: n, few: few, large: max(n/largePart, few)}
+	return &Table{start: now, most: n, few: few, many: max(n/manyPart, manyFew*few), large: max(n/largePart, few)}
 }
 
 // Enter adds a connection from an address, which waits for its client now. The zero Addr,
@@ -99,7 +102,14 @@ func (t *Table) Shed() bool {
 // take takes out the connection that goes next; nil: none can. t.mu is held.
 func (t *Table) take() *Conn {
 	for {
-		a := t.tree.heaviest()
+		a, weight := t.tree.heaviest()
+		if weight <= t.few {
+			// Who has much under way gives before who holds few. It has nothing in line, or it
+			// would weigh more.
+			if b := t.tree.fullest(); b != nil && len(b.conns) > int(t.many) {
+				a = b
+			}
+		}
 		if a == nil {
 			return nil
 		}

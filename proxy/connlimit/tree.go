@@ -16,6 +16,8 @@ type total struct {
 	// give. oldest is since when the one waits that would go.
 	weight int32
 	oldest int64
+	// fullest is what the address holds that holds most, of those that are not trusted.
+	fullest int32
 }
 
 // before tells whether one part gives before another.
@@ -42,11 +44,12 @@ type branch struct {
 	// take 8 bytes more.
 	oldest                int64
 	open, counted, weight int32
+	fullest               int32
 	bit, gives            uint8
 }
 
 func (b *branch) total() total {
-	return total{open: b.open, counted: b.counted, weight: b.weight, oldest: b.oldest}
+	return total{open: b.open, counted: b.counted, weight: b.weight, oldest: b.oldest, fullest: b.fullest}
 }
 
 func (b *branch) hangFrom(parent *branch) { b.parent = parent }
@@ -67,6 +70,7 @@ func (b *branch) sum() bool {
 	}
 	b.open, b.counted = left.open+right.open, left.counted+right.counted
 	b.weight, b.oldest = best.weight, best.oldest
+	b.fullest = max(left.fullest, right.fullest)
 	return b.total() != was
 }
 
@@ -89,9 +93,29 @@ func (b *branch) weigh(side int) total {
 // tree is the root of all; nil: there is no address.
 type tree struct{ root node }
 
-// heaviest returns the address that gives next; nil if none has anything to give.
-func (t *tree) heaviest() *address {
-	if t.root == nil || t.root.total().weight == 0 {
+// heaviest returns the address that gives next, and what it or its network weighs; nil if
+// none has anything to give.
+func (t *tree) heaviest() (a *address, weight int32) {
+	if t.root == nil {
+		return nil, 0
+	}
+	if weight = t.root.total().weight; weight == 0 {
+		return nil, 0
+	}
+	n := t.root
+	for {
+		b, ok := n.(*branch)
+		if !ok {
+			return n.(*address), weight
+		}
+		n = b.children[b.gives]
+	}
+}
+
+// fullest returns the address that holds most, of those that are not trusted; nil if
+// there is none.
+func (t *tree) fullest() *address {
+	if t.root == nil || t.root.total().fullest == 0 {
 		return nil
 	}
 	n := t.root
@@ -100,7 +124,10 @@ func (t *tree) heaviest() *address {
 		if !ok {
 			return n.(*address)
 		}
-		n = b.children[b.gives]
+		n = b.children[0]
+		if n.total().fullest < b.fullest {
+			n = b.children[1]
+		}
 	}
 }
 
