@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -32,7 +33,7 @@ func TestDeadlineGoesBeforeTheEnd(t *testing.T) {
 			t.Error("a deadline is set though the body is complete")
 		}
 	}})
-	if _, err := b.fetch(make([]byte, 1)); err != io.EOF || !b.complete.Load() || !last.IsZero() {
+	if _, err := b.fetch(make([]byte, 1)); !errors.Is(err, io.EOF) || !b.complete.Load() || !last.IsZero() {
 		t.Errorf("%v, deadline %v", err, last)
 	}
 }
