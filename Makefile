@@ -19,6 +19,10 @@ TEST_DEPS  := apache2-bin libapache2-mod-php redis-tools curl
 # The tests with browsers are skipped where these cannot be had.
 BROWSER_DEPS := chromium firefox-esr
 
+# The servers that the proxy is tried before and behind (TestGarden). The test is skipped
+# where they cannot be had.
+GARDEN_DEPS := nginx haproxy varnish lighttpd nodejs
+
 .PHONY: help run demo demo-attack demo-apache build test accept scenarios bench bench-check fuzz lint deps deps-build deps-test clean
 
 help: ## list what can be made
@@ -79,6 +83,7 @@ deps-build:
 
 deps-test: deps-build
 	@.ci/deps test $(TEST_DEPS)
+	@.ci/deps "test beside other servers" $(GARDEN_DEPS) || echo 'going on without some of them' >&2
 	@.ci/deps "test with browsers" $(BROWSER_DEPS) || echo 'going on without a browser' >&2
 
 clean: ## remove what was built

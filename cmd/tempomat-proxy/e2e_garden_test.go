@@ -1,0 +1,293 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestGarden has the servers that people have before and behind the proxy carry the same
+// requests with it, and compares what the backend at the end has seen, and what the client
+// was answered, with what was sent. Where two neighbours disagreed on where a request
+// ends, one would be missing, or one be there that nobody sent, or an answer belong to
+// another one.
+func TestGarden(t *testing.T) {
+	for _, g := range gardeners {
+		t.Run("before "+g.name, func(t *testing.T) {
+			t.Parallel()
+			b := startRecorder(t)
+			s := startProxy(t, "http://"+g.start(t, b.address), observed)
+			c := &chain{recorder: b, visitor: visitor{address: strings.TrimPrefix(s.url, "http://"), patience: patience}, keeps: true}
+			c.run(t, g)
+			c.doubts(t)
+			c.compare(t)
+		})
+		t.Run("behind "+g.name, func(t *testing.T) {
+			t.Parallel()
+			b := startRecorder(t)
+			s := startProxy(t, "http://"+b.address, observed)
+			c := &chain{recorder: b, visitor: visitor{address: g.start(t, strings.TrimPrefix(s.url, "http://")), patience: patience}}
+			c.run(t, g)
+			c.agree(t)
+		})
+	}
+}
+
+// observed has the proxy delay nothing.
+const observed = "throttle: {mode: observe}\nstate: off\n"
+
+// chain is a client, servers one behind the other, and a backend at the end.
+type chain struct {
+	*recorder
+	visitor
+	keeps bool // the first server closes no connection without need
+
+	n    int
+	want map[string]record // what the backend is to have seen, by who it is
+	may  map[string]bool   // what it may not have seen at all
+}
+
+func (c *chain) next() string {
+	c.n++
+	return fmt.Sprintf("r%d", c.n)
+}
+
+// run sends all steps.
+func (c *chain) run(t *testing.T, g gardener) {
+	c.want, c.may = map[string]record{}, map[string]bool{}
+	all := steps()
+	for _, s := range all {
+		if slices.Contains(g.lacks, s.name) {
+			continue
+		}
+		before := c.opened
+		if err := c.step(s); err != nil {
+			t.Errorf("%s: %v", s.name, err)
+			c.visitor.close()
+		}
+		if c.opened > before+1 {
+			t.Errorf("%s: took %d connections", s.name, c.opened-before)
+		}
+	}
+	c.visitor.close()
+	t.Logf("%d steps over %d connections", len(all)-len(g.lacks), c.opened)
+}
+
+// step sends requests in one piece, and reads their answers.
+func (c *chain) step(s step) error {
+	var all string
+	var ids []string
+	var goOn func() error
+	for _, r := range s.requests {
+		id := c.next()
+		head, body := r.text(id)
+		ids = append(ids, id)
+		if r.expects {
+			rest := body
+			goOn = func() error { return c.say(rest) }
+			body = ""
+		}
+		all += head + body
+		switch {
+		case r.breaks:
+			continue
+		case r.kind == "early", r.kind == "refused":
+			c.may[id] = true // it is answered before its end
+			continue
+		}
+		c.want[id] = record{id, r.method, "/" + id + "/" + r.kind, r.body}
+	}
+	if err := c.say(all); err != nil {
+		return err
+	}
+	for i, r := range s.requests {
+		a, err := c.read(r.method, goOn)
+		if r.breaks {
+			return c.broken(a, err)
+		}
+		if err == nil {
+			err = r.check(ids[i], a)
+		}
+		if err == nil && c.keeps && a.closes != r.ends(a) {
+			err = fmt.Errorf("the answer says close: %v", a.closes)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", ids[i], err)
+		}
+		if a.closes {
+			return c.ends()
+		}
+		if r.kind == "refused" && a.hints == 0 {
+			c.visitor.close() // what comes next would be its body
+		}
+	}
+	return nil
+}
+
+// broken looks at the answer to a body that breaks off. There may be none.
+func (c *chain) broken(a visited, err error) error {
+	defer c.visitor.close()
+	switch {
+	case isTimeout(err):
+		return err
+	case err != nil:
+		return nil
+	case a.status < 400 || a.id != "":
+		return fmt.Errorf("answered by %d of %q", a.status, a.id)
+	}
+	return c.ends()
+}
+
+// ends tells whether an answer ends the connection: not without need.
+func (s *sent) ends(a visited) bool {
+	switch {
+	case s.closes, strings.Contains(s.fields, "close"):
+		return true
+	case s.minor == 0 && s.kind == "chunks":
+		return a.closes // as long as nobody knows its length
+	}
+	return s.kind == "refused" && a.hints == 0
+}
+
+// check compares an answer with what was asked for.
+func (s *sent) check(id string, a visited) error {
+	if a.status != s.status || a.id != id {
+		return fmt.Errorf("answered by %d of %q (%q), want %d", a.status, a.id, clip(a.body), s.status)
+	}
+	want := contentOf(id, s.method, s.body)
+	switch s.kind {
+	case "early", "refused":
+		want = contentOf(id, s.method, "")
+	case "nothing", "unchanged":
+		want = ""
+	case "part":
+		want = want[2:6]
+	}
+	if s.method == "HEAD" {
+		want = ""
+	}
+	if a.body != want {
+		return fmt.Errorf("answered %q, want %q", clip(a.body), want)
+	}
+	return nil
+}
+
+// doubts sends what may be understood in several ways, each between two others.
+func (c *chain) doubts(t *testing.T) {
+	for _, d := range doubts() {
+		if err := c.doubt(d); err != nil {
+			t.Errorf("%s: %s: %v", d.group, d.name, err)
+			c.visitor.close()
+		}
+	}
+}
+
+func (c *chain) doubt(d doubt) error {
+	before, id, after := c.next(), c.next(), c.next()
+	first := get("length")
+	head, _ := first.text(before)
+	c.want[before] = record{before, "GET", "/" + before + "/length", ""}
+	c.visitor.close()
+	if err := c.say(head + d.written(id, after)); err != nil {
+		return err
+	}
+	a, err := c.read("GET", nil)
+	if err == nil {
+		err = first.check(before, a)
+	}
+	if err != nil {
+		return fmt.Errorf("the one before: %w", err)
+	}
+	if a, err = c.read("POST", nil); err != nil {
+		return err
+	}
+	if !d.passes {
+		if a.id != "" || a.status < 400 || a.status >= 500 && a.status != 501 && a.status != 505 || !a.closes {
+			return fmt.Errorf("answered by %d of %q, closes: %v", a.status, a.id, a.closes)
+		}
+		return c.ends()
+	}
+	method, _, _ := strings.Cut(strings.TrimSpace(d.text), " ")
+	c.want[id] = record{id, method, "/" + id + "/length", d.body}
+	c.want[after] = record{after, "GET", "/" + after + "/length", ""}
+	if want := contentOf(id, method, d.body); a.id != id || a.body != want {
+		return fmt.Errorf("answered by %d of %q: %q, want %q", a.status, a.id, clip(a.body), want)
+	}
+	if a, err = c.read("GET", nil); err != nil || a.id != after {
+		return fmt.Errorf("the one after is answered by %d of %q, %w", a.status, a.id, err)
+	}
+	return c.ends()
+}
+
+// agree sends what may be understood in several ways to a server before the proxy, which
+// may take it as it likes. The two have to agree on what it is then: nobody is asked what
+// was not said, or twice, and each answer is that of its request.
+func (c *chain) agree(t *testing.T) {
+	c.patience = time.Second // some servers wait for more
+	smuggled := 0
+	for _, d := range doubts() {
+		id, after := c.next(), c.next()
+		c.may[id], c.may[after] = true, true
+		c.visitor.close()
+		err := c.say(d.written(id, after))
+		due := []string{id, after}
+		for err == nil {
+			var a visited
+			if a, err = c.read("GET", nil); err != nil || a.id == "" {
+				continue
+			}
+			at := slices.Index(due, a.id)
+			switch {
+			case a.id == "smuggled": // the server before the proxy takes it for a request
+				smuggled++
+				continue
+			case at < 0:
+				t.Errorf("%s: %s: %s is answered where %v are due", d.group, d.name, a.id, due)
+				continue
+			}
+			due = due[at+1:]
+			if of := c.recorder.of(a.id); len(of) != 1 || a.body != contentOf(a.id, of[0].method, of[0].body) {
+				t.Errorf("%s: %s: answered %q, the backend was asked %v", d.group, d.name, clip(a.body), of)
+			}
+		}
+	}
+	if of := c.recorder.of("smuggled"); len(of) > smuggled {
+		t.Errorf("the backend was asked %d times for what %d times was a request", len(of), smuggled)
+	}
+	c.may["smuggled"] = smuggled > 0
+	c.compare(t)
+}
+
+// compare looks at what the backend has seen.
+func (c *chain) compare(t *testing.T) {
+	c.visitor.close()
+	seen, faults := c.recorder.all()
+	for _, f := range faults {
+		t.Errorf("the backend was sent what is no request: %s", f)
+	}
+	count := map[string]int{}
+	for _, r := range seen {
+		count[r.id]++
+		want, ok := c.want[r.id]
+		switch {
+		case !ok && !c.may[r.id]:
+			t.Errorf("the backend has seen %s %s, which nobody sent, or which was refused", r.method, r.target)
+		case ok && r != want:
+			t.Errorf("the backend has seen %s %s with %q, want %s %s with %q", r.method, r.target, clip(r.body), want.method, want.target, clip(want.body))
+		case count[r.id] > 1 && r.id != "smuggled":
+			t.Errorf("the backend has seen %s %s %d times", r.method, r.target, count[r.id])
+		}
+	}
+	var missing []string
+	for id := range c.want {
+		if count[id] == 0 {
+			missing = append(missing, id)
+		}
+	}
+	slices.Sort(missing)
+	if len(missing) > 0 {
+		t.Errorf("the backend has not seen %v", missing)
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// visitor is a client of the garden: raw bytes out, answers in.
+type visitor struct {
+	address  string
+	patience time.Duration // with a connection
+	conn     net.Conn      // nil: none is open
+	in       *bufio.Reader
+	opened   int // connections, so far
+}
+
+// visited is an answer.
+type visited struct {
+	status int
+	id     string // of the request that it answers; empty: none of the backend's
+	body   string
+	closes bool // the connection, as the answer tells
+	hints  int  // 100 and other answers before it
+}
+
+func (v *visitor) open() error {
+	if v.conn != nil {
+		return nil
+	}
+	c, err := net.DialTimeout("tcp", v.address, patience)
+	if err != nil {
+		return err
+	}
+	v.opened++
+	v.conn, v.in = c, bufio.NewReader(c)
+	return c.SetDeadline(time.Now().Add(v.patience))
+}
+
+func (v *visitor) close() {
+	if v.conn != nil {
+		_ = v.conn.Close()
+		v.conn = nil
+	}
+}
+
+// say writes at once. That the other side has closed shows as its answer is read.
+func (v *visitor) say(text string) error {
+	if err := v.open(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(v.conn, text)
+	if isReset(err) {
+		return nil
+	}
+	return err
+}
+
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+func isReset(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// read reads an answer. Who waits to be told to go on is told by goOn.
+func (v *visitor) read(method string, goOn func() error) (a visited, err error) {
+	for {
+		res, err := http.ReadResponse(v.in, &http.Request{Method: method})
+		if err != nil {
+			return a, fmt.Errorf("no answer: %w", err)
+		}
+		if res.StatusCode < 200 {
+			a.hints++
+			if res.StatusCode == http.StatusContinue && goOn != nil {
+				if err := goOn(); err != nil {
+					return a, err
+				}
+				goOn = nil
+			}
+			continue
+		}
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			return a, fmt.Errorf("a body that ends early after %q: %w", clip(string(b)), err)
+		}
+		return visited{res.StatusCode, res.Header.Get("X-Id"), string(b), res.Close, a.hints}, nil
+	}
+}
+
+// ends waits for the end of the connection, before which nothing else may come.
+func (v *visitor) ends() error {
+	defer v.close()
+	rest, err := io.ReadAll(v.in)
+	if err != nil && !isReset(err) {
+		return fmt.Errorf("the connection stays open: %w", err)
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("after the last answer comes %q", clip(string(rest)))
+	}
+	return nil
+}
+
+func clip(s string) string { return strings.TrimSpace(s[:min(len(s), 120)]) }

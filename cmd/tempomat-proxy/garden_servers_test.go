@@ -1,0 +1,192 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// gardener is a server that passes requests on to the next one, as Debian has it.
+type gardener struct {
+	name string
+	// start starts it, and returns the address on the loopback that it serves at.
+	start func(t *testing.T, next string) (address string)
+	// lacks are the steps that it cannot do by itself, whoever is beside it.
+	lacks []string
+}
+
+// gardeners are the servers that people have before or behind the proxy.
+//
+// What they lack was seen without the proxy. nginx before 1.29 takes a 103 for the answer.
+// Varnish 7.1 answers 503 to a 103, to what extends a chunk, and to trailers; of a body in
+// chunks that it refuses it passes on an empty one as complete. lighttpd 1.4.69 writes the
+// trailer of an answer into its head, with a bare CR, for which the proxy answers 502.
+var gardeners = []gardener{
+	{"nginx", startNginx, []string{"103 first"}},
+	{"Apache", startApacheProxy, nil},
+	{"HAProxy", startHAProxy, nil},
+	{"Varnish", startVarnish, []string{"103 first", "chunks, extended", "an answer in chunks, extended", "a trailer", "a trailer of the answer", "a body that breaks off"}},
+	{"lighttpd", startLighttpd, []string{"a trailer of the answer"}},
+	{"Node", startNode, nil},
+}
+
+// needServer finds one of the programs of a server.
+func needServer(t *testing.T, names ...string) string {
+	t.Helper()
+	for _, name := range names {
+		for _, dir := range []string{"", "/usr/sbin/"} {
+			if path, err := exec.LookPath(dir + name); err == nil {
+				return path
+			}
+		}
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatalf("this test needs %s, which is not here: make deps", names[0])
+	}
+	t.Skipf("this test needs %s, which is not here: make deps", names[0])
+	return ""
+}
+
+// startServer starts one of them with a configuration, which is told the directory to use
+// and where to listen, and waits until it listens.
+func startServer(t *testing.T, config func(dir, port string) string, command func(dir, file string) []string) string {
+	t.Helper()
+	dir, port := tempDir(t), freePort(t)
+	file := filepath.Join(dir, "conf")
+	writeFile(t, file, config(dir, port))
+	if err := os.Chmod(dir, 0o755); err != nil { // for the user that a server may change to
+		t.Fatal(err)
+	}
+	words := command(dir, file)
+	p := startProcess(t, nil, words[0], words[1:]...)
+	eventually(t, words[0]+" listens", func() bool {
+		select {
+		case <-p.ended:
+			t.Fatalf("%s ended with status %d:\n%s%s", words[0], p.status, p.stdout, p.stderr)
+		default:
+		}
+		c, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
+		if err != nil {
+			return false
+		}
+		return c.Close() == nil
+	})
+	return "127.0.0.1:" + port
+}
+
+func startNginx(t *testing.T, next string) string {
+	program := needServer(t, "nginx")
+	return startServer(t, func(dir, port string) string {
+		user := ""
+		if os.Getuid() == 0 {
+			user = "user root;"
+		}
+		return fmt.Sprintf(`daemon off; worker_processes 1; pid %[1]s/pid; error_log stderr; %[2]s
+events { worker_connections 256; }
+http {
+	access_log off;
+	client_body_temp_path %[1]s/1; proxy_temp_path %[1]s/2; fastcgi_temp_path %[1]s/3; uwsgi_temp_path %[1]s/4; scgi_temp_path %[1]s/5;
+	upstream next { server %[4]s; keepalive 8; }
+	server {
+		listen 127.0.0.1:%[3]s;
+		location / {
+			proxy_pass http://next; proxy_http_version 1.1;
+			proxy_set_header Connection ""; proxy_set_header Host $http_host;
+		}
+	}
+}
+`, dir, user, port, next)
+	}, func(dir, file string) []string { return []string{program, "-e", "stderr", "-p", dir, "-c", file} })
+}
+
+func startApacheProxy(t *testing.T, next string) string {
+	program := needServer(t, "apache2", "httpd")
+	modules := ""
+	for _, dir := range []string{"/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules"} {
+		if _, err := os.Stat(dir); err == nil {
+			modules = dir
+		}
+	}
+	return startServer(t, func(dir, port string) string {
+		text := fmt.Sprintf("ServerRoot %[1]s\nServerName localhost\nListen 127.0.0.1:%[2]s\nPidFile %[1]s/pid\nDefaultRuntimeDir %[1]s\nErrorLog %[1]s/error.log\n",
+			dir, port)
+		for _, m := range []string{"mpm_event", "unixd", "authz_core", "proxy", "proxy_http"} {
+			if file := modules + "/mod_" + m + ".so"; isFile(file) { // the others are built in
+				text += "LoadModule " + m + "_module " + file + "\n"
+			}
+		}
+		if os.Getuid() == 0 {
+			text += "User www-data\nGroup www-data\n"
+		}
+		return text + "StartServers 1\nServerLimit 1\nThreadsPerChild 25\nMaxRequestWorkers 25\nMaxKeepAliveRequests 0\n" +
+			"AllowEncodedSlashes NoDecode\nProxyPreserveHost On\nProxyPass / http://" + next + "/ nocanon\n"
+	}, func(_, file string) []string {
+		return []string{"setsid", program, "-f", file, "-DFOREGROUND"} // it ends its whole group of processes
+	})
+}
+
+func isFile(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+func startHAProxy(t *testing.T, next string) string {
+	program := needServer(t, "haproxy")
+	return startServer(t, func(_, port string) string {
+		return "global\n\tmaxconn 256\ndefaults\n\tmode http\n\ttimeout connect 5s\n\ttimeout client 20s\n\ttimeout server 20s\n" +
+			"listen garden\n\tbind 127.0.0.1:" + port + "\n\tserver next " + next + "\n"
+	}, func(_, file string) []string { return []string{program, "-db", "-f", file} })
+}
+
+func startVarnish(t *testing.T, next string) string {
+	program := needServer(t, "varnishd")
+	host, port, _ := net.SplitHostPort(next)
+	at := ""
+	return startServer(t, func(_, own string) string {
+		at = "127.0.0.1:" + own
+		return fmt.Sprintf("vcl 4.1;\nbackend next { .host = %q; .port = %q; }\nsub vcl_recv { return (pass); }\n", host, port)
+	}, func(dir, file string) []string {
+		return []string{program, "-F", "-j", "none", "-n", dir, "-a", at, "-f", file, "-T", "none", "-l", "2M", "-s", "malloc,16M",
+			"-p", "thread_pools=1", "-p", "thread_pool_min=10"}
+	})
+}
+
+func startLighttpd(t *testing.T, next string) string {
+	program := needServer(t, "lighttpd")
+	host, port, _ := net.SplitHostPort(next)
+	return startServer(t, func(dir, own string) string {
+		return fmt.Sprintf("server.modules = (\"mod_proxy\")\nserver.document-root = %q\nserver.bind = \"127.0.0.1\"\nserver.port = %s\n"+
+			"server.upload-dirs = (%q)\nproxy.server = (\"\" => ((\"host\" => %q, \"port\" => %s)))\n", dir, own, dir, host, port)
+	}, func(_, file string) []string { return []string{program, "-D", "-f", file} })
+}
+
+func startNode(t *testing.T, next string) string {
+	program := needServer(t, "node", "nodejs")
+	return startServer(t, func(_, own string) string {
+		host, port, _ := net.SplitHostPort(next)
+		return fmt.Sprintf(nodeProxy, host, port, own)
+	}, func(_, file string) []string { return []string{program, file} })
+}
+
+// nodeProxy passes requests on, as one writes that with Node's own module.
+const nodeProxy = `
+const http = require('http')
+const agent = new http.Agent({ keepAlive: true })
+http.createServer((q, r) => {
+  const headers = { ...q.headers }
+  for (const name of ['connection', 'keep-alive', 'expect']) delete headers[name]
+  const p = http.request({ host: '%s', port: %s, agent, method: q.method, path: q.url, headers }, (a) => {
+    const back = { ...a.headers }
+    for (const name of ['connection', 'keep-alive']) delete back[name]
+    r.writeHead(a.statusCode, back)
+    a.pipe(r)
+  })
+  p.on('error', () => { if (r.headersSent) r.destroy(); else r.writeHead(502).end() })
+  q.on('aborted', () => p.destroy())
+  q.pipe(p)
+}).listen(%s, '127.0.0.1')
+`
