@@ -204,7 +204,7 @@ func (c *chain) doubt(d doubt) error {
 		return err
 	}
 	if !d.passes {
-		if a.id != "" || a.status < 400 || a.status >= 500 && a.status != 501 && a.status != 505 || !a.closes {
+		if a.id != "" || !slices.Contains([]int{400, 501, 505}, a.status) || !a.closes {
 			return fmt.Errorf("answered by %d of %q, closes: %v", a.status, a.id, a.closes)
 		}
 		return c.ends()
