@@ -24,6 +24,8 @@ func TestGarden(t *testing.T) {
 			c.doubts(t)
 			c.compare(t)
 		})
+	}
+	for _, g := range append(slices.Clone(gardeners), gardener{name: "HAProxy by HTTP2", start: startHAProxyH2}) {
 		t.Run("behind "+g.name, func(t *testing.T) {
 			t.Parallel()
 			b := startRecorder(t)

@@ -134,7 +134,12 @@ func isFile(name string) bool {
 	return err == nil
 }
 
-func startHAProxy(t *testing.T, next string) string {
+func startHAProxy(t *testing.T, next string) string { return startHAProxyTo(t, next) }
+
+// startHAProxyH2 starts one that speaks HTTP/2 with the next server.
+func startHAProxyH2(t *testing.T, next string) string { return startHAProxyTo(t, next+" proto h2") }
+
+func startHAProxyTo(t *testing.T, next string) string {
 	program := needServer(t, "haproxy")
 	return startServer(t, func(_, port string) string {
 		return "global\n\tmaxconn 256\ndefaults\n\tmode http\n\ttimeout connect 5s\n\ttimeout client 20s\n\ttimeout server 20s\n" +
