@@ -19,7 +19,7 @@ func TestGarden(t *testing.T) {
 			t.Parallel()
 			b := startRecorder(t)
 			s := startProxy(t, "http://"+g.start(t, b.address), observed)
-			c := &chain{recorder: b, visitor: visitor{address: strings.TrimPrefix(s.url, "http://"), patience: patience}, keeps: true}
+			c := &chain{backend: b, client: visitor{address: strings.TrimPrefix(s.url, "http://"), patience: patience}, keeps: true}
 			c.run(t, g)
 			c.doubts(t)
 			c.compare(t)
@@ -30,7 +30,7 @@ func TestGarden(t *testing.T) {
 			t.Parallel()
 			b := startRecorder(t)
 			s := startProxy(t, "http://"+b.address, observed)
-			c := &chain{recorder: b, visitor: visitor{address: g.start(t, strings.TrimPrefix(s.url, "http://")), patience: patience}}
+			c := &chain{backend: b, client: visitor{address: g.start(t, strings.TrimPrefix(s.url, "http://")), patience: patience}}
 			c.run(t, g)
 			c.agree(t)
 		})
@@ -42,9 +42,9 @@ const observed = "throttle: {mode: observe}\nstate: off\n"
 
 // chain is a client, servers one behind the other, and a backend at the end.
 type chain struct {
-	*recorder
-	visitor
-	keeps bool // the first server closes no connection without need
+	backend *recorder
+	client  visitor
+	keeps   bool // the first server closes no connection without need
 
 	n    int
 	want map[string]record // what the backend is to have seen, by who it is
@@ -64,17 +64,17 @@ func (c *chain) run(t *testing.T, g gardener) {
 		if slices.Contains(g.lacks, s.name) {
 			continue
 		}
-		before := c.opened
+		before := c.client.opened
 		if err := c.step(s); err != nil {
 			t.Errorf("%s: %v", s.name, err)
-			c.visitor.close()
+			c.client.close()
 		}
-		if c.opened > before+1 {
-			t.Errorf("%s: took %d connections", s.name, c.opened-before)
+		if c.client.opened > before+1 {
+			t.Errorf("%s: took %d connections", s.name, c.client.opened-before)
 		}
 	}
-	c.visitor.close()
-	t.Logf("%d steps over %d connections", len(all)-len(g.lacks), c.opened)
+	c.client.close()
+	t.Logf("%d steps over %d connections", len(all)-len(g.lacks), c.client.opened)
 }
 
 // step sends requests in one piece, and reads their answers.
@@ -88,7 +88,7 @@ func (c *chain) step(s step) error {
 		ids = append(ids, id)
 		if r.expects {
 			rest := body
-			goOn = func() error { return c.say(rest) }
+			goOn = func() error { return c.client.say(rest) }
 			body = ""
 		}
 		all += head + body
@@ -101,11 +101,11 @@ func (c *chain) step(s step) error {
 		}
 		c.want[id] = record{id, r.method, "/" + id + "/" + r.kind, r.body}
 	}
-	if err := c.say(all); err != nil {
+	if err := c.client.say(all); err != nil {
 		return err
 	}
 	for i, r := range s.requests {
-		a, err := c.read(r.method, goOn)
+		a, err := c.client.read(r.method, goOn)
 		if r.breaks {
 			return c.broken(a, err)
 		}
@@ -119,10 +119,10 @@ func (c *chain) step(s step) error {
 			return fmt.Errorf("%s: %w", ids[i], err)
 		}
 		if a.closes {
-			return c.ends()
+			return c.client.ends()
 		}
 		if r.kind == "refused" && a.hints == 0 {
-			c.visitor.close() // what comes next would be its body
+			c.client.close() // what comes next would be its body
 		}
 	}
 	return nil
@@ -130,7 +130,7 @@ func (c *chain) step(s step) error {
 
 // broken looks at the answer to a body that breaks off. There may be none.
 func (c *chain) broken(a visited, err error) error {
-	defer c.visitor.close()
+	defer c.client.close()
 	switch {
 	case isTimeout(err):
 		return err
@@ -139,7 +139,7 @@ func (c *chain) broken(a visited, err error) error {
 	case a.status < 400 || a.id != "":
 		return fmt.Errorf("answered by %d of %q", a.status, a.id)
 	}
-	return c.ends()
+	return c.client.ends()
 }
 
 // ends tells whether an answer ends the connection: not without need.
@@ -181,7 +181,7 @@ func (c *chain) doubts(t *testing.T) {
 	for _, d := range doubts() {
 		if err := c.doubt(d); err != nil {
 			t.Errorf("%s: %s: %v", d.group, d.name, err)
-			c.visitor.close()
+			c.client.close()
 		}
 	}
 }
@@ -191,25 +191,25 @@ func (c *chain) doubt(d doubt) error {
 	first := get("length")
 	head, _ := first.text(before)
 	c.want[before] = record{before, "GET", "/" + before + "/length", ""}
-	c.visitor.close()
-	if err := c.say(head + d.written(id, after)); err != nil {
+	c.client.close()
+	if err := c.client.say(head + d.written(id, after)); err != nil {
 		return err
 	}
-	a, err := c.read("GET", nil)
+	a, err := c.client.read("GET", nil)
 	if err == nil {
 		err = first.check(before, a)
 	}
 	if err != nil {
 		return fmt.Errorf("the one before: %w", err)
 	}
-	if a, err = c.read("POST", nil); err != nil {
+	if a, err = c.client.read("POST", nil); err != nil {
 		return err
 	}
 	if !d.passes {
 		if a.id != "" || !slices.Contains([]int{400, 501, 505}, a.status) || !a.closes {
 			return fmt.Errorf("answered by %d of %q, closes: %v", a.status, a.id, a.closes)
 		}
-		return c.ends()
+		return c.client.ends()
 	}
 	method, _, _ := strings.Cut(strings.TrimSpace(d.text), " ")
 	c.want[id] = record{id, method, "/" + id + "/length", d.body}
@@ -217,27 +217,27 @@ func (c *chain) doubt(d doubt) error {
 	if want := contentOf(id, method, d.body); a.id != id || a.body != want {
 		return fmt.Errorf("answered by %d of %q: %q, want %q", a.status, a.id, clip(a.body), want)
 	}
-	if a, err = c.read("GET", nil); err != nil || a.id != after {
+	if a, err = c.client.read("GET", nil); err != nil || a.id != after {
 		return fmt.Errorf("the one after is answered by %d of %q, %w", a.status, a.id, err)
 	}
-	return c.ends()
+	return c.client.ends()
 }
 
 // agree sends what may be understood in several ways to a server before the proxy, which
 // may take it as it likes. The two have to agree on what it is then: nobody is asked what
 // was not said, or twice, and each answer is that of its request.
 func (c *chain) agree(t *testing.T) {
-	c.patience = time.Second // some servers wait for more
+	c.client.patience = time.Second // some servers wait for more
 	smuggled := 0
 	for _, d := range doubts() {
 		id, after := c.next(), c.next()
 		c.may[id], c.may[after] = true, true
-		c.visitor.close()
-		err := c.say(d.written(id, after))
+		c.client.close()
+		err := c.client.say(d.written(id, after))
 		due := []string{id, after}
 		for err == nil {
 			var a visited
-			if a, err = c.read("GET", nil); err != nil || a.id == "" {
+			if a, err = c.client.read("GET", nil); err != nil || a.id == "" {
 				continue
 			}
 			at := slices.Index(due, a.id)
@@ -250,12 +250,12 @@ func (c *chain) agree(t *testing.T) {
 				continue
 			}
 			due = due[at+1:]
-			if of := c.recorder.of(a.id); len(of) != 1 || a.body != contentOf(a.id, of[0].method, of[0].body) {
+			if of := c.backend.of(a.id); len(of) != 1 || a.body != contentOf(a.id, of[0].method, of[0].body) {
 				t.Errorf("%s: %s: answered %q, the backend was asked %v", d.group, d.name, clip(a.body), of)
 			}
 		}
 	}
-	if of := c.recorder.of("smuggled"); len(of) > smuggled {
+	if of := c.backend.of("smuggled"); len(of) > smuggled {
 		t.Errorf("the backend was asked %d times for what %d times was a request", len(of), smuggled)
 	}
 	c.may["smuggled"] = smuggled > 0
@@ -264,8 +264,8 @@ func (c *chain) agree(t *testing.T) {
 
 // compare looks at what the backend has seen.
 func (c *chain) compare(t *testing.T) {
-	c.visitor.close()
-	seen, faults := c.recorder.all()
+	c.client.close()
+	seen, faults := c.backend.all()
 	for _, f := range faults {
 		t.Errorf("the backend was sent what is no request: %s", f)
 	}

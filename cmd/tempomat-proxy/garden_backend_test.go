@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -99,7 +100,7 @@ func (b *recorder) serve(c net.Conn) {
 	for {
 		h, err := readStrictHead(in)
 		if err != nil {
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				b.fault("%v", err)
 			}
 			return
@@ -195,10 +196,16 @@ func (h *strictHead) readBody(in *bufio.Reader) (body string, whole bool, err er
 	return string(all), short == nil, nil
 }
 
+// readLine reads a line; false: the connection ended before its end.
+func readLine(in *bufio.Reader) (string, bool) {
+	line, err := in.ReadString('\n')
+	return line, err == nil
+}
+
 func readStrictChunks(in *bufio.Reader) (body string, whole bool, err error) {
 	for {
-		line, gone := in.ReadString('\n')
-		if gone != nil {
+		line, ok := readLine(in)
+		if !ok {
 			return "", false, nil
 		}
 		size, _, _ := strings.Cut(strings.TrimSuffix(line, "\r\n"), ";")
@@ -210,7 +217,7 @@ func readStrictChunks(in *bufio.Reader) (body string, whole bool, err error) {
 			break
 		}
 		chunk := make([]byte, n+2)
-		if _, gone := io.ReadFull(in, chunk); gone != nil {
+		if n, _ := io.ReadFull(in, chunk); n < len(chunk) {
 			return "", false, nil
 		}
 		if string(chunk[n:]) != "\r\n" {
@@ -219,9 +226,9 @@ func readStrictChunks(in *bufio.Reader) (body string, whole bool, err error) {
 		body += string(chunk[:n])
 	}
 	for { // trailers
-		line, gone := in.ReadString('\n')
+		line, ok := readLine(in)
 		switch {
-		case gone != nil:
+		case !ok:
 			return "", false, nil
 		case line == "\r\n":
 			return body, true, nil

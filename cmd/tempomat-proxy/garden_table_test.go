@@ -23,11 +23,11 @@ func TestGardenTable(t *testing.T) {
 	head := "| |"
 	for _, g := range all {
 		b := startRecorder(t)
-		c := &chain{recorder: b, visitor: visitor{address: g.start(t, b.address), patience: 2 * time.Second}}
+		c := &chain{backend: b, client: visitor{address: g.start(t, b.address), patience: 2 * time.Second}}
 		for i, d := range doubts() {
 			rows[i] = append(rows[i], c.outcome(d))
 		}
-		c.visitor.close()
+		c.client.close()
 		head += " " + g.name + " |"
 	}
 	fmt.Println(head + "\n|---" + strings.Repeat("|---", len(all)) + "|")
@@ -45,19 +45,19 @@ func TestGardenTable(t *testing.T) {
 // outcome is what becomes of such a request, in few words: the status, if it is refused.
 func (c *chain) outcome(d doubt) string {
 	id, after := c.next(), c.next()
-	_, faults := c.recorder.all()
+	_, faults := c.backend.all()
 	before := len(faults)
-	c.visitor.close()
-	err := c.say(d.written(id, after))
+	c.client.close()
+	err := c.client.say(d.written(id, after))
 	said, goesOn := "closes", false
 	for n := 0; err == nil; n++ {
 		var a visited
-		if a, err = c.read("GET", nil); err != nil {
+		if a, err = c.client.read("GET", nil); err != nil {
 			break
 		}
 		switch {
 		case a.id == id && strings.Contains(d.text, "POST"):
-			said = fmt.Sprintf("passes, %d bytes", len(c.recorder.of(id)[0].body))
+			said = fmt.Sprintf("passes, %d bytes", len(c.backend.of(id)[0].body))
 		case a.id == id:
 			said = "passes"
 		case a.id == after:
@@ -69,7 +69,7 @@ func (c *chain) outcome(d doubt) string {
 		}
 	}
 	passes := strings.HasPrefix(said, "passes")
-	switch _, faults = c.recorder.all(); {
+	switch _, faults = c.backend.all(); {
 	case isTimeout(err):
 		said += ", waits"
 	case len(faults) > before:
