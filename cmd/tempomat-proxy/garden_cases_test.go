@@ -73,6 +73,7 @@ func doubts() (all []doubt) {
 		{"in a second line", "Transfer-Encoding:\r\n chunked\r\n"}, {"in the second line of another field", "X: y\r\n Transfer-Encoding: chunked\r\n"},
 		{"behind a bare CR", "X: y\rTransfer-Encoding: chunked\r\n"}, {"no colon", "Transfer-Encoding chunked\r\n"},
 		{"NBSP before it", "Transfer-Encoding: \xa0chunked\r\n"}, {"a BOM before it", "Transfer-Encoding: \xef\xbb\xbfchunked\r\n"},
+		{"the Kelvin sign in it", "Transfer-Encoding: chun\u212aed\r\n"},
 	} {
 		post("a transfer coding beside CL", v.name, v.lines+"Content-Length: 5\r\n", ended)
 	}
