@@ -74,7 +74,6 @@
 //	workertrial.go how many connections the backend accepts
 //	learn.go      what the CPU use and the gate tell of the backend
 //	newcomer.go   who is redirected in place of waiting
-//	crowd.go      the sets of what waits and of what is at the backend
 //	connection.go what a connection's requests share
 //	turned.go     connections that turn out to be HTTP/2
 //	work.go       what the backend does for a request, and its end
@@ -119,6 +118,7 @@
 //	handover/     listening sockets pass to the process that takes this one's place
 //	http1/        the messages of HTTP/1.1
 //	lifecycle/    what is decided of a request, without waiting for anything
+//	roster/       the sets of what waits, of what is at the backend, and of connections
 //	spool/        what bodies wait in: memory, then a file without a name
 //	websocket/    where a close frame may be put in
 package proxy

@@ -48,7 +48,7 @@ func (h *Handler) Drive(ctx context.Context) {
 // progress charges on what runs.
 func (h *Handler) progress(now time.Time) {
 	var spent []*exchange
-	h.running.each(func(x *exchange) {
+	h.running.Each(func(x *exchange) {
 		if x.lingers {
 			if !now.Before(x.until) {
 				spent = append(spent, x)
@@ -66,7 +66,7 @@ func (h *Handler) progress(now time.Time) {
 // end lets nothing go on at the backend: the server has come to its end.
 func (h *Handler) end() {
 	var lingering []*exchange
-	h.running.each(func(x *exchange) {
+	h.running.Each(func(x *exchange) {
 		if x.lingers {
 			lingering = append(lingering, x)
 		} else {
@@ -85,7 +85,7 @@ const mostLooks = 1000
 // reguess looks again at what waits, as answers to its kind may have come since.
 func (h *Handler) reguess(now time.Time) {
 	n := 0
-	h.waiting.each(func(x *exchange) {
+	h.waiting.Each(func(x *exchange) {
 		if n++; h.crowd <= mostLooks || rand.IntN(h.crowd) < mostLooks { //nolint:gosec // any choice will do
 			x.look()
 		}

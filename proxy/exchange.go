@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tempomat/proxy/lifecycle"
+	"tempomat/proxy/roster"
 )
 
 // Outcome is how a request ended.
@@ -31,17 +32,17 @@ func (o Outcome) String() string {
 type exchange struct {
 	lifecycle.Life
 
-	conn    *connection
-	client  client // nil: HTTP/2, of which the server says when it leaves
-	policy  *Policy
-	handler *Handler
-	arrived time.Time
-	request *http.Request
-	writer  writer
-	body    body
-	asked   asked
-	relay   relay
-	link    // of running
+	conn                   *connection
+	client                 client // nil: HTTP/2, of which the server says when it leaves
+	policy                 *Policy
+	handler                *Handler
+	arrived                time.Time
+	request                *http.Request
+	writer                 writer
+	body                   body
+	asked                  asked
+	relay                  relay
+	roster.Entry[exchange] // of who waits, or of what is at the backend
 
 	counted   Counted
 	broken    chan struct{} // closed when its body is seen to come to no end, while it waits; nil: it does not upload

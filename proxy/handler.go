@@ -8,6 +8,7 @@ import (
 
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
+	"tempomat/proxy/roster"
 )
 
 // Handler is the sidecar: it decides when a request may go to the backend, and
@@ -16,9 +17,9 @@ type Handler struct {
 	policy  atomic.Pointer[Policy]
 	limiter *limiter.Limiter
 	gate    *lifecycle.Gatekeeper
-	waiting crowd
+	waiting roster.Roster[exchange]
 	crowd   int // how many waited when the Driver looked last
-	running crowd
+	running roster.Roster[exchange]
 	journal *Journal
 	learnt  learnt
 	tails   sync.Pool // of *[tailSize]byte
@@ -101,8 +102,8 @@ func (h *Handler) awaitVerdict(x *exchange) {
 	select {
 	case <-x.Decided():
 	default:
-		h.waiting.add(x)
-		defer h.waiting.remove(x)
+		h.waiting.Add(&x.Entry, x)
+		defer x.Remove()
 		patience, stop := x.patience()
 		defer stop()
 		select {
@@ -125,7 +126,7 @@ func (h *Handler) forward(x *exchange) {
 	}
 	x.Begin(x.forwarded)
 	x.conn.call.Begin()
-	h.running.add(x)
+	h.running.Add(&x.Entry, x)
 	defer h.conclude(x)
 	x.outcome = BackendBroke // unless it comes to an end
 	x.policy.Upstream.ServeHTTP(&x.writer, x.request)

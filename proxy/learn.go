@@ -37,5 +37,5 @@ func (h *Handler) Measure(now time.Time, use float64) {
 // lives yields those of all requests at the backend.
 func (h *Handler) lives(yield func(*lifecycle.Life) bool) {
 	more := true
-	h.running.each(func(x *exchange) { more = more && yield(&x.Life) })
+	h.running.Each(func(x *exchange) { more = more && yield(&x.Life) })
 }

@@ -91,13 +91,13 @@ func (h *Handler) linger(now time.Time, x *exchange) bool {
 	if x.outcome != BackendSlow || x.policy.Limits.Mode != limiter.Fair || !x.Linger(now) {
 		return false
 	}
-	h.running.linger(x, now.Add(min(now.Sub(x.forwarded), mostLinger)))
+	x.Unseen(func() { x.lingers, x.until = true, now.Add(min(now.Sub(x.forwarded), mostLinger)) })
 	return true
 }
 
 // lay ends a request that lingers.
 func (h *Handler) lay(now time.Time, x *exchange) {
-	h.running.remove(x)
+	x.Remove()
 	x.Lay(now)
 }
 

@@ -20,7 +20,7 @@ func (r *rig) awaitOrphans(n int) {
 	r.t.Helper()
 	for {
 		orphans := 0
-		r.handler.running.each(func(x *exchange) {
+		r.handler.running.Each(func(x *exchange) {
 			if x.IsOrphan() {
 				orphans++
 			}

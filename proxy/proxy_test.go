@@ -202,7 +202,7 @@ func (r *rig) checkIdle() {
 	if n := r.meter.Running(); n != 0 {
 		r.t.Errorf("%d meters run after the last request", n)
 	}
-	r.handler.running.each(func(x *exchange) { r.t.Errorf("%s is still among the running", x.request.URL) })
+	r.handler.running.Each(func(x *exchange) { r.t.Errorf("%s is still among the running", x.request.URL) })
 	r.limiter.Dump(time.Now(), "", func(row limiter.Row) bool {
 		if row.Running != 0 || row.Waiting != 0 {
 			r.t.Errorf("%s: %d running, %d waiting after the last request", row.ID, row.Running, row.Waiting)

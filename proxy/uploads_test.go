@@ -165,7 +165,7 @@ func TestLeavesAnUploadThatNobodyReads(t *testing.T) {
 	_ = c.Close()
 	for running := 1; running > 0; time.Sleep(time.Millisecond) { // for ever, if nobody notices
 		running = 0
-		r.handler.running.each(func(*exchange) { running++ })
+		r.handler.running.Each(func(*exchange) { running++ })
 	}
 	close(done)
 	_ = back.Close()

@@ -58,6 +58,6 @@ func (x *exchange) stream(now time.Time) {
 // up.
 func (h *Handler) settle(now time.Time, x *exchange, done bool) {
 	if x.Settle(now, done, x.body.broken.Load()) {
-		h.running.remove(x)
+		x.Remove()
 	}
 }

@@ -16,17 +16,18 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/proxy/http1"
+	"tempomat/proxy/roster"
 )
 
 // conn is a client's connection. Its goroutine alone uses what is not said to be shared.
 type conn struct {
 	net.Conn
-	server *Server
-	place  Place           // nil: there is no bound
-	link                   // of the registry
-	raw    syscall.RawConn // nil: it is not the kernel's
-	isTCP  bool
-	remote string
+	server             *Server
+	place              Place           // nil: there is no bound
+	roster.Entry[conn]                 // of the server
+	raw                syscall.RawConn // nil: it is not the kernel's
+	isTCP              bool
+	remote             string
 
 	presence presence
 	base     *http.Request // of the right context
@@ -83,7 +84,7 @@ func (c *conn) serve() {
 	c.state.Store(over)
 	c.giveBack()
 	if !c.hijacked.Load() {
-		c.server.conns.remove(c)
+		c.Remove()
 		_ = c.Close() // the client may have done so
 	}
 	if c.place != nil {
@@ -128,7 +129,7 @@ func (c *conn) handOver() {
 	c.state.Store(working)
 	said := bytes.Clone(c.in.Peek(c.in.Buffered()))
 	c.giveBack()
-	c.server.conns.remove(c)
+	c.Remove()
 	c.server.o.HTTP2(&Turned{Conn: c.Conn, Place: c.place, said: said})
 }
 

@@ -2,7 +2,6 @@
 // to whoever serves that. It is the server's side of the proxy:
 //
 //	server.go   listeners, and the end
-//	registry.go the connections there are
 //	sweep.go    who has waited for too long
 //	conn.go     one connection: request after request
 //	await.go    the wait for a request

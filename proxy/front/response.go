@@ -290,7 +290,7 @@ func (w *Response) Detach() (net.Conn, []byte, error) {
 	said := append([]byte(nil), c.in.Take(c.in.Buffered())...)
 	w.hijacked, w.keeps = true, true
 	c.hijacked.Store(true)
-	c.server.conns.remove(c)
+	c.Remove()
 	_ = c.SetDeadline(time.Time{}) // a connection that is closed says so when it is used
 	return c.Conn, said, nil
 }

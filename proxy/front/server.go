@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"tempomat/proxy/roster"
 )
 
 // Options bound what a client can hold open before it has sent a request.
@@ -42,7 +44,7 @@ type Server struct {
 	handler http.Handler
 	o       Options
 	began   time.Time
-	conns   registry
+	conns   roster.Roster[conn]
 	memory  memories
 	dates   dates
 	long    *longHeads
@@ -91,7 +93,7 @@ func (s *Server) accept(c net.Conn) {
 	}
 	x := s.newConn(c, place)
 	x.waits(time.Now())
-	s.conns.add(x)
+	s.conns.Add(&x.Entry, x)
 	go x.serve()
 }
 
@@ -134,12 +136,14 @@ func (s *Server) end() (err error) {
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.end()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		s.conns.each(func(c *conn) {
+		left := 0
+		s.conns.Each(func(c *conn) {
+			left++
 			if state := c.state.Load(); state >= leastWait && state&1 == 1 {
 				c.cut(state)
 			}
 		})
-		if s.conns.isEmpty() {
+		if left == 0 {
 			s.stop()
 			return err
 		}
@@ -154,7 +158,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Close closes all connections, whatever goes on there.
 func (s *Server) Close() error {
 	err := s.end()
-	s.conns.each(func(c *conn) {
+	s.conns.Each(func(c *conn) {
 		c.presence.leave()
 		_ = c.Close() // it may be closed already
 	})

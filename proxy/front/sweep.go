@@ -85,7 +85,7 @@ func (s *Server) sweep() {
 		case <-s.closed:
 			return
 		case now := <-ticks.C:
-			s.conns.each(func(c *conn) { c.look(now) })
+			s.conns.Each(func(c *conn) { c.look(now) })
 		}
 	}
 }

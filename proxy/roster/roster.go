@@ -1,0 +1,77 @@
+// Package roster keeps sets of things that come and go often, and that somebody looks
+// through now and then: lists through the things themselves, so that a member costs no
+// memory, in several shards, so that those who come and go seldom meet at a lock.
+package roster
+
+import (
+	"math/rand/v2"
+	"sync"
+)
+
+const shards = 16
+
+// Roster is a set. The zero Roster is empty. Its methods may be called concurrently.
+type Roster[T any] struct {
+	shards [shards]shard[T]
+}
+
+type shard[T any] struct {
+	mu   sync.Mutex // guards the following, and the links of its members
+	head *Entry[T]
+	_    [48]byte // a cache line of its own
+}
+
+// Entry is a member's place in a Roster, and part of it. It is in one Roster at a time at
+// most.
+type Entry[T any] struct {
+	shard      *shard[T] // nil: in none
+	next, prev *Entry[T]
+	member     *T
+}
+
+// Add takes in a member, which is in no Roster, by the Entry that is part of it.
+func (r *Roster[T]) Add(e *Entry[T], member *T) {
+	s := &r.shards[rand.IntN(shards)] //nolint:gosec // any spread will do
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*e = Entry[T]{shard: s, next: s.head, member: member}
+	if s.head != nil {
+		s.head.prev = e
+	}
+	s.head = e
+}
+
+// Remove takes a member out. It returns once nobody looks at it any more.
+func (e *Entry[T]) Remove() {
+	s := e.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.prev == nil {
+		s.head = e.next
+	} else {
+		e.prev.next = e.next
+	}
+	if e.next != nil {
+		e.next.prev = e.prev
+	}
+	*e = Entry[T]{}
+}
+
+// Unseen calls f while nobody looks at the member.
+func (e *Entry[T]) Unseen(f func()) {
+	e.shard.mu.Lock()
+	defer e.shard.mu.Unlock()
+	f()
+}
+
+// Each calls f for each member. It must not wait, nor take a member in or out.
+func (r *Roster[T]) Each(f func(*T)) {
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.mu.Lock()
+		for e := s.head; e != nil; e = e.next {
+			f(e.member)
+		}
+		s.mu.Unlock()
+	}
+}

@@ -1,0 +1,73 @@
+package roster
+
+import (
+	"maps"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+type member struct {
+	Entry[member]
+	in bool
+}
+
+// TestAsASet compares it with a map.
+func TestAsASet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var r Roster[member]
+		all := make([]member, 40)
+		want := make(map[*member]bool)
+		for range rapid.IntRange(0, 200).Draw(t, "steps") {
+			m := &all[rapid.IntRange(0, len(all)-1).Draw(t, "who")]
+			if want[m] {
+				m.Remove()
+				delete(want, m)
+			} else {
+				r.Add(&m.Entry, m)
+				want[m] = true
+			}
+			got := make(map[*member]bool)
+			r.Each(func(m *member) { got[m] = true })
+			if !maps.Equal(got, want) {
+				t.Fatalf("%d are in, want %d", len(got), len(want))
+			}
+		}
+	})
+}
+
+// TestNobodyLooksAtWhoHasLeft has members come and go while somebody looks.
+func TestNobodyLooksAtWhoHasLeft(t *testing.T) {
+	var r Roster[member]
+	done := make(chan struct{})
+	var looks, acts sync.WaitGroup
+	looks.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				r.Each(func(m *member) {
+					if !m.in {
+						t.Error("somebody is looked at who has left")
+					}
+				})
+			}
+		}
+	})
+	for range 4 {
+		acts.Go(func() {
+			for range 2000 {
+				m := &member{in: true}
+				r.Add(&m.Entry, m)
+				m.Unseen(func() { m.in = false; m.in = true })
+				m.Remove()
+				m.in = false
+			}
+		})
+	}
+	acts.Wait()
+	close(done)
+	looks.Wait()
+}
