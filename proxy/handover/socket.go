@@ -27,6 +27,23 @@ func (s *Socket) LeaveFile(stays bool) {
 	}
 }
 
+// own has the kernel name this process to whoever connects from now on (SO_PEERCRED):
+// it names the one that called listen last, and that one may have ended long ago.
+func (s *Socket) own() {
+	s.LeaveFile(false)
+	u, ok := s.Listener.(*net.UnixListener)
+	if !ok {
+		return
+	}
+	raw, err := u.SyscallConn()
+	if err == nil { // without it, messages name another process
+		_ = raw.Control(func(fd uintptr) { _ = syscall.Listen(int(fd), longestQueue) })
+	}
+}
+
+// longestQueue is more than the kernel's own bound of connections that wait, which holds then.
+const longestQueue = 1<<16 - 1
+
 // sendSockets writes a line that descriptors go with.
 func sendSockets(conn *net.UnixConn, text []byte, sockets []Socket) error {
 	if len(sockets) > mostSockets {

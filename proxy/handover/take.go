@@ -183,7 +183,7 @@ func (t *Taker) Serving(kept []Socket) error {
 		return err
 	}
 	for i := range kept {
-		kept[i].LeaveFile(false)
+		kept[i].own()
 	}
 	if err == nil || isEnd(err) {
 		return nil
