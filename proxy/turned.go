@@ -25,6 +25,8 @@ type turned struct {
 	conns   chan net.Conn
 	closed  chan struct{}
 	once    sync.Once
+
+	addresses h2bound.Addresses
 }
 
 func newTurned(o ServerOptions) *turned {
@@ -35,8 +37,11 @@ func newTurned(o ServerOptions) *turned {
 func (t *turned) add(c *front.Turned) {
 	o := h2bound.Options{Clients: 1, Flooded: t.tell}
 	if t.options.Peer != nil {
-		if _, trusted := t.options.Peer(c.RemoteAddr().String()); trusted {
+		peer, trusted := t.options.Peer(c.RemoteAddr().String())
+		if trusted {
 			o.Clients = manyClients
+		} else {
+			o.Addresses, o.Client = &t.addresses, peer
 		}
 	}
 	select {

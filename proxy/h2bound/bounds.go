@@ -15,6 +15,7 @@ const (
 	Windows       Flood = "WINDOW_UPDATE for more than was sent"
 	HeaderTooLong Flood = "a header in too many or too long pieces"
 	LongHeaders   Flood = "long headers"
+	Unanswered    Flood = "requests of one address that are not answered"
 )
 
 // Resets: people leave a page whose 100 images have not come, or pan a map, which
@@ -112,6 +113,9 @@ type bounds struct {
 	sent    int // bytes that have not earned a WINDOW_UPDATE yet
 
 	resets, sessions, control, windows, small, long budget
+
+	address *address // the client's; nil: it is bounded by itself only
+	began   time.Time
 }
 
 // newBounds makes the bounds of a connection that carries so many clients.
@@ -211,6 +215,9 @@ func (b *bounds) headers(now time.Duration, f frame) Flood {
 		b.newest = f.stream
 		b.control.earn(controlEarned)
 		b.windows.earn(windowsEarned)
+		if b.address != nil && !b.address.begin(b.began.Add(now)) {
+			return Unanswered
+		}
 		if len(b.streams) == mostStreams {
 			return b.reset(now, f.stream) // the server refuses it
 		}
@@ -285,11 +292,11 @@ func (b *bounds) fromServer(now time.Duration, f frame) Flood {
 	case data:
 		b.sentData(f)
 		if f.ends() {
-			b.streams.close(f.stream)
+			b.complete(f.stream)
 		}
 	case headers:
 		if f.ends() {
-			b.streams.close(f.stream)
+			b.complete(f.stream)
 		}
 	case resetStream:
 		return b.sentReset(now, f)
@@ -302,6 +309,13 @@ func (b *bounds) fromServer(now time.Duration, f frame) Flood {
 	default: // what it has to send anyway
 	}
 	return ""
+}
+
+// complete notes that the server has done with a stream, unless the client gave it up.
+func (b *bounds) complete(id uint32) {
+	if b.streams.close(id) && b.address != nil {
+		b.address.complete()
+	}
 }
 
 // sentData notes what the server has sent, and what the client may send for that.
@@ -324,7 +338,7 @@ func (b *bounds) sentReset(now time.Duration, f frame) Flood {
 	const noError, internalError, cancel = 0, 2, 8 // RFC 9113, 7
 	switch f.value {
 	case noError, internalError, cancel:
-		b.streams.close(f.stream) // by the handler
+		b.complete(f.stream) // by the handler
 		return ""
 	}
 	if b.streams.find(f.stream) == nil {

@@ -2,6 +2,7 @@ package h2bound
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,10 @@ type Options struct {
 	// Flooded, unless it is nil, is told of each connection before it is closed for a
 	// flood. It may be called for several at once, and must not read or write.
 	Flooded func(c net.Conn, why Flood)
+	// Addresses bound the connections of Client, an address, together; nil: each is
+	// bounded by itself.
+	Addresses *Addresses
+	Client    netip.Addr
 }
 
 // Conn is a connection that is closed when its client floods it. It may be used
@@ -23,6 +28,8 @@ type Conn struct {
 	net.Conn
 	options Options
 	began   time.Time
+	address *address // nil: it is bounded by itself
+	left    sync.Once
 	plain   atomic.Bool // it is not HTTP/2
 
 	mu     sync.Mutex // guards the following
@@ -35,7 +42,12 @@ type Conn struct {
 // to be HTTP/2 is left alone. HTTP/2 has to be in the clear here: where there is TLS,
 // it is below.
 func New(c net.Conn, o Options) *Conn {
-	return &Conn{Conn: c, options: o, began: time.Now(), bounds: newBounds(max(1, o.Clients))}
+	b := newBounds(max(1, o.Clients))
+	b.began = time.Now()
+	if o.Addresses != nil {
+		b.address = o.Addresses.enter(b.began, o.Client)
+	}
+	return &Conn{Conn: c, options: o, began: b.began, bounds: b, address: b.address}
 }
 
 // Unwrap returns the connection below one that is bounded, and any other as it is.
@@ -85,6 +97,14 @@ func (c *Conn) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return c.Close()
+}
+
+// Close closes the connection.
+func (c *Conn) Close() error {
+	if c.address != nil {
+		c.left.Do(func() { c.address.leave(time.Now()) })
+	}
+	return c.Conn.Close()
 }
 
 // follow counts what the client has sent, and tells how long to wait before more is read.

@@ -28,6 +28,9 @@
 // closed, long before it has cost a second of CPU. Only who sends DATA in small pieces,
 // as an honest stream of messages may, is read more slowly instead.
 //
+// Requests that are not answered are counted for all connections of an address as well
+// (together.go), as a new connection has new budgets.
+//
 // What a request costs is not looked at here, nor how many there are: they reach the
 // handler, where they are counted. Only those that are given up before their answer is
 // complete are bounded here: the handler sees them too late.
@@ -35,6 +38,7 @@
 //	conn.go    the connection, and a listener of such
 //	bounds.go  what is counted, and the limits
 //	budget.go  so many at once, so many per second
+//	together.go  what the connections of an address do
 //	stream.go  which requests are under way
 //	frame.go   where frames begin
 package h2bound

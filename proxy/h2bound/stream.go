@@ -30,16 +30,17 @@ func (s streams) find(id uint32) *stream {
 	return nil
 }
 
-// close forgets a stream. It may be forgotten before.
-func (s *streams) close(id uint32) {
+// close forgets a stream. It is false if it was forgotten before.
+func (s *streams) close(id uint32) bool {
 	i, ok := s.index(id)
 	if !ok {
-		return
+		return false
 	}
 	*s = slices.Delete(*s, i, i+1)
 	if len(*s) == 0 && cap(*s) > fewStreams {
 		*s = nil
 	}
+	return true
 }
 
 func (s streams) index(id uint32) (int, bool) {
