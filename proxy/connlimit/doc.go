@@ -32,7 +32,9 @@
 // only who holds few has, newcomers above all, it is the address that holds most that
 // gives, even if all that it holds is under way, as long as it holds many: more than a 64th
 // of the bound. Or a few addresses with uploads that never end would keep everybody out. If
-// nobody holds as many, the newcomer itself is closed.
+// no address holds as many, it is the /24 that has more than an eighth of the bound, or else
+// the /16 that has more than a quarter: it gives what waits, else a request under way of its
+// address that holds most. If none has as many, the newcomer itself is closed.
 //
 // # How it is found
 //

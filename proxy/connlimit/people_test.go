@@ -129,3 +129,38 @@ func TestRequestsWithoutEndKeepNobodyOut(t *testing.T) {
 		}
 	}
 }
+
+// Nor do a network's, each of whose addresses has some.
+func TestNetworksWithoutEndKeepNobodyOut(t *testing.T) {
+	const most = 1000
+	for name, attacker := range map[string]func(n int) string{
+		"a /24":       func(n int) string { return nth("198.51.100.%d", n%250) },
+		"seven /24":   func(n int) string { return nth(nth("198.%d", n%7)+".100.%d", n/7%100) },
+		"a /16":       func(n int) string { return nth(nth("198.51.%d", n%250)+".%d", n/250) },
+		"three /16":   func(n int) string { return nth(nth("198.%d", n%3)+".%d.1", n/3%200) },
+		"IPv6, a /48": func(n int) string { return nth("2001:db8:0:%d::1", n%250) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := New(start, most)
+			home := &modelConn{}
+			home.Conn = table.Enter(start, netip.MustParseAddr("203.0.113.1"), false, home)
+			home.Conn.Busy()
+			for n := range most - 1 {
+				c := &modelConn{}
+				if c.Conn = table.Enter(start, netip.MustParseAddr(attacker(n)), false, c); c.Conn != nil {
+					c.Conn.Busy()
+				}
+			}
+			for n := range 100 {
+				c := &modelConn{}
+				if c.Conn = table.Enter(start, netip.MustParseAddr(nth("192.0.2.%d", n)), false, c); c.Conn == nil || !c.Conn.Busy() {
+					t.Fatalf("newcomer %d was not let in", n)
+				}
+			}
+			if home.closed > 0 {
+				t.Error("the request of somebody who has one was cut")
+			}
+			verify(t, table)
+		})
+	}
+}

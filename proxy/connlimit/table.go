@@ -16,6 +16,9 @@ const (
 	// Who holds more than the 64th part, and four times as many as count as few, loses them
 	// where only who holds few would lose anything.
 	manyPart, manyFew = 64, 4
+	// So do the networks where more than the eighth part of the bound is, if narrow, or the
+	// fourth part, if wide.
+	crowdNarrow, crowdWide = 8, 4
 	// ceiling is the largest bound.
 	ceiling = 1 << 24
 )
@@ -104,9 +107,7 @@ func (t *Table) take() *Conn {
 	for {
 		a, weight := t.tree.heaviest()
 		if weight <= t.few {
-			// Who has much under way gives before who holds few. It has nothing in line, or it
-			// would weigh more.
-			if b := t.tree.fullest(); b != nil && len(b.conns) > int(t.many) {
+			if b := t.full(); b != nil {
 				a = b
 			}
 		}
@@ -119,6 +120,26 @@ func (t *Table) take() *Conn {
 		}
 		sumUp(a.parent)
 	}
+}
+
+// full returns the address that gives before who holds few: one that has much under way,
+// or one of a network that has. t.mu is held.
+func (t *Table) full() *address {
+	if t.tree.root == nil {
+		return nil
+	}
+	// An address with much has nothing in line here, or it would weigh more.
+	if a := fullest(t.tree.root); a == nil || len(a.conns) > int(t.many) {
+		return a
+	}
+	crowd := t.tree.crowd(max(t.most/crowdNarrow, t.few), max(t.most/crowdWide, t.few))
+	switch {
+	case crowd == nil:
+		return nil
+	case crowd.weight > 0: // nobody there has a request cut while another one waits
+		return giver(crowd)
+	}
+	return fullest(crowd)
 }
 
 // remove takes out a connection that is gone. t.mu is held.

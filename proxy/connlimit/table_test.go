@@ -165,10 +165,21 @@ func TestWhoGives(t *testing.T) {
 		"the newcomer, if all others have one": {
 			fill: func(r *room) {
 				for i := range 64 {
-					r.busy(r.enter(1, nth("192.0.2.%d", i))...)
+					r.busy(r.enter(1, nth("192.%d.2.1", i))...)
 				}
 			},
 			next: "203.0.113.1", want: 64,
+		},
+		"a request of the network that has a large part, if all others have one": {
+			fill: func(r *room) {
+				for i := range 54 {
+					r.busy(r.enter(1, nth("192.%d.2.1", i))...)
+				}
+				for i := range 9 {
+					r.busy(r.enter(1+i/8, nth("198.51.100.%d", i))...)
+				}
+			},
+			next: "203.0.113.1", want: 62, // of who holds most there
 		},
 		"one with a request, where an address has a large part": {
 			fill: func(r *room) {
@@ -232,7 +243,7 @@ func TestLargePartGivesRequests(t *testing.T) {
 	r := newRoom(t, 64)
 	r.busy(r.enter(20, "192.0.2.1")...)
 	for i := range 44 {
-		r.busy(r.enter(1, nth("198.51.100.%d", i))...)
+		r.busy(r.enter(1, nth("198.%d.100.1", i))...)
 	}
 	for range 4 { // from 20 to 16, a fourth of 64
 		r.busy(r.enter(1, "203.0.113.1")...)
@@ -329,8 +340,8 @@ func TestWeightOfNetworks(t *testing.T) {
 				r.busy(r.enter(8, nth(c.flood, (i+1)*c.step))...)
 			}
 			r.enter(1, "203.0.114.1")
-			if out := r.closed(); len(out) != 1 || out[0] != 8*c.addresses {
-				t.Errorf("%v were closed, want the newcomer", out)
+			if out := r.closed(); len(out) != 1 || (out[0] == 8*c.addresses) != (c.weight == 0) {
+				t.Errorf("%v were closed, want the newcomer only without a network", out)
 			}
 		})
 	}

@@ -102,23 +102,26 @@ func (t *tree) heaviest() (a *address, weight int32) {
 	if weight = t.root.total().weight; weight == 0 {
 		return nil, 0
 	}
-	n := t.root
+	return giver(t.root), weight
+}
+
+// giver returns the address under a part that gives next, if one there has anything to.
+func giver(n node) *address {
 	for {
 		b, ok := n.(*branch)
 		if !ok {
-			return n.(*address), weight
+			return n.(*address)
 		}
 		n = b.children[b.gives]
 	}
 }
 
-// fullest returns the address that holds most, of those that are not trusted; nil if
-// there is none.
-func (t *tree) fullest() *address {
-	if t.root == nil || t.root.total().fullest == 0 {
+// fullest returns the address under a part that holds most, of those that are not
+// trusted; nil if there is none.
+func fullest(n node) *address {
+	if n.total().fullest == 0 {
 		return nil
 	}
-	n := t.root
 	for {
 		b, ok := n.(*branch)
 		if !ok {
@@ -129,6 +132,43 @@ func (t *tree) fullest() *address {
 			n = b.children[1]
 		}
 	}
+}
+
+// crowd returns the network that holds most, of the narrow ones that hold more than
+// inNarrow, else of the wide ones that hold more than inWide; nil: none does. Only parts
+// that hold so many are looked at, which are few.
+func (t *tree) crowd(inNarrow, inWide int32) *branch {
+	c := crowd{inNarrow: inNarrow, inWide: inWide}
+	c.look(t.root, 0)
+	if c.narrow != nil {
+		return c.narrow
+	}
+	return c.wide
+}
+
+type crowd struct {
+	inNarrow, inWide int32
+	narrow, wide     *branch
+}
+
+// look goes through what is under a part; above is the bit of the branch that it hangs
+// from. An address is no network: what it holds alone is for others to judge.
+func (c *crowd) look(n node, above uint8) {
+	b, ok := n.(*branch)
+	if !ok || b.counted <= min(c.inNarrow, c.inWide) || b.fullest == 0 {
+		return
+	}
+	if above < wide && b.bit >= wide && b.counted > c.inWide && (c.wide == nil || b.counted > c.wide.counted) {
+		c.wide = b
+	}
+	if b.bit >= narrow {
+		if b.counted > c.inNarrow && (c.narrow == nil || b.counted > c.narrow.counted) {
+			c.narrow = b
+		}
+		return
+	}
+	c.look(b.children[0], b.bit)
+	c.look(b.children[1], b.bit)
 }
 
 // closest returns the address with a key, or one that has as many bits in common with it
