@@ -298,7 +298,7 @@ func TestBadParts(t *testing.T) {
 		`{"part":{"name":"known","size":999999999999}}`: "999999999999 bytes",
 		`{"part":{"name":"known","size":9}}` + "\nxyz":  "unexpected EOF",
 		`{"yours":true}`:          "neither a part",
-		``:                        "EOF",
+		``:                        "process 1 broke off",
 		`{"withdrawn":"no time"}`: "goes on: no time",
 		"{\"part\":{\"name\":\"a\"}}\n{\"end\":true}": "not taken",
 	} {

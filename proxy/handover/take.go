@@ -143,6 +143,8 @@ func (t *Taker) Parts(take func(name string, data []byte) error) error {
 	for {
 		m, err := t.line.receive(t.line.limits.Answer)
 		switch {
+		case err != nil && isEnd(err):
+			return fmt.Errorf("process %d broke off. Start without -replace if it has ended", t.PID)
 		case err != nil:
 			return err
 		case m.End:
