@@ -22,7 +22,7 @@ type body struct {
 	conn *http.ResponseController
 	kept *spool.Spool // what was read ahead, and what comes after it; nil: nothing goes through it
 	// trailer is for the backend's side, which looks at it while the server may write
-	// its own.
+	// the request's own.
 	trailer http.Header
 
 	reading sync.Mutex // held by a Read, which may wait for the client; guards the following
@@ -119,7 +119,7 @@ func (b *body) isReady() bool { return b.kept == nil && b.complete.Load() }
 
 // end lets go of the connection. Of a body that nobody wanted to its end, the
 // server reads some more, so that its client comes to read the answer; for that
-// it has to have the connection for itself, and a limit.
+// it has to have the connection for itself.
 func (b *body) end(now time.Time) {
 	if b.ReadCloser == nil {
 		return
@@ -133,15 +133,8 @@ func (b *body) end(now time.Time) {
 	if !b.unread() {
 		return
 	}
-	until := now
-	if !b.broken.Load() {
-		until = now.Add(b.x.policy.Body)
-	}
 	_ = b.conn.SetReadDeadline(now) // wakes a Read that is under way
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	if b.x.request.ProtoMajor == 2 {
-		until = time.Time{} // the rest of a stream is in nobody's way
-	}
-	_ = b.conn.SetReadDeadline(until)
+	_ = b.conn.SetReadDeadline(time.Time{}) // the server has limits of its own
 }

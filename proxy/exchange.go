@@ -31,18 +31,18 @@ func (o Outcome) String() string {
 // exchange is one request and its answer.
 type exchange struct {
 	lifecycle.Life
-
-	conn                   *connection
-	client                 client // nil: HTTP/2, of which the server says when it leaves
-	policy                 *Policy
-	handler                *Handler
-	arrived                time.Time
-	request                *http.Request
-	writer                 writer
-	body                   body
-	asked                  asked
-	relay                  relay
 	roster.Entry[exchange] // of who waits, or of what is at the backend
+
+	conn    *connection
+	client  client // nil: HTTP/2, of which the server says when it leaves
+	policy  *Policy
+	handler *Handler
+	arrived time.Time
+	request *http.Request
+	writer  writer
+	body    body
+	asked   asked
+	relay   relay
 
 	counted   Counted
 	broken    chan struct{} // closed when its body is seen to come to no end, while it waits; nil: it does not upload

@@ -21,8 +21,7 @@ const (
 )
 
 // readAhead reads the request's body before the request asks for a place, so
-// that a slow upload holds none, nor a worker; and as the server notices that a
-// client has left only when it has read all that it sent. What there is no room
+// that a slow upload holds none, nor a worker. What there is no room
 // for, and what comes too late of a body of unknown length, comes while the
 // backend reads. It returns false if the client did not send what it announced.
 func (x *exchange) readAhead() bool {

@@ -13,8 +13,8 @@ const (
 	tailSize = 4 << 10
 	// deadlineStep is how stale a write deadline may be before it is renewed.
 	deadlineStep = time.Second
-	// serverBuffer is how much of a response net/http's server for HTTP/1 takes
-	// without writing to the client.
+	// serverBuffer is how much of a response the server for HTTP/1 takes without writing
+	// to the client, together with a head of the usual size.
 	serverBuffer = 2 << 10
 )
 
@@ -51,11 +51,8 @@ func (w *writer) WriteHeader(status int) {
 	}
 	w.status = status
 	w.x.tellCount(w.Header())
-	if w.x.request.ProtoMajor == 1 && (w.x.body.unread() || w.x.conn.closing.ends()) {
-		// The server would read the rest before it answers, in place of the backend;
-		// not so if it means to close the connection. And who asks again is to ask the
-		// next process.
-		w.Header().Set("Connection", "close")
+	if w.x.request.ProtoMajor == 1 && w.x.conn.closing.ends() {
+		w.Header().Set("Connection", "close") // who asks again is to ask the next process
 	}
 	w.ResponseWriter.WriteHeader(status)
 }

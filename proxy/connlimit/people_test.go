@@ -144,16 +144,16 @@ func TestNetworksWithoutEndKeepNobodyOut(t *testing.T) {
 			table := New(start, most)
 			home := &modelConn{}
 			home.Conn = table.Enter(start, netip.MustParseAddr("203.0.113.1"), false, home)
-			home.Conn.Busy()
+			home.Busy()
 			for n := range most - 1 {
 				c := &modelConn{}
 				if c.Conn = table.Enter(start, netip.MustParseAddr(attacker(n)), false, c); c.Conn != nil {
-					c.Conn.Busy()
+					c.Busy()
 				}
 			}
 			for n := range 100 {
 				c := &modelConn{}
-				if c.Conn = table.Enter(start, netip.MustParseAddr(nth("192.0.2.%d", n)), false, c); c.Conn == nil || !c.Conn.Busy() {
+				if c.Conn = table.Enter(start, netip.MustParseAddr(nth("192.0.2.%d", n)), false, c); c.Conn == nil || !c.Busy() {
 					t.Fatalf("newcomer %d was not let in", n)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"tempomat/proxy/http1"
 )
@@ -20,6 +21,8 @@ type body struct {
 	left    int64 // of a body that has a length
 	expects bool  // the client waits to be told to go on
 	err     error // io.EOF: it was read to its end
+
+	complete atomic.Bool // it was
 }
 
 func (b *body) begin(c *conn, r *request) {
@@ -46,6 +49,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 		n, err = b.readLength(p)
 	}
 	b.err = err
+	b.complete.Store(errors.Is(err, io.EOF))
 	if errors.Is(err, io.EOF) && len(b.chunks.Trailer) > 0 {
 		b.takeTrailer()
 	}
@@ -84,15 +88,9 @@ func (b *body) Close() error {
 	return nil
 }
 
-// isUnread tells whether some of it may still come.
-func (b *body) isUnread() bool {
-	if b.r == nil {
-		return false
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !errors.Is(b.err, io.EOF)
-}
+// isUnread tells whether some of it may still come. It does not wait for who reads it: the
+// client may wait for the answer's head.
+func (b *body) isUnread() bool { return b.r != nil && !b.complete.Load() }
 
 // isBroken tells whether the client cannot send the rest of it. One that is late may, and
 // it may be the handler that woke who waited for it; and one that sent no chunks may send more

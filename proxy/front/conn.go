@@ -22,12 +22,13 @@ import (
 // conn is a client's connection. Its goroutine alone uses what is not said to be shared.
 type conn struct {
 	net.Conn
-	server             *Server
-	place              Place           // nil: there is no bound
-	roster.Entry[conn]                 // of the server
-	raw                syscall.RawConn // nil: it is not the kernel's
-	isTCP              bool
-	remote             string
+	roster.Entry[conn] // of the server
+
+	server *Server
+	place  Place           // nil: there is no bound
+	raw    syscall.RawConn // nil: it is not the kernel's
+	isTCP  bool
+	remote string
 
 	presence presence
 	base     *http.Request // of the right context

@@ -518,3 +518,34 @@ func (l *pipes) Accept() (net.Conn, error) {
 
 func (l *pipes) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
 func (l *pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+// TestHeadWhileReading: the answer's head does not wait for who reads the body, as the
+// client may wait for it.
+func TestHeadWhileReading(t *testing.T) {
+	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		read, reading := make(chan string), make(chan bool)
+		go func() {
+			b := make([]byte, 3)
+			_, _ = io.ReadFull(r.Body, b[:1])
+			close(reading)
+			_, _ = io.ReadFull(r.Body, b[1:])
+			read <- string(b)
+		}()
+		<-reading
+		w.Header().Set("Content-Length", "3")
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		_, _ = io.WriteString(w, <-read)
+	}, nil)
+	c := dial()
+	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na")
+	br := bufio.NewReader(c)
+	res, err := http.ReadResponse(br, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(c, "bc")
+	if b, err := io.ReadAll(res.Body); err != nil || string(b) != "abc" || !res.Close {
+		t.Errorf("%q, %v, close %t", b, err, res.Close)
+	}
+}

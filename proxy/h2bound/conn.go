@@ -45,7 +45,7 @@ func New(c net.Conn, o Options) *Conn {
 	b := newBounds(max(1, o.Clients))
 	b.began = time.Now()
 	if o.Addresses != nil {
-		b.address = o.Addresses.enter(b.began, o.Client)
+		b.address = o.Addresses.enter(o.Client)
 	}
 	return &Conn{Conn: c, options: o, began: b.began, bounds: b, address: b.address}
 }

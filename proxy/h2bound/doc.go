@@ -35,7 +35,7 @@
 // handler, where they are counted. Only those that are given up before their answer is
 // complete are bounded here: the handler sees them too late.
 //
-//	conn.go    the connection, and a listener of such
+//	conn.go    the connection
 //	bounds.go  what is counted, and the limits
 //	budget.go  so many at once, so many per second
 //	together.go  what the connections of an address do

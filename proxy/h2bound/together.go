@@ -35,7 +35,7 @@ type address struct {
 }
 
 // enter notes a connection of an address, until leave.
-func (t *Addresses) enter(now time.Time, from netip.Addr) *address {
+func (t *Addresses) enter(from netip.Addr) *address {
 	from = from.Unmap().WithZone("")
 	bits := min(from.BitLen(), 64)
 	network, _ := from.Prefix(bits) // an address has so many
@@ -43,7 +43,7 @@ func (t *Addresses) enter(now time.Time, from netip.Addr) *address {
 	defer t.mu.Unlock()
 	a := t.known[network]
 	if a == nil {
-		t.forget(now)
+		t.forget()
 		a = &address{all: t, network: network}
 		if t.known == nil {
 			t.known = make(map[netip.Prefix]*address)
@@ -55,7 +55,7 @@ func (t *Addresses) enter(now time.Time, from netip.Addr) *address {
 }
 
 // forget makes room among those without a connection, if there are too many.
-func (t *Addresses) forget(now time.Time) {
+func (t *Addresses) forget() {
 	if len(t.known) < mostAddresses {
 		return
 	}

@@ -76,7 +76,7 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 func TestAnsweredRequestsAreForgotten(t *testing.T) {
 	l := newLink()
 	all := &Addresses{}
-	l.bounds.address, l.bounds.began = all.enter(time.Now(), netip.MustParseAddr("192.0.2.1")), time.Now()
+	l.address, l.began = all.enter(netip.MustParseAddr("192.0.2.1")), time.Now()
 	for n := range 3 * mostTogether {
 		l.client(headers, endStream, id(n), 20, 0)
 		l.server(headers, 0, id(n), 20, 0)
@@ -91,9 +91,9 @@ func TestAnsweredRequestsAreForgotten(t *testing.T) {
 func TestAddressesAreBounded(t *testing.T) {
 	all := &Addresses{}
 	now := time.Now()
-	here := all.enter(now, netip.MustParseAddr("192.0.2.1"))
+	here := all.enter(netip.MustParseAddr("192.0.2.1"))
 	for n := range 2 * mostAddresses {
-		a := all.enter(now, netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}))
+		a := all.enter(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}))
 		a.begin(now)
 		a.leave(now)
 	}

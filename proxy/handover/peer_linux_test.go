@@ -56,7 +56,7 @@ func TestStrangersAreRefused(t *testing.T) {
 // connects then is told of this process, which is the one to end if it hangs.
 func TestListenersAreNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
-	opener := exec.Command(os.Args[0], "-test.run=^TestOpenSocket$") //nolint:gosec // this test
+	opener := exec.Command(os.Args[0], "-test.run=^TestOpenSocket$")
 	opener.Env = append(os.Environ(), openSocketAt+"="+path)
 	ours, theirs, err := pair()
 	if err != nil {

@@ -141,15 +141,16 @@ func listeners(fds []int, list []listed) (sockets []Socket, err error) {
 		return nil, fmt.Errorf("%d descriptors came for %d sockets", len(fds), len(list))
 	}
 	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), list[i].Address)
+		its := list[i] //nolint:gosec // they are as many
+		f := os.NewFile(uintptr(fd), its.Address)
 		l, err := net.FileListener(f) // it has a descriptor of its own
 		_ = f.Close()
 		if err != nil {
 			closeAll(fds[i+1:])
 			Close(sockets)
-			return nil, fmt.Errorf("what was handed over as %s does not listen: %w", list[i].Address, err)
+			return nil, fmt.Errorf("what was handed over as %s does not listen: %w", its.Address, err)
 		}
-		s := Socket{Listener: l, Role: list[i].Role, Address: list[i].Address, Owned: list[i].Owned}
+		s := Socket{Listener: l, Role: its.Role, Address: its.Address, Owned: its.Owned}
 		s.LeaveFile(true) // until it is ours
 		sockets = append(sockets, s)
 	}
