@@ -188,9 +188,10 @@ http.createServer((q, r) => {
     const back = { ...a.headers }
     for (const name of ['connection', 'keep-alive']) delete back[name]
     r.writeHead(a.statusCode, back)
+    a.on('aborted', () => r.destroy())
     a.pipe(r)
   })
-  p.on('error', () => { if (r.headersSent) r.destroy(); else r.writeHead(502).end() })
+  p.on('error', () => { if (!r.headersSent) r.writeHead(502).end() }) // one that comes after the answer is of the body that nobody wants
   q.on('aborted', () => p.destroy())
   q.pipe(p)
 }).listen(%s, '127.0.0.1')

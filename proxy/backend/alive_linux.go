@@ -1,6 +1,10 @@
 package backend
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
 
 // isAlive tells whether the backend has neither closed the connection, nor said
 // something that nobody asked for.
@@ -12,6 +16,9 @@ func (c *Conn) isAlive() bool {
 		c.look = func(fd uintptr) {
 			c.looked[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP} //nolint:gosec // descriptors are small
 			n, err := unix.Poll(c.looked[:], 0)
+			for errors.Is(err, unix.EINTR) { // also without a wait, when the runtime has sent a signal
+				n, err = unix.Poll(c.looked[:], 0)
+			}
 			c.speaks = err != nil || n > 0
 		}
 	}

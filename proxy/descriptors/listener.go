@@ -137,7 +137,9 @@ func (l *patient) hasConnection() bool {
 	}
 	n := 0
 	if raw.Control(func(fd uintptr) {
-		n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0) //nolint:gosec // descriptors are small
+		for err = unix.EINTR; errors.Is(err, unix.EINTR); { // also without a wait, when the runtime has sent a signal
+			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0) //nolint:gosec // descriptors are small
+		}
 	}) != nil {
 		return true
 	}
