@@ -21,6 +21,9 @@ func TestGarden(t *testing.T) {
 			s := startProxy(t, "http://"+g.start(t, b.address), observed)
 			c := &chain{backend: b, client: visitor{address: strings.TrimPrefix(s.url, "http://"), patience: patience}, keeps: true}
 			c.run(t, g)
+			if t.Failed() {
+				t.Logf("the proxy's log:\n%s", s.stderr)
+			}
 			c.doubts(t)
 			c.compare(t)
 		})

@@ -101,12 +101,16 @@ func (r *Request) mayBeRepeated() bool {
 	return false
 }
 
-// surprises tells whether a backend may not look for the body, as the method has none for
-// most (RFC 9110, 9.3.1). Not all drop what they do not look for: it would be a request to
-// them, whose answer the next client gets.
-func (r *Request) surprises() bool {
+// mayBeUnread tells whether a backend that answers so may not have read the body: as the
+// method has none for most (RFC 9110, 9.3.1), or as it refuses the request. Not all drop
+// what they do not read: it would be a request to them, whose answer the next client gets;
+// others wait for a moment, and close the connection as the next request comes.
+func (r *Request) mayBeUnread(status int) bool {
 	if r.Body == nil {
 		return false
+	}
+	if status >= http.StatusBadRequest {
+		return true
 	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodDelete, http.MethodOptions, http.MethodTrace:
@@ -193,7 +197,7 @@ func (a *Answer) receive(r *Request) error {
 		}
 		if head.Status >= 200 || head.Status == http.StatusSwitchingProtocols {
 			a.conn.head()
-			head.KeepAlive = head.KeepAlive && !r.surprises()
+			head.KeepAlive = head.KeepAlive && !r.mayBeUnread(head.Status)
 			if head.Status >= http.StatusMultipleChoices {
 				a.upload.end() // it does not want a body that it was not asked for
 			}
