@@ -369,6 +369,31 @@ func TestDetachLeavesNoDeadline(t *testing.T) {
 	}
 }
 
+// placeOf notes what its connection does.
+type placeOf struct{ did chan string }
+
+func (p placeOf) Busy() bool          { p.did <- "busy"; return true }
+func (p placeOf) Idle(time.Time) bool { p.did <- "idle"; return true }
+func (p placeOf) Leave()              { p.did <- "left" }
+
+// TestPlaceOfOneThatIsGivenAway: it waits from then on, until the handler is done with it.
+func TestPlaceOfOneThatIsGivenAway(t *testing.T) {
+	p := placeOf{make(chan string, 10)}
+	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := w.(*Response).Detach()
+		if err != nil {
+			panic(err)
+		}
+		_ = c.Close()
+	}, func(o *Options) { o.Enter = func(net.Conn) Place { return p } })
+	_, _ = io.WriteString(dial(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	for _, want := range []string{"idle", "busy", "idle", "left"} { // the first is its beginning
+		if got := <-p.did; got != want {
+			t.Errorf("it is %s, want %s", got, want)
+		}
+	}
+}
+
 // TestLook tells who has left, by closing one half or both, though more was sent before.
 func TestLook(t *testing.T) {
 	for _, how := range []string{"half", "whole", "reset", "not"} {

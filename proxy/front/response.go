@@ -290,6 +290,11 @@ func (w *Response) Detach() (net.Conn, []byte, error) {
 	said := append([]byte(nil), c.in.Take(c.in.Buffered())...)
 	w.hijacked, w.keeps = true, true
 	c.hijacked.Store(true)
+	if c.place != nil {
+		// It may be open for hours without a word, and whoever opened it opens it again: where
+		// there are too many it gives before newcomers are kept out.
+		c.place.Idle(time.Now()) // one that was closed meanwhile says so when it is read
+	}
 	c.Remove()
 	_ = c.SetDeadline(time.Time{}) // a connection that is closed says so when it is used
 	return c.Conn, said, nil
