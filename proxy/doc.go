@@ -120,5 +120,6 @@
 //	lifecycle/    what is decided of a request, without waiting for anything
 //	roster/       the sets of what waits, of what is at the backend, and of connections
 //	spool/        what bodies wait in: memory, then a file without a name
+//	subscriber/   who is meant by an address
 //	websocket/    where a close frame may be put in
 package proxy

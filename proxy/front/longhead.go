@@ -3,6 +3,8 @@ package front
 import (
 	"net/netip"
 	"sync"
+
+	"tempomat/proxy/subscriber"
 )
 
 const (
@@ -53,12 +55,7 @@ func (c *conn) holder() netip.Addr {
 	if err != nil {
 		return netip.Addr{}
 	}
-	a := peer.Addr().Unmap().WithZone("")
-	if a.Is6() {
-		network, _ := a.Prefix(64) // it is long enough for that
-		return network.Addr()
-	}
-	return a
+	return subscriber.Of(peer.Addr())
 }
 
 // readHead reads the head of a request, a long one if there is room for it.

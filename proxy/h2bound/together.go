@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"tempomat/proxy/subscriber"
 )
 
 // Together: requests of all connections of an address, also one after the other. One that
@@ -22,33 +24,31 @@ const (
 // none. Its methods may be called concurrently.
 type Addresses struct {
 	mu    sync.Mutex
-	known map[netip.Prefix]*address
+	known map[netip.Addr]*address
 }
 
 // address is what one address does; one of IPv6 stands for its /64.
 type address struct {
-	all     *Addresses
-	network netip.Prefix
-	conns   int        //  guarded by all.mu
-	mu      sync.Mutex // guards the following
-	paid    time.Time  // until when what came is paid for
+	all   *Addresses
+	key   netip.Addr
+	conns int        // guarded by all.mu
+	mu    sync.Mutex // guards the following
+	paid  time.Time  // until when what came is paid for
 }
 
 // enter notes a connection of an address, until leave.
 func (t *Addresses) enter(from netip.Addr) *address {
-	from = from.Unmap().WithZone("")
-	bits := min(from.BitLen(), 64)
-	network, _ := from.Prefix(bits) // an address has so many
+	from = subscriber.Of(from)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a := t.known[network]
+	a := t.known[from]
 	if a == nil {
 		t.forget()
-		a = &address{all: t, network: network}
+		a = &address{all: t, key: from}
 		if t.known == nil {
-			t.known = make(map[netip.Prefix]*address)
+			t.known = make(map[netip.Addr]*address)
 		}
-		t.known[network] = a
+		t.known[from] = a
 	}
 	a.conns++
 	return a
@@ -59,9 +59,9 @@ func (t *Addresses) forget() {
 	if len(t.known) < mostAddresses {
 		return
 	}
-	for network, a := range t.known {
+	for key, a := range t.known {
 		if a.conns == 0 {
-			delete(t.known, network)
+			delete(t.known, key)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (a *address) leave(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.paid.After(now) {
-		delete(a.all.known, a.network)
+		delete(a.all.known, a.key)
 	}
 }
 

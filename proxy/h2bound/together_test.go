@@ -97,7 +97,7 @@ func TestAddressesAreBounded(t *testing.T) {
 		a.begin(now)
 		a.leave(now)
 	}
-	if len(all.known) > mostAddresses+1 || all.known[here.network] != here {
+	if len(all.known) > mostAddresses+1 || all.known[here.key] != here {
 		t.Errorf("%d addresses are known", len(all.known))
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+
+	"tempomat/proxy/subscriber"
 )
 
 // Limits bound what the spools of a Store keep.
@@ -116,26 +118,13 @@ func (s *Store) Stats() Stats {
 // for the reader. It holds nothing until something has to be kept. Close it.
 func (s *Store) Open(address netip.Addr, memory, most int64) *Spool {
 	s.spools.Add(1)
-	p := &Spool{store: s, address: network(address), most: most}
+	p := &Spool{store: s, address: subscriber.Of(address), most: most}
 	p.blocksLeft = int(memory / blockSize)
 	if memory > 0 && p.blocksLeft == 0 {
 		p.blocksLeft = 1
 	}
 	p.readable.L, p.writable.L = &p.mu, &p.mu
 	return p
-}
-
-// network is what an address is accounted as: who has one of IPv6 has its /64.
-func network(a netip.Addr) netip.Addr {
-	a = a.Unmap().WithZone("")
-	if !a.Is6() {
-		return a
-	}
-	prefix, err := a.Prefix(64)
-	if err != nil { // not of an address without zone
-		return a
-	}
-	return prefix.Addr()
 }
 
 // account returns the account of an address, for one more spool; nil of nobody.
