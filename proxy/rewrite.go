@@ -6,6 +6,7 @@ import (
 
 	"tempomat/classify/newcomer"
 	"tempomat/proxy/backend"
+	"tempomat/proxy/http1"
 )
 
 // rewrite makes the request to the backend of the client's. All but the address
@@ -14,7 +15,7 @@ import (
 func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	in, out := x.request, &x.asked.request
 	if x.asked.header == nil {
-		x.asked.header = make(http.Header, len(in.Header)+4)
+		x.asked.header = http1.Emptied(nil)
 	}
 	*out = backend.Request{Method: in.Method, Target: target(in), Host: in.Host, Header: x.asked.header, Hints: x}
 	if x.body.ReadCloser != nil {
@@ -51,9 +52,7 @@ type asked struct {
 
 // clear forgets it, but for its memory.
 func (a *asked) clear() {
-	h := a.header
-	clear(h)
-	*a = asked{header: h}
+	*a = asked{header: http1.Emptied(a.header)}
 }
 
 // target is what is asked for, as the client sent it. Of an absolute URL it is what

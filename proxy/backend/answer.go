@@ -39,8 +39,8 @@ type Answer struct {
 	hinted    bool // something came before it
 	end       error
 
-	values [mostFields]string // of the Header, each of which is a slice of it
-	names  [mostFields]http1.Name
+	values [http1.UsualFields]string // of the Header, each of which is a slice of it
+	names  [http1.UsualFields]http1.Name
 }
 
 // take takes the head over.
@@ -59,7 +59,7 @@ func (a *Answer) take(head *http1.Response) {
 		a.framing = http1.UntilEnd
 	case a.framing == http1.Chunked:
 		a.chunks.Reset(&a.buffer)
-		a.announce()
+		a.Trailer = http1.Announced(a.Header)
 	case a.framing == http1.Empty:
 		_ = a.finish(io.EOF)
 	}
@@ -73,20 +73,6 @@ func (a *Answer) tellLength() {
 		delete(a.Header, "Content-Length")
 	case len(lines) > 1 || strings.Contains(lines[0], ","):
 		a.Header["Content-Length"] = []string{strconv.FormatInt(a.Length, 10)}
-	}
-}
-
-// announce makes a Trailer of the names that the head tells.
-func (a *Answer) announce() {
-	for _, line := range a.Header["Trailer"] {
-		for name := range strings.SplitSeq(line, ",") {
-			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); name != "" {
-				if a.Trailer == nil {
-					a.Trailer = http.Header{}
-				}
-				a.Trailer[name] = nil
-			}
-		}
 	}
 }
 
@@ -182,9 +168,8 @@ func (a *Answer) Close() error {
 
 // free lets another request use the memory.
 func (a *Answer) free() {
-	p, h := a.pool, a.Header
-	clear(h)
-	*a = Answer{Header: h, end: http.ErrBodyReadAfterClose}
+	p := a.pool
+	*a = Answer{Header: http1.Emptied(a.Header), end: http.ErrBodyReadAfterClose}
 	p.answers.Put(a)
 }
 

@@ -3,7 +3,6 @@ package backend
 import (
 	"context"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -39,11 +38,8 @@ type Pool struct {
 // a small one comes in one piece, its end included.
 type memory struct {
 	bytes  [32 << 10]byte
-	fields [mostFields]http1.Field
+	fields [http1.UsualFields]http1.Field
 }
-
-// mostFields is of how many fields an answer takes no memory of its own.
-const mostFields = 64
 
 // NewPool makes a Pool that connects to nothing yet. The head of an answer has to come
 // within the timeout after the request was sent; 0: whenever it may. Host is that of
@@ -51,7 +47,7 @@ const mostFields = 64
 func NewPool(dial Dial, host string, timeout time.Duration) *Pool {
 	p := &Pool{dial: dial, host: host, patience: timeout}
 	p.memory.New = func() any { return new(memory) }
-	p.answers.New = func() any { return &Answer{Header: make(http.Header, mostFields/4)} }
+	p.answers.New = func() any { return &Answer{Header: http1.Emptied(nil)} }
 	return p
 }
 

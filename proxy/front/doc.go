@@ -17,5 +17,5 @@
 // request no memory: what a request needs it borrows. Deadlines are set for who reads a
 // body or is slow to take an answer, by the handler; a connection that waits, for a
 // request or for the rest of its head, is swept. Nobody waits at the connection for its
-// client to leave while a handler works: who wants to know looks (Exchange.Look).
+// client to leave while a handler works: who wants to know looks (Response.Look).
 package front

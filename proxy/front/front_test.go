@@ -18,6 +18,8 @@ import (
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+
+	"tempomat/proxy/http1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -313,8 +315,8 @@ func TestDetach(t *testing.T) {
 // TestLargeHeadersAreNotKept: the requests that come after one with many fields do not
 // look through as many places.
 func TestLargeHeadersAreNotKept(t *testing.T) {
-	for fields, kept := range map[int]bool{mostFields: true, mostFields + 1: false} {
-		r := &request{header: newHeader(), answer: newHeader()}
+	for fields, kept := range map[int]bool{http1.UsualFields: true, http1.UsualFields + 1: false} {
+		r := &request{header: http1.Emptied(nil), answer: http1.Emptied(nil)}
 		was := [2]http.Header{r.header, r.answer}
 		for _, h := range was {
 			for i := range fields {

@@ -13,8 +13,6 @@ const (
 	inSize = 8 << 10
 	// outSize is room for the head of an answer, and for the whole of a short one.
 	outSize = 8 << 10
-	// mostFields of a request are the usual case; more are allowed for.
-	mostFields = 64
 )
 
 // memories lends memory to requests. Its methods may be called concurrently.
@@ -24,14 +22,14 @@ func (m *memories) init() {
 	m.in.New = func() any { return new(inMemory) }
 	m.out.New = func() any { return new([outSize]byte) }
 	m.requests.New = func() any {
-		return &request{header: newHeader(), answer: newHeader()}
+		return &request{header: http1.Emptied(nil), answer: http1.Emptied(nil)}
 	}
 }
 
 // inMemory is what a head is read to.
 type inMemory struct {
 	bytes  [inSize]byte
-	fields [mostFields]http1.Field
+	fields [http1.UsualFields]http1.Field
 }
 
 // request is what a request borrows from its head to its end.
@@ -41,9 +39,9 @@ type request struct {
 	head     http1.RequestHead
 	url      url.URL
 	header   http.Header
-	values   [mostFields]string // of header, each of which is a slice of it
-	order    []http1.Name       // of header, in names if it fits
-	names    [mostFields]http1.Name
+	values   [http1.UsualFields]string // of header, each of which is a slice of it
+	order    []http1.Name              // of header, in names if it fits
+	names    [http1.UsualFields]http1.Name
 	answer   http.Header
 	body     body
 	response Response
@@ -51,21 +49,9 @@ type request struct {
 
 // clear forgets a request, so that it keeps nothing alive.
 func (r *request) clear() {
-	r.header, r.answer = emptied(r.header), emptied(r.answer)
+	r.header, r.answer = http1.Emptied(r.header), http1.Emptied(r.answer)
 	clear(r.values[:])
 	clear(r.names[:])
 	r.order = nil
 	r.Request, r.head, r.url, r.body, r.response = http.Request{}, http1.RequestHead{}, url.URL{}, body{}, Response{}
-}
-
-func newHeader() http.Header { return make(http.Header, mostFields/4) }
-
-// emptied is a header without fields. A large one is not used again: a map does not become
-// smaller, and to clear it and to look through it takes as long as when it was full.
-func emptied(h http.Header) http.Header {
-	if len(h) > mostFields {
-		return newHeader()
-	}
-	clear(h)
-	return h
 }

@@ -36,8 +36,7 @@ func (r *request) take(c *conn) error {
 	r.Body, r.ContentLength = http.NoBody, r.head.Length
 	if r.head.Framing != http1.Empty {
 		r.body.begin(c, r)
-		r.Body = &r.body
-		r.announce(announced)
+		r.Body, r.Trailer = &r.body, announced
 	}
 	h := r.head // without what lies in the buffer, which others use from now on
 	r.head = http1.RequestHead{Minor: h.Minor, Framing: h.Framing, Length: h.Length, KeepAlive: h.KeepAlive, Expects: h.Expects}
@@ -99,27 +98,13 @@ func isPlain(path string) bool {
 
 // fill makes the header. What frames the message is not in it, as with package net/http,
 // but a length. It returns what trailers the head announces.
-func (r *request) fill(text *http1.Text) (announced []string) {
+func (r *request) fill(text *http1.Text) (announced http.Header) {
 	r.order = text.Collect(r.header, r.head.Fields, r.values[:], r.names[:])
-	announced = r.header["Trailer"]
+	announced = http1.Announced(r.header)
 	for _, name := range []string{"Host", "Transfer-Encoding", "Trailer"} {
 		delete(r.header, name)
 	}
 	return announced
-}
-
-// announce makes a Trailer of the names that the head tells.
-func (r *request) announce(lines []string) {
-	for _, line := range lines {
-		for name := range strings.SplitSeq(line, ",") {
-			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); name != "" {
-				if r.Trailer == nil {
-					r.Trailer = http.Header{}
-				}
-				r.Trailer[name] = nil
-			}
-		}
-	}
 }
 
 // method is one of those that most requests have; empty: it is another one.

@@ -56,8 +56,8 @@ type Server struct {
 	closed    chan struct{} // no connection is left
 }
 
-// NewServer makes a Server. It calls the handler with a ResponseWriter that is an
-// Exchange, too; a request and its header are the handler's until it returns.
+// NewServer makes a Server. It calls the handler with a *Response; a request and its header
+// are the handler's until it returns, or for good after Keep.
 func NewServer(h http.Handler, o Options) *Server {
 	s := &Server{handler: h, o: o, began: time.Now(), closed: make(chan struct{}), long: newLongHeads(mostLong)}
 	s.memory.init()

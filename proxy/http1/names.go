@@ -67,6 +67,38 @@ func appendLines(b []byte, name string, values []string) []byte {
 	return b
 }
 
+// Announced is the names that a head tells of trailers (RFC 9110, 6.6.2), without values; nil:
+// it tells none.
+func Announced(h http.Header) (names http.Header) {
+	for _, line := range h["Trailer"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); name == "" {
+				continue
+			}
+			if names == nil {
+				names = make(http.Header)
+			}
+			names[name] = nil
+		}
+	}
+	return names
+}
+
+// UsualFields is how many fields a head has at most for which memory is lent, and used
+// again.
+const UsualFields = 64
+
+// Emptied is a header without fields, for Text.Collect. A large one is not used again: a map
+// does not become smaller, and to clear it and to look through it takes as long as when it
+// was full.
+func Emptied(h http.Header) http.Header {
+	if h == nil || len(h) > UsualFields {
+		return make(http.Header, UsualFields/4)
+	}
+	clear(h)
+	return h
+}
+
 // Text is one string for all that is kept of a head: what is taken from it takes nothing
 // of the buffer with it.
 type Text struct{ all strings.Builder }
