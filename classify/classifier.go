@@ -106,6 +106,7 @@ type Result struct {
 	Session  bool     // the first key is a session of the address, which is the second
 	Face     uint8    // 0 to 7: which of those behind the address it seems to be, where it has no session; 0 with one
 	Follows  bool     // it is for a part of the page that the client was just served
+	Robot    bool     // its User-Agent names a robot or another program, and no browser
 	Prefetch bool     // nobody looks at the answer yet: the browser asks in advance
 
 	keys    [limiter.MaxKeys]limiter.Key
@@ -150,6 +151,7 @@ func (c *Classifier) Classify(r *http.Request, into *Result) {
 	into.Address = "" // an old one would keep its string alive
 	into.Face, into.Follows, into.Prefetch = 0, false, isPrefetch(r.Header)
 	into.part, into.unread = false, false
+	into.Robot = c.agents.read(userAgent(r)).robot
 
 	var scratch [maxText]byte
 	text, pathEnd := appendShape(scratch[:0], r.URL.Path, r.URL.RawQuery)
@@ -187,15 +189,19 @@ func (c *Classifier) Classify(r *http.Request, into *Result) {
 	into.n = n
 }
 
+// userAgent is the first of the request's; empty: it has none.
+func userAgent(r *http.Request) string {
+	if lines := r.Header["User-Agent"]; len(lines) > 0 {
+		return lines[0]
+	}
+	return ""
+}
+
 // appendID appends the request's ID in the class, or nothing when it has none.
 func (c *Classifier) appendID(dst []byte, class *Class, client netip.Addr, r *http.Request) []byte {
 	switch class.By {
 	case UserAgent:
-		var agent string
-		if lines := r.Header["User-Agent"]; len(lines) > 0 {
-			agent = lines[0]
-		}
-		return c.agents.append(dst, agent)
+		return append(dst, c.agents.read(userAgent(r)).family...)
 	case Header:
 		return appendHeaderID(dst, class.Header, r)
 	default:

@@ -17,20 +17,24 @@ type families struct {
 	slots [familySlots]atomic.Pointer[seenAgent]
 }
 
-type seenAgent struct{ agent, family string }
+// seenAgent is what is read out of a User-Agent.
+type seenAgent struct {
+	agent, family string
+	robot         bool // it names no browser
+}
 
 func newFamilies() *families { return &families{seed: maphash.MakeSeed()} }
 
-// append appends the family of a User-Agent.
-func (f *families) append(dst []byte, agent string) []byte {
+// read returns what a User-Agent says.
+func (f *families) read(agent string) *seenAgent {
 	agent = agent[:min(len(agent), maxAgentBytes)]
 	slot := &f.slots[maphash.String(f.seed, agent)%familySlots]
 	if known := slot.Load(); known != nil && known.agent == agent {
-		return append(dst, known.family...)
+		return known
 	}
-	start := len(dst)
-	dst = appendFamily(dst, agent)
+	var buffer [maxID]byte
 	// A clone, as the string is a part of the request's whole header.
-	slot.Store(&seenAgent{agent: strings.Clone(agent), family: string(dst[start:])})
-	return dst
+	seen := &seenAgent{agent: strings.Clone(agent), family: string(appendFamily(buffer[:0], agent)), robot: !SaysBrowser(agent)}
+	slot.Store(seen)
+	return seen
 }

@@ -22,6 +22,7 @@ import (
 	"tempomat/classify"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
+	"tempomat/proxy/telemetry"
 )
 
 const (
@@ -181,7 +182,7 @@ func benchBackend(b *testing.B) *url.URL {
 // benchHandler has four classes that nobody exhausts.
 func benchHandler(b *testing.B, m limiter.Mode, upstream http.Handler) *Handler {
 	b.Helper()
-	p := &Policy{Upstream: upstream, Access: AccessSampled, Body: time.Minute, Write: time.Minute}
+	p := &Policy{Upstream: upstream, Access: telemetry.AccessSampled, Body: time.Minute, Write: time.Minute}
 	var classes []classify.Class
 	for i, name := range []string{"slash32", "slash24", "slash16", "userAgent"} {
 		classes = append(classes, classify.Class{Name: name, By: classify.By(i)})
@@ -194,7 +195,7 @@ func benchHandler(b *testing.B, m limiter.Mode, upstream http.Handler) *Handler 
 		b.Fatal(err)
 	}
 	p.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, 2, 0)
-	h := NewHandler(limiter.New(time.Now(), p.Limits, 65536, nil), p, NewJournal(zap.NewNop()))
+	h := NewHandler(limiter.New(time.Now(), p.Limits, 65536, nil), p, telemetry.NewJournal(zap.NewNop()))
 	ctx, cancel := context.WithCancel(context.Background())
 	var drive sync.WaitGroup
 	drive.Go(func() { h.Drive(ctx) })

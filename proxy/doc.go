@@ -104,12 +104,9 @@
 //	server.go     listeners, timeouts, drain
 //	retire.go     no further connections, as another process takes them
 //	farewell.go   upgraded connections are told of the end, and waited for
-//	socket.go     unix sockets
-//	journal.go    the access log
-//	totals.go     the counters
-//	statlog.go    the original's log of classes that wait
-//	graphite*.go  the original's series
-//	admin*.go     the API that the doctor asks
+//	record.go     what is told of a request that is over
+//	admin/        the API that the doctor asks
+//	admin/api/    what it answers
 //	backend/      connections to the backend, and requests over them
 //	connlimit/    how many connections clients may have open, and which is closed for the next
 //	descriptors/  what is done where descriptors run out
@@ -121,5 +118,7 @@
 //	roster/       the sets of what waits, of what is at the backend, and of connections
 //	spool/        what bodies wait in: memory, then a file without a name
 //	subscriber/   who is meant by an address
+//	telemetry/    what requests add up to: counters, the access log, statistics
+//	unixsocket/   how Unix sockets are opened
 //	websocket/    where a close frame may be put in
 package proxy

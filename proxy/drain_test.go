@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/proxy/telemetry"
 	"tempomat/proxy/websocket"
 )
 
@@ -102,7 +103,7 @@ func TestReload(t *testing.T) {
 		old := r.handler.Policy()
 		changed := *old
 		changed.Limits.Mode = limiter.Cap
-		changed.Access = AccessOff
+		changed.Access = telemetry.AccessOff
 		changed.Upstream = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(299) })
 
 		var all sync.WaitGroup

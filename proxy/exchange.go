@@ -6,27 +6,8 @@ import (
 
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/roster"
+	"tempomat/proxy/telemetry"
 )
-
-// Outcome is how a request ended.
-type Outcome uint8
-
-// The outcomes.
-const (
-	Answered     Outcome = iota // by the backend
-	Refused                     // by the limiter
-	ClientGone                  // before it was answered
-	BackendDown                 // 502
-	BackendSlow                 // 504, or it took as long for nobody
-	BackendBroke                // it broke its answer off
-	Redirected                  // a newcomer, to the same URL
-)
-
-const outcomes = int(Redirected) + 1
-
-func (o Outcome) String() string {
-	return [outcomes]string{"answered", "refused", "client gone", "backend down", "backend slow", "backend broke", "redirected"}[o]
-}
 
 // exchange is one request and its answer.
 type exchange struct {
@@ -50,11 +31,12 @@ type exchange struct {
 	forwarded time.Time
 	work      work
 
-	outcome Outcome
+	outcome telemetry.Outcome
 	held    time.Duration // for how long the client was kept from the end of its answer
 	lingers bool          // see linger
 	until   time.Time     // it lingers
-	id      string        // told to a client that was not served, to ask after it
+	record  telemetry.Record
+	id      string // told to a client that was not served, to ask after it
 }
 
 func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Request) *exchange {
@@ -84,6 +66,6 @@ func (x *exchange) look() {
 // abandon ends an exchange whose client has gone, without an answer: one that is
 // there after all is not to take an empty one for the backend's.
 func (x *exchange) abandon() {
-	x.outcome = ClientGone
+	x.outcome = telemetry.ClientGone
 	panic(http.ErrAbortHandler)
 }

@@ -9,6 +9,7 @@ import (
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/roster"
+	"tempomat/proxy/telemetry"
 )
 
 // Handler is the sidecar: it decides when a request may go to the backend, and
@@ -20,7 +21,7 @@ type Handler struct {
 	waiting roster.Roster[exchange]
 	crowd   int // how many waited when the Driver looked last
 	running roster.Roster[exchange]
-	journal *Journal
+	records telemetry.Recorder
 	learnt  learnt
 	tails   sync.Pool // of *[tailSize]byte
 	pieces  pieces
@@ -30,8 +31,8 @@ type Handler struct {
 
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by
 // a Driver, which has to run beside it.
-func NewHandler(l *limiter.Limiter, p *Policy, j *Journal) *Handler {
-	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), journal: j}
+func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
+	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r}
 	h.tails.New = func() any { return new([tailSize]byte) }
 	h.pieces.init()
 	h.exchanges.New = func() any { return new(exchange) }
@@ -128,10 +129,10 @@ func (h *Handler) forward(x *exchange) {
 	x.conn.call.Begin()
 	h.running.Add(&x.Entry, x)
 	defer h.conclude(x)
-	x.outcome = BackendBroke // unless it comes to an end
+	x.outcome = telemetry.BackendBroke // unless it comes to an end
 	x.policy.Upstream.ServeHTTP(&x.writer, x.request)
-	if x.outcome == BackendBroke {
-		x.outcome = Answered
+	if x.outcome == telemetry.BackendBroke {
+		x.outcome = telemetry.Answered
 	}
 }
 
@@ -140,21 +141,21 @@ func (h *Handler) forward(x *exchange) {
 func (h *Handler) conclude(x *exchange) {
 	now := time.Now()
 	switch {
-	case x.outcome == BackendSlow:
+	case x.outcome == telemetry.BackendSlow:
 	case x.tooLate():
-		x.outcome = BackendSlow
+		x.outcome = telemetry.BackendSlow
 	case x.gone():
-		x.outcome = ClientGone
+		x.outcome = telemetry.ClientGone
 	}
 	if !h.linger(now, x) {
-		h.settle(now, x, x.outcome == Answered)
+		h.settle(now, x, x.outcome == telemetry.Answered)
 	}
 }
 
 // hold keeps the end of the response back as long as the client's classes owe
 // for it, but no longer than the client waits.
 func (h *Handler) hold(x *exchange) {
-	if x.HoldFor <= 0 || x.outcome == ClientGone || x.writer.status == http.StatusSwitchingProtocols {
+	if x.HoldFor <= 0 || x.outcome == telemetry.ClientGone || x.writer.status == http.StatusSwitchingProtocols {
 		return
 	}
 	from := time.Now()
@@ -179,6 +180,6 @@ func (h *Handler) finish(x *exchange) {
 	if !x.lingers {
 		x.Leave(now)
 	}
-	h.journal.note(now, x)
+	h.records.Note(now, x.recorded())
 	h.done(x)
 }

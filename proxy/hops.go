@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+
+	"tempomat/proxy/telemetry"
 )
 
 // forwards is how often a request may be forwarded yet (Max-Forwards of RFC 9110, 7.6.2);
@@ -30,7 +32,7 @@ func endsHere(r *http.Request) bool {
 // would show what only the proxy and the client's own proxies know.
 func (x *exchange) answerHere() {
 	if x.request.Method == http.MethodTrace {
-		x.outcome = Refused
+		x.outcome = telemetry.Refused
 		x.writer.Header().Set("Allow", "OPTIONS")
 		x.answer(refusal{Status: http.StatusMethodNotAllowed, Detail: "This proxy answers no TRACE."})
 		return

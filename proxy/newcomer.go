@@ -1,6 +1,10 @@
 package proxy
 
-import "time"
+import (
+	"time"
+
+	"tempomat/proxy/telemetry"
+)
 
 // patience tells when a request that waits is to be redirected, if it ever is. A
 // client whose next request would be one too many is not asked for another one.
@@ -18,6 +22,6 @@ func (x *exchange) patience() (over <-chan time.Time, stop func() bool) {
 
 // sendBack redirects a newcomer to where it wants to go.
 func (x *exchange) sendBack() {
-	x.outcome = Redirected
+	x.outcome = telemetry.Redirected
 	x.Redirect(time.Now(), &x.writer)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/proxy/telemetry"
 )
 
 const (
@@ -88,7 +89,7 @@ func (x *exchange) tooLate() bool {
 // nobody sees it end: what has run for so long most likely goes on for as long
 // again.
 func (h *Handler) linger(now time.Time, x *exchange) bool {
-	if x.outcome != BackendSlow || x.policy.Limits.Mode != limiter.Fair || !x.Linger(now) {
+	if x.outcome != telemetry.BackendSlow || x.policy.Limits.Mode != limiter.Fair || !x.Linger(now) {
 		return false
 	}
 	x.Unseen(func() { x.lingers, x.until = true, now.Add(min(now.Sub(x.forwarded), mostLinger)) })

@@ -7,6 +7,7 @@ import (
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/spool"
+	"tempomat/proxy/telemetry"
 )
 
 // Policy is one configuration, made ready for the request path. It is never
@@ -17,7 +18,7 @@ type Policy struct {
 	Limits   limiter.Policy
 	Requests RequestLimits // nil: none
 	Upstream http.Handler  // forwards to the backend; made by NewUpstream
-	Access   Access
+	Access   telemetry.Access
 	Body     time.Duration // longest pause inside a request's body
 	Write    time.Duration // longest time that a client takes to accept a piece of the response
 	Upgrade  time.Duration // longest time without a byte in either direction after an upgrade

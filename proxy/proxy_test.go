@@ -25,6 +25,7 @@ import (
 	"tempomat/proxy/backend"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/spool"
+	"tempomat/proxy/telemetry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,7 +43,7 @@ type setup struct {
 	upgrade     time.Duration
 	underscores bool
 	buffer      Buffer // without a Store: one of its own
-	access      Access
+	access      telemetry.Access
 }
 
 func defaults() setup {
@@ -52,7 +53,7 @@ func defaults() setup {
 		server:  ServerOptions{Header: time.Minute, Idle: time.Minute},
 		body:    time.Minute, write: time.Minute, upgrade: time.Hour,
 		buffer: Buffer{RequestMemory: 64 << 10, Request: 1 << 30, ResponseMemory: 64 << 10, Response: 1 << 30},
-		access: AccessAll,
+		access: telemetry.AccessAll,
 	}
 	s.classify.Classes = []classify.Class{{Name: "slash32", By: classify.Slash32}}
 	s.limits = limiter.Policy{
@@ -144,7 +145,7 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 		Limits: s.limits, Upstream: upstream,
 		Access: s.access, Body: s.body, Write: s.write, Upgrade: s.upgrade, Buffer: s.buffer,
 		Underscores: s.underscores, Upgrades: []string{"websocket", "shout"},
-	}, NewJournal(zap.New(core)))
+	}, telemetry.NewJournal(zap.New(core)))
 	r.server = NewServer(counted(&r.busy, r.handler), s.server)
 
 	work, stop := context.WithCancel(context.Background())

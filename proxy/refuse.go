@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/proxy/telemetry"
 )
 
 // refusal is what a client is told that is not served: as a line of plain text,
@@ -28,7 +29,7 @@ type refusal struct {
 
 // refuse answers a request that the limiter does not let through.
 func (x *exchange) refuse() {
-	x.outcome = Refused
+	x.outcome = telemetry.Refused
 	after := jitter(x.Verdict.Wait)
 	p := refusal{Status: http.StatusTooManyRequests, Class: x.Verdict.Key.Class, RetryAfter: after}
 	switch x.Verdict.Reason {
@@ -49,12 +50,12 @@ func (x *exchange) refuse() {
 
 // refuseUnsound answers what is no request of HTTP.
 func (x *exchange) refuseUnsound() {
-	x.outcome = Refused
+	x.outcome = telemetry.Refused
 	x.answer(refusal{Status: http.StatusBadRequest, Detail: "The request's method, host or URL has what may not be in it, such as a space or a fragment."})
 }
 
 // fail answers a request that the backend did not.
-func (x *exchange) fail(o Outcome, status int, detail string) {
+func (x *exchange) fail(o telemetry.Outcome, status int, detail string) {
 	x.outcome = o
 	x.answer(refusal{Status: status, Detail: detail})
 }

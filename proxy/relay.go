@@ -16,6 +16,7 @@ import (
 	"tempomat/proxy/backend"
 	"tempomat/proxy/http1"
 	"tempomat/proxy/spool"
+	"tempomat/proxy/telemetry"
 )
 
 // keepsUp is how long a client takes to accept a piece of an answer, at most,
@@ -260,7 +261,7 @@ func (a *relay) send(p []byte) error {
 // left ends the exchange as the client has left.
 func (a *relay) left() {
 	a.x.leave(time.Now())
-	a.x.outcome = ClientGone
+	a.x.outcome = telemetry.ClientGone
 	abort()
 }
 
@@ -295,10 +296,10 @@ func (a *relay) check(err error) {
 		return
 	}
 	if a.x.gone() {
-		a.x.outcome = ClientGone
+		a.x.outcome = telemetry.ClientGone
 	} else {
 		a.log.Error("the backend broke its answer off", zap.Error(err),
-			zap.String("method", a.x.request.Method), zap.String("path", clip(a.x.request.URL.Path)))
+			zap.String("method", a.x.request.Method), zap.String("path", telemetry.Clip(a.x.request.URL.Path)))
 	}
 	abort()
 }

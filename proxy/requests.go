@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/proxy/telemetry"
 )
 
 // RequestLimits limits how many requests clients make, whatever these cost. It
@@ -41,7 +42,7 @@ func (x *exchange) countRequest() bool {
 
 // refuseCount answers a request that is one too many.
 func (x *exchange) refuseCount() {
-	x.outcome = Refused
+	x.outcome = telemetry.Refused
 	after := max(1, int((x.counted.Wait+time.Second-1)/time.Second))
 	x.answer(refusal{
 		Status: http.StatusTooManyRequests, Limit: x.counted.Limit, RetryAfter: after,

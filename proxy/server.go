@@ -15,6 +15,7 @@ import (
 
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/front"
+	"tempomat/proxy/unixsocket"
 )
 
 const (
@@ -181,7 +182,7 @@ func (s *Server) stopListening(ctx context.Context) {
 // Listen opens an address: "host:port", ":port" or "unix:/path".
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
-		return listenUnix(ctx, path)
+		return unixsocket.Listen(ctx, path)
 	}
 	return new(net.ListenConfig).Listen(ctx, "tcp", address)
 }

@@ -17,6 +17,7 @@ import (
 
 	"tempomat/proxy/backend"
 	"tempomat/proxy/http1"
+	"tempomat/proxy/telemetry"
 	"tempomat/proxy/websocket"
 )
 
@@ -57,7 +58,7 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 	back := res.Tunnel()
 	maps.Copy(x.writer.Header(), res.Header)
 	if err := writeSwitch(client, x.writer.Header(), res.Order); err != nil {
-		x.outcome = ClientGone
+		x.outcome = telemetry.ClientGone
 		_ = back.Close()
 		return
 	}
@@ -68,7 +69,7 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 	d.hold(to, io.MultiReader(bytes.NewReader(early), client), back)
 	if d.idle.Load() {
 		u.log.Info("closed an upgraded connection that was idle", zap.Duration("limit", d.limit),
-			zap.String("path", clip(x.request.URL.Path)))
+			zap.String("path", telemetry.Clip(x.request.URL.Path)))
 	}
 }
 

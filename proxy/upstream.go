@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"tempomat/proxy/backend"
+	"tempomat/proxy/telemetry"
 )
 
 // Backend is where requests go.
@@ -122,17 +123,17 @@ func (u *Upstream) explain(x *exchange, err error) {
 		x.refuseBody()
 		return
 	case x.gone() && late:
-		x.outcome = BackendSlow
+		x.outcome = telemetry.BackendSlow
 		abort()
 	case x.gone(), errors.Is(err, context.Canceled): // by its client, or as all are to end
 		x.abandon()
 	case late:
-		x.fail(BackendSlow, http.StatusGatewayTimeout, "The site takes too long to answer. Please try again later.")
+		x.fail(telemetry.BackendSlow, http.StatusGatewayTimeout, "The site takes too long to answer. Please try again later.")
 	default:
-		x.fail(BackendDown, http.StatusBadGateway, "The site does not answer. Please try again later.")
+		x.fail(telemetry.BackendDown, http.StatusBadGateway, "The site does not answer. Please try again later.")
 	}
 	u.log.Error(x.outcome.String(), zap.Error(err), zap.String("request", x.id),
-		zap.String("method", x.request.Method), zap.String("path", clip(x.request.URL.Path)))
+		zap.String("method", x.request.Method), zap.String("path", telemetry.Clip(x.request.URL.Path)))
 }
 
 func isDial(err error) bool {

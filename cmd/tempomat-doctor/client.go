@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"tempomat/config"
-	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
 )
 
 const (
@@ -97,13 +97,13 @@ func (c *client) fetch(ctx context.Context, method, path string, query url.Value
 	if len(body) > maxAnswer {
 		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 	}
-	var said proxy.ErrorReply
+	var said api.ErrorReply
 	if err := json.Unmarshal(body, &said); err != nil || said.Version == 0 {
 		return nil, fmt.Errorf("%s answers, but not as %s does (%s)", c.path, c.program, resp.Status)
 	}
-	if said.Version != proxy.AdminVersion {
+	if said.Version != api.Version {
 		return nil, fmt.Errorf("%s speaks version %d of the admin API, this doctor version %d: "+
-			"take both from one release", c.program, said.Version, proxy.AdminVersion)
+			"take both from one release", c.program, said.Version, api.Version)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, errors.New(said.Error)

@@ -18,8 +18,10 @@ import (
 	"go.uber.org/goleak"
 
 	"tempomat/limiter"
-	"tempomat/proxy"
+	"tempomat/proxy/admin"
+	"tempomat/proxy/admin/api"
 	"tempomat/proxy/spool"
+	"tempomat/proxy/telemetry"
 )
 
 var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
@@ -87,18 +89,18 @@ func serveAdmin(t *testing.T, reload func() error) (path string) {
 // adminNow is the time at the admin API.
 var adminNow = time.Unix(1_000_000, 0).Add(100 * time.Minute)
 
-func serveLedger(t *testing.T, ledger proxy.Ledger, reload func() error) (path string) {
+func serveLedger(t *testing.T, ledger telemetry.Ledger, reload func() error) (path string) {
 	t.Helper()
 	path = socketPath(t)
-	l, err := proxy.ListenAdmin("unix:" + path)
+	l, err := admin.Listen("unix:" + path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := proxy.NewAdmin(proxy.AdminOptions{
+	a := admin.New(admin.Options{
 		Ledger: ledger,
 		Now:    func() time.Time { return adminNow },
-		Status: func() proxy.AdminStatus {
-			return proxy.AdminStatus{Release: "1.2.3", Started: adminNow.Add(-100 * time.Minute), Mode: "cooperative", Held: 4,
+		Status: func() admin.Status {
+			return admin.Status{Release: "1.2.3", Started: adminNow.Add(-100 * time.Minute), Mode: "cooperative", Held: 4,
 				Buffer:   spool.Stats{Memory: 1<<20 + 200<<10, Disk: 340 << 20, Files: 12, Spools: 31, NoAddress: 3},
 				Counters: map[string]uint64{"requests": 1234, "delayed": 56}}
 		},
@@ -226,7 +228,7 @@ func TestSocketIsFoundByFlagAndEnvironment(t *testing.T) {
 func TestJSONIsOneDocumentAndPlain(t *testing.T) {
 	path := serveAdmin(t, nil)
 	_, stdout, _ := call(t, nil, "--socket", path, "--json", "--limit", "100")
-	var reply proxy.BucketsReply
+	var reply api.BucketsReply
 	if err := json.Unmarshal([]byte(stdout), &reply); err != nil {
 		t.Fatal(err)
 	}
@@ -242,8 +244,8 @@ func TestJSONIsOneDocumentAndPlain(t *testing.T) {
 func TestJSONOfOne(t *testing.T) {
 	path := serveAdmin(t, nil)
 	row := newLedger().rows[3]
-	var gate proxy.GateReply
-	var key proxy.KeyReply
+	var gate api.GateReply
+	var key api.KeyReply
 	for reply, args := range map[any][]string{
 		&gate: {"gate"}, &key: {"key", row.Class, row.ID},
 	} {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tempomat/limiter"
-	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
 )
 
 // gate shows how the queue before the backend stands.
@@ -23,7 +23,7 @@ func (d *doctor) gate() *cobra.Command {
 			if document {
 				return d.raw(c.Context(), "/v1/gate", nil)
 			}
-			var g proxy.GateReply
+			var g api.GateReply
 			if err := d.client().get(c.Context(), "/v1/gate", nil, &g); err != nil {
 				return err
 			}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
 )
 
 // key shows all that is known of one key.
@@ -22,7 +22,7 @@ func (d *doctor) key() *cobra.Command {
 			if document {
 				return d.raw(c.Context(), "/v1/key", query)
 			}
-			var reply proxy.KeyReply
+			var reply api.KeyReply
 			if err := d.client().get(c.Context(), "/v1/key", query, &reply); err != nil {
 				return err
 			}

@@ -104,9 +104,9 @@ func (d *doctor) domains(ctx context.Context, ask masterChoice) error {
 		return errors.New("over: must be from 0s to 1m")
 	}
 	const path = "/v1/master"
-	api := d.masterClient()
+	c := d.masterClient()
 	if ask.json {
-		body, err := api.fetch(ctx, http.MethodGet, path, nil)
+		body, err := c.fetch(ctx, http.MethodGet, path, nil)
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (d *doctor) domains(ctx context.Context, ask masterChoice) error {
 		return err
 	}
 	var before, now masterReply
-	if err := api.get(ctx, path, nil, &now); err != nil {
+	if err := c.get(ctx, path, nil, &now); err != nil {
 		return err
 	}
 	if ask.over > 0 {
@@ -124,7 +124,7 @@ func (d *doctor) domains(ctx context.Context, ask masterChoice) error {
 		case <-time.After(ask.over):
 		}
 		before, now = now, masterReply{}
-		if err := api.get(ctx, path, nil, &now); err != nil {
+		if err := c.get(ctx, path, nil, &now); err != nil {
 			return err
 		}
 	}
@@ -208,9 +208,9 @@ func (d *domainReply) messages() uint64 {
 func (d *doctor) waiting(ctx context.Context, domain string, ask masterChoice) error {
 	const path = "/v1/identifiers"
 	query := url.Values{"domain": {domain}, "limit": {strconv.Itoa(ask.limit)}}
-	api := d.masterClient()
+	c := d.masterClient()
 	if ask.json {
-		body, err := api.fetch(ctx, http.MethodGet, path, query)
+		body, err := c.fetch(ctx, http.MethodGet, path, query)
 		if err != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func (d *doctor) waiting(ctx context.Context, domain string, ask masterChoice) e
 		return err
 	}
 	var r identifiersReply
-	if err := api.get(ctx, path, query, &r); err != nil {
+	if err := c.get(ctx, path, query, &r); err != nil {
 		return err
 	}
 	g := grid{title: printable(r.Domain) + "  who waits longest"}

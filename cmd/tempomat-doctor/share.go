@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
 )
 
 // share shows how the sidecar shares its accounts with others.
@@ -22,7 +22,7 @@ func (d *doctor) share() *cobra.Command {
 		Short: "Show with whom accounts are shared, and how that goes",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var r proxy.ShareReply
+			var r api.ShareReply
 			if err := d.client().get(c.Context(), "/v1/share", nil, &r); err != nil {
 				return err
 			}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/spool"
 )
@@ -22,7 +22,7 @@ func (d *doctor) status() *cobra.Command {
 		Short: "Show how the proxy itself is",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var reply proxy.StatusReply
+			var reply api.StatusReply
 			if err := d.client().get(c.Context(), "/v1/status", nil, &reply); err != nil {
 				return err
 			}

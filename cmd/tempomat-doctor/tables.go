@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tempomat/limiter"
-	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
 )
 
 // The most rows that are shown unless --limit says otherwise.
@@ -82,23 +82,23 @@ func (d *doctor) raw(ctx context.Context, path string, query url.Values) error {
 
 // show prints the table of one class, or those of all.
 func (d *doctor) show(ctx context.Context, ask choice) error {
-	api := d.client()
+	c := d.client()
 	view := screenOf(d.stdout, d.env)
 	if ask.bucket != "" {
-		t, err := ask.table(ctx, api, rowsOfOne)
+		t, err := ask.table(ctx, c, rowsOfOne)
 		if err != nil {
 			return err
 		}
 		return printTables(d.stdout, []table{t}, view.width)
 	}
-	var known proxy.ClassesReply
-	if err := api.get(ctx, "/v1/classes", nil, &known); err != nil {
+	var known api.ClassesReply
+	if err := c.get(ctx, "/v1/classes", nil, &known); err != nil {
 		return err
 	}
 	var all []table
 	for _, class := range known.Classes {
 		ask.bucket = class.Name
-		t, err := ask.table(ctx, api, rowsOfEach)
+		t, err := ask.table(ctx, c, rowsOfEach)
 		if err != nil {
 			return err
 		}
@@ -122,9 +122,9 @@ func (ask choice) query(rows int) url.Values {
 }
 
 // table asks for the table of the chosen class.
-func (ask choice) table(ctx context.Context, api *client, rows int) (table, error) {
-	var reply proxy.BucketsReply
-	if err := api.get(ctx, "/v1/buckets", ask.query(rows), &reply); err != nil {
+func (ask choice) table(ctx context.Context, c *client, rows int) (table, error) {
+	var reply api.BucketsReply
+	if err := c.get(ctx, "/v1/buckets", ask.query(rows), &reply); err != nil {
 		return table{}, err
 	}
 	return table{class: reply.Class, total: reply.Total, rows: reply.Rows}, nil

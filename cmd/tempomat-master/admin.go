@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/limiter/smockron"
-	"tempomat/proxy"
+	"tempomat/proxy/admin"
 )
 
 // The admin API: JSON over HTTP on a unix socket, for tempomat-doctor.
@@ -48,7 +48,7 @@ func (s *server) openAdmin(address string) net.Listener {
 	if address == "" {
 		return nil
 	}
-	door, err := proxy.ListenAdmin(address)
+	door, err := admin.Listen(address)
 	if err != nil {
 		s.log.Error("no admin API", zap.Error(err))
 		return nil

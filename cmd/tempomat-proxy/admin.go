@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"tempomat/proxy"
+	"tempomat/proxy/admin"
 	"tempomat/proxy/handover"
 )
 
@@ -17,7 +17,7 @@ func (s *sidecar) openAdmin(address string) *handover.Socket {
 	if address == "" {
 		return nil
 	}
-	door, err := proxy.ListenAdmin(address)
+	door, err := admin.Listen(address)
 	if err != nil {
 		s.logs.log.Error("no admin API", zap.Error(err))
 		return nil
@@ -27,7 +27,7 @@ func (s *sidecar) openAdmin(address string) *handover.Socket {
 
 // serveAdmin answers the doctor until the context ends.
 func (s *sidecar) serveAdmin(ctx context.Context, door net.Listener, ready func() error) {
-	admin := proxy.NewAdmin(proxy.AdminOptions{
+	admin := admin.New(admin.Options{
 		Ledger: s.limiter,
 		Now:    time.Now,
 		Status: s.status,
@@ -55,14 +55,14 @@ func (s *sidecar) serveAdmin(ctx context.Context, door net.Listener, ready func(
 // topHolders is how many addresses and networks are told that hold most connections.
 const topHolders = 10
 
-func (s *sidecar) status() proxy.AdminStatus {
+func (s *sidecar) status() admin.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counters := s.journal.Counters()
 	counters["reloads"], counters["reloadsRejected"] = s.reloads, s.rejected
 	s.policies.counts.counters(counters)
 	counters["keys"] = uint64(s.limiter.Keys()) //nolint:gosec // a count
-	return proxy.AdminStatus{
+	return admin.Status{
 		Release:  version,
 		Started:  s.started,
 		Mode:     s.config.Throttle.Mode,

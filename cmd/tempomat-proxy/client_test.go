@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
 )
 
 // newClient makes an HTTP/1.1 client whose connections end with the test. It
@@ -129,13 +129,13 @@ func (s *sidecarProcess) ask(path string, reply any) (status int) {
 // account is the row of a key, and whether it is known.
 func (s *sidecarProcess) account(class, id string) (limiter.Row, bool) {
 	s.t.Helper()
-	var reply proxy.KeyReply
+	var reply api.KeyReply
 	status := s.ask("/v1/key?"+url.Values{"class": {class}, "id": {id}}.Encode(), &reply)
 	return reply.Row, status == http.StatusOK
 }
 
 // stats is what the proxy says of itself.
-func (s *sidecarProcess) stats() (reply proxy.StatusReply) {
+func (s *sidecarProcess) stats() (reply api.StatusReply) {
 	s.t.Helper()
 	s.ask("/v1/status", &reply)
 	return reply

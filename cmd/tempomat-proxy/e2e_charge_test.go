@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
 )
 
 // slowly makes what accounts earn too little to see, so that a level tells the
@@ -56,7 +56,7 @@ func TestCharges(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("the doctor: %d %s", status, errs)
 	}
-	var reply proxy.BucketsReply
+	var reply api.BucketsReply
 	if err := json.Unmarshal([]byte(out), &reply); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

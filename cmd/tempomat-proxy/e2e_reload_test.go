@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
 )
 
 // ways are the ways to have the proxy read its configuration again. Each
@@ -84,7 +84,7 @@ func takesGoodFile(t *testing.T, s *sidecarProcess, backend *apache, reload func
 	if n := s.stderr.count(from, `"msg":"changed`); n != 3 {
 		t.Errorf("%d keys are said to have changed, want 3:\n%s", n, s.stderr)
 	}
-	var known proxy.ClassesReply
+	var known api.ClassesReply
 	s.ask("/v1/classes", &known)
 	var got []string
 	for _, c := range known.Classes {
@@ -100,7 +100,7 @@ func takesGoodFile(t *testing.T, s *sidecarProcess, backend *apache, reload func
 
 func keepsOnBadFile(t *testing.T, s *sidecarProcess, backend *apache, reload func(*sidecarProcess, int, string) int) {
 	from := s.stderr.len()
-	var before, after proxy.ClassesReply
+	var before, after api.ClassesReply
 	s.ask("/v1/classes", &before)
 	s.configure(t, backend.url, "throttle: {mode: fast}\nclasses:\n  slash32: {share: 7, bust: 1s}\n")
 	reload(s, from, rejected)

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
 	"tempomat/proxy/handover"
 )
 
@@ -403,7 +403,7 @@ func TestReplaceSharesOn(t *testing.T) {
 	for range 2 {
 		old := s
 		s = s.successor()
-		var reply proxy.ShareReply
+		var reply api.ShareReply
 		eventually(t, "it shares", func() bool {
 			s.ask("/v1/share", &reply)
 			return reply.Trouble != "" || reply.State != nil

@@ -16,6 +16,7 @@ import (
 	"tempomat/proxy"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/spool"
+	"tempomat/proxy/telemetry"
 )
 
 // cpus is how many CPUs shares are parts of. GOMAXPROCS knows the limits of this
@@ -235,12 +236,12 @@ func workersOf(class string) float64 {
 	return 0
 }
 
-func access(name string) proxy.Access {
+func access(name string) telemetry.Access {
 	switch name {
 	case "all":
-		return proxy.AccessAll
+		return telemetry.AccessAll
 	case "sampled":
-		return proxy.AccessSampled
+		return telemetry.AccessSampled
 	}
-	return proxy.AccessOff
+	return telemetry.AccessOff
 }

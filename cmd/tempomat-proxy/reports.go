@@ -10,13 +10,13 @@ import (
 
 	"tempomat/config"
 	"tempomat/limiter"
-	"tempomat/proxy"
+	"tempomat/proxy/telemetry"
 )
 
 // reports sends statistics out: to Graphite, and into the log.
 type reports struct {
 	ledger  *limiter.Limiter
-	journal *proxy.Journal
+	journal *telemetry.Journal
 	log     *zap.Logger
 
 	end     context.CancelFunc // nil: nothing runs
@@ -34,7 +34,7 @@ func (r *reports) restart(c *config.Config) {
 	ctx, end := context.WithCancel(context.Background())
 	r.end = end
 	r.running.Go(func() {
-		proxy.NewStatLog(r.ledger, c.Log.DelayThreshold, time.Now, r.log).Run(ctx)
+		telemetry.NewStatLog(r.ledger, c.Log.DelayThreshold, time.Now, r.log).Run(ctx)
 	})
 	if c.Graphite.Address == "" {
 		return
@@ -45,7 +45,7 @@ func (r *reports) restart(c *config.Config) {
 		hostname = "localhost"
 	}
 	r.running.Go(func() {
-		proxy.NewGraphite(proxy.GraphiteOptions{
+		telemetry.NewGraphite(telemetry.GraphiteOptions{
 			Address: c.Graphite.Address, Prefix: c.Graphite.Prefix, Hostname: hostname,
 			Interval: c.Graphite.Interval, Threshold: c.Log.DelayThreshold,
 			Ledger: r.ledger, Totals: r.journal.Series, Now: time.Now, Log: r.log,

@@ -20,6 +20,7 @@ import (
 	"tempomat/limiter"
 	"tempomat/proxy"
 	"tempomat/proxy/handover"
+	"tempomat/proxy/telemetry"
 )
 
 // gcPercent trades a little memory for CPU: the heap is small, requests are many.
@@ -35,7 +36,7 @@ type sidecar struct {
 	limiter  *limiter.Limiter
 	hints    *proxy.WorkerHints
 	state    stateFile
-	journal  *proxy.Journal
+	journal  *telemetry.Journal
 	handler  *proxy.Handler
 	server   *proxy.Server
 	duties   duties
@@ -76,7 +77,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	car.state = stateFile{path: c.State, log: car.logs.log, parts: map[string]memory{
 		"known": car.limiter.Known(), "standing": standing, "newcomers": car.policies.newcomer,
 	}}
-	car.journal = proxy.NewJournal(car.logs.access)
+	car.journal = telemetry.NewJournal(car.logs.access)
 	car.handler = proxy.NewHandler(car.limiter, policy, car.journal)
 	car.handler.TellWorkers(func(n int, by string) {
 		car.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))

@@ -12,7 +12,7 @@ import (
 	"tempomat/config"
 	"tempomat/limiter"
 	"tempomat/limiter/smockron"
-	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
 )
 
 // sharing is with whom the sidecar shares its accounts, and how it goes.
@@ -110,8 +110,8 @@ func (s *sharing) watch(ctx context.Context, log *zap.Logger) {
 }
 
 // reply is what the admin API tells.
-func (s *sharing) reply() proxy.ShareReply {
-	r := proxy.ShareReply{Kind: s.kind}
+func (s *sharing) reply() api.ShareReply {
+	r := api.ShareReply{Kind: s.kind}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.trouble != nil {

@@ -1,4 +1,6 @@
-package proxy
+// Package admin serves the admin API, which the doctor asks: JSON over HTTP. What it answers
+// is in package api.
+package admin
 
 import (
 	"context"
@@ -10,28 +12,14 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/limiter"
+	"tempomat/proxy/admin/api"
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/spool"
+	"tempomat/proxy/telemetry"
 )
 
-// AdminVersion is the "version" of every JSON document of the admin API. It
-// grows when a field changes its meaning or goes; new fields leave it as it is.
-const AdminVersion = 1
-
-// Ledger is what the admin API and the statistics show; *limiter.Limiter is
-// one. All methods must be safe for concurrent use.
-type Ledger interface {
-	// Dump yields the rows of a class, of all classes if class is "", in no
-	// order, until yield returns false. It holds no lock while it yields.
-	Dump(now time.Time, class string, yield func(limiter.Row) bool)
-	// Find returns one key's row; false if the key is not remembered.
-	Find(now time.Time, k limiter.Key) (limiter.Row, bool)
-	// Classes returns the classes in configured order.
-	Classes() []limiter.ClassInfo
-}
-
-// AdminStatus is what only the whole proxy knows of itself.
-type AdminStatus struct {
+// Status is what only the whole proxy knows of itself.
+type Status struct {
 	Release     string            // the program's version
 	Started     time.Time         // when the process began to serve
 	Mode        string            // fair, observe, cap, cooperative
@@ -41,14 +29,14 @@ type AdminStatus struct {
 	Counters    map[string]uint64 // totals since the start, by name
 }
 
-// AdminOptions are the parts that the admin API shows or sets going. All
+// Options are the parts that the admin API shows or sets going. All
 // functions must be safe for concurrent use.
-type AdminOptions struct {
-	Ledger        Ledger
+type Options struct {
+	Ledger        telemetry.Ledger
 	Now           func() time.Time
-	Status        func() AdminStatus
+	Status        func() Status
 	Gate          func() limiter.GateState
-	Share         func() ShareReply
+	Share         func() api.ShareReply
 	Ready         func() error  // nil while the proxy takes requests
 	Reload        func() error  // reads the configuration again; its error lists every fault
 	ReloadTimeout time.Duration // longest that a client waits for Reload; 0: 20 s
@@ -56,22 +44,22 @@ type AdminOptions struct {
 	Log           *zap.Logger   // nil: nothing is logged
 }
 
-// Admin serves the admin API, the doctor's door: JSON over HTTP.
-type Admin struct {
-	opts      AdminOptions
+// Server serves the admin API. Its methods may be called concurrently.
+type Server struct {
+	opts      Options
 	reloading chan struct{} // holds a token while a reload runs
 	server    *http.Server
 }
 
-// NewAdmin makes an admin API of its parts; it opens nothing.
-func NewAdmin(o AdminOptions) *Admin {
+// New makes a Server of its parts; it opens nothing.
+func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
 	if o.ReloadTimeout <= 0 {
 		o.ReloadTimeout = 20 * time.Second
 	}
-	a := &Admin{opts: o, reloading: make(chan struct{}, 1)}
+	a := &Server{opts: o, reloading: make(chan struct{}, 1)}
 	a.server = &http.Server{
 		Handler:           a.Handler(),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -85,7 +73,7 @@ func NewAdmin(o AdminOptions) *Admin {
 }
 
 // Handler returns the API without a server around it.
-func (a *Admin) Handler() http.Handler {
+func (a *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/classes", reading(a.classes))
 	mux.HandleFunc("/v1/buckets", reading(a.buckets, "class", "sort", "limit"))
@@ -100,7 +88,7 @@ func (a *Admin) Handler() http.Handler {
 		mux.HandleFunc("/v1/replace", acting(a.opts.Replace.ServeHTTP))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		adminFail(w, http.StatusNotFound, "no such path; known: /v1/classes, /v1/buckets, /v1/key, /v1/gate, /v1/share, "+
+		fail(w, http.StatusNotFound, "no such path; known: /v1/classes, /v1/buckets, /v1/key, /v1/gate, /v1/share, "+
 			"/v1/health, /v1/ready, /v1/status, /v1/reload")
 	})
 	return mux
@@ -108,7 +96,7 @@ func (a *Admin) Handler() http.Handler {
 
 // Serve answers on l until Shutdown and closes l. It returns nil after
 // Shutdown, else why it ended.
-func (a *Admin) Serve(l net.Listener) error {
+func (a *Server) Serve(l net.Listener) error {
 	if err := a.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -117,7 +105,7 @@ func (a *Admin) Serve(l net.Listener) error {
 
 // Shutdown closes the listener and waits for requests under way until ctx
 // ends; then it cuts them.
-func (a *Admin) Shutdown(ctx context.Context) error {
+func (a *Server) Shutdown(ctx context.Context) error {
 	err := a.server.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(err, a.server.Close())

@@ -1,4 +1,4 @@
-package proxy
+package admin
 
 import (
 	"context"
@@ -19,63 +19,26 @@ import (
 	"go.uber.org/goleak"
 
 	"tempomat/limiter"
+	"tempomat/proxy/admin/api"
 	"tempomat/proxy/spool"
+	"tempomat/proxy/telemetry"
+	"tempomat/proxy/telemetry/telemetrytest"
 )
 
-var _ Ledger = (*limiter.Limiter)(nil)
+var _ telemetry.Ledger = (*limiter.Limiter)(nil)
 
-// fixedLedger is a Ledger of rows that do not change.
-type fixedLedger struct {
-	classes []limiter.ClassInfo
-	rows    []limiter.Row
-}
-
-func (l fixedLedger) Classes() []limiter.ClassInfo { return l.classes }
-
-func (l fixedLedger) Dump(_ time.Time, class string, yield func(limiter.Row) bool) {
-	for _, r := range l.rows {
-		if (class == "" || r.Class == class) && !yield(r) {
-			return
-		}
-	}
-}
-
-func (l fixedLedger) Find(_ time.Time, k limiter.Key) (limiter.Row, bool) {
-	for _, r := range l.rows {
-		if r.Class == k.Class && r.ID == k.ID {
-			return r, true
-		}
-	}
-	return limiter.Row{}, false
-}
-
-func adminLedger() fixedLedger {
-	return fixedLedger{
-		classes: []limiter.ClassInfo{
-			{Name: "slash32", Budget: limiter.Budget{CPUs: 0.4, Burst: 30 * time.Second}},
-			{Name: "userAgent", Budget: limiter.Budget{CPUs: 0.5, Burst: 2 * time.Minute, Cap: true, Shadow: true}},
-		},
-		rows: []limiter.Row{
-			{Class: "slash32", ID: "203.0.113.9", Level: -4, Wait: 0.734, CPU: 0.4, Rate: 2, Last: 1},
-			{Class: "slash32", ID: "203.0.113.7", Level: 2, Wait: 0, CPU: 0.9, Rate: 9, Last: 8},
-			{Class: "userAgent", ID: "", Level: -9, Wait: 3, CPU: 0.1, Rate: 1, Last: 4},
-			{Class: "slash32", ID: "203.0.113.8", Level: 3, Wait: 1.5, CPU: 0.2, Rate: 4, Last: 0},
-		},
-	}
-}
-
-func adminOptions() AdminOptions {
+func options() Options {
 	start := time.Unix(1_000_000, 0)
-	return AdminOptions{
-		Ledger: adminLedger(),
+	return Options{
+		Ledger: telemetrytest.NewLedger(),
 		Now:    func() time.Time { return start.Add(90 * time.Second) },
-		Status: func() AdminStatus {
-			return AdminStatus{Release: "1.2.3", Started: start, Mode: "cap", Held: 7, Buffer: spool.Stats{Memory: 16384, Spools: 2},
+		Status: func() Status {
+			return Status{Release: "1.2.3", Started: start, Mode: "cap", Held: 7, Buffer: spool.Stats{Memory: 16384, Spools: 2},
 				Counters: map[string]uint64{"requests": 12}}
 		},
 		Gate: func() limiter.GateState { return limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1} },
-		Share: func() ShareReply {
-			return ShareReply{Kind: "smockron", State: []any{map[string]any{"master": "tcp://m:1", "present": true}}}
+		Share: func() api.ShareReply {
+			return api.ShareReply{Kind: "smockron", State: []any{map[string]any{"master": "tcp://m:1", "present": true}}}
 		},
 		Ready:  func() error { return nil },
 		Reload: func() error { return nil },
@@ -83,10 +46,10 @@ func adminOptions() AdminOptions {
 }
 
 // ask sends one request to the API and decodes its answer into reply, strictly.
-func ask(t *testing.T, o AdminOptions, method, target string, reply any) *httptest.ResponseRecorder {
+func ask(t *testing.T, o Options, method, target string, reply any) *httptest.ResponseRecorder {
 	t.Helper()
 	rec := httptest.NewRecorder()
-	NewAdmin(o).Handler().ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), method, target, nil))
+	New(o).Handler().ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), method, target, nil))
 	var version struct{ Version int }
 	if err := json.Unmarshal(rec.Body.Bytes(), &version); err != nil || version.Version != 1 {
 		t.Fatalf("%s %s: not a document of version 1 (%v): %s", method, target, err, rec.Body)
@@ -116,8 +79,8 @@ func TestAdminBucketsSortsAndBounds(t *testing.T) {
 		"?class=slash32&limit=10000":      {"203.0.113.8", "203.0.113.9", "203.0.113.7"},
 		"?class=slash32&sort=cpu&limit=1": {"203.0.113.7"},
 	} {
-		var reply BucketsReply
-		rec := ask(t, adminOptions(), "GET", "/v1/buckets"+query, &reply)
+		var reply api.BucketsReply
+		rec := ask(t, options(), "GET", "/v1/buckets"+query, &reply)
 		var got []string
 		for _, r := range reply.Rows {
 			got = append(got, r.ID)
@@ -126,104 +89,104 @@ func TestAdminBucketsSortsAndBounds(t *testing.T) {
 			t.Errorf("%q: status %d, rows (-want +got):\n%s", query, rec.Code, diff)
 		}
 	}
-	var reply BucketsReply
-	ask(t, adminOptions(), "GET", "/v1/buckets?class=SLASH32&limit=1", &reply)
+	var reply api.BucketsReply
+	ask(t, options(), "GET", "/v1/buckets?class=SLASH32&limit=1", &reply)
 	if reply.Class != "slash32" || reply.Sort != "wait" || reply.Total != 3 {
 		t.Errorf("got class %q, sort %q, total %d; want slash32, wait, 3", reply.Class, reply.Sort, reply.Total)
 	}
 }
 
 func TestAdminBucketsOfAnEmptyTableIsAnEmptyList(t *testing.T) {
-	o := adminOptions()
-	o.Ledger = fixedLedger{}
+	o := options()
+	o.Ledger = telemetrytest.Ledger{}
 	rec := httptest.NewRecorder()
-	NewAdmin(o).Handler().ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/buckets", nil))
+	New(o).Handler().ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/buckets", nil))
 	if !strings.Contains(rec.Body.String(), `"rows":[]`) {
 		t.Errorf("got %s", rec.Body)
 	}
 }
 
 func TestAdminViews(t *testing.T) {
-	var classes ClassesReply
-	ask(t, adminOptions(), "GET", "/v1/classes", &classes)
-	want := ClassesReply{Version: 1, Classes: []ClassReply{
+	var classes api.ClassesReply
+	ask(t, options(), "GET", "/v1/classes", &classes)
+	want := api.ClassesReply{Version: 1, Classes: []api.ClassReply{
 		{Name: "slash32", CPUs: 0.4, Burst: 30, Keys: 3},
 		{Name: "userAgent", CPUs: 0.5, Burst: 120, Cap: true, Shadow: true, Keys: 1},
 	}}
 	if diff := cmp.Diff(want, classes); diff != "" {
 		t.Errorf("classes (-want +got):\n%s", diff)
 	}
-	var gate GateReply
-	ask(t, adminOptions(), "GET", "/v1/gate", &gate)
-	if diff := cmp.Diff(GateReply{Version: 1, GateState: limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1}}, gate); diff != "" {
+	var gate api.GateReply
+	ask(t, options(), "GET", "/v1/gate", &gate)
+	if diff := cmp.Diff(api.GateReply{Version: 1, GateState: limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1}}, gate); diff != "" {
 		t.Errorf("gate (-want +got):\n%s", diff)
 	}
-	var share ShareReply
-	ask(t, adminOptions(), "GET", "/v1/share", &share)
-	wanted := adminOptions().Share()
+	var share api.ShareReply
+	ask(t, options(), "GET", "/v1/share", &share)
+	wanted := options().Share()
 	if wanted.Version = 1; cmp.Diff(wanted, share) != "" {
 		t.Errorf("share (-want +got):\n%s", cmp.Diff(wanted, share))
 	}
-	var status StatusReply
-	ask(t, adminOptions(), "GET", "/v1/status", &status)
+	var status api.StatusReply
+	ask(t, options(), "GET", "/v1/status", &status)
 	if status.Goroutines < 1 {
 		t.Errorf("goroutines: %d", status.Goroutines)
 	}
 	status.Goroutines = 0
-	if diff := cmp.Diff(StatusReply{Version: 1, Release: "1.2.3", Uptime: 90, Mode: "cap", Held: 7,
+	if diff := cmp.Diff(api.StatusReply{Version: 1, Release: "1.2.3", Uptime: 90, Mode: "cap", Held: 7,
 		Buffer: spool.Stats{Memory: 16384, Spools: 2}, Counters: map[string]uint64{"requests": 12}}, status); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 	for _, id := range []string{"203.0.113.9", ""} {
 		class := map[string]string{"203.0.113.9": "Slash32", "": "userAgent"}[id]
-		var key KeyReply
-		ask(t, adminOptions(), "GET", "/v1/key?"+url.Values{"class": {class}, "id": {id}}.Encode(), &key)
+		var key api.KeyReply
+		ask(t, options(), "GET", "/v1/key?"+url.Values{"class": {class}, "id": {id}}.Encode(), &key)
 		if key.Row.ID != id || key.Row.Level >= 0 {
 			t.Errorf("key %q: got %+v", id, key.Row)
 		}
 	}
-	var ok OKReply
+	var ok api.OKReply
 	for _, path := range []string{"/v1/health", "/v1/ready"} {
-		if rec := ask(t, adminOptions(), "GET", path, &ok); rec.Code != 200 || ok.Status != "ok" {
+		if rec := ask(t, options(), "GET", path, &ok); rec.Code != 200 || ok.Status != "ok" {
 			t.Errorf("%s: %d %+v", path, rec.Code, ok)
 		}
 	}
 }
 
 func TestAdminErrors(t *testing.T) {
-	broken := adminOptions()
+	broken := options()
 	broken.Ready = func() error { return errors.New("draining") }
 	broken.Reload = func() error { return errors.Join(errors.New("t.yaml:3: a"), errors.New("t.yaml:4: b")) }
-	nan := adminOptions()
-	nan.Ledger = fixedLedger{rows: []limiter.Row{{Wait: math.NaN()}}}
+	nan := options()
+	nan.Ledger = telemetrytest.Ledger{Rows: []limiter.Row{{Wait: math.NaN()}}}
 	for _, c := range []struct {
 		method, target string
-		opts           AdminOptions
+		opts           Options
 		status         int
 		text, allow    string
 	}{
-		{"GET", "/", adminOptions(), 404, "no such path", ""},
-		{"GET", "/v1", adminOptions(), 404, "no such path", ""},
-		{"GET", "/v2/buckets", adminOptions(), 404, "/v1/buckets", ""},
-		{"POST", "/v1/buckets", adminOptions(), 405, `"POST" is not for /v1/buckets`, "GET, HEAD"},
-		{"DELETE", "/v1/key", adminOptions(), 405, "GET, HEAD", "GET, HEAD"},
-		{"GET", "/v1/reload", adminOptions(), 405, "allowed: POST", "POST"},
-		{"GET", "/v1/buckets?class=slash8", adminOptions(), 400, `class "slash8" is unknown; known: slash32, userAgent`, ""},
-		{"GET", "/v1/buckets?sort=title", adminOptions(), 400, `sort: "title" is unknown; known: wait, cpu, rate, level, last`, ""},
-		{"GET", "/v1/buckets?limit=0", adminOptions(), 400, `limit: "0" is not a whole number from 1 to 10000`, ""},
-		{"GET", "/v1/buckets?limit=10001", adminOptions(), 400, `"10001"`, ""},
-		{"GET", "/v1/buckets?limit=2.5", adminOptions(), 400, `"2.5"`, ""},
-		{"GET", "/v1/buckets?lmit=5", adminOptions(), 400, `unknown parameter "lmit"; known: class, sort, limit`, ""},
-		{"GET", "/v1/health?x=1", adminOptions(), 400, "known: none", ""},
-		{"GET", "/v1/key?class=slash32", adminOptions(), 400, "class and id", ""},
-		{"GET", "/v1/key?id=1", adminOptions(), 400, "class and id", ""},
-		{"GET", "/v1/key?class=no&id=1", adminOptions(), 400, "known: slash32, userAgent", ""},
-		{"GET", "/v1/key?class=Slash32&id=192.0.2.1", adminOptions(), 404, `class slash32 has no key "192.0.2.1"`, ""},
+		{"GET", "/", options(), 404, "no such path", ""},
+		{"GET", "/v1", options(), 404, "no such path", ""},
+		{"GET", "/v2/buckets", options(), 404, "/v1/buckets", ""},
+		{"POST", "/v1/buckets", options(), 405, `"POST" is not for /v1/buckets`, "GET, HEAD"},
+		{"DELETE", "/v1/key", options(), 405, "GET, HEAD", "GET, HEAD"},
+		{"GET", "/v1/reload", options(), 405, "allowed: POST", "POST"},
+		{"GET", "/v1/buckets?class=slash8", options(), 400, `class "slash8" is unknown; known: slash32, userAgent`, ""},
+		{"GET", "/v1/buckets?sort=title", options(), 400, `sort: "title" is unknown; known: wait, cpu, rate, level, last`, ""},
+		{"GET", "/v1/buckets?limit=0", options(), 400, `limit: "0" is not a whole number from 1 to 10000`, ""},
+		{"GET", "/v1/buckets?limit=10001", options(), 400, `"10001"`, ""},
+		{"GET", "/v1/buckets?limit=2.5", options(), 400, `"2.5"`, ""},
+		{"GET", "/v1/buckets?lmit=5", options(), 400, `unknown parameter "lmit"; known: class, sort, limit`, ""},
+		{"GET", "/v1/health?x=1", options(), 400, "known: none", ""},
+		{"GET", "/v1/key?class=slash32", options(), 400, "class and id", ""},
+		{"GET", "/v1/key?id=1", options(), 400, "class and id", ""},
+		{"GET", "/v1/key?class=no&id=1", options(), 400, "known: slash32, userAgent", ""},
+		{"GET", "/v1/key?class=Slash32&id=192.0.2.1", options(), 404, `class slash32 has no key "192.0.2.1"`, ""},
 		{"GET", "/v1/ready", broken, 503, "not ready: draining", ""},
 		{"POST", "/v1/reload", broken, 422, "t.yaml:3: a\nt.yaml:4: b", ""},
 		{"GET", "/v1/buckets", nan, 500, "NaN", ""},
 	} {
-		var reply ErrorReply
+		var reply api.ErrorReply
 		rec := ask(t, c.opts, c.method, c.target, &reply)
 		if rec.Code != c.status || !strings.Contains(reply.Error, c.text) || rec.Header().Get("Allow") != c.allow {
 			t.Errorf("%s %s: got %d %q Allow %q; want %d %q Allow %q", c.method, c.target,
@@ -235,11 +198,11 @@ func TestAdminErrors(t *testing.T) {
 func TestAdminServesAndShutsDown(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	path := t.TempDir() + "/new/admin.sock"
-	l, err := ListenAdmin("unix:" + path)
+	l, err := Listen("unix:" + path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := NewAdmin(adminOptions())
+	a := New(options())
 	served := make(chan error, 1)
 	go func() { served <- a.Serve(l) }()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -272,13 +235,13 @@ func TestAdminServesAndShutsDown(t *testing.T) {
 
 // An answer of 10,000 rows is sent whole.
 func TestAdminLargeAnswer(t *testing.T) {
-	o := adminOptions()
-	var l fixedLedger
+	o := options()
+	var l telemetrytest.Ledger
 	for i := range 10_500 {
-		l.rows = append(l.rows, limiter.Row{Class: "userAgent", ID: fmt.Sprintf("%0100d", i), Wait: float64(i)})
+		l.Rows = append(l.Rows, limiter.Row{Class: "userAgent", ID: fmt.Sprintf("%0100d", i), Wait: float64(i)})
 	}
 	o.Ledger = l
-	var reply BucketsReply
+	var reply api.BucketsReply
 	ask(t, o, "GET", "/v1/buckets?limit=10000", &reply)
 	if len(reply.Rows) != 10_000 || reply.Total != 10_500 || reply.Rows[0].Wait != 10_499 || reply.Rows[9_999].Wait != 500 {
 		t.Errorf("got %d rows of %d", len(reply.Rows), reply.Total)

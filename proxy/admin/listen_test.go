@@ -1,4 +1,4 @@
-package proxy
+package admin
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-func TestListenAdminModeAndRemoval(t *testing.T) {
+func TestListenModeAndRemoval(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b", "admin.sock")
-	l, err := ListenAdmin("unix:" + path)
+	l, err := Listen("unix:" + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestListenAdminModeAndRemoval(t *testing.T) {
 	}
 }
 
-func TestListenAdminTakesOnlyADeadSocket(t *testing.T) {
+func TestListenTakesOnlyADeadSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin.sock")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -41,12 +41,12 @@ func TestListenAdminTakesOnlyADeadSocket(t *testing.T) {
 	if err := dead.Close(); err != nil {
 		t.Fatal(err)
 	}
-	alive, err := ListenAdmin("unix:" + path)
+	alive, err := Listen("unix:" + path)
 	if err != nil {
 		t.Fatalf("beside a dead socket: %v", err)
 	}
 	defer alive.Close()
-	if _, err := ListenAdmin("unix:" + path); err == nil || !strings.Contains(err.Error(), "another process already answers on "+path) {
+	if _, err := Listen("unix:" + path); err == nil || !strings.Contains(err.Error(), "another process already answers on "+path) {
 		t.Errorf("beside a live socket: %v", err)
 	}
 	c, err := net.Dial("unix", path)
@@ -56,7 +56,7 @@ func TestListenAdminTakesOnlyADeadSocket(t *testing.T) {
 	_ = c.Close()
 }
 
-func TestListenAdminErrors(t *testing.T) {
+func TestListenErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestListenAdminErrors(t *testing.T) {
 		"unix:" + file:        "is there and is not a socket",
 		"unix:" + file + "/x": "admin.listen: ",
 	} {
-		l, err := ListenAdmin(address)
+		l, err := Listen(address)
 		if err == nil {
 			_ = l.Close()
 			t.Errorf("%q: no error", address)

@@ -1,4 +1,4 @@
-package proxy
+package admin
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 )
 
 // post sends one reload and returns the status of the answer.
-func post(ctx context.Context, a *Admin) int {
+func post(ctx context.Context, a *Server) int {
 	rec := httptest.NewRecorder()
 	a.Handler().ServeHTTP(rec, httptest.NewRequestWithContext(ctx, "POST", "/v1/reload", nil))
 	return rec.Code
@@ -20,7 +20,7 @@ func TestAdminReloadsOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		running, most, runs := 0, 0, 0
 		var mu sync.Mutex
-		o := adminOptions()
+		o := options()
 		o.Reload = func() error {
 			mu.Lock()
 			running++
@@ -33,7 +33,7 @@ func TestAdminReloadsOneAtATime(t *testing.T) {
 			mu.Unlock()
 			return nil
 		}
-		a := NewAdmin(o)
+		a := New(o)
 		var group sync.WaitGroup
 		for range 10 {
 			group.Go(func() {
@@ -52,10 +52,10 @@ func TestAdminReloadsOneAtATime(t *testing.T) {
 func TestAdminReloadThatHangsHoldsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		o := adminOptions()
+		o := options()
 		o.ReloadTimeout = 5 * time.Second
 		o.Reload = func() error { <-release; return nil }
-		a := NewAdmin(o)
+		a := New(o)
 		start := time.Now()
 		if got := post(t.Context(), a); got != 504 {
 			t.Errorf("the first: status %d, want 504", got)

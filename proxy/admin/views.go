@@ -1,4 +1,4 @@
-package proxy
+package admin
 
 import (
 	"fmt"
@@ -9,96 +9,98 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/proxy/admin/api"
+	"tempomat/proxy/telemetry"
 )
 
 // The number of rows that GET /v1/buckets gives.
 const (
-	adminRows    = 50 // unless asked for another
-	adminMaxRows = 10_000
+	usualRows = 50 // unless asked for another
+	mostRows  = 10_000
 )
 
-func (a *Admin) classes(w http.ResponseWriter, _ *http.Request) {
+func (a *Server) classes(w http.ResponseWriter, _ *http.Request) {
 	keys := make(map[string]int)
 	a.opts.Ledger.Dump(a.opts.Now(), "", func(r limiter.Row) bool {
 		keys[r.Class]++
 		return true
 	})
-	reply := ClassesReply{Version: AdminVersion, Classes: []ClassReply{}}
+	reply := api.ClassesReply{Version: api.Version, Classes: []api.ClassReply{}}
 	for _, c := range a.opts.Ledger.Classes() {
-		reply.Classes = append(reply.Classes, ClassReply{
+		reply.Classes = append(reply.Classes, api.ClassReply{
 			Name: c.Name, CPUs: c.Budget.CPUs, Burst: c.Budget.Burst.Seconds(),
 			Cap: c.Budget.Cap, Shadow: c.Budget.Shadow, Keys: keys[c.Name],
 		})
 	}
-	adminReply(w, http.StatusOK, reply)
+	answer(w, http.StatusOK, reply)
 }
 
-func (a *Admin) buckets(w http.ResponseWriter, r *http.Request) {
+func (a *Server) buckets(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	class, err := a.className(q.Get("class"))
 	if err != nil {
-		adminFail(w, http.StatusBadRequest, err.Error())
+		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	sort := q.Get("sort")
 	if sort == "" {
 		sort = "wait"
 	}
-	order, ok := adminOrders()[sort]
+	order, ok := telemetry.Orders()[sort]
 	if !ok {
-		adminFail(w, http.StatusBadRequest, fmt.Sprintf("sort: %q is unknown; known: wait, cpu, rate, level, last", sort))
+		fail(w, http.StatusBadRequest, fmt.Sprintf("sort: %q is unknown; known: wait, cpu, rate, level, last", sort))
 		return
 	}
-	limit := adminRows
+	limit := usualRows
 	if s := q.Get("limit"); s != "" {
 		limit, err = strconv.Atoi(s)
-		if err != nil || limit < 1 || limit > adminMaxRows {
-			adminFail(w, http.StatusBadRequest, fmt.Sprintf("limit: %q is not a whole number from 1 to %d", s, adminMaxRows))
+		if err != nil || limit < 1 || limit > mostRows {
+			fail(w, http.StatusBadRequest, fmt.Sprintf("limit: %q is not a whole number from 1 to %d", s, mostRows))
 			return
 		}
 	}
-	top := topRows{limit: limit, order: order}
+	top := telemetry.TopRows{Limit: limit, Order: order}
 	gone := r.Context()
 	a.opts.Ledger.Dump(a.opts.Now(), class, func(row limiter.Row) bool {
-		top.offer(row)
+		top.Offer(row)
 		return gone.Err() == nil
 	})
-	reply := BucketsReply{Version: AdminVersion, Class: class, Sort: sort, Rows: top.sorted(), Total: top.seen}
-	adminReply(w, http.StatusOK, reply)
+	reply := api.BucketsReply{Version: api.Version, Class: class, Sort: sort, Rows: top.Sorted(), Total: top.Seen}
+	answer(w, http.StatusOK, reply)
 }
 
-func (a *Admin) key(w http.ResponseWriter, r *http.Request) {
+func (a *Server) key(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("class") == "" || !q.Has("id") { // an empty id is one: no User-Agent
-		adminFail(w, http.StatusBadRequest, "class and id must both be given")
+		fail(w, http.StatusBadRequest, "class and id must both be given")
 		return
 	}
 	class, err := a.className(q.Get("class"))
 	if err != nil {
-		adminFail(w, http.StatusBadRequest, err.Error())
+		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	row, ok := a.opts.Ledger.Find(a.opts.Now(), limiter.Key{Class: class, ID: q.Get("id")})
 	if !ok {
-		adminFail(w, http.StatusNotFound, fmt.Sprintf("class %s has no key %q: it was not charged lately", class, q.Get("id")))
+		fail(w, http.StatusNotFound, fmt.Sprintf("class %s has no key %q: it was not charged lately", class, q.Get("id")))
 		return
 	}
-	adminReply(w, http.StatusOK, KeyReply{Version: AdminVersion, Row: row})
+	answer(w, http.StatusOK, api.KeyReply{Version: api.Version, Row: row})
 }
 
-func (a *Admin) gate(w http.ResponseWriter, _ *http.Request) {
-	adminReply(w, http.StatusOK, GateReply{Version: AdminVersion, GateState: a.opts.Gate()})
+func (a *Server) gate(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, api.GateReply{Version: api.Version, GateState: a.opts.Gate()})
 }
 
-func (a *Admin) share(w http.ResponseWriter, _ *http.Request) {
+func (a *Server) share(w http.ResponseWriter, _ *http.Request) {
 	reply := a.opts.Share()
-	reply.Version = AdminVersion
-	adminReply(w, http.StatusOK, reply)
+	reply.Version = api.Version
+	answer(w, http.StatusOK, reply)
 }
 
 // className finds the class that is meant: as configured, or in any other case
 // of letters, since the original wrote Slash32 for slash32. "" stays "".
-func (a *Admin) className(asked string) (string, error) {
+func (a *Server) className(asked string) (string, error) {
 	if asked == "" {
 		return "", nil
 	}
@@ -119,25 +121,25 @@ func (a *Admin) className(asked string) (string, error) {
 	return found, nil
 }
 
-func (a *Admin) health(w http.ResponseWriter, _ *http.Request) {
-	adminReply(w, http.StatusOK, OKReply{Version: AdminVersion, Status: "ok"})
+func (a *Server) health(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, api.OKReply{Version: api.Version, Status: "ok"})
 }
 
-func (a *Admin) ready(w http.ResponseWriter, _ *http.Request) {
+func (a *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	if err := a.opts.Ready(); err != nil {
-		adminFail(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+		fail(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
 		return
 	}
-	adminReply(w, http.StatusOK, OKReply{Version: AdminVersion, Status: "ok"})
+	answer(w, http.StatusOK, api.OKReply{Version: api.Version, Status: "ok"})
 }
 
-func (a *Admin) status(w http.ResponseWriter, _ *http.Request) {
+func (a *Server) status(w http.ResponseWriter, _ *http.Request) {
 	s := a.opts.Status()
 	if s.Counters == nil {
 		s.Counters = map[string]uint64{}
 	}
-	adminReply(w, http.StatusOK, StatusReply{
-		Version: AdminVersion, Release: s.Release, Mode: s.Mode, Held: s.Held, Buffer: s.Buffer, Connections: s.Connections, Counters: s.Counters,
+	answer(w, http.StatusOK, api.StatusReply{
+		Version: api.Version, Release: s.Release, Mode: s.Mode, Held: s.Held, Buffer: s.Buffer, Connections: s.Connections, Counters: s.Counters,
 		Uptime:     max(0, a.opts.Now().Sub(s.Started)).Seconds(),
 		Goroutines: runtime.NumGoroutine(),
 	})
@@ -146,13 +148,13 @@ func (a *Admin) status(w http.ResponseWriter, _ *http.Request) {
 // reload runs one reload at a time, and lets nobody wait for longer than
 // ReloadTimeout, neither for another's reload nor for their own; a reload that
 // takes longer goes on without its client.
-func (a *Admin) reload(w http.ResponseWriter, r *http.Request) {
+func (a *Server) reload(w http.ResponseWriter, r *http.Request) {
 	patience := time.NewTimer(a.opts.ReloadTimeout)
 	defer patience.Stop()
 	select {
 	case a.reloading <- struct{}{}:
 	case <-patience.C:
-		adminFail(w, http.StatusServiceUnavailable, "another reload is still running: nothing was done")
+		fail(w, http.StatusServiceUnavailable, "another reload is still running: nothing was done")
 		return
 	case <-r.Context().Done():
 		return
@@ -166,12 +168,12 @@ func (a *Admin) reload(w http.ResponseWriter, r *http.Request) {
 	select {
 	case err := <-done:
 		if err != nil {
-			adminFail(w, http.StatusUnprocessableEntity, err.Error())
+			fail(w, http.StatusUnprocessableEntity, err.Error())
 			return
 		}
-		adminReply(w, http.StatusOK, OKReply{Version: AdminVersion, Status: "ok"})
+		answer(w, http.StatusOK, api.OKReply{Version: api.Version, Status: "ok"})
 	case <-patience.C:
-		adminFail(w, http.StatusGatewayTimeout, "the reload is still running: its end will be in the log")
+		fail(w, http.StatusGatewayTimeout, "the reload is still running: its end will be in the log")
 	case <-r.Context().Done():
 	}
 }

@@ -37,6 +37,9 @@ type Life struct {
 	left time.Time  // when its client left before that; zero: it is there
 }
 
+// Passed tells whether the request brought a newcomer's pass.
+func (l *Life) Passed() bool { return l.passed }
+
 // leastStay is how long a request that keeps its worker though it does not compute
 // holds it at least, as far as anybody who asks for the like of it is concerned.
 const leastStay = time.Second

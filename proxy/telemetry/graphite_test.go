@@ -1,4 +1,4 @@
-package proxy
+package telemetry
 
 import (
 	"bufio"
@@ -19,11 +19,12 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"tempomat/limiter"
+	"tempomat/proxy/telemetry/telemetrytest"
 )
 
 func graphiteOptions() GraphiteOptions {
-	l := adminLedger()
-	l.classes = append(l.classes, limiter.ClassInfo{Name: "X-Tenant.id é"}, limiter.ClassInfo{Name: "held"})
+	l := telemetrytest.NewLedger()
+	l.ClassList = append(l.ClassList, limiter.ClassInfo{Name: "X-Tenant.id é"}, limiter.ClassInfo{Name: "held"})
 	return GraphiteOptions{
 		Address: "graphite:2003", Prefix: "sites.{hostname}", Hostname: "web1.example.com",
 		Interval: time.Minute, Threshold: 100 * time.Millisecond,

@@ -1,4 +1,4 @@
-package proxy
+package telemetry
 
 import (
 	"sync/atomic"
@@ -43,21 +43,21 @@ type Journal struct {
 // is written to while requests are served.
 func NewJournal(log *zap.Logger) *Journal { return &Journal{log: log} }
 
-// note takes in a request that is over.
-func (j *Journal) note(now time.Time, x *exchange) {
-	n := j.totals.count(x)
-	if j.wants(x, n) && j.mayWrite(now, x.policy.Access) {
-		j.log.Info("request", x.fields(now, j.missed.Swap(0))...)
+// Note implements Recorder.
+func (j *Journal) Note(now time.Time, r *Record) {
+	n := j.totals.count(r)
+	if j.wants(r, n) && j.mayWrite(now, r.Access) {
+		j.log.Info("request", r.fields(now, j.missed.Swap(0))...)
 	}
 }
 
 // wants tells whether the n-th request is to be logged.
-func (j *Journal) wants(x *exchange, n uint64) bool {
-	switch x.policy.Access {
+func (j *Journal) wants(r *Record, n uint64) bool {
+	switch r.Access {
 	case AccessAll:
 		return true
 	case AccessSampled:
-		return x.outcome != Answered || x.delay() >= remarkable || n%sampleEvery == 1
+		return r.Outcome != Answered || r.Delay() >= remarkable || n%sampleEvery == 1
 	case AccessOff:
 	}
 	return false
@@ -80,46 +80,38 @@ func (j *Journal) mayWrite(now time.Time, a Access) bool {
 	return true
 }
 
-// delay is how long the client waited because of what its classes owe.
-func (x *exchange) delay() time.Duration {
-	if x.Verdict.Shadow || x.Verdict.Action != limiter.Go {
-		return x.held
-	}
-	return x.Verdict.Wait + x.held
-}
-
 // fields is the log line of a request.
-func (x *exchange) fields(now time.Time, missed uint64) []zap.Field {
-	r := x.request
+func (r *Record) fields(now time.Time, missed uint64) []zap.Field {
+	q := r.Request
 	f := []zap.Field{
-		zap.Stringer("client", x.Who.Client),
-		zap.String("method", clip(r.Method)),
-		zap.String("host", clip(r.Host)),
-		zap.String("path", clip(r.URL.Path)),
-		zap.Int("status", x.writer.status),
-		zap.Int64("bytes", x.writer.bytes),
-		zap.Stringer("outcome", x.outcome),
-		milliseconds("took_ms", now.Sub(x.arrived)),
-		milliseconds("cost_ms", x.Cost),
+		zap.Stringer("client", r.Who.Client),
+		zap.String("method", Clip(q.Method)),
+		zap.String("host", Clip(q.Host)),
+		zap.String("path", Clip(q.URL.Path)),
+		zap.Int("status", r.Status),
+		zap.Int64("bytes", r.Bytes),
+		zap.Stringer("outcome", r.Outcome),
+		milliseconds("took_ms", now.Sub(r.Arrived)),
+		milliseconds("cost_ms", r.Cost),
 	}
-	if x.Who.Exempt {
+	if r.Who.Exempt {
 		f = append(f, zap.Bool("exempt", true))
 	} else {
-		f = append(f, milliseconds("guess_ms", x.Guess), milliseconds("wait_ms", x.delay()),
-			zap.Stringer("verdict", x.Verdict.Action), zap.Array("classes", keys(x.Who.Keys())))
-		f = append(f, x.gateFields()...)
+		f = append(f, milliseconds("guess_ms", r.Guess), milliseconds("wait_ms", r.Delay()),
+			zap.Stringer("verdict", r.Verdict.Action), zap.Array("classes", keys(r.Who.Keys())))
+		f = append(f, r.gateFields()...)
 	}
-	if v := x.Verdict; v.Reason != limiter.None {
+	if v := r.Verdict; v.Reason != limiter.None {
 		f = append(f, zap.Stringer("reason", v.Reason), zap.String("class", v.Key.Class), zap.String("key", v.Key.ID))
 		if v.Shadow {
 			f = append(f, zap.Bool("shadow", true), milliseconds("would_wait_ms", v.Wait))
 		}
 	}
-	if x.counted.Blocked {
-		f = append(f, zap.String("limit", x.counted.Limit))
+	if r.Limit != "" {
+		f = append(f, zap.String("limit", r.Limit))
 	}
-	if x.id != "" {
-		f = append(f, zap.String("request", x.id))
+	if r.ID != "" {
+		f = append(f, zap.String("request", r.ID))
 	}
 	if missed > 0 {
 		f = append(f, zap.Uint64("lines_left_out", missed))
@@ -128,17 +120,17 @@ func (x *exchange) fields(now time.Time, missed uint64) []zap.Field {
 }
 
 // gateFields says how the gate took the request, and why.
-func (x *exchange) gateFields() []zap.Field {
-	if x.Verdict.Lane == limiter.NoLane {
+func (r *Record) gateFields() []zap.Field {
+	if r.Verdict.Lane == limiter.NoLane {
 		return nil
 	}
 	f := []zap.Field{
-		zap.Stringer("lane", x.Verdict.Lane),
-		zap.Bool("known", x.Verdict.Known),
-		zap.Float32("price", x.Verdict.Price),
+		zap.Stringer("lane", r.Verdict.Lane),
+		zap.Bool("known", r.Verdict.Known),
+		zap.Float32("price", r.Verdict.Price),
 	}
-	if x.policy.Standing != nil {
-		f = append(f, zap.Float64("standing", x.Who.Standing), zap.Stringer("evidence", x.Who.Evidence))
+	if r.Judged {
+		f = append(f, zap.Float64("standing", r.Who.Standing), zap.Stringer("evidence", r.Who.Evidence))
 	}
 	return f
 }
@@ -157,8 +149,8 @@ func (k keys) MarshalLogArray(e zapcore.ArrayEncoder) error {
 	return nil
 }
 
-// clip bounds what a client can write into the log with one request.
-func clip(s string) string {
+// Clip bounds what a client can write into the log with one request.
+func Clip(s string) string {
 	const most = 512
 	if len(s) > most {
 		return s[:most] + "…"

@@ -1,14 +1,11 @@
-package proxy
+package telemetry
 
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -17,20 +14,21 @@ import (
 	"go.uber.org/zap/zapcore"
 	"pgregory.net/rapid"
 
+	"tempomat/classify"
 	"tempomat/limiter"
-	"tempomat/proxy/lifecycle"
 )
-
-func nopLog() *zap.Logger { return zap.NewNop() }
 
 // note writes n uneventful requests, or eventful ones, into a journal that logs
 // to buf.
-func note(j *Journal, now time.Time, n int, x *exchange) {
-	if x.request == nil {
-		x.request, _ = http.NewRequest("GET", "http://h/", nil)
+func note(j *Journal, now time.Time, n int, r *Record) {
+	if r.Request == nil {
+		r.Request, _ = http.NewRequest("GET", "http://h/", nil)
+	}
+	if r.Who == nil {
+		r.Who = new(classify.Result)
 	}
 	for range n {
-		j.note(now, x)
+		j.Note(now, r)
 	}
 }
 
@@ -45,23 +43,23 @@ func TestJournalSamples(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		access Access
-		x      *exchange
+		r      *Record
 		want   int // lines of 250
 	}{
-		{"off", AccessOff, &exchange{}, 0},
-		{"off, eventful", AccessOff, &exchange{outcome: Refused}, 0},
-		{"sampled", AccessSampled, &exchange{}, 3},
-		{"sampled, barely held", AccessSampled, &exchange{held: remarkable - 1}, 3},
-		{"sampled, held", AccessSampled, &exchange{held: remarkable}, sampledRate},
-		{"sampled, waited", AccessSampled, &exchange{Life: lifecycle.Life{Verdict: limiter.Verdict{Wait: remarkable}}}, sampledRate},
-		{"sampled, would have waited", AccessSampled, &exchange{Life: lifecycle.Life{Verdict: limiter.Verdict{Wait: remarkable, Shadow: true}}}, 3},
-		{"sampled, refused", AccessSampled, &exchange{outcome: Refused}, sampledRate},
-		{"sampled, broken", AccessSampled, &exchange{outcome: BackendBroke}, sampledRate},
-		{"all", AccessAll, &exchange{}, 250},
+		{"off", AccessOff, &Record{}, 0},
+		{"off, eventful", AccessOff, &Record{Outcome: Refused}, 0},
+		{"sampled", AccessSampled, &Record{}, 3},
+		{"sampled, barely held", AccessSampled, &Record{Held: remarkable - 1}, 3},
+		{"sampled, held", AccessSampled, &Record{Held: remarkable}, sampledRate},
+		{"sampled, waited", AccessSampled, &Record{Verdict: limiter.Verdict{Wait: remarkable}}, sampledRate},
+		{"sampled, would have waited", AccessSampled, &Record{Verdict: limiter.Verdict{Wait: remarkable, Shadow: true}}, 3},
+		{"sampled, refused", AccessSampled, &Record{Outcome: Refused}, sampledRate},
+		{"sampled, broken", AccessSampled, &Record{Outcome: BackendBroke}, sampledRate},
+		{"all", AccessAll, &Record{}, 250},
 	} {
 		j, buf := bufferedJournal()
-		tc.x.policy = &Policy{Access: tc.access}
-		note(j, now, 250, tc.x)
+		tc.r.Access = tc.access
+		note(j, now, 250, tc.r)
 		if got := strings.Count(buf.String(), "\n"); got != tc.want {
 			t.Errorf("%s: %d lines of 250, want %d", tc.name, got, tc.want)
 		}
@@ -76,13 +74,13 @@ func TestJournalRate(t *testing.T) {
 	for access, most := range map[Access]int{AccessSampled: sampledRate, AccessAll: allRate} {
 		j, buf := bufferedJournal()
 		now := time.Unix(1_000_000, 0)
-		x := &exchange{policy: &Policy{Access: access}, outcome: Refused}
-		note(j, now, most+77, x)
+		r := &Record{Access: access, Outcome: Refused}
+		note(j, now, most+77, r)
 		if got := strings.Count(buf.String(), "\n"); got != most || strings.Contains(buf.String(), "lines_left_out") {
 			t.Errorf("%d lines in a second, want %d", got, most)
 		}
 		buf.Reset()
-		note(j, now.Add(time.Second), 2, x)
+		note(j, now.Add(time.Second), 2, r)
 		first, second, _ := strings.Cut(buf.String(), "\n")
 		if !strings.Contains(first, `"lines_left_out":77`) || strings.Contains(second, "lines_left_out") || second == "" {
 			t.Errorf("in the next second: %s", buf)
@@ -91,20 +89,17 @@ func TestJournalRate(t *testing.T) {
 }
 
 func TestJournalCounts(t *testing.T) {
-	j := NewJournal(nopLog())
+	j := NewJournal(zap.NewNop())
 	now := time.Now()
-	p := &Policy{}
-	note(j, now, 1, &exchange{policy: p, Life: lifecycle.Life{Cost: time.Second}, held: 2 * time.Second})
-	note(j, now, 2, &exchange{policy: p, outcome: Refused, Life: lifecycle.Life{Verdict: limiter.Verdict{Action: limiter.Refuse, Wait: time.Hour}}})
-	note(j, now, 3, &exchange{policy: p, outcome: ClientGone})
-	note(j, now, 4, &exchange{policy: p, outcome: BackendDown})
-	note(j, now, 5, &exchange{policy: p, outcome: BackendSlow})
-	note(j, now, 6, &exchange{policy: p, outcome: BackendBroke})
-	note(j, now, 9, &exchange{policy: p, outcome: Redirected})
-	note(j, now, 7, &exchange{policy: p, Life: lifecycle.Life{Verdict: limiter.Verdict{Shadow: true, Wait: time.Hour}}})
-	e := &exchange{}
-	e.policy, e.Who.Exempt = p, true
-	note(j, now, 8, e)
+	note(j, now, 1, &Record{Cost: time.Second, Held: 2 * time.Second})
+	note(j, now, 2, &Record{Outcome: Refused, Verdict: limiter.Verdict{Action: limiter.Refuse, Wait: time.Hour}})
+	note(j, now, 3, &Record{Outcome: ClientGone})
+	note(j, now, 4, &Record{Outcome: BackendDown})
+	note(j, now, 5, &Record{Outcome: BackendSlow})
+	note(j, now, 6, &Record{Outcome: BackendBroke})
+	note(j, now, 9, &Record{Outcome: Redirected})
+	note(j, now, 7, &Record{Verdict: limiter.Verdict{Shadow: true, Wait: time.Hour}})
+	note(j, now, 8, &Record{Who: &classify.Result{Exempt: true}})
 	j.Malformed()
 	want := map[string]uint64{
 		"malformed": 1, "requests": 45, "exempt": 8, "delayed": 1, "shadowed": 7, "refused": 2,
@@ -118,66 +113,6 @@ func TestJournalCounts(t *testing.T) {
 	}
 }
 
-// TestJournalFields looks at whole lines.
-func TestJournalFields(t *testing.T) {
-	common := []string{"bytes", "classes", "client", "cost_ms", "guess_ms", "host", "method", "outcome", "path", "status", "took_ms", "verdict", "wait_ms"}
-	for _, tc := range []struct {
-		name   string
-		change func(*setup)
-		more   []string
-		want   map[string]any
-	}{
-		{"answered", mode(limiter.Observe), []string{"known", "lane", "price"}, map[string]any{
-			"status": int64(200), "bytes": int64(5), "method": "GET", "host": "site.example", "path": "/a b", "client": "192.0.2.1",
-			"outcome": "answered", "verdict": "go", "took_ms": 1000.0, "cost_ms": 1000.0, "wait_ms": 0.0,
-		}},
-		{"waited", heldFor, nil, map[string]any{"status": int64(200), "took_ms": 1000.0 + 9000, "cost_ms": 1000.0, "wait_ms": 9000.0}},
-		{"refused", indebted(limiter.Cap), []string{"class", "key", "reason", "request"}, map[string]any{
-			"status": int64(429), "outcome": "refused", "verdict": "refuse", "reason": "debt", "class": "slash32", "key": "192.0.2.1", "cost_ms": 0.0,
-		}},
-		{"shadow", func(s *setup) { indebted(limiter.Cap)(s); s.limits.Shadow = true },
-			[]string{"class", "key", "reason", "shadow", "would_wait_ms"}, map[string]any{"status": int64(200), "verdict": "refuse", "wait_ms": 0.0, "shadow": true}},
-		{"exempt", exempt("/*"), []string{"exempt", "-classes", "-guess_ms", "-verdict", "-wait_ms"}, map[string]any{"exempt": true, "cost_ms": 1000.0}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-					sleeper(w, q)
-					_, _ = io.WriteString(w, "hello")
-				}), tc.change)
-				r.do(r.client, request(t, nil, "GET /a%20b"))
-				if tc.name == "refused" || tc.name == "shadow" { // it is the second one that is
-					r.do(r.client, request(t, nil, "GET /a%20b"))
-				}
-				lines := r.lines()
-				line := lines[len(lines)-1]
-				names := slices.Clone(common)
-				for _, m := range tc.more {
-					if gone, ok := strings.CutPrefix(m, "-"); ok {
-						names = slices.DeleteFunc(names, func(n string) bool { return n == gone })
-					} else {
-						names = append(names, m)
-					}
-				}
-				slices.Sort(names)
-				var got []string
-				for name := range line {
-					got = append(got, name)
-				}
-				slices.Sort(got)
-				if diff := cmp.Diff(names, got); diff != "" {
-					t.Errorf("fields (-want +got):\n%s", diff)
-				}
-				for name, want := range tc.want {
-					if line[name] != want {
-						t.Errorf("%s is %v, want %v", name, line[name], want)
-					}
-				}
-			})
-		})
-	}
-}
-
 // TestJournalLineIsOneLine has clients that try to write lines of their own, and
 // long ones.
 func TestJournalLineIsOneLine(t *testing.T) {
@@ -187,7 +122,7 @@ func TestJournalLineIsOneLine(t *testing.T) {
 		text := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
 			rapid.Just("\n{\"level\":\"info\"}\r\n"), rapid.Just(strings.Repeat("é\n", 40000)))
 		q.Method, q.Host, q.URL.Path = text.Draw(t, "method"), text.Draw(t, "host"), text.Draw(t, "path")
-		note(j, time.Now(), 1, &exchange{policy: &Policy{Access: AccessAll}, request: q})
+		note(j, time.Now(), 1, &Record{Access: AccessAll, Request: q})
 		line, rest, ok := bytes.Cut(buf.Bytes(), []byte("\n"))
 		if !ok || len(rest) != 0 || !json.Valid(line) || !utf8.Valid(line) || len(line) > 12000 {
 			t.Fatalf("%d bytes: %.200q", buf.Len(), buf)
@@ -197,11 +132,11 @@ func TestJournalLineIsOneLine(t *testing.T) {
 
 func TestClip(t *testing.T) {
 	for _, n := range []int{0, 1, 511, 512} {
-		if s := strings.Repeat("x", n); clip(s) != s {
-			t.Errorf("%d bytes became %d", n, len(clip(s)))
+		if s := strings.Repeat("x", n); Clip(s) != s {
+			t.Errorf("%d bytes became %d", n, len(Clip(s)))
 		}
 	}
-	if got := clip(strings.Repeat("x", 513)); got != strings.Repeat("x", 512)+"…" {
+	if got := Clip(strings.Repeat("x", 513)); got != strings.Repeat("x", 512)+"…" {
 		t.Errorf("513 bytes became %q", got)
 	}
 }

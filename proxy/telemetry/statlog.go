@@ -1,4 +1,4 @@
-package proxy
+package telemetry
 
 import (
 	"cmp"
@@ -47,17 +47,17 @@ func (s *StatLog) Run(ctx context.Context) {
 
 // Report logs the keys that are delayed at this moment, longest wait first.
 func (s *StatLog) Report() {
-	top := topRows{limit: statLogRows, order: tied(func(a, b limiter.Row) int { return cmp.Compare(b.Wait, a.Wait) })}
+	top := TopRows{Limit: statLogRows, Order: tied(func(a, b limiter.Row) int { return cmp.Compare(b.Wait, a.Wait) })}
 	s.ledger.Dump(s.now(), "", func(r limiter.Row) bool {
 		if r.Wait > s.threshold.Seconds() {
-			top.offer(r)
+			top.Offer(r)
 		}
 		return true
 	})
-	for _, r := range top.sorted() {
+	for _, r := range top.Sorted() {
 		s.log.Info(statLine(r))
 	}
-	if more := top.seen - len(top.rows); more > 0 {
+	if more := top.Seen - top.rows.Len(); more > 0 {
 		s.log.Info(fmt.Sprintf("and %d more keys with an average wait over %v", more, s.threshold))
 	}
 }

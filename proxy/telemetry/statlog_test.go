@@ -1,4 +1,4 @@
-package proxy
+package telemetry
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"tempomat/limiter"
+	"tempomat/proxy/telemetry/telemetrytest"
 )
 
 // statLines are the messages that one report logs.
@@ -31,18 +32,18 @@ func statLines(t *testing.T, l Ledger, threshold time.Duration) []string {
 
 func TestStatLogLines(t *testing.T) {
 	want := []string{"UserAgent,'',3.000", "Slash32,'203.0.113.8',1.500", "Slash32,'203.0.113.9',0.734"}
-	if diff := cmp.Diff(want, statLines(t, adminLedger(), 100*time.Millisecond)); diff != "" {
+	if diff := cmp.Diff(want, statLines(t, telemetrytest.NewLedger(), 100*time.Millisecond)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := statLines(t, adminLedger(), 3*time.Second); got != nil {
+	if got := statLines(t, telemetrytest.NewLedger(), 3*time.Second); got != nil {
 		t.Errorf("at the threshold itself: %q", got)
 	}
 }
 
 func TestStatLogIsBounded(t *testing.T) {
-	var l fixedLedger
+	var l telemetrytest.Ledger
 	for i := range 123 {
-		l.rows = append(l.rows, limiter.Row{Class: "slash24", ID: fmt.Sprintf("10.0.%d.0/24", i), Wait: float64(i + 1)})
+		l.Rows = append(l.Rows, limiter.Row{Class: "slash24", ID: fmt.Sprintf("10.0.%d.0/24", i), Wait: float64(i + 1)})
 	}
 	got := statLines(t, l, time.Second/10)
 	if len(got) != 101 || got[0] != "Slash24,'10.0.122.0/24',123.000" || got[99] != "Slash24,'10.0.23.0/24',24.000" ||
@@ -71,7 +72,7 @@ func TestStatLogQuotes(t *testing.T) {
 func TestStatLogRunsEachMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.InfoLevel)
-		s := NewStatLog(adminLedger(), 2*time.Second, time.Now, zap.New(core))
+		s := NewStatLog(telemetrytest.NewLedger(), 2*time.Second, time.Now, zap.New(core))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { s.Run(ctx); close(done) }()

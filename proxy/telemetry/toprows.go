@@ -1,4 +1,4 @@
-package proxy
+package telemetry
 
 import (
 	"cmp"
@@ -8,14 +8,14 @@ import (
 	"tempomat/limiter"
 )
 
-// rowOrder compares two rows: below zero if a is to be shown before b.
-type rowOrder func(a, b limiter.Row) int
+// RowOrder compares two rows: below zero if a is to be shown before b.
+type RowOrder func(a, b limiter.Row) int
 
-// adminOrders are the orders that buckets can be shown in, by the name of the
+// Orders are the orders that buckets can be shown in, by the name of the
 // column. Each shows first what an administrator looks for: the longest wait,
 // the most use, the deepest debt, the most recent.
-func adminOrders() map[string]rowOrder {
-	return map[string]rowOrder{
+func Orders() map[string]RowOrder {
+	return map[string]RowOrder{
 		"wait":  tied(func(a, b limiter.Row) int { return cmp.Compare(b.Wait, a.Wait) }),
 		"cpu":   tied(func(a, b limiter.Row) int { return cmp.Compare(b.CPU, a.CPU) }),
 		"rate":  tied(func(a, b limiter.Row) int { return cmp.Compare(b.Rate, a.Rate) }),
@@ -26,7 +26,7 @@ func adminOrders() map[string]rowOrder {
 
 // tied completes an order: equal rows by CPU use, then by name, so that a table
 // that is redrawn each second stands still.
-func tied(first rowOrder) rowOrder {
+func tied(first RowOrder) RowOrder {
 	return func(a, b limiter.Row) int {
 		if c := first(a, b); c != 0 {
 			return c
@@ -35,38 +35,45 @@ func tied(first rowOrder) rowOrder {
 	}
 }
 
-// topRows keeps the first limit rows of any number in an order, in the memory
-// of limit rows: a heap with the last of them at its root. Limit is at least 1.
-type topRows struct {
-	limit int
-	order rowOrder
-	rows  []limiter.Row
-	seen  int // rows offered
+// TopRows keeps the first Limit rows of any number in an order, in the memory
+// of Limit rows. Limit is at least 1. One goroutine uses it.
+type TopRows struct {
+	Limit int
+	Order RowOrder
+	Seen  int // rows offered
+	rows  rowHeap
 }
 
-func (t *topRows) Len() int           { return len(t.rows) }
-func (t *topRows) Less(i, j int) bool { return t.order(t.rows[i], t.rows[j]) > 0 }
-func (t *topRows) Swap(i, j int)      { t.rows[i], t.rows[j] = t.rows[j], t.rows[i] }
-func (t *topRows) Push(x any)         { t.rows = append(t.rows, x.(limiter.Row)) }
-func (t *topRows) Pop() any           { panic("rows are replaced, never taken out") }
-
-// offer takes r in if it is among the first so far.
-func (t *topRows) offer(r limiter.Row) {
-	t.seen++
+// Offer takes r in if it is among the first so far.
+func (t *TopRows) Offer(r limiter.Row) {
+	t.Seen++
+	t.rows.order = t.Order
 	switch {
-	case len(t.rows) < t.limit:
-		heap.Push(t, r)
-	case t.order(r, t.rows[0]) < 0:
-		t.rows[0] = r
-		heap.Fix(t, 0)
+	case t.rows.Len() < t.Limit:
+		heap.Push(&t.rows, r)
+	case t.Order(r, t.rows.rows[0]) < 0:
+		t.rows.rows[0] = r
+		heap.Fix(&t.rows, 0)
 	}
 }
 
-// sorted returns the rows kept, in order, never nil. Offer nothing after it.
-func (t *topRows) sorted() []limiter.Row {
-	slices.SortFunc(t.rows, t.order)
-	if t.rows == nil {
+// Sorted returns the rows kept, in order, never nil. Offer nothing after it.
+func (t *TopRows) Sorted() []limiter.Row {
+	slices.SortFunc(t.rows.rows, t.Order)
+	if t.rows.rows == nil {
 		return []limiter.Row{}
 	}
-	return t.rows
+	return t.rows.rows
 }
+
+// rowHeap is a heap with the last row in its order at the root.
+type rowHeap struct {
+	order RowOrder
+	rows  []limiter.Row
+}
+
+func (h *rowHeap) Len() int           { return len(h.rows) }
+func (h *rowHeap) Less(i, j int) bool { return h.order(h.rows[i], h.rows[j]) > 0 }
+func (h *rowHeap) Swap(i, j int)      { h.rows[i], h.rows[j] = h.rows[j], h.rows[i] }
+func (h *rowHeap) Push(x any)         { h.rows = append(h.rows, x.(limiter.Row)) }
+func (h *rowHeap) Pop() any           { panic("rows are replaced, never taken out") }

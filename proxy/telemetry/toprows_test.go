@@ -1,4 +1,4 @@
-package proxy
+package telemetry
 
 import (
 	"slices"
@@ -14,7 +14,7 @@ import (
 func TestTopRowsIsSortAndCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		column := rapid.SampledFrom([]string{"wait", "cpu", "rate", "level", "last"}).Draw(t, "column")
-		order := adminOrders()[column]
+		order := Orders()[column]
 		few := rapid.Map(rapid.IntRange(-3, 3), func(i int) float64 { return float64(i) })
 		rows := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) limiter.Row {
 			return limiter.Row{
@@ -23,19 +23,19 @@ func TestTopRowsIsSortAndCut(t *testing.T) {
 				Level: few.Draw(t, "level"), Last: few.Draw(t, "last"),
 			}
 		}), 0, 50).Draw(t, "rows")
-		top := topRows{limit: rapid.IntRange(1, 60).Draw(t, "limit"), order: order}
+		top := TopRows{Limit: rapid.IntRange(1, 60).Draw(t, "limit"), Order: order}
 		for _, r := range rows {
-			top.offer(r)
-			if len(top.rows) > top.limit {
-				t.Fatalf("keeps %d rows of at most %d", len(top.rows), top.limit)
+			top.Offer(r)
+			if top.rows.Len() > top.Limit {
+				t.Fatalf("keeps %d rows of at most %d", top.rows.Len(), top.Limit)
 			}
 		}
 		want := slices.Clone(rows)
 		slices.SortStableFunc(want, order)
-		want = want[:min(len(want), top.limit)]
-		got := top.sorted()
-		if len(got) != len(want) || top.seen != len(rows) {
-			t.Fatalf("%d rows of %d, want %d of %d", len(got), top.seen, len(want), len(rows))
+		want = want[:min(len(want), top.Limit)]
+		got := top.Sorted()
+		if len(got) != len(want) || top.Seen != len(rows) {
+			t.Fatalf("%d rows of %d, want %d of %d", len(got), top.Seen, len(want), len(rows))
 		}
 		for i := range want {
 			if order(got[i], want[i]) != 0 {

@@ -1,4 +1,4 @@
-package proxy
+package telemetry
 
 import (
 	"sync/atomic"
@@ -14,19 +14,19 @@ type totals struct {
 }
 
 // count takes in a request that is over, and returns how many there have been.
-func (t *totals) count(x *exchange) uint64 {
-	t.byOutcome[x.outcome].Add(1)
-	if x.Who.Exempt {
+func (t *totals) count(r *Record) uint64 {
+	t.byOutcome[r.Outcome].Add(1)
+	if r.Who.Exempt {
 		t.exempt.Add(1)
 	}
-	if x.Verdict.Shadow {
+	if r.Verdict.Shadow {
 		t.shadowed.Add(1)
 	}
-	if d := x.delay(); d > 0 {
+	if d := r.Delay(); d > 0 {
 		t.delayed.Add(1)
 		t.delay.Add(int64(d))
 	}
-	t.cost.Add(int64(x.Cost))
+	t.cost.Add(int64(r.Cost))
 	return t.requests.Add(1)
 }
 

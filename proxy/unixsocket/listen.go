@@ -1,4 +1,5 @@
-package proxy
+// Package unixsocket opens Unix sockets to listen on.
+package unixsocket
 
 import (
 	"context"
@@ -16,11 +17,11 @@ import (
 // connects there is trusted.
 const socketMode = 0o660
 
-// listenUnix opens a unix socket. It makes the directory if that is missing,
+// Listen opens a unix socket. It makes the directory if that is missing,
 // and takes the place of a socket file that a dead process left behind, never
 // of one that somebody answers on nor of another kind of file. Closing the
 // listener removes the file.
-func listenUnix(ctx context.Context, path string) (net.Listener, error) {
+func Listen(ctx context.Context, path string) (net.Listener, error) {
 	// Who may connect is for the socket's own mode to say.
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // see above
 		return nil, err

@@ -1,0 +1,81 @@
+// Package api is what the admin API answers: the documents, and nothing that makes them.
+// The doctor and the master share them with the proxy.
+package api
+
+import (
+	"tempomat/limiter"
+	"tempomat/proxy/connlimit"
+	"tempomat/proxy/spool"
+)
+
+// Version is the "version" of every document. It grows when a field changes its meaning
+// or goes; new fields leave it as it is.
+const Version = 1
+
+// The documents of the admin API.
+type (
+	// ErrorReply is the answer to whatever did not work.
+	ErrorReply struct {
+		Version int    `json:"version"`
+		Error   string `json:"error"`
+	}
+	// OKReply answers health, ready and reload.
+	OKReply struct {
+		Version int    `json:"version"`
+		Status  string `json:"status"` // "ok"
+	}
+	// ClassesReply answers GET /v1/classes.
+	ClassesReply struct {
+		Version int          `json:"version"`
+		Classes []ClassReply `json:"classes"` // in configured order
+	}
+	// ClassReply is one class and what each of its keys may use.
+	ClassReply struct {
+		Name   string  `json:"name"`
+		CPUs   float64 `json:"cpus"`  // CPU-seconds earned per second
+		Burst  float64 `json:"burst"` // most CPU-seconds saved up
+		Cap    bool    `json:"cap"`
+		Shadow bool    `json:"shadow"`
+		Keys   int     `json:"keys"` // keys remembered at this moment
+	}
+	// BucketsReply answers GET /v1/buckets.
+	BucketsReply struct {
+		Version int           `json:"version"`
+		Class   string        `json:"class"` // as configured; "": all
+		Sort    string        `json:"sort"`
+		Total   int           `json:"total"` // keys that there are; Rows has the first of them
+		Rows    []limiter.Row `json:"rows"`
+	}
+	// KeyReply answers GET /v1/key.
+	KeyReply struct {
+		Version int         `json:"version"`
+		Row     limiter.Row `json:"row"`
+	}
+	// GateReply answers GET /v1/gate: how the queue before the backend stands.
+	GateReply struct {
+		Version int `json:"version"`
+		limiter.GateState
+	}
+
+	// ShareReply answers GET /v1/share: how the sidecar shares its accounts.
+	ShareReply struct {
+		Version int    `json:"version"`
+		Kind    string `json:"kind"` // as configured: none, smockron, …
+		// Trouble is why nothing is shared, though it should be.
+		Trouble string `json:"trouble,omitempty"`
+		State   any    `json:"state,omitempty"` // of that kind
+	}
+
+	// StatusReply answers GET /v1/status.
+	StatusReply struct {
+		Version     int               `json:"version"`
+		Release     string            `json:"release"`
+		Uptime      float64           `json:"uptime"` // seconds
+		Mode        string            `json:"mode"`
+		Held        int               `json:"held"` // requests held at this moment
+		Buffer      spool.Stats       `json:"buffer"`
+		Connections connlimit.Stats   `json:"connections"`
+		Goroutines  int               `json:"goroutines"`
+		Counters    map[string]uint64 `json:"counters"` // totals since the start
+	}
+)

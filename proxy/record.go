@@ -1,0 +1,31 @@
+package proxy
+
+import "tempomat/proxy/telemetry"
+
+// recorded is what is told of an exchange that is over.
+func (x *exchange) recorded() *telemetry.Record {
+	x.record = telemetry.Record{
+		Arrived: x.arrived, Request: x.request, Who: &x.Who, Verdict: x.Verdict, Group: x.group(), Outcome: x.outcome,
+		Status: x.writer.status, Bytes: x.writer.bytes, Guess: x.Guess, Cost: x.Cost, Held: x.held, Orphan: x.IsOrphan(),
+		Judged: x.policy.Standing != nil, Limit: x.counted.Limit, ID: x.id, Access: x.policy.Access,
+	}
+	if !x.counted.Blocked {
+		x.record.Limit = ""
+	}
+	return &x.record
+}
+
+// group is whom it counts among.
+func (x *exchange) group() telemetry.Group {
+	switch {
+	case x.Who.Exempt:
+		return telemetry.Exempt
+	case x.Who.Robot:
+		return telemetry.Robot
+	case x.Verdict.Known || x.Who.Evidence.Proves():
+		return telemetry.Known
+	case x.Passed():
+		return telemetry.Newcomer
+	}
+	return telemetry.Stranger
+}

@@ -1,0 +1,12 @@
+// Package telemetry is what requests add up to, for people to look at. A request that is
+// over is a [Record], made by whoever served it; a [Recorder] takes it in and keeps nobody
+// waiting.
+//
+//	record.go     a request that is over: its outcome, its group
+//	journal.go    the access log
+//	totals.go     the counters
+//	ledger.go     what is shown of the accounts
+//	toprows.go    the first of many keys
+//	statlog.go    the original's log of keys that wait
+//	graphite*.go  the original's series
+package telemetry

@@ -1,0 +1,85 @@
+package telemetry
+
+import (
+	"net/http"
+	"time"
+
+	"tempomat/classify"
+	"tempomat/limiter"
+)
+
+// Outcome is how a request ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Answered     Outcome = iota // by the backend
+	Refused                     // by the limiter
+	ClientGone                  // before it was answered
+	BackendDown                 // 502
+	BackendSlow                 // 504, or it took as long for nobody
+	BackendBroke                // it broke its answer off
+	Redirected                  // a newcomer, to the same URL
+)
+
+const outcomes = int(Redirected) + 1
+
+func (o Outcome) String() string {
+	return [outcomes]string{"answered", "refused", "client gone", "backend down", "backend slow", "backend broke", "redirected"}[o]
+}
+
+// Group is whom a request counts among where CPU time and waiting are shown by people and
+// robots.
+type Group uint8
+
+// The groups.
+const (
+	Stranger Group = iota // nothing is known of it
+	Newcomer              // it came back with a newcomer's pass
+	Known                 // it was seen for a while, or has standing
+	Robot                 // it says that it is one
+	Exempt                // by configuration: it is never delayed
+)
+
+// Groups is how many there are.
+const Groups = int(Exempt) + 1
+
+func (g Group) String() string {
+	return [Groups]string{"strangers", "newcomers", "known", "robots", "exempt"}[g]
+}
+
+// Record is what is known of a request that is over. It belongs to whoever serves the
+// request: a Recorder reads it until Note returns, and keeps nothing of it but copies.
+type Record struct {
+	Arrived time.Time
+	Request *http.Request
+	Who     *classify.Result
+	Verdict limiter.Verdict
+	Group   Group
+	Outcome Outcome
+	Status  int
+	Bytes   int64         // of the answer's body
+	Guess   time.Duration // what it was likely to cost
+	Cost    time.Duration // CPU time that it was charged with
+	Held    time.Duration // for how long its client was kept from the end of its answer
+	Orphan  bool          // its client left while the backend worked: what it cost was for nobody
+	Judged  bool          // the evidence for its client was looked at
+	Limit   string        // the request limit that refused it; empty: none did
+	ID      string        // told to a client that was not served, to ask after it; empty: it was
+	Access  Access        // whether it is to be logged
+}
+
+// Recorder takes in requests that are over. Its methods are called by the goroutines that
+// serve requests, concurrently: they wait for nothing.
+type Recorder interface {
+	// Note takes in a request that is over.
+	Note(now time.Time, r *Record)
+}
+
+// Delay is how long the client waited because of what its classes owe, or at the gate.
+func (r *Record) Delay() time.Duration {
+	if r.Verdict.Shadow || r.Verdict.Action != limiter.Go {
+		return r.Held
+	}
+	return r.Verdict.Wait + r.Held
+}
