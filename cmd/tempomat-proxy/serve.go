@@ -37,6 +37,7 @@ type sidecar struct {
 	hints    *proxy.WorkerHints
 	state    stateFile
 	journal  *telemetry.Journal
+	inside   *inside
 	handler  *proxy.Handler
 	server   *proxy.Server
 	duties   duties
@@ -78,7 +79,8 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		"known": car.limiter.Known(), "standing": standing, "newcomers": car.policies.newcomer,
 	}}
 	car.journal = telemetry.NewJournal(car.logs.access)
-	car.handler = proxy.NewHandler(car.limiter, policy, car.journal)
+	car.inside = newInside()
+	car.handler = proxy.NewHandler(car.limiter, policy, telemetry.Recorders{car.journal, car.inside.feed})
 	car.handler.TellWorkers(func(n int, by string) {
 		car.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))
 	})
@@ -175,6 +177,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 		return err
 	}
 	all.Go(func() { s.handler.Drive(work) })
+	all.Go(func() { s.inside.run(work) })
 	if use := s.openUsage(); use != nil {
 		all.Go(func() { use.Run(work, s.handler.Measure) })
 	}

@@ -3,6 +3,9 @@
 // waiting.
 //
 //	record.go     a request that is over: its outcome, its group
+//	recorders.go  several that are told of it
+//	entry.go      what is kept of it for those that add up
+//	feed.go       how it comes to them: a bounded sample
 //	journal.go    the access log
 //	totals.go     the counters
 //	ledger.go     what is shown of the accounts

@@ -1,0 +1,146 @@
+package api
+
+import "tempomat/limiter"
+
+// The documents of what goes on. All times of the clock are Unix times in seconds, all
+// durations seconds, all CPU use CPU-seconds per second; rates are of the last Seconds.
+// Texts that clients chose (URLs, shapes, keys) are as they came, at most 512 bytes: who
+// shows them has to see to it that they do no harm.
+type (
+	// OverviewReply answers GET /v1/overview: who uses the server at this moment.
+	OverviewReply struct {
+		Version   int               `json:"version"`
+		Now       float64           `json:"now"`
+		Seconds   float64           `json:"seconds"` // that rates are of
+		Release   string            `json:"release"`
+		Mode      string            `json:"mode"`
+		Uptime    float64           `json:"uptime"`
+		CPUs      float64           `json:"cpus"`      // that the backend has
+		CPU       float64           `json:"cpu"`       // what requests cost, all together
+		Wasted    float64           `json:"wasted"`    // of that, for clients that had left
+		Groups    []GroupRow        `json:"groups"`    // known, newcomers, strangers, robots, exempt; always all
+		Strangers StrangersRow      `json:"strangers"` // strangers and newcomers, all together
+		Gate      limiter.GateState `json:"gate"`
+		Sampled   float64           `json:"sampled"` // part of the requests that shapes, networks and percentiles are made of, above 0 to 1
+	}
+	// GroupRow is one group.
+	GroupRow struct {
+		Name       string  `json:"name"`
+		CPU        float64 `json:"cpu"`
+		Rate       float64 `json:"rate"` // requests per second
+		P50        float64 `json:"p50"`  // of the time from request to answer; 0: there were none
+		P95        float64 `json:"p95"`
+		Refused    float64 `json:"refused"`    // requests per second
+		Redirected float64 `json:"redirected"` // requests per second
+		Waiting    int     `json:"waiting"`    // at this moment
+		Longest    float64 `json:"longest"`    // for how long the first of them has waited
+	}
+	// StrangersRow is all strangers together, of whom each alone may be too small to be seen.
+	StrangersRow struct {
+		Addresses int     `json:"addresses"` // about, in the last Seconds
+		CPU       float64 `json:"cpu"`
+		Waiting   int     `json:"waiting"`
+		Longest   float64 `json:"longest"`
+	}
+
+	// ShapesReply answers GET /v1/shapes (limit): which pages the CPU goes to, dearest first.
+	ShapesReply struct {
+		Version int        `json:"version"`
+		Seconds float64    `json:"seconds"`
+		Rows    []ShapeRow `json:"rows"`
+	}
+	// ShapeRow is all pages of one shape: their path, and the names of their parameters.
+	ShapeRow struct {
+		Shape      string             `json:"shape"`
+		CPU        float64            `json:"cpu"`
+		Rate       float64            `json:"rate"`
+		Mean       float64            `json:"mean"`       // CPU-seconds of a request
+		Groups     map[string]float64 `json:"groups"`     // CPU by group
+		Addresses  int                `json:"addresses"`  // about
+		Parameters []PartRow          `json:"parameters"` // name=value that cost most, the dearest first
+		Networks   []PartRow          `json:"networks"`   // who asks, the dearest first: /16, IPv6: /32
+	}
+	// PartRow is what a part of something costs.
+	PartRow struct {
+		Name string  `json:"name"`
+		CPU  float64 `json:"cpu"`
+		Rate float64 `json:"rate"`
+		Mean float64 `json:"mean"` // CPU-seconds of a request
+	}
+
+	// QueueReply answers GET /v1/queue (limit): who waits, who has waited for longest first.
+	QueueReply struct {
+		Version int         `json:"version"`
+		Total   int         `json:"total"` // that wait; Rows has the first of them
+		Rows    []WaiterRow `json:"rows"`
+	}
+	// WaiterRow is a request that waits.
+	WaiterRow struct {
+		Client string  `json:"client"` // its address
+		Group  string  `json:"group"`
+		Agent  string  `json:"agent"` // the family of its User-Agent
+		Method string  `json:"method"`
+		Host   string  `json:"host"`
+		URL    string  `json:"url"`    // target, at most 512 bytes
+		Shape  string  `json:"shape"`  // of it
+		Age    float64 `json:"age"`    // for how long it has waited
+		Guess  float64 `json:"guess"`  // CPU-seconds that it will likely cost
+		Sure   bool    `json:"sure"`   // the guess rests on answers
+		Before int     `json:"before"` // how many go before it, as it looks now; -1: unknown
+		Why    string  `json:"why"`    // it waits, in plain words
+	}
+
+	// RecentReply answers GET /v1/recent (limit): the last requests that were refused,
+	// redirected, failed, or waited for long, the newest first.
+	RecentReply struct {
+		Version int          `json:"version"`
+		Rows    []VerdictRow `json:"rows"`
+	}
+	// VerdictRow is what became of a request.
+	VerdictRow struct {
+		At      float64 `json:"at"`
+		ID      string  `json:"id"` // that its client was told; empty: none
+		Client  string  `json:"client"`
+		Group   string  `json:"group"`
+		Agent   string  `json:"agent"`
+		Method  string  `json:"method"`
+		Host    string  `json:"host"`
+		URL     string  `json:"url"`
+		Shape   string  `json:"shape"`
+		Status  int     `json:"status"`
+		Outcome string  `json:"outcome"`
+		Reason  string  `json:"reason"` // none, debt, client full, server full, busy, or limit NAME
+		Class   string  `json:"class"`  // whose debt it was; empty: nobody's
+		Key     string  `json:"key"`
+		Waited  float64 `json:"waited"`
+		Cost    float64 `json:"cost"`
+		Guess   float64 `json:"guess"`
+		Shadow  bool    `json:"shadow"` // it would have been, and was not
+	}
+
+	// SeriesReply answers GET /v1/series (minutes: 5, 60 or 1440): what the header of the
+	// overview was, at even steps. GET /v1/events sends a Point each second as a server-sent
+	// event.
+	SeriesReply struct {
+		Version int     `json:"version"`
+		Step    float64 `json:"step"` // from one point to the next
+		Points  []Point `json:"points"`
+	}
+	// Point is a moment. Its arrays go by group: known, newcomers, strangers, robots, exempt.
+	Point struct {
+		At      float64    `json:"at"`
+		CPU     [5]float64 `json:"cpu"`
+		Rate    [5]float64 `json:"rate"`
+		P50     [5]float64 `json:"p50"`
+		P95     [5]float64 `json:"p95"`
+		Waiting [5]int     `json:"waiting"`
+		Longest float64    `json:"longest"`
+		Refused float64    `json:"refused"` // requests per second
+		Sent    float64    `json:"sent"`    // redirected, requests per second
+		Wasted  float64    `json:"wasted"`
+		Use     float64    `json:"use"`     // of the CPUs as measured, 0 to 1; negative: never
+		Busy    int        `json:"busy"`    // requests at the backend
+		Workers int        `json:"workers"` // that it has
+		Room    int        `json:"room"`    // requests of a size that may compute at a time
+	}
+)

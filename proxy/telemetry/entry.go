@@ -1,0 +1,77 @@
+package telemetry
+
+import (
+	"net/netip"
+	"time"
+
+	"tempomat/limiter"
+)
+
+// mostText is how many bytes of a request's target, and of its host, an Entry keeps.
+const mostText = 256
+
+// Entry is what is kept of a Record for those that add up. It holds no memory of the
+// request but the strings of its keys and shape, which are less than 700 bytes.
+type Entry struct {
+	Ended       time.Time
+	Took, Delay time.Duration // from the request's first byte; of that, waiting
+	Guess, Cost time.Duration
+	Client      netip.Addr
+	Shape       string
+	Method      string // of the usual ones, else empty
+	Limit, ID   string // as in Record
+	Group       Group
+	Outcome     Outcome
+	Reason      limiter.Reason
+	Blame       limiter.Key // whose debt it was
+	Status      int
+	Orphan      bool
+	Shadow      bool
+	Weight      float64 // of how many requests this one stands for, at least 1
+
+	keys         [limiter.MaxKeys]limiter.Key
+	keyCount     int
+	host, target text
+}
+
+// Keys are the keys that were charged. The slice is the Entry's own.
+func (e *Entry) Keys() []limiter.Key { return e.keys[:e.keyCount] }
+
+// Host is the first bytes of the request's host.
+func (e *Entry) Host() string { return e.host.String() }
+
+// Target is the first bytes of the request's target, as it came.
+func (e *Entry) Target() string { return e.target.String() }
+
+// set makes an Entry of a Record.
+func (e *Entry) set(now time.Time, r *Record, weight float64) {
+	*e = Entry{
+		Ended: now, Took: now.Sub(r.Arrived), Delay: r.Delay(), Guess: r.Guess, Cost: r.Cost,
+		Client: r.Who.Client, Shape: r.Who.Shape, Method: usual(r.Request.Method), Limit: r.Limit, ID: r.ID,
+		Group: r.Group, Outcome: r.Outcome, Reason: r.Verdict.Reason, Blame: r.Verdict.Key, Status: r.Status,
+		Orphan: r.Orphan, Shadow: r.Verdict.Shadow, Weight: weight,
+	}
+	e.keyCount = copy(e.keys[:], r.Who.Keys())
+	e.host.set(r.Request.Host)
+	e.target.set(r.Request.RequestURI)
+}
+
+// usual is one of the methods that a request may have, as a constant: the request's own
+// string would keep the memory of its whole head.
+func usual(method string) string {
+	for _, m := range [...]string{"GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"} {
+		if m == method {
+			return m
+		}
+	}
+	return ""
+}
+
+// text is a string's first bytes.
+type text struct {
+	n     uint16
+	bytes [mostText]byte
+}
+
+func (t *text) set(s string)   { t.n = uint16(copy(t.bytes[:], s)) } //nolint:gosec // at most mostText
+func (t *text) String() string { return string(t.bytes[:t.n]) }

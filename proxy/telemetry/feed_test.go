@@ -1,0 +1,82 @@
+package telemetry
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	"tempomat/classify"
+)
+
+// adder is a Sink that adds up weights by status.
+type adder struct {
+	weight map[int]float64
+	kept   int
+}
+
+func (a *adder) Take(_ time.Time, entries []Entry) {
+	for _, e := range entries {
+		a.kept++
+		a.weight[e.Status] += e.Weight
+	}
+}
+
+// TestFeed: what is kept stands for all, whatever there is of it, and the dear are kept
+// as long as there is room.
+func TestFeed(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	for _, c := range []struct {
+		name                string
+		rounds, cheap, dear int
+	}{
+		{"few", 1, 3, 2}, {"many cheap ones", 20, 5000, 3}, {"more than is kept", 3, 0, 3000},
+	} {
+		f, sum := NewFeed(), adder{weight: map[int]float64{}}
+		for range c.rounds {
+			for i := range c.cheap + c.dear {
+				r := Record{Arrived: now, Request: &http.Request{Method: "GET", Host: "h", RequestURI: fmt.Sprint("/", i)}, Status: 200}
+				r.Who = &classify.Result{Client: netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)})}
+				if i >= c.cheap {
+					r.Cost, r.Status = time.Second, 201
+				}
+				f.Note(now, &r)
+			}
+			f.Drain(now, &sum)
+		}
+		for status, n := range map[int]int{200: c.cheap, 201: c.dear} {
+			want := float64(n * c.rounds)
+			if got := sum.weight[status]; got < 0.9*want-1 || got > 1.1*want+1 {
+				t.Errorf("%s: %d is said to have come %.0f times, want %.0f", c.name, status, got, want)
+			}
+		}
+		if most := c.rounds * feedShards * mostEntries; sum.kept > most {
+			t.Errorf("%s: %d are kept, want %d at most", c.name, sum.kept, most)
+		}
+	}
+}
+
+// TestEntryKeepsWhatItIsOf cuts what is long.
+func TestEntryKeepsWhatItIsOf(t *testing.T) {
+	long := fmt.Sprintf("/%0999d", 7)
+	r := Record{Request: &http.Request{Method: "BREW", Host: "h", RequestURI: long}, Who: &classify.Result{}}
+	var e Entry
+	e.set(time.Unix(9, 0), &r, 2)
+	if e.Target() != long[:mostText] || e.Host() != "h" || e.Method != "" || e.Weight != 2 {
+		t.Errorf("%q %q %q %v", e.Target(), e.Host(), e.Method, e.Weight)
+	}
+}
+
+func BenchmarkFeed(b *testing.B) {
+	f := NewFeed()
+	now := time.Unix(1_000_000, 0)
+	r := Record{Arrived: now, Request: &http.Request{Method: "GET", Host: "site.example", RequestURI: "/w/index.php?title=A&action=history"}, Status: 200, Who: &classify.Result{}}
+	none := adder{weight: map[int]float64{}}
+	for i := range b.N {
+		f.Note(now, &r)
+		if i%4000 == 0 {
+			f.Drain(now, &none)
+		}
+	}
+}
