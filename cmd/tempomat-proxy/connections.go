@@ -1,10 +1,12 @@
 package main
 
 import (
+	"math"
 	"net"
 	"net/netip"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"go.uber.org/zap"
 
 	"tempomat/proxy"
@@ -12,7 +14,7 @@ import (
 	"tempomat/proxy/descriptors"
 )
 
-// connections bound how many are open, by the descriptors that there are.
+// connections bound how many are open, by the descriptors and the memory that there are.
 type connections struct {
 	table   *connlimit.Table
 	reserve *descriptors.Reserve
@@ -28,7 +30,32 @@ func newConnections(now time.Time, log *zap.Logger) (*connections, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connections{table: connlimit.New(now, descriptors.ForClients(limit)), reserve: reserve, log: proxy.Capped(log)}, nil
+	most := min(descriptors.ForClients(limit), fitting(memoryLimit(log)))
+	return &connections{table: connlimit.New(now, most), reserve: reserve, log: proxy.Capped(log)}, nil
+}
+
+// memoryLimit is how much there is for this process, of the machine and of its cgroup, in bytes.
+func memoryLimit(log *zap.Logger) uint64 {
+	most, err := memlimit.FromSystem()
+	if err != nil {
+		log.Warn("how much memory there is is unknown: connections are bounded by descriptors alone", zap.Error(err))
+		most = math.MaxUint64
+	}
+	if limit, err := memlimit.FromCgroup(); err == nil { // else it has none
+		most = min(most, limit)
+	}
+	return most
+}
+
+// memoryOfEach is what a connection takes at most before its request is one that the
+// limiter decides on, in bytes: 14 KB here for one that sends half a head, and as much
+// in the kernel.
+const memoryOfEach = 32 << 10
+
+// fitting is how many connections may be open where there is so much memory, in bytes: as
+// many as take a quarter of it. The rest is the site's.
+func fitting(memory uint64) int {
+	return int(max(1, min(memory/4/memoryOfEach, math.MaxInt32)))
 }
 
 // guard has listeners go on where there is no descriptor left.

@@ -14,8 +14,7 @@ const (
 	// that were closed to make room: their descriptors go a moment later.
 	forItself = 128
 	// most is how many connections of clients there are at most. Some systems set no limit
-	// (containers often have 2^30); then memory is what is scarce: an idle connection has
-	// some 6 KB here and some in the kernel, 2 GB and more for these.
+	// (containers often have 2^30); more than these no host has clients for.
 	most = 1 << 18
 )
 
