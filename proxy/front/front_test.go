@@ -24,6 +24,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// hang is when a test gives up; nothing is measured with it.
+const hang = time.Minute
+
 // start serves a handler on the loopback, and returns how to connect to it.
 func start(t *testing.T, h http.HandlerFunc, change func(*Options)) (dial func() *net.TCPConn, s *Server) {
 	t.Helper()
@@ -50,7 +53,7 @@ func start(t *testing.T, h http.HandlerFunc, change func(*Options)) (dial func()
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(hang))
 		return c.(*net.TCPConn)
 	}, s
 }
@@ -189,7 +192,7 @@ func TestDiary(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dial, _ := start(t, script, nil)
 			for _, size := range []int{1 << 20, 1} {
-				if got, open := converse(t, dial(), tc.says, size, len(tc.hears)); got != tc.hears && !matches(got, tc.hears) || open != tc.open {
+				if got, open := converse(t, dial(), tc.says, size, len(tc.hears), tc.open); got != tc.hears && !matches(got, tc.hears) || open != tc.open {
 					t.Errorf("in pieces of %d bytes: open %t\n got %q\nwant %q", size, open, got, tc.hears)
 				}
 			}
@@ -205,9 +208,16 @@ func matches(got, want string) bool {
 	return regexp.MustCompile("^" + pattern + "$").MatchString(got)
 }
 
+// after is a request that shows that a connection is open, and its answer, which ends it.
+const (
+	after       = "GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+	afterAnswer = "HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
+)
+
 // converse says something in pieces, and returns what it hears, and whether the connection
-// is open after as much as is expected.
-func converse(t *testing.T, c *net.TCPConn, says string, size, expected int) (hears string, open bool) {
+// is open after as much as is expected. Where that is expected it asks once more, as only
+// an answer tells; else it waits for the end.
+func converse(t *testing.T, c *net.TCPConn, says string, size, expected int, stays bool) (hears string, open bool) {
 	t.Helper()
 	go func() {
 		for len(says) > 0 {
@@ -218,16 +228,17 @@ func converse(t *testing.T, c *net.TCPConn, says string, size, expected int) (he
 			says = says[n:]
 		}
 	}()
-	all := make([]byte, 0, expected+1024)
-	for len(all) < expected {
-		n, err := c.Read(all[len(all):cap(all)])
-		if all = all[:len(all)+n]; err != nil {
-			return string(all), false
-		}
+	all := make([]byte, expected)
+	if n, err := io.ReadFull(c, all); err != nil {
+		return string(all[:n]), false
 	}
-	_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-	n, err := c.Read(all[len(all):cap(all)])
-	return string(all[:len(all)+n]), errors.Is(err, os.ErrDeadlineExceeded)
+	if !stays {
+		rest, err := io.ReadAll(c)
+		return string(all) + string(rest), errors.Is(err, os.ErrDeadlineExceeded)
+	}
+	_, _ = io.WriteString(c, after)
+	rest, _ := io.ReadAll(c)
+	return strings.CutSuffix(string(all)+string(rest), afterAnswer)
 }
 
 // TestTargets has what a handler sees of them.
@@ -278,7 +289,7 @@ func TestHTTP2(t *testing.T) {
 			t.Errorf("handed over: %q", got)
 		}
 	}
-	if got, open := converse(t, dial(), "PUT /nothing HTTP/1.1\r\nHost: a\r\n\r\n", 1, 20); !strings.HasPrefix(got, "HTTP/1.1 200") || !open {
+	if got, open := converse(t, dial(), "PUT /nothing HTTP/1.1\r\nHost: a\r\n\r\n", 1, 20, true); !strings.HasPrefix(got, "HTTP/1.1 200") || !open {
 		t.Errorf("a PUT: %q", got)
 	}
 }
