@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type server struct {
 	t     *testing.T
 	l     net.Listener
+	dial  Dial
 	conns sync.WaitGroup
 	mu    sync.Mutex
 	count int // connections that were accepted
@@ -37,7 +39,48 @@ func serve(t *testing.T, scripts ...func(c net.Conn, br *bufio.Reader)) *server 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, l: l}
+	return serveOn(t, l, func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+	}, scripts...)
+}
+
+// serveVirtual does the same in the memory of a synctest bubble, where nothing is late that
+// is not meant to be.
+func serveVirtual(t *testing.T, scripts ...func(c net.Conn, br *bufio.Reader)) *server {
+	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	return serveOn(t, l, l.dial, scripts...)
+}
+
+// pipes is a listener in memory, which is closed once.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (l *pipes) dial(ctx context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case l.conns <- far:
+		return near, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipes) Close() error   { close(l.closed); return nil }
+func (l *pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+func serveOn(t *testing.T, l net.Listener, dial Dial, scripts ...func(c net.Conn, br *bufio.Reader)) *server {
+	s := &server{t: t, l: l, dial: dial}
 	var accepts sync.WaitGroup
 	accepts.Go(func() {
 		for i := 0; ; i++ {
@@ -70,9 +113,8 @@ func (s *server) accepted() int {
 
 // pool asks the server.
 func (s *server) pool(timeout time.Duration) *Pool {
-	p := NewPool(func(ctx context.Context) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", s.l.Addr().String())
-	}, "nameless", timeout)
+	p := NewPool(s.dial, "nameless", timeout)
+	p.idleFor = time.Hour // a test that is slow finds a connection where it left it
 	s.t.Cleanup(p.Close)
 	return p
 }
@@ -308,17 +350,19 @@ func TestAnAnswerThatIsNotUnderstoodIsOne(t *testing.T) {
 // TestLateIsNotAskedAgain: a backend that takes too long still works on the request,
 // also where it came by a connection that was used before.
 func TestLateIsNotAskedAgain(t *testing.T) {
-	end := make(chan struct{})
-	s := serve(t, func(c net.Conn, br *bufio.Reader) {
-		once(hello, nil)(c, br)
-		once("", end)(c, br)
-	}, answers(hello))
-	p := s.pool(200 * time.Millisecond)
-	_, _, _ = do(p, get())
-	if _, _, err := do(p, get()); !errors.Is(err, os.ErrDeadlineExceeded) || s.accepted() != 1 {
-		t.Errorf("%v after %d connections", err, s.accepted())
-	}
-	close(end)
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		s := serveVirtual(t, func(c net.Conn, br *bufio.Reader) {
+			once(hello, nil)(c, br)
+			once("", end)(c, br)
+		}, answers(hello))
+		p := s.pool(200 * time.Millisecond)
+		_, _, _ = do(p, get())
+		if _, _, err := do(p, get()); !errors.Is(err, os.ErrDeadlineExceeded) || s.accepted() != 1 {
+			t.Errorf("%v after %d connections", err, s.accepted())
+		}
+		close(end)
+	})
 }
 
 // TestBodyThatIsNotThere: of a request that was not sent no answer is awaited.
@@ -366,6 +410,7 @@ func (p *Pool) aliveOnes() (n int) {
 func TestIdleOnesAreClosed(t *testing.T) {
 	s := serve(t, answers(hello))
 	p := s.pool(0)
+	p.idleFor = idleFor
 	if _, _, err := do(p, get()); err != nil {
 		t.Fatal(err)
 	}
@@ -384,28 +429,42 @@ func TestIdleOnesAreClosed(t *testing.T) {
 // time.
 func TestTimeout(t *testing.T) {
 	const timeout = 200 * time.Millisecond
-	wait := make(chan struct{})
-	s := serve(t, once("HTTP/1.1 100 Continue\r\n\r\n", wait))
-	_, _, err := do(s.pool(timeout), get())
-	if late, ok := errors.AsType[net.Error](err); !ok || !late.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("no answer: %v", err)
-	}
-	close(wait)
-	s = serve(t, func(c net.Conn, br *bufio.Reader) {
-		_, _ = http.ReadRequest(br)
-		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
-		for range 2 {
-			time.Sleep(3 * timeout / 2)
-			_, _ = io.WriteString(c, "x")
-		}
-	})
-	if _, body, err := do(s.pool(timeout), get()); err != nil || body != "xx" {
-		t.Errorf("a slow body: %q, %v", body, err)
-	}
-	r := &Request{Method: "POST", Target: "/", Length: -1, Body: slowly{2 * timeout, strings.NewReader("abc")}}
-	s = serve(t, answers(hello))
-	if _, _, err := do(s.pool(timeout), r); err != nil {
-		t.Errorf("a slow upload: %v", err)
+	for name, test := range map[string]func(*testing.T){
+		"no answer": func(t *testing.T) {
+			wait := make(chan struct{})
+			s := serveVirtual(t, once("HTTP/1.1 100 Continue\r\n\r\n", wait))
+			from := time.Now()
+			_, _, err := do(s.pool(timeout), get())
+			if late, ok := errors.AsType[net.Error](err); !ok || !late.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error(err)
+			}
+			if took := time.Since(from); took != timeout {
+				t.Errorf("it took %s, want %s", took, timeout)
+			}
+			close(wait)
+		},
+		"a slow body": func(t *testing.T) {
+			s := serveVirtual(t, func(c net.Conn, br *bufio.Reader) {
+				_, _ = http.ReadRequest(br)
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+				for range 2 {
+					time.Sleep(3 * timeout / 2)
+					_, _ = io.WriteString(c, "x")
+				}
+			})
+			if _, body, err := do(s.pool(timeout), get()); err != nil || body != "xx" {
+				t.Errorf("%q, %v", body, err)
+			}
+		},
+		"a slow upload": func(t *testing.T) {
+			r := &Request{Method: "POST", Target: "/", Length: -1, Body: slowly{2 * timeout, strings.NewReader("abc")}}
+			s := serveVirtual(t, answers(hello))
+			if _, _, err := do(s.pool(timeout), r); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 	}
 }
 
@@ -492,30 +551,34 @@ func TestExpect(t *testing.T) {
 		"refused":      {"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n", "413", false},
 		"not answered": {"", "200abc", true},
 	} {
-		bodies := make(chan string, 1)
-		s := serve(t, func(cn net.Conn, br *bufio.Reader) {
-			q, err := http.ReadRequest(br)
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(cn, c.first)
-			b, _ := io.ReadAll(q.Body)
-			bodies <- string(b)
-			if c.sent {
-				_, _ = fmt.Fprintf(cn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(b), b)
-			}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bodies := make(chan string, 1)
+				s := serveVirtual(t, func(cn net.Conn, br *bufio.Reader) {
+					q, err := http.ReadRequest(br)
+					if err != nil {
+						return
+					}
+					_, _ = io.WriteString(cn, c.first)
+					b, _ := io.ReadAll(q.Body)
+					bodies <- string(b)
+					if c.sent {
+						_, _ = fmt.Fprintf(cn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(b), b)
+					}
+				})
+				r := &Request{
+					Method: "POST", Target: "/", Header: http.Header{"Expect": {"100-continue"}}, Length: 3,
+					Body: io.NopCloser(strings.NewReader("abc")),
+				}
+				status, body, err := do(s.pool(0), r)
+				if got := strings.TrimSpace(fmt.Sprint(status, body)); err != nil || strings.ReplaceAll(got, " ", "") != c.want {
+					t.Errorf("%q, %v", got, err)
+				}
+				if got := <-bodies; (got == "abc") != c.sent {
+					t.Errorf("the backend read %q", got)
+				}
+			})
 		})
-		r := &Request{
-			Method: "POST", Target: "/", Header: http.Header{"Expect": {"100-continue"}}, Length: 3,
-			Body: io.NopCloser(strings.NewReader("abc")),
-		}
-		status, body, err := do(s.pool(0), r)
-		if got := strings.TrimSpace(fmt.Sprint(status, body)); err != nil || strings.ReplaceAll(got, " ", "") != c.want {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
-		if got := <-bodies; (got == "abc") != c.sent {
-			t.Errorf("%s: the backend read %q", name, got)
-		}
 	}
 }
 

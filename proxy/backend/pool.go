@@ -24,6 +24,7 @@ type Dial func(ctx context.Context) (net.Conn, error)
 type Pool struct {
 	dial     Dial
 	patience time.Duration // for the head of an answer; 0: any
+	idleFor  time.Duration // see there; longer in tests of other things
 	host     string        // of requests that name none
 	memory   sync.Pool     // of *memory
 	answers  sync.Pool     // of *Answer
@@ -45,7 +46,7 @@ type memory struct {
 // within the timeout after the request was sent; 0: whenever it may. Host is that of
 // requests that name none.
 func NewPool(dial Dial, host string, timeout time.Duration) *Pool {
-	p := &Pool{dial: dial, host: host, patience: timeout}
+	p := &Pool{dial: dial, host: host, patience: timeout, idleFor: idleFor}
 	p.memory.New = func() any { return new(memory) }
 	p.answers.New = func() any { return &Answer{Header: http1.Emptied(nil)} }
 	return p
@@ -78,7 +79,7 @@ func (p *Pool) put(c *Conn) {
 	if keep := !p.closed && len(p.idle) < mostIdle; keep {
 		p.idle = append(p.idle, c)
 		if p.sweeps == nil {
-			p.sweeps = time.AfterFunc(idleFor, p.sweep)
+			p.sweeps = time.AfterFunc(p.idleFor, p.sweep)
 		}
 		c = nil
 	}
@@ -93,14 +94,14 @@ func (p *Pool) sweep() {
 	now := time.Now()
 	p.mu.Lock()
 	n := 0
-	for n < len(p.idle) && now.Sub(p.idle[n].idle) >= idleFor {
+	for n < len(p.idle) && now.Sub(p.idle[n].idle) >= p.idleFor {
 		n++
 	}
 	old := append([]*Conn(nil), p.idle[:n]...)
 	p.idle = append(p.idle[:0], p.idle[n:]...)
 	clear(p.idle[len(p.idle):cap(p.idle)])
 	if p.sweeps = nil; len(p.idle) > 0 {
-		p.sweeps = time.AfterFunc(idleFor-now.Sub(p.idle[0].idle), p.sweep)
+		p.sweeps = time.AfterFunc(p.idleFor-now.Sub(p.idle[0].idle), p.sweep)
 	}
 	p.mu.Unlock()
 	closeAll(old)

@@ -30,6 +30,7 @@ func serveTLS(t *testing.T, scripts ...func(net.Conn, *bufio.Reader)) (*server, 
 	s := serve(t, secure...)
 	d := tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: "example.com"}}
 	p := NewPool(func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", s.l.Addr().String()) }, "nameless", 0)
+	p.idleFor = time.Hour // as in pool
 	t.Cleanup(p.Close)
 	return s, p
 }
@@ -52,9 +53,6 @@ func TestTLSThatIsClosedIsNotUsed(t *testing.T) {
 	if _, _, err := do(p, get()); err != nil {
 		t.Fatal(err)
 	}
-	p.mu.Lock()
-	p.sweeps.Stop() // it would close it, too
-	p.mu.Unlock()
 	for began := time.Now(); p.aliveOnes() > 0; time.Sleep(time.Millisecond) {
 		if time.Since(began) > 20*time.Second {
 			t.Fatal("nobody sees that it is closed")
