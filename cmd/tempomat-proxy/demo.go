@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/proxy/handover"
 )
@@ -91,5 +92,5 @@ Each address may use %.2f CPUs steadily. Try:
 
 Ctrl-C ends it.
 
-`, version, site, lightPage, heavyPage, c.Classes[0].Share*cpus(c), site, site, site, doctor, c.Admin.Listen)
+`, version, site, lightPage, heavyPage, c.Classes[0].Share*policy.CPUs(c), site, site, site, doctor, c.Admin.Listen)
 }

@@ -2,73 +2,24 @@ package main
 
 import (
 	"crypto/rand"
-	"math"
-	"net/netip"
 	"net/url"
 
 	"go.uber.org/zap"
 
 	"tempomat/classify"
 	"tempomat/classify/newcomer"
+	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/proxy"
 )
 
-// sessionClass is the class of clients that are known by a session. It is no
-// class of the configuration: a session has its address's share.
-const sessionClass = "session"
-
-// judgesStanding tells whether the evidence that a client is a person counts.
-// Only the gate makes something of it.
-func judgesStanding(c *config.Config) bool {
-	return c.Standing.Enabled && hasGate(c)
-}
-
-// hasGate tells whether requests go through the gate, or are judged as if they did.
-func hasGate(c *config.Config) bool { return c.Throttle.Mode == "fair" || c.Throttle.Mode == "observe" }
-
-// roomOf is how many requests of a size may compute at a time; 0: they follow the CPU
-// use.
-func roomOf(c *config.Config) int {
-	if c.Gate.Heavy == 0 && !measuresUse(c) {
-		return int(math.Ceil(max(1, cpus(c))))
-	}
-	return c.Gate.Heavy
-}
-
-// measuresUse tells whether the CPU use that can be measured here is the
-// backend's.
-func measuresUse(c *config.Config) bool {
-	return c.Gate.Usage != "off" && isLocal(c.Backend.URL)
-}
-
-// isLocal tells whether a backend runs on this machine.
-func isLocal(backend string) bool {
-	u, err := url.Parse(backend)
-	if err != nil {
-		return false
-	}
-	if u.Scheme == "unix" || u.Hostname() == "localhost" {
-		return true
-	}
-	a, err := netip.ParseAddr(u.Hostname())
-	return err == nil && a.IsLoopback()
-}
-
 // standing is what judges it, with the configuration's values; nil if that is
 // off. It is made once, as a reload must not forget whom it has seen.
 func (p *policies) standingOf(c *config.Config) (*classify.Standing, error) {
-	if !judgesStanding(c) {
+	if !policy.JudgesStanding(c) {
 		return nil, nil
 	}
-	return p.standing, p.standing.Configure(standingConfig(c))
-}
-
-func standingConfig(c *config.Config) classify.StandingConfig {
-	return classify.StandingConfig{
-		Attested: c.Standing.Attested, Trusted: c.Standing.Trusted,
-		ClientClass: c.Classes[0].Name, SessionClass: sessionClass,
-	}
+	return p.standing, p.standing.Configure(policy.Standing(c))
 }
 
 // newcomersOf is what redirects newcomers; nil if that is off, or nobody waits.
@@ -90,7 +41,7 @@ func newStanding() (*classify.Standing, error) {
 // there is a gate that makes something of them.
 func (s *sidecar) watchWorkers(c *config.Config) {
 	u, err := url.Parse(c.Backend.URL)
-	if err == nil && isLocal(c.Backend.URL) && hasGate(c) {
+	if err == nil && policy.IsLocal(c.Backend.URL) && policy.HasGate(c) {
 		s.hints.Watch(u)
 		return
 	}
@@ -110,10 +61,10 @@ func (s *sidecar) openHints() {
 // openUsage opens what measures the CPU use; nil if nothing does.
 func (s *sidecar) openUsage() *proxy.UsageMeter {
 	c := s.config
-	if !measuresUse(c) {
+	if !policy.MeasuresUse(c) {
 		if c.Gate.Heavy == 0 {
 			s.logs.log.Warn("the backend's CPU use is not measured: as many requests of a size at a time as CPUs; set gate.heavy if it has others",
-				zap.String("backend", c.Backend.URL), zap.Int("heavy", roomOf(c)))
+				zap.String("backend", c.Backend.URL), zap.Int("heavy", policy.Room(c)))
 		}
 		return nil
 	}
@@ -121,7 +72,7 @@ func (s *sidecar) openUsage() *proxy.UsageMeter {
 	if cgroup == "machine" {
 		cgroup = ""
 	}
-	use, err := proxy.OpenUsage(cgroup, cpus(c))
+	use, err := proxy.OpenUsage(cgroup, policy.CPUs(c))
 	if err != nil {
 		s.logs.log.Warn("the number of requests that compute at a time follows nothing", zap.Error(err))
 		return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/limiter/limitertest"
 )
@@ -133,12 +134,12 @@ func TestSharedThroughRedis(t *testing.T) {
 
 // TestSessionsAreNotShared: all other classes are.
 func TestSessionsAreNotShared(t *testing.T) {
-	p := limits(config.Default())
+	p := policy.Limits(config.Default())
 	if len(p.Classes) != 5 {
 		t.Errorf("%v", p.Classes)
 	}
 	for _, c := range p.Classes {
-		if c.Budget.Private != (c.Name == sessionClass) {
+		if c.Budget.Private != (c.Name == policy.SessionClass) {
 			t.Errorf("%s is private: %v", c.Name, c.Budget.Private)
 		}
 	}

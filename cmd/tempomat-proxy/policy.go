@@ -3,30 +3,19 @@ package main
 import (
 	"fmt"
 	"net/url"
-	"runtime"
-	"strings"
 
 	"go.uber.org/zap"
 
 	"tempomat/classify"
 	"tempomat/classify/newcomer"
+	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/cpuaccount"
-	"tempomat/limiter"
 	"tempomat/proxy"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/spool"
 	"tempomat/proxy/telemetry"
 )
-
-// cpus is how many CPUs shares are parts of. GOMAXPROCS knows the limits of this
-// process's cgroup and its affinity.
-func cpus(c *config.Config) float64 {
-	if c.CPUCount > 0 {
-		return c.CPUCount
-	}
-	return float64(runtime.GOMAXPROCS(0))
-}
 
 // policies makes proxy policies of configurations. It keeps what a reload does
 // not change: connections to the backend, the count of what runs there, and the
@@ -52,7 +41,7 @@ type costKey struct {
 // make returns a policy, or what the configuration's own checks let through
 // and should not have.
 func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
-	classifier, err := newClassifier(c)
+	classifier, err := policy.Classifier(c)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +51,8 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 			return nil, err
 		}
 	}
-	if key := (costKey{c.Cost.Source, cpus(c)}); p.meter == nil || p.cost != key {
-		p.meter, p.cost = newMeter(key), key
+	if key := (costKey{c.Cost.Source, policy.CPUs(c)}); p.meter == nil || p.cost != key {
+		p.meter, p.cost = policy.Meter(key.source, key.cpus), key
 	}
 	if p.upstream != nil && p.upstream != upstream {
 		p.upstream.Close()
@@ -81,7 +70,7 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 		Rules: lifecycle.Rules{
 			Classifier: classifier, Standing: standing, Newcomers: p.newcomersOf(c), Meter: p.meter,
 		},
-		Limits:   limits(c),
+		Limits:   policy.Limits(c),
 		Requests: requests,
 		Upstream: upstream,
 		Access:   access(c.Log.Access),
@@ -121,119 +110,6 @@ func newUpstream(b config.Backend, log *zap.Logger) (*proxy.Upstream, error) {
 		return nil, fmt.Errorf("backend: %w", err)
 	}
 	return proxy.NewUpstream(proxy.Backend{URL: u, DialTimeout: b.DialTimeout, Timeout: b.Timeout}, log), nil
-}
-
-func newMeter(k costKey) *cpuaccount.Meter {
-	source := cpuaccount.Corrected
-	switch k.source {
-	case "wall":
-		source = cpuaccount.Wall
-	case "header":
-		source = cpuaccount.Header
-	}
-	return cpuaccount.NewMeter(source, k.cpus, 0) // the handler tells it how many workers there are
-}
-
-func newClassifier(c *config.Config) (*classify.Classifier, error) {
-	cc := classify.Config{TrustedProxies: c.TrustedProxies}
-	switch strings.ToLower(c.AddressHeader) {
-	case "x-forwarded-for":
-		cc.AddressHeader = classify.XForwardedFor
-	case "forwarded":
-		cc.AddressHeader = classify.Forwarded
-	case "x-real-ip":
-		cc.AddressHeader = classify.XRealIP
-	default:
-		cc.AddressHeader = classify.NoHeader
-	}
-	for _, class := range c.Classes {
-		cc.Classes = append(cc.Classes, classOf(class))
-	}
-	told, _ := toldClasses(c)
-	cc.Classes = append(cc.Classes, told...)
-	for _, e := range c.Exempt {
-		cc.Exempt = append(cc.Exempt, classify.Exemption{Prefix: e.CIDR, Path: e.Path})
-	}
-	return classify.New(cc)
-}
-
-// classOf is how a class groups requests.
-func classOf(class config.Class) classify.Class {
-	by := classify.Class{Name: class.Name, Header: class.Header}
-	switch {
-	case class.Header != "":
-		by.By = classify.Header
-	case class.Path:
-		by.By = classify.PathShape
-	default:
-		by.By = builtIn(class.Name)
-	}
-	return by
-}
-
-func builtIn(name string) classify.By {
-	switch name {
-	case "slash24":
-		return classify.Slash24
-	case "slash16":
-		return classify.Slash16
-	case "userAgent":
-		return classify.UserAgent
-	}
-	return classify.Slash32
-}
-
-func limits(c *config.Config) limiter.Policy {
-	p := limiter.Policy{
-		Shadow:           c.Throttle.Shadow,
-		MaxHold:          c.Throttle.MaxHold,
-		MaxHeld:          c.Throttle.MaxHeld,
-		MaxHeldPerClient: c.Throttle.MaxHeldPerClient,
-		Memory:           c.Throttle.Memory,
-		Gate: limiter.Gate{
-			CPUs: cpus(c), Workers: c.Backend.Workers,
-			Heavy: roomOf(c), Strangers: c.Gate.Strangers,
-		}.Complete(),
-	}
-	switch c.Throttle.Mode {
-	case "cap":
-		p.Mode = limiter.Cap
-	case "cooperative":
-		p.Mode = limiter.Cooperative
-	case "observe":
-		p.Mode = limiter.Observe
-	default:
-		p.Mode = limiter.Fair
-	}
-	for _, class := range c.Classes {
-		p.Classes = append(p.Classes, limiter.ClassInfo{Name: class.Name, Budget: limiter.Budget{
-			CPUs: class.Share * cpus(c), Burst: class.Burst, Cap: class.Cap, Shadow: class.Shadow,
-			Workers: workersOf(class.Name),
-		}})
-	}
-	if judgesStanding(c) {
-		person := p.Classes[0].Budget            // a session is a client of its own
-		person.Cap, person.Private = false, true // each sidecar names sessions by a secret of its own
-		p.Classes = append(p.Classes, limiter.ClassInfo{Name: sessionClass, Budget: person})
-	}
-	_, told := toldClasses(c)
-	p.Classes = append(p.Classes, told...)
-	return p
-}
-
-// workersOf is the part of the workers, of those that are not kept for short
-// requests, that each key of a class may hold: one client leaves half of them to
-// others, a network a quarter, and a large one none in particular.
-func workersOf(class string) float64 {
-	switch class {
-	case "slash32":
-		return 0.5
-	case "slash24":
-		return 0.75
-	case "slash16":
-		return 1
-	}
-	return 0
 }
 
 func access(name string) telemetry.Access {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/limiter/redis"
 )
@@ -17,7 +18,7 @@ func newRedisSharer(c *config.Config) (*redis.Sharer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return redis.NewSharer(o, limits(c))
+	return redis.NewSharer(o, policy.Limits(c))
 }
 
 // redisOptions reads what the configuration says of Redis, and the files that it

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 )
 
@@ -115,6 +116,6 @@ func (s source) check(stdout io.Writer) error {
 	} else {
 		fmt.Fprintf(stdout, "%s is sound\n", s.file)
 	}
-	cfg.Describe(stdout, cpus(cfg))
+	cfg.Describe(stdout, policy.CPUs(cfg))
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/classify/newcomer"
+	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/limiter"
 	"tempomat/proxy"
@@ -219,7 +220,7 @@ func (s *sidecar) announce(from *predecessor) {
 	}
 	s.logs.log.Info("serving", zap.String("version", version), zap.Strings("listen", at),
 		zap.String("backend", s.config.Backend.URL), zap.String("mode", s.config.Throttle.Mode),
-		zap.Float64("cpus", cpus(s.config)), zap.String("file", s.source.file),
+		zap.Float64("cpus", policy.CPUs(s.config)), zap.String("file", s.source.file),
 		zap.Int("pid", os.Getpid()))
 	s.warn(s.config)
 	if from != nil { // so that systemd takes this one for the service

@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"tempomat/classify"
 	"tempomat/config"
 	"tempomat/limiter"
 	"tempomat/limiter/smockron"
@@ -164,26 +163,4 @@ func masterOf(masters []config.MasterAddress, domain string) smockron.Addresses 
 		}
 	}
 	return smockron.Addresses(best)
-}
-
-// toldClasses are those that are judged by a master: the same grouping as a class
-// of the configuration, under the domain's name.
-func toldClasses(c *config.Config) (classes []classify.Class, limits []limiter.ClassInfo) {
-	if c.Coordination.Kind != "smockron" {
-		return nil, nil
-	}
-	for _, d := range c.Coordination.Smockron.Domains {
-		if d.Charge != "requests" {
-			continue
-		}
-		for _, class := range c.Classes {
-			if class.Name == d.Class {
-				by := classOf(class)
-				by.Name = d.Domain
-				classes = append(classes, by)
-				limits = append(limits, limiter.ClassInfo{Name: d.Domain, Budget: limiter.Budget{Told: true, MaxHold: d.MaxDelay}})
-			}
-		}
-	}
-	return classes, limits
 }

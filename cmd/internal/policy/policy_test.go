@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"testing"
@@ -19,7 +19,7 @@ func TestSimulatedAsShipped(t *testing.T) {
 			for _, cpus := range []float64{1, 2, 8} {
 				c := config.Default()
 				c.Throttle.Mode, c.CPUCount, c.Backend.Workers = name, cpus, workers
-				if diff := cmp.Diff(limits(c), limitertest.Policy(mode, cpus, workers)); diff != "" {
+				if diff := cmp.Diff(Limits(c), limitertest.Policy(mode, cpus, workers)); diff != "" {
 					t.Errorf("%s, %g CPUs, %d workers: - shipped, + simulated\n%s", name, cpus, workers, diff)
 				}
 			}
@@ -33,7 +33,7 @@ func TestSimulatedAsShipped(t *testing.T) {
 	if diff := cmp.Diff(classes, limitertest.Classes()); diff != "" {
 		t.Errorf("classes: - shipped, + simulated\n%s", diff)
 	}
-	if diff := cmp.Diff(standingConfig(c), limitertest.Standing()); diff != "" {
+	if diff := cmp.Diff(Standing(c), limitertest.Standing()); diff != "" {
 		t.Errorf("standing: - shipped, + simulated\n%s", diff)
 	}
 	if c.Throttle.Mode != "fair" || c.Cost.Source != "corrected" || c.Table.Size != limitertest.TableSize || !c.Standing.Enabled {

@@ -1,0 +1,138 @@
+// Package policy makes of a configuration what the limiter, the classifier and the meter
+// are told. The sidecar serves by it, and the doctor replays logs by it.
+package policy
+
+import (
+	"strings"
+
+	"tempomat/classify"
+	"tempomat/config"
+	"tempomat/limiter"
+)
+
+// Limits is what the limiter is told.
+func Limits(c *config.Config) limiter.Policy {
+	p := limiter.Policy{
+		Shadow:           c.Throttle.Shadow,
+		MaxHold:          c.Throttle.MaxHold,
+		MaxHeld:          c.Throttle.MaxHeld,
+		MaxHeldPerClient: c.Throttle.MaxHeldPerClient,
+		Memory:           c.Throttle.Memory,
+		Gate: limiter.Gate{
+			CPUs: CPUs(c), Workers: c.Backend.Workers,
+			Heavy: Room(c), Strangers: c.Gate.Strangers,
+		}.Complete(),
+	}
+	switch c.Throttle.Mode {
+	case "cap":
+		p.Mode = limiter.Cap
+	case "cooperative":
+		p.Mode = limiter.Cooperative
+	case "observe":
+		p.Mode = limiter.Observe
+	default:
+		p.Mode = limiter.Fair
+	}
+	for _, class := range c.Classes {
+		p.Classes = append(p.Classes, limiter.ClassInfo{Name: class.Name, Budget: limiter.Budget{
+			CPUs: class.Share * CPUs(c), Burst: class.Burst, Cap: class.Cap, Shadow: class.Shadow,
+			Workers: workersOf(class.Name),
+		}})
+	}
+	if JudgesStanding(c) {
+		person := p.Classes[0].Budget            // a session is a client of its own
+		person.Cap, person.Private = false, true // each sidecar names sessions by a secret of its own
+		p.Classes = append(p.Classes, limiter.ClassInfo{Name: SessionClass, Budget: person})
+	}
+	_, told := toldClasses(c)
+	p.Classes = append(p.Classes, told...)
+	return p
+}
+
+// workersOf is the part of the workers, of those that are not kept for short
+// requests, that each key of a class may hold: one client leaves half of them to
+// others, a network a quarter, and a large one none in particular.
+func workersOf(class string) float64 {
+	switch class {
+	case "slash32":
+		return 0.5
+	case "slash24":
+		return 0.75
+	case "slash16":
+		return 1
+	}
+	return 0
+}
+
+// Classifier makes what finds out who asks. Its error is what the configuration's own
+// checks let through and should not have.
+func Classifier(c *config.Config) (*classify.Classifier, error) {
+	cc := classify.Config{TrustedProxies: c.TrustedProxies}
+	switch strings.ToLower(c.AddressHeader) {
+	case "x-forwarded-for":
+		cc.AddressHeader = classify.XForwardedFor
+	case "forwarded":
+		cc.AddressHeader = classify.Forwarded
+	case "x-real-ip":
+		cc.AddressHeader = classify.XRealIP
+	default:
+		cc.AddressHeader = classify.NoHeader
+	}
+	for _, class := range c.Classes {
+		cc.Classes = append(cc.Classes, classOf(class))
+	}
+	told, _ := toldClasses(c)
+	cc.Classes = append(cc.Classes, told...)
+	for _, e := range c.Exempt {
+		cc.Exempt = append(cc.Exempt, classify.Exemption{Prefix: e.CIDR, Path: e.Path})
+	}
+	return classify.New(cc)
+}
+
+// classOf is how a class groups requests.
+func classOf(class config.Class) classify.Class {
+	by := classify.Class{Name: class.Name, Header: class.Header}
+	switch {
+	case class.Header != "":
+		by.By = classify.Header
+	case class.Path:
+		by.By = classify.PathShape
+	default:
+		by.By = builtIn(class.Name)
+	}
+	return by
+}
+
+func builtIn(name string) classify.By {
+	switch name {
+	case "slash24":
+		return classify.Slash24
+	case "slash16":
+		return classify.Slash16
+	case "userAgent":
+		return classify.UserAgent
+	}
+	return classify.Slash32
+}
+
+// toldClasses are those that are judged by a master: the same grouping as a class
+// of the configuration, under the domain's name.
+func toldClasses(c *config.Config) (classes []classify.Class, limits []limiter.ClassInfo) {
+	if c.Coordination.Kind != "smockron" {
+		return nil, nil
+	}
+	for _, d := range c.Coordination.Smockron.Domains {
+		if d.Charge != "requests" {
+			continue
+		}
+		for _, class := range c.Classes {
+			if class.Name == d.Class {
+				by := classOf(class)
+				by.Name = d.Domain
+				classes = append(classes, by)
+				limits = append(limits, limiter.ClassInfo{Name: d.Domain, Budget: limiter.Budget{Told: true, MaxHold: d.MaxDelay}})
+			}
+		}
+	}
+	return classes, limits
+}
