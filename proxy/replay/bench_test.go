@@ -1,0 +1,75 @@
+package replay
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"tempomat/classify"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+	"tempomat/limiter/limitertest"
+	"tempomat/proxy/lifecycle"
+)
+
+var write = flag.String("write", "", "write the log of a million lines to this file, to measure with")
+
+// TestWrite writes a log for measurements by hand.
+func TestWrite(t *testing.T) {
+	if *write == "" {
+		t.Skip("no -write")
+	}
+	f, err := os.Create(*write)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(f, newGenerated(Apache, 1_000_000, 24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shipped is what a configuration that says nothing makes, for two CPUs.
+func shipped(t testing.TB, mode limiter.Mode) Setup {
+	t.Helper()
+	s := Setup{
+		Policy: limitertest.Policy(mode, 2, 0), TableSize: limitertest.TableSize,
+		CPUs: 2, Workers: 16, Measures: true,
+	}
+	s.Rules = rulesFor(t, s.CPUs)
+	return s
+}
+
+func rulesFor(t testing.TB, cpus float64) (rules lifecycle.Rules) {
+	t.Helper()
+	var err error
+	rules.Classifier, err = classify.New(classify.Config{Classes: limitertest.Classes(), AddressHeader: classify.NoHeader})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rules.Standing, err = classify.NewStanding([16]byte{1}, limitertest.Standing()); err != nil {
+		t.Fatal(err)
+	}
+	rules.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, cpus, 0)
+	return rules
+}
+
+// BenchmarkRun replays a hundred thousand lines; a million take ten times as long.
+func BenchmarkRun(b *testing.B) {
+	for _, f := range []Format{Apache, Nginx} {
+		b.Run(string(f), func(b *testing.B) {
+			text, _ := io.ReadAll(newGenerated(f, 100_000, 24*time.Hour/10))
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				if _, err := Run(b.Context(), bytes.NewReader(text), shipped(b, limiter.Fair)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,120 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"tempomat/limiter"
+	"tempomat/proxy/lifecycle"
+)
+
+// Setup is what Run replays a log with.
+type Setup struct {
+	Format    Format          // of the lines; Auto finds it out
+	Policy    limiter.Policy  // the limits and the gate
+	TableSize int             // keys that the limiter remembers
+	Rules     lifecycle.Rules // how requests are classified and measured; Newcomers is nil
+	CPUs      float64         // of the backend, above 0
+	Workers   int             // of the backend, above 0
+	Measures  bool            // the proxy sees the backend's CPU use
+	// Wall has a request cost all of its duration. Else it costs its part of the CPUs
+	// among those that the log has at the same time.
+	Wall bool
+}
+
+// Run replays a log and reports. The error is a *FormatError if no line can be read,
+// or what r or the context said.
+func Run(ctx context.Context, r io.Reader, s Setup) (*Report, error) {
+	p, err := newPlayer(r, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.play(ctx); err != nil {
+		return nil, err
+	}
+	return p.report(), nil
+}
+
+// player is a replay under way.
+type player struct {
+	setup    Setup
+	lines    *lines
+	window   window
+	requests requests
+	engine   *engine
+	tally    *tally
+	observer observer
+}
+
+func newPlayer(r io.Reader, s Setup) (*player, error) {
+	switch {
+	case s.CPUs <= 0 || s.Workers <= 0:
+		return nil, errors.New("a backend has CPUs and workers")
+	case s.Rules.Newcomers != nil:
+		return nil, errors.New("nobody in a log follows a redirect")
+	}
+	p := &player{setup: s, lines: newLines(r, s.Format)}
+	p.window.counts = &p.lines.counts
+	if !s.Wall {
+		p.window.crowd = &crowd{cpus: s.CPUs}
+	}
+	return p, nil
+}
+
+// cancelEach is after how many lines Run looks whether it is to go on.
+const cancelEach = 1 << 12
+
+func (p *player) play(ctx context.Context) error {
+	var e entry
+	for n := 0; ; n++ {
+		if n%cancelEach == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		err := p.lines.next(&e)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if p.window.put(&e) {
+			p.release(false)
+		}
+	}
+	p.release(true)
+	p.engine.drain()
+	return nil
+}
+
+// release simulates the requests that are due, or all.
+func (p *player) release(all bool) {
+	for a := p.window.next(all); a != nil; a = p.window.next(all) {
+		if p.engine == nil {
+			p.begin()
+		}
+		j := p.requests.job(a)
+		p.window.give(a)
+		p.tally.asked(j)
+		p.engine.arrive(j)
+	}
+}
+
+// begin makes the simulated sidecar, as the first request's time is known.
+func (p *player) begin() {
+	p.tally = newTally(p.window.epoch, p.setup)
+	if p.observer == nil {
+		p.observer = p.tally
+	}
+	p.engine = newEngine(p.window.epoch, p.setup, p)
+}
+
+// passed implements observer.
+func (p *player) passed(now time.Duration, used float64) { p.observer.passed(now, used) }
+
+// over implements observer.
+func (p *player) over(now time.Duration, j *job, o outcome) {
+	p.observer.over(now, j, o)
+	p.requests.give(j)
+}
