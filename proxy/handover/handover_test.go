@@ -253,7 +253,16 @@ func TestHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, err = Ask(t.Context(), l.Addr().String(), Limits{Answer: time.Millisecond})
+	_, err = Ask(t.Context(), l.Addr().String(), Limits{Answer: 1})
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("a process at %s did not hand over", l.Addr())) {
+		t.Errorf("without the time to connect: %v", err)
+	}
+	for limit := time.Millisecond; ; limit *= 2 {
+		_, err = Ask(t.Context(), l.Addr().String(), Limits{Answer: limit})
+		if err == nil || limit > patient.Answer || !strings.Contains(err.Error(), "a process at ") {
+			break
+		}
+	}
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d at %s did not hand over", os.Getpid(), l.Addr())) {
 		t.Error(err)
 	}

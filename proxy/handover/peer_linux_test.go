@@ -1,6 +1,7 @@
 package handover
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -17,7 +18,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		t.Skip("only root can ask as somebody else")
 	}
 	const nobody = 65534
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: "@tempomat-test-" + t.Name(), Net: "unix"})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprint("@tempomat-test-", t.Name(), os.Getpid()), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,9 @@ func Ask(ctx context.Context, path string, limits Limits) (t *Taker, err error) 
 			_ = u.Close()
 		}
 	}()
+	if err := u.SetDeadline(time.Now().Add(limits.Answer)); err != nil { // before ctx may end it
+		return nil, err
+	}
 	defer context.AfterFunc(ctx, func() { _ = u.SetDeadline(time.Unix(1, 0)) })()
 	pid, uid, err := peer(u)
 	if err != nil {
@@ -78,21 +81,19 @@ func explain(err error, path string, pid int, limits Limits) error {
 	if pid != 0 {
 		who = fmt.Sprintf("process %d", pid)
 	}
+	late, ok := errors.AsType[net.Error](err) // also of a dial, which is no os.ErrDeadlineExceeded, and EAGAIN
 	switch {
 	case isEnd(err):
 		return fmt.Errorf("%s at %s broke off", who, path)
-	case !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, syscall.EAGAIN):
+	case !ok || !late.Timeout():
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return fmt.Errorf("%s at %s did not hand over within %s: it hangs, or is stopped. End it (kill -9), and start without -replace",
 		who, path, limits.Answer)
 }
 
-// upgrade goes on from HTTP to the hand-over.
+// upgrade goes on from HTTP to the hand-over, by the deadline that the connection has.
 func (t *Taker) upgrade() error {
-	if err := t.line.conn.SetDeadline(time.Now().Add(t.line.limits.Answer)); err != nil {
-		return err
-	}
 	ask := "POST " + Path + " HTTP/1.1\r\nHost: tempomat\r\nConnection: Upgrade\r\nUpgrade: " + protocol + "\r\nContent-Length: 0\r\n\r\n"
 	if _, err := t.line.conn.Write([]byte(ask)); err != nil {
 		return err
