@@ -23,6 +23,10 @@ BROWSER_DEPS := chromium firefox-esr
 # where they cannot be had.
 GARDEN_DEPS := nginx haproxy varnish lighttpd nodejs
 
+# Prometheus reads the alerts in deploy/prometheus (TestAlerts, TestPrometheus). The tests
+# are skipped where it cannot be had.
+METRICS_DEPS := prometheus
+
 .PHONY: help run demo demo-attack demo-apache build test accept scenarios bench bench-check fuzz lint deps deps-build deps-test clean
 
 help: ## list what can be made
@@ -84,6 +88,7 @@ deps-build:
 deps-test: deps-build
 	@.ci/deps test $(TEST_DEPS)
 	@.ci/deps "test beside other servers" $(GARDEN_DEPS) || echo 'going on without some of them' >&2
+	@.ci/deps "test alerts" $(METRICS_DEPS) || echo 'going on without Prometheus' >&2
 	@.ci/deps "test with browsers" $(BROWSER_DEPS) || echo 'going on without a browser' >&2
 
 clean: ## remove what was built

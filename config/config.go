@@ -34,6 +34,7 @@ type Config struct {
 	Coordination   Coordination   // whom the sidecar shares its accounts with
 	Admin          Admin          // where the doctor connects
 	Graphite       Graphite       // where statistics go
+	Metrics        string         // "host:port" where Prometheus asks; empty: nowhere
 	Log            Log            // what is logged
 	Warnings       []string       // what was given and has no effect any more, each in a line
 }

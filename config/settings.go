@@ -96,6 +96,7 @@ func settings(d *draft) []setting {
 		{path: "graphite.address", value: graphiteAddress(&d.Graphite.Address)},
 		{path: "graphite.prefix", value: graphitePrefix(&d.Graphite.Prefix)},
 		{path: "graphite.interval", value: duration(&d.Graphite.Interval, time.Second, time.Hour)},
+		{path: "metrics", value: metricsAddress(&d.Metrics), restart: true},
 		{path: "log.level", value: choice(&d.Log.Level, "", "debug", "info", "warn", "error")},
 		{path: "log.access", value: choice(&d.Log.Access, "", "off", "sampled", "all")},
 		{path: "log.delayThreshold", value: duration(&d.Log.DelayThreshold, 0, time.Hour)},

@@ -9,6 +9,7 @@ import (
 
 	"tempomat/proxy/admin"
 	"tempomat/proxy/handover"
+	"tempomat/proxy/telemetry/metrics"
 )
 
 // openAdmin opens the doctor's door. Without it, nil, the site goes on all the
@@ -58,17 +59,13 @@ const topHolders = 10
 func (s *sidecar) status() admin.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counters := s.journal.Counters()
-	counters["reloads"], counters["reloadsRejected"] = s.reloads, s.rejected
-	s.policies.counts.counters(counters)
-	counters["keys"] = uint64(s.limiter.Keys()) //nolint:gosec // a count
 	return admin.Status{
 		Release:  version,
 		Started:  s.started,
 		Mode:     s.config.Throttle.Mode,
 		Held:     s.limiter.Held(),
 		Buffer:   s.policies.spools.Stats(),
-		Counters: counters,
+		Counters: metrics.Counters(s.numbers()),
 
 		Connections: s.connections.table.Stats(topHolders),
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // duties are what only one process does for a site: it saves its state, shares its
-// accounts, reports, and answers the doctor. A process that another one replaces gives
+// accounts, reports, and answers the doctor and Prometheus. A process that another one replaces gives
 // them up as it begins to drain.
 type duties struct {
 	door  *handover.Socket // the doctor's; nil: there is none
@@ -25,6 +25,9 @@ func (s *sidecar) assume(door *handover.Socket, ready func() error) {
 	d.all.Go(func() { s.state.run(ctx) })
 	d.all.Go(func() { s.sharing.run(ctx, s.limiter, s.logs.log) })
 	s.reports.restart(s.config)
+	if door := s.openMetrics(ctx, s.config.Metrics); door != nil {
+		d.all.Go(func() { s.serveMetrics(ctx, door) })
+	}
 	if d.door = door; door == nil {
 		d.door = s.openAdmin(s.config.Admin.Listen)
 	}

@@ -13,6 +13,8 @@ import (
 	"tempomat/limiter"
 	"tempomat/limiter/redis"
 	"tempomat/proxy"
+	"tempomat/proxy/telemetry"
+	"tempomat/proxy/telemetry/metrics"
 )
 
 // requestBuckets is how many buckets of limits that are not strict are remembered.
@@ -22,7 +24,8 @@ const requestBuckets = 1 << 16
 // forget them.
 type requestCounts struct {
 	local    *redis.Local
-	checker  *redis.Checker   // nil: no limit is strict, and none can become so without a restart
+	checker  *redis.Checker // nil: no limit is strict, and none can become so without a restart
+	totals   *telemetry.Counts
 	accounts *limiter.Limiter // for clients that are told their credit
 }
 
@@ -39,12 +42,13 @@ func newRequestCounts(c *config.Config) (*requestCounts, error) {
 	return counts, err
 }
 
-// counters tells how counting in Redis fares.
-func (c *requestCounts) counters(into map[string]uint64) {
-	if c.checker != nil {
-		s := c.checker.State()
-		into["strictChecks"], into["strictFailures"] = s.RoundTrips, s.Failures
+// strict tells how counting in Redis fares; nil: nothing is counted there.
+func (c *requestCounts) strict() *metrics.Strict {
+	if c.checker == nil {
+		return nil
 	}
+	s := c.checker.State()
+	return &metrics.Strict{Checks: s.RoundTrips, Failures: s.Failures}
 }
 
 func (c *requestCounts) close() {
@@ -64,7 +68,7 @@ func (c *requestCounts) limits(cfg *config.Config) (proxy.RequestLimits, error) 
 	}
 	l := &requestLimits{counts: c, headers: cfg.Headers}
 	for _, given := range cfg.Limits {
-		limit := requestLimit{Limit: given}
+		limit := requestLimit{Limit: given, count: c.totals.Limit(given.Name)}
 		for kind, factor := range []float64{given.Factors.Anonymous, given.Factors.Session, given.Factors.Trusted} {
 			var err error
 			if limit.buckets[kind], err = bucketOf(given).Bucket(factor); err != nil {
@@ -110,6 +114,7 @@ type requestLimits struct {
 // requestLimit is one of them.
 type requestLimit struct {
 	config.Limit
+	count   *telemetry.LimitCount
 	buckets [kinds]redis.Bucket
 }
 
@@ -143,6 +148,7 @@ func (l *requestLimits) Count(ctx context.Context, now time.Time, r *http.Reques
 		if !ok {
 			continue
 		}
+		limit.count.Match()
 		bucket := limit.buckets[kind]
 		info, known := l.counts.check(ctx, now, limit, actor, bucket)
 		if !known || bucket == (redis.Bucket{}) {

@@ -23,6 +23,7 @@ func (s *sidecar) reload() error {
 	}
 	policy, err := s.policies.make(c)
 	if err != nil {
+		s.inside.setNames(s.config)
 		return s.rejectLocked(err)
 	}
 	s.warn(c)
@@ -41,7 +42,8 @@ func (s *sidecar) reload() error {
 	s.watchWorkers(c)
 	s.sharing.rekey(s.config, s.logs.log) // the keys of the running configuration: where they are is not reloaded
 	s.config = c
-	s.reloads++
+	s.inside.setNames(c)
+	s.loaded.put(c)
 	s.logs.log.Info("reloaded", zap.String("file", s.source.file), zap.Int("changes", len(changes)))
 	return nil
 }
@@ -54,7 +56,7 @@ func (s *sidecar) warn(c *config.Config) {
 }
 
 func (s *sidecar) rejectLocked(err error) error {
-	s.rejected++
+	s.loaded.reject()
 	var faults config.Faults
 	if !errors.As(err, &faults) {
 		s.logs.log.Error("configuration rejected; the running one stays", zap.Error(err))

@@ -15,9 +15,9 @@ import (
 
 // reports sends statistics out: to Graphite, and into the log.
 type reports struct {
-	ledger  *limiter.Limiter
-	journal *telemetry.Journal
-	log     *zap.Logger
+	ledger *limiter.Limiter
+	series func() map[string]float64
+	log    *zap.Logger
 
 	end     context.CancelFunc // nil: nothing runs
 	ended   bool               // for good
@@ -48,7 +48,7 @@ func (r *reports) restart(c *config.Config) {
 		telemetry.NewGraphite(telemetry.GraphiteOptions{
 			Address: c.Graphite.Address, Prefix: c.Graphite.Prefix, Hostname: hostname,
 			Interval: c.Graphite.Interval, Threshold: c.Log.DelayThreshold,
-			Ledger: r.ledger, Totals: r.journal.Series, Now: time.Now, Log: r.log,
+			Ledger: r.ledger, Totals: r.series, Now: time.Now, Log: r.log,
 		}).Run(ctx)
 	})
 }

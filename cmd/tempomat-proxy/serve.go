@@ -46,17 +46,18 @@ type sidecar struct {
 
 	connections *connections
 
-	mu       sync.Mutex // guards the following: one reload at a time
-	config   *config.Config
-	reports  *reports
-	reloads  uint64
-	rejected uint64
+	loaded loaded
+
+	mu      sync.Mutex // guards the following: one reload at a time
+	config  *config.Config
+	reports *reports
 }
 
 // newSidecar makes the parts; it opens nothing.
 func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) {
 	car := &sidecar{source: s, started: time.Now(), logs: newLogs(stderr), config: c}
 	car.logs.setLevel(c.Log.Level)
+	car.loaded.start(c)
 	car.policies.log = car.logs.log
 	standing, err := newStanding()
 	if err != nil {
@@ -67,6 +68,8 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	if car.policies.counts, err = newRequestCounts(c); err != nil {
 		return nil, err
 	}
+	car.inside = newInside(c)
+	car.policies.counts.totals = car.inside.counts
 	policy, err := car.policies.make(c)
 	if err != nil {
 		return nil, err
@@ -80,18 +83,17 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		"known": car.limiter.Known(), "standing": standing, "newcomers": car.policies.newcomer,
 	}}
 	car.journal = telemetry.NewJournal(car.logs.access)
-	car.inside = newInside()
-	car.handler = proxy.NewHandler(car.limiter, policy, telemetry.Recorders{car.journal, car.inside.feed})
+	car.handler = proxy.NewHandler(car.limiter, policy, append(car.inside.recorders(), car.journal))
 	car.handler.TellWorkers(func(n int, by string) {
 		car.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))
 	})
-	car.reports = &reports{ledger: car.limiter, journal: car.journal, log: car.logs.log}
+	car.reports = &reports{ledger: car.limiter, series: car.series, log: car.logs.log}
 	if car.connections, err = newConnections(car.started, car.logs.log); err != nil {
 		return nil, err
 	}
 	car.server = proxy.NewServer(car.handler, proxy.ServerOptions{
 		Header: c.Timeouts.Header, Idle: c.Timeouts.Idle, Linger: linger, Log: car.logs.log,
-		Table: car.connections.table, Peer: car.peer, Malformed: car.journal.Malformed,
+		Table: car.connections.table, Peer: car.peer, Malformed: car.inside.counts.Malformed,
 	})
 	return car, nil
 }

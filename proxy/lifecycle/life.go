@@ -40,6 +40,10 @@ type Life struct {
 // Passed tells whether the request brought a newcomer's pass.
 func (l *Life) Passed() bool { return l.passed }
 
+// Stranger tells whether the request came to the gate and counts for all strangers
+// together.
+func (l *Life) Stranger() bool { return l.ticket != nil && l.ticket.Stranger() }
+
 // leastStay is how long a request that keeps its worker though it does not compute
 // holds it at least, as far as anybody who asks for the like of it is concerned.
 const leastStay = time.Second

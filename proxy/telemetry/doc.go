@@ -7,9 +7,13 @@
 //	entry.go      what is kept of it for those that add up
 //	feed.go       how it comes to them: a bounded sample
 //	journal.go    the access log
-//	totals.go     the counters
+//	counts.go     exact counters, by group
+//	named.go      and by class and request limit
+//	totals.go     what they amount to
 //	ledger.go     what is shown of the accounts
 //	toprows.go    the first of many keys
 //	statlog.go    the original's log of keys that wait
 //	graphite*.go  the original's series
+//
+// Package metrics has all numbers that are shown to programs.
 package telemetry

@@ -22,10 +22,11 @@ const (
 	Redirected                  // a newcomer, to the same URL
 )
 
-const outcomes = int(Redirected) + 1
+// Outcomes is how many there are.
+const Outcomes = int(Redirected) + 1
 
 func (o Outcome) String() string {
-	return [outcomes]string{"answered", "refused", "client gone", "backend down", "backend slow", "backend broke", "redirected"}[o]
+	return [Outcomes]string{"answered", "refused", "client gone", "backend down", "backend slow", "backend broke", "redirected"}[o]
 }
 
 // Group is whom a request counts among where CPU time and waiting are shown by people and

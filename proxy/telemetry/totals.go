@@ -1,64 +1,80 @@
 package telemetry
 
 import (
-	"sync/atomic"
 	"time"
+
+	"tempomat/limiter"
 )
 
-// totals counts requests since the start.
-type totals struct {
-	requests, exempt, delayed, shadowed atomic.Uint64
-	malformed                           atomic.Uint64 // not among the requests
-	byOutcome                           [outcomes]atomic.Uint64
-	cost, delay                         atomic.Int64 // nanoseconds
+// Totals are what Counts counted since the start, by group where that is known.
+type Totals struct {
+	Requests  [Groups][Outcomes]uint64
+	Refused   [Groups][Refusals]uint64
+	Delayed   [Groups]uint64
+	Shadowed  [Groups]uint64        // that would have been delayed or refused, and were not
+	Cost      [Groups]time.Duration // CPU time
+	Wasted    [Groups]time.Duration // of that, for clients that had left
+	Delay     [Groups]time.Duration // how long they were delayed, all together
+	Malformed uint64                // what was to be a request and is none; not among the requests
+	Classes   []ClassTotals         // in configured order
+	Limits    []LimitTotals         // in configured order
 }
 
-// count takes in a request that is over, and returns how many there have been.
-func (t *totals) count(r *Record) uint64 {
-	t.byOutcome[r.Outcome].Add(1)
-	if r.Who.Exempt {
-		t.exempt.Add(1)
-	}
-	if r.Verdict.Shadow {
-		t.shadowed.Add(1)
-	}
-	if d := r.Delay(); d > 0 {
-		t.delayed.Add(1)
-		t.delay.Add(int64(d))
-	}
-	t.cost.Add(int64(r.Cost))
-	return t.requests.Add(1)
+// ClassTotals are the requests that a class was to blame for.
+type ClassTotals struct {
+	Name                       string
+	Delayed, Refused, Shadowed uint64
 }
 
-// Malformed counts what was to be a request and is none.
-func (j *Journal) Malformed() { j.totals.malformed.Add(1) }
-
-// Counters returns the totals since the start by name.
-func (j *Journal) Counters() map[string]uint64 {
-	t := &j.totals
-	return map[string]uint64{
-		"requests":     t.requests.Load(),
-		"exempt":       t.exempt.Load(),
-		"delayed":      t.delayed.Load(),
-		"shadowed":     t.shadowed.Load(),
-		"refused":      t.byOutcome[Refused].Load(),
-		"clientGone":   t.byOutcome[ClientGone].Load(),
-		"backendDown":  t.byOutcome[BackendDown].Load(),
-		"backendSlow":  t.byOutcome[BackendSlow].Load(),
-		"backendBroke": t.byOutcome[BackendBroke].Load(),
-		"redirected":   t.byOutcome[Redirected].Load(),
-		"malformed":    t.malformed.Load(),
-	}
+// LimitTotals are the requests of a request limit.
+type LimitTotals struct {
+	Name              string
+	Matched           uint64 // that it is for
+	Refused, Shadowed uint64 // of them, that were too many
 }
 
-// Series returns the totals as Graphite gets them: the counters, and the sums of
-// what requests cost and of how long they were delayed, in seconds.
-func (j *Journal) Series() map[string]float64 {
-	s := make(map[string]float64)
-	for name, n := range j.Counters() {
-		s[name] = float64(n)
+// All is how many requests there were.
+func (t *Totals) All() (n uint64) {
+	for o := range Outcomes {
+		n += t.Ended(Outcome(o))
 	}
-	s["costSeconds"] = time.Duration(j.totals.cost.Load()).Seconds()
-	s["delaySeconds"] = time.Duration(j.totals.delay.Load()).Seconds()
-	return s
+	return n
+}
+
+// Ended is how many requests ended so.
+func (t *Totals) Ended(o Outcome) (n uint64) {
+	for g := range Groups {
+		n += t.Requests[g][o]
+	}
+	return n
+}
+
+// Refusal is why a request was refused.
+type Refusal uint8
+
+// The refusals: the limiter's reasons, then others.
+const (
+	Unsound   = Refusal(limiter.None)     // it is no request of HTTP; the limiter was not asked
+	OverLimit = Refusal(limiter.Busy) + 1 // of a request limit
+)
+
+// Refusals is how many there are.
+const Refusals = int(OverLimit) + 1
+
+func (r Refusal) String() string {
+	switch r {
+	case Unsound:
+		return "unsound"
+	case OverLimit:
+		return "limit"
+	}
+	return limiter.Reason(r).String()
+}
+
+// Refusal is why it was refused, if it was.
+func (r *Record) Refusal() Refusal {
+	if r.Limit != "" {
+		return OverLimit
+	}
+	return Refusal(r.Verdict.Reason)
 }

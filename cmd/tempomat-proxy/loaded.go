@@ -1,0 +1,47 @@
+package main
+
+import (
+	"sync"
+
+	"tempomat/config"
+	"tempomat/proxy/telemetry/metrics"
+)
+
+// loaded is what came of the configurations that were read.
+type loaded struct {
+	mu       sync.Mutex // guards the following
+	config   *config.Config
+	reloads  uint64
+	rejected uint64
+	faulty   bool // the last one was rejected
+}
+
+// start takes the first one.
+func (l *loaded) start(c *config.Config) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.config = c
+}
+
+// put says that a reload put one in force.
+func (l *loaded) put(c *config.Config) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.config, l.faulty = c, false
+	l.reloads++
+}
+
+// reject says that one was rejected.
+func (l *loaded) reject() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.faulty = true
+	l.rejected++
+}
+
+func (l *loaded) tell(n *metrics.State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n.Mode, n.Shadow, n.CPUs = l.config.Throttle.Mode, l.config.Throttle.Shadow, cpus(l.config)
+	n.Reloads, n.Rejected, n.ReloadOK = l.reloads, l.rejected, !l.faulty
+}

@@ -1,0 +1,102 @@
+package telemetry
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tempomat/classify"
+	"tempomat/limiter"
+)
+
+// TestCounts: every request is counted once, in each of the ways that it is counted,
+// whoever else ends at the same time.
+func TestCounts(t *testing.T) {
+	c, now := NewCounts(), time.Unix(1_000_000, 0)
+	c.SetNames([]string{"slash32", "mine"}, []string{"login"})
+	debt := limiter.Verdict{Reason: limiter.Debt, Key: limiter.Key{Class: "mine"}}
+	refused, shadowed, waited := debt, debt, debt
+	refused.Action, refused.Wait, shadowed.Shadow, waited.Wait = limiter.Refuse, time.Hour, true, time.Second
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 50 {
+				for _, r := range []Record{
+					{Group: Known, Cost: time.Second, Held: 2 * time.Second},
+					{Group: Known, Outcome: ClientGone, Cost: time.Second, Orphan: true},
+					{Group: Robot, Outcome: Refused, Verdict: refused},
+					{Group: Robot, Verdict: shadowed},
+					{Group: Robot, Verdict: waited},
+					{Group: Stranger, Outcome: Refused},
+					{Group: Stranger, Outcome: Refused, Limit: "login"},
+					{Group: Stranger, Limit: "login"},
+					{Group: Stranger, Outcome: Refused, Limit: "gone"},
+					{Group: Newcomer, Outcome: Redirected},
+				} {
+					r.Who = new(classify.Result)
+					c.Note(now, &r)
+				}
+				c.Malformed()
+				c.Limit("login").Match()
+			}
+		})
+	}
+	all.Wait()
+	const n, sec = 200, 200 * time.Second
+	want := &Totals{
+		Malformed: n,
+		Requests: [Groups][Outcomes]uint64{
+			Known:    {Answered: n, ClientGone: n},
+			Robot:    {Refused: n, Answered: 2 * n},
+			Stranger: {Refused: 3 * n, Answered: n},
+			Newcomer: {Redirected: n},
+		},
+		Refused: [Groups][Refusals]uint64{Robot: {Refusal(limiter.Debt): n}, Stranger: {Unsound: n, OverLimit: 2 * n}},
+		Delayed: [Groups]uint64{Known: n, Robot: n}, Shadowed: [Groups]uint64{Robot: n},
+		Cost: [Groups]time.Duration{Known: 2 * sec}, Wasted: [Groups]time.Duration{Known: sec},
+		Delay:   [Groups]time.Duration{Known: 2 * sec, Robot: sec},
+		Classes: []ClassTotals{{Name: "slash32"}, {"mine", n, n, n}}, Limits: []LimitTotals{{"login", n, n, n}},
+	}
+	if diff := cmp.Diff(want, c.Totals()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if c.Totals().All() != 10*n || c.Totals().Ended(Refused) != 4*n {
+		t.Errorf("%d requests, %d refused", c.Totals().All(), c.Totals().Ended(Refused))
+	}
+}
+
+// TestNamesAreThoseOfTheConfiguration: counts of names that stay go on, others are gone.
+func TestNamesAreThoseOfTheConfiguration(t *testing.T) {
+	c := NewCounts()
+	c.SetNames(nil, []string{"a", "b"})
+	c.Limit("a").Match()
+	c.Limit("new").Match() // before its configuration is in force
+	c.SetNames([]string{"x"}, []string{"new", "a"})
+	want := []LimitTotals{{Name: "new", Matched: 1}, {Name: "a", Matched: 1}}
+	if diff := cmp.Diff(want, c.Totals().Limits); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestRefusalNames(t *testing.T) {
+	seen := map[string]bool{}
+	for r := range Refusals {
+		seen[Refusal(r).String()] = true
+	}
+	if len(seen) != Refusals || !seen["limit"] || !seen["unsound"] || !seen["busy"] {
+		t.Errorf("%v", seen)
+	}
+}
+
+func BenchmarkCounts(b *testing.B) {
+	c, r := NewCounts(), &Record{Cost: time.Millisecond, Who: new(classify.Result)}
+	now := time.Unix(1_000_000, 0)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			c.Note(now, r)
+		}
+	})
+}

@@ -1,0 +1,37 @@
+package metrics
+
+// gate is the lines of the gate.
+func gate() []Metric {
+	return []Metric{
+		level("gate_workers", "gateWorkers", "Most requests at the backend.", func(s *State) int { return s.Gate.Workers }),
+		level("gate_busy", "gateBusy", "Requests at the backend.", func(s *State) int { return s.Gate.Busy }),
+		level("gate_long_most", "gateLongMost", "Most requests at the backend that are not short.", func(s *State) int { return s.Gate.LongMost }),
+		level("gate_long_busy", "gateLongBusy", "Requests at the backend that are not short.", func(s *State) int { return s.Gate.LongBusy }),
+		level("gate_holding", "gateHolding", "Of these, those that only hold a worker.", func(s *State) int { return s.Gate.Holding }),
+		level("gate_orphans", "gateOrphans", "Requests at the backend whose client has left.", func(s *State) int { return s.Gate.Orphans }),
+		level("gate_room", "gateRoom", "Requests of a size, and shorter, that may compute at a time.", func(s *State) int { return s.Gate.Room }),
+		bySize("gate_computing", "gateComputing", "Requests that compute, by size.", func(s *State) []int { return s.Gate.Computing[:] }),
+		bySize("gate_ahead", "gateAhead", "Of these, those whose client had more than its share.", func(s *State) []int { return s.Gate.Ahead[:] }),
+		bySize("gate_held", "gateHeld", "Requests that hold a worker, by the time that they do.", func(s *State) []int { return s.Gate.Held[:] }),
+		level("gate_probes", "gateProbes", "Requests of a kind that nobody knows, beside the others.", func(s *State) int { return s.Gate.Probes }),
+		level("gate_queued", "gateQueued", "Requests that wait at the gate.", func(s *State) int { return s.Gate.Queued }),
+		count("gate_shed_total", "gateShed", "Requests that were refused as the queue was full.", func(s *State) uint64 { return s.Gate.Shed }),
+		gauge("gate_clock_seconds", "gateClock", "The gate's clock, in virtual CPU-seconds by share.", func(s *State) float64 { return s.Gate.Clock }),
+		gauges("gate_cpu_utilisation", "gateUse", "Part of the backend's CPUs that is used, 0 to 1, as last measured; missing if it never was.", func(s *State, tell tell) {
+			if s.Gate.Utilisation >= 0 {
+				tell(s.Gate.Utilisation)
+			}
+		}),
+		gauge("cpus", "cpus", "CPUs that the backend has, as far as is known.", func(s *State) float64 { return s.CPUs }),
+	}
+}
+
+// bySize is a line with a number for each size of requests.
+func bySize(name, series, help string, get func(*State) []int) Metric {
+	return gauges(name, series, help, func(s *State, tell tell) {
+		sizes := [...]string{"25ms", "100ms", "400ms", "1600ms", "6400ms", "more"} // no dots, which part Graphite's names
+		for i, n := range get(s) {
+			tell(float64(n), sizes[i])
+		}
+	}, "size")
+}

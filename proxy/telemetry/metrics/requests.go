@@ -1,0 +1,158 @@
+package metrics
+
+import (
+	"time"
+
+	"tempomat/proxy/telemetry"
+)
+
+func requests() []Metric {
+	ended := func(o telemetry.Outcome) func(*State) uint64 {
+		return func(s *State) uint64 { return s.Totals.Ended(o) }
+	}
+	return []Metric{
+		counts("requests_total", "requestsOf", "Requests that are over, by group and outcome.", byOutcome, "group", "outcome"),
+		count("", "requests", "Requests that are over.", func(s *State) uint64 { return s.Totals.All() }),
+		count("", "exempt", "Of them, those that are exempt.", exempt),
+		count("", "refused", "Of them, those that were refused.", ended(telemetry.Refused)),
+		count("", "redirected", "Of them, newcomers that were redirected.", ended(telemetry.Redirected)),
+		count("", "clientGone", "Of them, those whose client left before the answer.", ended(telemetry.ClientGone)),
+		count("", "backendDown", "Of them, those for which there was no connection to the backend.", ended(telemetry.BackendDown)),
+		count("", "backendSlow", "Of them, those that the backend did not answer in time.", ended(telemetry.BackendSlow)),
+		count("", "backendBroke", "Of them, those whose answer the backend broke off.", ended(telemetry.BackendBroke)),
+		counts("refused_total", "refusedOf", "Requests that were refused, by group and reason.", byRefusal, "group", "reason"),
+		groupCount("delayed_total", "delayedOf", "Requests that were delayed, by group.", func(t *telemetry.Totals) *[telemetry.Groups]uint64 { return &t.Delayed }),
+		count("", "delayed", "Requests that were delayed.", func(s *State) uint64 { return sum(&s.Totals.Delayed) }),
+		groupSeconds("delay_seconds_total", "delaySecondsOf", "Seconds that requests were delayed, by group.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Delay }),
+		allSeconds("delaySeconds", "Seconds that requests were delayed.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Delay }),
+		groupCount("shadowed_total", "shadowedOf", "Requests that would have been delayed or refused and were not, by group.", func(t *telemetry.Totals) *[telemetry.Groups]uint64 { return &t.Shadowed }),
+		count("", "shadowed", "Requests that would have been delayed or refused and were not.", func(s *State) uint64 { return sum(&s.Totals.Shadowed) }),
+		count("malformed_total", "malformed", "What was to be a request and is none; not among the requests.", func(s *State) uint64 { return s.Totals.Malformed }),
+		groupSeconds("cpu_seconds_total", "costSecondsOf", "CPU-seconds that requests were charged with, by group.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Cost }),
+		allSeconds("costSeconds", "CPU-seconds that requests were charged with.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Cost }),
+		groupSeconds("wasted_cpu_seconds_total", "wastedSecondsOf", "Of the CPU-seconds, those for clients that had left, by group.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Wasted }),
+		allSeconds("wastedSeconds", "Of the CPU-seconds, those for clients that had left.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Wasted }),
+		count("newcomers_redirected_total", "newcomersRedirected", "Newcomers that were redirected to the same URL, with a pass.", func(s *State) uint64 { return s.Redirects.Redirected }),
+		count("newcomers_came_back_total", "newcomersCameBack", "Of the redirected, addresses that came back with their pass, once each.", func(s *State) uint64 { return s.Redirects.CameBack }),
+		count("newcomers_pass_requests_total", "newcomersPassed", "Requests that brought a valid pass.", func(s *State) uint64 { return s.Redirects.Served }),
+		counts("newcomers_served_total", "", "Requests of newcomers with a pass that were answered by the backend.", func(s *State, tell tell) {
+			tell(float64(s.Totals.Requests[telemetry.Newcomer][telemetry.Answered]))
+		}),
+		count("newcomers_not_again_total", "newcomersNotAgain", "Newcomers that were not redirected as their address had been lately.", func(s *State) uint64 { return s.Redirects.Again }),
+	}
+}
+
+// limits are the lines of classes and request limits.
+func limits() []Metric {
+	return []Metric{
+		classCount("class_delayed_total", "classDelayed", "Requests that were delayed for the debt of a key of the class.", func(c *telemetry.ClassTotals) uint64 { return c.Delayed }),
+		classCount("class_refused_total", "classRefused", "Requests that were refused for the debt of a key of the class.", func(c *telemetry.ClassTotals) uint64 { return c.Refused }),
+		classCount("class_shadowed_total", "classShadowed", "Requests that would have been delayed or refused for the debt of a key of the class, and were not.", func(c *telemetry.ClassTotals) uint64 { return c.Shadowed }),
+		limitCount("limit_matched_total", "limitMatched", "Requests that the request limit is for.", func(l *telemetry.LimitTotals) uint64 { return l.Matched }),
+		limitCount("limit_refused_total", "limitRefused", "Requests that the request limit refused.", func(l *telemetry.LimitTotals) uint64 { return l.Refused }),
+		limitCount("limit_shadowed_total", "limitShadowed", "Requests that the request limit would have refused, and did not.", func(l *telemetry.LimitTotals) uint64 { return l.Shadowed }),
+		counts("strict_checks_total", "strictChecks", "Calls to Redis for strict request limits that were answered.", strict(func(s *Strict) uint64 { return s.Checks })),
+		counts("strict_failures_total", "strictFailures", "Calls to Redis for strict request limits that were not.", strict(func(s *Strict) uint64 { return s.Failures })),
+	}
+}
+
+func strict(get func(*Strict) uint64) func(*State, tell) {
+	return func(s *State, tell tell) {
+		if s.Strict != nil {
+			tell(float64(get(s.Strict)))
+		}
+	}
+}
+
+// waiting are the lines of who waits at this moment.
+func waiting() []Metric {
+	return []Metric{
+		gauges("waiting_requests", "waiting", "Requests that wait at this moment, by group.", func(s *State, tell tell) {
+			for g, w := range s.Waiting {
+				tell(float64(w.Requests), telemetry.Group(g).String())
+			}
+		}, "group"),
+		gauges("waiting_longest_seconds", "waitingLongest", "For how long the first of them has waited, by group.", func(s *State, tell tell) {
+			for g, w := range s.Waiting {
+				tell(w.Longest.Seconds(), telemetry.Group(g).String())
+			}
+		}, "group"),
+	}
+}
+
+func exempt(s *State) (n uint64) {
+	for _, m := range s.Totals.Requests[telemetry.Exempt] {
+		n += m
+	}
+	return n
+}
+
+func byOutcome(s *State, tell tell) {
+	for g := range telemetry.Groups {
+		for o := range telemetry.Outcomes {
+			tell(float64(s.Totals.Requests[g][o]), telemetry.Group(g).String(), telemetry.Outcome(o).String())
+		}
+	}
+}
+
+func byRefusal(s *State, tell tell) {
+	for g := range telemetry.Groups {
+		for r := range telemetry.Refusals {
+			tell(float64(s.Totals.Refused[g][r]), telemetry.Group(g).String(), telemetry.Refusal(r).String())
+		}
+	}
+}
+
+func groupCount(name, series, help string, get func(*telemetry.Totals) *[telemetry.Groups]uint64) Metric {
+	return counts(name, series, help, func(s *State, tell tell) {
+		for g, n := range get(s.Totals) {
+			tell(float64(n), telemetry.Group(g).String())
+		}
+	}, "group")
+}
+
+func groupSeconds(name, series, help string, get func(*telemetry.Totals) *[telemetry.Groups]time.Duration) Metric {
+	m := counts(name, series, help, func(s *State, tell tell) {
+		for g, d := range get(s.Totals) {
+			tell(d.Seconds(), telemetry.Group(g).String())
+		}
+	}, "group")
+	m.Whole = false
+	return m
+}
+
+// allSeconds is a line of all groups together, for Graphite.
+func allSeconds(series, help string, get func(*telemetry.Totals) *[telemetry.Groups]time.Duration) Metric {
+	return Metric{Series: series, Kind: Counter, Help: help, get: func(s *State, tell tell) {
+		var all time.Duration
+		for _, d := range get(s.Totals) {
+			all += d
+		}
+		tell(all.Seconds())
+	}}
+}
+
+func classCount(name, series, help string, get func(*telemetry.ClassTotals) uint64) Metric {
+	return counts(name, series, help, func(s *State, tell tell) {
+		for i := range s.Totals.Classes {
+			c := &s.Totals.Classes[i]
+			tell(float64(get(c)), c.Name)
+		}
+	}, "class")
+}
+
+func limitCount(name, series, help string, get func(*telemetry.LimitTotals) uint64) Metric {
+	return counts(name, series, help, func(s *State, tell tell) {
+		for i := range s.Totals.Limits {
+			l := &s.Totals.Limits[i]
+			tell(float64(get(l)), l.Name)
+		}
+	}, "limit")
+}
+
+func sum(of *[telemetry.Groups]uint64) (n uint64) {
+	for _, x := range of {
+		n += x
+	}
+	return n
+}

@@ -1,0 +1,54 @@
+package metrics
+
+import (
+	"time"
+
+	"tempomat/classify/newcomer"
+	"tempomat/limiter"
+	"tempomat/proxy/connlimit"
+	"tempomat/proxy/spool"
+	"tempomat/proxy/telemetry"
+)
+
+// State is what there is at a moment. Totals are since the start.
+type State struct {
+	Release     string
+	Mode        string // fair, observe, cap, cooperative
+	Shadow      bool   // nobody is delayed
+	CPUs        float64
+	Totals      *telemetry.Totals
+	Waiting     [telemetry.Groups]Waiting
+	Redirects   newcomer.Counts
+	Gate        limiter.GateState
+	Held, Keys  int
+	Buffer      spool.Stats
+	Connections connlimit.Stats
+	Reloads     uint64
+	Rejected    uint64
+	ReloadOK    bool // the last reload was not rejected, or there was none
+	Sharing     Sharing
+	Strict      *Strict // nil: no request limit is strict
+}
+
+// Waiting is who waits.
+type Waiting struct {
+	Requests int
+	Longest  time.Duration // that one of them has waited
+}
+
+// Strict is how counting for strict request limits goes.
+type Strict struct{ Checks, Failures uint64 }
+
+// Sharing is how sharing accounts goes. Totals are zero where the kind of sharing has none
+// such.
+type Sharing struct {
+	Kind    string          // as configured: none, smockron, …
+	Up      map[string]bool // what it depends on, by name, and whether it is there
+	Peers   int             // other proxies that are live
+	Ignored int             // of these, those whose clocks are too far off
+	Dropped uint64          // charges that others were never told of
+	Failed  uint64          // calls and messages that failed
+	Unsound uint64          // messages that were not sound
+	// Sent and Received are bytes of gossip, messages of Smockron.
+	Sent, Received uint64
+}

@@ -1,0 +1,213 @@
+package metrics
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"tempomat/classify"
+	"tempomat/limiter"
+	"tempomat/proxy/telemetry"
+)
+
+// full is a State in which every line of the table has numbers.
+func full() *State {
+	c := telemetry.NewCounts()
+	c.SetNames([]string{"slash32", "my-key"}, []string{"login"})
+	return &State{
+		Release: "1.2", Mode: "fair", Totals: c.Totals(), Strict: &Strict{Checks: 7},
+		Gate:    limiter.GateState{Shed: 5, Busy: 3, Utilisation: 0.5},
+		Sharing: Sharing{Kind: "gossip", Up: map[string]bool{"other sidecars": true}, Dropped: 2},
+		Keys:    9, Reloads: 4, ReloadOK: true,
+	}
+}
+
+// TestTable: each line has a name of its own, and words that a reader can use.
+func TestTable(t *testing.T) {
+	names, series := map[string]bool{}, map[string]bool{}
+	for _, m := range Table() {
+		if m.Name == "" && m.Series == "" || m.Name != "" && names[m.Name] || m.Series != "" && series[m.Series] {
+			t.Errorf("%q, %q: without a name, or there are two", m.Name, m.Series)
+		}
+		names[m.Name], series[m.Series] = true, true
+		if m.Name != "" && !regexp.MustCompile(`^[a-z_]+$`).MatchString(m.Name) || m.Series != "" && !regexp.MustCompile(`^[a-zA-Z]+$`).MatchString(m.Series) {
+			t.Errorf("%q, %q: not such a name", m.Name, m.Series)
+		}
+		if m.Name != "" && (m.Kind == Counter) != strings.HasSuffix(m.Name, "_total") {
+			t.Errorf("%s is a %s", m.Name, m.Kind)
+		}
+		if !strings.HasSuffix(m.Help, ".") || strings.Contains(m.Help, "\n") {
+			t.Errorf("%s: %q is no sentence", m.Name, m.Help)
+		}
+		told := 0
+		m.get(full(), func(_ float64, labels ...string) {
+			if told++; len(labels) != len(m.Labels) {
+				t.Errorf("%s has the labels %v, told %v", m.Name, m.Labels, labels)
+			}
+		})
+		if told == 0 {
+			t.Errorf("%s tells nothing", m.Name)
+		}
+	}
+}
+
+// TestOneTableForAll: what is in the status is in Graphite, and the same.
+func TestOneTableForAll(t *testing.T) {
+	s := full()
+	series := Series(s)
+	for name, n := range Counters(s) {
+		if series[name] != float64(n) {
+			t.Errorf("%s is %d in the status, %v in Graphite", name, n, series[name])
+		}
+	}
+	for name, want := range map[string]float64{
+		"gateShed": 5, "gateBusy": 3, "keys": 9, "reloads": 4, "strictChecks": 7, "requests": 0,
+		"requestsOf.known.clientGone": 0, "classDelayed.my-key": 0, "sharingDropped.gossip": 2, "sharingUp.otherSidecars": 1,
+	} {
+		if got, ok := series[name]; !ok || got != want {
+			t.Errorf("%s is %v, want %v (there %t)", name, got, want, ok)
+		}
+	}
+	for name := range series {
+		if !regexp.MustCompile(`^[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*$`).MatchString(name) {
+			t.Errorf("Graphite has no series %q", name)
+		}
+	}
+	if c := Counters(s); c["keys"] != 9 || c["gateShed"] != 5 || len(c) < 20 {
+		t.Errorf("the status has %v", c)
+	}
+}
+
+func TestCamel(t *testing.T) {
+	for label, want := range map[string]string{
+		"client gone": "clientGone", "master tcp://10.0.0.1:10004": "masterTcp___10_0_0_1_10004", "a-b_9": "a-b_9", "ä b": "_B", "": "",
+	} {
+		if got := camel(label); got != want {
+			t.Errorf("%q is %q, want %q", label, got, want)
+		}
+	}
+}
+
+// flood has requests of so many clients end, in all the ways that there are.
+func flood(all telemetry.Recorder, clients int) {
+	now, who, q := time.Unix(1_000_000, 0), new(classify.Result), &http.Request{Header: http.Header{"User-Agent": {""}}}
+	for i := range clients {
+		who.Client = netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+		text := who.Client.String()
+		q.Host, q.RequestURI, q.Header["User-Agent"][0] = text, text, text
+		all.Note(now, &telemetry.Record{
+			Arrived: now.Add(-time.Duration(i) * time.Microsecond), Who: who, Request: q, Limit: text, ID: text,
+			Group: telemetry.Group(i % telemetry.Groups), Outcome: telemetry.Outcome(i % telemetry.Outcomes),
+			Verdict: limiter.Verdict{Reason: limiter.Debt, Key: limiter.Key{Class: text, ID: text}},
+			Held:    time.Duration(i) * time.Microsecond, Cost: time.Microsecond,
+		})
+	}
+}
+
+// TestSeriesDoNotGrow: with a million clients there are as many series as with a thousand,
+// and no label is a client's.
+func TestSeriesDoNotGrow(t *testing.T) {
+	count := func(clients int) (n int) {
+		s, counts, d := full(), telemetry.NewCounts(), NewDurations()
+		counts.SetNames([]string{"slash32"}, []string{"login"})
+		flood(telemetry.Recorders{counts, d}, clients)
+		s.Totals = counts.Totals()
+		if got := s.Totals.All(); got != uint64(clients) {
+			t.Errorf("%d requests, want %d", got, clients)
+		}
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(newCollector(func() *State { return s }), d)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				n += 1 + len(m.GetHistogram().GetBucket())
+				for _, l := range m.GetLabel() {
+					if _, err := netip.ParseAddr(l.GetValue()); err == nil {
+						t.Errorf("%s has the label %s", f.GetName(), l)
+					}
+				}
+			}
+		}
+		return n
+	}
+	few, many := count(1000), count(1_000_000)
+	if few != many || few < 200 {
+		t.Errorf("%d series of 1000 clients, %d of a million", few, many)
+	}
+}
+
+// TestExemplars: who is shown as an example has an id, in OpenMetrics only.
+func TestExemplars(t *testing.T) {
+	d, now := NewDurations(), time.Unix(1_000_000, 0)
+	for _, id := range []string{"", "1a2b3c4d", "too-many"} { // the third one is of the same second
+		d.Note(now, &telemetry.Record{
+			Arrived: now.Add(-3 * time.Second), Who: new(classify.Result), Group: telemetry.Known, Outcome: telemetry.Refused, ID: id,
+			Verdict: limiter.Verdict{Action: limiter.Refuse, Reason: limiter.Busy},
+		})
+	}
+	h := Handler(full, d)
+	for accept, want := range map[string]int{"text/plain": 0, "application/openmetrics-text; version=1.0.0": 1} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil)
+		r.Header.Set("Accept", accept)
+		h.ServeHTTP(w, r)
+		text := w.Body.String()
+		if got := strings.Count(text, `# {request_id="1a2b3c4d"} 3`); got != want || strings.Contains(text, "too-many") {
+			t.Errorf("%s: %d exemplars, want %d", accept, got, want)
+		}
+		if !strings.Contains(text, `tempomat_wait_seconds_count{group="known"} 3`) {
+			t.Errorf("%s: three did not wait:\n%.2000s", accept, text)
+		}
+	}
+}
+
+// TestDurations: what is in the histograms, and what is not.
+func TestDurations(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	for _, c := range []struct {
+		name         string
+		r            telemetry.Record
+		took, waited uint64
+	}{
+		{"answered at once", telemetry.Record{}, 1, 0},
+		{"answered late", telemetry.Record{Held: time.Second}, 1, 1},
+		{"the backend is down", telemetry.Record{Outcome: telemetry.BackendDown}, 1, 0},
+		{"refused", telemetry.Record{Outcome: telemetry.Refused, Verdict: limiter.Verdict{Action: limiter.Refuse, Reason: limiter.Busy}}, 0, 1},
+		{"refused by a request limit", telemetry.Record{Outcome: telemetry.Refused, Limit: "login"}, 0, 0},
+		{"redirected", telemetry.Record{Outcome: telemetry.Redirected}, 0, 1},
+		{"the client left", telemetry.Record{Outcome: telemetry.ClientGone}, 0, 0},
+	} {
+		d := NewDurations()
+		c.r.Arrived, c.r.Who = now.Add(-time.Second), new(classify.Result)
+		d.Note(now, &c.r)
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(d)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []uint64
+		for _, f := range families { // by name
+			n := uint64(0)
+			for _, m := range f.GetMetric() {
+				n += m.GetHistogram().GetSampleCount()
+				if m.GetHistogram().GetSchema() <= 0 || len(m.GetHistogram().GetBucket()) == 0 {
+					t.Errorf("%s is not both native and classic", f.GetName())
+				}
+			}
+			got = append(got, n)
+		}
+		if !slices.Equal(got, []uint64{c.took, c.waited}) {
+			t.Errorf("%s: counted %v, want %d %d", c.name, got, c.took, c.waited)
+		}
+	}
+}
