@@ -67,10 +67,6 @@ const (
 // Decided is closed when it is decided whether the request may go to the backend.
 func (l *Life) Decided() <-chan struct{} { return l.ticket.Decided() }
 
-// Stranger tells whether its client counts for all strangers together. Of a request
-// that never came to the gate it is false.
-func (l *Life) Stranger() bool { return l.ticket != nil && l.ticket.Stranger() }
-
 // Reguess looks again at a request that waits, as answers to its kind may have
 // come since.
 func (l *Life) Reguess(now time.Time) {
