@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/proxy/telemetry"
 	"tempomat/proxy/telemetry/metrics"
@@ -41,7 +42,7 @@ func (i *inside) recorders() telemetry.Recorders {
 // setNames tells which classes and request limits are counted by name.
 func (i *inside) setNames(c *config.Config) {
 	var classes, names []string
-	for _, class := range limits(c).Classes {
+	for _, class := range policy.Limits(c).Classes {
 		classes = append(classes, class.Name)
 	}
 	for _, l := range c.Limits {

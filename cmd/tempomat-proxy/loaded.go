@@ -3,6 +3,7 @@ package main
 import (
 	"sync"
 
+	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/proxy/telemetry/metrics"
 )
@@ -42,6 +43,6 @@ func (l *loaded) reject() {
 func (l *loaded) tell(n *metrics.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n.Mode, n.Shadow, n.CPUs = l.config.Throttle.Mode, l.config.Throttle.Shadow, cpus(l.config)
+	n.Mode, n.Shadow, n.CPUs = l.config.Throttle.Mode, l.config.Throttle.Shadow, policy.CPUs(l.config)
 	n.Reloads, n.Rejected, n.ReloadOK = l.reloads, l.rejected, !l.faulty
 }
