@@ -48,6 +48,9 @@ func printSummary(w io.Writer, r *replay.Report) {
 	if t.Exempt > 0 {
 		fmt.Fprintf(w, "%s were exempt.\n", thousands(t.Exempt))
 	}
+	if t.Trusted > 0 {
+		fmt.Fprintf(w, "%s have the address of a trusted proxy: the log should have that of its client (Apache: mod_remoteip, nginx: realip).\n", thousands(t.Trusted))
+	}
 	printLines(w, r.Lines)
 }
 
@@ -86,7 +89,7 @@ func printHours(w io.Writer, r *replay.Report, width int) {
 		for _, x := range []replay.Group{h.Known, h.Strangers} {
 			cells = append(cells, strconv.Itoa(x.Delayed), decimals(x.P95, 2), decimals(x.Longest, 2), strconv.Itoa(x.Refused))
 		}
-		g.add(append(cells, h.Begin.Format("2006-01-02 15:04 MST"))...)
+		g.add(append(cells, h.Begin.Format("2006-01-02 15:04 -0700"))...)
 	}
 	fmt.Fprintln(w)
 	g.print(w, width)
@@ -126,11 +129,12 @@ Half and All are what half of the keys need, and all. Of the first class the key
 clients: five requests or more, mostly of a browser and no stranger; proposed is what 98 of
 100 need. Of the others, only what such clients asked for counts, and proposed is what all
 need. OweNow and OweThen are the keys that would ever owe with the shares of now, and with
-those that are proposed. A larger share than proposed delays no usual client either.
+those that are proposed. A larger share makes no usual client owe either. In mode fair who
+owes nothing still waits while the CPUs are full, if only behind its like.
 `)
 }
 
-func clock(t time.Time) string { return t.Format("2006-01-02 15:04:05 MST") }
+func clock(t time.Time) string { return t.Format("2006-01-02 15:04:05 -0700") }
 
 func percent(part, whole float64) string {
 	if whole <= 0 {

@@ -17,6 +17,8 @@ type combined struct {
 	arrival bool          // the time is of the arrival: Apache's
 	day     [11]byte      // of the latest line
 	since   int64         // when that day began, Unix seconds at UTC
+	zone    *time.Location
+	offset  int // of the zone, in seconds
 }
 
 // parse reads a line. It keeps nothing of it.
@@ -136,11 +138,14 @@ func (c *combined) time(b []byte, e *entry) bool {
 	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || h > 23 || m > 59 || s > 60 || b[21] != '+' && b[21] != '-' {
 		return false
 	}
-	zone := zh*3600 + zm*60
+	offset := zh*3600 + zm*60
 	if b[21] == '-' {
-		zone = -zone
+		offset = -offset
 	}
-	e.stamp = time.Unix(c.since+h*3600+m*60+s-zone, 0)
+	if c.zone == nil || c.offset != int(offset) {
+		c.zone, c.offset = time.FixedZone("", int(offset)), int(offset)
+	}
+	e.stamp = time.Unix(c.since+h*3600+m*60+s-offset, 0).In(c.zone)
 	return true
 }
 

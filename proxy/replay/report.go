@@ -24,6 +24,7 @@ type Report struct {
 type Total struct {
 	Requests        int     `json:"requests"`
 	Exempt          int     `json:"exempt"`
+	Trusted         int     `json:"trusted"`         // whose address is a trusted proxy's, and so hardly their client's
 	CPUSeconds      float64 `json:"cpuSeconds"`      // that the simulated backend used
 	AskedCPUSeconds float64 `json:"askedCPUSeconds"` // of all requests, those included that were refused
 	Known           Group   `json:"known"`

@@ -115,6 +115,9 @@ func (t *tally) over(now time.Duration, j *job, o outcome) {
 		t.total.Exempt++
 		return
 	}
+	if j.Who.TrustedPeer {
+		t.total.Trusted++
+	}
 	waited := j.waited
 	if o == served {
 		waited += j.HoldFor
@@ -126,15 +129,33 @@ func (t *tally) over(now time.Duration, j *job, o outcome) {
 	}
 	g.add(waited, o)
 	sum.add(waited, o)
-	t.charge(j)
-	for i, k := range j.Who.Keys() {
-		_, c := t.class(k.Class)
+	t.keys(j, waited, o)
+}
+
+// keys counts a request for its keys, and keeps the accounts that shares are proposed
+// by.
+func (t *tally) keys(j *job, waited time.Duration, o outcome) {
+	known, usual := j.browser && !j.Stranger(), false
+	for _, id := range j.Who.Keys() {
+		i, c := t.class(id.Class)
 		if c == nil {
 			continue
 		}
-		_ = i
-		for _, x := range [...]*Key{&c.sum, &c.key(j.came, k.ID).Key} {
-			x.add(j, waited, o, j.Verdict.Reason == limiter.Debt && j.Verdict.Key.Class == k.Class)
+		k := c.key(j.came, id.ID)
+		owes := j.Verdict.Reason == limiter.Debt && j.Verdict.Key.Class == id.Class
+		c.sum.add(j, waited, o, owes)
+		k.add(j, waited, o, owes)
+		switch {
+		case i == 0:
+			if known {
+				k.known++
+			}
+			k.charge(j.came, j.cpu, &c.rates, c.burst)
+			c.judge(k, k.Requests >= usualRequests && 2*k.known > k.Requests)
+			usual = known && int(k.need) <= max(c.needs.usual(), rungOf(c.info.Budget.CPUs/t.cpus))
+		case usual:
+			k.charge(j.came, j.cpu, &c.rates, c.burst)
+			c.judge(k, true)
 		}
 	}
 }
@@ -155,30 +176,6 @@ func (k *Key) add(j *job, waited time.Duration, o outcome, owes bool) {
 		k.Owing++
 	}
 	k.Longest = max(k.Longest, waited.Seconds())
-}
-
-// charge keeps the accounts that shares are proposed by.
-func (t *tally) charge(j *job) {
-	var client *key
-	known, usual := j.browser && !j.Stranger(), false
-	for _, k := range j.Who.Keys() {
-		i, c := t.class(k.Class)
-		switch {
-		case c == nil:
-		case i == 0:
-			client = c.key(j.came, k.ID)
-			client.charge(j.came, j.cpu, &c.rates, c.burst)
-			if known {
-				client.known++
-			}
-			c.judge(client, client.Requests+1 >= usualRequests && 2*client.known > client.Requests+1)
-			usual = known && int(client.need) <= max(c.needs.usual(), rungOf(c.info.Budget.CPUs/t.cpus))
-		case usual:
-			x := c.key(j.came, k.ID)
-			x.charge(j.came, j.cpu, &c.rates, c.burst)
-			c.judge(x, true)
-		}
-	}
 }
 
 // judge counts a key's need, if it is one that counts.

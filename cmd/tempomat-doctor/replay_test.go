@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tempomat/proxy/replay"
+)
+
+// timedLog is an hour of a person who reads, and a crawler that wants more than there
+// is; its User-Agent would command a terminal.
+func timedLog() string {
+	var s strings.Builder
+	begin := time.Date(2026, 11, 20, 10, 0, 0, 0, time.FixedZone("", 3600))
+	write := func(at int, address, target, agent string, took float64) {
+		fmt.Fprintf(&s, "%s - - [%s] \"GET %s HTTP/1.1\" 200 1 \"-\" \"%s\" %.3f\n",
+			address, begin.Add(time.Duration(at)*time.Second).Format("02/Jan/2006:15:04:05 -0700"), target, agent, took)
+	}
+	for at := range 3600 {
+		if at%5 == 0 {
+			write(at, "192.0.2.1", "/page", "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0", 0.02)
+		}
+		write(at, "198.51.100.77", fmt.Sprintf("/old/%d", at), "\x1b]0;owned\a\x1b[2Jcrawler/1.0 bot", 3.5)
+	}
+	return s.String()
+}
+
+func writeLog(t *testing.T, text []byte) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "access.log")
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func doctorSays(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = run(t.Context(), args, &out, &err, nil)
+	return out.String(), err.String(), code
+}
+
+func zipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(text)); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestReplay tells the same of a log, compressed or not, in a file or from standard
+// input, and shows what clients wrote harmlessly.
+func TestReplay(t *testing.T) {
+	plain, packed := writeLog(t, []byte(timedLog())), writeLog(t, zipped(t, timedLog()))
+	stdin := os.Stdin
+	t.Cleanup(func() { os.Stdin = stdin })
+	for name, arg := range map[string]string{"plain": plain, "compressed": packed, "standard input": "-"} {
+		f, err := os.Open(packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Stdin = f
+		out, trouble, code := doctorSays(t, "replay", "--cpus", "2", arg)
+		f.Close()
+		if code != 0 || trouble != "" {
+			t.Fatalf("%s: %d %s", name, code, trouble)
+		}
+		for _, want := range []string{
+			"4,320 requests from 2026-11-20 09:59:5", "read as nginx", "on 2 CPUs with 16 workers", "2026-11-20 10:00 +0100",
+			"|slash32  2 keys, 4,320 requests", "198.51.100.77", "|userAgent  2 keys", "firefox linux", "|shares",
+		} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: %q is not in\n%s", name, want, out)
+			}
+		}
+		if strings.ContainsAny(out, "\x1b\a") {
+			t.Errorf("%s: it commands the terminal: %q", name, out)
+		}
+	}
+}
+
+// TestReplayJSON is the report as it is.
+func TestReplayJSON(t *testing.T) {
+	out, _, code := doctorSays(t, "replay", "--json", "--cpus", "2", "--workers", "8", writeLog(t, []byte(timedLog())))
+	var r replay.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
+		t.Fatalf("%v, %d, %s", err, code, out)
+	}
+	// 3.5 s each second, of 2 CPUs that are always enough for two thirds of them
+	if r.Total.Requests != 4320 || r.Workers != 8 || r.Total.CPUSeconds < 5000 || r.Total.CPUSeconds > 7300 || len(r.Classes) != 4 || len(r.Shares) != 4 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestReplayConfig tries the limits of a file: with a cap the crawler is refused.
+func TestReplayConfig(t *testing.T) {
+	log := writeLog(t, []byte(timedLog()))
+	file := filepath.Join(t.TempDir(), "tempomat.yaml")
+	if err := os.WriteFile(file, []byte("throttle: {mode: cap, shadow: true}\ncpuCount: 2\nclasses: {slash32: {share: 0.05}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _, code := doctorSays(t, "replay", "--json", "--config", file, log)
+	var r replay.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
+		t.Fatalf("%v, %d, %s", err, code, out)
+	}
+	if c := r.Classes[0]; r.Mode != "cap" || c.Top[0].ID != "198.51.100.77" || c.Top[0].Refused < 1000 || c.Top[1].Refused+c.Top[1].Delayed > 0 || c.Owing == 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestReplayFails says what is wrong, and what is expected.
+func TestReplayFails(t *testing.T) {
+	bad := writeLog(t, []byte("hello\n"))
+	broken := writeLog(t, zipped(t, timedLog())[:1000])
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no file":          {[]string{"replay", filepath.Join(t.TempDir(), "none")}, "no such file"},
+		"no log":           {[]string{"replay", bad}, "log_format"},
+		"half a gzip":      {[]string{"replay", broken}, "unexpected EOF"},
+		"no configuration": {[]string{"replay", "--config", "/none", bad}, "/none cannot be used"},
+		"CPUs":             {[]string{"replay", "--cpus", "-1", bad}, "--cpus -1: must be above 0"},
+		"workers":          {[]string{"replay", "--workers", "70000", bad}, "--workers 70000: must be from 1"},
+		"format":           {[]string{"replay", "--format", "iis", bad}, `--format "iis": must be one of auto, apache`},
+		"two logs at once": {[]string{"replay", bad, bad}, "accepts 1 arg"},
+		"the wrong format": {[]string{"replay", "--format", "tempomat", writeLog(t, []byte(timedLog()))}, "line 1: it is no object of JSON"},
+		"a directory":      {[]string{"replay", t.TempDir()}, "is a directory"},
+	} {
+		out, trouble, code := doctorSays(t, c.args...)
+		if code == 0 || out != "" || !strings.Contains(trouble, c.want) {
+			t.Errorf("%s: %d %q %q, want %q", name, code, out, trouble, c.want)
+		}
+	}
+}
+
+// TestProgress shows each percent once, and leaves nothing.
+func TestProgress(t *testing.T) {
+	var out bytes.Buffer
+	p := &progress{terminal: &out, size: 1000, percent: -1}
+	for range 1000 {
+		_, _ = p.Write([]byte{0})
+	}
+	if n := strings.Count(out.String(), "%"); n != 101 || !strings.Contains(out.String(), "] 100 %") {
+		t.Errorf("%d times: %q", n, out.String())
+	}
+	out.Reset()
+	if p.clear(); strings.Trim(out.String(), " \r") != "" {
+		t.Errorf("%q is left", out.String())
+	}
+	if progressOf(os.Stdin, &out) != nil {
+		t.Error("there is a bar without a terminal")
+	}
+}

@@ -1,0 +1,294 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"tempomat/limiter"
+)
+
+// line is one of Apache's, so many seconds after a full hour.
+func line(at int, address, target, agent string, took time.Duration) string {
+	t := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC).Add(time.Duration(at) * time.Second)
+	return fmt.Sprintf("%s - - [%s] \"GET %s HTTP/1.1\" 200 1 \"-\" \"%s\" %d\n",
+		address, t.Format("02/Jan/2006:15:04:05 -0700"), target, agent, took.Microseconds())
+}
+
+func run(t *testing.T, log io.Reader) *Report {
+	t.Helper()
+	s := shipped(t, limiter.Fair)
+	s.Format = Apache
+	r, err := Run(t.Context(), log, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestWrongFormat says what is expected where nothing can be read.
+func TestWrongFormat(t *testing.T) {
+	good := line(0, "192.0.2.1", "/", "x", time.Millisecond)
+	for name, c := range map[string]struct{ log, want string }{
+		"empty":        {"", "the log is empty"},
+		"common":       {strings.Repeat(`192.0.2.1 - - [22/Nov/2026:11:42:33 +0100] "GET / HTTP/1.1" 200 512`+"\n", 3), "line 1: no Referer and User-Agent"},
+		"no duration":  {strings.Repeat(strings.Replace(good, "1000\n", "\n", 1), 5000), "line 5: no duration"},
+		"another log":  {strings.Repeat("Nov 22 11:42:33 host sshd[1]: hello\n", 3), "line 1: "},
+		"only startup": {`{"msg":"serving"}` + "\n", "none of its lines is of a request"},
+	} {
+		s := shipped(t, limiter.Fair)
+		_, err := Run(t.Context(), strings.NewReader(c.log), s)
+		var wrong *FormatError
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q in it", name, err, c.want)
+			continue
+		}
+		for _, word := range []string{"LogFormat", "%D", "log_format", "$request_time", "access: all"} {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: the error does not say %s", name, word)
+			}
+		}
+	}
+}
+
+// TestBadLines counts them and names the first ones.
+func TestBadLines(t *testing.T) {
+	good := line(0, "192.0.2.1", "/", "x", time.Millisecond)
+	log := good + "garbage\n\n" + strings.Replace(good, "GET / HTTP/1.1", "-", 1) +
+		strings.Repeat("x", 3*longestLine) + "\n" + good + strings.Repeat("more\n", 10) + strings.TrimSuffix(good, "\n")
+	got := run(t, strings.NewReader(log)).Lines
+	if got.Requests != 3 || got.Bad != 12 || got.None != 1 || len(got.Faults) != faultsNamed {
+		t.Errorf("%+v", got)
+	}
+	if f := got.Faults; f[0].Line != 2 || f[1].Line != 5 || f[1].Reason != errTooLong.Error() || f[2].Line != 7 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestReadFails tells a broken log from its end.
+func TestReadFails(t *testing.T) {
+	broken := io.MultiReader(strings.NewReader(line(0, "192.0.2.1", "/", "x", time.Millisecond)), &failing{})
+	if _, err := Run(t.Context(), broken, shipped(t, limiter.Fair)); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%v", err)
+	}
+}
+
+type failing struct{}
+
+func (*failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// TestWindow takes requests out in the order of their arrival, none lost, as long as
+// lines are not too far behind others.
+func TestWindow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 300).Draw(t, "n")
+		var all []entry
+		epoch := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+		for range n {
+			all = append(all, entry{
+				stamp:   epoch.Add(time.Duration(rapid.IntRange(0, 300_000).Draw(t, "end")) * time.Millisecond),
+				took:    time.Duration(rapid.IntRange(0, 50_000).Draw(t, "took")) * time.Millisecond,
+				address: []byte("192.0.2.1"), method: []byte("GET"), target: []byte("/"),
+			})
+		}
+		slices.SortFunc(all, func(a, b entry) int { return a.stamp.Compare(b.stamp) })
+		for i := range all { // several processes write: lines change places with near ones
+			if j := i + rapid.IntRange(0, 3).Draw(t, "swap"); j < n && all[j].stamp.Sub(all[i].stamp) < disorder {
+				all[i], all[j] = all[j], all[i]
+			}
+		}
+		w := window{counts: &Lines{}, crowd: &crowd{cpus: 2}}
+		out, last, cost := 0, time.Duration(math.MinInt64), time.Duration(0)
+		take := func(end bool) {
+			for a := w.next(end); a != nil; a = w.next(end) {
+				if a.at < last {
+					t.Fatalf("%s comes after %s", a.at, last)
+				}
+				last = a.at
+				out++
+				cost += a.cost
+				w.give(a)
+			}
+		}
+		for i := range all {
+			w.put(&all[i])
+			take(false)
+		}
+		take(true)
+		if out != n || w.counts.Unordered != 0 {
+			t.Fatalf("%d of %d came out, %d were left out", out, n, w.counts.Unordered)
+		}
+		if most := 2 * (350*time.Second + piece); cost > most {
+			t.Fatalf("they cost %s of %s that there were", cost, most)
+		}
+	})
+}
+
+// TestUnordered leaves out what is far behind others, and has what took longer than
+// the window come late.
+func TestUnordered(t *testing.T) {
+	far := int((Window + disorder).Seconds()) + 1
+	log := line(1700, "192.0.2.1", "/", "x", time.Millisecond) +
+		line(2000, "192.0.2.1", "/", "x", time.Millisecond) +
+		line(2000-far, "192.0.2.1", "/", "x", time.Millisecond) + // left out
+		line(2000-far+10, "192.0.2.1", "/", "x", time.Millisecond) +
+		line(1500, "192.0.2.1", "/", "x", 8*time.Minute) // it ends at 1980, when 1700 is over
+	got := run(t, strings.NewReader(log)).Lines
+	if got.Requests != 4 || got.Unordered != 1 || got.Clipped != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestSpread has the lines of a second fill it evenly, the same way each time.
+func TestSpread(t *testing.T) {
+	var w, again window
+	var all []time.Duration
+	for range 100 {
+		x := w.spread(7)
+		if y := again.spread(7); x != y || x < 0 || x >= time.Second {
+			t.Fatalf("%s, and then %s", x, y)
+		}
+		all = append(all, x)
+	}
+	slices.Sort(all)
+	for i := 1; i < len(all); i++ {
+		if gap := all[i] - all[i-1]; gap > 30*time.Millisecond {
+			t.Errorf("nobody comes for %s", gap)
+		}
+	}
+}
+
+// TestCrowd divides the CPUs among those who were there at the same time.
+func TestCrowd(t *testing.T) {
+	c := crowd{cpus: 2}
+	for range 20 {
+		c.add(10*time.Second, 18*time.Second)
+	}
+	c.add(30*time.Second, 31*time.Second)
+	for name, x := range map[string]struct{ from, to, want time.Duration }{
+		"among twenty": {10 * time.Second, 18 * time.Second, 800 * time.Millisecond},
+		"alone":        {30 * time.Second, 31 * time.Second, time.Second},
+		"a moment":     {30 * time.Second, 30*time.Second + 7*time.Millisecond, 7 * time.Millisecond},
+	} {
+		if got := c.cost(x.from, x.to); (got - x.want).Abs() > time.Microsecond {
+			t.Errorf("%s: %s, want %s", name, got, x.want)
+		}
+	}
+}
+
+// TestIdle skips the time in which nobody comes: years of ticks would take hours.
+func TestIdle(t *testing.T) {
+	log := line(0, "192.0.2.1", "/", "x", time.Second) + line(10*365*86400, "192.0.2.1", "/", "x", time.Second)
+	if r := run(t, strings.NewReader(log)); r.Total.Known.Requests+r.Total.Strangers.Requests != 2 || len(r.Hours) != 2 {
+		t.Errorf("%+v", r.Total)
+	}
+}
+
+// TestAccounts: a key that takes a 25th of two CPUs for hours needs a share of 0.05,
+// and one of 30 s of CPU time at once, which its burst covers, the least one.
+func TestAccounts(t *testing.T) {
+	two := rates(2)
+	var steady, burst accounts
+	steady.open(0, 30)
+	burst.open(0, 30)
+	for i := range 20_000 {
+		steady.charge(time.Duration(i)*time.Second, 0.08, &two, 30)
+	}
+	burst.charge(time.Second, 30, &two, 30)
+	if got := shareOf(int(steady.need)); got != 0.05 {
+		t.Errorf("0.08 of 2 CPUs need a share of %g", got)
+	}
+	if burst.need != 0 {
+		t.Errorf("a burst needs a share of %g", shareOf(int(burst.need)))
+	}
+	if burst.charge(time.Second, 30, &two, 30); burst.need != rungs {
+		t.Errorf("two bursts at once need a share of %g", shareOf(int(burst.need)))
+	}
+}
+
+// TestProposal: what people use makes the shares, and neither a crawler that says what
+// it is nor one that does not.
+func TestProposal(t *testing.T) {
+	var log strings.Builder
+	for at := range 3600 {
+		for i := range 3 { // a page every 20 s of each of 60, of 50 ms
+			log.WriteString(line(at, fmt.Sprintf("10.%d.0.1", (3*at+i)%60), "/a", browserAgent(i), 50*time.Millisecond))
+		}
+		log.WriteString(line(at, "192.0.2.7", "/b", "Examplebot/1.0", 500*time.Millisecond))
+		log.WriteString(line(at, "198.51.100.7", "/c", browserAgent(1), 600*time.Millisecond))
+	}
+	for _, s := range run(t, strings.NewReader(log.String())).Shares {
+		switch s.Class {
+		case "slash32", "slash24", "slash16":
+			if s.Proposed != 0.01 {
+				t.Errorf("%s: %g is proposed", s.Class, s.Proposed)
+			}
+		case "userAgent": // all people together take 0.15 of 2 CPUs
+			if s.Proposed < 0.05 || s.Proposed > 0.2 {
+				t.Errorf("%s: %g is proposed", s.Class, s.Proposed)
+			}
+		}
+		if s.Class == "slash32" && s.OweThen != 1 {
+			t.Errorf("%d clients would owe with it, want the crawler that says it is a browser", s.OweThen)
+		}
+	}
+}
+
+// TestBounded: neither many keys nor many hours, nor many lines, take memory without
+// end.
+func TestBounded(t *testing.T) {
+	var log strings.Builder
+	for i := range 3 * keysKept / 2 {
+		log.WriteString(line(i*3600, fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), "/", "x", time.Millisecond))
+	}
+	p, err := newPlayer(strings.NewReader(log.String()), shipped(t, limiter.Fair))
+	if err != nil || p.play(t.Context()) != nil {
+		t.Fatal(err)
+	}
+	for _, c := range p.tally.classes {
+		if len(c.keys) > keysKept {
+			t.Errorf("%s: %d keys", c.info.Name, len(c.keys))
+		}
+	}
+	if n := len(p.tally.hours); n != hoursKept {
+		t.Errorf("%d hours, want %d", n, hoursKept)
+	}
+	if p.tally.total.Requests != 3*keysKept/2 {
+		t.Errorf("%+v", p.tally.total)
+	}
+}
+
+// TestMemory: a log ten times as long takes no more.
+func TestMemory(t *testing.T) {
+	p, err := newPlayer(newGenerated(Apache, 100_000, 3*time.Hour), shipped(t, limiter.Fair))
+	if err != nil || p.play(t.Context()) != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	runtime.KeepAlive(p)
+	if m.HeapAlloc > 60<<20 {
+		t.Errorf("%d MB", m.HeapAlloc>>20)
+	}
+	if n := len(p.window.free) + len(p.requests.free); n > windowSize {
+		t.Errorf("%d requests are kept", n)
+	}
+}
+
+// TestParseAllocates nothing for a line of Apache's or nginx's.
+func TestParseAllocates(t *testing.T) {
+	text := []byte(strings.TrimSuffix(line(0, "192.0.2.1", "/a?b", browserAgent(1), time.Second), "\n"))
+	p, e := Apache.parser(), entry{}
+	if n := testing.AllocsPerRun(100, func() { _ = p.parse(text, &e) }); n > 0 {
+		t.Errorf("%g allocations a line", n)
+	}
+}
