@@ -28,7 +28,7 @@ const (
 // TestMaster runs the program from its start to its end, with a gatekeeper, and all
 // that asks it and that it tells.
 func TestMaster(t *testing.T) {
-	host, port := twoPorts(t)
+	host, port := "127.0.0.1", limitertest.FreePorts(t, 2)
 	metrics := limitertest.FreeAddress(t)
 	statistics, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

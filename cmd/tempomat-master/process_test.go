@@ -218,24 +218,3 @@ func shortDir(t *testing.T) string {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
-
-// twoPorts returns an address of this machine that was free a moment ago, and
-// whose next port was free, too: a master's.
-func twoPorts(t *testing.T) (host string, port int) {
-	t.Helper()
-	for range 100 {
-		first, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := first.Addr().(*net.TCPAddr).Port
-		second, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
-		_ = first.Close()
-		if err == nil {
-			_ = second.Close()
-			return "127.0.0.1", port
-		}
-	}
-	t.Fatal("no two ports next to each other are free")
-	return "", 0
-}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tempomat/limiter/limitertest"
 )
 
 // apache is a private Apache with PHP.
@@ -66,15 +68,10 @@ func needApache(t *testing.T) {
 	t.Fatal("these tests need Apache with PHP, which is not here: make deps")
 }
 
-// freePort is a port that was free just now.
+// freePort is one of this machine that nobody else has.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return strconv.Itoa(limitertest.FreePorts(t, 1))
 }
 
 func (a *apache) log(name string) string {

@@ -85,25 +85,6 @@ func (n *network) plug(address string) (memberlist.NodeAwareTransport, error) {
 	return &cable{nt, n, address}, err
 }
 
-// freeAddress is one of the loopback interface whose port is free for both UDP and TCP.
-func freeAddress(t testing.TB) string {
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := l.Addr().String()
-		p, err := net.ListenPacket("udp", a)
-		l.Close()
-		if err == nil {
-			p.Close()
-			return a
-		}
-	}
-	t.Fatal("no free port")
-	return ""
-}
-
 // real is a fleet of sharers on the loopback interface.
 type real struct {
 	network   *network
@@ -120,7 +101,7 @@ func (r *real) Join(t testing.TB) limiter.Sharer { return r.join(t) }
 // join makes one more sharer, whose port is open from now on.
 func (r *real) join(t testing.TB) *Sharer {
 	o := r.options
-	o.Listen = freeAddress(t)
+	o.Listen = limitertest.FreeAddress(t)
 	o.Name, o.Join = o.Listen, append([]string(nil), r.addresses...)
 	r.addresses = append(r.addresses, o.Listen)
 	s, err := New(o)

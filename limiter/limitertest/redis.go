@@ -32,17 +32,6 @@ func StartRedis(t testing.TB, args ...string) *Redis {
 	return r
 }
 
-// FreeAddress is an address of this machine that was free a moment ago.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once or not at all
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
 // RedisCommand makes a command of the server's program. Debian has it in the
 // package redis-tools, under another name; the package redis-server would begin to
 // run one.

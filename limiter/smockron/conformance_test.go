@@ -5,8 +5,6 @@ package smockron_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -90,19 +88,10 @@ func subscriber(t *testing.T, address string) *zmq.Socket {
 	return s
 }
 
-// freeAddresses are two ports that were free a moment ago.
+// freeAddresses are two that nobody else has.
 func freeAddresses(t testing.TB) smockron.Addresses {
 	t.Helper()
-	var ports [2]string
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ports[i] = fmt.Sprintf("tcp://%s", l.Addr())
-	}
-	return smockron.Addresses{Accounting: ports[0], Control: ports[1]}
+	return smockron.Addresses{Accounting: "tcp://" + limitertest.FreeAddress(t), Control: "tcp://" + limitertest.FreeAddress(t)}
 }
 
 // publisher is a master's control socket, of the test's own.

@@ -197,7 +197,7 @@ func BenchmarkThroughput(b *testing.B) {
 }
 
 func throughput(b *testing.B, rules []smockron.Rule, store smockron.Store) {
-	a := smockron.Addresses{Accounting: "tcp://" + limitertest.FreeAddress(b), Control: "tcp://" + limitertest.FreeAddress(b)}
+	a := freeAddresses(b)
 	m := smockron.NewMaster(smockron.Settings{MaxSkew: -1, Domains: []smockron.Domain{{Name: "foo", Rules: rules}}})
 	ready := make(chan struct{})
 	serve(b, m, smockron.ServeOptions{
