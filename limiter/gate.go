@@ -141,8 +141,12 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	if t.place != nil {
 		t.asked = t.arrived
 	}
-	if g.meet(at, t); !c.known && !t.proven {
-		t.flow, t.stranger = &g.strangers.flow, true
+	g.meet(at, t)
+	if t.stranger = !c.known && !t.proven; t.stranger {
+		t.flow = &g.strangers.flow
+		t.seen.Store(seenStranger)
+	} else {
+		t.seen.Store(seenKnown)
 	}
 	c.weigh(g, share)
 	c.standing = t.standing

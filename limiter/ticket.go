@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,9 +25,10 @@ type Ticket struct {
 	sure     bool          // the guess rests on answers
 	proven   bool
 	passed   bool
-	stranger bool // it counts for all strangers together
-	session  bool // its first key is one of its second
-	follows  bool // it is for a part of the page that its client was just served
+	stranger bool          // it counts for all strangers together
+	seen     atomic.Uint32 // what the gate saw, for those who hold no lock: unseen, seenStranger or seenKnown
+	session  bool          // its first key is one of its second
+	follows  bool          // it is for a part of the page that its client was just served
 	interest Interest
 	prefetch bool
 	face     uint8
@@ -57,7 +59,15 @@ func (t *Ticket) Verdict() Verdict { return t.verdict }
 
 // Stranger tells whether the request came to the gate and counts for all
 // strangers together.
-func (t *Ticket) Stranger() bool { return t.stranger }
+func (t *Ticket) Stranger() bool { return t.seen.Load() == seenStranger }
+
+// Known tells whether the request came to the gate and its client is no stranger there.
+func (t *Ticket) Known() bool { return t.seen.Load() == seenKnown }
+
+const (
+	seenStranger = 1 + iota
+	seenKnown
+)
 
 // each calls f for the slots whose bucket is known.
 func (t *Ticket) each(f func(*slot)) {

@@ -105,6 +105,7 @@
 //	retire.go     no further connections, as another process takes them
 //	farewell.go   upgraded connections are told of the end, and waited for
 //	record.go     what is told of a request that is over
+//	inside.go     what is told of those that wait, and that run
 //	admin/        the API that the doctor asks
 //	admin/api/    what it answers
 //	backend/      connections to the backend, and requests over them

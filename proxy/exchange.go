@@ -33,8 +33,10 @@ type exchange struct {
 
 	outcome telemetry.Outcome
 	held    time.Duration // for how long the client was kept from the end of its answer
-	lingers bool          // see linger
-	until   time.Time     // it lingers
+	waits   time.Time     // since when, for a place
+	told    told
+	lingers bool      // see linger
+	until   time.Time // it lingers
 	record  telemetry.Record
 	id      string // told to a client that was not served, to ask after it
 }

@@ -87,6 +87,7 @@ func (h *Handler) admit(x *exchange) bool {
 	if uploads {
 		x.broken = make(chan struct{})
 	}
+	x.waits = now
 	x.Arrive(now, uploads)
 	if h.awaitVerdict(x); x.redirect || !x.Admitted() {
 		return false

@@ -8,6 +8,7 @@ func (x *exchange) recorded() *telemetry.Record {
 		Arrived: x.arrived, Request: x.request, Who: &x.Who, Verdict: x.Verdict, Group: x.group(), Outcome: x.outcome,
 		Status: x.writer.status, Bytes: x.writer.bytes, Guess: x.Guess, Cost: x.Cost, Held: x.held, Orphan: x.IsOrphan(),
 		Judged: x.policy.Standing != nil, Limit: x.counted.Limit, ID: x.id, Access: x.policy.Access,
+		Told: x.told.cost, ToldWasted: x.told.wasted,
 	}
 	if !x.counted.Blocked {
 		x.record.Limit = ""
@@ -22,7 +23,7 @@ func (x *exchange) group() telemetry.Group {
 		return telemetry.Exempt
 	case x.Who.Robot:
 		return telemetry.Robot
-	case x.Verdict.Known || x.Who.Evidence.Proves():
+	case x.Known() || x.Who.Evidence.Proves():
 		return telemetry.Known
 	case x.Passed():
 		return telemetry.Newcomer

@@ -36,6 +36,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, door net.Listener, ready func(
 		Share:  s.sharing.reply,
 		Ready:  ready,
 		Reload: s.reload,
+		Inside: s.shown(),
 		Log:    s.logs.log,
 
 		Replace: handover.Handler(s.handOver),

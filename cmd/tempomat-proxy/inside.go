@@ -6,23 +6,33 @@ import (
 
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
+	"tempomat/proxy/admin"
+	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
+	"tempomat/proxy/telemetry/book"
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// drainEvery is how often requests that are over are added up.
-const drainEvery = 250 * time.Millisecond
+const (
+	// drainEvery is how often requests that are over are added up.
+	drainEvery = 250 * time.Millisecond
+	// drainsPerPoint makes a point each second.
+	drainsPerPoint = int(time.Second / drainEvery)
+)
 
 // inside is what requests add up to, for those who look inside.
 type inside struct {
 	feed      *telemetry.Feed
+	book      *book.Book
+	events    *admin.Events
 	sinks     []telemetry.Sink
 	counts    *telemetry.Counts
 	durations *metrics.Durations // nil: nobody asks for them
 }
 
-func newInside(c *config.Config) *inside {
-	i := &inside{feed: telemetry.NewFeed(), counts: telemetry.NewCounts()}
+func newInside(began time.Time, c *config.Config) *inside {
+	b := book.New(began)
+	i := &inside{feed: telemetry.NewFeed(), counts: telemetry.NewCounts(), book: b, events: admin.NewEvents(), sinks: []telemetry.Sink{b}}
 	if c.Metrics != "" {
 		i.durations = metrics.NewDurations()
 	}
@@ -51,16 +61,45 @@ func (i *inside) setNames(c *config.Config) {
 	i.counts.SetNames(classes, names)
 }
 
-// run adds up until the context ends.
-func (i *inside) run(ctx context.Context) {
+// runInside adds up until the context ends.
+func (s *sidecar) runInside(ctx context.Context) {
+	i := s.inside
 	ticks := time.NewTicker(drainEvery)
 	defer ticks.Stop()
-	for {
+	var running []telemetry.Entry
+	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-ticks.C:
 			i.feed.Drain(now, i.sinks...)
+			running = s.handler.Running(now, running[:0])
+			i.book.Running(now, running)
+			clear(running) // or the strings would stay alive
+			if n%drainsPerPoint == 0 {
+				i.events.Publish(i.book.Tick(now, s.moment(now)))
+			}
 		}
 	}
+}
+
+func (s *sidecar) moment(now time.Time) book.Moment {
+	return book.Moment{Waiting: s.handler.Waiting(now), Gate: s.limiter.GateState()}
+}
+
+// overview is who uses the server at this moment.
+func (s *sidecar) overview() api.OverviewReply {
+	now := time.Now()
+	reply := s.inside.book.Overview(s.moment(now))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reply.Release, reply.Mode, reply.CPUs = version, s.config.Throttle.Mode, policy.CPUs(s.config)
+	reply.Uptime = now.Sub(s.started).Seconds()
+	return reply
+}
+
+// shown is what the admin API shows of it.
+func (s *sidecar) shown() admin.Inside {
+	b := s.inside.book
+	return admin.Inside{Overview: s.overview, Shapes: b.Shapes, Recent: b.Recent, Series: b.Series, Events: s.inside.events}
 }

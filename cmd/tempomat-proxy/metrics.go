@@ -11,7 +11,6 @@ import (
 	"tempomat/limiter/gossip"
 	"tempomat/limiter/redis"
 	"tempomat/limiter/smockron"
-	"tempomat/proxy/telemetry"
 	"tempomat/proxy/telemetry/metrics"
 )
 
@@ -53,15 +52,9 @@ func (s *sidecar) numbers() *metrics.State {
 		Totals:  s.inside.counts.Totals(), Redirects: s.policies.newcomer.Counts(),
 		Gate: s.limiter.GateState(), Held: s.limiter.Held(), Keys: s.limiter.Keys(),
 		Buffer: s.policies.spools.Stats(), Connections: s.connections.table.Stats(0),
-		Sharing: s.sharing.numbers(), Strict: s.policies.counts.strict(),
+		Sharing: s.sharing.numbers(), Strict: s.policies.counts.strict(), Waiting: s.handler.Waiting(time.Now()),
 	}
 	s.loaded.tell(n)
-	now := time.Now()
-	s.handler.EachWaiting(func(g telemetry.Group, since time.Time) {
-		w := &n.Waiting[g]
-		w.Requests++
-		w.Longest = max(w.Longest, now.Sub(since))
-	})
 	return n
 }
 

@@ -68,7 +68,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	if car.policies.counts, err = newRequestCounts(c); err != nil {
 		return nil, err
 	}
-	car.inside = newInside(c)
+	car.inside = newInside(car.started, c)
 	car.policies.counts.totals = car.inside.counts
 	policy, err := car.policies.make(c)
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 		return err
 	}
 	all.Go(func() { s.handler.Drive(work) })
-	all.Go(func() { s.inside.run(work) })
+	all.Go(func() { s.runInside(work) })
 	if use := s.openUsage(); use != nil {
 		all.Go(func() { use.Run(work, s.handler.Measure) })
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -40,14 +41,16 @@ type Options struct {
 	Ready         func() error  // nil while the proxy takes requests
 	Reload        func() error  // reads the configuration again; its error lists every fault
 	ReloadTimeout time.Duration // longest that a client waits for Reload; 0: 20 s
-	Replace       http.Handler  // hands over to a process that takes this one's place; nil: none can
-	Log           *zap.Logger   // nil: nothing is logged
+	Inside        Inside
+	Replace       http.Handler // hands over to a process that takes this one's place; nil: none can
+	Log           *zap.Logger  // nil: nothing is logged
 }
 
 // Server serves the admin API. Its methods may be called concurrently.
 type Server struct {
 	opts      Options
 	reloading chan struct{} // holds a token while a reload runs
+	ending    chan struct{} // closed when those who listen have to leave
 	server    *http.Server
 }
 
@@ -59,7 +62,7 @@ func New(o Options) *Server {
 	if o.ReloadTimeout <= 0 {
 		o.ReloadTimeout = 20 * time.Second
 	}
-	a := &Server{opts: o, reloading: make(chan struct{}, 1)}
+	a := &Server{opts: o, reloading: make(chan struct{}, 1), ending: make(chan struct{})}
 	a.server = &http.Server{
 		Handler:           a.Handler(),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -69,6 +72,7 @@ func New(o Options) *Server {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          zap.NewStdLog(o.Log.Named("admin")),
 	}
+	a.server.RegisterOnShutdown(sync.OnceFunc(func() { close(a.ending) }))
 	return a
 }
 
@@ -83,13 +87,18 @@ func (a *Server) Handler() http.Handler {
 	mux.HandleFunc("/v1/health", reading(a.health))
 	mux.HandleFunc("/v1/ready", reading(a.ready))
 	mux.HandleFunc("/v1/status", reading(a.status))
+	mux.HandleFunc("/v1/overview", reading(a.overview))
+	mux.HandleFunc("/v1/shapes", reading(a.shapes, "limit"))
+	mux.HandleFunc("/v1/recent", reading(a.recent, "limit"))
+	mux.HandleFunc("/v1/series", reading(a.series, "minutes"))
+	mux.HandleFunc("/v1/events", reading(a.events))
 	mux.HandleFunc("/v1/reload", acting(a.reload))
 	if a.opts.Replace != nil {
 		mux.HandleFunc("/v1/replace", acting(a.opts.Replace.ServeHTTP))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "no such path; known: /v1/classes, /v1/buckets, /v1/key, /v1/gate, /v1/share, "+
-			"/v1/health, /v1/ready, /v1/status, /v1/reload")
+			"/v1/health, /v1/ready, /v1/status, /v1/overview, /v1/shapes, /v1/recent, /v1/series, /v1/events, /v1/reload")
 	})
 	return mux
 }

@@ -40,6 +40,7 @@ func options() Options {
 		Share: func() api.ShareReply {
 			return api.ShareReply{Kind: "smockron", State: []any{map[string]any{"master": "tcp://m:1", "present": true}}}
 		},
+		Inside: inside(),
 		Ready:  func() error { return nil },
 		Reload: func() error { return nil },
 	}

@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"runtime"
 	"strconv"
 	"strings"
@@ -13,7 +14,7 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// The number of rows that GET /v1/buckets gives.
+// The number of rows that a list gives.
 const (
 	usualRows = 50 // unless asked for another
 	mostRows  = 10_000
@@ -51,13 +52,10 @@ func (a *Server) buckets(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, fmt.Sprintf("sort: %q is unknown; known: wait, cpu, rate, level, last", sort))
 		return
 	}
-	limit := usualRows
-	if s := q.Get("limit"); s != "" {
-		limit, err = strconv.Atoi(s)
-		if err != nil || limit < 1 || limit > mostRows {
-			fail(w, http.StatusBadRequest, fmt.Sprintf("limit: %q is not a whole number from 1 to %d", s, mostRows))
-			return
-		}
+	limit, err := limitOf(q)
+	if err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return
 	}
 	top := telemetry.TopRows{Limit: limit, Order: order}
 	gone := r.Context()
@@ -67,6 +65,19 @@ func (a *Server) buckets(w http.ResponseWriter, r *http.Request) {
 	})
 	reply := api.BucketsReply{Version: api.Version, Class: class, Sort: sort, Rows: top.Sorted(), Total: top.Seen}
 	answer(w, http.StatusOK, reply)
+}
+
+// limitOf is how many rows are asked for.
+func limitOf(q url.Values) (int, error) {
+	s := q.Get("limit")
+	if s == "" {
+		return usualRows, nil
+	}
+	limit, err := strconv.Atoi(s)
+	if err != nil || limit < 1 || limit > mostRows {
+		return 0, fmt.Errorf("limit: %q is not a whole number from 1 to %d", s, mostRows)
+	}
+	return limit, nil
 }
 
 func (a *Server) key(w http.ResponseWriter, r *http.Request) {

@@ -44,6 +44,9 @@ func (l *Life) Passed() bool { return l.passed }
 // together.
 func (l *Life) Stranger() bool { return l.ticket != nil && l.ticket.Stranger() }
 
+// Known tells whether the request came to the gate and its client is no stranger there.
+func (l *Life) Known() bool { return l.ticket != nil && l.ticket.Known() }
+
 // leastStay is how long a request that keeps its worker though it does not compute
 // holds it at least, as far as anybody who asks for the like of it is concerned.
 const leastStay = time.Second

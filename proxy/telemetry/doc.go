@@ -14,6 +14,6 @@
 //	toprows.go    the first of many keys
 //	statlog.go    the original's log of keys that wait
 //	graphite*.go  the original's series
-//
-// Package metrics has all numbers that are shown to programs.
+//	book/         what requests cost at this moment, and did in the last day
+//	metrics/      all numbers that are shown to programs
 package telemetry

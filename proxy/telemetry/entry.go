@@ -16,6 +16,8 @@ type Entry struct {
 	Ended       time.Time
 	Took, Delay time.Duration // from the request's first byte; of that, waiting
 	Guess, Cost time.Duration
+	Told        time.Duration // of Cost, what was told of it while it ran, by an Entry of its own
+	ToldWasted  time.Duration // of that, what was spent after its client had left
 	Client      netip.Addr
 	Shape       string
 	Method      string // of the usual ones, else empty
@@ -43,13 +45,13 @@ func (e *Entry) Host() string { return e.host.String() }
 // Target is the first bytes of the request's target, as it came.
 func (e *Entry) Target() string { return e.target.String() }
 
-// set makes an Entry of a Record.
-func (e *Entry) set(now time.Time, r *Record, weight float64) {
+// Set makes an Entry of a Record, which stands for that many.
+func (e *Entry) Set(now time.Time, r *Record, weight float64) {
 	*e = Entry{
 		Ended: now, Took: now.Sub(r.Arrived), Delay: r.Delay(), Guess: r.Guess, Cost: r.Cost,
 		Client: r.Who.Client, Shape: r.Who.Shape, Method: usual(r.Request.Method), Limit: r.Limit, ID: r.ID,
 		Group: r.Group, Outcome: r.Outcome, Reason: r.Verdict.Reason, Blame: r.Verdict.Key, Status: r.Status,
-		Orphan: r.Orphan, Shadow: r.Verdict.Shadow, Weight: weight,
+		Orphan: r.Orphan, Shadow: r.Verdict.Shadow, Told: r.Told, ToldWasted: r.ToldWasted, Weight: weight,
 	}
 	e.keyCount = copy(e.keys[:], r.Who.Keys())
 	e.host.set(r.Request.Host)

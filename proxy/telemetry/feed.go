@@ -12,7 +12,8 @@ const (
 	// mostEntries is how many a shard keeps until they are taken. What is beyond that is
 	// stood for by the others.
 	mostEntries = 64
-	// usualEntries is how many of the cheap ones are aimed at.
+	// usualEntries is how many are aimed at of the cheap ones that were answered, and of
+	// those that were not. They leave room for the dear.
 	usualEntries = 16
 	// notable is the cost, or the delay, from which each request is kept if there is room.
 	notable = 50 * time.Millisecond
@@ -58,19 +59,44 @@ func (f *Feed) Drain(now time.Time, sinks ...Sink) {
 type feedShard struct {
 	mu      sync.Mutex // guards the following
 	entries []Entry
-	cheap   int // requests, since they were taken
 	missed  int // that would have been kept
-	stride  int // of so many cheap ones one is kept
+	cheap   sample
+	turned  sample // not answered
 	_       [64]byte
 }
+
+// sample takes one request of some.
+type sample struct {
+	seen   int // since the last were taken
+	passed int // since one was kept
+	stride int // of so many one is kept
+}
+
+// next returns how many requests this one stands for, with those that were passed over
+// before it; 0: it is none of the sample.
+func (s *sample) next() int {
+	s.seen++
+	if s.passed++; s.passed < s.stride {
+		return 0
+	}
+	weight := s.passed
+	s.passed = 0
+	return weight
+}
+
+// again aims at as many from what has been.
+func (s *sample) again() { s.stride, s.seen = s.seen/usualEntries, 0 }
 
 func (s *feedShard) note(now time.Time, r *Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	weight := 1
-	if r.Outcome == Answered && r.Cost < notable && r.Delay() < notable {
-		s.cheap++
-		if weight = max(1, s.stride); s.cheap%weight != 0 {
+	if r.Cost < notable && r.Delay() < notable {
+		kind := &s.cheap
+		if r.Outcome != Answered {
+			kind = &s.turned
+		}
+		if weight = kind.next(); weight == 0 {
 			return
 		}
 	}
@@ -82,7 +108,7 @@ func (s *feedShard) note(now time.Time, r *Record) {
 		s.entries = make([]Entry, 0, mostEntries)
 	}
 	s.entries = s.entries[:len(s.entries)+1]
-	s.entries[len(s.entries)-1].set(now, r, float64(weight))
+	s.entries[len(s.entries)-1].Set(now, r, float64(weight))
 }
 
 // take appends the entries and forgets them.
@@ -97,8 +123,9 @@ func (s *feedShard) take(to []Entry) []Entry {
 			to[from+i].Weight *= more
 		}
 	}
-	s.stride = max(1, s.cheap/usualEntries)
+	s.cheap.again()
+	s.turned.again()
 	clear(s.entries)
-	s.entries, s.cheap, s.missed = s.entries[:0], 0, 0
+	s.entries, s.missed = s.entries[:0], 0
 	return to
 }

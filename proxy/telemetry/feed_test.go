@@ -62,7 +62,7 @@ func TestEntryKeepsWhatItIsOf(t *testing.T) {
 	long := fmt.Sprintf("/%0999d", 7)
 	r := Record{Request: &http.Request{Method: "BREW", Host: "h", RequestURI: long}, Who: &classify.Result{}}
 	var e Entry
-	e.set(time.Unix(9, 0), &r, 2)
+	e.Set(time.Unix(9, 0), &r, 2)
 	if e.Target() != long[:mostText] || e.Host() != "h" || e.Method != "" || e.Weight != 2 {
 		t.Errorf("%q %q %q %v", e.Target(), e.Host(), e.Method, e.Weight)
 	}

@@ -49,6 +49,12 @@ func (g Group) String() string {
 	return [Groups]string{"strangers", "newcomers", "known", "robots", "exempt"}[g]
 }
 
+// Waiting is who waits at a moment.
+type Waiting struct {
+	Count   [Groups]int
+	Longest [Groups]time.Duration // for which the first of them has waited
+}
+
 // Record is what is known of a request that is over. It belongs to whoever serves the
 // request: a Recorder reads it until Note returns, and keeps nothing of it but copies.
 type Record struct {
@@ -62,12 +68,15 @@ type Record struct {
 	Bytes   int64         // of the answer's body
 	Guess   time.Duration // what it was likely to cost
 	Cost    time.Duration // CPU time that it was charged with
-	Held    time.Duration // for how long its client was kept from the end of its answer
-	Orphan  bool          // its client left while the backend worked: what it cost was for nobody
-	Judged  bool          // the evidence for its client was looked at
-	Limit   string        // the request limit that refused it; empty: none did
-	ID      string        // told to a client that was not served, to ask after it; empty: it was
-	Access  Access        // whether it is to be logged
+	Told    time.Duration // of Cost, what was told of it while it ran; it may turn out to cost less
+	// ToldWasted is what of Told was spent after its client had left.
+	ToldWasted time.Duration
+	Held       time.Duration // for how long its client was kept from the end of its answer
+	Orphan     bool          // its client left while the backend worked: what it cost was for nobody
+	Judged     bool          // the evidence for its client was looked at
+	Limit      string        // the request limit that refused it; empty: none did
+	ID         string        // told to a client that was not served, to ask after it; empty: it was
+	Access     Access        // whether it is to be logged
 }
 
 // Recorder takes in requests that are over. Its methods are called by the goroutines that

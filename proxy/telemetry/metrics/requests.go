@@ -68,13 +68,13 @@ func strict(get func(*Strict) uint64) func(*State, tell) {
 func waiting() []Metric {
 	return []Metric{
 		gauges("waiting_requests", "waiting", "Requests that wait at this moment, by group.", func(s *State, tell tell) {
-			for g, w := range s.Waiting {
-				tell(float64(w.Requests), telemetry.Group(g).String())
+			for g, n := range s.Waiting.Count {
+				tell(float64(n), telemetry.Group(g).String())
 			}
 		}, "group"),
 		gauges("waiting_longest_seconds", "waitingLongest", "For how long the first of them has waited, by group.", func(s *State, tell tell) {
-			for g, w := range s.Waiting {
-				tell(w.Longest.Seconds(), telemetry.Group(g).String())
+			for g, d := range s.Waiting.Longest {
+				tell(d.Seconds(), telemetry.Group(g).String())
 			}
 		}, "group"),
 	}

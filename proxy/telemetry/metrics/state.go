@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"time"
-
 	"tempomat/classify/newcomer"
 	"tempomat/limiter"
 	"tempomat/proxy/connlimit"
@@ -17,7 +15,7 @@ type State struct {
 	Shadow      bool   // nobody is delayed
 	CPUs        float64
 	Totals      *telemetry.Totals
-	Waiting     [telemetry.Groups]Waiting
+	Waiting     telemetry.Waiting
 	Redirects   newcomer.Counts
 	Gate        limiter.GateState
 	Held, Keys  int
@@ -28,12 +26,6 @@ type State struct {
 	ReloadOK    bool // the last reload was not rejected, or there was none
 	Sharing     Sharing
 	Strict      *Strict // nil: no request limit is strict
-}
-
-// Waiting is who waits.
-type Waiting struct {
-	Requests int
-	Longest  time.Duration // that one of them has waited
 }
 
 // Strict is how counting for strict request limits goes.

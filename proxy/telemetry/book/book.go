@@ -1,0 +1,139 @@
+package book
+
+import (
+	"hash/maphash"
+	"math"
+	"sync"
+	"time"
+
+	"tempomat/limiter"
+	"tempomat/proxy/admin/api"
+	"tempomat/proxy/telemetry"
+)
+
+// Moment is what only the moment knows.
+type Moment struct {
+	Waiting telemetry.Waiting
+	Gate    limiter.GateState
+}
+
+// Book is what requests add up to. It takes about 4 MB at most. One goroutine tells it of
+// requests, by Take, Running and Tick, and of a time that does not go back; all methods
+// may be called concurrently. It implements telemetry.Sink.
+type Book struct {
+	began time.Time
+	seed  maphash.Seed
+
+	mu        sync.Mutex // guards the following
+	window    window
+	turn      int // of the stretches in which addresses are counted
+	strangers distinct
+	shapes    shapes
+	recent    recent
+	series    [3]series
+}
+
+// New makes a Book of which nothing is known before began.
+func New(began time.Time) *Book {
+	b := &Book{began: began, seed: maphash.MakeSeed(), shapes: newShapes()}
+	b.series = [...]series{newSeries(5*60, 1), newSeries(60*60, 10), newSeries(24*60*60, 60)}
+	return b
+}
+
+// Take implements telemetry.Sink.
+func (b *Book) Take(now time.Time, entries []telemetry.Entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.advanceLocked(now)
+	s := b.window.current()
+	for i := range entries {
+		e := &entries[i]
+		s.end(e)
+		b.spendLocked(e, (e.Cost-e.Told).Seconds()*e.Weight, e.Weight)
+		if isNotable(e) {
+			b.recent.add(maphash.Comparable(b.seed, clientOf(e.Client)), e)
+		}
+	}
+}
+
+// Running takes in what requests that run have cost since it was told of them last, which
+// is their Cost. They are told as Entry.Told of the entry that they end with.
+func (b *Book) Running(now time.Time, entries []telemetry.Entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.advanceLocked(now)
+	s := b.window.current()
+	for i := range entries {
+		e := &entries[i]
+		cpu := e.Cost.Seconds()
+		s.cpu[e.Group] += cpu
+		if e.Orphan {
+			s.wasted += cpu
+		}
+		b.spendLocked(e, cpu, 0)
+	}
+}
+
+// end counts a request that is over.
+func (s *sums) end(e *telemetry.Entry) {
+	g, n := e.Group, e.Weight
+	s.cpu[g] += (e.Cost - e.Told).Seconds() * n
+	s.n[g] += n
+	s.kept++
+	if e.Orphan || e.Outcome == telemetry.BackendSlow {
+		s.wasted += (e.Cost - e.ToldWasted).Seconds() * n
+	}
+	switch e.Outcome {
+	case telemetry.Refused:
+		s.refused[g] += n
+	case telemetry.Redirected:
+		s.sent[g] += n
+	case telemetry.ClientGone: // who leaves does not make it faster
+	default:
+		if e.Status != 101 { // a connection of its own from then on, that lasts as long as it likes
+			s.took[g].add(e.Took.Seconds(), n)
+		}
+	}
+}
+
+// spendLocked counts what n requests, or none that is over, cost their page and client.
+func (b *Book) spendLocked(e *telemetry.Entry, cpu, n float64) {
+	address := maphash.Comparable(b.seed, e.Client)
+	if e.Group == telemetry.Stranger || e.Group == telemetry.Newcomer {
+		b.strangers.add(b.turn, address)
+	}
+	b.shapes.add(b.turn, e, address, cpu, n)
+}
+
+// advanceLocked has what is over fade.
+func (b *Book) advanceLocked(now time.Time) {
+	was := b.window.at
+	b.window.advance(now.Sub(b.began).Seconds())
+	if past := b.window.at - was; past > 0 {
+		b.shapes.fade(math.Exp(-past / fades))
+	}
+	turn := int(b.window.at / stretch)
+	for t := max(b.turn+1, turn-stretches+1); t <= turn; t++ {
+		b.strangers.forget(t)
+		b.shapes.forget(t)
+	}
+	b.turn = turn
+}
+
+// Tick is called each second. It returns what is seen then.
+func (b *Book) Tick(now time.Time, m Moment) api.Point {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.advanceLocked(now)
+	at := float64(now.UnixMilli()) / 1000
+	for i := range b.series {
+		s := &b.series[i]
+		s.gauges.take(&m)
+		if s.due(b.window.at) {
+			p := point(&b.window, max(lately, s.step), &s.gauges)
+			p.At = at
+			s.add(p)
+		}
+	}
+	return b.series[0].newest()
+}

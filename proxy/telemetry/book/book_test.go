@@ -1,0 +1,397 @@
+package book
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"tempomat/classify"
+	"tempomat/limiter"
+	"tempomat/proxy/admin/api"
+	"tempomat/proxy/telemetry"
+)
+
+var began = time.Unix(1_000_000, 0)
+
+// request is an answered one of a client.
+func request(client netip.Addr, shape, target string, cost time.Duration) telemetry.Record {
+	return telemetry.Record{
+		Arrived: began, Request: &http.Request{Method: "GET", Host: "site.example", RequestURI: target},
+		Who: &classify.Result{Client: client, Shape: shape}, Status: 200, Cost: cost,
+	}
+}
+
+func entry(now time.Time, r telemetry.Record, weight float64) (e telemetry.Entry) {
+	e.Set(now, &r, weight)
+	return e
+}
+
+func address(n int) netip.Addr {
+	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+// play has a Book live through that many seconds; each tells the entries of a tick.
+func play(b *Book, from, seconds int, each func(now time.Time) []telemetry.Entry) (last api.Point) {
+	for i := range seconds * 4 {
+		now := began.Add(time.Duration(from)*time.Second + time.Duration(i+1)*time.Second/4)
+		if each != nil {
+			b.Take(now, each(now))
+		}
+		if i%4 == 3 {
+			last = b.Tick(now, Moment{})
+		}
+	}
+	return last
+}
+
+// TestSums: whatever comes, what groups add up to is what the entries add up to, and what
+// was told of requests while they ran counts once.
+func TestSums(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := New(began)
+		now := began
+		var cpu, n, refused, wasted float64
+		for range rapid.IntRange(1, 40).Draw(t, "entries") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 200).Draw(t, "pause")) * time.Millisecond)
+			r := request(address(rapid.IntRange(0, 9).Draw(t, "client")), "/a", "/a", time.Duration(rapid.IntRange(0, 3000).Draw(t, "cost"))*time.Millisecond)
+			r.Group = telemetry.Group(rapid.IntRange(0, groups-1).Draw(t, "group"))
+			r.Outcome = telemetry.Outcome(rapid.IntRange(0, 6).Draw(t, "outcome"))
+			r.Orphan = rapid.Bool().Draw(t, "orphan")
+			weight := float64(rapid.IntRange(1, 50).Draw(t, "weight"))
+			if told := rapid.IntRange(0, 3).Draw(t, "told"); told > 0 {
+				part := r
+				part.Cost = r.Cost / time.Duration(told)
+				b.Running(now, []telemetry.Entry{entry(now, part, 1)})
+				r.Told, weight = part.Cost, 1
+				if r.Orphan {
+					r.ToldWasted = part.Cost
+				}
+			}
+			b.Take(now, []telemetry.Entry{entry(now, r, weight)})
+			cpu, n = cpu+r.Cost.Seconds()*weight, n+weight
+			if r.Outcome == telemetry.Refused {
+				refused += weight
+			}
+			if r.Orphan || r.Outcome == telemetry.BackendSlow {
+				wasted += r.Cost.Seconds() * weight
+			}
+		}
+		o := b.Overview(Moment{})
+		long := max(1, now.Sub(began).Seconds())
+		var gotN, gotRefused, gotCPU float64
+		for _, g := range o.Groups {
+			gotCPU, gotN, gotRefused = gotCPU+g.CPU, gotN+g.Rate, gotRefused+g.Refused
+		}
+		for name, x := range map[string][2]float64{
+			"CPU": {gotCPU, cpu / long}, "all CPU": {o.CPU, cpu / long}, "rate": {gotN, n / long},
+			"refused": {gotRefused, refused / long}, "wasted": {o.Wasted, wasted / long},
+		} {
+			if math.Abs(x[0]-x[1]) > 1e-3 {
+				t.Errorf("%s: %v, want %v", name, x[0], x[1])
+			}
+		}
+		shapes := b.Shapes(10)
+		byGroup := 0.0
+		for _, r := range shapes.Rows {
+			for _, x := range r.Groups {
+				byGroup += x
+			}
+			if math.Abs(byGroup-r.CPU) > 1e-2*max(1, r.CPU) {
+				t.Errorf("%s costs %v, its groups %v", r.Shape, r.CPU, byGroup)
+			}
+		}
+	})
+}
+
+// TestAttackIsNamed: people read for a while; a crawler from many networks begins to ask for
+// histories. Five seconds later the first shape is its, with its parameters and networks;
+// a minute after its end nothing of it is left that counts.
+func TestAttackIsNamed(t *testing.T) {
+	b := New(began)
+	people := func(now time.Time) (all []telemetry.Entry) {
+		for i := range 5 {
+			r := request(address(1<<24+i<<8), "/wiki/*", "/wiki/Page", 40*time.Millisecond)
+			r.Group = telemetry.Known
+			all = append(all, entry(now, r, 1))
+		}
+		return all
+	}
+	crawl := func(now time.Time) []telemetry.Entry {
+		all := people(now)
+		for range 2 {
+			r := request(address(203<<24+rand.IntN(4)<<16+rand.IntN(1<<16)), "/index.php?title&action",
+				fmt.Sprintf("/index.php?title=P%d&action=history", rand.Int()), 300*time.Millisecond)
+			all = append(all, entry(now, r, 1))
+		}
+		return all
+	}
+	play(b, 0, 60, people)
+	if o := b.Overview(Moment{}); math.Abs(o.CPU-0.8) > 0.05 || math.Abs(o.Groups[0].Rate-20) > 0.5 || o.Groups[0].Name != "known" {
+		t.Errorf("at rest: %+v", o)
+	}
+	if rows := b.Shapes(10).Rows; len(rows) != 1 || math.Abs(rows[0].CPU-0.8) > 0.05 || math.Abs(rows[0].Mean-0.04) > 1e-3 || rows[0].Addresses != 5 {
+		t.Errorf("at rest: %+v", rows)
+	}
+	play(b, 60, 5, crawl)
+	row := b.Shapes(1).Rows[0]
+	if row.Shape != "/index.php?title&action" || row.Groups["strangers"] < 1 || row.Addresses < 30 || row.Addresses > 50 {
+		t.Errorf("after 5 s: %+v", row)
+	}
+	if len(row.Parameters) == 0 || row.Parameters[0].Name != "action=history" || math.Abs(row.Parameters[0].CPU-row.CPU) > 0.01 {
+		t.Errorf("parameters: %+v", row.Parameters)
+	}
+	if len(row.Networks) != 4 || !strings.HasPrefix(row.Networks[0].Name, "203.") || !strings.HasSuffix(row.Networks[0].Name, ".0.0/16") {
+		t.Errorf("networks: %+v", row.Networks)
+	}
+	o := b.Overview(Moment{})
+	if o.Strangers.CPU < 1 || o.Strangers.Addresses < 30 || o.Strangers.Addresses > 50 || o.Groups[2].CPU != o.Strangers.CPU {
+		t.Errorf("after 5 s: %+v", o)
+	}
+	play(b, 65, 60, people)
+	for _, r := range b.Shapes(10).Rows {
+		if r.Shape != "/wiki/*" && r.CPU > 0.001 {
+			t.Errorf("a minute after its end: %+v", r)
+		}
+	}
+	if o := b.Overview(Moment{}); o.Strangers.CPU != 0 || o.Strangers.Addresses != 0 {
+		t.Errorf("a minute after its end: %+v", o.Strangers)
+	}
+}
+
+// TestRunningShows: a request of 10 s shows while it runs, and what it turns out to have
+// cost is what stays.
+func TestRunningShows(t *testing.T) {
+	b := New(began)
+	r := request(address(7), "/export", "/export?all=1", 250*time.Millisecond)
+	for i := range 20 {
+		now := began.Add(time.Duration(i+1) * time.Second / 4)
+		b.Running(now, []telemetry.Entry{entry(now, r, 1)})
+	}
+	if o := b.Overview(Moment{}); math.Abs(o.CPU-1) > 0.01 || o.Groups[2].Rate != 0 {
+		t.Errorf("while it runs: %+v", o)
+	}
+	if row := b.Shapes(1).Rows[0]; row.Shape != "/export" || math.Abs(row.CPU-1) > 0.15 || row.Mean != 0 || row.Parameters[0].Name != "all=1" {
+		t.Errorf("while it runs: %+v", row)
+	}
+	now := began.Add(5 * time.Second)
+	r.Told, r.Cost = 5*time.Second, 4*time.Second
+	b.Take(now, []telemetry.Entry{entry(now, r, 1)})
+	if o := b.Overview(Moment{}); math.Abs(o.CPU-0.8) > 0.01 || math.Abs(o.Groups[2].Rate-0.2) > 0.01 {
+		t.Errorf("at its end: %+v", o)
+	}
+}
+
+// TestBounded: a million clients that ask for a million pages take no more memory than what
+// fills it, and the one page that costs is found among them.
+func TestBounded(t *testing.T) {
+	b := New(began)
+	var before, after runtime.MemStats
+	r := request(address(0), "", "", time.Millisecond)
+	entries := make([]telemetry.Entry, 64)
+	fill := func(from, n int) {
+		for i := from; i < from+n; i += len(entries) {
+			now := began.Add(time.Duration(i) * 10 * time.Microsecond)
+			for k := range entries {
+				r.Who.Client, r.Who.Shape = address(i+k), fmt.Sprintf("/%090d", i+k)
+				r.Request.RequestURI = fmt.Sprintf("%s?a=%0100d&b=%d", r.Who.Shape, i+k, i+k)
+				r.Outcome, r.Cost = telemetry.Refused, time.Millisecond
+				if k == 0 {
+					r.Outcome, r.Cost, r.Who.Shape, r.Request.RequestURI = telemetry.Answered, 20*time.Millisecond, "/dear", "/dear?a=1"
+				}
+				entries[k] = entry(now, r, 1)
+			}
+			b.Take(now, entries)
+			if i%1024 == 0 {
+				b.Tick(now, Moment{})
+			}
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	fill(0, 1_000_000)
+	for i := range b.series { // as after a day
+		for len(b.series[i].points) < b.series[i].most {
+			b.series[i].points = append(b.series[i].points, api.Point{})
+		}
+	}
+	clear(entries)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	size := int(after.HeapAlloc) - int(before.HeapAlloc)
+	t.Logf("%d KB grown", size>>10)
+	if size > 7<<20 {
+		t.Errorf("grew by %d bytes", size)
+	}
+	row := b.Shapes(1).Rows[0]
+	if row.Shape != "/dear" || row.Parameters[0].Name != "a=1" {
+		t.Errorf("the dearest: %+v", row)
+	}
+	if n := len(b.Shapes(10_000).Rows); n > mostShapes {
+		t.Errorf("%d shapes", n)
+	}
+	runtime.KeepAlive(b)
+}
+
+// TestRecent: what went wrong is there, the newest first; one client does not drive out
+// what happened to others.
+func TestRecent(t *testing.T) {
+	b := New(began)
+	note := func(at int, client netip.Addr, change func(*telemetry.Record)) {
+		now := began.Add(time.Duration(at) * time.Second)
+		r := request(client, "/a", "/a?x=1", 0)
+		r.Arrived = now.Add(-2 * time.Second)
+		change(&r)
+		b.Take(now, []telemetry.Entry{entry(now, r, 1)})
+	}
+	note(1, address(1), func(*telemetry.Record) {})
+	note(2, address(2), func(r *telemetry.Record) {
+		r.Outcome, r.Status, r.ID, r.Limit = telemetry.Refused, 429, "0a", "search"
+	})
+	note(3, address(3), func(r *telemetry.Record) { r.Outcome = telemetry.Redirected })
+	note(4, address(4), func(r *telemetry.Record) {
+		r.Verdict = limiter.Verdict{Wait: 3 * time.Second, Reason: limiter.Debt, Key: limiter.Key{Class: "c", ID: "k"}}
+	})
+	note(5, address(5), func(r *telemetry.Record) { r.Outcome = telemetry.ClientGone })
+	note(6, address(6), func(r *telemetry.Record) { r.Outcome, r.Cost = telemetry.ClientGone, time.Second })
+	rows := b.Recent(10).Rows
+	want := []string{"client gone 2 none", "answered 3 debt", "redirected 2 none", "refused 0 limit search"}
+	for i, r := range rows {
+		if got := fmt.Sprint(r.Outcome, " ", r.Waited, " ", r.Reason); i >= len(want) || got != want[i] {
+			t.Errorf("row %d: %s", i, got)
+		}
+	}
+	if len(rows) != len(want) || rows[3].ID != "0a" || rows[1].Class != "c" || rows[0].URL != "/a?x=1" || rows[0].At != 1_000_005 {
+		t.Errorf("got %+v", rows)
+	}
+	for i := range 200 {
+		note(10+i, address(9<<24+i), func(r *telemetry.Record) { r.Outcome = telemetry.Refused })
+	}
+	for range 100_000 {
+		note(300, address(8<<24), func(r *telemetry.Record) { r.Outcome = telemetry.Refused })
+	}
+	others := 0
+	for _, r := range b.Recent(10_000).Rows {
+		if strings.HasPrefix(r.Client, "9.") {
+			others++
+		}
+	}
+	if others < 150 {
+		t.Errorf("one client's leave %d of 200 others", others)
+	}
+}
+
+// TestSeries: points are at even steps, as many as there are to be, and peaks of waiting are
+// in the coarse ones.
+func TestSeries(t *testing.T) {
+	b := New(began)
+	peak := Moment{Gate: limiter.GateState{Busy: 3, Workers: 8, Utilisation: 0.5}}
+	peak.Waiting.Count[telemetry.Known], peak.Waiting.Longest[telemetry.Known] = 7, 3*time.Second
+	for i := range 2 * 60 * 60 {
+		now := began.Add(time.Duration(i+1) * time.Second)
+		b.Take(now, []telemetry.Entry{entry(now, request(address(i), "/", "/", time.Second/2), 1)})
+		m := Moment{Gate: limiter.GateState{Utilisation: 0.5}}
+		if (i+1)%60 == 30 {
+			m = peak
+		}
+		b.Tick(now, m)
+	}
+	for minutes, c := range map[int]struct{ points, step int }{5: {300, 1}, 60: {360, 10}, 1440: {119, 60}} {
+		s, ok := b.Series(minutes)
+		if !ok || len(s.Points) < c.points || len(s.Points) > c.points+1 || s.Step != float64(c.step) {
+			t.Fatalf("%d minutes: %v, %d points at %v", minutes, ok, len(s.Points), s.Step)
+		}
+		worst := 0
+		for i, p := range s.Points {
+			if i > 0 && p.At-s.Points[i-1].At != s.Step {
+				t.Errorf("%d minutes: from %v to %v", minutes, s.Points[i-1].At, p.At)
+			}
+			if i > 60 && (math.Abs(p.CPU[2]-0.5) > 0.06 || math.Abs(p.Rate[2]-1) > 0.12 || p.Use != 0.5) {
+				t.Errorf("%d minutes: %+v", minutes, p)
+			}
+			worst = max(worst, p.Waiting[0])
+		}
+		if worst != 7 {
+			t.Errorf("%d minutes: the peak is %d", minutes, worst)
+		}
+		if last := s.Points[len(s.Points)-1].At; last < 1_000_000+7200-float64(c.step) || last > 1_000_000+7200 {
+			t.Errorf("%d minutes: the last is at %v", minutes, last)
+		}
+	}
+	if _, ok := b.Series(7); ok {
+		t.Error("7 minutes")
+	}
+}
+
+// TestNothing: a Book that was told nothing says so.
+func TestNothing(t *testing.T) {
+	b := New(began)
+	o := b.Overview(Moment{})
+	if len(o.Groups) != groups || o.CPU != 0 || o.Sampled != 1 || o.Groups[0].P95 != 0 {
+		t.Errorf("%+v", o)
+	}
+	if s, ok := b.Series(5); !ok || s.Points == nil || len(s.Points) != 0 {
+		t.Errorf("%+v", s)
+	}
+	if b.Shapes(5).Rows == nil || b.Recent(5).Rows == nil {
+		t.Error("null")
+	}
+	if p := b.Tick(began.Add(time.Hour), Moment{}); p.At != 1_003_600 { // it slept
+		t.Errorf("%+v", p)
+	}
+}
+
+func BenchmarkTake(b *testing.B) {
+	for name, spread := range map[string]int{"few": 8, "many": 1 << 30} {
+		b.Run(name, func(b *testing.B) {
+			k := New(began)
+			entries := make([]telemetry.Entry, 1024)
+			for i := range entries {
+				n := rand.IntN(spread)
+				r := request(address(n), fmt.Sprintf("/w/*/%d?title&action&diff&oldid", n), fmt.Sprintf("/w/index.php?title=P%d&action=history&diff=%d&oldid=%d", n, n, n), 10*time.Millisecond)
+				r.Outcome = telemetry.Outcome(i % 7)
+				entries[i] = entry(began, r, 1)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := 0; i < b.N; i += 64 {
+				k.Take(began.Add(time.Duration(i)*time.Millisecond), entries[i%1024:][:64])
+			}
+		})
+	}
+}
+
+// BenchmarkTick is what a second costs, whatever comes, and BenchmarkShapes what an answer
+// does.
+func BenchmarkTick(b *testing.B) {
+	k := full()
+	b.ResetTimer()
+	for i := range b.N {
+		now := began.Add(time.Duration(i+100) * time.Second)
+		k.Tick(now, Moment{})
+	}
+}
+
+func BenchmarkShapes(b *testing.B) {
+	k := full()
+	b.ResetTimer()
+	for range b.N {
+		k.Shapes(50)
+	}
+}
+
+func full() *Book {
+	k := New(began)
+	for i := range 10_000 {
+		r := request(address(i<<12), fmt.Sprintf("/%d", i%500), fmt.Sprintf("/?a=%d&b=%d", i%20, i%7), 1000*time.Second)
+		k.Take(began, []telemetry.Entry{entry(began, r, 1)})
+	}
+	return k
+}

@@ -1,0 +1,98 @@
+package book
+
+import (
+	"time"
+
+	"tempomat/proxy/admin/api"
+)
+
+// series is a curve: points at even steps, the last ones of them.
+type series struct {
+	step   int // seconds
+	turn   int // of the steps
+	points []api.Point
+	next   int // where the next one goes once there are enough
+	most   int
+	gauges gauges
+}
+
+func newSeries(seconds, step int) series { return series{step: step, most: seconds / step} }
+
+// gauges are what a step saw of what is a number at each moment: of what people wait for
+// the worst, so that no peak falls between two points, of the rest the mean or the last.
+type gauges struct {
+	looks   int
+	waiting [groups]int
+	longest time.Duration
+	busy    int
+	use     float64 // sum
+	workers int
+	room    int
+}
+
+func (g *gauges) take(m *Moment) {
+	g.looks++
+	for i, n := range m.Waiting.Count {
+		g.waiting[i] = max(g.waiting[i], n)
+		g.longest = max(g.longest, m.Waiting.Longest[i])
+	}
+	g.busy = max(g.busy, m.Gate.Busy)
+	g.use += m.Gate.Utilisation
+	g.workers, g.room = m.Gate.Workers, m.Gate.Room
+}
+
+// due tells whether a step is over.
+func (s *series) due(at float64) bool {
+	turn := int(at) / s.step
+	was := s.turn
+	s.turn = turn
+	return s.step == 1 || turn != was
+}
+
+// add takes in what the step that is over was.
+func (s *series) add(p api.Point) {
+	s.gauges = gauges{}
+	if len(s.points) < s.most {
+		s.points = append(s.points, p)
+		return
+	}
+	s.points[s.next] = p
+	s.next = (s.next + 1) % s.most
+}
+
+// newest is the last point.
+func (s *series) newest() api.Point {
+	return s.points[(s.next+len(s.points)-1)%len(s.points)]
+}
+
+// point is what the last seconds were.
+func point(w *window, seconds int, g *gauges) (p api.Point) {
+	s, long := w.last(seconds)
+	for i, group := range shown() {
+		p.CPU[i], p.Rate[i] = rate(s.cpu[group], long), rate(s.n[group], long)
+		p.P50[i], p.P95[i] = round(s.took[group].quantile(0.5)), round(s.took[group].quantile(0.95))
+		p.Waiting[i] = g.waiting[group]
+		p.Refused += rate(s.refused[group], long)
+		p.Sent += rate(s.sent[group], long)
+	}
+	p.Refused, p.Sent, p.Wasted = round(p.Refused), round(p.Sent), wasted(s, long)
+	p.Longest, p.Busy, p.Workers, p.Room = round(g.longest.Seconds()), g.busy, g.workers, g.room
+	p.Use = round(g.use / float64(max(1, g.looks)))
+	return p
+}
+
+// Series is the curve of the last 5, 60 or 1440 minutes, at steps of 1, 10 and 60 s; false
+// for any other number.
+func (b *Book) Series(minutes int) (api.SeriesReply, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.series {
+		s := &b.series[i]
+		if s.most*s.step == minutes*60 {
+			points := make([]api.Point, 0, len(s.points))
+			points = append(append(points, s.points[s.next:]...), s.points[:s.next]...)
+			return api.SeriesReply{Version: api.Version, Step: float64(s.step), Points: points}, true
+		}
+	}
+	return api.SeriesReply{}, false
+}

@@ -1,0 +1,170 @@
+package book
+
+import (
+	"math"
+	"net/netip"
+	"strings"
+
+	"tempomat/proxy/admin/api"
+	"tempomat/proxy/telemetry"
+)
+
+const (
+	mostShapes     = 256
+	mostParameters = 12 // that are counted of a shape
+	mostNetworks   = 16 // that are counted of a shape
+	mostPerRequest = 8  // parameters that are looked at
+	mostParameter  = 63 // bytes of a name and its value
+
+	// fades is the time in seconds after which what is over counts for 1/e. Half of a rate
+	// is of the last 3.5 s, so it is of about the same time as a sum over 10 s.
+	fades = lately / 2.0
+	// leastPart is what part of its shape a parameter, or a network, costs that is shown.
+	leastPart = 0.02
+)
+
+// shapes are the dearest shapes of pages.
+type shapes struct {
+	top     top[string]
+	details []detail // as the rows
+}
+
+// detail is who asks for a shape, and with what.
+type detail struct {
+	groups     [groups]float64 // CPU-seconds, as they fade
+	addresses  distinct
+	parameters top[parameter]
+	networks   top[netip.Prefix]
+}
+
+func newShapes() shapes {
+	s := shapes{top: newTop[string](mostShapes), details: make([]detail, mostShapes)}
+	for i := range s.details {
+		d := &s.details[i]
+		d.parameters, d.networks = newTop[parameter](mostParameters), newTop[netip.Prefix](mostNetworks)
+	}
+	return s
+}
+
+func (s *shapes) add(turn int, e *telemetry.Entry, address uint64, cpu, n float64) {
+	i, fresh := s.top.add(e.Shape, cpu, n)
+	if i < 0 {
+		return
+	}
+	d := &s.details[i]
+	if fresh {
+		d.clear()
+	}
+	d.groups[e.Group] = max(0, d.groups[e.Group]+cpu)
+	d.addresses.add(turn, address)
+	d.networks.add(network(e.Client), cpu, n)
+	d.addParameters(e.Target(), cpu, n)
+}
+
+func (d *detail) clear() {
+	d.groups, d.addresses = [groups]float64{}, distinct{}
+	d.parameters.clear()
+	d.networks.clear()
+}
+
+func (s *shapes) fade(factor float64) {
+	s.top.fade(factor)
+	for i := range s.details {
+		if s.top.rows[i].free() {
+			continue
+		}
+		d := &s.details[i]
+		for g := range d.groups {
+			d.groups[g] *= factor
+		}
+		d.parameters.fade(factor)
+		d.networks.fade(factor)
+	}
+}
+
+func (s *shapes) forget(turn int) {
+	for i := range s.details {
+		s.details[i].addresses.forget(turn)
+	}
+}
+
+// network is where a client is: its /16, of IPv6 its /32.
+func network(a netip.Addr) netip.Prefix {
+	long := 16
+	if a.Is6() {
+		long = 32
+	}
+	p, _ := a.Prefix(long) // of no address, none
+	return p
+}
+
+// parameter is the name of a URL's parameter and its value, as they came, cut.
+type parameter struct {
+	n     uint8
+	bytes [mostParameter]byte
+}
+
+func (p *parameter) String() string { return string(p.bytes[:p.n]) }
+
+// addParameters counts the parameters of a target. One without a value makes no page dear.
+func (d *detail) addParameters(target string, cpu, n float64) {
+	_, query, _ := strings.Cut(target, "?")
+	for i := 0; i < mostPerRequest && query != ""; i++ {
+		var one string
+		one, query, _ = strings.Cut(query, "&")
+		if one == "" {
+			continue
+		}
+		var p parameter
+		p.n = uint8(copy(p.bytes[:], one)) //nolint:gosec // at most mostParameter
+		d.parameters.add(p, cpu, n)
+	}
+}
+
+// Shapes are the dearest shapes of pages, at most limit, as they were when the Book was
+// told last.
+func (b *Book) Shapes(limit int) api.ShapesReply {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := &b.shapes
+	// What fades is held against what would be there had it been so for ever, or for as long
+	// as there is something.
+	long := fades * (1 - math.Exp(-max(1, b.window.at)/fades))
+	reply := api.ShapesReply{Version: api.Version, Seconds: lately, Rows: []api.ShapeRow{}}
+	order := s.top.sorted(0)
+	for _, i := range order[:min(limit, len(order))] {
+		r, d := &s.top.rows[i], &s.details[i]
+		part := partOf(r, long)
+		row := api.ShapeRow{
+			Shape: r.key, CPU: part.CPU, Rate: part.Rate, Mean: part.Mean, Groups: map[string]float64{},
+			Addresses: d.addresses.estimate(), Parameters: []api.PartRow{}, Networks: []api.PartRow{},
+		}
+		for _, g := range shown() {
+			if cpu := rate(d.groups[g], long); cpu > 0 {
+				row.Groups[g.String()] = cpu
+			}
+		}
+		row.Parameters = partsOf(&d.parameters, leastPart*r.sure(), long, (*parameter).String)
+		row.Networks = partsOf(&d.networks, leastPart*r.sure(), long, (*netip.Prefix).String)
+		reply.Rows = append(reply.Rows, row)
+	}
+	return reply
+}
+
+func partOf[K comparable](r *topRow[K], long float64) api.PartRow {
+	p := api.PartRow{CPU: rate(r.sure(), long), Rate: rate(r.n, long)}
+	if r.n > 0 {
+		p.Mean = round(max(0, r.sure()) / r.n)
+	}
+	return p
+}
+
+func partsOf[K comparable](t *top[K], least, long float64, name func(*K) string) []api.PartRow {
+	parts := []api.PartRow{}
+	for _, i := range t.sorted(least) {
+		p := partOf(&t.rows[i], long)
+		p.Name = name(&t.rows[i].key)
+		parts = append(parts, p)
+	}
+	return parts
+}
