@@ -65,6 +65,14 @@ func newClient(program, listen, naming string) *client {
 	return &client{program: program, path: path, naming: naming, http: &http.Client{Transport: transport, Timeout: answerTimeout}}
 }
 
+// stay keeps the connection from one question to the next. Whoever stays closes the idle
+// connections in the end.
+func (c *client) stay() {
+	if t, ok := c.http.Transport.(*http.Transport); ok {
+		t.DisableKeepAlives = false
+	}
+}
+
 // get asks for a document and decodes it into reply.
 func (c *client) get(ctx context.Context, path string, query url.Values, reply any) error {
 	body, err := c.fetch(ctx, http.MethodGet, path, query)
@@ -104,6 +112,9 @@ func (c *client) fetch(ctx context.Context, method, path string, query url.Value
 	if said.Version != api.Version {
 		return nil, fmt.Errorf("%s speaks version %d of the admin API, this doctor version %d: "+
 			"take both from one release", c.program, said.Version, api.Version)
+	}
+	if resp.StatusCode == http.StatusNotFound && strings.HasPrefix(said.Error, "no such path") {
+		return nil, fmt.Errorf("%s does not know %s: it is older than this doctor; take both from one release", c.program, path)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, errors.New(said.Error)

@@ -30,7 +30,7 @@ type doctor struct {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []string) int {
 	d := &doctor{stdout: stdout, stderr: stderr, env: env}
 	root := d.tables()
-	root.AddCommand(d.key(), d.gate(), d.share(), d.status(), d.reload(), d.check(), d.replay(), d.master())
+	root.AddCommand(d.top(), d.key(), d.gate(), d.share(), d.status(), d.reload(), d.check(), d.replay(), d.master())
 	root.SetArgs(withTwoDashes(args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)

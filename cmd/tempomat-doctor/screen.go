@@ -47,6 +47,16 @@ func terminalSize(f *os.File) (width, height int) {
 	return int(answer.columns), int(answer.rows)
 }
 
+// isTerminal says that the output is one.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, height := terminalSize(f)
+	return height > 0
+}
+
 // fit shortens tables until they have room below one another: a row to each in
 // turn, so that one with few rows leaves its room to the others. Each keeps at
 // least one. Height 0 is without limit.

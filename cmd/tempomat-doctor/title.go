@@ -5,39 +5,17 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 )
 
-// printable escapes, as Go does, what a terminal would not just print: clients
-// choose their User-Agent, and must not command the administrator's terminal.
-func printable(title string) string {
-	quoted := strconv.Quote(title)
-	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
-}
+// printable escapes what a terminal would not just print: clients choose their
+// User-Agent, and must not command the administrator's terminal.
+func printable(title string) string { return harmless.Text(title) }
 
-// cut shortens a line to a width, the last column a ~ if anything went. Letters
-// beyond the alphabets, from Hangul on, count as two columns, as wide ones
-// take; some are narrower, then a little room stays free. Width 0 is without
-// limit.
-func cut(line string, width int) string {
-	if width == 0 {
-		return line
-	}
-	columns, end := 0, 0 // end: where the ~ goes if it is needed
-	for i, r := range line {
-		w := 1
-		if r >= 0x1100 {
-			w = 2
-		}
-		if columns+w > width {
-			return line[:end] + "~"
-		}
-		columns += w
-		if columns < width { // the ~ still fits after this letter
-			end = i + len(string(r))
-		}
-	}
-	return line
-}
+// cut shortens a line to a width, the last column a ~ if anything went. Width 0 is
+// without limit.
+func cut(line string, width int) string { return harmless.Cut(line, width) }
 
 // plainJSON escapes what is not printable in a JSON document; JSON itself lets
 // terminal commands of the C1 range through. The document means the same after.

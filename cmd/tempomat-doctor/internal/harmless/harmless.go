@@ -1,0 +1,109 @@
+// Package harmless shows what clients chose (URLs, User-Agents, keys) so that it does no
+// harm to the administrator's terminal: it commands nothing, turns no text around, and
+// takes the columns that were counted for it.
+package harmless
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/clipperhouse/displaywidth"
+)
+
+// mostMarks is how many accents a letter may carry: some scripts need two, and hundreds
+// would paint over the lines above.
+const mostMarks = 2
+
+// Text escapes, as Go does, what a terminal would not just print in columns of its own.
+func Text(s string) string {
+	if plain(s) {
+		return s
+	}
+	quoted := strconv.Quote(s)
+	quoted = strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+	var out strings.Builder
+	marks := 0
+	for _, r := range quoted {
+		if unicode.In(r, unicode.Mn, unicode.Me) {
+			marks++
+		} else {
+			marks = 0
+		}
+		if marks > mostMarks || joins(r) {
+			out.WriteString(escape(r))
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+// ASCII is Text for terminals that know nothing else.
+func ASCII(s string) string {
+	quoted := strconv.QuoteToASCII(s)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+}
+
+// plain says that a text needs no escapes, as most do.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' || s[i] == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// joins says that terminals disagree how wide the letter is beside others: selectors of
+// variants, the later parts of Hangul syllables, letters of flags, tones of skin.
+func joins(r rune) bool {
+	return r >= 0xfe00 && r <= 0xfe0f || r >= 0xe0100 && r <= 0xe01ef ||
+		r >= 0x1160 && r <= 0x11ff || r >= 0xd7b0 && r <= 0xd7ff ||
+		r >= 0x1f1e6 && r <= 0x1f1ff || r >= 0x1f3fb && r <= 0x1f3ff
+}
+
+func escape(r rune) string {
+	hex := strconv.FormatInt(int64(r), 16)
+	if r < 0x10000 {
+		return `\u` + strings.Repeat("0", 4-len(hex)) + hex
+	}
+	return `\U` + strings.Repeat("0", 8-len(hex)) + hex
+}
+
+// RuneWidth is how many columns a letter takes: 0, 1 or 2.
+func RuneWidth(r rune) int {
+	if r < 0x7f {
+		return 1
+	}
+	return displaywidth.Rune(r)
+}
+
+// Width is how many columns a text takes.
+func Width(s string) int {
+	columns := 0
+	for _, r := range s {
+		columns += RuneWidth(r)
+	}
+	return columns
+}
+
+// Cut shortens a line to a width, the last column a ~ if anything went. Width 0 is
+// without limit.
+func Cut(line string, width int) string {
+	if width == 0 {
+		return line
+	}
+	columns, end := 0, 0 // end: where the ~ goes if it is needed
+	for i, r := range line {
+		columns += RuneWidth(r)
+		if columns > width {
+			return line[:end] + "~"
+		}
+		if columns < width { // the ~ still fits after this letter
+			end = i + utf8.RuneLen(r)
+		}
+	}
+	return line
+}

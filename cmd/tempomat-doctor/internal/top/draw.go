@@ -1,0 +1,283 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
+)
+
+// The least screen that all of the header has room on; smaller ones get a short one.
+const (
+	tallFrom = 18
+	wideFrom = 78
+)
+
+// Frame draws the screen.
+func (m *Model) Frame() *Frame {
+	f := newFrame(m.width, m.height)
+	if m.height < 1 || m.width < 1 {
+		return f
+	}
+	y := m.header(f)
+	end := m.height - 1
+	if m.pager != nil {
+		m.drawPager(f, y, end)
+	} else {
+		y = m.tabs(f, y)
+		m.body(f, y, end)
+	}
+	m.footer(f)
+	return f
+}
+
+// rows is how many lines the header leaves to a table.
+func (m *Model) rows() int {
+	head := 5
+	if m.height >= tallFrom {
+		head = 10
+	}
+	return max(1, m.height-head-3)
+}
+
+// header draws what is always there, and returns the line below.
+func (m *Model) header(f *Frame) int {
+	o := &m.data.Overview
+	m.title(f)
+	if m.away != "" {
+		since := max(0, m.now.Sub(m.lost)).Round(time.Second)
+		f.line(1, Bad, fmt.Sprintf("The proxy is away for %s, still asking: %s", since, m.text(m.away)))
+	} else {
+		m.bar(f, 1)
+	}
+	y := 2
+	if m.height >= tallFrom {
+		y = m.groups(f, y)
+	} else {
+		f.put(0, y, f.Width, Plain, m.shortGroups())
+		y++
+	}
+	s := o.Strangers
+	f.put(0, y, f.Width, Plain, fmt.Sprintf("strangers: %s addresses, %s CPUs, %s wait, longest %s",
+		count(s.Addresses), number(s.CPU), count(s.Waiting), duration(s.Longest)))
+	return y + 1
+}
+
+// title is the first line.
+func (m *Model) title(f *Frame) {
+	o := &m.data.Overview
+	right := clock(o.Now) + " UTC"
+	if m.paused {
+		right = "PAUSED  " + right
+	}
+	if o.Version == 0 {
+		right = ""
+	}
+	left := fmt.Sprintf("%s wait, longest %s  ", count(m.waiting()), duration(m.longest()))
+	at := f.Width - harmless.Width(right)
+	about := fmt.Sprintf("tempomat %s  %s  up %s", m.text(o.Release), m.text(o.Mode), duration(o.Uptime))
+	if len(left)+harmless.Width(about) < at {
+		left += about
+	}
+	f.put(0, 0, at-1, Strong, left)
+	f.put(max(at, 0), 0, f.Width, Strong, right)
+}
+
+// barStyle is the colour of a group, and letter what stands for it in the bar.
+func barStyle(group string) (Style, string) {
+	switch group {
+	case "known":
+		return Known, "k"
+	case "newcomers":
+		return Newcomers, "n"
+	case "strangers":
+		return Strangers, "s"
+	case "robots":
+		return Robots, "r"
+	}
+	return Exempt, "e"
+}
+
+// bar draws how the CPUs are used. What was wasted is a part of what the groups used: their
+// parts are smaller by it, all in the same measure, as nobody tells whose it was.
+func (m *Model) bar(f *Frame, y int) {
+	o := &m.data.Overview
+	left := fmt.Sprintf("CPU %s of %s [", number(o.CPU), strings.TrimSuffix(number(o.CPUs), ".00"))
+	right := "] " + percent(o.CPU, o.CPUs)
+	x := f.put(0, y, f.Width, Strong, left)
+	end := f.Width - len(right)
+	f.put(end, y, f.Width, Strong, right)
+	if o.CPUs <= 0 || o.CPU <= 0 || end <= x {
+		return
+	}
+	columns := float64(end-x) / max(o.CPUs, o.CPU)
+	useful := max(0, 1-o.Wasted/o.CPU)
+	from, sum := x, 0.0
+	part := func(cpu float64, style Style, letter string) {
+		sum += cpu
+		to := min(end, from+int(sum*columns+0.5))
+		for ; x < to; x++ {
+			f.put(x, y, end, style, letter)
+		}
+	}
+	for _, g := range o.Groups {
+		style, letter := barStyle(g.Name)
+		part(g.CPU*useful, style, letter)
+	}
+	part(o.Wasted, Wasted, "w")
+}
+
+const groupsWidth = 50 // columns of the table of groups
+
+// groups draws the table of the groups, and the sparklines beside it.
+func (m *Model) groups(f *Frame, y int) int {
+	head := fmt.Sprintf("%-9s %6s %6s %6s %6s %6s %6s", "", "CPU", "req/s", "p50", "p95", "waits", "longest")
+	f.put(0, y, f.Width, Strong, head)
+	for i, g := range m.data.Overview.Groups {
+		if i == groupsAll {
+			break
+		}
+		style, letter := barStyle(g.Name)
+		line := y + 1 + i
+		f.put(0, line, f.Width, Plain, fmt.Sprintf("%-9s %6s %6s %6s %6s %6s %7s", m.text(g.Name),
+			number(g.CPU), number(g.Rate), duration(g.P50), duration(g.P95), count(g.Waiting), duration(g.Longest)))
+		if strings.HasPrefix(g.Name, letter) {
+			f.put(0, line, f.Width, style, letter)
+		}
+	}
+	if f.Width >= wideFrom {
+		m.sparks(f, groupsWidth+4, y)
+	}
+	return y + 1 + groupsAll
+}
+
+// sparks draws what CPU and waiting were in the last minutes.
+func (m *Model) sparks(f *Frame, x, y int) {
+	steps := stepsUnicode
+	if m.options.ASCII {
+		steps = stepsASCII
+	}
+	n := min(f.Width-x-1, int(span))
+	hold := 2*m.options.Interval.Seconds() + 1
+	cpu := m.history.columns(n, hold, func(p point) float64 { return p.cpu })
+	waiting := m.history.columns(n, hold, func(p point) float64 { return p.waiting })
+	most := 0.0
+	for _, v := range waiting {
+		if v > most { // false for NaN
+			most = v
+		}
+	}
+	f.put(x, y, f.Width, Strong, "CPU, 5 min, of "+number(m.data.Overview.CPUs))
+	f.spark(x, y+1, 2, cpu, m.data.Overview.CPUs, steps)
+	f.put(x, y+3, f.Width, Strong, fmt.Sprintf("waiting, most %s", count(int(most))))
+	f.spark(x, y+4, 2, waiting, most, steps)
+}
+
+// shortGroups is the table of the groups in one line.
+func (m *Model) shortGroups() string {
+	parts := []string{}
+	for _, g := range m.data.Overview.Groups {
+		if g.P95 > 0 {
+			parts = append(parts, m.text(g.Name)+" "+duration(g.P95))
+		}
+	}
+	return "p95: " + strings.Join(parts, ", ")
+}
+
+// tabs draws the names of the panes.
+func (m *Model) tabs(f *Frame, y int) int {
+	f.line(y, Faint, "")
+	x := 0
+	for p, name := range Panes() {
+		style := Faint
+		if Pane(p) == m.pane {
+			style = Marked
+			name = "[" + name + "]"
+		}
+		x = f.put(x, y, f.Width, style, fmt.Sprintf("%d %s", p+1, name)) + 2
+	}
+	return y + 1
+}
+
+// body draws the open pane.
+func (m *Model) body(f *Frame, y, end int) {
+	if t, ok := m.shown(); ok {
+		f.put(0, y, f.Width, Faint, m.above(t))
+		at := m.at[m.pane]
+		t.draw(f, y+1, end, at.row, at.by)
+		return
+	}
+	if m.pane == PaneGate {
+		if m.options.Gate != nil && m.data.Overview.Version != 0 {
+			for _, line := range m.options.Gate(m.data.Overview.Gate) {
+				if y < end {
+					f.put(0, y, f.Width, Plain, m.text(line))
+				}
+				y++
+			}
+		}
+		return
+	}
+	m.overview(f, y, end)
+}
+
+// above is the line above a table.
+func (m *Model) above(t table) string {
+	at := m.at[m.pane]
+	text := fmt.Sprintf("%d of %s", len(t.rows), count(max(t.total, len(t.rows))))
+	if at.filter != "" || m.typing {
+		text += " with /" + m.text(at.filter)
+		if m.typing {
+			text += "_"
+		}
+	}
+	return text + "; " + t.note
+}
+
+// overview draws the sentences, and below them the first pages.
+func (m *Model) overview(f *Frame, y, end int) {
+	for _, s := range m.findings() {
+		for i, line := range wrap("  "+s.text, f.Width) {
+			if y >= end {
+				return
+			}
+			f.put(0, y, f.Width, s.style, line)
+			if i == 0 && s.style == Bad {
+				f.put(0, y, f.Width, s.style, "!")
+			}
+			y++
+		}
+	}
+	if y+3 > end {
+		return
+	}
+	t := m.pages()
+	t.sorted(0, false)
+	t.draw(f, y+1, end, -1, -1)
+}
+
+// drawPager draws the text over the panes.
+func (m *Model) drawPager(f *Frame, y, end int) {
+	f.line(y, Marked, m.pager.title)
+	lines := m.pagerLines()
+	for i := m.pager.first; i < len(lines) && y+1 < end; i++ {
+		y++
+		f.put(0, y, f.Width, Plain, lines[i])
+	}
+}
+
+// footer names the keys.
+func (m *Model) footer(f *Frame) {
+	text := "? help  Tab, 1-6 panes  Enter into  s S sort  / filter  p pause  q quit"
+	switch {
+	case m.typing:
+		text = "type what rows are to have; Enter: keep it, Esc: show all"
+	case m.pager != nil:
+		text = "up, down, PgUp, PgDn  q back"
+		if left := len(m.pagerLines()) - m.pager.first - m.pagerRows(); left > 0 {
+			text += fmt.Sprintf("  %d lines more", left)
+		}
+	}
+	f.line(m.height-1, Faint, text)
+}

@@ -1,0 +1,163 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"tempomat/proxy/admin/api"
+)
+
+func compare(a, b float64) int { return cmp.Compare(a, b) }
+
+// From where on things are said to be so.
+const (
+	fullFrom   = 0.85 // of the CPUs
+	quietBelow = 0.005
+	muchWaste  = 0.05 // of the CPU
+	slowFrom   = 2.0  // seconds, p95 of people
+	alsoFrom   = 0.2  // of its group's CPU, the second page
+)
+
+// finding is a sentence of the overview.
+type finding struct {
+	style Style
+	text  string
+}
+
+// findings say in one glance what goes on: who uses the CPU, for what, and who pays for it.
+func (m *Model) findings() []finding {
+	o := &m.data.Overview
+	if o.Version == 0 {
+		return nil
+	}
+	full := o.CPUs > 0 && o.CPU/o.CPUs >= fullFrom || o.Gate.Utilisation >= fullFrom
+	all := []finding{m.load(full)}
+	all = append(all, m.dearest(full)...)
+	all = append(all, m.people())
+	if o.CPU > 0 && o.Wasted/o.CPU >= muchWaste {
+		all = append(all, finding{Warning, percent(o.Wasted, o.CPU) + " of the CPU is wasted: for clients that had left."})
+	}
+	refused, redirected := 0.0, 0.0
+	for _, g := range o.Groups {
+		refused, redirected = refused+g.Refused, redirected+g.Redirected
+	}
+	if refused+redirected >= quietBelow {
+		all = append(all, finding{Plain, fmt.Sprintf("Refused: %s requests a second, redirected: %s. Why: pane 5.", number(refused), number(redirected))})
+	}
+	if full && m.waiting() == 0 && slowest(o.Groups) >= slowFrom {
+		all = append(all, finding{Bad, "The CPUs are full, people are slow, and nobody waits: the gate does not act. " +
+			"Does it know how many CPUs and workers the backend has (pane 6)?"})
+	}
+	return all
+}
+
+// load says how full the server is.
+func (m *Model) load(full bool) finding {
+	o := &m.data.Overview
+	text := fmt.Sprintf(": requests use %s of the CPUs", percent(o.CPU, o.CPUs))
+	if o.Gate.Utilisation >= 0 {
+		text += fmt.Sprintf(", all that runs there %s", percent(o.Gate.Utilisation, 1))
+	}
+	if full {
+		return finding{Warning, "The server is full" + text + "."}
+	}
+	return finding{Good, "The server has room" + text + "."}
+}
+
+// dearest names the group that uses most, and the pages that it uses it for.
+func (m *Model) dearest(full bool) []finding {
+	o := &m.data.Overview
+	if o.CPU < quietBelow || len(o.Groups) == 0 {
+		return nil
+	}
+	g := slices.MaxFunc(o.Groups, func(a, b api.GroupRow) int { return compare(a.CPU, b.CPU) })
+	style := Plain
+	if full && g.Name != "known" && g.Name != "exempt" {
+		style = Bad
+	}
+	text := fmt.Sprintf("%s use %s of the CPU", m.text(g.Name), percent(g.CPU, o.CPU))
+	pages := slices.Clone(m.data.Shapes.Rows)
+	slices.SortStableFunc(pages, func(a, b api.ShapeRow) int { return compare(b.Groups[g.Name], a.Groups[g.Name]) })
+	if len(pages) == 0 || pages[0].Groups[g.Name] <= 0 {
+		return []finding{{style, text + "."}}
+	}
+	all := []finding{{style, text + "; " + m.page(&pages[0], g, " of it is ") + "."}}
+	if len(pages) > 1 && pages[1].Groups[g.Name] >= alsoFrom*g.CPU {
+		all = append(all, finding{style, "Another " + m.page(&pages[1], g, " is ") + "."})
+	}
+	return all
+}
+
+// page says what a page is of a group, what makes it dear, and who asks for it.
+func (m *Model) page(s *api.ShapeRow, g api.GroupRow, is string) string {
+	text := percent(s.Groups[g.Name], g.CPU) + is + m.text(s.Shape)
+	if len(s.Parameters) > 0 && s.Parameters[0].CPU >= s.CPU/3 {
+		text += " (" + m.text(s.Parameters[0].Name) + ")"
+	}
+	text += fmt.Sprintf(", from %s addresses", count(s.Addresses))
+	if s.Addresses == 1 {
+		text = text[:len(text)-len("es")]
+	}
+	if len(s.Networks) == 0 {
+		return text
+	}
+	if first := s.Networks[0]; first.CPU > s.CPU/2 {
+		return text + ", most in " + m.text(first.Name)
+	}
+	return text
+}
+
+// people says how those fare that the server is for.
+func (m *Model) people() finding {
+	for _, g := range m.data.Overview.Groups {
+		if g.Name != "known" {
+			continue
+		}
+		text := "Known clients: "
+		style := Good
+		if g.Waiting > 0 {
+			text += fmt.Sprintf("%s wait, longest %s", count(g.Waiting), duration(g.Longest))
+			style = ageStyle(g.Longest)
+		} else {
+			text += "none waits"
+		}
+		if g.P95 > 0 {
+			text += fmt.Sprintf("; p50 %s, p95 %s", duration(g.P50), duration(g.P95))
+		}
+		if g.P95 >= slowFrom {
+			style = Warning
+		}
+		return finding{style, text + "."}
+	}
+	return finding{}
+}
+
+// slowest is the greater p95 of those who may be people.
+func slowest(groups []api.GroupRow) float64 {
+	most := 0.0
+	for _, g := range groups {
+		if g.Name == "known" || g.Name == "newcomers" {
+			most = max(most, g.P95)
+		}
+	}
+	return most
+}
+
+// waiting is how many wait, of all groups.
+func (m *Model) waiting() int {
+	n := 0
+	for _, g := range m.data.Overview.Groups {
+		n += g.Waiting
+	}
+	return n
+}
+
+// longest is for how long the first of them has waited.
+func (m *Model) longest() float64 {
+	most := 0.0
+	for _, g := range m.data.Overview.Groups {
+		most = max(most, g.Longest)
+	}
+	return most
+}

@@ -1,0 +1,235 @@
+// Package top is a live, full-screen view of who uses the server: `tempomat-doctor top`.
+//
+// All that decides is in the Model: a state machine that is told documents of the admin
+// API, keys and sizes, and makes a Frame of cells of them. It reads no clock, no terminal
+// and no socket, so that frames are compared with files in tests. Live is the loop around
+// it, Once prints one frame.
+//
+// The terminal is tcell's (v3.6, October 2026): a grid of cells of which only those that
+// changed are sent is just what a Frame is, for seven modules; bubbletea v2 needs twice as
+// many, a renderer without a release among them, and thinks in lines of text with escapes,
+// which what clients chose is better kept away from.
+package top
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"syscall"
+	"time"
+
+	"github.com/gdamore/tcell/v3"
+
+	"tempomat/proxy/admin/api"
+)
+
+// askFor is how long the proxy may take to answer.
+const askFor = 10 * time.Second
+
+// Once asks once and prints a frame without colours. Width and height are those of the
+// frame, in columns and lines.
+func Once(ctx context.Context, w io.Writer, from Source, o Options, width, height int) error {
+	m := New(o)
+	if err := m.ask(ctx, from); err != nil {
+		return err
+	}
+	m.Resize(width, height+1)
+	f := m.Frame()
+	f.Height-- // the keys are of no use here
+	_, err := io.WriteString(w, f.String())
+	return err
+}
+
+// ask asks for what the Model wants, and waits for it.
+func (m *Model) ask(ctx context.Context, from Source) error {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	w := m.Wants()
+	d, err := w.Fetch(ctx, from)
+	m.Take(time.Now(), w, d, err)
+	return err
+}
+
+// Live shows the Model on a screen until q is pressed or ctx is done. The first answer is
+// waited for before the screen is touched: whoever cannot be asked at all is an error.
+func Live(ctx context.Context, from Source, o Options, open func() (tcell.Screen, error)) error {
+	m := New(o)
+	if err := m.ask(ctx, from); err != nil {
+		return err
+	}
+	screen, err := open()
+	if err != nil {
+		return err
+	}
+	if err := screen.Init(); err != nil {
+		return fmt.Errorf("the terminal cannot be used: %w", err)
+	}
+	defer screen.Fini()
+	ctx, cancel := context.WithCancel(ctx)
+	l := &loop{model: m, from: from, screen: screen, answers: make(chan answer, 1), explained: make(chan explanation, 1)}
+	l.run(ctx)
+	cancel()
+	l.end()
+	return nil
+}
+
+type (
+	answer struct {
+		wants Wants
+		data  Data
+		err   error
+	}
+	explanation struct {
+		of    string
+		reply api.ExplainReply
+		err   error
+	}
+)
+
+// loop carries keys, answers and the time to the Model, and its frames to the screen.
+type loop struct {
+	model     *Model
+	from      Source
+	screen    tcell.Screen
+	last      *Frame
+	answers   chan answer
+	explained chan explanation
+	asking    bool   // a question is under way: there is never more than one
+	again     bool   // ask once more when it is answered, as other things are shown now
+	of        string // that an explanation is under way of
+	next      string // the explanation to ask for after that
+}
+
+func (l *loop) run(ctx context.Context) {
+	tick := time.NewTicker(l.model.options.Interval)
+	defer tick.Stop()
+	l.model.Resize(l.screen.Size())
+	for {
+		l.show()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			l.model.Tick(time.Now())
+			if !l.model.Paused() && !l.asking {
+				l.ask(ctx)
+			}
+		case a := <-l.answers:
+			l.asking = false
+			l.model.Take(time.Now(), a.wants, a.data, a.err)
+			if l.again {
+				l.ask(ctx)
+			}
+		case e := <-l.explained:
+			l.of = ""
+			l.model.Explained(e.of, e.reply, e.err)
+			if l.next != "" {
+				l.explain(ctx, l.next)
+			}
+		case ev, ok := <-l.screen.EventQ():
+			if !ok || l.event(ctx, ev) {
+				return
+			}
+		}
+	}
+}
+
+// end waits for what is under way, which was told to stop.
+func (l *loop) end() {
+	if l.asking {
+		<-l.answers
+	}
+	if l.of != "" {
+		<-l.explained
+	}
+}
+
+func (l *loop) ask(ctx context.Context) {
+	if l.asking {
+		l.again = true
+		return
+	}
+	l.asking, l.again = true, false
+	w := l.model.Wants()
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, askFor)
+		defer cancel()
+		d, err := w.Fetch(ctx, l.from)
+		l.answers <- answer{w, d, err}
+	}()
+}
+
+func (l *loop) explain(ctx context.Context, of string) {
+	if l.of != "" {
+		l.next = of
+		return
+	}
+	l.of, l.next = of, ""
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, askFor)
+		defer cancel()
+		var r api.ExplainReply
+		err := l.from.Get(ctx, "/v1/explain", url.Values{"of": {of}}, &r)
+		l.explained <- explanation{of, r, err}
+	}()
+}
+
+// event does what the terminal tells, and says whether that was to quit.
+func (l *loop) event(ctx context.Context, ev tcell.Event) (quit bool) {
+	switch ev := ev.(type) {
+	case *tcell.EventResize:
+		l.model.Resize(ev.Size())
+		l.redraw()
+	case *tcell.EventKey:
+		e := l.model.Press(keyName(ev))
+		if e.Quit {
+			return true
+		}
+		if e.Suspend {
+			l.suspend()
+		}
+		if e.Redraw {
+			l.redraw()
+		}
+		if e.Ask && !l.model.Paused() {
+			l.ask(ctx)
+		}
+		if e.Explain != "" {
+			l.explain(ctx, e.Explain)
+		}
+	}
+	return false
+}
+
+// suspend gives the terminal back to the shell until it is told to go on.
+func (l *loop) suspend() {
+	if err := l.screen.Suspend(); err != nil {
+		return
+	}
+	_ = syscall.Kill(syscall.Getpid(), syscall.SIGTSTP)
+	_ = l.screen.Resume()
+	l.redraw()
+}
+
+func (l *loop) redraw() {
+	l.last = nil
+	l.screen.Clear()
+	l.screen.Sync()
+}
+
+// show sends what has changed since the last frame.
+func (l *loop) show() {
+	f := l.model.Frame()
+	same := l.last != nil && l.last.Width == f.Width && l.last.Height == f.Height
+	for y := range f.Height {
+		for x := range f.Width {
+			c := f.Cell(x, y)
+			if c.Text != "" && (!same || c != l.last.Cell(x, y)) {
+				l.screen.Put(x, y, c.Text, tcellStyle(c.Style))
+			}
+		}
+	}
+	l.last = f
+	l.screen.Show()
+}

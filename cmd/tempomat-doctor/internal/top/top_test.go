@@ -1,0 +1,330 @@
+package top_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/cmd/tempomat-doctor/internal/top"
+	"tempomat/cmd/tempomat-doctor/internal/top/toptest"
+	"tempomat/limiter"
+	"tempomat/proxy/admin/api"
+)
+
+var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var began = time.Unix(int64(toptest.Now), 0)
+
+func options(p top.Pane) top.Options {
+	return top.Options{Interval: time.Second, Pane: p, Gate: func(g limiter.GateState) []string {
+		return []string{fmt.Sprintf("at the backend  %d of %d workers", g.Busy, g.Workers), "a\x1b[2Jb"}
+	}}
+}
+
+// started is a Model that was told what its pane shows.
+func started(t testing.TB, s *toptest.Server, o top.Options, width, height int) *top.Model {
+	t.Helper()
+	m := top.New(o)
+	m.Resize(width, height)
+	told(t, m, s, began)
+	return m
+}
+
+// told has the Model ask and take the answer.
+func told(t testing.TB, m *top.Model, s *toptest.Server, now time.Time) {
+	t.Helper()
+	w := m.Wants()
+	d, err := w.Fetch(t.Context(), s)
+	m.Take(now, w, d, err)
+}
+
+func press(m *top.Model, keys ...string) (last top.Effect) {
+	for _, key := range keys {
+		last = m.Press(key)
+	}
+	return last
+}
+
+// golden compares a frame with a file of testdata/doctor.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("..", "..", "..", "..", "testdata", "doctor", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func TestFrames(t *testing.T) {
+	sizes := []struct{ width, height int }{{80, 24}, {200, 60}, {60, 15}}
+	for p, name := range top.Panes() {
+		for _, s := range sizes {
+			m := started(t, toptest.New(), options(top.Pane(p)), s.width, s.height)
+			golden(t, fmt.Sprintf("top-%s-%dx%d.golden", name, s.width, s.height), m.Frame().String())
+		}
+	}
+}
+
+func TestFramesOfTexts(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		pane top.Pane
+		keys []string
+	}{
+		{"page", top.PanePages, []string{"enter"}},
+		{"page-hostile", top.PanePages, []string{"down", "down", "enter"}},
+		{"help", top.PaneOverview, []string{"?"}},
+		{"filter", top.PaneQueue, []string{"/", "P", "o", "s", "t"}},
+	} {
+		m := started(t, toptest.New(), options(c.pane), 80, 24)
+		press(m, c.keys...)
+		golden(t, "top-"+c.name+".golden", m.Frame().String())
+	}
+	m := started(t, toptest.New(), options(top.PaneKeys), 80, 24)
+	if e := press(m, "down", "enter"); e.Explain != "10.1.0.1" {
+		t.Fatalf("explain %q", e.Explain)
+	}
+	m.Explained("10.1.0.1", toptest.Explain(), nil)
+	golden(t, "top-explain.golden", m.Frame().String())
+}
+
+func TestOnce(t *testing.T) {
+	var out strings.Builder
+	if err := top.Once(t.Context(), &out, toptest.New(), options(top.PaneOverview), 120, 50); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "top-once.golden", out.String())
+	o := options(top.PaneOverview)
+	o.ASCII = true
+	out.Reset()
+	if err := top.Once(t.Context(), &out, toptest.New(), o, 120, 50); err != nil {
+		t.Fatal(err)
+	}
+	if i := strings.IndexFunc(out.String(), func(r rune) bool { return r > unicode.MaxASCII }); i >= 0 {
+		t.Errorf("not ASCII: %q", out.String()[i:i+20])
+	}
+	gone := toptest.New()
+	gone.Away(errors.New("nobody answers"))
+	out.Reset()
+	if err := top.Once(t.Context(), &out, gone, o, 120, 50); err == nil || out.Len() > 0 {
+		t.Errorf("got %v and %q of a proxy that is not there", err, out.String())
+	}
+}
+
+// TestNames: the overview names the group, the page, what makes it dear, and the network.
+func TestNames(t *testing.T) {
+	m := started(t, toptest.New(), options(top.PaneOverview), 200, 30)
+	want := "strangers use 82 % of the CPU; 71 % of it is /wiki/index.php?title&action (action=history), " +
+		"from 1,240 addresses, most in 10.1.0.0/16."
+	if got := m.Frame().String(); !strings.Contains(got, want) {
+		t.Errorf("not named in\n%s", got)
+	}
+}
+
+// TestFindings: what is said of servers in other states.
+func TestFindings(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*api.OverviewReply)
+		want   string
+		not    string
+	}{
+		{"idle", func(o *api.OverviewReply) {
+			*o = api.OverviewReply{Version: 1, CPUs: 8, Gate: limiter.GateState{Utilisation: -1}}
+		},
+			"The server has room: requests use 0 % of the CPUs.", "!"},
+		{"busy with people", func(o *api.OverviewReply) { o.Groups[0].CPU = 9; o.CPU = 10 }, "  known use 90 % of the CPU", "!"},
+		{"the gate sleeps", func(o *api.OverviewReply) {
+			for i := range o.Groups {
+				o.Groups[i].Waiting, o.Groups[i].P95 = 0, 9
+			}
+		}, "! The CPUs are full, people are slow, and nobody waits", "2 wait"},
+		{"nobody has left", func(o *api.OverviewReply) { o.Wasted = 0 }, "The server is full", "wasted"},
+	} {
+		s := toptest.New()
+		o := toptest.Overview()
+		c.change(&o)
+		s.Set("/v1/overview", o)
+		got := started(t, s, options(top.PaneOverview), 200, 30).Frame().String()
+		if !strings.Contains(got, c.want) || strings.Contains(got, c.not) {
+			t.Errorf("%s: want %q, not %q in\n%s", c.name, c.want, c.not, got)
+		}
+	}
+}
+
+// row is the text of the marked row.
+func row(f *top.Frame) string {
+	var text strings.Builder
+	for y := 10; y < f.Height; y++ {
+		for x := range f.Width {
+			if c := f.Cell(x, y); c.Style == top.Marked {
+				text.WriteString(c.Text)
+			}
+		}
+	}
+	return text.String()
+}
+
+func TestKeys(t *testing.T) {
+	s := toptest.New()
+	m := started(t, s, options(top.PaneOverview), 200, 40)
+	s.Asked()
+	for i, c := range []struct {
+		keys  []string
+		want  string // of the marked row
+		asked string
+	}{
+		{[]string{"3"}, "/wiki/index.php?title&action", "/v1/shapes?limit=50"},
+		{[]string{"down"}, "RecentChanges", ""},
+		{[]string{"down", "k", "pgdn", "home", "end"}, "/blog/1986/*", ""},
+		{[]string{"home", "S"}, "/blog/1986/*", ""},
+		{[]string{"S", "s", "s", "s"}, "/", ""},
+		{[]string{"tab"}, "10.1.0.0", "/v1/queue?limit=200"},
+		{[]string{"/", "_", "4", "2", "enter"}, "title=Page_42", ""},
+		{[]string{"/", "backspace", "backspace", "3", "enter"}, "title=Page_3&", ""},
+		{[]string{"esc"}, "title=Page_0&", ""},
+		{[]string{"tab"}, "03:00:00", "/v1/recent?limit=200"},
+		{[]string{"2"}, "10.1.0.0", "/v1/classes /v1/buckets?class=slash32&limit=200&sort=cpu"},
+		{[]string{"right"}, "10.1.0.0", "/v1/classes /v1/buckets?class=slash24&limit=200&sort=cpu"},
+		{[]string{"left", "left"}, "10.1.0.0", "/v1/classes /v1/buckets?class=userAgent&limit=200&sort=cpu"},
+		{[]string{"s"}, "", "/v1/classes /v1/buckets?class=userAgent&limit=200&sort=rate"},
+		{[]string{"s", "s", "s"}, "", "/v1/classes /v1/buckets?class=userAgent&limit=200&sort=last"},
+		{[]string{"backtab", "backtab"}, "", ""},
+	} {
+		press(m, c.keys...)
+		told(t, m, s, began)
+		if got := row(m.Frame()); !strings.Contains(got, c.want) {
+			t.Errorf("%d %q: marked is %q, want %q", i, c.keys, got, c.want)
+		}
+		asked := slices.DeleteFunc(s.Asked(), func(p string) bool { return p == "/v1/overview" })
+		if got := strings.Join(asked, " "); c.asked != "" && got != c.asked {
+			t.Errorf("%d %q: asked for %q, want %q", i, c.keys, got, c.asked)
+		}
+	}
+}
+
+// TestRowStays: the marked row stays marked when others come before it.
+func TestRowStays(t *testing.T) {
+	s := toptest.New()
+	m := started(t, s, options(top.PanePages), 120, 40)
+	press(m, "down")
+	before := row(m.Frame())
+	shapes := toptest.Shapes()
+	shapes.Rows = append([]api.ShapeRow{{Shape: "/new", CPU: 7}, {Shape: "/newer", CPU: 6}}, shapes.Rows...)
+	s.Set("/v1/shapes", shapes)
+	told(t, m, s, began)
+	if after := row(m.Frame()); after != before {
+		t.Errorf("marked was %q, is %q", before, after)
+	}
+	s.Set("/v1/shapes", api.ShapesReply{})
+	told(t, m, s, began)
+	press(m, "up", "down", "enter", "e")
+	if after := row(m.Frame()); after != "" {
+		t.Errorf("marked in an empty table: %q", after)
+	}
+}
+
+func TestEffects(t *testing.T) {
+	m := started(t, toptest.New(), options(top.PaneVerdicts), 80, 24)
+	for _, c := range []struct {
+		key  string
+		want top.Effect
+	}{
+		{"p", top.Effect{}}, {"p", top.Effect{Ask: true}}, {"ctrl-l", top.Effect{Redraw: true}}, {"ctrl-z", top.Effect{Suspend: true}},
+		{"4", top.Effect{Ask: true}}, {"", top.Effect{}}, {"x", top.Effect{}}, {"5", top.Effect{Ask: true}},
+		{"enter", top.Effect{Explain: "r000000"}}, {"q", top.Effect{}}, {"?", top.Effect{}}, {"ctrl-c", top.Effect{Quit: true}},
+		{"esc", top.Effect{}}, {"q", top.Effect{Quit: true}},
+	} {
+		if got := m.Press(c.key); got != c.want {
+			t.Errorf("%q: got %+v, want %+v", c.key, got, c.want)
+		}
+	}
+}
+
+// TestAway: a proxy that goes is missed, what it said last stays, and it is welcome back.
+func TestAway(t *testing.T) {
+	s := toptest.New()
+	m := started(t, s, options(top.PaneQueue), 80, 24)
+	whole := m.Frame().String()
+	s.Away(errors.New("nobody answers on /run/\x1b[2J: is tempomat-proxy running?"))
+	told(t, m, s, began.Add(time.Second))
+	m.Tick(began.Add(13 * time.Second))
+	got := m.Frame().String()
+	if want := `The proxy is away for 12s, still asking: nobody answers on /run/\x1b[2J:`; !strings.Contains(got, want) {
+		t.Errorf("not told: %s", got)
+	}
+	if !strings.Contains(got, "10.1.0.3") {
+		t.Errorf("what it said last is gone: %s", got)
+	}
+	s.Away(nil)
+	told(t, m, s, began.Add(14*time.Second))
+	if diff := cmp.Diff(whole, m.Frame().String()); diff != "" {
+		t.Errorf("not as before: %s", diff)
+	}
+}
+
+// TestAnyScreen: whatever the keys and the size, a frame has its size, and nothing in it
+// but what a terminal prints in the columns that were counted for it.
+func TestAnyScreen(t *testing.T) {
+	names := []string{"tab", "backtab", "1", "2", "3", "4", "5", "6", "up", "down", "pgup", "pgdn", "home", "end", "left", "right",
+		"enter", "esc", "s", "S", "/", "e", "p", "?", "q", "ö", "\x1b", "backspace"}
+	s := toptest.New()
+	rapid.Check(t, func(rt *rapid.T) {
+		m := top.New(options(top.PaneOverview))
+		if rapid.Bool().Draw(rt, "told") {
+			m = started(t, s, options(top.Pane(rapid.IntRange(0, 5).Draw(rt, "pane"))), 80, 24)
+		}
+		for range rapid.IntRange(0, 12).Draw(rt, "keys") {
+			width, height := rapid.IntRange(0, 210).Draw(rt, "width"), rapid.IntRange(0, 70).Draw(rt, "height")
+			m.Resize(width, height)
+			if e := m.Press(rapid.SampledFrom(names).Draw(rt, "key")); e.Explain != "" {
+				m.Explained(e.Explain, toptest.Explain(), nil)
+			}
+			f := m.Frame()
+			if f.Width != width || f.Height != height {
+				rt.Fatalf("a frame of %dx%d on %dx%d", f.Width, f.Height, width, height)
+			}
+			check(rt, f)
+		}
+	})
+}
+
+func check(t *rapid.T, f *top.Frame) {
+	for y := range f.Height {
+		columns := 0
+		for x := range f.Width {
+			text := f.Cell(x, y).Text
+			columns += harmless.Width(text)
+			for _, r := range text {
+				if !unicode.IsPrint(r) || r == 0x202e {
+					t.Fatalf("line %d has %U", y, r)
+				}
+			}
+		}
+		if columns != f.Width {
+			t.Fatalf("line %d takes %d columns of %d", y, columns, f.Width)
+		}
+	}
+}
