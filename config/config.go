@@ -23,6 +23,7 @@ type Config struct {
 	Standing       Standing       // what evidence that a client is a person counts
 	Newcomers      Newcomers      // how browsers that have never been here are told from programs
 	State          string         // the file that keeps who is known over a restart; empty: none
+	History        History        // what is kept of the last week
 	Classes        []Class        // in the order slash32, slash24, slash16, userAgent, then as written
 	Exempt         []Exemption    // requests that are never charged or delayed
 	Limits         []Limit        // how many requests clients may make, beside what these cost
@@ -65,6 +66,11 @@ type Standing struct {
 // Newcomers says how browsers that have never been here are told from programs.
 type Newcomers struct {
 	Redirect bool // who waits is redirected to the same URL, with a cookie that lets it go first among strangers
+}
+
+// History is what is kept of the last hours: what the dearest clients and URLs cost.
+type History struct {
+	Hours int // how many, 0 (nothing is kept) to 168
 }
 
 // Throttle says how debt is acted on.

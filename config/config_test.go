@@ -87,6 +87,7 @@ func TestFullFile(t *testing.T) {
 		Standing:  Default().Standing,
 		Newcomers: Default().Newcomers,
 		State:     Default().State,
+		History:   Default().History,
 		Cost:      Cost{Source: "header"},
 		Table:     Table{Size: 4194304},
 		Timeouts: Timeouts{

@@ -26,6 +26,7 @@ func Default() *Config {
 		Standing:  Standing{Enabled: true, Attested: 4},
 		Newcomers: Newcomers{Redirect: true},
 		State:     "/var/lib/tempomat/state",
+		History:   History{Hours: mostHistory},
 		Classes: []Class{
 			{Name: "slash32", Share: 0.10, Burst: defaultBurst},
 			{Name: "slash24", Share: 0.25, Burst: defaultBurst},
@@ -49,6 +50,9 @@ func Default() *Config {
 		Log:          Log{Level: "info", Access: "sampled", DelayThreshold: 100 * time.Millisecond},
 	}
 }
+
+// mostHistory is the longest history, in hours: a week.
+const mostHistory = 168
 
 // defaultBurst is the burst of a class that gives none.
 const defaultBurst = 30 * time.Second

@@ -42,6 +42,8 @@ func inEffect(s setting, cpus float64) string {
 		return "0 (learnt)"
 	case "cpuCount":
 		return fmt.Sprintf("0 (this machine's: %s)", rounded(cpus))
+	case "history.hours":
+		return "0 (nothing is kept)"
 	case "buffer.disk":
 		return "0 (half of what is free)"
 	}

@@ -79,6 +79,7 @@ func settings(d *draft) []setting {
 		{path: "standing.trusted", value: prefixes(&d.Standing.Trusted)},
 		{path: "newcomers.redirect", value: boolean(&d.Newcomers.Redirect)},
 		{path: "state", value: stateFile(&d.State), restart: true},
+		{path: "history.hours", value: integer(&d.History.Hours, 0, mostHistory), restart: true},
 		{path: "classes", value: classes{d}},
 		{path: "exempt", value: exemptions{&d.Exempt}},
 		{path: "limits", value: limitList{d}},

@@ -29,15 +29,16 @@ func (s *sidecar) openAdmin(address string) *handover.Socket {
 // serveAdmin answers the doctor until the context ends.
 func (s *sidecar) serveAdmin(ctx context.Context, door net.Listener, ready func() error) {
 	admin := admin.New(admin.Options{
-		Ledger: s.limiter,
-		Now:    time.Now,
-		Status: s.status,
-		Gate:   s.limiter.GateState,
-		Share:  s.sharing.reply,
-		Ready:  ready,
-		Reload: s.reload,
-		Inside: s.shown(),
-		Log:    s.logs.log,
+		Ledger:  s.limiter,
+		Now:     time.Now,
+		Status:  s.status,
+		Gate:    s.limiter.GateState,
+		Share:   s.sharing.reply,
+		Ready:   ready,
+		Reload:  s.reload,
+		Inside:  s.shown(),
+		History: s.history.reply(),
+		Log:     s.logs.log,
 
 		Replace: handover.Handler(s.handOver),
 	})

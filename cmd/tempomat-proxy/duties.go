@@ -23,6 +23,8 @@ func (s *sidecar) assume(door *handover.Socket, ready func() error) {
 	ctx, stop := context.WithCancel(context.Background())
 	d.stop = func() { stop(); s.endReports() }
 	d.all.Go(func() { s.state.run(ctx) })
+	forgetHistory(s.config, s.logs.log)
+	d.all.Go(func() { s.history.run(ctx) })
 	d.all.Go(func() { s.sharing.run(ctx, s.limiter, s.logs.log) })
 	s.reports.restart(s.config)
 	if door := s.openMetrics(ctx, s.config.Metrics); door != nil {

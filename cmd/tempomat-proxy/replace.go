@@ -21,8 +21,8 @@ func handoverLimits() handover.Limits {
 	return handover.Limits{Answer: 10 * time.Second, Start: time.Minute}
 }
 
-// accountsPart is the part of a hand-over with the accounts; the others have the names
-// of the state file's.
+// accountsPart is the part of a hand-over with the accounts, historyKind that with the
+// history; the others have the names of the state file's.
 const accountsPart = "accounts"
 
 // predecessor is the process whose place this one takes. A nil one is none: this one
@@ -111,9 +111,15 @@ func isAlike(address string, s handover.Socket) bool {
 // remember gives the sidecar what its predecessor remembers, its accounts included.
 func (p *predecessor) remember(s *sidecar) error {
 	saved := make(map[string][]byte)
-	accounts := 0
+	accounts, remembered := 0, false
 	err := p.taker.Parts(func(name string, data []byte) error {
-		if name != accountsPart {
+		switch name {
+		case accountsPart:
+		case historyKind:
+			remembered = true
+			s.history.take(data)
+			return nil
+		default:
 			saved[name] = data
 			return nil
 		}
@@ -124,6 +130,9 @@ func (p *predecessor) remember(s *sidecar) error {
 		return fmt.Errorf("-replace: %w", err)
 	}
 	s.state.tell(s.state.remember(saved))
+	if !remembered { // by a release that had no history, or one that keeps none
+		s.history.load()
+	}
 	return nil
 }
 

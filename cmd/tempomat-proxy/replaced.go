@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -89,6 +90,12 @@ func (s *sidecar) recall(send func(name string, data []byte) error) error {
 	}
 	for name, data := range saved {
 		if err := send(name, data); err != nil {
+			return err
+		}
+	}
+	if s.history != nil {
+		var text bytes.Buffer
+		if err := errors.Join(s.history.write(&text), send(historyKind, text.Bytes())); err != nil {
 			return err
 		}
 	}

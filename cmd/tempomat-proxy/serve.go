@@ -39,6 +39,7 @@ type sidecar struct {
 	state    stateFile
 	journal  *telemetry.Journal
 	inside   *inside
+	history  *pastHours
 	handler  *proxy.Handler
 	server   *proxy.Server
 	duties   duties
@@ -83,6 +84,8 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		"known": car.limiter.Known(), "standing": standing, "newcomers": car.policies.newcomer,
 	}}
 	car.journal = telemetry.NewJournal(car.logs.access)
+	car.history = newPastHours(c, car.logs.log)
+	car.inside.sinks = append(car.inside.sinks, car.history.sinks()...)
 	car.handler = proxy.NewHandler(car.limiter, policy, append(car.inside.recorders(), car.journal))
 	car.handler.TellWorkers(func(n int, by string) {
 		car.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))
@@ -174,6 +177,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	defer s.replaced.leave()
 	if from == nil {
 		s.state.load()
+		s.history.load()
 	} else if err := from.remember(s); err != nil {
 		handover.Close(sockets)
 		from.giveUp()

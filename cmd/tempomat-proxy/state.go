@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"syscall"
+	"maps"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
+
+	"tempomat/proxy/savedfile"
 )
 
 const (
@@ -20,6 +21,9 @@ const (
 	saveEvery = 5 * time.Minute
 	// largestState bounds what is read of a file, in bytes; a usual one has 1.5 MB.
 	largestState = 64 << 20
+	// The state file is of this kind and version.
+	stateKind    = "state"
+	stateVersion = 1
 )
 
 // memory is what a part remembers beyond a restart.
@@ -43,13 +47,13 @@ func (f *stateFile) load() {
 	if f.path == "" {
 		return
 	}
-	data, err := readOwn(f.path)
+	data, err := savedfile.ReadOwn(f.path, largestState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	saved := map[string][]byte{}
+	var saved map[string][]byte
 	if err == nil {
-		err = json.Unmarshal(data, &saved)
+		saved, err = decodeState(data)
 	}
 	f.tell(errors.Join(err, f.remember(saved)))
 }
@@ -113,57 +117,27 @@ func (f *stateFile) save() error {
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(saved)
-	if err != nil {
-		return err
+	parts := make([]savedfile.Part, 0, len(saved))
+	for _, name := range slices.Sorted(maps.Keys(saved)) {
+		parts = append(parts, savedfile.Part{Name: name, Data: saved[name]})
 	}
-	if err := os.MkdirAll(filepath.Dir(f.path), 0o750); err != nil {
-		return err
-	}
-	return replaceFile(f.path, data)
+	return savedfile.Replace(f.path, func(w io.Writer) error {
+		return savedfile.Write(w, stateKind, stateVersion, parts)
+	})
 }
 
-// replaceFile puts a file in the place of another one. It writes nothing through a link
-// and into no file that somebody else has made, should others be able to write in the
-// directory; a link in place of the file itself is replaced, not followed.
-func replaceFile(path string, data []byte) error {
-	next := path + ".new"
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
-		return err
+// decodeState also reads the form of releases that had no checksums: JSON.
+func decodeState(text []byte) (map[string][]byte, error) {
+	saved := map[string][]byte{}
+	if !savedfile.IsSaved(text) {
+		if err := json.Unmarshal(text, &saved); err != nil {
+			return nil, savedfile.ErrForeign
+		}
+		return saved, nil
 	}
-	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
+	parts, err := savedfile.Decode(text, stateKind, stateVersion)
+	for _, p := range parts {
+		saved[p.Name] = p.Data
 	}
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(next))
-	}
-	return nil
-}
-
-// readOwn reads a file that nobody but this process's user, and root, can have written:
-// what it says is believed.
-func readOwn(path string) ([]byte, error) {
-	// What is opened could be a pipe, and nobody write to it.
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > largestState {
-		return nil, fmt.Errorf("%s is not a file of at most %d MB", path, largestState>>20)
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if ok && owner.Uid != 0 && int64(owner.Uid) != int64(os.Geteuid()) || info.Mode().Perm()&0o022 != 0 {
-		return nil, fmt.Errorf("%s can be written by others, and so is not believed", path)
-	}
-	return io.ReadAll(io.LimitReader(file, largestState))
+	return saved, err
 }

@@ -42,8 +42,9 @@ type Options struct {
 	Reload        func() error  // reads the configuration again; its error lists every fault
 	ReloadTimeout time.Duration // longest that a client waits for Reload; 0: 20 s
 	Inside        Inside
-	Replace       http.Handler // hands over to a process that takes this one's place; nil: none can
-	Log           *zap.Logger  // nil: nothing is logged
+	History       func(hours int) api.HistoryReply // nil: none is kept
+	Replace       http.Handler                     // hands over to a process that takes this one's place; nil: none can
+	Log           *zap.Logger                      // nil: nothing is logged
 }
 
 // Server serves the admin API. Its methods may be called concurrently.
@@ -92,13 +93,14 @@ func (a *Server) Handler() http.Handler {
 	mux.HandleFunc("/v1/recent", reading(a.recent, "limit"))
 	mux.HandleFunc("/v1/series", reading(a.series, "minutes"))
 	mux.HandleFunc("/v1/events", reading(a.events))
+	mux.HandleFunc("/v1/history", reading(a.history, "hours"))
 	mux.HandleFunc("/v1/reload", acting(a.reload))
 	if a.opts.Replace != nil {
 		mux.HandleFunc("/v1/replace", acting(a.opts.Replace.ServeHTTP))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "no such path; known: /v1/classes, /v1/buckets, /v1/key, /v1/gate, /v1/share, "+
-			"/v1/health, /v1/ready, /v1/status, /v1/overview, /v1/shapes, /v1/recent, /v1/series, /v1/events, /v1/reload")
+			"/v1/health, /v1/ready, /v1/status, /v1/overview, /v1/shapes, /v1/recent, /v1/series, /v1/events, /v1/history, /v1/reload")
 	})
 	return mux
 }

@@ -3,7 +3,8 @@ package api
 // The documents of what was: GET /v1/history (hours: 1 to 168) answers HistoryReply, the
 // requests of the last hours, in whole hours of UTC.
 type (
-	// HistoryReply is some hours, the oldest first.
+	// HistoryReply is some hours, the oldest first. Hours in which the proxy did not run are
+	// not among them. The last one still runs.
 	HistoryReply struct {
 		Version int       `json:"version"`
 		Since   float64   `json:"since"` // when the history began, Unix time in seconds
@@ -28,7 +29,7 @@ type (
 		Keys  []HistoryPart `json:"keys"` // dearest first; at most 50
 	}
 	// HistoryPart is a part of an hour. CPU is at most as much too high as Error says, as only
-	// so many parts are counted at a time.
+	// so many parts are counted at a time. The order is by what is certain, CPU less Error.
 	HistoryPart struct {
 		Name     string  `json:"name"`
 		CPU      float64 `json:"cpu"` // CPU-seconds

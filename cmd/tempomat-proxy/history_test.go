@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"tempomat/config"
+	"tempomat/proxy/admin/api"
+	"tempomat/proxy/savedfile"
+)
+
+func newPast(state string, hours int) (*pastHours, *config.Config, *observer.ObservedLogs) {
+	core, logs := observer.New(zapcore.WarnLevel)
+	c := config.Default()
+	c.State, c.History.Hours = state, hours
+	return newPastHours(c, zap.New(core)), c, logs
+}
+
+// saveHistory saves a history of three hours.
+func saveHistory(t *testing.T, state string) (text []byte) {
+	t.Helper()
+	p, _, logs := newPast(state, 168)
+	for i := range 3 {
+		p.Take(time.Unix(1_800_000_000, 0).Add(time.Duration(i)*time.Hour), nil)
+	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	p.run(ended)
+	text, err := os.ReadFile(state + ".history")
+	if err != nil || logs.Len() > 0 {
+		t.Fatal(err, logs.All())
+	}
+	return text
+}
+
+// TestHistorySurvives a restart, if its file is sound; else it begins anew, with a line.
+func TestHistorySurvives(t *testing.T) {
+	state := filepath.Join(tempDir(t), "state")
+	good := saveHistory(t, state)
+	other := filepath.Join(tempDir(t), "other")
+	if s, _, _ := newState(other, "x"); s.save() != nil {
+		t.Fatal("no state")
+	}
+	foreign, err := os.ReadFile(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := bytes.Clone(good)
+	later[len("tempomat saved ")+5+len("kind")+len(historyKind)+1]++
+	changed := bytes.Clone(good)
+	changed[len(changed)/2] ^= 4
+	for name, c := range map[string]struct {
+		text  []byte
+		hours int
+		lines int
+	}{
+		"sound":           {good, 3, 0},
+		"empty":           {nil, 0, 1},
+		"garbage":         {[]byte("\x7fELF"), 0, 1},
+		"cut off":         {good[:len(good)-1], 0, 1},
+		"changed":         {changed, 0, 1},
+		"another kind":    {foreign, 0, 1},
+		"another version": {later, 0, 1},
+		"an old state":    {[]byte(`{"known":"eA=="}`), 0, 1},
+	} {
+		if err := os.WriteFile(state+".history", c.text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, _, logs := newPast(state, 168)
+		p.load()
+		if got := len(p.Reply(168).Hours); got != c.hours || logs.Len() != c.lines {
+			t.Errorf("%s: %d hours, want %d; %v", name, got, c.hours, logs.All())
+		}
+	}
+}
+
+// TestHistoryIsOff: nothing is kept, and what was kept goes, but nobody else's file.
+func TestHistoryIsOff(t *testing.T) {
+	state := filepath.Join(tempDir(t), "state")
+	saveHistory(t, state)
+	p, c, logs := newPast(state, 0)
+	p.load()
+	forgetHistory(c, zap.NewNop())
+	if _, err := os.Lstat(state + ".history"); err == nil || p.reply() != nil || p.sinks() != nil || logs.Len() > 0 {
+		t.Error("there is a history", logs.All())
+	}
+	writeFile(t, state+".history", "precious")
+	forgetHistory(c, zap.NewNop())
+	if text, err := os.ReadFile(state + ".history"); err != nil || string(text) != "precious" {
+		t.Errorf("somebody else's file is %q, %v", text, err)
+	}
+	memory, c, _ := newPast("", 24)
+	memory.load()
+	memory.run(context.Background())
+	forgetHistory(c, zap.NewNop())
+	if memory.reply() == nil {
+		t.Error("without a state file there is no history")
+	}
+}
+
+// TestOldStateIsRead: that of releases that had no checksums.
+func TestOldStateIsRead(t *testing.T) {
+	path := filepath.Join(tempDir(t), "state")
+	old, err := json.Marshal(map[string][]byte{"note": []byte("from before")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, path, string(old))
+	f, n, logs := newState(path, "")
+	if f.load(); n.text != "from before" || logs.Len() > 0 {
+		t.Errorf("it remembers %q, %v", n.text, logs.All())
+	}
+	if err := f.save(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !savedfile.IsSaved(text) {
+		t.Errorf("it is saved as %q, %v", text, err)
+	}
+	for i := range text {
+		writeFile(t, path, string(text[:i]))
+		f, n, logs := newState(path, "")
+		if f.load(); n.text != "" || logs.Len() != 1 {
+			t.Errorf("%d of %d bytes: it remembers %q, %v", i, len(text), n.text, logs.All())
+		}
+	}
+}
+
+// TestHistoryOfProcesses: what was asked for is told after a replacement, a restart, and
+// a crash, and is gone where it is switched off.
+func TestHistoryOfProcesses(t *testing.T) {
+	url, _, _ := pageBackend(t)
+	state := filepath.Join(tempDir(t), "state")
+	yaml := "state: " + state + "\n"
+	p := startProxy(t, url, yaml)
+	tells := func(want uint64) {
+		t.Helper()
+		eventually(t, fmt.Sprint(want, " requests are told of"), func() (told bool) {
+			var reply api.HistoryReply
+			p.ask("/v1/history?hours=2", &reply)
+			n, keys := uint64(0), uint64(0)
+			for _, h := range reply.Hours {
+				n += h.Requests
+				for _, k := range h.Classes[0].Keys {
+					keys += k.Requests
+				}
+			}
+			return n == want && keys == want
+		})
+	}
+	again := func() {
+		p.signal(syscall.SIGTERM)
+		p.exit()
+		p.process = startProcess(t, nil, program(t, "tempomat-proxy"), "-config", p.file)
+		line, _ := p.stderr.await(t, 0, `"msg":"serving"`)
+		p.url = "http://" + parseLog(t, line).Listen[0]
+	}
+	for range 3 {
+		p.get("203.0.113.9", "/page?x=1")
+	}
+	tells(3)
+	p = p.successor()
+	tells(3)
+	p.get("203.0.113.9", "/page?x=1")
+	tells(4)
+	again()
+	tells(4)
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+	again()
+	tells(4)
+	p.configure(t, url, yaml+"history: {hours: 0}\n")
+	again()
+	if status := p.ask("/v1/history", nil); status != 404 {
+		t.Errorf("status %d of a history that is switched off", status)
+	}
+	if _, err := os.Lstat(state + ".history"); err == nil {
+		t.Error("the file is still there")
+	}
+}

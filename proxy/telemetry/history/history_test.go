@@ -1,0 +1,350 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"tempomat/classify"
+	"tempomat/proxy/admin/api"
+	"tempomat/proxy/telemetry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// noon is the beginning of an hour.
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// teller tells a History of requests.
+type teller struct {
+	t       testing.TB
+	history *History
+	names   *classify.Classifier
+	weight  float64 // of each request
+}
+
+func newTeller(t testing.TB, hours int) *teller {
+	names, err := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}, {Name: "slash16", By: classify.Slash16}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &teller{t: t, history: New(hours), names: names, weight: 1}
+}
+
+// Take implements telemetry.Sink: each request stands for several.
+func (c *teller) Take(now time.Time, entries []telemetry.Entry) {
+	for i := range entries {
+		entries[i].Weight *= c.weight
+	}
+	c.history.Take(now, entries)
+}
+
+// request tells of one that ends now, took a second, and cost some CPU-seconds.
+func (c *teller) request(now time.Time, client, target string, cost float64, change ...func(*telemetry.Record)) {
+	c.t.Helper()
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r := &http.Request{Method: "GET", URL: u, RequestURI: target, RemoteAddr: client + ":1", Header: http.Header{"Cookie": {"session=secret"}}}
+	var who classify.Result
+	c.names.Classify(r, &who)
+	record := telemetry.Record{Arrived: now.Add(-time.Second), Request: r, Who: &who, Status: 200, Cost: time.Duration(cost * float64(time.Second))}
+	for _, f := range change {
+		f(&record)
+	}
+	feed := telemetry.NewFeed()
+	feed.Note(now, &record)
+	feed.Drain(now, c)
+}
+
+// TestHours: what requests cost is in the hours in which they ended, by all that is told.
+func TestHours(t *testing.T) {
+	c := newTeller(t, 168)
+	robot := func(r *telemetry.Record) { r.Group = telemetry.Robot }
+	c.request(noon.Add(time.Minute), "192.0.2.1", "/a", 1)
+	c.request(noon.Add(2*time.Minute), "192.0.2.2", "/b?x=1", 2, robot, func(r *telemetry.Record) { r.Orphan = true })
+	c.request(noon.Add(3*time.Minute), "192.0.2.2", "/b?x=1", 0, robot, func(r *telemetry.Record) { r.Outcome = telemetry.Refused })
+	c.request(noon.Add(4*time.Minute), "192.0.2.1", "/a", 0, func(r *telemetry.Record) { r.Outcome = telemetry.Redirected })
+	c.weight = 4
+	long := func(r *telemetry.Record) { r.Arrived = noon.Add(-3 * time.Hour) }
+	c.request(noon.Add(61*time.Minute), "2001:db8::1", "/c", 100, long) // it counts as it ends
+	got := c.history.Reply(168)
+	none := []api.HistoryPart{{Name: "known"}, {Name: "newcomers"}, {Name: "strangers"}, {Name: "robots"}, {Name: "exempt"}}
+	first := append([]api.HistoryPart{}, none...)
+	first[2] = api.HistoryPart{Name: "strangers", CPU: 1, Requests: 2, P95: 0.939}
+	first[3] = api.HistoryPart{Name: "robots", CPU: 2, Requests: 2, P95: 0.939}
+	second := append([]api.HistoryPart{}, none...)
+	second[2] = api.HistoryPart{Name: "strangers", CPU: 400, Requests: 4, P95: 1143.4802}
+	want := api.HistoryReply{Version: 1, Since: float64(noon.Unix() + 60), Hours: []api.HourRow{
+		{
+			At: float64(noon.Unix()), Requests: 4, CPU: 3, Wasted: 2, Refused: 1, Redirected: 1, Groups: first,
+			Classes: []api.HistoryClass{
+				{Class: "slash32", Keys: []api.HistoryPart{{Name: "192.0.2.2", CPU: 2, Requests: 2}, {Name: "192.0.2.1", CPU: 1, Requests: 2}}},
+				{Class: "slash16", Keys: []api.HistoryPart{{Name: "192.0.0.0/16", CPU: 3, Requests: 4}}},
+			},
+			Shapes: []api.HistoryPart{{Name: "/b?x", CPU: 2, Requests: 2}, {Name: "/a", CPU: 1, Requests: 2}},
+			URLs:   []api.HistoryPart{{Name: "/b?x=*", CPU: 2, Requests: 2}, {Name: "/a", CPU: 1, Requests: 2}},
+		}, {
+			At: float64(noon.Add(time.Hour).Unix()), Requests: 4, CPU: 400, Groups: second,
+			Classes: []api.HistoryClass{
+				{Class: "slash32", Keys: []api.HistoryPart{{Name: "2001:db8::/64", CPU: 400, Requests: 4}}},
+				{Class: "slash16", Keys: []api.HistoryPart{{Name: "2001:db8::/48", CPU: 400, Requests: 4}}},
+			},
+			Shapes: []api.HistoryPart{{Name: "/c", CPU: 400, Requests: 4}},
+			URLs:   []api.HistoryPart{{Name: "/c", CPU: 400, Requests: 4}},
+		},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if one := c.history.Reply(1); len(one.Hours) != 1 || one.Hours[0].CPU != 400 {
+		t.Errorf("the last hour is %+v", one.Hours)
+	}
+	back := New(168)
+	if err := back.Restore(c.history.Blocks()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, back.Reply(168)); diff != "" {
+		t.Errorf("restored (-want +got):\n%s", diff)
+	}
+	for _, b := range c.history.Blocks() {
+		if strings.Contains(string(b), "secret") {
+			t.Error("a cookie is kept")
+		}
+	}
+}
+
+// TestHoursEnd: there are no more than are wanted, and a wrong clock does no lasting harm.
+func TestHoursEnd(t *testing.T) {
+	at := func(h *History) (hours []int) {
+		for _, row := range h.Reply(168).Hours {
+			hours = append(hours, int(row.At-float64(noon.Unix()))/3600)
+		}
+		return hours
+	}
+	for _, c := range []struct {
+		name string
+		told []time.Duration // since noon
+		want []int
+	}{
+		{"in order", []time.Duration{0, time.Hour, 2 * time.Hour}, []int{0, 1, 2}},
+		{"four", []time.Duration{0, time.Hour, 2 * time.Hour, 3 * time.Hour}, []int{1, 2, 3}},
+		{"after a night", []time.Duration{0, time.Hour, 3 * time.Hour}, []int{1, 3}},
+		{"after a year", []time.Duration{0, time.Hour, 9000 * time.Hour}, []int{9000}},
+		{"set back a little", []time.Duration{0, time.Hour, time.Hour - time.Second, time.Hour}, []int{0, 1}},
+		{"set back a lot", []time.Duration{0, 50 * time.Hour, time.Hour, 2 * time.Hour}, []int{1, 2}},
+	} {
+		h := New(3)
+		for _, d := range c.told {
+			h.Take(noon.Add(d), nil)
+		}
+		if diff := cmp.Diff(c.want, at(h)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+		again := New(2)
+		if err := again.Restore(h.Blocks()); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		again.Take(noon.Add(c.told[len(c.told)-1]), nil)
+		want := slices.DeleteFunc(slices.Clone(c.want), func(hour int) bool { return hour <= c.want[len(c.want)-1]-2 })
+		if got := at(again); !cmp.Equal(got, want) {
+			t.Errorf("%s: as two hours %v, want %v", c.name, got, want)
+		}
+	}
+	if got := at(New(3)); got != nil {
+		t.Errorf("nothing was told, and there are %v", got)
+	}
+}
+
+// TestSketch: what is said to be dear is, within the bound that is told, and nothing that
+// is dear is missing.
+func TestSketch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		few, many := rapid.IntRange(1, 20).Draw(t, "few"), rapid.IntRange(1, 2000).Draw(t, "many")
+		s, truth, all := newSketch(), map[string]float64{}, 0.0
+		for range 2500 {
+			name, cpu := fmt.Sprint("many", random.IntN(many)), random.Float64()
+			if random.IntN(3) == 0 {
+				name = fmt.Sprint("few", random.IntN(few))
+			}
+			s.add([]byte(name), cpu, 1)
+			truth[name] += cpu
+			all += cpu
+		}
+		told := map[string]bool{}
+		for _, p := range s.dearest(counted) {
+			told[p.name] = true
+			if c := truth[p.name]; c > p.cpu+1e-6 || c < p.sure()-1e-6 {
+				t.Fatalf("%s cost %v, and is said to have cost %v, at most %v too high", p.name, c, p.cpu, p.excess)
+			}
+		}
+		for name, cpu := range truth {
+			if cpu > all/counted && !told[name] {
+				t.Fatalf("%s cost %v of %v, and is missing", name, cpu, all)
+			}
+		}
+		for i, c := range s.heap {
+			if c.at != i || s.index[c.name] != c || i > 0 && s.heap[(i-1)/2].cpu > c.cpu {
+				t.Fatalf("the heap is none at %d", i)
+			}
+		}
+	})
+}
+
+// TestFreeRequestsDriveOutNone.
+func TestFreeRequestsDriveOutNone(t *testing.T) {
+	s := newSketch()
+	s.add([]byte("dear"), 1, 1)
+	for i := range 2 * counted {
+		s.add([]byte(fmt.Sprint(i)), 0, 1)
+	}
+	if got := s.dearest(counted); len(got) != 1 || got[0] != (part{name: "dear", cpu: 1, requests: 1}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestTook: percentiles are right within a tenth.
+func TestTook(t *testing.T) {
+	for _, d := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 500 * time.Millisecond, 7 * time.Second, 10 * time.Minute} {
+		var all took
+		all.add(d, 94)
+		if got := all.p95(); got < 0.9*d.Seconds() || got > 1.1*d.Seconds() {
+			t.Errorf("all took %v, and p95 is %v", d, got)
+		}
+		all.add(3*d, 6)
+		if got := all.p95(); got < 0.9*3*d.Seconds() && d < time.Minute {
+			t.Errorf("some took %v, and p95 is %v", 3*d, got)
+		}
+	}
+	var odd took
+	for _, d := range []time.Duration{-time.Hour, 0, 1, 1 << 62} {
+		odd.add(d, 1)
+	}
+	if got := odd.p95(); got < 1000 || got > 1200 {
+		t.Errorf("p95 is %v, want the highest step", got)
+	}
+}
+
+// TestDamagedBlocks are refused, or are another sound hour; nothing panics.
+func TestDamagedBlocks(t *testing.T) {
+	c := newTeller(t, 3)
+	for i := range 3 {
+		c.request(noon.Add(time.Minute), fmt.Sprint("192.0.2.", i), fmt.Sprint("/page?id=", i), 1)
+	}
+	good := c.history.Blocks()[0]
+	for i := range good {
+		if err := New(3).Restore([][]byte{good[:i]}); err == nil {
+			t.Errorf("%d bytes of %d are a block", i, len(good))
+		}
+	}
+	if err := New(3).Restore([][]byte{append(append([]byte{}, good...), 0)}); err == nil {
+		t.Error("a byte more is a block")
+	}
+	for i := range len(good) * 8 {
+		bad := append([]byte{}, good...)
+		bad[i/8] ^= 1 << (i % 8)
+		h := New(3)
+		if err := h.Restore([][]byte{bad}); err != nil {
+			continue
+		}
+		h.Take(noon.Add(3*time.Minute), nil)
+		if _, err := json.Marshal(h.Reply(3)); err != nil {
+			t.Fatalf("bit %d: %v", i, err)
+		}
+	}
+}
+
+// TestMemory: whatever clients invent, all hours take less than 8 MB.
+func TestMemory(t *testing.T) {
+	full := fullHour()
+	last := full.block(kept)
+	if n := len(last); n > 33<<10 {
+		t.Errorf("an hour takes %d bytes", n)
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	h := New(MostHours)
+	for i := range MostHours - 1 {
+		h.over = append(h.over, block{noon.Add(-time.Duration(MostHours-1-i) * time.Hour).Unix(), slices.Clone(last)})
+	}
+	h.open, _ = decodeBlock(full.block(counted))
+	for i := range 2 * mostWitnessed {
+		h.names.isPublic("", fmt.Sprint(i), 1)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	got := after.HeapAlloc - before.HeapAlloc
+	t.Logf("an hour takes %d bytes, the one that runs %d in a file, and all together %d in memory", len(last), len(full.block(counted)), got)
+	if got > 8<<20 {
+		t.Errorf("all hours take %d bytes", got)
+	}
+	runtime.KeepAlive(h)
+	runtime.KeepAlive(full)
+}
+
+// fullHour has as many names as there can be, each as long as it can be.
+func fullHour() *hour {
+	h := newHour(noon.Unix(), noon.Unix())
+	fill := func(s *sketch, length int) {
+		for i := range counted {
+			s.add(fmt.Appendf(nil, "%0*d", length, i), float64(1+i), 1)
+		}
+	}
+	for i := range mostClasses {
+		fill(h.keys(fmt.Sprintf("%0*d", mostClassName, i)), 64)
+	}
+	fill(h.shapes, 96)
+	fill(h.urls, mostURL)
+	for i := range h.groups {
+		for j := range steps {
+			h.groups[i].took[j] = 1
+		}
+	}
+	return h
+}
+
+// fill tells of many requests, each of another client for another long URL.
+func fill(c *teller, n int, now time.Time) {
+	long := strings.Repeat("/path-of-words", 4)
+	for i := range n {
+		name := strings.Map(func(d rune) rune { return d - '0' + 'a' }, fmt.Sprint(i))
+		c.request(now, fmt.Sprintf("2001:db%02x:%x:%x::1", i%99, i, i*7), long+"/"+name+"?"+name+"=1&b"+name+"=2&"+strings.Repeat("c", 20), 1+float64(i)/9)
+	}
+}
+
+func BenchmarkTake(b *testing.B) {
+	c := newTeller(b, MostHours)
+	fill(c, 600, noon)
+	keep := keeper{}
+	feed := telemetry.NewFeed()
+	u, _ := url.ParseRequestURI("/w/index.php?title=A&action=history")
+	r := &http.Request{Method: "GET", URL: u, RequestURI: u.String(), RemoteAddr: "192.0.2.1:1"}
+	var who classify.Result
+	c.names.Classify(r, &who)
+	feed.Note(noon, &telemetry.Record{Arrived: noon, Request: r, Who: &who, Cost: time.Second})
+	feed.Drain(noon, &keep)
+	b.ReportAllocs()
+	for b.Loop() {
+		c.history.Take(noon, keep.entries)
+	}
+}
+
+type keeper struct{ entries []telemetry.Entry }
+
+func (k *keeper) Take(_ time.Time, entries []telemetry.Entry) {
+	k.entries = append(k.entries, entries...)
+}
