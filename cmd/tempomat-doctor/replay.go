@@ -169,6 +169,7 @@ func openLog(name string, stderr io.Writer) (*accessLog, error) {
 	if begin, _ := plain.Peek(2); string(begin) == "\x1f\x8b" {
 		z, err := gzip.NewReader(plain)
 		if err != nil {
+			l.done()
 			return nil, errors.Join(fmt.Errorf("%s: %w", printable(name), err), l.Close())
 		}
 		l.Reader = z

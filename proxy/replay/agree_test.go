@@ -49,11 +49,14 @@ func trace(seed uint64) (all []traced) {
 	}
 	for i := range 20 {
 		address := fmt.Sprintf("10.%d.0.1", i*3)
-		every(2, 0, 240, func(at float64) {
+		read := func(at float64) {
 			add(at, address, "firefox linux", fmt.Sprintf("/page/%c", 'a'+rune(random.IntN(6))), 0.02)
 			add(at+0.1, address, "firefox linux", "/theme.css", 0.0005)
-		})
+		}
+		every(2, 0, 240, read)
+		every(2, 400, 440, read) // nobody was there for a while
 	}
+	every(0.15, 410, 430, func(at float64) { add(at, "192.0.2.7", "crawler", fmt.Sprintf("/old/%d", random.IntN(500)), 0.4) })
 	every(0.15, 60, 180, func(at float64) { add(at, "192.0.2.7", "crawler", fmt.Sprintf("/old/%d", random.IntN(500)), 0.4) })
 	every(0.3, 90, 150, func(at float64) {
 		add(at, fmt.Sprintf("100.%d.%d.1", random.IntN(100), random.IntN(200)), "chrome windows", "/history", 0.3)

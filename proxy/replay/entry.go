@@ -25,6 +25,13 @@ type entry struct {
 // longestTook is the longest that a request may have taken.
 const longestTook = 24 * time.Hour
 
+// longestTarget and longestAgent are how much is read of a target, or another text, and
+// of a User-Agent, in bytes: more than classify and the guess look at.
+const (
+	longestTarget = 2048
+	longestAgent  = 512
+)
+
 // What a line may be that is no request. errNone is nobody's fault.
 var (
 	errNone     = errors.New("it is no request")

@@ -284,6 +284,42 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestLongLines: a log of the longest lines is sorted in as little memory.
+func TestLongLines(t *testing.T) {
+	long := strings.Repeat("x", 3000)
+	w := window{counts: &Lines{}}
+	lines := newLines(&repeated{text: line(0, "192.0.2.1", "/"+long, long, time.Millisecond), n: 20_000}, Apache)
+	var e entry
+	for lines.next(&e) == nil {
+		w.put(&e)
+		for a := w.next(false); a != nil; a = w.next(false) {
+			w.give(a)
+		}
+	}
+	if w.counts.Unordered > 0 || lines.counts.Bad > 0 || w.bytes > windowBytes || w.bytes < windowBytes/2 || len(w.free) > 0 {
+		t.Errorf("%+v, %+v, %d bytes, %d kept", lines.counts, w.counts, w.bytes, len(w.free))
+	}
+}
+
+// repeated is a text so many times.
+type repeated struct {
+	text string
+	n    int
+	left string
+}
+
+func (r *repeated) Read(p []byte) (n int, err error) {
+	if r.left == "" {
+		if r.n--; r.n < 0 {
+			return 0, io.EOF
+		}
+		r.left = r.text
+	}
+	n = copy(p, r.left)
+	r.left = r.left[n:]
+	return n, nil
+}
+
 // TestParseAllocates nothing for a line of Apache's or nginx's.
 func TestParseAllocates(t *testing.T) {
 	text := []byte(strings.TrimSuffix(line(0, "192.0.2.1", "/a?b", browserAgent(1), time.Second), "\n"))

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"tempomat/limiter"
@@ -201,9 +202,9 @@ func (c *class) key(now time.Duration, id string) *key {
 		c.forget()
 	}
 	c.seen++
-	k := &key{Key: Key{ID: id}}
+	k := &key{Key: Key{ID: strings.Clone(id)}} // it is a part of all that is known of a request
 	k.open(now, c.burst)
-	c.keys[id] = k
+	c.keys[k.ID] = k
 	return k
 }
 

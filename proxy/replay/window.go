@@ -10,8 +10,12 @@ const (
 	// ends, so requests that took longer are known too late, and come as late as they
 	// are known.
 	Window = time.Minute
-	// windowSize is the most requests that are sorted.
-	windowSize = 1 << 16
+	// windowSize is the most requests that are sorted, and windowBytes the most of their
+	// texts: a log may hold whatever clients sent.
+	windowSize  = 1 << 16
+	windowBytes = 32 << 20
+	// usualText is how long the text of a request may be whose memory is used again.
+	usualText = 512
 	// disorder is how far a line may be behind others beside that: several processes
 	// write the log, each when its buffer is full.
 	disorder = 5 * time.Second
@@ -38,6 +42,7 @@ type window struct {
 	pending  *arrived // the latest one; who is due goes before it is counted into the crowd
 	free     []*arrived
 	seq      uint64
+	bytes    int // of the texts of those that are sorted
 	seconds  [256]second
 	crowd    *crowd // nil: requests cost their wall time
 	counts   *Lines
@@ -109,10 +114,11 @@ func (w *window) put(e *entry) bool {
 	a.at, a.end, a.seq, a.cost, a.charged, a.status, a.decoded = at, end, w.seq, e.cost, e.charged, e.status, e.decoded
 	a.text = a.text[:0]
 	for i, part := range [...][]byte{e.address, e.method, e.host, e.target} {
-		a.text = append(a.text, part...)
+		a.text = append(a.text, part[:min(len(part), longestTarget)]...)
 		a.ends[i] = len(a.text)
 	}
-	a.text = append(a.text, e.agent...)
+	a.text = append(a.text, e.agent[:min(len(e.agent), longestAgent)]...)
+	w.bytes += len(a.text)
 	w.pending = a
 	return true
 }
@@ -137,6 +143,7 @@ func (w *window) next(all bool) *arrived {
 	}
 	a := heap.Pop(&w.heap).(*arrived)
 	w.released = a.at
+	w.bytes -= len(a.text)
 	if !a.charged {
 		if a.cost = a.end - a.at; w.crowd != nil {
 			a.cost = w.crowd.cost(a.at, a.end)
@@ -146,7 +153,7 @@ func (w *window) next(all bool) *arrived {
 }
 
 func (w *window) due(all bool) bool {
-	return len(w.heap) > 0 && (all && w.pending == nil || len(w.heap) > windowSize || w.heap[0].at <= w.newest-Window)
+	return len(w.heap) > 0 && (all && w.pending == nil || len(w.heap) > windowSize || w.bytes > windowBytes || w.heap[0].at <= w.newest-Window)
 }
 
 func (w *window) take() *arrived {
@@ -159,7 +166,7 @@ func (w *window) take() *arrived {
 }
 
 func (w *window) give(a *arrived) {
-	if cap(a.text) <= 4096 {
+	if cap(a.text) <= usualText {
 		w.free = append(w.free, a)
 	}
 }
