@@ -268,7 +268,7 @@ func TestBounded(t *testing.T) {
 
 // TestMemory: a log ten times as long takes no more.
 func TestMemory(t *testing.T) {
-	p, err := newPlayer(newGenerated(Apache, 100_000, 3*time.Hour), shipped(t, limiter.Fair))
+	p, err := newPlayer(newGenerated(Apache, 30_000, time.Hour), shipped(t, limiter.Fair))
 	if err != nil || p.play(t.Context()) != nil {
 		t.Fatal(err)
 	}
