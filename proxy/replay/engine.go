@@ -28,6 +28,9 @@ type engine struct {
 	measures bool // the proxy sees the backend: its CPU use, and who waits for a worker
 	backend  backend
 	observer observer
+	// page and part are the headers of answers, as far as they can be told: all that is
+	// not named as a part of a page is one.
+	page, part http.Header
 
 	waiting  []*job
 	running  []*job        // at the backend, those that wait for a worker there included
@@ -62,6 +65,7 @@ func newEngine(epoch time.Time, s Setup, o observer) *engine {
 	e := &engine{
 		epoch: epoch, limiter: l, gate: lifecycle.New(epoch, l), rules: s.Rules, measures: s.Measures,
 		backend: backend{cpus: s.CPUs, workers: s.Workers}, observer: o, asleep: true,
+		page: http.Header{"Content-Type": {"text/html"}}, part: http.Header{"Content-Type": {"text/css"}},
 	}
 	e.gate.SetWorkers(e.rules.Meter)
 	return e
@@ -111,17 +115,12 @@ func (e *engine) run(until time.Duration) {
 // finish ends the run of a request at the backend.
 func (e *engine) finish() {
 	j := e.backend.done()
-	j.Answered(e.time(), j.status, answerHeader(j))
-	e.settle(j, true)
-}
-
-// answerHeader is that of the answer, as far as it can be told: all that is not named
-// as a part of a page is one.
-func answerHeader(j *job) http.Header {
+	header := e.page
 	if j.part {
-		return http.Header{"Content-Type": {"text/css"}}
+		header = e.part
 	}
-	return http.Header{"Content-Type": {"text/html"}}
+	j.Answered(e.time(), j.status, header)
+	e.settle(j, true)
 }
 
 // drain has all end that is under way.

@@ -24,6 +24,8 @@ type tally struct {
 	epoch   time.Time
 	classes []*class
 	hours   []*Hour
+	latest  *Hour         // that was asked for
+	since   time.Duration // when it begins
 	total   Total
 	from    time.Duration
 	to      time.Duration
@@ -74,11 +76,11 @@ func (t *tally) class(name string) (i int, c *class) {
 
 // hour is the one of a time.
 func (t *tally) hour(at time.Duration) *Hour {
+	if t.latest != nil && at >= t.since && at < t.since+time.Hour {
+		return t.latest
+	}
 	begin := t.epoch.Add(at).Truncate(time.Hour)
 	last := len(t.hours) - 1
-	if last >= 0 && t.hours[last].Begin.Equal(begin) {
-		return t.hours[last]
-	}
 	// Times only grow but for those of requests that end in a later hour than they
 	// came in.
 	i, found := slices.BinarySearchFunc(t.hours, begin, func(h *Hour, b time.Time) int { return h.Begin.Compare(b) })
@@ -89,7 +91,8 @@ func (t *tally) hour(at time.Duration) *Hour {
 	default:
 		t.hours = slices.Insert(t.hours, i, &Hour{Begin: begin})
 	}
-	return t.hours[i]
+	t.latest, t.since = t.hours[i], begin.Sub(t.epoch)
+	return t.latest
 }
 
 // passed implements observer.
