@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
 )
@@ -46,6 +47,7 @@ type player struct {
 	engine   *engine
 	tally    *tally
 	observer observer
+	guess    *cpuaccount.Guess // nil: one that knows nothing
 }
 
 func newPlayer(r io.Reader, s Setup) (*player, error) {
@@ -108,6 +110,9 @@ func (p *player) begin() {
 		p.observer = p.tally
 	}
 	p.engine = newEngine(p.window.epoch, p.setup, p)
+	if p.guess != nil {
+		p.engine.gate.Guess = p.guess
+	}
 }
 
 // passed implements observer.
