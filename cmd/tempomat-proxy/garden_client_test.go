@@ -16,7 +16,7 @@ import (
 // visitor is a client of the garden: raw bytes out, answers in.
 type visitor struct {
 	address  string
-	patience time.Duration // with a connection
+	patience time.Duration // until an answer begins
 	conn     net.Conn      // nil: none is open
 	in       *bufio.Reader
 	opened   int // connections, so far
@@ -41,7 +41,7 @@ func (v *visitor) open() error {
 	}
 	v.opened++
 	v.conn, v.in = c, bufio.NewReader(c)
-	return c.SetDeadline(time.Now().Add(v.patience))
+	return nil
 }
 
 func (v *visitor) close() {
@@ -56,6 +56,7 @@ func (v *visitor) say(text string) error {
 	if err := v.open(); err != nil {
 		return err
 	}
+	_ = v.conn.SetDeadline(time.Now().Add(patience))
 	_, err := io.WriteString(v.conn, text)
 	if isReset(err) {
 		return nil
@@ -69,9 +70,23 @@ func isReset(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// read reads an answer. Who waits to be told to go on is told by goOn.
+// begins waits for an answer to begin. The end of the connection shows as it is read.
+func (v *visitor) begins() error {
+	_ = v.conn.SetReadDeadline(time.Now().Add(v.patience))
+	defer func() { _ = v.conn.SetReadDeadline(time.Now().Add(patience)) }()
+	if _, err := v.in.Peek(1); isTimeout(err) {
+		return fmt.Errorf("no answer: %w", err)
+	}
+	return nil
+}
+
+// read reads an answer. Who waits to be told to go on is told by goOn. After a timeout it
+// may be read on.
 func (v *visitor) read(method string, goOn func() error) (a visited, err error) {
 	for {
+		if err := v.begins(); err != nil {
+			return a, err
+		}
 		res, err := http.ReadResponse(v.in, &http.Request{Method: method})
 		if err != nil {
 			return a, fmt.Errorf("no answer: %w", err)
