@@ -254,3 +254,56 @@ func TestEventsHead(t *testing.T) {
 		t.Errorf("%d %v", rec.Code, rec.Header())
 	}
 }
+
+// BenchmarkEvents is what a second costs with 50 dashboards open, the reading of them
+// included.
+func BenchmarkEvents(b *testing.B) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	o := options()
+	a := New(o)
+	var all sync.WaitGroup
+	all.Go(func() { _ = a.Serve(l) })
+	var streams []*bufio.Reader
+	for range 50 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write([]byte("GET /v1/events HTTP/1.1\r\nHost: a\r\n\r\n")); err != nil {
+			b.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer res.Body.Close()
+		r := bufio.NewReader(res.Body)
+		if _, err := r.ReadString('\n'); err != nil {
+			b.Fatal(err)
+		}
+		streams = append(streams, r)
+	}
+	var p api.Point
+	for i := range 5 {
+		p.CPU[i], p.Rate[i], p.P50[i], p.P95[i] = 1.2345, 100.1234, 0.1234, 1.2345
+	}
+	b.ResetTimer()
+	for i := range b.N {
+		p.At = float64(i)
+		o.Inside.Events.Publish(p)
+		for _, r := range streams {
+			for line := ""; !strings.HasPrefix(line, "data: "); {
+				if line, err = r.ReadString('\n'); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	}
+	b.StopTimer()
+	_ = a.Shutdown(b.Context())
+	all.Wait()
+}

@@ -35,7 +35,8 @@ type Book struct {
 
 // New makes a Book of which nothing is known before began.
 func New(began time.Time) *Book {
-	b := &Book{began: began, seed: maphash.MakeSeed(), shapes: newShapes()}
+	seed := maphash.MakeSeed()
+	b := &Book{began: began, seed: seed, shapes: newShapes(seed)}
 	b.series = [...]series{newSeries(5*60, 1), newSeries(60*60, 10), newSeries(24*60*60, 60)}
 	return b
 }

@@ -192,13 +192,15 @@ func TestRunningShows(t *testing.T) {
 // TestBounded: a million clients that ask for a million pages take no more memory than what
 // fills it, and the one page that costs is found among them.
 func TestBounded(t *testing.T) {
-	b := New(began)
 	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	b := New(began)
 	r := request(address(0), "", "", time.Millisecond)
 	entries := make([]telemetry.Entry, 64)
 	fill := func(from, n int) {
 		for i := from; i < from+n; i += len(entries) {
-			now := began.Add(time.Duration(i) * 10 * time.Microsecond)
+			now := began.Add(time.Duration(i/1024) * time.Second / 4)
 			for k := range entries {
 				r.Who.Client, r.Who.Shape = address(i+k), fmt.Sprintf("/%090d", i+k)
 				r.Request.RequestURI = fmt.Sprintf("%s?a=%0100d&b=%d", r.Who.Shape, i+k, i+k)
@@ -209,14 +211,14 @@ func TestBounded(t *testing.T) {
 				entries[k] = entry(now, r, 1)
 			}
 			b.Take(now, entries)
-			if i%1024 == 0 {
+			if i%4096 == 0 {
 				b.Tick(now, Moment{})
 			}
 		}
 	}
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	fill(0, 1_000_000)
+	if fill(0, 100_000); !raceDetector { // a minute more with it
+		fill(100_000, 900_000)
+	}
 	for i := range b.series { // as after a day
 		for len(b.series[i].points) < b.series[i].most {
 			b.series[i].points = append(b.series[i].points, api.Point{})
@@ -226,9 +228,9 @@ func TestBounded(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	size := int(after.HeapAlloc) - int(before.HeapAlloc)
-	t.Logf("%d KB grown", size>>10)
-	if size > 7<<20 {
-		t.Errorf("grew by %d bytes", size)
+	t.Logf("%d KB", size>>10)
+	if size > 8<<20 {
+		t.Errorf("it takes %d bytes", size)
 	}
 	row := b.Shapes(1).Rows[0]
 	if row.Shape != "/dear" || row.Parameters[0].Name != "a=1" {
@@ -274,7 +276,7 @@ func TestRecent(t *testing.T) {
 	for i := range 200 {
 		note(10+i, address(9<<24+i), func(r *telemetry.Record) { r.Outcome = telemetry.Refused })
 	}
-	for range 100_000 {
+	for range 20_000 {
 		note(300, address(8<<24), func(r *telemetry.Record) { r.Outcome = telemetry.Refused })
 	}
 	others := 0
@@ -294,7 +296,7 @@ func TestSeries(t *testing.T) {
 	b := New(began)
 	peak := Moment{Gate: limiter.GateState{Busy: 3, Workers: 8, Utilisation: 0.5}}
 	peak.Waiting.Count[telemetry.Known], peak.Waiting.Longest[telemetry.Known] = 7, 3*time.Second
-	for i := range 2 * 60 * 60 {
+	for i := range 70 * 60 {
 		now := began.Add(time.Duration(i+1) * time.Second)
 		b.Take(now, []telemetry.Entry{entry(now, request(address(i), "/", "/", time.Second/2), 1)})
 		m := Moment{Gate: limiter.GateState{Utilisation: 0.5}}
@@ -303,7 +305,7 @@ func TestSeries(t *testing.T) {
 		}
 		b.Tick(now, m)
 	}
-	for minutes, c := range map[int]struct{ points, step int }{5: {300, 1}, 60: {360, 10}, 1440: {119, 60}} {
+	for minutes, c := range map[int]struct{ points, step int }{5: {300, 1}, 60: {360, 10}, 1440: {69, 60}} {
 		s, ok := b.Series(minutes)
 		if !ok || len(s.Points) < c.points || len(s.Points) > c.points+1 || s.Step != float64(c.step) {
 			t.Fatalf("%d minutes: %v, %d points at %v", minutes, ok, len(s.Points), s.Step)
@@ -321,7 +323,7 @@ func TestSeries(t *testing.T) {
 		if worst != 7 {
 			t.Errorf("%d minutes: the peak is %d", minutes, worst)
 		}
-		if last := s.Points[len(s.Points)-1].At; last < 1_000_000+7200-float64(c.step) || last > 1_000_000+7200 {
+		if last := s.Points[len(s.Points)-1].At; last < 1_000_000+4200-float64(c.step) || last > 1_000_000+4200 {
 			t.Errorf("%d minutes: the last is at %v", minutes, last)
 		}
 	}

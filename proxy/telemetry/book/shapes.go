@@ -1,6 +1,7 @@
 package book
 
 import (
+	"hash/maphash"
 	"math"
 	"net/netip"
 	"strings"
@@ -25,20 +26,22 @@ const (
 
 // shapes are the dearest shapes of pages.
 type shapes struct {
-	top     top[string]
-	details []detail // as the rows
+	seed    maphash.Seed
+	top     top[uint64] // by the shape's hash, which clients cannot foresee
+	details []detail    // as the rows
 }
 
 // detail is who asks for a shape, and with what.
 type detail struct {
+	shape      string
 	groups     [groups]float64 // CPU-seconds, as they fade
 	addresses  distinct
 	parameters top[parameter]
 	networks   top[netip.Prefix]
 }
 
-func newShapes() shapes {
-	s := shapes{top: newTop[string](mostShapes), details: make([]detail, mostShapes)}
+func newShapes(seed maphash.Seed) shapes {
+	s := shapes{seed: seed, top: newTop[uint64](mostShapes), details: make([]detail, mostShapes)}
 	for i := range s.details {
 		d := &s.details[i]
 		d.parameters, d.networks = newTop[parameter](mostParameters), newTop[netip.Prefix](mostNetworks)
@@ -47,13 +50,14 @@ func newShapes() shapes {
 }
 
 func (s *shapes) add(turn int, e *telemetry.Entry, address uint64, cpu, n float64) {
-	i, fresh := s.top.add(e.Shape, cpu, n)
+	i, fresh := s.top.add(maphash.String(s.seed, e.Shape), cpu, n)
 	if i < 0 {
 		return
 	}
 	d := &s.details[i]
 	if fresh {
 		d.clear()
+		d.shape = e.Shape
 	}
 	d.groups[e.Group] = max(0, d.groups[e.Group]+cpu)
 	d.addresses.add(turn, address)
@@ -136,7 +140,7 @@ func (b *Book) Shapes(limit int) api.ShapesReply {
 		r, d := &s.top.rows[i], &s.details[i]
 		part := partOf(r, long)
 		row := api.ShapeRow{
-			Shape: r.key, CPU: part.CPU, Rate: part.Rate, Mean: part.Mean, Groups: map[string]float64{},
+			Shape: d.shape, CPU: part.CPU, Rate: part.Rate, Mean: part.Mean, Groups: map[string]float64{},
 			Addresses: d.addresses.estimate(), Parameters: []api.PartRow{}, Networks: []api.PartRow{},
 		}
 		for _, g := range shown() {

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"tempomat/proxy/admin/api"
+)
+
+// TestInsideNamesTheAttack: people read light pages; a crawler comes from forty addresses of
+// four networks, none of which does much, and asks for dear ones. The overview tells that it
+// is strangers, the first shape which page, with which parameter, from which networks. That
+// it does within 5 s is shown by package book, on a clock of its own.
+func TestInsideNamesTheAttack(t *testing.T) {
+	backend := startApache(t)
+	s := startProxy(t, backend.url, "state: off\n") // nobody is known from before
+	var over atomic.Bool
+	var ended []<-chan string
+	c := newClient(t)
+	crawler := func(i int) {
+		for n := 0; !over.Load(); n++ {
+			h := browserAt(fmt.Sprintf("203.%d.%d.7", 100+n%4, i*10+n%10))
+			req, _ := http.NewRequest(http.MethodGet, fmt.Sprintf("%s/page.php/Page_%d?ms=60&action=history&n=%d", s.url, n, n*i), nil)
+			req.Header = h
+			if res, err := c.Do(req); err == nil {
+				_, _ = io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+			}
+		}
+	}
+	for i := range 4 {
+		done := make(chan string)
+		ended = append(ended, done)
+		go func() { defer close(done); crawler(i) }()
+	}
+	var overview api.OverviewReply
+	var shapes api.ShapesReply
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("overview %+v\nshapes %+v", overview, shapes)
+		}
+	})
+	eventually(t, "the attack is named", func() bool {
+		s.get("198.51.100.7", "/page.php?ms=1")
+		s.ask("/v1/overview", &overview)
+		s.ask("/v1/shapes?limit=5", &shapes)
+		return len(shapes.Rows) > 0 && len(shapes.Rows[0].Networks) == 4 && shapes.Rows[0].Addresses > 10 && overview.Strangers.CPU > overview.CPU/2
+	})
+	row := shapes.Rows[0]
+	if row.Shape != "/page.php/page-#?ms&action&n" || row.Groups["strangers"] < 0.5*row.CPU || !strings.HasPrefix(row.Networks[0].Name, "203.10") {
+		t.Errorf("the first is %+v", row)
+	}
+	dear := []string{"ms=60", "action=history"}
+	if len(row.Parameters) < 2 || !slices.Contains(dear, row.Parameters[0].Name) || !slices.Contains(dear, row.Parameters[1].Name) {
+		t.Errorf("parameters: %+v", row.Parameters)
+	}
+	if overview.Mode != "fair" || overview.Release == "" || overview.CPUs <= 0 || len(overview.Groups) != 5 || overview.Gate.Workers == 0 || overview.Strangers.Addresses < 5 {
+		t.Errorf("overview: %+v", overview)
+	}
+	over.Store(true)
+	for _, e := range ended {
+		<-e
+	}
+}
+
+// browserAt is the header of a browser at an address: its requests are a stranger's.
+func browserAt(address string) http.Header {
+	h := from(address)
+	h.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:109.0) Gecko/20100101 Firefox/115.0")
+	return h
+}
+
+// TestInsideShowsWhatRuns: a page of some seconds shows before it is there, in the events,
+// too; the refused is among the recent; and streams end with the process.
+func TestInsideShowsWhatRuns(t *testing.T) {
+	backend := startApache(t)
+	s := startProxy(t, backend.url, "state: off\nlimits: [{name: few, path: /limited, max: 1, duration: 1h}]\n")
+	events := bufio.NewScanner(open(t, newUnixClient(t, s.admin), http.MethodGet, "http://admin/v1/events", nil, nil).Body)
+	answered := s.later(browserAt("203.0.113.9"), "/page.php?ms=2500")
+	var shapes api.ShapesReply
+	eventually(t, "it shows while it runs", func() bool {
+		s.ask("/v1/shapes", &shapes)
+		return len(shapes.Rows) == 1 && shapes.Rows[0].CPU > 0 && shapes.Rows[0].Rate == 0
+	})
+	if got := <-answered; got != "200 OK" {
+		t.Error(got)
+	}
+	eventually(t, "it is counted", func() bool {
+		s.ask("/v1/shapes", &shapes)
+		return len(shapes.Rows) == 1 && shapes.Rows[0].Rate > 0 && shapes.Rows[0].Mean > 0
+	})
+	var series api.SeriesReply
+	if s.ask("/v1/series?minutes=5", &series); len(series.Points) == 0 {
+		t.Error("no series")
+	}
+	cpu := 0.0
+	for cpu == 0 && events.Scan() {
+		if data, ok := strings.CutPrefix(events.Text(), "data: "); ok {
+			var p api.Point
+			if err := json.Unmarshal([]byte(data), &p); err != nil {
+				t.Fatal(err)
+			}
+			cpu = p.CPU[2]
+		}
+	}
+	if cpu == 0 {
+		t.Errorf("no event tells it: %v", events.Err())
+	}
+	for range 2 {
+		s.get("203.0.113.10", "/limited")
+	}
+	var recent api.RecentReply
+	eventually(t, "the refused is there", func() bool {
+		s.ask("/v1/recent", &recent)
+		return len(recent.Rows) == 1
+	})
+	if r := recent.Rows[0]; r.Outcome != "refused" || r.Reason != "limit few" || r.Client != "203.0.113.10" || r.ID == "" || r.Status != 429 {
+		t.Errorf("%+v", r)
+	}
+	s.signal(syscall.SIGTERM)
+	for events.Scan() { // until its end
+	}
+	if status := s.exit(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
