@@ -10,11 +10,11 @@ GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 
 # Debian packages, by what needs them. The programs need ZeroMQ, a C library, and
 # with it a compiler; without them they build with CGO_ENABLED=0, and have no
-# Smockron. The tests need Apache with PHP, Redis and curl. apache2-bin and redis-tools
+# Smockron. The tests need Apache with PHP, Redis, curl and tmux. apache2-bin and redis-tools
 # are the servers without their system services, so that nothing is started and no
 # port is taken.
 BUILD_DEPS := gcc libc6-dev pkg-config libzmq3-dev
-TEST_DEPS  := apache2-bin libapache2-mod-php redis-tools curl
+TEST_DEPS  := apache2-bin libapache2-mod-php redis-tools curl tmux
 
 # The tests with browsers are skipped where these cannot be had.
 BROWSER_DEPS := chromium firefox-esr
@@ -27,7 +27,7 @@ GARDEN_DEPS := nginx haproxy varnish lighttpd nodejs
 # are skipped where it cannot be had.
 METRICS_DEPS := prometheus
 
-.PHONY: help run demo demo-attack demo-apache build test accept scenarios bench bench-check fuzz lint deps deps-build deps-test clean
+.PHONY: help run demo demo-attack demo-apache build man test accept scenarios bench bench-check fuzz lint deps deps-build deps-test clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ test: deps-test ## vet, each benchmark, what is too slow with the race detector,
 	$(GO) test -count=1 -run NobodyIsSentBackWithRoom ./proxy
 	CGO_ENABLED=1 $(GO) test -count=1 -run 'OneLimitForAll|BadNetwork' ./limiter/gossip
 	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 -timeout 12m ./...
+
+man: build ## write the manual pages of the doctor into bin/man/man1
+	bin/tempomat-doctor man bin/man/man1
 
 accept: deps-test ## the long acceptance runs in real time (about 20 minutes, on an idle machine)
 	$(GO) test -tags accept -p 1 -run Accept -count=1 -v -timeout 30m ./cmd/tempomat-proxy/ ./limiter/redis/ ./limiter/gossip/

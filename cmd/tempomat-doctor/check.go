@@ -14,7 +14,11 @@ func (d *doctor) check() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a configuration file and print the limits that it sets",
-		Args:  cobra.ExactArgs(1),
+		Long: `Check a configuration file of the proxy, and print the limits that it sets in CPU-seconds
+for the number of CPUs that it names, or of this machine. No proxy is needed, and
+nothing is opened but the file.`,
+		Example: `  tempomat-doctor check /etc/tempomat/tempomat.yaml`,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := config.Load(args[0], d.env)
 			if err != nil {

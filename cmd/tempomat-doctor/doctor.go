@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -26,17 +28,12 @@ type doctor struct {
 	understood     bool   // the command line was: what fails now is no usage error
 }
 
-// run does what args say and returns the exit status.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []string) int {
-	d := &doctor{stdout: stdout, stderr: stderr, env: env}
+// tree is all commands.
+func (d *doctor) tree() *cobra.Command {
 	root := d.tables()
-	root.AddCommand(d.top(), d.key(), d.gate(), d.share(), d.status(), d.reload(), d.check(), d.replay(), d.master())
-	root.SetArgs(withTwoDashes(args))
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	root.SilenceErrors, root.SilenceUsage = true, true
+	root.AddCommand(d.top(), d.key(), d.gate(), d.share(), d.status(), d.reload(), d.check(), d.replay(), d.master(), d.man())
 	root.PersistentFlags().StringVar(&d.socket, "socket", "",
-		"the admin socket (default $"+listenVariable+", or "+config.Default().Admin.Listen+
+		"the admin `socket` (default $"+listenVariable+", or "+config.Default().Admin.Listen+
 			"; of a master "+config.DefaultMaster().Admin.Listen+")")
 	// The original's word and ours mean the same.
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -46,7 +43,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []str
 		return pflag.NormalizedName(name)
 	})
 	root.PersistentPreRun = func(*cobra.Command, []string) { d.understood = true }
-	err := root.ExecuteContext(ctx)
+	return root
+}
+
+// run does what args say and returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []string) int {
+	d := &doctor{stdout: stdout, stderr: stderr, env: env}
+	root := d.tree()
+	root.SetArgs(withTwoDashes(args))
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	err := d.execute(ctx, root, args)
 	switch {
 	case err == nil:
 		return 0
@@ -57,6 +65,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []str
 		fmt.Fprintf(stderr, "tempomat-doctor: %v\nSee tempomat-doctor --help.\n", err)
 		return exitUsage
 	}
+}
+
+// execute does what args say. What shells ask to complete a word is answered with as many
+// dashes as the word has.
+func (d *doctor) execute(ctx context.Context, root *cobra.Command, args []string) error {
+	if !completing(args) {
+		return root.ExecuteContext(ctx)
+	}
+	var suggestions bytes.Buffer
+	root.SetOut(&suggestions)
+	err := root.ExecuteContext(ctx)
+	_, write := d.stdout.Write(oneDash(args, suggestions.Bytes()))
+	return errors.Join(err, write)
 }
 
 // withTwoDashes lets flags begin with one dash, as the original's did:

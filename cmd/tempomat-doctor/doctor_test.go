@@ -26,7 +26,12 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asDoctor) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // ledger is a fixed table: classes with few, many, hostile and no keys.
 type ledger struct{ rows []limiter.Row }

@@ -18,7 +18,11 @@ func (d *doctor) gate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "gate",
 		Short: "Show the queue before the backend: who computes, who waits",
-		Args:  cobra.NoArgs,
+		Long: `Show the queue before the backend: how many workers it has and who tells that, how many
+requests of which size compute, how many wait, and how full the CPUs are.`,
+		Example: `  tempomat-doctor gate
+  watch -n 1 tempomat-doctor gate`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if document {
 				return d.raw(c.Context(), "/v1/gate", nil)

@@ -16,7 +16,13 @@ func (d *doctor) key() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "key CLASS ID",
 		Short: "Show one key: key slash32 203.0.113.9",
-		Args:  cobra.ExactArgs(2),
+		Long: `Show all that is known of one key: its level (credit, or debt that its requests wait
+for), what it lately used, what of it runs and waits, and of a client how it stands at
+the gate. CLASS is as configured, ID as the tables show it.`,
+		Example: `  tempomat-doctor key slash32 203.0.113.9
+  tempomat-doctor key slash24 203.0.113.0/24 --json`,
+		ValidArgsFunction: d.classes,
+		Args:              cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			query := url.Values{"class": {args[0]}, "id": {args[1]}}
 			if document {

@@ -83,6 +83,8 @@ func (d *doctor) master() *cobra.Command {
   Domain     the name, and its rules
 
 With a DOMAIN, the identifiers that wait longest, and when each may ask again.`,
+		Example: `  tempomat-doctor master
+  tempomat-doctor master site.slash32 --limit 100`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {

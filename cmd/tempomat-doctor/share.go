@@ -20,7 +20,10 @@ func (d *doctor) share() *cobra.Command {
 	return &cobra.Command{
 		Use:   "share",
 		Short: "Show with whom accounts are shared, and how that goes",
-		Args:  cobra.NoArgs,
+		Long: `Show with whom this sidecar shares its accounts (a tempomat-master, Redis, other
+sidecars, nobody), whether they are there, and what is wrong if they are not.`,
+		Example: `  tempomat-doctor share`,
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var r api.ShareReply
 			if err := d.client().get(c.Context(), "/v1/share", nil, &r); err != nil {

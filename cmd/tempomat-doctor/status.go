@@ -20,7 +20,10 @@ func (d *doctor) status() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show how the proxy itself is",
-		Args:  cobra.NoArgs,
+		Long: `Show how the proxy itself is: its release, requests that it holds, bodies that it
+buffers, connections and who has most of them, and all its counters.`,
+		Example: `  tempomat-doctor status`,
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var reply api.StatusReply
 			if err := d.client().get(c.Context(), "/v1/status", nil, &reply); err != nil {

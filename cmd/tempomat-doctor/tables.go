@@ -44,7 +44,10 @@ func (d *doctor) tables() *cobra.Command {
   Last[s]  how long ago it was last seen
   Title    the key: an address, a network, a User-Agent family, …
 
-To watch: watch -n 1 tempomat-doctor`,
+top shows all of it live.`,
+		Example: `  tempomat-doctor --sort cpu
+  tempomat-doctor --bucket slash24 --limit 100
+  watch -n 1 tempomat-doctor`,
 		Version: version,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -58,10 +61,12 @@ To watch: watch -n 1 tempomat-doctor`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&ask.bucket, "bucket", "", "only this class (also --class): slash32, Slash32, userAgent, …")
-	f.StringVar(&ask.sort, "sort", "wait", "what comes first: wait, cpu, rate, level (the deepest debt) or last (the latest)")
+	f.StringVar(&ask.bucket, "bucket", "", "only this `class` (also --class): slash32, Slash32, userAgent, …")
+	f.StringVar(&ask.sort, "sort", "wait", "what comes first, by `column`: wait, cpu, rate, level (the deepest debt) or last (the latest)")
 	f.IntVar(&limit, "limit", 0, "rows of each table (default 10, as far as the screen has room; 50 with --bucket)")
 	asJSON(f, &ask.json)
+	complete(c, "bucket", d.classes)
+	complete(c, "sort", words("wait", "cpu", "rate", "level", "last"))
 	return c
 }
 

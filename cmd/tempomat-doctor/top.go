@@ -52,7 +52,9 @@ NO_COLOR is respected.`,
 	}
 	c.Flags().DurationVar(&interval, "interval", time.Second, "how often to ask, 200ms to 1h")
 	c.Flags().BoolVar(&once, "once", false, "print one frame and end")
-	c.Flags().StringVar(&pane, "pane", top.Panes()[0], "the pane to begin with: "+strings.Join(top.Panes(), ", "))
+	c.Flags().StringVar(&pane, "pane", top.Panes()[0], "the `pane` to begin with: "+strings.Join(top.Panes(), ", "))
+	complete(c, "pane", words(top.Panes()...))
+	complete(c, "interval", words("200ms", "1s", "5s"))
 	return c
 }
 
@@ -103,10 +105,13 @@ func (d *doctor) showTop(ctx context.Context, o top.Options, once bool) error {
 		})
 	}
 	view := screenOf(d.stdout, d.env)
+	if live {
+		view.height-- // for the shell, below
+	}
 	if view.width == 0 {
 		view.width = pipedWidth
 	}
-	if view.height == 0 {
+	if view.height <= 0 {
 		view.height = pipedHeight
 	}
 	return top.Once(ctx, d.stdout, c, o, view.width, view.height)

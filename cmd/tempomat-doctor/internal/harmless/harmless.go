@@ -6,7 +6,6 @@ package harmless
 import (
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/clipperhouse/displaywidth"
@@ -26,7 +25,7 @@ func Text(s string) string {
 	var out strings.Builder
 	marks := 0
 	for _, r := range quoted {
-		if unicode.In(r, unicode.Mn, unicode.Me) {
+		if RuneWidth(r) == 0 {
 			marks++
 		} else {
 			marks = 0

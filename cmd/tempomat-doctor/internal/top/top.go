@@ -179,8 +179,10 @@ func (l *loop) explain(ctx context.Context, of string) {
 func (l *loop) event(ctx context.Context, ev tcell.Event) (quit bool) {
 	switch ev := ev.(type) {
 	case *tcell.EventResize:
-		l.model.Resize(ev.Size())
+		// Not ev.Size: tmux 3.3 answers lines and columns the wrong way round when it is
+		// asked by an escape sequence; the kernel's answer is right.
 		l.redraw()
+		l.model.Resize(l.screen.Size())
 	case *tcell.EventKey:
 		e := l.model.Press(keyName(ev))
 		if e.Quit {

@@ -1,0 +1,56 @@
+package harmless
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+)
+
+func TestText(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", ""},
+		{`Mozilla/5.0 "x" (a; b)`, `Mozilla/5.0 "x" (a; b)`},
+		{"\x1b[2J\u009b1m\u202egpj\r\n\x7f\xff", `\x1b[2J\u009b1m\u202egpj\r\n\x7f\xff`},
+		{`a\b`, `a\\b`},
+		{"検索 ä e\u0301", "検索 ä e\u0301"},
+		{"e" + strings.Repeat("\u0301", 4), "e\u0301\u0301" + `\u0301\u0301`},
+		{"❤\ufe0f👍\U0001f3fd\U0001f1e9\U0001f1ea\u1161", "❤" + `\ufe0f` + "👍" + `\U0001f3fd\U0001f1e9\U0001f1ea\u1161`},
+	} {
+		if got := Text(c.text); got != c.want {
+			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
+		}
+	}
+	if got := ASCII("検\x1b\""); got != `\u691c\x1b"` {
+		t.Errorf("ASCII: %q", got)
+	}
+}
+
+// Whatever a client sends, what is shown is printable, no letter has accents without end,
+// and a cut line takes no more columns than it may.
+func FuzzText(f *testing.F) {
+	for _, s := range []string{"", "Mozilla", "\x1b[2J", "\u009b1m", "\xff\xfe", "\u202eabc", `\"'`, "検索e\u0301\u0301\u0301", "😀\U000e0001\ufe0f"} {
+		f.Add(s, 3)
+	}
+	f.Fuzz(func(t *testing.T, s string, width int) {
+		got := Text(s)
+		marks := 0
+		for _, r := range got {
+			if !unicode.IsPrint(r) {
+				t.Fatalf("%q lets %U through", s, r)
+			}
+			if RuneWidth(r) > 0 {
+				marks = 0
+			} else if marks++; marks > mostMarks {
+				t.Fatalf("%q lets %d accents through", s, marks)
+			}
+		}
+		if width > 0 && Width(Cut(got, width)) > width {
+			t.Fatalf("%q cut to %d is %q", got, width, Cut(got, width))
+		}
+		for _, r := range ASCII(s) {
+			if r < ' ' || r > '~' {
+				t.Fatalf("%q lets %U through as ASCII", s, r)
+			}
+		}
+	})
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/cmd/tempomat-doctor/internal/top/toptest"
+)
+
+// asDoctor has the test program be the doctor, for tests that need a process of it.
+const asDoctor = "TEMPOMAT_TEST_AS_DOCTOR"
+
+// terminal is a real one: a tmux server of its own, with the doctor in it.
+type terminal struct {
+	t      *testing.T
+	socket string
+}
+
+// openTerminal runs the doctor with args in a terminal of a size. env is name=value. It
+// works for any socket that args name: that of a real proxy, too.
+func openTerminal(t *testing.T, width, height int, env []string, args ...string) *terminal {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("SKIPPED: THERE IS NO tmux, SO top WAS TRIED IN NO REAL TERMINAL; make deps-test installs it")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &terminal{t: t, socket: filepath.Join(filepath.Dir(socketPath(t)), "tmux.sock")}
+	words := append([]string{"env", asDoctor + "=1", "LANG=C.UTF-8", "LC_ALL=C.UTF-8"}, append(env, append([]string{self}, args...)...)...)
+	for i, w := range words {
+		words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	x.tmux("-f", "/dev/null", "new-session", "-d", "-x", strconv.Itoa(width), "-y", strconv.Itoa(height),
+		strings.Join(words, " ")+"; echo ended with $?; exec cat")
+	t.Cleanup(func() { _ = x.command("kill-server").Run() })
+	return x
+}
+
+func (x *terminal) command(args ...string) *exec.Cmd {
+	c := exec.Command("tmux", append([]string{"-u", "-S", x.socket}, args...)...)
+	c.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "TERM=xterm-256color")
+	return c
+}
+
+func (x *terminal) tmux(args ...string) string {
+	x.t.Helper()
+	out, err := x.command(args...).CombinedOutput()
+	if err != nil {
+		x.t.Fatalf("tmux %q: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// press presses keys, by tmux's names.
+func (x *terminal) press(keys ...string) {
+	x.t.Helper()
+	x.tmux(append([]string{"send-keys"}, keys...)...)
+}
+
+// screen is what the terminal shows.
+func (x *terminal) screen() string {
+	x.t.Helper()
+	return x.tmux("capture-pane", "-p")
+}
+
+// shows waits until the terminal shows a text, and returns all that it shows then.
+func (x *terminal) shows(text string) string {
+	x.t.Helper()
+	deadline := time.Now().Add(8 * time.Second)
+	for {
+		screen := x.screen()
+		if strings.Contains(screen, text) {
+			return screen
+		}
+		if time.Now().After(deadline) {
+			x.t.Fatalf("no %q on\n%s", text, screen)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// serveDocuments serves the documents of an attack on a socket.
+func serveDocuments(t *testing.T) (s *toptest.Server, path string) {
+	t.Helper()
+	s, path = toptest.New(), socketPath(t)
+	listenDocuments(t, s, path)
+	return s, path
+}
+
+// listenDocuments serves documents until the test ends or stop is called.
+func listenDocuments(t *testing.T, s *toptest.Server, path string) (stop func()) {
+	t.Helper()
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		_ = server.Close()
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// TestTopInATerminal: the frames that a real terminal shows are those that were drawn.
+func TestTopInATerminal(t *testing.T) {
+	for _, size := range []string{"80x24", "200x60", "60x15"} {
+		t.Run(size, func(t *testing.T) {
+			w, h, _ := strings.Cut(size, "x")
+			width, _ := strconv.Atoi(w)
+			height, _ := strconv.Atoi(h)
+			_, path := serveDocuments(t)
+			x := openTerminal(t, width, height, nil, "top", "--socket", path)
+			for i, pane := range []string{"overview", "keys", "pages", "queue", "verdicts"} {
+				x.press(strconv.Itoa(i + 1))
+				x.shows("[" + pane + "]")
+				x.sameAs("top-" + pane + "-" + size + ".golden")
+			}
+			x.press("q")
+			x.shows("ended with 0")
+		})
+	}
+}
+
+// sameAs waits until the terminal shows a golden, but for the sparklines, which go on.
+func (x *terminal) sameAs(name string) {
+	x.t.Helper()
+	want, err := os.ReadFile(filepath.Join("..", "..", "testdata", "doctor", name))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	deadline := time.Now().Add(8 * time.Second)
+	for {
+		got := x.screen()
+		if strings.TrimSpace(withoutSparks(got)) == strings.TrimSpace(withoutSparks(string(want))) {
+			return
+		}
+		if time.Now().After(deadline) {
+			x.t.Fatalf("not %s:\n%s\nwant\n%s", name, got, want)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// withoutSparks is a frame without what stands beside the table of the groups.
+func withoutSparks(frame string) string {
+	lines := strings.Split(frame, "\n")
+	for i := 2; i < min(8, len(lines)) && len(lines) > 20; i++ {
+		lines[i] = strings.TrimRight(harmless.Cut(lines[i], 52), "~ ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestTopLives: it takes another size, says that the proxy is away and is there again when
+// that is, explains, pauses, and leaves the terminal as it was.
+func TestTopLives(t *testing.T) {
+	s, path := toptest.New(), socketPath(t)
+	stop := listenDocuments(t, s, path)
+	x := openTerminal(t, 80, 24, []string{"NO_COLOR=1"}, "top", "-socket", path, "-interval", "200ms", "-pane", "keys")
+	x.shows("10.1.0.7")
+	x.press("Down", "Down", "Enter")
+	x.shows(`\x1b]0;owned\a\x1b[2J\u009b31m\u202egpj.\r\n検索`)
+	x.press("q")
+	x.tmux("resize-window", "-x", "140", "-y", "40")
+	x.shows("10.1.0.25")
+	colours := x.tmux("capture-pane", "-p", "-e")
+	for _, code := range []string{"\x1b[3", "\x1b[4", "\x1b[9"} {
+		for digit := '0'; digit <= '8'; digit++ {
+			if strings.Contains(colours, code+string(digit)+"m") {
+				t.Errorf("a colour %q with NO_COLOR in %q", code+string(digit)+"m", colours)
+			}
+		}
+	}
+	stop()
+	x.shows("The proxy is away for")
+	x.shows("is tempomat-proxy running?")
+	listenDocuments(t, s, path)
+	x.shows("CPU 7.41 of 8 [kkk")
+	x.press("p")
+	x.shows("PAUSED")
+	x.press("C-c")
+	x.shows("ended with 0")
+	x.shows("ended")
+}
+
+// TestTopSpeaksColour: the bar has them where nobody objects.
+func TestTopSpeaksColour(t *testing.T) {
+	_, path := serveDocuments(t)
+	x := openTerminal(t, 80, 24, nil, "top", "--socket", path)
+	x.shows("[overview]")
+	if got := x.tmux("capture-pane", "-p", "-e"); !strings.Contains(got, "\x1b[30m\x1b[42mkkk") {
+		t.Errorf("no green bar of the known in %q", got)
+	}
+}
+
+// TestTopInAPipe: one frame, without colours, the same for a terminal that is dumb.
+func TestTopInAPipe(t *testing.T) {
+	_, path := serveDocuments(t)
+	env := []string{"LANG=C.UTF-8", "TERM=xterm-256color"}
+	code, stdout, stderr := call(t, env, "top", "--socket", path)
+	if code != 0 || stderr != "" || strings.ContainsAny(stdout, "\x1b\a") {
+		t.Fatalf("status %d, %q, %q", code, stdout, stderr)
+	}
+	golden(t, "top-once.golden", stdout)
+	x := openTerminal(t, 120, 60, []string{"TERM=dumb"}, "top", "--socket", path)
+	got := x.shows("ended with 0")
+	if !strings.Contains(got, "CPU 7.41 of 8 [kkk") || strings.Contains(got, "? help") {
+		t.Errorf("a dumb terminal got %q", got)
+	}
+}
+
+func TestTopFails(t *testing.T) {
+	_, path := serveDocuments(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--socket", "/nowhere/admin.sock"}, "there is no socket /nowhere/admin.sock: is tempomat-proxy running?"},
+		{[]string{"--socket", path, "--pane", "toilet"}, `--pane: "toilet" is unknown; known: overview, keys, pages`},
+		{[]string{"--socket", path, "--interval", "1ms"}, "--interval: 1ms is not from 200ms to 1h"},
+		{[]string{"--socket", serveAdmin(t, nil)}, "tempomat-proxy does not know /v1/overview: it is older than this doctor"},
+		{[]string{"--socket", serveOther(t, 200, `{"version":2}`)}, "tempomat-proxy speaks version 2 of the admin API, this doctor version 1"},
+	} {
+		code, stdout, stderr := call(t, nil, append([]string{"top"}, c.args...)...)
+		if code != 1 || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("%q: status %d, %q, %q; want %q", c.args, code, stdout, stderr, c.want)
+		}
+	}
+}
