@@ -159,5 +159,6 @@ type Graphite struct {
 type Log struct {
 	Level          string        // debug, info, warn or error
 	Access         string        // off, sampled or all
+	Format         string        // of the requests: json or combined
 	DelayThreshold time.Duration // keys whose average wait is over it are logged and counted
 }

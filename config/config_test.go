@@ -99,7 +99,8 @@ func TestFullFile(t *testing.T) {
 		},
 		Coordination: Default().Coordination,
 		Graphite:     Graphite{Address: "graphite.example:2003", Prefix: "web.{hostname}.tempomat", Interval: 10 * time.Second},
-		Log:          Log{Level: "warn", Access: "all"},
+		Metrics:      ":9105",
+		Log:          Log{Level: "warn", Access: "all", Format: "combined"},
 	}
 	if diff := cmp.Diff(want, got, cmpPrefix); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -47,7 +47,7 @@ func Default() *Config {
 		Coordination: Coordination{Kind: "none", Smockron: Smockron{Site: "site", Queue: 16384}, Redis: defaultRedis(), Gossip: defaultGossip()},
 		Admin:        Admin{Listen: "unix:/run/tempomat/admin.sock"},
 		Graphite:     Graphite{Prefix: "sites.{hostname}", Interval: 60 * time.Second},
-		Log:          Log{Level: "info", Access: "sampled", DelayThreshold: 100 * time.Millisecond},
+		Log:          Log{Level: "info", Access: "sampled", Format: "json", DelayThreshold: 100 * time.Millisecond},
 	}
 }
 

@@ -100,6 +100,7 @@ func settings(d *draft) []setting {
 		{path: "metrics", value: metricsAddress(&d.Metrics), restart: true},
 		{path: "log.level", value: choice(&d.Log.Level, "", "debug", "info", "warn", "error")},
 		{path: "log.access", value: choice(&d.Log.Access, "", "off", "sampled", "all")},
+		{path: "log.format", value: choice(&d.Log.Format, "", "json", "combined")},
 		{path: "log.delayThreshold", value: duration(&d.Log.DelayThreshold, 0, time.Hour)},
 	}
 	table = append(table, bufferSettings(&d.Buffer)...)

@@ -57,7 +57,7 @@ func checkJSON(t *testing.T, res *http.Response, body string) (id string) {
 	if err := d.Decode(&p); err != nil {
 		t.Fatalf("%q: %v", body, err)
 	}
-	if p.Type != "about:blank" || p.Title != http.StatusText(res.StatusCode) || p.Status != res.StatusCode || p.Detail == "" || len(p.RequestID) != 8 {
+	if p.RequestID != res.Header.Get("X-Request-Id") || p.Type != "about:blank" || p.Title != http.StatusText(res.StatusCode) || p.Status != res.StatusCode || p.Detail == "" || len(p.RequestID) != 8 {
 		t.Errorf("problem %+v", p)
 	}
 	return p.RequestID

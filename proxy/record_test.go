@@ -18,7 +18,7 @@ func nopLog() *zap.Logger { return zap.NewNop() }
 
 // TestRecordFields looks at whole lines.
 func TestRecordFields(t *testing.T) {
-	common := []string{"bytes", "classes", "client", "cost_ms", "guess_ms", "host", "method", "outcome", "path", "status", "took_ms", "verdict", "wait_ms"}
+	common := []string{"bytes", "classes", "client", "cost_ms", "group", "guess_ms", "host", "method", "outcome", "path", "shape", "status", "took_ms", "verdict", "wait_ms"}
 	for _, tc := range []struct {
 		name   string
 		change func(*setup)
@@ -26,7 +26,7 @@ func TestRecordFields(t *testing.T) {
 		want   map[string]any
 	}{
 		{"answered", mode(limiter.Observe), []string{"known", "lane", "price"}, map[string]any{
-			"status": int64(200), "bytes": int64(5), "method": "GET", "host": "site.example", "path": "/a b", "client": "192.0.2.1",
+			"status": int64(200), "bytes": int64(5), "method": "GET", "host": "site.example", "path": "/a b", "shape": "/a-b", "group": "robots", "client": "192.0.2.1",
 			"outcome": "answered", "verdict": "go", "took_ms": 1000.0, "cost_ms": 1000.0, "wait_ms": 0.0,
 		}},
 		{"waited", heldFor, nil, map[string]any{"status": int64(200), "took_ms": 1000.0 + 9000, "cost_ms": 1000.0, "wait_ms": 9000.0}},

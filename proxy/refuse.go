@@ -66,6 +66,7 @@ func (x *exchange) answer(p refusal) {
 	h := x.writer.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Request-Id", x.id)
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
 	}

@@ -38,6 +38,14 @@ func (l *logs) setLevel(name string) {
 	}
 }
 
+// lines is where requests are logged as lines of text; nil: they are logged as all else is.
+func (l *logs) lines(format string) io.Writer {
+	if format != "combined" {
+		return nil
+	}
+	return l.buffer
+}
+
 func (l *logs) close() {
 	_ = l.buffer.Stop() // nowhere is left to complain
 }

@@ -86,6 +86,8 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	car.journal = telemetry.NewJournal(car.logs.access)
 	car.history = newPastHours(c, car.logs.log)
 	car.inside.sinks = append(car.inside.sinks, car.history.sinks()...)
+	car.journal.SetCombined(car.logs.lines(c.Log.Format))
+	car.inside.sinks = append(car.inside.sinks, car.journal.Words())
 	car.handler = proxy.NewHandler(car.limiter, policy, append(car.inside.recorders(), car.journal))
 	car.handler.TellWorkers(func(n int, by string) {
 		car.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))

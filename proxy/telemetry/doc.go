@@ -7,6 +7,8 @@
 //	entry.go      what is kept of it for those that add up
 //	feed.go       how it comes to them: a bounded sample
 //	journal.go    the access log
+//	combined.go   its lines in Apache's format
+//	words.go      what of a request's query may be logged
 //	counts.go     exact counters, by group
 //	named.go      and by class and request limit
 //	totals.go     what they amount to

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"io"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,8 @@ const (
 // Journal logs requests. Its methods may be called concurrently.
 type Journal struct {
 	log    *zap.Logger
+	words  *Words
+	lined  atomic.Pointer[lined]
 	noted  atomic.Uint64 // requests
 	second atomic.Int64  // that lines counts in
 	lines  atomic.Int64
@@ -41,14 +44,44 @@ type Journal struct {
 
 // NewJournal makes a Journal that logs to log, which had better be buffered: it
 // is written to while requests are served.
-func NewJournal(log *zap.Logger) *Journal { return &Journal{log: log} }
+func NewJournal(log *zap.Logger) *Journal { return &Journal{log: log, words: NewWords()} }
+
+// Words is what of queries may be logged. It is to be told what requests there are.
+func (j *Journal) Words() *Words { return j.words }
+
+// lined is where lines of text go.
+type lined struct{ to io.Writer }
+
+// SetCombined has requests be logged to a writer as lines in Apache's combined format, each
+// in one call of Write; nil: to the log again. It may be called while requests are served.
+func (j *Journal) SetCombined(to io.Writer) {
+	if to == nil {
+		j.lined.Store(nil)
+		return
+	}
+	j.lined.Store(&lined{to})
+}
 
 // Note implements Recorder.
 func (j *Journal) Note(now time.Time, r *Record) {
 	n := j.noted.Add(1)
 	if j.wants(r, n) && j.mayWrite(now, r.Access) {
-		j.log.Info("request", r.fields(now, j.missed.Swap(0))...)
+		j.write(now, r)
 	}
+}
+
+// write writes a request's line.
+func (j *Journal) write(now time.Time, r *Record) {
+	missed := j.missed.Swap(0)
+	lined := j.lined.Load()
+	if lined == nil {
+		j.log.Info("request", r.fields(now, j.words, missed)...)
+		return
+	}
+	if missed > 0 { // the format has no place for it
+		j.log.Info("lines left out", zap.Uint64("lines_left_out", missed))
+	}
+	_, _ = lined.to.Write(r.combined(make([]byte, 0, 512), now, j.words)) // nowhere is left to complain
 }
 
 // wants tells whether the n-th request is to be logged.
@@ -81,18 +114,23 @@ func (j *Journal) mayWrite(now time.Time, a Access) bool {
 }
 
 // fields is the log line of a request.
-func (r *Record) fields(now time.Time, missed uint64) []zap.Field {
+func (r *Record) fields(now time.Time, words *Words, missed uint64) []zap.Field {
 	q := r.Request
 	f := []zap.Field{
 		zap.Stringer("client", r.Who.Client),
 		zap.String("method", Clip(q.Method)),
 		zap.String("host", Clip(q.Host)),
 		zap.String("path", Clip(q.URL.Path)),
+		zap.String("shape", r.Who.Shape),
 		zap.Int("status", r.Status),
 		zap.Int64("bytes", r.Bytes),
 		zap.Stringer("outcome", r.Outcome),
+		zap.Stringer("group", r.Group),
 		milliseconds("took_ms", now.Sub(r.Arrived)),
 		milliseconds("cost_ms", r.Cost),
+	}
+	if q.URL.RawQuery != "" {
+		f = append(f, zap.String("query", words.Reduce(r.Who.Shape, q.URL.RawQuery)))
 	}
 	if r.Who.Exempt {
 		f = append(f, zap.Bool("exempt", true))

@@ -3,7 +3,11 @@ package telemetry
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/netip"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -109,5 +113,120 @@ func TestClip(t *testing.T) {
 	}
 	if got := Clip(strings.Repeat("x", 513)); got != strings.Repeat("x", 512)+"…" {
 		t.Errorf("513 bytes became %q", got)
+	}
+}
+
+// escaped is what Apache 2.4 writes for each byte, as its source has it: "\x07" and "\f" have no
+// letters there.
+var escaped = map[byte]string{
+	0: `\x00`, 7: `\x07`, '\b': `\b`, '\t': `\t`, '\n': `\n`, '\v': `\v`, '\f': `\x0c`, '\r': `\r`, 27: `\x1b`,
+	'"': `\"`, '\\': `\\`, 127: `\x7f`, 128: `\x80`, 255: `\xff`, ' ': " ", '~': "~", 'a': "a", '\'': "'",
+}
+
+func TestEscapes(t *testing.T) {
+	for c, want := range escaped {
+		if got := string(appendEscaped(nil, string([]byte{c}))); got != want {
+			t.Errorf("%q becomes %s, want %s", c, got, want)
+		}
+	}
+}
+
+// combinedLine is a line in Apache's combined format, and microseconds.
+var combinedLine = regexp.MustCompile(`^([0-9a-f.:]+) - - \[(\d\d/\w{3}/\d{4}(?::\d\d){3} [+-]\d{4})\] "((?:[ !#-\[\]-~]|\\.)*)" (\d+) (\d+|-) "((?:[ !#-\[\]-~]|\\.)*)" "((?:[ !#-\[\]-~]|\\.)*)" (\d+)\n$`)
+
+func TestCombined(t *testing.T) {
+	j, buf := bufferedJournal()
+	var lines bytes.Buffer
+	j.SetCombined(&lines)
+	q, _ := http.NewRequest("GET", "http://h/w/a%22b?user=alice", nil)
+	q.RequestURI = "/w/a%22b?user=alice"
+	q.Header = http.Header{"Referer": {"https://h/search?q=secret"}, "User-Agent": {"Mozilla/5.0 \"x\"\r\n\x1b[2J"}}
+	now := time.Date(2026, 11, 22, 12, 30, 1, 250_000_000, time.FixedZone("", 3600))
+	r := &Record{
+		Access: AccessAll, Request: q, Who: &classify.Result{Client: netip.MustParseAddr("2001:db8::1"), Shape: "/w/a?user"},
+		Arrived: now.Add(-time.Second / 4), Status: 200, Bytes: 17,
+	}
+	note(j, now, 1, r)
+	want := `2001:db8::1 - - [22/Nov/2026:12:30:01 +0100] "GET /w/a%22b?* HTTP/1.1" 200 17 "https://h/search" "Mozilla/5.0 \"x\"\r\n\x1b[2J" 250000` + "\n"
+	if got := lines.String(); got != want {
+		t.Errorf("got  %swant %s", got, want)
+	}
+	if buf.Len() > 0 {
+		t.Errorf("as JSON, too: %s", buf)
+	}
+	lines.Reset()
+	q.Header, r.Bytes = nil, 0
+	note(j, now, 1, r)
+	if got := lines.String(); !strings.Contains(got, ` 200 - "-" "-" 250000`) {
+		t.Errorf("without fields: %s", got)
+	}
+	j.SetCombined(nil)
+	note(j, now, 1, r)
+	if !strings.Contains(buf.String(), `"shape":"/w/a?user","status":200`) || !strings.Contains(buf.String(), `"query":"*"`) || strings.Contains(buf.String(), "alice") {
+		t.Errorf("as JSON: %s", buf)
+	}
+}
+
+// TestCombinedLeavesOut: that lines are missing is told, though the format cannot.
+func TestCombinedLeavesOut(t *testing.T) {
+	j, buf := bufferedJournal()
+	j.SetCombined(io.Discard)
+	now := time.Unix(1_000_000, 0)
+	note(j, now, sampledRate+5, &Record{Access: AccessSampled, Outcome: Refused})
+	note(j, now.Add(time.Second), 1, &Record{Access: AccessSampled, Outcome: Refused})
+	if !strings.Contains(buf.String(), `"lines_left_out":5`) {
+		t.Errorf("%s", buf)
+	}
+}
+
+// TestCombinedLineIsOneLine: whatever a client sends, there is one line with all its parts.
+func TestCombinedLineIsOneLine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		j, _ := bufferedJournal()
+		var lines bytes.Buffer
+		j.SetCombined(&lines)
+		text := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
+			rapid.SampledFrom([]string{`" 200 1 "x`, `\`, "\r\n", strings.Repeat("é\"", 900)}))
+		q := &http.Request{
+			Method: text.Draw(t, "method"), RequestURI: text.Draw(t, "target"), Proto: "HTTP/1.1",
+			Header: http.Header{"Referer": {text.Draw(t, "referer")}, "User-Agent": {text.Draw(t, "agent")}},
+		}
+		note(j, time.Now(), 1, &Record{
+			Access: AccessAll, Request: q, Status: 404, Arrived: time.Now(), Who: &classify.Result{Client: netip.MustParseAddr("192.0.2.1")},
+		})
+		if !combinedLine.Match(lines.Bytes()) || lines.Len() > 20_000 {
+			t.Fatalf("%d bytes: %.300q", lines.Len(), lines.String())
+		}
+	})
+}
+
+// TestFieldsAreInTheManual: docs/access-log.md has each field that a line can have.
+func TestFieldsAreInTheManual(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/access-log.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, _ := http.NewRequest("GET", "http://h/?a=1", nil)
+	names := map[string]bool{}
+	for _, exempt := range []bool{false, true} {
+		r := &Record{
+			Request: q, Who: &classify.Result{Exempt: exempt}, Judged: true, Limit: "login", ID: "1",
+			Verdict: limiter.Verdict{Reason: limiter.Debt, Lane: limiter.Heavy, Shadow: true},
+		}
+		for _, f := range r.fields(time.Now(), NewWords(), 7) {
+			names[f.Key] = true
+		}
+	}
+	documented := regexp.MustCompile("(?m)^\\| (`[a-z_`, ]+`) \\|").FindAllStringSubmatch(string(manual), -1)
+	n := 0
+	for _, row := range documented {
+		for name := range strings.SplitSeq(row[1], ", ") {
+			if name = strings.Trim(name, "`"); names[name] {
+				n++
+			}
+		}
+	}
+	if n != len(names) || n < 20 {
+		t.Errorf("docs/access-log.md has %d of the fields %v", n, names)
 	}
 }

@@ -1,0 +1,127 @@
+package telemetry
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"tempomat/classify"
+)
+
+// teach has a request of a known person's address, or of who else the change says, end.
+func teach(w *Words, address byte, target string, change func(*Record)) {
+	path, _, _ := strings.Cut(target, "?")
+	r := Record{
+		Request: &http.Request{Host: "h", RequestURI: target}, Group: Known, Status: 200,
+		Who: &classify.Result{Client: netip.AddrFrom4([4]byte{192, 0, 2, address}), Shape: path + "?x"},
+	}
+	if change != nil {
+		change(&r)
+	}
+	now := time.Unix(1_000_000, 0)
+	var e Entry
+	e.set(now, &r, 1)
+	w.Take(now, []Entry{e})
+}
+
+// TestWords: what is shown of a query, by what people did before.
+func TestWords(t *testing.T) {
+	people := func(n int, target func(i int) string, change func(*Record)) func(*Words) {
+		return func(w *Words) {
+			for i := range n {
+				teach(w, byte(i%5), target(i), change)
+			}
+		}
+	}
+	actions := func(i int) string {
+		return "/w?title=Page_" + fmt.Sprint(i) + "&action=" + []string{"view", "history", "edit"}[i%3]
+	}
+	for _, c := range []struct {
+		name        string
+		before      func(*Words)
+		query, want string
+	}{
+		{"nothing is known", func(*Words) {}, "title=A&action=history", "*&*"},
+		{"a word of the site", people(200, actions, nil), "title=Secret&action=history", "title=*&action=history"},
+		{"a value that people never gave", people(200, actions, nil), "action=raw&title=A", "action=*&title=*"},
+		{"a name that people never gave", people(200, actions, nil), "alice@example.org&action=view", "*&action=view"},
+		{"separated by ;", people(200, actions, nil), "action=view;title=A", "action=view&title=*"},
+		{"few requests", people(30, actions, nil), "action=view", "action=*"},
+		{"another path", people(200, func(i int) string { return strings.Replace(actions(i), "/w", "/v", 1) }, nil), "action=view", "*"},
+		{"strangers teach nothing", people(200, actions, func(r *Record) { r.Group = Stranger }), "action=view", "*"},
+		{"nor do robots", people(200, actions, func(r *Record) { r.Group = Robot }), "action=view", "*"},
+		{"nor what is not found", people(200, actions, func(r *Record) { r.Status = 404 }), "action=view", "*"},
+		{"one address alone", func(w *Words) {
+			for i := range 200 {
+				teach(w, 1, actions(i), nil)
+			}
+		}, "action=view", "*"},
+		{"a search that many make", people(400, func(i int) string {
+			if i%2 == 0 {
+				return "/w?q=weather"
+			}
+			return "/w?q=" + strings.Repeat("a", i%40)
+		}, nil), "q=weather", "q=*"},
+		{"a person's value of a known parameter", func(w *Words) {
+			people(200, actions, nil)(w)
+			teach(w, 9, "/w?action=herpes", nil)
+		}, "action=herpes", "action=*"},
+		{"no word", people(200, func(i int) string { return "/w?action=7" }, nil), "action=7", "action=*"},
+		{"no value", people(200, func(i int) string { return "/w?edit" }, nil), "edit", "edit"},
+		{"too many parameters", people(200, actions, nil), strings.Repeat("action=view&", 9), strings.Repeat("action=view&", 8) + "…"},
+	} {
+		w := NewWords()
+		c.before(w)
+		if got := w.Reduce("/w?x", c.query); got != c.want {
+			t.Errorf("%s: %s is shown as %s, want %s", c.name, c.query, got, c.want)
+		}
+	}
+}
+
+// TestWordsShowNothingElse: whatever comes, a value that is shown was given by several people.
+func TestWordsShowNothingElse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, given := NewWords(), map[string]map[byte]bool{}
+		value := rapid.OneOf(rapid.SampledFrom([]string{"view", "edit", "Raw", "5", "%41", "x y"}), rapid.StringMatching(`[a-z]{1,3}`))
+		for range rapid.IntRange(0, 300).Draw(t, "requests") {
+			from, v := byte(rapid.IntRange(0, 6).Draw(t, "address")), value.Draw(t, "value")
+			if given[v] == nil {
+				given[v] = map[byte]bool{}
+			}
+			given[v][from] = true
+			teach(w, from, "/w?a="+v, nil)
+		}
+		query := value.Draw(t, "asked")
+		got := w.Reduce("/w?x", "a="+query)
+		if shown := got == "a="+query; shown && (len(given[query]) < fewAddresses || !isWord(query) || len(given) > mostValues) {
+			t.Fatalf("%q is shown, given by %d of %d values", query, len(given[query]), len(given))
+		} else if !shown && got != "a=*" && got != "*" {
+			t.Fatalf("%q is shown as %q", query, got)
+		}
+	})
+}
+
+// TestWordsAreBounded: there are never more parameters than there is room for, and those that
+// nobody asks for any more are forgotten.
+func TestWordsAreBounded(t *testing.T) {
+	w := NewWords()
+	for i := range 3 * mostParameters {
+		teach(w, 1, fmt.Sprint("/w?p", i, "=1"), nil)
+	}
+	if n := len(w.parameters); n != mostParameters {
+		t.Errorf("%d parameters", n)
+	}
+	teach(w, 1, "/w?"+strings.Repeat("a=1&", 100), nil) // cut off: nothing is learnt of it
+	if w.parameters[parameterName{"/w", "a"}] != nil {
+		t.Error("learnt from a part")
+	}
+	w.Take(time.Unix(1_000_000, 0).Add(forgotten+2*time.Hour), nil)
+	if n := len(w.parameters); n != 0 {
+		t.Errorf("%d parameters a day later", n)
+	}
+}
