@@ -31,7 +31,7 @@ type doctor struct {
 // tree is all commands.
 func (d *doctor) tree() *cobra.Command {
 	root := d.tables()
-	root.AddCommand(d.top(), d.key(), d.gate(), d.share(), d.status(), d.reload(), d.check(), d.replay(), d.master(), d.man())
+	root.AddCommand(d.top(), d.key(), d.gate(), d.share(), d.status(), d.reload(), d.check(), d.replay(), d.report(), d.master(), d.man())
 	root.PersistentFlags().StringVar(&d.socket, "socket", "",
 		"the admin `socket` (default $"+listenVariable+", or "+config.Default().Admin.Listen+
 			"; of a master "+config.DefaultMaster().Admin.Listen+")")

@@ -35,12 +35,13 @@ type replayed struct {
 func (d *doctor) replay() *cobra.Command {
 	var ask replayed
 	c := &cobra.Command{
-		Use:   "replay ACCESS_LOG",
+		Use: "replay ACCESS_LOG",
+		Example: `  tempomat-doctor replay /var/log/apache2/access.log
+  zcat -f access.log.2.gz access.log.1 access.log | tempomat-doctor replay -`,
 		Short: "Tell what limits and the gate would have done with the requests of an access log",
 		Long: `Tell what limits and the gate would have done with the requests of an access log,
 by class and by hour, and propose shares. - is standard input; a log may be compressed
-by gzip. Several are to be given in the order of time: zcat -f access.log.2.gz
-access.log.1 access.log | tempomat-doctor replay -
+by gzip. Several are to be given in the order of time.
 
 The log has a duration of each request:
 

@@ -32,24 +32,24 @@ func printReplay(w io.Writer, r *replay.Report, width int) error {
 
 func printSummary(w io.Writer, r *replay.Report) {
 	t, span := r.Total, r.To.Sub(r.From)
-	fmt.Fprintf(w, "%s requests from %s to %s, read as %s\n", thousands(t.Requests), clock(r.From), clock(r.To), r.Format)
+	fmt.Fprintf(w, "%s requests from %s to %s, read as %s\n", grouped(t.Requests), clock(r.From), clock(r.To), r.Format)
 	fmt.Fprintf(w, "Replayed in mode %s on %s CPUs with %d workers: %s CPU-hours, %s of the CPUs.\n",
-		r.Mode, short(r.CPUs), r.Workers, decimals(t.CPUSeconds/3600, 2), percent(t.CPUSeconds, span.Seconds()*r.CPUs))
+		r.Mode, short(r.CPUs), r.Workers, decimals(t.CPUSeconds/3600, 2), percent(t.CPUSeconds/max(span.Seconds()*r.CPUs, 1e-9)))
 	for _, g := range []struct {
 		name string
 		replay.Group
 	}{{"known clients", t.Known}, {"strangers", t.Strangers}} {
 		fmt.Fprintf(w, "Of %s requests of %s %s would have waited 100 ms or more (%s s at most), and %s been refused.\n",
-			thousands(g.Requests), g.name, thousands(g.Delayed), decimals(g.Longest, 2), thousands(g.Refused))
+			grouped(g.Requests), g.name, grouped(g.Delayed), decimals(g.Longest, 2), grouped(g.Refused))
 		if g.TurnedAway > 0 {
-			fmt.Fprintf(w, "The backend would have turned %s of these away, with all workers taken.\n", thousands(g.TurnedAway))
+			fmt.Fprintf(w, "The backend would have turned %s of these away, with all workers taken.\n", grouped(g.TurnedAway))
 		}
 	}
 	if t.Exempt > 0 {
-		fmt.Fprintf(w, "%s were exempt.\n", thousands(t.Exempt))
+		fmt.Fprintf(w, "%s were exempt.\n", grouped(t.Exempt))
 	}
 	if t.Trusted > 0 {
-		fmt.Fprintf(w, "%s have the address of a trusted proxy: the log should have that of its client (Apache: mod_remoteip, nginx: realip).\n", thousands(t.Trusted))
+		fmt.Fprintf(w, "%s have the address of a trusted proxy: the log should have that of its client (Apache: mod_remoteip, nginx: realip).\n", grouped(t.Trusted))
 	}
 	printLines(w, r.Lines)
 }
@@ -67,7 +67,7 @@ func printLines(w io.Writer, l replay.Lines) {
 		{l.Bad, "lines could not be read:"},
 	} {
 		if x.n > 0 {
-			fmt.Fprintf(w, "%s %s\n", thousands(x.n), x.text)
+			fmt.Fprintf(w, "%s %s\n", grouped(x.n), x.text)
 		}
 	}
 	for _, f := range l.Faults {
@@ -85,7 +85,7 @@ func printHours(w io.Writer, r *replay.Report, width int) {
 			quiet++
 			continue
 		}
-		cells := []string{strconv.Itoa(h.Requests), decimals(h.CPUSeconds, 0), percent(h.Busy, 1)}
+		cells := []string{strconv.Itoa(h.Requests), decimals(h.CPUSeconds, 0), percent(h.Busy)}
 		for _, x := range []replay.Group{h.Known, h.Strangers} {
 			cells = append(cells, strconv.Itoa(x.Delayed), decimals(x.P95, 2), decimals(x.Longest, 2), strconv.Itoa(x.Refused))
 		}
@@ -94,7 +94,7 @@ func printHours(w io.Writer, r *replay.Report, width int) {
 	fmt.Fprintln(w)
 	g.print(w, width)
 	if quiet > 0 {
-		fmt.Fprintf(w, "In %s other hours nobody waited.\n", thousands(quiet))
+		fmt.Fprintf(w, "In %s other hours nobody waited.\n", grouped(quiet))
 	}
 }
 
@@ -102,7 +102,7 @@ func isQuiet(g replay.Group) bool { return g.Delayed+g.Refused+g.TurnedAway == 0
 
 func printClass(w io.Writer, c replay.Class, width int) {
 	g := grid{title: fmt.Sprintf("%s  %s keys, %s requests, %s delayed (%s as it owed), %s refused, %s CPU-hours", printable(c.Class),
-		thousands(c.Keys), thousands(c.Requests), thousands(c.Delayed), thousands(c.Owing), thousands(c.Refused), decimals(c.CPUSeconds/3600, 2))}
+		grouped(c.Keys), grouped(c.Requests), grouped(c.Delayed), grouped(c.Owing), grouped(c.Refused), decimals(c.CPUSeconds/3600, 2))}
 	g.add("Cpu[s]", "Requests", "Delayed", "Refused", "Max[s]", "Title")
 	for _, k := range c.Top[:min(keysShown, len(c.Top))] {
 		g.add(decimals(k.CPUSeconds, 0), strconv.Itoa(k.Requests), strconv.Itoa(k.Delayed), strconv.Itoa(k.Refused), decimals(k.Longest, 2), printable(k.ID))
@@ -136,21 +136,5 @@ owes nothing still waits while the CPUs are full, if only behind its like.
 
 func clock(t time.Time) string { return t.Format("2006-01-02 15:04:05 -0700") }
 
-func percent(part, whole float64) string {
-	if whole <= 0 {
-		return "0 %"
-	}
-	return decimals(100*part/whole, 0) + " %"
-}
-
 // short is a number with as many digits as it needs, at most three.
 func short(x float64) string { return strconv.FormatFloat(x, 'g', 3, 64) }
-
-// thousands writes a number with commas.
-func thousands(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}

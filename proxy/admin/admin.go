@@ -88,11 +88,13 @@ func (a *Server) Handler() http.Handler {
 	mux.HandleFunc("/v1/health", reading(a.health))
 	mux.HandleFunc("/v1/ready", reading(a.ready))
 	mux.HandleFunc("/v1/status", reading(a.status))
-	mux.HandleFunc("/v1/overview", reading(a.overview))
-	mux.HandleFunc("/v1/shapes", reading(a.shapes, "limit"))
-	mux.HandleFunc("/v1/recent", reading(a.recent, "limit"))
-	mux.HandleFunc("/v1/series", reading(a.series, "minutes"))
-	mux.HandleFunc("/v1/events", reading(a.events))
+	if a.opts.Inside.Overview != nil {
+		mux.HandleFunc("/v1/overview", reading(a.overview))
+		mux.HandleFunc("/v1/shapes", reading(a.shapes, "limit"))
+		mux.HandleFunc("/v1/recent", reading(a.recent, "limit"))
+		mux.HandleFunc("/v1/series", reading(a.series, "minutes"))
+		mux.HandleFunc("/v1/events", reading(a.events))
+	}
 	mux.HandleFunc("/v1/history", reading(a.history, "hours"))
 	mux.HandleFunc("/v1/reload", acting(a.reload))
 	if a.opts.Replace != nil {

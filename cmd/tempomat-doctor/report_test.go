@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"tempomat/limiter"
+	"tempomat/proxy/admin"
+	"tempomat/proxy/admin/api"
+)
+
+// serveHistory runs a real admin API with a history for the time of a test.
+func serveHistory(t *testing.T, history func(hours int) api.HistoryReply) (path string) {
+	t.Helper()
+	path = socketPath(t)
+	l, err := admin.Listen("unix:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := admin.New(admin.Options{
+		Ledger: newLedger(), Now: func() time.Time { return adminNow }, Gate: func() limiter.GateState { return limiter.GateState{} },
+		Status: func() admin.Status { return admin.Status{} }, Ready: func() error { return nil }, History: history,
+	})
+	served := make(chan error, 1)
+	go func() { served <- a.Serve(l) }()
+	t.Cleanup(func() {
+		if err := errors.Join(a.Shutdown(context.Background()), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	return path
+}
+
+// hostile is what a client may call itself, and ask for.
+const hostile = "\x1b]0;owned\a\u009b31m\u202egpj.\r\n</td></svg><script>alert(1)</script><img src=x onerror=alert(2)>'\"&{{.}}"
+
+// lastHour is the hour that still runs where the history is told.
+var lastHour = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// week is the history of a site that a crawler came to on Friday night; it was switched
+// off for some hours.
+func week(hours int) api.HistoryReply {
+	reply := api.HistoryReply{Version: api.Version, Since: float64(lastHour.Add(-160 * time.Hour).Unix()), Hours: []api.HourRow{}}
+	for i := range hours {
+		at := lastHour.Add(-time.Duration(hours-1-i) * time.Hour)
+		if lastHour.Sub(at) > 160*time.Hour || at.Weekday() == time.Sunday && at.Hour() >= 3 && at.Hour() < 6 {
+			continue
+		}
+		reply.Hours = append(reply.Hours, hourOfWeek(at))
+	}
+	return reply
+}
+
+func hourOfWeek(at time.Time) api.HourRow {
+	day := 1 + math.Sin(float64(at.Hour()-9)/24*2*math.Pi) // busy at three in the afternoon
+	crawl := 0.0
+	if at.Weekday() == time.Friday && at.Hour() >= 20 || at.Weekday() == time.Saturday && at.Hour() < 7 {
+		crawl = 1
+	}
+	group := func(name string, cpu, each, p95 float64) api.HistoryPart {
+		return api.HistoryPart{Name: name, CPU: cpu, Requests: uint64(cpu / each), P95: p95}
+	}
+	groups := []api.HistoryPart{
+		group("known", 900*day, 0.11, 0.4+0.1*day), group("newcomers", 200*day, 0.12, 0.6+3*crawl),
+		group("strangers", 150*day+5200*crawl, 0.2, 0.7+8*crawl), group("robots", 400, 0.3, 2.5), group("exempt", 20, 0.01, 0.02),
+	}
+	row := api.HourRow{At: float64(at.Unix()), Groups: groups, Refused: uint64(90 * crawl), Redirected: uint64(200*crawl + 5*day), Wasted: 40*day + 300*crawl}
+	for _, g := range groups {
+		row.CPU += g.CPU
+		row.Requests += g.Requests
+	}
+	part := func(name string, cpu, wrong float64) api.HistoryPart {
+		return api.HistoryPart{Name: name, CPU: cpu, Error: wrong, Requests: uint64(cpu * 5)}
+	}
+	row.Classes = []api.HistoryClass{
+		{Class: "slash32", Keys: []api.HistoryPart{part("203.0.113.9", 300*day, 0), part("2001:db8:1:2::/64", 100+20*crawl, 12)}},
+		{Class: "slash16", Keys: []api.HistoryPart{part("198.51.0.0/16", 40+2600*crawl, 0), part("203.0.0.0/16", 320*day, 1)}},
+		{Class: "userAgent", Keys: []api.HistoryPart{part("chrome", 900*day+5000*crawl, 0), part("googlebot", 300, 0), part("", 20, 0), part(hostile, 30, 0)}},
+	}
+	row.Shapes = []api.HistoryPart{part("/w/index.php?title&action", 300*day+5000*crawl, 0), part("/wiki/*", 700*day, 4)}
+	row.URLs = []api.HistoryPart{
+		part("/w/index.php?title=*&action=history", 100*day+4300*crawl, 0), part("/wiki/Main_Page", 120*day, 0),
+		part("/search?q="+hostile, 60, 0), part("/w/index.php?title=Special:RecentChanges&days=30&limit=500&hideminor=1", 50*day, 0),
+	}
+	return row
+}
+
+// TestReport compares what is printed with the goldens.
+func TestReport(t *testing.T) {
+	path := serveHistory(t, week)
+	for name, args := range map[string][]string{
+		"report":      {"report"},
+		"report-168":  {"report", "--hours", "168", "--limit", "3"},
+		"report-1":    {"report", "--hours", "1"},
+		"report-json": {"report", "--json", "--hours", "2"},
+		"report-html": {"report", "--html", "-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := call(t, nil, append(args, "--socket", path)...)
+			if code != 0 || stderr != "" {
+				t.Fatalf("status %d, %s", code, stderr)
+			}
+			golden(t, name+".golden", stdout)
+			for line := range strings.SplitSeq(stdout, "\n") {
+				if n := len([]rune(line)); n > 80 && !strings.Contains(name, "json") && !strings.Contains(name, "html") {
+					t.Errorf("a line has %d columns: %s", n, line)
+				}
+			}
+			for _, bad := range []string{"\x1b", "\a", "\u009b", "\u202e", "\r"} {
+				if strings.Contains(stdout, bad) {
+					t.Errorf("%q is in it", bad)
+				}
+			}
+		})
+	}
+}
+
+// TestReportPageRunsNothing: whatever clients called themselves is text.
+func TestReportPageRunsNothing(t *testing.T) {
+	path := serveHistory(t, week)
+	_, text, _ := call(t, nil, "report", "--hours", "168", "--html", "-", "--socket", path)
+	root, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, svgs := map[string]int{}, 0
+	for n := range root.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		switch n.Data {
+		case "script", "img", "iframe", "object", "form", "a", "base":
+			t.Errorf("there is a %s", n.Data)
+		case "svg":
+			svgs++
+		}
+		for _, a := range n.Attr {
+			if strings.HasPrefix(a.Key, "on") || a.Key == "href" && a.Val != "data:," || a.Key == "src" || strings.Contains(a.Val, "ZgotmplZ") {
+				t.Errorf("<%s %s=%q>", n.Data, a.Key, a.Val)
+			}
+			if a.Key == "id" {
+				ids[a.Val]++
+			}
+		}
+	}
+	for id, n := range ids {
+		if n > 1 {
+			t.Errorf("%d elements have the id %s", n, id)
+		}
+	}
+	if !strings.Contains(text, "&lt;script&gt;alert(1)") || svgs < 10 {
+		t.Errorf("the names or the charts are missing: %d pictures", svgs)
+	}
+}
+
+// TestReportFile is written as a whole, and for nobody else to read.
+func TestReportFile(t *testing.T) {
+	path, dir := serveHistory(t, week), t.TempDir()
+	file := filepath.Join(dir, "report.html")
+	for range 2 {
+		if code, stdout, stderr := call(t, nil, "report", "--html", file, "--socket", path); code != 0 || stdout != "" || stderr != "" {
+			t.Fatalf("status %d, %q, %q", code, stdout, stderr)
+		}
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 1 {
+		t.Errorf("%v is left", files)
+	}
+	missing := filepath.Join(dir, "missing", "report.html")
+	if code, _, stderr := call(t, nil, "report", "--html", missing, "--socket", path); code != 1 || !strings.Contains(stderr, "no such file or directory") {
+		t.Errorf("status %d, %q", code, stderr)
+	}
+}
+
+// TestReportOfSeveral: hours and rows of several proxies are added up.
+func TestReportOfSeveral(t *testing.T) {
+	early := func(hours int) api.HistoryReply { // it was stopped an hour ago
+		r := week(hours)
+		r.Hours = r.Hours[:len(r.Hours)-1]
+		return r
+	}
+	one, other := serveHistory(t, week), serveHistory(t, early)
+	of := func(args ...string) (r report) {
+		t.Helper()
+		_, stdout, stderr := call(t, nil, append([]string{"report", "--json"}, args...)...)
+		if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+			t.Fatalf("%v: %s%s", err, stdout, stderr)
+		}
+		return r
+	}
+	a, b, both := of("--socket", one), of("--socket", other), of("--socket", one, "--socket", other)
+	if both.To != a.To || both.Proxies != 2 || both.Requests != 2*a.Requests-a.ByHour[23].Requests {
+		t.Errorf("%v, %v together are %v", a.reportTotals, b.reportTotals, both.reportTotals)
+	}
+	if got, want := both.Classes[0].Rows[0], a.Classes[0].Rows[0]; got.Name != want.Name || !(got.CPU > 1.9*want.CPU) {
+		t.Errorf("%+v of one is %+v of two", want, got)
+	}
+	for _, r := range []report{a, b, both} {
+		for _, table := range []reportTable{r.Classes[0].reportTable, r.Shapes, r.URLs} {
+			all := table.Others
+			for _, row := range table.Rows {
+				all += row.CPU
+			}
+			if math.Abs(all-r.CPU) > 1e-3*r.CPU {
+				t.Errorf("the rows and the others are %v together, want %v", all, r.CPU)
+			}
+		}
+	}
+}
+
+// TestReportHasNothing: errors say what to do.
+func TestReportHasNothing(t *testing.T) {
+	none := func(int) api.HistoryReply { return api.HistoryReply{Version: api.Version, Hours: []api.HourRow{}} }
+	idle := func(int) api.HistoryReply {
+		return api.HistoryReply{Version: api.Version, Hours: []api.HourRow{{At: float64(lastHour.Unix())}}}
+	}
+	for _, c := range []struct {
+		name    string
+		history func(int) api.HistoryReply
+		args    []string
+		code    int
+		want    string
+	}{
+		{"switched off", nil, nil, 1, "history.hours is 0"},
+		{"new", none, nil, 1, "there is no history yet"},
+		{"too many hours", week, []string{"--hours", "169"}, 2, "must be 1 to 168"},
+		{"no rows", week, []string{"--limit", "0"}, 2, "at least 1"},
+		{"two forms", week, []string{"--json", "--html", "x"}, 2, "only one of them"},
+		{"an idle site", idle, nil, 0, ""},
+		{"an idle site as a page", idle, []string{"--html", "-"}, 0, ""},
+	} {
+		path := serveHistory(t, c.history)
+		code, stdout, stderr := call(t, nil, append([]string{"report", "--socket", path}, c.args...)...)
+		if code != c.code || !strings.Contains(stderr, c.want) || strings.Contains(stdout, "NaN") || strings.Contains(stdout, "Inf") {
+			t.Errorf("%s: status %d, %s%s", c.name, code, stdout, stderr)
+		}
+	}
+}
+
+// TestGridSteps: the scale of a chart has some round numbers.
+func TestGridSteps(t *testing.T) {
+	for highest, want := range map[float64]string{0: "1 0", 1: "0.2 1", 3.9: "1 0", 0.034: "0.01 2", 4000: "1000 0", 7: "2 0", 90: "20 0", 1e-7: "0.00000002 8"} {
+		step, digits := gridStep(highest)
+		if got := fmt.Sprintf("%.*f %d", digits, step, digits); got != want {
+			t.Errorf("up to %v: %s, want %s", highest, got, want)
+		}
+	}
+}
