@@ -22,25 +22,24 @@ type chart struct {
 	ID, Title, Desc string
 	Width, Height   float64
 	Left, Bottom    float64
+	Top             float64
 	Bars            []chartBar
-	Unknown         []chartBar // hours of which nothing is known
+	Unknown         string // a line below the hours of which nothing is known
 	Grid, Ticks     []chartMark
-	Series          []string // names of the parts, the lowest first
+	Series          []chartSeries // the parts, the lowest first
 }
 
-// chartBar is an hour.
+// chartSeries is what one part of each bar is of.
+type chartSeries struct {
+	Name string
+	Fill int    // the number of the page's pattern
+	Path string // around its part of all bars: one shape, as a pattern takes much room on paper
+}
+
+// chartBar is where an hour is, and what it is in words.
 type chartBar struct {
 	X, Width float64
-	Top      float64
-	Height   float64
 	Label    string
-	Parts    []chartPart
-}
-
-// chartPart is the part of a bar that is of a series.
-type chartPart struct {
-	Series    int
-	Y, Height float64
 }
 
 // chartMark is a line of the grid, or a place below the bars.
@@ -51,8 +50,8 @@ type chartMark struct {
 
 // newChart draws the hours. value is what an hour has of each series, label what it is in
 // words.
-func newChart(hours []reportHour, series []string, value func(reportHour) []float64, label func(reportHour) string) *chart {
-	c := &chart{Width: chartWidth, Height: chartHeight, Left: chartLeft, Bottom: chartBottom, Series: series}
+func newChart(hours []reportHour, series []chartSeries, value func(reportHour) []float64, label func(reportHour) string) *chart {
+	c := &chart{Width: chartWidth, Height: chartHeight, Left: chartLeft, Top: chartTop, Bottom: chartBottom, Series: series}
 	highest := 0.0
 	for _, h := range hours {
 		highest = max(highest, total(value(h)))
@@ -67,22 +66,20 @@ func newChart(hours []reportHour, series []string, value func(reportHour) []floa
 	each := (chartWidth - chartLeft) / float64(len(hours))
 	for i, h := range hours {
 		bar := chartBar{X: inTenths(chartLeft + float64(i)*each), Width: inTenths(each * 0.86), Label: label(h)}
-		bar.Top, bar.Height = chartTop, chartBottom-chartTop
 		if at := atUTC(h.At); at.Hour() == 0 || len(hours) <= 2*hoursOfDay && at.Hour()%6 == 0 {
 			c.Ticks = append(c.Ticks, chartMark{bar.X, tickText(at)})
 		}
 		if !h.Known {
-			c.Unknown = append(c.Unknown, bar)
-			continue
+			c.Unknown += fmt.Sprintf("M%v %vh%v", bar.X, c.Bottom, bar.Width)
 		}
+		c.Bars = append(c.Bars, bar)
 		y := chartBottom
 		for s, x := range value(h) {
 			if height := inTenths(x * scale); height > 0 {
 				y = inTenths(y - height)
-				bar.Parts = append(bar.Parts, chartPart{s, y, height})
+				series[s].Path += fmt.Sprintf("M%v %vh%vv%vh-%vz", bar.X, y, bar.Width, height, bar.Width)
 			}
 		}
-		c.Bars = append(c.Bars, bar)
 	}
 	return c
 }
@@ -123,9 +120,9 @@ func gridStep(highest float64) (step float64, digits int) {
 
 // useChart is who used the CPUs. A CPU-hour in an hour is a CPU.
 func (r *report) useChart() *chart {
-	var names []string
-	for _, g := range r.Groups {
-		names = append(names, printable(g.Name))
+	var names []chartSeries
+	for i, g := range r.Groups {
+		names = append(names, chartSeries{Name: printable(g.Name), Fill: i})
 	}
 	u := unitOf(r.CPU)
 	c := newChart(r.ByHour, names, func(h reportHour) (cpus []float64) {
@@ -140,7 +137,7 @@ func (r *report) useChart() *chart {
 		texts := []string{moment(h.At) + ": " + u.of(h.CPU) + " " + u.name}
 		for i, x := range h.Groups {
 			if x > 0 {
-				texts = append(texts, names[i]+" "+u.of(x))
+				texts = append(texts, names[i].Name+" "+u.of(x))
 			}
 		}
 		return strings.Join(texts, ", ")
@@ -151,12 +148,15 @@ func (r *report) useChart() *chart {
 	return c
 }
 
+// fillTurned is the first of the page's patterns that no group has.
+const fillTurned = 5
+
 // turnedChart is who was turned away; nil if nobody was.
 func (r *report) turnedChart() *chart {
 	if r.Refused+r.Redirected == 0 {
 		return nil
 	}
-	c := newChart(r.ByHour, []string{"refused", "redirected"}, func(h reportHour) []float64 {
+	c := newChart(r.ByHour, []chartSeries{{Name: "refused", Fill: fillTurned}, {Name: "redirected", Fill: fillTurned + 1}}, func(h reportHour) []float64 {
 		return []float64{float64(h.Refused), float64(h.Redirected)}
 	}, func(h reportHour) string {
 		if !h.Known {
@@ -168,6 +168,3 @@ func (r *report) turnedChart() *chart {
 	c.Desc = fmt.Sprintf("%s requests were refused, %s redirected. The figures are in the table %q.", grouped(r.Refused), grouped(r.Redirected), r.periodsTitle())
 	return c
 }
-
-// SeriesText are the names of the series as a list.
-func (c *chart) SeriesText() string { return strings.Join(c.Series, ", ") }
