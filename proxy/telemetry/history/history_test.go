@@ -267,6 +267,36 @@ func TestDamagedBlocks(t *testing.T) {
 	}
 }
 
+// TestTogether: what is asked for while requests are told of is whole.
+func TestTogether(t *testing.T) {
+	c := newTeller(t, 5)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 300 {
+			c.request(noon.Add(time.Duration(i)*time.Minute), fmt.Sprintf("192.0.2.%d", i%9), "/a", 1)
+		}
+	}()
+	for ended := false; !ended; {
+		select {
+		case <-done:
+			ended = true
+		default:
+		}
+		if err := New(5).Restore(c.history.Blocks()); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range c.history.Reply(5).Hours {
+			if keys := row.Classes; len(keys) > 0 && row.Requests > 0 && float64(row.Requests) != row.CPU {
+				t.Fatalf("%d requests cost %v", row.Requests, row.CPU)
+			}
+		}
+	}
+	if rows := c.history.Reply(5).Hours; len(rows) != 5 || rows[0].Requests != 60 || rows[4].CPU != 60 {
+		t.Errorf("%d hours: %+v", len(rows), rows)
+	}
+}
+
 // TestMemory: whatever clients invent, all hours take less than 8 MB.
 func TestMemory(t *testing.T) {
 	full := fullHour()
