@@ -129,6 +129,9 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	defer g.mu.Unlock()
 	c := g.client(at, t)
 	if c.waiting(t) >= g.limits.perClient && !g.open {
+		if c.known {
+			t.seen.Store(asKnown)
+		}
 		t.refuse(at, Verdict{Action: Refuse, Wait: retry, Key: t.slots[0].bucket.key, Reason: ClientFull})
 		return nil
 	}
@@ -141,12 +144,11 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	if t.place != nil {
 		t.asked = t.arrived
 	}
-	g.meet(at, t)
-	if t.stranger = !c.known && !t.proven; t.stranger {
-		t.flow = &g.strangers.flow
-		t.seen.Store(seenStranger)
+	if g.meet(at, t); c.known || t.proven {
+		t.seen.Store(asKnown)
 	} else {
-		t.seen.Store(seenKnown)
+		t.flow, t.stranger = &g.strangers.flow, true
+		t.seen.Store(asStranger)
 	}
 	c.weigh(g, share)
 	c.standing = t.standing

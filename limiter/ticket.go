@@ -25,16 +25,17 @@ type Ticket struct {
 	sure     bool          // the guess rests on answers
 	proven   bool
 	passed   bool
-	stranger bool          // it counts for all strangers together
-	seen     atomic.Uint32 // what the gate saw, for those who hold no lock: unseen, seenStranger or seenKnown
-	session  bool          // its first key is one of its second
-	follows  bool          // it is for a part of the page that its client was just served
+	stranger bool // it counts for all strangers together
+	session  bool // its first key is one of its second
+	follows  bool // it is for a part of the page that its client was just served
 	interest Interest
 	prefetch bool
 	face     uint8
 	standing float64 // of the client
 	company  float64 // of its address
 	came     time.Duration
+
+	seen atomic.Uint32 // as what it was taken at the gate
 
 	likelyIdle float64 // seconds
 	running    float64 // seconds
@@ -57,17 +58,19 @@ func (t *Ticket) Decided() <-chan struct{} { return t.decided }
 // Verdict is valid once Decided is closed.
 func (t *Ticket) Verdict() Verdict { return t.verdict }
 
-// Stranger tells whether the request came to the gate and counts for all
-// strangers together.
-func (t *Ticket) Stranger() bool { return t.seen.Load() == seenStranger }
-
-// Known tells whether the request came to the gate and its client is no stranger there.
-func (t *Ticket) Known() bool { return t.seen.Load() == seenKnown }
-
+// As what the gate takes a request; 0: it has not come there.
 const (
-	seenStranger = 1 + iota
-	seenKnown
+	asKnown = 1 + iota
+	asStranger
 )
+
+// Stranger tells whether the request came to the gate and counts for all
+// strangers together. It may be called at any time.
+func (t *Ticket) Stranger() bool { return t.seen.Load() == asStranger }
+
+// Known tells whether the request came to the gate, which knows its client. It may be
+// called at any time.
+func (t *Ticket) Known() bool { return t.seen.Load() == asKnown }
 
 // each calls f for the slots whose bucket is known.
 func (t *Ticket) each(f func(*slot)) {

@@ -16,7 +16,7 @@ func (x *exchange) recorded() *telemetry.Record {
 	return &x.record
 }
 
-// group is whom it counts among.
+// group is whom it counts among. Once it has arrived it may be called at any time.
 func (x *exchange) group() telemetry.Group {
 	switch {
 	case x.Who.Exempt:

@@ -28,24 +28,27 @@ func (a *adder) Take(_ time.Time, entries []Entry) {
 func TestFeed(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for _, c := range []struct {
-		name                string
-		rounds, cheap, dear int
+		name                         string
+		rounds, cheap, dear, refused int
 	}{
-		{"few", 1, 3, 2}, {"many cheap ones", 20, 5000, 3}, {"more than is kept", 3, 0, 3000},
+		{"few", 1, 3, 2, 1}, {"many cheap ones", 20, 5000, 3, 0}, {"more than is kept", 3, 0, 3000, 0},
+		{"a flood of refusals", 20, 100, 20, 5000},
 	} {
 		f, sum := NewFeed(), adder{weight: map[int]float64{}}
 		for range c.rounds {
-			for i := range c.cheap + c.dear {
+			for i := range c.refused + c.cheap + c.dear {
 				r := Record{Arrived: now, Request: &http.Request{Method: "GET", Host: "h", RequestURI: fmt.Sprint("/", i)}, Status: 200}
 				r.Who = &classify.Result{Client: netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)})}
-				if i >= c.cheap {
+				if i < c.refused {
+					r.Outcome, r.Status = Refused, 429
+				} else if i >= c.refused+c.cheap {
 					r.Cost, r.Status = time.Second, 201
 				}
 				f.Note(now, &r)
 			}
 			f.Drain(now, &sum)
 		}
-		for status, n := range map[int]int{200: c.cheap, 201: c.dear} {
+		for status, n := range map[int]int{200: c.cheap, 201: c.dear, 429: c.refused} {
 			want := float64(n * c.rounds)
 			if got := sum.weight[status]; got < 0.9*want-1 || got > 1.1*want+1 {
 				t.Errorf("%s: %d is said to have come %.0f times, want %.0f", c.name, status, got, want)

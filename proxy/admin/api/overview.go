@@ -119,14 +119,16 @@ type (
 	}
 
 	// SeriesReply answers GET /v1/series (minutes: 5, 60 or 1440): what the header of the
-	// overview was, at even steps. GET /v1/events sends a Point each second as a server-sent
-	// event.
+	// overview was, at steps of 1, 10 or 60 s, the oldest first. GET /v1/events sends a Point
+	// each second as a server-sent event.
 	SeriesReply struct {
 		Version int     `json:"version"`
 		Step    float64 `json:"step"` // from one point to the next
 		Points  []Point `json:"points"`
 	}
-	// Point is a moment. Its arrays go by group: known, newcomers, strangers, robots, exempt.
+	// Point is what the last 10 s were, or the last 60 where a step is as long. Waiting,
+	// Longest and Busy are the worst of the step, as seen each second, Use is the mean. Its
+	// arrays go by group: known, newcomers, strangers, robots, exempt.
 	Point struct {
 		At      float64    `json:"at"`
 		CPU     [5]float64 `json:"cpu"`
