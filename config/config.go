@@ -33,7 +33,7 @@ type Config struct {
 	Timeouts       Timeouts       // how long a client may hold things open
 	Buffer         Buffer         // where bodies wait for the backend and for slow clients
 	Coordination   Coordination   // whom the sidecar shares its accounts with
-	Admin          Admin          // where the doctor connects
+	Admin          Admin          // where the doctor and the dashboard connect
 	Graphite       Graphite       // where statistics go
 	Metrics        string         // "host:port" where Prometheus asks; empty: nowhere
 	Log            Log            // what is logged
@@ -143,9 +143,12 @@ type Coordination struct {
 	Gossip   Gossip
 }
 
-// Admin is the doctor's door.
+// Admin is where the doctor connects, and the dashboard.
 type Admin struct {
-	Listen string // "unix:/path"; empty: no admin API
+	Listen string   // "unix:/path"; empty: no admin API there
+	Web    string   // "host:port" or ":port" for browsers; empty: none
+	Token  string   // the file of the token that Web asks for; empty: none
+	Hosts  []string // names that Web is reached by, beside addresses and localhost
 }
 
 // Graphite is where statistics go.

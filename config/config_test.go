@@ -98,6 +98,7 @@ func TestFullFile(t *testing.T) {
 			Request: 2 << 30, ResponseMemory: 1 << 20, Memory: 1_000_000, Disk: 20 << 30, Directory: "/srv/tmp", PerAddress: 1,
 		},
 		Coordination: Default().Coordination,
+		Admin:        Admin{Web: "127.0.0.1:8880", Token: "/etc/tempomat/admin.token", Hosts: []string{"status.example.org"}},
 		Graphite:     Graphite{Address: "graphite.example:2003", Prefix: "web.{hostname}.tempomat", Interval: 10 * time.Second},
 		Metrics:      ":9105",
 		Log:          Log{Level: "warn", Access: "all", Format: "combined"},

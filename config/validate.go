@@ -16,6 +16,7 @@ func (r *reader) validate(d *draft) {
 	}
 	r.validateClasses(d)
 	r.validateListen(d)
+	r.validateAdminWeb(d)
 	r.validateCoordination(d)
 	r.validateLimits(d)
 	r.validateRedis(d)

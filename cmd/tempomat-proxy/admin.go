@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,8 +27,9 @@ func (s *sidecar) openAdmin(address string) *handover.Socket {
 	return &handover.Socket{Listener: door, Role: roleAdmin, Address: address, Owned: true}
 }
 
-// serveAdmin answers the doctor until the context ends.
-func (s *sidecar) serveAdmin(ctx context.Context, door net.Listener, ready func() error) {
+// serveAdmin answers the doctor, and browsers, until the context ends. Either door may be
+// nil: it is closed.
+func (s *sidecar) serveAdmin(ctx context.Context, door, web net.Listener, ready func() error) {
 	admin := admin.New(admin.Options{
 		Ledger:  s.limiter,
 		Now:     time.Now,
@@ -38,6 +40,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, door net.Listener, ready func(
 		Reload:  s.reload,
 		Inside:  s.shown(),
 		History: s.history.reply(),
+		Access:  &s.access,
 		Log:     s.logs.log,
 
 		Replace: handover.Handler(s.handOver),
@@ -50,7 +53,18 @@ func (s *sidecar) serveAdmin(ctx context.Context, door net.Listener, ready func(
 		}
 	})
 	defer shut()
-	if err := admin.Serve(door); err != nil {
+	var all sync.WaitGroup
+	defer all.Wait()
+	if web != nil {
+		all.Go(func() { s.logEnd(admin.ServeWeb(web)) })
+	}
+	if door != nil {
+		all.Go(func() { s.logEnd(admin.Serve(door)) })
+	}
+}
+
+func (s *sidecar) logEnd(err error) {
+	if err != nil {
 		s.logs.log.Error("admin API ended", zap.Error(err))
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"sync"
 
 	"tempomat/proxy/handover"
@@ -33,8 +34,13 @@ func (s *sidecar) assume(door *handover.Socket, ready func() error) {
 	if d.door = door; door == nil {
 		d.door = s.openAdmin(s.config.Admin.Listen)
 	}
+	s.grant(s.config.Admin)
+	var unix net.Listener
 	if d.door != nil {
-		d.all.Go(func() { s.serveAdmin(ctx, s.connections.reserve.Admin(d.door.Listener), ready) })
+		unix = s.connections.reserve.Admin(d.door.Listener)
+	}
+	if web := s.openWeb(ctx, s.config.Admin); unix != nil || web != nil {
+		d.all.Go(func() { s.serveAdmin(ctx, unix, web, ready) })
 	}
 }
 

@@ -41,6 +41,7 @@ func (s *sidecar) reload() error {
 		s.reports.restart(c)
 	}
 	s.watchWorkers(c)
+	s.grant(c.Admin)
 	s.sharing.rekey(s.config, s.logs.log) // the keys of the running configuration: where they are is not reloaded
 	s.config = c
 	s.inside.setNames(c)

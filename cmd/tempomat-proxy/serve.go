@@ -20,6 +20,7 @@ import (
 	"tempomat/config"
 	"tempomat/limiter"
 	"tempomat/proxy"
+	"tempomat/proxy/admin"
 	"tempomat/proxy/handover"
 	"tempomat/proxy/telemetry"
 )
@@ -44,6 +45,7 @@ type sidecar struct {
 	server   *proxy.Server
 	duties   duties
 	replaced replaced
+	access   admin.Access // over TCP
 
 	connections *connections
 

@@ -1,5 +1,5 @@
-// Package admin serves the admin API, which the doctor asks: JSON over HTTP. What it answers
-// is in package api.
+// Package admin serves the admin API, which the doctor and the dashboard ask: JSON over HTTP,
+// at a unix socket and over TCP. What it answers is in package api, the page in dashboard.
 package admin
 
 import (
@@ -14,6 +14,7 @@ import (
 
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
+	"tempomat/proxy/admin/dashboard"
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/spool"
 	"tempomat/proxy/telemetry"
@@ -43,6 +44,7 @@ type Options struct {
 	ReloadTimeout time.Duration // longest that a client waits for Reload; 0: 20 s
 	Inside        Inside
 	History       func(hours int) api.HistoryReply // nil: none is kept
+	Access        *Access                          // who may ask over TCP; nil: nobody
 	Replace       http.Handler                     // hands over to a process that takes this one's place; nil: none can
 	Log           *zap.Logger                      // nil: nothing is logged
 }
@@ -52,7 +54,8 @@ type Server struct {
 	opts      Options
 	reloading chan struct{} // holds a token while a reload runs
 	ending    chan struct{} // closed when those who listen have to leave
-	server    *http.Server
+	server    *http.Server  // at the unix socket
+	web       *http.Server  // over TCP
 }
 
 // New makes a Server of its parts; it opens nothing.
@@ -64,20 +67,24 @@ func New(o Options) *Server {
 		o.ReloadTimeout = 20 * time.Second
 	}
 	a := &Server{opts: o, reloading: make(chan struct{}, 1), ending: make(chan struct{})}
-	a.server = &http.Server{
-		Handler:           a.Handler(),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      o.ReloadTimeout + 10*time.Second,
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          zap.NewStdLog(o.Log.Named("admin")),
+	if o.Access == nil {
+		a.opts.Access = new(Access)
 	}
-	a.server.RegisterOnShutdown(sync.OnceFunc(func() { close(a.ending) }))
+	page, err := dashboard.New()
+	if err != nil {
+		panic(err) // the embedded files are none that it serves: its tests would have failed
+	}
+	api := &shared{next: a.Handler(), now: time.Now}
+	write := o.ReloadTimeout + 10*time.Second
+	a.server = newServer(&guard{api: api, page: page, access: a.opts.Access, socket: true, now: time.Now}, write, o.Log)
+	a.web = newServer(&guard{api: api, page: page, access: a.opts.Access, now: time.Now}, write, o.Log)
+	end := sync.OnceFunc(func() { close(a.ending) })
+	a.server.RegisterOnShutdown(end)
+	a.web.RegisterOnShutdown(end)
 	return a
 }
 
-// Handler returns the API without a server around it.
+// Handler returns the API without a server around it, and without the page.
 func (a *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/classes", reading(a.classes))
@@ -107,21 +114,25 @@ func (a *Server) Handler() http.Handler {
 	return mux
 }
 
-// Serve answers on l until Shutdown and closes l. It returns nil after
+// Serve answers on l, the unix socket, until Shutdown and closes l. It returns nil after
 // Shutdown, else why it ended.
-func (a *Server) Serve(l net.Listener) error {
-	if err := a.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+func (a *Server) Serve(l net.Listener) error { return serve(a.server, l) }
+
+func serve(s *http.Server, l net.Listener) error {
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
 }
 
-// Shutdown closes the listener and waits for requests under way until ctx
+// Shutdown closes the listeners and waits for requests under way until ctx
 // ends; then it cuts them.
 func (a *Server) Shutdown(ctx context.Context) error {
-	err := a.server.Shutdown(ctx)
-	if err != nil {
-		err = errors.Join(err, a.server.Close())
+	var all error
+	for _, s := range []*http.Server{a.server, a.web} {
+		if err := s.Shutdown(ctx); err != nil {
+			all = errors.Join(all, err, s.Close())
+		}
 	}
-	return err
+	return all
 }

@@ -25,7 +25,7 @@ func teach(w *Words, address byte, target string, change func(*Record)) {
 	}
 	now := time.Unix(1_000_000, 0)
 	var e Entry
-	e.set(now, &r, 1)
+	e.Set(now, &r, 1)
 	w.Take(now, []Entry{e})
 }
 

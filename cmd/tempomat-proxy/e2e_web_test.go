@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const (
+	firstToken  = "0123456789abcdef"
+	secondToken = "another-token-0123"
+)
+
+// withToken is a header.
+func withToken(token string) http.Header {
+	return http.Header{"Authorization": {"Bearer " + token}}
+}
+
+// TestDashboardOverTCP asks the programs themselves: over TCP with a token, which a reload
+// reads anew, and after another process has taken over.
+func TestDashboardOverTCP(t *testing.T) {
+	file := filepath.Join(tempDir(t), "token")
+	writeFile(t, file, firstToken+"\n")
+	port := freePort(t)
+	web, yaml := "http://127.0.0.1:"+port, fmt.Sprintf("  web: 127.0.0.1:%s\n  token: %s\n", port, file)
+	s := startProxyWithAdmin(t, yaml)
+	client := newClient(t)
+	status := func(token string) int {
+		return fetch(t, client, http.MethodGet, web+"/v1/status", withToken(token), nil).StatusCode
+	}
+	if a := fetch(t, client, http.MethodGet, web+"/", nil, nil); a.StatusCode != 200 || !strings.Contains(a.body, "<title>tempomat</title>") {
+		t.Errorf("the page: %s %s", a.Status, a.body)
+	}
+	if a := fetch(t, client, http.MethodGet, web+"/v1/status", nil, nil); a.StatusCode != 401 {
+		t.Errorf("without a token: %s", a.Status)
+	}
+	if got := status(firstToken); got != 200 {
+		t.Errorf("with the token: %d", got)
+	}
+	writeFile(t, file, secondToken)
+	s.signal(syscall.SIGHUP)
+	s.stderr.await(t, 0, `"msg":"reloaded"`)
+	if got := status(secondToken); got != 200 {
+		t.Errorf("with the new token: %d", got)
+	}
+	if got := status(firstToken); got != 401 {
+		t.Errorf("with the old token: %d", got)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGHUP)
+	s.stderr.await(t, 0, "the token of the dashboard stays as it was")
+	if got := status(secondToken); got != 200 {
+		t.Errorf("after a token that everybody can read: %d", got)
+	}
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next := startProcess(t, nil, program(t, "tempomat-proxy"), "-config", s.file, "-replace")
+	next.stderr.await(t, 0, `"msg":"the dashboard is served"`)
+	s.exit()
+	if got := fetch(t, newClient(t), http.MethodGet, web+"/v1/status", withToken(secondToken), nil).StatusCode; got != 200 {
+		t.Errorf("after another process took over: %d", got)
+	}
+}
+
+// startProxyWithAdmin starts the proxy with further lines of its section admin.
+func startProxyWithAdmin(t *testing.T, lines string) *sidecarProcess {
+	t.Helper()
+	dir := tempDir(t)
+	s := &sidecarProcess{dir: dir, file: filepath.Join(dir, "tempomat.yaml"), admin: filepath.Join(dir, "admin.sock")}
+	writeFile(t, s.file, fmt.Sprintf("backend: http://127.0.0.1:1\nlisten: 127.0.0.1:0\nstate: off\nadmin:\n  listen: \"unix:%s\"\n%s", s.admin, lines))
+	s.process = startProcess(t, nil, program(t, "tempomat-proxy"), "-config", s.file)
+	line, _ := s.stderr.await(t, 0, `"msg":"serving"`)
+	s.url = "http://" + parseLog(t, line).Listen[0]
+	s.stderr.await(t, 0, `"msg":"the dashboard is served"`)
+	return s
+}
+
+func TestToken(t *testing.T) {
+	file := filepath.Join(tempDir(t), "token")
+	for _, c := range []struct {
+		text string
+		mode os.FileMode
+		want string // in the error; empty: none
+	}{
+		{firstToken, 0o600, ""}, {firstToken + "\n", 0o640, ""}, {firstToken + "\r\n", 0o400, ""},
+		{firstToken, 0o644, "others may not read it"}, {firstToken, 0o660, "nor its group write it"}, {firstToken, 0o601, "chmod 600"},
+		{"", 0o600, "has 0 characters; 16 to 512 are allowed"}, {"short", 0o600, "has 5 characters"},
+		{strings.Repeat("x", 600), 0o600, "more than 512 characters"}, {firstToken + "\n\n", 0o600, "visible ASCII"}, {firstToken + " x", 0o600, "visible ASCII"},
+		{firstToken + "ü", 0o600, "visible ASCII"},
+	} {
+		writeFile(t, file, c.text)
+		if err := os.Chmod(file, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		token, err := readToken(file)
+		switch {
+		case c.want == "" && (err != nil || token != firstToken):
+			t.Errorf("%q, %#o: %q, %v", c.text, c.mode, token, err)
+		case c.want != "" && (err == nil || token != "" || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), firstToken)):
+			t.Errorf("%q, %#o: %q, %v; want %q", c.text, c.mode, token, err, c.want)
+		}
+	}
+	if _, err := readToken(filepath.Dir(file)); err == nil || !strings.Contains(err.Error(), "is not a file") {
+		t.Errorf("a directory: %v", err)
+	}
+	if _, err := readToken(file + ".none"); err == nil || !strings.Contains(err.Error(), "admin.token: ") {
+		t.Errorf("no file: %v", err)
+	}
+}

@@ -1,0 +1,319 @@
+package dashboard
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience is how long anything may take before a test gives up.
+const patience = 60 * time.Second
+
+// chromium is a real one, driven by its DevTools over a pipe.
+type chromium struct {
+	t   *testing.T
+	out *os.File
+
+	mu      sync.Mutex // guards the following
+	last    int
+	replies map[int]chan message
+	heard   []message // events
+	ended   chan struct{}
+}
+
+// message is one of the DevTools protocol.
+type message struct {
+	ID      int                       `json:"id,omitempty"`
+	Session string                    `json:"sessionId,omitempty"`
+	Method  string                    `json:"method,omitempty"`
+	Params  json.RawMessage           `json:"params,omitempty"`
+	Result  json.RawMessage           `json:"result,omitempty"`
+	Error   *struct{ Message string } `json:"error,omitempty"`
+}
+
+func needChromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "google-chrome", "chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("this test needs chromium, which is not here: make deps")
+	}
+	t.Skip("this test needs chromium, which is not here: make deps")
+	return ""
+}
+
+func startChromium(t *testing.T) *chromium {
+	t.Helper()
+	path, home := needChromium(t), t.TempDir()
+	theirIn, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, theirOut, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--no-proxy-server", "--hide-scrollbars", "--remote-debugging-pipe",
+		"--user-data-dir="+filepath.Join(home, "profile"), "about:blank")
+	cmd.Env = append(os.Environ(), "HOME="+home)
+	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // descriptors 3 and 4
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = theirIn.Close(), theirOut.Close()
+	c := &chromium{t: t, out: out, replies: make(map[int]chan message), ended: make(chan struct{})}
+	go c.read(in)
+	t.Cleanup(func() {
+		_ = c.send(message{Method: "Browser.close"})
+		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		timer.Stop()
+		_ = out.Close()
+		<-c.ended
+		_ = in.Close()
+		settle(home)
+	})
+	return c
+}
+
+// settle waits until the browser's last processes have left its profile alone.
+func settle(home string) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if os.RemoveAll(home) == nil {
+			return
+		}
+	}
+}
+
+func (c *chromium) read(in *os.File) {
+	defer close(c.ended)
+	lines := bufio.NewReader(in)
+	for {
+		text, err := lines.ReadBytes(0)
+		if err != nil {
+			return
+		}
+		var m message
+		if json.Unmarshal(text[:len(text)-1], &m) != nil {
+			continue
+		}
+		c.mu.Lock()
+		if reply := c.replies[m.ID]; m.ID != 0 && reply != nil {
+			reply <- m
+			delete(c.replies, m.ID)
+		} else if m.Method != "" {
+			c.heard = append(c.heard, m)
+		}
+		c.mu.Unlock()
+	}
+}
+
+func (c *chromium) send(m message) chan message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	m.ID = c.last
+	reply := make(chan message, 1)
+	c.replies[m.ID] = reply
+	text, _ := json.Marshal(m)
+	_, _ = c.out.Write(append(text, 0))
+	return reply
+}
+
+// do has the browser do something; into takes its result.
+func (c *chromium) do(session, method string, params, into any) {
+	c.t.Helper()
+	if err := c.try(session, method, params, into); err != nil {
+		c.t.Fatalf("%s: %v", method, err)
+	}
+}
+
+func (c *chromium) try(session, method string, params, into any) error {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	if params == nil {
+		raw = nil
+	}
+	select {
+	case m := <-c.send(message{Session: session, Method: method, Params: raw}):
+		switch {
+		case m.Error != nil:
+			return errors.New(m.Error.Message)
+		case into != nil:
+			return json.Unmarshal(m.Result, into)
+		}
+		return nil
+	case <-c.ended:
+		return errors.New("chromium ended")
+	case <-time.After(patience):
+		return errors.New("chromium says nothing")
+	}
+}
+
+// tab is one page.
+type tab struct {
+	*chromium
+	session string
+}
+
+// look is how a page is looked at.
+type look struct {
+	width, height int
+	scheme        string // light or dark
+	phone         bool
+}
+
+func (c *chromium) open(l look) *tab {
+	c.t.Helper()
+	var target struct {
+		TargetID string `json:"targetId"`
+	}
+	c.do("", "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	var attached struct {
+		SessionID string `json:"sessionId"`
+	}
+	c.do("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
+	p := &tab{c, attached.SessionID}
+	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
+		p.do(domain+".enable", nil, nil)
+	}
+	p.resize(l)
+	return p
+}
+
+func (p *tab) resize(l look) {
+	p.t.Helper()
+	p.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": l.width, "height": l.height, "deviceScaleFactor": 1, "mobile": l.phone}, nil)
+	scheme := map[string]any{"name": "prefers-color-scheme", "value": l.scheme} //nolint:misspell // as CSS has it
+	p.do("Emulation.setEmulatedMedia", map[string]any{"features": []any{scheme}}, nil)
+}
+
+func (p *tab) do(method string, params, into any) {
+	p.t.Helper()
+	p.chromium.do(p.session, method, params, into)
+}
+
+func (p *tab) visit(url string) {
+	p.t.Helper()
+	p.do("Page.navigate", map[string]any{"url": url}, nil)
+}
+
+// eval runs a JavaScript expression in the page and takes its value.
+func (p *tab) eval(expression string, into any) {
+	p.t.Helper()
+	if err := p.tryEval(expression, into); err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+}
+
+func (p *tab) tryEval(expression string, into any) error {
+	var r struct {
+		Result           struct{ Value json.RawMessage }
+		ExceptionDetails *struct {
+			Text      string
+			Exception struct{ Description string }
+		}
+	}
+	if err := p.try(p.session, "Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &r); err != nil {
+		return err
+	}
+	if r.ExceptionDetails != nil {
+		return fmt.Errorf("%s %s", r.ExceptionDetails.Text, r.ExceptionDetails.Exception.Description)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(r.Result.Value, into)
+}
+
+// await waits until an expression is true.
+func (p *tab) await(what, expression string) {
+	p.t.Helper()
+	var err error
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		var yes bool
+		if err = p.tryEval("Boolean("+expression+")", &yes); err == nil && yes {
+			return
+		}
+	}
+	var text string
+	_ = p.tryEval("document.body.innerText", &text)
+	p.t.Fatalf("in vain: %s (%v); the page:\n%s\n%s", what, err, text, strings.Join(p.complaints(), "\n"))
+}
+
+// text is what an element shows.
+func (p *tab) text(selector string) (text string) {
+	p.t.Helper()
+	p.eval(fmt.Sprintf("document.querySelector(%q).textContent", selector), &text)
+	return text
+}
+
+// press presses a key as a user does.
+func (p *tab) press(key string) {
+	p.t.Helper()
+	codes := map[string]int{"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35, "Space": 32}
+	event := map[string]any{"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
+	switch key {
+	case "Enter":
+		event["text"] = "\r"
+	case "Space":
+		event["key"], event["text"] = " ", " "
+	}
+	p.do("Input.dispatchKeyEvent", event, nil)
+	delete(event, "text")
+	event["type"] = "keyUp"
+	p.do("Input.dispatchKeyEvent", event, nil)
+}
+
+// picture makes a screenshot, of the whole page if it is asked for.
+func (p *tab) picture(whole bool) []byte {
+	p.t.Helper()
+	var shot struct{ Data string }
+	p.do("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": whole}, &shot)
+	data, err := base64.StdEncoding.DecodeString(shot.Data)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return data
+}
+
+// complaints are errors in the console, violations of the Content-Security-Policy, and
+// exceptions, in all tabs.
+func (c *chromium) complaints() (all []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.heard {
+		switch m.Method {
+		case "Runtime.exceptionThrown":
+			all = append(all, string(m.Params))
+		case "Runtime.consoleAPICalled":
+			var p struct{ Type string }
+			if _ = json.Unmarshal(m.Params, &p); p.Type == "error" || p.Type == "warning" || p.Type == "assert" {
+				all = append(all, string(m.Params))
+			}
+		case "Log.entryAdded":
+			var p struct {
+				Entry struct{ Level, Source, Text string }
+			}
+			if _ = json.Unmarshal(m.Params, &p); p.Entry.Level == "error" || p.Entry.Level == "warning" || p.Entry.Source == "security" {
+				all = append(all, string(m.Params))
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,397 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tempomat/proxy/admin/api"
+)
+
+const testToken = "correct-horse-battery-staple"
+
+// doors is a server at real sockets.
+type doors struct {
+	t       *testing.T
+	tcp     string
+	unix    string
+	access  *Access
+	reloads atomic.Int64
+}
+
+func openDoors(t *testing.T) *doors {
+	t.Helper()
+	d := &doors{t: t, access: new(Access), unix: filepath.Join(t.TempDir(), "a.sock")}
+	d.access.Set(testToken, []string{"Status.Example.org"})
+	o := options()
+	o.Access = d.access
+	o.Reload = func() error { d.reloads.Add(1); return nil }
+	a := New(o)
+	web, err := ListenWeb(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, err := Listen("unix:" + d.unix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.tcp = web.Addr().String()
+	ended := make(chan error, 2)
+	go func() { ended <- a.ServeWeb(web) }()
+	go func() { ended <- a.Serve(socket) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := a.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return d
+}
+
+// say sends a request as it stands and returns the answer.
+func (d *doors) say(network, request string) (*http.Response, string) {
+	d.t.Helper()
+	c := d.dial(network)
+	defer c.Close()
+	if _, err := io.WriteString(c, request); err != nil {
+		d.t.Fatal(err)
+	}
+	return read(d.t, c)
+}
+
+func (d *doors) dial(network string) net.Conn {
+	d.t.Helper()
+	c, err := net.Dial(network, map[string]string{"tcp": d.tcp, "unix": d.unix}[network])
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	return c
+}
+
+func read(t *testing.T, c net.Conn) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// request writes one, with the Host first.
+func request(line, host, body string, header ...string) string {
+	all := append([]string{line + " HTTP/1.1", "Host: " + host, "Connection: close"}, header...)
+	if body != "" {
+		all = append(all, fmt.Sprintf("Content-Length: %d", len(body)))
+	}
+	return strings.Join(all, "\r\n") + "\r\n\r\n" + body
+}
+
+func TestWebRefuses(t *testing.T) {
+	d := openDoors(t)
+	const right, json = "Authorization: Bearer " + testToken, "Content-Type: application/json"
+	large := strings.Repeat("x", mostBody+1)
+	for name, c := range map[string]struct {
+		network, request string
+		status           int
+		text             string
+	}{
+		"a right token":                       {"tcp", request("GET /v1/status", d.tcp, "", right), 200, `"release"`},
+		"its scheme in any case":              {"tcp", request("GET /v1/status", d.tcp, "", "Authorization: bearer "+testToken), 200, `"release"`},
+		"no token":                            {"tcp", request("GET /v1/status", d.tcp, ""), 401, "the token is missing"},
+		"no token, no such path":              {"tcp", request("GET /v1/nothing", d.tcp, ""), 401, "the token is missing"},
+		"a wrong token":                       {"tcp", request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+testToken+"x"), 401, "the token is wrong"},
+		"a part of the token":                 {"tcp", request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+testToken[:9]), 401, "the token is wrong"},
+		"another scheme":                      {"tcp", request("GET /v1/status", d.tcp, "", "Authorization: Basic "+testToken), 401, "missing"},
+		"two tokens":                          {"tcp", request("GET /v1/status", d.tcp, "", right, right), 401, "missing"},
+		"the token as a parameter":            {"tcp", request("GET /v1/status?token="+testToken, d.tcp, ""), 401, "missing"},
+		"the token as a cookie":               {"tcp", request("GET /v1/status", d.tcp, "", "Cookie: token="+testToken), 401, "missing"},
+		"the page without a token":            {"tcp", request("GET /", d.tcp, ""), 200, "<title>tempomat</title>"},
+		"its files without a token":           {"tcp", request("GET /static/main.js", d.tcp, ""), 200, "import"},
+		"the page, posted":                    {"tcp", request("POST /", d.tcp, ""), 405, "read only"},
+		"a path that leaves the files":        {"tcp", request("GET /static/../v1/status", d.tcp, ""), 401, "missing"},
+		"localhost":                           {"tcp", request("GET /v1/status", "localhost:1", "", right), 200, "release"},
+		"an IPv6 address":                     {"tcp", request("GET /v1/status", "[::1]:9", "", right), 200, "release"},
+		"a name of admin.hosts":               {"tcp", request("GET /v1/status", "STATUS.example.org", "", right), 200, "release"},
+		"another name":                        {"tcp", request("GET /v1/status", "evil.example", "", right), 421, "admin.hosts"},
+		"another name for the page":           {"tcp", request("GET /", "evil.example", ""), 421, "admin.hosts"},
+		"a name that begins as localhost":     {"tcp", request("GET /", "localhost.evil.example", ""), 421, "admin.hosts"},
+		"a name that begins as an address":    {"tcp", request("GET /", "127.0.0.1.evil.example", ""), 421, "admin.hosts"},
+		"a name without a dot":                {"tcp", request("GET /", "tempomat", ""), 421, "admin.hosts"},
+		"no name":                             {"tcp", request("GET /", "", ""), 421, "admin.hosts"},
+		"a post":                              {"tcp", request("POST /v1/reload", d.tcp, "", right, json, "Origin: http://"+d.tcp, "Sec-Fetch-Site: same-origin"), 200, "ok"},
+		"a program's post":                    {"tcp", request("POST /v1/reload", d.tcp, "{}", right, json), 200, "ok"},
+		"a post without a token":              {"tcp", request("POST /v1/reload", d.tcp, "", json), 401, "missing"},
+		"a post of a form":                    {"tcp", request("POST /v1/reload", d.tcp, "a=b", right, "Content-Type: application/x-www-form-urlencoded"), 403, "application/json"},
+		"a post of text":                      {"tcp", request("POST /v1/reload", d.tcp, "{}", right, "Content-Type: text/plain"), 403, "application/json"},
+		"a post of nothing":                   {"tcp", request("POST /v1/reload", d.tcp, "", right), 403, "application/json"},
+		"a post from another site":            {"tcp", request("POST /v1/reload", d.tcp, "{}", right, json, "Origin: https://evil.example"), 403, "another site"},
+		"a post from another port":            {"tcp", request("POST /v1/reload", d.tcp, "{}", right, json, "Origin: http://127.0.0.1:1"), 403, "another site"},
+		"a post from nowhere":                 {"tcp", request("POST /v1/reload", d.tcp, "{}", right, json, "Origin: null"), 403, "another site"},
+		"a post with two origins":             {"tcp", request("POST /v1/reload", d.tcp, "{}", right, json, "Origin: http://"+d.tcp, "Origin: http://evil.example"), 403, "another site"},
+		"a post, cross-site":                  {"tcp", request("POST /v1/reload", d.tcp, "{}", right, json, "Sec-Fetch-Site: cross-site"), 403, "another site"},
+		"a post, same-site":                   {"tcp", request("POST /v1/reload", d.tcp, "{}", right, json, "Sec-Fetch-Site: same-site"), 403, "another site"},
+		"a post that its user typed":          {"tcp", request("POST /v1/reload", d.tcp, "{}", right, json, "Sec-Fetch-Site: none"), 403, "another site"},
+		"a look, cross-site":                  {"tcp", request("GET /v1/status", d.tcp, "", right, "Sec-Fetch-Site: cross-site"), 403, "another site"},
+		"a link to the page":                  {"tcp", request("GET /", d.tcp, "", "Sec-Fetch-Site: cross-site"), 200, "<title>"},
+		"a large body":                        {"tcp", request("POST /v1/reload", d.tcp, large, right, json), 413, "more than 4096 bytes"},
+		"a large body in chunks":              {"tcp", request("POST /v1/reload", d.tcp, "", right, json, "Transfer-Encoding: chunked") + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(large), large), 413, "more than 4096 bytes"},
+		"a large body with a look":            {"tcp", request("GET /v1/status", d.tcp, large, right), 413, "more than 4096 bytes"},
+		"a large body without a token":        {"tcp", request("POST /v1/reload", d.tcp, large, json), 413, "more than 4096 bytes"},
+		"as much as may be":                   {"tcp", request("POST /v1/reload", d.tcp, large[1:], right, json), 200, "ok"},
+		"replacing over TCP":                  {"tcp", request("POST /v1/replace", d.tcp, "", right, json), 403, "only over the unix socket"},
+		"the socket":                          {"unix", request("GET /v1/status", "tempomat", ""), 200, "release"},
+		"the socket's page":                   {"unix", request("GET /", "localhost:8080", ""), 200, "<title>"},
+		"the socket by another name":          {"unix", request("GET /v1/status", "evil.example:8080", ""), 421, "admin.hosts"},
+		"the doctor's post":                   {"unix", request("POST /v1/reload", "tempomat", ""), 200, "ok"},
+		"a page's post at the socket":         {"unix", request("POST /v1/reload", "localhost:8080", "{}", right, json, "Origin: http://localhost:8080", "Sec-Fetch-Site: same-origin"), 200, "ok"},
+		"the same without a token":            {"unix", request("POST /v1/reload", "localhost:8080", "{}", json, "Origin: http://localhost:8080"), 401, "missing"},
+		"another site's post at the socket":   {"unix", request("POST /v1/reload", "localhost:8080", "{}", "Content-Type: text/plain", "Origin: https://evil.example"), 403, "another site"},
+		"another site's look at the socket":   {"unix", request("GET /v1/status", "localhost:8080", "", "Sec-Fetch-Site: cross-site"), 403, "another site"},
+		"a large body at the socket":          {"unix", request("POST /v1/reload", "tempomat", large), 413, "more than 4096 bytes"},
+		"a large body in chunks, at it":       {"unix", request("POST /v1/reload", "tempomat", "", "Transfer-Encoding: chunked") + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(large), large), 413, "4096"},
+		"a body shorter than it says, broken": {"unix", request("POST /v1/reload", "tempomat", "", "Transfer-Encoding: chunked") + "zz\r\n", 400, "broke off"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d.t = t
+			before := d.reloads.Load()
+			resp, body := d.say(c.network, c.request)
+			if resp.StatusCode != c.status || !strings.Contains(body, c.text) {
+				t.Errorf("got %s %s; want %d %q", resp.Status, body, c.status, c.text)
+			}
+			if acted := d.reloads.Load() > before; acted != (c.status == 200 && strings.Contains(c.request, "POST /v1/reload")) {
+				t.Errorf("it acted: %v", acted)
+			}
+			for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin"} {
+				if got := resp.Header.Get(name); got != want {
+					t.Errorf("%s: %q, want %q", name, got, want)
+				}
+			}
+			if got := resp.Header.Get("Access-Control-Allow-Origin"); got != "" {
+				t.Errorf("it may be read from %q", got)
+			}
+		})
+	}
+}
+
+func TestWebTakesNoTokenWithoutOne(t *testing.T) {
+	d := openDoors(t)
+	d.access.Set("", nil)
+	for _, token := range []string{testToken, "", " "} {
+		if resp, body := d.say("tcp", request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+token)); resp.StatusCode != 401 {
+			t.Errorf("%q: %s %s", token, resp.Status, body)
+		}
+	}
+}
+
+func TestWebTakesANewToken(t *testing.T) {
+	d := openDoors(t)
+	d.access.Set("another-token-of-some-length", []string{"other.example"})
+	for _, c := range []struct {
+		host, token string
+		status      int
+	}{
+		{d.tcp, testToken, 401}, {d.tcp, "another-token-of-some-length", 200},
+		{"other.example", "another-token-of-some-length", 200}, {"status.example.org", "another-token-of-some-length", 421},
+	} {
+		if resp, body := d.say("tcp", request("GET /v1/status", c.host, "", "Authorization: Bearer "+c.token)); resp.StatusCode != c.status {
+			t.Errorf("%v: %s %s", c, resp.Status, body)
+		}
+	}
+}
+
+func TestWebBoundsGuesses(t *testing.T) {
+	d := openDoors(t)
+	guess := func(token string) int {
+		resp, _ := d.say("tcp", request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+token))
+		if resp.StatusCode == 429 && resp.Header.Get("Retry-After") != "6" {
+			t.Errorf("Retry-After %q", resp.Header.Get("Retry-After"))
+		}
+		return resp.StatusCode
+	}
+	var got []int
+	for i := range 40 { // more than could be earned back meanwhile
+		got = append(got, guess(fmt.Sprint("guess", i)))
+	}
+	if n := slices.Index(got, 429); n < attemptsAtOnce || !slices.Contains(got[:n], 401) {
+		t.Errorf("answers to wrong tokens: %v", got)
+	}
+	if resp, body := d.say("unix", request("GET /v1/status", "tempomat", "")); resp.StatusCode != 200 {
+		t.Errorf("the socket: %s %s", resp.Status, body)
+	}
+}
+
+func TestAttemptsAreEarnedBackAndBounded(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	var a attempts
+	one, same, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), netip.MustParseAddr("2001:db8:0:1::1")
+	for range attemptsAtOnce {
+		if !a.allows(now, one) {
+			t.Fatal("refused too early")
+		}
+		a.failed(now, one)
+	}
+	if a.allows(now, one) || a.allows(now, same) || !a.allows(now, other) {
+		t.Error("a host's network counts as one, and for itself")
+	}
+	if now = now.Add(attemptEvery); !a.allows(now, same) {
+		t.Error("nothing was earned back")
+	}
+	for i := range 3 * mostGuessers {
+		a.failed(now, netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
+	}
+	if len(a.from) > mostGuessers+1 {
+		t.Errorf("%d addresses are remembered", len(a.from))
+	}
+	if fresh := netip.MustParseAddr("192.0.2.1"); a.allows(now, fresh) {
+		t.Error("among too many, those that are not remembered count as one")
+	} else if now = now.Add(time.Hour); !a.allows(now, fresh) || len(a.from) > 1 {
+		t.Errorf("%d are remembered an hour later", len(a.from))
+	}
+}
+
+// TestWebCutsSlowClients: who sends a header slowly, or nothing, is cut; so is who takes
+// no answer. All times are the servers', virtual.
+func TestWebCutsSlowClients(t *testing.T) {
+	for name, sent := range map[string]string{"nothing": "", "half a header": "GET / HTTP/1.1\r\nHost: loc", "half a body": "POST /v1/reload HTTP/1.1\r\nHost: localhost\r\n" +
+		"Authorization: Bearer " + testToken + "\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{"} {
+		synctest.Test(t, func(t *testing.T) {
+			o := options()
+			o.Access = new(Access)
+			o.Access.Set(testToken, nil)
+			a := New(o)
+			ours, theirs := net.Pipe()
+			l := &oneConn{conn: theirs, done: make(chan struct{})}
+			ended := make(chan error, 1)
+			go func() { ended <- a.ServeWeb(l) }()
+			go func() { _, _ = io.WriteString(ours, sent) }()
+			start := time.Now()
+			_, _ = io.Copy(io.Discard, ours)
+			if took := time.Since(start); took > 15*time.Second {
+				t.Errorf("%s: cut after %v", name, took)
+			}
+			if err := a.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+			<-ended
+			_ = ours.Close()
+		})
+	}
+}
+
+// TestWebBoundsConnections: of those above the bound, the first is answered once another one
+// ends.
+func TestWebBoundsConnections(t *testing.T) {
+	d := openDoors(t)
+	var open []net.Conn
+	for range mostConnections {
+		c := d.dial("tcp")
+		defer c.Close()
+		if _, err := io.WriteString(c, strings.Replace(request("GET /static/icon.svg", d.tcp, ""), "Connection: close", "Connection: keep-alive", 1)); err != nil {
+			t.Fatal(err)
+		}
+		if resp, _ := read(t, c); resp.StatusCode != 200 {
+			t.Fatal(resp.Status)
+		}
+		open = append(open, c)
+	}
+	late := d.dial("tcp")
+	defer late.Close()
+	if _, err := io.WriteString(late, request("GET /static/icon.svg", d.tcp, "")); err != nil {
+		t.Fatal(err)
+	}
+	_ = late.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if n, err := late.Read(make([]byte, 1)); n > 0 || err == nil {
+		t.Error("one too many was answered")
+	}
+	_ = late.SetReadDeadline(time.Now().Add(time.Minute))
+	_ = open[0].Close()
+	if resp, _ := read(t, late); resp.StatusCode != 200 {
+		t.Error(resp.Status)
+	}
+}
+
+func TestSharedAnswersAreMadeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := 0
+		s := &shared{now: time.Now, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			made++
+			time.Sleep(100 * time.Millisecond)
+			if r.URL.Query().Has("bad") {
+				fail(w, http.StatusBadRequest, "bad")
+				return
+			}
+			answer(w, http.StatusOK, api.OKReply{Version: made})
+		})}
+		ask := func(target, cacheControl string) (int, string) {
+			rec := &kept{header: make(http.Header)}
+			r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+			r.Header.Set("Cache-Control", cacheControl)
+			s.ServeHTTP(rec, r)
+			var ok struct{ Version int }
+			_ = json.Unmarshal(rec.body.Bytes(), &ok)
+			return ok.Version, rec.header.Get("Age")
+		}
+		got := make(chan int, 50)
+		for range 50 {
+			go func() { version, _ := ask("/v1/overview", "max-age=1"); got <- version }()
+		}
+		for range 50 {
+			if version := <-got; version != 1 {
+				t.Errorf("an answer is the %d.", version)
+			}
+		}
+		for _, c := range []struct {
+			target, cacheControl string
+			pause                time.Duration
+			want                 int
+		}{
+			{"/v1/overview", "max-age=1", 0, 1},
+			{"/v1/overview", "", 0, 2}, {"/v1/overview", "no-cache", 0, 3}, {"/v1/overview", "max-age=0", 0, 4}, {"/v1/overview", "max-age=x", 0, 5},
+			{"/v1/overview", "max-age=1", time.Second, 6}, {"/v1/overview", "no-transform, max-age=5", 3 * time.Second, 6},
+			{"/v1/overview?a", "max-age=1", 0, 7}, {"/v1/events", "max-age=1", 0, 8}, {"/v1/events", "max-age=1", 0, 9},
+			{"/v1/overview", "max-age=99999", oldest, 10},
+		} {
+			time.Sleep(c.pause)
+			if version, _ := ask(c.target, c.cacheControl); version != c.want {
+				t.Errorf("%+v: the answer is the %d.", c, version)
+			}
+		}
+		made = 0
+		for range 3 {
+			ask("/v1/overview?bad", "max-age=1")
+		}
+		if made < 3 {
+			t.Errorf("an error was given to others: %d made", made)
+		}
+		for i := range 3 * mostShared {
+			ask(fmt.Sprint("/v1/key?id=", i), "max-age=1")
+		}
+		if len(s.answers) > mostShared {
+			t.Errorf("%d answers are kept", len(s.answers))
+		}
+	})
+}
