@@ -17,7 +17,7 @@ const (
 	chartBottom = 210.0 // the days and hours are below
 )
 
-// chart is bars of several parts, one bar for each hour.
+// chart is bars of several parts, one bar for each hour, or lines.
 type chart struct {
 	ID, Title, Desc string
 	Width, Height   float64
@@ -26,6 +26,7 @@ type chart struct {
 	Bars            []chartBar
 	Unknown         string // a line below the hours of which nothing is known
 	Grid, Ticks     []chartMark
+	Lines           bool
 	Series          []chartSeries // the parts, the lowest first
 }
 
@@ -33,7 +34,7 @@ type chart struct {
 type chartSeries struct {
 	Name string
 	Fill int    // the number of the page's pattern
-	Path string // around its part of all bars: one shape, as a pattern takes much room on paper
+	Path string // its line, or around its part of all bars: one shape, as a pattern takes much room on paper
 }
 
 // chartBar is where an hour is, and what it is in words.
@@ -48,20 +49,16 @@ type chartMark struct {
 	Text string
 }
 
-// newChart draws the hours. value is what an hour has of each series, label what it is in
-// words.
-func newChart(hours []reportHour, series []chartSeries, value func(reportHour) []float64, label func(reportHour) string) *chart {
-	c := &chart{Width: chartWidth, Height: chartHeight, Left: chartLeft, Top: chartTop, Bottom: chartBottom, Series: series}
-	highest := 0.0
-	for _, h := range hours {
-		highest = max(highest, total(value(h)))
-	}
+// newFrame is a chart of the hours without its series: the scale up to the highest value,
+// the grid, the days, and what each hour is in words. up is what height a value has.
+func newFrame(hours []reportHour, highest float64, label func(reportHour) string) (c *chart, up func(value float64) float64) {
+	c = &chart{Width: chartWidth, Height: chartHeight, Left: chartLeft, Top: chartTop, Bottom: chartBottom}
 	step, digits := gridStep(highest)
 	top := max(step, step*math.Ceil(highest/step))
-	scale := (chartBottom - chartTop) / top
+	up = func(value float64) float64 { return inTenths(value * (chartBottom - chartTop) / top) }
 	for i := 0; float64(i)*step <= top*1.0001; i++ {
-		y := float64(i) * step
-		c.Grid = append(c.Grid, chartMark{inTenths(chartBottom - y*scale), strconv.FormatFloat(y, 'f', digits, 64)})
+		value := float64(i) * step
+		c.Grid = append(c.Grid, chartMark{inTenths(chartBottom - up(value)), strconv.FormatFloat(value, 'f', digits, 64)})
 	}
 	each := (chartWidth - chartLeft) / float64(len(hours))
 	for i, h := range hours {
@@ -73,14 +70,54 @@ func newChart(hours []reportHour, series []chartSeries, value func(reportHour) [
 			c.Unknown += fmt.Sprintf("M%v %vh%v", bar.X, c.Bottom, bar.Width)
 		}
 		c.Bars = append(c.Bars, bar)
-		y := chartBottom
+	}
+	return c, up
+}
+
+// stackedChart draws the hours as bars of several parts. value is what an hour has of each
+// series, label what it is in words.
+func stackedChart(hours []reportHour, series []chartSeries, value func(reportHour) []float64, label func(reportHour) string) *chart {
+	highest := 0.0
+	for _, h := range hours {
+		highest = max(highest, total(value(h)))
+	}
+	c, up := newFrame(hours, highest, label)
+	for i, h := range hours {
+		bar, y := c.Bars[i], chartBottom
 		for s, x := range value(h) {
-			if height := inTenths(x * scale); height > 0 {
+			if height := up(x); height > 0 {
 				y = inTenths(y - height)
 				series[s].Path += fmt.Sprintf("M%v %vh%vv%vh-%vz", bar.X, y, bar.Width, height, bar.Width)
 			}
 		}
 	}
+	c.Series = series
+	return c
+}
+
+// lineChart draws a line for each series, with a gap where an hour has nothing of it. A
+// single hour between two gaps is a short line.
+func lineChart(hours []reportHour, series []chartSeries, value func(reportHour) []float64, label func(reportHour) string) *chart {
+	highest := 0.0
+	for _, h := range hours {
+		for _, x := range value(h) {
+			highest = max(highest, x)
+		}
+	}
+	c, up := newFrame(hours, highest, label)
+	c.Lines = true
+	for s := range series {
+		drawn := false
+		for i, h := range hours {
+			x := value(h)[s]
+			if x > 0 {
+				command := map[bool]string{false: "M", true: "L"}[drawn]
+				series[s].Path += fmt.Sprintf("%s%v %vh%v", command, c.Bars[i].X, inTenths(chartBottom-up(x)), c.Bars[i].Width)
+			}
+			drawn = x > 0
+		}
+	}
+	c.Series = series
 	return c
 }
 
@@ -118,33 +155,52 @@ func gridStep(highest float64) (step float64, digits int) {
 	return step, max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
 }
 
+// groupSeries are the groups.
+func (r *report) groupSeries() (series []chartSeries) {
+	for i, g := range r.Groups {
+		series = append(series, chartSeries{Name: printable(g.Name), Fill: i})
+	}
+	return series
+}
+
+// byGroup is what an hour is in words: all, and what there is of each group.
+func (r *report) byGroup(h reportHour, all string, values []float64, text func(float64) string) string {
+	if !h.Known {
+		return moment(h.At) + ": nothing is known"
+	}
+	texts := []string{moment(h.At) + all}
+	for i, x := range values {
+		if x > 0 {
+			texts = append(texts, printable(r.Groups[i].Name)+" "+text(x))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
 // useChart is who used the CPUs. A CPU-hour in an hour is a CPU.
 func (r *report) useChart() *chart {
-	var names []chartSeries
-	for i, g := range r.Groups {
-		names = append(names, chartSeries{Name: printable(g.Name), Fill: i})
-	}
 	u := unitOf(r.CPU)
-	c := newChart(r.ByHour, names, func(h reportHour) (cpus []float64) {
+	c := stackedChart(r.ByHour, r.groupSeries(), func(h reportHour) (cpus []float64) {
 		for _, x := range h.Groups {
 			cpus = append(cpus, x/time.Hour.Seconds())
 		}
 		return cpus
 	}, func(h reportHour) string {
-		if !h.Known {
-			return moment(h.At) + ": nothing is known"
-		}
-		texts := []string{moment(h.At) + ": " + u.of(h.CPU) + " " + u.name}
-		for i, x := range h.Groups {
-			if x > 0 {
-				texts = append(texts, names[i].Name+" "+u.of(x))
-			}
-		}
-		return strings.Join(texts, ", ")
+		return r.byGroup(h, ": "+u.of(h.CPU)+" "+u.name, h.Groups, u.of)
 	})
 	highest := r.highest()
 	c.ID, c.Title = "use", "CPUs in use, hour by hour"
 	c.Desc = fmt.Sprintf("The highest hour is %s with %s %s. The figures are in the table %q.", moment(highest.At), u.of(highest.CPU), u.name, r.periodsTitle())
+	return c
+}
+
+// slowChart is how long groups waited for their answers.
+func (r *report) slowChart() *chart {
+	c := lineChart(r.ByHour, r.groupSeries(), func(h reportHour) []float64 { return h.P95 }, func(h reportHour) string {
+		return r.byGroup(h, "", h.P95, secondsText)
+	})
+	c.ID, c.Title = "slow", "Seconds that 95 of 100 answers took at most, hour by hour"
+	c.Desc = `The slowest hour of each group is in the table "Groups".`
 	return c
 }
 
@@ -156,7 +212,7 @@ func (r *report) turnedChart() *chart {
 	if r.Refused+r.Redirected == 0 {
 		return nil
 	}
-	c := newChart(r.ByHour, []chartSeries{{Name: "refused", Fill: fillTurned}, {Name: "redirected", Fill: fillTurned + 1}}, func(h reportHour) []float64 {
+	c := stackedChart(r.ByHour, []chartSeries{{Name: "refused", Fill: fillTurned}, {Name: "redirected", Fill: fillTurned + 1}}, func(h reportHour) []float64 {
 		return []float64{float64(h.Refused), float64(h.Redirected)}
 	}, func(h reportHour) string {
 		if !h.Known {

@@ -60,7 +60,7 @@ func (r *report) page() page {
 	u := unitOf(r.CPU)
 	p := page{
 		Title: r.title(), Period: r.period(), Unit: u.name, Remarks: r.remarks(), Explanation: r.explanation(),
-		Figures: r.figures(), Charts: []*chart{r.useChart()}, PeriodsTitle: r.periodsTitle(), Version: version,
+		Figures: r.figures(), Charts: []*chart{r.useChart(), r.slowChart()}, PeriodsTitle: r.periodsTitle(), Version: version,
 	}
 	if c := r.turnedChart(); c != nil {
 		p.Charts = append(p.Charts, c)

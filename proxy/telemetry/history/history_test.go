@@ -378,3 +378,22 @@ type keeper struct{ entries []telemetry.Entry }
 func (k *keeper) Take(_ time.Time, entries []telemetry.Entry) {
 	k.entries = append(k.entries, entries...)
 }
+
+// BenchmarkReply is the dearest one: a week whose hours are full.
+func BenchmarkReply(b *testing.B) {
+	h := New(MostHours)
+	full := fullHour()
+	for i := range MostHours - 1 {
+		full.at = noon.Add(-time.Duration(MostHours-1-i) * time.Hour).Unix()
+		h.over = append(h.over, full.end())
+	}
+	h.open = fullHour()
+	for b.Loop() {
+		reply := h.Reply(MostHours)
+		text, err := json.Marshal(reply)
+		if err != nil || len(reply.Hours) != MostHours {
+			b.Fatal(err, len(reply.Hours))
+		}
+		b.ReportMetric(float64(len(text)), "bytes")
+	}
+}
