@@ -21,7 +21,7 @@ type (
 		Groups     []HistoryPart  `json:"groups"`  // known, newcomers, strangers, robots, exempt
 		Classes    []HistoryClass `json:"classes"` // in configured order
 		Shapes     []HistoryPart  `json:"shapes"`  // of pages, dearest first; at most 50
-		URLs       []HistoryPart  `json:"urls"`    // paths with the values of their parameters, dearest first; at most 50
+		URLs       []HistoryPart  `json:"urls"`    // paths with the values of their parameters, dearest first; at most 50; * for what few asked for
 	}
 	// HistoryClass is the keys of a class that cost most.
 	HistoryClass struct {
