@@ -168,7 +168,12 @@ func (c *chromium) try(session, method string, params, into any) error {
 // tab is one page.
 type tab struct {
 	*chromium
-	session string
+	session, target string
+}
+
+func (p *tab) close() {
+	p.t.Helper()
+	p.chromium.do("", "Target.closeTarget", map[string]any{"targetId": p.target}, nil)
 }
 
 // look is how a page is looked at.
@@ -188,7 +193,7 @@ func (c *chromium) open(l look) *tab {
 		SessionID string `json:"sessionId"`
 	}
 	c.do("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
-	p := &tab{c, attached.SessionID}
+	p := &tab{c, attached.SessionID, target.TargetID}
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
 		p.do(domain+".enable", nil, nil)
 	}
@@ -253,7 +258,7 @@ func (p *tab) await(what, expression string) {
 	}
 	var text string
 	_ = p.tryEval("document.body.innerText", &text)
-	p.t.Fatalf("in vain: %s (%v); the page:\n%s\n%s", what, err, text, strings.Join(p.complaints(), "\n"))
+	p.t.Fatalf("in vain: %s (%v); the page:\n%.1500s\n%s", what, err, text, strings.Join(p.complaints(), "\n"))
 }
 
 // text is what an element shows.
@@ -261,6 +266,13 @@ func (p *tab) text(selector string) (text string) {
 	p.t.Helper()
 	p.eval(fmt.Sprintf("document.querySelector(%q).textContent", selector), &text)
 	return text
+}
+
+// rows are the texts of a table's body.
+func (p *tab) rows(table string) (rows [][]string) {
+	p.t.Helper()
+	p.eval(fmt.Sprintf("[...document.querySelectorAll('%s tbody tr')].map((r) => [...r.children].map((c) => c.textContent))", table), &rows)
+	return rows
 }
 
 // press presses a key as a user does.

@@ -24,11 +24,9 @@ type fake struct {
 	now   float64
 	token string // that is asked for; empty: none
 
-	mu     sync.Mutex // guards the following
-	posts  []string   // bodies of POST /v1/forgive
-	cuts   int        // streams that were cut
-	alive  []chan struct{}
-	events int
+	mu    sync.Mutex // guards the following
+	posts []string   // bodies of POST /v1/forgive
+	alive map[chan struct{}]bool
 }
 
 func startFake(t *testing.T, token string) (*fake, string) {
@@ -37,7 +35,7 @@ func startFake(t *testing.T, token string) (*fake, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{t: t, now: float64(time.Now().Unix()), token: token}
+	f := &fake{t: t, now: float64(time.Now().Unix()), token: token, alive: make(map[chan struct{}]bool)}
 	mux := http.NewServeMux()
 	mux.Handle("/", page)
 	mux.Handle("/v1/", f.api())
@@ -82,13 +80,15 @@ func reply(w http.ResponseWriter, document any) {
 func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 	cut := make(chan struct{})
 	f.mu.Lock()
-	f.alive = append(f.alive, cut)
+	f.alive[cut] = true
 	f.mu.Unlock()
-	w.Header().Set("Content-Type", "text/event-stream")
-	for n := 0; ; n++ {
+	defer func() {
 		f.mu.Lock()
-		f.events++
-		f.mu.Unlock()
+		defer f.mu.Unlock()
+		delete(f.alive, cut)
+	}()
+	w.Header().Set("Content-Type", "text/event-stream")
+	for {
 		point, _ := json.Marshal(f.point(float64(time.Now().Unix())))
 		_, _ = fmt.Fprintf(w, ": a comment\nevent: point\ndata: %s\n\n", point)
 		_ = http.NewResponseController(w).Flush()
@@ -106,11 +106,17 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 func (f *fake) cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, c := range f.alive {
+	for c := range f.alive {
 		close(c)
+		delete(f.alive, c)
 	}
-	f.alive = nil
-	f.cuts++
+}
+
+// streams is how many there are.
+func (f *fake) streams() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.alive)
 }
 
 func (f *fake) documents() map[string]func(url.Values) any {

@@ -15,7 +15,7 @@ export class Chart {
     this.when = el('span', { class: 'when' });
     this.values = series.map(() => el('span', { class: 'value' }));
     this.legend = el('ul', { class: 'legend' }, ...series.map((s, i) => el('li', null, key(s), el('span', { class: 'name' }, s.name), this.values[i])));
-    this.more = extra ? el('p', { class: 'note extra' }) : null;
+    this.more = el('p', { class: 'note extra' });
     this.axes = svg('g');
     this.marks = svg('g');
     this.line = svg('line', { class: 'cursor', visibility: 'hidden' });
@@ -25,7 +25,7 @@ export class Chart {
     }, this.axes, this.marks, this.line);
     this.table = el('table');
     this.numbers = el('details', { class: 'numbers' }, el('summary', { 'aria-label': `${title}: numbers` }, 'Numbers'),
-      el('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': `${title}: numbers` }, this.table));
+      el('div', { class: 'scroll', role: 'group', tabindex: 0, 'aria-label': `${title}: numbers` }, this.table));
     this.numbers.addEventListener('toggle', () => this.fillTable());
     this.element = el('figure', { class: 'panel chart', 'aria-labelledby': id },
       el('figcaption', null, el('h3', { id }, title), this.when), this.legend, this.more,
@@ -73,7 +73,7 @@ export class Chart {
     if (!p) return;
     say(this.when, i === null ? 'now' : clock(p.at));
     this.series.forEach((s, n) => say(this.values[n], this.written(s, p)));
-    if (this.more) say(this.more, this.extra(p));
+    if (this.extra) say(this.more, this.extra(p));
     const x = this.x(p.at);
     this.line.setAttribute('visibility', i === null ? 'hidden' : 'visible');
     for (const [name, value] of Object.entries({ x1: x, x2: x, y1: margin.top, y2: margin.top + this.height })) this.line.setAttribute(name, value);

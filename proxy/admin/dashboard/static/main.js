@@ -73,13 +73,13 @@ async function loadKeys() {
   const reply = await get('buckets', { class: state.class, sort: 'cpu', limit: 20 });
   if (reply.class !== state.class) return;
   keys.show(reply.rows);
-  say(byId('keys-note'), `${count(Math.min(reply.total, reply.rows.length))} of ${count(reply.total)}`);
+  say(byId('keys-note'), `${count(reply.rows?.length ?? 0)} of ${count(reply.total)}`);
 }
 
 async function loadQueue() {
   const reply = await get('queue', { limit: 50 });
   queue.show(reply.rows);
-  say(byId('queue-note'), reply.total === 0 ? 'nobody waits' : `${count(Math.min(reply.total, reply.rows.length))} of ${count(reply.total)}, the longest wait first`);
+  say(byId('queue-note'), reply.total === 0 ? 'nobody waits' : `${count(reply.rows?.length ?? 0)} of ${count(reply.total)}, the longest wait first`);
 }
 
 async function loadRecent() {

@@ -57,7 +57,7 @@ function finding(o, shapes) {
   if (o.cpu < 0.005) return `No request costs anything worth mentioning.${sampled}`;
   const top = o.groups.reduce((a, b) => (b.cpu > a.cpu ? b : a));
   const sentences = [`Most of the CPU, ${percent(top.cpu / o.cpu)} (${cpus(top.cpu)} of ${cpus(o.cpu)} CPUs used), goes to ${top.name}.`];
-  const page = shapes?.rows[0];
+  const page = shapes?.rows?.[0];
   if (page && page.cpu > 0) {
     const net = page.networks?.[0];
     const from = net ? `, ${percent(net.cpu / page.cpu)} of it to ${plain(net.name)}` : '';

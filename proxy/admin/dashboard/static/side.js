@@ -36,8 +36,10 @@ const facts = (list) => el('dl', { class: 'facts' }, ...list.flatMap((fact) => [
   el('dt', null, plain(fact.name)), el('dd', null, el('bdi', { dir: 'ltr', class: 'foreign' }, plain(fact.value)), fact.means ? el('span', { class: 'means' }, plain(fact.means)) : null),
 ]));
 
-const list = (head, rows) => el('table', null, el('thead', null, el('tr', null, ...head.map((h) => el('th', { scope: 'col', class: h.num ? 'num' : null }, h.name)))),
-  el('tbody', null, ...rows.map((row) => el('tr', null, ...row.map((cell, i) => el('td', { class: head[i].num ? 'num' : 'long' }, cell))))));
+const kind = (h) => (h.num ? 'num' : h.long ? 'long' : null);
+
+const list = (head, rows) => el('table', null, el('thead', null, el('tr', null, ...head.map((h) => el('th', { scope: 'col', class: kind(h) }, h.name)))),
+  el('tbody', null, ...rows.map((row) => el('tr', null, ...row.map((cell, i) => el('td', { class: kind(head[i]) }, cell))))));
 
 export const explainable = (of, text = of) => el('button', { type: 'button', class: 'who', title: `Explain ${plain(of)}`, onclick: () => explain(of) },
   el('bdi', { dir: 'ltr', class: 'foreign' }, plain(text)));
@@ -88,10 +90,10 @@ function forgiving(all) {
   }, 'Forgive ', el('span', null, plain(a.class), ' '), foreign(a.key)))), said);
 }
 
-const waits = (rows) => list([{ name: 'Client' }, { name: 'Page' }, { name: 'For', num: true }, { name: 'Why' }],
+const waits = (rows) => list([{ name: 'Client' }, { name: 'Page', long: true }, { name: 'For', num: true }, { name: 'Why', long: true }],
   rows.map((r) => [explainable(r.client), foreign(r.url), seconds(r.age), plain(r.why)]));
 
-const verdicts = (rows) => list([{ name: 'Time' }, { name: 'Client' }, { name: 'Page' }, { name: 'What' }],
+const verdicts = (rows) => list([{ name: 'Time' }, { name: 'Client' }, { name: 'Page', long: true }, { name: 'What', long: true }],
   rows.map((r) => [clock(r.at), explainable(r.client), foreign(r.url), `${verdict(r)}: ${plain(r.reason)}`]));
 
 export const verdict = (r) => `${r.shadow ? 'would be ' : ''}${plain(r.outcome)}${r.status ? ` ${r.status}` : ''}`;
@@ -105,24 +107,29 @@ export async function moment(point, step, now, current) {
   const near = Math.max(step, 2);
   const asked = [get('recent', { limit: 200 }), now - point.at < 90 ? Promise.resolve(null) : get('history', { hours: Math.min(168, Math.ceil((now - point.at) / 3600) + 1) })];
   const [recent, history] = await Promise.allSettled(asked);
-  const rows = recent.status === 'fulfilled' ? recent.value.rows.filter((r) => Math.abs(r.at - point.at) <= near) : [];
+  const rows = recent.status === 'fulfilled' ? (recent.value.rows ?? []).filter((r) => Math.abs(r.at - point.at) <= near) : [];
   if (rows.length) parts.push(section(`Verdicts within ${count(near)} s of it`, verdicts(rows.slice(0, 20))));
   if (history.status === 'rejected') parts.push(el('p', { class: 'note' }, `No history: ${plain(history.reason.message)}`));
   else if (history.value === null) parts.push(...recently(current));
-  else parts.push(...ofHour(history.value.hours.find((h) => h.at <= point.at && point.at < h.at + 3600)));
+  else parts.push(...ofHour((history.value.hours ?? []).find((h) => h.at <= point.at && point.at < h.at + 3600)));
   fill(mine, parts);
 }
 
+// The network that asks for most of a page.
+const origin = ({ networks, cpu }) => (networks?.length ? fromNetwork(networks[0], cpu) : '–');
+
+const fromNetwork = (net, cpu) => el('span', null, explainable(net.name), ` ${percent(net.cpu / (cpu || 1))}`);
+
 // The dearest pages and networks of the last seconds.
 function recently(shapes) {
-  if (!shapes?.rows.length) return [];
-  return [section(`Dearest pages of the last ${count(shapes.seconds)} s`, list([{ name: 'Page' }, { name: 'CPUs', num: true }, { name: 'Mostly from' }],
-    shapes.rows.slice(0, 8).map((r) => [explainable(r.shape), cpus(r.cpu), r.networks[0] ? el('span', null, explainable(r.networks[0].name), ` ${percent(r.networks[0].cpu / (r.cpu || 1))}`) : '–'])))];
+  if (!shapes?.rows?.length) return [];
+  return [section(`Dearest pages of the last ${count(shapes.seconds)} s`, list([{ name: 'Page', long: true }, { name: 'CPUs', num: true }, { name: 'Mostly from' }],
+    shapes.rows.slice(0, 8).map((r) => [explainable(r.shape), cpus(r.cpu), origin(r)])))];
 }
 
 function ofHour(hour) {
   if (!hour) return [el('p', { class: 'note' }, 'Nothing is kept of that hour.')];
-  const dearest = (title, rows) => rows?.length && section(title, list([{ name: 'Who or what' }, { name: 'CPU-seconds', num: true }, { name: 'Requests', num: true }],
+  const dearest = (title, rows) => rows?.length && section(title, list([{ name: 'Who or what', long: true }, { name: 'CPU-seconds', num: true }, { name: 'Requests', num: true }],
     rows.slice(0, 8).map((r) => [explainable(r.name), cpus(r.cpu), count(r.requests)])));
   return [el('p', { class: 'note' }, `In the hour from ${clock(hour.at, false)}: ${cpus(hour.cpu)} CPU-seconds, ${count(hour.requests)} requests, ${count(hour.refused)} refused.`),
     dearest('Dearest pages of that hour', hour.shapes), ...(hour.classes ?? []).map((c) => dearest(`Dearest of ${plain(c.class)}`, c.keys))].filter(Boolean);

@@ -19,7 +19,7 @@ export class Table {
   show(list) {
     const gone = new Set(this.rows.keys());
     const order = [];
-    for (const row of list) {
+    for (const row of list ?? []) { // of none, Go writes null
       let key = this.key(row);
       for (let n = 2; order.some((o) => o.key === key); n++) key = `${this.key(row)}#${n}`;
       gone.delete(key);

@@ -17,7 +17,7 @@ function shares(of, total) {
   return el('span', { class: 'shares' }, svg('svg', { viewBox: '0 0 100 10', preserveAspectRatio: 'none', 'aria-hidden': 'true', focusable: 'false' }, ...parts), el('span', { class: 'shares-text' }, text));
 }
 
-const parts = (title, rows, known) => el('div', null, el('h4', null, title), rows?.length
+const parts = (title, rows, known) => el('div', null, el('h3', null, title), rows?.length
   ? el('table', null, el('thead', null, el('tr', null, ...['Name', 'CPUs', 'Req/s', 'Mean'].map((h, i) => el('th', { scope: 'col', class: i ? 'num' : null }, h)))),
     el('tbody', null, ...rows.map((r) => el('tr', null, el('th', { scope: 'row', class: 'long' }, known ? explainable(r.name) : foreign(r.name)),
       el('td', { class: 'num' }, cpus(r.cpu)), el('td', { class: 'num' }, rate(r.rate)), el('td', { class: 'num' }, seconds(r.mean))))))
@@ -66,7 +66,7 @@ export const queueTable = (table) => new Table(table, {
 export const recentTable = (table) => new Table(table, {
   caption: 'Recent verdicts, the newest first', empty: 'No verdict lately.', key: (r) => r.id || `${r.at} ${r.client} ${r.url}`,
   columns: [
-    { head: 'Time', cls: 'time', cell: (r) => clock(r.at) },
+    { head: 'Time', cls: 'p2', cell: (r) => clock(r.at) },
     { head: 'Client', cell: (r) => explainable(r.client) },
     { head: 'Group', cls: 'p2', cell: (r) => named(r.group) },
     { head: 'Agent', cls: 'p3 short', cell: (r) => foreign(r.agent) },
