@@ -114,7 +114,10 @@ func (g *guard) refuseUse(r *http.Request) *refusal {
 
 func (g *guard) refuseToken(r *http.Request) *refusal {
 	token := bearer(r)
-	if token == "" {
+	switch {
+	case g.access.granted.Load() == nil:
+		return &refusal{status: http.StatusUnauthorized, text: "there is no token to let anybody in: name its file in admin.token"}
+	case token == "":
 		return &refusal{status: http.StatusUnauthorized, text: "the token is missing: send Authorization: Bearer with what admin.token holds"}
 	}
 	from, _ := netip.ParseAddrPort(r.RemoteAddr) // of the unix socket: none, which is one for all

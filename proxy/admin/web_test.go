@@ -201,7 +201,7 @@ func TestWebTakesNoTokenWithoutOne(t *testing.T) {
 	d := openDoors(t)
 	d.access.Set("", nil)
 	for _, token := range []string{testToken, "", " "} {
-		if resp, body := d.say("tcp", request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+token)); resp.StatusCode != 401 {
+		if resp, body := d.say("tcp", request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+token)); resp.StatusCode != 401 || !strings.Contains(body, "no token") {
 			t.Errorf("%q: %s %s", token, resp.Status, body)
 		}
 	}

@@ -180,7 +180,7 @@ func TestPageIsHarmless(t *testing.T) {
 	}
 	p.eval(`({title: document.title, images: document.querySelectorAll('img, iframe, a[href^="javascript"]').length, styles: document.querySelectorAll('style, [style], [onerror], [onclick]').length,
 		raw: /[\u202e\u001b]/.test(document.body.textContent), shown: document.body.textContent.includes('a=\\u{202e}gnp.exe\\u{1b}[31m\\u{a}&b=')})`, &found)
-	if found.Title != "tempomat" || found.Images+found.Styles > 0 || found.Raw || !found.Shown {
+	if found.Title != "67 waiting, CPU 91 %: tempomat" || found.Images+found.Styles > 0 || found.Raw || !found.Shown {
 		t.Errorf("%+v", found)
 	}
 	checkComplaints(t, c)
@@ -296,7 +296,7 @@ func TestPageStaysLive(t *testing.T) {
 	p.await("it is back", `document.querySelector('#state').textContent === 'Live'`)
 	for minutes, every := range map[int]float64{60: 10, 1440: 60} {
 		p.eval(fmt.Sprintf(`document.querySelector('#range input[value="%d"]').click()`, minutes), nil)
-		p.await(fmt.Sprintf("%d minutes are shown", minutes), fmt.Sprintf(`Number(document.querySelector('.picture').getAttribute('aria-valuemax')) >= %v`, min(float64(minutes*60)/every, 720)-1))
+		p.await(fmt.Sprintf("%d minutes are shown", minutes), fmt.Sprintf(`Number(document.querySelector('.picture').getAttribute('aria-valuemax')) >= %v`, float64(minutes*60)/every-1))
 		keep(t, p, allPictures, fmt.Sprintf("desktop-%d", minutes), false)
 	}
 	p.eval(`document.querySelector('#theme').click(), document.querySelector('#theme').click()`, nil)

@@ -2,7 +2,7 @@
 // HTML, CSS and JavaScript modules; nothing is built and nothing comes from elsewhere.
 //
 // Its charts are plain SVG of its own rather than those of a library: they are six small ones
-// of at most 720 moments each, and SVG takes the theme's colours and patterns from the style
+// of at most 1,440 moments each, and SVG takes the theme's colours and patterns from the style
 // sheet, is sharp on a wall, and can be read by the keyboard, by screen readers and by tests,
 // which a canvas cannot.
 package dashboard

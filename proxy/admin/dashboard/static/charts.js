@@ -52,11 +52,3 @@ export function makeCharts(pick) {
   for (const chart of [queue, workers]) chart.whole = true;
   return [cpu, latency, queue, use, workers, turned];
 }
-
-// At most so many points are drawn: more than a screen shows only cost.
-export const mostPoints = 720;
-
-export const thinned = (points) => {
-  const every = Math.ceil(points.length / mostPoints);
-  return every < 2 ? points : points.filter((_, i) => (points.length - 1 - i) % every === 0);
-};

@@ -1,7 +1,7 @@
 // The page: what is asked for, and where it is shown.
 
 import { get, hasToken, setToken } from './api.js';
-import { makeCharts, thinned } from './charts.js';
+import { makeCharts } from './charts.js';
 import { byId, say } from './dom.js';
 import { Live } from './live.js';
 import { closeSide, explain, moment } from './side.js';
@@ -22,9 +22,7 @@ const recent = recentTable(byId('recent'));
 function draw() {
   const to = state.points.at(-1)?.at;
   if (to === undefined) return;
-  const points = thinned(state.points);
-  const step = state.step * Math.max(1, Math.ceil(state.points.length / Math.max(1, points.length)));
-  for (const chart of charts) chart.show(points, to - 60 * state.minutes, to, step);
+  for (const chart of charts) chart.show(state.points, to - 60 * state.minutes, to, state.step);
 }
 
 async function loadSeries() {

@@ -37,6 +37,7 @@ export function showOverview(o, shapes) {
   const rows = groups.map((name) => o.groups.find((g) => g.name === name)).filter(Boolean);
   table.show([...rows, all].map((g) => ({ total: o.cpu, ...g })));
   say(byId('finding'), finding(o, shapes));
+  document.title = `${count(waiting)} waiting, CPU ${percent(o.cpu / (o.cpus || 1))}: tempomat`;
 }
 
 // The CPUs as a bar, by group.
