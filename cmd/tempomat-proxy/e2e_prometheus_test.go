@@ -169,23 +169,28 @@ func TestPrometheus(t *testing.T) {
 		}, &exemplars)
 		return wrong == "" && len(exemplars) > 0 && len(exemplars[0].Exemplars[0].Labels["request_id"]) == 8
 	})
-	if got, want := s.scrape(metrics, "tempomat_requests_total"), float64(s.stats().Counters["requests"]); got != want {
+	if got, want := s.scrape(metrics, "tempomat_requests_total{"), float64(s.stats().Counters["requests"]); got != want {
 		t.Errorf("Prometheus is told of %v requests, the doctor of %v", got, want)
 	}
 }
 
-// scrape adds up a metric's series as they are at this moment.
+// scrape adds up the series that begin so, as they are at this moment.
 func (s *sidecarProcess) scrape(address, name string) (sum float64) {
 	s.t.Helper()
 	text := fetch(s.t, newClient(s.t), http.MethodGet, "http://"+address+"/metrics", nil, nil).body
 	for line := range strings.Lines(text) {
-		series, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
-		if x, err := strconv.ParseFloat(value, 64); ok && strings.HasPrefix(series, name+"{") {
-			sum += x
-			if err != nil {
-				s.t.Error(err)
-			}
+		series, value := line, ""
+		if i := strings.LastIndexByte(line, ' '); i >= 0 {
+			series, value = line[:i], strings.TrimSpace(line[i:])
 		}
+		if !strings.HasPrefix(series, name) {
+			continue
+		}
+		x, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			s.t.Error(err)
+		}
+		sum += x
 	}
 	return sum
 }
