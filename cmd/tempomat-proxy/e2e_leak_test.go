@@ -30,6 +30,7 @@ func TestNothingIsLeft(t *testing.T) {
 cpuCount: 1
 classes: {slash32: {share: 1}, slash24: off, slash16: off, userAgent: off, debtor: {header: X-Debtor, share: 0.001, burst: 0s, cap: `+strconv.FormatBool(mode == "fair")+`}}
 graphite: {address: "`+g.Addr().String()+`", prefix: sites, interval: 1s}
+metrics: "127.0.0.1:`+freePort(t)+`"
 log: {access: all}
 timeouts: {drain: 50ms}
 `)

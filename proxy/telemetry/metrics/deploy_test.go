@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"encoding/json"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"regexp"
@@ -206,5 +207,26 @@ func (p *panel) check(t *testing.T, variables []string) {
 				t.Errorf("%s: there is no variable %s", p.Title, v[1])
 			}
 		}
+	}
+}
+
+// TestMetricNames has promtool look at all that is told: names, units, help.
+func TestMetricNames(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("there is no promtool: apt-get install prometheus")
+	}
+	w := httptest.NewRecorder()
+	Handler(full, NewDurations()).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	var ours strings.Builder // what Go's collector tells is not ours to name
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.Contains(line, Prefix) {
+			ours.WriteString(line)
+		}
+	}
+	c := exec.Command(promtool, "check", "metrics")
+	c.Stdin = strings.NewReader(ours.String())
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("promtool check metrics: %v\n%s", err, out)
 	}
 }

@@ -1,8 +1,12 @@
 package metrics
 
 import (
+	"net/http"
+	"net/url"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 
 	"tempomat/classify"
 	"tempomat/proxy/telemetry"
@@ -17,15 +21,26 @@ func BenchmarkDurations(b *testing.B) {
 	}
 }
 
-// BenchmarkRecorders is what exact counting costs a request that was not delayed.
+// BenchmarkRecorders is what telemetry costs a request: "exact" what counts each one, "all"
+// that, the feed and the sampled log, as the proxy has them.
 func BenchmarkRecorders(b *testing.B) {
 	now := time.Unix(1_000_000, 0)
-	all := telemetry.Recorders{telemetry.NewCounts(), NewDurations()}
-	r := &telemetry.Record{Arrived: now.Add(-20 * time.Millisecond), Cost: time.Millisecond, Who: new(classify.Result)}
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			all.Note(now, r)
-		}
-	})
+	exact := telemetry.Recorders{telemetry.NewCounts(), NewDurations()}
+	feed, journal := telemetry.NewFeed(), telemetry.NewJournal(zap.NewNop())
+	r := &telemetry.Record{
+		Arrived: now.Add(-20 * time.Millisecond), Cost: time.Millisecond, Access: telemetry.AccessSampled, Status: 200,
+		Who:     &classify.Result{Shape: "/w/index.php?title&action"},
+		Request: &http.Request{Method: "GET", Host: "h", URL: new(url.URL), RequestURI: "/w/index.php?title=A&action=history"},
+	}
+	for name, all := range map[string]telemetry.Recorders{"exact": exact, "all": append(exact, feed, journal)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := range b.N {
+				all.Note(now, r)
+				if i%10_000 == 0 {
+					feed.Drain(now, journal.Words())
+				}
+			}
+		})
+	}
 }
