@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,80 +13,20 @@ import (
 
 	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/cmd/tempomat-doctor/internal/top/toptest"
+	"tempomat/cmd/tempomat-doctor/terminaltest"
 )
 
 // asDoctor has the test program be the doctor, for tests that need a process of it.
 const asDoctor = "TEMPOMAT_TEST_AS_DOCTOR"
 
-// terminal is a real one: a tmux server of its own, with the doctor in it.
-type terminal struct {
-	t      *testing.T
-	socket string
-}
-
-// openTerminal runs the doctor with args in a terminal of a size. env is name=value. It
-// works for any socket that args name: that of a real proxy, too.
-func openTerminal(t *testing.T, width, height int, env []string, args ...string) *terminal {
+// openTerminal runs the doctor with args in a terminal of a size. env is name=value.
+func openTerminal(t *testing.T, width, height int, env []string, args ...string) *terminaltest.Terminal {
 	t.Helper()
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("SKIPPED: THERE IS NO tmux, SO top WAS TRIED IN NO REAL TERMINAL; make deps-test installs it")
-	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &terminal{t: t, socket: filepath.Join(filepath.Dir(socketPath(t)), "tmux.sock")}
-	words := append([]string{"env", asDoctor + "=1", "LANG=C.UTF-8", "LC_ALL=C.UTF-8"}, append(env, append([]string{self}, args...)...)...)
-	for i, w := range words {
-		words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-	}
-	x.tmux("-f", "/dev/null", "new-session", "-d", "-x", strconv.Itoa(width), "-y", strconv.Itoa(height),
-		strings.Join(words, " ")+"; echo ended with $?; exec cat")
-	t.Cleanup(func() { _ = x.command("kill-server").Run() })
-	return x
-}
-
-func (x *terminal) command(args ...string) *exec.Cmd {
-	c := exec.Command("tmux", append([]string{"-u", "-S", x.socket}, args...)...)
-	c.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "TERM=xterm-256color")
-	return c
-}
-
-func (x *terminal) tmux(args ...string) string {
-	x.t.Helper()
-	out, err := x.command(args...).CombinedOutput()
-	if err != nil {
-		x.t.Fatalf("tmux %q: %v: %s", args, err, out)
-	}
-	return string(out)
-}
-
-// press presses keys, by tmux's names.
-func (x *terminal) press(keys ...string) {
-	x.t.Helper()
-	x.tmux(append([]string{"send-keys"}, keys...)...)
-}
-
-// screen is what the terminal shows.
-func (x *terminal) screen() string {
-	x.t.Helper()
-	return x.tmux("capture-pane", "-p")
-}
-
-// shows waits until the terminal shows a text, and returns all that it shows then.
-func (x *terminal) shows(text string) string {
-	x.t.Helper()
-	deadline := time.Now().Add(8 * time.Second)
-	for {
-		screen := x.screen()
-		if strings.Contains(screen, text) {
-			return screen
-		}
-		if time.Now().After(deadline) {
-			x.t.Fatalf("no %q on\n%s", text, screen)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	return terminaltest.Open(t, width, height, append(env, asDoctor+"=1"), append([]string{self}, args...)...)
 }
 
 // serveDocuments serves the documents of an attack on a socket.
@@ -133,34 +72,26 @@ func TestTopInATerminal(t *testing.T) {
 			_, path := serveDocuments(t)
 			x := openTerminal(t, width, height, nil, "top", "--socket", path)
 			for i, pane := range []string{"overview", "keys", "pages", "queue", "verdicts"} {
-				x.press(strconv.Itoa(i + 1))
-				x.shows("[" + pane + "]")
-				x.sameAs("top-" + pane + "-" + size + ".golden")
+				x.Press(strconv.Itoa(i + 1))
+				x.Shows("[" + pane + "]")
+				sameAs(t, x, "top-"+pane+"-"+size+".golden")
 			}
-			x.press("q")
-			x.shows("ended with 0")
+			x.Press("q")
+			x.Shows("ended with 0")
 		})
 	}
 }
 
 // sameAs waits until the terminal shows a golden, but for the sparklines, which go on.
-func (x *terminal) sameAs(name string) {
-	x.t.Helper()
+func sameAs(t *testing.T, x *terminaltest.Terminal, name string) {
+	t.Helper()
 	want, err := os.ReadFile(filepath.Join("..", "..", "testdata", "doctor", name))
 	if err != nil {
-		x.t.Fatal(err)
+		t.Fatal(err)
 	}
-	deadline := time.Now().Add(8 * time.Second)
-	for {
-		got := x.screen()
-		if strings.TrimSpace(withoutSparks(got)) == strings.TrimSpace(withoutSparks(string(want))) {
-			return
-		}
-		if time.Now().After(deadline) {
-			x.t.Fatalf("not %s:\n%s\nwant\n%s", name, got, want)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	x.Until(name+":\n"+string(want), func(screen string) bool {
+		return strings.TrimSpace(withoutSparks(screen)) == strings.TrimSpace(withoutSparks(string(want)))
+	})
 }
 
 // withoutSparks is a frame without what stands beside the table of the groups.
@@ -178,13 +109,13 @@ func TestTopLives(t *testing.T) {
 	s, path := toptest.New(), socketPath(t)
 	stop := listenDocuments(t, s, path)
 	x := openTerminal(t, 80, 24, []string{"NO_COLOR=1"}, "top", "-socket", path, "-interval", "200ms", "-pane", "keys")
-	x.shows("10.1.0.7")
-	x.press("Down", "Down", "Enter")
-	x.shows(`\x1b]0;owned\a\x1b[2J\u009b31m\u202egpj.\r\n検索`)
-	x.press("q")
-	x.tmux("resize-window", "-x", "140", "-y", "40")
-	x.shows("10.1.0.25")
-	colours := x.tmux("capture-pane", "-p", "-e")
+	x.Shows("10.1.0.7")
+	x.Press("Down", "Down", "Enter")
+	x.Shows(`\x1b]0;owned\a\x1b[2J\u009b31m\u202egpj.\r\n検索`)
+	x.Press("q")
+	x.Tmux("resize-window", "-x", "140", "-y", "40")
+	x.Shows("10.1.0.25")
+	colours := x.Tmux("capture-pane", "-p", "-e")
 	for _, code := range []string{"\x1b[3", "\x1b[4", "\x1b[9"} {
 		for digit := '0'; digit <= '8'; digit++ {
 			if strings.Contains(colours, code+string(digit)+"m") {
@@ -193,23 +124,22 @@ func TestTopLives(t *testing.T) {
 		}
 	}
 	stop()
-	x.shows("The proxy is away for")
-	x.shows("is tempomat-proxy running?")
+	x.Shows("The proxy is away for")
+	x.Shows("is tempomat-proxy running?")
 	listenDocuments(t, s, path)
-	x.shows("CPU 7.41 of 8 [kkk")
-	x.press("p")
-	x.shows("PAUSED")
-	x.press("C-c")
-	x.shows("ended with 0")
-	x.shows("ended")
+	x.Shows("CPU 7.41 of 8 [kkk")
+	x.Press("p")
+	x.Shows("PAUSED")
+	x.Press("C-c")
+	x.Shows("ended with 0")
 }
 
 // TestTopSpeaksColour: the bar has them where nobody objects.
 func TestTopSpeaksColour(t *testing.T) {
 	_, path := serveDocuments(t)
 	x := openTerminal(t, 80, 24, nil, "top", "--socket", path)
-	x.shows("[overview]")
-	if got := x.tmux("capture-pane", "-p", "-e"); !strings.Contains(got, "\x1b[30m\x1b[42mkkk") {
+	x.Shows("[overview]")
+	if got := x.Tmux("capture-pane", "-p", "-e"); !strings.Contains(got, "\x1b[30m\x1b[42mkkk") {
 		t.Errorf("no green bar of the known in %q", got)
 	}
 }
@@ -224,7 +154,7 @@ func TestTopInAPipe(t *testing.T) {
 	}
 	golden(t, "top-once.golden", stdout)
 	x := openTerminal(t, 120, 60, []string{"TERM=dumb"}, "top", "--socket", path)
-	got := x.shows("ended with 0")
+	got := x.Shows("ended with 0")
 	if !strings.Contains(got, "CPU 7.41 of 8 [kkk") || strings.Contains(got, "? help") {
 		t.Errorf("a dumb terminal got %q", got)
 	}

@@ -29,7 +29,7 @@ type Data struct {
 // Wants says which documents the open pane shows. The overview is always asked for.
 type Wants struct {
 	Series  bool
-	Shapes  bool
+	Shapes  int // rows; 0: none
 	Queue   bool
 	Recent  bool
 	Buckets bool
@@ -40,6 +40,12 @@ type Wants struct {
 // mostRows is how many rows of a document are asked for: more than the tallest screens
 // have, as filters look among them.
 const mostRows = 200
+
+// How many pages are asked for, as each has many parts: for the overview, and for their pane.
+const (
+	fewPages  = 20
+	mostPages = 50
+)
 
 // Fetch asks for documents. It has no time limit of its own.
 func (w Wants) Fetch(ctx context.Context, from Source) (Data, error) {
@@ -55,7 +61,7 @@ func (w Wants) Fetch(ctx context.Context, from Source) (Data, error) {
 		reply  any
 	}{
 		{w.Series, "/v1/series", url.Values{"minutes": {"5"}}, &d.Series},
-		{w.Shapes, "/v1/shapes", url.Values{"limit": {strconv.Itoa(mostRows / 4)}}, &d.Shapes},
+		{w.Shapes > 0, "/v1/shapes", url.Values{"limit": {strconv.Itoa(w.Shapes)}}, &d.Shapes},
 		{w.Queue, "/v1/queue", limit, &d.Queue},
 		{w.Recent, "/v1/recent", limit, &d.Recent},
 		{w.Buckets, "/v1/classes", nil, &d.Classes},

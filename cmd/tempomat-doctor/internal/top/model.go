@@ -60,10 +60,16 @@ func (m *Model) Resize(width, height int) { m.width, m.height = max(width, 0), m
 func (m *Model) Wants() Wants {
 	w := Wants{
 		Series:  !m.begun,
-		Shapes:  m.pane == PaneOverview || m.pane == PanePages,
 		Queue:   m.pane == PaneQueue,
 		Recent:  m.pane == PaneVerdicts,
 		Buckets: m.pane == PaneKeys,
+	}
+	switch m.pane {
+	case PaneOverview:
+		w.Shapes = fewPages
+	case PanePages:
+		w.Shapes = mostPages
+	default:
 	}
 	if w.Buckets {
 		w.Sort = m.keys().columns[m.at[PaneKeys].by].order
@@ -91,7 +97,7 @@ func (m *Model) Take(now time.Time, w Wants, d Data, err error) {
 		m.begun = true
 		m.history.begin(d.Series.Points)
 	}
-	if w.Shapes {
+	if w.Shapes > 0 {
 		m.data.Shapes = d.Shapes
 	}
 	if w.Queue {
@@ -109,6 +115,9 @@ func (m *Model) Take(now time.Time, w Wants, d Data, err error) {
 
 // Tick tells the time while nothing else happens.
 func (m *Model) Tick(now time.Time) { m.now = now }
+
+// Away says that the proxy does not answer.
+func (m *Model) Away() bool { return m.away != "" }
 
 // Paused says that nothing is to be asked.
 func (m *Model) Paused() bool { return m.paused }
@@ -128,10 +137,10 @@ func (m *Model) shown() (t table, ok bool) {
 // follow keeps the chosen row chosen, wherever it went.
 func (m *Model) follow() {
 	at := &m.at[m.pane]
-	t, ok := m.shown()
-	if !ok || !at.picked {
+	if !at.picked {
 		return
 	}
+	t, _ := m.shown()
 	if i := slices.IndexFunc(t.rows, func(r row) bool { return r.id == at.id }); i >= 0 {
 		at.row = i
 	}

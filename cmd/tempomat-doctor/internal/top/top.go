@@ -105,8 +105,12 @@ func (l *loop) run(ctx context.Context) {
 	tick := time.NewTicker(l.model.options.Interval)
 	defer tick.Stop()
 	l.model.Resize(l.screen.Size())
+	show := true
 	for {
-		l.show()
+		if show {
+			l.show()
+		}
+		show = true
 		select {
 		case <-ctx.Done():
 			return
@@ -115,6 +119,7 @@ func (l *loop) run(ctx context.Context) {
 			if !l.model.Paused() && !l.asking {
 				l.ask(ctx)
 			}
+			show = l.model.Away() // else nothing has changed until the answer comes
 		case a := <-l.answers:
 			l.asking = false
 			l.model.Take(time.Now(), a.wants, a.data, a.err)

@@ -296,8 +296,8 @@ func TestAnyScreen(t *testing.T) {
 		if rapid.Bool().Draw(rt, "told") {
 			m = started(t, s, options(top.Pane(rapid.IntRange(0, 5).Draw(rt, "pane"))), 80, 24)
 		}
-		for range rapid.IntRange(0, 12).Draw(rt, "keys") {
-			width, height := rapid.IntRange(0, 210).Draw(rt, "width"), rapid.IntRange(0, 70).Draw(rt, "height")
+		for range rapid.IntRange(0, 8).Draw(rt, "keys") {
+			width, height := rapid.IntRange(0, 130).Draw(rt, "width"), rapid.IntRange(0, 40).Draw(rt, "height")
 			m.Resize(width, height)
 			if e := m.Press(rapid.SampledFrom(names).Draw(rt, "key")); e.Explain != "" {
 				m.Explained(e.Explain, toptest.Explain(), nil)
@@ -326,5 +326,37 @@ func check(t *rapid.T, f *top.Frame) {
 		if columns != f.Width {
 			t.Fatalf("line %d takes %d columns of %d", y, columns, f.Width)
 		}
+	}
+}
+
+// TestDocs: the frame in the manual is one that is drawn.
+func TestDocs(t *testing.T) {
+	read := func(names ...string) string {
+		text, err := os.ReadFile(filepath.Join(append([]string{"..", "..", "..", ".."}, names...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	manual := read("docs", "doctor.md")
+	for line := range strings.SplitSeq(strings.TrimSpace(read("testdata", "doctor", "top-overview-80x24.golden")), "\n") {
+		if !strings.Contains(manual, strings.TrimRight("    "+line, " ")+"\n") {
+			t.Errorf("docs/doctor.md lacks %q", line)
+		}
+	}
+}
+
+// BenchmarkSecond is what top does each second, but for the socket and the terminal: its
+// time is the part of a core that it takes.
+func BenchmarkSecond(b *testing.B) {
+	s := toptest.Full()
+	for p, name := range top.Panes() {
+		b.Run(name, func(b *testing.B) {
+			m := started(b, s, options(top.Pane(p)), 200, 60)
+			for b.Loop() {
+				told(b, m, s, began)
+				m.Frame()
+			}
+		})
 	}
 }

@@ -5,10 +5,11 @@ package toptest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 
 	"tempomat/limiter"
@@ -25,24 +26,32 @@ const Hostile = "\x1b]0;owned\a\x1b[2J\u009b31m\u202egpj.\r\n検索e\u0301\u0301
 // Server answers with documents, by path. It is safe for concurrent use.
 type Server struct {
 	mu    sync.Mutex
-	docs  map[string]any
+	docs  map[string][]byte // as JSON
 	asked []string
 	away  error
 }
 
 // New returns a Server whose documents are those of an attack.
 func New() *Server {
-	return &Server{docs: map[string]any{
+	s := &Server{docs: make(map[string][]byte)}
+	for path, document := range map[string]any{
 		"/v1/overview": Overview(), "/v1/shapes": Shapes(), "/v1/queue": Queue(), "/v1/recent": Recent(),
 		"/v1/series": Series(), "/v1/classes": Classes(), "/v1/buckets": Buckets(), "/v1/explain": Explain(),
-	}}
+	} {
+		s.Set(path, document)
+	}
+	return s
 }
 
-// Set has a path answered with another document.
+// Set has a path answered with another document, or a path with a limit: /v1/shapes?limit=20.
 func (s *Server) Set(path string, document any) {
+	body, err := json.Marshal(document)
+	if err != nil {
+		panic(err) // a document of ours is JSON
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.docs[path] = document
+	s.docs[path] = body
 }
 
 // Away has all questions fail with an error; nil: no longer.
@@ -68,24 +77,23 @@ func (s *Server) answer(path string, query url.Values) ([]byte, error) {
 		return nil, s.away
 	}
 	s.asked = append(s.asked, (&url.URL{Path: path, RawQuery: query.Encode()}).String())
-	document, ok := s.docs[path]
+	body, ok := s.docs[path+"?limit="+query.Get("limit")]
+	if !ok {
+		body, ok = s.docs[path]
+	}
 	if !ok {
 		return nil, fmt.Errorf("there is no %s", path)
 	}
-	return json.Marshal(document)
+	return body, nil
 }
 
 // Get answers without a socket.
 func (s *Server) Get(_ context.Context, path string, query url.Values, reply any) error {
 	body, err := s.answer(path, query)
-	return errors.Join(err, onlyIf(err == nil, func() error { return json.Unmarshal(body, reply) }))
-}
-
-func onlyIf(yes bool, do func() error) error {
-	if !yes {
-		return nil
+	if err != nil {
+		return err
 	}
-	return do()
+	return json.Unmarshal(body, reply)
 }
 
 // ServeHTTP answers on a socket.
@@ -209,4 +217,38 @@ func Explain() api.ExplainReply {
 			{Name: "User-Agent", Value: Hostile}}}},
 		Advice:  []string{"Let it through for an hour: tempomat-doctor pin 10.1.0.0 1h"},
 		Waiting: Queue().Rows[:2], Recent: Recent().Rows[:5]}
+}
+
+// Full returns a Server whose documents have as much as a proxy tells at most: the rows
+// that are asked for, with texts of 512 bytes, and 28 parts of each page.
+func Full() *Server {
+	s := New()
+	long := strings.Repeat("/a long path", 43)[:512]
+	shapes, queue, recent, buckets := Shapes(), Queue(), Recent(), Buckets()
+	for i := range shapes.Rows {
+		r := &shapes.Rows[i]
+		r.Parameters = slices.Repeat([]api.PartRow{{Name: "name=" + long[:60], CPU: 0.123, Rate: 1.234, Mean: 0.1}}, 12)
+		r.Networks = slices.Repeat([]api.PartRow{{Name: "203.0.0.0/16", CPU: 0.123, Rate: 1.234, Mean: 0.1}}, 16)
+	}
+	few := shapes
+	few.Rows = few.Rows[:20]
+	for len(queue.Rows) < 200 {
+		queue.Rows = append(queue.Rows, queue.Rows[2])
+	}
+	for i := range queue.Rows {
+		queue.Rows[i].URL = fmt.Sprint(long, i)
+	}
+	for len(recent.Rows) < 200 {
+		recent.Rows = append(recent.Rows, recent.Rows[1])
+	}
+	for i := range recent.Rows {
+		recent.Rows[i].URL = fmt.Sprint(long, i)
+	}
+	for len(buckets.Rows) < 200 {
+		buckets.Rows = append(buckets.Rows, buckets.Rows[5])
+	}
+	for path, document := range map[string]any{"/v1/shapes": shapes, "/v1/shapes?limit=20": few, "/v1/queue": queue, "/v1/recent": recent, "/v1/buckets": buckets} {
+		s.Set(path, document)
+	}
+	return s
 }

@@ -1,0 +1,93 @@
+// Package terminaltest runs a program in a real terminal, tmux's, for tests that look at
+// what it shows there.
+package terminaltest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what is to be shown, before it fails.
+const patience = 30 * time.Second
+
+// Terminal is a tmux server of its own, with one program in it. It ends with the test.
+type Terminal struct {
+	t      testing.TB
+	socket string
+}
+
+// Open runs a program (its path and its arguments) in a terminal of some columns and lines.
+// Env is name=value, beside the test's own; the locale is UTF-8. When the program ends the
+// terminal shows "ended with" and its status, and stays. Without tmux the test is skipped,
+// loudly.
+func Open(t testing.TB, width, height int, env []string, program ...string) *Terminal {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("SKIPPED: THERE IS NO tmux, SO NOTHING WAS TRIED IN A REAL TERMINAL; make deps-test installs it")
+	}
+	dir, err := os.MkdirTemp("", "tmux") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	x := &Terminal{t: t, socket: filepath.Join(dir, "sock")}
+	words := append([]string{"env", "-u", "NO_COLOR", "LANG=C.UTF-8", "LC_ALL=C.UTF-8"}, append(env, program...)...)
+	for i, w := range words {
+		words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	x.Tmux("-f", "/dev/null", "new-session", "-d", "-x", strconv.Itoa(width), "-y", strconv.Itoa(height),
+		strings.Join(words, " ")+"; echo ended with $?; exec cat")
+	t.Cleanup(func() { x.Tmux("kill-server") })
+	return x
+}
+
+// Tmux runs a command of tmux on the terminal and returns what it prints.
+func (x *Terminal) Tmux(args ...string) string {
+	x.t.Helper()
+	c := exec.Command("tmux", append([]string{"-u", "-S", x.socket}, args...)...) //nolint:gosec // the test's own words
+	c.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "TERM=xterm-256color")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		x.t.Fatalf("tmux %q: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// Press presses keys, by tmux's names: q, Down, C-c.
+func (x *Terminal) Press(keys ...string) {
+	x.t.Helper()
+	x.Tmux(append([]string{"send-keys"}, keys...)...)
+}
+
+// Screen is what the terminal shows, as text.
+func (x *Terminal) Screen() string {
+	x.t.Helper()
+	return x.Tmux("capture-pane", "-p")
+}
+
+// Shows waits until the terminal shows a text, and returns all that it shows then.
+func (x *Terminal) Shows(text string) string {
+	x.t.Helper()
+	return x.Until("shows "+text, func(screen string) bool { return strings.Contains(screen, text) })
+}
+
+// Until waits until what the terminal shows is as it should be, and returns it.
+func (x *Terminal) Until(what string, is func(screen string) bool) string {
+	x.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		screen := x.Screen()
+		if is(screen) {
+			return screen
+		}
+		if time.Now().After(deadline) {
+			x.t.Fatalf("not yet: %s; the terminal shows\n%s", what, screen)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
