@@ -106,6 +106,7 @@ type Result struct {
 	Session  bool     // the first key is a session of the address, which is the second
 	Face     uint8    // 0 to 7: which of those behind the address it seems to be, where it has no session; 0 with one
 	Follows  bool     // it is for a part of the page that the client was just served
+	Agent    string   // the family of its User-Agent
 	Robot    bool     // its User-Agent names a robot or another program, and no browser
 	Prefetch bool     // nobody looks at the answer yet: the browser asks in advance
 
@@ -151,7 +152,8 @@ func (c *Classifier) Classify(r *http.Request, into *Result) {
 	into.Address = "" // an old one would keep its string alive
 	into.Face, into.Follows, into.Prefetch = 0, false, isPrefetch(r.Header)
 	into.part, into.unread = false, false
-	into.Robot = c.agents.read(userAgent(r)).robot
+	agent := c.agents.read(userAgent(r))
+	into.Agent, into.Robot = agent.family, agent.robot
 
 	var scratch [maxText]byte
 	text, pathEnd := appendShape(scratch[:0], r.URL.Path, r.URL.RawQuery)

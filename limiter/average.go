@@ -8,12 +8,19 @@ import (
 // recent is the time constant of the rates that the doctor shows.
 const recent = 30 * time.Second
 
+// latest is the weight of a request in the average wait, once there were some.
+const (
+	latest     = 0.1
+	mostLatest = 10
+)
+
 // average is the lately of a key. Rates decay exponentially with time, so that
 // a key that falls silent sinks on the doctor's table; the wait is an average
 // over requests, as it is a property of each.
 type average struct {
 	last      time.Duration // of the latest request
 	wait      float32       // s
+	n         uint8         // requests that wait is of, up to mostLatest
 	cpu, reqs float32       // CPU-s/s and requests/s at last
 }
 
@@ -33,7 +40,8 @@ func (a *average) note(at time.Duration, cost float64, wait float32) {
 	d := a.decay(at)
 	a.cpu = a.cpu*d + float32(cost/recent.Seconds())
 	a.reqs = a.reqs*d + float32(1/recent.Seconds())
-	a.wait += (wait - a.wait) / 10
+	a.n = min(a.n+1, mostLatest)
+	a.wait += (wait - a.wait) / float32(a.n)
 	a.last = max(a.last, at)
 }
 

@@ -36,6 +36,9 @@ type bucket struct {
 
 	client atomic.Pointer[client] // nil: the key was never a client's at the gate
 
+	gated    int32         // requests that wait at the gate
+	gatedSum time.Duration // since when, summed up
+
 	holds, orphans int32 // see hold.go; guarded by the gate
 }
 
@@ -134,6 +137,14 @@ func (b *bucket) enqueued(n int32, guess float64) {
 	}
 }
 
+// gates counts n more requests as waiting at the gate, since then.
+func (b *bucket) gates(n int32, since time.Duration) {
+	b.home.mu.Lock()
+	defer b.home.mu.Unlock()
+	b.gated += n
+	b.gatedSum += time.Duration(n) * since
+}
+
 // deficitLocked is what would be lost if the bucket were forgotten now.
 func (b *bucket) deficitLocked(at time.Duration) float64 {
 	b.refillLocked(at)
@@ -188,9 +199,14 @@ func (b *bucket) rowLocked(at time.Duration) Row {
 	r := Row{
 		Class: b.key.Class, ID: b.key.ID,
 		Level:   b.level,
-		Running: int(b.pins - b.waiting),
-		Waiting: int(b.waiting),
+		Paid:    b.clears(-b.level).Seconds(),
+		Running: int(b.pins - b.waiting - b.gated),
+		Waiting: int(b.waiting + b.gated),
 	}
 	b.used.fill(&r, at)
+	if n := float64(b.gated); n > 0 { // as if those that wait went now
+		so := at.Seconds() - b.gatedSum.Seconds()/n
+		r.Wait += (max(0, so) - r.Wait) * (1 - math.Pow(1-latest, n))
+	}
 	return r
 }

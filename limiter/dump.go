@@ -9,8 +9,9 @@ type Row struct {
 	// Level is the key's balance in CPU-seconds: above zero credit, below debt.
 	Level float64 `json:"level"`
 	// Wait is the average time in seconds that the key's latest requests were
-	// delayed, for its debt or at the gate, also in vain: each one moves it by a
-	// tenth, as in the original.
+	// delayed, for its debt or at the gate, also in vain: of the first ten all count
+	// alike, after that each one moves it by a tenth, as in the original. Those that
+	// wait at the gate count with what they have waited so far.
 	Wait float64 `json:"wait"`
 	// CPU is the CPU time that the key lately used, in CPU-seconds per second.
 	CPU float64 `json:"cpu"`
@@ -18,10 +19,16 @@ type Row struct {
 	Rate float64 `json:"rate"`
 	// Last is how long ago the key was last used, in seconds.
 	Last float64 `json:"last"`
-	// Running counts its requests at the backend, Waiting those that wait in the
-	// queue before its debt.
+	// Paid is in how many seconds its debt will be paid, if it asks for nothing more.
+	Paid float64 `json:"paid"`
+	// Running counts its requests at the backend, Waiting those that wait at the gate or
+	// for a debt.
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
+	// Holds counts those at the backend that are not short, and Orphans those whose
+	// client has left.
+	Holds   int `json:"holds"`
+	Orphans int `json:"orphans"`
 	// Client is how the key stands at the gate, if it is a client's.
 	Client *ClientRow `json:"client,omitempty"`
 }
@@ -87,17 +94,17 @@ func (l *Limiter) Dump(now time.Time, class string, yield func(Row) bool) {
 	at := l.since(now)
 	p := l.table.policy.Load()
 	var rows []Row
-	var clients []*client
+	var buckets []*bucket
 	for i := range l.table.shards {
-		rows, clients = rows[:0], clients[:0]
+		rows, buckets = rows[:0], buckets[:0]
 		l.table.shards[i].each(func(b *bucket) {
 			if class == "" && p.class(b.key.Class) != nil || b.key.Class == class {
 				rows = append(rows, b.rowLocked(at))
-				clients = append(clients, b.client.Load())
+				buckets = append(buckets, b)
 			}
 		})
 		for i, r := range rows {
-			l.gate.fill(&r, clients[i])
+			l.gate.fill(&r, buckets[i])
 			if !yield(r) {
 				return
 			}
@@ -109,8 +116,9 @@ func (l *Limiter) Dump(now time.Time, class string, yield func(Row) bool) {
 // known has its whole burst.
 func (l *Limiter) Find(now time.Time, k Key) (r Row, found bool) {
 	at := l.since(now)
-	var c *client
-	found = l.table.look(k, func(b *bucket) { r, c = b.rowLocked(at), b.client.Load() })
-	l.gate.fill(&r, c)
+	var of *bucket
+	if found = l.table.look(k, func(b *bucket) { r, of = b.rowLocked(at), b }); found {
+		l.gate.fill(&r, of)
+	}
 	return r, found
 }

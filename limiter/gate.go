@@ -44,7 +44,12 @@ func (g Gate) Complete() Gate {
 type gate struct {
 	waiting atomic.Int32 // = queued, for those who do not hold mu
 
-	mu        sync.Mutex // guards the following, clients, flows and turns
+	mu sync.Mutex // guards the following, clients, flows and turns
+	books
+}
+
+// books are all that the gate goes by; a replica has a copy of them.
+type books struct {
 	limits    limits
 	open      bool // no request waits; the load is only counted
 	ranking   ranking
@@ -95,7 +100,7 @@ type limits struct {
 // longest is how many requests of the longest rung may hold a worker.
 func (n *limits) longest() int { return n.most[rungs-1] }
 
-func newGate(k *Known) *gate { return &gate{known: k, utilisation: -1} }
+func newGate(k *Known) *gate { return &gate{books: books{known: k, utilisation: -1}} }
 
 // setPolicy changes the limits. Requests that wait go on waiting, or are
 // released by the next dispatch.
@@ -165,6 +170,8 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 		if t.stranger || t.lane.first != t { // only the head of a lane reserves
 			t.each(func(s *slot) { s.undo(at) })
 		}
+		t.counts = true
+		t.each(func(s *slot) { s.bucket.gates(1, t.gated) })
 		if t.told {
 			t.told, t.decided = false, make(chan struct{})
 		}
@@ -221,5 +228,9 @@ func (g *gate) dequeue(at time.Duration, t *Ticket) {
 	g.queued--
 	g.waiting.Add(-1)
 	t.client.count(t, -1)
+	if t.counts {
+		t.counts = false
+		t.each(func(s *slot) { s.bucket.gates(-1, t.gated) })
+	}
 	g.leaveLane(at, t)
 }

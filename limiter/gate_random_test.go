@@ -353,6 +353,8 @@ func TestGateAtRandom(t *testing.T) {
 				s.SetPolicy(s.now, policy)
 				s.Advance(s.now) // as it asks for it
 			},
+			"foresee":  func(t *rapid.T) { s.checkForesight(t) },
+			"barriers": func(t *rapid.T) { s.checkBarriers(t) },
 			"": func(t *rapid.T) {
 				s.forget()
 				s.check(t)

@@ -15,13 +15,18 @@ func (l *Limiter) GateState() GateState {
 	}
 }
 
-// fill adds what the doctor sees of a client, if the key is one's.
-func (g *gate) fill(row *Row, c *client) {
-	if c == nil {
+// fill adds what the gate knows of a key that has requests, or is a client's.
+func (g *gate) fill(row *Row, b *bucket) {
+	c := b.client.Load()
+	if c == nil && row.Running == 0 {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	row.Holds, row.Orphans = int(b.holds), int(b.orphans)
+	if c == nil {
+		return
+	}
 	r := &ClientRow{
 		Known: c.known, Standing: c.standing,
 		Lead: max(0, c.virtualTime-g.systemVirtualTime) * c.share,

@@ -180,13 +180,20 @@ func (g *gate) wantsCPU() bool {
 }
 
 // mayHold tells whether the keys of a request hold few enough workers for it.
-// Those that compute are not kept from any CPU by that, and short ones hold none
-// for long: only if their client holds some more than it may, all of them came as
-// short ones and were not; or if the workers that are kept are being used up.
 func (g *gate) mayHold(t *Ticket, probe bool) bool {
+	by, _ := g.heldBy(t, probe)
+	return by == nothing
+}
+
+// heldBy tells which of the keys of a request holds too many workers for it, as its
+// place among the slots, and in which way; or nothing does. Those that compute are not
+// kept from any CPU by that, and short ones hold none for long: only if their client
+// holds some more than it may, all of them came as short ones and were not; or if the
+// workers that are kept are being used up.
+func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	most, least := g.limits.longest(), 1
 	if t.level.short() || t.level == fresh && probe {
-		return g.mayBeShort(t)
+		return g.misjudgedBy(t)
 	}
 	computes := t.likelyIdle < waitsFrom
 	if computes {
@@ -194,7 +201,7 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 	}
 	if t.stranger && g.strangerLong >= max(most/2, least) &&
 		!(computes && t.sure && from(&g.load.computing, lightRung+1) < least && t.holdsNone()) {
-		return false
+		return StrangersHold, 0
 	}
 	for i := range t.slots[:t.n] {
 		s := &t.slots[i]
@@ -202,11 +209,14 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 			continue
 		}
 		part := int(s.workers * float32(most))
-		if int(s.bucket.holds) >= max(part, least) || int(s.bucket.orphans) >= max(part/2, fewOrphans) {
-			return false
+		switch {
+		case int(s.bucket.holds) >= max(part, least):
+			return KeyHolds, i
+		case int(s.bucket.orphans) >= max(part/2, fewOrphans):
+			return Orphans, i
 		}
 	}
-	return true
+	return nothing, 0
 }
 
 // holdsNone tells whether the request's client holds no worker for long.
@@ -223,9 +233,8 @@ func (m *misjudged) of(t *Ticket) *int {
 	return &m.known
 }
 
-// mayBeShort tells whether a light request may have one of the workers that are
-// kept.
-func (g *gate) mayBeShort(t *Ticket) bool {
+// misjudgedBy tells what keeps a light request from the workers that are kept.
+func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	holds := func(i int) int {
 		if s := &t.slots[i]; s.bucket != nil && s.workers > 0 {
 			return int(s.bucket.holds)
@@ -233,22 +242,22 @@ func (g *gate) mayBeShort(t *Ticket) bool {
 		return 0
 	}
 	if t.ahead && t.client.misjudged > 0 {
-		return false
+		return Misjudged, 0
 	}
 	// Misjudged ones may have used up as many workers as are kept. Those of strangers
 	// and of others are counted apart, so that neither shuts the other out.
 	if used := *g.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longest()) && (t.ahead || holds(0) > 0) {
-		return false
+		return Misjudged, 0
 	}
 	if c := t.slots[0].bucket; t.level == fresh && c != nil && c.orphans >= fewOrphans {
-		return false
+		return Orphans, 0
 	}
 	for i := range t.slots[:t.n] {
 		if holds(i) > int(t.slots[i].workers*float32(g.limits.longest()))+g.limits.least {
-			return false
+			return KeyHolds, i
 		}
 	}
-	return true
+	return nothing, 0
 }
 
 // park has the head of a lane wait until its keys hold fewer workers.

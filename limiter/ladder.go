@@ -196,6 +196,16 @@ const besideLonger = 3
 // bound of two rungs would otherwise have the room of both.
 type doors struct{ low, up access }
 
+// doors tells who may go to rung r where as many compute that are as short or shorter,
+// so many of them of clients that are ahead of their share.
+func (g *gate) doors(at time.Duration, r rung, alike, ahead int, starving bool) doors {
+	d := doors{low: g.access(at, r, alike, ahead, starving)}
+	if d.up = d.low; r+1 < rungs {
+		d.up = g.access(at, r, alike+g.load.low[r+1], ahead+g.load.lowAhead[r+1], starving)
+	}
+	return d
+}
+
 // of is who may go where the request waits.
 func (d doors) of(t *Ticket) access {
 	if t.sure && t.level <= fresh && t.guess > t.level.rung().most()/2 {

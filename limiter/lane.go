@@ -28,6 +28,7 @@ type queueEntry struct {
 	ahead  bool          // its client was ahead of its share as it became head of its lane
 	stays  bool          // it holds its worker until it ends: a stream
 	orphan bool          // its client has left
+	counts bool          // its keys count it as one that waits
 	stale  bool          // it waits for longer than a person does
 	class  uint8         // among strangers; 0 for others
 	began  time.Duration // at the backend

@@ -43,10 +43,7 @@ func (g *gate) least(at time.Duration) *Ticket {
 			continue
 		}
 		w := above[r]
-		d := doors{low: g.access(at, r, alike, ahead, w.starving)}
-		if d.up = d.low; r+1 < rungs {
-			d.up = g.access(at, r, alike+g.load.low[r+1], ahead+g.load.lowAhead[r+1], w.starving)
-		}
+		d := g.doors(at, r, alike, ahead, w.starving)
 		if d.low == closed && r > passRung {
 			break
 		}

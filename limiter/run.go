@@ -4,6 +4,18 @@ import "time"
 
 // start lets a waiting request go.
 func (g *gate) start(at time.Duration, t *Ticket, p phase) {
+	g.begin(at, t, p)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.state = running
+	t.verdict = t.goAhead(at)
+	for i := range t.slots[:t.n] {
+		t.slots[i].waited += t.atGate(at) // it waited for others' sake, and so did all its keys
+	}
+}
+
+// begin counts a waiting request as one at the backend.
+func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 	if t.stranger {
 		g.queues[t.level].went(g, t)
 		g.charge(t)
@@ -21,13 +33,6 @@ func (g *gate) start(at time.Duration, t *Ticket, p phase) {
 		g.take(t, p, r)
 	}
 	g.try(t)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.state = running
-	t.verdict = t.goAhead(at)
-	for i := range t.slots[:t.n] {
-		t.slots[i].waited += t.atGate(at) // it waited for others' sake, and so did all its keys
-	}
 }
 
 // goAhead explains why and how long a request has waited.

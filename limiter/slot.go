@@ -109,7 +109,7 @@ func (s *slot) owedLocked() time.Duration {
 
 // leave lets go of the bucket of a request that never ran, and takes back what
 // it was charged. It waited for so many seconds at the gate, or was told to, as it
-// was refused for this key's sake; 0 is not noted.
+// was refused for this key's sake, or had waited for the key; 0 is not noted.
 func (s *slot) leave(at time.Duration, wait float32) {
 	b := s.bucket
 	b.home.mu.Lock()
@@ -117,7 +117,7 @@ func (s *slot) leave(at time.Duration, wait float32) {
 	if s.reserved {
 		s.changeLocked(at, change{back: 1})
 	}
-	if wait > 0 {
+	if wait = max(wait, s.waited); wait > 0 {
 		b.used.note(at, 0, wait)
 	}
 	b.pins--

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/roster"
@@ -42,6 +43,9 @@ func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
 
 // Policy is the one in force.
 func (h *Handler) Policy() *Policy { return h.policy.Load() }
+
+// Guess is what requests are guessed by.
+func (h *Handler) Guess() *cpuaccount.Guess { return h.gate.Guess }
 
 // SetPolicy puts another policy in force for requests that are still to come.
 // Debts, held requests and connections survive.

@@ -17,10 +17,10 @@ type told struct {
 	wasted time.Duration // of that, after its client had left
 }
 
-// Running appends an Entry for each request at the backend whose cost grew since it was
+// SoFar appends an Entry for each request at the backend whose cost grew since it was
 // called last; that much is the Entry's Cost. What was told of a request is told again
 // as Record.Told. One goroutine calls it.
-func (h *Handler) Running(now time.Time, to []telemetry.Entry) []telemetry.Entry {
+func (h *Handler) SoFar(now time.Time, to []telemetry.Entry) []telemetry.Entry {
 	h.running.Each(func(x *exchange) {
 		if x.lingers { // it is on record
 			return
@@ -44,8 +44,8 @@ func (h *Handler) Running(now time.Time, to []telemetry.Entry) []telemetry.Entry
 	return to
 }
 
-// Waiting counts who waits for a place at the backend. It may be called at any time.
-func (h *Handler) Waiting(now time.Time) (w telemetry.Waiting) {
+// WaitingByGroup counts who waits for a place at the backend. It may be called at any time.
+func (h *Handler) WaitingByGroup(now time.Time) (w telemetry.Waiting) {
 	h.waiting.Each(func(x *exchange) {
 		g := x.group()
 		w.Count[g]++

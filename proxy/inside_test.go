@@ -36,7 +36,7 @@ func TestInside(t *testing.T) {
 		}
 		records := &recorded{}
 		r.handler.records = records
-		if w := r.handler.Waiting(time.Now()); w != (telemetry.Waiting{}) {
+		if w := r.handler.WaitingByGroup(time.Now()); w != (telemetry.Waiting{}) {
 			t.Errorf("nobody waits, and it says %+v", w)
 		}
 		var all sync.WaitGroup
@@ -45,13 +45,13 @@ func TestInside(t *testing.T) {
 		all.Go(func() { r.do(newClient(r.front, false), request(t, nil, "GET /header?a=2", agent)) })
 		time.Sleep(999 * time.Millisecond)
 		synctest.Wait()
-		w := r.handler.Waiting(time.Now())
+		w := r.handler.WaitingByGroup(time.Now())
 		if w.Count != [telemetry.Groups]int{telemetry.Stranger: 1} || w.Longest[telemetry.Stranger] != 999*time.Millisecond {
 			t.Errorf("one waits, and it says %+v", w)
 		}
 		var told, wasted time.Duration
 		for i := range 2 {
-			running := r.handler.Running(time.Now(), nil)
+			running := r.handler.SoFar(time.Now(), nil)
 			if len(running) != 1 { // their fields are long
 				t.Fatalf("after %d s: %d run", i+1, len(running))
 			}
@@ -59,12 +59,12 @@ func TestInside(t *testing.T) {
 				t.Errorf("after %d s: %s, %s, %v", i+1, running[0].Target(), running[0].Shape, running[0].Cost)
 			}
 			told += running[0].Cost
-			if again := r.handler.Running(time.Now(), nil); len(again) != 0 {
+			if again := r.handler.SoFar(time.Now(), nil); len(again) != 0 {
 				t.Errorf("%d are told twice", len(again))
 			}
 			time.Sleep(time.Second - 200*time.Millisecond*time.Duration(i))
 		}
-		for _, e := range r.handler.Running(time.Now(), nil) { // its client has left
+		for _, e := range r.handler.SoFar(time.Now(), nil) { // its client has left
 			if told += e.Cost; e.Orphan {
 				wasted += e.Cost
 			}

@@ -34,11 +34,11 @@ func TestWaiting(t *testing.T) {
 		var want telemetry.Waiting
 		want.Count[telemetry.Robot], want.Longest[telemetry.Robot] = 2, time.Since(begin)
 		want.Count[telemetry.Stranger], want.Longest[telemetry.Stranger] = 1, time.Since(begin)
-		if diff := cmp.Diff(want, r.handler.Waiting(time.Now())); diff != "" {
+		if diff := cmp.Diff(want, r.handler.WaitingByGroup(time.Now())); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		all.Wait()
-		if diff := cmp.Diff(telemetry.Waiting{}, r.handler.Waiting(time.Now())); diff != "" {
+		if diff := cmp.Diff(telemetry.Waiting{}, r.handler.WaitingByGroup(time.Now())); diff != "" {
 			t.Errorf("all were answered (-want +got):\n%s", diff)
 		}
 	})

@@ -203,7 +203,7 @@ func TestWaitAtTheGate(t *testing.T) {
 	}
 	path := serveLedger(t, l, nil)
 	_, stdout, _ := call(t, nil, "--bucket", "slash32", "--socket", path)
-	for _, row := range []string{`(?m)^ *0\.50 .* 192\.0\.2\.2$`, `(?m)^ *0\.00 .* 192\.0\.2\.1$`} {
+	for _, row := range []string{`(?m)^ *5\.00 .* 192\.0\.2\.2$`, `(?m)^ *0\.00 .* 192\.0\.2\.1$`} {
 		if !regexp.MustCompile(row).MatchString(stdout) {
 			t.Errorf("no row %s in\n%s", row, stdout)
 		}

@@ -31,17 +31,19 @@ func (s *sidecar) openAdmin(address string) *handover.Socket {
 // nil: it is closed.
 func (s *sidecar) serveAdmin(ctx context.Context, door, web net.Listener, ready func() error) {
 	admin := admin.New(admin.Options{
-		Ledger:  s.limiter,
-		Now:     time.Now,
-		Status:  s.status,
-		Gate:    s.limiter.GateState,
-		Share:   s.sharing.reply,
-		Ready:   ready,
-		Reload:  s.reload,
-		Inside:  s.shown(),
-		History: s.history.reply(),
-		Access:  &s.access,
-		Log:     s.logs.log,
+		Ledger:    s.limiter,
+		Now:       time.Now,
+		Status:    s.status,
+		Gate:      s.limiter.GateState,
+		Share:     s.sharing.reply,
+		Ready:     ready,
+		Reload:    s.reload,
+		Inside:    s.shown(),
+		Inspector: s.inspector,
+		Actor:     s.inspector,
+		History:   s.history.reply(),
+		Access:    &s.access,
+		Log:       s.logs.log,
 
 		Replace: handover.Handler(s.handOver),
 	})

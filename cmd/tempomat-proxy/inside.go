@@ -73,7 +73,7 @@ func (s *sidecar) runInside(ctx context.Context) {
 			return
 		case now := <-ticks.C:
 			i.feed.Drain(now, i.sinks...)
-			running = s.handler.Running(now, running[:0])
+			running = s.handler.SoFar(now, running[:0])
 			i.book.Running(now, running)
 			clear(running) // or the strings would stay alive
 			if n%drainsPerPoint == 0 {
@@ -84,7 +84,7 @@ func (s *sidecar) runInside(ctx context.Context) {
 }
 
 func (s *sidecar) moment(now time.Time) book.Moment {
-	return book.Moment{Waiting: s.handler.Waiting(now), Gate: s.limiter.GateState()}
+	return book.Moment{Waiting: s.handler.WaitingByGroup(now), Gate: s.limiter.GateState()}
 }
 
 // overview is who uses the server at this moment.

@@ -52,7 +52,7 @@ func (s *sidecar) numbers() *metrics.State {
 		Totals:  s.inside.counts.Totals(), Redirects: s.policies.newcomer.Counts(),
 		Gate: s.limiter.GateState(), Held: s.limiter.Held(), Keys: s.limiter.Keys(),
 		Buffer: s.policies.spools.Stats(), Connections: s.connections.table.Stats(0),
-		Sharing: s.sharing.numbers(), Strict: s.policies.counts.strict(), Waiting: s.handler.Waiting(time.Now()),
+		Sharing: s.sharing.numbers(), Strict: s.policies.counts.strict(), Waiting: s.handler.WaitingByGroup(time.Now()),
 	}
 	s.loaded.tell(n)
 	return n

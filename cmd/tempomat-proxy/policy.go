@@ -28,6 +28,7 @@ type policies struct {
 	upstream *proxy.Upstream
 	standing *classify.Standing
 	newcomer *newcomer.Redirector
+	pins     classify.Pins
 	counts   *requestCounts
 	spools   *spool.Store
 	checked  string // directory of the spools
@@ -68,7 +69,7 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 	}
 	return &proxy.Policy{
 		Rules: lifecycle.Rules{
-			Classifier: classifier, Standing: standing, Newcomers: p.newcomersOf(c), Meter: p.meter,
+			Classifier: classifier, Standing: standing, Pins: &p.pins, Newcomers: p.newcomersOf(c), Meter: p.meter,
 		},
 		Limits:   policy.Limits(c),
 		Requests: requests,

@@ -22,6 +22,7 @@ import (
 	"tempomat/proxy"
 	"tempomat/proxy/admin"
 	"tempomat/proxy/handover"
+	"tempomat/proxy/inspect"
 	"tempomat/proxy/telemetry"
 )
 
@@ -42,6 +43,9 @@ type sidecar struct {
 	inside   *inside
 	history  *pastHours
 	handler  *proxy.Handler
+
+	inspector *inspect.Inspector
+
 	server   *proxy.Server
 	duties   duties
 	replaced replaced
@@ -84,6 +88,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	car.policies.counts.accounts = car.limiter
 	car.state = stateFile{path: c.State, log: car.logs.log, parts: map[string]memory{
 		"known": car.limiter.Known(), "standing": standing, "newcomers": car.policies.newcomer,
+		"pins": &car.policies.pins,
 	}}
 	car.journal = telemetry.NewJournal(car.logs.access)
 	car.history = newPastHours(c, car.logs.log)
@@ -91,6 +96,10 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	car.journal.SetCombined(car.logs.lines(c.Log.Format))
 	car.inside.sinks = append(car.inside.sinks, car.journal.Words())
 	car.handler = proxy.NewHandler(car.limiter, policy, append(car.inside.recorders(), car.journal))
+	car.inspector = &inspect.Inspector{
+		Requests: car.handler, Ledger: car.limiter, Guess: car.handler.Guess(), Forgiver: car.limiter,
+		Pinned: &car.policies.pins, Log: car.logs.log,
+	}
 	car.handler.TellWorkers(func(n int, by string) {
 		car.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))
 	})

@@ -24,6 +24,7 @@ type proxy struct {
 	waiting []*request // in the order of their arrival, as maps have none
 	running []*request
 	version int
+	went    func(*request) // is told who goes to the backend; nil: nobody
 }
 
 func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, error) {
@@ -134,6 +135,9 @@ func (p *proxy) decided(r *request) {
 func (p *proxy) begin(r *request) {
 	r.Begin(p.time())
 	r.running = true
+	if p.went != nil {
+		p.went(r)
+	}
 	p.running = append(p.running, r)
 	if d := r.uploading(p.now); d > 0 { // its client pays no CPU for being slow
 		r.Pause(p.time())

@@ -39,6 +39,8 @@ type Options struct {
 	Status        func() Status
 	Gate          func() limiter.GateState
 	Share         func() api.ShareReply
+	Inspector     Inspector     // nil: nothing is told of single requests
+	Actor         Actor         // nil: nothing is done for single clients
 	Ready         func() error  // nil while the proxy takes requests
 	Reload        func() error  // reads the configuration again; its error lists every fault
 	ReloadTimeout time.Duration // longest that a client waits for Reload; 0: 20 s
@@ -104,12 +106,21 @@ func (a *Server) Handler() http.Handler {
 	}
 	mux.HandleFunc("/v1/history", reading(a.history, "hours"))
 	mux.HandleFunc("/v1/reload", acting(a.reload))
+	if a.opts.Inspector != nil {
+		mux.HandleFunc("/v1/queue", reading(a.queue, "limit"))
+		mux.HandleFunc("/v1/explain", reading(a.explain, "of"))
+	}
+	if a.opts.Actor != nil {
+		mux.HandleFunc("/v1/pins", reading(a.pins))
+		mux.HandleFunc("/v1/forgive", acting(a.act(a.opts.Actor.Forgive)))
+		mux.HandleFunc("/v1/pin", acting(a.act(a.opts.Actor.Pin)))
+	}
 	if a.opts.Replace != nil {
 		mux.HandleFunc("/v1/replace", acting(a.opts.Replace.ServeHTTP))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "no such path; known: /v1/classes, /v1/buckets, /v1/key, /v1/gate, /v1/share, "+
-			"/v1/health, /v1/ready, /v1/status, /v1/overview, /v1/shapes, /v1/recent, /v1/series, /v1/events, /v1/history, /v1/reload")
+			"/v1/health, /v1/ready, /v1/status, /v1/overview, /v1/shapes, /v1/recent, /v1/series, /v1/events, /v1/history, /v1/queue, /v1/explain, /v1/pins, /v1/forgive, /v1/pin, /v1/reload")
 	})
 	return mux
 }

@@ -3,9 +3,7 @@ package admin
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
@@ -52,7 +50,7 @@ func (a *Server) buckets(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, fmt.Sprintf("sort: %q is unknown; known: wait, cpu, rate, level, last", sort))
 		return
 	}
-	limit, err := limitOf(q)
+	limit, err := limitOf(r, usualRows, mostRows)
 	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
@@ -65,19 +63,6 @@ func (a *Server) buckets(w http.ResponseWriter, r *http.Request) {
 	})
 	reply := api.BucketsReply{Version: api.Version, Class: class, Sort: sort, Rows: top.Sorted(), Total: top.Seen}
 	answer(w, http.StatusOK, reply)
-}
-
-// limitOf is how many rows are asked for.
-func limitOf(q url.Values) (int, error) {
-	s := q.Get("limit")
-	if s == "" {
-		return usualRows, nil
-	}
-	limit, err := strconv.Atoi(s)
-	if err != nil || limit < 1 || limit > mostRows {
-		return 0, fmt.Errorf("limit: %q is not a whole number from 1 to %d", s, mostRows)
-	}
-	return limit, nil
 }
 
 func (a *Server) key(w http.ResponseWriter, r *http.Request) {

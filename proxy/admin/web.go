@@ -40,6 +40,7 @@ func newServer(h http.Handler, write time.Duration, log *zap.Logger) *http.Serve
 		WriteTimeout:      write,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
+		ConnContext:       withPeer,
 		ErrorLog:          zap.NewStdLog(log.Named("admin")),
 	}
 }

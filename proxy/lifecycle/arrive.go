@@ -15,6 +15,9 @@ func (l *Life) Classify(now time.Time, g *Gatekeeper, rules *Rules, r *http.Requ
 	if rules.Standing != nil && !l.Who.Exempt {
 		rules.Standing.Judge(now, r, &l.Who)
 	}
+	if rules.Pins != nil && !l.Who.Exempt {
+		rules.Pins.Apply(now, &l.Who)
+	}
 	if rules.Newcomers != nil {
 		l.passed = rules.Newcomers.Verify(now, r, &l.Who)
 	}
@@ -30,7 +33,7 @@ func (l *Life) WouldRefuse() bool {
 // its body is still to come.
 func (l *Life) Arrive(now time.Time, uploads bool) {
 	l.uploads = uploads
-	l.gate.Guess.Ask(l.kind())
+	l.gate.Guess.Ask(l.Kind())
 	e := l.estimate(now)
 	l.Guess, l.idle = e.Guess, e.Idle
 	l.ticket = l.gate.Limiter.Arrive(now, limiter.Arrival{
@@ -46,7 +49,7 @@ func (l *Life) interest() limiter.Interest {
 	if l.Who.Evidence.Proves() || !l.gate.Limiter.Crowded() {
 		return limiter.ReadByPeople
 	}
-	switch x := l.gate.Guess.Reputation(l.kind()); {
+	switch x := l.gate.Guess.Reputation(l.Kind()); {
 	case x >= readByPeople:
 		return limiter.ReadByPeople
 	case x >= readBySome:

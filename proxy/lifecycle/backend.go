@@ -28,7 +28,7 @@ func (l *Life) Tick(now time.Time) {
 	}
 	soFar, computes := l.span.SoFar(now), l.span.Computes()
 	if idle := l.span.Idle(); max(soFar, idle) > l.Guess {
-		l.gate.Guess.AtLeast(now, l.kind(), soFar, idle)
+		l.gate.Guess.AtLeast(now, l.Kind(), soFar, idle)
 	}
 	l.gate.Limiter.Progress(now, l.ticket, soFar, computes)
 }
@@ -60,7 +60,7 @@ func (l *Life) Answered(now time.Time, status int, h http.Header) {
 func (l *Life) Stays(now time.Time) {
 	l.span.Pause(now)
 	if l.ticket != nil {
-		l.gate.Guess.AtLeast(now, l.kind(), 0, leastStay)
+		l.gate.Guess.AtLeast(now, l.Kind(), 0, leastStay)
 		l.gate.Limiter.Hold(now, l.ticket)
 	}
 }

@@ -47,7 +47,7 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 		return true
 	}
 	if done {
-		l.gate.Guess.Learn(now, l.kind(), l.Cost, l.span.Idle())
+		l.gate.Guess.Learn(now, l.Kind(), l.Cost, l.span.Idle())
 	} else if orphan || broken {
 		l.Cost = max(l.Cost, l.Guess)
 	}

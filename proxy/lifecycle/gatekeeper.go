@@ -29,6 +29,7 @@ func New(now time.Time, l *limiter.Limiter) *Gatekeeper {
 type Rules struct {
 	Classifier *classify.Classifier
 	Standing   *classify.Standing   // nil: none is judged
+	Pins       *classify.Pins       // nil: nobody is pinned
 	Newcomers  *newcomer.Redirector // nil: nobody is redirected
 	Meter      *cpuaccount.Meter
 }

@@ -47,14 +47,17 @@ func (l *Life) Stranger() bool { return l.ticket != nil && l.ticket.Stranger() }
 // Known tells whether the request came to the gate and its client is no stranger there.
 func (l *Life) Known() bool { return l.ticket != nil && l.ticket.Known() }
 
+// Ticket is its place at the limiter, from Arrive on; nil: it has none, as it is exempt.
+func (l *Life) Ticket() *limiter.Ticket { return l.ticket }
+
 // leastStay is how long a request that keeps its worker though it does not compute
 // holds it at least, as far as anybody who asks for the like of it is concerned.
 const leastStay = time.Second
 
-// kind is what the guess goes by. A request whose client is still sending its
+// Kind is what the guess goes by. A request whose client is still sending its
 // body is of a kind of its own: how long that takes tells nothing of the page,
 // or anybody could make it pass for one that holds workers.
-func (l *Life) kind() cpuaccount.Kind {
+func (l *Life) Kind() cpuaccount.Kind {
 	k := cpuaccount.Kind{
 		Shape: l.Who.Shape, URL: l.request.RequestURI,
 		Address: l.Who.Address, Known: l.Who.Evidence.Proves(),
@@ -72,7 +75,7 @@ func (l *Life) kind() cpuaccount.Kind {
 // client is still sending its body surely holds its worker for longer than it
 // computes: that is as long as its client likes.
 func (l *Life) estimate(now time.Time) (e limiter.Estimate) {
-	k, guess := l.kind(), l.gate.Guess
+	k, guess := l.Kind(), l.gate.Guess
 	e.Guess, e.Idle, e.Sure = guess.Of(now, k)
 	switch {
 	case l.uploads:

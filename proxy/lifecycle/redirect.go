@@ -25,6 +25,6 @@ func (l *Life) Patience() time.Duration {
 // go. A browser is back at once, with the pass that lets it go first among
 // strangers.
 func (l *Life) Redirect(now time.Time, w http.ResponseWriter) {
-	l.gate.Guess.Unask(l.kind())
+	l.gate.Guess.Unask(l.Kind())
 	l.rules.Newcomers.Redirect(now, w, l.request, &l.Who)
 }

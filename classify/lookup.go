@@ -1,0 +1,76 @@
+package classify
+
+import (
+	"net/netip"
+	"net/url"
+	"time"
+
+	"tempomat/limiter"
+)
+
+// NetworkKeys are the keys of a client that follow from its address alone, in the order
+// of the classes: its own, and those of the networks around it.
+func (c *Classifier) NetworkKeys(a netip.Addr) (keys []limiter.Key) {
+	a = a.Unmap().WithZone("")
+	for _, class := range c.classes {
+		if class.By <= Slash16 {
+			keys = append(keys, limiter.Key{Class: class.Name, ID: string(appendNetwork(nil, a, class.By))})
+		}
+	}
+	return keys
+}
+
+// AgentKeys are the keys of a User-Agent, or of a family of them, and that family. They
+// are none if no class goes by it.
+func (c *Classifier) AgentKeys(agent string) (family string, keys []limiter.Key) {
+	family = c.agents.read(agent).family
+	for _, class := range c.classes {
+		if class.By == UserAgent {
+			keys = append(keys, limiter.Key{Class: class.Name, ID: family})
+		}
+	}
+	return family, keys
+}
+
+// Exempts tells whether requests of an address, for a URL, are never charged or delayed.
+func (c *Classifier) Exempts(a netip.Addr, u *url.URL) bool { return c.isExempt(a.Unmap(), u) }
+
+// ShapeOf is the shape of a URL, as Result has it.
+func ShapeOf(u *url.URL) string {
+	shape, _ := appendShape(nil, u.Path, u.RawQuery)
+	return string(shape)
+}
+
+// Visits is what is remembered of a client's visits, to explain its standing.
+type Visits struct {
+	First, Last  time.Time
+	Evidence     Evidence
+	Standing     float64 // what that multiplies its share by, without what a single request shows
+	Pages, Parts float64 // that it lately had: what was ten minutes ago counts half
+	Hours        int     // in which it asked for pages
+	Company      float64 // of how many clients the address is, as its sessions show
+}
+
+// Visits tells what is remembered of the visits of an address, as the ID of the first
+// class names it, but for those of its sessions, of which each is remembered alone; false:
+// nothing is. It changes nothing.
+func (s *Standing) Visits(now time.Time, id string) (v Visits, ok bool) {
+	at := seconds(now)
+	hash := s.hashOf(id)
+	set := hash % visitorSets
+	mu := &s.visitors.locks[set%visitorLocks].Mutex
+	mu.Lock()
+	defer mu.Unlock()
+	for _, e := range s.visitors.sets[set] { // copies
+		if e.hash != hash || at-e.last > forgotten {
+			continue
+		}
+		v.First, v.Last = time.Unix(e.first, 0), time.Unix(e.last, 0)
+		var attested float64
+		v.Evidence, attested = e.evidence(at)
+		v.Standing = v.Evidence.standing(attested)
+		v.Pages, v.Parts, v.Hours, v.Company = float64(e.pages), float64(e.parts), int(e.hours), e.company(at)
+		return v, true
+	}
+	return v, false
+}

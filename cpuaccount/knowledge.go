@@ -1,0 +1,41 @@
+package cpuaccount
+
+import "time"
+
+// Knowledge is what a guess rests on.
+type Knowledge struct {
+	// Feature is what is taken for the like of the request: its shape, its URL or a
+	// parameter.
+	Feature string
+	Cost    time.Duration // that a request of the kind will likely have, for this client
+	Idle    time.Duration // for how long it will likely hold a worker without computing
+	Sure    bool          // that rests on answers
+	Answers int           // to the like of it; many count as 65,535
+	Several bool          // they went to clients of several addresses
+	Asked   int           // how often the feature was asked for without an answer that counts
+	Own     int           // answers to the client itself, of the like
+	Overran bool          // one lately cost far more than was guessed
+}
+
+// Known tells what the guess of a request rests on. It changes nothing.
+func (g *Guess) Known(now time.Time, k Kind) Knowledge {
+	var buffer [mostTraits]uint64
+	by, client := g.asker(now, &k)
+	traits := g.traits(&k, &buffer)
+	var views [mostTraits]view
+	g.look(traits, &by, &views)
+	l := g.like(traits, &views)
+	var n Knowledge
+	n.Cost, n.Idle, n.Sure = g.Of(now, k)
+	for i, trait := range traits {
+		if trait == l.trait {
+			n.Feature = k.trait(i)
+			n.Answers, n.Several = int(views[i].n), views[i].several
+		}
+	}
+	n.Asked, n.Overran = int(g.asked.times(l.trait)), l.over > 0
+	if own, ok := g.pairs.find(mix(client, l.trait)); ok {
+		n.Own = int(own.n)
+	}
+	return n
+}

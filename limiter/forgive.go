@@ -1,0 +1,42 @@
+package limiter
+
+import "time"
+
+// Forgive sets a key's debt to none, and how far its client is ahead of its share at the
+// gate. It tells whether the key is known. Running requests are still charged with
+// what they cost. Requests that wait at the gate keep their rank; those that wait for
+// the debt go. Other sidecars are not told, but in what they know as paid: no Sharer can
+// take back what was charged.
+func (l *Limiter) Forgive(now time.Time, k Key) (forgiven float64, known bool) {
+	at := l.since(now)
+	var c *client
+	known = l.table.look(k, func(b *bucket) {
+		b.refillLocked(at)
+		if b.level < 0 {
+			forgiven = -b.level
+			b.level = 0
+		}
+		c = b.client.Load()
+	})
+	if c != nil {
+		l.gate.forgive(c)
+	}
+	l.hurry()
+	return forgiven, known
+}
+
+// forgive has a client, and all that are behind its address without a session, be as
+// far as the clock is.
+func (g *gate) forgive(c *client) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.virtualTime = min(c.virtualTime, g.systemVirtualTime)
+	if c.faces == nil {
+		return
+	}
+	for _, f := range c.faces {
+		if f != nil {
+			f.virtualTime = min(f.virtualTime, g.systemVirtualTime)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package limitertest
+
+import (
+	"slices"
+	"testing"
+
+	"tempomat/limiter"
+)
+
+// lookEach is how often the queue is looked at, in seconds: at moments that follow no
+// beat of the proxy's.
+const lookEach = 0.37
+
+// foresight holds what was said of who waits against what then happens.
+type foresight struct {
+	t     *testing.T
+	proxy *proxy
+	told  map[*request]limiter.Outlook // at the last look, until somebody went
+	next  map[string]int               // by kind of client: how often one of them went next of those looked at
+	right map[string]int               // and nobody was said to go before it
+	why   map[limiter.Barrier]int
+}
+
+func (f *foresight) look() {
+	p := f.proxy
+	f.told = map[*request]limiter.Outlook{}
+	for i, o := range p.limiter.Outlooks(p.time(), tickets(p.waiting), tickets(p.running)) {
+		if !o.Waits {
+			f.t.Errorf("%.2f s: of a request that waits it is said that it does not", p.now)
+		}
+		if o.Why() == "" {
+			f.t.Errorf("%.2f s: no reason is given for barrier %d", p.now, o.Barrier)
+		}
+		f.told[p.waiting[i]] = o
+		f.why[o.Barrier]++
+	}
+	if len(f.told) > 0 && !f.anyFirst() {
+		f.t.Errorf("%.2f s: %d wait, and none goes next", p.now, len(f.told))
+	}
+}
+
+func (f *foresight) anyFirst() bool {
+	for _, o := range f.told {
+		if o.Before == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// went takes in who goes to the backend. Only the first after a look counts.
+func (f *foresight) went(r *request) {
+	o, ok := f.told[r]
+	if !ok {
+		return
+	}
+	f.told = nil
+	if f.next[r.client.Kind]++; o.Before == 0 {
+		f.right[r.client.Kind]++
+	}
+}
+
+func tickets(of []*request) (all []*limiter.Ticket) {
+	for _, r := range of {
+		all = append(all, r.Ticket())
+	}
+	return all
+}
+
+// TestOutlooksComeTrue: whoever goes next was said to have nobody before it, unless new
+// requests or answers have changed that meanwhile: nearly always, of people as well as of
+// crawlers.
+func TestOutlooksComeTrue(t *testing.T) {
+	const rightly = 0.93
+	for name, why := range map[string][]limiter.Barrier{
+		"crawl1":     {limiter.BehindOwn, limiter.NoRoom},
+		"dist120":    {limiter.NoRoom},
+		"lightflood": {limiter.BehindOwn, limiter.NoRoom, limiter.RoomForOthers},
+		"mixed":      {limiter.BehindOwn, limiter.NoRoom, limiter.Untried},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := Scenarios()
+			s := all[slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name })]
+			w, err := NewWorld(1, s, limiter.Fair)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := &foresight{t: t, proxy: w.proxy, next: map[string]int{}, right: map[string]int{}, why: map[limiter.Barrier]int{}}
+			w.proxy.went = f.went
+			w.every(lookEach, f.look)
+			w.Run(s.Clients(), Attack, Attack+30)
+			next, right := 0, 0
+			for kind, n := range f.next {
+				next, right = next+n, right+f.right[kind]
+			}
+			if next < 30 || float64(right) < rightly*float64(next) {
+				t.Errorf("%d of %d went next as was said, want %.0f %%: %v of %v", right, next, 100*rightly, f.right, f.next)
+			}
+			for _, b := range why {
+				if f.why[b] == 0 {
+					t.Errorf("barrier %d was never told of", b)
+				}
+			}
+		})
+	}
+}

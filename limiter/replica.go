@@ -1,0 +1,291 @@
+package limiter
+
+import (
+	"slices"
+	"time"
+)
+
+// snapshot is what is copied of the gate while it is locked. Its links are still those
+// of the originals, by which they are known, and which are not followed.
+type snapshot struct {
+	books   books
+	waiting []copied // in the order of their arrival
+	running []copied
+	buckets map[*bucket]*bucket // once met
+}
+
+// copied is a copy of a ticket, and what was copied with it.
+type copied struct {
+	of             *Ticket
+	ticket         Ticket
+	client         client
+	holds, orphans [MaxKeys]int32 // of its buckets
+}
+
+// snapshot copies the gate; nil: too many wait.
+func (g *gate) snapshot(running []*Ticket) *snapshot {
+	n := int(g.waiting.Load())
+	s := &snapshot{waiting: make([]copied, 0, n+n/8+8), running: make([]copied, 0, len(running))}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.queued > mostReplicated {
+		return nil
+	}
+	for t := g.oldest; t != nil; t = t.later {
+		if len(s.waiting) == cap(s.waiting) {
+			s.waiting = slices.Grow(s.waiting, 1)
+		}
+		s.waiting = s.waiting[:len(s.waiting)+1]
+		s.waiting[len(s.waiting)-1].take(t)
+	}
+	for _, t := range running {
+		if t.phase.running() {
+			s.running = s.running[:len(s.running)+1]
+			s.running[len(s.running)-1].take(t)
+		}
+	}
+	s.books = g.books
+	for i := range s.books.queues {
+		q := &s.books.queues[i]
+		q.within, q.ahead, q.strange = slices.Clone(q.within), slices.Clone(q.ahead), slices.Clone(q.strange)
+	}
+	s.books.parked = slices.Clone(s.books.parked)
+	return s
+}
+
+// take copies a ticket. The gate is locked.
+func (c *copied) take(t *Ticket) {
+	c.of = t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c.ticket.copy(t)
+	for i := range t.slots[:t.n] {
+		if b := t.slots[i].bucket; b != nil {
+			c.holds[i], c.orphans[i] = b.holds, b.orphans
+		}
+	}
+	from, to := t.client, &c.client
+	to.flow, to.first, to.answers, to.queued, to.running = from.flow, from.first, from.answers, from.queued, from.running
+	to.misjudged, to.known, to.standing, to.alone = from.misjudged, from.known, from.standing, from.alone
+}
+
+// copy makes a ticket one like another, of which it is no place in the room, and nobody
+// waits for its decision.
+func (t *Ticket) copy(o *Ticket) {
+	t.told, t.sure, t.proven, t.passed, t.stranger, t.session = true, o.sure, o.proven, o.passed, o.stranger, o.session
+	t.follows, t.interest, t.prefetch, t.face = o.follows, o.interest, o.prefetch, o.face
+	t.standing, t.company, t.came, t.likelyIdle, t.running = o.standing, o.company, o.came, o.likelyIdle, o.running
+	t.n, t.guess, t.charged, t.queueEntry = o.n, o.guess, o.charged, o.queueEntry
+	t.counts = false
+	copy(t.slots[:t.n], o.slots[:t.n])
+}
+
+// meetBuckets copies the buckets. They are as they are now, which may be a moment later.
+func (s *snapshot) meetBuckets() {
+	s.buckets = make(map[*bucket]*bucket)
+	for _, all := range [][]copied{s.waiting, s.running} {
+		for i := range all {
+			c := &all[i]
+			for k := range c.ticket.slots[:c.ticket.n] {
+				b := c.ticket.slots[k].bucket
+				if b == nil || s.buckets[b] != nil {
+					continue
+				}
+				b.home.mu.Lock()
+				s.buckets[b] = &bucket{key: b.key, budget: b.budget, level: b.level, total: b.total, last: b.last, factor: b.factor}
+				b.home.mu.Unlock()
+				s.buckets[b].holds, s.buckets[b].orphans = c.holds[k], c.orphans[k]
+			}
+		}
+	}
+}
+
+// replica is a gate of its own with the requests of a snapshot, to see on it what would
+// happen. What it is asked is what the gate asks itself.
+type replica struct {
+	gate    *gate
+	tickets map[*Ticket]*Ticket // by the originals
+	running []*Ticket
+	clients map[*client]*client
+	lanes   map[*lane]*lane
+	nowhere *address // of all
+}
+
+func (s *snapshot) replica() *replica {
+	g := newGate(nil)
+	g.books = s.books
+	g.spare = nil
+	r := &replica{
+		gate: g, tickets: make(map[*Ticket]*Ticket, len(s.waiting)), running: make([]*Ticket, 0, len(s.waiting)+len(s.running)),
+		clients: make(map[*client]*client, len(s.waiting)), lanes: make(map[*lane]*lane, len(s.waiting)), nowhere: &address{company: 1},
+	}
+	home := &shard{}
+	buckets := make(map[*bucket]*bucket, len(s.buckets))
+	for of, b := range s.buckets {
+		buckets[of] = &bucket{
+			key: b.key, budget: b.budget, level: b.level, total: b.total, last: b.last, factor: b.factor,
+			holds: b.holds, orphans: b.orphans, home: home,
+		}
+	}
+	waiting := make([]*Ticket, len(s.waiting))
+	for i := range s.waiting {
+		waiting[i] = r.copy(&s.waiting[i], buckets)
+		r.tickets[s.waiting[i].of] = waiting[i]
+	}
+	for i := range s.running {
+		t := r.copy(&s.running[i], buckets)
+		r.running = append(r.running, t)
+	}
+	r.link(waiting)
+	return r
+}
+
+// copy makes a ticket of the replica, which is in no list yet.
+func (r *replica) copy(c *copied, buckets map[*bucket]*bucket) *Ticket {
+	t, o := &Ticket{}, &c.ticket
+	t.copy(o)
+	if t.client = r.clients[o.client]; t.client == nil {
+		own := c.client
+		own.address = r.nowhere
+		t.client, r.clients[o.client] = &own, &own
+	}
+	if t.flow = &t.client.flow; t.stranger {
+		t.flow = &r.gate.strangers.flow
+	}
+	for i := range t.slots[:t.n] {
+		if b := t.slots[i].bucket; b != nil {
+			t.slots[i].bucket = buckets[b]
+		}
+	}
+	return t
+}
+
+// link puts those that wait into the replica's own lanes, heaps and order.
+func (r *replica) link(waiting []*Ticket) {
+	g := r.gate
+	for i, t := range waiting {
+		t.later, t.earlier, t.after = nil, nil, nil
+		if i > 0 {
+			t.earlier, waiting[i-1].later = waiting[i-1], t
+		}
+		t.behind, t.before = r.tickets[t.behind], r.tickets[t.before]
+		of := t.lane
+		l := r.lanes[of]
+		if l == nil {
+			l = &lane{level: t.level, next: t.client.lanes}
+			t.client.lanes, r.lanes[of] = l, l
+		}
+		l.n++
+		if t.lane = l; t.before == nil {
+			l.first = t
+		}
+		if t.behind == nil {
+			l.last = t
+		}
+		t.heap = nil
+	}
+	g.oldest, g.newest = nil, nil
+	if n := len(waiting); n > 0 {
+		g.oldest, g.newest = waiting[0], waiting[n-1]
+	}
+	g.strangers.patient = r.tickets[g.strangers.patient]
+	for _, h := range g.heaps() {
+		*h = slices.Clone(*h)
+		for i, t := range *h {
+			(*h)[i] = r.tickets[t]
+			(*h)[i].heap, (*h)[i].index = h, i
+		}
+	}
+}
+
+// play ends one request at the backend after another, first those of the size of a
+// level, until all that wait there have gone, and tells how many went before each of
+// those that went.
+func (r *replica) play(at time.Duration, of level) (order map[*Ticket]int) {
+	g := r.gate
+	order = make(map[*Ticket]int)
+	left := 0
+	for _, t := range r.tickets {
+		if t.level == of {
+			left++
+		}
+	}
+	if of == fresh {
+		at = max(at, g.probeAgain)
+	}
+	for left > 0 {
+		for g.queued > 0 {
+			t, p := g.next(at)
+			if t == nil {
+				break
+			}
+			if t.level == of {
+				left--
+			}
+			order[t] = len(order)
+			g.begin(at, t, p)
+			r.running = append(r.running, t)
+		}
+		if left > 0 && !r.endOne(at, of) {
+			break
+		}
+	}
+	return order
+}
+
+// endOne ends the request at the backend that is most like those of a level, and of
+// those the one that came first. It returns false if there is none.
+func (r *replica) endOne(at time.Duration, of level) bool {
+	g := r.gate
+	if len(r.running) == 0 {
+		if g.busy == 0 {
+			return false
+		}
+		r.endUnknown()
+		return true
+	}
+	first := 0
+	for i, t := range r.running {
+		if far, least := farFrom(t, of), farFrom(r.running[first], of); far < least || far == least && t.began < r.running[first].began {
+			first = i
+		}
+	}
+	t := r.running[first]
+	r.running = slices.Delete(r.running, first, first+1)
+	g.serve(max(t.guess, t.charged))
+	if !t.ahead && t.rung <= passRung {
+		g.within.add(at, t.guess)
+	}
+	t.client.answers++
+	g.busy--
+	g.unorphan(t)
+	g.free(t)
+	t.phase = outside
+	t.flow.leave(g)
+	return true
+}
+
+// endUnknown ends those at the backend that the caller did not know of.
+func (r *replica) endUnknown() {
+	g := r.gate
+	g.load, g.busy, g.strangerLong, g.misjudged, g.orphans = load{}, 0, 0, misjudged{}, 0
+	for _, t := range r.tickets {
+		t.each(func(s *slot) { s.bucket.holds, s.bucket.orphans = 0, 0 })
+	}
+	g.unpark()
+}
+
+// farFrom is how little a running request is like those of a level, as to whose room it
+// has.
+func farFrom(t *Ticket, of level) int {
+	r := of.rung()
+	switch {
+	case of == fresh && t.phase == probing:
+		return 0
+	case of.computes() != (t.phase != holding):
+		return 2*rungs + int(t.rung)
+	case t.rung <= r:
+		return int(r - t.rung)
+	}
+	return rungs + int(t.rung-r)
+}

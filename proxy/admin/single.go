@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"tempomat/proxy/admin/api"
+)
+
+// Inspector looks at single clients, pages and requests. Its methods must be safe for
+// concurrent use.
+type Inspector interface {
+	// Queue is who waits, at most limit of them.
+	Queue(now time.Time, limit int) api.QueueReply
+	// Explain tells what is known of something; its error says what cannot be asked for.
+	Explain(now time.Time, of string) (api.ExplainReply, error)
+}
+
+// Actor does something for a single client. By is who asks, in words; an error says what
+// was not allowed. Its methods must be safe for concurrent use.
+type Actor interface {
+	Forgive(now time.Time, by string, a api.ActRequest) (api.ActReply, error)
+	Pin(now time.Time, by string, a api.ActRequest) (api.ActReply, error)
+	Pins(now time.Time) api.PinsReply
+}
+
+const (
+	usualWaiting = 100
+	mostWaiting  = 1000
+	// largestBody is how many bytes a request's body may have.
+	largestBody = 4 << 10
+)
+
+func (a *Server) queue(w http.ResponseWriter, r *http.Request) {
+	limit, err := limitOf(r, usualWaiting, mostWaiting)
+	if err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	answer(w, http.StatusOK, a.opts.Inspector.Queue(a.opts.Now(), limit))
+}
+
+// limitOf is the parameter limit.
+func limitOf(r *http.Request, usual, most int) (int, error) {
+	s := r.URL.Query().Get("limit")
+	if s == "" {
+		return usual, nil
+	}
+	limit, err := strconv.Atoi(s)
+	if err != nil || limit < 1 || limit > most {
+		return 0, fmt.Errorf("limit: %q is not a whole number from 1 to %d", s, most)
+	}
+	return limit, nil
+}
+
+func (a *Server) explain(w http.ResponseWriter, r *http.Request) {
+	reply, err := a.opts.Inspector.Explain(a.opts.Now(), r.URL.Query().Get("of"))
+	if err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	answer(w, http.StatusOK, reply)
+}
+
+func (a *Server) pins(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, a.opts.Actor.Pins(a.opts.Now()))
+}
+
+// act serves what an Actor does.
+func (a *Server) act(do func(now time.Time, by string, a api.ActRequest) (api.ActReply, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		act, err := readAct(w, r)
+		if err != nil {
+			fail(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		if act.Class, err = a.className(act.Class); err != nil {
+			fail(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		reply, err := do(a.opts.Now(), askedBy(r.Context()), act)
+		if err != nil {
+			fail(w, http.StatusUnprocessableEntity, err.Error())
+			return
+		}
+		answer(w, http.StatusOK, reply)
+	}
+}
+
+// readAct reads the body. Nothing that is unknown may be in it: a misspelt field must not
+// silently do something else.
+func readAct(w http.ResponseWriter, r *http.Request) (act api.ActRequest, err error) {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, largestBody))
+	d.DisallowUnknownFields()
+	if err = d.Decode(&act); err != nil {
+		return act, fmt.Errorf("the body is not as it should be, JSON of at most %d bytes with class, key, seconds and standing: %w", largestBody, err)
+	}
+	if _, err = d.Token(); !errors.Is(err, io.EOF) {
+		return act, errors.New("the body has something behind the JSON object")
+	}
+	if act.Class == "" {
+		return act, errors.New("class and key must both be given")
+	}
+	return act, nil
+}

@@ -1,0 +1,113 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+
+	"tempomat/limiter"
+	"tempomat/proxy"
+)
+
+// summary is what happens to it at this moment, and why, in one sentence.
+func (e *explanation) summary(of string) {
+	s := &e.reply.Summary
+	switch {
+	case len(e.waiting) > 0 && e.waiting[0].Outlook.Waits:
+		o := &e.waiting[0].Outlook
+		*s = fmt.Sprintf("%s, the first for %s: %s%s.", waitsFor(e.waits), spanOf(o.Waited), o.Why(), before(o.Before))
+	case e.runs > 0:
+		*s = fmt.Sprintf("Nothing of it waits; %s at the backend.", are(e.runs))
+	case e.kind == "request" && len(e.reply.Recent) > 0:
+		v := e.reply.Recent[0]
+		*s = fmt.Sprintf("It is over: it was %s with status %d, the reason was: %s.", v.Outcome, v.Status, v.Reason)
+	case !e.known && len(e.reply.Recent) == 0:
+		*s = e.unknown(of)
+	case len(e.owing) > 0:
+		o := e.owing[0]
+		*s = fmt.Sprintf("Nothing of it waits or runs; %s %s owes %s, which are paid in %s.", o.key.Class, o.key.ID, cpuSeconds(o.debt), span(o.paid))
+	case e.kind == "page":
+		*s = "Nobody waits for it or gets it at this moment."
+	default:
+		*s = "Nothing of it waits or runs, and it owes nothing."
+	}
+}
+
+func waitsFor(n int) string {
+	if n == 1 {
+		return "One of its requests waits"
+	}
+	return fmt.Sprintf("%d of its requests wait", n)
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "one request is"
+	}
+	return fmt.Sprintf("%d requests are", n)
+}
+
+// unknown says what it means that nothing is known.
+func (e *explanation) unknown(of string) string {
+	means := "it asked for nothing lately; if it came now it would be served at once, or, if there is no room, wait with all strangers"
+	switch e.kind {
+	case "network":
+		means = "nobody from there waits or is served, and no class charges just that network"
+	case "agent":
+		means = "no such program was seen lately; give a User-Agent as it came, or its family as the table userAgent shows it"
+	case "page":
+		means = "nobody asked for it or for the like of it lately; its cost would be a mere guess"
+	case "request":
+		means = "it does not wait or run, and is not among the last that were refused, redirected or late; the log may have it"
+	}
+	return fmt.Sprintf("Nothing is known of %s: %s.", of, means)
+}
+
+// advise says what would change it.
+func (e *explanation) advise() {
+	for i := range e.waiting {
+		if u := &e.waiting[i]; u.Outlook.Waits {
+			e.adviseOn(u)
+		}
+	}
+	for _, o := range e.owing {
+		e.tell("The debt of %s %s is paid in %s if it asks for nothing more; to take it away: tempomat-doctor forgive %s %s.",
+			o.key.Class, o.key.ID, span(o.paid), o.key.Class, shellWord(o.key.ID))
+	}
+	if e.kind == "address" && len(e.keys) > 0 && (e.waits > 0 || len(e.owing) > 0) {
+		e.tell("To let it through for an hour: tempomat-doctor pin %s %s --standing 8 --for 1h. For good: add it to exempt in the configuration.",
+			e.keys[0].Class, e.keys[0].ID)
+	}
+}
+
+// adviseOn says what would have a request wait no longer.
+func (e *explanation) adviseOn(u *proxy.Underway) {
+	o := &u.Outlook
+	if o.Stranger {
+		e.tell("It counts as a stranger: who logs in, or comes back with a cookie of the site, has a turn of its own.")
+	}
+	switch o.Barrier {
+	case limiter.BehindOwn:
+		e.tell("Its client asks for more at a time than it gets: fewer requests at a time would wait less.")
+	case limiter.KeyHolds, limiter.Orphans:
+		e.tell("%s %s gets further workers when requests that it has at the backend end.", o.Key.Class, o.Key.ID)
+	case limiter.StrangersHold, limiter.NoWorker, limiter.Misjudged:
+		e.tell("It goes when requests that hold workers end; more workers of the backend would let it go sooner.")
+	case limiter.Untried:
+		e.tell("Once the like of its page was answered a few times, its cost is known, and it waits only for room of its size.")
+	case limiter.NoRoom, limiter.Turn, limiter.StarvedFirst, limiter.KnownFirst:
+		e.tell("It goes when it is its turn: the less its client asks for, the sooner. A higher share of its class, or more CPUs, would help.")
+	case limiter.RoomForOthers, limiter.LongerFirst, limiter.LeavesCPU:
+		e.tell("Its client, or its kind of client, has had more than its share: that evens out while it waits.")
+	default:
+	}
+}
+
+// tell gives a piece of advice, once.
+func (e *explanation) tell(format string, args ...any) {
+	if s := fmt.Sprintf(format, args...); !slices.Contains(e.reply.Advice, s) && len(e.reply.Advice) < mostAdvice {
+		e.reply.Advice = append(e.reply.Advice, s)
+	}
+}
+
+// mostAdvice is how many pieces are given.
+const mostAdvice = 8

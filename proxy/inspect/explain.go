@@ -1,0 +1,147 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"tempomat/limiter"
+	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
+)
+
+const (
+	// mostAsked is how many bytes may be asked for.
+	mostAsked = 2048
+	// mostOf is how many of its requests are shown.
+	mostOf = 20
+)
+
+// subject is what is asked for.
+type subject struct {
+	kind     string
+	keys     []limiter.Key // that it has for certain
+	address  netip.Addr    // of kind address
+	url      *url.URL      // of kind page
+	match    func(*proxy.Underway) bool
+	verdicts func(*api.VerdictRow) bool
+}
+
+// Explain tells what is known of an address, a network, a User-Agent, a path or URL, or
+// of a request by its id. Its error says what cannot be asked for.
+func (i *Inspector) Explain(now time.Time, of string) (api.ExplainReply, error) {
+	s, err := i.subject(of)
+	if err != nil {
+		return api.ExplainReply{}, err
+	}
+	waiting, waits := i.Requests.Waiting(now, mostOf, s.match)
+	running, runs := i.Requests.Running(mostOf, s.match)
+	e := explanation{
+		Inspector: i, now: now, subject: s, waiting: waiting, running: running, waits: waits, runs: runs,
+		reply: api.ExplainReply{
+			Version: api.Version, Of: of, Kind: s.kind, Sections: []api.ExplainSection{}, Advice: []string{},
+			Waiting: []api.WaiterRow{}, Recent: i.recents(mostOf, s.verdicts),
+		},
+	}
+	for k := range waiting {
+		e.reply.Waiting = append(e.reply.Waiting, waiter(now, &waiting[k]))
+	}
+	e.present()
+	e.accounts()
+	e.standing()
+	e.page()
+	e.summary(of)
+	e.advise()
+	return e.reply, nil
+}
+
+// subject finds out what is asked for.
+func (i *Inspector) subject(of string) (subject, error) {
+	switch {
+	case strings.TrimSpace(of) == "":
+		return subject{}, errors.New("of: nothing is asked for; give an address, a network, a User-Agent, a path, a URL or the id of a request")
+	case len(of) > mostAsked:
+		return subject{}, fmt.Errorf("of: it has %d bytes; at most %d are allowed", len(of), mostAsked)
+	}
+	classifier := i.Requests.Policy().Classifier
+	if a, err := netip.ParseAddr(strings.Trim(of, "[]")); err == nil {
+		a = a.Unmap().WithZone("")
+		return subject{
+			kind: "address", address: a, keys: classifier.NetworkKeys(a),
+			match:    func(u *proxy.Underway) bool { return u.Client == a },
+			verdicts: func(v *api.VerdictRow) bool { return v.Client == a.String() },
+		}, nil
+	}
+	if p, err := netip.ParsePrefix(of); err == nil {
+		return i.network(p.Masked()), nil
+	}
+	if u, ok := pageOf(of); ok {
+		return subject{
+			kind: "page", url: u,
+			match:    func(x *proxy.Underway) bool { return samePage(u, x.Host, x.Target) },
+			verdicts: func(v *api.VerdictRow) bool { return samePage(u, v.Host, v.URL) },
+		}, nil
+	}
+	if isID(of) {
+		return subject{
+			kind: "request", match: func(u *proxy.Underway) bool { return u.ID == of },
+			verdicts: func(v *api.VerdictRow) bool { return v.ID == of },
+		}, nil
+	}
+	family, keys := classifier.AgentKeys(of)
+	return subject{
+		kind: "agent", keys: keys, match: func(u *proxy.Underway) bool { return u.Agent == family },
+		verdicts: func(v *api.VerdictRow) bool { return v.Agent == family },
+	}, nil
+}
+
+// network is a network as asked for. Those keys are its that a class has for just it.
+func (i *Inspector) network(p netip.Prefix) subject {
+	s := subject{
+		kind:  "network",
+		match: func(u *proxy.Underway) bool { return p.Contains(u.Client) },
+		verdicts: func(v *api.VerdictRow) bool {
+			a, err := netip.ParseAddr(v.Client)
+			return err == nil && p.Contains(a)
+		},
+	}
+	for _, k := range i.Requests.Policy().Classifier.NetworkKeys(p.Addr()) {
+		if k.ID == p.String() || p.IsSingleIP() && k.ID == p.Addr().String() {
+			s.keys = append(s.keys, k)
+		}
+	}
+	return s
+}
+
+// pageOf reads a path or URL.
+func pageOf(of string) (*url.URL, bool) {
+	if !strings.HasPrefix(of, "/") && !strings.HasPrefix(of, "http://") && !strings.HasPrefix(of, "https://") {
+		return nil, false
+	}
+	u, err := url.Parse(of)
+	return u, err == nil
+}
+
+// samePage tells whether a request is for a page. One that was asked for without
+// parameters is that with any.
+func samePage(u *url.URL, host, target string) bool {
+	if u.Host != "" && !strings.EqualFold(u.Host, host) {
+		return false
+	}
+	if u.RawQuery != "" {
+		return target == u.RequestURI()
+	}
+	path, _, _ := strings.Cut(target, "?")
+	return path == u.EscapedPath()
+}
+
+// isID tells whether a text is the id of a request, as tempomat makes them.
+func isID(s string) bool {
+	return len(s) == idLength && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// idLength is that of a request's id, in hexadecimal digits.
+const idLength = 8

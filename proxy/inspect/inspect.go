@@ -1,0 +1,108 @@
+// Package inspect answers what support asks at night: who waits and why, what is known of
+// one client, page or request, and what would change it. It turns what the limiter, the
+// guess and the standing know into the documents of the admin API, in plain words, and
+// carries out what an administrator decides for a single client.
+package inspect
+
+import (
+	"cmp"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tempomat/classify"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
+	"tempomat/proxy/telemetry"
+)
+
+// Requests are those under way; *proxy.Handler has them.
+type Requests interface {
+	// Waiting is those that wait and match, the oldest first, at most limit of them.
+	Waiting(now time.Time, limit int, match func(*proxy.Underway) bool) (rows []proxy.Underway, total int)
+	// Running is those at the backend.
+	Running(limit int, match func(*proxy.Underway) bool) (rows []proxy.Underway, total int)
+	// Policy is what is in force.
+	Policy() *proxy.Policy
+}
+
+// Recents are the last requests that were refused, redirected, failed, or waited for
+// long.
+type Recents interface {
+	// Recents yields those that match, the newest first, at most limit of them.
+	Recents(limit int, match func(*api.VerdictRow) bool) []api.VerdictRow
+}
+
+// Forgiver takes debts away; *limiter.Limiter is one.
+type Forgiver interface {
+	// Forgive sets a key's debt to none and returns what it was, in CPU-seconds.
+	Forgive(now time.Time, k limiter.Key) (forgiven float64, known bool)
+}
+
+// Inspector looks at single clients, pages and requests. All of its parts but Recents
+// are needed. Its methods may be called concurrently.
+type Inspector struct {
+	Requests Requests
+	Ledger   telemetry.Ledger
+	Guess    *cpuaccount.Guess
+	Forgiver Forgiver
+	Pinned   *classify.Pins
+	Recents  Recents // nil: nothing is remembered
+	Log      *zap.Logger
+}
+
+// Queue is who waits, who has waited for longest first, at most limit of them.
+func (i *Inspector) Queue(now time.Time, limit int) api.QueueReply {
+	rows, total := i.Requests.Waiting(now, limit, nil)
+	reply := api.QueueReply{Version: api.Version, Total: total, Rows: []api.WaiterRow{}}
+	for k := range rows {
+		reply.Rows = append(reply.Rows, waiter(now, &rows[k]))
+	}
+	return reply
+}
+
+// waiter is a request that waits, or did until just now.
+func waiter(now time.Time, u *proxy.Underway) api.WaiterRow {
+	why := "it has just been let go"
+	if u.Outlook.Waits {
+		why = u.Outlook.Why()
+	}
+	before := u.Outlook.Before
+	if !u.Outlook.Waits {
+		before = 0
+	}
+	return api.WaiterRow{
+		Client: u.Client.String(), Group: u.Group.String(), Agent: u.Agent, Method: u.Method, Host: u.Host, URL: u.Target,
+		Shape: u.Shape, Age: max(0, now.Sub(u.Arrived).Seconds()), Guess: u.Guess.Seconds(), Sure: u.Outlook.Sure,
+		Before: before, Why: why,
+	}
+}
+
+// row is what is known of a key; one that is not known has its whole burst.
+func (i *Inspector) row(now time.Time, k limiter.Key) (r limiter.Row, known bool) {
+	return i.Ledger.Find(now, k)
+}
+
+// budget is what a class gives its keys.
+func (i *Inspector) budget(class string) limiter.Budget {
+	for _, c := range i.Ledger.Classes() {
+		if c.Name == class {
+			return c.Budget
+		}
+	}
+	return limiter.Budget{}
+}
+
+func (i *Inspector) recents(limit int, match func(*api.VerdictRow) bool) []api.VerdictRow {
+	if i.Recents == nil {
+		return []api.VerdictRow{}
+	}
+	return append([]api.VerdictRow{}, i.Recents.Recents(limit, match)...)
+}
+
+// plural is a number of things.
+func plural(n int, one, many string) string {
+	return number(n) + " " + cmp.Or(map[bool]string{true: one}[n == 1], many)
+}
