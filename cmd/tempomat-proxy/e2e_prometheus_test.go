@@ -98,6 +98,25 @@ func panelQueries(t *testing.T) (all []string) {
 	return all
 }
 
+// checkPanels looks whether all panels of the dashboard show something.
+func (p *prometheus) checkPanels() {
+	p.t.Helper()
+	empty := 0
+	for _, expr := range panelQueries(p.t) {
+		n, _, wrong := p.query(expr)
+		if wrong != "" {
+			p.t.Errorf("%s\n%s", expr, wrong)
+		}
+		if n == 0 {
+			p.t.Logf("nothing yet: %s", expr)
+			empty++
+		}
+	}
+	if empty > 4 { // alerts that fire, and sharing
+		p.t.Errorf("%d expressions of the dashboard have no value", empty)
+	}
+}
+
 // checkRules waits until all alerts were evaluated, and looks how that went.
 func (p *prometheus) checkRules() {
 	p.t.Helper()
@@ -144,20 +163,7 @@ func TestPrometheus(t *testing.T) {
 		ask()
 		return p.value(`sum(rate(tempomat_requests_total[10s]))`) > 0 && p.value(`sum(rate(tempomat_refused_total{reason="limit"}[10s]))`) > 0
 	})
-	empty := 0
-	for _, expr := range panelQueries(t) {
-		n, _, wrong := p.query(expr)
-		if wrong != "" {
-			t.Errorf("%s\n%s", expr, wrong)
-		}
-		if n == 0 {
-			t.Logf("nothing yet: %s", expr)
-			empty++
-		}
-	}
-	if empty > 4 { // alerts that fire, and sharing
-		t.Errorf("%d expressions of the dashboard have no value", empty)
-	}
+	p.checkPanels()
 	p.checkRules()
 	var exemplars []struct {
 		Exemplars []struct{ Labels map[string]string }
@@ -199,10 +205,16 @@ func (s *sidecarProcess) scrape(address, name string) (sum float64) {
 func TestNativeHistograms(t *testing.T) {
 	metrics := "127.0.0.1:" + freePort(t)
 	p := startPrometheus(t, metrics, "--enable-feature=native-histograms")
-	s := startProxy(t, startBreaking(t), "metrics: \""+metrics+"\"\n")
+	s := startProxy(t, startBreaking(t), "metrics: \""+metrics+"\"\nlimits: [{name: login, path: /login, size: 1, dripRate: 1h}]\n")
 	eventually(t, "there is a median", func() bool {
 		s.get("198.51.100.1", "/")
+		s.get("198.51.100.1", "/login")
 		x := p.value(`histogram_quantile(0.5, sum(rate(tempomat_request_duration_seconds[10s])))`)
 		return x > 0 && x < 10
 	})
+	if n, _, _ := p.query(`tempomat_request_duration_seconds_bucket`); n != 0 {
+		t.Errorf("it has taken %d series of the classic histogram, too: nothing is shown of the native one", n)
+	}
+	p.checkPanels()
+	p.checkRules()
 }

@@ -101,6 +101,7 @@ func knows(t *testing.T, where, expr string) {
 	t.Helper()
 	labels := map[string][]string{
 		"request_duration_seconds_bucket": {"group", "le"}, "wait_seconds_bucket": {"group", "le"},
+		"request_duration_seconds": {"group"}, "wait_seconds": {"group"}, // native
 	}
 	for _, m := range Table() {
 		if m.Name != "" {
