@@ -50,6 +50,20 @@ func (g *gate) barrier(at time.Duration, t *Ticket) (b Barrier, key int) {
 	return Turn, 0
 }
 
+// keptByOwn tells whether its client's own requests keep one that waits.
+func (g *gate) keptByOwn(at time.Duration, t *Ticket) bool {
+	switch b, key := g.barrier(at, t); b {
+	case BehindOwn:
+		return true
+	case KeyHolds, Orphans:
+		return key == 0
+	case Misjudged:
+		return t.client.misjudged > 0
+	default:
+		return false
+	}
+}
+
 // ladderBarrier tells what keeps the head of a lane that would compute.
 func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
 	alike, ahead := 0, 0

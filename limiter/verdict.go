@@ -80,6 +80,9 @@ type Verdict struct {
 	Shadow bool
 	// Lane is the one that it took at the gate.
 	Lane Lane
+	// Own says that it was refused as Busy while its client's own requests kept it, by
+	// what they hold or as they were before it.
+	Own bool
 	// Known says that its client was no stranger to the gate.
 	Known bool
 	// Price is by how much the gate took the request for dearer than it is, as its

@@ -38,7 +38,8 @@ type exchange struct {
 	lingers bool      // see linger
 	until   time.Time // it lingers
 	record  telemetry.Record
-	id      string // told to a client that was not served, to ask after it
+	given   string // the id that a trusted proxy gave the request; empty: none did
+	id      string // of the request: given, or told to a client that was not served
 }
 
 func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Request) *exchange {
@@ -56,6 +57,10 @@ func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Requ
 // classify finds out who asks.
 func (x *exchange) classify() {
 	x.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request)
+	if x.Who.TrustedPeer {
+		x.given = givenID(x.request.Header)
+		x.id = x.given
+	}
 }
 
 // look looks whether the client is still there.

@@ -23,5 +23,7 @@ func (x *exchange) patience() (over <-chan time.Time, stop func() bool) {
 // sendBack redirects a newcomer to where it wants to go.
 func (x *exchange) sendBack() {
 	x.outcome = telemetry.Redirected
+	x.identify()
+	x.writer.Header().Set(requestHeader, x.id)
 	x.Redirect(time.Now(), &x.writer)
 }

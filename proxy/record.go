@@ -13,6 +13,10 @@ func (x *exchange) recorded() *telemetry.Record {
 	if !x.counted.Blocked {
 		x.record.Limit = ""
 	}
+	if x.record.Remarkable() {
+		x.identify()
+		x.record.ID = x.id
+	}
 	return &x.record
 }
 

@@ -29,7 +29,7 @@ func TestRecordFields(t *testing.T) {
 			"status": int64(200), "bytes": int64(5), "method": "GET", "host": "site.example", "path": "/a b", "shape": "/a-b", "group": "robots", "client": "192.0.2.1",
 			"outcome": "answered", "verdict": "go", "took_ms": 1000.0, "cost_ms": 1000.0, "wait_ms": 0.0,
 		}},
-		{"waited", heldFor, nil, map[string]any{"status": int64(200), "took_ms": 1000.0 + 9000, "cost_ms": 1000.0, "wait_ms": 9000.0}},
+		{"waited", heldFor, []string{"request"}, map[string]any{"status": int64(200), "took_ms": 1000.0 + 9000, "cost_ms": 1000.0, "wait_ms": 9000.0}},
 		{"refused", indebted(limiter.Cap), []string{"class", "key", "reason", "request"}, map[string]any{
 			"status": int64(429), "outcome": "refused", "verdict": "refuse", "reason": "debt", "class": "slash32", "key": "192.0.2.1", "cost_ms": 0.0,
 		}},

@@ -39,6 +39,9 @@ func (x *exchange) refuse() {
 	case limiter.Busy:
 		p.Status, p.Class = http.StatusServiceUnavailable, ""
 		p.Detail = "This server was too busy to come to your request."
+		if x.Verdict.Own {
+			p.Detail = "This server was busy, and other requests of yours hold, or wait for, what one client may have of it."
+		}
 	case limiter.ClientFull:
 		p.Detail = "Too many requests of yours are waiting already."
 	case limiter.Debt, limiter.None:
@@ -61,12 +64,12 @@ func (x *exchange) fail(o telemetry.Outcome, status int, detail string) {
 }
 
 func (x *exchange) answer(p refusal) {
-	x.id = fmt.Sprintf("%08x", rand.Uint32()) //nolint:gosec // to find a log line by, nothing secret
+	x.identify()
 	p.Type, p.Title, p.RequestID = "about:blank", http.StatusText(p.Status), x.id
 	h := x.writer.Header()
+	h.Set(requestHeader, x.id)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Request-Id", x.id)
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
 	}

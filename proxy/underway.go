@@ -18,7 +18,7 @@ const mostShown = 512
 // Underway is a request that waits or is at the backend, as it was at a moment. Its texts
 // are as the client sent them, but bounded.
 type Underway struct {
-	ID       string // that it is known by elsewhere; empty: none yet
+	ID       string // that a trusted proxy gave it; empty: none did
 	Client   netip.Addr
 	Group    telemetry.Group
 	Agent    string // the family of its User-Agent
@@ -91,7 +91,7 @@ func (h *Handler) tickets() (all []*limiter.Ticket) {
 // change from when it waits until it is over.
 func (x *exchange) underway() Underway {
 	return Underway{
-		Client: x.Who.Client, Agent: x.Who.Agent, Method: x.request.Method,
+		ID: x.given, Client: x.Who.Client, Agent: x.Who.Agent, Method: x.request.Method,
 		Host: x.request.Host, Target: x.request.RequestURI, Shape: x.Who.Shape, Keys: x.Who.Keys(), Kind: x.Kind(),
 		Standing: x.Who.Standing, Evidence: x.Who.Evidence, Arrived: x.arrived, Guess: x.Guess,
 	}

@@ -79,17 +79,35 @@ func (c *client) get(ctx context.Context, path string, query url.Values, reply a
 	if err != nil {
 		return err
 	}
+	return understand(path, body, reply)
+}
+
+// understand decodes the answer to a path.
+func understand(path string, body []byte, reply any) error {
 	if err := json.Unmarshal(body, reply); err != nil {
 		return fmt.Errorf("the answer to %s is not understood: %w", path, err)
 	}
 	return nil
 }
 
+// post sends a document and returns the answer as it came.
+func (c *client) post(ctx context.Context, path string, document any) ([]byte, error) {
+	body, err := json.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	return c.send(ctx, http.MethodPost, path, nil, bytes.NewReader(body))
+}
+
 // fetch returns a document as it came. What is not a success of a known
 // version is an error.
 func (c *client) fetch(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
+	return c.send(ctx, method, path, query, nil)
+}
+
+func (c *client) send(ctx context.Context, method, path string, query url.Values, document io.Reader) ([]byte, error) {
 	target := url.URL{Scheme: "http", Host: "tempomat", Path: path, RawQuery: query.Encode()}
-	req, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), document)
 	if err != nil {
 		return nil, err
 	}

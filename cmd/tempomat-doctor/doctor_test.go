@@ -38,7 +38,7 @@ type ledger struct{ rows []limiter.Row }
 
 func newLedger() *ledger {
 	l := &ledger{rows: []limiter.Row{
-		{Class: "slash32", ID: "203.0.113.9", Level: -4.25, Wait: 0.734, CPU: 0.404, Rate: 1.5, Last: 0.4, Running: 2, Waiting: 1,
+		{Class: "slash32", ID: "203.0.113.9", Level: -4.25, Wait: 0.734, CPU: 0.404, Rate: 1.5, Last: 0.4, Running: 2, Waiting: 4, Paid: 42.5, Holds: 2, Orphans: 1,
 			Client: &limiter.ClientRow{Known: true, Standing: 4, Lead: 1.25, Rank: 7.5, Light: 1, Heavy: 3}},
 		{Class: "slash32", ID: "198.51.100.77", Level: 12, CPU: 0.031, Rate: 0.25, Last: 42.5,
 			Client: &limiter.ClientRow{Standing: 0.5}},
@@ -118,6 +118,9 @@ func serveLedger(t *testing.T, ledger telemetry.Ledger, reload func() error) (pa
 		},
 		Ready:  func() error { return nil },
 		Reload: reload,
+
+		Inspector: night{},
+		Actor:     night{},
 	})
 	served := make(chan error, 1)
 	go func() { served <- a.Serve(l) }()
@@ -174,6 +177,20 @@ func TestGoldens(t *testing.T) {
 		{"key-stranger.golden", nil, []string{"key", "slash32", "198.51.100.77"}},
 		{"gate.golden", nil, []string{"gate"}},
 		{"status.golden", nil, []string{"status"}},
+		{"queue.golden", nil, []string{"queue"}},
+		{"queue-80.golden", []string{"COLUMNS=80"}, []string{"queue", "--limit", "3"}},
+		{"queue-json.golden", nil, []string{"queue", "--json"}},
+		{"queue-empty.golden", nil, []string{"queue", "--limit", "1"}},
+		{"explain.golden", nil, []string{"explain", "203.0.113.9"}},
+		{"explain-60.golden", []string{"COLUMNS=60"}, []string{"explain", "203.0.113.9"}},
+		{"explain-json.golden", nil, []string{"explain", "198.51.100.1", "--json"}},
+		{"explain-unknown.golden", nil, []string{"explain", "198.51.100.1"}},
+		{"forgive.golden", nil, []string{"forgive", "Slash32", "203.0.113.9"}},
+		{"pin.golden", nil, []string{"pin", "slash32", "203.0.113.9", "--standing", "4", "--for", "90m"}},
+		{"pin-off.golden", nil, []string{"pin", "slash32", "203.0.113.9", "--off"}},
+		{"pin-json.golden", nil, []string{"pin", "slash32", "203.0.113.9", "--json"}},
+		{"pins.golden", nil, []string{"pins"}},
+		{"pins-json.golden", nil, []string{"pins", "--json"}},
 		{"reload.golden", nil, []string{"reload"}},
 	} {
 		code, stdout, stderr := call(t, c.env, append(c.args, "--socket", path)...)

@@ -37,7 +37,7 @@ func TestFailures(t *testing.T) {
 		{[]string{"--socket", path, "status", "now"}, 2, "--help"},
 		{[]string{"--frobnicate"}, 2, "unknown flag: --frobnicate"},
 		{[]string{"--limit", "many"}, 2, `"many"`},
-		{[]string{"forgive"}, 2, `unknown command "forgive"`},
+		{[]string{"pardon"}, 2, `unknown command "pardon"`},
 		{[]string{"check"}, 2, "accepts 1 arg(s), received 0"},
 		{[]string{"check", "/nowhere/t.yaml"}, 1, "/nowhere/t.yaml"},
 	} {

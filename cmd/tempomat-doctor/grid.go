@@ -12,6 +12,9 @@ type grid struct {
 	lines [][]string // the names first; the last column is the text
 }
 
+// note is a line of its own below a row.
+func (g *grid) note(text string) { g.lines = append(g.lines, []string{text}) }
+
 func (g *grid) add(cells ...string) { g.lines = append(g.lines, cells) }
 
 // print prints it. Numbers are to the right, the text of the last column to the
@@ -22,11 +25,18 @@ func (g grid) print(w io.Writer, width int) {
 	for i := range widths {
 		widths[i] = 7 // room for 9999.99: the columns seldom move
 		for _, line := range g.lines {
+			if len(line) == 1 {
+				continue
+			}
 			widths[i] = max(widths[i], len(line[i]))
 		}
 	}
 	fmt.Fprintln(w, cut("|"+g.title, width))
 	for _, line := range g.lines {
+		if len(line) == 1 {
+			fmt.Fprintln(w, cut("         "+line[0], width))
+			continue
+		}
 		var text strings.Builder
 		for i, columns := range widths {
 			fmt.Fprintf(&text, "%*s  ", columns, line[i])

@@ -41,12 +41,18 @@ the gate. CLASS is as configured, ID as the tables show it.`,
 			fmt.Fprintf(out, "class\t%s\n", printable(r.Class))
 			fmt.Fprintf(out, "title\t%s\n", printable(r.ID))
 			fmt.Fprintf(out, "level\t%.2f CPU-s (%s)\n", r.Level, account)
+			if r.Paid > 0 {
+				fmt.Fprintf(out, "paid\tin %.0f s\n", r.Paid)
+			}
 			fmt.Fprintf(out, "wait\t%.2f s on average\n", r.Wait)
 			fmt.Fprintf(out, "cpu\t%.2f CPU-s/s\n", r.CPU)
 			fmt.Fprintf(out, "rate\t%.2f requests/s\n", r.Rate)
 			fmt.Fprintf(out, "last\t%.0f s ago\n", r.Last)
 			fmt.Fprintf(out, "running\t%d\n", r.Running)
 			fmt.Fprintf(out, "waiting\t%d\n", r.Waiting)
+			if r.Holds+r.Orphans > 0 {
+				fmt.Fprintf(out, "workers\t%d held by requests that are not short, %d orphans\n", r.Holds, r.Orphans)
+			}
 			if r.Client != nil {
 				printClient(out, *r.Client)
 			}

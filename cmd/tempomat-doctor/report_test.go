@@ -41,8 +41,8 @@ func serveHistory(t *testing.T, history func(hours int) api.HistoryReply) (path 
 	return path
 }
 
-// hostile is what a client may call itself, and ask for.
-const hostile = "\x1b]0;owned\a\u009b31m\u202egpj.\r\n</td></svg><script>alert(1)</script><img src=x onerror=alert(2)>'\"&{{.}}"
+// hostileName is what a client may call itself, and ask for.
+const hostileName = "\x1b]0;owned\a\u009b31m\u202egpj.\r\n</td></svg><script>alert(1)</script><img src=x onerror=alert(2)>'\"&{{.}}"
 
 // lastHour is the hour that still runs where the history is told.
 var lastHour = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -85,12 +85,12 @@ func hourOfWeek(at time.Time) api.HourRow {
 	row.Classes = []api.HistoryClass{
 		{Class: "slash32", Keys: []api.HistoryPart{part("203.0.113.9", 300*day, 0), part("2001:db8:1:2::/64", 100+20*crawl, 12)}},
 		{Class: "slash16", Keys: []api.HistoryPart{part("198.51.0.0/16", 40+2600*crawl, 0), part("203.0.0.0/16", 320*day, 1)}},
-		{Class: "userAgent", Keys: []api.HistoryPart{part("chrome", 900*day+5000*crawl, 0), part("googlebot", 300, 0), part("", 20, 0), part(hostile, 30, 0)}},
+		{Class: "userAgent", Keys: []api.HistoryPart{part("chrome", 900*day+5000*crawl, 0), part("googlebot", 300, 0), part("", 20, 0), part(hostileName, 30, 0)}},
 	}
 	row.Shapes = []api.HistoryPart{part("/w/index.php?title&action", 300*day+5000*crawl, 0), part("/wiki/*", 700*day, 4)}
 	row.URLs = []api.HistoryPart{
 		part("/w/index.php?title=*&action=history", 100*day+4300*crawl, 0), part("/wiki/Main_Page", 120*day, 0),
-		part("/search?q="+hostile, 60, 0), part("/w/index.php?title=Special:RecentChanges&days=30&limit=500&hideminor=1", 50*day, 0),
+		part("/search?q="+hostileName, 60, 0), part("/w/index.php?title=Special:RecentChanges&days=30&limit=500&hideminor=1", 50*day, 0),
 	}
 	return row
 }

@@ -27,7 +27,7 @@ const (
 	// and what is left out is counted.
 	sampledRate = 100
 	allRate     = 5000
-	// remarkable is the delay from which a request is logged though sampled.
+	// remarkable is the delay from which a request is logged though sampled, and has an id.
 	remarkable = 100 * time.Millisecond
 )
 
@@ -90,7 +90,7 @@ func (j *Journal) wants(r *Record, n uint64) bool {
 	case AccessAll:
 		return true
 	case AccessSampled:
-		return r.Outcome != Answered || r.Delay() >= remarkable || n%sampleEvery == 1
+		return r.Remarkable() || n%sampleEvery == 1
 	case AccessOff:
 	}
 	return false

@@ -75,7 +75,7 @@ type Record struct {
 	Orphan     bool          // its client left while the backend worked: what it cost was for nobody
 	Judged     bool          // the evidence for its client was looked at
 	Limit      string        // the request limit that refused it; empty: none did
-	ID         string        // told to a client that was not served, to ask after it; empty: it was
+	ID         string        // to ask after it: of what is remarkable, or as a trusted proxy gave it; empty: none
 	Access     Access        // whether it is to be logged
 }
 
@@ -85,6 +85,10 @@ type Recorder interface {
 	// Note takes in a request that is over.
 	Note(now time.Time, r *Record)
 }
+
+// Remarkable tells whether anybody is likely to ask after the request: it was not answered
+// by the backend, or waited for long.
+func (r *Record) Remarkable() bool { return r.Outcome != Answered || r.Delay() >= remarkable }
 
 // Delay is how long the client waited because of what its classes owe, or at the gate.
 func (r *Record) Delay() time.Duration {

@@ -1,0 +1,171 @@
+package classify
+
+import (
+	"fmt"
+	"math"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"tempomat/limiter"
+)
+
+func pinOf(id string, standing float64, left time.Duration) Pin {
+	return Pin{Key: limiter.Key{Class: "slash32", ID: id}, Standing: standing, Until: noon.Add(left)}
+}
+
+// TestPinsAreBounded checks what may be pinned, how strongly, for how long, and how often.
+func TestPinsAreBounded(t *testing.T) {
+	for says, pin := range map[string]Pin{
+		"standing: 0.4; allowed is 0.5 to 8": pinOf("a", 0.4, time.Hour),
+		"standing: 8.1":                      pinOf("a", 8.1, time.Hour),
+		"standing: NaN":                      pinOf("a", math.NaN(), time.Hour),
+		"for more than 0 s":                  pinOf("a", 1, 0),
+		"604800 s, a week":                   pinOf("a", 1, LongestPin+time.Second),
+		`no pin of slash32 "a"`:              pinOf("a", 0, 0),
+	} {
+		var p Pins
+		if err := p.Set(noon, pin); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%+v: %v, want %q", pin, err, says)
+		}
+	}
+	var p Pins
+	for i := range mostPins {
+		if err := p.Set(noon, pinOf(fmt.Sprint(i), 2, time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Set(noon, pinOf("one more", 2, time.Hour)); err == nil {
+		t.Error("there is no bound")
+	}
+	if err := p.Set(noon, pinOf("7", 4, time.Hour)); err != nil {
+		t.Errorf("another standing for one of them: %v", err)
+	}
+	if err := p.Set(noon.Add(time.Minute), pinOf("one more", 2, time.Hour)); err != nil {
+		t.Errorf("when all others have ended: %v", err)
+	}
+	if n := len(p.All(noon.Add(time.Minute))); n != 2 {
+		t.Errorf("%d hold, want 2", n)
+	}
+}
+
+// TestPinsApply: a pin counts for whoever has its key, until it ends or is taken back.
+func TestPinsApply(t *testing.T) {
+	x := newStandingSite(t)
+	var p Pins
+	judge := func(at time.Duration, address string) *Result {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = address + ":1"
+		var res Result
+		x.c.Classify(r, &res)
+		x.s.Judge(noon.Add(at), r, &res)
+		p.Apply(noon.Add(at), &res)
+		return &res
+	}
+	for _, pin := range []Pin{
+		pinOf("192.0.2.1", 8, time.Hour),
+		{Key: limiter.Key{Class: "slash24", ID: "198.51.100.0/24"}, Standing: 0.5, Until: noon.Add(time.Hour)},
+	} {
+		if err := p.Set(noon, pin); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		at       time.Duration
+		address  string
+		standing float64
+		proves   bool
+	}{
+		{0, "192.0.2.1", 8, true},
+		{0, "192.0.2.2", 1, false},
+		{0, "198.51.100.7", 0.5, false},
+		{time.Hour, "192.0.2.1", 1, false},
+	} {
+		if res := judge(c.at, c.address); res.Standing != c.standing || res.Evidence.Proves() != c.proves {
+			t.Errorf("%s after %v: standing %g, evidence %v", c.address, c.at, res.Standing, res.Evidence)
+		}
+	}
+	if err := p.Set(noon, pinOf("192.0.2.1", 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if res := judge(0, "192.0.2.1"); res.Standing != 1 {
+		t.Errorf("taken back: standing %g", res.Standing)
+	}
+}
+
+// TestPinsSurvive keeps them over a restart, and believes nothing that is not allowed.
+func TestPinsSurvive(t *testing.T) {
+	var p, q Pins
+	for i, id := range []string{"192.0.2.1", "2001:db8::/64"} {
+		if err := p.Set(noon, pinOf(id, float64(i+1), time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saved, err := p.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.UnmarshalBinary(saved); err != nil || fmt.Sprint(q.All(noon)) != fmt.Sprint(p.All(noon)) {
+		t.Errorf("%v, %v; want %v", err, q.All(noon), p.All(noon))
+	}
+	for _, bad := range []string{
+		"", "[", `[{"Key":{"Class":"slash32","ID":"a"},"Standing":9,"Until":"2026-11-20T13:00:00Z"}]`,
+		`[{"Key":{"Class":"slash32","ID":"` + strings.Repeat("a", 65) + `"},"Standing":2,"Until":"2026-11-20T13:00:00Z"}]`,
+		"[" + strings.Repeat(`{"Standing":1},`, mostPins) + `{"Standing":1}]`,
+	} {
+		if err := q.UnmarshalBinary([]byte(bad)); err == nil {
+			t.Errorf("%.80s: no error", bad)
+		}
+	}
+	if len(q.All(noon)) != 2 {
+		t.Error("what was not allowed changed something")
+	}
+}
+
+// TestVisitsAreLookedUp: what a client has shown can be asked for, and asking changes nothing.
+func TestVisitsAreLookedUp(t *testing.T) {
+	x := newStandingSite(t)
+	if _, ok := x.s.Visits(noon, "192.0.2.1"); ok {
+		t.Error("somebody is known who never came")
+	}
+	x.ask(0, "192.0.2.1", "/", nil)
+	for _, part := range []string{"/a.css", "/b.css"} {
+		x.ask(time.Second, "192.0.2.1", part, nil)
+	}
+	for range 2 {
+		v, ok := x.s.Visits(noon.Add(2*time.Second), "192.0.2.1")
+		if !ok || v.Hours != 1 || !v.First.Equal(noon) || v.Evidence != Parts || v.Standing != 2 || v.Company != 1 {
+			t.Errorf("%t: %+v", ok, v)
+		}
+	}
+}
+
+// TestKeysAreLookedUp: the keys of an address are those that its requests have.
+func TestKeysAreLookedUp(t *testing.T) {
+	c, err := New(Config{AddressHeader: NoHeader, Classes: []Class{
+		{Name: "slash32", By: Slash32}, {Name: "paths", By: PathShape}, {Name: "slash16", By: Slash16}, {Name: "userAgent", By: UserAgent},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest("GET", "/a/b?x=1", nil)
+	r.RemoteAddr = "[2001:db8:1:2::3]:1"
+	r.Header.Set("User-Agent", "Mozilla/5.0 (compatible; Googlebot/2.1)")
+	var res Result
+	c.Classify(r, &res)
+	keys := res.Keys()
+	if got := c.NetworkKeys(res.Client); fmt.Sprint(got) != fmt.Sprint([]limiter.Key{keys[0], keys[2]}) {
+		t.Errorf("got %v of %v", got, keys)
+	}
+	family, got := c.AgentKeys(r.UserAgent())
+	if family != res.Agent || fmt.Sprint(got) != fmt.Sprint(keys[3:]) {
+		t.Errorf("got %q, %v of %v", family, got, keys)
+	}
+	if again, _ := c.AgentKeys(family); again != family {
+		t.Errorf("the family %q is of the family %q", family, again)
+	}
+	if got := ShapeOf(r.URL); got != res.Shape {
+		t.Errorf("the shape is %q, want %q", got, res.Shape)
+	}
+}

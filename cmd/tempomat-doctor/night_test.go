@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"tempomat/proxy/admin/api"
+)
+
+// hostile is a text as a client may choose it.
+const hostile = "\x1b]0;owned\a\x1b[2J\u009b31m\u202e<b>&\r\nx"
+
+// night is what support looks at: some wait, some of them with hostile texts.
+type night struct{}
+
+func (night) Queue(_ time.Time, limit int) api.QueueReply {
+	rows := []api.WaiterRow{
+		{Client: "203.0.113.9", Group: "robots", Agent: "gptbot", Method: "GET", Host: "wiki.example", URL: "/index.php?title=X&action=history",
+			Shape: "/index.*?title&action", Age: 12.34, Guess: 0.41, Sure: true, Before: 3, Why: "2 of its client's own requests of its size go first"},
+		{Client: "2001:db8:1:2::3", Group: "strangers", Agent: hostile, Method: "POST", Host: hostile, URL: "/" + hostile,
+			Age: 0.5, Guess: 0.05, Before: 0, Why: "nobody knows what its page costs, and only one such request is tried at a time"},
+		{Client: "198.51.100.77", Group: "known", Method: "GET", URL: "/w/" + strings.Repeat("long", 60), Age: 0.1, Guess: 0.02, Sure: true, Before: -1,
+			Why: "as many requests of up to 400 ms compute as may: 2 of 2"},
+	}
+	if limit == 1 {
+		return api.QueueReply{Version: api.Version, Rows: []api.WaiterRow{}}
+	}
+	return api.QueueReply{Version: api.Version, Total: 42, Rows: rows}
+}
+
+func (n night) Explain(now time.Time, of string) (api.ExplainReply, error) {
+	e := api.ExplainReply{Version: api.Version, Of: of, Kind: "address", Sections: []api.ExplainSection{}, Advice: []string{},
+		Waiting: []api.WaiterRow{}, Recent: []api.VerdictRow{}}
+	switch of {
+	case "":
+		return e, errors.New("of: nothing is asked for")
+	case "198.51.100.1":
+		e.Summary = "Nothing is known of " + of + ": it asked for nothing lately."
+		return e, nil
+	}
+	e.Summary = "3 of its requests wait, the first for 12.3 s: 2 of its client's own requests of its size go first; 3 go before it."
+	e.Sections = []api.ExplainSection{
+		{Title: "Accounts", Facts: []api.ExplainFact{
+			{Name: "slash32 203.0.113.9", Value: "owes 4.25 CPU-s, paid in 42.5 s", Means: "It lately used 0.40 CPUs with 1.5 requests a second; its share is 0.20 CPUs."},
+			{Name: "userAgent " + hostile, Value: "not known", Means: "it was not charged lately: it owes nothing"},
+		}},
+		{Title: "As a client", Facts: []api.ExplainFact{{Name: "known", Value: "yes"}}},
+	}
+	e.Advice = []string{"The debt of slash32 203.0.113.9 is paid in 42.5 s if it asks for nothing more; to take it away: tempomat-doctor forgive slash32 203.0.113.9."}
+	e.Waiting = n.Queue(now, 100).Rows[:2]
+	e.Recent = []api.VerdictRow{{At: 1_000_000, ID: "5f0c9a1e", Client: of, Method: "GET", URL: "/" + hostile, Status: 429, Outcome: "refused", Reason: "debt",
+		Class: "slash32", Key: of, Waited: 30}}
+	return e, nil
+}
+
+func (night) Forgive(_ time.Time, _ string, a api.ActRequest) (api.ActReply, error) {
+	if a.Key != "203.0.113.9" {
+		return api.ActReply{}, fmt.Errorf("class %s has no key %q: it was not charged lately, and owes nothing", a.Class, a.Key)
+	}
+	return api.ActReply{Version: api.Version, Done: fmt.Sprintf("%s %s owes nothing now; it owed 4.25 CPU-s.", a.Class, a.Key)}, nil
+}
+
+func (night) Pin(_ time.Time, _ string, a api.ActRequest) (api.ActReply, error) {
+	if a.Standing > 8 {
+		return api.ActReply{}, errors.New("standing: 9; allowed is 0.5 to 8, or 0 to take a pin back")
+	}
+	return api.ActReply{Version: api.Version, Done: fmt.Sprintf("%s %s: standing %g for %g s.", a.Class, a.Key, a.Standing, a.Seconds)}, nil
+}
+
+func (night) Pins(time.Time) api.PinsReply {
+	return api.PinsReply{Version: api.Version, Pins: []api.PinRow{
+		{Class: "slash32", Key: "203.0.113.9", Standing: 8, Left: 3599}, {Class: "userAgent", Key: hostile, Standing: 0.5, Left: 1},
+	}}
+}
+
+// TestActsThatAreNotAllowed checks what the doctor says of them, and how it ends.
+func TestActsThatAreNotAllowed(t *testing.T) {
+	path := serveAdmin(t, nil)
+	for says, c := range map[string]struct {
+		code int
+		args []string
+	}{
+		`class slash32 has no key "192.0.2.1"`:       {exitFailed, []string{"forgive", "slash32", "192.0.2.1"}},
+		`class "slash99" is unknown; known: slash32`: {exitFailed, []string{"forgive", "slash99", "192.0.2.1"}},
+		"standing: 9; allowed is 0.5 to 8":           {exitFailed, []string{"pin", "slash32", "192.0.2.1", "--standing", "9"}},
+		"--standing: 0 is not allowed":               {exitFailed, []string{"pin", "slash32", "192.0.2.1", "--standing", "0"}},
+		"--off takes a pin back":                     {exitFailed, []string{"pin", "slash32", "192.0.2.1", "--off", "--for", "1h"}},
+		"accepts 2 arg(s), received 1":               {exitUsage, []string{"forgive", "slash32"}},
+		"limit: \"0\" is not a whole number from 1":  {exitFailed, []string{"queue", "--limit", "0"}},
+		"of: nothing is asked for":                   {exitFailed, []string{"explain", ""}},
+		`invalid argument "soon" for "--for" flag`:   {exitUsage, []string{"pin", "slash32", "192.0.2.1", "--for", "soon"}},
+	} {
+		code, stdout, stderr := call(t, nil, append(c.args, "--socket", path)...)
+		if code != c.code || stdout != "" || !strings.Contains(stderr, says) {
+			t.Errorf("%q: status %d, %q, %q; want %d, %q", c.args, code, stdout, stderr, c.code, says)
+		}
+	}
+}
+
+// TestClassesAreCompleted has the shell ask for the first argument.
+func TestClassesAreCompleted(t *testing.T) {
+	path := serveAdmin(t, nil)
+	_, stdout, _ := call(t, nil, "--socket", path, "__complete", "forgive", "")
+	if !strings.HasPrefix(stdout, "slash32\nslash24\n") {
+		t.Errorf("got %q", stdout)
+	}
+	_, stdout, _ = call(t, nil, "--socket", path, "__complete", "pin", "slash32", "")
+	if !strings.HasPrefix(stdout, ":4\n") {
+		t.Errorf("a key: got %q", stdout)
+	}
+}
