@@ -85,11 +85,8 @@ func (i *Inspector) subject(of string) (subject, error) {
 			verdicts: func(v *api.VerdictRow) bool { return samePage(u, v.Host, v.URL) },
 		}, nil
 	}
-	if isID(of) {
-		return subject{
-			kind: "request", match: func(u *proxy.Underway) bool { return u.ID == of },
-			verdicts: func(v *api.VerdictRow) bool { return v.ID == of },
-		}, nil
+	if s := request(of); isID(of) || i.finds(s) {
+		return s, nil
 	}
 	family, keys := classifier.AgentKeys(of)
 	return subject{
@@ -136,6 +133,27 @@ func samePage(u *url.URL, host, target string) bool {
 	}
 	path, _, _ := strings.Cut(target, "?")
 	return path == u.EscapedPath()
+}
+
+// request is the one with an id.
+func request(id string) subject {
+	return subject{
+		kind: "request", match: func(u *proxy.Underway) bool { return u.ID == id },
+		verdicts: func(v *api.VerdictRow) bool { return v.ID == id },
+	}
+}
+
+// finds tells whether there is a request of a subject. The ids of proxies before this one
+// can look like anything.
+func (i *Inspector) finds(s subject) bool {
+	if len(i.recents(1, s.verdicts)) > 0 {
+		return true
+	}
+	if _, n := i.Requests.Running(1, s.match); n > 0 {
+		return true
+	}
+	_, n := i.Requests.Waiting(time.Time{}, 0, s.match)
+	return n > 0
 }
 
 // isID tells whether a text is the id of a request, as tempomat makes them.

@@ -1,0 +1,66 @@
+package limiter
+
+import (
+	"testing"
+	"time"
+)
+
+// TestForgive: a debt is gone, who waits for it goes, and the lead at the gate is gone.
+func TestForgive(t *testing.T) {
+	w := newWorld(one(Cap, Budget{CPUs: 0.1, Burst: 0}))
+	ask := func() *Ticket { return w.Arrive(w.now, Arrival{Keys: by("a"), Guess: time.Second, Sure: true}) }
+	w.done(ask(), 2*time.Second)
+	x := ask()
+	select {
+	case <-x.Decided():
+		t.Fatal("it goes in spite of a debt")
+	default:
+	}
+	if got, known := w.Forgive(w.now, by("a")[0]); !known || got != 2 {
+		t.Errorf("forgave %g, known %t; want 2", got, known)
+	}
+	w.advance()
+	select {
+	case <-x.Decided():
+	default:
+		t.Error("it still waits")
+	}
+	if got, known := w.Forgive(w.now, by("b")[0]); known || got != 0 {
+		t.Errorf("of a key that nobody knows: %g, %t", got, known)
+	}
+
+	w = siegeOf("hogs", "a")
+	for range 20 {
+		w.done(w.heavy("a"), 400*time.Millisecond)
+		w.light("hogs")
+	}
+	w.heavy("hogs")
+	if r, _ := w.Find(w.now, by("a")[0]); r.Client.Lead == 0 {
+		t.Fatal("it is not ahead")
+	}
+	w.Forgive(w.now, by("a")[0])
+	if r, _ := w.Find(w.now, by("a")[0]); r.Client.Lead != 0 {
+		t.Errorf("it is still %g CPU-s ahead", r.Client.Lead)
+	}
+}
+
+// TestWhoWaitsIsCounted: a key's row counts who waits at the gate as waiting, and with
+// what it has waited so far.
+func TestWhoWaitsIsCounted(t *testing.T) {
+	w := siegeOf("hogs", "a")
+	running := []*Ticket{w.heavy("hogs"), w.heavy("hogs")}
+	xs := []*Ticket{w.heavy("a"), w.heavy("a"), w.heavy("a")}
+	w.run(4 * time.Second)
+	r, _ := w.Find(w.now, by("a")[0])
+	if want := 4 * (1 - 0.9*0.9*0.9); r.Waiting != 3 || r.Running != 0 || r.Wait < want-0.01 || r.Wait > want+0.01 {
+		t.Errorf("%d wait, %d run, for %.2f s on average; want 3, 0, %.2f s", r.Waiting, r.Running, r.Wait, want)
+	}
+	if r, _ := w.Find(w.now, by("hogs")[0]); r.Running != 2 || r.Waiting != 0 || r.Wait != 0 {
+		t.Errorf("who runs: %+v", r)
+	}
+	w.Leave(w.now, xs[2])
+	w.done(running[0], 400*time.Millisecond)
+	if r, _ := w.Find(w.now, by("a")[0]); r.Waiting != 1 || r.Running != 1 {
+		t.Errorf("after one left and one went: %d wait, %d run", r.Waiting, r.Running)
+	}
+}

@@ -1,0 +1,268 @@
+package inspect
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"tempomat/classify"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
+	"tempomat/proxy/lifecycle"
+	"tempomat/proxy/telemetry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// night is a site with somebody who looks at it: what waits, runs and was is as a test
+// says, all else is real.
+type night struct {
+	*Inspector
+	limiter          *limiter.Limiter
+	policy           *proxy.Policy
+	waiting, running []proxy.Underway
+	recent           []api.VerdictRow
+	log              *observer.ObservedLogs
+}
+
+func newNight(t *testing.T) *night {
+	t.Helper()
+	classes := []classify.Class{{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24}, {Name: "userAgent", By: classify.UserAgent}}
+	classifier, err := classify.New(classify.Config{Classes: classes, Exempt: []classify.Exemption{{Prefix: netip.MustParsePrefix("192.0.2.200/32")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	standing, err := classify.NewStanding([16]byte{1}, classify.StandingConfig{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := limiter.Policy{Mode: limiter.Fair, MaxHold: 30 * time.Second, MaxHeld: 64, MaxHeldPerClient: 64, Gate: limiter.Gate{CPUs: 1, Heavy: 1}}
+	for _, c := range classes {
+		p.Classes = append(p.Classes, limiter.ClassInfo{Name: c.Name, Budget: limiter.Budget{CPUs: 0.1}})
+	}
+	n := &night{limiter: limiter.New(noon, p, 64, nil), policy: &proxy.Policy{Rules: lifecycle.Rules{Classifier: classifier, Standing: standing}}}
+	log, seen := observer.New(zap.InfoLevel)
+	n.log = seen
+	n.Inspector = &Inspector{
+		Requests: n, Ledger: n.limiter, Guess: cpuaccount.NewGuess(), Forgiver: n.limiter, Pinned: new(classify.Pins), Recents: n, Log: zap.New(log),
+	}
+	return n
+}
+
+func (n *night) Policy() *proxy.Policy { return n.policy }
+
+func of(all []proxy.Underway, limit int, match func(*proxy.Underway) bool) (rows []proxy.Underway, total int) {
+	for i := range all {
+		if match == nil || match(&all[i]) {
+			rows = append(rows, all[i])
+		}
+	}
+	return rows[:min(len(rows), limit)], len(rows)
+}
+
+func (n *night) Waiting(_ time.Time, limit int, match func(*proxy.Underway) bool) ([]proxy.Underway, int) {
+	return of(n.waiting, limit, match)
+}
+
+func (n *night) Running(limit int, match func(*proxy.Underway) bool) ([]proxy.Underway, int) {
+	return of(n.running, limit, match)
+}
+
+func (n *night) Recents(limit int, match func(*api.VerdictRow) bool) (rows []api.VerdictRow) {
+	for i := range n.recent {
+		if match(&n.recent[i]) && len(rows) < limit {
+			rows = append(rows, n.recent[i])
+		}
+	}
+	return rows
+}
+
+// asks has a client ask, at the limiter as well, for what takes so long.
+func (n *night) asks(address, agent, target string, guess time.Duration) (proxy.Underway, *limiter.Ticket) {
+	a := netip.MustParseAddr(address)
+	family, keys := n.policy.Classifier.AgentKeys(agent)
+	keys = slices.Concat(n.policy.Classifier.NetworkKeys(a), keys)
+	x := n.limiter.Arrive(noon, limiter.Arrival{Keys: keys, Guess: guess, Sure: true, Proven: true})
+	path, _, _ := strings.Cut(target, "?")
+	return proxy.Underway{
+		Client: a, Group: telemetry.Known, Agent: family, Method: "GET", Host: "wiki.example", Target: target, Shape: path, Keys: keys,
+		Kind: cpuaccount.Kind{Shape: path, URL: target, Client: address}, Standing: 2, Evidence: classify.Parts, Arrived: noon, Guess: guess,
+	}, x
+}
+
+// besieged has a crawler use the only CPU, and owe for it, while a person waits behind.
+func besieged(t *testing.T) *night {
+	n := newNight(t)
+	_, x := n.asks("203.0.113.9", "evilbot/1.0", "/history?page=1", time.Second)
+	n.limiter.Settle(noon, x, 3*time.Second)
+	n.limiter.Leave(noon, x)
+	first, runs := n.asks("203.0.113.9", "evilbot/1.0", "/history?page=2", time.Second)
+	n.running = append(n.running, first)
+	var waiting []*limiter.Ticket
+	for _, address := range []string{"203.0.113.9", "192.0.2.1"} {
+		u, w := n.asks(address, "evilbot/1.0", "/history?page=3", time.Second)
+		n.waiting, waiting = append(n.waiting, u), append(waiting, w)
+	}
+	for i, o := range n.limiter.Outlooks(noon.Add(2*time.Second), waiting, []*limiter.Ticket{runs}) {
+		n.waiting[i].Outlook = o
+	}
+	return n
+}
+
+func TestExplain(t *testing.T) {
+	n := besieged(t)
+	n.recent = []api.VerdictRow{
+		{ID: "5f0c9a1e", Client: "203.0.113.9", Agent: "evilbot", URL: "/history?page=0", Outcome: "refused", Status: 429, Reason: "debt"},
+		{ID: "given/1", Client: "2001:db8::7", URL: "/x", Outcome: "refused", Status: 503, Reason: "busy"},
+	}
+	for what, c := range map[string]struct {
+		kind            string
+		waiting, recent int
+		says            []string // of the summary, facts and advice
+	}{
+		"203.0.113.9": {"address", 1, 1, []string{
+			"One of its requests waits, the first for 2.0 s: as many requests of up to 1.6 s compute as may: 1 of 1; one goes before it.",
+			"at the backend: 1 request", "slash32 203.0.113.9: owes ", "slash24 203.0.113.0/24: owes ", "likely cost: ",
+			"tempomat-doctor forgive slash32 203.0.113.9.", "tempomat-doctor pin slash32 203.0.113.9 --standing 8 --for 1h",
+		}},
+		"192.0.2.1":                          {"address", 1, 0, []string{"; it goes next of its size."}},
+		"::ffff:192.0.2.1":                   {"address", 1, 0, []string{"; it goes next of its size."}},
+		"203.0.113.0/24":                     {"network", 1, 1, []string{"slash24 203.0.113.0/24: owes "}},
+		"203.0.0.0/16":                       {"network", 1, 1, []string{"One of its requests waits"}},
+		"evilbot/2.0":                        {"agent", 2, 1, []string{"2 of its requests wait"}},
+		"/history":                           {"page", 2, 1, []string{"2 of its requests wait", "Nothing of the like was answered lately"}},
+		"http://wiki.example/history?page=3": {"page", 2, 0, []string{"2 of its requests wait"}},
+		"http://other.example/history":       {"page", 0, 0, []string{"Nothing is known of http://other.example/history: nobody asked for it"}},
+		"5f0c9a1e":                           {"request", 0, 1, []string{"It is over: it was refused with status 429, the reason was: debt."}},
+		"given/1":                            {"request", 0, 1, []string{"It is over"}},
+		"00000000":                           {"request", 0, 0, []string{"Nothing is known of 00000000: it does not wait or run"}},
+		"198.51.100.1":                       {"address", 0, 0, []string{"Nothing is known of 198.51.100.1: it asked for nothing lately"}},
+		"198.51.0.0/16":                      {"network", 0, 0, []string{"Nothing is known of 198.51.0.0/16"}},
+		"NobodysBrowser":                     {"agent", 0, 0, []string{"Nothing is known of NobodysBrowser: no such program was seen lately"}},
+		"192.0.2.200":                        {"address", 0, 0, []string{"exempt: yes"}},
+	} {
+		e, err := n.Explain(noon.Add(2*time.Second), what)
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		if e.Kind != c.kind || len(e.Waiting) != c.waiting || len(e.Recent) != c.recent || e.Of != what {
+			t.Errorf("%s: %+v", what, e)
+		}
+		text := flat(e)
+		for _, says := range c.says {
+			if !strings.Contains(text, says) {
+				t.Errorf("%s: nothing is said of %q in\n%s", what, says, text)
+			}
+		}
+	}
+	for what, says := range map[string]string{"": "nothing is asked for", " ": "nothing is asked for", strings.Repeat("a", 2049): "at most 2048"} {
+		if _, err := n.Explain(noon, what); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%.20q: %v, want %q", what, err, says)
+		}
+	}
+}
+
+// flat is an explanation as one text.
+func flat(e api.ExplainReply) string {
+	var b strings.Builder
+	b.WriteString(e.Summary + "\n")
+	for _, s := range e.Sections {
+		for _, f := range s.Facts {
+			b.WriteString(f.Name + ": " + f.Value + ": " + f.Means + "\n")
+		}
+	}
+	return b.String() + strings.Join(e.Advice, "\n")
+}
+
+// TestForgivenIsExplained: after the act that the advice names, what it was for is gone.
+func TestForgivenIsExplained(t *testing.T) {
+	n := besieged(t)
+	at := noon.Add(2 * time.Second)
+	if _, err := n.Forgive(at, "uid 0", api.ActRequest{Class: "slash32", Key: "203.0.113.9"}); err != nil {
+		t.Fatal(err)
+	}
+	e, err := n.Explain(at, "203.0.113.9")
+	if text := flat(e); err != nil || strings.Contains(text, "slash32 203.0.113.9: owes") || strings.Contains(text, "forgive slash32") {
+		t.Errorf("%v: it still owes in\n%s", err, text)
+	}
+	if _, err := n.Pin(at, "uid 0", api.ActRequest{Class: "slash32", Key: "203.0.113.9", Standing: 4, Seconds: 60}); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = n.Explain(at, "203.0.113.9"); err != nil || !strings.Contains(flat(e), "pinned: 4 times its share for 60.0 s") {
+		t.Errorf("%v: nothing is said of the pin in\n%s", err, flat(e))
+	}
+	if pins := n.Pins(at); len(pins.Pins) != 1 || pins.Pins[0] != (api.PinRow{Class: "slash32", Key: "203.0.113.9", Standing: 4, Left: 60}) {
+		t.Errorf("pins %+v", pins)
+	}
+	for i, want := range []string{"forgave a debt", "pinned a standing"} {
+		if line := n.log.All()[i]; line.Message != want || line.ContextMap()["by"] != "uid 0" || line.ContextMap()["key"] != "203.0.113.9" {
+			t.Errorf("line %d of the log: %v", i, line)
+		}
+	}
+	for says, do := range map[string]func() (api.ActReply, error){
+		"unknown; known: slash32, slash24, userAgent": func() (api.ActReply, error) { return n.Forgive(at, "", api.ActRequest{Class: "x", Key: "y"}) },
+		"owes nothing": func() (api.ActReply, error) { return n.Forgive(at, "", api.ActRequest{Class: "slash32", Key: "y"}) },
+		"forgive takes class": func() (api.ActReply, error) {
+			return n.Forgive(at, "", api.ActRequest{Class: "slash32", Key: "y", Seconds: 1})
+		},
+		"at most 256": func() (api.ActReply, error) {
+			return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: strings.Repeat("a", 257)})
+		},
+		"allowed is 0.5 to 8": func() (api.ActReply, error) {
+			return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: "y", Standing: 9, Seconds: 1})
+		},
+		"604800 s, a week": func() (api.ActReply, error) {
+			return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: "y", Standing: 8, Seconds: 1e300})
+		},
+		"for more than 0 s": func() (api.ActReply, error) {
+			return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: "y", Standing: 8})
+		},
+		`no pin of slash32 "y"`: func() (api.ActReply, error) { return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: "y"}) },
+	} {
+		if _, err := do(); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	if n.log.Len() != 2 {
+		t.Error("what was not done is in the log")
+	}
+}
+
+// TestAdviceCanBeCopied: a client's own text is one word of a command line.
+func TestAdviceCanBeCopied(t *testing.T) {
+	for s, want := range map[string]string{
+		"203.0.113.9": "203.0.113.9", "2001:db8::/64": "2001:db8::/64", "": "''", "a b": "'a b'", "$(reboot)": "'$(reboot)'", "it's`x`": `'it'\''s` + "`x`'",
+	} {
+		if got := shellWord(s); got != want {
+			t.Errorf("%q: %s, want %s", s, got, want)
+		}
+	}
+}
+
+// TestQueue is who waits, as a document.
+func TestQueue(t *testing.T) {
+	n := besieged(t)
+	q := n.Queue(noon.Add(2*time.Second), 1)
+	if q.Total != 2 || len(q.Rows) != 1 {
+		t.Fatalf("got %+v", q)
+	}
+	r := q.Rows[0]
+	if r.Client != "203.0.113.9" || r.Group != "known" || r.Agent != "evilbot" || r.URL != "/history?page=3" || r.Age != 2 || !r.Sure || r.Before != 1 || r.Why == "" {
+		t.Errorf("got %+v", r)
+	}
+	n.waiting[0].Outlook = limiter.Outlook{Before: -1}
+	if r := n.Queue(noon, 1).Rows[0]; r.Before != 0 || r.Why != "it has just been let go" {
+		t.Errorf("of one that was let go: %+v", r)
+	}
+}
