@@ -36,8 +36,8 @@ type bucket struct {
 
 	client atomic.Pointer[client] // nil: the key was never a client's at the gate
 
-	gated    int32         // requests that wait at the gate
-	gatedSum time.Duration // since when, summed up
+	gated int32  // requests that wait at the gate
+	since uint32 // when they came there, summed up, in milliseconds; it may wrap around
 
 	holds, orphans int32 // see hold.go; guarded by the gate
 }
@@ -142,8 +142,18 @@ func (b *bucket) gates(n int32, since time.Duration) {
 	b.home.mu.Lock()
 	defer b.home.mu.Unlock()
 	b.gated += n
-	b.gatedSum += time.Duration(n) * since
+	b.since += uint32(n) * milliseconds(since) //nolint:gosec // it may wrap around
 }
+
+// waitedLocked is for how many seconds those have waited that wait at the gate, on
+// average. All of it together is less than what wraps around, so that the difference is
+// right.
+func (b *bucket) waitedLocked(at time.Duration) float64 {
+	sum := uint32(b.gated)*milliseconds(at) - b.since            //nolint:gosec // it may wrap around
+	return float64(max(0, int32(sum))) / 1000 / float64(b.gated) //nolint:gosec // likewise
+}
+
+func milliseconds(d time.Duration) uint32 { return uint32(d.Milliseconds()) } //nolint:gosec // likewise
 
 // deficitLocked is what would be lost if the bucket were forgotten now.
 func (b *bucket) deficitLocked(at time.Duration) float64 {
@@ -204,9 +214,8 @@ func (b *bucket) rowLocked(at time.Duration) Row {
 		Waiting: int(b.waiting + b.gated),
 	}
 	b.used.fill(&r, at)
-	if n := float64(b.gated); n > 0 { // as if those that wait went now
-		so := at.Seconds() - b.gatedSum.Seconds()/n
-		r.Wait += (max(0, so) - r.Wait) * (1 - math.Pow(1-latest, n))
+	if b.gated > 0 { // as if those that wait went now
+		r.Wait += (b.waitedLocked(at) - r.Wait) * (1 - math.Pow(1-latest, float64(b.gated)))
 	}
 	return r
 }

@@ -224,7 +224,9 @@
 // and never sleeps, so that a test plays an hour in a millisecond. A request's
 // life is [Limiter.Arrive], wait for [Ticket.Decided], [Limiter.Progress] as it
 // runs, [Limiter.Settle] when it has run, [Limiter.Leave] when it is answered.
-// Beside that somebody calls [Limiter.Advance] when it asks to be called.
+// Beside that somebody calls [Limiter.Advance] when it asks to be called. Who wants to know
+// why a request waits, and behind how many, asks [Limiter.Outlooks], which lets a copy of
+// the gate run on.
 //
 // Locks are taken in this order: the waiting room's, the gate's, a ticket's, a
 // shard's of the table, which guards its buckets. The gate's is the only one

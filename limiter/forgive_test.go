@@ -48,6 +48,7 @@ func TestForgive(t *testing.T) {
 // what it has waited so far.
 func TestWhoWaitsIsCounted(t *testing.T) {
 	w := siegeOf("hogs", "a")
+	w.run(60 * 24 * time.Hour) // more milliseconds than are counted
 	running := []*Ticket{w.heavy("hogs"), w.heavy("hogs")}
 	xs := []*Ticket{w.heavy("a"), w.heavy("a"), w.heavy("a")}
 	w.run(4 * time.Second)

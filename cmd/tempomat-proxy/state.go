@@ -33,8 +33,8 @@ type memory interface {
 }
 
 // stateFile keeps what parts remember in a file. It holds no debts, which a
-// restart forgives, and of clients nothing that could be read: only hashes, and
-// the keys of those and of newcomers' passes.
+// restart forgives, and of clients nothing that could be read but the pins: only
+// hashes, and the keys of those and of newcomers' passes.
 type stateFile struct {
 	path  string // empty: none
 	parts map[string]memory
