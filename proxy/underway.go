@@ -38,9 +38,9 @@ type Underway struct {
 	ticket *limiter.Ticket
 }
 
-// Waiting is the requests that wait now and that match (nil: all), who has waited for
+// WhoWaits is the requests that wait now and that match (nil: all), who has waited for
 // longest first, at most limit of them; total is how many there are.
-func (h *Handler) Waiting(now time.Time, limit int, match func(*Underway) bool) (rows []Underway, total int) {
+func (h *Handler) WhoWaits(now time.Time, limit int, match func(*Underway) bool) (rows []Underway, total int) {
 	c := collector{limit: limit, match: match}
 	h.waiting.Each(func(x *exchange) {
 		u := x.underway()
@@ -53,17 +53,18 @@ func (h *Handler) Waiting(now time.Time, limit int, match func(*Underway) bool) 
 		waiting[i] = rows[i].ticket
 	}
 	for i, o := range h.limiter.Outlooks(now, waiting, h.tickets()) {
-		rows[i].Outlook, rows[i].ticket = o, nil
+		u := &rows[i]
+		u.Outlook, u.ticket = o, nil
 		if o.Waits {
-			rows[i].Guess = o.Guess
+			u.Guess = o.Guess
 		}
-		rows[i].own()
+		u.own()
 	}
 	return rows, c.total
 }
 
-// Running is the same of the requests at the backend. Their Outlook says nothing.
-func (h *Handler) Running(limit int, match func(*Underway) bool) (rows []Underway, total int) {
+// WhoRuns is the same of the requests at the backend. Their Outlook says nothing.
+func (h *Handler) WhoRuns(limit int, match func(*Underway) bool) (rows []Underway, total int) {
 	c := collector{limit: limit, match: match}
 	h.running.Each(func(x *exchange) {
 		u := x.underway()

@@ -25,11 +25,11 @@ func TestWhoIsUnderway(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(10 * time.Millisecond)
 		}
-		running, n := r.handler.Running(10, nil)
+		running, n := r.handler.WhoRuns(10, nil)
 		if n != 1 || len(running) != 1 || running[0].Target != "/heavy" || running[0].Outlook.Waits {
 			t.Errorf("%d run: %+v", n, running)
 		}
-		waiting, n := r.handler.Waiting(time.Now(), 10, nil)
+		waiting, n := r.handler.WhoWaits(time.Now(), 10, nil)
 		if n != 2 || len(waiting) != 2 {
 			t.Fatalf("%d wait: %+v", n, waiting)
 		}
@@ -41,12 +41,12 @@ func TestWhoIsUnderway(t *testing.T) {
 		if got := waiting[0].Outlook.Barrier; got != limiter.NoRoom {
 			t.Errorf("the first is kept by barrier %d", got)
 		}
-		one, n := r.handler.Waiting(time.Now(), 1, func(u *Underway) bool { return u.Shape != "" })
+		one, n := r.handler.WhoWaits(time.Now(), 1, func(u *Underway) bool { return u.Shape != "" })
 		if n != 2 || len(one) != 1 || one[0].Arrived.Sub(begin) != 10*time.Millisecond {
 			t.Errorf("the first of %d: %+v", n, one)
 		}
 		all.Wait()
-		if waiting, n := r.handler.Waiting(time.Now(), 10, nil); n != 0 || len(waiting) != 0 {
+		if waiting, n := r.handler.WhoWaits(time.Now(), 10, nil); n != 0 || len(waiting) != 0 {
 			t.Errorf("in the end %d wait", n)
 		}
 	})
@@ -71,8 +71,8 @@ func TestLookingDisturbsNobody(t *testing.T) {
 			case <-done:
 				return
 			default:
-				r.handler.Waiting(time.Now(), 10, nil)
-				r.handler.Running(10, nil)
+				r.handler.WhoWaits(time.Now(), 10, nil)
+				r.handler.WhoRuns(10, nil)
 			}
 		}
 	})

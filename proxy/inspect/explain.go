@@ -37,8 +37,8 @@ func (i *Inspector) Explain(now time.Time, of string) (api.ExplainReply, error) 
 	if err != nil {
 		return api.ExplainReply{}, err
 	}
-	waiting, waits := i.Requests.Waiting(now, mostOf, s.match)
-	running, runs := i.Requests.Running(mostOf, s.match)
+	waiting, waits := i.Requests.WhoWaits(now, mostOf, s.match)
+	running, runs := i.Requests.WhoRuns(mostOf, s.match)
 	e := explanation{
 		Inspector: i, now: now, subject: s, waiting: waiting, running: running, waits: waits, runs: runs,
 		reply: api.ExplainReply{
@@ -149,10 +149,10 @@ func (i *Inspector) finds(s subject) bool {
 	if len(i.recents(1, s.verdicts)) > 0 {
 		return true
 	}
-	if _, n := i.Requests.Running(1, s.match); n > 0 {
+	if _, n := i.Requests.WhoRuns(1, s.match); n > 0 {
 		return true
 	}
-	_, n := i.Requests.Waiting(time.Time{}, 0, s.match)
+	_, n := i.Requests.WhoWaits(time.Time{}, 0, s.match)
 	return n > 0
 }
 

@@ -20,10 +20,10 @@ import (
 
 // Requests are those under way; *proxy.Handler has them.
 type Requests interface {
-	// Waiting is those that wait and match, the oldest first, at most limit of them.
-	Waiting(now time.Time, limit int, match func(*proxy.Underway) bool) (rows []proxy.Underway, total int)
-	// Running is those at the backend.
-	Running(limit int, match func(*proxy.Underway) bool) (rows []proxy.Underway, total int)
+	// WhoWaits is those that wait and match, the oldest first, at most limit of them.
+	WhoWaits(now time.Time, limit int, match func(*proxy.Underway) bool) (rows []proxy.Underway, total int)
+	// WhoRuns is those at the backend.
+	WhoRuns(limit int, match func(*proxy.Underway) bool) (rows []proxy.Underway, total int)
 	// Policy is what is in force.
 	Policy() *proxy.Policy
 }
@@ -31,8 +31,8 @@ type Requests interface {
 // Recents are the last requests that were refused, redirected, failed, or waited for
 // long.
 type Recents interface {
-	// Recents yields those that match, the newest first, at most limit of them.
-	Recents(limit int, match func(*api.VerdictRow) bool) []api.VerdictRow
+	// Recent are they, the newest first, at most limit of them.
+	Recent(limit int) api.RecentReply
 }
 
 // Forgiver takes debts away; *limiter.Limiter is one.
@@ -55,7 +55,7 @@ type Inspector struct {
 
 // Queue is who waits, who has waited for longest first, at most limit of them.
 func (i *Inspector) Queue(now time.Time, limit int) api.QueueReply {
-	rows, total := i.Requests.Waiting(now, limit, nil)
+	rows, total := i.Requests.WhoWaits(now, limit, nil)
 	reply := api.QueueReply{Version: api.Version, Total: total, Rows: []api.WaiterRow{}}
 	for k := range rows {
 		reply.Rows = append(reply.Rows, waiter(now, &rows[k]))
@@ -95,11 +95,22 @@ func (i *Inspector) budget(class string) limiter.Budget {
 	return limiter.Budget{}
 }
 
+// mostRecent is how many are looked through at most.
+const mostRecent = 10_000
+
+// recents are those of the last requests that match, at most limit of them.
 func (i *Inspector) recents(limit int, match func(*api.VerdictRow) bool) []api.VerdictRow {
+	rows := []api.VerdictRow{}
 	if i.Recents == nil {
-		return []api.VerdictRow{}
+		return rows
 	}
-	return append([]api.VerdictRow{}, i.Recents.Recents(limit, match)...)
+	all := i.Recents.Recent(mostRecent).Rows
+	for k := range all {
+		if len(rows) < limit && match(&all[k]) {
+			rows = append(rows, all[k])
+		}
+	}
+	return rows
 }
 
 // plural is a number of things.

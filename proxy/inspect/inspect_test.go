@@ -70,22 +70,15 @@ func of(all []proxy.Underway, limit int, match func(*proxy.Underway) bool) (rows
 	return rows[:min(len(rows), limit)], len(rows)
 }
 
-func (n *night) Waiting(_ time.Time, limit int, match func(*proxy.Underway) bool) ([]proxy.Underway, int) {
+func (n *night) WhoWaits(_ time.Time, limit int, match func(*proxy.Underway) bool) ([]proxy.Underway, int) {
 	return of(n.waiting, limit, match)
 }
 
-func (n *night) Running(limit int, match func(*proxy.Underway) bool) ([]proxy.Underway, int) {
+func (n *night) WhoRuns(limit int, match func(*proxy.Underway) bool) ([]proxy.Underway, int) {
 	return of(n.running, limit, match)
 }
 
-func (n *night) Recents(limit int, match func(*api.VerdictRow) bool) (rows []api.VerdictRow) {
-	for i := range n.recent {
-		if match(&n.recent[i]) && len(rows) < limit {
-			rows = append(rows, n.recent[i])
-		}
-	}
-	return rows
-}
+func (n *night) Recent(int) api.RecentReply { return api.RecentReply{Rows: n.recent} }
 
 // asks has a client ask, at the limiter as well, for what takes so long.
 func (n *night) asks(address, agent, target string, guess time.Duration) (proxy.Underway, *limiter.Ticket) {
