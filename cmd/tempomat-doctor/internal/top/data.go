@@ -2,7 +2,6 @@ package top
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"strconv"
 
@@ -47,7 +46,8 @@ const (
 	mostPages = 50
 )
 
-// Fetch asks for documents. It has no time limit of its own.
+// Fetch asks for documents. It has no time limit of its own. With an error the overview may
+// have been answered all the same.
 func (w Wants) Fetch(ctx context.Context, from Source) (Data, error) {
 	var d Data
 	if err := from.Get(ctx, "/v1/overview", nil, &d.Overview); err != nil {
@@ -70,7 +70,7 @@ func (w Wants) Fetch(ctx context.Context, from Source) (Data, error) {
 			continue
 		}
 		if err := from.Get(ctx, ask.path, ask.query, ask.reply); err != nil {
-			return Data{}, fmt.Errorf("%s: %w", ask.path, err)
+			return d, err
 		}
 	}
 	if w.Buckets && len(d.Classes.Classes) > 0 {
@@ -80,7 +80,7 @@ func (w Wants) Fetch(ctx context.Context, from Source) (Data, error) {
 		}
 		query := url.Values{"class": {class}, "sort": {w.Sort}, "limit": {strconv.Itoa(mostRows)}}
 		if err := from.Get(ctx, "/v1/buckets", query, &d.Buckets); err != nil {
-			return Data{}, fmt.Errorf("/v1/buckets: %w", err)
+			return d, err
 		}
 	}
 	return d, nil

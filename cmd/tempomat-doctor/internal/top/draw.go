@@ -45,10 +45,13 @@ func (m *Model) rows() int {
 func (m *Model) header(f *Frame) int {
 	o := &m.data.Overview
 	m.title(f)
-	if m.away != "" {
+	switch {
+	case m.away != "":
 		since := max(0, m.now.Sub(m.lost)).Round(time.Second)
 		f.line(1, Bad, fmt.Sprintf("The proxy is away for %s, still asking: %s", since, m.text(m.away)))
-	} else {
+	case m.lacks != "":
+		f.line(1, Bad, "The proxy does not tell what this pane shows: "+m.text(m.lacks))
+	default:
 		m.bar(f, 1)
 	}
 	y := 2

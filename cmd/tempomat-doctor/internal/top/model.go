@@ -19,6 +19,7 @@ type Model struct {
 	history history
 	begun   bool   // the history before us was told
 	away    string // why the proxy does not answer; "": it does
+	lacks   string // why it does not tell what the pane shows; "": it does
 	lost    time.Time
 	now     time.Time
 
@@ -80,19 +81,30 @@ func (m *Model) Wants() Wants {
 	return w
 }
 
-// Take takes the answer to some Wants. With an error all stays as it was, and the frame
-// says since when.
+// Take takes the answer to some Wants. What there was an error for stays as it was, and the
+// frame says so, of a proxy that does not answer at all with since when.
 func (m *Model) Take(now time.Time, w Wants, d Data, err error) {
 	m.now = now
-	if err != nil {
+	if err != nil && d.Overview.Version == 0 {
 		if m.away == "" {
 			m.lost = now
 		}
 		m.away = err.Error()
 		return
 	}
-	m.away = ""
+	m.away, m.lacks = "", ""
 	m.data.Overview = d.Overview
+	if err == nil {
+		m.takePane(w, d)
+	} else {
+		m.lacks = err.Error()
+	}
+	m.history.add(point{at: d.Overview.Now, cpu: d.Overview.CPU, waiting: float64(m.waiting())})
+	m.follow()
+}
+
+// takePane takes what the open pane shows.
+func (m *Model) takePane(w Wants, d Data) {
 	if w.Series {
 		m.begun = true
 		m.history.begin(d.Series.Points)
@@ -109,8 +121,6 @@ func (m *Model) Take(now time.Time, w Wants, d Data, err error) {
 	if w.Buckets {
 		m.data.Classes, m.data.Buckets = d.Classes, d.Buckets
 	}
-	m.history.add(point{at: d.Overview.Now, cpu: d.Overview.CPU, waiting: float64(m.waiting())})
-	m.follow()
 }
 
 // Tick tells the time while nothing else happens.

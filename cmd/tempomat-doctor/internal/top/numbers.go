@@ -52,6 +52,10 @@ func count(n int) string {
 	return out.String()
 }
 
+// share is a part of a whole that was not counted at the same moment, or among samples: it
+// may seem to be more than all of it.
+func share(part, whole float64) string { return percent(min(part, whole), whole) }
+
 // percent is a part of a whole; of nothing it is 0.
 func percent(part, whole float64) string {
 	if whole <= 0 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"tempomat/proxy/admin/api"
 )
@@ -17,6 +18,8 @@ const (
 	muchWaste  = 0.05 // of the CPU
 	slowFrom   = 2.0  // seconds, p95 of people
 	alsoFrom   = 0.2  // of its group's CPU, the second page
+	dearFrom   = 0.3  // of its page's CPU, a parameter
+	mostDear   = 3    // parameters that are named
 )
 
 // finding is a sentence of the overview.
@@ -59,6 +62,9 @@ func (m *Model) load(full bool) finding {
 	if o.Gate.Utilisation >= 0 {
 		text += fmt.Sprintf(", all that runs there %s", percent(o.Gate.Utilisation, 1))
 	}
+	if others := o.Gate.Utilisation - o.CPU/max(o.CPUs, 1); full && others > 0.5 {
+		return finding{Warning, "The server is full, and not by requests" + text + ". What else runs there?"}
+	}
 	if full {
 		return finding{Warning, "The server is full" + text + "."}
 	}
@@ -91,9 +97,15 @@ func (m *Model) dearest(full bool) []finding {
 
 // page says what a page is of a group, what makes it dear, and who asks for it.
 func (m *Model) page(s *api.ShapeRow, g api.GroupRow, is string) string {
-	text := percent(s.Groups[g.Name], g.CPU) + is + m.text(s.Shape)
-	if len(s.Parameters) > 0 && s.Parameters[0].CPU >= s.CPU/3 {
-		text += " (" + m.text(s.Parameters[0].Name) + ")"
+	text := share(s.Groups[g.Name], g.CPU) + is + m.text(s.Shape)
+	var dear []string
+	for _, p := range s.Parameters[:min(len(s.Parameters), mostDear)] {
+		if p.CPU >= s.CPU*dearFrom {
+			dear = append(dear, m.text(p.Name))
+		}
+	}
+	if len(dear) > 0 {
+		text += " (" + strings.Join(dear, ", ") + ")"
 	}
 	text += fmt.Sprintf(", from %s addresses", count(s.Addresses))
 	if s.Addresses == 1 {

@@ -106,12 +106,12 @@ func (m *Model) pageLines(shape string) []string {
 		}
 		lines := []string{
 			fmt.Sprintf("%s CPUs (%s of all), %s requests/s of %s each, from %s addresses",
-				number(s.CPU), percent(s.CPU, m.data.Overview.CPU), number(s.Rate), duration(s.Mean), count(s.Addresses)),
+				number(s.CPU), share(s.CPU, m.data.Overview.CPU), number(s.Rate), duration(s.Mean), count(s.Addresses)),
 			"", "Who uses it", partHead,
 		}
 		for _, g := range m.data.Overview.Groups {
 			if cpu := s.Groups[g.Name]; cpu > 0 {
-				lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", number(cpu), percent(cpu, s.CPU), "", "", m.text(g.Name)))
+				lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", number(cpu), share(cpu, s.CPU), "", "", m.text(g.Name)))
 			}
 		}
 		lines = append(lines, "", "Parameters that cost most", partHead)
@@ -127,7 +127,7 @@ const partHead = "    CPU    of it   req/s    each"
 
 func (m *Model) partLines(parts []api.PartRow, whole float64) (lines []string) {
 	for _, p := range parts {
-		lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", number(p.CPU), percent(p.CPU, whole), number(p.Rate), duration(p.Mean), m.text(p.Name)))
+		lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", number(p.CPU), share(p.CPU, whole), number(p.Rate), duration(p.Mean), m.text(p.Name)))
 	}
 	if len(parts) == 0 {
 		lines = append(lines, "      0")

@@ -108,7 +108,7 @@ func (m *Model) pages() table {
 	for _, s := range m.data.Shapes.Rows {
 		t.rows = append(t.rows, row{
 			id: s.Shape, of: s.Shape,
-			cells: []string{number(s.CPU), percent(s.CPU, m.data.Overview.CPU), number(s.Rate), duration(s.Mean),
+			cells: []string{number(s.CPU), share(s.CPU, m.data.Overview.CPU), number(s.Rate), duration(s.Mean),
 				count(s.Addresses), m.text(s.Shape), m.part(s.Parameters, s.CPU), m.mostly(s.Groups, s.CPU), m.part(s.Networks, s.CPU)},
 			by: []float64{s.CPU, s.CPU, s.Rate, s.Mean, float64(s.Addresses), 0, 0, 0, 0},
 		})
@@ -129,7 +129,7 @@ func (m *Model) part(parts []api.PartRow, whole float64) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return percent(parts[0].CPU, whole) + " " + m.text(parts[0].Name)
+	return share(parts[0].CPU, whole) + " " + m.text(parts[0].Name)
 }
 
 // mostly is the group that uses most of a page.
@@ -139,7 +139,7 @@ func (m *Model) mostly(groups map[string]float64, whole float64) string {
 	}
 	names := slices.Sorted(maps.Keys(groups))
 	most := slices.MaxFunc(names, func(a, b string) int { return compare(groups[a], groups[b]) })
-	return percent(groups[most], whole) + " " + m.text(most)
+	return share(groups[most], whole) + " " + m.text(most)
 }
 
 // queue is who waits.

@@ -155,6 +155,7 @@ func TestFindings(t *testing.T) {
 			*o = api.OverviewReply{Version: 1, CPUs: 8, Gate: limiter.GateState{Utilisation: -1}}
 		},
 			"The server has room: requests use 0 % of the CPUs.", "!"},
+		{"busy with other things", func(o *api.OverviewReply) { o.CPU = 0.5 }, "The server is full, and not by requests: requests use 6 % of the CPUs", "has room"},
 		{"busy with people", func(o *api.OverviewReply) { o.Groups[0].CPU = 9; o.CPU = 10 }, "  known use 90 % of the CPU", "!"},
 		{"the gate sleeps", func(o *api.OverviewReply) {
 			for i := range o.Groups {
@@ -282,6 +283,23 @@ func TestAway(t *testing.T) {
 	told(t, m, s, began.Add(14*time.Second))
 	if diff := cmp.Diff(whole, m.Frame().String()); diff != "" {
 		t.Errorf("not as before: %s", diff)
+	}
+}
+
+// TestOnePaneLacks: what the proxy does not tell is said, and the others go on.
+func TestOnePaneLacks(t *testing.T) {
+	s := toptest.New()
+	m := started(t, s, options(top.PaneOverview), 120, 24)
+	s.Without("/v1/queue")
+	press(m, "4")
+	told(t, m, s, began.Add(time.Second))
+	if got, want := m.Frame().String(), "The proxy does not tell what this pane shows: there is no /v1/queue"; !strings.Contains(got, want) {
+		t.Errorf("not told: %s", got)
+	}
+	press(m, "1")
+	told(t, m, s, began.Add(2*time.Second))
+	if got := m.Frame().String(); strings.Contains(got, "does not tell") || !strings.Contains(got, "CPU 7.41 of 8 [") {
+		t.Errorf("the overview does not go on: %s", got)
 	}
 }
 

@@ -54,6 +54,13 @@ func (s *Server) Set(path string, document any) {
 	s.docs[path] = body
 }
 
+// Without has a path answered no longer.
+func (s *Server) Without(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.docs, path)
+}
+
 // Away has all questions fail with an error; nil: no longer.
 func (s *Server) Away(err error) {
 	s.mu.Lock()
