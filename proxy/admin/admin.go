@@ -76,10 +76,10 @@ func New(o Options) *Server {
 	if err != nil {
 		panic(err) // the embedded files are none that it serves: its tests would have failed
 	}
-	api := &shared{next: a.Handler(), now: time.Now}
+	documents := &shared{next: a.Handler(), now: time.Now}
 	write := o.ReloadTimeout + 10*time.Second
-	a.server = newServer(&guard{api: api, page: page, access: a.opts.Access, socket: true, now: time.Now}, write, o.Log)
-	a.web = newServer(&guard{api: api, page: page, access: a.opts.Access, now: time.Now}, write, o.Log)
+	a.server = newServer(&guard{next: documents, page: page, access: a.opts.Access, socket: true, now: time.Now}, write, o.Log)
+	a.web = newServer(&guard{next: documents, page: page, access: a.opts.Access, now: time.Now}, write, o.Log)
 	end := sync.OnceFunc(func() { close(a.ending) })
 	a.server.RegisterOnShutdown(end)
 	a.web.RegisterOnShutdown(end)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"tempomat/proxy/admin/api"
 	"tempomat/proxy/admin/dashboard"
 )
 
@@ -21,7 +22,7 @@ const mostBody = 4 << 10
 // sent, and those that bring too much. Over TCP it asks for the token, too; only the page
 // itself can be had without.
 type guard struct {
-	api      http.Handler
+	next     http.Handler // the API
 	page     *dashboard.Page
 	access   *Access
 	attempts attempts
@@ -43,6 +44,10 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.page.ServeHTTP(w, r)
 		return
 	}
+	if r.URL.Path == "/v1/access" {
+		reading(g.tellAccess)(w, r)
+		return
+	}
 	if refusal := g.refuseUse(r); refusal != nil {
 		refusal.answer(w)
 		return
@@ -53,7 +58,13 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = body
-	g.api.ServeHTTP(w, r)
+	g.next.ServeHTTP(w, r)
+}
+
+// tellAccess lets the page know whether it has to ask for the token, before it is denied
+// anything.
+func (g *guard) tellAccess(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, api.AccessReply{Version: api.Version, Token: !g.socket})
 }
 
 // refusal is why a request is not answered.

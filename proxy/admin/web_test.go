@@ -122,6 +122,8 @@ func TestWebRefuses(t *testing.T) {
 		"a right token":                       {"tcp", request("GET /v1/status", d.tcp, "", right), 200, `"release"`},
 		"its scheme in any case":              {"tcp", request("GET /v1/status", d.tcp, "", "Authorization: bearer "+testToken), 200, `"release"`},
 		"no token":                            {"tcp", request("GET /v1/status", d.tcp, ""), 401, "the token is missing"},
+		"whether it needs one":                {"tcp", request("GET /v1/access", d.tcp, ""), 200, `"token":true`},
+		"whether the socket needs one":        {"unix", request("GET /v1/access", "tempomat", ""), 200, `"token":false`},
 		"no token, no such path":              {"tcp", request("GET /v1/nothing", d.tcp, ""), 401, "the token is missing"},
 		"a wrong token":                       {"tcp", request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+testToken+"x"), 401, "the token is wrong"},
 		"a part of the token":                 {"tcp", request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+testToken[:9]), 401, "the token is wrong"},

@@ -24,6 +24,11 @@ type (
 		Version int    `json:"version"`
 		Status  string `json:"status"` // "ok"
 	}
+	// AccessReply answers GET /v1/access, also without a token.
+	AccessReply struct {
+		Version int  `json:"version"`
+		Token   bool `json:"token"` // everything else needs one
+	}
 	// ClassesReply answers GET /v1/classes.
 	ClassesReply struct {
 		Version int          `json:"version"`

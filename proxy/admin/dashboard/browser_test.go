@@ -240,6 +240,7 @@ func TestPageWithAToken(t *testing.T) {
 	}
 	p.await("it asks for the token", `document.querySelector('#ask-token').open && document.activeElement.id === 'token-text'`)
 	keep(t, p, allPictures, "phone-token", false)
+	checkComplaints(t, c)
 	checkAxe(t, p, fetchAxe(t), "asking for the token")
 	give("let-me-out")
 	p.await("it says that it is wrong", `document.querySelector('#ask-token').open && document.querySelector('#token-fault').textContent.includes('missing or wrong')`)

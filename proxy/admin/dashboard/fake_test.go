@@ -39,6 +39,7 @@ func startFake(t *testing.T, token string) (*fake, string) {
 	mux := http.NewServeMux()
 	mux.Handle("/", page)
 	mux.Handle("/v1/", f.api())
+	mux.HandleFunc("/v1/access", f.accessible)
 	s := httptest.NewServer(mux)
 	t.Cleanup(func() { f.cut(); s.Close() })
 	return f, s.URL
@@ -69,6 +70,11 @@ func (f *fake) api() http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// accessible answers the page's question whether it needs the token.
+func (f *fake) accessible(w http.ResponseWriter, _ *http.Request) {
+	reply(w, api.AccessReply{Version: 1, Token: f.token != ""})
 }
 
 func reply(w http.ResponseWriter, document any) {

@@ -90,11 +90,16 @@ export class Live {
 
   refused(error) {
     if (error.status !== 401) return false;
+    this.lock(error.message);
+    return true;
+  }
+
+  // Asks for nothing until a token was given.
+  lock(why) {
     this.locked = true;
     this.stop?.abort();
     this.tell('Needs the token', 'lost');
-    this.denied(error.message);
-    return true;
+    this.denied(why);
   }
 
   sleep(ms, signal) {

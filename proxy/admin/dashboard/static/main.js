@@ -64,10 +64,10 @@ async function loadClasses() {
     if (classes.some((c) => c.name === state.class)) select.value = state.class;
     state.class = select.value;
   }
-  if (state.class) await loadKeys();
 }
 
 async function loadKeys() {
+  if (!state.class) return;
   const reply = await get('buckets', { class: state.class, sort: 'cpu', limit: 20 });
   if (reply.class !== state.class) return;
   keys.show(reply.rows);
@@ -103,9 +103,10 @@ const live = new Live({
     { run: loadOverview, every: every(2000), failed: notes('finding') },
     { run: loadSeries, every: () => (state.minutes === 5 ? 60_000 : 10_000) },
     { run: loadShapes, every: every(3000), failed: notes('shapes-note') },
-    { run: loadQueue, every: every(2000), failed: notes('queue-note') },
-    { run: loadRecent, every: every(3000) },
-    { run: loadClasses, every: every(5000), failed: notes('keys-note') },
+    { run: loadQueue, every: every(3000), failed: notes('queue-note') },
+    { run: loadRecent, every: every(4000) },
+    { run: loadClasses, every: every(60_000), failed: notes('keys-note') },
+    { run: loadKeys, every: every(5000), failed: notes('keys-note') },
     { run: loadHealth, every: every(10_000), failed: notes('health-note') },
   ],
 });
@@ -151,7 +152,7 @@ byId('range').addEventListener('change', (event) => {
 byId('class').addEventListener('change', (event) => {
   state.class = event.target.value;
   keys.show([]);
-  live.hurry(loadClasses);
+  live.hurry(loadKeys);
 });
 
 byId('pause').addEventListener('click', (event) => {
@@ -179,6 +180,17 @@ document.addEventListener('keydown', (event) => {
   if (event.key === 'Escape' && !byId('side').hidden && !byId('ask-token').open) closeSide();
 });
 
+// Asks for the token at once where one is needed.
+async function begin() {
+  try {
+    if (!hasToken() && (await get('access')).token) {
+      live.lock('');
+      return;
+    }
+  } catch {} // what is wrong shows as it goes on
+  live.start();
+}
+
 showTheme();
 showToken();
-live.start();
+begin();

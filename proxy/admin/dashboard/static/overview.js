@@ -64,7 +64,7 @@ function finding(o, shapes) {
     const from = net ? `, ${percent(net.cpu / page.cpu)} of it to ${plain(net.name)}` : '';
     sentences.push(`Dearest page: ${plain(page.shape)}, ${cpus(page.cpu)} CPUs for ${count(page.addresses)} ${page.addresses === 1 ? 'address' : 'addresses'}${from}.`);
   }
-  const waits = o.groups.filter((g) => g.waiting > 0).map((g) => `${count(g.waiting)} of ${g.name}`);
+  const waits = o.groups.filter((g) => g.waiting > 0).map((g) => `${count(g.waiting)} ${g.name}`);
   sentences.push(waits.length ? `Waiting: ${waits.join(', ')}.` : 'Nobody waits.');
   return sentences.join(' ') + sampled;
 }
