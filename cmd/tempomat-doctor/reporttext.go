@@ -42,7 +42,7 @@ func percent(part float64) string {
 
 // grouped is a number with a comma at each thousand.
 func grouped[N int | uint64](n N) string {
-	text := strconv.FormatInt(int64(n), 10) //nolint:gosec // no count is as large
+	text := strconv.FormatInt(int64(n), 10)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
 	}

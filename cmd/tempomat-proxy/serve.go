@@ -98,7 +98,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	car.handler = proxy.NewHandler(car.limiter, policy, append(car.inside.recorders(), car.journal))
 	car.inspector = &inspect.Inspector{
 		Requests: car.handler, Ledger: car.limiter, Guess: car.handler.Guess(), Forgiver: car.limiter,
-		Pinned: &car.policies.pins, Log: car.logs.log,
+		Pinned: &car.policies.pins, Recents: car.inside.book, Log: car.logs.log,
 	}
 	car.handler.TellWorkers(func(n int, by string) {
 		car.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))

@@ -204,7 +204,7 @@ func (c *chromium) open(l look) *tab {
 func (p *tab) resize(l look) {
 	p.t.Helper()
 	p.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": l.width, "height": l.height, "deviceScaleFactor": 1, "mobile": l.phone}, nil)
-	scheme := map[string]any{"name": "prefers-color-scheme", "value": l.scheme} //nolint:misspell // as CSS has it
+	scheme := map[string]any{"name": "prefers-color-scheme", "value": l.scheme}
 	p.do("Emulation.setEmulatedMedia", map[string]any{"features": []any{scheme}}, nil)
 }
 
