@@ -134,6 +134,29 @@ func TestTopLives(t *testing.T) {
 	x.Shows("ended with 0")
 }
 
+// TestTopIsSuspended: it gives the terminal to the shell and takes it again, and nothing is
+// typed into the shell meanwhile.
+func TestTopIsSuspended(t *testing.T) {
+	_, path := serveDocuments(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := terminaltest.Open(t, 80, 24, []string{asDoctor + "=1", "PS1=shell: "}, "bash", "--norc", "-i")
+	x.Press(self+" top --socket "+path, "Enter")
+	x.Shows("[overview]")
+	x.Press("C-z")
+	x.Shows("Stopped")
+	x.Press("fg", "Enter")
+	x.Shows("[overview]")
+	x.Press("3")
+	x.Shows("[pages]")
+	x.Press("q")
+	x.Until("the shell's line is empty", func(screen string) bool { return strings.HasSuffix(strings.TrimSpace(screen), "shell:") })
+	x.Press("stty -a | grep -c -- ' echo '", "Enter")
+	x.Shows("\n1\n")
+}
+
 // TestTopSpeaksColour: the bar has them where nobody objects.
 func TestTopSpeaksColour(t *testing.T) {
 	_, path := serveDocuments(t)

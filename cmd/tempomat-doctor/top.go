@@ -97,7 +97,8 @@ func (d *doctor) showTop(ctx context.Context, o top.Options, once bool) error {
 	term := variable(d.env, "TERM")
 	if live && !once && term != "" && term != "dumb" {
 		return top.Live(ctx, c, o, func() (tcell.Screen, error) {
-			screen, err := tcell.NewScreen(tcell.OptSanitizeContent(true))
+			// The terminal is asked nothing: what it answers late would be typed into the shell.
+			screen, err := tcell.NewScreen(tcell.OptSanitizeContent(true), tcell.OptNegotiation(false))
 			if err != nil {
 				err = errors.Join(errors.New("the terminal cannot be used; --once needs none"), err)
 			}

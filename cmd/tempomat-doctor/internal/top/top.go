@@ -16,10 +16,11 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"syscall"
+	"runtime"
 	"time"
 
 	"github.com/gdamore/tcell/v3"
+	"golang.org/x/sys/unix"
 
 	"tempomat/proxy/admin/api"
 )
@@ -214,7 +215,11 @@ func (l *loop) suspend() {
 	if err := l.screen.Suspend(); err != nil {
 		return
 	}
-	_ = syscall.Kill(syscall.Getpid(), syscall.SIGTSTP)
+	// To this thread: it stops before the call returns, not some time after the terminal was
+	// taken again.
+	runtime.LockOSThread()
+	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
+	runtime.UnlockOSThread()
 	_ = l.screen.Resume()
 	l.redraw()
 }
