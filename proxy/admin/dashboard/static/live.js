@@ -15,6 +15,11 @@ export class Live {
     document.addEventListener('visibilitychange', () => this.start());
   }
 
+  // Tells whether points come by themselves.
+  get fed() {
+    return this.failures === 0;
+  }
+
   get running() {
     return !this.paused && !document.hidden && !this.locked;
   }
@@ -81,10 +86,11 @@ export class Live {
         if (signal.aborted || this.refused(error)) return;
       }
       const wait = Math.min(longest, 1000 * 2 ** Math.min(this.failures++, 6)) * (0.75 + Math.random() / 2);
-      for (let left = Math.ceil(wait / 1000); left > 0 && !signal.aborted; left--) {
-        this.tell(`Connection lost; next attempt in ${left} s`, 'lost');
-        await new Promise((done) => setTimeout(done, 1000));
-      }
+      this.tell(`Connection lost; next attempt in ${Math.ceil(wait / 1000)} s`, 'lost'); // read aloud once
+      await new Promise((done) => {
+        setTimeout(done, wait);
+        signal.addEventListener('abort', done, { once: true });
+      });
     }
   }
 

@@ -101,7 +101,7 @@ const live = new Live({
   resumed: () => live.hurry(loadSeries),
   tasks: [
     { run: loadOverview, every: every(2000), failed: notes('finding') },
-    { run: loadSeries, every: () => (state.minutes === 5 ? 60_000 : 10_000) },
+    { run: loadSeries, every: () => (state.minutes === 5 && live.fed ? 60_000 : 10_000) },
     { run: loadShapes, every: every(3000), failed: notes('shapes-note') },
     { run: loadQueue, every: every(3000), failed: notes('queue-note') },
     { run: loadRecent, every: every(4000) },

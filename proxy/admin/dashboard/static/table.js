@@ -84,14 +84,15 @@ export class Table {
 
 const classes = (c) => [c.num && 'num', c.long && 'long', c.cls].filter(Boolean).join(' ') || null;
 
-// Texts change in place; an equal node stays, with the focus that it may have.
+// Texts change in place; an equal node stays, with the focus that it may have, and the click
+// that may be under way. What a button does has to follow from what it says.
 function fill(cell, content) {
   if (typeof content === 'string') {
     say(cell, content);
     return;
   }
   const old = cell.firstChild;
-  if (old && cell.childNodes.length === 1 && content.isEqualNode(old) && !content.matches?.('button, :has(button)')) return;
+  if (old && cell.childNodes.length === 1 && content.isEqualNode(old)) return;
   const hadFocus = cell.contains(document.activeElement);
   cell.replaceChildren(content);
   if (hadFocus) cell.querySelector('button, a')?.focus({ preventScroll: true });

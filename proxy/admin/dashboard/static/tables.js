@@ -78,4 +78,4 @@ export const recentTable = (table) => new Table(table, {
   ],
 });
 
-const reason = (r) => (r.class ? el('span', null, `${plain(r.reason)} of ${plain(r.class)} `, el('button', { type: 'button', class: 'who', onclick: () => explain(r.key, { class: r.class, key: r.key }) }, el('bdi', { dir: 'ltr', class: 'foreign' }, plain(r.key)))) : plain(r.reason));
+const reason = (r) => (r.class ? el('span', null, `${plain(r.reason)} of ${plain(r.class)} `, el('button', { type: 'button', class: 'who', onclick: () => explain(r.key, { class: r.class, key: r.key }) }, el('bdi', { dir: 'ltr', class: 'foreign' }, plain(r.key)))) : r.reason === 'none' ? '–' : plain(r.reason));
