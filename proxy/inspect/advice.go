@@ -11,10 +11,12 @@ import (
 // summary is what happens to it at this moment, and why, in one sentence.
 func (e *explanation) summary(of string) {
 	s := &e.reply.Summary
-	switch {
-	case len(e.waiting) > 0 && e.waiting[0].Outlook.Waits:
-		o := &e.waiting[0].Outlook
-		*s = fmt.Sprintf("%s, the first for %s: %s%s.", waitsFor(e.waits), spanOf(o.Waited), o.Why(), before(o.Before))
+	switch next := e.next(); {
+	case next != nil && e.waits == 1:
+		*s = fmt.Sprintf("One of its requests waits, for %s: %s%s.", spanOf(next.Waited), next.Why(), before(next.Before))
+	case next != nil:
+		*s = fmt.Sprintf("%d of its requests wait, the first for %s. Of the next one to go: %s%s.",
+			e.waits, span(e.now.Sub(e.waiting[0].Arrived).Seconds()), next.Why(), before(next.Before))
 	case e.runs > 0:
 		*s = fmt.Sprintf("Nothing of it waits; %s at the backend.", are(e.runs))
 	case e.kind == "request" && len(e.reply.Recent) > 0:
@@ -32,11 +34,15 @@ func (e *explanation) summary(of string) {
 	}
 }
 
-func waitsFor(n int) string {
-	if n == 1 {
-		return "One of its requests waits"
+// next is the outlook of the one that goes next of those that wait; nil: none does.
+func (e *explanation) next() (next *limiter.Outlook) {
+	for i := range e.waiting {
+		o := &e.waiting[i].Outlook
+		if o.Waits && (next == nil || o.Before >= 0 && (next.Before < 0 || o.Before < next.Before)) {
+			next = o
+		}
 	}
-	return fmt.Sprintf("%d of its requests wait", n)
+	return next
 }
 
 func are(n int) string {

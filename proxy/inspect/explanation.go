@@ -97,7 +97,7 @@ func (e *explanation) accounts() {
 		facts = append(facts, e.account(k, &r))
 		if r.Holds+r.Orphans > 0 {
 			facts = append(facts, api.ExplainFact{
-				Name: "its workers", Value: fmt.Sprintf("%d held by requests that are not short, %s", r.Holds, plural(r.Orphans, "orphan", "orphans")),
+				Name: "workers of " + k.ID, Value: fmt.Sprintf("%d held by requests that are not short, %s", r.Holds, plural(r.Orphans, "orphan", "orphans")),
 			})
 		}
 	}
@@ -155,9 +155,12 @@ func (e *explanation) standing() {
 		if c.Known {
 			known = api.ExplainFact{Name: "known", Value: "yes", Means: "It has been seen for a while, and has a turn of its own."}
 		}
-		facts = append(facts, known, api.ExplainFact{
-			Name: "ahead of its share", Value: cpuSeconds(c.Lead), Means: "From 0.50 CPU-s on it lets those go first who had less.",
-		})
+		facts = append(facts, known)
+		if c.Lead > 0 {
+			facts = append(facts, api.ExplainFact{
+				Name: "ahead of its share", Value: cpuSeconds(c.Lead), Means: "From 0.50 CPU-s on it lets those go first who had less.",
+			})
+		}
 	}
 	if s := e.Requests.Policy().Standing; s != nil && len(e.keys) > 0 {
 		if v, ok := s.Visits(e.now, e.keys[0].ID); ok {

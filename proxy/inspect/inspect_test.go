@@ -124,7 +124,7 @@ func TestExplain(t *testing.T) {
 		says            []string // of the summary, facts and advice
 	}{
 		"203.0.113.9": {"address", 1, 1, []string{
-			"One of its requests waits, the first for 2.0 s: as many requests of up to 1.6 s compute as may: 1 of 1; one goes before it.",
+			"One of its requests waits, for 2.0 s: as many requests of up to 1.6 s compute as may: 1 of 1; one goes before it.",
 			"at the backend: 1 request", "slash32 203.0.113.9: owes ", "slash24 203.0.113.0/24: owes ", "likely cost: ",
 			"tempomat-doctor forgive slash32 203.0.113.9.", "tempomat-doctor pin slash32 203.0.113.9 --standing 8 --for 1h",
 		}},
@@ -132,7 +132,7 @@ func TestExplain(t *testing.T) {
 		"::ffff:192.0.2.1":                   {"address", 1, 0, []string{"; it goes next of its size."}},
 		"203.0.113.0/24":                     {"network", 1, 1, []string{"slash24 203.0.113.0/24: owes "}},
 		"203.0.0.0/16":                       {"network", 1, 1, []string{"One of its requests waits"}},
-		"evilbot/2.0":                        {"agent", 2, 1, []string{"2 of its requests wait"}},
+		"evilbot/2.0":                        {"agent", 2, 1, []string{"2 of its requests wait, the first for 2.0 s. Of the next one to go: as many requests of up to 1.6 s compute as may: 1 of 1; it goes next of its size."}},
 		"/history":                           {"page", 2, 1, []string{"2 of its requests wait", "Nothing of the like was answered lately"}},
 		"http://wiki.example/history?page=3": {"page", 2, 0, []string{"2 of its requests wait"}},
 		"http://other.example/history":       {"page", 0, 0, []string{"Nothing is known of http://other.example/history: nobody asked for it"}},

@@ -56,7 +56,7 @@ func (e *explanation) reputation(k cpuaccount.Kind) []api.ExplainFact {
 	r := e.Guess.Explain(k)
 	what := "People who are known read it: strangers who ask for it are not held back for that."
 	switch {
-	case r.People < 1 && r.Strange == 0:
+	case r.People < 1:
 		what = "Nobody who is known was here lately, so that this says little."
 	case r.Value < 0.05:
 		what = "Only strangers ask for it: of the strangers, those who do go last."
