@@ -50,8 +50,8 @@ func (g *gate) barrier(at time.Duration, t *Ticket) (b Barrier, key int) {
 	return Turn, 0
 }
 
-// keptByOwn tells whether its client's own requests keep one that waits.
-func (g *gate) keptByOwn(at time.Duration, t *Ticket) bool {
+// isOwnDoing tells whether a request waits for what its client's own requests have or had.
+func (g *gate) isOwnDoing(at time.Duration, t *Ticket) bool {
 	switch b, key := g.barrier(at, t); b {
 	case BehindOwn:
 		return true
@@ -60,7 +60,7 @@ func (g *gate) keptByOwn(at time.Duration, t *Ticket) bool {
 	case Misjudged:
 		return t.client.misjudged > 0
 	default:
-		return false
+		return t.ahead && !t.stranger
 	}
 }
 

@@ -158,7 +158,7 @@ func (g *gate) drop(at time.Duration, t *Ticket) {
 
 // refuse ends a waiting request that may not go.
 func (g *gate) refuse(at time.Duration, t *Ticket, r Reason) {
-	own := r == Busy && g.keptByOwn(at, t)
+	own := r == Busy && g.isOwnDoing(at, t)
 	g.drop(at, t)
 	t.refuse(at, Verdict{Action: Refuse, Wait: retry, Reason: r, Own: own})
 }

@@ -80,8 +80,8 @@ type Verdict struct {
 	Shadow bool
 	// Lane is the one that it took at the gate.
 	Lane Lane
-	// Own says that it was refused as Busy while its client's own requests kept it, by
-	// what they hold or as they were before it.
+	// Own says that it was refused as Busy by its client's own doing: other requests of it
+	// hold what it may hold, or have had more than its share.
 	Own bool
 	// Known says that its client was no stranger to the gate.
 	Known bool

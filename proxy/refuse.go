@@ -40,7 +40,7 @@ func (x *exchange) refuse() {
 		p.Status, p.Class = http.StatusServiceUnavailable, ""
 		p.Detail = "This server was too busy to come to your request."
 		if x.Verdict.Own {
-			p.Detail = "This server was busy, and other requests of yours hold, or wait for, what one client may have of it."
+			p.Detail = "This server was busy, and other requests of yours have, or had, what one client may have of it."
 		}
 	case limiter.ClientFull:
 		p.Detail = "Too many requests of yours are waiting already."

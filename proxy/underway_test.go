@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tempomat/classify"
 	"tempomat/limiter"
 )
 
@@ -90,30 +91,38 @@ func TestLookingDisturbsNobody(t *testing.T) {
 	looks.Wait()
 }
 
-// TestBusyByItsOwnDoing: who is refused, as its own requests hold what one client may
-// have, is told so; who waits behind others' is not.
+// TestBusyByItsOwnDoing: who is refused, as its own requests have had more than its share,
+// is told so; a stranger behind it is not.
 func TestBusyByItsOwnDoing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-			time.Sleep(time.Minute)
-		}), fairly, func(s *setup) { s.limits.MaxHold = 5 * time.Second })
-		bodies := make(chan string, 4)
-		for range 4 {
+		r := startVirtual(t, http.HandlerFunc(site), fairly, func(s *setup) {
+			s.limits.MaxHold = 1500 * time.Millisecond
+			s.classify.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+			s.classify.AddressHeader = classify.XForwardedFor
+		})
+		r.learn()
+		time.Sleep(31 * time.Second)
+		r.learn() // and so it is known
+		ask := func(header ...string) <-chan string {
+			said := make(chan string, 1)
 			go func() {
-				res, body := r.do(r.client, request(t, nil, "GET /heavy"))
-				bodies <- http.StatusText(res.StatusCode) + " " + res.Header.Get(requestHeader) + " " + body
+				_, body := r.do(r.client, request(t, nil, "GET /heavy", header...))
+				said <- body
 			}()
 			synctest.Wait()
+			return said
 		}
-		own := 0
-		for range 4 {
-			body := <-bodies
-			if strings.Contains(body, "other requests of yours") {
-				own++
-			}
+		own := []<-chan string{ask(), ask(), ask(), ask()}
+		stranger := ask("X-Forwarded-For: 198.51.100.7")
+		const says = "other requests of yours have, or had"
+		if body := <-own[3]; !strings.Contains(body, says) {
+			t.Errorf("the crawler's last one: %q", body)
 		}
-		if own == 0 {
-			t.Error("nobody was told that it is its own doing")
+		if body := <-stranger; strings.Contains(body, says) {
+			t.Errorf("a stranger: %q", body)
+		}
+		for _, x := range own[:3] {
+			<-x
 		}
 	})
 }
