@@ -195,7 +195,7 @@ func (s *siege) checkWork(t fataler) {
 	}
 	if from(&g.load.computing, 0) < n.n {
 		for r := range rung(rungs) {
-			if q := &g.queues[r]; !q.empty() && from(&g.load.held, lightRung+1) < n.most[r] {
+			if q := &g.queues[r]; s.someLeaves(q) && from(&g.load.held, lightRung+1) < n.most[r] {
 				t.Fatalf("one of rung %d waits, though %d compute of %d, and %d workers of %d have work", r, from(&g.load.computing, 0), n.n, g.busy, n.workers)
 			}
 		}
@@ -228,6 +228,17 @@ func (s *siege) checkWork(t fataler) {
 			t.Fatalf("one that needs no CPU waits before a free worker")
 		}
 	}
+}
+
+// someLeaves tells whether one waits who leaves enough to those who had less: others wait
+// before an idle CPU, too.
+func (s *siege) someLeaves(q *levelQueue) bool {
+	for _, x := range []*Ticket{q.within.top(), q.ahead.top(), q.strange.top()} {
+		if x != nil && s.gate.leaves(s.elapsed(), x) {
+			return true
+		}
+	}
+	return false
 }
 
 // forget leaves out the tickets that are over.
