@@ -10,10 +10,12 @@ type AddressHeader uint8
 
 // The headers that proxies use.
 const (
-	XForwardedFor AddressHeader = iota // a list of addresses, each proxy appends its peer's
-	Forwarded                          // the same with parameters, RFC 7239
-	XRealIP                            // one address
-	NoHeader                           // none: the client is always the peer
+	XForwardedFor  AddressHeader = iota // a list of addresses, each proxy appends its peer's
+	Forwarded                           // the same with parameters, RFC 7239
+	XRealIP                             // one address
+	CFConnectingIP                      // one address: Cloudflare's
+	TrueClientIP                        // one address: Akamai's, and Cloudflare's
+	NoHeader                            // none: the client is always the peer
 )
 
 // maxHops is how many hops are looked at, from the right. Real chains have
@@ -40,6 +42,10 @@ func (c *Classifier) client(r *http.Request) (client netip.Addr, trustedPeer boo
 		return c.walk(peer, hops{lines: r.Header["Forwarded"], quotes: true}, parseElement), true
 	case XRealIP:
 		return realIP(peer, r.Header["X-Real-Ip"]), true
+	case CFConnectingIP:
+		return realIP(peer, r.Header["Cf-Connecting-Ip"]), true
+	case TrueClientIP:
+		return realIP(peer, r.Header["True-Client-Ip"]), true
 	default:
 		return peer, true
 	}

@@ -108,9 +108,12 @@ func TestClient(t *testing.T) {
 		{"last line", XRealIP, loopback, []string{"198.51.100.1", "203.0.113.9"}, "203.0.113.9", true},
 		{"no list", XRealIP, loopback, []string{"198.51.100.1, 203.0.113.9"}, "127.0.0.1", true},
 		{"real address missing", XRealIP, loopback, nil, "127.0.0.1", true},
+		{"Cloudflare's", CFConnectingIP, loopback, []string{"203.0.113.9"}, "203.0.113.9", true},
+		{"Cloudflare's of untrusted peer", CFConnectingIP, "192.0.2.1:1", []string{"203.0.113.9"}, "192.0.2.1", false},
+		{"Akamai's", TrueClientIP, loopback, []string{"2001:db8::1"}, "2001:db8::1", true},
 		{"real address of untrusted peer", XRealIP, "192.0.2.1:1", []string{"203.0.113.9"}, "192.0.2.1", false},
 	}
-	header := map[AddressHeader]string{XForwardedFor: xff, Forwarded: fwd, XRealIP: real}
+	header := map[AddressHeader]string{XForwardedFor: xff, Forwarded: fwd, XRealIP: real, CFConnectingIP: "Cf-Connecting-Ip", TrueClientIP: "True-Client-Ip"}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			r := &http.Request{RemoteAddr: test.remote, Header: http.Header{header[test.from]: test.lines}}
@@ -124,7 +127,7 @@ func TestClient(t *testing.T) {
 
 func TestClientWithoutHeader(t *testing.T) {
 	r := &http.Request{RemoteAddr: loopback, Header: http.Header{
-		"X-Forwarded-For": {"203.0.113.9"}, "Forwarded": {"for=203.0.113.9"}, "X-Real-Ip": {"203.0.113.9"},
+		"X-Forwarded-For": {"203.0.113.9"}, "Forwarded": {"for=203.0.113.9"}, "X-Real-Ip": {"203.0.113.9"}, "Cf-Connecting-Ip": {"203.0.113.9"}, "True-Client-Ip": {"203.0.113.9"},
 	}}
 	got, trusted := behind(t, NoHeader).client(r)
 	if got.String() != "127.0.0.1" || !trusted {

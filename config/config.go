@@ -17,7 +17,7 @@ type Config struct {
 	Underscores    bool           // header names with an underscore reach the backend
 	Upgrades       []string       // the protocols that a connection may change to
 	Via            string         // what the proxy calls itself in Via; empty: it adds none
-	AddressHeader  string         // where they tell the client's address: X-Forwarded-For, Forwarded, X-Real-IP or none
+	AddressHeader  string         // where they tell the client's address: X-Forwarded-For, Forwarded, X-Real-IP, CF-Connecting-IP, True-Client-IP or none
 	Throttle       Throttle       // how debt is acted on
 	Gate           Gate           // the queue before the backend
 	Standing       Standing       // what evidence that a client is a person counts

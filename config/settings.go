@@ -60,7 +60,7 @@ func settings(d *draft) []setting {
 		{path: "backend.workers", value: workers(&d.Backend.Workers)},
 		{path: "cpuCount", value: cpuCount(&d.CPUCount)},
 		{path: "trustedProxies", value: trustedProxies(&d.TrustedProxies)},
-		{path: "addressHeader", value: choice(&d.AddressHeader, "", "X-Forwarded-For", "Forwarded", "X-Real-IP", "none")},
+		{path: "addressHeader", value: choice(&d.AddressHeader, "", "X-Forwarded-For", "Forwarded", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP", "none")},
 		{path: "underscores", value: boolean(&d.Underscores)},
 		{path: "upgrades", value: protocols(&d.Upgrades)},
 		{path: "via", value: pseudonym(&d.Via)},

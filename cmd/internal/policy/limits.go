@@ -75,6 +75,10 @@ func Classifier(c *config.Config) (*classify.Classifier, error) {
 		cc.AddressHeader = classify.Forwarded
 	case "x-real-ip":
 		cc.AddressHeader = classify.XRealIP
+	case "cf-connecting-ip":
+		cc.AddressHeader = classify.CFConnectingIP
+	case "true-client-ip":
+		cc.AddressHeader = classify.TrueClientIP
 	default:
 		cc.AddressHeader = classify.NoHeader
 	}
