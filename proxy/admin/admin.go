@@ -86,45 +86,6 @@ func New(o Options) *Server {
 	return a
 }
 
-// Handler returns the API without a server around it, and without the page.
-func (a *Server) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/v1/classes", reading(a.classes))
-	mux.HandleFunc("/v1/buckets", reading(a.buckets, "class", "sort", "limit"))
-	mux.HandleFunc("/v1/key", reading(a.key, "class", "id"))
-	mux.HandleFunc("/v1/gate", reading(a.gate))
-	mux.HandleFunc("/v1/share", reading(a.share))
-	mux.HandleFunc("/v1/health", reading(a.health))
-	mux.HandleFunc("/v1/ready", reading(a.ready))
-	mux.HandleFunc("/v1/status", reading(a.status))
-	if a.opts.Inside.Overview != nil {
-		mux.HandleFunc("/v1/overview", reading(a.overview))
-		mux.HandleFunc("/v1/shapes", reading(a.shapes, "limit"))
-		mux.HandleFunc("/v1/recent", reading(a.recent, "limit"))
-		mux.HandleFunc("/v1/series", reading(a.series, "minutes"))
-		mux.HandleFunc("/v1/events", reading(a.events))
-	}
-	mux.HandleFunc("/v1/history", reading(a.history, "hours"))
-	mux.HandleFunc("/v1/reload", acting(a.reload))
-	if a.opts.Inspector != nil {
-		mux.HandleFunc("/v1/queue", reading(a.queue, "limit"))
-		mux.HandleFunc("/v1/explain", reading(a.explain, "of"))
-	}
-	if a.opts.Actor != nil {
-		mux.HandleFunc("/v1/pins", reading(a.pins))
-		mux.HandleFunc("/v1/forgive", acting(a.act(a.opts.Actor.Forgive)))
-		mux.HandleFunc("/v1/pin", acting(a.act(a.opts.Actor.Pin)))
-	}
-	if a.opts.Replace != nil {
-		mux.HandleFunc("/v1/replace", acting(a.opts.Replace.ServeHTTP))
-	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, http.StatusNotFound, "no such path; known: /v1/classes, /v1/buckets, /v1/key, /v1/gate, /v1/share, "+
-			"/v1/health, /v1/ready, /v1/status, /v1/overview, /v1/shapes, /v1/recent, /v1/series, /v1/events, /v1/history, /v1/queue, /v1/explain, /v1/pins, /v1/forgive, /v1/pin, /v1/reload")
-	})
-	return mux
-}
-
 // Serve answers on l, the unix socket, until Shutdown and closes l. It returns nil after
 // Shutdown, else why it ended.
 func (a *Server) Serve(l net.Listener) error { return serve(a.server, l) }

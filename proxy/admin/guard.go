@@ -44,7 +44,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.page.ServeHTTP(w, r)
 		return
 	}
-	if r.URL.Path == "/v1/access" {
+	if r.URL.Path == accessPath {
 		reading(g.tellAccess)(w, r)
 		return
 	}
@@ -117,7 +117,7 @@ func (g *guard) refuseUse(r *http.Request) *refusal {
 			return &refusal{status: http.StatusForbidden, text: "the Content-Type must be application/json"}
 		}
 	}
-	if !g.socket && strings.HasPrefix(r.URL.Path, "/v1/replace") {
+	if !g.socket && strings.HasPrefix(r.URL.Path, replacePath) {
 		return &refusal{status: http.StatusForbidden, text: "only over the unix socket"}
 	}
 	return nil

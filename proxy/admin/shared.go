@@ -39,7 +39,7 @@ type kept struct {
 
 func (s *shared) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	age := maxAge(r)
-	if age == 0 || r.Method != http.MethodGet || r.URL.Path == "/v1/events" {
+	if age == 0 || r.Method != http.MethodGet || r.URL.Path == eventsPath {
 		s.next.ServeHTTP(w, r)
 		return
 	}

@@ -29,11 +29,10 @@ type Actor interface {
 	Pins(now time.Time) api.PinsReply
 }
 
+// The number of rows that the queue gives.
 const (
-	usualWaiting = 100
+	usualWaiting = 100 // unless asked for another
 	mostWaiting  = 1000
-	// largestBody is how many bytes a request's body may have.
-	largestBody = 4 << 10
 )
 
 func (a *Server) queue(w http.ResponseWriter, r *http.Request) {
@@ -95,10 +94,10 @@ func (a *Server) act(do func(now time.Time, by string, a api.ActRequest) (api.Ac
 // readAct reads the body. Nothing that is unknown may be in it: a misspelt field must not
 // silently do something else.
 func readAct(w http.ResponseWriter, r *http.Request) (act api.ActRequest, err error) {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, largestBody))
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBody))
 	d.DisallowUnknownFields()
 	if err = d.Decode(&act); err != nil {
-		return act, fmt.Errorf("the body is not as it should be, JSON of at most %d bytes with class, key, seconds and standing: %w", largestBody, err)
+		return act, fmt.Errorf("the body is not as it should be, JSON of at most %d bytes with class, key, seconds and standing: %w", mostBody, err)
 	}
 	if _, err = d.Token(); !errors.Is(err, io.EOF) {
 		return act, errors.New("the body has something behind the JSON object")

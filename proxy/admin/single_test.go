@@ -66,7 +66,7 @@ func TestActsAreStrict(t *testing.T) {
 		`{"class":"slash32","key":"a"} {}`:      {400, "behind the JSON object"},
 		`{"class":"slash32","key":5}`:           {400, "cannot unmarshal number"},
 		``:                                      {400, "EOF"},
-		`{"class":"slash32","key":"` + strings.Repeat("a", largestBody) + `"}`: {400, "too large"},
+		`{"class":"slash32","key":"` + strings.Repeat("a", mostBody) + `"}`: {400, "too large"},
 	} {
 		a := &actor{}
 		rec := httptest.NewRecorder()
