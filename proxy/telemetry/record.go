@@ -49,6 +49,9 @@ func (g Group) String() string {
 	return [Groups]string{"strangers", "newcomers", "known", "robots", "exempt"}[g]
 }
 
+// ShownGroups are the groups in the order in which they are shown.
+func ShownGroups() [Groups]Group { return [...]Group{Known, Newcomer, Stranger, Robot, Exempt} }
+
 // Waiting is who waits at a moment.
 type Waiting struct {
 	Count   [Groups]int

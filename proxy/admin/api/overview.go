@@ -2,6 +2,10 @@ package api
 
 import "tempomat/limiter"
 
+// Groups is how many groups there are: known, newcomers, strangers, robots, exempt, always
+// all and in this order.
+const Groups = 5
+
 // The documents of what goes on. All times of the clock are Unix times in seconds, all
 // durations seconds, all CPU use CPU-seconds per second; rates are of the last Seconds.
 // Texts that clients chose (URLs, shapes, keys) are as they came, at most 512 bytes: who
@@ -18,7 +22,7 @@ type (
 		CPUs      float64           `json:"cpus"`      // that the backend has
 		CPU       float64           `json:"cpu"`       // what requests cost, all together
 		Wasted    float64           `json:"wasted"`    // of that, for clients that had left
-		Groups    []GroupRow        `json:"groups"`    // known, newcomers, strangers, robots, exempt; always all
+		Groups    []GroupRow        `json:"groups"`    // always all, in the order of Groups
 		Strangers StrangersRow      `json:"strangers"` // strangers and newcomers, all together
 		Gate      limiter.GateState `json:"gate"`
 		Sampled   float64           `json:"sampled"` // part of the requests that shapes, networks and percentiles are made of, above 0 to 1
@@ -128,21 +132,21 @@ type (
 	}
 	// Point is what the last 10 s were, or the last 60 where a step is as long. Waiting,
 	// Longest and Busy are the worst of the step, as seen each second, Use is the mean. Its
-	// arrays go by group: known, newcomers, strangers, robots, exempt.
+	// arrays go by group.
 	Point struct {
-		At      float64    `json:"at"`
-		CPU     [5]float64 `json:"cpu"`
-		Rate    [5]float64 `json:"rate"`
-		P50     [5]float64 `json:"p50"`
-		P95     [5]float64 `json:"p95"`
-		Waiting [5]int     `json:"waiting"`
-		Longest float64    `json:"longest"`
-		Refused float64    `json:"refused"` // requests per second
-		Sent    float64    `json:"sent"`    // redirected, requests per second
-		Wasted  float64    `json:"wasted"`
-		Use     float64    `json:"use"`     // of the CPUs as measured, 0 to 1; negative: never
-		Busy    int        `json:"busy"`    // requests at the backend
-		Workers int        `json:"workers"` // that it has
-		Room    int        `json:"room"`    // requests of a size that may compute at a time
+		At         float64         `json:"at"`
+		CPU        [Groups]float64 `json:"cpu"`
+		Rate       [Groups]float64 `json:"rate"`
+		P50        [Groups]float64 `json:"p50"`
+		P95        [Groups]float64 `json:"p95"`
+		Waiting    [Groups]int     `json:"waiting"`
+		Longest    float64         `json:"longest"`
+		Refused    float64         `json:"refused"`    // requests per second
+		Redirected float64         `json:"redirected"` // requests per second
+		Wasted     float64         `json:"wasted"`
+		Use        float64         `json:"use"`     // of the CPUs as measured, 0 to 1; negative: never
+		Busy       int             `json:"busy"`    // requests at the backend
+		Workers    int             `json:"workers"` // that it has
+		Room       int             `json:"room"`    // requests of a size that may compute at a time
 	}
 )

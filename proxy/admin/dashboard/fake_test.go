@@ -267,7 +267,7 @@ func (f *fake) point(at float64) api.Point {
 		Rate: [5]float64{21, 6, 6 * flood, 1, 0.5}, P50: [5]float64{0.1, 0.3, 8 * flood, 0.6, 0.004},
 		P95:     [5]float64{wave(13, 0.2, 0.6), wave(29, 0.4, 3), flood * wave(19, 18, 28), wave(11, 0.5, 5), 0.009},
 		Waiting: [5]int{0, int(flood * wave(9, 2, 6)), int(flood * wave(37, 40, 62)), int(flood * 2), 0},
-		Longest: 29 * flood, Refused: 3.4 * flood * wave(7, 0.7, 1.1), Sent: 1.7 * flood, Wasted: 0.2 * flood, Workers: 16,
+		Longest: 29 * flood, Refused: 3.4 * flood * wave(7, 0.7, 1.1), Redirected: 1.7 * flood, Wasted: 0.2 * flood, Workers: 16,
 	}
 	total := 0.0
 	for _, c := range p.CPU {

@@ -88,7 +88,7 @@ func (s *sums) end(e *telemetry.Entry) {
 	case telemetry.Refused:
 		s.refused[g] += n
 	case telemetry.Redirected:
-		s.sent[g] += n
+		s.redirected[g] += n
 	case telemetry.ClientGone: // who leaves does not make it faster
 	default:
 		if e.Status != 101 { // a connection of its own from then on, that lasts as long as it likes

@@ -8,11 +8,6 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// shown is the order in which groups are shown.
-func shown() [groups]telemetry.Group {
-	return [...]telemetry.Group{telemetry.Known, telemetry.Newcomer, telemetry.Stranger, telemetry.Robot, telemetry.Exempt}
-}
-
 // Overview is who uses the server, as it was when the Book was told last. What is not of
 // requests (Release, Mode, Uptime, CPUs) is the caller's to fill in.
 func (b *Book) Overview(m Moment) api.OverviewReply {
@@ -24,11 +19,11 @@ func (b *Book) Overview(m Moment) api.OverviewReply {
 		Strangers: api.StrangersRow{Addresses: b.strangers.estimate()},
 	}
 	all := 0.0
-	for _, g := range shown() {
+	for _, g := range telemetry.ShownGroups() {
 		row := api.GroupRow{
 			Name: g.String(), CPU: rate(s.cpu[g], long), Rate: rate(s.n[g], long),
 			P50: round(s.took[g].quantile(0.5)), P95: round(s.took[g].quantile(0.95)),
-			Refused: rate(s.refused[g], long), Redirected: rate(s.sent[g], long),
+			Refused: rate(s.refused[g], long), Redirected: rate(s.redirected[g], long),
 			Waiting: m.Waiting.Count[g], Longest: round(m.Waiting.Longest[g].Seconds()),
 		}
 		reply.Groups = append(reply.Groups, row)

@@ -143,7 +143,7 @@ func (b *Book) Shapes(limit int) api.ShapesReply {
 			Shape: d.shape, CPU: part.CPU, Rate: part.Rate, Mean: part.Mean, Groups: map[string]float64{},
 			Addresses: d.addresses.estimate(), Parameters: []api.PartRow{}, Networks: []api.PartRow{},
 		}
-		for _, g := range shown() {
+		for _, g := range telemetry.ShownGroups() {
 			if cpu := rate(d.groups[g], long); cpu > 0 {
 				row.Groups[g.String()] = cpu
 			}

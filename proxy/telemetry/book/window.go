@@ -15,10 +15,10 @@ const (
 
 // sums are what requests of some time add up to.
 type sums struct {
-	cpu, n, refused, sent [groups]float64
-	wasted                float64
-	kept                  float64 // entries; n counts what they stand for
-	took                  [groups]histogram
+	cpu, n, refused, redirected [groups]float64
+	wasted                      float64
+	kept                        float64 // entries; n counts what they stand for
+	took                        [groups]histogram
 }
 
 func (s *sums) merge(o *sums) {
@@ -26,7 +26,7 @@ func (s *sums) merge(o *sums) {
 		s.cpu[g] += o.cpu[g]
 		s.n[g] += o.n[g]
 		s.refused[g] += o.refused[g]
-		s.sent[g] += o.sent[g]
+		s.redirected[g] += o.redirected[g]
 		s.took[g].merge(&o.took[g])
 	}
 	s.wasted += o.wasted

@@ -171,7 +171,7 @@ func (h *hour) row() api.HourRow {
 		Refused: whole(h.refused), Redirected: whole(h.redirected),
 		Classes: []api.HistoryClass{}, Shapes: h.shapes.rows(), URLs: h.urls.rows(),
 	}
-	for _, g := range [...]telemetry.Group{telemetry.Known, telemetry.Newcomer, telemetry.Stranger, telemetry.Robot, telemetry.Exempt} {
+	for _, g := range telemetry.ShownGroups() {
 		of := &h.groups[g]
 		row.Groups = append(row.Groups, api.HistoryPart{Name: g.String(), CPU: rounded(of.cpu), Requests: whole(of.requests), P95: rounded(of.took.p95())})
 	}

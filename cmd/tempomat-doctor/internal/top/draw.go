@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/proxy/admin/api"
 )
 
 // The least screen that all of the header has room on; smaller ones get a short one.
@@ -138,7 +139,7 @@ func (m *Model) groups(f *Frame, y int) int {
 	head := fmt.Sprintf("%-9s %6s %6s %6s %6s %6s %6s", "", "CPU", "req/s", "p50", "p95", "waits", "longest")
 	f.put(0, y, f.Width, Strong, head)
 	for i, g := range m.data.Overview.Groups {
-		if i == groupsAll {
+		if i == api.Groups {
 			break
 		}
 		style, letter := barStyle(g.Name)
@@ -152,7 +153,7 @@ func (m *Model) groups(f *Frame, y int) int {
 	if f.Width >= wideFrom {
 		m.sparks(f, groupsWidth+4, y)
 	}
-	return y + 1 + groupsAll
+	return y + 1 + api.Groups
 }
 
 // sparks draws what CPU and waiting were in the last minutes.

@@ -7,9 +7,8 @@ import (
 )
 
 const (
-	span      = 300.0 // seconds that the sparklines show
-	mostKept  = 4096  // points, whatever the interval
-	groupsAll = 5     // known, newcomers, strangers, robots, exempt
+	span     = 300.0 // seconds that the sparklines show
+	mostKept = 4096  // points, whatever the interval
 )
 
 // point is a moment of the sparklines.
@@ -23,7 +22,7 @@ func (h *history) begin(points []api.Point) {
 	h.points = h.points[:0]
 	for _, p := range points {
 		one := point{at: p.At}
-		for g := range groupsAll {
+		for g := range api.Groups {
 			one.cpu += p.CPU[g]
 			one.waiting += float64(p.Waiting[g])
 		}

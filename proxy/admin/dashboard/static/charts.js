@@ -46,7 +46,7 @@ export function makeCharts(pick) {
     title: 'Turned away, requests per second', pick, format: rateAxis, least: 1,
     series: [
       { name: 'refused', form: 'line', cls: 'c-refused', of: (p) => p.refused },
-      { name: 'redirected', form: 'line', cls: 'c-sent', of: (p) => p.sent },
+      { name: 'redirected', form: 'line', cls: 'c-redirected', of: (p) => p.redirected },
     ],
   });
   for (const chart of [queue, workers]) chart.whole = true;
