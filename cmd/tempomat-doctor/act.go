@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tempomat/cmd/tempomat-doctor/internal/figures"
 	"tempomat/proxy/admin/api"
 )
 
@@ -91,7 +92,7 @@ that still holds.`,
 			g := grid{title: "pins"}
 			g.add("Standing", "Left[s]", "Class", "Key")
 			for _, p := range reply.Pins {
-				g.add(decimals(p.Standing, 2), decimals(p.Left, 0), printable(p.Class), printable(p.Key))
+				g.add(figures.Decimals(p.Standing, 2), figures.Decimals(p.Left, 0), printable(p.Class), printable(p.Key))
 			}
 			g.print(d.stdout, screenOf(d.stdout, d.env).width)
 			return nil

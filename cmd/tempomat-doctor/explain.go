@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tempomat/cmd/tempomat-doctor/internal/figures"
 	"tempomat/proxy/admin/api"
 )
 
@@ -103,7 +104,7 @@ func printRecent(out *strings.Builder, rows []api.VerdictRow, width int) {
 		if r.Class != "" {
 			reason += " of " + r.Class + " " + r.Key
 		}
-		g.add(at, decimals(r.Waited, 2), fmt.Sprint(r.Status), printable(r.Outcome), printable(r.Client),
+		g.add(at, figures.Decimals(r.Waited, 2), fmt.Sprint(r.Status), printable(r.Outcome), printable(r.Client),
 			printable(r.Method+" "+r.URL))
 		g.note(printable(reason))
 	}

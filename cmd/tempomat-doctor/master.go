@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"tempomat/cmd/tempomat-doctor/internal/figures"
 )
 
 // What tempomat-master tells, as far as it is shown. The master's own types would
@@ -186,7 +188,7 @@ func (m *masterReply) table(before masterReply) grid {
 		rate := "-"
 		for _, b := range before.Domains {
 			if b.Name == d.Name && passed > 0 && d.messages() >= b.messages() { // else it is another master by now
-				rate = decimals(float64(d.messages()-b.messages())/passed, 2)
+				rate = figures.Decimals(float64(d.messages()-b.messages())/passed, 2)
 			}
 		}
 		name := printable(d.Name)
@@ -230,7 +232,7 @@ func (d *doctor) waiting(ctx context.Context, domain string, ask masterChoice) e
 		if row.Wait > 0 {
 			next = time.UnixMilli(row.Until).UTC().Format("2006-01-02 15:04:05.000")
 		}
-		g.add(decimals(row.Wait, 2), next, printable(row.Identifier))
+		g.add(figures.Decimals(row.Wait, 2), next, printable(row.Identifier))
 	}
 	var out strings.Builder
 	g.print(&out, screenOf(d.stdout, d.env).width)

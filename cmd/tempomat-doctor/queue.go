@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tempomat/cmd/tempomat-doctor/internal/figures"
 	"tempomat/proxy/admin/api"
 )
 
@@ -66,7 +67,7 @@ func printQueue(out *strings.Builder, rows []api.WaiterRow, total, width int) {
 		if r.Before < 0 {
 			before = "?"
 		}
-		g.add(decimals(r.Age, 2), decimals(r.Guess, 3)+sure, before, printable(r.Group), printable(r.Client),
+		g.add(figures.Decimals(r.Age, 2), figures.Decimals(r.Guess, 3)+sure, before, printable(r.Group), printable(r.Client),
 			printable(r.Method+" "+r.URL))
 		g.note(printable(r.Why))
 	}

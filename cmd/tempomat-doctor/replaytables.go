@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tempomat/cmd/tempomat-doctor/internal/figures"
 	"tempomat/proxy/replay"
 )
 
@@ -32,24 +33,24 @@ func printReplay(w io.Writer, r *replay.Report, width int) error {
 
 func printSummary(w io.Writer, r *replay.Report) {
 	t, span := r.Total, r.To.Sub(r.From)
-	fmt.Fprintf(w, "%s requests from %s to %s, read as %s\n", grouped(t.Requests), clock(r.From), clock(r.To), r.Format)
+	fmt.Fprintf(w, "%s requests from %s to %s, read as %s\n", figures.Count(t.Requests), clock(r.From), clock(r.To), r.Format)
 	fmt.Fprintf(w, "Replayed in mode %s on %s CPUs with %d workers: %s CPU-hours, %s of the CPUs.\n",
-		r.Mode, short(r.CPUs), r.Workers, decimals(t.CPUSeconds/3600, 2), percent(t.CPUSeconds/max(span.Seconds()*r.CPUs, 1e-9)))
+		r.Mode, short(r.CPUs), r.Workers, figures.Decimals(t.CPUSeconds/3600, 2), figures.Percent(t.CPUSeconds, span.Seconds()*r.CPUs))
 	for _, g := range []struct {
 		name string
 		replay.Group
 	}{{"known clients", t.Known}, {"strangers", t.Strangers}} {
 		fmt.Fprintf(w, "Of %s requests of %s %s would have waited 100 ms or more (%s s at most), and %s been refused.\n",
-			grouped(g.Requests), g.name, grouped(g.Delayed), decimals(g.Longest, 2), grouped(g.Refused))
+			figures.Count(g.Requests), g.name, figures.Count(g.Delayed), figures.Decimals(g.Longest, 2), figures.Count(g.Refused))
 		if g.TurnedAway > 0 {
-			fmt.Fprintf(w, "The backend would have turned %s of these away, with all workers taken.\n", grouped(g.TurnedAway))
+			fmt.Fprintf(w, "The backend would have turned %s of these away, with all workers taken.\n", figures.Count(g.TurnedAway))
 		}
 	}
 	if t.Exempt > 0 {
-		fmt.Fprintf(w, "%s were exempt.\n", grouped(t.Exempt))
+		fmt.Fprintf(w, "%s were exempt.\n", figures.Count(t.Exempt))
 	}
 	if t.Trusted > 0 {
-		fmt.Fprintf(w, "%s have the address of a trusted proxy: the log should have that of its client (Apache: mod_remoteip, nginx: realip).\n", grouped(t.Trusted))
+		fmt.Fprintf(w, "%s have the address of a trusted proxy: the log should have that of its client (Apache: mod_remoteip, nginx: realip).\n", figures.Count(t.Trusted))
 	}
 	printLines(w, r.Lines)
 }
@@ -67,7 +68,7 @@ func printLines(w io.Writer, l replay.Lines) {
 		{l.Bad, "lines could not be read:"},
 	} {
 		if x.n > 0 {
-			fmt.Fprintf(w, "%s %s\n", grouped(x.n), x.text)
+			fmt.Fprintf(w, "%s %s\n", figures.Count(x.n), x.text)
 		}
 	}
 	for _, f := range l.Faults {
@@ -85,16 +86,16 @@ func printHours(w io.Writer, r *replay.Report, width int) {
 			quiet++
 			continue
 		}
-		cells := []string{strconv.Itoa(h.Requests), decimals(h.CPUSeconds, 0), percent(h.Busy)}
+		cells := []string{strconv.Itoa(h.Requests), figures.Decimals(h.CPUSeconds, 0), figures.Percent(h.Busy, 1)}
 		for _, x := range []replay.Group{h.Known, h.Strangers} {
-			cells = append(cells, strconv.Itoa(x.Delayed), decimals(x.P95, 2), decimals(x.Longest, 2), strconv.Itoa(x.Refused))
+			cells = append(cells, strconv.Itoa(x.Delayed), figures.Decimals(x.P95, 2), figures.Decimals(x.Longest, 2), strconv.Itoa(x.Refused))
 		}
 		g.add(append(cells, h.Begin.Format("2006-01-02 15:04 -0700"))...)
 	}
 	fmt.Fprintln(w)
 	g.print(w, width)
 	if quiet > 0 {
-		fmt.Fprintf(w, "In %s other hours nobody waited.\n", grouped(quiet))
+		fmt.Fprintf(w, "In %s other hours nobody waited.\n", figures.Count(quiet))
 	}
 }
 
@@ -102,10 +103,10 @@ func isQuiet(g replay.Group) bool { return g.Delayed+g.Refused+g.TurnedAway == 0
 
 func printClass(w io.Writer, c replay.Class, width int) {
 	g := grid{title: fmt.Sprintf("%s  %s keys, %s requests, %s delayed (%s as it owed), %s refused, %s CPU-hours", printable(c.Class),
-		grouped(c.Keys), grouped(c.Requests), grouped(c.Delayed), grouped(c.Owing), grouped(c.Refused), decimals(c.CPUSeconds/3600, 2))}
+		figures.Count(c.Keys), figures.Count(c.Requests), figures.Count(c.Delayed), figures.Count(c.Owing), figures.Count(c.Refused), figures.Decimals(c.CPUSeconds/3600, 2))}
 	g.add("Cpu[s]", "Requests", "Delayed", "Refused", "Max[s]", "Title")
 	for _, k := range c.Top[:min(keysShown, len(c.Top))] {
-		g.add(decimals(k.CPUSeconds, 0), strconv.Itoa(k.Requests), strconv.Itoa(k.Delayed), strconv.Itoa(k.Refused), decimals(k.Longest, 2), printable(k.ID))
+		g.add(figures.Decimals(k.CPUSeconds, 0), strconv.Itoa(k.Requests), strconv.Itoa(k.Delayed), strconv.Itoa(k.Refused), figures.Decimals(k.Longest, 2), printable(k.ID))
 	}
 	fmt.Fprintln(w)
 	g.print(w, width)

@@ -125,6 +125,22 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestReportDocs: the manual shows a report as it is printed.
+func TestReportDocs(t *testing.T) {
+	var manual, golden []byte
+	for file, text := range map[string]*[]byte{"../../docs/report.md": &manual, "../../testdata/doctor/report-168.golden": &golden} {
+		var err error
+		if *text, err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line := range strings.Lines(string(golden)) {
+		if strings.TrimSpace(line) != "" && !strings.Contains(string(manual), "    "+line) {
+			t.Errorf("docs/report.md lacks %q", line)
+		}
+	}
+}
+
 // TestReportPageRunsNothing: whatever clients called themselves is text.
 func TestReportPageRunsNothing(t *testing.T) {
 	path := serveHistory(t, week)

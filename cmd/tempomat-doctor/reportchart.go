@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tempomat/cmd/tempomat-doctor/internal/figures"
 )
 
 // Where things are in a chart, in its own units.
@@ -197,7 +199,7 @@ func (r *report) useChart() *chart {
 // slowChart is how long groups waited for their answers.
 func (r *report) slowChart() *chart {
 	c := lineChart(r.ByHour, r.groupSeries(), func(h reportHour) []float64 { return h.P95 }, func(h reportHour) string {
-		return r.byGroup(h, "", h.P95, secondsText)
+		return r.byGroup(h, "", h.P95, figures.Duration)
 	})
 	c.ID, c.Title = "slow", "Seconds that 95 of 100 answers took at most, hour by hour"
 	c.Desc = `The slowest hour of each group is in the table "Groups".`
@@ -218,9 +220,9 @@ func (r *report) turnedChart() *chart {
 		if !h.Known {
 			return moment(h.At) + ": nothing is known"
 		}
-		return fmt.Sprintf("%s: %s refused, %s redirected", moment(h.At), grouped(h.Refused), grouped(h.Redirected))
+		return fmt.Sprintf("%s: %s refused, %s redirected", moment(h.At), figures.Count(h.Refused), figures.Count(h.Redirected))
 	})
 	c.ID, c.Title = "turned", "Requests refused and redirected, hour by hour"
-	c.Desc = fmt.Sprintf("%s requests were refused, %s redirected. The figures are in the table %q.", grouped(r.Refused), grouped(r.Redirected), r.periodsTitle())
+	c.Desc = fmt.Sprintf("%s requests were refused, %s redirected. The figures are in the table %q.", figures.Count(r.Refused), figures.Count(r.Redirected), r.periodsTitle())
 	return c
 }

@@ -5,6 +5,8 @@ import (
 	"html/template"
 	"io"
 	"time"
+
+	"tempomat/cmd/tempomat-doctor/internal/figures"
 )
 
 //go:embed reportpage.html
@@ -68,7 +70,7 @@ func (r *report) page() page {
 	for _, g := range r.Groups {
 		p.PeriodNames = append(p.PeriodNames, printable(g.Name))
 		row := g.shown(u)
-		if row.P95, row.Then = secondsText(g.P95), "-"; g.P95 > 0 {
+		if row.P95, row.Then = figures.Duration(g.P95), "-"; g.P95 > 0 {
 			row.Then = moment(g.P95At)
 		}
 		p.Groups = append(p.Groups, row)
@@ -87,7 +89,7 @@ func (r *report) page() page {
 
 func (row reportRow) shown(u unit) pageRow {
 	return pageRow{
-		Name: shownName(row.Name), CPU: u.of(row.CPU), Part: percent(row.Part), Requests: grouped(row.Requests),
+		Name: shownName(row.Name), CPU: u.of(row.CPU), Part: figures.Percent(row.Part, 1), Requests: figures.Count(row.Requests),
 		Width: inTenths(100 * row.Part),
 	}
 }
@@ -137,8 +139,8 @@ func (r *report) periods() []reportHour {
 
 func (h reportHour) shown(u unit, day bool) pagePeriod {
 	p := pagePeriod{
-		At: atUTC(h.At).Format("Mon 2 Jan 15:04"), CPU: u.of(h.CPU), Requests: grouped(h.Requests),
-		Refused: grouped(h.Refused), Redirect: grouped(h.Redirected),
+		At: atUTC(h.At).Format("Mon 2 Jan 15:04"), CPU: u.of(h.CPU), Requests: figures.Count(h.Requests),
+		Refused: figures.Count(h.Refused), Redirect: figures.Count(h.Redirected),
 	}
 	if day {
 		p.At = atUTC(h.At).Format("Mon 2 Jan")

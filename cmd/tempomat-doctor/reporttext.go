@@ -3,10 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"strings"
 	"time"
+
+	"tempomat/cmd/tempomat-doctor/internal/figures"
 )
 
 // reportWidth is what the text takes where nothing says how wide the screen is.
@@ -30,37 +30,7 @@ func unitOf(total float64) unit {
 }
 
 // of is an amount without its unit.
-func (u unit) of(seconds float64) string { return decimals(seconds/u.seconds, 2) }
-
-// percent is a part as people read it.
-func percent(part float64) string {
-	if part > 0 && part < 0.01 {
-		return "<1 %"
-	}
-	return strconv.Itoa(int(math.Round(part*100))) + " %"
-}
-
-// grouped is a number with a comma at each thousand.
-func grouped[N int | uint64](n N) string {
-	text := strconv.FormatInt(int64(n), 10)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
-// secondsText is a duration as people read it.
-func secondsText(s float64) string {
-	switch {
-	case s == 0:
-		return "-"
-	case s < 1:
-		return strconv.Itoa(int(math.Round(s*1000))) + " ms"
-	case s < 100:
-		return decimals(s, 1) + " s"
-	}
-	return decimals(s/60, 1) + " min"
-}
+func (u unit) of(seconds float64) string { return figures.Decimals(seconds/u.seconds, 2) }
 
 func atUTC(unix float64) time.Time { return time.Unix(int64(unix), 0).UTC() }
 
@@ -115,15 +85,15 @@ func (r *report) figures() []figure {
 		if of == 0 {
 			return ""
 		}
-		return percent(part / of)
+		return figures.Percent(part, of)
 	}
 	requests := float64(r.Requests)
 	return []figure{
 		{"CPU", u.of(r.CPU) + " " + u.name, r.average()},
 		{"Wasted", u.of(r.Wasted) + " " + u.name, strings.TrimSpace(ratio(r.Wasted, r.CPU) + " for clients that had left")},
-		{"Requests", grouped(r.Requests), ""},
-		{"Refused", grouped(r.Refused), ratio(float64(r.Refused), requests)},
-		{"Redirected", grouped(r.Redirected), ratio(float64(r.Redirected), requests)},
+		{"Requests", figures.Count(r.Requests), ""},
+		{"Refused", figures.Count(r.Refused), ratio(float64(r.Refused), requests)},
+		{"Redirected", figures.Count(r.Redirected), ratio(float64(r.Redirected), requests)},
 	}
 }
 
@@ -139,7 +109,7 @@ func (r *report) average() string {
 	if over == 0 {
 		return ""
 	}
-	return decimals(cpu/float64(over)/time.Hour.Seconds(), 2) + " CPUs on average"
+	return figures.Decimals(cpu/float64(over)/time.Hour.Seconds(), 2) + " CPUs on average"
 }
 
 // print prints the report as text. Width 0 is without limit.
@@ -226,7 +196,7 @@ func (r *report) printGroups(out *strings.Builder, width int) {
 		if row.P95 > 0 {
 			then = moment(row.P95At)
 		}
-		g.add(u.of(row.CPU), percent(row.Part), grouped(row.Requests), secondsText(row.P95), then, printable(row.Name))
+		g.add(u.of(row.CPU), figures.Percent(row.Part, 1), figures.Count(row.Requests), figures.Duration(row.P95), then, printable(row.Name))
 	}
 	g.print(out, width)
 	fmt.Fprintln(out, cut("P95: 95 of 100 answers took no longer, in the slowest hour, which is named", width))
@@ -242,14 +212,14 @@ func (t reportTable) print(out *strings.Builder, title, column string, u unit, l
 			others += row.CPU
 			continue
 		}
-		g.add(u.of(row.CPU), percent(row.Part), grouped(row.Requests), shownName(row.Name))
+		g.add(u.of(row.CPU), figures.Percent(row.Part, 1), figures.Count(row.Requests), shownName(row.Name))
 	}
 	total := others
 	for _, row := range t.Rows[:min(limit, len(t.Rows))] {
 		total += row.CPU
 	}
 	if others >= 0.005*u.seconds {
-		g.add(u.of(others), percent(others/total), "", "all others")
+		g.add(u.of(others), figures.Percent(others, total), "", "all others")
 	}
 	g.print(out, width)
 }

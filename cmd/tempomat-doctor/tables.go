@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tempomat/cmd/tempomat-doctor/internal/figures"
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 )
@@ -164,11 +165,7 @@ func (t table) print(w io.Writer, width int) {
 	g := grid{title: printable(t.class) + "  " + count}
 	g.add("Wait[s]", "Cpu[s]", "Req/s", "Last[s]", "Title")
 	for _, r := range t.rows {
-		g.add(decimals(r.Wait, 2), decimals(r.CPU, 2), decimals(r.Rate, 2), decimals(r.Last, 0), printable(r.ID))
+		g.add(figures.Decimals(r.Wait, 2), figures.Decimals(r.CPU, 2), figures.Decimals(r.Rate, 2), figures.Decimals(r.Last, 0), printable(r.ID))
 	}
 	g.print(w, width)
-}
-
-func decimals(x float64, n int) string {
-	return strconv.FormatFloat(x, 'f', n, 64)
 }

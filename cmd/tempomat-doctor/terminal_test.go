@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/cmd/tempomat-doctor/internal/terminaltest"
 	"tempomat/cmd/tempomat-doctor/internal/top/toptest"
-	"tempomat/cmd/tempomat-doctor/terminaltest"
 )
 
 // asDoctor has the test program be the doctor, for tests that need a process of it.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"tempomat/cmd/tempomat-doctor/internal/figures"
 	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/proxy/admin/api"
 )
@@ -64,7 +65,7 @@ func (m *Model) header(f *Frame) int {
 	}
 	s := o.Strangers
 	f.put(0, y, f.Width, Plain, fmt.Sprintf("strangers: %s addresses, %s CPUs, %s wait, longest %s",
-		count(s.Addresses), number(s.CPU), count(s.Waiting), duration(s.Longest)))
+		figures.Count(s.Addresses), figures.Number(s.CPU), figures.Count(s.Waiting), figures.Duration(s.Longest)))
 	return y + 1
 }
 
@@ -78,9 +79,9 @@ func (m *Model) title(f *Frame) {
 	if o.Version == 0 {
 		right = ""
 	}
-	left := fmt.Sprintf("%s wait, longest %s  ", count(m.waiting()), duration(m.longest()))
+	left := fmt.Sprintf("%s wait, longest %s  ", figures.Count(m.waiting()), figures.Duration(m.longest()))
 	at := f.Width - harmless.Width(right)
-	about := fmt.Sprintf("tempomat %s  %s  up %s", m.text(o.Release), m.text(o.Mode), duration(o.Uptime))
+	about := fmt.Sprintf("tempomat %s  %s  up %s", m.text(o.Release), m.text(o.Mode), figures.Duration(o.Uptime))
 	if len(left)+harmless.Width(about) < at {
 		left += about
 	}
@@ -107,8 +108,8 @@ func barStyle(group string) (Style, string) {
 // parts are smaller by it, all in the same measure, as nobody tells whose it was.
 func (m *Model) bar(f *Frame, y int) {
 	o := &m.data.Overview
-	left := fmt.Sprintf("CPU %s of %s [", number(o.CPU), strings.TrimSuffix(number(o.CPUs), ".00"))
-	right := "] " + percent(o.CPU, o.CPUs)
+	left := fmt.Sprintf("CPU %s of %s [", figures.Number(o.CPU), strings.TrimSuffix(figures.Number(o.CPUs), ".00"))
+	right := "] " + figures.Percent(o.CPU, o.CPUs)
 	x := f.put(0, y, f.Width, Strong, left)
 	end := f.Width - len(right)
 	f.put(end, y, f.Width, Strong, right)
@@ -145,7 +146,7 @@ func (m *Model) groups(f *Frame, y int) int {
 		style, letter := barStyle(g.Name)
 		line := y + 1 + i
 		f.put(0, line, f.Width, Plain, fmt.Sprintf("%-9s %6s %6s %6s %6s %6s %7s", m.text(g.Name),
-			number(g.CPU), number(g.Rate), duration(g.P50), duration(g.P95), count(g.Waiting), duration(g.Longest)))
+			figures.Number(g.CPU), figures.Number(g.Rate), figures.Duration(g.P50), figures.Duration(g.P95), figures.Count(g.Waiting), figures.Duration(g.Longest)))
 		if strings.HasPrefix(g.Name, letter) {
 			f.put(0, line, f.Width, style, letter)
 		}
@@ -172,9 +173,9 @@ func (m *Model) sparks(f *Frame, x, y int) {
 			most = v
 		}
 	}
-	f.put(x, y, f.Width, Strong, "CPU, 5 min, of "+number(m.data.Overview.CPUs))
+	f.put(x, y, f.Width, Strong, "CPU, 5 min, of "+figures.Number(m.data.Overview.CPUs))
 	f.spark(x, y+1, 2, cpu, m.data.Overview.CPUs, steps)
-	f.put(x, y+3, f.Width, Strong, fmt.Sprintf("waiting, most %s", count(int(most))))
+	f.put(x, y+3, f.Width, Strong, fmt.Sprintf("waiting, most %s", figures.Count(int(most))))
 	f.spark(x, y+4, 2, waiting, most, steps)
 }
 
@@ -183,7 +184,7 @@ func (m *Model) shortGroups() string {
 	parts := []string{}
 	for _, g := range m.data.Overview.Groups {
 		if g.P95 > 0 {
-			parts = append(parts, m.text(g.Name)+" "+duration(g.P95))
+			parts = append(parts, m.text(g.Name)+" "+figures.Duration(g.P95))
 		}
 	}
 	return "p95: " + strings.Join(parts, ", ")
@@ -229,7 +230,7 @@ func (m *Model) body(f *Frame, y, end int) {
 // above is the line above a table.
 func (m *Model) above(t table) string {
 	at := m.at[m.pane]
-	text := fmt.Sprintf("%d of %s", len(t.rows), count(max(t.total, len(t.rows))))
+	text := fmt.Sprintf("%d of %s", len(t.rows), figures.Count(max(t.total, len(t.rows))))
 	if at.filter != "" || m.typing {
 		text += " with /" + m.text(at.filter)
 		if m.typing {

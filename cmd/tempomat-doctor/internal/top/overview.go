@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"tempomat/cmd/tempomat-doctor/internal/figures"
 	"tempomat/proxy/admin/api"
 )
 
@@ -39,14 +40,14 @@ func (m *Model) findings() []finding {
 	all = append(all, m.dearest(full)...)
 	all = append(all, m.people())
 	if o.CPU > 0 && o.Wasted/o.CPU >= muchWaste {
-		all = append(all, finding{Warning, percent(o.Wasted, o.CPU) + " of the CPU is wasted: for clients that had left."})
+		all = append(all, finding{Warning, figures.Percent(o.Wasted, o.CPU) + " of the CPU is wasted: for clients that had left."})
 	}
 	refused, redirected := 0.0, 0.0
 	for _, g := range o.Groups {
 		refused, redirected = refused+g.Refused, redirected+g.Redirected
 	}
 	if refused+redirected >= quietBelow {
-		all = append(all, finding{Plain, fmt.Sprintf("Refused: %s requests a second, redirected: %s. Why: pane 5.", number(refused), number(redirected))})
+		all = append(all, finding{Plain, fmt.Sprintf("Refused: %s requests a second, redirected: %s. Why: pane 5.", figures.Number(refused), figures.Number(redirected))})
 	}
 	if full && m.waiting() == 0 && slowest(o.Groups) >= slowFrom {
 		all = append(all, finding{Bad, "The CPUs are full, people are slow, and nobody waits: the gate does not act. " +
@@ -58,9 +59,9 @@ func (m *Model) findings() []finding {
 // load says how full the server is.
 func (m *Model) load(full bool) finding {
 	o := &m.data.Overview
-	text := fmt.Sprintf(": requests use %s of the CPUs", percent(o.CPU, o.CPUs))
+	text := fmt.Sprintf(": requests use %s of the CPUs", figures.Percent(o.CPU, o.CPUs))
 	if o.Gate.Utilisation >= 0 {
-		text += fmt.Sprintf(", all that runs there %s", percent(o.Gate.Utilisation, 1))
+		text += fmt.Sprintf(", all that runs there %s", figures.Percent(o.Gate.Utilisation, 1))
 	}
 	if others := o.Gate.Utilisation - o.CPU/max(o.CPUs, 1); full && others > 0.5 {
 		return finding{Warning, "The server is full, and not by requests" + text + ". What else runs there?"}
@@ -82,7 +83,7 @@ func (m *Model) dearest(full bool) []finding {
 	if full && g.Name != "known" && g.Name != "exempt" {
 		style = Bad
 	}
-	text := fmt.Sprintf("%s use %s of the CPU", m.text(g.Name), percent(g.CPU, o.CPU))
+	text := fmt.Sprintf("%s use %s of the CPU", m.text(g.Name), figures.Percent(g.CPU, o.CPU))
 	pages := slices.Clone(m.data.Shapes.Rows)
 	slices.SortStableFunc(pages, func(a, b api.ShapeRow) int { return compare(b.Groups[g.Name], a.Groups[g.Name]) })
 	if len(pages) == 0 || pages[0].Groups[g.Name] <= 0 {
@@ -97,7 +98,7 @@ func (m *Model) dearest(full bool) []finding {
 
 // page says what a page is of a group, what makes it dear, and who asks for it.
 func (m *Model) page(s *api.ShapeRow, g api.GroupRow, is string) string {
-	text := share(s.Groups[g.Name], g.CPU) + is + m.text(s.Shape)
+	text := figures.Share(s.Groups[g.Name], g.CPU) + is + m.text(s.Shape)
 	var dear []string
 	for _, p := range s.Parameters[:min(len(s.Parameters), mostDear)] {
 		if p.CPU >= s.CPU*dearFrom {
@@ -107,7 +108,7 @@ func (m *Model) page(s *api.ShapeRow, g api.GroupRow, is string) string {
 	if len(dear) > 0 {
 		text += " (" + strings.Join(dear, ", ") + ")"
 	}
-	text += fmt.Sprintf(", from %s addresses", count(s.Addresses))
+	text += fmt.Sprintf(", from %s addresses", figures.Count(s.Addresses))
 	if s.Addresses == 1 {
 		text = text[:len(text)-len("es")]
 	}
@@ -129,13 +130,13 @@ func (m *Model) people() finding {
 		text := "Known clients: "
 		style := Good
 		if g.Waiting > 0 {
-			text += fmt.Sprintf("%s wait, longest %s", count(g.Waiting), duration(g.Longest))
+			text += fmt.Sprintf("%s wait, longest %s", figures.Count(g.Waiting), figures.Duration(g.Longest))
 			style = ageStyle(g.Longest)
 		} else {
 			text += "none waits"
 		}
 		if g.P95 > 0 {
-			text += fmt.Sprintf("; p50 %s, p95 %s", duration(g.P50), duration(g.P95))
+			text += fmt.Sprintf("; p50 %s, p95 %s", figures.Duration(g.P50), figures.Duration(g.P95))
 		}
 		if g.P95 >= slowFrom {
 			style = Warning

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"tempomat/cmd/tempomat-doctor/internal/figures"
 	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/proxy/admin/api"
 )
@@ -87,7 +88,7 @@ func (m *Model) explainLines(r api.ExplainReply) []string {
 		lines = append(lines, "", fmt.Sprintf("Waiting: %d", len(r.Waiting)))
 	}
 	for _, w := range r.Waiting {
-		lines = append(lines, fmt.Sprintf("  %6s  %s  %s", duration(w.Age), m.request(w.Method, w.Host, w.URL), m.text(w.Why)))
+		lines = append(lines, fmt.Sprintf("  %6s  %s  %s", figures.Duration(w.Age), m.request(w.Method, w.Host, w.URL), m.text(w.Why)))
 	}
 	if len(r.Recent) > 0 {
 		lines = append(lines, "", "The last")
@@ -106,12 +107,12 @@ func (m *Model) pageLines(shape string) []string {
 		}
 		lines := []string{
 			fmt.Sprintf("%s CPUs (%s of all), %s requests/s of %s each, from %s addresses",
-				number(s.CPU), share(s.CPU, m.data.Overview.CPU), number(s.Rate), duration(s.Mean), count(s.Addresses)),
+				figures.Number(s.CPU), figures.Share(s.CPU, m.data.Overview.CPU), figures.Number(s.Rate), figures.Duration(s.Mean), figures.Count(s.Addresses)),
 			"", "Who uses it", partHead,
 		}
 		for _, g := range m.data.Overview.Groups {
 			if cpu := s.Groups[g.Name]; cpu > 0 {
-				lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", number(cpu), share(cpu, s.CPU), "", "", m.text(g.Name)))
+				lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", figures.Number(cpu), figures.Share(cpu, s.CPU), "", "", m.text(g.Name)))
 			}
 		}
 		lines = append(lines, "", "Parameters that cost most", partHead)
@@ -127,7 +128,7 @@ const partHead = "    CPU    of it   req/s    each"
 
 func (m *Model) partLines(parts []api.PartRow, whole float64) (lines []string) {
 	for _, p := range parts {
-		lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", number(p.CPU), share(p.CPU, whole), number(p.Rate), duration(p.Mean), m.text(p.Name)))
+		lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", figures.Number(p.CPU), figures.Share(p.CPU, whole), figures.Number(p.Rate), figures.Duration(p.Mean), m.text(p.Name)))
 	}
 	if len(parts) == 0 {
 		lines = append(lines, "      0")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tempomat/cmd/tempomat-doctor/internal/figures"
 	"tempomat/proxy/admin/api"
 )
 
@@ -72,15 +73,15 @@ func (m *Model) keys() table {
 		}
 		t.rows = append(t.rows, row{
 			id: r.Class + " " + r.ID, of: r.ID, style: debtStyle(r.Level),
-			cells: []string{number(r.CPU), number(r.Rate), number(r.Level), duration(r.Wait), duration(r.Last),
-				count(r.Running), count(waits), standing, m.text(r.ID)},
+			cells: []string{figures.Number(r.CPU), figures.Number(r.Rate), figures.Number(r.Level), figures.Duration(r.Wait), figures.Duration(r.Last),
+				figures.Count(r.Running), figures.Count(waits), standing, m.text(r.ID)},
 			by: []float64{r.CPU, r.Rate, -r.Level, r.Wait, -r.Last, float64(r.Running), float64(waits), by, 0},
 		})
 	}
 	at, all := m.class, len(m.data.Classes.Classes)
 	if all > 0 {
 		c := m.data.Classes.Classes[min(at, all-1)]
-		t.note = fmt.Sprintf("class %s (%d of %d: left, right), each may use %s CPUs", m.text(c.Name), min(at, all-1)+1, all, number(c.CPUs))
+		t.note = fmt.Sprintf("class %s (%d of %d: left, right), each may use %s CPUs", m.text(c.Name), min(at, all-1)+1, all, figures.Number(c.CPUs))
 	}
 	return t
 }
@@ -108,8 +109,8 @@ func (m *Model) pages() table {
 	for _, s := range m.data.Shapes.Rows {
 		t.rows = append(t.rows, row{
 			id: s.Shape, of: s.Shape,
-			cells: []string{number(s.CPU), share(s.CPU, m.data.Overview.CPU), number(s.Rate), duration(s.Mean),
-				count(s.Addresses), m.text(s.Shape), m.part(s.Parameters, s.CPU), m.mostly(s.Groups, s.CPU), m.part(s.Networks, s.CPU)},
+			cells: []string{figures.Number(s.CPU), figures.Share(s.CPU, m.data.Overview.CPU), figures.Number(s.Rate), figures.Duration(s.Mean),
+				figures.Count(s.Addresses), m.text(s.Shape), m.part(s.Parameters, s.CPU), m.mostly(s.Groups, s.CPU), m.part(s.Networks, s.CPU)},
 			by: []float64{s.CPU, s.CPU, s.Rate, s.Mean, float64(s.Addresses), 0, 0, 0, 0},
 		})
 	}
@@ -119,7 +120,7 @@ func (m *Model) pages() table {
 // sampled says what the pages are made of, if that is not all requests.
 func (m *Model) sampled() string {
 	if s := m.data.Overview.Sampled; s > 0 && s < 1 {
-		return ", by " + percent(s, 1) + " of the requests"
+		return ", by " + figures.Percent(s, 1) + " of the requests"
 	}
 	return ""
 }
@@ -129,7 +130,7 @@ func (m *Model) part(parts []api.PartRow, whole float64) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return share(parts[0].CPU, whole) + " " + m.text(parts[0].Name)
+	return figures.Share(parts[0].CPU, whole) + " " + m.text(parts[0].Name)
 }
 
 // mostly is the group that uses most of a page.
@@ -139,7 +140,7 @@ func (m *Model) mostly(groups map[string]float64, whole float64) string {
 	}
 	names := slices.Sorted(maps.Keys(groups))
 	most := slices.MaxFunc(names, func(a, b string) int { return compare(groups[a], groups[b]) })
-	return share(groups[most], whole) + " " + m.text(most)
+	return figures.Share(groups[most], whole) + " " + m.text(most)
 }
 
 // queue is who waits.
@@ -155,7 +156,7 @@ func (m *Model) queue() table {
 		{name: "why", width: 20, grows: true, must: 2},
 	}, note: "who waits, and for what; guess: CPU-seconds, with a ? if nobody knows yet"}
 	for _, w := range m.data.Queue.Rows {
-		guess, before := number(w.Guess), count(w.Before)
+		guess, before := figures.Number(w.Guess), figures.Count(w.Before)
 		if !w.Sure {
 			guess += "?"
 		}
@@ -164,7 +165,7 @@ func (m *Model) queue() table {
 		}
 		t.rows = append(t.rows, row{
 			id: w.Client + " " + w.Method + " " + w.Host + " " + w.URL, of: w.Client, style: ageStyle(w.Age),
-			cells: []string{duration(w.Age), guess, before, m.text(w.Group), m.text(w.Client), m.text(w.Agent),
+			cells: []string{figures.Duration(w.Age), guess, before, m.text(w.Group), m.text(w.Client), m.text(w.Agent),
 				m.request(w.Method, w.Host, w.URL), m.text(w.Why)},
 			by: []float64{w.Age, w.Guess, float64(-w.Before), 0, 0, 0, 0, 0},
 		})
@@ -216,7 +217,7 @@ func (m *Model) verdicts() table {
 		}
 		t.rows = append(t.rows, row{
 			id: fmt.Sprint(v.At, v.ID, v.Client, v.URL), of: of,
-			cells: []string{clock(v.At), fmt.Sprint(v.Status), duration(v.Waited), number(v.Cost), m.text(v.Outcome), m.text(reason),
+			cells: []string{clock(v.At), fmt.Sprint(v.Status), figures.Duration(v.Waited), figures.Number(v.Cost), m.text(v.Outcome), m.text(reason),
 				m.text(v.Group), m.text(v.Client), m.text(v.Agent), m.request(v.Method, v.Host, v.URL), m.text(debtor)},
 			by: []float64{v.At, float64(v.Status), v.Waited, v.Cost, 0, 0, 0, 0, 0, 0, 0},
 		})

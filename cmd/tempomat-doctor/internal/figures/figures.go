@@ -1,0 +1,68 @@
+// Package figures writes numbers as people read them, in tables and in sentences.
+package figures
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Duration is a time in seconds, in at most six columns: 210ms, 3.2s, 38s, 12m, 5h, 3d; what
+// is less than half a millisecond is -.
+func Duration(seconds float64) string {
+	switch {
+	case seconds < 0.0005:
+		return "-"
+	case seconds < 0.9995:
+		return fmt.Sprintf("%.0fms", seconds*1000)
+	case seconds < 9.95:
+		return fmt.Sprintf("%.1fs", seconds)
+	case seconds < 119.5:
+		return fmt.Sprintf("%.0fs", seconds)
+	case seconds < 119.5*60:
+		return fmt.Sprintf("%.0fm", seconds/60)
+	case seconds < 48*3600:
+		return fmt.Sprintf("%.0fh", seconds/3600)
+	}
+	return fmt.Sprintf("%.0fd", seconds/86400)
+}
+
+// Number has as many decimals as its size needs, and at most six columns below 1e6.
+func Number(x float64) string {
+	switch {
+	case math.Abs(x) < 0.005:
+		return "0"
+	case math.Abs(x) < 99.995:
+		return fmt.Sprintf("%.2f", x)
+	case math.Abs(x) < 999.95:
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.0f", x)
+}
+
+// Decimals has n decimals, for columns in which the points stand below one another.
+func Decimals(x float64, n int) string { return strconv.FormatFloat(x, 'f', n, 64) }
+
+// Count is a whole number of 0 or more with a comma at each thousand: 1,240.
+func Count[N int | uint64](n N) string {
+	text := strconv.FormatInt(int64(n), 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// Percent is a part of a whole; of nothing it is 0.
+func Percent(part, whole float64) string {
+	switch {
+	case whole <= 0 || part <= 0:
+		return "0 %"
+	case part < 0.01*whole:
+		return "<1 %"
+	}
+	return fmt.Sprintf("%.0f %%", 100*part/whole)
+}
+
+// Share is a part of a whole that was not counted at the same moment, or among samples: it
+// may seem to be more than all of it.
+func Share(part, whole float64) string { return Percent(min(part, whole), whole) }
