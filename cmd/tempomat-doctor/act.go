@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tempomat/cmd/tempomat-doctor/internal/figures"
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/proxy/admin/api"
 )
 
@@ -92,7 +93,7 @@ that still holds.`,
 			g := grid{title: "pins"}
 			g.add("Standing", "Left[s]", "Class", "Key")
 			for _, p := range reply.Pins {
-				g.add(figures.Decimals(p.Standing, 2), figures.Decimals(p.Left, 0), printable(p.Class), printable(p.Key))
+				g.add(figures.Decimals(p.Standing, 2), figures.Decimals(p.Left, 0), harmless.Text(p.Class), harmless.Text(p.Key))
 			}
 			g.print(d.stdout, screenOf(d.stdout, d.env).width)
 			return nil
@@ -109,14 +110,14 @@ func (d *doctor) act(ctx context.Context, path string, a api.ActRequest, documen
 		return err
 	}
 	if document {
-		_, err = fmt.Fprintln(d.stdout, plainJSON(body))
+		_, err = fmt.Fprintln(d.stdout, harmless.JSON(body))
 		return err
 	}
 	var reply api.ActReply
 	if err := understand(path, body, &reply); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(d.stdout, printable(reply.Done))
+	_, err = fmt.Fprintln(d.stdout, harmless.Text(reply.Done))
 	return err
 }
 

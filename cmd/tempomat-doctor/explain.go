@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tempomat/cmd/tempomat-doctor/internal/figures"
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/proxy/admin/api"
 )
 
@@ -48,10 +49,10 @@ it, how its guess comes about, its place in the queue, and what would change tha
 
 // printExplanation prints one; width 0 is without limit.
 func printExplanation(out *strings.Builder, e *api.ExplainReply, width int) {
-	fmt.Fprintf(out, "%s (%s)\n\n", printable(e.Of), printable(e.Kind))
+	fmt.Fprintf(out, "%s (%s)\n\n", harmless.Text(e.Of), harmless.Text(e.Kind))
 	paragraph(out, "", e.Summary, width)
 	for _, s := range e.Sections {
-		fmt.Fprintf(out, "\n%s\n", printable(s.Title))
+		fmt.Fprintf(out, "\n%s\n", harmless.Text(s.Title))
 		for _, f := range s.Facts {
 			paragraph(out, "  ", f.Name+": "+f.Value, width)
 			if f.Means != "" {
@@ -81,7 +82,7 @@ func paragraph(out *strings.Builder, indent, text string, width int) {
 		width = 100
 	}
 	line, left := indent, max(20, width)-1
-	for word := range strings.FieldsSeq(printable(text)) {
+	for word := range strings.FieldsSeq(harmless.Text(text)) {
 		if len(line)+1+len(word) > left && line != indent {
 			fmt.Fprintln(out, line)
 			line = indent
@@ -104,9 +105,9 @@ func printRecent(out *strings.Builder, rows []api.VerdictRow, width int) {
 		if r.Class != "" {
 			reason += " of " + r.Class + " " + r.Key
 		}
-		g.add(at, figures.Decimals(r.Waited, 2), fmt.Sprint(r.Status), printable(r.Outcome), printable(r.Client),
-			printable(r.Method+" "+r.URL))
-		g.note(printable(reason))
+		g.add(at, figures.Decimals(r.Waited, 2), fmt.Sprint(r.Status), harmless.Text(r.Outcome), harmless.Text(r.Client),
+			harmless.Text(r.Method+" "+r.URL))
+		g.note(harmless.Text(reason))
 	}
 	g.print(out, width)
 }

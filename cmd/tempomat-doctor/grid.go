@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 )
 
 // grid is a table as it is printed: a title, the names of the columns, the rows.
@@ -31,10 +33,10 @@ func (g grid) print(w io.Writer, width int) {
 			widths[i] = max(widths[i], len(line[i]))
 		}
 	}
-	fmt.Fprintln(w, cut("|"+g.title, width))
+	fmt.Fprintln(w, harmless.Cut("|"+g.title, width))
 	for _, line := range g.lines {
 		if len(line) == 1 {
-			fmt.Fprintln(w, cut("         "+line[0], width))
+			fmt.Fprintln(w, harmless.Cut("         "+line[0], width))
 			continue
 		}
 		var text strings.Builder
@@ -42,6 +44,6 @@ func (g grid) print(w io.Writer, width int) {
 			fmt.Fprintf(&text, "%*s  ", columns, line[i])
 		}
 		text.WriteString(line[last])
-		fmt.Fprintln(w, cut(strings.TrimRight(text.String(), " "), width))
+		fmt.Fprintln(w, harmless.Cut(strings.TrimRight(text.String(), " "), width))
 	}
 }

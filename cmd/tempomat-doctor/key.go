@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/proxy/admin/api"
 )
 
@@ -38,8 +39,8 @@ the gate. CLASS is as configured, ID as the tables show it.`,
 				account = "debt"
 			}
 			out := tabwriter.NewWriter(d.stdout, 0, 8, 2, ' ', 0)
-			fmt.Fprintf(out, "class\t%s\n", printable(r.Class))
-			fmt.Fprintf(out, "title\t%s\n", printable(r.ID))
+			fmt.Fprintf(out, "class\t%s\n", harmless.Text(r.Class))
+			fmt.Fprintf(out, "title\t%s\n", harmless.Text(r.ID))
 			fmt.Fprintf(out, "level\t%.2f CPU-s (%s)\n", r.Level, account)
 			if r.Paid > 0 {
 				fmt.Fprintf(out, "paid\tin %.0f s\n", r.Paid)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tempomat/cmd/tempomat-doctor/internal/figures"
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 )
 
 // What tempomat-master tells, as far as it is shown. The master's own types would
@@ -114,7 +115,7 @@ func (d *doctor) domains(ctx context.Context, ask masterChoice) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(d.stdout, plainJSON(body))
+		_, err = fmt.Fprintln(d.stdout, harmless.JSON(body))
 		return err
 	}
 	var before, now masterReply
@@ -149,7 +150,7 @@ func (m *masterReply) print(w *strings.Builder) {
 		return all
 	}
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(out, "release\t%s\n", printable(m.Release))
+	fmt.Fprintf(out, "release\t%s\n", harmless.Text(m.Release))
 	fmt.Fprintf(out, "uptime\t%s\n", time.Duration(m.Uptime)*time.Second)
 	fmt.Fprintf(out, "reloads\t%d, and %d rejected\n", m.Reloads, m.ReloadsRejected)
 	fmt.Fprintf(out, "overload\t%d messages dropped\n", m.Counts.Overload)
@@ -170,7 +171,7 @@ func tally(counts map[string]uint64) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		if counts[name] > 0 {
-			all = append(all, fmt.Sprintf("%s %d", printable(name), counts[name]))
+			all = append(all, fmt.Sprintf("%s %d", harmless.Text(name), counts[name]))
 		}
 	}
 	if len(all) == 0 {
@@ -191,9 +192,9 @@ func (m *masterReply) table(before masterReply) grid {
 				rate = figures.Decimals(float64(d.messages()-b.messages())/passed, 2)
 			}
 		}
-		name := printable(d.Name)
+		name := harmless.Text(d.Name)
 		if len(d.Rules) > 0 {
-			name += "  " + printable(strings.Join(d.Rules, "; "))
+			name += "  " + harmless.Text(strings.Join(d.Rules, "; "))
 		} else {
 			name += "  no rules: only counted"
 		}
@@ -218,21 +219,21 @@ func (d *doctor) waiting(ctx context.Context, domain string, ask masterChoice) e
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(d.stdout, plainJSON(body))
+		_, err = fmt.Fprintln(d.stdout, harmless.JSON(body))
 		return err
 	}
 	var r identifiersReply
 	if err := c.get(ctx, path, query, &r); err != nil {
 		return err
 	}
-	g := grid{title: printable(r.Domain) + "  who waits longest"}
+	g := grid{title: harmless.Text(r.Domain) + "  who waits longest"}
 	g.add("Wait[s]", "Next allowed (UTC)", "Identifier")
 	for _, row := range r.Rows {
 		next := "at once"
 		if row.Wait > 0 {
 			next = time.UnixMilli(row.Until).UTC().Format("2006-01-02 15:04:05.000")
 		}
-		g.add(figures.Decimals(row.Wait, 2), next, printable(row.Identifier))
+		g.add(figures.Decimals(row.Wait, 2), next, harmless.Text(row.Identifier))
 	}
 	var out strings.Builder
 	g.print(&out, screenOf(d.stdout, d.env).width)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tempomat/cmd/tempomat-doctor/internal/figures"
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/proxy/admin/api"
 )
 
@@ -67,9 +68,9 @@ func printQueue(out *strings.Builder, rows []api.WaiterRow, total, width int) {
 		if r.Before < 0 {
 			before = "?"
 		}
-		g.add(figures.Decimals(r.Age, 2), figures.Decimals(r.Guess, 3)+sure, before, printable(r.Group), printable(r.Client),
-			printable(r.Method+" "+r.URL))
-		g.note(printable(r.Why))
+		g.add(figures.Decimals(r.Age, 2), figures.Decimals(r.Guess, 3)+sure, before, harmless.Text(r.Group), harmless.Text(r.Client),
+			harmless.Text(r.Method+" "+r.URL))
+		g.note(harmless.Text(r.Why))
 	}
 	g.print(out, width)
 }

@@ -17,6 +17,7 @@ import (
 
 	"tempomat/classify"
 	"tempomat/cmd/internal/policy"
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/config"
 	"tempomat/proxy/replay"
 )
@@ -92,7 +93,7 @@ func (d *doctor) replayFile(ctx context.Context, name string, ask replayed) erro
 	r, err := replay.Run(ctx, log, setup)
 	log.done()
 	if err != nil {
-		return fmt.Errorf("%s: %w", printable(name), err)
+		return fmt.Errorf("%s: %w", harmless.Text(name), err)
 	}
 	if !ask.json {
 		return printReplay(d.stdout, r, screenOf(d.stdout, d.env).width)
@@ -101,7 +102,7 @@ func (d *doctor) replayFile(ctx context.Context, name string, ask replayed) erro
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(d.stdout, plainJSON(document))
+	_, err = fmt.Fprintln(d.stdout, harmless.JSON(document))
 	return err
 }
 
@@ -171,7 +172,7 @@ func openLog(name string, stderr io.Writer) (*accessLog, error) {
 		z, err := gzip.NewReader(plain)
 		if err != nil {
 			l.done()
-			return nil, errors.Join(fmt.Errorf("%s: %w", printable(name), err), l.Close())
+			return nil, errors.Join(fmt.Errorf("%s: %w", harmless.Text(name), err), l.Close())
 		}
 		l.Reader = z
 	}

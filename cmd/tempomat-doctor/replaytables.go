@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tempomat/cmd/tempomat-doctor/internal/figures"
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/proxy/replay"
 )
 
@@ -102,11 +103,11 @@ func printHours(w io.Writer, r *replay.Report, width int) {
 func isQuiet(g replay.Group) bool { return g.Delayed+g.Refused+g.TurnedAway == 0 }
 
 func printClass(w io.Writer, c replay.Class, width int) {
-	g := grid{title: fmt.Sprintf("%s  %s keys, %s requests, %s delayed (%s as it owed), %s refused, %s CPU-hours", printable(c.Class),
+	g := grid{title: fmt.Sprintf("%s  %s keys, %s requests, %s delayed (%s as it owed), %s refused, %s CPU-hours", harmless.Text(c.Class),
 		figures.Count(c.Keys), figures.Count(c.Requests), figures.Count(c.Delayed), figures.Count(c.Owing), figures.Count(c.Refused), figures.Decimals(c.CPUSeconds/3600, 2))}
 	g.add("Cpu[s]", "Requests", "Delayed", "Refused", "Max[s]", "Title")
 	for _, k := range c.Top[:min(keysShown, len(c.Top))] {
-		g.add(figures.Decimals(k.CPUSeconds, 0), strconv.Itoa(k.Requests), strconv.Itoa(k.Delayed), strconv.Itoa(k.Refused), figures.Decimals(k.Longest, 2), printable(k.ID))
+		g.add(figures.Decimals(k.CPUSeconds, 0), strconv.Itoa(k.Requests), strconv.Itoa(k.Delayed), strconv.Itoa(k.Refused), figures.Decimals(k.Longest, 2), harmless.Text(k.ID))
 	}
 	fmt.Fprintln(w)
 	g.print(w, width)
@@ -121,7 +122,7 @@ func printShares(w io.Writer, r *replay.Report, width int) {
 		if s.Beyond > 0 {
 			all = "> 1"
 		}
-		g.add(short(s.Now), short(s.Proposed), short(s.Half), all, strconv.Itoa(s.Keys), strconv.Itoa(s.OweNow), strconv.Itoa(s.OweThen), printable(s.Class))
+		g.add(short(s.Now), short(s.Proposed), short(s.Half), all, strconv.Itoa(s.Keys), strconv.Itoa(s.OweNow), strconv.Itoa(s.OweThen), harmless.Text(s.Class))
 	}
 	fmt.Fprintln(w)
 	g.print(w, width)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/config"
 	"tempomat/proxy/admin/api"
 )
@@ -110,7 +111,7 @@ func (d *doctor) printReport(r *report, ask reportChoice) error {
 	case ask.json:
 		body, err := json.Marshal(r)
 		if err == nil {
-			_, err = fmt.Fprintln(d.stdout, plainJSON(body))
+			_, err = fmt.Fprintln(d.stdout, harmless.JSON(body))
 		}
 		return err
 	case ask.html == "-":

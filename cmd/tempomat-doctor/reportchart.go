@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tempomat/cmd/tempomat-doctor/internal/figures"
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 )
 
 // Where things are in a chart, in its own units.
@@ -160,7 +161,7 @@ func gridStep(highest float64) (step float64, digits int) {
 // groupSeries are the groups.
 func (r *report) groupSeries() (series []chartSeries) {
 	for i, g := range r.Groups {
-		series = append(series, chartSeries{Name: printable(g.Name), Fill: i})
+		series = append(series, chartSeries{Name: harmless.Text(g.Name), Fill: i})
 	}
 	return series
 }
@@ -173,7 +174,7 @@ func (r *report) byGroup(h reportHour, all string, values []float64, text func(f
 	texts := []string{moment(h.At) + all}
 	for i, x := range values {
 		if x > 0 {
-			texts = append(texts, printable(r.Groups[i].Name)+" "+text(x))
+			texts = append(texts, harmless.Text(r.Groups[i].Name)+" "+text(x))
 		}
 	}
 	return strings.Join(texts, ", ")

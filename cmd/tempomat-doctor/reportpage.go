@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tempomat/cmd/tempomat-doctor/internal/figures"
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 )
 
 //go:embed reportpage.html
@@ -68,7 +69,7 @@ func (r *report) page() page {
 		p.Charts = append(p.Charts, c)
 	}
 	for _, g := range r.Groups {
-		p.PeriodNames = append(p.PeriodNames, printable(g.Name))
+		p.PeriodNames = append(p.PeriodNames, harmless.Text(g.Name))
 		row := g.shown(u)
 		if row.P95, row.Then = figures.Duration(g.P95), "-"; g.P95 > 0 {
 			row.Then = moment(g.P95At)
@@ -76,7 +77,7 @@ func (r *report) page() page {
 		p.Groups = append(p.Groups, row)
 	}
 	for _, c := range r.Classes {
-		p.Tables = append(p.Tables, c.shown("class-"+printable(c.Class), "Class "+printable(c.Class), "Key", u, r.CPU))
+		p.Tables = append(p.Tables, c.shown("class-"+harmless.Text(c.Class), "Class "+harmless.Text(c.Class), "Key", u, r.CPU))
 	}
 	p.Tables = append(p.Tables,
 		r.Shapes.shown("shapes", "URL shapes: paths without what tells one page from the next", "Shape", u, r.CPU),

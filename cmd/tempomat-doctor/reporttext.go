@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tempomat/cmd/tempomat-doctor/internal/figures"
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 )
 
 // reportWidth is what the text takes where nothing says how wide the screen is.
@@ -118,7 +119,7 @@ func (r *report) print(w io.Writer, limit, width int) error {
 		width = reportWidth
 	}
 	var out strings.Builder
-	line := func(text string) { fmt.Fprintln(&out, cut(text, width)) }
+	line := func(text string) { fmt.Fprintln(&out, harmless.Cut(text, width)) }
 	line(r.title())
 	line(r.period())
 	for _, remark := range r.remarks() {
@@ -133,7 +134,7 @@ func (r *report) print(w io.Writer, limit, width int) error {
 	r.printGroups(&out, width)
 	u := unitOf(r.CPU)
 	for _, c := range r.Classes {
-		c.print(&out, "class "+printable(c.Class), "Key", u, limit, width)
+		c.print(&out, "class "+harmless.Text(c.Class), "Key", u, limit, width)
 	}
 	r.Shapes.print(&out, "URL shapes", "Shape", u, limit, width)
 	r.URLs.print(&out, "URLs", "URL", u, limit, width)
@@ -196,10 +197,10 @@ func (r *report) printGroups(out *strings.Builder, width int) {
 		if row.P95 > 0 {
 			then = moment(row.P95At)
 		}
-		g.add(u.of(row.CPU), figures.Percent(row.Part, 1), figures.Count(row.Requests), figures.Duration(row.P95), then, printable(row.Name))
+		g.add(u.of(row.CPU), figures.Percent(row.Part, 1), figures.Count(row.Requests), figures.Duration(row.P95), then, harmless.Text(row.Name))
 	}
 	g.print(out, width)
-	fmt.Fprintln(out, cut("P95: 95 of 100 answers took no longer, in the slowest hour, which is named", width))
+	fmt.Fprintln(out, harmless.Cut("P95: 95 of 100 answers took no longer, in the slowest hour, which is named", width))
 }
 
 func (t reportTable) print(out *strings.Builder, title, column string, u unit, limit, width int) {
@@ -229,5 +230,5 @@ func shownName(name string) string {
 	if name == "" {
 		return "(none)"
 	}
-	return printable(name)
+	return harmless.Text(name)
 }

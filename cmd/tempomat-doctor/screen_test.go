@@ -1,11 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
-	"unicode"
-	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -59,59 +56,6 @@ func TestFit(t *testing.T) {
 		}
 		if left != want {
 			t.Fatalf("%v on %d lines: %d rows are left, want %d", has, height, left, want)
-		}
-	})
-}
-
-func TestCut(t *testing.T) {
-	for _, c := range []struct {
-		line  string
-		width int
-		want  string
-	}{
-		{"abcdef", 0, "abcdef"},
-		{"abcdef", 6, "abcdef"},
-		{"abcdef", 5, "abcd~"},
-		{"abcdef", 1, "~"},
-		{"äöüß", 4, "äöüß"},
-		{"äöüß", 3, "äö~"},
-		{"検索", 4, "検索"},
-		{"検索", 3, "検~"},
-		{"検索", 2, "~"},
-		{"a検", 2, "a~"},
-		{"", 3, ""},
-	} {
-		if got := cut(c.line, c.width); got != c.want {
-			t.Errorf("%q to %d: got %q, want %q", c.line, c.width, got, c.want)
-		}
-	}
-}
-
-// Whatever a client sends, nothing but printable letters reaches the terminal.
-func FuzzPrintable(f *testing.F) {
-	for _, s := range []string{"", "Mozilla", "\x1b[2J", "\u009b1m", "\xff\xfe", "\u202eabc", `\"'`, "a\r\nb", "😀\U000e0001"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		got := printable(s)
-		for _, r := range got {
-			if !unicode.IsPrint(r) {
-				t.Fatalf("%q lets %U through", s, r)
-			}
-		}
-		document, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plain := plainJSON(document)
-		for _, r := range plain {
-			if !unicode.IsPrint(r) {
-				t.Fatalf("%q lets %U through", document, r)
-			}
-		}
-		var back string
-		if err := json.Unmarshal([]byte(plain), &back); err != nil || utf8.ValidString(s) && back != s {
-			t.Fatalf("%q came back as %q, %v", s, back, err)
 		}
 	})
 }

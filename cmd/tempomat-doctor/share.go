@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/proxy/admin/api"
 )
 
@@ -30,9 +31,9 @@ sidecars, nobody), whether they are there, and what is wrong if they are not.`,
 				return err
 			}
 			out := tabwriter.NewWriter(d.stdout, 0, 8, 2, ' ', 0)
-			fmt.Fprintf(out, "kind\t%s\n", printable(r.Kind))
+			fmt.Fprintf(out, "kind\t%s\n", harmless.Text(r.Kind))
 			if r.Trouble != "" {
-				fmt.Fprintf(out, "trouble\t%s\n", printable(r.Trouble))
+				fmt.Fprintf(out, "trouble\t%s\n", harmless.Text(r.Trouble))
 			}
 			printTree(out, "", r.State)
 			return out.Flush()
@@ -57,18 +58,18 @@ func printTree(out io.Writer, name string, v any) {
 		}
 	case []any:
 		if words, ok := texts(v); ok {
-			fmt.Fprintf(out, "%s\t%s\n", printable(name), printable(cmp.Or(strings.Join(words, ", "), "none")))
+			fmt.Fprintf(out, "%s\t%s\n", harmless.Text(name), harmless.Text(cmp.Or(strings.Join(words, ", "), "none")))
 			return
 		}
 		for i, member := range v {
 			printTree(out, inside(fmt.Sprint(i+1)), member)
 		}
 	case string:
-		fmt.Fprintf(out, "%s\t%s\n", printable(name), printable(v))
+		fmt.Fprintf(out, "%s\t%s\n", harmless.Text(name), harmless.Text(v))
 	case float64: // all numbers of JSON; a million is not to become 1e+06
-		fmt.Fprintf(out, "%s\t%s\n", printable(name), strconv.FormatFloat(v, 'f', -1, 64))
+		fmt.Fprintf(out, "%s\t%s\n", harmless.Text(name), strconv.FormatFloat(v, 'f', -1, 64))
 	default:
-		fmt.Fprintf(out, "%s\t%v\n", printable(name), v)
+		fmt.Fprintf(out, "%s\t%v\n", harmless.Text(name), v)
 	}
 }
 

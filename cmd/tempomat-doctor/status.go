@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/spool"
@@ -30,15 +31,15 @@ buffers, connections and who has most of them, and all its counters.`,
 				return err
 			}
 			out := tabwriter.NewWriter(d.stdout, 0, 8, 2, ' ', 0)
-			fmt.Fprintf(out, "release\t%s\n", printable(reply.Release))
+			fmt.Fprintf(out, "release\t%s\n", harmless.Text(reply.Release))
 			fmt.Fprintf(out, "uptime\t%s\n", time.Duration(reply.Uptime)*time.Second)
-			fmt.Fprintf(out, "mode\t%s\n", printable(reply.Mode))
+			fmt.Fprintf(out, "mode\t%s\n", harmless.Text(reply.Mode))
 			fmt.Fprintf(out, "held\t%d\n", reply.Held)
 			fmt.Fprintf(out, "goroutines\t%d\n", reply.Goroutines)
 			printBuffer(out, reply.Buffer)
 			printConnections(out, reply.Connections)
 			for _, name := range slices.Sorted(maps.Keys(reply.Counters)) {
-				fmt.Fprintf(out, "%s\t%d\n", printable(name), reply.Counters[name])
+				fmt.Fprintf(out, "%s\t%d\n", harmless.Text(name), reply.Counters[name])
 			}
 			return out.Flush()
 		},

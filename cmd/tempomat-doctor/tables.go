@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tempomat/cmd/tempomat-doctor/internal/figures"
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 )
@@ -82,7 +83,7 @@ func (d *doctor) raw(ctx context.Context, path string, query url.Values) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(d.stdout, plainJSON(body))
+	_, err = fmt.Fprintln(d.stdout, harmless.JSON(body))
 	return err
 }
 
@@ -162,10 +163,10 @@ func (t table) print(w io.Writer, width int) {
 	if t.total == 1 {
 		count = "1 key"
 	}
-	g := grid{title: printable(t.class) + "  " + count}
+	g := grid{title: harmless.Text(t.class) + "  " + count}
 	g.add("Wait[s]", "Cpu[s]", "Req/s", "Last[s]", "Title")
 	for _, r := range t.rows {
-		g.add(figures.Decimals(r.Wait, 2), figures.Decimals(r.CPU, 2), figures.Decimals(r.Rate, 2), figures.Decimals(r.Last, 0), printable(r.ID))
+		g.add(figures.Decimals(r.Wait, 2), figures.Decimals(r.CPU, 2), figures.Decimals(r.Rate, 2), figures.Decimals(r.Last, 0), harmless.Text(r.ID))
 	}
 	g.print(w, width)
 }

@@ -1,9 +1,11 @@
 package harmless
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 )
 
 func TestText(t *testing.T) {
@@ -22,6 +24,30 @@ func TestText(t *testing.T) {
 	}
 	if got := ASCII("検\x1b\""); got != `\u691c\x1b"` {
 		t.Errorf("ASCII: %q", got)
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		line  string
+		width int
+		want  string
+	}{
+		{"abcdef", 0, "abcdef"},
+		{"abcdef", 6, "abcdef"},
+		{"abcdef", 5, "abcd~"},
+		{"abcdef", 1, "~"},
+		{"äöüß", 4, "äöüß"},
+		{"äöüß", 3, "äö~"},
+		{"検索", 4, "検索"},
+		{"検索", 3, "検~"},
+		{"検索", 2, "~"},
+		{"a検", 2, "a~"},
+		{"", 3, ""},
+	} {
+		if got := Cut(c.line, c.width); got != c.want {
+			t.Errorf("%q to %d: got %q, want %q", c.line, c.width, got, c.want)
+		}
 	}
 }
 
@@ -51,6 +77,29 @@ func FuzzText(f *testing.F) {
 			if r < ' ' || r > '~' {
 				t.Fatalf("%q lets %U through as ASCII", s, r)
 			}
+		}
+	})
+}
+
+// Whatever a client sent, a document is printable and means the same.
+func FuzzJSON(f *testing.F) {
+	for _, s := range []string{"", "Mozilla", "\x1b[2J", "\u009b1m", "\xff\xfe", "\u202eabc", `\"'`, "a\r\nb", "😀\U000e0001"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		document, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := JSON(document)
+		for _, r := range plain {
+			if !unicode.IsPrint(r) {
+				t.Fatalf("%q lets %U through", document, r)
+			}
+		}
+		var back string
+		if err := json.Unmarshal([]byte(plain), &back); err != nil || utf8.ValidString(s) && back != s {
+			t.Fatalf("%q came back as %q, %v", s, back, err)
 		}
 	})
 }
