@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/netip"
 	"testing"
@@ -56,6 +57,60 @@ func TestFeed(t *testing.T) {
 		}
 		if most := c.rounds * feedShards * mostEntries; sum.kept > most {
 			t.Errorf("%s: %d are kept, want %d at most", c.name, sum.kept, most)
+		}
+	}
+}
+
+// dearest is a Sink that adds up what clients cost.
+type dearest map[netip.Addr]float64
+
+func (d dearest) Take(_ time.Time, entries []Entry) {
+	for _, e := range entries {
+		d[e.Client] += (e.Cost - e.Told).Seconds() * e.Weight
+	}
+}
+
+// TestFeedFloodChangesNobodysCost: who floods the proxy with what costs nothing, and begins
+// when nobody expects it, does not multiply what others cost, nor hide it.
+func TestFeedFloodChangesNobodysCost(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	page := &http.Request{Method: "GET", Host: "h", RequestURI: "/"}
+	flood := map[string]Record{
+		"of answers":              {Cost: time.Microsecond},
+		"of refusals":             {Outcome: Refused},
+		"of answers that waited":  {Cost: time.Microsecond, Held: time.Second},
+		"of refusals that waited": {Outcome: Refused, Held: time.Second},
+	}
+	victim := netip.MustParseAddr("192.0.2.1")
+	for name, cheap := range flood {
+		for _, v := range []Record{{Cost: 2 * time.Second}, {Cost: 10 * time.Millisecond, Told: 5 * time.Second}} {
+			for _, first := range []bool{true, false} {
+				f, cost := NewFeed(), dearest{}
+				v.Arrived, v.Request, v.Who = now, page, &classify.Result{Client: victim}
+				if first {
+					f.Note(now, &v)
+				}
+				for i := range 50_000 {
+					cheap.Arrived, cheap.Request = now, page
+					cheap.Who = &classify.Result{Client: netip.AddrFrom4([4]byte{198, 51, byte(i >> 8), byte(i)})}
+					f.Note(now, &cheap)
+				}
+				if !first {
+					f.Note(now, &v)
+				}
+				f.Drain(now, cost)
+				after := Record{Arrived: now, Request: page, Cost: 40 * time.Millisecond, Who: &classify.Result{Client: netip.MustParseAddr("203.0.113.1")}}
+				for range 20 { // who comes later does not stand for the flood
+					f.Note(now, &after)
+					f.Drain(now, cost)
+				}
+				if got := cost[after.Who.Client]; got > 0.81 {
+					t.Errorf("a flood %s: who cost 0.8 after it is said to have cost %v", name, got)
+				}
+				if got, want := cost[victim], (v.Cost - v.Told).Seconds(); math.Abs(got-want) > 1e-6 {
+					t.Errorf("a flood %s: who cost %v is said to have cost %v (first: %v)", name, want, got, first)
+				}
+			}
 		}
 	}
 }
