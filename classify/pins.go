@@ -39,6 +39,8 @@ type Pins struct {
 // takes that back. Its error says what is not allowed.
 func (p *Pins) Set(now time.Time, pin Pin) error {
 	switch {
+	case len(pin.Key.ID) > maxID: // no client has one, and no state file may
+		return fmt.Errorf("key: it has %d bytes; no key has more than %d", len(pin.Key.ID), maxID)
 	case pin.Standing == 0:
 	case !(pin.Standing >= leastStanding && pin.Standing <= mostStanding): // nor NaN
 		return fmt.Errorf("standing: %v; allowed is %v to %v, or 0 to take a pin back", pin.Standing, leastStanding, mostStanding)

@@ -24,13 +24,23 @@ func TestPinsAreBounded(t *testing.T) {
 		"for more than 0 s":                  pinOf("a", 1, 0),
 		"604800 s, a week":                   pinOf("a", 1, LongestPin+time.Second),
 		`no pin of slash32 "a"`:              pinOf("a", 0, 0),
+		"no key has more than 64":            pinOf(strings.Repeat("a", 65), 1, time.Hour),
 	} {
 		var p Pins
 		if err := p.Set(noon, pin); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: %v, want %q", pin, err, says)
 		}
 	}
-	var p Pins
+	var p, restored Pins
+	if err := p.Set(noon, pinOf(strings.Repeat("a", maxID), 2, time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := p.AppendBinary(nil); err != nil || restored.UnmarshalBinary(text) != nil || len(restored.All(noon)) != 1 {
+		t.Errorf("what was allowed does not survive a restart: %v", err)
+	}
+	if err := p.Set(noon, pinOf(strings.Repeat("a", maxID), 0, 0)); err != nil {
+		t.Fatal(err)
+	}
 	for i := range mostPins {
 		if err := p.Set(noon, pinOf(fmt.Sprint(i), 2, time.Minute)); err != nil {
 			t.Fatal(err)
