@@ -26,8 +26,8 @@ func newLogs(w io.Writer) *logs {
 		level:  zap.NewAtomicLevel(),
 		buffer: &zapcore.BufferedWriteSyncer{WS: out, FlushInterval: time.Second},
 	}
-	l.log = zap.New(zapcore.NewCore(encoder, out, l.level))
-	l.access = zap.New(zapcore.NewCore(encoder, l.buffer, zap.InfoLevel)).Named("access")
+	l.log = zap.New(zapcore.NewCore(encoder, plainJSON{out}, l.level))
+	l.access = zap.New(zapcore.NewCore(encoder, plainJSON{l.buffer}, zap.InfoLevel)).Named("access")
 	return l
 }
 
