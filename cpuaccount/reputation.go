@@ -109,6 +109,8 @@ type Reputation struct {
 	// Value is from 0, only strangers ask for it, to 1, only known people do. It is
 	// 0.5 while nothing is known.
 	Value float64
+	// Rare is true if too few asked for it to say anything.
+	Rare bool
 	// Feature is what the value is of: the request's shape, its URL, or a parameter.
 	Feature string
 	// Readers is how many known people asked for it, and People how many there are:
@@ -156,7 +158,7 @@ func (g *Guess) reputation(k *Kind) (trait int, worst Reputation) {
 			v = f.visits
 		})
 		r := all
-		if common := r.judge(v); r.Value < worst.Value && (common || i == 0) {
+		if r.Rare = !r.judge(v); r.Value < worst.Value && (!r.Rare || i == 0) {
 			trait, worst = i, r
 		}
 	}

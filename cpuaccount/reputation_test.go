@@ -63,6 +63,9 @@ func TestReputation(t *testing.T) {
 		if r.Value < c.least || r.Value > c.most || r.Value != g.Reputation(c.k) || c.feature != "" && r.Feature != c.feature && r.Feature != "action=history" {
 			t.Errorf("%s: %+v", c.name, r)
 		}
+		if r.Rare != (c.least == c.most) {
+			t.Errorf("%s: rare: %v", c.name, r.Rare)
+		}
 	}
 	if r := g.Explain(articleOf("new", false, 1e6)); math.Abs(r.Readers-100) > 60 || math.Abs(r.People-100) > 3 ||
 		math.Abs(r.Strange.Seconds()-40) > 0.01 || r.Strangers != 640*time.Second {

@@ -3,9 +3,11 @@ package inspect
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"tempomat/limiter"
 	"tempomat/proxy"
+	"tempomat/proxy/admin/api"
 )
 
 // summary is what happens to it at this moment, and why, in one sentence.
@@ -20,8 +22,7 @@ func (e *explanation) summary(of string) {
 	case e.runs > 0:
 		*s = fmt.Sprintf("Nothing of it waits; %s at the backend.", are(e.runs))
 	case e.kind == "request" && len(e.reply.Recent) > 0:
-		v := e.reply.Recent[0]
-		*s = fmt.Sprintf("It is over: it was %s with status %d, the reason was: %s.", v.Outcome, v.Status, v.Reason)
+		*s = "It is over: " + ended(&e.reply.Recent[0]) + "."
 	case !e.known && len(e.reply.Recent) == 0:
 		*s = e.unknown(of)
 	case len(e.owing) > 0:
@@ -32,6 +33,50 @@ func (e *explanation) summary(of string) {
 	default:
 		*s = "Nothing of it waits or runs, and it owes nothing."
 	}
+}
+
+// ended says what became of a request.
+func ended(v *api.VerdictRow) string {
+	was := map[string]string{
+		"answered": "it was answered", "refused": "it was refused", "redirected": "it was redirected, to come back with a pass",
+		"client gone": "its client left before it was answered", "backend down": "there was no connection to the backend",
+		"backend slow": "the backend did not answer in time", "backend broke": "the backend broke its answer off",
+	}[v.Outcome]
+	if v.Status > 0 {
+		was += fmt.Sprintf(" (status %d)", v.Status)
+	}
+	if v.Waited > 0 {
+		was += ", after it had waited for " + span(v.Waited)
+	}
+	if v.Shadow {
+		was += "; it was only judged, and would have waited or been refused"
+	}
+	if why := reasonWords(v); why != "" {
+		was += ". Why: " + why
+	}
+	return was
+}
+
+// reasonWords says why a request was delayed or refused.
+func reasonWords(v *api.VerdictRow) string {
+	switch v.Reason {
+	case "none":
+		return ""
+	case "debt":
+		return fmt.Sprintf("%s %s owed more than it may", v.Class, v.Key)
+	case "client full":
+		return "its client had as many requests waiting as one may (throttle.maxHeldPerClient)"
+	case "server full":
+		return "as many requests waited as may in all (throttle.maxHeld)"
+	case "busy":
+		return "the backend had no room for it"
+	case "busy, newcomer":
+		return "the backend had no room for it, and nothing was known of its client: a browser comes back at once, and waits among the newcomers"
+	}
+	if name, ok := strings.CutPrefix(v.Reason, "limit "); ok {
+		return "the request limit " + name + " allows no more for now"
+	}
+	return v.Reason
 }
 
 // next is the outlook of the one that goes next of those that wait; nil: none does.

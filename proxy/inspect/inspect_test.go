@@ -115,7 +115,8 @@ func besieged(t *testing.T) *night {
 func TestExplain(t *testing.T) {
 	n := besieged(t)
 	n.recent = []api.VerdictRow{
-		{ID: "5f0c9a1e", Client: "203.0.113.9", Agent: "evilbot", URL: "/history?page=0", Outcome: "refused", Status: 429, Reason: "debt"},
+		{ID: "5f0c9a1e", Client: "203.0.113.9", Agent: "evilbot", URL: "/history?page=0", Outcome: "refused", Status: 429, Reason: "debt", Class: "slash24", Key: "203.0.113.0/24", Waited: 2},
+		{ID: "5f0c9a1f", Client: "2001:db8::8", URL: "/y", Outcome: "redirected", Status: 307, Reason: "busy, newcomer", Waited: 2},
 		{ID: "given/1", Client: "2001:db8::7", URL: "/x", Outcome: "refused", Status: 503, Reason: "busy"},
 	}
 	for what, c := range map[string]struct {
@@ -136,7 +137,8 @@ func TestExplain(t *testing.T) {
 		"/history":                           {"page", 2, 1, []string{"2 of its requests wait", "Nothing of the like was answered lately"}},
 		"http://wiki.example/history?page=3": {"page", 2, 0, []string{"2 of its requests wait"}},
 		"http://other.example/history":       {"page", 0, 0, []string{"Nothing is known of http://other.example/history: nobody asked for it"}},
-		"5f0c9a1e":                           {"request", 0, 1, []string{"It is over: it was refused with status 429, the reason was: debt."}},
+		"5f0c9a1e":                           {"request", 0, 1, []string{"It is over: it was refused (status 429), after it had waited for 2.0 s. Why: slash24 203.0.113.0/24 owed more than it may."}},
+		"5f0c9a1f":                           {"request", 0, 1, []string{"It is over: it was redirected, to come back with a pass (status 307), after it had waited for 2.0 s. Why: the backend had no room for it, and nothing was known of its client"}},
 		"given/1":                            {"request", 0, 1, []string{"It is over"}},
 		"00000000":                           {"request", 0, 0, []string{"Nothing is known of 00000000: it does not wait or run"}},
 		"198.51.100.1":                       {"address", 0, 0, []string{"Nothing is known of 198.51.100.1: it asked for nothing lately"}},
@@ -176,6 +178,22 @@ func flat(e api.ExplainReply) string {
 		}
 	}
 	return b.String() + strings.Join(e.Advice, "\n")
+}
+
+// TestReputationOfTheUnread: of a page that nobody asked for, nothing is said to be known.
+func TestReputationOfTheUnread(t *testing.T) {
+	n := newNight(t)
+	for i := range 25 {
+		n.Guess.Learn(noon, cpuaccount.Kind{Shape: "/calmly", URL: "/calmly", Client: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}).String(), Known: true}, 10*time.Millisecond, 0)
+	}
+	for page, want := range map[string]string{
+		"/calm":   "reputation: none: Nothing is known: neither known people nor strangers asked for it lately.",
+		"/calmly": ": People who are known read it",
+	} {
+		if e, err := n.Explain(noon, page); err != nil || !strings.Contains(flat(e), want) {
+			t.Errorf("%s: %v, want %q in\n%s", page, err, want, flat(e))
+		}
+	}
 }
 
 // TestForgivenIsExplained: after the act that the advice names, what it was for is gone.

@@ -58,13 +58,21 @@ func (e *explanation) reputation(k cpuaccount.Kind) []api.ExplainFact {
 	switch {
 	case r.People < 1:
 		what = "Nobody who is known was here lately, so that this says little."
+	case r.Rare && r.Readers == 0 && r.Strange == 0:
+		what = "Nothing is known: neither known people nor strangers asked for it lately."
+	case r.Rare:
+		what = "Nothing is known: too few asked for it lately."
 	case r.Value < 0.05:
 		what = "Only strangers ask for it: of the strangers, those who do go last."
 	case r.Value < 0.35:
 		what = "Few known people read it, for the time that strangers spend on it: of the strangers, those who ask for it go later."
 	}
+	value := fmt.Sprintf("%.2f of 1", r.Value)
+	if r.Rare {
+		value = "none"
+	}
 	return []api.ExplainFact{
-		{Name: "reputation", Value: fmt.Sprintf("%.2f of 1", r.Value), Means: what},
+		{Name: "reputation", Value: value, Means: what},
 		{
 			Name: "by", Value: r.Feature,
 			Means: fmt.Sprintf("%.0f of %.0f known people asked for it lately, and %s of %s that strangers used.",

@@ -22,6 +22,7 @@ type (
 		CPUs      float64           `json:"cpus"`      // that the backend has
 		CPU       float64           `json:"cpu"`       // what requests cost, all together
 		Wasted    float64           `json:"wasted"`    // of that, for clients that had left
+		Use       float64           `json:"use"`       // of the CPUs, by all that runs there, as measured in the same Seconds, 0 to 1; negative: it was not
 		Groups    []GroupRow        `json:"groups"`    // always all, in the order of Groups
 		Strangers StrangersRow      `json:"strangers"` // strangers and newcomers, all together
 		Gate      limiter.GateState `json:"gate"`
@@ -31,7 +32,7 @@ type (
 	GroupRow struct {
 		Name       string  `json:"name"`
 		CPU        float64 `json:"cpu"`
-		Rate       float64 `json:"rate"` // requests per second
+		Rate       float64 `json:"rate"` // requests per second that ended, those refused and redirected among them
 		P50        float64 `json:"p50"`  // of the time from request to answer; 0: there were none
 		P95        float64 `json:"p95"`
 		Refused    float64 `json:"refused"`    // requests per second
@@ -57,8 +58,8 @@ type (
 	ShapeRow struct {
 		Shape      string             `json:"shape"`
 		CPU        float64            `json:"cpu"`
-		Rate       float64            `json:"rate"`
-		Mean       float64            `json:"mean"`       // CPU-seconds of a request
+		Rate       float64            `json:"rate"`       // requests per second that ended, those refused and redirected among them
+		Mean       float64            `json:"mean"`       // CPU-seconds of a request that the backend worked on; 0: none ended lately
 		Groups     map[string]float64 `json:"groups"`     // CPU by group
 		Addresses  int                `json:"addresses"`  // about
 		Parameters []PartRow          `json:"parameters"` // name=value that cost most, the dearest first
@@ -68,8 +69,8 @@ type (
 	PartRow struct {
 		Name string  `json:"name"`
 		CPU  float64 `json:"cpu"`
-		Rate float64 `json:"rate"`
-		Mean float64 `json:"mean"` // CPU-seconds of a request
+		Rate float64 `json:"rate"` // as of the shape
+		Mean float64 `json:"mean"`
 	}
 
 	// QueueReply answers GET /v1/queue (limit): who waits, who has waited for longest first.
@@ -113,7 +114,7 @@ type (
 		Shape   string  `json:"shape"`
 		Status  int     `json:"status"`
 		Outcome string  `json:"outcome"`
-		Reason  string  `json:"reason"` // none, debt, client full, server full, busy, or limit NAME
+		Reason  string  `json:"reason"` // none, debt, client full, server full, busy; busy, newcomer (it waited for room, and was redirected); or limit NAME
 		Class   string  `json:"class"`  // whose debt it was; empty: nobody's
 		Key     string  `json:"key"`
 		Waited  float64 `json:"waited"`

@@ -50,7 +50,11 @@ func (b *Book) Take(now time.Time, entries []telemetry.Entry) {
 	for i := range entries {
 		e := &entries[i]
 		s.end(e)
-		b.spendLocked(e, (e.Cost-e.Told).Seconds()*e.Weight, e.Weight)
+		a := amount{cpu: (e.Cost - e.Told).Seconds() * e.Weight, n: e.Weight}
+		if isWorkedOn(e) {
+			a.work = e.Weight
+		}
+		b.spendLocked(e, a)
 		if isNotable(e) {
 			b.recent.add(maphash.Comparable(b.seed, clientOf(e.Client)), e)
 		}
@@ -71,7 +75,7 @@ func (b *Book) Running(now time.Time, entries []telemetry.Entry) {
 		if e.Orphan {
 			s.wasted += cpu
 		}
-		b.spendLocked(e, cpu, 0)
+		b.spendLocked(e, amount{cpu: cpu})
 	}
 }
 
@@ -97,13 +101,25 @@ func (s *sums) end(e *telemetry.Entry) {
 	}
 }
 
-// spendLocked counts what n requests, or none that is over, cost their page and client.
-func (b *Book) spendLocked(e *telemetry.Entry, cpu, n float64) {
+// isWorkedOn tells whether a request that is over came to the backend.
+func isWorkedOn(e *telemetry.Entry) bool {
+	switch e.Outcome {
+	case telemetry.Refused, telemetry.Redirected, telemetry.BackendDown:
+		return false
+	case telemetry.ClientGone:
+		return e.Cost > 0
+	default:
+		return true
+	}
+}
+
+// spendLocked counts what requests cost their page and client.
+func (b *Book) spendLocked(e *telemetry.Entry, a amount) {
 	address := maphash.Comparable(b.seed, e.Client)
 	if e.Group == telemetry.Stranger || e.Group == telemetry.Newcomer {
 		b.strangers.add(b.turn, address)
 	}
-	b.shapes.add(b.turn, e, address, cpu, n)
+	b.shapes.add(b.turn, e, address, a)
 }
 
 // advanceLocked has what is over fade.

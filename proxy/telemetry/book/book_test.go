@@ -166,6 +166,51 @@ func TestAttackIsNamed(t *testing.T) {
 	}
 }
 
+// TestMeanIsOfThoseServed: whoever is refused, redirected, or leaves while they wait does not
+// make a page look cheap.
+func TestMeanIsOfThoseServed(t *testing.T) {
+	b := New(began)
+	play(b, 0, 5, func(now time.Time) (all []telemetry.Entry) {
+		for i, o := range []telemetry.Outcome{telemetry.Answered, telemetry.Refused, telemetry.Redirected, telemetry.ClientGone, telemetry.BackendDown} {
+			r := request(address(i), "/dear?a", "/dear?a=1", 0)
+			if r.Outcome = o; o == telemetry.Answered {
+				r.Cost = 100 * time.Millisecond
+			}
+			all = append(all, entry(now, r, 1))
+		}
+		return all
+	})
+	row := b.Shapes(1).Rows[0]
+	for _, p := range append([]api.PartRow{{Name: row.Shape, Mean: row.Mean, CPU: row.CPU, Rate: row.Rate}}, row.Parameters...) {
+		if math.Abs(p.Mean-0.1) > 1e-3 || math.Abs(p.Rate-50*p.CPU) > 0.05*p.Rate {
+			t.Errorf("%s: mean %v, CPU %v, rate %v", p.Name, p.Mean, p.CPU, p.Rate)
+		}
+	}
+}
+
+// TestUseIsOfTheSameTime: the use of all CPUs is of the seconds that requests' CPU is of.
+func TestUseIsOfTheSameTime(t *testing.T) {
+	b := New(began)
+	if o := b.Overview(Moment{}); o.Use != -1 {
+		t.Errorf("before it was measured: %v", o.Use)
+	}
+	for i := range 400 { // more than the curve has
+		use := -1.0
+		switch {
+		case i >= 395:
+			use = 1
+		case i >= 5:
+			use = 0.2
+		}
+		b.Tick(began.Add(time.Duration(i+1)*time.Second), Moment{Gate: limiter.GateState{Utilisation: use}})
+		if want := map[int]float64{4: -1, 7: 0.2, 389: 0.2, 396: 0.36, 399: 0.6}[i]; want != 0 {
+			if o := b.Overview(Moment{}); math.Abs(o.Use-want) > 1e-9 {
+				t.Errorf("after %d s: %v, want %v", i+1, o.Use, want)
+			}
+		}
+	}
+}
+
 // TestRunningShows: a request of 10 s shows while it runs, and what it turns out to have
 // cost is what stays.
 func TestRunningShows(t *testing.T) {
@@ -264,7 +309,7 @@ func TestRecent(t *testing.T) {
 	note(5, address(5), func(r *telemetry.Record) { r.Outcome = telemetry.ClientGone })
 	note(6, address(6), func(r *telemetry.Record) { r.Outcome, r.Cost = telemetry.ClientGone, time.Second })
 	rows := b.Recent(10).Rows
-	want := []string{"client gone 2 none", "answered 3 debt", "redirected 2 none", "refused 0 limit search"}
+	want := []string{"client gone 2 none", "answered 3 debt", "redirected 2 busy, newcomer", "refused 0 limit search"}
 	for i, r := range rows {
 		if got := fmt.Sprint(r.Outcome, " ", r.Waited, " ", r.Reason); i >= len(want) || got != want[i] {
 			t.Errorf("row %d: %s", i, got)

@@ -16,7 +16,7 @@ func (b *Book) Overview(m Moment) api.OverviewReply {
 	s, long := b.window.last(lately)
 	reply := api.OverviewReply{
 		Version: api.Version, Seconds: lately, Now: b.nowLocked(), Gate: m.Gate, Sampled: 1, Wasted: wasted(s, long),
-		Strangers: api.StrangersRow{Addresses: b.strangers.estimate()},
+		Strangers: api.StrangersRow{Addresses: b.strangers.estimate()}, Use: b.series[0].use(lately),
 	}
 	all := 0.0
 	for _, g := range telemetry.ShownGroups() {

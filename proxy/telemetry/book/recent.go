@@ -17,6 +17,9 @@ const (
 	longWait = time.Second
 )
 
+// sentBack is why a request was redirected: it waited for room, as a newcomer.
+const sentBack = "busy, newcomer"
+
 // recent are the last requests that did not go well. All rows of a client are in one ring
 // of many, so that it hides 1/64 of the others at most, however many it sends.
 type recent struct {
@@ -101,8 +104,11 @@ func VerdictOf(e *telemetry.Entry) api.VerdictRow {
 		Outcome: e.Outcome.String(), Reason: e.Reason.String(), Class: e.Blame.Class, Key: e.Blame.ID,
 		Waited: round(waited(e).Seconds()), Cost: round(e.Cost.Seconds()), Guess: round(e.Guess.Seconds()), Shadow: e.Shadow,
 	}
-	if e.Limit != "" {
+	switch {
+	case e.Limit != "":
 		row.Reason = "limit " + e.Limit
+	case e.Outcome == telemetry.Redirected: // before anything was decided
+		row.Reason = sentBack
 	}
 	for _, k := range e.Keys() {
 		if k.Class == "userAgent" {

@@ -61,6 +61,21 @@ func (s *series) add(p api.Point) {
 	s.next = (s.next + 1) % s.most
 }
 
+// use is the mean of the CPUs' use, as measured, of that many last seconds of a curve by the
+// second; -1: it was not measured.
+func (s *series) use(seconds int) float64 {
+	sum, n := 0.0, 0
+	for i := range min(seconds, len(s.points)) {
+		if p := &s.points[(s.next+len(s.points)-1-i)%len(s.points)]; p.Use >= 0 {
+			sum, n = sum+p.Use, n+1
+		}
+	}
+	if n == 0 {
+		return -1
+	}
+	return round(sum / float64(n))
+}
+
 // newest is the last point.
 func (s *series) newest() api.Point {
 	return s.points[(s.next+len(s.points)-1)%len(s.points)]

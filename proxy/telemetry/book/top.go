@@ -18,6 +18,7 @@ type topRow[K comparable] struct {
 	cpu   float64 // CPU-seconds, as they fade
 	wrong float64 // by which cpu may be too high
 	n     float64 // requests; 0 and no cpu: the row is free
+	work  float64 // requests of them that the backend worked on
 }
 
 func newTop[K comparable](rows int) top[K] { return top[K]{rows: make([]topRow[K], rows)} }
@@ -27,15 +28,22 @@ func (r *topRow[K]) sure() float64 { return r.cpu - r.wrong }
 
 func (r *topRow[K]) free() bool { return r.n == 0 && r.cpu == 0 }
 
-// add counts n requests of that cost, and tells in which row, and whether another thing had
+// amount is what is counted of a thing.
+type amount struct {
+	cpu  float64 // CPU-seconds
+	n    float64 // requests that are over
+	work float64 // of them, those that the backend worked on
+}
+
+// add counts an amount, and tells in which row, and whether another thing had
 // that until now. It is -1 if there is no room for a thing that costs nothing.
-func (t *top[K]) add(key K, cpu, n float64) (row int, fresh bool) {
+func (t *top[K]) add(key K, a amount) (row int, fresh bool) {
 	least := -1
 	for i := range t.rows {
 		r := &t.rows[i]
 		if r.key == key && !r.free() {
-			r.cpu = max(r.cpu+cpu, r.wrong)
-			r.n += n
+			r.cpu = max(r.cpu+a.cpu, r.wrong)
+			r.n, r.work = r.n+a.n, r.work+a.work
 			return i, false
 		}
 		if least < 0 || r.cpu < t.rows[least].cpu || r.free() && !t.rows[least].free() {
@@ -43,10 +51,10 @@ func (t *top[K]) add(key K, cpu, n float64) (row int, fresh bool) {
 		}
 	}
 	r := &t.rows[least]
-	if cpu < 0 || n == 0 && cpu == 0 || !r.free() && cpu == 0 {
+	if a.cpu < 0 || a.n == 0 && a.cpu == 0 || !r.free() && a.cpu == 0 {
 		return -1, false
 	}
-	*r = topRow[K]{key: key, cpu: r.cpu + cpu, wrong: r.cpu, n: n}
+	*r = topRow[K]{key: key, cpu: r.cpu + a.cpu, wrong: r.cpu, n: a.n, work: a.work}
 	return least, true
 }
 
@@ -54,7 +62,7 @@ func (t *top[K]) add(key K, cpu, n float64) (row int, fresh bool) {
 func (t *top[K]) fade(factor float64) {
 	for i := range t.rows {
 		r := &t.rows[i]
-		r.cpu, r.wrong, r.n = r.cpu*factor, r.wrong*factor, r.n*factor
+		r.cpu, r.wrong, r.n, r.work = r.cpu*factor, r.wrong*factor, r.n*factor, r.work*factor
 		if r.cpu < 1e-6 && r.n < 1e-3 {
 			*r = topRow[K]{}
 		}

@@ -14,13 +14,14 @@ func compare(a, b float64) int { return cmp.Compare(a, b) }
 
 // From where on things are said to be so.
 const (
-	fullFrom   = 0.85 // of the CPUs
-	quietBelow = 0.005
-	muchWaste  = 0.05 // of the CPU
-	slowFrom   = 2.0  // seconds, p95 of people
-	alsoFrom   = 0.2  // of its group's CPU, the second page
-	dearFrom   = 0.3  // of its page's CPU, a parameter
-	mostDear   = 3    // parameters that are named
+	fullFrom     = 0.85 // of the CPUs
+	fullOfOthers = 0.5  // of the CPUs, by what else runs there, in the same seconds
+	quietBelow   = 0.005
+	muchWaste    = 0.05 // of the CPU
+	slowFrom     = 2.0  // seconds, p95 of people
+	alsoFrom     = 0.2  // of its group's CPU, the second page
+	dearFrom     = 0.3  // of its page's CPU, a parameter
+	mostDear     = 3    // parameters that are named
 )
 
 // finding is a sentence of the overview.
@@ -59,11 +60,15 @@ func (m *Model) findings() []finding {
 // load says how full the server is.
 func (m *Model) load(full bool) finding {
 	o := &m.data.Overview
-	text := fmt.Sprintf(": requests use %s of the CPUs", figures.Percent(o.CPU, o.CPUs))
+	text := ": "
 	if o.Gate.Utilisation >= 0 {
-		text += fmt.Sprintf(", all that runs there %s", figures.Percent(o.Gate.Utilisation, 1))
+		text += figures.Percent(o.Gate.Utilisation, 1) + " of the CPUs are in use; "
 	}
-	if others := o.Gate.Utilisation - o.CPU/max(o.CPUs, 1); full && others > 0.5 {
+	text += fmt.Sprintf("in the last %.0f s requests used %s", o.Seconds, figures.Percent(o.CPU, o.CPUs))
+	if o.Use >= 0 {
+		text += ", all that runs there " + figures.Percent(o.Use, 1)
+	}
+	if others := o.Use - o.CPU/max(o.CPUs, 1); full && others > fullOfOthers {
 		return finding{Warning, "The server is full, and not by requests" + text + ". What else runs there?"}
 	}
 	if full {

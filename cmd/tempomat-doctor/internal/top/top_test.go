@@ -152,10 +152,13 @@ func TestFindings(t *testing.T) {
 		not    string
 	}{
 		{"idle", func(o *api.OverviewReply) {
-			*o = api.OverviewReply{Version: 1, CPUs: 8, Gate: limiter.GateState{Utilisation: -1}}
+			*o = api.OverviewReply{Version: 1, Seconds: 10, CPUs: 8, Use: -1, Gate: limiter.GateState{Utilisation: -1}}
 		},
-			"The server has room: requests use 0 % of the CPUs.", "!"},
-		{"busy with other things", func(o *api.OverviewReply) { o.CPU = 0.5 }, "The server is full, and not by requests: requests use 6 % of the CPUs", "has room"},
+			"The server has room: in the last 10 s requests used 0 %.", "!"},
+		{"busy with other things", func(o *api.OverviewReply) { o.CPU = 0.5 },
+			"The server is full, and not by requests: 96 % of the CPUs are in use; in the last 10 s requests used 6 %, all that runs there 95 %.", "has room"},
+		{"an attack of two seconds", func(o *api.OverviewReply) { o.CPU, o.Use, o.Gate.Utilisation = 1.5, 0.22, 1 },
+			"The server is full: 100 % of the CPUs are in use; in the last 10 s requests used 19 %, all that runs there 22 %.", "not by requests"},
 		{"busy with people", func(o *api.OverviewReply) { o.Groups[0].CPU = 9; o.CPU = 10 }, "  known use 90 % of the CPU", "!"},
 		{"the gate sleeps", func(o *api.OverviewReply) {
 			for i := range o.Groups {

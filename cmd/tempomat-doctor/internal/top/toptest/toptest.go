@@ -116,7 +116,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Overview is who uses the server.
 func Overview() api.OverviewReply {
 	return api.OverviewReply{
-		Version: api.Version, Now: Now, Seconds: 10, Release: "1.2.3", Mode: "fair", Uptime: 3 * 86400, CPUs: 8, CPU: 7.41, Wasted: 0.55,
+		Version: api.Version, Now: Now, Seconds: 10, Release: "1.2.3", Mode: "fair", Uptime: 3 * 86400, CPUs: 8, CPU: 7.41, Wasted: 0.55, Use: 0.95,
 		Groups: []api.GroupRow{
 			{Name: "known", CPU: 0.52, Rate: 3.1, P50: 0.21, P95: 0.94, Waiting: 2, Longest: 0.8},
 			{Name: "newcomers", CPU: 0.31, Rate: 2.4, P50: 0.6, P95: 3.2, Waiting: 9, Longest: 2.5},
