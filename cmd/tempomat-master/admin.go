@@ -6,12 +6,14 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
 	"tempomat/limiter/smockron"
-	"tempomat/proxy/admin"
+	"tempomat/proxy/admin/api"
+	"tempomat/proxy/unixsocket"
 )
 
 // The admin API: JSON over HTTP on a unix socket, for tempomat-doctor.
@@ -31,26 +33,20 @@ type (
 		Domain  string                     `json:"domain"`
 		Rows    []smockron.IdentifierState `json:"rows"` // who waits longest first
 	}
-	errorReply struct {
-		Version int    `json:"version"`
-		Error   string `json:"error"`
-	}
 )
 
-const (
-	adminVersion   = 1
-	maxIdentifiers = 10_000 // in one answer
-)
+// maxIdentifiers is how many are told of in one answer.
+const maxIdentifiers = 10_000
 
 // openAdmin opens the doctor's door. Without it, nil, the master goes on all the
 // same.
-func (s *server) openAdmin(address string) net.Listener {
+func (s *server) openAdmin(ctx context.Context, address string) net.Listener {
 	if address == "" {
 		return nil
 	}
-	door, err := admin.Listen(address)
+	door, err := unixsocket.Listen(ctx, strings.TrimPrefix(address, "unix:"))
 	if err != nil {
-		s.log.Error("no admin API", zap.Error(err))
+		s.log.Error("no admin API", zap.String("admin.listen", address), zap.Error(err))
 		return nil
 	}
 	return door
@@ -75,7 +71,7 @@ func (s *server) adminHandler() http.Handler {
 	mux.HandleFunc("GET /v1/identifiers", s.identifiers)
 	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, _ *http.Request) {
 		if err := s.reload(); err != nil {
-			answer(w, http.StatusUnprocessableEntity, errorReply{adminVersion, err.Error()})
+			answer(w, http.StatusUnprocessableEntity, api.ErrorReply{Version: api.Version, Error: err.Error()})
 			return
 		}
 		answer(w, http.StatusOK, s.status())
@@ -87,7 +83,7 @@ func (s *server) status() statusReply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return statusReply{
-		Version: adminVersion, Release: version, Uptime: time.Since(s.started).Seconds(),
+		Version: api.Version, Release: version, Uptime: time.Since(s.started).Seconds(),
 		Reloads: s.reloads, ReloadsRejected: s.rejected, MasterState: s.master.State(),
 	}
 }
@@ -97,7 +93,7 @@ func (s *server) identifiers(w http.ResponseWriter, r *http.Request) {
 	if text := r.FormValue("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > maxIdentifiers {
-			answer(w, http.StatusBadRequest, errorReply{adminVersion, "limit must be a number from 1 to 10000"})
+			answer(w, http.StatusBadRequest, api.ErrorReply{Version: api.Version, Error: "limit must be a number from 1 to 10000"})
 			return
 		}
 		limit = n
@@ -105,10 +101,10 @@ func (s *server) identifiers(w http.ResponseWriter, r *http.Request) {
 	domain := r.FormValue("domain")
 	rows, known := s.master.Identifiers(time.Now(), domain, limit)
 	if !known {
-		answer(w, http.StatusNotFound, errorReply{adminVersion, "there is no domain " + strconv.Quote(domain)})
+		answer(w, http.StatusNotFound, api.ErrorReply{Version: api.Version, Error: "there is no domain " + strconv.Quote(domain)})
 		return
 	}
-	answer(w, http.StatusOK, identifiersReply{adminVersion, domain, rows})
+	answer(w, http.StatusOK, identifiersReply{api.Version, domain, rows})
 }
 
 func answer(w http.ResponseWriter, status int, v any) {

@@ -17,6 +17,7 @@ import (
 	"tempomat/limiter"
 	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
+	"tempomat/proxy/admin/api"
 )
 
 const (
@@ -97,7 +98,7 @@ func (m *master) status() (s statusReply) {
 
 func tellsStatus(t *testing.T, m *master) {
 	s := m.status()
-	if s.Version != adminVersion || s.Release != version || s.Uptime <= 0 || s.Reloads != 0 || len(s.Domains) != 2 {
+	if s.Version != api.Version || s.Release != version || s.Uptime <= 0 || s.Reloads != 0 || len(s.Domains) != 2 {
 		t.Fatalf("status %+v", s)
 	}
 	api, www := s.Domains[0], s.Domains[1]
@@ -127,8 +128,8 @@ func tellsIdentifiers(t *testing.T, m *master) {
 	for query, want := range map[string]int{
 		"": 404, "?domain=other": 404, "?domain=api&limit=0": 400, "?domain=api&limit=10001": 400, "?domain=api&limit=all": 400,
 	} {
-		var e errorReply
-		if status := m.ask(http.MethodGet, "/v1/identifiers"+query, &e); status != want || e.Error == "" || e.Version != adminVersion {
+		var e api.ErrorReply
+		if status := m.ask(http.MethodGet, "/v1/identifiers"+query, &e); status != want || e.Error == "" || e.Version != api.Version {
 			t.Errorf("%q: %d %+v, want %d", query, status, e, want)
 		}
 	}
@@ -216,7 +217,7 @@ func reloads(t *testing.T, m *master, rules string) {
 	m.await(from, rejected, `"line":3`, `"key":"domains.api.rate"`, "5/week")
 	from = m.await(from, rejected, `"line":4`, `"key":"logs"`)
 	stays(1, 1)
-	var e errorReply
+	var e api.ErrorReply
 	if status := m.ask(http.MethodPost, "/v1/reload", &e); status != http.StatusUnprocessableEntity || !strings.Contains(e.Error, "master.yaml:3: domains.api.rate: 5/week") {
 		t.Errorf("the admin API answers %d %+v", status, e)
 	}

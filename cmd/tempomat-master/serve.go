@@ -80,7 +80,7 @@ func (s *server) run(ctx context.Context) error {
 	if door := s.openMetrics(ctx, c.Metrics); door != nil {
 		all.Go(func() { s.serveMetrics(ctx, door) })
 	}
-	if door := s.openAdmin(c.Admin.Listen); door != nil {
+	if door := s.openAdmin(ctx, c.Admin.Listen); door != nil {
 		all.Go(func() { s.serveAdmin(ctx, door) })
 	}
 	options.Ready = func() {

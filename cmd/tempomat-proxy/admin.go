@@ -43,9 +43,8 @@ func (s *sidecar) serveAdmin(ctx context.Context, door, web net.Listener, ready 
 		Actor:     s.inspector,
 		History:   s.history.reply(),
 		Access:    &s.access,
+		Replace:   handover.Handler(s.handOver),
 		Log:       s.logs.log,
-
-		Replace: handover.Handler(s.handOver),
 	})
 	shut := context.AfterFunc(ctx, func() {
 		limit, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -75,16 +74,13 @@ func (s *sidecar) logEnd(err error) {
 const topHolders = 10
 
 func (s *sidecar) status() admin.Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return admin.Status{
-		Release:  version,
-		Started:  s.started,
-		Mode:     s.config.Throttle.Mode,
-		Held:     s.limiter.Held(),
-		Buffer:   s.policies.spools.Stats(),
-		Counters: metrics.Counters(s.numbers()),
-
+		Release:     version,
+		Started:     s.started,
+		Mode:        s.loaded.inForce().Throttle.Mode,
+		Held:        s.limiter.Held(),
+		Buffer:      s.policies.spools.Stats(),
 		Connections: s.connections.table.Stats(topHolders),
+		Counters:    metrics.Counters(s.numbers()),
 	}
 }

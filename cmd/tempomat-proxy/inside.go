@@ -25,14 +25,13 @@ type inside struct {
 	feed      *telemetry.Feed
 	book      *book.Book
 	events    *admin.Events
-	sinks     []telemetry.Sink
 	counts    *telemetry.Counts
 	durations *metrics.Durations // nil: nobody asks for them
 }
 
 func newInside(began time.Time, c *config.Config) *inside {
 	b := book.New(began)
-	i := &inside{feed: telemetry.NewFeed(), counts: telemetry.NewCounts(), book: b, events: admin.NewEvents(), sinks: []telemetry.Sink{b}}
+	i := &inside{feed: telemetry.NewFeed(), counts: telemetry.NewCounts(), book: b, events: admin.NewEvents()}
 	if c.Metrics != "" {
 		i.durations = metrics.NewDurations()
 	}
@@ -64,6 +63,7 @@ func (i *inside) setNames(c *config.Config) {
 // runInside adds up until the context ends.
 func (s *sidecar) runInside(ctx context.Context) {
 	i := s.inside
+	sinks := append([]telemetry.Sink{i.book, s.journal.Words()}, s.history.sinks()...)
 	ticks := time.NewTicker(drainEvery)
 	defer ticks.Stop()
 	var running []telemetry.Entry
@@ -72,7 +72,7 @@ func (s *sidecar) runInside(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticks.C:
-			i.feed.Drain(now, i.sinks...)
+			i.feed.Drain(now, sinks...)
 			running = s.handler.SoFar(now, running[:0])
 			i.book.Running(now, running)
 			clear(running) // or the strings would stay alive
@@ -89,11 +89,9 @@ func (s *sidecar) moment(now time.Time) book.Moment {
 
 // overview is who uses the server at this moment.
 func (s *sidecar) overview() api.OverviewReply {
-	now := time.Now()
+	now, c := time.Now(), s.loaded.inForce()
 	reply := s.inside.book.Overview(s.moment(now))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	reply.Release, reply.Mode, reply.CPUs = version, s.config.Throttle.Mode, policy.CPUs(s.config)
+	reply.Release, reply.Mode, reply.CPUs = version, c.Throttle.Mode, policy.CPUs(c)
 	reply.Uptime = now.Sub(s.started).Seconds()
 	return reply
 }

@@ -40,6 +40,15 @@ func (l *loaded) reject() {
 	l.rejected++
 }
 
+// inForce is the configuration that the program runs by. Unlike sidecar.config it can be
+// asked for while a reload goes on.
+func (l *loaded) inForce() *config.Config {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.config
+}
+
+// tell fills in what is told of it.
 func (l *loaded) tell(n *metrics.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -95,7 +95,10 @@ func (s *sidecar) recall(send func(name string, data []byte) error) error {
 	}
 	if s.history != nil {
 		var text bytes.Buffer
-		if err := errors.Join(s.history.write(&text), send(historyKind, text.Bytes())); err != nil {
+		if err := s.history.write(&text); err != nil {
+			return err
+		}
+		if err := send(historyKind, text.Bytes()); err != nil {
 			return err
 		}
 	}

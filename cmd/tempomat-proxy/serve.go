@@ -31,29 +31,25 @@ const gcPercent = 300
 
 // sidecar is the running program.
 type sidecar struct {
-	source   source
-	started  time.Time
-	logs     *logs
-	policies policies
-	sharing  *sharing
-	limiter  *limiter.Limiter
-	hints    *proxy.WorkerHints
-	state    stateFile
-	journal  *telemetry.Journal
-	inside   *inside
-	history  *pastHours
-	handler  *proxy.Handler
-
-	inspector *inspect.Inspector
-
-	server   *proxy.Server
-	duties   duties
-	replaced replaced
-	access   admin.Access // over TCP
-
+	source      source
+	started     time.Time
+	logs        *logs
+	policies    policies
+	sharing     *sharing
+	limiter     *limiter.Limiter
+	hints       *proxy.WorkerHints
+	state       stateFile
+	journal     *telemetry.Journal
+	inside      *inside
+	history     *pastHours
+	inspector   *inspect.Inspector
+	handler     *proxy.Handler
+	server      *proxy.Server
 	connections *connections
-
-	loaded loaded
+	access      admin.Access // over TCP
+	loaded      loaded
+	duties      duties
+	replaced    replaced
 
 	mu      sync.Mutex // guards the following: one reload at a time
 	config  *config.Config
@@ -91,10 +87,8 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		"pins": &car.policies.pins,
 	}}
 	car.journal = telemetry.NewJournal(car.logs.access)
-	car.history = newPastHours(c, car.logs.log)
-	car.inside.sinks = append(car.inside.sinks, car.history.sinks()...)
 	car.journal.SetCombined(car.logs.lines(c.Log.Format))
-	car.inside.sinks = append(car.inside.sinks, car.journal.Words())
+	car.history = newPastHours(c, car.logs.log)
 	car.handler = proxy.NewHandler(car.limiter, policy, append(car.inside.recorders(), car.journal))
 	car.inspector = &inspect.Inspector{
 		Requests: car.handler, Ledger: car.limiter, Guess: car.handler.Guess(), Forgiver: car.limiter,
