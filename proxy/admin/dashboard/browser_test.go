@@ -57,7 +57,8 @@ func checkComplaints(t *testing.T, c *chromium) {
 }
 
 // TestPageOnEveryScreen looks at the page on a phone, a desktop and a wall: nothing stands
-// out at its side, axe finds nothing, and the console stays empty.
+// out at its side, axe finds nothing, and the console stays empty. Axe takes seconds for each
+// look: it looks once at each screen, in light as it comes, in dark with an explanation open.
 func TestPageOnEveryScreen(t *testing.T) {
 	c := startChromium(t)
 	axe := fetchAxe(t)
@@ -72,13 +73,17 @@ func TestPageOnEveryScreen(t *testing.T) {
 			keep(t, p, manualPictures, "dashboard-"+name, false)
 		}
 		checkWidth(t, p, name)
-		checkAxe(t, p, axe, name)
+		if l.scheme == "light" {
+			checkAxe(t, p, axe, name)
+		}
 		p.eval(`document.querySelectorAll('.expand')[0].click(), document.querySelectorAll('.numbers summary')[0].click(), document.querySelector('#queue .who').click()`, nil)
 		p.await(name+": the explanation is there", `document.querySelector('#side .summary')`)
 		p.await("it stands still", `document.getAnimations().length === 0`)
 		keep(t, p, allPictures, name+"-explain", false)
 		checkWidth(t, p, name+" with an explanation")
-		checkAxe(t, p, axe, name+" with an explanation")
+		if l.scheme == "dark" {
+			checkAxe(t, p, axe, name+" with an explanation")
+		}
 		p.close()
 	}
 	checkComplaints(t, c)
