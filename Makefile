@@ -80,7 +80,7 @@ fuzz: ## every fuzz target for FUZZTIME (60s)
 		done; \
 	done
 
-lint: ## golangci-lint, then a proof that the import table is enforced
+lint: ## golangci-lint, a proof that the import table is enforced, and the file lists in package documentation
 	@.ci/lint
 
 deps: deps-build deps-test ## install with apt what build and test need, if it is missing

@@ -56,6 +56,8 @@
 //	path.go          path shapes
 //	segment.go       one part of a path shape
 //	header.go        header classes
+//	lookup.go        which keys what somebody asks for may be
+//	pins.go          clients that somebody gave a standing for a time
 //	exempt.go        exemptions
 //
 //	standing.go      how clients stand: Judge, and Answered

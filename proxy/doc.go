@@ -82,7 +82,6 @@
 //	relay.go      the answer on its way, through a spool if need be
 //	pace.go       how long the backend waits before there is need
 //	upgrade.go    what goes both ways after an upgrade
-//	farewell.go   what open connections of other protocols are told at the end
 //	usage.go      what part of the CPUs is used
 //	workerhints.go what can be seen of the backend's workers from outside
 //	listenqueue.go how many connections wait until the backend accepts them
@@ -105,9 +104,12 @@
 //	retire.go     no further connections, as another process takes them
 //	farewell.go   upgraded connections are told of the end, and waited for
 //	record.go     what is told of a request that is over
-//	inside.go     what is told of those that wait, and that run
-//	admin/        the API that the doctor asks
+//	requestid.go  the id to ask after a request by
+//	inside.go     what is counted of those that wait, and that run
+//	underway.go   those that wait, and that run, one by one
+//	admin/        the API that the doctor and browsers ask
 //	admin/api/    what it answers
+//	admin/dashboard/ the page for browsers
 //	backend/      connections to the backend, and requests over them
 //	connlimit/    how many connections clients may have open, and which is closed for the next
 //	descriptors/  what is done where descriptors run out
@@ -115,8 +117,11 @@
 //	h2bound/      what a connection of HTTP/2 may have the server do
 //	handover/     listening sockets pass to the process that takes this one's place
 //	http1/        the messages of HTTP/1.1
+//	inspect/      why a single request waits, and what would change it
 //	lifecycle/    what is decided of a request, without waiting for anything
+//	replay/       what limits would have done with the requests of a log
 //	roster/       the sets of what waits, of what is at the backend, and of connections
+//	savedfile/    files with a checksum, replaced as a whole
 //	spool/        what bodies wait in: memory, then a file without a name
 //	subscriber/   who is meant by an address
 //	telemetry/    what requests add up to: counters, the access log, statistics

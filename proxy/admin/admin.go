@@ -1,5 +1,23 @@
 // Package admin serves the admin API, which the doctor and the dashboard ask: JSON over HTTP,
 // at a unix socket and over TCP. What it answers is in package api, the page in dashboard.
+//
+// A request passes the guard, then shared, and comes to a route.
+//
+//	admin.go    the parts, and the servers
+//	listen.go   the unix socket
+//	web.go      the listener for browsers
+//	peer*.go    who asks at the socket
+//	guard.go    who may ask, and what is refused
+//	access.go   the token, and the names that it may be asked for by
+//	attempts.go wrong tokens
+//	shared.go   one answer for many viewers
+//	routes.go   the paths, and what may be asked of each
+//	reply.go    documents and errors
+//	views.go    classes and keys, the proxy itself
+//	inside.go   what requests add up to
+//	events.go   the same each second
+//	history.go  the last week
+//	single.go   single clients: explained, forgiven, pinned
 package admin
 
 import (

@@ -2,6 +2,7 @@
 //
 //	pool.go      connections that wait for a request, the newest first
 //	conn.go      one connection
+//	alive*.go    whether the backend has closed one that waits
 //	call.go      one request after the other of one client's connection, and its end
 //	roundtrip.go one request: sent, answered, asked again
 //	upload.go    the request's body

@@ -9,8 +9,11 @@
 //	request.go  a request, as a handler sees it
 //	body.go     the request's body
 //	response.go what the handler answers
+//	head.go     the head of that
+//	date.go     its Date
 //	linger.go   the end of a connection whose client still sends
 //	presence.go whether the client is still there
+//	look*.go    how that is seen
 //	memory.go   what a request borrows
 //
 // A connection has one goroutine and no other, no timer, and while it waits for a

@@ -17,5 +17,6 @@
 //	statlog.go    the original's log of keys that wait
 //	graphite*.go  the original's series
 //	book/         what requests cost at this moment, and did in the last day
+//	history/      what they cost hour by hour, in the last week
 //	metrics/      all numbers that are shown to programs
 package telemetry
