@@ -28,7 +28,7 @@ type Setup struct {
 // Run replays a log and reports. The error is a *FormatError if no line can be read,
 // or what r or the context said.
 func Run(ctx context.Context, r io.Reader, s Setup) (*Report, error) {
-	p, err := newPlayer(r, s)
+	p, err := newPlayer(untilDone{ctx, r}, s)
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +36,21 @@ func Run(ctx context.Context, r io.Reader, s Setup) (*Report, error) {
 		return nil, err
 	}
 	return p.report(), nil
+}
+
+// untilDone reads until a context ends. A log may be without a single request, and as large
+// as a few megabytes of gzip can make it.
+type untilDone struct {
+	ctx context.Context //nolint:containedctx // it is there only for as long as Run
+	r   io.Reader
+}
+
+// Read implements io.Reader.
+func (u untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(p)
 }
 
 // player is a replay under way.

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -93,6 +94,37 @@ func TestReadFails(t *testing.T) {
 type failing struct{}
 
 func (*failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// endless is a log that never ends, and cancels when much of it was read.
+type endless struct {
+	of     byte
+	left   int
+	cancel context.CancelFunc
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.left--; e.left == 0 {
+		e.cancel()
+	}
+	if e.left < -100 {
+		return 0, errors.New("it was read on")
+	}
+	for i := range p {
+		p[i] = e.of
+	}
+	return len(p), nil
+}
+
+// TestCancelled: a log without requests, all of whose lines are empty or that is one line,
+// is read no longer than until the context ends.
+func TestCancelled(t *testing.T) {
+	for _, of := range []byte{'\n', 0} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if _, err := Run(ctx, &endless{of, 100, cancel}, shipped(t, limiter.Fair)); !errors.Is(err, context.Canceled) {
+			t.Errorf("a log of %q: %v", of, err)
+		}
+	}
+}
 
 // TestWindow takes requests out in the order of their arrival, none lost, as long as
 // lines are not too far behind others.
