@@ -9,9 +9,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
 
 	"tempomat/limiter/smockron"
 )
+
+// mostScrapers is how many connections Prometheus' door has at a time: who only connects is
+// not to use up the descriptors that the sidecars need.
+const mostScrapers = 32
 
 // openMetrics opens Prometheus' door. Without it, nil, the master goes on all the
 // same.
@@ -24,7 +29,7 @@ func (s *server) openMetrics(ctx context.Context, address string) net.Listener {
 		s.log.Error("no metrics", zap.Error(err))
 		return nil
 	}
-	return door
+	return netutil.LimitListener(door, mostScrapers)
 }
 
 // serveMetrics answers Prometheus until the context ends.
@@ -35,7 +40,7 @@ func (s *server) serveMetrics(ctx context.Context, door net.Listener) {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	web := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(s.log.Named("metrics")),
+		WriteTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(s.log.Named("metrics")),
 	}
 	end := context.AfterFunc(ctx, func() { _ = web.Close() }) // a look that is cut is taken again
 	defer end()

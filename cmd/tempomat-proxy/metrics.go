@@ -7,12 +7,17 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
 
 	"tempomat/limiter/gossip"
 	"tempomat/limiter/redis"
 	"tempomat/limiter/smockron"
 	"tempomat/proxy/telemetry/metrics"
 )
+
+// mostScrapers is how many connections Prometheus' door has at a time: who only connects is
+// not to use up the descriptors that the site's visitors need.
+const mostScrapers = 32
 
 // openMetrics opens Prometheus' door. Without it, nil, the site goes on all the same.
 func (s *sidecar) openMetrics(ctx context.Context, address string) net.Listener {
@@ -25,14 +30,14 @@ func (s *sidecar) openMetrics(ctx context.Context, address string) net.Listener 
 		return nil
 	}
 	s.logs.log.Info("metrics", zap.Stringer("address", door.Addr()))
-	return door
+	return netutil.LimitListener(door, mostScrapers)
 }
 
 // serveMetrics answers Prometheus until the context ends.
 func (s *sidecar) serveMetrics(ctx context.Context, door net.Listener) {
 	web := &http.Server{
 		Handler: metrics.Handler(s.numbers, s.inside.durations), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(s.logs.log.Named("metrics")),
+		WriteTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(s.logs.log.Named("metrics")),
 	}
 	end := context.AfterFunc(ctx, func() { _ = web.Close() }) // a look that is cut is taken again
 	defer end()
