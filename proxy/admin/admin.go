@@ -87,6 +87,9 @@ func New(o Options) *Server {
 		o.ReloadTimeout = 20 * time.Second
 	}
 	a := &Server{opts: o, reloading: make(chan struct{}, 1), ending: make(chan struct{})}
+	if o.Inspector != nil {
+		a.opts.Inspector = &singly{inspector: o.Inspector}
+	}
 	if o.Access == nil {
 		a.opts.Access = new(Access)
 	}

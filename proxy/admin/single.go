@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"tempomat/proxy/admin/api"
@@ -19,6 +20,27 @@ type Inspector interface {
 	Queue(now time.Time, limit int) api.QueueReply
 	// Explain tells what is known of something; its error says what cannot be asked for.
 	Explain(now time.Time, of string) (api.ExplainReply, error)
+}
+
+// singly has an Inspector look once at a time: each look locks for a moment what requests
+// need, and many at the same time would stall them.
+type singly struct {
+	mu        sync.Mutex // held while it looks
+	inspector Inspector
+}
+
+// Queue implements Inspector.
+func (s *singly) Queue(now time.Time, limit int) api.QueueReply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inspector.Queue(now, limit)
+}
+
+// Explain implements Inspector.
+func (s *singly) Explain(now time.Time, of string) (api.ExplainReply, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inspector.Explain(now, of)
 }
 
 // Actor does something for a single client. By is who asks, in words; an error says what

@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,6 +46,46 @@ func (a *actor) Pin(_ time.Time, by string, r api.ActRequest) (api.ActReply, err
 
 func (a *actor) Pins(time.Time) api.PinsReply {
 	return api.PinsReply{Version: api.Version, Pins: []api.PinRow{}}
+}
+
+// crowded is an Inspector that tells how many look at the same time.
+type crowded struct {
+	actor
+
+	now, most atomic.Int32
+}
+
+func (c *crowded) look() {
+	c.most.Store(max(c.most.Load(), c.now.Add(1)))
+	time.Sleep(time.Millisecond) // the others could come meanwhile
+	c.now.Add(-1)
+}
+
+func (c *crowded) Queue(time.Time, int) (reply api.QueueReply) { c.look(); return reply }
+
+func (c *crowded) Explain(time.Time, string) (reply api.ExplainReply, err error) {
+	c.look()
+	return reply, nil
+}
+
+// TestLooksAreSingle: however many ask who waits, and why, they look one after the other, as
+// requests stand still meanwhile.
+func TestLooksAreSingle(t *testing.T) {
+	c := &crowded{}
+	o := options()
+	o.Inspector = c
+	h := New(o).Handler()
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			path := []string{"/v1/queue", "/v1/explain?of=x"}[i%2]
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
+		})
+	}
+	all.Wait()
+	if n := c.most.Load(); n != 1 {
+		t.Errorf("%d look at the same time", n)
+	}
 }
 
 func acted(a *actor) Options {
