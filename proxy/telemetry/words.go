@@ -112,7 +112,7 @@ func (w *Words) learn(now time.Time, e *Entry) {
 		}
 		p := w.parameters[parameterName{path, name}]
 		if p == nil {
-			if len(w.parameters) == mostParameters {
+			if len(w.parameters) == mostParameters && !w.makeRoom() {
 				continue
 			}
 			p = &parameter{values: make(map[string]*people)}
@@ -120,6 +120,23 @@ func (w *Words) learn(now time.Time, e *Entry) {
 		}
 		p.learn(now, hash, value)
 	}
+}
+
+// makeRoom forgets a parameter that few people use, of some that it looks at, or nobody
+// could teach anything any more once one client had made up enough names.
+func (w *Words) makeRoom() bool {
+	const looks = 32
+	n := 0
+	for name, p := range w.parameters { // from anywhere
+		if !p.by.several() {
+			delete(w.parameters, name)
+			return true
+		}
+		if n++; n == looks {
+			break
+		}
+	}
+	return false
 }
 
 func (p *parameter) learn(now time.Time, hash uint64, value string) {

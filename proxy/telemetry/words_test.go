@@ -116,6 +116,13 @@ func TestWordsAreBounded(t *testing.T) {
 	if n := len(w.parameters); n != mostParameters {
 		t.Errorf("%d parameters", n)
 	}
+	for i := range 5 * enough { // one client's names keep nobody from teaching others
+		teach(w, byte(i%5), "/w?action=view", nil)
+		teach(w, 1, fmt.Sprint("/w?q", i, "=1"), nil)
+	}
+	if got := w.Reduce("/w?x", "action=view"); got != "action=view" {
+		t.Errorf("names that one client makes up have hidden all: %s", got)
+	}
 	teach(w, 1, "/w?"+strings.Repeat("a=1&", 100), nil) // cut off: nothing is learnt of it
 	if w.parameters[parameterName{"/w", "a"}] != nil {
 		t.Error("learnt from a part")
