@@ -132,10 +132,12 @@ func (g *guard) refuseToken(r *http.Request) *refusal {
 		return &refusal{status: http.StatusUnauthorized, text: "the token is missing: send Authorization: Bearer with what admin.token holds"}
 	}
 	from, _ := netip.ParseAddrPort(r.RemoteAddr) // of the unix socket: none, which is one for all
-	if !g.attempts.allows(g.now(), from.Addr()) {
+	// Who has shown the right one on this connection is not kept out by others' guesses.
+	if !isTrusted(r.Context()) && !g.attempts.allows(g.now(), from.Addr()) {
 		return &refusal{status: http.StatusTooManyRequests, text: "too many wrong tokens from this address: try later", wait: attemptEvery}
 	}
-	if !g.access.isRight(token) {
+	right := g.access.isRight(token)
+	if trust(r.Context(), right); !right {
 		g.attempts.failed(g.now(), from.Addr())
 		return &refusal{status: http.StatusUnauthorized, text: "the token is wrong"}
 	}

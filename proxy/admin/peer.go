@@ -9,8 +9,11 @@ type peerKey struct{}
 
 // withPeer notes who is at the other end of a connection, if that can be known.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
-	if u, ok := c.(*net.UnixConn); ok {
-		return context.WithValue(ctx, peerKey{}, peerOf(u))
+	switch c := c.(type) {
+	case *net.UnixConn:
+		return context.WithValue(ctx, peerKey{}, peerOf(c))
+	case *visitor:
+		return context.WithValue(ctx, visitorKey{}, c)
 	}
 	return ctx
 }

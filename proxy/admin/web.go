@@ -8,12 +8,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 )
-
-// mostConnections is how many may be open over TCP. A viewer has two: for the events, and
-// for the rest.
-const mostConnections = 128
 
 // ListenWeb opens the address that browsers come to, "host:port".
 func ListenWeb(ctx context.Context, address string) (net.Listener, error) {
@@ -27,7 +22,7 @@ func ListenWeb(ctx context.Context, address string) (net.Listener, error) {
 // ServeWeb answers on l, a listener of TCP, until Shutdown and closes l. Everybody needs the
 // token, but for the page itself. It returns nil after Shutdown, else why it ended.
 func (a *Server) ServeWeb(l net.Listener) error {
-	return serve(a.web, netutil.LimitListener(l, mostConnections))
+	return serve(a.web, &visitors{Listener: l})
 }
 
 // newServer is for handlers that answer at once. Those that do not move their deadlines

@@ -304,35 +304,91 @@ func TestWebCutsSlowClients(t *testing.T) {
 	}
 }
 
-// TestWebBoundsConnections: of those above the bound, the first is answered once another one
-// ends.
+// visit sends a request and keeps the connection.
+func visit(t *testing.T, c net.Conn, request string) (*http.Response, error) {
+	t.Helper()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := io.WriteString(c, strings.Replace(request, "Connection: close", "Connection: keep-alive", 1)); err != nil {
+		return nil, err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err == nil {
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+	return resp, err
+}
+
+// TestWebBoundsConnections: whoever connects and shows no token makes room for others in the
+// end; who has shown it keeps its connection, whatever others do.
 func TestWebBoundsConnections(t *testing.T) {
 	d := openDoors(t)
-	var open []net.Conn
-	for range mostConnections {
+	icon, status := request("GET /static/icon.svg", d.tcp, ""), request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+testToken)
+	come := func(request string, want int) net.Conn {
 		c := d.dial("tcp")
-		defer c.Close()
-		if _, err := io.WriteString(c, strings.Replace(request("GET /static/icon.svg", d.tcp, ""), "Connection: close", "Connection: keep-alive", 1)); err != nil {
-			t.Fatal(err)
+		t.Cleanup(func() { _ = c.Close() })
+		if resp, err := visit(t, c, request); err != nil || resp.StatusCode != want {
+			t.Fatalf("the answer to who came: %v, %v", resp, err)
 		}
-		if resp, _ := read(t, c); resp.StatusCode != 200 {
-			t.Fatal(resp.Status)
-		}
-		open = append(open, c)
+		return c
+	}
+	first := come(status, 200)
+	idle := come(icon, 200)
+	for range 3 * mostConnections {
+		come(icon, 200)
+	}
+	if _, err := idle.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the oldest without a token: %v", err)
+	}
+	var viewers []net.Conn
+	for range mostConnections - 1 {
+		viewers = append(viewers, come(status, 200))
 	}
 	late := d.dial("tcp")
 	defer late.Close()
-	if _, err := io.WriteString(late, request("GET /static/icon.svg", d.tcp, "")); err != nil {
-		t.Fatal(err)
+	if resp, err := visit(t, late, icon); err == nil {
+		t.Errorf("one too many: %s", resp.Status)
 	}
-	_ = late.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-	if n, err := late.Read(make([]byte, 1)); n > 0 || err == nil {
-		t.Error("one too many was answered")
+	if resp, err := visit(t, first, status); err != nil || resp.StatusCode != 200 {
+		t.Errorf("the first viewer: %v, %v", resp, err)
 	}
-	_ = late.SetReadDeadline(time.Now().Add(time.Minute))
-	_ = open[0].Close()
-	if resp, _ := read(t, late); resp.StatusCode != 200 {
-		t.Error(resp.Status)
+	_ = viewers[0].Close()
+	for { // until the server has noticed
+		late := d.dial("tcp")
+		resp, err := visit(t, late, icon)
+		_ = late.Close()
+		if err == nil && resp.StatusCode == 200 {
+			return
+		}
+	}
+}
+
+// TestWebGuessesKeepNoViewerOut: who guesses tokens from the address that a viewer has, as
+// all have on one machine, takes nothing from the viewer.
+func TestWebGuessesKeepNoViewerOut(t *testing.T) {
+	d := openDoors(t)
+	viewer := d.dial("tcp")
+	defer viewer.Close()
+	ask := func(token string) int {
+		resp, err := visit(t, viewer, request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode
+	}
+	if got := ask(testToken); got != 200 {
+		t.Fatal(got)
+	}
+	for range 4 * attemptsAtOnce {
+		d.say("tcp", request("GET /v1/status", d.tcp, "", "Authorization: Bearer wrong"))
+	}
+	for _, want := range []struct {
+		token  string
+		status int
+	}{{testToken, 200}, {"wrong", 401}} {
+		if got := ask(want.token); got != want.status {
+			t.Errorf("%s: %d, want %d", want.token, got, want.status)
+		}
 	}
 }
 
