@@ -18,6 +18,7 @@ import (
 	"tempomat/config"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/savedfile"
+	"tempomat/proxy/telemetry"
 )
 
 func newPast(state string, hours int) (*pastHours, *config.Config, *observer.ObservedLogs) {
@@ -32,7 +33,7 @@ func saveHistory(t *testing.T, state string) (text []byte) {
 	t.Helper()
 	p, _, logs := newPast(state, 168)
 	for i := range 3 {
-		p.Take(time.Unix(1_800_000_000, 0).Add(time.Duration(i)*time.Hour), nil)
+		p.Take(time.Unix(1_800_000_000, 0).Add(time.Duration(i)*time.Hour), new(telemetry.Batch))
 	}
 	ended, end := context.WithCancel(context.Background())
 	end()

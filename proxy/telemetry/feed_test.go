@@ -11,51 +11,77 @@ import (
 	"tempomat/classify"
 )
 
-// adder is a Sink that adds up weights by status.
+// adder is a Sink that adds up weights by status, and what was counted.
 type adder struct {
 	weight map[int]float64
+	cost   map[int]float64 // CPU-seconds, with the weights
 	kept   int
+	sums   Sums
 }
 
-func (a *adder) Take(_ time.Time, entries []Entry) {
-	for _, e := range entries {
+func newAdder() *adder { return &adder{weight: map[int]float64{}, cost: map[int]float64{}} }
+
+func (a *adder) Take(_ time.Time, b *Batch) {
+	for _, e := range b.Entries {
 		a.kept++
 		a.weight[e.Status] += e.Weight
+		a.cost[e.Status] += e.Weight * e.Cost.Seconds()
+	}
+	for g := range b.Sums {
+		a.sums.Requests += b.Sums[g].Requests
+		a.sums.Refused += b.Sums[g].Refused
+		a.sums.Cost += b.Sums[g].Cost
 	}
 }
 
-// TestFeed: what is kept stands for all, whatever there is of it, and the dear are kept
-// as long as there is room.
+// TestFeed: what is kept stands for all of its kind, whatever there is of it and whoever
+// asks, and all are counted. That a flood begins changes nothing: a few dear requests are
+// not taken for many.
 func TestFeed(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for _, c := range []struct {
 		name                         string
 		rounds, cheap, dear, refused int
+		addresses                    int
 	}{
-		{"few", 1, 3, 2, 1}, {"many cheap ones", 20, 5000, 3, 0}, {"more than is kept", 3, 0, 3000, 0},
-		{"a flood of refusals", 20, 100, 20, 5000},
+		{"few", 1, 3, 2, 1, 1 << 16}, {"many cheap ones", 20, 5000, 3, 0, 1 << 16}, {"more than is kept", 3, 0, 3000, 0, 1 << 16},
+		{"a flood of refusals", 20, 100, 20, 5000, 1 << 16}, {"a flood from one address", 1, 1250, 1, 0, 1},
+		{"a flood after silence", 1, 5000, 3, 700, 1 << 16},
 	} {
-		f, sum := NewFeed(), adder{weight: map[int]float64{}}
+		f, sum := NewFeed(), newAdder()
 		for range c.rounds {
 			for i := range c.refused + c.cheap + c.dear {
 				r := Record{Arrived: now, Request: &http.Request{Method: "GET", Host: "h", RequestURI: fmt.Sprint("/", i)}, Status: 200}
-				r.Who = &classify.Result{Client: netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)})}
+				client := i % c.addresses
+				r.Who = &classify.Result{Client: netip.AddrFrom4([4]byte{192, 0, byte(client >> 8), byte(client)})}
+				r.Cost = 2 * time.Millisecond
 				if i < c.refused {
-					r.Outcome, r.Status = Refused, 429
+					r.Outcome, r.Status, r.Cost = Refused, 429, 0
 				} else if i >= c.refused+c.cheap {
 					r.Cost, r.Status = time.Second, 201
 				}
 				f.Note(now, &r)
 			}
-			f.Drain(now, &sum)
+			f.Drain(now, sum)
+			f.Drain(now, sum) // there is nothing more
 		}
 		for status, n := range map[int]int{200: c.cheap, 201: c.dear, 429: c.refused} {
 			want := float64(n * c.rounds)
-			if got := sum.weight[status]; got < 0.9*want-1 || got > 1.1*want+1 {
-				t.Errorf("%s: %d is said to have come %.0f times, want %.0f", c.name, status, got, want)
+			if got := sum.weight[status]; math.Abs(got-want) > 1e-6*want {
+				t.Errorf("%s: %d is said to have come %v times, want %v", c.name, status, got, want)
 			}
 		}
-		if most := c.rounds * feedShards * mostEntries; sum.kept > most {
+		if got, want := sum.cost[201], float64(c.dear*c.rounds); math.Abs(got-want) > 1e-6*want {
+			t.Errorf("%s: the dear are said to have cost %v, want %v", c.name, got, want)
+		}
+		all := Sums{
+			Requests: c.rounds * (c.cheap + c.dear + c.refused), Refused: c.rounds * c.refused,
+			Cost: time.Duration(c.rounds) * (time.Duration(c.cheap)*2*time.Millisecond + time.Duration(c.dear)*time.Second),
+		}
+		if sum.sums != all {
+			t.Errorf("%s: counted %+v, want %+v", c.name, sum.sums, all)
+		}
+		if most := c.rounds * feedShards * ((kinds-1)*mostCheap + mostDear); sum.kept > most {
 			t.Errorf("%s: %d are kept, want %d at most", c.name, sum.kept, most)
 		}
 	}
@@ -64,8 +90,8 @@ func TestFeed(t *testing.T) {
 // dearest is a Sink that adds up what clients cost.
 type dearest map[netip.Addr]float64
 
-func (d dearest) Take(_ time.Time, entries []Entry) {
-	for _, e := range entries {
+func (d dearest) Take(_ time.Time, b *Batch) {
+	for _, e := range b.Entries {
 		d[e.Client] += (e.Cost - e.Told).Seconds() * e.Weight
 	}
 }
@@ -115,6 +141,28 @@ func TestFeedFloodChangesNobodysCost(t *testing.T) {
 	}
 }
 
+// TestFeedIsFair: of pages that come in turn, as those of one who loads a page and its parts
+// again and again, each is met as often as it came, whatever the length of the turn.
+func TestFeedIsFair(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	for turn := 2; turn <= 8; turn++ {
+		const rounds, each = 200, 1024
+		f, sum := NewFeed(), newAdder()
+		for range rounds {
+			for i := range each {
+				r := Record{Arrived: now, Request: &http.Request{Method: "GET"}, Who: new(classify.Result), Status: i % turn}
+				f.Note(now, &r)
+			}
+			f.Drain(now, sum)
+		}
+		for page, got := range sum.weight {
+			if want := float64(rounds*each) / float64(turn); math.Abs(got-want) > 0.2*want {
+				t.Errorf("%d of %d pages is said to have come %.0f times, want %.0f", page, turn, got, want)
+			}
+		}
+	}
+}
+
 // TestEntryKeepsWhatItIsOf cuts what is long.
 func TestEntryKeepsWhatItIsOf(t *testing.T) {
 	long := fmt.Sprintf("/%0999d", 7)
@@ -130,11 +178,11 @@ func BenchmarkFeed(b *testing.B) {
 	f := NewFeed()
 	now := time.Unix(1_000_000, 0)
 	r := Record{Arrived: now, Request: &http.Request{Method: "GET", Host: "site.example", RequestURI: "/w/index.php?title=A&action=history"}, Status: 200, Who: &classify.Result{}}
-	none := adder{weight: map[int]float64{}}
+	none := newAdder()
 	for i := range b.N {
 		f.Note(now, &r)
 		if i%4000 == 0 {
-			f.Drain(now, &none)
+			f.Drain(now, none)
 		}
 	}
 }

@@ -74,11 +74,11 @@ func NewWords() *Words {
 }
 
 // Take implements Sink.
-func (w *Words) Take(now time.Time, entries []Entry) {
+func (w *Words) Take(now time.Time, b *Batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i := range entries {
-		if e := &entries[i]; e.Group == Known && e.Outcome == Answered && e.Status < 400 {
+	for i := range b.Entries {
+		if e := &b.Entries[i]; e.Group == Known && e.Outcome == Answered && e.Status < 400 {
 			w.learn(now, e)
 		}
 	}

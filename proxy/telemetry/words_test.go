@@ -26,7 +26,7 @@ func teach(w *Words, address byte, target string, change func(*Record)) {
 	now := time.Unix(1_000_000, 0)
 	var e Entry
 	e.Set(now, &r, 1)
-	w.Take(now, []Entry{e})
+	w.Take(now, &Batch{Entries: []Entry{e}})
 }
 
 // TestWords: what is shown of a query, by what people did before.
@@ -127,7 +127,7 @@ func TestWordsAreBounded(t *testing.T) {
 	if w.parameters[parameterName{"/w", "a"}] != nil {
 		t.Error("learnt from a part")
 	}
-	w.Take(time.Unix(1_000_000, 0).Add(forgotten+2*time.Hour), nil)
+	w.Take(time.Unix(1_000_000, 0).Add(forgotten+2*time.Hour), new(Batch))
 	if n := len(w.parameters); n != 0 {
 		t.Errorf("%d parameters a day later", n)
 	}

@@ -42,14 +42,17 @@ func New(began time.Time) *Book {
 }
 
 // Take implements telemetry.Sink.
-func (b *Book) Take(now time.Time, entries []telemetry.Entry) {
+func (b *Book) Take(now time.Time, batch *telemetry.Batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advanceLocked(now)
 	s := b.window.current()
-	for i := range entries {
-		e := &entries[i]
-		s.end(e)
+	for g := range batch.Sums {
+		s.end(telemetry.Group(g), &batch.Sums[g])
+	}
+	for i := range batch.Entries {
+		e := &batch.Entries[i]
+		s.last(e)
 		a := amount{cpu: (e.Cost - e.Told).Seconds() * e.Weight, n: e.Weight}
 		if isWorkedOn(e) {
 			a.work = e.Weight
@@ -79,24 +82,23 @@ func (b *Book) Running(now time.Time, entries []telemetry.Entry) {
 	}
 }
 
-// end counts a request that is over.
-func (s *sums) end(e *telemetry.Entry) {
-	g, n := e.Group, e.Weight
-	s.cpu[g] += (e.Cost - e.Told).Seconds() * n
-	s.n[g] += n
+// end counts the requests of a group that are over.
+func (s *sums) end(g telemetry.Group, of *telemetry.Sums) {
+	s.cpu[g] += (of.Cost - of.Told).Seconds()
+	s.n[g] += float64(of.Requests)
+	s.refused[g] += float64(of.Refused)
+	s.redirected[g] += float64(of.Redirected)
+	s.wasted += (of.Wasted - of.ToldWasted).Seconds()
+}
+
+// last counts for how long a request lasted that others may stand behind.
+func (s *sums) last(e *telemetry.Entry) {
 	s.kept++
-	if e.Orphan || e.Outcome == telemetry.BackendSlow {
-		s.wasted += (e.Cost - e.ToldWasted).Seconds() * n
-	}
 	switch e.Outcome {
-	case telemetry.Refused:
-		s.refused[g] += n
-	case telemetry.Redirected:
-		s.redirected[g] += n
-	case telemetry.ClientGone: // who leaves does not make it faster
+	case telemetry.Refused, telemetry.Redirected, telemetry.ClientGone: // who leaves does not make it faster
 	default:
 		if e.Status != 101 { // a connection of its own from then on, that lasts as long as it likes
-			s.took[g].add(e.Took.Seconds(), n)
+			s.took[e.Group].add(e.Took.Seconds(), e.Weight)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
+	"tempomat/proxy/telemetry/feedtest"
 )
 
 var began = time.Unix(1_000_000, 0)
@@ -43,7 +44,7 @@ func play(b *Book, from, seconds int, each func(now time.Time) []telemetry.Entry
 	for i := range seconds * 4 {
 		now := began.Add(time.Duration(from)*time.Second + time.Duration(i+1)*time.Second/4)
 		if each != nil {
-			b.Take(now, each(now))
+			b.Take(now, feedtest.BatchOf(each(now)...))
 		}
 		if i%4 == 3 {
 			last = b.Tick(now, Moment{})
@@ -75,12 +76,12 @@ func TestSums(t *testing.T) {
 					r.ToldWasted = part.Cost
 				}
 			}
-			b.Take(now, []telemetry.Entry{entry(now, r, weight)})
+			b.Take(now, feedtest.BatchOf(entry(now, r, weight)))
 			cpu, n = cpu+r.Cost.Seconds()*weight, n+weight
 			if r.Outcome == telemetry.Refused {
 				refused += weight
 			}
-			if r.Orphan || r.Outcome == telemetry.BackendSlow {
+			if r.Orphan {
 				wasted += r.Cost.Seconds() * weight
 			}
 		}
@@ -228,7 +229,7 @@ func TestRunningShows(t *testing.T) {
 	}
 	now := began.Add(5 * time.Second)
 	r.Told, r.Cost = 5*time.Second, 4*time.Second
-	b.Take(now, []telemetry.Entry{entry(now, r, 1)})
+	b.Take(now, feedtest.BatchOf(entry(now, r, 1)))
 	if o := b.Overview(Moment{}); math.Abs(o.CPU-0.8) > 0.01 || math.Abs(o.Groups[2].Rate-0.2) > 0.01 {
 		t.Errorf("at its end: %+v", o)
 	}
@@ -255,7 +256,7 @@ func TestBounded(t *testing.T) {
 				}
 				entries[k] = entry(now, r, 1)
 			}
-			b.Take(now, entries)
+			b.Take(now, feedtest.BatchOf(entries...))
 			if i%4096 == 0 {
 				b.Tick(now, Moment{})
 			}
@@ -296,7 +297,7 @@ func TestRecent(t *testing.T) {
 		r := request(client, "/a", "/a?x=1", 0)
 		r.Arrived = now.Add(-2 * time.Second)
 		change(&r)
-		b.Take(now, []telemetry.Entry{entry(now, r, 1)})
+		b.Take(now, feedtest.BatchOf(entry(now, r, 1)))
 	}
 	note(1, address(1), func(*telemetry.Record) {})
 	note(2, address(2), func(r *telemetry.Record) {
@@ -343,7 +344,7 @@ func TestSeries(t *testing.T) {
 	peak.Waiting.Count[telemetry.Known], peak.Waiting.Longest[telemetry.Known] = 7, 3*time.Second
 	for i := range 70 * 60 {
 		now := began.Add(time.Duration(i+1) * time.Second)
-		b.Take(now, []telemetry.Entry{entry(now, request(address(i), "/", "/", time.Second/2), 1)})
+		b.Take(now, feedtest.BatchOf(entry(now, request(address(i), "/", "/", time.Second/2), 1)))
 		m := Moment{Gate: limiter.GateState{Utilisation: 0.5}}
 		if (i+1)%60 == 30 {
 			m = peak
@@ -406,10 +407,14 @@ func BenchmarkTake(b *testing.B) {
 				r.Outcome = telemetry.Outcome(i % 7)
 				entries[i] = entry(began, r, 1)
 			}
+			batches := make([]*telemetry.Batch, len(entries)/64)
+			for i := range batches {
+				batches[i] = feedtest.BatchOf(entries[i*64:][:64]...)
+			}
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := 0; i < b.N; i += 64 {
-				k.Take(began.Add(time.Duration(i)*time.Millisecond), entries[i%1024:][:64])
+				k.Take(began.Add(time.Duration(i)*time.Millisecond), batches[i/64%len(batches)])
 			}
 		})
 	}
@@ -438,7 +443,7 @@ func full() *Book {
 	k := New(began)
 	for i := range 10_000 {
 		r := request(address(i<<12), fmt.Sprintf("/%d", i%500), fmt.Sprintf("/?a=%d&b=%d", i%20, i%7), 1000*time.Second)
-		k.Take(began, []telemetry.Entry{entry(began, r, 1)})
+		k.Take(began, feedtest.BatchOf(entry(began, r, 1)))
 	}
 	return k
 }

@@ -45,12 +45,15 @@ func New(hours int) *History {
 }
 
 // Take implements telemetry.Sink. A request counts in the hour in which it ended.
-func (h *History) Take(now time.Time, entries []telemetry.Entry) {
+func (h *History) Take(now time.Time, b *telemetry.Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.rollLocked(now)
-	for i := range entries {
-		e := &entries[i]
+	for g := range b.Sums {
+		h.open.count(telemetry.Group(g), &b.Sums[g])
+	}
+	for i := range b.Entries {
+		e := &b.Entries[i]
 		target := e.Target()
 		h.name = h.names.url(h.name, target, len(target) >= longestTarget, e.Shape, h.names.network(e.Client))
 		h.open.take(e, h.name)

@@ -19,6 +19,7 @@ import (
 	"tempomat/classify"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
+	"tempomat/proxy/telemetry/feedtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,11 +44,11 @@ func newTeller(t testing.TB, hours int) *teller {
 }
 
 // Take implements telemetry.Sink: each request stands for several.
-func (c *teller) Take(now time.Time, entries []telemetry.Entry) {
-	for i := range entries {
-		entries[i].Weight *= c.weight
+func (c *teller) Take(now time.Time, b *telemetry.Batch) {
+	for i := range b.Entries {
+		b.Entries[i].Weight *= c.weight
 	}
-	c.history.Take(now, entries)
+	c.history.Take(now, feedtest.BatchOf(b.Entries...))
 }
 
 // request tells of one that ends now, took a second, and cost some CPU-seconds.
@@ -148,7 +149,7 @@ func TestHoursEnd(t *testing.T) {
 	} {
 		h := New(3)
 		for _, d := range c.told {
-			h.Take(noon.Add(d), nil)
+			h.Take(noon.Add(d), new(telemetry.Batch))
 		}
 		if diff := cmp.Diff(c.want, at(h)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
@@ -157,7 +158,7 @@ func TestHoursEnd(t *testing.T) {
 		if err := again.Restore(h.Blocks()); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		again.Take(noon.Add(c.told[len(c.told)-1]), nil)
+		again.Take(noon.Add(c.told[len(c.told)-1]), new(telemetry.Batch))
 		want := slices.DeleteFunc(slices.Clone(c.want), func(hour int) bool { return hour <= c.want[len(c.want)-1]-2 })
 		if got := at(again); !cmp.Equal(got, want) {
 			t.Errorf("%s: as two hours %v, want %v", c.name, got, want)
@@ -260,7 +261,7 @@ func TestDamagedBlocks(t *testing.T) {
 		if err := h.Restore([][]byte{bad}); err != nil {
 			continue
 		}
-		h.Take(noon.Add(3*time.Minute), nil)
+		h.Take(noon.Add(3*time.Minute), new(telemetry.Batch))
 		if _, err := json.Marshal(h.Reply(3)); err != nil {
 			t.Fatalf("bit %d: %v", i, err)
 		}
@@ -367,16 +368,17 @@ func BenchmarkTake(b *testing.B) {
 	c.names.Classify(r, &who)
 	feed.Note(noon, &telemetry.Record{Arrived: noon, Request: r, Who: &who, Cost: time.Second})
 	feed.Drain(noon, &keep)
+	batch := feedtest.BatchOf(keep.entries...)
 	b.ReportAllocs()
 	for b.Loop() {
-		c.history.Take(noon, keep.entries)
+		c.history.Take(noon, batch)
 	}
 }
 
 type keeper struct{ entries []telemetry.Entry }
 
-func (k *keeper) Take(_ time.Time, entries []telemetry.Entry) {
-	k.entries = append(k.entries, entries...)
+func (k *keeper) Take(_ time.Time, b *telemetry.Batch) {
+	k.entries = append(k.entries, b.Entries...)
 }
 
 // BenchmarkReply is the dearest one: a week whose hours are full.

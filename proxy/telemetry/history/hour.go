@@ -42,25 +42,23 @@ func newHour(at, from int64) *hour {
 	return &hour{at: at, from: from, shapes: newSketch(), urls: newSketch()}
 }
 
-// take counts a request, and those that it stands for. name is what its URL is called.
+// count counts the requests of a group.
+func (h *hour) count(g telemetry.Group, s *telemetry.Sums) {
+	h.requests += float64(s.Requests)
+	h.cpu += s.Cost.Seconds()
+	h.wasted += s.Wasted.Seconds()
+	h.refused += float64(s.Refused)
+	h.redirected += float64(s.Redirected)
+	h.groups[g].requests += float64(s.Requests)
+	h.groups[g].cpu += s.Cost.Seconds()
+}
+
+// take counts what a request was, and those that it stands for. name is what its URL is
+// called.
 func (h *hour) take(e *telemetry.Entry, name []byte) {
 	n := e.Weight
 	cpu := max(0, e.Cost.Seconds()) * n
-	h.requests += n
-	h.cpu += cpu
-	if e.Orphan {
-		h.wasted += cpu
-	}
-	switch e.Outcome {
-	case telemetry.Refused:
-		h.refused += n
-	case telemetry.Redirected:
-		h.redirected += n
-	default:
-	}
 	g := &h.groups[e.Group]
-	g.requests += n
-	g.cpu += cpu
 	if e.Outcome == telemetry.Answered && e.Status != switchingProtocols {
 		g.took.add(e.Took, n)
 	}
