@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -15,6 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"tempomat/classify"
 	"tempomat/config"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/savedfile"
@@ -190,5 +194,33 @@ func TestHistoryOfProcesses(t *testing.T) {
 	}
 	if _, err := os.Lstat(state + ".history"); err == nil {
 		t.Error("the file is still there")
+	}
+}
+
+// TestHistoryIsHandedOverWhole: the process that takes over gets the requests of the last
+// moments, too, which nobody had added up yet.
+func TestHistoryIsHandedOverWhole(t *testing.T) {
+	c := config.Default()
+	c.State = ""
+	old, err := newSidecar(c, source{}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.logs.close()
+	defer old.connections.reserve.Close()
+	old.inside.recorders().Note(time.Now(), &telemetry.Record{
+		Arrived: time.Now(), Request: httptest.NewRequest(http.MethodGet, "/", nil), Who: new(classify.Result), Cost: time.Second,
+	})
+	p, _, _ := newPast("", 168)
+	if err := old.recall(func(name string, data []byte) error {
+		if name == historyKind {
+			return p.restore(data)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if hours := p.Reply(168).Hours; len(hours) != 1 || hours[0].Requests != 1 || hours[0].CPU != 1 {
+		t.Errorf("got %+v", hours)
 	}
 }

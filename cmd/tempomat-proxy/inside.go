@@ -60,10 +60,14 @@ func (i *inside) setNames(c *config.Config) {
 	i.counts.SetNames(classes, names)
 }
 
+// takeIn adds up the requests that were over until now.
+func (s *sidecar) takeIn(now time.Time) {
+	s.inside.feed.Drain(now, append([]telemetry.Sink{s.inside.book, s.journal.Words()}, s.history.sinks()...)...)
+}
+
 // runInside adds up until the context ends.
 func (s *sidecar) runInside(ctx context.Context) {
 	i := s.inside
-	sinks := append([]telemetry.Sink{i.book, s.journal.Words()}, s.history.sinks()...)
 	ticks := time.NewTicker(drainEvery)
 	defer ticks.Stop()
 	var running []telemetry.Entry
@@ -72,7 +76,7 @@ func (s *sidecar) runInside(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticks.C:
-			i.feed.Drain(now, sinks...)
+			s.takeIn(now)
 			running = s.handler.SoFar(now, running[:0])
 			i.book.Running(now, running)
 			clear(running) // or the strings would stay alive

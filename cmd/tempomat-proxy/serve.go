@@ -207,7 +207,11 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 		return errors.Join(err, s.drain())
 	}
 	s.assume(from.admin(), ctx.Err) // not ready while draining
-	defer func() { s.replaced.end(); s.duties.end() }()
+	defer func() {
+		s.replaced.end()
+		s.takeIn(time.Now()) // so that the history is saved with them
+		s.duties.end()
+	}()
 	s.announce(from)
 	for {
 		select {
