@@ -70,7 +70,7 @@ func reasonWords(v *api.VerdictRow) string {
 		return "as many requests waited as may in all (throttle.maxHeld)"
 	case "busy":
 		return "the backend had no room for it"
-	case "busy, newcomer":
+	case "newcomer":
 		return "the backend had no room for it, and nothing was known of its client: a browser comes back at once, and waits among the newcomers"
 	}
 	if name, ok := strings.CutPrefix(v.Reason, "limit "); ok {

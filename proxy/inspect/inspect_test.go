@@ -116,7 +116,7 @@ func TestExplain(t *testing.T) {
 	n := besieged(t)
 	n.recent = []api.VerdictRow{
 		{ID: "5f0c9a1e", Client: "203.0.113.9", Agent: "evilbot", URL: "/history?page=0", Outcome: "refused", Status: 429, Reason: "debt", Class: "slash24", Key: "203.0.113.0/24", Waited: 2},
-		{ID: "5f0c9a1f", Client: "2001:db8::8", URL: "/y", Outcome: "redirected", Status: 307, Reason: "busy, newcomer", Waited: 2},
+		{ID: "5f0c9a1f", Client: "2001:db8::8", URL: "/y", Outcome: "redirected", Status: 307, Reason: "newcomer", Waited: 2},
 		{ID: "given/1", Client: "2001:db8::7", URL: "/x", Outcome: "refused", Status: 503, Reason: "busy"},
 	}
 	for what, c := range map[string]struct {

@@ -36,6 +36,14 @@ type Entry struct {
 	host, target text
 }
 
+// Why is as of the Record.
+func (e *Entry) Why() string { return why(e.Outcome, e.Reason, e.Limit) }
+
+// Waited is as of the Record.
+func (e *Entry) Waited() time.Duration {
+	return waited(e.Outcome, e.Reason, e.Cost, e.Delay, e.Took)
+}
+
 // Keys are the keys that were charged. The slice is the Entry's own.
 func (e *Entry) Keys() []limiter.Key { return e.keys[:e.keyCount] }
 

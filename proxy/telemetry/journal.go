@@ -135,12 +135,12 @@ func (r *Record) fields(now time.Time, words *Words, missed uint64) []zap.Field 
 	if r.Who.Exempt {
 		f = append(f, zap.Bool("exempt", true))
 	} else {
-		f = append(f, milliseconds("guess_ms", r.Guess), milliseconds("wait_ms", r.Delay()),
+		f = append(f, milliseconds("guess_ms", r.Guess), milliseconds("wait_ms", r.Waited(now)),
 			zap.Stringer("verdict", r.Verdict.Action), zap.Array("classes", keys(r.Who.Keys())))
 		f = append(f, r.gateFields()...)
 	}
-	if v := r.Verdict; v.Reason != limiter.None {
-		f = append(f, zap.Stringer("reason", v.Reason), zap.String("class", v.Key.Class), zap.String("key", v.Key.ID))
+	if v := r.Verdict; v.Reason != limiter.None || r.Outcome == Redirected {
+		f = append(f, zap.String("reason", r.Why()), zap.String("class", v.Key.Class), zap.String("key", v.Key.ID))
 		if v.Shadow {
 			f = append(f, zap.Bool("shadow", true), milliseconds("would_wait_ms", v.Wait))
 		}

@@ -93,6 +93,34 @@ type Recorder interface {
 // by the backend, or waited for long.
 func (r *Record) Remarkable() bool { return r.Outcome != Answered || r.Delay() >= remarkable }
 
+// Why is why the request was delayed, refused or redirected; empty: it was not.
+func (r *Record) Why() string { return why(r.Outcome, r.Verdict.Reason, r.Limit) }
+
+func why(o Outcome, r limiter.Reason, limit string) string {
+	switch {
+	case limit != "":
+		return "limit " + limit
+	case r != limiter.None:
+		return r.String()
+	case o == Redirected: // before the limiter decided
+		return "newcomer"
+	}
+	return ""
+}
+
+// Waited is for how long the request waited: the Delay, and of those that never came to the
+// backend the time until they were refused, redirected, or left.
+func (r *Record) Waited(now time.Time) time.Duration {
+	return waited(r.Outcome, r.Verdict.Reason, r.Cost, r.Delay(), now.Sub(r.Arrived))
+}
+
+func waited(o Outcome, r limiter.Reason, cost, delay, took time.Duration) time.Duration {
+	if o == Redirected || o == Refused && r != limiter.None || o == ClientGone && cost == 0 {
+		return max(delay, took)
+	}
+	return delay
+}
+
 // Delay is how long the client waited because of what its classes owe, or at the gate.
 func (r *Record) Delay() time.Duration {
 	if r.Verdict.Shadow || r.Verdict.Action != limiter.Go {

@@ -114,7 +114,7 @@ type (
 		Shape   string  `json:"shape"`
 		Status  int     `json:"status"`
 		Outcome string  `json:"outcome"`
-		Reason  string  `json:"reason"` // none, debt, client full, server full, busy; busy, newcomer (it waited for room, and was redirected); or limit NAME
+		Reason  string  `json:"reason"` // none, debt, client full, server full, busy, newcomer (it waited for room and was redirected), or limit NAME
 		Class   string  `json:"class"`  // whose debt it was; empty: nobody's
 		Key     string  `json:"key"`
 		Waited  float64 `json:"waited"`

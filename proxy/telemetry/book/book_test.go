@@ -310,7 +310,7 @@ func TestRecent(t *testing.T) {
 	note(5, address(5), func(r *telemetry.Record) { r.Outcome = telemetry.ClientGone })
 	note(6, address(6), func(r *telemetry.Record) { r.Outcome, r.Cost = telemetry.ClientGone, time.Second })
 	rows := b.Recent(10).Rows
-	want := []string{"client gone 2 none", "answered 3 debt", "redirected 2 busy, newcomer", "refused 0 limit search"}
+	want := []string{"client gone 2 none", "answered 3 debt", "redirected 2 newcomer", "refused 0 limit search"}
 	for i, r := range rows {
 		if got := fmt.Sprint(r.Outcome, " ", r.Waited, " ", r.Reason); i >= len(want) || got != want[i] {
 			t.Errorf("row %d: %s", i, got)
@@ -333,6 +333,39 @@ func TestRecent(t *testing.T) {
 	}
 	if others < 150 {
 		t.Errorf("one client's leave %d of 200 others", others)
+	}
+}
+
+// TestRecentOfAFlood: what is asked after is there while thousands are redirected and refused.
+func TestRecentOfAFlood(t *testing.T) {
+	b := New(began)
+	for i := range 20_000 {
+		now := began.Add(time.Duration(i) * time.Millisecond)
+		r := request(address(10<<24+i), "/a", "/a", 0)
+		r.Arrived, r.Outcome, r.Verdict.Reason = now.Add(-3*time.Second), telemetry.Refused, limiter.Busy
+		switch {
+		case i == 0:
+			r.Group, r.ID = telemetry.Known, "person"
+		case i < 20:
+			r.ID = "stranger"
+		default:
+			r.Outcome, r.Verdict.Reason = telemetry.Redirected, limiter.None
+		}
+		b.Take(now, []telemetry.Entry{entry(now, r, 1)})
+	}
+	counts := map[string]int{}
+	rows := b.Recent(100).Rows
+	for i, r := range rows {
+		counts[r.ID+" "+r.Outcome+" "+r.Reason]++
+		if r.Waited != 3 || i > 0 && r.At > rows[i-1].At {
+			t.Errorf("row %d: %+v", i, r)
+		}
+	}
+	if counts["person refused busy"] != 1 || counts["stranger refused busy"] != 19 || counts[" redirected newcomer"] != 80 {
+		t.Errorf("of 100: %v", counts)
+	}
+	if rows := b.Recent(20).Rows; len(rows) != 20 || rows[4].Outcome != "redirected" || rows[5].Outcome != "refused" {
+		t.Errorf("of 20: %+v", rows)
 	}
 }
 

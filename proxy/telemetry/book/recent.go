@@ -6,24 +6,24 @@ import (
 	"slices"
 	"time"
 
+	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
 )
 
 const (
-	recentRings = 64
+	recentRings = 64 // for each of the sorts
 	ringRows    = 16
 	// longWait is the wait that nobody takes for the page being slow.
 	longWait = time.Second
 )
 
-// sentBack is why a request was redirected: it waited for room, as a newcomer.
-const sentBack = "busy, newcomer"
-
-// recent are the last requests that did not go well. All rows of a client are in one ring
-// of many, so that it hides 1/64 of the others at most, however many it sends.
+// recent are the last requests that did not go well, by sort, so that a flood of one sort
+// does not drive out the others: most of what happens in an attack is redirected, and what
+// somebody asks after is a person's. All rows of a client are in one ring of many, so that it
+// hides 1/64 of the others at most, however many it sends.
 type recent struct {
-	rings [recentRings]recentRing
+	ofPeople, ofOthers, redirected [recentRings]recentRing
 }
 
 type recentRing struct {
@@ -31,8 +31,19 @@ type recentRing struct {
 	next int // where the next one goes once there are enough
 }
 
+// rings are those of an entry's sort.
+func (r *recent) rings(e *telemetry.Entry) *[recentRings]recentRing {
+	switch {
+	case e.Outcome == telemetry.Redirected:
+		return &r.redirected
+	case e.Group == telemetry.Known || e.Group == telemetry.Exempt:
+		return &r.ofPeople
+	}
+	return &r.ofOthers
+}
+
 func (r *recent) add(client uint64, e *telemetry.Entry) {
-	ring := &r.rings[client%recentRings]
+	ring := &r.rings(e)[client%recentRings]
 	if len(ring.rows) < ringRows {
 		ring.rows = append(ring.rows, *e)
 		return
@@ -56,44 +67,45 @@ func isNotable(e *telemetry.Entry) bool {
 	case telemetry.Answered:
 		return e.Shadow || e.Status >= 500 || e.Delay >= longWait
 	case telemetry.ClientGone:
-		return waited(e) >= longWait
+		return e.Waited() >= longWait
 	default:
 		return true
 	}
 }
 
-// waited is for how long the request waited. One that never came to the backend did nothing
-// else.
-func waited(e *telemetry.Entry) time.Duration {
-	if e.Cost == 0 && (e.Outcome == telemetry.ClientGone || e.Outcome == telemetry.Redirected) {
-		return max(e.Delay, e.Took)
-	}
-	return e.Delay
-}
-
 // Recent are the last requests that were refused, redirected, failed, or waited for long,
-// at most limit, the newest first.
+// at most limit, the newest first. Redirected ones are at most a quarter of them, unless there
+// are too few others.
 func (b *Book) Recent(limit int) api.RecentReply {
 	reply := api.RecentReply{Version: api.Version, Rows: []api.VerdictRow{}}
-	entries := b.notable()
-	for i := range entries[:min(limit, len(entries))] {
+	redirected, others := b.notable()
+	some := min(len(redirected), max(limit/4, limit-len(others)))
+	entries := append(others[:min(len(others), limit-some)], redirected[:some]...)
+	sortByEnd(entries)
+	for i := range entries {
 		reply.Rows = append(reply.Rows, VerdictOf(&entries[i]))
 	}
 	return reply
 }
 
 // notable copies all of them, the newest first.
-func (b *Book) notable() []telemetry.Entry {
+func (b *Book) notable() (redirected, others []telemetry.Entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var all []telemetry.Entry
-	for i := range b.recent.rings {
-		all = append(all, b.recent.rings[i].rows...)
+	for i := range recentRings {
+		redirected = append(redirected, b.recent.redirected[i].rows...)
+		others = append(append(others, b.recent.ofPeople[i].rows...), b.recent.ofOthers[i].rows...)
 	}
-	slices.SortFunc(all, func(x, y telemetry.Entry) int {
+	sortByEnd(redirected)
+	sortByEnd(others)
+	return redirected, others
+}
+
+// sortByEnd puts the newest first.
+func sortByEnd(entries []telemetry.Entry) {
+	slices.SortFunc(entries, func(x, y telemetry.Entry) int {
 		return cmp.Or(y.Ended.Compare(x.Ended), cmp.Compare(x.ID, y.ID))
 	})
-	return all
 }
 
 // VerdictOf is what became of a request that is over.
@@ -101,14 +113,8 @@ func VerdictOf(e *telemetry.Entry) api.VerdictRow {
 	row := api.VerdictRow{
 		At: float64(e.Ended.UnixMilli()) / 1000, ID: e.ID, Client: e.Client.String(), Group: e.Group.String(),
 		Method: e.Method, Host: e.Host(), URL: e.Target(), Shape: e.Shape, Status: e.Status,
-		Outcome: e.Outcome.String(), Reason: e.Reason.String(), Class: e.Blame.Class, Key: e.Blame.ID,
-		Waited: round(waited(e).Seconds()), Cost: round(e.Cost.Seconds()), Guess: round(e.Guess.Seconds()), Shadow: e.Shadow,
-	}
-	switch {
-	case e.Limit != "":
-		row.Reason = "limit " + e.Limit
-	case e.Outcome == telemetry.Redirected: // before anything was decided
-		row.Reason = sentBack
+		Outcome: e.Outcome.String(), Reason: cmp.Or(e.Why(), limiter.None.String()), Class: e.Blame.Class, Key: e.Blame.ID,
+		Waited: round(e.Waited().Seconds()), Cost: round(e.Cost.Seconds()), Guess: round(e.Guess.Seconds()), Shadow: e.Shadow,
 	}
 	for _, k := range e.Keys() {
 		if k.Class == "userAgent" {

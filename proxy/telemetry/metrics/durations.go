@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"tempomat/limiter"
 	"tempomat/proxy/telemetry"
 )
 
@@ -49,15 +48,13 @@ func (d *Durations) Collect(to chan<- prometheus.Metric) { d.took.Collect(to); d
 
 // Note implements telemetry.Recorder.
 func (d *Durations) Note(now time.Time, r *telemetry.Record) {
-	waited := r.Delay()
+	waited := r.Waited(now)
 	switch r.Outcome {
 	case telemetry.Answered, telemetry.BackendDown, telemetry.BackendSlow, telemetry.BackendBroke:
 		observe(d.tookBy[r.Group], &d.tookShown[r.Group], now, now.Sub(r.Arrived), r.ID)
-	case telemetry.Refused, telemetry.Redirected:
-		if waited = 0; r.Outcome == telemetry.Redirected || r.Verdict.Reason != limiter.None {
-			waited = now.Sub(r.Arrived)
-		}
 	case telemetry.ClientGone:
+		waited = r.Delay() // it may have left while it sent its body
+	case telemetry.Refused, telemetry.Redirected:
 	}
 	if waited > 0 {
 		observe(d.waitedBy[r.Group], &d.waitedShown[r.Group], now, waited, r.ID)
