@@ -1,8 +1,10 @@
 package classify
 
 import (
+	"fmt"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"tempomat/limiter"
@@ -18,6 +20,30 @@ func (c *Classifier) NetworkKeys(a netip.Addr) (keys []limiter.Key) {
 		}
 	}
 	return keys
+}
+
+// KeyOf is a key as an administrator writes it: of a class that goes by the network, an
+// address stands for the key that it is charged to. Its error says what is no key of the
+// class, which nobody's requests would ever have.
+func (c *Classifier) KeyOf(class, id string) (limiter.Key, error) {
+	k := limiter.Key{Class: class, ID: id}
+	for _, x := range c.classes {
+		if x.Name != class || x.By > Slash16 {
+			continue
+		}
+		a, err := netip.ParseAddr(strings.Trim(id, "[]"))
+		if p, wrong := netip.ParsePrefix(id); err != nil && wrong == nil {
+			a, err = p.Masked().Addr(), nil
+			if !p.IsSingleIP() && string(appendNetwork(nil, a, x.By)) != p.Masked().String() {
+				return k, fmt.Errorf("key: %s is as wide as no key of class %s; that of %s is %s", id, class, a, appendNetwork(nil, a, x.By))
+			}
+		}
+		if err != nil {
+			return k, fmt.Errorf("key: %q is no address, and no network: class %s goes by them", id, class)
+		}
+		k.ID = string(appendNetwork(nil, a.Unmap().WithZone(""), x.By))
+	}
+	return k, nil
 }
 
 // AgentKeys are the keys of a User-Agent, or of a family of them, and that family. They

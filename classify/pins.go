@@ -38,14 +38,8 @@ type Pins struct {
 // Set puts a pin in force, in place of an earlier one with its key. A standing of 0
 // takes that back. Its error says what is not allowed.
 func (p *Pins) Set(now time.Time, pin Pin) error {
-	switch {
-	case len(pin.Key.ID) > maxID: // no client has one, and no state file may
-		return fmt.Errorf("key: it has %d bytes; no key has more than %d", len(pin.Key.ID), maxID)
-	case pin.Standing == 0:
-	case !(pin.Standing >= leastStanding && pin.Standing <= mostStanding): // nor NaN
-		return fmt.Errorf("standing: %v; allowed is %v to %v, or 0 to take a pin back", pin.Standing, leastStanding, mostStanding)
-	case !pin.Until.After(now) || pin.Until.After(now.Add(LongestPin)):
-		return fmt.Errorf("seconds: a pin holds for more than 0 s, and for at most %.0f s, a week", LongestPin.Seconds())
+	if err := pin.check(now); err != nil {
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,6 +58,24 @@ func (p *Pins) Set(now time.Time, pin Pin) error {
 	}
 	p.store(next)
 	return nil
+}
+
+// check tells all that is not allowed about a pin.
+func (pin *Pin) check(now time.Time) error {
+	var faults []string
+	if len(pin.Key.ID) > maxID { // no client has one, and no state file may
+		faults = append(faults, fmt.Sprintf("key: it has %d bytes; no key has more than %d", len(pin.Key.ID), maxID))
+	}
+	if pin.Standing != 0 && !(pin.Standing >= leastStanding && pin.Standing <= mostStanding) { // nor NaN
+		faults = append(faults, fmt.Sprintf("standing: %v; allowed is %v to %v, or 0 to take a pin back", pin.Standing, leastStanding, mostStanding))
+	}
+	if pin.Standing != 0 && (!pin.Until.After(now) || pin.Until.After(now.Add(LongestPin))) {
+		faults = append(faults, fmt.Sprintf("seconds: a pin holds for more than 0 s, and for at most %.0f s, a week", LongestPin.Seconds()))
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(faults, "; "))
 }
 
 // store has no map at all where there are no pins: then nobody looks.

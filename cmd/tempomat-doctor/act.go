@@ -23,7 +23,7 @@ func (d *doctor) forgive() *cobra.Command {
 are still charged with what they cost. Other sidecars are not told. It is written to
 the proxy's log, with who asked.`,
 		Example:           "  tempomat-doctor forgive slash32 203.0.113.9",
-		Args:              cobra.ExactArgs(2),
+		Args:              takes(2),
 		ValidArgsFunction: d.completeClass,
 		RunE: func(c *cobra.Command, args []string) error {
 			return d.act(c.Context(), "/v1/forgive", api.ActRequest{Class: args[0], Key: args[1]}, document)
@@ -46,7 +46,7 @@ them. With 1 or more they are no strangers. It holds over a restart, and is writ
 to the proxy's log, with who asked. tempomat-doctor pins shows those in force.`,
 		Example: `  tempomat-doctor pin slash32 203.0.113.9 --standing 8 --for 1h
   tempomat-doctor pin slash32 203.0.113.9 --off`,
-		Args:              cobra.ExactArgs(2),
+		Args:              takes(2),
 		ValidArgsFunction: d.completeClass,
 		RunE: func(c *cobra.Command, args []string) error {
 			a := api.ActRequest{Class: args[0], Key: args[1]}
@@ -77,7 +77,7 @@ func (d *doctor) pins() *cobra.Command {
 		Long: `Show the clients that somebody gave a standing with tempomat-doctor pin, and for how long
 that still holds.`,
 		Example: "  tempomat-doctor pins",
-		Args:    cobra.NoArgs,
+		Args:    takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if document {
 				return d.raw(c.Context(), "/v1/pins", nil)

@@ -18,7 +18,7 @@ func (d *doctor) check() *cobra.Command {
 for the number of CPUs that it names, or of this machine. No proxy is needed, and
 nothing is opened but the file.`,
 		Example: `  tempomat-doctor check /etc/tempomat/tempomat.yaml`,
-		Args:    cobra.ExactArgs(1),
+		Args:    takes(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := config.Load(args[0], d.env)
 			if err != nil {

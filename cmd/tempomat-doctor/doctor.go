@@ -43,6 +43,7 @@ func (d *doctor) tree() *cobra.Command {
 		}
 		return pflag.NormalizedName(name)
 	})
+	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRun = func(*cobra.Command, []string) { d.understood = true }
 	return root
 }

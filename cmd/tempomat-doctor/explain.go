@@ -27,7 +27,7 @@ it, how its guess comes about, its place in the queue, and what would change tha
   tempomat-doctor explain '/index.php?title=Special:Search'
   tempomat-doctor explain googlebot
   tempomat-doctor explain 5f0c9a1e     the id of a request, from its error page, its header X-Request-Id or the log`,
-		Args: cobra.ExactArgs(1),
+		Args: takes(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			query := url.Values{"of": {args[0]}}
 			if document {

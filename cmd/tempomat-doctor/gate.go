@@ -22,7 +22,7 @@ func (d *doctor) gate() *cobra.Command {
 requests of which size compute, how many wait, and how full the CPUs are.`,
 		Example: `  tempomat-doctor gate
   watch -n 1 tempomat-doctor gate`,
-		Args: cobra.NoArgs,
+		Args: takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if document {
 				return d.raw(c.Context(), "/v1/gate", nil)

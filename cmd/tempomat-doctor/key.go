@@ -23,7 +23,7 @@ the gate. CLASS is as configured, ID as the tables show it.`,
 		Example: `  tempomat-doctor key slash32 203.0.113.9
   tempomat-doctor key slash24 203.0.113.0/24 --json`,
 		ValidArgsFunction: d.classes,
-		Args:              cobra.ExactArgs(2),
+		Args:              takes(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			query := url.Values{"class": {args[0]}, "id": {args[1]}}
 			if document {

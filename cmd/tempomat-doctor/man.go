@@ -20,7 +20,7 @@ func (d *doctor) man() *cobra.Command {
 		Long:    "Write the manual pages of the doctor and all its commands into a directory, which is made.",
 		Example: "  tempomat-doctor man /usr/local/share/man/man1",
 		Hidden:  true,
-		Args:    cobra.ExactArgs(1),
+		Args:    takes(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manuals are for all to read
 				return err

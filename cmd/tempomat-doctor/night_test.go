@@ -83,15 +83,15 @@ func TestActsThatAreNotAllowed(t *testing.T) {
 		code int
 		args []string
 	}{
-		`class slash32 has no key "192.0.2.1"`:       {exitFailed, []string{"forgive", "slash32", "192.0.2.1"}},
-		`class "slash99" is unknown; known: slash32`: {exitFailed, []string{"forgive", "slash99", "192.0.2.1"}},
-		"standing: 9; allowed is 0.5 to 8":           {exitFailed, []string{"pin", "slash32", "192.0.2.1", "--standing", "9"}},
-		"--standing: 0 is not allowed":               {exitFailed, []string{"pin", "slash32", "192.0.2.1", "--standing", "0"}},
-		"--off takes a pin back":                     {exitFailed, []string{"pin", "slash32", "192.0.2.1", "--off", "--for", "1h"}},
-		"accepts 2 arg(s), received 1":               {exitUsage, []string{"forgive", "slash32"}},
-		"limit: \"0\" is not a whole number from 1":  {exitFailed, []string{"queue", "--limit", "0"}},
-		"of: nothing is asked for":                   {exitFailed, []string{"explain", ""}},
-		`invalid argument "soon" for "--for" flag`:   {exitUsage, []string{"pin", "slash32", "192.0.2.1", "--for", "soon"}},
+		`class slash32 has no key "192.0.2.1"`:                          {exitFailed, []string{"forgive", "slash32", "192.0.2.1"}},
+		`class "slash99" is unknown; known: slash32`:                    {exitFailed, []string{"forgive", "slash99", "192.0.2.1"}},
+		"standing: 9; allowed is 0.5 to 8":                              {exitFailed, []string{"pin", "slash32", "192.0.2.1", "--standing", "9"}},
+		"--standing: 0 is not allowed":                                  {exitFailed, []string{"pin", "slash32", "192.0.2.1", "--standing", "0"}},
+		"--off takes a pin back":                                        {exitFailed, []string{"pin", "slash32", "192.0.2.1", "--off", "--for", "1h"}},
+		"there is something missing: tempomat-doctor forgive CLASS KEY": {exitUsage, []string{"forgive", "slash32"}},
+		"limit: \"0\" is not a whole number from 1":                     {exitFailed, []string{"queue", "--limit", "0"}},
+		"of: nothing is asked for":                                      {exitFailed, []string{"explain", ""}},
+		`--for: "soon" is not a duration, such as 90s or 1h`:            {exitUsage, []string{"pin", "slash32", "192.0.2.1", "--for", "soon"}},
 	} {
 		code, stdout, stderr := call(t, nil, append(c.args, "--socket", path)...)
 		if code != c.code || stdout != "" || !strings.Contains(stderr, says) {

@@ -27,7 +27,7 @@ func (d *doctor) queue() *cobra.Command {
   Before    how many go before it, as it looks now
   Group     known, newcomers, strangers or robots`,
 		Example: "  tempomat-doctor queue --limit 20",
-		Args:    cobra.NoArgs,
+		Args:    takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			query := url.Values{}
 			if c.Flags().Changed("limit") {

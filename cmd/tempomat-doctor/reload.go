@@ -16,7 +16,7 @@ func (d *doctor) reload() *cobra.Command {
 printed, all stays as it was, and the exit status is 1. Of a master with its --socket.`,
 		Example: `  tempomat-doctor check /etc/tempomat/tempomat.yaml && tempomat-doctor reload
   tempomat-doctor reload --socket /run/tempomat-master/admin.sock`,
-		Args: cobra.NoArgs,
+		Args: takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if _, err := d.client().fetch(c.Context(), http.MethodPost, "/v1/reload", nil); err != nil {
 				return fmt.Errorf("not reloaded:\n%w", err)

@@ -58,7 +58,7 @@ CPU time.
 Not replayed: cookies and other headers than the User-Agent, classes by header, limits in
 requests, the redirect of newcomers, what a master or peers say. Nobody gives up, or
 comes again, because of a wait. Modes observe and shadow are replayed as fair would act.`,
-		Args: cobra.ExactArgs(1),
+		Args: takes(1),
 		RunE: func(c *cobra.Command, args []string) error { return d.replayFile(c.Context(), args[0], ask) },
 	}
 	f := c.Flags()

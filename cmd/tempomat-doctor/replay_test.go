@@ -134,7 +134,7 @@ func TestReplayFails(t *testing.T) {
 		"CPUs":             {[]string{"replay", "--cpus", "-1", bad}, "--cpus -1: must be above 0"},
 		"workers":          {[]string{"replay", "--workers", "70000", bad}, "--workers 70000: must be from 1"},
 		"format":           {[]string{"replay", "--format", "iis", bad}, `--format "iis": must be one of auto, apache`},
-		"two logs at once": {[]string{"replay", bad, bad}, "accepts 1 arg"},
+		"two logs at once": {[]string{"replay", bad, bad}, " is too much: tempomat-doctor replay ACCESS_LOG (quote what has blanks in it)"},
 		"the wrong format": {[]string{"replay", "--format", "tempomat", writeLog(t, []byte(timedLog()))}, "line 1: it is no object of JSON"},
 		"a directory":      {[]string{"replay", t.TempDir()}, "is a directory"},
 	} {

@@ -48,7 +48,7 @@ up.`,
   tempomat-doctor report --html week.html     as one page, to keep or to send
   tempomat-doctor report --socket A --socket B   of several proxies together`,
 		Args: func(c *cobra.Command, args []string) error {
-			return errors.Join(cobra.NoArgs(c, args), ask.check())
+			return errors.Join(takes(0)(c, args), ask.check())
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := d.askHistory(c.Context(), ask)
@@ -70,15 +70,17 @@ up.`,
 
 // check tells what of the choice is not allowed.
 func (ask reportChoice) check() error {
-	switch {
-	case ask.hours < 1 || ask.hours > mostHours:
-		return fmt.Errorf("--hours %d: must be 1 to %d", ask.hours, mostHours)
-	case ask.limit < 1:
-		return fmt.Errorf("--limit %d: must be at least 1", ask.limit)
-	case ask.json && ask.html != "":
-		return errors.New("--json and --html: only one of them is possible")
+	var faults []error
+	if ask.hours < 1 || ask.hours > mostHours {
+		faults = append(faults, fmt.Errorf("--hours %d: must be 1 to %d", ask.hours, mostHours))
 	}
-	return nil
+	if ask.limit < 1 {
+		faults = append(faults, fmt.Errorf("--limit %d: must be at least 1", ask.limit))
+	}
+	if ask.json && ask.html != "" {
+		faults = append(faults, errors.New("--json and --html: only one of them is possible"))
+	}
+	return errors.Join(faults...)
 }
 
 // askHistory asks all proxies, and adds up what they tell.

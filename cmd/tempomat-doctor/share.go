@@ -24,7 +24,7 @@ func (d *doctor) share() *cobra.Command {
 		Long: `Show with whom this sidecar shares its accounts (a tempomat-master, Redis, other
 sidecars, nobody), whether they are there, and what is wrong if they are not.`,
 		Example: `  tempomat-doctor share`,
-		Args:    cobra.NoArgs,
+		Args:    takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var r api.ShareReply
 			if err := d.client().get(c.Context(), "/v1/share", nil, &r); err != nil {

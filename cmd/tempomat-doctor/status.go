@@ -24,7 +24,7 @@ func (d *doctor) status() *cobra.Command {
 		Long: `Show how the proxy itself is: its release, requests that it holds, bodies that it
 buffers, connections and who has most of them, and all its counters.`,
 		Example: `  tempomat-doctor status`,
-		Args:    cobra.NoArgs,
+		Args:    takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var reply api.StatusReply
 			if err := d.client().get(c.Context(), "/v1/status", nil, &reply); err != nil {

@@ -41,7 +41,7 @@ NO_COLOR is respected.`,
 		Example: `  tempomat-doctor top
   tempomat-doctor top --pane queue --interval 5s
   tempomat-doctor top --once | mail -s 'who uses the server' root`,
-		Args: cobra.NoArgs,
+		Args: takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := d.topOptions(pane, interval)
 			if err != nil {
@@ -59,14 +59,15 @@ NO_COLOR is respected.`,
 }
 
 func (d *doctor) topOptions(pane string, interval time.Duration) (top.Options, error) {
+	var faults []error
 	at := slices.Index(top.Panes(), pane)
-	switch {
-	case at < 0:
-		return top.Options{}, fmt.Errorf("--pane: %q is unknown; known: %s", pane, strings.Join(top.Panes(), ", "))
-	case interval < leastInterval || interval > mostInterval:
-		return top.Options{}, fmt.Errorf("--interval: %s is not from %s to %s", interval, leastInterval, "1h")
+	if at < 0 {
+		faults = append(faults, fmt.Errorf("--pane: %q is unknown; known: %s", pane, strings.Join(top.Panes(), ", ")))
 	}
-	return top.Options{Interval: interval, Pane: top.Pane(at), Gate: gateLines, ASCII: !knowsUnicode(d.env)}, nil
+	if interval < leastInterval || interval > mostInterval {
+		faults = append(faults, fmt.Errorf("--interval: %s is not from %s to %s", interval, leastInterval, "1h"))
+	}
+	return top.Options{Interval: interval, Pane: top.Pane(at), Gate: gateLines, ASCII: !knowsUnicode(d.env)}, errors.Join(faults...)
 }
 
 // gateLines is the gate as its own command prints it.

@@ -22,6 +22,25 @@ func withToken(token string) http.Header {
 
 // TestDashboardOverTCP asks the programs themselves: over TCP with a token, which a reload
 // reads anew, and after another process has taken over.
+// TestNoTokenYet: without its file the site goes on, the log says what that means, and a
+// reload that finds one lets its bearer in.
+func TestNoTokenYet(t *testing.T) {
+	file := filepath.Join(tempDir(t), "token")
+	port := freePort(t)
+	s := startProxyWithAdmin(t, fmt.Sprintf("  web: 127.0.0.1:%s\n  token: %s\n", port, file))
+	s.stderr.await(t, 0, "the dashboard lets nobody in until a reload finds a token")
+	client, url := newClient(t), "http://127.0.0.1:"+port+"/v1/status"
+	if a := fetch(t, client, http.MethodGet, url, withToken(firstToken), nil); a.StatusCode != 401 || !strings.Contains(a.body, "the log says") {
+		t.Errorf("before there is one: %s %s", a.Status, a.body)
+	}
+	writeFile(t, file, firstToken+"\n")
+	s.signal(syscall.SIGHUP)
+	s.stderr.await(t, 0, `"msg":"reloaded"`)
+	if a := fetch(t, client, http.MethodGet, url, withToken(firstToken), nil); a.StatusCode != 200 {
+		t.Errorf("after a reload: %s %s", a.Status, a.body)
+	}
+}
+
 func TestDashboardOverTCP(t *testing.T) {
 	file := filepath.Join(tempDir(t), "token")
 	writeFile(t, file, firstToken+"\n")

@@ -40,7 +40,11 @@ func (s *sidecar) openWeb(ctx context.Context, c config.Admin) net.Listener {
 func (s *sidecar) grant(c config.Admin) {
 	token, err := readToken(c.Token)
 	if err != nil {
-		s.logs.log.Error("the token of the dashboard stays as it was", zap.Error(err))
+		says := "the token of the dashboard stays as it was"
+		if !s.access.Granted() {
+			says = "the dashboard lets nobody in until a reload finds a token"
+		}
+		s.logs.log.Error(says, zap.Error(err))
 		return
 	}
 	s.access.Set(token, c.Hosts)

@@ -37,6 +37,9 @@ func (a *Access) Set(token string, hosts []string) {
 	a.granted.Store(g)
 }
 
+// Granted tells whether there is a token in force.
+func (a *Access) Granted() bool { return a.granted.Load() != nil }
+
 // bearer is the token that a request was sent with; empty: none, or it makes no sense.
 func bearer(r *http.Request) string {
 	given := r.Header.Values("Authorization")

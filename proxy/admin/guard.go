@@ -126,8 +126,8 @@ func (g *guard) refuseUse(r *http.Request) *refusal {
 func (g *guard) refuseToken(r *http.Request) *refusal {
 	token := bearer(r)
 	switch {
-	case g.access.granted.Load() == nil:
-		return &refusal{status: http.StatusUnauthorized, text: "there is no token to let anybody in: name its file in admin.token"}
+	case !g.access.Granted():
+		return &refusal{status: http.StatusUnauthorized, text: "there is no token to let anybody in: name its file in admin.token; if it is named, the log says what is wrong with it"}
 	case token == "":
 		return &refusal{status: http.StatusUnauthorized, text: "the token is missing: send Authorization: Bearer with what admin.token holds"}
 	}

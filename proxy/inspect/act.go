@@ -15,7 +15,8 @@ import (
 // longestKey is how many bytes the ID of a key has at most.
 const longestKey = 256
 
-// key is the one that an action is for.
+// key is the one that an action is for: what nobody has as a key would do nothing, and say
+// that it did.
 func (i *Inspector) key(a *api.ActRequest) (limiter.Key, error) {
 	k := limiter.Key{Class: a.Class, ID: a.Key}
 	if len(a.Key) > longestKey {
@@ -23,7 +24,7 @@ func (i *Inspector) key(a *api.ActRequest) (limiter.Key, error) {
 	}
 	for _, c := range i.Ledger.Classes() {
 		if c.Name == a.Class {
-			return k, nil
+			return i.Requests.Policy().Classifier.KeyOf(a.Class, a.Key)
 		}
 	}
 	var known []string

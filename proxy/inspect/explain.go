@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"tempomat/classify"
+	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy"
 	"tempomat/proxy/admin/api"
@@ -81,8 +83,8 @@ func (i *Inspector) subject(of string) (subject, error) {
 	if u, ok := pageOf(of); ok {
 		return subject{
 			kind: "page", url: u,
-			match:    func(x *proxy.Underway) bool { return samePage(u, x.Host, x.Target) },
-			verdicts: func(v *api.VerdictRow) bool { return samePage(u, v.Host, v.URL) },
+			match:    func(x *proxy.Underway) bool { return x.Shape == of || samePage(u, x.Host, x.Target) },
+			verdicts: func(v *api.VerdictRow) bool { return v.Shape == of || samePage(u, v.Host, v.URL) },
 		}, nil
 	}
 	if s := request(of); isID(of) || i.finds(s) {
@@ -120,6 +122,25 @@ func pageOf(of string) (*url.URL, bool) {
 	}
 	u, err := url.Parse(of)
 	return u, err == nil
+}
+
+// pageKind is what the cost of a page is guessed by. Of one that nothing is known of, it is
+// that of the first of its requests: whoever asks for a path means it with its parameters.
+func (e *explanation) pageKind() (k cpuaccount.Kind, title string) {
+	k = cpuaccount.Kind{Shape: classify.ShapeOf(e.url), URL: e.url.RequestURI()}
+	if known := e.Guess.Known(e.now, k); known.Answers > 0 {
+		return k, "The page"
+	}
+	for _, all := range [][]proxy.Underway{e.waiting, e.running} {
+		if len(all) > 0 {
+			return all[0].Kind, "The page that the first of them is for"
+		}
+	}
+	if len(e.reply.Recent) > 0 {
+		v := &e.reply.Recent[0]
+		return cpuaccount.Kind{Shape: v.Shape, URL: v.URL}, "The page that the last of them was for"
+	}
+	return k, "The page"
 }
 
 // samePage tells whether a request is for a page. One that was asked for without

@@ -8,6 +8,7 @@ import (
 	"tempomat/limiter"
 	"tempomat/proxy"
 	"tempomat/proxy/admin/api"
+	"tempomat/proxy/telemetry"
 )
 
 // explanation is one in the making.
@@ -149,7 +150,7 @@ func (e *explanation) standing() {
 	if e.kind != "address" {
 		return
 	}
-	var facts []api.ExplainFact
+	facts := e.group()
 	if c := e.client; c != nil {
 		known := api.ExplainFact{Name: "known", Value: "no, a stranger", Means: "While others wait, it shares one turn with all strangers. After half a minute and five answers it is known, or at once by a cookie that it brings back."}
 		if c.Known {
@@ -190,6 +191,26 @@ func (e *explanation) standing() {
 		}
 	}
 	e.add("As a client", facts...)
+}
+
+// group tells whom its last request counts among.
+func (e *explanation) group() []api.ExplainFact {
+	var name string
+	switch {
+	case len(e.waiting) > 0:
+		name = e.waiting[0].Group.String()
+	case len(e.running) > 0:
+		name = e.running[0].Group.String()
+	case len(e.reply.Recent) > 0:
+		name = e.reply.Recent[0].Group
+	default:
+		return nil
+	}
+	f := api.ExplainFact{Name: "group", Value: name}
+	if name == telemetry.Robot.String() {
+		f.Means = "Its User-Agent says that it is a program."
+	}
+	return []api.ExplainFact{f}
 }
 
 func visits(now time.Time, v classify.Visits) []api.ExplainFact {

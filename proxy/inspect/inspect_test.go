@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -114,6 +115,10 @@ func besieged(t *testing.T) *night {
 
 func TestExplain(t *testing.T) {
 	n := besieged(t)
+	shaped, _ := n.asks("192.0.2.77", "Firefox/140.0", "/w?x=1&y=2", time.Second)
+	shaped.Shape, shaped.Kind.Shape = "/w?x&y", "/w?x&y"
+	shaped.Outlook = limiter.Outlook{Waits: true, Before: 3}
+	n.waiting = append(n.waiting, shaped)
 	n.recent = []api.VerdictRow{
 		{ID: "5f0c9a1e", Client: "203.0.113.9", Agent: "evilbot", URL: "/history?page=0", Outcome: "refused", Status: 429, Reason: "debt", Class: "slash24", Key: "203.0.113.0/24", Waited: 2},
 		{ID: "5f0c9a1f", Client: "2001:db8::8", URL: "/y", Outcome: "redirected", Status: 307, Reason: "newcomer", Waited: 2},
@@ -135,6 +140,7 @@ func TestExplain(t *testing.T) {
 		"203.0.0.0/16":                       {"network", 1, 1, []string{"One of its requests waits"}},
 		"evilbot/2.0":                        {"agent", 2, 1, []string{"2 of its requests wait, the first for 2.0 s. Of the next one to go: as many requests of up to 1.6 s compute as may: 1 of 1; it goes next of its size."}},
 		"/history":                           {"page", 2, 1, []string{"2 of its requests wait", "Nothing of the like was answered lately"}},
+		"/w?x&y":                             {"page", 1, 0, []string{"One of its requests waits", "URL: /w?x=1&y=2", "shape: /w?x&y"}},
 		"http://wiki.example/history?page=3": {"page", 2, 0, []string{"2 of its requests wait"}},
 		"http://other.example/history":       {"page", 0, 0, []string{"Nothing is known of http://other.example/history: nobody asked for it"}},
 		"5f0c9a1e":                           {"request", 0, 1, []string{"It is over: it was refused (status 429), after it had waited for 2.0 s. Why: slash24 203.0.113.0/24 owed more than it may."}},
@@ -223,29 +229,46 @@ func TestForgivenIsExplained(t *testing.T) {
 	}
 	for says, do := range map[string]func() (api.ActReply, error){
 		"unknown; known: slash32, slash24, userAgent": func() (api.ActReply, error) { return n.Forgive(at, "", api.ActRequest{Class: "x", Key: "y"}) },
-		"owes nothing": func() (api.ActReply, error) { return n.Forgive(at, "", api.ActRequest{Class: "slash32", Key: "y"}) },
+		"owes nothing": func() (api.ActReply, error) {
+			return n.Forgive(at, "", api.ActRequest{Class: "slash32", Key: "192.0.2.7"})
+		},
 		"forgive takes class": func() (api.ActReply, error) {
-			return n.Forgive(at, "", api.ActRequest{Class: "slash32", Key: "y", Seconds: 1})
+			return n.Forgive(at, "", api.ActRequest{Class: "slash32", Key: "192.0.2.7", Seconds: 1})
 		},
 		"at most 256": func() (api.ActReply, error) {
 			return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: strings.Repeat("a", 257)})
 		},
 		"allowed is 0.5 to 8": func() (api.ActReply, error) {
-			return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: "y", Standing: 9, Seconds: 1})
+			return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: "192.0.2.7", Standing: 9, Seconds: 1})
+		},
+		"allowed is 0.5 to 8, or 0 to take a pin back; seconds: a pin holds": func() (api.ActReply, error) {
+			return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: "192.0.2.7", Standing: 9, Seconds: 1e7})
 		},
 		"604800 s, a week": func() (api.ActReply, error) {
-			return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: "y", Standing: 8, Seconds: 1e300})
+			return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: "192.0.2.7", Standing: 8, Seconds: 1e300})
 		},
 		"for more than 0 s": func() (api.ActReply, error) {
-			return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: "y", Standing: 8})
+			return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: "192.0.2.7", Standing: 8})
 		},
-		`no pin of slash32 "y"`: func() (api.ActReply, error) { return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: "y"}) },
+		`no pin of slash32 "192.0.2.7"`: func() (api.ActReply, error) { return n.Pin(at, "", api.ActRequest{Class: "slash32", Key: "192.0.2.7"}) },
 	} {
 		if _, err := do(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}
 	}
-	if n.log.Len() != 2 {
+	for _, c := range []struct{ class, key, says string }{
+		{"slash32", "nobody", `"nobody" is no address, and no network: class slash32 goes by them`},
+		{"slash24", "203.0.0.0/16", "as wide as no key of class slash24; that of 203.0.0.0 is 203.0.0.0/24"},
+		{"slash32", "2001:db8::7", "2001:db8::/64 has a standing"}, {"slash32", "2001:db8::/64", "2001:db8::/64 has a standing"},
+		{"slash24", "203.0.113.9", "203.0.113.0/24 has a standing"}, {"slash24", "203.0.113.0/24", "203.0.113.0/24 has a standing"},
+		{"slash32", "192.0.2.1/32", "192.0.2.1 has a standing"}, {"userAgent", "evilbot", "userAgent evilbot has a standing"},
+	} {
+		reply, err := n.Pin(at, "uid 0", api.ActRequest{Class: c.class, Key: c.key, Standing: 2, Seconds: 60})
+		if text := fmt.Sprint(reply.Done, err); !strings.Contains(text, c.says) {
+			t.Errorf("%s %s: %s, want %q", c.class, c.key, text, c.says)
+		}
+	}
+	if n.log.Len() != 2+6 {
 		t.Error("what was not done is in the log")
 	}
 }

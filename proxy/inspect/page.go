@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 
-	"tempomat/classify"
 	"tempomat/cpuaccount"
 	"tempomat/proxy/admin/api"
 )
@@ -16,10 +15,10 @@ func anyURL() *url.URL { return &url.URL{Path: "/"} }
 // for.
 func (e *explanation) page() {
 	var k cpuaccount.Kind
-	title := "The page"
+	var title string
 	switch {
 	case e.kind == "page":
-		k = cpuaccount.Kind{Shape: classify.ShapeOf(e.url), URL: e.url.RequestURI()}
+		k, title = e.pageKind()
 	case len(e.waiting) > 0:
 		k, title = e.waiting[0].Kind, "The page that it waits for"
 	case len(e.running) > 0:
@@ -41,6 +40,7 @@ func (e *explanation) page() {
 		rests = "It is not sure: there are too few answers, to too few addresses, or something about it was never answered."
 	}
 	facts := []api.ExplainFact{
+		{Name: "URL", Value: k.URL},
 		{Name: "shape", Value: k.Shape},
 		{Name: "likely cost", Value: cpuSeconds(known.Cost.Seconds()), Means: rests},
 		{Name: "told by", Value: known.Feature, Means: "That is what tells the cost of the like of it best."},

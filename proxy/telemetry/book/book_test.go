@@ -351,7 +351,7 @@ func TestRecentOfAFlood(t *testing.T) {
 		default:
 			r.Outcome, r.Verdict.Reason = telemetry.Redirected, limiter.None
 		}
-		b.Take(now, []telemetry.Entry{entry(now, r, 1)})
+		b.Take(now, feedtest.BatchOf(entry(now, r, 1)))
 	}
 	counts := map[string]int{}
 	rows := b.Recent(100).Rows

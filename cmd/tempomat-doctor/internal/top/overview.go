@@ -95,7 +95,7 @@ func (m *Model) dearest(full bool) []finding {
 		return []finding{{style, text + "."}}
 	}
 	all := []finding{{style, text + "; " + m.page(&pages[0], g, " of it is ") + "."}}
-	if len(pages) > 1 && pages[1].Groups[g.Name] >= alsoFrom*g.CPU {
+	if len(pages) > 1 && pages[1].Groups[g.Name] >= alsoFrom*m.pagesCPU(g.Name) {
 		all = append(all, finding{style, "Another " + m.page(&pages[1], g, " is ") + "."})
 	}
 	return all
@@ -103,7 +103,7 @@ func (m *Model) dearest(full bool) []finding {
 
 // page says what a page is of a group, what makes it dear, and who asks for it.
 func (m *Model) page(s *api.ShapeRow, g api.GroupRow, is string) string {
-	text := figures.Share(s.Groups[g.Name], g.CPU) + is + m.text(s.Shape)
+	text := figures.Share(s.Groups[g.Name], m.pagesCPU(g.Name)) + is + m.text(s.Shape)
 	var dear []string
 	for _, p := range s.Parameters[:min(len(s.Parameters), mostDear)] {
 		if p.CPU >= s.CPU*dearFrom {

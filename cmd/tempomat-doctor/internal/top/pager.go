@@ -107,7 +107,7 @@ func (m *Model) pageLines(shape string) []string {
 		}
 		lines := []string{
 			fmt.Sprintf("%s CPUs (%s of all), %s requests/s of %s each, from %s addresses",
-				figures.Number(s.CPU), figures.Share(s.CPU, m.data.Overview.CPU), figures.Number(s.Rate), figures.Duration(s.Mean), figures.Count(s.Addresses)),
+				figures.Number(s.CPU), figures.Share(s.CPU, m.pagesCPU("")), figures.Number(s.Rate), figures.Duration(s.Mean), figures.Count(s.Addresses)),
 			"", "Who uses it", partHead,
 		}
 		for _, g := range m.data.Overview.Groups {

@@ -106,15 +106,35 @@ func (m *Model) pages() table {
 		{name: "group", width: 14, grows: true, most: 16, must: 6},
 		{name: "network", width: 16, grows: true, most: 40, must: 2},
 	}, note: "where the CPU goes" + m.sampled() + "; dear by: the parameter that costs most"}
+	whole := m.pagesCPU("")
 	for _, s := range m.data.Shapes.Rows {
 		t.rows = append(t.rows, row{
 			id: s.Shape, of: s.Shape,
-			cells: []string{figures.Number(s.CPU), figures.Share(s.CPU, m.data.Overview.CPU), figures.Number(s.Rate), figures.Duration(s.Mean),
+			cells: []string{figures.Number(s.CPU), figures.Share(s.CPU, whole), figures.Number(s.Rate), figures.Duration(s.Mean),
 				figures.Count(s.Addresses), m.text(s.Shape), m.part(s.Parameters, s.CPU), m.mostly(s.Groups, s.CPU), m.part(s.Networks, s.CPU)},
 			by: []float64{s.CPU, s.CPU, s.Rate, s.Mean, float64(s.Addresses), 0, 0, 0, 0},
 		})
 	}
 	return t
+}
+
+// pagesCPU is the CPU that parts of pages are told of, of a group or, "", of all. What pages
+// use is more of the last seconds than what groups do: while it grows, pages add up to more.
+func (m *Model) pagesCPU(group string) float64 {
+	whole, pages := m.data.Overview.CPU, 0.0
+	for _, g := range m.data.Overview.Groups {
+		if g.Name == group {
+			whole = g.CPU
+		}
+	}
+	for _, s := range m.data.Shapes.Rows {
+		if group == "" {
+			pages += s.CPU
+		} else {
+			pages += s.Groups[group]
+		}
+	}
+	return max(whole, pages)
 }
 
 // sampled says what the pages are made of, if that is not all requests.
