@@ -53,11 +53,12 @@ func (b *Book) Take(now time.Time, batch *telemetry.Batch) {
 	for i := range batch.Entries {
 		e := &batch.Entries[i]
 		s.last(e)
-		a := amount{cpu: (e.Cost - e.Told).Seconds() * e.Weight, n: e.Weight}
+		n := e.Weight
+		u := use{cpu: (e.Cost - e.Told).Seconds() * n, n: n, ended: e.Cost.Seconds() * n}
 		if isWorkedOn(e) {
-			a.work = e.Weight
+			u.work = n
 		}
-		b.spendLocked(e, a)
+		b.spendLocked(e, u)
 		if isNotable(e) {
 			b.recent.add(maphash.Comparable(b.seed, clientOf(e.Client)), e)
 		}
@@ -78,7 +79,7 @@ func (b *Book) Running(now time.Time, entries []telemetry.Entry) {
 		if e.Orphan {
 			s.wasted += cpu
 		}
-		b.spendLocked(e, amount{cpu: cpu})
+		b.spendLocked(e, use{cpu: cpu})
 	}
 }
 
@@ -116,12 +117,12 @@ func isWorkedOn(e *telemetry.Entry) bool {
 }
 
 // spendLocked counts what requests cost their page and client.
-func (b *Book) spendLocked(e *telemetry.Entry, a amount) {
+func (b *Book) spendLocked(e *telemetry.Entry, u use) {
 	address := maphash.Comparable(b.seed, e.Client)
 	if e.Group == telemetry.Stranger || e.Group == telemetry.Newcomer {
 		b.strangers.add(b.turn, address)
 	}
-	b.shapes.add(b.turn, e, address, a)
+	b.shapes.add(b.turn, e, address, u)
 }
 
 // advanceLocked has what is over fade.

@@ -233,6 +233,10 @@ func TestRunningShows(t *testing.T) {
 	if o := b.Overview(Moment{}); math.Abs(o.CPU-0.8) > 0.01 || math.Abs(o.Groups[2].Rate-0.2) > 0.01 {
 		t.Errorf("at its end: %+v", o)
 	}
+	row := b.Shapes(1).Rows[0]
+	if row.Mean != 4 || row.Parameters[0].Mean != 4 || row.Networks[0].Mean != 4 {
+		t.Errorf("it cost 4 CPU-s, the page is said to cost %+v", row)
+	}
 }
 
 // TestBounded: a million clients that ask for a million pages take no more memory than what

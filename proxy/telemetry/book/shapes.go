@@ -49,8 +49,8 @@ func newShapes(seed maphash.Seed) shapes {
 	return s
 }
 
-func (s *shapes) add(turn int, e *telemetry.Entry, address uint64, a amount) {
-	i, fresh := s.top.add(maphash.String(s.seed, e.Shape), a)
+func (s *shapes) add(turn int, e *telemetry.Entry, address uint64, u use) {
+	i, fresh := s.top.add(maphash.String(s.seed, e.Shape), u)
 	if i < 0 {
 		return
 	}
@@ -59,10 +59,10 @@ func (s *shapes) add(turn int, e *telemetry.Entry, address uint64, a amount) {
 		d.clear()
 		d.shape = e.Shape
 	}
-	d.groups[e.Group] = max(0, d.groups[e.Group]+a.cpu)
+	d.groups[e.Group] = max(0, d.groups[e.Group]+u.cpu)
 	d.addresses.add(turn, address)
-	d.networks.add(network(e.Client), a)
-	d.addParameters(e.Target(), a)
+	d.networks.add(network(e.Client), u)
+	d.addParameters(e.Target(), u)
 }
 
 func (d *detail) clear() {
@@ -111,7 +111,7 @@ type parameter struct {
 func (p *parameter) String() string { return string(p.bytes[:p.n]) }
 
 // addParameters counts the parameters of a target. One without a value makes no page dear.
-func (d *detail) addParameters(target string, a amount) {
+func (d *detail) addParameters(target string, u use) {
 	_, query, _ := strings.Cut(target, "?")
 	for i := 0; i < mostPerRequest && query != ""; i++ {
 		var one string
@@ -121,7 +121,7 @@ func (d *detail) addParameters(target string, a amount) {
 		}
 		var p parameter
 		p.n = uint8(copy(p.bytes[:], one)) //nolint:gosec // at most mostParameter
-		d.parameters.add(p, a)
+		d.parameters.add(p, u)
 	}
 }
 
@@ -156,11 +156,7 @@ func (b *Book) Shapes(limit int) api.ShapesReply {
 }
 
 func partOf[K comparable](r *topRow[K], long float64) api.PartRow {
-	p := api.PartRow{CPU: rate(r.sure(), long), Rate: rate(r.n, long)}
-	if r.work > 0 { // those that were refused or redirected cost nothing, and say nothing of the page
-		p.Mean = round(max(0, r.sure()) / r.work)
-	}
-	return p
+	return api.PartRow{CPU: rate(r.sure(), long), Rate: rate(r.n, long), Mean: round(max(0, r.mean()))}
 }
 
 func partsOf[K comparable](t *top[K], least, long float64, name func(*K) string) []api.PartRow {

@@ -68,7 +68,7 @@ func TestTop(t *testing.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		for range rapid.IntRange(1, 500).Draw(t, "adds") {
 			key, cpu := int(rng.ExpFloat64()*6), rng.Float64()+0.01
-			top.add(key, amount{cpu: cpu, n: 1, work: 1})
+			top.add(key, use{cpu: cpu, n: 1, work: 1, ended: cpu})
 			truth[key] += cpu
 			all += cpu
 			if rng.IntN(50) == 0 {
