@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -337,7 +338,7 @@ func TestWebBoundsConnections(t *testing.T) {
 	for range 3 * mostConnections {
 		come(icon, 200)
 	}
-	if _, err := idle.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := idle.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the oldest without a token: %v", err)
 	}
 	var viewers []net.Conn
