@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/config"
 )
 
@@ -61,10 +62,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []str
 	case err == nil:
 		return 0
 	case d.understood:
-		fmt.Fprintf(stderr, "tempomat-doctor: %v\n", err)
+		fmt.Fprintf(stderr, "tempomat-doctor: %s\n", harmless.Lines(err.Error()))
 		return exitFailed
 	default:
-		fmt.Fprintf(stderr, "tempomat-doctor: %v\nSee tempomat-doctor --help.\n", err)
+		fmt.Fprintf(stderr, "tempomat-doctor: %s\nSee tempomat-doctor --help.\n", harmless.Lines(err.Error()))
 		return exitUsage
 	}
 }

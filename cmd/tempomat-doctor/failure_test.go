@@ -88,6 +88,16 @@ func TestOtherServers(t *testing.T) {
 	}
 }
 
+// TestErrorsCommandNoTerminal: what answers at a socket may not be tempomat-proxy.
+func TestErrorsCommandNoTerminal(t *testing.T) {
+	path := serveOther(t, 422, `{"version":1,"error":"first \"quoted\\x\"\n\u001b]0;mine\u0007\u009b31m\u202e\rlast"}`)
+	_, _, got := call(t, nil, "gate", "--socket", path)
+	want := "tempomat-doctor: first \"quoted\\x\"\n\\x1b]0;mine\\a\\u009b31m\\u202e\\rlast\n"
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestNoPermission(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root may everything; whoMay is tested by itself")
