@@ -36,7 +36,7 @@ func givenID(h http.Header) string {
 }
 
 // isSoundID tells whether an id may be shown as it is, in a page, a header, a log or a
-// terminal.
+// terminal, and given to a program: it must not pass for an option.
 func isSoundID(id string) bool {
 	for i := range len(id) {
 		c := id[i]
@@ -44,5 +44,5 @@ func isSoundID(id string) bool {
 			return false
 		}
 	}
-	return id != "" && len(id) <= longestID
+	return id != "" && id[0] != '-' && len(id) <= longestID
 }

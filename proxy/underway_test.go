@@ -140,6 +140,7 @@ func TestRequestID(t *testing.T) {
 		"the other name":     {[]string{"Request-Id: 00-abc"}, true, "00-abc"},
 		"of anybody":         {[]string{"X-Request-Id: 7b3e"}, false, ""},
 		"unsound":            {[]string{"X-Request-Id: <b>hello</b>"}, true, ""},
+		"an option":          {[]string{"X-Request-Id: --socket=/tmp/evil"}, true, ""},
 		"too long":           {[]string{"X-Request-Id: " + strings.Repeat("a", 65)}, true, ""},
 		"two":                {[]string{"X-Request-Id: a", "X-Request-Id: b"}, true, ""},
 	} {
