@@ -34,18 +34,15 @@ func listenList(p *[]string) listOf {
 	}
 }
 
-func adminListen(p *string) scalar {
+// orOff takes what sound accepts, or off, which is kept as no text at all.
+func orOff(p *string, sound func(text string) error) scalar {
 	return scalar{
 		set: func(text string) error {
 			if text == "" || text == "off" {
 				*p = ""
 				return nil
 			}
-			path, isUnix := strings.CutPrefix(text, "unix:")
-			if !isUnix {
-				return errors.New(`must be "unix:/path", or off`)
-			}
-			if err := checkSocketPath(path); err != nil {
+			if err := sound(text); err != nil {
 				return err
 			}
 			*p = text
@@ -57,6 +54,33 @@ func adminListen(p *string) scalar {
 			}
 			return *p
 		},
+	}
+}
+
+func adminListen(p *string) scalar {
+	return orOff(p, func(text string) error {
+		path, isUnix := strings.CutPrefix(text, "unix:")
+		if !isUnix {
+			return errors.New(`must be "unix:/path", or off`)
+		}
+		return checkSocketPath(path)
+	})
+}
+
+// metricsAddress takes an address of TCP at which Prometheus asks, or nothing.
+func metricsAddress(p *string) scalar {
+	const form = `must be "host:port" or ":port", or empty for none`
+	return scalar{
+		set: func(text string) error {
+			if text != "" {
+				if err := checkHostPort(text, 1, form); err != nil {
+					return err
+				}
+			}
+			*p = text
+			return nil
+		},
+		get: func() string { return *p },
 	}
 }
 

@@ -10,26 +10,9 @@ import (
 
 // adminWeb takes an address of TCP, or off.
 func adminWeb(p *string) scalar {
-	const form = `must be "host:port", such as 127.0.0.1:8880, or off`
-	return scalar{
-		set: func(text string) error {
-			if text == "" || text == "off" {
-				*p = ""
-				return nil
-			}
-			if err := checkHostPort(text, 1, form); err != nil {
-				return err
-			}
-			*p = text
-			return nil
-		},
-		get: func() string {
-			if *p == "" {
-				return "off"
-			}
-			return *p
-		},
-	}
+	return orOff(p, func(text string) error {
+		return checkHostPort(text, 1, `must be "host:port", such as 127.0.0.1:8880, or off`)
+	})
 }
 
 // hostNames takes names of machines, without a port. Addresses need not be named.

@@ -269,19 +269,3 @@ func hostName(p *string) scalar {
 		get: func() string { return *p },
 	}
 }
-
-func metricsAddress(p *string) scalar {
-	const form = `must be "host:port" or ":port", or empty for none`
-	return scalar{
-		set: func(text string) error {
-			if text != "" {
-				if err := checkHostPort(text, 1, form); err != nil {
-					return err
-				}
-			}
-			*p = text
-			return nil
-		},
-		get: func() string { return *p },
-	}
-}

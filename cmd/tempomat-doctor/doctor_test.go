@@ -22,6 +22,7 @@ import (
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/spool"
 	"tempomat/proxy/telemetry"
+	"tempomat/proxy/telemetry/telemetrytest"
 )
 
 var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
@@ -33,11 +34,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// ledger is a fixed table: classes with few, many, hostile and no keys.
-type ledger struct{ rows []limiter.Row }
-
-func newLedger() *ledger {
-	l := &ledger{rows: []limiter.Row{
+// newLedger has classes with few, many, hostile and no keys.
+func newLedger() telemetrytest.Ledger {
+	l := telemetrytest.Ledger{ClassList: []limiter.ClassInfo{{Name: "slash32"}, {Name: "slash24"}, {Name: "slash16"}, {Name: "userAgent"}}, Rows: []limiter.Row{
 		{Class: "slash32", ID: "203.0.113.9", Level: -4.25, Wait: 0.734, CPU: 0.404, Rate: 1.5, Last: 0.4, Running: 2, Waiting: 4, Paid: 42.5, Holds: 2, Orphans: 1,
 			Client: &limiter.ClientRow{Known: true, Standing: 4, Lead: 1.25, Rank: 7.5, Light: 1, Heavy: 3}},
 		{Class: "slash32", ID: "198.51.100.77", Level: 12, CPU: 0.031, Rate: 0.25, Last: 42.5,
@@ -48,30 +47,9 @@ func newLedger() *ledger {
 		{Class: "userAgent", ID: "", Wait: 1, CPU: 0.5, Rate: 4, Last: 86_400},
 	}}
 	for i := range 60 {
-		l.rows = append(l.rows, limiter.Row{Class: "slash24", ID: fmt.Sprintf("10.0.%d.0/24", i), Wait: float64(60-i) / 10, CPU: 1, Rate: float64(i)})
+		l.Rows = append(l.Rows, limiter.Row{Class: "slash24", ID: fmt.Sprintf("10.0.%d.0/24", i), Wait: float64(60-i) / 10, CPU: 1, Rate: float64(i)})
 	}
 	return l
-}
-
-func (l *ledger) Classes() []limiter.ClassInfo {
-	return []limiter.ClassInfo{{Name: "slash32"}, {Name: "slash24"}, {Name: "slash16"}, {Name: "userAgent"}}
-}
-
-func (l *ledger) Dump(_ time.Time, class string, yield func(limiter.Row) bool) {
-	for _, r := range l.rows {
-		if (class == "" || class == r.Class) && !yield(r) {
-			return
-		}
-	}
-}
-
-func (l *ledger) Find(_ time.Time, k limiter.Key) (limiter.Row, bool) {
-	for _, r := range l.rows {
-		if r.Class == k.Class && r.ID == k.ID {
-			return r, true
-		}
-	}
-	return limiter.Row{}, false
 }
 
 // socketPath is a path that is short enough for a socket.
@@ -254,7 +232,7 @@ func TestJSONIsOneDocumentAndPlain(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &reply); err != nil {
 		t.Fatal(err)
 	}
-	if reply.Class != "" || len(reply.Rows) != 66 || reply.Rows[0].ID != newLedger().rows[3].ID {
+	if reply.Class != "" || len(reply.Rows) != 66 || reply.Rows[0].ID != newLedger().Rows[3].ID {
 		t.Errorf("got class %q, %d rows, first %q", reply.Class, len(reply.Rows), reply.Rows[0].ID)
 	}
 	if strings.ContainsAny(stdout, "\x1b\a\u009b\u202e\r") || strings.Count(stdout, "\n") != 1 {
@@ -265,7 +243,7 @@ func TestJSONIsOneDocumentAndPlain(t *testing.T) {
 // TestJSONOfOne: the gate and a key are told as a document, too.
 func TestJSONOfOne(t *testing.T) {
 	path := serveAdmin(t, nil)
-	row := newLedger().rows[3]
+	row := newLedger().Rows[3]
 	var gate api.GateReply
 	var key api.KeyReply
 	for reply, args := range map[any][]string{

@@ -124,26 +124,14 @@ func (p *pastHours) write(w io.Writer) error {
 	return savedfile.Write(w, historyKind, historyVersion, parts)
 }
 
-// run saves now and then until the context ends, and then once more. A file that cannot
-// be written is told of once.
+// run saves now and then until the context ends, and then once more.
 func (p *pastHours) run(ctx context.Context) {
 	if p == nil || p.path == "" {
 		return
 	}
-	ticks := time.NewTicker(saveHistoryEvery)
-	defer ticks.Stop()
-	told := false
-	for ended := false; !ended; {
-		select {
-		case <-ctx.Done():
-			ended = true
-		case <-ticks.C:
-		}
-		if err := savedfile.Replace(p.path, p.write); err != nil && !told {
-			told = true
-			p.log.Warn("a restart will forget the history", zap.String("file", p.path), zap.Error(err))
-		}
-	}
+	saveRegularly(ctx, saveHistoryEvery, func() error { return savedfile.Replace(p.path, p.write) }, func(err error) {
+		p.log.Warn("a restart will forget the history", zap.String("file", p.path), zap.Error(err))
+	})
 }
 
 // forgetHistory removes the file that an earlier configuration had kept, since who

@@ -76,26 +76,14 @@ func (f *stateFile) tell(err error) {
 	}
 }
 
-// run saves now and then until the context ends, and then once more. A file
-// that cannot be written is told of once.
+// run saves now and then until the context ends, and then once more.
 func (f *stateFile) run(ctx context.Context) {
 	if f.path == "" {
 		return
 	}
-	ticks := time.NewTicker(saveEvery)
-	defer ticks.Stop()
-	told := false
-	for ended := false; !ended; {
-		select {
-		case <-ctx.Done():
-			ended = true
-		case <-ticks.C:
-		}
-		if err := f.save(); err != nil && !told {
-			told = true
-			f.log.Warn("a restart will forget who is known", zap.String("state", f.path), zap.Error(err))
-		}
-	}
+	saveRegularly(ctx, saveEvery, f.save, func(err error) {
+		f.log.Warn("a restart will forget who is known", zap.String("state", f.path), zap.Error(err))
+	})
 }
 
 // collect is what all parts remember.

@@ -2,10 +2,8 @@ package admin
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
@@ -22,13 +20,10 @@ func (a *Server) history(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "no history is kept: history.hours is 0 in the configuration")
 		return
 	}
-	hours := usualHours
-	if q := r.URL.Query(); q.Has("hours") {
-		var err error
-		if hours, err = strconv.Atoi(q.Get("hours")); err != nil || hours < 1 || hours > mostHours {
-			fail(w, http.StatusBadRequest, fmt.Sprintf("hours: %q is not a whole number from 1 to %d", q.Get("hours"), mostHours))
-			return
-		}
+	hours, err := numberOf(r, "hours", usualHours, mostHours)
+	if err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return
 	}
 	reply := a.opts.History(hours)
 	for _, h := range reply.Hours {

@@ -23,7 +23,7 @@ func (a *Server) overview(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (a *Server) shapes(w http.ResponseWriter, r *http.Request) {
-	limit, err := limitOf(r, usualRows, mostRows)
+	limit, err := numberOf(r, "limit", usualRows, mostRows)
 	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
@@ -32,7 +32,7 @@ func (a *Server) shapes(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *Server) recent(w http.ResponseWriter, r *http.Request) {
-	limit, err := limitOf(r, usualRows, mostRows)
+	limit, err := numberOf(r, "limit", usualRows, mostRows)
 	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -93,6 +94,19 @@ func reading(next http.HandlerFunc, parameters ...string) http.HandlerFunc {
 		}
 		next(w, r)
 	}
+}
+
+// numberOf is a parameter that is a whole number from 1 to most; usual, if it is not given.
+func numberOf(r *http.Request, parameter string, usual, most int) (int, error) {
+	q := r.URL.Query()
+	if !q.Has(parameter) {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(q.Get(parameter))
+	if err != nil || n < 1 || n > most {
+		return 0, fmt.Errorf("%s: %q is not a whole number from 1 to %d", parameter, q.Get(parameter), most)
+	}
+	return n, nil
 }
 
 // acting lets POST pass.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -58,25 +57,12 @@ const (
 )
 
 func (a *Server) queue(w http.ResponseWriter, r *http.Request) {
-	limit, err := limitOf(r, usualWaiting, mostWaiting)
+	limit, err := numberOf(r, "limit", usualWaiting, mostWaiting)
 	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	answer(w, http.StatusOK, a.opts.Inspector.Queue(a.opts.Now(), limit))
-}
-
-// limitOf is the parameter limit.
-func limitOf(r *http.Request, usual, most int) (int, error) {
-	s := r.URL.Query().Get("limit")
-	if s == "" {
-		return usual, nil
-	}
-	limit, err := strconv.Atoi(s)
-	if err != nil || limit < 1 || limit > most {
-		return 0, fmt.Errorf("limit: %q is not a whole number from 1 to %d", s, most)
-	}
-	return limit, nil
 }
 
 func (a *Server) explain(w http.ResponseWriter, r *http.Request) {

@@ -50,7 +50,7 @@ func (a *Server) buckets(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, fmt.Sprintf("sort: %q is unknown; known: wait, cpu, rate, level, last", sort))
 		return
 	}
-	limit, err := limitOf(r, usualRows, mostRows)
+	limit, err := numberOf(r, "limit", usualRows, mostRows)
 	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
