@@ -55,7 +55,7 @@ log: {accounting: 1000}
 		Key: limiter.Key{Class: "api", ID: "late"}, Event: limiter.Delayed, At: now, Received: now, Until: now.Add(250 * time.Millisecond),
 	})
 	g.Offer(limiter.Charge{Key: limiter.Key{Class: "slash32", ID: address}, Cost: 2 * time.Second, At: now, Received: now, Until: now})
-	eventually(t, "both who took too much have to wait", func() bool {
+	limitertest.Eventually(t, "both who took too much have to wait", func() bool {
 		return g.waits("api", greedy).After(time.Now()) && g.waits("slash32", address).After(time.Now())
 	})
 	if until := g.waits("api", hostile); !until.IsZero() {
@@ -247,7 +247,7 @@ func TestMasterKilled(t *testing.T) {
 	m := startMaster(t, fmt.Sprintf("listen: %s\nstore: %s\ndomains: {api: {rate: 1/min, burst: 2}, www.slash32: }\n", socket, redis.Address))
 	g := startGatekeeper(t, at)
 	g.pass(greedy, 5)
-	eventually(t, "the greedy one has to wait", func() bool { return g.waits("api", greedy).After(time.Now()) })
+	limitertest.Eventually(t, "the greedy one has to wait", func() bool { return g.waits("api", greedy).After(time.Now()) })
 	awaitSaved(t, g, redis.Address)
 	m.signal(syscall.SIGKILL)
 	if status := m.exit(); status != -1 {
@@ -255,23 +255,23 @@ func TestMasterKilled(t *testing.T) {
 	}
 	m.restart(t)
 	var r identifiersReply
-	eventually(t, "the new master knows", func() bool {
+	limitertest.Eventually(t, "the new master knows", func() bool {
 		m.ask(http.MethodGet, "/v1/identifiers?domain=api&limit=1", &r)
 		return len(r.Rows) == 1 && r.Rows[0].Identifier == greedy && r.Rows[0].Wait > 0
 	})
 	fresh := startGatekeeper(t, at)
-	eventually(t, "a new gatekeeper is told", func() bool { return !fresh.waits("api", greedy).IsZero() })
+	limitertest.Eventually(t, "a new gatekeeper is told", func() bool { return !fresh.waits("api", greedy).IsZero() })
 	if before, after := g.waits("api", greedy), fresh.waits("api", greedy); !before.Equal(after) {
 		t.Errorf("had to wait until %v, and now until %v", before, after)
 	}
 	// What the old gatekeeper says counts again. It may not have noticed yet that its
 	// master was another one.
-	eventually(t, "the old gatekeeper is back", func() bool {
+	limitertest.Eventually(t, "the old gatekeeper is back", func() bool {
 		g.pass(greedy, 1)
 		return m.status().Domains[0].Counts.Accepted > 0
 	})
 	redis.Kill()
-	eventually(t, "something is to be saved, and cannot be", func() bool {
+	limitertest.Eventually(t, "something is to be saved, and cannot be", func() bool {
 		g.pass(greedy, 1)
 		return strings.Contains(m.stderr.String(), `"msg":"the store is away; memory has to do meanwhile"`)
 	})
@@ -291,7 +291,7 @@ func awaitSaved(t *testing.T, g *gatekeeper, redis string) {
 	for i := range 2 {
 		mark := fmt.Sprintf("mark %d", i)
 		g.pass(mark, 1)
-		eventually(t, "it is saved", func() bool {
+		limitertest.Eventually(t, "it is saved", func() bool {
 			found := false
 			if err := store.Load(t.Context(), "api", func(r smockron.Record) { found = found || r.Identifier == mark }); err != nil {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
 )
 
@@ -57,7 +58,7 @@ func startGatekeeper(t *testing.T, a smockron.Addresses) *gatekeeper {
 			t.Error(err)
 		}
 	})
-	eventually(t, "the gatekeeper knows what the master knew", func() bool {
+	limitertest.Eventually(t, "the gatekeeper knows what the master knew", func() bool {
 		s := g.State()[0]
 		return s.Present && s.Synced
 	})

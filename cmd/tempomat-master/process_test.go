@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tempomat/limiter/limitertest"
 )
 
 // patience is how long a test waits for something that has to come. It says
@@ -100,7 +102,7 @@ func (p *process) exit() int {
 // parts. It returns where the line ends.
 func (p *process) await(from int, parts ...string) (to int) {
 	p.t.Helper()
-	eventually(p.t, fmt.Sprintf("a line with %q", parts), func() bool {
+	limitertest.Eventually(p.t, fmt.Sprintf("a line with %q", parts), func() bool {
 		over := false
 		select {
 		case <-p.ended:
@@ -129,16 +131,6 @@ func hasAll(line string, parts []string) bool {
 		}
 	}
 	return true
-}
-
-// eventually waits until it holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("did not come about: %s", what)
-		}
-	}
 }
 
 // master is a tempomat-master that serves.

@@ -157,7 +157,7 @@ log: {access: all}
 	const debtor = "198.51.100.7"
 	cars[0].get(debtor, "/sleep.php?ms=10000") // and owes for 100 s
 	for _, s := range cars {
-		eventually(t, "all know the debtor", func() bool { return s.debt(debtor) > 5 })
+		limitertest.Eventually(t, "all know the debtor", func() bool { return s.debt(debtor) > 5 })
 	}
 	c := newCrowd(t, 60*time.Second)
 	for _, s := range cars {
@@ -180,7 +180,7 @@ log: {access: all}
 	away := phase("away", 30*time.Second)
 	m.start()
 	up := time.Now()
-	eventually(t, "the new sidecar knows the debtor", func() bool { return cars[2].debt(debtor) > 1 })
+	limitertest.Eventually(t, "the new sidecar knows the debtor", func() bool { return cars[2].debt(debtor) > 1 })
 	known := time.Since(up)
 	back := phase("back", 12*time.Second)
 	c.all.Wait() // the third sidecar's greedy clients have failed: it was ended

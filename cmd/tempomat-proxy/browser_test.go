@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tempomat/limiter/limitertest"
 )
 
 // browser is a real one, with a profile of its own and nobody before it.
@@ -99,7 +101,7 @@ func startFirefox(t *testing.T) browser {
 		"user_pref('browser.shell.checkDefaultBrowser', false);\nuser_pref('datareporting.policy.dataSubmissionEnabled', false);\n")
 	p := startProcess(t, []string{"HOME=" + home, "MOZ_DISABLE_CONTENT_SANDBOX=1"}, path, "--headless", "--marionette", "--no-remote", "--profile", profile)
 	f := &firefox{t: t}
-	eventually(t, "Firefox listens", func() bool {
+	limitertest.Eventually(t, "Firefox listens", func() bool {
 		select {
 		case <-p.ended:
 			t.Fatalf("Firefox ended with status %d:\n%s", p.status, p.stderr)

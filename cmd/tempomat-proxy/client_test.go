@@ -140,13 +140,3 @@ func (s *sidecarProcess) stats() (reply api.StatusReply) {
 	s.ask("/v1/status", &reply)
 	return reply
 }
-
-// eventually asks until something holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("did not come about: %s", what)
-		}
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tempomat/limiter"
+	"tempomat/limiter/limitertest"
 )
 
 // TestBackendDown: without a backend the proxy says so, shortly, and goes on.
@@ -57,7 +58,7 @@ func TestBackendDiesBusy(t *testing.T) {
 	for i := range 60 {
 		answers = append(answers, s.later(from(client(i)), "/page.php?ms=300"))
 	}
-	eventually(t, "some run, some wait", func() bool {
+	limitertest.Eventually(t, "some run, some wait", func() bool {
 		g := gate()
 		return g.Busy > 0 && g.Queued > 0
 	})
@@ -67,7 +68,7 @@ func TestBackendDiesBusy(t *testing.T) {
 			t.Errorf("answered %s", got)
 		}
 	}
-	eventually(t, "all slots and queues are empty", func() bool {
+	limitertest.Eventually(t, "all slots and queues are empty", func() bool {
 		g := gate()
 		return g.Busy+computing(g)+g.Probes+g.LongBusy+g.Queued == 0
 	})

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"tempomat/limiter/limitertest"
 )
 
 // TestDrain: what is under way at SIGTERM is finished, also what waits.
@@ -25,16 +27,16 @@ classes: {slash32: {share: 1, burst: 0s}, slash24: off, slash16: off, userAgent:
 			// them waits for the first, or is held for it.
 			running := s.later(from("198.51.100.1"), "/sleep.php?ms=1500")
 			one := s.later(from("198.51.100.2"), "/sleep.php?ms=1000")
-			eventually(t, "two running requests", func() bool {
+			limitertest.Eventually(t, "two running requests", func() bool {
 				a, _ := s.account("slash32", "198.51.100.1")
 				b, _ := s.account("slash32", "198.51.100.2")
 				return a.Running == 1 && b.Running == 1
 			})
 			two := s.later(from("198.51.100.2"), "/sleep.php?ms=1000")
-			eventually(t, "one that is held", func() bool { return s.stats().Held == 1 })
+			limitertest.Eventually(t, "one that is held", func() bool { return s.stats().Held == 1 })
 			s.signal(syscall.SIGTERM)
 			s.stderr.await(t, 0, `"msg":"draining"`)
-			eventually(t, "a refused connection", func() bool {
+			limitertest.Eventually(t, "a refused connection", func() bool {
 				c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 				if err == nil {
 					_ = c.Close()
@@ -64,7 +66,7 @@ func TestDrainIsBounded(t *testing.T) {
 	backend := startApache(t)
 	s := startProxy(t, backend.url, "timeouts: {drain: 50ms}\n")
 	running := s.later(from("198.51.100.1"), "/sleep.php?ms=60000")
-	eventually(t, "a running request", func() bool {
+	limitertest.Eventually(t, "a running request", func() bool {
 		a, _ := s.account("slash32", "198.51.100.1")
 		return a.Running == 1
 	})

@@ -75,7 +75,7 @@ func (s *sidecarProcess) links() []smockron.LinkState {
 // linked waits until its master is there and has told what it knows, or is gone.
 func (s *sidecarProcess) linked(want bool) {
 	s.t.Helper()
-	eventually(s.t, fmt.Sprint("there is a master: ", want), func() bool {
+	limitertest.Eventually(s.t, fmt.Sprint("there is a master: ", want), func() bool {
 		l := s.links()
 		return len(l) == 1 && l[0].Present == want && (l[0].Synced || !want)
 	})
@@ -99,7 +99,7 @@ func (s *sidecarProcess) served(client string) {
 // refused waits until a client's debt is known, and asks as that client.
 func (s *sidecarProcess) refused(client string) {
 	s.t.Helper()
-	eventually(s.t, "the debt of "+client+" is known", func() bool { return s.debt(client) > 0.02 })
+	limitertest.Eventually(s.t, "the debt of "+client+" is known", func() bool { return s.debt(client) > 0.02 })
 	if a := s.get(client, "/"); a.StatusCode != http.StatusTooManyRequests {
 		s.t.Errorf("%s at %s: %s", client, s.url, a.Status)
 	}
@@ -126,7 +126,7 @@ throttle: {mode: cap, maxHold: 1s, memory: 1h}
 	for _, s := range cars {
 		s.refused(debtor)
 	}
-	eventually(t, "the debt is in the store", func() bool { return r.Ask("EXISTS throttle;shop.slash32;"+debtor) == ":1" })
+	limitertest.Eventually(t, "the debt is in the store", func() bool { return r.Ask("EXISTS throttle;shop.slash32;"+debtor) == ":1" })
 
 	m.crash()
 	for _, s := range cars {

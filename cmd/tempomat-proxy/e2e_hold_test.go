@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tempomat/limiter"
+	"tempomat/limiter/limitertest"
 )
 
 // holder is one address that wants to hold all workers.
@@ -84,18 +85,18 @@ func TestNobodyHoldsTheWorkers(t *testing.T) {
 		before := gate().LongBusy
 		h.asks(hasty, "/sleep.php?ms=3000")
 		if before == 0 {
-			eventually(t, "it is asked for", func() bool { return gate().LongBusy > 0 })
+			limitertest.Eventually(t, "it is asked for", func() bool { return gate().LongBusy > 0 })
 		}
 		hangUp()
 	}
-	eventually(t, "an orphan", func() bool { return gate().Orphans > 0 })
+	limitertest.Eventually(t, "an orphan", func() bool { return gate().Orphans > 0 })
 	pages("beside orphans", 3)
 	for i := range 20 {
 		h.asks(ctx, "/sse.php?n=100000&ms=200")
 		h.says("GET /download.php?mb=2 HTTP/1.1\nHost: a\nX-Forwarded-For: " + holderAddress + "\n\n")
 		h.says(fmt.Sprintf("POST /upload.php?%d HTTP/1.1\nHost: a\nX-Forwarded-For: %s\nContent-Length: 60000\n\nslow", i, holderAddress))
 	}
-	eventually(t, "a stream that holds its worker", func() bool { return gate().Holding > 0 })
+	limitertest.Eventually(t, "a stream that holds its worker", func() bool { return gate().Holding > 0 })
 	pages("beside streams, slow uploads and slow readers", 10)
 	g := gate()
 	if g.Holding == 0 || g.LongBusy < g.Holding || g.LongBusy > g.LongMost+2 {
@@ -104,7 +105,7 @@ func TestNobodyHoldsTheWorkers(t *testing.T) {
 
 	leave()
 	h.all.Wait()
-	eventually(t, "nothing is held", func() bool {
+	limitertest.Eventually(t, "nothing is held", func() bool {
 		g := gate()
 		return g.Busy+g.LongBusy+g.Holding+g.Orphans+computing(g)+g.Probes+g.Queued == 0
 	})

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"tempomat/limiter/limitertest"
 )
 
 // TestNothingIsLeft runs the program within the test, asks it for all kinds of
@@ -87,7 +89,7 @@ func (s *sidecarProcess) asksForEverything(t *testing.T, mode string) {
 		fetch(t, newClient(t), http.MethodGet, s.url+"/page.php?ms=50", debtor, nil)
 	}
 	_ = s.later(debtor, "/page.php?ms=50") // held until the end
-	eventually(t, "a held request", func() bool { return s.stats().Held == 1 })
+	limitertest.Eventually(t, "a held request", func() bool { return s.stats().Held == 1 })
 	a := fetch(t, newClient(t), http.MethodGet, s.url+"/page.php?ms=50", debtor, nil)
 	if a.StatusCode != http.StatusTooManyRequests || !strings.Contains(a.body, "waiting already") {
 		t.Errorf("a second one beside it got %s", a.Status)
@@ -117,12 +119,12 @@ func (s *sidecarProcess) leaves(t *testing.T, c *http.Client, method, path strin
 		row, _ := s.account("slash32", client)
 		return row.Running == 1
 	}
-	eventually(t, path+" is running", running)
+	limitertest.Eventually(t, path+" is running", running)
 	leave()
 	if closer, ok := body.(io.Closer); ok {
 		_ = closer.Close()
 		<-gone
-		eventually(t, path+" is not running any more", func() bool { return !running() })
+		limitertest.Eventually(t, path+" is not running any more", func() bool { return !running() })
 		return
 	}
 	<-gone

@@ -13,6 +13,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"tempomat/limiter/limitertest"
 )
 
 const megabyte = 1 << 20
@@ -148,7 +150,7 @@ func passesEvents(t *testing.T, c *http.Client, through string) {
 	stream := open(t, c, http.MethodGet, through+"/sse.php?n=2&ms=60000", nil, nil)
 	defer stream.Body.Close()
 	go readEvent(stream.Body, first)
-	eventually(t, "the first event before the second was sent", func() bool { return len(first) > 0 })
+	limitertest.Eventually(t, "the first event before the second was sent", func() bool { return len(first) > 0 })
 	if event := <-first; event != "id: 1\ndata: event 1 of 2\n\n<nil>" {
 		t.Errorf("the first event is %q", event)
 	}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"tempomat/limiter/limitertest"
 )
 
 // prometheus is a running one.
@@ -125,7 +127,7 @@ func (p *prometheus) checkRules() {
 			Rules []struct{ Name, Health, LastError string }
 		}
 	}
-	eventually(p.t, "all alerts are evaluated", func() bool {
+	limitertest.Eventually(p.t, "all alerts are evaluated", func() bool {
 		p.ask("/api/v1/rules", nil, &rules)
 		return len(rules.Groups) == 1 && rules.Groups[0].Rules[0].Health != "unknown"
 	})
@@ -159,7 +161,7 @@ func TestPrometheus(t *testing.T) {
 			s.get("198.51.100.1", path)
 		}
 	}
-	eventually(t, "rates are above zero", func() bool {
+	limitertest.Eventually(t, "rates are above zero", func() bool {
 		ask()
 		return p.value(`sum(rate(tempomat_requests_total[10s]))`) > 0 && p.value(`sum(rate(tempomat_refused_total{reason="limit"}[10s]))`) > 0
 	})
@@ -168,7 +170,7 @@ func TestPrometheus(t *testing.T) {
 	var exemplars []struct {
 		Exemplars []struct{ Labels map[string]string }
 	}
-	eventually(t, "an example has the id of its request", func() bool {
+	limitertest.Eventually(t, "an example has the id of its request", func() bool {
 		ask()
 		wrong := p.ask("/api/v1/query_exemplars", url.Values{
 			"query": {"tempomat_request_duration_seconds_bucket"}, "start": {"0"}, "end": {"9999999999"},
@@ -206,7 +208,7 @@ func TestNativeHistograms(t *testing.T) {
 	metrics := "127.0.0.1:" + freePort(t)
 	p := startPrometheus(t, metrics, "--enable-feature=native-histograms")
 	s := startProxy(t, startBreaking(t), "metrics: \""+metrics+"\"\nlimits: [{name: login, path: /login, size: 1, dripRate: 1h}]\n")
-	eventually(t, "there is a median", func() bool {
+	limitertest.Eventually(t, "there is a median", func() bool {
 		s.get("198.51.100.1", "/")
 		s.get("198.51.100.1", "/login")
 		x := p.value(`histogram_quantile(0.5, sum(rate(tempomat_request_duration_seconds[10s])))`)

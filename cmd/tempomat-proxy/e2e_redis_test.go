@@ -69,7 +69,7 @@ func TestRedisFleet(t *testing.T) {
 		}
 	}
 	for _, s := range cars {
-		eventually(t, "the doctor shows that Redis is there", shared(s, "connected true"))
+		limitertest.Eventually(t, "the doctor shows that Redis is there", shared(s, "connected true"))
 	}
 	known(t, cars, "198.51.100.1")
 
@@ -92,7 +92,7 @@ func TestRedisFleet(t *testing.T) {
 	r.Kill()
 	for _, s := range cars {
 		s.stderr.await(t, 0, "not to be reached")
-		eventually(t, "the doctor shows that Redis is away", shared(s, "connected false"))
+		limitertest.Eventually(t, "the doctor shows that Redis is away", shared(s, "connected false"))
 	}
 	serveAll(t, cars, "198.51.100.4")
 	r.Start()
@@ -112,7 +112,7 @@ func known(t *testing.T, cars [3]*sidecarProcess, client string) {
 		_ = cars[0].later(from(client), "/")
 	}
 	for i, s := range cars[1:] {
-		eventually(t, fmt.Sprintf("sidecar %d knows what a client owes at the first one", i+1), func() bool {
+		limitertest.Eventually(t, fmt.Sprintf("sidecar %d knows what a client owes at the first one", i+1), func() bool {
 			row, ok := s.account("slash32", client)
 			return ok && row.Level < 0
 		})

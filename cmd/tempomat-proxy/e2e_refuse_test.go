@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tempomat/limiter/limitertest"
 )
 
 const tiny = `cpuCount: 1
@@ -91,7 +93,7 @@ func TestFull(t *testing.T) {
 		s.get(client, "/style.css")
 	}
 	_ = s.later(from("198.51.100.1"), "/style.css") // waits until the test ends
-	eventually(t, "a held request", func() bool { return s.stats().Held == 1 })
+	limitertest.Eventually(t, "a held request", func() bool { return s.stats().Held == 1 })
 	a := s.get("198.51.100.2", "/style.css")
 	if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" ||
 		!strings.Contains(a.body, "as many requests waiting as it can hold") {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/limiter/limitertest"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/handover"
 )
@@ -174,7 +175,7 @@ func TestReplaceKeepsAccounts(t *testing.T) {
 		s := startProxy(t, url, "state: "+state+"\ncpuCount: 100\ncost: {source: header}\n"+
 			"classes: {slash32: {share: 0.0001, burst: 0s}, slash24: {share: 0.0001, burst: 5s}}\n")
 		s.get(debtor, "/dear")
-		eventually(t, "a debt", func() bool { r, _ := s.account("slash32", debtor); return r.Level < -1 })
+		limitertest.Eventually(t, "a debt", func() bool { r, _ := s.account("slash32", debtor); return r.Level < -1 })
 		login := clicked(person)
 		fetch(t, newClient(t), http.MethodGet, s.url+"/login", login, nil)
 		fetch(t, newClient(t), http.MethodGet, s.url+"/", login, nil)
@@ -404,7 +405,7 @@ func TestReplaceSharesOn(t *testing.T) {
 		old := s
 		s = s.successor()
 		var reply api.ShareReply
-		eventually(t, "it shares", func() bool {
+		limitertest.Eventually(t, "it shares", func() bool {
 			s.ask("/v1/share", &reply)
 			return reply.Trouble != "" || reply.State != nil
 		})

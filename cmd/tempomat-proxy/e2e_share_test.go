@@ -32,7 +32,7 @@ func TestDoctorShowsSharing(t *testing.T) {
 			s := startProxy(t, backend.url, "classes: {slash24: off, slash16: off, userAgent: off}\n"+c.yaml)
 			s.get("198.51.100.1", "/style.css")
 			var out string
-			eventually(t, "it shows "+strings.Join(c.want, ", "), func() bool {
+			limitertest.Eventually(t, "it shows "+strings.Join(c.want, ", "), func() bool {
 				status, shown, errs := s.doctor("share")
 				if status != 0 || errs != "" {
 					t.Fatalf("status %d: %s", status, errs)
@@ -67,7 +67,7 @@ func TestDoctorShowsMaster(t *testing.T) {
 		}
 		return regexp.MustCompile(" +").ReplaceAllString(out, " ")
 	}
-	eventually(t, "the client waits", func() bool {
+	limitertest.Eventually(t, "the client waits", func() bool {
 		return regexp.MustCompile(`(?m)^ ?[1-9][0-9.]* 20[0-9-]+ [0-9:.]+ 198\.51\.100\.9$`).MatchString(doctor("master", "shop.slash32"))
 	})
 	out := doctor("master", "--over", "10ms")

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"tempomat/limiter/limitertest"
 )
 
 // gardener is a server that passes requests on to the next one, as Debian has it.
@@ -63,7 +65,7 @@ func startServer(t *testing.T, config func(dir, port string) string, command fun
 	}
 	words := command(dir, file)
 	p := startProcess(t, nil, words[0], words[1:]...)
-	eventually(t, words[0]+" listens", func() bool {
+	limitertest.Eventually(t, words[0]+" listens", func() bool {
 		select {
 		case <-p.ended:
 			t.Fatalf("%s ended with status %d:\n%s%s", words[0], p.status, p.stdout, p.stderr)

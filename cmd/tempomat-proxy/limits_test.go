@@ -119,7 +119,7 @@ func TestSharedThroughRedis(t *testing.T) {
 	t.Cleanup(backend.Close)
 	yaml := tiny + "throttle: {mode: cap, maxHold: 10s}\ncoordination: {kind: redis, redis: {addresses: [\"" + r.Address + "\"]}}\n"
 	cars := [2]*sidecarProcess{startProxy(t, backend.URL, yaml), startProxy(t, backend.URL, yaml)}
-	eventually(t, "what was spent at one sidecar is owed at the other", func() bool {
+	limitertest.Eventually(t, "what was spent at one sidecar is owed at the other", func() bool {
 		cars[0].get("198.51.100.1", "/")
 		row, ok := cars[1].account("slash32", "198.51.100.1")
 		return ok && row.Level < 0

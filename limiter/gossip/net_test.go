@@ -166,22 +166,10 @@ func (c *sidecar) level(client string) float64 {
 	return testBurst
 }
 
-// until waits until something holds, and returns how long that took.
-func until(t testing.TB, what string, holds func() bool) time.Duration {
-	t.Helper()
-	began := time.Now()
-	for ; !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Since(began) > 20*time.Second {
-			t.Fatalf("not within 20 s: %s", what)
-		}
-	}
-	return time.Since(began)
-}
-
 // together waits until each of the sidecars sees so many, itself included.
 func together(t testing.TB, cars ...*sidecar) time.Duration {
 	t.Helper()
-	return until(t, fmt.Sprintf("%d sidecars see each other", len(cars)), func() bool {
+	return limitertest.Eventually(t, fmt.Sprintf("%d sidecars see each other", len(cars)), func() bool {
 		for _, c := range cars {
 			if c.State().Sidecars != len(cars) {
 				return false

@@ -60,7 +60,7 @@ func (r *Redis) Start() {
 	if err := r.process.Start(); err != nil {
 		r.t.Fatal(err)
 	}
-	until(r.t, "redis-server listens", func() bool {
+	Eventually(r.t, "redis-server listens", func() bool {
 		c, err := net.DialTimeout("tcp", r.Address, time.Second)
 		if err == nil {
 			_ = c.Close()

@@ -29,7 +29,7 @@ func StartRedisCluster(t testing.TB, replicas int) (nodes []*Redis) {
 		t.Fatalf("redis-cli: %v\n%s", err, out)
 	}
 	for _, r := range nodes {
-		until(t, "the cluster agrees", func() bool { return r.Info("cluster")["cluster_state"] == "ok" })
+		Eventually(t, "the cluster agrees", func() bool { return r.Info("cluster")["cluster_state"] == "ok" })
 	}
 	return nodes
 }
@@ -70,5 +70,5 @@ func KillMaster(t testing.TB, nodes []*Redis) {
 	}
 	killed := masters()[0]
 	killed.Kill()
-	until(t, "a replica has taken over", func() bool { return len(masters()) == 3 })
+	Eventually(t, "a replica has taken over", func() bool { return len(masters()) == 3 })
 }

@@ -24,7 +24,6 @@ const (
 	fleetRate  = 0.5
 	fleetBurst = 1.0
 	fleetCost  = 0.02
-	patience   = 20 * time.Second // until something that has to come is given up
 )
 
 // Sharers is what every way to share has to stand, in real time: one limit for
@@ -131,22 +130,12 @@ func (s *sidecar) level(client string) float64 {
 	return fleetBurst
 }
 
-// until waits until something holds.
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
-
 // connected waits until what is charged at one sidecar is known to all others.
 func (f *fleet) connected(t *testing.T, cars []*sidecar, name string) {
 	t.Helper()
 	for i, from := range cars {
 		client, tries := fmt.Sprintf("%s-%d", name, i), 0
-		until(t, "a charge of sidecar "+client+" is known to all", func() bool {
+		Eventually(t, "a charge of sidecar "+client+" is known to all", func() bool {
 			if tries++; tries%50 == 1 { // what was lost before they were connected stays lost
 				from.Debit(time.Now(), limiter.Charge{Key: clientKey(client), Cost: 0})
 				from.sharer.Offer(limiter.Charge{
@@ -208,9 +197,9 @@ func aNewcomerLearns(t *testing.T, f *fleet) {
 	cars := []*sidecar{f.start(t), f.start(t)}
 	f.connected(t, cars, "link")
 	cars[0].ask(context.Background(), "debtor", 6, 0)
-	until(t, "the other sidecar knows of the debt", func() bool { return cars[1].level("debtor") < 0 })
+	Eventually(t, "the other sidecar knows of the debt", func() bool { return cars[1].level("debtor") < 0 })
 	late := f.start(t)
-	until(t, "the newcomer knows of the debt", func() bool {
+	Eventually(t, "the newcomer knows of the debt", func() bool {
 		cars[0].Settle(time.Now(), cars[0].Arrive(time.Now(), limiter.Arrival{Keys: []limiter.Key{clientKey("other")}}), 0)
 		return late.level("debtor") < 0
 	})

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"tempomat/limiter/limitertest"
 )
 
 // fault has two sidecars serve clients while Redis is away and after.
@@ -28,7 +30,7 @@ func fault(t *testing.T, o Options, away, back func()) {
 	linked(t, cars[1], cars[0])
 	l.end(t)
 	for _, car := range cars {
-		eventually(t, "the state says that Redis is back", func() bool { return car.sharer.State().Connected })
+		limitertest.Eventually(t, "the state says that Redis is back", func() bool { return car.sharer.State().Connected })
 		got := car.sharer.State()
 		if got.Dropped == 0 || got.Pending > pendingKeys {
 			t.Errorf("after Redis is back: %+v", got)
@@ -63,7 +65,7 @@ func TestNothingOldIsCharged(t *testing.T) {
 	began := time.Now()
 	before := car.sharer.State().Failures
 	car.charge("late", 500*time.Millisecond)
-	eventually(t, "the charge went unanswered", func() bool { return car.sharer.State().Failures > before })
+	limitertest.Eventually(t, "the charge went unanswered", func() bool { return car.sharer.State().Failures > before })
 	time.Sleep(time.Until(began.Add(stale + time.Second/2)))
 	s.Resume()
 	linked(t, car, car)
@@ -89,16 +91,16 @@ func TestChecksDoNotFindOut(t *testing.T) {
 		_, err := c.Check(ctx, "a", "b", b, 1)
 		return err
 	}
-	eventually(t, "a check", func() bool { return check() == nil })
+	limitertest.Eventually(t, "a check", func() bool { return check() == nil })
 	s.Pause()
-	eventually(t, "a check fails", func() bool { return check() != nil })
+	limitertest.Eventually(t, "a check fails", func() bool { return check() != nil })
 	before := c.State().Failures
-	eventually(t, "the link has tried three times", func() bool {
+	limitertest.Eventually(t, "the link has tried three times", func() bool {
 		if err := check(); !errors.Is(err, ErrAway) {
 			t.Fatalf("a check waited for Redis, in vain: %v", err)
 		}
 		return c.State().Failures >= before+3
 	})
 	s.Resume()
-	eventually(t, "a check after Redis went on", func() bool { return check() == nil })
+	limitertest.Eventually(t, "a check after Redis went on", func() bool { return check() == nil })
 }

@@ -106,7 +106,7 @@ func TestSentinel(t *testing.T) {
 		sentinel.Wait()
 	})
 	address := net.JoinHostPort("127.0.0.1", port)
-	eventually(t, "the sentinel listens", func() bool {
+	limitertest.Eventually(t, "the sentinel listens", func() bool {
 		c, err := net.Dial("tcp", address)
 		return err == nil && c.Close() == nil
 	})

@@ -48,15 +48,6 @@ func (s *server) direct() rueidis.Client {
 	return c
 }
 
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited 20 s in vain until %s", what)
-		}
-	}
-}
-
 func checker(t testing.TB, o Options) *Checker {
 	t.Helper()
 	c, err := NewChecker(o)

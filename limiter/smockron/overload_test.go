@@ -68,15 +68,15 @@ func TestOverload(t *testing.T) {
 	slow := make(chan struct{})
 	serve(t, m, smockron.ServeOptions{Addresses: a, Now: time.Now, Queue: capacity, Seen: func(*smockron.Accounting) { <-slow }})
 	f := newFlood(t, a.Accounting, 100, 1)
-	eventually(t, "connected", func() bool { f.send(1); return waits(slow) })
+	limitertest.Eventually(t, "connected", func() bool { f.send(1); return waits(slow) })
 	control := subscriber(t, a.Control)
-	eventually(t, "overload", func() bool {
+	limitertest.Eventually(t, "overload", func() bool {
 		f.send(capacity)
 		waits(slow)
 		return f.next > 20*capacity
 	})
 	close(slow)
-	eventually(t, "drops are counted", func() bool { return m.State().Counts.Overload > capacity })
+	limitertest.Eventually(t, "drops are counted", func() bool { return m.State().Counts.Overload > capacity })
 	orders := 0
 	for {
 		frames, err := control.RecvMessage(0)

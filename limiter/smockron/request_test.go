@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
 )
 
@@ -56,7 +57,7 @@ func BenchmarkRequest(b *testing.B) {
 		}
 		serve(b, smockron.NewMaster(smockron.Settings{Domains: domains}), smockron.ServeOptions{Addresses: a, Now: time.Now})
 		g, l := gatekeeper(b, a)
-		eventually(b, "there is a master", func() bool { return g.State()[0].Synced })
+		limitertest.Eventually(b, "there is a master", func() bool { return g.State()[0].Synced })
 		b.ResetTimer()
 		request(b, l)
 	})

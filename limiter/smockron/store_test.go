@@ -94,21 +94,21 @@ func TestMasterCarriesOn(t *testing.T) {
 	a := freeAddresses(t)
 	first := startMaster(t, a, redis.Address)
 	old := startSidecar(t, a)
-	eventually(t, "connected", old.connected)
+	limitertest.Eventually(t, "connected", old.connected)
 	for range 15 {
 		old.spend("greedy", 900*time.Millisecond)
 	}
-	eventually(t, "throttled", func() bool { return old.owes("foo", "greedy") > 3 && old.owes("slash32", "greedy") > 0.05 })
-	eventually(t, "saved", func() bool { return first.State().Unsaved == 0 })
+	limitertest.Eventually(t, "throttled", func() bool { return old.owes("foo", "greedy") > 3 && old.owes("slash32", "greedy") > 0.05 })
+	limitertest.Eventually(t, "saved", func() bool { return first.State().Unsaved == 0 })
 	first.end()
 
 	second := startMaster(t, a, redis.Address)
 	fresh := startSidecar(t, a)
-	eventually(t, "throttled again", func() bool { return fresh.owes("foo", "greedy") > 1 && fresh.owes("slash32", "greedy") > 0.01 })
-	eventually(t, "the old one is back", old.connected)
+	limitertest.Eventually(t, "throttled again", func() bool { return fresh.owes("foo", "greedy") > 1 && fresh.owes("slash32", "greedy") > 0.01 })
+	limitertest.Eventually(t, "the old one is back", old.connected)
 	before := second.State().Domains[1].Counts
 	fresh.spend("greedy", time.Millisecond)
-	eventually(t, "the new master goes on counting", func() bool {
+	limitertest.Eventually(t, "the new master goes on counting", func() bool {
 		return second.State().Domains[1].Counts != before
 	})
 }
@@ -125,7 +125,7 @@ func TestSecondMasterFetches(t *testing.T) {
 	a := freeAddresses(t)
 	startMaster(t, a, redis.Address)
 	s := startSidecar(t, a)
-	eventually(t, "connected", s.connected)
+	limitertest.Eventually(t, "connected", s.connected)
 	// What the first master of all would have left there.
 	until := time.Now().Add(4 * time.Second).UnixMilli()
 	key := "throttle;foo;greedy"
@@ -133,7 +133,7 @@ func TestSecondMasterFetches(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.spend("greedy", 0)
-	eventually(t, "throttled by what the other one knew", func() bool { return s.owes("foo", "greedy") > 2 })
+	limitertest.Eventually(t, "throttled by what the other one knew", func() bool { return s.owes("foo", "greedy") > 2 })
 }
 
 // TestRedisAway: without its store the master works from memory, and saves what
@@ -143,15 +143,15 @@ func TestRedisAway(t *testing.T) {
 	a := freeAddresses(t)
 	m := startMaster(t, a, redis.Address)
 	s := startSidecar(t, a)
-	eventually(t, "connected", s.connected)
+	limitertest.Eventually(t, "connected", s.connected)
 	redis.Kill()
 	for range 15 {
 		s.spend("greedy", 0)
 	}
-	eventually(t, "throttled without the store", func() bool { return s.owes("foo", "greedy") > 3 })
+	limitertest.Eventually(t, "throttled without the store", func() bool { return s.owes("foo", "greedy") > 3 })
 	if n := m.State().Unsaved; n > 2 {
 		t.Errorf("%d identifiers wait to be saved, want 2: it is to be no queue", n)
 	}
 	redis.Start()
-	eventually(t, "saved", func() bool { return m.State().Unsaved == 0 })
+	limitertest.Eventually(t, "saved", func() bool { return m.State().Unsaved == 0 })
 }

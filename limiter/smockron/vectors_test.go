@@ -18,6 +18,7 @@ import (
 	zmq "github.com/pebbe/zmq4"
 
 	"tempomat/limiter"
+	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
 )
 
@@ -290,7 +291,7 @@ func (b *stage) keeper(domains []string) *keeper {
 		}
 	})
 	b.t.Cleanup(cancel)
-	eventually(b.t, "the gatekeeper has what the master knows", func() bool {
+	limitertest.Eventually(b.t, "the gatekeeper has what the master knows", func() bool {
 		s := k.gatekeeper.State()[0]
 		return s.Present && s.Synced
 	})
@@ -328,19 +329,10 @@ func (b *stage) settled(keepers map[string]*keeper) string {
 	b.t.Helper()
 	got := b.drain()
 	for name, k := range keepers {
-		eventually(b.t, "gatekeeper "+name+" hears the order", func() bool {
+		limitertest.Eventually(b.t, "gatekeeper "+name+" hears the order", func() bool {
 			s := k.gatekeeper.State()[0]
 			return s.Orders+s.Past == uint64(b.orders)
 		})
 	}
 	return got
-}
-
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
 )
 
@@ -97,7 +98,7 @@ func TestOnTheWire(t *testing.T) {
 		t.Errorf("asked with %q", got)
 	}
 	master.Write([]byte("\x01\x04foo\x00\x00\x0aRESYNCDONE"))
-	eventually(t, "it has been told", func() bool { return g.State()[0].Synced })
+	limitertest.Eventually(t, "it has been told", func() bool { return g.State()[0].Synced })
 	received := time.UnixMilli(1795210055000)
 	g.Offer(limiter.Charge{
 		Key: limiter.Key{Class: "foo", ID: "u1"}, Event: limiter.Accepted, At: time.Now(), Received: received, Until: received,
@@ -132,7 +133,7 @@ func TestCostOnTheWire(t *testing.T) {
 		}
 	}})
 	runGatekeeper(t, g, limiter.New(time.Now(), limiter.Policy{}, 16, nil))
-	eventually(t, "there is a master", func() bool { return g.State()[0].Synced })
+	limitertest.Eventually(t, "there is a master", func() bool { return g.State()[0].Synced })
 	for standing, want := range map[float64]int64{0: 50_500, 1: 50_500, 4: 12_625} {
 		now := time.Now()
 		g.Offer(limiter.Charge{
@@ -177,7 +178,7 @@ func TestPrefixDomain(t *testing.T) {
 		r, _ := l.Find(time.Now(), limiter.Key{Class: "foo", ID: id})
 		return r.Level < 0
 	}
-	eventually(t, "orders arrive, and what is wrong is counted", func() bool {
+	limitertest.Eventually(t, "orders arrive, and what is wrong is counted", func() bool {
 		pub.SendMessage("foobar\x00", "DELAY_UNTIL", "other", later)
 		pub.SendMessage("foo\x00bar", "DELAY_UNTIL", "inner", later)
 		pub.SendMessage("foo\x00", "DELAY_UNTIL", "short")
