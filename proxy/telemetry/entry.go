@@ -14,7 +14,7 @@ const mostText = 256
 // request but the strings of its keys and shape, which are less than 700 bytes.
 type Entry struct {
 	Ended       time.Time
-	Took, Delay time.Duration // from the request's first byte; of that, waiting
+	Took, Delay time.Duration // from the end of the request's head; of that, waiting
 	Guess, Cost time.Duration
 	Told        time.Duration // of Cost, what was told of it while it ran, by an Entry of its own
 	ToldWasted  time.Duration // of that, what was spent after its client had left

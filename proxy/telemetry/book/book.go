@@ -25,6 +25,7 @@ type Book struct {
 	seed  maphash.Seed
 
 	mu        sync.Mutex // guards the following
+	told      time.Time  // when it was told last, by a clock that may be set
 	window    window
 	turn      int // of the stretches in which addresses are counted
 	strangers distinct
@@ -36,7 +37,7 @@ type Book struct {
 // New makes a Book of which nothing is known before began.
 func New(began time.Time) *Book {
 	seed := maphash.MakeSeed()
-	b := &Book{began: began, seed: seed, shapes: newShapes(seed)}
+	b := &Book{began: began, told: began, seed: seed, shapes: newShapes(seed)}
 	b.series = [...]series{newSeries(5*60, 1), newSeries(60*60, 10), newSeries(24*60*60, 60)}
 	return b
 }
@@ -98,7 +99,7 @@ func (s *sums) last(e *telemetry.Entry) {
 	switch e.Outcome {
 	case telemetry.Refused, telemetry.Redirected, telemetry.ClientGone: // who leaves does not make it faster
 	default:
-		if e.Status != 101 { // a connection of its own from then on, that lasts as long as it likes
+		if e.Status != 101 && !e.Orphan { // a connection of its own from then on, that lasts as long as it likes
 			s.took[e.Group].add(e.Took.Seconds(), e.Weight)
 		}
 	}
@@ -127,6 +128,7 @@ func (b *Book) spendLocked(e *telemetry.Entry, u use) {
 
 // advanceLocked has what is over fade.
 func (b *Book) advanceLocked(now time.Time) {
+	b.told = now
 	was := b.window.at
 	b.window.advance(now.Sub(b.began).Seconds())
 	if past := b.window.at - was; past > 0 {
@@ -145,13 +147,12 @@ func (b *Book) Tick(now time.Time, m Moment) api.Point {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advanceLocked(now)
-	at := float64(now.UnixMilli()) / 1000
 	for i := range b.series {
 		s := &b.series[i]
 		s.gauges.take(&m)
 		if s.due(b.window.at) {
 			p := point(&b.window, max(lately, s.step), &s.gauges)
-			p.At = at
+			p.At = unix(now)
 			s.add(p)
 		}
 	}

@@ -212,6 +212,40 @@ func TestUseIsOfTheSameTime(t *testing.T) {
 	}
 }
 
+// TestClockIsSet: all times are those of the clock as it is, as the points of the curve are.
+func TestClockIsSet(t *testing.T) {
+	b := New(began)
+	for _, by := range []time.Duration{0, time.Second, -time.Hour, 24 * time.Hour} {
+		p := b.Tick(began.Add(by), Moment{})
+		if want := float64(began.Add(by).Unix()); p.At != want || b.Overview(Moment{}).Now != want {
+			t.Errorf("at %v: a point at %v, an overview at %v, want %v", by, p.At, b.Overview(Moment{}).Now, want)
+		}
+	}
+}
+
+// TestPercentiles are of those who saw an answer, or that there is none.
+func TestPercentiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*telemetry.Record)
+		want   bool
+	}{
+		"answered":                         {func(*telemetry.Record) {}, true},
+		"too slow":                         {func(r *telemetry.Record) { r.Outcome = telemetry.BackendSlow }, true},
+		"given up as its client left":      {func(r *telemetry.Record) { r.Outcome, r.Orphan = telemetry.BackendSlow, true }, false},
+		"its client left":                  {func(r *telemetry.Record) { r.Outcome = telemetry.ClientGone }, false},
+		"refused":                          {func(r *telemetry.Record) { r.Outcome = telemetry.Refused }, false},
+		"a connection of another protocol": {func(r *telemetry.Record) { r.Status = 101 }, false},
+	} {
+		b := New(began)
+		r := request(address(7), "/", "/", 0)
+		c.change(&r)
+		b.Take(began.Add(time.Second), feedtest.BatchOf(entry(began.Add(time.Second), r, 1)))
+		if p50 := b.Overview(Moment{}).Groups[2].P50; (p50 > 0) != c.want || c.want && math.Abs(p50-1) > 0.05 {
+			t.Errorf("%s: p50 is %v", name, p50)
+		}
+	}
+}
+
 // TestRunningShows: a request of 10 s shows while it runs, and what it turns out to have
 // cost is what stays.
 func TestRunningShows(t *testing.T) {

@@ -15,7 +15,7 @@ func (b *Book) Overview(m Moment) api.OverviewReply {
 	defer b.mu.Unlock()
 	s, long := b.window.last(lately)
 	reply := api.OverviewReply{
-		Version: api.Version, Seconds: lately, Now: b.nowLocked(), Gate: m.Gate, Sampled: 1, Wasted: wasted(s, long),
+		Version: api.Version, Seconds: lately, Now: unix(b.told), Gate: m.Gate, Sampled: 1, Wasted: wasted(s, long),
 		Strangers: api.StrangersRow{Addresses: b.strangers.estimate()}, Use: b.series[0].use(lately),
 	}
 	all := 0.0
@@ -42,11 +42,8 @@ func (b *Book) Overview(m Moment) api.OverviewReply {
 	return reply
 }
 
-// nowLocked is when the Book was told last, as Unix time.
-func (b *Book) nowLocked() float64 {
-	at := b.began.Add(time.Duration(b.window.at * float64(time.Second)))
-	return float64(at.UnixMilli()) / 1000
-}
+// unix is a time of the clock as the documents have it.
+func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // wasted is at most what was used: what is found out to be for nobody only as it ends may
 // have been used before that.

@@ -20,7 +20,7 @@ type Durations struct {
 // NewDurations makes Durations of no requests.
 func NewDurations() *Durations {
 	d := &Durations{
-		took: histogram("request_duration_seconds", "Seconds from a request's first byte to the end of its answer, of those that went to the backend and whose client stayed, by group."),
+		took: histogram("request_duration_seconds", "Seconds from the end of a request's head to the end of its answer, of those that went to the backend and whose client stayed, by group."),
 		waited: histogram("wait_seconds", "Seconds that requests were delayed, by group; of those that the limiter refused, how long they had waited. "+
 			"Those that were not delayed are not in it."),
 	}
@@ -51,7 +51,9 @@ func (d *Durations) Note(now time.Time, r *telemetry.Record) {
 	waited := r.Waited(now)
 	switch r.Outcome {
 	case telemetry.Answered, telemetry.BackendDown, telemetry.BackendSlow, telemetry.BackendBroke:
-		observe(d.tookBy[r.Group], &d.tookShown[r.Group], now, now.Sub(r.Arrived), r.ID)
+		if !r.Orphan { // nobody saw how long that took
+			observe(d.tookBy[r.Group], &d.tookShown[r.Group], now, now.Sub(r.Arrived), r.ID)
+		}
 	case telemetry.ClientGone:
 		waited = r.Delay() // it may have left while it sent its body
 	case telemetry.Refused, telemetry.Redirected:

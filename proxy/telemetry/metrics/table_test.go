@@ -188,6 +188,7 @@ func TestDurations(t *testing.T) {
 		{"refused", telemetry.Record{Outcome: telemetry.Refused, Verdict: limiter.Verdict{Action: limiter.Refuse, Reason: limiter.Busy}}, 0, 1},
 		{"refused by a request limit", telemetry.Record{Outcome: telemetry.Refused, Limit: "login"}, 0, 0},
 		{"redirected", telemetry.Record{Outcome: telemetry.Redirected}, 0, 1},
+		{"the backend was given up as the client had left", telemetry.Record{Outcome: telemetry.BackendSlow, Orphan: true}, 0, 0},
 		{"the client left", telemetry.Record{Outcome: telemetry.ClientGone}, 0, 0},
 	} {
 		d := NewDurations()
