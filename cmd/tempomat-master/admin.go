@@ -38,31 +38,17 @@ type (
 // maxIdentifiers is how many are told of in one answer.
 const maxIdentifiers = 10_000
 
-// openAdmin opens the doctor's door. Without it, nil, the master goes on all the
-// same.
-func (s *server) openAdmin(ctx context.Context, address string) net.Listener {
+// listenAdmin listens where the doctor asks; nil without: the master goes on all the same.
+func (s *server) listenAdmin(ctx context.Context, address string) net.Listener {
 	if address == "" {
 		return nil
 	}
-	door, err := unixsocket.Listen(ctx, strings.TrimPrefix(address, "unix:"))
+	l, err := unixsocket.Listen(ctx, strings.TrimPrefix(address, "unix:"))
 	if err != nil {
 		s.log.Error("no admin API", zap.String("admin.listen", address), zap.Error(err))
 		return nil
 	}
-	return door
-}
-
-// serveAdmin answers the doctor until the context ends.
-func (s *server) serveAdmin(ctx context.Context, door net.Listener) {
-	web := &http.Server{
-		Handler: s.adminHandler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(s.log.Named("admin")),
-	}
-	end := context.AfterFunc(ctx, func() { _ = web.Close() }) // a look that is cut is taken again
-	defer end()
-	if err := web.Serve(door); ctx.Err() == nil {
-		s.log.Error("admin API ended", zap.Error(err))
-	}
+	return l
 }
 
 func (s *server) adminHandler() http.Handler {

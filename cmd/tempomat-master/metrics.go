@@ -1,52 +1,21 @@
 package main
 
 import (
-	"context"
-	"net"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 
 	"tempomat/limiter/smockron"
 )
 
-// mostScrapers is how many connections Prometheus' door has at a time: who only connects is
-// not to use up the descriptors that the sidecars need.
-const mostScrapers = 32
-
-// openMetrics opens Prometheus' door. Without it, nil, the master goes on all the
-// same.
-func (s *server) openMetrics(ctx context.Context, address string) net.Listener {
-	if address == "" {
-		return nil
-	}
-	door, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		s.log.Error("no metrics", zap.Error(err))
-		return nil
-	}
-	return netutil.LimitListener(door, mostScrapers)
-}
-
-// serveMetrics answers Prometheus until the context ends.
-func (s *server) serveMetrics(ctx context.Context, door net.Listener) {
+// metricsHandler answers Prometheus.
+func (s *server) metricsHandler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(newCollector(s.master.State))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
-	web := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(s.log.Named("metrics")),
-	}
-	end := context.AfterFunc(ctx, func() { _ = web.Close() }) // a look that is cut is taken again
-	defer end()
-	if err := web.Serve(door); ctx.Err() == nil {
-		s.log.Error("metrics ended", zap.Error(err))
-	}
+	return mux
 }
 
 // collector tells Prometheus how the master stands. Domains are labels,

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"tempomat/cmd/internal/monitor"
 	"tempomat/config"
 	"tempomat/limiter/smockron"
 )
@@ -77,11 +78,11 @@ func (s *server) run(ctx context.Context) error {
 	signal.Notify(hangups, syscall.SIGHUP) // before anything can take long: unheeded, it would end the program
 	defer signal.Stop(hangups)
 	all.Go(func() { s.reloadOn(ctx, hangups) })
-	if door := s.openMetrics(ctx, c.Metrics); door != nil {
-		all.Go(func() { s.serveMetrics(ctx, door) })
+	if l := monitor.ListenMetrics(ctx, c.Metrics, s.log); l != nil {
+		all.Go(func() { monitor.Serve(ctx, l, s.metricsHandler(), "metrics", s.log) })
 	}
-	if door := s.openAdmin(ctx, c.Admin.Listen); door != nil {
-		all.Go(func() { s.serveAdmin(ctx, door) })
+	if l := s.listenAdmin(ctx, c.Admin.Listen); l != nil {
+		all.Go(func() { monitor.Serve(ctx, l, s.adminHandler(), "admin API", s.log) })
 	}
 	options.Ready = func() {
 		s.log.Info("serving", zap.String("version", version), zap.String("accounting", options.Addresses.Accounting),

@@ -13,23 +13,22 @@ import (
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// openAdmin opens the doctor's door. Without it, nil, the site goes on all the
-// same.
+// openAdmin opens the admin API's socket. Without it, nil, the site goes on all the same.
 func (s *sidecar) openAdmin(address string) *handover.Socket {
 	if address == "" {
 		return nil
 	}
-	door, err := admin.Listen(address)
+	l, err := admin.Listen(address)
 	if err != nil {
 		s.logs.log.Error("no admin API", zap.Error(err))
 		return nil
 	}
-	return &handover.Socket{Listener: door, Role: roleAdmin, Address: address, Owned: true}
+	return &handover.Socket{Listener: l, Role: roleAdmin, Address: address, Owned: true}
 }
 
-// serveAdmin answers the doctor, and browsers, until the context ends. Either door may be
-// nil: it is closed.
-func (s *sidecar) serveAdmin(ctx context.Context, door, web net.Listener, ready func() error) {
+// serveAdmin answers the doctor, and browsers, until the context ends. Either listener may
+// be nil.
+func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready func() error) {
 	admin := admin.New(admin.Options{
 		Ledger:    s.limiter,
 		Now:       time.Now,
@@ -59,8 +58,8 @@ func (s *sidecar) serveAdmin(ctx context.Context, door, web net.Listener, ready 
 	if web != nil {
 		all.Go(func() { s.logEnd(admin.ServeWeb(web)) })
 	}
-	if door != nil {
-		all.Go(func() { s.logEnd(admin.Serve(door)) })
+	if unix != nil {
+		all.Go(func() { s.logEnd(admin.Serve(unix)) })
 	}
 }
 

@@ -5,21 +5,23 @@ import (
 	"net"
 	"sync"
 
+	"tempomat/cmd/internal/monitor"
 	"tempomat/proxy/handover"
+	"tempomat/proxy/telemetry/metrics"
 )
 
 // duties are what only one process does for a site: it saves its state, shares its
-// accounts, reports, and answers the doctor and Prometheus. A process that another one replaces gives
-// them up as it begins to drain.
+// accounts, reports, and answers the doctor and Prometheus. A process that another one
+// replaces gives them up as it begins to drain.
 type duties struct {
-	door  *handover.Socket // the doctor's; nil: there is none
-	stop  context.CancelFunc
-	stops sync.Once
-	all   sync.WaitGroup
+	socket *handover.Socket // the admin API's; nil: there is none
+	stop   context.CancelFunc
+	stops  sync.Once
+	all    sync.WaitGroup
 }
 
-// assume takes the duties up. The door is opened unless it was handed over.
-func (s *sidecar) assume(door *handover.Socket, ready func() error) {
+// assume takes the duties up. The admin API's socket is opened unless it was handed over.
+func (s *sidecar) assume(socket *handover.Socket, ready func() error) {
 	d := &s.duties
 	ctx, stop := context.WithCancel(context.Background())
 	d.stop = func() { stop(); s.endReports() }
@@ -28,16 +30,18 @@ func (s *sidecar) assume(door *handover.Socket, ready func() error) {
 	d.all.Go(func() { s.history.run(ctx) })
 	d.all.Go(func() { s.sharing.run(ctx, s.limiter, s.logs.log) })
 	s.reports.restart(s.config)
-	if door := s.openMetrics(ctx, s.config.Metrics); door != nil {
-		d.all.Go(func() { s.serveMetrics(ctx, door) })
+	if l := monitor.ListenMetrics(ctx, s.config.Metrics, s.logs.log); l != nil {
+		d.all.Go(func() {
+			monitor.Serve(ctx, l, metrics.Handler(s.numbers, s.inside.durations), "metrics", s.logs.log)
+		})
 	}
-	if d.door = door; door == nil {
-		d.door = s.openAdmin(s.config.Admin.Listen)
+	if d.socket = socket; socket == nil {
+		d.socket = s.openAdmin(s.config.Admin.Listen)
 	}
 	s.grant(s.config.Admin)
 	var unix net.Listener
-	if d.door != nil {
-		unix = s.connections.reserve.Admin(d.door.Listener)
+	if d.socket != nil {
+		unix = s.connections.reserve.Admin(d.socket.Listener)
 	}
 	if web := s.openWeb(ctx, s.config.Admin); unix != nil || web != nil {
 		d.all.Go(func() { s.serveAdmin(ctx, unix, web, ready) })

@@ -218,8 +218,8 @@ func TestReplaceNobody(t *testing.T) {
 }
 
 // TestReplaceTwice: while the first process still answers what it was asked, the second
-// is replaced, too. What is asked of the doctor's door is answered by the newest, and the
-// door is closed as that ends.
+// is replaced, too. What is asked of the admin API is answered by the newest, and the
+// socket is closed as that ends.
 func TestReplaceTwice(t *testing.T) {
 	url, slow, release := pageBackend(t)
 	first := startProxy(t, url, "state: off\n")
@@ -248,7 +248,7 @@ func TestReplaceTwice(t *testing.T) {
 		t.Errorf("exit status %d:\n%s", status, first.stderr)
 	}
 	if _, err := os.Stat(third.admin); err != nil {
-		t.Errorf("the processes before have taken the door away: %v", err)
+		t.Errorf("the processes before have taken the socket away: %v", err)
 	}
 	third.signal(syscall.SIGTERM)
 	if status := third.exit(); status != 0 {

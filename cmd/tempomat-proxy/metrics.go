@@ -1,50 +1,13 @@
 package main
 
 import (
-	"context"
-	"net"
-	"net/http"
 	"time"
-
-	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 
 	"tempomat/limiter/gossip"
 	"tempomat/limiter/redis"
 	"tempomat/limiter/smockron"
 	"tempomat/proxy/telemetry/metrics"
 )
-
-// mostScrapers is how many connections Prometheus' door has at a time: who only connects is
-// not to use up the descriptors that the site's visitors need.
-const mostScrapers = 32
-
-// openMetrics opens Prometheus' door. Without it, nil, the site goes on all the same.
-func (s *sidecar) openMetrics(ctx context.Context, address string) net.Listener {
-	if address == "" {
-		return nil
-	}
-	door, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		s.logs.log.Error("no metrics", zap.Error(err))
-		return nil
-	}
-	s.logs.log.Info("metrics", zap.Stringer("address", door.Addr()))
-	return netutil.LimitListener(door, mostScrapers)
-}
-
-// serveMetrics answers Prometheus until the context ends.
-func (s *sidecar) serveMetrics(ctx context.Context, door net.Listener) {
-	web := &http.Server{
-		Handler: metrics.Handler(s.numbers, s.inside.durations), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(s.logs.log.Named("metrics")),
-	}
-	end := context.AfterFunc(ctx, func() { _ = web.Close() }) // a look that is cut is taken again
-	defer end()
-	if err := web.Serve(door); ctx.Err() == nil {
-		s.logs.log.Error("metrics ended", zap.Error(err))
-	}
-}
 
 // series is what Graphite gets.
 func (s *sidecar) series() map[string]float64 { return metrics.Series(s.numbers()) }

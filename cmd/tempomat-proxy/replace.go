@@ -30,7 +30,7 @@ const accountsPart = "accounts"
 type predecessor struct {
 	taker   *handover.Taker
 	sockets []handover.Socket // that are served
-	door    *handover.Socket
+	admin   *handover.Socket  // the admin API's; nil: it was not handed over
 	log     *zap.Logger
 }
 
@@ -51,7 +51,7 @@ func findPredecessor(ctx context.Context, c *config.Config, log *zap.Logger) (*p
 	p := &predecessor{taker: t, log: log}
 	for i, s := range t.Sockets {
 		if s.Role == roleAdmin {
-			p.door = &t.Sockets[i]
+			p.admin = &t.Sockets[i]
 		} else {
 			p.sockets = append(p.sockets, s)
 		}
@@ -142,8 +142,8 @@ func (p *predecessor) end(sockets []handover.Socket) error {
 	if p == nil {
 		return nil
 	}
-	if p.door != nil {
-		sockets = append(slices.Clone(sockets), *p.door)
+	if p.admin != nil {
+		sockets = append(slices.Clone(sockets), *p.admin)
 	}
 	err := p.taker.Serving(sockets)
 	if errors.Is(err, handover.ErrSilent) {
@@ -157,12 +157,12 @@ func (p *predecessor) end(sockets []handover.Socket) error {
 	return nil
 }
 
-// admin is the doctor's door, if it was handed over.
-func (p *predecessor) admin() *handover.Socket {
+// adminSocket is the admin API's, if it was handed over.
+func (p *predecessor) adminSocket() *handover.Socket {
 	if p == nil {
 		return nil
 	}
-	return p.door
+	return p.admin
 }
 
 // giveUp leaves everything to the predecessor.

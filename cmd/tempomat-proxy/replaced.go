@@ -25,7 +25,7 @@ type replaced struct {
 	by    int        // the process that has; 0: none
 	// From then on the files of sockets are left as they are, as the sockets are closed:
 	drains bool // those that are served
-	ended  bool // the doctor's door
+	ended  bool // the admin API's
 }
 
 // drain notes that the sockets are closed from now on. It tells whether that is
@@ -37,7 +37,7 @@ func (r *replaced) drain() bool {
 	return r.by != 0
 }
 
-// end notes that the doctor's door is closed from now on.
+// end notes that the admin API's socket is closed from now on.
 func (r *replaced) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *sidecar) handOver(conn *net.UnixConn) {
 		s.logs.log.Warn("nothing is handed over", zap.Error(err))
 		return
 	}
-	sockets, err := s.replaced.offer(s.duties.door)
+	sockets, err := s.replaced.offer(s.duties.socket)
 	if err != nil {
 		s.logs.log.Warn("nothing is handed over", zap.Int("pid", g.PID), zap.Error(g.Withdraw(err)))
 		return
@@ -106,9 +106,9 @@ func (s *sidecar) recall(send func(name string, data []byte) error) error {
 	return tellAccounts(time.Now(), s.limiter, func(data []byte) error { return send(accountsPart, data) })
 }
 
-// offer returns what there is to hand over, to one process at a time: the doctor's
-// door only while this one drains.
-func (r *replaced) offer(door *handover.Socket) (sockets []handover.Socket, err error) {
+// offer returns what there is to hand over, to one process at a time: the admin API's
+// socket only while this one drains.
+func (r *replaced) offer(admin *handover.Socket) (sockets []handover.Socket, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -123,8 +123,8 @@ func (r *replaced) offer(door *handover.Socket) (sockets []handover.Socket, err 
 	if !r.drains {
 		sockets = slices.Clone(r.sockets)
 	}
-	if door != nil {
-		sockets = append(sockets, *door)
+	if admin != nil {
+		sockets = append(sockets, *admin)
 	}
 	for _, s := range sockets { // if this process ends meanwhile, the other one has them
 		s.LeaveFile(true)

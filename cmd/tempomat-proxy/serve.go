@@ -147,7 +147,7 @@ func serve(ctx context.Context, c *config.Config, s source, replace bool, stderr
 	return car.run(ctx, sockets, from)
 }
 
-// roleServe is that of the sockets that are served, roleAdmin that of the doctor's.
+// roleServe is that of the sockets that are served, roleAdmin that of the admin API's.
 const (
 	roleServe = "serve"
 	roleAdmin = "admin"
@@ -206,7 +206,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	if err := from.end(sockets); err != nil {
 		return errors.Join(err, s.drain())
 	}
-	s.assume(from.admin(), ctx.Err) // not ready while draining
+	s.assume(from.adminSocket(), ctx.Err) // not ready while draining
 	defer func() {
 		s.replaced.end()
 		s.takeIn(time.Now()) // so that the history is saved with them

@@ -21,18 +21,18 @@ const (
 	mostToken  = 512
 )
 
-// openWeb opens the door for browsers. Without it, nil, the site goes on all the same.
+// openWeb listens for browsers. Without it, nil, the site goes on all the same.
 func (s *sidecar) openWeb(ctx context.Context, c config.Admin) net.Listener {
 	if c.Web == "" {
 		return nil
 	}
-	door, err := admin.ListenWeb(ctx, c.Web)
+	l, err := admin.ListenWeb(ctx, c.Web)
 	if err != nil {
 		s.logs.log.Error("no dashboard over TCP", zap.Error(err))
 		return nil
 	}
-	s.logs.log.Info("the dashboard is served", zap.Stringer("at", door.Addr()))
-	return door
+	s.logs.log.Info("the dashboard is served", zap.Stringer("at", l.Addr()))
+	return l
 }
 
 // grant reads the token anew. One that is no good leaves the old one in force; at the start
