@@ -2,10 +2,7 @@ package main
 
 import (
 	"errors"
-	"io"
-	"net"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -55,48 +52,6 @@ func TestSharingNumbers(t *testing.T) {
 		if diff := cmp.Diff(c.want, c.s.numbers()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-	}
-}
-
-// TestMetricsBounded: who connects again and again to Prometheus' door takes no more
-// descriptors than it may.
-func TestMetricsBounded(t *testing.T) {
-	s := &sidecar{logs: newLogs(io.Discard)}
-	defer s.logs.close()
-	door := s.openMetrics(t.Context(), "127.0.0.1:0")
-	defer door.Close()
-	var accepted []net.Conn
-	dial := func() {
-		c, err := net.Dial("tcp", door.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-	}
-	for range mostScrapers {
-		dial()
-		c, err := door.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		accepted = append(accepted, c)
-	}
-	dial()
-	more := make(chan net.Conn)
-	go func() {
-		c, _ := door.Accept()
-		more <- c
-	}()
-	select {
-	case c := <-more:
-		accepted = append(accepted, c)
-		t.Errorf("%d connections are taken", len(accepted))
-	case <-time.After(100 * time.Millisecond):
-		_ = accepted[0].Close()
-		accepted[0] = <-more // as one has ended
-	}
-	for _, c := range accepted {
-		_ = c.Close()
 	}
 }
 
