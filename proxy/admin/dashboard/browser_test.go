@@ -56,6 +56,17 @@ func checkComplaints(t *testing.T, c *chromium) {
 	}
 }
 
+// openPage opens the page of a fake without a token, on a screen of looks, and waits until
+// all of it is there.
+func openPage(t *testing.T, name string) (f *fake, url string, p *tab) {
+	t.Helper()
+	f, url = startFake(t, "")
+	p = startChromium(t).open(looks()[name])
+	p.visit(url)
+	p.await("it is loaded", loaded)
+	return f, url, p
+}
+
 // TestPageOnEveryScreen looks at the page on a phone, a desktop and a wall: nothing stands
 // out at its side, axe finds nothing, and the console stays empty. Axe takes seconds for each
 // look: it looks once at each screen, in light as it comes, in dark with an explanation open.
@@ -100,11 +111,7 @@ func checkWidth(t *testing.T, p *tab, what string) {
 
 // TestPageShowsTheNumbers compares what the page shows with what the API tells.
 func TestPageShowsTheNumbers(t *testing.T) {
-	c := startChromium(t)
-	f, url := startFake(t, "")
-	p := c.open(looks()["desktop-light"])
-	p.visit(url)
-	p.await("it is loaded", loaded)
+	f, _, p := openPage(t, "desktop-light")
 	o := f.overview()
 	for selector, want := range map[string]string{
 		"#cpu": "3.62", "#wasted": "0.21", "#waiting": "67", "#strangers": "1,432", "#backend": "11", "#turned": "3.60", "#release": "v2.3.0 · fair · up 2 d 3 h",
@@ -163,17 +170,13 @@ func TestPageShowsTheNumbers(t *testing.T) {
 	if same != "" {
 		t.Error(same)
 	}
-	checkComplaints(t, c)
+	checkComplaints(t, p.chromium)
 }
 
 // TestPageIsHarmless has clients choose texts with markup, terminal commands and letters
 // that run backwards.
 func TestPageIsHarmless(t *testing.T) {
-	c := startChromium(t)
-	_, url := startFake(t, "")
-	p := c.open(looks()["desktop-dark"])
-	p.visit(url)
-	p.await("it is loaded", loaded)
+	_, _, p := openPage(t, "desktop-dark")
 	p.eval(`document.querySelectorAll('.expand').forEach((b) => b.click()); document.querySelector('#class').value = 'userAgent';
 		document.querySelector('#class').dispatchEvent(new Event('change', {bubbles: true})); document.querySelector('#recent .who').click()`, nil)
 	p.await("agents are shown", `document.querySelector('#keys tbody').textContent.includes('<img') && document.querySelector('#side .summary')`)
@@ -188,16 +191,12 @@ func TestPageIsHarmless(t *testing.T) {
 	if found.Title != "67 waiting, CPU 91 %: tempomat" || found.Images+found.Styles > 0 || found.Raw || !found.Shown {
 		t.Errorf("%+v", found)
 	}
-	checkComplaints(t, c)
+	checkComplaints(t, p.chromium)
 }
 
 // TestPageByKeyboard goes through the page with the keyboard alone.
 func TestPageByKeyboard(t *testing.T) {
-	c := startChromium(t)
-	_, url := startFake(t, "")
-	p := c.open(looks()["desktop-light"])
-	p.visit(url)
-	p.await("it is loaded", loaded)
+	_, _, p := openPage(t, "desktop-light")
 	p.eval(`document.querySelector('#pause').click()`, nil) // rows that come and go would be others each time
 	p.await("it is paused", `document.querySelector('#state').textContent === 'Paused'`)
 	p.eval(`document.querySelector('#pause').blur()`, nil)
@@ -230,7 +229,7 @@ func TestPageByKeyboard(t *testing.T) {
 	p.press("Home")
 	p.press("Enter")
 	p.await("the history tells who it was", `document.querySelector('#side').textContent.includes('Dearest of slash16')`)
-	checkComplaints(t, c)
+	checkComplaints(t, p.chromium)
 }
 
 // TestPageWithAToken is denied without one, asks for it, keeps it, and forgives with it.
@@ -276,11 +275,7 @@ func TestPageWithAToken(t *testing.T) {
 
 // TestPageWithoutATokenCannotForgive: there is no button for it.
 func TestPageWithoutATokenCannotForgive(t *testing.T) {
-	c := startChromium(t)
-	_, url := startFake(t, "")
-	p := c.open(looks()["desktop-light"])
-	p.visit(url)
-	p.await("it is loaded", loaded)
+	_, _, p := openPage(t, "desktop-light")
 	p.eval(`document.querySelector('#keys .who').click()`, nil)
 	p.await("the explanation is there", `document.querySelector('#side .summary')`)
 	var buttons int
@@ -292,11 +287,7 @@ func TestPageWithoutATokenCannotForgive(t *testing.T) {
 
 // TestPageStaysLive loses its stream, comes back, pauses, and shows other times.
 func TestPageStaysLive(t *testing.T) {
-	c := startChromium(t)
-	f, url := startFake(t, "")
-	p := c.open(looks()["desktop-light"])
-	p.visit(url)
-	p.await("it is loaded", loaded)
+	f, url, p := openPage(t, "desktop-light")
 	f.cut()
 	p.await("it says that it lost the connection", `document.querySelector('#state').textContent.startsWith('Connection lost; next attempt in')`)
 	p.await("it is back", `document.querySelector('#state').textContent === 'Live'`)
@@ -314,7 +305,7 @@ func TestPageStaysLive(t *testing.T) {
 	for f.streams() > 0 { // the page ends its stream
 		p.await("it is still paused", `document.querySelector('#state').textContent === 'Paused'`)
 	}
-	for _, text := range c.complaints() {
+	for _, text := range p.complaints() {
 		if !strings.Contains(text, "ERR_INCOMPLETE_CHUNKED_ENCODING") {
 			t.Errorf("in the console: %s", text)
 		}

@@ -28,6 +28,9 @@ type Terminal struct {
 func Open(t testing.TB, width, height int, env []string, program ...string) *Terminal {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("this test needs tmux, which is not here: make deps-test")
+		}
 		t.Skip("SKIPPED: THERE IS NO tmux, SO NOTHING WAS TRIED IN A REAL TERMINAL; make deps-test installs it")
 	}
 	dir, err := os.MkdirTemp("", "tmux") // t.TempDir is too long for a socket
