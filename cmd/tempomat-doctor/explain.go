@@ -20,8 +20,9 @@ func (d *doctor) explain() *cobra.Command {
 		Use:   "explain ADDRESS | NETWORK | USER-AGENT | URL | REQUEST",
 		Short: "Explain in plain words what happens to a client, a page or a request, and why",
 		Long: `Explain what happens at this moment to an address, a network, a kind of program, a page
-or a single request, and why: what it owes, what it holds, what evidence there is for
-it, how its guess comes about, its place in the queue, and what would change that.`,
+(by its path, its URL, or its shape as top shows it) or a single request, and why: what
+it owes, what it holds, what evidence there is for it, how its guess comes about, its
+place in the queue, and what would change that.`,
 		Example: `  tempomat-doctor explain 203.0.113.9
   tempomat-doctor explain 203.0.113.0/24
   tempomat-doctor explain '/index.php?title=Special:Search'

@@ -66,7 +66,7 @@ func printLines(w io.Writer, l replay.Lines) {
 		{l.LeftOut, "lines are missing, says the log: set log: {access: all} to have all of them."},
 		{l.Unordered, "lines were left out, as they are far behind others in time. Give logs in the order of time."},
 		{l.Clipped, fmt.Sprintf("requests took longer than %s: they came later than they did.", replay.Window)},
-		{l.Bad, "lines could not be read:"},
+		{l.Bad, "lines that could not be read:"},
 	} {
 		if x.n > 0 {
 			fmt.Fprintf(w, "%s %s\n", figures.Count(x.n), x.text)

@@ -7,15 +7,27 @@ import (
 
 type peerKey struct{}
 
-// withPeer notes who is at the other end of a connection, if that can be known.
+// withPeer notes who is at the other end of a connection: the user of a unix socket, if
+// that can be known, else the address. Listeners wrap connections; what wraps one tells it by
+// NetConn.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
-	switch c := c.(type) {
-	case *net.UnixConn:
-		return context.WithValue(ctx, peerKey{}, peerOf(c))
-	case *visitor:
-		return context.WithValue(ctx, visitorKey{}, c)
+	for {
+		if v, ok := c.(*visitor); ok {
+			ctx = context.WithValue(ctx, visitorKey{}, v)
+		}
+		inner, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		c = inner.NetConn()
 	}
-	return ctx
+	by := ""
+	if u, ok := c.(*net.UnixConn); ok {
+		by = peerOf(u)
+	} else if a := c.RemoteAddr(); a.Network() == "tcp" {
+		by = "token, from " + a.String()
+	}
+	return context.WithValue(ctx, peerKey{}, by)
 }
 
 // askedBy is who asks, in words, for the log.

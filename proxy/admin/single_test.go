@@ -133,6 +133,18 @@ func TestActsAreStrict(t *testing.T) {
 	}
 }
 
+// wrapping wraps connections, as the listener of the program does.
+type wrapping struct{ net.Listener }
+
+type wrapped struct{ net.Conn }
+
+func (w wrapped) NetConn() net.Conn { return w.Conn }
+
+func (l wrapping) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return wrapped{c}, err
+}
+
 // TestWhoActsIsKnown asks over a real socket.
 func TestWhoActsIsKnown(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.sock")
@@ -143,7 +155,7 @@ func TestWhoActsIsKnown(t *testing.T) {
 	who := &actor{}
 	a := New(acted(who))
 	served := make(chan error, 1)
-	go func() { served <- a.Serve(l) }()
+	go func() { served <- a.Serve(wrapping{l}) }()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}}
@@ -161,6 +173,27 @@ func TestWhoActsIsKnown(t *testing.T) {
 		t.Errorf("asked for %q, want %q", got, want)
 	}
 }
+
+// TestWhoActsOverTCP: of a connection that is limited in number only the address is known.
+func TestWhoActsOverTCP(t *testing.T) {
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	c := fromAddress{near, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 4}}
+	if got := askedBy(withPeer(t.Context(), c)); got != "token, from 192.0.2.7:4" {
+		t.Errorf("asked by %q", got)
+	}
+	if got := askedBy(withPeer(t.Context(), near)); got != "unknown" {
+		t.Errorf("of a pipe: asked by %q", got)
+	}
+}
+
+type fromAddress struct {
+	net.Conn
+	address net.Addr
+}
+
+func (f fromAddress) RemoteAddr() net.Addr { return f.address }
 
 // TestSingleViews checks limits, methods and parameters.
 func TestSingleViews(t *testing.T) {

@@ -70,11 +70,11 @@ func (i *Inspector) Pin(now time.Time, by string, a api.ActRequest) (api.ActRepl
 	if err := i.Pinned.Set(now, classify.Pin{Key: k, Standing: a.Standing, Until: now.Add(d)}); err != nil {
 		return api.ActReply{}, err
 	}
-	done := fmt.Sprintf("%s %s has a standing of %g for %s.", k.Class, k.ID, a.Standing, span(a.Seconds))
+	done, log := fmt.Sprintf("%s %s has a standing of %g for %s.", k.Class, k.ID, a.Standing, span(a.Seconds)), "pinned a standing"
 	if a.Standing == 0 {
-		done = fmt.Sprintf("%s %s is no longer pinned.", k.Class, k.ID)
+		done, log = fmt.Sprintf("%s %s is no longer pinned.", k.Class, k.ID), "took a pin back"
 	}
-	i.Log.Info("pinned a standing", zap.String("class", k.Class), zap.String("key", k.ID),
+	i.Log.Info(log, zap.String("class", k.Class), zap.String("key", k.ID),
 		zap.Float64("standing", a.Standing), zap.Float64("seconds", a.Seconds), zap.String("by", by))
 	return api.ActReply{Version: api.Version, Done: done}, nil
 }
