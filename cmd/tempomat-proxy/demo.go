@@ -87,8 +87,8 @@ Each address may use %.2f CPUs steadily. Try:
   for i in $(seq 20); do curl -so /dev/null %s/heavy & done
                                                        a crawler: it waits, nobody else does
   curl -H 'X-Forwarded-For: 198.51.100.7' %s/   somebody else meanwhile: at once
-  %s top --socket %s
-                                                       who uses what, and who waits, live
+  %s --socket %s
+                                                       who used what, and who waits
 
 Ctrl-C ends it.
 
