@@ -185,6 +185,6 @@ func (h *Handler) finish(x *exchange) {
 	if !x.lingers {
 		x.Leave(now)
 	}
-	h.records.Note(now, x.recorded())
+	h.records.Note(now, x.recorded(now))
 	h.done(x)
 }

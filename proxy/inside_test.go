@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"io"
 	"net/http"
 	"sync"
 	"testing"
@@ -82,6 +83,44 @@ func TestInside(t *testing.T) {
 		}
 		if e := records.entries[1]; e.Told != 0 || e.Delay < 1900*time.Millisecond {
 			t.Errorf("on record: told %v, delayed %v", e.Told, e.Delay)
+		}
+	})
+}
+
+// TestWaitedIsAtTheGate: a client that sends its body for half a second, waits, and is
+// refused has waited from when its body was there, in the queue and on record.
+func TestWaitedIsAtTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.HandlerFunc(work3s), func(s *setup) {
+			fairly(s)
+			s.limits.MaxHold = 1500 * time.Millisecond
+		})
+		for range 3 {
+			r.do(r.client, request(t, nil, "GET /header"))
+		}
+		records := &recorded{}
+		r.handler.records = records
+		var all sync.WaitGroup
+		all.Go(func() { r.do(r.client, request(t, nil, "GET /header")) })
+		time.Sleep(time.Millisecond)
+		body, sends := io.Pipe()
+		all.Go(func() { r.do(newClient(r.front, false), request(t, body, "POST /header")) })
+		time.Sleep(500 * time.Millisecond)
+		_ = sends.Close()
+		there := time.Now()
+		time.Sleep(time.Second)
+		if rows, _ := r.handler.WhoWaits(time.Now(), 10, nil); len(rows) != 1 || !rows[0].Arrived.Equal(there) {
+			t.Errorf("waits since %v: %+v", there, rows)
+		}
+		all.Wait()
+		r.busy.Wait()
+		records.mu.Lock()
+		defer records.mu.Unlock()
+		if len(records.entries) != 2 {
+			t.Fatalf("%d are on record", len(records.entries))
+		}
+		if e := records.entries[0]; e.Outcome != telemetry.Refused || e.Waited != 1500*time.Millisecond || e.Took != 2*time.Second {
+			t.Errorf("%v, waited %v of %v", e.Outcome, e.Waited, e.Took)
 		}
 	})
 }

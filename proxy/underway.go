@@ -30,7 +30,7 @@ type Underway struct {
 	Kind     cpuaccount.Kind // what its guess goes by
 	Standing float64
 	Evidence classify.Evidence
-	Arrived  time.Time
+	Arrived  time.Time // of one that waits, since when it does: its body is there
 	Guess    time.Duration
 	Orphan   bool            // its client has left
 	Outlook  limiter.Outlook // of one that waits
@@ -44,7 +44,7 @@ func (h *Handler) WhoWaits(now time.Time, limit int, match func(*Underway) bool)
 	c := collector{limit: limit, match: match}
 	h.waiting.Each(func(x *exchange) {
 		u := x.underway()
-		u.ticket, u.Group = x.Ticket(), x.group()
+		u.ticket, u.Group, u.Arrived = x.Ticket(), x.group(), x.waits
 		c.offer(u)
 	})
 	rows = c.sorted()

@@ -15,6 +15,7 @@ const mostText = 256
 type Entry struct {
 	Ended       time.Time
 	Took, Delay time.Duration // from the end of the request's head; of that, waiting
+	Waited      time.Duration // whatever became of it; Delay is of those that were let go
 	Guess, Cost time.Duration
 	Told        time.Duration // of Cost, what was told of it while it ran, by an Entry of its own
 	ToldWasted  time.Duration // of that, what was spent after its client had left
@@ -39,11 +40,6 @@ type Entry struct {
 // Why is as of the Record.
 func (e *Entry) Why() string { return why(e.Outcome, e.Reason, e.Limit) }
 
-// Waited is as of the Record.
-func (e *Entry) Waited() time.Duration {
-	return waited(e.Outcome, e.Reason, e.Cost, e.Delay, e.Took)
-}
-
 // Keys are the keys that were charged. The slice is the Entry's own.
 func (e *Entry) Keys() []limiter.Key { return e.keys[:e.keyCount] }
 
@@ -56,7 +52,7 @@ func (e *Entry) Target() string { return e.target.String() }
 // Set makes an Entry of a Record, which stands for that many.
 func (e *Entry) Set(now time.Time, r *Record, weight float64) {
 	*e = Entry{
-		Ended: now, Took: now.Sub(r.Arrived), Delay: r.Delay(), Guess: r.Guess, Cost: r.Cost,
+		Ended: now, Took: now.Sub(r.Arrived), Delay: r.Delay(), Waited: r.Waited(), Guess: r.Guess, Cost: r.Cost,
 		Client: r.Who.Client, Shape: r.Who.Shape, Method: usual(r.Request.Method), Limit: r.Limit, ID: r.ID,
 		Group: r.Group, Outcome: r.Outcome, Reason: r.Verdict.Reason, Blame: r.Verdict.Key, Status: r.Status,
 		Orphan: r.Orphan, Shadow: r.Verdict.Shadow, Told: r.Told, ToldWasted: r.ToldWasted, Weight: weight,

@@ -135,7 +135,7 @@ func (r *Record) fields(now time.Time, words *Words, missed uint64) []zap.Field 
 	if r.Who.Exempt {
 		f = append(f, zap.Bool("exempt", true))
 	} else {
-		f = append(f, milliseconds("guess_ms", r.Guess), milliseconds("wait_ms", r.Waited(now)),
+		f = append(f, milliseconds("guess_ms", r.Guess), milliseconds("wait_ms", r.Waited()),
 			zap.Stringer("verdict", r.Verdict.Action), zap.Array("classes", keys(r.Who.Keys())))
 		f = append(f, r.gateFields()...)
 	}

@@ -75,11 +75,14 @@ type Record struct {
 	// ToldWasted is what of Told was spent after its client had left.
 	ToldWasted time.Duration
 	Held       time.Duration // for how long its client was kept from the end of its answer
-	Orphan     bool          // its client left while the backend worked: what it cost was for nobody
-	Judged     bool          // the evidence for its client was looked at
-	Limit      string        // the request limit that refused it; empty: none did
-	ID         string        // to ask after it: of what is remarkable, or as a trusted proxy gave it; empty: none
-	Access     Access        // whether it is to be logged
+	// Queued is for how long it waited if it was never let go: it was refused or redirected,
+	// or its client left.
+	Queued time.Duration
+	Orphan bool   // its client left while the backend worked: what it cost was for nobody
+	Judged bool   // the evidence for its client was looked at
+	Limit  string // the request limit that refused it; empty: none did
+	ID     string // to ask after it: of what is remarkable, or as a trusted proxy gave it; empty: none
+	Access Access // whether it is to be logged
 }
 
 // Recorder takes in requests that are over. Its methods are called by the goroutines that
@@ -108,18 +111,8 @@ func why(o Outcome, r limiter.Reason, limit string) string {
 	return ""
 }
 
-// Waited is for how long the request waited: the Delay, and of those that never came to the
-// backend the time until they were refused, redirected, or left.
-func (r *Record) Waited(now time.Time) time.Duration {
-	return waited(r.Outcome, r.Verdict.Reason, r.Cost, r.Delay(), now.Sub(r.Arrived))
-}
-
-func waited(o Outcome, r limiter.Reason, cost, delay, took time.Duration) time.Duration {
-	if o == Redirected || o == Refused && r != limiter.None || o == ClientGone && cost == 0 {
-		return max(delay, took)
-	}
-	return delay
-}
+// Waited is how long the request waited, whatever became of it.
+func (r *Record) Waited() time.Duration { return max(r.Queued, r.Delay()) }
 
 // Delay is how long the client waited because of what its classes owe, or at the gate.
 func (r *Record) Delay() time.Duration {

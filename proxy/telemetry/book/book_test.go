@@ -341,20 +341,22 @@ func TestRecent(t *testing.T) {
 	note(2, address(2), func(r *telemetry.Record) {
 		r.Outcome, r.Status, r.ID, r.Limit = telemetry.Refused, 429, "0a", "search"
 	})
-	note(3, address(3), func(r *telemetry.Record) { r.Outcome = telemetry.Redirected })
+	note(3, address(3), func(r *telemetry.Record) { r.Outcome, r.Queued = telemetry.Redirected, 2*time.Second })
 	note(4, address(4), func(r *telemetry.Record) {
 		r.Verdict = limiter.Verdict{Wait: 3 * time.Second, Reason: limiter.Debt, Key: limiter.Key{Class: "c", ID: "k"}}
 	})
-	note(5, address(5), func(r *telemetry.Record) { r.Outcome = telemetry.ClientGone })
+	note(5, address(5), func(r *telemetry.Record) { r.Outcome, r.Queued = telemetry.ClientGone, 2*time.Second })
 	note(6, address(6), func(r *telemetry.Record) { r.Outcome, r.Cost = telemetry.ClientGone, time.Second })
+	note(6, address(6), func(r *telemetry.Record) { r.Outcome = telemetry.ClientGone }) // as it sent its body
+	note(7, address(7), func(r *telemetry.Record) { r.Outcome, r.Queued = telemetry.Refused, 6*time.Second })
 	rows := b.Recent(10).Rows
-	want := []string{"client gone 2 none", "answered 3 debt", "redirected 2 newcomer", "refused 0 limit search"}
+	want := []string{"refused 6 none", "client gone 2 none", "answered 3 debt", "redirected 2 newcomer", "refused 0 limit search"}
 	for i, r := range rows {
 		if got := fmt.Sprint(r.Outcome, " ", r.Waited, " ", r.Reason); i >= len(want) || got != want[i] {
 			t.Errorf("row %d: %s", i, got)
 		}
 	}
-	if len(rows) != len(want) || rows[3].ID != "0a" || rows[1].Class != "c" || rows[0].URL != "/a?x=1" || rows[0].At != 1_000_005 {
+	if len(rows) != len(want) || rows[4].ID != "0a" || rows[2].Class != "c" || rows[0].URL != "/a?x=1" || rows[1].At != 1_000_005 {
 		t.Errorf("got %+v", rows)
 	}
 	for i := range 200 {
@@ -380,7 +382,7 @@ func TestRecentOfAFlood(t *testing.T) {
 	for i := range 20_000 {
 		now := began.Add(time.Duration(i) * time.Millisecond)
 		r := request(address(10<<24+i), "/a", "/a", 0)
-		r.Arrived, r.Outcome, r.Verdict.Reason = now.Add(-3*time.Second), telemetry.Refused, limiter.Busy
+		r.Queued, r.Outcome, r.Verdict.Reason = 3*time.Second, telemetry.Refused, limiter.Busy
 		switch {
 		case i == 0:
 			r.Group, r.ID = telemetry.Known, "person"

@@ -67,7 +67,7 @@ func isNotable(e *telemetry.Entry) bool {
 	case telemetry.Answered:
 		return e.Shadow || e.Status >= 500 || e.Delay >= longWait
 	case telemetry.ClientGone:
-		return e.Waited() >= longWait
+		return e.Waited >= longWait
 	default:
 		return true
 	}
@@ -114,7 +114,7 @@ func VerdictOf(e *telemetry.Entry) api.VerdictRow {
 		At: float64(e.Ended.UnixMilli()) / 1000, ID: e.ID, Client: e.Client.String(), Group: e.Group.String(),
 		Method: e.Method, Host: e.Host(), URL: e.Target(), Shape: e.Shape, Status: e.Status,
 		Outcome: e.Outcome.String(), Reason: cmp.Or(e.Why(), limiter.None.String()), Class: e.Blame.Class, Key: e.Blame.ID,
-		Waited: round(e.Waited().Seconds()), Cost: round(e.Cost.Seconds()), Guess: round(e.Guess.Seconds()), Shadow: e.Shadow,
+		Waited: round(e.Waited.Seconds()), Cost: round(e.Cost.Seconds()), Guess: round(e.Guess.Seconds()), Shadow: e.Shadow,
 	}
 	for _, k := range e.Keys() {
 		if k.Class == "userAgent" {

@@ -48,17 +48,14 @@ func (d *Durations) Collect(to chan<- prometheus.Metric) { d.took.Collect(to); d
 
 // Note implements telemetry.Recorder.
 func (d *Durations) Note(now time.Time, r *telemetry.Record) {
-	waited := r.Waited(now)
 	switch r.Outcome {
 	case telemetry.Answered, telemetry.BackendDown, telemetry.BackendSlow, telemetry.BackendBroke:
 		if !r.Orphan { // nobody saw how long that took
 			observe(d.tookBy[r.Group], &d.tookShown[r.Group], now, now.Sub(r.Arrived), r.ID)
 		}
-	case telemetry.ClientGone:
-		waited = r.Delay() // it may have left while it sent its body
-	case telemetry.Refused, telemetry.Redirected:
+	case telemetry.ClientGone, telemetry.Refused, telemetry.Redirected:
 	}
-	if waited > 0 {
+	if waited := r.Waited(); waited > 0 {
 		observe(d.waitedBy[r.Group], &d.waitedShown[r.Group], now, waited, r.ID)
 	}
 }

@@ -156,7 +156,7 @@ func TestExemplars(t *testing.T) {
 	for _, id := range []string{"", "1a2b3c4d", "too-many"} { // the third one is of the same second
 		d.Note(now, &telemetry.Record{
 			Arrived: now.Add(-3 * time.Second), Who: new(classify.Result), Group: telemetry.Known, Outcome: telemetry.Refused, ID: id,
-			Verdict: limiter.Verdict{Action: limiter.Refuse, Reason: limiter.Busy},
+			Queued: 3 * time.Second,
 		})
 	}
 	h := Handler(full, d)
@@ -185,9 +185,9 @@ func TestDurations(t *testing.T) {
 		{"answered at once", telemetry.Record{}, 1, 0},
 		{"answered late", telemetry.Record{Held: time.Second}, 1, 1},
 		{"the backend is down", telemetry.Record{Outcome: telemetry.BackendDown}, 1, 0},
-		{"refused", telemetry.Record{Outcome: telemetry.Refused, Verdict: limiter.Verdict{Action: limiter.Refuse, Reason: limiter.Busy}}, 0, 1},
+		{"refused", telemetry.Record{Outcome: telemetry.Refused, Queued: time.Second}, 0, 1},
 		{"refused by a request limit", telemetry.Record{Outcome: telemetry.Refused, Limit: "login"}, 0, 0},
-		{"redirected", telemetry.Record{Outcome: telemetry.Redirected}, 0, 1},
+		{"redirected", telemetry.Record{Outcome: telemetry.Redirected, Queued: time.Second}, 0, 1},
 		{"the backend was given up as the client had left", telemetry.Record{Outcome: telemetry.BackendSlow, Orphan: true}, 0, 0},
 		{"the client left", telemetry.Record{Outcome: telemetry.ClientGone}, 0, 0},
 	} {
