@@ -10,6 +10,7 @@
 //	guard.go    who may ask, and what is refused
 //	access.go   the token, and the names that it may be asked for by
 //	attempts.go wrong tokens
+//	visitors.go connections over TCP, of which those with the token are kept
 //	shared.go   one answer for many viewers
 //	routes.go   the paths, and what may be asked of each
 //	reply.go    documents and errors
