@@ -25,12 +25,15 @@ type browser interface {
 	shows(url, title string) bool // in some tab
 }
 
-// needBrowser finds one of the programs of a browser.
-func needBrowser(t *testing.T, names ...string) string {
+// needProgram finds the first of some programs that is here. Without any of them the test is
+// skipped, but where CI runs it fails.
+func needProgram(t *testing.T, names ...string) string {
 	t.Helper()
 	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
+		for _, dir := range []string{"", "/usr/sbin/"} {
+			if path, err := exec.LookPath(dir + name); err == nil {
+				return path
+			}
 		}
 	}
 	if os.Getenv("CI") != "" {
@@ -48,7 +51,7 @@ type chromium struct {
 }
 
 func startChromium(t *testing.T) browser {
-	path := needBrowser(t, "chromium", "google-chrome", "chrome")
+	path := needProgram(t, "chromium", "google-chrome", "chrome")
 	home := tempDir(t)
 	p := startProcess(t, []string{"HOME=" + home}, path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-proxy-server",
@@ -91,7 +94,7 @@ type firefox struct {
 }
 
 func startFirefox(t *testing.T) browser {
-	path := needBrowser(t, "firefox-esr", "firefox")
+	path := needProgram(t, "firefox-esr", "firefox")
 	home, port := tempDir(t), freePort(t)
 	profile := filepath.Join(home, "profile")
 	if err := os.Mkdir(profile, 0o700); err != nil {

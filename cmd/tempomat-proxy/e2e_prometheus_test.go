@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -25,10 +24,7 @@ type prometheus struct {
 // startPrometheus has it ask the targets each second, and evaluate our alerts.
 func startPrometheus(t *testing.T, targets string, flags ...string) *prometheus {
 	t.Helper()
-	path, err := exec.LookPath("prometheus")
-	if err != nil {
-		t.Skip("there is no Prometheus: apt-get install prometheus")
-	}
+	path := needProgram(t, "prometheus")
 	alerts, err := filepath.Abs("../../deploy/prometheus/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -36,23 +35,6 @@ var gardeners = []gardener{
 	{"Node", startNode, nil},
 }
 
-// needServer finds one of the programs of a server.
-func needServer(t *testing.T, names ...string) string {
-	t.Helper()
-	for _, name := range names {
-		for _, dir := range []string{"", "/usr/sbin/"} {
-			if path, err := exec.LookPath(dir + name); err == nil {
-				return path
-			}
-		}
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("this test needs %s, which is not here: make deps", names[0])
-	}
-	t.Skipf("this test needs %s, which is not here: make deps", names[0])
-	return ""
-}
-
 // startServer starts one of them with a configuration, which is told the directory to use
 // and where to listen, and waits until it listens.
 func startServer(t *testing.T, config func(dir, port string) string, command func(dir, file string) []string) string {
@@ -81,7 +63,7 @@ func startServer(t *testing.T, config func(dir, port string) string, command fun
 }
 
 func startNginx(t *testing.T, next string) string {
-	program := needServer(t, "nginx")
+	program := needProgram(t, "nginx")
 	return startServer(t, func(dir, port string) string {
 		user := ""
 		if os.Getuid() == 0 {
@@ -106,7 +88,7 @@ http {
 }
 
 func startApacheProxy(t *testing.T, next string) string {
-	program := needServer(t, "apache2", "httpd")
+	program := needProgram(t, "apache2", "httpd")
 	modules := ""
 	for _, dir := range []string{"/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules"} {
 		if _, err := os.Stat(dir); err == nil {
@@ -142,7 +124,7 @@ func startHAProxy(t *testing.T, next string) string { return startHAProxyTo(t, n
 func startHAProxyH2(t *testing.T, next string) string { return startHAProxyTo(t, next+" proto h2") }
 
 func startHAProxyTo(t *testing.T, next string) string {
-	program := needServer(t, "haproxy")
+	program := needProgram(t, "haproxy")
 	return startServer(t, func(_, port string) string {
 		return "global\n\tmaxconn 256\ndefaults\n\tmode http\n\ttimeout connect 5s\n\ttimeout client 20s\n\ttimeout server 20s\n" +
 			"listen garden\n\tbind 127.0.0.1:" + port + "\n\tserver next " + next + "\n"
@@ -150,7 +132,7 @@ func startHAProxyTo(t *testing.T, next string) string {
 }
 
 func startVarnish(t *testing.T, next string) string {
-	program := needServer(t, "varnishd")
+	program := needProgram(t, "varnishd")
 	host, port, _ := net.SplitHostPort(next)
 	at := ""
 	return startServer(t, func(_, own string) string {
@@ -163,7 +145,7 @@ func startVarnish(t *testing.T, next string) string {
 }
 
 func startLighttpd(t *testing.T, next string) string {
-	program := needServer(t, "lighttpd")
+	program := needProgram(t, "lighttpd")
 	host, port, _ := net.SplitHostPort(next)
 	return startServer(t, func(dir, own string) string {
 		return fmt.Sprintf("server.modules = (\"mod_proxy\")\nserver.document-root = %q\nserver.bind = \"127.0.0.1\"\nserver.port = %s\n"+
@@ -172,7 +154,7 @@ func startLighttpd(t *testing.T, next string) string {
 }
 
 func startNode(t *testing.T, next string) string {
-	program := needServer(t, "node", "nodejs")
+	program := needProgram(t, "node", "nodejs")
 	return startServer(t, func(_, own string) string {
 		host, port, _ := net.SplitHostPort(next)
 		return fmt.Sprintf(nodeProxy, host, port, own)
