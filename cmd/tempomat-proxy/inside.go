@@ -33,7 +33,7 @@ func newInside(began time.Time, c *config.Config) *inside {
 	b := book.New(began)
 	i := &inside{feed: telemetry.NewFeed(), counts: telemetry.NewCounts(), book: b, events: admin.NewEvents()}
 	if c.Metrics != "" {
-		i.durations = metrics.NewDurations()
+		i.durations = metrics.NewDurations(began)
 	}
 	i.setNames(c)
 	return i

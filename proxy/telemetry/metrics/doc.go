@@ -11,6 +11,7 @@
 //	series.go     the table for the status and for Graphite
 //	collector.go  the table for Prometheus
 //	durations.go  how long requests take, as histograms
+//	histogram.go  one of them
 //	registry.go   all that Prometheus gets
 //
 // Labels are groups, outcomes, reasons, and what the configuration names. They are never

@@ -13,7 +13,7 @@ import (
 )
 
 func BenchmarkDurations(b *testing.B) {
-	d, now := NewDurations(), time.Unix(1_000_000, 0)
+	d, now := NewDurations(time.Unix(1_000_000, 0)), time.Unix(1_000_000, 0)
 	r := &telemetry.Record{Arrived: now.Add(-20 * time.Millisecond), Who: new(classify.Result), Held: time.Millisecond}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -25,7 +25,7 @@ func BenchmarkDurations(b *testing.B) {
 // that, the feed and the sampled log, as the proxy has them.
 func BenchmarkRecorders(b *testing.B) {
 	now := time.Unix(1_000_000, 0)
-	exact := telemetry.Recorders{telemetry.NewCounts(), NewDurations()}
+	exact := telemetry.Recorders{telemetry.NewCounts(), NewDurations(time.Unix(1_000_000, 0))}
 	feed, journal := telemetry.NewFeed(), telemetry.NewJournal(zap.NewNop())
 	r := &telemetry.Record{
 		Arrived: now.Add(-20 * time.Millisecond), Cost: time.Millisecond, Access: telemetry.AccessSampled, Status: 200,

@@ -115,7 +115,7 @@ func flood(all telemetry.Recorder, clients int) {
 // and no label is a client's.
 func TestSeriesDoNotGrow(t *testing.T) {
 	count := func(clients int) (n int) {
-		s, counts, d := full(), telemetry.NewCounts(), NewDurations()
+		s, counts, d := full(), telemetry.NewCounts(), NewDurations(time.Unix(1_000_000, 0))
 		counts.SetNames([]string{"slash32"}, []string{"login"})
 		flood(telemetry.Recorders{counts, d}, clients)
 		s.Totals = counts.Totals()
@@ -152,7 +152,7 @@ func TestSeriesDoNotGrow(t *testing.T) {
 
 // TestExemplars: who is shown as an example has an id, in OpenMetrics only.
 func TestExemplars(t *testing.T) {
-	d, now := NewDurations(), time.Unix(1_000_000, 0)
+	d, now := NewDurations(time.Unix(1_000_000, 0)), time.Unix(1_000_000, 0)
 	for _, id := range []string{"", "1a2b3c4d", "too-many"} { // the third one is of the same second
 		d.Note(now, &telemetry.Record{
 			Arrived: now.Add(-3 * time.Second), Who: new(classify.Result), Group: telemetry.Known, Outcome: telemetry.Refused, ID: id,
@@ -191,7 +191,7 @@ func TestDurations(t *testing.T) {
 		{"the backend was given up as the client had left", telemetry.Record{Outcome: telemetry.BackendSlow, Orphan: true}, 0, 0},
 		{"the client left", telemetry.Record{Outcome: telemetry.ClientGone}, 0, 0},
 	} {
-		d := NewDurations()
+		d := NewDurations(time.Unix(1_000_000, 0))
 		c.r.Arrived, c.r.Who = now.Add(-time.Second), new(classify.Result)
 		d.Note(now, &c.r)
 		registry := prometheus.NewRegistry()
