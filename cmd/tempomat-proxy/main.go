@@ -10,7 +10,9 @@
 //	tempomat-proxy -demo                   run before a backend of its own
 //	tempomat-proxy -demo-attack            show what the gate does against a crawler
 //	tempomat-proxy -version
+//	tempomat-proxy help                    print all options and commands
 //
+// A first argument without a dash is a command; commands() in command.go has them all.
 // SIGHUP reads the configuration again, SIGTERM and SIGINT finish what is under
 // way. The exit status is 0 after a signal or a sound configuration, 1 after a
 // failure, 2 for a wrong command line.

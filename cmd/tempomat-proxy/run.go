@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"tempomat/cmd/internal/policy"
@@ -22,47 +22,34 @@ const (
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
-	if len(args) == 1 && args[0] == demoSiteCommand {
-		return report(serveDemoSite(ctx, os.Stdin, stdout), stderr)
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		c, rest := findCommand(commands(), args)
+		if c == nil {
+			return unknownCommand(commands(), args, stderr)
+		}
+		return c.run(ctx, invocation{env: env, stdin: os.Stdin, stdout: stdout, stderr: stderr}, rest)
 	}
-	flags := flag.NewFlagSet("tempomat-proxy", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	file := flags.String("config", "", "configuration `file` (default "+usualFile+", else "+originalFile+", else none)")
-	check := flags.Bool("check", false, "read the configuration, say what it means, and do nothing else")
-	replace := flags.Bool("replace", false, "take over from the process that runs with the same configuration and refuse\nnobody meanwhile; if none runs, just start")
-	demo := flags.Bool("demo", false, "run before a demo backend of its own")
-	attack := flags.Bool("demo-attack", false, "show what a crawler does to a demo site without the gate, and with it")
-	tellVersion := flags.Bool("version", false, "print the version")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		return 2
-	case flags.NArg() > 0:
-		fmt.Fprintf(stderr, "tempomat-proxy: unexpected argument %q\n", flags.Arg(0))
-		return 2
-	case *tellVersion:
+	o, status, done := parseFlags(args, stderr)
+	if done {
+		return status
+	}
+	source := source{file: findFile(o.file), env: env}
+	switch {
+	case o.version:
 		fmt.Fprintln(stdout, version)
 		return 0
-	case *replace && (*check || *demo || *attack):
-		fmt.Fprintln(stderr, "tempomat-proxy: -replace goes with -config only")
-		return 2
-	}
-	source := source{file: findFile(*file), env: env}
-	if *check {
+	case o.check:
 		return report(source.check(stdout), stderr)
-	}
-	if *attack {
+	case o.attack:
 		return report(runDemoAttack(ctx, source, attackTimes{settle: 6 * time.Second, measure: 16 * time.Second}, stdout, stderr), stderr)
-	}
-	if *demo {
+	case o.demo:
 		return report(runDemo(ctx, source, stdout, stderr), stderr)
 	}
 	cfg, err := source.load()
 	if err != nil {
 		return report(err, stderr)
 	}
-	return report(serve(ctx, cfg, source, *replace, stderr), stderr)
+	return report(serve(ctx, cfg, source, o.replace, stderr), stderr)
 }
 
 func report(err error, stderr io.Writer) int {
