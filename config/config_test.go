@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -228,6 +229,26 @@ func TestEveryFieldHasAKey(t *testing.T) {
 		}
 		v.Set(before)
 	})
+}
+
+func TestDescribeTellsEveryKey(t *testing.T) {
+	var b strings.Builder
+	c := Default()
+	c.Describe(&b, 3)
+	lines := strings.Split(b.String(), "\n")
+	for i, s := range canonical(newDraft(c)) {
+		if fields := strings.Fields(lines[i]); len(fields) < 2 || fields[0] != s.path ||
+			s.value.text() != "" && !strings.Contains(lines[i], "  "+s.value.text()) {
+			t.Errorf("%s is told by %q", s.path, lines[i])
+		}
+	}
+	for _, want := range []string{
+		"backend.workers 0 (learnt)", "cpuCount 0 (this machine's: 3)", "buffer.disk 0 (half of what is free)", "exempt none",
+	} {
+		if !slices.ContainsFunc(lines, func(l string) bool { return strings.Join(strings.Fields(l), " ") == want }) {
+			t.Errorf("no %q in\n%s", want, &b)
+		}
+	}
 }
 
 func TestDescribeGivesEffectiveLimits(t *testing.T) {
