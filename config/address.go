@@ -6,89 +6,43 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"tempomat/config/form"
 )
 
 // maxSocketPath is what the system takes as a unix socket's path, in bytes
 // (sockaddr_un has 108, one of them the closing zero).
 const maxSocketPath = 107
 
-func listenList(p *[]string) listOf {
-	return listOf{
-		max:   16,
-		clear: func() { *p = nil },
-		add: func(text string) error {
-			if err := checkListen(text); err != nil {
-				return err
-			}
-			if slices.Contains(*p, text) {
-				return errors.New("is given twice")
-			}
-			*p = append(*p, text)
-			return nil
-		},
-		get: func() string { return strings.Join(*p, ", ") },
-	}
+// listenAddress is where requests are served.
+func listenAddress() form.Scalar[string] {
+	return form.Text("address", "`host:port`, `:port` or `unix:/path`; port 0 takes a free one", func(text string) error {
+		if path, ok := strings.CutPrefix(text, "unix:"); ok {
+			return checkSocketPath(path)
+		}
+		return checkHostPort(text, 0, `must be "host:port", ":port" or "unix:/path"`)
+	})
 }
 
-// orOff takes what sound accepts, or off, which is kept as no text at all.
-func orOff(p *string, sound func(text string) error) scalar {
-	return scalar{
-		set: func(text string) error {
-			if text == "" || text == "off" {
-				*p = ""
-				return nil
-			}
-			if err := sound(text); err != nil {
-				return err
-			}
-			*p = text
-			return nil
-		},
-		get: func() string {
-			if *p == "" {
-				return "off"
-			}
-			return *p
-		},
-	}
-}
-
-func adminListen(p *string) scalar {
-	return orOff(p, func(text string) error {
+// adminSocket is where the admin API listens.
+func adminSocket() form.Scalar[string] {
+	return form.OrOff(form.Text("address", "`unix:/path`", func(text string) error {
 		path, isUnix := strings.CutPrefix(text, "unix:")
 		if !isUnix {
 			return errors.New(`must be "unix:/path", or off`)
 		}
 		return checkSocketPath(path)
-	})
+	}), "off", "")
 }
 
-// metricsAddress takes an address of TCP at which Prometheus asks, or nothing.
-func metricsAddress(p *string) scalar {
-	const form = `must be "host:port" or ":port", or empty for none`
-	return scalar{
-		set: func(text string) error {
-			if text != "" {
-				if err := checkHostPort(text, 1, form); err != nil {
-					return err
-				}
-			}
-			*p = text
-			return nil
-		},
-		get: func() string { return *p },
-	}
-}
-
-func checkListen(text string) error {
-	if path, ok := strings.CutPrefix(text, "unix:"); ok {
-		return checkSocketPath(path)
-	}
-	return checkHostPort(text, 0, `must be "host:port", ":port" or "unix:/path"`)
+// metricsAddress is an address of TCP at which Prometheus asks, or nothing.
+func metricsAddress() form.Scalar[string] {
+	return form.OrEmpty(form.Text("address", "`host:port` or `:port`", func(text string) error {
+		return checkHostPort(text, 1, `must be "host:port" or ":port", or empty for none`)
+	}), "nowhere")
 }
 
 func checkSocketPath(path string) error {
@@ -129,128 +83,58 @@ func validHost(host string) bool {
 	return len(host) <= 253 && !strings.ContainsFunc(host, odd)
 }
 
-func backendURL(p *string) scalar {
+// backendURL is kept without a slash at its end.
+func backendURL() form.Scalar[string] {
+	s := form.Text("URL", "`http://host[:port]`, `https://host[:port]` or `unix:/path`, without a path, query or user", nil)
+	s.Parse = parseBackendURL
+	return s
+}
+
+func parseBackendURL(text string) (string, error) {
 	const form = "must be http://host:port, https://host:port or unix:/path"
-	return scalar{
-		set: func(text string) error {
-			if path, ok := strings.CutPrefix(text, "unix:"); ok {
-				if err := checkSocketPath(path); err != nil {
-					return err
-				}
-				*p = text
-				return nil
-			}
-			u, err := url.Parse(text)
-			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !validHost(u.Hostname()) {
-				return errors.New(form)
-			}
-			if u.User != nil {
-				return errors.New(form + ", without a user or password")
-			}
-			if strings.Trim(u.Path, "/") != "" || strings.ContainsAny(text, "?#") {
-				return errors.New(form + ", without a path or query: those are the request's")
-			}
-			if u.Port() != "" || strings.HasSuffix(u.Host, ":") {
-				if err := checkHostPort(u.Host, 1, form); err != nil {
-					return err
-				}
-			}
-			*p = u.Scheme + "://" + u.Host
-			return nil
-		},
-		get: func() string { return *p },
+	if path, ok := strings.CutPrefix(text, "unix:"); ok {
+		return text, checkSocketPath(path)
 	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !validHost(u.Hostname()):
+		return "", errors.New(form)
+	case u.User != nil:
+		return "", errors.New(form + ", without a user or password")
+	case strings.Trim(u.Path, "/") != "" || strings.ContainsAny(text, "?#"):
+		return "", errors.New(form + ", without a path or query: those are the request's")
+	case u.Port() != "" || strings.HasSuffix(u.Host, ":"):
+		err = checkHostPort(u.Host, 1, form)
+	}
+	return u.Scheme + "://" + u.Host, err
 }
 
-// parsePrefix takes a prefix or a single address; v4-mapped ones become IPv4,
-// bits beyond the prefix are dropped.
-func parsePrefix(text string) (netip.Prefix, error) {
-	const problem = "must be an address or a prefix, such as 192.0.2.7, 10.0.0.0/8 or 2001:db8::/32"
-	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
-		addr = addr.Unmap()
-		return netip.PrefixFrom(addr, addr.BitLen()), nil
-	}
-	prefix, err := netip.ParsePrefix(text)
-	if err != nil {
-		return netip.Prefix{}, errors.New(problem)
-	}
-	if prefix.Addr().Is4In6() {
-		if prefix.Bits() < 96 {
-			return netip.Prefix{}, errors.New(problem)
+// graphiteAddress is kept without its scheme.
+func graphiteAddress() form.Scalar[string] {
+	const problem = `must be "host:port" or "tcp://host:port", or empty for none`
+	s := form.Text("address", "`host:port` or `tcp://host:port`, or empty: nowhere", nil)
+	s.Parse = func(text string) (string, error) {
+		address := strings.TrimPrefix(text, "tcp://")
+		if address == "" {
+			return "", nil
 		}
-		prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
-	}
-	return prefix.Masked(), nil
-}
-
-func trustedProxies(p *[]netip.Prefix) listOf {
-	l := prefixes(p)
-	add := l.add
-	l.add = func(text string) error {
-		if prefix, err := parsePrefix(text); err == nil && prefix.Bits() == 0 {
-			return errors.New("would trust everybody, and anybody could claim any address; name the proxies")
+		if strings.HasPrefix(address, ":") {
+			return "", errors.New(problem)
 		}
-		return add(text)
+		return address, checkHostPort(address, 1, problem)
 	}
-	return l
+	return s
 }
 
-func prefixes(p *[]netip.Prefix) listOf {
-	return listOf{
-		max:   1024,
-		clear: func() { *p = nil },
-		add: func(text string) error {
-			prefix, err := parsePrefix(text)
-			if err == nil {
-				*p = append(*p, prefix)
-			}
-			return err
-		},
-		get: func() string {
-			var texts []string
-			for _, prefix := range *p {
-				texts = append(texts, prefix.String())
-			}
-			return strings.Join(texts, ", ")
-		},
-	}
-}
-
-func graphiteAddress(p *string) scalar {
-	const form = `must be "host:port" or "tcp://host:port", or empty for none`
-	return scalar{
-		set: func(text string) error {
-			address := strings.TrimPrefix(text, "tcp://")
-			if address == "" {
-				*p = ""
-				return nil
-			}
-			if strings.HasPrefix(address, ":") {
-				return errors.New(form)
-			}
-			if err := checkHostPort(address, 1, form); err != nil {
-				return err
-			}
-			*p = address
-			return nil
-		},
-		get: func() string { return *p },
-	}
-}
-
-// graphitePrefix takes what Graphite takes as a series' name.
-func graphitePrefix(p *string) scalar {
+// graphitePrefix is what Graphite takes as a series' name.
+func graphitePrefix() form.Scalar[string] {
 	odd := func(c rune) bool {
 		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("._-", c)
 	}
-	return scalar{
-		set: func(text string) error {
-			if len(text) > 200 || strings.ContainsFunc(strings.ReplaceAll(text, "{hostname}", ""), odd) {
-				return errors.New("must be at most 200 letters, digits, dots, _ and -, and {hostname} where the machine's name shall stand")
-			}
-			*p = text
-			return nil
-		},
-		get: func() string { return *p },
-	}
+	return form.Text("text", "at most 200 letters, digits, `.`, `_` and `-`, and `{hostname}`", func(text string) error {
+		if len(text) > 200 || strings.ContainsFunc(strings.ReplaceAll(text, "{hostname}", ""), odd) {
+			return errors.New("must be at most 200 letters, digits, dots, _ and -, and {hostname} where the machine's name shall stand")
+		}
+		return nil
+	})
 }

@@ -2,92 +2,66 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"path"
-	"strconv"
-	"strings"
+
+	"tempomat/config/form"
 )
+
+// Buffer is where bodies wait, so that they do not hold a worker of the
+// backend: requests until they are there as a whole, responses until slow
+// clients have read them. All sizes are in bytes.
+type Buffer struct {
+	RequestMemory  int64   // most of a request's body in memory; the rest goes to a file
+	Request        int64   // most of a request's body in all; what is larger streams; 0: all do
+	ResponseMemory int64   // most of a response that waits in memory; the rest goes to a file
+	Response       int64   // most of a response that waits in all; 0: responses stream
+	Memory         int64   // most memory of all together
+	Disk           int64   // most bytes in files of all together; 0: half of what is free on the disk
+	Directory      string  // of the files, which have no names; on a disk
+	PerAddress     float64 // part of Memory and of Disk that one address may use, above 0 to 1
+}
 
 const (
 	gigabyte = 1 << 30
 	terabyte = 1 << 40
 )
 
-// bufferSettings are the keys of buffer.
-func bufferSettings(b *Buffer) []setting {
-	return []setting{
-		{path: "buffer.requestMemory", value: size(&b.RequestMemory, gigabyte)},
-		{path: "buffer.request", value: size(&b.Request, terabyte)},
-		{path: "buffer.responseMemory", value: size(&b.ResponseMemory, gigabyte)},
-		{path: "buffer.response", value: size(&b.Response, terabyte)},
-		{path: "buffer.memory", value: size(&b.Memory, terabyte)},
-		{path: "buffer.disk", value: size(&b.Disk, 1024*terabyte)},
-		{path: "buffer.directory", value: directory(&b.Directory)},
-		{path: "buffer.perAddress", value: share(&b.PerAddress)},
+func defaultBuffer() Buffer {
+	return Buffer{
+		RequestMemory: 64 << 10, Request: gigabyte, ResponseMemory: 64 << 10, Response: gigabyte,
+		Memory: 32 << 20, Directory: "/var/tmp", PerAddress: 0.25,
 	}
 }
 
-// sizeUnits are what a size may end in, the largest first. They are powers of
-// 1024, as Apache, nginx and PHP have them.
-func sizeUnits() []string { return []string{"TB", "GB", "MB", "KB", "B"} }
-
-// size takes a number of bytes, at most so many: 65536, 64KB.
-func size(p *int64, most int64) scalar {
-	return scalar{
-		set: func(text string) error {
-			n, err := parseSize(text)
-			if err != nil {
-				return err
-			}
-			if n > most {
-				return fmt.Errorf("must be a size from 0 to %s", shortSize(most))
-			}
-			*p = n
-			return nil
-		},
-		get: func() string { return shortSize(*p) },
+func bufferSettings(b *Buffer) []form.Setting {
+	return []form.Setting{
+		{Path: "buffer.requestMemory", Value: form.Size(gigabyte).In(&b.RequestMemory),
+			Doc: "Most of a request's body in memory; the rest goes to a file."},
+		{Path: "buffer.request", Value: form.Size(terabyte).In(&b.Request),
+			Doc: "The largest body of a request that is read before the request goes to the backend. What is larger streams; 0: every body does."},
+		{Path: "buffer.responseMemory", Value: form.Size(gigabyte).In(&b.ResponseMemory),
+			Doc: "Most of a response that waits in memory; the rest goes to a file."},
+		{Path: "buffer.response", Value: form.Size(terabyte).In(&b.Response),
+			Doc: "Most of a response that waits for its client; beyond that the backend waits. 0: nothing waits, responses stream."},
+		{Path: "buffer.memory", Value: form.Size(terabyte).In(&b.Memory),
+			Doc: "Most memory of all buffers together."},
+		{Path: "buffer.disk", Value: form.Size(1024 * terabyte).In(&b.Disk), Zero: "half of what is free",
+			Doc: "Most bytes in files of all buffers together. 0: half of what is free when the first file is written. The last tenth of the file system is never used."},
+		{Path: "buffer.directory", Value: directory().In(&b.Directory),
+			Doc: "Where the files are. On a disk: a tmpfs is memory."},
+		{Path: "buffer.perAddress", Value: share().In(&b.PerAddress),
+			Doc: "Part of `buffer.memory` and of `buffer.disk` that one address (IPv6: a /64) may use."},
 	}
-}
-
-func parseSize(text string) (int64, error) {
-	digits, unit := strings.ToUpper(text), int64(1)
-	for i, name := range sizeUnits() {
-		if before, ok := strings.CutSuffix(digits, name); ok {
-			digits, unit = strings.TrimRight(before, " "), 1<<(10*(len(sizeUnits())-1-i))
-			break
-		}
-	}
-	n, err := strconv.ParseUint(digits, 10, 63)
-	switch {
-	case errors.Is(err, strconv.ErrRange) || err == nil && int64(n) > (1<<63-1)/unit:
-		return 0, errors.New("is too large for a size")
-	case err != nil:
-		return 0, errors.New("must be a size: a whole number of bytes, or of KB, MB, GB or TB, such as 64KB")
-	}
-	return int64(n) * unit, nil
-}
-
-// shortSize is a size in the largest unit that leaves a whole number.
-func shortSize(n int64) string {
-	for i, name := range sizeUnits() {
-		unit := int64(1) << (10 * (len(sizeUnits()) - 1 - i))
-		if n >= unit && n%unit == 0 && unit > 1 {
-			return strconv.FormatInt(n/unit, 10) + name
-		}
-	}
-	return strconv.FormatInt(n, 10)
 }
 
 // directory is an absolute path. Whether it is there is found out as it is used.
-func directory(p *string) scalar {
-	return scalar{
-		set: func(text string) error {
-			if !path.IsAbs(text) {
-				return errors.New("must be the absolute path of a directory on a disk")
-			}
-			*p = path.Clean(text)
-			return nil
-		},
-		get: func() string { return *p },
+func directory() form.Scalar[string] {
+	s := form.Text("path", "the absolute path of a directory", nil)
+	s.Parse = func(text string) (string, error) {
+		if !path.IsAbs(text) {
+			return "", errors.New("must be the absolute path of a directory on a disk")
+		}
+		return path.Clean(text), nil
 	}
+	return s
 }

@@ -1,5 +1,7 @@
 package config
 
+import "tempomat/config/form"
+
 // Change is a key that differs between two configurations.
 type Change struct {
 	Key          string // dotted path
@@ -39,9 +41,9 @@ func classChanges(before, after *draftClass) []Change {
 		}}
 	}
 	// without the class's own path, which repeats the others
-	keys := func(c *draftClass) (table []setting) {
+	keys := func(c *draftClass) (table []form.Setting) {
 		for _, s := range classSettings(c) {
-			if s.path != classPath(c.Name) {
+			if s.Path != classPath(c.Name) {
 				table = append(table, s)
 			}
 		}
@@ -51,11 +53,11 @@ func classChanges(before, after *draftClass) []Change {
 }
 
 // differences compares two tables of the same keys.
-func differences(before, after []setting) []Change {
+func differences(before, after []form.Setting) []Change {
 	var changes []Change
 	for i, b := range before {
-		if oldText, newText := b.value.text(), after[i].value.text(); oldText != newText {
-			changes = append(changes, Change{Key: b.path, Old: oldText, New: newText, NeedsRestart: b.restart})
+		if oldText, newText := b.Value.Text(), after[i].Value.Text(); oldText != newText {
+			changes = append(changes, Change{Key: b.Path, Old: oldText, New: newText, NeedsRestart: b.Restart})
 		}
 	}
 	return changes

@@ -7,8 +7,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"tempomat/config/form"
 )
 
 // MaxClasses is the most classes there can be, which is the most keys that the
@@ -18,13 +21,36 @@ const MaxClasses = 8
 // builtIn names the classes that are there without being written, in their order.
 func builtIn() []string { return []string{"slash32", "slash24", "slash16", "userAgent"} }
 
+// Class is a way of grouping requests, and what each group may use.
+type Class struct {
+	Name   string        // slash32, slash24, slash16, userAgent, or a name of one's own
+	Header string        // a class of one's own: group by the value of this request header
+	Path   bool          // a class of one's own: group by the shape of the path
+	Share  float64       // part of all CPUs that each key may use steadily, above 0 to 1
+	Burst  time.Duration // most CPU time that a key can save up
+	Cap    bool          // a hard ceiling in every mode
+	Shadow bool          // judge and count, never act
+}
+
+// defaultBurst is the burst of a class that gives none.
+const defaultBurst = 30 * time.Second
+
+func defaultClasses() []Class {
+	return []Class{
+		{Name: "slash32", Share: 0.10, Burst: defaultBurst},
+		{Name: "slash24", Share: 0.25, Burst: defaultBurst},
+		{Name: "slash16", Share: 0.50, Burst: defaultBurst},
+		{Name: "userAgent", Share: 0.10, Burst: 120 * time.Second},
+	}
+}
+
 var className = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 
 // draftClass is a class under construction.
 type draftClass struct {
 	Class
-	at  source // where the file names it
-	own bool   // not built in
+	at  form.Source // where the file names it
+	own bool        // not built in
 	off bool
 }
 
@@ -42,47 +68,62 @@ func (d *draft) class(name string) *draftClass {
 func classPath(name string) string { return "classes." + name }
 
 // classSettings are the keys of one class.
-func classSettings(c *draftClass) []setting {
+func classSettings(c *draftClass) []form.Setting {
 	path := classPath(c.Name)
-	table := []setting{
-		{path: path + ".share", value: share(&c.Share)},
-		{path: path + ".burst", value: duration(&c.Burst, 0, day)},
-		{path: path + ".cap", value: boolean(&c.Cap)},
-		{path: path + ".shadow", value: boolean(&c.Shadow)},
+	table := []form.Setting{
+		{Path: path + ".share", Value: share().In(&c.Share), Default: "as in [Classes](#classes); a class of your own must give it",
+			Doc: "Part of all CPUs that each key may use steadily."},
+		{Path: path + ".burst", Value: form.Duration(0, day).In(&c.Burst), Default: "as in [Classes](#classes); `30s`",
+			Doc: "Most CPU time that a key can save up."},
+		{Path: path + ".cap", Value: form.Boolean().In(&c.Cap),
+			Doc: "A hard ceiling in every mode."},
+		{Path: path + ".shadow", Value: form.Boolean().In(&c.Shadow),
+			Doc: "Judge and count, never act."},
 	}
 	if !c.own {
 		return append(table,
-			setting{path: path, value: offSwitch(c)},
-			setting{path: path + ".header", value: notBuiltIn()},
-			setting{path: path + ".path", value: notBuiltIn()})
+			form.Setting{Path: path, Value: offSwitch(c).In(&c.off)},
+			form.Setting{Path: path + ".header", Value: notBuiltIn()},
+			form.Setting{Path: path + ".path", Value: notBuiltIn()})
 	}
 	return append(table,
-		setting{path: path + ".header", value: headerName(&c.Header)},
-		setting{path: path + ".path", value: boolean(&c.Path)})
+		form.Setting{Path: path + ".header", Value: headerName().In(&c.Header), Default: "none",
+			Doc: "A class of your own: group by the value of this request header."},
+		form.Setting{Path: path + ".path", Value: form.Boolean().In(&c.Path),
+			Doc: "A class of your own: group by the shape of the path."})
+}
+
+// classesSettings are the keys of how requests are grouped, and of which are charged.
+func classesSettings(d *draft) []form.Setting {
+	return []form.Setting{
+		{Path: "classes", Value: classes{d}, Default: "`slash32`, `slash24`, `slash16` and `userAgent`, as in [Classes](#classes)",
+			Doc: "A mapping of names to the keys below: built-in classes, or a class of your own."},
+		{Path: "exempt", Value: exemptions{&d.Exempt},
+			Doc: "What matches one member is never charged or delayed; within one, all that is given must match."},
+	}
 }
 
 // notBuiltIn is the value of keys that only a class of one's own has.
-func notBuiltIn() scalar {
-	return scalar{
-		set: func(string) error { return errors.New("is only for a class of your own; this one is built in") },
-		get: func() string { return "" },
-	}
+func notBuiltIn() form.Value {
+	return form.Text("", "", func(string) error {
+		return errors.New("is only for a class of your own; this one is built in")
+	}).In(new(string))
 }
 
 // offSwitch is the class's own value where it is no mapping.
-func offSwitch(c *draftClass) scalar {
-	return scalar{
-		set: func(text string) error {
+func offSwitch(c *draftClass) form.Scalar[bool] {
+	return form.Scalar[bool]{
+		Type: "`off`",
+		Parse: func(text string) (bool, error) {
 			switch {
 			case !strings.EqualFold(text, "off") && !strings.EqualFold(text, "false"):
-				return errors.New("must be a mapping such as {share: 0.1, burst: 30s}, or off")
+				return false, errors.New("must be a mapping such as {share: 0.1, burst: 30s}, or off")
 			case c.Name == "slash32":
-				return errors.New("cannot be switched off: it is the client itself")
+				return false, errors.New("cannot be switched off: it is the client itself")
 			}
-			c.off = true
-			return nil
+			return true, nil
 		},
-		get: func() string { return describeClass(c.Class, c.off) },
+		Format: func(off bool) string { return describeClass(c.Class, off) },
 	}
 }
 
@@ -90,7 +131,7 @@ func describeClass(c Class, off bool) string {
 	if off {
 		return "off"
 	}
-	text := fmt.Sprintf("share %s, burst %s", number(c.Share), short(c.Burst))
+	text := fmt.Sprintf("share %s, burst %s", form.FormatNumber(c.Share), form.FormatDuration(c.Burst))
 	if c.Header != "" {
 		text += ", by header " + c.Header
 	}
@@ -111,47 +152,67 @@ func flags(c Class) string {
 	return text
 }
 
-// headerName takes a field name of HTTP (RFC 9110, 5.1: a token).
-func headerName(p *string) scalar {
+// headerName is a field name of HTTP (RFC 9110, 5.1: a token).
+func headerName() form.Scalar[string] {
 	odd := func(c rune) bool {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 	}
-	return scalar{
-		set: func(text string) error {
-			if text == "" || len(text) > 64 || strings.ContainsFunc(text, odd) {
-				return errors.New("must be the name of a request header, such as X-Api-Key, of at most 64 characters")
-			}
-			if strings.EqualFold(text, "Host") {
-				return errors.New("cannot be the Host header, which belongs to the site and not to the client")
-			}
-			*p = textproto.CanonicalMIMEHeaderKey(text)
-			return nil
-		},
-		get: func() string { return *p },
+	s := form.Text("name", "a header's name of at most 64 characters, not `Host`", nil)
+	s.Parse = func(text string) (string, error) {
+		if text == "" || len(text) > 64 || strings.ContainsFunc(text, odd) {
+			return "", errors.New("must be the name of a request header, such as X-Api-Key, of at most 64 characters")
+		}
+		if strings.EqualFold(text, "Host") {
+			return "", errors.New("cannot be the Host header, which belongs to the site and not to the client")
+		}
+		return textproto.CanonicalMIMEHeaderKey(text), nil
 	}
+	return s
 }
 
 // classes reads the mapping of class names to classes.
 type classes struct{ d *draft }
 
-func (v classes) text() string { return "" }
+// Spec shows the keys of a class of one's own, which has all.
+func (v classes) Spec() form.Spec {
+	members := classSettings(&draftClass{Class: Class{Name: "NAME", Burst: defaultBurst}, own: true})
+	for i := range members {
+		members[i].Path = strings.TrimPrefix(members[i].Path, classPath("NAME")+".")
+	}
+	class := form.MappingSchema(members)
+	named := form.Schema{}
+	for _, name := range builtIn() {
+		named[name] = form.AnyOf(form.Schema{"enum": []any{"off", false, nil}}, class)
+	}
+	named["slash32"] = class
+	return form.Spec{
+		Type: "mapping", Allowed: fmt.Sprintf("names of classes, at most %d that are on", MaxClasses),
+		Nested: true, Members: members, MemberPath: ".NAME.",
+		Schema: form.Schema{
+			"type": []string{"object", "null"}, "properties": named,
+			"patternProperties": form.Schema{className.String(): class}, "additionalProperties": false,
+		},
+	}
+}
 
-func (v classes) read(r *reader, at source, n *yaml.Node) {
-	if isNull(n) {
+func (v classes) Text() string { return "" }
+
+func (v classes) Read(r *form.Reader, at form.Source, n *yaml.Node) {
+	if form.IsNull(n) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		r.fault(at, shownNode(n), "must be a mapping of class names to classes, not "+kindName(n))
+		r.Fault(at, form.QuotedNode(n), "must be a mapping of class names to classes, not "+form.KindName(n))
 		return
 	}
 	if named := len(n.Content) / 2; named > len(builtIn())+MaxClasses { // even if it names all built-in ones to have them off
-		r.fault(at, "", fmt.Sprintf("names %d classes; at most %d are allowed", named, MaxClasses))
+		r.Fault(at, "", fmt.Sprintf("names %d classes; at most %d are allowed", named, MaxClasses))
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
-		here := at.under(key.Value).on(key)
+		here := at.Under(key.Value).On(key)
 		if c := v.named(r, here, key.Value, value); c != nil {
 			c.at = here
 			v.readClass(r, here, value, c)
@@ -161,21 +222,21 @@ func (v classes) read(r *reader, at source, n *yaml.Node) {
 
 // named is the class to read into, a new one if need be; nil if the name
 // cannot be one.
-func (v classes) named(r *reader, at source, name string, n *yaml.Node) *draftClass {
+func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node) *draftClass {
 	if c := v.d.class(name); c != nil {
 		return c
 	}
 	if !className.MatchString(name) {
-		r.fault(at, "", "a class's name has 1 to 32 letters, digits, _ and -, and begins with a letter")
+		r.Fault(at, "", "a class's name has 1 to 32 letters, digits, _ and -, and begins with a letter")
 		return nil
 	}
-	if meant := nearest(name, builtIn()); meant != "" && n.Kind == yaml.MappingNode && !givesKind(n) {
-		r.fault(at, "", fmt.Sprintf("unknown class; did you mean %q? A class of your own needs header or path", meant))
+	if meant := form.Nearest(name, builtIn()); meant != "" && n.Kind == yaml.MappingNode && !givesKind(n) {
+		r.Fault(at, "", fmt.Sprintf("unknown class; did you mean %q? A class of your own needs header or path", meant))
 		return nil
 	}
 	alike := func(c *draftClass) bool { return fold(c.Name) == fold(name) }
 	if i := slices.IndexFunc(v.d.classes, alike); i >= 0 {
-		r.fault(at, "", fmt.Sprintf("too much like the class %s: names must differ in more than case, _ and -", v.d.classes[i].Name))
+		r.Fault(at, "", fmt.Sprintf("too much like the class %s: names must differ in more than case, _ and -", v.d.classes[i].Name))
 		return nil
 	}
 	c := &draftClass{Class: Class{Name: name, Burst: defaultBurst}, own: true}
@@ -194,22 +255,48 @@ func fold(name string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))
 }
 
-func (v classes) readClass(r *reader, at source, n *yaml.Node, c *draftClass) {
+func (v classes) readClass(r *form.Reader, at form.Source, n *yaml.Node, c *draftClass) {
 	path := classPath(c.Name)
 	table := classSettings(c)
 	switch {
 	case n.Kind == yaml.MappingNode:
-		r.mapping(at, n, path+".", table)
+		r.Mapping(at, n, path+".", table)
 	case c.own:
-		r.fault(at, shownNode(n), "must be a mapping such as {header: X-Api-Key, share: 0.1}; leave it out to have it off")
+		r.Fault(at, form.QuotedNode(n), "must be a mapping such as {header: X-Api-Key, share: 0.1}; leave it out to have it off")
 		c.off = true
 	case n.Kind == yaml.ScalarNode:
-		r.given[path+".share"] = at // who switches it off cannot also give it slash24Share
-		if isNull(n) {
+		r.Given[path+".share"] = at // who switches it off cannot also give it slash24Share
+		if form.IsNull(n) {
 			n = &yaml.Node{Kind: yaml.ScalarNode, Value: "off"}
 		}
-		offSwitch(c).read(r, at, n)
+		offSwitch(c).In(&c.off).Read(r, at, n)
 	default:
-		r.fault(at, "", "must be a mapping such as {share: 0.1, burst: 30s}, or off")
+		r.Fault(at, "", "must be a mapping such as {share: 0.1, burst: 30s}, or off")
+	}
+}
+
+// validateClasses checks that there are not too many, and that those of one's own say what
+// they are.
+func validateClasses(r *form.Reader, d *draft) {
+	on := 0
+	for _, c := range d.classes {
+		if c.off {
+			continue
+		}
+		if on++; on == MaxClasses+1 {
+			r.Fault(c.at, "", fmt.Sprintf("is one class too many; at most %d are allowed", MaxClasses))
+		}
+		if !c.own {
+			continue
+		}
+		_, hasShare := r.Given[classPath(c.Name)+".share"]
+		_, hasHeader := r.Given[classPath(c.Name)+".header"]
+		hasPath := c.Path || r.Faulty(classPath(c.Name)+".path")
+		if !hasShare {
+			r.Fault(c.at, "", "has no share; a class of your own needs one")
+		}
+		if hasHeader == hasPath {
+			r.Fault(c.at, "", "must have exactly one of header and path: true")
+		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"tempomat/config/form"
 )
 
 // Smockron is how accounts are shared through tempomat-master.
@@ -28,33 +30,50 @@ type SmockronDomain struct {
 	Master   MasterAddress // zero: one of Masters
 }
 
-// coordinationSettings are the keys of whom accounts are shared with.
-func coordinationSettings(c *Coordination) []setting {
-	table := []setting{
-		{path: "coordination.kind", value: choice(&c.Kind, "", "none", "smockron", "redis", "gossip"), restart: true},
-		{path: "coordination.smockron.master", value: masterAddresses(&c.Smockron.Masters), restart: true},
-		{path: "coordination.smockron.site", value: siteName(&c.Smockron.Site), restart: true},
-		{path: "coordination.smockron.rejected", value: fraction(&c.Smockron.Rejected), restart: true},
-		{path: "coordination.smockron.queue", value: integer(&c.Smockron.Queue, 16, 10_000_000), restart: true},
-		{path: "coordination.smockron.domains", value: smockronDomains{&c.Smockron.Domains}, restart: true},
-	}
-	table = append(table, redisSettings(&c.Redis)...)
-	return append(table, gossipSettings(&c.Gossip)...)
+// Coordination names whom the sidecar shares its accounts with.
+type Coordination struct {
+	Kind     string // none, smockron, redis or gossip
+	Smockron Smockron
+	Redis    Redis // of kind redis, and for strict limits
+	Gossip   Gossip
+}
+
+func defaultCoordination() Coordination {
+	return Coordination{Kind: "none", Smockron: Smockron{Site: "site", Queue: 16384}, Redis: defaultRedis(), Gossip: defaultGossip()}
+}
+
+// coordinationSettings are the keys of whom accounts are shared with, but for Redis'.
+func coordinationSettings(c *Coordination) []form.Setting {
+	s := &c.Smockron
+	return append([]form.Setting{
+		{Path: "coordination.kind", Value: form.Choice("none", "smockron", "redis", "gossip").In(&c.Kind), Restart: true,
+			Doc: "Whom accounts are shared with; see [coordination](coordination.md)."},
+		{Path: "coordination.smockron.master", Value: form.List[MasterAddress]{Of: masterAddress(), Most: 64}.In(&s.Masters), Restart: true,
+			Doc: "The masters; each domain has one of them, by its name."},
+		{Path: "coordination.smockron.site", Value: siteName().In(&s.Site), Restart: true,
+			Doc: "The site's name: the domain of a class is `<site>.<class>`."},
+		{Path: "coordination.smockron.rejected", Value: fraction().In(&s.Rejected), Restart: true,
+			Doc: "Part of the refused requests that a master is told of."},
+		{Path: "coordination.smockron.queue", Value: form.Integer(16, 10_000_000).In(&s.Queue), Restart: true, Unit: "messages",
+			Doc: "Most accounting that waits to be sent, for each master."},
+		{Path: "coordination.smockron.domains", Value: smockronDomains{&s.Domains}, Restart: true, Default: "one for each class, by `cpu`",
+			Doc: "Domains of one's own, in place of one for each class."},
+	}, gossipSettings(&c.Gossip)...)
 }
 
 // validateCoordination checks what the kind needs, and that domains are of classes
 // that there are.
-func (r *reader) validateCoordination(d *draft) {
+func validateCoordination(r *form.Reader, d *draft) {
 	c := &d.Coordination
 	if c.Kind == "gossip" {
-		r.validateGossip(&c.Gossip)
+		validateGossip(r, &c.Gossip)
 	}
 	if c.Kind != "smockron" {
 		return
 	}
-	at := r.given["coordination.smockron.domains"]
-	if len(c.Smockron.Masters) == 0 && !r.faulty("coordination.smockron.master") {
-		r.fault(r.given["coordination.kind"], "smockron", "needs coordination.smockron.master, such as tcp://127.0.0.1:10004")
+	at := r.Given["coordination.smockron.domains"]
+	if len(c.Smockron.Masters) == 0 && !r.Faulty("coordination.smockron.master") {
+		r.Fault(r.Given["coordination.kind"], "smockron", "needs coordination.smockron.master, such as tcp://127.0.0.1:10004")
 	}
 	told := 0
 	seen := make(map[string]bool)
@@ -62,19 +81,19 @@ func (r *reader) validateCoordination(d *draft) {
 		class := d.class(x.Class)
 		switch {
 		case seen[x.Domain]:
-			r.fault(at, shown(x.Domain), "is a domain twice")
+			r.Fault(at, form.Quoted(x.Domain), "is a domain twice")
 		case class == nil || class.off:
-			r.fault(at, shown(x.Class), fmt.Sprintf("is no class that is on; domain %s needs one", x.Domain))
+			r.Fault(at, form.Quoted(x.Class), fmt.Sprintf("is no class that is on; domain %s needs one", x.Domain))
 		case x.Charge == "cpu" && seen["cpu of "+x.Class]:
-			r.fault(at, shown(x.Class), "has two domains that are charged by CPU time; one is all that it can have")
+			r.Fault(at, form.Quoted(x.Class), "has two domains that are charged by CPU time; one is all that it can have")
 		case x.Charge == "requests" && d.class(x.Domain) != nil:
-			r.fault(at, shown(x.Domain), "is the name of a class; a domain that is charged by requests needs a name of its own")
+			r.Fault(at, form.Quoted(x.Domain), "is the name of a class; a domain that is charged by requests needs a name of its own")
 		}
 		seen[x.Domain] = true
 		if x.Charge == "cpu" {
 			seen["cpu of "+x.Class] = true
 		} else if told++; x.MaxDelay > d.Throttle.MaxHold {
-			r.fault(at, short(x.MaxDelay), fmt.Sprintf("of domain %s is more than throttle.maxHold, %s", x.Domain, short(d.Throttle.MaxHold)))
+			r.Fault(at, form.FormatDuration(x.MaxDelay), fmt.Sprintf("of domain %s is more than throttle.maxHold, %s", x.Domain, form.FormatDuration(d.Throttle.MaxHold)))
 		}
 	}
 	on := 0
@@ -84,73 +103,25 @@ func (r *reader) validateCoordination(d *draft) {
 		}
 	}
 	if told > 0 && on+told > MaxClasses-1 {
-		r.fault(at, "", fmt.Sprintf("and the classes that are on are %d; domains that are charged by requests and classes are at most %d", on+told, MaxClasses-1))
-	}
-}
-
-// fraction is a part of something, 0 to 1.
-func fraction(p *float64) scalar {
-	return scalar{
-		set: func(text string) error {
-			x, err := parseNumber(text)
-			if err != nil || x < 0 || x > 1 {
-				return errors.New("must be a number from 0 to 1")
-			}
-			*p = x
-			return nil
-		},
-		get: func() string { return number(*p) },
+		r.Fault(at, "", fmt.Sprintf("and the classes that are on are %d; domains that are charged by requests and classes are at most %d", on+told, MaxClasses-1))
 	}
 }
 
 var domainName = regexp.MustCompile(`^[!-~]{1,200}$`)
 
-func siteName(p *string) scalar {
-	return scalar{
-		set: func(text string) error {
-			if !domainName.MatchString(text) {
-				return errors.New("must be a name of 1 to 200 printable characters without blanks")
-			}
-			*p = text
-			return nil
-		},
-		get: func() string { return *p },
-	}
-}
-
-func masterAddresses(p *[]MasterAddress) listOf {
-	return listOf{
-		max:   64,
-		clear: func() { *p = nil },
-		add: func(text string) error {
-			a, err := parseMasterAddress(text)
-			*p = append(*p, a)
-			return err
-		},
-		get: func() string {
-			var all []string
-			for _, a := range *p {
-				all = append(all, a.Accounting)
-			}
-			return strings.Join(all, ", ")
-		},
-	}
-}
-
-func masterAddress(p *MasterAddress) scalar {
-	return scalar{
-		set: func(text string) (err error) {
-			*p, err = parseMasterAddress(text)
-			return err
-		},
-		get: func() string { return p.Accounting },
-	}
+func siteName() form.Scalar[string] {
+	return form.Text("name", "1 to 200 printable characters", func(text string) error {
+		if !domainName.MatchString(text) {
+			return errors.New("must be a name of 1 to 200 printable characters without blanks")
+		}
+		return nil
+	})
 }
 
 // smockronDomains reads the list of domains.
 type smockronDomains struct{ p *[]SmockronDomain }
 
-func (v smockronDomains) text() string {
+func (v smockronDomains) Text() string {
 	var all []string
 	for _, x := range *v.p {
 		all = append(all, fmt.Sprintf("%s (%s of %s)", x.Domain, x.Charge, x.Class))
@@ -158,33 +129,49 @@ func (v smockronDomains) text() string {
 	return strings.Join(all, ", ")
 }
 
-func (v smockronDomains) read(r *reader, at source, n *yaml.Node) {
+func (v smockronDomains) Spec() form.Spec {
+	x := newSmockronDomain()
+	return form.ListOfMappings(smockronDomainSettings(&x), MaxClasses, 2)
+}
+
+func (v smockronDomains) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	*v.p = nil
-	if isNull(n) {
+	if form.IsNull(n) {
 		return
 	}
 	if n.Kind != yaml.SequenceNode || len(n.Content) > MaxClasses {
-		r.fault(at, "", fmt.Sprintf("must be a list of at most %d domains such as {domain: foo, class: slash32, charge: requests}", MaxClasses))
+		r.Fault(at, "", fmt.Sprintf("must be a list of at most %d domains such as {domain: foo, class: slash32, charge: requests}", MaxClasses))
 		return
 	}
 	for i, item := range n.Content {
-		here := at.item(i).on(item)
+		here := at.Item(i).On(item)
 		if item.Kind != yaml.MappingNode {
-			r.fault(here, shownNode(item), "must be a mapping with domain and class")
+			r.Fault(here, form.QuotedNode(item), "must be a mapping with domain and class")
 			continue
 		}
-		x := SmockronDomain{Charge: "cpu", MaxDelay: 5 * time.Second}
-		r.mapping(here, item, "", []setting{
-			{path: "domain", value: siteName(&x.Domain)},
-			{path: "class", value: siteName(&x.Class)},
-			{path: "charge", value: choice(&x.Charge, "", "cpu", "requests")},
-			{path: "maxDelay", value: duration(&x.MaxDelay, 0, time.Hour)},
-			{path: "master", value: masterAddress(&x.Master)},
-		})
+		x := newSmockronDomain()
+		r.Mapping(here, item, "", smockronDomainSettings(&x))
 		if x.Domain == "" || x.Class == "" {
-			r.fault(here, "", "must have both domain and class")
+			r.Fault(here, "", "must have both domain and class")
 			continue
 		}
 		*v.p = append(*v.p, x)
+	}
+}
+
+func newSmockronDomain() SmockronDomain {
+	return SmockronDomain{Charge: "cpu", MaxDelay: 5 * time.Second}
+}
+
+func smockronDomainSettings(x *SmockronDomain) []form.Setting {
+	return []form.Setting{
+		{Path: "domain", Value: siteName().In(&x.Domain), Required: true, Doc: "Its name."},
+		{Path: "class", Value: siteName().In(&x.Class), Required: true, Doc: "The class whose keys are its identifiers."},
+		{Path: "charge", Value: form.Choice("cpu", "requests").In(&x.Charge),
+			Doc: "`cpu`: accounting with the cost when a request is done. `requests`: accounting when it is decided; it then waits as the master says."},
+		{Path: "maxDelay", Value: form.Duration(0, time.Hour).In(&x.MaxDelay),
+			Doc: "Of `requests`: the longest delay; who would wait longer is refused. At most `throttle.maxHold`."},
+		{Path: "master", Value: masterAddress().In(&x.Master), Default: "by its name one of `coordination.smockron.master`",
+			Doc: "The domain's master."},
 	}
 }

@@ -39,8 +39,8 @@ func TestShippedMasterFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range masterSettings(DefaultMaster()) {
-		if key := s.path[strings.LastIndexByte(s.path, '.')+1:]; s.same == "" && !strings.Contains(string(data), key+":") {
-			t.Errorf("%s does not show %s", file, s.path)
+		if key := s.Path[strings.LastIndexByte(s.Path, '.')+1:]; s.AliasOf == "" && !strings.Contains(string(data), key+":") {
+			t.Errorf("%s does not show %s", file, s.Path)
 		}
 	}
 }

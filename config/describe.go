@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"text/tabwriter"
+
+	"tempomat/config/form"
 )
 
 // Describe prints the configuration in effect: every key with its value, then
@@ -15,7 +17,7 @@ func (c *Config) Describe(w io.Writer, cpus float64) {
 	d := newDraft(c)
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, s := range canonical(d) {
-		fmt.Fprintf(out, "%s\t%s\n", s.path, inEffect(s, cpus))
+		fmt.Fprintf(out, "%s\t%s\n", s.Path, inEffect(s, cpus))
 	}
 	_ = out.Flush() // whoever needs w's errors keeps them in w
 	fmt.Fprintln(w, "\nlimits")
@@ -29,25 +31,17 @@ func (c *Config) Describe(w io.Writer, cpus float64) {
 }
 
 // inEffect is a setting's value, and what a 0 stands for.
-func inEffect(s setting, cpus float64) string {
-	text := s.value.text()
+func inEffect(s form.Setting, cpus float64) string {
+	text := s.Value.Text()
 	switch {
 	case text == "":
 		return "none"
-	case text != "0":
+	case text != "0" || s.Zero == "":
 		return text
+	case s.Path == "cpuCount":
+		return fmt.Sprintf("0 (%s: %s)", s.Zero, rounded(cpus))
 	}
-	switch s.path {
-	case "backend.workers":
-		return "0 (learnt)"
-	case "cpuCount":
-		return fmt.Sprintf("0 (this machine's: %s)", rounded(cpus))
-	case "history.hours":
-		return "0 (nothing is kept)"
-	case "buffer.disk":
-		return "0 (half of what is free)"
-	}
-	return text
+	return fmt.Sprintf("0 (%s)", s.Zero)
 }
 
 // limits is what a key of the class may use, in words.
@@ -56,7 +50,7 @@ func limits(c *draftClass, cpus float64) string {
 		return "off"
 	}
 	text := fmt.Sprintf("%s CPU-s/s per key (share %s of %s CPUs), burst %s",
-		rounded(c.Share*cpus), number(c.Share), rounded(cpus), short(c.Burst))
+		rounded(c.Share*cpus), form.FormatNumber(c.Share), rounded(cpus), form.FormatDuration(c.Burst))
 	switch {
 	case c.Header != "":
 		text += ", by header " + c.Header

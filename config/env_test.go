@@ -8,21 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestVariable(t *testing.T) {
-	for path, want := range map[string]string{
-		"listen":                    "TEMPOMAT_LISTEN",
-		"cpuCount":                  "TEMPOMAT_CPU_COUNT",
-		"throttle.maxHeldPerClient": "TEMPOMAT_THROTTLE_MAX_HELD_PER_CLIENT",
-		"classes.slash32.share":     "TEMPOMAT_CLASSES_SLASH32_SHARE",
-		"classes.userAgent.burst":   "TEMPOMAT_CLASSES_USER_AGENT_BURST",
-		"classes.my-API_key.share":  "TEMPOMAT_CLASSES_MY_API_KEY_SHARE",
-	} {
-		if got := variable(path); got != want {
-			t.Errorf("%s: got %s, want %s", path, got, want)
-		}
-	}
-}
-
 func TestEnvironmentOverrides(t *testing.T) {
 	file := `{backend: "http://file", throttle: {mode: cap}, slash32Share: 0.5, graphite: "localhost:2003",
 		classes: {apiKey: {header: X-Key, share: 0.5}}}`
@@ -89,17 +74,17 @@ func TestManualMentionsEveryKey(t *testing.T) {
 	d := newDraft(Default())
 	var paths []string
 	for _, s := range settings(d) {
-		paths = append(paths, s.path)
+		paths = append(paths, s.Path)
 	}
 	own := &draftClass{Class: Class{Name: "NAME"}, own: true}
 	for _, s := range classSettings(own) {
-		paths = append(paths, s.path)
+		paths = append(paths, s.Path)
 	}
 	for _, s := range exemptSettings(&Exemption{}) {
-		paths = append(paths, "exempt[]."+s.path)
+		paths = append(paths, "exempt[]."+s.Path)
 	}
 	for _, s := range limitSettings(&Limit{}) {
-		paths = append(paths, "limits[]."+s.path)
+		paths = append(paths, "limits[]."+s.Path)
 	}
 	for _, path := range paths {
 		if !strings.Contains(string(manual), "`"+path+"`") {

@@ -8,7 +8,16 @@ import (
 	"unicode"
 
 	"gopkg.in/yaml.v3"
+
+	"tempomat/config/form"
 )
+
+// Exemption matches requests that are never charged or delayed. All that is
+// given must match.
+type Exemption struct {
+	CIDR netip.Prefix // the client's address lies in it; the zero Prefix: any
+	Path string       // the path is this, or begins so if it ends in *; empty: any
+}
 
 // maxExempt is the most exemptions: every request is held against each.
 const maxExempt = 256
@@ -16,7 +25,7 @@ const maxExempt = 256
 // exemptions reads the list of what is never charged.
 type exemptions struct{ p *[]Exemption }
 
-func (v exemptions) text() string {
+func (v exemptions) Text() string {
 	var texts []string
 	for _, e := range *v.p {
 		switch {
@@ -31,59 +40,52 @@ func (v exemptions) text() string {
 	return strings.Join(texts, ", ")
 }
 
-func (v exemptions) read(r *reader, at source, n *yaml.Node) {
+func (v exemptions) Spec() form.Spec {
+	return form.ListOfMappings(exemptSettings(&Exemption{}), maxExempt, 1)
+}
+
+func (v exemptions) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	*v.p = nil
 	switch {
-	case isNull(n):
+	case form.IsNull(n):
 		return
 	case n.Kind != yaml.SequenceNode:
-		r.fault(at, shownNode(n), "must be a list such as [{cidr: 10.0.0.0/8}, {path: /healthz}]")
+		r.Fault(at, form.QuotedNode(n), "must be a list such as [{cidr: 10.0.0.0/8}, {path: /healthz}]")
 		return
 	case len(n.Content) > maxExempt:
-		r.fault(at, "", fmt.Sprintf("has %d members; at most %d are allowed", len(n.Content), maxExempt))
+		r.Fault(at, "", fmt.Sprintf("has %d members; at most %d are allowed", len(n.Content), maxExempt))
 		return
 	}
 	for i, item := range n.Content {
-		here := at.item(i).on(item)
+		here := at.Item(i).On(item)
 		if item.Kind != yaml.MappingNode || len(item.Content) == 0 {
-			r.fault(here, shownNode(item), "must be a mapping with cidr, path or both")
+			r.Fault(here, form.QuotedNode(item), "must be a mapping with cidr, path or both")
 			continue
 		}
 		var e Exemption
-		r.mapping(here, item, "", exemptSettings(&e))
+		r.Mapping(here, item, "", exemptSettings(&e))
 		*v.p = append(*v.p, e)
 	}
 }
 
-func exemptSettings(e *Exemption) []setting {
-	return []setting{
-		{path: "cidr", value: oneCIDR(&e.CIDR)},
-		{path: "path", value: exemptPath(&e.Path)},
+func exemptSettings(e *Exemption) []form.Setting {
+	return []form.Setting{
+		{Path: "cidr", Value: prefix().In(&e.CIDR), Default: "any", Doc: "The client's address lies in it."},
+		{Path: "path", Value: pathPattern().In(&e.Path), Default: "any", Doc: "The path is this, or begins so if it ends in `*`."},
 	}
 }
 
-func oneCIDR(p *netip.Prefix) scalar {
-	return scalar{
-		set: func(text string) (err error) {
-			*p, err = parsePrefix(text)
-			return err
-		},
-		get: func() string { return p.String() },
-	}
-}
-
-func exemptPath(p *string) scalar {
+// pathPattern is a path, or the beginning of paths.
+func pathPattern() form.Scalar[string] {
 	odd := func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || c == '?' || c == '#' }
-	return scalar{
-		set: func(text string) error {
-			star := strings.IndexByte(text, '*')
-			if !strings.HasPrefix(text, "/") || len(text) > 1024 || strings.ContainsFunc(text, odd) ||
-				star >= 0 && star != len(text)-1 {
-				return errors.New("must be a path such as /healthz, or /static/* for all that begins so, of at most 1024 characters")
-			}
-			*p = text
-			return nil
-		},
-		get: func() string { return *p },
-	}
+	s := form.Text("path", "begins with `/`; `*` only at the end; at most 1024 characters", func(text string) error {
+		star := strings.IndexByte(text, '*')
+		if !strings.HasPrefix(text, "/") || len(text) > 1024 || strings.ContainsFunc(text, odd) ||
+			star >= 0 && star != len(text)-1 {
+			return errors.New("must be a path such as /healthz, or /static/* for all that begins so, of at most 1024 characters")
+		}
+		return nil
+	})
+	s.Schema = form.Schema{"type": "string", "pattern": `^/[^*?#\s]*\*?$`, "maxLength": 1024}
+	return s
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"tempomat/config/form"
 )
 
 // FuzzParse: whatever the file holds, there are either faults, each on one line
@@ -57,8 +59,8 @@ func checkConfig(t *testing.T, c *Config) {
 	var env []string
 	d := newDraft(c)
 	for _, s := range canonical(d) {
-		if s.path != "exempt" && s.path != "limits" && s.path != "coordination.smockron.domains" {
-			env = append(env, variable(s.path)+"="+s.value.text())
+		if s.HasVariable() {
+			env = append(env, form.Variable(s.Path)+"="+s.Value.Text())
 		}
 	}
 	again, err := Parse(nil, "", env)

@@ -2,62 +2,89 @@ package config
 
 import (
 	"errors"
+	"net/netip"
 	"path"
 	"strings"
+	"time"
+
+	"tempomat/config/form"
 )
 
-// usage is whose CPU use is measured.
-func usage(p *string) scalar {
-	return scalar{
-		set: func(text string) error {
-			switch {
-			case strings.EqualFold(text, "machine"), strings.EqualFold(text, "off"):
-				*p = strings.ToLower(text)
-			case path.IsAbs(text):
-				*p = path.Clean(text)
-			default:
-				return errors.New("must be machine, off, or the absolute path of the backend's cgroup, such as /sys/fs/cgroup/system.slice/apache2.service")
-			}
-			return nil
-		},
-		get: func() string { return *p },
+// Gate is the shape of the queue before the backend.
+type Gate struct {
+	Heavy     int     // requests of a size, and shorter, that may compute at a time; 0: follows the CPU use
+	Strangers float64 // least share of all clients together that are not known yet
+	Usage     string  // whose CPU use: machine, off, or a directory of cgroup v2
+}
+
+// Standing is what evidence that a client is a person's browser counts.
+type Standing struct {
+	Enabled  bool           // whether any does
+	Attested float64        // by how much the backend's word multiplies a client's share, 1 to 8
+	Trusted  []netip.Prefix // networks whose clients need no other evidence
+}
+
+// Newcomers says how browsers that have never been here are told from programs.
+type Newcomers struct {
+	Redirect bool // who waits is redirected to the same URL, with a cookie that lets it go first among strangers
+}
+
+// History is what is kept of the last hours: what the dearest clients and URLs cost.
+type History struct {
+	Hours int // how many, 0 (nothing is kept) to 168
+}
+
+// mostHistory is the longest history, in hours: a week.
+const mostHistory = 168
+
+// gateSettings are the keys of the queue, and of what is known of those who wait there.
+func gateSettings(d *draft) []form.Setting {
+	return []form.Setting{
+		{Path: "gate.heavy", Value: form.Integer(0, 10_000).In(&d.Gate.Heavy), Unit: "requests",
+			Doc: "Requests of a size, and shorter, that may compute at a time. 0: as many as CPUs, and more while they wait and CPUs are idle."},
+		{Path: "gate.light", Value: form.Duration(time.Millisecond, 10*time.Second).In(&d.light), Gone: "sizes are learnt"},
+		{Path: "gate.strangers", Value: share().In(&d.Gate.Strangers),
+			Doc: "The least share of the machine of all clients together that are not known yet."},
+		{Path: "gate.usage", Value: usage().In(&d.Gate.Usage), Restart: true,
+			Doc: "Whose CPU use `gate.heavy: 0` follows, if the backend is on this machine."},
+		{Path: "standing.enabled", Value: form.Boolean().In(&d.Standing.Enabled),
+			Doc: "Whether evidence that a client is a person's browser raises its share."},
+		{Path: "standing.attested", Value: form.Number("a number from 1 to 8", 1, 8, func(x float64) bool { return x >= 1 && x <= 8 }).In(&d.Standing.Attested),
+			Doc: "What the backend's `Tempomat-Standing: yes`, or a trusted network, multiplies a share by."},
+		{Path: "standing.trusted", Value: prefixes().In(&d.Standing.Trusted),
+			Doc: "Networks whose clients need no other evidence."},
+		{Path: "newcomers.redirect", Value: form.Boolean().In(&d.Newcomers.Redirect),
+			Doc: "A newcomer's navigation that has to wait is answered with a redirect to the same URL and a cookie; who is back with it goes first among strangers. It has an effect with `throttle.mode: fair` and without `throttle.shadow` only."},
+		{Path: "state", Value: stateFile().In(&d.State), Restart: true,
+			Doc: "The file that keeps who is known over a restart: keyed hashes, and the keys themselves; and pins, readably. It is believed only if it is no link, and nobody but its owner and root can write it."},
+		{Path: "history.hours", Value: form.Integer(0, mostHistory).In(&d.History.Hours), Restart: true, Unit: "hours", Zero: "nothing is kept",
+			Doc: "How many of the last hours `tempomat-doctor report` can tell of: what the dearest clients, URL shapes and URLs cost ([what is kept of people](operations.md#privacy)). Kept in a file beside that of `state`, with `.history` behind its name; `state: off` keeps it in memory only. 0 keeps nothing and removes the file."},
 	}
 }
 
-// factor is by how much something multiplies a share.
-func factor(p *float64) scalar {
-	return scalar{
-		set: func(text string) error {
-			x, err := parseNumber(text)
-			if err != nil || x < 1 || x > 8 {
-				return errors.New("must be a number from 1 to 8")
-			}
-			*p = x
-			return nil
-		},
-		get: func() string { return number(*p) },
+// usage is whose CPU use is measured.
+func usage() form.Scalar[string] {
+	s := form.Text("word or path", "`machine`, `off`, or the directory of the backend's cgroup (version 2)", nil)
+	s.Parse = func(text string) (string, error) {
+		switch {
+		case strings.EqualFold(text, "machine"), strings.EqualFold(text, "off"):
+			return strings.ToLower(text), nil
+		case path.IsAbs(text):
+			return path.Clean(text), nil
+		}
+		return "", errors.New("must be machine, off, or the absolute path of the backend's cgroup, such as /sys/fs/cgroup/system.slice/apache2.service")
 	}
+	return s
 }
 
 // stateFile is the path of the file of known clients.
-func stateFile(p *string) scalar {
-	return scalar{
-		set: func(text string) error {
-			switch {
-			case strings.EqualFold(text, "off"):
-				*p = ""
-			case path.IsAbs(text) && path.Clean(text) != "/":
-				*p = path.Clean(text)
-			default:
-				return errors.New("must be the absolute path of a file, or off")
-			}
-			return nil
-		},
-		get: func() string {
-			if *p == "" {
-				return "off"
-			}
-			return *p
-		},
+func stateFile() form.Scalar[string] {
+	s := form.Text("path", "the absolute path of a file", nil)
+	s.Parse = func(text string) (string, error) {
+		if !path.IsAbs(text) || path.Clean(text) == "/" {
+			return "", errors.New("must be the absolute path of a file, or off")
+		}
+		return path.Clean(text), nil
 	}
+	return form.OrOff(s, "off")
 }

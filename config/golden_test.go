@@ -129,9 +129,9 @@ func TestShippedFileIsTheDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range canonical(newDraft(Default())) {
-		key := s.path[strings.LastIndexByte(s.path, '.')+1:]
+		key := s.Path[strings.LastIndexByte(s.Path, '.')+1:]
 		if !bytes.Contains(data, []byte(key+":")) {
-			t.Errorf("deploy/tempomat.yaml does not show %s", s.path)
+			t.Errorf("deploy/tempomat.yaml does not show %s", s.Path)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"tempomat/config/form"
 )
 
 // Limit is how many requests each key of a class may make, beside what these
@@ -41,7 +43,7 @@ const maxLimits = 64
 // limitList reads the list of limits.
 type limitList struct{ d *draft }
 
-func (v limitList) text() string {
+func (v limitList) Text() string {
 	var texts []string
 	for _, l := range v.d.Limits {
 		texts = append(texts, describeLimit(l))
@@ -52,41 +54,46 @@ func (v limitList) text() string {
 func describeLimit(l Limit) string {
 	var parts []string
 	for _, s := range limitSettings(&l) {
-		text := s.value.text()
+		text := s.Value.Text()
 		unset := text == "" || text == "0" || text == "0s" || text == "false"
-		if strings.HasPrefix(s.path, "factors.") {
+		if strings.HasPrefix(s.Path, "factors.") {
 			unset = text == "1"
 		}
-		if s.path != "name" && !unset {
-			parts = append(parts, s.path+" "+text)
+		if s.Path != "name" && !unset {
+			parts = append(parts, s.Path+" "+text)
 		}
 	}
 	return l.Name + ": " + strings.Join(parts, ", ")
 }
 
-func (v limitList) read(r *reader, at source, n *yaml.Node) {
+func (v limitList) Spec() form.Spec {
+	l := newLimit()
+	return form.ListOfMappings(limitSettings(&l), maxLimits, 2)
+}
+
+func (v limitList) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	v.d.Limits = nil
 	switch {
-	case isNull(n):
+	case form.IsNull(n):
 		return
 	case n.Kind != yaml.SequenceNode:
-		r.fault(at, shownNode(n), "must be a list such as [{name: login, path: /login, size: 5, dripRate: 10s}]")
+		r.Fault(at, form.QuotedNode(n), "must be a list such as [{name: login, path: /login, size: 5, dripRate: 10s}]")
 		return
 	case len(n.Content) > maxLimits:
-		r.fault(at, "", fmt.Sprintf("has %d members; at most %d are allowed", len(n.Content), maxLimits))
+		r.Fault(at, "", fmt.Sprintf("has %d members; at most %d are allowed", len(n.Content), maxLimits))
 		return
 	}
 	for i, item := range n.Content {
-		here := at.item(i).on(item)
+		here := at.Item(i).On(item)
 		if item.Kind != yaml.MappingNode {
-			r.fault(here, shownNode(item), "must be a mapping with name and a limit")
+			r.Fault(here, form.QuotedNode(item), "must be a mapping with name and a limit")
 			continue
 		}
-		l := Limit{Class: "slash32", Factors: Factors{Anonymous: 1, Session: 1, Trusted: 1}}
-		before := len(r.faults)
-		r.mapping(here, item, "", limitSettings(&l))
-		if len(r.faults) == before {
-			r.checkLimit(here, l, v.d.Limits)
+		l := newLimit()
+		before := len(r.Faults)
+		r.Mapping(here, item, "", limitSettings(&l))
+		if len(r.Faults) == before {
+			checkLimit(r, here, l, v.d.Limits)
 		}
 		v.d.Limits = append(v.d.Limits, l)
 		v.d.limitSources = append(v.d.limitSources, here)
@@ -94,31 +101,31 @@ func (v limitList) read(r *reader, at source, n *yaml.Node) {
 }
 
 // checkLimit checks what no single key of a limit can.
-func (r *reader) checkLimit(at source, l Limit, others []Limit) {
+func checkLimit(r *form.Reader, at form.Source, l Limit, others []Limit) {
 	bucket := l.Size != 0 || l.DripRate != 0 || l.DripSize != 0
 	older := l.Max != 0 || l.Duration != 0 || l.MinInterval != 0
 	switch {
 	case l.Name == "":
-		r.fault(at, "", "has no name; a limit needs one")
+		r.Fault(at, "", "has no name; a limit needs one")
 	case bucket == older:
-		r.fault(at, "", "must have either size, with dripRate and dripSize, or max and duration, with minInterval")
+		r.Fault(at, "", "must have either size, with dripRate and dripSize, or max and duration, with minInterval")
 	case bucket && l.Size == 0:
-		r.fault(at, "", "has no size")
+		r.Fault(at, "", "has no size")
 	case older && (l.Max == 0 || l.Duration == 0) && l.MinInterval == 0:
-		r.fault(at, "", "limits nothing: max and duration need each other")
+		r.Fault(at, "", "limits nothing: max and duration need each other")
 	}
 	for _, o := range others {
 		if o.Name == l.Name && l.Name != "" {
-			r.fault(at, shown(l.Name), "is the name of another limit already")
+			r.Fault(at, form.Quoted(l.Name), "is the name of another limit already")
 		}
 	}
 }
 
 // validateLimits checks what limits need elsewhere.
-func (r *reader) validateLimits(d *draft) {
+func validateLimits(r *form.Reader, d *draft) {
 	for i, l := range d.Limits {
 		if c := d.class(l.Class); c == nil || c.off {
-			r.fault(d.limitSources[i].under("class"), shown(l.Class), "is not the name of a class that is on")
+			r.Fault(d.limitSources[i].Under("class"), form.Quoted(l.Class), "is not the name of a class that is on")
 		}
 	}
 }
@@ -129,47 +136,57 @@ const (
 	mostCount = 1_000_000_000
 )
 
-func limitSettings(l *Limit) []setting {
-	return []setting{
-		{path: "name", value: limitName(&l.Name)},
-		{path: "path", value: exemptPath(&l.Path)},
-		{path: "class", value: limitName(&l.Class)},
-		{path: "size", value: integer(&l.Size, 1, mostCount)},
-		{path: "dripRate", value: duration(&l.DripRate, time.Millisecond, mostDrip)},
-		{path: "dripSize", value: integer(&l.DripSize, 1, mostCount)},
-		{path: "max", value: integer(&l.Max, 1, mostCount)},
-		{path: "duration", value: duration(&l.Duration, time.Millisecond, mostDrip)},
-		{path: "minInterval", value: duration(&l.MinInterval, time.Millisecond, mostDrip)},
-		{path: "strict", value: boolean(&l.Strict)},
-		{path: "factors.anonymous", value: limitFactor(&l.Factors.Anonymous)},
-		{path: "factors.session", value: limitFactor(&l.Factors.Session)},
-		{path: "factors.trusted", value: limitFactor(&l.Factors.Trusted)},
+func newLimit() Limit {
+	return Limit{Class: "slash32", Factors: Factors{Anonymous: 1, Session: 1, Trusted: 1}}
+}
+
+func limitSettings(l *Limit) []form.Setting {
+	count, period := form.Integer(1, mostCount), form.Duration(time.Millisecond, mostDrip)
+	return []form.Setting{
+		{Path: "name", Value: limitName().In(&l.Name), Required: true,
+			Doc: "Its name in refusals, header fields and the log; each has another one."},
+		{Path: "path", Value: pathPattern().In(&l.Path), Default: "all paths",
+			Doc: "The path is this, or begins so if it ends in `*`; what follows a script's name (`/login.php/x`) is the script's, and `\\` counts as `/`, too."},
+		{Path: "class", Value: limitName().In(&l.Class), Doc: "Whose keys are counted; a class that is on."},
+		{Path: "size", Value: count.In(&l.Size), Unit: "requests", Default: "none; one of the two forms must be given", Doc: "Most requests at once."},
+		{Path: "dripRate", Value: period.In(&l.DripRate), Default: "`1s`", Doc: "How often some are forgotten."},
+		{Path: "dripSize", Value: count.In(&l.DripSize), Unit: "requests", Default: "`1`", Doc: "How many are."},
+		{Path: "max", Value: count.In(&l.Max), Unit: "requests", Default: "none", Doc: "Most requests in `duration`."},
+		{Path: "duration", Value: period.In(&l.Duration), Default: "none", Doc: "In which there are at most `max`."},
+		{Path: "minInterval", Value: period.In(&l.MinInterval), Default: "none", Doc: "The time between two requests."},
+		{Path: "strict", Value: form.Boolean().In(&l.Strict),
+			Doc: "Counted in Redis, together with all other sidecars, in one round trip before each request, whose longest time is `coordination.redis.timeout`; while Redis is away the request passes. Otherwise each sidecar counts in its memory."},
+		{Path: "factors.anonymous", Value: limitFactor().In(&l.Factors.Anonymous),
+			Doc: "Divides the size for clients of whom nothing is known: 0.5 allows twice as many at once, 0 is no limit."},
+		{Path: "factors.session", Value: limitFactor().In(&l.Factors.Session),
+			Doc: "The same for those that brought the site's cookie back."},
+		{Path: "factors.trusted", Value: limitFactor().In(&l.Factors.Trusted),
+			Doc: "The same for those of `standing.trusted`, or that the backend attests."},
 	}
 }
 
-func limitName(p *string) scalar {
-	return scalar{
-		set: func(text string) error {
-			if !className.MatchString(text) {
-				return errors.New("must be 1 to 32 letters, digits, _ and -, and begin with a letter")
-			}
-			*p = text
-			return nil
-		},
-		get: func() string { return *p },
-	}
+func limitName() form.Scalar[string] {
+	s := form.Text("name", "1 to 32 letters, digits, `_` and `-`, begins with a letter", func(text string) error {
+		if !className.MatchString(text) {
+			return errors.New("must be 1 to 32 letters, digits, _ and -, and begin with a letter")
+		}
+		return nil
+	})
+	s.Schema = form.Schema{"type": "string", "pattern": className.String()}
+	return s
 }
 
-func limitFactor(p *float64) scalar {
-	return scalar{
-		set: func(text string) error {
-			x, err := parseNumber(text)
-			if err != nil || x != 0 && (x < 0.001 || x > 1000) {
-				return errors.New("must be 0 (no limit) or a number from 0.001 to 1000; 0.5 allows twice as much")
-			}
-			*p = x + 0 // no negative zero
-			return nil
-		},
-		get: func() string { return number(*p) },
+func limitFactor() form.Scalar[float64] {
+	return form.Number("0 (no limit) or a number from 0.001 to 1000; 0.5 allows twice as much", 0, 1000,
+		func(x float64) bool { return x == 0 || x >= 0.001 && x <= 1000 })
+}
+
+// limitsSettings are the keys of limits in requests.
+func limitsSettings(d *draft) []form.Setting {
+	return []form.Setting{
+		{Path: "limits", Value: limitList{d},
+			Doc: "How many requests each key of a class may make, beside what they cost."},
+		{Path: "headers", Value: form.Choice("none", "ratelimit", "draft", "draft-credit").In(&d.Headers),
+			Doc: "What tells clients how the limits stand: `ratelimit` the fields `X-RateLimit-Remaining`, `X-RateLimit-Clear` and, where the client was refused, `X-RateLimit-Reset`; `draft` the fields `RateLimit` and `RateLimit-Policy` of the IETF's draft; `draft-credit` these, and in them the client's own account in CPU milliseconds (`qu=\"cpu-milliseconds\"`), as it stood when the request came. If the backend sets one of them, its own go through and nothing is added."},
 	}
 }

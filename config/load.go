@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+
+	"tempomat/config/form"
 )
 
-// maxFile is the largest configuration that is read, in bytes.
-const maxFile = 1 << 20
+// Faults is everything that is wrong with a configuration.
+type Faults = form.Faults
 
 // Load reads the file of that name and lays the environment over it. It opens
 // nothing else. The error is Faults, or wraps what the system said of the file.
@@ -17,7 +20,7 @@ func Load(name string, env []string) (*Config, error) {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, form.MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
@@ -28,19 +31,28 @@ func Load(name string, env []string) (*Config, error) {
 // messages; env holds "NAME=value" as os.Environ does and may be nil. What is
 // not given has its default. The error is Faults: everything that is wrong.
 func Parse(data []byte, name string, env []string) (*Config, error) {
-	r := &reader{given: make(map[string]source)}
+	r := form.NewReader()
 	d := newDraft(Default())
-	if top := r.document(data, name); top != nil {
-		r.mapping(source{file: name}, top, "", settings(d))
+	if top := r.Document(data, name); top != nil {
+		r.Mapping(form.Source{File: name}, top, "", settings(d))
 	}
-	r.refuseTwice(settings(d))
-	r.environment(env, d)
-	r.validate(d)
-	if len(r.faults) > 0 {
-		r.faults.sort()
-		return nil, r.faults
+	r.RefuseTwice(settings(d))
+	r.Environment(env, variables(d), func(s form.Setting) string { return switchedOff(s, d) })
+	validate(r, d)
+	if err := r.Sorted(); err != nil {
+		return nil, err
 	}
 	c := d.config()
-	c.Warnings = r.warnings(settings(d))
+	c.Warnings = r.Warnings(settings(d))
 	return c, nil
+}
+
+// switchedOff says so of a key of a class that is off.
+func switchedOff(s form.Setting, d *draft) string {
+	for _, c := range d.classes {
+		if c.off && strings.HasPrefix(s.Path, classPath(c.Name)+".") {
+			return fmt.Sprintf("the class %s is switched off", c.Name)
+		}
+	}
+	return ""
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"text/tabwriter"
 	"time"
+
+	"tempomat/config/form"
 )
 
 // Master is the configuration of tempomat-master. The comment of each field is its
@@ -70,7 +72,7 @@ func LoadMaster(name string) (*Master, error) {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, form.MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
@@ -81,46 +83,46 @@ func LoadMaster(name string) (*Master, error) {
 // of the first master, whose keys mean what they meant. The error is Faults:
 // everything that is wrong.
 func ParseMaster(data []byte, name string) (*Master, error) {
-	r := &reader{given: make(map[string]source)}
+	r := form.NewReader()
 	m := DefaultMaster()
 	table := masterSettings(m)
-	if top := r.document(data, name); top != nil {
-		r.mapping(source{file: name}, top, "", table)
+	if top := r.Document(data, name); top != nil {
+		r.Mapping(form.Source{File: name}, top, "", table)
 	}
-	r.refuseTwice(table)
-	if len(m.Domains) == 0 && !r.faulty("domains") {
-		r.fault(source{file: name}, "", "has no domains; nothing would be limited")
+	r.RefuseTwice(table)
+	if len(m.Domains) == 0 && !r.Faulty("domains") {
+		r.Fault(form.Source{File: name}, "", "has no domains; nothing would be limited")
 	}
-	if len(r.faults) > 0 {
-		r.faults.sort()
-		return nil, r.faults
+	if err := r.Sorted(); err != nil {
+		return nil, err
 	}
 	return m, nil
 }
 
 // masterSettings are all keys, in the order of the manual.
-func masterSettings(m *Master) []setting {
-	return []setting{
-		{path: "listen", value: masterAddress(&m.Listen), restart: true},
-		{path: "server.listen", value: masterAddress(&m.Listen), same: "listen"},
-		{path: "store", value: storeURL(&m.Store), restart: true},
-		{path: "datastore.host", value: storeURL(&m.Store), same: "store"},
-		{path: "maxSkew", value: duration(&m.MaxSkew, 100*time.Millisecond, day)},
-		{path: "queue", value: integer(&m.Queue, 128, 10_000_000), restart: true},
-		{path: "identifiers", value: integer(&m.Identifiers, 16, 100_000_000)},
-		{path: "domains", value: masterDomains{&m.Domains}},
-		{path: "statsd.host", value: hostName(&m.Statsd.Host)},
-		{path: "statsd.port", value: integer(&m.Statsd.Port, 1, 65535)},
-		{path: "statsd.prefix", value: graphitePrefix(&m.Statsd.Prefix)},
-		{path: "statsd.suffix", value: graphitePrefix(&m.Statsd.Suffix)},
-		{path: "stats.host", value: hostName(&m.Statsd.Host), same: "statsd.host"},
-		{path: "stats.port", value: integer(&m.Statsd.Port, 1, 65535), same: "statsd.port"},
-		{path: "stats.prefix", value: graphitePrefix(&m.Statsd.Prefix), same: "statsd.prefix"},
-		{path: "stats.suffix", value: graphitePrefix(&m.Statsd.Suffix), same: "statsd.suffix"},
-		{path: "metrics", value: metricsAddress(&m.Metrics), restart: true},
-		{path: "admin.listen", value: adminListen(&m.Admin.Listen), restart: true},
-		{path: "log.level", value: choice(&m.Log.Level, "", "debug", "info", "warn", "error")},
-		{path: "log.accounting", value: integer(&m.Log.Accounting, 0, 10_000)},
+func masterSettings(m *Master) []form.Setting {
+	s := &m.Statsd
+	return []form.Setting{
+		{Path: "listen", Value: masterAddress().In(&m.Listen), Restart: true},
+		{Path: "server.listen", Value: masterAddress().In(&m.Listen), AliasOf: "listen"},
+		{Path: "store", Value: storeURL().In(&m.Store), Restart: true},
+		{Path: "datastore.host", Value: storeURL().In(&m.Store), AliasOf: "store"},
+		{Path: "maxSkew", Value: form.Duration(100*time.Millisecond, day).In(&m.MaxSkew)},
+		{Path: "queue", Value: form.Integer(128, 10_000_000).In(&m.Queue), Restart: true},
+		{Path: "identifiers", Value: form.Integer(16, 100_000_000).In(&m.Identifiers)},
+		{Path: "domains", Value: masterDomains{&m.Domains}},
+		{Path: "statsd.host", Value: statsdHost().In(&s.Host)},
+		{Path: "statsd.port", Value: form.Integer(1, 65535).In(&s.Port)},
+		{Path: "statsd.prefix", Value: graphitePrefix().In(&s.Prefix)},
+		{Path: "statsd.suffix", Value: graphitePrefix().In(&s.Suffix)},
+		{Path: "stats.host", Value: statsdHost().In(&s.Host), AliasOf: "statsd.host"},
+		{Path: "stats.port", Value: form.Integer(1, 65535).In(&s.Port), AliasOf: "statsd.port"},
+		{Path: "stats.prefix", Value: graphitePrefix().In(&s.Prefix), AliasOf: "statsd.prefix"},
+		{Path: "stats.suffix", Value: graphitePrefix().In(&s.Suffix), AliasOf: "statsd.suffix"},
+		{Path: "metrics", Value: metricsAddress().In(&m.Metrics), Restart: true},
+		{Path: "admin.listen", Value: adminSocket().In(&m.Admin.Listen), Restart: true},
+		{Path: "log.level", Value: logLevel().In(&m.Log.Level)},
+		{Path: "log.accounting", Value: form.Integer(0, 10_000).In(&m.Log.Accounting)},
 	}
 }
 
@@ -128,15 +130,15 @@ func masterSettings(m *Master) []setting {
 func (m *Master) Describe(w io.Writer) {
 	copied := *m
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, s := range masterSettings(&copied) {
-		text := s.value.text()
-		if s.same != "" || s.path == "domains" {
+	for _, s := range form.Own(masterSettings(&copied)) {
+		text := s.Value.Text()
+		if s.Path == "domains" {
 			continue
 		}
 		if text == "" {
 			text = "none"
 		}
-		fmt.Fprintf(out, "%s\t%s\n", s.path, shownURL(text))
+		fmt.Fprintf(out, "%s\t%s\n", s.Path, shownURL(text))
 	}
 	_ = out.Flush() // whoever needs w's errors keeps them in w
 	fmt.Fprintln(w, "\ndomains")
@@ -155,13 +157,5 @@ func (m *Master) Describe(w io.Writer) {
 func ChangedMaster(old, new *Master) []Change {
 	before, after := *old, *new
 	before.Store, after.Store = shownURL(before.Store), shownURL(after.Store)
-	own := func(m *Master) (table []setting) {
-		for _, s := range masterSettings(m) {
-			if s.same == "" {
-				table = append(table, s)
-			}
-		}
-		return table
-	}
-	return differences(own(&before), own(&after))
+	return differences(form.Own(masterSettings(&before)), form.Own(masterSettings(&after)))
 }

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"tempomat/config/form"
 )
 
 // masterPort is a master's port for accounting. Control is on the next one.
@@ -13,6 +15,15 @@ const masterPort = 10004
 
 // MasterAddress is where a Smockron master listens, as ZeroMQ takes it.
 type MasterAddress struct{ Accounting, Control string }
+
+// masterAddress is where a master listens, given by its address for accounting.
+func masterAddress() form.Scalar[MasterAddress] {
+	return form.Scalar[MasterAddress]{
+		Type: "address", Allowed: "`tcp://host:port`, `host:port`, or `host` (port 10004; control is on the next one)",
+		Schema: form.Schema{"type": "string"},
+		Parse:  parseMasterAddress, Format: func(a MasterAddress) string { return a.Accounting },
+	}
+}
 
 // parseMasterAddress reads what the originals take for a master: [scheme://]host[:port],
 // scheme tcp and port 10004 if they are not given. Control is on the next port, or

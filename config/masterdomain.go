@@ -8,14 +8,16 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"tempomat/config/form"
 )
 
 // String is the rule in words.
 func (r MasterRule) String() string {
 	if r.Rule == "credit" {
-		return fmt.Sprintf("credit: %s CPU-s/s, burst %s, memory %s", number(r.CPUs), short(r.Burst), short(r.Memory))
+		return fmt.Sprintf("credit: %s CPU-s/s, burst %s, memory %s", form.FormatNumber(r.CPUs), form.FormatDuration(r.Burst), form.FormatDuration(r.Memory))
 	}
-	return fmt.Sprintf("%s: one request per %s, burst %s (%s)", r.Rule, short(r.Interval), number(float64(r.Burst)/float64(r.Interval)), short(r.Burst))
+	return fmt.Sprintf("%s: one request per %s, burst %s (%s)", r.Rule, form.FormatDuration(r.Interval), form.FormatNumber(float64(r.Burst)/float64(r.Interval)), form.FormatDuration(r.Burst))
 }
 
 const (
@@ -28,7 +30,7 @@ const (
 // masterDomains reads the mapping of domain names to rules.
 type masterDomains struct{ p *[]MasterDomain }
 
-func (v masterDomains) text() string {
+func (v masterDomains) Text() string {
 	var all []string
 	for _, d := range *v.p {
 		for _, r := range d.Rules {
@@ -41,19 +43,21 @@ func (v masterDomains) text() string {
 	return strings.Join(all, "; ")
 }
 
-func (v masterDomains) read(r *reader, at source, n *yaml.Node) {
-	if isNull(n) {
+func (v masterDomains) Spec() form.Spec { return form.Spec{Type: "mapping", Nested: true} }
+
+func (v masterDomains) Read(r *form.Reader, at form.Source, n *yaml.Node) {
+	if form.IsNull(n) {
 		return
 	}
 	if n.Kind != yaml.MappingNode || len(n.Content)/2 > maxDomains {
-		r.fault(at, "", fmt.Sprintf("must be a mapping of at most %d domain names to rules such as {rate: 5/sec, burst: 10}", maxDomains))
+		r.Fault(at, "", fmt.Sprintf("must be a mapping of at most %d domain names to rules such as {rate: 5/sec, burst: 10}", maxDomains))
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
-		here := at.under(key.Value).on(key)
+		here := at.Under(key.Value).On(key)
 		if !domainName.MatchString(key.Value) {
-			r.fault(here, "", "a domain's name has 1 to 200 printable characters without blanks")
+			r.Fault(here, "", "a domain's name has 1 to 200 printable characters without blanks")
 			continue
 		}
 		d := MasterDomain{Name: key.Value}
@@ -64,12 +68,12 @@ func (v masterDomains) read(r *reader, at source, n *yaml.Node) {
 
 // readRules reads one rule, as the first master has it, or a list of them under
 // the key rules.
-func readRules(r *reader, at source, n *yaml.Node) (rules []MasterRule) {
-	if isNull(n) {
+func readRules(r *form.Reader, at form.Source, n *yaml.Node) (rules []MasterRule) {
+	if form.IsNull(n) {
 		return nil
 	}
 	if n.Kind != yaml.MappingNode {
-		r.fault(at, shownNode(n), "must be a rule such as {rate: 5/sec, burst: 10}, or {rules: [...]} with several")
+		r.Fault(at, form.QuotedNode(n), "must be a rule such as {rate: 5/sec, burst: 10}, or {rules: [...]} with several")
 		return nil
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -77,15 +81,15 @@ func readRules(r *reader, at source, n *yaml.Node) (rules []MasterRule) {
 		if key.Value != "rules" {
 			continue
 		}
-		here := at.under("rules").on(key)
+		here := at.Under("rules").On(key)
 		switch {
 		case len(n.Content) > 2:
-			r.fault(here, "", "stands for all rules of the domain; the other keys belong into it")
+			r.Fault(here, "", "stands for all rules of the domain; the other keys belong into it")
 		case list.Kind != yaml.SequenceNode || len(list.Content) > maxDomainRules:
-			r.fault(here, "", fmt.Sprintf("must be a list of at most %d rules", maxDomainRules))
+			r.Fault(here, "", fmt.Sprintf("must be a list of at most %d rules", maxDomainRules))
 		default:
 			for j, item := range list.Content {
-				if rule, ok := readRule(r, here.item(j).on(item), item); ok {
+				if rule, ok := readRule(r, here.Item(j).On(item), item); ok {
 					rules = append(rules, rule)
 				}
 			}
@@ -104,27 +108,27 @@ type draftRule struct {
 	cpus                                float64
 }
 
-func readRule(r *reader, at source, n *yaml.Node) (rule MasterRule, ok bool) {
+func readRule(r *form.Reader, at form.Source, n *yaml.Node) (rule MasterRule, ok bool) {
 	if n.Kind != yaml.MappingNode {
-		r.fault(at, shownNode(n), "must be a rule such as {rate: 5/sec, burst: 10}")
+		r.Fault(at, form.QuotedNode(n), "must be a rule such as {rate: 5/sec, burst: 10}")
 		return rule, false
 	}
 	d := draftRule{rule: "bucket", memory: "2m"}
-	before := len(r.faults)
-	r.mapping(at, n, "", []setting{
-		{path: "rule", value: choice(&d.rule, "", "bucket", "history", "credit")},
-		{path: "rate", value: anyText(&d.rate)},
-		{path: "interval", value: anyText(&d.interval)},
-		{path: "burst", value: anyText(&d.burst)},
-		{path: "cpus", value: someCPUs(&d.cpus)},
-		{path: "memory", value: anyText(&d.memory)},
+	before := len(r.Faults)
+	r.Mapping(at, n, "", []form.Setting{
+		{Path: "rule", Value: form.Choice("bucket", "history", "credit").In(&d.rule)},
+		{Path: "rate", Value: anyText().In(&d.rate)},
+		{Path: "interval", Value: anyText().In(&d.interval)},
+		{Path: "burst", Value: anyText().In(&d.burst)},
+		{Path: "cpus", Value: someCPUs().In(&d.cpus)},
+		{Path: "memory", Value: anyText().In(&d.memory)},
 	})
-	if len(r.faults) > before {
+	if len(r.Faults) > before {
 		return rule, false
 	}
 	rule, key, value, err := d.compile()
 	if err != nil {
-		r.fault(at.under(key), value, err.Error())
+		r.Fault(at.Under(key), value, err.Error())
 	}
 	return rule, err == nil
 }
@@ -140,12 +144,12 @@ func (d *draftRule) compile() (rule MasterRule, key, value string, err error) {
 	case d.cpus != 0:
 		return rule, "cpus", "", errors.New("is only for rule credit")
 	case d.rate != "" && d.interval != "":
-		return rule, "interval", shown(d.interval), errors.New("says the same as rate; keep one of the two")
+		return rule, "interval", form.Quoted(d.interval), errors.New("says the same as rate; keep one of the two")
 	case d.rate != "":
-		key, value = "rate", shown(d.rate)
+		key, value = "rate", form.Quoted(d.rate)
 		rule.Interval, err = parseRate(d.rate)
 	case d.interval != "":
-		key, value = "interval", shown(d.interval)
+		key, value = "interval", form.Quoted(d.interval)
 		rule.Interval, err = parsePeriod(d.interval)
 		if err == nil && rule.Interval < time.Millisecond {
 			err = errors.New(periodHelp)
@@ -160,10 +164,10 @@ func (d *draftRule) compile() (rule MasterRule, key, value string, err error) {
 		return rule, "burst", "", errors.New("is missing; it must be a number of requests, or a duration such as 10s")
 	}
 	if rule.Burst, err = parseBurst(d.burst, rule.Interval); err != nil {
-		return rule, "burst", shown(d.burst), err
+		return rule, "burst", form.Quoted(d.burst), err
 	}
 	if d.rule == "history" && rule.Burst/rule.Interval > maxHistory {
-		return rule, "burst", shown(d.burst), fmt.Errorf("is more than %d requests, which rule history would have to remember", maxHistory)
+		return rule, "burst", form.Quoted(d.burst), fmt.Errorf("is more than %d requests, which rule history would have to remember", maxHistory)
 	}
 	return rule, "", "", nil
 }
@@ -176,77 +180,52 @@ func (d *draftRule) credit() (rule MasterRule, key, value string, err error) {
 	case d.cpus == 0:
 		return rule, "cpus", "", errors.New("is missing; it must be the CPU-seconds that each identifier may use per second")
 	case d.burst == "":
-		d.burst = short(defaultBurst)
+		d.burst = form.FormatDuration(defaultBurst)
 	}
-	if err := duration(&rule.Burst, 0, day).set(d.burst); err != nil {
-		return rule, "burst", shown(d.burst), err
+	if rule.Burst, err = form.Duration(0, day).Parse(d.burst); err != nil {
+		return rule, "burst", form.Quoted(d.burst), err
 	}
-	if err := duration(&rule.Memory, time.Second, day).set(d.memory); err != nil {
-		return rule, "memory", shown(d.memory), err
+	if rule.Memory, err = form.Duration(time.Second, day).Parse(d.memory); err != nil {
+		return rule, "memory", form.Quoted(d.memory), err
 	}
 	return rule, "", "", nil
 }
 
 // anyText is a value that is looked at later.
-func anyText(p *string) scalar {
-	return scalar{
-		set: func(text string) error {
-			if strings.TrimSpace(text) == "" {
-				return errors.New("must not be empty")
-			}
-			*p = text
-			return nil
-		},
-		get: func() string { return *p },
-	}
+func anyText() form.Scalar[string] {
+	return form.Text("text", "", func(text string) error {
+		if strings.TrimSpace(text) == "" {
+			return errors.New("must not be empty")
+		}
+		return nil
+	})
 }
 
-func someCPUs(p *float64) scalar {
-	return scalar{
-		set: func(text string) error {
-			x, err := parseNumber(text)
-			if err != nil || x < 0.000001 || x > 4096 {
-				return errors.New("must be a number from 0.000001 to 4096")
-			}
-			*p = x
-			return nil
-		},
-		get: func() string { return number(*p) },
-	}
+func someCPUs() form.Scalar[float64] {
+	return form.Number("a number from 0.000001 to 4096", 0.000001, 4096, func(x float64) bool { return x >= 0.000001 && x <= 4096 })
 }
 
-// storeURL takes the URL of a Redis. The first master takes tcp://host:port, and
+// storeURL is the URL of a Redis. The first master takes tcp://host:port, and
 // means what it was given by a bare host name, too.
-func storeURL(p *string) scalar {
-	return scalar{
-		set: func(text string) error {
-			if strings.EqualFold(text, "memory") {
-				*p = ""
-				return nil
-			}
-			full := text
-			if rest, is := strings.CutPrefix(text, "tcp://"); is {
-				full = "redis://" + rest
-			} else if !strings.Contains(text, "://") {
-				full = "redis://" + text
-			}
-			u, err := url.Parse(full)
-			if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix" || u.Host == "" && u.Scheme != "unix" {
-				return errors.New("must be memory, or a Redis such as redis://user:password@host:6379/0, rediss://host, tcp://host:6379 or host")
-			}
-			if u.Port() == "" && u.Scheme != "unix" {
-				u.Host += ":6379"
-			}
-			*p = u.String()
-			return nil
-		},
-		get: func() string {
-			if *p == "" {
-				return "memory"
-			}
-			return *p
-		},
+func storeURL() form.Scalar[string] {
+	s := form.Text("URL", "a Redis", nil)
+	s.Parse = func(text string) (string, error) {
+		full := text
+		if rest, is := strings.CutPrefix(text, "tcp://"); is {
+			full = "redis://" + rest
+		} else if !strings.Contains(text, "://") {
+			full = "redis://" + text
+		}
+		u, err := url.Parse(full)
+		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix" || u.Host == "" && u.Scheme != "unix" {
+			return "", errors.New("must be memory, or a Redis such as redis://user:password@host:6379/0, rediss://host, tcp://host:6379 or host")
+		}
+		if u.Port() == "" && u.Scheme != "unix" {
+			u.Host += ":6379"
+		}
+		return u.String(), nil
 	}
+	return form.OrOff(s, "memory")
 }
 
 // shownURL is a value without the password of a URL.
@@ -257,15 +236,11 @@ func shownURL(text string) string {
 	return text
 }
 
-func hostName(p *string) scalar {
-	return scalar{
-		set: func(text string) error {
-			if len(text) > 253 || strings.ContainsAny(text, " /:") {
-				return errors.New("must be the name or the address of a host")
-			}
-			*p = text
-			return nil
-		},
-		get: func() string { return *p },
-	}
+func statsdHost() form.Scalar[string] {
+	return form.Text("host", "a name or an address", func(text string) error {
+		if len(text) > 253 || strings.ContainsAny(text, " /:") {
+			return errors.New("must be the name or the address of a host")
+		}
+		return nil
+	})
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tempomat/config/form"
 )
 
 // Redis is where a Redis or Valkey is, for coordination of kind redis and for
@@ -33,106 +35,104 @@ func defaultRedis() Redis {
 }
 
 // redisSettings are its keys. None can change while the proxy runs.
-func redisSettings(c *Redis) []setting {
+func redisSettings(c *Redis) []form.Setting {
 	const p = "coordination.redis."
-	return []setting{
-		{path: p + "addresses", value: redisAddresses(&c.Addresses), restart: true},
-		{path: p + "cluster", value: boolean(&c.Cluster), restart: true},
-		{path: p + "sentinel", value: redisWord(&c.Sentinel, ""), restart: true},
-		{path: p + "username", value: redisWord(&c.Username, ""), restart: true},
-		{path: p + "password", value: secretFile(&c.Password), restart: true},
-		{path: p + "database", value: integer(&c.Database, 0, 1_000_000), restart: true},
-		{path: p + "tls", value: boolean(&c.TLS), restart: true},
-		{path: p + "ca", value: secretFile(&c.CA), restart: true},
-		{path: p + "timeout", value: duration(&c.Timeout, time.Millisecond, 10*time.Second), restart: true},
-		{path: p + "prefix", value: redisWord(&c.Prefix, "{}"), restart: true},
-		{path: p + "scripts", value: boolean(&c.Scripts), restart: true},
-		{path: p + "salt", value: secretFile(&c.Salt), restart: true},
+	return []form.Setting{
+		{Path: p + "addresses", Value: form.List[string]{Of: redisAddress(), Most: 32}.In(&c.Addresses), Restart: true,
+			Doc: "The server, or some nodes of the cluster, or the sentinels. Must be given if something needs Redis."},
+		{Path: p + "cluster", Value: form.Boolean().In(&c.Cluster), Restart: true,
+			Doc: "They are a cluster's."},
+		{Path: p + "sentinel", Value: redisWord("").In(&c.Sentinel), Restart: true,
+			Doc: "They are sentinels, who know the master by this name."},
+		{Path: p + "username", Value: redisWord("").In(&c.Username), Restart: true,
+			Doc: "Of the servers' ACL; empty: the default user."},
+		{Path: p + "password", Value: secretFile().In(&c.Password), Restart: true,
+			Doc: "The file that holds the password."},
+		{Path: p + "database", Value: form.Integer(0, 1_000_000).In(&c.Database), Restart: true,
+			Doc: "The number of the database; 0 in a cluster."},
+		{Path: p + "tls", Value: form.Boolean().In(&c.TLS), Restart: true,
+			Doc: "Encrypted, also to sentinels."},
+		{Path: p + "ca", Value: secretFile().In(&c.CA), Restart: true,
+			Doc: "The PEM file of who signs the servers' certificates; empty: as the system trusts."},
+		{Path: p + "timeout", Value: form.Duration(time.Millisecond, 10*time.Second).In(&c.Timeout), Restart: true,
+			Doc: "The longest that a call takes, and so the longest that a strict limit delays a request."},
+		{Path: p + "prefix", Value: redisWord("{}").In(&c.Prefix), Restart: true,
+			Doc: "Before the names of keys."},
+		{Path: p + "scripts", Value: form.Boolean().In(&c.Scripts), Restart: true,
+			Doc: "The server runs scripts. Without them strict limits are counted by transactions, in one to three round trips, and `coordination.kind: redis` does not work."},
+		{Path: p + "salt", Value: secretFile().In(&c.Salt), Restart: true,
+			Doc: "The file of a secret that is mixed into the hashes by which clients are known in Redis: without it, who can read Redis can find out addresses by trying. The same one on all sidecars."},
 	}
 }
 
-func redisAddresses(p *[]string) listOf {
-	return listOf{
-		max:   32,
-		clear: func() { *p = nil },
-		add: func(text string) error {
-			host, port, err := net.SplitHostPort(text)
-			number, e := strconv.ParseUint(port, 10, 16)
-			bad := err != nil || e != nil || number == 0 || host == ""
-			if bad && !filepath.IsAbs(text) || strings.ContainsAny(text, " \t,") {
-				return errors.New("must be host:port, or the path of a socket, such as /run/redis/redis.sock")
-			}
-			*p = append(*p, text)
-			return nil
-		},
-		get: func() string { return strings.Join(*p, ", ") },
-	}
+func redisAddress() form.Scalar[string] {
+	return form.Text("address", "`host:port` or `/path`", func(text string) error {
+		host, port, err := net.SplitHostPort(text)
+		number, e := strconv.ParseUint(port, 10, 16)
+		bad := err != nil || e != nil || number == 0 || host == ""
+		if bad && !filepath.IsAbs(text) || strings.ContainsAny(text, " \t,") {
+			return errors.New("must be host:port, or the path of a socket, such as /run/redis/redis.sock")
+		}
+		return nil
+	})
 }
 
-// redisWord takes a text without spaces, and without some other characters; it
+// redisWord is a text without spaces, and without some other characters; it
 // may be empty.
-func redisWord(p *string, without string) scalar {
-	return scalar{
-		set: func(text string) error {
-			if len(text) > 128 || strings.ContainsAny(text, " \t"+without) {
-				problem := "must be at most 128 characters without spaces"
-				if without != "" {
-					problem += fmt.Sprintf(" and without %q", without)
-				}
-				return errors.New(problem)
-			}
-			*p = text
-			return nil
-		},
-		get: func() string { return *p },
+func redisWord(without string) form.Scalar[string] {
+	allowed := "at most 128 characters without spaces"
+	if without != "" {
+		allowed += fmt.Sprintf(" and without %q", without)
 	}
+	return form.Text("word", strings.ReplaceAll(allowed, `"`, "`"), func(text string) error {
+		if len(text) > 128 || strings.ContainsAny(text, " \t"+without) {
+			return errors.New("must be " + allowed)
+		}
+		return nil
+	})
 }
 
-// secretFile takes the path of a file; it may be empty.
-func secretFile(p *string) scalar {
-	return scalar{
-		set: func(text string) error {
-			if text != "" && (!filepath.IsAbs(text) || len(text) > 1024) {
-				return errors.New("must be the path of a file that holds it, beginning with /")
-			}
-			*p = text
-			return nil
-		},
-		get: func() string { return *p },
-	}
+// secretFile is the path of a file; it may be empty.
+func secretFile() form.Scalar[string] {
+	return form.Text("path", "an absolute path, or empty: none", func(text string) error {
+		if text != "" && (!filepath.IsAbs(text) || len(text) > 1024) {
+			return errors.New("must be the path of a file that holds it, beginning with /")
+		}
+		return nil
+	})
 }
 
 // validateRedis checks what its keys mean together, and that it is there if
 // something needs it.
-func (r *reader) validateRedis(d *draft) {
+func validateRedis(r *form.Reader, d *draft) {
 	c := d.Coordination.Redis
-	at := func(key string) source {
-		if s, ok := r.given["coordination.redis."+key]; ok {
+	at := func(key string) form.Source {
+		if s, ok := r.Given["coordination.redis."+key]; ok {
 			return s
 		}
-		return r.given["coordination.kind"]
+		return r.Given["coordination.kind"]
 	}
-	if len(c.Addresses) == 0 && !r.faulty("coordination.redis.addresses") {
+	if len(c.Addresses) == 0 && !r.Faulty("coordination.redis.addresses") {
 		if d.Coordination.Kind == "redis" {
-			r.fault(r.given["coordination.kind"], "", "needs coordination.redis.addresses")
+			r.Fault(r.Given["coordination.kind"], "", "needs coordination.redis.addresses")
 		}
 		for i, l := range d.Limits {
 			if l.Strict {
-				r.fault(d.limitSources[i].under("strict"), "", "needs coordination.redis.addresses")
+				r.Fault(d.limitSources[i].Under("strict"), "", "needs coordination.redis.addresses")
 			}
 		}
 		return
 	}
 	switch {
 	case c.Cluster && c.Sentinel != "":
-		r.fault(at("sentinel"), "", "cannot be beside cluster: true")
+		r.Fault(at("sentinel"), "", "cannot be beside cluster: true")
 	case c.Cluster && c.Database != 0:
-		r.fault(at("database"), "", "must be 0 in a cluster")
+		r.Fault(at("database"), "", "must be 0 in a cluster")
 	case !c.Cluster && c.Sentinel == "" && len(c.Addresses) > 1:
-		r.fault(at("addresses"), "", "is more than one, and neither cluster nor sentinel is given")
+		r.Fault(at("addresses"), "", "is more than one, and neither cluster nor sentinel is given")
 	case d.Coordination.Kind == "redis" && !c.Scripts:
-		r.fault(at("scripts"), "", "must be true for coordination.kind redis; without scripts only limits can be counted in Redis")
+		r.Fault(at("scripts"), "", "must be true for coordination.kind redis; without scripts only limits can be counted in Redis")
 	case c.CA != "" && !c.TLS:
-		r.fault(at("ca"), "", "needs tls: true")
+		r.Fault(at("ca"), "", "needs tls: true")
 	}
 }

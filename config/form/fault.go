@@ -1,4 +1,4 @@
-package config
+package form
 
 import (
 	"cmp"
@@ -32,6 +32,9 @@ func (f Fault) Error() string {
 	}
 	return strings.Join(parts, ": ")
 }
+
+// environment is the file name of what the environment gives.
+const environment = "environment"
 
 // Faults is everything that is wrong with a configuration: those of the file
 // in the order of its lines, then those of the environment.
@@ -71,19 +74,19 @@ func (f Faults) sort() {
 	})
 }
 
-// maxShown is the longest piece of a value that a message repeats, in bytes.
-const maxShown = 80
+// maxQuoted is the longest piece of a value that a message repeats, in bytes.
+const maxQuoted = 80
 
-// shown is a value made fit for a message: short, on one line, and without the
+// Quoted is a value made fit for a message: short, on one line, and without the
 // password of a URL.
-func shown(value string) string {
+func Quoted(value string) string {
 	if scheme, rest, ok := strings.Cut(value, "://"); ok {
 		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
 			value = scheme + "://***" + rest[at:]
 		}
 	}
-	if len(value) > maxShown {
-		value = strings.ToValidUTF8(value[:maxShown], "") + "…"
+	if len(value) > maxQuoted {
+		value = strings.ToValidUTF8(value[:maxQuoted], "") + "…"
 	}
 	odd := func(c rune) bool { return !unicode.IsPrint(c) }
 	if value == "" || strings.TrimSpace(value) != value || strings.ContainsFunc(value, odd) {

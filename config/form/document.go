@@ -1,4 +1,4 @@
-package config
+package form
 
 import (
 	"bytes"
@@ -14,16 +14,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// document parses the text into the tree of its only document, whose top is a
+// MaxFile is the largest configuration that is read, in bytes.
+const MaxFile = 1 << 20
+
+// Document parses the text into the tree of its only document, whose top is a
 // mapping free of duplicates and of YAML's references; nil if there is none.
-func (r *reader) document(data []byte, name string) *yaml.Node {
-	whole := source{file: name}
-	if len(data) > maxFile {
-		r.fault(whole, "", "is larger than 1 MiB")
+func (r *Reader) Document(data []byte, name string) *yaml.Node {
+	whole := Source{File: name}
+	if len(data) > MaxFile {
+		r.Fault(whole, "", "is larger than 1 MiB")
 		return nil
 	}
 	if line := oddLine(data); line > 0 {
-		r.fault(source{file: name, line: line}, "", "is not UTF-8 text without control characters")
+		r.Fault(Source{File: name, Line: line}, "", "is not UTF-8 text without control characters")
 		return nil
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -31,26 +34,26 @@ func (r *reader) document(data []byte, name string) *yaml.Node {
 	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
-		r.faults = append(r.faults, syntaxFault(data, name, err))
+		r.Faults = append(r.Faults, syntaxFault(data, name, err))
 		return nil
 	}
 	if err := decoder.Decode(&second); err == nil {
-		r.fault(whole.on(&second), "", "a second document begins; only one is allowed")
+		r.Fault(whole.On(&second), "", "a second document begins; only one is allowed")
 	} else if !errors.Is(err, io.EOF) {
-		r.faults = append(r.faults, syntaxFault(data, name, err))
+		r.Faults = append(r.Faults, syntaxFault(data, name, err))
 	}
 	if len(doc.Content) != 1 {
 		return nil
 	}
 	top := doc.Content[0]
-	if isNull(top) {
+	if IsNull(top) {
 		return nil
 	}
 	if !r.prune(whole, top) {
 		return nil
 	}
 	if top.Kind != yaml.MappingNode {
-		r.fault(whole.on(top), "", "must be a mapping of keys to values, not "+kindName(top))
+		r.Fault(whole.On(top), "", "must be a mapping of keys to values, not "+KindName(top))
 		return nil
 	}
 	return top
@@ -70,17 +73,17 @@ func oddLine(data []byte) int {
 // prune reports and removes what YAML allows and this configuration does not:
 // aliases, anchors, tags, merge keys, keys that are no text, and duplicates. It
 // is false if n itself has to go.
-func (r *reader) prune(at source, n *yaml.Node) bool {
-	at = at.on(n)
+func (r *Reader) prune(at Source, n *yaml.Node) bool {
+	at = at.On(n)
 	switch {
 	case n.Kind == yaml.AliasNode:
-		r.fault(at, shown("*"+n.Value), "aliases are not allowed; write the value out")
+		r.Fault(at, Quoted("*"+n.Value), "aliases are not allowed; write the value out")
 		return false
 	case n.Anchor != "":
-		r.fault(at, shown("&"+n.Anchor), "anchors are not allowed; write the value out")
+		r.Fault(at, Quoted("&"+n.Anchor), "anchors are not allowed; write the value out")
 		return false
 	case n.Style&yaml.TaggedStyle != 0:
-		r.fault(at, shown(n.Tag), "tags are not allowed")
+		r.Fault(at, Quoted(n.Tag), "tags are not allowed")
 		return false
 	case n.Kind == yaml.MappingNode:
 		r.prunePairs(at, n)
@@ -88,29 +91,29 @@ func (r *reader) prune(at source, n *yaml.Node) bool {
 		i := -1
 		n.Content = slices.DeleteFunc(n.Content, func(item *yaml.Node) bool {
 			i++
-			return !r.prune(at.item(i), item)
+			return !r.prune(at.Item(i), item)
 		})
 	}
 	return true
 }
 
-func (r *reader) prunePairs(at source, n *yaml.Node) {
+func (r *Reader) prunePairs(at Source, n *yaml.Node) {
 	first := make(map[string]int, len(n.Content)/2)
 	kept := n.Content[:0]
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
-		here := at.on(key)
+		here := at.On(key)
 		if key.Kind == yaml.ScalarNode {
-			here = at.under(key.Value).on(key)
+			here = at.Under(key.Value).On(key)
 		}
 		line, twice := first[key.Value]
 		switch {
 		case key.Tag == "!!merge":
-			r.fault(here, "", "merge keys are not allowed; write the keys out")
-		case key.Kind != yaml.ScalarNode || isNull(key):
-			r.fault(at.on(key), "", "a key must be plain text, not "+kindName(key))
+			r.Fault(here, "", "merge keys are not allowed; write the keys out")
+		case key.Kind != yaml.ScalarNode || IsNull(key):
+			r.Fault(at.On(key), "", "a key must be plain text, not "+KindName(key))
 		case twice:
-			r.fault(here, "", fmt.Sprintf("is given twice, first in line %d", line))
+			r.Fault(here, "", fmt.Sprintf("is given twice, first in line %d", line))
 		default:
 			first[key.Value] = key.Line
 			if r.prune(at, key) && r.prune(here, value) {
@@ -143,7 +146,7 @@ func syntaxFault(data []byte, name string, err error) Fault {
 		f.Problem = "is not YAML, here or below: " + m[2]
 		if anchor := unknownAnchor.FindStringSubmatch(m[2]); anchor != nil {
 			f.Line = lineWith(data, "*"+anchor[1])
-			f.Value, f.Problem = shown("*"+anchor[1]), "aliases are not allowed; write the value out"
+			f.Value, f.Problem = Quoted("*"+anchor[1]), "aliases are not allowed; write the value out"
 			return f
 		}
 	}

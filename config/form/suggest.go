@@ -1,13 +1,13 @@
-package config
+package form
 
 import "strings"
 
 // maxSuggestKey is the longest unknown key for which a known one is sought.
 const maxSuggestKey = 64
 
-// nearest is the name that is most like key, ignoring case; empty if none is
+// Nearest is the name that is most like key, ignoring case; empty if none is
 // near enough to be meant.
-func nearest(key string, names []string) string {
+func Nearest(key string, names []string) string {
 	if len(key) > maxSuggestKey {
 		return ""
 	}

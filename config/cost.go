@@ -1,0 +1,87 @@
+package config
+
+import (
+	"errors"
+	"time"
+
+	"tempomat/config/form"
+)
+
+// Cost says how a request's cost is found.
+type Cost struct {
+	Source string // corrected, wall or header
+}
+
+// Table bounds the memory for keys.
+type Table struct {
+	Size int // most keys remembered, over all classes; 1024 to 4194304
+}
+
+// Timeouts bound what a client can hold open.
+type Timeouts struct {
+	Header  time.Duration // from the first byte of a request to the end of its header
+	Body    time.Duration // longest pause inside a request's body
+	Write   time.Duration // longest time a client takes to accept a piece of the response
+	Idle    time.Duration // longest pause between two requests of a connection
+	Upgrade time.Duration // after an upgrade (WebSocket): longest time without a byte in either direction
+	Drain   time.Duration // after SIGTERM: longest time for what is under way to finish
+}
+
+const (
+	day      = 24 * time.Hour
+	minTable = 1024
+	maxTable = 4 << 20
+)
+
+func defaultTimeouts() Timeouts {
+	return Timeouts{
+		Header: 10 * time.Second, Body: 60 * time.Second, Write: 60 * time.Second,
+		Idle: 75 * time.Second, Upgrade: time.Hour, Drain: 30 * time.Second,
+	}
+}
+
+// costSettings are the keys of costs, and of the bounds of memory and time.
+func costSettings(c *Config) []form.Setting {
+	t := &c.Timeouts
+	sources := []string{"corrected", "wall", "header"}
+	return []form.Setting{
+		{Path: "cost.source", Value: form.Later(form.Choice(sources...), sources, "cgroup").In(&c.Cost.Source),
+			Doc: "How a request's cost is found. `corrected`: wall time, corrected for contention. `wall`: wall time as it is, like the original. `header`: told by the backend."},
+		{Path: "table.size", Value: form.Integer(minTable, maxTable).In(&c.Table.Size), Restart: true, Unit: "keys",
+			Doc: "Most keys remembered, over all classes."},
+		{Path: "timeouts.header", Value: form.Duration(100*time.Millisecond, 10*time.Minute).In(&t.Header), Restart: true,
+			Doc: "From the first byte of a request to the end of its header."},
+		{Path: "timeouts.body", Value: form.Duration(time.Second, time.Hour).In(&t.Body),
+			Doc: "The longest pause inside a request's body."},
+		{Path: "timeouts.write", Value: form.Duration(time.Second, time.Hour).In(&t.Write),
+			Doc: "The longest time a client takes to accept a piece of the response."},
+		{Path: "timeouts.idle", Value: form.Duration(time.Second, time.Hour).In(&t.Idle), Restart: true,
+			Doc: "The longest pause between two requests of a connection."},
+		{Path: "timeouts.upgrade", Value: form.Duration(time.Second, day).In(&t.Upgrade),
+			Doc: "After an upgrade (WebSocket), the longest time without a byte in either direction. An open one holds a worker of the backend; those that are in use send pings."},
+		{Path: "timeouts.drain", Value: form.Duration(0, time.Hour).In(&t.Drain),
+			Doc: "After SIGTERM, the longest time for what is under way to finish, held requests included."},
+	}
+}
+
+// minShare keeps the wait for one CPU-second within what a time can hold.
+const minShare = 0.000001
+
+// share is a part of something that is not empty.
+func share() form.Scalar[float64] {
+	s := form.Number("above 0 and at most 1", minShare, 1, func(x float64) bool { return x > 0 && x <= 1 })
+	parse := s.Parse
+	s.Parse = func(text string) (float64, error) {
+		x, err := parse(text)
+		if err == nil && x < minShare {
+			err = errors.New("must be at least 0.000001")
+		}
+		return x, err
+	}
+	return s
+}
+
+// fraction is a part of something.
+func fraction() form.Scalar[float64] {
+	return form.Number("a number from 0 to 1", 0, 1, func(x float64) bool { return x >= 0 && x <= 1 })
+}

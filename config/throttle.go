@@ -1,0 +1,38 @@
+package config
+
+import (
+	"time"
+
+	"tempomat/config/form"
+)
+
+// Throttle says how debt is acted on.
+type Throttle struct {
+	Mode             string        // fair, observe, cap or cooperative
+	Shadow           bool          // judge and log, delay nobody
+	MaxHold          time.Duration // longest delay of a request; who would wait longer is refused
+	MaxHeld          int           // most requests held at once
+	MaxHeldPerClient int           // most requests held at once of one client
+	Memory           time.Duration // longest time that any debt takes to be paid; what would take longer is forgiven
+}
+
+func defaultThrottle() Throttle {
+	return Throttle{Mode: "fair", MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64, Memory: 120 * time.Second}
+}
+
+func throttleSettings(t *Throttle) []form.Setting {
+	return []form.Setting{
+		{Path: "throttle.mode", Value: form.Choice("fair", "observe", "cap", "cooperative").In(&t.Mode),
+			Doc: "`fair`: nobody waits while the backend has room; when it has none, debt makes a request dearer, and who is cheap goes first. `observe`: charge, rank and log, delay nobody. `cap`: requests wait before the backend until their classes' debt is paid. `cooperative`: requests run at once, their responses are held."},
+		{Path: "throttle.shadow", Value: form.Boolean().In(&t.Shadow),
+			Doc: "Judge and log what would be done, and delay nobody."},
+		{Path: "throttle.maxHold", Value: form.Duration(0, time.Hour).In(&t.MaxHold),
+			Doc: "The longest delay of a request; who would wait longer is refused with 429."},
+		{Path: "throttle.maxHeld", Value: form.Integer(0, 1_000_000).In(&t.MaxHeld), Unit: "requests",
+			Doc: "Most requests held at once."},
+		{Path: "throttle.maxHeldPerClient", Value: form.Integer(0, 1_000_000).In(&t.MaxHeldPerClient), Unit: "requests",
+			Doc: "Most requests held at once of one client."},
+		{Path: "throttle.memory", Value: form.Duration(time.Second, day).In(&t.Memory),
+			Doc: "The longest time that any debt takes to be paid: no key owes more than it earns in so long, the rest is forgiven. Longer for hard contracts in `cap`."},
+	}
+}

@@ -1,0 +1,119 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"tempomat/config/form"
+)
+
+// Backend is the server that the proxy stands before. A plain string in the
+// file is its URL.
+type Backend struct {
+	URL         string        // http://host[:port], https://host[:port] or unix:/path
+	DialTimeout time.Duration // longest wait for a connection, then 502
+	Timeout     time.Duration // longest wait for the response's header, then 504
+	Workers     int           // most requests there at a time, a ceiling for what is learnt; 0: only learnt
+}
+
+func defaultBackend() Backend {
+	return Backend{URL: "http://127.0.0.1:80", DialTimeout: 5 * time.Second, Timeout: 300 * time.Second}
+}
+
+// mostWorkers is the highest ceiling of their number.
+const mostWorkers = 10_000
+
+// trafficSettings are the keys of where requests come from and go.
+func trafficSettings(c *Config) []form.Setting {
+	return []form.Setting{
+		{Path: "listen", Value: form.List[string]{Of: listenAddress(), Most: 16, Distinct: true}.In(&c.Listen), Restart: true,
+			Doc: "Addresses to serve, at least one."},
+		{Path: "backend", Value: backendURL().In(&c.Backend.URL), AliasOf: "backend.url",
+			Doc: "The backend's URL alone, short for `backend.url`."},
+		{Path: "backend.url", Value: backendURL().In(&c.Backend.URL),
+			Doc: "Where requests go. An address that the proxy itself serves is refused."},
+		{Path: "backend.dialTimeout", Value: form.Duration(time.Millisecond, 5*time.Minute).In(&c.Backend.DialTimeout),
+			Doc: "The longest wait for a connection, then 502."},
+		{Path: "backend.timeout", Value: form.Duration(100*time.Millisecond, day).In(&c.Backend.Timeout),
+			Doc: "The longest wait for the response's header, then 504."},
+		{Path: "backend.workers", Value: workers().In(&c.Backend.Workers), Zero: "learnt", Unit: "requests",
+			Doc: "A ceiling for the number of the backend's workers, which [is learnt](operations.md#how-many-workers): no more requests are there at a time. Usually nothing needs to be set."},
+		{Path: "cpuCount", Value: cpuCount().In(&c.CPUCount), Zero: "this machine's", Unit: "CPUs",
+			Doc: "CPUs that the backend has; shares are parts of it. 0: as many as this machine, or its cgroup, has."},
+		{Path: "trustedProxies", Value: trustedPrefixes().In(&c.TrustedProxies),
+			Doc: "Peers whose forwarded headers count; the client is the rightmost address that is not one of them. What is given replaces the default, and an empty list trusts nobody."},
+		{Path: "addressHeader", Value: form.Choice("X-Forwarded-For", "Forwarded", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP", "none").In(&c.AddressHeader),
+			Doc: "The header in which trusted proxies tell the client's address."},
+		{Path: "underscores", Value: form.Boolean().In(&c.Underscores),
+			Doc: "Header names with an underscore reach the backend. Scripts take `X_Real_IP` for `X-Real-IP`, so that a client could say of itself what only a proxy may."},
+		{Path: "upgrades", Value: protocols().In(&c.Upgrades),
+			Doc: "Protocols that a connection may change to when backend and client agree on it. What goes over it then passes unseen."},
+		{Path: "via", Value: pseudonym().In(&c.Via),
+			Doc: "What the proxy calls itself in the `Via` header, to the backend and to clients."},
+	}
+}
+
+// workers is a ceiling for the number of workers.
+func workers() form.Scalar[int] {
+	return form.Integer(0, mostWorkers).Saying("must be 0 (learnt) or a whole number from 1 to 10000, a ceiling")
+}
+
+// cpuCount is a number of CPUs, or 0 for those of the machine.
+func cpuCount() form.Scalar[float64] {
+	return form.Number("0 (as many as this machine has) or a number from 0.01 to 4096", 0, 4096,
+		func(x float64) bool { return x == 0 || x >= 0.01 && x <= 4096 })
+}
+
+// pseudonym is what a proxy calls itself in Via (RFC 9110, 7.6.3: a token, or a host).
+func pseudonym() form.Scalar[string] {
+	return form.Text("name", "at most 64 characters without blanks, or empty: no `Via` is added", func(text string) error {
+		if len(text) > 64 || strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~:") != "" {
+			return errors.New("must be a name of at most 64 letters, digits or signs such as - or _, without blanks; empty: no Via is added")
+		}
+		return nil
+	})
+}
+
+// protocols are the names of protocols that a connection may change to.
+func protocols() form.List[string] {
+	name := form.Text("name", "the name of a protocol, but not `h2c`", nil)
+	name.Parse = func(text string) (string, error) {
+		name := strings.ToLower(text)
+		switch {
+		case name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") != "":
+			return "", errors.New("must be the name of a protocol, such as websocket, without a version")
+		case name == "h2c":
+			return "", errors.New("requests in it would pass unseen; clients speak HTTP/2 with the proxy without it")
+		}
+		return name, nil
+	}
+	return form.List[string]{Of: name, Most: 16, Distinct: true}
+}
+
+// validateListen checks that the proxy does not stand in its own way.
+func validateListen(r *form.Reader, d *draft) {
+	if len(d.Listen) == 0 && !r.Faulty("listen") {
+		r.Fault(r.Given["listen"], "", `has no address; give at least one, such as ":8888"`)
+	}
+	for _, address := range d.Listen {
+		if address == d.Admin.Listen {
+			r.Fault(r.Given["admin.listen"], form.Quoted(address), "is already one of the addresses of listen")
+		}
+		if isItself(address, d.Backend.URL) {
+			r.Fault(backendSource(r), form.Quoted(d.Backend.URL), "is the proxy's own address (listen "+address+"): requests would go in a circle")
+		}
+	}
+}
+
+// backendSource is where the backend or, failing that, the address that it
+// collides with was given.
+func backendSource(r *form.Reader) form.Source {
+	paths := []string{"backend.url", "backend", "listen", "listenPort"}
+	i := slices.IndexFunc(paths, func(path string) bool { _, given := r.Given[path]; return given })
+	if i < 0 {
+		return form.Source{}
+	}
+	return r.Given[paths[i]]
+}
