@@ -23,6 +23,9 @@ BROWSER_DEPS := chromium firefox-esr
 # where they cannot be had.
 GARDEN_DEPS := nginx haproxy varnish lighttpd nodejs
 
+# What the recipes of docs/recipes are followed with, beside those (TestRecipes).
+RECIPE_DEPS := apache2 php-fpm gunicorn puma
+
 # Prometheus reads the alerts in deploy/prometheus (TestAlerts, TestPrometheus). The tests
 # are skipped where it cannot be had.
 METRICS_DEPS := prometheus
@@ -91,6 +94,7 @@ deps-build:
 deps-test: deps-build
 	@.ci/deps test $(TEST_DEPS)
 	@.ci/deps "test beside other servers" $(GARDEN_DEPS) || echo 'going on without some of them' >&2
+	@.ci/deps "follow the recipes" $(RECIPE_DEPS) || echo 'going on without some of them' >&2
 	@.ci/deps "test alerts" $(METRICS_DEPS) || echo 'going on without Prometheus' >&2
 	@.ci/deps "test with browsers" $(BROWSER_DEPS) || echo 'going on without a browser' >&2
 

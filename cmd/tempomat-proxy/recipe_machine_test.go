@@ -1,0 +1,238 @@
+package main
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// machine is a Debian of its own, as far as servers see it: below a directory are the files
+// that they have below /, as Debian ships them, and each port that a page names is another one
+// here. Nothing else of a page is changed.
+type machine struct {
+	t     *testing.T
+	page  *recipePage
+	dir   string
+	ports map[string]string
+	php   string // Debian's version of it
+
+	servers   []server // that run
+	tempomat  *sidecarProcess
+	authority *x509.CertPool // that its certificates are of; nil: it has none
+}
+
+// visitorAddress is who asks: not the address that servers on this machine come from.
+const visitorAddress = "127.0.0.2"
+
+// recipeRoot is where all machines are. Servers give up root's rights, so everybody may enter.
+var recipeRoot = sync.OnceValues(func() (string, error) {
+	root, err := scratch()
+	if err != nil {
+		return "", err
+	}
+	return root, os.Chmod(root, 0o711)
+})
+
+// newMachine copies what Debian ships of some directories of /etc.
+func newMachine(t *testing.T, page string, etc ...string) *machine {
+	t.Helper()
+	if _, err := os.Stat("/etc/debian_version"); err != nil {
+		t.Skip("the recipes are for Debian")
+	}
+	if _, err := recipeRoot(); err != nil {
+		t.Fatal(err)
+	}
+	m := &machine{t: t, page: readRecipe(t, page), dir: tempDir(t), ports: map[string]string{}}
+	m.must(os.Chmod(m.dir, 0o755)) // for the users that servers change to
+	for _, port := range []string{"80", "443", "8080", "8443", "8888", "3000", "6081"} {
+		m.ports[port] = freePort(t)
+	}
+	if found, _ := filepath.Glob("/etc/php/*/mods-available"); len(found) > 0 {
+		m.php = filepath.Base(filepath.Dir(found[len(found)-1]))
+	}
+	for _, dir := range []string{"bin", "etc/tempomat", "run/php", "run/tempomat", "run/lock", "var/log/apache2", "var/log/nginx", "var/lib/apache2", "var/lib/tempomat", "var/www/html"} {
+		m.must(os.MkdirAll(filepath.Join(m.dir, dir), 0o755))
+	}
+	m.must(os.Symlink("../run", m.path("/var/run")))
+	m.must(os.Symlink("../run/lock", m.path("/var/lock")))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s", m.logs())
+		}
+	})
+	for _, name := range etc {
+		m.copy(filepath.Join("/etc", name))
+	}
+	m.stand()
+	return m
+}
+
+func (m *machine) must(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// path is where a file of the machine is.
+func (m *machine) path(name string) string { return filepath.Join(m.dir, name) }
+
+var (
+	pathOfMachine = regexp.MustCompile(`(^|[\s"'=:@|(,])/(etc|run|srv|var)\b`)
+	portOfMachine = regexp.MustCompile(`(www\.example\.org:|:|[Ll]isten |\.port = "|PORT=)(\d+)\b`)
+)
+
+// local has a page's text mean this machine.
+func (m *machine) local(text string) string {
+	text = pathOfMachine.ReplaceAllString(text, "${1}"+m.dir+"/$2")
+	text = portOfMachine.ReplaceAllStringFunc(text, func(found string) string {
+		digits := strings.TrimLeftFunc(found, func(c rune) bool { return c < '0' || c > '9' })
+		here, ok := m.ports[digits]
+		if before := strings.TrimSuffix(found, digits); ok && before != "www.example.org:" { // that is what people see
+			return before + here
+		}
+		return found
+	})
+	if m.php != "" {
+		text = strings.ReplaceAll(text, "8.2", m.php)
+	}
+	return strings.ReplaceAll(text, "203.0.113.7", visitorAddress)
+}
+
+func (m *machine) write(name, text string) {
+	m.t.Helper()
+	m.must(os.MkdirAll(filepath.Dir(m.path(name)), 0o755))
+	mode := os.FileMode(0o644)
+	if strings.HasPrefix(text, "#!") {
+		mode = 0o755
+	}
+	m.must(os.WriteFile(m.path(name), []byte(text), mode))
+}
+
+// copy takes over a directory or file of this Debian.
+func (m *machine) copy(from string) {
+	m.t.Helper()
+	m.must(filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.MkdirAll(m.path(name), 0o755)
+		case d.Type()&fs.ModeSymlink != 0:
+			to, err := os.Readlink(name)
+			if err != nil {
+				return err
+			}
+			return os.Symlink(m.local(to), m.path(name))
+		}
+		text, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrPermission) {
+			return nil // a secret that no recipe needs
+		}
+		m.write(name, m.local(string(text)))
+		return err
+	}))
+}
+
+// stand puts programs in the place of those that would reach beyond the machine.
+func (m *machine) stand() {
+	m.t.Helper()
+	nothing := "#!/bin/sh\n"
+	m.write("bin/systemctl", nothing)
+	m.write("bin/apt", nothing)
+	m.write("bin/nginx", "#!/bin/sh\nexec /usr/sbin/nginx -p "+m.dir+" -c "+m.path("/etc/nginx/nginx.conf")+` -e stderr "$@"`+"\n")
+	m.write("bin/tempomat-doctor", "#!/bin/sh\nexec "+program(m.t, "tempomat-doctor")+` "$@"`+"\n")
+	m.write("bin/tempomat-proxy", "#!/bin/sh\nexec "+program(m.t, "tempomat-proxy")+` "$@"`+"\n")
+	m.write(".curlrc", fmt.Sprintf("interface = %s\nconnect-to = \"www.example.org:80:127.0.0.1:%s\"\nconnect-to = \"www.example.org:443:127.0.0.1:%s\"\ncacert = %s\n",
+		visitorAddress, m.ports["80"], m.ports["443"], m.path("/etc/ssl/test.pem")))
+}
+
+func (m *machine) env() []string {
+	return []string{
+		"PATH=" + m.path("bin") + ":/usr/sbin:/usr/bin:/sbin:/bin", "CURL_HOME=" + m.dir, "HOME=" + m.dir,
+		"APACHE_CONFDIR=" + m.path("/etc/apache2"), "APACHE_STATE_DIRECTORY=" + m.path("/var/lib/apache2"),
+		"TEMPOMAT_ADMIN_LISTEN=unix:" + m.path("/run/tempomat/admin.sock"), "TEMPOMAT_STATE=off",
+	}
+}
+
+// shell runs lines of a page.
+func (m *machine) shell(lines string) string {
+	m.t.Helper()
+	var out, errs strings.Builder
+	c := exec.CommandContext(m.t.Context(), "bash", "-euo", "pipefail", "-c", m.local(lines))
+	c.Stdout, c.Stderr, c.Env, c.Dir = &out, &errs, append(cleanEnv(), m.env()...), m.dir
+	if err := c.Run(); err != nil {
+		m.t.Fatalf("%s.md: %v:\n%s%s%s", m.page.name, err, lines, out.String(), errs.String())
+	}
+	return out.String()
+}
+
+// follow does what a section says, in its order: it writes the files, runs the lines, and
+// compares what they print with the text that follows them.
+func (m *machine) follow(section string) {
+	m.t.Helper()
+	var printed string
+	for _, b := range m.page.under(m.t, section) {
+		switch {
+		case b.file != "":
+			m.write(strings.TrimPrefix(m.local(b.file), m.dir), m.local(b.text))
+		case b.language == "sh":
+			printed = m.shell(b.text)
+		case b.language == "text":
+			if want := m.local(b.text); printed != want {
+				m.t.Errorf("%s.md, %s: it printed\n%s, the page says\n%s", m.page.name, section, printed, want)
+			}
+		default:
+			m.t.Errorf("%s.md, %s: nobody runs this block of %s:\n%s", m.page.name, section, b.language, b.text)
+		}
+	}
+}
+
+// configuration is all files of the servers: their texts, and where links lead.
+func (m *machine) configuration() map[string]string {
+	m.t.Helper()
+	all := map[string]string{}
+	for _, dir := range []string{"etc", "var/www"} {
+		m.must(filepath.WalkDir(m.path(dir), func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasPrefix(name, m.path("/etc/tempomat")) {
+				return err
+			}
+			if d.Type()&fs.ModeSymlink != 0 {
+				all[name], err = os.Readlink(name)
+				return err
+			}
+			text, err := os.ReadFile(name)
+			all[name] = string(text)
+			return err
+		}))
+	}
+	return all
+}
+
+// isBack checks that the servers have the files again that they had before.
+func (m *machine) isBack(before map[string]string) {
+	m.t.Helper()
+	after := m.configuration()
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if was, ok := before[name]; !ok {
+			m.t.Errorf("%s.md: the way back leaves %s", m.page.name, strings.TrimPrefix(name, m.dir))
+		} else if was != after[name] {
+			m.t.Errorf("%s.md: the way back leaves %s changed:\n%s", m.page.name, strings.TrimPrefix(name, m.dir), after[name])
+		}
+	}
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			m.t.Errorf("%s.md: the way back loses %s", m.page.name, strings.TrimPrefix(name, m.dir))
+		}
+	}
+}

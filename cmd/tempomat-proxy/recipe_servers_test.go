@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"tempomat/limiter/limitertest"
+)
+
+// These are the modules that Debian's Apache has on, beside the one that runs requests.
+var apacheModules = strings.Fields("access_compat alias auth_basic authn_core authn_file authz_core authz_host authz_user " +
+	"autoindex deflate dir env filter mime negotiation reqtimeout setenvif status")
+
+// apache2 installs Debian's Apache with some more modules, as Debian would have it.
+func (m *machine) apache2(modules ...string) {
+	m.t.Helper()
+	m.need("/usr/sbin/apache2", "apache2")
+	m.need("/etc/apache2/apache2.conf", "apache2")
+	m.copy("/etc/apache2")
+	m.copy("/etc/mime.types")
+	keep := map[string]bool{}
+	for _, name := range []string{"charset.conf", "localized-error-pages.conf", "other-vhosts-access-log.conf", "security.conf", "serve-cgi-bin.conf"} {
+		keep[name] = true
+	}
+	m.prune("/etc/apache2/conf-enabled", func(name string) bool { return keep[name] })
+	m.prune("/etc/apache2/sites-enabled", func(name string) bool { return name == "000-default.conf" })
+	m.prune("/etc/apache2/mods-enabled", func(string) bool { return false })
+	for _, name := range slices.Concat(apacheModules, modules) {
+		for _, file := range []string{name + ".load", name + ".conf"} {
+			if isFile(m.path("/etc/apache2/mods-available/" + file)) {
+				m.must(os.Symlink("../mods-available/"+file, m.path("/etc/apache2/mods-enabled/"+file)))
+			}
+		}
+	}
+}
+
+// need skips the test where a file of a package of Debian is not here, but where CI runs it
+// fails.
+func (m *machine) need(file, pack string) {
+	m.t.Helper()
+	if isFile(file) {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		m.t.Fatalf("%s.md needs %s of Debian's %s, which is not here: make deps", m.page.name, file, pack)
+	}
+	m.t.Skipf("%s.md needs %s of Debian's %s, which is not here: make deps", m.page.name, file, pack)
+}
+
+// prune removes the files of a directory that this machine shall not have.
+func (m *machine) prune(dir string, keep func(name string) bool) {
+	m.t.Helper()
+	entries, err := os.ReadDir(m.path(dir))
+	m.must(err)
+	for _, e := range entries {
+		if !keep(e.Name()) {
+			m.must(os.Remove(filepath.Join(m.path(dir), e.Name())))
+		}
+	}
+}
+
+func (m *machine) startApache2() {
+	m.t.Helper()
+	m.start("apache2", "bash", "-c", `. "$APACHE_CONFDIR/envvars" && exec setsid /usr/sbin/apache2 -d "$APACHE_CONFDIR" -DFOREGROUND`) // it ends its whole group
+}
+
+// phpFPM installs Debian's php-fpm.
+func (m *machine) phpFPM() {
+	m.t.Helper()
+	m.need("/usr/sbin/php-fpm"+m.php, "php-fpm")
+	m.copy("/etc/php/" + m.php + "/fpm")
+}
+
+func (m *machine) startPHPFPM() {
+	m.t.Helper()
+	dir := m.path("/etc/php/" + m.php + "/fpm")
+	words := []string{"/usr/sbin/php-fpm" + m.php, "-F", "-c", dir, "-y", dir + "/php-fpm.conf"}
+	m.start("php-fpm", words...)
+	limitertest.Eventually(m.t, "php-fpm listens", func() bool {
+		c, err := net.Dial("unix", m.path("/run/php/php"+m.php+"-fpm.sock"))
+		return err == nil && c.Close() == nil
+	})
+}
+
+// nginx installs Debian's nginx.
+func (m *machine) nginx() {
+	m.t.Helper()
+	m.need("/usr/sbin/nginx", "nginx")
+	m.copy("/etc/nginx")
+	m.prune("/etc/nginx/sites-enabled", func(name string) bool { return name == "default" })
+	m.prune("/etc/nginx/conf.d", func(string) bool { return false })
+	m.prune("/etc/nginx/modules-enabled", func(string) bool { return false })
+}
+
+func (m *machine) startNginx() {
+	m.t.Helper()
+	m.start("nginx", m.path("/bin/nginx"), "-g", "daemon off;")
+}
+
+// start starts a server of the machine. It ends with the test.
+func (m *machine) start(name string, command ...string) *process {
+	m.t.Helper()
+	p := startProcess(m.t, m.env(), command[0], command[1:]...)
+	m.servers = append(m.servers, server{p, name})
+	return p
+}
+
+// server is a program that runs for a machine.
+type server struct {
+	*process
+	name string
+}
+
+// startTempomat starts the proxy with the page's configuration.
+func (m *machine) startTempomat() {
+	m.t.Helper()
+	file := m.path("/etc/tempomat/tempomat.yaml")
+	p := m.start("tempomat", program(m.t, "tempomat-proxy"), "-config", file)
+	m.tempomat = &sidecarProcess{process: p, dir: m.dir, file: file, admin: m.path("/run/tempomat/admin.sock")}
+}
+
+// await waits until somebody listens at each port that the page names.
+func (m *machine) await(ports ...string) {
+	m.t.Helper()
+	for _, port := range ports {
+		limitertest.Eventually(m.t, "somebody listens at port "+port, func() bool {
+			for _, s := range m.servers {
+				select {
+				case <-s.ended:
+					m.t.Fatalf("%s.md: %s ended with status %d:\n%s%s%s", m.page.name, s.name, s.status, s.stdout, s.stderr, m.logs())
+				default:
+				}
+			}
+			c, err := net.DialTimeout("tcp", "127.0.0.1:"+m.ports[port], time.Second)
+			return err == nil && c.Close() == nil
+		})
+	}
+}
+
+// logs is what servers wrote into files.
+func (m *machine) logs() string {
+	var all strings.Builder
+	files, _ := filepath.Glob(m.path("/var/log/*"))
+	more, _ := filepath.Glob(m.path("/var/log/*/*"))
+	for _, name := range append(files, more...) {
+		if text, err := os.ReadFile(name); err == nil {
+			fmt.Fprintf(&all, "%s:\n%s", strings.TrimPrefix(name, m.dir), text)
+		}
+	}
+	return all.String()
+}

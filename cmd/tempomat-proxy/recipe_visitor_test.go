@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+// recipeVisitor is somebody at another machine.
+type recipeVisitor struct {
+	*machine
+	client *http.Client
+	scheme string
+}
+
+func (m *machine) visitor(scheme string) *recipeVisitor {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(visitorAddress)}}
+	port := map[string]string{"http": m.ports["80"], "https": m.ports["443"]}[scheme]
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)
+		},
+		TLSClientConfig: &tls.Config{RootCAs: m.authority, MinVersion: tls.VersionTLS12},
+	}
+	return &recipeVisitor{m, newClientOf(m.t, transport), scheme}
+}
+
+func (v *recipeVisitor) get(path string, h http.Header) answer {
+	v.t.Helper()
+	return fetch(v.t, v.client, http.MethodGet, v.scheme+"://www.example.org"+path, h, nil)
+}
+
+// pretended is where somebody says to come from who does not.
+const pretended = "198.51.100.66"
+
+// pretending is what somebody sends who would like to come from elsewhere, otherwise.
+func (v *recipeVisitor) pretending() http.Header {
+	h := http.Header{}
+	other := map[string]string{"http": "https", "https": "http"}[v.scheme]
+	for name, value := range map[string]string{
+		"X-Forwarded-For": pretended, "Forwarded": "for=" + pretended + ";proto=" + other, "X-Real-IP": pretended,
+		"CF-Connecting-IP": pretended, "True-Client-IP": pretended, "Client-IP": pretended, "X_Forwarded_For": pretended,
+		"X-Forwarded-Proto": other, "X-Forwarded-Ssl": "on", "X-Forwarded-Host": "evil.example", "X-Forwarded-Port": "666",
+		"X-Forwarded-Server": "evil.example", "X-Forwarded-Prefix": "/evil", "Proxy": "evil.example",
+	} {
+		h[name] = []string{value} // as it is written
+	}
+	return h
+}
+
+// checkedPage finds what a page of a recipe asks for to see whether it works.
+var checkedPage = regexp.MustCompile(`curl .*https?://www\.example\.org(/\S*)`)
+
+// cannotPretend compares what the page that the recipe checks shows to an honest visitor and
+// to one who pretends.
+func (v *recipeVisitor) cannotPretend() {
+	v.t.Helper()
+	var path string
+	for _, b := range v.page.under(v.t, "Check") {
+		if words := checkedPage.FindStringSubmatch(b.text); words != nil && path == "" {
+			path = words[1]
+		}
+	}
+	honest, liar := v.get(path, nil), v.get(path, v.pretending())
+	if honest.StatusCode != http.StatusOK || !strings.Contains(honest.body, visitorAddress) || liar.body != honest.body {
+		v.t.Errorf("%s.md: %s shows %d\n%s, to who pretends\n%s", v.page.name, path, honest.StatusCode, honest.body, liar.body)
+	}
+	if _, known := v.tempomat.account("slash32", visitorAddress); !known {
+		v.t.Errorf("%s.md: tempomat does not know who asked", v.page.name)
+	}
+	if _, known := v.tempomat.account("slash32", pretended); known {
+		v.t.Errorf("%s.md: tempomat believes who pretends", v.page.name)
+	}
+}
+
+// told is what PHP is told of a request.
+func (v *recipeVisitor) told(h http.Header) (server map[string]any) {
+	v.t.Helper()
+	a := v.get("/spy.php", h)
+	if err := json.Unmarshal([]byte(a.body), &server); err != nil {
+		v.t.Fatalf("%s.md: %s %s: %v", v.page.name, a.Status, a.body, err)
+	}
+	return server
+}
+
+// cannotPretendToPHP looks for all that was pretended in all that PHP is told.
+func (v *recipeVisitor) cannotPretendToPHP() {
+	v.t.Helper()
+	want := map[string]any{
+		"REMOTE_ADDR": visitorAddress, "HTTP_HOST": "www.example.org", "HTTP_X_FORWARDED_PROTO": v.scheme,
+		"REQUEST_SCHEME": v.scheme, "SERVER_PORT": "80", "HTTPS": nil,
+	}
+	if v.scheme == "https" {
+		want["SERVER_PORT"], want["HTTPS"] = "443", "on"
+	}
+	for _, h := range []http.Header{nil, v.pretending()} {
+		server := v.told(h)
+		for name, value := range want {
+			if server[name] != value {
+				v.t.Errorf("%s.md: PHP is told %s=%v, want %v", v.page.name, name, server[name], value)
+			}
+		}
+		for name, value := range server {
+			text, _ := value.(string)
+			if strings.Contains(text, pretended) || strings.Contains(text, "evil") || text == "666" {
+				v.t.Errorf("%s.md: PHP is told %s=%s", v.page.name, name, text)
+			}
+		}
+	}
+}
+
+// isRedirected asks for a directory without its slash. The server's own redirect has to lead
+// to where the visitor has come, not to where the server listens.
+func (v *recipeVisitor) isRedirected() {
+	v.t.Helper()
+	a := v.get("/dir", nil)
+	to, err := a.Location()
+	if want := v.scheme + "://www.example.org/dir/"; err != nil || a.StatusCode != http.StatusMovedPermanently || to.String() != want {
+		v.t.Errorf("%s.md: redirected to %q, %v, want %s", v.page.name, a.Header["Location"], err, want)
+	}
+}
