@@ -11,6 +11,8 @@ func TestRecipes(t *testing.T) {
 		{page: "apache-mod-php", scheme: "http", install: installModPHP, start: startModPHP},
 		{page: "apache-php-fpm", scheme: "http", install: installApacheFPM, start: startApacheFPM},
 		{page: "nginx-php-fpm", scheme: "http", install: installNginxFPM, start: startNginxFPM},
+		{page: "apache-tls", scheme: "https", install: installApacheFPM, start: startApacheFPM},
+		{page: "nginx-tls", scheme: "https", install: installNginxFPM, start: startNginxFPM},
 	} {
 		t.Run(r.page, func(t *testing.T) {
 			t.Parallel()
@@ -29,6 +31,9 @@ type recipe struct {
 
 func (r recipe) run(t *testing.T) {
 	m := newMachine(t, r.page)
+	if r.scheme == "https" {
+		m.certificate()
+	}
 	r.install(m)
 	m.follow("Install")
 	before := m.configuration()
@@ -66,7 +71,7 @@ func startApacheFPM(m *machine) {
 	m.startPHPFPM()
 	m.startApache2()
 	m.startTempomat()
-	m.await("8080", "80")
+	m.await("8080", m.front())
 }
 
 func installNginxFPM(m *machine) {
@@ -79,7 +84,7 @@ func startNginxFPM(m *machine) {
 	m.startPHPFPM()
 	m.startNginx()
 	m.startTempomat()
-	m.await("8080", "80")
+	m.await("8080", m.front())
 }
 
 // site is a page that shows all that PHP is told, and a directory, whose name without a

@@ -88,7 +88,8 @@ func (m *machine) must(err error) {
 func (m *machine) path(name string) string { return filepath.Join(m.dir, name) }
 
 var (
-	pathOfMachine = regexp.MustCompile(`(^|[\s"'=:@|(,])/(etc|run|srv|var)\b`)
+	pathOfMachine = regexp.MustCompile(`(^|[^\w./-])/(etc|run|srv|var)\b`)
+	pathOfSystem  = regexp.MustCompile(`/(etc|run|srv|var)\b`)
 	portOfMachine = regexp.MustCompile(`(www\.example\.org:|:|[Ll]isten |\.port = "|PORT=)(\d+)\b`)
 )
 
@@ -168,8 +169,12 @@ func (m *machine) env() []string {
 // shell runs lines of a page.
 func (m *machine) shell(lines string) string {
 	m.t.Helper()
+	local := m.local(lines)
+	if pathOfSystem.MatchString(strings.ReplaceAll(local, m.dir+"/", "")) {
+		m.t.Fatalf("%s.md would reach beyond the test's own files:\n%s", m.page.name, local)
+	}
 	var out, errs strings.Builder
-	c := exec.CommandContext(m.t.Context(), "bash", "-euo", "pipefail", "-c", m.local(lines))
+	c := exec.CommandContext(m.t.Context(), "bash", "-euo", "pipefail", "-c", local)
 	c.Stdout, c.Stderr, c.Env, c.Dir = &out, &errs, append(cleanEnv(), m.env()...), m.dir
 	if err := c.Run(); err != nil {
 		m.t.Fatalf("%s.md: %v:\n%s%s%s", m.page.name, err, lines, out.String(), errs.String())

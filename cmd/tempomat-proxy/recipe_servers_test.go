@@ -124,6 +124,14 @@ func (m *machine) startTempomat() {
 	m.tempomat = &sidecarProcess{process: p, dir: m.dir, file: file, admin: m.path("/run/tempomat/admin.sock")}
 }
 
+// front is the port that people come to.
+func (m *machine) front() string {
+	if m.authority != nil {
+		return "443"
+	}
+	return "80"
+}
+
 // await waits until somebody listens at each port that the page names.
 func (m *machine) await(ports ...string) {
 	m.t.Helper()

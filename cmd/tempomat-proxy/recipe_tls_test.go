@@ -1,0 +1,35 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"time"
+)
+
+// certificate puts one for www.example.org where certbot puts them.
+func (m *machine) certificate() {
+	m.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	m.must(err)
+	about := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "www.example.org"}, DNSNames: []string{"www.example.org"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
+	m.must(err)
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	m.must(err)
+	public := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}))
+	const live = "/etc/letsencrypt/live/www.example.org/"
+	m.write(live+"fullchain.pem", public)
+	m.write(live+"privkey.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	m.write("/etc/ssl/test.pem", public)
+	m.authority = x509.NewCertPool()
+	m.authority.AppendCertsFromPEM([]byte(public))
+}
