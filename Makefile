@@ -30,7 +30,7 @@ RECIPE_DEPS := apache2 php-fpm gunicorn puma
 # are skipped where it cannot be had.
 METRICS_DEPS := prometheus
 
-.PHONY: help run demo demo-attack demo-apache build man test accept scenarios bench bench-check fuzz lint deps deps-build deps-test clean
+.PHONY: help run demo demo-attack demo-apache build man test accept scenarios bench bench-check docs-config fuzz lint deps deps-build deps-test clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ test: deps-test ## vet, each benchmark, what is too slow with the race detector,
 
 man: build ## write the manual pages of the doctor into bin/man/man1
 	bin/tempomat-doctor man bin/man/man1
+
+docs-config: ## write the reference in docs/configuration.md anew, from the code
+	$(GO) test -count=1 -run ManualHoldsTheReference ./config -update
 
 accept: deps-test ## the long acceptance runs in real time (about 20 minutes, on an idle machine)
 	$(GO) test -tags accept -p 1 -run Accept -count=1 -v -timeout 30m ./cmd/tempomat-proxy/ ./limiter/redis/ ./limiter/gossip/

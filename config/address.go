@@ -17,6 +17,12 @@ import (
 // (sockaddr_un has 108, one of them the closing zero).
 const maxSocketPath = 107
 
+// What editors are told of addresses.
+const (
+	socketPattern = `^unix:/[^\s,?#]{1,106}$`
+	portPattern   = `^[^\s/]*:[0-9]{1,5}$`
+)
+
 // listenAddress is where requests are served.
 func listenAddress() form.Scalar[string] {
 	return form.Text("address", "`host:port`, `:port` or `unix:/path`; port 0 takes a free one", func(text string) error {
@@ -24,7 +30,7 @@ func listenAddress() form.Scalar[string] {
 			return checkSocketPath(path)
 		}
 		return checkHostPort(text, 0, `must be "host:port", ":port" or "unix:/path"`)
-	})
+	}).Matching(socketPattern + "|" + portPattern)
 }
 
 // adminSocket is where the admin API listens.
@@ -35,14 +41,14 @@ func adminSocket() form.Scalar[string] {
 			return errors.New(`must be "unix:/path", or off`)
 		}
 		return checkSocketPath(path)
-	}), "off", "")
+	}).Matching(socketPattern), "off", "")
 }
 
 // metricsAddress is an address of TCP at which Prometheus asks, or nothing.
 func metricsAddress() form.Scalar[string] {
 	return form.OrEmpty(form.Text("address", "`host:port` or `:port`", func(text string) error {
 		return checkHostPort(text, 1, `must be "host:port" or ":port", or empty for none`)
-	}), "nowhere")
+	}).Matching(portPattern), "nowhere")
 }
 
 func checkSocketPath(path string) error {
@@ -87,7 +93,7 @@ func validHost(host string) bool {
 func backendURL() form.Scalar[string] {
 	s := form.Text("URL", "`http://host[:port]`, `https://host[:port]` or `unix:/path`, without a path, query or user", nil)
 	s.Parse = parseBackendURL
-	return s
+	return s.Matching(socketPattern + `|^https?://[^/?#@\s]+/*$`)
 }
 
 func parseBackendURL(text string) (string, error) {
@@ -112,7 +118,7 @@ func parseBackendURL(text string) (string, error) {
 // graphiteAddress is kept without its scheme.
 func graphiteAddress() form.Scalar[string] {
 	const problem = `must be "host:port" or "tcp://host:port", or empty for none`
-	s := form.Text("address", "`host:port` or `tcp://host:port`, or empty: nowhere", nil)
+	s := form.Text("address", "`host:port` or `tcp://host:port`", nil).Matching(`^(tcp://)?([^\s/:].*:[0-9]{1,5})?$`)
 	s.Parse = func(text string) (string, error) {
 		address := strings.TrimPrefix(text, "tcp://")
 		if address == "" {
@@ -123,7 +129,7 @@ func graphiteAddress() form.Scalar[string] {
 		}
 		return address, checkHostPort(address, 1, problem)
 	}
-	return s
+	return form.OrEmpty(s, "nowhere")
 }
 
 // graphitePrefix is what Graphite takes as a series' name.

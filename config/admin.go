@@ -34,7 +34,7 @@ func adminSettings(a *Admin) []form.Setting {
 func adminWeb() form.Scalar[string] {
 	return form.OrOff(form.Text("address", "`host:port` or `:port`, with a port from 1 on", func(text string) error {
 		return checkHostPort(text, 1, `must be "host:port", such as 127.0.0.1:8880, or off`)
-	}), "off", "")
+	}).Matching(portPattern), "off", "")
 }
 
 // hostName is the name of a machine, without a port. Addresses need not be named.

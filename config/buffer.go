@@ -56,7 +56,7 @@ func bufferSettings(b *Buffer) []form.Setting {
 
 // directory is an absolute path. Whether it is there is found out as it is used.
 func directory() form.Scalar[string] {
-	s := form.Text("path", "the absolute path of a directory", nil)
+	s := form.Text("path", "the absolute path of a directory", nil).Matching(`^/`)
 	s.Parse = func(text string) (string, error) {
 		if !path.IsAbs(text) {
 			return "", errors.New("must be the absolute path of a directory on a disk")

@@ -71,9 +71,9 @@ func classPath(name string) string { return "classes." + name }
 func classSettings(c *draftClass) []form.Setting {
 	path := classPath(c.Name)
 	table := []form.Setting{
-		{Path: path + ".share", Value: share().In(&c.Share), Default: "as in [Classes](#classes); a class of your own must give it",
+		{Path: path + ".share", Value: share().In(&c.Share), Default: "as in the table above; a class of your own must give it",
 			Doc: "Part of all CPUs that each key may use steadily."},
-		{Path: path + ".burst", Value: form.Duration(0, day).In(&c.Burst), Default: "as in [Classes](#classes); `30s`",
+		{Path: path + ".burst", Value: form.Duration(0, day).In(&c.Burst), Default: "as in the table above; `30s`",
 			Doc: "Most CPU time that a key can save up."},
 		{Path: path + ".cap", Value: form.Boolean().In(&c.Cap),
 			Doc: "A hard ceiling in every mode."},
@@ -93,10 +93,22 @@ func classSettings(c *draftClass) []form.Setting {
 			Doc: "A class of your own: group by the shape of the path."})
 }
 
+// classMembers are its keys as a class's own mapping has them, without those that it
+// can only be refused.
+func classMembers(c *draftClass) (members []form.Setting) {
+	for _, s := range classSettings(c) {
+		if name, inside := strings.CutPrefix(s.Path, classPath(c.Name)+"."); inside && s.Doc != "" {
+			s.Path = name
+			members = append(members, s)
+		}
+	}
+	return members
+}
+
 // classesSettings are the keys of how requests are grouped, and of which are charged.
 func classesSettings(d *draft) []form.Setting {
 	return []form.Setting{
-		{Path: "classes", Value: classes{d}, Default: "`slash32`, `slash24`, `slash16` and `userAgent`, as in [Classes](#classes)",
+		{Path: "classes", Value: classes{d}, Default: "`slash32`, `slash24`, `slash16` and `userAgent`, as in the table above",
 			Doc: "A mapping of names to the keys below: built-in classes, or a class of your own."},
 		{Path: "exempt", Value: exemptions{&d.Exempt},
 			Doc: "What matches one member is never charged or delayed; within one, all that is given must match."},
@@ -158,7 +170,7 @@ func headerName() form.Scalar[string] {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 	}
-	s := form.Text("name", "a header's name of at most 64 characters, not `Host`", nil)
+	s := form.Text("name", "a header's name of at most 64 characters, not `Host`", nil).Matching("^[-A-Za-z0-9!#$%&'*+.^_`|~]{1,64}$")
 	s.Parse = func(text string) (string, error) {
 		if text == "" || len(text) > 64 || strings.ContainsFunc(text, odd) {
 			return "", errors.New("must be the name of a request header, such as X-Api-Key, of at most 64 characters")
@@ -176,22 +188,25 @@ type classes struct{ d *draft }
 
 // Spec shows the keys of a class of one's own, which has all.
 func (v classes) Spec() form.Spec {
-	members := classSettings(&draftClass{Class: Class{Name: "NAME", Burst: defaultBurst}, own: true})
-	for i := range members {
-		members[i].Path = strings.TrimPrefix(members[i].Path, classPath("NAME")+".")
+	members := classMembers(&draftClass{Class: Class{Name: "NAME", Burst: defaultBurst}, own: true})
+	own := form.MappingSchema(members)
+	own["required"] = []string{"share"}
+	own["anyOf"] = []form.Schema{{"required": []string{"header"}}, {"required": []string{"path"}}}
+	builtIns := form.Schema{}
+	for _, c := range defaultClasses() {
+		class := form.MappingSchema(classMembers(&draftClass{Class: c}))
+		if c.Name != "slash32" {
+			class = form.AnyOf(form.Schema{"enum": []any{"off", "false", false, nil}}, class)
+		}
+		builtIns[c.Name] = class
 	}
-	class := form.MappingSchema(members)
-	named := form.Schema{}
-	for _, name := range builtIn() {
-		named[name] = form.AnyOf(form.Schema{"enum": []any{"off", false, nil}}, class)
-	}
-	named["slash32"] = class
 	return form.Spec{
 		Type: "mapping", Allowed: fmt.Sprintf("names of classes, at most %d that are on", MaxClasses),
 		Nested: true, Members: members, MemberPath: ".NAME.",
 		Schema: form.Schema{
-			"type": []string{"object", "null"}, "properties": named,
-			"patternProperties": form.Schema{className.String(): class}, "additionalProperties": false,
+			"type": []string{"object", "null"}, "properties": builtIns,
+			"maxProperties": len(builtIn()) + MaxClasses,
+			"propertyNames": form.Schema{"pattern": className.String()}, "additionalProperties": own,
 		},
 	}
 }

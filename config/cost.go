@@ -70,6 +70,7 @@ const minShare = 0.000001
 // share is a part of something that is not empty.
 func share() form.Scalar[float64] {
 	s := form.Number("above 0 and at most 1", minShare, 1, func(x float64) bool { return x > 0 && x <= 1 })
+	s.Type = "number"
 	parse := s.Parse
 	s.Parse = func(text string) (float64, error) {
 		x, err := parse(text)

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -61,34 +60,5 @@ func TestEnvironmentFaults(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
-	}
-}
-
-// The manual mentions every key, by its path and at home in a heading or table,
-// and every variable follows from the one rule that it gives.
-func TestManualMentionsEveryKey(t *testing.T) {
-	manual, err := os.ReadFile("../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := newDraft(Default())
-	var paths []string
-	for _, s := range settings(d) {
-		paths = append(paths, s.Path)
-	}
-	own := &draftClass{Class: Class{Name: "NAME"}, own: true}
-	for _, s := range classSettings(own) {
-		paths = append(paths, s.Path)
-	}
-	for _, s := range exemptSettings(&Exemption{}) {
-		paths = append(paths, "exempt[]."+s.Path)
-	}
-	for _, s := range limitSettings(&Limit{}) {
-		paths = append(paths, "limits[]."+s.Path)
-	}
-	for _, path := range paths {
-		if !strings.Contains(string(manual), "`"+path+"`") {
-			t.Errorf("docs/configuration.md does not mention `%s`", path)
-		}
 	}
 }

@@ -78,14 +78,12 @@ func exemptSettings(e *Exemption) []form.Setting {
 // pathPattern is a path, or the beginning of paths.
 func pathPattern() form.Scalar[string] {
 	odd := func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || c == '?' || c == '#' }
-	s := form.Text("path", "begins with `/`; `*` only at the end; at most 1024 characters", func(text string) error {
+	return form.Text("path", "begins with `/`; `*` only at the end; at most 1024 characters", func(text string) error {
 		star := strings.IndexByte(text, '*')
 		if !strings.HasPrefix(text, "/") || len(text) > 1024 || strings.ContainsFunc(text, odd) ||
 			star >= 0 && star != len(text)-1 {
 			return errors.New("must be a path such as /healthz, or /static/* for all that begins so, of at most 1024 characters")
 		}
 		return nil
-	})
-	s.Schema = form.Schema{"type": "string", "pattern": `^/[^*?#\s]*\*?$`, "maxLength": 1024}
-	return s
+	}).Matching(`^/[^*?#\s]*\*?$`)
 }

@@ -79,7 +79,7 @@ func usage() form.Scalar[string] {
 
 // stateFile is the path of the file of known clients.
 func stateFile() form.Scalar[string] {
-	s := form.Text("path", "the absolute path of a file", nil)
+	s := form.Text("path", "the absolute path of a file", nil).Matching(`^/`)
 	s.Parse = func(text string) (string, error) {
 		if !path.IsAbs(text) || path.Clean(text) == "/" {
 			return "", errors.New("must be the absolute path of a file, or off")

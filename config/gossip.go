@@ -65,7 +65,7 @@ const peerForm = `must be "host:port"`
 
 // peerListen is where a sidecar listens.
 func peerListen() form.Scalar[string] {
-	return form.Text("address", "`host:port` or `:port`", func(text string) error { return checkHostPort(text, 1, peerForm) })
+	return form.Text("address", "`host:port` or `:port`", func(text string) error { return checkHostPort(text, 1, peerForm) }).Matching(portPattern)
 }
 
 // peerAddress is where a sidecar is reached, which needs a host.
@@ -75,7 +75,7 @@ func peerAddress() form.Scalar[string] {
 			return errors.New(peerForm)
 		}
 		return checkHostPort(text, 1, peerForm)
-	})
+	}).Matching(portPattern)
 }
 
 func peerName() form.Scalar[string] {
@@ -94,5 +94,5 @@ func absoluteFile() form.Scalar[string] {
 			return errors.New("must be an absolute path, or empty for none")
 		}
 		return nil
-	})
+	}).Matching(`^(/.*)?$`)
 }

@@ -166,14 +166,12 @@ func limitSettings(l *Limit) []form.Setting {
 }
 
 func limitName() form.Scalar[string] {
-	s := form.Text("name", "1 to 32 letters, digits, `_` and `-`, begins with a letter", func(text string) error {
+	return form.Text("name", "1 to 32 letters, digits, `_` and `-`, begins with a letter", func(text string) error {
 		if !className.MatchString(text) {
 			return errors.New("must be 1 to 32 letters, digits, _ and -, and begin with a letter")
 		}
 		return nil
-	})
-	s.Schema = form.Schema{"type": "string", "pattern": className.String()}
-	return s
+	}).Matching(className.String())
 }
 
 func limitFactor() form.Scalar[float64] {

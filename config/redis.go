@@ -99,7 +99,7 @@ func secretFile() form.Scalar[string] {
 			return errors.New("must be the path of a file that holds it, beginning with /")
 		}
 		return nil
-	})
+	}).Matching(`^(/.*)?$`)
 }
 
 // validateRedis checks what its keys mean together, and that it is there if

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"tempomat/config"
 )
 
 // invocation is what a command is given beside its arguments.
@@ -29,6 +31,8 @@ type command struct {
 // commands are all subcommands, in the order of the help.
 func commands() []command {
 	return []command{
+		{name: "config docs", summary: "print the reference of the configuration, as Markdown", run: configDocs},
+		{name: "config schema", summary: "print the configuration's JSON Schema, for editors", run: configSchema},
 		{name: "help", summary: "print this text", run: help},
 		{name: demoSiteCommand, run: demoSiteProcess},
 	}
@@ -94,4 +98,19 @@ func demoSiteProcess(ctx context.Context, in invocation, args []string) int {
 		return 2
 	}
 	return report(serveDemoSite(ctx, in.stdin, in.stdout), in.stderr)
+}
+
+func configDocs(_ context.Context, in invocation, args []string) int {
+	if !noArguments("config docs", args, in.stderr) {
+		return 2
+	}
+	config.Reference(in.stdout)
+	return 0
+}
+
+func configSchema(_ context.Context, in invocation, args []string) int {
+	if !noArguments("config schema", args, in.stderr) {
+		return 2
+	}
+	return report(config.Schema(in.stdout), in.stderr)
 }

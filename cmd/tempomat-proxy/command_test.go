@@ -12,14 +12,19 @@ func TestCommands(t *testing.T) {
 		status   int
 		out, err []string
 	}{
-		"help":          {0, []string{"usage: tempomat-proxy", "\ncommands\n", "\n  help\n", "\noptions", "-check"}, nil},
-		"-help":         {0, nil, []string{"\ncommands\n", "-config file"}},
-		"help me":       {2, nil, []string{`help takes no arguments; "me" is one`}},
-		"demo-site now": {2, nil, []string{`demo-site takes no arguments; "now" is one`}},
-		"serve":         {2, nil, []string{`unknown command "serve"; there are: help`, `"tempomat-proxy help" tells more`}},
-		"Help":          {2, nil, []string{`unknown command "Help"`}},
-		"-check help":   {2, nil, []string{`unexpected argument "help"; a command stands before all options`}},
-		"-check more":   {2, nil, []string{"unexpected argument \"more\"\n"}},
+		"help":             {0, []string{"usage: tempomat-proxy", "\ncommands\n", "\n  help\n", "\noptions", "-check"}, nil},
+		"-help":            {0, nil, []string{"\ncommands\n", "-config file"}},
+		"config docs":      {0, []string{"## Reference\n", "#### `throttle.maxHold`\n"}, nil},
+		"config schema":    {0, []string{`"https://json-schema.org/draft/2020-12/schema"`, `"maxHold"`}, nil},
+		"config docs x":    {2, nil, []string{`config docs takes no arguments; "x" is one`}},
+		"config schema -x": {2, nil, []string{`config schema takes no arguments; "-x" is one`}},
+		"config":           {2, nil, []string{`unknown command "config"; there are: config docs, config schema. `}},
+		"help me":          {2, nil, []string{`help takes no arguments; "me" is one`}},
+		"demo-site now":    {2, nil, []string{`demo-site takes no arguments; "now" is one`}},
+		"serve":            {2, nil, []string{`unknown command "serve"; there are: config docs`, `"tempomat-proxy help" tells more`}},
+		"Help":             {2, nil, []string{`unknown command "Help"`}},
+		"-check help":      {2, nil, []string{`unexpected argument "help"; a command stands before all options`}},
+		"-check more":      {2, nil, []string{"unexpected argument \"more\"\n"}},
 	} {
 		var out, errs strings.Builder
 		status := run(t.Context(), strings.Fields(args), nil, &out, &errs)

@@ -9,8 +9,8 @@ import (
 // Choice takes one of the words, in any case.
 func Choice(words ...string) Scalar[string] {
 	return Scalar[string]{
-		Type: "word", Allowed: "`" + strings.Join(words, "`, `") + "`",
-		Schema: AnyOf(Schema{"enum": words}, Schema{"type": "string", "pattern": anyCase(words...)}),
+		Allowed: "one of `" + strings.Join(words, "`, `") + "`",
+		Schema:  AnyOf(Schema{"enum": words}, Schema{"type": "string", "pattern": anyCase(words...)}),
 		Parse: func(text string) (string, error) {
 			if i := slices.IndexFunc(words, sameWord(text)); i >= 0 {
 				return words[i], nil

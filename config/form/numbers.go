@@ -44,8 +44,8 @@ func Integer(least, most int) Scalar[int] {
 // be " and then allowed.
 func Number(allowed string, least, most float64, sound func(x float64) bool) Scalar[float64] {
 	return Scalar[float64]{
-		Type: "number", Allowed: allowed,
-		Schema: Schema{"type": []string{"number", "string"}, "minimum": least, "maximum": most, "pattern": `^[-+0-9.eE]+$`},
+		Allowed: allowed,
+		Schema:  Schema{"type": []string{"number", "string"}, "minimum": least, "maximum": most, "pattern": `^[-+0-9.eE]+$`},
 		Parse: func(text string) (float64, error) {
 			x, err := ParseNumber(text)
 			if err != nil || !sound(x) {

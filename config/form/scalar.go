@@ -48,6 +48,13 @@ func (s Scalar[T]) Saying(problem string) Scalar[T] {
 	return s
 }
 
+// Matching tells editors a regular expression that all texts match, as far as one can
+// tell; it decides nothing here.
+func (s Scalar[T]) Matching(pattern string) Scalar[T] {
+	s.Schema = Schema{"type": "string", "pattern": pattern}
+	return s
+}
+
 type scalarIn[T any] struct {
 	Scalar[T]
 	p *T
@@ -97,7 +104,7 @@ func Text(kind, allowed string, sound func(text string) error) Scalar[string] {
 func OrOff(s Scalar[string], words ...string) Scalar[string] {
 	parse, format := s.Parse, s.Format
 	s.Allowed += ", or `" + words[0] + "`"
-	s.Schema = AnyOf(Schema{"enum": words[:1]}, s.Schema)
+	s.Schema = AnyOf(Schema{"enum": words}, Schema{"type": "string", "pattern": anyCase(words...)}, s.Schema)
 	s.Parse = func(text string) (string, error) {
 		if slices.ContainsFunc(words, sameWord(text)) {
 			return "", nil
@@ -117,6 +124,7 @@ func OrOff(s Scalar[string], words ...string) Scalar[string] {
 func OrEmpty(s Scalar[string], means string) Scalar[string] {
 	parse := s.Parse
 	s.Allowed += ", or empty: " + means
+	s.Schema = AnyOf(s.Schema, Schema{"const": ""})
 	s.Parse = func(text string) (string, error) {
 		if text == "" {
 			return "", nil

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"encoding/json"
 	"maps"
 	"regexp"
 	"strconv"
@@ -80,6 +81,9 @@ func settingSchema(s Setting) Schema {
 	if s.AliasOf != "" && s.Doc == "" {
 		schema["description"] = "Another form of " + s.AliasOf + "."
 	}
+	if text := s.Value.Text(); text != "" && s.Default == "" && s.AliasOf == "" && s.Gone == "" && !s.Value.Spec().Nested {
+		schema["default"] = defaultValue(schema, text)
+	}
 	if s.Gone != "" {
 		schema["description"] = "Has no effect any more; " + s.Gone + "."
 	}
@@ -87,6 +91,15 @@ func settingSchema(s Setting) Schema {
 		schema["deprecated"] = true
 	}
 	return schema
+}
+
+// defaultValue is the text as JSON has it: a number or a boolean where the schema takes one.
+func defaultValue(schema Schema, text string) any {
+	kinds, _ := schema["type"].([]string)
+	if len(kinds) > 0 && kinds[0] != "string" && json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	return text
 }
 
 // ListOfMappings is a list of at most so many mappings with those keys. Each has at
