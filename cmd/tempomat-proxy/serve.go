@@ -158,7 +158,7 @@ func listen(ctx context.Context, addresses []string) (sockets []handover.Socket,
 	for _, a := range addresses {
 		l, e := proxy.Listen(ctx, a)
 		if e != nil {
-			err = errors.Join(err, fmt.Errorf("listen on %s: %w", a, e))
+			err = errors.Join(err, withHint(fmt.Errorf("listen on %s: %w", a, e), a, "/proc"))
 			continue
 		}
 		sockets = append(sockets, handover.Socket{Listener: l, Role: roleServe, Address: a, Owned: true})

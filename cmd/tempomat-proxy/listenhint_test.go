@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestListenHints: what to do stands below what the system said.
+func TestListenHints(t *testing.T) {
+	proc := t.TempDir()
+	setting := filepath.Join(proc, "sys/net/ipv4/ip_unprivileged_port_start")
+	if err := os.MkdirAll(filepath.Dir(setting), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, setting, "100\n")
+	for _, c := range []struct {
+		address string
+		is      error
+		parts   []string // none: no hint
+	}{
+		{":80", syscall.EACCES, []string{"ports below 100 (", "AmbientCapabilities=CAP_NET_BIND_SERVICE", "setcap cap_net_bind_service=+ep /", "from 100 on"}},
+		{"[::1]:99", syscall.EACCES, []string{"ports below 100 ("}},
+		{":100", syscall.EACCES, nil},
+		{"unix:/root/a.sock", syscall.EACCES, []string{"has no right to make /root/a.sock"}},
+		{":80", syscall.EADDRINUSE, []string{`another process listens there; as root, "ss -ltnp 'sport = :80'" tells which`}},
+		{"unix:/run/a.sock", syscall.EADDRINUSE, []string{`"ss -xlp src /run/a.sock"`}},
+		{":80", syscall.EADDRNOTAVAIL, nil},
+		{":80", errors.New("anything"), nil},
+	} {
+		err := withHint(fmt.Errorf("listen on %s: %w", c.address, c.is), c.address, proc)
+		said, hint, hinted := strings.Cut(err.Error(), "\n  ")
+		if !errors.Is(err, c.is) || said != "listen on "+c.address+": "+c.is.Error() || hinted != (c.parts != nil) {
+			t.Errorf("%s, %v: %v", c.address, c.is, err)
+		}
+		for _, part := range c.parts {
+			if !strings.Contains(hint, part) {
+				t.Errorf("%s, %v: no %q in %s", c.address, c.is, part, hint)
+			}
+		}
+	}
+	if first := unprivilegedPort(filepath.Join(proc, "none")); first != 1024 {
+		t.Errorf("without /proc ports are free from %d on", first)
+	}
+}
+
+// TestListenNamesTheHolder: this process itself, where it holds the port.
+func TestListenNamesTheHolder(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, err = listen(t.Context(), []string{taken.Addr().String()})
+	if err == nil || !strings.Contains(err.Error(), ": bind: address already in use\n  ") ||
+		!strings.Contains(err.Error(), "(process "+strconv.Itoa(os.Getpid())+") listens there") {
+		t.Errorf("got %v", err)
+	}
+}
