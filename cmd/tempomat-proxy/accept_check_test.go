@@ -9,7 +9,7 @@ import (
 
 // TestAcceptOriginalFile reads the original's sample.
 func TestAcceptOriginalFile(t *testing.T) {
-	status, out, errs := execute(t, nil, program(t, "tempomat-proxy"), "-check", "-config", "../../testdata/config/good/tempomat.json")
+	status, out, errs := execute(t, nil, program(t, "tempomat-proxy"), "-check", "-v", "-config", "../../testdata/config/good/tempomat.json")
 	if status != 0 {
 		t.Fatalf("%d %s", status, errs)
 	}

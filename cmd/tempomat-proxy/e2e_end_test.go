@@ -98,7 +98,8 @@ func TestExitStatus(t *testing.T) {
 		out, er string
 	}{
 		{[]string{"-config", bad}, 1, "", bad + ":1: throttle.mode: fast: must be"},
-		{[]string{"-config", filepath.Join(dir, "none.yaml")}, 1, "", "none.yaml"},
+		{[]string{"-config", filepath.Join(dir, "none.yaml")}, 1, "", "none.yaml: no such file or directory\n" + setupHint},
+		{[]string{"-check", "-config", filepath.Join(dir, "none.yaml")}, 1, "", "none.yaml: no such file or directory\n" + setupHint},
 		{[]string{"-config", busy}, 1, "", "listen on " + taken.Addr().String() + ": listen tcp " + taken.Addr().String() + ": bind: address already in use"},
 		{[]string{"-confg", good}, 2, "", "flag provided but not defined: -confg"},
 		{[]string{"-config"}, 2, "", "flag needs an argument: -config"},
@@ -107,7 +108,9 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"-version"}, 0, builtVersion + "\n", ""},
 		{[]string{"-check", "-config", good}, 0, good + " is sound\n", ""},
 		// checking opens nothing: the port is taken
-		{[]string{"-check", "-config", busy}, 0, "\nadmin.listen off\n", ""},
+		{[]string{"-check", "-config", busy}, 0, "\nadmin API off\n", ""},
+		{[]string{"-check", "-v", "-config", busy}, 0, "\nadmin.listen off\n", ""},
+		{[]string{"-v"}, 2, "", "-v goes with -check only"},
 		{[]string{"-check", "-config", bad}, 1, "", bad + ":1: throttle.mode: fast: must be"},
 	} {
 		status, out, errs := execute(t, nil, program(t, "tempomat-proxy"), c.args...)
@@ -124,7 +127,7 @@ func TestExitStatus(t *testing.T) {
 // one everything is told.
 func TestCheck(t *testing.T) {
 	const good, bad = "../../testdata/config/good/", "../../testdata/config/bad/"
-	status, out, errs := execute(t, nil, program(t, "tempomat-proxy"), "-check", "-config", good+"tempomat.json")
+	status, out, errs := execute(t, nil, program(t, "tempomat-proxy"), "-check", "-v", "-config", good+"tempomat.json")
 	if status != 0 || errs != "" {
 		t.Errorf("the original's file: %d %s", status, errs)
 	}

@@ -6,7 +6,8 @@
 //
 //	tempomat-proxy [-config FILE]          run
 //	tempomat-proxy -replace [-config FILE] run in place of the process that runs
-//	tempomat-proxy -check [-config FILE]   read the configuration and say what it means
+//	tempomat-proxy -check [-v] [-config FILE]
+//	                                       read the configuration and say what it means
 //	tempomat-proxy -demo                   run before a backend of its own
 //	tempomat-proxy -demo-attack            show what the gate does against a crawler
 //	tempomat-proxy -version

@@ -24,7 +24,7 @@ func printUsage(w io.Writer, flags *flag.FlagSet) {
 type options struct {
 	file                         string
 	check, replace, demo, attack bool
-	version                      bool
+	verbose, version             bool
 }
 
 // newFlags makes the flags of the program without a command.
@@ -34,7 +34,8 @@ func newFlags(output io.Writer) (*flag.FlagSet, *options) {
 	flags.SetOutput(output)
 	flags.Usage = func() { printUsage(flags.Output(), flags) }
 	flags.StringVar(&o.file, "config", "", "configuration `file` (default "+usualFile+", else "+originalFile+", else none)")
-	flags.BoolVar(&o.check, "check", false, "read the configuration, say what it means, and do nothing else")
+	flags.BoolVar(&o.check, "check", false, "read the configuration, say in short what it means, and do nothing else")
+	flags.BoolVar(&o.verbose, "v", false, "with -check: tell every key, and what each class may use")
 	flags.BoolVar(&o.replace, "replace", false, "take over from the process that runs with the same configuration and refuse\nnobody meanwhile; if none runs, just start")
 	flags.BoolVar(&o.demo, "demo", false, "run before a demo backend of its own")
 	flags.BoolVar(&o.attack, "demo-attack", false, "show what a crawler does to a demo site without the gate, and with it")
@@ -57,6 +58,9 @@ func parseFlags(args []string, stderr io.Writer) (o *options, status int, done b
 			fmt.Fprint(stderr, "; a command stands before all options")
 		}
 		fmt.Fprintln(stderr)
+		return nil, 2, true
+	case o.verbose && !o.check:
+		fmt.Fprintln(stderr, "tempomat-proxy: -v goes with -check only; -version prints the version")
 		return nil, 2, true
 	case o.replace && (o.check || o.demo || o.attack):
 		fmt.Fprintln(stderr, "tempomat-proxy: -replace goes with -config only")
