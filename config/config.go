@@ -1,6 +1,12 @@
 // Package config is the configuration as an administrator writes it: plain
 // data, its defaults, and every rule about what is allowed. Nothing here opens
 // anything but the file it is told to read; cmd turns the result into parts.
+//
+// The keys of one section stand in one file: the struct that they fill, its default,
+// and a table of settings, each with what it means. From that table a file is read and
+// checked, and printed, compared and documented. A new key is a field, a default and a
+// row there, a line in deploy/tempomat.yaml, and "make docs-config". A new section is
+// also a field of Config, a line of Default and one of chapters.
 package config
 
 import (

@@ -1,0 +1,144 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"tempomat/config/form"
+)
+
+// classes reads the mapping of class names to classes.
+type classes struct{ d *draft }
+
+// Spec shows the keys of a class of one's own, which has all.
+func (v classes) Spec() form.Spec {
+	members := classMembers(&draftClass{Class: Class{Name: "NAME", Burst: defaultBurst}, own: true})
+	own := form.MappingSchema(members)
+	own["required"] = []string{"share"}
+	own["anyOf"] = []form.Schema{{"required": []string{"header"}}, {"required": []string{"path"}}}
+	builtIns := form.Schema{}
+	for _, c := range defaultClasses() {
+		class := form.MappingSchema(classMembers(&draftClass{Class: c}))
+		if c.Name != "slash32" {
+			class = form.AnyOf(form.Schema{"enum": []any{"off", "false", false, nil}}, class)
+		}
+		builtIns[c.Name] = class
+	}
+	return form.Spec{
+		Type: "mapping", Allowed: fmt.Sprintf("names of classes, at most %d that are on", MaxClasses),
+		Nested: true, Members: members, MemberPath: ".NAME.",
+		Schema: form.Schema{
+			"type": []string{"object", "null"}, "properties": builtIns,
+			"maxProperties": len(builtIn()) + MaxClasses,
+			"propertyNames": form.Schema{"pattern": className.String()}, "additionalProperties": own,
+		},
+	}
+}
+
+func (v classes) Text() string { return "" }
+
+func (v classes) Read(r *form.Reader, at form.Source, n *yaml.Node) {
+	if form.IsNull(n) {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		r.Fault(at, form.QuotedNode(n), "must be a mapping of class names to classes, not "+form.KindName(n))
+		return
+	}
+	if named := len(n.Content) / 2; named > len(builtIn())+MaxClasses { // even if it names all built-in ones to have them off
+		r.Fault(at, "", fmt.Sprintf("names %d classes; at most %d are allowed", named, MaxClasses))
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		here := at.Under(key.Value).On(key)
+		if c := v.named(r, here, key.Value, value); c != nil {
+			c.at = here
+			v.readClass(r, here, value, c)
+		}
+	}
+}
+
+// named is the class to read into, a new one if need be; nil if the name
+// cannot be one.
+func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node) *draftClass {
+	if c := v.d.class(name); c != nil {
+		return c
+	}
+	if !className.MatchString(name) {
+		r.Fault(at, "", "a class's name has 1 to 32 letters, digits, _ and -, and begins with a letter")
+		return nil
+	}
+	if meant := form.Nearest(name, builtIn()); meant != "" && n.Kind == yaml.MappingNode && !givesKind(n) {
+		r.Fault(at, "", fmt.Sprintf("unknown class; did you mean %q? A class of your own needs header or path", meant))
+		return nil
+	}
+	alike := func(c *draftClass) bool { return fold(c.Name) == fold(name) }
+	if i := slices.IndexFunc(v.d.classes, alike); i >= 0 {
+		r.Fault(at, "", fmt.Sprintf("too much like the class %s: names must differ in more than case, _ and -", v.d.classes[i].Name))
+		return nil
+	}
+	c := &draftClass{Class: Class{Name: name, Burst: defaultBurst}, own: true}
+	v.d.classes = append(v.d.classes, c)
+	return c
+}
+
+// givesKind is true if the mapping says how a class of one's own groups.
+func givesKind(n *yaml.Node) bool {
+	return slices.ContainsFunc(n.Content, func(k *yaml.Node) bool { return k.Value == "header" || k.Value == "path" })
+}
+
+// fold makes names equal that could be taken for each other, here or as
+// variables of the environment.
+func fold(name string) string {
+	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))
+}
+
+func (v classes) readClass(r *form.Reader, at form.Source, n *yaml.Node, c *draftClass) {
+	path := classPath(c.Name)
+	table := classSettings(c)
+	switch {
+	case n.Kind == yaml.MappingNode:
+		r.Mapping(at, n, path+".", table)
+	case c.own:
+		r.Fault(at, form.QuotedNode(n), "must be a mapping such as {header: X-Api-Key, share: 0.1}; leave it out to have it off")
+		c.off = true
+	case n.Kind == yaml.ScalarNode:
+		r.Given[path+".share"] = at // who switches it off cannot also give it slash24Share
+		if form.IsNull(n) {
+			n = &yaml.Node{Kind: yaml.ScalarNode, Value: "off"}
+		}
+		offSwitch(c).In(&c.off).Read(r, at, n)
+	default:
+		r.Fault(at, "", "must be a mapping such as {share: 0.1, burst: 30s}, or off")
+	}
+}
+
+// validateClasses checks that there are not too many, and that those of one's own say what
+// they are.
+func validateClasses(r *form.Reader, d *draft) {
+	on := 0
+	for _, c := range d.classes {
+		if c.off {
+			continue
+		}
+		if on++; on == MaxClasses+1 {
+			r.Fault(c.at, "", fmt.Sprintf("is one class too many; at most %d are allowed", MaxClasses))
+		}
+		if !c.own {
+			continue
+		}
+		_, hasShare := r.Given[classPath(c.Name)+".share"]
+		_, hasHeader := r.Given[classPath(c.Name)+".header"]
+		hasPath := c.Path || r.Faulty(classPath(c.Name)+".path")
+		if !hasShare {
+			r.Fault(c.at, "", "has no share; a class of your own needs one")
+		}
+		if hasHeader == hasPath {
+			r.Fault(c.at, "", "must have exactly one of header and path: true")
+		}
+	}
+}
