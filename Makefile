@@ -24,7 +24,7 @@ BROWSER_DEPS := chromium firefox-esr
 GARDEN_DEPS := nginx haproxy varnish lighttpd nodejs
 
 # What the recipes of docs/recipes are followed with, beside those (TestRecipes).
-RECIPE_DEPS := apache2 php-fpm gunicorn puma
+RECIPE_DEPS := apache2 php-fpm gunicorn puma ruby-rack
 
 # Prometheus reads the alerts in deploy/prometheus (TestAlerts, TestPrometheus). The tests
 # are skipped where it cannot be had.

@@ -13,6 +13,11 @@ func TestRecipes(t *testing.T) {
 		{page: "nginx-php-fpm", scheme: "http", install: installNginxFPM, start: startNginxFPM},
 		{page: "apache-tls", scheme: "https", install: installApacheFPM, start: startApacheFPM},
 		{page: "nginx-tls", scheme: "https", install: installNginxFPM, start: startNginxFPM},
+		{page: "haproxy", on: "apache-mod-php", scheme: "https", install: installBehindHAProxy, start: startBehindHAProxy},
+		{page: "varnish", on: "apache-mod-php", scheme: "http", install: installBehindVarnish, start: startBehindVarnish},
+		{page: "node", scheme: "http", install: installNode, start: startApplication},
+		{page: "python", scheme: "http", install: installPython, start: startApplication},
+		{page: "ruby", scheme: "http", install: installRuby, start: startApplication},
 	} {
 		t.Run(r.page, func(t *testing.T) {
 			t.Parallel()
@@ -24,6 +29,7 @@ func TestRecipes(t *testing.T) {
 // recipe is a page.
 type recipe struct {
 	page    string
+	on      string           // the page that is followed before it; empty: none
 	scheme  string           // that people come by
 	install func(m *machine) // what is there before
 	start   func(m *machine) // what the page has changed, until it serves
@@ -35,6 +41,9 @@ func (r recipe) run(t *testing.T) {
 		m.certificate()
 	}
 	r.install(m)
+	if r.on != "" {
+		m.followPage(r.on, "Install", "Change")
+	}
 	m.follow("Install")
 	before := m.configuration()
 	m.follow("Change")
@@ -87,10 +96,49 @@ func startNginxFPM(m *machine) {
 	m.await("8080", m.front())
 }
 
+func installBehindHAProxy(m *machine) {
+	installModPHP(m)
+	m.haproxy()
+}
+
+func startBehindHAProxy(m *machine) {
+	m.startApache2()
+	m.startTempomat()
+	m.startHAProxy()
+	m.await("8080", "8888", "443")
+}
+
+func installBehindVarnish(m *machine) {
+	installModPHP(m)
+	m.varnish()
+}
+
+func startBehindVarnish(m *machine) {
+	m.startApache2()
+	m.startTempomat()
+	m.startService("varnish.service.d/tempomat.conf")
+	m.await("8080", "8888", "80")
+}
+
+func installNode(m *machine) { m.need("/usr/bin/node", "nodejs") }
+
+func installPython(m *machine) { m.need("/usr/bin/gunicorn", "gunicorn") }
+
+func installRuby(m *machine) {
+	m.need("/usr/bin/puma", "puma")
+	m.need("/usr/share/doc/ruby-rack/copyright", "ruby-rack")
+}
+
+func startApplication(m *machine) {
+	m.startService("app.service")
+	m.startTempomat()
+	m.await("3000", "80")
+}
+
 // site is a page that shows all that PHP is told, and a directory, whose name without a
 // slash is redirected.
 func (m *machine) site() {
-	const spy = "<?php header('Content-Type: application/json'); echo json_encode($_SERVER);\n"
+	const spy = "<?php header('Content-Type: application/json'); header('Cache-Control: no-store'); echo json_encode($_SERVER);\n"
 	m.write("/var/www/html/spy.php", spy)
 	m.write("/var/www/html/dir/index.php", spy)
 }

@@ -203,6 +203,17 @@ func (m *machine) follow(section string) {
 	}
 }
 
+// followPage follows another page.
+func (m *machine) followPage(name string, sections ...string) {
+	m.t.Helper()
+	own := m.page
+	m.page = readRecipe(m.t, name)
+	for _, section := range sections {
+		m.follow(section)
+	}
+	m.page = own
+}
+
 // configuration is all files of the servers: their texts, and where links lead.
 func (m *machine) configuration() map[string]string {
 	m.t.Helper()

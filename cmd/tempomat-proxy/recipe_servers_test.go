@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -100,6 +101,67 @@ func (m *machine) nginx() {
 func (m *machine) startNginx() {
 	m.t.Helper()
 	m.start("nginx", m.path("/bin/nginx"), "-g", "daemon off;")
+}
+
+// haproxy installs Debian's HAProxy.
+func (m *machine) haproxy() {
+	m.t.Helper()
+	m.need("/usr/sbin/haproxy", "haproxy")
+	m.copy("/etc/haproxy")
+	m.must(os.MkdirAll(m.path("/run/haproxy"), 0o755))
+	m.must(os.MkdirAll(m.path("/var/lib/haproxy"), 0o755))
+	if os.Getuid() == 0 {
+		return
+	}
+	file := "/etc/haproxy/haproxy.cfg"
+	text, err := os.ReadFile(m.path(file))
+	m.must(err)
+	m.write(file, regexp.MustCompile(`(?m)^\s*(chroot|user|group) .*\n`).ReplaceAllString(string(text), "")) // what only root can do
+}
+
+func (m *machine) startHAProxy() {
+	m.t.Helper()
+	m.start("haproxy", "/usr/sbin/haproxy", "-db", "-f", m.path("/etc/haproxy/haproxy.cfg"))
+}
+
+// varnish installs Debian's Varnish.
+func (m *machine) varnish() {
+	m.t.Helper()
+	m.need("/usr/sbin/varnishd", "varnish")
+	m.copy("/etc/varnish/default.vcl")
+	m.write("/etc/varnish/secret", "secret\n")
+}
+
+// startService starts what a unit of systemd starts, as the user that the test is.
+func (m *machine) startService(unit string) {
+	m.t.Helper()
+	text, err := os.ReadFile(m.path("/etc/systemd/system/" + unit))
+	m.must(err)
+	environment := map[string]string{}
+	var words []string
+	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", " ")) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch key {
+		case "Environment":
+			for _, pair := range strings.Fields(value) {
+				name, value, _ := strings.Cut(pair, "=")
+				environment[name] = value
+			}
+		case "ExecStart":
+			words = strings.Fields(value)
+		}
+	}
+	env := []string{"env"}
+	for name, value := range environment {
+		env = append(env, name+"="+value)
+	}
+	for i, word := range words {
+		words[i] = os.Expand(word, func(name string) string { return environment[name] })
+	}
+	if i := slices.Index(words, "unix,user=vcache"); i >= 0 { // Varnish's users, and its directory
+		words = append(slices.Replace(words, i, i+1, "none"), "-n", m.path("/var/lib/varnish"), "-l", "2M")
+	}
+	m.start(unit, append(env, words...)...)
 }
 
 // start starts a server of the machine. It ends with the test.
