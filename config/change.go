@@ -25,7 +25,7 @@ func Changed(old, new *Config) []Change {
 			changes = append(changes, classChanges(&draftClass{Class: Class{Name: a.Name}, own: a.own, off: true}, a)...)
 		}
 	}
-	return changes
+	return append(changes, fileChanges(old, new)...)
 }
 
 // classChanges compares one class: as a whole where it comes or goes.

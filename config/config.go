@@ -1,6 +1,6 @@
 // Package config is the configuration as an administrator writes it: plain
 // data, its defaults, and every rule about what is allowed. Nothing here opens
-// anything but the file it is told to read; cmd turns the result into parts.
+// anything but the files that it is told to read; cmd turns the result into parts.
 //
 // The keys of one section stand in one file: the struct that they fill, its default,
 // and a table of settings, each with what it means. From that table a file is read and
@@ -16,34 +16,34 @@ import (
 
 // Config is one whole configuration. The comment of each field is its manual.
 type Config struct {
-	Listen         []string       // addresses to serve: "host:port", ":port" or "unix:/path"; at least one
-	Backend        Backend        // where requests go
-	CPUCount       float64        // CPUs that the backend has; 0: as many as this machine (its cgroup) has
-	TrustedProxies []netip.Prefix // peers whose forwarded headers count; empty: nobody's do
-	Underscores    bool           // header names with an underscore reach the backend
-	Upgrades       []string       // the protocols that a connection may change to
-	Via            string         // what the proxy calls itself in Via; empty: it adds none
-	AddressHeader  string         // where they tell the client's address: X-Forwarded-For, Forwarded, X-Real-IP, CF-Connecting-IP, True-Client-IP or none
-	Throttle       Throttle       // how debt is acted on
-	Gate           Gate           // the queue before the backend
-	Standing       Standing       // what evidence that a client is a person counts
-	Newcomers      Newcomers      // how browsers that have never been here are told from programs
-	State          string         // the file that keeps who is known over a restart; empty: none
-	History        History        // what is kept of the last week
-	Classes        []Class        // in the order slash32, slash24, slash16, userAgent, then as written
-	Exempt         []Exemption    // requests that are never charged or delayed
-	Limits         []Limit        // how many requests clients may make, beside what these cost
-	Headers        string         // what tells clients of limits: none, ratelimit (X-RateLimit-…) or draft (the IETF's)
-	Cost           Cost           // how a request's cost is found
-	Table          Table          // the memory for keys
-	Timeouts       Timeouts       // how long a client may hold things open
-	Buffer         Buffer         // where bodies wait for the backend and for slow clients
-	Coordination   Coordination   // whom the sidecar shares its accounts with
-	Admin          Admin          // where the doctor and the dashboard connect
-	Graphite       Graphite       // where statistics go
-	Metrics        string         // "host:port" where Prometheus asks; empty: nowhere
-	Log            Log            // what is logged
-	Warnings       []string       // what was given and has no effect any more, each in a line
+	Listen         []string     // addresses to serve: "host:port", ":port" or "unix:/path"; at least one
+	Backend        Backend      // where requests go
+	CPUCount       float64      // CPUs that the backend has; 0: as many as this machine (its cgroup) has
+	TrustedProxies []Proxies    // peers whose forwarded headers count; empty: nobody's do
+	Underscores    bool         // header names with an underscore reach the backend
+	Upgrades       []string     // the protocols that a connection may change to
+	Via            string       // what the proxy calls itself in Via; empty: it adds none
+	AddressHeader  string       // where they tell the client's address: X-Forwarded-For, Forwarded, X-Real-IP, CF-Connecting-IP, True-Client-IP or none
+	Throttle       Throttle     // how debt is acted on
+	Gate           Gate         // the queue before the backend
+	Standing       Standing     // what evidence that a client is a person counts
+	Newcomers      Newcomers    // how browsers that have never been here are told from programs
+	State          string       // the file that keeps who is known over a restart; empty: none
+	History        History      // what is kept of the last week
+	Classes        []Class      // in the order slash32, slash24, slash16, userAgent, then as written
+	Exempt         []Exemption  // requests that are never charged or delayed
+	Limits         []Limit      // how many requests clients may make, beside what these cost
+	Headers        string       // what tells clients of limits: none, ratelimit (X-RateLimit-…) or draft (the IETF's)
+	Cost           Cost         // how a request's cost is found
+	Table          Table        // the memory for keys
+	Timeouts       Timeouts     // how long a client may hold things open
+	Buffer         Buffer       // where bodies wait for the backend and for slow clients
+	Coordination   Coordination // whom the sidecar shares its accounts with
+	Admin          Admin        // where the doctor and the dashboard connect
+	Graphite       Graphite     // where statistics go
+	Metrics        string       // "host:port" where Prometheus asks; empty: nowhere
+	Log            Log          // what is logged
+	Warnings       []string     // what was given and has no effect any more, each in a line
 }
 
 // Default is the configuration of an empty file. Loopback peers are trusted,
@@ -53,9 +53,9 @@ func Default() *Config {
 	return &Config{
 		Listen:  []string{":8888"},
 		Backend: defaultBackend(),
-		TrustedProxies: []netip.Prefix{
-			netip.MustParsePrefix("127.0.0.0/8"),
-			netip.MustParsePrefix("::1/128"),
+		TrustedProxies: []Proxies{
+			{Prefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+			{Prefixes: []netip.Prefix{netip.MustParsePrefix("::1/128")}},
 		},
 		AddressHeader: "X-Forwarded-For",
 		Upgrades:      []string{"websocket"},

@@ -46,7 +46,7 @@ func TestOriginalSample(t *testing.T) {
 	want.Listen = []string{":8888"}
 	want.Graphite.Address = "localhost:2003"
 	want.Graphite.Prefix = "some.place.prepend.{hostname}"
-	want.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	want.TrustedProxies = []Proxies{{Prefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}}
 	want.CPUCount = 4
 	want.Table.Size = minTable // 100 × 4 is below it
 	if diff := cmp.Diff(want, got, cmpPrefix); diff != "" {
@@ -62,9 +62,9 @@ func TestFullFile(t *testing.T) {
 	want := &Config{
 		Listen:  []string{":8080", "[::1]:8081", "unix:/run/tempomat/proxy.sock"},
 		Backend: Backend{URL: "unix:/run/apache/site.sock", DialTimeout: 250 * time.Millisecond, Timeout: 90 * time.Second},
-		TrustedProxies: []netip.Prefix{
-			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.1/32"),
-			netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("198.51.100.0/24"),
+		TrustedProxies: []Proxies{
+			{Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, {Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}},
+			{Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}}, {Prefixes: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}},
 		},
 		CPUCount:      2.5,
 		Underscores:   true,

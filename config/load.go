@@ -12,9 +12,13 @@ import (
 // Faults is everything that is wrong with a configuration.
 type Faults = form.Faults
 
-// Load reads the file of that name and lays the environment over it. It opens
-// nothing else. The error is Faults, or wraps what the system said of the file.
+// Load reads the file of that name and lays the environment over it; without a name
+// all has its default. It opens nothing else but the files of prefixes that
+// trustedProxies names. The error is Faults, or wraps what the system said of the file.
 func Load(name string, env []string) (*Config, error) {
+	if name == "" {
+		return parseWith(nil, "defaults", env, readProxies)
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
@@ -24,13 +28,19 @@ func Load(name string, env []string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
-	return Parse(data, name, env)
+	return parseWith(data, name, env, readProxies)
 }
 
 // Parse reads one configuration from YAML or JSON. name is the file's name for
 // messages; env holds "NAME=value" as os.Environ does and may be nil. What is
-// not given has its default. The error is Faults: everything that is wrong.
+// not given has its default. The error is Faults: everything that is wrong. It opens
+// nothing: what is in files of prefixes is not in the configuration then.
 func Parse(data []byte, name string, env []string) (*Config, error) {
+	return parseWith(data, name, env, func(*form.Reader, *draft) {})
+}
+
+// parseWith is Parse; readFiles reads the files that the configuration names.
+func parseWith(data []byte, name string, env []string, readFiles func(*form.Reader, *draft)) (*Config, error) {
 	r := form.NewReader()
 	d := newDraft(Default())
 	if top := r.Document(data, name); top != nil {
@@ -39,6 +49,7 @@ func Parse(data []byte, name string, env []string) (*Config, error) {
 	r.RefuseTwice(settings(d))
 	r.Environment(env, variables(d), func(s form.Setting) string { return switchedOff(s, d) })
 	validate(r, d)
+	readFiles(r, d)
 	if err := r.Sorted(); err != nil {
 		return nil, err
 	}

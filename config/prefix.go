@@ -19,19 +19,6 @@ func prefix() form.Scalar[netip.Prefix] {
 // prefixes is a list of them.
 func prefixes() form.List[netip.Prefix] { return form.List[netip.Prefix]{Of: prefix(), Most: 1024} }
 
-// trustedPrefixes is a list of them that does not have everybody in it.
-func trustedPrefixes() form.List[netip.Prefix] {
-	l := prefixes()
-	l.Of.Allowed += ", but not all addresses (`/0`)"
-	l.Of = l.Of.But(func(text string) error {
-		if prefix, err := parsePrefix(text); err == nil && prefix.Bits() == 0 {
-			return errors.New("would trust everybody, and anybody could claim any address; name the proxies")
-		}
-		return nil
-	})
-	return l
-}
-
 // parsePrefix takes a prefix or a single address; v4-mapped ones become IPv4,
 // bits beyond the prefix are dropped.
 func parsePrefix(text string) (netip.Prefix, error) {

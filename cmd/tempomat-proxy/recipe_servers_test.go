@@ -143,7 +143,7 @@ func (m *machine) startService(unit string) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		switch key {
 		case "Environment":
-			for _, pair := range strings.Fields(value) {
+			for pair := range strings.FieldsSeq(value) {
 				name, value, _ := strings.Cut(pair, "=")
 				environment[name] = value
 			}

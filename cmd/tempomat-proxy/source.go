@@ -32,11 +32,7 @@ func findFile(named string) string {
 }
 
 func (s source) load() (c *config.Config, err error) {
-	if s.file == "" {
-		c, err = config.Parse(nil, "defaults", s.env)
-	} else {
-		c, err = config.Load(s.file, s.env)
-	}
+	c, err = config.Load(s.file, s.env) // without a file: the defaults
 	if err == nil && s.adapt != nil {
 		s.adapt(c)
 	}

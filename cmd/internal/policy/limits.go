@@ -67,7 +67,7 @@ func workersOf(class string) float64 {
 // Classifier makes what finds out who asks. Its error is what the configuration's own
 // checks let through and should not have.
 func Classifier(c *config.Config) (*classify.Classifier, error) {
-	cc := classify.Config{TrustedProxies: c.TrustedProxies}
+	cc := classify.Config{TrustedProxies: c.Trusted()}
 	switch strings.ToLower(c.AddressHeader) {
 	case "x-forwarded-for":
 		cc.AddressHeader = classify.XForwardedFor
