@@ -146,6 +146,12 @@ func skipResponse(br *bufio.Reader) error {
 	}
 }
 
+// benchResponse is what the benchmark's backend says.
+func benchResponse() []byte {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nServer: x\r\nDate: Tue, 15 Nov 1994 08:12:31 GMT\r\nContent-Length: 1000\r\n\r\n"
+	return append([]byte(head), benchBody...)
+}
+
 // benchBackend answers every request with the same bytes.
 func benchBackend(b *testing.B) *url.URL {
 	b.Helper()
@@ -154,7 +160,7 @@ func benchBackend(b *testing.B) *url.URL {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = l.Close() })
-	response := append([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nServer: x\r\nDate: Tue, 15 Nov 1994 08:12:31 GMT\r\nContent-Length: 1000\r\n\r\n"), benchBody...)
+	response := benchResponse()
 	go func() {
 		for {
 			c, err := l.Accept()
