@@ -29,50 +29,32 @@ func tellsOrigin(name string) bool {
 	return false
 }
 
-// dropUnderscores drops the fields that have an underscore in their name. A server that
-// passes fields on in its environment (CGI, RFC 3875, 4.1.18) makes one name of X_Real_IP and
-// of X-Real-IP, so that the one would pass for the other.
-func dropUnderscores(h http.Header) {
-	for name := range h {
-		if strings.IndexByte(name, '_') >= 0 {
-			delete(h, name)
-		}
-	}
-}
-
-// hyphenated is what a name with underscores may pass for.
-func hyphenated(name string) string {
-	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+// passesForOrigin tells whether a field tells of the origin, or would to a server that passes
+// fields on in its environment (CGI, RFC 3875, 4.1.18): that makes one name of X_Real_IP and
+// of X-Real-IP.
+func passesForOrigin(name string) bool {
+	return tellsOrigin(name) ||
+		strings.IndexByte(name, '_') >= 0 && tellsOrigin(http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")))
 }
 
 // setForwarded tells the backend where the request came from. What the client
-// itself says of that counts only if it is a trusted proxy. Nobody says Proxy: scripts
-// take that for their own proxy (CVE-2016-5385).
-func (a *asked) setForwarded(in *http.Request, trusted bool) {
-	h := a.header
+// itself said of that is still there only if it is a trusted proxy.
+func (a *asked) setForwarded(in *http.Request) {
 	set := func(i int, name, value string) {
 		a.forwarded[i] = value
-		h[name] = a.forwarded[i : i+1 : i+1]
-	}
-	delete(h, "Proxy")
-	if !trusted {
-		for name := range h {
-			if tellsOrigin(name) || strings.IndexByte(name, '_') >= 0 && tellsOrigin(hyphenated(name)) {
-				delete(h, name)
-			}
-		}
+		a.fields.Set(name, a.forwarded[i:i+1:i+1])
 	}
 	if peer, _, err := net.SplitHostPort(in.RemoteAddr); err == nil {
 		hops := peer
-		if before := h["X-Forwarded-For"]; len(before) > 0 {
+		if before := a.fields.Get("X-Forwarded-For"); len(before) > 0 {
 			hops = strings.Join(slices.Concat(before, []string{peer}), ", ")
 		}
 		set(0, "X-Forwarded-For", hops)
 	}
-	if _, ok := h["X-Forwarded-Host"]; !ok {
+	if a.fields.Get("X-Forwarded-Host") == nil {
 		set(1, "X-Forwarded-Host", in.Host)
 	}
-	if _, ok := h["X-Forwarded-Proto"]; !ok {
+	if a.fields.Get("X-Forwarded-Proto") == nil {
 		proto := "http"
 		if in.TLS != nil {
 			proto = "https"

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/textproto"
 	"strings"
+
+	"tempomat/proxy/http1"
 )
 
 // isHop tells whether a field is for one connection only (RFC 9110, 7.6.1).
@@ -51,13 +53,23 @@ func isForAll(name string) bool {
 	return strings.HasPrefix(name, "Content-") || strings.HasPrefix(name, "Accept") || strings.HasPrefix(name, "If-") || tellsOrigin(name)
 }
 
-// endToEnd copies the fields that are for the other side, too. The values are
+// endToEnd copies the fields of an answer that are for the client, too. The values are
 // shared.
 func endToEnd(dst, src http.Header) {
 	private := named(src)
 	for name, values := range src {
-		if !isHop(name) && !private[name] {
+		if !isHop(name) && !private[name] && !isPrivate(name) {
 			dst[name] = values
+		}
+	}
+}
+
+// strip takes out of an answer's header, which has these names, what is not for the client.
+func strip(h http.Header, names []http1.Name) {
+	private := named(h)
+	for i := range names {
+		if name := names[i].Canonical; isHop(name) || private[name] || isPrivate(name) {
+			delete(h, name)
 		}
 	}
 }

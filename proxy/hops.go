@@ -40,21 +40,26 @@ func (x *exchange) answerHere() {
 	x.writer.WriteHeader(http.StatusNoContent)
 }
 
-// setMaxForwards tells the backend how often it may forward the request.
-func setMaxForwards(in *http.Request, h http.Header) {
+// oneLess is Max-Forwards as the backend gets it.
+func oneLess(in *http.Request, values []string) []string {
 	if n, told := forwards(in); told {
-		h["Max-Forwards"] = []string{strconv.FormatUint(n-1, 10)}
+		return []string{strconv.FormatUint(n-1, 10)}
 	}
+	return values
 }
 
-// setVia adds the proxy to those that a message came by (RFC 9110, 7.6.3), if it has a name.
-// Major is the version of HTTP that the message came in.
-func (p *Policy) setVia(h http.Header, major int) {
-	switch {
-	case p.Via == "":
-	case major == 2:
-		h["Via"] = append(slices.Clip(h["Via"]), "2.0 "+p.Via)
-	default:
-		h["Via"] = append(slices.Clip(h["Via"]), "1.1 "+p.Via)
+// via adds the proxy to those that a message came by (RFC 9110, 7.6.3), which it was to have
+// a name for. Major is the version of HTTP that the message came in.
+func (p *Policy) via(before []string, major int) []string {
+	if major == 2 {
+		return append(slices.Clip(before), "2.0 "+p.Via)
+	}
+	return append(slices.Clip(before), "1.1 "+p.Via)
+}
+
+// setVia says so of a request, if the proxy has a name.
+func (a *asked) setVia(p *Policy, in *http.Request) {
+	if p.Via != "" {
+		a.fields.Set("Via", p.via(a.fields.Get("Via"), in.ProtoMajor))
 	}
 }

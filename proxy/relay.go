@@ -83,19 +83,35 @@ type relay struct {
 // writeHeader writes the header. Where the body's length is unknown its first
 // piece may be long in coming: see flushSoon.
 func (a *relay) writeHeader(res *backend.Answer, announced http.Header) {
-	h := a.x.writer.Header()
-	endToEnd(h, res.Header)
-	a.x.policy.setVia(h, 1)
-	if _, told := h["Content-Type"]; !told {
-		h["Content-Type"] = nil // net/http would look at the body and guess
+	a.copyHeader(res)
+	h, p := a.x.writer.Header(), a.x.policy
+	if p.Via != "" {
+		h["Via"] = p.via(h["Via"], 1)
 	}
 	if len(announced) > 0 {
 		h.Add("Trailer", strings.Join(slices.Sorted(maps.Keys(announced)), ", "))
 	}
-	if s, ok := a.x.writer.ResponseWriter.(interface{ Spell(string, []http1.Name) }); ok {
-		s.Spell(res.Reason, res.Order)
-	}
 	a.x.writer.WriteHeader(res.Status)
+}
+
+// speller is a server's side that can answer as the backend has spelled it.
+type speller interface {
+	Spell(reason string, order []http1.Name, h http.Header) (before http.Header)
+}
+
+// copyHeader has the client get the backend's header, as far as it is for it.
+func (a *relay) copyHeader(res *backend.Answer) {
+	w := a.x.writer.ResponseWriter
+	if s, ok := w.(speller); ok {
+		strip(res.Header, res.Order)
+		res.Header = s.Spell(res.Reason, res.Order, res.Header)
+		return
+	}
+	h := w.Header()
+	endToEnd(h, res.Header)
+	if _, told := h["Content-Type"]; !told {
+		h["Content-Type"] = nil // net/http would look at the body and guess
+	}
 }
 
 // writeBody passes the body on.

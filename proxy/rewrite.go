@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"tempomat/classify/newcomer"
@@ -14,45 +16,94 @@ import (
 // and query, whatever bytes they are made of.
 func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	in, out := x.request, &x.asked.request
-	if x.asked.header == nil {
-		x.asked.header = http1.Emptied(nil)
-	}
-	*out = backend.Request{Method: in.Method, Target: target(in), Host: in.Host, Header: x.asked.header, Hints: x}
+	x.asked.fields = x.passed(x.asked.fields)
+	x.asked.setVia(x.policy, in)
+	x.asked.setForwarded(in)
+	*out = backend.Request{Method: in.Method, Target: target(in), Host: in.Host, Fields: x.asked.fields, Hints: x}
 	if x.body.ReadCloser != nil {
 		out.Body, out.Length, out.Ready, out.Trailer = &x.body, in.ContentLength, x.body.isReady(), x.body.trailer
 	}
-	if x.client != nil {
-		out.Order = x.client.Names()
-	}
-	h := out.Header
-	endToEnd(h, in.Header)
-	stripPrivate(h) // it is the backend's to say
-	stripPass(h)
-	if protocol := x.policy.mayUpgrade(x.upgradeAsked()); protocol != "" {
-		h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{protocol}
-	}
-	if hasToken(in.Header["Te"], "trailers") {
-		h["Te"] = []string{"trailers"}
-	}
-	if !x.policy.Underscores {
-		dropUnderscores(h)
-	}
-	x.asked.setForwarded(in, x.Who.TrustedPeer)
-	setMaxForwards(in, h)
-	x.policy.setVia(h, in.ProtoMajor)
 	return out
+}
+
+// passed appends the fields of the client's request that the backend gets.
+func (x *exchange) passed(fields http1.List) http1.List {
+	in := x.request.Header
+	r := rewriting{x: x, private: named(in), upgrade: x.policy.mayUpgrade(x.upgradeAsked())}
+	for _, name := range x.names() {
+		values, ok := in[name.Canonical]
+		if !ok {
+			continue
+		}
+		if values = r.passed(name.Canonical, values); len(values) > 0 {
+			fields = append(fields, http1.Line{Name: name, Values: values})
+		}
+	}
+	return fields
+}
+
+// names are those of the request's header in the client's order, or sorted, as HTTP/2 has
+// none that means anything.
+func (x *exchange) names() []http1.Name {
+	if x.client != nil {
+		return x.client.Names()
+	}
+	names := make([]http1.Name, 0, len(x.request.Header))
+	for _, name := range slices.Sorted(maps.Keys(x.request.Header)) {
+		names = append(names, http1.Name{Written: name, Canonical: name})
+	}
+	return names
+}
+
+// rewriting is what it depends on what becomes of a field.
+type rewriting struct {
+	x       *exchange
+	private map[string]bool // see named
+	upgrade string          // the protocol that the backend is asked for; empty: none
+}
+
+// passed is what the backend gets of a field; nil: nothing.
+func (r *rewriting) passed(name string, values []string) []string {
+	switch {
+	case isHop(name):
+		return r.ofHop(name, values)
+	case r.private[name], isPrivate(name), name == "Proxy":
+		return nil // the backend says what is private, and scripts take Proxy for their own (CVE-2016-5385)
+	case !r.x.policy.Underscores && strings.IndexByte(name, '_') >= 0:
+		return nil
+	case !r.x.Who.TrustedPeer && passesForOrigin(name):
+		return nil
+	case name == "Cookie":
+		return newcomer.StripPass(values) // the pass is the proxy's own, also where nobody is redirected any more
+	case name == "Max-Forwards":
+		return oneLess(r.x.request, values)
+	}
+	return values
+}
+
+// ofHop is what the backend gets of a field that is for one connection only.
+func (r *rewriting) ofHop(name string, values []string) []string {
+	switch {
+	case name == "Te" && hasToken(values, "trailers"):
+		return []string{"trailers"}
+	case name == "Connection" && r.upgrade != "":
+		return []string{"Upgrade"}
+	case name == "Upgrade" && r.upgrade != "":
+		return []string{r.upgrade}
+	}
+	return nil
 }
 
 // asked is what is asked of the backend, and the memory for it.
 type asked struct {
 	request   backend.Request
-	header    http.Header
+	fields    http1.List
 	forwarded [3]string // values of it, of which each is one
 }
 
 // clear forgets it, but for its memory.
 func (a *asked) clear() {
-	*a = asked{header: http1.Emptied(a.header)}
+	*a = asked{fields: a.fields.Emptied()}
 }
 
 // target is what is asked for, as the client sent it. Of an absolute URL it is what
@@ -73,15 +124,5 @@ func target(in *http.Request) string {
 		return "/" + s[i:]
 	default:
 		return s[i:]
-	}
-}
-
-// stripPass takes out the cookie that is the proxy's own, also where nobody is
-// redirected any more.
-func stripPass(h http.Header) {
-	if lines := newcomer.StripPass(h["Cookie"]); lines != nil {
-		h["Cookie"] = lines
-	} else {
-		delete(h, "Cookie")
 	}
 }

@@ -36,8 +36,7 @@ func trailers(src http.Header) (dst http.Header) {
 	return dst
 }
 
-// stripPrivate takes out what the backend tells the proxy alone.
-func stripPrivate(h http.Header) {
-	delete(h, cpuaccount.CostHeader)
-	classify.StripStanding(h)
+// isPrivate tells whether the backend says something in that field to the proxy alone.
+func isPrivate(name string) bool {
+	return name == cpuaccount.CostHeader || name == classify.StandingHeader
 }

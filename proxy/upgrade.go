@@ -25,7 +25,8 @@ import (
 // protocol, until both have closed, or one has and the other one does not take
 // what comes, or nothing comes of either for too long.
 func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answer) {
-	asked, agreed := upgradeOf(out.Header), upgradeOf(res.Header)
+	asked := strings.Join(out.Fields.Get("Upgrade"), "")
+	agreed := upgradeOf(res.Header)
 	if asked == "" || !strings.EqualFold(protocolName(asked), protocolName(agreed)) || !printable(agreed) {
 		u.explain(x, fmt.Errorf("the backend upgrades to %q where %q was asked for", agreed, asked))
 		return

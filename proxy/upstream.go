@@ -66,7 +66,6 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (x *exchange) Hint(status int, header http.Header) {
 	h := x.writer.Header()
 	endToEnd(h, header)
-	stripPrivate(h)
 	x.writer.WriteHeader(status)
 	clear(h)
 }

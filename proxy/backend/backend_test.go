@@ -135,6 +135,10 @@ func answers(text string) func(net.Conn, *bufio.Reader) {
 
 const hello = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
+func line(name, value string) http1.Line {
+	return http1.Line{Name: http1.Name{Written: name, Canonical: name}, Values: []string{value}}
+}
+
 func get() *Request { return &Request{Method: "GET", Target: "/", Host: "site"} }
 
 // do asks and reads the whole answer.
@@ -567,7 +571,7 @@ func TestExpect(t *testing.T) {
 					}
 				})
 				r := &Request{
-					Method: "POST", Target: "/", Header: http.Header{"Expect": {"100-continue"}}, Length: 3,
+					Method: "POST", Target: "/", Fields: http1.List{line("Expect", "100-continue")}, Length: 3,
 					Body: io.NopCloser(strings.NewReader("abc")),
 				}
 				status, body, err := do(s.pool(0), r)
@@ -691,7 +695,7 @@ func BenchmarkDo(b *testing.B) {
 	defer p.Close()
 	var call Call
 	r, piece := get(), make([]byte, 4096)
-	r.Header = http.Header{"Accept": {"*/*"}, "User-Agent": {"x"}}
+	r.Fields = http1.List{line("Accept", "*/*"), line("User-Agent", "x")}
 	b.ReportAllocs()
 	for b.Loop() {
 		a, err := p.Do(&call, r)

@@ -15,8 +15,7 @@ type Request struct {
 	Method string
 	// Target, Host and the fields are sent as they are. Host may be empty.
 	Target, Host string
-	Header       http.Header
-	Order        []http1.Name // of the Header; what it lacks is sorted
+	Fields       http1.List
 	// Body is closed once nobody wants it any more, and may be read for a moment after
 	// the answer is complete; nil: there is none. A Read that fails has the backend see
 	// the end of the connection, and its answer is still awaited.
@@ -161,7 +160,7 @@ func (p *Pool) send(a *Answer, r *Request, b []byte) error {
 		length = 0
 	}
 	head := http1.Request{
-		Method: r.Method, Target: r.Target, Host: r.Host, Header: r.Header, Order: r.Order, Length: length, Trailer: r.Trailer,
+		Method: r.Method, Target: r.Target, Host: r.Host, Fields: r.Fields, Length: length, Trailer: r.Trailer,
 	}
 	if head.Host == "" {
 		head.Host = p.host

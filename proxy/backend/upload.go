@@ -32,7 +32,7 @@ type upload struct {
 // before the body has come to its end.
 func startUpload(c *Conn, r *Request, patience time.Duration) *upload {
 	u := &upload{conn: c, r: r}
-	if r.Header["Expect"] != nil {
+	if r.Fields.Get("Expect") != nil {
 		u.asks = make(chan struct{})
 	}
 	go u.run(patience)

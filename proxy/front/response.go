@@ -59,9 +59,14 @@ func (w *Response) Keep() { w.keeps = true }
 // are the handler's until it returns.
 func (w *Response) Names() []http1.Name { return w.r.order }
 
-// Spell says what the status line says for people, if that is not empty, and how the names
-// of the header are spelled and in which order. It is called before WriteHeader.
-func (w *Response) Spell(reason string, order []http1.Name) { w.reason, w.order = reason, order }
+// Spell says what the status line says for people, if that is not empty, and gives the
+// header, with how its names are spelled and in which order. It is called before WriteHeader,
+// and returns the header that there was, which is the caller's: they change places.
+func (w *Response) Spell(reason string, order []http1.Name, h http.Header) (before http.Header) {
+	w.reason, w.order = reason, order
+	before, w.r.answer = w.r.answer, h
+	return before
+}
 
 // Look looks whether the client is still there; if not, the request's context ends. It
 // may be called concurrently, until the handler returns.

@@ -10,10 +10,8 @@ import (
 // Request is the head of a request as it is written.
 type Request struct {
 	Method, Target, Host string
-	// Header is written but for what frames the body, which Length says.
-	Header http.Header
-	// Order is that of the names, and how they are spelled; those that it lacks are sorted.
-	Order []Name
+	// Fields are written but for what frames the body, which Length says.
+	Fields List
 	// Length is that of the body: 0: there is none; negative: it is sent in chunks.
 	Length int64
 	// Trailer has the names of what follows a body in chunks.
@@ -24,7 +22,7 @@ type Request struct {
 func (r *Request) Append(b []byte) []byte {
 	b = append(appendText(append(b, r.Method...), " ", r.Target), " HTTP/1.1\r\n"...)
 	b = AppendField(b, "Host", r.Host)
-	b = AppendHeader(b, r.Header, r.Order, skipsFraming)
+	b = r.Fields.append(b, skipsFraming)
 	return append(r.appendFraming(b), "\r\n"...)
 }
 
