@@ -47,6 +47,7 @@ type Classifier struct {
 	classes []Class
 	exempt  []Exemption
 	agents  *families
+	texts   texts
 }
 
 // New makes a Classifier. Its error names everything that is wrong with c.
@@ -180,7 +181,7 @@ func (c *Classifier) Classify(r *http.Request, into *Result) {
 		n++
 	}
 
-	all := string(text)
+	all := c.texts.of(text)
 	into.Shape = all[:shapeEnd]
 	for i := range n {
 		into.keys[i] = limiter.Key{Class: c.classes[part[i].class].Name, ID: all[part[i].start:part[i].end]}

@@ -56,6 +56,7 @@
 //	path.go          path shapes
 //	segment.go       one part of a path shape
 //	header.go        header classes
+//	text.go          the memory of keys
 //	lookup.go        which keys what somebody asks for may be
 //	pins.go          clients that somebody gave a standing for a time
 //	exempt.go        exemptions

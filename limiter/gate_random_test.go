@@ -18,6 +18,7 @@ type siege struct {
 	phases  map[*Ticket]phase // before the last call
 	clock   float64
 	settled float64 // CPU-seconds
+	spare   []*Ticket
 }
 
 func newSiege(p Policy) *siege {
@@ -241,15 +242,30 @@ func (s *siege) someLeaves(q *levelQueue) bool {
 	return false
 }
 
-// forget leaves out the tickets that are over.
+// forget leaves out the tickets that are over, whose memory serves others.
 func (s *siege) forget() {
 	kept := s.tickets[:0]
 	for _, x := range s.tickets {
 		if x.state != over {
 			kept = append(kept, x)
+		} else if x = x.Emptied(); x != nil {
+			s.spare = append(s.spare, x)
+			delete(s.ranks, x)
+			delete(s.phases, x)
 		}
 	}
 	s.tickets = kept
+}
+
+// memory is that of one that is over; nil: there is none.
+func (s *siege) memory() *Ticket {
+	n := len(s.spare)
+	if n == 0 {
+		return nil
+	}
+	x := s.spare[n-1]
+	s.spare = s.spare[:n-1]
+	return x
 }
 
 // TestGateAtRandom calls everything in any order, and checks all that must hold
@@ -295,6 +311,7 @@ func TestGateAtRandom(t *testing.T) {
 				a.Keys[0], a.Keys[1] = Key{"slash24", client + "/24"}, Key{"slash32", client}
 				a.Face = rapid.Uint8Range(0, 8).Draw(t, "face")
 			}
+			a.Memory = s.memory()
 			x := s.Arrive(s.now, a)
 			s.tickets = append(s.tickets, x)
 		}

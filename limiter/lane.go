@@ -17,7 +17,7 @@ const (
 func (p phase) running() bool { return p >= probing }
 
 // queueEntry is a request's place at the gate, which guards it, but for client,
-// which never changes once the request is there.
+// which does not change from when the request is there until it is settled.
 type queueEntry struct {
 	client *client // nil: it never came to the gate
 	flow   *flow   // whose virtual time it counts for: the client's, or all strangers'
@@ -52,7 +52,6 @@ type queueEntry struct {
 
 	behind, before *Ticket // in the lane
 	later, earlier *Ticket // among all that wait
-	after          *Ticket // decided with it
 }
 
 // lane is a client's FIFO of requests of one level.

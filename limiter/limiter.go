@@ -45,6 +45,8 @@ type Arrival struct {
 	Prefetch bool
 	// Interest is who asks for the like of it. It orders strangers.
 	Interest Interest
+	// Memory is that of a ticket that nobody uses any more, by its Emptied; nil: none is there.
+	Memory *Ticket
 }
 
 // Interest is who asks for something.
@@ -96,15 +98,24 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 	return l
 }
 
+// ticket is that of the request, empty but for what it says of itself.
+func (a *Arrival) ticket() *Ticket {
+	t := a.Memory
+	if t == nil {
+		t = new(Ticket)
+	}
+	t.guess, t.sure, t.interest = a.Guess.Seconds(), a.Sure, min(a.Interest, ReadByRobots)
+	t.proven, t.passed, t.session, t.face = a.Proven, a.Passed, a.Session, a.Face%faces
+	t.follows, t.prefetch = a.Follows, a.Prefetch
+	return t
+}
+
 // Arrive takes in a request and decides at once, if it can, or later, by
 // Advance. It never blocks. Whatever comes of the request, Leave must be called.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	at, p := l.since(now), l.table.policy.Load()
-	t := &Ticket{ // nobody else knows it yet: no lock
-		decided: l.decided, told: true, sure: a.Sure, proven: a.Proven, passed: a.Passed,
-		session: a.Session, face: a.Face % faces, follows: a.Follows, interest: min(a.Interest, ReadByRobots), prefetch: a.Prefetch,
-		guess: a.Guess.Seconds(), came: at,
-	}
+	t := a.ticket() // nobody else knows it yet: no lock
+	t.decided, t.told, t.came = l.decided, true, at
 	var debts [MaxKeys]debt
 	t.meet(at, l.table, a.Keys, !p.gated || l.gate.waiting.Load() == 0, &debts)
 	v, blocking := l.judge(p, t, debts[:t.n])

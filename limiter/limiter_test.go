@@ -3,8 +3,10 @@ package limiter
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,8 +136,15 @@ func checkIdle(t interface{ Fatalf(string, ...any) }, l *Limiter) {
 // TestConcurrently is for the race detector: many clients at once, with a driver,
 // reloads and a doctor beside them.
 func TestConcurrently(t *testing.T) {
-	p := one(Cap, Budget{CPUs: 50})
-	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 200}})
+	for _, mode := range []Mode{Cap, Fair} {
+		p := roomy(mode)
+		p.Classes = one(mode, Budget{CPUs: 50}).Classes
+		p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 200}})
+		t.Run(mode.String(), func(t *testing.T) { concurrently(t, p) })
+	}
+}
+
+func concurrently(t *testing.T, p Policy) {
 	start := time.Now()
 	l := New(start, p, 64, nil)
 	stop := make(chan struct{})
@@ -157,18 +166,27 @@ func TestConcurrently(t *testing.T) {
 	loop(func() { l.Advance(time.Now()) })
 	loop(func() { l.SetPolicy(time.Now(), p) })
 	loop(func() { l.Dump(time.Now(), "", func(Row) bool { return true }) })
+	var latest atomic.Pointer[Ticket] // whose memory may be another one's when it is looked at
+	loop(func() {
+		if x := latest.Load(); x != nil {
+			l.gate.snapshot([]*Ticket{x})
+		}
+	})
 	for c := range 8 {
 		clients.Go(func() {
 			rng := rand.New(rand.NewPCG(1, uint64(c)))
+			var memory *Ticket
 			for range 100 {
 				id := string(rune('a' + rng.IntN(200)))
-				ticket := l.Arrive(time.Now(), Arrival{Keys: by(id, "net"), Guess: time.Millisecond})
+				ticket := l.Arrive(time.Now(), Arrival{Keys: by(id, "net"), Guess: time.Millisecond, Memory: memory})
+				latest.Store(ticket)
 				if rng.IntN(4) > 0 {
 					<-ticket.Decided()
 					l.Progress(time.Now(), ticket, 2*time.Millisecond, true)
 					l.Settle(time.Now(), ticket, time.Millisecond)
 				}
 				l.Leave(time.Now(), ticket)
+				memory = ticket.Emptied()
 			}
 		})
 	}
@@ -176,4 +194,46 @@ func TestConcurrently(t *testing.T) {
 	close(stop)
 	beside.Wait()
 	checkIdle(t, l)
+}
+
+// TestTicketsLeaveNothing: one in the memory of another one is as good as new.
+func TestTicketsLeaveNothing(t *testing.T) {
+	for name, mode := range map[string]Mode{"at the gate": Fair, "without one": Cap} {
+		w := newWorld(roomy(mode))
+		x := w.Arrive(w.now, Arrival{
+			Keys: by("a", "net"), Guess: second, Idle: second, Running: second, Sure: true, Standing: 2, Company: 2, Proven: true,
+			Passed: true, Session: true, Face: 3, Follows: true, Prefetch: true, Interest: ReadByFew,
+		})
+		w.Progress(w.now, x, 2*second, true)
+		w.Settle(w.now, x, 3*second)
+		w.Leave(w.now, x)
+		memory := x.Emptied()
+		if memory == nil {
+			t.Fatalf("%s: it may not be used again", name)
+		}
+		got, want := (&Arrival{Memory: memory}).ticket(), (&Arrival{}).ticket()
+		got.decided, got.told, got.came = want.decided, want.told, want.came // Arrive sets them
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v is left", name, got)
+		}
+	}
+}
+
+// TestTicketsThatWaited are not used again: who tells them of it may come late.
+func TestTicketsThatWaited(t *testing.T) {
+	w := newWorld(roomy(Fair))
+	var all []*Ticket
+	for range 3 {
+		all = append(all, w.heavy("a"))
+	}
+	x := all[2]
+	w.expectPhase(t, "the last", x, queued)
+	for _, y := range all[:2] {
+		w.done(y, second)
+	}
+	w.expectPhase(t, "the last", x, computing)
+	w.done(x, second)
+	if x.Emptied() != nil {
+		t.Error("it is used again")
+	}
 }

@@ -164,7 +164,7 @@ func (r *replica) copy(c *copied, buckets map[*bucket]*bucket) *Ticket {
 func (r *replica) link(waiting []*Ticket) {
 	g := r.gate
 	for i, t := range waiting {
-		t.later, t.earlier, t.after = nil, nil, nil
+		t.later, t.earlier = nil, nil
 		if i > 0 {
 			t.earlier, waiting[i-1].later = waiting[i-1], t
 		}

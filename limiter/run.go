@@ -103,7 +103,8 @@ func (g *gate) end(at time.Duration, t *Ticket) {
 	t.leaveFlow(g)
 }
 
-// finish takes a request out that has cost x CPU-seconds.
+// finish takes a request out that has cost x CPU-seconds, and forgets one that never waited:
+// nobody else knows it, and its memory may soon be another one's.
 func (g *gate) finish(at time.Duration, t *Ticket, x float64) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -117,6 +118,9 @@ func (g *gate) finish(at time.Duration, t *Ticket, x float64) (decided *Ticket) 
 	}
 	g.answered(at, t)
 	g.end(at, t)
+	if t.told {
+		t.queueEntry = queueEntry{}
+	}
 	return g.dispatch(at)
 }
 

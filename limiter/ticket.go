@@ -17,10 +17,11 @@ const (
 )
 
 // Ticket is one request's place in the limiter. Arrive, Settle and Leave are
-// called in turn by whoever serves the request, Progress and Advance by anybody
-// at any time.
+// called in turn by whoever serves the request, Progress by anybody before Settle,
+// and Advance at any time.
 type Ticket struct {
 	decided  chan struct{} // closed when verdict stands
+	after    *Ticket       // decided with it; for who tells them
 	told     bool          // decided is the closed channel that all share who never waited
 	sure     bool          // the guess rests on answers
 	proven   bool
@@ -71,6 +72,19 @@ func (t *Ticket) Stranger() bool { return t.seen.Load() == asStranger }
 // Known tells whether the request came to the gate, which knows its client. It may be
 // called at any time.
 func (t *Ticket) Known() bool { return t.seen.Load() == asKnown }
+
+// Emptied is the memory of a ticket, for another request's; nil: the gate may still know it,
+// or somebody who tells it that it is decided. It is called after Leave.
+func (t *Ticket) Emptied() *Ticket {
+	if !t.told || t.place != nil || t.client != nil {
+		return nil
+	}
+	clear(t.slots[:t.n])
+	t.stranger, t.standing, t.company, t.likelyIdle, t.running = false, 0, 0, 0, 0
+	t.verdict, t.state, t.n, t.charged = Verdict{}, waiting, 0, 0
+	t.seen.Store(0)
+	return t
+}
 
 // each calls f for the slots whose bucket is known.
 func (t *Ticket) each(f func(*slot)) {

@@ -87,7 +87,9 @@ func (h *Handler) done(x *exchange) {
 		}
 	case x.body.ReadCloser == nil && x.writer.status != http.StatusSwitchingProtocols:
 		x.asked.clear()
+		spare := x.Spare()
 		*x = exchange{asked: x.asked}
+		x.Reuse(spare)
 		h.exchanges.Put(x)
 	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -78,14 +79,16 @@ func (h *Handler) WhoRuns(limit int, match func(*Underway) bool) (rows []Underwa
 	return rows, c.total
 }
 
-// tickets are those of the requests at the backend.
-func (h *Handler) tickets() (all []*limiter.Ticket) {
+// tickets are those of the requests at the backend. One that ends meanwhile may give its
+// memory to another one's, which is there once all the same.
+func (h *Handler) tickets() []*limiter.Ticket {
+	all := make(map[*limiter.Ticket]struct{})
 	h.running.Each(func(x *exchange) {
 		if t := x.Ticket(); t != nil {
-			all = append(all, t)
+			all[t] = struct{}{}
 		}
 	})
-	return all
+	return slices.Collect(maps.Keys(all))
 }
 
 // underway is what is seen of an exchange while somebody else serves it: what does not

@@ -46,9 +46,9 @@ type Answer struct {
 // take takes the head over.
 func (a *Answer) take(head *http1.Response) {
 	a.Status, a.Length = head.Status, head.Length
-	var text http1.Text
-	text.Grow(head.Fields, 0)
+	text := a.pool.texts.Borrow(head.Fields, 0)
 	a.Order = text.Collect(a.Header, head.Fields, a.values[:], a.names[:])
+	a.pool.texts.Return(text)
 	if string(head.Reason) != http.StatusText(head.Status) {
 		a.Reason = string(head.Reason)
 	}

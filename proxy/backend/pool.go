@@ -28,6 +28,7 @@ type Pool struct {
 	host     string        // of requests that name none
 	memory   sync.Pool     // of *memory
 	answers  sync.Pool     // of *Answer
+	texts    http1.Texts
 
 	mu     sync.Mutex // guards the following
 	idle   []*Conn    // the newest last

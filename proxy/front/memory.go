@@ -16,7 +16,10 @@ const (
 )
 
 // memories lends memory to requests. Its methods may be called concurrently.
-type memories struct{ in, out, requests sync.Pool }
+type memories struct {
+	in, out, requests sync.Pool
+	texts             http1.Texts
+}
 
 func (m *memories) init() {
 	m.in.New = func() any { return new(inMemory) }

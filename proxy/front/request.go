@@ -15,8 +15,9 @@ var errTarget = http1.Malformed("a target that is no URL")
 // it.
 func (r *request) take(c *conn) error {
 	r.Request = *c.base
-	var text http1.Text
-	text.Grow(r.head.Fields, len(r.head.Method)+len(r.head.Target)+len(r.head.Host))
+	texts := &c.server.memory.texts
+	text := texts.Borrow(r.head.Fields, len(r.head.Method)+len(r.head.Target)+len(r.head.Host))
+	defer texts.Return(text)
 	r.Method = method(r.head.Method)
 	if r.Method == "" {
 		r.Method = text.Of(r.head.Method)
@@ -32,7 +33,7 @@ func (r *request) take(c *conn) error {
 		return err
 	}
 	r.Header = r.header
-	announced := r.fill(&text)
+	announced := r.fill(text)
 	r.Body, r.ContentLength = http.NoBody, r.head.Length
 	if r.head.Framing != http1.Empty {
 		r.body.begin(c, r)

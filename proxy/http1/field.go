@@ -97,7 +97,7 @@ func isToken(c byte) bool {
 // order of their names.
 func Header(fields []Field) (http.Header, []Name) {
 	var t Text
-	t.Grow(fields, 0)
+	t.grow(fields, 0, 0)
 	h := make(http.Header, len(fields))
 	return h, t.Collect(h, fields, make([]string, 0, len(fields)), make([]Name, 0, len(fields)))
 }

@@ -2,7 +2,6 @@ package http1
 
 import (
 	"net/http"
-	"net/textproto"
 	"slices"
 	"strings"
 )
@@ -97,52 +96,4 @@ func Emptied(h http.Header) http.Header {
 	}
 	clear(h)
 	return h
-}
-
-// Text is one string for all that is kept of a head: what is taken from it takes nothing
-// of the buffer with it.
-type Text struct{ all strings.Builder }
-
-// Grow makes room for fields, and for so many bytes more.
-func (t *Text) Grow(fields []Field, more int) {
-	for _, f := range fields {
-		more += len(f.Name) + len(f.Value)
-	}
-	t.all.Grow(more)
-}
-
-// Of is a string of some bytes.
-func (t *Text) Of(p []byte) string {
-	at := t.all.Len()
-	t.all.Write(p)
-	return t.all.String()[at:]
-}
-
-func (t *Text) name(p []byte) Name {
-	common, ok := CommonName(p)
-	if ok && common == string(p) { // the compiler makes no string of it
-		return Name{common, common}
-	}
-	written := t.Of(p)
-	if ok {
-		return Name{written, common}
-	}
-	return Name{written, textproto.CanonicalMIMEHeaderKey(written)}
-}
-
-// Collect fills an empty header with fields, and returns the order of their names. It uses
-// the memory of values and of order, as far as that goes.
-func (t *Text) Collect(h http.Header, fields []Field, values []string, order []Name) []Name {
-	values, order = values[:0], order[:0]
-	for _, f := range fields {
-		name, value := t.name(f.Name), t.Of(f.Value)
-		if before := h[name.Canonical]; before != nil {
-			h[name.Canonical] = append(before, value)
-			continue
-		}
-		values = append(values, value)
-		h[name.Canonical] = values[len(values)-1 : len(values) : len(values)]
-		order = append(order, name)
-	}
-	return order
 }

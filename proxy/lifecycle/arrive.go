@@ -40,6 +40,7 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 		Keys: l.Who.Keys(), Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
 		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves(), Company: l.Who.Company, Passed: l.passed,
 		Session: l.Who.Session, Face: l.Who.Face, Follows: l.Who.Follows, Prefetch: l.Who.Prefetch, Interest: l.interest(),
+		Memory: l.memory,
 	})
 }
 

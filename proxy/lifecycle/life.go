@@ -28,6 +28,7 @@ type Life struct {
 	came    time.Time
 	idle    time.Duration // that it will likely hold a worker without computing
 	ticket  *limiter.Ticket
+	memory  *limiter.Ticket // see Reuse
 	span    cpuaccount.Span
 	uploads bool // its body comes while it holds its worker
 	passed  bool // it brought a newcomer's pass
@@ -49,6 +50,18 @@ func (l *Life) Known() bool { return l.ticket != nil && l.ticket.Known() }
 
 // Ticket is its place at the limiter, from Arrive on; nil: it has none, as it is exempt.
 func (l *Life) Ticket() *limiter.Ticket { return l.ticket }
+
+// Spare is memory for another Life that this one does not need any more, as it has left; nil:
+// there is none.
+func (l *Life) Spare() *limiter.Ticket {
+	if l.ticket == nil {
+		return l.memory
+	}
+	return l.ticket.Emptied()
+}
+
+// Reuse gives it what another one spared, before it begins.
+func (l *Life) Reuse(memory *limiter.Ticket) { l.memory = memory }
 
 // leastStay is how long a request that keeps its worker though it does not compute
 // holds it at least, as far as anybody who asks for the like of it is concerned.

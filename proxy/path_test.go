@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"testing"
 	"time"
 
@@ -22,26 +23,54 @@ import (
 func BenchmarkPath(b *testing.B) {
 	for _, m := range []limiter.Mode{limiter.Observe, limiter.Fair} {
 		b.Run(m.String(), func(b *testing.B) {
-			dial := func(context.Context) (net.Conn, error) {
-				return &scripted{says: benchResponse(), after: true}, nil
-			}
-			upstream := &Upstream{timeout: time.Minute, pool: backend.NewPool(dial, "", time.Minute), log: zap.NewNop()}
-			b.Cleanup(upstream.Close)
-			h := benchHandler(b, m, upstream)
-			client := &scripted{says: []byte(benchRequest), left: b.N, done: make(chan struct{})}
-			s := front.NewServer(h, front.Options{
-				Header: time.Minute, Idle: time.Minute, MaxHead: maxHeader, Log: zap.NewNop(),
-				Context: func(ctx context.Context, c net.Conn) context.Context { return meet(ctx, c, &closing{}) },
-			})
+			ask := wireless(b, m)
 			b.ReportAllocs()
 			b.ResetTimer()
-			if err := s.Serve(&once{conn: client, done: client.done, server: s}); !errors.Is(err, http.ErrServerClosed) {
-				b.Fatal(err)
-			}
-			if client.written == 0 {
-				b.Fatal("nothing was answered")
-			}
+			ask(b.N)
 		})
+	}
+}
+
+// TestPathAllocatesNothing counts what is allocated for a GET: less than once. Several
+// requests share the memory of their strings, and the ticker beside them needs some.
+func TestPathAllocatesNothing(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector has pools lose what they keep")
+	}
+	for _, m := range []limiter.Mode{limiter.Observe, limiter.Fair} {
+		ask := wireless(t, m)
+		ask(100)
+		const n = 2000
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		ask(n)
+		runtime.ReadMemStats(&after)
+		if got := float64(after.Mallocs-before.Mallocs) / n; got >= 1 {
+			t.Errorf("%v: %.2f allocations for a request", m, got)
+		}
+	}
+}
+
+// wireless is a proxy without a kernel, which is to be asked so many times over a connection.
+func wireless(t testing.TB, m limiter.Mode) (ask func(times int)) {
+	dial := func(context.Context) (net.Conn, error) {
+		return &scripted{says: benchResponse(), after: true}, nil
+	}
+	upstream := &Upstream{timeout: time.Minute, pool: backend.NewPool(dial, "", time.Minute), log: zap.NewNop()}
+	t.Cleanup(upstream.Close)
+	h := benchHandler(t, m, upstream)
+	return func(times int) {
+		client := &scripted{says: []byte(benchRequest), left: times, done: make(chan struct{})}
+		s := front.NewServer(h, front.Options{
+			Header: time.Minute, Idle: time.Minute, MaxHead: maxHeader, Log: zap.NewNop(),
+			Context: func(ctx context.Context, c net.Conn) context.Context { return meet(ctx, c, &closing{}) },
+		})
+		if err := s.Serve(&once{conn: client, done: client.done, server: s}); !errors.Is(err, http.ErrServerClosed) {
+			t.Fatal(err)
+		}
+		if least := times * len(benchBody); client.written < least {
+			t.Fatalf("%d bytes were answered, want more than %d", client.written, least)
+		}
 	}
 }
 
