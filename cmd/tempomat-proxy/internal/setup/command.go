@@ -1,0 +1,107 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// Command is "tempomat-proxy setup".
+type Command struct {
+	Place Place
+	Run   Runner
+	Ask   Prober
+	// IsDefault tells whether a configuration of tempomat changes no default.
+	IsDefault func(file string) bool
+	IsRoot    bool
+}
+
+// Summary is the command in one line of a help.
+const Summary = "look at this machine and show, or with -write make, what puts the proxy before its web server; -undo takes it back"
+
+// Main runs the command and returns its exit status: 0 if it did what was asked for, or
+// nothing was to do; 1 if it could not; 2 for a wrong command line.
+func (c Command) Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("tempomat-proxy setup", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	write := flags.Bool("write", false, "make the changes, all or none of them")
+	undo := flags.Bool("undo", false, "take back what -write did")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	case flags.NArg() > 0:
+		fmt.Fprintf(stderr, "tempomat-proxy: setup takes no arguments; %q is one\n", flags.Arg(0))
+		return 2
+	case *write && *undo:
+		fmt.Fprintln(stderr, "tempomat-proxy: setup takes -write or -undo, not both")
+		return 2
+	}
+	err := c.act(ctx, *write, *undo, stdout)
+	if err != nil {
+		fmt.Fprintln(stderr, "tempomat-proxy: setup:", err)
+		return 1
+	}
+	return 0
+}
+
+func (c Command) act(ctx context.Context, write, undo bool, stdout io.Writer) error {
+	if (write || undo) && !c.IsRoot {
+		return errors.New("only root may change this machine's configuration; without -write it is only shown")
+	}
+	w := &worker{place: c.Place, run: c.Run, ask: c.Ask, out: stdout}
+	if undo {
+		return w.takeBack(ctx)
+	}
+	m := Gather(ctx, c.Place, c.Run, c.IsDefault)
+	p := Decide(m)
+	Show(stdout, p)
+	switch {
+	case p.Done:
+		return nil
+	case len(p.Obstacles) > 0:
+		return fmt.Errorf("%d obstacles", len(p.Obstacles))
+	case !write:
+		fmt.Fprintln(stdout, "\nNothing is changed yet. tempomat-proxy setup -write does all that.")
+		return nil
+	}
+	fmt.Fprintln(stdout, "\nDoing it:")
+	if err := w.apply(ctx, p, m.Systemd); err != nil {
+		return err
+	}
+	if !m.Systemd {
+		fmt.Fprintf(stdout, "Done. Now start %s anew, and then tempomat-proxy.\n", p.Server)
+		return nil
+	}
+	fmt.Fprintln(stdout, "Done: the site is served through tempomat-proxy, which only observes. Who costs what: tempomat-doctor top")
+	return nil
+}
+
+// takeBack undoes what the journal tells.
+func (w *worker) takeBack(ctx context.Context) error {
+	file := journalFile(w.place)
+	j, err := loadJournal(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintln(w.out, "Nothing to take back: setup has changed nothing here.")
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	fmt.Fprintln(w.out, "Taking back:")
+	if err := w.undo(ctx, j); err != nil {
+		return err
+	}
+	fmt.Fprintln(w.out, "Done: everything is as it was.")
+	return nil
+}
+
+// OnThisMachine is the command for the machine itself.
+func OnThisMachine(isDefault func(file string) bool) Command {
+	return Command{Place: Standard(), Run: Local{}, Ask: Local{}, IsDefault: isDefault, IsRoot: os.Geteuid() == 0}
+}

@@ -1,0 +1,221 @@
+package setup
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// unitName is the unit of systemd that runs the proxy.
+const unitName = "tempomat-proxy"
+
+// keyGroup is Debian's group of those who may read private keys (package ssl-cert).
+const keyGroup = "ssl-cert"
+
+// Decide says what to do on a machine. It reads nothing else.
+func Decide(m Machine) Plan {
+	d := &decider{m: m, edits: map[string][]Edit{}, shown: map[string]string{}, texts: map[string]string{}}
+	d.plan.Config = m.Place.Root + "/etc/tempomat/tempomat.yaml"
+	d.plan.Before = m.Service
+	d.found()
+	if m.Journal {
+		d.plan.Done = true
+		return d.plan
+	}
+	for _, dir := range m.Foreign {
+		d.block(dir+" is not Debian's layout", "setup knows where Debian and Ubuntu have the files of Apache and nginx",
+			"do by hand what the README says under \"By hand\"")
+	}
+	switch server := d.server(); server {
+	case "apache2":
+		d.apache()
+	case "nginx":
+		d.nginx()
+	}
+	if len(d.plan.Obstacles) == 0 {
+		d.finish()
+	}
+	return d.plan
+}
+
+// decider collects a plan.
+type decider struct {
+	m      Machine
+	plan   Plan
+	edits  map[string][]Edit // by the real path
+	texts  map[string]string
+	shown  map[string]string
+	inner  int // the port that the server moves to
+	secure bool
+	certs  []certificate
+}
+
+func (d *decider) block(what, why, do string) {
+	o := Obstacle{What: what, Why: why, Do: do}
+	if !slices.Contains(d.plan.Obstacles, o) {
+		d.plan.Obstacles = append(d.plan.Obstacles, o)
+	}
+}
+
+func (d *decider) note(format string, args ...any) {
+	d.plan.Notes = append(d.plan.Notes, fmt.Sprintf(format, args...))
+}
+
+// server chooses which web server is meant: the one that listens where the public asks,
+// or the only one that is there. It is empty if that cannot be told.
+func (d *decider) server() string {
+	holders := map[string]int{}
+	for _, s := range d.m.Sockets {
+		if port := int(s.Address.Port()); port == d.m.Place.HTTP || port == d.m.Place.HTTPS {
+			holders[s.Program] = port
+		}
+	}
+	for name, port := range holders {
+		switch name {
+		case "apache2", "nginx":
+		case "":
+			d.block(fmt.Sprintf("an unknown program listens on port %d", port), "only root can see which", "run setup as root")
+		case unitName, "tempomat-proxy"[:min(15, len(unitName))]:
+			d.block(fmt.Sprintf("tempomat-proxy listens on port %d already", port), "somebody has set it up by hand", "nothing, or take that back first")
+		default:
+			d.block(fmt.Sprintf("%s listens on port %d", name, port), "setup puts the proxy before Apache and nginx only",
+				"let "+name+" send its requests to 127.0.0.1:8888, where tempomat-proxy listens unless told otherwise, and name the web server behind it as backend")
+		}
+	}
+	_, apache := holders["apache2"]
+	_, nginx := holders["nginx"]
+	switch {
+	case len(d.plan.Obstacles) > 0:
+		return ""
+	case apache && nginx:
+		d.block("both Apache and nginx serve the public", fmt.Sprintf("one listens on port %d, the other one on %d", holders["apache2"], holders["nginx"]),
+			"decide which one stands in front, and do by hand what the README says under \"By hand\"")
+	case apache, !nginx && d.m.Apache != nil && d.m.Nginx == nil:
+		return "apache2"
+	case nginx, d.m.Nginx != nil && d.m.Apache == nil:
+		return "nginx"
+	case d.m.Apache != nil && d.m.Nginx != nil:
+		d.block("Apache and nginx are installed, and neither of them runs", "setup cannot tell which one serves your site", "start the one that does")
+	default:
+		d.block("there is neither Apache nor nginx", "setup puts the proxy before one of these", "for another web server, write "+d.plan.Config+" with its address as backend")
+	}
+	return ""
+}
+
+// edit exchanges a line of a file.
+func (d *decider) edit(f *File, line int, now ...string) {
+	old := strings.Split(f.Text, "\n")[line-1]
+	e := Edit{Line: line, Old: old, New: now}
+	if !slices.ContainsFunc(d.edits[f.Real], func(o Edit) bool { return o.Line == line }) {
+		d.edits[f.Real] = append(d.edits[f.Real], e)
+	}
+	d.texts[f.Real], d.shown[f.Real] = f.Text, f.Path
+}
+
+// freePort returns the first of twenty ports that nobody has.
+func (d *decider) freePort(from int, taken []int) int {
+	for p := from; p < from+20; p++ {
+		used := slices.ContainsFunc(d.m.Sockets, func(s Socket) bool { return int(s.Address.Port()) == p })
+		if !used && !slices.Contains(taken, p) {
+			return p
+		}
+	}
+	d.block(fmt.Sprintf("no port from %d to %d is free", from, from+19), "the web server has to move to one of them", "stop what listens there")
+	return from
+}
+
+// create adds a file that must not be there yet.
+func (d *decider) create(name, text string) {
+	d.plan.Changes = append(d.plan.Changes, Change{Path: name, New: true, After: text})
+}
+
+func (d *decider) link(name, target, command string) {
+	d.plan.Changes = append(d.plan.Changes, Change{Path: name, New: true, Target: target, Command: command})
+}
+
+// finish turns the edits into changes, and adds tempomat's own files.
+func (d *decider) finish() {
+	var edited []Change
+	for real, edits := range d.edits {
+		slices.SortFunc(edits, func(a, b Edit) int { return a.Line - b.Line })
+		after, err := applyEdits(d.texts[real], edits)
+		if err != nil {
+			d.block(d.shown[real]+": "+err.Error(), "setup has read it wrongly", "report this, please")
+			return
+		}
+		edited = append(edited, Change{Path: real, Shown: d.shown[real], Before: d.texts[real], After: after, Edits: edits, Backup: d.backupOf(real)})
+	}
+	slices.SortFunc(edited, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	d.plan.Changes = append(edited, d.plan.Changes...)
+	d.config()
+	d.keys()
+	if !d.m.Systemd {
+		d.note("systemd does not run here: with -write the files are changed and checked; starting anew is left to you.")
+	} else if !d.m.Service.Installed {
+		d.block("the unit "+unitName+".service is not installed", "setup starts the proxy by it",
+			"install the package, or copy deploy/systemd/tempomat-proxy.service to /etc/systemd/system")
+	}
+}
+
+// backupOf is where the former text of a file is kept: beside it, except where the
+// server would read that as well.
+func (d *decider) backupOf(real string) string {
+	if path.Base(path.Dir(real)) == "sites-enabled" {
+		return path.Join(path.Dir(path.Dir(real)), path.Base(real)+backupEnd)
+	}
+	return real + backupEnd
+}
+
+// config plans tempomat's own file.
+func (d *decider) config() {
+	text := d.configText()
+	c := d.m.Config
+	switch {
+	case !c.Exists:
+		d.create(d.plan.Config, text)
+	case c.Text == text:
+	case c.Defaults:
+		d.plan.Changes = append(d.plan.Changes, Change{Path: d.plan.Config, Before: c.Text, After: text, Backup: d.plan.Config + backupEnd})
+	default:
+		d.block(d.plan.Config+" has settings of its own", "setup does not know which of them are still meant",
+			"move it away and run setup again, then add your settings to the new one; or write these into it yourself:\n"+indent(settings(text)))
+	}
+}
+
+func (d *decider) configText() string {
+	scheme, listen := "http", fmt.Sprintf("listen: \":%d\"\n", d.m.Place.HTTP)
+	if d.secure {
+		scheme = "https"
+		listen = fmt.Sprintf("listen: [{address: \":%d\", tls: true}]\ntls:\n  certificates:\n", d.m.Place.HTTPS)
+		for _, c := range d.certs {
+			listen += fmt.Sprintf("    - {certificate: %s, key: %s}\n", yamlText(c.chain), yamlText(c.key))
+		}
+	}
+	return "# Written by tempomat-proxy setup. Every other key has its default; they are all in\n" +
+		"# docs/configuration.md. After a change: systemctl reload tempomat-proxy\n" +
+		listen +
+		fmt.Sprintf("backend: %s://127.0.0.1:%d\n", scheme, d.inner) +
+		"\n# It counts and shows, and delays nobody. After a day, when tempomat-doctor shows what you\n" +
+		"# expect: mode: fair, and no log line.\n" +
+		"throttle: {mode: observe}\n" +
+		"log: {access: all}\n"
+}
+
+// yamlText writes a path so that YAML reads nothing else from it.
+func yamlText(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+// settings are the lines of a text that are no comments.
+func settings(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
+			b.WriteString(line)
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }

@@ -1,0 +1,244 @@
+package setup
+
+import (
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// listen is a Listen of Apache.
+type listen struct {
+	directive
+	port int
+	any  bool // on every address
+}
+
+// apache plans the changes of Apache: the sites of one port move to a port of the
+// loopback. With TLS these are the sites on 443, and what is on port 80 stays.
+func (d *decider) apache() {
+	a := d.m.Apache
+	d.plan.Server, d.plan.Check = "apache2", []string{"apache2ctl", "configtest"}
+	if a.Fault != "" {
+		d.block("Apache's configuration cannot be read", a.Fault, "put that right; apache2ctl configtest tells more")
+		return
+	}
+	var all []directive
+	for i := range a.Files {
+		all = append(all, parseApache(&a.Files[i])...)
+	}
+	d.apacheForeign(all)
+	hosts := d.apacheHosts(all)
+	listens := d.apacheListens(all)
+	if len(d.plan.Obstacles) > 0 {
+		return
+	}
+	plain, secured := hosts[d.m.Place.HTTP], hosts[d.m.Place.HTTPS]
+	d.secure = len(secured) > 0
+	switch {
+	case len(plain)+len(secured) == 0:
+		d.block("Apache has no site: no <VirtualHost> is in force", "setup moves sites, and leaves the main server alone", "put the site into a <VirtualHost *:80>")
+	case d.secure:
+		d.apacheRedirects(plain)
+		d.apacheSecured(secured)
+		d.apacheMove(listens, secured, d.m.Place.HTTPS, d.m.Place.InnerHTTPS)
+	default:
+		d.apacheMove(listens, plain, d.m.Place.HTTP, d.m.Place.InnerHTTP)
+	}
+	d.apacheOthers(listens, hosts)
+	d.apacheAddresses()
+}
+
+// apacheForeign finds what setup must not judge.
+func (d *decider) apacheForeign(all []directive) {
+	for _, x := range all {
+		at := fmt.Sprintf("%s:%d", x.file.Path, x.line)
+		switch x.name {
+		case "remoteipheader":
+			d.block(at+": mod_remoteip is in use", "something stands before Apache already, and its addresses have to be believed by tempomat-proxy, too",
+				"name it in trustedProxies, and do by hand what the README says under \"By hand\"")
+		case "sslverifyclient":
+			if !slices.ContainsFunc(x.args, func(s string) bool { return strings.EqualFold(s, "none") }) {
+				d.block(at+": SSLVerifyClient", "who ends TLS has to ask clients for their certificates, and tempomat-proxy does not",
+					"leave TLS with Apache and use the recipe for Apache's own TLS")
+			}
+		case "mdomain", "<mdomainset", "mdcertificatefile":
+			d.block(at+": Apache gets its certificates itself (mod_md)", "it keeps them where only Apache reads them",
+				"get them by certbot, or let tempomat-proxy get them (tls: {acme: …})")
+		case "use":
+			d.block(at+": a macro is used", "setup cannot see which lines the sites come from", "write them out, or do by hand what the README says under \"By hand\"")
+		}
+	}
+}
+
+// apacheHosts sorts the sites by their port.
+func (d *decider) apacheHosts(all []directive) map[int][]*host {
+	hosts := map[int][]*host{}
+	seen := map[Position]bool{}
+	for _, at := range d.m.Apache.Hosts {
+		if seen[at] {
+			continue
+		}
+		seen[at] = true
+		where := fmt.Sprintf("%s:%d", at.Path, at.Line)
+		h := hostAt(all, at)
+		if h == nil || h.start.joined || h.end == 0 {
+			d.block(where+": the site is not written there as a plain <VirtualHost>", "a macro or a generated file may have made it",
+				"do by hand what the README says under \"By hand\"")
+			continue
+		}
+		port, ok := hostPort(h.start.args)
+		if !ok {
+			d.block(fmt.Sprintf("%s: <VirtualHost %s>", where, strings.Join(h.start.args, " ")), "setup moves sites that are for all addresses and one port, such as *:80",
+				"write it so, or do by hand what the README says under \"By hand\"")
+			continue
+		}
+		hosts[port] = append(hosts[port], h)
+	}
+	return hosts
+}
+
+// hostPort returns the port of a <VirtualHost> that is for all addresses.
+func hostPort(args []string) (int, bool) {
+	if len(args) != 1 {
+		return 0, false
+	}
+	for _, any := range []string{"*:", "_default_:", "0.0.0.0:", "[::]:"} {
+		if p, ok := strings.CutPrefix(args[0], any); ok {
+			n, err := strconv.Atoi(p)
+			return n, err == nil
+		}
+	}
+	return 0, false
+}
+
+// apacheListens reads what Apache listens to.
+func (d *decider) apacheListens(all []directive) (listens []listen) {
+	for _, x := range all {
+		if x.name != "listen" {
+			continue
+		}
+		where := fmt.Sprintf("%s:%d", x.file.Path, x.line)
+		active, known := inForce(x, d.m.Apache.Modules)
+		if !known {
+			d.block(where+": Listen within <"+x.within[len(x.within)-1].name+">", "setup cannot tell whether it is in force", "write it outside")
+			continue
+		}
+		if !active {
+			continue
+		}
+		l := listen{directive: x}
+		var ok bool
+		if len(x.args) > 0 {
+			l.port, l.any, ok = listenPort(x.args[0])
+		}
+		if !ok || x.joined {
+			d.block(where+": Listen "+strings.Join(x.args, " "), "that is no port and no address with a port", "write the number itself there")
+			continue
+		}
+		listens = append(listens, l)
+	}
+	return listens
+}
+
+// listenPort reads "80", "*:80", "[::]:80" or "192.0.2.1:80".
+func listenPort(arg string) (port int, any, ok bool) {
+	address, text := "", arg
+	if i := strings.LastIndexByte(arg, ':'); i >= 0 {
+		address, text = arg[:i], arg[i+1:]
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil || port < 1 || port > 65535 {
+		return 0, false, false
+	}
+	if address == "" || address == "*" {
+		return port, true, true
+	}
+	ip, err := netip.ParseAddr(strings.Trim(address, "[]"))
+	return port, err == nil && ip.IsUnspecified(), err == nil
+}
+
+// apacheMove moves a port, and its sites, to the loopback.
+func (d *decider) apacheMove(listens []listen, hosts []*host, from, to int) {
+	var taken []int
+	for _, l := range listens {
+		taken = append(taken, l.port)
+	}
+	d.inner = d.freePort(to, taken)
+	moved := false
+	for _, l := range listens {
+		switch {
+		case l.port != from:
+		case !l.any:
+			d.block(fmt.Sprintf("%s:%d: Listen %s", l.file.Path, l.line, l.args[0]), "setup moves a Listen that is for all addresses; it cannot judge which of several are meant",
+				"do by hand what the README says under \"By hand\"")
+		case moved:
+			d.edit(l.file, l.line, l.indent()+"# tempomat: "+l.trimmed())
+		default:
+			moved = true
+			d.edit(l.file, l.line, fmt.Sprintf("%sListen 127.0.0.1:%d%s", l.indent(), d.inner, map[bool]string{true: " https"}[d.secure]))
+		}
+	}
+	if !moved {
+		d.block(fmt.Sprintf("no Listen %d is in force", from), "there are sites for that port", "add it to ports.conf, or disable these sites")
+	}
+	for _, h := range hosts {
+		// Without a port Apache names none in its own redirects: the visitor's is another one.
+		d.edit(h.start.file, h.start.line, h.start.indent()+"<VirtualHost *>")
+	}
+	d.plan.Probes = append(d.plan.Probes, probesOf(hosts, from, d.secure)...)
+}
+
+// probesOf asks each site for its first page.
+func probesOf(hosts []*host, port int, secure bool) (probes []Probe) {
+	for _, h := range hosts {
+		name := "localhost"
+		if names := h.names(); len(names) > 0 && !strings.ContainsAny(names[0], "*?$") {
+			name = names[0]
+		}
+		if p := (Probe{Port: port, TLS: secure, Host: name}); !slices.Contains(probes, p) && len(probes) < 16 {
+			probes = append(probes, p)
+		}
+	}
+	return probes
+}
+
+// apacheOthers looks at the ports that stay.
+func (d *decider) apacheOthers(listens []listen, hosts map[int][]*host) {
+	for _, l := range listens {
+		moved := d.m.Place.HTTP
+		if d.secure {
+			moved = d.m.Place.HTTPS
+		}
+		switch {
+		case l.port == moved:
+		case len(hosts[l.port]) == 0:
+			d.block(fmt.Sprintf("%s:%d: Listen %s has no site", l.file.Path, l.line, l.args[0]), "the sites that move are for any port, so they would be served there, past tempomat-proxy",
+				"remove the line (for 443 without a TLS site: a2dismod ssl), or give it a <VirtualHost>")
+		case l.port != d.m.Place.HTTP:
+			d.note("Port %d stays with Apache: its requests go past tempomat-proxy.", l.port)
+		}
+	}
+}
+
+// apacheAddresses lets Apache see the clients' addresses.
+func (d *decider) apacheAddresses() {
+	dir := d.m.Apache.Dir
+	d.create(path.Join(dir, "conf-available/tempomat.conf"),
+		"# Written by tempomat-proxy setup: the client is whom tempomat-proxy names, in logs,\n# in Require ip and in PHP's REMOTE_ADDR.\n"+
+			"RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1 ::1\n")
+	d.link(path.Join(dir, "conf-enabled/tempomat.conf"), "../conf-available/tempomat.conf", "a2enconf tempomat")
+	if !slices.Contains(d.m.Apache.Modules, "remoteip_module") {
+		d.link(path.Join(dir, "mods-enabled/remoteip.load"), "../mods-available/remoteip.load", "a2enmod remoteip")
+	}
+}
+
+func (d directive) raw() string { return strings.Split(d.file.Text, "\n")[d.line-1] }
+
+func (d directive) indent() string { return leading(d.raw()) }
+
+func (d directive) trimmed() string { return strings.TrimSpace(d.raw()) }
+
+func leading(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }

@@ -1,0 +1,291 @@
+package setup
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// nginxServer is a server block of nginx.
+type nginxServer struct {
+	*statement
+	listens []nginxListen
+}
+
+// nginxListen is a listen of nginx.
+type nginxListen struct {
+	*statement
+	port    int
+	any     bool
+	secure  bool
+	chosen  bool // default_server
+	unknown string
+}
+
+// nginx plans the changes of nginx, in the way of those of Apache.
+func (d *decider) nginx() {
+	n := d.m.Nginx
+	d.plan.Server, d.plan.Check = "nginx", []string{"nginx", "-t"}
+	if n.Fault != "" {
+		d.block("nginx's configuration cannot be read", n.Fault, "put that right; nginx -t tells more")
+		return
+	}
+	if !n.RealIP {
+		d.block("this nginx cannot take clients' addresses from a header", "it was built without the realip module", "apt install nginx")
+	}
+	root, err := parseNginx(n)
+	if err != nil {
+		d.block("nginx's files hold what setup does not understand", err.Error(), "do by hand what the README says under \"By hand\"")
+		return
+	}
+	servers := d.nginxServers(root)
+	if len(d.plan.Obstacles) > 0 {
+		return
+	}
+	d.secure = slices.ContainsFunc(servers, func(s nginxServer) bool { return s.on(d.m.Place.HTTPS) })
+	from, to := d.m.Place.HTTP, d.m.Place.InnerHTTP
+	if d.secure {
+		from, to = d.m.Place.HTTPS, d.m.Place.InnerHTTPS
+	}
+	var taken []int
+	moving := 0
+	for _, s := range servers {
+		for _, l := range s.listens {
+			taken = append(taken, l.port)
+		}
+		if s.on(from) {
+			moving++
+		}
+	}
+	if moving == 0 {
+		d.block(fmt.Sprintf("nginx has no site on port %d", from), "setup moves such sites", "see nginx -T: is your site enabled?")
+		return
+	}
+	d.inner = d.freePort(to, taken)
+	for _, s := range servers {
+		d.nginxServer(s, from)
+	}
+	d.create(path.Join(n.Dir, "conf.d/tempomat.conf"),
+		"# Written by tempomat-proxy setup: the client is whom tempomat-proxy names, in logs,\n# in allow and deny, and in PHP's REMOTE_ADDR.\n"+
+			"set_real_ip_from 127.0.0.1;\nreal_ip_header X-Forwarded-For;\n")
+	if !slices.ContainsFunc(root.walk(), func(s *statement) bool {
+		return s.name() == "include" && len(s.words) == 2 && strings.HasSuffix(s.words[1], "conf.d/*.conf")
+	}) {
+		d.block("nginx.conf does not include conf.d/*.conf", "setup puts a file there", "add to the http block: include /etc/nginx/conf.d/*.conf;")
+	}
+}
+
+// on tells whether the server listens on a port.
+func (s nginxServer) on(port int) bool {
+	return slices.ContainsFunc(s.listens, func(l nginxListen) bool { return l.port == port })
+}
+
+// walk lists a statement and all below it.
+func (s *statement) walk() []*statement {
+	all := []*statement{s}
+	for _, c := range s.block {
+		all = append(all, c.walk()...)
+	}
+	return all
+}
+
+// nginxServers reads the server blocks, and finds what setup must not judge.
+func (d *decider) nginxServers(root *statement) (servers []nginxServer) {
+	for _, s := range root.walk() {
+		switch s.name() {
+		case "real_ip_header", "set_real_ip_from":
+			d.block(s.place()+": "+s.name()+" is in use", "something stands before nginx already, and its addresses have to be believed by tempomat-proxy, too",
+				"name it in trustedProxies, and do by hand what the README says under \"By hand\"")
+		case "ssl_verify_client":
+			d.block(s.place()+": ssl_verify_client", "who ends TLS has to ask clients for their certificates, and tempomat-proxy does not",
+				"leave TLS with nginx and use the recipe for nginx's own TLS")
+		case "stream":
+			if s.open {
+				d.block(s.place()+": a stream block", "it may hand on connections of the ports that move", "do by hand what the README says under \"By hand\"")
+			}
+		}
+	}
+	for _, web := range root.find("http") {
+		for _, s := range web.find("server") {
+			server := nginxServer{statement: s}
+			for _, l := range s.find("listen") {
+				server.listens = append(server.listens, readListen(l))
+			}
+			if len(server.listens) == 0 {
+				d.block(s.place()+": a server without listen", "it listens on port 80 without saying so", "write listen 80; into it")
+			}
+			servers = append(servers, server)
+		}
+	}
+	return servers
+}
+
+// readListen takes a listen apart.
+func readListen(s *statement) nginxListen {
+	l := nginxListen{statement: s}
+	if len(s.words) < 2 {
+		l.unknown = "nothing"
+		return l
+	}
+	port, all, ok := listenPort(s.words[1])
+	l.port, l.any = port, all
+	if !ok {
+		l.unknown = s.words[1]
+	}
+	for _, w := range s.words[2:] {
+		switch {
+		case w == "ssl":
+			l.secure = true
+		case w == "default_server" || w == "default":
+			l.chosen = true
+		case w == "http2", strings.HasPrefix(w, "ipv6only="), strings.HasPrefix(w, "backlog="), w == "deferred":
+		default:
+			l.unknown = w
+		}
+	}
+	return l
+}
+
+// nginxServer moves a server block, or looks whether it may stay.
+func (d *decider) nginxServer(s nginxServer, from int) {
+	if !s.on(from) {
+		d.nginxStays(s)
+		return
+	}
+	for _, l := range s.listens {
+		switch {
+		case l.port == from && (l.unknown != "" || !l.any):
+			d.block(l.place()+": "+strings.Join(l.words, " "), "setup moves a listen for all addresses without special options", "do by hand what the README says under \"By hand\"")
+			return
+		case l.port == from && d.secure && !l.secure:
+			d.block(l.place()+": port 443 without ssl", "setup takes it for the port of TLS", "do by hand what the README says under \"By hand\"")
+			return
+		case l.port != from && d.secure && l.port == d.m.Place.HTTP:
+			d.block(l.place()+fmt.Sprintf(": the site serves pages on port %d as well as on %d", d.m.Place.HTTP, d.m.Place.HTTPS),
+				"tempomat-proxy would stand before the TLS port only, and whoever asks here goes past it",
+				"give port 80 a server block of its own that does: return 301 https://$host$request_uri;")
+			return
+		case l.port != from:
+			d.note("Port %d of %s stays with nginx: its requests go past tempomat-proxy.", l.port, l.place())
+		}
+	}
+	if d.secure {
+		d.nginxCertificates(s)
+	}
+	if p := s.find("port_in_redirect"); len(p) > 0 && p[0].words[1] != "off" {
+		d.block(p[0].place()+": port_in_redirect", "nginx would send visitors to the port of the loopback", "remove it")
+	}
+	d.nginxMove(s, from)
+	d.plan.Probes = append(d.plan.Probes, Probe{Port: from, TLS: d.secure, Host: s.hostName()})
+}
+
+// nginxMove exchanges the listens of a server for one on the loopback.
+func (d *decider) nginxMove(s nginxServer, from int) {
+	moved := false
+	for _, l := range s.listens {
+		if l.port != from {
+			continue
+		}
+		first, last := l.line(), strings.Count(l.file.Text[:l.end], "\n")+1
+		lines := strings.Split(l.file.Text, "\n")
+		line := lines[first-1]
+		alone := strings.TrimSpace(line[:l.begin-lineStart(l.file.Text, l.begin)]) == ""
+		rest := strings.TrimSpace(line[min(len(line), l.end-lineStart(l.file.Text, l.begin)):])
+		if first != last || !alone || rest != "" && !strings.HasPrefix(rest, "#") {
+			d.block(l.place()+": listen shares its line", "setup exchanges whole lines", "give it a line of its own")
+			return
+		}
+		if moved {
+			d.edit(l.file, first, leading(line)+"# tempomat: "+strings.TrimSpace(line))
+			continue
+		}
+		moved = true
+		text := fmt.Sprintf("listen 127.0.0.1:%d", d.inner)
+		if d.secure {
+			text += " ssl"
+		}
+		if s.chosen(from) {
+			text += " default_server"
+		}
+		text += ";"
+		if len(s.find("port_in_redirect")) == 0 {
+			text += " port_in_redirect off;"
+		}
+		d.edit(l.file, first, leading(line)+text)
+	}
+}
+
+// chosen tells whether the server is the default one of a port.
+func (s nginxServer) chosen(port int) bool {
+	return slices.ContainsFunc(s.listens, func(l nginxListen) bool { return l.port == port && l.chosen })
+}
+
+func lineStart(text string, at int) int { return strings.LastIndexByte(text[:at], '\n') + 1 }
+
+// nginxStays looks at a server that is on other ports.
+func (d *decider) nginxStays(s nginxServer) {
+	for _, l := range s.listens {
+		switch {
+		case l.unknown != "" && l.port == 0 && !strings.HasPrefix(l.unknown, "unix:"):
+			d.block(l.place()+": "+strings.Join(l.words, " "), "setup cannot tell which port it is", "write the number there")
+		case l.port == d.m.Place.HTTP && !s.redirects():
+			d.block(fmt.Sprintf("%s: the site serves pages on port %d, beside TLS sites on %d", s.place(), d.m.Place.HTTP, d.m.Place.HTTPS),
+				"tempomat-proxy would stand before the TLS sites only, and whoever asks here goes past it",
+				"remove it from sites-enabled if nobody needs it, or let it do: return 301 https://$host$request_uri;")
+		case l.port == d.m.Place.HTTP:
+			d.note("Port %d stays with nginx, as %s only redirects there: what renews certificates through it goes on.", d.m.Place.HTTP, s.place())
+		default:
+			d.note("Port %s of %s stays with nginx: its requests go past tempomat-proxy.", strconv.Itoa(l.port), s.place())
+		}
+	}
+}
+
+// redirects tells whether the server answers every request by itself: it has a return
+// outside of locations, or each of its locations has, but for those of a certificate's
+// renewal.
+func (s nginxServer) redirects() bool {
+	if len(s.find("return")) > 0 {
+		return true
+	}
+	root := false
+	for _, l := range s.find("location") {
+		where := l.words[len(l.words)-1]
+		if strings.HasPrefix(where, "/.well-known/") {
+			continue
+		}
+		if len(l.find("return")) == 0 {
+			return false
+		}
+		root = root || where == "/"
+	}
+	return root
+}
+
+// nginxCertificates takes in the certificates of a server.
+func (d *decider) nginxCertificates(s nginxServer) {
+	certs, keys := s.find("ssl_certificate"), s.find("ssl_certificate_key")
+	if len(certs) == 0 || len(certs) != len(keys) {
+		d.block(s.place()+": the site does not name its certificate by ssl_certificate and ssl_certificate_key itself", "tempomat-proxy ends TLS with the same files",
+			"write both into the server block")
+		return
+	}
+	for i := range certs {
+		if len(certs[i].words) == 2 && len(keys[i].words) == 2 {
+			d.certify(certs[i].words[1], keys[i].words[1], certs[i].place())
+		}
+	}
+}
+
+// hostName is a name that the server serves.
+func (s nginxServer) hostName() string {
+	for _, names := range s.find("server_name") {
+		for _, n := range names.words[1:] {
+			if n != "_" && !strings.ContainsAny(n, "*~$\"") && !strings.HasPrefix(n, ".") {
+				return n
+			}
+		}
+	}
+	return "localhost"
+}

@@ -1,0 +1,160 @@
+package setup
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// replaceFile puts a text in the place of a file at once. Without an owner (-1) it
+// belongs to this user.
+func replaceFile(name string, text []byte, mode os.FileMode, uid, gid int) (err error) {
+	// The name begins with a dot: no server includes such files meanwhile.
+	f, err := os.CreateTemp(filepath.Dir(name), ".tempomat-setup-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name()) // the first error tells more
+		}
+	}()
+	if _, err = f.Write(text); err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil && uid >= 0 {
+		err = f.Chown(uid, gid)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// rewrite gives a file another text, and leaves it its owner and mode.
+func rewrite(name, text string) error {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return err
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !info.Mode().IsRegular() || !ok {
+		return fmt.Errorf("%s is no plain file", name)
+	}
+	return replaceFile(name, []byte(text), info.Mode().Perm(), int(s.Uid), int(s.Gid))
+}
+
+// put makes one change. The file has to be as it was when the plan was made.
+func put(c Change) error {
+	switch {
+	case c.Access != nil:
+		return setAccess(*c.Access)
+	case c.New && exists(c.Path):
+		return fmt.Errorf("%s exists", c.Path)
+	case c.Target != "":
+		return os.Symlink(c.Target, c.Path)
+	case c.New:
+		return replaceFile(c.Path, []byte(c.After), 0o644, -1, -1)
+	}
+	now, err := os.ReadFile(c.Path)
+	if err != nil {
+		return err
+	}
+	if string(now) != c.Before {
+		return fmt.Errorf("%s was changed meanwhile", c.Path)
+	}
+	if exists(c.Backup) {
+		return fmt.Errorf("%s exists: it is kept, as it may be the only copy of something", c.Backup)
+	}
+	if err := replaceFile(c.Backup, now, 0o600, -1, -1); err != nil {
+		return err
+	}
+	return rewrite(c.Path, c.After)
+}
+
+// setAccess changes group and mode.
+func setAccess(a Access) error {
+	group := a.Group
+	if group == groupForKeys {
+		n, ok := keyGroupNumber()
+		if !ok {
+			return fmt.Errorf("there is no group %s", keyGroup)
+		}
+		group = n
+	}
+	if err := os.Lchown(a.Path, -1, group); err != nil {
+		return err
+	}
+	return os.Chmod(a.Path, os.FileMode(a.Mode))
+}
+
+// undoneEnd marks what somebody wrote into a file of setup's after setup had made it.
+const undoneEnd = ".undone"
+
+// restored is what an edited file has to contain after the way back. An error says why
+// that cannot be told.
+func restored(c Change) (text string, err error) {
+	now, err := os.ReadFile(c.Path)
+	switch {
+	case err != nil:
+		return "", err
+	case string(now) == c.After, string(now) == c.Before, len(c.Edits) == 0:
+		return c.Before, nil
+	}
+	text, err = takeBack(string(now), c.Edits)
+	if err != nil {
+		return "", fmt.Errorf("%s was changed since: %w; what it was is in %s", c.Path, err, c.Backup)
+	}
+	return text, nil
+}
+
+// restore takes one change back, made or not. What somebody wrote since into a file that
+// is setup's as a whole is kept beside it, and kept names that.
+func restore(c Change) (kept string, err error) {
+	if c.Access != nil {
+		return "", setAccess(*c.Was)
+	}
+	if c.Target == "" && len(c.Edits) == 0 {
+		if kept, err = keepForeign(c); err != nil {
+			return "", err
+		}
+	}
+	if c.New {
+		return kept, remove(c.Path)
+	}
+	text, err := restored(c)
+	if err != nil {
+		return "", err
+	}
+	if err := rewrite(c.Path, text); err != nil {
+		return "", err
+	}
+	return kept, remove(c.Backup)
+}
+
+// keepForeign saves a file that is no more as setup left it or found it.
+func keepForeign(c Change) (kept string, err error) {
+	now, err := os.ReadFile(c.Path)
+	if os.IsNotExist(err) || err == nil && (string(now) == c.After || string(now) == c.Before) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return c.Path + undoneEnd, replaceFile(c.Path+undoneEnd, now, 0o600, -1, -1)
+}
+
+// remove removes what may be gone already.
+func remove(name string) error {
+	if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package setup
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// certificate names the files that a TLS site serves with.
+type certificate struct {
+	chain, key string // the certificate with those of its authorities, and its key
+}
+
+// readable bits for the group: a directory is passed, a key is read.
+const (
+	groupReads  = 0o040
+	groupPasses = 0o010
+)
+
+// certify takes in the certificate of a site. where is its place, for people.
+func (d *decider) certify(chain, key, where string) {
+	for _, f := range []string{chain, key} {
+		if !path.IsAbs(f) || strings.ContainsAny(f, "$\n") {
+			d.block(fmt.Sprintf("%s: the certificate's file %q is no plain path", where, f), "tempomat-proxy has to find the same file", "write its whole path there")
+			return
+		}
+	}
+	if c := (certificate{chain, key}); !slices.Contains(d.certs, c) {
+		d.certs = append(d.certs, c)
+	}
+}
+
+// keys lets the proxy read the private keys, which so far only root may: the group for
+// private keys gets what it needs, and the unit that group. certbot keeps group and
+// mode when it renews.
+func (d *decider) keys() {
+	if !d.secure {
+		return
+	}
+	var needs []Access
+	for _, name := range d.certificateFiles() {
+		k, known := d.m.Keys[name]
+		if !known || k.Fault != "" {
+			d.block(name+" cannot be looked at", k.Fault, "see that the file exists, and run setup as root")
+			continue
+		}
+		for _, a := range k.Needs {
+			if !slices.ContainsFunc(needs, func(o Access) bool { return o.Path == a.Path }) {
+				needs = append(needs, a)
+			}
+		}
+	}
+	if !d.m.KeyGroup {
+		d.block("there is no group "+keyGroup, "by it the proxy, which is not root, may read private keys", "apt install ssl-cert")
+		return
+	}
+	for _, a := range needs {
+		was := a
+		now := Access{Path: a.Path, Group: groupForKeys, Mode: a.Mode | groupReads, Dir: a.Dir}
+		if a.Dir {
+			now.Mode = a.Mode | groupPasses
+		}
+		d.plan.Changes = append(d.plan.Changes, Change{Path: a.Path, Access: &now, Was: &was,
+			Command: fmt.Sprintf("chgrp %s %s && chmod %04o %s", keyGroup, a.Path, now.Mode, a.Path)})
+	}
+	if d.m.Systemd {
+		d.plan.Reread = true
+		d.create(d.m.Place.Root+"/etc/systemd/system/"+unitName+".service.d/setup.conf",
+			"# Written by tempomat-proxy setup: the proxy reads the certificates' private keys.\n[Service]\nSupplementaryGroups="+keyGroup+"\n")
+	}
+}
+
+func (d *decider) certificateFiles() (names []string) {
+	for _, c := range d.certs {
+		names = append(names, c.chain, c.key)
+	}
+	return names
+}
+
+// groupForKeys stands for the number of that group, which the machine knows.
+const groupForKeys = -1

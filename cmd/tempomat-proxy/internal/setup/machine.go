@@ -1,0 +1,105 @@
+package setup
+
+import "net/netip"
+
+// Machine is what setup looks at, as it was found: nothing in it is decided. Paths
+// are those that the servers use themselves; with a Place of another root they have
+// that root in front.
+type Machine struct {
+	Place   Place
+	Systemd bool    // systemd runs here
+	Service Service // tempomat-proxy's own unit
+	Sockets []Socket
+	Apache  *Apache // nil: not installed
+	Nginx   *Nginx  // nil: not installed
+	Pools   []Pool  // of php-fpm
+	Config  Config  // tempomat's configuration
+	// Keys tells of the files with private keys that a server's configuration names
+	// who may read them.
+	Keys map[string]KeyFile
+	// KeyGroup is whether the group exists that may read private keys (ssl-cert).
+	KeyGroup bool
+	Foreign  []string // layouts that setup does not know, such as /etc/httpd
+	Journal  bool     // setup has been here already
+}
+
+// Place is where setup works. The zero root is the machine itself.
+type Place struct {
+	Root                  string // before each path; empty: the machine
+	HTTP, HTTPS           int    // where the public asks
+	InnerHTTP, InnerHTTPS int    // where a server moves to, or to one of the next ports
+}
+
+// Standard is the machine itself, with the ports of the web.
+func Standard() Place { return Place{HTTP: 80, HTTPS: 443, InnerHTTP: 8080, InnerHTTPS: 8443} }
+
+// Service is the state of a unit of systemd.
+type Service struct{ Installed, Enabled, Active bool }
+
+// Socket is a TCP socket that listens.
+type Socket struct {
+	Address netip.AddrPort
+	Program string // empty: unknown
+}
+
+// File is a file of a configuration.
+type File struct {
+	Path string // as the server names it
+	Real string // where it is, symbolic links followed
+	Text string
+}
+
+// Position is a line of a file, from 1.
+type Position struct {
+	Path string
+	Line int
+}
+
+// Apache is an Apache httpd in Debian's layout.
+type Apache struct {
+	Dir     string     // /etc/apache2
+	Running bool       // something of that name listens
+	Hosts   []Position // each <VirtualHost> that is in force, as Apache itself tells
+	Files   []File     // each file that Apache reads, in its order
+	Modules []string   // that are loaded, such as ssl_module
+	Fault   string     // why it could not be asked, or that its configuration is broken
+}
+
+// Nginx is an nginx in Debian's layout.
+type Nginx struct {
+	Dir     string // /etc/nginx
+	Running bool
+	Files   []File // each file that nginx reads, the main one first
+	RealIP  bool   // it can take the client's address from a header
+	Fault   string // why it could not be asked, or that its configuration is broken
+}
+
+// Pool is a pool of php-fpm.
+type Pool struct {
+	Name     string
+	Listen   string
+	Children int // pm.max_children
+}
+
+// Config is tempomat's configuration file.
+type Config struct {
+	Exists   bool
+	Text     string
+	Defaults bool // it changes no default, as the one that the package brings
+}
+
+// KeyFile tells who may read a private key.
+type KeyFile struct {
+	// Needs are the files and directories on the way to it that neither everybody nor
+	// the group for keys may pass, with their present group and mode.
+	Needs []Access
+	Fault string // why that is not known
+}
+
+// Access is who may use a file or directory.
+type Access struct {
+	Path  string
+	Group int    // its number
+	Mode  uint32 // permission bits
+	Dir   bool
+}

@@ -1,0 +1,100 @@
+package setup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// apacheSecured looks at the sites that have TLS.
+func (d *decider) apacheSecured(hosts []*host) {
+	for _, h := range hosts {
+		where := fmt.Sprintf("%s:%d", h.start.file.Path, h.start.line)
+		cert, key := h.first("sslcertificatefile"), h.first("sslcertificatekeyfile")
+		if len(cert) != 1 || len(key) != 1 || h.first("sslcertificatechainfile") != nil {
+			d.block(where+": the site does not name its certificate by SSLCertificateFile and SSLCertificateKeyFile alone",
+				"tempomat-proxy ends TLS with the same files", "name both there, the authorities' certificates in the first file (as certbot's fullchain.pem has them)")
+			continue
+		}
+		d.certify(cert[0], key[0], where)
+	}
+}
+
+// apacheRedirects sees that nothing but redirects is served on the plain port, as
+// that stays with Apache. certbot's own redirect leaves out names that it does not
+// know; those are redirected as well.
+func (d *decider) apacheRedirects(hosts []*host) {
+	for _, h := range hosts {
+		all, some := redirects(h)
+		switch {
+		case all:
+		case some:
+			indent := h.start.indent() + "\t"
+			end := strings.Split(h.start.file.Text, "\n")[h.end-1]
+			d.edit(h.start.file, h.end, indent+"# Names that the rules above leave out.", indent+"RewriteEngine on",
+				indent+"RewriteRule ^ https://%{SERVER_NAME}%{REQUEST_URI} [END,NE,R=permanent]", end)
+		default:
+			d.block(fmt.Sprintf("%s:%d: the site serves pages on port %d, beside TLS sites on %d", h.start.file.Path, h.start.line, d.m.Place.HTTP, d.m.Place.HTTPS),
+				"tempomat-proxy would stand before the TLS sites only, and whoever asks here goes past it",
+				"a2dissite it if nobody needs it, or let it redirect: Redirect permanent / https://YOUR-NAME/")
+		}
+	}
+	if len(hosts) > 0 {
+		d.note("Port %d stays with Apache, as it only redirects to https there: what renews certificates through it goes on.", d.m.Place.HTTP)
+	}
+}
+
+// redirects tells whether a site redirects every request to https, or some.
+func redirects(h *host) (all, some bool) {
+	engine, limited := false, false // limited: a condition stands before the next rule
+	for _, x := range h.all {
+		if len(x.within) != len(h.start.within)+1 {
+			continue // in a <Location> or the like
+		}
+		switch x.name {
+		case "redirect", "redirectpermanent":
+			n := len(x.args)
+			if n >= 2 && x.args[n-2] == "/" && strings.HasPrefix(x.args[n-1], "https://") {
+				all = true
+			}
+		case "rewriteengine":
+			engine = len(x.args) > 0 && strings.EqualFold(x.args[0], "on")
+		case "rewritecond":
+			limited = limited || !harmless(x.args)
+		case "rewriterule":
+			if toHTTPS(x.args) && engine {
+				all, some = all || !limited, true
+			}
+			limited = false
+		}
+	}
+	return all, some
+}
+
+// harmless conditions hold for every request on a port without TLS, but for those of a
+// certificate's renewal.
+func harmless(args []string) bool {
+	if len(args) < 2 {
+		return false
+	}
+	switch strings.ToUpper(args[0]) {
+	case "%{HTTPS}":
+		return slices.Contains([]string{"off", "=off", "!=on", "!on", "!^on$"}, strings.ToLower(args[1]))
+	case "%{SERVER_PORT}":
+		return args[1] == "80" || args[1] == "^80$" || args[1] == "!443" || args[1] == "!^443$"
+	}
+	return false
+}
+
+// toHTTPS tells whether a rule redirects whatever is asked for.
+func toHTTPS(args []string) bool {
+	every := []string{"^", ".*", "^.*$", "(.*)", "^(.*)", "^(.*)$", "^/?(.*)", "^/?(.*)$", "^/(.*)", "^/(.*)$"}
+	if len(args) < 3 || !slices.Contains(every, args[0]) || !strings.HasPrefix(args[1], "https://") {
+		return false
+	}
+	flags := strings.Split(strings.Trim(args[2], "[]"), ",")
+	return slices.ContainsFunc(flags, func(f string) bool {
+		f, _, _ = strings.Cut(strings.TrimSpace(f), "=")
+		return strings.EqualFold(f, "R") || strings.EqualFold(f, "redirect")
+	})
+}
