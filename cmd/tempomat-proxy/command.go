@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"tempomat/cmd/tempomat-proxy/internal/setup"
 	"tempomat/config"
 )
 
@@ -34,6 +35,7 @@ func commands() []command {
 		{name: "config docs", summary: "print the reference of the configuration, as Markdown", run: configDocs},
 		{name: "config schema", summary: "print the configuration's JSON Schema, for editors", run: configSchema},
 		{name: "help", summary: "print this text", run: help},
+		{name: "setup", args: "[-write | -undo]", summary: setup.Summary, run: setUp},
 		{name: demoSiteCommand, run: demoSiteProcess},
 	}
 }

@@ -72,8 +72,8 @@ func openSection(tag string, args []string) (string, []string) {
 
 // closeSection goes back to before the innermost section of that name.
 func closeSection(within []section, name string) []section {
-	for i := len(within) - 1; i >= 0; i-- {
-		if within[i].name == name {
+	for i, s := range slices.Backward(within) {
+		if s.name == name {
 			return within[:i]
 		}
 	}

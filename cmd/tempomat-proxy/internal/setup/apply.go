@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -105,11 +106,7 @@ func paths(changes []Change) (list []string) {
 }
 
 func (w *worker) command(argv ...string) step {
-	name := argv[0]
-	for _, a := range argv[1:] {
-		name += " " + a
-	}
-	return step{name, func(ctx context.Context) error {
+	return step{strings.Join(argv, " "), func(ctx context.Context) error {
 		if text, err := w.run.Run(ctx, argv...); err != nil {
 			return errors.New(lastLines(text, err))
 		}

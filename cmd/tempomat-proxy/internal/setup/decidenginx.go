@@ -69,7 +69,7 @@ func (d *decider) nginx() {
 	}
 	d.create(path.Join(n.Dir, "conf.d/tempomat.conf"),
 		"# Written by tempomat-proxy setup: the client is whom tempomat-proxy names, in logs,\n# in allow and deny, and in PHP's REMOTE_ADDR.\n"+
-			"set_real_ip_from 127.0.0.1;\nreal_ip_header X-Forwarded-For;\n")
+			"set_real_ip_from 127.0.0.1;\nset_real_ip_from ::1;\nreal_ip_header X-Forwarded-For;\nreal_ip_recursive on;\n")
 	if !slices.ContainsFunc(root.walk(), func(s *statement) bool {
 		return s.name() == "include" && len(s.words) == 2 && strings.HasSuffix(s.words[1], "conf.d/*.conf")
 	}) {
@@ -113,8 +113,8 @@ func (d *decider) nginxServers(root *statement) (servers []nginxServer) {
 			for _, l := range s.find("listen") {
 				server.listens = append(server.listens, readListen(l))
 			}
-			if len(server.listens) == 0 {
-				d.block(s.place()+": a server without listen", "it listens on port 80 without saying so", "write listen 80; into it")
+			if len(server.listens) == 0 { // as nginx has it, started by root
+				server.listens = []nginxListen{{statement: nil, port: 80, any: true}}
 			}
 			servers = append(servers, server)
 		}
@@ -157,18 +157,18 @@ func (d *decider) nginxServer(s nginxServer, from int) {
 	for _, l := range s.listens {
 		switch {
 		case l.port == from && (l.unknown != "" || !l.any):
-			d.block(l.place()+": "+strings.Join(l.words, " "), "setup moves a listen for all addresses without special options", "do by hand what the README says under \"By hand\"")
+			d.block(s.where(l)+": "+strings.Join(l.words, " "), "setup moves a listen for all addresses without special options", "do by hand what the README says under \"By hand\"")
 			return
 		case l.port == from && d.secure && !l.secure:
 			d.block(l.place()+": port 443 without ssl", "setup takes it for the port of TLS", "do by hand what the README says under \"By hand\"")
 			return
 		case l.port != from && d.secure && l.port == d.m.Place.HTTP:
-			d.block(l.place()+fmt.Sprintf(": the site serves pages on port %d as well as on %d", d.m.Place.HTTP, d.m.Place.HTTPS),
+			d.block(s.where(l)+fmt.Sprintf(": the site serves pages on port %d as well as on %d", d.m.Place.HTTP, d.m.Place.HTTPS),
 				"tempomat-proxy would stand before the TLS port only, and whoever asks here goes past it",
 				"give port 80 a server block of its own that does: return 301 https://$host$request_uri;")
 			return
 		case l.port != from:
-			d.note("Port %d of %s stays with nginx: its requests go past tempomat-proxy.", l.port, l.place())
+			d.note("Port %d of %s stays with nginx: its requests go past tempomat-proxy.", l.port, s.where(l))
 		}
 	}
 	if d.secure {
@@ -181,40 +181,73 @@ func (d *decider) nginxServer(s nginxServer, from int) {
 	d.plan.Probes = append(d.plan.Probes, Probe{Port: from, TLS: d.secure, Host: s.hostName()})
 }
 
+// where names a listen for people.
+func (s nginxServer) where(l nginxListen) string {
+	if l.statement == nil {
+		return s.place()
+	}
+	return l.place()
+}
+
 // nginxMove exchanges the listens of a server for one on the loopback.
 func (d *decider) nginxMove(s nginxServer, from int) {
+	text := fmt.Sprintf("listen 127.0.0.1:%d", d.inner)
+	if d.secure {
+		text += " ssl"
+	}
+	if s.chosen(from) {
+		text += " default_server"
+	}
+	text += ";"
+	if len(s.find("port_in_redirect")) == 0 {
+		text += " port_in_redirect off;"
+	}
 	moved := false
 	for _, l := range s.listens {
 		if l.port != from {
 			continue
 		}
-		first, last := l.line(), strings.Count(l.file.Text[:l.end], "\n")+1
-		lines := strings.Split(l.file.Text, "\n")
-		line := lines[first-1]
-		alone := strings.TrimSpace(line[:l.begin-lineStart(l.file.Text, l.begin)]) == ""
-		rest := strings.TrimSpace(line[min(len(line), l.end-lineStart(l.file.Text, l.begin)):])
-		if first != last || !alone || rest != "" && !strings.HasPrefix(rest, "#") {
-			d.block(l.place()+": listen shares its line", "setup exchanges whole lines", "give it a line of its own")
+		if l.statement == nil {
+			d.nginxAdd(s, text)
 			return
 		}
-		if moved {
-			d.edit(l.file, first, leading(line)+"# tempomat: "+strings.TrimSpace(line))
-			continue
+		line, ok := l.ownLine()
+		switch {
+		case !ok:
+			d.block(l.place()+": listen shares its line", "setup exchanges whole lines", "give it a line of its own")
+			return
+		case moved:
+			d.edit(l.file, l.line(), leading(line)+"# tempomat: "+strings.TrimSpace(line))
+		default:
+			moved = true
+			d.edit(l.file, l.line(), leading(line)+text)
 		}
-		moved = true
-		text := fmt.Sprintf("listen 127.0.0.1:%d", d.inner)
-		if d.secure {
-			text += " ssl"
-		}
-		if s.chosen(from) {
-			text += " default_server"
-		}
-		text += ";"
-		if len(s.find("port_in_redirect")) == 0 {
-			text += " port_in_redirect off;"
-		}
-		d.edit(l.file, first, leading(line)+text)
 	}
+}
+
+// nginxAdd adds a listen to a server that has none.
+func (d *decider) nginxAdd(s nginxServer, text string) {
+	at := strings.Count(s.file.Text[:s.end], "\n") + 1 // of its brace
+	line := strings.Split(s.file.Text, "\n")[at-1]
+	if rest := strings.TrimSpace(line[s.end-lineStart(s.file.Text, s.end-1):]); rest != "" && !strings.HasPrefix(rest, "#") {
+		d.block(s.place()+": a server without listen, in one line", "setup exchanges whole lines", "write listen 80; into it, on a line of its own")
+		return
+	}
+	d.edit(s.file, at, line, leading(line)+"\t"+text)
+}
+
+// ownLine returns the line of a statement, if nothing but a comment shares it.
+func (s *statement) ownLine() (line string, ok bool) {
+	text := s.file.Text
+	from, to := lineStart(text, s.begin), len(text)
+	if n := strings.IndexByte(text[s.begin:], '\n'); n >= 0 {
+		to = s.begin + n
+	}
+	if s.end > to {
+		return "", false
+	}
+	rest := strings.TrimSpace(text[s.end:to])
+	return text[from:to], strings.TrimSpace(text[from:s.begin]) == "" && (rest == "" || strings.HasPrefix(rest, "#"))
 }
 
 // chosen tells whether the server is the default one of a port.
