@@ -43,6 +43,8 @@ type Config struct {
 	Graphite       Graphite     // where statistics go
 	Metrics        string       // "host:port" where Prometheus asks; empty: nowhere
 	Log            Log          // what is logged
+	ErrorPages     ErrorPages   // what people see where the proxy itself answers
+	RobotsTxt      string       // the file that /robots.txt is answered with; empty: the backend answers
 	Warnings       []string     // what was given and has no effect any more, each in a line
 }
 
@@ -75,5 +77,6 @@ func Default() *Config {
 		Admin:         Admin{Listen: "unix:/run/tempomat/admin.sock"},
 		Graphite:      Graphite{Prefix: "sites.{hostname}", Interval: 60 * time.Second},
 		Log:           Log{Level: "info", Access: "sampled", Format: "json", DelayThreshold: 100 * time.Millisecond},
+		ErrorPages:    ErrorPages{Languages: []string{"en", "de"}},
 	}
 }

@@ -103,6 +103,8 @@ func TestFullFile(t *testing.T) {
 		Graphite:     Graphite{Address: "graphite.example:2003", Prefix: "web.{hostname}.tempomat", Interval: 10 * time.Second},
 		Metrics:      ":9105",
 		Log:          Log{Level: "warn", Access: "all", Format: "combined"},
+		ErrorPages:   ErrorPages{Directory: "/etc/tempomat/errors", Languages: []string{"de", "pt-BR"}},
+		RobotsTxt:    "/etc/tempomat/robots.txt",
 	}
 	if diff := cmp.Diff(want, got, cmpPrefix); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -100,7 +100,7 @@ func TestSchemaRefusesWhatItCan(t *testing.T) {
 		// what a reader of YAML has resolved
 		"alias.yaml", "documents.yaml", "merge.yaml",
 		// members of a list in one text; an empty one, as the environment may fill it; a port's range
-		"listen-blank.yaml", "listen-empty.yaml", "listen-long.yaml", "trusted-proxies-text.yaml", "backend-port.yaml",
+		"errorpages-none.yaml", "listen-blank.yaml", "listen-empty.yaml", "listen-long.yaml", "trusted-proxies-text.yaml", "backend-port.yaml",
 	}
 	for _, file := range configurations(t, "bad") {
 		data, err := os.ReadFile(file)

@@ -66,6 +66,7 @@ func chapters(d *draft) []chapter {
 		{title: "Redis", keys: redisSettings(&d.Coordination.Redis)},
 		{title: "Admin interface", keys: adminSettings(&d.Admin)},
 		{title: "Statistics and logs", keys: statisticsSettings(&d.Config)},
+		{title: "What the proxy itself answers", keys: pageSettings(&d.Config)},
 		{title: "Keys of the original", keys: legacySettings(d)},
 	}
 }

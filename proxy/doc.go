@@ -9,7 +9,7 @@
 //	  classify     who is asking, which keys to charge, its standing, or exempt
 //	  readAhead    the body comes, before the request asks for a place
 //	  admit        Arrive, then wait for the decision or for the client to leave
-//	  refuse       429 or 503 in plain words; the backend never sees it
+//	  refuse       429 or 503, and why; the backend never sees it
 //	  forward      Begin; the backend answers through upstream
 //	  settle       the backend has finished: the meter ends, the place is free, the
 //	               cost replaces the guess
@@ -100,6 +100,7 @@
 //	pieces.go     the memory that bodies are copied through
 //	writer.go     the response at the client's side, its tail kept back
 //	refuse.go     what a client is told that is not served
+//	robots.go     robots.txt, where it is ours
 //	server.go     listeners, timeouts, drain
 //	retire.go     no further connections, as another process takes them
 //	farewell.go   upgraded connections are told of the end, and waited for
@@ -113,6 +114,7 @@
 //	backend/      connections to the backend, and requests over them
 //	connlimit/    how many connections clients may have open, and which is closed for the next
 //	descriptors/  what is done where descriptors run out
+//	errorpage/    the pages that people see where the proxy itself answers
 //	front/        HTTP/1.1 with clients
 //	h2bound/      what a connection of HTTP/2 may have the server do
 //	handover/     listening sockets pass to the process that takes this one's place

@@ -65,6 +65,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuseUnsound()
 	case endsHere(r):
 		x.answerHere()
+	case x.wantsRobots():
+		x.sendRobots()
 	case x.countRequest():
 		x.refuseCount()
 	case !x.readAhead():

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"tempomat/proxy/errorpage"
 	"tempomat/proxy/telemetry"
 )
 
@@ -32,9 +33,8 @@ func endsHere(r *http.Request) bool {
 // would show what only the proxy and the client's own proxies know.
 func (x *exchange) answerHere() {
 	if x.request.Method == http.MethodTrace {
-		x.outcome = telemetry.Refused
 		x.writer.Header().Set("Allow", "OPTIONS")
-		x.answer(refusal{Status: http.StatusMethodNotAllowed, Detail: "This proxy answers no TRACE."})
+		x.fail(telemetry.Refused, errorpage.WrongMethod, "This proxy answers no TRACE.")
 		return
 	}
 	x.writer.WriteHeader(http.StatusNoContent)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/proxy/errorpage"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/spool"
 	"tempomat/proxy/telemetry"
@@ -23,6 +24,9 @@ type Policy struct {
 	Write    time.Duration // longest time that a client takes to accept a piece of the response
 	Upgrade  time.Duration // longest time without a byte in either direction after an upgrade
 	Buffer   Buffer        // what bodies are kept in while they wait
+
+	Pages  *errorpage.Set // what browsers are shown where the proxy itself answers; nil: plain text
+	Robots []byte         // the answer to /robots.txt; nil: the backend's
 
 	Underscores bool     // header names with an underscore reach the backend
 	Upgrades    []string // the protocols that a connection may change to; others are not asked for

@@ -1,12 +1,12 @@
 package proxy
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"tempomat/proxy/errorpage"
 	"tempomat/proxy/telemetry"
 )
 
@@ -66,10 +66,10 @@ func (x *exchange) keepsRequest(length int64) bool {
 // refuseBody answers a client that did not send what it announced.
 func (x *exchange) refuseBody() {
 	if x.body.unsound.Load() {
-		x.fail(telemetry.Refused, http.StatusBadRequest, "The request's body is not in chunks, as its head says.")
+		x.fail(telemetry.Refused, errorpage.UnsoundBody, "The request's body is not in chunks, as its head says.")
 		return
 	}
-	x.fail(telemetry.ClientGone, http.StatusRequestTimeout, "The rest of the request did not come.")
+	x.fail(telemetry.ClientGone, errorpage.Incomplete, "The rest of the request did not come.")
 }
 
 // readSmall reads a small body whole.

@@ -2,13 +2,14 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/textproto"
+	"strconv"
 	"time"
 
 	"tempomat/classify"
+	"tempomat/proxy/errorpage"
 	"tempomat/proxy/telemetry"
 )
 
@@ -44,9 +45,9 @@ func (x *exchange) countRequest() bool {
 func (x *exchange) refuseCount() {
 	x.outcome = telemetry.Refused
 	after := max(1, int((x.counted.Wait+time.Second-1)/time.Second))
-	x.answer(refusal{
-		Status: http.StatusTooManyRequests, Limit: x.counted.Limit, RetryAfter: after,
-		Detail: fmt.Sprintf("You made more requests than the limit %s allows. Please try again in %d s.", x.counted.Limit, after),
+	x.answer(&refusal{
+		cause: errorpage.OverLimit, Limit: x.counted.Limit, RetryAfter: after,
+		Detail: "You made more requests than the limit " + x.counted.Limit + " allows. Please try again in " + strconv.Itoa(after) + " s.",
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"tempomat/proxy/backend"
+	"tempomat/proxy/errorpage"
 	"tempomat/proxy/telemetry"
 )
 
@@ -41,11 +42,11 @@ func NewUpstream(b Backend, log *zap.Logger) *Upstream {
 
 // ServeHTTP implements http.Handler, for requests that come by way of a Handler.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := exchangeOf(r)
 	if r.Method == http.MethodConnect {
-		http.Error(w, "This is no forward proxy.", http.StatusMethodNotAllowed)
+		x.fail(telemetry.Refused, errorpage.WrongMethod, "This is no forward proxy.")
 		return
 	}
-	x := exchangeOf(r)
 	out := u.rewrite(x)
 	x.work.setPatience(u.timeout)
 	res, err := u.pool.Do(&x.conn.call, out)
@@ -127,9 +128,9 @@ func (u *Upstream) explain(x *exchange, err error) {
 	case x.gone(), errors.Is(err, context.Canceled): // by its client, or as all are to end
 		x.abandon()
 	case late:
-		x.fail(telemetry.BackendSlow, http.StatusGatewayTimeout, "The site takes too long to answer. Please try again later.")
+		x.fail(telemetry.BackendSlow, errorpage.BackendSlow, "The site takes too long to answer. Please try again later.")
 	default:
-		x.fail(telemetry.BackendDown, http.StatusBadGateway, "The site does not answer. Please try again later.")
+		x.fail(telemetry.BackendDown, errorpage.BackendDown, "The site does not answer. Please try again later.")
 	}
 	u.log.Error(x.outcome.String(), zap.Error(err), zap.String("request", x.id),
 		zap.String("method", x.request.Method), zap.String("path", telemetry.Clip(x.request.URL.Path)))

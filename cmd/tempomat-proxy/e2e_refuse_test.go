@@ -52,8 +52,9 @@ func TestRefused(t *testing.T) {
 
 // isToldWhy looks at a refusal as a person and as a program.
 func isToldWhy(t *testing.T, c *http.Client, url, debtor string) {
-	for accept, isJSON := range map[string]bool{
-		"text/html,application/xhtml+xml,*/*;q=0.8": false, "": false, "application/json": true,
+	const page, text, problem = "text/html; charset=utf-8", "text/plain; charset=utf-8", "application/problem+json"
+	for accept, want := range map[string]string{
+		"text/html,application/xhtml+xml,*/*;q=0.8": page, "": text, "application/json": problem,
 	} {
 		h := from(debtor)
 		if accept != "" {
@@ -64,11 +65,14 @@ func isToldWhy(t *testing.T, c *http.Client, url, debtor string) {
 		if a.StatusCode != http.StatusTooManyRequests || err != nil || after < 1 {
 			t.Errorf("Accept: %s: %s, Retry-After %q", accept, a.Status, a.Header.Get("Retry-After"))
 		}
-		const why = "Your address, 198.51.100.1, used more than its share of this server's time."
-		if !isJSON {
-			if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/plain") || !strings.Contains(a.body, why) {
-				t.Errorf("Accept: %s: %s\n%s", accept, a.Header.Get("Content-Type"), a.body)
-			}
+		why := "Your address, 198.51.100.1, used more than its share of this server's time."
+		if want == page {
+			why = "Your address, 198.51.100.1, has used more of this server’s time than one visitor’s share."
+		}
+		if a.Header.Get("Content-Type") != want || !strings.Contains(a.body, why) {
+			t.Errorf("Accept: %s: %s\n%s", accept, a.Header.Get("Content-Type"), a.body)
+		}
+		if want != problem {
 			continue
 		}
 		var told struct {
@@ -79,7 +83,7 @@ func isToldWhy(t *testing.T, c *http.Client, url, debtor string) {
 			t.Fatalf("%v: %s", err, a.body)
 		}
 		if told.Status != 429 || told.RetryAfter != after || !strings.Contains(told.Detail, why) ||
-			told.Class != "slash32" || told.RequestID == "" || a.Header.Get("Content-Type") != "application/problem+json" {
+			told.Class != "slash32" || told.RequestID == "" {
 			t.Errorf("%s: %s", a.Header.Get("Content-Type"), a.body)
 		}
 	}

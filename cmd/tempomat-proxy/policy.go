@@ -46,6 +46,10 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	pages, err := readPages(c)
+	if err != nil {
+		return nil, err
+	}
 	upstream := p.upstream
 	if upstream == nil || p.backend != c.Backend {
 		if upstream, err = newUpstream(c.Backend, p.log); err != nil {
@@ -79,6 +83,9 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 		Write:    c.Timeouts.Write,
 		Upgrade:  c.Timeouts.Upgrade,
 		Buffer:   p.bufferOf(c.Buffer),
+
+		Pages:  pages.errors,
+		Robots: pages.robots,
 
 		Underscores: c.Underscores,
 		Upgrades:    c.Upgrades,

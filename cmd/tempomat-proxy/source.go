@@ -45,6 +45,9 @@ func (s source) check(stdout io.Writer, verbose bool) error {
 	if err != nil {
 		return withNextStep(err)
 	}
+	if _, err := readPages(cfg); err != nil {
+		return err
+	}
 	if s.file == "" {
 		fmt.Fprintf(stdout, "no configuration file (%s): these are the defaults\n", usualFile)
 	} else {

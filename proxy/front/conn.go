@@ -241,8 +241,12 @@ func (c *conn) refuse(err error) {
 		c.server.o.Refused()
 	}
 	text := http.StatusText(status) + ": " + err.Error() + "\n"
+	if status == http.StatusRequestHeaderFieldsTooLarge {
+		text += "A site that has set too many cookies can cause this: delete its cookies in your browser, and try again.\n"
+	}
 	b := http1.AppendStatus(nil, status, "")
 	b = http1.AppendField(b, "Content-Type", "text/plain; charset=utf-8")
+	b = http1.AppendField(b, "Cache-Control", "no-store")
 	b = http1.AppendLength(b, int64(len(text)))
 	b = append(append(b, "Connection: close\r\n\r\n"...), text...)
 	_ = c.SetWriteDeadline(time.Now().Add(lingerSilence)) // without it only the goroutine waits

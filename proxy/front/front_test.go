@@ -140,7 +140,7 @@ func TestDiary(t *testing.T) {
 	length := func(n int) string { return fmt.Sprintf("Content-Length: %d\r\n", n) }
 	const chunked, closes = "Transfer-Encoding: chunked\r\n", "Connection: close\r\n"
 	bad := func(status string) string {
-		return "HTTP/1.1 " + status + "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: N\r\n" + closes + "\r\nTEXT"
+		return "HTTP/1.1 " + status + "\r\nContent-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: N\r\n" + closes + "\r\nTEXT"
 	}
 	for name, tc := range map[string]struct {
 		says, hears string
