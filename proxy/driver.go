@@ -42,8 +42,14 @@ func (h *Handler) Drive(ctx context.Context) {
 		} else {
 			due.Reset(next.Sub(now))
 		}
+		h.passes.Add(1)
 	}
 }
+
+// Passes is how often Drive has looked after all requests, at least ten times a second. If
+// it does not grow, something holds the locks that each request needs, or the Driver is
+// dead. It may be called concurrently.
+func (h *Handler) Passes() int64 { return h.passes.Load() }
 
 // progress charges on what runs.
 func (h *Handler) progress(now time.Time) {

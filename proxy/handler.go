@@ -28,6 +28,7 @@ type Handler struct {
 	pieces  pieces
 	// exchanges are to be used again.
 	exchanges sync.Pool
+	passes    atomic.Int64 // of the Driver
 }
 
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by

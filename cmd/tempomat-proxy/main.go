@@ -14,8 +14,9 @@
 //	tempomat-proxy help                    print all options and commands
 //
 // A first argument without a dash is a command; commands() in command.go has them all.
-// SIGHUP reads the configuration again, SIGTERM and SIGINT finish what is under
-// way. The exit status is 0 after a signal or a sound configuration, 1 after a
+// SIGHUP reads the configuration again, SIGUSR2 has a new process take this one's place
+// (-replace), SIGTERM and SIGINT finish what is under way.
+// The exit status is 0 after a signal or a sound configuration, 1 after a
 // failure, 2 for a wrong command line.
 package main
 

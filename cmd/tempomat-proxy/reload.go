@@ -15,7 +15,7 @@ import (
 func (s *sidecar) reload() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.notify(daemon.SdNotifyReloading)
+	s.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec()) // when, for Type=notify-reload
 	defer s.notify(daemon.SdNotifyReady)
 	c, err := s.source.load()
 	if err != nil {

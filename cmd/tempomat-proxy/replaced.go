@@ -37,6 +37,13 @@ func (r *replaced) drain() bool {
 	return r.by != 0
 }
 
+// gone tells whether another process has taken over.
+func (r *replaced) gone() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.by != 0
+}
+
 // end notes that the admin API's socket is closed from now on.
 func (r *replaced) end() {
 	r.mu.Lock()

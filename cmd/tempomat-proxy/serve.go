@@ -197,9 +197,9 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	}
 	s.openHints()
 	all.Go(func() { s.hints.Run(work, s.limiter, s.limiter) })
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2)
+	defer signal.Stop(signals)
 	failed := make(chan error, 1)
 	s.replaced.sockets = sockets
 	all.Go(func() { failed <- s.server.Serve(s.connections.guard(listeners(sockets))) })
@@ -213,10 +213,11 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 		s.duties.end()
 	}()
 	s.announce(from)
+	all.Go(func() { s.watch(work) })
 	for {
 		select {
-		case <-hangups:
-			_ = s.reload() // it has logged what is wrong
+		case sig := <-signals:
+			s.obey(sig)
 		case err := <-failed:
 			if err != nil {
 				return err
@@ -226,6 +227,14 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 			return s.drain()
 		}
 	}
+}
+
+func (s *sidecar) obey(sig os.Signal) {
+	if sig == syscall.SIGUSR2 {
+		s.succeed()
+		return
+	}
+	_ = s.reload() // it has logged what is wrong
 }
 
 func (s *sidecar) announce(from *predecessor) {
