@@ -68,9 +68,9 @@ func classPath(name string) string { return "classes." + name }
 func classSettings(c *draftClass) []form.Setting {
 	path := classPath(c.Name)
 	table := []form.Setting{
-		{Path: path + ".share", Value: share().In(&c.Share), Default: "as in the table above; a class of your own must give it",
+		{Path: path + ".share", Value: share().In(&c.Share), Default: "as in the table of `classes`; a class of your own must give it",
 			Doc: "Part of all CPUs that each key may use steadily."},
-		{Path: path + ".burst", Value: form.Duration(0, day).In(&c.Burst), Default: "as in the table above; `30s`",
+		{Path: path + ".burst", Value: form.Duration(0, day).In(&c.Burst), Default: "as in the table of `classes`; `30s`",
 			Doc: "Most CPU time that a key can save up."},
 		{Path: path + ".cap", Value: form.Boolean().In(&c.Cap),
 			Doc: "A hard ceiling in every mode."},
@@ -105,7 +105,7 @@ func classMembers(c *draftClass) (members []form.Setting) {
 // classesSettings are the keys of how requests are grouped, and of which are charged.
 func classesSettings(d *draft) []form.Setting {
 	return []form.Setting{
-		{Path: "classes", Value: classes{d}, Default: "`slash32`, `slash24`, `slash16` and `userAgent`, as in the table above",
+		{Path: "classes", Value: classes{d}, Default: "`slash32`, `slash24`, `slash16` and `userAgent`",
 			Doc: "A mapping of names to the keys below: built-in classes, or a class of your own."},
 		{Path: "exempt", Value: exemptions{&d.Exempt},
 			Doc: "What matches one member is never charged or delayed; within one, all that is given must match."},

@@ -29,7 +29,7 @@ func (v classes) Spec() form.Spec {
 	}
 	return form.Spec{
 		Type: "mapping", Allowed: fmt.Sprintf("names of classes, at most %d that are on", MaxClasses),
-		Nested: true, Members: members, MemberPath: ".NAME.",
+		Table: builtInTable(), Nested: true, Members: members, MemberPath: ".NAME.",
 		Schema: form.Schema{
 			"type": []string{"object", "null"}, "properties": builtIns,
 			"maxProperties": len(builtIn()) + MaxClasses,

@@ -20,9 +20,6 @@ its variable of the environment. **restart**: the running proxy cannot take it o
 `)
 	for _, c := range chapters(newDraft(Default())) {
 		fmt.Fprintf(w, "\n### %s\n", c.title)
-		if c.text != "" {
-			fmt.Fprintf(w, "\n%s", c.text)
-		}
 		if c.keys[0].Legacy {
 			form.WriteLegacy(w, c.keys)
 		} else {

@@ -47,7 +47,6 @@ func (d *draft) config() *Config {
 // chapter is one of the reference: keys that belong together.
 type chapter struct {
 	title string
-	text  string // Markdown before the keys; may be empty
 	keys  []form.Setting
 }
 
@@ -55,19 +54,19 @@ type chapter struct {
 // keys is one more line.
 func chapters(d *draft) []chapter {
 	return []chapter{
-		{title: "Where requests come from and go", keys: trafficSettings(&d.Config)},
-		{title: "How debt is acted on", keys: throttleSettings(&d.Throttle)},
-		{title: "The gate", keys: gateSettings(d)},
-		{title: "Classes and exemptions", text: builtInTable(), keys: classesSettings(d)},
-		{title: "Limits in requests", keys: limitsSettings(d)},
-		{title: "Cost, memory, timeouts", keys: costSettings(&d.Config)},
-		{title: "Buffers", keys: bufferSettings(&d.Buffer)},
-		{title: "Sharing with other sidecars", keys: coordinationSettings(&d.Coordination)},
-		{title: "Redis", keys: redisSettings(&d.Coordination.Redis)},
-		{title: "Admin interface", keys: adminSettings(&d.Admin)},
-		{title: "Statistics and logs", keys: statisticsSettings(&d.Config)},
-		{title: "What the proxy itself answers", keys: pageSettings(&d.Config)},
-		{title: "Keys of the original", keys: legacySettings(d)},
+		{"Where requests come from and go", trafficSettings(&d.Config)},
+		{"How debt is acted on", throttleSettings(&d.Throttle)},
+		{"The gate", gateSettings(d)},
+		{"Classes and exemptions", classesSettings(d)},
+		{"Limits in requests", limitsSettings(d)},
+		{"Cost, memory, timeouts", costSettings(&d.Config)},
+		{"Buffers", bufferSettings(&d.Buffer)},
+		{"Sharing with other sidecars", coordinationSettings(&d.Coordination)},
+		{"Redis", redisSettings(&d.Coordination.Redis)},
+		{"Admin interface", adminSettings(&d.Admin)},
+		{"Statistics and logs", statisticsSettings(&d.Config)},
+		{"What the proxy itself answers", pageSettings(&d.Config)},
+		{"Keys of the original", legacySettings(d)},
 	}
 }
 

@@ -18,6 +18,9 @@ func WriteReference(w io.Writer, table []Setting) {
 		}
 		fmt.Fprintf(w, "%s\n\n%s\n", s.Doc, facts(s, s.HasVariable()))
 		spec := s.Value.Spec()
+		if spec.Table != "" {
+			fmt.Fprintf(w, "\n%s", spec.Table)
+		}
 		for _, m := range spec.Members {
 			path := s.Path + spec.MemberPath + m.Path
 			m.Restart = s.Restart

@@ -37,6 +37,7 @@ type Spec struct {
 	Type       string    // in the reference: "duration"
 	Allowed    string    // which ones, as Markdown; may be empty
 	Schema     Schema    // the same as JSON Schema, as far as that can say it
+	Table      string    // Markdown that stands below it in the reference; may be empty
 	Nested     bool      // a mapping, or a list of mappings, which no variable can hold
 	Members    []Setting // of Nested: the keys of one member
 	MemberPath string    // what stands between the path and a member's key in the reference: "[]."
