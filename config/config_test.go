@@ -59,53 +59,44 @@ func TestFullFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Config{
-		Listen:  []string{":8080", "[::1]:8081", "unix:/run/tempomat/proxy.sock"},
-		Backend: Backend{URL: "unix:/run/apache/site.sock", DialTimeout: 250 * time.Millisecond, Timeout: 90 * time.Second},
-		TrustedProxies: []Proxies{
-			{Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, {Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}},
-			{Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}}, {Prefixes: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}},
-		},
-		CPUCount:      2.5,
-		Underscores:   true,
-		Upgrades:      []string{"websocket", "raw-socket.io"},
-		Via:           "cache-1",
-		AddressHeader: "Forwarded",
-		Throttle:      Throttle{Mode: "cap", Shadow: true, MaxHold: 10 * time.Second, MaxHeld: 100, MaxHeldPerClient: 8, Memory: 10 * time.Minute},
-		Classes: []Class{
-			{Name: "slash32", Share: 0.2, Burst: 10 * time.Second, Shadow: true},
-			{Name: "slash24", Share: 0.3, Burst: 30 * time.Second},
-			{Name: "userAgent", Share: 0.1, Burst: 5 * time.Minute, Cap: true},
-			{Name: "apiKey", Header: "X-Api-Key", Share: 0.2},
-			{Name: "expensive", Path: true, Share: 0.3, Burst: 30 * time.Second},
-		},
-		Exempt: []Exemption{
-			{CIDR: netip.MustParsePrefix("10.0.0.0/8")}, {Path: "/healthz"},
-			{CIDR: netip.MustParsePrefix("192.0.2.0/24"), Path: "/static/*"},
-		},
-		Headers:   "none",
-		Gate:      Default().Gate,
-		Standing:  Default().Standing,
-		Newcomers: Default().Newcomers,
-		State:     Default().State,
-		History:   Default().History,
-		Cost:      Cost{Source: "header"},
-		Table:     Table{Size: 4194304},
-		Timeouts: Timeouts{
-			Header: 5 * time.Second, Body: 30 * time.Second, Write: 20 * time.Second, Idle: time.Hour,
-			Upgrade: 90 * time.Second,
-		},
-		Buffer: Buffer{
-			Request: 2 << 30, ResponseMemory: 1 << 20, Memory: 1_000_000, Disk: 20 << 30, Directory: "/srv/tmp", PerAddress: 1,
-		},
-		Coordination: Default().Coordination,
-		Admin:        Admin{Web: "127.0.0.1:8880", Token: "/etc/tempomat/admin.token", Hosts: []string{"status.example.org"}},
-		Graphite:     Graphite{Address: "graphite.example:2003", Prefix: "web.{hostname}.tempomat", Interval: 10 * time.Second},
-		Metrics:      ":9105",
-		Log:          Log{Level: "warn", Access: "all", Format: "combined"},
-		ErrorPages:   ErrorPages{Directory: "/etc/tempomat/errors", Languages: []string{"de", "pt-BR"}},
-		RobotsTxt:    "/etc/tempomat/robots.txt",
+	want := Default()
+	want.Listen = []string{":8080", "[::1]:8081", "unix:/run/tempomat/proxy.sock"}
+	want.Backend.URL, want.Backend.DialTimeout, want.Backend.Timeout = "unix:/run/apache/site.sock", 250*time.Millisecond, 90*time.Second
+	want.TrustedProxies = []Proxies{
+		{Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, {Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}},
+		{Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}}, {Prefixes: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}},
 	}
+	want.CPUCount, want.AddressHeader, want.Underscores, want.Via = 2.5, "Forwarded", true, "cache-1"
+	want.Upgrades = []string{"websocket", "raw-socket.io"}
+	throttle := &want.Throttle
+	throttle.Mode, throttle.Shadow, throttle.MaxHold = "cap", true, 10*time.Second
+	throttle.MaxHeld, throttle.MaxHeldPerClient, throttle.Memory = 100, 8, 10*time.Minute
+	want.Classes = []Class{
+		{Name: "slash32", Share: 0.2, Burst: 10 * time.Second, Shadow: true},
+		{Name: "slash24", Share: 0.3, Burst: 30 * time.Second},
+		{Name: "userAgent", Share: 0.1, Burst: 5 * time.Minute, Cap: true},
+		{Name: "apiKey", Header: "X-Api-Key", Share: 0.2},
+		{Name: "expensive", Path: true, Share: 0.3, Burst: 30 * time.Second},
+	}
+	want.Exempt = []Exemption{
+		{CIDR: netip.MustParsePrefix("10.0.0.0/8")}, {Path: "/healthz"},
+		{CIDR: netip.MustParsePrefix("192.0.2.0/24"), Path: "/static/*"},
+	}
+	want.Cost.Source, want.Table.Size = "header", 4194304
+	timeouts := &want.Timeouts
+	timeouts.Header, timeouts.Body, timeouts.Write = 5*time.Second, 30*time.Second, 20*time.Second
+	timeouts.Idle, timeouts.Upgrade, timeouts.Drain = time.Hour, 90*time.Second, 0
+	buffer := &want.Buffer
+	buffer.RequestMemory, buffer.Request, buffer.ResponseMemory, buffer.Response = 0, 2<<30, 1<<20, 0
+	buffer.Memory, buffer.Disk, buffer.Directory, buffer.PerAddress = 1_000_000, 20<<30, "/srv/tmp", 1
+	admin := &want.Admin
+	admin.Listen, admin.Web, admin.Token, admin.Hosts = "", "127.0.0.1:8880", "/etc/tempomat/admin.token", []string{"status.example.org"}
+	graphite := &want.Graphite
+	graphite.Address, graphite.Prefix, graphite.Interval = "graphite.example:2003", "web.{hostname}.tempomat", 10*time.Second
+	want.ErrorPages = ErrorPages{Directory: "/etc/tempomat/errors", Languages: []string{"de", "pt-BR"}}
+	want.RobotsTxt = "/etc/tempomat/robots.txt"
+	want.Metrics = ":9105"
+	want.Log.Level, want.Log.Access, want.Log.Format, want.Log.DelayThreshold = "warn", "all", "combined", 0
 	if diff := cmp.Diff(want, got, cmpPrefix); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -1,0 +1,26 @@
+package form
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestSectionsNameTheirKeys where they are no mappings.
+func TestSectionsNameTheirKeys(t *testing.T) {
+	var n int
+	value := Integer(0, 9).In(&n)
+	table := []Setting{{Path: "one.a", Value: value}, {Path: "two.a", Value: value}, {Path: "two.b.c", Value: value}, {Path: "two.d", Value: value}}
+	for file, want := range map[string]string{
+		"one: 5":      "f:1: one: 5: must be a mapping with the key a",
+		"two: [5]":    "f:1: two: must be a mapping with the keys a, b and d",
+		"two: {b: 5}": "f:1: two.b: 5: must be a mapping with the key c",
+		"two:":        "",
+	} {
+		r := NewReader()
+		r.Mapping(Source{File: "f"}, r.Document([]byte(file), "f"), "", table)
+		if diff := cmp.Diff(want, r.Faults.Error()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+	}
+}
