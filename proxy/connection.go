@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tempomat/proxy/backend"
+	"tempomat/proxy/front"
 	"tempomat/proxy/http1"
 )
 
@@ -16,7 +17,8 @@ import (
 type connection struct {
 	deadline time.Time // for writing, as it was set last
 	serving  *exchange
-	closing  *closing // of the server; nil: never
+	closing  *closing      // of the server; nil: never
+	came     *front.Turned // what it is, of HTTP/2; nil: it is HTTP/1
 
 	call backend.Call // to the backend; the client's leaving does not end it
 }
@@ -45,6 +47,12 @@ func meet(ctx context.Context, c net.Conn, closing *closing) context.Context {
 // keep has requests find what is remembered of their connection.
 func keep(ctx context.Context, closing *closing) context.Context {
 	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing})
+}
+
+// remembered is what keep has requests find; nil: it was not called.
+func remembered(ctx context.Context) *connection {
+	c, _ := ctx.Value(connectionKey{}).(*connection)
+	return c
 }
 
 // serve returns the exchange of a request, to be found by exchangeOf.

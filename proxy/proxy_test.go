@@ -38,6 +38,7 @@ type setup struct {
 	cpus        float64
 	backend     Backend // without a URL: the rig's own
 	server      ServerOptions
+	entrance    Entrance // without its listener
 	body        time.Duration
 	write       time.Duration
 	upgrade     time.Duration
@@ -152,7 +153,8 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 	var all sync.WaitGroup
 	all.Go(func() { r.handler.Drive(work) })
 	all.Go(func() {
-		if err := r.server.Serve([]net.Listener{front}); err != nil {
+		s.entrance.Listener = front
+		if err := r.server.Serve([]Entrance{s.entrance}); err != nil {
 			t.Errorf("Serve: %v", err)
 		}
 	})

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/front"
+	"tempomat/proxy/h2bound"
 	"tempomat/proxy/unixsocket"
 )
 
@@ -37,6 +39,12 @@ type ServerOptions struct {
 	// connected, and whether that is a trusted proxy.
 	Table *connlimit.Table
 	Peer  func(remote string) (peer netip.Addr, trusted bool)
+	// Challenges answers requests of a certificate authority that come in the clear, or returns
+	// false; nil: none is for this server. It is called concurrently.
+	Challenges func(http.ResponseWriter, *http.Request) bool
+	// Stepped is told of what connections do before their first request (front.Options); nil:
+	// nobody is.
+	Stepped func(step front.Step, result front.Result, remote string, err error)
 	// Malformed is told of each head of HTTP/1 that is no request, or does not come to its
 	// end, of which the Handler hears nothing; nil: nobody is. It is called concurrently.
 	Malformed func()
@@ -44,21 +52,29 @@ type ServerOptions struct {
 }
 
 // enter gives a connection its place; nil: it has none, and is closed.
-func (o *ServerOptions) enter(c net.Conn) front.Place {
-	peer, trusted := o.Peer(c.RemoteAddr().String())
+func (o *ServerOptions) enter(c io.Closer, remote string) front.Place {
+	peer, trusted := o.Peer(remote)
 	if p := o.Table.Enter(time.Now(), peer, trusted, c); p != nil {
 		return p
 	}
 	return nil
 }
 
-// Server accepts connections: HTTP/1.1 and HTTP/2 without TLS (h2c).
+// trusts tells whether a peer is a trusted proxy.
+func (o *ServerOptions) trusts(remote string) bool {
+	_, trusted := o.Peer(remote)
+	return trusted
+}
+
+// Server accepts connections: HTTP/1.1 and HTTP/2, over TLS or without (h2c).
 type Server struct {
-	front   *front.Server
-	http2   *http.Server
-	turned  *turned
-	closing *closing
-	linger  time.Duration
+	handler    http.Handler
+	challenges func(http.ResponseWriter, *http.Request) bool
+	front      *front.Server
+	http2      *http.Server
+	turned     *turned
+	closing    *closing
+	linger     time.Duration
 
 	mu        sync.Mutex // guards the following
 	listeners []net.Listener
@@ -92,13 +108,17 @@ func (c *closing) givesUp(orphan bool) bool {
 // NewServer makes a Server for a handler.
 func NewServer(h http.Handler, o ServerOptions) *Server {
 	end := &closing{}
-	s := &Server{closing: end, linger: o.Linger, turned: newTurned(o), http2: newHTTP2(h, o, end)}
+	s := &Server{handler: h, challenges: o.Challenges, closing: end, linger: o.Linger, turned: newTurned(o), http2: newHTTP2(h, o, end)}
 	options := front.Options{
 		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Refused: o.Malformed, Log: o.Log, HTTP2: s.turned.add,
+		Stepped: o.Stepped,
 		Context: func(ctx context.Context, c net.Conn) context.Context { return meet(ctx, c, end) },
 	}
 	if o.Table != nil {
 		options.Enter = o.enter
+	}
+	if o.Peer != nil {
+		options.Trusts = o.trusts
 	}
 	s.front = front.NewServer(h, options)
 	return s
@@ -109,7 +129,7 @@ func newHTTP2(h http.Handler, o ServerOptions, end *closing) *http.Server {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
-		Handler: h,
+		Handler: entered(h),
 		// "OPTIONS *" is for the backend to answer.
 		DisableGeneralOptionsHandler: true,
 		ReadHeaderTimeout:            o.Header,
@@ -119,23 +139,44 @@ func newHTTP2(h http.Handler, o ServerOptions, end *closing) *http.Server {
 		// A response's own deadline does not help where the client takes nothing of
 		// the whole connection. And net/http keeps a buffer as long as the longest
 		// frame, of up to 1 MB, as long as the connection is open.
-		HTTP2:       &http.HTTP2Config{WriteByteTimeout: o.Idle, MaxReadFrameSize: maxFrame},
-		ErrorLog:    zap.NewStdLog(o.Log),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return keep(ctx, end) },
-		ConnState:   place,
+		HTTP2:    &http.HTTP2Config{WriteByteTimeout: o.Idle, MaxReadFrameSize: maxFrame},
+		ErrorLog: zap.NewStdLog(o.Log),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			ctx = keep(ctx, end)
+			remembered(ctx).came, _ = h2bound.Unwrap(c).(*front.Turned)
+			return ctx
+		},
+		ConnState: place,
 	}
 }
 
-// Serve serves all listeners until Drain, when it returns nil, or until one of
+// entered has a handler serve a stream of HTTP/2 as it would a request of HTTP/1 that came by
+// the same listener.
+func entered(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		by := h
+		if c := remembered(r.Context()); c != nil && c.came != nil {
+			r.TLS = c.came.TLS
+			if c.came.Entrance.Handler != nil {
+				by = c.came.Entrance.Handler
+			}
+		}
+		by.ServeHTTP(w, r)
+	})
+}
+
+// Serve serves all entrances until Drain, when it returns nil, or until one of
 // them fails.
-func (s *Server) Serve(listeners []net.Listener) error {
+func (s *Server) Serve(entrances []Entrance) error {
 	s.mu.Lock()
-	s.listeners = listeners
+	for _, e := range entrances {
+		s.listeners = append(s.listeners, e.Listener)
+	}
 	s.mu.Unlock()
-	failed := make(chan error, len(listeners)+1)
+	failed := make(chan error, len(entrances)+1)
 	go func() { failed <- s.http2.Serve(s.turned) }()
-	for _, l := range listeners {
-		go func() { failed <- s.front.Serve(l) }()
+	for _, e := range entrances {
+		go func() { failed <- s.front.Serve(e.Listener, s.begins(e)) }()
 	}
 	var err error
 	for range cap(failed) {

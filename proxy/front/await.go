@@ -78,6 +78,21 @@ func (c *conn) tryRead(fd uintptr) bool {
 	}
 }
 
+// tryRecord is tryRead over TLS: what the kernel has may be a part of a record, and TLS may
+// have more records than the kernel.
+func (c *conn) tryRecord(fd uintptr) bool {
+	c.memory = c.server.memory.in.Get().(*inMemory)
+	c.tried, c.tryErr = c.tls.readNow(fd, c.memory.bytes[:])
+	switch {
+	case c.tried > 0:
+		c.tryErr = nil // it comes again
+	case errors.Is(c.tryErr, errNothing):
+		c.giveBack()
+		return false
+	}
+	return true
+}
+
 // giveBack returns the memory that the head was read to.
 func (c *conn) giveBack() {
 	if c.memory != nil {

@@ -3,6 +3,7 @@ package front
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -24,11 +25,13 @@ type conn struct {
 	net.Conn
 	roster.Entry[conn] // of the server
 
-	server *Server
-	place  Place           // nil: there is no bound
-	raw    syscall.RawConn // nil: it is not the kernel's
-	isTCP  bool
-	remote string
+	server   *Server
+	entrance *Entrance
+	tls      *secured        // what Conn is; nil: another one
+	place    Place           // nil: there is no bound
+	raw      syscall.RawConn // nil: it is not the kernel's
+	isTCP    bool
+	remote   string
 
 	presence presence
 	base     *http.Request // of the right context
@@ -49,12 +52,17 @@ type conn struct {
 	tryErr error
 }
 
-func (s *Server) newConn(c net.Conn, place Place) *conn {
-	x := &conn{Conn: c, server: s, place: place, remote: c.RemoteAddr().String()}
+func (s *Server) newConn(c net.Conn, e *Entrance, place Place) *conn {
+	x := &conn{Conn: c, server: s, entrance: e, place: place, remote: c.RemoteAddr().String()}
 	if k, ok := c.(syscall.Conn); ok {
 		x.raw, _ = k.SyscallConn() // without it, memory is held while it waits
 		_, x.isTCP = c.(*net.TCPConn)
 		x.try = x.tryRead
+	}
+	if e.TLS != nil {
+		x.tls = secure(c, x.raw, e.TLS)
+		x.Conn = x.tls
+		x.try = x.tryRecord
 	}
 	ctx := context.Background()
 	if s.o.Context != nil {
@@ -82,6 +90,19 @@ func (c *conn) serve() {
 			more = c.request()
 		}
 	}
+	c.end()
+}
+
+// below is the connection that was accepted.
+func (c *conn) below() net.Conn {
+	if c.tls != nil {
+		return c.tls.below.Conn
+	}
+	return c.Conn
+}
+
+// end closes the connection, unless it is the handler's.
+func (c *conn) end() {
 	c.state.Store(over)
 	c.giveBack()
 	if !c.hijacked.Load() {
@@ -108,8 +129,11 @@ const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 // isHTTP2 tells whether a connection begins as HTTP/2 does (RFC 9113, 3.4), as far as it
 // was read. No request of HTTP/1 has that method (11.6).
 func (c *conn) isHTTP2() bool {
-	if c.served.Load() || c.server.o.HTTP2 == nil {
+	switch {
+	case c.served.Load() || c.server.o.HTTP2 == nil:
 		return false
+	case c.tls != nil:
+		return c.tls.http2 // over TLS nothing else tells (3.3)
 	}
 	const enough = len("PRI ")
 	for {
@@ -131,16 +155,31 @@ func (c *conn) handOver() {
 	said := bytes.Clone(c.in.Peek(c.in.Buffered()))
 	c.giveBack()
 	c.Remove()
-	c.server.o.HTTP2(&Turned{Conn: c.Conn, Place: c.place, said: said})
+	c.server.o.HTTP2(&Turned{Conn: c.Conn, Place: c.place, Entrance: c.entrance, TLS: c.base.TLS, remote: c.remote, said: said})
 }
 
 // Turned is a connection that turned out to be HTTP/2, and its Place, if it has one. Closing
 // it leaves that.
 type Turned struct {
 	net.Conn
-	Place Place
-	said  []byte
+	Place    Place
+	Entrance *Entrance            // by which it came
+	TLS      *tls.ConnectionState // of its requests
+	remote   string
+	said     []byte
 }
+
+// RemoteAddr implements net.Conn. It is the client's, if a proxy has told it.
+func (t *Turned) RemoteAddr() net.Addr { return address(t.remote) }
+
+// address is one that is known as text.
+type address string
+
+// Network implements net.Addr.
+func (address) Network() string { return "tcp" }
+
+// String implements net.Addr.
+func (a address) String() string { return string(a) }
 
 // Read implements net.Conn.
 func (t *Turned) Read(p []byte) (int, error) {
@@ -222,7 +261,11 @@ func (w *Response) serve() (done bool) {
 			w.conn.server.o.Log.Error("a request failed", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 		}
 	}()
-	w.conn.server.handler.ServeHTTP(w, &w.r.Request)
+	h := w.conn.entrance.Handler
+	if h == nil {
+		h = w.conn.server.handler
+	}
+	h.ServeHTTP(w, &w.r.Request)
 	return true
 }
 
@@ -237,20 +280,5 @@ func (c *conn) refuse(err error) {
 	case !errors.Is(err, http1.ErrMalformed):
 		return // the client has gone
 	}
-	if c.server.o.Refused != nil {
-		c.server.o.Refused()
-	}
-	text := http.StatusText(status) + ": " + err.Error() + "\n"
-	if status == http.StatusRequestHeaderFieldsTooLarge {
-		text += "A site that has set too many cookies can cause this: delete its cookies in your browser, and try again.\n"
-	}
-	b := http1.AppendStatus(nil, status, "")
-	b = http1.AppendField(b, "Content-Type", "text/plain; charset=utf-8")
-	b = http1.AppendField(b, "Cache-Control", "no-store")
-	b = http1.AppendLength(b, int64(len(text)))
-	b = append(append(b, "Connection: close\r\n\r\n"...), text...)
-	_ = c.SetWriteDeadline(time.Now().Add(lingerSilence)) // without it only the goroutine waits
-	if _, err := c.Write(b); err == nil {
-		c.linger()
-	}
+	c.turnAway(c.Conn, status, err.Error())
 }

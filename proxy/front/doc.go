@@ -3,6 +3,8 @@
 //
 //	server.go   listeners, and the end
 //	sweep.go    who has waited for too long
+//	entrance.go what comes before the first request: the PROXY protocol, TLS
+//	secured.go  a connection over TLS
 //	conn.go     one connection: request after request
 //	await.go    the wait for a request
 //	longhead.go how many heads may need more memory than most
@@ -17,7 +19,7 @@
 //	memory.go   what a request borrows
 //
 // A connection has one goroutine and no other, no timer, and while it waits for a
-// request no memory: what a request needs it borrows. Deadlines are set for who reads a
+// request no memory but what TLS keeps: what a request needs it borrows. Deadlines are set for who reads a
 // body or is slow to take an answer, by the handler; a connection that waits, for a
 // request or for the rest of its head, is swept. Nobody waits at the connection for its
 // client to leave while a handler works: who wants to know looks (Response.Look).

@@ -40,7 +40,7 @@ func start(t *testing.T, h http.HandlerFunc, change func(*Options)) (dial func()
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
+	go func() { served <- s.Serve(l, Entrance{}) }()
 	t.Cleanup(func() {
 		_ = s.Close()
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
@@ -349,7 +349,7 @@ func TestNothingIsServedOnceClosed(t *testing.T) {
 	s := NewServer(http.HandlerFunc(script), Options{Log: zap.NewNop()})
 	near, far := net.Pipe()
 	defer far.Close()
-	c := s.newConn(near, nil)
+	c := s.newConn(near, new(Entrance), nil)
 	c.waits(time.Now())
 	c.in.Resume(near, []byte("GET / HTTP/1.1\r\n"), len("GET / HTTP/1.1\r\n"))
 	c.cut(c.state.Load())
@@ -398,7 +398,7 @@ func TestPlaceOfOneThatIsGivenAway(t *testing.T) {
 			panic(err)
 		}
 		_ = c.Close()
-	}, func(o *Options) { o.Enter = func(net.Conn) Place { return p } })
+	}, func(o *Options) { o.Enter = func(io.Closer, string) Place { return p } })
 	_, _ = io.WriteString(dial(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	for _, want := range []string{"idle", "busy", "idle", "left"} { // the first is its beginning
 		if got := <-p.did; got != want {
@@ -466,7 +466,7 @@ func TestPatience(t *testing.T) {
 				s := NewServer(http.HandlerFunc(script), Options{Header: header, Idle: idle, MaxHead: 1 << 10, Log: zap.NewNop()})
 				l := newPipes()
 				var all sync.WaitGroup
-				all.Go(func() { _ = s.Serve(l) })
+				all.Go(func() { _ = s.Serve(l, Entrance{}) })
 				c := l.dial()
 				var from time.Time
 				hears := make(chan time.Time)
@@ -501,7 +501,7 @@ func TestShutdown(t *testing.T) {
 		}), Options{Header: time.Hour, Idle: time.Hour, MaxHead: 1 << 10, Log: zap.NewNop()})
 		l := newPipes()
 		var all sync.WaitGroup
-		all.Go(func() { _ = s.Serve(l) })
+		all.Go(func() { _ = s.Serve(l, Entrance{}) })
 		silent, busy := l.dial(), l.dial()
 		heard := make(chan string, 2)
 		for _, c := range []net.Conn{silent, busy} {

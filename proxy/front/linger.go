@@ -23,8 +23,8 @@ func (c *conn) linger() {
 	c.rested.Store(true) // it is not to be woken
 	c.waits(now)         // a server that ends does not wait for it
 	for until := now.Add(lingerTime); now.Before(until); now = time.Now() {
-		_ = c.SetReadDeadline(now.Add(lingerSilence)) // a connection that is closed says so when it is read
-		if _, err := c.Read(c.memory.bytes[:]); err != nil {
+		_ = c.SetReadDeadline(now.Add(lingerSilence))                // a connection that is closed says so when it is read
+		if _, err := c.below().Read(c.memory.bytes[:]); err != nil { // of TLS, too: nobody has to understand it
 			return
 		}
 	}

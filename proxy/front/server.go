@@ -2,7 +2,9 @@ package front
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -22,9 +24,15 @@ type Options struct {
 	Context func(context.Context, net.Conn) context.Context
 	// HTTP2 takes over a connection that begins as HTTP/2 does; nil: there is none.
 	HTTP2 func(*Turned)
-	// Enter bounds how many connections there are: it is asked for each new one, and returns
-	// nil if it has closed that one; nil: there is no bound.
-	Enter func(net.Conn) Place
+	// Enter bounds how many connections there are: it is asked for each new one, and again where
+	// a proxy tells who the client is, and returns nil if it has closed that one; nil: there is no
+	// bound.
+	Enter func(c io.Closer, remote string) Place
+	// Trusts tells whether a peer may say who its client is (Entrance.Proxied); nil: nobody may.
+	Trusts func(remote string) bool
+	// Stepped is told of each Step that a connection has done, or has not: then there is an
+	// error. It is called concurrently. nil: nobody is told.
+	Stepped func(step Step, result Result, remote string, err error)
 	// Refused is told of each head that is answered here, as it is no request or is late; nil:
 	// nobody is. It is called concurrently.
 	Refused func()
@@ -48,6 +56,7 @@ type Server struct {
 	memory  memories
 	dates   dates
 	long    *longHeads
+	secure  *tls.ConnectionState // of all requests that came over TLS: that they did is all that it tells
 
 	mu        sync.Mutex // guards the following
 	listeners []net.Listener
@@ -60,13 +69,14 @@ type Server struct {
 // are the handler's until it returns, or for good after Keep.
 func NewServer(h http.Handler, o Options) *Server {
 	s := &Server{handler: h, o: o, began: time.Now(), closed: make(chan struct{}), long: newLongHeads(mostLong)}
+	s.secure = &tls.ConnectionState{HandshakeComplete: true}
 	s.memory.init()
 	return s
 }
 
-// Serve serves a listener until that fails, or Shutdown or Close is called: then it
+// Serve serves a listener, whose connections begin as e says, until that fails, or Shutdown or Close is called: then it
 // returns http.ErrServerClosed.
-func (s *Server) Serve(l net.Listener) error {
+func (s *Server) Serve(l net.Listener, e Entrance) error {
 	if !s.begin(l) {
 		return errors.Join(http.ErrServerClosed, l.Close())
 	}
@@ -75,7 +85,7 @@ func (s *Server) Serve(l net.Listener) error {
 		c, err := l.Accept()
 		switch {
 		case err == nil:
-			s.accept(c)
+			s.accept(c, &e)
 		case s.isEnding():
 			return http.ErrServerClosed
 		default:
@@ -84,16 +94,20 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-func (s *Server) accept(c net.Conn) {
+func (s *Server) accept(c net.Conn, e *Entrance) {
 	var place Place
 	if s.o.Enter != nil {
-		if place = s.o.Enter(c); place == nil {
+		if place = s.o.Enter(c, c.RemoteAddr().String()); place == nil {
 			return
 		}
 	}
-	x := s.newConn(c, place)
+	x := s.newConn(c, e, place)
 	x.waits(time.Now())
 	s.conns.Add(&x.Entry, x)
+	if e.begins() {
+		go x.greet()
+		return
+	}
 	go x.serve()
 }
 

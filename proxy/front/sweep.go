@@ -64,6 +64,14 @@ func (c *conn) waits(now time.Time) bool {
 	return c.place == nil || c.place.Idle(now)
 }
 
+// waitsAnew says that a connection that has begun waits for its first request. It returns false
+// if it was closed meanwhile.
+func (c *conn) waitsAnew(now time.Time) bool {
+	was := c.idle
+	c.idle = c.server.at(now) | 1
+	return c.state.CompareAndSwap(was, c.idle) && (c.place == nil || c.place.Idle(now))
+}
+
 // sweepEvery is how often connections are looked at whose clients may take so long.
 func sweepEvery(header, idle time.Duration) time.Duration {
 	least := restAfter

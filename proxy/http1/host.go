@@ -55,3 +55,12 @@ func isLiteral[T string | []byte](s T) bool {
 	a, err := netip.ParseAddr(inner)
 	return err == nil && a.Is6() && !strings.Contains(inner, "%")
 }
+
+// HostName is the host of a request without its port; empty if it is none.
+func HostName(host string) string {
+	if !IsHost(host) {
+		return ""
+	}
+	name, _ := cutPort(host)
+	return name
+}

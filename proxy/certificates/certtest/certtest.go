@@ -1,0 +1,120 @@
+// Package certtest makes certificates for tests.
+package certtest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Authority issues certificates. Its methods may be called concurrently.
+type Authority struct {
+	Pool        *x509.CertPool // of it alone
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+// New makes an Authority.
+func New(t testing.TB) *Authority {
+	t.Helper()
+	key := newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: serial(t), Subject: pkix.Name{CommonName: "tempomat test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &Authority{key: key, Pool: x509.NewCertPool()}
+	if a.certificate, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.Pool.AddCert(a.certificate)
+	return a
+}
+
+// PEM is the Authority's own certificate.
+func (a *Authority) PEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
+}
+
+// Issue makes a certificate for names and addresses, valid until then, and its key, as PEM.
+func (a *Authority) Issue(t testing.TB, until time.Time, names ...string) (certificate, key []byte) {
+	t.Helper()
+	k := newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: serial(t), Subject: pkix.Name{CommonName: names[0]},
+		NotBefore: time.Now().AddDate(-1, 0, 0), NotAfter: until,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, n := range names {
+		if ip, err := netip.ParseAddr(n); err == nil {
+			template.IPAddresses = append(template.IPAddresses, net.IP(ip.AsSlice()))
+		} else {
+			template.DNSNames = append(template.DNSNames, n)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &k.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
+}
+
+// Pair is the same for a server in this process, valid for a day.
+func (a *Authority) Pair(t testing.TB, names ...string) tls.Certificate {
+	t.Helper()
+	pair, err := tls.X509KeyPair(a.Issue(t, time.Now().AddDate(0, 0, 1), names...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
+// Write writes a certificate and its key to files, and makes their directories.
+func Write(t testing.TB, certificate, key []byte, certificateFile, keyFile string) {
+	t.Helper()
+	for file, data := range map[string][]byte{certificateFile: certificate, keyFile: key} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func serial(t testing.TB) *big.Int {
+	t.Helper()
+	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,84 @@
+package certificates
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Source is where certificates are: a pair of files, or a directory.
+type Source struct {
+	Certificate string // a file with the certificate, and those of who has signed it, as PEM
+	Key         string // a file with its private key, as PEM; empty: it is in the same file
+	Directory   string // has pairs of files instead
+}
+
+// mostPairs is how many pairs there may be altogether.
+const mostPairs = 1000
+
+// files are those of a pair.
+type files struct{ certificate, key string }
+
+// find lists the pairs of a source, in the order of their names.
+func (s Source) find() ([]files, error) {
+	if s.Directory == "" {
+		key := s.Key
+		if key == "" {
+			key = s.Certificate
+		}
+		return []files{{s.Certificate, key}}, nil
+	}
+	found, err := pairsIn(s.Directory)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(s.Directory)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		below := filepath.Join(s.Directory, e.Name())
+		if info, err := os.Stat(below); err != nil || !info.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue // as Kubernetes names what its links lead to
+		}
+		more, e := pairsIn(below)
+		found, err = append(found, more...), errors.Join(err, e)
+	}
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("%s has no certificate with its key: neither NAME.crt or NAME.pem with NAME.key, nor fullchain.pem with privkey.pem, there or one directory below", s.Directory)
+	}
+	return found, err
+}
+
+// pairsIn lists the pairs in a directory itself. certbot's has more certificates beside that of
+// the pair (cert.pem, chain.pem).
+func pairsIn(dir string) (found []files, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name := filepath.Join(dir, e.Name())
+		base, ext := strings.TrimSuffix(name, filepath.Ext(name)), filepath.Ext(name)
+		key := ""
+		switch {
+		case strings.HasPrefix(e.Name(), "."):
+			continue
+		case e.Name() == "fullchain.pem":
+			key = filepath.Join(dir, "privkey.pem")
+		case ext == ".crt" || ext == ".pem" || ext == ".cer":
+			key = base + ".key"
+		}
+		if key == "" {
+			continue
+		}
+		if _, err := os.Stat(key); errors.Is(err, fs.ErrNotExist) {
+			continue // a certificate of somebody else, or a key that is about to come
+		}
+		found = append(found, files{name, key})
+	}
+	return found, nil
+}

@@ -1,0 +1,80 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"strings"
+
+	"tempomat/proxy/front"
+	"tempomat/proxy/http1"
+)
+
+// Entrance is a listener, and how its connections begin.
+type Entrance struct {
+	net.Listener
+	TLS      *tls.Config // nil: they are in the clear
+	Proxied  bool        // by a header of the PROXY protocol, of a trusted proxy
+	Redirect bool        // requests are sent to the same URL over HTTPS
+}
+
+// Plain are the entrances of listeners whose connections begin with a request.
+func Plain(listeners ...net.Listener) []Entrance {
+	all := make([]Entrance, len(listeners))
+	for i, l := range listeners {
+		all[i].Listener = l
+	}
+	return all
+}
+
+// begins is what the server's side has to know of it.
+func (s *Server) begins(e Entrance) front.Entrance {
+	f := front.Entrance{TLS: e.TLS, Proxied: e.Proxied}
+	switch {
+	case e.Redirect:
+		f.Handler = s.challenged(redirector{acme: s.handler})
+	case e.TLS == nil && s.challenges != nil:
+		f.Handler = s.challenged(s.handler)
+	}
+	return f
+}
+
+// challenged has the challenges of a certificate authority answered before a handler.
+func (s *Server) challenged(h http.Handler) http.Handler {
+	if s.challenges == nil {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isChallenge(r) || !s.challenges(w, r) {
+			h.ServeHTTP(w, r)
+		}
+	})
+}
+
+// isChallenge tells whether a certificate authority asks (RFC 8555, 8.3).
+func isChallenge(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/.well-known/acme-challenge/")
+}
+
+// redirector sends requests to the same URL over HTTPS, but those of a certificate authority:
+// programs beside the backend answer these, such as certbot with --webroot.
+type redirector struct{ acme http.Handler }
+
+func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if isChallenge(r) {
+		d.acme.ServeHTTP(w, r)
+		return
+	}
+	host := http1.HostName(r.Host)
+	target := r.URL.RequestURI()
+	if host == "" || !strings.HasPrefix(target, "/") || r.Method == http.MethodConnect {
+		http.Error(w, "this address is for requests of a host over HTTPS", http.StatusBadRequest)
+		return
+	}
+	status := http.StatusPermanentRedirect // the method and the body are to be the same
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		status = http.StatusMovedPermanently
+	}
+	w.Header().Set("Location", "https://"+host+target)
+	w.WriteHeader(status)
+}

@@ -1,0 +1,167 @@
+package front
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// mostHandshake is how much a client may send before its handshake is complete, in bytes.
+// Those of today's clients, keys after quantum computers included, take less than 4 KB. TLS
+// allows 64 KB, which whoever has many connections could have the server hold for each.
+const mostHandshake = 16 << 10
+
+// secured is a connection over TLS. Unlike a tls.Conn it never waits as it is closed.
+type secured struct {
+	*tls.Conn
+	below *below
+	http2 bool // what the client and the server have agreed on
+}
+
+func secure(c net.Conn, raw syscall.RawConn, config *tls.Config) *secured {
+	b := &below{Conn: c, raw: raw, left: mostHandshake}
+	return &secured{Conn: tls.Server(b, config), below: b}
+}
+
+// shakeHands does the handshake, and tells on which protocol both agree. Who is late is closed
+// by the sweep.
+func (s *secured) shakeHands() (protocol string, err error) {
+	err = s.Handshake()
+	s.below.left = unbounded
+	protocol = s.ConnectionState().NegotiatedProtocol
+	s.http2 = protocol == "h2"
+	return protocol, err
+}
+
+// CloseWrite tells the client that nothing more comes, in TLS and below.
+func (s *secured) CloseWrite() error {
+	_ = s.Conn.CloseWrite() // before the handshake there is nobody to tell
+	if half, ok := s.below.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// Close tells the client, if that can be done at once, and closes the connection.
+func (s *secured) Close() error {
+	s.below.hurry()
+	return s.Conn.Close()
+}
+
+// readNow reads what has come, by a descriptor, without waiting. The error is errNothing if
+// that is no whole record.
+func (s *secured) readNow(fd uintptr, p []byte) (int, error) {
+	s.below.fd, s.below.now = fd, true
+	defer func() { s.below.now = false }()
+	return s.Read(p)
+}
+
+// below is what TLS is spoken over. Reading is for one goroutine at a time.
+type below struct {
+	net.Conn
+	raw   syscall.RawConn // nil: it is not the kernel's
+	early []byte          // came already
+	left  int             // bytes that may come still, or unbounded
+
+	now bool    // reads, by fd, do not wait
+	fd  uintptr // of now
+
+	hurries  atomic.Bool // writes do not wait
+	hurrying sync.Mutex  // held to set the deadline of those that do
+}
+
+const unbounded = -1
+
+// nothing is the error of a read that would have to wait. TLS goes on after errors that are
+// temporary.
+type nothing struct{}
+
+func (nothing) Error() string   { return "nothing has come" }
+func (nothing) Timeout() bool   { return true }
+func (nothing) Temporary() bool { return true }
+
+var (
+	errNothing          net.Error = nothing{}
+	errHandshakeTooLong           = errors.New("the handshake is too long")
+)
+
+// Read implements net.Conn.
+func (b *below) Read(p []byte) (n int, err error) {
+	if len(b.early) > 0 {
+		n = copy(p, b.early)
+		if b.early = b.early[n:]; len(b.early) == 0 {
+			b.early = nil
+		}
+		return b.count(n)
+	}
+	if !b.now {
+		if n, err = b.Conn.Read(p); err != nil || b.left == unbounded {
+			return n, err
+		}
+		return b.count(n)
+	}
+	for {
+		n, err = syscall.Read(int(b.fd), p)
+		switch {
+		case n > 0:
+			return n, nil
+		case err == nil:
+			return 0, io.EOF
+		case errors.Is(err, syscall.EAGAIN):
+			return 0, errNothing
+		case !errors.Is(err, syscall.EINTR):
+			return 0, err
+		}
+	}
+}
+
+// count bounds what comes.
+func (b *below) count(n int) (int, error) {
+	if b.left == unbounded {
+		return n, nil
+	}
+	if b.left -= n; b.left < 0 {
+		b.left = 0
+		return 0, errHandshakeTooLong
+	}
+	return n, nil
+}
+
+// Write implements net.Conn.
+func (b *below) Write(p []byte) (n int, err error) {
+	if !b.hurries.Load() || b.raw == nil {
+		return b.Conn.Write(p)
+	}
+	if e := b.raw.Control(func(fd uintptr) { n, err = syscall.Write(int(fd), p) }); e != nil {
+		return 0, e
+	}
+	return max(n, 0), err
+}
+
+// hurry has nobody wait to write any more: who does so holds what Close needs.
+func (b *below) hurry() {
+	b.hurrying.Lock()
+	defer b.hurrying.Unlock()
+	b.hurries.Store(true)
+	_ = b.Conn.SetWriteDeadline(time.Unix(1, 0)) // a connection that is closed says so when it is written to
+}
+
+// SetDeadline implements net.Conn.
+func (b *below) SetDeadline(t time.Time) error {
+	return errors.Join(b.SetReadDeadline(t), b.SetWriteDeadline(t))
+}
+
+// SetWriteDeadline implements net.Conn.
+func (b *below) SetWriteDeadline(t time.Time) error {
+	b.hurrying.Lock()
+	defer b.hurrying.Unlock()
+	if b.hurries.Load() {
+		return nil // it has passed
+	}
+	return b.Conn.SetWriteDeadline(t)
+}
