@@ -60,8 +60,8 @@ func validateAdminWeb(r *form.Reader, d *draft) {
 		r.Fault(at, form.Quoted(d.Admin.Web), "needs admin.token, a file with the token that everybody has to give there")
 	}
 	_, port, _ := net.SplitHostPort(d.Admin.Web)
-	for _, address := range d.Listen {
-		if _, other, err := net.SplitHostPort(address); err == nil && other == port && sameHost(address, d.Admin.Web) {
+	for _, l := range d.Listen {
+		if _, other, err := net.SplitHostPort(l.Address); err == nil && other == port && sameHost(l.Address, d.Admin.Web) {
 			r.Fault(at, form.Quoted(d.Admin.Web), "is already one of the addresses of listen")
 		}
 	}

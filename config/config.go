@@ -16,7 +16,8 @@ import (
 
 // Config is one whole configuration. The comment of each field is its manual.
 type Config struct {
-	Listen         []string     // addresses to serve: "host:port", ":port" or "unix:/path"; at least one
+	Listen         []Listener   // addresses to serve; at least one
+	TLS            TLS          // where certificates come from
 	Backend        Backend      // where requests go
 	CPUCount       float64      // CPUs that the backend has; 0: as many as this machine (its cgroup) has
 	TrustedProxies []Proxies    // peers whose forwarded headers count; empty: nobody's do
@@ -53,7 +54,8 @@ type Config struct {
 // connect from there.
 func Default() *Config {
 	return &Config{
-		Listen:  []string{":8888"},
+		Listen:  []Listener{{Address: ":8888"}},
+		TLS:     TLS{ACME: defaultACME()},
 		Backend: defaultBackend(),
 		TrustedProxies: []Proxies{
 			{Prefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},

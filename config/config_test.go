@@ -43,7 +43,7 @@ func TestOriginalSample(t *testing.T) {
 	want := Default()
 	want.Log.DelayThreshold = 100 * time.Millisecond
 	want.Backend.URL = "http://localhost:80"
-	want.Listen = []string{":8888"}
+	want.Listen = []Listener{{Address: ":8888"}}
 	want.Graphite.Address = "localhost:2003"
 	want.Graphite.Prefix = "some.place.prepend.{hostname}"
 	want.TrustedProxies = []Proxies{{Prefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}}
@@ -60,7 +60,7 @@ func TestFullFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
-	want.Listen = []string{":8080", "[::1]:8081", "unix:/run/tempomat/proxy.sock"}
+	want.Listen = []Listener{{Address: ":8080"}, {Address: "[::1]:8081"}, {Address: "unix:/run/tempomat/proxy.sock"}}
 	want.Backend.URL, want.Backend.DialTimeout, want.Backend.Timeout = "unix:/run/apache/site.sock", 250*time.Millisecond, 90*time.Second
 	want.TrustedProxies = []Proxies{
 		{Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, {Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}},

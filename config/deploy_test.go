@@ -123,7 +123,7 @@ func TestComposeFiles(t *testing.T) {
 				t.Errorf("%s has the backend %s, %v; want another service of PHP for each", name, car.Backend.URL, err)
 			}
 			backends[u.Host] = true
-			if len(s.Ports) != 1 || !strings.HasSuffix(s.Ports[0], ":8888") || cmp.Diff(car.Listen, []string{":8888"}) != "" {
+			if len(s.Ports) != 1 || !strings.HasSuffix(s.Ports[0], ":8888") || cmp.Diff(car.Listen, []Listener{{Address: ":8888"}}) != "" {
 				t.Errorf("%s listens on %v and publishes %v", name, car.Listen, s.Ports)
 			}
 		default:

@@ -2,7 +2,6 @@ package config
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"tempomat/config/form"
@@ -72,14 +71,14 @@ func seconds(most time.Duration) form.Scalar[time.Duration] {
 }
 
 // listenPort is a port of all addresses.
-func listenPort() form.Scalar[[]string] {
+func listenPort() form.Scalar[[]Listener] {
 	port := form.Integer(1, 65535)
-	return form.Scalar[[]string]{
+	return form.Scalar[[]Listener]{
 		Type: port.Type, Allowed: port.Allowed, Schema: port.Schema,
-		Parse: func(text string) ([]string, error) {
+		Parse: func(text string) ([]Listener, error) {
 			n, err := port.Parse(text)
-			return []string{":" + strconv.Itoa(n)}, err
+			return []Listener{{Address: ":" + strconv.Itoa(n)}}, err
 		},
-		Format: func(addresses []string) string { return strings.Join(addresses, ", ") },
+		Format: func(all []Listener) string { return listeners().In(&all).Text() },
 	}
 }

@@ -55,6 +55,7 @@ type chapter struct {
 func chapters(d *draft) []chapter {
 	return []chapter{
 		{"Where requests come from and go", trafficSettings(&d.Config)},
+		{"TLS", tlsSettings(&d.TLS)},
 		{"How debt is acted on", throttleSettings(&d.Throttle)},
 		{"The gate", gateSettings(d)},
 		{"Classes and exemptions", classesSettings(d)},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"tempomat/config/form"
@@ -19,7 +18,7 @@ const mostDifferences = 12
 func (c *Config) Summary(w io.Writer, cpus float64) {
 	d := newDraft(c)
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(out, "listens on\t%s\n", strings.Join(c.Listen, ", "))
+	fmt.Fprintf(out, "listens on\t%s\n", listeners().In(&c.Listen).Text())
 	fmt.Fprintf(out, "backend\t%s\n", c.Backend.URL)
 	fmt.Fprintf(out, "mode\t%s\n", c.modeInWords())
 	fmt.Fprintf(out, "CPUs\t%s\n", c.cpusInWords(cpus))

@@ -28,8 +28,8 @@ const mostWorkers = 10_000
 // trafficSettings are the keys of where requests come from and go.
 func trafficSettings(c *Config) []form.Setting {
 	return []form.Setting{
-		{Path: "listen", Value: form.List[string]{Of: listenAddress(), Most: 16, Distinct: true}.In(&c.Listen), Restart: true,
-			Doc: "Addresses to serve, at least one."},
+		{Path: "listen", Value: listeners().In(&c.Listen), Restart: true,
+			Doc: "Addresses to serve, at least one: texts, or mappings with `address` and, if they are `true`, `tls` ([TLS](tls.md)), `redirect` (to HTTPS) and `proxyProtocol`."},
 		{Path: "backend", Value: backendURL().In(&c.Backend.URL), AliasOf: "backend.url",
 			Doc: "The backend's URL alone, short for `backend.url`."},
 		{Path: "backend.url", Value: backendURL().In(&c.Backend.URL),
@@ -97,7 +97,13 @@ func validateListen(r *form.Reader, d *draft) {
 	if len(d.Listen) == 0 && !r.Faulty("listen") {
 		r.Fault(r.Given["listen"], "", `has no address; give at least one, such as ":8888"`)
 	}
-	for _, address := range d.Listen {
+	seen := make(map[string]bool)
+	for _, l := range d.Listen {
+		address := l.Address
+		if seen[address] {
+			r.Fault(r.Given["listen"], form.Quoted(address), "is given twice")
+		}
+		seen[address] = true
 		if address == d.Admin.Listen {
 			r.Fault(r.Given["admin.listen"], form.Quoted(address), "is already one of the addresses of listen")
 		}

@@ -17,6 +17,7 @@ func validate(r *form.Reader, d *draft) {
 	validateClasses(r, d)
 	validateListen(r, d)
 	validateErrorPages(r, d)
+	validateTLS(r, d)
 	validateAdminWeb(r, d)
 	validateCoordination(r, d)
 	validateLimits(r, d)

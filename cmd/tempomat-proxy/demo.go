@@ -55,7 +55,7 @@ func adaptToDemo(c *config.Config, site, dir string) {
 	c.Admin.Listen = "unix:" + filepath.Join(dir, "admin.sock")
 	c.State = filepath.Join(dir, "state")
 	if slices.Equal(c.Listen, config.Default().Listen) {
-		c.Listen = []string{"127.0.0.1:8888"} // a demo is for this machine
+		c.Listen = []config.Listener{{Address: "127.0.0.1:8888"}} // a demo is for this machine
 	}
 	for i := range c.Classes {
 		c.Classes[i].Burst = min(c.Classes[i].Burst, 2*time.Second)
@@ -64,7 +64,7 @@ func adaptToDemo(c *config.Config, site, dir string) {
 
 // listenDemo takes another port where the usual one is taken.
 func listenDemo(ctx context.Context, c *config.Config) ([]handover.Socket, error) {
-	sockets, err := listen(ctx, c.Listen)
+	sockets, err := listen(ctx, addresses(c.Listen))
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return sockets, err
 	}

@@ -61,14 +61,14 @@ func underAttack(ctx context.Context, s source, mode string, times attackTimes, 
 	defer func() { _ = os.RemoveAll(dir) }()
 	s.adapt = func(c *config.Config) {
 		adaptToDemo(c, site, dir)
-		c.Listen, c.Throttle.Mode, c.Log.Level, c.Log.Access = []string{"127.0.0.1:0"}, mode, "error", "off"
+		c.Listen, c.Throttle.Mode, c.Log.Level, c.Log.Access = []config.Listener{{Address: "127.0.0.1:0"}}, mode, "error", "off"
 	}
 	c, err := s.load()
 	if err != nil {
 		return nil, err
 	}
 	c.Timeouts.Drain = 0
-	sockets, err := listen(ctx, c.Listen)
+	sockets, err := listen(ctx, addresses(c.Listen))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -33,13 +34,24 @@ type askers struct {
 
 func startAskers(t *testing.T, url string, clients int) *askers {
 	t.Helper()
+	return startAskersOver(t, nil, url, clients)
+}
+
+// startAskersOver has them ask over TLS, unless that is nil.
+func startAskersOver(t *testing.T, secure *tls.Config, url string, clients int) *askers {
+	t.Helper()
 	a := &askers{done: make(chan struct{})}
 	for i := range clients {
 		a.all.Go(func() {
-			transport := &http.Transport{DisableKeepAlives: i%4 == 3}
-			if i%4 == 2 {
+			transport := &http.Transport{DisableKeepAlives: i%4 == 3, TLSClientConfig: secure.Clone()}
+			switch {
+			case i%4 == 2 && secure == nil:
 				transport.Protocols = new(http.Protocols)
 				transport.Protocols.SetUnencryptedHTTP2(true)
+			case i%4 == 2:
+				transport.ForceAttemptHTTP2 = true
+			case i%8 == 3 && secure != nil: // the other ones do not resume
+				transport.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 			}
 			defer transport.CloseIdleConnections()
 			c := &http.Client{Transport: transport, Timeout: 2 * patience}

@@ -26,6 +26,9 @@ func (s *sidecar) reload() error {
 		s.inside.setNames(s.config)
 		return s.rejectLocked(err)
 	}
+	if err := s.encryption.load(c); err != nil {
+		s.logs.log.Error("the certificates before stay", zap.Error(err))
+	}
 	s.warn(c)
 	changes := config.Changed(s.config, c)
 	for _, change := range changes {

@@ -64,7 +64,7 @@ func findPredecessor(ctx context.Context, c *config.Config, log *zap.Logger) (*p
 // opens the others. What a supervisor opened is taken whatever it is.
 func (p *predecessor) listen(ctx context.Context, addresses []string) (sockets []handover.Socket, err error) {
 	if slices.ContainsFunc(p.sockets, func(s handover.Socket) bool { return s.Address == "" }) {
-		p.log.Info("serves sockets that were handed over (LISTEN_FDS), to the process that it replaces: listen has no effect")
+		p.log.Info("serves sockets that were handed over (LISTEN_FDS), to the process that it replaces: listen opens none")
 		return p.sockets, nil
 	}
 	offered := slices.Clone(p.sockets)

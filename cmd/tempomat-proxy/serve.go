@@ -46,6 +46,8 @@ type sidecar struct {
 	handler     *proxy.Handler
 	server      *proxy.Server
 	connections *connections
+	encryption  *encryption
+	beginnings  *beginnings
 	access      admin.Access // over TCP
 	loaded      loaded
 	duties      duties
@@ -101,9 +103,11 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	if car.connections, err = newConnections(car.started, car.logs.log); err != nil {
 		return nil, err
 	}
+	car.encryption, car.beginnings = newEncryption(car.logs.log), newBeginnings(c, car.logs.log)
 	car.server = proxy.NewServer(car.handler, proxy.ServerOptions{
 		Header: c.Timeouts.Header, Idle: c.Timeouts.Idle, Linger: linger, Log: car.logs.log,
 		Table: car.connections.table, Peer: car.peer, Malformed: car.inside.counts.Malformed,
+		Stepped: car.beginnings.note,
 	})
 	return car, nil
 }
@@ -134,11 +138,11 @@ func serve(ctx context.Context, c *config.Config, s source, replace bool, stderr
 	switch {
 	case err != nil:
 	case len(sockets) > 0:
-		car.logs.log.Info("serves sockets that were handed over (LISTEN_FDS): listen has no effect")
+		car.logs.log.Info("serves sockets that were handed over (LISTEN_FDS): listen opens none")
 	case from != nil:
-		sockets, err = from.listen(ctx, c.Listen)
+		sockets, err = from.listen(ctx, addresses(c.Listen))
 	default:
-		sockets, err = listen(ctx, c.Listen)
+		sockets, err = listen(ctx, addresses(c.Listen))
 	}
 	if err != nil {
 		from.giveUp()
@@ -182,6 +186,12 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	defer s.connections.reserve.Close()
 	ctx, s.replaced.leave = context.WithCancel(ctx)
 	defer s.replaced.leave()
+	entrances, err := s.entrances(sockets, s.config)
+	if err = errors.Join(err, s.encryption.load(s.config)); err != nil {
+		handover.Close(sockets)
+		from.giveUp()
+		return err
+	}
 	if from == nil {
 		s.state.load()
 		s.history.load()
@@ -202,7 +212,8 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	defer signal.Stop(signals)
 	failed := make(chan error, 1)
 	s.replaced.sockets = sockets
-	all.Go(func() { failed <- s.server.Serve(s.connections.guard(listeners(sockets))) })
+	all.Go(func() { s.encryption.run(work) })
+	all.Go(func() { failed <- s.server.Serve(entrances) })
 	if err := from.end(sockets); err != nil {
 		return errors.Join(err, s.drain())
 	}

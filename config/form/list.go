@@ -14,6 +14,9 @@ type List[T any] struct {
 	Of       Scalar[T]
 	Most     int  // members
 	Distinct bool // none may be there twice
+	// Mapping are the keys of a member that is written as a mapping; nil: none is. What it
+	// says is read once more as text.
+	Mapping func(*T) []Setting
 }
 
 // In is the kind's value at p.
@@ -37,9 +40,14 @@ func (l listIn[T]) Spec() Spec {
 	if l.Of.Allowed != "" {
 		allowed += "; each " + l.Of.Allowed
 	}
+	items, members := l.Of.Schema, []Setting(nil)
+	if l.Mapping != nil {
+		members = l.Mapping(new(T))
+		items = AnyOf(items, MappingSchema(members))
+	}
 	return Spec{
-		Type: "list", Allowed: allowed,
-		Schema: AnyOf(Schema{"type": "array", "maxItems": l.Most, "items": l.Of.Schema}, Schema{"type": "string"}),
+		Type: "list", Allowed: allowed, Members: members, MemberPath: "[].",
+		Schema: AnyOf(Schema{"type": "array", "maxItems": l.Most, "items": items}, Schema{"type": "string"}),
 	}
 }
 
@@ -58,13 +66,22 @@ func (l listIn[T]) add(text string) error {
 
 func (l listIn[T]) Read(r *Reader, at Source, n *yaml.Node) {
 	*l.p = nil
+	if n.Kind == yaml.MappingNode && l.Mapping != nil {
+		l.readMapping(r, at, n)
+		return
+	}
 	if n.Kind == yaml.SequenceNode {
 		if len(n.Content) > l.Most {
 			r.Fault(at, "", tooMany(len(n.Content), l.Most))
 			return
 		}
 		for i, member := range n.Content {
-			readText(r, at.Item(i).On(member), member, l.add)
+			here := at.Item(i).On(member)
+			if member.Kind == yaml.MappingNode && l.Mapping != nil {
+				l.readMapping(r, here, member)
+				continue
+			}
+			readText(r, here, member, l.add)
 		}
 		return
 	}
@@ -83,6 +100,25 @@ func (l listIn[T]) Read(r *Reader, at Source, n *yaml.Node) {
 		}
 		return nil
 	})
+}
+
+// readMapping reads a member that is written as a mapping.
+func (l listIn[T]) readMapping(r *Reader, at Source, n *yaml.Node) {
+	var x T
+	before := len(r.Faults)
+	keys := l.Mapping(&x)
+	r.Mapping(at, n, "", keys)
+	for _, key := range keys {
+		if key.Required && !slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return c.Value == key.Path }) {
+			r.Fault(at, "", "has no "+key.Path)
+		}
+	}
+	if len(r.Faults) > before {
+		return
+	}
+	if err := l.add(l.Of.Format(x)); err != nil {
+		r.Fault(at, "", err.Error())
+	}
 }
 
 func tooMany(n, most int) string {

@@ -39,7 +39,7 @@ type Spec struct {
 	Schema     Schema    // the same as JSON Schema, as far as that can say it
 	Table      string    // Markdown that stands below it in the reference; may be empty
 	Nested     bool      // a mapping, or a list of mappings, which no variable can hold
-	Members    []Setting // of Nested: the keys of one member
+	Members    []Setting // the keys of one member, if it may be a mapping
 	MemberPath string    // what stands between the path and a member's key in the reference: "[]."
 }
 

@@ -28,7 +28,7 @@ const ChallengeProtocol = "acme-tls/1"
 func (s *Store) Config(issuer Issuer) *tls.Config {
 	c := &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"h2", "http/1.1"},
+		NextProtos: []string{"h2", "http/1.1", "http/1.0"},
 		// A record of 16 KB is one call of the system, and twelve if it is cut for the sake of
 		// the first byte. Web servers send them, too.
 		DynamicRecordSizingDisabled: true,

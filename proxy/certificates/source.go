@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Source is where certificates are: a pair of files, or a directory.
+// Source is where certificates are: a pair of files, a directory, or one file.
 type Source struct {
 	Certificate string // a file with the certificate, and those of who has signed it, as PEM
-	Key         string // a file with its private key, as PEM; empty: it is in the same file
-	Directory   string // has pairs of files instead
+	Key         string // a file with its private key, as PEM
+	Path        string // instead: a directory with such pairs, or a file with both
 }
 
 // mostPairs is how many pairs there may be altogether.
@@ -24,23 +24,22 @@ type files struct{ certificate, key string }
 
 // find lists the pairs of a source, in the order of their names.
 func (s Source) find() ([]files, error) {
-	if s.Directory == "" {
-		key := s.Key
-		if key == "" {
-			key = s.Certificate
-		}
-		return []files{{s.Certificate, key}}, nil
+	if s.Path == "" {
+		return []files{{s.Certificate, s.Key}}, nil
 	}
-	found, err := pairsIn(s.Directory)
+	if info, err := os.Stat(s.Path); err == nil && info.Mode().IsRegular() {
+		return []files{{s.Path, s.Path}}, nil
+	}
+	found, err := pairsIn(s.Path)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(s.Directory)
+	entries, err := os.ReadDir(s.Path)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
-		below := filepath.Join(s.Directory, e.Name())
+		below := filepath.Join(s.Path, e.Name())
 		if info, err := os.Stat(below); err != nil || !info.IsDir() || strings.HasPrefix(e.Name(), ".") {
 			continue // as Kubernetes names what its links lead to
 		}
@@ -48,7 +47,7 @@ func (s Source) find() ([]files, error) {
 		found, err = append(found, more...), errors.Join(err, e)
 	}
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%s has no certificate with its key: neither NAME.crt or NAME.pem with NAME.key, nor fullchain.pem with privkey.pem, there or one directory below", s.Directory)
+		err = fmt.Errorf("%s has no certificate with its key: neither NAME.crt or NAME.pem with NAME.key, nor fullchain.pem with privkey.pem, there or one directory below", s.Path)
 	}
 	return found, err
 }

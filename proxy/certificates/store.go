@@ -85,12 +85,18 @@ func localAddress(c net.Conn) string {
 
 // Load reads the certificates of sources, which replace those before. Of a pair that cannot be
 // read now and was read before, that stays. The error says which can be read neither now nor
-// before; the others are in force.
+// before; the others are in force. If there would be none at all, those before stay.
 func (s *Store) Load(sources []Source, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before, pairs, index := s.sources, s.pairs, s.index.Load()
 	s.sources = sources
-	return s.read(now)
+	err := s.read(now)
+	if err != nil && s.First() == nil && index.first != nil {
+		s.sources, s.pairs = before, pairs
+		s.index.Store(index)
+	}
+	return err
 }
 
 // read is Load for the sources of before.
@@ -104,7 +110,7 @@ func (s *Store) read(now time.Time) (err error) {
 	for _, source := range s.sources {
 		found, e := source.find()
 		err = errors.Join(err, e)
-		for _, f := range append(found, s.missing(source.Directory, found, e == nil)...) {
+		for _, f := range append(found, s.missing(source.Path, found, e == nil)...) {
 			if taken[f] {
 				continue
 			}

@@ -153,7 +153,7 @@ func TestDirectories(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := s.Load([]Source{{Directory: filepath.Join(s.dir, tc.below)}}, s.now)
+			err := s.Load([]Source{{Path: filepath.Join(s.dir, tc.below)}}, s.now)
 			if tc.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.fails) {
 					t.Errorf("got %v, want %s", err, tc.fails)
@@ -239,7 +239,7 @@ func TestDirectoryChanges(t *testing.T) {
 	}
 	look := func() { s.now = s.now.Add(every); s.Look(s.now) }
 	link("1")
-	s.load(Source{Directory: live})
+	s.load(Source{Path: live})
 	link("2")
 	look()
 	if got := s.shown("a.example"); got != "2.example" {
@@ -305,5 +305,11 @@ func TestOneBroken(t *testing.T) {
 	}
 	if got := s.shown("a.example"); got != "a.example" || len(s.States()) != 2 {
 		t.Errorf("%s is shown, of %+v", got, s.States())
+	}
+	if err := s.Load([]Source{s.pair("missing")}, s.now); err == nil {
+		t.Error("no error")
+	}
+	if got := s.shown("a.example"); got != "a.example" {
+		t.Errorf("after sources without any: %s", got)
 	}
 }

@@ -60,6 +60,17 @@ const (
 	ResultMalformed   Result = "malformed" // what it sent is none
 )
 
+// Results are all that a step may have.
+func (s Step) Results() []Result {
+	if s == StepProxied {
+		return []Result{ResultOK, ResultLate, ResultGone, ResultUntrusted, ResultMalformed, ResultOther}
+	}
+	return []Result{
+		ResultOK, ResultLate, ResultGone, ResultTooLong, ResultPlain, ResultGarbage, ResultNothing, ResultUnwanted,
+		ResultCertificate, ResultOther,
+	}
+}
+
 // errUntrusted is of a peer that may not say who its client is.
 var errUntrusted = errors.New("the peer is no trusted proxy")
 

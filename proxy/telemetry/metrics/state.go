@@ -10,22 +10,24 @@ import (
 
 // State is what there is at a moment. Totals are since the start.
 type State struct {
-	Release     string
-	Mode        string // fair, observe, cap, cooperative
-	Shadow      bool   // nobody is delayed
-	CPUs        float64
-	Totals      *telemetry.Totals
-	Waiting     telemetry.Waiting
-	Redirects   newcomer.Counts
-	Gate        limiter.GateState
-	Held, Keys  int
-	Buffer      spool.Stats
-	Connections connlimit.Stats
-	Reloads     uint64
-	Rejected    uint64
-	ReloadOK    bool // the last reload was not rejected, or there was none
-	Sharing     Sharing
-	Strict      *Strict // nil: no request limit is strict
+	Release      string
+	Mode         string // fair, observe, cap, cooperative
+	Shadow       bool   // nobody is delayed
+	CPUs         float64
+	Totals       *telemetry.Totals
+	Waiting      telemetry.Waiting
+	Redirects    newcomer.Counts
+	Gate         limiter.GateState
+	Held, Keys   int
+	Buffer       spool.Stats
+	Connections  connlimit.Stats
+	Reloads      uint64
+	Rejected     uint64
+	ReloadOK     bool // the last reload was not rejected, or there was none
+	Sharing      Sharing
+	Beginnings   Beginnings
+	Certificates []Certificate
+	Strict       *Strict // nil: no request limit is strict
 }
 
 // Strict is how counting for strict request limits goes.

@@ -23,9 +23,11 @@ func full() *State {
 	c.SetNames([]string{"slash32", "my-key"}, []string{"login"})
 	return &State{
 		Release: "1.2", Mode: "fair", Totals: c.Totals(), Strict: &Strict{Checks: 7},
-		Gate:    limiter.GateState{Shed: 5, Busy: 3, Utilisation: 0.5},
-		Sharing: Sharing{Kind: "gossip", Up: map[string]bool{"other sidecars": true}, Dropped: 2},
-		Keys:    9, Reloads: 4, ReloadOK: true,
+		Gate:         limiter.GateState{Shed: 5, Busy: 3, Utilisation: 0.5},
+		Sharing:      Sharing{Kind: "gossip", Up: map[string]bool{"other sidecars": true}, Dropped: 2},
+		Beginnings:   Beginnings{Handshakes: map[string]uint64{"ok": 3, "no_common": 1}, Proxied: map[string]uint64{"ok": 2}},
+		Certificates: []Certificate{{File: "/etc/a.pem", Expires: time.Unix(1_900_000_000, 0), OK: true}},
+		Keys:         9, Reloads: 4, ReloadOK: true,
 	}
 }
 

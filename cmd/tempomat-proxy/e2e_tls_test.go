@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tempomat/proxy/certificates/certtest"
+)
+
+// secureSite is a sidecar that serves with TLS, and what it shows.
+type secureSite struct {
+	*sidecarProcess
+	ca     *certtest.Authority
+	caFile string
+	site   string // host:port where TLS is
+}
+
+// issue writes a certificate for names, whose first tells one from another.
+func (s *secureSite) issue(file string, names ...string) {
+	s.t.Helper()
+	certificate, key := s.ca.Issue(s.t, time.Now().AddDate(0, 3, 0), names...)
+	writeFile(s.t, filepath.Join(s.dir, file+".key"), string(key))
+	writeFile(s.t, filepath.Join(s.dir, file+".crt"), string(certificate))
+}
+
+// startSecure starts a sidecar with TLS before a backend. yaml may say %s for its directory of
+// certificates, which has one for site.example.
+func startSecure(t *testing.T, backend, yaml string) *secureSite {
+	t.Helper()
+	dir := tempDir(t)
+	s := &secureSite{sidecarProcess: &sidecarProcess{process: &process{t: t}, dir: dir}, ca: certtest.New(t), caFile: filepath.Join(dir, "ca.pem")}
+	writeFile(t, s.caFile, string(s.ca.PEM()))
+	certificates := filepath.Join(dir, "certificates")
+	if err := os.Mkdir(certificates, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.dir = certificates
+	s.issue("site", "site.example", "*.site.example", "127.0.0.1")
+	s.sidecarProcess = startProxy(t, backend, fmt.Sprintf(yaml, certificates))
+	s.dir = certificates
+	s.site = strings.TrimPrefix(s.url, "http://")
+	return s
+}
+
+const overTLS = "listen: {address: 127.0.0.1:0, tls: true}\ntls: {certificates: %s}\n"
+
+// trusting is a client's side.
+func (s *secureSite) trusting() *tls.Config {
+	return &tls.Config{RootCAs: s.ca.Pool, ServerName: "site.example"}
+}
+
+// shown is the first name of the certificate that a new client is shown.
+func (s *secureSite) shown(name string) string {
+	s.t.Helper()
+	c, err := tls.Dial("tcp", s.site, &tls.Config{RootCAs: s.ca.Pool, ServerName: name, InsecureSkipVerify: true})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close()
+	return c.ConnectionState().PeerCertificates[0].Subject.CommonName
+}
+
+// TestTLSWithRealClients has curl and openssl as clients.
+func TestTLSWithRealClients(t *testing.T) {
+	content := strings.Repeat("0123456789", 10000)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/upload":
+			n, err := io.Copy(io.Discard, r.Body)
+			fmt.Fprint(w, r.Method, " ", n, " ", err)
+		case "/refused":
+			w.Header().Set("Connection", "close")
+			w.WriteHeader(http.StatusForbidden)
+		case "/content":
+			_, _ = io.WriteString(w, content)
+		default:
+			fmt.Fprint(w, r.Header.Get("X-Forwarded-Proto"), " ", r.Header.Get("X-Forwarded-For"), " ", r.Host)
+		}
+	}))
+	t.Cleanup(backend.Close)
+	s := startSecure(t, backend.URL, overTLS+observed)
+	_, port, _ := net.SplitHostPort(s.site)
+	file := filepath.Join(s.dir, "content")
+	writeFile(t, file, content)
+	const told = "\n%{http_version} %{http_code} %{ssl_verify_result} %{num_connects}\n"
+	for _, c := range []struct{ name, args, want string }{
+		{"HTTP/1.1", "--http1.1 /", "https 127.0.0.1 site.example:PORT\n1.1 200 0 1"},
+		{"HTTP/2", "--http2 /", "https 127.0.0.1 site.example:PORT\n2 200 0 1"},
+		{"HTTP/1.0", "--http1.0 /", "https 127.0.0.1 site.example:PORT\n1.1 200 0 1"},
+		{"TLS 1.2", "--tls-max 1.2 --http2 /", "https 127.0.0.1 site.example:PORT\n2 200 0 1"},
+		{"one connection", "--http1.1 / /", "https 127.0.0.1 site.example:PORT\n1.1 200 0 1\nhttps 127.0.0.1 site.example:PORT\n1.1 200 0 0"},
+		{"much", "--http1.1 /content", content + "\n1.1 200 0 1"},
+		{"much, HTTP/2", "--http2 /content", content + "\n2 200 0 1"},
+		{"upload", "--http1.1 -T " + file + " /upload", "PUT 100000 <nil>\n1.1 200 0 1"},
+		{"upload, HTTP/2", "--http2 -T " + file + " /upload", "PUT 100000 <nil>\n2 200 0 1"},
+		{"upload that is refused", "--http1.1 --expect100-timeout 20 -H Expect:100-continue -T " + file + " /refused", "\n1.1 403 0 1"},
+		{"its own word is not believed", "--http1.1 -H X-Forwarded-Proto:http -H X-Forwarded-For:203.0.113.7 /", "http 203.0.113.7, 127.0.0.1 site.example:PORT\n1.1 200 0 1"},
+	} {
+		args := []string{"-sS", "--noproxy", "*", "--cacert", s.caFile, "--connect-to", "site.example:" + port + ":" + s.site, "-w", told}
+		for word := range strings.FieldsSeq(c.args) {
+			if strings.HasPrefix(word, "/") && word != file {
+				word = "https://site.example:" + port + word
+			}
+			args = append(args, word)
+		}
+		want := strings.ReplaceAll(c.want, "PORT", port)
+		if status, out, errs := execute(t, nil, "curl", args...); status != 0 || strings.TrimSuffix(out, "\n") != want {
+			t.Errorf("%s: status %d, %.200q, want %.200q\n%s", c.name, status, out, want, errs)
+		}
+	}
+	if _, out, _ := execute(t, nil, "curl", "-sS", "--noproxy", "*", "-i", "http://"+s.site+"/"); !strings.HasPrefix(out, "HTTP/1.1 400 Bad Request\r\n") {
+		t.Errorf("plain HTTP: %q", out)
+	}
+	for args, want := range map[string]string{
+		"-alpn h2 -tls1_3":               "ALPN protocol: h2",
+		"-alpn http/1.1 -tls1_2":         "ALPN protocol: http/1.1",
+		"-alpn imap":                     "no application protocol",
+		"-tls1_1 -cipher ALL@SECLEVEL=0": "alert protocol version",
+	} {
+		out, _ := exec.Command("openssl", append([]string{"s_client", "-connect", s.site, "-servername", "www.site.example", "-CAfile", s.caFile, "-verify_return_error"}, strings.Fields(args)...)...).CombinedOutput()
+		if !bytes.Contains(out, []byte(want)) {
+			t.Errorf("openssl s_client %s: no %q:\n%s", args, want, out)
+		}
+	}
+}
+
+// TestCertificatesExchangedUnderLoad has clients of all kinds connect all the time, and none fail,
+// while certificates change by SIGHUP, also in parts, and processes by -replace.
+func TestCertificatesExchangedUnderLoad(t *testing.T) {
+	backend, _, _ := pageBackend(t)
+	s := startSecure(t, backend, overTLS+"log: {access: off}\n")
+	a := startAskersOver(t, s.trusting(), "https://"+s.site+"/", 16)
+	for i := range 8 {
+		a.until(int64(50 * (i + 1)))
+		name := fmt.Sprintf("version%d.example", i)
+		switch i % 4 {
+		case 0: // half of it, and then the whole
+			writeFile(t, filepath.Join(s.dir, "site.crt"), "-----BEGIN CERTIFICATE-----\nMIIB")
+			from := s.stderr.len()
+			s.signal(syscall.SIGHUP)
+			_, from = s.stderr.await(t, from, "the one before stays")
+			s.stderr.await(t, from, `"msg":"reloaded"`)
+			fallthrough
+		default:
+			from := s.stderr.len()
+			s.issue("site", name, "site.example")
+			s.signal(syscall.SIGHUP)
+			s.stderr.await(t, from, `"msg":"reloaded"`)
+			if got := s.shown("site.example"); got != name {
+				t.Errorf("%s is shown, want %s", got, name)
+			}
+		case 3:
+			s.configure(t, backend, fmt.Sprintf("listen: {address: %q, tls: true}\ntls: {certificates: %s}\nlog: {access: off}\n", s.site, s.dir))
+			before := s.process
+			s.sidecarProcess = s.successor()
+			if status := (&sidecarProcess{process: before}).exit(); status != 0 {
+				t.Errorf("exit status %d", status)
+			}
+		}
+	}
+	a.until(600)
+	a.end()
+	if a.failed.Load() > 0 {
+		t.Errorf("%d of %d requests failed", a.failed.Load(), a.asked.Load())
+	}
+}
+
+// TestTLSWithoutCertificates: nothing is served that would fail for everybody.
+func TestTLSWithoutCertificates(t *testing.T) {
+	dir := tempDir(t)
+	file := filepath.Join(dir, "tempomat.yaml")
+	writeFile(t, file, fmt.Sprintf("listen: 127.0.0.1:0 tls\ntls: {certificates: %s}\nadmin: {listen: off}\nstate: off\n", dir))
+	status, _, errs := execute(t, nil, program(t, "tempomat-proxy"), "-config", file)
+	if status != 1 || !strings.Contains(errs, "there is no certificate") || !strings.Contains(errs, dir) {
+		t.Errorf("status %d:\n%s", status, errs)
+	}
+}
+
+// TestHandedOverTLS: a socket of systemd's is served as its entry of listen says.
+func TestHandedOverTLS(t *testing.T) {
+	backend, _, _ := pageBackend(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	socket, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	dir := tempDir(t)
+	ca := certtest.New(t)
+	certificate, key := ca.Issue(t, time.Now().AddDate(0, 3, 0), "site.example")
+	certtest.Write(t, certificate, key, filepath.Join(dir, "a.crt"), filepath.Join(dir, "a.key"))
+	file := filepath.Join(dir, "tempomat.yaml")
+	start := func(listen string) *process {
+		writeFile(t, file, fmt.Sprintf("backend: %s\nlisten: %s\ntls: {certificates: %s}\nstate: off\nadmin: {listen: off}\n", backend, listen, dir))
+		return startProcessWith(t, []*os.File{socket}, []string{"LISTEN_FDS=1"}, "/bin/sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, program(t, "tempomat-proxy"), "-config", file)
+	}
+	p := start(fmt.Sprintf(`[192.0.2.1:1, "%s tls"]`, l.Addr()))
+	p.stderr.await(t, 0, `"msg":"serving"`)
+	c := newClientOf(t, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool, ServerName: "site.example"}})
+	if a := fetch(t, c, http.MethodGet, "https://"+l.Addr().String()+"/", nil, nil); a.body != "page" {
+		t.Errorf("%s %q", a.Status, a.body)
+	}
+	p.kill()
+	p = start(`[192.0.2.1:1, "192.0.2.1:2 tls"]`)
+	if p.exit() == 0 {
+		t.Error("it serves what may be the wrong way")
+	}
+	p.stderr.await(t, 0, "none of listen")
+}

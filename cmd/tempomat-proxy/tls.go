@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tempomat/config"
+	"tempomat/proxy"
+	"tempomat/proxy/certificates"
+	"tempomat/proxy/front"
+	"tempomat/proxy/handover"
+	"tempomat/proxy/telemetry/metrics"
+)
+
+// encryption is what connections over TLS need.
+type encryption struct {
+	store  *certificates.Store
+	config *tls.Config
+}
+
+// newEncryption reads no file yet.
+func newEncryption(log *zap.Logger) *encryption {
+	e := &encryption{store: certificates.New(log)}
+	e.config = e.store.Config(nil)
+	return e
+}
+
+// hasTLS tells whether any address is served with TLS.
+func hasTLS(c *config.Config) bool {
+	return slices.ContainsFunc(c.Listen, func(l config.Listener) bool { return l.TLS })
+}
+
+// load reads the certificates. What cannot be read does not keep the others from being served;
+// with none at all there is an error.
+func (e *encryption) load(c *config.Config) error {
+	err := e.store.Load(sources(c.TLS.Certificates), time.Now())
+	if hasTLS(c) && e.store.First() == nil && len(c.TLS.ACME.Hosts) == 0 {
+		return errors.Join(errors.New("tls.certificates: there is no certificate"), err)
+	}
+	return nil // the log has it
+}
+
+func sources(all []config.CertificateFiles) (s []certificates.Source) {
+	for _, f := range all {
+		s = append(s, certificates.Source{Certificate: f.Certificate, Key: f.Key, Path: f.Path})
+	}
+	return s
+}
+
+// run watches the files until the context ends.
+func (e *encryption) run(ctx context.Context) { e.store.Run(ctx) }
+
+// states are those of all certificates, for the metrics.
+func (e *encryption) states() (all []metrics.Certificate) {
+	for _, s := range e.store.States() {
+		all = append(all, metrics.Certificate{File: s.Certificate, Expires: s.Expires, OK: s.Fault == ""})
+	}
+	return all
+}
+
+// entrances says how connections begin at sockets, which stand for entries of listen.
+func (s *sidecar) entrances(sockets []handover.Socket, c *config.Config) ([]proxy.Entrance, error) {
+	all := make([]proxy.Entrance, len(sockets))
+	guarded := s.connections.guard(listeners(sockets))
+	for i, socket := range sockets {
+		l, err := entryOf(socket, c.Listen)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = proxy.Entrance{Listener: guarded[i], Proxied: l.ProxyProtocol, Redirect: l.Redirect}
+		if l.TLS {
+			all[i].TLS = s.encryption.config
+		}
+	}
+	return all, nil
+}
+
+// entryOf is the entry of listen that a socket stands for. One that a supervisor has opened may
+// be none of them: that is clear only where all begin alike.
+func entryOf(socket handover.Socket, entries []config.Listener) (config.Listener, error) {
+	i := slices.IndexFunc(entries, func(l config.Listener) bool { return isAlike(l.Address, socket) })
+	if i >= 0 {
+		return entries[i], nil
+	}
+	first := entries[0]
+	for _, l := range entries {
+		if l.Address = first.Address; l != first {
+			return first, fmt.Errorf("the socket %s was handed over (LISTEN_FDS), and is none of listen, whose entries differ: name it there, so that it is clear whether it has TLS", socket.Addr())
+		}
+	}
+	return first, nil
+}
+
+// addresses are those of entries of listen.
+func addresses(entries []config.Listener) (all []string) {
+	for _, l := range entries {
+		all = append(all, l.Address)
+	}
+	return all
+}
+
+// beginnings count how connections have begun, and log what an administrator can do something
+// about. The methods may be called concurrently.
+type beginnings struct {
+	log *zap.Logger // capped
+
+	mu     sync.Mutex // guards the following
+	counts map[front.Step]map[string]uint64
+}
+
+func newBeginnings(c *config.Config, log *zap.Logger) *beginnings {
+	b := &beginnings{log: proxy.Capped(log), counts: make(map[front.Step]map[string]uint64)}
+	b.expect(front.StepHandshake, hasTLS(c))
+	b.expect(front.StepProxied, slices.ContainsFunc(c.Listen, func(l config.Listener) bool { return l.ProxyProtocol }))
+	return b
+}
+
+// expect has a step counted from 0 on, if there is any.
+func (b *beginnings) expect(step front.Step, is bool) {
+	if !is {
+		return
+	}
+	b.counts[step] = make(map[string]uint64)
+	for _, r := range step.Results() {
+		b.counts[step][string(r)] = 0
+	}
+}
+
+// note counts a step.
+func (b *beginnings) note(step front.Step, result front.Result, remote string, err error) {
+	b.mu.Lock()
+	b.counts[step][string(result)]++
+	b.mu.Unlock()
+	fields := []zap.Field{zap.String("client", remote), zap.String("result", string(result)), zap.Error(err)}
+	switch result {
+	case front.ResultOK:
+	case front.ResultUntrusted:
+		b.log.Warn("closed a connection: its peer is none of trustedProxies, which alone may send the PROXY protocol", fields...)
+	case front.ResultMalformed:
+		b.log.Warn("closed a connection of a trusted proxy that does not begin with the PROXY protocol", fields...)
+	case front.ResultCertificate:
+		b.log.Warn("a handshake failed: there is no certificate", fields...)
+	default: // what scanners do all day
+		b.log.Debug("a connection did not come to a request", append(fields, zap.String("step", string(step)))...)
+	}
+}
+
+// tell is what was counted.
+func (b *beginnings) tell() metrics.Beginnings {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return metrics.Beginnings{Handshakes: maps.Clone(b.counts[front.StepHandshake]), Proxied: maps.Clone(b.counts[front.StepProxied])}
+}

@@ -1,0 +1,235 @@
+package config
+
+import (
+	"errors"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"tempomat/config/form"
+)
+
+// Listener is an address that is served, and how connections begin there.
+type Listener struct {
+	Address       string // "host:port", ":port" or "unix:/path"
+	TLS           bool   // with TLS
+	ProxyProtocol bool   // with a header of the PROXY protocol, before TLS
+	Redirect      bool   // requests are sent to HTTPS
+}
+
+// TLS is where certificates come from.
+type TLS struct {
+	Certificates []CertificateFiles // the first is shown to clients that ask for no name of any
+	ACME         ACME
+}
+
+// CertificateFiles are a certificate with its key, or many.
+type CertificateFiles struct {
+	Certificate, Key string // files
+	Path             string // instead: a directory of such, or a file with both
+}
+
+// ACME is how certificates are got from an authority (RFC 8555).
+type ACME struct {
+	Hosts     []string // for which; none: none are got
+	Email     string   // of who is told of trouble with them; may be empty
+	Directory string   // the authority's URL
+	Storage   string   // the directory in which they are kept; empty: beside the state file
+	CA        string   // the file of who signs the authority's own certificate, as PEM; empty: as the system trusts
+}
+
+func defaultACME() ACME { return ACME{Directory: "https://acme-v02.api.letsencrypt.org/directory"} }
+
+// listener is one entry of listen: an address, alone, with words behind it or as a mapping.
+func listener() form.Scalar[Listener] {
+	address := listenAddress()
+	return form.Scalar[Listener]{
+		Type: address.Type, Allowed: address.Allowed + "; also a mapping, or behind a blank each: `tls`, `proxyProtocol`, `redirect`",
+		Schema: form.Schema{"type": "string", "pattern": words(socketPattern) + "|" + words(portPattern)},
+		Parse: func(text string) (l Listener, err error) {
+			at, behind, _ := strings.Cut(text, " ")
+			if l.Address, err = address.Parse(at); err != nil {
+				return l, err
+			}
+			for word := range strings.FieldsSeq(behind) {
+				switch word {
+				case "tls":
+					l.TLS = true
+				case "proxyProtocol":
+					l.ProxyProtocol = true
+				case "redirect":
+					l.Redirect = true
+				default:
+					return l, errors.New("may have tls, proxyProtocol and redirect behind the address, each after a blank")
+				}
+			}
+			if l.TLS && l.Redirect {
+				return l, errors.New("cannot have both tls and redirect: who is there already needs not be sent to HTTPS")
+			}
+			return l, nil
+		},
+		Format: func(l Listener) string {
+			text := l.Address
+			if l.TLS {
+				text += " tls"
+			}
+			if l.Redirect {
+				text += " redirect"
+			}
+			if l.ProxyProtocol {
+				text += " proxyProtocol"
+			}
+			return text
+		},
+	}
+}
+
+// words is the pattern of an address with the words that may stand behind it.
+func words(address string) string {
+	return strings.TrimSuffix(address, "$") + "(\\s+(tls|proxyProtocol|redirect))*$"
+}
+
+func listeners() form.List[Listener] {
+	return form.List[Listener]{Of: listener(), Most: 16, Distinct: true, Mapping: listenerSettings}
+}
+
+func listenerSettings(l *Listener) []form.Setting {
+	return []form.Setting{
+		{Path: "address", Value: listenAddress().In(&l.Address), Required: true, Doc: "Where."},
+		{Path: "tls", Value: form.Boolean().In(&l.TLS), Doc: "Clients speak TLS there, with the certificates of `tls`."},
+		{Path: "proxyProtocol", Value: form.Boolean().In(&l.ProxyProtocol),
+			Doc: "Each connection begins with a header of the PROXY protocol, version 1 or 2, which tells who the client is. Only `trustedProxies` may connect."},
+		{Path: "redirect", Value: form.Boolean().In(&l.Redirect),
+			Doc: "Requests are sent to the same URL over HTTPS, but those below `/.well-known/acme-challenge/`."},
+	}
+}
+
+func tlsSettings(t *TLS) []form.Setting {
+	return []form.Setting{
+		{Path: "tls.certificates", Value: certificates().In(&t.Certificates),
+			Doc: "Certificates for the addresses of `listen` that have `tls: true`, [read again when they change](tls.md): directories, of certbot (`/etc/letsencrypt/live`) and others, or mappings with `certificate` and `key`. A client is shown the one for the name that it asks for, or else the first."},
+		{Path: "tls.acme.hosts", Value: form.List[string]{Of: acmeHost(), Most: 100, Distinct: true}.In(&t.ACME.Hosts), Restart: true,
+			Doc: "Names for which [certificates are got by ACME](tls.md#acme). Without names nothing is asked."},
+		{Path: "tls.acme.email", Value: email().In(&t.ACME.Email), Restart: true,
+			Doc: "Where the authority writes if something is wrong with them."},
+		{Path: "tls.acme.directory", Value: acmeDirectory().In(&t.ACME.Directory), Restart: true,
+			Doc: "The authority's directory. Using the default says that you agree to Let's Encrypt's terms of service, another one's to its own."},
+		{Path: "tls.acme.storage", Value: directoryPath().In(&t.ACME.Storage), Restart: true, Default: "`acme` beside the `state` file",
+			Doc: "The directory in which they are kept with their keys, for its owner alone."},
+		{Path: "tls.acme.ca", Value: secretFile().In(&t.ACME.CA), Restart: true,
+			Doc: "The file of who has signed the certificate of the authority's own server, as PEM, for an authority that the system does not know."},
+	}
+}
+
+// certificates are directories, files, or pairs of files.
+func certificates() form.List[CertificateFiles] {
+	return form.List[CertificateFiles]{
+		Of: form.Scalar[CertificateFiles]{
+			Type: "path", Allowed: "the path of a directory, or of a file with a certificate and its key; also a mapping", Schema: form.Schema{"type": "string"},
+			Parse: func(text string) (f CertificateFiles, err error) {
+				certificate, key, pair := strings.Cut(text, " ")
+				if !pair {
+					f.Path, err = checkPath(text)
+					return f, err
+				}
+				if f.Certificate, err = checkPath(certificate); err == nil {
+					f.Key, err = checkPath(key)
+				}
+				return f, err
+			},
+			Format: func(f CertificateFiles) string {
+				if f.Path != "" {
+					return f.Path
+				}
+				return f.Certificate + " " + f.Key
+			},
+		},
+		Most: 1000, Distinct: true,
+		Mapping: func(f *CertificateFiles) []form.Setting {
+			return []form.Setting{
+				{Path: "certificate", Value: filePath().In(&f.Certificate), Required: true, Doc: "The file of the certificate, with those of who has signed it, as PEM."},
+				{Path: "key", Value: filePath().In(&f.Key), Required: true, Doc: "The file of its private key, as PEM."},
+			}
+		},
+	}
+}
+
+func checkPath(text string) (string, error) {
+	odd := func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) || c == ',' }
+	if !filepath.IsAbs(text) || len(text) > 1024 || strings.ContainsFunc(text, odd) {
+		return "", errors.New("must be a path that begins with /, without blanks and commas")
+	}
+	return filepath.Clean(text), nil
+}
+
+// filePath is the path of a file that must be there.
+func filePath() form.Scalar[string] {
+	s := form.Text("path", "begins with `/`", nil)
+	s.Parse = checkPath
+	return s
+}
+
+// directoryPath is the path of a directory, or empty.
+func directoryPath() form.Scalar[string] {
+	return form.OrEmpty(filePath(), "`acme` beside the state file")
+}
+
+// acmeHost is the name of a host that an authority can reach.
+func acmeHost() form.Scalar[string] {
+	s := form.Text("name", "a name such as `www.example.org`", nil)
+	s.Parse = func(text string) (string, error) {
+		_, err := netip.ParseAddr(text)
+		if err == nil || !validHost(text) || !strings.Contains(text, ".") && text != "localhost" || strings.HasPrefix(text, ".") || strings.HasSuffix(text, ".") {
+			return "", errors.New("must be the name of a host, such as www.example.org, without a port and without *")
+		}
+		return strings.ToLower(text), nil
+	}
+	return s
+}
+
+func email() form.Scalar[string] {
+	return form.Text("address", "an address of mail, or empty", func(text string) error {
+		user, host, _ := strings.Cut(text, "@")
+		if text != "" && (user == "" || host == "" || !validHost(host) || strings.ContainsAny(user, " \t,<>@")) {
+			return errors.New("must be an address of mail, such as admin@example.org, or empty")
+		}
+		return nil
+	})
+}
+
+func acmeDirectory() form.Scalar[string] {
+	return form.Text("URL", "`https://host[:port]/path`", func(text string) error {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" || !validHost(u.Hostname()) || u.User != nil {
+			return errors.New("must be the https:// URL of an authority's directory")
+		}
+		return nil
+	})
+}
+
+// validateTLS checks what listen and tls mean together.
+func validateTLS(r *form.Reader, d *draft) {
+	tls, proxied := false, false
+	for _, l := range d.Listen {
+		tls, proxied = tls || l.TLS, proxied || l.ProxyProtocol
+	}
+	certificates, hosts := len(d.TLS.Certificates) > 0, len(d.TLS.ACME.Hosts) > 0
+	if tls && !certificates && !hosts && !r.Faulty("tls.certificates") && !r.Faulty("tls.acme.hosts") {
+		r.Fault(r.Given["listen"], "", "has tls, which needs tls.certificates or tls.acme.hosts")
+	}
+	const inVain = "serves nobody: no address of listen has tls: true"
+	if certificates && !tls && !r.Faulty("listen") {
+		r.Fault(r.Given["tls.certificates"], "", inVain)
+	}
+	if hosts && !tls && !r.Faulty("listen") {
+		r.Fault(r.Given["tls.acme.hosts"], "", inVain)
+	}
+	if proxied && len(d.TrustedProxies) == 0 && !r.Faulty("trustedProxies") {
+		r.Fault(r.Given["listen"], "", "has proxyProtocol, which needs trustedProxies: nobody else may connect there")
+	}
+	if hosts && d.TLS.ACME.Storage == "" && d.State == "" {
+		r.Fault(r.Given["tls.acme.hosts"], "", "needs tls.acme.storage, as state is off")
+	}
+}
