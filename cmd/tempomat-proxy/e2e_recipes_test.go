@@ -15,6 +15,7 @@ func TestRecipes(t *testing.T) {
 		{page: "nginx-tls", scheme: "https", install: installNginxFPM, start: startNginxFPM},
 		{page: "haproxy", on: "apache-mod-php", scheme: "https", install: installBehindHAProxy, start: startBehindHAProxy},
 		{page: "varnish", on: "apache-mod-php", scheme: "http", install: installBehindVarnish, start: startBehindVarnish},
+		{page: "cloudflare", on: "apache-mod-php", scheme: "https", install: installBehindCloudflare, start: startBehindCloudflare, more: cloudflareMoves},
 		{page: "node", scheme: "http", install: installNode, start: startApplication},
 		{page: "python", scheme: "http", install: installPython, start: startApplication},
 		{page: "ruby", scheme: "http", install: installRuby, start: startApplication},
@@ -33,6 +34,7 @@ type recipe struct {
 	scheme  string           // that people come by
 	install func(m *machine) // what is there before
 	start   func(m *machine) // what the page has changed, until it serves
+	more    func(m *machine) // what else it promises; nil: nothing
 }
 
 func (r recipe) run(t *testing.T) {
@@ -54,6 +56,9 @@ func (r recipe) run(t *testing.T) {
 	if isFile(m.path("/var/www/html/spy.php")) {
 		v.cannotPretendToPHP()
 		v.isRedirected()
+	}
+	if r.more != nil {
+		r.more(m)
 	}
 	m.follow("The way back")
 	m.isBack(before)

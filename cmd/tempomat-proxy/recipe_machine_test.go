@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -26,9 +28,12 @@ type machine struct {
 	ports map[string]string
 	php   string // Debian's version of it
 
-	servers   []server // that run
-	tempomat  *sidecarProcess
-	authority *x509.CertPool // that its certificates are of; nil: it has none
+	servers    []server    // that run
+	cloudflare *cloudflare // nil: nobody stands before it
+	tempomat   *sidecarProcess
+	authority  *x509.CertPool // that its certificate is of; nil: it has none
+	key        tls.Certificate
+	gates      map[string]string // where a port of the site is come to; not in it: at the port itself
 }
 
 // visitorAddress is who asks: not the address that servers on this machine come from.
@@ -52,7 +57,7 @@ func newMachine(t *testing.T, page string, etc ...string) *machine {
 	if _, err := recipeRoot(); err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, page: readRecipe(t, page), dir: tempDir(t), ports: map[string]string{}}
+	m := &machine{t: t, page: readRecipe(t, page), dir: tempDir(t), ports: map[string]string{}, gates: map[string]string{}}
 	m.must(os.Chmod(m.dir, 0o755)) // for the users that servers change to
 	for _, port := range []string{"80", "443", "8080", "8443", "8888", "3000", "6081"} {
 		m.ports[port] = freePort(t)
@@ -60,7 +65,7 @@ func newMachine(t *testing.T, page string, etc ...string) *machine {
 	if found, _ := filepath.Glob("/etc/php/*/mods-available"); len(found) > 0 {
 		m.php = filepath.Base(filepath.Dir(found[len(found)-1]))
 	}
-	for _, dir := range []string{"bin", "etc/tempomat", "run/php", "run/tempomat", "run/lock", "var/log/apache2", "var/log/nginx", "var/lib/apache2", "var/lib/tempomat", "var/www/html"} {
+	for _, dir := range []string{"bin", "etc/tempomat", "run/php", "run/reload", "run/tempomat", "run/lock", "var/log/apache2", "var/log/nginx", "var/lib/apache2", "var/lib/tempomat", "var/www/html"} {
 		m.must(os.MkdirAll(filepath.Join(m.dir, dir), 0o755))
 	}
 	m.must(os.Symlink("../run", m.path("/var/run")))
@@ -148,15 +153,27 @@ func (m *machine) copy(from string) {
 // stand puts programs in the place of those that would reach beyond the machine.
 func (m *machine) stand() {
 	m.t.Helper()
-	nothing := "#!/bin/sh\n"
-	m.write("bin/systemctl", nothing)
-	m.write("bin/apt", nothing)
+	m.write("bin/apt", "#!/bin/sh\n")
+	m.write("bin/systemctl", "#!/bin/sh\n[ \"$1\" != reload ] || ! cd "+m.path("/run/reload")+" || for pid in *; do [ ! -e $pid ] || kill -$(cat $pid) $pid; done\n")
 	m.write("bin/nginx", "#!/bin/sh\nexec /usr/sbin/nginx -p "+m.dir+" -c "+m.path("/etc/nginx/nginx.conf")+` -e stderr "$@"`+"\n")
 	m.write("bin/tempomat-doctor", "#!/bin/sh\nexec "+program(m.t, "tempomat-doctor")+` "$@"`+"\n")
 	m.write("bin/tempomat-proxy", "#!/bin/sh\nexec "+program(m.t, "tempomat-proxy")+` "$@"`+"\n")
-	m.write(".curlrc", fmt.Sprintf("interface = %s\nconnect-to = \"www.example.org:80:127.0.0.1:%s\"\nconnect-to = \"www.example.org:443:127.0.0.1:%s\"\ncacert = %s\n",
-		visitorAddress, m.ports["80"], m.ports["443"], m.path("/etc/ssl/test.pem")))
+	m.comesTo("", "")
 }
+
+// comesTo has those who ask for a port of the site come elsewhere.
+func (m *machine) comesTo(port, elsewhere string) {
+	m.t.Helper()
+	m.gates[port] = elsewhere
+	text := fmt.Sprintf("interface = %s\ncacert = %s\n", visitorAddress, m.path("/etc/ssl/test.pem"))
+	for _, port := range []string{"80", "443"} {
+		text += fmt.Sprintf("connect-to = \"www.example.org:%s:127.0.0.1:%s\"\n", port, m.gate(port))
+	}
+	m.write(".curlrc", text)
+}
+
+// gate is where people come to who ask for a port.
+func (m *machine) gate(port string) string { return cmp.Or(m.gates[port], m.ports[port]) }
 
 func (m *machine) env() []string {
 	return []string{

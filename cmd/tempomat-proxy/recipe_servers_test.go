@@ -67,7 +67,13 @@ func (m *machine) prune(dir string, keep func(name string) bool) {
 
 func (m *machine) startApache2() {
 	m.t.Helper()
-	m.start("apache2", "bash", "-c", `. "$APACHE_CONFDIR/envvars" && exec setsid /usr/sbin/apache2 -d "$APACHE_CONFDIR" -DFOREGROUND`) // it ends its whole group
+	p := m.start("apache2", "bash", "-c", `. "$APACHE_CONFDIR/envvars" && exec setsid /usr/sbin/apache2 -d "$APACHE_CONFDIR" -DFOREGROUND`) // it ends its whole group
+	m.reloads(p, "USR1")
+}
+
+// reloads has systemctl reload send a server that signal.
+func (m *machine) reloads(p *process, name string) {
+	m.write(fmt.Sprintf("/run/reload/%d", p.cmd.Process.Pid), name)
 }
 
 // phpFPM installs Debian's php-fpm.
@@ -183,6 +189,7 @@ func (m *machine) startTempomat() {
 	m.t.Helper()
 	file := m.path("/etc/tempomat/tempomat.yaml")
 	p := m.start("tempomat", program(m.t, "tempomat-proxy"), "-config", file)
+	m.reloads(p, "HUP")
 	m.tempomat = &sidecarProcess{process: p, dir: m.dir, file: file, admin: m.path("/run/tempomat/admin.sock")}
 }
 

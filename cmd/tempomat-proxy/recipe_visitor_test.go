@@ -19,7 +19,7 @@ type recipeVisitor struct {
 
 func (m *machine) visitor(scheme string) *recipeVisitor {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(visitorAddress)}}
-	port := map[string]string{"http": m.ports["80"], "https": m.ports["443"]}[scheme]
+	port := m.gate(map[string]string{"http": "80", "https": "443"}[scheme])
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)

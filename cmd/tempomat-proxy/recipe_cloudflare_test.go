@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+
+	"tempomat/limiter/limitertest"
+)
+
+// cloudflare is what the page of that name is about, as far as it is documented: where it connects
+// from, what it says of visitors, and where it lists its networks.
+type cloudflare struct {
+	address atomic.Value // of its server, as a string
+	list    atomic.Value // of ips-v4
+}
+
+// installBehindCloudflare has people come to Cloudflare.
+func installBehindCloudflare(m *machine) {
+	installModPHP(m)
+	c := &cloudflare{}
+	c.address.Store("127.0.0.3")
+	c.list.Store("192.0.2.0/24\n127.0.0.3/32")
+	m.cloudflare = c
+	m.comesTo("443", m.tlsServer(c.edge(m.ports["80"])))
+	lists := http.NewServeMux()
+	lists.HandleFunc("/ips-v4", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, c.list.Load()) })
+	lists.HandleFunc("/ips-v6", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "2001:db8::/32") })
+	text, err := os.ReadFile(m.path(".curlrc"))
+	m.must(err)
+	m.write(".curlrc", string(text)+"connect-to = \"www.cloudflare.com:443:127.0.0.1:"+m.tlsServer(lists)+"\"\n")
+}
+
+// tlsServer starts one and returns its port.
+func (m *machine) tlsServer(h http.Handler) string {
+	s := httptest.NewUnstartedServer(h)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{m.key}, MinVersion: tls.VersionTLS12}
+	s.StartTLS()
+	m.t.Cleanup(s.Close)
+	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+	return port
+}
+
+// edge passes requests on to the site.
+func (c *cloudflare) edge(port string) http.Handler {
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		address, _ := c.address.Load().(string)
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+		return dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)
+	}}
+	return &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
+		visitor, _, _ := net.SplitHostPort(r.In.RemoteAddr)
+		r.Out.URL.Scheme, r.Out.URL.Host = "http", "origin"
+		r.Out.Header = r.In.Header.Clone()
+		for _, name := range []string{"CF-Connecting-IP", "X-Forwarded-Proto"} { // as it is written by who pretends, too
+			delete(r.Out.Header, name)
+		}
+		said := append(r.In.Header["X-Forwarded-For"], visitor)
+		r.Out.Header["X-Forwarded-For"] = []string{strings.Join(said, ", ")}
+		r.Out.Header.Set("Cf-Connecting-Ip", visitor)
+		r.Out.Header.Set("Cf-Visitor", `{"scheme":"https"}`)
+		r.Out.Header.Set("X-Forwarded-Proto", "https")
+	}}
+}
+
+func startBehindCloudflare(m *machine) {
+	m.startApache2()
+	m.startTempomat()
+	m.await("8080", "80")
+}
+
+// cloudflareMoves has Cloudflare connect from another network, which is right as soon as the list has
+// been fetched; and fetches what is no list.
+func cloudflareMoves(m *machine) {
+	m.t.Helper()
+	c, v := m.cloudflare, m.visitor("https")
+	remote := func() string { address, _ := v.told(v.pretending())["REMOTE_ADDR"].(string); return address }
+	c.address.Store("127.0.0.4")
+	if got := remote(); got != "127.0.0.4" {
+		m.t.Errorf("PHP is told %s by who is not in the list", got)
+	}
+	const daily = "/etc/cron.daily/tempomat-cloudflare"
+	list := m.path("/etc/tempomat/cloudflare.txt")
+	for _, broken := range []string{"<html>\n<h1>503</h1>", "0.0.0.0/0"} {
+		before, err := os.ReadFile(list)
+		m.must(err)
+		c.list.Store(broken)
+		script := exec.CommandContext(m.t.Context(), m.path(daily))
+		script.Env = append(cleanEnv(), m.env()...)
+		if out, err := script.CombinedOutput(); err == nil || !strings.Contains(string(out), "trustedProxies: "+strings.Fields(broken)[0]) {
+			m.t.Errorf("the script takes %q for a list: %v %s", broken, err, out)
+		}
+		if after, err := os.ReadFile(list); err != nil || string(after) != string(before) {
+			m.t.Errorf("the list is now %q, %v", after, err)
+		}
+	}
+	c.list.Store("127.0.0.4/32")
+	m.shell(daily)
+	m.tempomat.stderr.await(m.t, 0, reloaded)
+	limitertest.Eventually(m.t, "Apache has read the new list", func() bool { return remote() == visitorAddress })
+	direct := m.visitor("http")
+	if got := direct.told(direct.pretending())["REMOTE_ADDR"]; got != visitorAddress {
+		m.t.Errorf("PHP is told %s of who comes past Cloudflare", got)
+	}
+}
