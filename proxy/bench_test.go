@@ -153,7 +153,7 @@ func benchResponse() []byte {
 }
 
 // benchBackend answers every request with the same bytes.
-func benchBackend(b *testing.B) *url.URL {
+func benchBackend(b testing.TB) *url.URL {
 	b.Helper()
 	l, err := Listen(b.Context(), "127.0.0.1:0")
 	if err != nil {

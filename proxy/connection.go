@@ -94,10 +94,10 @@ func (h *Handler) done(x *exchange) {
 			x.client.Keep()
 		}
 	case x.body.ReadCloser == nil && x.writer.status != http.StatusSwitchingProtocols:
-		x.asked.clear()
-		spare := x.Spare()
-		*x = exchange{asked: x.asked}
-		x.Reuse(spare)
+		fields, ticket := x.asked.fields.Emptied(), x.Spare()
+		*x = exchange{}
+		x.asked.fields = fields
+		x.Reuse(ticket)
 		h.exchanges.Put(x)
 	}
 }

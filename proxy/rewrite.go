@@ -101,11 +101,6 @@ type asked struct {
 	forwarded [3]string // values of it, of which each is one
 }
 
-// clear forgets it, but for its memory.
-func (a *asked) clear() {
-	*a = asked{fields: a.fields.Emptied()}
-}
-
 // target is what is asked for, as the client sent it. Of an absolute URL it is what
 // follows the host (RFC 9112, 3.2.2), of one with nothing else "*" if all of the server is
 // meant (3.2.4).

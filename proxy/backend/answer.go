@@ -168,8 +168,9 @@ func (a *Answer) Close() error {
 
 // free lets another request use the memory.
 func (a *Answer) free() {
-	p := a.pool
-	*a = Answer{Header: http1.Emptied(a.Header), end: http.ErrBodyReadAfterClose}
+	p, header := a.pool, http1.Emptied(a.Header)
+	*a = Answer{}
+	a.Header, a.end = header, http.ErrBodyReadAfterClose
 	p.answers.Put(a)
 }
 

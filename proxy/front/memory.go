@@ -53,8 +53,13 @@ type request struct {
 // clear forgets a request, so that it keeps nothing alive.
 func (r *request) clear() {
 	r.header, r.answer = http1.Emptied(r.header), http1.Emptied(r.answer)
-	clear(r.values[:])
-	clear(r.names[:])
+	n := len(r.order) // each has one value here at least
+	clear(r.values[:min(n, len(r.values))])
+	clear(r.names[:min(n, len(r.names))])
 	r.order = nil
-	r.Request, r.head, r.url, r.body, r.response = http.Request{}, http1.RequestHead{}, url.URL{}, body{}, Response{}
+	r.Request = http.Request{}
+	r.head = http1.RequestHead{}
+	r.url = url.URL{}
+	r.body = body{}
+	r.response = Response{}
 }

@@ -45,7 +45,7 @@ type Response struct {
 }
 
 func (w *Response) begin(c *conn, r *request) {
-	*w = Response{conn: c, r: r, length: -1, closes: !r.head.KeepAlive}
+	w.conn, w.r, w.length, w.closes = c, r, -1, !r.head.KeepAlive // the rest is empty
 	w.keeps = r.head.Framing != http1.Empty // who reads the body may do so for a moment longer
 }
 

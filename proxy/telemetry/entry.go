@@ -11,7 +11,7 @@ import (
 const mostText = 256
 
 // Entry is what is kept of a Record for those that add up. It holds no memory of the
-// request but the strings of its keys and shape, which are less than 700 bytes.
+// request but the strings of its keys and shape, which lie in 1 KB with those of others.
 type Entry struct {
 	Ended       time.Time
 	Took, Delay time.Duration // from the end of the request's head; of that, waiting
@@ -51,12 +51,12 @@ func (e *Entry) Target() string { return e.target.String() }
 
 // Set makes an Entry of a Record, which stands for that many.
 func (e *Entry) Set(now time.Time, r *Record, weight float64) {
-	*e = Entry{
-		Ended: now, Took: now.Sub(r.Arrived), Delay: r.Delay(), Waited: r.Waited(), Guess: r.Guess, Cost: r.Cost,
-		Client: r.Who.Client, Shape: r.Who.Shape, Method: usual(r.Request.Method), Limit: r.Limit, ID: r.ID,
-		Group: r.Group, Outcome: r.Outcome, Reason: r.Verdict.Reason, Blame: r.Verdict.Key, Status: r.Status,
-		Orphan: r.Orphan, Shadow: r.Verdict.Shadow, Told: r.Told, ToldWasted: r.ToldWasted, Weight: weight,
-	}
+	e.Ended, e.Took, e.Delay, e.Waited = now, now.Sub(r.Arrived), r.Delay(), r.Waited()
+	e.Guess, e.Cost, e.Told, e.ToldWasted = r.Guess, r.Cost, r.Told, r.ToldWasted
+	e.Client, e.Shape, e.Method, e.Limit, e.ID = r.Who.Client, r.Who.Shape, usual(r.Request.Method), r.Limit, r.ID
+	e.Group, e.Outcome, e.Reason, e.Blame, e.Status = r.Group, r.Outcome, r.Verdict.Reason, r.Verdict.Key, r.Status
+	e.Orphan, e.Shadow, e.Weight = r.Orphan, r.Verdict.Shadow, weight
+	clear(e.keys[:])
 	e.keyCount = copy(e.keys[:], r.Who.Keys())
 	e.host.set(r.Request.Host)
 	e.target.set(r.Request.RequestURI)
