@@ -79,11 +79,7 @@ func (x *exchange) watch(now time.Time) {
 
 // tooLate tells whether the backend was given up as it worked for nobody for too
 // long.
-func (x *exchange) tooLate() bool {
-	x.work.mu.Lock()
-	defer x.work.mu.Unlock()
-	return x.work.late
-}
+func (x *exchange) tooLate() bool { return x.work.late.Load() }
 
 // linger has a request keep its place though the backend was given up, as
 // nobody sees it end: what has run for so long most likely goes on for as long

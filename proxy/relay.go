@@ -24,10 +24,10 @@ import (
 const keepsUp = time.Millisecond
 
 // pass passes an answer on: header, body and trailers.
-func (u *Upstream) pass(x *exchange, res *backend.Answer) {
+func (u *Upstream) pass(now time.Time, x *exchange, res *backend.Answer) {
 	events := isEventStream(res.Header)
 	if events {
-		x.stream(time.Now())
+		x.stream(now)
 	}
 	a := &x.relay
 	*a = relay{
@@ -35,7 +35,7 @@ func (u *Upstream) pass(x *exchange, res *backend.Answer) {
 		flushes: events || res.Length < 0,
 		live:    events || strings.EqualFold(res.Header.Get("X-Accel-Buffering"), "no"),
 	}
-	if a.page = x.policy.Standing.Page(time.Now(), x.request, &x.Who, res.Header); a.page != nil {
+	if a.page = x.policy.Standing.Page(now, x.request, &x.Who, res.Header); a.page != nil {
 		a.body = io.TeeReader(res, a.page)
 	}
 	if x.gone() {

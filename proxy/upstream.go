@@ -55,12 +55,13 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer res.Close()
-	x.Answered(time.Now(), res.Status, res.Header) // before the client has it
+	now := time.Now()
+	x.Answered(now, res.Status, res.Header) // before the client has it
 	if res.Status == http.StatusSwitchingProtocols {
 		u.upgrade(x, out, res)
 		return
 	}
-	u.pass(x, res)
+	u.pass(now, x, res)
 }
 
 // Hint implements backend.Hints: it passes on what comes before the answer.

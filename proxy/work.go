@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tempomat/proxy/spool"
@@ -11,8 +12,9 @@ import (
 // when the backend has finished, which may be before the client has read the
 // answer, or after the client has left.
 type work struct {
+	late atomic.Bool // it was given up, as it took too long for nobody
+
 	mu     sync.Mutex   // guards the following
-	late   bool         // it was given up, as it took too long for nobody
 	answer *spool.Spool // nil: none
 	stream bool         // the answer is one: its end may never come
 
@@ -40,9 +42,9 @@ func (w *work) giveUp(now, left time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.patience > 0 && !left.IsZero() && now.Sub(left) >= w.patience {
-		w.late = true
+		w.late.Store(true)
 	}
-	return w.late
+	return w.late.Load()
 }
 
 // stream tells the limiter that the request holds its worker from now on but

@@ -442,10 +442,31 @@ func TestTimeout(t *testing.T) {
 			if late, ok := errors.AsType[net.Error](err); !ok || !late.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Error(err)
 			}
-			if took := time.Since(from); took != timeout {
-				t.Errorf("it took %s, want %s", took, timeout)
+			if took := time.Since(from); took < timeout || took > timeout+timeout/8 {
+				t.Errorf("it took %s, want %s or a little more", took, timeout)
 			}
 			close(wait)
+		},
+		"no second answer": func(t *testing.T) {
+			s := serveVirtual(t, func(c net.Conn, br *bufio.Reader) {
+				_, _ = http.ReadRequest(br)
+				_, _ = io.WriteString(c, hello)
+				_, _ = io.Copy(io.Discard, br)
+			})
+			p := s.pool(timeout)
+			for _, pause := range []time.Duration{timeout / 16, timeout / 2} { // the deadline is good enough, or old
+				if _, _, err := do(p, get()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(pause)
+				from := time.Now()
+				if _, _, err := do(p, get()); !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Error(err)
+				}
+				if took := time.Since(from); took < timeout || took > timeout+timeout/8 {
+					t.Errorf("after %s it took %s, want %s or a little more", pause, took, timeout)
+				}
+			}
 		},
 		"a slow body": func(t *testing.T) {
 			s := serveVirtual(t, func(c net.Conn, br *bufio.Reader) {

@@ -23,8 +23,8 @@ type Conn struct {
 	speaks bool
 
 	mu       sync.Mutex // guards the following
-	limited  bool       // reading has a deadline, which may have passed
-	answered bool       // the head of the answer is there
+	deadline time.Time  // of reading, which may have passed; zero: none
+	answered bool       // the head of the answer is there, to a request whose body is on its way
 	closed   bool
 }
 
@@ -49,33 +49,48 @@ func (c *Conn) isClean() bool {
 	defer c.mu.Unlock()
 	_ = c.SetReadDeadline(time.Unix(1, 0)) // what is there comes all the same
 	_, err := c.Read(make([]byte, 1))
-	c.limited = false
-	_ = c.SetReadDeadline(time.Time{})
+	c.deadline = time.Time{}
+	_ = c.SetReadDeadline(c.deadline)
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// begin awaits the head of another answer.
+// begin awaits the head of another answer while the body is on its way.
 func (c *Conn) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answered = false
 }
 
-// sent says that the request is sent: the head of the answer has to come within the
-// timeout; 0: whenever it may.
-func (c *Conn) sent(timeout time.Duration) {
-	if timeout <= 0 {
-		return
-	}
+// sentBody says that the body is sent: see limit.
+func (c *Conn) sentBody(timeout time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.answered {
-		c.limited = true
-		_ = c.SetReadDeadline(time.Now().Add(timeout)) // a connection that is closed says so when it is read
+		c.limitLocked(timeout)
 	}
 }
 
-// head says that the head of the answer is there.
+// limit has the head of the answer come within the timeout; 0: whenever it may.
+func (c *Conn) limit(timeout time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limitLocked(timeout)
+}
+
+// mostLate is how much later than the timeout a deadline may be, that it serves several
+// requests: to set one takes as long as a lookup in a large map.
+const mostLate = time.Second
+
+func (c *Conn) limitLocked(timeout time.Duration) {
+	now := time.Now()
+	if timeout <= 0 || c.deadline.Sub(now) >= timeout {
+		return
+	}
+	c.deadline = now.Add(timeout + min(mostLate, timeout/8))
+	_ = c.SetReadDeadline(c.deadline) // a connection that is closed says so when it is read
+}
+
+// head says that the head of the answer is there, whose request has a body.
 func (c *Conn) head() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,9 +101,9 @@ func (c *Conn) head() {
 func (c *Conn) unlimit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.limited {
-		c.limited = false
-		_ = c.SetReadDeadline(time.Time{})
+	if !c.deadline.IsZero() {
+		c.deadline = time.Time{}
+		_ = c.SetReadDeadline(c.deadline)
 	}
 }
 

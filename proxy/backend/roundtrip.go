@@ -131,7 +131,6 @@ func (p *Pool) ask(call *Call, c *Conn, r *Request) (a *Answer, nothing bool, er
 	m := p.memory.Get().(*memory)
 	a = p.answers.Get().(*Answer)
 	a.pool, a.call, a.conn, a.memory, a.end = p, call, c, m, nil
-	c.begin()
 	failed := p.send(a, r, m.bytes[:0])
 	a.buffer.Reset(c, m.bytes[:])
 	if err = a.receive(r); err == nil {
@@ -179,7 +178,7 @@ func (p *Pool) send(a *Answer, r *Request, b []byte) error {
 	}
 	_, err := a.conn.Write(b)
 	if whole || err != nil {
-		a.conn.sent(p.patience)
+		a.conn.limit(p.patience)
 		return err
 	}
 	a.conn.unlimit() // before it is sent it may take as long as it takes
@@ -195,7 +194,9 @@ func (a *Answer) receive(r *Request) error {
 			return err
 		}
 		if head.Status >= 200 || head.Status == http.StatusSwitchingProtocols {
-			a.conn.head()
+			if a.upload != nil {
+				a.conn.head()
+			}
 			head.KeepAlive = head.KeepAlive && !r.mayBeUnread(head.Status)
 			if head.Status >= http.StatusMultipleChoices {
 				a.upload.end() // it does not want a body that it was not asked for

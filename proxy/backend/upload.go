@@ -31,6 +31,7 @@ type upload struct {
 // startUpload sends the body of a request while the answer is awaited, as it may come
 // before the body has come to its end.
 func startUpload(c *Conn, r *Request, patience time.Duration) *upload {
+	c.begin()
 	u := &upload{conn: c, r: r}
 	if r.Fields.Get("Expect") != nil {
 		u.asks = make(chan struct{})
@@ -77,7 +78,7 @@ func (u *upload) run(patience time.Duration) {
 	if !complete && err == nil && u.conn.CloseWrite() != nil {
 		_ = u.conn.Close() // there is no other way to tell
 	}
-	u.conn.sent(patience)
+	u.conn.sentBody(patience)
 	u.done.Store(complete) // after that the connection is another request's
 }
 

@@ -3,6 +3,7 @@ package front
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // presence is the context of a connection's requests: it ends when the client has left.
@@ -10,8 +11,9 @@ import (
 type presence struct {
 	context.Context // of the server
 
-	mu   sync.Mutex // guards the following
-	left bool
+	left atomic.Bool
+
+	mu   sync.Mutex    // guards the following
 	done chan struct{} // nil: nobody waits for it
 }
 
@@ -19,11 +21,7 @@ type presence struct {
 func (p *presence) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left {
-		return
-	}
-	p.left = true
-	if p.done != nil {
+	if !p.left.Swap(true) && p.done != nil {
 		close(p.done)
 	}
 }
@@ -34,7 +32,7 @@ func (p *presence) Done() <-chan struct{} {
 	defer p.mu.Unlock()
 	if p.done == nil {
 		p.done = make(chan struct{})
-		if p.left {
+		if p.left.Load() {
 			close(p.done)
 		}
 	}
@@ -43,9 +41,7 @@ func (p *presence) Done() <-chan struct{} {
 
 // Err implements context.Context.
 func (p *presence) Err() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.left {
+	if p.left.Load() {
 		return context.Canceled
 	}
 	return nil

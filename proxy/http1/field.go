@@ -8,12 +8,19 @@ import (
 // maxFields bounds how many fields a head or trailers have.
 const maxFields = 1000
 
+// errFold is a line that begins with a space where none may: it would belong to the one
+// before it.
+var errFold = malformed("a field that goes on in a second line")
+
 // Field is a line of a head, or of trailers.
 type Field struct{ Name, Value []byte }
 
 // appendFields appends the fields that the lines are, the empty last one included.
-// Lines that go on (obs-fold of RFC 9112, 5.2) become one, in place.
-func appendFields(fields []Field, lines []byte) ([]Field, error) {
+// Lines that go on (obs-fold of RFC 9112, 5.2) become one, in place, if that may be.
+func appendFields(fields []Field, lines []byte, mayFold bool) ([]Field, error) {
+	if len(lines) > 0 && isSpace(lines[0]) && !mayFold {
+		return nil, errFold
+	}
 	for {
 		i := bytes.IndexByte(lines, '\n')
 		if i < 0 {
@@ -24,6 +31,9 @@ func appendFields(fields []Field, lines []byte) ([]Field, error) {
 			return fields, nil
 		}
 		for len(rest) > 0 && isSpace(rest[0]) {
+			if !mayFold {
+				return nil, errFold
+			}
 			next := bytes.IndexByte(rest, '\n')
 			if next < 0 {
 				return nil, malformed("a head without an end")
@@ -87,10 +97,10 @@ func IsToken[T string | []byte](s T) bool {
 // isToken tells whether a character may be part of a token (RFC 9110, 5.6.2).
 func isToken(c byte) bool {
 	switch {
-	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-':
 		return true
 	}
-	return bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), c) >= 0
+	return bytes.IndexByte([]byte("!#$%&'*+.^_`|~"), c) >= 0
 }
 
 // Header makes a header of fields, which takes nothing of the buffer with it, and tells the

@@ -37,10 +37,7 @@ func (b *Buffer) ReadRequest(r *RequestHead, most int) error {
 	if err := r.parseLine(trimEnd(line)); err != nil {
 		return err
 	}
-	if hasFold(rest) {
-		return malformed("a field that goes on in a second line")
-	}
-	if r.Fields, err = appendFields(r.Fields, rest); err != nil {
+	if r.Fields, err = appendFields(r.Fields, rest, false); err != nil {
 		return err
 	}
 	return r.frame()
@@ -65,22 +62,6 @@ func (b *Buffer) skipEmptyLine() error {
 		b.from += 2
 	}
 	return nil
-}
-
-// hasFold tells whether a line begins with a space: it would belong to the one before
-// it (obs-fold of RFC 9112, 5.2).
-func hasFold(lines []byte) bool {
-	for len(lines) > 0 {
-		if isSpace(lines[0]) {
-			return true
-		}
-		i := bytes.IndexByte(lines, '\n')
-		lines = lines[i+1:]
-		if i < 0 {
-			return false
-		}
-	}
-	return false
 }
 
 // parseLine reads "GET /path HTTP/1.1": one space each, nothing else between.

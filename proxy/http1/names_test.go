@@ -46,7 +46,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 		if !strings.HasSuffix(string(text), "Zz: 1\r\n") {
 			t.Fatalf("what is added is not at the end: %q", text)
 		}
-		again, err := appendFields(nil, append(text, "\r\n"...))
+		again, err := appendFields(nil, append(text, "\r\n"...), true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func (b *Buffer) ReadResponse(r *Response, method string) error {
 	if err != nil {
 		return err
 	}
-	fields, err := appendFields(r.Fields[:0], rest)
+	fields, err := appendFields(r.Fields[:0], rest, true)
 	if err != nil {
 		return err
 	}

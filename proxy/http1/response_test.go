@@ -434,7 +434,7 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"a: b", "a: b\n", "a: b\n c"} {
-		if _, err := appendFields(nil, []byte(text)); !errors.Is(err, ErrMalformed) {
+		if _, err := appendFields(nil, []byte(text), true); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

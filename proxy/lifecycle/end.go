@@ -13,6 +13,7 @@ func (l *Life) Orphan(now time.Time) bool {
 		return false
 	}
 	l.left = now
+	l.orphan.Store(true)
 	if l.ticket != nil {
 		l.gate.Limiter.Orphan(now, l.ticket)
 	}
@@ -27,7 +28,7 @@ func (l *Life) Left() time.Time {
 }
 
 // IsOrphan tells whether the client left while the backend worked.
-func (l *Life) IsOrphan() bool { return !l.Left().IsZero() }
+func (l *Life) IsOrphan() bool { return l.orphan.Load() }
 
 // Settle replaces the guess by the cost, as the backend has finished (done) or is
 // given up. Of what was given up because its client left, or sent no more of its
@@ -37,7 +38,6 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 	l.mu.Lock()
 	first := !l.over
 	l.over = true
-	orphan := !l.left.IsZero()
 	l.mu.Unlock()
 	if !first {
 		return false
@@ -48,7 +48,7 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 	}
 	if done {
 		l.gate.Guess.Learn(now, l.Kind(), l.Cost, l.span.Idle())
-	} else if orphan || broken {
+	} else if l.IsOrphan() || broken {
 		l.Cost = max(l.Cost, l.Guess)
 	}
 	l.HoldFor = l.gate.Limiter.Settle(now, l.ticket, l.Cost)

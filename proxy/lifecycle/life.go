@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tempomat/classify"
@@ -32,6 +33,8 @@ type Life struct {
 	span    cpuaccount.Span
 	uploads bool // its body comes while it holds its worker
 	passed  bool // it brought a newcomer's pass
+
+	orphan atomic.Bool // left is set
 
 	mu   sync.Mutex // guards the following
 	over bool       // settled
