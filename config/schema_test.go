@@ -96,7 +96,7 @@ func TestSchemaRefusesWhatItCan(t *testing.T) {
 		// what keys say together
 		"admin-web.yaml", "admin.yaml", "backend-itself-original.json", "backend-itself.yaml", "coordination-gossip.yaml",
 		"coordination-smockron.yaml", "given-twice.yaml", "redis-both.yaml", "redis-missing.yaml", "redis-scripts.yaml",
-		"redis-servers.yaml", "tls-nobody.yaml", "too-many-classes.yaml",
+		"redis-servers.yaml", "tls-nobody.yaml", "tls-twice.yaml", "too-many-classes.yaml",
 		// what a reader of YAML has resolved
 		"alias.yaml", "documents.yaml", "merge.yaml",
 		// members of a list in one text; an empty one, as the environment may fill it; a port's range

@@ -65,7 +65,7 @@ func wireless(t testing.TB, m limiter.Mode) (ask func(times int)) {
 			Header: time.Minute, Idle: time.Minute, MaxHead: maxHeader, Log: zap.NewNop(),
 			Context: func(ctx context.Context, c net.Conn) context.Context { return meet(ctx, c, &closing{}) },
 		})
-		if err := s.Serve(&once{conn: client, done: client.done, server: s}); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.Serve(&once{conn: client, done: client.done, server: s}, front.Entrance{}); !errors.Is(err, http.ErrServerClosed) {
 			t.Fatal(err)
 		}
 		if least := times * len(benchBody); client.written < least {

@@ -46,7 +46,7 @@ type Response struct {
 
 func (w *Response) begin(c *conn, r *request) {
 	w.conn, w.r, w.length, w.closes = c, r, -1, !r.head.KeepAlive // the rest is empty
-	w.keeps = r.head.Framing != http1.Empty // who reads the body may do so for a moment longer
+	w.keeps = r.head.Framing != http1.Empty                       // who reads the body may do so for a moment longer
 }
 
 // Header implements http.ResponseWriter. Names begin trailers with http.TrailerPrefix.

@@ -314,7 +314,7 @@ func TestSecuredDetach(t *testing.T) {
 
 // TestHandshakesThatFail has clients not come to a request.
 func TestHandshakesThatFail(t *testing.T) {
-	const plain = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 36\r\nConnection: close\r\n\r\nBad Request: this port is for HTTPS\n"
+	const plain = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: 36\r\nConnection: close\r\n\r\nBad Request: this port is for HTTPS\n"
 	hello := clientHello(t)
 	for name, tc := range map[string]struct {
 		say    string
