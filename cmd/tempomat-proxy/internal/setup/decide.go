@@ -10,8 +10,12 @@ import (
 // unitName is the unit of systemd that runs the proxy.
 const unitName = "tempomat-proxy"
 
-// keyGroup is Debian's group of those who may read private keys (package ssl-cert).
-const keyGroup = "ssl-cert"
+// proxyGroup is the group of the package's user, keyGroup Debian's of those who may read
+// private keys (package ssl-cert).
+const (
+	proxyGroup = "tempomat"
+	keyGroup   = "ssl-cert"
+)
 
 // Decide says what to do on a machine. It reads nothing else.
 func Decide(m Machine) Plan {
@@ -25,7 +29,7 @@ func Decide(m Machine) Plan {
 	}
 	for _, dir := range m.Foreign {
 		d.block(dir+" is not Debian's layout", "setup knows where Debian and Ubuntu have the files of Apache and nginx",
-			"do by hand what the README says under \"By hand\"")
+			"follow the recipe for it in docs/recipes")
 	}
 	switch server := d.server(); server {
 	case "apache2":
@@ -76,7 +80,7 @@ func (d *decider) server() string {
 		case "apache2", "nginx":
 		case "":
 			d.block(fmt.Sprintf("an unknown program listens on port %d", port), "only root can see which", "run setup as root")
-		case unitName, "tempomat-proxy"[:min(15, len(unitName))]:
+		case unitName:
 			d.block(fmt.Sprintf("tempomat-proxy listens on port %d already", port), "somebody has set it up by hand", "nothing, or take that back first")
 		default:
 			d.block(fmt.Sprintf("%s listens on port %d", name, port), "setup puts the proxy before Apache and nginx only",
@@ -90,7 +94,7 @@ func (d *decider) server() string {
 		return ""
 	case apache && nginx:
 		d.block("both Apache and nginx serve the public", fmt.Sprintf("one listens on port %d, the other one on %d", holders["apache2"], holders["nginx"]),
-			"decide which one stands in front, and do by hand what the README says under \"By hand\"")
+			"decide which one stands in front, and follow the recipe for it in docs/recipes")
 	case apache, !nginx && d.m.Apache != nil && d.m.Nginx == nil:
 		return "apache2"
 	case nginx, d.m.Nginx != nil && d.m.Apache == nil:

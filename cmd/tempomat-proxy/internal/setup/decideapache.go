@@ -58,7 +58,7 @@ func (d *decider) apacheForeign(all []directive) {
 		switch x.name {
 		case "remoteipheader":
 			d.block(at+": mod_remoteip is in use", "something stands before Apache already, and its addresses have to be believed by tempomat-proxy, too",
-				"name it in trustedProxies, and do by hand what the README says under \"By hand\"")
+				"name it in trustedProxies, and follow the recipe for it in docs/recipes")
 		case "sslverifyclient":
 			if !slices.ContainsFunc(x.args, func(s string) bool { return strings.EqualFold(s, "none") }) {
 				d.block(at+": SSLVerifyClient", "who ends TLS has to ask clients for their certificates, and tempomat-proxy does not",
@@ -68,7 +68,7 @@ func (d *decider) apacheForeign(all []directive) {
 			d.block(at+": Apache gets its certificates itself (mod_md)", "it keeps them where only Apache reads them",
 				"get them by certbot, or let tempomat-proxy get them (tls: {acme: …})")
 		case "use":
-			d.block(at+": a macro is used", "setup cannot see which lines the sites come from", "write them out, or do by hand what the README says under \"By hand\"")
+			d.block(at+": a macro is used", "setup cannot see which lines the sites come from", "write them out, or follow the recipe for it in docs/recipes")
 		}
 	}
 }
@@ -76,23 +76,18 @@ func (d *decider) apacheForeign(all []directive) {
 // apacheHosts sorts the sites by their port.
 func (d *decider) apacheHosts(all []directive) map[int][]*host {
 	hosts := map[int][]*host{}
-	seen := map[Position]bool{}
 	for _, at := range d.m.Apache.Hosts {
-		if seen[at] {
-			continue
-		}
-		seen[at] = true
 		where := fmt.Sprintf("%s:%d", at.Path, at.Line)
 		h := hostAt(all, at)
 		if h == nil || h.start.joined || h.end == 0 {
 			d.block(where+": the site is not written there as a plain <VirtualHost>", "a macro or a generated file may have made it",
-				"do by hand what the README says under \"By hand\"")
+				"follow the recipe for it in docs/recipes")
 			continue
 		}
 		port, ok := hostPort(h.start.args)
 		if !ok {
 			d.block(fmt.Sprintf("%s: <VirtualHost %s>", where, strings.Join(h.start.args, " ")), "setup moves sites that are for all addresses and one port, such as *:80",
-				"write it so, or do by hand what the README says under \"By hand\"")
+				"write it so, or follow the recipe for it in docs/recipes")
 			continue
 		}
 		hosts[port] = append(hosts[port], h)
@@ -173,7 +168,7 @@ func (d *decider) apacheMove(listens []listen, hosts []*host, from, to int) {
 		case l.port != from:
 		case !l.any:
 			d.block(fmt.Sprintf("%s:%d: Listen %s", l.file.Path, l.line, l.args[0]), "setup moves a Listen that is for all addresses; it cannot judge which of several are meant",
-				"do by hand what the README says under \"By hand\"")
+				"follow the recipe for it in docs/recipes")
 		case moved:
 			d.edit(l.file, l.line, l.indent()+"# tempomat: "+l.trimmed())
 		default:

@@ -36,8 +36,8 @@
 // The port for plain requests stays with the server if nothing but redirects to https is
 // served there; if pages are, setup refuses, since they would be served past the proxy.
 // So certbot's own ways to renew (apache, nginx, webroot) go on as before: they need the
-// server on port 80. The proxy is not root, and reads the keys by Debian's group for that,
-// ssl-cert; certbot keeps group and mode of a key when it renews.
+// server on port 80. The proxy is not root, and reads the keys by its group; certbot keeps
+// group and mode of a key when it renews.
 //
 // # All or nothing
 //

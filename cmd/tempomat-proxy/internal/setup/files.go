@@ -38,15 +38,16 @@ func replaceFile(name string, text []byte, mode os.FileMode, uid, gid int) (err 
 	return os.Rename(f.Name(), name)
 }
 
-// rewrite gives a file another text, and leaves it its owner and mode.
-func rewrite(name, text string) error {
-	info, err := os.Lstat(name)
+// rewrite puts a text into a file, and gives it the owner and mode of another one, or of
+// that file itself.
+func rewrite(name, text, like string) error {
+	info, err := os.Lstat(like)
 	if err != nil {
 		return err
 	}
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !info.Mode().IsRegular() || !ok {
-		return fmt.Errorf("%s is no plain file", name)
+		return fmt.Errorf("%s is no plain file", like)
 	}
 	return replaceFile(name, []byte(text), info.Mode().Perm(), int(s.Uid), int(s.Gid))
 }
@@ -73,21 +74,17 @@ func put(c Change) error {
 	if exists(c.Backup) {
 		return fmt.Errorf("%s exists: it is kept, as it may be the only copy of something", c.Backup)
 	}
-	if err := replaceFile(c.Backup, now, 0o600, -1, -1); err != nil {
+	if err := rewrite(c.Backup, c.Before, c.Path); err != nil {
 		return err
 	}
-	return rewrite(c.Path, c.After)
+	return rewrite(c.Path, c.After, c.Path)
 }
 
 // setAccess changes group and mode.
 func setAccess(a Access) error {
-	group := a.Group
-	if group == groupForKeys {
-		n, ok := keyGroupNumber()
-		if !ok {
-			return fmt.Errorf("there is no group %s", keyGroup)
-		}
-		group = n
+	group, err := groupNumber(a.Group)
+	if err != nil {
+		return fmt.Errorf("there is no group %s", a.Group)
 	}
 	if err := os.Lchown(a.Path, -1, group); err != nil {
 		return err
@@ -133,7 +130,7 @@ func restore(c Change) (kept string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := rewrite(c.Path, text); err != nil {
+	if err := rewrite(c.Path, text, c.Path); err != nil {
 		return "", err
 	}
 	return kept, remove(c.Backup)
@@ -148,7 +145,7 @@ func keepForeign(c Change) (kept string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return c.Path + undoneEnd, replaceFile(c.Path+undoneEnd, now, 0o600, -1, -1)
+	return c.Path + undoneEnd, rewrite(c.Path+undoneEnd, string(now), c.Path)
 }
 
 // remove removes what may be gone already.

@@ -42,10 +42,9 @@ func Gather(ctx context.Context, place Place, run Runner, isDefault func(file st
 	}
 	m.Pools = gatherPools(place)
 	m.Config = gatherConfig(place, isDefault)
-	group, known := keyGroupNumber()
-	m.KeyGroup = known
+	m.KeyGroup = findKeyGroup()
 	for _, key := range m.keyNames() {
-		m.Keys[key] = gatherKey(key, place.Root, group)
+		m.Keys[key] = gatherKey(key, place.Root, m.KeyGroup)
 	}
 	return m
 }
@@ -98,8 +97,10 @@ func gatherApache(ctx context.Context, place Place, run Runner) *Apache {
 		line = strings.TrimSpace(line)
 		words := strings.Fields(line)
 		if at := hosts.FindStringSubmatch(line); at != nil {
-			n, _ := strconv.Atoi(at[2]) // digits, as the pattern says
-			a.Hosts = append(a.Hosts, Position{at[1], n})
+			n, _ := strconv.Atoi(at[2])                                        // digits, as the pattern says
+			if host := (Position{at[1], n}); !slices.Contains(a.Hosts, host) { // it is told twice
+				a.Hosts = append(a.Hosts, host)
+			}
 		} else if len(words) == 2 && strings.HasPrefix(words[0], "(") && filepath.IsAbs(words[1]) {
 			if f, err := readFile(words[1]); err != nil {
 				a.Fault = err.Error()

@@ -11,14 +11,14 @@ import (
 	"syscall"
 )
 
-// keyGroupNumber looks the group for private keys up.
-func keyGroupNumber() (int, bool) {
-	g, err := user.LookupGroup(keyGroup)
-	if err != nil {
-		return 0, false
+// findKeyGroup returns the group for private keys that this machine has.
+func findKeyGroup() string {
+	for _, name := range []string{proxyGroup, keyGroup} {
+		if _, err := user.LookupGroup(name); err == nil {
+			return name
+		}
 	}
-	n, err := strconv.Atoi(g.Gid)
-	return n, err == nil
+	return ""
 }
 
 // keyNames are the private keys and the certificates that the servers' files name.
@@ -47,33 +47,65 @@ func (m *Machine) keyNames() (names []string) {
 	return names
 }
 
-// gatherKey finds what keeps the group for keys from reading one: on the way that its
-// name goes, and on the way of the file that a symbolic link leads to.
-func gatherKey(name, root string, group int) (k KeyFile) {
+// gatherKey finds what keeps the proxy from reading a file: on the way that its name
+// goes, and on the way of the file that a symbolic link leads to.
+func gatherKey(name, root, group string) (k KeyFile) {
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil {
 		return KeyFile{Fault: err.Error()}
 	}
+	seen := map[string]bool{}
 	for _, way := range []string{filepath.Dir(name), real} {
-		for at := way; at != "/" && at != root; at = filepath.Dir(at) {
-			info, err := os.Lstat(at)
-			if err != nil {
+		for at := way; at != "/" && at != root && !seen[at]; at = filepath.Dir(at) {
+			seen[at] = true
+			if err := k.look(at, group); err != nil {
 				return KeyFile{Fault: err.Error()}
 			}
-			s, ok := info.Sys().(*syscall.Stat_t)
-			if info.Mode()&os.ModeSymlink != 0 || !ok {
-				return KeyFile{Fault: fmt.Sprintf("the way to it goes through %s, which is a link", at)}
-			}
-			mode, needs := uint32(info.Mode().Perm()), uint32(groupReads)
-			if info.IsDir() {
-				needs = groupPasses
-			}
-			open := mode&(needs>>3) != 0 || int(s.Gid) == group && mode&needs != 0
-			if open || slices.ContainsFunc(k.Needs, func(a Access) bool { return a.Path == at }) {
-				continue
-			}
-			k.Needs = append(k.Needs, Access{Path: at, Group: int(s.Gid), Mode: mode, Dir: info.IsDir()})
 		}
 	}
 	return k
+}
+
+// look takes in who may use one file or directory.
+func (k *KeyFile) look(at, group string) error {
+	info, err := os.Lstat(at)
+	if err != nil {
+		return err
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if info.Mode()&os.ModeSymlink != 0 || !ok {
+		return fmt.Errorf("the way to it goes through the link %s", at)
+	}
+	mode, needs := uint32(info.Mode().Perm()), uint32(groupReads)
+	if info.IsDir() {
+		needs = groupPasses
+	}
+	owner := groupName(s.Gid)
+	switch {
+	case mode&(needs>>3) != 0, owner == group && mode&needs != 0:
+	case s.Gid == 0, owner == group:
+		k.Needs = append(k.Needs, Access{Path: at, Group: owner, Mode: mode, Dir: info.IsDir()})
+	case mode&needs != 0:
+		k.Groups = append(k.Groups, owner)
+	default:
+		return fmt.Errorf("%s is the group %s's, which may not use it either", at, owner)
+	}
+	return nil
+}
+
+// groupName is a group's name, or its number if it has none.
+func groupName(gid uint32) string {
+	number := strconv.FormatUint(uint64(gid), 10)
+	if g, err := user.LookupGroupId(number); err == nil {
+		return g.Name
+	}
+	return number
+}
+
+// groupNumber is the reverse of groupName.
+func groupNumber(name string) (int, error) {
+	if g, err := user.LookupGroup(name); err == nil {
+		name = g.Gid
+	}
+	return strconv.Atoi(name)
 }

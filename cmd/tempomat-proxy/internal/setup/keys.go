@@ -31,18 +31,26 @@ func (d *decider) certify(chain, key, where string) {
 	}
 }
 
-// keys lets the proxy read the private keys, which so far only root may: the group for
-// private keys gets what it needs, and the unit that group. certbot keeps group and
-// mode when it renews.
+// keys lets the proxy read the private keys. What only root may read becomes the group's;
+// what belongs to a group already stays so, and the proxy joins that. certbot keeps group
+// and mode when it renews.
 func (d *decider) keys() {
 	if !d.secure {
 		return
 	}
+	if d.m.KeyGroup == "" {
+		d.block("there is neither a group "+proxyGroup+" nor "+keyGroup, "by it the proxy, which is not root, may read private keys", "install the package, or apt install ssl-cert")
+		return
+	}
 	var needs []Access
+	var groups []string
+	if d.m.KeyGroup != proxyGroup {
+		groups = append(groups, d.m.KeyGroup)
+	}
 	for _, name := range d.certificateFiles() {
 		k, known := d.m.Keys[name]
 		if !known || k.Fault != "" {
-			d.block(name+" cannot be looked at", k.Fault, "see that the file exists, and run setup as root")
+			d.block("the proxy cannot be let to "+name, k.Fault, "see that the file exists, and run setup as root")
 			continue
 		}
 		for _, a := range k.Needs {
@@ -50,25 +58,29 @@ func (d *decider) keys() {
 				needs = append(needs, a)
 			}
 		}
-	}
-	if !d.m.KeyGroup {
-		d.block("there is no group "+keyGroup, "by it the proxy, which is not root, may read private keys", "apt install ssl-cert")
-		return
+		groups = append(groups, k.Groups...)
 	}
 	for _, a := range needs {
-		was := a
-		now := Access{Path: a.Path, Group: groupForKeys, Mode: a.Mode | groupReads, Dir: a.Dir}
+		now := Access{Path: a.Path, Group: d.m.KeyGroup, Mode: a.Mode | groupReads, Dir: a.Dir}
 		if a.Dir {
 			now.Mode = a.Mode | groupPasses
 		}
-		d.plan.Changes = append(d.plan.Changes, Change{Path: a.Path, Access: &now, Was: &was,
-			Command: fmt.Sprintf("chgrp %s %s && chmod %04o %s", keyGroup, a.Path, now.Mode, a.Path)})
+		d.plan.Changes = append(d.plan.Changes, Change{Path: a.Path, Access: &now, Was: &a,
+			Command: fmt.Sprintf("chgrp %s %s; chmod %04o %s", now.Group, a.Path, now.Mode, a.Path)})
 	}
-	if d.m.Systemd {
-		d.plan.Reread = true
-		d.create(d.m.Place.Root+"/etc/systemd/system/"+unitName+".service.d/setup.conf",
-			"# Written by tempomat-proxy setup: the proxy reads the certificates' private keys.\n[Service]\nSupplementaryGroups="+keyGroup+"\n")
+	d.join(groups)
+}
+
+// join puts the proxy into groups.
+func (d *decider) join(groups []string) {
+	slices.Sort(groups)
+	groups = slices.Compact(groups)
+	if len(groups) == 0 || !d.m.Systemd {
+		return
 	}
+	d.plan.Reread = true
+	d.create(d.m.Place.Root+"/etc/systemd/system/"+unitName+".service.d/setup.conf",
+		"# Written by tempomat-proxy setup: the proxy reads the certificates' private keys.\n[Service]\nSupplementaryGroups="+strings.Join(groups, " ")+"\n")
 }
 
 func (d *decider) certificateFiles() (names []string) {
@@ -77,6 +89,3 @@ func (d *decider) certificateFiles() (names []string) {
 	}
 	return names
 }
-
-// groupForKeys stands for the number of that group, which the machine knows.
-const groupForKeys = -1

@@ -17,8 +17,9 @@ type Machine struct {
 	// Keys tells of the files with private keys that a server's configuration names
 	// who may read them.
 	Keys map[string]KeyFile
-	// KeyGroup is whether the group exists that may read private keys (ssl-cert).
-	KeyGroup bool
+	// KeyGroup is the group that gets the keys which only root may read: the proxy's own,
+	// or Debian's for that (ssl-cert). Empty: there is neither.
+	KeyGroup string
 	Foreign  []string // layouts that setup does not know, such as /etc/httpd
 	Journal  bool     // setup has been here already
 }
@@ -88,18 +89,19 @@ type Config struct {
 	Defaults bool // it changes no default, as the one that the package brings
 }
 
-// KeyFile tells who may read a private key.
+// KeyFile tells who may read a private key, or a certificate.
 type KeyFile struct {
-	// Needs are the files and directories on the way to it that neither everybody nor
-	// the group for keys may pass, with their present group and mode.
+	// Needs are the files and directories on the way to it that only root may use.
 	Needs []Access
-	Fault string // why that is not known
+	// Groups are groups, beside KeyGroup, that some of them belong to.
+	Groups []string
+	Fault  string // why the proxy cannot be let to it
 }
 
 // Access is who may use a file or directory.
 type Access struct {
 	Path  string
-	Group int    // its number
+	Group string // its name, or number
 	Mode  uint32 // permission bits
 	Dir   bool
 }
