@@ -33,7 +33,7 @@ func trafficSettings(c *Config) []form.Setting {
 		{Path: "backend", Value: backendURL().In(&c.Backend.URL), AliasOf: "backend.url",
 			Doc: "The backend's URL alone, short for `backend.url`."},
 		{Path: "backend.url", Value: backendURL().In(&c.Backend.URL),
-			Doc: "Where requests go. An address that the proxy itself serves is refused."},
+			Doc: "Where requests go. An address that the proxy itself serves is refused. With https its certificate has to be valid, but on a loopback address, such as https://127.0.0.1:8443, where it is not looked at."},
 		{Path: "backend.dialTimeout", Value: form.Duration(time.Millisecond, 5*time.Minute).In(&c.Backend.DialTimeout),
 			Doc: "The longest wait for a connection, then 502."},
 		{Path: "backend.timeout", Value: form.Duration(100*time.Millisecond, day).In(&c.Backend.Timeout),
