@@ -35,6 +35,11 @@ type step struct {
 // what was done, and its error tells both.
 func (w *worker) apply(ctx context.Context, p Plan, systemd bool) error {
 	j := &journal{Server: p.Server, Check: p.Check, Config: p.Config, Changes: p.Changes, Before: p.Before, Reread: p.Reread, Systemd: systemd, Probes: p.Probes}
+	for _, c := range p.Changes {
+		if err := ready(c); err != nil {
+			return fmt.Errorf("%w; nothing was changed", err)
+		}
+	}
 	return w.carryOut(ctx, j, w.steps(j, commands(p)))
 }
 

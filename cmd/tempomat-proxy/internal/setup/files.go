@@ -52,17 +52,14 @@ func rewrite(name, text, like string) error {
 	return replaceFile(name, []byte(text), info.Mode().Perm(), int(s.Uid), int(s.Gid))
 }
 
-// put makes one change. The file has to be as it was when the plan was made.
-func put(c Change) error {
-	switch {
-	case c.Access != nil:
-		return setAccess(*c.Access)
-	case c.New && exists(c.Path):
-		return fmt.Errorf("%s exists", c.Path)
-	case c.Target != "":
-		return os.Symlink(c.Target, c.Path)
-	case c.New:
-		return replaceFile(c.Path, []byte(c.After), 0o644, -1, -1)
+// ready tells whether a change can be made: all is as it was when the plan was made.
+func ready(c Change) error {
+	if c.Access != nil {
+		_, err := groupNumber(c.Access.Group)
+		return err
+	}
+	if c.New {
+		return absent(c.Path)
 	}
 	now, err := os.ReadFile(c.Path)
 	if err != nil {
@@ -71,8 +68,25 @@ func put(c Change) error {
 	if string(now) != c.Before {
 		return fmt.Errorf("%s was changed meanwhile", c.Path)
 	}
-	if exists(c.Backup) {
-		return fmt.Errorf("%s exists: it is kept, as it may be the only copy of something", c.Backup)
+	return absent(c.Backup)
+}
+
+func absent(name string) error {
+	if _, err := os.Lstat(name); !os.IsNotExist(err) {
+		return fmt.Errorf("%s exists, and would be lost: move it away", name)
+	}
+	return nil
+}
+
+// put makes one change that is ready.
+func put(c Change) error {
+	switch {
+	case c.Access != nil:
+		return setAccess(*c.Access)
+	case c.Target != "":
+		return os.Symlink(c.Target, c.Path)
+	case c.New:
+		return replaceFile(c.Path, []byte(c.After), 0o644, -1, -1)
 	}
 	if err := rewrite(c.Backup, c.Before, c.Path); err != nil {
 		return err
