@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"tempomat/cmd/tempomat-proxy/internal/setup"
@@ -187,7 +188,8 @@ func (m *setupMachine) state() map[string]string {
 		if err != nil {
 			return err
 		}
-		state[name] = info.Mode().String()
+		owner := info.Sys().(*syscall.Stat_t)
+		state[name] = fmt.Sprint(info.Mode(), owner.Uid, owner.Gid)
 		switch {
 		case info.Mode()&os.ModeSymlink != 0:
 			target, err := os.Readlink(name)

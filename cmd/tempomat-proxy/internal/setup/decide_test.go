@@ -263,12 +263,12 @@ func TestDecideKeys(t *testing.T) {
 	if c := find(Decide(m), unit); !strings.Contains(c.After, "SupplementaryGroups=mail ssl-cert\n") {
 		t.Errorf("%+v", c)
 	}
-	m.Keys["/c/key.pem"] = KeyFile{Fault: "no such file"}
-	if p := Decide(m); len(p.Obstacles) != 1 || !strings.Contains(p.Obstacles[0].Why, "no such file") {
-		t.Errorf("%+v", p.Obstacles)
-	}
 	m.KeyGroup = ""
 	if p := Decide(m); len(p.Obstacles) != 1 || !strings.Contains(p.Obstacles[0].Do, "ssl-cert") {
+		t.Errorf("%+v", p.Obstacles)
+	}
+	m.KeyGroup, m.Keys["/c/key.pem"] = keyGroup, KeyFile{Fault: "no such file"}
+	if p := Decide(m); len(p.Obstacles) != 1 || !strings.Contains(p.Obstacles[0].Why, "no such file") {
 		t.Errorf("%+v", p.Obstacles)
 	}
 }

@@ -221,9 +221,12 @@ func (d *decider) apacheOthers(listens []listen, hosts map[int][]*host) {
 // apacheAddresses lets Apache see the clients' addresses.
 func (d *decider) apacheAddresses() {
 	dir := d.m.Apache.Dir
-	d.create(path.Join(dir, "conf-available/tempomat.conf"),
-		"# Written by tempomat-proxy setup: the client is whom tempomat-proxy names, in logs,\n# in Require ip and in PHP's REMOTE_ADDR.\n"+
-			"RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1 ::1\n")
+	text := "# Written by tempomat-proxy setup: the client is whom tempomat-proxy names, in logs,\n# in Require ip and in PHP's REMOTE_ADDR.\n" +
+		"RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1 ::1\n"
+	if d.secure { // Apache from 2.4.66 on answers 421 otherwise, as these sites have several certificates
+		text += "# Over one connection tempomat-proxy asks for all sites.\n<IfDirective SSLVHostSNIPolicy>\n\tSSLVHostSNIPolicy authonly\n</IfDirective>\n"
+	}
+	d.create(path.Join(dir, "conf-available/tempomat.conf"), text)
 	d.link(path.Join(dir, "conf-enabled/tempomat.conf"), "../conf-available/tempomat.conf", "a2enconf tempomat")
 	if !slices.Contains(d.m.Apache.Modules, "remoteip_module") {
 		d.link(path.Join(dir, "mods-enabled/remoteip.load"), "../mods-available/remoteip.load", "a2enmod remoteip")

@@ -38,15 +38,8 @@ func (d *decider) keys() {
 	if !d.secure {
 		return
 	}
-	if d.m.KeyGroup == "" {
-		d.block("there is neither a group "+proxyGroup+" nor "+keyGroup, "by it the proxy, which is not root, may read private keys", "install the package, or apt install ssl-cert")
-		return
-	}
 	var needs []Access
 	var groups []string
-	if d.m.KeyGroup != proxyGroup {
-		groups = append(groups, d.m.KeyGroup)
-	}
 	for _, name := range d.certificateFiles() {
 		k, known := d.m.Keys[name]
 		if !known || k.Fault != "" {
@@ -59,6 +52,12 @@ func (d *decider) keys() {
 			}
 		}
 		groups = append(groups, k.Groups...)
+	}
+	if len(needs) > 0 && d.m.KeyGroup == "" {
+		d.block("there is neither a group "+proxyGroup+" nor "+keyGroup, "by it the proxy, which is not root, may read private keys", "install the package, or apt install ssl-cert")
+	}
+	if len(needs) > 0 && d.m.KeyGroup != proxyGroup {
+		groups = append(groups, d.m.KeyGroup)
 	}
 	for _, a := range needs {
 		now := Access{Path: a.Path, Group: d.m.KeyGroup, Mode: a.Mode | groupReads, Dir: a.Dir}
