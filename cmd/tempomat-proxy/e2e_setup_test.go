@@ -329,6 +329,12 @@ func TestSetup(t *testing.T) {
 				t.Fatalf("%d:\n%s", status, said)
 			}
 			m.sameState(before)
+			m.breaks = "systemctl enable" // when the server has moved already
+			if status, said := m.setup("-write"); status != 1 || !strings.Contains(said, "everything is as it was") {
+				t.Errorf("%d:\n%s", status, said)
+			}
+			m.sameState(before)
+			m.serves(m.place.HTTP, false)
 			status, said := m.setup("-write")
 			if status != 0 {
 				t.Fatalf("%d:\n%s\n%v", status, said, m.runs)

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/user"
+	osuser "os/user"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +16,7 @@ import (
 func (m *setupMachine) secure(site func(name, chain, key string) string, file string) {
 	m.t.Helper()
 	mode := os.FileMode(0o600)
-	if _, err := user.LookupGroup("ssl-cert"); err != nil {
+	if _, err := osuser.LookupGroup("ssl-cert"); err != nil {
 		mode = 0o644 // there is no group that could get them
 	}
 	authority := certtest.New(m.t)
@@ -59,10 +59,13 @@ func secureApache(t *testing.T) *setupMachine {
 func secureNginx(t *testing.T) *setupMachine {
 	m := debianNginx(t)
 	m.write("etc/nginx/sites-available/default", fmt.Sprintf("server {\n\tlisten %d default_server;\n\tlisten [::]:%[1]d default_server;\n\treturn 301 https://$host$request_uri;\n}\n", m.place.HTTP))
+	once := " ipv6only=on"
 	m.secure(func(name, chain, key string) string {
+		only := once
+		once = "" // nginx takes it only once for an address
 		return fmt.Sprintf("server {\n\tserver_name %s;\n\troot %s;\n\tif ($scheme = http) {\n\t\treturn 302 https://$host$request_uri;\n\t}\n"+
-			"    listen [::]:%d ssl http2 ipv6only=on; # managed by Certbot\n    listen %[3]d ssl http2; # managed by Certbot\n    ssl_certificate %s; # managed by Certbot\n    ssl_certificate_key %s; # managed by Certbot\n}\n",
-			name, m.path("www"), m.place.HTTPS, chain, key)
+			"    listen [::]:%[3]d ssl http2%[6]s; # managed by Certbot\n    listen %[3]d ssl http2; # managed by Certbot\n    ssl_certificate %[4]s; # managed by Certbot\n    ssl_certificate_key %[5]s; # managed by Certbot\n}\n",
+			name, m.path("www"), m.place.HTTPS, chain, key, only)
 	}, "etc/nginx/sites-enabled/%s") // no link: the former text must not lie beside it
 	return m
 }
