@@ -34,7 +34,7 @@ func (f *fakeMachine) Probe(context.Context, Probe) (int, error) { return f.stat
 func tree(t *testing.T) (root string, p Plan) {
 	t.Helper()
 	root = t.TempDir()
-	for name, text := range map[string]string{"etc/ports.conf": "# ports\nListen 80\n", "etc/tempomat/tempomat.yaml": "# defaults\n", "etc/key.pem": "secret"} {
+	for name, text := range map[string]string{"etc/ports.conf": "# ports\nListen 80\n", "etc/tempomat/tempomat.yaml": "# defaults\n", "etc/key.pem": "secret", "run/systemd/system/x": ""} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o750); err != nil {
 			t.Fatal(err)
 		}

@@ -93,6 +93,7 @@ func (w *worker) takeBack(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	j.Systemd = j.Systemd && exists(systemdRuns(w.place)) // it may be a chroot now
 	fmt.Fprintln(w.out, "Taking back:")
 	if err := w.undo(ctx, j); err != nil {
 		return err

@@ -21,7 +21,7 @@ type Runner interface {
 // changes no default.
 func Gather(ctx context.Context, place Place, run Runner, isDefault func(file string) bool) Machine {
 	m := Machine{Place: place, Sockets: listening(place.Root), Keys: map[string]KeyFile{}}
-	m.Systemd = exists(place.Root + "/run/systemd/system")
+	m.Systemd = exists(systemdRuns(place))
 	if m.Systemd {
 		m.Service = service(ctx, run)
 	}
@@ -48,6 +48,9 @@ func Gather(ctx context.Context, place Place, run Runner, isDefault func(file st
 	}
 	return m
 }
+
+// systemdRuns is there if it does.
+func systemdRuns(p Place) string { return p.Root + "/run/systemd/system" }
 
 func exists(name string) bool {
 	_, err := os.Stat(name)
