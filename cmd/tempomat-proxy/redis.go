@@ -38,7 +38,7 @@ func redisOptions(c config.Redis) (redis.Options, error) {
 	}
 	if c.TLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-		if o.TLS.RootCAs, err = authorities(c.CA); err != nil {
+		if o.TLS.RootCAs, err = authorities("coordination.redis.ca", c.CA); err != nil {
 			return o, err
 		}
 	}
@@ -58,17 +58,17 @@ func secret(key, file string) (string, error) {
 }
 
 // authorities reads who may sign certificates; nil are those of the system.
-func authorities(file string) (*x509.CertPool, error) {
+func authorities(key, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("coordination.redis.ca: %w", err)
+		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("coordination.redis.ca: %s holds no certificate", file)
+		return nil, fmt.Errorf("%s: %s holds no certificate", key, file)
 	}
 	return pool, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -104,10 +105,15 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		return nil, err
 	}
 	car.encryption, car.beginnings = newEncryption(car.logs.log), newBeginnings(c, car.logs.log)
+	var challenges func(http.ResponseWriter, *http.Request) bool
+	if len(c.TLS.ACME.Hosts) > 0 {
+		challenges = car.encryption.challenge
+	}
 	car.server = proxy.NewServer(car.handler, proxy.ServerOptions{
 		Header: c.Timeouts.Header, Idle: c.Timeouts.Idle, Linger: linger, Log: car.logs.log,
 		Table: car.connections.table, Peer: car.peer, Malformed: car.inside.counts.Malformed,
-		Stepped: car.beginnings.note,
+		Stepped:    car.beginnings.note,
+		Challenges: challenges,
 	})
 	return car, nil
 }
@@ -186,8 +192,9 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	defer s.connections.reserve.Close()
 	ctx, s.replaced.leave = context.WithCancel(ctx)
 	defer s.replaced.leave()
-	entrances, err := s.entrances(sockets, s.config)
-	if err = errors.Join(err, s.encryption.load(s.config)); err != nil {
+	err := s.encryption.begin(s.config, sockets)
+	entrances, e := s.entrances(sockets, s.config)
+	if err = errors.Join(err, e); err != nil {
 		handover.Close(sockets)
 		from.giveUp()
 		return err

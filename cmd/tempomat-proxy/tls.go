@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/http"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +18,7 @@ import (
 
 	"tempomat/config"
 	"tempomat/proxy"
+	"tempomat/proxy/acme"
 	"tempomat/proxy/certificates"
 	"tempomat/proxy/front"
 	"tempomat/proxy/handover"
@@ -22,15 +27,50 @@ import (
 
 // encryption is what connections over TLS need.
 type encryption struct {
+	log    *zap.Logger
 	store  *certificates.Store
+	issuer *acme.Issuer // nil: no certificates are got
 	config *tls.Config
 }
 
 // newEncryption reads no file yet.
 func newEncryption(log *zap.Logger) *encryption {
-	e := &encryption{store: certificates.New(log)}
-	e.config = e.store.Config(nil)
-	return e
+	return &encryption{log: log, store: certificates.New(log)}
+}
+
+// begin reads what there is, for what comes in at sockets.
+func (e *encryption) begin(c *config.Config, sockets []handover.Socket) error {
+	if len(c.TLS.ACME.Hosts) == 0 {
+		e.config = e.store.Config(nil)
+		return e.load(c)
+	}
+	o := acme.Options{
+		Hosts: c.TLS.ACME.Hosts, Email: c.TLS.ACME.Email, Directory: c.TLS.ACME.Directory,
+		Storage: cmp.Or(c.TLS.ACME.Storage, filepath.Join(filepath.Dir(c.State), "acme")),
+		Log:     proxy.Capped(e.log).Named("acme"),
+	}
+	for _, s := range sockets {
+		l, err := entryOf(s, c.Listen)
+		at, isTCP := s.Addr().(*net.TCPAddr)
+		switch {
+		case err != nil || !isTCP || l.ProxyProtocol:
+		case l.TLS && o.TLS.Port == 0:
+			o.TLS = *at
+		case !l.TLS && o.HTTP.Port == 0:
+			o.HTTP = *at
+		}
+	}
+	var err error
+	if o.Roots, err = authorities("tls.acme.ca", c.TLS.ACME.CA); err != nil {
+		return err
+	}
+	issuer, err := acme.New(o)
+	if err != nil {
+		return fmt.Errorf("tls.acme: %w", err)
+	}
+	e.issuer = issuer
+	e.config = e.store.Config(issuer)
+	return e.load(c)
 }
 
 // hasTLS tells whether any address is served with TLS.
@@ -55,12 +95,28 @@ func sources(all []config.CertificateFiles) (s []certificates.Source) {
 	return s
 }
 
-// run watches the files until the context ends.
-func (e *encryption) run(ctx context.Context) { e.store.Run(ctx) }
+// run watches the files, and renews what was got, until the context ends.
+func (e *encryption) run(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	if e.issuer != nil {
+		all.Go(func() { e.issuer.Run(ctx) })
+	}
+	e.store.Run(ctx)
+}
+
+// challenge answers an authority's request, if it is for this process.
+func (e *encryption) challenge(w http.ResponseWriter, r *http.Request) bool {
+	return e.issuer != nil && e.issuer.Challenge(w, r)
+}
 
 // states are those of all certificates, for the metrics.
 func (e *encryption) states() (all []metrics.Certificate) {
-	for _, s := range e.store.States() {
+	states := e.store.States()
+	if e.issuer != nil {
+		states = append(states, e.issuer.States()...)
+	}
+	for _, s := range states {
 		all = append(all, metrics.Certificate{File: s.Certificate, Expires: s.Expires, OK: s.Fault == ""})
 	}
 	return all

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tempomat/limiter/limitertest"
+	"tempomat/proxy/acme/pebbletest"
+)
+
+// TestACME has the program get a certificate, serve it, and have it again at once after a start
+// without an authority.
+func TestACME(t *testing.T) {
+	backend, _, _ := pageBackend(t)
+	plain, secure := pebbletest.Free(t), pebbletest.Free(t)
+	port := func(address string) int {
+		_, p, _ := net.SplitHostPort(address)
+		n, _ := strconv.Atoi(p)
+		return n
+	}
+	p := pebbletest.Start(t, port(plain), port(secure), 24*time.Hour)
+	state := tempDir(t)
+	yaml := fmt.Sprintf("listen: [%q, %q]\nstate: %s\ntls: {acme: {hosts: [site.example], directory: %q, ca: %s}}\n",
+		plain+" redirect", secure+" tls", filepath.Join(state, "state"), p.Directory, p.RootsFile)
+	c := newClientOf(t, &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: p.Issuers, ServerName: "site.example"}})
+	serves := func() bool {
+		res, err := c.Get("https://" + secure + "/")
+		if err != nil {
+			return false
+		}
+		_ = res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	}
+	s := startProxy(t, backend, yaml)
+	limitertest.Eventually(t, "it serves the certificate", serves)
+	if a := fetch(t, newClient(t), http.MethodGet, "http://"+plain+"/a", http.Header{"Host": {"site.example"}}, nil); a.StatusCode != 301 || a.Header.Get("Location") != "https://site.example/a" {
+		t.Errorf("%s to %s", a.Status, a.Header.Get("Location"))
+	}
+	s.kill()
+	info, err := os.Stat(filepath.Join(state, "acme"))
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory: %v, %v", info, err)
+	}
+	s = startProxy(t, backend, strings.Replace(yaml, p.Directory, "https://"+pebbletest.Free(t)+"/dir", 1))
+	if serves() {
+		t.Error("a certificate of another authority is served")
+	}
+	s.kill()
+	startProxy(t, backend, yaml)
+	if !serves() {
+		t.Error("the certificate is not served at once")
+	}
+}

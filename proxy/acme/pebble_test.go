@@ -1,0 +1,181 @@
+package acme
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"tempomat/proxy"
+	"tempomat/proxy/acme/pebbletest"
+	"tempomat/proxy/certificates"
+)
+
+// The library has a rate limiter for each authority as long as the process lives, and looks after
+// a lock for some seconds after that was given up.
+func TestMain(m *testing.M) {
+	const of = "github.com/caddyserver/certmagic."
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(of+"(*RingBufferRateLimiter).loop"), goleak.IgnoreAnyFunction(of+"keepLockfileFresh"))
+}
+
+// hang is when a test gives up; nothing is measured with it.
+const hang = time.Minute
+
+// storage names a directory that is removed after the test. What the library does in the
+// background may end a moment after all else.
+func storage(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "tempomat-acme-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { until(t, "the directory is removed", func() bool { return os.RemoveAll(dir) == nil }) })
+	return filepath.Join(dir, "acme")
+}
+
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(hang); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: that does not come about", what)
+		}
+	}
+}
+
+// site is a server with certificates of an Issuer.
+type site struct {
+	plain, secure net.Listener
+	issuer        *Issuer
+	stop          func()
+}
+
+// listen opens the addresses of a site.
+func listen(t *testing.T) *site {
+	t.Helper()
+	s := &site{}
+	for _, l := range []*net.Listener{&s.plain, &s.secure} {
+		var err error
+		if *l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// serve serves them.
+func (s *site) serve(t *testing.T, o Options) {
+	t.Helper()
+	o.Log = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
+	issuer, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.issuer = issuer
+	server := proxy.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "page") }),
+		proxy.ServerOptions{Header: time.Minute, Idle: time.Minute, Challenges: issuer.Challenge, Log: zap.NewNop()})
+	var all sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	all.Go(func() { issuer.Run(ctx) })
+	all.Go(func() {
+		if err := server.Serve([]proxy.Entrance{
+			{Listener: s.plain, Redirect: true},
+			{Listener: s.secure, TLS: certificates.New(zap.NewNop()).Config(issuer)},
+		}); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		_ = server.Drain(context.Background())
+		all.Wait()
+	})
+	t.Cleanup(s.stop)
+}
+
+func (s *site) port(l net.Listener) net.TCPAddr { return *l.Addr().(*net.TCPAddr) }
+
+// ask asks a host for its page over a new connection.
+func (s *site) ask(roots *x509.CertPool, host string) (*x509.Certificate, error) {
+	transport := &http.Transport{
+		DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots},
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", s.secure.Addr().String())
+		},
+	}
+	defer transport.CloseIdleConnections()
+	res, err := (&http.Client{Transport: transport, Timeout: hang}).Get("https://" + host + "/")
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if body, err := io.ReadAll(res.Body); err != nil || string(body) != "page" {
+		return nil, fmt.Errorf("%q, %w", body, err)
+	}
+	return res.TLS.PeerCertificates[0], nil
+}
+
+// TestRenewalUnderLoad gets certificates from a real authority by either challenge, and renews
+// them again and again while clients connect, of whom none fails.
+func TestRenewalUnderLoad(t *testing.T) {
+	for challenge, plain := range map[string]bool{"http-01": true, "tls-alpn-01": false} {
+		t.Run(challenge, func(t *testing.T) {
+			t.Parallel()
+			s := listen(t)
+			p := pebbletest.Start(t, s.port(s.plain).Port, s.port(s.secure).Port, 10*time.Second)
+			hosts := []string{"site.example", "www.site.example"}
+			o := Options{
+				Hosts: hosts, Email: "admin@site.example", Directory: p.Directory, Roots: p.Roots,
+				Storage: storage(t), TLS: s.port(s.secure), Check: time.Second,
+			}
+			if plain {
+				o.HTTP, o.TLS = s.port(s.plain), net.TCPAddr{}
+			}
+			s.serve(t, o)
+			until(t, "there are certificates", func() bool {
+				return s.issuer.latest(hosts[0]) != nil && s.issuer.latest(hosts[1]) != nil
+			})
+			var asked, failed atomic.Int64
+			renewed := make(map[string]map[string]bool) // serial numbers of each host
+			for n := 0; n < 2*3; {
+				n = 0
+				for _, host := range hosts {
+					c, err := s.ask(p.Issuers, host)
+					if asked.Add(1); err != nil {
+						failed.Add(1)
+						t.Error(err)
+						continue
+					}
+					if renewed[host] == nil {
+						renewed[host] = make(map[string]bool)
+					}
+					renewed[host][c.SerialNumber.String()] = true
+					n += min(3, len(renewed[host]))
+				}
+				if t.Failed() || t.Context().Err() != nil {
+					t.FailNow()
+				}
+			}
+			if _, err := s.ask(p.Issuers, "other.example"); err == nil || strings.Contains(err.Error(), "EOF") {
+				t.Errorf("a host that nobody has configured: %v", err)
+			}
+			if info, err := os.Stat(o.Storage); err != nil || info.Mode().Perm() != 0o700 {
+				t.Errorf("the directory: %v, %v", info.Mode(), err)
+			}
+			t.Logf("%d handshakes, %d failed", asked.Load(), failed.Load())
+		})
+	}
+}

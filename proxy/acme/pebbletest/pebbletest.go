@@ -1,0 +1,143 @@
+// Package pebbletest runs Pebble, Let's Encrypt's certificate authority for tests.
+package pebbletest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"tempomat/proxy/certificates/certtest"
+)
+
+// module is Let's Encrypt's test server.
+const module = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1"
+
+// Authority is one that runs as a process of its own.
+type Authority struct {
+	Directory string         // its URL
+	Roots     *x509.CertPool // of its own certificate
+	RootsFile string         // the same, as PEM
+	Issuers   *x509.CertPool // of those that it issues
+}
+
+// Start starts one that looks for hosts at this machine's ports, and whose certificates
+// are valid for so long.
+func Start(t *testing.T, httpPort, tlsPort int, validity time.Duration) *Authority {
+	t.Helper()
+	dir := t.TempDir()
+	build := exec.Command("go", "install", module)
+	build.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=-mod=mod")
+	if out, err := build.CombinedOutput(); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%v: %s", err, out)
+		}
+		t.Skipf("the module proxy has no Pebble for us: %v: %s", err, out)
+	}
+	ca := certtest.New(t)
+	certificate, key := ca.Issue(t, time.Now().AddDate(0, 0, 1), "127.0.0.1")
+	certtest.Write(t, certificate, key, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+	listen, manage := Free(t), Free(t)
+	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
+		"listenAddress": listen, "managementListenAddress": manage,
+		"certificate": filepath.Join(dir, "cert.pem"), "privateKey": filepath.Join(dir, "key.pem"),
+		"httpPort": httpPort, "tlsPort": tlsPort, "retryAfter": map[string]int{"authz": 1, "order": 1},
+		"profiles": map[string]any{"default": map[string]any{"validityPeriod": int(validity.Seconds())}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(filepath.Join(dir, "pebble"), //nolint:gosec // it was built there
+		"-config", filepath.Join(dir, "config.json"), "-dnsserver", startDNS(t))
+	c.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1")
+	var out strings.Builder
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+		if t.Failed() {
+			t.Logf("Pebble:\n%s", out.String())
+		}
+	})
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: ca.Pool}}}
+	var root []byte
+	until(t, "Pebble answers", func() bool {
+		res, err := client.Get("https://" + manage + "/roots/0")
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		root, err = io.ReadAll(res.Body)
+		return err == nil && res.StatusCode == http.StatusOK
+	})
+	a := &Authority{
+		Directory: "https://" + listen + "/dir", Roots: ca.Pool, RootsFile: filepath.Join(dir, "roots.pem"), Issuers: x509.NewCertPool(),
+	}
+	if err := os.WriteFile(a.RootsFile, ca.PEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.Issuers.AppendCertsFromPEM(root)
+	return a
+}
+
+// startDNS says of every name that it is this machine. Pebble asks over TCP.
+func startDNS(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &dns.Server{Listener: l, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		m := new(dns.Msg).SetReply(q)
+		if q.Question[0].Qtype == dns.TypeA {
+			m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(127, 0, 0, 1)}}
+		}
+		_ = w.WriteMsg(m)
+	})}
+	served := make(chan error, 1)
+	go func() { served <- s.ActivateAndServe() }()
+	t.Cleanup(func() {
+		_ = s.Shutdown() // it says so below
+		_ = <-served // of no use here
+	})
+	return l.Addr().String()
+}
+
+// Free is an address of this machine that nobody listens at.
+func Free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// hang is when a test gives up; nothing is measured with it.
+const hang = time.Minute
+
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(hang); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: that does not come about", what)
+		}
+	}
+}
