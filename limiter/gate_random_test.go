@@ -364,7 +364,9 @@ func TestGateAtRandom(t *testing.T) {
 					s.Answering(s.now, x)
 				}
 			},
-			"backlog": func(t *rapid.T) { s.Backlog(s.now, rapid.IntRange(0, 3).Draw(t, "queued")) },
+			"backlog": func(t *rapid.T) {
+				s.Backlog(s.now, rapid.IntRange(0, 3).Draw(t, "queued"), rapid.IntRange(0, 9).Draw(t, "atLeast"))
+			},
 			"tried": func(t *rapid.T) {
 				if n := s.Wants(s.now); n > 0 {
 					s.Tried(s.now, n, rapid.IntRange(0, n).Draw(t, "not accepted"))

@@ -86,8 +86,9 @@ func (l *Limiter) Workers() (n int, by string) {
 }
 
 // Backlog tells how many connections to the backend, from this machine, wait to
-// be accepted.
-func (l *Limiter) Backlog(now time.Time, queued int) {
+// be accepted, and how many workers there are at least: php-fpm starts them only when
+// connections wait, one after the other. 0: nobody knows.
+func (l *Limiter) Backlog(now time.Time, queued, atLeast int) {
 	g := l.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,7 +100,7 @@ func (l *Limiter) Backlog(now time.Time, queued int) {
 		return
 	}
 	g.workers.blind = g.workers.blind || g.workers.found > 0 && g.workers.source == accepted
-	g.refute(l.since(now), g.busy-queued, "its accept queue")
+	g.refute(l.since(now), max(g.busy-queued, atLeast), "its accept queue")
 }
 
 // Wants is how many connections to the backend, opened for a moment beside those

@@ -138,9 +138,9 @@ func TestFullCPUsRefuteNothing(t *testing.T) {
 func TestMoreAreTriedAgain(t *testing.T) {
 	s := newShift(t, 0)
 	s.polls(9, "a", "b", "c")
-	s.Backlog(s.now, 3)
+	s.Backlog(s.now, 3, 0)
 	s.expect("one look may see what is just being accepted", 16, "what is usual; nothing was learnt yet")
-	s.Backlog(s.now, 4)
+	s.Backlog(s.now, 4, 0)
 	s.expect("three connections were not accepted", 6, "its accept queue")
 	if n := s.Wants(s.now); n != 0 {
 		s.t.Errorf("%d are to be tried at once", n)
@@ -170,13 +170,32 @@ func TestMoreAreTriedAgain(t *testing.T) {
 	s.expect("it proved right", 6, "prompt answers")
 }
 
+// TestWorkersThatAreBeingStarted: php-fpm has connections wait while it starts the workers that
+// it may have, so that these do not show that there are fewer, but that there are no more.
+func TestWorkersThatAreBeingStarted(t *testing.T) {
+	s := newShift(t, 0)
+	s.Found(s.now, 5, "php-fpm")
+	s.pages(4, "e")
+	for range 3 {
+		s.Backlog(s.now, 2, 5)
+	}
+	s.expect("two wait for the third and the fourth worker", 5, "php-fpm")
+	s = newShift(t, 0)
+	s.Found(s.now, 12, "php-fpm's two pools")
+	s.pages(3, "e", "f")
+	for range 3 {
+		s.Backlog(s.now, 4, 5)
+	}
+	s.expect("four wait before the pool that has five", 5, "its accept queue")
+}
+
 // TestWhoAcceptsBeforeTheWorkersProvesNothing: a web server accepts connections for
 // php-fpm, whose number was found, and has them wait.
 func TestWhoAcceptsBeforeTheWorkersProvesNothing(t *testing.T) {
 	s := newShift(t, 0)
 	backlog := func(n int) { // two looks at it
-		s.Backlog(s.now, n)
-		s.Backlog(s.now, n)
+		s.Backlog(s.now, n, 0)
+		s.Backlog(s.now, n, 0)
 	}
 	s.Found(s.now, 5, "php-fpm")
 	s.polls(9, "a", "b")

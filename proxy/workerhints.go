@@ -20,8 +20,9 @@ const (
 
 // WorkerLearner is told what can be seen of a backend's workers.
 type WorkerLearner interface {
-	// Backlog: so many connections wait for a worker.
-	Backlog(now time.Time, queued int)
+	// Backlog: so many connections wait for a worker. There are at least so many, busy
+	// or about to be started: those of the php-fpm that they wait for; 0: nobody knows.
+	Backlog(now time.Time, queued, atLeast int)
 	// Found: it seems to have so many workers, and what says so. That may be wrong:
 	// a machine may run php-fpm for another site than this backend.
 	Found(now time.Time, workers int, source string)
@@ -37,8 +38,14 @@ type WorkerHints struct {
 	queue   *listenQueue
 	backend *url.URL
 	door    door
-	known   bool   // a backend is, and door is where it listens
-	inner   []door // of php-fpm's pools, behind a web server; by the last look
+	known   bool       // a backend is, and door is where it listens
+	inner   []poolDoor // behind a web server; by the last look
+}
+
+// poolDoor is where a pool of php-fpm listens, and how many workers it may have.
+type poolDoor struct {
+	door
+	children int
 }
 
 // OpenWorkerHints opens what is needed. Where the kernel does not tell about
@@ -64,23 +71,28 @@ func (h *WorkerHints) Watch(backend *url.URL) {
 }
 
 // Sample returns how many connections wait until the backend accepts them, or
-// php-fpm behind it does. Not ok: nobody is seen to listen. 0 does not prove that
+// php-fpm behind it does, and how many workers those pools of it may have that any
+// wait for. Not ok: nobody is seen to listen. 0 does not prove that
 // a worker is free: servers that accept at once queue inside.
-func (h *WorkerHints) Sample() (queued int, ok bool) {
+func (h *WorkerHints) Sample() (queued, atLeast int, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.known || h.queue == nil {
-		return 0, false
+		return 0, 0, false
 	}
-	queued, ok = h.queue.length(h.door)
+	own, ok := h.queue.length(h.door)
+	queued = own
 	for _, d := range h.inner {
-		if d.sameAs(h.door) {
-			continue
+		n := own
+		if !d.sameAs(h.door) {
+			more, also := h.queue.length(d.door)
+			n, queued, ok = more, queued+more, ok || also
 		}
-		n, also := h.queue.length(d)
-		queued, ok = queued+n, ok || also
+		if n > 0 {
+			atLeast += d.children
+		}
 	}
-	return queued, ok
+	return queued, atLeast, ok
 }
 
 // Children returns how many workers php-fpm may have at most, in all of its
@@ -99,10 +111,10 @@ func (h *WorkerHints) pools() []fpmPool {
 		return nil
 	}
 	pools := findFPM(h.root) // without the lock: it reads files
-	var inner []door
+	var inner []poolDoor
 	for _, p := range pools {
 		if d, ok := doorAt(p.listen); ok {
-			inner = append(inner, d)
+			inner = append(inner, poolDoor{d, p.children})
 		}
 	}
 	h.mu.Lock()
@@ -124,8 +136,8 @@ func (h *WorkerHints) Run(ctx context.Context, learner WorkerLearner, trier Work
 		case <-ctx.Done():
 			return
 		case now := <-queues.C:
-			if queued, ok := h.Sample(); ok {
-				learner.Backlog(now, queued)
+			if queued, atLeast, ok := h.Sample(); ok {
+				learner.Backlog(now, queued, atLeast)
 				h.try(ctx, trier)
 			}
 		case now := <-pools.C:

@@ -16,13 +16,14 @@ import (
 type learner struct {
 	mu      sync.Mutex
 	queued  []int
+	least   []int
 	workers []int
 }
 
-func (l *learner) Backlog(_ time.Time, queued int) {
+func (l *learner) Backlog(_ time.Time, queued, atLeast int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queued = append(l.queued, queued)
+	l.queued, l.least = append(l.queued, queued), append(l.least, atLeast)
 }
 
 func (l *learner) Found(_ time.Time, workers int, _ string) {
@@ -39,8 +40,8 @@ func (l *learner) Tried(time.Time, int, int) {}
 func (l *learner) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	told := fmt.Sprint(l.queued, l.workers)
-	l.queued, l.workers = nil, nil
+	told := fmt.Sprint(l.queued, l.least, l.workers)
+	l.queued, l.least, l.workers = nil, nil, nil
 	return told
 }
 
@@ -83,14 +84,14 @@ func TestWorkerHints(t *testing.T) {
 				t.Errorf("told %s, want %s", got, want)
 			}
 		}
-		next(queueEvery/2, "[] []") // no backend yet
+		next(queueEvery/2, "[] [] []") // no backend yet
 		h.Watch(urlOf(web))
-		next(2*queueEvery, "[1 1] []")
+		next(2*queueEvery, "[1 1] [0 0] []")
 		time.Sleep(poolsEvery - 3*queueEvery) // until just before php-fpm is looked for
 		synctest.Wait()
 		l.take()
 		h.Watch(nil)
-		next(poolsEvery, "[] []")
+		next(poolsEvery, "[] [] []")
 		h.Watch(urlOf(web))
 		time.Sleep(poolsEvery / 2)
 		synctest.Wait()
@@ -100,20 +101,20 @@ func TestWorkerHints(t *testing.T) {
 		}
 		h.mu.Unlock()
 		l.mu.Lock()
-		if fmt.Sprint(l.workers) != "[8]" || l.queued[len(l.queued)-1] != 3 {
-			t.Errorf("found %v workers; queues of %v", l.workers, l.queued)
+		if last := len(l.queued) - 1; fmt.Sprint(l.workers) != "[8]" || l.queued[last] != 3 || l.least[last] != 5 {
+			t.Errorf("found %v workers; queues of %v, before %v at least", l.workers, l.queued, l.least)
 		}
 		l.mu.Unlock()
 		l.take()
 		h.Watch(urlOf(fpm)) // it is the backend itself: counted once
-		next(queueEvery, "[2] []")
+		next(queueEvery, "[2] [5] []")
 		h.Watch(urlOf(other))
-		next(queueEvery, "[6] []")
+		next(queueEvery, "[6] [5] []")
 		h.Watch(&url.URL{Scheme: "http", Host: "php.example"})
-		next(queueEvery, "[] []")
+		next(queueEvery, "[] [] []")
 		cancel()
 		synctest.Wait()
-		if _, ok := h.Sample(); ok {
+		if _, _, ok := h.Sample(); ok {
 			t.Error("the queues are left open")
 		}
 	})

@@ -56,7 +56,7 @@ func (h *WorkerHints) try(ctx context.Context, t WorkerTrier) {
 	case <-ctx.Done():
 		return
 	}
-	if waiting, ok := h.Sample(); ok && len(open) > 0 {
+	if waiting, _, ok := h.Sample(); ok && len(open) > 0 {
 		t.Tried(time.Now(), len(open), min(waiting, len(open)))
 	}
 }

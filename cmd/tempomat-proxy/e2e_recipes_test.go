@@ -9,8 +9,8 @@ import "testing"
 func TestRecipes(t *testing.T) {
 	for _, r := range []recipe{
 		{page: "apache-mod-php", scheme: "http", install: installModPHP, start: startModPHP},
-		{page: "apache-php-fpm", scheme: "http", install: installApacheFPM, start: startApacheFPM},
-		{page: "nginx-php-fpm", scheme: "http", install: installNginxFPM, start: startNginxFPM},
+		{page: "apache-php-fpm", scheme: "http", install: installApacheFPM, start: startApacheFPM, more: findsPHPFPM},
+		{page: "nginx-php-fpm", scheme: "http", install: installNginxFPM, start: startNginxFPM, more: findsPHPFPM},
 		{page: "apache-tls", scheme: "https", install: installApacheFPM, start: startApacheFPM},
 		{page: "nginx-tls", scheme: "https", install: installNginxFPM, start: startNginxFPM},
 		{page: "haproxy", on: "apache-mod-php", scheme: "https", install: installBehindHAProxy, start: startBehindHAProxy},

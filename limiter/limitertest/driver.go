@@ -33,7 +33,7 @@ func (p *proxy) tick() {
 // look is what the sidecar sees of the backend from outside.
 func (p *proxy) look() {
 	b, now := p.backend, p.time()
-	p.limiter.Backlog(now, len(b.queue))
+	p.limiter.Backlog(now, len(b.queue), 0)
 	if n := p.limiter.Wants(now); n > 0 {
 		p.limiter.Tried(now, n, max(0, min(n, b.busy()+len(b.queue)+n-b.workers)))
 	}

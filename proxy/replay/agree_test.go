@@ -287,7 +287,7 @@ func (d *driver) advance() {
 
 func (d *driver) tick() {
 	queue := len(d.running) - len(d.computing())
-	d.limiter.Backlog(d.time(), queue)
+	d.limiter.Backlog(d.time(), queue, 0)
 	if n := d.limiter.Wants(d.time()); n > 0 {
 		d.limiter.Tried(d.time(), n, max(0, min(n, len(d.running)+n-d.Workers)))
 	}

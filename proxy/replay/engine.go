@@ -185,7 +185,7 @@ func (e *engine) look() {
 		return
 	}
 	b, now := &e.backend, e.time()
-	e.limiter.Backlog(now, len(b.queue))
+	e.limiter.Backlog(now, len(b.queue), 0)
 	if n := e.limiter.Wants(now); n > 0 {
 		e.limiter.Tried(now, n, max(0, min(n, len(b.working)+len(b.queue)+n-b.workers)))
 	}
