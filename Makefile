@@ -30,7 +30,10 @@ RECIPE_DEPS := apache2 php-fpm gunicorn puma ruby-rack
 # are skipped where it cannot be had.
 METRICS_DEPS := prometheus
 
-.PHONY: help run demo demo-attack demo-apache build man test accept scenarios bench bench-check docs-config fuzz lint deps deps-build deps-test clean
+# The documentation is made into a site by these; TestSite is skipped without them.
+SITE_DEPS := mkdocs mkdocs-material
+
+.PHONY: help run demo demo-attack demo-apache build man test accept scenarios bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +62,9 @@ test: deps-test ## vet, each benchmark, what is too slow with the race detector,
 
 man: build ## write the manual pages of the doctor into bin/man/man1
 	bin/tempomat-doctor man bin/man/man1
+
+docs: deps-docs ## the documentation as a site, in site/: open site/index.html
+	mkdocs build --strict --quiet
 
 docs-config: ## write the reference in docs/configuration.md anew, from the code
 	$(GO) test -count=1 -run ManualHoldsTheReference ./config -update
@@ -99,7 +105,11 @@ deps-test: deps-build
 	@.ci/deps "test beside other servers" $(GARDEN_DEPS) || echo 'going on without some of them' >&2
 	@.ci/deps "follow the recipes" $(RECIPE_DEPS) || echo 'going on without some of them' >&2
 	@.ci/deps "test alerts" $(METRICS_DEPS) || echo 'going on without Prometheus' >&2
+	@.ci/deps "build the site" $(SITE_DEPS) || echo 'going on without mkdocs' >&2
 	@.ci/deps "test with browsers" $(BROWSER_DEPS) || echo 'going on without a browser' >&2
 
+deps-docs:
+	@.ci/deps "build the site" $(SITE_DEPS)
+
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin site

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"tempomat/config"
+)
+
+// notRun are the commands of the documentation that TestDocumentedCommands does not run, by their first
+// words, and why.
+var notRun = map[string]string{
+	"a2dismod": onlyInRecipes, "a2enconf": onlyInRecipes, "a2enmod": onlyInRecipes, "a2disconf": onlyInRecipes, "a2ensite": onlyInRecipes,
+	"apachectl": onlyInRecipes, "apache2ctl": onlyInRecipes,
+	"apt": changesMachine, "apt-get": changesMachine, "dpkg": changesMachine, "install": changesMachine, "systemctl": changesMachine,
+	"kill": changesMachine, "rm": changesMachine, "chmod": changesMachine, "mkdir": changesMachine,
+	"ssh": elsewhere, "docker": elsewhere, "kubectl": elsewhere, "helm": elsewhere, "git": elsewhere,
+	"journalctl": "there is no journal in a test", "sudo": changesMachine,
+	"openssl": "it is not ours: it makes random characters", "head": "it is not ours: it makes random characters",
+	"go": "it is a test or benchmark of this repository itself", "watch": "it does not end; what it watches is run by itself",
+	"zcat":                      "its file is the reader's; replay is tested with logs of its own",
+	"curl -I http://localhost/": atReader, "curl -si -A": atReader, "curl -sI http://127.0.0.1:8080/index.php": atReader,
+	"curl -H": "it asks admin.web: TestToken does",
+}
+
+const (
+	onlyInRecipes  = "it changes a web server: TestRecipes does it with the real ones"
+	changesMachine = "it changes the machine"
+	elsewhere      = "it is for another machine"
+	atReader       = "it is for the reader's own site"
+)
+
+// onlyParsed are those of ours that cannot run here. That their flags are right is seen by
+// adding one that is wrong, which has to be the first that is complained of.
+var onlyParsed = []string{
+	"tempomat-doctor top", "tempomat-doctor master", "tempomat-doctor man", "tempomat-proxy -demo", "tempomat-proxy -demo-attack", "tempomat-proxy -replace",
+	"tempomat-proxy -config", "tempomat-proxy setup", "tempomat-master -config", "tempomat-doctor reload --socket",
+}
+
+// TestDocumentedCommands runs every command of README and docs against a sidecar, or knows why not.
+func TestDocumentedCommands(t *testing.T) {
+	s := startProxy(t, "http://127.0.0.1:9", "throttle: {mode: observe}\n")
+	source, err := os.ReadFile("e2e_recipes_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tested, tried := string(source), 0
+	for _, page := range documents(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		recipe, isRecipe := strings.CutPrefix(page, "../../docs/recipes/")
+		if isRecipe && !strings.Contains(tested, `page: "`+strings.TrimSuffix(recipe, ".md")+`"`) {
+			t.Errorf("%s is no recipe that TestRecipes follows", page)
+		}
+		for _, command := range commandsIn(string(text)) {
+			if isRecipe && !ours.MatchString(command) {
+				continue // TestRecipes runs it
+			}
+			tried++
+			if why := (&reader{s}).try(t, command); why != "" {
+				t.Errorf("%s: %s: %s", strings.TrimPrefix(page, "../../"), command, why)
+			}
+		}
+	}
+	if tried < 80 {
+		t.Errorf("only %d commands were found", tried)
+	}
+}
+
+func documents(t *testing.T) []string {
+	t.Helper()
+	all := []string{"../../README.md"}
+	for _, pattern := range []string{"../../docs/*.md", "../../docs/recipes/*.md", "../../deploy/*/README.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	if len(all) < 20 {
+		t.Fatalf("only %d pages", len(all))
+	}
+	return all
+}
+
+var (
+	shell   = regexp.MustCompile("(?ms)^ *```(?:sh|console|bash)[^\n]*\n(.*?)^ *```")
+	comment = regexp.MustCompile(`\s#\s.*$`)
+	// explanation is what stands in a second column of a list of commands, or takes the output.
+	explanation = regexp.MustCompile(` {2,}| [|>] `)
+	ours        = regexp.MustCompile(`^tempomat-(proxy|doctor|master)\b`)
+	anyFenced   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+)
+
+// commandsIn are the commands of a page: all lines of fences that say sh, and those lines of
+// indented blocks that begin with a program that is known.
+func commandsIn(page string) (all []string) {
+	add := func(line string, known bool) {
+		line = strings.TrimSpace(comment.ReplaceAllString(strings.TrimPrefix(strings.TrimSpace(line), "$ "), ""))
+		word, _, _ := strings.Cut(line, " ")
+		if line == "" || strings.HasPrefix(line, "#") || known && !isProgram(word) || strings.HasPrefix(line, "tempomat-doctor --help") {
+			return
+		}
+		if ours.MatchString(line) {
+			line = explanation.Split(line, 2)[0]
+		}
+		for part := range strings.SplitSeq(line, " && ") {
+			all = append(all, strings.TrimSpace(part))
+		}
+	}
+	for _, block := range shell.FindAllStringSubmatch(page, -1) {
+		for line := range strings.SplitSeq(strings.ReplaceAll(block[1], "\\\n", " "), "\n") {
+			add(line, false)
+		}
+	}
+	blank := true
+	inside := false
+	for line := range strings.SplitSeq(strings.ReplaceAll(anyFenced.ReplaceAllString(page, ""), "\\\n", " "), "\n") {
+		indented := strings.HasPrefix(line, "    ")
+		inside = indented && (inside || blank)
+		blank = strings.TrimSpace(line) == ""
+		if inside {
+			add(line, true)
+		}
+	}
+	return all
+}
+
+func isProgram(word string) bool {
+	if _, known := notRun[word]; known {
+		return true
+	}
+	return ours.MatchString(word) || slices.Contains([]string{"make", "curl", "bin/tempomat-proxy", "bin/tempomat-doctor", "bin/tempomat-master", "GET"}, word)
+}
+
+// reader does what the documentation says.
+type reader struct{ *sidecarProcess }
+
+// try returns what is wrong with a command; empty: nothing.
+func (r *reader) try(t *testing.T, command string) string {
+	command = strings.TrimPrefix(command, "bin/")
+	words := strings.Fields(command)
+	for excused := range notRun {
+		if command == excused || strings.HasPrefix(command, excused+" ") {
+			return ""
+		}
+	}
+	switch {
+	case words[0] == "make":
+		return r.hasTarget(words[1:])
+	case words[0] == "GET":
+		return r.asks(t, words[1:])
+	case strings.HasPrefix(command, "curl --unix-socket /run/tempomat/admin.sock http://tempomat"):
+		return r.asks(t, []string{strings.TrimPrefix(words[3], "http://tempomat")})
+	case !ours.MatchString(command):
+		return "is neither run nor excused"
+	}
+	for _, only := range onlyParsed {
+		if command == only || strings.HasPrefix(command, only+" ") {
+			return r.parses(words)
+		}
+	}
+	return r.runs(t, words)
+}
+
+// hasTarget looks whether there is something to make.
+func (r *reader) hasTarget(targets []string) string {
+	text, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		return err.Error()
+	}
+	for _, target := range targets {
+		if !strings.Contains(target, "=") && !strings.Contains(string(text), "\n"+target+":") {
+			return "there is no target " + target
+		}
+	}
+	return ""
+}
+
+// asks gets paths of the admin API.
+func (r *reader) asks(t *testing.T, paths []string) string {
+	for _, path := range paths {
+		if strings.HasPrefix(path, "#") {
+			return ""
+		}
+		if strings.HasPrefix(path, "/v1/master") || strings.HasPrefix(path, "/v1/identifiers") || path == "/v1/events" {
+			continue // the master's; and what does not end
+		}
+		status := fetch(t, newUnixClient(t, r.admin), http.MethodGet, "http://tempomat"+path, nil, nil).StatusCode
+		if status != http.StatusOK && !(strings.HasPrefix(path, "/v1/key") && status == http.StatusNotFound) {
+			return "is answered with " + http.StatusText(status)
+		}
+	}
+	return ""
+}
+
+// parses has a program read its command line, which ends with a flag that there is not.
+func (r *reader) parses(words []string) string {
+	out, _ := exec.Command(program(r.t, words[0]), append(words[1:len(words):len(words)], "--nonsense")...).CombinedOutput() // it fails
+	if !strings.Contains(string(out), "nonsense") {
+		return string(out)
+	}
+	return ""
+}
+
+// runs runs a command with files that are there. The doctor may not know whom it is asked for.
+func (r *reader) runs(t *testing.T, words []string) string {
+	args := slices.Clone(words[1:])
+	for i, a := range args {
+		switch a {
+		case "/etc/tempomat/tempomat.yaml", "FILE":
+			args[i] = r.file
+		case "/etc/tempomat.json":
+			args[i] = "../../testdata/config/good/tempomat.json"
+		case "/etc/tempomat/master.yaml":
+			args[i] = "../../deploy/master.yaml"
+		case "/etc/smockron/config.json":
+			return "" // the file of the first master: its tests have some
+		case "ACCESS_LOG", "/var/log/apache2/access.log", "access.log":
+			return "" // replay's own tests have logs
+		}
+	}
+	env := []string{"TEMPOMAT_ADMIN_LISTEN=unix:" + r.admin}
+	status, _, errs := execute(t, env, program(t, words[0]), args...)
+	if status == 2 || status != 0 && words[0] != "tempomat-doctor" {
+		return errs
+	}
+	return ""
+}
+
+// TestYAMLInDocs: what the pages have for tempomat.yaml is sound.
+func TestYAMLInDocs(t *testing.T) {
+	fenced := regexp.MustCompile("(?ms)^```yaml(?: title=\"[^\"]*tempomat.yaml\")?\n(.*?)^```")
+	found := 0
+	for _, page := range documents(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range fenced.FindAllStringSubmatch(string(text), -1) {
+			found++
+			if _, err := config.Parse([]byte(block[1]), "tempomat.yaml", nil); err != nil {
+				t.Errorf("%s: %v\n%s", page, err, block[1])
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d blocks", found)
+	}
+}

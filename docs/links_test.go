@@ -1,0 +1,153 @@
+// Package docs_test holds the documentation to itself: its links lead somewhere, and it
+// builds as a site that needs nothing from elsewhere.
+package docs_test
+
+import (
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/text"
+)
+
+// page is a file of Markdown.
+type page struct {
+	path    string // from the root of the repository
+	anchors map[string]bool
+	links   []string
+}
+
+// pages are all files of Markdown in the repository.
+func pages(t *testing.T) map[string]*page {
+	t.Helper()
+	all := map[string]*page{}
+	err := filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := e.Name(); e.IsDir() && (strings.HasPrefix(name, ".") && name != ".." || name == "bin" || name == "site") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".md" {
+			return nil
+		}
+		p, err := readPage(path)
+		if err == nil {
+			all[p.path] = p
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func readPage(path string) (*page, error) {
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	p := &page{path: strings.TrimPrefix(filepath.ToSlash(path), "../"), anchors: map[string]bool{}}
+	root := goldmark.New(goldmark.WithExtensions(extension.Table)).Parser().Parse(text.NewReader(source))
+	err = ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Heading:
+			p.anchors[p.free(slug(words(n, source)))] = true
+		case *ast.Link:
+			p.links = append(p.links, string(n.Destination))
+		case *ast.Image:
+			p.links = append(p.links, string(n.Destination))
+		}
+		return ast.WalkContinue, nil
+	})
+	return p, err
+}
+
+// free is the anchor that a heading has whose words others have, too.
+func (p *page) free(anchor string) string {
+	for i := 1; p.anchors[anchor]; i++ {
+		anchor = strings.TrimRight(anchor, "0123456789") + string(rune('0'+i))
+	}
+	return anchor
+}
+
+// words are what a heading says, without marks.
+func words(n ast.Node, source []byte) string {
+	var out strings.Builder
+	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if t, ok := n.(*ast.Text); ok && entering {
+			out.Write(t.Value(source))
+		}
+		return ast.WalkContinue, nil
+	})
+	return out.String()
+}
+
+// slug is what GitHub, and mkdocs as it is set up, make of a heading.
+func slug(heading string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case unicode.IsLetter(c), unicode.IsDigit(c), c == '-', c == '_':
+			return unicode.ToLower(c)
+		case c == ' ':
+			return '-'
+		}
+		return -1
+	}, strings.TrimSpace(heading))
+}
+
+// TestLinks: each link inside the repository leads to a file, and to a heading of it.
+func TestLinks(t *testing.T) {
+	all := pages(t)
+	checked := 0
+	for _, p := range all {
+		for _, link := range p.links {
+			u, err := url.Parse(link)
+			if err != nil {
+				t.Errorf("%s: %s: %v", p.path, link, err)
+				continue
+			}
+			if u.Scheme != "" || u.Host != "" {
+				continue
+			}
+			checked++
+			target := p.path
+			if u.Path != "" {
+				target = filepath.ToSlash(filepath.Join(filepath.Dir(p.path), u.Path))
+			}
+			if _, err := os.Stat(filepath.Join("..", target)); err != nil || strings.HasPrefix(target, "..") {
+				t.Errorf("%s: %s is not there", p.path, link)
+				continue
+			}
+			if to := all[target]; u.Fragment != "" && (to == nil || !to.anchors[u.Fragment]) {
+				t.Errorf("%s: %s: there is no such heading", p.path, link)
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d links were looked at", checked)
+	}
+}
+
+// TestSlug holds to what GitHub makes of headings.
+func TestSlug(t *testing.T) {
+	for heading, want := range map[string]string{
+		"How do I": "how-do-i", "What the answers of tempomat mean": "what-the-answers-of-tempomat-mean",
+		"Why, and beside what": "why-and-beside-what", "robots.txt": "robotstxt", "HTTP/2": "http2", "a – b": "a--b", "`-replace` now": "-replace-now",
+	} {
+		if got := slug(strings.ReplaceAll(heading, "`", "")); got != want {
+			t.Errorf("%s: %s, want %s", heading, got, want)
+		}
+	}
+}
