@@ -50,7 +50,8 @@ func TestDocumentedCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tested, tried := string(source), 0
+	tested := string(source)
+	tried := make(map[string]bool) // several pages have the same ones
 	for _, page := range documents(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -64,14 +65,17 @@ func TestDocumentedCommands(t *testing.T) {
 			if isRecipe && !ours.MatchString(command) {
 				continue // TestRecipes runs it
 			}
-			tried++
+			if tried[command] {
+				continue
+			}
+			tried[command] = true
 			if why := (&reader{s}).try(t, command); why != "" {
 				t.Errorf("%s: %s: %s", strings.TrimPrefix(page, "../../"), command, why)
 			}
 		}
 	}
-	if tried < 80 {
-		t.Errorf("only %d commands were found", tried)
+	if len(tried) < 60 {
+		t.Errorf("only %d commands were found", len(tried))
 	}
 }
 
