@@ -72,4 +72,5 @@ def on_page_markdown(markdown, page, config, files):
         path = _outside(page.file.src_path, m[1])
         return m[0] if path is None else f"]({'../' * page.file.src_path.count('/')}files/{_shown(path)})"
 
+    page.title = page.title.replace("`", "")  # it is shown as it is
     return UP.sub(point, markdown)

@@ -68,6 +68,7 @@ func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host := http1.HostName(r.Host)
 	target := r.URL.RequestURI()
 	if host == "" || !strings.HasPrefix(target, "/") || r.Method == http.MethodConnect {
+		w.Header().Set("Cache-Control", "no-store")
 		http.Error(w, "this address is for requests of a host over HTTPS", http.StatusBadRequest)
 		return
 	}
