@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"net/url"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -38,7 +37,6 @@ const (
 //	ratio          median of the pairs' requests/s, ours to bare; the goal is 0.95
 //	allocs-added   allocations that a request costs more than through the bare one
 func BenchmarkProxyVsBare(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(300)) // both, as the program sets it
 	for _, m := range []limiter.Mode{limiter.Observe, limiter.Cap, limiter.Cooperative} {
 		b.Run(m.String(), func(b *testing.B) { compare(b, m) })
 	}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -26,9 +25,6 @@ import (
 	"tempomat/proxy/inspect"
 	"tempomat/proxy/telemetry"
 )
-
-// gcPercent trades a little memory for CPU: the heap is small, requests are many.
-const gcPercent = 300
 
 // sidecar is the running program.
 type sidecar struct {
@@ -182,9 +178,6 @@ func listen(ctx context.Context, addresses []string) (sockets []handover.Socket,
 
 // run serves the sockets. With a predecessor it does so beside it at first.
 func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *predecessor) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	work, stop := context.WithCancel(context.Background()) // outlives ctx by the drain
 	var all sync.WaitGroup
 	defer all.Wait()

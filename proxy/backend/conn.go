@@ -23,7 +23,8 @@ type Conn struct {
 	speaks bool
 
 	mu       sync.Mutex // guards the following
-	deadline time.Time  // of reading, which may have passed; zero: none
+	due      time.Time  // until when reading may take; zero: any time
+	deadline time.Time  // of the connection: not after due, and extended then; zero: none
 	answered bool       // the head of the answer is there, to a request whose body is on its way
 	closed   bool
 }
@@ -48,9 +49,9 @@ func (c *Conn) isClean() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = c.SetReadDeadline(time.Unix(1, 0)) // what is there comes all the same
-	_, err := c.Read(make([]byte, 1))
-	c.deadline = time.Time{}
-	_ = c.SetReadDeadline(c.deadline)
+	_, err := c.Conn.Read(make([]byte, 1))
+	c.due = time.Time{}
+	c.extendLocked()
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
@@ -77,17 +78,42 @@ func (c *Conn) limit(timeout time.Duration) {
 	c.limitLocked(timeout)
 }
 
-// mostLate is how much later than the timeout a deadline may be, that it serves several
-// requests: to set one takes as long as a lookup in a large map.
-const mostLate = time.Second
-
+// limitLocked leaves an earlier deadline as it is: it is extended as it passes, and hardly
+// any does.
 func (c *Conn) limitLocked(timeout time.Duration) {
-	now := time.Now()
-	if timeout <= 0 || c.deadline.Sub(now) >= timeout {
+	if timeout <= 0 {
 		return
 	}
-	c.deadline = now.Add(timeout + min(mostLate, timeout/8))
+	now := time.Now()
+	if c.due = now.Add(timeout); !c.deadline.After(now) || c.deadline.After(c.due) {
+		c.extendLocked()
+	}
+}
+
+func (c *Conn) extendLocked() {
+	c.deadline = c.due
 	_ = c.SetReadDeadline(c.deadline) // a connection that is closed says so when it is read
+}
+
+// extend sets the deadline that is due, if that is still to come.
+func (c *Conn) extend() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.due.After(c.deadline) {
+		return false
+	}
+	c.extendLocked()
+	return true
+}
+
+// Read implements net.Conn.
+func (c *Conn) Read(p []byte) (n int, err error) {
+	for {
+		n, err = c.Conn.Read(p)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !c.extend() {
+			return n, err
+		}
+	}
 }
 
 // head says that the head of the answer is there, whose request has a body.
@@ -102,8 +128,8 @@ func (c *Conn) unlimit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.deadline.IsZero() {
-		c.deadline = time.Time{}
-		_ = c.SetReadDeadline(c.deadline)
+		c.due = time.Time{}
+		c.extendLocked()
 	}
 }
 

@@ -33,6 +33,7 @@ func (c *conn) await() waited {
 	case woken && errors.Is(err, os.ErrDeadlineExceeded):
 		// Serving a request takes a large stack, which would be kept for as long as the
 		// client is silent.
+		c.base = nil
 		c.rested.Store(true)
 		c.state.Store(c.idle)
 		return rested

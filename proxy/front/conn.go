@@ -34,7 +34,7 @@ type conn struct {
 	remote   string
 
 	presence presence
-	base     *http.Request // of the right context
+	base     *http.Request // of the right context; nil: none is needed yet
 
 	state  atomic.Int64 // see sweep.go; shared
 	served atomic.Bool  // a request; shared
@@ -69,8 +69,15 @@ func (s *Server) newConn(c net.Conn, e *Entrance, place Place) *conn {
 		ctx = s.o.Context(ctx, c)
 	}
 	x.presence.Context = ctx
-	x.base = new(http.Request).WithContext(&x.presence)
 	return x
+}
+
+// blank is an empty request of the right context.
+func (c *conn) blank() *http.Request {
+	if c.base == nil {
+		c.base = new(http.Request).WithContext(&c.presence)
+	}
+	return c.base
 }
 
 // serve serves request after request.

@@ -14,8 +14,8 @@ const (
 )
 
 // restAfter is how long a connection waits before it is woken, so that another goroutine
-// waits on.
-const restAfter = time.Second
+// waits on: so many large stacks are there at a time as connections were used since.
+const restAfter = time.Second / 4
 
 // at is a time as the state of a connection, in nanoseconds.
 func (s *Server) at(t time.Time) int64 { return int64(t.Sub(s.began)) + leastWait }
