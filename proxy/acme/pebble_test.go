@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // hang is when a test gives up; nothing is measured with it.
-const hang = time.Minute
+const hang = 2 * time.Minute
 
 // storage names a directory that is removed after the test. What the library does in the
 // background may end a moment after all else.

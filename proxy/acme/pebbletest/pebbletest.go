@@ -62,7 +62,7 @@ func Start(t *testing.T, httpPort, tlsPort int, validity time.Duration) *Authori
 	}
 	c := exec.Command(filepath.Join(dir, "pebble"), //nolint:gosec // it was built there
 		"-config", filepath.Join(dir, "config.json"), "-dnsserver", startDNS(t))
-	c.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1")
+	c.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0")
 	var out strings.Builder
 	c.Stdout, c.Stderr = &out, &out
 	if err := c.Start(); err != nil {
