@@ -114,7 +114,7 @@ func startDNS(t *testing.T) string {
 	go func() { served <- s.ActivateAndServe() }()
 	t.Cleanup(func() {
 		_ = s.Shutdown() // it says so below
-		_ = <-served // of no use here
+		_ = <-served     // of no use here
 	})
 	return l.Addr().String()
 }
