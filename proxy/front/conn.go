@@ -34,7 +34,8 @@ type conn struct {
 	remote   string
 
 	presence presence
-	base     *http.Request // of the right context; nil: none is needed yet
+	base     *http.Request        // see blank; nil: none is needed yet
+	secure   *tls.ConnectionState // of its requests; nil: they come without TLS
 
 	state  atomic.Int64 // see sweep.go; shared
 	served atomic.Bool  // a request; shared
@@ -72,10 +73,11 @@ func (s *Server) newConn(c net.Conn, e *Entrance, place Place) *conn {
 	return x
 }
 
-// blank is an empty request of the right context.
+// blank is an empty request of the right context, and of what is secure.
 func (c *conn) blank() *http.Request {
 	if c.base == nil {
 		c.base = new(http.Request).WithContext(&c.presence)
+		c.base.TLS = c.secure
 	}
 	return c.base
 }
@@ -162,7 +164,7 @@ func (c *conn) handOver() {
 	said := bytes.Clone(c.in.Peek(c.in.Buffered()))
 	c.giveBack()
 	c.Remove()
-	c.server.o.HTTP2(&Turned{Conn: c.Conn, Place: c.place, Entrance: c.entrance, TLS: c.base.TLS, remote: c.remote, said: said})
+	c.server.o.HTTP2(&Turned{Conn: c.Conn, Place: c.place, Entrance: c.entrance, TLS: c.secure, remote: c.remote, said: said})
 }
 
 // Turned is a connection that turned out to be HTTP/2, and its Place, if it has one. Closing

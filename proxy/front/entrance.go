@@ -102,7 +102,7 @@ func (c *conn) introduce() bool {
 	}
 	c.tell(StepProxied, err)
 	if h.Secure {
-		c.base.TLS = c.server.secure
+		c.secure = c.server.secure
 	}
 	return err == nil
 }
@@ -165,7 +165,7 @@ func (c *conn) shakeHands() bool {
 	case proto == certificates.ChallengeProtocol: // the certificate authority has seen the certificate it looked for
 		return false
 	}
-	c.base.TLS = c.server.secure
+	c.secure = c.server.secure
 	return c.waitsAnew(time.Now())
 }
 

@@ -104,13 +104,17 @@ func tellsTLS(w http.ResponseWriter, r *http.Request) {
 
 // TestSecuredRequests has requests come over TLS in whatever pieces.
 func TestSecuredRequests(t *testing.T) {
-	dial, l, _, _ := overTLS(t, http.HandlerFunc(tellsTLS), nil)
+	dial, l, s, _ := overTLS(t, http.HandlerFunc(tellsTLS), nil)
 	t.Run("one after the other, at rest between", func(t *testing.T) {
 		c := dial()
 		r := bufio.NewReader(c)
 		for range 3 {
 			_, _ = io.WriteString(c, getHello)
 			hear(t, r, "200 hello")
+			until(t, func() (rested bool) {
+				s.conns.Each(func(c *conn) { rested = c.rested.Load() })
+				return rested
+			})
 		}
 	})
 	t.Run("in one record", func(t *testing.T) {
