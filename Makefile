@@ -14,7 +14,7 @@ GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 # are the servers without their system services, so that nothing is started and no
 # port is taken.
 BUILD_DEPS := gcc libc6-dev pkg-config libzmq3-dev
-TEST_DEPS  := apache2-bin libapache2-mod-php redis-tools curl tmux
+TEST_DEPS  := apache2-bin libapache2-mod-php redis-tools curl openssl tmux
 
 # The tests with browsers are skipped where these cannot be had.
 BROWSER_DEPS := chromium firefox-esr

@@ -38,6 +38,7 @@ buffers, connections and who has most of them, and all its counters.`,
 			fmt.Fprintf(out, "goroutines\t%d\n", reply.Goroutines)
 			printBuffer(out, reply.Buffer)
 			printConnections(out, reply.Connections)
+			printCertificates(out, time.Now(), reply.Certificates)
 			for _, name := range slices.Sorted(maps.Keys(reply.Counters)) {
 				fmt.Fprintf(out, "%s\t%d\n", harmless.Text(name), reply.Counters[name])
 			}
@@ -55,6 +56,20 @@ func printConnections(out io.Writer, c connlimit.Stats) {
 	fmt.Fprintf(out, "closed\t%d to make room, %d at once\n", c.Shed, c.Refused)
 	for _, h := range append(c.Top[:min(len(c.Top), 3)], c.Networks[:min(len(c.Networks), 3)]...) {
 		fmt.Fprintf(out, "  %s\t%d connections\n", h.Prefix, h.Open)
+	}
+}
+
+// printCertificates shows for how long each is valid, and what is wrong with it.
+func printCertificates(out io.Writer, now time.Time, all []api.Certificate) {
+	for _, c := range all {
+		line := "there is none"
+		if !c.Expires.IsZero() {
+			line = fmt.Sprintf("%.0f days left, to %s", c.Expires.Sub(now).Hours()/24, c.Expires.Format(time.DateOnly))
+		}
+		if c.Fault != "" {
+			line += "; not in force: " + c.Fault
+		}
+		fmt.Fprintf(out, "certificate %s\t%s\n", harmless.Text(c.File), harmless.Text(line))
 	}
 }
 

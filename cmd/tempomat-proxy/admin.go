@@ -81,5 +81,7 @@ func (s *sidecar) status() admin.Status {
 		Buffer:      s.policies.spools.Stats(),
 		Connections: s.connections.table.Stats(topHolders),
 		Counters:    metrics.Counters(s.numbers()),
+
+		Certificates: s.encryption.status(),
 	}
 }

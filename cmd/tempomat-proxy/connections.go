@@ -9,6 +9,7 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"go.uber.org/zap"
 
+	"tempomat/config"
 	"tempomat/proxy"
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/descriptors"
@@ -21,7 +22,7 @@ type connections struct {
 	log     *zap.Logger
 }
 
-func newConnections(now time.Time, log *zap.Logger) (*connections, error) {
+func newConnections(now time.Time, c *config.Config, log *zap.Logger) (*connections, error) {
 	limit, err := descriptors.Limit()
 	if err != nil {
 		return nil, err
@@ -30,7 +31,7 @@ func newConnections(now time.Time, log *zap.Logger) (*connections, error) {
 	if err != nil {
 		return nil, err
 	}
-	most := min(descriptors.ForClients(limit), fitting(memoryLimit(log)))
+	most := min(descriptors.ForClients(limit), fitting(memoryLimit(log), memoryOfEach(c)))
 	return &connections{table: connlimit.New(now, most), reserve: reserve, log: proxy.Capped(log)}, nil
 }
 
@@ -49,13 +50,18 @@ func memoryLimit(log *zap.Logger) uint64 {
 
 // memoryOfEach is what a connection takes at most before its request is one that the
 // limiter decides on, in bytes: 14 KB here for one that sends half a head, and as much
-// in the kernel.
-const memoryOfEach = 32 << 10
+// in the kernel. TLS takes 10 KB more, and 33 KB of one that has sent whole records of 16 KB.
+func memoryOfEach(c *config.Config) uint64 {
+	if hasTLS(c) {
+		return 64 << 10
+	}
+	return 32 << 10
+}
 
-// fitting is how many connections may be open where there is so much memory, in bytes: as
-// many as take a quarter of it. The rest is the site's.
-func fitting(memory uint64) int {
-	return int(max(1, min(memory/4/memoryOfEach, math.MaxInt32)))
+// fitting is how many connections may be open where there is so much memory, in bytes, and
+// each takes so much of it: as many as take a quarter of it. The rest is the site's.
+func fitting(memory, each uint64) int {
+	return int(max(1, min(memory/4/each, math.MaxInt32)))
 }
 
 // guard has listeners go on where there is no descriptor left.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -119,6 +120,9 @@ func TestTLSWithRealClients(t *testing.T) {
 		if status, out, errs := execute(t, nil, "curl", args...); status != 0 || strings.TrimSuffix(out, "\n") != want {
 			t.Errorf("%s: status %d, %.200q, want %.200q\n%s", c.name, status, out, want, errs)
 		}
+	}
+	if _, out, _ := s.doctor("status"); !strings.Contains(out, "site.crt") || !regexp.MustCompile(`certificate .*site\.crt +9\d days left`).MatchString(out) {
+		t.Errorf("the status has no certificate:\n%s", out)
 	}
 	if _, out, _ := execute(t, nil, "curl", "-sS", "--noproxy", "*", "-i", "http://"+s.site+"/"); !strings.HasPrefix(out, "HTTP/1.1 400 Bad Request\r\n") {
 		t.Errorf("plain HTTP: %q", out)

@@ -97,7 +97,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		car.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))
 	})
 	car.reports = &reports{ledger: car.limiter, series: car.series, log: car.logs.log}
-	if car.connections, err = newConnections(car.started, car.logs.log); err != nil {
+	if car.connections, err = newConnections(car.started, c, car.logs.log); err != nil {
 		return nil, err
 	}
 	car.encryption, car.beginnings = newEncryption(car.logs.log), newBeginnings(c, car.logs.log)

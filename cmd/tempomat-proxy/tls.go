@@ -19,6 +19,7 @@ import (
 	"tempomat/config"
 	"tempomat/proxy"
 	"tempomat/proxy/acme"
+	"tempomat/proxy/admin/api"
 	"tempomat/proxy/certificates"
 	"tempomat/proxy/front"
 	"tempomat/proxy/handover"
@@ -110,13 +111,26 @@ func (e *encryption) challenge(w http.ResponseWriter, r *http.Request) bool {
 	return e.issuer != nil && e.issuer.Challenge(w, r)
 }
 
-// states are those of all certificates, for the metrics.
-func (e *encryption) states() (all []metrics.Certificate) {
+// states are those of all certificates.
+func (e *encryption) states() []certificates.State {
 	states := e.store.States()
 	if e.issuer != nil {
 		states = append(states, e.issuer.States()...)
 	}
-	for _, s := range states {
+	return states
+}
+
+// status is what the admin API tells of them.
+func (e *encryption) status() (all []api.Certificate) {
+	for _, s := range e.states() {
+		all = append(all, api.Certificate{File: s.Certificate, Expires: s.Expires, Fault: s.Fault})
+	}
+	return all
+}
+
+// numbers are what the metrics tell of them.
+func (e *encryption) numbers() (all []metrics.Certificate) {
+	for _, s := range e.states() {
 		all = append(all, metrics.Certificate{File: s.Certificate, Expires: s.Expires, OK: s.Fault == ""})
 	}
 	return all

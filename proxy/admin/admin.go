@@ -48,6 +48,8 @@ type Status struct {
 	Buffer      spool.Stats       // bodies that wait
 	Connections connlimit.Stats   // of clients
 	Counters    map[string]uint64 // totals since the start, by name
+
+	Certificates []api.Certificate // of TLS
 }
 
 // Options are the parts that the admin API shows or sets going. All

@@ -137,7 +137,7 @@ func (a *Server) status(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, api.StatusReply{
 		Version: api.Version, Release: s.Release, Mode: s.Mode, Held: s.Held, Buffer: s.Buffer, Connections: s.Connections, Counters: s.Counters,
 		Uptime:     max(0, a.opts.Now().Sub(s.Started)).Seconds(),
-		Goroutines: runtime.NumGoroutine(),
+		Goroutines: runtime.NumGoroutine(), Certificates: s.Certificates,
 	})
 }
 

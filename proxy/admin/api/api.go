@@ -3,6 +3,8 @@
 package api
 
 import (
+	"time"
+
 	"tempomat/limiter"
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/spool"
@@ -71,6 +73,13 @@ type (
 		State   any    `json:"state,omitempty"` // of that kind
 	}
 
+	// Certificate is one that clients are shown.
+	Certificate struct {
+		File    string    `json:"file"`             // or the host for which it was got
+		Expires time.Time `json:"expires,omitzero"` // zero: there is none
+		Fault   string    `json:"fault,omitempty"`  // why what the file has now is not in force
+	}
+
 	// StatusReply answers GET /v1/status.
 	StatusReply struct {
 		Version     int               `json:"version"`
@@ -82,5 +91,7 @@ type (
 		Connections connlimit.Stats   `json:"connections"`
 		Goroutines  int               `json:"goroutines"`
 		Counters    map[string]uint64 `json:"counters"` // totals since the start
+		// Certificates are those of TLS.
+		Certificates []Certificate `json:"certificates,omitempty"`
 	}
 )
