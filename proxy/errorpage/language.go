@@ -9,8 +9,11 @@ import (
 )
 
 const (
-	// longestAsked is how much of Accept-Language is read, in bytes: browsers send some 40.
+	// longestAsked is how much of Accept-Language is read, in bytes, and mostAsked how many
+	// languages: browsers send some 40, and four. To read many takes longer than all else that
+	// a refusal does.
 	longestAsked = 128
+	mostAsked    = 6
 	// remembered is how many values of it are.
 	remembered = 256
 )
@@ -37,10 +40,7 @@ func newLanguages(tags []language.Tag) *languages {
 // choose is the index of the language that fits Accept-Language best (RFC 9110, 12.5.4); 0, the
 // first one, if none does.
 func (l *languages) choose(asked string) int {
-	if len(asked) > longestAsked {
-		asked = asked[:max(0, strings.LastIndexByte(asked[:longestAsked], ','))]
-	}
-	if asked == "" {
+	if asked = first(asked); asked == "" {
 		return 0
 	}
 	place := &l.kept[maphash.String(l.seed, asked)%remembered]
@@ -55,4 +55,20 @@ func (l *languages) choose(asked string) int {
 	}
 	place.Store(c)
 	return c.index
+}
+
+// first is what is read of a list of languages: whole ones from its beginning.
+func first(asked string) string {
+	if len(asked) > longestAsked {
+		asked = asked[:max(0, strings.LastIndexByte(asked[:longestAsked], ','))]
+	}
+	for i, n := 0, 0; i < len(asked); i++ {
+		if asked[i] != ',' {
+			continue
+		}
+		if n++; n == mostAsked {
+			return asked[:i]
+		}
+	}
+	return asked
 }

@@ -46,6 +46,9 @@ func TestLanguage(t *testing.T) {
 		{"en de", strings.Repeat("x", 200) + ",de", "en"},
 		{"en de", "de," + strings.Repeat("fr,", 400), "de"}, // what is too long is not read to its end
 		{"de en", strings.Repeat("fr,", 400) + "en", "de"},
+		{"de en", "fr,nl,da,sv,it,en", "en"},
+		{"de en", "fr,nl,da,sv,it,es,en", "de"}, // the seventh
+		{"de en", ",,,,,,en", "de"},
 	} {
 		l := choosers[tc.offered]
 		for range 2 { // read, and remembered
