@@ -26,6 +26,9 @@ GARDEN_DEPS := nginx haproxy varnish lighttpd nodejs
 # What the recipes of docs/recipes are followed with, beside those (TestRecipes).
 RECIPE_DEPS := apache2 php-fpm gunicorn puma ruby-rack
 
+# WordPress and its database (TestWordPress).
+WORDPRESS_DEPS := wordpress wordpress-theme-twentytwentythree mariadb-server php-mysql php-cli chromium
+
 # Prometheus reads the alerts in deploy/prometheus (TestAlerts, TestPrometheus). The tests
 # are skipped where it cannot be had.
 METRICS_DEPS := prometheus
@@ -33,7 +36,7 @@ METRICS_DEPS := prometheus
 # The documentation is made into a site by these; TestSite is skipped without them.
 SITE_DEPS := mkdocs mkdocs-material
 
-.PHONY: help run demo demo-attack demo-apache build man test accept scenarios bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
+.PHONY: help run demo demo-attack demo-apache build man test accept recipes-wordpress scenarios bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +74,10 @@ docs-config: ## write the reference in docs/configuration.md anew, from the code
 
 accept: deps-test ## the long acceptance runs in real time (about 20 minutes, on an idle machine)
 	$(GO) test -tags accept -p 1 -run Accept -count=1 -v -timeout 30m ./cmd/tempomat-proxy/ ./limiter/redis/ ./limiter/gossip/
+
+recipes-wordpress: deps-test ## WordPress over HTTPS behind each of the recipes with TLS, in a real Chromium (as root, about a minute)
+	@.ci/deps "follow the recipes with WordPress" $(WORDPRESS_DEPS)
+	$(GO) test -tags wordpress -run 'TestWordPress$$' -count=1 -v -timeout 10m ./cmd/tempomat-proxy/
 
 scenarios: ## the gate under every attack on virtual time, five seeds, beside the reference
 	TEMPOMAT_SCENARIOS=full $(GO) test -timeout 30m -run 'Scenarios|Demands|Redirects' -count=1 -v ./limiter/limitertest

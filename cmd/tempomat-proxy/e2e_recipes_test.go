@@ -7,7 +7,17 @@ import "testing"
 // looked at. Nobody can claim to come from elsewhere, or otherwise; and the way back
 // leads back.
 func TestRecipes(t *testing.T) {
-	for _, r := range []recipe{
+	for _, r := range recipes() {
+		t.Run(r.page, func(t *testing.T) {
+			t.Parallel()
+			r.run(t)
+		})
+	}
+}
+
+// recipes are the pages.
+func recipes() []recipe {
+	return []recipe{
 		{page: "apache-mod-php", scheme: "http", install: installModPHP, start: startModPHP},
 		{page: "apache-php-fpm", scheme: "http", install: installApacheFPM, start: startApacheFPM, more: findsPHPFPM},
 		{page: "nginx-php-fpm", scheme: "http", install: installNginxFPM, start: startNginxFPM, more: findsPHPFPM},
@@ -19,11 +29,6 @@ func TestRecipes(t *testing.T) {
 		{page: "node", scheme: "http", install: installNode, start: startApplication},
 		{page: "python", scheme: "http", install: installPython, start: startApplication},
 		{page: "ruby", scheme: "http", install: installRuby, start: startApplication},
-	} {
-		t.Run(r.page, func(t *testing.T) {
-			t.Parallel()
-			r.run(t)
-		})
 	}
 }
 
@@ -42,11 +47,7 @@ func (r recipe) run(t *testing.T) {
 	if r.scheme == "https" {
 		m.certificate()
 	}
-	r.install(m)
-	if r.on != "" {
-		m.followPage(r.on, "Install", "Change")
-	}
-	m.follow("Install")
+	r.prepare(m)
 	before := m.configuration()
 	m.follow("Change")
 	r.start(m)
@@ -62,6 +63,15 @@ func (r recipe) run(t *testing.T) {
 	}
 	m.follow("The way back")
 	m.isBack(before)
+}
+
+// prepare has what is there before the page is followed.
+func (r recipe) prepare(m *machine) {
+	r.install(m)
+	if r.on != "" {
+		m.followPage(r.on, "Install", "Change")
+	}
+	m.follow("Install")
 }
 
 func installModPHP(m *machine) {
