@@ -429,12 +429,14 @@ func TestSecuredHTTP2(t *testing.T) {
 // TestSecuredDrain has a server end between two requests, and in one.
 func TestSecuredDrain(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
-	dial, _, s, _ := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	dial, _, s, seen := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(began)
 		<-goOn
 		script(w, r)
 	}), nil)
-	waits, works := dial(), dial()
+	waits := dial()
+	<-seen.all // else it is cut in its handshake
+	works := dial()
 	_, _ = io.WriteString(works, getHello)
 	<-began
 	ended := make(chan error, 1)
