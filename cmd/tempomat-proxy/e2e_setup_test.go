@@ -351,6 +351,10 @@ func TestSetup(t *testing.T) {
 			if a, err := m.get(m.place.HTTP, false, "/sub"); err != nil || a.status != 301 || a.location != "http://site.example/sub/" {
 				t.Errorf("%+v, %v", a, err)
 			}
+			// Who comes through the proxy is not this machine: Require local holds.
+			if a, err := m.get(m.place.HTTP, false, "/server-status"); err != nil || a.status == 200 {
+				t.Errorf("%+v, %v", a, err)
+			}
 			if status, said := m.setup("-write"); status != 0 || !strings.Contains(said, "Nothing to do") {
 				t.Errorf("once more: %d:\n%s", status, said)
 			}

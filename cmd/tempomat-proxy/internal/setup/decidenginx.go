@@ -174,7 +174,7 @@ func (d *decider) nginxServer(s nginxServer, from int) {
 	if d.secure {
 		d.nginxCertificates(s)
 	}
-	if p := s.find("port_in_redirect"); len(p) > 0 && p[0].words[1] != "off" {
+	if p := s.find("port_in_redirect"); len(p) > 0 && !slices.Equal(p[0].words[1:], []string{"off"}) {
 		d.block(p[0].place()+": port_in_redirect", "nginx would send visitors to the port of the loopback", "remove it")
 	}
 	d.nginxMove(s, from)
