@@ -67,7 +67,7 @@ man: build ## write the manual pages of the doctor into bin/man/man1
 	bin/tempomat-doctor man bin/man/man1
 
 docs: deps-docs ## the documentation as a site, in site/: open site/index.html
-	mkdocs build --strict --quiet
+	mkdocs build --strict
 
 docs-config: ## write the reference in docs/configuration.md anew, from the code
 	$(GO) test -count=1 -run ManualHoldsTheReference ./config -update

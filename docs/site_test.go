@@ -24,7 +24,7 @@ func TestSite(t *testing.T) {
 		t.Skip("mkdocs is missing: make deps")
 	}
 	site := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), program, "build", "--strict", "--quiet", "--site-dir", site)
+	cmd := exec.CommandContext(t.Context(), program, "build", "--strict", "--site-dir", site)
 	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -43,40 +43,49 @@ var onlyParsed = []string{
 	"tempomat-proxy -config", "tempomat-proxy setup", "tempomat-master -config", "tempomat-doctor reload --socket",
 }
 
-// TestDocumentedCommands runs every command of README and docs against a sidecar, or knows why not.
+// TestDocumentedCommands runs every command of README and docs against a sidecar, or knows why
+// not.
 func TestDocumentedCommands(t *testing.T) {
 	s := startProxy(t, "http://127.0.0.1:9", "throttle: {mode: observe}\n")
-	source, err := os.ReadFile("e2e_recipes_test.go")
+	commands := documentedCommands(t)
+	if len(commands) < 60 {
+		t.Errorf("only %d commands were found", len(commands))
+	}
+	for command, page := range commands {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			if why := (&reader{s}).try(t, command); why != "" {
+				t.Errorf("%s: %s: %s", page, command, why)
+			}
+		})
+	}
+}
+
+// documentedCommands are the commands, and for each a page that has it. Of the recipes those of
+// ours: TestRecipes runs the others.
+func documentedCommands(t *testing.T) map[string]string {
+	t.Helper()
+	tested, err := os.ReadFile("e2e_recipes_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tested := string(source)
-	tried := make(map[string]bool) // several pages have the same ones
+	all := make(map[string]string)
 	for _, page := range documents(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		recipe, isRecipe := strings.CutPrefix(page, "../../docs/recipes/")
-		if isRecipe && !strings.Contains(tested, `page: "`+strings.TrimSuffix(recipe, ".md")+`"`) {
+		if isRecipe && !strings.Contains(string(tested), `page: "`+strings.TrimSuffix(recipe, ".md")+`"`) {
 			t.Errorf("%s is no recipe that TestRecipes follows", page)
 		}
 		for _, command := range commandsIn(string(text)) {
-			if isRecipe && !ours.MatchString(command) {
-				continue // TestRecipes runs it
-			}
-			if tried[command] {
-				continue
-			}
-			tried[command] = true
-			if why := (&reader{s}).try(t, command); why != "" {
-				t.Errorf("%s: %s: %s", strings.TrimPrefix(page, "../../"), command, why)
+			if !isRecipe || ours.MatchString(command) {
+				all[command] = strings.TrimPrefix(page, "../../")
 			}
 		}
 	}
-	if len(tried) < 60 {
-		t.Errorf("only %d commands were found", len(tried))
-	}
+	return all
 }
 
 func documents(t *testing.T) []string {
