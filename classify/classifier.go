@@ -148,7 +148,7 @@ const maxID = 64
 // User-Agent; a malformed address or a new User-Agent cost small ones more.
 func (c *Classifier) Classify(r *http.Request, into *Result) {
 	into.Client, into.TrustedPeer = c.client(r)
-	into.Exempt = c.isExempt(into.Client, r.URL)
+	into.Exempt = c.isExempt(into.Client, r)
 	into.Standing, into.Evidence, into.Company, into.visitor, into.session = 0, 0, 0, 0, 0
 	into.Address = "" // an old one would keep its string alive
 	into.Face, into.Follows, into.Prefetch = 0, false, isPrefetch(r.Header)

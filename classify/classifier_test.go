@@ -137,16 +137,22 @@ func TestNewNamesAllFaults(t *testing.T) {
 			Class{Name: "l", By: Header}, Class{Name: "m", By: Header, Header: "a b"}),
 		Exempt: []Exemption{
 			{}, {Prefix: netip.PrefixFrom(netip.IPv4Unspecified(), 99)}, {Path: "healthz"}, {Path: "/a*b"}, {Path: "/a/../b"}, {Path: "/a%20b*"},
+			{Methods: []string{"GET "}}, {Host: "A.net"}, {Host: "a.net:80"}, {Header: "a b", Secret: "0123456789abcdef"}, {Header: "a", Secret: "0123456789abcde"},
 		},
 	})
 	want := `trusted proxy 1: not a valid prefix
 address header: 9 is none of the known ones
-exemption 1: it needs a prefix, a path or both
+exemption 1: it needs something to match: a prefix, a path, methods, a host or a header
 exemption 2: not a valid prefix
 exemption 3: path "healthz" must begin with /
 exemption 4: path "/a*b": a * is allowed at the end only
 exemption 5: path "/a/../b": dot segments, %, \ and control characters never match, write it decoded and clean
 exemption 6: path "/a%20b*": dot segments, %, \ and control characters never match, write it decoded and clean
+exemption 7: methods ["GET "]: one is none
+exemption 8: host "A.net" must be in lower case, without a port
+exemption 9: host "a.net:80" must be in lower case, without a port
+exemption 10: "a b" is not the name of a header
+exemption 11: header a: its secret must have at least 16 bytes
 classes: 13 are given, at most 8 are allowed
 class 9: it needs a name
 class "a": the name is given twice

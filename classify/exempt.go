@@ -1,58 +1,144 @@
 package classify
 
 import (
+	"crypto/subtle"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
+	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
 // Exemption matches requests that are never charged or delayed. All that is
 // given must match, and something must be given.
+//
+// Of these a client chooses all but its address: any path, method, host and header can
+// be asked for by anybody. So they match only where the backend can be asked for nothing
+// else by such a request, and a header only with a value that nobody can guess.
 type Exemption struct {
-	Prefix netip.Prefix // the client's address lies in it; zero: any
-	Path   string       // the path is this, or begins so if it ends in *; empty: any
+	Prefix  netip.Prefix // the client's address lies in it; zero: any
+	Path    string       // the path is this, or begins so if it ends in *; empty: any
+	Methods []string     // the method is one of these; none: any
+	Host    string       // the host is this, or lies below it if it begins with *.; in lower case, without a port; empty: any
+	Header  string       // the request has a header of this name, with the value Secret; empty: any
+	Secret  string       // at least MinSecret bytes
+}
+
+// MinSecret is how long the secret of an exemption must be, in bytes.
+const MinSecret = 16
+
+// matchesAll tells whether nothing is given.
+func (e *Exemption) matchesAll() bool {
+	return e.Path == "" && e.Prefix == netip.Prefix{} && len(e.Methods) == 0 && e.Host == "" && e.Header == ""
 }
 
 func normaliseExemptions(given []Exemption) ([]Exemption, error) {
 	var faults []error
 	exempt := make([]Exemption, 0, len(given))
 	for i, e := range given {
-		switch {
-		case e.Path == "" && e.Prefix == netip.Prefix{}:
-			faults = append(faults, fmt.Errorf("exemption %d: it needs a prefix, a path or both", i+1))
-		case e.Prefix != netip.Prefix{} && !e.Prefix.IsValid():
-			faults = append(faults, fmt.Errorf("exemption %d: not a valid prefix", i+1))
-		case e.Path != "" && e.Path[0] != '/':
-			faults = append(faults, fmt.Errorf("exemption %d: path %q must begin with /", i+1, e.Path))
-		case strings.Contains(strings.TrimSuffix(e.Path, "*"), "*"):
-			faults = append(faults, fmt.Errorf("exemption %d: path %q: a * is allowed at the end only", i+1, e.Path))
-		case e.Path != "" && !isPlainPath(e.Path):
-			faults = append(faults, fmt.Errorf(
-				"exemption %d: path %q: dot segments, %%, \\ and control characters never match, write it decoded and clean", i+1, e.Path))
+		if err := e.check(); err != nil {
+			faults = append(faults, fmt.Errorf("exemption %d: %w", i+1, err))
 		}
 		if e.Prefix.IsValid() {
 			e.Prefix = unmapPrefix(e.Prefix)
 		}
+		e.Header = textproto.CanonicalMIMEHeaderKey(e.Header)
 		exempt = append(exempt, e)
 	}
 	return exempt, errors.Join(faults...)
 }
 
+func (e *Exemption) check() error {
+	switch {
+	case e.matchesAll():
+		return errors.New("it needs something to match: a prefix, a path, methods, a host or a header")
+	case e.Prefix != netip.Prefix{} && !e.Prefix.IsValid():
+		return errors.New("not a valid prefix")
+	case e.Path != "" && e.Path[0] != '/':
+		return fmt.Errorf("path %q must begin with /", e.Path)
+	case strings.Contains(strings.TrimSuffix(e.Path, "*"), "*"):
+		return fmt.Errorf("path %q: a * is allowed at the end only", e.Path)
+	case e.Path != "" && !isPlainPath(e.Path):
+		return fmt.Errorf("path %q: dot segments, %%, \\ and control characters never match, write it decoded and clean", e.Path)
+	case slices.ContainsFunc(e.Methods, func(m string) bool { return !isToken(m) }):
+		return fmt.Errorf("methods %q: one is none", e.Methods)
+	case e.Host != "" && e.Host != hostOf(e.Host):
+		return fmt.Errorf("host %q must be in lower case, without a port", e.Host)
+	case e.Header != "" && !isToken(e.Header):
+		return fmt.Errorf("%q is not the name of a header", e.Header)
+	case e.Header != "" && len(e.Secret) < MinSecret:
+		return fmt.Errorf("header %s: its secret must have at least %d bytes", e.Header, MinSecret)
+	}
+	return nil
+}
+
 // isExempt reports whether any exemption matches.
-func (c *Classifier) isExempt(client netip.Addr, u *url.URL) bool {
+func (c *Classifier) isExempt(client netip.Addr, r *http.Request) bool {
 	for i := range c.exempt {
-		e := &c.exempt[i]
-		if e.Prefix.IsValid() && !e.Prefix.Contains(client) {
-			continue
-		}
-		if e.Path == "" || matchesPath(e.Path, u.Path) && isUnambiguous(u) {
+		if c.exempt[i].matches(client, r) {
 			return true
 		}
 	}
 	return false
+}
+
+func (e *Exemption) matches(client netip.Addr, r *http.Request) bool {
+	switch {
+	case e.Prefix.IsValid() && !e.Prefix.Contains(client):
+	case e.Path != "" && !e.matchesURL(r.URL):
+	case len(e.Methods) > 0 && !(slices.Contains(e.Methods, r.Method) && meansMethod(r.Header)):
+	case e.Host != "" && !e.matchesHosts(r):
+	case e.Header != "" && !e.knows(r.Header[e.Header]):
+	default:
+		return true
+	}
+	return false
+}
+
+// meansMethod tells whether no header asks the backend to take the method for another one,
+// as frameworks do.
+func meansMethod(h http.Header) bool {
+	for _, name := range [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
+		if _, given := h[name]; given {
+			return false
+		}
+	}
+	return true
+}
+
+// matchesHosts is about all that a backend may take for the host.
+func (e *Exemption) matchesHosts(r *http.Request) bool {
+	for _, told := range r.Header["X-Forwarded-Host"] {
+		if !matchesHost(e.Host, told) {
+			return false
+		}
+	}
+	return matchesHost(e.Host, r.Host)
+}
+
+func matchesHost(pattern, host string) bool {
+	host = withoutPort(host)
+	if below, ok := strings.CutPrefix(pattern, "*"); ok { // below begins with a dot
+		return len(host) > len(below) && strings.EqualFold(host[len(host)-len(below):], below)
+	}
+	return strings.EqualFold(host, pattern)
+}
+
+// knows tells whether a header was sent once, with the secret. How much of a guess is
+// right does not show in the time that it takes.
+func (e *Exemption) knows(lines []string) bool {
+	return len(lines) == 1 && subtle.ConstantTimeCompare([]byte(lines[0]), []byte(e.Secret)) == 1
+}
+
+// matchesURL is about the path as it is decoded, and as it was sent: some backends go by
+// the one and some by the other, and net/url keeps the latter where it is not the usual
+// encoding of the former.
+func (e *Exemption) matchesURL(u *url.URL) bool {
+	return matchesPath(e.Path, u.Path) && (u.RawPath == "" || matchesPath(e.Path, u.RawPath)) && isUnambiguous(u)
 }
 
 func matchesPath(pattern, path string) bool {

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -58,8 +59,10 @@ func (c *Classifier) AgentKeys(agent string) (family string, keys []limiter.Key)
 	return family, keys
 }
 
-// Exempts tells whether requests of an address, for a URL, are never charged or delayed.
-func (c *Classifier) Exempts(a netip.Addr, u *url.URL) bool { return c.isExempt(a.Unmap(), u) }
+// Exempts tells whether an address's plain requests for a URL are never charged or delayed.
+func (c *Classifier) Exempts(a netip.Addr, u *url.URL) bool {
+	return c.isExempt(a.Unmap(), &http.Request{Method: http.MethodGet, URL: u, Host: u.Host})
+}
 
 // ShapeOf is the shape of a URL, as Result has it.
 func ShapeOf(u *url.URL) string {
