@@ -81,6 +81,8 @@ func TestFullFile(t *testing.T) {
 	want.Exempt = []Exemption{
 		{CIDR: netip.MustParsePrefix("10.0.0.0/8")}, {Path: "/healthz"},
 		{CIDR: netip.MustParsePrefix("192.0.2.0/24"), Path: "/static/*"},
+		{Methods: []string{"OPTIONS", "PURGE"}, Host: "*.example.com"},
+		{Header: "X-Monitor-Key", Secret: "/etc/tempomat/monitor.secret"},
 	}
 	want.Cost.Source, want.Table.Size = "header", 4194304
 	timeouts := &want.Timeouts

@@ -15,8 +15,12 @@ import (
 // Exemption matches requests that are never charged or delayed. All that is
 // given must match.
 type Exemption struct {
-	CIDR netip.Prefix // the client's address lies in it; the zero Prefix: any
-	Path string       // the path is this, or begins so if it ends in *; empty: any
+	CIDR    netip.Prefix // the client's address lies in it; the zero Prefix: any
+	Path    string       // the path is this, or begins so if it ends in *; empty: any
+	Methods []string     // the method is one of these; none: any
+	Host    string       // the Host is this, or lies below it if it begins with *.; empty: any
+	Header  string       // the request has it, with what is in the file Secret; empty: any
+	Secret  string
 }
 
 // maxExempt is the most exemptions: every request is held against each.
@@ -28,16 +32,29 @@ type exemptions struct{ p *[]Exemption }
 func (v exemptions) Text() string {
 	var texts []string
 	for _, e := range *v.p {
-		switch {
-		case !e.CIDR.IsValid():
-			texts = append(texts, e.Path)
-		case e.Path == "":
-			texts = append(texts, e.CIDR.String())
-		default:
-			texts = append(texts, e.Path+" from "+e.CIDR.String())
-		}
+		texts = append(texts, e.text())
 	}
 	return strings.Join(texts, ", ")
+}
+
+func (e *Exemption) text() string {
+	if !e.CIDR.IsValid() && e.Path == "" && len(e.Methods) == 0 && e.Host == "" {
+		return "with " + e.Header
+	}
+	parts := append([]string(nil), e.Methods...)
+	for _, x := range []struct{ before, text string }{{"at ", e.Host}, {"", e.Path}, {"with ", e.Header}} {
+		if x.text != "" {
+			parts = append(parts, x.before+x.text)
+		}
+	}
+	switch {
+	case !e.CIDR.IsValid():
+	case len(parts) == 0:
+		parts = append(parts, e.CIDR.String())
+	default:
+		parts = append(parts, "from "+e.CIDR.String())
+	}
+	return strings.Join(parts, " ")
 }
 
 func (v exemptions) Spec() form.Spec {
@@ -59,20 +76,69 @@ func (v exemptions) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	for i, item := range n.Content {
 		here := at.Item(i).On(item)
 		if item.Kind != yaml.MappingNode || len(item.Content) == 0 {
-			r.Fault(here, form.QuotedNode(item), "must be a mapping with cidr, path or both")
+			r.Fault(here, form.QuotedNode(item), "must be a mapping with at least one of "+exemptKeys)
 			continue
 		}
 		var e Exemption
+		before := len(r.Faults)
 		r.Mapping(here, item, "", exemptSettings(&e))
+		switch {
+		case len(r.Faults) > before:
+		case (e.Header == "") != (e.Secret == ""):
+			r.Fault(here, "", "must have both header and secret, or neither: anybody can send a header, but not with a value that nobody else knows")
+		case !e.CIDR.IsValid() && e.Path == "" && len(e.Methods) == 0 && e.Host == "" && e.Header == "":
+			r.Fault(here, "", "must have at least one of "+exemptKeys)
+		}
 		*v.p = append(*v.p, e)
 	}
 }
 
+// exemptKeys are the keys of which an exemption needs one.
+const exemptKeys = "cidr, path, method, host and header"
+
 func exemptSettings(e *Exemption) []form.Setting {
 	return []form.Setting{
 		{Path: "cidr", Value: prefix().In(&e.CIDR), Default: "any", Doc: "The client's address lies in it."},
-		{Path: "path", Value: pathPattern().In(&e.Path), Default: "any", Doc: "The path is this, or begins so if it ends in `*`."},
+		{Path: "path", Value: pathPattern().In(&e.Path), Default: "any", Doc: "The path is this, or begins so if it ends in `*`: both as it is decoded and as it was sent. A path that a backend might resolve to another one, such as `/static/../x`, never matches. The query is not looked at."},
+		{Path: "method", Value: form.List[string]{Of: methodName(), Most: 16, Distinct: true}.In(&e.Methods), Default: "any",
+			Doc: "The method is one of these. Not where a header asks the backend to take it for another one (`X-HTTP-Method-Override`)."},
+		{Path: "host", Value: hostPattern().In(&e.Host), Default: "any",
+			Doc: "The site that is asked for, as `Host` and any `X-Forwarded-Host` tell it; `*.example.com` is all below `example.com`."},
+		{Path: "header", Value: headerName().In(&e.Header), Default: "any",
+			Doc: "The request has this header, once, with the value that is in the file `secret`. Any client can send any header, and what proxies set they may also let through: so the value must be one that nobody else knows."},
+		{Path: "secret", Value: secretFile().In(&e.Secret), Default: "none; `header` needs it",
+			Doc: "The file of that value: 16 to 4096 printable characters; its last line break does not count. It is read again at each reload."},
 	}
+}
+
+// methodName is the name of a method, which is in capitals.
+func methodName() form.Scalar[string] {
+	s := form.Text("method", "a method, such as `OPTIONS`", nil)
+	s.Parse = func(text string) (string, error) {
+		text = strings.ToUpper(text)
+		if text == "" || len(text) > 32 || strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") != "" {
+			return "", errors.New("must be a method, such as OPTIONS, or a list of them")
+		}
+		return text, nil
+	}
+	return s
+}
+
+// hostPattern is the name of a site, or of all below it.
+func hostPattern() form.Scalar[string] {
+	s := form.Text("host", "a name or an address without a port; `*` only as in `*.example.com`", nil)
+	s.Parse = func(text string) (string, error) {
+		text = strings.TrimSuffix(strings.ToLower(text), ".")
+		name := strings.TrimPrefix(text, "*.")
+		if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil && name == text {
+			return text, nil
+		}
+		if name == "" || len(text) > 253 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-._") != "" || strings.HasPrefix(name, ".") {
+			return "", errors.New("must be a host such as www.example.com, without a port, or *.example.com for all below it")
+		}
+		return text, nil
+	}
+	return s
 }
 
 // pathPattern is a path, or the beginning of paths.

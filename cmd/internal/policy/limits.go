@@ -87,8 +87,9 @@ func Classifier(c *config.Config) (*classify.Classifier, error) {
 	}
 	told, _ := toldClasses(c)
 	cc.Classes = append(cc.Classes, told...)
-	for _, e := range c.Exempt {
-		cc.Exempt = append(cc.Exempt, classify.Exemption{Prefix: e.CIDR, Path: e.Path})
+	var err error
+	if cc.Exempt, err = exemptions(c.Exempt); err != nil {
+		return nil, err
 	}
 	return classify.New(cc)
 }
