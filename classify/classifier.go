@@ -8,20 +8,22 @@ import (
 	"net/textproto"
 	"strings"
 
+	"tempomat/classify/class"
 	"tempomat/limiter"
 )
 
-// By says what a class groups requests by.
-type By uint8
+// By says what a class groups requests by: the name of a built-in class, or one of those
+// that a class of one's own has.
+type By string
 
-// The ways of grouping.
+// The ways of grouping that others ask for by name.
 const (
-	Slash32   By = iota // the client's address; IPv6: its /64
-	Slash24             // the client's /24; IPv6: its /56
-	Slash16             // the client's /16; IPv6: its /48
-	UserAgent           // the family of the User-Agent
-	Header              // the value of a request header, hashed
-	PathShape           // the shape of the path, without its parameters' names
+	Slash32   By = "slash32"   // the client's address; IPv6: its /64
+	Slash24   By = "slash24"   // the client's /24; IPv6: its /56
+	Slash16   By = "slash16"   // the client's /16; IPv6: its /48
+	UserAgent By = "userAgent" // the family of the User-Agent
+	Header    By = "header"    // of one's own: the value of a request header, hashed
+	PathShape By = "path"      // of one's own: the shape of the path, without its parameters' names
 )
 
 // Class is one way of grouping requests, under its configured name.
@@ -29,6 +31,16 @@ type Class struct {
 	Name   string
 	By     By
 	Header string // for Header: the header's name, in any case
+
+	kind     class.Kind
+	database Database
+}
+
+// Database tells what addresses belong to, such as an autonomous system. It may be asked
+// concurrently, and does no I/O when it is.
+type Database interface {
+	// ID is the key of an address, of at most 64 bytes; empty: it has none.
+	ID(a netip.Addr) string
 }
 
 // Config is what New needs.
@@ -37,6 +49,7 @@ type Config struct {
 	AddressHeader  AddressHeader  // where they give it
 	Classes        []Class        // at most limiter.MaxKeys, each with a name of its own
 	Exempt         []Exemption
+	Databases      map[string]Database // by class.Kind.Database; a class whose database is not there has no keys
 }
 
 // Classifier classifies requests. What it answers never changes, and it is safe
@@ -59,7 +72,7 @@ func New(c Config) (*Classifier, error) {
 	}
 	exempt, err := normaliseExemptions(c.Exempt)
 	faults = append(faults, err)
-	classes, err := normaliseClasses(c.Classes)
+	classes, err := normaliseClasses(c.Classes, c.Databases)
 	faults = append(faults, err)
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
@@ -67,7 +80,7 @@ func New(c Config) (*Classifier, error) {
 	return &Classifier{trusted: trusted, source: c.AddressHeader, classes: classes, exempt: exempt, agents: newFamilies()}, nil
 }
 
-func normaliseClasses(given []Class) ([]Class, error) {
+func normaliseClasses(given []Class, databases map[string]Database) ([]Class, error) {
 	var faults []error
 	if len(given) > limiter.MaxKeys {
 		faults = append(faults, fmt.Errorf("classes: %d are given, at most %d are allowed", len(given), limiter.MaxKeys))
@@ -80,16 +93,23 @@ func normaliseClasses(given []Class) ([]Class, error) {
 			faults = append(faults, fmt.Errorf("class %d: it needs a name", i+1))
 		case names[c.Name]:
 			faults = append(faults, fmt.Errorf("class %q: the name is given twice", c.Name))
-		case c.By > PathShape:
-			faults = append(faults, fmt.Errorf("class %q: %d is no known way of grouping", c.Name, c.By))
+		case !isKnown(c.By):
+			faults = append(faults, fmt.Errorf("class %q: %q is no known way of grouping", c.Name, c.By))
 		case c.By == Header && !isToken(c.Header):
 			faults = append(faults, fmt.Errorf("class %q: %q is not the name of a header", c.Name, c.Header))
 		}
 		names[c.Name] = true
 		c.Header = textproto.CanonicalMIMEHeaderKey(c.Header)
+		c.kind, _ = class.Find(string(c.By))
+		c.database = databases[c.kind.Database]
 		classes = append(classes, c)
 	}
 	return classes, errors.Join(faults...)
+}
+
+func isKnown(by By) bool {
+	_, builtIn := class.Find(string(by))
+	return builtIn || by == Header || by == PathShape
 }
 
 // Result is what Classify found out about one request. It is meant to be
@@ -142,11 +162,26 @@ const maxText = maxShape + limiter.MaxKeys*maxID
 // maxID is the length of the longest ID of a class, in bytes.
 const maxID = 64
 
-// Classify finds out all that a Result holds and overwrites into with it. It is
+// Seen is what a server saw of a request that package net/http does not keep.
+type Seen struct {
+	Fields Fields // the names of its header's fields; nil: HTTP/2 has no order, and no other is known
+}
+
+// Fields are the names of the fields of a request's header, in the client's order.
+type Fields interface {
+	// Field is the one at that place, as package net/http writes it; empty: there are no
+	// more.
+	Field(at int) string
+}
+
+// Classify is ClassifySeen of a request of which nothing else was seen.
+func (c *Classifier) Classify(r *http.Request, into *Result) { c.ClassifySeen(r, Seen{}, into) }
+
+// ClassifySeen finds out all that a Result holds and overwrites into with it. It is
 // safe for concurrent use. It allocates one string, which the shape and all IDs
 // are parts of, and otherwise nothing for a well-formed request with a known
 // User-Agent; a malformed address or a new User-Agent cost small ones more.
-func (c *Classifier) Classify(r *http.Request, into *Result) {
+func (c *Classifier) ClassifySeen(r *http.Request, seen Seen, into *Result) {
 	into.Client, into.TrustedPeer = c.client(r)
 	into.Exempt = c.isExempt(into.Client, r)
 	into.Standing, into.Evidence, into.Company, into.visitor, into.session = 0, 0, 0, 0, 0
@@ -166,14 +201,14 @@ func (c *Classifier) Classify(r *http.Request, into *Result) {
 		if into.Exempt {
 			break
 		}
-		class := &c.classes[i]
+		by := &c.classes[i]
 		start := len(text)
-		if class.By == PathShape {
+		if by.By == PathShape {
 			part[n].class, part[n].start, part[n].end = i, 0, pathEnd
 			n++
 			continue
 		}
-		text = c.appendID(text, class, into.Client, r)
+		text = c.appendID(text, by, into.Client, r, &seen)
 		if len(text) == start {
 			continue // the request has no key in this class
 		}
@@ -201,15 +236,25 @@ func userAgent(r *http.Request) string {
 }
 
 // appendID appends the request's ID in the class, or nothing when it has none.
-func (c *Classifier) appendID(dst []byte, class *Class, client netip.Addr, r *http.Request) []byte {
-	switch class.By {
+func (c *Classifier) appendID(dst []byte, of *Class, client netip.Addr, r *http.Request, seen *Seen) []byte {
+	if of.database != nil {
+		return append(dst, of.database.ID(client)...)
+	}
+	switch of.By {
+	case Slash32, Slash24, Slash16:
+		return appendNetwork(dst, client, of.By)
 	case UserAgent:
 		return append(dst, c.agents.read(userAgent(r)).family...)
 	case Header:
-		return appendHeaderID(dst, class.Header, r)
-	default:
-		return appendNetwork(dst, client, class.By)
+		return appendHeaderID(dst, of.Header, r)
+	case "fingerprint":
+		return appendFingerprint(dst, r, seen.Fields)
+	case "method":
+		return appendMethod(dst, r.Method)
+	case "host":
+		return appendHost(dst, r.Host)
 	}
+	return dst // its database is not there
 }
 
 // isPrefetch tells whether a browser asks for what nobody has asked it for yet.

@@ -133,7 +133,7 @@ func TestNewNamesAllFaults(t *testing.T) {
 	_, err := New(Config{
 		TrustedProxies: []netip.Prefix{{}},
 		AddressHeader:  9,
-		Classes: append(many, Class{By: Slash24}, Class{Name: "a"}, Class{Name: "k", By: 77},
+		Classes: append(many, Class{By: Slash24}, Class{Name: "a"}, Class{Name: "k", By: "colour"},
 			Class{Name: "l", By: Header}, Class{Name: "m", By: Header, Header: "a b"}),
 		Exempt: []Exemption{
 			{}, {Prefix: netip.PrefixFrom(netip.IPv4Unspecified(), 99)}, {Path: "healthz"}, {Path: "/a*b"}, {Path: "/a/../b"}, {Path: "/a%20b*"},
@@ -156,7 +156,7 @@ exemption 11: header a: its secret must have at least 16 bytes
 classes: 13 are given, at most 8 are allowed
 class 9: it needs a name
 class "a": the name is given twice
-class "k": 77 is no known way of grouping
+class "k": "colour" is no known way of grouping
 class "l": "" is not the name of a header
 class "m": "a b" is not the name of a header`
 	if err == nil {
@@ -198,11 +198,24 @@ func TestClassifyAllocatesOnce(t *testing.T) {
 		if got := testing.AllocsPerRun(100, func() { c.Classify(r, &result) }); got > 1 {
 			t.Errorf("%s request: %v allocations, want 1", name, got)
 		}
+		seen := Seen{Fields: fields(chromeFields)}
+		for _, c := range everyKind(t) {
+			if got := testing.AllocsPerRun(100, func() { c.ClassifySeen(r, seen, &result) }); got > 1 {
+				t.Errorf("%s request, %s: %v allocations, want 1", name, c.classes[0].Name, got)
+			}
+		}
 	}
+}
+
+// eightDearest are the classes that take longest, as many as there may be.
+func eightDearest() []Class {
+	return append(usual(), Class{Name: "asn", By: "asn"}, Class{Name: "fingerprint", By: "fingerprint"},
+		Class{Name: "host", By: "host"}, Class{Name: "key", By: Header, Header: "X-Key"})
 }
 
 func BenchmarkClassify(b *testing.B) {
 	const chrome131 = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
+	chrome := strings.Fields(chromeFields)
 	c := mustNew(b, Config{TrustedProxies: prefixes("127.0.0.1/32", "::1/128"), Classes: usual(), Exempt: []Exemption{{Path: "/healthz"}}})
 	for _, bench := range []struct {
 		name string
@@ -220,4 +233,16 @@ func BenchmarkClassify(b *testing.B) {
 			}
 		})
 	}
+	all := mustNew(b, Config{
+		TrustedProxies: prefixes("127.0.0.1/32", "::1/128"), Classes: eightDearest(), Exempt: []Exemption{{Path: "/healthz"}},
+		Databases: map[string]Database{"asn": oneDatabase("AS64496")},
+	})
+	b.Run("all", func(b *testing.B) {
+		b.ReportAllocs()
+		r := request("/blog/2024/my-post?page=3", "User-Agent", chrome131, "X-Key", "0123456789abcdef")
+		var result Result
+		for b.Loop() {
+			all.ClassifySeen(r, Seen{Fields: fieldList(chrome)}, &result)
+		}
+	})
 }

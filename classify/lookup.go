@@ -16,12 +16,18 @@ import (
 func (c *Classifier) NetworkKeys(a netip.Addr) (keys []limiter.Key) {
 	a = a.Unmap().WithZone("")
 	for _, class := range c.classes {
-		if class.By <= Slash16 {
-			keys = append(keys, limiter.Key{Class: class.Name, ID: string(appendNetwork(nil, a, class.By))})
+		if !class.kind.Address {
+			continue
+		}
+		if id := string(c.appendID(nil, &class, a, nil, nil)); id != "" {
+			keys = append(keys, limiter.Key{Class: class.Name, ID: id})
 		}
 	}
 	return keys
 }
+
+// isNetwork tells whether the class goes by a network around the client's address.
+func (c *Class) isNetwork() bool { return c.By == Slash32 || c.By == Slash24 || c.By == Slash16 }
 
 // KeyOf is a key as an administrator writes it: of a class that goes by the network, an
 // address stands for the key that it is charged to. Its error says what is no key of the
@@ -29,7 +35,7 @@ func (c *Classifier) NetworkKeys(a netip.Addr) (keys []limiter.Key) {
 func (c *Classifier) KeyOf(class, id string) (limiter.Key, error) {
 	k := limiter.Key{Class: class, ID: id}
 	for _, x := range c.classes {
-		if x.Name != class || x.By > Slash16 {
+		if x.Name != class || !x.isNetwork() {
 			continue
 		}
 		a, err := netip.ParseAddr(strings.Trim(id, "[]"))

@@ -22,7 +22,7 @@ func TestNetwork(t *testing.T) {
 		{"::1", Slash32, "::/64"},
 	} {
 		if got := string(appendNetwork(nil, netip.MustParseAddr(test.address), test.by)); got != test.want {
-			t.Errorf("%s by %d: %q, want %q", test.address, test.by, got, test.want)
+			t.Errorf("%s by %s: %q, want %q", test.address, test.by, got, test.want)
 		}
 	}
 }

@@ -188,8 +188,8 @@ func benchHandler(b testing.TB, m limiter.Mode, upstream http.Handler) *Handler 
 	b.Helper()
 	p := &Policy{Upstream: upstream, Access: telemetry.AccessSampled, Body: time.Minute, Write: time.Minute}
 	var classes []classify.Class
-	for i, name := range []string{"slash32", "slash24", "slash16", "userAgent"} {
-		classes = append(classes, classify.Class{Name: name, By: classify.By(i)})
+	for _, name := range []string{"slash32", "slash24", "slash16", "userAgent"} {
+		classes = append(classes, classify.Class{Name: name, By: classify.By(name)})
 		p.Limits.Classes = append(p.Limits.Classes, limiter.ClassInfo{Name: name, Budget: limiter.Budget{CPUs: 1000, Burst: time.Minute}})
 	}
 	p.Limits.Mode, p.Limits.MaxHold, p.Limits.MaxHeld, p.Limits.MaxHeldPerClient = m, time.Minute, 100, 100

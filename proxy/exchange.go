@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"tempomat/classify"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/roster"
 	"tempomat/proxy/telemetry"
@@ -56,7 +57,11 @@ func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Requ
 
 // classify finds out who asks.
 func (x *exchange) classify() {
-	x.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request)
+	var seen classify.Seen
+	if x.client != nil {
+		seen.Fields = x.client
+	}
+	x.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request, seen)
 	if x.Who.TrustedPeer {
 		x.given = givenID(x.request.Header)
 		x.id = x.given

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"tempomat/classify/class"
 	"tempomat/limiter"
 	"tempomat/proxy/errorpage"
 	"tempomat/proxy/telemetry"
@@ -110,12 +111,13 @@ func (x *exchange) appendRefusal(b []byte, p *refusal) []byte {
 // nothing that it could have made up.
 func (p *refusal) setDebtor(k limiter.Key) {
 	var who string
-	switch k.Class {
-	case "slash32":
+	kind, _ := class.Find(k.Class)
+	switch kind.Whose {
+	case class.Client:
 		p.cause, p.address, who = errorpage.DebtOfAddress, k.ID, "Your address, "+k.ID+","
-	case "slash24", "slash16":
+	case class.Network:
 		p.cause, p.address, who = errorpage.DebtOfNetwork, k.ID, "Your network, "+k.ID+","
-	case "userAgent":
+	case class.Program:
 		p.cause, who = errorpage.DebtOfProgram, "The kind of program that you use"
 	default:
 		p.cause, who = errorpage.DebtOfGroup, "A group of requests that yours belongs to ("+k.Class+")"

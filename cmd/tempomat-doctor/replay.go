@@ -133,7 +133,7 @@ func (ask replayed) setup(env []string) (s replay.Setup, err error) {
 		CPUs: cpus, Workers: cmp.Or(ask.workers, c.Backend.Workers, max(16, int(8*cpus))),
 		Measures: policy.MeasuresUse(c), Wall: ask.wall,
 	}
-	if s.Rules.Classifier, err = policy.Classifier(c); err != nil {
+	if s.Rules.Classifier, err = policy.Classifier(c, nil); err != nil {
 		return s, err
 	}
 	if policy.JudgesStanding(c) { // what the hashes are keyed with does not matter here

@@ -42,7 +42,7 @@ type costKey struct {
 // make returns a policy, or what the configuration's own checks let through
 // and should not have.
 func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
-	classifier, err := policy.Classifier(c)
+	classifier, err := policy.Classifier(c, nil)
 	if err != nil {
 		return nil, err
 	}

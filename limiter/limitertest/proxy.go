@@ -51,7 +51,7 @@ func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, err
 // arrive takes a request in. Its body is read before it asks for a place, but of
 // one of unknown length only for a while.
 func (p *proxy) arrive(r *request) {
-	r.Classify(p.time(), p.gate, &p.rules, r.http)
+	r.Classify(p.time(), p.gate, &p.rules, r.http, classify.Seen{})
 	d := r.uploading(p.now)
 	if r.page.Chunked {
 		d = min(d, aheadTime)

@@ -4,14 +4,15 @@ import (
 	"net/http"
 	"time"
 
+	"tempomat/classify"
 	"tempomat/limiter"
 )
 
 // Classify finds out who asks. The request and the rules are kept until the Life
-// ends.
-func (l *Life) Classify(now time.Time, g *Gatekeeper, rules *Rules, r *http.Request) {
+// ends; what the server saw of it is not.
+func (l *Life) Classify(now time.Time, g *Gatekeeper, rules *Rules, r *http.Request, seen classify.Seen) {
 	l.gate, l.rules, l.request, l.came = g, rules, r, now
-	rules.Classifier.Classify(r, &l.Who)
+	rules.Classifier.ClassifySeen(r, seen, &l.Who)
 	if rules.Standing != nil && !l.Who.Exempt {
 		rules.Standing.Judge(now, r, &l.Who)
 	}

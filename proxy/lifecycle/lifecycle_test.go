@@ -62,7 +62,7 @@ func page(i int, path string) *http.Request {
 // arrive has a request come.
 func (r *rig) arrive(q *http.Request, uploads bool) *lifecycle.Life {
 	l := new(lifecycle.Life)
-	l.Classify(r.now, r.gate, &r.rules, q)
+	l.Classify(r.now, r.gate, &r.rules, q, classify.Seen{})
 	if !l.Who.Exempt {
 		l.Arrive(r.now, uploads)
 	}
@@ -245,7 +245,7 @@ func (r *rig) givePass(q *http.Request) {
 	var neighbour lifecycle.Life
 	from := q.RemoteAddr
 	q.RemoteAddr = strings.Replace(from, ".1:", ".2:", 1)
-	neighbour.Classify(r.now, r.gate, &r.rules, q)
+	neighbour.Classify(r.now, r.gate, &r.rules, q, classify.Seen{})
 	w := httptest.NewRecorder()
 	neighbour.Redirect(r.now, w)
 	q.RemoteAddr = from

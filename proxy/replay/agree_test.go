@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/classify"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
@@ -212,7 +213,7 @@ func (d *driver) arrive(x *driven) {
 		ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"User-Agent": {x.agent}, "Accept": {"*/*"}, "Accept-Language": {"en"}, "Accept-Encoding": {"br"}},
 	}
-	x.Classify(d.time(), d.gate, &d.Rules, x.req)
+	x.Classify(d.time(), d.gate, &d.Rules, x.req, classify.Seen{})
 	x.Arrive(d.time(), false)
 	d.waiting = append(d.waiting, x)
 	d.settleDown()

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"tempomat/classify"
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
 )
@@ -77,7 +78,7 @@ func (e *engine) time() time.Time { return e.epoch.Add(e.now) }
 func (e *engine) arrive(j *job) {
 	e.run(j.came)
 	e.wake()
-	j.Classify(e.time(), e.gate, &e.rules, &j.request)
+	j.Classify(e.time(), e.gate, &e.rules, &j.request, classify.Seen{})
 	if j.Who.Exempt {
 		e.begin(j)
 		return

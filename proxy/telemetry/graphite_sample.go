@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"tempomat/classify/class"
 	"tempomat/limiter"
 )
 
@@ -52,19 +53,18 @@ func (g *Graphite) sample() []byte {
 }
 
 // seriesName is the name of a class in statistics: the original's for the
-// built-in classes, so that its users' dashboards go on, else the class's own
+// usual classes, so that its users' dashboards go on, else the class's own
 // without what has a meaning in a series' name.
-func seriesName(class string) string {
-	switch class {
-	case "slash32", "slash24", "slash16", "userAgent":
-		return strings.ToUpper(class[:1]) + class[1:]
+func seriesName(name string) string {
+	if k, _ := class.Find(name); k.Usual {
+		return strings.ToUpper(name[:1]) + name[1:]
 	}
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
 			return r
 		}
 		return '_'
-	}, class)
+	}, name)
 }
 
 // graphitePrefix is what stands before each series, its last dot included.

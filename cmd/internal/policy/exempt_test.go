@@ -23,7 +23,7 @@ func TestExemptionBySecret(t *testing.T) {
 	c := config.Default()
 	c.Exempt = []config.Exemption{{Header: "X-Monitor-Key", Secret: file}}
 	write("0123456789abcdef\n")
-	classifier, err := Classifier(c)
+	classifier, err := Classifier(c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,12 +37,12 @@ func TestExemptionBySecret(t *testing.T) {
 	}
 	for _, text := range []string{"", "short\n", "two lines are\nno secret", "a blank is no secret", strings.Repeat("x", longestSecret+1)} {
 		write(text)
-		if _, err := Classifier(c); err == nil || !strings.Contains(err.Error(), "exempt[0].secret: "+file) {
+		if _, err := Classifier(c, nil); err == nil || !strings.Contains(err.Error(), "exempt[0].secret: "+file) {
 			t.Errorf("a file with %.20q: error %v", text, err)
 		}
 	}
 	c.Exempt[0].Secret += ".none"
-	if _, err := Classifier(c); err == nil || !strings.Contains(err.Error(), "exempt[0].secret: ") || !strings.Contains(err.Error(), file) {
+	if _, err := Classifier(c, nil); err == nil || !strings.Contains(err.Error(), "exempt[0].secret: ") || !strings.Contains(err.Error(), file) {
 		t.Errorf("no file: error %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tempomat/classify"
+	"tempomat/classify/class"
 	"tempomat/config"
 	"tempomat/limiter"
 )
@@ -36,7 +37,7 @@ func Limits(c *config.Config) limiter.Policy {
 	for _, class := range c.Classes {
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: class.Name, Budget: limiter.Budget{
 			CPUs: class.Share * CPUs(c), Burst: class.Burst, Cap: class.Cap, Shadow: class.Shadow,
-			Workers: workersOf(class.Name),
+			Workers: workersOf(class),
 		}})
 	}
 	if JudgesStanding(c) {
@@ -50,24 +51,19 @@ func Limits(c *config.Config) limiter.Policy {
 }
 
 // workersOf is the part of the workers, of those that are not kept for short
-// requests, that each key of a class may hold: one client leaves half of them to
-// others, a network a quarter, and a large one none in particular.
-func workersOf(class string) float64 {
-	switch class {
-	case "slash32":
-		return 0.5
-	case "slash24":
-		return 0.75
-	case "slash16":
-		return 1
+// requests, that each key of a class may hold.
+func workersOf(c config.Class) float64 {
+	if c.Header != "" || c.Path {
+		return 0
 	}
-	return 0
+	k, _ := class.Find(c.Name)
+	return k.Workers
 }
 
-// Classifier makes what finds out who asks. Its error is what the configuration's own
+// Classifier makes what finds out who asks, with the databases that there are. Its error is what the configuration's own
 // checks let through and should not have.
-func Classifier(c *config.Config) (*classify.Classifier, error) {
-	cc := classify.Config{TrustedProxies: c.Trusted()}
+func Classifier(c *config.Config, databases map[string]classify.Database) (*classify.Classifier, error) {
+	cc := classify.Config{TrustedProxies: c.Trusted(), Databases: databases}
 	switch strings.ToLower(c.AddressHeader) {
 	case "x-forwarded-for":
 		cc.AddressHeader = classify.XForwardedFor
@@ -103,21 +99,9 @@ func classOf(class config.Class) classify.Class {
 	case class.Path:
 		by.By = classify.PathShape
 	default:
-		by.By = builtIn(class.Name)
+		by.By = classify.By(class.Name)
 	}
 	return by
-}
-
-func builtIn(name string) classify.By {
-	switch name {
-	case "slash24":
-		return classify.Slash24
-	case "slash16":
-		return classify.Slash16
-	case "userAgent":
-		return classify.UserAgent
-	}
-	return classify.Slash32
 }
 
 // toldClasses are those that are judged by a master: the same grouping as a class
