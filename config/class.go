@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tempomat/classify/class"
 	"tempomat/config/form"
 )
 
@@ -15,12 +16,25 @@ import (
 // limiter charges one request to.
 const MaxClasses = 8
 
-// builtIn names the classes that are there without being written, in their order.
-func builtIn() []string { return []string{"slash32", "slash24", "slash16", "userAgent"} }
+// builtIn names the classes that nobody has to make up, in their order.
+func builtIn() (names []string) {
+	for _, k := range class.Kinds() {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// usual names those of them that are on unless they are switched off.
+func usual() (names []string) {
+	for _, c := range defaultClasses() {
+		names = append(names, c.Name)
+	}
+	return names
+}
 
 // Class is a way of grouping requests, and what each group may use.
 type Class struct {
-	Name   string        // slash32, slash24, slash16, userAgent, or a name of one's own
+	Name   string        // of a built-in class, or of one's own
 	Header string        // a class of one's own: group by the value of this request header
 	Path   bool          // a class of one's own: group by the shape of the path
 	Share  float64       // part of all CPUs that each key may use steadily, above 0 to 1
@@ -30,15 +44,34 @@ type Class struct {
 }
 
 // defaultBurst is the burst of a class that gives none.
-const defaultBurst = 30 * time.Second
+const defaultBurst = class.DefaultBurst
 
-func defaultClasses() []Class {
-	return []Class{
-		{Name: "slash32", Share: 0.10, Burst: defaultBurst},
-		{Name: "slash24", Share: 0.25, Burst: defaultBurst},
-		{Name: "slash16", Share: 0.50, Burst: defaultBurst},
-		{Name: "userAgent", Share: 0.10, Burst: 120 * time.Second},
+func defaultClasses() (all []Class) {
+	for _, k := range class.Kinds() {
+		if k.Usual {
+			all = append(all, Class{Name: k.Name, Share: k.Share, Burst: k.Burst})
+		}
 	}
+	return all
+}
+
+// Databases are the files of what addresses belong to; empty: there is none.
+type Databases struct{ ASN, Country string }
+
+// file is the one of a kind.
+func (d *Databases) file(kind string) string {
+	return map[string]string{"asn": d.ASN, "country": d.Country}[kind]
+}
+
+// Files are those that are given, by what they tell.
+func (d *Databases) Files() map[string]string {
+	files := make(map[string]string)
+	for _, k := range class.Kinds() {
+		if file := d.file(k.Database); file != "" {
+			files[k.Database] = file
+		}
+	}
+	return files
 }
 
 var className = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
@@ -46,10 +79,20 @@ var className = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 // draftClass is a class under construction.
 type draftClass struct {
 	Class
-	at  form.Source // where the file names it
-	own bool        // not built in
-	off bool
+	at   form.Source // where the file names it
+	kind class.Kind  // zero: it is not built in
+	own  bool        // so is one that groups otherwise than the built-in class of its name
+	off  bool
 }
+
+// newBuiltIn is a built-in class that is off.
+func newBuiltIn(k class.Kind) *draftClass {
+	return &draftClass{Class: Class{Name: k.Name, Burst: defaultBurst}, kind: k, off: true}
+}
+
+// isAbsent is true if a class is only there to be found by its name: nobody has written of
+// it, and it is off.
+func (c *draftClass) isAbsent() bool { return c.off && !c.own && !c.kind.Usual }
 
 // class is the class of that name; nil if there is none.
 func (d *draft) class(name string) *draftClass {
@@ -68,7 +111,7 @@ func classPath(name string) string { return "classes." + name }
 func classSettings(c *draftClass) []form.Setting {
 	path := classPath(c.Name)
 	table := []form.Setting{
-		{Path: path + ".share", Value: share().In(&c.Share), Default: "as in the table of `classes`; a class of your own must give it",
+		{Path: path + ".share", Value: share().In(&c.Share), Default: "as in the table of `classes`; where none stands there, and for a class of your own, it must be given",
 			Doc: "Part of all CPUs that each key may use steadily."},
 		{Path: path + ".burst", Value: form.Duration(0, day).In(&c.Burst), Default: "as in the table of `classes`; `30s`",
 			Doc: "Most CPU time that a key can save up."},
@@ -106,7 +149,11 @@ func classMembers(c *draftClass) (members []form.Setting) {
 func classesSettings(d *draft) []form.Setting {
 	return []form.Setting{
 		{Path: "classes", Value: classes{d}, Default: "`slash32`, `slash24`, `slash16` and `userAgent`",
-			Doc: "A mapping of names to the keys below: built-in classes, or a class of your own."},
+			Doc: "A mapping of names to the keys below: built-in classes, or a class of your own. One without a share in the table is on if you give it one."},
+		{Path: "databases.asn", Value: secretFile().In(&d.Databases.ASN),
+			Doc: "The MaxMind DB file (`.mmdb`) that class `asn` goes by: GeoLite2 ASN, DB-IP ASN, IPinfo or one like these. It is [read again](operations.md#databases-of-addresses) when it changes; one that cannot be read leaves the one before."},
+		{Path: "databases.country", Value: secretFile().In(&d.Databases.Country),
+			Doc: "The same for class `country`: GeoLite2 Country or City, DB-IP Country, IPinfo or one like these."},
 		{Path: "exempt", Value: exemptions{&d.Exempt},
 			Doc: "What matches one member is never charged or delayed; within one, all that is given must match."},
 	}
@@ -127,7 +174,7 @@ func offSwitch(c *draftClass) form.Scalar[bool] {
 			switch {
 			case !strings.EqualFold(text, "off") && !strings.EqualFold(text, "false"):
 				return false, errors.New("must be a mapping such as {share: 0.1, burst: 30s}, or off")
-			case c.Name == "slash32":
+			case c.Name == class.Kinds()[0].Name:
 				return false, errors.New("cannot be switched off: it is the client itself")
 			}
 			return true, nil

@@ -7,8 +7,12 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"tempomat/classify/class"
 	"tempomat/config/form"
 )
+
+// mostNamed is how many classes may be named, those that are to be off included.
+const mostNamed = 3 * MaxClasses
 
 // classes reads the mapping of class names to classes.
 type classes struct{ d *draft }
@@ -20,19 +24,23 @@ func (v classes) Spec() form.Spec {
 	own["required"] = []string{"share"}
 	own["anyOf"] = []form.Schema{{"required": []string{"header"}}, {"required": []string{"path"}}}
 	builtIns := form.Schema{}
-	for _, c := range defaultClasses() {
-		class := form.MappingSchema(classMembers(&draftClass{Class: c}))
-		if c.Name != "slash32" {
-			class = form.AnyOf(form.Schema{"enum": []any{"off", "false", false, nil}}, class)
+	for i, k := range class.Kinds() {
+		schema := form.MappingSchema(classMembers(newBuiltIn(k)))
+		if !k.Usual {
+			schema["required"] = []string{"share"}
+			schema = form.AnyOf(schema, own)
 		}
-		builtIns[c.Name] = class
+		if i > 0 {
+			schema = form.AnyOf(form.Schema{"enum": []any{"off", "false", false, nil}}, schema)
+		}
+		builtIns[k.Name] = schema
 	}
 	return form.Spec{
 		Type: "mapping", Allowed: fmt.Sprintf("names of classes, at most %d that are on", MaxClasses),
 		Table: builtInTable(), Nested: true, Members: members, MemberPath: ".NAME.",
 		Schema: form.Schema{
 			"type": []string{"object", "null"}, "properties": builtIns,
-			"maxProperties": len(builtIn()) + MaxClasses,
+			"maxProperties": mostNamed,
 			"propertyNames": form.Schema{"pattern": className.String()}, "additionalProperties": own,
 		},
 	}
@@ -48,7 +56,7 @@ func (v classes) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 		r.Fault(at, form.QuotedNode(n), "must be a mapping of class names to classes, not "+form.KindName(n))
 		return
 	}
-	if named := len(n.Content) / 2; named > len(builtIn())+MaxClasses { // even if it names all built-in ones to have them off
+	if named := len(n.Content) / 2; named > mostNamed {
 		r.Fault(at, "", fmt.Sprintf("names %d classes; at most %d are allowed", named, MaxClasses))
 		return
 	}
@@ -66,6 +74,8 @@ func (v classes) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 // cannot be one.
 func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node) *draftClass {
 	if c := v.d.class(name); c != nil {
+		c.off = c.off && n.Kind != yaml.MappingNode
+		c.own = c.own || !c.kind.Usual && givesKind(n) // a class of one's own that was there before the built-in one
 		return c
 	}
 	if !className.MatchString(name) {
@@ -76,7 +86,7 @@ func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node
 		r.Fault(at, "", fmt.Sprintf("unknown class; did you mean %q? A class of your own needs header or path", meant))
 		return nil
 	}
-	alike := func(c *draftClass) bool { return fold(c.Name) == fold(name) }
+	alike := func(c *draftClass) bool { return fold(c.Name) == fold(name) && !c.isAbsent() }
 	if i := slices.IndexFunc(v.d.classes, alike); i >= 0 {
 		r.Fault(at, "", fmt.Sprintf("too much like the class %s: names must differ in more than case, _ and -", v.d.classes[i].Name))
 		return nil
@@ -128,17 +138,36 @@ func validateClasses(r *form.Reader, d *draft) {
 		if on++; on == MaxClasses+1 {
 			r.Fault(c.at, "", fmt.Sprintf("is one class too many; at most %d are allowed", MaxClasses))
 		}
-		if !c.own {
+		if c.kind.Usual {
 			continue
 		}
 		_, hasShare := r.Given[classPath(c.Name)+".share"]
 		_, hasHeader := r.Given[classPath(c.Name)+".header"]
 		hasPath := c.Path || r.Faulty(classPath(c.Name)+".path")
 		if !hasShare {
-			r.Fault(c.at, "", "has no share; a class of your own needs one")
+			r.Fault(c.at, "", "has no share; "+needsShare(c))
+		}
+		if !c.own {
+			validateDatabase(r, d, c)
+			continue
 		}
 		if hasHeader == hasPath {
 			r.Fault(c.at, "", "must have exactly one of header and path: true")
 		}
+	}
+}
+
+// needsShare says why.
+func needsShare(c *draftClass) string {
+	if c.own {
+		return "a class of your own needs one"
+	}
+	return "what is fair for it only you can say"
+}
+
+// validateDatabase checks that a class has the database that it needs.
+func validateDatabase(r *form.Reader, d *draft, c *draftClass) {
+	if k := c.kind.Database; k != "" && d.Databases.file(k) == "" && !r.Faulty("databases."+k) {
+		r.Fault(c.at, "", "needs databases."+k+", the MaxMind DB file of what addresses belong to")
 	}
 }

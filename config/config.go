@@ -31,7 +31,8 @@ type Config struct {
 	Newcomers      Newcomers    // how browsers that have never been here are told from programs
 	State          string       // the file that keeps who is known over a restart; empty: none
 	History        History      // what is kept of the last week
-	Classes        []Class      // in the order slash32, slash24, slash16, userAgent, then as written
+	Classes        []Class      // in the order of the table of built-in ones, then as written
+	Databases      Databases    // of addresses
 	Exempt         []Exemption  // requests that are never charged or delayed
 	Limits         []Limit      // how many requests clients may make, beside what these cost
 	Headers        string       // what tells clients of limits: none, ratelimit (X-RateLimit-…) or draft (the IETF's)

@@ -22,7 +22,9 @@ func (c *Config) Describe(w io.Writer, cpus float64) {
 	_ = out.Flush() // whoever needs w's errors keeps them in w
 	fmt.Fprintln(w, "\nlimits")
 	for _, class := range d.classes {
-		fmt.Fprintf(out, "  %s\t%s\n", class.Name, limits(class, cpus))
+		if !class.isAbsent() {
+			fmt.Fprintf(out, "  %s\t%s\n", class.Name, limits(class, cpus))
+		}
 	}
 	_ = out.Flush()
 	for _, warning := range c.Warnings {

@@ -19,7 +19,7 @@ func legacySettings(d *draft) []form.Setting {
 		{Path: "hashMaxLen", Value: form.Integer(1, maxTable/MaxClasses).In(&d.hashMaxLen), AliasOf: "table.size",
 			Doc: "Most keys per class: times the number of classes, at least 1024."},
 	}
-	for _, name := range builtIn() {
+	for _, name := range usual() {
 		value := share().In(&d.class(name).Share)
 		table = append(table, form.Setting{Path: name + "Share", Value: value, AliasOf: classPath(name) + ".share"})
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"tempomat/classify/class"
 	"tempomat/config/form"
 )
 
@@ -43,14 +44,14 @@ func Schema(w io.Writer) error {
 
 // builtInTable are the built-in classes as a table of Markdown.
 func builtInTable() string {
-	groupsBy := map[string]string{
-		"slash32": "the client's address (IPv6: its /64); cannot be switched off", "slash24": "its /24 (IPv6: /56)",
-		"slash16": "its /16 (IPv6: /48)", "userAgent": "the family of its User-Agent",
-	}
 	var b strings.Builder
 	b.WriteString("| built-in class | groups by | share | burst |\n|---|---|---|---|\n")
-	for _, c := range defaultClasses() {
-		fmt.Fprintf(&b, "| `%s` | %s | `%s` | `%s` |\n", c.Name, groupsBy[c.Name], form.FormatNumber(c.Share), form.FormatDuration(c.Burst))
+	for _, k := range class.Kinds() {
+		share, burst := "off", form.FormatDuration(defaultBurst)
+		if k.Usual {
+			share, burst = "`"+form.FormatNumber(k.Share)+"`", form.FormatDuration(k.Burst)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` |\n", k.Name, k.Groups, share, burst)
 	}
 	return b.String()
 }

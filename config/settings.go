@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"tempomat/classify/class"
 	"tempomat/config/form"
 )
 
@@ -19,14 +20,14 @@ type draft struct {
 
 func newDraft(c *Config) *draft {
 	d := &draft{Config: *c}
-	for _, name := range builtIn() {
-		d.classes = append(d.classes, &draftClass{Class: Class{Name: name}, off: true})
+	for _, k := range class.Kinds() {
+		d.classes = append(d.classes, newBuiltIn(k))
 	}
-	for _, class := range c.Classes {
-		if known := d.class(class.Name); known != nil {
-			*known = draftClass{Class: class}
+	for _, c := range c.Classes {
+		if known := d.class(c.Name); known != nil {
+			*known = draftClass{Class: c, kind: known.kind, own: c.Header != "" || c.Path}
 		} else {
-			d.classes = append(d.classes, &draftClass{Class: class, own: true})
+			d.classes = append(d.classes, &draftClass{Class: c, own: true})
 		}
 	}
 	return d
@@ -90,7 +91,9 @@ func canonical(d *draft) []form.Setting {
 func variables(d *draft) []form.Setting {
 	table := settings(d)
 	for _, c := range d.classes {
-		table = append(table, classSettings(c)...)
+		if !c.isAbsent() {
+			table = append(table, classSettings(c)...)
+		}
 	}
 	return table
 }
