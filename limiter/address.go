@@ -2,12 +2,13 @@ package limiter
 
 // address is the level above a client: an address whose sessions, or else its
 // User-Agents, are clients of their own. Together they weigh as much as it has
-// company, so that nobody gets more of the server by more cookies.
+// company, so that nobody gets more of the server by more cookies. A pool is another:
+// the robots that are known by nothing but the names that they give themselves.
 type address struct {
 	active  *client // those that wait or run, as a list
 	n       int     // of them
 	company float64 // how many clients it weighs as
-	queued  int     // requests without a session that wait
+	queued  int     // requests that wait, without those of sessions
 }
 
 // enter takes in a client that has work again.
@@ -44,7 +45,7 @@ func (a *address) reshare(g *gate) {
 }
 
 // waiting is how many requests wait that count as the client's: those of all
-// User-Agents of an address, as anybody has as many as it likes.
+// User-Agents of an address, or of all in a pool, as anybody has as many as it likes.
 func (c *client) waiting(t *Ticket) int {
 	if t.session {
 		return int(c.queued)

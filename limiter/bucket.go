@@ -28,7 +28,7 @@ type bucket struct {
 	waiting int32         // requests in its queue
 	held    int32         // requests and responses of this client that are held; pins as well
 	queued  float64       // the sum of the guesses of those that wait
-	factor  float64       // of what the budget gives: the client's standing; 1 for other keys
+	factor  float64       // of what the budget gives: the client's standing, and a share of its own; 1 for other keys
 
 	key   Key // never changes
 	used  average
@@ -168,16 +168,17 @@ func (b *bucket) setBudgetLocked(at time.Duration, n *budget) {
 	b.level = min(b.level, b.burst())
 }
 
-// What the budget gives, by the client's standing.
+// What the budget gives, by the client's standing and a share of its own.
 func (b *bucket) rate() float64  { return b.factor * b.budget.rate }
 func (b *bucket) burst() float64 { return b.factor * b.budget.burst }
 func (b *bucket) floor() float64 { return b.factor * b.budget.floor }
 
-// stand is the rate of the key at the client's standing.
-func (b *bucket) stand(at time.Duration, factor float64) float64 {
+// stand is the rate of the key at the client's standing, and with so many times the
+// share of its class.
+func (b *bucket) stand(at time.Duration, standing, share float64) float64 {
 	b.home.mu.Lock()
 	defer b.home.mu.Unlock()
-	b.standLocked(at, factor)
+	b.standLocked(at, standing, share)
 	return b.rate()
 }
 
@@ -191,12 +192,12 @@ func (b *bucket) debtRatioLocked(at time.Duration) float64 {
 
 // standLocked goes on with another standing of the client. What it owes stays
 // owed, or who can change their standing could wash a debt away. A hard cap is
-// the same for everybody.
-func (b *bucket) standLocked(at time.Duration, factor float64) {
+// the same for everybody, but for keys with a share of their own.
+func (b *bucket) standLocked(at time.Duration, standing, share float64) {
 	if b.budget.cap {
-		factor = 1
+		standing = 1
 	}
-	if factor != b.factor {
+	if factor := standing * share; factor != b.factor {
 		b.refillLocked(at)
 		b.factor = factor
 		b.level = min(b.level, b.burst())

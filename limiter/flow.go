@@ -107,10 +107,11 @@ func (g *gate) meet(at time.Duration, t *Ticket) {
 	}
 }
 
-// client is that of a ticket's first key: a session, or a User-Agent of an address.
+// client is that of a ticket's first key: a session, one of a pool, or a User-Agent of an
+// address.
 func (g *gate) client(at time.Duration, t *Ticket) *client {
 	c := g.owner(at, t.slots[0].bucket)
-	if t.session {
+	if t.session || t.pooled {
 		if b := t.slots[1].bucket; c.address == nil && b != nil {
 			address := g.owner(at, b)
 			c.known, c.address = c.known || address.known, address.home()

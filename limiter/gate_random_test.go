@@ -307,6 +307,9 @@ func TestGateAtRandom(t *testing.T) {
 			switch rapid.IntRange(0, 2).Draw(t, "who") {
 			case 1: // a session of the address
 				a.Session, a.Keys[0].ID = true, fmt.Sprint(client, "#", rapid.IntRange(0, 3).Draw(t, "session"))
+				if rapid.Bool().Draw(t, "pooled") { // one of a pool
+					a.Session, a.Pooled, a.Share = false, true, rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "share")
+				}
 			case 2:
 				a.Keys[0], a.Keys[1] = Key{"slash24", client + "/24"}, Key{"slash32", client}
 				a.Face = rapid.Uint8Range(0, 8).Draw(t, "face")

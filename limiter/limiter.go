@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"crypto/rand"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,13 @@ type Arrival struct {
 	// Session says that the first key is a session of the address that the second
 	// key is.
 	Session bool
+	// Pooled says that the first key is one of many that anybody can make up, as the name
+	// of a robot, and that all of these share the second key. Together they weigh as one
+	// client, and as many of their requests wait as of one. They are no strangers.
+	Pooled bool
+	// Share multiplies the budget of the first key, in every mode, if that has one of its
+	// own; 0: it has that of its class.
+	Share float64
 	// Face tells apart whom the first key is, if that is no session, by what they say
 	// they are: below 8.
 	Face uint8
@@ -106,7 +114,7 @@ func (a *Arrival) ticket() *Ticket {
 	}
 	t.guess, t.sure, t.interest = a.Guess.Seconds(), a.Sure, min(a.Interest, ReadByRobots)
 	t.proven, t.passed, t.session, t.face = a.Proven, a.Passed, a.Session, a.Face%faces
-	t.follows, t.prefetch = a.Follows, a.Prefetch
+	t.follows, t.prefetch, t.pooled, t.share = a.Follows, a.Prefetch, a.Pooled, cmp.Or(a.Share, 1)
 	return t
 }
 
@@ -144,12 +152,15 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket) {
 	client := t.slots[0].bucket
 	if !p.gated || client == nil {
+		if client != nil && t.share != 1 {
+			client.stand(at, 1, t.share)
+		}
 		t.start(at)
 		return t.chain(nil)
 	}
-	share := client.stand(at, t.standing) / p.Gate.CPUs
+	share := client.stand(at, t.standing, t.share) / p.Gate.CPUs
 	if address := t.slots[1].bucket; address != nil && t.company > 1 {
-		address.stand(at, t.company)
+		address.stand(at, t.company, 1)
 	}
 	decided = l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {

@@ -28,11 +28,13 @@ type Ticket struct {
 	passed   bool
 	stranger bool // it counts for all strangers together
 	session  bool // its first key is one of its second
+	pooled   bool // likewise, of all that anybody can make up
 	follows  bool // it is for a part of the page that its client was just served
 	interest Interest
 	prefetch bool
 	face     uint8
 	standing float64 // of the client
+	share    float64 // how many times its class's the client has
 	company  float64 // of its address
 	came     time.Duration
 

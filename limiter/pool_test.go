@@ -1,0 +1,77 @@
+package limiter
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+)
+
+// named is a robot that is known by nothing but the name that it gives itself.
+func named(name string) Arrival {
+	return Arrival{
+		Keys:   []Key{{"session", name}, {"session", "(all)"}},
+		Pooled: true, Company: 1, Guess: time.Second, Sure: true,
+	}
+}
+
+// TestPoolWeighsAsOne: however many names anybody invents, all of them together get as
+// much as one client, and each of them alike.
+func TestPoolWeighsAsOne(t *testing.T) {
+	for _, names := range []int{1, 2, 20} {
+		w := homes("home")
+		used := map[string]float64{}
+		for i := range names {
+			w.wants("robots", 3, named(fmt.Sprint("robot ", i)), used)
+		}
+		w.wants("home", 3, inSession("home", 0, 1), used)
+		w.run(960 * time.Second)
+		if got := used["robots"] / used["home"]; math.Abs(got-1) > 0.1 {
+			t.Errorf("%d names got %.2f times as much as one client", names, got)
+		}
+	}
+}
+
+// TestPoolWaitsAsOne: as many requests of all invented names together wait as of one
+// client, so that they fill no queue; and they are no strangers.
+func TestPoolWaitsAsOne(t *testing.T) {
+	w := homes("hog")
+	w.expectRun(t, "the hog's", []*Ticket{w.of("hog", time.Second), w.of("hog", time.Second)}, 2)
+	for i := range 64 {
+		x := w.Arrive(w.now, named(fmt.Sprint("robot ", i)))
+		w.expectPhase(t, fmt.Sprint("robot ", i), x, queued)
+		if x.Stranger() {
+			t.Fatalf("robot %d takes the strangers' turn", i)
+		}
+	}
+	if v := w.Arrive(w.now, named("robot 64")).Verdict(); v.Action != Refuse || v.Reason != ClientFull {
+		t.Errorf("one more: %+v, want it refused", v)
+	}
+	w.expectPhase(t, "somebody else", w.Arrive(w.now, inSession("home", 0, 1)), queued)
+}
+
+// TestShareOfItsOwn: a key may have several times the share of its class, or a part of
+// it, in every mode.
+func TestShareOfItsOwn(t *testing.T) {
+	for _, share := range []float64{0.25, 3} {
+		w := homes("a", "b")
+		used := map[string]float64{}
+		own := inSession("a", 0, 1)
+		own.Share = share
+		w.wants("a", 3, own, used)
+		w.wants("b", 3, inSession("b", 0, 1), used)
+		w.run(480 * time.Second)
+		if got := used["a"] / used["b"]; math.Abs(got-share) > 0.1*share {
+			t.Errorf("a share of %v: it got %.2f times as much", share, got)
+		}
+	}
+	for _, mode := range []Mode{Cap, Cooperative} {
+		w := newWorld(one(mode, Budget{CPUs: 0.2, Burst: 0}))
+		x := w.Arrive(w.now, Arrival{Keys: by("a"), Share: 4, Guess: 0})
+		w.Settle(w.now, x, 8*second)
+		w.Leave(w.now, x)
+		if r, _ := w.Find(w.now, by("a")[0]); math.Abs(r.Paid-10) > 1e-6 {
+			t.Errorf("%s: 8 CPU-s at four times 0.2 a second are paid in %v s, want 10", mode, r.Paid)
+		}
+	}
+}
