@@ -129,6 +129,9 @@ type Result struct {
 	Follows  bool     // it is for a part of the page that the client was just served
 	Agent    string   // the family of its User-Agent
 	Robot    bool     // its User-Agent names a robot or another program, and no browser
+	Account  bool     // the first key is a robot's account
+	Pooled   bool     // that is one of a name that anybody can make up; the second key is all of these together
+	Share    float64  // how many times the share of its class the first key has; 0 is 1
 	Prefetch bool     // nobody looks at the answer yet: the browser asks in advance
 
 	keys    [limiter.MaxKeys]limiter.Key
@@ -138,7 +141,11 @@ type Result struct {
 	session uint32 // 0: none
 	place   int32  // where its session is remembered, if it has one
 	part    bool   // it is for a part of a page
-	unread  bool   // it was answered with a page that may be read, see Page
+
+	declared bool     // its User-Agent says that it is a robot
+	forged   bool     // it says that it is a robot which it is not
+	replaced []string // the classes that the robot's account stands in place of
+	unread   bool     // it was answered with a page that may be read, see Page
 }
 
 // Keys are the keys to charge, at most one for each class, in the order of the
@@ -189,7 +196,8 @@ func (c *Classifier) ClassifySeen(r *http.Request, seen Seen, into *Result) {
 	into.Face, into.Follows, into.Prefetch = 0, false, isPrefetch(r.Header)
 	into.part, into.unread = false, false
 	agent := c.agents.read(userAgent(r))
-	into.Agent, into.Robot = agent.family, agent.robot
+	into.Agent, into.Robot, into.declared = agent.family, agent.robot, agent.declared
+	into.Account, into.Pooled, into.Share, into.forged, into.replaced = false, false, 0, false, nil
 
 	var scratch [maxText]byte
 	text, pathEnd := appendShape(scratch[:0], r.URL.Path, r.URL.RawQuery)

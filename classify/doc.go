@@ -60,6 +60,8 @@
 //	lookup.go        which keys what somebody asks for may be
 //	pins.go          clients that somebody gave a standing for a time
 //	exempt.go        exemptions
+//	robots.go        robots and their accounts
+//	crawlers.go      those that can be verified
 //
 //	standing.go      how clients stand: Judge, and Answered
 //	evidence.go      the kinds of evidence and what they are worth

@@ -15,12 +15,14 @@ const (
 	Tenure                             // it has been coming for hours
 	Attested                           // the backend, or the configuration, vouches for it
 	Contradiction                      // its headers are not those of the browser it says it is
+	Verified                           // it is the robot that it says it is
+	Forged                             // it is not the robot that it says it is
 )
 
 // String is the kinds, parted by commas; empty if there are none.
 func (e Evidence) String() string {
 	var names []string
-	for i, name := range []string{"cookie", "parts", "tenure", "attested", "contradiction"} {
+	for i, name := range []string{"cookie", "parts", "tenure", "attested", "contradiction", "verified", "forged"} {
 		if e&(1<<i) != 0 {
 			names = append(names, name)
 		}
@@ -28,11 +30,16 @@ func (e Evidence) String() string {
 	return strings.Join(names, ",")
 }
 
-// Proves tells whether there is any that a client of a single request could not have.
-func (e Evidence) Proves() bool { return e&(Cookie|Parts|Tenure|Attested) != 0 }
+// Proves tells whether there is any that a client of a single request could not have. Who
+// claims to be a robot that it is not proves nothing.
+func (e Evidence) Proves() bool { return e&(Cookie|Parts|Tenure|Attested) != 0 && e&Forged == 0 }
 
-// standing is the product of what the evidence is worth.
+// standing is the product of what the evidence is worth. All of it is worth nothing of who
+// claims to be a robot that it is not.
 func (e Evidence) standing(attested float64) float64 {
+	if e&Forged != 0 {
+		return leastStanding
+	}
 	x := 1.0
 	for _, worth := range []struct {
 		kind  Evidence

@@ -21,6 +21,7 @@ type families struct {
 type seenAgent struct {
 	agent, family string
 	robot         bool // it names no browser
+	declared      bool // it says that it is a robot
 }
 
 func newFamilies() *families { return &families{seed: maphash.MakeSeed()} }
@@ -34,7 +35,10 @@ func (f *families) read(agent string) *seenAgent {
 	}
 	var buffer [maxID]byte
 	// A clone, as the string is a part of the request's whole header.
-	seen := &seenAgent{agent: strings.Clone(agent), family: string(appendFamily(buffer[:0], agent)), robot: !SaysBrowser(agent)}
+	seen := &seenAgent{
+		agent: strings.Clone(agent), family: string(appendFamily(buffer[:0], agent)),
+		robot: !SaysBrowser(agent), declared: saysRobot(agent),
+	}
 	slot.Store(seen)
 	return seen
 }

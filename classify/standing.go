@@ -99,12 +99,15 @@ func (s *Standing) Judge(now time.Time, r *http.Request, res *Result) {
 	if s.lies.has(at, r, res.TrustedPeer) {
 		res.Evidence |= Contradiction
 	}
+	if res.forged && !c.trusted.contains(res.Client) { // there somebody may try out what robots are shown
+		res.Evidence |= Forged
+	}
 	res.Standing = res.Evidence.standing(attested)
 	if res.Session = res.keys[0].Class == c.SessionClass; res.Session {
 		return
 	}
 	res.Face = s.face(r.Header["User-Agent"])
-	if res.Evidence&Cookie != 0 {
+	if res.Evidence&(Cookie|Forged) == Cookie {
 		res.Standing = max(res.Standing, res.Company)
 	}
 	res.Company = 1 // the second key is no address

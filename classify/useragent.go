@@ -81,6 +81,17 @@ func SaysBrowser(userAgent string) bool {
 	return a.browser != noBrowser && a.robotLen == 0 && !a.bare && !(a.declared && a.nameLen > 0)
 }
 
+// Family is the family of a User-Agent, as Result has it.
+func Family(userAgent string) string { return string(appendFamily(nil, userAgent)) }
+
+// saysRobot tells whether a User-Agent has the mark of a robot: it is not just any
+// program.
+func saysRobot(userAgent string) bool {
+	a := agent{naming: true}
+	a.read(userAgent[:min(len(userAgent), maxAgentBytes)])
+	return a.robotLen > 0 || a.bare
+}
+
 func (a *agent) read(s string) {
 	var w word
 	for i := 0; i < len(s); {

@@ -149,7 +149,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	if t.place != nil {
 		t.asked = t.arrived
 	}
-	if g.meet(at, t); c.known || t.proven || t.pooled {
+	if g.meet(at, t); c.known || t.proven {
 		t.seen.Store(asKnown)
 	} else {
 		t.flow, t.stranger = &g.strangers.flow, true

@@ -28,7 +28,7 @@ type Arrival struct {
 	// session: of how many clients its address is. Up to 8, and 0 is 1.
 	Company float64
 	// Proven says that there is evidence for it at all: the client came back as no
-	// stranger of a single request could.
+	// stranger of a single request could, or is a robot with an account of its own.
 	Proven bool
 	// Passed says that the client, a stranger, kept a cookie that it was given as it
 	// waited: it goes before strangers who did not.
@@ -38,7 +38,7 @@ type Arrival struct {
 	Session bool
 	// Pooled says that the first key is one of many that anybody can make up, as the name
 	// of a robot, and that all of these share the second key. Together they weigh as one
-	// client, and as many of their requests wait as of one. They are no strangers.
+	// client, and as many of their requests wait as of one.
 	Pooled bool
 	// Share multiplies the budget of the first key, in every mode, if that has one of its
 	// own; 0: it has that of its class.

@@ -11,7 +11,7 @@ import (
 func named(name string) Arrival {
 	return Arrival{
 		Keys:   []Key{{"session", name}, {"session", "(all)"}},
-		Pooled: true, Company: 1, Guess: time.Second, Sure: true,
+		Pooled: true, Proven: true, Guess: time.Second, Sure: true,
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -196,12 +195,8 @@ func (l *requestLimit) actor(where *[2]string, who *classify.Result) (string, bo
 	if !covers(l.Path, where[0]) && !covers(l.Path, where[1]) {
 		return "", false
 	}
-	keys := who.Keys()
-	i := slices.IndexFunc(keys, func(k limiter.Key) bool { return k.Class == l.Class })
-	if i < 0 {
-		return "", false
-	}
-	return keys[i].ID, true
+	k, ok := who.Key(l.Class)
+	return k.ID, ok
 }
 
 // spellings are what a backend may take a path for, without dot segments: as it is, and

@@ -13,7 +13,8 @@ import (
 func (l *Life) Classify(now time.Time, g *Gatekeeper, rules *Rules, r *http.Request, seen classify.Seen) {
 	l.gate, l.rules, l.request, l.came = g, rules, r, now
 	rules.Classifier.ClassifySeen(r, seen, &l.Who)
-	if rules.Standing != nil && !l.Who.Exempt {
+	isRobot := rules.Robots != nil && rules.Robots.Recognise(now, &l.Who)
+	if rules.Standing != nil && !l.Who.Exempt && !isRobot {
 		rules.Standing.Judge(now, r, &l.Who)
 	}
 	if rules.Pins != nil && !l.Who.Exempt {
@@ -39,7 +40,8 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 	l.Guess, l.idle = e.Guess, e.Idle
 	l.ticket = l.gate.Limiter.Arrive(now, limiter.Arrival{
 		Keys: l.Who.Keys(), Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
-		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves(), Company: l.Who.Company, Passed: l.passed,
+		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves() || l.Who.Account, Company: l.Who.Company, Passed: l.passed,
+		Pooled: l.Who.Pooled, Share: l.Who.Share,
 		Session: l.Who.Session, Face: l.Who.Face, Follows: l.Who.Follows, Prefetch: l.Who.Prefetch, Interest: l.interest(),
 		Memory: l.memory,
 	})

@@ -28,6 +28,7 @@ func New(now time.Time, l *limiter.Limiter) *Gatekeeper {
 // are not changed, only replaced.
 type Rules struct {
 	Classifier *classify.Classifier
+	Robots     *classify.Robots     // nil: none has an account of its own
 	Standing   *classify.Standing   // nil: none is judged
 	Pins       *classify.Pins       // nil: nobody is pinned
 	Newcomers  *newcomer.Redirector // nil: nobody is redirected

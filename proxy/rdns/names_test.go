@@ -1,0 +1,337 @@
+package rdns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// zone is a resolver that answers from memory, after a while.
+type zone struct {
+	takes time.Duration
+	dead  atomic.Bool // nobody answers
+
+	mu        sync.Mutex // guards the following
+	names     map[string][]string
+	addresses map[string][]netip.Addr
+	questions int
+	atOnce    int
+	most      int
+}
+
+var errNoSuchName = &net.DNSError{Err: "no such host", IsNotFound: true}
+
+func newZone() *zone {
+	return &zone{names: make(map[string][]string), addresses: make(map[string][]netip.Addr)}
+}
+
+// crawler has an address be that of a name.
+func (z *zone) crawler(address, name string) {
+	z.names[address] = []string{name + "."}
+	z.addresses[strings.ToLower(name)+"."] = []netip.Addr{netip.MustParseAddr(address)}
+}
+
+func (z *zone) ask(ctx context.Context) error {
+	z.mu.Lock()
+	z.questions++
+	z.atOnce++
+	z.most = max(z.most, z.atOnce)
+	z.mu.Unlock()
+	defer func() {
+		z.mu.Lock()
+		z.atOnce--
+		z.mu.Unlock()
+	}()
+	takes := z.takes
+	if z.dead.Load() {
+		takes = time.Hour
+	}
+	select {
+	case <-time.After(takes):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (z *zone) LookupAddr(ctx context.Context, a string) ([]string, error) {
+	if err := z.ask(ctx); err != nil {
+		return nil, err
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if names, ok := z.names[a]; ok {
+		return names, nil
+	}
+	return nil, errNoSuchName
+}
+
+func (z *zone) LookupNetIP(ctx context.Context, _, name string) ([]netip.Addr, error) {
+	if err := z.ask(ctx); err != nil {
+		return nil, err
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if addresses, ok := z.addresses[name]; ok {
+		return addresses, nil
+	}
+	return nil, errNoSuchName
+}
+
+func (z *zone) asked() int {
+	n, _ := z.load()
+	return n
+}
+
+// load is how many questions there were, and how many at a time.
+func (z *zone) load() (questions, most int) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.questions, z.most
+}
+
+// inBubble runs a test with Names that ask a zone, on a clock of its own.
+func inBubble(t *testing.T, z *zone, test func(t *testing.T, n *Names)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		n := New(z)
+		n.SetDomains([]string{"googlebot.com", "search.msn.com"})
+		ctx, cancel := context.WithCancel(t.Context())
+		var asking sync.WaitGroup
+		asking.Go(func() { n.Run(ctx) })
+		test(t, n)
+		cancel()
+		asking.Wait()
+	})
+}
+
+var real4, real6 = netip.MustParseAddr("66.249.66.1"), netip.MustParseAddr("2001:4860:4801:10::1")
+
+// expect looks what is known of an address, at once.
+func expect(t *testing.T, n *Names, a netip.Addr, name string, known bool) {
+	t.Helper()
+	began := time.Now()
+	gotName, gotKnown := n.Host(began, a)
+	if gotName != name || gotKnown != known {
+		t.Errorf("%s: %q, known %t; want %q, %t", a, gotName, gotKnown, name, known)
+	}
+	if d := time.Since(began); d != 0 {
+		t.Errorf("%s: it took %s", a, d)
+	}
+}
+
+// TestHost: nothing is known at first, and then what was answered, for as long as that holds.
+func TestHost(t *testing.T) {
+	z := newZone()
+	z.takes = 30 * time.Millisecond
+	z.crawler(real4.String(), "Crawl-66-249-66-1.GoogleBot.com")
+	z.crawler(real6.String(), "crawl6.googlebot.com")
+	other := netip.MustParseAddr("192.0.2.1")
+	z.addresses["crawl6.googlebot.com."] = []netip.Addr{other, real6}
+	inBubble(t, z, func(t *testing.T, n *Names) {
+		for range 3 { // it is asked for once
+			for _, a := range []netip.Addr{real4, netip.AddrFrom16(real4.As16()), real6.WithZone("eth0"), other} {
+				expect(t, n, a, "", false)
+			}
+		}
+		time.Sleep(time.Second)
+		z.mu.Lock()
+		z.crawler(other.String(), "late.googlebot.com")
+		z.mu.Unlock()
+		for range 3 {
+			expect(t, n, real4, "crawl-66-249-66-1.googlebot.com", true)
+			expect(t, n, real6, "crawl6.googlebot.com", true)
+			expect(t, n, other, "", true)
+		}
+		if got := z.asked(); got != 5 {
+			t.Errorf("%d questions, want 2, 2 and 1", got)
+		}
+		time.Sleep(noneFor)
+		expect(t, n, other, "", true) // it holds until there is another answer
+		time.Sleep(time.Second)
+		expect(t, n, other, "late.googlebot.com", true)
+		expect(t, n, real6, "crawl6.googlebot.com", true)
+		if got := z.asked(); got != 7 {
+			t.Errorf("%d questions an hour later, want 2 more", got)
+		}
+	})
+}
+
+// TestLies: whoever owns an address may have it be called anything.
+func TestLies(t *testing.T) {
+	const liar = "198.51.100.1"
+	for what, names := range map[string][]string{
+		"a name of Google's":           {"crawl-1.googlebot.com."},
+		"a name that ends so":          {"evilgooglebot.com."},
+		"a name that begins so":        {"googlebot.com.evil.example."},
+		"the domain itself":            {"googlebot.com."},
+		"an empty name":                {"."},
+		"a name that is too long":      {string(make([]byte, 300)) + ".googlebot.com."},
+		"its own, which leads back":    {"own.example."},
+		"more than anybody looks at":   {"a.googlebot.com.", "b.googlebot.com.", "c.googlebot.com.", "crawl-9.googlebot.com."},
+		"a name with another's domain": {"crawl.googlebot.com.search.msn.com.example."},
+	} {
+		z := newZone()
+		z.names[liar] = names
+		z.addresses["crawl-1.googlebot.com."] = []netip.Addr{real4}
+		z.addresses["own.example."] = []netip.Addr{netip.MustParseAddr(liar)}
+		z.addresses["googlebot.com."] = []netip.Addr{netip.MustParseAddr(liar)}
+		inBubble(t, z, func(t *testing.T, n *Names) {
+			expect(t, n, netip.MustParseAddr(liar), "", false)
+			time.Sleep(time.Minute)
+			if expect(t, n, netip.MustParseAddr(liar), "", true); z.asked() > 1+mostNames {
+				t.Errorf("%s: %d questions", what, z.asked())
+			}
+		})
+	}
+}
+
+// TestDead: who is not answered knows nothing, asks little, and has nothing grow; names
+// that were confirmed hold for a week.
+func TestDead(t *testing.T) {
+	z := newZone()
+	z.crawler(real4.String(), "crawl.googlebot.com")
+	inBubble(t, z, func(t *testing.T, n *Names) {
+		n.Host(time.Now(), real4)
+		time.Sleep(time.Second)
+		z.dead.Store(true)
+		before := z.asked()
+		for i := range 24 * 60 { // a day, in minutes
+			expect(t, n, real4, "crawl.googlebot.com", true)
+			expect(t, n, netip.AddrFrom4([4]byte{192, 0, byte(i / 256), byte(i)}), "", false)
+			time.Sleep(time.Minute)
+		}
+		if got, most := z.load(); got-before > 3*24*60 || most > atOnce {
+			t.Errorf("%d questions in a day, up to %d at a time", got-before, most)
+		}
+		for range 6 * 24 * 10 {
+			time.Sleep(6 * time.Minute)
+			n.Host(time.Now(), real4)
+		}
+		expect(t, n, real4, "crawl.googlebot.com", true)
+		for range 2 * 24 * 10 {
+			time.Sleep(6 * time.Minute)
+			n.Host(time.Now(), real4)
+		}
+		if expect(t, n, real4, "", false); n.State().Failures == 0 {
+			t.Error("no failure was counted")
+		}
+	})
+}
+
+// TestFlood: 1,000 forged crawlers of 1,000 networks, each of which comes once a
+// second, cost ten questions a second until each was asked for once; a true one among them
+// has its answer before that, as has one beside a thousand of one network.
+func TestFlood(t *testing.T) {
+	for what, forger := range map[string]func(i int) netip.Addr{
+		"1000 networks":  func(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, byte(i / 256), byte(i), 1}) },
+		"one network":    func(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 51, 100, byte(i)}) },
+		"one IPv6 /48":   func(i int) netip.Addr { return netip.MustParseAddr(fmt.Sprintf("2001:db8:1:%x::1", i)) },
+		"slow answers":   func(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, byte(i / 256), byte(i), 2}) },
+		"forged answers": func(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, byte(i / 256), byte(i), 3}) },
+	} {
+		z := newZone()
+		z.crawler(real4.String(), "crawl.googlebot.com")
+		switch what {
+		case "slow answers":
+			z.takes = 300 * time.Millisecond
+		case "forged answers":
+			for i := range 1000 {
+				z.names[forger(i).String()] = []string{"crawl.googlebot.com."}
+			}
+		}
+		inBubble(t, z, func(t *testing.T, n *Names) {
+			var answered time.Duration
+			began := time.Now()
+			for time.Since(began) < 4*time.Minute {
+				for i := range 1000 {
+					if name, _ := n.Host(time.Now(), forger(i)); name != "" {
+						t.Fatalf("%s: %s is called %s", what, forger(i), name)
+					}
+				}
+				if _, known := n.Host(time.Now(), real4); known && answered == 0 {
+					answered = time.Since(began)
+				}
+				time.Sleep(time.Second)
+				seconds := time.Since(began).Seconds()
+				if got, most := z.load(); float64(got) > burst+seconds/betweenAsking.Seconds()+1 || most > atOnce {
+					t.Fatalf("%s: %d questions in %v s, up to %d at a time", what, got, seconds, most)
+				}
+			}
+			if answered == 0 || what == "one network" && answered > 10*time.Second {
+				t.Errorf("%s: the true one was known after %s", what, answered)
+			}
+			if got, most := z.asked(), 2002; got > most {
+				t.Errorf("%s: %d questions, want %d at most", what, got, most)
+			}
+		})
+	}
+}
+
+// TestMemory: however many addresses come, so many are remembered, and those with a name
+// before others.
+func TestMemory(t *testing.T) {
+	z := newZone()
+	z.crawler(real4.String(), "crawl.googlebot.com")
+	inBubble(t, z, func(t *testing.T, n *Names) {
+		n.Host(time.Now(), real4)
+		time.Sleep(time.Second)
+		for i := range 60000 {
+			n.Host(time.Now(), netip.AddrFrom4([4]byte{10, byte(i / 65536), byte(i / 256), byte(i)}))
+			if i%1000 == 0 {
+				time.Sleep(time.Second)
+			}
+		}
+		s := n.State()
+		if s.Addresses > shards*mostOfShard || s.Waiting > mostWaiting {
+			t.Errorf("%+v: more than there may be", s)
+		}
+		expect(t, n, real4, "crawl.googlebot.com", true)
+	})
+}
+
+// TestSetDomains: other domains that matter have addresses without a name looked at again.
+func TestSetDomains(t *testing.T) {
+	z := newZone()
+	z.crawler("192.0.2.7", "a.crawl.example")
+	a := netip.MustParseAddr("192.0.2.7")
+	inBubble(t, z, func(t *testing.T, n *Names) {
+		n.Host(time.Now(), a)
+		time.Sleep(time.Second)
+		expect(t, n, a, "", true)
+		n.SetDomains([]string{"search.msn.com", "googlebot.com"}) // the same
+		expect(t, n, a, "", true)
+		time.Sleep(time.Second)
+		if got := z.asked(); got != 1 {
+			t.Errorf("%d questions for the same domains", got)
+		}
+		n.SetDomains([]string{"Crawl.example"})
+		n.Host(time.Now(), a)
+		time.Sleep(time.Second)
+		expect(t, n, a, "a.crawl.example", true)
+	})
+}
+
+// TestAnswerOf: only who says that there is no such name says so.
+func TestAnswerOf(t *testing.T) {
+	for _, x := range []struct {
+		err  error
+		want answer
+	}{
+		{nil, none}, {errNoSuchName, none}, {fmt.Errorf("so: %w", errNoSuchName), none},
+		{&net.DNSError{Err: "server misbehaving", IsTemporary: true}, silence},
+		{context.DeadlineExceeded, silence}, {errors.New("connection refused"), silence},
+	} {
+		if got := answerOf(x.err); got != x.want {
+			t.Errorf("%v: %d, want %d", x.err, got, x.want)
+		}
+	}
+}
