@@ -162,7 +162,7 @@ func TestKey(t *testing.T) {
 			t.Errorf("%s: %v, %t", class, k, ok)
 		}
 	}
-	c, _ := New(Config{Classes: []Class{{Name: "slash32"}}})
+	c, _ := New(Config{Classes: []Class{{Name: "slash32", By: Slash32}}})
 	c.Classify(newRequest("192.0.2.1", person), res) // the same memory, for somebody else
 	if k, ok := res.Key("userAgent"); ok || res.Account || res.Pooled || res.Share != 0 {
 		t.Errorf("%v, %+v", k, res)
