@@ -174,7 +174,7 @@ func TestFull(t *testing.T) {
 	x := robots(t, nil)
 	for n := 1; n <= limiter.MaxKeys; n++ {
 		for address, agent := range map[string]string{"66.249.66.1": googlebot, "203.0.113.1": gptbot} {
-			classes := []Class{{Name: "slash32"}}
+			classes := []Class{{Name: "slash32", By: Slash32}}
 			for i := 1; i < n; i++ {
 				classes = append(classes, Class{Name: fmt.Sprint("c", i), By: Slash24})
 			}
