@@ -15,8 +15,11 @@ import (
 	"tempomat/proxy/acme/pebbletest"
 )
 
-// haproxy starts one, if there is one here.
-func haproxy(t *testing.T, config string) {
+// haproxyHead is what a configuration begins with.
+const haproxyHead = "global\n    log stdout format raw local0\ndefaults\n    timeout connect 5s\n    timeout client 1m\n    timeout server 1m\n"
+
+// haproxyHere is the program, if it is here.
+func haproxyHere(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("haproxy")
 	if err != nil {
@@ -28,9 +31,15 @@ func haproxy(t *testing.T, config string) {
 		}
 		t.Skip("this test needs haproxy, which is not here: make deps")
 	}
+	return path
+}
+
+// haproxy starts one.
+func haproxy(t *testing.T, config string) {
+	t.Helper()
 	file := filepath.Join(tempDir(t), "haproxy.cfg")
-	writeFile(t, file, "global\n    log stdout format raw local0\ndefaults\n    timeout connect 5s\n    timeout client 1m\n    timeout server 1m\n"+config)
-	startProcess(t, nil, path, "-db", "-f", file)
+	writeFile(t, file, haproxyHead+config)
+	startProcess(t, nil, haproxyHere(t), "-db", "-f", file)
 }
 
 // TestHAProxy has clients come through a real HAProxy, with all that it can say of them, and
