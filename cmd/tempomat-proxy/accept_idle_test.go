@@ -3,8 +3,14 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -62,5 +68,48 @@ func TestAcceptGateLatency(t *testing.T) {
 	t.Log(f, fmt.Sprintf("\nmedians: p50 %+.3f ms, p99 %+.3f ms", added[0][7], added[1][7]))
 	if added[1][7] > 0.3 {
 		t.Errorf("the gate adds %.3f ms to the p99", added[1][7])
+	}
+}
+
+// TestAcceptIdleConnections: what a connection takes that waits for its second request, all
+// that the process has grown by included.
+func TestAcceptIdleConnections(t *testing.T) {
+	sayLoad(t)
+	const n, most = 9000, 6 << 10 // each has a descriptor on both sides
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	defer backend.Close()
+	s := startProxy(t, backend.URL, "")
+	address := strings.TrimPrefix(s.url, "http://")
+	ask := func() net.Conn {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: site.example\r\n\r\n")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(res.Body); err != nil || string(text) != "hello" {
+			t.Fatal(text, err)
+		}
+		return c
+	}
+	for range 200 {
+		_ = ask().Close()
+	}
+	time.Sleep(2 * time.Second)
+	before, _ := s.memory()
+	for range n {
+		defer ask().Close()
+	}
+	time.Sleep(5 * time.Second)
+	after, _ := s.memory()
+	each := (after - before) * (1 << 20) / n
+	t.Logf("%d connections: %.0f bytes each", n, each)
+	if each > most {
+		t.Errorf("a connection takes %.0f bytes, want at most %d", each, most)
 	}
 }
