@@ -18,9 +18,6 @@ type Field struct{ Name, Value []byte }
 // appendFields appends the fields that the lines are, the empty last one included.
 // Lines that go on (obs-fold of RFC 9112, 5.2) become one, in place, if that may be.
 func appendFields(fields []Field, lines []byte, mayFold bool) ([]Field, error) {
-	if len(lines) > 0 && isSpace(lines[0]) && !mayFold {
-		return nil, errFold
-	}
 	for {
 		i := bytes.IndexByte(lines, '\n')
 		if i < 0 {

@@ -52,6 +52,8 @@ func TestReadRequest(t *testing.T) {
 		{"GET / HTTP/1.0\r\n\r\n", "GET / 1.0 host= empty"},
 		{"GET / HTTP/1.0\r\nConnection: x, Keep-Alive\r\n\r\n", "GET / 1.0 host= [Connection|x, Keep-Alive] empty stays"},
 		{"GET / HTTP/1.7\r\n" + host + "connection: x ,CLOSE\r\n\r\n", "GET / 1.1 host=a [Host|a] [connection|x ,CLOSE] empty"},
+		{"GET / HTTP/1.1\r\n" + host + "Connection: Upgrade\r\n\r\n", "GET / 1.1 host=a [Host|a] [Connection|Upgrade] empty stays"},
+		{"GET / HTTP/1.0\r\nConnection: keep-alive\r\nConnection: a\r\n\r\n", "GET / 1.0 host= [Connection|keep-alive] [Connection|a] empty stays"},
 		{"GET / HTTP/1.1\r\n" + host + "Connection: close\r\nConnection: keep-alive\r\n\r\n", "GET / 1.1 host=a [Host|a] [Connection|close] [Connection|keep-alive] empty"},
 		{"X!#$%&'*+-.^_`|~9 * HTTP/1.1\r\nHost:\r\n\r\n", "X!#$%&'*+-.^_`|~9 * 1.1 host= [Host|] empty stays"},
 		{"GET http://b/c HTTP/1.1\r\nHOST: [::1]:80\r\n\r\n", "GET http://b/c 1.1 host=[::1]:80 [HOST|[::1]:80] empty stays"},
