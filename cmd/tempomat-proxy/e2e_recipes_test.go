@@ -21,9 +21,11 @@ func recipes() []recipe {
 		{page: "apache-mod-php", scheme: "http", install: installModPHP, start: startModPHP},
 		{page: "apache-php-fpm", scheme: "http", install: installApacheFPM, start: startApacheFPM, more: findsPHPFPM},
 		{page: "nginx-php-fpm", scheme: "http", install: installNginxFPM, start: startNginxFPM, more: findsPHPFPM},
-		{page: "apache-tls", scheme: "https", install: installApacheFPM, start: startApacheFPM},
+		{page: "apache-tls", scheme: "https", install: installModPHP, start: startApacheTLS, more: crowdWaits},
 		{page: "nginx-tls", scheme: "https", install: installNginxFPM, start: startNginxFPM},
 		{page: "haproxy", on: "apache-mod-php", scheme: "https", install: installBehindHAProxy, start: startBehindHAProxy},
+		{page: "haproxy-proxy-protocol", on: "apache-mod-php", scheme: "https", install: installBehindHAProxy, start: startBehindHAProxyTCP},
+		{page: "own-tls", on: "apache-mod-php", scheme: "https", install: installModPHP, start: startOwnTLS},
 		{page: "varnish", on: "apache-mod-php", scheme: "http", install: installBehindVarnish, start: startBehindVarnish},
 		{page: "cloudflare", on: "apache-mod-php", scheme: "https", install: installBehindCloudflare, start: startBehindCloudflare, more: cloudflareMoves},
 		{page: "node", scheme: "http", install: installNode, start: startApplication},
@@ -95,7 +97,14 @@ func startApacheFPM(m *machine) {
 	m.startPHPFPM()
 	m.startApache2()
 	m.startTempomat()
-	m.await("8080", m.front())
+	m.awaitAll()
+}
+
+func startApacheTLS(m *machine) {
+	m.startApache2()
+	m.startApache2At("/etc/apache2-front")
+	m.startTempomat()
+	m.awaitAll()
 }
 
 func installNginxFPM(m *machine) {
@@ -108,7 +117,7 @@ func startNginxFPM(m *machine) {
 	m.startPHPFPM()
 	m.startNginx()
 	m.startTempomat()
-	m.await("8080", m.front())
+	m.awaitAll()
 }
 
 func installBehindHAProxy(m *machine) {
@@ -121,6 +130,19 @@ func startBehindHAProxy(m *machine) {
 	m.startTempomat()
 	m.startHAProxy()
 	m.await("8080", "8888", "443")
+}
+
+func startBehindHAProxyTCP(m *machine) {
+	m.startApache2()
+	m.startTempomat()
+	m.startHAProxy()
+	m.await("8080", "8888", "8443", "443", "80")
+}
+
+func startOwnTLS(m *machine) {
+	m.startApache2()
+	m.startTempomat()
+	m.await("8080", "443", "80")
 }
 
 func installBehindVarnish(m *machine) {

@@ -154,6 +154,7 @@ func (m *machine) copy(from string) {
 func (m *machine) stand() {
 	m.t.Helper()
 	m.write("bin/apt", "#!/bin/sh\n")
+	m.write("bin/chgrp", "#!/bin/sh\n") // to users that only an installed package has
 	m.write("bin/systemctl", "#!/bin/sh\n[ \"$1\" != reload ] || ! cd "+m.path("/run/reload")+" || for pid in *; do [ ! -e $pid ] || kill -$(cat $pid) $pid; done\n")
 	m.write("bin/nginx", "#!/bin/sh\nexec /usr/sbin/nginx -p "+m.dir+" -c "+m.path("/etc/nginx/nginx.conf")+` -e stderr "$@"`+"\n")
 	m.write("bin/tempomat-doctor", "#!/bin/sh\nexec "+program(m.t, "tempomat-doctor")+` "$@"`+"\n")

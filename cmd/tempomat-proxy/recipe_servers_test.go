@@ -65,9 +65,12 @@ func (m *machine) prune(dir string, keep func(name string) bool) {
 	}
 }
 
-func (m *machine) startApache2() {
+func (m *machine) startApache2() { m.startApache2At("/etc/apache2") }
+
+// startApache2At starts one of several, as Debian's units do: each has a directory.
+func (m *machine) startApache2At(dir string) {
 	m.t.Helper()
-	p := m.start("apache2", "bash", "-c", `. "$APACHE_CONFDIR/envvars" && exec setsid /usr/sbin/apache2 -d "$APACHE_CONFDIR" -DFOREGROUND`) // it ends its whole group
+	p := m.start("apache2", "env", "APACHE_CONFDIR="+m.path(dir), "bash", "-c", `. "$APACHE_CONFDIR/envvars" && mkdir -p "$APACHE_RUN_DIR" && exec setsid /usr/sbin/apache2 -d "$APACHE_CONFDIR" -f apache2.conf -DFOREGROUND`) // it ends its whole group
 	m.reloads(p, "USR1")
 }
 
@@ -199,6 +202,15 @@ func (m *machine) front() string {
 		return "443"
 	}
 	return "80"
+}
+
+// awaitAll waits for the backend, tempomat and what speaks TLS before it.
+func (m *machine) awaitAll() {
+	m.t.Helper()
+	m.await("8080", m.front())
+	if m.front() == "443" {
+		m.await("8888")
+	}
 }
 
 // await waits until somebody listens at each port that the page names.

@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"os"
 	"time"
 )
 
@@ -28,9 +29,13 @@ func (m *machine) certificate() {
 	m.must(err)
 	m.key = tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
 	public := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}))
-	const live = "/etc/letsencrypt/live/www.example.org/"
-	m.write(live+"fullchain.pem", public)
-	m.write(live+"privkey.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	const live, archive = "/etc/letsencrypt/live/www.example.org/", "/etc/letsencrypt/archive/www.example.org/"
+	m.must(os.MkdirAll(m.path(live), 0o755))
+	for name, text := range map[string]string{"fullchain": public, "privkey": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))} {
+		m.write(archive+name+"1.pem", text)
+		m.must(os.Symlink("../../archive/www.example.org/"+name+"1.pem", m.path(live+name+".pem")))
+	}
+	m.must(os.Chmod(m.path(archive+"privkey1.pem"), 0o640))
 	m.write("/etc/ssl/test.pem", public)
 	m.authority = x509.NewCertPool()
 	m.authority.AppendCertsFromPEM([]byte(public))

@@ -17,8 +17,11 @@ type recipeVisitor struct {
 	scheme string
 }
 
-func (m *machine) visitor(scheme string) *recipeVisitor {
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(visitorAddress)}}
+func (m *machine) visitor(scheme string) *recipeVisitor { return m.visitorFrom(visitorAddress, scheme) }
+
+// visitorFrom is one of that address.
+func (m *machine) visitorFrom(address, scheme string) *recipeVisitor {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	port := m.gate(map[string]string{"http": "80", "https": "443"}[scheme])
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"tempomat/limiter/limitertest"
 	"tempomat/proxy/admin/api"
@@ -54,31 +54,56 @@ func (m *machine) knowsWorkers(n int) {
 
 // asks has a visitor ask for a page again and again, until the context ends.
 func (m *machine) asks(ctx context.Context, visitor, path string) {
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(visitor)}}
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return dialer.DialContext(ctx, "tcp", "127.0.0.1:"+m.ports["80"])
-	}}
-	defer transport.CloseIdleConnections()
-	client := http.Client{Transport: transport}
+	v := m.visitorFrom(visitor, "http")
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://www.example.org"+path, http.NoBody)
-		if err != nil {
-			m.t.Error(err)
-			return
-		}
-		answer, err := client.Do(request)
+		status, body, err := v.try(ctx, path)
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil {
-			m.t.Error(err)
+		if err != nil || body != "slow" {
+			m.t.Errorf("%s is answered %d %q, %v", visitor, status, body, err)
 			return
 		}
-		body, err := io.ReadAll(answer.Body)
-		_ = answer.Body.Close()
-		if ctx.Err() == nil && (err != nil || string(body) != "slow") {
-			m.t.Errorf("%s is answered %s %q, %v", visitor, answer.Status, body, err)
-			return
-		}
+	}
+}
+
+// try asks for a page, from any goroutine.
+func (v *recipeVisitor) try(ctx context.Context, path string) (status int, body string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, v.scheme+"://www.example.org"+path, http.NoBody)
+	if err != nil {
+		return 0, "", err
+	}
+	answer, err := v.client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = answer.Body.Close() }() // it was read
+	text, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(text), err
+}
+
+// crowdWaits has more visitors come at a time than Apache may have threads as Debian ships it, where
+// Apache stands both before tempomat and behind it. None of them may keep the pages from being computed.
+func crowdWaits(m *machine) {
+	m.t.Helper()
+	const crowd, page = 300, "/var/www/html/slow.php"
+	m.write(page, "<?php header('Cache-Control: no-store'); usleep(10000); echo 'slow';")
+	defer func() { m.must(os.Remove(m.path(page))) }()
+	var served atomic.Int64
+	var all sync.WaitGroup
+	for i := range crowd {
+		all.Go(func() {
+			v := m.visitorFrom(fmt.Sprintf("127.0.%d.%d", 1+i/250, 1+i%250), "https")
+			switch status, body, err := v.try(m.t.Context(), "/slow.php"); {
+			case err == nil && status == http.StatusOK && body == "slow":
+				served.Add(1)
+			case err != nil || status != http.StatusServiceUnavailable: // as many wait as may
+				m.t.Errorf("somebody of the crowd is answered %d %q, %v", status, body, err)
+			}
+		})
+	}
+	all.Wait()
+	if n := served.Load(); n < crowd*2/3 {
+		m.t.Errorf("%d of %d were served", n, crowd)
 	}
 }
