@@ -36,7 +36,10 @@ METRICS_DEPS := prometheus
 # The documentation is made into a site by these; TestSite is skipped without them.
 SITE_DEPS := mkdocs mkdocs-material
 
-.PHONY: help run demo demo-attack demo-apache build man test accept recipes-wordpress scenarios bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
+# What makes machines to try the packages on (make packages-test).
+MACHINE_DEPS := debootstrap systemd-container
+
+.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts man test accept recipes-wordpress scenarios bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +65,22 @@ test: deps-test ## vet, each benchmark, what is too slow with the race detector,
 	$(GO) test -count=1 -run NobodyIsSentBackWithRoom ./proxy
 	CGO_ENABLED=1 $(GO) test -count=1 -run 'OneLimitForAll|BadNetwork' ./limiter/gossip
 	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 -timeout 12m ./...
+
+packages: deps-build ## write .deb, .rpm, .tar.gz, bills of materials and SHA256SUMS into dist/
+	VERSION='$(VERSION)' deploy/package/build dist
+
+packages-test: deps-build ## install, upgrade under load, remove and purge the packages on machines of their own (root; 10 minutes, the first time 15)
+	@.ci/deps "try the packages" $(MACHINE_DEPS)
+	@old=$$(mktemp -d) new=$$(mktemp -d); trap 'rm -rf "$$old" "$$new"' EXIT; \
+		for v in "$$old v0.9.0" "$$new v0.9.1"; do set -- $$v; \
+			ARCHES=$$($(GO) env GOHOSTARCH) VERSION=$$2 deploy/package/build "$$1" && echo "$$2" >"$$1/VERSION" || exit 1; \
+		done; deploy/package/test "$$old" "$$new"
+
+image: packages ## the root of the proxy's container image, dist/image-ARCH, and the image if there is a docker
+	deploy/docker/build dist
+
+charts: ## lint the Helm chart, render it, and hold that against the schemas of Kubernetes
+	deploy/helm/check
 
 man: build ## write the manual pages of the doctor into bin/man/man1
 	bin/tempomat-doctor man bin/man/man1
@@ -119,4 +138,4 @@ deps-docs:
 	@.ci/deps "build the site" $(SITE_DEPS)
 
 clean: ## remove what was built
-	rm -rf bin site
+	rm -rf bin dist site

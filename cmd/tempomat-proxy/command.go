@@ -37,6 +37,7 @@ func commands() []command {
 		{name: "help", summary: "print this text", run: help},
 		{name: "setup", args: "[-write | -undo]", summary: setup.Summary, run: setUp},
 		{name: demoSiteCommand, run: demoSiteProcess},
+		{name: startCommand, run: startSuccessor},
 	}
 }
 

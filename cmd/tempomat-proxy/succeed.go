@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"slices"
@@ -9,29 +10,39 @@ import (
 	"go.uber.org/zap"
 )
 
+// startCommand is the program's own, for what is between a process and the one that
+// replaces it: "tempomat-proxy start-successor ARGUMENT..." starts the program and ends.
+const startCommand = "start-successor"
+
 // succeed starts a process that replaces this one, from the file that this one was started
 // from: a package may have put a newer program there. A service manager takes it for the
-// service, as it is a child, in the same control group and with the same restrictions. If
-// it cannot start, this process goes on.
+// service, as it is in the same control group and under the same restrictions; and notices
+// when it ends, as it is nobody else's child: what starts it has ended before. If it
+// cannot start, this process goes on.
 func (s *sidecar) succeed() {
 	program, err := os.Executable()
 	if err != nil {
 		s.logs.log.Error("is not replaced", zap.Error(err))
 		return
 	}
-	next := exec.Command(program, successorArgs(os.Args[1:])...) //nolint:gosec // the program itself
-	next.Env = successorEnv(os.Environ())
-	next.Stdout, next.Stderr = os.Stdout, os.Stderr
-	if err := next.Start(); err != nil {
+	start := exec.Command(program, append([]string{startCommand}, successorArgs(os.Args[1:])...)...) //nolint:gosec // the program itself
+	start.Env = successorEnv(os.Environ())
+	start.Stdout, start.Stderr = os.Stdout, os.Stderr
+	s.logs.log.Info("starts a process that replaces this one", zap.String("program", program))
+	if err := start.Run(); err != nil {
 		s.logs.log.Error("is not replaced", zap.Error(err))
-		return
 	}
-	s.logs.log.Info("has started a process that replaces this one", zap.String("program", program), zap.Int("pid", next.Process.Pid))
-	go func() { // it usually outlives this one
-		if err := next.Wait(); err != nil {
-			s.logs.log.Error("the process that was to replace this one has ended", zap.Int("pid", next.Process.Pid), zap.Error(err))
-		}
-	}()
+}
+
+// startSuccessor starts this program with other arguments, and does not wait for it.
+func startSuccessor(_ context.Context, in invocation, args []string) int {
+	program, err := os.Executable()
+	if err != nil {
+		return report(err, in.stderr)
+	}
+	next := exec.Command(program, args...)          //nolint:gosec // the program itself
+	next.Stdout, next.Stderr = os.Stdout, os.Stderr // themselves: nobody stays to copy
+	return report(next.Start(), in.stderr)
 }
 
 func successorArgs(args []string) []string {

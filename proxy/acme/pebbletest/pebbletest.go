@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,6 +64,7 @@ func Start(t *testing.T, httpPort, tlsPort int, validity time.Duration) *Authori
 	c := exec.Command(filepath.Join(dir, "pebble"), //nolint:gosec // it was built there
 		"-config", filepath.Join(dir, "config.json"), "-dnsserver", startDNS(t))
 	c.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0")
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also if the test panics
 	var out strings.Builder
 	c.Stdout, c.Stderr = &out, &out
 	if err := c.Start(); err != nil {
@@ -114,7 +116,7 @@ func startDNS(t *testing.T) string {
 	go func() { served <- s.ActivateAndServe() }()
 	t.Cleanup(func() {
 		_ = s.Shutdown() // it says so below
-		_ = <-served     // of no use here
+		<-served
 	})
 	return l.Addr().String()
 }

@@ -1,0 +1,3 @@
+module tempomat/deploy/helm/schemas
+
+go 1.26.0

@@ -1,0 +1,3 @@
+module tempomat/deploy/package/ask
+
+go 1.26.0

@@ -1,0 +1,102 @@
+// Command ask is both sides of the proxy in the test of the packages: a backend, and clients
+// that ask all the time and count what fails.
+//
+//	ask -serve ADDRESS
+//	ask -url URL [-clients N]    until it is interrupted; then it prints its figures
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+func main() {
+	address := flag.String("serve", "", "be the backend at this `address`")
+	url := flag.String("url", "", "ask for this")
+	clients := flag.Int("clients", 8, "how many ask at a time; half of them connect anew for each request")
+	flag.Parse()
+	if *address != "" {
+		fmt.Fprintln(os.Stderr, serve(*address))
+		os.Exit(1)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if !ask(ctx, *url, *clients) {
+		stop()
+		os.Exit(1) //nolint:gocritic // stopped above
+	}
+}
+
+func serve(address string) error {
+	s := &http.Server{Addr: address, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(5 * time.Millisecond)
+		_, _ = io.WriteString(w, "page")
+	})}
+	return s.ListenAndServe()
+}
+
+type figures struct {
+	asked, failed atomic.Int64
+	longest       atomic.Int64 // nanoseconds
+}
+
+// ask asks until the context ends and tells whether nothing failed.
+func ask(ctx context.Context, url string, clients int) bool {
+	var f figures
+	var all sync.WaitGroup
+	for i := range clients {
+		transport := &http.Transport{DisableKeepAlives: i%2 == 1}
+		c := &http.Client{Transport: transport, Timeout: time.Minute}
+		all.Go(func() {
+			for ctx.Err() == nil {
+				f.once(c, url)
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+	fmt.Printf("%d requests, %d failed, the longest took %v\n", f.asked.Load(), f.failed.Load(), time.Duration(f.longest.Load()).Round(time.Millisecond))
+	return f.failed.Load() == 0 && f.asked.Load() > 0
+}
+
+func (f *figures) once(c *http.Client, url string) {
+	begin := time.Now()
+	f.asked.Add(1)
+	if err := get(c, url); err != nil {
+		f.failed.Add(1)
+		fmt.Println(time.Now().Format("15:04:05.000"), err)
+	}
+	took := int64(time.Since(begin))
+	for {
+		longest := f.longest.Load()
+		if took <= longest || f.longest.CompareAndSwap(longest, took) {
+			return
+		}
+	}
+}
+
+func get(c *http.Client, url string) error {
+	res, err := c.Get(url)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK || string(body) != "page" {
+		return errors.New(res.Status)
+	}
+	return nil
+}
