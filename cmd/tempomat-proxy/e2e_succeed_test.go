@@ -17,20 +17,20 @@ func TestSucceed(t *testing.T) {
 	url, _, _ := pageBackend(t)
 	s, systemd := startInstalled(t, url)
 	a := startAskers(t, s.url+"/", 8)
-	a.until(200)
+	a.until(100)
 
 	broken := filepath.Join(s.dir, "next")
 	writeFile(t, broken, "no program")
 	s.install(broken)
 	s.signal(syscall.SIGUSR2)
 	s.stderr.await(t, 0, `"level":"error"`, `"msg":"is not replaced"`)
-	a.until(400)
+	a.until(200)
 
 	s.install(copyOf(t, program(t, "tempomat-proxy"), broken))
 	s.signal(syscall.SIGUSR2)
 	next := systemd.mainPID()
 	t.Cleanup(func() { endForeign(t, next) })
-	a.until(a.asked.Load() + 200)
+	a.until(a.asked.Load() + 100)
 	a.end()
 	if a.failed.Load() > 0 {
 		t.Errorf("%d of %d requests failed", a.failed.Load(), a.asked.Load())
