@@ -31,9 +31,13 @@ type Class struct {
 	Name   string
 	By     By
 	Header string // for Header: the header's name, in any case
+}
 
-	kind     class.Kind
-	database Database
+// grouping is a Class at work.
+type grouping struct {
+	Class
+	kind     class.Kind // zero: it is not built in
+	database Database   // nil: it needs none, or that is not there
 }
 
 // Database tells what addresses belong to, such as an autonomous system. It may be asked
@@ -57,7 +61,7 @@ type Config struct {
 type Classifier struct {
 	trusted prefixSet
 	source  AddressHeader
-	classes []Class
+	classes []grouping
 	exempt  []Exemption
 	agents  *families
 	texts   texts
@@ -80,13 +84,13 @@ func New(c Config) (*Classifier, error) {
 	return &Classifier{trusted: trusted, source: c.AddressHeader, classes: classes, exempt: exempt, agents: newFamilies()}, nil
 }
 
-func normaliseClasses(given []Class, databases map[string]Database) ([]Class, error) {
+func normaliseClasses(given []Class, databases map[string]Database) ([]grouping, error) {
 	var faults []error
 	if len(given) > limiter.MaxKeys {
 		faults = append(faults, fmt.Errorf("classes: %d are given, at most %d are allowed", len(given), limiter.MaxKeys))
 	}
 	names := make(map[string]bool, len(given))
-	classes := make([]Class, 0, len(given))
+	classes := make([]grouping, 0, len(given))
 	for i, c := range given {
 		switch {
 		case c.Name == "":
@@ -100,9 +104,8 @@ func normaliseClasses(given []Class, databases map[string]Database) ([]Class, er
 		}
 		names[c.Name] = true
 		c.Header = textproto.CanonicalMIMEHeaderKey(c.Header)
-		c.kind, _ = class.Find(string(c.By))
-		c.database = databases[c.kind.Database]
-		classes = append(classes, c)
+		kind, _ := class.Find(string(c.By))
+		classes = append(classes, grouping{c, kind, databases[kind.Database]})
 	}
 	return classes, errors.Join(faults...)
 }
@@ -244,7 +247,7 @@ func userAgent(r *http.Request) string {
 }
 
 // appendID appends the request's ID in the class, or nothing when it has none.
-func (c *Classifier) appendID(dst []byte, of *Class, client netip.Addr, r *http.Request, seen *Seen) []byte {
+func (c *Classifier) appendID(dst []byte, of *grouping, client netip.Addr, r *http.Request, seen *Seen) []byte {
 	if of.database != nil {
 		return append(dst, of.database.ID(client)...)
 	}
@@ -261,8 +264,9 @@ func (c *Classifier) appendID(dst []byte, of *Class, client netip.Addr, r *http.
 		return appendMethod(dst, r.Method)
 	case "host":
 		return appendHost(dst, r.Host)
+	default:
+		return dst // its database is not there
 	}
-	return dst // its database is not there
 }
 
 // isPrefetch tells whether a browser asks for what nobody has asked it for yet.

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"net/http"
 )
@@ -28,8 +29,8 @@ const (
 func appendFingerprint(dst []byte, r *http.Request, fields Fields) []byte {
 	sum := uint64(fnvOffset)
 	take := func(x byte) { sum = (sum ^ uint64(x)) * fnvPrime }
-	take(byte(r.ProtoMajor))
-	take(byte(r.ProtoMinor))
+	take(byte(r.ProtoMajor & 3))
+	take(byte(r.ProtoMinor & 3))
 	if fields != nil {
 		for at := range mostFields {
 			name := fields.Field(at)
@@ -46,14 +47,14 @@ func appendFingerprint(dst []byte, r *http.Request, fields Fields) []byte {
 			sent |= 1 << markOf(name)
 		}
 		sent &^= 1 // of those without a mark
-		for i := range 4 {
-			take(byte(sent >> (8 * i)))
+		var all [4]byte
+		binary.LittleEndian.PutUint32(all[:], sent)
+		for _, x := range all {
+			take(x)
 		}
 	}
 	var digest [8]byte
-	for i := range digest {
-		digest[i] = byte(sum >> (56 - 8*i))
-	}
+	binary.BigEndian.PutUint64(digest[:], sum)
 	return hex.AppendEncode(dst, digest[:])
 }
 

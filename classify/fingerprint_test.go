@@ -85,7 +85,7 @@ func TestFingerprintWithoutOrder(t *testing.T) {
 // A mark that two fields have would make them one.
 func TestMarksDiffer(t *testing.T) {
 	seen := make(map[byte]string)
-	for _, name := range strings.Fields(chromeFields + " Accept-Charset Dnt Sec-Gpc Te Keep-Alive Proxy-Connection From Upgrade Http2-Settings Save-Data Device-Memory") {
+	for name := range strings.FieldsSeq(chromeFields + " Accept-Charset Dnt Sec-Gpc Te Keep-Alive Proxy-Connection From Upgrade Http2-Settings Save-Data Device-Memory") {
 		mark := markOf(name)
 		if mark == 0 || mark > 31 || seen[mark] != "" || http.CanonicalHeaderKey(name) != name {
 			t.Errorf("%s has the mark %d, as has %q", name, mark, seen[mark])

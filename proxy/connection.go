@@ -34,8 +34,6 @@ type client interface {
 	Look()
 	// Keep says that the request is used after its end.
 	Keep()
-	// Field is the name of one of the request's fields, in the client's order.
-	Field(at int) string
 	// Names are those of the request's header, as they were written.
 	Names() []http1.Name
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/proxy/http1"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/roster"
 	"tempomat/proxy/telemetry"
@@ -24,6 +25,7 @@ type exchange struct {
 	writer  writer
 	body    body
 	asked   asked
+	order   order
 	relay   relay
 
 	counted   Counted
@@ -59,7 +61,8 @@ func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Requ
 func (x *exchange) classify() {
 	var seen classify.Seen
 	if x.client != nil {
-		seen.Fields = x.client
+		x.order = x.client.Names()
+		seen.Fields = &x.order
 	}
 	x.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request, seen)
 	if x.Who.TrustedPeer {
@@ -80,4 +83,15 @@ func (x *exchange) look() {
 func (x *exchange) abandon() {
 	x.outcome = telemetry.ClientGone
 	panic(http.ErrAbortHandler)
+}
+
+// order is the names of a header's fields, as the client sent them.
+type order []http1.Name
+
+// Field implements classify.Fields.
+func (o *order) Field(at int) string {
+	if at < len(*o) {
+		return (*o)[at].Canonical
+	}
+	return ""
 }

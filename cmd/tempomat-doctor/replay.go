@@ -14,8 +14,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"tempomat/classify"
+	"tempomat/classify/mmdb"
 	"tempomat/cmd/internal/policy"
 	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/config"
@@ -133,7 +135,12 @@ func (ask replayed) setup(env []string) (s replay.Setup, err error) {
 		CPUs: cpus, Workers: cmp.Or(ask.workers, c.Backend.Workers, max(16, int(8*cpus))),
 		Measures: policy.MeasuresUse(c), Wall: ask.wall,
 	}
-	if s.Rules.Classifier, err = policy.Classifier(c, nil); err != nil {
+	store := mmdb.New(zap.NewNop())
+	databases, err := policy.Databases(c, store)
+	if err = errors.Join(err, store.Fault()); err != nil {
+		return s, err
+	}
+	if s.Rules.Classifier, err = policy.Classifier(c, databases); err != nil {
 		return s, err
 	}
 	if policy.JudgesStanding(c) { // what the hashes are keyed with does not matter here

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/classify"
+	"tempomat/classify/mmdb"
 	"tempomat/classify/newcomer"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
@@ -21,17 +22,18 @@ import (
 // not change: connections to the backend, the count of what runs there, and the
 // bodies that wait.
 type policies struct {
-	log      *zap.Logger
-	cost     costKey
-	meter    *cpuaccount.Meter
-	backend  config.Backend
-	upstream *proxy.Upstream
-	standing *classify.Standing
-	newcomer *newcomer.Redirector
-	pins     classify.Pins
-	counts   *requestCounts
-	spools   *spool.Store
-	checked  string // directory of the spools
+	log       *zap.Logger
+	cost      costKey
+	meter     *cpuaccount.Meter
+	backend   config.Backend
+	upstream  *proxy.Upstream
+	standing  *classify.Standing
+	newcomer  *newcomer.Redirector
+	pins      classify.Pins
+	counts    *requestCounts
+	databases *mmdb.Store
+	spools    *spool.Store
+	checked   string // directory of the spools
 }
 
 type costKey struct {
@@ -42,7 +44,11 @@ type costKey struct {
 // make returns a policy, or what the configuration's own checks let through
 // and should not have.
 func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
-	classifier, err := policy.Classifier(c, nil)
+	databases, err := policy.Databases(c, p.databases)
+	if err != nil {
+		return nil, err
+	}
+	classifier, err := policy.Classifier(c, databases)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +97,11 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 		Upgrades:    c.Upgrades,
 		Via:         c.Via,
 	}, nil
+}
+
+// keepDatabases goes on with the databases of the configuration that stays in force.
+func (p *policies) keepDatabases(c *config.Config) {
+	_, _ = policy.Databases(c, p.databases) // it could have them before
 }
 
 // bufferOf puts limits in force and keeps what waits already.

@@ -24,6 +24,7 @@ func (s *sidecar) reload() error {
 	policy, err := s.policies.make(c)
 	if err != nil {
 		s.inside.setNames(s.config)
+		s.policies.keepDatabases(s.config)
 		return s.rejectLocked(err)
 	}
 	if err := s.encryption.load(c); err != nil {

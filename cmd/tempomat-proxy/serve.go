@@ -15,6 +15,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/zap"
 
+	"tempomat/classify/mmdb"
 	"tempomat/classify/newcomer"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
@@ -67,6 +68,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	}
 	car.policies.standing = standing
 	car.policies.newcomer = newcomer.New(car.started)
+	car.policies.databases = mmdb.New(car.logs.log)
 	if car.policies.counts, err = newRequestCounts(c); err != nil {
 		return nil, err
 	}
@@ -202,6 +204,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	}
 	all.Go(func() { s.handler.Drive(work) })
 	all.Go(func() { s.runInside(work) })
+	all.Go(func() { s.policies.databases.Run(work) })
 	if use := s.openUsage(); use != nil {
 		all.Go(func() { use.Run(work, s.handler.Measure) })
 	}

@@ -59,15 +59,6 @@ func (w *Response) Keep() { w.keeps = true }
 // are the handler's until it returns.
 func (w *Response) Names() []http1.Name { return w.r.order }
 
-// Field is the name at that place of the request's header, as package net/http writes it;
-// empty: there are no more.
-func (w *Response) Field(at int) string {
-	if at < len(w.r.order) {
-		return w.r.order[at].Canonical
-	}
-	return ""
-}
-
 // Spell says what the status line says for people, if that is not empty, and gives the
 // header, with how its names are spelled and in which order. It is called before WriteHeader,
 // and returns the header that there was, which is the caller's: they change places.

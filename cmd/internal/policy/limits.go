@@ -60,7 +60,7 @@ func workersOf(c config.Class) float64 {
 	return k.Workers
 }
 
-// Classifier makes what finds out who asks, with the databases that there are. Its error is what the configuration's own
+// Classifier makes what finds out who asks, with the databases that it asks. Its error is what the configuration's own
 // checks let through and should not have.
 func Classifier(c *config.Config, databases map[string]classify.Database) (*classify.Classifier, error) {
 	cc := classify.Config{TrustedProxies: c.Trusted(), Databases: databases}
