@@ -27,7 +27,7 @@ var notRun = map[string]string{
 	"zcat":                      "its file is the reader's; replay is tested with logs of its own",
 	"curl -I http://localhost/": atReader, "curl -si -A": atReader, "curl -sI http://127.0.0.1:8080/index.php": atReader,
 	"curl --cacert": "TestTLSManual does it",
-	"curl -H": "it asks admin.web: TestToken does",
+	"curl -H":       "it asks admin.web: TestToken does",
 }
 
 const (

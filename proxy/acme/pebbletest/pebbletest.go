@@ -116,7 +116,9 @@ func startDNS(t *testing.T) string {
 	go func() { served <- s.ActivateAndServe() }()
 	t.Cleanup(func() {
 		_ = s.Shutdown() // it says so below
-		<-served
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
 	})
 	return l.Addr().String()
 }
