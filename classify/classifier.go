@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
+	"slices"
 	"strings"
 
 	"tempomat/classify/class"
@@ -24,6 +25,11 @@ const (
 	UserAgent By = "userAgent" // the family of the User-Agent
 	Header    By = "header"    // of one's own: the value of a request header, hashed
 	PathShape By = "path"      // of one's own: the shape of the path, without its parameters' names
+
+	// What gatekeepers of others call clients.
+	Address         By = "address"
+	MappedAddress   By = "mappedAddress"   // IPv4 as IPv6
+	UserAgentHeader By = "userAgentHeader" // as it was sent
 )
 
 // Class is one way of grouping requests, under its configured name.
@@ -112,7 +118,7 @@ func normaliseClasses(given []Class, databases map[string]Database) ([]grouping,
 
 func isKnown(by By) bool {
 	_, builtIn := class.Find(string(by))
-	return builtIn || by == Header || by == PathShape
+	return builtIn || slices.Contains([]By{Header, PathShape, Address, MappedAddress, UserAgentHeader}, by)
 }
 
 // Result is what Classify found out about one request. It is meant to be
@@ -256,6 +262,11 @@ func (c *Classifier) appendID(dst []byte, of *grouping, client netip.Addr, r *ht
 		return appendNetwork(dst, client, of.By)
 	case UserAgent:
 		return append(dst, c.agents.read(userAgent(r)).family...)
+	case Address, MappedAddress:
+		return appendAddress(dst, client, of.By == MappedAddress)
+	case UserAgentHeader:
+		text := userAgent(r)
+		return append(dst, text[:min(len(text), maxWholeAgent)]...)
 	case Header:
 		return appendHeaderID(dst, of.Header, r)
 	case "fingerprint":

@@ -17,6 +17,15 @@ func appendNetwork(dst []byte, a netip.Addr, by By) []byte {
 	return prefix.AppendTo(dst)
 }
 
+// appendAddress appends the whole address, and if mapped that of IPv4 as a socket of IPv6 tells
+// it.
+func appendAddress(dst []byte, a netip.Addr, mapped bool) []byte {
+	if mapped && a.Is4() {
+		a = netip.AddrFrom16(a.As16())
+	}
+	return a.AppendTo(dst)
+}
+
 func networkBits(by By, is4 bool) int {
 	switch {
 	case by == Slash24 && is4:

@@ -29,6 +29,9 @@ package classify
 
 const (
 	maxAgentBytes = 512 // of a User-Agent that are read
+	// maxWholeAgent is how much of one is kept where all of it is: as much as a master of
+	// Smockron takes for an identifier.
+	maxWholeAgent = 1024
 	maxNameWords  = 3
 )
 

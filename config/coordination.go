@@ -28,6 +28,9 @@ type SmockronDomain struct {
 	Charge   string        // cpu: accounting when a request is done; requests: when it is decided
 	MaxDelay time.Duration // of requests: longest delay; who would wait longer is refused
 	Master   MasterAddress // zero: one of Masters
+
+	Identifier string // of requests: key, or what other gatekeepers send: address, mapped-address or user-agent
+	Status     int    // of requests: of refusals, 429 or 503
 }
 
 // Coordination names whom the sidecar shares its accounts with.
@@ -88,6 +91,9 @@ func validateCoordination(r *form.Reader, d *draft) {
 			r.Fault(at, form.Quoted(x.Class), "has two domains that are charged by CPU time; one is all that it can have")
 		case x.Charge == "requests" && d.class(x.Domain) != nil:
 			r.Fault(at, form.Quoted(x.Domain), "is the name of a class; a domain that is charged by requests needs a name of its own")
+		}
+		if d := newSmockronDomain(); x.Charge == "cpu" && (x.Identifier != d.Identifier || x.Status != d.Status) {
+			r.Fault(at, form.Quoted(x.Domain), "has an identifier or a status of its own, and is charged by cpu: these are for charge: requests")
 		}
 		seen[x.Domain] = true
 		if x.Charge == "cpu" {
@@ -159,8 +165,25 @@ func (v smockronDomains) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	}
 }
 
+// The statuses that refusals may have.
+const tooMany, unavailable = 429, 503
+
+func refusalStatus() form.Scalar[int] {
+	s := form.Integer(tooMany, unavailable)
+	s.Allowed = "`429` or `503`"
+	return s.But(func(text string) error {
+		if text != "429" && text != "503" {
+			return errors.New("must be 429 or 503")
+		}
+		return nil
+	})
+}
+
+// identifierKey has identifiers be the keys of the domain's class.
+const identifierKey = "key"
+
 func newSmockronDomain() SmockronDomain {
-	return SmockronDomain{Charge: "cpu", MaxDelay: 5 * time.Second}
+	return SmockronDomain{Charge: "cpu", MaxDelay: 5 * time.Second, Identifier: identifierKey, Status: tooMany}
 }
 
 func smockronDomainSettings(x *SmockronDomain) []form.Setting {
@@ -173,5 +196,9 @@ func smockronDomainSettings(x *SmockronDomain) []form.Setting {
 			Doc: "Of `requests`: the longest delay; who would wait longer is refused. At most `throttle.maxHold`."},
 		{Path: "master", Value: masterAddress().In(&x.Master), Default: "by its name one of `coordination.smockron.master`",
 			Doc: "The domain's master."},
+		{Path: "identifier", Value: form.Choice(identifierKey, "address", "mapped-address", "user-agent").In(&x.Identifier),
+			Doc: "Of `requests`: what clients are called, so that [other gatekeepers](migrate.md#from-smockron) mean the same. `key`: the class's key. `address`: the whole address, also of IPv6. `mapped-address`: the same, with IPv4 as `::ffff:203.0.113.9`. `user-agent`: the header as it is, of at most 1024 bytes."},
+		{Path: "status", Value: refusalStatus().In(&x.Status),
+			Doc: "Of `requests`: the status of refusals. The originals' is 503."},
 	}
 }

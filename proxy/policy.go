@@ -25,6 +25,9 @@ type Policy struct {
 	Upgrade  time.Duration // longest time without a byte in either direction after an upgrade
 	Buffer   Buffer        // what bodies are kept in while they wait
 
+	// Unavailable are classes whose refusals have status 503, as other gatekeepers have it.
+	Unavailable map[string]bool
+
 	Pages  *errorpage.Set // what browsers are shown where the proxy itself answers; nil: plain text
 	Robots []byte         // the answer to /robots.txt; nil: the backend's
 

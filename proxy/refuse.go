@@ -47,6 +47,9 @@ func (x *exchange) refuse() {
 		p.cause, p.Detail, p.Class = errorpage.ClientFull, "Too many requests of yours are waiting already.", x.Verdict.Key.Class
 	case limiter.Debt, limiter.None:
 		p.setDebtor(x.Verdict.Key)
+		if x.policy.Unavailable[p.Class] {
+			p.cause = errorpage.DebtOfDomain
+		}
 	}
 	p.Detail += " Please try again in " + strconv.Itoa(p.RetryAfter) + " s."
 	x.answer(&p)

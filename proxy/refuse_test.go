@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tempomat/classify"
 	"tempomat/limiter"
 )
 
@@ -64,6 +65,29 @@ func TestRefusedForDebt(t *testing.T) {
 					t.Errorf("%d log lines: %v", n, r.errors.All())
 				}
 			})
+		})
+	}
+}
+
+// TestRefusedAsByOthers: in a domain with other gatekeepers a refusal may have their status;
+// what clients are told, and when to come back, is as ever.
+func TestRefusedAsByOthers(t *testing.T) {
+	for _, status := range []int{429, 503} {
+		synctest.Test(t, func(t *testing.T) {
+			r := startVirtual(t, sleeper, func(s *setup) {
+				s.classify.Classes = append(s.classify.Classes, classify.Class{Name: "api", By: classify.MappedAddress})
+				s.limits.Classes = append(s.limits.Classes, limiter.ClassInfo{Name: "api", Budget: limiter.Budget{Told: true, MaxHold: 5 * time.Second}})
+			})
+			p := *r.handler.Policy()
+			p.Unavailable = map[string]bool{"api": status == 503}
+			r.handler.SetPolicy(&p)
+			r.do(r.client, request(t, nil, "GET /"))
+			r.limiter.Raise(time.Now(), limiter.Key{Class: "api", ID: "::ffff:192.0.2.1"}, time.Now().Add(time.Minute))
+			res, body := r.do(r.client, request(t, nil, "GET /", "Accept: application/json"))
+			checkProblem(t, res, body, status, true)
+			if after, err := strconv.Atoi(res.Header.Get("Retry-After")); err != nil || after < 60 || !strings.Contains(body, `"class":"api"`) {
+				t.Errorf("Retry-After %q, %s", res.Header.Get("Retry-After"), body)
+			}
 		})
 	}
 }

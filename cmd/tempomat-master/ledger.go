@@ -1,8 +1,11 @@
 package main
 
 import (
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -49,6 +52,9 @@ func (l *ledger) note(now time.Time, a *smockron.Accounting) {
 	if a.HasCost {
 		fields = append(fields, zap.Duration("cost", a.Cost))
 	}
+	if info := a.Words(); len(info) > 0 {
+		fields = append(fields, zap.String("info", harmless(info)))
+	}
 	if l.skipped > 0 {
 		fields = append(fields, zap.Int("skipped", l.skipped))
 		l.skipped = 0
@@ -65,4 +71,15 @@ func status(e limiter.Event) string {
 	case limiter.Accepted, limiter.Settled:
 	}
 	return "ACCEPTED"
+}
+
+// harmless is what a gatekeeper says for logs, such as a User-Agent: without what could command
+// a terminal or turn a line around.
+func harmless(info []byte) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) && r != utf8.RuneError {
+			return r
+		}
+		return '?'
+	}, string(info))
 }

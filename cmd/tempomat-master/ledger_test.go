@@ -21,6 +21,7 @@ func TestLedger(t *testing.T) {
 		Status, Domain, Identifier string
 		Skipped                    int
 		Delayed, Cost              *float64
+		Info                       string
 	}
 	for _, step := range []struct {
 		at       time.Duration
@@ -67,13 +68,23 @@ func TestLedger(t *testing.T) {
 		t.Errorf("a RESYNC is no accounting: %s", &out)
 	}
 	l.note(start.Add(time.Hour), &smockron.Accounting{Event: limiter.Delayed, Received: 1000, Until: 1500, Cost: 40 * time.Millisecond, HasCost: true})
-	l.note(start.Add(time.Hour), &smockron.Accounting{Event: limiter.Rejected})
+	l.note(start.Add(time.Hour), &smockron.Accounting{Event: limiter.Rejected, Info: []byte(" Mozilla/5.0\x1b[31m \u202eevil \xff\n")})
+	l.limit(9)
+	l.note(start.Add(2*time.Hour), &smockron.Accounting{Event: limiter.Accepted, HasCost: true, Info: []byte("page=/a cost_ms=40 b")})
+	l.note(start.Add(2*time.Hour), &smockron.Accounting{Event: limiter.Accepted, HasCost: true, Info: []byte("cost_ms=40")})
 	dec := json.NewDecoder(&out)
 	var delayed, rejected line
 	if err := dec.Decode(&delayed); err != nil || delayed.Status != "DELAYED" || *delayed.Delayed != 0.5 || *delayed.Cost != 0.04 {
 		t.Errorf("got %+v, %v", delayed, err)
 	}
-	if err := dec.Decode(&rejected); err != nil || rejected.Status != "REJECTED" {
+	if err := dec.Decode(&rejected); err != nil || rejected.Status != "REJECTED" || rejected.Info != "Mozilla/5.0?[31m ?evil ?" {
 		t.Errorf("got %+v, %v", rejected, err)
+	}
+	var priced, plain line
+	if err := dec.Decode(&priced); err != nil || priced.Info != "page=/a b" {
+		t.Errorf("got %+v, %v", priced, err)
+	}
+	if err := dec.Decode(&plain); err != nil || plain.Info != "" {
+		t.Errorf("got %+v, %v", plain, err)
 	}
 }

@@ -90,6 +90,8 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 		Upgrade:  c.Timeouts.Upgrade,
 		Buffer:   p.bufferOf(c.Buffer),
 
+		Unavailable: policy.Unavailable(c),
+
 		Pages:  pages.errors,
 		Robots: pages.robots,
 

@@ -21,7 +21,7 @@ type DomainCounts struct {
 	Delayed   uint64  `json:"delayed"`
 	Rejected  uint64  `json:"rejected"`
 	Throttled uint64  `json:"throttled"` // orders to wait that were made
-	Skewed    uint64  `json:"skewed"`    // messages whose times are too far from the master's
+	Skewed    uint64  `json:"skewed"`    // messages whose times are too far from the master's, or from before it was there
 	NoCost    uint64  `json:"noCost"`    // messages without the cost that a credit rule needs
 	Evicted   uint64  `json:"evicted"`   // identifiers forgotten as there were too many
 	Delay     float64 `json:"delay"`     // seconds that gatekeepers delayed requests, in sum

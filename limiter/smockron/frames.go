@@ -25,6 +25,8 @@ const (
 	MaxIdentifier = 1024
 	// maxDigits keeps times within what an integer holds.
 	maxDigits = 15
+	// maxInfo is how much of what is for logs is kept, in bytes.
+	maxInfo   = 512
 	costName  = "cost_ms="
 	maxCost   = 24 * time.Hour
 )
@@ -48,6 +50,7 @@ type Accounting struct {
 	Until      int64         // of Delayed: when it was let go
 	Cost       time.Duration // CPU time; valid if HasCost
 	HasCost    bool
+	Info       []byte // what the gatekeeper says for logs, the cost included; no more than maxInfo of it
 	Resync     bool // a request for all that the master knows of Domain, and nothing else
 }
 
@@ -91,8 +94,24 @@ func parseAccounting(frames [][]byte) (a Accounting, err error) {
 	}
 	if len(frames) > 5 {
 		a.Cost, a.HasCost = parseCost(frames[5])
+		a.Info = frames[5][:min(len(frames[5]), maxInfo)]
 	}
 	return a, nil
+}
+
+// Words are what it says for logs, but for the cost.
+func (a *Accounting) Words() []byte {
+	rest := a.Info
+	if a.HasCost {
+		var words [][]byte
+		for word := range bytes.FieldsSeq(rest) {
+			if !bytes.HasPrefix(word, []byte(costName)) {
+				words = append(words, word)
+			}
+		}
+		rest = bytes.Join(words, []byte{' '})
+	}
+	return bytes.TrimSpace(rest)
 }
 
 // parseDomain takes the NUL off that makes a domain a topic no other begins with.

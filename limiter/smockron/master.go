@@ -18,8 +18,10 @@ type Settings struct {
 	// MaxSkew is by how much the times in accounting may differ from the master's.
 	// What is older has been in some queue while the master was away, and would
 	// punish for the past; what is later would make everybody wait for a clock that
-	// is wrong. Both are dropped and counted. Zero is DefaultMaxSkew, below zero takes
-	// every time.
+	// is wrong. Both are dropped and counted. So is a request that is said to be delayed
+	// until a later time than it was told to be, by more than MaxSkew, and one without a cost
+	// that came before the master was there: the originals keep such in their queues. Zero is
+	// DefaultMaxSkew, below zero takes every time.
 	MaxSkew time.Duration
 }
 
@@ -29,6 +31,7 @@ type Settings struct {
 type Master struct {
 	mu      sync.Mutex // guards the following
 	skew    int64      // milliseconds, or anySkew
+	began   int64      // when it was there to be told, in milliseconds since 1970
 	domains map[string]*domain
 	counts  Counts
 	saver   saver
@@ -85,7 +88,7 @@ func (m *Master) take(now time.Time, a *Accounting) (o order, any bool) {
 		m.counts.UnknownDomain++
 		return o, false
 	}
-	if !m.timelyLocked(at, a) {
+	if !m.timelyLocked(at, d.identifiers[string(a.Identifier)], a) {
 		d.counts.Skewed++
 		return o, false
 	}
@@ -112,22 +115,32 @@ func (m *Master) take(now time.Time, a *Accounting) (o order, any bool) {
 }
 
 // timelyLocked tells whether the message's times are near the master's. The time
-// until which a request is delayed is one that a master gave. With what it cost, a
-// request is told of when it is done, and may have come long before.
-func (m *Master) timelyLocked(at int64, a *Accounting) bool {
+// until which a request is delayed is one that the master told of its identifier; x is what
+// is known of that, nil: nothing. With what it cost, a request is told of when it is done, and
+// may have come long before.
+func (m *Master) timelyLocked(at int64, x *identifier, a *Accounting) bool {
 	if m.skew == anySkew {
 		return true
 	}
-	oldest := at - m.skew
+	oldest, latest := max(at-m.skew, m.began), at
 	if a.HasCost {
-		oldest -= longestDelay
+		oldest = at - m.skew - longestRun
 	}
-	return a.Received >= oldest && a.Received <= at+m.skew && a.Until <= at+longestDelay
+	if x != nil {
+		latest = max(at, x.until)
+	}
+	return a.Received >= oldest && a.Received <= at+m.skew && a.Until <= latest+m.skew
 }
 
-// longestDelay is the longest in milliseconds that a gatekeeper can have delayed a
-// request, or have had it run.
-const longestDelay = int64(time.Hour / time.Millisecond)
+// longestRun is the longest in milliseconds that a request can have run.
+const longestRun = int64(time.Hour / time.Millisecond)
+
+// begin says that the master is there to be told from now on.
+func (m *Master) begin(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.began = now.UnixMilli()
+}
 
 // reject counts a message that is not sound.
 func (m *Master) reject(err error) {

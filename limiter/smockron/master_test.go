@@ -98,7 +98,9 @@ func TestTimes(t *testing.T) {
 		{-11_000, 0, "", false},
 		{9_000, 0, "", true},
 		{11_000, 0, "", false},
-		{0, 60_000, "", true},
+		{0, 9_000, "", true},
+		{0, 11_000, "", false}, // nobody was told to wait so long
+		{0, 60_000, "", false},
 		{0, 2 * hour, "", false},
 		{-600_000, 0, "cost_ms=500000", true},
 		{-2 * hour, 0, "cost_ms=1", false},
@@ -114,6 +116,59 @@ func TestTimes(t *testing.T) {
 		if got := d.Counts.Skewed == 0; got != c.taken || (d.Identifiers > 0) != c.taken {
 			t.Errorf("%+v: taken %v, %d identifiers", c, got, d.Identifiers)
 		}
+	}
+}
+
+// TestDelayedAsTold: a request may be delayed until the time that its identifier was told, and
+// not until a later one, which would put everybody off who goes by that name.
+func TestDelayedAsTold(t *testing.T) {
+	delayed := func(m *Master, until int64) []string {
+		return receive(m, at(0), fmt.Sprintf("foo\x00|DELAYED|u|%d|%d|", start, start+until))
+	}
+	m := oneRule()
+	var told []string
+	for range 30 {
+		told = receive(m, at(0), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||", start))
+	}
+	if diff := cmp.Diff([]string{"u 20000"}, told); diff != "" {
+		t.Fatal(diff)
+	}
+	if got := delayed(m, 20_000); len(got) != 1 || got[0] != "u 21000" {
+		t.Errorf("delayed as told: %v, want the next second", got)
+	}
+	if got := delayed(m, 31_001); got != nil || m.State().Domains[0].Counts.Skewed != 1 {
+		t.Errorf("delayed until ten seconds after what was told: %v, %+v", got, m.State().Domains[0].Counts)
+	}
+	if got := receive(m, at(0), fmt.Sprintf("foo\x00|DELAYED|other|%d|%d|", start, start+20_000)); got != nil || m.State().Domains[0].Identifiers != 1 {
+		t.Errorf("another one, that was told nothing: %v", got)
+	}
+}
+
+// TestBeforeItBegan: what gatekeepers kept while there was no master is dropped, however little
+// time that was: in a lump it would lock their clients out. What a request cost is charged all
+// the same: it comes when it is done.
+func TestBeforeItBegan(t *testing.T) {
+	m := oneRule()
+	m.begin(at(0))
+	for i := range 1000 { // what ZeroMQ keeps for a Node gatekeeper in an outage of 5 s
+		if got := receive(m, at(100), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||", start-5000+int64(i)*5-1)); got != nil {
+			t.Fatalf("message %d: %v", i, got)
+		}
+	}
+	if s := m.State().Domains[0]; s.Counts.Skewed != 1000 || s.Identifiers != 0 {
+		t.Errorf("%+v", s)
+	}
+	for i := range 11 {
+		got := receive(m, at(100), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||", start))
+		if (got != nil) != (i == 10) {
+			t.Errorf("request %d since then: %v", i, got)
+		}
+	}
+	c := NewMaster(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{{Kind: Credit, CPUs: 1, Burst: time.Second}}}}})
+	c.begin(at(0))
+	receive(c, at(100), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||cost_ms=8100", start-8000))
+	if s := c.State().Domains[0]; s.Counts.Skewed != 0 || s.Identifiers != 1 {
+		t.Errorf("with its cost: %+v", s)
 	}
 }
 

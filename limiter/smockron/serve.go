@@ -70,6 +70,7 @@ func Serve(ctx context.Context, m *Master, o ServeOptions) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer end()
+	m.begin(s.Now())
 	all.Go(func() { opened <- s.listen(ctx, w, opened) })
 	if err := <-opened; err != nil {
 		return err

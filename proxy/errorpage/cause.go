@@ -11,6 +11,7 @@ const (
 	DebtOfNetwork              // the network that it lies in does
 	DebtOfProgram              // its User-Agent does
 	DebtOfGroup                // a class of the administrator's does
+	DebtOfDomain               // the same, with the status that other gatekeepers give
 	ClientFull                 // too many requests of the client wait
 	OverLimit                  // it made more requests than a limit allows
 	ServerFull                 // too many requests wait
@@ -32,7 +33,8 @@ func (c Cause) Status() int {
 	return [causes]int{
 		DebtOfAddress: http.StatusTooManyRequests, DebtOfNetwork: http.StatusTooManyRequests,
 		DebtOfProgram: http.StatusTooManyRequests, DebtOfGroup: http.StatusTooManyRequests,
-		ClientFull: http.StatusTooManyRequests, OverLimit: http.StatusTooManyRequests,
+		DebtOfDomain: http.StatusServiceUnavailable,
+		ClientFull:   http.StatusTooManyRequests, OverLimit: http.StatusTooManyRequests,
 		ServerFull: http.StatusServiceUnavailable, Busy: http.StatusServiceUnavailable, BusyOwn: http.StatusServiceUnavailable,
 		BackendDown: http.StatusBadGateway, BackendSlow: http.StatusGatewayTimeout,
 		Unsound: http.StatusBadRequest, UnsoundBody: http.StatusBadRequest,
@@ -43,7 +45,7 @@ func (c Cause) Status() int {
 // String is the name that templates know the cause by.
 func (c Cause) String() string {
 	return [causes]string{
-		"debt-of-address", "debt-of-network", "debt-of-program", "debt-of-group", "client-full", "over-limit",
+		"debt-of-address", "debt-of-network", "debt-of-program", "debt-of-group", "debt-of-domain", "client-full", "over-limit",
 		"server-full", "busy", "busy-own", "backend-down", "backend-slow", "unsound", "unsound-body", "incomplete", "wrong-method",
 	}[c]
 }

@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"net/http"
 	"strings"
 
 	"tempomat/classify"
@@ -104,6 +105,23 @@ func classOf(class config.Class) classify.Class {
 	return by
 }
 
+// identifiers are what clients can be called other than by the key of a class.
+func identifiers() map[string]classify.By {
+	return map[string]classify.By{"address": classify.Address, "mapped-address": classify.MappedAddress, "user-agent": classify.UserAgentHeader}
+}
+
+// Unavailable are the classes whose refusals say that there is no service, as other gatekeepers
+// of their domain do.
+func Unavailable(c *config.Config) map[string]bool {
+	all := make(map[string]bool)
+	for _, d := range c.Coordination.Smockron.Domains {
+		if d.Status == http.StatusServiceUnavailable && c.Coordination.Kind == "smockron" {
+			all[d.Domain] = true
+		}
+	}
+	return all
+}
+
 // toldClasses are those that are judged by a master: the same grouping as a class
 // of the configuration, under the domain's name.
 func toldClasses(c *config.Config) (classes []classify.Class, limits []limiter.ClassInfo) {
@@ -117,6 +135,9 @@ func toldClasses(c *config.Config) (classes []classify.Class, limits []limiter.C
 		for _, class := range c.Classes {
 			if class.Name == d.Class {
 				by := classOf(class)
+				if way, other := identifiers()[d.Identifier]; other {
+					by = classify.Class{By: way}
+				}
 				by.Name = d.Domain
 				classes = append(classes, by)
 				limits = append(limits, limiter.ClassInfo{Name: d.Domain, Budget: limiter.Budget{Told: true, MaxHold: d.MaxDelay}})
