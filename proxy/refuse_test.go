@@ -74,7 +74,7 @@ func TestRefusedForDebt(t *testing.T) {
 func TestRefusedAsByOthers(t *testing.T) {
 	for _, status := range []int{429, 503} {
 		synctest.Test(t, func(t *testing.T) {
-			r := startVirtual(t, sleeper, func(s *setup) {
+			r := startVirtual(t, sleeper, fairly, func(s *setup) {
 				s.classify.Classes = append(s.classify.Classes, classify.Class{Name: "api", By: classify.MappedAddress})
 				s.limits.Classes = append(s.limits.Classes, limiter.ClassInfo{Name: "api", Budget: limiter.Budget{Told: true, MaxHold: 5 * time.Second}})
 			})

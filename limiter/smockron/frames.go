@@ -26,9 +26,9 @@ const (
 	// maxDigits keeps times within what an integer holds.
 	maxDigits = 15
 	// maxInfo is how much of what is for logs is kept, in bytes.
-	maxInfo   = 512
-	costName  = "cost_ms="
-	maxCost   = 24 * time.Hour
+	maxInfo  = 512
+	costName = "cost_ms="
+	maxCost  = 24 * time.Hour
 )
 
 // What can be wrong with a message.
@@ -51,7 +51,7 @@ type Accounting struct {
 	Cost       time.Duration // CPU time; valid if HasCost
 	HasCost    bool
 	Info       []byte // what the gatekeeper says for logs, the cost included; no more than maxInfo of it
-	Resync     bool // a request for all that the master knows of Domain, and nothing else
+	Resync     bool   // a request for all that the master knows of Domain, and nothing else
 }
 
 // parseAccounting reads the frames of a message. What it returns refers to them.
