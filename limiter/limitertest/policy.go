@@ -54,9 +54,23 @@ func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
 	}
 }
 
+// policyOf is what the limiter is told in a scenario.
+func policyOf(mode limiter.Mode, cpus float64, s Scenario) limiter.Policy {
+	p := Policy(mode, cpus, s.configured())
+	if s.Systems != nil {
+		p.Classes = append(p.Classes, limiter.ClassInfo{Name: "asn", Budget: limiter.Budget{CPUs: 0.25 * cpus, Burst: 30 * time.Second}})
+	}
+	return p
+}
+
 // rulesOf is what the proxy goes by in a scenario.
 func rulesOf(now time.Time, s Scenario) (rules lifecycle.Rules, err error) {
-	rules.Classifier, err = classify.New(classify.Config{Classes: Classes(), AddressHeader: classify.NoHeader})
+	c := classify.Config{Classes: Classes(), AddressHeader: classify.NoHeader}
+	if s.Systems != nil {
+		c.Classes = append(c.Classes, classify.Class{Name: "asn", By: "asn"})
+		c.Databases = map[string]classify.Database{"asn": s.Systems}
+	}
+	rules.Classifier, err = classify.New(c)
 	if err != nil {
 		return rules, err
 	}

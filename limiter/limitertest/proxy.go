@@ -32,7 +32,7 @@ func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, err
 	if err != nil {
 		return nil, err
 	}
-	l := limiter.New(e.time(), Policy(mode, b.cpus, s.configured()), TableSize, nil)
+	l := limiter.New(e.time(), policyOf(mode, b.cpus, s), TableSize, nil)
 	p := &proxy{
 		engine: e, backend: b, plain: s.Plain, rules: rules, limiter: l, gate: lifecycle.New(e.time(), l),
 		spool: spool{most: s.Spool, used: map[uint32]float64{}},

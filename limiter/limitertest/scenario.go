@@ -1,5 +1,7 @@
 package limitertest
 
+import "tempomat/classify"
+
 // Scenario is a site and who comes to it. The attack begins at Attack.
 type Scenario struct {
 	Name    string
@@ -17,6 +19,10 @@ type Scenario struct {
 	Spool float64 // bytes that the proxy keeps for each address; 0: any number
 	// Redirect has newcomers that wait redirected.
 	Redirect bool
+
+	// Systems, if there are any, are the autonomous systems that addresses are of, and have
+	// a class of their own, with a quarter of the CPUs each.
+	Systems classify.Database
 
 	// Rare is another of a family that is played when all are asked for.
 	Rare bool
