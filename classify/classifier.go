@@ -208,6 +208,8 @@ func (c *Classifier) ClassifySeen(r *http.Request, seen Seen, into *Result) {
 	into.Agent, into.Robot, into.declared = agent.family, agent.robot, agent.declared
 	into.Account, into.Pooled, into.Share, into.forged, into.replaced = false, false, 0, false, nil
 
+	asked := requested{r, seen.Fields, agent.family}
+
 	var scratch [maxText]byte
 	text, pathEnd := appendShape(scratch[:0], r.URL.Path, r.URL.RawQuery)
 	shapeEnd := len(text)
@@ -225,7 +227,7 @@ func (c *Classifier) ClassifySeen(r *http.Request, seen Seen, into *Result) {
 			n++
 			continue
 		}
-		text = c.appendID(text, by, into.Client, r, &seen)
+		text = by.appendID(text, into.Client, &asked)
 		if len(text) == start {
 			continue // the request has no key in this class
 		}
@@ -252,25 +254,32 @@ func userAgent(r *http.Request) string {
 	return ""
 }
 
+// requested is what classes go by, beside the client's address.
+type requested struct {
+	*http.Request
+	fields Fields
+	family string // of its User-Agent
+}
+
 // appendID appends the request's ID in the class, or nothing when it has none.
-func (c *Classifier) appendID(dst []byte, of *grouping, client netip.Addr, r *http.Request, seen *Seen) []byte {
-	if of.database != nil {
-		return append(dst, of.database.ID(client)...)
+func (g *grouping) appendID(dst []byte, client netip.Addr, r *requested) []byte {
+	if g.database != nil {
+		return append(dst, g.database.ID(client)...)
 	}
-	switch of.By {
+	switch g.By {
 	case Slash32, Slash24, Slash16:
-		return appendNetwork(dst, client, of.By)
+		return appendNetwork(dst, client, g.By)
 	case UserAgent:
-		return append(dst, c.agents.read(userAgent(r)).family...)
+		return append(dst, r.family...)
 	case Address, MappedAddress:
-		return appendAddress(dst, client, of.By == MappedAddress)
+		return appendAddress(dst, client, g.By == MappedAddress)
 	case UserAgentHeader:
-		text := userAgent(r)
+		text := userAgent(r.Request)
 		return append(dst, text[:min(len(text), maxWholeAgent)]...)
 	case Header:
-		return appendHeaderID(dst, of.Header, r)
+		return appendHeaderID(dst, g.Header, r.Request)
 	case "fingerprint":
-		return appendFingerprint(dst, r, seen.Fields)
+		return appendFingerprint(dst, r.Request, r.fields)
 	case "method":
 		return appendMethod(dst, r.Method)
 	case "host":

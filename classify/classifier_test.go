@@ -241,8 +241,9 @@ func BenchmarkClassify(b *testing.B) {
 		b.ReportAllocs()
 		r := request("/blog/2024/my-post?page=3", "User-Agent", chrome131, "X-Key", "0123456789abcdef")
 		var result Result
+		seen := Seen{Fields: fieldList(chrome)}
 		for b.Loop() {
-			all.ClassifySeen(r, Seen{Fields: fieldList(chrome)}, &result)
+			all.ClassifySeen(r, seen, &result)
 		}
 	})
 }

@@ -27,10 +27,7 @@ const (
 
 // appendFingerprint appends 16 hexadecimal digits.
 func appendFingerprint(dst []byte, r *http.Request, fields Fields) []byte {
-	sum := uint64(fnvOffset)
-	take := func(x byte) { sum = (sum ^ uint64(x)) * fnvPrime }
-	take(byte(r.ProtoMajor & 3))
-	take(byte(r.ProtoMinor & 3))
+	sum := taken(taken(fnvOffset, byte(r.ProtoMajor&3)), byte(r.ProtoMinor&3))
 	if fields != nil {
 		for at := range mostFields {
 			name := fields.Field(at)
@@ -38,7 +35,7 @@ func appendFingerprint(dst []byte, r *http.Request, fields Fields) []byte {
 				break
 			}
 			if mark := markOf(name); mark != 0 {
-				take(mark)
+				sum = taken(sum, mark)
 			}
 		}
 	} else {
@@ -50,13 +47,16 @@ func appendFingerprint(dst []byte, r *http.Request, fields Fields) []byte {
 		var all [4]byte
 		binary.LittleEndian.PutUint32(all[:], sent)
 		for _, x := range all {
-			take(x)
+			sum = taken(sum, x)
 		}
 	}
 	var digest [8]byte
 	binary.BigEndian.PutUint64(digest[:], sum)
 	return hex.AppendEncode(dst, digest[:])
 }
+
+// taken is the sum with a byte more.
+func taken(sum uint64, x byte) uint64 { return (sum ^ uint64(x)) * fnvPrime }
 
 // markOf is a number of 1 to 31 for each field that counts; 0: it does not. It is a part of
 // what sidecars tell each other, and so it never changes.

@@ -27,10 +27,24 @@ func appendHeaderID(dst []byte, name string, r *http.Request) []byte {
 	if value == "" {
 		return dst
 	}
-	var scratch [maxHeaderBytes]byte
-	n := copy(scratch[:], value)
-	sum := sha256.Sum256(scratch[:n])
+	sum := digest(value)
 	return hex.AppendEncode(dst, sum[:8])
+}
+
+// digest is the SHA-256 of a text, as far as it tells keys apart. Most are short, and to
+// clear memory for a long one takes as long as the rest.
+func digest(text string) [sha256.Size]byte {
+	const short = 256
+	if len(text) <= short {
+		var scratch [short]byte
+		return sha256.Sum256(scratch[:copy(scratch[:], text)])
+	}
+	return digestOfLong(text)
+}
+
+func digestOfLong(text string) [sha256.Size]byte {
+	var scratch [maxHeaderBytes]byte
+	return sha256.Sum256(scratch[:copy(scratch[:], text)])
 }
 
 // isToken reports whether s is a token (RFC 9110, 5.6.2), as a header's name is.

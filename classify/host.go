@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"strings"
 )
@@ -37,8 +36,7 @@ func appendHost(dst []byte, host string) []byte {
 		dst = append(dst, c)
 	}
 	if len(host) > maxID {
-		var scratch [maxHeaderBytes]byte
-		sum := sha256.Sum256(scratch[:copy(scratch[:], host)])
+		sum := digest(host)
 		dst = hex.AppendEncode(append(dst[:len(dst)-maxID+kept], '~'), sum[:hashed])
 	}
 	return dst

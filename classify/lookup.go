@@ -19,7 +19,7 @@ func (c *Classifier) NetworkKeys(a netip.Addr) (keys []limiter.Key) {
 		if !class.kind.Address {
 			continue
 		}
-		if id := string(c.appendID(nil, &class, a, nil, nil)); id != "" {
+		if id := string(class.appendID(nil, a, nil)); id != "" {
 			keys = append(keys, limiter.Key{Class: class.Name, ID: id})
 		}
 	}
