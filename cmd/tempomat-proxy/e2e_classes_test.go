@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -32,6 +33,22 @@ func writeASNs(t *testing.T, file string, number uint32) {
 	}
 }
 
+// sendRaw sends a request byte by byte, and waits for the end of its answer.
+func sendRaw(t *testing.T, url, text string) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
+		t.Fatalf("%v: %.200s", err, answer)
+	}
+}
+
 // TestClassesOfTheTable: classes that are off until they have a share charge requests and are
 // shown as the others are; their database is read again with the configuration, and a broken
 // one leaves the one before.
@@ -55,6 +72,14 @@ func TestClassesOfTheTable(t *testing.T) {
 	}
 	if _, out, _ := s.doctor("explain", client); !strings.Contains(out, "AS64496") {
 		t.Errorf("explain says nothing of its autonomous system: %s", out)
+	}
+
+	// In which order a client sends its fields is seen on the wire, and nowhere else.
+	for _, fields := range []string{"Accept: */*\r\nUser-Agent: x\r\n", "User-Agent: x\r\nAccept: */*\r\n", "Cookie: a=b\r\nUser-Agent: y\r\nAccept: a/b\r\n"} {
+		sendRaw(t, s.url, "GET /style.css HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"+fields+"\r\n")
+	}
+	if _, out, _ := s.doctor("--bucket", "fingerprint", "--json"); strings.Count(out, `"id":`) != 3 { // the first is that of s.get
+		t.Errorf("want three fingerprints, got %s", out)
 	}
 
 	at := s.stderr.len()
