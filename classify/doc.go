@@ -56,6 +56,8 @@
 //	path.go          path shapes
 //	segment.go       one part of a path shape
 //	header.go        header classes
+//	fingerprint.go   the class of a head by its fields
+//	host.go          the class of a site by its name
 //	text.go          the memory of keys
 //	lookup.go        which keys what somebody asks for may be
 //	pins.go          clients that somebody gave a standing for a time

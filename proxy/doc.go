@@ -74,6 +74,7 @@
 //	workertrial.go how many connections the backend accepts
 //	learn.go      what the CPU use and the gate tell of the backend
 //	newcomer.go   who is redirected in place of waiting
+//	entrance.go   listeners, and how connections begin there
 //	connection.go what a connection's requests share
 //	turned.go     connections that turn out to be HTTP/2
 //	work.go       what the backend does for a request, and its end

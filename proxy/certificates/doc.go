@@ -6,4 +6,5 @@
 //	source.go  where certificates are: files, and directories as certbot and others have them
 //	pair.go    one certificate with its key
 //	watch.go   what has changed, and what is said about it
+//	config.go  how TLS is spoken with them
 package certificates

@@ -8,6 +8,7 @@
 //	gate.go       the gate
 //	resources.go  buffers, connections, reloads
 //	sharing.go    those with whom accounts are shared
+//	tls.go        how connections begin, and certificates
 //	series.go     the table for the status and for Graphite
 //	collector.go  the table for Prometheus
 //	durations.go  how long requests take, as histograms
