@@ -280,8 +280,6 @@ func (g *grouping) appendID(dst []byte, client netip.Addr, r *requested) []byte 
 		return appendHeaderID(dst, g.Header, r.Request)
 	case "fingerprint":
 		return appendFingerprint(dst, r.Request, r.fields)
-	case "protocol":
-		return append(dst, byte('0'+r.ProtoMajor&7), '.', byte('0'+r.ProtoMinor&7))
 	case "method":
 		return appendMethod(dst, r.Method)
 	case "host":

@@ -38,7 +38,7 @@ func everyKind(t testing.TB) map[string]*Classifier {
 func TestEveryKind(t *testing.T) {
 	want := map[string]string{
 		"slash32": "203.0.113.9", "slash24": "203.0.113.0/24", "slash16": "203.0.0.0/16", "userAgent": "firefox linux",
-		"asn": "AS64496", "country": "NZ", "fingerprint": fingerprint(fields(chromeFields), nil), "method": "GET", "protocol": "1.1", "host": "example.com",
+		"asn": "AS64496", "country": "NZ", "fingerprint": fingerprint(fields(chromeFields), nil), "method": "GET", "host": "example.com",
 	}
 	for name, c := range everyKind(t) {
 		var result Result

@@ -52,7 +52,6 @@ func Kinds() []Kind {
 		{Name: "country", Groups: "the country of its address, as `NZ`", Address: true, Database: "country"},
 		{Name: "fingerprint", Groups: "which of the usual header fields it sends, and in which order, [hashed](operations.md#fingerprints)"},
 		{Name: "method", Groups: "the method; `OTHER` are those that nobody knows"},
-		{Name: "protocol", Groups: "the version of HTTP, as `1.1`"},
 		{Name: "host", Groups: "the `Host`, without its port"},
 	}
 }
