@@ -139,7 +139,7 @@ type Result struct {
 	Agent    string   // the family of its User-Agent
 	Robot    bool     // its User-Agent names a robot or another program, and no browser
 	Account  bool     // the first key is a robot's account
-	Pooled   bool     // that is one of a name that anybody can make up; the second key is all of these together
+	Pooled   bool     // that is one of a name that anybody can make up, or of all of these together
 	Share    float64  // how many times the share of its class the first key has; 0 is 1
 	Prefetch bool     // nobody looks at the answer yet: the browser asks in advance
 

@@ -126,10 +126,11 @@ func (x *Robots) Recognise(now time.Time, res *Result) bool {
 
 // admit makes the account of a name the first key, and that of the pool that it is in,
 // if any, the second one. Of robots that have no account of their own it is the pool's
-// alone. It is false where there is no room: all the classes that there may be are in use.
+// alone. It is false where there is no room, as all the classes that there may be are in
+// use.
 func (x *Robots) admit(res *Result, name, pool string) bool {
 	if x.only != nil && !x.only[name] {
-		name, pool, res.Share = OtherRobots, "", 0
+		name, pool, res.Share, res.Pooled = OtherRobots, "", 0, true
 	}
 	if pool != "" && res.n+2 > len(res.keys) {
 		return false

@@ -82,6 +82,10 @@ func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node
 		r.Fault(at, "", "a class's name has 1 to 32 letters, digits, _ and -, and begins with a letter")
 		return nil
 	}
+	if fold(name) == RobotClass || fold(name) == SessionClass {
+		r.Fault(at, "", "there is such a class already, which is no key here: see robots and standing")
+		return nil
+	}
 	if meant := form.Nearest(name, builtIn()); meant != "" && n.Kind == yaml.MappingNode && !givesKind(n) {
 		r.Fault(at, "", fmt.Sprintf("unknown class; did you mean %q? A class of your own needs header or path", meant))
 		return nil

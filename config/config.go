@@ -29,6 +29,7 @@ type Config struct {
 	Gate           Gate         // the queue before the backend
 	Standing       Standing     // what evidence that a client is a person counts
 	Newcomers      Newcomers    // how browsers that have never been here are told from programs
+	Robots         Robots       // robots that say who they are
 	State          string       // the file that keeps who is known over a restart; empty: none
 	History        History      // what is kept of the last week
 	Classes        []Class      // in the order of the table of built-in ones, then as written
@@ -68,6 +69,7 @@ func Default() *Config {
 		Gate:          Gate{Strangers: 0.5, Usage: "machine"},
 		Standing:      Standing{Enabled: true, Attested: 4},
 		Newcomers:     Newcomers{Redirect: true},
+		Robots:        defaultRobots(),
 		State:         "/var/lib/tempomat/state",
 		History:       History{Hours: mostHistory},
 		Classes:       defaultClasses(),

@@ -124,6 +124,9 @@ func checkLimit(r *form.Reader, at form.Source, l Limit, others []Limit) {
 // validateLimits checks what limits need elsewhere.
 func validateLimits(r *form.Reader, d *draft) {
 	for i, l := range d.Limits {
+		if l.Class == RobotClass && d.Robots.Enabled {
+			continue
+		}
 		if c := d.class(l.Class); c == nil || c.off {
 			r.Fault(d.limitSources[i].Under("class"), form.Quoted(l.Class), "is not the name of a class that is on")
 		}

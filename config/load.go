@@ -13,11 +13,11 @@ import (
 type Faults = form.Faults
 
 // Load reads the file of that name and lays the environment over it; without a name
-// all has its default. It opens nothing else but the files of prefixes that
-// trustedProxies names. The error is Faults, or wraps what the system said of the file.
+// all has its default. It opens nothing else but the files of prefixes that it
+// names. The error is Faults, or wraps what the system said of the file.
 func Load(name string, env []string) (*Config, error) {
 	if name == "" {
-		return parseWith(nil, "defaults", env, readProxies)
+		return parseWith(nil, "defaults", env, readNetworks)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -28,7 +28,7 @@ func Load(name string, env []string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
-	return parseWith(data, name, env, readProxies)
+	return parseWith(data, name, env, readNetworks)
 }
 
 // Parse reads one configuration from YAML or JSON. name is the file's name for

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,8 @@ import (
 	"tempomat/config/form"
 )
 
-// Proxies is one entry of trustedProxies: a prefix, or a file of them.
+// Proxies is one entry of trustedProxies, or of a robot's addresses: a prefix, or a file of
+// them.
 type Proxies struct {
 	File     string         // an absolute path; empty: the prefix stands in the configuration itself
 	Prefixes []netip.Prefix // one, or what was in the file when the configuration was read
@@ -37,16 +39,23 @@ func (c *Config) Trusted() (all []netip.Prefix) {
 	return all
 }
 
-// proxies is one entry. What is in a file is read later, by readProxies.
-func proxies() form.Scalar[Proxies] {
+// proxies is one entry of trustedProxies.
+func proxies() form.Scalar[Proxies] { return networks(everyProxy) }
+
+// everyProxy is what is wrong with all addresses as those of proxies.
+const everyProxy = "would trust everybody, and anybody could claim any address; name the proxies"
+
+// networks is a prefix or a file of them, and what is wrong with all addresses. What is in a
+// file is read later, by readNetworks.
+func networks(all string) form.Scalar[Proxies] {
 	return form.Scalar[Proxies]{
-		Type: "prefix", Allowed: prefix().Allowed + ", but not all addresses (`/0`); or `file:/path` of a file with one in each line",
+		Type: "prefix", Allowed: prefix().Allowed + ", but not all addresses (`/0`); or `file:/path` of a file of them",
 		Schema: form.Schema{"type": "string"},
 		Parse: func(text string) (Proxies, error) {
 			if file, ok := strings.CutPrefix(text, fileWord); ok {
 				return Proxies{File: file}, checkProxiesFile(file)
 			}
-			prefix, err := parseTrusted(text)
+			prefix, err := parseNarrow(text, all)
 			return Proxies{Prefixes: []netip.Prefix{prefix}}, err
 		},
 		Format: func(p Proxies) string {
@@ -62,11 +71,11 @@ func proxies() form.Scalar[Proxies] {
 	}
 }
 
-// parseTrusted takes a prefix that does not have everybody in it.
-func parseTrusted(text string) (netip.Prefix, error) {
+// parseNarrow takes a prefix that does not have everybody in it, and else says why.
+func parseNarrow(text, why string) (netip.Prefix, error) {
 	prefix, err := parsePrefix(text)
 	if err == nil && prefix.Bits() == 0 {
-		err = errors.New("would trust everybody, and anybody could claim any address; name the proxies")
+		err = errors.New(why)
 	}
 	return prefix, err
 }
@@ -78,18 +87,36 @@ func checkProxiesFile(file string) error {
 	return nil
 }
 
-// readProxies reads the files that trustedProxies names.
-func readProxies(r *form.Reader, d *draft) {
-	for i, p := range d.TrustedProxies {
-		if p.File == "" {
-			continue
+// entries are those of a key that may name files.
+type entries struct {
+	key string
+	all []Proxies
+	why string // all addresses are not allowed there
+}
+
+// withFiles are the keys that may name files of prefixes.
+func (c *Config) withFiles() []entries {
+	all := []entries{{"trustedProxies", c.TrustedProxies, everyProxy}}
+	for _, x := range c.Robots.Known {
+		all = append(all, entries{"robots.known", x.Addresses, everyRobot})
+	}
+	return all
+}
+
+// readNetworks reads the files of prefixes that the configuration names.
+func readNetworks(r *form.Reader, d *draft) {
+	for _, of := range d.withFiles() {
+		for i, p := range of.all {
+			if p.File == "" {
+				continue
+			}
+			data, err := readProxiesFile(p.File)
+			if err != nil {
+				r.Fault(r.Given[of.key], form.Quoted(fileWord+p.File), err.Error())
+				continue
+			}
+			of.all[i].Prefixes = of.parse(r, p.File, data)
 		}
-		data, err := readProxiesFile(p.File)
-		if err != nil {
-			r.Fault(r.Given["trustedProxies"], form.Quoted(fileWord+p.File), err.Error())
-			continue
-		}
-		d.TrustedProxies[i].Prefixes = parseProxies(r, p.File, data)
 	}
 }
 
@@ -124,18 +151,27 @@ func reason(err error) error {
 	return fmt.Errorf("cannot be read: %w", err)
 }
 
-// parseProxies takes the prefix in each line of a file. Lines may be empty; # begins a
-// comment. A file without any would trust nobody, and so is one that went wrong.
-func parseProxies(r *form.Reader, file, text string) (prefixes []netip.Prefix) {
-	at := form.Source{File: file, Key: "trustedProxies"}
+// parse takes the prefixes of a file: one in each line, or those of a list in JSON. Lines
+// may be empty; # begins a comment. A file without any went wrong.
+func (of *entries) parse(r *form.Reader, file, text string) (prefixes []netip.Prefix) {
+	at := form.Source{File: file, Key: of.key}
+	lines, step := strings.Lines(text), 1
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		published, err := readPublished(text)
+		if err != nil {
+			r.Fault(at, "", err.Error())
+			return nil
+		}
+		lines, step = slices.Values(published), 0
+	}
 	faults := 0
-	for line := range strings.Lines(text) {
-		at.Line++
+	for line := range lines {
+		at.Line += step
 		line, _, _ = strings.Cut(line, "#")
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		prefix, err := parseTrusted(line)
+		prefix, err := parseNarrow(line, of.why)
 		if err == nil && len(prefixes) == mostInFile {
 			err = fmt.Errorf("is one too many; a file has at most %d", mostInFile)
 		}
@@ -154,15 +190,43 @@ func parseProxies(r *form.Reader, file, text string) (prefixes []netip.Prefix) {
 	return prefixes
 }
 
+// readPublished takes the prefixes out of a list as operators of crawlers publish it:
+// {"prefixes": [{"ipv4Prefix": "192.0.2.0/24"}, {"ipv6Prefix": "2001:db8::/32"}]}.
+func readPublished(text string) ([]string, error) {
+	var list struct {
+		Prefixes []struct{ IPv4Prefix, IPv6Prefix string }
+	}
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf("is no list in JSON with prefixes: %w", err)
+	}
+	all := make([]string, 0, len(list.Prefixes))
+	for _, p := range list.Prefixes {
+		all = append(all, p.IPv4Prefix, p.IPv6Prefix)
+	}
+	return all, nil
+}
+
 // fileChanges are those of what is in the files that both configurations name.
 func fileChanges(old, new *Config) (changes []Change) {
-	for _, before := range old.TrustedProxies {
-		for _, after := range new.TrustedProxies {
+	for _, was := range old.withFiles() {
+		for _, is := range new.withFiles() {
+			if was.key == is.key {
+				changes = append(changes, was.changes(is)...)
+			}
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b Change) int { return strings.Compare(a.New, b.New) })
+	return slices.Compact(changes)
+}
+
+func (was *entries) changes(is entries) (changes []Change) {
+	for _, before := range was.all {
+		for _, after := range is.all {
 			if before.File == "" || before.File != after.File || slices.Equal(before.Prefixes, after.Prefixes) {
 				continue
 			}
 			in := func(p Proxies) string { return fmt.Sprintf("%d in %s", len(p.Prefixes), p.File) }
-			changes = append(changes, Change{Key: "trustedProxies", Old: in(before), New: in(after)})
+			changes = append(changes, Change{Key: was.key, Old: in(before), New: in(after)})
 		}
 	}
 	return changes

@@ -60,6 +60,7 @@ func chapters(d *draft) []chapter {
 		{"How debt is acted on", throttleSettings(&d.Throttle)},
 		{"The gate", gateSettings(d)},
 		{"Classes and exemptions", classesSettings(d)},
+		{"Robots", robotsSettings(&d.Robots)},
 		{"Limits in requests", limitsSettings(d)},
 		{"Cost, memory, timeouts", costSettings(&d.Config)},
 		{"Buffers", bufferSettings(&d.Buffer)},

@@ -2,13 +2,12 @@ package limiter
 
 // address is the level above a client: an address whose sessions, or else its
 // User-Agents, are clients of their own. Together they weigh as much as it has
-// company, so that nobody gets more of the server by more cookies. A pool is another:
-// the robots that are known by nothing but the names that they give themselves.
+// company, so that nobody gets more of the server by more cookies.
 type address struct {
 	active  *client // those that wait or run, as a list
 	n       int     // of them
 	company float64 // how many clients it weighs as
-	queued  int     // requests that wait, without those of sessions
+	queued  int     // requests without a session that wait
 }
 
 // enter takes in a client that has work again.
@@ -44,19 +43,31 @@ func (a *address) reshare(g *gate) {
 	}
 }
 
-// waiting is how many requests wait that count as the client's: those of all
-// User-Agents of an address, or of all in a pool, as anybody has as many as it likes.
-func (c *client) waiting(t *Ticket) int {
-	if t.session {
+// pool is those clients that anybody can make up: they are one flow.
+type pool struct {
+	flow
+	queued int // requests that wait
+}
+
+// waitingWith is how many requests wait that count as the client's: those of all
+// User-Agents of an address, or of all in the pool, as anybody has as many as it likes.
+func (g *gate) waitingWith(t *Ticket, c *client) int {
+	switch {
+	case t.pooled:
+		return g.pool.queued
+	case t.session:
 		return int(c.queued)
 	}
 	return c.address.queued
 }
 
 // count counts a request that waits, or no longer does.
-func (c *client) count(t *Ticket, n int) {
-	c.queued += int32(n) //nolint:gosec // one
-	if !t.session {
-		c.address.queued += n
+func (g *gate) count(t *Ticket, n int) {
+	t.client.queued += int32(n) //nolint:gosec // one
+	switch {
+	case t.pooled:
+		g.pool.queued += n
+	case !t.session:
+		t.client.address.queued += n
 	}
 }

@@ -2,7 +2,7 @@ package limiter
 
 import "time"
 
-// flow is what the gate's clock knows of a client, or of all strangers
+// flow is what the gate's clock knows of a client, or of all strangers, or all of a pool,
 // together.
 //
 // The clock is that of generalised processor sharing (Parekh and Gallager,
@@ -98,6 +98,9 @@ const renewKnown = generation / 2 * time.Second
 // meet sees whether a client is no stranger any more, and remembers it if so.
 func (g *gate) meet(at time.Duration, t *Ticket) {
 	c := t.client
+	if t.pooled {
+		return // there may be any number of them
+	}
 	if !c.known && c.answers >= strangerAnswers && at-c.first >= strangerFor {
 		c.known = true
 	}
@@ -107,11 +110,10 @@ func (g *gate) meet(at time.Duration, t *Ticket) {
 	}
 }
 
-// client is that of a ticket's first key: a session, one of a pool, or a User-Agent of an
-// address.
+// client is that of a ticket's first key: a session, or a User-Agent of an address.
 func (g *gate) client(at time.Duration, t *Ticket) *client {
 	c := g.owner(at, t.slots[0].bucket)
-	if t.session || t.pooled {
+	if t.session {
 		if b := t.slots[1].bucket; c.address == nil && b != nil {
 			address := g.owner(at, b)
 			c.known, c.address = c.known || address.known, address.home()
@@ -163,16 +165,19 @@ func (c *client) weigh(g *gate, share float64) {
 	}
 }
 
+// isAlone tells whether its flow is its client's alone.
+func (t *Ticket) isAlone() bool { return !t.stranger && !t.pooled }
+
 // enterFlow counts a request of its flow.
 func (t *Ticket) enterFlow(g *gate) {
-	if t.flow.enter(g); !t.stranger && t.flow.work == 1 {
+	if t.flow.enter(g); t.isAlone() && t.flow.work == 1 {
 		t.client.address.enter(g, t.client)
 	}
 }
 
 // leaveFlow counts it no more.
 func (t *Ticket) leaveFlow(g *gate) {
-	if !t.stranger && t.flow.work == 1 {
+	if t.isAlone() && t.flow.work == 1 {
 		t.client.address.leave(g, t.client)
 	}
 	t.flow.leave(g)

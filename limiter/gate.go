@@ -54,6 +54,7 @@ type books struct {
 	open      bool // no request waits; the load is only counted
 	ranking   ranking
 	strangers strangers
+	pool      pool
 	known     *Known
 
 	systemVirtualTime float64 // virtual CPU-seconds per unit of share
@@ -133,7 +134,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c := g.client(at, t)
-	if c.waiting(t) >= g.limits.perClient && !g.open {
+	if g.waitingWith(t, c) >= g.limits.perClient && !g.open {
 		if c.known {
 			t.seen.Store(asKnown)
 		}
@@ -149,14 +150,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	if t.place != nil {
 		t.asked = t.arrived
 	}
-	if g.meet(at, t); c.known || t.proven {
-		t.seen.Store(asKnown)
-	} else {
-		t.flow, t.stranger = &g.strangers.flow, true
-		t.seen.Store(asStranger)
-	}
-	c.weigh(g, share)
-	c.standing = t.standing
+	g.place(at, t, share)
 	t.enterFlow(g)
 	g.enqueue(t)
 	if g.join(t) {
@@ -177,6 +171,27 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 		}
 	}
 	return decided
+}
+
+// place finds the flow of a request, which is its client's own unless that is a stranger or
+// of the pool.
+func (g *gate) place(at time.Duration, t *Ticket, share float64) {
+	c := t.client
+	g.meet(at, t)
+	c.standing = t.standing
+	switch {
+	case t.pooled:
+		t.flow = &g.pool.flow
+		g.pool.reweigh(g, share)
+		t.seen.Store(asKnown)
+		return
+	case c.known || t.proven:
+		t.seen.Store(asKnown)
+	default:
+		t.flow, t.stranger = &g.strangers.flow, true
+		t.seen.Store(asStranger)
+	}
+	c.weigh(g, share)
 }
 
 // dispatch lets go all that may go.
@@ -206,7 +221,7 @@ func (g *gate) enqueue(t *Ticket) {
 	}
 	g.queued++
 	g.waiting.Add(1)
-	t.client.count(t, 1)
+	g.count(t, 1)
 }
 
 // dequeue takes a request out of its lane and the count.
@@ -227,7 +242,7 @@ func (g *gate) dequeue(at time.Duration, t *Ticket) {
 	t.earlier, t.later = nil, nil
 	g.queued--
 	g.waiting.Add(-1)
-	t.client.count(t, -1)
+	g.count(t, -1)
 	if t.counts {
 		t.counts = false
 		t.each(func(s *slot) { s.bucket.gates(-1, t.gated) })

@@ -108,7 +108,7 @@ func (s *siege) checkShares(t fataler) {
 		if addresses[a] == nil {
 			addresses[a] = map[*client]bool{}
 		}
-		if !x.stranger {
+		if x.isAlone() {
 			addresses[a][x.client] = true
 		}
 	}

@@ -36,9 +36,9 @@ type Arrival struct {
 	// Session says that the first key is a session of the address that the second
 	// key is.
 	Session bool
-	// Pooled says that the first key is one of many that anybody can make up, as the name
-	// of a robot, and that all of these share the second key. Together they weigh as one
-	// client, and as many of their requests wait as of one.
+	// Pooled says that the client is one of many that anybody can make up, as the name of a
+	// robot. All of these together, who are the second key, are served as one client of its
+	// share, each of them in turn, and as many of their requests wait as of one.
 	Pooled bool
 	// Share multiplies the budget of the first key, in every mode, if that has one of its
 	// own; 0: it has that of its class.

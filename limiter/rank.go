@@ -59,13 +59,14 @@ func (g *gate) charge(t *Ticket) {
 // client, or the worst of its other keys. A client that owes nothing itself bears
 // only a part of the latter, as people share networks and User-Agents with
 // crawlers; also a stranger: all of a popular browser's debt would shut every
-// newcomer out who has it. The guess may be reserved on all keys meanwhile.
+// newcomer out who has it. Those of a pool owe what all of them do. The guess may be
+// reserved on all keys meanwhile.
 func (t *Ticket) debtRatio(at time.Duration, reserve bool) float64 {
 	var own, others float64
 	t.each(func(s *slot) {
 		g := s.debtRatioOf(at, t.guess, reserve)
-		if s == &t.slots[0] {
-			own = g
+		if s == &t.slots[0] || t.pooled && s == &t.slots[1] {
+			own = max(own, g)
 		} else {
 			others = max(others, g)
 		}

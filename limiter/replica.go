@@ -149,8 +149,13 @@ func (r *replica) copy(c *copied, buckets map[*bucket]*bucket) *Ticket {
 		own.address = r.nowhere
 		t.client, r.clients[o.client] = &own, &own
 	}
-	if t.flow = &t.client.flow; t.stranger {
+	switch {
+	case t.stranger:
 		t.flow = &r.gate.strangers.flow
+	case t.pooled:
+		t.flow = &r.gate.pool.flow
+	default:
+		t.flow = &t.client.flow
 	}
 	for i := range t.slots[:t.n] {
 		if b := t.slots[i].bucket; b != nil {

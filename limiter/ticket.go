@@ -28,7 +28,7 @@ type Ticket struct {
 	passed   bool
 	stranger bool // it counts for all strangers together
 	session  bool // its first key is one of its second
-	pooled   bool // likewise, of all that anybody can make up
+	pooled   bool // its client is one of those that anybody can make up
 	follows  bool // it is for a part of the page that its client was just served
 	interest Interest
 	prefetch bool

@@ -14,6 +14,7 @@ import (
 	"tempomat/cpuaccount"
 	"tempomat/proxy"
 	"tempomat/proxy/lifecycle"
+	"tempomat/proxy/rdns"
 	"tempomat/proxy/spool"
 	"tempomat/proxy/telemetry"
 )
@@ -32,6 +33,8 @@ type policies struct {
 	pins      classify.Pins
 	counts    *requestCounts
 	databases *mmdb.Store
+	resolver  resolver
+	hosts     *rdns.Names
 	spools    *spool.Store
 	checked   string // directory of the spools
 }
@@ -73,13 +76,19 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	robots, domains, err := policy.Robots(c, p.hosts)
+	if err != nil {
+		return nil, err
+	}
+	p.resolver.ask(c.Robots.Resolver)
+	p.hosts.SetDomains(domains)
 	requests, err := p.counts.limits(c)
 	if err != nil {
 		return nil, err
 	}
 	return &proxy.Policy{
 		Rules: lifecycle.Rules{
-			Classifier: classifier, Standing: standing, Pins: &p.pins, Newcomers: p.newcomersOf(c), Meter: p.meter,
+			Classifier: classifier, Robots: robots, Standing: standing, Pins: &p.pins, Newcomers: p.newcomersOf(c), Meter: p.meter,
 		},
 		Limits:   policy.Limits(c),
 		Requests: requests,

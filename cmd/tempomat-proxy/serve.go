@@ -24,6 +24,7 @@ import (
 	"tempomat/proxy/admin"
 	"tempomat/proxy/handover"
 	"tempomat/proxy/inspect"
+	"tempomat/proxy/rdns"
 	"tempomat/proxy/telemetry"
 )
 
@@ -66,7 +67,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	if err != nil {
 		return nil, err
 	}
-	car.policies.standing = standing
+	car.policies.standing, car.policies.hosts = standing, rdns.New(car.policies.resolver.system())
 	car.policies.newcomer = newcomer.New(car.started)
 	car.policies.databases = mmdb.New(car.logs.log)
 	if car.policies.counts, err = newRequestCounts(c); err != nil {
@@ -205,6 +206,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	all.Go(func() { s.handler.Drive(work) })
 	all.Go(func() { s.runInside(work) })
 	all.Go(func() { s.policies.databases.Run(work) })
+	all.Go(func() { s.policies.hosts.Run(work) })
 	if use := s.openUsage(); use != nil {
 		all.Go(func() { use.Run(work, s.handler.Measure) })
 	}

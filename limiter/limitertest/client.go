@@ -200,4 +200,5 @@ func browser(i int) string {
 	return agents[i%len(agents)]
 }
 
-func robot(i int) string { return fmt.Sprintf("crawler%c/1.0", 'a'+rune(i%26)) }
+// robot is a program that does not say that it is one.
+func robot(i int) string { return fmt.Sprintf("fetcher%c/1.0", 'a'+rune(i%26)) }

@@ -32,6 +32,14 @@ func Standing() classify.StandingConfig {
 	return classify.StandingConfig{Attested: 4, ClientClass: "slash32", SessionClass: "session"}
 }
 
+// Robots is how robots are told that say who they are.
+func Robots() classify.RobotsConfig {
+	return classify.RobotsConfig{
+		Class: "robot", Replaces: []string{"slash32", "slash24", "slash16", "userAgent"},
+		Crawlers: classify.KnownCrawlers(),
+	}
+}
+
 // Policy is what the limiter is told, for so many CPUs and workers; 0 workers: it
 // is to learn their number.
 func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
@@ -50,6 +58,7 @@ func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
 			{Name: "slash16", Budget: budget(0.50, 1, 30*time.Second)},
 			{Name: "userAgent", Budget: budget(0.10, 0, 120*time.Second)},
 			{Name: "session", Budget: session},
+			{Name: "robot", Budget: budget(0.10, 0.25, 30*time.Second)},
 		},
 	}
 }
@@ -71,6 +80,12 @@ func rulesOf(now time.Time, s Scenario) (rules lifecycle.Rules, err error) {
 		c.Databases = map[string]classify.Database{"asn": s.Systems}
 	}
 	rules.Classifier, err = classify.New(c)
+	if err != nil {
+		return rules, err
+	}
+	robots := Robots()
+	robots.Crawlers = append(robots.Crawlers, s.Verified...)
+	rules.Robots, err = classify.NewRobots(robots)
 	if err != nil {
 		return rules, err
 	}

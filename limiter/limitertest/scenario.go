@@ -23,6 +23,8 @@ type Scenario struct {
 	// Systems, if there are any, are the autonomous systems that addresses are of, and have
 	// a class of their own, with a quarter of the CPUs each.
 	Systems classify.Database
+	// Verified are robots that can be verified there.
+	Verified []classify.Crawler
 
 	// Rare is another of a family that is played when all are asked for.
 	Rare bool

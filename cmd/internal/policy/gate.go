@@ -13,7 +13,7 @@ import (
 
 // SessionClass is the class of clients that are known by a session. It is no
 // class of the configuration: a session has its address's share.
-const SessionClass = "session"
+const SessionClass = config.SessionClass
 
 // CPUs is how many CPUs shares are parts of. GOMAXPROCS knows the limits of this
 // process's cgroup and its affinity.

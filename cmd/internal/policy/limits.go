@@ -46,6 +46,9 @@ func Limits(c *config.Config) limiter.Policy {
 		person.Cap, person.Private = false, true // each sidecar names sessions by a secret of its own
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: SessionClass, Budget: person})
 	}
+	if c.Robots.Enabled {
+		p.Classes = append(p.Classes, robotClass(c))
+	}
 	_, told := toldClasses(c)
 	p.Classes = append(p.Classes, told...)
 	return p

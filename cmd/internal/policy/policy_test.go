@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,6 +12,12 @@ import (
 	"tempomat/limiter"
 	"tempomat/limiter/limitertest"
 )
+
+// sameCrawlers compares crawlers, whose User-Agents are in no order.
+var sameCrawlers = cmp.Transformer("text", func(x classify.Crawler) string {
+	slices.Sort(x.Agents)
+	return fmt.Sprint(x)
+})
 
 // TestSimulatedAsShipped holds what the simulator plays with against what a
 // configuration that says nothing comes to: fairness is proven of that.
@@ -30,8 +38,16 @@ func TestSimulatedAsShipped(t *testing.T) {
 	for _, class := range c.Classes {
 		classes = append(classes, classOf(class))
 	}
-	if diff := cmp.Diff(classes, limitertest.Classes()); diff != "" {
+	same := cmp.Comparer(func(a, b classify.Class) bool { return a == b })
+	if diff := cmp.Diff(classes, limitertest.Classes(), same); diff != "" {
 		t.Errorf("classes: - shipped, + simulated\n%s", diff)
+	}
+	robots, _, err := Robots(c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(robots.RobotsConfig, limitertest.Robots(), sameCrawlers); diff != "" {
+		t.Errorf("robots: - shipped, + simulated\n%s", diff)
 	}
 	if diff := cmp.Diff(Standing(c), limitertest.Standing()); diff != "" {
 		t.Errorf("standing: - shipped, + simulated\n%s", diff)

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"tempomat/limiter/limitertest"
+)
+
+const googlebotSays = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+
+// nameServer serves the names of two crawlers, one of which is a liar. It returns its address
+// and how many questions it was asked.
+func nameServer(t *testing.T) (string, *atomic.Int64) {
+	t.Helper()
+	records := map[string]string{
+		"PTR 1.66.249.66.in-addr.arpa.":          "crawl-66-249-66-1.googlebot.com.",
+		"A crawl-66-249-66-1.googlebot.com.":     "66.249.66.1",
+		"PTR 1.100.51.198.in-addr.arpa.":         "crawl-66-249-66-1.googlebot.com.",
+		"AAAA crawl6.googlebot.com.":             "2001:4860:4801::1",
+		"PTR " + reverse(t, "2001:4860:4801::1"): "crawl6.googlebot.com.",
+	}
+	questions := new(atomic.Int64)
+	c, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &dns.Server{PacketConn: c, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
+		questions.Add(1)
+		m, q := new(dns.Msg).SetReply(r), r.Question[0]
+		kind := dns.TypeToString[q.Qtype]
+		if data, ok := records[kind+" "+strings.ToLower(q.Name)]; ok {
+			rr, _ := dns.NewRR(q.Name + " 60 IN " + kind + " " + data)
+			m.Answer = append(m.Answer, rr)
+		} else {
+			m.Rcode = dns.RcodeNameError
+		}
+		_ = w.WriteMsg(m)
+	})}
+	ended := make(chan error, 1)
+	started := make(chan struct{})
+	s.NotifyStartedFunc = func() { close(started) }
+	go func() { ended <- s.ActivateAndServe() }()
+	<-started
+	t.Cleanup(func() { _ = s.Shutdown(); <-ended })
+	return c.LocalAddr().String(), questions
+}
+
+func reverse(t *testing.T, address string) string {
+	t.Helper()
+	name, err := dns.ReverseAddr(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// asRobot asks for a page as a client of an address with a User-Agent.
+func (s *sidecarProcess) asRobot(address, agent string) {
+	s.t.Helper()
+	h := from(address)
+	h.Set("User-Agent", agent)
+	if a := fetch(s.t, newClient(s.t), http.MethodGet, s.url+"/page", h, nil); a.StatusCode != http.StatusOK {
+		s.t.Fatalf("%s as %s: %s", address, agent, a.Status)
+	}
+}
+
+// accounts are the keys of a class, as the doctor shows them.
+func (s *sidecarProcess) accounts(class string) string {
+	s.t.Helper()
+	status, stdout, stderr := s.doctor("--bucket", class)
+	if status != 0 {
+		s.t.Fatal(stderr)
+	}
+	return stdout
+}
+
+// TestRobots: a true crawler has one account over its addresses, a forged one is charged by
+// its address as ever, and a robot of a list, or with nothing but a name, has its own; the
+// doctor shows them by name.
+func TestRobots(t *testing.T) {
+	server, questions := nameServer(t)
+	file := filepath.Join(tempDir(t), "gptbot.json")
+	writeFile(t, file, `{"creationTime": "2026-11-01", "prefixes": [{"ipv6Prefix": "2001:db8:77::/48"}, {"ipv4Prefix": "203.0.113.0/28"}]}`)
+	backend := plain(t)
+	yaml := fmt.Sprintf("log: {access: all}\nrobots: {resolver: %q, known: [{name: gptbot, addresses: [%q]}]}\n", server, "file:"+file)
+	s := startProxy(t, backend, yaml)
+
+	for _, address := range []string{"66.249.66.1", "2001:4860:4801::1", "198.51.100.1"} {
+		s.asRobot(address, googlebotSays) // nobody knows yet
+	}
+	limitertest.Eventually(t, "a verified robot has its account", func() bool {
+		s.asRobot("66.249.66.1", googlebotSays)
+		s.asRobot("2001:4860:4801::1", googlebotSays)
+		return strings.Count(s.stderr.String(), `"evidence":"verified"`) >= 4 && strings.Contains(s.accounts("robot"), "googlebot")
+	})
+	limitertest.Eventually(t, "the liar is found out", func() bool {
+		s.asRobot("198.51.100.1", googlebotSays)
+		return strings.Contains(s.stderr.String(), "forged")
+	})
+	s.asRobot("2001:db8:77::5", "Mozilla/5.0 (compatible; GPTBot/1.2)")
+	s.asRobot("192.0.2.9", "SomeBot/1.0")
+	robots := s.accounts("robot")
+	for _, want := range []string{"googlebot", "gptbot", "somebot", "(others)"} {
+		if !strings.Contains(robots, want) {
+			t.Errorf("the doctor does not show %s:\n%s", want, robots)
+		}
+	}
+	if addresses := s.accounts("slash32"); !strings.Contains(addresses, "198.51.100.1") || strings.Contains(addresses, "2001:db8:77") {
+		t.Errorf("charged by address:\n%s", addresses)
+	}
+	for range 20 {
+		s.asRobot("198.51.100.1", googlebotSays)
+		s.asRobot("66.249.66.1", googlebotSays)
+	}
+	if got := questions.Load(); got > 6 {
+		t.Errorf("%d questions for three addresses", got)
+	}
+
+	writeFile(t, file, "not a list\n")
+	if status, _, stderr := s.doctor("reload"); status == 0 || !strings.Contains(stderr, file) {
+		t.Errorf("a broken list is taken: %d %s", status, stderr)
+	}
+	writeFile(t, file, "192.0.2.128/25 # a line\n")
+	if status, _, stderr := s.doctor("reload"); status != 0 {
+		t.Fatal(stderr)
+	}
+	s.asRobot("2001:db8:77::5", "Mozilla/5.0 (compatible; GPTBot/1.2)")
+	limitertest.Eventually(t, "who is on the list no more is a liar", func() bool {
+		return strings.Count(s.stderr.String(), "forged") > 1 && strings.Contains(s.accounts("slash32"), "2001:db8:77")
+	})
+}
+
+// TestRobotsWithoutDNS: where nobody answers, robots are served as if nobody had asked.
+func TestRobotsWithoutDNS(t *testing.T) {
+	c, err := net.ListenPacket("udp", "127.0.0.1:0") // it never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s := startProxy(t, plain(t), fmt.Sprintf("robots: {resolver: %q}\n", c.LocalAddr()))
+	for i := range 100 {
+		s.asRobot(fmt.Sprintf("198.51.%d.1", i), googlebotSays)
+	}
+	if got := s.accounts("robot"); strings.Contains(got, "googlebot") {
+		t.Errorf("there is an account:\n%s", got)
+	}
+	if got := s.accounts("slash32"); !strings.Contains(got, "100 keys") {
+		t.Errorf("charged by address:\n%s", got)
+	}
+}

@@ -1,0 +1,173 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"tempomat/config/form"
+)
+
+// Robots says how robots are accounted that say who they are.
+type Robots struct {
+	Enabled bool     // whether a robot is one client, whatever addresses it comes from
+	Share   float64  // part of all CPUs that each may use steadily, above 0 to 1
+	Verify  bool     // whether the names of addresses are asked for
+	// Resolver is who is asked, "host:port" of a DNS server; empty: whom the system asks.
+	Resolver string
+	Only     []string // those that have accounts of their own; none: all have
+	Known    []Robot  // that can be verified, beside those that are known anyway
+}
+
+// Robot is one that can be verified. What is not given is that of the known one of its name.
+type Robot struct {
+	Name      string
+	Agents    []string  // as its User-Agents name it; none: its name
+	Domains   []string  // below which the names of its addresses lie
+	Addresses []Proxies // in which they are
+	Share     float64   // 0: that of all
+}
+
+func defaultRobots() Robots { return Robots{Enabled: true, Share: 0.10, Verify: true} }
+
+const (
+	// RobotClass is the class of robots' accounts, and SessionClass that of clients that are
+	// known by a session. No class of one's own is called so.
+	RobotClass, SessionClass = "robot", "session"
+	// mostRobots bounds those that are given, and mostOfRobot what is given of one.
+	mostRobots, mostOfRobot = 256, 64
+	// everyRobot is what is wrong with all addresses as those of a robot.
+	everyRobot = "would take everybody for it"
+)
+
+func robotsSettings(x *Robots) []form.Setting {
+	return []form.Setting{
+		{Path: "robots.enabled", Value: form.Boolean().In(&x.Enabled),
+			Doc: "Whether a robot that says who it is has [one account over all its addresses](robots.md), in the class `robot`."},
+		{Path: "robots.share", Value: share().In(&x.Share),
+			Doc: "Part of all CPUs that each robot may use steadily. All that are known by nothing but their names have it together."},
+		{Path: "robots.verify", Value: form.Boolean().In(&x.Verify),
+			Doc: "Whether the names of addresses are asked for, where a robot says that it is one of those whose names are known. No request waits for that."},
+		{Path: "robots.resolver", Value: resolverAddress().In(&x.Resolver),
+			Doc: "The address and port of the DNS server that is asked."},
+		{Path: "robots.only", Value: form.List[string]{Of: robotName(), Most: mostRobots, Distinct: true}.In(&x.Only), Default: "all",
+			Doc: "The robots that have an account of their own; all others share one."},
+		{Path: "robots.known", Value: robotList{&x.Known},
+			Doc: "Robots that can be verified, beside [those that are known anyway](robots.md#known), or in place of what is known of these. Who says that it is one of them, and is not, has that held against it."},
+	}
+}
+
+func robotSettings(x *Robot) []form.Setting {
+	return []form.Setting{
+		{Path: "name", Value: robotName().In(&x.Name), Required: true,
+			Doc: "What its account is called."},
+		{Path: "agents", Value: form.List[string]{Of: robotName(), Most: mostOfRobot}.In(&x.Agents), Default: "its name",
+			Doc: "What it calls itself in its User-Agents; case and digits do not matter."},
+		{Path: "domains", Value: form.List[string]{Of: ownDomain(), Most: mostOfRobot}.In(&x.Domains), Default: "none",
+			Doc: "The name of its address lies below one of these, such as `googlebot.com`, and leads back to the address."},
+		{Path: "addresses", Value: form.List[Proxies]{Of: networks(everyRobot), Most: 1024}.In(&x.Addresses), Default: "none",
+			Doc: "Or its address lies in one of these. A file has a prefix in each line, or is a list as Google and Bing publish theirs, in JSON. It is read again at each reload."},
+		{Path: "share", Value: share().In(&x.Share), Default: "`robots.share`",
+			Doc: "Part of all CPUs that it may use steadily, once it is verified."},
+	}
+}
+
+// resolverAddress is that of a DNS server, or nothing.
+func resolverAddress() form.Scalar[string] {
+	s := form.Text("address", "an address and a port, such as `127.0.0.1:53`", nil)
+	s.Parse = func(text string) (string, error) {
+		at, err := netip.ParseAddrPort(text)
+		if err != nil || at.Port() == 0 {
+			return "", errors.New("must be the address and the port of a DNS server, such as 127.0.0.1:53 or [::1]:53; or empty")
+		}
+		return at.String(), nil
+	}
+	return form.OrEmpty(s, "as `/etc/resolv.conf` has it")
+}
+
+// robotName is what a robot is called.
+func robotName() form.Scalar[string] {
+	s := form.Text("name", "at most 64 letters, digits, blanks or signs such as - or _", nil)
+	s.Parse = func(text string) (string, error) {
+		text = strings.ToLower(strings.TrimSpace(text))
+		if text == "" || len(text) > 64 || strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.# ") != "" {
+			return "", errors.New("must be the name of a robot, such as googlebot: at most 64 letters, digits, blanks or signs such as - or _")
+		}
+		return text, nil
+	}
+	return s
+}
+
+// ownDomain is a domain that is somebody's.
+func ownDomain() form.Scalar[string] {
+	s := form.Text("name", "a domain of two labels or more", nil)
+	s.Parse = func(text string) (string, error) {
+		text = strings.Trim(strings.ToLower(text), ".")
+		if len(text) > 253 || !strings.Contains(text, ".") || strings.Contains(text, "..") ||
+			strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
+			return "", errors.New("must be a domain that is the robot's alone, such as googlebot.com")
+		}
+		return text, nil
+	}
+	return s
+}
+
+// robotList reads the list of robots that can be verified.
+type robotList struct{ p *[]Robot }
+
+func (v robotList) Text() string {
+	var texts []string
+	for _, x := range *v.p {
+		var parts []string
+		for _, s := range robotSettings(&x)[1:] {
+			if text := s.Value.Text(); text != "" && text != "0" {
+				parts = append(parts, s.Path+" "+text)
+			}
+		}
+		texts = append(texts, x.Name+": "+strings.Join(parts, ", "))
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (v robotList) Spec() form.Spec {
+	return form.ListOfMappings(robotSettings(&Robot{}), mostRobots, 2)
+}
+
+func (v robotList) Read(r *form.Reader, at form.Source, n *yaml.Node) {
+	*v.p = nil
+	switch {
+	case form.IsNull(n):
+		return
+	case n.Kind != yaml.SequenceNode:
+		r.Fault(at, form.QuotedNode(n), "must be a list such as [{name: gptbot, addresses: [file:/etc/tempomat/gptbot.json]}]")
+		return
+	case len(n.Content) > mostRobots:
+		r.Fault(at, "", fmt.Sprintf("has %d members; at most %d are allowed", len(n.Content), mostRobots))
+		return
+	}
+	names := make(map[string]bool)
+	for i, item := range n.Content {
+		here := at.Item(i).On(item)
+		if item.Kind != yaml.MappingNode {
+			r.Fault(here, form.QuotedNode(item), "must be a mapping with name, and domains or addresses")
+			continue
+		}
+		var x Robot
+		before := len(r.Faults)
+		r.Mapping(here, item, "", robotSettings(&x))
+		switch {
+		case len(r.Faults) > before:
+		case x.Name == "":
+			r.Fault(here, "", "has no name")
+		case len(item.Content) < 4:
+			r.Fault(here, "", "must have at least one of domains, addresses, agents and share")
+		case names[x.Name]:
+			r.Fault(here, form.Quoted(x.Name), "is the name of another one already")
+		}
+		names[x.Name] = true
+		*v.p = append(*v.p, x)
+	}
+}
