@@ -39,7 +39,7 @@ SITE_DEPS := mkdocs mkdocs-material
 # What makes machines to try the packages on (make packages-test).
 MACHINE_DEPS := debootstrap systemd-container
 
-.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts man test accept recipes-wordpress scenarios bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
+.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts man test accept recipes-wordpress test-standing scenarios bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,10 @@ accept: deps-test ## the long acceptance runs in real time (about 20 minutes, on
 recipes-wordpress: deps-test ## WordPress over HTTPS behind each of the recipes with TLS, in a real Chromium (as root, about a minute)
 	@.ci/deps "follow the recipes with WordPress" $(WORDPRESS_DEPS)
 	$(GO) test -tags wordpress -run 'TestWordPress$$' -count=1 -v -timeout 10m ./cmd/tempomat-proxy/
+
+test-standing: deps-test ## who is logged in to a real WordPress and MediaWiki is attested (as root, about a minute)
+	@.ci/deps "run WordPress and MediaWiki" $(WORDPRESS_DEPS) mediawiki
+	$(GO) test -tags wordpress -run 'TestStandingOfPeople' -count=1 -v -timeout 10m ./cmd/tempomat-proxy/
 
 scenarios: ## the gate under every attack on virtual time, five seeds, beside the reference
 	TEMPOMAT_SCENARIOS=full $(GO) test -timeout 30m -run 'Scenarios|Demands|Redirects' -count=1 -v ./limiter/limitertest

@@ -219,14 +219,15 @@ func fileChanges(old, new *Config) (changes []Change) {
 	return slices.Compact(changes)
 }
 
-func (was *entries) changes(is entries) (changes []Change) {
-	for _, before := range was.all {
+// changes are those to what these were before.
+func (of *entries) changes(is entries) (changes []Change) {
+	for _, before := range of.all {
 		for _, after := range is.all {
 			if before.File == "" || before.File != after.File || slices.Equal(before.Prefixes, after.Prefixes) {
 				continue
 			}
 			in := func(p Proxies) string { return fmt.Sprintf("%d in %s", len(p.Prefixes), p.File) }
-			changes = append(changes, Change{Key: was.key, Old: in(before), New: in(after)})
+			changes = append(changes, Change{Key: of.key, Old: in(before), New: in(after)})
 		}
 	}
 	return changes

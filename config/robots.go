@@ -34,9 +34,10 @@ type Robot struct {
 func defaultRobots() Robots { return Robots{Enabled: true, Share: 0.10, Verify: true} }
 
 const (
-	// RobotClass is the class of robots' accounts, and SessionClass that of clients that are
-	// known by a session. No class of one's own is called so.
-	RobotClass, SessionClass = "robot", "session"
+	// RobotClass is the class of robots' accounts. No class of one's own is called so.
+	RobotClass = "robot"
+	// SessionClass is that of clients that are known by a session.
+	SessionClass = "session"
 	// mostRobots bounds those that are given, and mostOfRobot what is given of one.
 	mostRobots, mostOfRobot = 256, 64
 	// everyRobot is what is wrong with all addresses as those of a robot.
