@@ -85,6 +85,21 @@ func NewRobots(c RobotsConfig) (*Robots, error) {
 	return x, errors.Join(faults...)
 }
 
+// AccountOf is the account that a User-Agent, or a family of them, has if it says the truth;
+// false: it does not say that it is a robot.
+func (x *Robots) AccountOf(agent string) (limiter.Key, bool) {
+	name := Family(agent)
+	if of := x.byAgent[name]; of != nil {
+		name = of.Name
+	} else if !saysRobot(agent) {
+		return limiter.Key{}, false
+	}
+	if x.only != nil && !x.only[name] {
+		name = OtherRobots
+	}
+	return limiter.Key{Class: x.Class, ID: name}, true
+}
+
 // claim is what is known of a request that says whose robot it is.
 type claim uint8
 

@@ -228,6 +228,21 @@ func TestForgedStanding(t *testing.T) {
 	}
 }
 
+func TestAccountOf(t *testing.T) {
+	x := robots(t, nil)
+	for agent, want := range map[string]string{
+		googlebot: "googlebot", "googleother": "googlebot", "gptbot": "gptbot", gptbot: "gptbot", person: "", "curl/8": "",
+	} {
+		if k, ok := x.AccountOf(agent); k.ID != want || ok != (want != "") {
+			t.Errorf("%s: %v, %t", agent, k, ok)
+		}
+	}
+	only := robots(t, func(c *RobotsConfig) { c.Only = []string{"bingbot"} })
+	if k, _ := only.AccountOf(googlebot); k.ID != OtherRobots {
+		t.Errorf("without an account of its own: %v", k)
+	}
+}
+
 func TestNewRobotsFaults(t *testing.T) {
 	_, err := NewRobots(RobotsConfig{Crawlers: []Crawler{
 		{Name: "a", Agents: []string{"x"}, Addresses: []netip.Prefix{{}}}, {Name: "b", Agents: []string{"x"}},

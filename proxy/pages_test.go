@@ -168,7 +168,7 @@ func TestRobots(t *testing.T) {
 			t.Errorf("got %q without rules of ours", body)
 		}
 		// Who owes may still read them.
-		r.showPages(t, errorpage.Options{}, func(p *Policy) { p.Robots = []byte(rules) })
+		r.showPages(t, errorpage.Options{}, func(p *Policy) { p.RobotsTxt = []byte(rules) })
 		for _, c := range []*http.Client{r.client, r.h2c} {
 			res, body := r.do(c, request(t, nil, "GET /robots.txt?a=b"))
 			if res.StatusCode != 200 || body != rules || res.Header.Get("Content-Type") != "text/plain; charset=utf-8" || res.Header.Get("Cache-Control") != "max-age=3600" {

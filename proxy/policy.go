@@ -28,8 +28,8 @@ type Policy struct {
 	// Unavailable are classes whose refusals have status 503, as other gatekeepers have it.
 	Unavailable map[string]bool
 
-	Pages  *errorpage.Set // what browsers are shown where the proxy itself answers; nil: plain text
-	Robots []byte         // the answer to /robots.txt; nil: the backend's
+	Pages     *errorpage.Set // what browsers are shown where the proxy itself answers; nil: plain text
+	RobotsTxt []byte         // the answer to /robots.txt; nil: the backend's
 
 	Underscores bool     // header names with an underscore reach the backend
 	Upgrades    []string // the protocols that a connection may change to; others are not asked for

@@ -6,7 +6,7 @@ import "net/http"
 // to answer.
 func (x *exchange) wantsRobots() bool {
 	r := x.request
-	return x.policy.Robots != nil && r.URL.Path == "/robots.txt" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+	return x.policy.RobotsTxt != nil && r.URL.Path == "/robots.txt" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
 // sendRobots answers it. Nothing is charged, as the backend does nothing for it.
@@ -16,5 +16,5 @@ func (x *exchange) sendRobots() {
 	h.Set("Cache-Control", "max-age=3600") // robots keep it for a day at most (RFC 9309, 2.4)
 	h.Set("X-Content-Type-Options", "nosniff")
 	x.writer.WriteHeader(http.StatusOK)
-	_, _ = x.writer.Write(x.policy.Robots) // the client has gone: nobody to tell
+	_, _ = x.writer.Write(x.policy.RobotsTxt) // the client has gone: nobody to tell
 }

@@ -14,6 +14,7 @@ import (
 
 	"tempomat/cmd/tempomat-doctor/internal/figures"
 	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/config"
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 )
@@ -109,7 +110,7 @@ func (d *doctor) show(ctx context.Context, ask choice) error {
 		if err != nil {
 			return err
 		}
-		if t.total > 0 || class.Name != "session" { // which nobody configured
+		if t.total > 0 || class.Name != config.SessionClass && class.Name != config.RobotClass { // which nobody configured
 			all = append(all, t)
 		}
 	}

@@ -91,7 +91,7 @@ func takesGoodFile(t *testing.T, s *sidecarProcess, backend *apache, reload func
 	for _, c := range known.Classes {
 		got = append(got, fmt.Sprintf("%s %g", c.Name, c.CPUs))
 	}
-	if want := "slash32 0.01, slash24 0.5, slash16 0.75"; strings.Join(got, ", ") != want {
+	if want := "slash32 0.01, slash24 0.5, slash16 0.75, robot 0.1"; strings.Join(got, ", ") != want {
 		t.Errorf("classes %v, want %v", got, want)
 	}
 	if st := s.stats(); st.Mode != "cap" || st.Counters["reloads"] != 1 || st.Counters["reloadsRejected"] != 0 {

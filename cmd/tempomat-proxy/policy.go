@@ -101,8 +101,8 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 
 		Unavailable: policy.Unavailable(c),
 
-		Pages:  pages.errors,
-		Robots: pages.robots,
+		Pages:     pages.errors,
+		RobotsTxt: pages.robots,
 
 		Underscores: c.Underscores,
 		Upgrades:    c.Upgrades,

@@ -2,7 +2,7 @@
 // Tells tempomat-proxy who is logged in, so that these people go first while others wait. No
 // client sees it. At the end of LocalSettings.php (MediaWiki 1.39 and later):
 //
-//     require_once '/usr/share/tempomat/mediawiki/tempomat-standing.php';
+//     require_once '/etc/mediawiki/tempomat-standing.php';
 //
 // Where anybody may register, vouch for those only whom somebody gave a group: in place of
 // $user->isNamed() take $user->isAllowed( 'autopatrol' ).

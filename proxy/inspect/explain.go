@@ -91,6 +91,11 @@ func (i *Inspector) subject(of string) (subject, error) {
 		return s, nil
 	}
 	family, keys := classifier.AgentKeys(of)
+	if robots := i.Requests.Policy().Robots; robots != nil {
+		if k, ok := robots.AccountOf(of); ok {
+			keys = append([]limiter.Key{k}, keys...)
+		}
+	}
 	return subject{
 		kind: "agent", keys: keys, match: func(u *proxy.Underway) bool { return u.Agent == family },
 		verdicts: func(v *api.VerdictRow) bool { return v.Agent == family },

@@ -51,6 +51,8 @@ func evidenceWords(e classify.Evidence) string {
 		{classify.Tenure, "it has been coming for hours"},
 		{classify.Attested, "the site, the configuration or a pin vouches for it"},
 		{classify.Contradiction, "its headers are not those of the browser that it says it is"},
+		{classify.Verified, "it is the robot that it says it is"},
+		{classify.Forged, "it says that it is a robot which it is not, so that nothing else counts"},
 	} {
 		if e&x.kind != 0 {
 			words = append(words, x.says)
