@@ -13,9 +13,9 @@ import (
 
 // Robots says how robots are accounted that say who they are.
 type Robots struct {
-	Enabled bool     // whether a robot is one client, whatever addresses it comes from
-	Share   float64  // part of all CPUs that each may use steadily, above 0 to 1
-	Verify  bool     // whether the names of addresses are asked for
+	Enabled bool    // whether a robot is one client, whatever addresses it comes from
+	Share   float64 // part of all CPUs that each may use steadily, above 0 to 1
+	Verify  bool    // whether the names of addresses are asked for
 	// Resolver is who is asked, "host:port" of a DNS server; empty: whom the system asks.
 	Resolver string
 	Only     []string // those that have accounts of their own; none: all have
@@ -57,7 +57,7 @@ func robotsSettings(x *Robots) []form.Setting {
 		{Path: "robots.only", Value: form.List[string]{Of: robotName(), Most: mostRobots, Distinct: true}.In(&x.Only), Default: "all",
 			Doc: "The robots that have an account of their own; all others share one."},
 		{Path: "robots.known", Value: robotList{&x.Known},
-			Doc: "Robots that can be verified, beside [those that are known anyway](robots.md#known), or in place of what is known of these. Who says that it is one of them, and is not, has that held against it."},
+			Doc: "Robots that can be verified, beside [those that are known anyway](robots.md#known-robots), or in place of what is known of these. Who says that it is one of them, and is not, has that held against it."},
 	}
 }
 

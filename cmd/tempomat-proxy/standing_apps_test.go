@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -94,9 +95,7 @@ func (v *member) at(url string) *member {
 func (v *member) ask(method, page string, form url.Values) answer {
 	v.t.Helper()
 	h := http.Header{"X-Forwarded-For": {v.from}, "Host": {v.host}, "Accept": {"text/html"}, "User-Agent": {"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"}}
-	for name, values := range v.header {
-		h[name] = values
-	}
+	maps.Copy(h, v.header)
 	var body io.Reader
 	if form != nil {
 		body = strings.NewReader(form.Encode())
