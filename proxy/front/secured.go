@@ -16,6 +16,12 @@ import (
 // allows 64 KB, which whoever has many connections could have the server hold for each.
 const mostHandshake = 16 << 10
 
+// mostForNothing is how much a client may send after its handshake of which no byte is for who
+// reads, before another one is: the longest record and a part of the next one. TLS would keep up
+// to 64 KB of a message that replaces its keys, or begins another handshake, for as long as the
+// rest does not come.
+const mostForNothing = 24 << 10
+
 // secured is a connection over TLS. Unlike a tls.Conn it never waits as it is closed.
 type secured struct {
 	*tls.Conn
@@ -32,7 +38,7 @@ func secure(c net.Conn, raw syscall.RawConn, config *tls.Config) *secured {
 // by the sweep.
 func (s *secured) shakeHands() (protocol string, err error) {
 	err = s.Handshake()
-	s.below.left = unbounded
+	s.below.left = mostForNothing
 	protocol = s.ConnectionState().NegotiatedProtocol
 	s.http2 = protocol == "h2"
 	return protocol, err
@@ -53,6 +59,14 @@ func (s *secured) Close() error {
 	return s.Conn.Close()
 }
 
+// Read implements net.Conn.
+func (s *secured) Read(p []byte) (n int, err error) {
+	if n, err = s.Conn.Read(p); n > 0 {
+		s.below.left = mostForNothing
+	}
+	return n, err
+}
+
 // readNow reads what has come, by a descriptor, without waiting. The error is errNothing if
 // that is no whole record.
 func (s *secured) readNow(fd uintptr, p []byte) (int, error) {
@@ -66,7 +80,7 @@ type below struct {
 	net.Conn
 	raw   syscall.RawConn // nil: it is not the kernel's
 	early []byte          // came already
-	left  int             // bytes that may come still, or unbounded
+	left  int             // bytes that may come still, before the handshake is complete or something is read
 
 	now bool    // reads, by fd, do not wait
 	fd  uintptr // of now
@@ -74,8 +88,6 @@ type below struct {
 	hurries  atomic.Bool // writes do not wait
 	hurrying sync.Mutex  // held to set the deadline of those that do
 }
-
-const unbounded = -1
 
 // nothing is the error of a read that would have to wait. TLS goes on after errors that are
 // temporary.
@@ -87,23 +99,25 @@ func (nothing) Temporary() bool { return true }
 
 var (
 	errNothing          net.Error = nothing{}
-	errHandshakeTooLong           = errors.New("the handshake is too long")
+	errHandshakeTooLong           = errors.New("the handshake is too long, or a message after it")
 )
 
-// Read implements net.Conn.
+// Read implements net.Conn. Of what may not come any more it reads nothing.
 func (b *below) Read(p []byte) (n int, err error) {
+	if b.left == 0 {
+		return 0, errHandshakeTooLong
+	}
+	p = p[:min(len(p), b.left)]
+	defer func() { b.left -= max(n, 0) }()
 	if len(b.early) > 0 {
 		n = copy(p, b.early)
 		if b.early = b.early[n:]; len(b.early) == 0 {
 			b.early = nil
 		}
-		return b.count(n)
+		return n, nil
 	}
 	if !b.now {
-		if n, err = b.Conn.Read(p); err != nil || b.left == unbounded {
-			return n, err
-		}
-		return b.count(n)
+		return b.Conn.Read(p)
 	}
 	for {
 		n, err = syscall.Read(int(b.fd), p)
@@ -118,18 +132,6 @@ func (b *below) Read(p []byte) (n int, err error) {
 			return 0, err
 		}
 	}
-}
-
-// count bounds what comes.
-func (b *below) count(n int) (int, error) {
-	if b.left == unbounded {
-		return n, nil
-	}
-	if b.left -= n; b.left < 0 {
-		b.left = 0
-		return 0, errHandshakeTooLong
-	}
-	return n, nil
 }
 
 // Write implements net.Conn.
