@@ -69,6 +69,10 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (x *exchange) Hint(status int, header http.Header) {
 	h := x.writer.Header()
 	endToEnd(h, header)
+	// Of a header with a length, which is none of this answer's, package net/http takes a copy.
+	// Or it would be read while it is cleared, which ends the process: whoever takes a request of
+	// HTTP/2 back need not be told, and what was to be written is written all the same.
+	h["Content-Length"] = []string{"0"}
 	x.writer.WriteHeader(status)
 	clear(h)
 }
