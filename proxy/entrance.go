@@ -51,9 +51,24 @@ func (s *Server) challenged(h http.Handler) http.Handler {
 	})
 }
 
-// isChallenge tells whether a certificate authority asks (RFC 8555, 8.3).
+// longestToken is how many letters a challenge's token has at most; those of today have 43.
+const longestToken = 128
+
+// isChallenge tells whether a certificate authority asks (RFC 8555, 8.3). Its token has no
+// letter that could lead the backend to another place, which nobody is to see in the clear.
 func isChallenge(r *http.Request) bool {
-	return strings.HasPrefix(r.URL.Path, "/.well-known/acme-challenge/")
+	token, ok := strings.CutPrefix(r.URL.Path, "/.well-known/acme-challenge/")
+	if !ok || token == "" || len(token) > longestToken {
+		return false
+	}
+	for _, c := range []byte(token) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // redirector sends requests to the same URL over HTTPS, but those of a certificate authority:

@@ -91,18 +91,21 @@ func TestRedirect(t *testing.T) {
 		return res
 	}
 	for head, want := range map[string]string{
-		"GET /a/%20b?c=d HTTP/1.1\r\nHost: site.example\r\n\r\n":                      "301 https://site.example/a/%20b?c=d",
-		"GET / HTTP/1.1\r\nHost: Site.example:8080\r\n\r\n":                           "301 https://Site.example/",
-		"HEAD //x HTTP/1.1\r\nHost: [2001:db8::1]:80\r\n\r\n":                         "301 https://[2001:db8::1]//x",
-		"POST /a HTTP/1.1\r\nHost: site.example\r\nContent-Length: 0\r\n\r\n":         "308 https://site.example/a",
-		"GET http://other.example/a HTTP/1.1\r\nHost: site.example\r\n\r\n":           "301 https://other.example/a",
-		"GET / HTTP/1.0\r\n\r\n":                                                      "400 ",
-		"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n":                                         "400 ",
-		"GET / HTTP/1.1\r\nHost: user@site.example\r\n\r\n":                           "400 ",
-		"OPTIONS * HTTP/1.1\r\nHost: site.example\r\n\r\n":                            "400 ",
-		"CONNECT site.example:443 HTTP/1.1\r\nHost: site.example:443\r\n\r\n":         "400 ",
-		"GET /.well-known/acme-challenge/ours HTTP/1.1\r\nHost: site.example\r\n\r\n": "200 answer",
-		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: site.example\r\n\r\n":    "200 backend /.well-known/acme-challenge/x",
+		"GET /a/%20b?c=d HTTP/1.1\r\nHost: site.example\r\n\r\n":                         "301 https://site.example/a/%20b?c=d",
+		"GET / HTTP/1.1\r\nHost: Site.example:8080\r\n\r\n":                              "301 https://Site.example/",
+		"HEAD //x HTTP/1.1\r\nHost: [2001:db8::1]:80\r\n\r\n":                            "301 https://[2001:db8::1]//x",
+		"POST /a HTTP/1.1\r\nHost: site.example\r\nContent-Length: 0\r\n\r\n":            "308 https://site.example/a",
+		"GET http://other.example/a HTTP/1.1\r\nHost: site.example\r\n\r\n":              "301 https://other.example/a",
+		"GET / HTTP/1.0\r\n\r\n":                                                         "400 ",
+		"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n":                                            "400 ",
+		"GET / HTTP/1.1\r\nHost: user@site.example\r\n\r\n":                              "400 ",
+		"OPTIONS * HTTP/1.1\r\nHost: site.example\r\n\r\n":                               "400 ",
+		"CONNECT site.example:443 HTTP/1.1\r\nHost: site.example:443\r\n\r\n":            "400 ",
+		"GET /.well-known/acme-challenge/ours HTTP/1.1\r\nHost: site.example\r\n\r\n":    "200 answer",
+		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: site.example\r\n\r\n":       "200 backend /.well-known/acme-challenge/x",
+		"GET /.well-known/acme-challenge/../../a HTTP/1.1\r\nHost: site.example\r\n\r\n": "301 https://site.example/.well-known/acme-challenge/../../a",
+		"GET /.well-known/acme-challenge/%2e%2e%2fa HTTP/1.1\r\nHost: s.example\r\n\r\n": "301 https://s.example/.well-known/acme-challenge/%2e%2e%2fa",
+		"GET /.well-known/acme-challenge/ HTTP/1.1\r\nHost: site.example\r\n\r\n":        "301 https://site.example/.well-known/acme-challenge/",
 	} {
 		res := ask(l, head)
 		got := res.Status[:3] + " " + res.Header.Get("Location")
