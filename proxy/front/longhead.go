@@ -11,8 +11,9 @@ const (
 	// mostLong is how many heads that need more than inSize may come at a time: who has
 	// many connections could have the server hold Options.MaxHead for each.
 	mostLong = 1024
-	// longPart of them may be of one address (IPv6: of its /64).
-	longPart = 4
+	// One address (IPv6: its /64) may have the longPart-th part of what the others leave: so a few
+	// addresses do not have all there are.
+	longPart = 16
 )
 
 // longHeads counts the heads under way that are long. Its methods may be called
@@ -31,7 +32,8 @@ func newLongHeads(most int) *longHeads { return &longHeads{most: most, of: make(
 func (l *longHeads) enter(a netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all == l.most || l.of[a] >= l.most/longPart {
+	left := l.most - l.all
+	if left == 0 || l.of[a] >= (left+l.of[a]+longPart-1)/longPart {
 		return false
 	}
 	l.all++

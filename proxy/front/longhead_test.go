@@ -82,15 +82,16 @@ func (s *Server) holds() int {
 
 // TestRoomForLongHeads counts by address and altogether.
 func TestRoomForLongHeads(t *testing.T) {
-	l := newLongHeads(8)
+	const most = 2 * longPart
+	l := newLongHeads(most)
 	var came []netip.Addr
-	for i := range 20 {
+	for i := range 5 * most {
 		a := netip.MustParseAddr(fmt.Sprint("192.0.2.", i/5))
 		if l.enter(a) {
 			came = append(came, a)
 		}
 	}
-	if len(came) != 8 || came[2] == came[1] {
+	if len(came) != most || came[2] == came[1] {
 		t.Errorf("%v", came)
 	}
 	for _, a := range came {
@@ -106,5 +107,42 @@ func TestRoomForLongHeads(t *testing.T) {
 		if got := (&conn{remote: remote}).holder().String(); got != want {
 			t.Errorf("%s: %s, want %s", remote, got, want)
 		}
+	}
+}
+
+// TestLongHeadsOfFew has a few addresses take as many places as they get: others get some still.
+func TestLongHeadsOfFew(t *testing.T) {
+	l := newLongHeads(mostLong)
+	take := func(address byte) (n int) {
+		for l.enter(netip.AddrFrom4([4]byte{192, 0, 2, address})) {
+			n++
+		}
+		return n
+	}
+	if n := take(0); n != mostLong/longPart {
+		t.Errorf("the first one has %d", n)
+	}
+	for a := range byte(16) {
+		take(a)
+	}
+	if n := take(100); n < 16 {
+		t.Errorf("one more gets %d", n)
+	}
+	all := l.all
+	for a, n := range l.of {
+		for range n {
+			l.leave(a)
+		}
+	}
+	if l.all != 0 || len(l.of) != 0 {
+		t.Errorf("of %d, %d are left", all, l.all)
+	}
+	for a := range mostLong {
+		if !l.enter(netip.AddrFrom4([4]byte{198, 51, byte(a >> 8), byte(a)})) {
+			t.Fatalf("of %d addresses with one each, %d have a place", mostLong, a)
+		}
+	}
+	if l.enter(netip.AddrFrom4([4]byte{192, 0, 2, 1})) {
+		t.Error("there is one too many")
 	}
 }
