@@ -86,18 +86,18 @@ func readPair(f files) (c *tls.Certificate, public bool, err error) {
 }
 
 func readFile(name string) (data []byte, mode fs.FileMode, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
+	info, err := os.Stat(name) // before it is opened, as that of a pipe would wait
 	if err != nil {
 		return nil, 0, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, 0, fmt.Errorf("%s is no file", name)
 	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
 	if data, err = io.ReadAll(io.LimitReader(f, largestFile+1)); err != nil {
 		return nil, 0, err
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -311,5 +312,21 @@ func TestOneBroken(t *testing.T) {
 	}
 	if got := s.shown("a.example"); got != "a.example" {
 		t.Errorf("after sources without any: %s", got)
+	}
+}
+
+// TestPipe has a pipe in the place of a key: nobody waits for somebody to write to it.
+func TestPipe(t *testing.T) {
+	s := newSite(t)
+	s.put("a.crt", "a.key", 90, "a.example")
+	key := filepath.Join(s.dir, "a.key")
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Load([]Source{{Path: s.dir}}, s.now); err == nil || !strings.Contains(err.Error(), "is no file") {
+		t.Errorf("got %v", err)
 	}
 }
