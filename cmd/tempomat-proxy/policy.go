@@ -45,54 +45,29 @@ type costKey struct {
 }
 
 // make returns a policy, or what the configuration's own checks let through
-// and should not have.
+// and should not have. Connections to the backend change last, as the policy in
+// force needs them if anything else fails.
 func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
-	databases, err := policy.Databases(c, p.databases)
-	if err != nil {
-		return nil, err
-	}
-	classifier, err := policy.Classifier(c, databases)
-	if err != nil {
-		return nil, err
-	}
 	pages, err := readPages(c)
 	if err != nil {
 		return nil, err
 	}
-	upstream := p.upstream
-	if upstream == nil || p.backend != c.Backend {
-		if upstream, err = newUpstream(c.Backend, p.log); err != nil {
-			return nil, err
-		}
-	}
-	if key := (costKey{c.Cost.Source, policy.CPUs(c)}); p.meter == nil || p.cost != key {
-		p.meter, p.cost = policy.Meter(key.source, key.cpus), key
-	}
-	if p.upstream != nil && p.upstream != upstream {
-		p.upstream.Close()
-	}
-	p.upstream, p.backend = upstream, c.Backend
-	standing, err := p.standingOf(c)
-	if err != nil {
-		return nil, err
-	}
-	robots, domains, err := policy.Robots(c, p.hosts)
-	if err != nil {
-		return nil, err
-	}
-	p.resolver.ask(c.Robots.Resolver)
-	p.hosts.SetDomains(domains)
 	requests, err := p.counts.limits(c)
 	if err != nil {
 		return nil, err
 	}
+	rules, err := p.rulesOf(c)
+	if err != nil {
+		return nil, err
+	}
+	if p.upstream, err = p.upstreamOf(c.Backend); err != nil {
+		return nil, err
+	}
 	return &proxy.Policy{
-		Rules: lifecycle.Rules{
-			Classifier: classifier, Robots: robots, Standing: standing, Pins: &p.pins, Newcomers: p.newcomersOf(c), Meter: p.meter,
-		},
+		Rules:    rules,
 		Limits:   policy.Limits(c),
 		Requests: requests,
-		Upstream: upstream,
+		Upstream: p.upstream,
 		Access:   access(c.Log.Access),
 		Body:     c.Timeouts.Body,
 		Write:    c.Timeouts.Write,
@@ -108,6 +83,48 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 		Upgrades:    c.Upgrades,
 		Via:         c.Via,
 	}, nil
+}
+
+// rulesOf says who is who, and what their requests cost.
+func (p *policies) rulesOf(c *config.Config) (r lifecycle.Rules, err error) {
+	databases, err := policy.Databases(c, p.databases)
+	if err != nil {
+		return r, err
+	}
+	if r.Classifier, err = policy.Classifier(c, databases); err != nil {
+		return r, err
+	}
+	if r.Standing, err = p.standingOf(c); err != nil {
+		return r, err
+	}
+	robots, domains, err := policy.Robots(c, p.hosts)
+	if err != nil {
+		return r, err
+	}
+	p.resolver.ask(c.Robots.Resolver)
+	p.hosts.SetDomains(domains)
+	if key := (costKey{c.Cost.Source, policy.CPUs(c)}); p.meter == nil || p.cost != key {
+		p.meter, p.cost = policy.Meter(key.source, key.cpus), key
+	}
+	r.Robots, r.Pins, r.Newcomers, r.Meter = robots, &p.pins, p.newcomersOf(c), p.meter
+	return r, nil
+}
+
+// upstreamOf returns the connections that there are, or others if the backend is another
+// one.
+func (p *policies) upstreamOf(b config.Backend) (*proxy.Upstream, error) {
+	if p.upstream != nil && p.backend == b {
+		return p.upstream, nil
+	}
+	upstream, err := newUpstream(b, p.log)
+	if err != nil {
+		return p.upstream, err
+	}
+	if p.upstream != nil {
+		p.upstream.Close()
+	}
+	p.backend = b
+	return upstream, nil
 }
 
 // keepDatabases goes on with the databases of the configuration that stays in force.
