@@ -4,11 +4,13 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"tempomat/proxy/backend"
 	"tempomat/proxy/front"
 	"tempomat/proxy/http1"
+	"tempomat/proxy/savedsyn"
 )
 
 // connection is what is remembered of a client's connection. With HTTP/1 its
@@ -19,6 +21,11 @@ type connection struct {
 	serving  *exchange
 	closing  *closing      // of the server; nil: never
 	came     *front.Turned // what it is, of HTTP/2; nil: it is HTTP/1
+
+	accepted net.Conn // of HTTP/1; nil: it is not known
+	opening  sync.Once
+	system   string      // see signature
+	of       *connection // what a stream of HTTP/2 is of
 
 	call backend.Call // to the backend; the client's leaving does not end it
 }
@@ -41,7 +48,9 @@ type client interface {
 // meet prepares a connection that was accepted.
 func meet(ctx context.Context, c net.Conn, closing *closing) context.Context {
 	boundUnsent(c)
-	return keep(ctx, closing)
+	ctx = keep(ctx, closing)
+	remembered(ctx).accepted = c
+	return ctx
 }
 
 // keep has requests find what is remembered of their connection.
@@ -55,13 +64,32 @@ func remembered(ctx context.Context) *connection {
 	return c
 }
 
+// signature tells how the system of a client opened its connection; empty: nobody knows, or
+// the connection is that of a proxy that says whose it is. It is asked for when the first request
+// is classified, off the accept path.
+func (c *connection) signature(client string) string {
+	if c.of != nil {
+		c = c.of
+	}
+	c.opening.Do(func() {
+		accepted := c.accepted
+		if c.came != nil {
+			accepted = c.came.Accepted
+		}
+		if accepted != nil && accepted.RemoteAddr().String() == client {
+			c.system = savedsyn.Read(accepted)
+		}
+	})
+	return c.system
+}
+
 // serve returns the exchange of a request, to be found by exchangeOf.
 func (h *Handler) serve(r *http.Request) *exchange {
 	c, ok := r.Context().Value(connectionKey{}).(*connection)
 	if !ok || r.ProtoMajor != 1 {
 		x := &exchange{conn: &connection{}}
 		if ok {
-			x.conn.closing = c.closing
+			x.conn.closing, x.conn.of = c.closing, c
 		}
 		x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 		return x

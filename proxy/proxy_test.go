@@ -337,7 +337,7 @@ type wire struct {
 
 func loopback(t *testing.T) wire {
 	t.Helper()
-	l, err := Listen(t.Context(), "127.0.0.1:0")
+	l, err := Listen(t.Context(), "127.0.0.1:0", false)
 	if err != nil {
 		t.Fatal(err)
 	}

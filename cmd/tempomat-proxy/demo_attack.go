@@ -68,7 +68,7 @@ func underAttack(ctx context.Context, s source, mode string, times attackTimes, 
 		return nil, err
 	}
 	c.Timeouts.Drain = 0
-	sockets, err := listen(ctx, addresses(c.Listen))
+	sockets, err := listen(ctx, addresses(c.Listen), false)
 	if err != nil {
 		return nil, err
 	}

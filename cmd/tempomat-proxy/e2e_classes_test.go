@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -102,4 +104,43 @@ func TestClassesOfTheTable(t *testing.T) {
 	if _, ok := s.account("asn", "AS64497"); !ok {
 		t.Error("the new file is not in force")
 	}
+}
+
+// TestTCPFingerprint: a client's system is known by how it opened the connection, whatever is
+// spoken on it, and that of a trusted proxy is nobody's.
+func TestTCPFingerprint(t *testing.T) {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		t.Skip("the kernel does not tell")
+	}
+	const conf = "classes: {slash16: off, tcpFingerprint: {share: 0.9}}\n"
+	backend := startApache(t)
+	for _, p := range protocols {
+		direct := startProxy(t, backend.url, conf+"trustedProxies: []\n")
+		if a := fetch(t, p.client(t), http.MethodGet, direct.url+"/style.css", nil, nil); a.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s", p.name, a.Status)
+		}
+		id := accountOf(t, direct)
+		if row, ok := direct.account("tcpFingerprint", id); !ok || !strings.HasPrefix(id, "4:64:") {
+			t.Errorf("%s: %q, %+v", p.name, id, row)
+		}
+	}
+	proxied := startProxy(t, backend.url, conf)
+	proxied.get("198.51.100.7", "/style.css")
+	if id := accountOf(t, proxied); id != "" {
+		t.Errorf("of a trusted proxy: %q", id)
+	}
+}
+
+// accountOf is the one key of class tcpFingerprint; empty: there is none.
+func accountOf(t *testing.T, s *sidecarProcess) string {
+	t.Helper()
+	_, out, _ := s.doctor("--bucket", "tcpFingerprint", "--json")
+	ids := regexp.MustCompile(`"id": *"([^"]*)"`).FindAllStringSubmatch(out, -1)
+	if len(ids) == 0 {
+		return ""
+	}
+	if len(ids) > 1 {
+		t.Errorf("several: %s", out)
+	}
+	return ids[0][1]
 }

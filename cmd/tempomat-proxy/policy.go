@@ -79,6 +79,7 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 		Pages:     pages.errors,
 		RobotsTxt: pages.robots,
 
+		Systems:     policy.GoesBySystems(c),
 		Underscores: c.Underscores,
 		Upgrades:    c.Upgrades,
 		Via:         c.Via,

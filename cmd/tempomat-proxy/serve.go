@@ -145,9 +145,9 @@ func serve(ctx context.Context, c *config.Config, s source, replace bool, stderr
 	case len(sockets) > 0:
 		car.logs.log.Info("serves sockets that were handed over (LISTEN_FDS): listen opens none")
 	case from != nil:
-		sockets, err = from.listen(ctx, addresses(c.Listen))
+		sockets, err = from.listen(ctx, addresses(c.Listen), policy.GoesBySystems(c))
 	default:
-		sockets, err = listen(ctx, addresses(c.Listen))
+		sockets, err = listen(ctx, addresses(c.Listen), policy.GoesBySystems(c))
 	}
 	if err != nil {
 		from.giveUp()
@@ -162,10 +162,10 @@ const (
 	roleAdmin = "admin"
 )
 
-// listen opens all addresses, or none.
-func listen(ctx context.Context, addresses []string) (sockets []handover.Socket, err error) {
+// listen opens all addresses, or none; systems is as in proxy.Listen.
+func listen(ctx context.Context, addresses []string, systems bool) (sockets []handover.Socket, err error) {
 	for _, a := range addresses {
-		l, e := proxy.Listen(ctx, a)
+		l, e := proxy.Listen(ctx, a, systems)
 		if e != nil {
 			err = errors.Join(err, withHint(fmt.Errorf("listen on %s: %w", a, e), a, "/proc"))
 			continue
@@ -217,6 +217,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	defer signal.Stop(signals)
 	failed := make(chan error, 1)
 	s.replaced.sockets = sockets
+	s.keepSystems(s.config)
 	all.Go(func() { s.encryption.run(work) })
 	all.Go(func() { failed <- s.server.Serve(entrances) })
 	if err := from.end(sockets); err != nil {

@@ -164,7 +164,7 @@ func (c *conn) handOver() {
 	said := bytes.Clone(c.in.Peek(c.in.Buffered()))
 	c.giveBack()
 	c.Remove()
-	c.server.o.HTTP2(&Turned{Conn: c.Conn, Place: c.place, Entrance: c.entrance, TLS: c.secure, remote: c.remote, said: said})
+	c.server.o.HTTP2(&Turned{Conn: c.Conn, Accepted: c.below(), Place: c.place, Entrance: c.entrance, TLS: c.secure, remote: c.remote, said: said})
 }
 
 // Turned is a connection that turned out to be HTTP/2, and its Place, if it has one. Closing
@@ -174,6 +174,7 @@ type Turned struct {
 	Place    Place
 	Entrance *Entrance            // by which it came
 	TLS      *tls.ConnectionState // of its requests
+	Accepted net.Conn             // what was accepted, below TLS
 	remote   string
 	said     []byte
 }
