@@ -44,7 +44,7 @@ func TestCharges(t *testing.T) {
 	c := newClient(t)
 	var took time.Duration
 	for range pages {
-		h := http.Header{"X-Forwarded-For": {client}, "User-Agent": {"Crawler/1.0"}}
+		h := http.Header{"X-Forwarded-For": {client}, "User-Agent": {"Fetcher/1.0"}}
 		took += fetch(t, c, http.MethodGet, s.url+"/page.php?ms=50", h, nil).took
 	}
 	n, cpu := backend.cpu(client, 0, 1e12)

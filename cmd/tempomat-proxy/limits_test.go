@@ -135,7 +135,7 @@ func TestSharedThroughRedis(t *testing.T) {
 // TestSessionsAreNotShared: all other classes are.
 func TestSessionsAreNotShared(t *testing.T) {
 	p := policy.Limits(config.Default())
-	if len(p.Classes) != 5 {
+	if len(p.Classes) != 6 {
 		t.Errorf("%v", p.Classes)
 	}
 	for _, c := range p.Classes {

@@ -8,20 +8,19 @@
 // the resolver is slow, dead or lies:
 //
 //   - An address is asked for once at a time, and what was answered is kept: a name for a
-//     day, that there is none for an hour, that nobody answered for five minutes. A name
-//     that was confirmed holds for a week while nobody answers.
-//
+//     day, that there is none for an hour, that nobody answered for five seconds, and
+//     longer each time, up to ten minutes. A name that was confirmed holds for a week
+//     while nobody answers.
 //   - Only a name below one of the domains that matter has a second question asked.
-//
 //   - There are at most ten questions a second, after the first twenty, and four at a time.
-//
 //   - At most 512 addresses wait to be asked for, of which one network has 32: who comes
 //     from a thousand addresses of one does not keep others' answers away. What finds no
 //     place is asked for when it comes again.
-//
 //   - At most 16384 addresses are remembered, those with a name for longest: 4 MB.
 //
-//     names.go  what is known, and who is to be asked for
-//     queue.go  those who wait to be asked for
-//     ask.go    asking
+// # One file for each idea
+//
+//	names.go  what is known, and who is to be asked for
+//	queue.go  those who wait to be asked for
+//	ask.go    asking
 package rdns

@@ -14,7 +14,8 @@ import (
 const (
 	confirmedFor = 24 * time.Hour     // a name holds before it is looked for again
 	noneFor      = time.Hour          // no name
-	silenceFor   = 5 * time.Minute    // that nobody answered
+	silenceFirst = 5 * time.Second    // that nobody answered; twice as long each time
+	silenceFor   = 10 * time.Minute   // likewise, at most
 	fullFor      = time.Second        // that nobody could be asked
 	heldFor      = 7 * 24 * time.Hour // a confirmed name, while nobody answers
 
@@ -51,6 +52,7 @@ type entry struct {
 	name      string
 	known     bool      // name is an answer
 	asking    bool      // it is being asked for
+	silent    uint8     // how often in a row nobody answered
 	until     time.Time // it is not asked for again
 	confirmed time.Time // the name was
 }
@@ -164,6 +166,9 @@ func (n *Names) learn(now time.Time, a netip.Addr, name string, got answer) {
 		return // it cannot be, as those that are asked for are not forgotten
 	}
 	e.asking = false
+	if e.silent++; got != silence {
+		e.silent = 0
+	}
 	switch got {
 	case found:
 		e.name, e.known, e.confirmed, e.until = name, true, now, now.Add(confirmedFor)
@@ -173,7 +178,8 @@ func (n *Names) learn(now time.Time, a netip.Addr, name string, got answer) {
 		if e.name == "" || now.Sub(e.confirmed) > heldFor {
 			e.name, e.known = "", false
 		}
-		e.until = now.Add(silenceFor)
+		e.until = now.Add(min(silenceFirst<<min(e.silent-1, 10), silenceFor))
+		e.silent = min(e.silent, 10)
 	}
 }
 
