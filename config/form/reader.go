@@ -104,12 +104,18 @@ func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting
 	}
 }
 
-// unknown notes a key that does not exist, with the one that may be meant.
+// mostNamed is how many keys a mapping may have to be listed.
+const mostNamed = 10
+
+// unknown notes a key that does not exist, with the one that may be meant, or those of
+// its mapping, if they are few.
 func (r *Reader) unknown(at Source, key, prefix string, table []Setting) {
 	problem := "unknown key"
 	if len(r.Faults) < maxFaults {
 		if meant := meant(key, prefix, table); meant != "" {
 			problem += fmt.Sprintf("; did you mean %q?", meant)
+		} else if names := inside(table, prefix); len(names) > 0 && len(names) <= mostNamed {
+			problem += "; there are " + keyNames(names)
 		}
 	}
 	r.Fault(at, "", problem)
