@@ -66,6 +66,7 @@ func TestFaults(t *testing.T) {
 		{"429.html", "\n{{len .RequestID}}", "429.html:2: executing"},
 		{"429.html", "\n{{if gt .RetryAfter 60}}x{{end}}", "429.html:2: executing"},
 		{"429.html", "\n{{template \"other\"}}", "429.html:2: "},
+		{"429.html", "a\nGer\xe4t\n", "429.html:2: is not UTF-8"},
 		{"429.html", long, "429.html: has 65537 bytes; 65536 are allowed"},
 		{"429.html", "{{range 70000}}x{{end}}", "the page has more than 65536 bytes"},
 		{"429.htm", "", "429.htm: is no page; the names of pages are"},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // longestPage bounds a file, and what it makes, in bytes.
@@ -37,7 +38,23 @@ func readFile(path string) (*file, error) {
 	if err != nil {
 		return nil, &Fault{File: path, Says: bare(err)}
 	}
+	if !utf8.Valid(text) {
+		line := 1 + bytes.Count(text[:validEnd(text)], []byte("\n"))
+		return nil, &Fault{File: path, Line: line, Says: "is not UTF-8, which pages are sent as; iconv -f latin1 -t utf-8 makes it so of Latin-1"}
+	}
 	return parse(path, string(text))
+}
+
+// validEnd is where text stops being UTF-8.
+func validEnd(text []byte) (at int) {
+	for at < len(text) {
+		r, size := utf8.DecodeRune(text[at:])
+		if r == utf8.RuneError && size == 1 {
+			break
+		}
+		at += size
+	}
+	return at
 }
 
 // bare is an error without the file that it is about.
