@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
@@ -45,7 +47,8 @@ func (s source) check(stdout io.Writer, verbose bool) error {
 	if err != nil {
 		return withNextStep(err)
 	}
-	if _, err := readPages(cfg); err != nil {
+	var certificates bytes.Buffer
+	if err := checkFiles(cfg, time.Now(), &certificates); err != nil {
 		return err
 	}
 	if s.file == "" {
@@ -55,9 +58,13 @@ func (s source) check(stdout io.Writer, verbose bool) error {
 	}
 	if verbose {
 		cfg.Describe(stdout, policy.CPUs(cfg))
-		return nil
+		_, err = certificates.WriteTo(stdout)
+		return err
 	}
 	cfg.Summary(stdout, policy.CPUs(cfg))
+	if _, err := certificates.WriteTo(stdout); err != nil {
+		return err
+	}
 	if s.file == "" {
 		fmt.Fprintln(stdout, setupHint)
 	}

@@ -82,11 +82,20 @@ func hasTLS(c *config.Config) bool {
 // load reads the certificates. What cannot be read does not keep the others from being served;
 // with none at all there is an error.
 func (e *encryption) load(c *config.Config) error {
-	err := e.store.Load(sources(c.TLS.Certificates), time.Now())
-	if hasTLS(c) && e.store.First() == nil && len(c.TLS.ACME.Hosts) == 0 {
-		return errors.Join(errors.New("tls.certificates: there is no certificate"), err)
+	if fatal, err := e.read(c, time.Now()); fatal {
+		return err
 	}
 	return nil // the log has it
+}
+
+// read is load. fatal says that there is nothing to serve with; the error tells of all that
+// cannot be read.
+func (e *encryption) read(c *config.Config, now time.Time) (fatal bool, err error) {
+	err = e.store.Load(sources(c.TLS.Certificates), now)
+	if hasTLS(c) && e.store.First() == nil && len(c.TLS.ACME.Hosts) == 0 {
+		return true, errors.Join(errors.New("tls.certificates: there is no certificate that can be used"), err)
+	}
+	return false, err
 }
 
 func sources(all []config.CertificateFiles) (s []certificates.Source) {

@@ -88,14 +88,14 @@ func readPair(f files) (c *tls.Certificate, public bool, err error) {
 func readFile(name string) (data []byte, mode fs.FileMode, err error) {
 	info, err := os.Stat(name) // before it is opened, as that of a pipe would wait
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, withHint(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, 0, fmt.Errorf("%s is no file", name)
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, withHint(err)
 	}
 	defer f.Close()
 	if data, err = io.ReadAll(io.LimitReader(f, largestFile+1)); err != nil {
@@ -108,6 +108,14 @@ func readFile(name string) (data []byte, mode fs.FileMode, err error) {
 		return nil, 0, fmt.Errorf("%s: %w", name, errors.New("is empty"))
 	}
 	return data, info.Mode(), nil
+}
+
+// withHint says what lets a file be read that may not be.
+func withHint(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w; let the proxy's group read it (chgrp tempomat, chmod 640), and pass its directories (chmod g+x)", err)
+	}
+	return err
 }
 
 func namesOf(leaf *x509.Certificate) (names []string) {

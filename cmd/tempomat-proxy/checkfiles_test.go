@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tempomat/proxy/certificates/certtest"
+)
+
+// TestCheckReadsCertificates: what would keep a start from serving is an error of -check,
+// what would only be logged a warning.
+func TestCheckReadsCertificates(t *testing.T) {
+	dir := t.TempDir()
+	authority := certtest.New(t)
+	write := func(name string, until time.Duration) {
+		certificate, key := authority.Issue(t, time.Now().Add(until), name+".example")
+		certtest.Write(t, certificate, key, filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"))
+	}
+	write("good", 24*time.Hour)
+	write("other", 24*time.Hour)
+	write("old", -time.Hour)
+	pair := func(certificate, key string) string {
+		return fmt.Sprintf("{certificate: %s/%s, key: %s/%s}", dir, certificate, dir, key)
+	}
+	for name, c := range map[string]struct {
+		certificates, rest string
+		status             int
+		out, errs          string
+	}{
+		"good":         {certificates: pair("good.crt", "good.key"), out: "good.crt for good.example, until 2"},
+		"directory":    {certificates: dir, out: "other.crt for other.example"},
+		"expired":      {certificates: pair("old.crt", "old.key"), out: "warning: tls.certificates: " + dir + "/old.crt has expired\n"},
+		"wrong key":    {certificates: pair("good.crt", "other.key"), status: 1, errs: "private key does not match public key"},
+		"none":         {certificates: "/nowhere", status: 1, errs: "no such file or directory"},
+		"one of two":   {certificates: pair("good.crt", "good.key") + ", " + pair("good.crt", "other.key"), out: "warning: tls.certificates: " + dir + "/good.crt with "},
+		"database":     {certificates: dir, rest: "databases: {asn: /nowhere/asn.mmdb}\nclasses: {asn: {share: 0.1}}\n", out: "warning: databases.asn: /nowhere/asn.mmdb"},
+		"both at once": {certificates: "/nowhere", rest: "robotsTxt: /absent\n", status: 1, errs: "robotsTxt: open /absent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "tempomat.yaml")
+			writeFile(t, file, fmt.Sprintf("listen: [{address: \":443\", tls: true}]\ntls: {certificates: [%s]}\n%s", c.certificates, c.rest))
+			var out, errs strings.Builder
+			status := run(t.Context(), []string{"-check", "-config", file}, nil, &out, &errs)
+			if status != c.status || !strings.Contains(out.String(), c.out) || !strings.Contains(errs.String(), c.errs) || (status == 1) != (out.Len() == 0) {
+				t.Errorf("status %d\n%s%s", status, &out, &errs)
+			}
+		})
+	}
+}
