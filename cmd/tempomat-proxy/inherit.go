@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 
+	"go.uber.org/zap"
+
+	"tempomat/config"
 	"tempomat/proxy/handover"
 )
 
@@ -38,4 +42,18 @@ func inherited() (sockets []handover.Socket, err error) {
 		sockets = append(sockets, handover.Socket{Listener: l, Role: roleServe})
 	}
 	return sockets, nil
+}
+
+// warnUnserved logs the addresses that listen names and that no socket which was handed over
+// stands for: whoever set them expects the site there. The default is nobody's wish.
+func warnUnserved(c *config.Config, sockets []handover.Socket, log *zap.Logger) {
+	if slices.Equal(c.Listen, config.Default().Listen) {
+		return
+	}
+	for _, l := range c.Listen {
+		if !slices.ContainsFunc(sockets, func(s handover.Socket) bool { return isAlike(l.Address, s) }) {
+			log.Warn("nobody serves an address of listen, as other sockets were handed over (LISTEN_FDS); "+
+				"put it into the socket unit, as ListenStream, or disable that", zap.String("address", l.Address))
+		}
+	}
 }

@@ -144,6 +144,7 @@ func serve(ctx context.Context, c *config.Config, s source, replace bool, stderr
 	case err != nil:
 	case len(sockets) > 0:
 		car.logs.log.Info("serves sockets that were handed over (LISTEN_FDS): listen opens none")
+		warnUnserved(c, sockets, car.logs.log)
 	case from != nil:
 		sockets, err = from.listen(ctx, addresses(c.Listen), policy.GoesBySystems(c))
 	default:
