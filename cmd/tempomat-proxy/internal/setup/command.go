@@ -65,7 +65,7 @@ func (c Command) act(ctx context.Context, write, undo bool, stdout io.Writer) er
 	case p.Done:
 		return nil
 	case len(p.Obstacles) > 0:
-		return fmt.Errorf("%d obstacles", len(p.Obstacles))
+		return errors.New("nothing is changed, for the reasons above")
 	case !write:
 		fmt.Fprintln(stdout, "\nNothing is changed yet. tempomat-proxy setup -write does all that.")
 		return nil

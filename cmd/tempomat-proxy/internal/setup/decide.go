@@ -17,6 +17,13 @@ const (
 	keyGroup   = "ssl-cert"
 )
 
+// manuals is where the packages put the documentation. byHand is what to do where setup
+// does not.
+const (
+	manuals = "/usr/share/doc/tempomat/docs"
+	byHand  = "do it by hand, as a recipe in " + manuals + "/recipes has it"
+)
+
 // Decide says what to do on a machine. It reads nothing else.
 func Decide(m Machine) Plan {
 	d := &decider{m: m, edits: map[string][]Edit{}, shown: map[string]string{}, texts: map[string]string{}}
@@ -29,7 +36,7 @@ func Decide(m Machine) Plan {
 	}
 	for _, dir := range m.Foreign {
 		d.block(dir+" is not Debian's layout", "setup knows where Debian and Ubuntu have the files of Apache and nginx",
-			"follow the recipe for it in docs/recipes")
+			byHand)
 	}
 	switch server := d.server(); server {
 	case "apache2":
@@ -84,7 +91,7 @@ func (d *decider) server() string {
 			d.block(fmt.Sprintf("tempomat-proxy listens on port %d already", port), "somebody has set it up by hand", "nothing, or take that back first")
 		default:
 			d.block(fmt.Sprintf("%s listens on port %d", name, port), "setup puts the proxy before Apache and nginx only",
-				"let "+name+" send its requests to 127.0.0.1:8888, where tempomat-proxy listens unless told otherwise, and name the web server behind it as backend")
+				"end "+name+" if it should not be there; or let it send its requests to 127.0.0.1:8888, where tempomat-proxy listens unless told otherwise, and name the web server behind it as backend")
 		}
 	}
 	_, apache := holders["apache2"]
@@ -94,7 +101,7 @@ func (d *decider) server() string {
 		return ""
 	case apache && nginx:
 		d.block("both Apache and nginx serve the public", fmt.Sprintf("one listens on port %d, the other one on %d", holders["apache2"], holders["nginx"]),
-			"decide which one stands in front, and follow the recipe for it in docs/recipes")
+			"decide which one stands in front, and "+byHand)
 	case apache, !nginx && d.m.Apache != nil && d.m.Nginx == nil:
 		return "apache2"
 	case nginx, d.m.Nginx != nil && d.m.Apache == nil:
@@ -196,8 +203,8 @@ func (d *decider) configText() string {
 			listen += fmt.Sprintf("    - {certificate: %s, key: %s}\n", yamlText(c.chain), yamlText(c.key))
 		}
 	}
-	return "# Written by tempomat-proxy setup. Every other key has its default; they are all in\n" +
-		"# docs/configuration.md. After a change: systemctl reload tempomat-proxy\n" +
+	return "# Written by tempomat-proxy setup. Every other key has its default; all are in\n" +
+		"# " + manuals + "/configuration.md. After a change: systemctl reload tempomat-proxy\n" +
 		listen +
 		fmt.Sprintf("backend: %s://127.0.0.1:%d\n", scheme, d.inner) +
 		"\n# It counts and shows, and delays nobody. After a day, when tempomat-doctor shows what you\n" +

@@ -255,6 +255,11 @@ func TestDecideKeys(t *testing.T) {
 	if a := find(p, "/c").Access; a.Mode != 0o710 || a.Group != "tempomat" {
 		t.Errorf("%+v", a)
 	}
+	for _, want := range []string{"chgrp root /c; chmod 0700 /c", "chgrp root /c/key.pem; chmod 0600 /c/key.pem", "systemctl daemon-reload", "rm /etc/tempomat/setup.json"} {
+		if back := wayBack(p); !strings.Contains(back, want) {
+			t.Errorf("the way back has no %q: %s", want, back)
+		}
+	}
 	const unit = "/etc/systemd/system/tempomat-proxy.service.d/setup.conf"
 	if c := find(p, unit); !strings.Contains(c.After, "SupplementaryGroups=mail\n") || !p.Reread {
 		t.Errorf("%+v", c)

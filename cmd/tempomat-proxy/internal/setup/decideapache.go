@@ -58,17 +58,17 @@ func (d *decider) apacheForeign(all []directive) {
 		switch x.name {
 		case "remoteipheader":
 			d.block(at+": mod_remoteip is in use", "something stands before Apache already, and its addresses have to be believed by tempomat-proxy, too",
-				"name it in trustedProxies, and follow the recipe for it in docs/recipes")
+				"name it in trustedProxies, and "+byHand)
 		case "sslverifyclient":
 			if !slices.ContainsFunc(x.args, func(s string) bool { return strings.EqualFold(s, "none") }) {
 				d.block(at+": SSLVerifyClient", "who ends TLS has to ask clients for their certificates, and tempomat-proxy does not",
-					"leave TLS with Apache and use the recipe for Apache's own TLS")
+					"leave TLS with Apache and use recipes/apache-tls.md of "+manuals)
 			}
 		case "mdomain", "<mdomainset", "mdcertificatefile":
 			d.block(at+": Apache gets its certificates itself (mod_md)", "it keeps them where only Apache reads them",
 				"get them by certbot, or let tempomat-proxy get them (tls: {acme: …})")
 		case "use":
-			d.block(at+": a macro is used", "setup cannot see which lines the sites come from", "write them out, or follow the recipe for it in docs/recipes")
+			d.block(at+": a macro is used", "setup cannot see which lines the sites come from", "write them out, or "+byHand)
 		}
 	}
 }
@@ -81,13 +81,13 @@ func (d *decider) apacheHosts(all []directive) map[int][]*host {
 		h := hostAt(all, at)
 		if h == nil || h.start.joined || h.end == 0 {
 			d.block(where+": the site is not written there as a plain <VirtualHost>", "a macro or a generated file may have made it",
-				"follow the recipe for it in docs/recipes")
+				byHand)
 			continue
 		}
 		port, ok := hostPort(h.start.args)
 		if !ok {
 			d.block(fmt.Sprintf("%s: <VirtualHost %s>", where, strings.Join(h.start.args, " ")), "setup moves sites that are for all addresses and one port, such as *:80",
-				"write it so, or follow the recipe for it in docs/recipes")
+				"write it so, or "+byHand)
 			continue
 		}
 		hosts[port] = append(hosts[port], h)
@@ -168,7 +168,7 @@ func (d *decider) apacheMove(listens []listen, hosts []*host, from, to int) {
 		case l.port != from:
 		case !l.any:
 			d.block(fmt.Sprintf("%s:%d: Listen %s", l.file.Path, l.line, l.args[0]), "setup moves a Listen that is for all addresses; it cannot judge which of several are meant",
-				"follow the recipe for it in docs/recipes")
+				byHand)
 		case moved:
 			d.edit(l.file, l.line, l.indent()+"# tempomat: "+l.trimmed())
 		default:

@@ -37,7 +37,7 @@ func (d *decider) nginx() {
 	}
 	root, err := parseNginx(n)
 	if err != nil {
-		d.block("nginx's files hold what setup does not understand", err.Error(), "follow the recipe for it in docs/recipes")
+		d.block("nginx's files hold what setup does not understand", err.Error(), byHand)
 		return
 	}
 	servers := d.nginxServers(root)
@@ -97,13 +97,13 @@ func (d *decider) nginxServers(root *statement) (servers []nginxServer) {
 		switch s.name() {
 		case "real_ip_header", "set_real_ip_from":
 			d.block(s.place()+": "+s.name()+" is in use", "something stands before nginx already, and its addresses have to be believed by tempomat-proxy, too",
-				"name it in trustedProxies, and follow the recipe for it in docs/recipes")
+				"name it in trustedProxies, and "+byHand)
 		case "ssl_verify_client":
 			d.block(s.place()+": ssl_verify_client", "who ends TLS has to ask clients for their certificates, and tempomat-proxy does not",
-				"leave TLS with nginx and use the recipe for nginx's own TLS")
+				"leave TLS with nginx and use recipes/nginx-tls.md of "+manuals)
 		case "stream":
 			if s.open {
-				d.block(s.place()+": a stream block", "it may hand on connections of the ports that move", "follow the recipe for it in docs/recipes")
+				d.block(s.place()+": a stream block", "it may hand on connections of the ports that move", byHand)
 			}
 		}
 	}
@@ -157,10 +157,10 @@ func (d *decider) nginxServer(s nginxServer, from int) {
 	for _, l := range s.listens {
 		switch {
 		case l.port == from && (l.unknown != "" || !l.any):
-			d.block(s.where(l)+": "+strings.Join(l.words, " "), "setup moves a listen for all addresses without special options", "follow the recipe for it in docs/recipes")
+			d.block(s.where(l)+": "+strings.Join(l.words, " "), "setup moves a listen for all addresses without special options", byHand)
 			return
 		case l.port == from && d.secure && !l.secure:
-			d.block(l.place()+": port 443 without ssl", "setup takes it for the port of TLS", "follow the recipe for it in docs/recipes")
+			d.block(l.place()+": port 443 without ssl", "setup takes it for the port of TLS", byHand)
 			return
 		case l.port != from && d.secure && l.port == d.m.Place.HTTP:
 			d.block(s.where(l)+fmt.Sprintf(": the site serves pages on port %d as well as on %d", d.m.Place.HTTP, d.m.Place.HTTPS),

@@ -21,7 +21,10 @@ type journal struct {
 	Directories []string
 }
 
-func journalFile(p Place) string { return p.Root + "/etc/tempomat/setup.json" }
+// journalName is its name, beside the configuration.
+const journalName = "setup.json"
+
+func journalFile(p Place) string { return p.Root + "/etc/tempomat/" + journalName }
 
 func (j *journal) save(name string) error {
 	text, err := json.MarshalIndent(j, "", "\t")

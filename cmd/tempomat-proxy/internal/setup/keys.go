@@ -65,7 +65,7 @@ func (d *decider) keys() {
 			now.Mode = a.Mode | groupPasses
 		}
 		d.plan.Changes = append(d.plan.Changes, Change{Path: a.Path, Access: &now, Was: &a,
-			Command: fmt.Sprintf("chgrp %s %s; chmod %04o %s", now.Group, a.Path, now.Mode, a.Path)})
+			Command: now.command()})
 	}
 	d.join(groups)
 }

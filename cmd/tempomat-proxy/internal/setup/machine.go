@@ -1,6 +1,9 @@
 package setup
 
-import "net/netip"
+import (
+	"fmt"
+	"net/netip"
+)
 
 // Machine is what setup looks at, as it was found: nothing in it is decided. Paths
 // are those that the servers use themselves; with a Place of another root they have
@@ -104,4 +107,9 @@ type Access struct {
 	Group string // its name, or number
 	Mode  uint32 // permission bits
 	Dir   bool
+}
+
+// command is what people run to give that access.
+func (a Access) command() string {
+	return fmt.Sprintf("chgrp %s %s; chmod %04o %s", a.Group, a.Path, a.Mode, a.Path)
 }

@@ -3,6 +3,7 @@ package setup
 import (
 	"fmt"
 	"io"
+	"path"
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -66,13 +67,17 @@ func wayBack(p Plan) string {
 	for _, c := range p.Changes {
 		switch {
 		case c.Access != nil:
+			parts = append(parts, c.Was.command())
 		case c.New:
 			parts = append(parts, "rm "+c.Path)
 		default:
 			parts = append(parts, "mv "+c.Backup+" "+c.Path)
 		}
 	}
-	return strings.Join(append(parts, "systemctl restart "+p.Server), "; ")
+	if p.Reread {
+		parts = append(parts, "systemctl daemon-reload")
+	}
+	return strings.Join(append(parts, "systemctl restart "+p.Server, "rm "+path.Join(path.Dir(p.Config), journalName)), "; ")
 }
 
 // commands are what has to run once the files are changed.
