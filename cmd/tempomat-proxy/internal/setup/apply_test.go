@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,9 +21,16 @@ var errInjected = errors.New("injected")
 type fakeMachine struct {
 	ran    []string
 	status int
+	socket bool // systemd listens for the proxy
 }
 
 func (f *fakeMachine) Run(_ context.Context, argv ...string) (string, error) {
+	if slices.Contains(argv, "--quiet") {
+		if !f.socket {
+			return "", errors.New("inactive")
+		}
+		return "", nil
+	}
 	f.ran = append(f.ran, strings.Join(argv, " "))
 	return "", nil
 }
@@ -171,6 +179,24 @@ func TestApplyAndUndo(t *testing.T) {
 	}
 	if after := snapshot(t, root); !maps.Equal(before, after) {
 		t.Errorf("it was %v\nand is %v", before, after)
+	}
+}
+
+// TestUndoClosesSocket: a port that systemd listens at for the proxy is free before the web
+// server starts anew.
+func TestUndoClosesSocket(t *testing.T) {
+	root, p := tree(t)
+	f := &fakeMachine{status: 200}
+	w := newWorker(root, f)
+	if err := w.apply(t.Context(), p, true); err != nil {
+		t.Fatal(err)
+	}
+	f.ran, f.socket = nil, true
+	if err := w.takeBack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.ran) < 2 || f.ran[0] != "systemctl disable --now tempomat-proxy.socket" || f.ran[1] != "systemctl stop tempomat-proxy" {
+		t.Error(f.ran)
 	}
 }
 

@@ -95,11 +95,27 @@ func (w *worker) takeBack(ctx context.Context) error {
 	}
 	j.Systemd = j.Systemd && exists(systemdRuns(w.place)) // it may be a chroot now
 	fmt.Fprintln(w.out, "Taking back:")
+	if j.Systemd && !j.Before.Active {
+		w.closeSocket(ctx)
+	}
 	if err := w.undo(ctx, j); err != nil {
 		return err
 	}
 	fmt.Fprintln(w.out, "Done: everything is as it was.")
 	return nil
+}
+
+// closeSocket has systemd give up the port where somebody has it listen for the proxy:
+// the web server could not have it back otherwise.
+func (w *worker) closeSocket(ctx context.Context) {
+	for _, is := range []string{"is-active", "is-enabled"} {
+		if _, err := w.run.Run(ctx, "systemctl", "--quiet", is, unitName+".socket"); err == nil {
+			c := w.command("systemctl", "disable", "--now", unitName+".socket")
+			fmt.Fprintln(w.out, "  "+c.name)
+			_ = c.do(ctx) // the web server's start tells whether it was needed
+			return
+		}
+	}
 }
 
 // OnThisMachine is the command for the machine itself.
