@@ -69,6 +69,8 @@ func (r *RequestHead) parseLine(line []byte) error {
 	method, rest, ok := bytes.Cut(line, []byte{' '})
 	target, version, ok2 := bytes.Cut(rest, []byte{' '})
 	switch {
+	case isProxyHeader(line):
+		return malformed("no request line, but as the PROXY protocol begins, which this address does not expect (proxyProtocol of listen)")
 	case !ok || !ok2 || !IsToken(method):
 		return malformed("no request line")
 	case !isTarget(target):
@@ -81,6 +83,12 @@ func (r *RequestHead) parseLine(line []byte) error {
 	r.Method, r.Target = method, target
 	r.Minor = min(int(version[7]-'0'), 1)
 	return nil
+}
+
+// isProxyHeader tells whether a line is how a connection of the PROXY protocol begins:
+// version 1 by its name, version 2 by an empty line after the one that was skipped.
+func isProxyHeader(line []byte) bool {
+	return len(line) == 0 || bytes.HasPrefix(line, []byte("PROXY TCP")) || bytes.HasPrefix(line, []byte("PROXY UNKNOWN"))
 }
 
 // isTarget tells whether a text may be asked for: no character that ends it, or a line,

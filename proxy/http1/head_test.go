@@ -292,3 +292,18 @@ func compareHeads(t *testing.T, b *Buffer, ours RequestHead, theirs *http.Reques
 		t.Fatalf("%s: body %q; net/http: %q, %v", tell(ours), got, want, theirErr)
 	}
 }
+
+// TestProxyHeader: who configured one side only is told by what it gets.
+func TestProxyHeader(t *testing.T) {
+	for text, told := range map[string]bool{
+		"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\nGET / HTTP/1.1\r\n" + host + "\r\n":                       true,
+		"PROXY UNKNOWN\r\nGET / HTTP/1.1\r\n" + host + "\r\n":                                            true,
+		"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c" + strings.Repeat("\x01", 12) + "GET / HTTP/1.0\r\n\r\n": true,
+		"PROXY / HTTP/0\r\n" + host + "\r\n":                                                             false,
+	} {
+		_, err := readHead(strings.NewReader(text))
+		if !errors.Is(err, ErrMalformed) || strings.Contains(err.Error(), "PROXY protocol") != told {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
