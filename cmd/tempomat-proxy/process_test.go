@@ -144,12 +144,15 @@ func startProxyAs(t *testing.T, env, command []string, backend, yaml string) *si
 }
 
 // configure replaces the configuration file as a whole. What yaml says of
-// listen counts instead of a free port.
+// listen counts instead of a free port, and of state instead of a file of its own.
 func (s *sidecarProcess) configure(t *testing.T, backend, yaml string) {
 	t.Helper()
 	text := fmt.Sprintf("backend: %q\nadmin: {listen: \"unix:%s\"}\n", backend, s.admin)
 	if !strings.Contains("\n"+yaml, "\nlisten: ") { // at the top: other things listen, too
 		text += "listen: 127.0.0.1:0\n"
+	}
+	if !strings.Contains("\n"+yaml, "\nstate: ") { // the usual file is there for all tests, and the machine's own
+		text += fmt.Sprintf("state: %q\n", filepath.Join(s.dir, "state"))
 	}
 	writeFile(t, s.file, text+yaml)
 }
