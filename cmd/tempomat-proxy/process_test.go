@@ -151,10 +151,11 @@ func (s *sidecarProcess) configure(t *testing.T, backend, yaml string) {
 	if !strings.Contains("\n"+yaml, "\nlisten: ") { // at the top: other things listen, too
 		text += "listen: 127.0.0.1:0\n"
 	}
+	text += yaml
 	if !strings.Contains("\n"+yaml, "\nstate: ") { // the usual file is there for all tests, and the machine's own
-		text += fmt.Sprintf("state: %q\n", filepath.Join(s.dir, "state"))
+		text += fmt.Sprintf("\nstate: %q\n", filepath.Join(s.dir, "state"))
 	}
-	writeFile(t, s.file, text+yaml)
+	writeFile(t, s.file, text)
 }
 
 // writeFile replaces a file as a whole.
