@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/limiter/limitertest"
 	"tempomat/proxy/certificates/certtest"
 )
 
@@ -91,9 +92,7 @@ func TestSetupTLS(t *testing.T) {
 			if err != nil || a.status != 200 || a.body != "the first page\n" {
 				t.Errorf("%+v, %v\n%s", a, err, m.proxy.stderr)
 			}
-			if !m.seen() {
-				t.Error("the server logs the proxy's address")
-			}
+			limitertest.Eventually(t, "the server logs the visitor's address", m.seen) // after its answer
 			if a, err := m.get(m.place.HTTPS, true, "/sub"); err != nil || a.status != 301 || a.location != "https://site.example/sub/" {
 				t.Errorf("%+v, %v", a, err)
 			}
