@@ -26,7 +26,7 @@ func run(r io.Reader, dir string) error {
 	if err := json.NewDecoder(r).Decode(&api); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil { //nolint:gosec // an argument of who runs it
 		return err
 	}
 	for name, d := range api.Definitions {
@@ -71,5 +71,5 @@ func write(file string, n node) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, data, 0o644)
+	return os.WriteFile(file, data, 0o600) //nolint:gosec // likewise
 }

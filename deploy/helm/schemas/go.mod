@@ -1,3 +1,0 @@
-module tempomat/deploy/helm/schemas
-
-go 1.26.0

@@ -1,3 +1,0 @@
-module tempomat/deploy/package/ask
-
-go 1.26.0
