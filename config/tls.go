@@ -102,7 +102,7 @@ func listenerSettings(l *Listener) []form.Setting {
 		{Path: "proxyProtocol", Value: form.Boolean().In(&l.ProxyProtocol),
 			Doc: "Each connection begins with a header of the PROXY protocol, version 1 or 2, which tells who the client is. Only `trustedProxies` may connect."},
 		{Path: "redirect", Value: form.Boolean().In(&l.Redirect),
-			Doc: "Requests are sent to the same URL over HTTPS, but those below `/.well-known/acme-challenge/`."},
+			Doc: "Requests are sent to the same URL over HTTPS, but those for a file in `/.well-known/acme-challenge/`, and those that came by HTTPS to a proxy that says so."},
 	}
 }
 

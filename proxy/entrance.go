@@ -32,7 +32,7 @@ func (s *Server) begins(e Entrance) front.Entrance {
 	f := front.Entrance{TLS: e.TLS, Proxied: e.Proxied}
 	switch {
 	case e.Redirect:
-		f.Handler = s.challenged(redirector{acme: s.handler})
+		f.Handler = s.challenged(redirector{next: s.handler})
 	case e.TLS == nil && s.challenges != nil:
 		f.Handler = s.challenged(s.handler)
 	}
@@ -72,12 +72,13 @@ func isChallenge(r *http.Request) bool {
 }
 
 // redirector sends requests to the same URL over HTTPS, but those of a certificate authority:
-// programs beside the backend answer these, such as certbot with --webroot.
-type redirector struct{ acme http.Handler }
+// programs beside the backend answer these, such as certbot with --webroot. Who came by HTTPS,
+// as a header of the PROXY protocol tells, would be sent in a circle.
+type redirector struct{ next http.Handler }
 
 func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if isChallenge(r) {
-		d.acme.ServeHTTP(w, r)
+	if r.TLS != nil || isChallenge(r) {
+		d.next.ServeHTTP(w, r)
 		return
 	}
 	host := http1.HostName(r.Host)

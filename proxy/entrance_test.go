@@ -178,3 +178,40 @@ func TestProxiedClient(t *testing.T) {
 		}
 	}
 }
+
+// TestRedirectOfHTTPS: who came by HTTPS to a proxy before this one is there already.
+func TestRedirectOfHTTPS(t *testing.T) {
+	const address = "\x0a\x01\x02\x03\x7f\x00\x00\x01\x30\x39\x00\x50"
+	header := func(tlv string) string {
+		return "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00" + string(rune(len(address)+len(tlv))) + address + tlv
+	}
+	backend := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	l := loopback(t)
+	s := NewServer(backend, ServerOptions{
+		Header: time.Minute, Idle: time.Minute, Log: nopLog(),
+		Peer: func(string) (netip.Addr, bool) { return netip.Addr{}, true },
+	})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve([]Entrance{{Listener: l, Redirect: true, Proxied: true}}) }()
+	defer func() {
+		_ = s.Drain(context.Background())
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	for tlv, want := range map[string]int{"": http.StatusMovedPermanently, "\x20\x00\x05\x01\x00\x00\x00\x00": http.StatusOK} {
+		c, err := l.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, header(tlv)+"GET / HTTP/1.1\r\nHost: site.example\r\n\r\n")
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Close()
+		if res.StatusCode != want {
+			t.Errorf("by HTTPS %t: %s, want %d", tlv != "", res.Status, want)
+		}
+	}
+}
