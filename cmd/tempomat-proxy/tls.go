@@ -218,9 +218,11 @@ func (b *beginnings) note(step front.Step, result front.Result, remote string, e
 	b.mu.Lock()
 	b.counts[step][string(result)]++
 	b.mu.Unlock()
+	if result == front.ResultOK {
+		return
+	}
 	fields := []zap.Field{zap.String("client", remote), zap.String("result", string(result)), zap.Error(err)}
 	switch result {
-	case front.ResultOK:
 	case front.ResultUntrusted:
 		b.log.Warn("closed a connection: its peer is none of trustedProxies, which alone may send the PROXY protocol", fields...)
 	case front.ResultMalformed:
