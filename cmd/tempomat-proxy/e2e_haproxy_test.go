@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,28 +16,12 @@ import (
 // haproxyHead is what a configuration begins with.
 const haproxyHead = "global\n    log stdout format raw local0\ndefaults\n    timeout connect 5s\n    timeout client 1m\n    timeout server 1m\n"
 
-// haproxyHere is the program, if it is here.
-func haproxyHere(t *testing.T) string {
-	t.Helper()
-	path, err := exec.LookPath("haproxy")
-	if err != nil {
-		path = "/usr/sbin/haproxy" // which is not in everybody's PATH
-	}
-	if _, err := os.Stat(path); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("this test needs haproxy, which is not here: make deps")
-		}
-		t.Skip("this test needs haproxy, which is not here: make deps")
-	}
-	return path
-}
-
 // haproxy starts one.
 func haproxy(t *testing.T, config string) {
 	t.Helper()
 	file := filepath.Join(tempDir(t), "haproxy.cfg")
 	writeFile(t, file, haproxyHead+config)
-	startProcess(t, nil, haproxyHere(t), "-db", "-f", file)
+	startProcess(t, nil, needProgram(t, "haproxy"), "-db", "-f", file)
 }
 
 // TestHAProxy has clients come through a real HAProxy, with all that it can say of them, and

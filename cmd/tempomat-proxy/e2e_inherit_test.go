@@ -8,20 +8,27 @@ import (
 	"testing"
 )
 
-// restartsByHandedOver starts the program anew again and again, with a socket that is
-// handed over, as systemd does, while clients ask all the time.
-func restartsByHandedOver(t *testing.T, clients, restarts int, requests int64) *askers {
-	backend, _, _ := pageBackend(t)
+// supervised is a socket that is open whatever process serves it, as systemd's are.
+func supervised(t *testing.T) (net.Listener, *os.File) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { _ = l.Close() })
 	socket, err := l.(*net.TCPListener).File()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer socket.Close()
+	t.Cleanup(func() { _ = socket.Close() })
+	return l, socket
+}
+
+// restartsByHandedOver starts the program anew again and again, with a socket that is
+// handed over, as systemd does, while clients ask all the time.
+func restartsByHandedOver(t *testing.T, clients, restarts int, requests int64) *askers {
+	backend, _, _ := pageBackend(t)
+	l, socket := supervised(t)
 	dir := tempDir(t)
 	file := filepath.Join(dir, "tempomat.yaml")
 	writeFile(t, file, fmt.Sprintf("backend: %s\nlisten: 192.0.2.1:1\nstate: %s\nadmin: {listen: off}\nlog: {access: off}\n", backend, filepath.Join(dir, "state")))

@@ -195,16 +195,7 @@ func TestTLSWithoutCertificates(t *testing.T) {
 // TestHandedOverTLS: a socket of systemd's is served as its entry of listen says.
 func TestHandedOverTLS(t *testing.T) {
 	backend, _, _ := pageBackend(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	socket, err := l.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer socket.Close()
+	l, socket := supervised(t)
 	dir := tempDir(t)
 	ca := certtest.New(t)
 	certificate, key := ca.Issue(t, time.Now().AddDate(0, 3, 0), "site.example")

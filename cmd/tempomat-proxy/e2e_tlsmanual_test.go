@@ -45,7 +45,7 @@ func TestTLSManual(t *testing.T) {
 	for _, cfg := range blocks("haproxy") {
 		file := filepath.Join(dir, "haproxy.cfg")
 		writeFile(t, file, haproxyHead+strings.ReplaceAll(cfg, "/etc/haproxy", dir))
-		if out, err := exec.Command(haproxyHere(t), "-c", "-f", file).CombinedOutput(); err != nil {
+		if out, err := exec.Command(needProgram(t, "haproxy"), "-c", "-f", file).CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	}

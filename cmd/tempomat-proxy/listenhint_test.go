@@ -28,7 +28,7 @@ func TestListenHints(t *testing.T) {
 		{":80", syscall.EACCES, []string{"ports below 100 (", "AmbientCapabilities=CAP_NET_BIND_SERVICE", "setcap cap_net_bind_service=+ep /", "from 100 on"}},
 		{"[::1]:99", syscall.EACCES, []string{"ports below 100 ("}},
 		{":100", syscall.EACCES, nil},
-		{"unix:/root/a.sock", syscall.EACCES, []string{"has no right to make /root/a.sock"}},
+		{"unix:/srv/a.sock", syscall.EACCES, []string{"has no right to make /srv/a.sock"}},
 		{":80", syscall.EADDRINUSE, []string{`another process listens there; as root, "ss -ltnp 'sport = :80'" tells which`}},
 		{"unix:/run/a.sock", syscall.EADDRINUSE, []string{`"ss -xlp src /run/a.sock"`}},
 		{":80", syscall.EADDRNOTAVAIL, nil},
