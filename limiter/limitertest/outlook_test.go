@@ -88,9 +88,10 @@ func tickets(of []*request) (all []*limiter.Ticket) {
 
 // TestOutlooksComeTrue: whoever goes next was said to have nobody before it, unless new
 // requests or answers have changed that meanwhile: nearly always, of people as well as of
-// crawlers.
+// crawlers. The limiter's hashes have another seed in each run, so that a single minute of
+// it may go another way: all minutes are judged together.
 func TestOutlooksComeTrue(t *testing.T) {
-	const rightly, ofEach = 0.93, 0.8
+	const rightly, ofEach, seeds = 0.9, 0.8, 5
 	for name, why := range map[string][]limiter.Barrier{
 		"crawl1":        {limiter.BehindOwn, limiter.NoRoom},
 		"dist120":       {limiter.NoRoom},
@@ -102,18 +103,21 @@ func TestOutlooksComeTrue(t *testing.T) {
 			t.Parallel()
 			all := append(Scenarios(), strangersOfFlatSites()...)
 			s := all[slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name })]
-			w, err := NewWorld(1, s, limiter.Fair)
-			if err != nil {
-				t.Fatal(err)
+			f := &foresight{t: t, next: map[string]int{}, right: map[string]int{}, why: map[limiter.Barrier]int{}}
+			for seed := range uint64(seeds) {
+				w, err := NewWorld(1+seed, s, limiter.Fair)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.proxy, f.told = w.proxy, nil
+				w.proxy.went = f.went
+				w.every(lookEach, f.look)
+				w.Run(s.Clients(), Attack, Attack+60)
 			}
-			f := &foresight{t: t, proxy: w.proxy, next: map[string]int{}, right: map[string]int{}, why: map[limiter.Barrier]int{}}
-			w.proxy.went = f.went
-			w.every(lookEach, f.look)
-			w.Run(s.Clients(), Attack, Attack+60)
 			next, right := 0, 0
 			for kind, n := range f.next {
 				next, right = next+n, right+f.right[kind]
-				if n >= 5 && float64(f.right[kind]) < ofEach*float64(n) {
+				if n >= 10 && float64(f.right[kind]) < ofEach*float64(n) {
 					t.Errorf("of %s, %d of %d went next as was said", kind, f.right[kind], n)
 				}
 			}
