@@ -23,6 +23,7 @@ type Handler struct {
 	crowd   int // how many waited when the Driver looked last
 	running roster.Roster[exchange]
 	records telemetry.Recorder
+	nearby  *telemetry.Nearby
 	learnt  learnt
 	tails   sync.Pool // of *[tailSize]byte
 	pieces  pieces
@@ -34,7 +35,7 @@ type Handler struct {
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by
 // a Driver, which has to run beside it.
 func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
-	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r}
+	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r, nearby: telemetry.NewNearby()}
 	h.tails.New = func() any { return new([tailSize]byte) }
 	h.pieces.init()
 	h.exchanges.New = func() any { return new(exchange) }
@@ -188,6 +189,6 @@ func (h *Handler) finish(x *exchange) {
 	if !x.lingers {
 		x.Leave(now)
 	}
-	h.records.Note(now, x.recorded(now))
+	h.records.Note(now, x.recorded(now, h.nearby.Shard()))
 	h.done(x)
 }

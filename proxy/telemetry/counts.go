@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,14 +8,10 @@ import (
 	"tempomat/limiter"
 )
 
-// countShards is over how many copies of the counters requests that end at the same time
-// are spread, so that CPUs seldom wait for each other's.
-const countShards = 16
-
 // Counts counts requests that are over, each of them. It implements Recorder. Its methods
 // may be called concurrently.
 type Counts struct {
-	shards    [countShards]countShard
+	shards    [Shards]countShard
 	malformed atomic.Uint64
 	named     atomic.Pointer[named]
 	naming    sync.Mutex // taken to replace named
@@ -24,11 +19,19 @@ type Counts struct {
 
 // countShard is a part of the requests.
 type countShard struct {
-	requests            [Groups][Outcomes]atomic.Uint64
-	refused             [Groups][Refusals]atomic.Uint64
-	delayed, shadowed   [Groups]atomic.Uint64
-	cost, wasted, delay [Groups]atomic.Int64 // nanoseconds
-	_                   [64]byte
+	groups [Groups]groupCounts
+	_      [64]byte
+}
+
+// groupCounts are those of a group. What an answered request changes comes first, and close
+// together.
+type groupCounts struct {
+	cost, delay atomic.Int64 // nanoseconds
+	delayed     atomic.Uint64
+	requests    [Outcomes]atomic.Uint64
+	wasted      atomic.Int64 // nanoseconds
+	shadowed    atomic.Uint64
+	refused     [Refusals]atomic.Uint64
 }
 
 // NewCounts makes Counts of nothing, which know no names.
@@ -40,23 +43,23 @@ func NewCounts() *Counts {
 
 // Note implements Recorder.
 func (c *Counts) Note(_ time.Time, r *Record) {
-	s := &c.shards[rand.Uint32()%countShards] //nolint:gosec // any spread will do
-	s.requests[r.Group][r.Outcome].Add(1)
+	s := &c.shards[r.Shard%Shards].groups[r.Group]
+	s.requests[r.Outcome].Add(1)
 	if r.Cost > 0 {
-		s.cost[r.Group].Add(int64(r.Cost))
+		s.cost.Add(int64(r.Cost))
 		if r.Orphan {
-			s.wasted[r.Group].Add(int64(r.Cost))
+			s.wasted.Add(int64(r.Cost))
 		}
 	}
 	if d := r.Delay(); d > 0 {
-		s.delayed[r.Group].Add(1)
-		s.delay[r.Group].Add(int64(d))
+		s.delayed.Add(1)
+		s.delay.Add(int64(d))
 	}
 	if r.Verdict.Shadow {
-		s.shadowed[r.Group].Add(1)
+		s.shadowed.Add(1)
 	}
 	if r.Outcome == Refused {
-		s.refused[r.Group][r.Refusal()].Add(1)
+		s.refused[r.Refusal()].Add(1)
 	}
 	if r.Limit != "" || r.Verdict.Reason != limiter.None {
 		c.named.Load().count(r)
@@ -70,24 +73,24 @@ func (c *Counts) Malformed() { c.malformed.Add(1) }
 func (c *Counts) Totals() *Totals {
 	t := &Totals{Malformed: c.malformed.Load()}
 	for i := range c.shards {
-		c.shards[i].addTo(t)
+		for g := range Groups {
+			c.shards[i].groups[g].addTo(t, g)
+		}
 	}
 	c.named.Load().addTo(t)
 	return t
 }
 
-func (s *countShard) addTo(t *Totals) {
-	for g := range Groups {
-		for o := range Outcomes {
-			t.Requests[g][o] += s.requests[g][o].Load()
-		}
-		for r := range Refusals {
-			t.Refused[g][r] += s.refused[g][r].Load()
-		}
-		t.Delayed[g] += s.delayed[g].Load()
-		t.Shadowed[g] += s.shadowed[g].Load()
-		t.Cost[g] += time.Duration(s.cost[g].Load())
-		t.Wasted[g] += time.Duration(s.wasted[g].Load())
-		t.Delay[g] += time.Duration(s.delay[g].Load())
+func (c *groupCounts) addTo(t *Totals, g int) {
+	for o := range Outcomes {
+		t.Requests[g][o] += c.requests[o].Load()
 	}
+	for r := range Refusals {
+		t.Refused[g][r] += c.refused[r].Load()
+	}
+	t.Delayed[g] += c.delayed.Load()
+	t.Shadowed[g] += c.shadowed.Load()
+	t.Cost[g] += time.Duration(c.cost.Load())
+	t.Wasted[g] += time.Duration(c.wasted.Load())
+	t.Delay[g] += time.Duration(c.delay.Load())
 }

@@ -83,6 +83,7 @@ type Record struct {
 	Limit  string // the request limit that refused it; empty: none did
 	ID     string // to ask after it: of what is remarkable, or as a trusted proxy gave it; empty: none
 	Access Access // whether it is to be logged
+	Shard  uint8  // of counters, below Shards, that is best for it
 }
 
 // Recorder takes in requests that are over. Its methods are called by the goroutines that

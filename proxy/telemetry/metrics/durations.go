@@ -43,12 +43,12 @@ func (d *Durations) Note(now time.Time, r *telemetry.Record) {
 	switch r.Outcome {
 	case telemetry.Answered, telemetry.BackendDown, telemetry.BackendSlow, telemetry.BackendBroke:
 		if !r.Orphan { // nobody saw how long that took
-			d.took.groups[r.Group].observe(now, now.Sub(r.Arrived), r.ID)
+			d.took.groups[r.Group].observe(now, r.Shard, now.Sub(r.Arrived), r.ID)
 		}
 	case telemetry.ClientGone, telemetry.Refused, telemetry.Redirected:
 	}
 	if waited := r.Waited(); waited > 0 {
-		d.waited.groups[r.Group].observe(now, waited, r.ID)
+		d.waited.groups[r.Group].observe(now, r.Shard, waited, r.ID)
 	}
 }
 

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"sort"
 	"sync/atomic"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"tempomat/proxy/telemetry"
 )
 
 // Native bucket i has durations up to 2^(i/perDouble) seconds: in Prometheus' words these
@@ -38,10 +39,6 @@ func cellBounds() []float64 {
 	return slices.Compact(all)
 }
 
-// histogramShards is over how many copies of the counters requests that end at the same time
-// are spread.
-const histogramShards = 4
-
 // histogram counts durations for classic buckets and for native ones. The Prometheus
 // library's own histogram costs a request more than all other telemetry together, as it
 // keeps a sum of fractions and a map of buckets. Here a duration is counted in one cell, and
@@ -49,7 +46,8 @@ const histogramShards = 4
 type histogram struct {
 	created  time.Time
 	bounds   []float64
-	shards   [histogramShards]histogramShard
+	near     nearCells
+	shards   [telemetry.Shards]histogramShard
 	examples []atomic.Pointer[prometheus.Exemplar] // the latest of each classic bucket
 	shown    atomic.Int64                          // second of the latest of all
 }
@@ -63,7 +61,7 @@ type histogramShard struct {
 
 func newHistogram(now time.Time) *histogram {
 	h := &histogram{
-		created: now, bounds: cellBounds(),
+		created: now, bounds: cellBounds(), near: newNearCells(cellBounds()),
 		examples: make([]atomic.Pointer[prometheus.Exemplar], len(classicBounds())+1),
 	}
 	for i := range h.shards {
@@ -72,11 +70,12 @@ func newHistogram(now time.Time) *histogram {
 	return h
 }
 
-// observe counts a duration. A request with an id is shown as an example, one in a second.
-func (h *histogram) observe(now time.Time, d time.Duration, id string) {
-	s := &h.shards[rand.Uint32()%histogramShards] //nolint:gosec // any spread will do
+// observe counts a duration, in a shard below telemetry.Shards. A request with an id is shown
+// as an example, one in a second.
+func (h *histogram) observe(now time.Time, shard uint8, d time.Duration, id string) {
+	s := &h.shards[shard%telemetry.Shards]
 	s.sum.Add(int64(d))
-	s.cells[sort.SearchFloat64s(h.bounds, d.Seconds())].Add(1)
+	s.cells[h.near.cell(d)].Add(1)
 	if id == "" {
 		return
 	}
