@@ -28,8 +28,8 @@ type requestCounts struct {
 	accounts *limiter.Limiter // for clients that are told their credit
 }
 
-func newRequestCounts(c *config.Config) (*requestCounts, error) {
-	counts := &requestCounts{local: redis.NewLocal(requestBuckets)}
+func newRequestCounts(c *config.Config, totals *telemetry.Counts) (*requestCounts, error) {
+	counts := &requestCounts{local: redis.NewLocal(requestBuckets), totals: totals}
 	if len(c.Coordination.Redis.Addresses) == 0 {
 		return counts, nil
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/url"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -42,6 +43,19 @@ type policies struct {
 type costKey struct {
 	source string
 	cpus   float64
+}
+
+// begin makes what a reload does not change; it opens nothing.
+func (p *policies) begin(now time.Time, c *config.Config, totals *telemetry.Counts, log *zap.Logger) (err error) {
+	p.log = log
+	if p.standing, err = newStanding(); err != nil {
+		return err
+	}
+	p.hosts = rdns.New(p.resolver.system())
+	p.newcomer = newcomer.New(now)
+	p.databases = mmdb.New(log)
+	p.counts, err = newRequestCounts(c, totals)
+	return err
 }
 
 // make returns a policy, or what the configuration's own checks let through

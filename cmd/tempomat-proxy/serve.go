@@ -15,8 +15,6 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/zap"
 
-	"tempomat/classify/mmdb"
-	"tempomat/classify/newcomer"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/limiter"
@@ -24,7 +22,6 @@ import (
 	"tempomat/proxy/admin"
 	"tempomat/proxy/handover"
 	"tempomat/proxy/inspect"
-	"tempomat/proxy/rdns"
 	"tempomat/proxy/telemetry"
 )
 
@@ -62,19 +59,10 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	car := &sidecar{source: s, started: time.Now(), logs: newLogs(stderr), config: c}
 	car.logs.setLevel(c.Log.Level)
 	car.loaded.start(c)
-	car.policies.log = car.logs.log
-	standing, err := newStanding()
-	if err != nil {
-		return nil, err
-	}
-	car.policies.standing, car.policies.hosts = standing, rdns.New(car.policies.resolver.system())
-	car.policies.newcomer = newcomer.New(car.started)
-	car.policies.databases = mmdb.New(car.logs.log)
-	if car.policies.counts, err = newRequestCounts(c); err != nil {
-		return nil, err
-	}
 	car.inside = newInside(car.started, c)
-	car.policies.counts.totals = car.inside.counts
+	if err := car.policies.begin(car.started, c, car.inside.counts, car.logs.log); err != nil {
+		return nil, err
+	}
 	policy, err := car.policies.make(c)
 	if err != nil {
 		return nil, err
@@ -85,36 +73,46 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	car.limiter = limiter.New(car.started, policy.Limits, c.Table.Size, car.sharing.sharer)
 	car.policies.counts.accounts = car.limiter
 	car.state = stateFile{path: c.State, log: car.logs.log, parts: map[string]memory{
-		"known": car.limiter.Known(), "standing": standing, "newcomers": car.policies.newcomer,
+		"known": car.limiter.Known(), "standing": car.policies.standing, "newcomers": car.policies.newcomer,
 		"pins": &car.policies.pins,
 	}}
-	car.journal = telemetry.NewJournal(car.logs.access)
-	car.journal.SetCombined(car.logs.lines(c.Log.Format))
 	car.history = newPastHours(c, car.logs.log)
-	car.handler = proxy.NewHandler(car.limiter, policy, append(car.inside.recorders(), car.journal))
-	car.inspector = &inspect.Inspector{
-		Requests: car.handler, Ledger: car.limiter, Guess: car.handler.Guess(), Forgiver: car.limiter,
-		Pinned: &car.policies.pins, Recents: car.inside.book, Log: car.logs.log,
-	}
-	car.handler.TellWorkers(func(n int, by string) {
-		car.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))
-	})
 	car.reports = &reports{ledger: car.limiter, series: car.series, log: car.logs.log}
+	car.makeHandler(c, policy)
 	if car.connections, err = newConnections(car.started, c, car.logs.log); err != nil {
 		return nil, err
 	}
 	car.encryption, car.beginnings = newEncryption(car.logs.log), newBeginnings(c, car.logs.log)
+	car.makeServer(c)
+	return car, nil
+}
+
+// makeHandler makes what decides on requests, and what looks into it.
+func (s *sidecar) makeHandler(c *config.Config, policy *proxy.Policy) {
+	s.journal = telemetry.NewJournal(s.logs.access)
+	s.journal.SetCombined(s.logs.lines(c.Log.Format))
+	s.handler = proxy.NewHandler(s.limiter, policy, append(s.inside.recorders(), s.journal))
+	s.inspector = &inspect.Inspector{
+		Requests: s.handler, Ledger: s.limiter, Guess: s.handler.Guess(), Forgiver: s.limiter,
+		Pinned: &s.policies.pins, Recents: s.inside.book, Log: s.logs.log,
+	}
+	s.handler.TellWorkers(func(n int, by string) {
+		s.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))
+	})
+}
+
+// makeServer makes what reads requests from connections.
+func (s *sidecar) makeServer(c *config.Config) {
 	var challenges func(http.ResponseWriter, *http.Request) bool
 	if len(c.TLS.ACME.Hosts) > 0 {
-		challenges = car.encryption.challenge
+		challenges = s.encryption.challenge
 	}
-	car.server = proxy.NewServer(car.handler, proxy.ServerOptions{
-		Header: c.Timeouts.Header, Idle: c.Timeouts.Idle, Linger: linger, Log: car.logs.log,
-		Table: car.connections.table, Peer: car.peer, Malformed: car.inside.counts.Malformed,
-		Stepped:    car.beginnings.note,
+	s.server = proxy.NewServer(s.handler, proxy.ServerOptions{
+		Header: c.Timeouts.Header, Idle: c.Timeouts.Idle, Linger: linger, Log: s.logs.log,
+		Table: s.connections.table, Peer: s.peer, Malformed: s.inside.counts.Malformed,
+		Stepped:    s.beginnings.note,
 		Challenges: challenges,
 	})
-	return car, nil
 }
 
 // linger is for how long connections that are open are served as the program ends:
@@ -189,37 +187,19 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	defer s.connections.reserve.Close()
 	ctx, s.replaced.leave = context.WithCancel(ctx)
 	defer s.replaced.leave()
-	err := s.encryption.begin(s.config, sockets)
-	entrances, e := s.entrances(sockets, s.config)
-	if err = errors.Join(err, e); err != nil {
+	entrances, err := s.prepare(sockets, from)
+	if err != nil {
 		handover.Close(sockets)
 		from.giveUp()
 		return err
 	}
-	if from == nil {
-		s.state.load()
-		s.history.load()
-	} else if err := from.remember(s); err != nil {
-		handover.Close(sockets)
-		from.giveUp()
-		return err
-	}
-	all.Go(func() { s.handler.Drive(work) })
-	all.Go(func() { s.runInside(work) })
-	all.Go(func() { s.policies.databases.Run(work) })
-	all.Go(func() { s.policies.hosts.Run(work) })
-	if use := s.openUsage(); use != nil {
-		all.Go(func() { use.Run(work, s.handler.Measure) })
-	}
-	s.openHints()
-	all.Go(func() { s.hints.Run(work, s.limiter, s.limiter) })
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2)
 	defer signal.Stop(signals)
-	failed := make(chan error, 1)
 	s.replaced.sockets = sockets
 	s.keepSystems(s.config)
-	all.Go(func() { s.encryption.run(work) })
+	s.start(work, &all)
+	failed := make(chan error, 1)
 	all.Go(func() { failed <- s.server.Serve(entrances) })
 	if err := from.end(sockets); err != nil {
 		return errors.Join(err, s.drain())
@@ -232,6 +212,41 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	}()
 	s.announce(from)
 	all.Go(func() { s.watch(work) })
+	return s.untilTheEnd(ctx, signals, failed)
+}
+
+// prepare makes entrances of the sockets, and has the sidecar remember what the predecessor
+// does, or what was saved.
+func (s *sidecar) prepare(sockets []handover.Socket, from *predecessor) ([]proxy.Entrance, error) {
+	err := s.encryption.begin(s.config, sockets)
+	entrances, e := s.entrances(sockets, s.config)
+	if err = errors.Join(err, e); err != nil {
+		return nil, err
+	}
+	if from != nil {
+		return entrances, from.remember(s)
+	}
+	s.state.load()
+	s.history.load()
+	return entrances, nil
+}
+
+// start starts what goes on beside the requests until the context ends.
+func (s *sidecar) start(ctx context.Context, all *sync.WaitGroup) {
+	all.Go(func() { s.handler.Drive(ctx) })
+	all.Go(func() { s.runInside(ctx) })
+	all.Go(func() { s.policies.databases.Run(ctx) })
+	all.Go(func() { s.policies.hosts.Run(ctx) })
+	if use := s.openUsage(); use != nil {
+		all.Go(func() { use.Run(ctx, s.handler.Measure) })
+	}
+	s.openHints()
+	all.Go(func() { s.hints.Run(ctx, s.limiter, s.limiter) })
+	all.Go(func() { s.encryption.run(ctx) })
+}
+
+// untilTheEnd heeds signals until the context ends and what is under way has finished.
+func (s *sidecar) untilTheEnd(ctx context.Context, signals <-chan os.Signal, failed <-chan error) error {
 	for {
 		select {
 		case sig := <-signals:

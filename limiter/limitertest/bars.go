@@ -1,5 +1,7 @@
 package limitertest
 
+import "slices"
+
 // bar is what a gate got for a kind of clients when its policy was found by
 // simulation, an average over three seeds; or what the one before it got, where
 // that was more.
@@ -20,7 +22,15 @@ func (b bar) demand() Demand {
 // bars are demands by scenario and kind.
 func bars() map[string]Demand {
 	all := map[string]Demand{}
-	for _, b := range []bar{
+	for _, b := range slices.Concat(barsOfCosts(), barsOfCrowds()) {
+		all[b.scenario+" "+b.kind] = b.demand()
+	}
+	return all
+}
+
+// barsOfCosts are those where it matters what single requests cost, and wait for.
+func barsOfCosts() []bar {
+	return []bar{
 		// Requests that cost more than is guessed.
 		{"misguess-control", "human", 100, 57, 0},
 		{"misguess8addr", "human", 96, 837, 2},
@@ -33,6 +43,21 @@ func bars() map[string]Demand {
 		{"plain-people120ms-crawl2s", "human", 100, 290, 0},
 		{"plain-people150ms-crawl2s", "human", 100, 378, 0},
 		{"plain-people300ms-crawl2s", "human", 98, 853, 0},
+		// Requests that wait at the backend.
+		{"poll-20-people", "human", 100, 29, 0},
+		{"poll-20-people", "poll", 0, 0, 18},
+		{"poll-40-people", "poll", 0, 0, 61},
+		{"pollcrawl-10", "human", 100, 0, 0},
+		{"pollcrawl-10", "poll", 0, 0, 0},
+		{"pollcrawl-20", "human", 100, 56, 0},
+		{"pollcrawl-20", "poll", 0, 0, 29},
+		{"dbcrawl-20-300ms-30c-2s", "human", 99, 713, 0},
+	}
+}
+
+// barsOfCrowds are those where it matters how many clients there are, and who looks like whom.
+func barsOfCrowds() []bar {
+	return []bar{
 		// Many sessions of one address, or addresses of a User-Agent.
 		{"sess-16-heavy400-flat", "new", 100, 485, 0},
 		{"sess-16-heavy400-flat", "human", 100, 379, 0},
@@ -52,15 +77,6 @@ func bars() map[string]Demand {
 		{"new+oneshot30heavy-samepath", "human", 100, 0, 0},
 		{"new+dist120-samepath", "new", 96, 928, 0},
 		{"new+dist120-samepath", "human", 100, 0, 0},
-		// Requests that wait at the backend.
-		{"poll-20-people", "human", 100, 29, 0},
-		{"poll-20-people", "poll", 0, 0, 18},
-		{"poll-40-people", "poll", 0, 0, 61},
-		{"pollcrawl-10", "human", 100, 0, 0},
-		{"pollcrawl-10", "poll", 0, 0, 0},
-		{"pollcrawl-20", "human", 100, 56, 0},
-		{"pollcrawl-20", "poll", 0, 0, 29},
-		{"dbcrawl-20-300ms-30c-2s", "human", 99, 713, 0},
 		// Crawlers inside an office.
 		{"natflat20+crawler-inside-cookiesfalse", "nat", 100, 422, 0},
 		{"natflat20+crawler-inside-cookiesfalse", "human", 100, 0, 0},
@@ -77,8 +93,5 @@ func bars() map[string]Demand {
 		{"flat-20addr-browser", "human", 74, 2500, 0},
 		{"flat-120addr-browser", "human", 98, 513, 0},
 		{"innocent-dist120", "hook", 87, 1400, 0},
-	} {
-		all[b.scenario+" "+b.kind] = b.demand()
 	}
-	return all
 }

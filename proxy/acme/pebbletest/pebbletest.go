@@ -37,30 +37,56 @@ type Authority struct {
 func Start(t *testing.T, httpPort, tlsPort int, validity time.Duration) *Authority {
 	t.Helper()
 	dir := t.TempDir()
-	build := exec.Command("go", "install", module)
-	build.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=-mod=mod")
-	if out, err := build.CombinedOutput(); err != nil {
+	build(t, dir)
+	ca := certtest.New(t)
+	certificate, key := ca.Issue(t, time.Now().AddDate(0, 0, 1), "127.0.0.1")
+	certtest.Write(t, certificate, key, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+	listen, manage := Free(t), Free(t)
+	configure(t, dir, map[string]any{
+		"listenAddress": listen, "managementListenAddress": manage,
+		"certificate": filepath.Join(dir, "cert.pem"), "privateKey": filepath.Join(dir, "key.pem"),
+		"httpPort": httpPort, "tlsPort": tlsPort, "retryAfter": map[string]int{"authz": 1, "order": 1},
+		"profiles": map[string]any{"default": map[string]any{"validityPeriod": int(validity.Seconds())}},
+	})
+	run(t, dir)
+	a := &Authority{
+		Directory: "https://" + listen + "/dir", Roots: ca.Pool, RootsFile: filepath.Join(dir, "roots.pem"), Issuers: x509.NewCertPool(),
+	}
+	if err := os.WriteFile(a.RootsFile, ca.PEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.Issuers.AppendCertsFromPEM(awaitRoot(t, "https://"+manage+"/roots/0", ca.Pool))
+	return a
+}
+
+// build puts the program into a directory.
+func build(t *testing.T, dir string) {
+	t.Helper()
+	c := exec.Command("go", "install", module)
+	c.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=-mod=mod")
+	if out, err := c.CombinedOutput(); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatalf("%v: %s", err, out)
 		}
 		t.Skipf("the module proxy has no Pebble for us: %v: %s", err, out)
 	}
-	ca := certtest.New(t)
-	certificate, key := ca.Issue(t, time.Now().AddDate(0, 0, 1), "127.0.0.1")
-	certtest.Write(t, certificate, key, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
-	listen, manage := Free(t), Free(t)
-	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
-		"listenAddress": listen, "managementListenAddress": manage,
-		"certificate": filepath.Join(dir, "cert.pem"), "privateKey": filepath.Join(dir, "key.pem"),
-		"httpPort": httpPort, "tlsPort": tlsPort, "retryAfter": map[string]int{"authz": 1, "order": 1},
-		"profiles": map[string]any{"default": map[string]any{"validityPeriod": int(validity.Seconds())}},
-	}})
+}
+
+// configure writes its configuration there.
+func configure(t *testing.T, dir string, settings map[string]any) {
+	t.Helper()
+	config, err := json.Marshal(map[string]any{"pebble": settings})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// run runs it until the test ends.
+func run(t *testing.T, dir string) {
+	t.Helper()
 	c := exec.Command(filepath.Join(dir, "pebble"), //nolint:gosec // it was built there
 		"-config", filepath.Join(dir, "config.json"), "-dnsserver", startDNS(t))
 	c.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0")
@@ -77,10 +103,14 @@ func Start(t *testing.T, httpPort, tlsPort int, validity time.Duration) *Authori
 			t.Logf("Pebble:\n%s", out.String())
 		}
 	})
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: ca.Pool}}}
-	var root []byte
+}
+
+// awaitRoot waits until it answers, with the certificate, as PEM, that it issues others by.
+func awaitRoot(t *testing.T, url string, trusted *x509.CertPool) (root []byte) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: trusted}}}
 	until(t, "Pebble answers", func() bool {
-		res, err := client.Get("https://" + manage + "/roots/0")
+		res, err := client.Get(url)
 		if err != nil {
 			return false
 		}
@@ -88,14 +118,7 @@ func Start(t *testing.T, httpPort, tlsPort int, validity time.Duration) *Authori
 		root, err = io.ReadAll(res.Body)
 		return err == nil && res.StatusCode == http.StatusOK
 	})
-	a := &Authority{
-		Directory: "https://" + listen + "/dir", Roots: ca.Pool, RootsFile: filepath.Join(dir, "roots.pem"), Issuers: x509.NewCertPool(),
-	}
-	if err := os.WriteFile(a.RootsFile, ca.PEM(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	a.Issuers.AppendCertsFromPEM(root)
-	return a
+	return root
 }
 
 // startDNS says of every name that it is this machine. Pebble asks over TCP.
