@@ -77,6 +77,7 @@ func TestNotify(t *testing.T) {
 		}
 	}
 	s := startProxyWith(t, []string{"NOTIFY_SOCKET=" + path}, nil, "http://127.0.0.1:9", "")
+	hears("FDSTORE=1\nFDNAME=kept-127.0.0.1%3A0")
 	hears("READY=1")
 	s.signal(syscall.SIGHUP)
 	hears("RELOADING=1")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"go.uber.org/zap"
@@ -17,31 +18,51 @@ import (
 // firstInherited is the first descriptor that systemd hands over (sd_listen_fds(3)).
 const firstInherited = 3
 
-// inherited are the sockets that whoever started this process listens at for it. They
-// stay open as it ends: who connects while it is started anew waits, and is not refused.
-func inherited() (sockets []handover.Socket, err error) {
+// mostInherited is more than anybody hands over; an environment may say anything.
+const mostInherited = 4096
+
+// inheritedNames are those of the descriptors that whoever started this process hands over,
+// one for each; empty: it has none.
+func inheritedNames() []string {
 	pid, _ := strconv.Atoi(os.Getenv("LISTEN_PID"))
 	n, _ := strconv.Atoi(os.Getenv("LISTEN_FDS"))
 	if pid != os.Getpid() || n <= 0 {
-		return nil, nil
+		return nil
 	}
+	names := make([]string, min(n, mostInherited))
+	copy(names, strings.Split(os.Getenv("LISTEN_FDNAMES"), ":"))
+	return names
+}
+
+// inherited are the sockets that whoever started this process listens at for it. They
+// stay open as it ends: who connects while it is started anew waits, and is not refused.
+// Those of kept were this service's own, and have an address.
+func inherited() (sockets, kept []handover.Socket, err error) {
+	names := inheritedNames()
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} { // not for what this one starts
 		if err := os.Unsetenv(name); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	for fd := firstInherited; fd < firstInherited+n; fd++ {
+	for i, name := range names {
+		fd := firstInherited + i
 		syscall.CloseOnExec(fd)
 		f := os.NewFile(uintptr(fd), "inherited")
 		l, err := net.FileListener(f)
 		_ = f.Close() // the listener has one of its own
 		if err != nil {
-			handover.Close(sockets)
-			return nil, fmt.Errorf("descriptor %d, which was handed over (LISTEN_FDS), is no listening socket: %w", fd, err)
+			handover.Close(append(sockets, kept...))
+			return nil, nil, fmt.Errorf("descriptor %d, which was handed over (LISTEN_FDS), is no listening socket: %w", fd, err)
 		}
-		sockets = append(sockets, handover.Socket{Listener: l, Role: roleServe})
+		s := handover.Socket{Listener: l, Role: roleServe}
+		if address, ok := handover.KeptAddress(name); ok {
+			s.Address, s.Owned = address, true
+			kept = append(kept, s)
+		} else {
+			sockets = append(sockets, s)
+		}
 	}
-	return sockets, nil
+	return sockets, kept, nil
 }
 
 // warnUnserved logs the addresses that listen names and that no socket which was handed over

@@ -67,20 +67,26 @@ func (p *predecessor) listen(ctx context.Context, addresses []string, systems bo
 		p.log.Info("serves sockets that were handed over (LISTEN_FDS), to the process that it replaces: listen opens none")
 		return p.sockets, nil
 	}
-	offered := slices.Clone(p.sockets)
-	var missing []string
+	taken, missing, _ := match(p.sockets, addresses)
+	opened, err := listen(ctx, missing, systems)
+	return append(taken, opened...), err
+}
+
+// match finds the sockets that addresses name, and what is left of either. Those that are
+// taken have the spelling of the addresses.
+func match(offered []handover.Socket, addresses []string) (taken []handover.Socket, missing []string, rest []handover.Socket) {
+	rest = slices.Clone(offered)
 	for _, a := range addresses {
-		i := slices.IndexFunc(offered, func(s handover.Socket) bool { return isAlike(a, s) })
+		i := slices.IndexFunc(rest, func(s handover.Socket) bool { return isAlike(a, s) })
 		if i < 0 {
 			missing = append(missing, a)
 			continue
 		}
-		s := offered[i]
+		s := rest[i]
 		s.Address = a
-		sockets, offered = append(sockets, s), slices.Delete(offered, i, i+1)
+		taken, rest = append(taken, s), slices.Delete(rest, i, i+1)
 	}
-	opened, err := listen(ctx, missing, systems)
-	return append(sockets, opened...), err
+	return taken, missing, rest
 }
 
 // isAlike tells whether a socket listens where an address says, even if another
@@ -155,6 +161,14 @@ func (p *predecessor) end(sockets []handover.Socket) error {
 	}
 	p.log.Info("has replaced a process", zap.Int("pid", p.taker.PID))
 	return nil
+}
+
+// served are the sockets that it served.
+func (p *predecessor) served() []handover.Socket {
+	if p == nil {
+		return nil
+	}
+	return p.sockets
 }
 
 // adminSocket is the admin API's, if it was handed over.

@@ -40,11 +40,13 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	case o.demo:
 		return report(runDemo(ctx, source, stdout, stderr), stderr)
 	}
+	kept := newKept()
 	cfg, err := source.load()
 	if err != nil {
+		kept.giveUp()
 		return report(withNextStep(err), stderr)
 	}
-	return report(serve(ctx, cfg, source, o.replace, stderr), stderr)
+	return report(serve(ctx, cfg, source, o.replace, kept, stderr), stderr)
 }
 
 func report(err error, stderr io.Writer) int {

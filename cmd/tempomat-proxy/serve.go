@@ -47,6 +47,7 @@ type sidecar struct {
 	access      admin.Access // over TCP
 	loaded      loaded
 	duties      duties
+	kept        *kept
 	replaced    replaced
 
 	mu      sync.Mutex // guards the following: one reload at a time
@@ -125,34 +126,50 @@ const lingerReplaced = 2 * time.Second
 
 // serve runs the sidecar until the context ends and what is under way has
 // finished. If replace is set it takes over from the process that runs.
-func serve(ctx context.Context, c *config.Config, s source, replace bool, stderr io.Writer) (err error) {
+func serve(ctx context.Context, c *config.Config, s source, replace bool, k *kept, stderr io.Writer) (err error) {
 	car, err := newSidecar(c, s, stderr)
 	if err != nil {
+		k.giveUp()
 		return err
 	}
 	defer car.logs.close()
+	car.kept = k
+	defer func() {
+		if err != nil && !car.replaced.gone() {
+			k.giveUp()
+		}
+	}()
 	var from *predecessor
 	if replace {
 		if from, err = findPredecessor(ctx, c, car.logs.log); err != nil {
 			return err
 		}
 	}
-	sockets, err := inherited()
-	switch {
-	case err != nil:
-	case len(sockets) > 0:
-		car.logs.log.Info("serves sockets that were handed over (LISTEN_FDS): listen opens none")
-		warnUnserved(c, sockets, car.logs.log)
-	case from != nil:
-		sockets, err = from.listen(ctx, addresses(c.Listen), policy.GoesBySystems(c))
-	default:
-		sockets, err = listen(ctx, addresses(c.Listen), policy.GoesBySystems(c))
-	}
+	sockets, err := car.open(ctx, from)
 	if err != nil {
 		from.giveUp()
 		return err
 	}
 	return car.run(ctx, sockets, from)
+}
+
+// open takes the sockets over that there are, and opens the others.
+func (s *sidecar) open(ctx context.Context, from *predecessor) ([]handover.Socket, error) {
+	c, log := s.config, s.logs.log
+	sockets, kept, err := inherited()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(sockets) > 0:
+		log.Info("serves sockets that were handed over (LISTEN_FDS): listen opens none")
+		s.kept.forget(kept, log)
+		warnUnserved(c, sockets, log)
+		return sockets, nil
+	case from != nil:
+		s.kept.forget(kept, log)
+		return from.listen(ctx, addresses(c.Listen), policy.GoesBySystems(c))
+	}
+	return s.kept.listen(ctx, kept, addresses(c.Listen), policy.GoesBySystems(c), log)
 }
 
 // roleServe is that of the sockets that are served, roleAdmin that of the admin API's.
@@ -277,6 +294,7 @@ func (s *sidecar) announce(from *predecessor) {
 	for _, l := range s.replaced.sockets {
 		at = append(at, l.Addr().String())
 	}
+	s.kept.update(s.replaced.sockets, from.served(), s.logs.log) // before anybody asks for a restart
 	s.logs.log.Info("serving", zap.String("version", version), zap.Strings("listen", at),
 		zap.String("backend", s.config.Backend.URL), zap.String("mode", s.config.Throttle.Mode),
 		zap.Float64("cpus", policy.CPUs(s.config)), zap.String("file", s.source.file),

@@ -27,6 +27,11 @@
 // waited too long, says "withdrawn" and goes on for good. One that ends without a word
 // has left everything to the Taker.
 //
+// # Where no process runs
+//
+// A service that is started anew has nobody to hand its sockets to. The [Keeper] is its
+// service manager, which keeps them in between.
+//
 // # Who may ask
 //
 // A process of the same user, or of root: the kernel says who it is (SO_PEERCRED), so

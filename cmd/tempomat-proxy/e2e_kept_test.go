@@ -1,0 +1,232 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"tempomat/proxy/handover"
+	"tempomat/proxy/handover/handovertest"
+)
+
+// managed is a sidecar that a service manager restarts, which keeps its sockets.
+type managed struct {
+	*sidecarProcess
+	manager *handovertest.Manager
+}
+
+func newManaged(t *testing.T, backend, yaml string) *managed {
+	t.Helper()
+	dir := tempDir(t)
+	m := &managed{manager: handovertest.StartManager(t), sidecarProcess: &sidecarProcess{
+		dir: dir, file: filepath.Join(dir, "tempomat.yaml"), admin: filepath.Join(dir, "admin.sock"), process: &process{t: t}}}
+	m.configure(t, backend, yaml)
+	return m
+}
+
+// begin starts the program with all that the manager keeps.
+func (m *managed) begin(args ...string) {
+	m.t.Helper()
+	t := m.t
+	files, names := m.kept()
+	env := []string{
+		"NOTIFY_SOCKET=" + m.manager.Path, fmt.Sprint("LISTEN_FDS=", len(files)), "LISTEN_FDNAMES=" + strings.Join(names, ":"),
+	}
+	command := append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, program(t, "tempomat-proxy"), "-config", m.file}, args...)
+	m.process = startProcessWith(t, files, env, "/bin/sh", command...)
+	closeFiles(files)
+}
+
+func (m *managed) serves() {
+	m.t.Helper()
+	line, _ := m.stderr.await(m.t, 0, `"msg":"serving"`)
+	m.url = "http://" + parseLog(m.t, line).Listen[0]
+}
+
+// kept is what is kept when the manager has heard all that it was told.
+func (m *managed) kept() (files []*os.File, names []string) {
+	m.t.Helper()
+	if err := (handover.Keeper{Notify: m.manager.Path}).Wait(); err != nil {
+		m.t.Fatal(err)
+	}
+	return m.manager.Kept(m.t)
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close() // the process has its own
+	}
+}
+
+// names are those of what is kept, each once: the manager does not see what it has.
+func (m *managed) names() string {
+	m.t.Helper()
+	files, names := m.kept()
+	closeFiles(files)
+	return strings.Join(slices.Compact(names), " ")
+}
+
+// TestKeptRestartsRefuseNobody: the manager keeps the sockets while no process runs,
+// after an end that was asked for and after a crash.
+func TestKeptRestartsRefuseNobody(t *testing.T) {
+	backend, _, _ := pageBackend(t)
+	m := newManaged(t, backend, "state: off\nlog: {access: off}\n")
+	m.begin()
+	m.serves()
+	url := m.url
+	a := startAskers(t, url+"/", 8)
+	for i, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGTERM, syscall.SIGTERM} {
+		a.until(int64(100 * (i + 1)))
+		m.signal(signal)
+		if status := m.exit(); status != 0 {
+			t.Errorf("exit status %d:\n%s", status, m.stderr)
+		}
+		waits, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatalf("refused while no process runs: %v", err)
+		}
+		_ = waits.Close()
+		m.begin()
+		if m.serves(); m.url != url {
+			t.Fatalf("it serves %s, not %s", m.url, url)
+		}
+		m.stderr.await(t, 0, `"msg":"serves sockets that the service manager has kept"`)
+	}
+	a.until(400)
+	a.end()
+	if a.failed.Load() > 0 {
+		t.Errorf("%d of %d requests failed", a.failed.Load(), a.asked.Load())
+	}
+	m.signal(syscall.SIGKILL)
+	m.exit()
+	m.begin()
+	if m.serves(); m.url != url {
+		t.Errorf("after a crash it serves %s, not %s", m.url, url)
+	}
+	if answer := m.get("198.51.100.1", "/"); answer.StatusCode != 200 {
+		t.Error(answer.Status)
+	}
+}
+
+// TestKeptElsewhere: what listen does not name any more is kept no more, even where it is in
+// the way of what listen names now.
+func TestKeptElsewhere(t *testing.T) {
+	backend, _, _ := pageBackend(t)
+	port := freePort(t)
+	m := newManaged(t, backend, "state: off\nlisten: [\"127.0.0.1:"+port+"\", \"unix:"+filepath.Join(tempDir(t), "front")+"\"]\n")
+	again := func(listen string) {
+		t.Helper()
+		m.signal(syscall.SIGTERM)
+		m.exit()
+		m.configure(t, backend, "state: off\nlisten: ["+listen+"]\n")
+		m.begin()
+		m.serves()
+	}
+	is := func(want string) {
+		t.Helper()
+		if got := m.names(); got != want {
+			t.Errorf("it keeps %q, want %q", got, want)
+		}
+	}
+	m.begin()
+	m.serves()
+	is("kept-127.0.0.1%3A" + port) // and not the unix socket
+	again(`":` + port + `"`)       // the old one would be in the way
+	is("kept-%3A" + port)
+	again(`"[::]:` + port + `"`) // the same, in other words
+	m.stderr.await(t, 0, `"msg":"serves sockets that the service manager has kept"`)
+	is("kept-%5B%3A%3A%5D%3A" + port)
+	again(`"127.0.0.1:0"`)
+	is("kept-127.0.0.1%3A0")
+	l, err := net.Listen("tcp", ":"+port)
+	if err != nil {
+		t.Fatalf("the port that nobody serves is not free: %v", err)
+	}
+	_ = l.Close()
+
+	// A process that replaces another one tells what is kept from then on.
+	m.configure(t, backend, "state: off\nlisten: \"127.0.0.1:"+port+"\"\n")
+	next := m.successor("NOTIFY_SOCKET=" + m.manager.Path)
+	m.exit()
+	m.sidecarProcess = next
+	is("kept-127.0.0.1%3A" + port)
+}
+
+// TestKeptByWhatCannotServe: a process that cannot start gives the sockets up, so that nobody
+// waits for what does not come.
+func TestKeptByWhatCannotServe(t *testing.T) {
+	backend, _, _ := pageBackend(t)
+	taken, _ := supervised(t)
+	for name, yaml := range map[string]string{
+		"a broken file":    "throttle: {mode: fast}\n",
+		"no certificate":   "tls: {certificates: [{certificate: /none, key: /none}]}\n",
+		"an address taken": "listen: [\"127.0.0.1:0\", \"" + taken.Addr().String() + "\"]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newManaged(t, backend, "state: off\n")
+			m.begin()
+			m.serves()
+			url := m.url
+			m.signal(syscall.SIGTERM)
+			m.exit()
+			m.configure(t, backend, "state: off\n"+yaml)
+			m.begin()
+			if status := m.exit(); status != 1 {
+				t.Errorf("exit status %d:\n%s", status, m.stderr)
+			}
+			if got := m.names(); got != "" {
+				t.Errorf("it keeps %q", got)
+			}
+			if c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://")); err == nil {
+				_ = c.Close()
+				t.Error("who connects waits for nobody")
+			}
+		})
+	}
+}
+
+// TestKeptBesideASocketUnit: with a socket unit its sockets are served, and nothing else is
+// kept.
+func TestKeptBesideASocketUnit(t *testing.T) {
+	backend, _, _ := pageBackend(t)
+	m := newManaged(t, backend, "state: off\n")
+	m.begin()
+	m.serves()
+	m.signal(syscall.SIGTERM)
+	m.exit()
+	l, socket := supervised(t)
+	files, names := m.kept()
+	env := []string{"NOTIFY_SOCKET=" + m.manager.Path, "LISTEN_FDS=2", "LISTEN_FDNAMES=tempomat-proxy.socket:" + names[0]}
+	m.process = startProcessWith(t, append([]*os.File{socket}, files...), env, "/bin/sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, program(t, "tempomat-proxy"), "-config", m.file)
+	closeFiles(files)
+	m.serves()
+	if want := "http://" + l.Addr().String(); m.url != want || m.names() != "" {
+		t.Errorf("it serves %s, want %s; kept are %q", m.url, want, m.names())
+	}
+}
+
+// TestKeptForSystems: a socket that was opened without what a class needs is opened anew.
+func TestKeptForSystems(t *testing.T) {
+	backend, _, _ := pageBackend(t)
+	at := "listen: 127.0.0.1:" + freePort(t) + "\n"
+	m := newManaged(t, backend, "state: off\n"+at)
+	for i, classes := range []string{"", "classes: {tcpFingerprint: {share: 0.9}}\n", "classes: {tcpFingerprint: {share: 0.8}}\n"} {
+		m.configure(t, backend, "state: off\n"+at+classes)
+		m.begin()
+		m.serves()
+		m.get("198.51.100.1", "/")
+		if m.stderr.count(0, "class tcpFingerprint has no keys") > 0 {
+			t.Errorf("start %d: a restart did not help:\n%s", i, m.stderr)
+		}
+		if took := m.stderr.count(0, "has kept") > 0; took != (i == 2) {
+			t.Errorf("start %d: it took the kept socket: %t", i, took)
+		}
+		m.signal(syscall.SIGTERM)
+		m.exit()
+	}
+}
