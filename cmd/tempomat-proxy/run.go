@@ -34,7 +34,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		fmt.Fprintln(stdout, version)
 		return 0
 	case o.check:
-		return report(source.check(stdout, o.verbose), stderr)
+		return report(source.check(ctx, stdout, o.verbose), stderr)
 	case o.attack:
 		return report(runDemoAttack(ctx, source, attackTimes{settle: 6 * time.Second, measure: 16 * time.Second}, stdout, stderr), stderr)
 	case o.demo:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -42,13 +43,16 @@ func (s source) load() (c *config.Config, err error) {
 }
 
 // check prints what the configuration means: in short, or every key.
-func (s source) check(stdout io.Writer, verbose bool) error {
+func (s source) check(ctx context.Context, stdout io.Writer, verbose bool) error {
 	cfg, err := s.load()
 	if err != nil {
 		return withNextStep(err)
 	}
 	var certificates bytes.Buffer
 	if err := checkFiles(cfg, time.Now(), &certificates); err != nil {
+		return err
+	}
+	if err := s.checkAsService(ctx, certificates.String(), &certificates); err != nil {
 		return err
 	}
 	if s.file == "" {
