@@ -27,6 +27,9 @@ const (
 // Lucy (1972, 1974), with one measurement at a time. While the CPUs are full
 // nothing can be told from them, and nothing changes.
 //
+// What was used by those whose Readings come is known: the rest is the others', and only
+// they are corrected.
+//
 // It is called by one goroutine at a time.
 func (m *Meter) Correct(now, since time.Time, use float64, spans iter.Seq[*Span]) {
 	passed := now.Sub(since).Seconds()
@@ -40,10 +43,11 @@ func (m *Meter) Correct(now, since time.Time, use float64, spans iter.Seq[*Span]
 			n++
 		}
 	}
-	total := m.charged.Load()
-	charged := time.Duration(total-m.looked).Seconds() / passed
-	m.looked = total
-	used := use * m.cpus
+	total, exact := m.charged.Load(), m.measured.Load()
+	known := time.Duration(exact-m.lookedExact).Seconds() / passed
+	charged := time.Duration(total-m.looked).Seconds()/passed - known
+	m.looked, m.lookedExact = total, exact
+	used := max(0, use*m.cpus-known)
 	switch {
 	case n == 0:
 	case stayed > used*tooMuch+slack:
@@ -62,7 +66,7 @@ func (m *Meter) Correct(now, since time.Time, use float64, spans iter.Seq[*Span]
 func (s *Span) shownSince(now, since time.Time) (more time.Duration, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.going {
+	if !s.going || s.isExact {
 		return 0, false
 	}
 	s.advanceLocked(now)
@@ -79,4 +83,6 @@ func (s *Span) scale(since time.Time, times, more float64) {
 	}
 }
 
-func (s *Span) counts(since time.Time) bool { return s.pauses == 0 && !s.began.After(since) }
+func (s *Span) counts(since time.Time) bool {
+	return s.pauses == 0 && !s.isExact && !s.began.After(since)
+}

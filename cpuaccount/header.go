@@ -37,5 +37,5 @@ func (s *Span) Tell(now time.Time, h http.Header) {
 	s.advanceLocked(now)
 	cpu := time.Duration(x * float64(time.Second))
 	s.meter.charged.Add(int64(cpu - s.cpu))
-	s.cpu, s.idle = cpu, max(0, now.Sub(s.began)-cpu)
+	s.cpu, s.told, s.idle = cpu, cpu, max(0, now.Sub(s.began)-cpu)
 }

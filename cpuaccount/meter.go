@@ -14,10 +14,11 @@ const (
 	Corrected Source = iota // wall time, corrected for contention and by the measured CPU use
 	Wall                    // raw wall time, as the original has it
 	Header                  // told by the backend in CostHeader; corrected where it tells nothing
+	Process                 // measured at the worker's process; corrected where that is not known
 )
 
 // Meter measures what requests cost a backend. Its methods may be called
-// concurrently; requests share nothing but three counters.
+// concurrently; requests share nothing but some counters.
 type Meter struct {
 	source  Source
 	cpus    float64
@@ -25,8 +26,12 @@ type Meter struct {
 	running atomic.Int64  // requests at the backend whose span is not paused
 	load    atomic.Int64  // the same, each as the part of a CPU that it asks for, in 1/unit
 	charged atomic.Int64  // CPU time that all spans together were charged since the start, nanoseconds
+	// measured is the part of charged that is known by Readings.
+	measured atomic.Int64
+	sums     [sums]atomic.Int64
 
-	looked int64 // charged at the last Correct, whose caller guards it
+	looked      int64 // charged at the last Correct, whose caller guards it
+	lookedExact int64 // measured at the last Correct
 }
 
 // unit is what a request that computes all the time counts in a Meter's load.
@@ -62,6 +67,7 @@ func (m *Meter) Begin(now time.Time, s *Span) {
 	defer s.mu.Unlock()
 	s.meter, s.began, s.last = m, now, now
 	s.cpu, s.idle, s.shown, s.pauses, s.going, s.weight = 0, 0, 0, 0, true, 1
+	s.told, s.exact, s.database, s.ready, s.isExact = 0, 0, 0, 0, false
 	m.running.Add(1)
 	s.crowd = m.load.Add(unit)
 }

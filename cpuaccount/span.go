@@ -22,6 +22,13 @@ type Span struct {
 	weight float64       // the part of its time in which it is taken to compute
 	pauses int
 	going  bool // between Begin and End
+
+	// Of cpu:
+	told     time.Duration // by the backend
+	exact    time.Duration // by Readings, the database's share included
+	database time.Duration // by Readings
+	ready    time.Duration // time until the last one that it was not queued for a CPU
+	isExact  bool          // Readings come: nothing is estimated
 }
 
 // Assume says in which part of its time the request is taken to compute, 0 to 1,
@@ -87,6 +94,7 @@ func (s *Span) End(now time.Time) time.Duration {
 		s.joinLocked(-1)
 	}
 	s.going = false
+	s.sumUpLocked()
 	return s.costLocked()
 }
 
@@ -149,6 +157,9 @@ func (s *Span) advanceLocked(now time.Time) {
 		return
 	}
 	s.last = now
+	if s.isExact {
+		return // it is in the next Reading
+	}
 	if s.pauses > 0 {
 		s.idle += passed
 		return

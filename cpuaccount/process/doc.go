@@ -9,8 +9,17 @@
 // kernel); when it sleeps, none are. No right is needed for either.
 package process
 
+import "time"
+
 // ID is a process. A number that is used again is another process: it has another start.
 type ID struct {
 	PID   int    // as this process's PID namespace has it
 	Start uint64 // in clock ticks after the machine's start
+}
+
+// Usage is what a process has used since its start.
+type Usage struct {
+	CPU     time.Duration // as CPU tells it
+	Queued  time.Duration // that its first thread was ready to run and had no CPU; 0 where the kernel does not count it
+	Threads int           // that it has now
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strconv"
@@ -29,18 +30,52 @@ func (id ID) Alive() bool {
 // CPU returns the CPU time that the process has used since its start, with that of the
 // children that it has waited for. It may be called concurrently.
 func (id ID) CPU() (time.Duration, error) {
+	u, err := id.read()
+	return u.CPU, err
+}
+
+// Usage returns what the process has used since its start. It takes some 10 µs, and may be
+// called concurrently.
+func (id ID) Usage() (Usage, error) {
+	u, err := id.read()
+	if err == nil {
+		u.Queued = queued(id.PID)
+	}
+	return u, err
+}
+
+func (id ID) read() (u Usage, err error) {
 	s, err := readStat(id.PID)
 	if err != nil {
-		return 0, err
+		return u, err
 	}
 	if s.start != id.Start {
-		return 0, fmt.Errorf("CPU time of process %d: %w", id.PID, os.ErrProcessDone)
+		return u, fmt.Errorf("CPU time of process %d: %w", id.PID, os.ErrProcessDone)
 	}
 	var t unix.Timespec
 	if err := unix.ClockGettime(clock(id.PID), &t); err != nil {
-		return 0, fmt.Errorf("CPU time of process %d: %w", id.PID, err)
+		return u, fmt.Errorf("CPU time of process %d: %w", id.PID, err)
 	}
-	return time.Duration(t.Nano()) + s.children, nil
+	u.CPU, u.Threads = time.Duration(t.Nano())+s.children, s.threads
+	return u, nil
+}
+
+// queued reads the second field of /proc/PID/schedstat.
+func queued(pid int) time.Duration {
+	var text [128]byte
+	n, err := readProc(pid, "schedstat", text[:])
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(text[:n])
+	if len(fields) < 2 {
+		return 0
+	}
+	d, err := strconv.ParseInt(string(fields[1]), 10, 64)
+	if err != nil || d < 0 {
+		return 0
+	}
+	return time.Duration(d)
 }
 
 // clock is the kernel's clock of the CPU time that a process uses, clock_getcpuclockid(3).
@@ -48,22 +83,31 @@ func clock(pid int) int32 { return int32(^pid)<<3 | 2 } //nolint:gosec // number
 
 func readStat(pid int) (stat, error) {
 	var none stat
-	if pid <= 0 {
-		return none, fmt.Errorf("process %d: %w", pid, os.ErrNotExist)
-	}
-	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return none, fmt.Errorf("process %d: %w", pid, err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
 	var line [1024]byte
-	n, err := f.Read(line[:])
-	if err != nil { // it has ended meanwhile
-		return none, fmt.Errorf("process %d: %w: %w", pid, os.ErrNotExist, err)
+	n, err := readProc(pid, "stat", line[:])
+	if err != nil {
+		return none, err
 	}
 	s, err := parseStat(line[:n])
 	if err != nil {
 		return none, fmt.Errorf("process %d: %w", pid, err)
 	}
 	return s, nil
+}
+
+// readProc reads the beginning of a file of /proc/PID.
+func readProc(pid int, name string, to []byte) (n int, err error) {
+	if pid <= 0 {
+		return 0, fmt.Errorf("process %d: %w", pid, os.ErrNotExist)
+	}
+	f, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("process %d: %w", pid, err)
+	}
+	defer func() { _ = unix.Close(f) }() // it was only read
+	n, err = unix.Read(f, to)
+	if err != nil || n == 0 { // it has ended meanwhile
+		return 0, fmt.Errorf("process %d: %w", pid, os.ErrNotExist)
+	}
+	return n, nil
 }

@@ -119,8 +119,8 @@ func TestParseStat(t *testing.T) {
 		want stat
 		ok   bool
 	}{
-		"plain":           {line("sh", "77"), stat{'S', 150 * time.Millisecond, 77}, true},
-		"name of a liar":  {line("a) R 9 9 (b", "77"), stat{'S', 150 * time.Millisecond, 77}, true},
+		"plain":           {line("sh", "77"), stat{'S', 150 * time.Millisecond, 1, 77}, true},
+		"name of a liar":  {line("a) R 9 9 (b", "77"), stat{'S', 150 * time.Millisecond, 1, 77}, true},
 		"empty":           {nil, stat{}, false},
 		"cut":             {line("sh", "77")[:30], stat{}, false},
 		"start no number": {line("sh", "x"), stat{}, false},
@@ -132,5 +132,27 @@ func TestParseStat(t *testing.T) {
 				t.Errorf("%+v, %v; want %+v", got, err, c.want)
 			}
 		})
+	}
+}
+
+func TestUsage(t *testing.T) {
+	id, err := Read(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := id.Usage()
+	cpu, _ := id.CPU()
+	if err != nil || u.CPU <= 0 || u.CPU > cpu || u.Queued < 0 || u.Threads < 2 {
+		t.Errorf("%+v of %v, %v", u, cpu, err)
+	}
+}
+
+func BenchmarkUsage(b *testing.B) {
+	id, err := Read(os.Getpid())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		_, _ = id.Usage()
 	}
 }

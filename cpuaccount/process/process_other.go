@@ -15,3 +15,6 @@ func (ID) Alive() bool { return false }
 
 // CPU returns the CPU time that the process has used since its start.
 func (ID) CPU() (time.Duration, error) { return 0, errors.ErrUnsupported }
+
+// Usage returns what the process has used since its start.
+func (ID) Usage() (Usage, error) { return Usage{}, errors.ErrUnsupported }

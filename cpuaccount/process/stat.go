@@ -17,6 +17,7 @@ var errNoStat = errors.New("no line of /proc/PID/stat")
 type stat struct {
 	state    byte
 	children time.Duration // that it has waited for, and theirs
+	threads  int
 	start    uint64
 }
 
@@ -25,6 +26,7 @@ type stat struct {
 const (
 	fieldChildUser   = 13
 	fieldChildSystem = 14
+	fieldThreads     = 17
 	fieldStart       = 19
 )
 
@@ -40,6 +42,9 @@ func parseStat(line []byte) (s stat, err error) {
 			return s, errNoStat
 		}
 		s.children += time.Duration(n) * tick
+	}
+	if s.threads, err = strconv.Atoi(string(fields[fieldThreads])); err != nil {
+		return s, errNoStat
 	}
 	if s.start, err = strconv.ParseUint(string(fields[fieldStart]), 10, 64); err != nil {
 		return s, errNoStat

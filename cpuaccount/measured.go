@@ -1,0 +1,122 @@
+package cpuaccount
+
+import "time"
+
+// Reading is what the kernel counted for a request since its meter began, or a part of that
+// which ends a moment ago.
+type Reading struct {
+	CPU      time.Duration // that its worker used
+	Queued   time.Duration // that its worker was ready for a CPU and had none
+	Database time.Duration // of the CPU time of a database, its share
+}
+
+// Measures tells whether the meter makes something of Readings.
+func (m *Meter) Measures() bool { return m.source == Process }
+
+// Measured replaces by a Reading what was estimated, from the beginning on. From then on
+// nothing is estimated until the next one: time that passes is in the next Reading. More
+// than all CPUs could have done in the time is not believed.
+func (s *Span) Measured(now time.Time, r Reading) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.going || !s.meter.Measures() {
+		return
+	}
+	s.last = maxTime(s.last, now)
+	took := s.last.Sub(s.began)
+	cpu, database := max(0, r.CPU), max(0, r.Database)
+	if most := time.Duration(float64(took) * s.meter.cpus); cpu+database > most {
+		cpu = min(cpu, most)
+		database = most - cpu
+	}
+	s.meter.charged.Add(int64(cpu + database - s.cpu))
+	s.meter.measured.Add(int64(cpu + database - s.exact))
+	ready := took - min(took, max(0, r.Queued))
+	s.weighLocked(s.tendLocked(cpu, ready))
+	s.cpu, s.exact, s.database, s.isExact = cpu+database, cpu+database, database, true
+	s.idle = max(0, ready-s.cpu)
+}
+
+// tends is the time after which most of what a request did before counts no more for
+// whether it computes.
+const tends = 200 * time.Millisecond
+
+// tendLocked is the part of its time in which the request computes of late: of the time in
+// which it could, as it was not queued for a CPU.
+func (s *Span) tendLocked(cpu, ready time.Duration) float64 {
+	more, of := cpu-s.cpuReadLocked(), ready-s.ready
+	s.ready = ready
+	if of <= 0 {
+		return s.weight
+	}
+	now := min(1, max(0, float64(more)/float64(of)))
+	if !s.isExact {
+		return now
+	}
+	return s.weight + (now-s.weight)*min(1, float64(of)/float64(tends))
+}
+
+// cpuReadLocked is the worker's CPU time at the last Reading; 0: there was none.
+func (s *Span) cpuReadLocked() time.Duration {
+	if !s.isExact {
+		return 0
+	}
+	return s.exact - s.database
+}
+
+// Lost says that no more Readings come: the worker serves others as well, or is none. What
+// was read stays, and the rest is estimated.
+func (s *Span) Lost(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.going && s.isExact {
+		s.isExact, s.shown = false, s.cpu
+		s.last = maxTime(s.last, now)
+		s.crowd = s.meter.load.Load()
+	}
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// Sums is the CPU time that requests were charged with which have ended, by what it is
+// known from.
+type Sums struct {
+	Estimated time.Duration // from the time that they took
+	Told      time.Duration // by the backend, in CostHeader
+	Process   time.Duration // that their workers used, as the kernel counts it
+	Database  time.Duration // a database's, as the kernel counts it, by their shares
+}
+
+// Sums returns what it has charged since it was made. It only grows.
+func (m *Meter) Sums() Sums {
+	return Sums{
+		Estimated: time.Duration(m.sums[byEstimate].Load()), Told: time.Duration(m.sums[byHeader].Load()),
+		Process: time.Duration(m.sums[byProcess].Load()), Database: time.Duration(m.sums[byDatabase].Load()),
+	}
+}
+
+// The sums of a Meter.
+const (
+	byEstimate = iota
+	byHeader
+	byProcess
+	byDatabase
+	sums
+)
+
+// sumUpLocked adds a request that ends.
+func (s *Span) sumUpLocked() {
+	m := s.meter
+	for by, d := range [sums]time.Duration{
+		byEstimate: s.cpu - s.told - s.exact, byHeader: s.told, byProcess: s.exact - s.database, byDatabase: s.database,
+	} {
+		if d > 0 {
+			m.sums[by].Add(int64(d))
+		}
+	}
+}
