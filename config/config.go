@@ -74,7 +74,7 @@ func Default() *Config {
 		History:       History{Hours: mostHistory},
 		Classes:       defaultClasses(),
 		Headers:       "none",
-		Cost:          Cost{Source: "corrected"},
+		Cost:          Cost{Source: "auto", Database: "auto"},
 		Table:         Table{Size: 65536},
 		Timeouts:      defaultTimeouts(),
 		Buffer:        defaultBuffer(),

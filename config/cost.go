@@ -2,6 +2,8 @@ package config
 
 import (
 	"errors"
+	"path"
+	"strings"
 	"time"
 
 	"tempomat/config/form"
@@ -9,7 +11,9 @@ import (
 
 // Cost says how a request's cost is found.
 type Cost struct {
-	Source string // corrected, wall or header
+	Source   string // auto, process, corrected, wall or header
+	Socket   string // where workers tell which request they serve; empty: nowhere
+	Database string // auto, off, or a cgroup's directory
 }
 
 // Table bounds the memory for keys.
@@ -43,10 +47,14 @@ func defaultTimeouts() Timeouts {
 // costSettings are the keys of costs, and of the bounds of memory and time.
 func costSettings(c *Config) []form.Setting {
 	t := &c.Timeouts
-	sources := []string{"corrected", "wall", "header"}
+	sources := []string{"auto", "process", "corrected", "wall", "header"}
 	return []form.Setting{
 		{Path: "cost.source", Value: form.Later(form.Choice(sources...), sources, "cgroup").In(&c.Cost.Source),
-			Doc: "How a request's cost is found. `corrected`: wall time, corrected for contention. `wall`: wall time as it is, like the original. `header`: told by the backend."},
+			Doc: "How a request's cost is found. `process`: the CPU time that its worker used, as the kernel counts it, and `corrected` where that is not to be had (`auto`: the same, without a warning). `corrected`: wall time, corrected for contention. `wall`: wall time as it is, like the original. `header`: told by the backend."},
+		{Path: "cost.socket", Value: form.OrEmpty(workerSocket(), "nowhere").In(&c.Cost.Socket),
+			Doc: "Where workers tell which request they serve, so that their CPU time is that request's."},
+		{Path: "cost.database", Value: database().In(&c.Cost.Database),
+			Doc: "Whose CPU time is shared by the requests that wait for it, by how long they do. `auto`: that of the databases that are found on this machine by their processes' names. Else a cgroup's."},
 		{Path: "table.size", Value: form.Integer(minTable, maxTable).In(&c.Table.Size), Restart: true, Unit: "keys",
 			Doc: "Most keys remembered, over all classes."},
 		{Path: "timeouts.header", Value: form.Duration(100*time.Millisecond, 10*time.Minute).In(&t.Header), Restart: true,
@@ -62,6 +70,27 @@ func costSettings(c *Config) []form.Setting {
 		{Path: "timeouts.drain", Value: form.Duration(0, time.Hour).In(&t.Drain),
 			Doc: "After SIGTERM, the longest time for what is under way to finish, held requests included."},
 	}
+}
+
+// workerSocket is where datagrams come.
+func workerSocket() form.Scalar[string] {
+	return form.Text("address", "`unix:/path`", func(text string) error {
+		path, isUnix := strings.CutPrefix(text, "unix:")
+		if !isUnix {
+			return errors.New(`must be "unix:/path", or empty`)
+		}
+		return checkSocketPath(path)
+	}).Matching(socketPattern)
+}
+
+// database is what a database uses of the CPUs.
+func database() form.Scalar[string] {
+	return form.OrOff(form.Text("cgroup", "`auto` or the absolute path of a cgroup's directory", func(text string) error {
+		if text != "auto" && !path.IsAbs(text) {
+			return errors.New("must be auto, off, or the absolute path of a cgroup's directory, such as /sys/fs/cgroup/system.slice/mariadb.service")
+		}
+		return nil
+	}).Matching(`^(auto|/.*)$`), "off")
 }
 
 // minShare keeps the wait for one CPU-second within what a time can hold.

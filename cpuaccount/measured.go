@@ -83,6 +83,16 @@ func maxTime(a, b time.Time) time.Time {
 	return a
 }
 
+// CPU is the CPU time until now that the request is taken to have used.
+func (s *Span) CPU(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.going {
+		s.advanceLocked(now)
+	}
+	return s.cpu
+}
+
 // Sums is the CPU time that requests were charged with which have ended, by what it is
 // known from.
 type Sums struct {

@@ -33,6 +33,7 @@ type exchange struct {
 	redirect  bool          // it is sent back for a newcomer's pass
 	forwarded time.Time
 	work      work
+	billed    billed
 
 	outcome telemetry.Outcome
 	held    time.Duration // for how long the client was kept from the end of its answer

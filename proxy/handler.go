@@ -30,6 +30,7 @@ type Handler struct {
 	// exchanges are to be used again.
 	exchanges sync.Pool
 	passes    atomic.Int64 // of the Driver
+	bill      bill
 }
 
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by

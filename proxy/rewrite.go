@@ -19,6 +19,7 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	x.asked.fields = x.passed(x.asked.fields)
 	x.asked.setVia(x.policy, in)
 	x.asked.setForwarded(in)
+	x.setNumber()
 	*out = backend.Request{Method: in.Method, Target: target(in), Host: in.Host, Fields: x.asked.fields, Hints: x}
 	if x.body.ReadCloser != nil {
 		out.Body, out.Length, out.Ready, out.Trailer = &x.body, in.ContentLength, x.body.isReady(), x.body.trailer
@@ -71,6 +72,8 @@ func (r *rewriting) passed(name string, values []string) []string {
 		return nil // the backend says what is private, and scripts take Proxy for their own (CVE-2016-5385)
 	case !r.x.policy.Underscores && strings.IndexByte(name, '_') >= 0:
 		return nil
+	case isNumber(name):
+		return nil // it is the proxy's to say
 	case !r.x.Who.TrustedPeer && passesForOrigin(name):
 		return nil
 	case name == "Cookie":

@@ -59,6 +59,7 @@ func (x *exchange) stream(now time.Time) {
 // settle ends the backend's part, once, when it has finished (done) or is given
 // up.
 func (h *Handler) settle(now time.Time, x *exchange, done bool) {
+	x.readLast(now)
 	if x.Settle(now, done, x.body.broken.Load()) {
 		x.Remove()
 	}

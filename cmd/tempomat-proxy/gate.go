@@ -48,6 +48,13 @@ func (s *sidecar) watchWorkers(c *config.Config) {
 	s.hints.Watch(nil)
 }
 
+// endBills measures no more, whatever is reloaded.
+func (s *sidecar) endBills() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bills.end()
+}
+
 // openHints opens what tells of the backend's workers.
 func (s *sidecar) openHints() {
 	hints, err := proxy.OpenWorkerHints()

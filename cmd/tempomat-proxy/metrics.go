@@ -18,7 +18,8 @@ func (s *sidecar) numbers() *metrics.State {
 	n := &metrics.State{
 		Release: version,
 		Totals:  s.inside.counts.Totals(), Redirects: s.policies.newcomer.Counts(),
-		Gate: s.limiter.GateState(), Held: s.limiter.Held(), Keys: s.limiter.Keys(),
+		Costs: s.handler.Policy().Meter.Sums(),
+		Gate:  s.limiter.GateState(), Held: s.limiter.Held(), Keys: s.limiter.Keys(),
 		Buffer: s.policies.spools.Stats(), Connections: s.connections.table.Stats(0),
 		Sharing: s.sharing.numbers(), Strict: s.policies.counts.strict(), Waiting: s.handler.WaitingByGroup(time.Now()),
 	}

@@ -34,6 +34,7 @@ type sidecar struct {
 	sharing     *sharing
 	limiter     *limiter.Limiter
 	hints       *proxy.WorkerHints
+	bills       bills
 	state       stateFile
 	journal     *telemetry.Journal
 	inside      *inside
@@ -216,6 +217,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	s.replaced.sockets = sockets
 	s.keepSystems(s.config)
 	s.start(work, &all)
+	defer s.endBills()
 	failed := make(chan error, 1)
 	all.Go(func() { failed <- s.server.Serve(entrances) })
 	if err := from.end(sockets); err != nil {
@@ -258,6 +260,8 @@ func (s *sidecar) start(ctx context.Context, all *sync.WaitGroup) {
 		all.Go(func() { use.Run(ctx, s.handler.Measure) })
 	}
 	s.openHints()
+	s.bills.handler, s.bills.log = s.handler, s.logs.log
+	s.bills.restart(s.config)
 	all.Go(func() { s.hints.Run(ctx, s.limiter, s.limiter) })
 	all.Go(func() { s.encryption.run(ctx) })
 }

@@ -44,6 +44,19 @@ func (id ID) Usage() (Usage, error) {
 	return u, err
 }
 
+// Look returns the process that has that number now, and what it has used.
+func Look(pid int) (id ID, u Usage, err error) {
+	s, err := readStat(pid)
+	if err != nil {
+		return id, u, err
+	}
+	if u, err = s.usage(pid); err != nil {
+		return id, u, err
+	}
+	u.Queued = queued(pid)
+	return ID{PID: pid, Start: s.start}, u, nil
+}
+
 func (id ID) read() (u Usage, err error) {
 	s, err := readStat(id.PID)
 	if err != nil {
@@ -52,9 +65,13 @@ func (id ID) read() (u Usage, err error) {
 	if s.start != id.Start {
 		return u, fmt.Errorf("CPU time of process %d: %w", id.PID, os.ErrProcessDone)
 	}
+	return s.usage(id.PID)
+}
+
+func (s *stat) usage(pid int) (u Usage, err error) {
 	var t unix.Timespec
-	if err := unix.ClockGettime(clock(id.PID), &t); err != nil {
-		return u, fmt.Errorf("CPU time of process %d: %w", id.PID, err)
+	if err := unix.ClockGettime(clock(pid), &t); err != nil {
+		return u, fmt.Errorf("CPU time of process %d: %w", pid, err)
 	}
 	u.CPU, u.Threads = time.Duration(t.Nano())+s.children, s.threads
 	return u, nil

@@ -18,3 +18,6 @@ func (ID) CPU() (time.Duration, error) { return 0, errors.ErrUnsupported }
 
 // Usage returns what the process has used since its start.
 func (ID) Usage() (Usage, error) { return Usage{}, errors.ErrUnsupported }
+
+// Look returns the process that has that number now, and what it has used.
+func Look(int) (ID, Usage, error) { return ID{}, Usage{}, errors.ErrUnsupported }

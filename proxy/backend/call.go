@@ -45,6 +45,13 @@ func (c *Call) use(conn *Conn) bool {
 	return !c.cancelled
 }
 
+// Conn is the connection that the request uses which is under way; nil: none.
+func (c *Call) Conn() *Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.conn
+}
+
 func (c *Call) isCancelled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

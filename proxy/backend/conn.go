@@ -40,6 +40,14 @@ func newConn(c net.Conn) *Conn {
 	return x
 }
 
+// SyscallConn implements syscall.Conn.
+func (c *Conn) SyscallConn() (syscall.RawConn, error) {
+	if c.raw == nil {
+		return nil, errors.ErrUnsupported
+	}
+	return c.raw, nil
+}
+
 // isClean tells whether nothing lies in the connection that nobody asked for: TLS reads
 // whole records, of which an answer may have left something.
 func (c *Conn) isClean() bool {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/cpuaccount"
 )
 
 // Begin has the meter run: the request goes to the backend.
@@ -64,6 +65,15 @@ func (l *Life) Stays(now time.Time) {
 		l.gate.Limiter.Hold(now, l.ticket)
 	}
 }
+
+// Measured takes in what the kernel counted for the request since Begin.
+func (l *Life) Measured(now time.Time, r cpuaccount.Reading) { l.span.Measured(now, r) }
+
+// Lost says that nothing is counted for it any more: the rest is estimated.
+func (l *Life) Lost(now time.Time) { l.span.Lost(now) }
+
+// CPU is the CPU time of what a request has cost since Begin, without what its worker is worth.
+func (l *Life) CPU(now time.Time) time.Duration { return l.span.CPU(now) }
 
 // SoFar is what a request has cost since Begin.
 func (l *Life) SoFar(now time.Time) time.Duration { return l.span.SoFar(now) }

@@ -33,6 +33,8 @@ func Meter(source string, cpus float64) *cpuaccount.Meter {
 		from = cpuaccount.Wall
 	case "header":
 		from = cpuaccount.Header
+	case "process", "auto":
+		from = cpuaccount.Process
 	}
 	return cpuaccount.NewMeter(from, cpus, 0)
 }

@@ -30,6 +30,12 @@ func requests() []Metric {
 		count("malformed_total", "malformed", "What was to be a request and is none; not among the requests.", func(s *State) uint64 { return s.Totals.Malformed }),
 		groupSeconds("cpu_seconds_total", "costSecondsOf", "CPU-seconds that requests were charged with, by group.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Cost }),
 		allSeconds("costSeconds", "CPU-seconds that requests were charged with.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Cost }),
+		by(Metric{Name: "cost_seconds_total", Series: "costBy", Kind: Counter, Help: "CPU-seconds that requests used which are over, by what that is known from: their workers' processes, the database that they waited for, the backend's word, or their time."}, func(s *State, tell tell) {
+			tell(s.Costs.Process.Seconds(), "process")
+			tell(s.Costs.Database.Seconds(), "database")
+			tell(s.Costs.Told.Seconds(), "header")
+			tell(s.Costs.Estimated.Seconds(), "estimate")
+		}, "source"),
 		groupSeconds("wasted_cpu_seconds_total", "wastedSecondsOf", "Of the CPU-seconds, those for clients that had left, by group.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Wasted }),
 		allSeconds("wastedSeconds", "Of the CPU-seconds, those for clients that had left.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Wasted }),
 		count("newcomers_redirected_total", "newcomersRedirected", "Newcomers that were redirected to the same URL, with a pass.", func(s *State) uint64 { return s.Redirects.Redirected }),

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"tempomat/classify/newcomer"
+	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/spool"
@@ -15,6 +16,7 @@ type State struct {
 	Shadow       bool   // nobody is delayed
 	CPUs         float64
 	Totals       *telemetry.Totals
+	Costs        cpuaccount.Sums
 	Waiting      telemetry.Waiting
 	Redirects    newcomer.Counts
 	Gate         limiter.GateState

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"tempomat/cmd/internal/policy"
+	"tempomat/config"
+	"tempomat/proxy"
+	"tempomat/proxy/workers"
+)
+
+// bills has the CPU time of the backend's workers measured.
+type bills struct {
+	handler *proxy.Handler
+	log     *zap.Logger
+
+	key  billKey // of what runs
+	stop context.CancelFunc
+	runs sync.WaitGroup
+}
+
+// billKey is what a reload has to change for it to begin anew.
+type billKey struct {
+	backend string
+	cost    config.Cost
+}
+
+// restart measures as the configuration has it, or not at all. One goroutine at a time
+// calls it, and end.
+func (b *bills) restart(c *config.Config) {
+	key := billKey{c.Backend.URL, c.Cost}
+	if key == b.key {
+		return
+	}
+	b.end()
+	b.key = key
+	if policy.Meter(c.Cost.Source, 1).Measures() {
+		b.begin(c)
+	}
+}
+
+func (b *bills) begin(c *config.Config) {
+	warn := b.log.Info
+	if c.Cost.Source == "process" {
+		warn = b.log.Warn
+	}
+	if !policy.IsLocal(c.Backend.URL) {
+		if c.Cost.Source == "process" || c.Cost.Socket != "" {
+			warn("the CPU time of the backend's workers is not measured: it is on another machine", zap.String("backend", c.Backend.URL))
+		}
+		return
+	}
+	u, err := url.Parse(c.Backend.URL)
+	var finder *workers.Finder
+	if err == nil {
+		finder, err = workers.OpenFinder(u)
+	}
+	if err != nil {
+		warn("the backend's workers are not looked for; their requests' cost is estimated", zap.Error(err))
+	}
+	ear := b.listen(c.Cost.Socket)
+	if finder == nil && ear == nil {
+		return
+	}
+	tell := func(err error) {
+		if err != nil {
+			warn("which worker serves a request is not seen; its cost is estimated, unless the worker tells", zap.Error(err))
+			return
+		}
+		b.log.Info("the CPU time of requests is measured at the backend's workers")
+	}
+	t := workers.NewTracker(finder, ear, b.database(c.Cost.Database), tell)
+	ctx, stop := context.WithCancel(context.Background())
+	b.stop = stop
+	b.runs.Go(func() { b.handler.Bill(ctx, t) })
+}
+
+// listen opens the socket that workers tell by; nil: there is none.
+func (b *bills) listen(address string) *workers.Ear {
+	path, ok := strings.CutPrefix(address, "unix:")
+	if !ok {
+		return nil
+	}
+	ear, err := workers.Listen(path)
+	if err != nil {
+		b.log.Warn("workers cannot tell which request they serve", zap.Error(err))
+		return nil
+	}
+	return ear
+}
+
+func (b *bills) database(source string) *workers.Database {
+	if source == "" {
+		return nil
+	}
+	d, err := workers.OpenDatabase(strings.TrimPrefix(source, "auto"))
+	if err != nil {
+		b.log.Warn("what the database uses is charged to nobody", zap.Error(err))
+		return nil
+	}
+	return d
+}
+
+// end measures no more.
+func (b *bills) end() {
+	if b.stop != nil {
+		b.stop()
+		b.runs.Wait()
+		b.stop = nil
+	}
+}

@@ -1,0 +1,161 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tempomat/proxy/workers"
+)
+
+const (
+	// billEvery is how often it is looked for requests whose worker is not known.
+	billEvery = 20 * time.Millisecond
+	// leastBilled is how long a request has been at the backend at least whose CPU time is
+	// measured. What ends before is estimated, and costs no system call.
+	leastBilled = 20 * time.Millisecond
+)
+
+// numberHeader is the field by which the backend gets the number of a request, for a worker
+// that tells which one it serves. No client's gets there, and no client gets it.
+const numberHeader = "Tempomat-Request"
+
+// billed is what is known of the process that serves a request. The lock of its place among
+// what runs guards work.
+type billed struct {
+	ended  atomic.Bool // nothing is read any more
+	number workers.Number
+	text   [1]string // the number as it is written
+	work   *workers.Work
+}
+
+// bill is what a Handler measures the CPU time of requests by.
+type bill struct {
+	tracker atomic.Pointer[workers.Tracker] // nil: nothing
+	all     []workers.Running
+	whose   []*exchange
+	index   map[*exchange]int
+}
+
+// Bill measures what requests use of the CPUs at the backend's workers, until the context
+// ends: those whose meter makes something of that. It is called once at a time, and closes
+// the Tracker.
+func (h *Handler) Bill(ctx context.Context, t *workers.Tracker) {
+	defer t.Close()
+	h.bill.tracker.Store(t)
+	defer h.bill.tracker.Store(nil)
+	var told sync.WaitGroup
+	told.Go(func() { t.Run(ctx) })
+	defer told.Wait()
+	ticks := time.NewTicker(billEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			h.loseAll(time.Now())
+			return
+		case now := <-ticks.C:
+			h.look(now, t)
+		}
+	}
+}
+
+// look reads what runs. Nobody waits for it: it is not known in between whether a request
+// has ended, and its place serves another.
+func (h *Handler) look(now time.Time, t *workers.Tracker) {
+	b := &h.bill
+	b.collect(h, now)
+	if len(b.all) == 0 {
+		return
+	}
+	t.Look(now, b.all)
+	if b.index == nil {
+		b.index = make(map[*exchange]int)
+	}
+	clear(b.index)
+	for i, x := range b.whose {
+		b.index[x] = i
+	}
+	h.running.Each(func(x *exchange) {
+		if i, ok := b.index[x]; ok && x.forwarded.Equal(b.all[i].Began) && !x.lingers {
+			x.takeReading(now, &b.all[i])
+		}
+	})
+}
+
+// collect lists the requests that are looked at.
+func (b *bill) collect(h *Handler, now time.Time) {
+	clear(b.all)
+	clear(b.whose)
+	b.all, b.whose = b.all[:0], b.whose[:0]
+	h.running.Each(func(x *exchange) {
+		if x.lingers || now.Sub(x.forwarded) < leastBilled || !x.policy.Meter.Measures() {
+			return
+		}
+		r := workers.Running{Number: x.billed.number, Began: x.forwarded, Work: x.billed.work}
+		if r.Work == nil {
+			r.Estimate = x.CPU(now)
+			if c := x.conn.call.Conn(); c != nil {
+				r.Conn = net.Conn(c)
+			}
+		}
+		b.all, b.whose = append(b.all, r), append(b.whose, x)
+	})
+}
+
+func (x *exchange) takeReading(now time.Time, r *workers.Running) {
+	x.billed.work = r.Work
+	switch r.Is {
+	case workers.Read:
+		x.Measured(now, r.Reading)
+	case workers.Lost:
+		x.Lost(now)
+	}
+}
+
+// loseAll has all requests be estimated from now on.
+func (h *Handler) loseAll(now time.Time) {
+	h.running.Each(func(x *exchange) {
+		if x.billed.work != nil {
+			x.billed.work = nil
+			x.Lost(now)
+		}
+	})
+}
+
+// readLast reads a request's worker as the request ends, if it is known. That of one that
+// ends at once is not.
+func (x *exchange) readLast(now time.Time) {
+	if x.billed.ended.Swap(true) || now.Sub(x.forwarded) < leastBilled {
+		return
+	}
+	var w *workers.Work
+	x.Unseen(func() { w = x.billed.work })
+	if w == nil {
+		return
+	}
+	if r, ok := w.End(now); ok {
+		x.Measured(now, r)
+	} else {
+		x.Lost(now)
+	}
+}
+
+// isNumber tells whether a field is numberHeader, or would be to a server that passes fields on
+// in its environment.
+func isNumber(name string) bool {
+	return len(name) == len(numberHeader) && strings.EqualFold(strings.ReplaceAll(name, "_", "-"), numberHeader)
+}
+
+// setNumber tells the backend the request's number, if workers may say which one they serve.
+func (x *exchange) setNumber() {
+	if t := x.handler.bill.tracker.Load(); t != nil && t.Listens() && x.policy.Meter.Measures() {
+		var text string
+		x.billed.number, text = t.Numbers.Next()
+		x.billed.text[0] = text
+		x.asked.fields.Set(numberHeader, x.billed.text[:1:1])
+	}
+}

@@ -1,0 +1,173 @@
+package workers
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"tempomat/cpuaccount/process"
+)
+
+// Database is what databases of this machine use of the CPUs. Requests that wait for them
+// share that, each by how long it waited.
+//
+// The price is CPU time of the databases for a second of waiting, as it was in the last
+// interval. Who ends meanwhile pays it; the others pay what is left.
+type Database struct {
+	source func(now time.Time) (used time.Duration, ok bool) // since its last call
+
+	mu    sync.Mutex // guards the following
+	pot   time.Duration
+	ended time.Duration // for how long those have waited who ended since the last interval
+	price float64
+}
+
+// OpenDatabase makes one that reads the cpu.stat of a cgroup, or, without one, the databases'
+// processes as they are found. Not ok: the cgroup has no cpu.stat.
+func OpenDatabase(cgroup string) (*Database, error) {
+	if cgroup == "" {
+		f := &databases{proc: "/proc"}
+		return &Database{source: f.used}, nil
+	}
+	g := &databaseGroup{file: filepath.Join(cgroup, "cpu.stat")}
+	if _, err := g.read(); err != nil {
+		return nil, err
+	}
+	return &Database{source: g.used}, nil
+}
+
+// pay takes what a request owes that ends now, for that it has waited for so long.
+func (d *Database) pay(waited time.Duration) time.Duration {
+	if d == nil || waited <= 0 {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	share := time.Duration(float64(waited) * d.price)
+	d.ended += waited
+	d.pot -= share
+	return share
+}
+
+// mostCarried is how much of what nobody has paid is kept for those who come: what is older
+// is the database's own work.
+const mostCarried = 50 * time.Millisecond
+
+// look takes in what was used since it was called last, and tells what each pays for each
+// second of waiting in this interval, of those who have not ended: they have waited for so long.
+func (d *Database) look(now time.Time, waited time.Duration) (price float64) {
+	used, ok := d.source(now)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !ok {
+		d.pot, d.ended, d.price = 0, 0, 0
+		return 0
+	}
+	d.pot += used
+	if all := waited + d.ended; all > 0 {
+		d.price = max(0, used.Seconds()/all.Seconds())
+	}
+	d.ended = 0
+	if waited > 0 && d.pot > 0 {
+		price = d.pot.Seconds() / waited.Seconds()
+		d.pot = 0
+	}
+	d.pot = min(d.pot, mostCarried)
+	return price
+}
+
+// databases finds the databases' processes by their names.
+type databases struct {
+	proc    proc
+	last    map[process.ID]time.Duration
+	found   []int
+	looked  time.Time
+	counted time.Time
+}
+
+// looksFor is how often databases are looked for.
+const looksFor = 10 * time.Second
+
+func isDatabase(name string) bool {
+	return slices.Contains([]string{"mariadbd", "mysqld", "postgres", "redis-server", "valkey-server", "memcached"}, name)
+}
+
+// names of the processes of databases are found in comm, which any process may set: one that
+// takes such a name has its CPU time charged to requests that wait. It gains nothing.
+func (d *databases) look(now time.Time) {
+	if now.Sub(d.looked) < looksFor && !d.looked.IsZero() {
+		return
+	}
+	d.looked, d.found = now, d.found[:0]
+	for _, pid := range d.proc.pids() {
+		text, _ := os.ReadFile(d.proc.at(pid, "comm"))
+		if isDatabase(strings.TrimSpace(string(text))) && len(d.found) < 1024 {
+			d.found = append(d.found, pid)
+		}
+	}
+}
+
+// used is what they used since the last call. One that is new counts from then on.
+func (d *databases) used(now time.Time) (sum time.Duration, ok bool) {
+	d.look(now)
+	next := make(map[process.ID]time.Duration, len(d.found))
+	for _, pid := range d.found {
+		id, err := process.Read(pid)
+		if err != nil {
+			continue
+		}
+		cpu, err := id.CPU()
+		if err != nil {
+			continue
+		}
+		if before, is := d.last[id]; is {
+			sum += cpu - before
+		}
+		next[id] = cpu
+	}
+	for id, cpu := range d.last {
+		if _, still := next[id]; !still {
+			sum -= cpu // its parent has it now, which has waited for it
+		}
+	}
+	first := d.counted.IsZero()
+	d.last, d.counted = next, now
+	return max(0, sum), !first && len(next) > 0
+}
+
+// databaseGroup is a cgroup.
+type databaseGroup struct {
+	file string
+	last time.Duration
+	was  bool
+}
+
+func (g *databaseGroup) read() (time.Duration, error) {
+	text, err := os.ReadFile(g.file)
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(text) {
+		if rest, is := bytes.CutPrefix(line, []byte("usage_usec ")); is {
+			n, err := strconv.ParseInt(string(bytes.TrimSpace(rest)), 10, 64)
+			return time.Duration(n) * time.Microsecond, err
+		}
+	}
+	return 0, os.ErrInvalid
+}
+
+func (g *databaseGroup) used(time.Time) (sum time.Duration, ok bool) {
+	all, err := g.read()
+	if err != nil {
+		g.was = false
+		return 0, false
+	}
+	sum, ok = all-g.last, g.was && all >= g.last
+	g.last, g.was = all, true
+	return sum, ok
+}

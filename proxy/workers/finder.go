@@ -1,0 +1,235 @@
+package workers
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"tempomat/cpuaccount/process"
+)
+
+// Seat is where a connection ends: a process, and its descriptor of it.
+type Seat struct {
+	ID    process.ID
+	fd    int
+	inode uint32
+}
+
+// Why a process is not found.
+var (
+	// ErrRight: the descriptors of another user's processes may not be seen.
+	ErrRight = errors.New("the right is missing to see which process serves a connection: it takes CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, or workers that tell (cost.socket)")
+	// ErrElsewhere: the other end of the connection is on another machine, or in another
+	// network namespace, as a container's is.
+	ErrElsewhere = errors.New("the backend's end of the connection is not in this network namespace")
+	// ErrHidden: nobody is seen to have it, as where a container sees its own processes only.
+	ErrHidden = errors.New("no process is seen that serves the connection; it may be in another PID namespace")
+	// errLater: it was looked for in vain a moment ago.
+	errLater = errors.New("later")
+)
+
+// Finder finds the process at the other end of a connection to a backend of this machine.
+// It is for one goroutine.
+type Finder struct {
+	diag *diag
+	proc proc
+	port uint16 // of the backend; 0: it listens at a unix socket
+	name string // of that
+
+	group    []int     // who holds the listening socket
+	conn     int       // the descriptor that a connection had last
+	listener int       // the one that the listening socket had last
+	next     time.Time // when the group may be looked for again
+	pause    time.Duration
+}
+
+// How soon the processes of all of the machine are looked through again, if that did not help.
+const (
+	leastPause = 500 * time.Millisecond
+	mostPause  = time.Minute
+)
+
+// OpenFinder makes one for the backend of that URL.
+func OpenFinder(backend *url.URL) (*Finder, error) {
+	d, err := openDiag()
+	if err != nil {
+		return nil, err
+	}
+	f := &Finder{diag: d, proc: "/proc", pause: leastPause}
+	if backend.Scheme == "unix" {
+		f.name = backend.Path
+		return f, nil
+	}
+	text := backend.Port()
+	if text == "" {
+		text = map[string]string{"https": "443"}[backend.Scheme]
+	}
+	if text == "" {
+		text = "80"
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		d.close()
+		return nil, err
+	}
+	f.port = uint16(port)
+	return f, nil
+}
+
+// Close closes what it asks by.
+func (f *Finder) Close() { f.diag.close() }
+
+// Find returns the process at the other end.
+func (f *Finder) Find(now time.Time, c net.Conn) (Seat, error) {
+	inode, err := f.peer(c)
+	if err != nil {
+		return Seat{}, err
+	}
+	pid, fd := f.holder(inode)
+	if pid == 0 {
+		if now.Before(f.next) {
+			return Seat{}, errLater
+		}
+		err := f.regroup()
+		if pid, fd = f.holder(inode); pid == 0 {
+			if again, _ := f.peer(c); again != inode {
+				return Seat{}, errLater // it was closed meanwhile
+			}
+			f.pause = min(2*f.pause, mostPause)
+			f.next = now.Add(f.pause)
+			return Seat{}, err
+		}
+		f.pause = leastPause
+		f.next = now.Add(f.pause)
+	}
+	id, err := process.Read(pid)
+	if err != nil {
+		return Seat{}, errLater
+	}
+	f.conn = fd
+	return Seat{ID: id, fd: fd, inode: inode}, nil
+}
+
+// Holds tells whether the connection ends there still.
+func (f *Finder) Holds(s *Seat) bool { return socketOf(f.proc.link(s.ID.PID, s.fd)) == s.inode }
+
+// Many tells whether the process serves several connections at once.
+func (f *Finder) Many(s *Seat) bool { return f.proc.servesMany(s.ID.PID, s.fd) }
+
+// peer is the inode of the connection's other end.
+func (f *Finder) peer(c net.Conn) (inode uint32, err error) {
+	local, remote := addrPort(c.LocalAddr()), addrPort(c.RemoteAddr())
+	if local.IsValid() && remote.IsValid() {
+		if peer := f.diag.tcp(remote, local); peer.inode != 0 {
+			return peer.inode, nil
+		}
+		if own := f.diag.tcp(local, remote); own.state == established {
+			return 0, ErrElsewhere
+		}
+		return 0, errLater // it is closed
+	}
+	own := inodeOf(c)
+	if own == 0 {
+		return 0, errLater
+	}
+	if peer := f.diag.unix(own); peer != 0 {
+		return peer, nil
+	}
+	return 0, errLater
+}
+
+func addrPort(a net.Addr) netip.AddrPort {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}
+	}
+	ap := tcp.AddrPort()
+	return netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port())
+}
+
+// inodeOf is that of a socket of this process; 0: it is not known.
+func inodeOf(c net.Conn) (inode uint32) {
+	s, ok := c.(syscall.Conn)
+	if !ok {
+		return 0
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) {
+		link, _ := os.Readlink("/proc/self/fd/" + strconv.FormatUint(uint64(fd), 10))
+		inode = socketOf(link)
+	})
+	return inode
+}
+
+// holder looks for a socket among the group: first where such a one was the last time.
+func (f *Finder) holder(inode uint32) (pid, fd int) {
+	for i, pid := range f.group {
+		if socketOf(f.proc.link(pid, f.conn)) == inode {
+			f.found(i)
+			return pid, f.conn
+		}
+	}
+	for i, pid := range f.group {
+		if fd, _ := f.proc.find(pid, inode); fd >= 0 {
+			f.found(i)
+			return pid, fd
+		}
+	}
+	return 0, 0
+}
+
+// found has the process be looked at first the next time.
+func (f *Finder) found(i int) {
+	pid := f.group[i]
+	copy(f.group[1:i+1], f.group[:i])
+	f.group[0] = pid
+}
+
+// regroup looks for the processes that hold the listening socket.
+func (f *Finder) regroup() error {
+	var doors []uint32
+	if f.port != 0 {
+		f.diag.eachTCP(listens, f.port, 0, func(s socket) {
+			if s.port == f.port {
+				doors = append(doors, s.inode)
+			}
+		})
+	} else {
+		f.diag.eachUnix(listens, func(s socket) {
+			if string(bytes.TrimRight(s.name, "\x00")) == f.name {
+				doors = append(doors, s.inode)
+			}
+		})
+	}
+	f.group = f.group[:0]
+	denied := false
+	for _, pid := range f.proc.pids() {
+		if slices.Contains(doors, socketOf(f.proc.link(pid, f.listener))) {
+			f.group = append(f.group, pid)
+			continue
+		}
+		err := f.proc.each(pid, func(fd int, link string) bool {
+			if !slices.Contains(doors, socketOf(link)) {
+				return true
+			}
+			f.group, f.listener = append(f.group, pid), fd
+			return false
+		})
+		denied = denied || errors.Is(err, fs.ErrPermission)
+	}
+	if denied {
+		return ErrRight
+	}
+	return ErrHidden
+}

@@ -1,0 +1,285 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"tempomat/cpuaccount"
+	"tempomat/cpuaccount/process"
+)
+
+// Running is a request that has been at the backend for some ms.
+type Running struct {
+	Conn     net.Conn // to the backend, comparable; nil: none
+	Number   Number
+	Began    time.Time
+	Estimate time.Duration // of the CPU time that it has used
+	Work     *Work         // what Look found before; nil: nothing
+
+	Reading cpuaccount.Reading
+	Is      State
+}
+
+// State is what Look knows of a request.
+type State uint8
+
+// The states.
+const (
+	Unknown State = iota // which process serves it
+	Read                 // there is a Reading
+	Same                 // nothing is newer than the last one
+	Lost                 // it was known, and is not any more
+)
+
+// Tracker finds out what requests use. One goroutine calls Look; Listen runs beside it.
+type Tracker struct {
+	Numbers *Numbers
+	finder  *Finder // nil: none is looked for
+	claims  *claims
+	ear     *Ear // nil: nobody tells
+	data    *Database
+
+	workers map[process.ID]*worker
+	seats   map[net.Conn]*seat
+	swept   time.Time
+	again   time.Time // when one may be looked for that was not found
+	pause   time.Duration
+	counted time.Time // the database
+
+	tell    func(error) // is told why none is found, once, and nil when one is
+	told    error
+	toldAny bool
+}
+
+type seat struct {
+	Seat
+	worker *worker
+	used   time.Time
+}
+
+// How often things are done.
+const (
+	readEvery  = 100 * time.Millisecond
+	sweepEvery = 5 * time.Second
+	keepsSeat  = 10 * time.Second
+	keepsIdle  = 10 * time.Minute // a worker that serves nothing
+)
+
+// NewTracker makes one. All may be nil but tell, which Look calls with the reason when
+// processes are not found, and with nil when they are: each time that this is news.
+func NewTracker(f *Finder, e *Ear, d *Database, tell func(error)) *Tracker {
+	return &Tracker{
+		Numbers: NewNumbers(), finder: f, claims: newClaims(), ear: e, data: d, tell: tell,
+		workers: map[process.ID]*worker{}, seats: map[net.Conn]*seat{}, pause: leastPause,
+	}
+}
+
+// Listens tells whether workers may say which request they serve.
+func (t *Tracker) Listens() bool { return t.ear != nil }
+
+// Run takes in what workers tell, until the context ends, and closes all.
+func (t *Tracker) Run(ctx context.Context) {
+	if t.ear != nil {
+		t.ear.run(ctx, t.claims, t.Numbers)
+	}
+	<-ctx.Done()
+}
+
+// Close closes what it looks by. Nobody calls Look any more.
+func (t *Tracker) Close() {
+	if t.finder != nil {
+		t.finder.Close()
+	}
+}
+
+// Look finds out what all requests use that have been at the backend for some ms, and those
+// only.
+func (t *Tracker) Look(now time.Time, all []Running) {
+	t.sweep(now)
+	at := make(map[*worker]int, len(all))
+	for i := range all {
+		r := &all[i]
+		if r.Work == nil {
+			r.Work = t.find(now, r)
+		}
+		if r.Work != nil && r.Work.claim == nil {
+			at[r.Work.worker]++
+		}
+	}
+	counts := t.data != nil && now.Sub(t.counted) >= readEvery
+	var waited time.Duration
+	waits := make([]time.Duration, len(all))
+	for i := range all {
+		r := &all[i]
+		if r.Work == nil {
+			continue
+		}
+		t.judge(r.Work, at[r.Work.worker])
+		r.Is = t.read(now, r, counts)
+		if counts && r.Is == Read {
+			waits[i] = r.Work.waited(now)
+			waited += waits[i]
+		}
+	}
+	if counts {
+		t.counted = now
+		t.share(now, all, waits, waited)
+	}
+}
+
+// share has those who waited pay for the database.
+func (t *Tracker) share(now time.Time, all []Running, waits []time.Duration, waited time.Duration) {
+	price := t.data.look(now, waited)
+	for i, d := range waits {
+		if d > 0 && price > 0 {
+			all[i].Reading.Database = all[i].Work.owes(time.Duration(float64(d) * price))
+		}
+	}
+}
+
+// waited is for how long the request has waited since the last time.
+func (w *Work) waited(now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.asks {
+		return 0
+	}
+	return w.newlyBlockedLocked(now)
+}
+
+// owes adds to what the request has to pay for the database, and returns all of it.
+func (w *Work) owes(share time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reading.Database += share
+	return w.reading.Database
+}
+
+// judge gives up what is seen to serve several requests at once.
+func (t *Tracker) judge(w *Work, running int) {
+	if w.claim != nil && !w.claim.serves() {
+		w.void.Store(true)
+	}
+	if running > 1 {
+		w.worker.many = true
+		w.void.Store(true)
+	}
+}
+
+func (t *Tracker) read(now time.Time, r *Running, counts bool) State {
+	w := r.Work
+	if w.void.Load() {
+		return Lost
+	}
+	if !counts && !w.read.IsZero() && now.Sub(w.read) < readEvery {
+		return Same
+	}
+	var ok bool
+	if r.Reading, ok = w.Read(now); !ok {
+		return Lost
+	}
+	w.read = now
+	return Read
+}
+
+// find returns who serves a request; nil: nobody knows.
+func (t *Tracker) find(now time.Time, r *Running) *Work {
+	if c := t.claims.of(r.Number); r.Number != 0 && c != nil {
+		w := t.worker(now, c.id)
+		return t.begin(w, r, c.base, c)
+	}
+	if t.finder == nil || r.Conn == nil {
+		return nil
+	}
+	s := t.seat(now, r.Conn)
+	if s == nil || s.worker.many {
+		return nil
+	}
+	u, err := s.worker.id.Usage()
+	if err != nil {
+		return nil
+	}
+	if u.Threads > 1 {
+		s.worker.many = true
+		return nil
+	}
+	return t.begin(s.worker, r, s.worker.before(u, now.Sub(r.Began), r.Estimate), nil)
+}
+
+func (t *Tracker) begin(w *worker, r *Running, base process.Usage, c *claim) *Work {
+	return &Work{worker: w, base: base, claim: c, began: r.Began, database: t.data, asks: t.data != nil}
+}
+
+func (t *Tracker) worker(now time.Time, id process.ID) *worker {
+	w := t.workers[id]
+	if w == nil {
+		w = &worker{id: id}
+		t.workers[id] = w
+	}
+	w.used = now
+	return w
+}
+
+// seat returns where a connection ends; nil: that is not known.
+func (t *Tracker) seat(now time.Time, c net.Conn) *seat {
+	s := t.seats[c]
+	if s != nil && t.finder.Holds(&s.Seat) {
+		s.used, s.worker.used = now, now
+		return s
+	}
+	if now.Before(t.again) {
+		return nil
+	}
+	found, err := t.finder.Find(now, c)
+	if err != nil {
+		t.again = now.Add(t.pause)
+		t.pause = min(2*t.pause, mostPause)
+		if !errors.Is(err, errLater) {
+			t.say(err)
+		}
+		return nil
+	}
+	t.again, t.pause = time.Time{}, leastPause
+	t.say(nil)
+	w, known := t.workers[found.ID], false
+	if w == nil {
+		w = t.worker(now, found.ID)
+	} else {
+		known, w.used = true, now
+	}
+	if !known {
+		w.many = t.finder.Many(&found)
+	}
+	s = &seat{Seat: found, worker: w, used: now}
+	t.seats[c] = s
+	return s
+}
+
+// say tells what is news.
+func (t *Tracker) say(err error) {
+	if t.toldAny && errors.Is(t.told, err) {
+		return
+	}
+	t.told, t.toldAny = err, true
+	t.tell(err)
+}
+
+// sweep forgets what is over.
+func (t *Tracker) sweep(now time.Time) {
+	if now.Sub(t.swept) < sweepEvery {
+		return
+	}
+	t.swept = now
+	for c, s := range t.seats {
+		if now.Sub(s.used) > keepsSeat {
+			delete(t.seats, c)
+		}
+	}
+	for id, w := range t.workers {
+		if now.Sub(w.used) > keepsIdle {
+			delete(t.workers, id)
+		}
+	}
+}
