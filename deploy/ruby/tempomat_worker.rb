@@ -7,6 +7,7 @@
 #
 # Without the proxy, or its socket, it does nothing. Ruby 2.5 and later.
 
+require "rack/body_proxy"
 require "socket"
 
 class TempomatWorker
@@ -27,29 +28,12 @@ class TempomatWorker
       tell("-", number)
       raise
     end
-    [status, headers, Body.new(body) { tell("-", number) }]
+    [status, headers, Rack::BodyProxy.new(body) { tell("-", number) }]
   end
 
   def tell(what, number)
     @socket.sendmsg_nonblock(what + number, 0, @address, exception: false)
   rescue SystemCallError
     nil # nobody listens: it is not told
-  end
-
-  # An answer's body; when it is closed the request is served.
-  class Body
-    def initialize(body, &closed)
-      @body, @closed = body, closed
-    end
-
-    def each(&block)
-      @body.each(&block)
-    end
-
-    def close
-      @body.close if @body.respond_to?(:close)
-    ensure
-      @closed.call
-    end
   end
 end

@@ -74,19 +74,18 @@ type claim struct {
 	at     time.Time
 
 	// guarded by claims.mu:
-	over    bool           // it says that it has served it
-	another bool           // it says that it serves another one, without that
-	later   *process.Usage // what it had used when it went on to another one
+	rest    *process.Usage // what it had used when it had served it, as it says, or went on to another one
+	another bool           // it says that it serves another one, without having said that
 }
 
-// final is what the process had used when it went on to another request.
+// final is what the process had used when it had served the request.
 func (c *claim) final() (u process.Usage, ok bool) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	if c.later == nil {
+	if c.rest == nil {
 		return u, false
 	}
-	return *c.later, true
+	return *c.rest, true
 }
 
 // serves tells whether the process serves nothing else, as far as it says.
@@ -119,9 +118,10 @@ func (c *claims) begins(now time.Time, id process.ID, u process.Usage, n Number)
 	if _, taken := c.byNumber[n]; taken {
 		return false
 	}
+	base := u
 	if old := c.byPID[id.PID]; old != nil {
 		if old.id == id {
-			old.later, old.another = &u, !old.over
+			base = old.goneOnLocked(u)
 		}
 		c.dropLocked(old)
 	}
@@ -131,17 +131,35 @@ func (c *claims) begins(now time.Time, id process.ID, u process.Usage, n Number)
 			return false
 		}
 	}
-	x := &claim{of: c, id: id, number: n, base: u, at: now}
+	x := &claim{of: c, id: id, number: n, base: base, at: now}
 	c.byPID[id.PID], c.byNumber[n] = x, x
 	return true
 }
 
+// between is how much a process uses at most from one request to the next that is the next
+// one's: it takes it from the socket, and its server begins. What is more was for somebody
+// else.
+const between = 10 * time.Millisecond
+
+// goneOnLocked takes in that the process serves another request, and returns what it had used
+// before that.
+func (c *claim) goneOnLocked(now process.Usage) (base process.Usage) {
+	if c.rest == nil {
+		c.rest, c.another = &now, true
+		return now
+	}
+	if now.CPU-c.rest.CPU > between {
+		return now
+	}
+	return process.Usage{CPU: c.rest.CPU, Queued: now.Queued}
+}
+
 // ends takes in that a process says it has served a request.
-func (c *claims) ends(pid int, n Number) {
+func (c *claims) ends(id process.ID, u process.Usage, n Number) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if x := c.byPID[pid]; x != nil && x.number == n {
-		x.over = true
+	if x := c.byPID[id.PID]; x != nil && x.id == id && x.number == n && x.rest == nil {
+		x.rest = &u
 	}
 }
 

@@ -27,17 +27,18 @@ func (c *claims) take(now time.Time, numbers *Numbers, pid int, text []byte) boo
 		return false
 	}
 	n := numbers.read(text[1:])
-	switch {
-	case n == 0:
+	if n == 0 || text[0] != saysBegins && text[0] != saysEnds {
 		return false
-	case text[0] == saysEnds:
-		c.ends(pid, n)
-		return true
-	case text[0] == saysBegins:
-		id, u, err := process.Look(pid)
-		return err == nil && c.begins(now, id, u, n)
 	}
-	return false
+	id, u, err := process.Look(pid)
+	if err != nil {
+		return false
+	}
+	if text[0] == saysEnds {
+		c.ends(id, u, n)
+		return true
+	}
+	return c.begins(now, id, u, n)
 }
 
 // pacer lets so many messages pass.
