@@ -113,6 +113,7 @@ func (x *exchange) takeReading(now time.Time, r *workers.Running) {
 		x.Measured(now, r.Reading)
 	case workers.Lost:
 		x.Lost(now)
+	default: // nothing is new
 	}
 }
 

@@ -72,8 +72,6 @@ func (r *rewriting) passed(name string, values []string) []string {
 		return nil // the backend says what is private, and scripts take Proxy for their own (CVE-2016-5385)
 	case !r.x.policy.Underscores && strings.IndexByte(name, '_') >= 0:
 		return nil
-	case isNumber(name):
-		return nil // it is the proxy's to say
 	case !r.x.Who.TrustedPeer && passesForOrigin(name):
 		return nil
 	case name == "Cookie":

@@ -38,5 +38,5 @@ func trailers(src http.Header) (dst http.Header) {
 
 // isPrivate tells whether the backend says something in that field to the proxy alone.
 func isPrivate(name string) bool {
-	return name == cpuaccount.CostHeader || name == classify.StandingHeader
+	return name == cpuaccount.CostHeader || name == classify.StandingHeader || isNumber(name)
 }

@@ -55,7 +55,7 @@ func (s *sidecar) endBills() {
 	s.bills.end()
 }
 
-// openHints opens what tells of the backend's workers.
+// openHints opens what tells of the backend's workers, and of their CPU time.
 func (s *sidecar) openHints() {
 	hints, err := proxy.OpenWorkerHints()
 	if err != nil {
@@ -63,6 +63,8 @@ func (s *sidecar) openHints() {
 	}
 	s.hints = hints
 	s.watchWorkers(s.config)
+	s.bills.handler, s.bills.log = s.handler, s.logs.log
+	s.bills.restart(s.config)
 }
 
 // openUsage opens what measures the CPU use; nil if nothing does.

@@ -260,8 +260,6 @@ func (s *sidecar) start(ctx context.Context, all *sync.WaitGroup) {
 		all.Go(func() { use.Run(ctx, s.handler.Measure) })
 	}
 	s.openHints()
-	s.bills.handler, s.bills.log = s.handler, s.logs.log
-	s.bills.restart(s.config)
 	all.Go(func() { s.hints.Run(ctx, s.limiter, s.limiter) })
 	all.Go(func() { s.encryption.run(ctx) })
 }

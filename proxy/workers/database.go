@@ -20,6 +20,7 @@ import (
 // interval. Who ends meanwhile pays it; the others pay what is left.
 type Database struct {
 	source func(now time.Time) (used time.Duration, ok bool) // since its last call
+	pids   func(now time.Time) []int                         // its processes
 
 	mu    sync.Mutex // guards the following
 	pot   time.Duration
@@ -32,13 +33,13 @@ type Database struct {
 func OpenDatabase(cgroup string) (*Database, error) {
 	if cgroup == "" {
 		f := &databases{proc: "/proc"}
-		return &Database{source: f.used}, nil
+		return &Database{source: f.used, pids: f.pids}, nil
 	}
 	g := &databaseGroup{file: filepath.Join(cgroup, "cpu.stat")}
 	if _, err := g.read(); err != nil {
 		return nil, err
 	}
-	return &Database{source: g.used}, nil
+	return &Database{source: g.used, pids: g.pids}, nil
 }
 
 // pay takes what a request owes that ends now, for that it has waited for so long.
@@ -58,10 +59,9 @@ func (d *Database) pay(waited time.Duration) time.Duration {
 // is the database's own work.
 const mostCarried = 50 * time.Millisecond
 
-// look takes in what was used since it was called last, and tells what each pays for each
+// bill takes in what was used since it was called last, and tells what each pays for each
 // second of waiting in this interval, of those who have not ended: they have waited for so long.
-func (d *Database) look(now time.Time, waited time.Duration) (price float64) {
-	used, ok := d.source(now)
+func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (price float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !ok {
@@ -97,11 +97,11 @@ func isDatabase(name string) bool {
 	return slices.Contains([]string{"mariadbd", "mysqld", "postgres", "redis-server", "valkey-server", "memcached"}, name)
 }
 
-// names of the processes of databases are found in comm, which any process may set: one that
-// takes such a name has its CPU time charged to requests that wait. It gains nothing.
-func (d *databases) look(now time.Time) {
+// pids are found by the names of processes, which any process may set: one that takes such a name
+// has its CPU time charged to requests that wait. It gains nothing.
+func (d *databases) pids(now time.Time) []int {
 	if now.Sub(d.looked) < looksFor && !d.looked.IsZero() {
-		return
+		return d.found
 	}
 	d.looked, d.found = now, d.found[:0]
 	for _, pid := range d.proc.pids() {
@@ -110,13 +110,14 @@ func (d *databases) look(now time.Time) {
 			d.found = append(d.found, pid)
 		}
 	}
+	return d.found
 }
 
 // used is what they used since the last call. One that is new counts from then on.
 func (d *databases) used(now time.Time) (sum time.Duration, ok bool) {
-	d.look(now)
-	next := make(map[process.ID]time.Duration, len(d.found))
-	for _, pid := range d.found {
+	pids := d.pids(now)
+	next := make(map[process.ID]time.Duration, len(pids))
+	for _, pid := range pids {
 		id, err := process.Read(pid)
 		if err != nil {
 			continue
@@ -159,6 +160,17 @@ func (g *databaseGroup) read() (time.Duration, error) {
 		}
 	}
 	return 0, os.ErrInvalid
+}
+
+// pids are its processes, without those of groups below it.
+func (g *databaseGroup) pids(time.Time) (all []int) {
+	text, _ := os.ReadFile(filepath.Join(filepath.Dir(g.file), "cgroup.procs"))
+	for line := range bytes.Lines(text) {
+		if pid, err := strconv.Atoi(string(bytes.TrimSpace(line))); err == nil {
+			all = append(all, pid)
+		}
+	}
+	return all
 }
 
 func (g *databaseGroup) used(time.Time) (sum time.Duration, ok bool) {

@@ -40,6 +40,7 @@ type Tracker struct {
 	claims  *claims
 	ear     *Ear // nil: nobody tells
 	data    *Database
+	askers  *askers // nil: it is not to be seen who waits for it
 
 	workers map[process.ID]*worker
 	seats   map[net.Conn]*seat
@@ -70,10 +71,14 @@ const (
 // NewTracker makes one. All may be nil but tell, which Look calls with the reason when
 // processes are not found, and with nil when they are: each time that this is news.
 func NewTracker(f *Finder, e *Ear, d *Database, tell func(error)) *Tracker {
-	return &Tracker{
+	t := &Tracker{
 		Numbers: NewNumbers(), finder: f, claims: newClaims(), ear: e, data: d, tell: tell,
 		workers: map[process.ID]*worker{}, seats: map[net.Conn]*seat{}, pause: leastPause,
 	}
+	if f != nil {
+		t.askers = &askers{diag: f.diag, proc: f.proc}
+	}
+	return t
 }
 
 // Listens tells whether workers may say which request they serve.
@@ -109,8 +114,6 @@ func (t *Tracker) Look(now time.Time, all []Running) {
 		}
 	}
 	counts := t.data != nil && now.Sub(t.counted) >= readEvery
-	var waited time.Duration
-	waits := make([]time.Duration, len(all))
 	for i := range all {
 		r := &all[i]
 		if r.Work == nil {
@@ -118,20 +121,32 @@ func (t *Tracker) Look(now time.Time, all []Running) {
 		}
 		t.judge(r.Work, at[r.Work.worker])
 		r.Is = t.read(now, r, counts)
-		if counts && r.Is == Read {
-			waits[i] = r.Work.waited(now)
-			waited += waits[i]
-		}
 	}
 	if counts {
 		t.counted = now
-		t.share(now, all, waits, waited)
+		t.share(now, all)
 	}
 }
 
+// leastUsed is what a database uses at least for which it is looked who waits for it.
+const leastUsed = time.Millisecond
+
 // share has those who waited pay for the database.
-func (t *Tracker) share(now time.Time, all []Running, waits []time.Duration, waited time.Duration) {
-	price := t.data.look(now, waited)
+func (t *Tracker) share(now time.Time, all []Running) {
+	used, ok := t.data.source(now)
+	seen := ok && used >= leastUsed && t.askers.look(now, t.data.pids(now))
+	var waited time.Duration
+	waits := make([]time.Duration, len(all))
+	for i := range all {
+		if r := &all[i]; r.Is == Read {
+			if seen {
+				r.Work.worker.asks = t.askers.isOne(r.Work.worker.id.PID)
+			}
+			waits[i] = r.Work.waited(now, r.Work.worker.asks)
+			waited += waits[i]
+		}
+	}
+	price := t.data.bill(used, ok, waited)
 	for i, d := range waits {
 		if d > 0 && price > 0 {
 			all[i].Reading.Database = all[i].Work.owes(time.Duration(float64(d) * price))
@@ -139,14 +154,16 @@ func (t *Tracker) share(now time.Time, all []Running, waits []time.Duration, wai
 	}
 }
 
-// waited is for how long the request has waited since the last time.
-func (w *Work) waited(now time.Time) time.Duration {
+// waited is for how long the request has waited for a database since the last time, if it asks
+// one.
+func (w *Work) waited(now time.Time, asks bool) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.asks {
+	more := w.newlyBlockedLocked(now)
+	if w.asks = asks; !asks {
 		return 0
 	}
-	return w.newlyBlockedLocked(now)
+	return more
 }
 
 // owes adds to what the request has to pay for the database, and returns all of it.
@@ -209,13 +226,13 @@ func (t *Tracker) find(now time.Time, r *Running) *Work {
 }
 
 func (t *Tracker) begin(w *worker, r *Running, base process.Usage, c *claim) *Work {
-	return &Work{worker: w, base: base, claim: c, began: r.Began, database: t.data, asks: t.data != nil}
+	return &Work{worker: w, base: base, claim: c, began: r.Began, database: t.data, asks: w.asks}
 }
 
 func (t *Tracker) worker(now time.Time, id process.ID) *worker {
 	w := t.workers[id]
 	if w == nil {
-		w = &worker{id: id}
+		w = &worker{id: id, asks: t.data != nil}
 		t.workers[id] = w
 	}
 	w.used = now

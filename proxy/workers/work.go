@@ -13,6 +13,7 @@ import (
 type worker struct {
 	id   process.ID
 	many bool // it serves several at once
+	asks bool // it waited for a database, when that was looked at last, or that never was
 	used time.Time
 
 	mu   sync.Mutex // guards the following
@@ -84,8 +85,8 @@ func (w *Work) End(now time.Time) (r cpuaccount.Reading, ok bool) {
 	w.worker.end(process.Usage{CPU: w.base.CPU + r.CPU, Queued: w.base.Queued + r.Queued})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.asks {
-		w.reading.Database += w.database.pay(w.newlyBlockedLocked(now))
+	if waited := w.newlyBlockedLocked(now); w.asks {
+		w.reading.Database += w.database.pay(waited)
 	}
 	return w.reading, true
 }

@@ -1,0 +1,145 @@
+package cpuaccount
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func sec(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
+
+// TestMeasured has Readings come, and looks what a request costs then.
+func TestMeasured(t *testing.T) {
+	for name, c := range map[string]struct {
+		source   Source
+		do       func(m *Meter, s *Span)
+		at       float64 // it ends
+		want     float64 // CPU-seconds
+		idle     float64
+		computes bool
+		sums     [sums]float64
+	}{
+		"nothing is read": {Process, func(*Meter, *Span) {}, 1, 1, 0, true, [sums]float64{byEstimate: 1}},
+		"all is read": {Process, func(_ *Meter, s *Span) {
+			s.Measured(at(1), Reading{CPU: sec(0.3)})
+		}, 1, 0.3, 0.7, false, [sums]float64{byProcess: 0.3}},
+		"another source": {Corrected, func(_ *Meter, s *Span) {
+			s.Measured(at(1), Reading{CPU: sec(0.3)})
+		}, 1, 1, 0, true, [sums]float64{byEstimate: 1}},
+		"what follows is in the next one": {Process, func(_ *Meter, s *Span) {
+			s.Measured(at(1), Reading{CPU: sec(0.3)})
+		}, 5, 0.3, 0.7, false, [sums]float64{byProcess: 0.3}},
+		"what follows is lost": {Process, func(_ *Meter, s *Span) {
+			s.Measured(at(1), Reading{CPU: sec(1)})
+			s.Lost(at(1))
+		}, 3, 3, 0, true, [sums]float64{byProcess: 1, byEstimate: 2}},
+		"lost before it was read": {Process, func(_ *Meter, s *Span) { s.Lost(at(1)) }, 3, 3, 0, true, [sums]float64{byEstimate: 3}},
+		"the queue for the CPUs is not idle": {Process, func(_ *Meter, s *Span) {
+			s.Measured(at(1), Reading{CPU: sec(0.3), Queued: sec(0.6)})
+		}, 1, 0.3, 0.1, true, [sums]float64{byProcess: 0.3}},
+		"a database": {Process, func(_ *Meter, s *Span) {
+			s.Measured(at(1), Reading{CPU: sec(0.3), Database: sec(0.4)})
+		}, 1, 0.7, 0.3, false, [sums]float64{byProcess: 0.3, byDatabase: 0.4}},
+		"more than can be": {Process, func(_ *Meter, s *Span) {
+			s.Measured(at(1), Reading{CPU: time.Hour, Database: time.Hour})
+		}, 1, 2, 0, true, [sums]float64{byProcess: 2}},
+		"less than nothing": {Process, func(_ *Meter, s *Span) {
+			s.Measured(at(1), Reading{CPU: -time.Hour, Database: -time.Hour, Queued: -time.Hour})
+		}, 1, 0, 1, false, [sums]float64{}},
+		"after its end": {Process, func(_ *Meter, s *Span) {
+			s.End(at(1))
+			s.Measured(at(2), Reading{CPU: sec(0.3)})
+		}, 2, 1, 0, true, [sums]float64{byEstimate: 1}},
+		"paused": {Process, func(_ *Meter, s *Span) {
+			s.Pause(at(0.5))
+			s.Measured(at(1), Reading{CPU: sec(0.3)})
+			s.Resume(at(1))
+		}, 1, 0.3, 0.7, false, [sums]float64{byProcess: 0.3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, s := NewMeter(c.source, 2, 0), new(Span)
+			m.Begin(at(0), s)
+			c.do(m, s)
+			computes := s.Computes()
+			if got := s.End(at(c.at)); (got-sec(c.want)).Abs() > time.Microsecond || (s.Idle()-sec(c.idle)).Abs() > time.Microsecond || computes != c.computes {
+				t.Errorf("it cost %v, was idle %v, computes: %t; want %+v", got, s.Idle(), computes, c)
+			}
+			got := m.Sums()
+			for by, d := range [sums]time.Duration{byEstimate: got.Estimated, byHeader: got.Told, byProcess: got.Process, byDatabase: got.Database} {
+				if (d - sec(c.sums[by])).Abs() > time.Microsecond {
+					t.Errorf("the sums are %+v, want %v", got, c.sums)
+				}
+			}
+			if m.Running() != 0 || m.load.Load() != 0 {
+				t.Errorf("%d run, with a load of %d", m.Running(), m.load.Load())
+			}
+		})
+	}
+}
+
+// TestMeasuredIsNotCorrected has one request measured beside one that is estimated: what the
+// CPUs were used for beyond the first one's is the second one's.
+func TestMeasuredIsNotCorrected(t *testing.T) {
+	for name, c := range map[string]struct{ use, want float64 }{
+		"the other one waits":    {0.35, 0.3},
+		"the other one computes": {0.85, 5},
+	} {
+		m := NewMeter(Process, 2, 0)
+		measured, other := new(Span), new(Span)
+		m.Begin(at(0), measured)
+		m.Begin(at(0), other)
+		for i := range 20 {
+			now := float64(i+1) / 2
+			measured.Measured(at(now), Reading{CPU: sec(0.7 * now)})
+			m.Correct(at(now), at(now-0.5), c.use, slices.Values([]*Span{measured, other}))
+		}
+		if got := measured.SoFar(at(10)); got != sec(7) {
+			t.Errorf("%s: what is measured as 7 s costs %v", name, got)
+		}
+		if got := other.SoFar(at(10)).Seconds(); c.want < 1 && got > 2 || c.want > 1 && got < c.want {
+			t.Errorf("%s: it costs %.2f s, want about %g", name, got, c.want)
+		}
+	}
+}
+
+// TestSumsOnlyGrow has requests be measured, lost and ended as it comes: what was charged is
+// what each cost, and the sums are that, too.
+func TestSumsOnlyGrow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := NewMeter(Process, 2, 0)
+		now, all := 0.0, time.Duration(0)
+		var before Sums
+		for range rapid.IntRange(1, 10).Draw(t, "requests") {
+			s := new(Span)
+			m.Begin(at(now), s)
+			var r Reading
+			for range rapid.IntRange(0, 8).Draw(t, "steps") {
+				passed := rapid.Float64Range(0, 1).Draw(t, "passed")
+				now += passed
+				switch rapid.IntRange(0, 3).Draw(t, "what") {
+				case 0:
+					s.SoFar(at(now))
+				case 1:
+					s.Lost(at(now))
+				default:
+					r.CPU += sec(passed * rapid.Float64Range(0, 1).Draw(t, "cpu"))
+					r.Queued += sec(passed * rapid.Float64Range(0, 0.5).Draw(t, "queued"))
+					r.Database += sec(passed * rapid.Float64Range(0, 1).Draw(t, "database"))
+					s.Measured(at(now), r)
+				}
+			}
+			all += s.End(at(now))
+			got := m.Sums()
+			if got.Estimated < before.Estimated || got.Process < before.Process || got.Database < before.Database {
+				t.Fatalf("%+v after %+v", got, before)
+			}
+			before = got
+		}
+		sum := before.Estimated + before.Process + before.Database
+		if (sum-all).Abs() > time.Microsecond || (time.Duration(m.charged.Load())-all).Abs() > time.Microsecond {
+			t.Errorf("the sums are %v, the charges %v, and all cost %v", sum, m.charged.Load(), all)
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package workers
+
+import (
+	"bytes"
+	"slices"
+	"time"
+)
+
+// askers tells which processes are connected with a database: only they wait for it. That
+// takes the right to see descriptors; where it is missing all are taken to be.
+type askers struct {
+	diag *diag
+	proc proc
+
+	looked  time.Time
+	ports   []uint16 // where the databases listen
+	names   []string
+	clients map[uint32]bool // the sockets that are connected there, by their inodes
+}
+
+// look finds who is connected now with the databases that have these processes. Not ok: it
+// is not to be seen.
+func (a *askers) look(now time.Time, databases []int) (ok bool) {
+	if a == nil {
+		return false
+	}
+	if a.looked.IsZero() || now.Sub(a.looked) >= looksFor {
+		a.looked = now
+		a.doors(databases)
+	}
+	if len(a.ports)+len(a.names) == 0 {
+		return false
+	}
+	if a.clients == nil {
+		a.clients = map[uint32]bool{}
+	}
+	clear(a.clients)
+	if len(a.names) > 0 {
+		a.diag.eachUnix(1<<established, func(s socket) {
+			if s.peer != 0 && slices.Contains(a.names, string(bytes.TrimRight(s.name, "\x00"))) {
+				a.clients[s.peer] = true
+			}
+		})
+	}
+	for _, port := range a.ports {
+		a.diag.eachTCP(1<<established, 0, port, func(s socket) { a.clients[s.inode] = true })
+	}
+	return true
+}
+
+// doors finds where processes listen.
+func (a *askers) doors(of []int) {
+	held := map[uint32]bool{}
+	for _, pid := range of {
+		_ = a.proc.each(pid, func(_ int, link string) bool {
+			if inode := socketOf(link); inode != 0 {
+				held[inode] = true
+			}
+			return true
+		})
+	}
+	a.ports, a.names = nil, nil
+	a.diag.eachTCP(listens, 0, 0, func(s socket) {
+		if held[s.inode] && !slices.Contains(a.ports, s.port) {
+			a.ports = append(a.ports, s.port)
+		}
+	})
+	a.diag.eachUnix(listens, func(s socket) {
+		if name := string(bytes.TrimRight(s.name, "\x00")); held[s.inode] && name != "" {
+			a.names = append(a.names, name)
+		}
+	})
+}
+
+// isOne tells whether a process is connected with a database.
+func (a *askers) isOne(pid int) (is bool) {
+	_ = a.proc.each(pid, func(_ int, link string) bool {
+		is = a.clients[socketOf(link)]
+		return !is
+	})
+	return is
+}

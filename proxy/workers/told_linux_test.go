@@ -1,0 +1,202 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+// ear listens, and sends.
+type ear struct {
+	t       *testing.T
+	claims  *claims
+	numbers *Numbers
+	to      *net.UnixConn
+}
+
+func newEar(t *testing.T) *ear {
+	t.Helper()
+	current := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, current) })
+	path := filepath.Join(t.TempDir(), "w.sock")
+	listener, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &ear{t: t, claims: newClaims(), numbers: NewNumbers()}
+	ctx, stop := context.WithCancel(t.Context())
+	var runs sync.WaitGroup
+	runs.Go(func() { listener.run(ctx, e.claims, e.numbers) })
+	t.Cleanup(func() { stop(); runs.Wait() })
+	if e.to, err = net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.to.Close() })
+	return e
+}
+
+// send sends as the files in deploy do: if there is no room, not at all.
+func (e *ear) send(text string) (sent bool) {
+	raw, err := e.to.SyscallConn()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	_ = raw.Control(func(fd uintptr) { err = unix.Send(int(fd), []byte(text), unix.MSG_DONTWAIT) })
+	if err != nil && !errors.Is(err, unix.EAGAIN) {
+		e.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// await waits until a request is claimed, as often as there is room for what is said.
+func (e *ear) await(n Number, text string) *claim {
+	e.t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		e.send(text)
+		if c := e.claims.of(n); c != nil {
+			return c
+		}
+		time.Sleep(time.Millisecond)
+	}
+	e.t.Fatal("nobody is heard")
+	return nil
+}
+
+// TestTold has a process say what it serves, and the kernel say which one that was.
+func TestTold(t *testing.T) {
+	e := newEar(t)
+	n, text := e.numbers.Next()
+	c := e.await(n, "+"+text)
+	if c.id.PID != os.Getpid() || !c.id.Alive() || c.base.CPU <= 0 {
+		t.Errorf("%+v, which had used %+v", c.id, c.base)
+	}
+	_, u := c.final()
+	if u {
+		t.Error("it has served it already")
+	}
+	for deadline := time.Now().Add(time.Minute); !u && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		e.send("-" + text)
+		_, u = c.final()
+	}
+	if !u || !c.serves() {
+		t.Error("nobody hears that it has ended")
+	}
+}
+
+// TestLies has a process send thousands of messages that it has no reason to send. None is
+// kept, one that is sound is heard all the same, and nothing grows.
+func TestLies(t *testing.T) {
+	e := newEar(t)
+	_, foreign := NewNumbers().Next()
+	lies := []string{
+		"", "+", "-", "+" + foreign, "-" + foreign, foreign, "+" + strings.Repeat("0", numberLength),
+		strings.Repeat("+", 63), "+" + strings.Repeat("z", numberLength), "\x00\xff\n\x1b]0;", strings.Repeat("a", 60000),
+	}
+	sent := 0
+	for i := range 20000 {
+		if e.send(lies[i%len(lies)]) {
+			sent++
+		}
+	}
+	if sent == 0 {
+		t.Fatal("nothing was sent")
+	}
+	n, text := e.numbers.Next()
+	e.await(n, "+"+text)
+	if len(e.claims.byPID) != 1 || len(e.claims.byNumber) != 1 {
+		t.Errorf("after %d lies %d processes have %d requests", sent, len(e.claims.byPID), len(e.claims.byNumber))
+	}
+}
+
+// TestDescriptorsAreNotTaken has a process send descriptors along with what it says.
+func TestDescriptorsAreNotTaken(t *testing.T) {
+	e := newEar(t)
+	before := descriptors(t)
+	n, text := e.numbers.Next()
+	raw, err := e.to.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = raw.Control(func(fd uintptr) { err = unix.Sendmsg(int(fd), []byte("+"+text), unix.UnixRights(1, 1, 1, 1), nil, 0) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.await(n, "+"+text)
+	if after := descriptors(t); after > before {
+		t.Errorf("%d descriptors, and %d before", after, before)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+func TestListen(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "w.sock")
+	for i := range 2 { // the second in place of the first, as of a process that was killed
+		e, err := Listen(path)
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o666 {
+			t.Error(info.Mode(), err)
+		}
+		defer func() { _ = e.conn.Close() }()
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{file, filepath.Join(dir, "none", "w.sock")} {
+		if e, err := Listen(bad); err == nil {
+			_ = e.conn.Close()
+			t.Errorf("listens at %s", bad)
+		}
+	}
+	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
+		t.Error("the file is gone")
+	}
+}
+
+func TestPacer(t *testing.T) {
+	for _, every := range []time.Duration{0, time.Microsecond, time.Millisecond} {
+		t.Run(fmt.Sprint(every), func(t *testing.T) {
+			var p pacer
+			now, n := at(0), 0
+			for now.Before(at(2)) {
+				if d := p.wait(now); d > 0 {
+					now = now.Add(d)
+					continue
+				}
+				n++
+				now = now.Add(every)
+				if n > 2*messagesRate+messagesBurst+1 {
+					break
+				}
+			}
+			if n > 2*messagesRate+messagesBurst {
+				t.Errorf("%d messages in 2 s", n)
+			}
+			if every == time.Millisecond && n < 1900 {
+				t.Errorf("%d messages of 2000, of which there are fewer than may be", n)
+			}
+		})
+	}
+}
