@@ -26,10 +26,11 @@ const numberHeader = "Tempomat-Request"
 // billed is what is known of the process that serves a request. The lock of its place among
 // what runs guards work.
 type billed struct {
-	ended  atomic.Bool // nothing is read any more
-	number workers.Number
-	text   [1]string // the number as it is written
-	work   *workers.Work
+	ended    atomic.Bool // nothing is read any more
+	number   workers.Number
+	text     [1]string // the number as it is written
+	work     *workers.Work
+	accepted time.Time
 }
 
 // bill is what a Handler measures the CPU time of requests by.
@@ -95,7 +96,7 @@ func (b *bill) collect(h *Handler, now time.Time) {
 		if x.lingers || now.Sub(x.forwarded) < leastBilled || !x.policy.Meter.Measures() {
 			return
 		}
-		r := workers.Running{Number: x.billed.number, Began: x.forwarded, Work: x.billed.work}
+		r := workers.Running{Number: x.billed.number, Began: x.forwarded, Accepted: x.billed.accepted, Work: x.billed.work}
 		if r.Work == nil {
 			r.Estimate = x.CPU(now)
 			if c := x.conn.call.Conn(); c != nil {
@@ -107,7 +108,7 @@ func (b *bill) collect(h *Handler, now time.Time) {
 }
 
 func (x *exchange) takeReading(now time.Time, r *workers.Running) {
-	x.billed.work = r.Work
+	x.billed.work, x.billed.accepted = r.Work, r.Accepted
 	switch r.Is {
 	case workers.Read:
 		x.Measured(now, r.Reading)

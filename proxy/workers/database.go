@@ -55,10 +55,6 @@ func (d *Database) pay(waited time.Duration) time.Duration {
 	return share
 }
 
-// mostCarried is how much of what nobody has paid is kept for those who come: what is older
-// is the database's own work.
-const mostCarried = 50 * time.Millisecond
-
 // bill takes in what was used since it was called last, and tells what each pays for each
 // second of waiting in this interval, of those who have not ended: they have waited for so long.
 func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (price float64) {
@@ -77,7 +73,7 @@ func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (pric
 		price = d.pot.Seconds() / waited.Seconds()
 		d.pot = 0
 	}
-	d.pot = min(d.pot, mostCarried)
+	d.pot = min(d.pot, used) // what nobody has paid until now is the database's own work
 	return price
 }
 

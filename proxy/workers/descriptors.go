@@ -75,16 +75,18 @@ func (p proc) each(pid int, f func(fd int, link string) bool) error {
 	return nil
 }
 
-// find returns the process's descriptor of a socket; negative: it has none.
-func (p proc) find(pid int, inode uint32) (at int, err error) {
+// find returns the process's descriptor of a socket, and how many it has looked at; negative:
+// it has none.
+func (p proc) find(pid int, inode uint32) (at, looked int, err error) {
 	at = -1
 	err = p.each(pid, func(fd int, link string) bool {
+		looked++
 		if socketOf(link) == inode {
 			at = fd
 		}
 		return at < 0
 	})
-	return at, err
+	return at, looked, err
 }
 
 // servesMany tells whether a process waits for that descriptor, a client's connection,

@@ -26,12 +26,15 @@ const (
 	showPeer    = 4
 	unixName    = 0
 	unixPeer    = 2
+
+	unixShutdown = 6
+	closed       = 7 // TCP_CLOSE
 )
 
 // socket is what the kernel tells of one.
 type socket struct {
 	inode uint32
-	state byte
+	state byte   // 0: there is no such socket
 	port  uint16 // of a TCP socket, its own
 	other uint16 // the port of its other end
 	peer  uint32 // the inode of a unix socket's other end; 0: it has none
@@ -112,7 +115,7 @@ func readSocket(b []byte) (s socket, ok bool) {
 		s.inode = binary.NativeEndian.Uint32(b[68:])
 		return s, true
 	case len(b) >= unixMessage && b[0] == familyUnix:
-		s.inode = binary.NativeEndian.Uint32(b[4:])
+		s.inode, s.state = binary.NativeEndian.Uint32(b[4:]), b[2]
 	default:
 		return s, false
 	}
@@ -125,6 +128,8 @@ func readSocket(b []byte) (s socket, ok bool) {
 		switch kind := binary.NativeEndian.Uint16(b[2:]); {
 		case kind == unixName:
 			s.name = value
+		case kind == unixShutdown && len(value) >= 1 && value[0] != 0:
+			s.state = closed
 		case kind == unixPeer && len(value) >= 4:
 			s.peer = binary.NativeEndian.Uint32(value)
 		}

@@ -32,18 +32,18 @@ func openDiag() (*diag, error) {
 
 func (d *diag) close() { _ = unix.Close(d.fd) }
 
-// tcp returns the socket at local whose other end is remote; without an inode: none here.
+// tcp returns the socket at local whose other end is remote.
 func (d *diag) tcp(local, remote netip.AddrPort) (found socket) {
 	d.request = askTCP(d.request, local, remote)
 	d.ask(true, func(s socket) { found = s })
 	return found
 }
 
-// unix returns the inode of the other end of a unix socket; 0: it has none.
-func (d *diag) unix(inode uint32) (peer uint32) {
+// unix returns the unix socket of that inode.
+func (d *diag) unix(inode uint32) (found socket) {
 	d.request = askUnix(d.request, inode, 0)
-	d.ask(true, func(s socket) { peer = s.peer })
-	return peer
+	d.ask(true, func(s socket) { found = s })
+	return found
 }
 
 // eachTCP calls each for the sockets in those states, by their own port and that of the

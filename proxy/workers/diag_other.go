@@ -15,6 +15,6 @@ func openDiag() (*diag, error) {
 
 func (*diag) close()                                       {}
 func (*diag) tcp(netip.AddrPort, netip.AddrPort) socket    { return socket{} }
-func (*diag) unix(uint32) uint32                           { return 0 }
+func (*diag) unix(uint32) socket                           { return socket{} }
 func (*diag) eachTCP(uint32, uint16, uint16, func(socket)) {}
 func (*diag) eachUnix(uint32, func(socket))                {}

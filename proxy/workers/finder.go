@@ -32,7 +32,9 @@ var (
 	ErrElsewhere = errors.New("the backend's end of the connection is not in this network namespace")
 	// ErrHidden: nobody is seen to have it, as where a container sees its own processes only.
 	ErrHidden = errors.New("no process is seen that serves the connection; it may be in another PID namespace")
-	// errLater: it was looked for in vain a moment ago.
+	// ErrWaits: nobody has accepted the connection yet, so that nobody works on it.
+	ErrWaits = errors.New("the connection is not accepted yet")
+	// errLater: it is closed, or was looked for in vain a moment ago.
 	errLater = errors.New("later")
 )
 
@@ -49,7 +51,12 @@ type Finder struct {
 	listener int       // the one that the listening socket had last
 	next     time.Time // when the group may be looked for again
 	pause    time.Duration
+	rests    time.Time // until when only that is looked at which costs little
 }
+
+// dearest is for how long only that is looked at which costs little after each link that was
+// read: it takes 2 µs, which are to be a 50th of the time at most.
+const dearest = 100 * time.Microsecond
 
 // How soon the processes of all of the machine are looked through again, if that did not help.
 const (
@@ -93,13 +100,14 @@ func (f *Finder) Find(now time.Time, c net.Conn) (Seat, error) {
 	if err != nil {
 		return Seat{}, err
 	}
-	pid, fd := f.holder(inode)
+	pid, fd := f.holder(now, inode)
 	if pid == 0 {
 		if now.Before(f.next) {
 			return Seat{}, errLater
 		}
 		err := f.regroup()
-		if pid, fd = f.holder(inode); pid == 0 {
+		f.rests = time.Time{}
+		if pid, fd = f.holder(now, inode); pid == 0 {
 			if again, _ := f.peer(c); again != inode {
 				return Seat{}, errLater // it was closed meanwhile
 			}
@@ -127,21 +135,31 @@ func (f *Finder) Many(s *Seat) bool { return f.proc.servesMany(s.ID.PID, s.fd) }
 // peer is the inode of the connection's other end.
 func (f *Finder) peer(c net.Conn) (inode uint32, err error) {
 	local, remote := addrPort(c.LocalAddr()), addrPort(c.RemoteAddr())
-	if local.IsValid() && remote.IsValid() {
-		if peer := f.diag.tcp(remote, local); peer.inode != 0 {
-			return peer.inode, nil
-		}
-		if own := f.diag.tcp(local, remote); own.state == established {
-			return 0, ErrElsewhere
-		}
-		return 0, errLater // it is closed
+	if !local.IsValid() || !remote.IsValid() {
+		return f.unixPeer(inodeOf(c))
 	}
-	own := inodeOf(c)
+	peer := f.diag.tcp(remote, local)
+	if peer.inode != 0 {
+		return peer.inode, nil
+	}
+	switch own := f.diag.tcp(local, remote); {
+	case own.state != established:
+		return 0, errLater // it is closed
+	case peer.state != 0:
+		return 0, ErrWaits
+	}
+	return 0, ErrElsewhere
+}
+
+func (f *Finder) unixPeer(own uint32) (inode uint32, err error) {
 	if own == 0 {
 		return 0, errLater
 	}
-	if peer := f.diag.unix(own); peer != 0 {
-		return peer, nil
+	switch s := f.diag.unix(own); {
+	case s.peer != 0:
+		return s.peer, nil
+	case s.state == established:
+		return 0, ErrWaits
 	}
 	return 0, errLater
 }
@@ -173,15 +191,21 @@ func inodeOf(c net.Conn) (inode uint32) {
 }
 
 // holder looks for a socket among the group: first where such a one was the last time.
-func (f *Finder) holder(inode uint32) (pid, fd int) {
+func (f *Finder) holder(now time.Time, inode uint32) (pid, fd int) {
 	for i, pid := range f.group {
 		if socketOf(f.proc.link(pid, f.conn)) == inode {
 			f.found(i)
 			return pid, f.conn
 		}
 	}
+	if now.Before(f.rests) {
+		return 0, 0
+	}
+	links := 0
+	defer func() { f.rests = now.Add(time.Duration(links) * dearest) }()
 	for i, pid := range f.group {
-		if fd, _ := f.proc.find(pid, inode); fd >= 0 {
+		fd, n, _ := f.proc.find(pid, inode)
+		if links += n; fd >= 0 {
 			f.found(i)
 			return pid, fd
 		}

@@ -53,7 +53,7 @@ func TestDescriptors(t *testing.T) {
 		inode uint32
 		want  int
 	}{{7, 200, 9}, {7, 100, 3}, {8, 100, 3}, {8, 200, -1}, {7, 20, -1}, {99, 100, -1}} {
-		if fd, _ := p.find(c.pid, c.inode); fd != c.want {
+		if fd, _, _ := p.find(c.pid, c.inode); fd != c.want {
 			t.Errorf("%d has %d as %d, want %d", c.pid, c.inode, fd, c.want)
 		}
 	}

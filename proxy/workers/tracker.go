@@ -15,6 +15,7 @@ type Running struct {
 	Conn     net.Conn // to the backend, comparable; nil: none
 	Number   Number
 	Began    time.Time
+	Accepted time.Time     // since when the backend may have worked on it, as far as Look has seen; zero: since it began
 	Estimate time.Duration // of the CPU time that it has used
 	Work     *Work         // what Look found before; nil: nothing
 
@@ -107,7 +108,7 @@ func (t *Tracker) Look(now time.Time, all []Running) {
 	for i := range all {
 		r := &all[i]
 		if r.Work == nil {
-			r.Work = t.find(now, r)
+			t.find(now, r)
 		}
 		if r.Work != nil && r.Work.claim == nil {
 			at[r.Work.worker]++
@@ -117,7 +118,7 @@ func (t *Tracker) Look(now time.Time, all []Running) {
 	for i := range all {
 		r := &all[i]
 		if r.Work == nil {
-			continue
+			continue // nobody serves it, or it is not known who does
 		}
 		t.judge(r.Work, at[r.Work.worker])
 		r.Is = t.read(now, r, counts)
@@ -138,7 +139,7 @@ func (t *Tracker) share(now time.Time, all []Running) {
 	var waited time.Duration
 	waits := make([]time.Duration, len(all))
 	for i := range all {
-		if r := &all[i]; r.Is == Read {
+		if r := &all[i]; r.Is == Read && r.Work != nil {
 			if seen {
 				r.Work.worker.asks = t.askers.isOne(r.Work.worker.id.PID)
 			}
@@ -201,28 +202,36 @@ func (t *Tracker) read(now time.Time, r *Running, counts bool) State {
 	return Read
 }
 
-// find returns who serves a request; nil: nobody knows.
-func (t *Tracker) find(now time.Time, r *Running) *Work {
+// find finds who serves a request.
+func (t *Tracker) find(now time.Time, r *Running) {
 	if c := t.claims.of(r.Number); r.Number != 0 && c != nil {
-		w := t.worker(now, c.id)
-		return t.begin(w, r, c.base, c)
+		r.Work = t.begin(t.worker(now, c.id), r, c.base, c)
+		return
 	}
 	if t.finder == nil || r.Conn == nil {
-		return nil
+		return
 	}
-	s := t.seat(now, r.Conn)
+	s, err := t.seat(now, r.Conn)
+	if errors.Is(err, ErrWaits) {
+		r.Is, r.Accepted = Read, now // it has used nothing
+		return
+	}
 	if s == nil || s.worker.many {
-		return nil
+		return
 	}
 	u, err := s.worker.id.Usage()
 	if err != nil {
-		return nil
+		return
 	}
 	if u.Threads > 1 {
 		s.worker.many = true
-		return nil
+		return
 	}
-	return t.begin(s.worker, r, s.worker.before(u, now.Sub(r.Began), r.Estimate), nil)
+	since := r.Began
+	if r.Accepted.After(since) {
+		since = r.Accepted
+	}
+	r.Work = t.begin(s.worker, r, s.worker.before(u, now.Sub(since), min(r.Estimate, now.Sub(since))), nil)
 }
 
 func (t *Tracker) begin(w *worker, r *Running, base process.Usage, c *claim) *Work {
@@ -240,23 +249,23 @@ func (t *Tracker) worker(now time.Time, id process.ID) *worker {
 }
 
 // seat returns where a connection ends; nil: that is not known.
-func (t *Tracker) seat(now time.Time, c net.Conn) *seat {
+func (t *Tracker) seat(now time.Time, c net.Conn) (*seat, error) {
 	s := t.seats[c]
 	if s != nil && t.finder.Holds(&s.Seat) {
 		s.used, s.worker.used = now, now
-		return s
+		return s, nil
 	}
 	if now.Before(t.again) {
-		return nil
+		return nil, errLater
 	}
 	found, err := t.finder.Find(now, c)
 	if err != nil {
-		t.again = now.Add(t.pause)
-		t.pause = min(2*t.pause, mostPause)
-		if !errors.Is(err, errLater) {
+		if !errors.Is(err, errLater) && !errors.Is(err, ErrWaits) {
+			t.again = now.Add(t.pause)
+			t.pause = min(2*t.pause, mostPause)
 			t.say(err)
 		}
-		return nil
+		return nil, err
 	}
 	t.again, t.pause = time.Time{}, leastPause
 	t.say(nil)
@@ -271,7 +280,7 @@ func (t *Tracker) seat(now time.Time, c net.Conn) *seat {
 	}
 	s = &seat{Seat: found, worker: w, used: now}
 	t.seats[c] = s
-	return s
+	return s, nil
 }
 
 // say tells what is news.
