@@ -5,6 +5,7 @@
 //	sweep.go    who has waited for too long
 //	entrance.go what comes before the first request: the PROXY protocol, TLS
 //	secured.go  a connection over TLS
+//	turns.go    whose handshake computes
 //	conn.go     one connection: request after request
 //	await.go    the wait for a request
 //	longhead.go how many heads may need more memory than most

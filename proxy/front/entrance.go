@@ -154,7 +154,8 @@ func (c *conn) shakeHands() bool {
 	if c.tls == nil {
 		return true
 	}
-	proto, err := c.tls.shakeHands()
+	trusted := c.server.o.Trusts != nil && c.server.o.Trusts(c.remote)
+	proto, err := c.tls.shakeHands(c.server.turns, turnOf(c.remote, trusted))
 	c.tell(StepHandshake, err)
 	switch {
 	case err != nil && resultOf(err) == ResultPlain && c.work():

@@ -34,11 +34,17 @@ func secure(c net.Conn, raw syscall.RawConn, config *tls.Config) *secured {
 	return &secured{Conn: tls.Server(b, config), below: b}
 }
 
-// shakeHands does the handshake, and tells on which protocol both agree. Who is late is closed
-// by the sweep.
-func (s *secured) shakeHands() (protocol string, err error) {
+// shakeHands does the handshake, and tells on which protocol both agree. It computes in the turns
+// of an address. Who is late is closed by the sweep.
+func (s *secured) shakeHands(in *turns, of string) (protocol string, err error) {
+	b := s.below
+	b.turns, b.of = in, of
+	defer func() {
+		b.pause()
+		b.turns = nil
+	}()
 	err = s.Handshake()
-	s.below.left = mostForNothing
+	b.left = mostForNothing
 	protocol = s.ConnectionState().NegotiatedProtocol
 	s.http2 = protocol == "h2"
 	return protocol, err
@@ -85,6 +91,10 @@ type below struct {
 	now bool    // reads, by fd, do not wait
 	fd  uintptr // of now
 
+	turns *turns                // that the handshake computes in; nil: there is none under way
+	of    string                // whose turns they are
+	held  atomic.Pointer[turns] // of which it has one; nil: it has none
+
 	hurries  atomic.Bool // writes do not wait
 	hurrying sync.Mutex  // held to set the deadline of those that do
 }
@@ -109,6 +119,47 @@ func (b *below) Read(p []byte) (n int, err error) {
 	}
 	p = p[:min(len(p), b.left)]
 	defer func() { b.left -= max(n, 0) }()
+	if b.turns == nil {
+		return b.receive(p)
+	}
+	b.pause()
+	if n, err = b.receive(p); n > 0 {
+		if gone := b.goOn(); gone != nil {
+			return 0, gone
+		}
+	}
+	return n, err
+}
+
+// goOn waits for a turn to compute with what has come. There is an error if either side has
+// closed the connection meanwhile.
+func (b *below) goOn() error {
+	waited := b.turns.take(b.of)
+	b.held.Store(b.turns)
+	if !waited || b.raw == nil {
+		return nil
+	}
+	if b.raw.Control(func(uintptr) {}) != nil {
+		return net.ErrClosed
+	}
+	if _, isTCP := b.Conn.(*net.TCPConn); hasLeft(b.raw, isTCP) {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+// pause ends the turn, if there is one.
+func (b *below) pause() {
+	if b.held.Load() == nil {
+		return // as after the handshake
+	}
+	if t := b.held.Swap(nil); t != nil {
+		t.done()
+	}
+}
+
+// receive is Read without turns.
+func (b *below) receive(p []byte) (n int, err error) {
 	if len(b.early) > 0 {
 		n = copy(p, b.early)
 		if b.early = b.early[n:]; len(b.early) == 0 {
@@ -136,6 +187,7 @@ func (b *below) Read(p []byte) (n int, err error) {
 
 // Write implements net.Conn.
 func (b *below) Write(p []byte) (n int, err error) {
+	b.pause()
 	if !b.hurries.Load() || b.raw == nil {
 		return b.Conn.Write(p)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -56,6 +57,7 @@ type Server struct {
 	memory  memories
 	dates   dates
 	long    *longHeads
+	turns   *turns               // of handshakes
 	secure  *tls.ConnectionState // of all requests that came over TLS: that they did is all that it tells
 
 	mu        sync.Mutex // guards the following
@@ -69,6 +71,7 @@ type Server struct {
 // are the handler's until it returns, or for good after Keep.
 func NewServer(h http.Handler, o Options) *Server {
 	s := &Server{handler: h, o: o, began: time.Now(), closed: make(chan struct{}), long: newLongHeads(mostLong)}
+	s.turns = newTurns(max(1, runtime.GOMAXPROCS(0)/2)) // the other CPUs are for requests
 	s.secure = &tls.ConnectionState{HandshakeComplete: true}
 	s.memory.init()
 	return s
