@@ -68,7 +68,9 @@ func (s source) checkAs(ctx context.Context, program string, u *osuser.User, tol
 	}
 	var theirs, faults bytes.Buffer
 	c := exec.CommandContext(ctx, program, "-check", "-config", s.file) //nolint:gosec // the program itself
-	c.Env, c.Dir = s.env, "/"
+	c.Dir = "/"
+	// Of root's environment what is a setting only: the rest is none of that user's business.
+	c.Env = slices.DeleteFunc(append([]string{}, s.env...), func(v string) bool { return !strings.HasPrefix(v, "TEMPOMAT_") })
 	c.Stdout, c.Stderr, c.SysProcAttr = &theirs, &faults, &syscall.SysProcAttr{Credential: who}
 	err = c.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
