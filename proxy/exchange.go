@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/limiter/quota"
 	"tempomat/proxy/http1"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/roster"
@@ -28,7 +29,7 @@ type exchange struct {
 	order   order
 	relay   relay
 
-	counted   Counted
+	counted   quota.Counted
 	broken    chan struct{} // closed when its body is seen to come to no end, while it waits; nil: it does not upload
 	redirect  bool          // it is sent back for a newcomer's pass
 	forwarded time.Time

@@ -9,27 +9,17 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/limiter/quota"
 	"tempomat/proxy/errorpage"
 	"tempomat/proxy/telemetry"
 )
 
-// RequestLimits limits how many requests clients make, whatever these cost. It
-// must be safe for concurrent use.
+// RequestLimits limits how many requests clients make, whatever these cost; quota.Rules
+// do. It must be safe for concurrent use.
 type RequestLimits interface {
 	// Count counts a request that is not exempt, and tells how the limits stand that
 	// apply to it. It may wait for a bounded time, and no longer than the context.
-	Count(ctx context.Context, now time.Time, r *http.Request, who *classify.Result) Counted
-}
-
-// Counted is how limits in requests stand after a request.
-type Counted struct {
-	Blocked bool          // it is one too many
-	Last    bool          // the next one would be, at once
-	Limit   string        // the name of the limit that says so
-	Wait    time.Duration // until it would not be
-	// Fields are for the response, as they are to be written. If the backend sets any
-	// of them, or another spelling of it, none is added.
-	Fields http.Header
+	Count(ctx context.Context, now time.Time, of quota.Request) quota.Counted
 }
 
 // countRequest tells whether the request is one too many.
@@ -37,8 +27,20 @@ func (x *exchange) countRequest() bool {
 	if x.policy.Requests == nil || x.Who.Exempt {
 		return false
 	}
-	x.counted = x.policy.Requests.Count(x.request.Context(), x.arrived, x.request, &x.Who)
+	x.counted = x.policy.Requests.Count(x.request.Context(), x.arrived, quota.Request{
+		Path: x.request.URL.Path, Kind: kindOf(&x.Who), From: &x.Who,
+	})
 	return x.counted.Blocked && !x.policy.Limits.Shadow
+}
+
+func kindOf(who *classify.Result) quota.Kind {
+	switch {
+	case who.Evidence&classify.Attested != 0:
+		return quota.Trusted
+	case who.Evidence&classify.Cookie != 0:
+		return quota.Session
+	}
+	return quota.Anonymous
 }
 
 // refuseCount answers a request that is one too many.
@@ -52,7 +54,8 @@ func (x *exchange) refuseCount() {
 }
 
 // tellCount adds the fields that tell how the limits stand to a response, unless
-// the backend speaks for itself.
+// the backend speaks for itself: if it sets any of them, or another spelling of it, none is
+// added.
 func (x *exchange) tellCount(h http.Header) {
 	for name := range x.counted.Fields {
 		if _, told := h[textproto.CanonicalMIMEHeaderKey(name)]; told {

@@ -12,13 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tempomat/classify"
+	"tempomat/limiter/quota"
 )
 
 // counts is limits that say always the same.
-type counts Counted
+type counts quota.Counted
 
-func (c counts) Count(context.Context, time.Time, *http.Request, *classify.Result) Counted {
-	return Counted(c)
+func (c counts) Count(context.Context, time.Time, quota.Request) quota.Counted {
+	return quota.Counted(c)
 }
 
 // limited puts limits in requests into a rig's policy.
@@ -92,5 +93,16 @@ func TestFieldsOfRequests(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	for e, want := range map[classify.Evidence]quota.Kind{
+		0: quota.Anonymous, classify.Parts | classify.Contradiction: quota.Anonymous, classify.Cookie: quota.Session,
+		classify.Cookie | classify.Attested: quota.Trusted,
+	} {
+		if got := kindOf(&classify.Result{Evidence: e}); got != want {
+			t.Errorf("%v: %d, want %d", e, got, want)
+		}
 	}
 }

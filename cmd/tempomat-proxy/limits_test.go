@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/classify"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/limiter/limitertest"
@@ -141,42 +140,6 @@ func TestSessionsAreNotShared(t *testing.T) {
 	for _, c := range p.Classes {
 		if c.Budget.Private != (c.Name == policy.SessionClass) {
 			t.Errorf("%s is private: %v", c.Name, c.Budget.Private)
-		}
-	}
-}
-
-func TestCovers(t *testing.T) {
-	for _, c := range []struct {
-		limit, where string
-		want         bool
-	}{
-		{"", "/a", true}, {"/a", "/a", true}, {"/a", "/ab", false}, {"/a*", "/ab", true},
-		{"/a/*", "/a", true}, {"/a/*", "/a/b", true}, {"/a/*", "/ab", false}, {"/*", "/", true},
-		{"/a.php", "/a.php/b", true}, {"/a.php", "/a.phpx", false}, {"/a", "/a/b", false}, {"/a.d/b", "/a.d/b/c", false},
-	} {
-		if got := covers(c.limit, c.where); got != c.want {
-			t.Errorf("%q covers %q: %v", c.limit, c.where, got)
-		}
-	}
-}
-
-func TestSpellings(t *testing.T) {
-	for where, want := range map[string][2]string{
-		"/a": {"/a", "/a"}, "/a//b/../c/": {"/a/c", "/a/c"}, `/\../a`: {`/\../a`, "/a"}, `\a`: {`/\a`, "/a"}, "*": {"/*", "/*"},
-	} {
-		if got := spellings(where); got != want {
-			t.Errorf("%q may be %q, want %q", where, got, want)
-		}
-	}
-}
-
-func TestKindOf(t *testing.T) {
-	for e, want := range map[classify.Evidence]int{
-		0: anonymous, classify.Parts | classify.Contradiction: anonymous, classify.Cookie: session,
-		classify.Cookie | classify.Attested: trusted,
-	} {
-		if got := kindOf(&classify.Result{Evidence: e}); got != want {
-			t.Errorf("%v: %d, want %d", e, got, want)
 		}
 	}
 }

@@ -46,16 +46,15 @@ type costKey struct {
 }
 
 // begin makes what a reload does not change; it opens nothing.
-func (p *policies) begin(now time.Time, c *config.Config, totals *telemetry.Counts, log *zap.Logger) (err error) {
-	p.log = log
+func (p *policies) begin(now time.Time, counts *requestCounts, log *zap.Logger) (err error) {
+	p.log, p.counts = log, counts
 	if p.standing, err = newStanding(); err != nil {
 		return err
 	}
 	p.hosts = rdns.New(p.resolver.system())
 	p.newcomer = newcomer.New(now)
 	p.databases = mmdb.New(log)
-	p.counts, err = newRequestCounts(c, totals)
-	return err
+	return nil
 }
 
 // make returns a policy, or what the configuration's own checks let through

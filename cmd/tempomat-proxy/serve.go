@@ -62,18 +62,22 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	car.logs.setLevel(c.Log.Level)
 	car.loaded.start(c)
 	car.inside = newInside(car.started, c)
-	if err := car.policies.begin(car.started, c, car.inside.counts, car.logs.log); err != nil {
+	var err error
+	if car.sharing, err = newSharing(c, car.logs.log); err != nil {
+		return nil, err
+	}
+	car.limiter = limiter.New(car.started, policy.Limits(c), c.Table.Size, car.sharing.sharer)
+	counts, err := newRequestCounts(c, car.inside.counts, car.limiter)
+	if err != nil {
+		return nil, err
+	}
+	if err := car.policies.begin(car.started, counts, car.logs.log); err != nil {
 		return nil, err
 	}
 	policy, err := car.policies.make(c)
 	if err != nil {
 		return nil, err
 	}
-	if car.sharing, err = newSharing(c, car.logs.log); err != nil {
-		return nil, err
-	}
-	car.limiter = limiter.New(car.started, policy.Limits, c.Table.Size, car.sharing.sharer)
-	car.policies.counts.accounts = car.limiter
 	car.state = stateFile{path: c.State, log: car.logs.log, parts: map[string]memory{
 		"known": car.limiter.Known(), "standing": car.policies.standing, "newcomers": car.policies.newcomer,
 		"pins": &car.policies.pins,

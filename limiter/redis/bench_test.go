@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/limiter/quota"
 )
 
 // BenchmarkCheck is to be compared with BenchmarkIncr, in pairs: what a check costs
@@ -15,12 +16,12 @@ import (
 func BenchmarkCheck(b *testing.B) {
 	s := startServer(b)
 	c := checker(b, s.options())
-	bucket := Bucket{Size: 100, DripRate: 10, DripSize: 1}
+	bucket := quota.Bucket{Size: 100, DripRate: 10, DripSize: 1}
 	actors := make([]string, 1000)
 	for i := range actors {
 		actors[i] = fmt.Sprint("actor-", i)
 	}
-	if _, err := c.Check(ctx, "a", "b", bucket, 1); err != nil {
+	if _, err := c.Check(ctx, time.Time{}, "a", "b", bucket, 1); err != nil {
 		b.Fatal(err)
 	}
 	defer s.cpu(b)()
@@ -28,7 +29,7 @@ func BenchmarkCheck(b *testing.B) {
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for i := 0; pb.Next(); i++ {
-			if _, err := c.Check(ctx, actors[i%1000], "limit", bucket, 1); err != nil {
+			if _, err := c.Check(ctx, time.Time{}, actors[i%1000], "limit", bucket, 1); err != nil {
 				b.Error(err)
 			}
 		}
@@ -94,17 +95,6 @@ func (s *server) cpu(b *testing.B) func() {
 	}
 }
 
-func BenchmarkLocal(b *testing.B) {
-	l := NewLocal(1 << 16)
-	bucket := Bucket{Size: 100, DripRate: 10, DripSize: 1}
-	now := time.Now()
-	b.RunParallel(func(pb *testing.PB) {
-		for i := 0; pb.Next(); i++ {
-			l.Check(now.Add(time.Duration(i)*time.Microsecond), "actor", "limit", bucket, 1)
-		}
-	})
-}
-
 // TestMemory measures what a client takes in Redis: a bucket, an account, and
 // beside them the two keys of the service whose limits these are.
 func TestMemory(t *testing.T) {
@@ -144,7 +134,7 @@ func TestMemory(t *testing.T) {
 	})
 	c := checker(t, s.options())
 	bucket := measure("a bucket", 1, func(i int) {
-		if _, err := c.Check(ctx, fmt.Sprintf("203.0.113.%d", i), "notes/create", Bucket{Size: 1000, DripRate: 1000, DripSize: 1}, 1); err != nil {
+		if _, err := c.Check(ctx, time.Time{}, fmt.Sprintf("203.0.113.%d", i), "notes/create", quota.Bucket{Size: 1000, DripRate: 1000, DripSize: 1}, 1); err != nil {
 			t.Fatal(err)
 		}
 	})

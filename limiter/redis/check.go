@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis/rueidis"
+
+	"tempomat/limiter/quota"
 )
 
-// checkScript is Bucket.take where the data is, so that check and charge are one
+// checkScript is quota.Bucket.Take where the data is, so that check and charge are one
 // step. It answers: blocked, counter, stamp, now. A check that changes nothing
 // writes nothing. What is no bucket it answers with an error, and gives it the life
 // of one if it had none: for its actor nothing is limited until it is gone.
@@ -65,8 +68,8 @@ var (
 	errNotInteger = errors.New("failed to execute command(s): hash value is not an integer")
 )
 
-// Checker checks requests against leaky buckets that all sidecars share. Its
-// methods may be called concurrently.
+// Checker is the quota.Store that all sidecars share. Its methods may be called
+// concurrently.
 type Checker struct {
 	link   *link
 	names  names
@@ -83,14 +86,12 @@ func NewChecker(o Options) (*Checker, error) {
 	return &Checker{link: l, names: l.options.names(), script: rueidis.NewLuaScript(checkScript)}, nil
 }
 
-// Check puts units, at least 1, into the bucket that an actor, a client say, has
-// for the limit of that name, if they have room. It takes one round trip, and at
-// most the timeout of the options. After an error nothing is known: the caller
-// lets the request pass. ErrAway comes at once. The zero Bucket lets all pass and
-// asks nobody.
-func (c *Checker) Check(ctx context.Context, actor, name string, b Bucket, units int64) (Info, error) {
-	if !b.limits() {
-		return b.info(tally{}, 0, 0, false), nil
+// Check implements quota.Store by the server's clock. It takes one round trip, and at
+// most the timeout of the options; ErrAway comes at once. For the zero Bucket it asks
+// nobody.
+func (c *Checker) Check(ctx context.Context, _ time.Time, actor, name string, b quota.Bucket, units int64) (quota.Status, error) {
+	if !b.Limits() {
+		return b.Status(quota.BucketState{}, 0, 0, false), nil
 	}
 	return c.check(ctx, c.names.bucket(name, actor), b, units, serverClock)
 }
@@ -99,35 +100,35 @@ func (c *Checker) Check(ctx context.Context, actor, name string, b Bucket, units
 const serverClock = -1
 
 // check is Check with the name of the Redis key, and the time in Unix milliseconds.
-func (c *Checker) check(ctx context.Context, key string, b Bucket, units, now int64) (info Info, err error) {
-	units = min(max(units, 1), most)
+func (c *Checker) check(ctx context.Context, key string, b quota.Bucket, units, now int64) (status quota.Status, err error) {
+	units = min(max(units, 1), quota.Most)
 	err = c.link.do(ctx, func(ctx context.Context, client rueidis.Client) error {
 		if c.link.options.NoScripts {
-			info, err = transact(ctx, client, key, b, units, now)
+			status, err = checkWithTransactions(ctx, client, key, b, units, now)
 		} else {
-			info, err = c.run(ctx, client, key, b, units, now)
+			status, err = c.run(ctx, client, key, b, units, now)
 		}
 		return err
 	})
-	return info, err
+	return status, err
 }
 
 // run makes a check by the script.
-func (c *Checker) run(ctx context.Context, client rueidis.Client, key string, b Bucket, units, now int64) (Info, error) {
+func (c *Checker) run(ctx context.Context, client rueidis.Client, key string, b quota.Bucket, units, now int64) (quota.Status, error) {
 	args := make([]string, 0, 6)
-	for _, n := range []int64{b.Size, b.DripRate, b.DripSize, units, b.lifetime(units), now} {
+	for _, n := range []int64{b.Size, b.DripRate, b.DripSize, units, b.Lifetime(units), now} {
 		if n != serverClock {
 			args = append(args, strconv.FormatInt(n, 10))
 		}
 	}
 	got, err := c.script.Exec(ctx, client, []string{key}, args).AsIntSlice()
 	if err != nil {
-		return Info{}, failed(err)
+		return quota.Status{}, failed(err)
 	}
 	if len(got) != 4 {
-		return Info{}, errGarbage
+		return quota.Status{}, errGarbage
 	}
-	return b.info(tally{counter: got[1], stamp: got[2]}, got[3], units, got[0] != 0), nil
+	return b.Status(quota.BucketState{Counter: got[1], Stamp: got[2]}, got[3], units, got[0] != 0), nil
 }
 
 // failed says of Redis' own errors what they mean for the check.

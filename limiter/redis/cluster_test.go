@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tempomat/limiter/limitertest"
+	"tempomat/limiter/quota"
 )
 
 func clusterOptions(nodes []*limitertest.Redis) Options {
@@ -26,10 +27,10 @@ func TestCluster(t *testing.T) {
 		o := o
 		o.Timeout, o.NoScripts = 10*time.Second, noScripts
 		c := checker(t, o)
-		b := Bucket{Size: 2, DripRate: most, DripSize: 1}
+		b := quota.Bucket{Size: 2, DripRate: quota.Most, DripSize: 1}
 		for i := range 40 {
 			for n := range 3 {
-				info, err := c.Check(ctx, fmt.Sprint(i, noScripts), "limit", b, 1)
+				info, err := c.Check(ctx, time.Time{}, fmt.Sprint(i, noScripts), "limit", b, 1)
 				if err != nil || info.Blocked != (n == 2) {
 					t.Fatalf("check %d of actor %d: %+v, %v", n, i, info, err)
 				}

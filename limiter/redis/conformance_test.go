@@ -1,10 +1,14 @@
 package redis
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"tempomat/limiter"
 	"tempomat/limiter/limitertest"
+	"tempomat/limiter/quota"
+	"tempomat/limiter/quota/quotatest"
 )
 
 // fleet is sidecars that share through one Redis.
@@ -25,5 +29,22 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	limitertest.Sharers(t, func(t *testing.T, p limiter.Policy) limitertest.Fleet {
 		return &fleet{newWire(t, startServer(t).Address), p}
+	})
+}
+
+// timed checks by the time that it is given, where a Checker goes by the server's clock.
+type timed struct{ *Checker }
+
+func (c timed) Check(ctx context.Context, now time.Time, actor, name string, b quota.Bucket, units int64) (quota.Status, error) {
+	return c.check(ctx, c.names.bucket(name, actor), b, units, now.UnixMilli())
+}
+
+func TestStoreConformance(t *testing.T) {
+	bothWays(t, func(t *testing.T, noScripts bool) {
+		o := startServer(t).options()
+		o.NoScripts = noScripts
+		c := checker(t, o)
+		quotatest.Store(t, c)
+		quotatest.TimedStore(t, timed{c})
 	})
 }

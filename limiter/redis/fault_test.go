@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tempomat/limiter/limitertest"
+	"tempomat/limiter/quota"
 )
 
 // fault has two sidecars serve clients while Redis is away and after.
@@ -86,9 +87,9 @@ func TestChecksDoNotFindOut(t *testing.T) {
 	o := s.options()
 	o.Timeout = 100 * time.Millisecond
 	c := checker(t, o)
-	b := Bucket{Size: 100, DripRate: most, DripSize: 1}
+	b := quota.Bucket{Size: 100, DripRate: quota.Most, DripSize: 1}
 	check := func() error {
-		_, err := c.Check(ctx, "a", "b", b, 1)
+		_, err := c.Check(ctx, time.Time{}, "a", "b", b, 1)
 		return err
 	}
 	limitertest.Eventually(t, "a check", func() bool { return check() == nil })

@@ -8,6 +8,7 @@ import (
 
 	"tempomat/limiter"
 	"tempomat/limiter/limitertest"
+	"tempomat/limiter/quota"
 )
 
 // TestGarbage: whatever stands in Redis where accounts, logs and buckets should,
@@ -53,9 +54,9 @@ func TestGarbage(t *testing.T) {
 	linked(t, cars[0], cars[1])
 
 	c := checker(t, o)
-	b := Bucket{Size: 2, DripRate: 1000, DripSize: 1}
+	b := quota.Bucket{Size: 2, DripRate: 1000, DripSize: 1}
 	do("HSET", c.names.bucket("limit", "actor"), "c", "many")
-	if _, err := c.Check(ctx, "actor", "limit", b, 1); err == nil || !strings.HasPrefix(err.Error(), "failed to execute command(s)") {
+	if _, err := c.Check(ctx, time.Time{}, "actor", "limit", b, 1); err == nil || !strings.HasPrefix(err.Error(), "failed to execute command(s)") {
 		t.Errorf("a check of garbage: %v", err)
 	}
 	if got := c.State(); !got.Connected || got.LastError == "" {
@@ -69,7 +70,7 @@ func TestGarbageExpires(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	direct := s.direct()
-	b := Bucket{Size: 2, DripRate: 1000, DripSize: 1}
+	b := quota.Bucket{Size: 2, DripRate: 1000, DripSize: 1}
 	bothWays(t, func(t *testing.T, noScripts bool) {
 		o := s.options()
 		o.NoScripts = noScripts
@@ -92,8 +93,8 @@ func TestGarbageExpires(t *testing.T) {
 				}
 				return ms
 			}
-			if ms := left(); ms <= 0 || ms > b.lifetime(1) {
-				t.Errorf("%q expires in %d ms, want at most %d", garbage, ms, b.lifetime(1))
+			if ms := left(); ms <= 0 || ms > b.Lifetime(1) {
+				t.Errorf("%q expires in %d ms, want at most %d", garbage, ms, b.Lifetime(1))
 			}
 			must(t, direct.Do(ctx, direct.B().Pexpire().Key(key).Milliseconds(500).Build()))
 			_, _ = c.check(ctx, key, b, 1, serverClock)

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"tempomat/limiter/quota"
 )
 
 // The test program runs itself again as a process that checks one bucket: so many
@@ -21,7 +23,7 @@ const childEnv = "TEMPOMAT_TEST_CHILD"
 func child() int {
 	var o Options
 	var checks, workers int
-	var b Bucket
+	var b quota.Bucket
 	var now int64
 	var address string
 	if _, err := fmt.Sscan(os.Getenv(childEnv), &address, &o.NoScripts, &checks, &workers,
@@ -36,7 +38,7 @@ func child() int {
 		return 1
 	}
 	defer c.Close()
-	if _, err := c.Check(context.Background(), "warm", "up", b, 1); err != nil {
+	if _, err := c.Check(context.Background(), time.Time{}, "warm", "up", b, 1); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -62,7 +64,7 @@ func child() int {
 }
 
 // race has processes check the bucket "raced" at the same time.
-func race(t *testing.T, s *server, processes int, noScripts bool, checks, workers int, b Bucket, now int64) (passed, failed int) {
+func race(t *testing.T, s *server, processes int, noScripts bool, checks, workers int, b quota.Bucket, now int64) (passed, failed int) {
 	t.Helper()
 	commands := make([]*exec.Cmd, processes)
 	outputs := make([]*lines, processes)
@@ -127,7 +129,7 @@ func TestExactly(t *testing.T) {
 	s := startServer(t)
 	bothWays(t, func(t *testing.T, noScripts bool) {
 		must(t, s.direct().Do(context.Background(), s.direct().B().Flushall().Build()))
-		passed, failed := race(t, s, 4, noScripts, 2500, 32, Bucket{Size: 100, DripRate: most, DripSize: 1}, serverClock)
+		passed, failed := race(t, s, 4, noScripts, 2500, 32, quota.Bucket{Size: 100, DripRate: quota.Most, DripSize: 1}, serverClock)
 		t.Logf("%d of 10000 passed", passed)
 		if passed != 100 || failed != 0 {
 			t.Errorf("%d passed and %d failed, want 100 and none", passed, failed)
@@ -140,7 +142,7 @@ func TestExactly(t *testing.T) {
 func TestOneDrip(t *testing.T) {
 	s := startServer(t)
 	direct := s.direct()
-	b := Bucket{Size: 5, DripRate: 1000, DripSize: 2}
+	b := quota.Bucket{Size: 5, DripRate: 1000, DripSize: 2}
 	bothWays(t, func(t *testing.T, noScripts bool) {
 		o := s.options()
 		o.NoScripts = noScripts

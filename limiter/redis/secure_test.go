@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"tempomat/limiter/limitertest"
+	"tempomat/limiter/quota"
 )
 
 // certificate makes one for 127.0.0.1, and returns its files and who trusts it.
@@ -68,7 +69,7 @@ func TestTLSAndUser(t *testing.T) {
 	bothWays(t, func(t *testing.T, noScripts bool) {
 		o := o
 		o.NoScripts = noScripts
-		if info, err := checker(t, o).Check(ctx, "a", t.Name(), Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err != nil || info.Blocked {
+		if info, err := checker(t, o).Check(ctx, time.Time{}, "a", t.Name(), quota.Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err != nil || info.Blocked {
 			t.Errorf("%+v, %v", info, err)
 		}
 	})
@@ -83,7 +84,7 @@ func TestTLSAndUser(t *testing.T) {
 		o.Timeout = time.Second
 		wrong(&o)
 		c := checker(t, o)
-		if _, err := c.Check(ctx, "a", "b", Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err == nil || c.State().LastError == "" {
+		if _, err := c.Check(ctx, time.Time{}, "a", "b", quota.Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err == nil || c.State().LastError == "" {
 			t.Errorf("with a wrong %s: %v", name, err)
 		}
 	}
@@ -112,7 +113,7 @@ func TestSentinel(t *testing.T) {
 	})
 	o := Options{Addresses: []string{address}, SentinelMaster: "site", Timeout: master.options().Timeout}
 	c := checker(t, o)
-	if info, err := c.Check(ctx, "a", "b", Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err != nil || info.Blocked {
+	if info, err := c.Check(ctx, time.Time{}, "a", "b", quota.Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err != nil || info.Blocked {
 		t.Errorf("%+v, %v", info, err)
 	}
 	linked(t, startSidecar(t, o), startSidecar(t, o))

@@ -7,17 +7,19 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"tempomat/limiter/quota"
 )
 
-// transact makes a check without a script, by transactions that add and take
+// checkWithTransactions makes a check without a script, by transactions that add and take
 // away, and that are undone by their inverse if somebody else came between: one
 // that reads, one that drips if a drip is due, one that puts the units in if they
 // have room. If it drips while another sidecar drips the same, one of them takes
 // its drip back; if two put their units in where there is room for one, so does
 // who came second.
-func transact(ctx context.Context, client rueidis.Client, key string, b Bucket, units, now int64) (info Info, err error) {
+func checkWithTransactions(ctx context.Context, client rueidis.Client, key string, b quota.Bucket, units, now int64) (status quota.Status, err error) {
 	err = client.Dedicated(func(c rueidis.DedicatedClient) error {
-		t := transaction{ctx: ctx, client: c, key: key, bucket: b, lifetime: b.lifetime(units)}
+		t := transaction{ctx: ctx, client: c, key: key, bucket: b, lifetime: b.Lifetime(units)}
 		if err := t.read(&now); err != nil {
 			t.expireGarbage(err)
 			return err
@@ -25,19 +27,19 @@ func transact(ctx context.Context, client rueidis.Client, key string, b Bucket, 
 		if err := t.drip(now); err != nil {
 			return err
 		}
-		blocked := b.blocks(t.tally, units)
+		blocked := b.Blocks(t.state, units)
 		if !blocked {
 			if blocked, err = t.add(now, units); err != nil {
 				return err
 			}
 		}
-		info = b.info(t.tally, now, units, blocked)
+		status = b.Status(t.state, now, units, blocked)
 		return nil
 	})
 	if err != nil {
-		return Info{}, failed(err)
+		return quota.Status{}, failed(err)
 	}
-	return info, nil
+	return status, nil
 }
 
 // transaction is a check under way.
@@ -45,9 +47,9 @@ type transaction struct {
 	ctx      context.Context //nolint:containedctx // it lives as long as one call
 	client   rueidis.DedicatedClient
 	key      string
-	bucket   Bucket
+	bucket   quota.Bucket
 	lifetime int64
-	tally    tally // as far as it is known
+	state    quota.BucketState // as far as it is known
 }
 
 // read finds out how the bucket stands, and the time if it is the server's.
@@ -61,32 +63,32 @@ func (t *transaction) read(now *int64) error {
 			return err
 		}
 	}
-	t.tally, err = readTally(got[1])
+	t.state, err = readState(got[1])
 	return err
 }
 
 // drip takes out what has dripped, unless somebody else did.
 func (t *transaction) drip(now int64) error {
-	drips := t.bucket.due(t.tally, now)
+	drips := t.bucket.Due(t.state, now)
 	if drips == 0 {
 		return nil
 	}
-	units, step := t.bucket.dripped(t.tally, drips), drips*t.bucket.DripRate
+	units, step := t.bucket.Dripped(t.state, drips), drips*t.bucket.DripRate
 	got, err := t.exec(t.get(), t.incr("t", step), t.incr("c", -units), t.expire(), t.get())
 	if err != nil {
 		return err
 	}
-	found, err := readTally(got[0])
+	found, err := readState(got[0])
 	if err != nil {
 		return err
 	}
-	expected := t.tally.stamp
-	if found.stamp != expected {
+	expected := t.state.Stamp
+	if found.Stamp != expected {
 		if got, err = t.exec(t.incr("t", -step), t.incr("c", units), t.get()); err != nil {
 			return err
 		}
 	}
-	t.tally, err = readTally(got[len(got)-1])
+	t.state, err = readState(got[len(got)-1])
 	return err
 }
 
@@ -94,7 +96,7 @@ func (t *transaction) drip(now int64) error {
 // since the bucket was read, it takes them back.
 func (t *transaction) add(now, units int64) (blocked bool, err error) {
 	commands := []rueidis.Completed{t.get(), t.incr("c", units), t.expire(), t.get()}
-	if t.tally.stamp == 0 {
+	if t.state.Stamp == 0 {
 		// Otherwise the first request would drip away at once. Two who do so differ by
 		// a moment.
 		commands[0] = t.client.B().Hset().Key(t.key).FieldValue().FieldValue("t", strconv.FormatInt(now, 10)).Build()
@@ -103,14 +105,14 @@ func (t *transaction) add(now, units int64) (blocked bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if t.tally, err = readTally(got[len(got)-1]); err != nil {
+	if t.state, err = readState(got[len(got)-1]); err != nil {
 		return false, err
 	}
-	if before := (tally{counter: t.tally.counter - units}); t.bucket.blocks(before, units) {
+	if before := (quota.BucketState{Counter: t.state.Counter - units}); t.bucket.Blocks(before, units) {
 		if got, err = t.exec(t.incr("c", -units), t.get()); err != nil {
 			return false, err
 		}
-		t.tally, err = readTally(got[1])
+		t.state, err = readState(got[1])
 		return true, err
 	}
 	return false, nil
@@ -161,11 +163,11 @@ func (t *transaction) expireGarbage(why error) {
 	}
 }
 
-// readTally reads the answer to get. What is not there is 0.
-func readTally(m rueidis.RedisMessage) (tally, error) {
+// readState reads the answer to get. What is not there is 0.
+func readState(m rueidis.RedisMessage) (quota.BucketState, error) {
 	values, err := m.ToArray()
 	if err != nil || len(values) != 2 {
-		return tally{}, errGarbage
+		return quota.BucketState{}, errGarbage
 	}
 	var got [2]int64
 	for i := range values {
@@ -173,10 +175,10 @@ func readTally(m rueidis.RedisMessage) (tally, error) {
 			continue
 		}
 		if got[i], err = values[i].AsInt64(); err != nil {
-			return tally{}, errNotInteger
+			return quota.BucketState{}, errNotInteger
 		}
 	}
-	return tally{counter: got[0], stamp: got[1]}, nil
+	return quota.BucketState{Counter: got[0], Stamp: got[1]}, nil
 }
 
 // unixMilli reads the answer to TIME.

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/redis/rueidis"
+
+	"tempomat/limiter/quota"
 )
 
 // The vectors were recorded from the service whose limits these are. See meta in
@@ -24,7 +26,7 @@ type vectorFile struct {
 
 type vector struct {
 	Name    string
-	Limit   Limit
+	Limit   quota.Limit
 	Factor  *float64
 	Factors map[string]float64 `json:"user_factors"`
 	Initial *vectorState
@@ -38,7 +40,7 @@ type vectorCall struct {
 	Actor         *string
 	User          json.RawMessage // its id, or an object with one
 	Key           *string
-	Limit         *Limit
+	Limit         *quota.Limit
 	Factor        *float64
 	ExpiredBefore []string `json:"expired_before"`
 	Corrected     string   `json:"differs_from_original"`
@@ -193,11 +195,11 @@ func (p *player) expire(t *testing.T, key, what string) {
 	}
 }
 
-func (p *player) call(t *testing.T, i int, call vectorCall, key string, limit Limit, factor float64) {
+func (p *player) call(t *testing.T, i int, call vectorCall, key string, limit quota.Limit, factor float64) {
 	t.Helper()
 	b, err := limit.Bucket(factor)
-	info := b.info(tally{}, 0, 0, false)
-	if err == nil && b.limits() {
+	info := b.Status(quota.BucketState{}, 0, 0, false)
+	if err == nil && b.Limits() {
 		info, err = p.checker.check(context.Background(), key, b, 1, call.At)
 	}
 	if call.Error != "" {

@@ -1,4 +1,4 @@
-package redis
+package quota
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"tempomat/limiter"
 )
 
 func TestLimits(t *testing.T) {
@@ -52,7 +54,7 @@ func TestLimits(t *testing.T) {
 		{bucket(1, 1000, 1), 0.3, Bucket{4, 1000, 1}, ""},
 		{bucket(10, 1000, 1), 3, Bucket{4, 1000, 1}, ""},
 		{bucket(10, 0.5e3, 1.5), 100, Bucket{1, 500, 2}, ""},
-		{bucket(1e300, 1e300, 1), 1e-300, Bucket{most, most, 1}, ""},
+		{bucket(1e300, 1e300, 1), 1e-300, Bucket{Most, Most, 1}, ""},
 		{bucket(0, 0, 0), 0, Bucket{}, ""},
 		{bucket(0.5, 0, 0), 1, Bucket{}, "Invalid rate limit k: size is less than 1 (0.5)"},
 		{bucket(1, -1, 0), 1, Bucket{}, "Invalid rate limit k: dripRate is less than 1 (-1)"},
@@ -79,10 +81,10 @@ func TestLimits(t *testing.T) {
 func TestDraftFields(t *testing.T) {
 	b := Bucket{Size: 10, DripRate: 1500, DripSize: 4}
 	h := http.Header{}
-	SetDraftFields(h,
-		b.Quota(`log "in"`, Info{Remaining: 3, FullReset: 2500 * time.Millisecond}),
-		Bucket{}.Quota("none", Bucket{}.info(tally{}, 0, 1, false)),
-		CreditQuota("cpu\né", 0.5, 30*time.Second, -2*time.Second),
+	setDraftFields(h,
+		b.quota(`log "in"`, Status{Remaining: 3, FullReset: 2500 * time.Millisecond}),
+		Bucket{}.quota("none", Bucket{}.Status(BucketState{}, 0, 1, false)),
+		creditQuota("cpu\né", limiter.Balance{Rate: 0.5, Burst: 30, Level: -2}),
 	)
 	want := http.Header{
 		"RateLimit-Policy": {`"log \"in\"";q=10;qu="requests";w=5, "cpu??";q=30000;qu="cpu-milliseconds";w=60`},
@@ -92,40 +94,7 @@ func TestDraftFields(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	h = http.Header{}
-	if SetDraftFields(h, Quota{Name: "none"}); len(h) != 0 {
+	if setDraftFields(h, quota{name: "none"}); len(h) != 0 {
 		t.Errorf("%v", h)
-	}
-}
-
-func TestOptions(t *testing.T) {
-	for _, c := range []struct {
-		o    Options
-		want string
-	}{
-		{Options{Addresses: []string{"a:1"}}, ""},
-		{Options{Addresses: []string{"/run/redis.sock"}}, ""},
-		{Options{Addresses: []string{"a:1", "b:2"}, Cluster: true}, ""},
-		{Options{Addresses: []string{"a:1", "b:2"}, SentinelMaster: "m", Database: 3}, ""},
-		{Options{}, "redis: no address"},
-		{Options{Addresses: []string{"a"}}, "redis: address a: missing port in address"},
-		{Options{Addresses: []string{"a:1", "b:2"}}, "redis: more than one address, and neither a cluster nor sentinels"},
-		{Options{Addresses: []string{"a:1"}, Cluster: true, SentinelMaster: "m"}, "redis: either a cluster or sentinels"},
-		{Options{Addresses: []string{"a:1"}, Cluster: true, Database: 1}, "redis: a cluster has only the database 0"},
-		{Options{Addresses: []string{"a:1"}, Database: -1}, "redis: the database is below 0"},
-		{Options{Addresses: []string{"a:1"}, Timeout: -1, Prefix: "{x}"}, "redis: braces in the prefix, all keys would be in one slot of a cluster\nredis: the timeout is below 0"},
-	} {
-		got := ""
-		if err := c.o.Validate(); err != nil {
-			got = err.Error()
-		}
-		if got != c.want {
-			t.Errorf("%+v: %q, want %q", c.o, got, c.want)
-		}
-	}
-	if _, err := NewChecker(Options{}); err == nil {
-		t.Error("a checker without an address")
-	}
-	if _, err := NewSharer(Options{}, testPolicy()); err == nil {
-		t.Error("a sharer without an address")
 	}
 }

@@ -1,4 +1,4 @@
-package redis
+package quota
 
 import (
 	"math"
@@ -37,9 +37,9 @@ func (e *Invalid) Error() string {
 	return "Invalid rate limit " + e.Limit + ": " + e.Reason
 }
 
-// most bounds every number of a bucket, so that products of two stay exact
+// Most bounds every number of a bucket, so that products of two stay exact
 // enough: 34 years in milliseconds.
-const most = 1 << 40
+const Most = 1 << 40
 
 // Bucket makes the limit ready for one kind of client. The factor divides the
 // size, so that 0.5 allows twice as much at once and no more in the long run; at
@@ -119,7 +119,7 @@ func given(value *float64, otherwise float64) float64 {
 	return *value
 }
 
-func whole(x float64) int64 { return int64(min(x, most)) }
+func whole(x float64) int64 { return int64(min(x, Most)) }
 
 // round rounds half up, as JavaScript does.
 func round(x float64) float64 {

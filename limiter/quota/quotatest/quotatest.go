@@ -1,0 +1,146 @@
+// Package quotatest holds stores of buckets to what package quota asks of them.
+package quotatest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"tempomat/limiter/quota"
+)
+
+// Store tells what every Store must do, whatever clock it has. It takes less than a second
+// of the store's time, and the store must be empty.
+func Store(t *testing.T, s quota.Store) {
+	c := checks{t, s, time.UnixMilli(1e12)}
+	b := quota.Bucket{Size: 2, DripRate: hour, DripSize: 1}
+	c.one("a", "login", b, 1, passes, 1)
+	c.one("a", "login", b, 1, passes, 0)
+	c.one("a", "login", b, 1, blocked, 0)
+	c.one("b", "login", b, 1, passes, 1) // another actor has another bucket
+	c.one("a", "search", b, 1, passes, 1)
+	c.one("alog", "in", b, 1, passes, 1) // these join to the same
+	c.one("ina", "log", b, 1, passes, 1)
+	c.one("a", "login", quota.Bucket{}, 1, passes, quota.Unlimited)
+	c.one("c", "login", b, 0, passes, 1) // less than 1 is 1
+	c.one("c", "login", b, 2, blocked, 1)
+	c.one("c", "login", b, 1, passes, 0) // what was blocked was not charged
+	c.one("d", "login", b, 5, passes, 0) // an empty bucket takes more than it holds
+	c.one("d", "login", b, 1, blocked, 0)
+	c.exact()
+}
+
+const hour = int64(time.Hour / time.Millisecond)
+
+const (
+	passes  = false
+	blocked = true
+)
+
+type checks struct {
+	t     *testing.T
+	store quota.Store
+	now   time.Time
+}
+
+func (c checks) one(actor, name string, b quota.Bucket, units int64, blocked bool, remaining int64) {
+	c.t.Helper()
+	got, err := c.store.Check(c.t.Context(), c.now, actor, name, b, units)
+	if err != nil || got.Blocked != blocked || got.Remaining != remaining {
+		c.t.Errorf("%d of %s for %s: %+v, %v; want blocked %v, %d left", units, actor, name, got, err, blocked, remaining)
+	}
+	if b.Limits() && blocked && (got.Reset <= 0 || got.Reset > got.FullReset) {
+		c.t.Errorf("%s for %s: it passes in %v, and the bucket is empty in %v", actor, name, got.Reset, got.FullReset)
+	}
+}
+
+// exact makes more checks of one bucket at the same time than pass.
+func (c checks) exact() {
+	c.t.Helper()
+	const size, workers, each = 50, 8, 20
+	b := quota.Bucket{Size: size, DripRate: hour, DripSize: 1}
+	var passed atomic.Int64
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for range each {
+				got, err := c.store.Check(c.t.Context(), c.now, "raced", "login", b, 1)
+				if err != nil {
+					c.t.Error(err)
+				}
+				if !got.Blocked {
+					passed.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if passed.Load() != size {
+		c.t.Errorf("%d of %d passed at the same time, want %d", passed.Load(), workers*each, size)
+	}
+}
+
+// TimedStore tells what every Store must do that goes by the time that it is given: each
+// check comes out as the bucket's arithmetic says, and a bucket is forgotten no sooner
+// than its lifetime after its last change.
+func TimedStore(t *testing.T, s quota.Store) {
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		b := quota.Bucket{
+			Size:     rapid.Int64Range(1, 20).Draw(t, "size"),
+			DripRate: rapid.Int64Range(2000, 5000).Draw(t, "rate"), // longer than the test runs: nothing expires by another clock
+			DripSize: rapid.Int64Range(1, 8).Draw(t, "drip"),
+		}
+		may := []kept{{}} // how the bucket may stand
+		now := rapid.Int64Range(1, 1<<41).Draw(t, "start")
+		for range rapid.IntRange(1, 12).Draw(t, "checks") {
+			now += rapid.Int64Range(0, b.DripRate*3).Draw(t, "step")
+			units := rapid.Int64Range(1, 3).Draw(t, "units")
+			got, err := s.Check(context.Background(), time.UnixMilli(now), "actor", fmt.Sprint("limit", n), b, units)
+			if err != nil {
+				t.Fatal(err)
+			}
+			may = follow(t, b, may, now, units, got)
+		}
+	})
+}
+
+// kept is a bucket as a store may have it.
+type kept struct {
+	state   quota.BucketState
+	expires int64 // Unix milliseconds; from then on the store may have forgotten it
+}
+
+// follow tells how a bucket may stand after a check that came out so, and fails if none of
+// those that it may have been is one.
+func follow(t *rapid.T, b quota.Bucket, may []kept, now, units int64, got quota.Status) (after []kept) {
+	t.Helper()
+	for _, k := range may {
+		if k.expires < now {
+			may = append(may, kept{expires: now})
+		}
+	}
+	for _, k := range may {
+		state, blocked := b.Take(k.state, now, units)
+		if b.Status(state, now, units, blocked) != got {
+			continue
+		}
+		if state != k.state {
+			k = kept{state, now + b.Lifetime(units)}
+		}
+		if !slices.Contains(after, k) {
+			after = append(after, k)
+		}
+	}
+	if after == nil {
+		t.Fatalf("%+v of %+v at %d: not as any of %+v says", got, b, now, may)
+	}
+	return after
+}
