@@ -1,0 +1,86 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tempomat/cpuaccount"
+	"tempomat/proxy/workers"
+)
+
+// TestWorkersTell has the backend, which is this process, tell which request it serves: the
+// CPU time that the kernel counts for it is charged. The number is for the backend alone.
+func TestWorkersTell(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w.sock")
+	ear, err := workers.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tell.Close() }()
+	var mu sync.Mutex
+	var numbers []string
+	r := start(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		mu.Lock()
+		numbers = append(numbers, strings.Join(q.Header.Values(numberHeader), ","))
+		mu.Unlock()
+		if number := q.Header.Get(numberHeader); number != "" && q.URL.Path == "/tells" {
+			_, _ = io.WriteString(tell, "+"+number)
+		}
+		w.Header().Set(numberHeader, q.Header.Get(numberHeader))
+		for from := time.Now(); time.Since(from) < 3*leastBilled; { // and computes
+		}
+	}), func(s *setup) { s.source = cpuaccount.Process })
+	ask := func(path string) {
+		q := request(t, nil, "GET "+path)
+		q.Header.Set(numberHeader, "mine")
+		res, _ := r.do(r.client, q)
+		if got := res.Header.Values(numberHeader); got != nil {
+			t.Errorf("the client gets %q", got)
+		}
+	}
+	ask("/before")
+	ctx, stop := context.WithCancel(t.Context())
+	var bills sync.WaitGroup
+	bills.Go(func() { r.handler.Bill(ctx, workers.NewTracker(nil, ear, nil, func(error) {})) })
+	for r.handler.bill.tracker.Load() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	ask("/silent")
+	if s := r.meter.Sums(); s.Process != 0 {
+		t.Errorf("nobody told, and %v is known", s.Process)
+	}
+	for range 200 { // until the Driver comes by while one runs
+		if ask("/tells"); r.meter.Sums().Process > 0 {
+			break
+		}
+	}
+	stop()
+	bills.Wait()
+	if r.meter.Sums().Process == 0 {
+		t.Error("what the backend tells is not heard")
+	}
+	ask("/after")
+	mu.Lock()
+	defer mu.Unlock()
+	if numbers[0] != "" || numbers[len(numbers)-1] != "" {
+		t.Errorf("where none is told the backend gets %q and %q", numbers[0], numbers[len(numbers)-1])
+	}
+	seen := map[string]bool{}
+	for _, n := range numbers[1 : len(numbers)-1] {
+		if len(n) != 32 || seen[n] {
+			t.Errorf("the backend gets %q, again: %t", n, seen[n])
+		}
+		seen[n] = true
+	}
+}
