@@ -44,6 +44,11 @@
 // one. The rest of a request's time is idle; [Guess] remembers that of its kind
 // too, so that a long poll is known beforehand.
 //
+// Where a request's worker is known, with the source process, nothing of that is guessed: a
+// [Reading] has what the kernel counted for the process, and takes the place of what was
+// estimated, from the beginning on ([Span.Measured]). What the measured ones used is taken off
+// the machine's use before the others are corrected by it.
+//
 // # Two resources
 //
 // A backend has CPUs and workers. Who only sleeps in a worker, for a slow

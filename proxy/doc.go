@@ -71,6 +71,7 @@
 //	exchange.go   one request and its answer, and how it ended
 //	policy.go     one configuration, made ready
 //	driver.go     the goroutine that tells the limiter the time
+//	bill.go       what running requests used of the CPUs, as the kernel counts it
 //	workertrial.go how many connections the backend accepts
 //	learn.go      what the CPU use and the gate tell of the backend
 //	newcomer.go   who is redirected in place of waiting

@@ -71,11 +71,10 @@ type claim struct {
 	id     process.ID
 	number Number
 	base   process.Usage
-	at     time.Time
 
 	// guarded by claims.mu:
 	rest    *process.Usage // what it had used when it had served it, as it says, or went on to another one
-	another bool           // it says that it serves another one, without having said that
+	another bool           // it serves others at the same time, as far as it says
 }
 
 // final is what the process had used when it had served the request.
@@ -98,16 +97,45 @@ func (c *claim) serves() bool {
 // mostClaims is of how many processes what they say is kept.
 const mostClaims = 4096
 
+// speaker is a process that says what it serves.
+type speaker struct {
+	id   process.ID
+	last *claim
+	at   time.Time            // when it said that
+	open map[Number]time.Time // what it has begun and not ended, and when
+}
+
+const (
+	mostOpen = 64
+	// forgets is after which time a request counts no more that a process has begun, and did
+	// not say that it has ended: that may have had no room.
+	forgets = 10 * time.Second
+)
+
+// begins notes that it serves one more, and tells whether it serves others beside that.
+func (s *speaker) begins(now time.Time, n Number) (others bool) {
+	for o, since := range s.open {
+		if now.Sub(since) > forgets {
+			delete(s.open, o)
+		}
+	}
+	others = len(s.open) > 0
+	if len(s.open) < mostOpen {
+		s.open[n] = now
+	}
+	return others
+}
+
 // claims is what processes say, of each the last thing only, and of each request who said
 // it first. Its methods may be called concurrently.
 type claims struct {
 	mu       sync.Mutex // guards the following
-	byPID    map[int]*claim
+	byPID    map[int]*speaker
 	byNumber map[Number]*claim
 }
 
 func newClaims() *claims {
-	return &claims{byPID: map[int]*claim{}, byNumber: map[Number]*claim{}}
+	return &claims{byPID: map[int]*speaker{}, byNumber: map[Number]*claim{}}
 }
 
 // begins takes in that a process says it serves a request from now on. It returns false if
@@ -118,22 +146,36 @@ func (c *claims) begins(now time.Time, id process.ID, u process.Usage, n Number)
 	if _, taken := c.byNumber[n]; taken {
 		return false
 	}
-	base := u
-	if old := c.byPID[id.PID]; old != nil {
-		if old.id == id {
-			base = old.goneOnLocked(u)
-		}
-		c.dropLocked(old)
+	s := c.speakerLocked(now, id)
+	if s == nil {
+		return false
+	}
+	x := &claim{of: c, id: id, number: n, base: u, another: s.begins(now, n)}
+	if old := s.last; old != nil {
+		x.base = old.goneOnLocked(u, x.another)
+		delete(c.byNumber, old.number)
+	}
+	s.last, s.at, c.byNumber[n] = x, now, x
+	return true
+}
+
+// speakerLocked is what is kept of a process; nil: there is no room.
+func (c *claims) speakerLocked(now time.Time, id process.ID) *speaker {
+	s := c.byPID[id.PID]
+	if s != nil && s.id == id {
+		return s
+	}
+	if s != nil {
+		c.dropLocked(s)
+	} else if len(c.byPID) >= mostClaims {
+		c.sweepLocked(now)
 	}
 	if len(c.byPID) >= mostClaims {
-		c.sweepLocked(now)
-		if len(c.byPID) >= mostClaims {
-			return false
-		}
+		return nil
 	}
-	x := &claim{of: c, id: id, number: n, base: base, at: now}
-	c.byPID[id.PID], c.byNumber[n] = x, x
-	return true
+	s = &speaker{id: id, open: map[Number]time.Time{}}
+	c.byPID[id.PID] = s
+	return s
 }
 
 // between is how much a process uses at most from one request to the next that is the next
@@ -141,11 +183,11 @@ func (c *claims) begins(now time.Time, id process.ID, u process.Usage, n Number)
 // else.
 const between = 10 * time.Millisecond
 
-// goneOnLocked takes in that the process serves another request, and returns what it had used
-// before that.
-func (c *claim) goneOnLocked(now process.Usage) (base process.Usage) {
+// goneOnLocked takes in that the process serves another request, beside others or not, and
+// returns what it had used before that.
+func (c *claim) goneOnLocked(now process.Usage, others bool) (base process.Usage) {
 	if c.rest == nil {
-		c.rest, c.another = &now, true
+		c.rest, c.another = &now, c.another || others
 		return now
 	}
 	if now.CPU-c.rest.CPU > between {
@@ -158,7 +200,12 @@ func (c *claim) goneOnLocked(now process.Usage) (base process.Usage) {
 func (c *claims) ends(id process.ID, u process.Usage, n Number) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if x := c.byPID[id.PID]; x != nil && x.id == id && x.number == n && x.rest == nil {
+	s := c.byPID[id.PID]
+	if s == nil || s.id != id {
+		return
+	}
+	delete(s.open, n)
+	if x := s.last; x != nil && x.number == n && x.rest == nil {
 		x.rest = &u
 	}
 }
@@ -170,19 +217,21 @@ func (c *claims) of(n Number) *claim {
 	return c.byNumber[n]
 }
 
-func (c *claims) dropLocked(x *claim) {
-	delete(c.byPID, x.id.PID)
-	delete(c.byNumber, x.number)
+func (c *claims) dropLocked(s *speaker) {
+	delete(c.byPID, s.id.PID)
+	if s.last != nil {
+		delete(c.byNumber, s.last.number)
+	}
 }
 
 // keeps is for how long what a process said is kept that says nothing more.
 const keeps = time.Hour
 
-// sweep forgets who said nothing for long, or has ended.
+// sweepLocked forgets who said nothing for long, or has ended.
 func (c *claims) sweepLocked(now time.Time) {
-	for _, x := range c.byPID {
-		if now.Sub(x.at) > keeps || !x.id.Alive() {
-			c.dropLocked(x)
+	for _, s := range c.byPID {
+		if now.Sub(s.at) > keeps || !s.id.Alive() {
+			c.dropLocked(s)
 		}
 	}
 }

@@ -51,15 +51,20 @@ func TestClaims(t *testing.T) {
 		serves bool       // and nothing else
 		final  float64    // ms that it had used when it had served it; 0: that is still to come
 	}{
-		"one says so":                          {func(*claims) {}, one, true, 0},
-		"another one says so, too":             {func(c *claims) { c.begins(at(1), two, used(5), 1) }, one, true, 0},
-		"another one says it has ended":        {func(c *claims) { c.ends(two, used(5), 1) }, one, true, 0},
-		"it says another one has ended":        {func(c *claims) { c.ends(one, used(5), 2) }, one, true, 0},
-		"it has ended":                         {func(c *claims) { c.ends(one, used(5), 1) }, one, true, 5},
-		"it has ended twice":                   {func(c *claims) { c.ends(one, used(5), 1); c.ends(one, used(9), 1) }, one, true, 5},
-		"it says so again":                     {func(c *claims) { c.begins(at(1), one, used(9), 1) }, one, true, 0},
-		"it serves another one":                {func(c *claims) { c.begins(at(1), one, used(9), 2) }, one, false, 9},
-		"it ended, and serves another one":     {func(c *claims) { c.ends(one, used(5), 1); c.begins(at(1), one, used(9), 2) }, one, true, 5},
+		"one says so":                      {func(*claims) {}, one, true, 0},
+		"another one says so, too":         {func(c *claims) { c.begins(at(1), two, used(5), 1) }, one, true, 0},
+		"another one says it has ended":    {func(c *claims) { c.ends(two, used(5), 1) }, one, true, 0},
+		"it says another one has ended":    {func(c *claims) { c.ends(one, used(5), 2) }, one, true, 0},
+		"it has ended":                     {func(c *claims) { c.ends(one, used(5), 1) }, one, true, 5},
+		"it has ended twice":               {func(c *claims) { c.ends(one, used(5), 1); c.ends(one, used(9), 1) }, one, true, 5},
+		"it says so again":                 {func(c *claims) { c.begins(at(1), one, used(9), 1) }, one, true, 0},
+		"it serves another one":            {func(c *claims) { c.begins(at(1), one, used(9), 2) }, one, false, 9},
+		"it ended, and serves another one": {func(c *claims) { c.ends(one, used(5), 1); c.begins(at(1), one, used(9), 2) }, one, true, 5},
+		"its third one, as the first one runs": {func(c *claims) {
+			c.begins(at(1), one, used(9), 2)
+			c.ends(one, used(10), 2)
+			c.begins(at(2), one, used(11), 3)
+		}, one, false, 9},
 		"another process of its number begins": {func(c *claims) { c.begins(at(1), again, used(1), 2) }, one, true, 0},
 		"another process of its number ends":   {func(c *claims) { c.ends(again, used(5), 1) }, one, true, 0},
 	} {
@@ -139,10 +144,43 @@ func TestClaimsAgree(t *testing.T) {
 				t.Fatalf("%d processes, %d requests", len(c.byPID), len(c.byNumber))
 			}
 			for n, x := range c.byNumber {
-				if c.byPID[x.id.PID] != x || x.number != n || x.id != first[n] {
+				if c.byPID[x.id.PID].last != x || x.number != n || x.id != first[n] {
 					t.Fatalf("request %d is served by %+v, who says %d", n, x.id, x.number)
 				}
 			}
 		}
 	})
+}
+
+// TestThreads has a process with threads serve several requests at once, each of which is to be
+// left alone, and one at a time again after that.
+func TestThreads(t *testing.T) {
+	id := process.ID{PID: 1 << 22, Start: 1}
+	c := newClaims()
+	begin := func(now float64, n Number) *claim {
+		t.Helper()
+		if !c.begins(at(now), id, used(now), n) {
+			t.Fatal("not believed")
+		}
+		return c.of(n)
+	}
+	first := begin(0, 1)
+	second := begin(1, 2)
+	c.ends(id, used(2), 2)
+	third := begin(3, 3) // the first one runs still
+	c.ends(id, used(4), 1)
+	c.ends(id, used(4), 3)
+	fourth := begin(5, 4)
+	for n, x := range map[int]*claim{1: first, 2: second, 3: third} {
+		if x.serves() {
+			t.Errorf("request %d was served beside others, and is believed", n)
+		}
+	}
+	if !fourth.serves() {
+		t.Error("the fourth one is served alone, and not believed")
+	}
+	later := begin(5+2*forgets.Seconds(), 5) // that the fourth one ended was not heard
+	if !later.serves() {
+		t.Error("what is not heard is never forgotten")
+	}
 }
