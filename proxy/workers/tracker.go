@@ -114,7 +114,7 @@ func (t *Tracker) Look(now time.Time, all []Running) {
 			at[r.Work.worker]++
 		}
 	}
-	counts := t.data != nil && now.Sub(t.counted) >= readEvery
+	counts := t.data != nil && now.Sub(t.counted) >= readEvery && len(t.data.pids(now)) > 0
 	for i := range all {
 		r := &all[i]
 		if r.Work == nil {
