@@ -28,7 +28,7 @@ func TestExactBill(t *testing.T) {
 		t.Skip("only Linux counts so")
 	}
 	socket := filepath.Join(tempDir(t), "w.sock")
-	if err := os.Chmod(filepath.Dir(socket), 0o755); err != nil { //nolint:gosec // the workers are another user
+	if err := os.Chmod(filepath.Dir(socket), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	tells := startApache(t, "--prepend", telling(t, socket))
@@ -110,7 +110,7 @@ func TestSilentWithoutAProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()                                                                // nobody reads it
-	if err := errors.Join(os.Chmod(full, 0o666), os.Chmod(filepath.Dir(full), 0o755)); err != nil { //nolint:gosec // the workers are another user
+	if err := errors.Join(os.Chmod(full, 0o666), os.Chmod(filepath.Dir(full), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	for name, socket := range map[string]string{"nobody listens": "/nowhere/w.sock", "it is full": full} {
