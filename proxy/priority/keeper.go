@@ -1,0 +1,254 @@
+package priority
+
+import (
+	"errors"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+
+	"tempomat/cpuaccount/process"
+)
+
+// Errors of Step. The process is left as it is.
+var (
+	// ErrShared says that the process serves other requests beside this one, or computes
+	// with several threads.
+	ErrShared = errors.New("the process serves several requests at a time")
+	// ErrFull says that as many processes are lowered as the record has room for.
+	ErrFull = errors.New("the record of lowered priorities is full")
+	// errChanged says that somebody else has changed the priority.
+	errChanged = errors.New("somebody else has changed the priority of the process")
+)
+
+// Counts are since the start, but for Lowered.
+type Counts struct {
+	Steps     [Steps]uint64 // by how far down they led
+	Restored  uint64        // processes that were put back as they were
+	Ended     uint64        // of those that were lowered, processes that ended meanwhile
+	Abandoned uint64        // left as they are, as somebody else has changed their priority
+	Failed    uint64        // could not be put back; they stay in the record
+	Recovered uint64        // put back after another proxy that had left them behind
+	Lowered   int           // now
+}
+
+// Steps is how many steps there are down from what a process had.
+const Steps = 3
+
+// down is how far each step is below what a process had. By weight, which is what the
+// kernel goes by, it is a third, a tenth and a seventieth.
+func down() [Steps]int { return [Steps]int{5, 10, 19} }
+
+// Hold is a request's part in the priority of the process that serves it. The zero Hold has
+// changed nothing. It is for one request.
+type Hold struct {
+	state atomic.Uint32
+	place *change // nil: none; guarded by the Keeper's mu
+}
+
+const (
+	untouched = iota
+	touched   // a Step was begun
+	over
+)
+
+// change is a process whose priority was changed.
+type change struct {
+	slot int
+	entry
+	hold *Hold
+}
+
+// Keeper changes priorities. Its methods may be called concurrently.
+type Keeper struct {
+	kernel kernel
+	path   string
+
+	mu      sync.Mutex // guards the following
+	record  *record    // nil: closed
+	changed map[int]*change
+	free    []int // slots of the record
+	counts  Counts
+}
+
+// Open makes a Keeper that keeps its record in the file at path, which it makes, and puts
+// back what others have left behind there. It fails where this process has no right to put
+// a priority back, or cannot write the record, or the kernel does not tell what is needed.
+func Open(path string) (*Keeper, error) {
+	if err := probe(); err != nil {
+		return nil, err
+	}
+	return open(path, system{})
+}
+
+func open(path string, k kernel) (*Keeper, error) {
+	file, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	left := file.restore(k)
+	r, err := file.take()
+	if err != nil {
+		return nil, errors.Join(err, file.close())
+	}
+	keeper := &Keeper{kernel: k, path: path, record: r, changed: make(map[int]*change)}
+	keeper.counts.Recovered = uint64(left.Restored) //nolint:gosec // not negative
+	for slot := slots - 1; slot >= 0; slot-- {
+		keeper.free = append(keeper.free, slot)
+	}
+	return keeper, nil
+}
+
+// Step lowers the priority of the process that serves a request to a step, 1 to 3, below
+// what it had. It does nothing once the request is over, or if it is as low already. After
+// an error other than of the kernel there is no use in another try for this request.
+func (k *Keeper) Step(h *Hold, id process.ID, step int) error {
+	if step <= 0 || h.state.Load() == over {
+		return nil
+	}
+	h.state.CompareAndSwap(untouched, touched)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.record == nil || h.state.Load() == over {
+		return nil
+	}
+	c := h.place
+	if c == nil {
+		var err error
+		if c, err = k.admitLocked(h, id); err != nil {
+			return err
+		}
+	}
+	return k.lowerLocked(c, min(step, Steps))
+}
+
+// admitLocked takes in a process that was not touched before.
+func (k *Keeper) admitLocked(h *Hold, id process.ID) (*change, error) {
+	switch {
+	case k.changed[id.PID] != nil || !k.kernel.Alone(id.PID) || k.record.isOthers(id):
+		return nil, ErrShared
+	case len(k.free) == 0:
+		return nil, ErrFull
+	}
+	own, err := k.kernel.Nice(id)
+	if err != nil {
+		return nil, err
+	}
+	last := len(k.free) - 1
+	c := &change{slot: k.free[last], hold: h, entry: entry{id: id, own: own, set: own}}
+	k.free, k.changed[id.PID], h.place = k.free[:last], c, c
+	return c, nil
+}
+
+func (k *Keeper) lowerLocked(c *change, step int) error {
+	to := min(c.own+down()[step-1], lowest)
+	if to <= c.set {
+		if c.set == c.own { // it is as low as can be
+			k.dropLocked(c)
+		}
+		return nil
+	}
+	now, err := k.kernel.Nice(c.id)
+	if err == nil && now != c.set {
+		k.counts.Abandoned++
+		err = errChanged
+	}
+	if err != nil {
+		k.dropLocked(c)
+		return err
+	}
+	was := c.entry
+	c.before, c.set = now, to
+	if err = k.record.write(c.slot, c.entry); err == nil { // before it is done
+		err = k.kernel.SetNice(c.id.PID, to)
+	}
+	if err == nil {
+		k.counts.Steps[step-1]++
+		return nil
+	}
+	if c.entry = was; c.set == c.own {
+		k.dropLocked(c)
+	}
+	return err
+}
+
+// End puts the process back as it was before the request. What never was touched costs
+// nothing here.
+func (k *Keeper) End(h *Hold) {
+	if h.state.CompareAndSwap(untouched, over) {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h.state.Store(over)
+	if h.place != nil {
+		k.restoreLocked(h.place)
+	}
+}
+
+func (k *Keeper) restoreLocked(c *change) {
+	switch result := putBack(k.kernel, c.entry); result {
+	case failed:
+		k.counts.Failed++
+		// It stays in the record, for whoever has the right. The number is free for another
+		// process.
+		c.hold.place = nil
+		delete(k.changed, c.id.PID)
+		return
+	case restored:
+		k.counts.Restored++
+	case ended:
+		k.counts.Ended++
+	case abandoned:
+		k.counts.Abandoned++
+	}
+	k.dropLocked(c)
+}
+
+// dropLocked takes a process out of the books.
+func (k *Keeper) dropLocked(c *change) {
+	c.hold.place = nil
+	delete(k.changed, c.id.PID)
+	if k.record != nil && k.record.clear(c.slot) == nil {
+		k.free = append(k.free, c.slot)
+	}
+}
+
+// Restore puts all processes back as they were. Those of requests that go on are lowered
+// again by their next Step. It also looks what others have left behind meanwhile.
+func (k *Keeper) Restore() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.record == nil {
+		return
+	}
+	for _, c := range k.changed {
+		k.restoreLocked(c)
+	}
+	k.counts.Recovered += uint64(k.record.file.restore(k.kernel).Restored) //nolint:gosec // not negative
+}
+
+// Close puts all back, and ends the Keeper: later calls do nothing.
+func (k *Keeper) Close() error {
+	k.Restore()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.record == nil {
+		return nil
+	}
+	r := k.record
+	k.record = nil
+	return r.file.close()
+}
+
+// Counts tells what was done.
+func (k *Keeper) Counts() Counts {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := k.counts
+	c.Lowered = len(k.changed)
+	return c
+}
+
+// IsForbidden tells whether an error of Step says that the kernel does not let this process
+// change that one's priority: it is not worth another try.
+func IsForbidden(err error) bool { return errors.Is(err, fs.ErrPermission) }
