@@ -85,6 +85,9 @@ type Verdict struct {
 	Own bool
 	// Known says that its client was no stranger to the gate.
 	Known bool
+	// Ahead says that its client had more than its share, or is a stranger, as it came to the
+	// head of its lane.
+	Ahead bool
 	// Price is by how much the gate took the request for dearer than it is, as its
 	// keys owe: 2, without debt, to 18; 0 if it did not come to the gate.
 	Price float32

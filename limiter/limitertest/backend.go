@@ -1,7 +1,5 @@
 package limitertest
 
-import "container/heap"
-
 // acceptQueue is how many requests wait for a worker before others are turned
 // away: Apache's ListenBacklog.
 const acceptQueue = 511
@@ -10,8 +8,8 @@ const acceptQueue = 511
 // event-driven one.
 const anyWorkers = 1 << 20
 
-// backend has workers, and shares its CPUs evenly among those that compute. A
-// worker has one request from its first byte to the last one of the answer: it
+// backend has workers, and shares its CPUs among those that compute: evenly, or by their
+// weights where some have stepped down. A worker has one request from its first byte to the last one of the answer: it
 // receives the body, waits for a database, computes, and sends the answer.
 type backend struct {
 	*engine
@@ -19,13 +17,12 @@ type backend struct {
 	workers int
 	taker   taker
 
-	computing jobs // by when they are done
-	holding   int  // workers that have a request and compute nothing
-	queue     []*request
-	served    float64 // CPU-seconds that each computing request has got since the start
-	version   int
-	used      float64            // CPU-seconds
-	usedBy    map[string]float64 // by kind of client
+	ranks   [steps + 1]rank // those that compute, by how far they have stepped down
+	holding int             // workers that have a request and compute nothing
+	queue   []*request
+	version int
+	used    float64            // CPU-seconds
+	usedBy  map[string]float64 // by kind of client
 }
 
 // taker is who takes the answers.
@@ -50,37 +47,7 @@ const (
 	sending // its answer
 )
 
-// jobs is a heap of requests by the service at which they are done.
-type jobs []*request
-
-func (j jobs) Len() int           { return len(j) }
-func (j jobs) Less(a, b int) bool { return j[a].doneAt < j[b].doneAt }
-func (j jobs) Swap(a, b int)      { j[a], j[b] = j[b], j[a] }
-func (j *jobs) Push(x any)        { *j = append(*j, x.(*request)) }
-func (j *jobs) Pop() any {
-	old := *j
-	last := len(old) - 1
-	x := old[last]
-	*j = old[:last]
-	return x
-}
-
-// speed is what each computing request gets, in CPU-seconds per second.
-func (b *backend) speed() float64 {
-	if len(b.computing) == 0 {
-		return 0
-	}
-	return min(1, b.cpus/float64(len(b.computing)))
-}
-
-// pass lets time pass.
-func (b *backend) pass(seconds float64) {
-	x := b.speed() * seconds
-	b.served += x
-	b.used += x * float64(len(b.computing))
-}
-
-func (b *backend) busy() int { return len(b.computing) + b.holding }
+func (b *backend) busy() int { return b.computes() + b.holding }
 
 // send takes a request in, and tells whether there was room for it.
 func (b *backend) send(r *request) bool {
@@ -110,20 +77,19 @@ func (b *backend) begin(r *request) {
 }
 
 func (b *backend) compute(r *request) {
-	r.stage = computing
-	r.doneAt = b.served + r.cpu
-	heap.Push(&b.computing, r)
+	r.stage, r.since = computing, b.now
+	b.join(r, 0, r.cpu)
 	b.schedule()
 }
 
 // schedule has the next one be done when it is.
 func (b *backend) schedule() {
 	b.version++
-	if len(b.computing) == 0 {
+	if b.computes() == 0 {
 		return
 	}
 	version := b.version
-	b.after((b.computing[0].doneAt-b.served)/b.speed(), func() {
+	b.after(b.untilDone(), func() {
 		if version == b.version {
 			b.finish()
 		}
@@ -131,12 +97,10 @@ func (b *backend) schedule() {
 }
 
 func (b *backend) finish() {
-	var computed []*request
-	for len(b.computing) > 0 && b.computing[0].doneAt <= b.served+1e-9 {
-		r := heap.Pop(&b.computing).(*request)
-		r.stage = outside
+	computed := b.done()
+	for _, r := range computed {
+		r.stage, r.had, r.queued = outside, r.cpu, b.now-r.since-r.cpu
 		b.usedBy[r.client.Kind] += r.cpu
-		computed = append(computed, r)
 		if taking := b.taker.taking(r); taking > 0 {
 			b.hold(r, sending, taking, func() { b.end(r) })
 		}

@@ -22,6 +22,7 @@ func groups() []group {
 		{"Polls", Polls()},
 		{"UnsetWorkers", UnsetWorkers()},
 		{"Attacks", Attacks()},
+		{"Stepping", Stepping()},
 	}
 }
 

@@ -5,9 +5,9 @@
 // same seed gives nearly the same run: what is kept as hashes has a key of its own
 // each time.
 //
-// A [World] has a backend that shares its CPUs evenly among all that it works on,
-// as a kernel does, with a bounded number of workers and a bounded accept queue
-// before them. A worker has a request from its first byte to the last of the
+// A [World] has a backend that shares its CPUs evenly among all that it works on, or by
+// their weights where some have stepped down, as a kernel does, with a bounded number of
+// workers and a bounded accept queue before them. A worker has a request from its first byte to the last of the
 // answer: while its body comes, while it waits for a database, while it computes,
 // while a stream goes on and while a slow client reads. Who gives up waiting at
 // the backend is worked for all the same, as PHP does.
@@ -19,5 +19,6 @@
 // are crawls, and [Machines] the same on other numbers of CPUs; [HoldingWorkers],
 // [HangUps], [Polls] and [UnsetWorkers] are about what holds workers; [Attacks] are
 // families of everything else: wrong guesses, newcomers, crowds, offices, crawlers
-// that look like people; [Redirects] are newcomers who are redirected.
+// that look like people; [Redirects] are newcomers who are redirected, and [Stepping] are
+// crawls of a backend whose workers step down in priority.
 package limitertest

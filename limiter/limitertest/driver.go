@@ -2,7 +2,9 @@ package limitertest
 
 import (
 	"slices"
+	"time"
 
+	"tempomat/cpuaccount"
 	"tempomat/proxy/lifecycle"
 )
 
@@ -11,6 +13,7 @@ const (
 	tickEach    = 0.1
 	measureEach = 0.5
 	learnEach   = 1.0
+	stepEach    = 0.02
 )
 
 // tick is what the sidecar's driver does ten times a second.
@@ -29,6 +32,29 @@ func (p *proxy) tick() {
 	p.advance()
 	p.poll()
 }
+
+// step sees what requests have used, and has workers step down whose requests have computed
+// for long.
+func (p *proxy) step() {
+	for _, r := range p.running {
+		p.read(r)
+		p.backend.lower(r, r.Step(seconds(r.had)))
+	}
+}
+
+// read has the kernel tell what a request has used.
+func (p *proxy) read(r *request) {
+	if !p.steps {
+		return
+	}
+	if r.stage == computing {
+		r.had = p.backend.had(r)
+		r.queued = p.now - r.since - r.had
+	}
+	r.Measured(p.time(), cpuaccount.Reading{CPU: seconds(r.had), Queued: seconds(r.queued)})
+}
+
+func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 
 // look is what the sidecar sees of the backend from outside.
 func (p *proxy) look() {

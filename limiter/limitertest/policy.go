@@ -93,7 +93,11 @@ func rulesOf(now time.Time, s Scenario) (rules lifecycle.Rules, err error) {
 	if err != nil {
 		return rules, err
 	}
-	rules.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, s.CPUs, 0)
+	source := cpuaccount.Corrected
+	if s.Steps {
+		source = cpuaccount.Process // what a worker costs that has stepped down, time does not tell
+	}
+	rules.Meter = cpuaccount.NewMeter(source, s.CPUs, 0)
 	if s.Redirect {
 		rules.Newcomers = newcomer.New(now)
 	}

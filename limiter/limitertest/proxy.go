@@ -20,6 +20,7 @@ type proxy struct {
 	rules   lifecycle.Rules
 	backend *backend
 	plain   bool
+	steps   bool
 	spool   spool
 	waiting []*request // in the order of their arrival, as maps have none
 	running []*request
@@ -45,6 +46,9 @@ func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, err
 	e.every(tickEach, p.tick)
 	e.every(measureEach, p.measure())
 	e.every(learnEach, func() { p.gate.SetWorkers(p.rules.Meter) })
+	if p.steps = s.Steps; p.steps {
+		e.every(stepEach, p.step)
+	}
 	return p, nil
 }
 
@@ -147,6 +151,7 @@ func (p *proxy) begin(r *request) {
 
 // settle ends a request at the backend, which has finished (done) or was given up.
 func (p *proxy) settle(r *request, done bool) {
+	p.read(r)
 	r.Settle(p.time(), done, r.broken)
 	r.running = false
 	i := slices.Index(p.running, r)
@@ -202,6 +207,7 @@ func (p *proxy) done(r *request) {
 // everybody a cookie who has none, if it gives any.
 func (p *proxy) answered(r *request) http.Header {
 	r.begun = true
+	p.read(r)
 	h := http.Header{"Content-Type": {"text/html"}}
 	if r.client.Part(r.http.URL.Path) {
 		h.Set("Content-Type", "text/css")

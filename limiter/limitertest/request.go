@@ -17,9 +17,14 @@ type request struct {
 	// at the backend
 	stage  stage
 	doneAt float64
-	holds  int    // how often it began or ended to hold its worker without computing
-	then   func() // what comes after that
-	broken bool   // its connection was closed before all of it had come
+	since  float64 // when it began to compute
+	had    float64 // of the CPUs, in seconds, as was last read
+	queued float64 // the same of what it waited for them
+	step   int     // how far it has stepped down
+	index  int     // among those that have stepped down as far
+	holds  int     // how often it began or ended to hold its worker without computing
+	then   func()  // what comes after that
+	broken bool    // its connection was closed before all of it had come
 
 	// at the proxy
 	lifecycle.Life

@@ -26,10 +26,12 @@ type Scenario struct {
 	// Verified are robots that can be verified there.
 	Verified []classify.Crawler
 
-	// Rare is another of a family that is played when all are asked for.
-	Rare bool
+	// Steps has workers step down in priority as their requests compute, and what each
+	// request has cost is told.
+	Steps bool
 
 	// Rare is another of a family that is played when all are asked for.
+	Rare bool
 
 	// Demands are what each kind of clients must get, and Used and Waiting the
 	// least part of the CPUs that must be used: all the time, and while anybody

@@ -1,0 +1,33 @@
+package limitertest
+
+import "slices"
+
+// Stepping are crawls before a backend whose workers step down in priority as their
+// requests compute. Where people's pages are light they get them nearly as on the idle site,
+// whose 95th percentile is 29 ms; where all pages are alike, as without.
+func Stepping() (all []Scenario) {
+	demands := map[string][]Demand{
+		"crawl1":           {{Kind: "human", Good: 1, P95: 40}},
+		"dist120":          {{Kind: "human", Good: 1, P95: 45}},
+		"oneshot-samepath": {{Kind: "human", Good: 1, P95: 45}},
+		"lightflood":       {{Kind: "human", Good: 1, P95: 45}},
+		"nat+crawl1":       {{Kind: "human", Good: 1, P95: 45}, {Kind: "nat", Good: 1, P95: 50}},
+		"nat+dist120":      {{Kind: "human", Good: 1, P95: 50}, {Kind: "nat", Good: 1, P95: 110}},
+		"mixed":            {{Kind: "human", Good: 1, P95: 55}, {Kind: "nat", Good: 0.99, P95: 140}},
+		"flat1":            {{Kind: "human", Good: 0.99, P95: 360}},
+		"flat120":          {{Kind: "human", Good: 0.99, P95: 360}},
+		"flatshot":         {{Kind: "human", Good: 0.99, P95: 360}},
+		"flatnat":          {{Kind: "human", Good: 0.99, P95: 380}, {Kind: "nat", Good: 0.99, P95: 380}},
+	}
+	usual := []string{"crawl1", "flat120", "nat+dist120"}
+	for _, s := range Scenarios() {
+		d, has := demands[s.Name]
+		if !has {
+			continue
+		}
+		s.Rare = !slices.Contains(usual, s.Name)
+		s.Name, s.Demands, s.Steps, s.Waiting = s.Name+"+steps", d, true, 0.94
+		all = append(all, s)
+	}
+	return all
+}

@@ -1,0 +1,81 @@
+package lifecycle
+
+import (
+	"time"
+
+	"tempomat/limiter"
+)
+
+// While a request computes, the priority of the process that works on it goes down in
+// steps: the kernel then gives the CPUs to what has used less of them. Nobody has to guess
+// what a request will cost, and what was guessed wrong does no harm. It is a multilevel
+// feedback queue (Corbató et al., 1962) in the kernel, and near to what is best for sizes
+// that nobody knows and that differ by orders of magnitude (foreground-background, see
+// Nuyens and Wierman, 2008).
+//
+// It is the worst there is for sizes that are alike: a page of 150 ms that is two thirds
+// done would stand back for each one that begins. So how much a request may use until
+// it steps down goes by who asks, as its rank at the gate does.
+const (
+	// firstStep is what a request uses until it steps down whose client had more than its
+	// share, or is a stranger: as much as the shortest rung of the ladder has. The next steps
+	// are at four times as much each.
+	firstStep = 25 * time.Millisecond
+	perStep   = 4
+	// steps there are: see package priority.
+	steps = 3
+	// withinShare is by how much later it steps down if its client is within its share. That
+	// is times its standing: a page that a person waits for stays where it is until it has
+	// used 200 to 800 ms. And less by what its keys owe, as its price is.
+	withinShare = 4
+	// noDebt is the price of who owes nothing.
+	noDebt = 2
+)
+
+// Step is how far the process that works on the request is to step down which has used so
+// much of the CPUs for it: 0, not at all, to 3. It never decreases as more is used. An
+// exempt request never steps down. It may be called by anybody after Begin.
+func (l *Life) Step(used time.Duration) int {
+	if l.ticket == nil {
+		return 0
+	}
+	return stepOf(&l.Verdict, l.Who.Standing, used)
+}
+
+// UntilStep is how much more CPU time it takes until the next step; noStep: there is none
+// any more.
+func (l *Life) UntilStep(used time.Duration) time.Duration {
+	if l.ticket == nil {
+		return noStep
+	}
+	at := patienceOf(&l.Verdict, l.Who.Standing)
+	for range steps {
+		if used < at {
+			return at - used
+		}
+		at *= perStep
+	}
+	return noStep
+}
+
+// noStep is for ever.
+const noStep = 24 * time.Hour
+
+func stepOf(v *limiter.Verdict, standing float64, used time.Duration) (step int) {
+	for at := patienceOf(v, standing); step < steps && used >= at; at *= perStep {
+		step++
+	}
+	return step
+}
+
+// patienceOf is what a request may use until its first step.
+func patienceOf(v *limiter.Verdict, standing float64) time.Duration {
+	x := 1.0
+	if v.Known && !v.Ahead {
+		x = withinShare * max(standing, leastStanding)
+	}
+	return time.Duration(float64(firstStep) * x * noDebt / max(noDebt, float64(v.Price)))
+}
+
+// leastStanding is that of who claims to be what it is not.
+const leastStanding = 0.5

@@ -1,0 +1,68 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	"tempomat/limiter"
+)
+
+// TestPatience holds who asks against what a request may use until its first step. A page
+// of 150 ms for which a person waits must not step down, and a crawler's of 400 ms must,
+// before half of it is done.
+func TestPatience(t *testing.T) {
+	const person, crawler = 150 * time.Millisecond, 200 * time.Millisecond
+	for name, c := range map[string]struct {
+		verdict  limiter.Verdict
+		standing float64
+		want     time.Duration
+	}{
+		"a stranger":                        {limiter.Verdict{Ahead: true, Price: 2}, 1, 25 * time.Millisecond},
+		"a stranger with a crawler's agent": {limiter.Verdict{Ahead: true, Price: 6}, 1, 8333 * time.Microsecond},
+		"known, within its share":           {limiter.Verdict{Known: true, Price: 2}, 1, 100 * time.Millisecond},
+		"the same of a crawler's agent":     {limiter.Verdict{Known: true, Price: 6}, 1, 33333 * time.Microsecond},
+		"known, ahead of its share":         {limiter.Verdict{Known: true, Ahead: true, Price: 2}, 1, 25 * time.Millisecond},
+		"known, deep in debt":               {limiter.Verdict{Known: true, Ahead: true, Price: 18}, 1, 2777 * time.Microsecond},
+		"a person":                          {limiter.Verdict{Known: true, Price: 2}, 4, 400 * time.Millisecond},
+		"a person with a crawler's agent":   {limiter.Verdict{Known: true, Price: 6}, 8, 266666 * time.Microsecond},
+		"a person who had too much":         {limiter.Verdict{Known: true, Ahead: true, Price: 4}, 8, 12500 * time.Microsecond},
+		"who lies":                          {limiter.Verdict{Known: true, Price: 2}, 0.5, 50 * time.Millisecond},
+		"not judged":                        {limiter.Verdict{Known: true}, 0, 50 * time.Millisecond},
+	} {
+		got := patienceOf(&c.verdict, c.standing)
+		if got.Truncate(time.Microsecond) != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		switch isPerson := c.standing >= 2 && !c.verdict.Ahead; {
+		case isPerson && stepOf(&c.verdict, c.standing, person) != 0:
+			t.Errorf("%s: a page of %s steps down", name, person)
+		case !isPerson && stepOf(&c.verdict, c.standing, crawler) == 0:
+			t.Errorf("%s: a page of %s does not step down", name, crawler)
+		}
+	}
+}
+
+// TestSteps goes down one step after the other, and tells when the next one is due.
+func TestSteps(t *testing.T) {
+	l := Life{ticket: new(limiter.Ticket), Verdict: limiter.Verdict{Ahead: true, Price: 2}}
+	was, due := 0, l.UntilStep(0)
+	for used := time.Duration(0); used < 2*time.Second; used += time.Millisecond {
+		step := l.Step(used)
+		switch {
+		case step < was || step > was+1:
+			t.Fatalf("from step %d to %d at %s", was, step, used)
+		case step != was && used != due:
+			t.Errorf("step %d at %s, was to be at %s", step, used, due)
+		}
+		if step != was {
+			due = used + l.UntilStep(used)
+		}
+		was = step
+	}
+	if was != steps || l.UntilStep(time.Second) != noStep {
+		t.Errorf("%d steps, the next one in %s", was, l.UntilStep(time.Second))
+	}
+	if exempt := new(Life); exempt.Step(time.Hour) != 0 || exempt.UntilStep(0) != noStep {
+		t.Error("an exempt request steps down")
+	}
+}
