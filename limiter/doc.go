@@ -70,9 +70,11 @@
 //
 // Who is ahead leaves room. A client that had half a CPU-second more than its share is
 // ahead. Those who are within theirs pass it, up to 100 ms, and up to 400 ms while CPUs
-// are idle: its requests do not count for their room. A long request of one who is ahead starts only where the others have
-// left a CPU lately, as it takes its part for seconds, whoever comes then. And one
-// whose turn has come does not wait for ever behind shorter ones of those who are ahead.
+// are idle, or the kernel takes them from who is ahead ([Limiter.Preempts]): its requests
+// do not count for their room. A long request of one who is ahead starts only where the
+// others have left a CPU lately, as it takes its part for seconds, whoever comes then. And
+// one whose turn has come does not wait for ever behind shorter ones of those who are
+// ahead.
 //
 // Debt is a price. The bucket's debt multiplies what the request is taken to
 // cost, up to nine times. A network in debt makes its innocent members only a

@@ -82,6 +82,7 @@ type books struct {
 	seq            uint64
 	shed           uint64
 	utilisation    float64 // as last measured; negative: never
+	preempts       bool    // see Preempts
 }
 
 // limits are how many requests may be where.

@@ -166,9 +166,19 @@ func (g *gate) access(at time.Duration, r rung, alike, ahead int, starving bool)
 
 // passes tells whether those of rung r who are within their share pass those who are
 // ahead of it. Where all CPUs are full a page of 200 ms is done sooner if it waits until
-// one of its size is done: beside it each would take as much longer.
+// one of its size is done: beside it each would take as much longer. Not so where the
+// kernel takes the CPUs from who is ahead.
 func (g *gate) passes(r rung) bool {
-	return r <= lightRung || r <= passRung && g.utilisation < idleBelow
+	return r <= lightRung || r <= passRung && (g.preempts || g.utilisation < idleBelow)
+}
+
+// Preempts tells the gate whether what computes at the backend gives its CPU to those who
+// have had less, at once, as its priority follows that; false at first. It may be called at
+// any time.
+func (l *Limiter) Preempts(yes bool) {
+	l.gate.mu.Lock()
+	defer l.gate.mu.Unlock()
+	l.gate.preempts = yes
 }
 
 // room is how many may compute that are as short as rung r or shorter.

@@ -26,6 +26,25 @@ func TestRungs(t *testing.T) {
 	}
 }
 
+// TestPasses: who is within its share passes who is ahead with what is light; with up to 400 ms
+// where CPUs are idle, or the kernel takes them from who is ahead.
+func TestPasses(t *testing.T) {
+	w := siegeOf()
+	for _, c := range []struct {
+		use      float64
+		preempts bool
+		want     rung // the last one
+	}{{1, false, lightRung}, {0.5, false, passRung}, {1, true, passRung}, {0.5, true, passRung}} {
+		w.Preempts(c.preempts)
+		w.gate.utilisation = c.use
+		for r := range rung(rungs) {
+			if got := w.gate.passes(r); got != (r <= c.want) {
+				t.Errorf("use %g, preempts %t: rung %d passes: %t", c.use, c.preempts, r, got)
+			}
+		}
+	}
+}
+
 // TestLevels: each level knows its rung, and whether it needs a CPU.
 func TestLevels(t *testing.T) {
 	seen := map[level]bool{}

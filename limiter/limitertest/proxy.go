@@ -47,6 +47,7 @@ func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, err
 	e.every(measureEach, p.measure())
 	e.every(learnEach, func() { p.gate.SetWorkers(p.rules.Meter) })
 	if p.steps = s.Steps; p.steps {
+		p.limiter.Preempts(true)
 		e.every(stepEach, p.step)
 	}
 	return p, nil
