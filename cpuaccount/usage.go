@@ -15,6 +15,7 @@ type Usage struct {
 	at        time.Time
 	used, all float64
 	begun     bool
+	quota     Throttling
 }
 
 // MachineUsage reads /proc/stat (proc(5)) of a machine of whose CPUs the backend
@@ -23,7 +24,7 @@ type Usage struct {
 func MachineUsage(cpus float64) *Usage { return &Usage{read: (*Usage).readStat, cpus: cpus} }
 
 // CgroupUsage reads the cpu.stat of a cgroup of version 2, which may use so many
-// CPUs.
+// CPUs. If its quota was less, it is full by what was throttled.
 func CgroupUsage(cpus float64) *Usage { return &Usage{read: (*Usage).readCgroup, cpus: cpus} }
 
 // Sample returns the part used since the last reading, 0 to 1, and false if that
@@ -34,16 +35,17 @@ func (u *Usage) Sample(now time.Time, text []byte) (use float64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	of := all - u.all
+	of, throttled := all-u.all, 0.0
 	if all < 0 {
 		of = now.Sub(u.at).Seconds() * u.cpus
+		throttled, _ = u.quota.Sample(text)
 	}
 	part, begun := (used-u.used)/of, u.begun
 	u.at, u.used, u.all, u.begun = now, used, all, true
 	if !begun || !(of > 0) || part < 0 {
 		return 0, false
 	}
-	return min(part, 1), true
+	return min(max(part, throttled), 1), true
 }
 
 // readStat sums up the first line: cpu user nice system idle iowait irq softirq
@@ -83,15 +85,21 @@ func (u *Usage) partOf(lines []byte) float64 {
 
 // readCgroup finds the line usage_usec.
 func (*Usage) readCgroup(text []byte) (used, all float64, ok bool) {
+	x, ok := numberOf(text, "usage_usec ")
+	return x / 1e6, -1, ok
+}
+
+// numberOf is the number of the line that begins so.
+func numberOf(text []byte, name string) (x float64, ok bool) {
 	for len(text) > 0 {
 		var line []byte
 		line, text, _ = bytes.Cut(text, []byte{'\n'})
-		if rest, is := bytes.CutPrefix(line, []byte("usage_usec ")); is {
-			x, _, ok := cutNumber(rest)
-			return x / 1e6, -1, ok
+		if rest, is := bytes.CutPrefix(line, []byte(name)); is {
+			x, _, ok = cutNumber(rest)
+			return x, ok
 		}
 	}
-	return 0, 0, false
+	return 0, false
 }
 
 // cutNumber takes a whole number and the blanks before it.

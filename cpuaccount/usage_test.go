@@ -42,6 +42,12 @@ func TestUsage(t *testing.T) {
 			{4, "user_usec 1\n", -1},
 			{5, "usage_usec 9000000\n", 0},
 		}},
+		{"cgroup whose quota is less than is known", CgroupUsage(8), []reading{
+			{0, "usage_usec 1000000\nnr_periods 10\nnr_throttled 1\n", -1},
+			{1, "usage_usec 2000000\nnr_periods 20\nnr_throttled 11\n", 1},
+			{2, "usage_usec 3000000\nnr_periods 30\nnr_throttled 16\n", 0.5},
+			{3, "usage_usec 4600000\nnr_periods 40\nnr_throttled 16\n", 0.2},
+		}},
 	} {
 		for i, r := range c.readings {
 			got, ok := c.usage.Sample(at(r.at), []byte(r.text))
