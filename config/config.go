@@ -66,7 +66,7 @@ func Default() *Config {
 		AddressHeader: "X-Forwarded-For",
 		Upgrades:      []string{"websocket"},
 		Throttle:      defaultThrottle(),
-		Gate:          Gate{Strangers: 0.5, Usage: "machine"},
+		Gate:          Gate{Strangers: 0.5, Usage: "machine", Priority: "auto"},
 		Standing:      Standing{Enabled: true, Attested: 4},
 		Newcomers:     Newcomers{Redirect: true},
 		Robots:        defaultRobots(),

@@ -15,6 +15,7 @@ type Gate struct {
 	Heavy     int     // requests of a size, and shorter, that may compute at a time; 0: follows the CPU use
 	Strangers float64 // least share of all clients together that are not known yet
 	Usage     string  // whose CPU use: machine, off, or a directory of cgroup v2
+	Priority  string  // auto, on or off: whether the backend's processes step down as their requests compute
 }
 
 // Standing is what evidence that a client is a person's browser counts.
@@ -47,6 +48,8 @@ func gateSettings(d *draft) []form.Setting {
 			Doc: "The least share of the machine of all clients together that are not known yet."},
 		{Path: "gate.usage", Value: usage().In(&d.Gate.Usage), Restart: true,
 			Doc: "Whose CPU use `gate.heavy: 0` follows, if the backend is on this machine."},
+		{Path: "gate.priority", Value: form.Choice("auto", "on", "off").In(&d.Gate.Priority),
+			Doc: "Whether the process that works on a request steps down in priority as it computes, so that the kernel gives the CPUs to what is short ([the kernel's help](kernel.md)). `auto`: where this process has the right (CAP_SYS_NICE) and sees which process serves a request. `on`: the same, with a warning where not."},
 		{Path: "standing.enabled", Value: form.Boolean().In(&d.Standing.Enabled),
 			Doc: "Whether evidence that a client is a person's browser raises its share."},
 		{Path: "standing.attested", Value: form.Number("a number from 1 to 8", 1, 8, func(x float64) bool { return x >= 1 && x <= 8 }).In(&d.Standing.Attested),

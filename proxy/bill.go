@@ -57,6 +57,7 @@ func (h *Handler) Bill(ctx context.Context, t *workers.Tracker) {
 		select {
 		case <-ctx.Done():
 			h.loseAll(time.Now())
+			h.tellPreempts(nil)
 			return
 		case now := <-ticks.C:
 			h.look(now, t)
@@ -83,8 +84,13 @@ func (h *Handler) look(now time.Time, t *workers.Tracker) {
 	h.running.Each(func(x *exchange) {
 		if i, ok := b.index[x]; ok && x.forwarded.Equal(b.all[i].Began) && !x.lingers {
 			x.takeReading(now, &b.all[i])
+			if r := &b.all[i]; r.Is == workers.Read {
+				h.priorities.consider(now, x, r.Work.ID(), r.Reading.CPU)
+			}
 		}
 	})
+	h.priorities.apply()
+	h.tellPreempts(b.all)
 }
 
 // collect lists the requests that are looked at.
@@ -103,6 +109,7 @@ func (b *bill) collect(h *Handler, now time.Time) {
 				r.Conn = net.Conn(c)
 			}
 		}
+		r.Due = h.priorities.isDue(now, x)
 		b.all, b.whose = append(b.all, r), append(b.whose, x)
 	})
 }

@@ -40,6 +40,8 @@ type exchange struct {
 	held    time.Duration // for how long the client was kept from the end of its answer
 	waits   time.Time     // since when, for a place
 	told    told
+	lowered *lowered  // its process has stepped down, or was to; see priorities
+	stepDue time.Time // when it may have to next; zero: it is not looked at yet
 	lingers bool      // see linger
 	until   time.Time // it lingers
 	record  telemetry.Record

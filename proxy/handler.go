@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"math"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,9 @@ type Handler struct {
 	exchanges sync.Pool
 	passes    atomic.Int64 // of the Driver
 	bill      bill
+
+	priorities priorities
+	pressure   atomic.Uint64 // the bits of Pressure
 }
 
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by
@@ -40,6 +44,7 @@ func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
 	h.tails.New = func() any { return new([tailSize]byte) }
 	h.pieces.init()
 	h.exchanges.New = func() any { return new(exchange) }
+	h.pressure.Store(math.Float64bits(-1))
 	h.policy.Store(p)
 	return h
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"math"
 	"time"
 
 	"tempomat/proxy/lifecycle"
@@ -28,11 +29,16 @@ func (h *Handler) learn() {
 	h.learnt.workers = n
 }
 
-// Measure takes in what part of the backend's CPUs, 0 to 1, was used since it
+// Measure takes in what part of the backend's CPUs was used since it
 // was called last. One goroutine calls it, about twice a second.
-func (h *Handler) Measure(now time.Time, use float64) {
-	h.gate.Measure(now, h.Policy().Meter, use, h.lives)
+func (h *Handler) Measure(now time.Time, use Use) {
+	h.pressure.Store(math.Float64bits(use.Pressure))
+	h.gate.Measure(now, h.Policy().Meter, use.CPUs, h.lives)
 }
+
+// Pressure is the part of the time, 0 to 1, in which somebody waited for a CPU, as it was
+// measured last; negative: it never was.
+func (h *Handler) Pressure() float64 { return math.Float64frombits(h.pressure.Load()) }
 
 // lives yields those of all requests at the backend.
 func (h *Handler) lives(yield func(*lifecycle.Life) bool) {

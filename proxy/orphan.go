@@ -89,6 +89,7 @@ func (h *Handler) linger(now time.Time, x *exchange) bool {
 		return false
 	}
 	x.Unseen(func() { x.lingers, x.until = true, now.Add(min(now.Sub(x.forwarded), mostLinger)) })
+	x.endStep() // nobody sees when the process gets its next request
 	return true
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"tempomat/cpuaccount"
@@ -19,61 +20,147 @@ type UsageMeter struct {
 	// after they could be meanwhile. Run calls it.
 	Lost func(error)
 
-	lost  bool
-	file  *os.File
-	usage *cpuaccount.Usage
-	text  [64 << 10]byte // what is wanted stands at the beginning, a line for each CPU
+	lost     bool
+	use      *counters
+	usage    *cpuaccount.Usage
+	own      *counters // of the container that this process and the backend are in; nil: none
+	quota    cpuaccount.Throttling
+	stalls   *counters // nil: the kernel does not tell
+	pressure cpuaccount.Pressure
+}
+
+// Use is what was measured.
+type Use struct {
+	CPUs     float64 // the part of them that is used, 0 to 1
+	Pressure float64 // the part of the time in which somebody waited for a CPU; negative: nobody knows
 }
 
 // OpenUsage opens the counters of this machine, or, if cgroup is not empty, those
 // of that directory. The backend may use so many CPUs.
 func OpenUsage(cgroup string, cpus float64) (*UsageMeter, error) {
-	name, usage := "/proc/stat", cpuaccount.MachineUsage(cpus)
+	name, pressure, usage := "/proc/stat", "/proc/pressure/cpu", cpuaccount.MachineUsage(cpus)
 	if cgroup != "" {
 		name, usage = filepath.Join(cgroup, "cpu.stat"), cpuaccount.CgroupUsage(cpus)
+		pressure = filepath.Join(cgroup, "cpu.pressure")
 	}
-	f, err := os.Open(name)
+	use, err := openCounters(name)
 	if err != nil {
 		return nil, fmt.Errorf("measure the CPU use: %w", err)
 	}
-	return &UsageMeter{file: f, usage: usage}, nil
+	m := &UsageMeter{use: use, usage: usage}
+	m.stalls, _ = openCounters(pressure) // a kernel may be without
+	if cgroup == "" {
+		m.own = openOwn("/proc/self/cgroup", "/sys/fs/cgroup")
+	}
+	return m, nil
 }
 
-// Run tells the use, 0 to 1, twice a second until the context ends, and closes
+// openOwn opens the counters of the container that this process is in; nil: it is in none,
+// or in one without a quota. A process of the machine itself has a cgroup for its service,
+// in which the backend is not.
+func openOwn(self, cgroups string) *counters {
+	text, err := os.ReadFile(self)
+	if err != nil || strings.TrimSpace(string(text)) != "0::/" {
+		return nil
+	}
+	c, err := openCounters(filepath.Join(cgroups, "cpu.stat"))
+	if err != nil {
+		return nil
+	}
+	if !strings.Contains(string(c.read()), "nr_throttled ") {
+		c.close()
+		return nil
+	}
+	return c
+}
+
+// Run tells the use twice a second until the context ends, and closes
 // the counters. A reading that fails is left out.
-func (m *UsageMeter) Run(ctx context.Context, tell func(now time.Time, use float64)) {
-	defer func() { _ = m.file.Close() }() // it was only read
+func (m *UsageMeter) Run(ctx context.Context, tell func(now time.Time, use Use)) {
+	defer m.close()
 	ticks := time.NewTicker(usageEvery)
 	defer ticks.Stop()
-	m.usage.Sample(time.Now(), m.read()) // what the first one is compared with
+	m.sample(time.Now()) // what the first one is compared with
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-ticks.C:
-			if use, ok := m.usage.Sample(now, m.read()); ok {
+			if use, ok := m.sample(now); ok {
 				tell(now, use)
 			}
 		}
 	}
 }
 
-// read returns what the counters tell. If they cannot be read it opens them
+func (m *UsageMeter) close() {
+	for _, c := range []*counters{m.use, m.own, m.stalls} {
+		c.close()
+	}
+}
+
+func (m *UsageMeter) sample(now time.Time) (use Use, ok bool) {
+	use.Pressure = -1
+	if x, ok := m.pressure.Sample(now, m.stalls.read()); ok {
+		use.Pressure = x
+	}
+	throttled, _ := m.quota.Sample(m.own.read())
+	use.CPUs, ok = m.usage.Sample(now, m.read())
+	use.CPUs = max(use.CPUs, throttled) // of what is left of the machine, nothing can be had
+	return use, ok
+}
+
+// read returns what the counters of the use tell.
+func (m *UsageMeter) read() []byte {
+	text := m.use.read()
+	switch {
+	case text != nil:
+		m.lost = false
+	case !m.lost:
+		if m.lost = true; m.Lost != nil {
+			m.Lost(fmt.Errorf("measure the CPU use: %w", m.use.err))
+		}
+	}
+	return text
+}
+
+// counters are a file of the kernel's that is read again and again. Of a nil one nothing can
+// be read.
+type counters struct {
+	file *os.File
+	err  error          // why nothing was read
+	text [64 << 10]byte // what is wanted stands at the beginning, a line for each CPU
+}
+
+func openCounters(name string) (*counters, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &counters{file: f}, nil
+}
+
+// read returns what they tell; nil: nothing. If they cannot be read it opens them
 // anew, for the next time: a restart of the backend's service removes its cgroup
 // and makes another one of that name.
-func (m *UsageMeter) read() []byte {
-	n, err := m.file.ReadAt(m.text[:], 0)
+func (c *counters) read() []byte {
+	if c == nil {
+		return nil
+	}
+	n, err := c.file.ReadAt(c.text[:], 0)
 	if n > 0 { // err is io.EOF
-		m.lost = false
-		return m.text[:n]
+		return c.text[:n]
 	}
-	if !m.lost && m.Lost != nil {
-		m.Lost(fmt.Errorf("measure the CPU use: %w", err))
-	}
-	m.lost = true
-	if f, err := os.Open(m.file.Name()); err == nil {
-		_ = m.file.Close() // it was only read
-		m.file = f
+	c.err = err
+	if f, err := os.Open(c.file.Name()); err == nil {
+		_ = c.file.Close() // it was only read
+		c.file = f
 	}
 	return nil
+}
+
+func (c *counters) close() {
+	if c != nil {
+		_ = c.file.Close() // it was only read
+	}
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tempomat/cpuaccount"
 )
 
 // cgroupUsed writes a cpu.stat that tells so many CPU-seconds.
@@ -47,7 +49,7 @@ func TestUsageMeter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		uses := make(chan float64, 1)
-		go m.Run(ctx, func(_ time.Time, use float64) { uses <- use })
+		go m.Run(ctx, func(_ time.Time, use Use) { uses <- use.CPUs })
 		time.Sleep(usageEvery / 2) // from here on between two readings
 		for i, step := range []struct {
 			used float64 // CPU-seconds, at 2 CPUs and 2 readings a second; negative: the cgroup is lost
@@ -78,7 +80,7 @@ func TestUsageMeter(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		if m.file.Close() == nil {
+		if m.use.file.Close() == nil {
 			t.Error("the file is left open")
 		}
 	})
@@ -99,8 +101,8 @@ func TestUsageOfThisMachine(t *testing.T) {
 	if err != nil {
 		skipElsewhere(t, err)
 	}
-	defer func() { _ = m.file.Close() }()
-	if n := testing.AllocsPerRun(10, func() { m.usage.Sample(time.Now(), m.read()) }); n != 0 {
+	defer m.close()
+	if n := testing.AllocsPerRun(10, func() { m.sample(time.Now()) }); n != 0 {
 		t.Errorf("%g allocations a reading", n)
 	}
 	if text := m.read(); len(text) < 5 || string(text[:4]) != "cpu " {
@@ -111,5 +113,72 @@ func TestUsageOfThisMachine(t *testing.T) {
 func TestNoUsage(t *testing.T) {
 	if _, err := OpenUsage(t.TempDir(), 2); err == nil {
 		t.Error("opened the counters of no cgroup")
+	}
+}
+
+// TestPressureOfACgroup reads what a cgroup tells of who waits for a CPU.
+func TestPressureOfACgroup(t *testing.T) {
+	dir := t.TempDir()
+	cgroupUsed(t, dir, 1)
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000000\n")
+	m, err := OpenUsage(dir, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	now := time.Now()
+	if _, ok := m.sample(now); ok {
+		t.Error("the first reading tells something")
+	}
+	write("cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1250000\n")
+	cgroupUsed(t, dir, 2)
+	use, ok := m.sample(now.Add(time.Second))
+	if !ok || math.Abs(use.CPUs-0.5) > 1e-6 || math.Abs(use.Pressure-0.25) > 1e-6 {
+		t.Errorf("%+v, %v", use, ok)
+	}
+	if m.own != nil {
+		t.Error("beside a cgroup that was named, another one is read")
+	}
+}
+
+// TestThrottledContainer takes a container for full whose quota is used up, whatever the
+// machine's CPUs do. A service's own cgroup says nothing of the backend.
+func TestThrottledContainer(t *testing.T) {
+	dir := t.TempDir()
+	self, stat := filepath.Join(dir, "self"), filepath.Join(dir, "cpu.stat")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(stat, "usage_usec 1\nnr_periods 10\nnr_throttled 1\n")
+	for text, want := range map[string]bool{"0::/\n": true, "0::/system.slice/tempomat.service\n": false, "1:cpu:/\n0::/\n": false, "": false} {
+		write(self, text)
+		c := openOwn(self, dir)
+		c.close()
+		if (c != nil) != want {
+			t.Errorf("%q: read %v, want %v", text, c != nil, want)
+		}
+	}
+	write(self, "0::/\n")
+	m := &UsageMeter{own: openOwn(self, dir), usage: cpuaccount.MachineUsage(100)}
+	m.use, _ = openCounters(stat) // no /proc/stat: what the machine does is not told
+	defer m.close()
+	now := time.Now()
+	m.sample(now)
+	write(stat, "usage_usec 1\nnr_periods 20\nnr_throttled 11\n")
+	if use, _ := m.sample(now.Add(time.Second)); use.CPUs != 1 {
+		t.Errorf("%+v, want a full machine", use)
+	}
+	write(stat, "usage_usec 1\n")
+	if openOwn(self, dir) != nil {
+		t.Error("a container without a quota is read")
 	}
 }

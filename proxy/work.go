@@ -62,5 +62,6 @@ func (h *Handler) settle(now time.Time, x *exchange, done bool) {
 	x.readLast(now)
 	if x.Settle(now, done, x.body.broken.Load()) {
 		x.Remove()
+		x.endStep()
 	}
 }

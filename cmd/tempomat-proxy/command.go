@@ -35,6 +35,7 @@ func commands() []command {
 		{name: "config docs", summary: "print the reference of the configuration, as Markdown", run: configDocs},
 		{name: "config schema", summary: "print the configuration's JSON Schema, for editors", run: configSchema},
 		{name: "help", summary: "print this text", run: help},
+		{name: "priorities", args: "-restore [-config FILE]", summary: "put back priorities of the backend's processes that a killed proxy left behind", run: restorePriorities},
 		{name: "setup", args: "[-write | -undo]", summary: setup.Summary, run: setUp},
 		{name: demoSiteCommand, run: demoSiteProcess},
 		{name: startCommand, run: startSuccessor},

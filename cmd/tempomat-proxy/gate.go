@@ -48,14 +48,17 @@ func (s *sidecar) watchWorkers(c *config.Config) {
 	s.hints.Watch(nil)
 }
 
-// endBills measures no more, whatever is reloaded.
-func (s *sidecar) endBills() {
+// endHints has the backend's processes be as they were, and measures no more, whatever is
+// reloaded.
+func (s *sidecar) endHints() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.priorities.end()
 	s.bills.end()
 }
 
-// openHints opens what tells of the backend's workers, and of their CPU time.
+// openHints opens what tells of the backend's workers, of their CPU time, and of
+// their priority.
 func (s *sidecar) openHints() {
 	hints, err := proxy.OpenWorkerHints()
 	if err != nil {
@@ -65,6 +68,8 @@ func (s *sidecar) openHints() {
 	s.watchWorkers(s.config)
 	s.bills.handler, s.bills.log = s.handler, s.logs.log
 	s.bills.restart(s.config)
+	s.priorities.handler, s.priorities.log = s.handler, s.logs.log
+	s.priorities.restart(s.config)
 }
 
 // openUsage opens what measures the CPU use; nil if nothing does.

@@ -23,6 +23,7 @@ func (s *sidecar) numbers() *metrics.State {
 		Buffer: s.policies.spools.Stats(), Connections: s.connections.table.Stats(0),
 		Sharing: s.sharing.numbers(), Strict: s.policies.counts.strict(), Waiting: s.handler.WaitingByGroup(time.Now()),
 	}
+	n.Priorities, n.Pressure = s.priorities.numbers(), s.handler.Pressure()
 	n.Beginnings, n.Certificates = s.beginnings.tell(), s.encryption.numbers()
 	s.loaded.tell(n)
 	return n

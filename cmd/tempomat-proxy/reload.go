@@ -46,6 +46,7 @@ func (s *sidecar) reload() error {
 	}
 	s.watchWorkers(c)
 	s.bills.restart(c)
+	s.priorities.restart(c)
 	s.grant(c.Admin)
 	s.keepSystems(c)
 	s.sharing.rekey(s.config, s.logs.log) // the keys of the running configuration: where they are is not reloaded

@@ -35,6 +35,7 @@ type sidecar struct {
 	limiter     *limiter.Limiter
 	hints       *proxy.WorkerHints
 	bills       bills
+	priorities  priorities
 	state       stateFile
 	journal     *telemetry.Journal
 	inside      *inside
@@ -221,7 +222,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	s.replaced.sockets = sockets
 	s.keepSystems(s.config)
 	s.start(work, &all)
-	defer s.endBills()
+	defer s.endHints()
 	failed := make(chan error, 1)
 	all.Go(func() { failed <- s.server.Serve(entrances) })
 	if err := from.end(sockets); err != nil {

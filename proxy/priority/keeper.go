@@ -16,6 +16,8 @@ var (
 	ErrShared = errors.New("the process serves several requests at a time")
 	// ErrFull says that as many processes are lowered as the record has room for.
 	ErrFull = errors.New("the record of lowered priorities is full")
+	// ErrRecord says that it cannot be written down what was changed.
+	ErrRecord = errors.New("the record of lowered priorities cannot be written")
 	// errChanged says that somebody else has changed the priority.
 	errChanged = errors.New("somebody else has changed the priority of the process")
 )
@@ -34,9 +36,23 @@ type Counts struct {
 // Steps is how many steps there are down from what a process had.
 const Steps = 3
 
-// down is how far each step is below what a process had. By weight, which is what the
+// Down is how far a step, 1 to 3, is below what a process had. By weight, which is what the
 // kernel goes by, it is a third, a tenth and a seventieth.
-func down() [Steps]int { return [Steps]int{5, 10, 19} }
+func Down(step int) int { return [Steps]int{5, 10, 19}[step-1] }
+
+// Plus is both together.
+func (c Counts) Plus(o Counts) Counts {
+	for i := range c.Steps {
+		c.Steps[i] += o.Steps[i]
+	}
+	c.Restored += o.Restored
+	c.Ended += o.Ended
+	c.Abandoned += o.Abandoned
+	c.Failed += o.Failed
+	c.Recovered += o.Recovered
+	c.Lowered += o.Lowered
+	return c
+}
 
 // Hold is a request's part in the priority of the process that serves it. The zero Hold has
 // changed nothing. It is for one request.
@@ -61,12 +77,14 @@ type change struct {
 // Keeper changes priorities. Its methods may be called concurrently.
 type Keeper struct {
 	kernel kernel
-	path   string
+	record *record
+	writes sync.Mutex // guards what is written to it; taken before mu
 
 	mu      sync.Mutex // guards the following
-	record  *record    // nil: closed
+	closed  bool
 	changed map[int]*change
 	free    []int // slots of the record
+	stale   []int // slots of what is put back, and stands there still
 	counts  Counts
 }
 
@@ -90,7 +108,7 @@ func open(path string, k kernel) (*Keeper, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.close())
 	}
-	keeper := &Keeper{kernel: k, path: path, record: r, changed: make(map[int]*change)}
+	keeper := &Keeper{kernel: k, record: r, changed: make(map[int]*change)}
 	keeper.counts.Recovered = uint64(left.Restored) //nolint:gosec // not negative
 	for slot := slots - 1; slot >= 0; slot-- {
 		keeper.free = append(keeper.free, slot)
@@ -100,25 +118,100 @@ func open(path string, k kernel) (*Keeper, error) {
 
 // Step lowers the priority of the process that serves a request to a step, 1 to 3, below
 // what it had. It does nothing once the request is over, or if it is as low already. After
-// an error other than of the kernel there is no use in another try for this request.
+// an error there is no use in another try for this request. It writes to a file: End
+// waits for no Step.
 func (k *Keeper) Step(h *Hold, id process.ID, step int) error {
 	if step <= 0 || h.state.Load() == over {
 		return nil
 	}
 	h.state.CompareAndSwap(untouched, touched)
+	k.writes.Lock()
+	defer k.writes.Unlock()
+	c, next, err := k.plan(h, id, min(step, Steps))
+	if c == nil || err != nil {
+		return err
+	}
+	err = k.record.write(c.slot, next)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.record == nil || h.state.Load() == over {
+	if h.place != c {
+		return nil // it is over meanwhile, and what was written is stale
+	}
+	if err != nil {
+		err = errors.Join(ErrRecord, err)
+	} else if err = k.kernel.SetNice(id.PID, next.set); err == nil {
+		c.entry = next
+		k.counts.Steps[min(step, Steps)-1]++
 		return nil
 	}
-	c := h.place
-	if c == nil {
-		var err error
+	if c.set == c.own {
+		k.dropLocked(c)
+	}
+	return err
+}
+
+// plan is what to change, and what to write down before; nil: nothing.
+func (k *Keeper) plan(h *Hold, id process.ID, step int) (c *change, next entry, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed || h.state.Load() == over {
+		return nil, next, nil
+	}
+	if c = h.place; c == nil {
 		if c, err = k.admitLocked(h, id); err != nil {
-			return err
+			return nil, next, err
 		}
 	}
-	return k.lowerLocked(c, min(step, Steps))
+	return k.nextLocked(c, step)
+}
+
+// nextLocked is how a process is to step down.
+func (k *Keeper) nextLocked(c *change, step int) (*change, entry, error) {
+	next := c.entry
+	next.set = min(c.own+Down(step), lowest)
+	if next.set <= c.set {
+		if c.set == c.own { // it is as low as can be
+			k.dropLocked(c)
+		}
+		return nil, next, nil
+	}
+	now, err := k.kernel.Nice(c.id)
+	if err == nil && now != c.set {
+		k.counts.Abandoned++
+		err = errChanged
+	}
+	if err != nil {
+		k.dropLocked(c)
+		return nil, next, err
+	}
+	next.before = now
+	return c, next, nil
+}
+
+// Flush takes out of the record what is put back.
+func (k *Keeper) Flush() {
+	k.writes.Lock()
+	defer k.writes.Unlock()
+	k.flush()
+}
+
+func (k *Keeper) flush() {
+	k.mu.Lock()
+	stale := k.stale
+	k.stale = nil
+	closed := k.closed
+	k.mu.Unlock()
+	if closed || len(stale) == 0 {
+		return
+	}
+	for _, slot := range stale {
+		if k.record.clear(slot) != nil {
+			continue // it is not used again
+		}
+		k.mu.Lock()
+		k.free = append(k.free, slot)
+		k.mu.Unlock()
+	}
 }
 
 // admitLocked takes in a process that was not touched before.
@@ -137,38 +230,6 @@ func (k *Keeper) admitLocked(h *Hold, id process.ID) (*change, error) {
 	c := &change{slot: k.free[last], hold: h, entry: entry{id: id, own: own, set: own}}
 	k.free, k.changed[id.PID], h.place = k.free[:last], c, c
 	return c, nil
-}
-
-func (k *Keeper) lowerLocked(c *change, step int) error {
-	to := min(c.own+down()[step-1], lowest)
-	if to <= c.set {
-		if c.set == c.own { // it is as low as can be
-			k.dropLocked(c)
-		}
-		return nil
-	}
-	now, err := k.kernel.Nice(c.id)
-	if err == nil && now != c.set {
-		k.counts.Abandoned++
-		err = errChanged
-	}
-	if err != nil {
-		k.dropLocked(c)
-		return err
-	}
-	was := c.entry
-	c.before, c.set = now, to
-	if err = k.record.write(c.slot, c.entry); err == nil { // before it is done
-		err = k.kernel.SetNice(c.id.PID, to)
-	}
-	if err == nil {
-		k.counts.Steps[step-1]++
-		return nil
-	}
-	if c.entry = was; c.set == c.own {
-		k.dropLocked(c)
-	}
-	return err
 }
 
 // End puts the process back as it was before the request. What never was touched costs
@@ -194,7 +255,7 @@ func (k *Keeper) restoreLocked(c *change) {
 		c.hold.place = nil
 		delete(k.changed, c.id.PID)
 		return
-	case restored:
+	case restored, same:
 		k.counts.Restored++
 	case ended:
 		k.counts.Ended++
@@ -208,36 +269,46 @@ func (k *Keeper) restoreLocked(c *change) {
 func (k *Keeper) dropLocked(c *change) {
 	c.hold.place = nil
 	delete(k.changed, c.id.PID)
-	if k.record != nil && k.record.clear(c.slot) == nil {
-		k.free = append(k.free, c.slot)
-	}
+	k.stale = append(k.stale, c.slot)
 }
 
 // Restore puts all processes back as they were. Those of requests that go on are lowered
 // again by their next Step. It also looks what others have left behind meanwhile.
 func (k *Keeper) Restore() {
+	k.writes.Lock()
+	defer k.writes.Unlock()
+	k.restoreAll()
+}
+
+func (k *Keeper) restoreAll() {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.record == nil {
-		return
-	}
 	for _, c := range k.changed {
 		k.restoreLocked(c)
 	}
-	k.counts.Recovered += uint64(k.record.file.restore(k.kernel).Restored) //nolint:gosec // not negative
+	closed := k.closed
+	k.mu.Unlock()
+	if closed {
+		return
+	}
+	k.flush()
+	left := k.record.file.restore(k.kernel)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.counts.Recovered += uint64(left.Restored) //nolint:gosec // not negative
 }
 
 // Close puts all back, and ends the Keeper: later calls do nothing.
 func (k *Keeper) Close() error {
-	k.Restore()
+	k.writes.Lock()
+	defer k.writes.Unlock()
+	k.restoreAll()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.record == nil {
+	if k.closed {
 		return nil
 	}
-	r := k.record
-	k.record = nil
-	return r.file.close()
+	k.closed = true
+	return k.record.file.close()
 }
 
 // Counts tells what was done.

@@ -94,6 +94,7 @@ func TestDownAndBack(t *testing.T) {
 		}
 		wantNice(t, id, own) // it is over
 	}
+	k.Flush()
 	if c := k.Counts(); c.Lowered != 0 || c.Restored != 4 || len(k.free) != slots {
 		t.Errorf("%+v, %d free slots", c, len(k.free))
 	}
@@ -119,6 +120,7 @@ func TestSomebodyElse(t *testing.T) {
 		k.End(h)
 		wantNice(t, id, 7)
 	}
+	k.Flush()
 	if c := k.Counts(); c.Abandoned != 2 || c.Restored != 0 || len(k.free) != slots {
 		t.Errorf("%+v, %d free slots", c, len(k.free))
 	}
@@ -167,6 +169,7 @@ func TestReloads(t *testing.T) {
 		wantNice(t, ids[0], 0)
 		wantNice(t, ids[1], 2)
 	}
+	k.Flush()
 	if len(k.free) != slots {
 		t.Errorf("%d free slots", len(k.free))
 	}

@@ -156,6 +156,7 @@ func (f *recordFile) restoreSegment(k kernel, i int, all *Left) error {
 		switch putBack(k, e) {
 		case restored:
 			all.Restored++
+		case same:
 		case ended:
 			all.Ended++
 		case abandoned:

@@ -84,6 +84,7 @@ func TestNumbersUsedAgain(t *testing.T) {
 			k = pretend(t, path, p)
 		} else {
 			k.End(h)
+			k.Flush()
 		}
 		if p.nice[pid] != was || p.sets != sets {
 			t.Fatalf("%d: a process of the same number was touched", i)
@@ -169,6 +170,7 @@ func TestFull(t *testing.T) {
 		t.Errorf("%v, nice %d", err, p.nice[9999])
 	}
 	k.End(&holds[7])
+	k.Flush()
 	if err := k.Step(new(Hold), p.start(9999, 0), 1); err != nil {
 		t.Error(err)
 	}
@@ -183,6 +185,7 @@ func TestDenied(t *testing.T) {
 	if err := k.Step(h, id, 1); !IsForbidden(err) {
 		t.Error(err)
 	}
+	k.Flush()
 	if len(k.changed) != 0 || len(k.free) != slots {
 		t.Errorf("%d lowered, %d free", len(k.changed), len(k.free))
 	}
@@ -262,4 +265,26 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%+v", e)
 		}
 	})
+}
+
+// TestPutBack looks what becomes of a process that was to go from 5 to 10 and had 0 of its own,
+// by what it has now: the proxy may have crashed before it was changed, or after.
+func TestPutBack(t *testing.T) {
+	for now, want := range map[int]struct {
+		result result
+		nice   int
+	}{
+		10: {restored, 0}, 5: {restored, 0}, 0: {same, 0},
+		7: {abandoned, 7}, 19: {abandoned, 19}, -5: {abandoned, -5},
+	} {
+		p := newPretended()
+		id := p.start(1, now)
+		if got := putBack(p, entry{id: id, own: 0, before: 5, set: 10}); got != want.result || p.nice[1] != want.nice {
+			t.Errorf("from %d: result %d, nice %d; want %d, %d", now, got, p.nice[1], want.result, want.nice)
+		}
+		id.Start++
+		if got := putBack(p, entry{id: id, own: 0, before: 5, set: 10}); got != ended || p.nice[1] != want.nice {
+			t.Errorf("of another start: result %d, nice %d", got, p.nice[1])
+		}
+	}
 }

@@ -36,6 +36,7 @@ type result uint8
 
 const (
 	restored result = iota
+	same            // it had its own already
 	ended
 	abandoned
 	failed
@@ -48,10 +49,10 @@ func putBack(k kernel, e entry) result {
 	switch {
 	case err != nil:
 		return ended
+	case now == e.own:
+		return same
 	case now != e.set && now != e.before:
 		return abandoned
-	case now == e.own:
-		return restored
 	case k.SetNice(e.id.PID, e.own) == nil:
 		return restored
 	}

@@ -18,6 +18,7 @@ type Running struct {
 	Accepted time.Time     // since when the backend may have worked on it, as far as Look has seen; zero: since it began
 	Estimate time.Duration // of the CPU time that it has used
 	Work     *Work         // what Look found before; nil: nothing
+	Due      bool          // it is to be read now, though it was a moment ago
 
 	Reading cpuaccount.Reading
 	Is      State
@@ -191,7 +192,7 @@ func (t *Tracker) read(now time.Time, r *Running, counts bool) State {
 	if w.void.Load() {
 		return Lost
 	}
-	if !counts && !w.read.IsZero() && now.Sub(w.read) < readEvery {
+	if !counts && !r.Due && !w.read.IsZero() && now.Sub(w.read) < readEvery {
 		return Same
 	}
 	var ok bool

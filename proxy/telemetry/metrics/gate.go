@@ -1,5 +1,11 @@
 package metrics
 
+import (
+	"strconv"
+
+	"tempomat/proxy/priority"
+)
+
 // gate is the lines of the gate.
 func gate() []Metric {
 	return []Metric{
@@ -22,6 +28,31 @@ func gate() []Metric {
 				tell(s.Gate.Utilisation)
 			}
 		}),
+		gauges("cpu_pressure", "cpuPressure", "Part of the time in which somebody waited for a CPU, 0 to 1, as last measured; missing if it never was.", func(s *State, tell tell) {
+			if s.Pressure >= 0 {
+				tell(s.Pressure)
+			}
+		}),
+		level("priority_on", "priorityOn", "Whether processes of the backend step down in priority as their requests compute, 1 or 0.", func(s *State) int {
+			if s.Priorities.On {
+				return 1
+			}
+			return 0
+		}),
+		level("priority_lowered", "priorityLowered", "Processes of the backend that have stepped down now.", func(s *State) int { return s.Priorities.Lowered }),
+		counts("priority_steps_total", "prioritySteps", "Steps down, by how far below its own priority the process is since.", func(s *State, tell tell) {
+			for i, n := range s.Priorities.Steps {
+				tell(float64(n), strconv.Itoa(priority.Down(i+1)))
+			}
+		}, "below"),
+		counts("priority_ends_total", "priorityEnds", "Processes that had stepped down, by what became of them: put back, put back after a crash, ended, left as somebody else has changed them, or not to be put back.", func(s *State, tell tell) {
+			p := &s.Priorities
+			tell(float64(p.Restored), "restored")
+			tell(float64(p.Recovered), "recovered")
+			tell(float64(p.Ended), "ended")
+			tell(float64(p.Abandoned), "changed")
+			tell(float64(p.Failed), "failed")
+		}, "end"),
 		gauge("cpus", "cpus", "CPUs that the backend has, as far as is known.", func(s *State) float64 { return s.CPUs }),
 	}
 }

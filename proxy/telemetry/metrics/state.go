@@ -5,6 +5,7 @@ import (
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/connlimit"
+	"tempomat/proxy/priority"
 	"tempomat/proxy/spool"
 	"tempomat/proxy/telemetry"
 )
@@ -17,6 +18,8 @@ type State struct {
 	CPUs         float64
 	Totals       *telemetry.Totals
 	Costs        cpuaccount.Sums
+	Priorities   Priorities
+	Pressure     float64 // negative: nobody knows
 	Waiting      telemetry.Waiting
 	Redirects    newcomer.Counts
 	Gate         limiter.GateState
@@ -30,6 +33,12 @@ type State struct {
 	Beginnings   Beginnings
 	Certificates []Certificate
 	Strict       *Strict // nil: no request limit is strict
+}
+
+// Priorities is how the backend's processes step down.
+type Priorities struct {
+	On bool // they do
+	priority.Counts
 }
 
 // Strict is how counting for strict request limits goes.

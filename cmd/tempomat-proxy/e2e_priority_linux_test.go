@@ -1,0 +1,137 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"tempomat/limiter/limitertest"
+)
+
+// workers are Apache's.
+func (a *apache) workers() (pids []int) {
+	a.t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	parent := strconv.Itoa(a.cmd.Process.Pid)
+	for _, name := range names {
+		text, _ := os.ReadFile(name) // it may have ended
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == parent {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// lowered is how many workers of Apache have another priority than its own.
+func (a *apache) lowered() (n int) {
+	a.t.Helper()
+	for _, pid := range a.workers() {
+		if x, err := unix.Getpriority(unix.PRIO_PROCESS, pid); err == nil && x != 20 {
+			n++
+		}
+	}
+	return n
+}
+
+// attack has some long pages run whose workers step down.
+func (a *apache) attack(t *testing.T, s *sidecarProcess) (pages []<-chan string) {
+	t.Helper()
+	for _, client := range []string{"198.51.100.7", "198.51.101.7"} {
+		pages = append(pages, s.later(from(client), "/page.php?ms=900"))
+	}
+	limitertest.Eventually(t, "workers step down", func() bool { return a.lowered() > 0 })
+	return pages
+}
+
+// TestPriorities has the workers of a real Apache step down, and kills, reloads and ends the
+// proxy meanwhile: they have their own priority afterwards, each time.
+func TestPriorities(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("to raise priorities again takes CAP_SYS_NICE")
+	}
+	backend := startApache(t, "--workers", "6")
+	const yaml = "trustedProxies: [127.0.0.1/32]\ngate: {priority: on}\n"
+	s := startProxy(t, backend.url, yaml)
+	s.stderr.await(t, 0, "long requests' processes step down")
+	for _, page := range backend.attack(t, s) {
+		if got := <-page; got != "200 OK" {
+			t.Error(got)
+		}
+	}
+	if n := backend.lowered(); n > 0 {
+		t.Errorf("%d workers are lowered after their answers", n)
+	}
+
+	again := func() {
+		t.Helper()
+		s.process = startProcess(t, nil, program(t, "tempomat-proxy"), "-config", s.file)
+		line, _ := s.stderr.await(t, 0, `"msg":"serving"`)
+		s.url = "http://" + parseLog(t, line).Listen[0]
+	}
+	crash := func() {
+		t.Helper()
+		backend.attack(t, s)
+		s.signal(syscall.SIGKILL)
+		<-s.ended
+		if backend.lowered() == 0 {
+			t.Fatal("nothing is left behind: the test shows nothing")
+		}
+	}
+	crash()
+	again()
+	s.stderr.await(t, 0, "put back priorities")
+	if n := backend.lowered(); n > 0 {
+		t.Errorf("%d workers are lowered after the next start", n)
+	}
+
+	crash()
+	status, out, stderr := execute(t, nil, program(t, "tempomat-proxy"), "priorities", "-restore", "-config", s.file)
+	if status != 0 || !strings.Contains(out, "put back") || backend.lowered() > 0 {
+		t.Errorf("restored: status %d, %d lowered\n%s%s", status, backend.lowered(), out, stderr)
+	}
+	again()
+
+	backend.attack(t, s)
+	from := 0
+	for range 100 {
+		s.signal(syscall.SIGHUP)
+		_, from = s.stderr.await(t, from, `"msg":"reloaded"`)
+	}
+	s.signal(syscall.SIGTERM)
+	if status := s.exit(); status != 0 || backend.lowered() > 0 {
+		t.Errorf("reloaded a hundred times: status %d, %d lowered", status, backend.lowered())
+	}
+}
+
+// TestNoPriorities says in one line what is missing, and serves.
+func TestNoPriorities(t *testing.T) {
+	backend := startApache(t, "--workers", "4")
+	for name, c := range map[string]struct{ url, yaml, why string }{
+		"elsewhere": {"http://192.0.2.1", "", "the backend is on another machine"},
+		"estimate":  {backend.url, "cost: {source: corrected}\n", "cost.source"},
+		"no state":  {backend.url, "state: off\n", "state: off"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startProxy(t, c.url, c.yaml)
+			s.signal(syscall.SIGHUP)
+			s.stderr.await(t, 0, `"msg":"reloaded"`)
+			if log := s.stderr.String(); strings.Count(log, "no process steps down") != 1 || !strings.Contains(log, c.why) {
+				t.Errorf("want one line that tells of %q:\n%s", c.why, log)
+			}
+		})
+	}
+	s := startProxy(t, backend.url, "gate: {priority: off}\n")
+	if got := s.get("198.51.100.7", "/page.php?ms=5").StatusCode; got != 200 || strings.Contains(s.stderr.String(), "steps down") {
+		t.Errorf("status %d, log:\n%s", got, s.stderr)
+	}
+}

@@ -1,0 +1,156 @@
+package proxy
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"tempomat/cpuaccount/process"
+	"tempomat/limiter"
+	"tempomat/proxy/priority"
+	"tempomat/proxy/workers"
+)
+
+// Stepper lowers priorities of processes and puts them back: priority.Keeper.
+type Stepper interface {
+	// Step lowers that of the process which serves a request.
+	Step(h *priority.Hold, id process.ID, step int) error
+	// End puts it back as it was. It waits for no file.
+	End(h *priority.Hold)
+	// Flush forgets what was put back.
+	Flush()
+}
+
+// priorities have the processes that serve requests step down as these compute.
+type priorities struct {
+	stepper atomic.Pointer[stepping] // nil: they do not
+	wishes  []wish                   // of the goroutine that looks: Bill
+
+	preempts bool // what the limiter was told; of that goroutine, too
+}
+
+// stepping is a Stepper, and who is told once if it fails.
+type stepping struct {
+	Stepper
+	failed func(error)
+	over   atomic.Bool // it failed
+}
+
+// lowered is a request's part in a process that has stepped down, or could not.
+type lowered struct {
+	priority.Hold
+	by     *stepping
+	id     process.ID
+	step   int
+	gaveUp bool
+}
+
+// wish is a step that is to be done.
+type wish struct {
+	*lowered
+	to int // no step: it is to be as it was
+	of process.ID
+}
+
+// SetStepper has the processes of requests that compute for long step down from now on; with
+// nil, they do not. The one before is not used any more by requests that come; the caller
+// closes it. failed is told, once, that it may not change priorities: then it is given up.
+func (h *Handler) SetStepper(s Stepper, failed func(error)) {
+	if s == nil {
+		h.priorities.stepper.Store(nil)
+		return
+	}
+	h.priorities.stepper.Store(&stepping{Stepper: s, failed: failed})
+}
+
+// stepsDown tells whether anybody is to be slowed for others' sake.
+func (p *Policy) stepsDown() bool { return p.Limits.Mode == limiter.Fair && !p.Limits.Shadow }
+
+// inForce is what processes step down by; nil: they do not.
+func (p *priorities) inForce() *stepping {
+	if s := p.stepper.Load(); s != nil && !s.over.Load() {
+		return s
+	}
+	return nil
+}
+
+// isDue tells whether a request's process may have to step down now.
+func (p *priorities) isDue(now time.Time, x *exchange) bool {
+	return p.inForce() != nil && !x.stepDue.IsZero() && !now.Before(x.stepDue) && x.policy.stepsDown()
+}
+
+// consider notes that the process of a request should step down, if it should, by what it
+// has used. It is called while the request cannot end (see roster.Each), and so asks nothing
+// of the system.
+func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used time.Duration) {
+	s := p.inForce()
+	if s == nil || !x.policy.stepsDown() {
+		return
+	}
+	x.stepDue = now.Add(x.UntilStep(used)) // it has one thread, and so no step before
+	step := x.Step(used)
+	if step == 0 {
+		return
+	}
+	if x.lowered != nil && x.lowered.by != s {
+		p.wishes = append(p.wishes, wish{lowered: x.lowered})
+		x.lowered = nil
+	}
+	if x.lowered == nil {
+		x.lowered = &lowered{by: s}
+	}
+	if !x.lowered.gaveUp && (step > x.lowered.step || id != x.lowered.id) {
+		p.wishes = append(p.wishes, wish{x.lowered, step, id})
+	}
+}
+
+// tellPreempts tells the limiter whether most that runs steps down where it has to, which
+// takes that its process is known.
+func (h *Handler) tellPreempts(all []workers.Running) {
+	known := 0
+	for i := range all {
+		if all[i].Work != nil {
+			known++
+		}
+	}
+	p := &h.priorities
+	if yes := p.inForce() != nil && 2*known > len(all); yes != p.preempts {
+		p.preempts = yes
+		h.limiter.Preempts(yes)
+	}
+}
+
+// apply does what was noted. A request that has ended meanwhile changes nothing.
+func (p *priorities) apply() {
+	for _, w := range p.wishes {
+		if w.to == 0 || w.id != (process.ID{}) && w.id != w.of { // another one serves it now
+			w.by.End(&w.Hold)
+			w.gaveUp = true
+			continue
+		}
+		err := w.by.Step(&w.Hold, w.of, w.to)
+		w.id, w.step, w.gaveUp = w.of, w.to, err != nil
+		if err != nil && isLasting(err) && !w.by.over.Swap(true) {
+			w.by.failed(err)
+		}
+	}
+	if s := p.inForce(); s != nil {
+		s.Flush()
+	}
+	clear(p.wishes) // or what has ended would stay alive
+	p.wishes = p.wishes[:0]
+}
+
+// isLasting tells whether a step failed for a reason that others will fail for as well.
+func isLasting(err error) bool {
+	return priority.IsForbidden(err) || errors.Is(err, priority.ErrRecord)
+}
+
+// endStep puts the process back that served a request, before it gets the next one: the end of
+// the answer is here, and its client has not got it yet. What never stepped down costs
+// nothing. It is called once nobody looks at the request any more.
+func (x *exchange) endStep() {
+	if x.lowered != nil {
+		x.lowered.by.End(&x.lowered.Hold)
+	}
+}

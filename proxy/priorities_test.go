@@ -1,0 +1,208 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tempomat/cpuaccount/process"
+	"tempomat/limiter"
+	"tempomat/proxy/priority"
+)
+
+// stepper takes down what processes are to do.
+type stepper struct {
+	mu    sync.Mutex
+	steps []int // 0: one was put back
+	ids   []process.ID
+	err   error
+}
+
+func (s *stepper) Step(_ *priority.Hold, id process.ID, step int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.steps, s.ids = append(s.steps, step), append(s.ids, id)
+	return s.err
+}
+
+func (s *stepper) End(*priority.Hold) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.steps = append(s.steps, 0)
+}
+
+func (*stepper) Flush() {}
+
+func (s *stepper) seen() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.steps)
+}
+
+// compute looks at what runs each 20 ms: all of its time it computes, in one process.
+func compute(ctx context.Context, h *Handler, id process.ID) {
+	ticks := time.NewTicker(billEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticks.C:
+			h.running.Each(func(x *exchange) {
+				if used := now.Sub(x.forwarded); !x.lingers && used >= leastBilled {
+					h.priorities.consider(now, x, id, used)
+				}
+			})
+			h.priorities.apply()
+		}
+	}
+}
+
+// startStepping starts a proxy in fair mode whose requests compute.
+func startStepping(t *testing.T, s *stepper, failed func(error), changes ...func(*setup)) *rig {
+	r := startVirtual(t, http.HandlerFunc(site), append([]func(*setup){fairly}, changes...)...)
+	r.handler.SetStepper(s, failed)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		compute(ctx, r.handler, process.ID{PID: 7, Start: 1})
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	return r
+}
+
+func noFailure(t *testing.T) func(error) { return func(err error) { t.Error(err) } }
+
+// TestStepsDownAndBack has the process of a long request step down three times, and be put
+// back before the client has its answer. That of a short one is not touched.
+func TestStepsDownAndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s stepper
+		r := startStepping(t, &s, noFailure(t))
+		r.do(r.client, request(t, nil, "GET /light"))
+		if got := s.seen(); len(got) != 0 {
+			t.Errorf("a short request: %v", got)
+		}
+		res, err := r.client.Do(request(t, nil, "GET /heavy"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if got, want := s.seen(), []int{1, 2, 3, 0}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		r.do(r.client, request(t, nil, "GET /light"))
+		if got := s.seen(); len(got) != 4 {
+			t.Errorf("the next request on the connection: %v", got)
+		}
+	})
+}
+
+// TestStepsOnlyWhereItQueues leaves processes alone where nobody is to be slowed, and what is
+// exempt from it.
+func TestStepsOnlyWhereItQueues(t *testing.T) {
+	for name, change := range map[string]func(*setup){
+		"observe": func(s *setup) { s.limits.Mode = limiter.Observe },
+		"cap":     func(s *setup) { s.limits.Mode = limiter.Cap },
+		"shadow":  func(s *setup) { s.limits.Shadow = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var s stepper
+				r := startStepping(t, &s, noFailure(t), change)
+				r.do(r.client, request(t, nil, "GET /heavy"))
+				if got := s.seen(); len(got) != 0 {
+					t.Error(got)
+				}
+			})
+		})
+	}
+}
+
+// TestStepForbidden is told once that it may not, and asks no more.
+func TestStepForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := stepper{err: syscall.EPERM}
+		told := 0
+		r := startStepping(t, &s, func(error) { told++ })
+		for range 3 {
+			r.do(r.client, request(t, nil, "GET /heavy"))
+		}
+		if got := s.seen(); told != 1 || !slices.Equal(got, []int{1, 0}) {
+			t.Errorf("told %d times, %v", told, got)
+		}
+	})
+}
+
+// TestStepGoneWrong does not try again for a request whose process cannot step down, and for
+// the next one does.
+func TestStepGoneWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := stepper{err: priority.ErrShared}
+		r := startStepping(t, &s, noFailure(t))
+		for range 2 {
+			r.do(r.client, request(t, nil, "GET /heavy"))
+		}
+		if got, want := s.seen(), []int{1, 0, 1, 0}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
+}
+
+// TestStepperReplaced has a reload come while a request runs: the one before puts its process
+// back, and the next one goes on from there.
+func TestStepperReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var before, after stepper
+		r := startStepping(t, &before, noFailure(t))
+		var all sync.WaitGroup
+		all.Go(func() { r.do(r.client, request(t, nil, "GET /heavy")) })
+		time.Sleep(200 * time.Millisecond)
+		r.handler.SetStepper(&after, noFailure(t))
+		all.Wait()
+		if got, want := before.seen(), []int{1, 2, 0}; !slices.Equal(got, want) {
+			t.Errorf("the one before: %v, want %v", got, want)
+		}
+		if got, want := after.seen(), []int{2, 3, 0}; !slices.Equal(got, want) {
+			t.Errorf("the next one: %v, want %v", got, want)
+		}
+		all.Go(func() { r.do(r.client, request(t, nil, "GET /heavy")) })
+		time.Sleep(200 * time.Millisecond)
+		r.handler.SetStepper(nil, nil)
+		all.Wait()
+		if got, want := after.seen()[3:], []int{1, 2, 0}; !slices.Equal(got, want) {
+			t.Errorf("switched off: %v, want %v", got, want)
+		}
+	})
+}
+
+// TestStepOrphan puts a process back when the backend is done whose client has left.
+func TestStepOrphan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s stepper
+		r := startStepping(t, &s, noFailure(t))
+		ctx, leave := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer leave()
+		if _, err := r.client.Do(request(t, nil, "GET /heavy").WithContext(ctx)); err == nil {
+			t.Fatal("answered before its time")
+		}
+		if got := s.seen(); slices.Contains(got, 0) {
+			t.Errorf("put back while the backend works: %v", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got, want := s.seen(), []int{1, 2, 3, 0}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
+}
