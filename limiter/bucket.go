@@ -182,9 +182,10 @@ func (b *bucket) stand(at time.Duration, standing, share float64) float64 {
 	return b.rate()
 }
 
-// debtRatioLocked is the key's debt as a part of the deepest that it can have.
+// debtRatioLocked is the key's debt as a part of the deepest that it can have, as far as
+// anything is dearer for that.
 func (b *bucket) debtRatioLocked(at time.Duration) float64 {
-	if b.refillLocked(at); b.level >= 0 {
+	if b.refillLocked(at); b.level >= 0 || b.budget.aside {
 		return 0
 	}
 	return min(1, b.level/b.floor())
@@ -194,7 +195,7 @@ func (b *bucket) debtRatioLocked(at time.Duration) float64 {
 // owed, or who can change their standing could wash a debt away. A hard cap is
 // the same for everybody, but for keys with a share of their own.
 func (b *bucket) standLocked(at time.Duration, standing, share float64) {
-	if b.budget.cap {
+	if b.budget.cap && !b.budget.shadow {
 		standing = 1
 	}
 	if factor := standing * share; factor != b.factor {

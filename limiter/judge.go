@@ -26,7 +26,7 @@ func (d *debt) worst(e debt) {
 }
 
 // judge says what the debts of a request's keys mean for it, and which bucket
-// it has to wait for first, if any.
+// it has to wait for first, if any. Classes in shadow have no part in either.
 func (l *Limiter) judge(p *policy, t *Ticket, debts []debt) (Verdict, *bucket) {
 	var over, capped, held, shadow debt
 	for _, d := range debts {
@@ -42,21 +42,33 @@ func (l *Limiter) judge(p *policy, t *Ticket, debts []debt) (Verdict, *bucket) {
 			held.worst(d)
 		}
 	}
+	v, blocking := Verdict{}, (*bucket)(nil)
 	switch {
 	case over.bucket != nil:
-		return over.verdict(Refuse), nil
+		v = over.verdict(Refuse)
 	case capped.bucket != nil:
-		return l.roomFor(p, t, capped), capped.bucket
+		v, blocking = l.roomFor(p, t, capped), capped.bucket
 	case held.bucket != nil:
-		return l.roomFor(p, t, held), nil
+		v = l.roomFor(p, t, held)
 	case shadow.bucket != nil:
-		v := shadow.verdict(Go)
+		v = shadow.verdict(Go)
 		if v.Shadow = true; v.Wait > shadow.budget.maxHold {
 			v.Action = Refuse
 		}
-		return v, nil
 	}
-	return Verdict{}, nil
+	v.Would = shadow.would()
+	return v, blocking
+}
+
+// would is what the key's class would do if it were not in shadow.
+func (d debt) would() (w Would) {
+	if d.bucket == nil {
+		return w
+	}
+	if w.Key, w.Wait = d.bucket.key, d.wait; w.Wait > d.budget.maxHold {
+		w.Action = Refuse
+	}
+	return w
 }
 
 func (d debt) verdict(a Action) Verdict {

@@ -21,7 +21,9 @@ type Budget struct {
 	// Cap makes the class a hard ceiling in every mode: a request waits before
 	// the backend until the debt of its key is paid.
 	Cap bool
-	// Shadow judges and counts, and never acts.
+	// Shadow judges and counts, and never acts: the debt of a key of the class neither
+	// delays its requests nor makes them dearer at the gate, and it may hold any number of
+	// workers. The first class is still whom the gate takes for a client.
 	Shadow bool
 	// Told makes the class one that nothing is charged to here: its keys wait until
 	// when peers say, by Raise. CPUs, Burst and Cap mean nothing then.

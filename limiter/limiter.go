@@ -127,7 +127,7 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	var debts [MaxKeys]debt
 	t.meet(at, l.table, a.Keys, !p.gated || l.gate.waiting.Load() == 0, &debts)
 	v, blocking := l.judge(p, t, debts[:t.n])
-	if v.Acts() {
+	if t.verdict = v; v.Acts() {
 		t.refuseLocked(at, v)
 		l.announce(now, t, Rejected)
 		return t
@@ -136,7 +136,6 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	t.standing, t.company = p.standing(a.Standing), p.standing(a.Company)
 	t.likelyIdle, t.running = a.Idle.Seconds(), a.Running.Seconds()
 	if blocking == nil {
-		t.verdict = v
 		release(l.admit(at, p, t))
 	} else if full := l.wait(at, p, t, blocking); full != None {
 		t.refuseLocked(at, Verdict{Action: Refuse, Wait: retry, Key: blocking.key, Reason: full})

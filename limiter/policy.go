@@ -69,6 +69,7 @@ type budget struct {
 	cap     bool    // a request waits for the debt to be paid
 	hold    bool    // a response is held until it is
 	shadow  bool    // neither happens, it is only said
+	aside   bool    // the class alone is in shadow: its keys' debts make nothing dearer, either
 	workers float32 // the part of those not kept for short requests that a key may hold; 0: any
 
 	maxHold time.Duration // the longest wait before a refusal
@@ -86,6 +87,9 @@ func compile(p Policy, sidecars int) *policy {
 		if b.Told {
 			b.CPUs, b.Burst, b.Cap, memory = 1, 0, true, longestTold
 		}
+		if b.Shadow {
+			b.Workers = 0 // its keys hold any part
+		}
 		capped := p.Mode == Cap || (b.Cap && p.Mode != Observe)
 		c.budgets = append(c.budgets, &budget{
 			class:   info.Name,
@@ -97,6 +101,7 @@ func compile(p Policy, sidecars int) *policy {
 			cap:     capped,
 			hold:    p.Mode == Cooperative && !capped,
 			shadow:  p.Shadow || b.Shadow,
+			aside:   b.Shadow,
 			workers: float32(b.Workers),
 			maxHold: cmp.Or(b.MaxHold, p.MaxHold),
 		})

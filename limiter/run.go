@@ -42,10 +42,14 @@ func (t *Ticket) goAhead(at time.Duration) Verdict {
 	if t.level.short() {
 		v.Lane = Light
 	}
-	if v.Shadow {
+	waited := at - t.asked
+	if v.Shadow && waited == 0 {
 		return v
 	}
-	v.Wait = at - t.asked
+	if v.Shadow { // what it did wait for counts, and not what it would have
+		v.Shadow, v.Key, v.Reason = false, Key{}, None
+	}
+	v.Wait = waited
 	if v.Reason == None && (v.Wait > 0 || t.beyond) {
 		v.Reason, v.Shadow = Busy, t.beyond
 	}

@@ -139,6 +139,7 @@ func (t *Ticket) refuse(at time.Duration, v Verdict) {
 
 // refuseLocked ends a request that may not go.
 func (t *Ticket) refuseLocked(at time.Duration, v Verdict) {
+	v.Would = t.verdict.Would
 	t.state, t.verdict = over, v
 	t.each(func(s *slot) {
 		wait := t.atGate(at)

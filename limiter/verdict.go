@@ -78,6 +78,9 @@ type Verdict struct {
 	Reason Reason
 	// Shadow says that the verdict is only told: the request goes at once.
 	Shadow bool
+	// Would is what the class in shadow would have done whose key owes most, beside what
+	// became of the request; Would.Key is the zero Key if there is none.
+	Would Would
 	// Lane is the one that it took at the gate.
 	Lane Lane
 	// Own says that it was refused as Busy by its client's own doing: other requests of it
@@ -91,6 +94,14 @@ type Verdict struct {
 	// Price is by how much the gate took the request for dearer than it is, as its
 	// keys owe: 2, without debt, to 18; 0 if it did not come to the gate.
 	Price float32
+}
+
+// Would is what a class in shadow would have done for the debt of a key, had the request
+// been the first that it acted on: it does not know of those that it would have refused.
+type Would struct {
+	Key    Key
+	Wait   time.Duration
+	Action Action
 }
 
 // Acts tells whether the verdict keeps the request from the backend.

@@ -92,11 +92,17 @@ func TestRefusals(t *testing.T) {
 		"observe":                {mode: Observe, debt: 40 * second},
 		"shadow": {
 			mode: Cap, debt: 40 * second, change: func(p *Policy) { p.Shadow = true },
-			want: Verdict{Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt, Shadow: true},
+			want: Verdict{
+				Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt, Shadow: true,
+				Would: Would{by("a")[0], 40 * second, Refuse},
+			},
 		},
 		"one class in shadow": {
 			mode: Cap, debt: 5 * second, change: func(p *Policy) { p.Classes[0].Budget.Shadow = true },
-			want: Verdict{Wait: 5 * second, Key: by("a")[0], Action: Go, Reason: Debt, Shadow: true},
+			want: Verdict{
+				Wait: 5 * second, Key: by("a")[0], Action: Go, Reason: Debt, Shadow: true,
+				Would: Would{by("a")[0], 5 * second, Go},
+			},
 		},
 		"a capped class in cooperative": {
 			mode: Cooperative, debt: 40 * second, change: func(p *Policy) { p.Classes[0].Budget.Cap = true },

@@ -55,13 +55,13 @@ func (c *Counts) Note(_ time.Time, r *Record) {
 		s.delayed.Add(1)
 		s.delay.Add(int64(d))
 	}
-	if r.Verdict.Shadow {
+	if r.Shadowed() {
 		s.shadowed.Add(1)
 	}
 	if r.Outcome == Refused {
 		s.refused[r.Refusal()].Add(1)
 	}
-	if r.Limit != "" || r.Verdict.Reason != limiter.None {
+	if r.Limit != "" || r.Verdict.Reason != limiter.None || r.Verdict.Would.Key.Class != "" {
 		c.named.Load().count(r)
 	}
 }

@@ -19,6 +19,7 @@ func TestCounts(t *testing.T) {
 	debt := limiter.Verdict{Reason: limiter.Debt, Key: limiter.Key{Class: "mine"}}
 	refused, shadowed, waited := debt, debt, debt
 	refused.Action, refused.Wait, shadowed.Shadow, waited.Wait = limiter.Refuse, time.Hour, true, time.Second
+	waited.Would.Key.Class = "slash32" // which is in shadow
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -54,10 +55,10 @@ func TestCounts(t *testing.T) {
 			Newcomer: {Redirected: n},
 		},
 		Refused: [Groups][Refusals]uint64{Robot: {Refusal(limiter.Debt): n}, Stranger: {Unsound: n, OverLimit: 2 * n}},
-		Delayed: [Groups]uint64{Known: n, Robot: n}, Shadowed: [Groups]uint64{Robot: n},
+		Delayed: [Groups]uint64{Known: n, Robot: n}, Shadowed: [Groups]uint64{Robot: 2 * n},
 		Cost: [Groups]time.Duration{Known: 2 * sec}, Wasted: [Groups]time.Duration{Known: sec},
 		Delay:   [Groups]time.Duration{Known: 2 * sec, Robot: sec},
-		Classes: []ClassTotals{{Name: "slash32"}, {"mine", n, n, n}}, Limits: []LimitTotals{{"login", n, n, n}},
+		Classes: []ClassTotals{{Name: "slash32", Shadowed: n}, {"mine", n, n, n}}, Limits: []LimitTotals{{"login", n, n, n}},
 	}
 	if diff := cmp.Diff(want, c.Totals()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

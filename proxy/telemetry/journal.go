@@ -145,6 +145,10 @@ func (r *Record) fields(now time.Time, words *Words, missed uint64) []zap.Field 
 			f = append(f, zap.Bool("shadow", true), milliseconds("would_wait_ms", v.Wait))
 		}
 	}
+	if w := r.Verdict.Would; w.Key.Class != "" && !r.Verdict.Shadow { // beside what became of it
+		f = append(f, zap.Stringer("would", w.Action), milliseconds("would_wait_ms", w.Wait),
+			zap.String("would_class", w.Key.Class), zap.String("would_key", w.Key.ID))
+	}
 	if r.Limit != "" {
 		f = append(f, zap.String("limit", r.Limit))
 	}

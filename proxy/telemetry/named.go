@@ -83,20 +83,30 @@ func (n *named) count(r *Record) {
 			l.shadowed.Add(1)
 		}
 	}
-	for _, c := range n.classes {
-		if c.name != r.Verdict.Key.Class {
-			continue
-		}
-		switch {
-		case r.Verdict.Shadow:
-			c.shadowed.Add(1)
-		case r.Outcome == Refused:
+	v := &r.Verdict
+	would := v.Would.Key.Class
+	if would == "" && v.Shadow {
+		would = v.Key.Class
+	}
+	if c := n.class(would); c != nil {
+		c.shadowed.Add(1)
+	}
+	if c := n.class(v.Key.Class); c != nil && !v.Shadow {
+		if r.Outcome == Refused {
 			c.refused.Add(1)
-		default:
+		} else {
 			c.delayed.Add(1)
 		}
-		return
 	}
+}
+
+func (n *named) class(name string) *ClassCount {
+	for _, c := range n.classes {
+		if c.name == name {
+			return c
+		}
+	}
+	return nil
 }
 
 func (n *named) addTo(t *Totals) {

@@ -97,6 +97,10 @@ type Recorder interface {
 // by the backend, or waited for long.
 func (r *Record) Remarkable() bool { return r.Outcome != Answered || r.Delay() >= remarkable }
 
+// Shadowed tells whether the request would have been delayed or refused by what is in
+// shadow.
+func (r *Record) Shadowed() bool { return r.Verdict.Shadow || r.Verdict.Would.Key.Class != "" }
+
 // Why is why the request was delayed, refused or redirected; empty: it was not.
 func (r *Record) Why() string { return why(r.Outcome, r.Verdict.Reason, r.Limit) }
 

@@ -1,0 +1,132 @@
+package limiter
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// decision is what became of a request of a trace, and when.
+type decision struct {
+	request int
+	at      time.Duration
+	action  Action
+	wait    time.Duration
+	reason  Reason
+	hold    time.Duration
+}
+
+// schedule plays a trace of 90 s, more than two CPUs bear, and tells what was decided and
+// when. Each request has a key of the last class too, whether the policy has that or not.
+func schedule(p Policy) (all []decision, would int) {
+	w := newWorld(p)
+	r := rand.New(rand.NewPCG(7, 7))
+	for n, at := 0, time.Duration(0); at < 90*second; n++ {
+		at += time.Duration(r.IntN(int(150 * time.Millisecond)))
+		client := r.IntN(12)
+		cost := time.Duration(20+r.IntN(600)) * time.Millisecond
+		a := Arrival{
+			Keys:  by(fmt.Sprint(client), fmt.Sprint(client/4), "all"),
+			Guess: cost * time.Duration(1+r.IntN(3)) / 2, Sure: r.IntN(4) > 0, Standing: float64(1 + client%3),
+			Proven: client%3 > 0,
+		}
+		w.after(at, func() {
+			w.ask(a, func(t *Ticket) {
+				v := t.Verdict()
+				all = append(all, decision{n, w.elapsed(), v.Action, v.Wait, v.Reason, 0})
+				if v.Would.Key.Class != "" {
+					would++
+				}
+				if v.Shadow { // only told
+					all[len(all)-1].wait, all[len(all)-1].reason, all[len(all)-1].action = 0, None, Go
+				}
+				if v.Acts() {
+					w.Leave(w.now, t)
+					return
+				}
+				w.after(cost, func() {
+					all = append(all, decision{request: n, at: w.elapsed(), hold: w.Settle(w.now, t, cost)})
+					w.Leave(w.now, t)
+				})
+			})
+		})
+	}
+	w.run(200 * second)
+	return all, would
+}
+
+// TestShadowChangesNothing: with a class in shadow each request is decided as without the
+// class, at the same moment, though its keys owe all that they can and hold all workers.
+func TestShadowChangesNothing(t *testing.T) {
+	for _, m := range []Mode{Fair, Cap, Cooperative, Observe} {
+		for _, capped := range []bool{false, true} {
+			p := fair()
+			p.Mode = m
+			p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 0.5, Burst: 10 * second, Workers: 0.75}})
+			shadowed := p
+			shadowed.Classes = append(slices.Clone(p.Classes), ClassInfo{"slash16", Budget{
+				CPUs: 0.01, Workers: 0.1, Cap: capped, Shadow: true, MaxHold: second,
+			}})
+			want, _ := schedule(p)
+			got, would := schedule(shadowed)
+			if !slices.Equal(got, want) {
+				for i := range min(len(got), len(want)) {
+					if got[i] != want[i] {
+						t.Errorf("%s, capped %t: the first of %d that differ: %+v, want %+v", m, capped, len(want), got[i], want[i])
+						break
+					}
+				}
+			}
+			if acts := m != Observe && (capped || m != Fair); (would > 0) != acts || len(want) < 1000 {
+				t.Errorf("%s, capped %t: %d of %d would have been delayed or refused", m, capped, would, len(want))
+			}
+			shadowed.Classes[2].Budget.Shadow = false
+			if acting, _ := schedule(shadowed); slices.Equal(acting, want) && m != Observe {
+				t.Errorf("%s, capped %t: out of shadow the class changes nothing, either: the trace shows nothing", m, capped)
+			}
+		}
+	}
+}
+
+// TestShadowOfTheClient: the first class in shadow delays nobody, and a person's standing
+// counts at the gate though the class would be the same for everybody.
+func TestShadowOfTheClient(t *testing.T) {
+	p := fair()
+	p.Classes[0].Budget = Budget{CPUs: 0.2, Cap: true, Shadow: true, MaxHold: second, Workers: 0.1}
+	w := newWorld(p)
+	w.Debit(w.now, Charge{Key: by("a")[0], Cost: 20 * second})
+	x := w.Arrive(w.now, Arrival{Keys: by("a"), Guess: second, Sure: true, Standing: 4, Proven: true})
+	v := x.Verdict()
+	if v.Acts() || v.Would.Action != Refuse || v.Would.Key != by("a")[0] || v.Would.Wait != 100*second {
+		t.Errorf("%+v", v)
+	}
+	if got, want := x.flow.share, 4*0.2/2; got != want {
+		t.Errorf("its share is %v, want %v", got, want)
+	}
+	if v.Price != baseMultiplier {
+		t.Errorf("its price is %v, want %v", v.Price, baseMultiplier)
+	}
+}
+
+// TestWaitsBesideShadow: what a request did wait for is told, and what a class in shadow
+// would have done beside that.
+func TestWaitsBesideShadow(t *testing.T) {
+	p := fair()
+	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 0.2, Cap: true, Shadow: true}})
+	w := newWorld(p)
+	w.acquaint("a")
+	w.Debit(w.now, Charge{Key: by("a", "n")[1], Cost: 2 * second})
+	var first []*Ticket
+	for range 2 {
+		first = append(first, w.heavy("a"))
+	}
+	waits := w.Arrive(w.now, Arrival{Keys: by("a", "n"), Guess: 400 * time.Millisecond, Sure: true})
+	w.now = w.now.Add(second)
+	w.done(first[0], second)
+	v := waits.Verdict()
+	if v.Wait != second || v.Reason != Busy || v.Shadow || v.Would.Key != by("a", "n")[1] || v.Would.Wait != 10*second {
+		t.Errorf("%+v", v)
+	}
+}
