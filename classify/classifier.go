@@ -161,6 +161,21 @@ type Result struct {
 // classes. The slice is the Result's own: it holds until the next Classify.
 func (r *Result) Keys() []limiter.Key { return r.keys[:r.n] }
 
+// Keep leaves the keys of such classes only.
+func (r *Result) Keep(has func(class string) bool) {
+	n := 0
+	for i := range r.keys[:r.n] {
+		if has(r.keys[i].Class) {
+			r.keys[n] = r.keys[i]
+			n++
+		} else if i == 0 {
+			r.Session, r.Account, r.Pooled, r.Share = false, false, false, 0 // that is what the first key was
+		}
+	}
+	clear(r.keys[n:])
+	r.n = n
+}
+
 // prepend makes a key the first one, if there is room.
 func (r *Result) prepend(k limiter.Key) bool {
 	if r.n == len(r.keys) {

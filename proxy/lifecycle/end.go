@@ -43,6 +43,7 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 		return false
 	}
 	l.Cost = l.span.End(now)
+	l.measured()
 	if l.ticket == nil {
 		return true
 	}
@@ -65,6 +66,7 @@ func (l *Life) Linger(now time.Time) bool {
 		return false
 	}
 	l.Cost = l.span.End(now)
+	l.measured()
 	return true
 }
 
@@ -84,4 +86,10 @@ func (l *Life) Leave(now time.Time) {
 	if l.ticket != nil {
 		l.gate.Limiter.Leave(now, l.ticket)
 	}
+}
+
+// measured takes down what the meter saw.
+func (l *Life) measured() {
+	l.CPU, l.Stay, l.Idle = l.span.CPU(), l.span.Stay(), l.span.Idle()
+	l.Beside = max(l.Beside, l.rules.Meter.Running())
 }

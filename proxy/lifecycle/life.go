@@ -22,6 +22,10 @@ type Life struct {
 	Verdict limiter.Verdict
 	Cost    time.Duration // once it is settled, or lingers
 	HoldFor time.Duration // once it is settled: how long to hold the end of its answer
+	CPU     time.Duration // once it is settled, or lingers: of Cost, what it computed
+	Stay    time.Duration // once it is settled, or lingers: for how long it was at the backend
+	Idle    time.Duration // of Stay, without computing
+	Beside  int           // once it is settled, or lingers: how many others were at the backend as it came, or as it ended
 
 	gate    *Gatekeeper
 	rules   *Rules

@@ -1,6 +1,9 @@
 package replay
 
-import "container/heap"
+import (
+	"container/heap"
+	"math"
+)
 
 // acceptQueue is how many requests wait for a worker before others are turned away:
 // Apache's ListenBacklog.
@@ -11,12 +14,14 @@ type backend struct {
 	cpus    float64
 	workers int
 	working jobs    // by when they are done
+	holding jobs    // that have computed, and hold their worker still: by when they let go of it
 	queue   []*job  // for a worker
+	passed  float64 // seconds since the beginning
 	served  float64 // CPU-seconds that each one at work has got since they began
 	used    float64 // CPU-seconds in all
 }
 
-// jobs is a heap of jobs by the service at which they are done.
+// jobs is a heap of jobs by when they are done.
 type jobs []*job
 
 func (h jobs) Len() int           { return len(h) }
@@ -35,6 +40,7 @@ func (b *backend) speed() float64 { return min(1, b.cpus/float64(len(b.working))
 
 // pass lets so many seconds pass, in which nobody is done.
 func (b *backend) pass(seconds float64) {
+	b.passed += seconds
 	if n := len(b.working); n > 0 {
 		x := b.speed() * seconds
 		b.served += x
@@ -42,18 +48,28 @@ func (b *backend) pass(seconds float64) {
 	}
 }
 
-// left is how many seconds it takes until the next one is done; negative: nobody is at
-// work.
+// left is how many seconds it takes until the next one has computed, or lets go of its
+// worker; infinite: nobody is there.
 func (b *backend) left() float64 {
-	if len(b.working) == 0 {
-		return -1
+	work, hold := b.nexts()
+	return min(work, hold)
+}
+
+// nexts are in how many seconds the next one has computed, and the next one lets go.
+func (b *backend) nexts() (work, hold float64) {
+	work, hold = math.Inf(1), math.Inf(1)
+	if len(b.working) > 0 {
+		work = max(0, b.working[0].doneAt-b.served) / b.speed()
 	}
-	return max(0, b.working[0].doneAt-b.served) / b.speed()
+	if len(b.holding) > 0 {
+		hold = max(0, b.holding[0].doneAt-b.passed)
+	}
+	return work, hold
 }
 
 // send takes a request in, and tells whether there was room for it.
 func (b *backend) send(j *job) bool {
-	if len(b.working) >= b.workers {
+	if b.taken() >= b.workers {
 		if len(b.queue) >= acceptQueue {
 			return false
 		}
@@ -73,9 +89,16 @@ func (b *backend) begin(j *job) {
 	heap.Push(&b.working, j)
 }
 
-// done takes out the next one that is done.
+// done takes out the next one that is done; nil: it holds its worker still.
 func (b *backend) done() *job {
-	j := heap.Pop(&b.working).(*job)
+	var j *job
+	if work, hold := b.nexts(); hold < work {
+		j = heap.Pop(&b.holding).(*job)
+	} else if j = heap.Pop(&b.working).(*job); j.idle > 0 {
+		j.doneAt = b.passed + j.idle
+		heap.Push(&b.holding, j)
+		return nil
+	}
 	if len(b.queue) > 0 {
 		next := b.queue[0]
 		copy(b.queue, b.queue[1:])
@@ -84,3 +107,6 @@ func (b *backend) done() *job {
 	}
 	return j
 }
+
+// taken is how many workers are.
+func (b *backend) taken() int { return len(b.working) + len(b.holding) }

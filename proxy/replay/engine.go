@@ -78,7 +78,11 @@ func (e *engine) time() time.Time { return e.epoch.Add(e.now) }
 func (e *engine) arrive(j *job) {
 	e.run(j.came)
 	e.wake()
-	j.Classify(e.time(), e.gate, &e.rules, &j.request, classify.Seen{})
+	if j.known == nil {
+		j.Classify(e.time(), e.gate, &e.rules, &j.request, classify.Seen{})
+	} else {
+		j.Adopt(e.time(), e.gate, &e.rules, &j.request, &j.known.Who, j.known.Passed)
+	}
 	if j.Who.Exempt {
 		e.begin(j)
 		return
@@ -92,7 +96,7 @@ func (e *engine) arrive(j *job) {
 func (e *engine) run(until time.Duration) {
 	for {
 		next, do := until, (func())(nil)
-		if left := e.backend.left(); left >= 0 {
+		if left := e.backend.left(); left < (until - e.now + time.Second).Seconds() {
 			// Rounded up: nobody is done too early.
 			if at := e.now + time.Duration(left*float64(time.Second)) + 1; at <= next {
 				next, do = at, e.finish
@@ -116,8 +120,14 @@ func (e *engine) run(until time.Duration) {
 // finish ends the run of a request at the backend.
 func (e *engine) finish() {
 	j := e.backend.done()
+	if j == nil {
+		return
+	}
 	header := e.page
-	if j.part {
+	switch {
+	case j.known != nil:
+		header = j.known.header()
+	case j.part:
 		header = e.part
 	}
 	j.Answered(e.time(), j.status, header)
@@ -166,6 +176,9 @@ func (e *engine) tick() {
 		j.Tick(now)
 	}
 	for _, j := range e.waiting {
+		if j.sendsBack(e.now) {
+			e.sendBack(j)
+		}
 		j.Reguess(now)
 	}
 	e.release()
@@ -188,7 +201,7 @@ func (e *engine) look() {
 	b, now := &e.backend, e.time()
 	e.limiter.Backlog(now, len(b.queue), 0)
 	if n := e.limiter.Wants(now); n > 0 {
-		e.limiter.Tried(now, n, max(0, min(n, len(b.working)+len(b.queue)+n-b.workers)))
+		e.limiter.Tried(now, n, max(0, min(n, b.taken()+len(b.queue)+n-b.workers)))
 	}
 }
 

@@ -75,6 +75,11 @@ type Record struct {
 	// ToldWasted is what of Told was spent after its client had left.
 	ToldWasted time.Duration
 	Held       time.Duration // for how long its client was kept from the end of its answer
+	// CPU is the CPU time that it used, whatever it was charged with; Stay for how long it
+	// was at the backend, and Idle for how long of that without computing.
+	CPU, Stay, Idle time.Duration
+	Beside          int  // how many others were at the backend as it came there, or as it ended
+	Asked           bool // the limiter was asked for a place
 	// Queued is for how long it waited if it was never let go: it was refused or redirected,
 	// or its client left.
 	Queued time.Duration

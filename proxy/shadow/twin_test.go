@@ -1,0 +1,212 @@
+package shadow
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"tempomat/classify"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+	"tempomat/proxy/admin/api"
+	"tempomat/proxy/replay"
+	"tempomat/proxy/telemetry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// noon is the beginning of an hour.
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// asked is a request of a trace.
+type asked struct {
+	at     time.Duration
+	client string
+	target string
+	cpu    time.Duration
+	idle   time.Duration
+	group  telemetry.Group
+}
+
+// attack is a trace of 5 minutes: people who read a page now and then, each with a style
+// sheet, and from the second minute to the fourth a crawl from a network, of pages that cost
+// as much, and as often as it likes. Nobody waits for an answer before the next request.
+func attack(perSecond float64) (all []asked) {
+	r := rand.New(rand.NewPCG(3, 3))
+	spread := func(mean float64) time.Duration { return time.Duration(r.ExpFloat64() * mean * float64(time.Second)) }
+	cost := func() time.Duration { return time.Duration(100+r.IntN(200)) * time.Millisecond }
+	for person := range 25 {
+		who := fmt.Sprintf("203.0.%d.9", person)
+		for at := spread(8); at < 5*time.Minute; at += spread(8) {
+			all = append(all, asked{at: at, client: who, target: fmt.Sprintf("/page?id=%d", r.IntN(50)), cpu: cost(), idle: cost() / 4, group: telemetry.Known},
+				asked{at: at + 10*time.Millisecond, client: who, target: "/style.css", cpu: time.Millisecond, group: telemetry.Known})
+		}
+	}
+	for at := time.Minute; at < 4*time.Minute; at += spread(1 / perSecond) {
+		who := fmt.Sprintf("198.51.100.%d", r.IntN(60))
+		all = append(all, asked{at: at, client: who, target: fmt.Sprintf("/page?id=%d&old=%d", r.IntN(50), r.IntN(1000)), cpu: cost(), group: telemetry.Robot})
+	}
+	slices.SortFunc(all, func(a, b asked) int { return int(a.at - b.at) })
+	return all
+}
+
+// limits are those of the tests: two CPUs.
+func limits(m limiter.Mode) limiter.Policy {
+	return limiter.Policy{
+		Mode: m, MaxHold: 10 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64,
+		Gate: limiter.Gate{CPUs: 2, Workers: 16},
+		Classes: []limiter.ClassInfo{
+			{Name: "slash32", Budget: limiter.Budget{CPUs: 0.2, Burst: 30 * time.Second, Workers: 0.5}},
+			{Name: "slash24", Budget: limiter.Budget{CPUs: 0.5, Burst: 30 * time.Second, Workers: 0.75}},
+		},
+	}
+}
+
+// truth is what became of a group in a sidecar that measures costs itself.
+type truth struct {
+	cpu              float64
+	delayed, refused uint64
+}
+
+// serve plays a trace through a sidecar with a policy, before a backend of two CPUs and 16
+// workers, and tells of all that is over.
+func serve(t *testing.T, p limiter.Policy, told cpuaccount.Source, trace []asked, r telemetry.Recorder) (groups [telemetry.Groups]truth) {
+	t.Helper()
+	names, err := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	setup := replay.Setup{Policy: p, TableSize: 1 << 12, CPUs: 2, Workers: 16, Measures: true}
+	setup.Rules.Meter = cpuaccount.NewMeter(told, 2, 0)
+	live := replay.NewLive(noon, setup, func(now time.Time, q *replay.Request, f replay.Fate) {
+		a, record := q.Note.(*asked), recordOf(q, &f)
+		g := &groups[a.group]
+		record.Group = a.group
+		switch d := record.Delay(); {
+		case f.Refused:
+			g.refused++
+		case d >= Noticed:
+			g.delayed++
+			fallthrough
+		default:
+			g.cpu += f.CPU.Seconds()
+		}
+		if r != nil {
+			r.Note(now, record)
+		}
+	})
+	for i := range trace {
+		a := &trace[i]
+		q := &replay.Request{Target: a.target, Came: noon.Add(a.at), Status: 200, CPU: a.cpu, Idle: a.idle, Note: a}
+		names.Classify(requestOf(a), &q.Who)
+		live.Arrive(q)
+		if twin, ok := r.(*Twin); ok && i%50 == 0 {
+			twin.Play(live.Now())
+		}
+	}
+	live.Drain()
+	return groups
+}
+
+func requestOf(a *asked) *http.Request {
+	u, _ := url.Parse(a.target)
+	return &http.Request{Method: "GET", URL: u, RequestURI: a.target, RemoteAddr: a.client + ":1", Header: http.Header{}}
+}
+
+// recordOf is what a sidecar tells of a request.
+func recordOf(q *replay.Request, f *replay.Fate) *telemetry.Record {
+	a := q.Note.(*asked)
+	r := &telemetry.Record{
+		Arrived: q.Came, Request: requestOf(a), Who: &q.Who, Verdict: f.Verdict, Status: 200, Asked: true,
+		Guess: f.Guess, Cost: f.Cost, CPU: f.CPU, Stay: f.Stay, Idle: f.Idle, Beside: f.Beside, Held: f.Held,
+	}
+	if f.Refused {
+		r.Outcome = telemetry.Refused
+	}
+	return r
+}
+
+// estimate is what a Twin says of a group.
+func estimate(r api.ShadowReply, group telemetry.Group) (was, would api.ShadowDone, requests uint64) {
+	for _, m := range r.Modes {
+		for _, g := range m.Groups {
+			if g.Name == group.String() {
+				return g.Was, g.Would, g.Requests
+			}
+		}
+	}
+	return was, would, requests
+}
+
+// near tells whether two amounts are within 10 % of each other, or both next to nothing.
+func near(a, b, nothing float64) bool {
+	return math.Abs(a-b) <= max(0.1*max(a, b), nothing)
+}
+
+// TestReportIsWhatEnforcingDoes: an attack is recorded while nothing acts, and then played
+// again while it does. What the first one was reported to have been is what the second was.
+func TestReportIsWhatEnforcingDoes(t *testing.T) {
+	type change func(p *limiter.Policy)
+	whole := func(p *limiter.Policy) { p.Shadow = true }
+	observe := func(p *limiter.Policy) { p.Mode = limiter.Observe }
+	for name, c := range map[string]struct {
+		acting   limiter.Mode
+		before   change // what makes it shadow
+		act      change // beside the mode
+		requests float64
+		told     cpuaccount.Source
+		crowded  bool // while nothing acts the backend has more requests than workers
+	}{
+		"observe, then fair":           {acting: limiter.Fair, before: observe, requests: 20, crowded: true},
+		"observe, and costs are told":  {acting: limiter.Fair, before: observe, requests: 8, told: cpuaccount.Header, crowded: true},
+		"observe, and a bit too much":  {acting: limiter.Fair, before: observe, requests: 8, crowded: true},
+		"cap in shadow":                {acting: limiter.Cap, before: whole, requests: 6},
+		"cooperative in shadow":        {acting: limiter.Cooperative, before: whole, requests: 6},
+		"fair, with cap in shadow":     {acting: limiter.Cap, before: func(p *limiter.Policy) { p.Mode = limiter.Fair }, requests: 5},
+		"observe, and nobody is there": {acting: limiter.Fair, before: observe, requests: 0.01},
+		"a class of fair that is new": {
+			acting: limiter.Fair, before: func(p *limiter.Policy) { p.Classes[1].Budget.Shadow = true },
+			act: func(p *limiter.Policy) { p.Classes[1].Budget.Cap = true }, requests: 5,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trace := attack(c.requests)
+			acts := limits(c.acting)
+			if c.act != nil {
+				c.act(&acts)
+			}
+			shadowed := acts
+			shadowed.Classes = slices.Clone(acts.Classes)
+			c.before(&shadowed)
+			twin := New(24)
+			twin.SetPlan(&Plan{Mode: c.acting.String(), Policy: acts, TableSize: 1 << 12, CPUs: 2, Measures: true, Exact: c.told == cpuaccount.Header, Workers: func() int { return 16 }})
+			inTruth := serve(t, shadowed, c.told, trace, twin)
+			twin.Flush()
+			reply := twin.Reply(24)
+			if len(reply.Modes) != 1 || reply.Modes[0].Requests != uint64(len(trace)) || reply.Modes[0].Lost+reply.Modes[0].Late > 0 {
+				t.Fatalf("%d requests: %+v", len(trace), reply)
+			}
+			want := serve(t, acts, c.told, trace, nil)
+			for _, g := range []telemetry.Group{telemetry.Known, telemetry.Robot} {
+				was, would, requests := estimate(reply, g)
+				if !near(was.CPU, inTruth[g].cpu, 1e-3) || was.Delayed != inTruth[g].delayed || was.Refused != inTruth[g].refused {
+					t.Errorf("%s: was %+v, told %+v", g, inTruth[g], was)
+				}
+				few := 0.01 * float64(len(trace))
+				if c.crowded { // what single ones cost is not seen then
+					few = 0.1 * float64(requests)
+				}
+				if !near(would.CPU, want[g].cpu, 1) || !near(float64(would.Refused), float64(want[g].refused), few) || !near(float64(would.Delayed), float64(want[g].delayed), few) {
+					t.Errorf("%s: reported %+v, and enforcing did %+v", g, would, want[g])
+				}
+			}
+		})
+	}
+}
