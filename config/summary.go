@@ -67,11 +67,14 @@ func shortly(value string) string {
 
 func (c *Config) modeInWords() string {
 	words := c.Throttle.Mode
-	if words == "observe" || c.Throttle.Shadow {
+	if c.Throttle.DelaysNobody() {
 		words += ", delays nobody"
 	}
-	if c.Throttle.Shadow {
+	switch {
+	case c.Throttle.JudgesOnly():
 		words += " (throttle.shadow)"
+	case c.Throttle.Shadow != "false":
+		words += ", with " + c.Throttle.Shadow + " in shadow"
 	}
 	return words
 }

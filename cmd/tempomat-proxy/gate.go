@@ -24,7 +24,7 @@ func (p *policies) standingOf(c *config.Config) (*classify.Standing, error) {
 
 // newcomersOf is what redirects newcomers; nil if that is off, or nobody waits.
 func (p *policies) newcomersOf(c *config.Config) *newcomer.Redirector {
-	if !c.Newcomers.Redirect || c.Throttle.Mode != "fair" || c.Throttle.Shadow {
+	if !c.Newcomers.Redirect || c.Throttle.Mode != "fair" || c.Throttle.DelaysNobody() {
 		return nil
 	}
 	return p.newcomer

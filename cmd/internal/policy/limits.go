@@ -16,7 +16,7 @@ import (
 // Limits is what the limiter is told.
 func Limits(c *config.Config) limiter.Policy {
 	p := limiter.Policy{
-		Shadow:           c.Throttle.Shadow,
+		Shadow:           c.Throttle.JudgesOnly(),
 		MaxHold:          c.Throttle.MaxHold,
 		MaxHeld:          c.Throttle.MaxHeld,
 		MaxHeldPerClient: c.Throttle.MaxHeldPerClient,
