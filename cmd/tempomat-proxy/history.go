@@ -14,6 +14,7 @@ import (
 	"tempomat/config"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/savedfile"
+	"tempomat/proxy/shadow"
 	"tempomat/proxy/telemetry"
 	"tempomat/proxy/telemetry/history"
 )
@@ -27,6 +28,7 @@ const (
 	historyKind    = "history"
 	historyVersion = 1
 	hourPart       = "hour"
+	shadowPart     = "shadow" // an hour of what is in shadow
 	// historySuffix is what its name has behind that of the state file.
 	historySuffix = ".history"
 )
@@ -34,8 +36,9 @@ const (
 // pastHours is the history and its file. A nil one keeps none.
 type pastHours struct {
 	*history.History
-	path string // empty: only in memory
-	log  *zap.Logger
+	shadow *shadow.Twin
+	path   string // empty: only in memory
+	log    *zap.Logger
 }
 
 // newPastHours makes a history, nil if none is to be kept.
@@ -43,7 +46,7 @@ func newPastHours(c *config.Config, log *zap.Logger) *pastHours {
 	if c.History.Hours == 0 {
 		return nil
 	}
-	return &pastHours{History: history.New(c.History.Hours), path: historyPath(c), log: log}
+	return &pastHours{History: history.New(c.History.Hours), shadow: shadow.New(c.History.Hours), path: historyPath(c), log: log}
 }
 
 // historyPath is where the history is kept: beside the state file, if there is one.
@@ -105,14 +108,18 @@ func (p *pastHours) restore(text []byte) error {
 	if err != nil {
 		return err
 	}
-	var hours [][]byte
+	var hours, shadowed [][]byte
 	for _, part := range parts {
-		if part.Name != hourPart {
+		switch part.Name {
+		case hourPart:
+			hours = append(hours, part.Data)
+		case shadowPart:
+			shadowed = append(shadowed, part.Data)
+		default:
 			return fmt.Errorf("a part is called %q", part.Name)
 		}
-		hours = append(hours, part.Data)
 	}
-	return p.Restore(hours)
+	return errors.Join(p.Restore(hours), p.shadow.Restore(shadowed))
 }
 
 // write writes the file's text.
@@ -120,6 +127,9 @@ func (p *pastHours) write(w io.Writer) error {
 	var parts []savedfile.Part
 	for _, b := range p.Blocks() {
 		parts = append(parts, savedfile.Part{Name: hourPart, Data: b})
+	}
+	for _, b := range p.shadow.Blocks() {
+		parts = append(parts, savedfile.Part{Name: shadowPart, Data: b})
 	}
 	return savedfile.Write(w, historyKind, historyVersion, parts)
 }

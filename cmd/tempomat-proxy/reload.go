@@ -36,6 +36,7 @@ func (s *sidecar) reload() error {
 		s.logChange(change)
 	}
 	s.handler.SetPolicy(policy)
+	s.setShadow(c)
 	if s.sharing.setPolicy != nil {
 		s.sharing.setPolicy(policy.Limits)
 	}

@@ -101,7 +101,7 @@ func (s *sidecar) recall(send func(name string, data []byte) error) error {
 		}
 	}
 	if s.history != nil {
-		s.takeIn(time.Now())
+		s.takeAll(time.Now())
 		var text bytes.Buffer
 		if err := s.history.write(&text); err != nil {
 			return err

@@ -98,7 +98,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 func (s *sidecar) makeHandler(c *config.Config, policy *proxy.Policy) {
 	s.journal = telemetry.NewJournal(s.logs.access)
 	s.journal.SetCombined(s.logs.lines(c.Log.Format))
-	s.handler = proxy.NewHandler(s.limiter, policy, append(s.inside.recorders(), s.journal))
+	s.handler = proxy.NewHandler(s.limiter, policy, append(append(s.inside.recorders(), s.journal), s.history.recorders()...))
 	s.inspector = &inspect.Inspector{
 		Requests: s.handler, Ledger: s.limiter, Guess: s.handler.Guess(), Forgiver: s.limiter,
 		Pinned: &s.policies.pins, Recents: s.inside.book, Log: s.logs.log,
@@ -106,6 +106,7 @@ func (s *sidecar) makeHandler(c *config.Config, policy *proxy.Policy) {
 	s.handler.TellWorkers(func(n int, by string) {
 		s.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))
 	})
+	s.setShadow(c)
 }
 
 // makeServer makes what reads requests from connections.
@@ -231,7 +232,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	s.assume(from.adminSocket(), ctx.Err) // not ready while draining
 	defer func() {
 		s.replaced.end()
-		s.takeIn(time.Now()) // so that the history is saved with them
+		s.takeAll(time.Now()) // so that the history is saved with them
 		s.duties.end()
 	}()
 	s.announce(from)

@@ -32,6 +32,20 @@ func (a *Server) history(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, reply)
 }
 
+// shadow answers what would have been.
+func (a *Server) shadow(w http.ResponseWriter, r *http.Request) {
+	if a.opts.Shadow == nil {
+		fail(w, http.StatusNotFound, "no history is kept: history.hours is 0 in the configuration")
+		return
+	}
+	hours, err := numberOf(r, "hours", usualHours, mostHours)
+	if err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	answer(w, http.StatusOK, a.opts.Shadow(hours))
+}
+
 // sortClasses puts classes in configured order, and those that are not configured any
 // more behind.
 func sortClasses(classes []api.HistoryClass, order []limiter.ClassInfo) {

@@ -26,5 +26,5 @@
 // While nothing is in shadow a request costs one atomic load. Else it is copied, under a lock
 // that one in 16 others has, into a buffer of 16 × 256 requests; what finds that full is left
 // out, and counted. Everything else is done by one goroutine, which takes no more than
-// a fifth of a CPU. At most 8,192 requests wait to be sorted: 8 MB.
+// a fifth of a CPU. At most some 8,500 requests wait to be sorted: 8 MB.
 package shadow

@@ -79,8 +79,9 @@ func (p *Plan) continues(next *Plan) bool {
 
 // flushLocked reckons with all that there is.
 func (t *Twin) flushLocked() {
-	t.takeLocked()
-	t.playLocked(time.Time{}, true)
+	for t.takeLocked(); len(t.window.heap) > 0; t.takeLocked() {
+		t.playLocked(time.Time{}, true)
+	}
 	if t.live != nil {
 		t.live.Drain()
 	}
@@ -106,9 +107,12 @@ func (t *Twin) Flush() {
 	}
 }
 
-// takeLocked takes in what requests left.
+// takeLocked takes in what requests left, as long as there is room for it.
 func (t *Twin) takeLocked() {
 	for i := range t.shards {
+		if len(t.window.heap) > mostWaiting {
+			return
+		}
 		t.buffer = t.shards[i].take(t.buffer)
 		for j := range t.buffer {
 			t.window.put(&t.buffer[j])
@@ -118,7 +122,7 @@ func (t *Twin) takeLocked() {
 }
 
 // mostAtOnce is with how many requests the Twin reckons before somebody else may ask it.
-const mostAtOnce = 2048
+const mostAtOnce = 4096
 
 // playLocked has the requests come that came until then, some of them at a time, or all.
 func (t *Twin) playLocked(until time.Time, all bool) {

@@ -69,6 +69,16 @@ func limits(m limiter.Mode) limiter.Policy {
 	}
 }
 
+// classes tells who asks.
+func classes(t testing.TB) *classify.Classifier {
+	t.Helper()
+	c, err := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // truth is what became of a group in a sidecar that measures costs itself.
 type truth struct {
 	cpu              float64
@@ -79,10 +89,7 @@ type truth struct {
 // workers, and tells of all that is over.
 func serve(t *testing.T, p limiter.Policy, told cpuaccount.Source, trace []asked, r telemetry.Recorder) (groups [telemetry.Groups]truth) {
 	t.Helper()
-	names, err := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := classes(t)
 	setup := replay.Setup{Policy: p, TableSize: 1 << 12, CPUs: 2, Workers: 16, Measures: true}
 	setup.Rules.Meter = cpuaccount.NewMeter(told, 2, 0)
 	live := replay.NewLive(noon, setup, func(now time.Time, q *replay.Request, f replay.Fate) {

@@ -23,7 +23,7 @@ func resources() []Metric {
 		count("reloads_total", "reloads", "Configurations that were put in force by a reload.", func(s *State) uint64 { return s.Reloads }),
 		count("reloads_rejected_total", "reloadsRejected", "Configurations that were rejected.", func(s *State) uint64 { return s.Rejected }),
 		gauge("reload_ok", "reloadOK", "1, or 0 if the last reload was rejected.", func(s *State) float64 { return truth(s.ReloadOK) }),
-		gauges("mode", "", "1; the labels tell throttle.mode and throttle.shadow.", func(s *State, tell tell) {
+		gauges("mode", "", "1; the labels tell throttle.mode, and whether all is only judged (throttle.shadow: true).", func(s *State, tell tell) {
 			shadow := "false"
 			if s.Shadow {
 				shadow = "true"
