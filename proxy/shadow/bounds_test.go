@@ -107,8 +107,8 @@ func TestBounded(t *testing.T) {
 	plan := capped()
 	twin.SetPlan(plan)
 	n := 0
-	for range 6 {
-		for range 10_000 {
+	for range 4 {
+		for range 6_000 {
 			n++
 			note(t, twin, time.Duration(n)*time.Millisecond, fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255), 1, func(r *telemetry.Record) {
 				r.Who.Shape = fmt.Sprint("/shape", n)

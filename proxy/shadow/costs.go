@@ -30,9 +30,9 @@ type pageCost struct {
 
 const (
 	shapesKept = 4096
-	fewPages   = 3  // from so many on the mean of a shape is better than nothing
-	sureFrom   = 20 // and from so many on it is believed
-	longMean   = 64 // it is of about so many pages
+	fewPages   = 3   // from so many on the mean of a shape is better than nothing
+	sureFrom   = 100 // and from so many on it is believed: in the first of a crowd are the cheap ones
+	longMean   = 64  // it is of about so many pages
 	recent     = 256
 )
 

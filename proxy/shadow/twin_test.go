@@ -35,8 +35,8 @@ type asked struct {
 	group  telemetry.Group
 }
 
-// attack is a trace of 5 minutes: people who read a page now and then, each with a style
-// sheet, and from the second minute to the fourth a crawl from a network, of pages that cost
+// attack is a trace of 3 minutes: people who read a page now and then, each with a style
+// sheet, and for 90 s of them a crawl from a network, of pages that cost
 // as much, and as often as it likes. Nobody waits for an answer before the next request.
 func attack(perSecond float64) (all []asked) {
 	r := rand.New(rand.NewPCG(3, 3))
@@ -44,12 +44,12 @@ func attack(perSecond float64) (all []asked) {
 	cost := func() time.Duration { return time.Duration(100+r.IntN(200)) * time.Millisecond }
 	for person := range 25 {
 		who := fmt.Sprintf("203.0.%d.9", person)
-		for at := spread(8); at < 5*time.Minute; at += spread(8) {
+		for at := spread(8); at < 3*time.Minute; at += spread(8) {
 			all = append(all, asked{at: at, client: who, target: fmt.Sprintf("/page?id=%d", r.IntN(50)), cpu: cost(), idle: cost() / 4, group: telemetry.Known},
 				asked{at: at + 10*time.Millisecond, client: who, target: "/style.css", cpu: time.Millisecond, group: telemetry.Known})
 		}
 	}
-	for at := time.Minute; at < 4*time.Minute; at += spread(1 / perSecond) {
+	for at := 45 * time.Second; at < 135*time.Second; at += spread(1 / perSecond) {
 		who := fmt.Sprintf("198.51.100.%d", r.IntN(60))
 		all = append(all, asked{at: at, client: who, target: fmt.Sprintf("/page?id=%d&old=%d", r.IntN(50), r.IntN(1000)), cpu: cost(), group: telemetry.Robot})
 	}
@@ -171,7 +171,7 @@ func TestReportIsWhatEnforcingDoes(t *testing.T) {
 		told     cpuaccount.Source
 		crowded  bool // while nothing acts the backend has more requests than workers
 	}{
-		"observe, then fair":           {acting: limiter.Fair, before: observe, requests: 20, crowded: true},
+		"observe, then fair":           {acting: limiter.Fair, before: observe, requests: 14, crowded: true},
 		"observe, and costs are told":  {acting: limiter.Fair, before: observe, requests: 8, told: cpuaccount.Header, crowded: true},
 		"observe, and a bit too much":  {acting: limiter.Fair, before: observe, requests: 8, crowded: true},
 		"cap in shadow":                {acting: limiter.Cap, before: whole, requests: 6},
@@ -183,6 +183,9 @@ func TestReportIsWhatEnforcingDoes(t *testing.T) {
 			act: func(p *limiter.Policy) { p.Classes[1].Budget.Cap = true }, requests: 5,
 		},
 	} {
+		if raceEnabled && c.crowded { // a minute each, of a limiter that one goroutine has to itself
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			trace := attack(c.requests)
 			acts := limits(c.acting)
@@ -203,14 +206,18 @@ func TestReportIsWhatEnforcingDoes(t *testing.T) {
 			want := serve(t, acts, c.told, trace, nil)
 			for _, g := range []telemetry.Group{telemetry.Known, telemetry.Robot} {
 				was, would, requests := estimate(reply, g)
+				t.Logf("%s, %d requests: reported %+v, enforced %+v", g, requests, would, want[g])
 				if !near(was.CPU, inTruth[g].cpu, 1e-3) || was.Delayed != inTruth[g].delayed || was.Refused != inTruth[g].refused {
 					t.Errorf("%s: was %+v, told %+v", g, inTruth[g], was)
 				}
 				few := 0.01 * float64(len(trace))
-				if c.crowded { // what single ones cost is not seen then
-					few = 0.1 * float64(requests)
+				right := near(would.CPU, want[g].cpu, 1)
+				if c.crowded { // what single ones cost is not seen then, and so not surely who waits too long
+					right = right && near(float64(would.Refused+would.Delayed), float64(want[g].refused+want[g].delayed), 0.1*float64(requests))
+				} else {
+					right = right && near(float64(would.Refused), float64(want[g].refused), few) && near(float64(would.Delayed), float64(want[g].delayed), few)
 				}
-				if !near(would.CPU, want[g].cpu, 1) || !near(float64(would.Refused), float64(want[g].refused), few) || !near(float64(would.Delayed), float64(want[g].delayed), few) {
+				if !right {
 					t.Errorf("%s: reported %+v, and enforcing did %+v", g, would, want[g])
 				}
 			}
