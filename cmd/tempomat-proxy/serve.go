@@ -260,6 +260,7 @@ func (s *sidecar) prepare(sockets []handover.Socket, from *predecessor) ([]proxy
 func (s *sidecar) start(ctx context.Context, all *sync.WaitGroup) {
 	all.Go(func() { s.handler.Drive(ctx) })
 	all.Go(func() { s.runInside(ctx) })
+	all.Go(func() { s.history.runShadow(ctx) })
 	all.Go(func() { s.policies.databases.Run(ctx) })
 	all.Go(func() { s.policies.hosts.Run(ctx) })
 	if use := s.openUsage(); use != nil {
