@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 )
 
 // masterDocument is /v1/master as a master tells it: its own type, so that a name
@@ -20,7 +20,7 @@ type masterDocument struct {
 	Uptime          float64 `json:"uptime"`
 	Reloads         uint64  `json:"reloads"`
 	ReloadsRejected uint64  `json:"reloadsRejected"`
-	smockron.MasterState
+	master.State
 }
 
 const terminalCommand = "\x1b]0;owned\a\x1b[2J\u009b31m\u202egpj.\r\n|api  0"
@@ -28,17 +28,17 @@ const terminalCommand = "\x1b]0;owned\a\x1b[2J\u009b31m\u202egpj.\r\n|api  0"
 // masterStatus is the n-th look at a master: two seconds lie between them.
 func masterStatus(n int) masterDocument {
 	looks := uint64(n)
-	counts := smockron.DomainCounts{
+	counts := master.DomainCounts{
 		Accepted: 100 + 25*looks, Delayed: 7 + looks, Rejected: 3, Throttled: 12, Skewed: 5, NoCost: 2, Evicted: 9, Delay: 1.5,
 	}
 	return masterDocument{
 		Version: 1, Release: "1.2.3", Uptime: 3600 + 2*float64(n), Reloads: 4, ReloadsRejected: 1,
-		MasterState: smockron.MasterState{
-			Counts: smockron.Counts{
+		State: master.State{
+			Counts: master.Counts{
 				Malformed: map[string]uint64{"time": 3, "short": 1, "status": 0}, UnknownDomain: 8, Resyncs: 6, Overload: 4321, Late: 1,
 			},
 			Unsaved: 17, Lost: 2,
-			Domains: []smockron.DomainState{
+			Domains: []master.DomainState{
 				{Name: "api", Rules: []string{"history one per 200ms, burst 20", "credit 0.5 CPU-s/s, burst 30s"}, Identifiers: 1_234_567, Gatekeepers: 3, Counts: counts},
 				{Name: terminalCommand, Rules: []string{"bucket one per 1s, burst 10"}},
 				{Name: "quiet", Rules: []string{}},
@@ -49,7 +49,7 @@ func masterStatus(n int) masterDocument {
 
 // waiting is who waits in a domain.
 func waiting(domain string) any {
-	rows := []smockron.IdentifierState{
+	rows := []master.IdentifierState{
 		{Identifier: "203.0.113.9", Wait: 71.25, Until: 1_000_071_250},
 		{Identifier: terminalCommand, Wait: 1.5, Until: 1_000_001_500},
 		{Identifier: "patient", Until: 999_000_000},
@@ -59,9 +59,9 @@ func waiting(domain string) any {
 		rows = rows[:0]
 	}
 	return struct {
-		Version int                        `json:"version"`
-		Domain  string                     `json:"domain"`
-		Rows    []smockron.IdentifierState `json:"rows"`
+		Version int                      `json:"version"`
+		Domain  string                   `json:"domain"`
+		Rows    []master.IdentifierState `json:"rows"`
 	}{1, domain, rows}
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/unixsocket"
 )
@@ -25,13 +25,13 @@ type (
 		Uptime          float64 `json:"uptime"` // seconds
 		Reloads         uint64  `json:"reloads"`
 		ReloadsRejected uint64  `json:"reloadsRejected"`
-		smockron.MasterState
+		master.State
 	}
 	// identifiersReply answers GET /v1/identifiers?domain=…&limit=…
 	identifiersReply struct {
-		Version int                        `json:"version"`
-		Domain  string                     `json:"domain"`
-		Rows    []smockron.IdentifierState `json:"rows"` // who waits longest first
+		Version int                      `json:"version"`
+		Domain  string                   `json:"domain"`
+		Rows    []master.IdentifierState `json:"rows"` // who waits longest first
 	}
 )
 
@@ -70,7 +70,7 @@ func (s *server) status() statusReply {
 	defer s.mu.Unlock()
 	return statusReply{
 		Version: api.Version, Release: version, Uptime: time.Since(s.started).Seconds(),
-		Reloads: s.reloads, ReloadsRejected: s.rejected, MasterState: s.master.State(),
+		Reloads: s.reloads, ReloadsRejected: s.rejected, State: s.master.State(),
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"tempomat/limiter"
 	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 	"tempomat/proxy/admin/api"
 )
 
@@ -88,7 +89,7 @@ log: {accounting: 1000}
 	})
 }
 
-func (m *master) status() (s statusReply) {
+func (m *masterProcess) status() (s statusReply) {
 	m.t.Helper()
 	if status := m.ask(http.MethodGet, "/v1/master", &s); status != http.StatusOK {
 		m.t.Fatalf("/v1/master answers %d", status)
@@ -96,7 +97,7 @@ func (m *master) status() (s statusReply) {
 	return s
 }
 
-func tellsStatus(t *testing.T, m *master) {
+func tellsStatus(t *testing.T, m *masterProcess) {
 	s := m.status()
 	if s.Version != api.Version || s.Release != version || s.Uptime <= 0 || s.Reloads != 0 || len(s.Domains) != 2 {
 		t.Fatalf("status %+v", s)
@@ -113,7 +114,7 @@ func tellsStatus(t *testing.T, m *master) {
 	}
 }
 
-func tellsIdentifiers(t *testing.T, m *master) {
+func tellsIdentifiers(t *testing.T, m *masterProcess) {
 	var r identifiersReply
 	if status := m.ask(http.MethodGet, "/v1/identifiers?domain=api", &r); status != http.StatusOK {
 		t.Fatalf("answered %d", status)
@@ -193,7 +194,7 @@ func tellsStatistics(t *testing.T, from *net.UDPConn) {
 }
 
 // reloads reads a good file, then bad ones, by both ways. What is known stays.
-func reloads(t *testing.T, m *master, rules string) {
+func reloads(t *testing.T, m *masterProcess, rules string) {
 	m.configure(t, strings.Replace(rules, "domains:\n", "maxSkew: 5s\ndomains:\n  more: {rate: 5/sec, burst: 10}\n", 1))
 	m.signal(syscall.SIGHUP)
 	from := m.await(0, `"msg":"reloaded"`)
@@ -283,7 +284,7 @@ func TestMasterKilled(t *testing.T) {
 // came before the second mark when it has the mark: batches go one after another.
 func awaitSaved(t *testing.T, g *gatekeeper, redis string) {
 	t.Helper()
-	store, err := smockron.OpenRedisStore("redis://" + redis)
+	store, err := master.OpenRedisStore("redis://" + redis)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +294,7 @@ func awaitSaved(t *testing.T, g *gatekeeper, redis string) {
 		g.pass(mark, 1)
 		limitertest.Eventually(t, "it is saved", func() bool {
 			found := false
-			if err := store.Load(t.Context(), "api", func(r smockron.Record) { found = found || r.Identifier == mark }); err != nil {
+			if err := store.Load(t.Context(), "api", func(r master.Record) { found = found || r.Identifier == mark }); err != nil {
 				t.Fatal(err)
 			}
 			return found

@@ -45,7 +45,7 @@ func TestNoDoctor(t *testing.T) {
 	}
 	defer l.Close()
 	dir := shortDir(t)
-	m := &master{file: filepath.Join(dir, "m.yaml"), admin: dir} // which is no socket
+	m := &masterProcess{file: filepath.Join(dir, "m.yaml"), admin: dir} // which is no socket
 	m.configure(t, fmt.Sprintf("listen: ipc://%s/m\ndomains: {api: {rate: 5/sec, burst: 10}}\nmetrics: %q\n", dir, l.Addr()))
 	m.restart(t)
 	m.await(0, `"msg":"no admin API"`, dir)

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 )
 
 // metricsHandler answers Prometheus.
@@ -21,13 +21,13 @@ func (s *server) metricsHandler() http.Handler {
 // collector tells Prometheus how the master stands. Domains are labels,
 // identifiers never are.
 type collector struct {
-	state                                                  func() smockron.MasterState
+	state                                                  func() master.State
 	accounting, throttled, skewed, noCost, evicted         *prometheus.Desc
 	identifiers, gatekeepers                               *prometheus.Desc
 	malformed, unknown, overload, late, resyncs, unsavedNo *prometheus.Desc
 }
 
-func newCollector(state func() smockron.MasterState) *collector {
+func newCollector(state func() master.State) *collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("tempomat_master_"+name, help, labels, nil)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"tempomat/config"
-	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 )
 
 // TestStatisticsAreInTheManual: each name of Prometheus and of statsd, with the
@@ -20,10 +20,10 @@ func TestStatisticsAreInTheManual(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(newCollector(func() smockron.MasterState {
-		return smockron.MasterState{
-			Counts:  smockron.Counts{Malformed: map[string]uint64{"time": 1}},
-			Domains: []smockron.DomainState{{Name: "a"}, {Name: "b"}},
+	registry.MustRegister(newCollector(func() master.State {
+		return master.State{
+			Counts:  master.Counts{Malformed: map[string]uint64{"time": 1}},
+			Domains: []master.DomainState{{Name: "a"}, {Name: "b"}},
 		}
 	}))
 	families, err := registry.Gather()
@@ -46,8 +46,8 @@ func TestStatisticsAreInTheManual(t *testing.T) {
 	if n := len(regexp.MustCompile(`(?m)^\| .tempomat_master_`).FindAll(text, -1)); n != len(families) {
 		t.Errorf("docs/operations.md has %d metrics, there are %d", n, len(families))
 	}
-	all := smockron.DomainCounts{Accepted: 1, Delayed: 1, Rejected: 1, Throttled: 1, Delay: 1}
-	for line := range strings.SplitSeq(statsdLines(config.Statsd{}, smockron.DomainCounts{}, all), "\n") {
+	all := master.DomainCounts{Accepted: 1, Delayed: 1, Rejected: 1, Throttled: 1, Delay: 1}
+	for line := range strings.SplitSeq(statsdLines(config.Statsd{}, master.DomainCounts{}, all), "\n") {
 		name, _, _ := strings.Cut(line, ":")
 		if !strings.Contains(string(text), "`"+name+"`") {
 			t.Errorf("docs/operations.md does not mention %s", name)

@@ -133,32 +133,32 @@ func hasAll(line string, parts []string) bool {
 	return true
 }
 
-// master is a tempomat-master that serves.
-type master struct {
+// masterProcess is a tempomat-master that serves.
+type masterProcess struct {
 	*process
 	file  string // its configuration
 	admin string // its admin socket
 }
 
 // startMaster starts one with that configuration and an admin socket.
-func startMaster(t *testing.T, yaml string) *master {
+func startMaster(t *testing.T, yaml string) *masterProcess {
 	t.Helper()
 	dir := shortDir(t)
-	m := &master{file: filepath.Join(dir, "master.yaml"), admin: filepath.Join(dir, "admin.sock")}
+	m := &masterProcess{file: filepath.Join(dir, "master.yaml"), admin: filepath.Join(dir, "admin.sock")}
 	m.configure(t, yaml)
 	m.restart(t)
 	return m
 }
 
 // restart starts it again, with the same configuration.
-func (m *master) restart(t *testing.T) {
+func (m *masterProcess) restart(t *testing.T) {
 	t.Helper()
 	m.process = start(t, "-config", m.file)
 	m.await(0, `"msg":"serving"`)
 }
 
 // configure replaces the configuration as a whole.
-func (m *master) configure(t *testing.T, yaml string) {
+func (m *masterProcess) configure(t *testing.T, yaml string) {
 	t.Helper()
 	text := fmt.Sprintf("admin: {listen: \"unix:%s\"}\n", m.admin) + yaml
 	if err := os.WriteFile(m.file+".new", []byte(text), 0o600); err != nil {
@@ -170,7 +170,7 @@ func (m *master) configure(t *testing.T, yaml string) {
 }
 
 // ask asks the admin API, and decodes what it answers.
-func (m *master) ask(method, path string, reply any) (status int) {
+func (m *masterProcess) ask(method, path string, reply any) (status int) {
 	m.t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", m.admin)

@@ -16,6 +16,7 @@ import (
 	"tempomat/cmd/internal/monitor"
 	"tempomat/config"
 	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 )
 
 // server is the running program.
@@ -24,7 +25,7 @@ type server struct {
 	log     *zap.Logger
 	level   zap.AtomicLevel
 	started time.Time
-	master  *smockron.Master
+	master  *master.Master
 	ledger  *ledger
 
 	mu       sync.Mutex // guards the following: one reload at a time
@@ -38,7 +39,7 @@ type server struct {
 func newServer(c *config.Master, file string, log *zap.Logger, level zap.AtomicLevel) *server {
 	s := &server{
 		file: file, log: log, level: level, started: time.Now(), config: c,
-		master: smockron.NewMaster(settings(c)), ledger: newLedger(log.Named("accounting")),
+		master: master.New(settings(c)), ledger: newLedger(log.Named("accounting")),
 	}
 	s.statsd = &statsd{state: s.master.State, log: log}
 	s.apply(c)
@@ -57,12 +58,12 @@ func (s *server) apply(c *config.Master) {
 // run serves until the context ends.
 func (s *server) run(ctx context.Context) error {
 	c := s.config
-	options := smockron.ServeOptions{
+	options := master.ServeOptions{
 		Addresses: smockron.Addresses(c.Listen), Queue: c.Queue, Now: time.Now,
 		Seen: func(a *smockron.Accounting) { s.ledger.note(time.Now(), a) }, Trouble: s.storeTrouble,
 	}
 	if c.Store != "" {
-		store, err := smockron.OpenRedisStore(c.Store)
+		store, err := master.OpenRedisStore(c.Store)
 		if err != nil {
 			return err
 		}
@@ -89,7 +90,7 @@ func (s *server) run(ctx context.Context) error {
 			zap.String("control", options.Addresses.Control), zap.Int("domains", len(c.Domains)), zap.String("file", s.file))
 		s.notify(daemon.SdNotifyReady)
 	}
-	err := smockron.Serve(ctx, s.master, options)
+	err := master.Serve(ctx, s.master, options)
 	s.notify(daemon.SdNotifyStopping)
 	s.log.Info("ended")
 	return err
@@ -159,19 +160,19 @@ func (s *server) notify(state string) {
 }
 
 // settings are the configuration's rules as the master takes them.
-func settings(c *config.Master) smockron.Settings {
-	s := smockron.Settings{MaxSkew: c.MaxSkew}
+func settings(c *config.Master) master.Settings {
+	s := master.Settings{MaxSkew: c.MaxSkew}
 	for _, d := range c.Domains {
-		n := smockron.Domain{Name: d.Name, Identifiers: c.Identifiers}
+		n := master.Domain{Name: d.Name, Identifiers: c.Identifiers}
 		for _, r := range d.Rules {
-			rule := smockron.Rule{Interval: r.Interval, Burst: r.Burst, CPUs: r.CPUs, Memory: r.Memory}
+			rule := master.Rule{Interval: r.Interval, Burst: r.Burst, CPUs: r.CPUs, Memory: r.Memory}
 			switch r.Rule {
 			case "history":
-				rule.Kind = smockron.History
+				rule.Kind = master.History
 			case "credit":
-				rule.Kind = smockron.Credit
+				rule.Kind = master.Credit
 			default:
-				rule.Kind = smockron.Bucket
+				rule.Kind = master.Bucket
 			}
 			n.Rules = append(n.Rules, rule)
 		}

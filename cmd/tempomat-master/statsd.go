@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/config"
-	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 )
 
 // statsdEvery is how often statistics are sent: counts of all domains together
@@ -20,7 +20,7 @@ const statsdEvery = time.Second
 
 // statsd sends statistics by UDP, as lines of name:value|type.
 type statsd struct {
-	state func() smockron.MasterState
+	state func() master.State
 	log   *zap.Logger
 
 	mu sync.Mutex // guards the following
@@ -39,7 +39,7 @@ func (s *statsd) send(to config.Statsd) {
 func (s *statsd) run(ctx context.Context) {
 	ticks := time.NewTicker(statsdEvery)
 	defer ticks.Stop()
-	var before smockron.DomainCounts
+	var before master.DomainCounts
 	for {
 		select {
 		case <-ctx.Done():
@@ -86,7 +86,7 @@ func (s *statsd) post(ctx context.Context, to config.Statsd, lines string) error
 }
 
 // sum adds up the domains.
-func sum(m smockron.MasterState) (all smockron.DomainCounts) {
+func sum(m master.State) (all master.DomainCounts) {
 	for _, d := range m.Domains {
 		all.Accepted += d.Counts.Accepted
 		all.Delayed += d.Counts.Delayed
@@ -99,7 +99,7 @@ func sum(m smockron.MasterState) (all smockron.DomainCounts) {
 
 // statsdLines are what changed. The time that requests were delayed is told as the
 // mean of them, with the sample rate that makes it count as often.
-func statsdLines(to config.Statsd, before, now smockron.DomainCounts) string {
+func statsdLines(to config.Statsd, before, now master.DomainCounts) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, to.Prefix+name+to.Suffix+":"+format+"\n", args...)

@@ -4,11 +4,11 @@ import (
 	"testing"
 
 	"tempomat/config"
-	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 )
 
 func TestStatsdLines(t *testing.T) {
-	type counts = smockron.DomainCounts
+	type counts = master.DomainCounts
 	both := config.Statsd{Prefix: "a.", Suffix: ".z"}
 	for _, c := range []struct {
 		name        string

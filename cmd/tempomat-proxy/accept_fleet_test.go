@@ -19,6 +19,7 @@ import (
 	"tempomat/limiter"
 	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 )
 
 // charge is what one request cost, and when it was told.
@@ -308,7 +309,7 @@ func TestAcceptOverload(t *testing.T) {
 }
 
 // counts are what the master says of itself.
-func (m *masterProcess) counts() (s smockron.MasterState) {
+func (m *masterProcess) counts() (s master.State) {
 	m.t.Helper()
 	res := fetch(m.t, newUnixClient(m.t, filepath.Join(filepath.Dir(m.file), "admin")), http.MethodGet, "http://master/v1/master", nil, nil)
 	if err := json.Unmarshal([]byte(res.body), &s); err != nil {

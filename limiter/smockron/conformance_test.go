@@ -14,12 +14,13 @@ import (
 	"tempomat/limiter"
 	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 )
 
 // fleet is gatekeepers of one master.
 type fleet struct {
 	t         *testing.T
-	master    *smockron.Master
+	master    *master.Master
 	addresses smockron.Addresses
 	end       func()
 }
@@ -27,9 +28,9 @@ type fleet struct {
 func TestConformance(t *testing.T) {
 	limitertest.Sharers(t, func(t *testing.T, p limiter.Policy) limitertest.Fleet {
 		b := p.Classes[0].Budget
-		f := &fleet{t: t, addresses: freeAddresses(t), master: smockron.NewMaster(smockron.Settings{
-			Domains: []smockron.Domain{{Name: "site.slash32", Rules: []smockron.Rule{
-				{Kind: smockron.Credit, CPUs: b.CPUs, Burst: b.Burst},
+		f := &fleet{t: t, addresses: freeAddresses(t), master: master.New(master.Settings{
+			Domains: []master.Domain{{Name: "site.slash32", Rules: []master.Rule{
+				{Kind: master.Credit, CPUs: b.CPUs, Burst: b.Burst},
 			}}},
 		})}
 		f.Heal()
@@ -53,16 +54,16 @@ func (f *fleet) Cut() {
 }
 
 func (f *fleet) Heal() {
-	f.end = serve(f.t, f.master, smockron.ServeOptions{Addresses: f.addresses, Now: time.Now})
+	f.end = serve(f.t, f.master, master.ServeOptions{Addresses: f.addresses, Now: time.Now})
 }
 
 // serve has a master work until end is called, or the test ends.
-func serve(t testing.TB, m *smockron.Master, o smockron.ServeOptions) (end func()) {
+func serve(t testing.TB, m *master.Master, o master.ServeOptions) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := smockron.Serve(ctx, m, o); err != nil {
+		if err := master.Serve(ctx, m, o); err != nil {
 			t.Error(err)
 		}
 	})

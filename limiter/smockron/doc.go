@@ -7,11 +7,11 @@
 // A gatekeeper decides from memory and never waits for a master. Without one,
 // everybody is let through as far as the sidecar's own limits go.
 //
-// [Gatekeeper] is a limiter.Sharer. [Master] holds the rules and what it knows of
-// each identifier; it is told the time, and [Serve] connects it to the wire. The
-// messages are those of the protocol text, as its first master, its Node middleware
-// and its nginx module speak them; docs/protocol.md has them in full, with what is
-// added here: the cost of a request in the accounting's last frame, and RESYNC.
+// [Gatekeeper] is a limiter.Sharer. [Wire] is a master's end; what a master decides is
+// in package master. The messages are those of the protocol text, as its first master,
+// its Node middleware and its nginx module speak them; docs/protocol.md has them in full,
+// with what is added here: the cost of a request in the accounting's last frame, and
+// RESYNC. The tests play both ends.
 //
 // ZeroMQ is a C library. A program that is built without cgo has [ErrNoZeroMQ] for
 // every socket.

@@ -41,6 +41,25 @@ var (
 	errCommand    = errors.New("no command that is known")
 )
 
+// FaultName is a word for what is wrong with a message, of an error of ParseAccounting.
+func FaultName(err error) string {
+	switch {
+	case errors.Is(err, errShort):
+		return "short"
+	case errors.Is(err, errDomain):
+		return "domain"
+	case errors.Is(err, errStatus):
+		return "status"
+	case errors.Is(err, errTime):
+		return "time"
+	case errors.Is(err, errIdentifier):
+		return "identifier"
+	case errors.Is(err, errCommand):
+		return "command"
+	}
+	return "other"
+}
+
 // Accounting is a message of a gatekeeper: what became of one request.
 type Accounting struct {
 	Domain     []byte
@@ -54,10 +73,10 @@ type Accounting struct {
 	Resync     bool   // a request for all that the master knows of Domain, and nothing else
 }
 
-// parseAccounting reads the frames of a message. What it returns refers to them.
+// ParseAccounting reads the frames of a message. What it returns refers to them.
 //
 // Frame 4 of other statuses than DELAYED and frames beyond 5 mean nothing.
-func parseAccounting(frames [][]byte) (a Accounting, err error) {
+func ParseAccounting(frames [][]byte) (a Accounting, err error) {
 	if len(frames) < 2 {
 		return a, errShort
 	}
@@ -84,11 +103,11 @@ func parseAccounting(frames [][]byte) (a Accounting, err error) {
 	if a.Identifier = frames[2]; len(a.Identifier) > MaxIdentifier {
 		return a, errIdentifier
 	}
-	if a.Received, err = parseTime(frames[3]); err != nil {
+	if a.Received, err = ParseTime(frames[3]); err != nil {
 		return a, err
 	}
 	if a.Event == limiter.Delayed {
-		if a.Until, err = parseTime(frames[4]); err != nil {
+		if a.Until, err = ParseTime(frames[4]); err != nil {
 			return a, err
 		}
 	}
@@ -124,9 +143,9 @@ func parseDomain(frame []byte) ([]byte, error) {
 	return name, nil
 }
 
-// parseTime reads milliseconds since 1970, in decimal digits and nothing else: a
+// ParseTime reads milliseconds since 1970, in decimal digits and nothing else: a
 // sign, a point or an exponent made the first master forget what it knew.
-func parseTime(frame []byte) (int64, error) {
+func ParseTime(frame []byte) (int64, error) {
 	if len(frame) == 0 || len(frame) > maxDigits {
 		return 0, errTime
 	}
@@ -172,8 +191,8 @@ type message struct {
 
 // accounting formats what became of a request: always six frames. cost is below
 // zero if none is told.
-func (m *message) accounting(topic string, c limiter.Charge, status string, cost time.Duration) [][]byte {
-	m.set(0, topic)
+func (m *message) accounting(domain string, c limiter.Charge, status string, cost time.Duration) [][]byte {
+	m.setTopic(domain)
 	m.set(1, status)
 	m.set(2, c.Key.ID)
 	m.frames[3] = strconv.AppendInt(m.frames[3][:0], c.Received.UnixMilli(), 10)
@@ -190,8 +209,8 @@ func (m *message) accounting(topic string, c limiter.Charge, status string, cost
 // delayUntil formats an order to wait: always four frames, as more of them crash
 // the nginx gatekeeper, and an integer, as anything else frees the identifier in
 // the Node gatekeeper for good.
-func (m *message) delayUntil(topic, identifier string, ms int64) [][]byte {
-	m.set(0, topic)
+func (m *message) delayUntil(domain, identifier string, ms int64) [][]byte {
+	m.setTopic(domain)
 	m.set(1, delayUntil)
 	m.set(2, identifier)
 	m.frames[3] = strconv.AppendInt(m.frames[3][:0], ms, 10)
@@ -199,10 +218,15 @@ func (m *message) delayUntil(topic, identifier string, ms int64) [][]byte {
 }
 
 // command formats one of the two-frame messages of a resync.
-func (m *message) command(topic, name string) [][]byte {
-	m.set(0, topic)
+func (m *message) command(domain, name string) [][]byte {
+	m.setTopic(domain)
 	m.set(1, name)
 	return m.frames[:2]
+}
+
+// setTopic makes the first frame of a domain, as it travels.
+func (m *message) setTopic(domain string) {
+	m.frames[0] = append(append(m.frames[0][:0], domain...), 0)
 }
 
 func (m *message) set(i int, text string) { m.frames[i] = append(m.frames[i][:0], text...) }
@@ -242,6 +266,6 @@ func parseControl(frames [][]byte) (c control, err error) {
 	if c.identifier = frames[2]; len(c.identifier) > MaxIdentifier {
 		return c, errIdentifier
 	}
-	c.until, err = parseTime(frames[3])
+	c.until, err = ParseTime(frames[3])
 	return c, err
 }

@@ -38,19 +38,19 @@ func TestFrameBytes(t *testing.T) {
 		want []string
 	}{
 		{
-			"accepted", m.accounting(topicOf("foo"), charge("u1", limiter.Accepted, received, received), accepted, -1),
+			"accepted", m.accounting("foo", charge("u1", limiter.Accepted, received, received), accepted, -1),
 			[]string{"666f6f00", "4143434550544544", "7531", "31373935323130303535303030", "", ""},
 		},
 		{
-			"control", new(message).delayUntil(topicOf("foo"), "u1", until),
+			"control", new(message).delayUntil("foo", "u1", until),
 			[]string{"666f6f00", "44454c41595f554e54494c", "7531", "31373935323130343035303535"},
 		},
 		{
 			"delayed, with what it cost",
-			new(message).accounting(topicOf("foo"), charge("u1", limiter.Settled, received, until), delayed, 412*time.Millisecond),
+			new(message).accounting("foo", charge("u1", limiter.Settled, received, until), delayed, 412*time.Millisecond),
 			[]string{"666f6f00", "44454c41594544", "7531", "31373935323130303535303030", "31373935323130343035303535", hex.EncodeToString([]byte("cost_ms=412"))},
 		},
-		{"resync", new(message).command(topicOf("foo"), resync), []string{"666f6f00", "524553594e43"}},
+		{"resync", new(message).command("foo", resync), []string{"666f6f00", "524553594e43"}},
 	} {
 		if diff := cmp.Diff(c.want, hexes(c.got)); diff != "" {
 			t.Errorf("%s, -want +got:\n%s", c.name, diff)
@@ -125,11 +125,11 @@ func TestAccountingFrames(t *testing.T) {
 		{"foo\x00|ACCEPTED|u1|9999999999999999||", errTime},
 		{"foo\x00|ACCEPTED|" + strings.Repeat("x", MaxIdentifier+1) + "|" + ts + "||", errIdentifier},
 	} {
-		if _, err := parseAccounting(parts(c.frames)); !errors.Is(err, c.want) {
+		if _, err := ParseAccounting(parts(c.frames)); !errors.Is(err, c.want) {
 			t.Errorf("%q: %v, want %v", c.frames, err, c.want)
 		}
 	}
-	if _, err := parseAccounting(nil); !errors.Is(err, errShort) {
+	if _, err := ParseAccounting(nil); !errors.Is(err, errShort) {
 		t.Errorf("no frames: %v", err)
 	}
 }
@@ -171,7 +171,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte("foo\x00|RESYNC"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		frames := bytes.Split(text, []byte("|"))
-		if a, err := parseAccounting(frames); err == nil && !a.Resync {
+		if a, err := ParseAccounting(frames); err == nil && !a.Resync {
 			if a.Received < 0 || a.Until < 0 || a.Cost < 0 || a.Cost > maxCost || len(a.Identifier) > MaxIdentifier || len(a.Domain) == 0 {
 				t.Fatalf("%q became %+v", frames, a)
 			}
@@ -181,8 +181,8 @@ func FuzzFrames(f *testing.F) {
 			if a.HasCost {
 				cost = a.Cost
 			}
-			sent := m.accounting(topicOf(string(a.Domain)), charge(string(a.Identifier), a.Event, a.Received, a.Until), status, cost)
-			b, err := parseAccounting(sent)
+			sent := m.accounting(string(a.Domain), charge(string(a.Identifier), a.Event, a.Received, a.Until), status, cost)
+			b, err := ParseAccounting(sent)
 			a.Cost = a.Cost.Truncate(time.Microsecond)
 			a.Info, b.Info = nil, nil // only the cost of it is ours to send
 			if diff := cmp.Diff(a, b); err != nil || diff != "" {
@@ -191,7 +191,7 @@ func FuzzFrames(f *testing.F) {
 		}
 		if c, err := parseControl(frames); err == nil && c.command == delayUntil {
 			var m message
-			sent := m.delayUntil(topicOf(string(c.domain)), string(c.identifier), c.until)
+			sent := m.delayUntil(string(c.domain), string(c.identifier), c.until)
 			b, err := parseControl(sent)
 			if diff := cmp.Diff(c, b, cmp.AllowUnexported(control{})); err != nil || diff != "" || len(sent) != 4 {
 				t.Fatalf("%q: %v, -sent +received:\n%s", frames, err, diff)

@@ -55,7 +55,6 @@ var _ limiter.Sharer = (*Gatekeeper)(nil)
 // route is a Route at work.
 type route struct {
 	Route
-	topic    string
 	link     *link
 	rejected atomic.Uint64
 	synced   atomic.Bool // the master has told all that it knows
@@ -88,7 +87,7 @@ func NewGatekeeper(o GatekeeperOptions) *Gatekeeper {
 			l = &link{options: o, master: r.Master, outbox: limiter.NewOutbox(o.Queue)}
 			g.links = append(g.links, l)
 		}
-		x := &route{Route: r, topic: topicOf(r.Domain), link: l}
+		x := &route{Route: r, link: l}
 		l.routes = append(l.routes, x)
 		g.routes = append(g.routes, x)
 	}
@@ -143,8 +142,8 @@ func (g *Gatekeeper) Run(ctx context.Context, in limiter.Sink) error {
 	failed := make(chan error, 2*len(g.links))
 	var all sync.WaitGroup
 	for _, l := range g.links {
-		all.Go(func() { failed <- l.tell(ctx, w) })
-		all.Go(func() { failed <- l.obey(ctx, w, in) })
+		all.Go(func() { failed <- l.sendAccounting(ctx, w) })
+		all.Go(func() { failed <- l.receiveControl(ctx, w, in) })
 	}
 	var first error
 	for range 2 * len(g.links) {
@@ -157,9 +156,9 @@ func (g *Gatekeeper) Run(ctx context.Context, in limiter.Sink) error {
 	return first
 }
 
-// tell sends accounting to the master until the context ends. ZeroMQ makes and
+// sendAccounting sends accounting to the master until the context ends. ZeroMQ makes and
 // keeps the connection.
-func (l *link) tell(ctx context.Context, w *wire) error {
+func (l *link) sendAccounting(ctx context.Context, w *wire) error {
 	s, err := w.publisher(sendQueue, false, l.master.Accounting, false)
 	if err != nil {
 		return err
@@ -175,20 +174,20 @@ func (l *link) tell(ctx context.Context, w *wire) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticks.C:
-			l.meet(s)
+			l.pollMaster(s)
 			l.resync(s, &m)
 		case <-l.outbox.Filled():
 			pause.Reset(coalesce)
 		case <-pause.C:
-			l.meet(s)
+			l.pollMaster(s)
 			now := l.options.Now()
 			l.outbox.Drain(func(c limiter.Charge) { l.send(s, &m, now, c) })
 		}
 	}
 }
 
-// meet notes whether the master is there: it is as long as it is subscribed.
-func (l *link) meet(s *socket) {
+// pollMaster notes whether the master is there: it is as long as it is subscribed.
+func (l *link) pollMaster(s *socket) {
 	for {
 		frames, err := s.poll()
 		if err != nil || frames == nil {
@@ -213,7 +212,7 @@ func (l *link) resync(s *socket, m *message) {
 		if r.synced.Load() || r.asked >= giveUp {
 			continue
 		}
-		if s.send(m.command(r.topic, resync)) == nil { // else there is no room now
+		if s.send(m.command(r.Domain, resync)) == nil { // else there is no room now
 			r.asked++
 		}
 	}
@@ -242,7 +241,7 @@ func (l *link) send(s *socket, m *message, now time.Time, c limiter.Charge) {
 	} else if c.Until.UnixMilli() > c.Received.UnixMilli() {
 		status = delayed
 	}
-	if err := s.send(m.accounting(r.topic, c, status, cost)); err != nil {
+	if err := s.send(m.accounting(r.Domain, c, status, cost)); err != nil {
 		l.counts.full.Add(1)
 		return
 	}
@@ -258,11 +257,11 @@ func (l *link) route(class string) *route {
 	return nil
 }
 
-// obey raises what keys owe as the master says, until the context ends.
-func (l *link) obey(ctx context.Context, w *wire, in limiter.Sink) error {
+// receiveControl raises what keys owe as the master says, until the context ends.
+func (l *link) receiveControl(ctx context.Context, w *wire, in limiter.Sink) error {
 	topics := make([]string, len(l.routes))
 	for i, r := range l.routes {
-		topics[i] = r.topic
+		topics[i] = topicOf(r.Domain)
 	}
 	s, err := w.subscriber(receiveQueue, false, l.master.Control, topics...)
 	if err != nil {
@@ -274,14 +273,14 @@ func (l *link) obey(ctx context.Context, w *wire, in limiter.Sink) error {
 		if err != nil || frames == nil {
 			continue // it is ending, or there was nothing
 		}
-		l.heed(frames, in)
+		l.handleControl(frames, in)
 	}
 	return nil
 }
 
-// heed takes in one message of the master. A topic is a prefix, so that it may be
+// handleControl takes in one message of the master. A topic is a prefix, so that it may be
 // of a domain that begins like ours.
-func (l *link) heed(frames [][]byte, in limiter.Sink) {
+func (l *link) handleControl(frames [][]byte, in limiter.Sink) {
 	c, err := parseControl(frames)
 	var r *route
 	for _, x := range l.routes {

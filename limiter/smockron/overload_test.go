@@ -16,6 +16,7 @@ import (
 
 	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 )
 
 // flood sends accounting of many identifiers as fast as ZeroMQ takes it.
@@ -62,11 +63,11 @@ func (f *flood) send(n int) {
 func TestOverload(t *testing.T) {
 	a := freeAddresses(t)
 	const capacity = 1000
-	m := smockron.NewMaster(smockron.Settings{Domains: []smockron.Domain{
-		{Name: "foo", Rules: []smockron.Rule{{Interval: time.Second, Burst: 10 * time.Second}}},
+	m := master.New(master.Settings{Domains: []master.Domain{
+		{Name: "foo", Rules: []master.Rule{{Interval: time.Second, Burst: 10 * time.Second}}},
 	}})
 	slow := make(chan struct{})
-	serve(t, m, smockron.ServeOptions{Addresses: a, Now: time.Now, Queue: capacity, Seen: func(*smockron.Accounting) { <-slow }})
+	serve(t, m, master.ServeOptions{Addresses: a, Now: time.Now, Queue: capacity, Seen: func(*smockron.Accounting) { <-slow }})
 	f := newFlood(t, a.Accounting, 100, 1)
 	limitertest.Eventually(t, "connected", func() bool { f.send(1); return waits(slow) })
 	control := subscriber(t, a.Control)
@@ -173,18 +174,18 @@ func measured(b *testing.B, messages int, cpu time.Duration) {
 // BenchmarkThroughput is how much accounting a master takes from the wire, beside
 // what ZeroMQ alone hands over. Run it with -benchtime=1000000x.
 func BenchmarkThroughput(b *testing.B) {
-	rule := func(k smockron.Kind) []smockron.Rule {
-		return []smockron.Rule{{Kind: k, Interval: time.Second, Burst: 10 * time.Second, CPUs: 0.1}}
+	rule := func(k master.Kind) []master.Rule {
+		return []master.Rule{{Kind: k, Interval: time.Second, Burst: 10 * time.Second, CPUs: 0.1}}
 	}
-	for name, rules := range map[string][]smockron.Rule{
-		"none": nil, "bucket": rule(smockron.Bucket), "history": rule(smockron.History), "credit": rule(smockron.Credit),
+	for name, rules := range map[string][]master.Rule{
+		"none": nil, "bucket": rule(master.Bucket), "history": rule(master.History), "credit": rule(master.Credit),
 	} {
 		b.Run(name, func(b *testing.B) { throughput(b, rules, nil) })
 	}
 	if os.Getenv("TEMPOMAT_BENCH_REDIS") != "" {
-		for _, k := range []smockron.Kind{smockron.Bucket, smockron.History} {
+		for _, k := range []master.Kind{master.Bucket, master.History} {
 			b.Run(k.String()+" and Redis", func(b *testing.B) {
-				s, err := smockron.OpenRedisStore("redis://" + limitertest.StartRedis(b).Address)
+				s, err := master.OpenRedisStore("redis://" + limitertest.StartRedis(b).Address)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -196,11 +197,11 @@ func BenchmarkThroughput(b *testing.B) {
 	b.Run("ZeroMQ alone", zeroMQAlone)
 }
 
-func throughput(b *testing.B, rules []smockron.Rule, store smockron.Store) {
+func throughput(b *testing.B, rules []master.Rule, store master.Store) {
 	a := freeAddresses(b)
-	m := smockron.NewMaster(smockron.Settings{MaxSkew: -1, Domains: []smockron.Domain{{Name: "foo", Rules: rules}}})
+	m := master.New(master.Settings{MaxSkew: -1, Domains: []master.Domain{{Name: "foo", Rules: rules}}})
 	ready := make(chan struct{})
-	serve(b, m, smockron.ServeOptions{
+	serve(b, m, master.ServeOptions{
 		Addresses: a, Now: time.Now, Queue: 1 << 17, Store: store, Ready: func() { close(ready) },
 	})
 	<-ready

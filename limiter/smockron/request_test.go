@@ -11,6 +11,7 @@ import (
 	"tempomat/limiter"
 	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 )
 
 // BenchmarkRequest is a request's way through the limiter with four classes: alone,
@@ -51,11 +52,11 @@ func BenchmarkRequest(b *testing.B) {
 	b.Run("alone", func(b *testing.B) { request(b, limiter.New(time.Now(), policy, 1<<16, nil)) })
 	b.Run("master", func(b *testing.B) {
 		a := freeAddresses(b)
-		var domains []smockron.Domain
+		var domains []master.Domain
 		for _, c := range classes {
-			domains = append(domains, smockron.Domain{Name: "site." + c, Rules: []smockron.Rule{{Kind: smockron.Credit, CPUs: 1000, Burst: time.Hour}}})
+			domains = append(domains, master.Domain{Name: "site." + c, Rules: []master.Rule{{Kind: master.Credit, CPUs: 1000, Burst: time.Hour}}})
 		}
-		serve(b, smockron.NewMaster(smockron.Settings{Domains: domains}), smockron.ServeOptions{Addresses: a, Now: time.Now})
+		serve(b, master.New(master.Settings{Domains: domains}), master.ServeOptions{Addresses: a, Now: time.Now})
 		g, l := gatekeeper(b, a)
 		limitertest.Eventually(b, "there is a master", func() bool { return g.State()[0].Synced })
 		b.ResetTimer()

@@ -13,25 +13,26 @@ import (
 	"tempomat/limiter"
 	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 )
 
 // at is a master at work, with a store.
 type at struct {
-	*smockron.Master
+	*master.Master
 	end func()
 }
 
 func startMaster(t *testing.T, a smockron.Addresses, redis string) *at {
 	t.Helper()
-	m := &at{Master: smockron.NewMaster(smockron.Settings{Domains: []smockron.Domain{
-		{Name: "foo", Rules: []smockron.Rule{{Interval: time.Second, Burst: 10 * time.Second}}},
-		{Name: "cpu", Rules: []smockron.Rule{{Kind: smockron.Credit, CPUs: 0.1, Burst: time.Second}}},
+	m := &at{Master: master.New(master.Settings{Domains: []master.Domain{
+		{Name: "foo", Rules: []master.Rule{{Interval: time.Second, Burst: 10 * time.Second}}},
+		{Name: "cpu", Rules: []master.Rule{{Kind: master.Credit, CPUs: 0.1, Burst: time.Second}}},
 	}})}
-	options := smockron.ServeOptions{Addresses: a, Now: time.Now}
-	var store *smockron.RedisStore
+	options := master.ServeOptions{Addresses: a, Now: time.Now}
+	var store *master.RedisStore
 	if redis != "" {
 		var err error
-		if store, err = smockron.OpenRedisStore("redis://" + redis); err != nil {
+		if store, err = master.OpenRedisStore("redis://" + redis); err != nil {
 			t.Fatal(err)
 		}
 		options.Store = store

@@ -20,6 +20,7 @@ import (
 	"tempomat/limiter"
 	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 )
 
 // vectors are sequences recorded from the original master and gatekeeper on a
@@ -68,15 +69,15 @@ func TestVectors(t *testing.T) {
 	}
 	for _, s := range v.Sequences {
 		t.Run(s.Name, func(t *testing.T) {
-			domains := func(kind smockron.Kind) (all []smockron.Domain) {
+			domains := func(kind master.Kind) (all []master.Domain) {
 				for name, r := range s.Rules {
-					all = append(all, smockron.Domain{Name: name, Rules: []smockron.Rule{{
+					all = append(all, master.Domain{Name: name, Rules: []master.Rule{{
 						Kind: kind, Interval: time.Duration(r.Interval) * time.Millisecond, Burst: time.Duration(r.Burst) * time.Millisecond,
 					}}})
 				}
 				return all
 			}
-			first := newStage(t, domains(smockron.Bucket))
+			first := newStage(t, domains(master.Bucket))
 			var keepers map[string]*keeper
 			if s.Mode == "closed" {
 				keepers = make(map[string]*keeper)
@@ -92,7 +93,7 @@ func TestVectors(t *testing.T) {
 				hasHistory = hasHistory || step.SpecHistory != nil
 			}
 			if s.Mode == "open" && hasHistory {
-				history = newStage(t, domains(smockron.History))
+				history = newStage(t, domains(master.History))
 			}
 			for i, step := range s.Steps {
 				first.now(step.At)
@@ -133,7 +134,7 @@ func show(ms *int64) string {
 type stage struct {
 	t         *testing.T
 	clock     atomic.Int64
-	master    *smockron.Master
+	master    *master.Master
 	addresses smockron.Addresses
 	pub, sub  *zmq.Socket
 	syncs     int
@@ -146,17 +147,17 @@ type stage struct {
 // says that all before it was done.
 const syncDomain = "sync"
 
-func newStage(t *testing.T, domains []smockron.Domain) *stage {
+func newStage(t *testing.T, domains []master.Domain) *stage {
 	t.Helper()
-	domains = append(domains, smockron.Domain{Name: syncDomain, Rules: []smockron.Rule{{Interval: time.Minute, Burst: time.Minute}}})
+	domains = append(domains, master.Domain{Name: syncDomain, Rules: []master.Rule{{Interval: time.Minute, Burst: time.Minute}}})
 	b := &stage{
 		t: t, addresses: freeAddresses(t), heard: make(chan smockron.Accounting, 1000),
-		master: smockron.NewMaster(smockron.Settings{Domains: domains, MaxSkew: -1}),
+		master: master.New(master.Settings{Domains: domains, MaxSkew: -1}),
 	}
 	b.now(0)
 	ctx, cancel := context.WithCancel(context.Background())
 	b.running.Go(func() {
-		if err := smockron.Serve(ctx, b.master, smockron.ServeOptions{Addresses: b.addresses, Now: b.time, Seen: b.hear}); err != nil {
+		if err := master.Serve(ctx, b.master, master.ServeOptions{Addresses: b.addresses, Now: b.time, Seen: b.hear}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"tempomat/limiter"
 	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
+	"tempomat/limiter/smockron/master"
 )
 
 // peer is one end of a connection that speaks ZMTP 3.1 byte by byte, without any
@@ -126,8 +127,8 @@ func TestCostOnTheWire(t *testing.T) {
 		{Domain: "foo", Class: "foo", Master: a},
 	}})
 	seen := make(chan time.Duration, 16)
-	m := smockron.NewMaster(smockron.Settings{Domains: []smockron.Domain{{Name: "foo"}}})
-	serve(t, m, smockron.ServeOptions{Addresses: a, Now: time.Now, Seen: func(x *smockron.Accounting) {
+	m := master.New(master.Settings{Domains: []master.Domain{{Name: "foo"}}})
+	serve(t, m, master.ServeOptions{Addresses: a, Now: time.Now, Seen: func(x *smockron.Accounting) {
 		if !x.Resync {
 			seen <- x.Cost
 		}

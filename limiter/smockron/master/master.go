@@ -1,4 +1,4 @@
-package smockron
+package master
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/limiter/smockron"
 )
 
 // DefaultMaxSkew is how far a gatekeeper's clock may be off, unless the master is
@@ -40,8 +41,8 @@ type Master struct {
 // anySkew takes every time.
 const anySkew = -1
 
-// NewMaster makes a master that knows nothing of anybody.
-func NewMaster(s Settings) *Master {
+// New makes a master that knows nothing of anybody.
+func New(s Settings) *Master {
 	m := &Master{domains: make(map[string]*domain)}
 	m.Configure(s)
 	return m
@@ -61,7 +62,7 @@ func (m *Master) Configure(s Settings) {
 		n.Identifiers = cmp.Or(n.Identifiers, DefaultIdentifiers)
 		d := old[n.Name]
 		if d == nil {
-			d = &domain{topic: topicOf(n.Name), identifiers: make(map[string]*identifier)}
+			d = &domain{identifiers: make(map[string]*identifier)}
 		}
 		d.adopt(n)
 		m.domains[n.Name] = d
@@ -69,9 +70,9 @@ func (m *Master) Configure(s Settings) {
 	m.saver.forget(m.domains)
 }
 
-// order is an identifier that has to wait, to be told to all gatekeepers.
-type order struct {
-	topic      string
+// delayOrder is an identifier that has to wait, to be told to all gatekeepers.
+type delayOrder struct {
+	domain     string
 	identifier string
 	until      int64 // milliseconds since 1970, always to come
 }
@@ -79,7 +80,7 @@ type order struct {
 // take accounts for one message and returns the order that it causes, if any. A
 // message that is not sound, or of a domain that nobody configured, changes
 // nothing but a count.
-func (m *Master) take(now time.Time, a *Accounting) (o order, any bool) {
+func (m *Master) take(now time.Time, a *smockron.Accounting) (o delayOrder, any bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := now.UnixMilli()
@@ -111,14 +112,14 @@ func (m *Master) take(now time.Time, a *Accounting) (o order, any bool) {
 	}
 	x.until = max(x.until, until)
 	d.counts.Throttled++
-	return order{d.topic, string(a.Identifier), until}, true
+	return delayOrder{d.Name, string(a.Identifier), until}, true
 }
 
 // timelyLocked tells whether the message's times are near the master's. The time
 // until which a request is delayed is one that the master told of its identifier; x is what
 // is known of that, nil: nothing. With what it cost, a request is told of when it is done, and
 // may have come long before.
-func (m *Master) timelyLocked(at int64, x *identifier, a *Accounting) bool {
+func (m *Master) timelyLocked(at int64, x *identifier, a *smockron.Accounting) bool {
 	if m.skew == anySkew {
 		return true
 	}
@@ -151,7 +152,7 @@ func (m *Master) reject(err error) {
 
 // orders are all those of a domain that hold now; false if there is no such
 // domain.
-func (m *Master) orders(now time.Time, name string) (all []order, known bool) {
+func (m *Master) orders(now time.Time, name string) (all []delayOrder, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.counts.Resyncs++
@@ -163,7 +164,7 @@ func (m *Master) orders(now time.Time, name string) (all []order, known bool) {
 	at := now.UnixMilli()
 	for id, x := range d.identifiers {
 		if x.until > at {
-			all = append(all, order{d.topic, id, x.until})
+			all = append(all, delayOrder{d.Name, id, x.until})
 		}
 	}
 	return all, true

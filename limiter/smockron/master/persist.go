@@ -1,8 +1,10 @@
-package smockron
+package master
 
 import (
 	"context"
 	"time"
+
+	"tempomat/limiter/smockron"
 )
 
 // Store keeps what a master knows of identifiers beyond its life. One goroutine
@@ -70,7 +72,7 @@ func (s *saver) forget(domains map[string]*domain) {
 
 // restore takes in all that the store knows, and returns the orders that follow
 // from it: gatekeepers that asked before hear of them so.
-func (m *Master) restore(ctx context.Context, s Store, now func() time.Time) (news []order, err error) {
+func (m *Master) restore(ctx context.Context, s Store, now func() time.Time) (news []delayOrder, err error) {
 	m.mu.Lock()
 	m.saver.on = true
 	var names []string
@@ -93,11 +95,11 @@ func (m *Master) restore(ctx context.Context, s Store, now func() time.Time) (ne
 
 // merge takes in what the store knows of an identifier, and returns the order that
 // follows from it, if that is news.
-func (m *Master) merge(now time.Time, r Record) (o order, news bool) {
+func (m *Master) merge(now time.Time, r Record) (o delayOrder, news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.domains[r.Domain]
-	if d == nil || len(r.Identifier) > MaxIdentifier {
+	if d == nil || len(r.Identifier) > smockron.MaxIdentifier {
 		return o, false
 	}
 	at := now.UnixMilli()
@@ -112,7 +114,7 @@ func (m *Master) merge(now time.Time, r Record) (o order, news bool) {
 		return o, false
 	}
 	x.until = until
-	return order{d.topic, r.Identifier, until}, true
+	return delayOrder{d.Name, r.Identifier, until}, true
 }
 
 // saveAtOnce is how many identifiers go to the store together.
@@ -120,7 +122,7 @@ const saveAtOnce = 5_000
 
 // save brings the store up to date, and returns the orders that follow from what
 // another master left there. What could not be saved stays to be saved.
-func (m *Master) save(ctx context.Context, s Store, now func() time.Time) (news []order, err error) {
+func (m *Master) save(ctx context.Context, s Store, now func() time.Time) (news []delayOrder, err error) {
 	for {
 		batch := m.takeUnsaved()
 		if len(batch) == 0 {
@@ -146,7 +148,7 @@ func (m *Master) takeUnsaved() []unsaved {
 	return batch
 }
 
-func (m *Master) saveBatch(ctx context.Context, s Store, now func() time.Time, batch []unsaved) (news []order, err error) {
+func (m *Master) saveBatch(ctx context.Context, s Store, now func() time.Time, batch []unsaved) (news []delayOrder, err error) {
 	var unknown, records []Record
 	m.mu.Lock()
 	for _, u := range batch {

@@ -1,10 +1,12 @@
-package smockron
+package master
 
 import (
 	"cmp"
 	"fmt"
 	"math"
 	"time"
+
+	"tempomat/limiter/smockron"
 )
 
 // Kind is how a rule decides.
@@ -69,7 +71,7 @@ type state struct {
 
 // account takes in a request and returns when the identifier may ask again; a time
 // that is past means at once.
-func (r *Rule) account(s *state, now int64, a *Accounting) (until int64) {
+func (r *Rule) account(s *state, now int64, a *smockron.Accounting) (until int64) {
 	ts := a.Received
 	if a.Until > 0 {
 		ts = a.Until

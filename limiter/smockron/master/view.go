@@ -1,4 +1,4 @@
-package smockron
+package master
 
 import (
 	"cmp"
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// MasterState is what the doctor shows of a master.
-type MasterState struct {
+// State is what the doctor shows of a master.
+type State struct {
 	Counts  Counts        `json:"counts"`
 	Unsaved int           `json:"unsaved"` // identifiers that the store does not have as they are
 	Lost    uint64        `json:"lost"`    // changes that were never saved, as there were too many
@@ -32,10 +32,10 @@ type IdentifierState struct {
 }
 
 // State is a picture of the whole.
-func (m *Master) State() MasterState {
+func (m *Master) State() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := MasterState{Counts: m.counts, Unsaved: len(m.saver.unsaved), Lost: m.saver.dropped}
+	s := State{Counts: m.counts, Unsaved: len(m.saver.unsaved), Lost: m.saver.dropped}
 	s.Counts.Malformed = maps.Clone(m.counts.Malformed)
 	for _, name := range slices.Sorted(maps.Keys(m.domains)) {
 		d := m.domains[name]
@@ -83,12 +83,11 @@ func (m *Master) late() {
 }
 
 // subscribed notes a gatekeeper that came or went.
-func (m *Master) subscribed(topic []byte, came bool) {
-	name, err := parseDomain(topic)
+func (m *Master) subscribed(name []byte, came bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.domains[string(name)]
-	if err != nil || d == nil {
+	if d == nil {
 		return
 	}
 	if came {

@@ -1,4 +1,4 @@
-package smockron
+package master
 
 import "slices"
 
@@ -20,7 +20,6 @@ type Domain struct {
 // domain is a Domain at work.
 type domain struct {
 	Domain
-	topic       string
 	identifiers map[string]*identifier
 	gatekeepers int
 	counts      DomainCounts

@@ -1,6 +1,10 @@
-package smockron
+package master
 
-import "sync"
+import (
+	"sync"
+
+	"tempomat/limiter/smockron"
+)
 
 // queue is where accounting waits for the master: bounded, and when it is full the
 // oldest goes, as it matters least by then.
@@ -8,17 +12,17 @@ type queue struct {
 	ready chan struct{} // receives once after something came into the empty queue
 
 	mu      sync.Mutex // guards the following
-	ring    []Accounting
+	ring    []smockron.Accounting
 	first   int
 	n       int
 	dropped uint64
 }
 
 func newQueue(size int) *queue {
-	return &queue{ready: make(chan struct{}, 1), ring: make([]Accounting, size)}
+	return &queue{ready: make(chan struct{}, 1), ring: make([]smockron.Accounting, size)}
 }
 
-func (q *queue) push(a Accounting) {
+func (q *queue) push(a smockron.Accounting) {
 	q.mu.Lock()
 	if q.n == len(q.ring) {
 		q.first = q.at(1)
@@ -38,12 +42,12 @@ func (q *queue) push(a Accounting) {
 }
 
 // take moves some into batch, and returns how many and how many are left.
-func (q *queue) take(batch []Accounting) (taken, left int) {
+func (q *queue) take(batch []smockron.Accounting) (taken, left int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for taken < len(batch) && q.n > 0 {
 		batch[taken] = q.ring[q.first]
-		q.ring[q.first] = Accounting{}
+		q.ring[q.first] = smockron.Accounting{}
 		q.first = q.at(1)
 		q.n--
 		taken++

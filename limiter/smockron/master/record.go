@@ -1,9 +1,11 @@
-package smockron
+package master
 
 import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tempomat/limiter/smockron"
 )
 
 // What the states of an identifier's rules look like in a store: one after the
@@ -63,7 +65,7 @@ func (s *state) merge(text string, r *Rule, now int64) {
 	case r.Kind == Credit && len(words) == 2:
 		s.mergeCredit(words, r, now)
 	case r.Kind == Bucket && len(words) == 1:
-		at, err := parseTime([]byte(words[0]))
+		at, err := smockron.ParseTime([]byte(words[0]))
 		if err != nil || s.expires > 0 && at <= s.at {
 			return
 		}
@@ -73,7 +75,7 @@ func (s *state) merge(text string, r *Rule, now int64) {
 }
 
 func (s *state) mergeCredit(words []string, r *Rule, now int64) {
-	at, err := parseTime([]byte(words[0]))
+	at, err := smockron.ParseTime([]byte(words[0]))
 	level, bad := strconv.ParseFloat(words[1], 64)
 	if err != nil || bad != nil || level != level || level > ms(r.Burst) || at > now {
 		return
@@ -91,7 +93,7 @@ func (s *state) mergeHistory(words []string, r *Rule) {
 	size := r.requests()
 	var all []int64
 	for _, word := range words {
-		if t, err := parseTime([]byte(word)); err == nil && !s.has(t) {
+		if t, err := smockron.ParseTime([]byte(word)); err == nil && !s.has(t) {
 			all = append(all, t)
 			s.expires = max(s.expires, t+r.Burst.Milliseconds())
 		}

@@ -1,9 +1,8 @@
-package smockron
+package master
 
 import (
-	"errors"
-
 	"tempomat/limiter"
+	"tempomat/limiter/smockron"
 )
 
 // Counts is what a master counted since it began.
@@ -27,7 +26,7 @@ type DomainCounts struct {
 	Delay     float64 `json:"delay"`     // seconds that gatekeepers delayed requests, in sum
 }
 
-func (c *DomainCounts) note(a *Accounting) {
+func (c *DomainCounts) note(a *smockron.Accounting) {
 	switch a.Event {
 	case limiter.Delayed:
 		c.Delayed++
@@ -44,24 +43,5 @@ func (c *Counts) reject(err error) {
 	if c.Malformed == nil {
 		c.Malformed = make(map[string]uint64)
 	}
-	c.Malformed[faultName(err)]++
-}
-
-// faultName is a word for what is wrong with a message.
-func faultName(err error) string {
-	switch {
-	case errors.Is(err, errShort):
-		return "short"
-	case errors.Is(err, errDomain):
-		return "domain"
-	case errors.Is(err, errStatus):
-		return "status"
-	case errors.Is(err, errTime):
-		return "time"
-	case errors.Is(err, errIdentifier):
-		return "identifier"
-	case errors.Is(err, errCommand):
-		return "command"
-	}
-	return "other"
+	c.Malformed[smockron.FaultName(err)]++
 }

@@ -1,20 +1,22 @@
-package smockron
+package master
 
 import (
 	"context"
 	"sync"
 	"time"
+
+	"tempomat/limiter/smockron"
 )
 
 // ServeOptions connect a Master to the wire.
 type ServeOptions struct {
-	Addresses Addresses
-	Queue     int              // most accounting that waits; 0: DefaultQueue
+	Addresses smockron.Addresses
+	Queue     int              // most accounting that waits; 0: smockron.DefaultQueue
 	Now       func() time.Time // the clock
 	Store     Store            // nil: memory only
 	// Seen, if set, is shown all accounting, before it is judged. It must not keep
 	// any of it.
-	Seen func(*Accounting)
+	Seen func(*smockron.Accounting)
 	// Ready, if set, is called once when the master listens.
 	Ready func()
 	// Trouble, if set, is told what went wrong, and nil when it goes right again.
@@ -22,16 +24,7 @@ type ServeOptions struct {
 	Trouble func(error)
 }
 
-// DefaultQueue is how much accounting waits at most, unless it is told otherwise:
-// a tenth of a second of what a master can take.
-const DefaultQueue = 16_384
-
 const (
-	// sendQueue and receiveQueue are ZeroMQ's own queues, in messages, for each peer;
-	// orderQueue is that of a master's orders, which has room for all that a RESYNC
-	// has it tell.
-	sendQueue, receiveQueue, orderQueue = 4096, 4096, 131_072
-
 	batchSize    = 128
 	housekeeping = 100 * time.Millisecond
 	// resyncPause is how long after a RESYNC others of that domain are part of its
@@ -44,26 +37,25 @@ type service struct {
 	*Master
 	ServeOptions
 	queue   *queue
-	news    chan []order // from the store
-	control *socket
-	message message
+	news    chan []delayOrder // from the store
+	control *smockron.Control
 	resyncs map[string]time.Time // when a domain's was last answered
 }
 
 // Serve has the master work until the context ends. It returns an error at once if
 // it cannot listen.
 func Serve(ctx context.Context, m *Master, o ServeOptions) error {
-	w, err := newWire()
+	w, err := smockron.OpenWire()
 	if err != nil {
 		return err
 	}
-	defer w.close()
+	defer w.Close()
 	if o.Queue == 0 {
-		o.Queue = DefaultQueue
+		o.Queue = smockron.DefaultQueue
 	}
 	s := &service{
 		Master: m, ServeOptions: o, queue: newQueue(o.Queue),
-		news: make(chan []order, 1), resyncs: make(map[string]time.Time),
+		news: make(chan []delayOrder, 1), resyncs: make(map[string]time.Time),
 	}
 	ctx, end := context.WithCancel(ctx)
 	opened := make(chan error, 1)
@@ -75,10 +67,10 @@ func Serve(ctx context.Context, m *Master, o ServeOptions) error {
 	if err := <-opened; err != nil {
 		return err
 	}
-	if s.control, err = w.publisher(orderQueue, true, o.Addresses.Control, true); err != nil {
+	if s.control, err = w.Control(o.Addresses.Control); err != nil {
 		return err
 	}
-	defer s.control.close()
+	defer s.control.Close()
 	if o.Ready != nil {
 		o.Ready()
 	}
@@ -90,19 +82,19 @@ func Serve(ctx context.Context, m *Master, o ServeOptions) error {
 
 // listen takes accounting in until the context ends. It tells once how opening
 // went.
-func (s *service) listen(ctx context.Context, w *wire, opened chan<- error) error {
-	socket, err := w.subscriber(receiveQueue, true, s.Addresses.Accounting, "")
+func (s *service) listen(ctx context.Context, w *smockron.Wire, opened chan<- error) error {
+	accounts, err := w.Accounts(s.Addresses.Accounting)
 	if err != nil {
 		return err
 	}
-	defer socket.close()
+	defer accounts.Close()
 	opened <- nil
 	for ctx.Err() == nil {
-		frames, err := socket.receive()
-		if err != nil || frames == nil {
-			continue // it is ending, or there was nothing
+		frames := accounts.Receive()
+		if frames == nil {
+			continue
 		}
-		a, err := parseAccounting(frames)
+		a, err := smockron.ParseAccounting(frames)
 		if err != nil {
 			s.reject(err)
 			continue
@@ -116,7 +108,7 @@ func (s *service) listen(ctx context.Context, w *wire, opened chan<- error) erro
 func (s *service) work(ctx context.Context) error {
 	ticks := time.NewTicker(housekeeping)
 	defer ticks.Stop()
-	batch := make([]Accounting, batchSize)
+	batch := make([]smockron.Accounting, batchSize)
 	for {
 		select {
 		case <-ctx.Done():
@@ -124,7 +116,7 @@ func (s *service) work(ctx context.Context) error {
 		case <-ticks.C:
 			s.Sweep(s.Now())
 			s.count(s.queue.lost())
-			s.meet()
+			s.control.PollSubscribers(s.subscribed)
 		case orders := <-s.news:
 			s.sendAll(orders)
 		case <-s.queue.ready:
@@ -140,7 +132,7 @@ func (s *service) work(ctx context.Context) error {
 }
 
 // handle is what one message causes.
-func (s *service) handle(a *Accounting) {
+func (s *service) handle(a *smockron.Accounting) {
 	if s.Seen != nil {
 		s.Seen(a)
 	}
@@ -163,38 +155,24 @@ func (s *service) resync(now time.Time, name string) {
 		return
 	}
 	s.resyncs[name] = begun
-	topic := topicOf(name)
-	_ = s.control.send(s.message.command(topic, resyncStart)) // fails only if it is closed
+	s.control.ResyncStart(name)
 	s.sendAll(orders)
-	_ = s.control.send(s.message.command(topic, resyncDone))
+	s.control.ResyncDone(name)
 }
 
-func (s *service) sendAll(orders []order) {
+func (s *service) sendAll(orders []delayOrder) {
 	for _, o := range orders {
 		s.send(o)
 	}
 }
 
 // send publishes an order, unless it is past by now.
-func (s *service) send(o order) {
+func (s *service) send(o delayOrder) {
 	if o.until <= s.Now().UnixMilli() {
 		s.late()
 		return
 	}
-	_ = s.control.send(s.message.delayUntil(o.topic, o.identifier, o.until)) // fails only if it is closed
-}
-
-// meet notes who subscribed to which domain: the gatekeepers.
-func (s *service) meet() {
-	for {
-		frames, err := s.control.poll()
-		if err != nil || frames == nil {
-			return
-		}
-		if frame := frames[0]; len(frame) > 0 {
-			s.subscribed(frame[1:], frame[0] == 1)
-		}
-	}
+	s.control.DelayUntil(o.domain, o.identifier, o.until)
 }
 
 // storeEvery is how often changes go to the store, and storeAgain how soon after

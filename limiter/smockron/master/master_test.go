@@ -1,12 +1,15 @@
-package smockron
+package master
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"tempomat/limiter/smockron"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -16,7 +19,7 @@ func at(ms int64) time.Time { return time.UnixMilli(start + ms) }
 // receive has a master take in frames as they came, and returns the orders that
 // follow, as identifier and milliseconds since the start.
 func receive(m *Master, now time.Time, frames string) []string {
-	a, err := parseAccounting(parts(frames))
+	a, err := smockron.ParseAccounting(parts(frames))
 	if err != nil {
 		m.reject(err)
 		return nil
@@ -28,7 +31,7 @@ func receive(m *Master, now time.Time, frames string) []string {
 }
 
 func oneRule() *Master {
-	return NewMaster(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{per(1, time.Second, 10)}}}})
+	return New(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{per(1, time.Second, 10)}}}})
 }
 
 // TestMalformedChangesNothing sends all that the first master stumbled over
@@ -71,7 +74,7 @@ func TestMalformedChangesNothing(t *testing.T) {
 // TestParallelRequestsEarnOnce: what is earned while one request runs does not pay
 // for another that ran beside it, though nobody owed anything in between.
 func TestParallelRequestsEarnOnce(t *testing.T) {
-	m := NewMaster(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{{Kind: Credit, CPUs: 1, Burst: time.Second}}}}})
+	m := New(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{{Kind: Credit, CPUs: 1, Burst: time.Second}}}}})
 	done := func(ms int64) []string {
 		return receive(m, at(ms), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||cost_ms=10000", start+ms-10_000))
 	}
@@ -164,7 +167,7 @@ func TestBeforeItBegan(t *testing.T) {
 			t.Errorf("request %d since then: %v", i, got)
 		}
 	}
-	c := NewMaster(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{{Kind: Credit, CPUs: 1, Burst: time.Second}}}}})
+	c := New(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{{Kind: Credit, CPUs: 1, Burst: time.Second}}}}})
 	c.begin(at(0))
 	receive(c, at(100), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||cost_ms=8100", start-8000))
 	if s := c.State().Domains[0]; s.Counts.Skewed != 0 || s.Identifiers != 1 {
@@ -178,7 +181,7 @@ func TestAnyTime(t *testing.T) {
 	const day = 86_400_000
 	for _, skew := range []time.Duration{-1, -time.Millisecond, -time.Hour} {
 		for _, received := range []int64{-day, -1, 0, 1, day} {
-			m := NewMaster(Settings{MaxSkew: skew, Domains: []Domain{{Name: "foo", Rules: []Rule{per(1, time.Second, 10)}}}})
+			m := New(Settings{MaxSkew: skew, Domains: []Domain{{Name: "foo", Rules: []Rule{per(1, time.Second, 10)}}}})
 			receive(m, at(0), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||", start+received))
 			if d := m.State().Domains[0]; d.Counts.Skewed != 0 || d.Identifiers == 0 {
 				t.Errorf("a skew of %s, %d ms off: %d dropped, %d identifiers", skew, received, d.Counts.Skewed, d.Identifiers)
@@ -191,7 +194,7 @@ func TestAnyTime(t *testing.T) {
 // longest.
 func TestAnyRule(t *testing.T) {
 	slow, fast := per(1, time.Minute, 3), per(10, time.Second, 1)
-	m := NewMaster(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{slow, fast}}, {Name: "free"}}})
+	m := New(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{slow, fast}}, {Name: "free"}}})
 	want := []string{"", "u 100", "u 200", "u 60000"}
 	for i, w := range want {
 		got := receive(m, at(0), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||", start))
@@ -208,7 +211,7 @@ func TestAnyRule(t *testing.T) {
 func TestReconfigured(t *testing.T) {
 	rule, other := per(1, time.Second, 10), per(1, time.Second, 20)
 	both := []Domain{{Name: "a", Rules: []Rule{rule}}, {Name: "b", Rules: []Rule{rule}}}
-	m := NewMaster(Settings{Domains: both})
+	m := New(Settings{Domains: both})
 	ask := func(domain string) []string {
 		return receive(m, at(0), fmt.Sprintf("%s\x00|ACCEPTED|u|%d||", domain, start))
 	}
@@ -227,7 +230,7 @@ func TestReconfigured(t *testing.T) {
 
 // TestBoundedIdentifiers: inventing identifiers washes away nobody who owes.
 func TestBoundedIdentifiers(t *testing.T) {
-	m := NewMaster(Settings{Domains: []Domain{{Name: "foo", Identifiers: 100, Rules: []Rule{per(1, time.Second, 10)}}}})
+	m := New(Settings{Domains: []Domain{{Name: "foo", Identifiers: 100, Rules: []Rule{per(1, time.Second, 10)}}}})
 	for range 100 {
 		receive(m, at(0), fmt.Sprintf("foo\x00|ACCEPTED|debtor|%d||", start))
 	}
@@ -269,7 +272,7 @@ func BenchmarkMaster(b *testing.B) {
 			if r.Kind = kind; kind == Credit {
 				r = Rule{Kind: Credit, CPUs: 0.1, Burst: 30 * time.Second}
 			}
-			m := NewMaster(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{r}}}})
+			m := New(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{r}}}})
 			var frames [][][]byte
 			for i := range 100_000 {
 				frames = append(frames, parts(fmt.Sprintf("foo\x00|ACCEPTED|10.1.%d.%d|%d||cost_ms=12", i/256, i%256, start)))
@@ -277,9 +280,12 @@ func BenchmarkMaster(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
-				a, _ := parseAccounting(frames[i%len(frames)])
+				a, _ := smockron.ParseAccounting(frames[i%len(frames)])
 				m.take(at(int64(i/100)), &a)
 			}
 		})
 	}
 }
+
+// parts makes frames of a text with bars between.
+func parts(text string) [][]byte { return bytes.Split([]byte(text), []byte("|")) }

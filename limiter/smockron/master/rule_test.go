@@ -1,4 +1,4 @@
-package smockron
+package master
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tempomat/limiter"
+	"tempomat/limiter/smockron"
 )
 
 const start = int64(1_700_000_000_000)
@@ -34,7 +35,7 @@ func TestCredit(t *testing.T) {
 		{104, 1000, 104 + 120}, // no debt takes longer to pay than the memory
 		{10_000, 10, 0},
 	} {
-		until := r.account(&s, start+1000*step.at, &Accounting{Cost: time.Duration(step.cost) * time.Second})
+		until := r.account(&s, start+1000*step.at, &smockron.Accounting{Cost: time.Duration(step.cost) * time.Second})
 		want := start + 1000*step.until
 		if step.until == 0 {
 			want = 0
@@ -51,11 +52,11 @@ func TestCreditWithNoBurst(t *testing.T) {
 	r := Rule{Kind: Credit, CPUs: 1}
 	var s state
 	for i := range int64(10) {
-		if until := r.account(&s, start+1000*i, &Accounting{Cost: time.Second}); until > start+1000*i {
+		if until := r.account(&s, start+1000*i, &smockron.Accounting{Cost: time.Second}); until > start+1000*i {
 			t.Fatalf("request %d has to wait until %d", i, until-start)
 		}
 	}
-	if until := r.account(&s, start+9000, &Accounting{Cost: time.Second}); until != start+10_000 {
+	if until := r.account(&s, start+9000, &smockron.Accounting{Cost: time.Second}); until != start+10_000 {
 		t.Errorf("a second one at once: until %d, want 10000", until-start)
 	}
 }
@@ -66,7 +67,7 @@ func TestHistoryMemory(t *testing.T) {
 	r.Kind = History
 	var s state
 	for i := range int64(1000) {
-		r.account(&s, start+100*i, &Accounting{Received: start + 100*i})
+		r.account(&s, start+100*i, &smockron.Accounting{Received: start + 100*i})
 	}
 	if len(s.times) != 10 || cap(s.times) > 16 {
 		t.Errorf("%d timestamps in room for %d, want 10", len(s.times), cap(s.times))
@@ -88,7 +89,7 @@ func TestStatesSurviveAStore(t *testing.T) {
 		states := make([]state, len(rules))
 		for range rapid.IntRange(1, 30).Draw(t, "requests") {
 			now += rapid.Int64Range(0, 900).Draw(t, "pause")
-			a := Accounting{Event: limiter.Accepted, Received: now, Cost: time.Duration(rapid.IntRange(0, 900).Draw(t, "ms")) * time.Millisecond}
+			a := smockron.Accounting{Event: limiter.Accepted, Received: now, Cost: time.Duration(rapid.IntRange(0, 900).Draw(t, "ms")) * time.Millisecond}
 			for i := range rules {
 				rules[i].account(&states[i], now, &a)
 			}
@@ -119,7 +120,7 @@ func FuzzMerge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		states := make([]state, len(rules))
 		mergeStates(text, rules, states, start)
-		a := Accounting{Received: start, Cost: time.Millisecond}
+		a := smockron.Accounting{Received: start, Cost: time.Millisecond}
 		for i := range rules {
 			rules[i].account(&states[i], start, &a)
 		}
@@ -135,10 +136,10 @@ func FuzzMerge(f *testing.F) {
 func TestQueueDropsTheOldest(t *testing.T) {
 	q := newQueue(4)
 	for i := range 7 {
-		q.push(Accounting{Received: int64(i)})
+		q.push(smockron.Accounting{Received: int64(i)})
 	}
 	<-q.ready
-	batch := make([]Accounting, 3)
+	batch := make([]smockron.Accounting, 3)
 	var got []string
 	for left := 1; left > 0; {
 		var n int

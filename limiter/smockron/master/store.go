@@ -1,4 +1,4 @@
-package smockron
+package master
 
 import (
 	"context"
