@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"tempomat/cmd/tempomat-proxy/internal/demo"
 	"tempomat/cmd/tempomat-proxy/internal/setup"
 	"tempomat/config"
 )
@@ -37,7 +38,7 @@ func commands() []command {
 		{name: "help", summary: "print this text", run: help},
 		{name: "priorities", args: "-restore [-config FILE]", summary: "put back priorities of the backend's processes that a killed proxy left behind", run: restorePriorities},
 		{name: "setup", args: "[-write | -undo]", summary: setup.Summary, run: setUp},
-		{name: demoSiteCommand, run: demoSiteProcess},
+		{name: demo.SiteCommand, run: demoSiteProcess},
 		{name: startCommand, run: startSuccessor},
 	}
 }
@@ -98,10 +99,10 @@ func help(_ context.Context, in invocation, args []string) int {
 }
 
 func demoSiteProcess(ctx context.Context, in invocation, args []string) int {
-	if !noArguments(demoSiteCommand, args, in.stderr) {
+	if !noArguments(demo.SiteCommand, args, in.stderr) {
 		return 2
 	}
-	return report(serveDemoSite(ctx, in.stdin, in.stdout), in.stderr)
+	return report(demo.ServeSite(ctx, in.stdin, in.stdout), in.stderr)
 }
 
 func configDocs(_ context.Context, in invocation, args []string) int {

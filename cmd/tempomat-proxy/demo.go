@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tempomat/cmd/internal/policy"
+	"tempomat/cmd/tempomat-proxy/internal/demo"
 	"tempomat/config"
 	"tempomat/proxy/handover"
 )
@@ -20,7 +21,7 @@ import (
 // runDemo serves a site of its own, until the context ends: pages that burn
 // real CPU, and the proxy before them with its defaults.
 func runDemo(ctx context.Context, s source, stdout, stderr io.Writer) error {
-	site, closeSite, err := startDemoSite(ctx)
+	site, closeSite, err := demo.StartSite(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,5 +93,5 @@ Each address may use %.2f CPUs steadily. Try:
 
 Ctrl-C ends it.
 
-`, version, site, lightPage, heavyPage, c.Classes[0].Share*policy.CPUs(c), site, site, site, doctor, c.Admin.Listen)
+`, version, site, demo.LightPage, demo.HeavyPage, c.Classes[0].Share*policy.CPUs(c), site, site, site, doctor, c.Admin.Listen)
 }

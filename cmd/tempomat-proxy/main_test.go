@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"tempomat/cmd/tempomat-proxy/internal/demo"
 )
 
 // scratch is where all tests of the package keep their files. Sockets are in
@@ -18,8 +20,8 @@ var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "
 
 // TestMain has the test's own binary be the demo's backend where it is asked to.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == demoSiteCommand {
-		os.Exit(report(serveDemoSite(context.Background(), os.Stdin, os.Stdout), os.Stderr))
+	if len(os.Args) == 2 && os.Args[1] == demo.SiteCommand {
+		os.Exit(report(demo.ServeSite(context.Background(), os.Stdin, os.Stdout), os.Stderr))
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
 		if dir, err := scratch(); err == nil {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"tempomat/cmd/tempomat-proxy/internal/demo"
 )
 
 // The files that are looked for when none is named; the second is the original's.
@@ -36,7 +38,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	case o.check:
 		return report(source.check(ctx, stdout, o.verbose), stderr)
 	case o.attack:
-		return report(runDemoAttack(ctx, source, attackTimes{settle: 6 * time.Second, measure: 16 * time.Second}, stdout, stderr), stderr)
+		return report(runDemoAttack(ctx, source, demo.Times{Settle: 6 * time.Second, Measure: 16 * time.Second}, stdout, stderr), stderr)
 	case o.demo:
 		return report(runDemo(ctx, source, stdout, stderr), stderr)
 	}

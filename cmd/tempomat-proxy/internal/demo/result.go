@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// attackResult is what everybody got.
-type attackResult struct {
+// result is what everybody got.
+type result struct {
 	mode     string
 	from     time.Time
 	measured time.Duration
@@ -21,7 +21,7 @@ type attackResult struct {
 
 // people takes in what a person got. Who was still waiting at the end has waited
 // at least so long.
-func (r *attackResult) people(vs []demoVisit) {
+func (r *result) people(vs []visit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, v := range vs {
@@ -32,7 +32,7 @@ func (r *attackResult) people(vs []demoVisit) {
 }
 
 // crawler takes in what the crawler got.
-func (r *attackResult) crawler(vs []demoVisit) {
+func (r *result) crawler(vs []visit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, v := range vs {
@@ -43,9 +43,9 @@ func (r *attackResult) crawler(vs []demoVisit) {
 }
 
 // crawled is how many pages the crawler got each second.
-func (r *attackResult) crawled() float64 { return float64(r.heavy) / r.measured.Seconds() }
+func (r *result) crawled() float64 { return float64(r.heavy) / r.measured.Seconds() }
 
-func (r *attackResult) percentile(p float64) time.Duration {
+func (r *result) percentile(p float64) time.Duration {
 	if len(r.pages) == 0 {
 		return 0
 	}
@@ -54,7 +54,7 @@ func (r *attackResult) percentile(p float64) time.Duration {
 }
 
 // within is the percentage of pages that came within a second.
-func (r *attackResult) within() float64 {
+func (r *result) within() float64 {
 	n := 0
 	for _, d := range r.pages {
 		if d <= time.Second {
@@ -65,7 +65,7 @@ func (r *attackResult) within() float64 {
 }
 
 // print prints a line of the table, the first one with its head.
-func (r *attackResult) print(w io.Writer, head bool) {
+func (r *result) print(w io.Writer, head bool) {
 	const form = "%-18s %8s %8s %8s %8s %9s   %s\n"
 	if head {
 		fmt.Fprintf(w, form, "people", "pages/s", "p50", "p95", "p99", "within 1s", "crawler")

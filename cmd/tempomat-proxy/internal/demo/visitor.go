@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -12,30 +12,30 @@ import (
 // thinking is the mean time that a person looks at a page.
 const thinking = 1500 * time.Millisecond
 
-// demoVisit is one page that somebody asked for.
-type demoVisit struct {
+// visit is one page that somebody asked for.
+type visit struct {
 	at    time.Time
 	took  time.Duration
 	ended bool // answered; else the demonstration was over before
 }
 
-// demoVisitor asks the demo site for pages.
-type demoVisitor struct {
+// visitor asks the demo site for pages.
+type visitor struct {
 	client  *http.Client
 	site    string
 	address string
-	visits  []demoVisit
+	visits  []visit
 }
 
-func newDemoVisitor(site, address string) *demoVisitor {
+func newVisitor(site, address string) *visitor {
 	jar, _ := cookiejar.New(nil) // never fails
-	return &demoVisitor{
+	return &visitor{
 		client: &http.Client{Jar: jar, Transport: &http.Transport{}}, site: site, address: address,
 	}
 }
 
 // browse is what a person does: a page, its parts, a pause.
-func (v *demoVisitor) browse(ctx context.Context) []demoVisit {
+func (v *visitor) browse(ctx context.Context) []visit {
 	defer v.client.CloseIdleConnections()
 	for pause(ctx, time.Duration(rand.ExpFloat64()*float64(thinking))) { //nolint:gosec // no secret
 		if v.note(ctx, "/") {
@@ -47,7 +47,7 @@ func (v *demoVisitor) browse(ctx context.Context) []demoVisit {
 }
 
 // crawl asks for one page after the other.
-func (v *demoVisitor) crawl(ctx context.Context) []demoVisit {
+func (v *visitor) crawl(ctx context.Context) []visit {
 	defer v.client.CloseIdleConnections()
 	v.client.Jar = nil
 	for ctx.Err() == nil {
@@ -59,14 +59,14 @@ func (v *demoVisitor) crawl(ctx context.Context) []demoVisit {
 }
 
 // note gets a page and remembers how long it took.
-func (v *demoVisitor) note(ctx context.Context, path string) bool {
+func (v *visitor) note(ctx context.Context, path string) bool {
 	at := time.Now()
 	ok := v.get(ctx, path)
-	v.visits = append(v.visits, demoVisit{at: at, took: time.Since(at), ended: ok})
+	v.visits = append(v.visits, visit{at: at, took: time.Since(at), ended: ok})
 	return ok
 }
 
-func (v *demoVisitor) get(ctx context.Context, path string) bool {
+func (v *visitor) get(ctx context.Context, path string) bool {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, v.site+path, nil)
 	if err != nil {
 		return false

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bufio"
@@ -16,28 +16,28 @@ import (
 	"time"
 )
 
-// demoSiteCommand has the program be the demo's backend and nothing else: a
+// SiteCommand has the program be the demo's backend and nothing else: a
 // process of its own, as a page that burns CPU would have the proxy's goroutines
 // wait for it else.
-const demoSiteCommand = "demo-site"
+const SiteCommand = "demo-site"
 
-// demoWorkers is how many pages the backend makes at a time; others wait, first
+// siteWorkers is how many pages the backend makes at a time; others wait, first
 // come, first served, as in Apache's queue.
-const demoWorkers = 16
+const siteWorkers = 16
 
 // What the demo's pages cost, in CPU time.
 const (
-	lightPage = 20 * time.Millisecond
-	heavyPage = 400 * time.Millisecond
+	LightPage = 20 * time.Millisecond
+	HeavyPage = 400 * time.Millisecond
 )
 
-// startDemoSite starts the backend and returns its address.
-func startDemoSite(ctx context.Context) (at string, closeSite func(), err error) {
+// StartSite starts the backend and returns its address, and what ends it.
+func StartSite(ctx context.Context) (at string, closeSite func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", nil, err
 	}
-	site := exec.CommandContext(context.WithoutCancel(ctx), self, demoSiteCommand) //nolint:gosec // this program
+	site := exec.CommandContext(context.WithoutCancel(ctx), self, SiteCommand) //nolint:gosec // this program
 	site.Stderr = os.Stderr
 	hold, err := site.StdinPipe() // it ends when this does, however we end
 	if err != nil {
@@ -62,30 +62,30 @@ func startDemoSite(ctx context.Context) (at string, closeSite func(), err error)
 	return strings.TrimSpace(line), closeSite, nil
 }
 
-// serveDemoSite is the backend's process. It ends with its input.
-func serveDemoSite(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
-	runtime.GOMAXPROCS(demoWorkers + runtime.NumCPU()) // the kernel shares the CPUs out, not this process
+// ServeSite is the backend's process. It ends with its input.
+func ServeSite(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+	runtime.GOMAXPROCS(siteWorkers + runtime.NumCPU()) // the kernel shares the CPUs out, not this process
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	site := &http.Server{Handler: demoSite(), ReadHeaderTimeout: 10 * time.Second}
+	s := &http.Server{Handler: site(), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		_, _ = io.Copy(io.Discard, stdin)
-		_ = site.Close()
+		_ = s.Close()
 	}()
 	fmt.Fprintln(stdout, l.Addr())
-	if err := site.Serve(l); err != http.ErrServerClosed {
+	if err := s.Serve(l); err != http.ErrServerClosed {
 		return err
 	}
 	return nil
 }
 
-// demoSite is the demo's backend. Its pages burn real CPU time; /page?ms=N
+// site is the demo's backend. Its pages burn real CPU time; /page?ms=N
 // burns N milliseconds.
-func demoSite() http.Handler {
+func site() http.Handler {
 	mux := http.NewServeMux()
-	workers := make(chan struct{}, demoWorkers)
+	workers := make(chan struct{}, siteWorkers)
 	page := func(name string, cost time.Duration) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			workers <- struct{}{}
@@ -99,8 +99,8 @@ func demoSite() http.Handler {
 				`<p><a href="/">light</a> <a href="/heavy">heavy</a> <a href="/static">static</a></p>`+"\n", name, name, cost, sum[:4])
 		}
 	}
-	mux.HandleFunc("/{$}", page("light", lightPage))
-	mux.HandleFunc("/heavy", page("heavy", heavyPage))
+	mux.HandleFunc("/{$}", page("light", LightPage))
+	mux.HandleFunc("/heavy", page("heavy", HeavyPage))
 	mux.HandleFunc("/page", func(w http.ResponseWriter, r *http.Request) {
 		ms, err := strconv.Atoi(r.FormValue("ms"))
 		if err != nil || ms < 0 || ms > 10_000 {
