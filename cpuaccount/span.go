@@ -112,13 +112,6 @@ func (s *Span) Stay() time.Duration {
 	return s.last.Sub(s.began)
 }
 
-// CPU is the CPU time that the request is taken to have used, whatever its worker is worth.
-func (s *Span) CPU() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cpu
-}
-
 // Computes tells whether the request is taken to compute rather than to wait: for
 // a database, an event, a client.
 func (s *Span) Computes() bool {

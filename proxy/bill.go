@@ -104,7 +104,7 @@ func (b *bill) collect(h *Handler, now time.Time) {
 		}
 		r := workers.Running{Number: x.billed.number, Began: x.forwarded, Accepted: x.billed.accepted, Work: x.billed.work}
 		if r.Work == nil {
-			r.Estimate = x.CPU(now)
+			r.Estimate = x.CPUSoFar(now)
 			if c := x.conn.call.Conn(); c != nil {
 				r.Conn = net.Conn(c)
 			}

@@ -65,7 +65,7 @@ var errNotWanted = errors.New("it is off")
 // openLocked opens the Keeper if it is wanted and there is none.
 func (p *priorities) openLocked(c *config.Config) (err error) {
 	switch {
-	case c.Gate.Priority == "off" || c.Throttle.Mode != "fair" || c.Throttle.Shadow:
+	case c.Gate.Priority == "off" || c.Throttle.Mode != "fair" || c.Throttle.JudgesOnly():
 		return errNotWanted
 	case !policy.IsLocal(c.Backend.URL):
 		return errors.New("the backend is on another machine")

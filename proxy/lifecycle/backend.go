@@ -73,8 +73,8 @@ func (l *Life) Measured(now time.Time, r cpuaccount.Reading) { l.span.Measured(n
 // Lost says that nothing is counted for it any more: the rest is estimated.
 func (l *Life) Lost(now time.Time) { l.span.Lost(now) }
 
-// CPU is the CPU time of what a request has cost since Begin, without what its worker is worth.
-func (l *Life) CPU(now time.Time) time.Duration { return l.span.CPU(now) }
+// CPUSoFar is the CPU time of what a request has cost since Begin, without what its worker is worth.
+func (l *Life) CPUSoFar(now time.Time) time.Duration { return l.span.CPU(now) }
 
 // SoFar is what a request has cost since Begin.
 func (l *Life) SoFar(now time.Time) time.Duration { return l.span.SoFar(now) }

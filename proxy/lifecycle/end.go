@@ -43,7 +43,7 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 		return false
 	}
 	l.Cost = l.span.End(now)
-	l.measured()
+	l.measured(now)
 	if l.ticket == nil {
 		return true
 	}
@@ -66,7 +66,7 @@ func (l *Life) Linger(now time.Time) bool {
 		return false
 	}
 	l.Cost = l.span.End(now)
-	l.measured()
+	l.measured(now)
 	return true
 }
 
@@ -89,7 +89,7 @@ func (l *Life) Leave(now time.Time) {
 }
 
 // measured takes down what the meter saw.
-func (l *Life) measured() {
-	l.CPU, l.Stay, l.Idle = l.span.CPU(), l.span.Stay(), l.span.Idle()
+func (l *Life) measured(now time.Time) {
+	l.CPU, l.Stay, l.Idle = l.span.CPU(now), l.span.Stay(), l.span.Idle()
 	l.Beside = max(l.Beside, l.rules.Meter.Running())
 }
