@@ -59,6 +59,7 @@ type Config struct {
 	AddressHeader  AddressHeader  // where they give it
 	Classes        []Class        // at most limiter.MaxKeys, each with a name of its own
 	Exempt         []Exemption
+	Sites          []Site
 	Databases      map[string]Database // by class.Kind.Database; a class whose database is not there has no keys
 }
 
@@ -69,6 +70,7 @@ type Classifier struct {
 	source  AddressHeader
 	classes []grouping
 	exempt  []Exemption
+	sites   *sites
 	agents  *families
 	texts   texts
 }
@@ -82,12 +84,14 @@ func New(c Config) (*Classifier, error) {
 	}
 	exempt, err := normaliseExemptions(c.Exempt)
 	faults = append(faults, err)
+	sites, err := newSites(c.Sites)
+	faults = append(faults, err)
 	classes, err := normaliseClasses(c.Classes, c.Databases)
 	faults = append(faults, err)
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	return &Classifier{trusted: trusted, source: c.AddressHeader, classes: classes, exempt: exempt, agents: newFamilies()}, nil
+	return &Classifier{trusted: trusted, source: c.AddressHeader, classes: classes, exempt: exempt, sites: sites, agents: newFamilies()}, nil
 }
 
 func normaliseClasses(given []Class, databases map[string]Database) ([]grouping, error) {
@@ -127,6 +131,7 @@ type Result struct {
 	Client      netip.Addr // the address that is charged: always valid, unmapped, without a zone
 	TrustedPeer bool       // the peer is a trusted proxy: its forwarded headers count
 	Exempt      bool       // the request is never charged or delayed, and has no keys
+	Site        string     // the name of the site that it is for; empty: of none that was named
 	Shape       string     // the shape of the path and the names of its parameters, at most 96 bytes
 
 	Standing float64  // what the client's share is multiplied by; 0: not judged
@@ -215,7 +220,8 @@ func (c *Classifier) Classify(r *http.Request, into *Result) { c.ClassifySeen(r,
 // User-Agent; a malformed address or a new User-Agent cost small ones more.
 func (c *Classifier) ClassifySeen(r *http.Request, seen Seen, into *Result) {
 	into.Client, into.TrustedPeer = c.client(r)
-	into.Exempt = c.isExempt(into.Client, r)
+	into.Site, into.Exempt = c.matchSite(into.Client, r)
+	into.Exempt = into.Exempt || matchesAny(c.exempt, into.Client, r)
 	into.Standing, into.Evidence, into.Company, into.visitor, into.session = 0, 0, 0, 0, 0
 	into.Address = "" // an old one would keep its string alive
 	into.Face, into.Follows, into.Prefetch = 0, false, isPrefetch(r.Header)

@@ -76,10 +76,10 @@ func (e *Exemption) check() error {
 	return nil
 }
 
-// isExempt reports whether any exemption matches.
-func (c *Classifier) isExempt(client netip.Addr, r *http.Request) bool {
-	for i := range c.exempt {
-		if c.exempt[i].matches(client, r) {
+// matchesAny reports whether any exemption matches.
+func matchesAny(exempt []Exemption, client netip.Addr, r *http.Request) bool {
+	for i := range exempt {
+		if exempt[i].matches(client, r) {
 			return true
 		}
 	}

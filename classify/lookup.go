@@ -67,7 +67,17 @@ func (c *Classifier) AgentKeys(agent string) (family string, keys []limiter.Key)
 
 // Exempts tells whether an address's plain requests for a URL are never charged or delayed.
 func (c *Classifier) Exempts(a netip.Addr, u *url.URL) bool {
-	return c.isExempt(a.Unmap(), &http.Request{Method: http.MethodGet, URL: u, Host: u.Host})
+	r := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host}
+	_, exempt := c.matchSite(a.Unmap(), r)
+	return exempt || matchesAny(c.exempt, a.Unmap(), r)
+}
+
+// SiteOf is the name of the site that a host is one of; empty: none that was named.
+func (c *Classifier) SiteOf(host string) string {
+	if s := c.sites.of(host); s != nil {
+		return s.name
+	}
+	return ""
 }
 
 // ShapeOf is the shape of a URL, as Result has it.

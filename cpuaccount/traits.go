@@ -15,6 +15,7 @@ const (
 
 // Kind is what the cost of a request is guessed by.
 type Kind struct {
+	Site    string // which of several it is for, that share their paths; empty: there is one
 	Shape   string // of its path
 	URL     string // its target as it came
 	Client  string // who asks
@@ -22,15 +23,24 @@ type Kind struct {
 	Known   bool   // the client has proven to be a person
 }
 
+// ofSite is what tells the kinds of one site from those of the others.
+func (g *Guess) ofSite(k *Kind) uint64 {
+	if k.Site == "" {
+		return 0
+	}
+	return maphash.String(g.seed, k.Site)
+}
+
 // traits appends the hashes of what a request may be told by, its shape first.
 func (g *Guess) traits(k *Kind, buffer *[mostTraits]uint64) []uint64 {
-	shape := maphash.String(g.seed, k.Shape) &^ 1 // never equal to another trait
+	site := g.ofSite(k)
+	shape := (maphash.String(g.seed, k.Shape) ^ site) &^ 1 // never equal to another trait
 	traits := append(buffer[:0], shape)
 	start := strings.IndexByte(k.URL, '?')
 	if k.URL == "" || start == 0 || len(k.URL) > longestURL {
 		return traits
 	}
-	traits = append(traits, maphash.String(g.seed, k.URL)|1)
+	traits = append(traits, (maphash.String(g.seed, k.URL)^site)|1)
 	if start < 0 {
 		return traits
 	}

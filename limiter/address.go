@@ -11,17 +11,17 @@ type address struct {
 }
 
 // enter takes in a client that has work again.
-func (a *address) enter(g *gate, c *client) {
+func (a *address) enter(c *client) {
 	if c.beside = a.active; c.beside != nil {
 		c.beside.beforeIt = c
 	}
 	a.active = c
 	a.n++
-	a.reshare(g)
+	a.reshare()
 }
 
 // leave takes out a client that has no work left.
-func (a *address) leave(g *gate, c *client) {
+func (a *address) leave(c *client) {
 	if c.beforeIt == nil {
 		a.active = c.beside
 	} else {
@@ -32,14 +32,14 @@ func (a *address) leave(g *gate, c *client) {
 	}
 	c.beside, c.beforeIt = nil, nil
 	a.n--
-	a.reshare(g)
+	a.reshare()
 }
 
 // reshare gives each of the clients its part.
-func (a *address) reshare(g *gate) {
+func (a *address) reshare() {
 	part := min(1, a.company/float64(max(1, a.n)))
 	for c := a.active; c != nil; c = c.beside {
-		c.reweigh(g, c.alone*part)
+		c.reweigh(&c.site.clock, c.alone*part)
 	}
 }
 
@@ -54,7 +54,7 @@ type pool struct {
 func (g *gate) waitingWith(t *Ticket, c *client) int {
 	switch {
 	case t.pooled:
-		return g.pool.queued
+		return t.site.pool.queued
 	case t.session:
 		return int(c.queued)
 	}
@@ -64,9 +64,10 @@ func (g *gate) waitingWith(t *Ticket, c *client) int {
 // count counts a request that waits, or no longer does.
 func (g *gate) count(t *Ticket, n int) {
 	t.client.queued += int32(n) //nolint:gosec // one
+	g.contend(t.site, n)
 	switch {
 	case t.pooled:
-		g.pool.queued += n
+		t.site.pool.queued += n
 	case !t.session:
 		t.client.address.queued += n
 	}

@@ -192,8 +192,8 @@ func TestAddressesAtRandom(t *testing.T) {
 		}
 		s.forget()
 		s.checkShares(t)
-		if s.gate.active != 0 || len(s.tickets) != 0 {
-			t.Fatalf("all have left, and shares of %g have work", s.gate.active)
+		if s.gate.home.clock.active != 0 || len(s.tickets) != 0 {
+			t.Fatalf("all have left, and shares of %g have work", s.gate.home.clock.active)
 		}
 	})
 }

@@ -29,20 +29,20 @@ type waitsAbove struct {
 // turn.
 const dueAfter = 20.0
 
-// above sees what waits above each rung.
-func (g *gate) above(at time.Duration) (all [rungs]waitsAbove) {
-	due := g.systemVirtualTime - dueAfter*g.ranking.cpus/max(g.active, 1e-9)
+// above sees what waits above each rung at a site.
+func (g *gate) above(at time.Duration, s *site) (all [rungs]waitsAbove) {
+	due := s.clock.systemVirtualTime - dueAfter*g.ranking.cpus/max(s.clock.active, 1e-9)
 	var x waitsAbove
 	within := math.Inf(1)
 	busy, busyKnown := 0, 0 // on the rungs from the next one to that of who waits
 	for r := rung(rungs - 1); ; r-- {
 		all[r] = waitsAbove{overdue: x.overdue && busy == 0, known: busyKnown == 0, within: within}
-		if g.wantsRung(r) && (r <= lightRung || g.hasWorker(r, true, 0)) {
-			on := g.firstOn(at, r)
+		if s.wantsRung(r) && (r <= lightRung || g.hasWorker(r, true, 0)) {
+			on := g.firstOn(at, s, r)
 			if on.within < math.Inf(1) {
 				within, busyKnown = min(within, on.within), 0
 			}
-			if min(on.known, on.strange) <= g.systemVirtualTime {
+			if min(on.known, on.strange) <= s.clock.systemVirtualTime {
 				x.overdue, busy = true, 0
 			}
 			if on.known <= due && (!x.starving || on.known < x.first) {
@@ -59,24 +59,24 @@ func (g *gate) above(at time.Duration) (all [rungs]waitsAbove) {
 }
 
 // wantsRung tells whether somebody waits who would compute on a rung.
-func (g *gate) wantsRung(r rung) bool {
-	return !g.queues[r].empty() || r == unknownRung && !g.queues[fresh].empty()
+func (s *site) wantsRung(r rung) bool {
+	return !s.queues[r].empty() || r == unknownRung && !s.queues[fresh].empty()
 }
 
 // first is the least rank of those who wait on a rung: of those who are within their
 // share, of all that are known, and of strangers.
 type first struct{ within, known, strange float64 }
 
-func (g *gate) firstOn(at time.Duration, r rung) first {
+func (g *gate) firstOn(at time.Duration, s *site, r rung) first {
 	f := first{math.Inf(1), math.Inf(1), math.Inf(1)}
-	f.look(g, &g.queues[r], at)
+	f.look(g, s, &s.queues[r], at)
 	if r == unknownRung {
-		f.look(g, &g.queues[fresh], at)
+		f.look(g, s, &s.queues[fresh], at)
 	}
 	return f
 }
 
-func (f *first) look(g *gate, q *levelQueue, at time.Duration) {
+func (f *first) look(g *gate, s *site, q *levelQueue, at time.Duration) {
 	if t := q.within.top(); t != nil && g.competes(at, t) {
 		f.within = min(f.within, t.rank)
 		f.known = min(f.known, t.rank)
@@ -85,7 +85,7 @@ func (f *first) look(g *gate, q *levelQueue, at time.Duration) {
 		f.known = min(f.known, t.rank)
 	}
 	if t := q.strange.top(); t != nil && g.competes(at, t) {
-		f.strange = min(f.strange, g.strangers.rank(g, q, t))
+		f.strange = min(f.strange, s.strangers.rank(s, q, t))
 	}
 }
 
@@ -145,15 +145,20 @@ func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 	if t.level.rung() <= passRung || !t.ahead || !t.level.computes() {
 		return true
 	}
-	left := g.ranking.cpus - g.within.rate(at) + float64(g.limits.n-g.limits.least) // CPUs are idle if there is room for more
+	s := t.site
+	more := float64(g.limits.n - g.limits.least) // CPUs are idle if there is room for more
 	switch {
-	case (t.flow.virtualTime-t.applied-g.systemVirtualTime)*t.flow.share <= aheadFrom:
-		left++
+	case (t.flow.virtualTime-t.applied-s.clock.systemVirtualTime)*t.flow.share <= aheadFrom:
+		more++
 	case float64(from(&g.load.computing, 0)) < g.ranking.cpus:
-		left += max(0, 1-longPart/g.ranking.cpus)
+		more += max(0, 1-longPart/g.ranking.cpus)
 	}
-	longer := from(&g.load.ahead, passRung+1)
-	return float64(longer)+min(0.5, 1/g.ranking.cpus) <= left
+	one := min(0.5, 1/g.ranking.cpus)
+	if longer := from(&g.load.ahead, passRung+1); float64(longer)+one <= g.ranking.cpus-g.within.rate(at)+more {
+		return true
+	}
+	// What other sites used does not count against what is its own site's.
+	return g.divided && float64(s.longAhead)+one <= g.guaranteed(s)-s.within.rate(at)+more
 }
 
 // longPart is what one more long request takes of an idle moment: of few CPUs a great

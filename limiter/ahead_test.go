@@ -7,8 +7,8 @@ import (
 
 // clockTo has so much be served that it is the turn of that rank.
 func (w *world) clockTo(rank float64) {
-	for w.gate.systemVirtualTime < rank {
-		w.gate.serve(0.1)
+	for w.gate.home.clock.systemVirtualTime < rank {
+		w.gate.home.clock.serve(0.1)
 	}
 }
 

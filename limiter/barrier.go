@@ -24,6 +24,8 @@ const (
 	StarvedFirst          // somebody waits for far too long, and goes first
 	LeavesCPU             // it is long, its client is ahead of its share, and the others use the CPUs
 	Turn                  // others of its size go first
+	SiteHolds             // its site holds its part of the workers
+	SiteAhead             // its site has had more than its share, and leaves room to another one
 )
 
 // barrier tells what keeps a request that waits, and which of its keys, by its place
@@ -59,6 +61,8 @@ func (g *gate) isOwnDoing(at time.Duration, t *Ticket) bool {
 		return key == 0
 	case Misjudged:
 		return t.client.misjudged > 0
+	case SiteHolds, SiteAhead:
+		return false
 	default:
 		return t.ahead && !t.stranger
 	}
@@ -71,7 +75,10 @@ func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
 		alike += g.load.computing[i]
 		ahead += g.load.ahead[i]
 	}
-	w := g.above(at)[r]
+	if g.isBehind(at, t.site) && (r > lightRung || !g.isLight(at, t.site)) {
+		return SiteAhead
+	}
+	w := g.above(at, t.site)[r]
 	switch g.doors(at, r, alike, ahead, w.starving).of(t) {
 	case closed:
 		if t.level == fresh {
@@ -86,7 +93,7 @@ func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
 	}
 	rank := t.rank
 	if t.stranger {
-		rank = g.strangers.rank(g, &g.queues[t.level], t)
+		rank = t.site.strangers.rank(t.site, &t.site.queues[t.level], t)
 	}
 	switch {
 	case !g.hasWorker(r, true, g.mayTry(at)):

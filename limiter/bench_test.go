@@ -87,7 +87,7 @@ func besiege(b *testing.B, known bool) {
 
 // upNext is who waits and goes next.
 func upNext(g *gate, known bool) *Ticket {
-	q := &g.queues[rungOf(0.4)]
+	q := &g.home.queues[rungOf(0.4)]
 	if known {
 		return q.within.top()
 	}

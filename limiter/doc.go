@@ -94,6 +94,18 @@
 // Beside that, a client's standing, the evidence that it is a person's browser,
 // multiplies its share. It does nothing while there is room.
 //
+// # Sites
+//
+// A backend may have several sites, [Policy].Sites. Then all of the above is within a site:
+// its clients, strangers and robots have a clock of their own, whoever they are elsewhere.
+// Above them the sites take turns by start tags, which their requests move by what they cost
+// over the site's share, and whose clock is at the least tag of those who want something. The
+// ladder and the workers are one for all: a site that had its share, and is ahead of one that
+// waits for room, leaves that room, once as many compute as there are CPUs; but its light
+// requests go while they are by themselves within its share. While another one is there, a
+// site may hold three quarters of the workers that are not kept for short requests. What is
+// no named site is one more, so that who makes names up gains nothing.
+//
 // # Who holds a worker
 //
 // Whatever is at the backend has a worker until it ends. A request that hardly

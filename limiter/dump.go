@@ -74,6 +74,9 @@ type GateState struct {
 	Shed        uint64     `json:"shed"`        // refused since the start as the queue was full
 	Clock       float64    `json:"clock"`       // virtual CPU-seconds per unit of share
 	Utilisation float64    `json:"utilisation"` // of the CPUs, 0 to 1, as last measured; negative: never
+	// Sites are those that are told apart, and the others; nil: none are. Clock is that of the
+	// others then.
+	Sites []SiteState `json:"sites,omitempty"`
 }
 
 // ClassInfo is a class and what each of its keys may use.

@@ -2,8 +2,8 @@ package limiter
 
 import "time"
 
-// flow is what the gate's clock knows of a client, or of all strangers, or all of a pool,
-// together.
+// flow is what a clock knows of a client, or of all strangers, or all of a pool, together;
+// or of a site.
 //
 // The clock is that of generalised processor sharing (Parekh and Gallager,
 // 1993): it advances by the service given, over the shares of all who want
@@ -16,53 +16,67 @@ type flow struct {
 	work        int     // requests that wait or run
 }
 
-func (f *flow) enter(g *gate) {
+// clock is the one that some flows go by: those of a site's clients, or the sites.
+type clock struct {
+	systemVirtualTime float64 // virtual CPU-seconds per unit of share
+	ahead             float64 // the furthest that any flow's virtual time ever was
+	active            float64 // the shares of the flows with work, summed up
+}
+
+func (f *flow) enter(k *clock) {
 	if f.work++; f.work == 1 {
-		g.active += f.share
+		k.active += f.share
 	}
 }
 
-func (f *flow) leave(g *gate) {
+// leave ends a request's work, after which nobody else may have any.
+func (f *flow) leave(k *clock, idle bool) {
 	if f.work--; f.work > 0 {
 		return
 	}
-	g.active -= f.share
-	if g.busy == 0 && g.queued == 0 {
+	k.active -= f.share
+	if idle {
 		// Whoever got ahead took from nobody: idle, all are even again.
-		g.active = 0
-		g.systemVirtualTime = max(g.systemVirtualTime, g.ahead)
+		k.active = 0
+		k.systemVirtualTime = max(k.systemVirtualTime, k.ahead)
 	}
 }
 
 // reweigh changes the flow's share.
-func (f *flow) reweigh(g *gate, share float64) {
+func (f *flow) reweigh(k *clock, share float64) {
 	if f.work > 0 {
-		g.active += share - f.share
+		k.active += share - f.share
 	}
 	f.share = share
 }
 
 // charge moves the virtual time by x CPU-seconds, and returns by how much it really
-// moved: lead beyond the policy's memory is forgiven.
-func (f *flow) charge(g *gate, x float64) (moved float64) {
-	from := max(f.virtualTime, g.systemVirtualTime)
-	most := g.systemVirtualTime + g.ranking.memory*g.ranking.cpus
-	f.virtualTime = max(from, min(from+x/f.share, most))
-	g.ahead = max(g.ahead, f.virtualTime)
+// moved: lead beyond the most is forgiven.
+func (f *flow) charge(k *clock, x, most float64) (moved float64) {
+	from := max(f.virtualTime, k.systemVirtualTime)
+	f.virtualTime = max(from, min(from+x/f.share, k.systemVirtualTime+most))
+	k.ahead = max(k.ahead, f.virtualTime)
 	return f.virtualTime - from
 }
 
 // serve advances the clock by x CPU-seconds of service.
-func (g *gate) serve(x float64) {
-	if g.active > 1e-9 {
-		g.systemVirtualTime += x / g.active
+func (k *clock) serve(x float64) {
+	if k.active > 1e-9 {
+		k.systemVirtualTime += x / k.active
 	}
+}
+
+// chargeFlow charges a request's flow. It is held to be ahead by the policy's memory at most.
+func (g *gate) chargeFlow(t *Ticket, x float64) (moved float64) {
+	return t.flow.charge(&t.site.clock, x, g.ranking.memory*g.ranking.cpus)
 }
 
 // client is what the gate knows of a client.
 type client struct {
 	flow
-	lanes *lane // those in which somebody waits
+	site      *site
+	elsewhere *client // what it is at another site
+	lanes     *lane   // those in which somebody waits
 
 	first   time.Duration // when it was first seen
 	answers int32         // requests that ran
@@ -112,10 +126,10 @@ func (g *gate) meet(at time.Duration, t *Ticket) {
 
 // client is that of a ticket's first key: a session, or a User-Agent of an address.
 func (g *gate) client(at time.Duration, t *Ticket) *client {
-	c := g.owner(at, t.slots[0].bucket)
+	c := g.owner(at, t.slots[0].bucket, t.site)
 	if t.session {
-		if b := t.slots[1].bucket; c.address == nil && b != nil {
-			address := g.owner(at, b)
+		if b := t.slots[1].bucket; b != nil && (c.address == nil || g.divided && c.work == 0) {
+			address := g.owner(at, b, t.site)
 			c.known, c.address = c.known || address.known, address.home()
 		}
 		c.home().company = t.company
@@ -133,18 +147,21 @@ func (g *gate) client(at time.Duration, t *Ticket) *client {
 	}
 	f := c.faces[t.face]
 	if f == nil {
-		f = &client{first: at, known: c.known, address: home, face: t.face}
+		f = &client{first: at, known: c.known, address: home, face: t.face, site: t.site}
 		c.faces[t.face] = f
 	}
 	return f
 }
 
-// owner is the client of a key. Who has been known before is no stranger.
-func (g *gate) owner(at time.Duration, b *bucket) *client {
+// owner is the client of a key at a site. Who has been known before is no stranger.
+func (g *gate) owner(at time.Duration, b *bucket, s *site) *client {
 	c := b.client.Load()
 	if c == nil {
-		c = &client{first: at, known: g.known.has(at, b.key.ID)}
+		c = &client{first: at, known: g.known.has(at, b.key.ID), site: s}
 		b.client.Store(c)
+	}
+	if c.site != s {
+		return c.visit(s)
 	}
 	return c
 }
@@ -158,10 +175,10 @@ func (c *client) home() *address {
 }
 
 // weigh gives the client its share.
-func (c *client) weigh(g *gate, share float64) {
+func (c *client) weigh(share float64) {
 	if c.alone != share {
 		c.alone = share
-		c.address.reshare(g)
+		c.address.reshare()
 	}
 }
 
@@ -170,17 +187,19 @@ func (t *Ticket) isAlone() bool { return !t.stranger && !t.pooled }
 
 // enterFlow counts a request of its flow.
 func (t *Ticket) enterFlow(g *gate) {
-	if t.flow.enter(g); t.isAlone() && t.flow.work == 1 {
-		t.client.address.enter(g, t.client)
+	t.site.among.enter(&g.clock)
+	if t.flow.enter(&t.site.clock); t.isAlone() && t.flow.work == 1 {
+		t.client.address.enter(t.client)
 	}
 }
 
 // leaveFlow counts it no more.
 func (t *Ticket) leaveFlow(g *gate) {
 	if t.isAlone() && t.flow.work == 1 {
-		t.client.address.leave(g, t.client)
+		t.client.address.leave(t.client)
 	}
-	t.flow.leave(g)
+	t.flow.leave(&t.site.clock, t.site.busy == 0 && t.site.queued == 0)
+	t.site.among.leave(&g.clock, g.busy == 0 && g.queued == 0)
 }
 
 // answered counts an answer.

@@ -26,17 +26,24 @@ func (l *Limiter) Forgive(now time.Time, k Key) (forgiven float64, known bool) {
 }
 
 // forgive has a client, and all that are behind its address without a session, be as
-// far as the clock is.
+// far as the clock is, at each site.
 func (g *gate) forgive(c *client) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	c.virtualTime = min(c.virtualTime, g.systemVirtualTime)
+	for ; c != nil; c = c.elsewhere {
+		c.forgive()
+	}
+}
+
+func (c *client) forgive() {
+	even := func(x *client) { x.virtualTime = min(x.virtualTime, x.site.clock.systemVirtualTime) }
+	even(c)
 	if c.faces == nil {
 		return
 	}
 	for _, f := range c.faces {
 		if f != nil {
-			f.virtualTime = min(f.virtualTime, g.systemVirtualTime)
+			even(f)
 		}
 	}
 }

@@ -44,40 +44,31 @@ func (g Gate) Complete() Gate {
 type gate struct {
 	waiting atomic.Int32 // = queued, for those who do not hold mu
 
-	mu sync.Mutex // guards the following, clients, flows and turns
+	mu sync.Mutex // guards the following, clients, flows, sites and turns
 	books
+	named map[string]*site
 }
 
 // books are all that the gate goes by; a replica has a copy of them.
 type books struct {
-	limits    limits
-	open      bool // no request waits; the load is only counted
-	ranking   ranking
-	strangers strangers
-	pool      pool
-	known     *Known
+	limits  limits
+	ranking ranking
+	known   *Known
+	spare   *lane // not in use
+	sites
 
-	systemVirtualTime float64 // virtual CPU-seconds per unit of share
-	ahead             float64 // the furthest that any flow's virtual time ever was
-	active            float64 // the shares of the flows with work, summed up
-
-	queues [levels]levelQueue
-	parked headHeap // those whose keys hold too many workers
-	spare  *lane    // not in use
-
-	within       use // of those within their share
-	busy         int // requests at the backend
-	load         load
-	strangerLong int // those that are not short and strangers'
-	misjudged    misjudged
-	orphans      int // those whose client has left
-	trying       int // those that try whether there are more workers
-	ended        uint64
-	probeAgain   time.Duration // when the next fresh one may be tried
-	trustAgain   time.Duration // when light ones are taken for light again
-	workers      workers
+	within     use // of those within their share
+	busy       int // requests at the backend
+	load       load
+	orphans    int // those whose client has left
+	trying     int // those that try whether there are more workers
+	ended      uint64
+	probeAgain time.Duration // when the next fresh one may be tried
+	trustAgain time.Duration // when light ones are taken for light again
+	workers    workers
 
 	oldest, newest *Ticket // all that wait, in the order of their arrival
+	patient        *Ticket // the oldest of them that has not lost its patience
 	queued         int
 	seq            uint64
 	shed           uint64
@@ -123,10 +114,9 @@ func (g *gate) setPolicy(p *policy) {
 	g.limits = n
 	g.workers.configure(shape.Workers, usualWorkers(shape.CPUs))
 	g.shape()
-	g.unpark()
-	g.open = p.Mode != Fair || p.Shadow
 	g.ranking = ranking{memory: p.Memory.Seconds(), cpus: shape.CPUs}
-	g.strangers.base = shape.Strangers
+	g.setSites(p)
+	g.unpark()
 }
 
 // arrive takes in a request whose caps are clear, and lets go who may go. What
@@ -134,8 +124,10 @@ func (g *gate) setPolicy(p *policy) {
 func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	t.site = g.siteOf(t.siteName)
+	g.reach(at, t.site)
 	c := g.client(at, t)
-	if g.waitingWith(t, c) >= g.limits.perClient && !g.open {
+	if g.waitingWith(t, c) >= g.limits.perClient && !t.site.open {
 		if c.known {
 			t.seen.Store(asKnown)
 		}
@@ -145,7 +137,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	g.seq++
 	t.queueEntry = queueEntry{
 		client: c, flow: &c.flow, phase: queued, order: g.seq,
-		asked: at, gated: at, clock: g.systemVirtualTime, bound: math.Inf(1),
+		asked: at, gated: at, site: t.site, clock: t.site.clock.systemVirtualTime, bound: math.Inf(1),
 	}
 	t.level = g.levelOf(t)
 	if t.place != nil {
@@ -182,17 +174,17 @@ func (g *gate) place(at time.Duration, t *Ticket, share float64) {
 	c.standing = t.standing
 	switch {
 	case t.pooled:
-		t.flow = &g.pool.flow
-		g.pool.reweigh(g, share)
+		t.flow = &t.site.pool.flow
+		t.flow.reweigh(&t.site.clock, share)
 		t.seen.Store(asKnown)
 		return
 	case c.known || t.proven:
 		t.seen.Store(asKnown)
 	default:
-		t.flow, t.stranger = &g.strangers.flow, true
+		t.flow, t.stranger = &t.site.strangers.flow, true
 		t.seen.Store(asStranger)
 	}
-	c.weigh(g, share)
+	c.weigh(share)
 }
 
 // dispatch lets go all that may go.
@@ -217,8 +209,8 @@ func (g *gate) enqueue(t *Ticket) {
 		g.newest.later, t.earlier = t, g.newest
 	}
 	g.newest = t
-	if g.strangers.patient == nil {
-		g.strangers.patient = t
+	if g.patient == nil {
+		g.patient = t
 	}
 	g.queued++
 	g.waiting.Add(1)
@@ -237,8 +229,8 @@ func (g *gate) dequeue(at time.Duration, t *Ticket) {
 	} else {
 		t.later.earlier = t.earlier
 	}
-	if g.strangers.patient == t {
-		g.strangers.patient = t.later
+	if g.patient == t {
+		g.patient = t.later
 	}
 	t.earlier, t.later = nil, nil
 	g.queued--

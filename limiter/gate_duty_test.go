@@ -119,7 +119,7 @@ func TestWhoHoldsNeedsNoCPU(t *testing.T) {
 // are ahead compute for long.
 func TestStrangersAreTriedBesideLongOnes(t *testing.T) {
 	w := fourLongOnes()
-	w.gate.strangers.charge(w.gate, 10) // they have had more than their share
+	w.gate.home.strangers.charge(&w.gate.home.clock, 10, 1e9) // they have had more than their share
 	x := w.Arrive(w.now, Arrival{Keys: by("stranger"), Guess: 10 * time.Millisecond})
 	w.expectPhase(t, "a stranger's first page", x, probing)
 }
@@ -134,7 +134,7 @@ func TestWhoWaitsForAWorkerHoldsUpNobody(t *testing.T) {
 	}
 	x := w.of("a", time.Second)
 	w.expectPhase(t, "no worker is left for it", x, queued)
-	w.gate.systemVirtualTime = x.rank + 1 // its turn has come
+	w.gate.home.clock.systemVirtualTime = x.rank + 1 // its turn has come
 	y := w.light("stranger")
 	w.expectPhase(t, "a stranger's light page", y, computing)
 }
@@ -179,7 +179,7 @@ func TestNoStrangerStarves(t *testing.T) {
 					return Arrival{Keys: by(fmt.Sprint("short ", w.seq)), Guess: 80 * time.Millisecond, Sure: true}
 				}, time.Duration(70+7*i)*time.Millisecond)
 			}
-			w.gate.strangers.charge(w.gate, 20)
+			w.gate.home.strangers.charge(&w.gate.home.clock, 20, 1e9)
 			w.run(5 * time.Second)
 			x := w.Arrive(w.now, Arrival{Keys: by("long"), Guess: time.Duration(r.most() / 2.1 * float64(time.Second)), Sure: true})
 			w.run(10 * time.Second)

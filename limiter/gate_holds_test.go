@@ -52,9 +52,9 @@ func (s *siege) checkHolds(t fataler) {
 			}
 		})
 	}
-	if orphans != g.orphans || strangers != g.strangerLong || trying != g.trying || late != g.workers.late || wrong != g.misjudged.known+g.misjudged.strange {
+	if orphans != g.orphans || strangers != g.home.strangerLong || trying != g.trying || late != g.workers.late || wrong != g.home.misjudged.known+g.home.misjudged.strange {
 		t.Fatalf("%d orphans, %d of strangers, %d try, %d late, %d misjudged; the gate counts %d, %d, %d, %d, %d",
-			orphans, strangers, trying, late, wrong, g.orphans, g.strangerLong, g.trying, g.workers.late, g.misjudged)
+			orphans, strangers, trying, late, wrong, g.orphans, g.home.strangerLong, g.trying, g.workers.late, g.home.misjudged)
 	}
 	for c, n := range clients {
 		if got := (tally{c.queued, c.running, c.misjudged}); got != n {
@@ -80,7 +80,7 @@ func (s *siege) checkStarts(t fataler) {
 	for _, x := range s.tickets {
 		was := s.phases[x]
 		s.phases[x] = x.phase
-		if was.running() || !x.phase.running() || g.open {
+		if was.running() || !x.phase.running() || g.home.open {
 			continue
 		}
 		any = true
@@ -129,7 +129,7 @@ func (s *siege) mostHeld(x *Ticket, i int) int {
 // nobody wakes it for that.
 func (s *siege) checkParked(t fataler) {
 	g := s.gate
-	for _, x := range g.parked {
+	for _, x := range g.home.parked {
 		// Where another one is tried, it would have to go as one that is dear.
 		if g.mayHold(x, true) && (x.level != fresh || g.load.probing == 0 || g.mayHold(x, false)) {
 			t.Fatalf("one is parked that may hold a worker: level %d, sure %t, idle %g; %d of %d held, %d are tried",

@@ -40,17 +40,17 @@ func (s *siege) check(t fataler) {
 			s.checkPlace(t, x)
 		}
 	}
-	if g.systemVirtualTime < s.clock {
-		t.Fatalf("the clock went back from %g to %g", s.clock, g.systemVirtualTime)
+	if g.home.clock.systemVirtualTime < s.clock {
+		t.Fatalf("the clock went back from %g to %g", s.clock, g.home.clock.systemVirtualTime)
 	}
-	s.clock = g.systemVirtualTime
-	if g.open && g.queued > 0 {
+	s.clock = g.home.clock.systemVirtualTime
+	if g.home.open && g.queued > 0 {
 		t.Fatalf("%d wait at an open gate", g.queued)
 	}
 	s.checkHolds(t)
 	s.checkStarts(t)
 	s.checkLevels(t)
-	if !g.open {
+	if !g.home.open {
 		s.checkWork(t)
 		s.checkParked(t)
 	}
@@ -116,8 +116,8 @@ func (s *siege) checkShares(t fataler) {
 	for f := range active {
 		sum += f.share
 	}
-	if math.Abs(sum-s.gate.active) > 1e-9 {
-		t.Fatalf("the shares of those with work are %g, the gate says %g", sum, s.gate.active)
+	if math.Abs(sum-s.gate.home.clock.active) > 1e-9 {
+		t.Fatalf("the shares of those with work are %g, the gate says %g", sum, s.gate.home.clock.active)
 	}
 	for a, clients := range addresses {
 		n, alone, shares := 0, 0.0, 0.0
@@ -145,7 +145,7 @@ func (s *siege) checkPlace(t fataler, x *Ticket) {
 	if !isHead {
 		return
 	}
-	if q := &s.gate.queues[x.level]; x.heap != &s.gate.parked && x.heap != &q.within && x.heap != &q.ahead && x.heap != &q.strange {
+	if q := &s.gate.home.queues[x.level]; x.heap != &s.gate.home.parked && x.heap != &q.within && x.heap != &q.ahead && x.heap != &q.strange {
 		t.Fatalf("one of level %d is in a heap of another", x.level)
 	}
 	if x.stranger {
@@ -159,8 +159,8 @@ func (s *siege) checkPlace(t fataler, x *Ticket) {
 
 // checkLevels looks whether each heap is in order, and all of it belongs there.
 func (s *siege) checkLevels(t fataler) {
-	for i := range s.gate.queues {
-		q := &s.gate.queues[i]
+	for i := range s.gate.home.queues {
+		q := &s.gate.home.queues[i]
 		for j, h := range []headHeap{q.within, q.ahead, q.strange} {
 			for k, x := range h {
 				if k > 0 && x.precedes(h[(k-1)/2]) {
@@ -169,8 +169,8 @@ func (s *siege) checkLevels(t fataler) {
 				if x.level != level(i) || x.stranger != (j == 2) || !x.stranger && x.ahead != (j == 1) {
 					t.Fatalf("one of level %d, stranger %t, ahead %t, is in heap %d of level %d", x.level, x.stranger, x.ahead, j, i)
 				}
-				if x.stranger && x.rank < 0 && !s.gate.strangers.newest {
-					t.Fatalf("a stranger has the rank %g though newest first is %t", x.rank, s.gate.strangers.newest)
+				if x.stranger && x.rank < 0 && !s.gate.home.strangers.newest {
+					t.Fatalf("a stranger has the rank %g though newest first is %t", x.rank, s.gate.home.strangers.newest)
 				}
 			}
 		}
@@ -181,31 +181,31 @@ func (s *siege) checkLevels(t fataler) {
 // longer.
 func (g *gate) knownAbove(r rung) bool {
 	for ; r > lightRung && r < rungs-1; r++ {
-		if len(g.queues[r+1].within) > 0 {
+		if len(g.home.queues[r+1].within) > 0 {
 			return true
 		}
 	}
-	return r > lightRung && len(g.queues[fresh].within) > 0
+	return r > lightRung && len(g.home.queues[fresh].within) > 0
 }
 
 // checkWork finds room and a worker while somebody waits who may have them.
 func (s *siege) checkWork(t fataler) {
 	g, n := s.gate, &s.gate.limits
-	if g.busy >= n.workers || g.queued == len(g.parked) {
+	if g.busy >= n.workers || g.queued == len(g.home.parked) {
 		return
 	}
 	if from(&g.load.computing, 0) < n.n {
 		for r := range rung(rungs) {
-			if q := &g.queues[r]; s.someLeaves(q) && from(&g.load.held, lightRung+1) < n.most[r] {
+			if q := &g.home.queues[r]; s.someLeaves(q) && from(&g.load.held, lightRung+1) < n.most[r] {
 				t.Fatalf("one of rung %d waits, though %d compute of %d, and %d workers of %d have work", r, from(&g.load.computing, 0), n.n, g.busy, n.workers)
 			}
 		}
 	}
 	due := false
-	for i := range g.queues {
-		q := &g.queues[i]
+	for i := range g.home.queues {
+		q := &g.home.queues[i]
 		for _, x := range []*Ticket{q.within.top(), q.ahead.top(), q.strange.top()} {
-			due = due || x != nil && (!x.stranger && x.rank <= g.systemVirtualTime || x.stranger && g.strangers.rank(g, q, x) <= g.systemVirtualTime)
+			due = due || x != nil && (!x.stranger && x.rank <= g.home.clock.systemVirtualTime || x.stranger && g.home.strangers.rank(&g.home, q, x) <= g.home.clock.systemVirtualTime)
 		}
 	}
 	alike, ahead := 0, 0
@@ -218,14 +218,14 @@ func (s *siege) checkWork(t fataler) {
 		if r+1 < rungs {
 			alike += g.load.low[r+1] // of the upper half of a rung these count, too
 		}
-		if q := &g.queues[r]; due {
+		if q := &g.home.queues[r]; due {
 			break // others make room for one whose turn has come
 		} else if (len(q.within) > 0 || r <= passRung && (len(q.ahead) > 0 || len(q.strange) > 0 && !g.knownAbove(r))) && alike < n.n || alike-ahead < n.n && g.passes(r) && len(q.within) > 0 {
 			t.Fatalf("one of rung %d waits, though %d compute that are as short, %d of them ahead; room is for %d", r, alike, ahead, n.n)
 		}
 	}
 	for r := lightRung + 1; r < rungs; r++ {
-		if !g.queues[waitsAt(r)].empty() && g.long() < n.most[rungs-1] && g.load.holding < n.most[rungs-1]-n.least {
+		if !g.home.queues[waitsAt(r)].empty() && g.long() < n.most[rungs-1] && g.load.holding < n.most[rungs-1]-n.least {
 			t.Fatalf("one that needs no CPU waits before a free worker")
 		}
 	}
@@ -405,11 +405,11 @@ func (s *siege) empty(t fataler) {
 	s.forget()
 	s.check(t)
 	g := s.GateState()
-	if g.LongBusy != 0 || g.Orphans != 0 || s.gate.strangerLong != 0 || s.gate.trying != 0 || s.gate.workers.late != 0 {
-		t.Fatalf("all have left: %+v, strangers %d, trials %d, late %d", g, s.gate.strangerLong, s.gate.trying, s.gate.workers.late)
+	if g.LongBusy != 0 || g.Orphans != 0 || s.gate.home.strangerLong != 0 || s.gate.trying != 0 || s.gate.workers.late != 0 {
+		t.Fatalf("all have left: %+v, strangers %d, trials %d, late %d", g, s.gate.home.strangerLong, s.gate.trying, s.gate.workers.late)
 	}
-	if s.gate.load != (load{}) || s.gate.active != 0 || s.gate.misjudged != (misjudged{}) {
-		t.Fatalf("all have left: %+v, shares of %g, %v misjudged", s.gate.load, s.gate.active, s.gate.misjudged)
+	if s.gate.load != (load{}) || s.gate.home.clock.active != 0 || s.gate.home.misjudged != (misjudged{}) {
+		t.Fatalf("all have left: %+v, shares of %g, %v misjudged", s.gate.load, s.gate.home.clock.active, s.gate.home.misjudged)
 	}
 	if g.Busy != 0 || g.Queued != 0 || len(s.tickets) != 0 || s.Held() != 0 {
 		t.Fatalf("all have left: %+v, %d held", g, s.Held())

@@ -68,12 +68,12 @@ func TestCancelStorm(t *testing.T) {
 	}
 	w.Leave(w.now, x)
 	w.gate.mu.Lock()
-	for i, h := range w.gate.heaps() { // whoever waited behind the first ones has left
+	for i, h := range w.gate.home.heaps() { // whoever waited behind the first ones has left
 		if len(*h) > 0 {
 			t.Errorf("heap %d still has %d", i, len(*h))
 		}
 	}
-	if got := w.gate.active; got < 0.2-1e-9 || got > 0.2+1e-9 {
+	if got := w.gate.home.clock.active; got < 0.2-1e-9 || got > 0.2+1e-9 {
 		t.Errorf("the shares of those with work are %g, want those of two clients", got)
 	}
 	w.gate.mu.Unlock()

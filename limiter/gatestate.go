@@ -11,7 +11,7 @@ func (l *Limiter) GateState() GateState {
 		LongMost: n.longest(), LongBusy: g.long(), Holding: g.load.holding, Orphans: g.orphans,
 		Room: n.n, Computing: g.load.computing, Ahead: g.load.ahead, Held: g.load.held,
 		Probes: g.load.probing, Queued: g.queued, Shed: g.shed,
-		Clock: g.systemVirtualTime, Utilisation: g.utilisation,
+		Clock: g.home.clock.systemVirtualTime, Utilisation: g.utilisation, Sites: g.siteStates(),
 	}
 }
 
@@ -27,10 +27,16 @@ func (g *gate) fill(row *Row, b *bucket) {
 	if c == nil {
 		return
 	}
-	r := &ClientRow{
-		Known: c.known, Standing: c.standing,
-		Lead: max(0, c.virtualTime-g.systemVirtualTime) * c.share,
+	r := &ClientRow{Known: c.known, Standing: c.standing}
+	for ; c != nil; c = c.elsewhere {
+		r.add(c)
 	}
+	row.Client = r
+}
+
+// add adds how the client stands at one site.
+func (r *ClientRow) add(c *client) {
+	r.Lead = max(r.Lead, c.lead())
 	for l := c.lanes; l != nil; l = l.next {
 		switch {
 		case l.level.short():
@@ -40,9 +46,8 @@ func (g *gate) fill(row *Row, b *bucket) {
 		default:
 			r.Waits += int(l.n)
 		}
-		if rank := l.first.rank - g.systemVirtualTime; !l.first.stranger && (r.Rank == 0 || rank < r.Rank) {
+		if rank := l.first.rank - c.site.clock.systemVirtualTime; !l.first.stranger && (r.Rank == 0 || rank < r.Rank) {
 			r.Rank = rank
 		}
 	}
-	row.Client = r
 }

@@ -1,6 +1,9 @@
 package limiter
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A backend has two resources: CPUs and workers. A request that waits for a
 // database, a long poll that waits for news, an event stream: each holds a worker
@@ -82,7 +85,7 @@ func (g *gate) take(t *Ticket, p phase, r rung) {
 		g.load.probing++
 		return
 	case computing:
-		g.load.compute(t, 1)
+		g.compute(t, 1)
 	case holding:
 		g.load.holding++
 	case outside, queued:
@@ -92,7 +95,7 @@ func (g *gate) take(t *Ticket, p phase, r rung) {
 		g.countLong(t, 1)
 		if t.level.short() {
 			t.client.misjudged++
-			*g.misjudged.of(t)++
+			*t.site.misjudged.of(t)++
 		}
 	}
 }
@@ -105,7 +108,7 @@ func (g *gate) free(t *Ticket) {
 		g.load.probing--
 		return
 	case computing:
-		g.load.compute(t, -1)
+		g.compute(t, -1)
 	case holding:
 		g.load.holding--
 	case outside, queued:
@@ -115,9 +118,17 @@ func (g *gate) free(t *Ticket) {
 		g.countLong(t, -1)
 		if t.level.short() {
 			t.client.misjudged--
-			*g.misjudged.of(t)--
+			*t.site.misjudged.of(t)--
 		}
 		g.unpark()
+	}
+}
+
+// compute counts a request that computes, or no longer does.
+func (g *gate) compute(t *Ticket, n int) {
+	g.load.compute(t, n)
+	if t.ahead && t.rung > passRung {
+		t.site.longAhead += n
 	}
 }
 
@@ -126,8 +137,9 @@ func (g *gate) long() int { return from(&g.load.held, lightRung+1) }
 
 // countLong counts a request that is not short, for its keys as well.
 func (g *gate) countLong(t *Ticket, n int32) {
+	t.site.long += int(n)
 	if t.stranger {
-		g.strangerLong += int(n)
+		t.site.strangerLong += int(n)
 	}
 	t.each(func(s *slot) { s.bucket.holds += n })
 }
@@ -171,9 +183,11 @@ func (g *gate) hasWorker(r rung, computes bool, more int) bool {
 
 // wantsCPU tells whether requests wait that are not short and compute.
 func (g *gate) wantsCPU() bool {
-	for l := level(lightRung + 1); l.computes(); l++ {
-		if !g.queues[l].empty() {
-			return true
+	for _, s := range g.contending {
+		for l := level(lightRung + 1); l.computes(); l++ {
+			if !s.queues[l].empty() {
+				return true
+			}
 		}
 	}
 	return false
@@ -199,9 +213,12 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	if computes {
 		least = g.limits.least
 	}
-	if t.stranger && g.strangerLong >= max(most/2, least) &&
+	if t.stranger && t.site.strangerLong >= max(most/2, least) &&
 		!(computes && t.sure && from(&g.load.computing, lightRung+1) < least && t.holdsNone()) {
 		return StrangersHold, 0
+	}
+	if g.holdsTooMany(t.site, least) {
+		return SiteHolds, 0
 	}
 	for i := range t.slots[:t.n] {
 		s := &t.slots[i]
@@ -246,7 +263,7 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	}
 	// Misjudged ones may have used up as many workers as are kept. Those of strangers
 	// and of others are counted apart, so that neither shuts the other out.
-	if used := *g.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longest()) && (t.ahead || holds(0) > 0) {
+	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longest()) && (t.ahead || holds(0) > 0) {
 		return Misjudged, 0
 	}
 	if c := t.slots[0].bucket; t.level == fresh && c != nil && c.orphans >= fewOrphans {
@@ -263,24 +280,30 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 // park has the head of a lane wait until its keys hold fewer workers.
 func (g *gate) park(t *Ticket) {
 	t.heap.remove(t)
-	g.parked.push(t)
+	t.site.parked.push(t)
 }
 
 // unpark has those compete again whose keys hold few enough workers now.
 func (g *gate) unpark() {
-	for i := 0; i < len(g.parked); i++ {
-		if t := g.parked[i]; g.mayHold(t, true) {
-			g.parked.remove(t)
-			g.put(t)
-			i = -1 // the heap is in another order now
+	for _, s := range g.contending {
+		for i := 0; i < len(s.parked); i++ {
+			if t := s.parked[i]; g.mayHold(t, true) {
+				s.parked.remove(t)
+				g.put(t)
+				i = -1 // the heap is in another order now
+			}
 		}
 	}
 }
 
 // wanted tells whether somebody waits for a CPU who may hold a worker.
 func (g *gate) wanted() bool {
+	return slices.ContainsFunc(g.contending, g.wantedOf)
+}
+
+func (g *gate) wantedOf(s *site) bool {
 	for l := level(0); l.computes(); l++ {
-		q := &g.queues[l]
+		q := &s.queues[l]
 		for _, h := range [...]*headHeap{&q.within, &q.ahead, &q.strange} {
 			for t := h.top(); t != nil; t = h.top() {
 				if g.mayHold(t, false) {

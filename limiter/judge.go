@@ -31,8 +31,8 @@ func (l *Limiter) judge(p *policy, t *Ticket, debts []debt) (Verdict, *bucket) {
 	var over, capped, held, shadow debt
 	for _, d := range debts {
 		switch {
-		case !d.matters():
-		case d.budget.shadow:
+		case !d.matters() || t.lenient == silent:
+		case d.budget.shadow || t.lenient == shadowed:
 			shadow.worst(d)
 		case d.wait > d.budget.maxHold:
 			over.worst(d)

@@ -135,7 +135,7 @@ func TestShorterOnesCount(t *testing.T) {
 // outrun has a client be ahead of its share from now on.
 func (w *world) outrun(client string) {
 	x := w.light(client)
-	x.flow.charge(w.gate, 1)
+	w.gate.chargeFlow(x, 1)
 	w.done(x, 0)
 }
 

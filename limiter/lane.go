@@ -19,25 +19,27 @@ func (p phase) running() bool { return p >= probing }
 // queueEntry is a request's place at the gate, which guards it, but for client,
 // which does not change from when the request is there until it is settled.
 type queueEntry struct {
-	client *client // nil: it never came to the gate
-	flow   *flow   // whose virtual time it counts for: the client's, or all strangers'
-	phase  phase
-	level  level         // where it waits, or did
-	rung   rung          // where it runs
-	low    bool          // of the lower half of that
-	ahead  bool          // its client was ahead of its share as it became head of its lane
-	stays  bool          // it holds its worker until it ends: a stream
-	orphan bool          // its client has left
-	counts bool          // its keys count it as one that waits
-	stale  bool          // it waits for longer than a person does
-	class  uint8         // among strangers; 0 for others
-	began  time.Duration // at the backend
-	beyond bool          // it went though there was no room, as the gate was open
-	tries  bool          // it went beyond the workers that are known, or into those that are kept
-	asked  time.Duration
-	gated  time.Duration // when it came to the gate, as no cap held it any more
-	trial  trial         // of whether the backend has a worker for it
-	paid   float64       // what its flow was charged with, CPU-seconds
+	client     *client // nil: it never came to the gate
+	site       *site
+	flow       *flow // whose virtual time it counts for: the client's, or all strangers'
+	phase      phase
+	level      level         // where it waits, or did
+	rung       rung          // where it runs
+	low        bool          // of the lower half of that
+	ahead      bool          // its client was ahead of its share as it became head of its lane
+	stays      bool          // it holds its worker until it ends: a stream
+	orphan     bool          // its client has left
+	counts     bool          // its keys count it as one that waits
+	stale      bool          // it waits for longer than a person does
+	class      uint8         // among strangers; 0 for others
+	began      time.Duration // at the backend
+	beyond     bool          // it went though there was no room, as the gate was open
+	tries      bool          // it went beyond the workers that are known, or into those that are kept
+	asked      time.Duration
+	gated      time.Duration // when it came to the gate, as no cap held it any more
+	trial      trial         // of whether the backend has a worker for it
+	paid       float64       // what its flow was charged with, CPU-seconds
+	siteCharge siteCharge
 
 	clock          float64 // the gate's, as it came
 	costMultiplier float64 // as it became head of its lane: baseMultiplier, more if in debt

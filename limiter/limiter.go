@@ -43,6 +43,9 @@ type Arrival struct {
 	// Share multiplies the budget of the first key, in every mode, if that has one of its
 	// own; 0: it has that of its class.
 	Share float64
+	// Site is the name of the policy's site that the request is for; empty, or none of the
+	// policy's: it is one of the others.
+	Site string
 	// Face tells apart whom the first key is, if that is no session, by what they say
 	// they are: below 8.
 	Face uint8
@@ -114,6 +117,7 @@ func (a *Arrival) ticket() *Ticket {
 	}
 	t.guess, t.sure, t.interest = a.Guess.Seconds(), a.Sure, min(a.Interest, ReadByRobots)
 	t.proven, t.passed, t.session, t.face = a.Proven, a.Passed, a.Session, a.Face%faces
+	t.siteName = a.Site
 	t.follows, t.prefetch, t.pooled, t.share = a.Follows, a.Prefetch, a.Pooled, cmp.Or(a.Share, 1)
 	return t
 }
@@ -126,6 +130,7 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	t.decided, t.told, t.came = l.decided, true, at
 	var debts [MaxKeys]debt
 	t.meet(at, l.table, a.Keys, !p.gated || l.gate.waiting.Load() == 0, &debts)
+	t.lenient = p.lenience(a.Site)
 	v, blocking := l.judge(p, t, debts[:t.n])
 	if t.verdict = v; v.Acts() {
 		t.refuseLocked(at, v)
@@ -196,8 +201,11 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 	}
 	t.state = settled
 	p := l.table.policy.Load()
-	c := t.changeLocked(x)
-	t.each(func(s *slot) { hold = max(hold, s.settle(at, c, x, p.MaxHold)) })
+	c, most := t.changeLocked(x), p.MaxHold
+	if t.lenient != strict {
+		most = 0
+	}
+	t.each(func(s *slot) { hold = max(hold, s.settle(at, c, x, most)) })
 	t.mu.Unlock()
 	if t.client != nil {
 		release(l.gate.finish(at, t, x))

@@ -24,6 +24,7 @@ func (g *gate) measure(at time.Duration, utilisation float64) (decided *Ticket) 
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.utilisation = utilisation
+	g.forget(at)
 	n := &g.limits
 	switch wanted := from(&g.load.computing, 0) >= n.n && g.wanted(); {
 	case n.fixed:

@@ -7,7 +7,9 @@ import (
 
 // next is the request to let go next, and in which phase; nil if there is no room.
 func (g *gate) next(at time.Duration) (*Ticket, phase) {
-	g.strangers.reshare(g)
+	for _, s := range g.contending {
+		s.strangers.reshare(s)
+	}
 	if t := g.toProbe(at); t != nil {
 		t.tries = false
 		return t, probing
@@ -23,23 +25,33 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 		}
 		g.park(t)
 	}
-	if g.open {
-		return g.nextBeyond()
+	for _, s := range g.contending {
+		if t := s.nextBeyond(); t != nil {
+			return t, t.level.phase()
+		}
 	}
 	return nil, queued
 }
 
-// least is the one of the least rank of those that may go: there is room for it
-// on the ladder, and a worker.
-func (g *gate) least(at time.Duration) *Ticket {
+// leastOf is the one of the least rank of a site's that may go: there is room for it
+// on the ladder, and a worker. Of a site that is held back for another one only light ones
+// may, which are within its share, and those that hardly compute.
+func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 	c := candidate{at: at, rank: math.Inf(1)}
 	more := g.mayTry(at)
-	above := g.above(at)
+	above := g.above(at, s)
+	free := rung(rungs) // from here on it is held back
+	if held {
+		free = 0
+		if g.isLight(at, s) {
+			free = lightRung + 1
+		}
+	}
 	alike, ahead := 0, 0
 	for r := range rung(rungs) {
 		alike += g.load.computing[r]
 		ahead += g.load.ahead[r]
-		if !g.wantsRung(r) {
+		if !s.wantsRung(r) || r >= free {
 			continue
 		}
 		w := above[r]
@@ -48,11 +60,11 @@ func (g *gate) least(at time.Duration) *Ticket {
 			break
 		}
 		if d.low != closed && g.hasWorker(r, true, more) {
-			c.lookAt(g, r, d, w)
+			c.lookAt(g, s, r, d, w)
 		}
 	}
 	for r := lightRung + 1; r < rungs && g.hasWorker(r, false, 0); r++ {
-		c.look(g, &g.queues[waitsAt(r)], r, doors{open, open}, waitsAbove{})
+		c.look(g, s, &s.queues[waitsAt(r)], r, doors{open, open}, waitsAbove{})
 	}
 	return c.first()
 }
@@ -71,15 +83,15 @@ type candidate struct {
 }
 
 // lookAt takes those into account that would compute on a rung.
-func (c *candidate) lookAt(g *gate, r rung, d doors, w waitsAbove) {
-	c.look(g, &g.queues[r], r, d, w)
+func (c *candidate) lookAt(g *gate, s *site, r rung, d doors, w waitsAbove) {
+	c.look(g, s, &s.queues[r], r, d, w)
 	if r == unknownRung {
-		c.look(g, &g.queues[fresh], r, d, w)
+		c.look(g, s, &s.queues[fresh], r, d, w)
 	}
 }
 
 // look takes the heads of a queue into account, as far as they may go.
-func (c *candidate) look(g *gate, q *levelQueue, r rung, d doors, w waitsAbove) {
+func (c *candidate) look(g *gate, s *site, q *levelQueue, r rung, d doors, w waitsAbove) {
 	if t := q.within.top(); t != nil && d.of(t) != closed && !w.holdsUp(t.rank) && c.may(g, t) {
 		c.offer(t, t.rank)
 	}
@@ -87,8 +99,8 @@ func (c *candidate) look(g *gate, q *levelQueue, r rung, d doors, w waitsAbove) 
 		c.offer(t, t.rank)
 	}
 	if t := q.strange.top(); t != nil && d.of(t) == open && c.may(g, t) {
-		order := g.strangers.order(g, q, t)
-		if rank := order + g.strangers.lead(g, t); !w.before(r, rank) && !w.holdsUp(rank) {
+		order := s.strangers.order(s, q, t)
+		if rank := order + s.strangers.lead(s, t); !w.before(r, rank) && !w.holdsUp(rank) {
 			c.offerStrange(t, order, rank)
 		}
 	}
@@ -125,19 +137,29 @@ func (c *candidate) first() *Ticket {
 // than the one that was not light before it: else all that is not known yet would
 // wait for what turned out dear.
 func (g *gate) toProbe(at time.Duration) *Ticket {
-	n, q := &g.limits, &g.queues[fresh]
-	if q.empty() || g.load.probing > 0 || at < g.probeAgain || !g.roomForShort(0) ||
+	n := &g.limits
+	if g.load.probing > 0 || at < g.probeAgain || !g.roomForShort(0) ||
 		g.long() >= max(n.longest(), n.workers-keptForKnown) || from(&g.load.computing, unknownRung) >= n.n+n.cpus {
 		return nil
 	}
-	for {
+	for _, s := range g.inTurn(at) {
+		if t := g.toProbeOf(at, s); t != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
+	for q := &s.queues[fresh]; !q.empty(); {
 		c := candidate{at: at, rank: math.Inf(1), tries: true}
-		c.look(g, q, unknownRung, doors{open, open}, waitsAbove{})
+		c.look(g, s, q, unknownRung, doors{open, open}, waitsAbove{})
 		if t := c.first(); t == nil || g.mayHold(t, true) {
 			return t
 		}
 		g.park(c.t)
 	}
+	return nil
 }
 
 // learn takes note that what was tried as a request that might be light is not. Its
@@ -167,23 +189,26 @@ func (g *gate) roomForShort(more int) bool {
 // keptForKnown is how many workers only requests get that are known to be short.
 const keptForKnown = 2
 
-// nextBeyond is a request that would have to wait if the gate were closed.
-func (g *gate) nextBeyond() (*Ticket, phase) {
-	for _, h := range g.heaps() {
+// nextBeyond is a request of a site none of whose wait that would have to otherwise.
+func (s *site) nextBeyond() *Ticket {
+	if !s.open {
+		return nil
+	}
+	for _, h := range s.heaps() {
 		if t := h.top(); t != nil {
 			t.beyond, t.tries = true, false
-			return t, t.level.phase()
+			return t
 		}
 	}
-	return nil, queued
+	return nil
 }
 
-// heaps are all heaps of lanes' heads.
-func (g *gate) heaps() (all [3*levels + 1]*headHeap) {
-	for i := range g.queues {
-		q := &g.queues[i]
+// heaps are all heaps of a site's lanes' heads.
+func (s *site) heaps() (all [3*levels + 1]*headHeap) {
+	for i := range s.queues {
+		q := &s.queues[i]
 		all[3*i], all[3*i+1], all[3*i+2] = &q.within, &q.ahead, &q.strange
 	}
-	all[3*levels] = &g.parked
+	all[3*levels] = &s.parked
 	return all
 }

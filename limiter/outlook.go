@@ -7,7 +7,8 @@ import (
 
 // Outlook is what a request that waits has before it, at one moment.
 type Outlook struct {
-	Waits bool // it does; else the rest says nothing
+	Waits bool   // it does; else the rest says nothing
+	Site  string // the name of its site; empty: it is for no named one
 	// Before is how many go before it, as it looks now: without those that come yet, and if
 	// what ends next is of its own size. -1: unknown, as too many wait.
 	Before int
@@ -93,7 +94,7 @@ func (l *Limiter) roomOutlook(at time.Duration, t *Ticket, o *Outlook) {
 	}
 	q := t.in
 	*o = Outlook{
-		Waits: true, Barrier: Owes, Key: q.bucket.key, Waited: at - t.arrived, Paid: t.slotOf(q.bucket).blocks(at),
+		Waits: true, Site: t.siteName, Barrier: Owes, Key: q.bucket.key, Waited: at - t.arrived, Paid: t.slotOf(q.bucket).blocks(at),
 		Guess: seconds(t.guess), Sure: t.sure,
 	}
 	for before := t.prev; before != nil; before = before.prev {
@@ -116,8 +117,8 @@ func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Se
 func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	r := t.level.rung()
 	*o = Outlook{
-		Waits: true, Before: -1, Waited: at - t.asked, Guess: seconds(t.guess), Price: t.costMultiplier,
-		Lead: max(0, t.flow.virtualTime-t.applied-g.systemVirtualTime) * t.flow.share,
+		Waits: true, Site: t.site.name, Before: -1, Waited: at - t.asked, Guess: seconds(t.guess), Price: t.costMultiplier,
+		Lead: max(0, t.flow.virtualTime-t.applied-t.site.clock.systemVirtualTime) * t.flow.share,
 		Sure: t.sure, Stranger: t.stranger, Fresh: t.level == fresh, Holds: !t.level.computes(), Ahead: t.ahead,
 	}
 	if r < rungs-1 {
@@ -133,7 +134,9 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 			o.Have, o.Most = int(s.bucket.orphans), max(o.Most/2, fewOrphans)
 		}
 	case StrangersHold:
-		o.Have, o.Most = g.strangerLong, max(g.limits.longest()/2, 1)
+		o.Have, o.Most = t.site.strangerLong, max(g.limits.longest()/2, 1)
+	case SiteHolds:
+		o.Have, o.Most = t.site.long, g.mostOf(1)
 	case BehindOwn:
 		for b := t.before; b != nil; b = b.before {
 			o.Have++

@@ -45,7 +45,7 @@ func (s *siege) checkForesight(t fataler) {
 // checkBarriers: once what keeps a request waiting is taken away on a copy, nothing does,
 // or something else.
 func (s *siege) checkBarriers(t fataler) {
-	if s.gate.open {
+	if s.gate.home.open {
 		return
 	}
 	for _, original := range s.tickets {
@@ -74,14 +74,18 @@ func lift(g *gate, x *Ticket, b Barrier, key int) {
 			g.limits.most[i] += any
 		}
 		g.load.holding = 0
+	case SiteHolds:
+		x.site.long = 0
+	case SiteAhead:
+		x.site.used, x.site.among.virtualTime = use{}, 0
 	case KeyHolds:
 		x.slots[key].bucket.holds = 0
 	case Orphans:
 		x.slots[key].bucket.orphans = 0
 	case StrangersHold:
-		g.strangerLong = 0
+		g.home.strangerLong = 0
 	case Misjudged:
-		x.client.misjudged, g.misjudged = 0, misjudged{}
+		x.client.misjudged, g.home.misjudged = 0, misjudged{}
 	case Untried: // it becomes known, and dear
 		g.leaveLane(0, x)
 		x.sure, x.level = true, level(unknownRung)
@@ -89,8 +93,8 @@ func lift(g *gate, x *Ticket, b Barrier, key int) {
 			g.enqueueHead(0, x)
 		}
 	case LongerFirst, KnownFirst, StarvedFirst:
-		for i := range g.queues {
-			for _, h := range []*headHeap{&g.queues[i].within, &g.queues[i].ahead, &g.queues[i].strange} {
+		for i := range g.home.queues {
+			for _, h := range []*headHeap{&g.home.queues[i].within, &g.home.queues[i].ahead, &g.home.queues[i].strange} {
 				for _, o := range slices.Clone(*h) {
 					if o != x {
 						h.remove(o)

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -38,6 +39,10 @@ type Policy struct {
 	Mode    Mode
 	Shadow  bool        // judge and count, never act
 	Classes []ClassInfo // at most MaxKeys; the first one is the client
+	// Sites are those that are told apart, of different names; none: all requests are of one.
+	Sites []SiteInfo
+	// OtherSites is the share of all requests together that are of none of them; 0 is 1.
+	OtherSites float64
 	// MaxHold is the longest that a request or its response is held.
 	MaxHold time.Duration
 	// MaxHeld and MaxHeldPerClient bound how many are held at once, in all and
@@ -56,6 +61,36 @@ type policy struct {
 	Policy
 	budgets []*budget // one for each of Classes
 	gated   bool      // requests go through the gate
+	sites   map[string]SiteInfo
+}
+
+// lenience is what a site has changed of what debts mean.
+type lenience uint8
+
+const (
+	strict   lenience = iota
+	shadowed          // what they would mean is only told
+	silent            // they mean nothing, as in Observe
+)
+
+// lenience is that of a site, by its name.
+func (p *policy) lenience(name string) lenience {
+	mode, shadow := p.Mode, false
+	if s, ok := p.sites[name]; ok {
+		mode, shadow = s.Mode, s.Shadow
+	}
+	switch {
+	case mode == Observe:
+		return silent
+	case shadow:
+		return shadowed
+	}
+	return strict
+}
+
+// someActs tells whether debt means anything to the requests of any site.
+func (p *policy) someActs() bool {
+	return p.Mode != Observe || slices.ContainsFunc(p.Sites, func(s SiteInfo) bool { return s.Mode != Observe })
 }
 
 // budget is a Budget in the units of the arithmetic, CPU-seconds as float64.
@@ -80,7 +115,10 @@ func compile(p Policy, sidecars int) *policy {
 		p.Memory = DefaultMemory
 	}
 	p.Gate = p.Gate.Complete()
-	c := &policy{Policy: p, gated: p.Mode == Fair || p.Mode == Observe}
+	c := &policy{Policy: p, gated: p.Mode == Fair || p.Mode == Observe, sites: make(map[string]SiteInfo, len(p.Sites))}
+	for _, s := range p.Sites {
+		c.sites[s.Name] = s
+	}
 	for _, info := range p.Classes {
 		b := info.Budget
 		memory := p.Memory
@@ -90,7 +128,7 @@ func compile(p Policy, sidecars int) *policy {
 		if b.Shadow {
 			b.Workers = 0 // its keys hold any part
 		}
-		capped := p.Mode == Cap || (b.Cap && p.Mode != Observe)
+		capped := p.Mode == Cap || (b.Cap && c.someActs())
 		c.budgets = append(c.budgets, &budget{
 			class:   info.Name,
 			rate:    b.CPUs,

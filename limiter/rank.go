@@ -52,7 +52,7 @@ func (g *gate) enqueueHead(at time.Duration, t *Ticket) {
 // charge charges a request's flow with its guess.
 func (g *gate) charge(t *Ticket) {
 	t.charged, t.paid = t.guess, t.guess
-	t.applied = t.flow.charge(g, t.guess)
+	t.applied = g.chargeFlow(t, t.guess)
 }
 
 // debtRatio is the debt that is held against the request, 0 to 1: that of its
@@ -79,11 +79,12 @@ func (t *Ticket) debtRatio(at time.Duration, reserve bool) float64 {
 
 // put puts the head of a lane into the heap where it competes.
 func (g *gate) put(t *Ticket) {
-	q := &g.queues[t.level]
+	s := t.site
+	q := &s.queues[t.level]
 	switch {
 	case t.stranger:
 		if len(q.strange) == 0 {
-			q.turn = g.systemVirtualTime
+			q.turn = s.clock.systemVirtualTime
 		}
 		g.line(t)
 		q.strange.push(t)

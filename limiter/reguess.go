@@ -37,7 +37,7 @@ func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) (decided *Ticket
 	switch {
 	case to != t.level:
 		g.relocate(at, t, to, estimate)
-	case t.heap == &g.parked && (idle != t.likelyIdle || sure != t.sure):
+	case t.heap == &t.site.parked && (idle != t.likelyIdle || sure != t.sure):
 		g.unpark() // it may hold more workers now
 	default:
 		if t.heap == nil {

@@ -9,7 +9,8 @@ import (
 // of the originals, by which they are known, and which are not followed.
 type snapshot struct {
 	books   books
-	waiting []copied // in the order of their arrival
+	sites   map[*site]*site // those of the tickets, but for the home
+	waiting []copied        // in the order of their arrival
 	running []copied
 	buckets map[*bucket]*bucket // once met
 }
@@ -45,12 +46,31 @@ func (g *gate) snapshot(running []*Ticket) *snapshot {
 		}
 	}
 	s.books = g.books
-	for i := range s.books.queues {
-		q := &s.books.queues[i]
-		q.within, q.ahead, q.strange = slices.Clone(q.within), slices.Clone(q.ahead), slices.Clone(q.strange)
+	s.books.contending, s.books.present = slices.Clone(s.books.contending), slices.Clone(s.books.present)
+	s.books.home.own()
+	s.sites = make(map[*site]*site)
+	for _, all := range [][]copied{s.waiting, s.running} {
+		for i := range all {
+			if of := all[i].ticket.site; of != &g.home && s.sites[of] == nil {
+				s.sites[of] = of.copy()
+			}
+		}
 	}
-	s.books.parked = slices.Clone(s.books.parked)
 	return s
+}
+
+// copy is another site like it, with heaps of its own.
+func (s *site) copy() *site {
+	c := *s
+	c.own()
+	return &c
+}
+
+// own has the site own its heaps.
+func (s *site) own() {
+	for _, h := range s.heaps() {
+		*h = slices.Clone(*h)
+	}
 }
 
 // take copies a ticket. The gate is locked.
@@ -106,6 +126,7 @@ type replica struct {
 	gate    *gate
 	tickets map[*Ticket]*Ticket // by the originals
 	running []*Ticket
+	sites   map[*site]*site
 	clients map[*client]*client
 	lanes   map[*lane]*lane
 	nowhere *address // of all
@@ -116,8 +137,22 @@ func (s *snapshot) replica() *replica {
 	g.books = s.books
 	g.spare = nil
 	r := &replica{
-		gate: g, tickets: make(map[*Ticket]*Ticket, len(s.waiting)), running: make([]*Ticket, 0, len(s.waiting)+len(s.running)),
+		gate: g, sites: make(map[*site]*site, len(s.sites)), tickets: make(map[*Ticket]*Ticket, len(s.waiting)), running: make([]*Ticket, 0, len(s.waiting)+len(s.running)),
 		clients: make(map[*client]*client, len(s.waiting)), lanes: make(map[*lane]*lane, len(s.waiting)), nowhere: &address{company: 1},
+	}
+	for of, c := range s.sites {
+		r.sites[of] = c.copy()
+	}
+	g.home.own()
+	g.contending = slices.Clone(g.contending)
+	for i, of := range g.contending {
+		g.contending[i] = r.siteOf(of)
+	}
+	g.present = slices.Clone(g.present)
+	for i, of := range g.present {
+		if of.name == "" || r.sites[of] != nil { // of the others nothing waits or runs
+			g.present[i] = r.siteOf(of)
+		}
 	}
 	home := &shard{}
 	buckets := make(map[*bucket]*bucket, len(s.buckets))
@@ -140,20 +175,29 @@ func (s *snapshot) replica() *replica {
 	return r
 }
 
+// siteOf is the replica's copy of a site.
+func (r *replica) siteOf(of *site) *site {
+	if c := r.sites[of]; c != nil {
+		return c
+	}
+	return &r.gate.home
+}
+
 // copy makes a ticket of the replica, which is in no list yet.
 func (r *replica) copy(c *copied, buckets map[*bucket]*bucket) *Ticket {
 	t, o := &Ticket{}, &c.ticket
 	t.copy(o)
 	if t.client = r.clients[o.client]; t.client == nil {
 		own := c.client
-		own.address = r.nowhere
+		own.address, own.site = r.nowhere, r.siteOf(o.site)
 		t.client, r.clients[o.client] = &own, &own
 	}
+	t.site = r.siteOf(o.site)
 	switch {
 	case t.stranger:
-		t.flow = &r.gate.strangers.flow
+		t.flow = &t.site.strangers.flow
 	case t.pooled:
-		t.flow = &r.gate.pool.flow
+		t.flow = &t.site.pool.flow
 	default:
 		t.flow = &t.client.flow
 	}
@@ -193,12 +237,13 @@ func (r *replica) link(waiting []*Ticket) {
 	if n := len(waiting); n > 0 {
 		g.oldest, g.newest = waiting[0], waiting[n-1]
 	}
-	g.strangers.patient = r.tickets[g.strangers.patient]
-	for _, h := range g.heaps() {
-		*h = slices.Clone(*h)
-		for i, t := range *h {
-			(*h)[i] = r.tickets[t]
-			(*h)[i].heap, (*h)[i].index = h, i
+	g.patient = r.tickets[g.patient]
+	for _, s := range g.contending {
+		for _, h := range s.heaps() {
+			for i, t := range *h {
+				(*h)[i] = r.tickets[t]
+				(*h)[i].heap, (*h)[i].index = h, i
+			}
 		}
 	}
 }
@@ -257,23 +302,30 @@ func (r *replica) endOne(at time.Duration, of level) bool {
 	}
 	t := r.running[first]
 	r.running = slices.Delete(r.running, first, first+1)
-	g.serve(max(t.guess, t.charged))
+	t.site.clock.serve(max(t.guess, t.charged))
+	g.settleSite(at, t, max(t.guess, t.charged))
 	if !t.ahead && t.rung <= passRung {
 		g.within.add(at, t.guess)
+		t.site.within.add(at, t.guess)
 	}
 	t.client.answers++
 	g.busy--
+	t.site.busy--
 	g.unorphan(t)
 	g.free(t)
 	t.phase = outside
-	t.flow.leave(g)
+	t.flow.leave(&t.site.clock, t.site.busy == 0 && t.site.queued == 0)
+	t.site.among.leave(&g.clock, g.busy == 0 && g.queued == 0)
 	return true
 }
 
 // endUnknown ends those at the backend that the caller did not know of.
 func (r *replica) endUnknown() {
 	g := r.gate
-	g.load, g.busy, g.strangerLong, g.misjudged, g.orphans = load{}, 0, 0, misjudged{}, 0
+	g.load, g.busy, g.orphans = load{}, 0, 0
+	for _, s := range g.contending {
+		s.busy, s.long, s.longAhead, s.strangerLong, s.misjudged = 0, 0, 0, 0, misjudged{}
+	}
 	for _, t := range r.tickets {
 		t.each(func(s *slot) { s.bucket.holds, s.bucket.orphans = 0, 0 })
 	}

@@ -9,6 +9,7 @@ func (g *gate) start(at time.Duration, t *Ticket, p phase) {
 	defer t.mu.Unlock()
 	t.state = running
 	t.verdict = t.goAhead(at)
+	t.site.waited += at - t.gated
 	for i := range t.slots[:t.n] {
 		t.slots[i].waited += t.atGate(at) // it waited for others' sake, and so did all its keys
 	}
@@ -17,12 +18,14 @@ func (g *gate) start(at time.Duration, t *Ticket, p phase) {
 // begin counts a waiting request as one at the backend.
 func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 	if t.stranger {
-		g.queues[t.level].went(g, t)
+		t.site.queues[t.level].went(t)
 		g.charge(t)
 		t.each(func(s *slot) { s.reserve(at, t.guess) })
 	}
+	g.takeTurn(t)
 	g.dequeue(at, t)
 	g.busy++
+	t.site.busy++
 	if t.tries {
 		g.trying++
 	}
@@ -68,10 +71,11 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (
 	}
 	g.watch(at, t)
 	if more := x - t.charged; more > 0 {
-		t.applied += t.flow.charge(g, x-t.paid)
+		t.applied += g.chargeFlow(t, x-t.paid)
 		t.paid = x
 		t.adjustLocked(at, x)
 	}
+	g.chargeSite(t, x)
 	was, from := t.phase, t.rung
 	r := max(from, rungOf(t.charged))
 	switch {
@@ -96,6 +100,7 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (
 func (g *gate) end(at time.Duration, t *Ticket) {
 	g.prove(at, t)
 	g.busy--
+	t.site.busy--
 	g.ended++
 	if t.tries {
 		t.tries = false
@@ -116,9 +121,13 @@ func (g *gate) finish(at time.Duration, t *Ticket, x float64) (decided *Ticket) 
 		return nil
 	}
 	g.settle(t, x)
-	g.serve(x)
+	t.site.clock.serve(x)
+	g.settleSite(at, t, x)
 	if !t.ahead && t.rung <= passRung {
 		g.within.add(at, x)
+		if g.divided {
+			t.site.within.add(at, x)
+		}
 	}
 	g.answered(at, t)
 	g.end(at, t)
@@ -132,7 +141,7 @@ func (g *gate) finish(at time.Duration, t *Ticket, x float64) (decided *Ticket) 
 // no more than was really taken.
 func (g *gate) settle(t *Ticket, x float64) {
 	if x > t.paid {
-		t.flow.charge(g, x-t.paid)
+		g.chargeFlow(t, x-t.paid)
 	} else if t.paid > 0 {
 		t.flow.virtualTime -= t.applied * (1 - x/t.paid)
 	}
@@ -150,6 +159,7 @@ func (g *gate) abandon(at time.Duration, t *Ticket) (decided *Ticket) {
 		g.drop(at, t)
 	case probing, computing, holding:
 		t.flow.virtualTime -= t.applied
+		g.undoSite(t)
 		g.end(at, t)
 	}
 	return g.dispatch(at)
@@ -167,16 +177,18 @@ func (g *gate) drop(at time.Duration, t *Ticket) {
 // refuse ends a waiting request that may not go.
 func (g *gate) refuse(at time.Duration, t *Ticket, r Reason) {
 	own := r == Busy && g.isOwnDoing(at, t)
+	t.site.waited += at - t.gated
+	t.site.refused++
 	g.drop(at, t)
 	t.refuse(at, Verdict{Action: Refuse, Wait: retry, Reason: r, Own: own})
 }
 
 // shedOne refuses the newest request of the client that ranks worst, of the
-// flow that has the most work: dropping from the fattest flow (as fq_codel
-// does, RFC 8290) keeps a flood from pushing others out.
+// flow that has the most work, of the site that has the most for its share: dropping from
+// the fattest flow (as fq_codel does, RFC 8290) keeps a flood from pushing others out.
 func (g *gate) shedOne(at time.Duration, decided *Ticket) *Ticket {
 	var worst *Ticket
-	for _, h := range g.heaps() {
+	for _, h := range g.fattest().heaps() {
 		for _, t := range *h {
 			if worst == nil || t.flow.work > worst.flow.work || t.flow.work == worst.flow.work && worst.precedes(t) {
 				worst = t

@@ -16,7 +16,6 @@ type strangers struct {
 	base     float64       // the least share
 	newest   bool          // first
 	newestTo time.Duration // until then, unless somebody else runs out of patience
-	patient  *Ticket       // the oldest of all that wait and have not waited for so long
 }
 
 const (
@@ -34,42 +33,43 @@ const (
 )
 
 // reshare follows the shares of those who are known.
-func (s *strangers) reshare(g *gate) {
-	others := g.active
+func (s *strangers) reshare(of *site) {
+	others := of.clock.active
 	if s.work > 0 {
 		others -= s.share
 	}
-	s.reweigh(g, max(s.base, othersPart*others))
+	s.reweigh(&of.clock, max(s.base, othersPart*others))
 }
 
 // order is whose turn it is among strangers who wait at different levels: as if those
 // of a level were one client whose next request came at q.turn. So each level gets its
 // part of what strangers have, and the shortest do not take all of it.
-func (s *strangers) order(g *gate, q *levelQueue, t *Ticket) float64 {
+func (s *strangers) order(of *site, q *levelQueue, t *Ticket) float64 {
 	e := t.guess / s.share
-	return s.turn(g, q, e) + e*t.costMultiplier
+	return s.turn(of, q, e) + e*t.costMultiplier
 }
 
 // rank is that of a stranger among all others.
-func (s *strangers) rank(g *gate, q *levelQueue, t *Ticket) float64 {
-	return s.order(g, q, t) + s.lead(g, t)
+func (s *strangers) rank(of *site, q *levelQueue, t *Ticket) float64 {
+	return s.order(of, q, t) + s.lead(of, t)
 }
 
 // lead is what strangers have had beyond their share, as far as it counts for a request.
-func (s *strangers) lead(g *gate, t *Ticket) float64 {
-	return min(max(0, s.virtualTime-g.systemVirtualTime), maxLead*t.guess/s.share)
+func (s *strangers) lead(of *site, t *Ticket) float64 {
+	return min(max(0, s.virtualTime-of.clock.systemVirtualTime), maxLead*t.guess/s.share)
 }
 
 // turn is when the turn of a level began. What they had less than their share counts
 // for a few requests only: nobody known is to wait until a flood has had what it missed.
-func (s *strangers) turn(g *gate, q *levelQueue, e float64) float64 {
-	return max(q.turn, g.systemVirtualTime-strangersCredit*e)
+func (s *strangers) turn(of *site, q *levelQueue, e float64) float64 {
+	return max(q.turn, of.clock.systemVirtualTime-strangersCredit*e)
 }
 
 // went moves the turn on as a stranger takes it, by its part of the service.
-func (q *levelQueue) went(g *gate, t *Ticket) {
-	e := t.guess / g.strangers.share
-	q.turn = min(g.systemVirtualTime, g.strangers.turn(g, q, e)+e)
+func (q *levelQueue) went(t *Ticket) {
+	s := t.site
+	e := t.guess / s.strangers.share
+	q.turn = min(s.clock.systemVirtualTime, s.strangers.turn(s, q, e)+e)
 }
 
 // classOf orders strangers before the time of their coming does: who came back with
@@ -94,7 +94,7 @@ func (g *gate) classOf(t *Ticket) (class uint8) {
 // answers and comes again is on the way to be known, and is served in turn.
 func (g *gate) line(t *Ticket) {
 	t.class, t.rank = g.classOf(t), float64(t.order)
-	if g.strangers.newest && t.client.answers+t.client.running < fewAnswers {
+	if t.site.strangers.newest && t.client.answers+t.client.running < fewAnswers {
 		t.rank = -t.rank
 	}
 }
@@ -104,30 +104,36 @@ func (g *gate) line(t *Ticket) {
 // own, or has had its answers, does not count: that says nothing of the others. The
 // oldest patient one is found in the list of all that wait.
 func (g *gate) losePatience(at time.Duration) {
-	s := &g.strangers
-	for t := s.patient; t != nil && at-t.gated >= patience; t = s.patient {
-		s.patient = t.later
+	for t := g.patient; t != nil && at-t.gated >= patience; t = g.patient {
+		g.patient = t.later
 		if !t.stranger || t.heap == nil {
 			continue
 		}
 		t.stale = true
 		if t.client.answers < fewAnswers {
-			s.newestTo = t.gated + patience + impatientFor
+			t.site.strangers.newestTo = t.gated + patience + impatientFor
 		}
-		if h := t.heap; h != &g.parked {
+		if h := t.heap; h != &t.site.parked {
 			h.remove(t)
 			g.line(t)
 			h.push(t)
 		}
 	}
-	if newest := at < s.newestTo; newest != s.newest {
-		s.newest = newest
-		for i := range g.queues {
-			h := &g.queues[i].strange
-			for _, t := range *h {
-				g.line(t)
-			}
-			h.order()
+	for _, s := range g.contending {
+		if newest := at < s.strangers.newestTo; newest != s.strangers.newest {
+			s.strangers.newest = newest
+			g.lineUp(s)
 		}
+	}
+}
+
+// lineUp puts all strangers of a site at their places anew.
+func (g *gate) lineUp(s *site) {
+	for i := range s.queues {
+		h := &s.queues[i].strange
+		for _, t := range *h {
+			g.line(t)
+		}
+		h.order()
 	}
 }

@@ -174,7 +174,7 @@ func TestPartsOfUnknownSizeGoFirst(t *testing.T) {
 func TestStrangersAreChargedAsTheyStart(t *testing.T) {
 	w := siegeOf("hog", "known")
 	hogs := []*Ticket{w.of("hog", time.Second), w.of("hog", time.Second)}
-	flow := &w.gate.strangers.flow
+	flow := &w.gate.home.strangers.flow
 	before := flow.virtualTime
 	var first *Ticket
 	for i := range 500 {
@@ -194,7 +194,7 @@ func TestStrangersAreChargedAsTheyStart(t *testing.T) {
 	w.done(hogs[0], time.Second)
 	w.expectPhase(t, "the strangers' share is five times as great", first, computing)
 	w.expectPhase(t, "they had their turn", known, queued)
-	if got, want := flow.virtualTime-w.gate.systemVirtualTime, 1/flow.share; math.Abs(got-want) > 1e-9 {
+	if got, want := flow.virtualTime-w.gate.home.clock.systemVirtualTime, 1/flow.share; math.Abs(got-want) > 1e-9 {
 		t.Errorf("they are %g ahead, want %g of the one that runs", got, want)
 	}
 	w.Leave(w.now, first)

@@ -33,6 +33,8 @@ type Ticket struct {
 	interest Interest
 	prefetch bool
 	face     uint8
+	lenient  lenience
+	siteName string  // of the policy
 	standing float64 // of the client
 	share    float64 // how many times its class's the client has
 	company  float64 // of its address

@@ -24,6 +24,10 @@ func (o *Outlook) Why() string {
 		return fmt.Sprintf("%s %s left %d requests that the backend still works on; %d are too many", o.Key.Class, o.Key.ID, o.Have, o.Most)
 	case Misjudged:
 		return "requests that came as short ones, and are not, hold the workers that are kept for short ones"
+	case SiteHolds:
+		return fmt.Sprintf("%s holds its part of the workers: %d of %d", o.site(), o.Have, o.Most)
+	case SiteAhead:
+		return fmt.Sprintf("%s has had its share of the CPUs, and leaves room to the other sites", o.site())
 	case nothing, NoRoom, RoomForOthers, NoWorker, Untried, LongerFirst, KnownFirst, StarvedFirst, LeavesCPU, Turn:
 	}
 	return o.whyAtGate()
@@ -56,9 +60,17 @@ func (o *Outlook) whyAtGate() string {
 			return "strangers share one turn, and others of them go first"
 		}
 		return "others go first, who had less or came earlier"
-	case nothing, Owes, BehindOwn, KeyHolds, StrangersHold, Orphans, Misjudged:
+	case nothing, Owes, BehindOwn, KeyHolds, StrangersHold, Orphans, Misjudged, SiteHolds, SiteAhead:
 	}
 	return ""
+}
+
+// site names the request's site.
+func (o *Outlook) site() string {
+	if o.Site == "" {
+		return "what is no named site"
+	}
+	return "its site " + o.Site
 }
 
 // ahead says who had more than its share.

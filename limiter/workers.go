@@ -119,12 +119,15 @@ func (l *Limiter) Wants(now time.Time) int {
 
 // lacksWorkers tells whether somebody waits for a worker, and not for a CPU.
 func (g *gate) lacksWorkers() bool {
-	if g.open || g.queued == 0 {
+	if g.queued == 0 {
 		return false
 	}
-	holds := len(g.parked) > 0
-	for r := lightRung + 1; r < rungs; r++ {
-		holds = holds || !g.queues[waitsAt(r)].empty()
+	holds := false
+	for _, s := range g.contending {
+		holds = holds || len(s.parked) > 0
+		for r := lightRung + 1; r < rungs; r++ {
+			holds = holds || !s.queues[waitsAt(r)].empty()
+		}
 	}
 	return holds || g.wantsCPU() && from(&g.load.computing, 0) < g.limits.n || g.busy >= g.limits.workers
 }

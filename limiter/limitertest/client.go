@@ -1,6 +1,7 @@
 package limitertest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -35,6 +36,7 @@ const eventEach = 1.0
 type Client struct {
 	Kind     string // people are "human", "nat" and "admin"
 	Address  uint32 // IPv4
+	Host     string // whom it asks; empty: the only site, or that of the others
 	Agent    string
 	Parallel int     // at least 1
 	Rate     float64 // requests per second; 0: a closed loop
@@ -182,7 +184,7 @@ func (c *Client) message(page Page, target *url.URL, from uint32) *http.Request 
 	var ip [4]byte
 	binary.BigEndian.PutUint32(ip[:], from)
 	return &http.Request{
-		Method: method, ProtoMajor: 1, ProtoMinor: 1, Host: "site.test", Header: h, URL: target,
+		Method: method, ProtoMajor: 1, ProtoMinor: 1, Host: cmp.Or(c.Host, "site.test"), Header: h, URL: target,
 		RequestURI: target.RequestURI(), RemoteAddr: netip.AddrPortFrom(netip.AddrFrom4(ip), 1).String(),
 	}
 }

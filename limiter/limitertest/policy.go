@@ -50,8 +50,8 @@ func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
 	session.Private = true
 	return limiter.Policy{
 		Mode: mode, MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64,
-		Memory: limiter.DefaultMemory,
-		Gate:   limiter.Gate{CPUs: cpus, Workers: workers}.Complete(),
+		Memory: limiter.DefaultMemory, OtherSites: 1,
+		Gate: limiter.Gate{CPUs: cpus, Workers: workers}.Complete(),
 		Classes: []limiter.ClassInfo{
 			{Name: "slash32", Budget: budget(0.10, 0.5, 30*time.Second)},
 			{Name: "slash24", Budget: budget(0.25, 0.75, 30*time.Second)},
@@ -69,6 +69,7 @@ func policyOf(mode limiter.Mode, cpus float64, s Scenario) limiter.Policy {
 	if s.Systems != nil {
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: "asn", Budget: limiter.Budget{CPUs: 0.25 * cpus, Burst: 30 * time.Second}})
 	}
+	p.Sites = s.Sites
 	return p
 }
 
@@ -78,6 +79,9 @@ func rulesOf(now time.Time, s Scenario) (rules lifecycle.Rules, err error) {
 	if s.Systems != nil {
 		c.Classes = append(c.Classes, classify.Class{Name: "asn", By: "asn"})
 		c.Databases = map[string]classify.Database{"asn": s.Systems}
+	}
+	for _, x := range s.Sites {
+		c.Sites = append(c.Sites, classify.Site{Name: x.Name, Hosts: []string{x.Name + ".test"}})
 	}
 	rules.Classifier, err = classify.New(c)
 	if err != nil {

@@ -1,6 +1,9 @@
 package limitertest
 
-import "tempomat/classify"
+import (
+	"tempomat/classify"
+	"tempomat/limiter"
+)
 
 // Scenario is a site and who comes to it. The attack begins at Attack.
 type Scenario struct {
@@ -29,6 +32,10 @@ type Scenario struct {
 	// Steps has workers step down in priority as their requests compute, and what each
 	// request has cost is told.
 	Steps bool
+
+	// Sites are those of the backend that are told apart. The host of one is its name and
+	// ".test".
+	Sites []limiter.SiteInfo
 
 	// Rare is another of a family that is played when all are asked for.
 	Rare bool

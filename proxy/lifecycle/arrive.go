@@ -35,7 +35,7 @@ func (l *Life) Adopt(now time.Time, g *Gatekeeper, rules *Rules, r *http.Request
 // WouldRefuse tells whether the request will be refused anyway, as it looks when it
 // comes.
 func (l *Life) WouldRefuse() bool {
-	return !l.Who.Exempt && l.gate.Limiter.Refuses(l.came, l.Who.Keys())
+	return !l.Who.Exempt && l.gate.Limiter.Refuses(l.came, l.Who.Site, l.Who.Keys())
 }
 
 // Arrive has the request ask for a place at the backend. If it uploads, a part of
@@ -46,7 +46,7 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 	e := l.estimate(now)
 	l.Guess, l.idle = e.Guess, e.Idle
 	l.ticket = l.gate.Limiter.Arrive(now, limiter.Arrival{
-		Keys: l.Who.Keys(), Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
+		Keys: l.Who.Keys(), Site: l.Who.Site, Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
 		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves() || l.Who.Account, Company: l.Who.Company, Passed: l.passed,
 		Pooled: l.Who.Pooled, Share: l.Who.Share,
 		Session: l.Who.Session, Face: l.Who.Face, Follows: l.Who.Follows, Prefetch: l.Who.Prefetch, Interest: l.interest(),

@@ -79,7 +79,7 @@ const leastStay = time.Second
 // or anybody could make it pass for one that holds workers.
 func (l *Life) Kind() cpuaccount.Kind {
 	k := cpuaccount.Kind{
-		Shape: l.Who.Shape, URL: l.request.RequestURI,
+		Site: l.Who.Site, Shape: l.Who.Shape, URL: l.request.RequestURI,
 		Address: l.Who.Address, Known: l.Who.Evidence.Proves(),
 	}
 	if l.uploads {

@@ -1,0 +1,200 @@
+package limiter
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// checkSites counts anew what each site has.
+func (s *siege) checkSites(t fataler) {
+	g := s.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	type tally struct{ busy, queued, long, longAhead, strangerLong int }
+	counts, active := map[*site]tally{}, map[*site]map[*flow]bool{}
+	for _, x := range s.tickets {
+		if x.phase == outside {
+			continue
+		}
+		if x.client.site != x.site {
+			t.Fatalf("a client of site %q has a request for %q", x.client.site.name, x.site.name)
+		}
+		n := counts[x.site]
+		if active[x.site] == nil {
+			active[x.site] = map[*flow]bool{}
+		}
+		active[x.site][x.flow] = true
+		if x.phase == queued {
+			n.queued++
+		} else {
+			n.busy++
+		}
+		if x.phase.running() && x.phase != probing && x.rung > lightRung {
+			n.long++
+			if x.stranger {
+				n.strangerLong++
+			}
+		}
+		if x.phase == computing && x.ahead && x.rung > passRung {
+			n.longAhead++
+		}
+		counts[x.site] = n
+	}
+	all := 0.0
+	for of, want := range counts {
+		if got := (tally{of.busy, of.queued, of.long, of.longAhead, of.strangerLong}); got != want {
+			t.Fatalf("site %q has %+v, and counts %+v", of.name, want, got)
+		}
+		if of.open && of.queued > 0 {
+			t.Fatalf("%d wait for site %q, of which none is to", of.queued, of.name)
+		}
+		if slices.Contains(g.contending, of) != (want.queued > 0) {
+			t.Fatalf("%d wait for site %q; it contends: %t", want.queued, of.name, want.queued == 0)
+		}
+		sum := 0.0
+		for f := range active[of] {
+			sum += f.share
+		}
+		if math.Abs(sum-of.clock.active) > 1e-9 {
+			t.Fatalf("the shares of those with work at site %q are %g, its clock says %g", of.name, sum, of.clock.active)
+		}
+		all += of.among.share
+		s.checkHeaps(t, of)
+	}
+	if math.Abs(all-g.clock.active) > 1e-9 {
+		t.Fatalf("the shares of the sites with work are %g, the clock says %g", all, g.clock.active)
+	}
+}
+
+func (s *siege) checkHeaps(t fataler, of *site) {
+	heads := 0
+	for _, h := range of.heaps() {
+		for _, x := range *h {
+			if heads++; x.site != of || x.phase != queued {
+				t.Fatalf("a request of site %q in phase %d is in a heap of %q", x.site.name, x.phase, of.name)
+			}
+		}
+	}
+	if of.queued > 0 && heads == 0 {
+		t.Fatalf("%d wait for site %q and none competes", of.queued, of.name)
+	}
+	if tag := s.gate.tag(of); math.IsNaN(tag) || math.IsInf(tag, 0) {
+		t.Fatalf("site %q has the tag %g", of.name, tag)
+	}
+	if from(&s.gate.load.computing, 0) >= s.gate.limits.n || s.gate.busy >= s.gate.limits.workers {
+		return
+	}
+	for r := range rung(rungs) { // who may be held back for another site is not while a CPU may be idle
+		if q := &of.queues[r]; s.someLeaves(q) && s.gate.long() < s.gate.limits.most[r] && len(s.gate.contending) == 1 {
+			t.Fatalf("one of rung %d of site %q waits before an idle CPU", r, of.name)
+		}
+	}
+}
+
+// TestSitesAtRandom does everything in any order at a gate with sites, which come and go
+// themselves, and checks what must hold after each step, and that nothing is left at the end.
+func TestSitesAtRandom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		policy := roomy(Fair)
+		policy.Sites = []SiteInfo{{Name: "a", Mode: Fair}, {Name: "b", Share: 3, Mode: Fair}}
+		s := newSiege(policy)
+		pick := func(of func(*Ticket) bool) *Ticket {
+			some := slices.DeleteFunc(slices.Clone(s.tickets), func(x *Ticket) bool { return !of(x) })
+			if len(some) == 0 {
+				return nil
+			}
+			return rapid.SampledFrom(some).Draw(t, "ticket")
+		}
+		running := func(x *Ticket) bool { return x.state == running }
+		any := func(*Ticket) bool { return true }
+		arrive := func(t *rapid.T) {
+			client := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "client")
+			a := Arrival{
+				Keys: by(client, client+"/24"), Memory: s.memory(),
+				Site:   rapid.SampledFrom([]string{"", "a", "b", "c", "d", "e", "f", "invented"}).Draw(t, "site"),
+				Guess:  time.Duration(rapid.SampledFrom([]int{1, 20, 100, 400, 1500, 6000}).Draw(t, "ms")) * time.Millisecond,
+				Idle:   time.Duration(rapid.SampledFrom([]int{0, 0, 5000}).Draw(t, "idle")) * time.Millisecond,
+				Sure:   rapid.Bool().Draw(t, "sure"),
+				Proven: rapid.Bool().Draw(t, "proven"),
+			}
+			switch rapid.IntRange(0, 2).Draw(t, "who") {
+			case 1:
+				a.Session, a.Keys[0].ID = true, client+rapid.SampledFrom([]string{"#1", "#2"}).Draw(t, "session")
+				if rapid.Bool().Draw(t, "pooled") {
+					a.Session, a.Pooled = false, true
+				}
+			case 2:
+				a.Face = rapid.Uint8Range(0, 3).Draw(t, "face")
+			}
+			s.tickets = append(s.tickets, s.Arrive(s.now, a))
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"arrive": arrive, "arrive too": arrive, "and another": arrive, "and one more": arrive,
+			"progress": func(t *rapid.T) {
+				if x := pick(running); x != nil {
+					s.Progress(s.now, x, time.Duration(rapid.Int64Range(0, 8e9).Draw(t, "so far")), rapid.Bool().Draw(t, "computes"))
+				}
+			},
+			"settle": func(t *rapid.T) {
+				if x := pick(running); x != nil {
+					s.Settle(s.now, x, time.Duration(rapid.Int64Range(0, 7e9).Draw(t, "cost")))
+					s.Leave(s.now, x)
+				}
+			},
+			"leave": func(*rapid.T) {
+				if x := pick(any); x != nil {
+					s.Leave(s.now, x)
+				}
+			},
+			"measure": func(t *rapid.T) { s.Measure(s.now, rapid.Float64Range(0, 1).Draw(t, "use")) },
+			"later":   func(t *rapid.T) { s.now = s.now.Add(time.Duration(rapid.Int64Range(0, 4e9).Draw(t, "later"))) },
+			"advance": func(*rapid.T) { s.Advance(s.now) },
+			"policy": func(t *rapid.T) {
+				policy.Sites = nil
+				for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+					if rapid.Bool().Draw(t, name) {
+						policy.Sites = append(policy.Sites, SiteInfo{
+							Name: name, Share: rapid.SampledFrom([]float64{0, 0.1, 5}).Draw(t, "share"),
+							Mode: rapid.SampledFrom([]Mode{Fair, Fair, Observe}).Draw(t, "mode"), Shadow: rapid.IntRange(0, 4).Draw(t, "shadow") == 0,
+						})
+					}
+				}
+				policy.Mode = rapid.SampledFrom([]Mode{Fair, Fair, Observe}).Draw(t, "all")
+				policy.Gate.Workers = rapid.SampledFrom([]int{0, 4, 6}).Draw(t, "workers")
+				s.SetPolicy(s.now, policy)
+				s.Advance(s.now)
+			},
+			"foresee": func(t *rapid.T) { s.checkForesight(t) },
+			"barriers": func(*rapid.T) {
+				for i, o := range s.Outlooks(s.now, s.tickets, s.tickets) {
+					if o.Waits && o.Why() == "" {
+						t.Fatalf("nothing is said of why request %d waits", i)
+					}
+				}
+			},
+			"": func(t *rapid.T) {
+				s.forget()
+				s.checkSites(t)
+			},
+		})
+		for _, x := range s.tickets {
+			s.Leave(s.now, x)
+		}
+		s.forget()
+		s.checkSites(t)
+		if g := s.gate; g.clock.active != 0 || len(g.contending) > 0 || g.load != (load{}) || g.busy != 0 || len(s.tickets) > 0 {
+			t.Fatalf("all have left: shares of %g, %d contend, %+v, %d busy", g.clock.active, len(g.contending), g.load, g.busy)
+		}
+		s.table.shards[0].each(func(b *bucket) {
+			for c, n := b.client.Load(), 0; c != nil; c = c.elsewhere {
+				if n++; n > 1+6 || c.work != 0 || c.queued != 0 || c.running != 0 || c.lanes != nil {
+					t.Fatalf("%v still has work at %q, or is at too many sites (%d): %+v", b.key, c.site.name, n, c)
+				}
+			}
+		})
+	})
+}

@@ -1,0 +1,240 @@
+package limiter
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// twoSites is a gate of two CPUs with sites a and b, of the same share, whose clients are known.
+func twoSites(sites ...SiteInfo) *world {
+	if sites == nil {
+		sites = []SiteInfo{{Name: "a", Mode: Fair}, {Name: "b", Mode: Fair}}
+	}
+	p := fair()
+	p.MaxHeld, p.MaxHeldPerClient, p.Sites = 512, 64, sites
+	return newWorld(p)
+}
+
+// at has a known client ask a site for a page of a kind that is known.
+func (w *world) at(site, client string, cost time.Duration) *Ticket {
+	return w.Arrive(w.now, Arrival{Keys: by(client), Site: site, Guess: cost, Sure: true, Proven: true})
+}
+
+// serve ends the requests that run, one after the other, for so long, and counts who was
+// served.
+func (w *world) serveAll(tickets *[]*Ticket, times int, cost time.Duration) (served map[string]int) {
+	served = map[string]int{}
+	for range times {
+		for i, x := range *tickets {
+			if x.phase.running() {
+				served[x.site.name]++
+				*tickets = append((*tickets)[:i:i], (*tickets)[i+1:]...)
+				w.now = w.now.Add(cost / 2) // two CPUs
+				w.done(x, cost)
+				break
+			}
+		}
+	}
+	return served
+}
+
+// TestIdleSiteSavesNothing: a site for which nobody asked for a while gets its share from then
+// on, and no more than that.
+func TestIdleSiteSavesNothing(t *testing.T) {
+	const page = 150 * time.Millisecond
+	w := twoSites()
+	var all []*Ticket
+	for range 60 {
+		for i := range 3 {
+			all = append(all, w.at("a", string(rune('a'+i)), page))
+		}
+		w.serveAll(&all, 2, page)
+	}
+	for i := range 40 {
+		all = append(all, w.at("b", string(rune('m'+i%10)), page))
+	}
+	served := w.serveAll(&all, 40, page)
+	if served["a"] < 12 || served["b"] < 16 {
+		t.Errorf("b came back from idleness, and of 40 requests %d were a's and %d b's", served["a"], served["b"])
+	}
+}
+
+// TestSiteThatDelaysNobody: none of the requests for a site in shadow, or one that is only
+// observed, waits, while those of another one do, and each says what would have happened.
+func TestSiteThatDelaysNobody(t *testing.T) {
+	for _, info := range []SiteInfo{{Name: "b", Mode: Observe}, {Name: "b", Mode: Fair, Shadow: true}} {
+		w := twoSites(SiteInfo{Name: "a", Mode: Fair}, info)
+		var last *Ticket
+		for i := range 6 {
+			last = w.at("a", string(rune('a'+i)), time.Second)
+		}
+		w.expectPhase(t, "one too many at a", last, queued)
+		for i := range 6 {
+			x := w.at("b", string(rune('m'+i)), time.Second)
+			w.expectPhase(t, "one at b", x, computing)
+			if v := x.Verdict(); !v.Shadow || v.Reason != Busy {
+				t.Errorf("one at b that goes as nobody waits there: %+v", v)
+			}
+		}
+		w.expectPhase(t, "one too many at a, still", last, queued)
+	}
+}
+
+// TestDebtAtASiteInShadow: a capped key's debt keeps nobody waiting at a site in shadow.
+func TestDebtAtASiteInShadow(t *testing.T) {
+	p := fair()
+	p.Classes[0].Budget.Cap, p.Classes[0].Budget.Burst = true, 0
+	p.Sites = []SiteInfo{{Name: "shadow", Mode: Fair, Shadow: true}, {Name: "observe", Mode: Observe}, {Name: "strict", Mode: Fair}}
+	w := newWorld(p)
+	first := w.at("strict", "debtor", 10*time.Second)
+	w.done(first, 10*time.Second)
+	for site, want := range map[string]Reason{"shadow": Debt, "observe": None} {
+		x := w.at(site, "debtor", time.Millisecond)
+		select {
+		case <-x.Decided():
+		default:
+			t.Fatalf("a debtor waits at %s", site)
+		}
+		if v := x.Verdict(); v.Acts() || v.Reason != want || v.Shadow != (want == Debt) {
+			t.Errorf("a debtor at %s: %+v", site, v)
+		}
+		if w.Refuses(w.now, site, by("debtor")) {
+			t.Errorf("a debtor would be refused at %s", site)
+		}
+		w.done(x, time.Millisecond)
+	}
+	if v := w.at("strict", "debtor", time.Millisecond).Verdict(); !v.Acts() || v.Reason != Debt {
+		t.Errorf("a debtor where it counts: %+v", v)
+	}
+}
+
+// TestOneClientAtManySites: what is remembered of a client at other sites is bounded, and its
+// requests wait at each as one client's.
+func TestOneClientAtManySites(t *testing.T) {
+	var sites []SiteInfo
+	for i := range 200 {
+		sites = append(sites, SiteInfo{Name: string(rune('A' + i)), Mode: Fair})
+	}
+	w := twoSites(sites...)
+	for range 3 {
+		for _, s := range sites {
+			w.done(w.at(s.Name, "wanderer", 10*time.Millisecond), 10*time.Millisecond)
+		}
+	}
+	n := 0
+	w.table.look(Key{"slash32", "wanderer"}, func(b *bucket) {
+		for c := b.client.Load(); c != nil; c = c.elsewhere {
+			n++
+		}
+	})
+	if n != 1+mostElsewhere {
+		t.Errorf("it is remembered at %d sites", n)
+	}
+}
+
+// TestSiteLeavesWorkers: the requests that wait at the backend for one site leave workers for
+// another one that is there, and only then.
+func TestSiteLeavesWorkers(t *testing.T) {
+	hold := func(w *world, site string, i int) *Ticket {
+		return w.Arrive(w.now, Arrival{Keys: by(string(rune('a' + i))), Site: site, Guess: time.Millisecond, Idle: time.Minute, Sure: true, Proven: true})
+	}
+	held := func(before bool) (n int, last *Ticket, w *world) {
+		w = twoSites()
+		if before {
+			w.done(w.at("b", "somebody", time.Millisecond), time.Millisecond)
+		}
+		for i := range 20 {
+			if last = hold(w, "a", i); last.phase.running() {
+				n++
+			}
+		}
+		return n, last, w
+	}
+	alone, _, _ := held(false)
+	beside, last, w := held(true)
+	if most := w.GateState().LongMost; alone != most || beside != most*3/4 {
+		t.Errorf("of %d workers, a site alone held %d, one beside another %d", most, alone, beside)
+	}
+	o := w.Outlooks(w.now, []*Ticket{last}, nil)[0]
+	if o.Barrier != SiteHolds || !strings.Contains(o.Why(), "site a holds its part of the workers") {
+		t.Errorf("it waits for %d: %s", o.Barrier, o.Why())
+	}
+	w.expectPhase(t, "one at the other site", hold(w, "b", 0), holding)
+}
+
+// TestSiteAheadIsTold: who waits as its site had its share is told so.
+func TestSiteAheadIsTold(t *testing.T) {
+	w := twoSites()
+	var all []*Ticket
+	for i := range 300 { // a uses the machine, and somebody is always at b
+		if i%60 == 0 {
+			all = append(all, w.at("b", "somebody", 2*time.Second))
+		}
+		all = append(all, w.at("a", string(rune('a'+i%20)), 300*time.Millisecond), w.at("a", string(rune('a'+(i+1)%20)), 300*time.Millisecond))
+		w.serveAll(&all, 1, 300*time.Millisecond)
+		for j, o := range w.Outlooks(w.now, all, all) {
+			if o.Waits && o.Barrier == SiteAhead {
+				if why := o.Why(); all[j].site.name != o.Site || !strings.Contains(why, "its site "+o.Site+" has had its share") {
+					t.Errorf("%q", why)
+				}
+				return
+			}
+		}
+	}
+	t.Error("nobody waits as its site is ahead")
+}
+
+// TestSiteStates tell what each site used, and of none where they are not told apart.
+func TestSiteStates(t *testing.T) {
+	w := twoSites(SiteInfo{Name: "b", Share: 3, Mode: Fair}, SiteInfo{Name: "a", Mode: Observe})
+	w.done(w.at("b", "x", time.Second), 2*time.Second)
+	w.done(w.at("invented", "x", time.Second), time.Second)
+	got := w.GateState().Sites
+	if len(got) != 3 || got[0].Name != "a" || got[0].Delay || got[1].Name != "b" || got[1].CPU != 2 || got[1].Share != 3 || got[2].Name != OtherSites || got[2].CPU != 1 {
+		t.Errorf("%+v", got)
+	}
+	if s := newWorld(fair()).GateState().Sites; s != nil {
+		t.Errorf("%+v where there are none", s)
+	}
+}
+
+// BenchmarkSites is the gate with 256 sites, for each of which two requests wait: one comes, one
+// is done, and one is let go.
+func BenchmarkSites(b *testing.B) {
+	var sites []SiteInfo
+	for i := range 256 {
+		sites = append(sites, SiteInfo{Name: string(rune('A' + i)), Mode: Fair})
+	}
+	w := twoSites(sites...)
+	keys := benchKeys(10_000)
+	next := 0
+	arrive := func() *Ticket {
+		next++
+		w.now = w.now.Add(10 * time.Microsecond)
+		return w.Arrive(w.now, Arrival{Keys: keys[next*7919%len(keys)], Site: sites[next%256].Name, Guess: 400 * time.Millisecond, Sure: true, Proven: true})
+	}
+	var running, waiting []*Ticket
+	look := func() {
+		for i := 0; i < len(waiting); i++ {
+			if waiting[i].phase.running() {
+				running = append(running, waiting[i])
+				waiting = append(waiting[:i], waiting[i+1:]...)
+			}
+		}
+	}
+	for range 500 {
+		waiting = append(waiting, arrive())
+	}
+	look()
+	b.ReportAllocs()
+	for b.Loop() {
+		waiting = append(waiting, arrive())
+		w.Settle(w.now, running[0], 400*time.Millisecond)
+		w.Leave(w.now, running[0])
+		running = running[1:]
+		b.StopTimer()
+		look()
+		b.StartTimer()
+	}
+}
