@@ -30,6 +30,7 @@ type Config struct {
 	Standing       Standing     // what evidence that a client is a person counts
 	Newcomers      Newcomers    // how browsers that have never been here are told from programs
 	Robots         Robots       // robots that say who they are
+	Sites          Sites        // what is told apart behind the backend
 	State          string       // the file that keeps who is known over a restart; empty: none
 	History        History      // what is kept of the last week
 	Classes        []Class      // in the order of the table of built-in ones, then as written
@@ -70,6 +71,7 @@ func Default() *Config {
 		Standing:      Standing{Enabled: true, Attested: 4},
 		Newcomers:     Newcomers{Redirect: true},
 		Robots:        defaultRobots(),
+		Sites:         Sites{Others: 1},
 		State:         "/var/lib/tempomat/state",
 		History:       History{Hours: mostHistory},
 		Classes:       defaultClasses(),

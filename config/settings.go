@@ -61,6 +61,7 @@ func chapters(d *draft) []chapter {
 		{"The gate", gateSettings(d)},
 		{"Classes and exemptions", classesSettings(d)},
 		{"Robots", robotsSettings(&d.Robots)},
+		{"Sites", sitesSettings(&d.Sites)},
 		{"Limits in requests", limitsSettings(d)},
 		{"Cost, memory, timeouts", costSettings(&d.Config)},
 		{"Buffers", bufferSettings(&d.Buffer)},

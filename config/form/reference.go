@@ -24,7 +24,7 @@ func WriteReference(w io.Writer, table []Setting) {
 		for _, m := range spec.Members {
 			path := s.Path + spec.MemberPath + m.Path
 			m.Restart = s.Restart
-			inVariable := spec.MemberPath != "[]."
+			inVariable := spec.MemberPath != "[]." && !spec.FileOnly
 			m.Path = path
 			fmt.Fprintf(w, "\n#### `%s`\n\n%s\n\n%s\n", path, m.Doc, facts(m, inVariable))
 		}

@@ -36,6 +36,7 @@ func Limits(c *config.Config) limiter.Policy {
 	default:
 		p.Mode = limiter.Fair
 	}
+	p.Sites, p.OtherSites = siteInfos(c, p.Mode), c.Sites.Others
 	for _, class := range c.Classes {
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: class.Name, Budget: limiter.Budget{
 			CPUs: class.Share * CPUs(c), Burst: class.Burst, Cap: class.Cap, Shadow: class.Shadow,
@@ -90,6 +91,9 @@ func Classifier(c *config.Config, databases map[string]classify.Database) (*clas
 	cc.Classes = append(cc.Classes, told...)
 	var err error
 	if cc.Exempt, err = exemptions(c.Exempt); err != nil {
+		return nil, err
+	}
+	if cc.Sites, err = sites(c.Sites.Named); err != nil {
 		return nil, err
 	}
 	return classify.New(cc)

@@ -1,0 +1,38 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+
+	"tempomat/classify"
+	"tempomat/config"
+	"tempomat/limiter"
+)
+
+// siteInfos are the sites of a configuration as the limiter is told of them.
+func siteInfos(c *config.Config, of limiter.Mode) (all []limiter.SiteInfo) {
+	for _, s := range c.Sites.Named {
+		mode := of
+		switch s.Mode {
+		case "fair":
+			mode = limiter.Fair
+		case "observe":
+			mode = limiter.Observe
+		}
+		all = append(all, limiter.SiteInfo{Name: s.Name, Share: s.Share, Mode: mode, Shadow: s.Shadow})
+	}
+	return all
+}
+
+// sites are those of a configuration as requests are told apart by them. Their error names
+// each secret that is none.
+func sites(given []config.Site) (all []classify.Site, err error) {
+	for _, s := range given {
+		exempt, fault := exemptions(s.Exempt)
+		if fault != nil {
+			err = errors.Join(err, fmt.Errorf("sites.%s: %w", s.Name, fault))
+		}
+		all = append(all, classify.Site{Name: s.Name, Hosts: s.Hosts, Exempt: exempt})
+	}
+	return all, err
+}

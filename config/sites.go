@@ -1,0 +1,160 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"tempomat/config/form"
+)
+
+// Sites are the sites behind the backend that are told apart.
+type Sites struct {
+	Named  []Site
+	Others float64 // the share of all requests together that are for none of them
+}
+
+// Site is one of several behind the backend.
+type Site struct {
+	Name   string
+	Hosts  []string // in lower case; *.example.com is all below example.com
+	Share  float64  // against those of the other sites
+	Mode   string   // fair or observe; empty: as throttle.mode
+	Shadow bool     // judge and log, delay none of its requests
+	Exempt []Exemption
+}
+
+const (
+	// OtherSites is the key of what is no named site.
+	OtherSites = "others"
+	// mostSites bounds the sites, and mostHosts the names of one: each site has memory of its
+	// own, and a line in the statistics.
+	mostSites, mostHosts = 256, 64
+)
+
+// siteKey is what a site is called, in statistics too.
+var siteKey = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
+
+func sitesSettings(x *Sites) []form.Setting {
+	return []form.Setting{
+		{Path: "sites", Value: siteMap{x},
+			Doc: "[Sites of a shared host](sites.md), each with a share of the machine: a crawl of one of them does not slow the others. The key `others` is all that is for no named site, together; it has a `share` only."},
+	}
+}
+
+func siteSettings(x *Site) []form.Setting {
+	return []form.Setting{
+		{Path: "hosts", Value: form.List[string]{Of: hostPattern(), Most: mostHosts, Distinct: true}.In(&x.Hosts), Default: "none; a site needs one",
+			Doc: "Its names, as `Host` tells them, without a port; case does not matter. `*.example.com` is all below `example.com`; of several that fit, the longest counts, and a whole name before all."},
+		siteShare(&x.Share),
+		{Path: "mode", Value: form.Choice("fair", "observe").In(&x.Mode), Default: "`throttle.mode`",
+			Doc: "How debt is acted on at this site. `fair` only where `throttle.mode` is `fair` or `observe`."},
+		{Path: "shadow", Value: form.Boolean().In(&x.Shadow), Default: "`false`",
+			Doc: "Judge and log what would be done with its requests, and delay none of them."},
+		{Path: "exempt", Value: exemptions{&x.Exempt}, Default: "none",
+			Doc: "Requests for this site that are never charged or delayed, as [`exempt`](#exempt) has them for all."},
+	}
+}
+
+func siteShare(p *float64) form.Setting {
+	return form.Setting{
+		Path: "share", Default: "`1`",
+		Value: form.Number("a number from 0.01 to 1000", 0.01, 1000, func(x float64) bool { return x >= 0.01 && x <= 1000 }).In(p),
+		Doc:   "What it has against the others: of three sites with 1, 2 and 5 the last one has five eighths of the machine while all want it. What a site does not want, the others have.",
+	}
+}
+
+// siteMap reads the mapping of sites by their names.
+type siteMap struct{ p *Sites }
+
+func (v siteMap) Text() string {
+	var texts []string
+	for _, s := range v.p.Named {
+		texts = append(texts, s.Name+": "+strings.Join(s.Hosts, " ")+", share "+form.FormatNumber(s.Share))
+	}
+	if v.p.Others != 1 {
+		texts = append(texts, OtherSites+": share "+form.FormatNumber(v.p.Others))
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (v siteMap) Spec() form.Spec {
+	members := siteSettings(&Site{})
+	site := form.MappingSchema(members)
+	site["required"] = []string{"hosts"}
+	return form.Spec{
+		Type: "mapping", Allowed: fmt.Sprintf("names of sites, at most %d", mostSites),
+		Nested: true, FileOnly: true, Members: members, MemberPath: ".NAME.",
+		Schema: form.Schema{
+			"type":          []string{"object", "null"},
+			"properties":    form.Schema{OtherSites: form.MappingSchema([]form.Setting{siteShare(new(float64))})},
+			"maxProperties": mostSites + 1,
+			"propertyNames": form.Schema{"pattern": siteKey.String()}, "additionalProperties": site,
+		},
+	}
+}
+
+func (v siteMap) Read(r *form.Reader, at form.Source, n *yaml.Node) {
+	*v.p = Sites{Others: 1}
+	switch {
+	case form.IsNull(n):
+		return
+	case n.Kind != yaml.MappingNode:
+		r.Fault(at, form.QuotedNode(n), "must be a mapping such as {shop: {hosts: [shop.example, www.shop.example], share: 2}}")
+		return
+	case len(n.Content)/2 > mostSites+1:
+		r.Fault(at, "", fmt.Sprintf("names %d sites; at most %d are allowed", len(n.Content)/2, mostSites))
+		return
+	}
+	hosts := make(map[string]string)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		v.readSite(r, at.Under(key.Value).On(key), key.Value, value, hosts)
+	}
+}
+
+// readSite reads one of them. The hosts are those that others have.
+func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.Node, hosts map[string]string) {
+	switch {
+	case !siteKey.MatchString(name):
+		r.Fault(at, "", "a site's name has 1 to 32 letters, digits, _ and -, and begins with a letter")
+		return
+	case n.Kind != yaml.MappingNode:
+		r.Fault(at, form.QuotedNode(n), "must be a mapping with hosts, and what is to be different there, such as {hosts: [shop.example], share: 2}")
+		return
+	case name == OtherSites:
+		r.Mapping(at, n, "", []form.Setting{siteShare(&v.p.Others)})
+		return
+	case slices.ContainsFunc(v.p.Named, func(s Site) bool { return strings.EqualFold(s.Name, name) }) || strings.EqualFold(name, OtherSites):
+		r.Fault(at, "", "too much like the name of another site: names must differ in more than case")
+		return
+	}
+	s := Site{Name: name, Share: 1}
+	before := len(r.Faults)
+	r.Mapping(at, n, "", siteSettings(&s))
+	if len(r.Faults) == before && len(s.Hosts) == 0 {
+		r.Fault(at, "", "has no hosts")
+	}
+	for _, host := range s.Hosts {
+		if other, taken := hosts[host]; taken {
+			r.Fault(at, form.Quoted(host), "is a host of the site "+other+" already")
+		}
+		hosts[host] = name
+	}
+	v.p.Named = append(v.p.Named, s)
+}
+
+// validateSites checks that the modes of sites go with that of all.
+func validateSites(r *form.Reader, d *draft) {
+	if d.Throttle.Mode == "fair" || d.Throttle.Mode == "observe" {
+		return
+	}
+	for _, s := range d.Sites.Named {
+		if s.Mode == "fair" {
+			r.Fault(r.Given["sites"].Under(s.Name), form.Quoted(s.Mode), "cannot be the mode of a site where throttle.mode is "+d.Throttle.Mode+": it is fair or observe")
+		}
+	}
+}
