@@ -59,6 +59,7 @@ func printGate(out io.Writer, g limiter.GateState) {
 	fmt.Fprintf(out, "shed\t%d since the start\n", g.Shed)
 	fmt.Fprintf(out, "use\t%s\n", use)
 	fmt.Fprintf(out, "clock\t%.1f CPU-s by share\n", g.Clock)
+	printSites(out, g.Sites)
 }
 
 // bySize is the numbers of requests of each size, the shortest first.

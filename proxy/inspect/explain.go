@@ -132,7 +132,7 @@ func pageOf(of string) (*url.URL, bool) {
 // pageKind is what the cost of a page is guessed by. Of one that nothing is known of, it is
 // that of the first of its requests: whoever asks for a path means it with its parameters.
 func (e *explanation) pageKind() (k cpuaccount.Kind, title string) {
-	k = cpuaccount.Kind{Shape: classify.ShapeOf(e.url), URL: e.url.RequestURI()}
+	k = cpuaccount.Kind{Shape: classify.ShapeOf(e.url), URL: e.url.RequestURI(), Site: e.Requests.Policy().Classifier.SiteOf(e.url.Host)}
 	if known := e.Guess.Known(e.now, k); known.Answers > 0 {
 		return k, "The page"
 	}

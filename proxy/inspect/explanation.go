@@ -64,6 +64,9 @@ func (e *explanation) present() {
 		if !o.Waits {
 			continue
 		}
+		if o.Site != "" {
+			facts = append(facts, api.ExplainFact{Name: "site", Value: o.Site})
+		}
 		facts = append(facts, api.ExplainFact{Name: "waits for " + spanOf(o.Waited), Value: e.waiting[i].Target, Means: sentence(o.Why() + before(o.Before))})
 	}
 	e.add("At this moment", facts...)

@@ -42,7 +42,7 @@ const Prefix = "tempomat_"
 
 // Table is all lines, in the order of the manual.
 func Table() []Metric {
-	return slices.Concat(requests(), limits(), waiting(), gate(), resources(), secure(), sharing())
+	return slices.Concat(requests(), limits(), waiting(), gate(), sites(), resources(), secure(), sharing())
 }
 
 // count is a line that counts since the start.
