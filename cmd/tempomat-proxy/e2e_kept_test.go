@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"tempomat/limiter/limitertest"
 	"tempomat/proxy/handover"
 	"tempomat/proxy/handover/handovertest"
 )
@@ -143,11 +144,13 @@ func TestKeptElsewhere(t *testing.T) {
 	is("kept-%5B%3A%3A%5D%3A" + port)
 	again(`"127.0.0.1:0"`)
 	is("kept-127.0.0.1%3A0")
-	l, err := net.Listen("tcp", ":"+port)
-	if err != nil {
-		t.Fatalf("the port that nobody serves is not free: %v", err)
-	}
-	_ = l.Close()
+	limitertest.Eventually(t, "the port that nobody serves is free", func() bool {
+		l, err := net.Listen("tcp", ":"+port)
+		if err == nil {
+			_ = l.Close()
+		}
+		return err == nil
+	})
 
 	// A process that replaces another one tells what is kept from then on.
 	m.configure(t, backend, "state: off\nlisten: \"127.0.0.1:"+port+"\"\n")
@@ -182,10 +185,13 @@ func TestKeptByWhatCannotServe(t *testing.T) {
 			if got := m.names(); got != "" {
 				t.Errorf("it keeps %q", got)
 			}
-			if c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://")); err == nil {
-				_ = c.Close()
-				t.Error("who connects waits for nobody")
-			}
+			limitertest.Eventually(t, "who connects is refused, and does not wait for nobody", func() bool {
+				c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+				if err == nil {
+					_ = c.Close()
+				}
+				return err != nil
+			})
 		})
 	}
 }

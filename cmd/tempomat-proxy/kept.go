@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -18,6 +20,13 @@ type kept struct {
 	keeper    handover.Keeper
 	addresses []string // of those that are kept
 }
+
+// The manager closes what it is to forget a moment after it was told: a port of it is tried
+// again so often, with such a pause.
+const (
+	freedTries = 500
+	freedPause = 10 * time.Millisecond
+)
 
 // newKept looks at what the process was started with.
 func newKept() *kept {
@@ -50,6 +59,10 @@ func (k *kept) listen(ctx context.Context, sockets []handover.Socket, addresses 
 	// Before others are opened: they may be at the same port.
 	k.forget(rest, log)
 	opened, err := listen(ctx, missing, systems)
+	for tries := 0; errors.Is(err, syscall.EADDRINUSE) && len(rest) > 0 && tries < freedTries && ctx.Err() == nil; tries++ {
+		time.Sleep(freedPause)
+		opened, err = listen(ctx, missing, systems)
+	}
 	if err != nil {
 		handover.Close(taken)
 		return nil, err

@@ -61,8 +61,8 @@ func (k Keeper) Keep(s Socket) (kept bool, err error) {
 	return err == nil, err
 }
 
-// Forget has the socket of an address kept no longer. The port is free when Wait has
-// returned, and when it is closed here.
+// Forget has the socket of an address kept no longer. The port is free soon after Wait has
+// returned, if it is closed here: systemd closes descriptors in a thread of their own.
 func (k Keeper) Forget(address string) error {
 	return k.tell("FDSTOREREMOVE=1\nFDNAME="+keptName(address), nil)
 }

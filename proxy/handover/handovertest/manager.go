@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Manager keeps what it is sent as systemd's file descriptor store does: what has the same
@@ -20,10 +21,15 @@ import (
 type Manager struct {
 	Path string // for NOTIFY_SOCKET
 
+	closing sync.WaitGroup
+
 	mu   sync.Mutex // guards the following
 	kept map[string][]*os.File
 	said []string
 }
+
+// closesAfter is for how long what is forgotten stays open, though all that was said is heard.
+const closesAfter = 50 * time.Millisecond
 
 // StartManager starts one that ends with the test.
 func StartManager(t *testing.T) *Manager {
@@ -47,6 +53,7 @@ func StartManager(t *testing.T) *Manager {
 	t.Cleanup(func() {
 		_ = conn.Close()
 		all.Wait()
+		m.closing.Wait()
 		m.Stop()
 	})
 	return m
@@ -79,8 +86,12 @@ func (m *Manager) hear(message string, sent []*os.File) {
 		m.kept[name] = append(m.kept[name], sent...)
 		return
 	case strings.HasPrefix(message, "FDSTOREREMOVE=1\n"):
-		closeAll(m.kept[name])
+		forgotten := m.kept[name]
 		delete(m.kept, name)
+		m.closing.Go(func() { // as systemd, which has a thread for it
+			time.Sleep(closesAfter)
+			closeAll(forgotten)
+		})
 	}
 	closeAll(sent) // that of a barrier tells that this was reached
 }
