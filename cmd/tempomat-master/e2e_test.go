@@ -235,7 +235,7 @@ func reloads(t *testing.T, m *masterProcess, rules string) {
 	if status := m.ask(http.MethodPost, "/v1/reload", &s); status != http.StatusOK || s.Reloads != 2 {
 		t.Errorf("the admin API answers %d %+v", status, s)
 	}
-	m.await(from, `"msg":"changed, and waits for a restart"`, `"key":"queue"`, `"new":"500"`)
+	m.await(from, `"msg":"changed, but only a restart can put it in force"`, `"key":"queue"`, `"new":"500"`)
 	stays(2, 3)
 }
 

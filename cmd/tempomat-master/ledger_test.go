@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"tempomat/cmd/internal/daemon"
 	"tempomat/limiter"
 	"tempomat/limiter/smockron"
 )
@@ -14,7 +18,7 @@ import (
 // the next line.
 func TestLedger(t *testing.T) {
 	var out bytes.Buffer
-	log, _ := newLog(&out)
+	log := daemon.NewLog(zapcore.AddSync(&out), zap.InfoLevel)
 	l := newLedger(log)
 	start := time.Unix(1_000_000, 0)
 	type line struct {

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"tempomat/cmd/internal/daemon"
 	"tempomat/config"
 )
 
@@ -38,29 +39,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c, err := config.LoadMaster(*file)
 	switch {
 	case err != nil:
-		return report(err, stderr)
+		return daemon.Status(err, stderr)
 	case *check:
 		fmt.Fprintf(stdout, "%s is sound\n", *file)
 		c.Describe(stdout)
 		return 0
 	}
-	log, level := newLog(stderr)
-	return report(newServer(c, *file, log, level).run(ctx), stderr)
-}
-
-func report(err error, stderr io.Writer) int {
-	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return 1
-	}
-	return 0
-}
-
-// newLog is where the program writes what it has to say.
-func newLog(w io.Writer) (*zap.Logger, zap.AtomicLevel) {
-	encoding := zap.NewProductionEncoderConfig()
-	encoding.TimeKey = "time"
-	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	level := zap.NewAtomicLevel()
-	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(zapcore.AddSync(w)), level)), level
+	log := daemon.NewLog(zapcore.Lock(zapcore.AddSync(stderr)), level)
+	return daemon.Status(newServer(c, *file, log, level).run(ctx), stderr)
 }

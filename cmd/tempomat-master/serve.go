@@ -2,18 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
-	"tempomat/cmd/internal/monitor"
+	"tempomat/cmd/internal/daemon"
 	"tempomat/config"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
@@ -48,9 +45,7 @@ func newServer(c *config.Master, file string, log *zap.Logger, level zap.AtomicL
 
 // apply puts in force what can change while the master runs, but for its rules.
 func (s *server) apply(c *config.Master) {
-	if level, err := zapcore.ParseLevel(c.Log.Level); err == nil { // the configuration has checked it
-		s.level.SetLevel(level)
-	}
+	daemon.SetLevel(s.level, c.Log.Level)
 	s.ledger.limit(c.Log.Accounting)
 	s.statsd.send(c.Statsd)
 }
@@ -79,19 +74,19 @@ func (s *server) run(ctx context.Context) error {
 	signal.Notify(hangups, syscall.SIGHUP) // before anything can take long: unheeded, it would end the program
 	defer signal.Stop(hangups)
 	all.Go(func() { s.reloadOn(ctx, hangups) })
-	if l := monitor.ListenMetrics(ctx, c.Metrics, s.log); l != nil {
-		all.Go(func() { monitor.Serve(ctx, l, s.metricsHandler(), "metrics", s.log) })
+	if l := daemon.ListenMetrics(ctx, c.Metrics, s.log); l != nil {
+		all.Go(func() { daemon.Serve(ctx, l, s.metricsHandler(), "metrics", s.log) })
 	}
 	if l := s.listenAdmin(ctx, c.Admin.Listen); l != nil {
-		all.Go(func() { monitor.Serve(ctx, l, s.adminHandler(), "admin API", s.log) })
+		all.Go(func() { daemon.Serve(ctx, l, s.adminHandler(), "admin API", s.log) })
 	}
 	options.Ready = func() {
 		s.log.Info("serving", zap.String("version", version), zap.String("accounting", options.Addresses.Accounting),
 			zap.String("control", options.Addresses.Control), zap.Int("domains", len(c.Domains)), zap.String("file", s.file))
-		s.notify(daemon.SdNotifyReady)
+		daemon.Notify(s.log, daemon.Ready)
 	}
 	err := master.Serve(ctx, s.master, options)
-	s.notify(daemon.SdNotifyStopping)
+	daemon.Notify(s.log, daemon.Stopping)
 	s.log.Info("ended")
 	return err
 }
@@ -112,29 +107,15 @@ func (s *server) reloadOn(ctx context.Context, hangups <-chan os.Signal) {
 func (s *server) reload() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.notify(daemon.SdNotifyReloading)
-	defer s.notify(daemon.SdNotifyReady)
+	daemon.Notify(s.log, daemon.Reloading())
+	defer daemon.Notify(s.log, daemon.Ready)
 	c, err := config.LoadMaster(s.file)
 	if err != nil {
 		s.rejected++
-		var faults config.Faults
-		if !errors.As(err, &faults) {
-			s.log.Error("configuration rejected; the running one stays", zap.Error(err))
-		}
-		for _, f := range faults {
-			s.log.Error("configuration rejected; the running one stays", zap.String("file", f.File),
-				zap.Int("line", f.Line), zap.String("key", f.Key), zap.String("problem", f.Error()))
-		}
+		daemon.LogRejected(s.log, err)
 		return err
 	}
-	for _, change := range config.ChangedMaster(s.config, c) {
-		fields := []zap.Field{zap.String("key", change.Key), zap.String("old", change.Old), zap.String("new", change.New)}
-		if change.NeedsRestart {
-			s.log.Warn("changed, and waits for a restart", fields...)
-		} else {
-			s.log.Info("changed", fields...)
-		}
-	}
+	daemon.LogChanges(s.log, config.ChangedMaster(s.config, c))
 	s.master.Configure(settings(c))
 	s.apply(c)
 	s.config = c
@@ -149,13 +130,6 @@ func (s *server) storeTrouble(err error) {
 		s.log.Warn("the store is away; memory has to do meanwhile", zap.Error(err))
 	} else {
 		s.log.Info("the store is back")
-	}
-}
-
-// notify tells systemd, if it asked to be told.
-func (s *server) notify(state string) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		s.log.Warn("systemd was not told", zap.String("state", state), zap.Error(err))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/tempomat-proxy/internal/demo"
 	"tempomat/cmd/tempomat-proxy/internal/setup"
 	"tempomat/config"
@@ -102,7 +103,7 @@ func demoSiteProcess(ctx context.Context, in invocation, args []string) int {
 	if !noArguments(demo.SiteCommand, args, in.stderr) {
 		return 2
 	}
-	return report(demo.ServeSite(ctx, in.stdin, in.stdout), in.stderr)
+	return daemon.Status(demo.ServeSite(ctx, in.stdin, in.stdout), in.stderr)
 }
 
 func configDocs(_ context.Context, in invocation, args []string) int {
@@ -117,5 +118,5 @@ func configSchema(_ context.Context, in invocation, args []string) int {
 	if !noArguments("config schema", args, in.stderr) {
 		return 2
 	}
-	return report(config.Schema(in.stdout), in.stderr)
+	return daemon.Status(config.Schema(in.stdout), in.stderr)
 }

@@ -5,7 +5,7 @@ import (
 	"net"
 	"sync"
 
-	"tempomat/cmd/internal/monitor"
+	"tempomat/cmd/internal/daemon"
 	"tempomat/proxy/handover"
 	"tempomat/proxy/telemetry/metrics"
 )
@@ -30,9 +30,9 @@ func (s *sidecar) assume(socket *handover.Socket, ready func() error) {
 	d.all.Go(func() { s.history.run(ctx) })
 	d.all.Go(func() { s.sharing.run(ctx, s.limiter, s.logs.log) })
 	s.reports.restart(s.config)
-	if l := monitor.ListenMetrics(ctx, s.config.Metrics, s.logs.log); l != nil {
+	if l := daemon.ListenMetrics(ctx, s.config.Metrics, s.logs.log); l != nil {
 		d.all.Go(func() {
-			monitor.Serve(ctx, l, metrics.Handler(s.numbers, s.inside.durations), "metrics", s.logs.log)
+			daemon.Serve(ctx, l, metrics.Handler(s.numbers, s.inside.durations), "metrics", s.logs.log)
 		})
 	}
 	if d.socket = socket; socket == nil {

@@ -6,6 +6,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"tempomat/cmd/internal/daemon"
 )
 
 // logs is where the program writes what it has to say.
@@ -17,25 +19,14 @@ type logs struct {
 }
 
 func newLogs(w io.Writer) *logs {
-	encoding := zap.NewProductionEncoderConfig()
-	encoding.TimeKey = "time"
-	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
-	encoder := zapcore.NewJSONEncoder(encoding)
 	out := zapcore.Lock(zapcore.AddSync(w))
 	l := &logs{
 		level:  zap.NewAtomicLevel(),
 		buffer: &zapcore.BufferedWriteSyncer{WS: out, FlushInterval: time.Second},
 	}
-	l.log = zap.New(zapcore.NewCore(encoder, plainJSON{out}, l.level))
-	l.access = zap.New(zapcore.NewCore(encoder, plainJSON{l.buffer}, zap.InfoLevel)).Named("access")
+	l.log = daemon.NewLog(out, l.level)
+	l.access = daemon.NewLog(l.buffer, zap.InfoLevel).Named("access")
 	return l
-}
-
-// setLevel takes a level's name, which the configuration has checked.
-func (l *logs) setLevel(name string) {
-	if level, err := zapcore.ParseLevel(name); err == nil {
-		l.level.SetLevel(level)
-	}
 }
 
 // lines is where requests are logged as lines of text; nil: they are logged as all else is.

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/tempomat-proxy/internal/demo"
 )
 
@@ -21,7 +22,7 @@ var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "
 // TestMain has the test's own binary be the demo's backend where it is asked to.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == demo.SiteCommand {
-		os.Exit(report(demo.ServeSite(context.Background(), os.Stdin, os.Stdout), os.Stderr))
+		os.Exit(daemon.Status(demo.ServeSite(context.Background(), os.Stdin, os.Stdout), os.Stderr))
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
 		if dir, err := scratch(); err == nil {

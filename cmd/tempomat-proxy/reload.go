@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
-
-	"github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/zap"
 
+	"tempomat/cmd/internal/daemon"
 	"tempomat/config"
 )
 
@@ -15,8 +13,8 @@ import (
 func (s *sidecar) reload() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec()) // when, for Type=notify-reload
-	defer s.notify(daemon.SdNotifyReady)
+	daemon.Notify(s.logs.log, daemon.Reloading())
+	defer daemon.Notify(s.logs.log, daemon.Ready)
 	c, err := s.source.load()
 	if err != nil {
 		return s.rejectLocked(err)
@@ -32,15 +30,13 @@ func (s *sidecar) reload() error {
 	}
 	s.warn(c)
 	changes := config.Changed(s.config, c)
-	for _, change := range changes {
-		s.logChange(change)
-	}
+	daemon.LogChanges(s.logs.log, changes)
 	s.handler.SetPolicy(policy)
 	s.setShadow(c)
 	if s.sharing.setPolicy != nil {
 		s.sharing.setPolicy(policy.Limits)
 	}
-	s.logs.setLevel(c.Log.Level)
+	daemon.SetLevel(s.logs.level, c.Log.Level)
 	s.journal.SetCombined(s.logs.lines(c.Log.Format))
 	if s.config.Graphite != c.Graphite || s.config.Log.DelayThreshold != c.Log.DelayThreshold {
 		s.reports.restart(c)
@@ -67,23 +63,6 @@ func (s *sidecar) warn(c *config.Config) {
 
 func (s *sidecar) rejectLocked(err error) error {
 	s.loaded.reject()
-	var faults config.Faults
-	if !errors.As(err, &faults) {
-		s.logs.log.Error("configuration rejected; the running one stays", zap.Error(err))
-		return err
-	}
-	for _, f := range faults {
-		s.logs.log.Error("configuration rejected; the running one stays", zap.String("fault", f.Error()),
-			zap.Int("line", f.Line), zap.String("key", f.Key))
-	}
+	daemon.LogRejected(s.logs.log, err)
 	return err
-}
-
-func (s *sidecar) logChange(c config.Change) {
-	fields := []zap.Field{zap.String("key", c.Key), zap.String("old", c.Old), zap.String("new", c.New)}
-	if c.NeedsRestart {
-		s.logs.log.Warn("changed, but only a restart can put it in force", fields...)
-		return
-	}
-	s.logs.log.Info("changed", fields...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tempomat/cmd/internal/daemon"
 	"tempomat/proxy/handover"
 )
 
@@ -84,7 +85,7 @@ func (s *sidecar) handOver(conn *net.UnixConn) {
 	if err := g.Confirm(); err != nil {
 		s.logs.log.Warn("the process that took over was not told that it has", zap.Int("pid", g.PID), zap.Error(err))
 	}
-	s.notify(fmt.Sprintf("MAINPID=%d", g.PID))
+	daemon.Notify(s.logs.log, daemon.MainPID(g.PID))
 	s.logs.log.Info("was replaced", zap.Int("pid", g.PID))
 	s.replaced.leave()
 }

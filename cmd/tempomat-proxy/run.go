@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/tempomat-proxy/internal/demo"
 )
 
@@ -36,25 +37,17 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		fmt.Fprintln(stdout, version)
 		return 0
 	case o.check:
-		return report(source.check(ctx, stdout, o.verbose), stderr)
+		return daemon.Status(source.check(ctx, stdout, o.verbose), stderr)
 	case o.attack:
-		return report(runDemoAttack(ctx, source, demo.Times{Settle: 6 * time.Second, Measure: 16 * time.Second}, stdout, stderr), stderr)
+		return daemon.Status(runDemoAttack(ctx, source, demo.Times{Settle: 6 * time.Second, Measure: 16 * time.Second}, stdout, stderr), stderr)
 	case o.demo:
-		return report(runDemo(ctx, source, stdout, stderr), stderr)
+		return daemon.Status(runDemo(ctx, source, stdout, stderr), stderr)
 	}
 	kept := newKept()
 	cfg, err := source.load()
 	if err != nil {
 		kept.giveUp()
-		return report(withNextStep(err), stderr)
+		return daemon.Status(withNextStep(err), stderr)
 	}
-	return report(serve(ctx, cfg, source, o.replace, kept, stderr), stderr)
-}
-
-func report(err error, stderr io.Writer) int {
-	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return 1
-	}
-	return 0
+	return daemon.Status(serve(ctx, cfg, source, o.replace, kept, stderr), stderr)
 }

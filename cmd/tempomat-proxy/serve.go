@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/zap"
 
+	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/limiter"
@@ -60,7 +60,7 @@ type sidecar struct {
 // newSidecar makes the parts; it opens nothing.
 func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) {
 	car := &sidecar{source: s, started: time.Now(), logs: newLogs(stderr), config: c}
-	car.logs.setLevel(c.Log.Level)
+	daemon.SetLevel(car.logs.level, c.Log.Level)
 	car.loaded.start(c)
 	car.inside = newInside(car.started, c)
 	var err error
@@ -310,10 +310,10 @@ func (s *sidecar) announce(from *predecessor) {
 		zap.Int("pid", os.Getpid()))
 	s.warn(s.config)
 	if from != nil { // so that systemd takes this one for the service
-		s.notify(fmt.Sprintf("%s\nMAINPID=%d", daemon.SdNotifyReady, os.Getpid()))
+		daemon.Notify(s.logs.log, daemon.Ready+"\n"+daemon.MainPID(os.Getpid()))
 		return
 	}
-	s.notify(daemon.SdNotifyReady)
+	daemon.Notify(s.logs.log, daemon.Ready)
 }
 
 // drain lets what is under way finish, the held requests included.
@@ -322,7 +322,7 @@ func (s *sidecar) drain() error {
 	limit := s.config.Timeouts.Drain
 	s.mu.Unlock()
 	if !s.replaced.drain() { // else another process is the service now
-		s.notify(daemon.SdNotifyStopping)
+		daemon.Notify(s.logs.log, daemon.Stopping)
 	}
 	s.logs.log.Info("draining", zap.Duration("limit", limit), zap.Int("held", s.limiter.Held()))
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -336,11 +336,4 @@ func (s *sidecar) drain() error {
 	s.policies.counts.close()
 	s.logs.log.Info("ended")
 	return nil
-}
-
-// notify tells systemd, if it asked to be told.
-func (s *sidecar) notify(state string) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		s.logs.log.Warn("systemd was not told", zap.String("state", state), zap.Error(err))
-	}
 }

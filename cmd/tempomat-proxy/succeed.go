@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.uber.org/zap"
+
+	"tempomat/cmd/internal/daemon"
 )
 
 // startCommand is the program's own, for what is between a process and the one that
@@ -38,11 +40,11 @@ func (s *sidecar) succeed() {
 func startSuccessor(_ context.Context, in invocation, args []string) int {
 	program, err := os.Executable()
 	if err != nil {
-		return report(err, in.stderr)
+		return daemon.Status(err, in.stderr)
 	}
 	next := exec.Command(program, args...)          //nolint:gosec // the program itself
 	next.Stdout, next.Stderr = os.Stdout, os.Stderr // themselves: nobody stays to copy
-	return report(next.Start(), in.stderr)
+	return daemon.Status(next.Start(), in.stderr)
 }
 
 func successorArgs(args []string) []string {

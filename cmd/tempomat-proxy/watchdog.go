@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
+	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/zap"
+
+	"tempomat/cmd/internal/daemon"
 )
 
 // pingsInTime is how many pings fit into the time after which systemd ends a program that
@@ -15,7 +17,7 @@ const pingsInTime = 3
 // watch tells systemd's watchdog that requests are served, until the context ends or
 // another process serves. Without a watchdog (WatchdogSec= of the unit) it does nothing.
 func (s *sidecar) watch(ctx context.Context) {
-	limit, err := daemon.SdWatchdogEnabled(false)
+	limit, err := systemd.SdWatchdogEnabled(false)
 	if err != nil {
 		s.logs.log.Warn("no watchdog", zap.Error(err))
 		return
@@ -23,7 +25,7 @@ func (s *sidecar) watch(ctx context.Context) {
 	if limit <= 0 {
 		return
 	}
-	w := watchdog{passes: s.handler.Passes, serves: s.accepts, log: s.logs.log, ping: func() { s.notify(daemon.SdNotifyWatchdog) }}
+	w := watchdog{passes: s.handler.Passes, serves: s.accepts, log: s.logs.log, ping: func() { daemon.Notify(s.logs.log, daemon.Watchdog) }}
 	w.run(ctx, limit/pingsInTime)
 }
 

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 // TestLogCommandsNoTerminal: what a client chose is in the log, and does nothing there.
@@ -16,10 +17,9 @@ func TestLogCommandsNoTerminal(t *testing.T) {
 		"/plain", "/é/世界/😀", "/\u009b31mred", "/\u202egnp.exe", "/a\x7fb\x1b[31m", "/\r\n\",\"fake\":1", "/\U000e0041\u2028", "/\ufeff\ufffd",
 	} {
 		var out bytes.Buffer
-		l := newLogs(&out)
-		l.log.Info("first", zap.String("path", text))
-		l.access.Info("second", zap.String("path", text))
-		l.close()
+		l := NewLog(zapcore.AddSync(&out), zap.InfoLevel)
+		l.Info("first", zap.String("path", text))
+		l.Named("access").Info("second", zap.String("path", text))
 		lines := strings.SplitAfter(out.String(), "\n")
 		if len(lines) != 3 {
 			t.Fatalf("%q makes %d lines", text, len(lines)-1)

@@ -1,6 +1,4 @@
-// Package monitor serves those who look at a program from outside: Prometheus, and the
-// master's administrator.
-package monitor
+package daemon
 
 import (
 	"context"
