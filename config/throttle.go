@@ -42,7 +42,8 @@ func (c *Config) InShadow() string {
 		return t.Shadow
 	case t.Mode == "observe":
 		return "fair"
-	case t.Shadow == "true" || slices.ContainsFunc(c.Classes, func(x Class) bool { return x.Shadow }):
+	case t.Shadow == "true" || slices.ContainsFunc(c.Classes, func(x Class) bool { return x.Shadow }) ||
+		slices.ContainsFunc(c.Sites.Named, func(x Site) bool { return x.Shadow }):
 		return t.Mode
 	}
 	return ""

@@ -109,7 +109,7 @@ func TestSilentWithoutAProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()                                                                // nobody reads it
+	defer func() { _ = l.Close() }() // nobody reads it
 	if err := errors.Join(os.Chmod(full, 0o666), os.Chmod(filepath.Dir(full), 0o755)); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/proxy"
@@ -174,7 +175,7 @@ func restorePriorities(_ context.Context, in invocation, args []string) int {
 	if err != nil { // a broken file is no reason to leave processes as they are
 		c = config.Default()
 	}
-	return report(restoreLeft(priorityPath(c), in.stdout), in.stderr)
+	return daemon.Status(restoreLeft(priorityPath(c), in.stdout), in.stderr)
 }
 
 func restoreLeft(path string, out io.Writer) error {

@@ -52,7 +52,7 @@ func TestSimulatedAsShipped(t *testing.T) {
 	if diff := cmp.Diff(Standing(c), limitertest.Standing()); diff != "" {
 		t.Errorf("standing: - shipped, + simulated\n%s", diff)
 	}
-	if c.Throttle.Mode != "fair" || c.Cost.Source != "corrected" || c.Table.Size != limitertest.TableSize || !c.Standing.Enabled {
+	if c.Throttle.Mode != "fair" || c.Cost.Source != "auto" || c.Table.Size != limitertest.TableSize || !c.Standing.Enabled {
 		t.Errorf("shipped are mode %s, cost %s, table %d, standing %t: these are not simulated",
 			c.Throttle.Mode, c.Cost.Source, c.Table.Size, c.Standing.Enabled)
 	}

@@ -20,5 +20,9 @@ func Enforced(c *config.Config) (p limiter.Policy, mode string) {
 	for i := range acts.Classes {
 		acts.Classes[i].Shadow = false
 	}
+	acts.Sites.Named = slices.Clone(c.Sites.Named)
+	for i := range acts.Sites.Named {
+		acts.Sites.Named[i].Shadow = false
+	}
 	return Limits(&acts), mode
 }
