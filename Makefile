@@ -8,6 +8,10 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 FUZZTIME  ?= 60s
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 
+# What make quick leaves out: packages whose tests start programs, and those that take more
+# than a few seconds of CPU: the handler against real sockets, fleets, simulated sites.
+NOT_QUICK := /cmd/tempomat-(doctor|master|proxy)$$|/docs$$|/cpuaccount/process$$|/limiter/(redis|smockron|gossip|limitertest)$$|/proxy$$|/proxy/(acme|admin/dashboard|descriptors|handover|savedfile|spool|telemetry/metrics)$$
+
 # Debian packages, by what needs them. The programs need ZeroMQ, a C library, and
 # with it a compiler; without them they build with CGO_ENABLED=0, and have no
 # Smockron. The tests need Apache with PHP, Redis, curl and tmux. apache2-bin and redis-tools
@@ -39,7 +43,7 @@ SITE_DEPS := mkdocs mkdocs-material
 # What makes machines to try the packages on (make packages-test).
 MACHINE_DEPS := debootstrap systemd-container
 
-.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts man test accept recipes-wordpress test-standing scenarios bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
+.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts man test quick accept recipes-wordpress test-standing scenarios bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +69,9 @@ test: deps-test ## vet, each benchmark, what is too slow with the race detector,
 	$(GO) test -count=1 -run NobodyIsSentBackWithRoom ./proxy
 	CGO_ENABLED=1 $(GO) test -count=1 -run 'OneLimitForAll|BadNetwork' ./limiter/gossip
 	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 -timeout 12m ./...
+
+quick: ## the tests that start no programs and take little: within 20 seconds once they are compiled
+	$(GO) test -timeout 120s $$($(GO) list ./... | grep -vE '$(NOT_QUICK)')
 
 packages: deps-build ## write .deb, .rpm, .tar.gz, bills of materials and SHA256SUMS into dist/
 	VERSION='$(VERSION)' deploy/package/build dist
@@ -122,7 +129,7 @@ fuzz: ## every fuzz target for FUZZTIME (60s)
 		done; \
 	done
 
-lint: ## golangci-lint, a proof that the import table is enforced, and the file lists in package documentation
+lint: ## golangci-lint, a proof that the import table is enforced, the file lists in package documentation, and no dead code
 	@.ci/lint
 
 deps: deps-build deps-test ## install with apt what build and test need, if it is missing

@@ -118,11 +118,6 @@ func (w *World) Within(kind string, most float64) float64 {
 // Asked is how many requests of a kind of client were answered or failed.
 func (w *World) Asked(kind string) int { return len(w.latency[kind]) }
 
-// Answered is how many of a kind's requests were.
-func (w *World) Answered(kind string) int {
-	return int(math.Round(float64(len(w.latency[kind])) * (1 - w.Failed(kind))))
-}
-
 // Used is the part of the CPUs that was used, by some kinds of clients or, with
 // none given, by all.
 func (w *World) Used(kinds ...string) float64 {
