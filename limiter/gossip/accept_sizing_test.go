@@ -20,7 +20,7 @@ func TestAcceptSizing(t *testing.T) {
 			w.fleet(n)
 			sent := func() (sum float64) {
 				for _, c := range w.cars {
-					sum += float64(c.book.counts.Sent)
+					sum += float64(c.replica.counts.Sent)
 				}
 				return sum / float64(n)
 			}

@@ -85,43 +85,43 @@ func TestMessages(t *testing.T) {
 		if diff := cmp.Diff(message{kind: push, from: 7, sent: sent, parcels: parcels}, m, cmp.AllowUnexported(message{}, parcel{})); diff != "" {
 			t.Fatal(diff)
 		}
-		var w window
+		var w receiveWindow
 		for _, s := range rapid.SliceOf(rapid.Uint64Range(1, 200)).Draw(t, "has") {
 			w.add(s)
 		}
-		h := []holding{{origin: 3, high: w.high, missing: w.missing(maxSpans), within: 5 * time.Second}}
-		m, err = parse(appendHoldings(head(digest, 7, sent), h))
+		h := []versionVectorEntry{{origin: 3, high: w.high, missing: w.missing(maxSpans), within: 5 * time.Second}}
+		m, err = parse(appendVersionVector(head(digest, 7, sent), h))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(h, m.holdings, cmp.AllowUnexported(holding{}, span{})); diff != "" {
+		if diff := cmp.Diff(h, m.versionVector, cmp.AllowUnexported(versionVectorEntry{}, span{})); diff != "" {
 			t.Fatal(diff)
 		}
 	})
 }
 
-// FuzzReceive gives a book whatever may come over the network. It never panics,
+// FuzzReceive gives a replica whatever may come over the network. It never panics,
 // and what is no message changes no bucket.
 func FuzzReceive(f *testing.F) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	data, _ := newPacker().pack([]amount{{testKey("a"), time.Second}, {testKey("b"), time.Minute}}, maxParcel)
 	p := parcel{2, 1, now.UnixMilli(), data}
 	f.Add(appendParcel(head(push, 2, now), p))
-	f.Add(appendHoldings(head(digest, 2, now), []holding{{origin: 1, high: 9, missing: []span{{3, 5}, {1, 1}}, within: time.Second}}))
-	f.Add(writeSummary(now, 2, []amount{{testKey("a"), time.Second}}, []holding{{origin: 2, high: 9}}))
+	f.Add(appendVersionVector(head(digest, 2, now), []versionVectorEntry{{origin: 1, high: 9, missing: []span{{3, 5}, {1, 1}}, within: time.Second}}))
+	f.Add(writeSummary(now, 2, []amount{{testKey("a"), time.Second}}, []versionVectorEntry{{origin: 2, high: 9}}))
 	f.Add(head(ask, 2, now))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := &ledger{debits: map[limiter.Key]time.Duration{}}
-		book := newBook(testRules(), 1, 1, s)
-		book.meet(now.Add(-time.Minute), []node{2, 3})
-		book.charge(now, limiter.Charge{Key: testKey("own"), Cost: time.Second})
-		book.tick(now)
-		before := book.counts
-		letters := book.received(now, bytes.Clone(b))
-		if book.counts.Malformed > before.Malformed && book.counts.Applied == before.Applied && len(s.debits)+s.raised > 0 {
+		replica := newReplica(testRules(), 1, 1, s)
+		replica.setMembers(now.Add(-time.Minute), []node{2, 3})
+		replica.charge(now, limiter.Charge{Key: testKey("own"), Cost: time.Second})
+		replica.tick(now)
+		before := replica.counts
+		messages := replica.received(now, bytes.Clone(b))
+		if replica.counts.Malformed > before.Malformed && replica.counts.Applied == before.Applied && len(s.debits)+s.raised > 0 {
 			t.Error("what is malformed was charged")
 		}
-		for _, l := range letters {
+		for _, l := range messages {
 			if _, err := parse(l.data); err != nil && !l.summary {
 				t.Errorf("answered with what nobody can read: %v", err)
 			}

@@ -42,7 +42,7 @@
 //
 // # What is where
 //
-// The [book] is the whole protocol as a state machine that is told the time and
+// The [replica] is the whole protocol as a state machine that is told the time and
 // returns what is to be sent; tests play it on a lossy network in virtual time.
 // The [Sharer] connects it to memberlist, which finds the peers, tells who is
 // alive, and carries and encrypts the messages.

@@ -63,7 +63,7 @@ func TestBadNetwork(t *testing.T) {
 			w.add(skew)
 			w.fleet(4)
 			rate, over := w.besiege(90 * time.Second)
-			k := w.cars[1].book.counts
+			k := w.cars[1].replica.counts
 			t.Logf("long-run rate %.3f of the limit, overshoot %v requests; %d messages lost; %d parcels applied, %d late, %d repeated, %d too late",
 				rate, over, w.lost, k.Applied, k.Late, k.Repeated, k.TooLate)
 			if math.Abs(rate-1) > 0.05 {
@@ -72,7 +72,7 @@ func TestBadNetwork(t *testing.T) {
 			w.loss, w.jitter = 0, 0
 			w.run(time.Second)
 			w.reconcile()
-			if got := w.cars[1].book.peers[1].skew.behind(); (got + skew).Abs() > 15*time.Millisecond {
+			if got := w.cars[1].replica.peers[1].skew.behind(); (got + skew).Abs() > 15*time.Millisecond {
 				t.Errorf("skew %v is taken for %v", skew, -got)
 			}
 		})
@@ -104,7 +104,7 @@ func TestTooSkewed(t *testing.T) {
 		t.Errorf("level %v: a peer that is 5 s off was believed", l)
 	}
 	s := State{}
-	w.cars[1].book.describe(&s, map[node]member{1: {name: "one"}, 3: {name: "three"}})
+	w.cars[1].replica.describe(&s, map[node]member{1: {name: "one"}, 3: {name: "three"}})
 	if len(s.Peers) != 2 || !s.Peers[0].Ignored || s.Peers[1].Ignored || math.Abs(s.Peers[0].Skew-5) > 0.1 {
 		t.Errorf("the state says %+v", s.Peers)
 	}
@@ -141,7 +141,7 @@ func TestSplit(t *testing.T) {
 		}
 		w.cars[3].side, w.cars[4].side = 1, 1
 		w.siege(3*time.Second, func() {})
-		w.meet() // they miss each other
+		w.setMembers() // they miss each other
 		a, b := sides()
 		w.siege(60*time.Second, func() {})
 		c, d := sides()
@@ -151,7 +151,7 @@ func TestSplit(t *testing.T) {
 		}
 		w.cars[3].side, w.cars[4].side = 0, 0
 		w.siege(time.Second, func() {}) // the network is whole, they do not know of it yet
-		w.meet()
+		w.setMembers()
 		w.siege(2*w.rules.epoch, func() {})
 		first, began, over := w.spent(), w.now, 0.0
 		var afterSecond float64
@@ -203,18 +203,18 @@ func TestSummaryBeforeItsOrigin(t *testing.T) {
 	w.run(time.Second)
 	spender, between, apart := w.cars[0], w.cars[1], w.cars[2]
 	apart.side = 1
-	w.meet()
+	w.setMembers()
 	spender.spend("debtor", 10*time.Second)
 	w.run(time.Second)
 	apart.side = 0
-	apart.book.askAmong = []node{between.id} // as it had not learnt when it was cut off
-	apart.book.meet(apart.clock(), []node{between.id})
-	between.book.meet(between.clock(), []node{spender.id, apart.id})
+	apart.replica.askAmong = []node{between.id} // as it had not learnt when it was cut off
+	apart.replica.setMembers(apart.clock(), []node{between.id})
+	between.replica.setMembers(between.clock(), []node{spender.id, apart.id})
 	w.run(time.Second)
 	if l := apart.level("debtor"); l > -5 {
 		t.Fatalf("level %v: no summary came", l)
 	}
-	w.meet()
+	w.setMembers()
 	w.run(time.Second)
 	if got, want := apart.level("debtor"), between.level("debtor"); math.Abs(got-want) > 0.5 {
 		t.Errorf("the level is %v, and %v where it was charged once", got, want)
@@ -249,9 +249,9 @@ func TestRestarts(t *testing.T) {
 	for i := range 5 {
 		w.cars[i].down = true
 		w.siege(3*time.Second, func() {})
-		w.meet() // the others miss it
+		w.setMembers() // the others miss it
 		fresh := w.add(0)
-		w.meet()
+		w.setMembers()
 		w.siege(time.Second, func() {})
 		if l, want := fresh.level("debtor"), w.cars[i+1].level("debtor"); math.Abs(l-want) > 0.05 {
 			t.Errorf("restart %d: the debtor has %v, and %v with the others", i, l, want)

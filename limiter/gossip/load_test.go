@@ -37,18 +37,18 @@ func TestBudget(t *testing.T) {
 	for range 3 {
 		w.add(0)
 	}
-	w.meet()
+	w.setMembers()
 	w.run(time.Second)
 	z := newZipf(1, 20_000)
-	before := w.cars[0].book.counts
+	before := w.cars[0].replica.counts
 	for range seconds * 100 {
 		for range 100 {
-			w.cars[0].book.charge(w.now, limiter.Charge{Key: testKey(z.draw()), Cost: 50 * time.Millisecond})
+			w.cars[0].replica.charge(w.now, limiter.Charge{Key: testKey(z.draw()), Cost: 50 * time.Millisecond})
 		}
-		w.cars[0].book.charge(w.now, limiter.Charge{Key: testKey("heavy"), Cost: 50 * time.Millisecond})
+		w.cars[0].replica.charge(w.now, limiter.Charge{Key: testKey("heavy"), Cost: 50 * time.Millisecond})
 		w.run(10 * time.Millisecond)
 	}
-	k := w.cars[0].book.counts
+	k := w.cars[0].replica.counts
 	sent := float64(k.Sent - before.Sent)
 	t.Logf("%.0f bytes/s of %d; %d keys wait, %d waited for an epoch, %d were given up", sent/seconds, perSecond, k.Waiting, k.Unsent, k.Expired)
 	if sent > 1.15*perSecond*(seconds+1) { // and the digests
@@ -57,7 +57,7 @@ func TestBudget(t *testing.T) {
 	if k.Unsent == 0 || k.Expired == 0 {
 		t.Error("what was not sent was not counted")
 	}
-	if x := w.cars[0].book.tally.of(testKey("heavy")); x > 2*10*50*time.Millisecond {
+	if x := w.cars[0].replica.pending.of(testKey("heavy")); x > 2*10*50*time.Millisecond {
 		t.Errorf("%v of the heaviest key wait", x)
 	}
 	if l := w.cars[1].level("heavy"); l > -testRate*50 {
@@ -70,17 +70,17 @@ func BenchmarkCommit(b *testing.B) {
 	for _, keys := range []int{1000, 100_000} {
 		b.Run(fmt.Sprint(keys), func(b *testing.B) {
 			now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-			book := newBook(testRules(), 1, 1, &ledger{debits: map[limiter.Key]time.Duration{}})
-			book.meet(now, []node{2, 3, 4, 5, 6, 7, 8, 9, 10})
+			replica := newReplica(testRules(), 1, 1, &ledger{debits: map[limiter.Key]time.Duration{}})
+			replica.setMembers(now, []node{2, 3, 4, 5, 6, 7, 8, 9, 10})
 			z := newZipf(1, keys)
 			for b.Loop() {
 				b.StopTimer()
 				for i, name := range z.names {
-					book.charge(now, limiter.Charge{Key: testKey(name), Cost: time.Duration(i) * time.Millisecond})
+					replica.charge(now, limiter.Charge{Key: testKey(name), Cost: time.Duration(i) * time.Millisecond})
 				}
 				now = now.Add(100 * time.Millisecond)
 				b.StartTimer()
-				book.tick(now)
+				replica.tick(now)
 			}
 		})
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// meet says who the live members are now, this node left out.
-func (b *book) meet(now time.Time, members []node) {
+// setMembers says who the live members are now, this node left out.
+func (b *replica) setMembers(now time.Time, members []node) {
 	b.live, b.turns = slices.Sorted(slices.Values(members)), nil
 	for id, p := range b.peers {
 		if p.alive && !slices.Contains(b.live, id) {
@@ -36,7 +36,7 @@ func (b *book) meet(now time.Time, members []node) {
 // heard notes that something came from a node, if only by way of others. If there
 // had been nothing for clearly longer than the history, it does not count what the node
 // charged meanwhile: that was on another side of a split. But it may know debts.
-func (b *book) heard(now time.Time, id node, p *peer) {
+func (b *replica) heard(now time.Time, id node, p *peer) {
 	// Each is sent a digest once in as many epochs as there are members.
 	silence := b.history + 4*time.Duration(len(b.live))*b.epoch
 	if !p.heard.IsZero() && now.Sub(p.heard) > silence {
@@ -52,7 +52,7 @@ const (
 	rememberFor   = 24 * time.Hour
 )
 
-func (b *book) forgetPeers(now time.Time) {
+func (b *replica) forgetPeers(now time.Time) {
 	for id, p := range b.peers {
 		if !p.alive && (now.Sub(p.left) > rememberFor || len(b.peers)-len(b.live) > rememberPeers) {
 			delete(b.peers, id)

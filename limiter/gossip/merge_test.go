@@ -17,11 +17,11 @@ func TestMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 		sinks := map[node]*ledger{}
-		books := map[node]*book{}
+		replicas := map[node]*replica{}
 		ids := []node{1, 2, 3, 4}
 		for _, id := range ids {
 			sinks[id] = &ledger{debits: map[limiter.Key]time.Duration{}}
-			books[id] = newBook(testRules(), id, rapid.Uint64().Draw(t, "seed"), sinks[id])
+			replicas[id] = newReplica(testRules(), id, rapid.Uint64().Draw(t, "seed"), sinks[id])
 		}
 		for _, id := range ids {
 			var others []node
@@ -30,23 +30,23 @@ func TestMerge(t *testing.T) {
 					others = append(others, o)
 				}
 			}
-			books[id].meet(now, others)
-			books[id].learned, books[id].askAmong = true, nil // nobody knows more
+			replicas[id].setMembers(now, others)
+			replicas[id].learned, replicas[id].askAmong = true, nil // nobody knows more
 		}
 		charged := map[node]map[limiter.Key]time.Duration{}
 		all := map[limiter.Key]time.Duration{}
-		var wire []letter // all that was ever sent
-		post := func(l []letter) { wire = append(wire, l...) }
+		var wire []outbound // all that was ever sent
+		post := func(l []outbound) { wire = append(wire, l...) }
 		deliver := func(i int) {
 			for _, to := range wire[i].to {
-				post(books[to].received(now, wire[i].data))
+				post(replicas[to].received(now, wire[i].data))
 			}
 		}
 		for range rapid.IntRange(1, 12).Draw(t, "epochs") {
 			for range rapid.IntRange(0, 6).Draw(t, "charges") {
 				id := rapid.SampledFrom(ids).Draw(t, "node")
 				c := limiter.Charge{Key: testKey(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key")), Cost: time.Duration(rapid.IntRange(1, 1000).Draw(t, "ms")) * time.Millisecond}
-				books[id].charge(now, c)
+				replicas[id].charge(now, c)
 				if charged[id] == nil {
 					charged[id] = map[limiter.Key]time.Duration{}
 				}
@@ -55,7 +55,7 @@ func TestMerge(t *testing.T) {
 			}
 			now = now.Add(100 * time.Millisecond)
 			for _, id := range ids {
-				post(books[id].tick(now))
+				post(replicas[id].tick(now))
 			}
 			for range rapid.IntRange(0, 6).Draw(t, "deliveries") {
 				deliver(rapid.IntRange(0, len(wire)-1).Draw(t, "letter"))
@@ -72,7 +72,7 @@ func TestMerge(t *testing.T) {
 			from := len(wire)
 			now = now.Add(100 * time.Millisecond)
 			for _, id := range ids {
-				post(books[id].tick(now))
+				post(replicas[id].tick(now))
 			}
 			for i := from; i < len(wire) && i < from+1000; i++ {
 				deliver(i)

@@ -36,8 +36,8 @@ type parcel struct {
 	data   []byte // amounts, packed
 }
 
-// holding is what somebody has of one origin's parcels.
-type holding struct {
+// versionVectorEntry is what somebody has of one origin's parcels.
+type versionVectorEntry struct {
 	origin  node
 	high    uint64
 	missing []span        // below high, the newest first
@@ -46,12 +46,12 @@ type holding struct {
 
 // message is one that was received. What it points to is part of the bytes.
 type message struct {
-	kind     kind
-	from     node
-	sent     time.Time // by the clock of the sender
-	parcels  []parcel
-	holdings []holding
-	debts    [][]byte // amounts, packed
+	kind          kind
+	from          node
+	sent          time.Time // by the clock of the sender
+	parcels       []parcel
+	versionVector []versionVectorEntry
+	debts         [][]byte // amounts, packed
 }
 
 // head begins a message.
@@ -69,7 +69,7 @@ func appendParcel(b []byte, p parcel) []byte {
 	return append(b, p.data...)
 }
 
-func appendHoldings(b []byte, list []holding) []byte {
+func appendVersionVector(b []byte, list []versionVectorEntry) []byte {
 	b = binary.AppendUvarint(b, uint64(len(list)))
 	for _, h := range list {
 		b = binary.BigEndian.AppendUint64(b, uint64(h.origin))
@@ -100,10 +100,10 @@ func parse(b []byte) (message, error) {
 			m.parcels = append(m.parcels, r.parcel())
 		}
 	case digest, reply:
-		m.holdings = r.holdings(maxOrigins)
+		m.versionVector = r.versionVector(maxOrigins)
 	case ask:
 	case summary:
-		m.holdings = r.holdings(maxMembers)
+		m.versionVector = r.versionVector(maxMembers)
 		for r.more() {
 			m.debts = append(m.debts, r.short(maxRaw))
 		}
@@ -126,9 +126,9 @@ func (r *reader) parcel() parcel {
 	return p
 }
 
-func (r *reader) holdings(most uint64) (list []holding) {
+func (r *reader) versionVector(most uint64) (list []versionVectorEntry) {
 	for range r.uvarint(most) {
-		h := holding{
+		h := versionVectorEntry{
 			origin: node(r.uint64()),
 			high:   r.uvarint(maxSeq),
 			within: time.Duration(r.uvarint(maxWithin)) * time.Millisecond, //nolint:gosec // bounded

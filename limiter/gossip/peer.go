@@ -6,7 +6,7 @@ import (
 
 // peer is what is known of another node.
 type peer struct {
-	window
+	receiveWindow
 	skew  skew
 	alive bool
 	left  time.Time // when it was last a member
@@ -39,11 +39,11 @@ func (p *peer) giveUp(horizon time.Time) {
 }
 
 // isSkewed tells whether a peer's clock is too far off for its figures to count.
-func (b *book) isSkewed(p *peer) bool { return p.skew.behind().Abs() > b.maxSkew }
+func (b *replica) isSkewed(p *peer) bool { return p.skew.behind().Abs() > b.maxSkew }
 
 // local turns an instant by a peer's clock into one of our own. Less than an epoch
 // may be transit as well.
-func (b *book) local(p *peer, millis int64) time.Time {
+func (b *replica) local(p *peer, millis int64) time.Time {
 	t := time.UnixMilli(millis)
 	if behind := p.skew.behind(); behind.Abs() > b.epoch {
 		t = t.Add(behind)

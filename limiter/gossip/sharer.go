@@ -16,20 +16,20 @@ import (
 // Sharer shares charges with peers that it finds by itself. All its methods may
 // be called concurrently, but Run, which is for once.
 type Sharer struct {
-	o       Options
-	id      node
-	outbox  *limiter.Outbox
-	inbox   *inbox
-	roster  *roster
-	keys    *memberlist.Keyring // nil: nothing is encrypted
-	asked   chan node           // who want a summary
-	away    atomic.Uint64       // messages that could not be sent
-	flows   flows
-	setKeys sync.Mutex
+	o          Options
+	id         node
+	outbox     *limiter.Outbox
+	inbox      *inbox
+	roster     *roster
+	keys       *memberlist.Keyring // nil: nothing is encrypted
+	asked      chan node           // who want a summary
+	away       atomic.Uint64       // messages that could not be sent
+	throughput throughput
+	setKeys    sync.Mutex
 
-	mu   sync.Mutex // guards the following
-	book *book      // nil before Run
-	list *memberlist.Memberlist
+	mu      sync.Mutex // guards the following
+	replica *replica   // nil before Run
+	list    *memberlist.Memberlist
 }
 
 var _ limiter.Sharer = (*Sharer)(nil)
@@ -76,7 +76,7 @@ func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
 		return err
 	}
 	s.mu.Lock()
-	s.list, s.book = list, newBook(s.o.rules(), s.id, uint64(s.id), in)
+	s.list, s.replica = list, newReplica(s.o.rules(), s.id, uint64(s.id), in)
 	s.mu.Unlock()
 	var helpers sync.WaitGroup
 	helpers.Go(func() { s.seek(ctx) })
@@ -89,7 +89,7 @@ func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
 	return s.stop()
 }
 
-// serve is the one goroutine that keeps the book.
+// serve is the one goroutine that keeps the replica.
 func (s *Sharer) serve(ctx context.Context) {
 	quarter := time.NewTicker(s.o.Epoch / 4)
 	defer quarter.Stop()
@@ -103,7 +103,7 @@ func (s *Sharer) serve(ctx context.Context) {
 			}
 			return
 		case <-s.roster.changed:
-			s.meet()
+			s.setMembers()
 		case m := <-s.inbox.messages:
 			s.inbox.taken(m)
 			s.receive(m)
@@ -127,12 +127,12 @@ func (s *Sharer) collect() {
 	s.collectLocked(time.Now())
 }
 
-// collectLocked takes what was offered into the book.
+// collectLocked takes what was offered into the replica.
 func (s *Sharer) collectLocked(now time.Time) {
-	s.outbox.Drain(func(c limiter.Charge) { s.book.charge(now, c) })
+	s.outbox.Drain(func(c limiter.Charge) { s.replica.charge(now, c) })
 }
 
-func (s *Sharer) meet() {
+func (s *Sharer) setMembers() {
 	live := s.roster.live()
 	ids := make([]node, 0, len(live))
 	for id := range live {
@@ -140,33 +140,33 @@ func (s *Sharer) meet() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.book.meet(time.Now(), ids)
+	s.replica.setMembers(time.Now(), ids)
 }
 
 func (s *Sharer) tick() {
 	s.mu.Lock()
 	now := time.Now()
 	s.collectLocked(now)
-	letters := s.book.tick(now)
-	s.flows.sample(now, s.book.counts)
+	messages := s.replica.tick(now)
+	s.throughput.sample(now, s.replica.counts)
 	s.mu.Unlock()
-	s.send(letters)
+	s.send(messages)
 }
 
 func (s *Sharer) receive(m []byte) {
 	s.mu.Lock()
-	letters := s.book.received(time.Now(), m)
+	messages := s.replica.received(time.Now(), m)
 	s.mu.Unlock()
-	s.send(letters)
+	s.send(messages)
 }
 
 // send sends messages, as packets that may get lost. It waits for nobody.
-func (s *Sharer) send(letters []letter) {
-	if len(letters) == 0 {
+func (s *Sharer) send(messages []outbound) {
+	if len(messages) == 0 {
 		return
 	}
 	live := s.roster.live()
-	for _, l := range letters {
+	for _, l := range messages {
 		for _, to := range l.to {
 			m, ok := live[to]
 			switch {
@@ -199,11 +199,11 @@ func (s *Sharer) answer(ctx context.Context, l Ledger) {
 			debts := debtsOf(now, l)
 			s.mu.Lock()
 			s.collectLocked(time.Now())
-			list, has := s.book.include(debts)
+			list, has := s.replica.include(debts)
 			s.mu.Unlock()
 			data := writeSummary(now, s.id, list, has)
 			s.mu.Lock()
-			s.book.counts.Sent += uint64(len(data))
+			s.replica.counts.Sent += uint64(len(data))
 			s.mu.Unlock()
 			if s.list.SendReliable(m.to, data) != nil {
 				s.away.Add(1)
@@ -218,12 +218,12 @@ func (s *Sharer) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := State{Name: s.o.Name, Sidecars: 1}
-	if s.book != nil {
-		s.book.describe(&state, live)
+	if s.replica != nil {
+		s.replica.describe(&state, live)
 	}
 	state.Counts.Dropped += s.outbox.Dropped()
 	state.Counts.Overrun = s.inbox.overrun.Load()
 	state.Counts.Unsendable = s.away.Load()
-	state.SentPerSecond, state.ReceivedPerSecond = s.flows.perSecond()
+	state.SentPerSecond, state.ReceivedPerSecond = s.throughput.perSecond()
 	return state
 }

@@ -50,10 +50,10 @@ type State struct {
 	Counts            Counts  `json:"counts"`
 }
 
-// describe fills in what a book knows.
-func (b *book) describe(s *State, roster map[node]member) {
+// describe fills in what a replica knows.
+func (b *replica) describe(s *State, roster map[node]member) {
 	s.Sidecars, s.Learned, s.Counts = len(b.live)+1, b.learned, b.counts
-	s.Counts.Waiting = len(b.tally.totals)
+	s.Counts.Waiting = len(b.pending.totals)
 	for _, id := range slices.SortedFunc(maps.Keys(roster), func(a, b node) int { return compareNames(roster[a], roster[b]) }) {
 		p := b.peers[id]
 		if p == nil || !p.alive {

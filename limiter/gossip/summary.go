@@ -52,26 +52,26 @@ func debtsOf(now time.Time, l Ledger) (list []debt) {
 // committed is taken out of it, as it will come in a parcel. So nothing that a
 // newcomer is told of here is told again; what came in between is told to it by
 // none of them.
-func (b *book) include(debts []debt) (list []amount, has []holding) {
+func (b *replica) include(debts []debt) (list []amount, has []versionVectorEntry) {
 	for _, d := range debts {
-		d.owes -= b.tally.of(d.key).Seconds()
+		d.owes -= b.pending.of(d.key).Seconds()
 		if left := time.Duration(min(d.owes/d.rate, maxCost.Seconds()) * float64(time.Second)); left >= time.Millisecond {
 			list = append(list, amount{d.key, left})
 		}
 	}
-	has = []holding{{origin: b.id, high: b.seq}}
+	has = []versionVectorEntry{{origin: b.id, high: b.seq}}
 	for id, p := range b.peers {
 		if len(has) < maxMembers && p.high > 0 {
-			has = append(has, holding{origin: id, high: p.high, missing: p.missing(maxSpans)})
+			has = append(has, versionVectorEntry{origin: id, high: p.high, missing: p.missing(maxSpans)})
 		}
 	}
 	return list, has
 }
 
 // writeSummary writes one, the longest debts first.
-func writeSummary(now time.Time, from node, list []amount, has []holding) []byte {
+func writeSummary(now time.Time, from node, list []amount, has []versionVectorEntry) []byte {
 	slices.SortFunc(list, func(a, b amount) int { return cmp.Compare(b.time, a.time) })
-	m := appendHoldings(head(summary, from, now), has)
+	m := appendVersionVector(head(summary, from, now), has)
 	for p := newPacker(); len(list) > 0 && len(m) < maxSummary; {
 		data, n := p.pack(list, maxBlock)
 		list = list[n:]
@@ -87,7 +87,7 @@ const (
 )
 
 // askForSummary asks one of those who may know more, until one has answered.
-func (b *book) askForSummary(now time.Time) {
+func (b *replica) askForSummary(now time.Time) {
 	b.askAmong = slices.DeleteFunc(b.askAmong, func(id node) bool {
 		p := b.peers[id]
 		return p == nil || !p.alive
@@ -106,11 +106,11 @@ func (b *book) askForSummary(now time.Time) {
 			whom = id
 		}
 	}
-	b.post(letter{to: []node{whom}, data: head(ask, b.id, now)})
+	b.post(outbound{to: []node{whom}, data: head(ask, b.id, now)})
 }
 
 // learn takes in a summary that was asked for. Debts are raised, never added.
-func (b *book) learn(now time.Time, m message) {
+func (b *replica) learn(now time.Time, m message) {
 	sent := b.local(b.peers[m.from], m.sent.UnixMilli())
 	if len(b.askAmong) == 0 || now.Sub(sent) > b.history {
 		b.counts.TooLate++
@@ -124,7 +124,7 @@ func (b *book) learn(now time.Time, m message) {
 	}
 	b.learned, b.askAmong, b.tries = true, nil, 0
 	b.counts.Summaries++
-	for _, h := range m.holdings {
+	for _, h := range m.versionVector {
 		if p := b.peers[h.origin]; p != nil { // missed or not: it may be back before its parcels are too old
 			p.adopt(h.high, h.missing)
 		}

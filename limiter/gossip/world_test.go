@@ -11,7 +11,7 @@ import (
 	"tempomat/limiter"
 )
 
-// world is a fleet on virtual time: real limiters and books, and a network that
+// world is a fleet on virtual time: real limiters and replicas, and a network that
 // delays, reorders, loses and splits.
 type world struct {
 	t          testing.TB
@@ -31,14 +31,14 @@ type world struct {
 // car is one sidecar.
 type car struct {
 	*limiter.Limiter
-	w     *world
-	id    node
-	book  *book
-	skew  time.Duration // its clock is ahead of the world's
-	side  int           // of a split
-	down  bool
-	sees  map[*car]bool
-	spent float64 // CPU-seconds that it let through
+	w       *world
+	id      node
+	replica *replica
+	skew    time.Duration // its clock is ahead of the world's
+	side    int           // of a split
+	down    bool
+	sees    map[*car]bool
+	spent   float64 // CPU-seconds that it let through
 }
 
 type event struct {
@@ -118,7 +118,7 @@ func (w *world) run(d time.Duration) {
 func (w *world) add(skew time.Duration) *car {
 	c := &car{w: w, id: node(len(w.cars) + 1), skew: skew, sees: map[*car]bool{}}
 	c.Limiter = limiter.New(c.clock(), testPolicy(), 1<<14, c)
-	c.book = newBook(w.rules, c.id, uint64(c.id), (*sink)(c))
+	c.replica = newReplica(w.rules, c.id, uint64(c.id), (*sink)(c))
 	w.cars = append(w.cars, c)
 	c.ticks()
 	return c
@@ -129,11 +129,11 @@ func (c *car) clock() time.Time { return c.w.now.Add(c.skew) }
 // ticks commits at the end of each epoch, by the car's own clock.
 func (c *car) ticks() {
 	now := c.clock()
-	c.w.after(c.book.end(now).Sub(now), func() {
+	c.w.after(c.replica.end(now).Sub(now), func() {
 		if c.down {
 			return
 		}
-		c.send(c.book.tick(c.clock()))
+		c.send(c.replica.tick(c.clock()))
 		c.ticks()
 	})
 }
@@ -154,19 +154,19 @@ func (s *sink) Divide(now time.Time, n int) {
 // Offer and Run are limiter.Sharer.
 func (c *car) Offer(x limiter.Charge) bool {
 	if x.Event == limiter.Settled {
-		c.book.charge(c.clock(), x)
+		c.replica.charge(c.clock(), x)
 	}
 	return true
 }
 
 func (c *car) Run(context.Context, limiter.Sink) error { return nil }
 
-func (c *car) send(letters []letter) {
-	for _, l := range letters {
+func (c *car) send(messages []outbound) {
+	for _, l := range messages {
 		for _, to := range l.to {
 			data := l.data
 			if l.summary {
-				list, has := c.book.include(debtsOf(c.clock(), c.Limiter))
+				list, has := c.replica.include(debtsOf(c.clock(), c.Limiter))
 				data = writeSummary(c.clock(), c.id, list, has)
 			}
 			c.w.carry(c, c.w.cars[to-1], data)
@@ -186,13 +186,13 @@ func (w *world) carry(from, to *car, data []byte) {
 	}
 	w.after(d, func() {
 		if !to.down && from.side == to.side {
-			to.send(to.book.received(to.clock(), data))
+			to.send(to.replica.received(to.clock(), data))
 		}
 	})
 }
 
 // meet tells each car who is live on its side.
-func (w *world) meet() {
+func (w *world) setMembers() {
 	for _, c := range w.cars {
 		var live []node
 		for _, o := range w.cars {
@@ -201,7 +201,7 @@ func (w *world) meet() {
 			}
 		}
 		if !c.down {
-			c.book.meet(c.clock(), live)
+			c.replica.setMembers(c.clock(), live)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func (w *world) fleet(n int) {
 	for range n {
 		w.add(0)
 	}
-	w.meet()
+	w.setMembers()
 	w.run(2 * time.Second) // to have asked each other for debts
 }
 

@@ -4,15 +4,15 @@ package gossip
 // each is split over 64 of them.
 const windowSize = 4096
 
-// window is which parcels of one node are done with. Each is numbered, from 1.
-type window struct {
+// receiveWindow is which parcels of one node are done with. Each is numbered, from 1.
+type receiveWindow struct {
 	high uint64 // the greatest that is; those at or below high-windowSize all are
 	low  uint64 // all up to here are
 	bits [windowSize / 64]uint64
 }
 
 // has tells whether a parcel is done with.
-func (w *window) has(seq uint64) bool {
+func (w *receiveWindow) has(seq uint64) bool {
 	switch {
 	case seq > w.high:
 		return false
@@ -23,7 +23,7 @@ func (w *window) has(seq uint64) bool {
 }
 
 // add says that a parcel is done with.
-func (w *window) add(seq uint64) {
+func (w *receiveWindow) add(seq uint64) {
 	if w.has(seq) {
 		return
 	}
@@ -34,7 +34,7 @@ func (w *window) add(seq uint64) {
 }
 
 // raise moves the window up. The numbers that come into it are not done with.
-func (w *window) raise(high uint64) {
+func (w *receiveWindow) raise(high uint64) {
 	if high-w.high >= windowSize {
 		w.bits = [windowSize / 64]uint64{}
 	} else {
@@ -49,7 +49,7 @@ func (w *window) raise(high uint64) {
 }
 
 // skip says that all up to a number are done with.
-func (w *window) skip(seq uint64) {
+func (w *receiveWindow) skip(seq uint64) {
 	if seq > w.high {
 		w.raise(seq)
 	}
@@ -61,7 +61,7 @@ type span struct{ from, to uint64 }
 
 // missing lists what is not done with below high, the newest first, as at most so
 // many spans.
-func (w *window) missing(most int) (spans []span) {
+func (w *receiveWindow) missing(most int) (spans []span) {
 	for s := w.high; s > w.low; s-- {
 		if w.has(s) {
 			continue
@@ -79,7 +79,7 @@ func (w *window) missing(most int) (spans []span) {
 }
 
 // adopt says that all is done with that is for somebody else.
-func (w *window) adopt(high uint64, missing []span) {
+func (w *receiveWindow) adopt(high uint64, missing []span) {
 	from := w.low
 	if high > windowSize {
 		from = max(from, high-windowSize)

@@ -10,7 +10,7 @@ import (
 // is within the window is known exactly.
 func TestWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var w window
+		var w receiveWindow
 		done := map[uint64]bool{}
 		high, low := uint64(0), uint64(0) // all up to low were skipped
 		near := rapid.Custom(func(t *rapid.T) uint64 {
@@ -60,7 +60,7 @@ func TestWindow(t *testing.T) {
 }
 
 func TestWindowMissingIsBounded(t *testing.T) {
-	var w window
+	var w receiveWindow
 	for s := uint64(2); s <= 200; s += 2 {
 		w.add(s)
 	}

@@ -4,25 +4,25 @@ import "time"
 
 // compare sends a peer what it lacks, and answers with a digest if it has
 // something that we lack. What has just been sent is not taken for lost.
-func (b *book) compare(now time.Time, m message) {
-	theirs := make(map[node]holding, len(m.holdings))
-	for _, h := range m.holdings {
+func (b *replica) compare(now time.Time, m message) {
+	theirs := make(map[node]versionVectorEntry, len(m.versionVector))
+	for _, h := range m.versionVector {
 		theirs[h.origin] = h
 	}
 	b.fill(now, m.from, theirs)
 	if m.kind == reply {
 		return
 	}
-	for _, h := range m.holdings {
-		if p := b.peers[h.origin]; p != nil && p.alive && hasMore(h, &p.window) {
-			b.post(letter{to: []node{m.from}, data: b.digest(now, reply)})
+	for _, h := range m.versionVector {
+		if p := b.peers[h.origin]; p != nil && p.alive && hasMore(h, &p.receiveWindow) {
+			b.post(outbound{to: []node{m.from}, data: b.digest(now, reply)})
 			return
 		}
 	}
 }
 
 // hasMore tells whether somebody has parcels that are missing here.
-func hasMore(h holding, w *window) bool {
+func hasMore(h versionVectorEntry, w *receiveWindow) bool {
 	if h.high > w.high {
 		return true
 	}
@@ -38,10 +38,10 @@ func hasMore(h holding, w *window) bool {
 
 // fill sends a peer the parcels that it lacks, several in a message, as far as
 // the budget goes.
-func (b *book) fill(now time.Time, to node, theirs map[node]holding) {
+func (b *replica) fill(now time.Time, to node, theirs map[node]versionVectorEntry) {
 	var m []byte
-	for i := range b.shelf.parcels {
-		p := &b.shelf.parcels[i]
+	for i := range b.retained.parcels {
+		p := &b.retained.parcels[i]
 		h, wants := theirs[p.origin]
 		if !wants || p.origin == to || now.Sub(p.came) < b.epoch || p.seq <= h.high && !within(h.missing, p.seq) {
 			continue
@@ -54,7 +54,7 @@ func (b *book) fill(now time.Time, to node, theirs map[node]holding) {
 			continue
 		}
 		if m != nil && len(m)+len(p.data)+32 > maxParcel+64 {
-			b.post(letter{to: []node{to}, data: m})
+			b.post(outbound{to: []node{to}, data: m})
 			m = nil
 		}
 		if m == nil {
@@ -63,11 +63,11 @@ func (b *book) fill(now time.Time, to node, theirs map[node]holding) {
 		m = appendParcel(m, p.parcel)
 	}
 	if m != nil {
-		b.post(letter{to: []node{to}, data: m})
+		b.post(outbound{to: []node{to}, data: m})
 	}
 }
 
-func (b *book) localOf(origin node, millis int64) time.Time {
+func (b *replica) localOf(origin node, millis int64) time.Time {
 	if p := b.peers[origin]; p != nil {
 		return b.local(p, millis)
 	}

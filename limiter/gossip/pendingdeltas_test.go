@@ -14,20 +14,20 @@ import (
 // TestTally: the sums are right, and the heaviest come first, whatever else there is.
 func TestTally(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tally, want := newTally(), map[limiter.Key]time.Duration{}
+		pending, want := newPendingDeltas(), map[limiter.Key]time.Duration{}
 		for range rapid.IntRange(0, 200).Draw(t, "charges") {
 			k := testKey(fmt.Sprint(rapid.IntRange(0, 40).Draw(t, "key")))
 			if rapid.IntRange(0, 9).Draw(t, "what") == 0 {
-				tally.remove(k)
+				pending.remove(k)
 				delete(want, k)
 				continue
 			}
 			cost := time.Duration(1) << rapid.IntRange(0, 45).Draw(t, "cost")
-			tally.add(0, k, cost)
+			pending.add(0, k, cost)
 			want[k] = min(want[k]+cost, maxCost)
 		}
 		n := rapid.IntRange(0, 50).Draw(t, "n")
-		got := tally.heaviest(nil, n)
+		got := pending.heaviest(nil, n)
 		if len(got) != min(n, len(want)) {
 			t.Fatalf("%d of %d, want %d", len(got), len(want), n)
 		}
@@ -46,15 +46,15 @@ func TestTally(t *testing.T) {
 }
 
 func TestTallyForgets(t *testing.T) {
-	tally := newTally()
+	pending := newPendingDeltas()
 	for i := range 10 {
-		tally.add(int64(i), testKey(fmt.Sprint(i)), time.Second)
-		tally.add(int64(i+5), testKey(fmt.Sprint(i)), time.Second)
+		pending.add(int64(i), testKey(fmt.Sprint(i)), time.Second)
+		pending.add(int64(i+5), testKey(fmt.Sprint(i)), time.Second)
 	}
-	if n := tally.forget(7); n != 7 || tally.of(testKey("6")) != 0 || tally.of(testKey("7")) != 2*time.Second {
-		t.Errorf("%d forgotten, %v left", n, tally.totals)
+	if n := pending.forget(7); n != 7 || pending.of(testKey("6")) != 0 || pending.of(testKey("7")) != 2*time.Second {
+		t.Errorf("%d forgotten, %v left", n, pending.totals)
 	}
-	if tally.add(0, testKey(string(make([]byte, maxID+1))), 1) {
+	if pending.add(0, testKey(string(make([]byte, maxID+1))), 1) {
 		t.Error("a key that is too long was taken")
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"tempomat/limiter"
 )
 
-// rules are what a book goes by.
+// rules are what a replica goes by.
 type rules struct {
 	epoch          time.Duration
 	history        time.Duration // how long parcels are kept and charged
@@ -16,24 +16,24 @@ type rules struct {
 	bytesPerSecond int           // that are sent, at most but for digests
 }
 
-// book is what one node knows of the traffic of all. It is a state machine that
+// replica is what one node knows of the traffic of all. It is a state machine that
 // is told the time: each call returns the messages that are to be sent. It is for
 // one goroutine at a time.
-type book struct {
+type replica struct {
 	rules
 	epochs
 	id     node
 	random *rand.Rand
 	sink   limiter.Sink
 
-	tally  *tally
-	shelf  shelf
-	seq    uint64 // of the last parcel of our own
-	peers  map[node]*peer
-	live   []node  // that are members now, in order
-	turns  []node  // of them, those that were sent no digest in this round
-	tokens float64 // bytes that may be sent
-	ticked time.Time
+	pending  *pendingDeltas
+	retained retained
+	seq      uint64 // of the last parcel of our own
+	peers    map[node]*peer
+	live     []node  // that are members now, in order
+	turns    []node  // of them, those that were sent no digest in this round
+	tokens   float64 // bytes that may be sent
+	ticked   time.Time
 
 	learned  bool      // from a summary, or nobody gave one
 	asked    time.Time // for one, the last time
@@ -42,37 +42,37 @@ type book struct {
 
 	packer   *packer
 	unpacker *unpacker
-	amounts  []amount // while committing
-	outgoing []letter // of the call that is under way
+	amounts  []amount   // while committing
+	outgoing []outbound // of the call that is under way
 	counts   Counts
 }
 
-// letter is a message and to whom it goes.
-type letter struct {
+// outbound is a message and to whom it goes.
+type outbound struct {
 	to      []node
 	data    []byte
 	summary bool // instead of data, a summary is to be written
 }
 
-func newBook(r rules, id node, seed uint64, sink limiter.Sink) *book {
-	return &book{
+func newReplica(r rules, id node, seed uint64, sink limiter.Sink) *replica {
+	return &replica{
 		rules: r, epochs: epochs{r.epoch}, id: id, sink: sink,
-		random: rand.New(rand.NewPCG(seed, uint64(id))), //nolint:gosec // whom to tell next is no secret
-		tally:  newTally(), peers: map[node]*peer{},
+		random:  rand.New(rand.NewPCG(seed, uint64(id))), //nolint:gosec // whom to tell next is no secret
+		pending: newPendingDeltas(), peers: map[node]*peer{},
 		packer: newPacker(), unpacker: newUnpacker(),
 	}
 }
 
 // charge adds what was charged here.
-func (b *book) charge(now time.Time, c limiter.Charge) {
-	if !b.tally.add(now.UnixMilli(), c.Key, c.Cost) {
+func (b *replica) charge(now time.Time, c limiter.Charge) {
+	if !b.pending.add(now.UnixMilli(), c.Key, c.Cost) {
 		b.counts.Dropped++
 	}
 }
 
 // received takes a message in and says what to answer. Nothing in it is believed
 // before it was checked.
-func (b *book) received(now time.Time, data []byte) []letter {
+func (b *replica) received(now time.Time, data []byte) []outbound {
 	b.outgoing = nil
 	b.counts.Received += uint64(len(data))
 	m, err := parse(data)
@@ -95,7 +95,7 @@ func (b *book) received(now time.Time, data []byte) []letter {
 	case digest, reply:
 		b.compare(now, m)
 	case ask:
-		b.outgoing = append(b.outgoing, letter{to: []node{m.from}, summary: true})
+		b.outgoing = append(b.outgoing, outbound{to: []node{m.from}, summary: true})
 	case summary:
 		b.learn(now, m)
 	}
@@ -103,7 +103,7 @@ func (b *book) received(now time.Time, data []byte) []letter {
 }
 
 // take charges a parcel, if it is new.
-func (b *book) take(now time.Time, p parcel) {
+func (b *replica) take(now time.Time, p parcel) {
 	o := b.peers[p.origin]
 	switch {
 	case p.origin == b.id:
@@ -135,7 +135,7 @@ func (b *book) take(now time.Time, p parcel) {
 	o.mark(ended, p.seq)
 	b.heard(now, p.origin, o)
 	p.data = slices.Clone(p.data) // it is part of a message
-	b.shelf.put(now, p)
+	b.retained.put(now, p)
 	b.counts.Applied++
 	if now.Sub(ended) > 2*b.epoch {
 		b.counts.Late++

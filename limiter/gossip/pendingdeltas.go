@@ -25,18 +25,18 @@ type total struct {
 	since int64 // when the first of it was, in milliseconds since 1970
 }
 
-// tally adds up what is charged here.
-type tally struct {
+// pendingDeltas adds up what is charged here.
+type pendingDeltas struct {
 	totals []total // in no order, side by side as all of them are looked at in each epoch
 	index  map[limiter.Key]int
 	chosen []int
 }
 
-func newTally() *tally { return &tally{index: map[limiter.Key]int{}} }
+func newPendingDeltas() *pendingDeltas { return &pendingDeltas{index: map[limiter.Key]int{}} }
 
 // add notes a charge; false if there is no room for another key, or if it could
 // not travel.
-func (t *tally) add(now int64, k limiter.Key, cost time.Duration) bool {
+func (t *pendingDeltas) add(now int64, k limiter.Key, cost time.Duration) bool {
 	if i, ok := t.index[k]; ok {
 		t.totals[i].cost = min(t.totals[i].cost+cost, maxCost)
 		return true
@@ -50,7 +50,7 @@ func (t *tally) add(now int64, k limiter.Key, cost time.Duration) bool {
 }
 
 // of returns what waits of a key.
-func (t *tally) of(k limiter.Key) time.Duration {
+func (t *pendingDeltas) of(k limiter.Key) time.Duration {
 	if i, ok := t.index[k]; ok {
 		return t.totals[i].cost
 	}
@@ -58,7 +58,7 @@ func (t *tally) of(k limiter.Key) time.Duration {
 }
 
 // remove forgets a key, if it is there.
-func (t *tally) remove(k limiter.Key) {
+func (t *pendingDeltas) remove(k limiter.Key) {
 	i, ok := t.index[k]
 	if !ok {
 		return
@@ -73,7 +73,7 @@ func (t *tally) remove(k limiter.Key) {
 
 // forget drops what was not sent for so long that nobody would charge it any
 // more, and returns how many keys that were.
-func (t *tally) forget(horizon int64) (n int) {
+func (t *pendingDeltas) forget(horizon int64) (n int) {
 	for _, x := range slices.Backward(t.totals) { // remove moves the last one, which has been looked at
 		if x.since < horizon {
 			t.remove(x.key)
@@ -85,7 +85,7 @@ func (t *tally) forget(horizon int64) (n int) {
 
 // heaviest appends about the n heaviest totals, the heaviest first. It counts how
 // many there are of each weight to an eighth, and so need not sort them all.
-func (t *tally) heaviest(list []amount, n int) []amount {
+func (t *pendingDeltas) heaviest(list []amount, n int) []amount {
 	var count [8 * 64]int
 	for i := range t.totals {
 		count[weight(t.totals[i].cost)]++

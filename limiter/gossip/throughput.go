@@ -2,11 +2,11 @@ package gossip
 
 import "time"
 
-// flowsOver is about how long flows are taken over.
-const flowsOver = 5 * time.Second
+// throughputOver is about how long throughput is taken over.
+const throughputOver = 5 * time.Second
 
-// flows are the bytes that come and go in a second, of late.
-type flows struct {
+// throughput is the bytes that come and go in a second, of late.
+type throughput struct {
 	from, to time.Time
 	first    Counts
 	last     Counts
@@ -15,16 +15,16 @@ type flows struct {
 }
 
 // sample is told the counts now and then.
-func (f *flows) sample(now time.Time, c Counts) {
+func (f *throughput) sample(now time.Time, c Counts) {
 	if f.from.IsZero() {
 		f.from, f.first, f.midAt, f.mid = now, c, now, c
 	}
-	if f.to, f.last = now, c; now.Sub(f.midAt) >= flowsOver/2 {
+	if f.to, f.last = now, c; now.Sub(f.midAt) >= throughputOver/2 {
 		f.from, f.first, f.midAt, f.mid = f.midAt, f.mid, now, c
 	}
 }
 
-func (f *flows) perSecond() (sent, received float64) {
+func (f *throughput) perSecond() (sent, received float64) {
 	over := f.to.Sub(f.from).Seconds()
 	if over <= 0 {
 		return 0, 0
