@@ -63,6 +63,7 @@
 //	pins.go          clients that somebody gave a standing for a time
 //	exempt.go        exemptions
 //	robots.go        robots and their accounts
+//	sites.go         which of the sites of a shared host is asked for
 //	crawlers.go      those that can be verified
 //
 //	standing.go      how clients stand: Judge, and Answered

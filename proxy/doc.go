@@ -72,6 +72,7 @@
 //	policy.go     one configuration, made ready
 //	driver.go     the goroutine that tells the limiter the time
 //	bill.go       what running requests used of the CPUs, as the kernel counts it
+//	priorities.go processes of long requests step down in priority
 //	workertrial.go how many connections the backend accepts
 //	learn.go      what the CPU use and the gate tell of the backend
 //	newcomer.go   who is redirected in place of waiting

@@ -3,8 +3,10 @@
 //
 //	keeper.go  what is lowered now, and for which request
 //	record.go  the same on disk, so that a crash leaves nothing behind
+//	lock_linux.go which of the running proxies a part of the record belongs to
 //	restore.go what others have left behind
 //	kernel*.go what the system is asked
+//	other.go   what there is on other systems: nothing
 //
 // How low a process should be is for others to say: see lifecycle.Life.Step.
 //

@@ -11,6 +11,7 @@
 //	words.go      what of a request's query may be logged
 //	counts.go     exact counters, by group
 //	named.go      and by class and request limit
+//	nearby.go     which of the counters are this CPU's
 //	totals.go     what they amount to
 //	ledger.go     what is shown of the accounts
 //	toprows.go    the first of many keys

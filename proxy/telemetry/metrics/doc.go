@@ -8,11 +8,13 @@
 //	gate.go       the gate
 //	resources.go  buffers, connections, reloads
 //	sharing.go    those with whom accounts are shared
+//	sites.go      the sites of a shared host
 //	tls.go        how connections begin, and certificates
 //	series.go     the table for the status and for Graphite
 //	collector.go  the table for Prometheus
 //	durations.go  how long requests take, as histograms
 //	histogram.go  one of them
+//	nearcells.go  where a duration is counted
 //	registry.go   all that Prometheus gets
 //
 // Labels are groups, outcomes, reasons, and what the configuration names. They are never
