@@ -84,7 +84,7 @@ func (h *Handler) look(now time.Time, t *workers.Tracker) {
 	h.running.Each(func(x *exchange) {
 		if i, ok := b.index[x]; ok && x.forwarded.Equal(b.all[i].Began) && !x.lingers {
 			x.takeReading(now, &b.all[i])
-			if r := &b.all[i]; r.Is == workers.Read {
+			if r := &b.all[i]; r.Is == workers.Read && r.Work != nil { // nil: nobody has accepted it yet
 				h.priorities.consider(now, x, r.Work.ID(), r.Reading.CPU)
 			}
 		}
