@@ -48,9 +48,11 @@ func (h *Handler) Bill(ctx context.Context, t *workers.Tracker) {
 	defer t.Close()
 	h.bill.tracker.Store(t)
 	defer h.bill.tracker.Store(nil)
+	ctx, stop := context.WithCancel(ctx)
 	var told sync.WaitGroup
 	told.Go(func() { t.Run(ctx) })
 	defer told.Wait()
+	defer stop() // also where it panics, which would else wait here for ever
 	ticks := time.NewTicker(billEvery)
 	defer ticks.Stop()
 	for {

@@ -67,11 +67,14 @@ func (e *Entry[T]) Unseen(f func()) {
 // Each calls f for each member. It must not wait, nor take a member in or out.
 func (r *Roster[T]) Each(f func(*T)) {
 	for i := range r.shards {
-		s := &r.shards[i]
-		s.mu.Lock()
-		for e := s.head; e != nil; e = e.next {
-			f(e.member)
-		}
-		s.mu.Unlock()
+		r.shards[i].each(f)
+	}
+}
+
+func (s *shard[T]) each(f func(*T)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := s.head; e != nil; e = e.next {
+		f(e.member)
 	}
 }
