@@ -161,12 +161,17 @@ func isNumber(name string) bool {
 	return len(name) == len(numberHeader) && strings.EqualFold(strings.ReplaceAll(name, "_", "-"), numberHeader)
 }
 
-// setNumber tells the backend the request's number, if workers may say which one they serve.
-func (x *exchange) setNumber() {
+// giveNumber gives the request a number, if workers may say which one they serve. It is not
+// yet among what runs.
+func (x *exchange) giveNumber() {
 	if t := x.handler.bill.tracker.Load(); t != nil && t.Listens() && x.policy.Meter.Measures() {
-		var text string
-		x.billed.number, text = t.Numbers.Next()
-		x.billed.text[0] = text
+		x.billed.number, x.billed.text[0] = t.Numbers.Next()
+	}
+}
+
+// setNumber tells the backend the request's number, if it has one.
+func (x *exchange) setNumber() {
+	if x.billed.text[0] != "" {
 		x.asked.fields.Set(numberHeader, x.billed.text[:1:1])
 	}
 }

@@ -142,6 +142,7 @@ func (h *Handler) forward(x *exchange) {
 	}
 	x.Begin(x.forwarded)
 	x.conn.call.Begin()
+	x.giveNumber()
 	h.running.Add(&x.Entry, x)
 	defer h.conclude(x)
 	x.outcome = telemetry.BackendBroke // unless it comes to an end
