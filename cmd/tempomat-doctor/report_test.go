@@ -22,15 +22,23 @@ import (
 // serveHistory runs a real admin API with a history for the time of a test.
 func serveHistory(t *testing.T, history func(hours int) api.HistoryReply) (path string) {
 	t.Helper()
+	return servePast(t, func(o *admin.Options) { o.History = history })
+}
+
+// servePast runs a real admin API that tells of the past for the time of a test.
+func servePast(t *testing.T, tells func(*admin.Options)) (path string) {
+	t.Helper()
 	path = socketPath(t)
 	l, err := admin.Listen("unix:" + path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := admin.New(admin.Options{
+	o := admin.Options{
 		Ledger: newLedger(), Now: func() time.Time { return adminNow }, Gate: func() limiter.GateState { return limiter.GateState{} },
-		Status: func() admin.Status { return admin.Status{} }, Ready: func() error { return nil }, History: history,
-	})
+		Status: func() admin.Status { return admin.Status{} }, Ready: func() error { return nil },
+	}
+	tells(&o)
+	a := admin.New(o)
 	served := make(chan error, 1)
 	go func() { served <- a.Serve(l) }()
 	t.Cleanup(func() {

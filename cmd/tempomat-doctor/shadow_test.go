@@ -1,14 +1,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
-	"time"
 
-	"tempomat/limiter"
 	"tempomat/proxy/admin"
 	"tempomat/proxy/admin/api"
 )
@@ -16,23 +12,7 @@ import (
 // serveShadow runs a real admin API that tells what would have been.
 func serveShadow(t *testing.T, shadow func(hours int) api.ShadowReply) (path string) {
 	t.Helper()
-	path = socketPath(t)
-	l, err := admin.Listen("unix:" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := admin.New(admin.Options{
-		Ledger: newLedger(), Now: func() time.Time { return adminNow }, Gate: func() limiter.GateState { return limiter.GateState{} },
-		Status: func() admin.Status { return admin.Status{} }, Ready: func() error { return nil }, Shadow: shadow,
-	})
-	served := make(chan error, 1)
-	go func() { served <- a.Serve(l) }()
-	t.Cleanup(func() {
-		if err := errors.Join(a.Shutdown(context.Background()), <-served); err != nil {
-			t.Error(err)
-		}
-	})
-	return path
+	return servePast(t, func(o *admin.Options) { o.Shadow = shadow })
 }
 
 // wouldBe is what would have been of a crawl, by somebody with a hostile name.

@@ -16,13 +16,8 @@ const (
 )
 
 func (a *Server) history(w http.ResponseWriter, r *http.Request) {
-	if a.opts.History == nil {
-		fail(w, http.StatusNotFound, "no history is kept: history.hours is 0 in the configuration")
-		return
-	}
-	hours, err := numberOf(r, "hours", usualHours, mostHours)
-	if err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
+	hours, ok := hoursOf(w, r, a.opts.History != nil)
+	if !ok {
 		return
 	}
 	reply := a.opts.History(hours)
@@ -34,16 +29,24 @@ func (a *Server) history(w http.ResponseWriter, r *http.Request) {
 
 // shadow answers what would have been.
 func (a *Server) shadow(w http.ResponseWriter, r *http.Request) {
-	if a.opts.Shadow == nil {
+	if hours, ok := hoursOf(w, r, a.opts.Shadow != nil); ok {
+		answer(w, http.StatusOK, a.opts.Shadow(hours))
+	}
+}
+
+// hoursOf is how many hours are asked for. If they cannot be had it says why, and returns
+// false.
+func hoursOf(w http.ResponseWriter, r *http.Request, kept bool) (hours int, ok bool) {
+	if !kept {
 		fail(w, http.StatusNotFound, "no history is kept: history.hours is 0 in the configuration")
-		return
+		return 0, false
 	}
 	hours, err := numberOf(r, "hours", usualHours, mostHours)
 	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
-		return
+		return 0, false
 	}
-	answer(w, http.StatusOK, a.opts.Shadow(hours))
+	return hours, true
 }
 
 // sortClasses puts classes in configured order, and those that are not configured any
