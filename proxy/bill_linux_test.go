@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"tempomat/cpuaccount"
+	"tempomat/limiter/limitertest"
 	"tempomat/proxy/workers"
 )
 
@@ -82,5 +84,49 @@ func TestWorkersTell(t *testing.T) {
 			t.Errorf("the backend gets %q, again: %t", n, seen[n])
 		}
 		seen[n] = true
+	}
+}
+
+// TestNobodyHasAcceptedYet: a request that waits in the queue of the backend's connections is
+// served by no process, so that there is none to step down.
+func TestNobodyHasAcceptedYet(t *testing.T) {
+	l, err := Listen(t.Context(), "127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend := &url.URL{Scheme: "http", Host: l.Addr().String()}
+	finder, err := workers.OpenFinder(backend)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, nil, fairly, func(s *setup) { s.source, s.backend.URL = cpuaccount.Process, backend })
+	var steps stepper
+	r.handler.SetStepper(&steps, noFailure(t))
+	ctx, stop := context.WithCancel(t.Context())
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		r.handler.Bill(ctx, workers.NewTracker(finder, nil, nil, func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		}))
+	})
+	answered := make(chan struct{})
+	beside.Go(func() {
+		defer close(answered)
+		r.do(r.client, request(t, nil, "GET /"))
+	})
+	limitertest.Eventually(t, "it is seen that nobody has accepted", func() (seen bool) {
+		r.handler.running.Each(func(x *exchange) { seen = !x.billed.accepted.IsZero() })
+		return seen
+	})
+	origin := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	beside.Go(func() { _ = origin.Serve(l) })
+	<-answered
+	stop()
+	_ = origin.Close()
+	beside.Wait()
+	if got := steps.seen(); len(got) != 0 {
+		t.Errorf("somebody stepped down: %v", got)
 	}
 }

@@ -25,6 +25,19 @@ type browser interface {
 	shows(url, title string) bool // in some tab
 }
 
+// needRoot skips a test where it is not root who runs it. CI is root, and fails: nobody else would
+// notice that it is never run.
+func needRoot(t *testing.T, why string) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatalf("CI has to be root: %s", why)
+	}
+	t.Skip(why)
+}
+
 // needProgram finds the first of some programs that is here. Without any of them the test is
 // skipped, but where CI runs it fails.
 func needProgram(t *testing.T, names ...string) string {

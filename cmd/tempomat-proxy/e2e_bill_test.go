@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -91,14 +90,8 @@ func telling(t *testing.T, socket string) string {
 // run as an ordinary user, Apache's workers are that user's, too, and are found.
 func withoutRights(t *testing.T) []string {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("Apache's workers are this user's")
-	}
-	setpriv, err := exec.LookPath("setpriv")
-	if err != nil {
-		t.Skip(err)
-	}
-	return []string{setpriv, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"}
+	needRoot(t, "Apache's workers are this user's")
+	return []string{needProgram(t, "setpriv"), "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"}
 }
 
 // TestSilentWithoutAProxy has PHP tell where nobody listens, and where the socket is full: the

@@ -56,9 +56,7 @@ func (a *apache) attack(t *testing.T, s *sidecarProcess) (pages []<-chan string)
 // TestPriorities has the workers of a real Apache step down, and kills, reloads and ends the
 // proxy meanwhile: they have their own priority afterwards, each time.
 func TestPriorities(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("to raise priorities again takes CAP_SYS_NICE")
-	}
+	needRoot(t, "to raise priorities again takes CAP_SYS_NICE")
 	backend := startApache(t, "--workers", "6")
 	const yaml = "trustedProxies: [127.0.0.1/32]\ngate: {priority: on}\n"
 	s := startProxy(t, backend.url, yaml)

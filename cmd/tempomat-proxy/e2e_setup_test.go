@@ -38,9 +38,7 @@ type setupMachine struct {
 }
 
 func newSetupMachine(t *testing.T) *setupMachine {
-	if os.Getuid() != 0 {
-		t.Skip("only root may do what setup does")
-	}
+	needRoot(t, "only root may do what setup does")
 	ports := limitertest.FreePorts(t, 4)
 	m := &setupMachine{t: t, place: setup.Place{Root: tempDir(t), HTTP: ports, HTTPS: ports + 1, InnerHTTP: ports + 2, InnerHTTPS: ports + 3}}
 	for dir := m.place.Root; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {

@@ -37,8 +37,14 @@ func recording(t *testing.T, l net.Listener) *recorder {
 	}
 	_, after, _ := strings.Cut(secrets.String(), "CLIENT_TRAFFIC_SECRET_0 ")
 	secret, err := hex.DecodeString(strings.Fields(after)[1])
-	if err != nil || c.ConnectionState().CipherSuite != tls.TLS_AES_128_GCM_SHA256 {
-		t.Skipf("another cipher: %v", err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.ConnectionState().CipherSuite != tls.TLS_AES_128_GCM_SHA256 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("a CPU that computes AES is needed")
+		}
+		t.Skip("without AES in the CPU another cipher is taken")
 	}
 	expand := func(label string, n int) []byte {
 		info := append([]byte{0, byte(n), byte(len("tls13 " + label))}, "tls13 "+label+"\x00"...)

@@ -19,7 +19,7 @@
 //
 // # What is done about it
 //
-// A connection has a budget of each (bounds.go, where each limit is argued from what
+// A connection has a budget of each (limits.go, where each limit is argued from what
 // honest clients do). Where honest use has no bound, it is earned: who was sent much
 // may tell often that it has been read. So what the server sends is followed, too: of
 // both directions the frames' headers are looked at (frame.go), and of what is in them
@@ -36,7 +36,8 @@
 // complete are bounded here: the handler sees them too late.
 //
 //	conn.go    the connection
-//	bounds.go  what is counted, and the limits
+//	bounds.go  what is counted
+//	limits.go  what may come too often, and how often honest clients need it
 //	budget.go  so many at once, so many per second
 //	together.go  what the connections of an address do
 //	stream.go  which requests are under way

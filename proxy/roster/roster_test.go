@@ -4,6 +4,7 @@ import (
 	"maps"
 	"sync"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -70,4 +71,25 @@ func TestNobodyLooksAtWhoHasLeft(t *testing.T) {
 	acts.Wait()
 	close(done)
 	looks.Wait()
+}
+
+// TestEachLetsGo: a panic of who looks does not keep the members for ever.
+func TestEachLetsGo(t *testing.T) {
+	var r Roster[member]
+	m := &member{}
+	r.Add(&m.Entry, m)
+	func() {
+		defer func() { _ = recover() }()
+		r.Each(func(*member) { panic("it looks wrong") })
+	}()
+	removed := make(chan struct{})
+	go func() {
+		m.Remove()
+		close(removed)
+	}()
+	select {
+	case <-removed:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the member cannot leave")
+	}
 }
