@@ -10,7 +10,7 @@ type kernel interface {
 	// Nice is the priority of a process: -20, the highest, to 19. It fails if the process has
 	// ended, also if its number is another one's now.
 	Nice(id process.ID) (int, error)
-	// SetNice changes it.
+	// SetNice changes it, and that of the threads which have the same.
 	SetNice(pid, nice int) error
 	// Alone tells whether none but the main thread of a process computes.
 	Alone(pid int) bool

@@ -29,12 +29,42 @@ func (system) Nice(id process.ID) (int, error) {
 	return 20 - x, nil
 }
 
-// SetNice implements kernel.
+// SetNice implements kernel. To the kernel a priority is a thread's. Those threads that have the
+// main one's follow it: one that is started while that is low would else stay low for good.
 func (system) SetNice(pid, nice int) error {
-	if err := unix.Setpriority(unix.PRIO_PROCESS, pid, nice); err != nil {
+	was, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
+	if err == nil {
+		err = unix.Setpriority(unix.PRIO_PROCESS, pid, nice)
+	}
+	if err != nil {
 		return fmt.Errorf("set the priority of process %d: %w", pid, err)
 	}
+	names, err := tasks(pid, mostFollow)
+	if err != nil {
+		return nil // it has ended
+	}
+	for _, name := range names {
+		if tid, err := strconv.Atoi(name); err == nil && tid != pid {
+			if x, err := unix.Getpriority(unix.PRIO_PROCESS, tid); err == nil && x == was {
+				_ = unix.Setpriority(unix.PRIO_PROCESS, tid, nice) // it may have ended
+			}
+		}
+	}
 	return nil
+}
+
+// mostFollow threads follow the main one. There are more only if they were started after the
+// process was seen to have few.
+const mostFollow = 256
+
+// tasks are the threads of a process, at most so many.
+func tasks(pid, most int) ([]string, error) {
+	dir, err := os.Open("/proc/" + strconv.Itoa(pid) + "/task")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }() // it was only read
+	return dir.Readdirnames(most)
 }
 
 const (
@@ -47,13 +77,7 @@ const (
 
 // Alone implements kernel, by what the threads have used since they were started.
 func (system) Alone(pid int) bool {
-	tasks := "/proc/" + strconv.Itoa(pid) + "/task"
-	dir, err := os.Open(tasks)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = dir.Close() }() // it was only read
-	names, err := dir.Readdirnames(mostThreads + 1)
+	names, err := tasks(pid, mostThreads+1)
 	if err != nil || len(names) > mostThreads {
 		return false
 	}
@@ -62,7 +86,7 @@ func (system) Alone(pid int) bool {
 	}
 	main, others := 0.0, 0.0
 	for _, name := range names {
-		used, ok := onCPU(tasks + "/" + name + "/schedstat")
+		used, ok := onCPU("/proc/" + strconv.Itoa(pid) + "/task/" + name + "/schedstat")
 		switch {
 		case !ok:
 			return false

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -288,4 +289,40 @@ func TestBeside(t *testing.T) {
 		t.Error(err)
 	}
 	wantNice(t, id, 19)
+}
+
+// TestThreadsFollow: a thread that is started while its process is low is put back with it.
+func TestThreadsFollow(t *testing.T) {
+	needsRight(t)
+	pid, own := os.Getpid(), niceOf(t, os.Getpid())
+	defer func() { _ = system{}.SetNice(pid, own) }()
+	if err := (system{}).SetNice(pid, own+5); err != nil {
+		t.Fatal(err)
+	}
+	started, end, ended := make(chan int), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // and so the thread ends with it
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, own+5)
+		started <- unix.Gettid()
+		<-end
+	}()
+	tid := <-started
+	if err := (system{}).SetNice(pid, own); err != nil {
+		t.Fatal(err)
+	}
+	if got := niceOf(t, tid); got != own {
+		t.Errorf("a thread has nice %d, want %d", got, own)
+	}
+	close(end)
+	<-ended
+}
+
+func niceOf(t *testing.T, tid int) int {
+	t.Helper()
+	x, err := unix.Getpriority(unix.PRIO_PROCESS, tid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return 20 - x
 }

@@ -69,6 +69,8 @@ func prepare(f *os.File) error {
 		return fmt.Errorf("%s is not a file", f.Name())
 	case ok && owner.Uid != 0 && int64(owner.Uid) != int64(os.Geteuid()), info.Mode().Perm()&0o022 != 0:
 		return fmt.Errorf("%s can be written by others, and so is not believed", f.Name())
+	case ok && owner.Nlink > 1:
+		return fmt.Errorf("%s is another file's name, too", f.Name())
 	case info.Size() > fileSize:
 		return fmt.Errorf("%s is another kind of file", f.Name())
 	case info.Size() < fileSize:
@@ -249,7 +251,7 @@ func decode(b []byte) (e entry, ok bool) {
 	e.id.Start = binary.BigEndian.Uint64(b[4:])
 	e.own, e.before, e.set = int(b[12])-highest, int(b[13])-highest, int(b[14])-highest
 	ok = binary.BigEndian.Uint32(b[entrySize-4:]) == sum(b[:entrySize-4]) &&
-		e.own <= e.before && e.before <= e.set && e.set <= lowest
+		e.own < e.set && e.own <= e.before && e.before <= e.set && e.set <= lowest
 	return e, ok
 }
 

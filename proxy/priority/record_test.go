@@ -288,3 +288,31 @@ func TestPutBack(t *testing.T) {
 		}
 	}
 }
+
+// TestDoesNotRaise: an entry that would have a process go faster than it does is none of ours.
+func TestDoesNotRaise(t *testing.T) {
+	for set, want := range map[int]bool{-20: false, 0: false, 5: true, 19: true} {
+		var b [entrySize]byte
+		entry{id: process.ID{PID: 7, Start: 9}, own: min(0, set), before: min(0, set), set: set}.encode(&b)
+		if _, ok := decode(b[:]); ok != want {
+			t.Errorf("nice %d: %t", set, ok)
+		}
+	}
+}
+
+// TestOneName: a record that is another file's name, too, is not written.
+func TestOneName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "record")
+	if err := os.WriteFile(path, []byte("theirs"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(path, path+".link"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(path + ".link"); err == nil {
+		t.Error("it is believed")
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "theirs" {
+		t.Errorf("it has %q, %v", text, err)
+	}
+}

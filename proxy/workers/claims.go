@@ -74,17 +74,33 @@ type claim struct {
 
 	// guarded by claims.mu:
 	rest    *process.Usage // what it had used when it had served it, as it says, or went on to another one
+	gone    bool           // it went on to another one
 	another bool           // it serves others at the same time, as far as it says
 }
 
-// final is what the process had used when it had served the request.
-func (c *claim) final() (u process.Usage, ok bool) {
+// used is what the process has used for the request. Until it goes on to another one, what it
+// uses after it said that it is done is this one's, too: PHP says so before the site's own
+// functions for the end of a page.
+func (c *claim) used() (process.Usage, error) {
+	c.of.mu.Lock()
+	rest, gone := c.rest, c.gone
+	c.of.mu.Unlock()
+	if gone {
+		return *rest, nil
+	}
+	u, err := c.id.Usage()
+	switch {
+	case rest == nil:
+		return u, err
+	case err != nil || u.CPU-rest.CPU <= between:
+		return *rest, nil
+	}
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	if c.rest == nil {
-		return u, false
+	if !c.gone {
+		c.rest = &u
 	}
-	return *c.rest, true
+	return *c.rest, nil
 }
 
 // serves tells whether the process serves nothing else, as far as it says.
@@ -186,6 +202,7 @@ const between = 10 * time.Millisecond
 // goneOnLocked takes in that the process serves another request, beside others or not, and
 // returns what it had used before that.
 func (c *claim) goneOnLocked(now process.Usage, others bool) (base process.Usage) {
+	c.gone = true
 	if c.rest == nil {
 		c.rest, c.another = &now, c.another || others
 		return now

@@ -184,3 +184,13 @@ func TestThreads(t *testing.T) {
 		t.Error("what is not heard is never forgotten")
 	}
 }
+
+// final is what the process had used when it had served the request.
+func (c *claim) final() (u process.Usage, ok bool) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if c.rest == nil {
+		return u, false
+	}
+	return *c.rest, true
+}

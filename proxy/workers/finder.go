@@ -129,8 +129,40 @@ func (f *Finder) Find(now time.Time, c net.Conn) (Seat, error) {
 // Holds tells whether the connection ends there still.
 func (f *Finder) Holds(s *Seat) bool { return socketOf(f.proc.link(s.ID.PID, s.fd)) == s.inode }
 
-// Many tells whether the process serves several connections at once.
-func (f *Finder) Many(s *Seat) bool { return f.proc.servesMany(s.ID.PID, s.fd) }
+// Many tells whether the process serves several connections at once, or could.
+func (f *Finder) Many(s *Seat) bool {
+	return f.proc.servesMany(s.ID.PID, s.fd) || f.Several(s.ID.PID)
+}
+
+// Several tells whether a process has several of the backend's connections open. Who serves one
+// request at a time accepts the next one when it is done; an event loop that asks for all by
+// poll(2) has no descriptor that tells.
+func (f *Finder) Several(pid int) bool {
+	open := make(map[uint32]bool)
+	if f.port != 0 {
+		f.diag.eachTCP(1<<established, f.port, 0, func(s socket) {
+			if s.port == f.port {
+				open[s.inode] = true
+			}
+		})
+	} else {
+		f.diag.eachUnix(1<<established, func(s socket) {
+			if string(bytes.TrimRight(s.name, "\x00")) == f.name {
+				open[s.inode] = true
+			}
+		})
+	}
+	delete(open, 0) // not accepted yet
+	n := 0
+	_ = f.proc.each(pid, func(_ int, link string) bool {
+		if inode := socketOf(link); open[inode] {
+			n++
+			delete(open, inode) // it may have two descriptors
+		}
+		return n < 2
+	})
+	return n > 1
+}
 
 // peer is the inode of the connection's other end.
 func (f *Finder) peer(c net.Conn) (inode uint32, err error) {

@@ -28,6 +28,8 @@ func Listen(path string) (*Ear, error) {
 		return nil, fmt.Errorf("listen for workers: %w", err)
 	case info.Mode().Type() != fs.ModeSocket:
 		return nil, fmt.Errorf("listen for workers: %s is there, and no socket", path)
+	case isServed(path):
+		return nil, fmt.Errorf("listen for workers: %s is another program's socket", path)
 	default:
 		_ = os.Remove(path) // or listening tells why not
 	}
@@ -49,6 +51,16 @@ func Listen(path string) (*Ear, error) {
 		return nil, fmt.Errorf("listen for workers: %w", err)
 	}
 	return &Ear{conn: c, path: path}, nil
+}
+
+// isServed tells whether a program listens there that is none of ours: to another kind of
+// socket. The one that this process takes the place of may still hear.
+func isServed(path string) bool {
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err == nil {
+		_ = c.Close()
+	}
+	return errors.Is(err, unix.EPROTOTYPE)
 }
 
 // run takes in what is told, until the context ends.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"tempomat/cpuaccount/process"
 )
 
 // ear listens, and sends.
@@ -196,6 +199,96 @@ func TestPacer(t *testing.T) {
 			}
 			if every == time.Millisecond && n < 1900 {
 				t.Errorf("%d messages of 2000, of which there are fewer than may be", n)
+			}
+		})
+	}
+}
+
+// TestWorksOn: what a process uses after it said that it is done is the request's, until it goes
+// on to another one.
+func TestWorksOn(t *testing.T) {
+	id, before, err := process.Look(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClaims()
+	c.begins(at(0), id, before, 1)
+	c.ends(id, before, 1)
+	x := c.of(1)
+	if u, err := x.used(); err != nil || u.CPU-before.CPU > between {
+		t.Errorf("at once it has used %v more, %v", u.CPU-before.CPU, err)
+	}
+	now := before
+	for now.CPU-before.CPU <= 3*between { // it computes
+		if now, err = id.Usage(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u, err := x.used()
+	if err != nil || u.CPU < now.CPU {
+		t.Errorf("it has used %v, %v, want %v at least", u.CPU, err, now.CPU)
+	}
+	c.begins(at(1), id, u, 2)
+	for more := u; more.CPU-u.CPU <= 3*between; {
+		if more, err = id.Usage(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after, _ := x.used(); after != u {
+		t.Errorf("with another one it has used %v, want %v", after.CPU, u.CPU)
+	}
+}
+
+// TestOthersSocket: the socket of a program that serves something else is left alone.
+func TestOthersSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fpm.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if _, err := Listen(path); err == nil || !strings.Contains(err.Error(), "another program's") {
+		t.Error(err)
+	}
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+}
+
+// TestSeveral: a process with one of the backend's connections may serve one request at a time;
+// one with two does not.
+func TestSeveral(t *testing.T) {
+	for name, address := range map[string][2]string{"tcp": {"tcp", "127.0.0.1:0"}, "unix": {"unix", filepath.Join(t.TempDir(), "b.sock")}} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen(address[0], address[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Close() }()
+			backend := &url.URL{Scheme: "http", Host: l.Addr().String()}
+			if name == "unix" {
+				backend = &url.URL{Scheme: "unix", Path: address[1]}
+			}
+			f, err := OpenFinder(backend)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			for n, want := range []bool{false, false, true} {
+				if n > 0 {
+					for _, open := range []func() (net.Conn, error){func() (net.Conn, error) { return net.Dial(address[0], l.Addr().String()) }, l.Accept} {
+						c, err := open()
+						if err != nil {
+							t.Fatal(err)
+						}
+						defer func() { _ = c.Close() }()
+					}
+				}
+				if got := f.Several(os.Getpid()); got != want {
+					t.Errorf("with %d connections: %t", n, got)
+				}
 			}
 		})
 	}

@@ -65,6 +65,7 @@ type seat struct {
 // How often things are done.
 const (
 	readEvery  = 100 * time.Millisecond
+	manyEvery  = time.Second
 	sweepEvery = 5 * time.Second
 	keepsSeat  = 10 * time.Second
 	keepsIdle  = 10 * time.Minute // a worker that serves nothing
@@ -121,7 +122,7 @@ func (t *Tracker) Look(now time.Time, all []Running) {
 		if r.Work == nil {
 			continue // nobody serves it, or it is not known who does
 		}
-		t.judge(r.Work, at[r.Work.worker])
+		t.judge(now, r, at[r.Work.worker])
 		r.Is = t.read(now, r, counts)
 	}
 	if counts {
@@ -177,14 +178,29 @@ func (w *Work) owes(share time.Duration) time.Duration {
 }
 
 // judge gives up what is seen to serve several requests at once.
-func (t *Tracker) judge(w *Work, running int) {
+func (t *Tracker) judge(now time.Time, r *Running, running int) {
+	w := r.Work
 	if w.claim != nil && !w.claim.serves() {
 		w.void.Store(true)
 	}
-	if running > 1 {
+	if running > 1 || w.claim == nil && t.isMany(now, w.worker, r.Due) {
 		w.worker.many = true
 		w.void.Store(true)
 	}
+}
+
+// isMany tells whether a process that was found has other connections meanwhile. It is looked
+// at now and then, as that takes some system calls, and before it is to step down.
+func (t *Tracker) isMany(now time.Time, w *worker, due bool) bool {
+	pause := manyEvery
+	if due {
+		pause = readEvery
+	}
+	if t.finder == nil || now.Sub(w.counted) < pause {
+		return w.many
+	}
+	w.counted = now
+	return w.many || t.finder.Several(w.id.PID)
 }
 
 func (t *Tracker) read(now time.Time, r *Running, counts bool) State {
@@ -277,7 +293,7 @@ func (t *Tracker) seat(now time.Time, c net.Conn) (*seat, error) {
 		known, w.used = true, now
 	}
 	if !known {
-		w.many = t.finder.Many(&found)
+		w.many, w.counted = t.finder.Many(&found), now
 	}
 	s = &seat{Seat: found, worker: w, used: now}
 	t.seats[c] = s

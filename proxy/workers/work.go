@@ -15,6 +15,8 @@ type worker struct {
 	many bool // it serves several at once
 	asks bool // it waited for a database, when that was looked at last, or that never was
 	used time.Time
+	// counted is when it was looked at last whether it has other connections.
+	counted time.Time
 
 	mu   sync.Mutex // guards the following
 	last process.Usage
@@ -103,11 +105,11 @@ func (w *Work) usage() (u process.Usage, ok bool) {
 	if w.void.Load() {
 		return u, false
 	}
+	var err error
 	if w.claim != nil {
-		if u, ok := w.claim.final(); ok {
-			return u, true
-		}
+		u, err = w.claim.used()
+	} else {
+		u, err = w.worker.id.Usage()
 	}
-	u, err := w.worker.id.Usage()
 	return u, err == nil
 }
