@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -130,15 +131,23 @@ func hostPattern() form.Scalar[string] {
 	s.Parse = func(text string) (string, error) {
 		text = strings.TrimSuffix(strings.ToLower(text), ".")
 		name := strings.TrimPrefix(text, "*.")
-		if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil && name == text {
-			return text, nil
+		if ip, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil && name == text && ip.Zone() == "" {
+			return inURL(ip), nil
 		}
-		if name == "" || len(text) > 253 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-._") != "" || strings.HasPrefix(name, ".") {
+		if name == "" || len(text) > 253 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-._") != "" || slices.Contains(strings.Split(name, "."), "") {
 			return "", errors.New("must be a host such as www.example.com, without a port, or *.example.com for all below it")
 		}
 		return text, nil
 	}
 	return s
+}
+
+// inURL is an address as a URL has it, and so Host.
+func inURL(ip netip.Addr) string {
+	if ip.Is4() {
+		return ip.String()
+	}
+	return "[" + ip.String() + "]"
 }
 
 // pathPattern is a path, or the beginning of paths.

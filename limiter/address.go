@@ -49,16 +49,21 @@ type pool struct {
 	queued int // requests that wait
 }
 
-// waitingWith is how many requests wait that count as the client's: those of all
-// User-Agents of an address, or of all in the pool, as anybody has as many as it likes.
-func (g *gate) waitingWith(t *Ticket, c *client) int {
-	switch {
-	case t.pooled:
+// waitingWith is how many requests wait that count as the client's, at all sites: those of
+// all User-Agents of an address, or of all in the pool, as anybody has as many as it likes.
+func (t *Ticket) waitingWith() (n int) {
+	if t.pooled {
 		return t.site.pool.queued
-	case t.session:
-		return int(c.queued)
 	}
-	return c.address.queued
+	for c := t.slots[0].bucket.client.Load(); c != nil; c = c.elsewhere {
+		switch {
+		case t.session:
+			n += int(c.queued)
+		case c.address != nil:
+			n += c.address.queued
+		}
+	}
+	return n
 }
 
 // count counts a request that waits, or no longer does.

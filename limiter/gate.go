@@ -127,7 +127,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	t.site = g.siteOf(t.siteName)
 	g.reach(at, t.site)
 	c := g.client(at, t)
-	if g.waitingWith(t, c) >= g.limits.perClient && !t.site.open {
+	if t.waitingWith() >= g.limits.perClient && !t.site.open {
 		if c.known {
 			t.seen.Store(asKnown)
 		}

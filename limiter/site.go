@@ -100,6 +100,9 @@ func (g *gate) setSites(p *policy) {
 	named := make(map[string]*site, len(p.Sites))
 	for _, info := range p.Sites {
 		s := g.named[info.Name]
+		if i := slices.IndexFunc(g.contending, func(o *site) bool { return o.name == info.Name }); s == nil && i >= 0 {
+			s = g.contending[i] // it had gone, and some of its requests wait still
+		}
 		if s == nil {
 			s = &site{name: info.Name}
 		}

@@ -238,3 +238,48 @@ func BenchmarkSites(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+// TestOneClientsQueueAtAllSites: as many requests of a client wait as one may have, however many
+// sites it asks.
+func TestOneClientsQueueAtAllSites(t *testing.T) {
+	names := []string{"a", "b", "c", "d", ""}
+	var sites []SiteInfo
+	for _, name := range names[:4] {
+		sites = append(sites, SiteInfo{Name: name, Mode: Fair})
+	}
+	for _, session := range []bool{false, true} {
+		w := twoSites(sites...)
+		for i := range 2 * 64 * len(names) {
+			keys := by("c")
+			if session {
+				keys = by("session", "c")
+			}
+			w.Arrive(w.now, Arrival{Keys: keys, Site: names[i%len(names)], Guess: time.Second, Sure: true, Proven: true, Session: session, Face: uint8(i / 7 % faces)})
+		}
+		if got := w.gate.queued; got != 64 {
+			t.Errorf("with a session %t: %d requests wait, want 64", session, got)
+		}
+	}
+}
+
+// TestSiteThatGoesAndComes: a site that is removed and named again while its requests wait is one
+// site, with one share.
+func TestSiteThatGoesAndComes(t *testing.T) {
+	a, b := SiteInfo{Name: "a", Mode: Fair}, SiteInfo{Name: "b", Mode: Fair}
+	w := twoSites(a, b)
+	p := fair()
+	p.MaxHeld, p.MaxHeldPerClient = 512, 64
+	for i := range 20 {
+		p.Sites = []SiteInfo{a}
+		w.SetPolicy(w.now, p)
+		p.Sites = []SiteInfo{a, b}
+		w.SetPolicy(w.now, p)
+		for _, name := range []string{"a", "b"} {
+			w.at(name, name+string(rune('a'+i)), time.Second)
+		}
+	}
+	// What ran as it was removed for the first time ends as it was.
+	if n, shares := len(w.gate.contending), w.gate.clock.active; n != 2 || shares > 3 {
+		t.Errorf("%d sites want their turn, with shares of %g", n, shares)
+	}
+}

@@ -39,10 +39,7 @@ func (system) SetNice(pid, nice int) error {
 	if err != nil {
 		return fmt.Errorf("set the priority of process %d: %w", pid, err)
 	}
-	names, err := tasks(pid, mostFollow)
-	if err != nil {
-		return nil // it has ended
-	}
+	names, _ := tasks(pid, mostFollow) // none: it has ended
 	for _, name := range names {
 		if tid, err := strconv.Atoi(name); err == nil && tid != pid {
 			if x, err := unix.Getpriority(unix.PRIO_PROCESS, tid); err == nil && x == was {
