@@ -47,7 +47,7 @@ const (
 // by all. Its methods may be called concurrently; the times that they are told
 // may be a little out of order.
 type Guess struct {
-	seed  maphash.Seed
+	hash  func(text string) uint64
 	kinds sketch // that were answered
 	asked sketch // that were asked for and not known: who gets no answers pushes no answered ones out
 	pairs pairs
@@ -55,12 +55,17 @@ type Guess struct {
 }
 
 // NewGuess makes a Guess that knows nothing.
-func NewGuess() *Guess { return NewSeededGuess(maphash.MakeSeed()) }
+func NewGuess() *Guess {
+	seed := maphash.MakeSeed()
+	return NewHashedGuess(func(text string) uint64 { return maphash.String(seed, text) })
+}
 
-// NewSeededGuess makes a Guess whose hashes go by a seed: two of the same seed that are told
-// the same guess the same, which tests go by. The seed is to be nobody else's.
-func NewSeededGuess(seed maphash.Seed) *Guess {
-	g := &Guess{seed: seed}
+// NewHashedGuess makes a Guess that remembers by the hashes that it is given, so that two
+// of the same hash that are told the same guess the same, in every process: simulations
+// are repeated by that. Whoever knows the hash can have requests meet that are nothing
+// alike; a Guess that clients are judged by has a secret one, as NewGuess makes it.
+func NewHashedGuess(hash func(text string) uint64) *Guess {
+	g := &Guess{hash: hash}
 	g.kinds.init()
 	g.asked.init()
 	return g
@@ -68,10 +73,10 @@ func NewSeededGuess(seed maphash.Seed) *Guess {
 
 // asker is who asks, and the hash of the client.
 func (g *Guess) asker(now time.Time, k *Kind) (by asker, client uint64) {
-	client = maphash.String(g.seed, k.Client)
+	client = g.hash(k.Client)
 	head := client
 	if k.Address != "" {
-		head = maphash.String(g.seed, k.Address)
+		head = g.hash(k.Address)
 	}
 	return asker{from: witness(head), known: k.Known, at: now.UnixMilli(), head: head}, client
 }

@@ -124,7 +124,7 @@ func (m *model) atLeast(now time.Time, shape, client string, x float64) {
 // TestGuessIsTheModel plays the same answers to a Guess and to the model.
 func TestGuessIsTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g, m := NewGuess(), &model{shapes: map[string]*modelStat{}, pairs: map[[2]string]*modelStat{}}
+		g, m := newGuess(), &model{shapes: map[string]*modelStat{}, pairs: map[[2]string]*modelStat{}}
 		now := epoch
 		for step := range rapid.IntRange(1, 80).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "ms")) * time.Millisecond)
@@ -160,7 +160,7 @@ func TestGuessIsTheModel(t *testing.T) {
 // nearer to that of others, by half in 10 s.
 func TestDoubtGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := NewGuess()
+		g := newGuess()
 		usual := time.Duration(rapid.Int64Range(int64(floor), int64(time.Second)).Draw(t, "usual"))
 		others(g, "/a", usual, usual, usual)
 		k := Kind{Shape: "/a", Client: "me"}
@@ -190,7 +190,7 @@ func TestDoubtGrows(t *testing.T) {
 func TestWithheldAnswers(t *testing.T) {
 	const light = 100 * time.Millisecond
 	rapid.Check(t, func(t *rapid.T) {
-		g := NewGuess()
+		g := newGuess()
 		others(g, "/a", 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond)
 		k := Kind{Shape: "/a", Client: "me"}
 		mistaken := rapid.Float64Range(0.02, 0.6).Draw(t, "mistaken")
@@ -214,7 +214,7 @@ func TestWithheldAnswers(t *testing.T) {
 // while one comes back now and then. Neither that one makes room nor those who
 // came last.
 func TestInventedClientsPushNoneOut(t *testing.T) {
-	g := NewGuess()
+	g := newGuess()
 	me := Kind{Shape: "/a", Client: "me"}
 	const flood = 150_000 // more than twice of what there is room for
 	for i := range flood {
@@ -242,7 +242,7 @@ func TestInventedClientsPushNoneOut(t *testing.T) {
 // TestANewKindInheritsNoCost fills a shard, so that the next kind takes the place
 // of another one.
 func TestANewKindInheritsNoCost(t *testing.T) {
-	g := NewGuess()
+	g := newGuess()
 	for i := range 4 * shards * kindsPerShard {
 		shape := fmt.Sprint("/dear/", i)
 		others(g, shape, time.Hour, time.Hour, time.Hour)
@@ -295,7 +295,7 @@ func TestTheLeastAskedForMakesRoom(t *testing.T) {
 func BenchmarkGuessOfTheKnown(b *testing.B) {
 	for _, url := range []string{"", "/shape?a=1&b=2"} {
 		b.Run("url="+url, func(b *testing.B) {
-			g := NewGuess()
+			g := newGuess()
 			kinds := make([]Kind, 1000)
 			for i := range kinds {
 				kinds[i] = Kind{Shape: fmt.Sprint("/shape/", i%300), URL: url, Client: fmt.Sprint("10.0.0.", i)}
@@ -315,7 +315,7 @@ func BenchmarkGuessOfTheKnown(b *testing.B) {
 func BenchmarkGuessOf(b *testing.B) {
 	for _, url := range []string{"/shape", "/shape?a=1&b=2"} {
 		b.Run("url="+url, func(b *testing.B) {
-			g := NewGuess()
+			g := newGuess()
 			kinds := make([]Kind, 1000)
 			for i := range kinds {
 				kinds[i] = Kind{Shape: fmt.Sprint("/shape/", i%300), URL: url, Client: fmt.Sprint("10.0.0.", i)}

@@ -11,7 +11,7 @@ import (
 // pages is a Guess of a site whose pages cost 20 ms, as several strangers and
 // known people were told.
 func pages() *Guess {
-	g := NewGuess()
+	g := newGuess()
 	for i := range 10 {
 		g.Learn(at(0), Kind{Shape: "/a", Client: fmt.Sprint("stranger ", i)}, 20*time.Millisecond, 0)
 		for range least {
@@ -63,7 +63,7 @@ func TestOverrun(t *testing.T) {
 // dear under it: as one is seen to be, the rest that waits is not light.
 func TestTrainedThenDear(t *testing.T) {
 	for _, known := range []bool{false, true} {
-		g := NewGuess()
+		g := newGuess()
 		k := func(q int) Kind {
 			return Kind{Shape: "/s?x&q", URL: fmt.Sprint("/s?x=aa&q=", q), Client: "me", Known: known}
 		}
@@ -81,7 +81,7 @@ func TestTrainedThenDear(t *testing.T) {
 // TestWhatIsSharedIsNotToBlame has a dear request share its shape and a parameter
 // with a page that is known to be light: what only that page has vouches for it.
 func TestWhatIsSharedIsNotToBlame(t *testing.T) {
-	g := NewGuess()
+	g := newGuess()
 	k := func(who, route string) Kind {
 		return Kind{Shape: "/p?route&lang", URL: "/p?route=" + route + "&lang=en", Client: who}
 	}
@@ -103,7 +103,7 @@ func TestWhatIsSharedIsNotToBlame(t *testing.T) {
 // what those that run have cost and how long they were idle, and that a parameter
 // that is asked for often and ran long never is not taken for as dear.
 func TestNeverAnswered(t *testing.T) {
-	g := NewGuess()
+	g := newGuess()
 	k := func(route string) Kind { return Kind{Shape: "/p?route", URL: "/p?route=" + route, Client: route} }
 	g.AtLeast(at(1), k("stream"), 0, time.Second)
 	for _, c := range []struct {
@@ -130,7 +130,7 @@ func TestNeverAnswered(t *testing.T) {
 
 // TestATrifleIsNoOverrun has a file take some milliseconds on a busy server.
 func TestATrifleIsNoOverrun(t *testing.T) {
-	g := NewGuess()
+	g := newGuess()
 	others(g, "/style.css", time.Millisecond, time.Millisecond, time.Millisecond)
 	for range least {
 		g.Learn(at(0), Kind{Shape: "/style.css", Client: "me"}, time.Millisecond, 0)

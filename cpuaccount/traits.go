@@ -1,9 +1,6 @@
 package cpuaccount
 
-import (
-	"hash/maphash"
-	"strings"
-)
+import "strings"
 
 const (
 	// mostTraits is how many ways there are to find the like of a request: by its
@@ -28,19 +25,19 @@ func (g *Guess) ofSite(k *Kind) uint64 {
 	if k.Site == "" {
 		return 0
 	}
-	return maphash.String(g.seed, k.Site)
+	return g.hash(k.Site)
 }
 
 // traits appends the hashes of what a request may be told by, its shape first.
 func (g *Guess) traits(k *Kind, buffer *[mostTraits]uint64) []uint64 {
 	site := g.ofSite(k)
-	shape := (maphash.String(g.seed, k.Shape) ^ site) &^ 1 // never equal to another trait
+	shape := (g.hash(k.Shape) ^ site) &^ 1 // never equal to another trait
 	traits := append(buffer[:0], shape)
 	start := strings.IndexByte(k.URL, '?')
 	if k.URL == "" || start == 0 || len(k.URL) > longestURL {
 		return traits
 	}
-	traits = append(traits, (maphash.String(g.seed, k.URL)^site)|1)
+	traits = append(traits, (g.hash(k.URL)^site)|1)
 	if start < 0 {
 		return traits
 	}
@@ -48,7 +45,7 @@ func (g *Guess) traits(k *Kind, buffer *[mostTraits]uint64) []uint64 {
 	for query != "" && len(traits) < mostTraits {
 		var parameter string
 		if parameter, query = cutParameter(query); parameter != "" {
-			traits = append(traits, mix(shape, maphash.String(g.seed, parameter))|1)
+			traits = append(traits, mix(shape, g.hash(parameter))|1)
 		}
 	}
 	return traits

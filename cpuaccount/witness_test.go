@@ -21,7 +21,7 @@ func TestAFeatureIsBelievedFromSeveral(t *testing.T) {
 		{"three addresses", 3, 1, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := NewGuess()
+			g := newGuess()
 			for i := range 10 {
 				g.Learn(at(0), Kind{Shape: shape, URL: fmt.Sprint("/search?x=usual&q=", i), Client: fmt.Sprint(i)}, time.Second, 0)
 			}
@@ -52,7 +52,7 @@ func TestAFeatureIsBelievedFromSeveral(t *testing.T) {
 // TestOneVisitor checks that the only visitor of a site is believed what its own
 // answers say, of each parameter.
 func TestOneVisitor(t *testing.T) {
-	g := NewGuess()
+	g := newGuess()
 	me := func(route string, n int) Kind {
 		return Kind{Shape: "/index.php?route&n", URL: fmt.Sprintf("/index.php?route=%s&n=%d", route, n), Client: "me"}
 	}
@@ -73,7 +73,7 @@ func TestOneVisitor(t *testing.T) {
 // TestDearForFew checks that what was dear for one client, and is told by nobody
 // else, is not taken for as light as the rest of its shape.
 func TestDearForFew(t *testing.T) {
-	g := NewGuess()
+	g := newGuess()
 	for range least {
 		g.Learn(at(0), Kind{Shape: "/wiki?action", URL: "/wiki?action=history", Client: "crawler"}, 2*time.Second, 0)
 	}
@@ -93,7 +93,7 @@ func TestKnownPeopleFirst(t *testing.T) {
 		people int
 		want   time.Duration
 	}{{0, time.Second}, {1, time.Second}, {2, time.Second}, {3, 20 * time.Millisecond}, {10, 20 * time.Millisecond}} {
-		g := NewGuess()
+		g := newGuess()
 		for i := range 1000 {
 			g.Learn(at(0), Kind{Shape: "/page", Client: fmt.Sprint("robot ", i)}, time.Second, 0)
 		}
@@ -111,7 +111,7 @@ func TestKnownPeopleFirst(t *testing.T) {
 // TestANarrowFeatureStandsAgainstKnownPeople checks that what only robots ask for
 // is told by their answers, though known people's of its shape are alike.
 func TestANarrowFeatureStandsAgainstKnownPeople(t *testing.T) {
-	g := NewGuess()
+	g := newGuess()
 	for i := range 30 {
 		n := fmt.Sprint("&n=", i)
 		g.Learn(at(0), Kind{Shape: "/p?r&n", URL: "/p?r=home&n=", Client: fmt.Sprint("person ", -i), Known: true}, 20*time.Millisecond, 0)
@@ -132,7 +132,7 @@ func TestParametersArePartedBySemicolonsToo(t *testing.T) {
 		"":             nil,
 		"a;b;c;d;e;f;": {"a", "b", "c", "d"}, // no more are told apart
 	} {
-		g := NewGuess()
+		g := newGuess()
 		k := Kind{Shape: "/s", URL: "/s?" + query}
 		var buffer [mostTraits]uint64
 		traits := g.traits(&k, &buffer)

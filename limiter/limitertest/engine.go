@@ -11,6 +11,7 @@ type engine struct {
 	now    float64
 	events events
 	seq    int64
+	seed   uint64
 	random *rand.Rand
 	epoch  time.Time
 }
@@ -40,6 +41,7 @@ func (e *events) Pop() any {
 
 func newEngine(seed uint64) *engine {
 	return &engine{
+		seed:   seed,
 		random: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // to be repeated
 		epoch:  time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC),
 	}

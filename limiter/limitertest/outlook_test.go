@@ -88,8 +88,7 @@ func tickets(of []*request) (all []*limiter.Ticket) {
 
 // TestOutlooksComeTrue: whoever goes next was said to have nobody before it, unless new
 // requests or answers have changed that meanwhile: nearly always, of people as well as of
-// crawlers. The limiter's hashes have another seed in each run, so that a single minute of
-// it may go another way: all minutes are judged together.
+// crawlers. A minute with one seed is no proof: all minutes are judged together.
 func TestOutlooksComeTrue(t *testing.T) {
 	const rightly, ofEach, seeds = 0.9, 0.8, 5
 	for name, why := range map[string][]limiter.Barrier{

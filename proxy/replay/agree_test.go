@@ -2,7 +2,7 @@ package replay
 
 import (
 	"fmt"
-	"hash/maphash"
+	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -109,6 +109,13 @@ func TestAgrees(t *testing.T) {
 	}
 }
 
+// alike is the hash that both go by.
+func alike(text string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return h.Sum64()
+}
+
 // both are what a replay and the driver made of a trace.
 func both(t *testing.T, mode limiter.Mode, all []traced) (got, want watcher) {
 	t.Helper()
@@ -117,14 +124,13 @@ func both(t *testing.T, mode limiter.Mode, all []traced) (got, want watcher) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed := maphash.MakeSeed()
-	p.guess = cpuaccount.NewSeededGuess(seed)
+	p.guess = cpuaccount.NewHashedGuess(alike)
 	got = watcher{}
 	p.observer = got
 	if err := p.play(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want = drive(t, p.window.epoch, begin.Sub(p.window.epoch), all, shipped(t, mode), seed)
+	want = drive(t, p.window.epoch, begin.Sub(p.window.epoch), all, shipped(t, mode))
 	if len(got) != len(all) || len(want) != len(all) {
 		t.Fatalf("of %d requests %d were replayed, and %d driven", len(all), len(got), len(want))
 	}
@@ -185,12 +191,12 @@ type driven struct {
 	req    *http.Request
 }
 
-func drive(t *testing.T, epoch time.Time, shift time.Duration, all []traced, s Setup, seed maphash.Seed) watcher {
+func drive(t *testing.T, epoch time.Time, shift time.Duration, all []traced, s Setup) watcher {
 	t.Helper()
 	d := &driver{Setup: s, epoch: epoch, seen: watcher{}}
 	d.limiter = limiter.New(epoch, s.Policy, s.TableSize, nil)
 	d.gate = lifecycle.New(epoch, d.limiter)
-	d.gate.Guess = cpuaccount.NewSeededGuess(seed)
+	d.gate.Guess = cpuaccount.NewHashedGuess(alike)
 	d.gate.SetWorkers(s.Rules.Meter)
 	for _, x := range all {
 		d.until(x.at + shift)
