@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"tempomat/classify/class"
+	"tempomat/classify/prefixset"
 	"tempomat/limiter"
 )
 
@@ -66,7 +67,7 @@ type Config struct {
 // Classifier classifies requests. What it answers never changes, and it is safe
 // for concurrent use.
 type Classifier struct {
-	trusted prefixSet
+	trusted prefixset.Set
 	source  AddressHeader
 	classes []grouping
 	exempt  []Exemption
@@ -77,8 +78,11 @@ type Classifier struct {
 
 // New makes a Classifier. Its error names everything that is wrong with c.
 func New(c Config) (*Classifier, error) {
-	trusted, err := newPrefixSet(c.TrustedProxies)
-	faults := []error{err}
+	trusted, err := prefixset.New(c.TrustedProxies)
+	var faults []error
+	if err != nil {
+		faults = append(faults, fmt.Errorf("trusted proxies: %w", err))
+	}
 	if c.AddressHeader > NoHeader {
 		faults = append(faults, fmt.Errorf("address header: %d is none of the known ones", c.AddressHeader))
 	}
@@ -146,20 +150,13 @@ type Result struct {
 	Account  bool     // the first key is a robot's account
 	Pooled   bool     // that is one of a name that anybody can make up, or of all of these together
 	Share    float64  // how many times the share of its class the first key has; 0 is 1
+	Forged   bool     // its User-Agent names a robot which it is not
 	Prefetch bool     // nobody looks at the answer yet: the browser asks in advance
 
-	keys    [limiter.MaxKeys]limiter.Key
-	n       int
-	address uint64 // the hash of Address; holds if there is a visitor
-	visitor uint64 // the client's hash; 0: not judged
-	session uint32 // 0: none
-	place   int32  // where its session is remembered, if it has one
-	part    bool   // it is for a part of a page
-
+	keys     [limiter.MaxKeys]limiter.Key
+	n        int
 	declared bool     // its User-Agent says that it is a robot
-	forged   bool     // it says that it is a robot which it is not
 	replaced []string // the classes that the robot's account stands in place of
-	unread   bool     // it was answered with a page that may be read, see Page
 }
 
 // Keys are the keys to charge, at most one for each class, in the order of the
@@ -181,8 +178,8 @@ func (r *Result) Keep(has func(class string) bool) {
 	r.n = n
 }
 
-// prepend makes a key the first one, if there is room.
-func (r *Result) prepend(k limiter.Key) bool {
+// Prepend makes a key the first one, if there is room.
+func (r *Result) Prepend(k limiter.Key) bool {
 	if r.n == len(r.keys) {
 		return false
 	}
@@ -222,13 +219,12 @@ func (c *Classifier) ClassifySeen(r *http.Request, seen Seen, into *Result) {
 	into.Client, into.TrustedPeer = c.client(r)
 	into.Site, into.Exempt = c.matchSite(into.Client, r)
 	into.Exempt = into.Exempt || matchesAny(c.exempt, into.Client, r)
-	into.Standing, into.Evidence, into.Company, into.visitor, into.session = 0, 0, 0, 0, 0
+	into.Standing, into.Evidence, into.Company = 0, 0, 0
 	into.Address = "" // an old one would keep its string alive
 	into.Face, into.Follows, into.Prefetch = 0, false, isPrefetch(r.Header)
-	into.part, into.unread = false, false
 	agent := c.agents.read(userAgent(r))
 	into.Agent, into.Robot, into.declared = agent.family, agent.robot, agent.declared
-	into.Account, into.Pooled, into.Share, into.forged, into.replaced = false, false, 0, false, nil
+	into.Account, into.Pooled, into.Share, into.Forged, into.replaced = false, false, 0, false, nil
 
 	asked := requested{r, seen.Fields, seen.System, agent.family}
 	if into.TrustedPeer {

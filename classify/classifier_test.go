@@ -140,7 +140,7 @@ func TestNewNamesAllFaults(t *testing.T) {
 			{Methods: []string{"GET "}}, {Host: "A.net"}, {Host: "a.net:80"}, {Header: "a b", Secret: "0123456789abcdef"}, {Header: "a", Secret: "0123456789abcde"},
 		},
 	})
-	want := `trusted proxy 1: not a valid prefix
+	want := `trusted proxies: prefix 1 is not valid
 address header: 9 is none of the known ones
 exemption 1: it needs something to match: a prefix, a path, methods, a host or a header
 exemption 2: not a valid prefix

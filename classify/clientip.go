@@ -32,7 +32,7 @@ const maxHops = 64
 // walk: the client is then the last trusted hop to its right, or the peer.
 func (c *Classifier) client(r *http.Request) (client netip.Addr, trustedPeer bool) {
 	peer, local := parsePeer(r.RemoteAddr)
-	if !local && !c.trusted.contains(peer) {
+	if !local && !c.trusted.Contains(peer) {
 		return peer, false
 	}
 	switch c.source {
@@ -64,7 +64,7 @@ func (c *Classifier) walk(peer netip.Addr, h hops, parse func(string) (netip.Add
 			break
 		}
 		address = hop
-		if !c.trusted.contains(hop) {
+		if !c.trusted.Contains(hop) {
 			break
 		}
 	}
@@ -87,7 +87,7 @@ func realIP(peer netip.Addr, lines []string) netip.Addr {
 // in http.Request.RemoteAddr.
 func (c *Classifier) Peer(remote string) (peer netip.Addr, trusted bool) {
 	peer, local := parsePeer(remote)
-	return peer, local || c.trusted.contains(peer)
+	return peer, local || c.trusted.Contains(peer)
 }
 
 // parsePeer reads http.Request.RemoteAddr. The peer of a unix socket ("", "@",

@@ -196,7 +196,7 @@ func FuzzClientAddress(f *testing.F) {
 			if !got.IsValid() || got.Is4In6() || got.Zone() != "" {
 				t.Fatalf("client is %v", got)
 			}
-			if trusted != (local || c.trusted.contains(peer)) {
+			if trusted != (local || c.trusted.Contains(peer)) {
 				t.Fatalf("peer %v, local %v: trusted is %v", peer, local, trusted)
 			}
 			if (!trusted || AddressHeader(h) == NoHeader) && got != peer {

@@ -1,44 +1,13 @@
 // Package classify says whom a request is charged to: it finds the client's
 // address, the key of each class, the shape of the path, and whether the
-// request is exempt. And it judges, by what requests and answers show, whether a
-// client behaves as a person's browser does.
+// request is exempt. How a client stands is judged by package standing, from what is
+// found here.
 //
 // Everything it reads was written by the client or by a proxy on the way, so
 // everything is bounded: how many hops and bytes are looked at, how long a key
 // may be, and, as far as text allows, how many different keys a client can
 // make. Nothing here reads a clock or prints. A Classifier keeps nothing between
-// requests but a cache of User-Agents; a Standing keeps tables of a fixed size, of
-// hashes with a secret key.
-//
-// # Many faces are one
-//
-// Whoever behind an address has a cookie that the site gave to it is a session, a
-// client of its own within its address's share. A session is at one address at a
-// time (proof.go), an address has 64 that are in use at most, and who has none is
-// told apart by its User-Agent, as one of eight faces (face.go). So no number of
-// cookies, addresses that share one, or invented User-Agents makes a client more than
-// its address is. Cookies that were given and never came back are in a table of their
-// own (handed.go), in which an address has a bounded part.
-//
-// # Parts of pages
-//
-// Style sheets, scripts, images and fonts count twice, and each time little is gained
-// by a request that only looks like one.
-//
-// They prove that a client shows its pages to somebody: if they come soon after a
-// page, were answered 200 with a part's type, or 304, and if a page of the site named
-// them. The first 64 KB of pages to clients without that proof are read for names, a
-// few pages a second, from a copy that is made as they pass, when the backend has
-// finished: plain ones and gzip, which is what servers do that compress themselves. The names are kept for the whole site and
-// not for each visitor (names.go says why that is as sound); brotli would need a
-// library, and where pages cannot be read the type of the answer decides alone.
-//
-// They follow a page that the client was just served (Result.Follows): within 20 s, 64
-// of a page. A person sees the page when its parts are there, so they are served as it
-// was. This is told before the answer is known, so anything with a part's name passes
-// for one. The gate is to let it matter for short requests only, and it charges them
-// like all others: a dear one gains nothing by it, and 64 short ones for each page,
-// which waited its turn, are what a browser asks for.
+// requests but caches of what it found.
 //
 // # One file for each idea
 //
@@ -47,7 +16,6 @@
 //	hops.go          a list header read from its right end
 //	forwarded.go     the elements of RFC 7239
 //	address.go       one address as proxies write it
-//	prefixset.go     the trusted proxies
 //	network.go       slash32, slash24, slash16
 //	useragent.go     User-Agent families
 //	families.go      those seen lately
@@ -66,18 +34,6 @@
 //	sites.go         which of the sites of a shared host is asked for
 //	crawlers.go      those that can be verified
 //
-//	standing.go      how clients stand: Judge, and Answered
-//	evidence.go      the kinds of evidence and what they are worth
-//	contradiction.go headers that are not those of the browser that a client names
-//	visitor.go       what is remembered of a client's visits
-//	cookie.go        cookies that may tell people apart
-//	proof.go         how a cookie makes a session, and where
-//	sessions.go      the sessions
-//	handed.go        the cookies that did not come back yet
-//	face.go          people behind one address without a session
-//	part.go          requests and answers that are parts of pages
-//	names.go         what pages name as their parts
-//	page.go          reading a page as it passes by
-//	markup.go        the names in its text
-//	standingstate.go what survives a restart
+//	evidence.go      the kinds of evidence of how a client stands
+//	secure.go        whether the client came over TLS
 package classify

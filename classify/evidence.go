@@ -1,9 +1,6 @@
 package classify
 
-import (
-	"net/http"
-	"strings"
-)
+import "strings"
 
 // Evidence is what speaks for, or against, a client being a person's browser.
 type Evidence uint8
@@ -34,32 +31,8 @@ func (e Evidence) String() string {
 // claims to be a robot that it is not proves nothing.
 func (e Evidence) Proves() bool { return e&(Cookie|Parts|Tenure|Attested) != 0 && e&Forged == 0 }
 
-// standing is the product of what the evidence is worth. All of it is worth nothing of who
-// claims to be a robot that it is not.
-func (e Evidence) standing(attested float64) float64 {
-	if e&Forged != 0 {
-		return leastStanding
-	}
-	x := 1.0
-	for _, worth := range []struct {
-		kind  Evidence
-		times float64
-	}{{Cookie, 2}, {Parts, 2}, {Tenure, 2}, {Attested, attested}, {Contradiction, 0.5}} {
-		if e&worth.kind != 0 {
-			x *= worth.times
-		}
-	}
-	return max(leastStanding, min(x, mostStanding))
-}
-
 // What a client's share is multiplied by at least, and at most.
 const (
-	leastStanding = 0.5
-	mostStanding  = 8.0
+	LeastStanding = 0.5
+	MostStanding  = 8.0
 )
-
-// isPage tells whether an answer is a page.
-func isPage(status int, h http.Header) bool {
-	kind := h["Content-Type"]
-	return status == http.StatusOK && len(kind) > 0 && strings.HasPrefix(kind[0], "text/html")
-}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"tempomat/classify/prefixset"
 )
 
 // Exemption matches requests that are never charged or delayed. All that is
@@ -44,7 +46,7 @@ func normaliseExemptions(given []Exemption) ([]Exemption, error) {
 			faults = append(faults, fmt.Errorf("exemption %d: %w", i+1, err))
 		}
 		if e.Prefix.IsValid() {
-			e.Prefix = unmapPrefix(e.Prefix)
+			e.Prefix = prefixset.Unmap(e.Prefix)
 		}
 		e.Header = textproto.CanonicalMIMEHeaderKey(e.Header)
 		exempt = append(exempt, e)

@@ -66,8 +66,8 @@ func (pin *Pin) check(now time.Time) error {
 	if len(pin.Key.ID) > maxID { // no client has one, and no state file may
 		faults = append(faults, fmt.Sprintf("key: it has %d bytes; no key has more than %d", len(pin.Key.ID), maxID))
 	}
-	if pin.Standing != 0 && !(pin.Standing >= leastStanding && pin.Standing <= mostStanding) { // nor NaN
-		faults = append(faults, fmt.Sprintf("standing: %v; allowed is %v to %v, or 0 to take a pin back", pin.Standing, leastStanding, mostStanding))
+	if pin.Standing != 0 && !(pin.Standing >= LeastStanding && pin.Standing <= MostStanding) { // nor NaN
+		faults = append(faults, fmt.Sprintf("standing: %v; allowed is %v to %v, or 0 to take a pin back", pin.Standing, LeastStanding, MostStanding))
 	}
 	if pin.Standing != 0 && (!pin.Until.After(now) || pin.Until.After(now.Add(LongestPin))) {
 		faults = append(faults, fmt.Sprintf("seconds: a pin holds for more than 0 s, and for at most %.0f s, a week", LongestPin.Seconds()))
@@ -145,7 +145,7 @@ func (p *Pins) UnmarshalBinary(data []byte) error {
 	}
 	next := make(map[limiter.Key]Pin, len(pins))
 	for _, pin := range pins {
-		if !(pin.Standing >= leastStanding && pin.Standing <= mostStanding) || len(pin.Key.ID) > maxID {
+		if !(pin.Standing >= LeastStanding && pin.Standing <= MostStanding) || len(pin.Key.ID) > maxID {
 			return fmt.Errorf("a pin that is not allowed, of %s %q", pin.Key.Class, pin.Key.ID)
 		}
 		next[pin.Key] = pin

@@ -11,6 +11,8 @@ import (
 	"tempomat/limiter"
 )
 
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
 func pinOf(id string, standing float64, left time.Duration) Pin {
 	return Pin{Key: limiter.Key{Class: "slash32", ID: id}, Standing: standing, Until: noon.Add(left)}
 }
@@ -60,50 +62,6 @@ func TestPinsAreBounded(t *testing.T) {
 	}
 }
 
-// TestPinsApply: a pin counts for whoever has its key, until it ends or is taken back.
-func TestPinsApply(t *testing.T) {
-	x := newStandingSite(t)
-	var p Pins
-	judge := func(at time.Duration, address string) *Result {
-		r := httptest.NewRequest("GET", "/", nil)
-		r.RemoteAddr = address + ":1"
-		var res Result
-		x.c.Classify(r, &res)
-		x.s.Judge(noon.Add(at), r, &res)
-		p.Apply(noon.Add(at), &res)
-		return &res
-	}
-	for _, pin := range []Pin{
-		pinOf("192.0.2.1", 8, time.Hour),
-		{Key: limiter.Key{Class: "slash24", ID: "198.51.100.0/24"}, Standing: 0.5, Until: noon.Add(time.Hour)},
-	} {
-		if err := p.Set(noon, pin); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		at       time.Duration
-		address  string
-		standing float64
-		proves   bool
-	}{
-		{0, "192.0.2.1", 8, true},
-		{0, "192.0.2.2", 1, false},
-		{0, "198.51.100.7", 0.5, false},
-		{time.Hour, "192.0.2.1", 1, false},
-	} {
-		if res := judge(c.at, c.address); res.Standing != c.standing || res.Evidence.Proves() != c.proves {
-			t.Errorf("%s after %v: standing %g, evidence %v", c.address, c.at, res.Standing, res.Evidence)
-		}
-	}
-	if err := p.Set(noon, pinOf("192.0.2.1", 0, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if res := judge(0, "192.0.2.1"); res.Standing != 1 {
-		t.Errorf("taken back: standing %g", res.Standing)
-	}
-}
-
 // TestPinsSurvive keeps them over a restart, and believes nothing that is not allowed.
 func TestPinsSurvive(t *testing.T) {
 	var p, q Pins
@@ -130,24 +88,6 @@ func TestPinsSurvive(t *testing.T) {
 	}
 	if len(q.All(noon)) != 2 {
 		t.Error("what was not allowed changed something")
-	}
-}
-
-// TestVisitsAreLookedUp: what a client has shown can be asked for, and asking changes nothing.
-func TestVisitsAreLookedUp(t *testing.T) {
-	x := newStandingSite(t)
-	if _, ok := x.s.Visits(noon, "192.0.2.1"); ok {
-		t.Error("somebody is known who never came")
-	}
-	x.ask(0, "192.0.2.1", "/", nil)
-	for _, part := range []string{"/a.css", "/b.css"} {
-		x.ask(time.Second, "192.0.2.1", part, nil)
-	}
-	for range 2 {
-		v, ok := x.s.Visits(noon.Add(2*time.Second), "192.0.2.1")
-		if !ok || v.Hours != 1 || !v.First.Equal(noon) || v.Evidence != Parts || v.Standing != 2 || v.Company != 1 {
-			t.Errorf("%t: %+v", ok, v)
-		}
 	}
 }
 

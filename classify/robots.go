@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tempomat/classify/prefixset"
 	"tempomat/limiter"
 )
 
@@ -56,7 +57,7 @@ type Robots struct {
 
 type crawler struct {
 	Crawler
-	addresses prefixSet
+	addresses prefixset.Set
 }
 
 // NewRobots makes a Robots. Its error names everything that is wrong with c.
@@ -64,7 +65,7 @@ func NewRobots(c RobotsConfig) (*Robots, error) {
 	x := &Robots{RobotsConfig: c, byAgent: make(map[string]*crawler)}
 	var faults []error
 	for _, given := range c.Crawlers {
-		addresses, err := newPrefixSet(given.Addresses)
+		addresses, err := prefixset.New(given.Addresses)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("robot %q: %w", given.Name, err))
 		}
@@ -130,7 +131,7 @@ func (x *Robots) Recognise(now time.Time, res *Result) bool {
 		}
 		res.Account = x.admit(res, name, OtherRobots)
 	case forged:
-		res.forged = true
+		res.Forged = true
 	case noClaim:
 	}
 	if res.Account {
@@ -151,10 +152,10 @@ func (x *Robots) admit(res *Result, name, pool string) bool {
 		return false
 	}
 	if pool != "" {
-		res.prepend(limiter.Key{Class: x.Class, ID: pool})
+		res.Prepend(limiter.Key{Class: x.Class, ID: pool})
 		res.Pooled = true
 	}
-	return res.prepend(limiter.Key{Class: x.Class, ID: name})
+	return res.Prepend(limiter.Key{Class: x.Class, ID: name})
 }
 
 // judge tells what to make of what a request says of itself.
@@ -164,7 +165,7 @@ func (x *Robots) judge(now time.Time, of *crawler, res *Result) claim {
 		return declared
 	case of == nil:
 		return noClaim // another program
-	case of.addresses.contains(res.Client):
+	case of.addresses.Contains(res.Client):
 		return verified
 	case len(of.Domains) == 0 || x.Hosts == nil:
 		if len(of.Addresses) > 0 {

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"tempomat/limiter"
 )
 
@@ -104,7 +102,7 @@ func TestRecognise(t *testing.T) {
 			is = pooled
 		case res.Account && res.Evidence == Verified:
 			is = account
-		case res.forged:
+		case res.Forged:
 			is = lie
 		}
 		if is != x.is || ok != res.Account || ok && res.Standing != 1 {
@@ -193,38 +191,6 @@ func TestFull(t *testing.T) {
 				t.Errorf("%d classes: %t, %s", n, ok, keyText(&res))
 			}
 		}
-	}
-}
-
-// TestForgedStanding: nothing that a client shows counts where it claims to be a robot that
-// it is not, but for what an administrator says.
-func TestForgedStanding(t *testing.T) {
-	s, _ := NewStanding([16]byte{1}, StandingConfig{
-		Attested: 4, ClientClass: "slash32", SessionClass: "session", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
-	})
-	now := time.Unix(1e9, 0)
-	judged := func(address, agent string) *Result {
-		x := robots(t, func(c *RobotsConfig) { c.Hosts = hosts{"198.51.100.1": "", "10.0.0.1": ""} })
-		res, _ := recognised(t, x, address, agent)
-		s.Judge(now, newRequest(address, agent), res)
-		return res
-	}
-	for _, address := range []string{"198.51.100.1", "10.0.0.1"} {
-		res := judged(address, person)
-		s.Answered(now, newRequest(address, person), res, http.StatusOK, http.Header{StandingHeader: {"8"}})
-	}
-	res := judged("198.51.100.1", googlebot)
-	if res.Standing != leastStanding || res.Evidence&(Forged|Attested) != Forged|Attested || res.Evidence.Proves() {
-		t.Errorf("standing %v by %s, proves %t", res.Standing, res.Evidence, res.Evidence.Proves())
-	}
-	if diff := cmp.Diff("attested,forged", strings.ReplaceAll(res.Evidence.String(), "contradiction,", "")); diff != "" {
-		t.Error(diff)
-	}
-	if res := judged("198.51.100.1", person); res.Standing < 4 || res.Evidence&Forged != 0 {
-		t.Errorf("without the claim: standing %v by %s", res.Standing, res.Evidence)
-	}
-	if res := judged("10.0.0.1", googlebot); res.Evidence&Forged != 0 || res.Standing < 4 {
-		t.Errorf("of a trusted network: standing %v by %s", res.Standing, res.Evidence)
 	}
 }
 

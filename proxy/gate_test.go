@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tempomat/classify"
+	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 )
@@ -107,11 +107,11 @@ func TestStandingHeaderIsForNobody(t *testing.T) {
 	for _, judged := range []bool{false, true} {
 		r := start(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 			if q.URL.Path == "/vouched" {
-				w.Header().Set(classify.StandingHeader, "6")
+				w.Header().Set(standing.Header, "6")
 			}
 		}), fairly)
 		if judged {
-			standing, err := classify.NewStanding([16]byte{}, classify.StandingConfig{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
+			standing, err := standing.New([16]byte{}, standing.Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,8 +120,8 @@ func TestStandingHeaderIsForNobody(t *testing.T) {
 			r.handler.SetPolicy(&p)
 		}
 		for i, path := range []string{"/", "/vouched", "/"} {
-			res, _ := r.do(r.client, request(t, nil, "GET "+path, classify.StandingHeader+": 8"))
-			if got, ok := res.Header[classify.StandingHeader]; ok {
+			res, _ := r.do(r.client, request(t, nil, "GET "+path, standing.Header+": 8"))
+			if got, ok := res.Header[standing.Header]; ok {
 				t.Errorf("judged %t: the client sees %q", judged, got)
 			}
 			want := 1.0

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"tempomat/classify"
+	"tempomat/classify/standing"
 )
 
 // TestPagesAreReadForNames checks that a part proves something only if a page that
@@ -23,7 +23,7 @@ func TestPagesAreReadForNames(t *testing.T) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			_, _ = io.WriteString(w, page)
 		}), fairly)
-		standing, err := classify.NewStanding([16]byte{}, classify.StandingConfig{ClientClass: "slash32", SessionClass: "session"})
+		standing, err := standing.New([16]byte{}, standing.Config{ClientClass: "slash32", SessionClass: "session"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"tempomat/classify"
+	"tempomat/classify/standing"
 	"tempomat/proxy/backend"
 	"tempomat/proxy/http1"
 	"tempomat/proxy/spool"
@@ -35,7 +35,7 @@ func (u *Upstream) pass(now time.Time, x *exchange, res *backend.Answer) {
 		flushes: events || res.Length < 0,
 		live:    events || strings.EqualFold(res.Header.Get("X-Accel-Buffering"), "no"),
 	}
-	if a.page = x.policy.Standing.Page(now, x.request, &x.Who, res.Header); a.page != nil {
+	if a.page = x.Page(now, res.Header); a.page != nil {
 		a.body = io.TeeReader(res, a.page)
 	}
 	if x.gone() {
@@ -77,7 +77,7 @@ type relay struct {
 	flushes bool // the client is to see each piece at once
 	live    bool // it must not wait
 	log     *zap.Logger
-	page    *classify.Page // is read for the parts that it names; nil: it is not
+	page    *standing.Page // is read for the parts that it names; nil: it is not
 }
 
 // writeHeader writes the header. Where the body's length is unknown its first

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"tempomat/classify"
+	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
 )
 
@@ -15,7 +15,7 @@ func mayTrail(name string) bool {
 	switch name {
 	case "Host", "Proxy", "Authorization", "Cookie", "Set-Cookie", "Expect", "Max-Forwards", "Cache-Control", "Pragma", "Range",
 		"Realm", "Www-Authenticate", "Age", "Date", "Expires", "Location", "Retry-After", "Vary", "Warning",
-		cpuaccount.CostHeader, classify.StandingHeader:
+		cpuaccount.CostHeader, standing.Header:
 		return false
 	}
 	return !isHop(name) && !tellsOrigin(name) && strings.IndexByte(name, '_') < 0 &&
@@ -38,5 +38,5 @@ func trailers(src http.Header) (dst http.Header) {
 
 // isPrivate tells whether the backend says something in that field to the proxy alone.
 func isPrivate(name string) bool {
-	return name == cpuaccount.CostHeader || name == classify.StandingHeader || isNumber(name)
+	return name == cpuaccount.CostHeader || name == standing.Header || isNumber(name)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"tempomat/classify"
 	"tempomat/classify/mmdb"
+	"tempomat/classify/standing"
 	"tempomat/cmd/internal/policy"
 	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/config"
@@ -144,7 +144,7 @@ func (ask replayed) setup(env []string) (s replay.Setup, err error) {
 		return s, err
 	}
 	if policy.JudgesStanding(c) { // what the hashes are keyed with does not matter here
-		if s.Rules.Standing, err = classify.NewStanding([16]byte{}, policy.Standing(c)); err != nil {
+		if s.Rules.Standing, err = standing.New([16]byte{}, policy.Standing(c)); err != nil {
 			return s, err
 		}
 	}

@@ -6,8 +6,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"tempomat/classify"
 	"tempomat/classify/newcomer"
+	"tempomat/classify/standing"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/proxy"
@@ -15,7 +15,7 @@ import (
 
 // standing is what judges it, with the configuration's values; nil if that is
 // off. It is made once, as a reload must not forget whom it has seen.
-func (p *policies) standingOf(c *config.Config) (*classify.Standing, error) {
+func (p *policies) standingOf(c *config.Config) (*standing.Judge, error) {
 	if !policy.JudgesStanding(c) {
 		return nil, nil
 	}
@@ -31,10 +31,10 @@ func (p *policies) newcomersOf(c *config.Config) *newcomer.Redirector {
 }
 
 // newStanding makes one that has seen nobody.
-func newStanding() (*classify.Standing, error) {
+func newStanding() (*standing.Judge, error) {
 	var secret [16]byte
 	rand.Read(secret[:]) // it never fails
-	return classify.NewStanding(secret, classify.StandingConfig{})
+	return standing.New(secret, standing.Config{})
 }
 
 // watchWorkers has the hints look at the backend if it runs on this machine and

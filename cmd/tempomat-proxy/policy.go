@@ -10,6 +10,7 @@ import (
 	"tempomat/classify"
 	"tempomat/classify/mmdb"
 	"tempomat/classify/newcomer"
+	"tempomat/classify/standing"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/cpuaccount"
@@ -29,7 +30,7 @@ type policies struct {
 	meter     *cpuaccount.Meter
 	backend   config.Backend
 	upstream  *proxy.Upstream
-	standing  *classify.Standing
+	standing  *standing.Judge
 	newcomer  *newcomer.Redirector
 	pins      classify.Pins
 	counts    *requestCounts

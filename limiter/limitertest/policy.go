@@ -5,6 +5,7 @@ import (
 
 	"tempomat/classify"
 	"tempomat/classify/newcomer"
+	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
@@ -28,8 +29,8 @@ func Classes() []classify.Class {
 }
 
 // Standing is how clients are judged.
-func Standing() classify.StandingConfig {
-	return classify.StandingConfig{Attested: 4, ClientClass: "slash32", SessionClass: "session"}
+func Standing() standing.Config {
+	return standing.Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"}
 }
 
 // Robots is how robots are told that say who they are.
@@ -93,7 +94,7 @@ func rulesOf(now time.Time, s Scenario) (rules lifecycle.Rules, err error) {
 	if err != nil {
 		return rules, err
 	}
-	rules.Standing, err = classify.NewStanding([16]byte{1}, Standing())
+	rules.Standing, err = standing.New([16]byte{1}, Standing())
 	if err != nil {
 		return rules, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"tempomat/classify"
 	"tempomat/classify/newcomer"
+	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
@@ -218,7 +219,7 @@ func (p *proxy) answered(r *request) http.Header {
 		h.Set("Set-Cookie", "sid="+strconv.FormatUint(p.random.Uint64()|1<<63, 16))
 	}
 	if r.client.Attested {
-		h.Set(classify.StandingHeader, "yes")
+		h.Set(standing.Header, "yes")
 	}
 	r.Answered(p.time(), http.StatusOK, h)
 	return h

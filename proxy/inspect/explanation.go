@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"tempomat/classify"
+	"tempomat/classify/standing"
 	"tempomat/limiter"
 	"tempomat/proxy"
 	"tempomat/proxy/admin/api"
@@ -216,7 +216,7 @@ func (e *explanation) group() []api.ExplainFact {
 	return []api.ExplainFact{f}
 }
 
-func visits(now time.Time, v classify.Visits) []api.ExplainFact {
+func visits(now time.Time, v standing.Visits) []api.ExplainFact {
 	facts := []api.ExplainFact{{
 		Name: "standing of the address", Value: fmt.Sprintf("%g times its share", v.Standing), Means: sentence(evidenceWords(v.Evidence)),
 	}, {

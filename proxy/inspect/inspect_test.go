@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"tempomat/classify"
+	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy"
@@ -43,7 +44,7 @@ func newNight(t *testing.T) *night {
 	if err != nil {
 		t.Fatal(err)
 	}
-	standing, err := classify.NewStanding([16]byte{1}, classify.StandingConfig{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
+	standing, err := standing.New([16]byte{1}, standing.Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,17 +5,18 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/classify/standing"
 	"tempomat/limiter"
 )
 
 // Classify finds out who asks. The request and the rules are kept until the Life
 // ends; what the server saw of it is not.
 func (l *Life) Classify(now time.Time, g *Gatekeeper, rules *Rules, r *http.Request, seen classify.Seen) {
-	l.gate, l.rules, l.request, l.came = g, rules, r, now
+	l.gate, l.rules, l.request, l.came, l.visit = g, rules, r, now, standing.Visit{}
 	rules.Classifier.ClassifySeen(r, seen, &l.Who)
 	isRobot := rules.Robots != nil && rules.Robots.Recognise(now, &l.Who)
 	if rules.Standing != nil && !l.Who.Exempt && !isRobot {
-		rules.Standing.Judge(now, r, &l.Who)
+		rules.Standing.Assess(now, r, &l.Who, &l.visit)
 	}
 	if rules.Pins != nil && !l.Who.Exempt {
 		rules.Pins.Apply(now, &l.Who)

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"tempomat/classify"
+	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
 )
 
@@ -48,13 +48,19 @@ func (l *Life) Resume(now time.Time) { l.span.Resume(now) }
 func (l *Life) Answered(now time.Time, status int, h http.Header) {
 	l.span.Tell(now, h)
 	if s := l.rules.Standing; s != nil && !l.Who.Exempt {
-		s.Answered(now, l.request, &l.Who, status, h)
+		s.Answered(now, l.request, &l.visit, status, h)
 	} else {
-		classify.StripStanding(h)
+		standing.Strip(h)
 	}
 	if l.ticket != nil {
 		l.gate.Limiter.Answering(now, l.ticket)
 	}
+}
+
+// Page is what is to be told the body of an answer whose header Answered has just taken in;
+// nil: nothing is to be learnt from it.
+func (l *Life) Page(now time.Time, h http.Header) *standing.Page {
+	return l.rules.Standing.Page(now, l.request, &l.visit, h)
 }
 
 // Stays says that the request keeps its worker from now on, but computes hardly

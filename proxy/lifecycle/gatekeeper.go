@@ -6,6 +6,7 @@ import (
 
 	"tempomat/classify"
 	"tempomat/classify/newcomer"
+	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 )
@@ -29,7 +30,7 @@ func New(now time.Time, l *limiter.Limiter) *Gatekeeper {
 type Rules struct {
 	Classifier *classify.Classifier
 	Robots     *classify.Robots     // nil: none has an account of its own
-	Standing   *classify.Standing   // nil: none is judged
+	Standing   *standing.Judge      // nil: none is judged
 	Pins       *classify.Pins       // nil: nobody is pinned
 	Newcomers  *newcomer.Redirector // nil: nobody is redirected
 	Meter      *cpuaccount.Meter

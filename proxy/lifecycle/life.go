@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 )
@@ -30,6 +31,7 @@ type Life struct {
 	gate    *Gatekeeper
 	rules   *Rules
 	request *http.Request
+	visit   standing.Visit
 	came    time.Time
 	idle    time.Duration // that it will likely hold a worker without computing
 	ticket  *limiter.Ticket

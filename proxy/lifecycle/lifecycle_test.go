@@ -11,6 +11,7 @@ import (
 
 	"tempomat/classify"
 	"tempomat/classify/newcomer"
+	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
@@ -263,7 +264,7 @@ func TestPatience(t *testing.T) {
 		"no page":      {func(_ *rig, q *http.Request) { q.Header.Set("Accept", "image/png") }, 0},
 		"switched off": {func(r *rig, _ *http.Request) { r.rules.Newcomers = nil }, 0},
 		"no stranger": {func(r *rig, _ *http.Request) {
-			r.rules.Standing, _ = classify.NewStanding([16]byte{1}, classify.StandingConfig{
+			r.rules.Standing, _ = standing.New([16]byte{1}, standing.Config{
 				Attested: 4, ClientClass: "slash32", SessionClass: "session",
 				Trusted: []netip.Prefix{netip.MustParsePrefix("192.0.0.0/16")},
 			})
@@ -345,7 +346,7 @@ func TestExempt(t *testing.T) {
 	l.Begin(r.now)
 	r.pass(time.Second)
 	l.Tick(r.now)
-	h := http.Header{classify.StandingHeader: {"8"}, cpuaccount.CostHeader: {"1"}}
+	h := http.Header{standing.Header: {"8"}, cpuaccount.CostHeader: {"1"}}
 	if l.Answered(r.now, http.StatusOK, h); len(h) != 0 {
 		t.Errorf("the client is told %v", h)
 	}

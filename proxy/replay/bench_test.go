@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/limiter/limitertest"
@@ -52,7 +53,7 @@ func rulesFor(t testing.TB, cpus float64) (rules lifecycle.Rules) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rules.Standing, err = classify.NewStanding([16]byte{1}, limitertest.Standing()); err != nil {
+	if rules.Standing, err = standing.New([16]byte{1}, limitertest.Standing()); err != nil {
 		t.Fatal(err)
 	}
 	rules.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, cpus, 0)

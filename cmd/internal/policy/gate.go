@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"runtime"
 
-	"tempomat/classify"
+	"tempomat/classify/standing"
 	"tempomat/config"
 	"tempomat/cpuaccount"
 )
@@ -46,8 +46,8 @@ func JudgesStanding(c *config.Config) bool {
 }
 
 // Standing is how evidence that a client is a person's browser is judged.
-func Standing(c *config.Config) classify.StandingConfig {
-	return classify.StandingConfig{
+func Standing(c *config.Config) standing.Config {
+	return standing.Config{
 		Attested: c.Standing.Attested, Trusted: c.Standing.Trusted,
 		ClientClass: c.Classes[0].Name, SessionClass: SessionClass,
 	}

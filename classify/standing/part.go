@@ -1,4 +1,4 @@
-package classify
+package standing
 
 import (
 	"net/http"
@@ -89,4 +89,10 @@ func isPartType(h http.Header) bool {
 		}
 	}
 	return false
+}
+
+// isPage tells whether an answer is a page.
+func isPage(status int, h http.Header) bool {
+	kind := h["Content-Type"]
+	return status == http.StatusOK && len(kind) > 0 && strings.HasPrefix(kind[0], "text/html")
 }

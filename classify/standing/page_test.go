@@ -1,4 +1,4 @@
-package classify
+package standing
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"tempomat/classify"
 )
 
 const aPage = `<!DOCTYPE html><html><head>
@@ -33,9 +34,9 @@ func TestPartIsNamed(t *testing.T) {
 		"":     []byte(aPage),
 		"gzip": zipped(aPage),
 	} {
-		for path, want := range map[string]Evidence{
-			"/a.css?v=1&w=2":    Parts,
-			"/wiki/sub/b.css":   Parts,
+		for path, want := range map[string]classify.Evidence{
+			"/a.css?v=1&w=2":    classify.Parts,
+			"/wiki/sub/b.css":   classify.Parts,
 			"/a.css":            0,
 			"/a.css?v=2&w=2":    0,
 			"/other.css":        0,
@@ -78,7 +79,7 @@ func TestNamesDoNotDecide(t *testing.T) {
 		for range 2 {
 			x.ask(at, "192.0.2.1", "/unnamed.css", nil)
 		}
-		return x.ask(at, "192.0.2.1", "/", nil, "Content-Encoding: br").Evidence&Parts != 0
+		return x.ask(at, "192.0.2.1", "/", nil, "Content-Encoding: br").Evidence&classify.Parts != 0
 	}
 	x := newStandingSite(t)
 	x.body = []byte("<link rel=stylesheet href=/a.css>")
@@ -106,11 +107,12 @@ func TestPagesAreReadWithinBounds(t *testing.T) {
 	h := http.Header{"Content-Type": {"text/html"}}
 	open := func(at time.Duration, client int) *Page {
 		r := pageRequest(fmt.Sprintf("192.0.2.%d", client))
-		var res Result
+		var res classify.Result
+		var visit Visit
 		x.c.Classify(r, &res)
-		x.s.Judge(noon.Add(at), r, &res)
-		x.s.Answered(noon.Add(at), r, &res, http.StatusOK, h)
-		return x.s.Page(noon.Add(at), r, &res, h)
+		x.s.Assess(noon.Add(at), r, &res, &visit)
+		x.s.Answered(noon.Add(at), r, &visit, http.StatusOK, h)
+		return x.s.Page(noon.Add(at), r, &visit, h)
 	}
 	var pages []*Page
 	for second := range 5 {
@@ -204,7 +206,7 @@ func FuzzPage(f *testing.F) {
 	f.Add(zipped(aPage), true)
 	f.Add([]byte(`<img src=`+"\x00"+`%zz><link rel=icon href="//h:x/y">`), false)
 	f.Fuzz(func(t *testing.T, body []byte, gzipped bool) {
-		s, err := NewStanding([16]byte{}, StandingConfig{})
+		s, err := New([16]byte{}, Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +214,7 @@ func FuzzPage(f *testing.F) {
 		if gzipped {
 			h.Set("Content-Encoding", "gzip")
 		}
-		p := s.Page(noon, httptest.NewRequest(http.MethodGet, "/a/b", nil), &Result{unread: true}, h)
+		p := s.Page(noon, httptest.NewRequest(http.MethodGet, "/a/b", nil), &Visit{unread: true}, h)
 		_, _ = p.Write(body)
 		p.End()
 		if len(s.names.now) > pageNames || s.names.open != 0 {
@@ -225,7 +227,7 @@ func BenchmarkPage(b *testing.B) {
 	page := aPage + strings.Repeat("<p>Some <b>text</b> and <a href=/x>links</a> beside it.</p>\n", 1000)
 	for name, body := range map[string][]byte{"plain": []byte(page), "gzip": zipped(page)} {
 		b.Run(name, func(b *testing.B) {
-			s, err := NewStanding([16]byte{}, StandingConfig{})
+			s, err := New([16]byte{}, Config{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -235,7 +237,7 @@ func BenchmarkPage(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				p := s.Page(noon.Add(time.Duration(i)*time.Second), r, &Result{unread: true}, h)
+				p := s.Page(noon.Add(time.Duration(i)*time.Second), r, &Visit{unread: true}, h)
 				_, _ = p.Write(body)
 				p.End()
 			}

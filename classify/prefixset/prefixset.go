@@ -1,4 +1,5 @@
-package classify
+// Package prefixset has sets of addresses, given by prefixes.
+package prefixset
 
 import (
 	"cmp"
@@ -8,22 +9,23 @@ import (
 	"slices"
 )
 
-// prefixSet is a set of addresses given by prefixes: ranges that do not
+// Set is a set of addresses given by prefixes: ranges that do not
 // overlap, in order, found by halving. A content network's few hundred
 // prefixes cost eight comparisons, and the usual one or two next to nothing.
-type prefixSet []addressRange
+type Set []addressRange
 
 type addressRange struct{ first, last netip.Addr }
 
-func newPrefixSet(prefixes []netip.Prefix) (prefixSet, error) {
+// New makes a set of prefixes. Its error names those that are not valid, counted from 1.
+func New(prefixes []netip.Prefix) (Set, error) {
 	var faults []error
-	ranges := make(prefixSet, 0, len(prefixes))
+	ranges := make(Set, 0, len(prefixes))
 	for i, p := range prefixes {
 		if !p.IsValid() {
-			faults = append(faults, fmt.Errorf("trusted proxy %d: not a valid prefix", i+1))
+			faults = append(faults, fmt.Errorf("prefix %d is not valid", i+1))
 			continue
 		}
-		p = unmapPrefix(p)
+		p = Unmap(p)
 		ranges = append(ranges, addressRange{first: p.Addr(), last: lastAddress(p)})
 	}
 	slices.SortFunc(ranges, func(a, b addressRange) int {
@@ -40,8 +42,8 @@ func newPrefixSet(prefixes []netip.Prefix) (prefixSet, error) {
 	return merged, errors.Join(faults...)
 }
 
-// contains reports whether a is in the set. It does not allocate.
-func (s prefixSet) contains(a netip.Addr) bool {
+// Contains reports whether a is in the set. It does not allocate.
+func (s Set) Contains(a netip.Addr) bool {
 	for len(s) > 0 {
 		middle := len(s) / 2
 		switch r := &s[middle]; {
@@ -56,9 +58,9 @@ func (s prefixSet) contains(a netip.Addr) bool {
 	return false
 }
 
-// unmapPrefix masks p, and turns one of mapped IPv4 addresses into the IPv4
+// Unmap masks p, and turns one of mapped IPv4 addresses into the IPv4
 // prefix that it means, as addresses are unmapped before they are compared.
-func unmapPrefix(p netip.Prefix) netip.Prefix {
+func Unmap(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}

@@ -1,9 +1,11 @@
-package classify
+package standing
 
 import (
 	"fmt"
 	"testing"
 	"time"
+
+	"tempomat/classify"
 )
 
 const (
@@ -15,7 +17,7 @@ const (
 // way each time, and by a secret.
 func TestFaces(t *testing.T) {
 	x := newStandingSite(t)
-	other, err := NewStanding([16]byte{2}, StandingConfig{ClientClass: "slash32", SessionClass: "session"})
+	other, err := New([16]byte{2}, Config{ClientClass: "slash32", SessionClass: "session"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,23 +131,24 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
-// TestJudgeForgets checks that a Result that is used again holds nothing of the
+// TestJudgeForgets checks that a classify.Result that is used again holds nothing of the
 // request before.
 func TestJudgeForgets(t *testing.T) {
 	x := newStandingSite(t)
 	x.ask(0, "192.0.2.1", "/", nil)
-	var res Result
+	var res classify.Result
+	var visit Visit
 	r := pageRequest("192.0.2.1")
 	r.URL.Path = "/a.css"
 	r.Header.Set("User-Agent", "a1")
 	r.Header.Set("Sec-Purpose", "prefetch")
 	x.c.Classify(r, &res)
-	x.s.Judge(noon, r, &res)
+	x.s.Assess(noon, r, &res, &visit)
 	if !res.Follows || !res.Prefetch {
 		t.Fatalf("got %+v", res)
 	}
 	x.c.Classify(pageRequest("192.0.2.3"), &res)
-	if res.Follows || res.Prefetch || res.Face != 0 || res.part || res.visitor != 0 {
+	if res.Follows || res.Prefetch || res.Face != 0 {
 		t.Errorf("got %+v", res)
 	}
 }

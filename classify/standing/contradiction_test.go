@@ -1,21 +1,29 @@
-package classify
+package standing
 
 import (
 	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 	"time"
+
+	"tempomat/classify"
 )
 
 // fetchSite is a Standing behind a trusted proxy at 10.0.0.1.
-func fetchSite(t *testing.T) (judge func(at time.Duration, change func(*http.Request)) *Result) {
-	c := mustNew(t, Config{TrustedProxies: prefixes("10.0.0.1/32"), Classes: usual()})
-	s, err := NewStanding([16]byte{1}, StandingConfig{ClientClass: "slash32", SessionClass: "session"})
+func fetchSite(t *testing.T) (judge func(at time.Duration, change func(*http.Request)) *classify.Result) {
+	c, err := classify.New(classify.Config{
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")}, Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(at time.Duration, change func(*http.Request)) *Result {
+	s, err := New([16]byte{1}, Config{ClientClass: "slash32", SessionClass: "session"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(at time.Duration, change func(*http.Request)) *classify.Result {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = "10.0.0.1:1"
 		for name, value := range map[string]string{
@@ -25,9 +33,9 @@ func fetchSite(t *testing.T) (judge func(at time.Duration, change func(*http.Req
 			r.Header.Set(name, value)
 		}
 		change(r)
-		res := new(Result)
+		res, visit := new(classify.Result), Visit{}
 		c.Classify(r, res)
-		s.Judge(noon.Add(at), r, res)
+		s.Assess(noon.Add(at), r, res, &visit)
 		return res
 	}
 }
@@ -39,9 +47,9 @@ func withFetchMode(r *http.Request) { r.Header.Set("Sec-Fetch-Mode", "navigate")
 func TestFetchModeIsMissing(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*http.Request)
-		want   Evidence
+		want   classify.Evidence
 	}{
-		"it is missing":          {func(*http.Request) {}, Contradiction},
+		"it is missing":          {func(*http.Request) {}, classify.Contradiction},
 		"it is there":            {withFetchMode, 0},
 		"over HTTP":              {func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "http") }, 0},
 		"nobody says":            {func(r *http.Request) { r.Header.Del("X-Forwarded-Proto") }, 0},
@@ -49,8 +57,8 @@ func TestFetchModeIsMissing(t *testing.T) {
 		"our own TLS": {func(r *http.Request) {
 			r.RemoteAddr, r.TLS = "192.0.2.1:1", new(tls.ConnectionState)
 			r.Header.Del("X-Forwarded-Proto")
-		}, Contradiction},
-		"the first says https":   {func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "HTTPS , http") }, Contradiction},
+		}, classify.Contradiction},
+		"the first says https":   {func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "HTTPS , http") }, classify.Contradiction},
 		"a WebSocket":            {func(r *http.Request) { r.Header.Set("Upgrade", "websocket") }, 0},
 		"a download, resumed":    {func(r *http.Request) { r.Header.Set("Range", "bytes=9-") }, 0},
 		"a form":                 {func(r *http.Request) { r.Method = http.MethodPost }, 0},
@@ -60,7 +68,7 @@ func TestFetchModeIsMissing(t *testing.T) {
 		judge(0, withFetchMode)
 		if res := judge(time.Second, c.change); res.Evidence != c.want {
 			t.Errorf("%s: %q, want %q", name, res.Evidence, c.want)
-		} else if want := map[Evidence]float64{0: 1, Contradiction: 0.5}[c.want]; res.Standing != want {
+		} else if want := map[classify.Evidence]float64{0: 1, classify.Contradiction: 0.5}[c.want]; res.Standing != want {
 			t.Errorf("%s: standing %g, want %g", name, res.Standing, want)
 		}
 	}
@@ -83,7 +91,7 @@ func TestFetchModeDoesNotComeThrough(t *testing.T) {
 		t.Errorf("none came over TLS: %q", res.Evidence)
 	}
 	judge(0, withFetchMode)
-	for at, want := range map[time.Duration]Evidence{30 * time.Minute: Contradiction, 2 * time.Hour: 0} {
+	for at, want := range map[time.Duration]classify.Evidence{30 * time.Minute: classify.Contradiction, 2 * time.Hour: 0} {
 		if res := judge(at, func(*http.Request) {}); res.Evidence != want {
 			t.Errorf("%v after the last: %q, want %q", at, res.Evidence, want)
 		}

@@ -1,9 +1,11 @@
-package classify
+package standing
 
 import (
 	"encoding/binary"
 	"errors"
 	"math"
+
+	"tempomat/classify"
 )
 
 // The form of what survives a restart, little-endian: a version, the secret, and
@@ -20,17 +22,17 @@ const (
 	mostOldCookies  = 1 << 17
 )
 
-var errStanding = errors.New("not what a Standing of this version remembers")
+var errStanding = errors.New("not what a Judge of this version remembers")
 
 // AppendBinary appends what is to survive a restart: the sessions, the cookies that
 // were given, and the visitors that have come for a while or are vouched for. Nobody's
 // name is in it.
-func (s *Standing) AppendBinary(b []byte) ([]byte, error) {
-	b = append(append(b, standingVersion), s.secret[:]...)
-	b = s.appendSessions(b)
+func (j *Judge) AppendBinary(b []byte) ([]byte, error) {
+	b = append(append(b, standingVersion), j.secret[:]...)
+	b = j.appendSessions(b)
 	le := binary.LittleEndian
 	b = appendList(b, func(one func(...byte)) {
-		s.handed.each(func(e handed) {
+		j.handed.each(func(e handed) {
 			var x [handedSize]byte
 			le.PutUint64(x[:], e.value)
 			le.PutUint32(x[8:], e.id)
@@ -40,7 +42,7 @@ func (s *Standing) AppendBinary(b []byte) ([]byte, error) {
 		})
 	})
 	return appendList(b, func(one func(...byte)) {
-		s.visitors.each(func(v *visitor) {
+		j.visitors.each(func(v *visitor) {
 			if v.hours == 0 && v.attested == 0 {
 				return
 			}
@@ -57,12 +59,12 @@ func (s *Standing) AppendBinary(b []byte) ([]byte, error) {
 }
 
 // appendSessions appends the sessions and, the same ones, their cookies.
-func (s *Standing) appendSessions(b []byte) []byte {
+func (j *Judge) appendSessions(b []byte) []byte {
 	le := binary.LittleEndian
 	var values []byte
 	n := uint32(0)
 	b = appendList(b, func(one func(...byte)) {
-		s.sessions.each(func(e *session) {
+		j.sessions.each(func(e *session) {
 			var x [sessionSize]byte
 			le.PutUint32(x[:], e.id)
 			le.PutUint64(x[4:], e.home)
@@ -95,28 +97,28 @@ func appendList(b []byte, all func(one func(...byte))) []byte {
 
 // UnmarshalBinary takes in what AppendBinary told, also that of version 1, before the
 // first request. If that is damaged it changes nothing.
-func (s *Standing) UnmarshalBinary(data []byte) error {
+func (j *Judge) UnmarshalBinary(data []byte) error {
 	l, ok := cutStanding(data)
 	if !ok {
 		return errStanding
 	}
-	copy(s.secret[:], data[1:])
-	s.takeOldCookies(l.oldCookies)
-	s.takeSessions(l.sessions, l.values)
+	copy(j.secret[:], data[1:])
+	j.takeOldCookies(l.oldCookies)
+	j.takeSessions(l.sessions, l.values)
 	le := binary.LittleEndian
 	for x := l.handed; len(x) > 0; x = x[handedSize:] {
 		if value := le.Uint64(x); value != 0 {
-			s.handed.put(handed{value: value, id: le.Uint32(x[8:]) | 1, network: le.Uint32(x[12:]), to: le.Uint32(x[16:])})
+			j.handed.put(handed{value: value, id: le.Uint32(x[8:]) | 1, network: le.Uint32(x[12:]), to: le.Uint32(x[16:])})
 		}
 	}
 	for x := l.visitors; len(x) > 0; x = x[visitorSize:] {
 		first, last := int64(le.Uint64(x)), int64(le.Uint64(x[8:])) //nolint:gosec // as it was written
 		until := int64(le.Uint64(x[16:]))                           //nolint:gosec // as it was written
 		attested := math.Float32frombits(le.Uint32(x[38:]))
-		if !(attested >= 0 && attested <= mostStanding) {
+		if !(attested >= 0 && attested <= classify.MostStanding) {
 			attested = 0
 		}
-		s.visitors.with(le.Uint64(x[24:]), last, func(v *visitor) {
+		j.visitors.with(le.Uint64(x[24:]), last, func(v *visitor) {
 			v.first, v.last, v.attestedUntil = first, last, until
 			v.hour, v.hours = int32(le.Uint32(x[32:])), le.Uint16(x[36:]) //nolint:gosec // as it was written
 			v.attested = attested
@@ -126,7 +128,7 @@ func (s *Standing) UnmarshalBinary(data []byte) error {
 }
 
 // takeSessions takes in sessions and their cookies. None counts at its address yet.
-func (s *Standing) takeSessions(sessions, values []byte) {
+func (j *Judge) takeSessions(sessions, values []byte) {
 	le := binary.LittleEndian
 	places := make([]session, 0, len(sessions)/sessionSize) // newer: their places
 	for ; len(sessions) > 0; sessions = sessions[sessionSize:] {
@@ -134,13 +136,13 @@ func (s *Standing) takeSessions(sessions, values []byte) {
 			id: le.Uint32(sessions) | 1, home: le.Uint64(sessions[4:]), visitor: le.Uint64(sessions[12:]),
 			moves: int64(le.Uint64(sessions[20:])), //nolint:gosec // as it was written
 		}
-		place := s.sessions.add(e)
+		place := j.sessions.add(e)
 		places = append(places, session{id: e.id, newer: place})
 	}
 	for ; len(values) > 0; values = values[valueSize:] {
 		i, value := int(le.Uint32(values)), le.Uint64(values[4:])
 		if i < len(places) && value != 0 {
-			s.sessions.learn(places[i].newer, places[i].id, value, 0)
+			j.sessions.learn(places[i].newer, places[i].id, value, 0)
 		}
 	}
 }
@@ -148,7 +150,7 @@ func (s *Standing) takeSessions(sessions, values []byte) {
 // takeOldCookies takes in what version 1 told. It did not tell which network a cookie
 // was given to: each makes a session, which is at home where it is brought next. Those
 // that came back already come last, as the first ones make room.
-func (s *Standing) takeOldCookies(cookies []byte) {
+func (j *Judge) takeOldCookies(cookies []byte) {
 	le := binary.LittleEndian
 	places := map[uint32]int32{}
 	for _, proven := range [...]byte{0, 1} {
@@ -158,12 +160,12 @@ func (s *Standing) takeOldCookies(cookies []byte) {
 			}
 			value, id := le.Uint64(x), le.Uint32(x[8:])|1
 			place, known := places[id]
-			if !known || !s.sessions.with(place, id, func(*session) {}) {
-				place = s.sessions.add(session{id: id})
+			if !known || !j.sessions.with(place, id, func(*session) {}) {
+				place = j.sessions.add(session{id: id})
 				places[id] = place
 			}
 			if value != 0 {
-				s.sessions.learn(place, id, value, 0)
+				j.sessions.learn(place, id, value, 0)
 			}
 		}
 	}

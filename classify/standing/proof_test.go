@@ -1,4 +1,4 @@
-package classify
+package standing
 
 import (
 	"encoding/binary"
@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+	"tempomat/classify"
 )
 
-func isSession(res *Result) bool { return len(res.Keys()) > 0 && res.Keys()[0].Class == "session" }
+func isSession(res *classify.Result) bool {
+	return len(res.Keys()) > 0 && res.Keys()[0].Class == "session"
+}
 
 // TestSessionMovesWithItsAddress has a phone change its address within its network:
 // the session goes along at once, and the old address has it no longer.
@@ -29,13 +32,13 @@ func TestSessionMovesWithItsAddress(t *testing.T) {
 			x.ask(at, c.home, "/", []string{"Cookie: " + sid})
 		}
 		moved := x.ask(3*time.Hour+time.Second, c.next, "/", []string{"Cookie: " + sid})
-		if !isSession(moved) || moved.Evidence != Cookie|Tenure || moved.Keys()[1].ID != moved.Address {
+		if !isSession(moved) || moved.Evidence != classify.Cookie|classify.Tenure || moved.Keys()[1].ID != moved.Address {
 			t.Errorf("%s: at its next address it is %v by %q", name, moved.Keys(), moved.Evidence)
 		}
 		if res := x.ask(3*time.Hour+2*time.Second, c.away, "/", []string{"Cookie: " + sid}); isSession(res) || res.Evidence != 0 {
 			t.Errorf("%s: in another network it is %v by %q", name, res.Keys(), res.Evidence)
 		}
-		if res := x.ask(3*time.Hour+3*time.Second, c.home, "/", nil); res.Evidence&Cookie != 0 {
+		if res := x.ask(3*time.Hour+3*time.Second, c.home, "/", nil); res.Evidence&classify.Cookie != 0 {
 			t.Errorf("%s: the address that it left has %q", name, res.Evidence)
 		}
 	}
@@ -75,7 +78,7 @@ func TestSharedCookieIsOneSession(t *testing.T) {
 			address := fmt.Sprintf("192.0.2.%d", rapid.IntRange(1, 254).Draw(rt, "address"))
 			res := x.ask(at, address, "/", []string{"Cookie: " + sid})
 			if !isSession(res) {
-				if res.Evidence&Cookie != 0 && address != holder {
+				if res.Evidence&classify.Cookie != 0 && address != holder {
 					rt.Fatalf("%s has %q of somebody else's", address, res.Evidence)
 				}
 				continue
@@ -145,7 +148,7 @@ func TestSessionsStayInUse(t *testing.T) {
 	for i := range 10 {
 		x.ask(0, "192.0.2.1", "/", nil, fmt.Sprintf("Set-Cookie: sid=%016d", i))
 	}
-	var res *Result
+	var res *classify.Result
 	for minute := range 60 {
 		for i := range 10 {
 			res = x.ask(time.Duration(minute)*time.Minute, "192.0.2.1", "/", []string{fmt.Sprintf("Cookie: sid=%016d", i)})
@@ -296,7 +299,7 @@ func TestStandingOfVersion1(t *testing.T) {
 	}
 	for _, name := range []string{"sid", "other"} {
 		res := y.ask(0, "192.0.2.1", "/", []string{"Cookie: " + name + "=0123456789abcdef"})
-		if res.Keys()[0].ID != "192.0.2.1#1a2b3c4d" || res.Evidence != Cookie|Tenure {
+		if res.Keys()[0].ID != "192.0.2.1#1a2b3c4d" || res.Evidence != classify.Cookie|classify.Tenure {
 			t.Errorf("%s: %v by %q", name, res.Keys(), res.Evidence)
 		}
 	}
@@ -315,11 +318,12 @@ func BenchmarkSession(b *testing.B) {
 	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
 	r := pageRequest("192.0.2.1")
 	r.Header.Set("Cookie", "_ga=GA1.2.123456789.123456789; "+sid)
-	var res Result
+	var res classify.Result
+	var visit Visit
 	b.ReportAllocs()
 	for b.Loop() {
 		x.c.Classify(r, &res)
-		x.s.Judge(noon, r, &res)
+		x.s.Assess(noon, r, &res, &visit)
 	}
 }
 

@@ -1,9 +1,11 @@
-package classify
+package standing
 
 import (
 	"math"
 	"sync"
 	"time"
+
+	"tempomat/classify"
 )
 
 // visitor is what is remembered of a client's visits. Times are Unix seconds.
@@ -126,19 +128,19 @@ func (v *visitor) see(now int64) {
 }
 
 // evidence is what the visits say.
-func (v *visitor) evidence(now int64) (e Evidence, attested float64) {
+func (v *visitor) evidence(now int64) (e classify.Evidence, attested float64) {
 	v.see(now)
 	if v.parts >= enoughParts && v.parts >= partsOfPage*v.pages {
-		e |= Parts
+		e |= classify.Parts
 	}
 	if v.sessions >= leastSession && v.sessions >= cookiesBack*v.given {
-		e |= Cookie // of an address: who comes from there mostly brings them back
+		e |= classify.Cookie // of an address: who comes from there mostly brings them back
 	}
 	if v.hours >= tenureHours && now-v.first >= tenureAge {
-		e |= Tenure
+		e |= classify.Tenure
 	}
 	if now < v.attestedUntil {
-		e |= Attested
+		e |= classify.Attested
 	}
 	return e, float64(v.attested)
 }

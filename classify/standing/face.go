@@ -1,23 +1,26 @@
-package classify
+package standing
 
 import (
 	"encoding/binary"
 	"math/bits"
 )
 
-const faces = 8 // that people behind one address are told apart by
+const (
+	faces        = 8   // that people behind one address are told apart by
+	longestAgent = 512 // bytes of a User-Agent that are looked at
+)
 
 // face tells people behind one address apart who have no session, by their
 // User-Agents: 0 to 7. A keyed hash, as nobody is to know who shares a face with
 // whom. There are few of them, and they share what their address has: who makes up
 // User-Agents gets no more by it.
-func (s *Standing) face(agent []string) uint8 {
+func (j *Judge) face(agent []string) uint8 {
 	if len(agent) == 0 {
 		return 0
 	}
-	text := agent[0][:min(len(agent[0]), maxAgentBytes)]
-	h := binary.LittleEndian.Uint64(s.secret[:]) ^ uint64(len(text))
-	key := binary.LittleEndian.Uint64(s.secret[8:]) ^ 0x9e3779b97f4a7c15
+	text := agent[0][:min(len(agent[0]), longestAgent)]
+	h := binary.LittleEndian.Uint64(j.secret[:]) ^ uint64(len(text))
+	key := binary.LittleEndian.Uint64(j.secret[8:]) ^ 0x9e3779b97f4a7c15
 	for ; len(text) > 16; text = text[16:] {
 		h = fold(h^word64(text), key^word64(text[8:]))
 	}

@@ -1,4 +1,4 @@
-package classify
+package standing
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/classify"
 	"tempomat/limiter"
 )
 
@@ -18,19 +19,19 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // site is a Standing, and what clients do at it.
 type standingSite struct {
 	t      *testing.T
-	c      *Classifier
-	s      *Standing
+	c      *classify.Classifier
+	s      *Judge
 	status int    // of its answers; 0: 200
 	body   []byte // of its answers; nil: nobody reads it
 }
 
 func newStandingSite(t *testing.T) *standingSite {
 	t.Helper()
-	c, err := New(Config{AddressHeader: NoHeader, Classes: []Class{{Name: "slash32", By: Slash32}, {Name: "slash24", By: Slash24}}})
+	c, err := classify.New(classify.Config{AddressHeader: classify.NoHeader, Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewStanding([16]byte{1}, StandingConfig{
+	s, err := New([16]byte{1}, Config{
 		Attested: 4, ClientClass: "slash32", SessionClass: "session", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 	})
 	if err != nil {
@@ -41,7 +42,7 @@ func newStandingSite(t *testing.T) *standingSite {
 
 // ask has a client ask for something, with headers such as "Cookie: a=b", and the
 // site answer with some, and returns what was thought of the client before.
-func (x *standingSite) ask(at time.Duration, address, path string, headers []string, answer ...string) *Result {
+func (x *standingSite) ask(at time.Duration, address, path string, headers []string, answer ...string) *classify.Result {
 	x.t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.RemoteAddr = address + ":1"
@@ -60,30 +61,30 @@ func (x *standingSite) ask(at time.Duration, address, path string, headers []str
 		name, value, _ := strings.Cut(a, ": ")
 		h.Add(name, value)
 	}
-	res := new(Result)
+	res, visit := new(classify.Result), Visit{}
 	x.c.Classify(r, res)
-	x.s.Judge(noon.Add(at), r, res)
+	x.s.Assess(noon.Add(at), r, res, &visit)
 	judged := *res
 	status := max(x.status, http.StatusOK)
 	if status == http.StatusNotModified {
 		h.Del("Content-Type")
 	}
-	x.s.Answered(noon.Add(at), r, res, status, h)
+	x.s.Answered(noon.Add(at), r, &visit, status, h)
 	if x.body != nil {
-		if page := x.s.Page(noon.Add(at), r, res, h); page != nil {
+		if page := x.s.Page(noon.Add(at), r, &visit, h); page != nil {
 			for body := x.body; len(body) > 0; body = body[min(len(body), 1000):] {
 				_, _ = page.Write(body[:min(len(body), 1000)])
 			}
 			page.End()
 		}
 	}
-	if _, there := h[StandingHeader]; there {
+	if _, there := h[Header]; there {
 		x.t.Error("a client would see what the backend says of it")
 	}
 	return &judged
 }
 
-func expectStanding(t *testing.T, what string, res *Result, standing float64, evidence Evidence) {
+func expectStanding(t *testing.T, what string, res *classify.Result, standing float64, evidence classify.Evidence) {
 	t.Helper()
 	if res.Standing != standing || res.Evidence != evidence {
 		t.Errorf("%s: standing %g by %q, want %g by %q", what, res.Standing, res.Evidence, standing, evidence)
@@ -96,7 +97,7 @@ func TestCookieComesBack(t *testing.T) {
 	x := newStandingSite(t)
 	expectStanding(t, "first", x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid+"; Path=/"), 1, 0)
 	res := x.ask(time.Second, "192.0.2.1", "/", []string{"Cookie: lang=en; " + sid})
-	expectStanding(t, "it comes back", res, 2, Cookie)
+	expectStanding(t, "it comes back", res, 2, classify.Cookie)
 	if res.Address != "192.0.2.1" {
 		t.Errorf("its address is %q", res.Address)
 	}
@@ -107,7 +108,7 @@ func TestCookieComesBack(t *testing.T) {
 	if again.Keys()[0] != res.Keys()[0] {
 		t.Errorf("the session is %v, and then %v", res.Keys()[0], again.Keys()[0])
 	}
-	expectStanding(t, "another address of the network", x.ask(3*time.Second, "192.0.2.99", "/", []string{"Cookie: " + sid}), 2, Cookie)
+	expectStanding(t, "another address of the network", x.ask(3*time.Second, "192.0.2.99", "/", []string{"Cookie: " + sid}), 2, classify.Cookie)
 	expectStanding(t, "another network", x.ask(4*time.Second, "192.0.3.1", "/", []string{"Cookie: " + sid}), 1, 0)
 	expectStanding(t, "another name", x.ask(4*time.Second, "192.0.3.1", "/", []string{"Cookie: x" + sid}), 1, 0)
 	expectStanding(t, "one that was never given", x.ask(5*time.Second, "192.0.2.7", "/", []string{"Cookie: sid=fedcba9876543210"}), 1, 0)
@@ -155,7 +156,7 @@ func TestSessionsOfAnAddress(t *testing.T) {
 			t.Errorf("session %d: the address counts as %g clients, want %g", i, res.Company, want)
 		}
 	}
-	expectStanding(t, "somebody new at the same address", x.ask(0, "192.0.2.1", "/", nil), maxCompany, Cookie)
+	expectStanding(t, "somebody new at the same address", x.ask(0, "192.0.2.1", "/", nil), maxCompany, classify.Cookie)
 }
 
 // TestParts checks that it counts if the parts of pages follow them, of this
@@ -167,12 +168,12 @@ func TestParts(t *testing.T) {
 		after  time.Duration
 		pages  int
 		status int
-		want   Evidence
+		want   classify.Evidence
 	}{
-		"they follow":               {"/a.css", nil, time.Second, 1, 200, Parts},
-		"of four pages":             {"/a.css", nil, time.Second, 4, 200, Parts},
+		"they follow":               {"/a.css", nil, time.Second, 1, 200, classify.Parts},
+		"of four pages":             {"/a.css", nil, time.Second, 4, 200, classify.Parts},
 		"of too many pages":         {"/a.css", nil, time.Second, 9, 200, 0},
-		"what it has still":         {"/a.css", []string{`If-None-Match: "x"`}, time.Second, 7, 304, Parts},
+		"what it has still":         {"/a.css", []string{`If-None-Match: "x"`}, time.Second, 7, 304, classify.Parts},
 		"what it has no longer":     {"/a.css", []string{`If-None-Match: "x"`}, time.Second, 7, 200, 0},
 		"what anybody has":          {"/a.css", []string{"If-None-Match: *"}, time.Second, 7, 304, 0},
 		"a date":                    {"/a.css", []string{"If-Modified-Since: Sun, 22 Nov 2026 00:00:00 GMT"}, time.Second, 7, 304, 0},
@@ -183,7 +184,7 @@ func TestParts(t *testing.T) {
 		"too late":                  {"/a.css", nil, time.Minute, 1, 200, 0},
 		"before any page":           {"/a.css", nil, time.Second, 0, 200, 0},
 		"of another site":           {"/a.css", []string{"Referer: https://other.example/"}, time.Second, 1, 200, 0},
-		"of this site":              {"/a.css", []string{"Referer: https://example.com/page"}, time.Second, 1, 200, Parts},
+		"of this site":              {"/a.css", []string{"Referer: https://example.com/page"}, time.Second, 1, 200, classify.Parts},
 		"from another site":         {"/a.css", []string{"Sec-Fetch-Site: cross-site"}, time.Second, 1, 200, 0},
 		"a page that is no part":    {"/a.html", nil, time.Second, 1, 200, 0},
 		"a script without its name": {"/a.php", []string{"Sec-Fetch-Dest: script", "Sec-Fetch-Site: same-origin"}, time.Second, 0, 200, 0},
@@ -198,7 +199,7 @@ func TestParts(t *testing.T) {
 		x.ask(c.after, "192.0.2.1", c.path, c.header)
 		x.status = 0
 		res := x.ask(c.after, "192.0.2.1", "/", nil)
-		if res.Evidence&Parts != c.want {
+		if res.Evidence&classify.Parts != c.want {
 			t.Errorf("%s: evidence %q", name, res.Evidence)
 		}
 	}
@@ -220,12 +221,12 @@ func TestPartsOfTheFirstPage(t *testing.T) {
 	for range 2 {
 		x.ask(time.Second, "192.0.2.1", "/a.css", []string{"Cookie: " + sid})
 	}
-	expectStanding(t, "the second page", x.ask(5*time.Second, "192.0.2.1", "/", []string{"Cookie: " + sid}), 4, Cookie|Parts)
+	expectStanding(t, "the second page", x.ask(5*time.Second, "192.0.2.1", "/", []string{"Cookie: " + sid}), 4, classify.Cookie|classify.Parts)
 }
 
 func TestTenure(t *testing.T) {
 	x := newStandingSite(t)
-	for i, want := range []Evidence{0, 0, 0, Tenure, Tenure} {
+	for i, want := range []classify.Evidence{0, 0, 0, classify.Tenure, classify.Tenure} {
 		res := x.ask(time.Duration(i)*time.Hour, "192.0.2.1", "/", nil)
 		if res.Evidence != want {
 			t.Errorf("after %d hours: %q", i, res.Evidence)
@@ -241,8 +242,8 @@ func TestAttested(t *testing.T) {
 		"yes": 4, "6": 6, "0.5": 0.5, "8": 8, "9": 1, "-1": 1, "NaN": 1, "": 1, "0": 1, "four": 1,
 	} {
 		x := newStandingSite(t)
-		x.ask(0, "192.0.2.1", "/", nil, StandingHeader+": "+told)
-		if res := x.ask(time.Minute, "192.0.2.1", "/", []string{StandingHeader + ": 8"}); res.Standing != want {
+		x.ask(0, "192.0.2.1", "/", nil, Header+": "+told)
+		if res := x.ask(time.Minute, "192.0.2.1", "/", []string{Header + ": 8"}); res.Standing != want {
 			t.Errorf("%q: standing %g, want %g", told, res.Standing, want)
 		}
 		if res := x.ask(2*time.Hour, "192.0.2.1", "/", nil); res.Standing != 1 {
@@ -250,18 +251,18 @@ func TestAttested(t *testing.T) {
 		}
 	}
 	x := newStandingSite(t)
-	expectStanding(t, "a trusted network", x.ask(0, "10.1.2.3", "/", nil), 4, Attested)
+	expectStanding(t, "a trusted network", x.ask(0, "10.1.2.3", "/", nil), 4, classify.Attested)
 }
 
 func TestContradiction(t *testing.T) {
 	const chrome = "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
 	for name, c := range map[string]struct {
 		headers []string
-		want    Evidence
+		want    classify.Evidence
 	}{
 		"a browser":              {[]string{chrome, "Accept: */*", "Accept-Language: en", "Accept-Encoding: gzip"}, 0},
 		"through a proxy":        {[]string{chrome, "Accept: */*"}, 0},
-		"says it, sends nothing": {[]string{chrome}, Contradiction},
+		"says it, sends nothing": {[]string{chrome}, classify.Contradiction},
 		"a crawler, openly":      {[]string{"User-Agent: Mozilla/5.0 (compatible; Bot/1.0)"}, 0},
 		"a program":              {[]string{"User-Agent: curl/8"}, 0},
 	} {
@@ -283,7 +284,7 @@ func TestFloodPushesNobodyOut(t *testing.T) {
 		x.s.visitors.with(uint64(i)*2+1, seconds(noon)+1, func(v *visitor) { v.page(seconds(noon) + 1) })
 	}
 	x.s.visitors.with(h, seconds(noon)+2, func(v *visitor) {
-		if e, _ := v.evidence(seconds(noon) + 2); e != Parts {
+		if e, _ := v.evidence(seconds(noon) + 2); e != classify.Parts {
 			t.Errorf("after the flood: %q", e)
 		}
 	})
@@ -303,7 +304,7 @@ func TestStandingOverARestart(t *testing.T) {
 	if err := y.s.UnmarshalBinary(saved); err != nil {
 		t.Fatal(err)
 	}
-	expectStanding(t, "after a restart", y.ask(4*time.Hour, "192.0.2.1", "/", []string{"Cookie: " + sid}), 4, Cookie|Tenure)
+	expectStanding(t, "after a restart", y.ask(4*time.Hour, "192.0.2.1", "/", []string{"Cookie: " + sid}), 4, classify.Cookie|classify.Tenure)
 	if strings.Contains(string(saved), "192.0.2") || strings.Contains(string(saved), "0123456789abcdef") {
 		t.Error("something readable is kept")
 	}
@@ -318,12 +319,12 @@ func TestStandingOverARestart(t *testing.T) {
 }
 
 func FuzzStandingState(f *testing.F) {
-	s, _ := NewStanding([16]byte{}, StandingConfig{})
+	s, _ := New([16]byte{}, Config{})
 	saved, _ := s.AppendBinary(nil)
 	f.Add(saved)
 	f.Add([]byte{standingVersion})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := NewStanding([16]byte{}, StandingConfig{})
+		s, err := New([16]byte{}, Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -373,22 +374,23 @@ func TestStandingConcurrently(t *testing.T) {
 }
 
 func BenchmarkStanding(b *testing.B) {
-	c, err := New(Config{AddressHeader: NoHeader, Classes: []Class{{Name: "slash32", By: Slash32}}})
+	c, err := classify.New(classify.Config{AddressHeader: classify.NoHeader, Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := NewStanding([16]byte{1}, StandingConfig{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
+	s, err := New([16]byte{1}, Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
 	if err != nil {
 		b.Fatal(err)
 	}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	h := http.Header{"Content-Type": {"text/html"}}
-	var res Result
+	var res classify.Result
+	var visit Visit
 	c.Classify(r, &res)
 	b.ReportAllocs()
 	for b.Loop() {
-		s.Judge(noon, r, &res)
-		s.Answered(noon, r, &res, http.StatusOK, h)
+		s.Assess(noon, r, &res, &visit)
+		s.Answered(noon, r, &visit, http.StatusOK, h)
 	}
 }
 
@@ -410,11 +412,11 @@ func TestJudgeAllocates(t *testing.T) {
 	} {
 		r := pageRequest("192.0.2.1")
 		c.change(r)
-		var classified Result
+		var classified classify.Result
 		x.c.Classify(r, &classified)
 		if got := testing.AllocsPerRun(100, func() {
-			res := classified
-			x.s.Judge(noon, r, &res)
+			res, visit := classified, Visit{}
+			x.s.Assess(noon, r, &res, &visit)
 		}); got > c.most {
 			t.Errorf("%s: %v allocations, want %v", what, got, c.most)
 		}

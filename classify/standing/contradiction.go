@@ -1,9 +1,11 @@
-package classify
+package standing
 
 import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+
+	"tempomat/classify"
 )
 
 // contradictions tells whether a request's headers are not those of the browser that
@@ -66,7 +68,7 @@ func lacksAll(r *http.Request) bool {
 
 // lacksFetchMode tells whether a request lacks the header that its browser sends.
 func (c *contradictions) lacksFetchMode(now int64, r *http.Request, agent string, trusted bool) bool {
-	if !Secure(r, trusted) {
+	if !classify.Secure(r, trusted) {
 		return false
 	}
 	came := c.came.Load()
@@ -82,7 +84,7 @@ func (c *contradictions) lacksFetchMode(now int64, r *http.Request, agent string
 
 // sendsFetchMode tells whether a browser surely sends Sec-Fetch-Mode over TLS.
 func sendsFetchMode(agent string) bool {
-	agent = agent[:min(len(agent), maxAgentBytes)]
+	agent = agent[:min(len(agent), longestAgent)]
 	if versionOf(agent, " Chrome/") < leastChrome && versionOf(agent, " Firefox/") < leastFirefox {
 		return false
 	}
@@ -93,28 +95,14 @@ func sendsFetchMode(agent string) bool {
 			return false
 		}
 	}
-	return SaysBrowser(agent)
+	return classify.SaysBrowser(agent)
 }
 
 // versionOf is the number behind a product's name; 0: there is none.
 func versionOf(agent, product string) (n int) {
 	_, version, _ := strings.Cut(agent, product)
-	for i := 0; i < len(version) && isDigit(version[i]) && n < 1000; i++ {
+	for i := 0; i < len(version) && '0' <= version[i] && version[i] <= '9' && n < 1000; i++ {
 		n = n*10 + int(version[i]-'0')
 	}
 	return n
-}
-
-// Secure tells whether a client came over TLS, as its connection or a trusted peer
-// says; of several the first, who is the nearest to the client.
-func Secure(r *http.Request, trustedPeer bool) bool {
-	if r.TLS != nil {
-		return true
-	}
-	proto := r.Header["X-Forwarded-Proto"]
-	if !trustedPeer || len(proto) == 0 {
-		return false
-	}
-	first, _, _ := strings.Cut(proto[0], ",")
-	return strings.EqualFold(trim(first), "https")
 }

@@ -1,4 +1,4 @@
-package classify
+package standing
 
 import (
 	"bytes"
@@ -19,19 +19,19 @@ const (
 // first bytes, and End reads them, which takes some tenths of a millisecond and is
 // nobody's to wait for. It is for one goroutine at a time.
 type Page struct {
-	standing *Standing
-	at       int64
-	base     url.URL
-	gzipped  bool
-	body     []byte
+	judge   *Judge
+	at      int64
+	base    url.URL
+	gzipped bool
+	body    []byte
 }
 
 // Page returns what is to be told the body of an answer that Answered has just been
 // told the header of; nil if there is nothing to learn: the answer is no page, its
 // client has shown already that it loads parts, or enough pages are read now. What it
 // returns must be told the end, once.
-func (s *Standing) Page(now time.Time, r *http.Request, res *Result, h http.Header) *Page {
-	if !res.unread {
+func (j *Judge) Page(now time.Time, r *http.Request, x *Visit, h http.Header) *Page {
+	if !x.unread {
 		return nil
 	}
 	gzipped := false
@@ -40,11 +40,11 @@ func (s *Standing) Page(now time.Time, r *http.Request, res *Result, h http.Head
 			return nil
 		}
 	}
-	if !s.names.begin(seconds(now)) {
+	if !j.names.begin(seconds(now)) {
 		return nil
 	}
 	return &Page{
-		standing: s, at: seconds(now), gzipped: gzipped,
+		judge: j, at: seconds(now), gzipped: gzipped,
 		base: url.URL{Scheme: "http", Host: "host", Path: r.URL.Path, RawPath: r.URL.RawPath},
 	}
 }
@@ -72,7 +72,7 @@ func (p *Page) End() {
 		}
 		return len(targets) < pageNames
 	})
-	p.standing.names.done(p.at, targets)
+	p.judge.names.done(p.at, targets)
 }
 
 // inflate returns the beginning of what was compressed, as far as it is sound.
@@ -93,13 +93,13 @@ func (p *Page) target(name string) (uint64, bool) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return 0, false
 	}
-	return p.standing.hashOfTarget(u)
+	return p.judge.hashOfTarget(u)
 }
 
 // hashOfTarget is that of a path and a query. Very long ones are none.
-func (s *Standing) hashOfTarget(u *url.URL) (uint64, bool) {
+func (j *Judge) hashOfTarget(u *url.URL) (uint64, bool) {
 	var buffer [2048]byte
-	path, text := u.EscapedPath(), s.key(buffer[:0], 'p')
+	path, text := u.EscapedPath(), j.key(buffer[:0], 'p')
 	if len(text)+len(path)+1+len(u.RawQuery) > len(buffer) {
 		return 0, false
 	}

@@ -1,4 +1,4 @@
-package classify
+package standing
 
 import "strings"
 

@@ -1,0 +1,217 @@
+package standing
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"tempomat/classify"
+	"tempomat/classify/prefixset"
+)
+
+// Header is the response header by which a backend vouches for a client,
+// for an hour: a number from 0.5 to 8 that multiplies its share, or "yes" for the
+// configured one. No client is to see it.
+const Header = "Tempomat-Standing"
+
+// Config is what New needs.
+type Config struct {
+	Attested     float64        // what the backend's word is worth if it gives no number, and a trusted network
+	Trusted      []netip.Prefix // networks whose clients need no other evidence
+	ClientClass  string         // the class of addresses, the first one
+	SessionClass string         // what the class of sessions is called
+}
+
+// Judge judges whether clients behave as a person's browser does, by what
+// requests and answers show. All of it is soft: it decays, it is bounded, nobody
+// is asked to prove anything, and for a request that need not wait it has no
+// effect.
+//
+// It keeps nothing that can be read: clients and cookies are known by hashes
+// with a secret key. Its methods may be called concurrently, the times that they
+// are told may be a little out of order.
+type Judge struct {
+	config   atomic.Pointer[settings]
+	secret   [16]byte
+	visitors visitors
+	sessions sessions
+	handed   handedOut
+	lies     contradictions
+	names    names
+}
+
+type settings struct {
+	Config
+	trusted prefixset.Set
+}
+
+// New makes a Judge that has seen nobody. The secret is the key of all hashes.
+func New(secret [16]byte, c Config) (*Judge, error) {
+	j := &Judge{secret: secret}
+	return j, j.Configure(c)
+}
+
+// Configure changes the configuration. What was seen stays.
+func (j *Judge) Configure(c Config) error {
+	trusted, err := prefixset.New(c.Trusted)
+	if err != nil {
+		return err
+	}
+	j.config.Store(&settings{c, trusted})
+	return nil
+}
+
+// Visit is what is known of a request from Assess to the last of its answer. The zero
+// Visit is one of nobody: nothing is remembered of it. It is for one goroutine at a time.
+type Visit struct {
+	client  netip.Addr
+	address uint64 // the hash of its address
+	visitor uint64 // of the client's; 0: it is not judged
+	session uint32 // 0: none
+	place   int32  // where its session is remembered, if it has one
+	part    bool   // it is for a part of a page
+	unread  bool   // it was answered with a page that may be read, see Page
+}
+
+// Assess says how a classified request's client stands, and makes its session a
+// key of its own, the first one, if it brings back a cookie that the site gave
+// to its network and that counts at its address. It overwrites x.
+func (j *Judge) Assess(now time.Time, r *http.Request, res *classify.Result, x *Visit) {
+	c, at := j.config.Load(), seconds(now)
+	*x = Visit{client: res.Client, part: isPart(r)}
+	res.Standing, res.Evidence, res.Company, res.Address = 1, 0, 1, ""
+	res.Session, res.Face, res.Follows = false, 0, false
+	if len(res.Keys()) == 0 {
+		return
+	}
+	res.Address = res.Keys()[0].ID
+	x.address = j.hashOf(res.Address)
+	x.visitor = x.address
+	if lines := r.Header["Cookie"]; len(lines) > 0 {
+		j.visitors.with(x.address, at, func(v *visitor) { res.Company = v.company(at) })
+		j.judgeCookies(at, c, lines, res, x)
+	}
+	attested := j.remembered(at, c, res, x)
+	if c.trusted.Contains(res.Client) {
+		res.Evidence |= classify.Attested
+		attested = max(attested, c.Attested)
+	} else if res.Forged { // there somebody may try out what robots are shown
+		res.Evidence |= classify.Forged
+	}
+	if j.lies.has(at, r, res.TrustedPeer) {
+		res.Evidence |= classify.Contradiction
+	}
+	res.Standing = worth(res.Evidence, attested)
+	if res.Session = res.Keys()[0].Class == c.SessionClass; res.Session {
+		return
+	}
+	res.Face = j.face(r.Header["User-Agent"])
+	if res.Evidence&(classify.Cookie|classify.Forged) == classify.Cookie {
+		res.Standing = max(res.Standing, res.Company)
+	}
+	res.Company = 1 // the second key is no address
+}
+
+// remembered adds what the client's visits say, and returns what it is worth if somebody
+// vouches for it.
+func (j *Judge) remembered(at int64, c *settings, res *classify.Result, x *Visit) (attested float64) {
+	attested = c.Attested
+	j.visitors.with(x.visitor, at, func(v *visitor) {
+		e, told := v.evidence(at)
+		res.Evidence |= e
+		if e&classify.Attested != 0 {
+			attested = told
+		}
+		if x.visitor == x.address {
+			res.Company = v.company(at)
+		}
+		res.Follows = x.part && v.follow(at)
+	})
+	return attested
+}
+
+// Answered takes in what the backend answered: the cookies that it gave, whether
+// it was a page or a part of one, and what it says of the client, which it takes
+// out of the header.
+func (j *Judge) Answered(now time.Time, r *http.Request, x *Visit, status int, h http.Header) {
+	at := seconds(now)
+	told := h[Header]
+	Strip(h)
+	if x.visitor == 0 {
+		return
+	}
+	given := j.give(h["Set-Cookie"], x)
+	page, weight := isPage(status, h), j.partWeight(at, r, x, status, h)
+	if !page && weight == 0 && !given && len(told) == 0 {
+		return
+	}
+	j.visitors.with(x.visitor, at, func(v *visitor) {
+		if v.see(at); given {
+			v.given++
+		}
+		switch {
+		case page:
+			v.page(at)
+			e, _ := v.evidence(at)
+			x.unread = e&classify.Parts == 0
+		case weight > 0:
+			v.part(at, weight)
+		}
+		if worth, ok := j.vouched(told); ok {
+			v.attested, v.attestedUntil = float32(worth), at+vouchedFor
+		}
+	})
+}
+
+// partWeight is how much an answer counts as that of a part; 0: it is none. What the
+// client has still, by a tag that it was told, counts double: who keeps nothing cannot
+// tell it. A date does not, which anybody may tell.
+func (j *Judge) partWeight(at int64, r *http.Request, x *Visit, status int, h http.Header) float32 {
+	if !x.part || !(status == http.StatusOK && isPartType(h) || status == http.StatusNotModified) {
+		return 0
+	}
+	if target, ok := j.hashOfTarget(r.URL); !ok || !j.names.may(at, target) {
+		return 0
+	}
+	if status == http.StatusNotModified && hasTag(r) {
+		return 2
+	}
+	return 1
+}
+
+// vouched is what the backend said.
+func (j *Judge) vouched(told []string) (float64, bool) {
+	if len(told) != 1 {
+		return 0, false
+	}
+	if told[0] == "yes" {
+		return j.config.Load().Attested, true
+	}
+	x, err := strconv.ParseFloat(told[0], 64)
+	return x, err == nil && x >= classify.LeastStanding && x <= classify.MostStanding
+}
+
+// Strip takes the backend's word out of an answer's header.
+func Strip(h http.Header) { delete(h, Header) }
+
+// hashOf is that of a client. Like all of them it is keyed, the same after a
+// restart, and never 0.
+func (j *Judge) hashOf(client string) uint64 {
+	var buffer [128]byte
+	return hashOf(append(j.key(buffer[:0], 'c'), client...))
+}
+
+// key begins the text that is hashed with the secret and the kind of the text.
+func (j *Judge) key(dst []byte, kind byte) []byte {
+	return append(append(dst, j.secret[:]...), kind)
+}
+
+// hashOf is the hash of a text that begins with the key.
+func hashOf(text []byte) uint64 {
+	sum := sha256.Sum256(text)
+	return binary.LittleEndian.Uint64(sum[:]) | 1
+}
