@@ -44,10 +44,10 @@ type BucketState struct {
 // Due tells how many drips have come since the last one. The part of a drip that
 // has gone by stays: the stamp steps by whole drips.
 func (b Bucket) Due(s BucketState, now int64) int64 {
-	if s.Counter <= 0 || now < s.Stamp {
+	if s.Counter <= 0 {
 		return 0
 	}
-	return (now - s.Stamp) / b.DripRate
+	return max(0, now-s.Stamp) / b.DripRate
 }
 
 // drip takes out what has dripped.
@@ -117,7 +117,7 @@ const longest = int64(math.MaxInt64 / time.Millisecond)
 
 // milliseconds is at least 0 and at most the longest Duration.
 func milliseconds(ms float64) time.Duration {
-	if ms >= float64(longest) {
+	if ms > float64(longest) {
 		return math.MaxInt64
 	}
 	return time.Duration(max(ms, 0)) * time.Millisecond

@@ -45,11 +45,11 @@ const Most = 1 << 40
 // size, so that 0.5 allows twice as much at once and no more in the long run; at
 // 0 there is no limit and nothing is looked at. The error is an *Invalid.
 func (l Limit) Bucket(factor float64) (Bucket, error) {
+	if !(factor >= 0) { // not a number either
+		return Bucket{}, &Invalid{Reason: "Rate limit factor is zero or negative: " + number(factor)}
+	}
 	if factor == 0 {
 		return Bucket{}, nil
-	}
-	if !(factor > 0) { // not a number either
-		return Bucket{}, &Invalid{Reason: "Rate limit factor is zero or negative: " + number(factor)}
 	}
 	if l.Type == "" {
 		translated, err := l.translate()
@@ -137,7 +137,7 @@ func number(x float64) string {
 	case math.IsNaN(x):
 		return "NaN"
 	case math.IsInf(x, 0):
-		return strings.TrimPrefix(strconv.FormatFloat(x, 'f', -1, 64), "+") + "inity"
+		return strings.TrimPrefix(strconv.FormatFloat(x, 'f', 0, 64), "+") + "inity"
 	case x == 0:
 		return "0"
 	case a >= 1e-6 && a < 1e21:

@@ -1,0 +1,90 @@
+package quota_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"tempomat/limiter/quota"
+)
+
+// TestTake: what drips, what has room, and where the next drip is counted from.
+func TestTake(t *testing.T) {
+	b := quota.Bucket{Size: 5, DripRate: 1000, DripSize: 2}
+	for name, c := range map[string]struct {
+		before     quota.BucketState
+		now, units int64
+		after      quota.BucketState
+		blocked    bool
+	}{
+		"the first one begins a drip":         {quota.BucketState{}, 1234, 1, quota.BucketState{1, 1234}, false},
+		"before a drip":                       {quota.BucketState{3, 1000}, 1999, 1, quota.BucketState{4, 1000}, false},
+		"at a drip":                           {quota.BucketState{3, 1000}, 2000, 1, quota.BucketState{2, 2000}, false},
+		"after a drip, what is left of it":    {quota.BucketState{3, 1000}, 2700, 1, quota.BucketState{2, 2000}, false},
+		"more drips than there is":            {quota.BucketState{5, 1000}, 5500, 1, quota.BucketState{1, 5000}, false},
+		"as many as there is":                 {quota.BucketState{4, 1000}, 3000, 1, quota.BucketState{1, 3000}, false},
+		"full":                                {quota.BucketState{5, 1000}, 1500, 1, quota.BucketState{5, 1000}, true},
+		"room for two of three":               {quota.BucketState{3, 1000}, 1500, 3, quota.BucketState{3, 1000}, true},
+		"room for two of two":                 {quota.BucketState{3, 1000}, 1500, 2, quota.BucketState{5, 1000}, false},
+		"who is blocked sees the drip":        {quota.BucketState{5, 1000}, 2500, 3, quota.BucketState{3, 2000}, true},
+		"more than it holds, when empty":      {quota.BucketState{0, 0}, 1000, 9, quota.BucketState{9, 1000}, false},
+		"more than it holds, when not":        {quota.BucketState{1, 1000}, 1000, 9, quota.BucketState{1, 1000}, true},
+		"a clock that goes back drips nought": {quota.BucketState{3, 9000}, 1000, 1, quota.BucketState{4, 9000}, false},
+	} {
+		if after, blocked := b.Take(c.before, c.now, c.units); after != c.after || blocked != c.blocked {
+			t.Errorf("%s: %+v, blocked %v; want %+v, %v", name, after, blocked, c.after, c.blocked)
+		}
+	}
+}
+
+// TestStatus: how long it takes until as much would pass, and until the bucket is empty.
+func TestStatus(t *testing.T) {
+	b := quota.Bucket{Size: 5, DripRate: 1000, DripSize: 2}
+	const longest = 9_223_372_036_854 // milliseconds, of a Duration
+	slow := quota.Bucket{Size: 18, DripRate: longest / 18, DripSize: 1}
+	for name, c := range map[string]struct {
+		b          quota.Bucket
+		s          quota.BucketState
+		now, units int64
+		want       quota.Status
+	}{
+		"room":                   {b, quota.BucketState{3, 1000}, 1300, 2, quota.Status{Remaining: 2, FullReset: 2 * time.Second}},
+		"one too many":           {b, quota.BucketState{3, 1000}, 1300, 3, quota.Status{Remaining: 2, Reset: 700 * time.Millisecond, FullReset: 2 * time.Second}},
+		"two drips":              {b, quota.BucketState{5, 1000}, 1300, 3, quota.Status{Reset: 1700 * time.Millisecond, FullReset: 3 * time.Second}},
+		"more than it holds":     {b, quota.BucketState{9, 1000}, 1000, 9, quota.Status{Reset: 5 * time.Second, FullReset: 5 * time.Second}},
+		"later than it would be": {b, quota.BucketState{3, 1000}, 9000, 3, quota.Status{Remaining: 2, FullReset: 2 * time.Second}},
+		"as long as can be":      {slow, quota.BucketState{18, 1}, 1, 18, quota.Status{Reset: longest * time.Millisecond, FullReset: longest * time.Millisecond}},
+		"longer than can be":     {slow, quota.BucketState{19, 1}, 1, 18, quota.Status{Reset: math.MaxInt64, FullReset: math.MaxInt64}},
+	} {
+		if got := c.b.Status(c.s, c.now, c.units, false); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestLifetime(t *testing.T) {
+	for _, c := range []struct {
+		b           quota.Bucket
+		units, want int64
+	}{
+		{quota.Bucket{Size: 1, DripRate: 1, DripSize: 1}, 1, 1000},
+		{quota.Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1, 1000},
+		{quota.Bucket{Size: 1, DripRate: 1001, DripSize: 1}, 1, 2000},
+		{quota.Bucket{Size: 7, DripRate: 1500, DripSize: 2}, 1, 6000},
+		{quota.Bucket{Size: 2, DripRate: 1500, DripSize: 2}, 3, 3000},
+	} {
+		if got := c.b.Lifetime(c.units); got != c.want {
+			t.Errorf("%+v with %d units is kept for %d ms, want %d", c.b, c.units, got, c.want)
+		}
+	}
+}
+
+// TestSecondsAreRoundedUp: who comes back after as many seconds passes.
+func TestSecondsAreRoundedUp(t *testing.T) {
+	for d, want := range map[time.Duration]int64{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2} {
+		s := quota.Status{Reset: d, FullReset: d}
+		if s.ResetSeconds() != want || s.FullResetSeconds() != want {
+			t.Errorf("%d ns are %d and %d s, want %d", d, s.ResetSeconds(), s.FullResetSeconds(), want)
+		}
+	}
+}
