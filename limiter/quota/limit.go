@@ -82,10 +82,10 @@ func (l Limit) translate() (*Limit, error) {
 	case l.Max != nil && l.Duration != nil:
 		limit, duration := *l.Max, *l.Duration
 		switch {
+		case !(duration >= 0):
+			return nil, l.invalid("duration is negative", duration)
 		case duration == 0:
 			return nil, nil
-		case !(duration > 0):
-			return nil, l.invalid("duration is negative", duration)
 		case !(limit >= 1):
 			return nil, l.invalid("max is less than 1", limit)
 		}
@@ -96,10 +96,10 @@ func (l Limit) translate() (*Limit, error) {
 	case l.MinInterval != nil:
 		interval := *l.MinInterval
 		switch {
+		case !(interval >= 0):
+			return nil, l.invalid("minInterval is negative", interval)
 		case interval == 0:
 			return nil, nil
-		case !(interval > 0):
-			return nil, l.invalid("minInterval is negative", interval)
 		}
 		b.Size, b.DripRate = new(float64(1)), new(max(round(interval), 1))
 	default:

@@ -33,6 +33,7 @@ func TestLimits(t *testing.T) {
 	}{
 		{older(10.0, 10_000.0, nil), 1, Bucket{10, 1000, 1}, ""},
 		{older(7.0, 10_000.0, nil), 1, Bucket{7, 1429, 1}, ""},
+		{older(1.0, 2000.0, nil), 1, Bucket{1, 2000, 1}, ""},
 		{older(3.0, 1000.0, nil), 1, Bucket{3, 333, 1}, ""},
 		{older(4096.0, 2000.0, nil), 1, Bucket{4096, 1, 2}, ""},
 		{older(300.0, 3_600_000.0, nil), 1, Bucket{300, 12_000, 1}, ""},
@@ -59,6 +60,8 @@ func TestLimits(t *testing.T) {
 		{bucket(0.5, 0, 0), 1, Bucket{}, "Invalid rate limit k: size is less than 1 (0.5)"},
 		{bucket(1, -1, 0), 1, Bucket{}, "Invalid rate limit k: dripRate is less than 1 (-1)"},
 		{bucket(1, 1, 1e-7), 1, Bucket{}, "Invalid rate limit k: dripSize is less than 1 (1e-7)"},
+		{bucket(1, 1, 1e-6), 1, Bucket{}, "Invalid rate limit k: dripSize is less than 1 (0.000001)"},
+		{bucket(-1e21, 1, 1), 1, Bucket{}, "Invalid rate limit k: size is less than 1 (-1e+21)"},
 		{bucket(math.Inf(-1), 1, 1), 1, Bucket{}, "Invalid rate limit k: size is less than 1 (-Infinity)"},
 		{bucket(-1.5e21, 1, 1), 1, Bucket{}, "Invalid rate limit k: size is less than 1 (-1.5e+21)"},
 		{bucket(1, 1, 1), -0.5, Bucket{}, "Rate limit factor is zero or negative: -0.5"},
