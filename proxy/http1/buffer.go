@@ -159,11 +159,11 @@ func (b *Buffer) head(most int) ([]byte, error) {
 			b.from += end
 			return p[:end], nil
 		}
-		if len(p) > most {
+		if len(p) >= most {
 			return nil, errTooLong
 		}
 		seen = len(p)
-		if err := b.fill(most + 1); err != nil {
+		if err := b.fill(most); err != nil {
 			return nil, err
 		}
 	}

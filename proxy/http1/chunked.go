@@ -54,7 +54,7 @@ func (c *ChunkedBody) Read(p []byte) (n int, err error) {
 			c.err = err
 		}
 	}
-	if n > 0 && c.err != nil && !errors.Is(c.err, io.EOF) {
+	if n > 0 && !errors.Is(c.err, io.EOF) {
 		return n, nil
 	}
 	return n, c.err
@@ -62,17 +62,12 @@ func (c *ChunkedBody) Read(p []byte) (n int, err error) {
 
 // hasNext tells whether the line before the next chunk was read, or the whole end.
 func (c *ChunkedBody) hasNext() bool {
-	p := c.b.data[c.b.from:c.b.to]
-	i := bytes.IndexByte(p, '\n')
-	if i < 0 || i+1 == len(p) {
-		return false
-	}
-	line := p[i+1:]
+	_, line, _ := bytes.Cut(c.b.data[c.b.from:c.b.to], []byte{'\n'})
 	size := bytes.TrimLeft(line, "0")
-	if len(size) < len(line) && (len(size) == 0 || hexDigit(size[0]) < 0) { // none: the last one
+	if len(size) == 0 || hexDigit(size[0]) == -1 { // none: the last one, or no chunk
 		return endOfHead(line, 0) > 0
 	}
-	return bytes.IndexByte(line, '\n') >= 0
+	return bytes.Contains(line, []byte{'\n'})
 }
 
 // next reads the end of a chunk, and the size of the next one. The last one, of no

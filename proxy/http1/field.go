@@ -32,7 +32,7 @@ func appendFields(fields []Field, lines []byte, mayFold bool) ([]Field, error) {
 				return nil, errFold
 			}
 			next := bytes.IndexByte(rest, '\n')
-			if next < 0 {
+			if next == -1 {
 				return nil, malformed("a head without an end")
 			}
 			for j := len(line); j <= i; j++ {
@@ -53,11 +53,11 @@ func appendFields(fields []Field, lines []byte, mayFold bool) ([]Field, error) {
 }
 
 func parseField(line []byte) (f Field, err error) {
-	colon := bytes.IndexByte(line, ':')
-	if colon <= 0 {
+	name, value, ok := bytes.Cut(line, []byte{':'})
+	if !ok || len(name) == 0 {
 		return f, malformed("a field without a name")
 	}
-	f.Name, f.Value = line[:colon], trimSpace(line[colon+1:])
+	f.Name, f.Value = name, trimSpace(value)
 	if !IsToken(f.Name) {
 		return f, malformed("the name of a field is no token")
 	}

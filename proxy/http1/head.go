@@ -117,7 +117,7 @@ func (r *RequestHead) frame() error {
 			r.Host = f.Value
 		case named(f, "Content-Length"):
 			n, ok := parseLength(f.Value)
-			if lengths++; !ok || bytes.IndexByte(f.Value, ',') >= 0 {
+			if lengths++; !ok || bytes.Contains(f.Value, []byte{','}) {
 				return malformed("a length that is no number")
 			}
 			r.Length = n

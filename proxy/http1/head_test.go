@@ -204,6 +204,15 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
+// TestTargets: each character that may be part of a target, alone.
+func TestTargets(t *testing.T) {
+	for c := range 256 {
+		if want := c > ' ' && c != 0x7f && c != '#'; isTarget([]byte{byte(c)}) != want {
+			t.Errorf("%q is part of a target: %t", byte(c), !want)
+		}
+	}
+}
+
 func TestHosts(t *testing.T) {
 	for c := range 256 {
 		want := c < 0x80 && strings.ContainsRune("-._~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", rune(c))

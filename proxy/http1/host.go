@@ -46,9 +46,9 @@ func cutPort[T string | []byte](s T) (name, port T) {
 	return s, s[:0]
 }
 
-// isLiteral tells whether a text is an IPv6 address in brackets.
+// isLiteral tells whether a text that begins with a bracket is an IPv6 address in brackets.
 func isLiteral[T string | []byte](s T) bool {
-	if len(s) < 2 || s[len(s)-1] != ']' {
+	if s[len(s)-1] != ']' {
 		return false
 	}
 	inner := string(s[1 : len(s)-1])

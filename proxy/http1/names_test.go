@@ -27,6 +27,49 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestWrittenAsItCame: the one name that is common in another spelling than that of package
+// net/http keeps its own.
+func TestWrittenAsItCame(t *testing.T) {
+	h, order := Header([]Field{{[]byte("ETag"), []byte("1")}})
+	if got := string(AppendHeader(nil, h, order, skipsNone)); got != lines("ETag: 1", "") || h.Get("Etag") != "1" {
+		t.Errorf("%q, of %v", got, h)
+	}
+}
+
+func TestAnnounced(t *testing.T) {
+	for name, c := range map[string]struct{ told, want []string }{
+		"none":    {nil, nil},
+		"nothing": {[]string{" , ,"}, nil},
+		"two":     {[]string{"x-sum, Etag"}, []string{"Etag", "X-Sum"}},
+		"lines":   {[]string{"A,", "b"}, []string{"A", "B"}},
+	} {
+		got := Announced(http.Header{"Trailer": c.told})
+		if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, c.want) || (got == nil) != (c.want == nil) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestRoomForTexts: memory is made once for all that is asked for, and used as long as it
+// goes.
+func TestRoomForTexts(t *testing.T) {
+	var all Texts
+	long := Field{make([]byte, 5000), make([]byte, 5000)}
+	if text := all.Borrow([]Field{long}, 7); text.all.Cap() < 10_007 {
+		t.Errorf("room for %d bytes of 10007", text.all.Cap())
+	}
+	var text Text
+	text.grow(nil, 0, 64)
+	text.Of([]byte("a"))
+	left := text.all.Cap() - 1
+	if text.grow(nil, left, 64); text.all.Len() != 1 {
+		t.Error("memory with enough room is left behind")
+	}
+	if text.grow(nil, left+1, 64); text.all.Len() != 0 {
+		t.Error("memory with too little room is used")
+	}
+}
+
 // TestHeaderRoundTrip: what is written of a header that was read is read as the same one,
 // whatever its order, and in the same order again.
 func TestHeaderRoundTrip(t *testing.T) {

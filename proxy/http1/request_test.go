@@ -59,6 +59,17 @@ func TestAppendRequest(t *testing.T) {
 	}
 }
 
+func TestAppendStatus(t *testing.T) {
+	for _, c := range []struct {
+		status       int
+		reason, want string
+	}{{404, "", "HTTP/1.1 404 Not Found\r\n"}, {404, "Gone\nfishing", "HTTP/1.1 404 Gone fishing\r\n"}, {799, "", "HTTP/1.1 799 \r\n"}} {
+		if got := string(AppendStatus(nil, c.status, c.reason)); got != c.want {
+			t.Errorf("%d %q: %q", c.status, c.reason, got)
+		}
+	}
+}
+
 // TestBodyInChunks: package net/http reads what is written in chunks.
 func TestBodyInChunks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

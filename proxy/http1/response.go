@@ -77,15 +77,13 @@ func parseStatus(line []byte) (minor, status int, err error) {
 // reason is what a status line says for people, if it may be said again.
 func reason(line []byte) []byte {
 	const before = len("HTTP/1.1 200 ")
-	if len(line) <= before {
-		return nil
-	}
-	for _, c := range line[before:] {
+	said := line[min(before, len(line)):]
+	for _, c := range said {
 		if c < ' ' && c != '\t' || c == 0x7f {
 			return nil
 		}
 	}
-	return line[before:]
+	return said
 }
 
 // frame finds out how the end of the body is found, and what becomes of the

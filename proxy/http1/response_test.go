@@ -337,6 +337,7 @@ func TestOneReadOfSeveralChunks(t *testing.T) {
 	}{
 		{strings.NewReader("3\r\nabc\r\n1\r\nd\r\n02\r\nef\r\n0\r\n\r\n"), "abcdef", io.EOF},
 		{strings.NewReader("3\r\nabc\r\nx\r\n"), "abc", ErrMalformed},
+		{strings.NewReader("3\r\nabc\r\n1x\r\n"), "abc", ErrMalformed},
 		{io.MultiReader(strings.NewReader("3\r\nab"), iotest.ErrReader(broken)), "ab", broken},
 	} {
 		var b Buffer
@@ -345,7 +346,7 @@ func TestOneReadOfSeveralChunks(t *testing.T) {
 		c.Reset(&b)
 		p := make([]byte, 64)
 		n, err := c.Read(p)
-		if string(p[:n]) != x.want || err != nil && !errors.Is(err, io.EOF) {
+		if string(p[:n]) != x.want || err != nil && !errors.Is(x.end, io.EOF) {
 			t.Errorf("%q, %v, want %q", p[:n], err, x.want)
 		}
 		if n, err := c.Read(p); n > 0 || !errors.Is(err, x.end) {
@@ -393,6 +394,25 @@ func TestBounds(t *testing.T) {
 	b.Reset(strings.NewReader(strings.Repeat("x", 2*maxHead)), make([]byte, 64))
 	if _, err := b.head(maxHead); !errors.Is(err, errTooLong) || len(b.data) > maxHead+1024 {
 		t.Errorf("a head without an end: %v, %d bytes of memory", err, len(b.data))
+	}
+}
+
+// TestMoreAtTheBound: more is read of what may be longer, into new memory if need be, and
+// nothing of what is as long as allowed.
+func TestMoreAtTheBound(t *testing.T) {
+	var b Buffer
+	b.Resume(strings.NewReader("efgh"), []byte("abcd"), 4)
+	if err := b.More(); err != nil || string(b.Peek(100)) != "abcdefgh" {
+		t.Errorf("%q, %v", b.Peek(100), err)
+	}
+	b.Resume(strings.NewReader("efgh"), []byte("abcd"), 4)
+	if err := b.fill(4); !errors.Is(err, errTooLong) || b.Buffered() != 4 {
+		t.Errorf("%q, %v", b.Peek(100), err)
+	}
+	broken := errors.New("broken")
+	b.Reset(io.MultiReader(strings.NewReader("a: b\n"), iotest.ErrReader(broken)), make([]byte, 64))
+	if _, err := b.head(5); !errors.Is(err, errTooLong) {
+		t.Errorf("a head that has no end where it must: %v", err)
 	}
 }
 
