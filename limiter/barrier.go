@@ -29,7 +29,7 @@ const (
 )
 
 // barrier tells what keeps a request that waits, and which of its keys, by its place
-// among the slots. It asks what next does, in its order.
+// among the reservations. It asks what next does, in its order.
 func (g *gate) barrier(at time.Duration, t *Ticket) (b Barrier, key int) {
 	if t.heap == nil {
 		return BehindOwn, 0

@@ -103,15 +103,15 @@ func (b *bucket) debtLocked(at time.Duration) time.Duration {
 // blocks returns how long the key keeps the request waiting, were it the first
 // of its queue. Peers who told it until when to wait count on it then, and do not
 // tell it to wait longer for those that came later.
-func (s *slot) blocks(at time.Duration) time.Duration {
-	b := s.bucket
+func (r *reservation) blocks(at time.Duration) time.Duration {
+	b := r.bucket
 	b.home.mu.Lock()
 	defer b.home.mu.Unlock()
 	switch {
 	case !b.budget.cap || b.budget.shadow:
 		return 0
 	case b.budget.told:
-		return max(0, s.toldUntil-at)
+		return max(0, r.toldUntil-at)
 	}
 	b.refillLocked(at)
 	return b.clears(-b.level)

@@ -120,15 +120,15 @@ func (g *gate) meet(at time.Duration, t *Ticket) {
 	}
 	if c.known && at >= c.renew {
 		c.renew = at + renewKnown
-		g.known.add(at, t.slots[0].bucket.key.ID)
+		g.known.add(at, t.reservations[0].bucket.key.ID)
 	}
 }
 
 // client is that of a ticket's first key: a session, or a User-Agent of an address.
 func (g *gate) client(at time.Duration, t *Ticket) *client {
-	c := g.owner(at, t.slots[0].bucket, t.site)
+	c := g.owner(at, t.reservations[0].bucket, t.site)
 	if t.session {
-		if b := t.slots[1].bucket; b != nil && (c.address == nil || g.divided && c.work == 0) {
+		if b := t.reservations[1].bucket; b != nil && (c.address == nil || g.divided && c.work == 0) {
 			address := g.owner(at, b, t.site)
 			c.known, c.address = c.known || address.known, address.home()
 		}

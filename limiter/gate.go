@@ -131,7 +131,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 		if c.known {
 			t.seen.Store(asKnown)
 		}
-		t.refuse(at, Verdict{Action: Refuse, Wait: retry, Key: t.slots[0].bucket.key, Reason: ClientFull})
+		t.refuse(at, Verdict{Action: Refuse, Wait: retry, Key: t.reservations[0].bucket.key, Reason: ClientFull})
 		return nil
 	}
 	g.seq++
@@ -155,10 +155,10 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	}
 	if t.phase == queued {
 		if t.stranger || t.lane.first != t { // only the head of a lane reserves
-			t.each(func(s *slot) { s.undo(at) })
+			t.each(func(s *reservation) { s.undo(at) })
 		}
 		t.counts = true
-		t.each(func(s *slot) { s.bucket.gates(1, t.gated) })
+		t.each(func(s *reservation) { s.bucket.gates(1, t.gated) })
 		if t.told {
 			t.told, t.decided = false, make(chan struct{})
 		}
@@ -238,7 +238,7 @@ func (g *gate) dequeue(at time.Duration, t *Ticket) {
 	g.count(t, -1)
 	if t.counts {
 		t.counts = false
-		t.each(func(s *slot) { s.bucket.gates(-1, t.gated) })
+		t.each(func(s *reservation) { s.bucket.gates(-1, t.gated) })
 	}
 	g.leaveLane(at, t)
 }

@@ -43,7 +43,7 @@ func (s *siege) checkHolds(t fataler) {
 			wrong++
 		}
 		clients[x.client] = n
-		x.each(func(sl *slot) {
+		x.each(func(sl *reservation) {
 			if long {
 				holds[sl.bucket]++
 			}
@@ -88,8 +88,8 @@ func (s *siege) checkStarts(t fataler) {
 			continue
 		}
 		started[x.rung] = true
-		for i := range x.slots[:x.n] {
-			if b := x.slots[i].bucket; b != nil && x.slots[i].workers > 0 {
+		for i := range x.reservations[:x.n] {
+			if b := x.reservations[i].bucket; b != nil && x.reservations[i].workers > 0 {
 				most[b] = max(most[b], s.mostHeld(x, i))
 			}
 		}
@@ -118,7 +118,7 @@ func (s *siege) checkStarts(t fataler) {
 // long may hold, that one included.
 func (s *siege) mostHeld(x *Ticket, i int) int {
 	n := s.gate.limits
-	part := int(x.slots[i].workers * float32(n.most[rungs-1]))
+	part := int(x.reservations[i].workers * float32(n.most[rungs-1]))
 	if x.likelyIdle < waitsFrom {
 		return max(part, n.least)
 	}

@@ -61,7 +61,7 @@ func (l *Limiter) Orphan(_ time.Time, t *Ticket) {
 	}
 	t.orphan = true
 	g.orphans++
-	t.each(func(s *slot) { s.bucket.orphans++ })
+	t.each(func(s *reservation) { s.bucket.orphans++ })
 }
 
 // move puts a running request into another phase, or on another rung.
@@ -141,7 +141,7 @@ func (g *gate) countLong(t *Ticket, n int32) {
 	if t.stranger {
 		t.site.strangerLong += int(n)
 	}
-	t.each(func(s *slot) { s.bucket.holds += n })
+	t.each(func(s *reservation) { s.bucket.holds += n })
 }
 
 // unorphan ends an orphan, if it is one.
@@ -151,7 +151,7 @@ func (g *gate) unorphan(t *Ticket) {
 	}
 	t.orphan = false
 	g.orphans--
-	t.each(func(s *slot) { s.bucket.orphans-- })
+	t.each(func(s *reservation) { s.bucket.orphans-- })
 	g.unpark()
 }
 
@@ -200,7 +200,7 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 }
 
 // heldBy tells which of the keys of a request holds too many workers for it, as its
-// place among the slots, and in which way; or nothing does. Those that compute are not
+// place among the reservations, and in which way; or nothing does. Those that compute are not
 // kept from any CPU by that, and short ones hold none for long: only if their client
 // holds some more than it may, all of them came as short ones and were not; or if the
 // workers that are kept are being used up.
@@ -220,8 +220,8 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	if g.holdsTooMany(t.site, least) {
 		return SiteHolds, 0
 	}
-	for i := range t.slots[:t.n] {
-		s := &t.slots[i]
+	for i := range t.reservations[:t.n] {
+		s := &t.reservations[i]
 		if s.bucket == nil || s.workers <= 0 {
 			continue
 		}
@@ -237,7 +237,7 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 }
 
 // holdsNone tells whether the request's client holds no worker for long.
-func (t *Ticket) holdsNone() bool { return t.slots[0].bucket.holds == 0 }
+func (t *Ticket) holdsNone() bool { return t.reservations[0].bucket.holds == 0 }
 
 // misjudged counts requests that came as short ones and are not.
 type misjudged struct{ known, strange int }
@@ -253,7 +253,7 @@ func (m *misjudged) of(t *Ticket) *int {
 // misjudgedBy tells what keeps a light request from the workers that are kept.
 func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	holds := func(i int) int {
-		if s := &t.slots[i]; s.bucket != nil && s.workers > 0 {
+		if s := &t.reservations[i]; s.bucket != nil && s.workers > 0 {
 			return int(s.bucket.holds)
 		}
 		return 0
@@ -266,11 +266,11 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longest()) && (t.ahead || holds(0) > 0) {
 		return Misjudged, 0
 	}
-	if c := t.slots[0].bucket; t.level == fresh && c != nil && c.orphans >= fewOrphans {
+	if c := t.reservations[0].bucket; t.level == fresh && c != nil && c.orphans >= fewOrphans {
 		return Orphans, 0
 	}
-	for i := range t.slots[:t.n] {
-		if holds(i) > int(t.slots[i].workers*float32(g.limits.longest()))+g.limits.least {
+	for i := range t.reservations[:t.n] {
+		if holds(i) > int(t.reservations[i].workers*float32(g.limits.longest()))+g.limits.least {
 			return KeyHolds, i
 		}
 	}

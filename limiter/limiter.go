@@ -154,7 +154,7 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 // admit lets a request on whose caps are clear: to the gate, if there is one.
 // What it returns, the caller passes to release once it holds no lock.
 func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket) {
-	client := t.slots[0].bucket
+	client := t.reservations[0].bucket
 	if !p.gated || client == nil {
 		if client != nil && t.share != 1 {
 			client.stand(at, 1, t.share)
@@ -163,7 +163,7 @@ func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket
 		return t.chain(nil)
 	}
 	share := client.stand(at, t.standing, t.share) / p.Gate.CPUs
-	if address := t.slots[1].bucket; address != nil && t.company > 1 {
+	if address := t.reservations[1].bucket; address != nil && t.company > 1 {
 		address.stand(at, t.company, 1)
 	}
 	decided = l.gate.arrive(at, t, share)
@@ -205,7 +205,7 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 	if t.lenient != strict {
 		most = 0
 	}
-	t.each(func(s *slot) { hold = max(hold, s.settle(at, c, x, most)) })
+	t.each(func(s *reservation) { hold = max(hold, s.settle(at, c, x, most)) })
 	t.mu.Unlock()
 	if t.client != nil {
 		release(l.gate.finish(at, t, x))
@@ -235,7 +235,7 @@ func (l *Limiter) Leave(now time.Time, t *Ticket) {
 		if t.state == waiting {
 			wait = t.atGate(at) // in vain: its client gave up
 		}
-		t.each(func(s *slot) { s.leave(at, wait) })
+		t.each(func(s *reservation) { s.leave(at, wait) })
 		l.wake()
 	}
 	t.state = over

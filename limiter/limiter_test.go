@@ -92,7 +92,7 @@ func TestAnyOrder(t *testing.T) {
 			case op == 4:
 				ticket := open[pick()]
 				if ticket.state == running {
-					settled[ticket.slots[0].bucket.key.ID] += cost.Seconds()
+					settled[ticket.reservations[0].bucket.key.ID] += cost.Seconds()
 					settled["net"] += cost.Seconds()
 				}
 				w.Settle(w.now, ticket, cost)

@@ -94,7 +94,7 @@ func (l *Limiter) roomOutlook(at time.Duration, t *Ticket, o *Outlook) {
 	}
 	q := t.in
 	*o = Outlook{
-		Waits: true, Site: t.siteName, Barrier: Owes, Key: q.bucket.key, Waited: at - t.arrived, Paid: t.slotOf(q.bucket).blocks(at),
+		Waits: true, Site: t.siteName, Barrier: Owes, Key: q.bucket.key, Waited: at - t.arrived, Paid: t.reservationOf(q.bucket).blocks(at),
 		Guess: seconds(t.guess), Sure: t.sure,
 	}
 	for before := t.prev; before != nil; before = before.prev {
@@ -128,7 +128,7 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	o.Barrier = barrier
 	switch barrier {
 	case KeyHolds, Orphans:
-		s := &t.slots[key]
+		s := &t.reservations[key]
 		o.Key, o.Have, o.Most = s.bucket.key, int(s.bucket.holds), max(int(s.workers*float32(g.limits.longest())), 1)
 		if o.Barrier == Orphans {
 			o.Have, o.Most = int(s.bucket.orphans), max(o.Most/2, fewOrphans)

@@ -79,9 +79,9 @@ func lift(g *gate, x *Ticket, b Barrier, key int) {
 	case SiteAhead:
 		x.site.used, x.site.among.virtualTime = use{}, 0
 	case KeyHolds:
-		x.slots[key].bucket.holds = 0
+		x.reservations[key].bucket.holds = 0
 	case Orphans:
-		x.slots[key].bucket.orphans = 0
+		x.reservations[key].bucket.orphans = 0
 	case StrangersHold:
 		g.home.strangerLong = 0
 	case Misjudged:

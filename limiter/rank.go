@@ -63,9 +63,9 @@ func (g *gate) charge(t *Ticket) {
 // reserved on all keys meanwhile.
 func (t *Ticket) debtRatio(at time.Duration, reserve bool) float64 {
 	var own, others float64
-	t.each(func(s *slot) {
+	t.each(func(s *reservation) {
 		g := s.debtRatioOf(at, t.guess, reserve)
-		if s == &t.slots[0] || t.pooled && s == &t.slots[1] {
+		if s == &t.reservations[0] || t.pooled && s == &t.reservations[1] {
 			own = max(own, g)
 		} else {
 			others = max(others, g)

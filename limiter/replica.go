@@ -79,8 +79,8 @@ func (c *copied) take(t *Ticket) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c.ticket.copy(t)
-	for i := range t.slots[:t.n] {
-		if b := t.slots[i].bucket; b != nil {
+	for i := range t.reservations[:t.n] {
+		if b := t.reservations[i].bucket; b != nil {
 			c.holds[i], c.orphans[i] = b.holds, b.orphans
 		}
 	}
@@ -97,7 +97,7 @@ func (t *Ticket) copy(o *Ticket) {
 	t.standing, t.share, t.company, t.came, t.likelyIdle, t.running = o.standing, o.share, o.company, o.came, o.likelyIdle, o.running
 	t.n, t.guess, t.charged, t.queueEntry = o.n, o.guess, o.charged, o.queueEntry
 	t.counts = false
-	copy(t.slots[:t.n], o.slots[:t.n])
+	copy(t.reservations[:t.n], o.reservations[:t.n])
 }
 
 // meetBuckets copies the buckets. They are as they are now, which may be a moment later.
@@ -106,8 +106,8 @@ func (s *snapshot) meetBuckets() {
 	for _, all := range [][]copied{s.waiting, s.running} {
 		for i := range all {
 			c := &all[i]
-			for k := range c.ticket.slots[:c.ticket.n] {
-				b := c.ticket.slots[k].bucket
+			for k := range c.ticket.reservations[:c.ticket.n] {
+				b := c.ticket.reservations[k].bucket
 				if b == nil || s.buckets[b] != nil {
 					continue
 				}
@@ -201,9 +201,9 @@ func (r *replica) copy(c *copied, buckets map[*bucket]*bucket) *Ticket {
 	default:
 		t.flow = &t.client.flow
 	}
-	for i := range t.slots[:t.n] {
-		if b := t.slots[i].bucket; b != nil {
-			t.slots[i].bucket = buckets[b]
+	for i := range t.reservations[:t.n] {
+		if b := t.reservations[i].bucket; b != nil {
+			t.reservations[i].bucket = buckets[b]
 		}
 	}
 	return t
@@ -327,7 +327,7 @@ func (r *replica) endUnknown() {
 		s.busy, s.long, s.longAhead, s.strangerLong, s.misjudged = 0, 0, 0, 0, misjudged{}
 	}
 	for _, t := range r.tickets {
-		t.each(func(s *slot) { s.bucket.holds, s.bucket.orphans = 0, 0 })
+		t.each(func(s *reservation) { s.bucket.holds, s.bucket.orphans = 0, 0 })
 	}
 	g.unpark()
 }

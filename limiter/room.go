@@ -50,7 +50,7 @@ func (r *room) admitLocked(p *policy, t *Ticket) Reason {
 // heldLocked counts n more of the client's requests as held, and returns how
 // many are. The client is the first key; its class may just have been removed.
 func (t *Ticket) heldLocked(n int32) int {
-	c := t.slots[0].bucket
+	c := t.reservations[0].bucket
 	if c == nil {
 		return 0
 	}
@@ -106,8 +106,8 @@ func (r *room) unlinkLocked(at time.Duration, t *Ticket) {
 	}
 	q.remove(t)
 	q.bucket.enqueued(-1, -t.guess)
-	for i := range t.slots[:t.n] {
-		if s := &t.slots[i]; s.bucket == q.bucket {
+	for i := range t.reservations[:t.n] {
+		if s := &t.reservations[i]; s.bucket == q.bucket {
 			s.waited += float32((at - t.since).Seconds())
 		}
 	}

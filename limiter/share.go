@@ -101,7 +101,7 @@ func (l *Limiter) offer(now time.Time, t *Ticket, cost time.Duration) {
 	if !t.verdict.Shadow {
 		c.Until = c.Received.Add(t.verdict.Wait)
 	}
-	t.each(func(s *slot) {
+	t.each(func(s *reservation) {
 		if c.Key, c.Standing = s.bucket.key, s.standing; !s.told && !s.private {
 			l.sharer.Offer(c)
 		}
@@ -114,7 +114,7 @@ func (l *Limiter) announce(now time.Time, t *Ticket, e Event) {
 	if l.sharer == nil {
 		return
 	}
-	t.each(func(s *slot) {
+	t.each(func(s *reservation) {
 		if s.private || e != Rejected && !s.told {
 			return
 		}

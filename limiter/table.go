@@ -43,10 +43,10 @@ func (t *table) shard(k Key) (*shard, uint32) {
 	return &t.shards[int(h&(maxShards-1))&(len(t.shards)-1)], uint32(h >> 32)
 }
 
-// meet finds the bucket of a slot's key, if it is known, and pins it. It
+// meet finds the bucket of a reservation's key, if it is known, and pins it. It
 // returns how the key stands. If it owes nothing, and reserve is set, the guess
 // is charged at the same time, so that the usual request locks each key once.
-func (t *table) meet(at time.Duration, k Key, s *slot, guess float64, reserve bool) (d debt) {
+func (t *table) meet(at time.Duration, k Key, s *reservation, guess float64, reserve bool) (d debt) {
 	shard, hash := t.shard(k)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -64,9 +64,9 @@ func (t *table) meet(at time.Duration, k Key, s *slot, guess float64, reserve bo
 	return d
 }
 
-// enter pins the bucket of a slot's key, made if need be, with its whole burst.
-// The slot stays empty if the policy does not have the class.
-func (t *table) enter(at time.Duration, k Key, s *slot) {
+// enter pins the bucket of a reservation's key, made if need be, with its whole burst.
+// The reservation stays empty if the policy does not have the class.
+func (t *table) enter(at time.Duration, k Key, s *reservation) {
 	t.with(at, k, func(b *bucket) {
 		b.pins++
 		s.bucket, s.told, s.private, s.workers = b, b.budget.told, b.budget.private, b.budget.workers

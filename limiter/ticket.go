@@ -46,12 +46,12 @@ type Ticket struct {
 	running    float64 // seconds
 	verdict    Verdict // written before decided is closed
 
-	mu      sync.Mutex // guards the following
-	state   state
-	n       uint8 // slots in use
-	guess   float64
-	charged float64 // CPU-seconds: the guess, then more as it runs
-	slots   [MaxKeys]slot
+	mu           sync.Mutex // guards the following
+	state        state
+	n            uint8 // reservations in use
+	guess        float64
+	charged      float64 // CPU-seconds: the guess, then more as it runs
+	reservations [MaxKeys]reservation
 
 	*place     // in the waiting room, which guards it; nil: it was never there
 	queueEntry // at the gate, which guards it
@@ -83,18 +83,18 @@ func (t *Ticket) Emptied() *Ticket {
 	if !t.told || t.place != nil || t.client != nil {
 		return nil
 	}
-	clear(t.slots[:t.n])
+	clear(t.reservations[:t.n])
 	t.stranger, t.standing, t.company, t.likelyIdle, t.running = false, 0, 0, 0, 0
 	t.verdict, t.state, t.n, t.charged = Verdict{}, waiting, 0, 0
 	t.seen.Store(0)
 	return t
 }
 
-// each calls f for the slots whose bucket is known.
-func (t *Ticket) each(f func(*slot)) {
-	for i := range t.slots[:t.n] {
-		if t.slots[i].bucket != nil {
-			f(&t.slots[i])
+// each calls f for the reservations whose bucket is known.
+func (t *Ticket) each(f func(*reservation)) {
+	for i := range t.reservations[:t.n] {
+		if t.reservations[i].bucket != nil {
+			f(&t.reservations[i])
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (t *Ticket) each(f func(*slot)) {
 func (t *Ticket) meet(at time.Duration, table *table, keys []Key, free bool, debts *[MaxKeys]debt) {
 	t.n = uint8(min(len(keys), MaxKeys))
 	for i := range t.n {
-		debts[i] = table.meet(at, keys[i], &t.slots[i], t.guess, free)
+		debts[i] = table.meet(at, keys[i], &t.reservations[i], t.guess, free)
 		free = free && !debts[i].matters()
 	}
 }
@@ -114,8 +114,8 @@ func (t *Ticket) meet(at time.Duration, table *table, keys []Key, free bool, deb
 // requests that are not refused, as those are to make none.
 func (t *Ticket) enter(at time.Duration, table *table, keys []Key) {
 	for i := range t.n {
-		if t.slots[i].bucket == nil {
-			table.enter(at, keys[i], &t.slots[i])
+		if t.reservations[i].bucket == nil {
+			table.enter(at, keys[i], &t.reservations[i])
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (t *Ticket) start(at time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.state, t.charged = running, t.guess
-	t.each(func(s *slot) { s.reserve(at, t.guess) })
+	t.each(func(s *reservation) { s.reserve(at, t.guess) })
 	if t.place != nil {
 		t.verdict.Wait = at - t.arrived
 	}
@@ -143,7 +143,7 @@ func (t *Ticket) refuse(at time.Duration, v Verdict) {
 func (t *Ticket) refuseLocked(at time.Duration, v Verdict) {
 	v.Would = t.verdict.Would
 	t.state, t.verdict = over, v
-	t.each(func(s *slot) {
+	t.each(func(s *reservation) {
 		wait := t.atGate(at)
 		if s.bucket.key == v.Key {
 			wait = max(wait, float32(v.Wait.Seconds()))
@@ -165,7 +165,7 @@ func (t *Ticket) atGate(at time.Duration) float32 {
 func (t *Ticket) adjustLocked(at time.Duration, x float64) {
 	if x != t.charged {
 		c := t.changeLocked(x)
-		t.each(func(s *slot) { s.change(at, c) })
+		t.each(func(s *reservation) { s.change(at, c) })
 	}
 }
 

@@ -54,7 +54,7 @@ func (l *Limiter) serveRoom(at time.Duration) (decided *Ticket, first time.Durat
 // long until something is.
 func (l *Limiter) serveLocked(at time.Duration, q *queue, p *policy) (wait time.Duration, decided *Ticket) {
 	t := q.head
-	wait = t.slotOf(q.bucket).blocks(at)
+	wait = t.reservationOf(q.bucket).blocks(at)
 	if left := t.arrived + p.MaxHold - at; wait > 0 && left > 0 {
 		return min(wait, left), nil
 	} else if wait > 0 {
@@ -81,17 +81,17 @@ func (l *Limiter) takeOutLocked(at time.Duration, t *Ticket) {
 // blockedBy returns the bucket that keeps the request waiting longest, or nil.
 func (t *Ticket) blockedBy(at time.Duration) *bucket {
 	var worst debt
-	t.each(func(s *slot) { worst.worst(debt{bucket: s.bucket, wait: s.blocks(at)}) })
+	t.each(func(s *reservation) { worst.worst(debt{bucket: s.bucket, wait: s.blocks(at)}) })
 	return worst.bucket
 }
 
-// slotOf is the one of the bucket, which is one of the request's.
-func (t *Ticket) slotOf(b *bucket) *slot {
+// reservationOf is the one of the bucket, which is one of the request's.
+func (t *Ticket) reservationOf(b *bucket) *reservation {
 	i := 0
-	for t.slots[i].bucket != b {
+	for t.reservations[i].bucket != b {
 		i++
 	}
-	return &t.slots[i]
+	return &t.reservations[i]
 }
 
 // wait puts a request into the queue of the bucket that blocks it, or says what
@@ -103,7 +103,7 @@ func (l *Limiter) wait(at time.Duration, p *policy, t *Ticket, blocking *bucket)
 		return full
 	}
 	l.room.seq++
-	t.each(func(s *slot) { s.undo(at) })
+	t.each(func(s *reservation) { s.undo(at) })
 	t.decided, t.told = make(chan struct{}), false
 	t.seq, t.arrived = l.room.seq, at
 	l.room.linkLocked(at, t, blocking)

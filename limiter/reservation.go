@@ -2,9 +2,9 @@ package limiter
 
 import "time"
 
-// slot is what one key has to do with a request. Its bucket is pinned until the
+// reservation is what one key has to do with a request. Its bucket is pinned until the
 // request is settled, or leaves.
-type slot struct {
+type reservation struct {
 	bucket    *bucket
 	moved     float64 // what the charges really took, to give back no more
 	mark      float64 // the bucket's total just after they were taken
@@ -26,75 +26,75 @@ type change struct {
 }
 
 // reserve takes the first charge.
-func (s *slot) reserve(at time.Duration, x float64) {
-	if s.reserved {
+func (r *reservation) reserve(at time.Duration, x float64) {
+	if r.reserved {
 		return
 	}
-	s.bucket.home.mu.Lock()
-	defer s.bucket.home.mu.Unlock()
-	s.reserveLocked(at, x)
+	r.bucket.home.mu.Lock()
+	defer r.bucket.home.mu.Unlock()
+	r.reserveLocked(at, x)
 }
 
-func (s *slot) reserveLocked(at time.Duration, x float64) {
-	s.reserved = true
-	s.debtRatio = float32(s.bucket.debtRatioLocked(at))
-	s.moved = s.bucket.chargeLocked(at, x)
-	s.mark = s.bucket.total
+func (r *reservation) reserveLocked(at time.Duration, x float64) {
+	r.reserved = true
+	r.debtRatio = float32(r.bucket.debtRatioLocked(at))
+	r.moved = r.bucket.chargeLocked(at, x)
+	r.mark = r.bucket.total
 }
 
 // debtRatioOf is how far the key was in debt as a part of the most, before it was charged with x CPU-seconds,
 // which it is now if they are to be reserved.
-func (s *slot) debtRatioOf(at time.Duration, x float64, reserve bool) float64 {
-	if s.reserved {
-		return float64(s.debtRatio)
+func (r *reservation) debtRatioOf(at time.Duration, x float64, reserve bool) float64 {
+	if r.reserved {
+		return float64(r.debtRatio)
 	}
-	s.bucket.home.mu.Lock()
-	defer s.bucket.home.mu.Unlock()
+	r.bucket.home.mu.Lock()
+	defer r.bucket.home.mu.Unlock()
 	if !reserve {
-		return s.bucket.debtRatioLocked(at)
+		return r.bucket.debtRatioLocked(at)
 	}
-	s.reserveLocked(at, x)
-	return float64(s.debtRatio)
+	r.reserveLocked(at, x)
+	return float64(r.debtRatio)
 }
 
-func (s *slot) change(at time.Duration, c change) {
-	s.bucket.home.mu.Lock()
-	defer s.bucket.home.mu.Unlock()
-	s.changeLocked(at, c)
+func (r *reservation) change(at time.Duration, c change) {
+	r.bucket.home.mu.Lock()
+	defer r.bucket.home.mu.Unlock()
+	r.changeLocked(at, c)
 }
 
 // changeLocked gives back no more than the charges really took.
-func (s *slot) changeLocked(at time.Duration, c change) {
-	moved := s.bucket.chargeLocked(at, c.more)
-	if back := s.moved * c.back; back > 0 {
-		s.bucket.giveBackLocked(at, back)
+func (r *reservation) changeLocked(at time.Duration, c change) {
+	moved := r.bucket.chargeLocked(at, c.more)
+	if back := r.moved * c.back; back > 0 {
+		r.bucket.giveBackLocked(at, back)
 		moved -= back
 	}
-	s.moved += moved
-	s.mark += moved
+	r.moved += moved
+	r.mark += moved
 }
 
 // undo takes back the reservation, if there is one, but not the pin.
-func (s *slot) undo(at time.Duration) {
-	if s.reserved {
-		s.change(at, change{back: 1})
-		s.reserved = false
+func (r *reservation) undo(at time.Duration) {
+	if r.reserved {
+		r.change(at, change{back: 1})
+		r.reserved = false
 	}
 }
 
 // settle makes the last change, lets go of the bucket, notes what the request
 // cost in the key's averages, and returns how long to hold the response for the
 // key's sake, at most so long.
-func (s *slot) settle(at time.Duration, c change, cost float64, most time.Duration) (hold time.Duration) {
-	b := s.bucket
+func (r *reservation) settle(at time.Duration, c change, cost float64, most time.Duration) (hold time.Duration) {
+	b := r.bucket
 	b.home.mu.Lock()
 	defer b.home.mu.Unlock()
-	s.changeLocked(at, c)
-	s.standing = b.factor
+	r.changeLocked(at, c)
+	r.standing = b.factor
 	if b.budget.hold && !b.budget.shadow {
-		hold = min(s.owedLocked(), most)
+		hold = min(r.owedLocked(), most)
 	}
-	b.used.note(at, cost, s.waited+float32(hold.Seconds()))
+	b.used.note(at, cost, r.waited+float32(hold.Seconds()))
 	b.pins--
 	return hold
 }
@@ -102,22 +102,22 @@ func (s *slot) settle(at time.Duration, c change, cost float64, most time.Durati
 // owedLocked is how long the key takes to pay what it owes up to and including
 // this request. What was charged to it since is for later ones to wait for, so
 // that responses leave first in, first out at the key's pace.
-func (s *slot) owedLocked() time.Duration {
-	b := s.bucket
-	return b.clears(-b.level - (b.total - s.mark))
+func (r *reservation) owedLocked() time.Duration {
+	b := r.bucket
+	return b.clears(-b.level - (b.total - r.mark))
 }
 
 // leave lets go of the bucket of a request that never ran, and takes back what
 // it was charged. It waited for so many seconds at the gate, or was told to, as it
 // was refused for this key's sake, or had waited for the key; 0 is not noted.
-func (s *slot) leave(at time.Duration, wait float32) {
-	b := s.bucket
+func (r *reservation) leave(at time.Duration, wait float32) {
+	b := r.bucket
 	b.home.mu.Lock()
 	defer b.home.mu.Unlock()
-	if s.reserved {
-		s.changeLocked(at, change{back: 1})
+	if r.reserved {
+		r.changeLocked(at, change{back: 1})
 	}
-	if wait = max(wait, s.waited); wait > 0 {
+	if wait = max(wait, r.waited); wait > 0 {
 		b.used.note(at, 0, wait)
 	}
 	b.pins--
