@@ -140,7 +140,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 		asked: at, gated: at, site: t.site, clock: t.site.clock.systemVirtualTime, bound: math.Inf(1),
 	}
 	t.level = g.levelOf(t)
-	if t.place != nil {
+	if t.waitEntry != nil {
 		t.asked = t.arrived
 	}
 	g.place(at, t, share)

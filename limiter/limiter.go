@@ -78,7 +78,7 @@ const (
 type Limiter struct {
 	epoch   time.Time
 	table   *table
-	room    room
+	room    waitingRoom
 	gate    *gate
 	queued  atomic.Int32  // requests in the room's queues
 	decided chan struct{} // closed: what every ticket has that never waited
@@ -222,7 +222,7 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 // never settled never ran, and all that it was charged is given back.
 func (l *Limiter) Leave(now time.Time, t *Ticket) {
 	at := l.since(now)
-	if t.place != nil {
+	if t.waitEntry != nil {
 		l.dismiss(at, t)
 	}
 	if t.client != nil {

@@ -89,7 +89,7 @@ func (g *gate) outlooks(at time.Duration, waiting []*Ticket, all []Outlook) {
 func (l *Limiter) roomOutlook(at time.Duration, t *Ticket, o *Outlook) {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
-	if t.place == nil || t.in == nil {
+	if t.waitEntry == nil || t.in == nil {
 		return
 	}
 	q := t.in

@@ -53,7 +53,7 @@ type Ticket struct {
 	charged      float64 // CPU-seconds: the guess, then more as it runs
 	reservations [MaxKeys]reservation
 
-	*place     // in the waiting room, which guards it; nil: it was never there
+	*waitEntry // in the waiting room, which guards it; nil: it was never there
 	queueEntry // at the gate, which guards it
 }
 
@@ -80,7 +80,7 @@ func (t *Ticket) Known() bool { return t.seen.Load() == asKnown }
 // Emptied is the memory of a ticket, for another request's; nil: the gate may still know it,
 // or somebody who tells it that it is decided. It is called after Leave.
 func (t *Ticket) Emptied() *Ticket {
-	if !t.told || t.place != nil || t.client != nil {
+	if !t.told || t.waitEntry != nil || t.client != nil {
 		return nil
 	}
 	clear(t.reservations[:t.n])
@@ -127,7 +127,7 @@ func (t *Ticket) start(at time.Duration) {
 	defer t.mu.Unlock()
 	t.state, t.charged = running, t.guess
 	t.each(func(s *reservation) { s.reserve(at, t.guess) })
-	if t.place != nil {
+	if t.waitEntry != nil {
 		t.verdict.Wait = at - t.arrived
 	}
 }

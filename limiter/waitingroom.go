@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// room is the waiting room: requests that wait for a key's debt to be paid,
+// waitingRoom is the waiting room: requests that wait for a key's debt to be paid,
 // and the count of all that is held, responses included.
 //
 // A request waits in the queue of the key that blocks it longest. The head of
@@ -13,8 +13,8 @@ import (
 // that the next one waits until that is paid: the key's pace, never a herd.
 // If then another of its keys is in debt, it goes to that one's queue, to the
 // place that its arrival gives it.
-type room struct {
-	mu     sync.Mutex // guards the following, and each place; taken first of all locks
+type waitingRoom struct {
+	mu     sync.Mutex // guards the following, and each waitEntry; taken first of all locks
 	queues []*queue   // those that are not empty
 	held   int
 	seq    uint64
@@ -26,8 +26,8 @@ type queue struct {
 	head, tail *Ticket
 }
 
-// place is where a ticket is in the room.
-type place struct {
+// waitEntry is where a ticket is in the room.
+type waitEntry struct {
 	in         *queue // nil: in no queue
 	next, prev *Ticket
 	counted    bool // among the held
@@ -37,11 +37,11 @@ type place struct {
 }
 
 // admitLocked counts a request or response as held, or says what is full.
-func (r *room) admitLocked(p *policy, t *Ticket) Reason {
+func (r *waitingRoom) admitLocked(p *policy, t *Ticket) Reason {
 	if reason := r.fullLocked(p, t); reason != None {
 		return reason
 	}
-	t.place = &place{counted: true}
+	t.waitEntry = &waitEntry{counted: true}
 	r.held++
 	t.heldLocked(1)
 	return None
@@ -60,7 +60,7 @@ func (t *Ticket) heldLocked(n int32) int {
 	return int(c.held)
 }
 
-func (r *room) fullLocked(p *policy, t *Ticket) Reason {
+func (r *waitingRoom) fullLocked(p *policy, t *Ticket) Reason {
 	switch {
 	case t.heldLocked(0) >= p.MaxHeldPerClient:
 		return ClientFull
@@ -71,7 +71,7 @@ func (r *room) fullLocked(p *policy, t *Ticket) Reason {
 }
 
 // dismissLocked takes a ticket out of all of the room.
-func (r *room) dismissLocked(at time.Duration, t *Ticket) {
+func (r *waitingRoom) dismissLocked(at time.Duration, t *Ticket) {
 	r.unlinkLocked(at, t)
 	if t.counted {
 		t.counted = false
@@ -81,7 +81,7 @@ func (r *room) dismissLocked(at time.Duration, t *Ticket) {
 }
 
 // linkLocked puts a ticket into a bucket's queue, by arrival.
-func (r *room) linkLocked(at time.Duration, t *Ticket, b *bucket) {
+func (r *waitingRoom) linkLocked(at time.Duration, t *Ticket, b *bucket) {
 	q := b.queue
 	if q == nil {
 		q = &queue{bucket: b}
@@ -99,7 +99,7 @@ func (r *room) linkLocked(at time.Duration, t *Ticket, b *bucket) {
 
 // unlinkLocked takes a ticket out of its queue, if it is in one, and notes how
 // long it waited for that key.
-func (r *room) unlinkLocked(at time.Duration, t *Ticket) {
+func (r *waitingRoom) unlinkLocked(at time.Duration, t *Ticket) {
 	q := t.in
 	if q == nil {
 		return
