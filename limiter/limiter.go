@@ -131,7 +131,7 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	var debts [MaxKeys]debt
 	t.meet(at, l.table, a.Keys, !p.gated || l.gate.waiting.Load() == 0, &debts)
 	t.lenient = p.lenience(a.Site)
-	v, blocking := l.judge(p, t, debts[:t.n])
+	v, blocking := l.decide(p, t, debts[:t.n])
 	if t.verdict = v; v.Acts() {
 		t.refuseLocked(at, v)
 		l.announce(now, t, Rejected)

@@ -25,9 +25,9 @@ func (d *debt) worst(e debt) {
 	}
 }
 
-// judge says what the debts of a request's keys mean for it, and which bucket
+// decide says what the debts of a request's keys mean for it, and which bucket
 // it has to wait for first, if any. Classes in shadow have no part in either.
-func (l *Limiter) judge(p *policy, t *Ticket, debts []debt) (Verdict, *bucket) {
+func (l *Limiter) decide(p *policy, t *Ticket, debts []debt) (Verdict, *bucket) {
 	var over, capped, held, shadow debt
 	for _, d := range debts {
 		switch {
