@@ -159,8 +159,8 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 		}
 		t.counts = true
 		t.each(func(s *reservation) { s.bucket.gates(1, t.gated) })
-		if t.told {
-			t.told, t.decided = false, make(chan struct{})
+		if t.decidedAtOnce {
+			t.decidedAtOnce, t.decided = false, make(chan struct{})
 		}
 	}
 	return decided

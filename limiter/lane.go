@@ -137,7 +137,7 @@ func (g *gate) drain(c *client, l *lane) {
 // chain puts the ticket before others that were decided with it, if anybody
 // waits for its decision.
 func (t *Ticket) chain(others *Ticket) *Ticket {
-	if t.told {
+	if t.decidedAtOnce {
 		return others
 	}
 	t.after = others

@@ -127,7 +127,7 @@ func (a *Arrival) ticket() *Ticket {
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	at, p := l.since(now), l.table.policy.Load()
 	t := a.ticket() // nobody else knows it yet: no lock
-	t.decided, t.told, t.came = l.decided, true, at
+	t.decided, t.decidedAtOnce, t.came = l.decided, true, at
 	var debts [MaxKeys]debt
 	t.meet(at, l.table, a.Keys, !p.gated || l.gate.waiting.Load() == 0, &debts)
 	t.lenient = p.lenience(a.Site)

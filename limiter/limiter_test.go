@@ -212,7 +212,7 @@ func TestTicketsLeaveNothing(t *testing.T) {
 			t.Fatalf("%s: it may not be used again", name)
 		}
 		got, want := (&Arrival{Memory: memory}).ticket(), (&Arrival{}).ticket()
-		got.decided, got.told, got.came = want.decided, want.told, want.came // Arrive sets them
+		got.decided, got.decidedAtOnce, got.came = want.decided, want.decidedAtOnce, want.came // Arrive sets them
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v is left", name, got)
 		}

@@ -92,7 +92,7 @@ func (c *copied) take(t *Ticket) {
 // copy makes a ticket one like another, of which it is no place in the room, and nobody
 // waits for its decision.
 func (t *Ticket) copy(o *Ticket) {
-	t.told, t.sure, t.proven, t.passed, t.stranger, t.session = true, o.sure, o.proven, o.passed, o.stranger, o.session
+	t.decidedAtOnce, t.sure, t.proven, t.passed, t.stranger, t.session = true, o.sure, o.proven, o.passed, o.stranger, o.session
 	t.follows, t.interest, t.prefetch, t.face, t.pooled = o.follows, o.interest, o.prefetch, o.face, o.pooled
 	t.standing, t.share, t.company, t.came, t.likelyIdle, t.running = o.standing, o.share, o.company, o.came, o.likelyIdle, o.running
 	t.n, t.guess, t.charged, t.queueEntry = o.n, o.guess, o.charged, o.queueEntry

@@ -131,7 +131,7 @@ func (g *gate) finish(at time.Duration, t *Ticket, x float64) (decided *Ticket) 
 	}
 	g.answered(at, t)
 	g.end(at, t)
-	if t.told {
+	if t.decidedAtOnce {
 		t.queueEntry = queueEntry{}
 	}
 	return g.dispatch(at)

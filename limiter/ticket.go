@@ -20,25 +20,25 @@ const (
 // called in turn by whoever serves the request, Progress by anybody before Settle,
 // and Advance at any time.
 type Ticket struct {
-	decided  chan struct{} // closed when verdict stands
-	after    *Ticket       // decided with it; for who tells them
-	told     bool          // decided is the closed channel that all share who never waited
-	sure     bool          // the guess rests on answers
-	proven   bool
-	passed   bool
-	stranger bool // it counts for all strangers together
-	session  bool // its first key is one of its second
-	pooled   bool // its client is one of those that anybody can make up
-	follows  bool // it is for a part of the page that its client was just served
-	interest Interest
-	prefetch bool
-	face     uint8
-	lenient  lenience
-	siteName string  // of the policy
-	standing float64 // of the client
-	share    float64 // how many times its class's the client has
-	company  float64 // of its address
-	came     time.Duration
+	decided       chan struct{} // closed when verdict stands
+	after         *Ticket       // decided with it; for who tells them
+	decidedAtOnce bool          // decided is the closed channel that all share who never waited
+	sure          bool          // the guess rests on answers
+	proven        bool
+	passed        bool
+	stranger      bool // it counts for all strangers together
+	session       bool // its first key is one of its second
+	pooled        bool // its client is one of those that anybody can make up
+	follows       bool // it is for a part of the page that its client was just served
+	interest      Interest
+	prefetch      bool
+	face          uint8
+	lenient       lenience
+	siteName      string  // of the policy
+	standing      float64 // of the client
+	share         float64 // how many times its class's the client has
+	company       float64 // of its address
+	came          time.Duration
 
 	seen atomic.Uint32 // as what it was taken at the gate
 
@@ -80,7 +80,7 @@ func (t *Ticket) Known() bool { return t.seen.Load() == asKnown }
 // Emptied is the memory of a ticket, for another request's; nil: the gate may still know it,
 // or somebody who tells it that it is decided. It is called after Leave.
 func (t *Ticket) Emptied() *Ticket {
-	if !t.told || t.waitEntry != nil || t.client != nil {
+	if !t.decidedAtOnce || t.waitEntry != nil || t.client != nil {
 		return nil
 	}
 	clear(t.reservations[:t.n])

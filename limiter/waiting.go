@@ -104,7 +104,7 @@ func (l *Limiter) wait(at time.Duration, p *policy, t *Ticket, blocking *bucket)
 	}
 	l.room.seq++
 	t.each(func(s *reservation) { s.undo(at) })
-	t.decided, t.told = make(chan struct{}), false
+	t.decided, t.decidedAtOnce = make(chan struct{}), false
 	t.seq, t.arrived = l.room.seq, at
 	l.room.linkLocked(at, t, blocking)
 	l.queued.Add(1)
