@@ -12,7 +12,7 @@ type Balance struct {
 // Balance tells how a key's account stands; false if those of its class have none.
 func (l *Limiter) Balance(now time.Time, k Key) (x Balance, ok bool) {
 	b := l.table.policy.Load().class(k.Class)
-	if b == nil || b.told {
+	if b == nil || b.external {
 		return x, false
 	}
 	x = Balance{Level: b.burst, Rate: b.rate, Burst: b.burst} // of a key that was never charged

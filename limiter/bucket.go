@@ -57,7 +57,7 @@ func (b *bucket) refillLocked(at time.Duration) {
 // chargeLocked takes x ≥ 0 and returns how much of it the bucket really lost:
 // less than x at the floor. That is what may be given back.
 func (b *bucket) chargeLocked(at time.Duration, x float64) (moved float64) {
-	if b.refillLocked(at); b.budget.told {
+	if b.refillLocked(at); b.budget.external {
 		return 0
 	}
 	was := b.level
@@ -90,7 +90,7 @@ func (b *bucket) oweLocked(at, until time.Duration) {
 // debtLocked returns how long another request would have to wait for the key,
 // behind those that wait already, each of them counted with its guess.
 func (b *bucket) debtLocked(at time.Duration) time.Duration {
-	if b.refillLocked(at); b.budget.told {
+	if b.refillLocked(at); b.budget.external {
 		return b.clears(-b.level)
 	}
 	wait := b.clears(b.queued - b.level)
@@ -110,8 +110,8 @@ func (r *reservation) blocks(at time.Duration) time.Duration {
 	switch {
 	case !b.budget.cap || b.budget.shadow:
 		return 0
-	case b.budget.told:
-		return max(0, r.toldUntil-at)
+	case b.budget.external:
+		return max(0, r.externalUntil-at)
 	}
 	b.refillLocked(at)
 	return b.clears(-b.level)

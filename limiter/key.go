@@ -25,9 +25,9 @@ type Budget struct {
 	// delays its requests nor makes them dearer at the gate, and it may hold any number of
 	// workers. The first class is still whom the gate takes for a client.
 	Shadow bool
-	// Told makes the class one that nothing is charged to here: its keys wait until
+	// External makes the class one that nothing is charged to here: its keys wait until
 	// when peers say, by Raise. CPUs, Burst and Cap mean nothing then.
-	Told bool
+	External bool
 	// Private keeps the class from peers: they know its keys by other names.
 	Private bool
 	// Workers is the part of the backend's workers that are not kept for short

@@ -95,17 +95,17 @@ func (p *policy) someActs() bool {
 
 // budget is a Budget in the units of the arithmetic, CPU-seconds as float64.
 type budget struct {
-	class   string
-	rate    float64 // earned per second; above 0
-	burst   float64 // most credit, ≥ 0
-	floor   float64 // most debt, < 0
-	private bool    // peers are not told
-	told    bool    // what a key owes is the time until which peers want it to wait
-	cap     bool    // a request waits for the debt to be paid
-	hold    bool    // a response is held until it is
-	shadow  bool    // neither happens, it is only said
-	aside   bool    // the class alone is in shadow: its keys' debts make nothing dearer, either
-	workers float32 // the part of those not kept for short requests that a key may hold; 0: any
+	class    string
+	rate     float64 // earned per second; above 0
+	burst    float64 // most credit, ≥ 0
+	floor    float64 // most debt, < 0
+	private  bool    // peers are not told
+	external bool    // what a key owes is the time until which peers want it to wait
+	cap      bool    // a request waits for the debt to be paid
+	hold     bool    // a response is held until it is
+	shadow   bool    // neither happens, it is only said
+	aside    bool    // the class alone is in shadow: its keys' debts make nothing dearer, either
+	workers  float32 // the part of those not kept for short requests that a key may hold; 0: any
 
 	maxHold time.Duration // the longest wait before a refusal
 }
@@ -122,33 +122,33 @@ func compile(p Policy, sidecars int) *policy {
 	for _, info := range p.Classes {
 		b := info.Budget
 		memory := p.Memory
-		if b.Told {
-			b.CPUs, b.Burst, b.Cap, memory = 1, 0, true, longestTold
+		if b.External {
+			b.CPUs, b.Burst, b.Cap, memory = 1, 0, true, longestExternal
 		}
 		if b.Shadow {
 			b.Workers = 0 // its keys hold any part
 		}
 		capped := p.Mode == Cap || (b.Cap && c.someActs())
 		c.budgets = append(c.budgets, &budget{
-			class:   info.Name,
-			rate:    b.CPUs,
-			burst:   b.Burst.Seconds() / float64(sidecars),
-			floor:   -b.CPUs * memory.Seconds(),
-			told:    b.Told,
-			private: b.Private,
-			cap:     capped,
-			hold:    p.Mode == Cooperative && !capped,
-			shadow:  p.Shadow || b.Shadow,
-			aside:   b.Shadow,
-			workers: float32(b.Workers),
-			maxHold: cmp.Or(b.MaxHold, p.MaxHold),
+			class:    info.Name,
+			rate:     b.CPUs,
+			burst:    b.Burst.Seconds() / float64(sidecars),
+			floor:    -b.CPUs * memory.Seconds(),
+			external: b.External,
+			private:  b.Private,
+			cap:      capped,
+			hold:     p.Mode == Cooperative && !capped,
+			shadow:   p.Shadow || b.Shadow,
+			aside:    b.Shadow,
+			workers:  float32(b.Workers),
+			maxHold:  cmp.Or(b.MaxHold, p.MaxHold),
 		})
 	}
 	return c
 }
 
-// longestTold is the longest that peers can have a key of a told class wait.
-const longestTold = 24 * time.Hour
+// longestExternal is the longest that peers can have a key of an external class wait.
+const longestExternal = 24 * time.Hour
 
 // standing bounds what a client's share is multiplied by.
 func (p *policy) standing(given float64) float64 {

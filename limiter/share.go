@@ -102,7 +102,7 @@ func (l *Limiter) offer(now time.Time, t *Ticket, cost time.Duration) {
 		c.Until = c.Received.Add(t.verdict.Wait)
 	}
 	t.each(func(s *reservation) {
-		if c.Key, c.Standing = s.bucket.key, s.standing; !s.told && !s.private {
+		if c.Key, c.Standing = s.bucket.key, s.standing; !s.external && !s.private {
 			l.sharer.Offer(c)
 		}
 	})
@@ -115,12 +115,12 @@ func (l *Limiter) announce(now time.Time, t *Ticket, e Event) {
 		return
 	}
 	t.each(func(s *reservation) {
-		if s.private || e != Rejected && !s.told {
+		if s.private || e != Rejected && !s.external {
 			return
 		}
 		c := Charge{Key: s.bucket.key, Event: e, At: now, Received: now, Until: now}
-		if e == Accepted && s.toldUntil > t.came {
-			c.Event, c.Until = Delayed, l.epoch.Add(s.toldUntil)
+		if e == Accepted && s.externalUntil > t.came {
+			c.Event, c.Until = Delayed, l.epoch.Add(s.externalUntil)
 		}
 		l.sharer.Offer(c)
 	})

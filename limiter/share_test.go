@@ -106,7 +106,7 @@ func TestSharerIsOfferedWhatWaitedAndWhatWasRefused(t *testing.T) {
 // told is a policy with a class whose keys wait as peers say.
 func told(hold time.Duration) Policy {
 	p := one(Fair, Budget{CPUs: 0.5, Burst: 10 * second})
-	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{Told: true, MaxHold: hold}})
+	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{External: true, MaxHold: hold}})
 	return p
 }
 
@@ -172,7 +172,7 @@ func TestToldIsBounded(t *testing.T) {
 	key := by("", "net")[1]
 	w.Raise(w.now, key, w.now.Add(1000*time.Hour))
 	w.Debit(w.now, Charge{Key: key, Cost: time.Hour})
-	if r, _ := w.Find(w.now, key); r.Level != -longestTold.Seconds() {
+	if r, _ := w.Find(w.now, key); r.Level != -longestExternal.Seconds() {
 		t.Errorf("level %v, want a day", r.Level)
 	}
 }

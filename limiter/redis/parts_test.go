@@ -183,7 +183,7 @@ func TestBreaker(t *testing.T) {
 func TestRates(t *testing.T) {
 	p := limiter.Policy{Classes: []limiter.ClassInfo{
 		{Name: "a", Budget: limiter.Budget{CPUs: 0.25, Burst: 3 * time.Second}},
-		{Name: "told", Budget: limiter.Budget{CPUs: 1, Told: true}},
+		{Name: "told", Budget: limiter.Budget{CPUs: 1, External: true}},
 		{Name: "none"},
 		{Name: "least", Budget: limiter.Budget{CPUs: 1e-300, Burst: time.Hour}},
 	}}

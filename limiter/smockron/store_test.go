@@ -65,7 +65,7 @@ func startSidecar(t *testing.T, a smockron.Addresses) *sidecar {
 		Mode: limiter.Cap, MaxHold: time.Minute, MaxHeld: 1000, MaxHeldPerClient: 1000,
 		Classes: []limiter.ClassInfo{
 			{Name: "slash32", Budget: limiter.Budget{CPUs: 0.1, Burst: time.Second}},
-			{Name: "foo", Budget: limiter.Budget{Told: true, MaxHold: 5 * time.Second}},
+			{Name: "foo", Budget: limiter.Budget{External: true, MaxHold: 5 * time.Second}},
 		},
 	}, 1<<10, g)
 	runGatekeeper(t, g, l)

@@ -279,7 +279,7 @@ func (b *stage) keeper(domains []string) *keeper {
 	}
 	var o smockron.GatekeeperOptions
 	for _, d := range domains {
-		p.Classes = append(p.Classes, limiter.ClassInfo{Name: d, Budget: limiter.Budget{Told: true, MaxHold: 5 * time.Second}})
+		p.Classes = append(p.Classes, limiter.ClassInfo{Name: d, Budget: limiter.Budget{External: true, MaxHold: 5 * time.Second}})
 		o.Routes = append(o.Routes, smockron.Route{Domain: d, Class: d, Master: b.addresses, Requests: true, Rejected: 1})
 	}
 	o.Now = b.time

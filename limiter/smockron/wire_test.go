@@ -171,7 +171,7 @@ func TestPrefixDomain(t *testing.T) {
 	g := smockron.NewGatekeeper(smockron.GatekeeperOptions{Now: time.Now, Routes: []smockron.Route{{
 		Domain: "foo", Class: "foo", Requests: true, Master: control,
 	}}})
-	l := limiter.New(time.Now(), limiter.Policy{Classes: []limiter.ClassInfo{{Name: "foo", Budget: limiter.Budget{Told: true}}}}, 16, nil)
+	l := limiter.New(time.Now(), limiter.Policy{Classes: []limiter.ClassInfo{{Name: "foo", Budget: limiter.Budget{External: true}}}}, 16, nil)
 	pub := publisher(t, control.Control)
 	runGatekeeper(t, g, l)
 	later := []byte("99999999999999")

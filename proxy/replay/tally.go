@@ -55,7 +55,7 @@ type key struct {
 func newTally(epoch time.Time, s Setup) *tally {
 	t := &tally{cpus: s.CPUs, epoch: epoch, from: -1}
 	for _, info := range s.Policy.Classes {
-		if info.Budget.Told {
+		if info.Budget.External {
 			continue
 		}
 		t.classes = append(t.classes, &class{

@@ -153,7 +153,7 @@ func toldClasses(c *config.Config) (classes []classify.Class, limits []limiter.C
 				}
 				by.Name = d.Domain
 				classes = append(classes, by)
-				limits = append(limits, limiter.ClassInfo{Name: d.Domain, Budget: limiter.Budget{Told: true, MaxHold: d.MaxDelay}})
+				limits = append(limits, limiter.ClassInfo{Name: d.Domain, Budget: limiter.Budget{External: true, MaxHold: d.MaxDelay}})
 			}
 		}
 	}
