@@ -28,8 +28,8 @@ type Budget struct {
 	// External makes the class one that nothing is charged to here: its keys wait until
 	// when peers say, by Raise. CPUs, Burst and Cap mean nothing then.
 	External bool
-	// Private keeps the class from peers: they know its keys by other names.
-	Private bool
+	// LocalOnly keeps the class from peers: they know its keys by other names.
+	LocalOnly bool
 	// Workers is the part of the backend's workers that are not kept for short
 	// requests which one key of the class may hold with requests that are not
 	// short: above 0 to 1; zero is any part.

@@ -95,17 +95,17 @@ func (p *policy) someActs() bool {
 
 // budget is a Budget in the units of the arithmetic, CPU-seconds as float64.
 type budget struct {
-	class    string
-	rate     float64 // earned per second; above 0
-	burst    float64 // most credit, ≥ 0
-	floor    float64 // most debt, < 0
-	private  bool    // peers are not told
-	external bool    // what a key owes is the time until which peers want it to wait
-	cap      bool    // a request waits for the debt to be paid
-	hold     bool    // a response is held until it is
-	shadow   bool    // neither happens, it is only said
-	aside    bool    // the class alone is in shadow: its keys' debts make nothing dearer, either
-	workers  float32 // the part of those not kept for short requests that a key may hold; 0: any
+	class     string
+	rate      float64 // earned per second; above 0
+	burst     float64 // most credit, ≥ 0
+	floor     float64 // most debt, < 0
+	localOnly bool    // peers are not told
+	external  bool    // what a key owes is the time until which peers want it to wait
+	cap       bool    // a request waits for the debt to be paid
+	hold      bool    // a response is held until it is
+	shadow    bool    // neither happens, it is only said
+	aside     bool    // the class alone is in shadow: its keys' debts make nothing dearer, either
+	workers   float32 // the part of those not kept for short requests that a key may hold; 0: any
 
 	maxHold time.Duration // the longest wait before a refusal
 }
@@ -130,18 +130,18 @@ func compile(p Policy, sidecars int) *policy {
 		}
 		capped := p.Mode == Cap || (b.Cap && c.someActs())
 		c.budgets = append(c.budgets, &budget{
-			class:    info.Name,
-			rate:     b.CPUs,
-			burst:    b.Burst.Seconds() / float64(sidecars),
-			floor:    -b.CPUs * memory.Seconds(),
-			external: b.External,
-			private:  b.Private,
-			cap:      capped,
-			hold:     p.Mode == Cooperative && !capped,
-			shadow:   p.Shadow || b.Shadow,
-			aside:    b.Shadow,
-			workers:  float32(b.Workers),
-			maxHold:  cmp.Or(b.MaxHold, p.MaxHold),
+			class:     info.Name,
+			rate:      b.CPUs,
+			burst:     b.Burst.Seconds() / float64(sidecars),
+			floor:     -b.CPUs * memory.Seconds(),
+			external:  b.External,
+			localOnly: b.LocalOnly,
+			cap:       capped,
+			hold:      p.Mode == Cooperative && !capped,
+			shadow:    p.Shadow || b.Shadow,
+			aside:     b.Shadow,
+			workers:   float32(b.Workers),
+			maxHold:   cmp.Or(b.MaxHold, p.MaxHold),
 		})
 	}
 	return c

@@ -13,7 +13,7 @@ type reservation struct {
 	workers   float32 // of the class: the part of the workers that the key may hold; 0: any
 	reserved  bool    // charged, and at its place among what the key is charged with
 
-	private       bool          // of a class that peers are not told of
+	localOnly     bool          // of a class that peers are not told of
 	external      bool          // of a class that nothing is charged to
 	externalUntil time.Duration // if external, when its peers let the request go, as it came
 	standing      float64       // once settled, what the key's budget is multiplied by

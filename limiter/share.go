@@ -102,7 +102,7 @@ func (l *Limiter) offer(now time.Time, t *Ticket, cost time.Duration) {
 		c.Until = c.Received.Add(t.verdict.Wait)
 	}
 	t.each(func(s *reservation) {
-		if c.Key, c.Standing = s.bucket.key, s.standing; !s.external && !s.private {
+		if c.Key, c.Standing = s.bucket.key, s.standing; !s.external && !s.localOnly {
 			l.sharer.Offer(c)
 		}
 	})
@@ -115,7 +115,7 @@ func (l *Limiter) announce(now time.Time, t *Ticket, e Event) {
 		return
 	}
 	t.each(func(s *reservation) {
-		if s.private || e != Rejected && !s.external {
+		if s.localOnly || e != Rejected && !s.external {
 			return
 		}
 		c := Charge{Key: s.bucket.key, Event: e, At: now, Received: now, Until: now}

@@ -58,7 +58,7 @@ func TestBalance(t *testing.T) {
 func TestPrivateIsNotOffered(t *testing.T) {
 	s := &sharer{}
 	start := time.Now()
-	l := New(start, one(Cap, Budget{CPUs: 1, Private: true}), 1<<10, s)
+	l := New(start, one(Cap, Budget{CPUs: 1, LocalOnly: true}), 1<<10, s)
 	ticket := l.Arrive(start, Arrival{Keys: by("a", "net"), Guess: second})
 	l.Settle(start.Add(second), ticket, 100*second)
 	l.Leave(start.Add(second), ticket)

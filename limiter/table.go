@@ -57,7 +57,7 @@ func (t *table) meet(at time.Duration, k Key, s *reservation, guess float64, res
 	b.pins++
 	s.bucket = b
 	d = debt{b, b.budget, b.debtLocked(at)}
-	s.external, s.private, s.workers, s.externalUntil = b.budget.external, b.budget.private, b.budget.workers, at+d.wait
+	s.external, s.localOnly, s.workers, s.externalUntil = b.budget.external, b.budget.localOnly, b.budget.workers, at+d.wait
 	if reserve && !d.matters() {
 		s.reserveLocked(at, guess)
 	}
@@ -69,7 +69,7 @@ func (t *table) meet(at time.Duration, k Key, s *reservation, guess float64, res
 func (t *table) enter(at time.Duration, k Key, s *reservation) {
 	t.with(at, k, func(b *bucket) {
 		b.pins++
-		s.bucket, s.external, s.private, s.workers = b, b.budget.external, b.budget.private, b.budget.workers
+		s.bucket, s.external, s.localOnly, s.workers = b, b.budget.external, b.budget.localOnly, b.budget.workers
 	})
 }
 

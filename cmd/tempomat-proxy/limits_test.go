@@ -138,8 +138,8 @@ func TestSessionsAreNotShared(t *testing.T) {
 		t.Errorf("%v", p.Classes)
 	}
 	for _, c := range p.Classes {
-		if c.Budget.Private != (c.Name == policy.SessionClass) {
-			t.Errorf("%s is private: %v", c.Name, c.Budget.Private)
+		if c.Budget.LocalOnly != (c.Name == policy.SessionClass) {
+			t.Errorf("%s is local only: %v", c.Name, c.Budget.LocalOnly)
 		}
 	}
 }

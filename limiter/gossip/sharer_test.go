@@ -147,10 +147,10 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestPrivateDebtsAreNotTold: newcomers hear of debts, but of none of a private class.
-func TestPrivateDebtsAreNotTold(t *testing.T) {
+// TestLocalDebtsAreNotTold: newcomers hear of debts, but of none of a class that is local only.
+func TestLocalDebtsAreNotTold(t *testing.T) {
 	p, now := testPolicy(), time.Now()
-	p.Classes = append(p.Classes, limiter.ClassInfo{Name: "session", Budget: limiter.Budget{CPUs: 1, Private: true}})
+	p.Classes = append(p.Classes, limiter.ClassInfo{Name: "session", Budget: limiter.Budget{CPUs: 1, LocalOnly: true}})
 	l := limiter.New(now, p, 1<<10, nil)
 	l.Debit(now, limiter.Charge{Key: testKey("a"), Cost: time.Hour})
 	l.Debit(now, limiter.Charge{Key: limiter.Key{Class: "session", ID: "s"}, Cost: time.Hour})

@@ -34,7 +34,7 @@ type debt struct {
 // newcomer may count that twice, of the few requests that run at that moment.
 func debtsOf(now time.Time, l Ledger) (list []debt) {
 	for _, c := range l.Classes() {
-		if c.Budget.External || c.Budget.CPUs <= 0 || c.Budget.Private || len(c.Name) > maxClass {
+		if c.Budget.External || c.Budget.CPUs <= 0 || c.Budget.LocalOnly || len(c.Name) > maxClass {
 			continue
 		}
 		l.Dump(now, c.Name, func(r limiter.Row) bool {

@@ -48,7 +48,7 @@ func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
 		return limiter.Budget{CPUs: share * cpus, Workers: workers, Burst: burst}
 	}
 	session := budget(0.10, 0.5, 30*time.Second)
-	session.Private = true
+	session.LocalOnly = true
 	return limiter.Policy{
 		Mode: mode, MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64,
 		Memory: limiter.DefaultMemory, OtherSites: 1,

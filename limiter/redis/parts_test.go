@@ -66,11 +66,11 @@ func TestRan(t *testing.T) {
 	}
 }
 
-// TestPrivateClassesHaveNoRate: they have no account in Redis.
-func TestPrivateClassesHaveNoRate(t *testing.T) {
+// TestLocalClassesHaveNoRate: they have no account in Redis.
+func TestLocalClassesHaveNoRate(t *testing.T) {
 	p := testPolicy()
 	shared := len(newRates(p))
-	p.Classes = append(p.Classes, limiter.ClassInfo{Name: "session", Budget: limiter.Budget{CPUs: 1, Private: true}})
+	p.Classes = append(p.Classes, limiter.ClassInfo{Name: "session", Budget: limiter.Budget{CPUs: 1, LocalOnly: true}})
 	if r := newRates(p); len(r) != shared || shared == 0 {
 		t.Errorf("%v", r)
 	}

@@ -25,7 +25,7 @@ func newRates(p limiter.Policy) rates {
 	memory := cmp.Or(max(0, p.Memory), limiter.DefaultMemory)
 	r := rates{}
 	for _, c := range p.Classes {
-		if c.Budget.External || c.Budget.Private || !(c.Budget.CPUs > 0) {
+		if c.Budget.External || c.Budget.LocalOnly || !(c.Budget.CPUs > 0) {
 			continue
 		}
 		per := 1e6 / c.Budget.CPUs
