@@ -173,12 +173,12 @@ func (b *bucket) rate() float64  { return b.factor * b.budget.rate }
 func (b *bucket) burst() float64 { return b.factor * b.budget.burst }
 func (b *bucket) floor() float64 { return b.factor * b.budget.floor }
 
-// stand is the rate of the key at the client's standing, and with so many times the
-// share of its class.
-func (b *bucket) stand(at time.Duration, standing, share float64) float64 {
+// setFactor multiplies what the key earns by its client's standing and by so many times the
+// share of its class, and returns that rate.
+func (b *bucket) setFactor(at time.Duration, standing, share float64) float64 {
 	b.home.mu.Lock()
 	defer b.home.mu.Unlock()
-	b.standLocked(at, standing, share)
+	b.setFactorLocked(at, standing, share)
 	return b.rate()
 }
 
@@ -191,10 +191,10 @@ func (b *bucket) debtRatioLocked(at time.Duration) float64 {
 	return min(1, b.level/b.floor())
 }
 
-// standLocked goes on with another standing of the client. What it owes stays
+// setFactorLocked goes on with another standing of the client. What it owes stays
 // owed, or who can change their standing could wash a debt away. A hard cap is
 // the same for everybody, but for keys with a share of their own.
-func (b *bucket) standLocked(at time.Duration, standing, share float64) {
+func (b *bucket) setFactorLocked(at time.Duration, standing, share float64) {
 	if b.budget.cap && !b.budget.shadow {
 		standing = 1
 	}

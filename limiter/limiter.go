@@ -157,14 +157,14 @@ func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket
 	client := t.reservations[0].bucket
 	if !p.gated || client == nil {
 		if client != nil && t.share != 1 {
-			client.stand(at, 1, t.share)
+			client.setFactor(at, 1, t.share)
 		}
 		t.start(at)
 		return t.chain(nil)
 	}
-	share := client.stand(at, t.standing, t.share) / p.Gate.CPUs
+	share := client.setFactor(at, t.standing, t.share) / p.Gate.CPUs
 	if address := t.reservations[1].bucket; address != nil && t.company > 1 {
-		address.stand(at, t.company, 1)
+		address.setFactor(at, t.company, 1)
 	}
 	decided = l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {
