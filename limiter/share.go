@@ -33,9 +33,9 @@ type Charge struct {
 	Until    time.Time     // when it went on, or will: later than Received if it had to wait
 }
 
-// Weighed is what the charge counts for where standing is not known: of a key whose
+// NormalizedCost is what the charge counts for where standing is not known: of a key whose
 // budget is four times as large, a quarter of the cost.
-func (c *Charge) Weighed() time.Duration {
+func (c *Charge) NormalizedCost() time.Duration {
 	if c.Standing <= 0 {
 		return c.Cost
 	}

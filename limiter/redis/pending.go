@@ -37,7 +37,7 @@ func (p *pending) add(c limiter.Charge) {
 		}
 		d.since, d.began = c.At, c.At
 	}
-	d.cost += c.Weighed()
+	d.cost += c.NormalizedCost()
 	d.used += c.Cost
 	if c.Until.Before(d.began) {
 		d.began = c.Until

@@ -234,7 +234,7 @@ func (l *link) send(s *socket, m *message, now time.Time, c limiter.Charge) {
 	}
 	status, cost := accepted, time.Duration(-1)
 	if c.Event == limiter.Settled {
-		cost = c.Weighed() // a master gives all the same
+		cost = c.NormalizedCost() // a master gives all the same
 	}
 	if c.Event == limiter.Rejected {
 		status = rejected
