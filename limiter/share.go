@@ -61,9 +61,9 @@ type Sink interface {
 	Debit(now time.Time, c Charge)
 	// Raise makes a key owe until the given time: absolute, only ever later.
 	Raise(now time.Time, k Key, until time.Time)
-	// Divide says among how many sidecars, this one included, bursts are divided:
+	// SetReplicas says among how many sidecars, this one included, bursts are divided:
 	// each key can save up so many times less here. At first it is one.
-	Divide(now time.Time, sidecars int)
+	SetReplicas(now time.Time, sidecars int)
 }
 
 var _ Sink = (*Limiter)(nil)
@@ -80,8 +80,8 @@ func (l *Limiter) Raise(now time.Time, k Key, until time.Time) {
 	l.table.with(at, k, func(b *bucket) { b.oweLocked(at, l.since(until)) })
 }
 
-// Divide implements Sink.
-func (l *Limiter) Divide(now time.Time, sidecars int) {
+// SetReplicas implements Sink.
+func (l *Limiter) SetReplicas(now time.Time, sidecars int) {
 	l.policyMu.Lock()
 	defer l.policyMu.Unlock()
 	if l.sidecars == max(1, sidecars) {

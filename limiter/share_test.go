@@ -184,7 +184,7 @@ func TestDivide(t *testing.T) {
 	w.Leave(w.now, w.Arrive(w.now, Arrival{Keys: by("a")}))
 	for i, want := range []float64{12, 4, 4, 6, 6} {
 		n := []int{1, 3, 1, 2, 0}[i]
-		w.Divide(w.now, n)
+		w.SetReplicas(w.now, n)
 		if i == 3 {
 			w.run(10 * second)
 		}

@@ -28,8 +28,8 @@ type told struct {
 // Debit implements limiter.Sink.
 func (*told) Debit(time.Time, limiter.Charge) {}
 
-// Divide implements limiter.Sink.
-func (*told) Divide(time.Time, int) {}
+// SetReplicas implements limiter.Sink.
+func (*told) SetReplicas(time.Time, int) {}
 
 // Raise implements limiter.Sink.
 func (s *told) Raise(_ time.Time, k limiter.Key, until time.Time) {

@@ -30,7 +30,7 @@ func (b *replica) setMembers(now time.Time, members []node) {
 		}
 	}
 	b.forgetPeers(now)
-	b.sink.Divide(now, len(b.live)+1)
+	b.sink.SetReplicas(now, len(b.live)+1)
 }
 
 // heard notes that something came from a node, if only by way of others. If there

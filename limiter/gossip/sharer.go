@@ -85,7 +85,7 @@ func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
 	}
 	s.serve(ctx)
 	helpers.Wait()
-	in.Divide(time.Now(), 1) // alone again
+	in.SetReplicas(time.Now(), 1) // alone again
 	return s.stop()
 }
 

@@ -145,9 +145,9 @@ func (s *sink) Debit(now time.Time, c limiter.Charge) { s.Limiter.Debit(now, c) 
 func (s *sink) Raise(now time.Time, k limiter.Key, until time.Time) {
 	s.Limiter.Raise(now, k, until)
 }
-func (s *sink) Divide(now time.Time, n int) {
+func (s *sink) SetReplicas(now time.Time, n int) {
 	if !s.w.undivided {
-		s.Limiter.Divide(now, n)
+		s.Limiter.SetReplicas(now, n)
 	}
 }
 
