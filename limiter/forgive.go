@@ -21,7 +21,7 @@ func (l *Limiter) Forgive(now time.Time, k Key) (forgiven float64, known bool) {
 	if c != nil {
 		l.gate.forgive(c)
 	}
-	l.hurry()
+	l.requestAdvance()
 	return forgiven, known
 }
 

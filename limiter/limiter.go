@@ -168,7 +168,7 @@ func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket
 	}
 	decided = l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {
-		l.hurry() // somebody begins to wait, and may wait too long
+		l.requestAdvance() // somebody begins to wait, and may wait too long
 	}
 	return decided
 }

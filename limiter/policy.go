@@ -184,5 +184,5 @@ func (l *Limiter) applyLocked(now time.Time, p Policy) {
 	c := compile(p, l.sidecars)
 	l.table.setPolicy(l.since(now), c)
 	l.gate.setPolicy(c)
-	l.hurry()
+	l.requestAdvance()
 }

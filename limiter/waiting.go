@@ -132,12 +132,12 @@ func (l *Limiter) holdResponse(p *policy, t *Ticket) bool {
 // wake asks for an Advance, if anything in the room waits for one.
 func (l *Limiter) wake() {
 	if l.queued.Load() > 0 {
-		l.hurry()
+		l.requestAdvance()
 	}
 }
 
-// hurry asks for an Advance.
-func (l *Limiter) hurry() {
+// requestAdvance asks for an Advance.
+func (l *Limiter) requestAdvance() {
 	select {
 	case l.due <- struct{}{}:
 	default:
