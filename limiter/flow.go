@@ -109,8 +109,8 @@ const (
 // memory of it ends.
 const renewKnown = generation / 2 * time.Second
 
-// meet sees whether a client is no stranger any more, and remembers it if so.
-func (g *gate) meet(at time.Duration, t *Ticket) {
+// noteSeen sees whether a client is no stranger any more, and remembers it if so.
+func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 	c := t.client
 	if t.pooled {
 		return // there may be any number of them
@@ -205,5 +205,5 @@ func (t *Ticket) leaveFlow(g *gate) {
 // answered counts an answer.
 func (g *gate) answered(at time.Duration, t *Ticket) {
 	t.client.answers++
-	g.meet(at, t)
+	g.noteSeen(at, t)
 }

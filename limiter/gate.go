@@ -170,7 +170,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 // of the pool.
 func (g *gate) place(at time.Duration, t *Ticket, share float64) {
 	c := t.client
-	g.meet(at, t)
+	g.noteSeen(at, t)
 	c.standing = t.standing
 	switch {
 	case t.pooled:

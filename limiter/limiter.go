@@ -129,7 +129,7 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	t := a.ticket() // nobody else knows it yet: no lock
 	t.decided, t.decidedAtOnce, t.came = l.decided, true, at
 	var debts [MaxKeys]debt
-	t.meet(at, l.table, a.Keys, !p.gated || l.gate.waiting.Load() == 0, &debts)
+	t.lookup(at, l.table, a.Keys, !p.gated || l.gate.waiting.Load() == 0, &debts)
 	t.lenient = p.lenience(a.Site)
 	v, blocking := l.decide(p, t, debts[:t.n])
 	if t.verdict = v; v.Acts() {

@@ -43,10 +43,10 @@ func (t *table) shard(k Key) (*shard, uint32) {
 	return &t.shards[int(h&(maxShards-1))&(len(t.shards)-1)], uint32(h >> 32)
 }
 
-// meet finds the bucket of a reservation's key, if it is known, and pins it. It
+// lookup finds the bucket of a reservation's key, if it is known, and pins it. It
 // returns how the key stands. If it owes nothing, and reserve is set, the guess
 // is charged at the same time, so that the usual request locks each key once.
-func (t *table) meet(at time.Duration, k Key, s *reservation, guess float64, reserve bool) (d debt) {
+func (t *table) lookup(at time.Duration, k Key, s *reservation, guess float64, reserve bool) (d debt) {
 	shard, hash := t.shard(k)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()

@@ -99,18 +99,18 @@ func (t *Ticket) each(f func(*reservation)) {
 	}
 }
 
-// meet finds the buckets that are known already, and says how they stand. As
+// lookup finds the buckets that are known already, and says how they stand. As
 // long as none of them delays the request, and it is free to go otherwise, it
 // is charged with its guess.
-func (t *Ticket) meet(at time.Duration, table *table, keys []Key, free bool, debts *[MaxKeys]debt) {
+func (t *Ticket) lookup(at time.Duration, table *table, keys []Key, free bool, debts *[MaxKeys]debt) {
 	t.n = uint8(min(len(keys), MaxKeys))
 	for i := range t.n {
-		debts[i] = table.meet(at, keys[i], &t.reservations[i], t.guess, free)
+		debts[i] = table.lookup(at, keys[i], &t.reservations[i], t.guess, free)
 		free = free && !debts[i].matters()
 	}
 }
 
-// enter makes the buckets that meet did not find. It is only called for
+// enter makes the buckets that lookup did not find. It is only called for
 // requests that are not refused, as those are to make none.
 func (t *Ticket) enter(at time.Duration, table *table, keys []Key) {
 	for i := range t.n {
