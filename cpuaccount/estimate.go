@@ -82,24 +82,14 @@ type private struct {
 // doubted is the cost, leaning to that of others where it is above: by how few
 // answers it rests on, and by how long ago the latest was.
 func (p *private) doubted(at int64, others float64) float64 {
-	x := p.cost()
-	switch {
-	case p.n == 0 && x <= others: // of one that still runs it is only the least
-		return others
-	case x <= others:
-		return x
-	}
-	trust := 1.0
+	x, below, trust := p.cost(), others, 1.0 // of one that still runs it is only the least
 	if p.n > 0 {
-		trust = float64(p.n) / float64(p.n+lean)
+		below, trust = min(p.cost(), others), float64(p.n)/float64(p.n+lean)
 	}
-	return others + (x-others)*trust*faded(p.at, at)
+	return below + max(0, x-others)*trust*faded(p.at, at)
 }
 
 // faded is what time leaves of something.
 func faded(since, at int64) float64 {
-	if at <= since {
-		return 1
-	}
-	return math.Exp2(-float64(at-since) / float64(halfLife/time.Millisecond))
+	return math.Exp2(-float64(max(0, at-since)) / float64(halfLife/time.Millisecond))
 }

@@ -42,14 +42,14 @@ func (f *feature) show(v *view, by *asker) {
 	}
 	v.believed = v.several || f.all.n >= least && f.from.convince(by.from)
 	v.doubt = f.doubt
-	if f.over.cost > 0 && (f.over.known || !by.known || !f.known.several) {
+	if f.over.cost != 0 && (f.over.known || !by.known || !f.known.several) {
 		v.over = float32(f.over.left(by.at))
 	}
 }
 
 // learn takes in what an answer cost, and how long it was idle.
 func (f *feature) learn(by *asker, x, idle float64) {
-	if f.over.cost > 0 {
+	if f.over.cost != 0 {
 		told := &f.all
 		if f.known.several {
 			told = &f.known
@@ -58,12 +58,12 @@ func (f *feature) learn(by *asker, x, idle float64) {
 	}
 	f.all.learn(x, idle)
 	f.from.add(by.from)
-	f.all.several = f.all.n >= least && f.from.several()
+	f.all.several = f.from.several() // and so the answers are as many at least
 	f.doubt = f.all.doubt()
 	if by.known {
 		f.known.learn(x, idle)
 		f.knownFrom.add(by.from)
-		f.known.several = f.known.n >= least && f.knownFrom.several()
+		f.known.several = f.knownFrom.several()
 	}
 	f.visits.learn(by, x)
 }

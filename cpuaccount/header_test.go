@@ -43,6 +43,9 @@ func TestTell(t *testing.T) {
 		if _, ok := h[CostHeader]; ok || len(h) != 1 {
 			t.Errorf("%s: the header is left as %v", tc.name, h)
 		}
+		if x := tc.want - 1; x < 2 && (s.Idle().Seconds() != 2-x || time.Duration(m.charged.Load()).Seconds() != x) {
+			t.Errorf("%s: after it %v are charged, and it was idle for %v", tc.name, time.Duration(m.charged.Load()), s.Idle())
+		}
 		if got := s.End(at(3)).Seconds(); got != tc.want {
 			t.Errorf("%s: cost %g s, want %g", tc.name, got, tc.want)
 		}

@@ -24,11 +24,9 @@ func (s *Span) Measured(now time.Time, r Reading) {
 	}
 	s.last = maxTime(s.last, now)
 	took := s.last.Sub(s.began)
-	cpu, database := max(0, r.CPU), max(0, r.Database)
-	if most := time.Duration(float64(took) * s.meter.cpus); cpu+database > most {
-		cpu = min(cpu, most)
-		database = most - cpu
-	}
+	most := time.Duration(float64(took) * s.meter.cpus)
+	cpu := min(max(0, r.CPU), most)
+	database := min(max(0, r.Database), most-cpu)
 	s.meter.charged.Add(int64(cpu + database - s.cpu))
 	s.meter.measured.Add(int64(cpu + database - s.exact))
 	ready := took - min(took, max(0, r.Queued))

@@ -28,7 +28,7 @@ func TestPressure(t *testing.T) {
 		if !ok {
 			got = -1
 		}
-		if math.Abs(got-r.want) > 1e-9 {
+		if !(math.Abs(got-r.want) <= 1e-9) {
 			t.Errorf("reading %d: %g, want %g", i, got, r.want)
 		}
 	}

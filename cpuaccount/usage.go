@@ -77,10 +77,7 @@ func (u *Usage) partOf(lines []byte) float64 {
 		machine++
 		_, lines, _ = bytes.Cut(lines, []byte{'\n'})
 	}
-	if machine <= u.cpus {
-		return 1
-	}
-	return u.cpus / machine
+	return min(1, u.cpus/machine)
 }
 
 // readCgroup finds the line usage_usec.

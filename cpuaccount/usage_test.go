@@ -25,6 +25,7 @@ func TestUsage(t *testing.T) {
 			{5, "intr 5\n", -1},
 			{6, "cpu  150 0 50\n", -1},
 			{7, "cpu  0 0 0 0 0\n", -1},
+			{7.5, "cpu  0 0 0 0 0\n", -1},
 			{8, "cpu  9 0 0 1\n", 0.9},
 			{9, "", -1},
 		}},
@@ -32,6 +33,8 @@ func TestUsage(t *testing.T) {
 			{0, "cpu  100 0 50 1000\ncpu0 50 0 25 500\ncpu1 50 0 25 500\nintr 5\n", -1},
 			{1, "cpu  150 0 50 1150\ncpu0 50 0 25 500\ncpu1 50 0 25 500\nintr 5\n", 0.5},
 			{2, "cpu  250 0 50 1250\ncpu0 50 0 25 500\ncpu1 50 0 25 500\nintr 5\n", 1},
+			{3, "cpu  0 0 0 0 0 0 0 0\ncpu0\ncpu1\n", -1},
+			{4, "cpu  10 0 10 80 0 0 0 0\ncpu0\ncpu1\n", 0.4},
 		}},
 		{"cgroup of 2 CPUs", CgroupUsage(2), []reading{
 			{0, "usage_usec 1000000\nuser_usec 1\n", -1},
@@ -54,7 +57,7 @@ func TestUsage(t *testing.T) {
 			if !ok {
 				got = -1
 			}
-			if math.Abs(got-r.want) > 1e-9 {
+			if !(math.Abs(got-r.want) <= 1e-9) {
 				t.Errorf("%s, reading %d: %g, want %g", c.name, i, got, r.want)
 			}
 		}
