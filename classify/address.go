@@ -15,7 +15,7 @@ const maxAddressBytes = 80
 // that is mapped into IPv6 is unmapped, so that one client has one address.
 func parseAddress(s string) (netip.Addr, bool) {
 	s = trim(s)
-	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
+	if len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"' {
 		s = s[1 : len(s)-1]
 	}
 	if len(s) < 2 || len(s) > maxAddressBytes {
@@ -24,21 +24,19 @@ func parseAddress(s string) (netip.Addr, bool) {
 	bracketed := s[0] == '['
 	if bracketed {
 		end := strings.IndexByte(s, ']')
-		if end < 0 || !isPortSuffix(s[end+1:]) {
+		if end == -1 || !isPortSuffix(s[end+1:]) {
 			return netip.Addr{}, false
 		}
 		s = s[1:end]
-	} else if colon := strings.IndexByte(s, ':'); colon > 0 && strings.IndexByte(s[colon+1:], ':') < 0 {
-		if !isPortSuffix(s[colon:]) {
+	} else if host, port, ok := strings.Cut(s, ":"); ok && !strings.Contains(port, ":") {
+		if !isPortSuffix(s[len(host):]) {
 			return netip.Addr{}, false
 		}
-		s = s[:colon]
+		s = host
 	}
-	isV6 := strings.IndexByte(s, ':') >= 0
+	isV6 := strings.Contains(s, ":")
 	if isV6 {
-		if zone := strings.IndexByte(s, '%'); zone >= 0 {
-			s = s[:zone] // before parsing: netip would keep each zone in memory
-		}
+		s, _, _ = strings.Cut(s, "%") // before parsing: netip would keep each zone in memory
 	}
 	if bracketed && !isV6 || !maybeAddress(s) {
 		return netip.Addr{}, false

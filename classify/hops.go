@@ -28,7 +28,7 @@ func (h *hops) next() (string, bool) {
 		}
 		comma := h.lastComma()
 		element := trim(h.line[comma+1:])
-		if comma < 0 {
+		if comma == -1 {
 			h.inLine = false
 			if h.cut {
 				return "", false // only a part of the element

@@ -115,7 +115,7 @@ func cutAttribute(tag []byte) (name, value string, rest []byte) {
 	}
 	if quote := rest[0]; quote == '"' || quote == '\'' {
 		end := bytes.IndexByte(rest[1:], quote)
-		if end < 0 {
+		if end == -1 {
 			return "", "", nil
 		}
 		return name, unescape(rest[1 : 1+end]), rest[1+end+1:]

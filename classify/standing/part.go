@@ -41,7 +41,7 @@ func isOf(url, host string) bool {
 	if !ok {
 		return false
 	}
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+	if end := strings.IndexAny(rest, "/?#"); end != -1 {
 		rest = rest[:end]
 	}
 	return strings.EqualFold(rest, host)
@@ -51,7 +51,7 @@ func isOf(url, host string) bool {
 // and scripts together by their names: MediaWiki's and WordPress's.
 func hasPartName(path string) bool {
 	dot := strings.LastIndexByte(path, '.')
-	if dot < 0 {
+	if dot == -1 {
 		return false
 	}
 	switch path[dot+1:] {
