@@ -95,6 +95,8 @@ func TestFormats(t *testing.T) {
 	}{
 		{"MaxMind's ASN", "asn", "AS64496", asNumber(64496)},
 		{"IPinfo's ASN", "asn", "AS64496", mmdbtype.Map{"asn": mmdbtype.String("AS64496"), "country": mmdbtype.String("NZ")}},
+		{"no system", "asn", "", mmdbtype.Map{"asn": mmdbtype.Uint16(0)}},
+		{"the largest number", "asn", "AS4294967295", mmdbtype.Map{"asn": mmdbtype.Uint32(1<<32 - 1)}},
 		{"a small number", "asn", "AS7", mmdbtype.Map{"asn": mmdbtype.Uint16(7)}},
 		{"the largest number", "asn", "AS4294967295", asNumber(1<<32 - 1)},
 		{"no number", "asn", "", mmdbtype.Map{"asn": mmdbtype.String("<script>")}},
@@ -355,4 +357,18 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestReadingRests: a database is gone through with a rest after every so many networks.
+func TestReadingRests(t *testing.T) {
+	const networks = breath + 100
+	c, err := parse(bytesOf(t, "test", few(networks, func(i int) mmdbtype.DataType { return asNumber(i + 1) })), readASN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rests := 0
+	n, err := c.check(func(time.Duration) { rests++ })
+	if err != nil || n < networks || rests != n/breath {
+		t.Errorf("%d networks, %d rests, %v", n, rests, err)
+	}
 }
