@@ -1,10 +1,6 @@
 package classify
 
 import (
-	"crypto/tls"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -32,6 +28,7 @@ func TestParseAddress(t *testing.T) {
 }
 
 // TestHopsByHand: a list is read from its end, as far as it may be looked at.
+
 func TestHopsByHand(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines []string
@@ -72,6 +69,7 @@ func TestMarks(t *testing.T) {
 }
 
 // TestAsManyKeysAsThereAre: with as many classes as there may be, a Result is used again.
+
 func TestAsManyKeysAsThereAre(t *testing.T) {
 	classes := append(usual(),
 		Class{Name: "plain", By: Address}, Class{Name: "mapped", By: MappedAddress}, Class{Name: "whole", By: UserAgentHeader}, Class{Name: "path", By: PathShape})
@@ -94,7 +92,7 @@ func TestAsManyKeysAsThereAre(t *testing.T) {
 	if len(r.Keys()) != 1 || r.Keys()[0].Class != "path" || r.Session || r.Account || r.Pooled || r.Share != 0 {
 		t.Errorf("without the first class: %+v", r)
 	}
-	r.prepend(limiter.Key{Class: "session"})
+	r.Prepend(limiter.Key{Class: "session"})
 	if len(r.Keys()) != 2 || r.Keys()[0].Class != "session" {
 		t.Errorf("%v", r.Keys())
 	}
@@ -106,69 +104,6 @@ func TestAsManyKeysAsThereAre(t *testing.T) {
 }
 
 // TestContradictionsByHand: what is counted, and for how long one header counts.
-func TestContradictionsByHand(t *testing.T) {
-	for name, c := range map[string]struct {
-		major, minor int
-		headers      []string
-		want         bool
-	}{
-		"HTTP/1.0 and nothing":   {1, 0, nil, true},
-		"HTTP/1.0 and one of it": {1, 0, []string{"Accept"}, true},
-		"HTTP/1.0 and two of it": {1, 0, []string{"Accept", "Accept-Encoding"}, false},
-		"HTTP/1.1 and nothing":   {1, 1, nil, true},
-		"HTTP/1.1 and one of it": {1, 1, []string{"Accept-Language"}, false},
-		"HTTP/2 and nothing":     {2, 0, nil, true},
-		"HTTP/2 and one of it":   {2, 0, []string{"Accept"}, false},
-	} {
-		r := &http.Request{ProtoMajor: c.major, ProtoMinor: c.minor, Header: http.Header{}}
-		for _, h := range c.headers {
-			r.Header.Set(h, "x")
-		}
-		if lacksAll(r) != c.want {
-			t.Errorf("%s: %t", name, !c.want)
-		}
-	}
-	agent := fmt.Sprintf("Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/%d.0", leastFirefox)
-	chrome := fmt.Sprintf("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0 Safari/537.36", leastChrome)
-	older := fmt.Sprintf("Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/%d.0", leastFirefox-1)
-	if !sendsFetchMode(agent) || !sendsFetchMode(chrome) || sendsFetchMode(older) {
-		t.Error("the least versions send Sec-Fetch-Mode, and older ones may not")
-	}
-	if n := versionOf("a Chrome/1000999", " Chrome/"); n != 1000 {
-		t.Errorf("a version of %d", n)
-	}
-	secure := httptest.NewRequest(http.MethodGet, "/", nil)
-	secure.TLS = new(tls.ConnectionState)
-	for after, want := range map[int64]bool{fetchSeen - 1: true, fetchSeen: false} {
-		var c contradictions
-		c.came.Store(1000)
-		if c.lacksFetchMode(1000+after, secure, agent, false) != want {
-			t.Errorf("%d s after one that had the header: %t", after, !want)
-		}
-	}
-	secure.Header.Set("Sec-Fetch-Mode", "navigate")
-	for after, want := range map[int64]int64{59: 1000, 60: 1060} {
-		var c contradictions
-		c.came.Store(1000)
-		c.lacksFetchMode(1000+after, secure, agent, false)
-		if c.came.Load() != want {
-			t.Errorf("%d s after the last one, it is said to have come at %d, want %d", after, c.came.Load(), want)
-		}
-	}
-}
-
-func TestCookiesAreBounded(t *testing.T) {
-	n := 0
-	eachCookie([]string{strings.Repeat("a=0123456789abcdef; ", maxCookies+5)}, func(string, string) bool { n++; return true })
-	if n != maxCookies {
-		t.Errorf("%d cookies of one request are looked at, want %d", n, maxCookies)
-	}
-	for size, want := range map[int]bool{leastSecret - 1: false, leastSecret: true, mostSecret: true, mostSecret + 1: false} {
-		if isSecret(strings.Repeat("x", size)) != want {
-			t.Errorf("%d bytes can tell people apart: %t", size, !want)
-		}
-	}
-}
 
 func TestSecretsAreLongEnough(t *testing.T) {
 	for n, ok := range map[int]bool{MinSecret - 1: false, MinSecret: true} {
@@ -184,32 +119,6 @@ func TestSecretsAreLongEnough(t *testing.T) {
 }
 
 // TestHandedOut: the oldest cookie makes room, the oldest of its own address first.
-func TestHandedOut(t *testing.T) {
-	const step = 2 * handedRegion // values so far apart are in one set
-	var h handedOut
-	for i := range uint64(handedWays + 1) {
-		h.put(handed{value: 1 + i*step, network: 5, to: uint32(i)})
-	}
-	for i := range uint64(handedWays + 1) {
-		if _, ok := h.find(5, 1+i*step); ok != (i > 0) {
-			t.Errorf("cookie %d of %d is there: %t", i, handedWays+1, ok)
-		}
-	}
-	n := 0
-	if h.each(func(handed) { n++ }); n != handedWays {
-		t.Errorf("%d are told, want %d", n, handedWays)
-	}
-	var own handedOut
-	own.put(handed{value: 1, network: 5, to: 7})
-	for i := range uint64(handedAddress + 1) {
-		own.put(handed{value: 1 + (i+1)*step, network: 5, to: 9})
-	}
-	for i := range uint64(handedAddress + 2) {
-		if _, ok := own.find(5, 1+i*step); ok != (i != 1) {
-			t.Errorf("cookie %d is there: %t", i, ok)
-		}
-	}
-}
 
 func TestHostsByHand(t *testing.T) {
 	for host, want := range map[string]string{"AZaz09.-_": "azaz09.-_", "@[`{": "?[??", "[::1]:80": "[::1]", "ä": "??"} {
@@ -220,6 +129,7 @@ func TestHostsByHand(t *testing.T) {
 }
 
 // TestKeyOf: what an administrator may write for a key.
+
 func TestKeyOf(t *testing.T) {
 	c := mustNew(t, Config{Classes: append(usual(), Class{Name: "net", By: Slash24})})
 	for _, x := range []struct{ class, id, want, fault string }{
@@ -248,84 +158,9 @@ func TestKeyOf(t *testing.T) {
 	}
 }
 
-func TestMarkupByHand(t *testing.T) {
-	if isTag([]byte("img"), "img") || !isTag([]byte("IMG "), "img") || isTag([]byte("image "), "img") {
-		t.Error("a tag is a name and a blank")
-	}
-	var got []string
-	eachCandidate(" , a.png 2x,, b.png", func(name string) bool { got = append(got, name); return true })
-	if !slices.Equal(got, []string{"a.png", "b.png"}) {
-		t.Errorf("%q", got)
-	}
-	for tag, want := range map[string][3]string{
-		`alt="" src="x">`: {"alt", "", ` src="x">`}, `a='b'c>`: {"a", "b", "c>"}, `a = b>`: {"a", "b", ">"}, `a="b`: {}, `a>`: {"a", "", ">"}, `>`: {"", "", ">"},
-	} {
-		name, value, rest := cutAttribute([]byte(tag))
-		if [3]string{name, value, string(rest)} != want {
-			t.Errorf("%s is cut into %q, %q, %q, want %q", tag, name, value, rest, want)
-		}
-	}
-	for size, want := range map[int]int{2048: 2048, 2049: 0} {
-		if got := len(unescape([]byte(strings.Repeat("x", size)))); got != want {
-			t.Errorf("of a value of %d bytes %d are kept, want %d", size, got, want)
-		}
-	}
-	if len(trimBlanks([]byte(" \t\n"))) != 0 || string(trimBlanks([]byte("\r\fa "))) != "a " {
-		t.Error("blanks are trimmed")
-	}
-}
-
 // TestNamesHold: for how long names decide after they were read, and after one was met.
-func TestNamesHold(t *testing.T) {
-	for name, c := range map[string]struct {
-		read, met, now int64
-		may            bool
-	}{
-		"both held":    {10, 10, 10 + namesHold, false},
-		"none read":    {0, 10, 1 + namesHold, true},
-		"none met":     {10, 0, 1 + namesHold, true},
-		"at the bound": {0, 10, namesHold, false},
-		"met at it":    {10, 0, namesHold, false},
-	} {
-		n := names{read: c.read, met: c.met}
-		if n.may(c.now, 1) != c.may {
-			t.Errorf("%s: %t", name, !c.may)
-		}
-	}
-}
 
 // TestPagesByHand: as much of a page is read as may be, and as many names of it.
-func TestPagesByHand(t *testing.T) {
-	s, err := NewStanding([16]byte{1}, StandingConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Page{standing: s, base: url.URL{Scheme: "http", Host: "host", Path: "/a/"}}
-	for range 3 {
-		p.Write(make([]byte, pageBytes/2+1))
-	}
-	if len(p.body) != pageBytes {
-		t.Errorf("%d bytes are kept, want %d", len(p.body), pageBytes)
-	}
-	p.body = nil
-	for i := range pageNames + 10 {
-		fmt.Fprintf(p, `<img src="%d.png">`, i)
-	}
-	if p.End(); len(s.names.now) != pageNames {
-		t.Errorf("%d names of a page count, want %d", len(s.names.now), pageNames)
-	}
-	for name, want := range map[string]bool{"x.png": true, "http://other/x": true, "https://other/x": true, "ftp://other/x": false, "data:x": false, "%zz": false} {
-		if _, ok := p.target(name); ok != want {
-			t.Errorf("%s is a target: %t", name, !want)
-		}
-	}
-	room := 2048 - len(s.key(nil, 'p')) - len("/?q")
-	for more, want := range map[int]bool{0: true, 1: false} {
-		if _, ok := s.hashOfTarget(&url.URL{Path: "/" + strings.Repeat("x", room+more), RawQuery: "q"}); ok != want {
-			t.Errorf("a target %d bytes longer than there is room is one: %t", more, ok)
-		}
-	}
-}
 
 func TestShapesAtTheirBounds(t *testing.T) {
 	name := strings.Repeat("n", maxName)

@@ -76,7 +76,7 @@ func TestRefusedAsByOthers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := startVirtual(t, sleeper, fairly, func(s *setup) {
 				s.classify.Classes = append(s.classify.Classes, classify.Class{Name: "api", By: classify.MappedAddress})
-				s.limits.Classes = append(s.limits.Classes, limiter.ClassInfo{Name: "api", Budget: limiter.Budget{Told: true, MaxHold: 5 * time.Second}})
+				s.limits.Classes = append(s.limits.Classes, limiter.ClassInfo{Name: "api", Budget: limiter.Budget{External: true, MaxHold: 5 * time.Second}})
 			})
 			p := *r.handler.Policy()
 			p.Unavailable = map[string]bool{"api": status == 503}

@@ -8,11 +8,7 @@ import (
 )
 
 func TestContains(t *testing.T) {
-	var prefixes []netip.Prefix
-	for _, p := range []string{"10.0.0.0/16", "10.0.0.0/8", "10.1.0.0/16", "192.0.2.7/24", "192.0.3.0/24", "::ffff:198.51.100.0/120", "2001:db8::/32", "10.0.0.0/8"} {
-		prefixes = append(prefixes, netip.MustParsePrefix(p))
-	}
-	set, err := New(prefixes)
+	set, err := New(prefixes("10.0.0.0/16", "10.0.0.0/8", "10.1.0.0/16", "192.0.2.7/24", "192.0.3.0/24", "::ffff:198.51.100.0/120", "2001:db8::/32", "10.0.0.0/8"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,5 +61,28 @@ func TestNewNamesAllFaults(t *testing.T) {
 	_, err := New([]netip.Prefix{{}, netip.MustParsePrefix("10.0.0.0/8"), {}})
 	if want := "prefix 1 is not valid\nprefix 3 is not valid"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func prefixes(texts ...string) (all []netip.Prefix) {
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
+
+func TestPrefixesByHand(t *testing.T) {
+	for text, want := range map[string]string{
+		"::ffff:0:0/96": "0.0.0.0/0", "::ffff:192.0.2.0/120": "192.0.2.0/24", "::ffff:0:0/95": "::fffe:0:0/95", "192.0.2.7/24": "192.0.2.0/24",
+	} {
+		if got := Unmap(netip.MustParsePrefix(text)); got.String() != want {
+			t.Errorf("%s becomes %s, want %s", text, got, want)
+		}
+	}
+	if set, err := New(prefixes("192.0.2.1/32", "192.0.2.1/32", "192.0.2.0/24", "10.0.0.0/8")); err != nil || len(set) != 2 {
+		t.Errorf("%v, %v", set, err)
+	}
+	if set, err := New(prefixes("192.0.2.1/32", "192.0.2.1/32")); err != nil || len(set) != 1 {
+		t.Errorf("%v, %v", set, err)
 	}
 }

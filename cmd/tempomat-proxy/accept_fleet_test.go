@@ -232,7 +232,7 @@ type watcher struct {
 }
 
 func (w *watcher) Debit(time.Time, limiter.Charge) {}
-func (w *watcher) SetReplicas(time.Time, int)           {}
+func (w *watcher) SetReplicas(time.Time, int)      {}
 func (w *watcher) Raise(now time.Time, _ limiter.Key, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -171,7 +171,7 @@ func (l *ledger) Debit(_ time.Time, c limiter.Charge) {
 	l.debits[c.Key] += c.Cost
 }
 func (l *ledger) Raise(time.Time, limiter.Key, time.Time) { l.raised++ }
-func (l *ledger) SetReplicas(time.Time, int)                   {}
+func (l *ledger) SetReplicas(time.Time, int)              {}
 
 func BenchmarkPack(b *testing.B) {
 	random := rand.New(rand.NewPCG(1, 1))

@@ -44,7 +44,7 @@ func Limits(c *config.Config) limiter.Policy {
 		}})
 	}
 	if JudgesStanding(c) {
-		person := p.Classes[0].Budget            // a session is a client of its own
+		person := p.Classes[0].Budget              // a session is a client of its own
 		person.Cap, person.LocalOnly = false, true // each sidecar names sessions by a secret of its own
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: SessionClass, Budget: person})
 	}
