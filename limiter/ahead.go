@@ -34,10 +34,11 @@ func (g *gate) above(at time.Duration, s *site) (all [rungs]waitsAbove) {
 	due := s.clock.systemVirtualTime - dueAfter*g.ranking.cpus/max(s.clock.active, 1e-9)
 	var x waitsAbove
 	within := math.Inf(1)
+	v := g.view(s)
 	busy, busyKnown := 0, 0 // on the rungs from the next one to that of who waits
 	for r := rung(rungs - 1); ; r-- {
 		all[r] = waitsAbove{overdue: x.overdue && busy == 0, known: busyKnown == 0, within: within}
-		if s.wantsRung(r) && (r <= lightRung || g.hasWorker(r, true, 0)) {
+		if s.wantsRung(r) && (r <= lightRung || g.hasWorker(&v, r, true, 0)) {
 			on := g.firstOn(at, s, r)
 			if on.within < math.Inf(1) {
 				within, busyKnown = min(within, on.within), 0
@@ -53,8 +54,8 @@ func (g *gate) above(at time.Duration, s *site) (all [rungs]waitsAbove) {
 		if r == 0 {
 			return all
 		}
-		busy += g.load.computing[r]
-		busyKnown += g.load.computing[r] - g.load.ahead[r]
+		busy += v.load.computing[r]
+		busyKnown += v.load.computing[r] - v.load.ahead[r]
 	}
 }
 
@@ -145,8 +146,8 @@ func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 	if t.level.rung() <= passRung || !t.ahead || !t.level.computes() {
 		return true
 	}
-	s := t.site
-	more := float64(g.limits.n - g.limits.least) // CPUs are idle if there is room for more
+	s, v := t.site, g.view(t.site)
+	more := float64(v.n - g.limits.least) // CPUs are idle if there is room for more
 	switch {
 	case (t.flow.virtualTime-t.applied-s.clock.systemVirtualTime)*t.flow.share <= aheadFrom:
 		more++
@@ -154,7 +155,7 @@ func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 		more += max(0, 1-longPart/g.ranking.cpus)
 	}
 	one := min(0.5, 1/g.ranking.cpus)
-	if longer := from(&g.load.ahead, passRung+1); float64(longer)+one <= g.ranking.cpus-g.within.rate(at)+more {
+	if longer := from(&v.load.ahead, passRung+1); float64(longer)+one <= g.ranking.cpus-g.within.rate(at)+more {
 		return true
 	}
 	// What other sites used does not count against what is its own site's.

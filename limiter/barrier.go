@@ -41,12 +41,13 @@ func (g *gate) barrier(at time.Duration, t *Ticket) (b Barrier, key int) {
 		}
 		tried = true
 	}
+	v := g.view(t.site)
 	switch r := t.level.rung(); {
 	case tried:
 		return Untried, 0
 	case t.level.computes():
 		return g.ladderBarrier(at, t, r), 0
-	case !g.hasWorker(r, false, 0):
+	case !g.hasWorker(&v, r, false, 0):
 		return NoWorker, 0
 	}
 	return Turn, 0
@@ -70,22 +71,23 @@ func (g *gate) isOwnDoing(at time.Duration, t *Ticket) bool {
 
 // ladderBarrier tells what keeps the head of a lane that would compute.
 func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
+	v := g.view(t.site)
 	alike, ahead := 0, 0
 	for i := range r + 1 {
-		alike += g.load.computing[i]
-		ahead += g.load.ahead[i]
+		alike += v.load.computing[i]
+		ahead += v.load.ahead[i]
 	}
 	if g.isBehind(at, t.site) && (r > lightRung || !g.isLight(at, t.site)) {
 		return SiteAhead
 	}
 	w := g.above(at, t.site)[r]
-	switch g.doors(at, r, alike, ahead, w.starving).of(t) {
+	switch g.doors(at, &v, r, alike, ahead, w.starving).of(t) {
 	case closed:
 		if t.level == fresh {
 			return Untried
 		}
 		return NoRoom
-	case toWithin:
+	case toWithin, toOthers:
 		if t.ahead {
 			return RoomForOthers
 		}
@@ -96,7 +98,7 @@ func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
 		rank = t.site.strangers.rank(t.site, &t.site.queues[t.level], t)
 	}
 	switch {
-	case !g.hasWorker(r, true, g.mayTry(at)):
+	case !g.hasWorker(&v, r, true, g.mayTry(at)):
 		return NoWorker
 	case w.holdsUp(rank):
 		return StarvedFirst

@@ -104,7 +104,9 @@
 // waits for room, leaves that room, once as many compute as there are CPUs; but its light
 // requests go while they are by themselves within its share. While another one is there, a
 // site may hold three quarters of the workers that are not kept for short requests. What is
-// no named site is one more, so that who makes names up gains nothing.
+// no named site is one more, so that who makes names up gains nothing. Beside sites that
+// delay nobody the others go by what is their own at the backend, and send as many requests
+// there as their share makes of what those have.
 //
 // # Who holds a worker
 //

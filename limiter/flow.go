@@ -187,7 +187,9 @@ func (t *Ticket) isAlone() bool { return !t.stranger && !t.pooled }
 
 // enterFlow counts a request of its flow.
 func (t *Ticket) enterFlow(g *gate) {
-	t.site.among.enter(&g.clock)
+	if t.site.among.enter(&g.clock); t.site.among.work == 1 {
+		g.weighOpen(t.site)
+	}
 	if t.flow.enter(&t.site.clock); t.isAlone() && t.flow.work == 1 {
 		t.client.address.enter(t.client)
 	}
@@ -199,7 +201,9 @@ func (t *Ticket) leaveFlow(g *gate) {
 		t.client.address.leave(t.client)
 	}
 	t.flow.leave(&t.site.clock, t.site.busy == 0 && t.site.queued == 0)
-	t.site.among.leave(&g.clock, g.busy == 0 && g.queued == 0)
+	if t.site.among.leave(&g.clock, g.busy == 0 && g.queued == 0); t.site.among.work == 0 {
+		g.weighOpen(t.site)
+	}
 }
 
 // answered counts an answer.

@@ -60,8 +60,9 @@ type books struct {
 	within     use // of those within their share
 	busy       int // requests at the backend
 	load       load
-	orphans    int // those whose client has left
-	trying     int // those that try whether there are more workers
+	delayed    ofDelayed // of all that, of sites that delay
+	orphans    int       // those whose client has left
+	trying     int       // those that try whether there are more workers
 	ended      uint64
 	probeAgain time.Duration // when the next fresh one may be tried
 	trustAgain time.Duration // when light ones are taken for light again

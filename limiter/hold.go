@@ -42,7 +42,7 @@ func (g *gate) holdOn(at time.Duration, t *Ticket) (decided *Ticket) {
 		return nil
 	}
 	t.stays = true
-	g.learn(at, t.phase)
+	g.learn(at, t, t.phase)
 	g.move(t, holding, rungs-1)
 	return g.dispatch(at)
 }
@@ -80,18 +80,8 @@ func (g *gate) take(t *Ticket, p phase, r rung) {
 	}
 	t.phase, t.rung, t.low = p, r, t.charged <= r.most()/2 && (t.sure || r != t.level.rung())
 	t.client.running++
-	switch p {
-	case probing:
-		g.load.probing++
-		return
-	case computing:
-		g.compute(t, 1)
-	case holding:
-		g.load.holding++
-	case outside, queued:
-	}
-	g.load.held[r]++
-	if r > lightRung {
+	g.countLoad(t, 1)
+	if p != probing && r > lightRung {
 		g.countLong(t, 1)
 		if t.level.short() {
 			t.client.misjudged++
@@ -103,18 +93,8 @@ func (g *gate) take(t *Ticket, p phase, r rung) {
 // free counts a running request out.
 func (g *gate) free(t *Ticket) {
 	t.client.running--
-	switch t.phase {
-	case probing:
-		g.load.probing--
-		return
-	case computing:
-		g.compute(t, -1)
-	case holding:
-		g.load.holding--
-	case outside, queued:
-	}
-	g.load.held[t.rung]--
-	if t.rung > lightRung {
+	g.countLoad(t, -1)
+	if t.phase != probing && t.rung > lightRung {
 		g.countLong(t, -1)
 		if t.level.short() {
 			t.client.misjudged--
@@ -124,16 +104,28 @@ func (g *gate) free(t *Ticket) {
 	}
 }
 
-// compute counts a request that computes, or no longer does.
-func (g *gate) compute(t *Ticket, n int) {
-	g.load.compute(t, n)
-	if t.ahead && t.rung > passRung {
+// goes counts a request at the backend, or no longer there.
+func (g *gate) goes(t *Ticket, n int) {
+	g.busy += n
+	t.site.busy += n
+	if !t.undelayed {
+		g.delayed.busy += n
+	}
+}
+
+// countLoad counts what a request is at the backend, or no longer is.
+func (g *gate) countLoad(t *Ticket, n int) {
+	g.load.count(t, n)
+	if !t.undelayed {
+		g.delayed.load.count(t, n)
+	}
+	if t.phase == computing && t.ahead && t.rung > passRung {
 		t.site.longAhead += n
 	}
 }
 
 // long is how many requests at the backend are not short.
-func (g *gate) long() int { return from(&g.load.held, lightRung+1) }
+func (g *gate) long() int { return g.load.long() }
 
 // countLong counts a request that is not short, for its keys as well.
 func (g *gate) countLong(t *Ticket, n int32) {
@@ -160,21 +152,21 @@ func (g *gate) unorphan(t *Ticket) {
 // compute leave some to those that wait for a CPU, which would else be idle; and
 // where they took these while nobody wanted them, the others may have as many of
 // those that are kept.
-func (g *gate) hasWorker(r rung, computes bool, more int) bool {
+func (g *gate) hasWorker(v *view, r rung, computes bool, more int) bool {
 	n := &g.limits
 	if r <= lightRung {
-		return g.roomForShort(more)
+		return g.roomForShort(v, more)
 	}
-	if g.busy >= n.workers || !computes && g.wantsCPU() && g.load.holding >= max(1, n.longest()-n.least) {
+	if v.busy >= v.workers || !computes && g.wantsCPU() && v.load.holding >= max(1, v.longest(n)-n.least) {
 		return false
 	}
 	extra := 0
-	if computes && from(&g.load.computing, lightRung+1) < n.least {
+	if computes && from(&v.load.computing, lightRung+1) < n.least {
 		extra = n.least
 	}
 	for at := lightRung + 1; at <= r; at++ {
-		most := n.most[at]
-		if from(&g.load.held, at) >= min(most+extra, max(most, n.workers-keptForKnown)) {
+		most := v.mostOf(n, at)
+		if from(&v.load.held, at) >= min(most+extra, max(most, v.workers-keptForKnown)) {
 			return false
 		}
 	}
@@ -205,19 +197,20 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 // holds some more than it may, all of them came as short ones and were not; or if the
 // workers that are kept are being used up.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
-	most, least := g.limits.longest(), 1
+	least := 1
 	if t.level.short() || t.level == fresh && probe {
 		return g.misjudgedBy(t)
 	}
-	computes := t.likelyIdle < waitsFrom
+	v := g.view(t.site)
+	most, computes := v.longest(&g.limits), t.likelyIdle < waitsFrom
 	if computes {
 		least = g.limits.least
 	}
 	if t.stranger && t.site.strangerLong >= max(most/2, least) &&
-		!(computes && t.sure && from(&g.load.computing, lightRung+1) < least && t.holdsNone()) {
+		!(computes && t.sure && from(&v.load.computing, lightRung+1) < least && t.holdsNone()) {
 		return StrangersHold, 0
 	}
-	if g.holdsTooMany(t.site, least) {
+	if g.holdsTooMany(t.site, &v, least) {
 		return SiteHolds, 0
 	}
 	for i := range t.reservations[:t.n] {
@@ -269,8 +262,9 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	if c := t.reservations[0].bucket; t.level == fresh && c != nil && c.orphans >= fewOrphans {
 		return Orphans, 0
 	}
+	v := g.view(t.site)
 	for i := range t.reservations[:t.n] {
-		if holds(i) > int(t.reservations[i].workers*float32(g.limits.longest()))+g.limits.least {
+		if holds(i) > int(t.reservations[i].workers*float32(v.longest(&g.limits)))+g.limits.least {
 			return KeyHolds, i
 		}
 	}

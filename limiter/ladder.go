@@ -121,6 +121,27 @@ type load struct {
 	holding   int        // those that hardly compute
 }
 
+// count counts what a request is at the backend, or no longer is.
+func (l *load) count(t *Ticket, n int) {
+	switch t.phase {
+	case probing:
+		l.probing += n
+		return
+	case computing:
+		l.compute(t, n)
+	case holding:
+		l.holding += n
+	case outside, queued:
+	}
+	l.held[t.rung] += n
+}
+
+// long is how many of them are not short.
+func (l *load) long() int { return from(&l.held, lightRung+1) }
+
+// computes is how many of them compute.
+func (l *load) computes() int { return from(&l.computing, 0) + l.probing }
+
 // compute counts a request that computes, or no longer does.
 func (l *load) compute(t *Ticket, n int) {
 	l.computing[t.rung] += n
@@ -149,16 +170,19 @@ type access uint8
 const (
 	closed   access = iota
 	toWithin        // those that are within their share
+	toOthers        // strangers as well: all whose client is not ahead of its share
 	open
 )
 
 // access tells who may go to rung r where as many compute that are as short or
 // shorter, so many of them of clients that are ahead of their share.
-func (g *gate) access(at time.Duration, r rung, alike, ahead int, starving bool) access {
+func (g *gate) access(at time.Duration, v *view, r rung, alike, ahead int, starving bool) access {
 	switch {
-	case alike < g.limits.n, !starving && alike < g.room(at, r):
+	case alike < v.n, !starving && alike < g.room(at, v, r):
 		return open
-	case alike-ahead < g.limits.n && g.passes(r):
+	case v.within > g.limits.n && alike-ahead < v.within:
+		return toOthers
+	case alike-ahead < v.n && g.passes(r):
 		return toWithin
 	}
 	return closed
@@ -188,13 +212,13 @@ func (l *Limiter) Preempts(yes bool) {
 // one CPU, who is ahead of its share, such as an office, would not get through
 // otherwise. Not so shortly after one of them was found not to be light: its like
 // may be many. And up to 400 ms for one more beside each of more than 1.6 s.
-func (g *gate) room(at time.Duration, r rung) int {
-	n := g.limits.n
+func (g *gate) room(at time.Duration, v *view, r rung) int {
+	n := v.n
 	switch {
-	case r <= lightRung && at >= g.trustAgain && from(&g.load.computing, lightRung+1) > 0:
+	case r <= lightRung && at >= g.trustAgain && from(&v.load.computing, lightRung+1) > 0:
 		return max(n, besideLonger)
 	case r == passRung:
-		return n + min(from(&g.load.computing, passRung+2), g.limits.cpus)
+		return n + min(from(&v.load.computing, passRung+2), g.limits.cpus)
 	}
 	return n
 }
@@ -208,10 +232,10 @@ type doors struct{ low, up access }
 
 // doors tells who may go to rung r where as many compute that are as short or shorter,
 // so many of them of clients that are ahead of their share.
-func (g *gate) doors(at time.Duration, r rung, alike, ahead int, starving bool) doors {
-	d := doors{low: g.access(at, r, alike, ahead, starving)}
+func (g *gate) doors(at time.Duration, v *view, r rung, alike, ahead int, starving bool) doors {
+	d := doors{low: g.access(at, v, r, alike, ahead, starving)}
 	if d.up = d.low; r+1 < rungs {
-		d.up = g.access(at, r, alike+g.load.low[r+1], ahead+g.load.lowAhead[r+1], starving)
+		d.up = g.access(at, v, r, alike+v.load.low[r+1], ahead+v.load.lowAhead[r+1], starving)
 	}
 	return d
 }

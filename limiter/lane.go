@@ -27,6 +27,7 @@ type queueEntry struct {
 	rung       rung          // where it runs
 	low        bool          // of the lower half of that
 	ahead      bool          // its client was ahead of its share as it became head of its lane
+	undelayed  bool          // its site delayed nobody as it began
 	stays      bool          // it holds its worker until it ends: a stream
 	orphan     bool          // its client has left
 	counts     bool          // its keys count it as one that waits

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -39,7 +40,7 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 	c := candidate{at: at, rank: math.Inf(1)}
 	more := g.mayTry(at)
-	above := g.above(at, s)
+	v, above := g.view(s), g.above(at, s)
 	free := rung(rungs) // from here on it is held back
 	if held {
 		free = 0
@@ -49,21 +50,21 @@ func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 	}
 	alike, ahead := 0, 0
 	for r := range rung(rungs) {
-		alike += g.load.computing[r]
-		ahead += g.load.ahead[r]
+		alike += v.load.computing[r]
+		ahead += v.load.ahead[r]
 		if !s.wantsRung(r) || r >= free {
 			continue
 		}
 		w := above[r]
-		d := g.doors(at, r, alike, ahead, w.starving)
+		d := g.doors(at, &v, r, alike, ahead, w.starving)
 		if d.low == closed && r > passRung {
 			break
 		}
-		if d.low != closed && g.hasWorker(r, true, more) {
+		if d.low != closed && g.hasWorker(&v, r, true, more) {
 			c.lookAt(g, s, r, d, w)
 		}
 	}
-	for r := lightRung + 1; r < rungs && g.hasWorker(r, false, 0); r++ {
+	for r := lightRung + 1; r < rungs && g.hasWorker(&v, r, false, 0); r++ {
 		c.look(g, s, &s.queues[waitsAt(r)], r, doors{open, open}, waitsAbove{})
 	}
 	return c.first()
@@ -98,7 +99,7 @@ func (c *candidate) look(g *gate, s *site, q *levelQueue, r rung, d doors, w wai
 	if t := q.ahead.top(); t != nil && d.of(t) == open && !w.overdue && !w.holdsUp(t.rank) && c.may(g, t) {
 		c.offer(t, t.rank)
 	}
-	if t := q.strange.top(); t != nil && d.of(t) == open && c.may(g, t) {
+	if t := q.strange.top(); t != nil && d.of(t) >= toOthers && c.may(g, t) {
 		order := s.strangers.order(s, q, t)
 		if rank := order + s.strangers.lead(s, t); !w.before(r, rank) && !w.holdsUp(rank) {
 			c.offerStrange(t, order, rank)
@@ -137,17 +138,28 @@ func (c *candidate) first() *Ticket {
 // than the one that was not light before it: else all that is not known yet would
 // wait for what turned out dear.
 func (g *gate) toProbe(at time.Duration) *Ticket {
-	n := &g.limits
-	if g.load.probing > 0 || at < g.probeAgain || !g.roomForShort(0) ||
-		g.long() >= max(n.longest(), n.workers-keptForKnown) || from(&g.load.computing, unknownRung) >= n.n+n.cpus {
+	if at < g.probeAgain || !slices.ContainsFunc(g.contending, g.mayProbe) {
 		return nil
 	}
 	for _, s := range g.inTurn(at) {
+		if !g.mayProbe(s) {
+			continue
+		}
 		if t := g.toProbeOf(at, s); t != nil {
 			return t
 		}
 	}
 	return nil
+}
+
+// mayProbe tells whether there is room to try a request of a site's.
+func (g *gate) mayProbe(s *site) bool {
+	if s.queues[fresh].empty() {
+		return false
+	}
+	v, n := g.view(s), &g.limits
+	return v.load.probing == 0 && g.roomForShort(&v, 0) &&
+		v.load.long() < max(v.longest(n), v.workers-keptForKnown) && from(&v.load.computing, unknownRung) < v.n+n.cpus
 }
 
 func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
@@ -165,11 +177,15 @@ func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
 // learn takes note that what was tried as a request that might be light is not. Its
 // like, which may wait in great number, is not tried until all were looked at
 // again.
-func (g *gate) learn(at time.Duration, was phase) {
-	if was == probing {
+func (g *gate) learn(at time.Duration, t *Ticket, was phase) {
+	if was == probing && g.teaches(t) {
 		g.probeAgain = at + probePause
 	}
 }
+
+// teaches tells whether what a request turns out to be says how others are to be
+// delayed: those that nobody delays may be any number.
+func (g *gate) teaches(t *Ticket) bool { return !t.undelayed || !g.delays }
 
 const (
 	// probePause is longer than from one look at what waits to the next.
@@ -182,8 +198,8 @@ const (
 // roomForShort tells whether a short request may go. Of workers that were not
 // configured some always may: if others hold more than there seem to be, they
 // find out whether there are more.
-func (g *gate) roomForShort(more int) bool {
-	return g.busy < g.limits.workers+more || g.workers.most == 0 && g.busy-g.long() < keptForKnown
+func (g *gate) roomForShort(v *view, more int) bool {
+	return v.busy < v.workers+more || g.workers.most == 0 && v.busy-v.load.long() < keptForKnown
 }
 
 // keptForKnown is how many workers only requests get that are known to be short.

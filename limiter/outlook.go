@@ -115,7 +115,7 @@ func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Se
 // outlook fills in what keeps a request that waits at the gate. The gate's lock is held,
 // or it is a replica.
 func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
-	r := t.level.rung()
+	r, v := t.level.rung(), g.view(t.site)
 	*o = Outlook{
 		Waits: true, Site: t.site.name, Before: -1, Waited: at - t.asked, Guess: seconds(t.guess), Price: t.costMultiplier,
 		Lead: max(0, t.flow.virtualTime-t.applied-t.site.clock.systemVirtualTime) * t.flow.share,
@@ -129,27 +129,27 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	switch barrier {
 	case KeyHolds, Orphans:
 		s := &t.reservations[key]
-		o.Key, o.Have, o.Most = s.bucket.key, int(s.bucket.holds), max(int(s.workers*float32(g.limits.longest())), 1)
+		o.Key, o.Have, o.Most = s.bucket.key, int(s.bucket.holds), max(int(s.workers*float32(v.longest(&g.limits))), 1)
 		if o.Barrier == Orphans {
 			o.Have, o.Most = int(s.bucket.orphans), max(o.Most/2, fewOrphans)
 		}
 	case StrangersHold:
-		o.Have, o.Most = t.site.strangerLong, max(g.limits.longest()/2, 1)
+		o.Have, o.Most = t.site.strangerLong, max(v.longest(&g.limits)/2, 1)
 	case SiteHolds:
-		o.Have, o.Most = t.site.long, g.mostOf(1)
+		o.Have, o.Most = t.site.long, g.mostOf(&v, 1)
 	case BehindOwn:
 		for b := t.before; b != nil; b = b.before {
 			o.Have++
 		}
 	case NoRoom, RoomForOthers:
 		for i := range r + 1 {
-			o.Have += g.load.computing[i]
+			o.Have += v.load.computing[i]
 		}
-		o.Most = g.limits.n
+		o.Most = v.n
 	case NoWorker:
-		o.Have, o.Most = g.busy, g.limits.workers
+		o.Have, o.Most = v.busy, v.workers
 		if r > lightRung {
-			o.Have, o.Most = from(&g.load.held, r), g.limits.most[r]
+			o.Have, o.Most = from(&v.load.held, r), v.mostOf(&g.limits, r)
 		}
 	default: // it says all itself
 	}

@@ -309,20 +309,21 @@ func (r *replica) endOne(at time.Duration, of level) bool {
 		t.site.within.add(at, t.guess)
 	}
 	t.client.answers++
-	g.busy--
-	t.site.busy--
+	g.goes(t, -1)
 	g.unorphan(t)
 	g.free(t)
 	t.phase = outside
 	t.flow.leave(&t.site.clock, t.site.busy == 0 && t.site.queued == 0)
-	t.site.among.leave(&g.clock, g.busy == 0 && g.queued == 0)
+	if t.site.among.leave(&g.clock, g.busy == 0 && g.queued == 0); t.site.among.work == 0 {
+		g.weighOpen(t.site)
+	}
 	return true
 }
 
 // endUnknown ends those at the backend that the caller did not know of.
 func (r *replica) endUnknown() {
 	g := r.gate
-	g.load, g.busy, g.orphans = load{}, 0, 0
+	g.load, g.busy, g.delayed, g.orphans = load{}, 0, ofDelayed{}, 0
 	for _, s := range g.contending {
 		s.busy, s.long, s.longAhead, s.strangerLong, s.misjudged = 0, 0, 0, 0, misjudged{}
 	}

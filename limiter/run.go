@@ -24,8 +24,8 @@ func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 	}
 	g.takeTurn(t)
 	g.dequeue(at, t)
-	g.busy++
-	t.site.busy++
+	t.undelayed = t.site.open
+	g.goes(t, 1)
 	if t.tries {
 		g.trying++
 	}
@@ -88,9 +88,9 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (
 		return nil
 	}
 	if t.phase != was {
-		g.learn(at, was)
+		g.learn(at, t, was)
 	}
-	if t.level.short() && t.rung > lightRung && from <= lightRung {
+	if t.level.short() && t.rung > lightRung && from <= lightRung && g.teaches(t) {
 		g.trustAgain = at + distrust
 	}
 	return g.dispatch(at)
@@ -99,8 +99,7 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (
 // end takes a running request out.
 func (g *gate) end(at time.Duration, t *Ticket) {
 	g.prove(at, t)
-	g.busy--
-	t.site.busy--
+	g.goes(t, -1)
 	g.ended++
 	if t.tries {
 		t.tries = false

@@ -34,6 +34,8 @@ type site struct {
 	among flow  // whose virtual time is the site's start tag among the sites
 	clock clock // of the site's own flows
 	open  bool  // none of its requests waits
+	// openShare is what it is counted with in that of the open sites that want something.
+	openShare float64
 
 	queues    [levels]levelQueue
 	parked    headHeap // those whose keys hold too many workers
@@ -92,12 +94,15 @@ type sites struct {
 	contending []*site // those with requests that wait
 	present    []*site // those of whom there were requests lately
 	divided    bool    // there are named ones
+	openShare  float64 // the shares of those that delay nobody and want something, summed up
+	delays     bool    // some delay
 }
 
 // setSites takes in the sites of a policy. One that is gone goes on as it was until its
 // requests have gone.
 func (g *gate) setSites(p *policy) {
 	named := make(map[string]*site, len(p.Sites))
+	g.delays = false
 	for _, info := range p.Sites {
 		s := g.named[info.Name]
 		if i := slices.IndexFunc(g.contending, func(o *site) bool { return o.name == info.Name }); s == nil && i >= 0 {
@@ -108,12 +113,15 @@ func (g *gate) setSites(p *policy) {
 		}
 		named[info.Name] = s
 		g.setSite(p, s, info)
+		g.delays = g.delays || !s.open
 	}
 	g.named, g.divided = named, len(named) > 0
 	g.setSite(p, &g.home, SiteInfo{Share: p.OtherSites, Mode: p.Mode})
+	g.delays = g.delays || !g.home.open
 	for _, s := range g.contending {
 		if s != &g.home && named[s.name] != s {
 			s.open = g.home.open
+			g.weighOpen(s)
 		}
 	}
 	for _, s := range g.present {
@@ -129,6 +137,7 @@ func (g *gate) setSite(p *policy, s *site, info SiteInfo) {
 	}
 	s.among.reweigh(&g.clock, share)
 	s.open = info.Mode != Fair || p.Shadow || info.Shadow
+	g.weighOpen(s)
 	s.strangers.base = p.Gate.Strangers
 }
 
@@ -153,9 +162,10 @@ func (g *gate) reach(at time.Duration, s *site) {
 	}
 }
 
-// hasNeighbours tells whether there was a request of another site lately.
+// hasNeighbours tells whether there was a request lately of another site, to which workers
+// can be left: those of a site that delays nobody take what they like.
 func (g *gate) hasNeighbours(s *site) bool {
-	return len(g.present) > 1 || len(g.present) == 1 && g.present[0] != s
+	return slices.ContainsFunc(g.present, func(o *site) bool { return o != s && (s.open || !o.open) })
 }
 
 // forget takes those for absent of whom there was no request for a while.
@@ -177,13 +187,15 @@ func (g *gate) guaranteed(s *site) float64 {
 
 // holdsTooMany tells whether a site holds so many workers that it leaves none for a while to
 // another one that is there.
-func (g *gate) holdsTooMany(s *site, least int) bool {
-	return g.hasNeighbours(s) && s.long >= g.mostOf(least)
+func (g *gate) holdsTooMany(s *site, v *view, least int) bool {
+	return s.long >= g.mostOf(v, least) && g.hasNeighbours(s)
 }
 
 // mostOf is how many workers a site may hold with requests that are not short while there is
 // another one.
-func (g *gate) mostOf(least int) int { return max(int(siteHolds*float64(g.limits.longest())), least) }
+func (g *gate) mostOf(v *view, least int) int {
+	return max(int(siteHolds*float64(v.longest(&g.limits))), least)
+}
 
 // contend counts a request of a site that waits, or no longer does.
 func (g *gate) contend(s *site, n int) {

@@ -186,7 +186,7 @@ func TestSitesAtRandom(t *testing.T) {
 		}
 		s.forget()
 		s.checkSites(t)
-		if g := s.gate; g.clock.active != 0 || len(g.contending) > 0 || g.load != (load{}) || g.busy != 0 || len(s.tickets) > 0 {
+		if g := s.gate; g.clock.active != 0 || len(g.contending) > 0 || g.load != (load{}) || g.delayed != (ofDelayed{}) || g.openShare != 0 || g.busy != 0 || len(s.tickets) > 0 {
 			t.Fatalf("all have left: shares of %g, %d contend, %+v, %d busy", g.clock.active, len(g.contending), g.load, g.busy)
 		}
 		s.table.shards[0].each(func(b *bucket) {

@@ -71,13 +71,16 @@ func TestSiteThatDelaysNobody(t *testing.T) {
 		}
 		w.expectPhase(t, "one too many at a", last, queued)
 		for i := range 6 {
+			if i == 2 {
+				w.expectPhase(t, "one too many at a, beside as many at b", last, queued)
+			}
 			x := w.at("b", string(rune('m'+i)), time.Second)
 			w.expectPhase(t, "one at b", x, computing)
 			if v := x.Verdict(); !v.Shadow || v.Reason != Busy {
 				t.Errorf("one at b that goes as nobody waits there: %+v", v)
 			}
 		}
-		w.expectPhase(t, "one too many at a, still", last, queued)
+		w.expectPhase(t, "one too many at a, beside more at b than its share", last, computing)
 	}
 }
 

@@ -31,9 +31,13 @@ func (g *gate) least(at time.Duration) *Ticket {
 		return g.leastOf(at, s, g.isHeldFor(at, s, math.Inf(1)))
 	}
 	owed := math.Inf(1) // the least tag of the sites that have no room
-	open := g.openRungs(at)
+	var opened *[rungs]bool
 	for _, s := range g.inTurn(at) {
-		if !s.wantsOne(&open) {
+		if opened == nil && !s.open {
+			open := g.openRungs(at, s)
+			opened = &open
+		}
+		if !s.open && !s.wantsOne(opened) {
 			// it has no room at all
 		} else if t := g.leastOf(at, s, g.isHeldFor(at, s, owed)); t != nil {
 			return t
@@ -45,13 +49,14 @@ func (g *gate) least(at time.Duration) *Ticket {
 	return nil
 }
 
-// openRungs tells where on the ladder somebody may go.
-func (g *gate) openRungs(at time.Duration) (open [rungs]bool) {
+// openRungs tells where on the ladder somebody may go of a site that delays.
+func (g *gate) openRungs(at time.Duration, s *site) (open [rungs]bool) {
+	v := g.view(s)
 	alike, ahead := 0, 0
 	for r := range open {
-		alike += g.load.computing[r]
-		ahead += g.load.ahead[r]
-		d := g.doors(at, rung(r), alike, ahead, false)
+		alike += v.load.computing[r]
+		ahead += v.load.ahead[r]
+		d := g.doors(at, &v, rung(r), alike, ahead, false)
 		open[r] = d.low != closed || d.up != closed
 	}
 	return open
@@ -80,7 +85,7 @@ func (g *gate) isHeldFor(at time.Duration, s *site, owed float64) bool {
 		return false
 	}
 	used, mine := s.used.rate(at), g.part(s)*g.ranking.cpus
-	return used > nearlyAll*mine && g.tag(s) > owed+g.machine(siteSlack) || used > mine && g.busy > s.busy
+	return used > nearlyAll*mine && g.tag(s) > owed+g.machine(siteSlack) || used > mine && g.view(s).busy > s.busy
 }
 
 // isBehind tells whether a site leaves room to another one.
@@ -111,9 +116,10 @@ func (g *gate) isLight(at time.Duration, s *site) bool {
 
 // wantsRoom tells whether somebody of a site waits for nothing but room on the ladder.
 func (g *gate) wantsRoom(at time.Duration, s *site) bool {
+	v := g.view(s)
 	for l := range fresh {
 		q := &s.queues[l]
-		if q.empty() || !g.hasWorker(l.rung(), true, 0) {
+		if q.empty() || !g.hasWorker(&v, l.rung(), true, 0) {
 			continue
 		}
 		for _, t := range [...]*Ticket{q.within.top(), q.ahead.top(), q.strange.top()} {
