@@ -14,6 +14,9 @@ const maxAddressBytes = 80
 // IPv6 one with or without brackets. A zone is dropped and an IPv4 address
 // that is mapped into IPv6 is unmapped, so that one client has one address.
 func parseAddress(s string) (netip.Addr, bool) {
+	if a, ok := parsePlain4(s); ok {
+		return a, true
+	}
 	s = trim(s)
 	if len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"' {
 		s = s[1 : len(s)-1]
@@ -43,6 +46,32 @@ func parseAddress(s string) (netip.Addr, bool) {
 	}
 	address, err := netip.ParseAddr(s)
 	return address.Unmap(), err == nil
+}
+
+// parsePlain4 reads an IPv4 address, with a port or without, as nearly all are written. What
+// it does not read may be an address all the same.
+func parsePlain4(s string) (netip.Addr, bool) {
+	var octets [4]byte
+	i := 0
+	for at := range octets {
+		first, n := i, 0
+		for i < len(s) && isDigit(s[i]) && i-first < 3 {
+			n = 10*n + int(s[i]-'0')
+			i++
+		}
+		if i == first || n > 255 || i-first > 1 && s[first] == '0' {
+			return netip.Addr{}, false
+		}
+		octets[at] = byte(n)
+		if at == len(octets)-1 {
+			break
+		}
+		if i == len(s) || s[i] != '.' {
+			return netip.Addr{}, false
+		}
+		i++
+	}
+	return netip.AddrFrom4(octets), i == len(s) || isPortSuffix(s[i:])
 }
 
 // maybeAddress refuses most of what is no address without the allocations of

@@ -7,14 +7,39 @@ import "net/netip"
 // stands for the single IPv4 address; a /56 is what a household is given and a
 // /48 what a site is (RFC 6177), so those stand for /24 and /16.
 func appendNetwork(dst []byte, a netip.Addr, by By) []byte {
-	if a.Is4() && by == Slash32 {
-		return a.AppendTo(dst)
+	if a.Is4() {
+		return appendNetwork4(dst, a.As4(), by)
 	}
-	prefix, err := a.Prefix(networkBits(by, a.Is4()))
+	prefix, err := a.Prefix(networkBits(by, false))
 	if err != nil {
 		return dst // not reached: addresses are valid and the lengths fit
 	}
 	return prefix.AppendTo(dst)
+}
+
+// appendNetwork4 appends the network of an IPv4 address. Nearly every request has three.
+func appendNetwork4(dst []byte, a [4]byte, by By) []byte {
+	dst = append(appendByte(dst, a[0]), '.')
+	dst = append(appendByte(dst, a[1]), '.')
+	if by == Slash16 {
+		return append(dst, "0.0/16"...)
+	}
+	dst = appendByte(dst, a[2])
+	if by == Slash24 {
+		return append(dst, ".0/24"...)
+	}
+	return appendByte(append(dst, '.'), a[3])
+}
+
+// appendByte appends a number in decimal.
+func appendByte(dst []byte, x byte) []byte {
+	switch {
+	case x >= 100:
+		dst = append(dst, '0'+x/100, '0'+x/10%10)
+	case x >= 10:
+		dst = append(dst, '0'+x/10)
+	}
+	return append(dst, '0'+x%10)
 }
 
 // appendAddress appends the whole address, and if mapped that of IPv4 as a socket of IPv6 tells

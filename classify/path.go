@@ -127,8 +127,10 @@ func cutName(query string) (name, rest string, given bool) {
 	}
 	name, rest = query[:end], query[end:]
 	given = name != "" || rest != "" && (rest[0] == '[' || rest[0] == '%')
-	if next := strings.IndexAny(rest, "&;"); next >= 0 {
-		return name, rest[next+1:], given
+	for i := range len(rest) {
+		if rest[i] == '&' || rest[i] == ';' {
+			return name, rest[i+1:], given
+		}
 	}
 	return name, "", given
 }
