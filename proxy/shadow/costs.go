@@ -13,6 +13,7 @@ import (
 // times is taken, and what remains of the sum is for those of which little was seen.
 type costs struct {
 	shapes map[string]*pageCost
+	served served
 	// The following are of those that were crowded lately, in CPU-seconds.
 	used   float64 // in truth
 	sure   float64 // of those of known shapes
@@ -54,13 +55,18 @@ func (c *costs) of(s *seen, crowded, exact bool) (used, idle time.Duration) {
 		p.reckoned += (x - p.reckoned) / float64(min(p.crowded, longMean))
 		return s.asks, idle
 	}
-	return c.inCrowd(p, x), idle
+	mean, ok := c.served.mean(s)
+	if !ok {
+		mean = x
+	}
+	return c.inCrowd(p, x, mean), idle
 }
 
-// inCrowd is what a request uses that seems to have used so much.
-func (c *costs) inCrowd(p *pageCost, x float64) time.Duration {
+// inCrowd is what a request uses that seems to have used x, where those that were served
+// at that time used so much on average.
+func (c *costs) inCrowd(p *pageCost, x, mean float64) time.Duration {
 	const fade = 1 - 1.0/recent
-	c.used, c.sure, c.unsure = c.used*fade+x, c.sure*fade, c.unsure*fade
+	c.used, c.sure, c.unsure = c.used*fade+mean, c.sure*fade, c.unsure*fade
 	if p.n >= sureFrom {
 		c.sure += p.mean
 		return seconds(p.mean)

@@ -15,6 +15,7 @@
 //	window.go  requests in the order in which they came
 //	twin.go    the second limiter, and what it is told
 //	costs.go   what pages cost where the backend was crowded
+//	served.go  what those cost together that were served at a time
 //	tally.go   was and would have been, hour by hour
 //	waits.go   how long requests waited
 //	keys.go    whom it would have met

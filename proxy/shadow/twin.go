@@ -115,6 +115,7 @@ func (t *Twin) takeLocked() {
 		}
 		t.buffer = t.shards[i].take(t.buffer)
 		for j := range t.buffer {
+			t.costs.served.add(&t.buffer[j])
 			t.window.put(&t.buffer[j])
 		}
 		clear(t.buffer)
