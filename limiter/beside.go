@@ -29,10 +29,13 @@ type view struct {
 }
 
 // view is what the gate goes by for a site.
-func (g *gate) view(s *site) view {
+func (g *gate) view(s *site) view { return g.viewOf(s.open) }
+
+// viewOf is what it goes by for those that delay nobody, or the others.
+func (g *gate) viewOf(open bool) view {
 	n := &g.limits
 	v := view{load: &g.load, busy: g.busy, workers: n.workers, n: n.n, within: n.n, all: &g.load}
-	if s.open || g.busy == g.delayed.busy || g.openShare <= 0 {
+	if open || g.busy == g.delayed.busy || g.openShare <= 0 {
 		return v
 	}
 	v.load, v.busy = &g.delayed.load, g.delayed.busy

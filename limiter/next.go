@@ -141,7 +141,7 @@ func (g *gate) toProbe(at time.Duration) *Ticket {
 	if at < g.probeAgain || !slices.ContainsFunc(g.contending, g.mayProbe) {
 		return nil
 	}
-	for _, s := range g.inTurn(at) {
+	for s := range g.inTurn(at) {
 		if !g.mayProbe(s) {
 			continue
 		}

@@ -1,7 +1,8 @@
 package limiter
 
 import (
-	"cmp"
+	"container/heap"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -9,17 +10,46 @@ import (
 
 // inTurn are the sites with requests that wait, in the order of their turns. One that lately
 // had less than its share goes somewhat before its turn: its people come in no steady flow.
-func (g *gate) inTurn(at time.Duration) []*site {
-	if len(g.contending) < 2 {
-		return g.contending
-	}
-	for _, s := range g.contending {
-		if s.turn = g.tag(s); s.used.rate(at) < g.part(s)*g.ranking.cpus {
-			s.turn -= g.machine(siteEarly)
+// Turns move as time passes; but few are looked at, and the others need no order.
+func (g *gate) inTurn(at time.Duration) iter.Seq[*site] {
+	return func(yield func(*site) bool) {
+		all := turns(g.contending)
+		if len(all) > 1 {
+			early := g.machine(siteEarly)
+			for _, s := range all {
+				if s.turn = g.tag(s); s.used.below(at, g.part(s)*g.ranking.cpus) {
+					s.turn -= early
+				}
+			}
+			heap.Init(&all)
+		}
+		for len(all) > 0 && yield(all[0]) {
+			heap.Pop(&all)
 		}
 	}
-	slices.SortStableFunc(g.contending, func(a, b *site) int { return cmp.Compare(a.turn, b.turn) })
-	return g.contending
+}
+
+// turns is a heap of sites by their turns. Those that were taken out lie behind it.
+type turns []*site
+
+// Len implements heap.Interface.
+func (t turns) Len() int { return len(t) }
+
+// Less implements heap.Interface.
+func (t turns) Less(i, j int) bool {
+	return t[i].turn < t[j].turn || t[i].turn == t[j].turn && t[i].name < t[j].name
+}
+
+// Swap implements heap.Interface.
+func (t turns) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+
+// Push implements heap.Interface.
+func (*turns) Push(any) {}
+
+// Pop implements heap.Interface.
+func (t *turns) Pop() any {
+	*t = (*t)[:len(*t)-1]
+	return nil
 }
 
 // least is the request to go next of those that may go: that of the site whose turn it is.
@@ -31,13 +61,12 @@ func (g *gate) least(at time.Duration) *Ticket {
 		return g.leastOf(at, s, g.isHeldFor(at, s, math.Inf(1)))
 	}
 	owed := math.Inf(1) // the least tag of the sites that have no room
-	var opened *[rungs]bool
-	for _, s := range g.inTurn(at) {
-		if opened == nil && !s.open {
-			open := g.openRungs(at, s)
-			opened = &open
-		}
-		if !s.open && !s.wantsOne(opened) {
+	open := g.openRungs(at)
+	if !slices.ContainsFunc(g.contending, func(s *site) bool { return s.wantsOne(&open) }) {
+		return nil
+	}
+	for s := range g.inTurn(at) {
+		if !s.wantsOne(&open) {
 			// it has no room at all
 		} else if t := g.leastOf(at, s, g.isHeldFor(at, s, owed)); t != nil {
 			return t
@@ -50,8 +79,8 @@ func (g *gate) least(at time.Duration) *Ticket {
 }
 
 // openRungs tells where on the ladder somebody may go of a site that delays.
-func (g *gate) openRungs(at time.Duration, s *site) (open [rungs]bool) {
-	v := g.view(s)
+func (g *gate) openRungs(at time.Duration) (open [rungs]bool) {
+	v := g.viewOf(false)
 	alike, ahead := 0, 0
 	for r := range open {
 		alike += v.load.computing[r]
@@ -62,8 +91,12 @@ func (g *gate) openRungs(at time.Duration, s *site) (open [rungs]bool) {
 	return open
 }
 
-// wantsOne tells whether somebody waits for one of those rungs, or for a worker alone.
+// wantsOne tells whether somebody waits for one of those rungs, or for a worker alone; or is
+// not to wait.
 func (s *site) wantsOne(open *[rungs]bool) bool {
+	if s.open {
+		return true
+	}
 	for r := range rung(rungs) {
 		if open[r] && s.wantsRung(r) {
 			return true
