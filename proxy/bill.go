@@ -111,7 +111,7 @@ func (b *bill) collect(h *Handler, now time.Time) {
 				r.Conn = net.Conn(c)
 			}
 		}
-		r.Due = h.priorities.isDue(now, x)
+		r.Due, r.StepAt = h.priorities.isDue(now, x)
 		b.all, b.whose = append(b.all, r), append(b.whose, x)
 	})
 }

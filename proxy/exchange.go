@@ -40,10 +40,11 @@ type exchange struct {
 	held    time.Duration // for how long the client was kept from the end of its answer
 	waits   time.Time     // since when, for a place
 	told    told
-	lowered *lowered  // its process has stepped down, or was to; see priorities
-	stepDue time.Time // when it may have to next; zero: it is not looked at yet
-	lingers bool      // see linger
-	until   time.Time // it lingers
+	lowered *lowered      // its process has stepped down, or was to; see priorities
+	stepDue time.Time     // when it may have to next; zero: it is not looked at yet
+	stepAt  time.Duration // of what it has to have used then
+	lingers bool          // see linger
+	until   time.Time     // it lingers
 	record  telemetry.Record
 	given   string // the id that a trusted proxy gave the request; empty: none did
 	id      string // of the request: given, or told to a client that was not served

@@ -74,9 +74,16 @@ func (p *priorities) inForce() *stepping {
 	return nil
 }
 
-// isDue tells whether a request's process may have to step down now.
-func (p *priorities) isDue(now time.Time, x *exchange) bool {
-	return p.inForce() != nil && !x.stepDue.IsZero() && !now.Before(x.stepDue) && x.policy.stepsDown()
+// isDue tells whether a request's process may have to step down now, and of what it has to
+// have used for that; 0: it is not to step down.
+func (p *priorities) isDue(now time.Time, x *exchange) (due bool, at time.Duration) {
+	if p.inForce() == nil || !x.policy.stepsDown() {
+		return false, 0
+	}
+	if x.stepDue.IsZero() {
+		return false, x.UntilStep(0)
+	}
+	return !now.Before(x.stepDue), x.stepAt
 }
 
 // consider notes that the process of a request should step down, if it should, by what it
@@ -87,7 +94,8 @@ func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used ti
 	if s == nil || !x.policy.stepsDown() {
 		return
 	}
-	x.stepDue = now.Add(x.UntilStep(used)) // it has one thread, and so no step before
+	until := x.UntilStep(used)
+	x.stepAt, x.stepDue = used+until, now.Add(until) // it has one thread, and so no step before
 	step := x.Step(used)
 	if step == 0 {
 		return

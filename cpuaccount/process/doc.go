@@ -20,6 +20,7 @@ type ID struct {
 // Usage is what a process has used since its start.
 type Usage struct {
 	CPU     time.Duration // as CPU tells it
+	Own     time.Duration // the part of that which its own threads used, as Clock tells it
 	Queued  time.Duration // that its first thread was ready to run and had no CPU; 0 where the kernel does not count it
 	Threads int           // that it has now
 }

@@ -16,8 +16,23 @@ func (ID) Alive() bool { return false }
 // CPU returns the CPU time that the process has used since its start.
 func (ID) CPU() (time.Duration, error) { return 0, errors.ErrUnsupported }
 
+// Clock returns what whoever has the process's number now has used since its start.
+func (ID) Clock() time.Duration { return 0 }
+
 // Usage returns what the process has used since its start.
 func (ID) Usage() (Usage, error) { return Usage{}, errors.ErrUnsupported }
 
-// Look returns the process that has that number now, and what it has used.
-func Look(int) (ID, Usage, error) { return ID{}, Usage{}, errors.ErrUnsupported }
+// Handle is a process whose files are kept open.
+type Handle struct{}
+
+// Open opens the files of the process that has that number now.
+func Open(int) (*Handle, error) { return nil, errors.ErrUnsupported }
+
+// ID is the process.
+func (*Handle) ID() ID { return ID{} }
+
+// Usage returns what the process has used since its start.
+func (*Handle) Usage() (Usage, error) { return Usage{}, errors.ErrUnsupported }
+
+// Close closes the files.
+func (*Handle) Close() {}

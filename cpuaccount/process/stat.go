@@ -31,23 +31,42 @@ const (
 )
 
 func parseStat(line []byte) (s stat, err error) {
-	fields := bytes.Fields(line[bytes.LastIndexByte(line, ')')+1:])
-	if len(fields) <= fieldStart || len(fields[0]) != 1 {
-		return s, errNoStat
-	}
-	s.state = fields[0][0]
-	for _, at := range [...]int{fieldChildUser, fieldChildSystem} {
-		n, err := strconv.ParseInt(string(fields[at]), 10, 64)
-		if err != nil || n < 0 || n > int64(1<<62/tick) {
-			return s, errNoStat
+	at := 0
+	for field := range bytes.FieldsSeq(line[bytes.LastIndexByte(line, ')')+1:]) {
+		switch at {
+		case 0:
+			s.state = field[0]
+			if len(field) != 1 {
+				return s, errNoStat
+			}
+		case fieldChildUser, fieldChildSystem:
+			n, err := strconv.ParseInt(string(field), 10, 64)
+			if err != nil || n < 0 || n > int64(1<<62/tick) {
+				return s, errNoStat
+			}
+			s.children += time.Duration(n) * tick
+		case fieldThreads:
+			if s.threads, err = strconv.Atoi(string(field)); err != nil {
+				return s, errNoStat
+			}
+		case fieldStart:
+			if s.start, err = strconv.ParseUint(string(field), 10, 64); err != nil {
+				return s, errNoStat
+			}
+			return s, nil
 		}
-		s.children += time.Duration(n) * tick
+		at++
 	}
-	if s.threads, err = strconv.Atoi(string(fields[fieldThreads])); err != nil {
-		return s, errNoStat
+	return s, errNoStat
+}
+
+// parseQueued reads the second field of /proc/PID/schedstat; 0: there is none.
+func parseQueued(text []byte) time.Duration {
+	_, rest, _ := bytes.Cut(text, []byte{' '})
+	second, _, _ := bytes.Cut(rest, []byte{' '})
+	d, err := strconv.ParseInt(string(second), 10, 64)
+	if err != nil || d < 0 {
+		return 0
 	}
-	if s.start, err = strconv.ParseUint(string(fields[fieldStart]), 10, 64); err != nil {
-		return s, errNoStat
-	}
-	return s, nil
+	return time.Duration(d)
 }

@@ -72,11 +72,15 @@ func (a *askers) doors(of []int) {
 	})
 }
 
-// isOne tells whether a process is connected with a database.
-func (a *askers) isOne(pid int) (is bool) {
-	_ = a.proc.each(pid, func(_ int, link string) bool {
-		is = a.clients[socketOf(link)]
+// isOne tells whether a process is connected with a database, and by which descriptor. It is
+// looked at first by which one it was the last time.
+func (a *askers) isOne(pid, last int) (fd int, is bool) {
+	if a.clients[socketOf(a.proc.link(pid, last))] {
+		return last, true
+	}
+	_ = a.proc.each(pid, func(at int, link string) bool {
+		fd, is = at, a.clients[socketOf(link)]
 		return !is
 	})
-	return is
+	return fd, is
 }

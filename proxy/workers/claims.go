@@ -78,17 +78,17 @@ type claim struct {
 	another bool           // it serves others at the same time, as far as it says
 }
 
-// used is what the process has used for the request. Until it goes on to another one, what it
+// used is what the process has used for the request, which read reads. Until it goes on to another one, what it
 // uses after it said that it is done is this one's, too: PHP says so before the site's own
 // functions for the end of a page.
-func (c *claim) used() (process.Usage, error) {
+func (c *claim) used(read func() (process.Usage, error)) (process.Usage, error) {
 	c.of.mu.Lock()
 	rest, gone := c.rest, c.gone
 	c.of.mu.Unlock()
 	if gone {
 		return *rest, nil
 	}
-	u, err := c.id.Usage()
+	u, err := read()
 	switch {
 	case rest == nil:
 		return u, err
@@ -145,13 +145,15 @@ func (s *speaker) begins(now time.Time, n Number) (others bool) {
 // claims is what processes say, of each the last thing only, and of each request who said
 // it first. Its methods may be called concurrently.
 type claims struct {
+	opened *opened
+
 	mu       sync.Mutex // guards the following
 	byPID    map[int]*speaker
 	byNumber map[Number]*claim
 }
 
 func newClaims() *claims {
-	return &claims{byPID: map[int]*speaker{}, byNumber: map[Number]*claim{}}
+	return &claims{opened: newOpened(), byPID: map[int]*speaker{}, byNumber: map[Number]*claim{}}
 }
 
 // begins takes in that a process says it serves a request from now on. It returns false if

@@ -21,6 +21,7 @@ import (
 type Database struct {
 	source func(now time.Time) (used time.Duration, ok bool) // since its last call
 	pids   func(now time.Time) []int                         // its processes
+	close  func()
 
 	mu    sync.Mutex // guards the following
 	pot   time.Duration
@@ -32,14 +33,14 @@ type Database struct {
 // processes as they are found. Not ok: the cgroup has no cpu.stat.
 func OpenDatabase(cgroup string) (*Database, error) {
 	if cgroup == "" {
-		f := &databases{proc: "/proc"}
-		return &Database{source: f.used, pids: f.pids}, nil
+		f := &databases{proc: "/proc", opened: newOpened()}
+		return &Database{source: f.used, pids: f.pids, close: f.opened.close}, nil
 	}
 	g := &databaseGroup{file: filepath.Join(cgroup, "cpu.stat")}
 	if _, err := g.read(); err != nil {
 		return nil, err
 	}
-	return &Database{source: g.used, pids: g.pids}, nil
+	return &Database{source: g.used, pids: g.pids, close: func() {}}, nil
 }
 
 // pay takes what a request owes that ends now, for that it has waited for so long.
@@ -80,6 +81,7 @@ func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (pric
 // databases finds the databases' processes by their names.
 type databases struct {
 	proc    proc
+	opened  *opened
 	last    map[process.ID]time.Duration
 	found   []int
 	looked  time.Time
@@ -99,6 +101,7 @@ func (d *databases) pids(now time.Time) []int {
 	if now.Sub(d.looked) < looksFor && !d.looked.IsZero() {
 		return d.found
 	}
+	d.opened.sweep(now)
 	d.looked, d.found = now, d.found[:0]
 	for _, pid := range d.proc.pids() {
 		text, _ := os.ReadFile(d.proc.at(pid, "comm"))
@@ -114,14 +117,11 @@ func (d *databases) used(now time.Time) (sum time.Duration, ok bool) {
 	pids := d.pids(now)
 	next := make(map[process.ID]time.Duration, len(pids))
 	for _, pid := range pids {
-		id, err := process.Read(pid)
+		h, u, err := d.opened.look(now, pid)
 		if err != nil {
 			continue
 		}
-		cpu, err := id.CPU()
-		if err != nil {
-			continue
-		}
+		id, cpu := h.ID(), u.CPU
 		if before, is := d.last[id]; is {
 			sum += cpu - before
 		}

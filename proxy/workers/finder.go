@@ -12,13 +12,12 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"tempomat/cpuaccount/process"
 )
 
-// Seat is where a connection ends: a process, and its descriptor of it.
+// Seat is where a connection ends: a process, by the number that it has now, and its
+// descriptor of it.
 type Seat struct {
-	ID    process.ID
+	PID   int
 	fd    int
 	inode uint32
 }
@@ -46,12 +45,18 @@ type Finder struct {
 	port uint16 // of the backend; 0: it listens at a unix socket
 	name string // of that
 
-	group    []int     // who holds the listening socket
+	doors    []uint32  // the listening sockets
+	group    []int     // who holds one
 	conn     int       // the descriptor that a connection had last
 	listener int       // the one that the listening socket had last
+	longest  bool      // who was found last had waited for longer than most
 	next     time.Time // when the group may be looked for again
 	pause    time.Duration
 	rests    time.Time // until when only that is looked at which costs little
+
+	open    map[uint32]bool // the backend's connections
+	counted time.Time       // when these were asked for
+	held    []uint32        // sockets of the process that is looked at
 }
 
 // dearest is for how long only that is looked at which costs little after each link that was
@@ -118,50 +123,66 @@ func (f *Finder) Find(now time.Time, c net.Conn) (Seat, error) {
 		f.pause = leastPause
 		f.next = now.Add(f.pause)
 	}
-	id, err := process.Read(pid)
-	if err != nil {
-		return Seat{}, errLater
-	}
 	f.conn = fd
-	return Seat{ID: id, fd: fd, inode: inode}, nil
+	return Seat{PID: pid, fd: fd, inode: inode}, nil
 }
 
 // Holds tells whether the connection ends there still.
-func (f *Finder) Holds(s *Seat) bool { return socketOf(f.proc.link(s.ID.PID, s.fd)) == s.inode }
+func (f *Finder) Holds(s *Seat) bool { return socketOf(f.proc.link(s.PID, s.fd)) == s.inode }
 
 // Many tells whether the process serves several connections at once, or could.
-func (f *Finder) Many(s *Seat) bool {
-	return f.proc.servesMany(s.ID.PID, s.fd) || f.Several(s.ID.PID)
+func (f *Finder) Many(now time.Time, s *Seat) bool {
+	return f.proc.servesMany(s.PID, s.fd) || f.Several(now, s.PID)
 }
 
 // Several tells whether a process has several of the backend's connections open. Who serves one
 // request at a time accepts the next one when it is done; an event loop that asks for all by
 // poll(2) has no descriptor that tells.
-func (f *Finder) Several(pid int) bool {
-	open := make(map[uint32]bool)
+func (f *Finder) Several(now time.Time, pid int) bool {
+	f.held = f.held[:0]
+	_ = f.proc.each(pid, func(_ int, link string) bool {
+		if inode := socketOf(link); inode != 0 && !slices.Contains(f.doors, inode) && !slices.Contains(f.held, inode) {
+			f.held = append(f.held, inode)
+		}
+		return true
+	})
+	if len(f.held) < 2 {
+		return false // which is so of most workers: the kernel need not go through all connections
+	}
+	f.count(now)
+	n := 0
+	for _, inode := range f.held {
+		if f.open[inode] {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// count asks for the backend's connections, once for all that ask at the same time.
+func (f *Finder) count(now time.Time) {
+	if f.open != nil && now.Equal(f.counted) {
+		return
+	}
+	if f.open == nil {
+		f.open = make(map[uint32]bool)
+	}
+	f.counted = now
+	clear(f.open)
 	if f.port != 0 {
 		f.diag.eachTCP(1<<established, f.port, 0, func(s socket) {
 			if s.port == f.port {
-				open[s.inode] = true
+				f.open[s.inode] = true
 			}
 		})
 	} else {
 		f.diag.eachUnix(1<<established, func(s socket) {
 			if string(bytes.TrimRight(s.name, "\x00")) == f.name {
-				open[s.inode] = true
+				f.open[s.inode] = true
 			}
 		})
 	}
-	delete(open, 0) // not accepted yet
-	n := 0
-	_ = f.proc.each(pid, func(_ int, link string) bool {
-		if inode := socketOf(link); open[inode] {
-			n++
-			delete(open, inode) // it may have two descriptors
-		}
-		return n < 2
-	})
-	return n > 1
+	delete(f.open, 0) // not accepted yet
 }
 
 // peer is the inode of the connection's other end.
@@ -222,10 +243,17 @@ func inodeOf(c net.Conn) (inode uint32) {
 	return inode
 }
 
-// holder looks for a socket among the group: first where such a one was the last time.
+// holder looks for a socket among the group: first where such a one was the last time. Some
+// servers give a connection to the process that waits for the shortest time, some to the one
+// that waits for the longest: as it was the last time.
 func (f *Finder) holder(now time.Time, inode uint32) (pid, fd int) {
-	for i, pid := range f.group {
-		if socketOf(f.proc.link(pid, f.conn)) == inode {
+	last := len(f.group) - 1
+	for i := range f.group {
+		if f.longest {
+			i = last - i
+		}
+		if pid := f.group[i]; socketOf(f.proc.link(pid, f.conn)) == inode {
+			f.longest = i > last/2
 			f.found(i)
 			return pid, f.conn
 		}
@@ -254,29 +282,29 @@ func (f *Finder) found(i int) {
 
 // regroup looks for the processes that hold the listening socket.
 func (f *Finder) regroup() error {
-	var doors []uint32
+	f.doors = f.doors[:0]
 	if f.port != 0 {
 		f.diag.eachTCP(listens, f.port, 0, func(s socket) {
 			if s.port == f.port {
-				doors = append(doors, s.inode)
+				f.doors = append(f.doors, s.inode)
 			}
 		})
 	} else {
 		f.diag.eachUnix(listens, func(s socket) {
 			if string(bytes.TrimRight(s.name, "\x00")) == f.name {
-				doors = append(doors, s.inode)
+				f.doors = append(f.doors, s.inode)
 			}
 		})
 	}
 	f.group = f.group[:0]
 	denied := false
 	for _, pid := range f.proc.pids() {
-		if slices.Contains(doors, socketOf(f.proc.link(pid, f.listener))) {
+		if slices.Contains(f.doors, socketOf(f.proc.link(pid, f.listener))) {
 			f.group = append(f.group, pid)
 			continue
 		}
 		err := f.proc.each(pid, func(fd int, link string) bool {
-			if !slices.Contains(doors, socketOf(link)) {
+			if !slices.Contains(f.doors, socketOf(link)) {
 				return true
 			}
 			f.group, f.listener = append(f.group, pid), fd

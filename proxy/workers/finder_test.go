@@ -114,7 +114,7 @@ func TestFindsItself(t *testing.T) {
 				t.Fatal(err)
 			}
 			seat, err := f.Find(at(0), c)
-			if err != nil || seat.ID.PID != os.Getpid() || !f.Holds(&seat) || !f.Many(&seat) {
+			if err != nil || seat.PID != os.Getpid() || !f.Holds(&seat) || !f.Many(at(0), &seat) {
 				t.Fatalf("%+v, %v", seat, err)
 			}
 			_ = s.Close()

@@ -3,8 +3,6 @@ package workers
 import (
 	"context"
 	"time"
-
-	"tempomat/cpuaccount/process"
 )
 
 // What a worker sends: one of these before the number of the request.
@@ -30,10 +28,11 @@ func (c *claims) take(now time.Time, numbers *Numbers, pid int, text []byte) boo
 	if n == 0 || text[0] != saysBegins && text[0] != saysEnds {
 		return false
 	}
-	id, u, err := process.Look(pid)
+	h, u, err := c.opened.look(now, pid)
 	if err != nil {
 		return false
 	}
+	id := h.ID()
 	if text[0] == saysEnds {
 		c.ends(id, u, n)
 		return true

@@ -15,8 +15,6 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
-
-	"tempomat/cpuaccount/process"
 )
 
 // ear listens, and sends.
@@ -40,7 +38,7 @@ func newEar(t *testing.T) *ear {
 	ctx, stop := context.WithCancel(t.Context())
 	var runs sync.WaitGroup
 	runs.Go(func() { listener.run(ctx, e.claims, e.numbers) })
-	t.Cleanup(func() { stop(); runs.Wait() })
+	t.Cleanup(func() { stop(); runs.Wait(); e.claims.opened.close() })
 	if e.to, err = net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"}); err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +122,8 @@ func TestLies(t *testing.T) {
 // TestDescriptorsAreNotTaken has a process send descriptors along with what it says.
 func TestDescriptorsAreNotTaken(t *testing.T) {
 	e := newEar(t)
+	first, said := e.numbers.Next()
+	e.await(first, "+"+said) // who speaks is kept open
 	before := descriptors(t)
 	n, text := e.numbers.Next()
 	raw, err := e.to.SyscallConn()
@@ -207,7 +207,7 @@ func TestPacer(t *testing.T) {
 // TestWorksOn: what a process uses after it said that it is done is the request's, until it goes
 // on to another one.
 func TestWorksOn(t *testing.T) {
-	id, before, err := process.Look(os.Getpid())
+	id, before, err := look(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestWorksOn(t *testing.T) {
 	c.begins(at(0), id, before, 1)
 	c.ends(id, before, 1)
 	x := c.of(1)
-	if u, err := x.used(); err != nil || u.CPU-before.CPU > between {
+	if u, err := x.used(id.Usage); err != nil || u.CPU-before.CPU > between {
 		t.Errorf("at once it has used %v more, %v", u.CPU-before.CPU, err)
 	}
 	now := before
@@ -224,7 +224,7 @@ func TestWorksOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	u, err := x.used()
+	u, err := x.used(id.Usage)
 	if err != nil || u.CPU < now.CPU {
 		t.Errorf("it has used %v, %v, want %v at least", u.CPU, err, now.CPU)
 	}
@@ -234,7 +234,7 @@ func TestWorksOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if after, _ := x.used(); after != u {
+	if after, _ := x.used(id.Usage); after != u {
 		t.Errorf("with another one it has used %v, want %v", after.CPU, u.CPU)
 	}
 }
@@ -286,7 +286,7 @@ func TestSeveral(t *testing.T) {
 						defer func() { _ = c.Close() }()
 					}
 				}
-				if got := f.Several(os.Getpid()); got != want {
+				if got := f.Several(at(float64(n)), os.Getpid()); got != want {
 					t.Errorf("with %d connections: %t", n, got)
 				}
 			}

@@ -19,6 +19,7 @@ type Running struct {
 	Estimate time.Duration // of the CPU time that it has used
 	Work     *Work         // what Look found before; nil: nothing
 	Due      bool          // it is to be read now, though it was a moment ago
+	StepAt   time.Duration // of CPU time, with which its process is to step down; 0: it is not to
 
 	Reading cpuaccount.Reading
 	Is      State
@@ -44,6 +45,7 @@ type Tracker struct {
 	data    *Database
 	askers  *askers // nil: it is not to be seen who waits for it
 
+	opened  *opened
 	workers map[process.ID]*worker
 	seats   map[net.Conn]*seat
 	swept   time.Time
@@ -58,17 +60,20 @@ type Tracker struct {
 
 type seat struct {
 	Seat
-	worker *worker
+	worker *worker   // nil: it is not yet known that it is the process that had the number as it was found
+	held   time.Time // when it was looked at last that the process has the connection
 	used   time.Time
 }
 
 // How often things are done.
 const (
-	readEvery  = 100 * time.Millisecond
-	manyEvery  = time.Second
-	sweepEvery = 5 * time.Second
-	keepsSeat  = 10 * time.Second
-	keepsIdle  = 10 * time.Minute // a worker that serves nothing
+	readEvery     = 100 * time.Millisecond
+	manyEvery     = time.Second // at first
+	sweepEvery    = 5 * time.Second
+	mostManyPause = 8 * time.Second
+	holdsFor      = time.Second // a connection is taken to end where it did
+	keepsSeat     = 10 * time.Second
+	keepsIdle     = 10 * time.Minute // a worker that serves nothing
 )
 
 // NewTracker makes one. All may be nil but tell, which Look calls with the reason when
@@ -78,6 +83,7 @@ func NewTracker(f *Finder, e *Ear, d *Database, tell func(error)) *Tracker {
 		Numbers: NewNumbers(), finder: f, claims: newClaims(), ear: e, data: d, tell: tell,
 		workers: map[process.ID]*worker{}, seats: map[net.Conn]*seat{}, pause: leastPause,
 	}
+	t.opened = t.claims.opened
 	if f != nil {
 		t.askers = &askers{diag: f.diag, proc: f.proc}
 	}
@@ -100,6 +106,10 @@ func (t *Tracker) Close() {
 	if t.finder != nil {
 		t.finder.Close()
 	}
+	if t.data != nil {
+		t.data.close()
+	}
+	t.opened.close()
 }
 
 // Look finds out what all requests use that have been at the backend for some ms, and those
@@ -123,7 +133,9 @@ func (t *Tracker) Look(now time.Time, all []Running) {
 			continue // nobody serves it, or it is not known who does
 		}
 		t.judge(now, r, at[r.Work.worker])
-		r.Is = t.read(now, r, counts)
+		if r.Is = t.read(now, r, counts); r.Is == Read && r.StepAt > 0 && r.Reading.CPU >= r.StepAt {
+			t.judgeAgain(now, r)
+		}
 	}
 	if counts {
 		t.counted = now
@@ -143,7 +155,8 @@ func (t *Tracker) share(now time.Time, all []Running) {
 	for i := range all {
 		if r := &all[i]; r.Is == Read && r.Work != nil {
 			if seen {
-				r.Work.worker.asks = t.askers.isOne(r.Work.worker.id.PID)
+				w := r.Work.worker
+				w.asksBy, w.asks = t.askers.isOne(w.id.PID, w.asksBy)
 			}
 			waits[i] = r.Work.waited(now, r.Work.worker.asks)
 			waited += waits[i]
@@ -183,36 +196,48 @@ func (t *Tracker) judge(now time.Time, r *Running, running int) {
 	if w.claim != nil && !w.claim.serves() {
 		w.void.Store(true)
 	}
-	if running > 1 || w.claim == nil && t.isMany(now, w.worker, r.Due) {
+	if running > 1 || w.claim == nil && t.isMany(now, w.worker, w.worker.pause) {
 		w.worker.many = true
 		w.void.Store(true)
 	}
 }
 
-// isMany tells whether a process that was found has other connections meanwhile. It is looked
-// at now and then, as that takes some system calls, and before it is to step down.
-func (t *Tracker) isMany(now time.Time, w *worker, due bool) bool {
-	pause := manyEvery
-	if due {
-		pause = readEvery
+// judgeAgain looks once more before a process is to step down.
+func (t *Tracker) judgeAgain(now time.Time, r *Running) {
+	switch w := r.Work; {
+	case w.claim != nil:
+	case !t.finder.Holds(&w.seat.Seat): // it is done
+		r.Is = Same
+	case t.isMany(now, w.worker, readEvery):
+		w.worker.many = true
+		w.void.Store(true)
+		r.Is = Lost
 	}
+}
+
+// isMany tells whether a process that was found has other connections meanwhile. It is looked
+// at now and then, and less often each time, as that takes some system calls.
+func (t *Tracker) isMany(now time.Time, w *worker, pause time.Duration) bool {
 	if t.finder == nil || now.Sub(w.counted) < pause {
 		return w.many
 	}
-	w.counted = now
-	return w.many || t.finder.Several(w.id.PID)
+	w.counted, w.pause = now, min(mostManyPause, max(manyEvery, 2*w.pause))
+	return w.many || t.finder.Several(now, w.id.PID)
 }
 
 func (t *Tracker) read(now time.Time, r *Running, counts bool) State {
 	w := r.Work
-	if w.void.Load() {
+	switch {
+	case w.void.Load():
 		return Lost
-	}
-	if !counts && !r.Due && !w.read.IsZero() && now.Sub(w.read) < readEvery {
+	case now.Equal(w.read): // it was found now
+		r.Reading = w.reading
+		return Read
+	case !counts && now.Sub(w.read) < readEvery && !(r.Due && w.mayHaveUsed(r.StepAt)):
 		return Same
 	}
 	var ok bool
-	if r.Reading, ok = w.Read(now); !ok {
+	if r.Reading, ok = w.Read(); !ok {
 		return Lost
 	}
 	w.read = now
@@ -222,7 +247,9 @@ func (t *Tracker) read(now time.Time, r *Running, counts bool) State {
 // find finds who serves a request.
 func (t *Tracker) find(now time.Time, r *Running) {
 	if c := t.claims.of(r.Number); r.Number != 0 && c != nil {
-		r.Work = t.begin(t.worker(now, c.id), r, c.base, c)
+		w := t.worker(now, c.id)
+		w.open.Store(t.opened.of(now, c.id))
+		r.Work = t.begin(w, r, c.base, c)
 		return
 	}
 	if t.finder == nil || r.Conn == nil {
@@ -233,11 +260,11 @@ func (t *Tracker) find(now time.Time, r *Running) {
 		r.Is, r.Accepted = Read, now // it has used nothing
 		return
 	}
-	if s == nil || s.worker.many {
+	if s == nil || s.worker != nil && s.worker.many {
 		return
 	}
-	u, err := s.worker.id.Usage()
-	if err != nil {
+	h, u, err := t.opened.look(now, s.PID)
+	if err != nil || !t.sits(now, s, h) || s.worker.many {
 		return
 	}
 	if u.Threads > 1 {
@@ -249,6 +276,26 @@ func (t *Tracker) find(now time.Time, r *Running) {
 		since = r.Accepted
 	}
 	r.Work = t.begin(s.worker, r, s.worker.before(u, now.Sub(since), min(r.Estimate, now.Sub(since))), nil)
+	r.Work.seat, r.Work.read = s, now
+	r.Work.take(u)
+}
+
+// sits tells whether that process has the connection, and takes it in as its worker.
+func (t *Tracker) sits(now time.Time, s *seat, h *process.Handle) bool {
+	w := t.workers[h.ID()]
+	if (w == nil || w.open.Load() != h) && !t.finder.Holds(&s.Seat) {
+		return false // it was opened after the seat was found, and the number is another process's by now
+	}
+	if w == nil {
+		w = t.worker(now, h.ID())
+		w.many, w.counted, w.pause = t.finder.Many(now, &s.Seat), now, manyEvery
+	}
+	if s.worker == nil {
+		s.worker = w
+	}
+	w.open.Store(h)
+	w.used = now
+	return s.worker == w
 }
 
 func (t *Tracker) begin(w *worker, r *Running, base process.Usage, c *claim) *Work {
@@ -268,8 +315,11 @@ func (t *Tracker) worker(now time.Time, id process.ID) *worker {
 // seat returns where a connection ends; nil: that is not known.
 func (t *Tracker) seat(now time.Time, c net.Conn) (*seat, error) {
 	s := t.seats[c]
-	if s != nil && t.finder.Holds(&s.Seat) {
-		s.used, s.worker.used = now, now
+	if s != nil && (now.Sub(s.held) < holdsFor || t.finder.Holds(&s.Seat)) {
+		if now.Sub(s.held) >= holdsFor {
+			s.held = now
+		}
+		s.used = now
 		return s, nil
 	}
 	if now.Before(t.again) {
@@ -286,16 +336,7 @@ func (t *Tracker) seat(now time.Time, c net.Conn) (*seat, error) {
 	}
 	t.again, t.pause = time.Time{}, leastPause
 	t.say(nil)
-	w, known := t.workers[found.ID], false
-	if w == nil {
-		w = t.worker(now, found.ID)
-	} else {
-		known, w.used = true, now
-	}
-	if !known {
-		w.many, w.counted = t.finder.Many(&found), now
-	}
-	s = &seat{Seat: found, worker: w, used: now}
+	s = &seat{Seat: found, held: now, used: now}
 	t.seats[c] = s
 	return s, nil
 }
@@ -315,6 +356,7 @@ func (t *Tracker) sweep(now time.Time) {
 		return
 	}
 	t.swept = now
+	t.opened.sweep(now)
 	for c, s := range t.seats {
 		if now.Sub(s.used) > keepsSeat {
 			delete(t.seats, c)

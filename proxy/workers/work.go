@@ -1,6 +1,8 @@
 package workers
 
 import (
+	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,12 +17,27 @@ type worker struct {
 	many bool // it serves several at once
 	asks bool // it waited for a database, when that was looked at last, or that never was
 	used time.Time
+	// asksBy is the descriptor of its connection with a database, if it has one.
+	asksBy int
+	// open is its files, of what was looked at last; nil: none were open.
+	open atomic.Pointer[process.Handle]
 	// counted is when it was looked at last whether it has other connections.
 	counted time.Time
+	pause   time.Duration // until it is again
 
 	mu   sync.Mutex // guards the following
 	last process.Usage
 	seen bool // last is of when it was seen last at the end of a request, or later
+}
+
+// usage is what the process has used.
+func (w *worker) usage() (process.Usage, error) {
+	if h := w.open.Load(); h != nil {
+		if u, err := h.Usage(); !errors.Is(err, os.ErrClosed) {
+			return u, err
+		}
+	}
+	return w.id.Usage()
 }
 
 // end notes what the process has used at the end of a request.
@@ -50,10 +67,13 @@ type Work struct {
 	base   process.Usage
 	claim  *claim // nil: it was found
 	void   atomic.Bool
-	read   time.Time // that the last Reading is of, for the Tracker
+
+	seat *seat     // where it was found
+	read time.Time // that the last Reading is of, for the Tracker
 
 	mu       sync.Mutex // guards the following
 	reading  cpuaccount.Reading
+	clock    time.Duration // of the process, then
 	began    time.Time
 	database *Database     // nil: none
 	asks     bool          // it waits for the database when it waits
@@ -67,21 +87,35 @@ func (w *Work) ID() process.ID { return w.worker.id }
 func (w *Work) Told() bool { return w.claim != nil }
 
 // Read reads what the process has used for the request; not ok: it is not known any more.
-func (w *Work) Read(now time.Time) (r cpuaccount.Reading, ok bool) {
+func (w *Work) Read() (r cpuaccount.Reading, ok bool) {
 	u, ok := w.usage()
 	if !ok {
 		w.void.Store(true)
 		return r, false
 	}
+	return w.take(u), true
+}
+
+// take takes in what the process has used.
+func (w *Work) take(u process.Usage) cpuaccount.Reading {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.clock = u.Own
 	w.reading.CPU, w.reading.Queued = max(w.reading.CPU, u.CPU-w.base.CPU), max(0, u.Queued-w.base.Queued)
-	return w.reading, true
+	return w.reading
+}
+
+// mayHaveUsed tells whether the request may have used so much: it is not worth a Read before.
+func (w *Work) mayHaveUsed(d time.Duration) bool {
+	w.mu.Lock()
+	used, clock := w.reading.CPU, w.clock
+	w.mu.Unlock()
+	return used+w.worker.id.Clock()-clock >= d
 }
 
 // End is the last Read.
 func (w *Work) End(now time.Time) (r cpuaccount.Reading, ok bool) {
-	if r, ok = w.Read(now); !ok {
+	if r, ok = w.Read(); !ok {
 		return r, false
 	}
 	w.worker.end(process.Usage{CPU: w.base.CPU + r.CPU, Queued: w.base.Queued + r.Queued})
@@ -107,9 +141,9 @@ func (w *Work) usage() (u process.Usage, ok bool) {
 	}
 	var err error
 	if w.claim != nil {
-		u, err = w.claim.used()
+		u, err = w.claim.used(w.worker.usage)
 	} else {
-		u, err = w.worker.id.Usage()
+		u, err = w.worker.usage()
 	}
 	return u, err == nil
 }

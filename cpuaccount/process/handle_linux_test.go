@@ -1,0 +1,141 @@
+package process
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// TestHandle reads a process by its open files for as long as it is there, and never again.
+func TestHandle(t *testing.T) {
+	child := exec.CommandContext(t.Context(), "cat")
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h, err := Open(child.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	id, err := Read(child.Process.Pid)
+	if err != nil || h.ID() != id {
+		t.Fatalf("%+v is opened as %+v, %v", id, h.ID(), err)
+	}
+	u, err := h.Usage()
+	later, _ := id.Usage()
+	if err != nil || u.CPU <= 0 || u.CPU > later.CPU || u.Queued > later.Queued || u.Threads != 1 {
+		t.Errorf("%+v, then %+v, %v", u, later, err)
+	}
+	_ = in.Close()
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := h.Usage(); !errors.Is(err, fs.ErrNotExist) || u != (Usage{}) {
+		t.Errorf("what has ended: %+v, %v", u, err)
+	}
+	if _, err := Open(id.PID); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("open what has ended: %v", err)
+	}
+}
+
+// lastPID is where the number of the process before the next one is told to the kernel.
+const lastPID = "/proc/sys/kernel/ns_last_pid"
+
+// TestHandleOfANumberUsedAgain gives a process's number to another one: in a PID namespace of its
+// own, where the next number can be chosen.
+func TestHandleOfANumberUsedAgain(t *testing.T) {
+	if os.Getenv("TEMPOMAT_TEST_REUSE") == "" {
+		apart := []string{"--pid", "--fork", "--mount-proc"}
+		try := append(slices.Clone(apart), "test", "-w", lastPID)
+		if out, err := exec.CommandContext(t.Context(), "unshare", try...).CombinedOutput(); err != nil {
+			t.Skipf("a PID namespace takes root, and to choose a number a kernel with CHECKPOINT_RESTORE: %v %s", err, out)
+		}
+		again := exec.CommandContext(t.Context(), "unshare", append(apart, os.Args[0], "-test.run=^"+t.Name()+"$")...)
+		again.Env = append(os.Environ(), "TEMPOMAT_TEST_REUSE=1")
+		if out, err := again.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	first := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h, err := Open(first.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	_ = first.Process.Kill()
+	_ = first.Wait() // it was killed
+	pid := first.Process.Pid
+	for range 1000 { // threads of this process may take the number
+		if err := os.WriteFile(lastPID, []byte(strconv.Itoa(pid-1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		second := exec.CommandContext(t.Context(), "sleep", "60")
+		if err := second.Start(); err != nil {
+			t.Fatal(err)
+		}
+		is := second.Process.Pid == pid
+		if is {
+			if u, err := h.Usage(); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the process that has the number now is read: %+v, %v", u, err)
+			}
+		}
+		_ = second.Process.Kill()
+		_ = second.Wait()
+		if is {
+			return
+		}
+	}
+	t.Fatal("the number was not used again")
+}
+
+// TestClosed closes while others read: no file is read that has the number of one of these.
+func TestClosed(t *testing.T) {
+	h, err := Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for {
+				if _, err := h.Usage(); err != nil {
+					if !errors.Is(err, os.ErrClosed) {
+						t.Error(err)
+					}
+					return
+				}
+			}
+		})
+	}
+	h.Close()
+	h.Close()
+	all.Wait()
+	if h.stat >= 0 || h.wait >= 0 {
+		t.Error("it is open after Close")
+	}
+}
+
+func BenchmarkHandle(b *testing.B) {
+	h, err := Open(os.Getpid())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer h.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = h.Usage()
+	}
+}
