@@ -57,7 +57,7 @@ func (h *Handle) Usage() (u Usage, err error) {
 	}
 	var text [128]byte
 	if h.wait >= 0 {
-		if n, err := unix.Pread(h.wait, text[:], 0); err == nil {
+		if n, err := peek(h.wait, text[:]); err == nil {
 			u.Queued = parseQueued(text[:n])
 		}
 	}
@@ -74,7 +74,7 @@ func (h *Handle) Usage() (u Usage, err error) {
 
 func (h *Handle) read(pid int) (s stat, err error) {
 	var line [512]byte // names have 64 characters at most, and numbers 20
-	n, err := unix.Pread(h.stat, line[:], 0)
+	n, err := peek(h.stat, line[:])
 	if err != nil || n == 0 {
 		return s, fmt.Errorf("process %d: %w", pid, os.ErrNotExist)
 	}

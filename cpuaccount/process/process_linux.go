@@ -75,8 +75,7 @@ func (s *stat) usage(pid int) (u Usage, err error) {
 
 // onCPU is what the kernel's clock of a process tells.
 func onCPU(pid int) (time.Duration, error) {
-	var t unix.Timespec
-	err := unix.ClockGettime(clock(pid), &t)
+	t, err := clockOf(clock(pid))
 	if errors.Is(err, unix.EINVAL) { // nobody has the number
 		err = os.ErrNotExist
 	}
