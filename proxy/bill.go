@@ -31,6 +31,7 @@ type billed struct {
 	text     [1]string // the number as it is written
 	work     *workers.Work
 	accepted time.Time
+	again    time.Time // when it is looked for again who serves it; zero: at once
 }
 
 // bill is what a Handler measures the CPU time of requests by.
@@ -59,7 +60,7 @@ func (h *Handler) Bill(ctx context.Context, t *workers.Tracker) {
 		select {
 		case <-ctx.Done():
 			h.loseAll(time.Now())
-			h.tellPreempts(nil)
+			h.tellPreempts(0, 0)
 			return
 		case now := <-ticks.C:
 			h.look(now, t)
@@ -83,6 +84,7 @@ func (h *Handler) look(now time.Time, t *workers.Tracker) {
 	for i, x := range b.whose {
 		b.index[x] = i
 	}
+	known, unknown := 0, 0
 	h.running.Each(func(x *exchange) {
 		if i, ok := b.index[x]; ok && x.forwarded.Equal(b.all[i].Began) && !x.lingers {
 			x.takeReading(now, &b.all[i])
@@ -90,9 +92,21 @@ func (h *Handler) look(now time.Time, t *workers.Tracker) {
 				h.priorities.consider(now, x, r.Work.ID(), r.Reading.CPU)
 			}
 		}
+		switch {
+		case !x.isMeasured(now):
+		case x.billed.work != nil:
+			known++
+		case !x.work.isStream(): // these hardly compute
+			unknown++
+		}
 	})
 	h.priorities.apply()
-	h.tellPreempts(b.all)
+	h.tellPreempts(known, unknown)
+}
+
+// isMeasured tells whether it is looked at what a request uses of the CPUs.
+func (x *exchange) isMeasured(now time.Time) bool {
+	return !x.lingers && now.Sub(x.forwarded) >= leastBilled && x.policy.Meter.Measures()
 }
 
 // collect lists the requests that are looked at.
@@ -101,7 +115,7 @@ func (b *bill) collect(h *Handler, now time.Time) {
 	clear(b.whose)
 	b.all, b.whose = b.all[:0], b.whose[:0]
 	h.running.Each(func(x *exchange) {
-		if x.lingers || now.Sub(x.forwarded) < leastBilled || !x.policy.Meter.Measures() {
+		if !x.isMeasured(now) || now.Before(x.billed.again) {
 			return
 		}
 		r := workers.Running{Number: x.billed.number, Began: x.forwarded, Accepted: x.billed.accepted, Work: x.billed.work}
@@ -123,9 +137,15 @@ func (x *exchange) takeReading(now time.Time, r *workers.Running) {
 		x.Measured(now, r.Reading)
 	case workers.Lost:
 		x.Lost(now)
+	case workers.Unknown:
+		x.billed.again = now.Add(min(mostBlind, now.Sub(x.forwarded)/8))
 	default: // nothing is new
 	}
 }
+
+// mostBlind is for how long it is not looked again who serves a request. The longer it has run
+// the less often it is, as some are open for hours, and thousands at a time.
+const mostBlind = 10 * time.Second
 
 // loseAll has all requests be estimated from now on.
 func (h *Handler) loseAll(now time.Time) {

@@ -43,11 +43,14 @@ type exchange struct {
 	lowered *lowered      // its process has stepped down, or was to; see priorities
 	stepDue time.Time     // when it may have to next; zero: it is not looked at yet
 	stepAt  time.Duration // of what it has to have used then
-	lingers bool          // see linger
-	until   time.Time     // it lingers
-	record  telemetry.Record
-	given   string // the id that a trusted proxy gave the request; empty: none did
-	id      string // of the request: given, or told to a client that was not served
+	// Of a stream counts what it used since then, when it had used so much.
+	stepSince time.Time
+	stepFrom  time.Duration
+	lingers   bool      // see linger
+	until     time.Time // it lingers
+	record    telemetry.Record
+	given     string // the id that a trusted proxy gave the request; empty: none did
+	id        string // of the request: given, or told to a client that was not served
 }
 
 func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Request) *exchange {

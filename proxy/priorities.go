@@ -8,7 +8,6 @@ import (
 	"tempomat/cpuaccount/process"
 	"tempomat/limiter"
 	"tempomat/proxy/priority"
-	"tempomat/proxy/workers"
 )
 
 // Stepper lowers priorities of processes and puts them back: priority.Keeper.
@@ -94,8 +93,9 @@ func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used ti
 	if s == nil || !x.policy.stepsDown() {
 		return
 	}
+	used = p.counts(now, x, used)
 	until := x.UntilStep(used)
-	x.stepAt, x.stepDue = used+until, now.Add(until) // it has one thread, and so no step before
+	x.stepAt, x.stepDue = x.stepFrom+used+until, now.Add(until) // it has one thread, and so no step before
 	step := x.Step(used)
 	if step == 0 {
 		return
@@ -112,17 +112,31 @@ func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used ti
 	}
 }
 
-// tellPreempts tells the limiter whether most that runs steps down where it has to, which
-// takes that its process is known.
-func (h *Handler) tellPreempts(all []workers.Running) {
-	known := 0
-	for i := range all {
-		if all[i].Work != nil {
-			known++
+// forgives is for how long it counts against a stream what its process has used.
+const forgives = 10 * time.Second
+
+// counts is what a request has used that counts for its steps: all, but of a stream what it used
+// of late. Whoever sends an event an hour would else be at the lowest priority one day, for as
+// long as the connection lasts.
+func (p *priorities) counts(now time.Time, x *exchange, used time.Duration) time.Duration {
+	if !x.work.isStream() {
+		return used
+	}
+	if now.Sub(x.stepSince) >= forgives {
+		x.stepSince, x.stepFrom = now, used
+		if x.lowered != nil && x.lowered.step > 0 {
+			p.wishes = append(p.wishes, wish{lowered: x.lowered})
+			x.lowered = nil
 		}
 	}
+	return max(0, used-x.stepFrom)
+}
+
+// tellPreempts tells the limiter whether most that runs steps down where it has to, which
+// takes that its process is known: it is of so many.
+func (h *Handler) tellPreempts(known, unknown int) {
 	p := &h.priorities
-	if yes := p.inForce() != nil && 2*known > len(all); yes != p.preempts {
+	if yes := p.inForce() != nil && known > unknown; yes != p.preempts {
 		p.preempts = yes
 		h.limiter.Preempts(yes)
 	}

@@ -66,7 +66,11 @@ func compute(ctx context.Context, h *Handler, id process.ID) {
 
 // startStepping starts a proxy in fair mode whose requests compute.
 func startStepping(t *testing.T, s *stepper, failed func(error), changes ...func(*setup)) *rig {
-	r := startVirtual(t, http.HandlerFunc(site), append([]func(*setup){fairly}, changes...)...)
+	return startSteppingAt(t, site, s, failed, changes...)
+}
+
+func startSteppingAt(t *testing.T, backend http.HandlerFunc, s *stepper, failed func(error), changes ...func(*setup)) *rig {
+	r := startVirtual(t, backend, append([]func(*setup){fairly}, changes...)...)
 	r.handler.SetStepper(s, failed)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
