@@ -23,9 +23,10 @@ func BenchmarkTelemetry(b *testing.B) {
 	upstream := NewUpstream(Backend{URL: benchBackend(b), DialTimeout: time.Second, Timeout: time.Minute}, zap.NewNop())
 	b.Cleanup(upstream.Close)
 	journal := telemetry.NewJournal(zap.NewNop())
-	feed, all := telemetry.NewFeed(), book.New(time.Now())
+	counts, all := telemetry.NewCounts(), book.New(time.Now())
+	feed := telemetry.NewFeed(counts)
 	inside := benchHandler(b, limiter.Fair, upstream)
-	inside.records = telemetry.Recorders{feed, telemetry.NewCounts(), metrics.NewDurations(time.Now()), journal}
+	inside.records = telemetry.Recorders{feed, metrics.NewDurations(time.Now(), counts), journal}
 	without := benchHandler(b, limiter.Fair, upstream)
 	without.records = telemetry.Recorders{journal}
 	with, bare := benchServer(b, inside), benchServer(b, without)

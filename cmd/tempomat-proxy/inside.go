@@ -31,9 +31,10 @@ type inside struct {
 
 func newInside(began time.Time, c *config.Config) *inside {
 	b := book.New(began)
-	i := &inside{feed: telemetry.NewFeed(), counts: telemetry.NewCounts(), book: b, events: admin.NewEvents()}
+	counts := telemetry.NewCounts()
+	i := &inside{feed: telemetry.NewFeed(counts), counts: counts, book: b, events: admin.NewEvents()}
 	if c.Metrics != "" {
-		i.durations = metrics.NewDurations(began)
+		i.durations = metrics.NewDurations(began, counts)
 	}
 	i.setNames(c)
 	return i
@@ -41,7 +42,7 @@ func newInside(began time.Time, c *config.Config) *inside {
 
 // recorders are told of each request that is over.
 func (i *inside) recorders() telemetry.Recorders {
-	all := telemetry.Recorders{i.feed, i.counts}
+	all := telemetry.Recorders{i.feed}
 	if i.durations != nil {
 		all = append(all, i.durations)
 	}

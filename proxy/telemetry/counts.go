@@ -9,60 +9,84 @@ import (
 )
 
 // Counts counts requests that are over, each of them. It implements Recorder. Its methods
-// may be called concurrently.
+// may be called concurrently, but for Tell.
 type Counts struct {
-	shards    [Shards]countShard
+	shards    [Shards]shard
+	counters  []Counter // that are told, too
 	malformed atomic.Uint64
 	named     atomic.Pointer[named]
 	naming    sync.Mutex // taken to replace named
-}
-
-// countShard is a part of the requests.
-type countShard struct {
-	groups [Groups]groupCounts
-	_      [64]byte
-}
-
-// groupCounts are those of a group. What an answered request changes comes first, and close
-// together.
-type groupCounts struct {
-	cost, delay atomic.Int64 // nanoseconds
-	delayed     atomic.Uint64
-	requests    [Outcomes]atomic.Uint64
-	wasted      atomic.Int64 // nanoseconds
-	shadowed    atomic.Uint64
-	refused     [Refusals]atomic.Uint64
 }
 
 // NewCounts makes Counts of nothing, which know no names.
 func NewCounts() *Counts {
 	c := new(Counts)
 	c.named.Store(new(named))
+	for i := range c.shards {
+		for kind := range c.shards[i].samples {
+			c.shards[i].samples[kind].most = mostCheap
+		}
+		c.shards[i].samples[dear].most = mostDear
+		c.shards[i].samples[perGroup+dear].most = mostDear
+	}
 	return c
 }
 
+// Tell has another one count, too. It is called before the first request.
+func (c *Counts) Tell(another Counter) { c.counters = append(c.counters, another) }
+
 // Note implements Recorder.
-func (c *Counts) Note(_ time.Time, r *Record) {
-	s := &c.shards[r.Shard%Shards].groups[r.Group]
-	s.requests[r.Outcome].Add(1)
-	if r.Cost > 0 {
-		s.cost.Add(int64(r.Cost))
-		if r.Orphan {
-			s.wasted.Add(int64(r.Cost))
-		}
+func (c *Counts) Note(now time.Time, r *Record) {
+	at := int(r.Shard % Shards)
+	s := &c.shards[at]
+	s.mu.Lock()
+	c.addLocked(at, now, r)
+	s.mu.Unlock()
+	c.byName(r)
+}
+
+// addLocked takes a request in, to a shard that is locked.
+func (c *Counts) addLocked(at int, now time.Time, r *Record) {
+	s := &c.shards[at]
+	s.lately[s.n].set(now, r)
+	if s.n++; s.n == mostLately {
+		c.countLocked(at)
 	}
-	if d := r.Delay(); d > 0 {
-		s.delayed.Add(1)
-		s.delay.Add(int64(d))
-	}
-	if r.Shadowed() {
-		s.shadowed.Add(1)
-	}
-	if r.Outcome == Refused {
-		s.refused[r.Refusal()].Add(1)
-	}
+}
+
+// byName counts what is counted by the names of the configuration, which most are not.
+func (c *Counts) byName(r *Record) {
 	if r.Limit != "" || r.Verdict.Reason != limiter.None || r.Verdict.Would.Key.Class != "" {
 		c.named.Load().count(r)
+	}
+}
+
+// countLocked counts what came to a shard lately, which is locked.
+func (c *Counts) countLocked(at int) {
+	s := &c.shards[at]
+	some := s.lately[:s.n]
+	s.n = 0
+	for i := range some {
+		s.groups[some[i].Group].add(&some[i])
+	}
+	for _, another := range c.counters {
+		another.Count(at, some)
+	}
+}
+
+// CatchUp counts what came lately. Whoever is asked for what was counted calls it first.
+func (c *Counts) CatchUp() { c.each(func(*[Groups]groupCounts) {}) }
+
+// each catches up, and yields what each shard has counted.
+func (c *Counts) each(yield func(*[Groups]groupCounts)) {
+	for at := range c.shards {
+		s := &c.shards[at]
+		s.mu.Lock()
+		if s.n > 0 {
+			c.countLocked(at)
+		}
+		yield(&s.groups)
+		s.mu.Unlock()
 	}
 }
 
@@ -72,25 +96,21 @@ func (c *Counts) Malformed() { c.malformed.Add(1) }
 // Totals are the counts since the start.
 func (c *Counts) Totals() *Totals {
 	t := &Totals{Malformed: c.malformed.Load()}
-	for i := range c.shards {
-		for g := range Groups {
-			c.shards[i].groups[g].addTo(t, g)
+	c.each(func(groups *[Groups]groupCounts) {
+		for g := range groups {
+			groups[g].addTo(t, Group(g))
 		}
-	}
+	})
 	c.named.Load().addTo(t)
 	return t
 }
 
-func (c *groupCounts) addTo(t *Totals, g int) {
-	for o := range Outcomes {
-		t.Requests[g][o] += c.requests[o].Load()
-	}
-	for r := range Refusals {
-		t.Refused[g][r] += c.refused[r].Load()
-	}
-	t.Delayed[g] += c.delayed.Load()
-	t.Shadowed[g] += c.shadowed.Load()
-	t.Cost[g] += time.Duration(c.cost.Load())
-	t.Wasted[g] += time.Duration(c.wasted.Load())
-	t.Delay[g] += time.Duration(c.delay.Load())
+// sums are the counts since the start, as far as the Feed tells them.
+func (c *Counts) sums() (all [Groups]Sums) {
+	c.each(func(groups *[Groups]groupCounts) {
+		for g := range groups {
+			groups[g].addToSums(&all[g])
+		}
+	})
+	return all
 }

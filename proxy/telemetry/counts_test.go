@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -100,4 +101,42 @@ func BenchmarkCounts(b *testing.B) {
 			c.Note(now, r)
 		}
 	})
+}
+
+// shardCounter is a Counter that looks whether it is told as it was promised.
+type shardCounter struct {
+	n [Shards]int // without a lock, as there is one at a time for a shard
+}
+
+func (s *shardCounter) Count(shard int, some []Counted) { s.n[shard] += len(some) }
+
+// TestCountersAreTold: whoever counts, too, has all once somebody has asked, however many there
+// were of a shard and whoever ended at the same time.
+func TestCountersAreTold(t *testing.T) {
+	c, now := NewCounts(), time.Unix(1_000_000, 0)
+	var told shardCounter
+	c.Tell(&told)
+	const each, goers = 3*mostLately + 7, 4
+	var all sync.WaitGroup
+	for range goers {
+		all.Go(func() {
+			for i := range each {
+				c.Note(now, &Record{Who: new(classify.Result), Shard: uint8(i % 3)})
+			}
+		})
+	}
+	for c.Totals().All() < goers*each {
+		runtime.Gosched()
+	}
+	all.Wait()
+	n := 0
+	for _, of := range told.n {
+		n += of
+	}
+	if n != goers*each {
+		t.Errorf("told of %d, want %d", n, goers*each)
+	}
+	if sums := c.sums(); sums[Stranger].Requests != goers*each {
+		t.Errorf("the sums are of %d, want %d", sums[Stranger].Requests, goers*each)
+	}
 }

@@ -5,11 +5,14 @@
 //	record.go     a request that is over: its outcome, its group
 //	recorders.go  several that are told of it
 //	entry.go      what is kept of it for those that add up
-//	feed.go       how it comes to them: a bounded sample
+//	feed.go       how it comes to them
+//	sample.go     of many a bounded sample
 //	journal.go    the access log
 //	combined.go   its lines in Apache's format
 //	words.go      what of a request's query may be logged
 //	counts.go     exact counters, by group
+//	counted.go    what each request leaves for them
+//	shard.go      where it leaves it
 //	named.go      and by class and request limit
 //	nearby.go     which of the counters are this CPU's
 //	totals.go     what they amount to

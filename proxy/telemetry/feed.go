@@ -1,27 +1,23 @@
 package telemetry
 
 import (
-	"hash/maphash"
-	"math/rand/v2"
 	"sync"
 	"time"
 )
 
 const (
-	// feedShards is over how many locks requests that end at the same time are spread.
-	feedShards = 16
 	// mostCheap and mostDear are how many a shard keeps of each kind until they are taken.
 	// What is beyond that is stood for by others of its kind.
-	mostCheap, mostDear = 12, 24
+	mostCheap, mostDear = 24, 48
 	// notable is the cost from which a request is dear, and the delay from which one that is
 	// not is of a kind of its own. least is the cost below which nobody asks what it was.
 	notable = 50 * time.Millisecond
 	least   = notable / 100
 )
 
-// The kinds of requests. Each has its sample, so that a flood of one kind neither hides
-// another nor is multiplied with it; and cheap ones of a kind cost about the same, so that
-// the one that is kept does not make the others much dearer than they are.
+// The kinds of requests, of people and of others. Each has its sample, so that a flood of one
+// kind neither hides another nor is multiplied with it; and cheap ones of a kind cost about the
+// same, so that the one that is kept does not make the others much dearer than they are.
 const (
 	tiny   = iota // answered, for less than least
 	small         // for less than ten times that
@@ -29,7 +25,8 @@ const (
 	turned        // not answered
 	late          // they waited, whatever became of them
 	dear
-	kinds
+	perGroup // how many these are
+	kinds    = 2 * perGroup
 )
 
 // Batch is some requests that are over.
@@ -47,21 +44,16 @@ type Sums struct {
 	Told, ToldWasted time.Duration
 }
 
-func (s *Sums) add(r *Record) {
-	s.Requests++
-	s.Cost += max(0, r.Cost)
-	s.Told += r.Told
-	if r.Orphan {
-		s.Wasted += max(0, r.Cost)
-		s.ToldWasted += r.ToldWasted
-	}
-	switch r.Outcome {
-	case Refused:
-		s.Refused++
-	case Redirected:
-		s.Redirected++
-	default:
-	}
+// since takes away what was there before.
+func (s Sums) since(before *Sums) Sums {
+	s.Requests -= before.Requests
+	s.Refused -= before.Refused
+	s.Redirected -= before.Redirected
+	s.Cost -= before.Cost
+	s.Wasted -= before.Wasted
+	s.Told -= before.Told
+	s.ToldWasted -= before.ToldWasted
+	return s
 }
 
 // Sink adds up what the Feed has. One goroutine at a time calls it.
@@ -70,32 +62,34 @@ type Sink interface {
 	Take(now time.Time, b *Batch)
 }
 
-// Feed adds up requests that are over until somebody takes them, and keeps them in bounded
-// memory: of many a sample, which is enough to see what they were. It implements Recorder.
+// Feed keeps requests that are over until somebody takes them, in bounded memory: of many a
+// sample, which is enough to see what they were. How many they were it has counted. It
+// implements Recorder.
 type Feed struct {
-	seed   maphash.Seed
-	shards [feedShards]feedShard
+	counts *Counts
 
 	mu    sync.Mutex // guards the following; taken before a shard's
+	taken [Groups]Sums
 	batch Batch
 }
 
-// NewFeed makes a Feed without entries.
-func NewFeed() *Feed {
-	f := &Feed{seed: maphash.MakeSeed()}
-	for i := range f.shards {
-		for kind := range f.shards[i].kinds {
-			f.shards[i].kinds[kind].most = mostCheap
-		}
-		f.shards[i].kinds[dear].most = mostDear
-	}
-	return f
-}
+// NewFeed makes a Feed without entries. What it is told of it has counts count, too. Counts
+// have one Feed.
+func NewFeed(counts *Counts) *Feed { return &Feed{counts: counts} }
 
 // Note implements Recorder.
 func (f *Feed) Note(now time.Time, r *Record) {
-	address := r.Who.Client.As16()
-	f.shards[maphash.Bytes(f.seed, address[:])%feedShards].note(now, r)
+	at, kind := int(r.Shard%Shards), kindOf(r)
+	s := &f.counts.shards[at]
+	s.mu.Lock()
+	f.counts.addLocked(at, now, r)
+	if !s.passesLocked(kind) {
+		if e := s.nextLocked(kind); e != nil {
+			e.Set(now, r, 1)
+		}
+	}
+	s.mu.Unlock()
+	f.counts.byName(r)
 }
 
 // Drain has the sinks take what there is since the last time. It is to be called some times
@@ -103,35 +97,32 @@ func (f *Feed) Note(now time.Time, r *Record) {
 func (f *Feed) Drain(now time.Time, sinks ...Sink) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i := range f.shards {
-		f.shards[i].take(&f.batch)
+	all := f.counts.sums()
+	for g := range all {
+		f.batch.Sums[g] = all[g].since(&f.taken[g])
+	}
+	f.taken = all
+	for i := range f.counts.shards {
+		f.batch.Entries = f.counts.shards[i].take(f.batch.Entries[:0])
 		for _, s := range sinks {
 			s.Take(now, &f.batch)
 		}
+		f.batch.Sums = [Groups]Sums{} // they are those of all shards
 	}
 	clear(f.batch.Entries[:cap(f.batch.Entries)]) // or the strings would stay alive
 }
 
-// feedShard is a part of the requests.
-type feedShard struct {
-	mu    sync.Mutex // guards the following
-	sums  [Groups]Sums
-	kinds [kinds]sample
-	_     [64]byte
-}
-
-func (s *feedShard) note(now time.Time, r *Record) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sums[r.Group].add(r)
-	if e := s.kinds[kindOf(r)].next(); e != nil {
-		e.Set(now, r, 1)
-	}
-}
-
-// kindOf is the kind of a request. One of which something was told while it ran is dear,
-// as that is set right by its end.
+// kindOf is the kind of a request.
 func kindOf(r *Record) int {
+	if r.Group == Stranger || r.Group == Robot {
+		return costKind(r)
+	}
+	return perGroup + costKind(r)
+}
+
+// costKind is the kind of one of a group. One of which something was told while it ran is dear,
+// as that is set right by its end.
+func costKind(r *Record) int {
 	switch {
 	case r.Cost >= notable || r.Told > 0:
 		return dear
@@ -145,71 +136,4 @@ func kindOf(r *Record) int {
 		return small
 	}
 	return middle
-}
-
-// take moves all to a batch, in the place of what was in it.
-func (s *feedShard) take(to *Batch) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	to.Entries = to.Entries[:0]
-	to.Sums, s.sums = s.sums, [Groups]Sums{}
-	for i := range s.kinds {
-		to.Entries = s.kinds[i].take(to.Entries)
-	}
-}
-
-// sample keeps some of any number of requests, each of them with the same probability.
-type sample struct {
-	most    int
-	entries []Entry
-	seen    int // requests
-	stride  int // of so many in a row one is kept, by chance
-	left    int // of the row
-	pick    int // the one that is kept has so many after it
-}
-
-// next is where the next request is to be kept, nil if it is not.
-func (s *sample) next() *Entry {
-	s.seen++
-	if s.left == 0 { // whoever asks in turn for several pages is not always met at the same one
-		s.left, s.pick = max(1, s.stride), rand.IntN(max(1, s.stride)) //nolint:gosec // nothing secret
-	}
-	if s.left--; s.left != s.pick {
-		return nil
-	}
-	if len(s.entries) == s.most {
-		s.thin()
-		if rand.IntN(2) == 0 { //nolint:gosec // nothing secret
-			return nil
-		}
-	}
-	if s.entries == nil {
-		s.entries = make([]Entry, 0, s.most)
-	}
-	s.entries = s.entries[:len(s.entries)+1]
-	return &s.entries[len(s.entries)-1]
-}
-
-// thin gives up one of each two that follow each other.
-func (s *sample) thin() {
-	for i := range s.most / 2 {
-		s.entries[i] = s.entries[2*i+rand.IntN(2)] //nolint:gosec // nothing secret
-	}
-	s.entries = s.entries[:s.most/2]
-	s.stride, s.left = 2*max(1, s.stride), 0
-}
-
-// take appends what is kept, which stands for all that were seen, and begins anew.
-func (s *sample) take(to []Entry) []Entry {
-	if s.seen == 0 {
-		return to
-	}
-	from := len(to)
-	to = append(to, s.entries...)
-	for i := range to[from:] {
-		to[from+i].Weight = float64(s.seen) / float64(len(s.entries))
-	}
-	clear(s.entries[:cap(s.entries)]) // or the strings would stay alive
-	s.entries, s.seen, s.stride, s.left = s.entries[:0], 0, 1, 0
-	return to
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func TestFeed(t *testing.T) {
 		{"a flood of refusals", 20, 100, 20, 5000, 1 << 16}, {"a flood from one address", 1, 1250, 1, 0, 1},
 		{"a flood after silence", 1, 5000, 3, 700, 1 << 16},
 	} {
-		f, sum := NewFeed(), newAdder()
+		f, sum := NewFeed(NewCounts()), newAdder()
 		for range c.rounds {
 			for i := range c.refused + c.cheap + c.dear {
 				r := Record{Arrived: now, Request: &http.Request{Method: "GET", Host: "h", RequestURI: fmt.Sprint("/", i)}, Status: 200}
@@ -81,7 +82,7 @@ func TestFeed(t *testing.T) {
 		if sum.sums != all {
 			t.Errorf("%s: counted %+v, want %+v", c.name, sum.sums, all)
 		}
-		if most := c.rounds * feedShards * ((kinds-1)*mostCheap + mostDear); sum.kept > most {
+		if most := c.rounds * Shards * 2 * ((perGroup-1)*mostCheap + mostDear); sum.kept > most {
 			t.Errorf("%s: %d are kept, want %d at most", c.name, sum.kept, most)
 		}
 	}
@@ -111,7 +112,7 @@ func TestFeedFloodChangesNobodysCost(t *testing.T) {
 	for name, cheap := range flood {
 		for _, v := range []Record{{Cost: 2 * time.Second}, {Cost: 10 * time.Millisecond, Told: 5 * time.Second}} {
 			for _, first := range []bool{true, false} {
-				f, cost := NewFeed(), dearest{}
+				f, cost := NewFeed(NewCounts()), dearest{}
 				v.Arrived, v.Request, v.Who = now, page, &classify.Result{Client: victim}
 				if first {
 					f.Note(now, &v)
@@ -147,7 +148,7 @@ func TestFeedIsFair(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for turn := 2; turn <= 8; turn++ {
 		const rounds, each = 200, 1024
-		f, sum := NewFeed(), newAdder()
+		f, sum := NewFeed(NewCounts()), newAdder()
 		for range rounds {
 			for i := range each {
 				r := Record{Arrived: now, Request: &http.Request{Method: "GET"}, Who: new(classify.Result), Status: i % turn}
@@ -175,7 +176,7 @@ func TestEntryKeepsWhatItIsOf(t *testing.T) {
 }
 
 func BenchmarkFeed(b *testing.B) {
-	f := NewFeed()
+	f := NewFeed(NewCounts())
 	now := time.Unix(1_000_000, 0)
 	r := Record{Arrived: now, Request: &http.Request{Method: "GET", Host: "site.example", RequestURI: "/w/index.php?title=A&action=history"}, Status: 200, Who: &classify.Result{}}
 	none := newAdder()
@@ -184,5 +185,34 @@ func BenchmarkFeed(b *testing.B) {
 		if i%4000 == 0 {
 			f.Drain(now, none)
 		}
+	}
+}
+
+// TestFeedTakenMeanwhile: whenever it is taken, all are stood for, and counted.
+func TestFeedTakenMeanwhile(t *testing.T) {
+	const each, goers = 4000, 4
+	now, f, sum := time.Unix(1_000_000, 0), NewFeed(NewCounts()), newAdder()
+	var all sync.WaitGroup
+	for range goers {
+		all.Go(func() {
+			for i := range each {
+				f.Note(now, &Record{
+					Arrived: now, Request: &http.Request{Method: "GET"}, Who: new(classify.Result), Status: 200, Cost: time.Duration(i%3) * time.Millisecond,
+				})
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() { all.Wait(); close(ended) }()
+	for over := false; !over; {
+		select {
+		case <-ended:
+			over = true
+		default:
+		}
+		f.Drain(now, sum)
+	}
+	if got := sum.weight[200]; math.Abs(got-each*goers) > 1e-6 || sum.sums.Requests != each*goers {
+		t.Errorf("%v are stood for, %d counted, want %d", got, sum.sums.Requests, each*goers)
 	}
 }

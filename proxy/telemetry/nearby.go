@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -17,11 +18,12 @@ type Nearby struct {
 	given   atomic.Uint32
 }
 
-// NewNearby makes a Nearby.
+// NewNearby makes a Nearby, of as many shards as there are CPUs.
 func NewNearby() *Nearby {
 	n := new(Nearby)
+	most := uint32(min(Shards, runtime.GOMAXPROCS(0))) //nolint:gosec // at most Shards
 	n.numbers.New = func() any {
-		shard := uint8(n.given.Add(1) % Shards)
+		shard := uint8(n.given.Add(1) % most) //nolint:gosec // below Shards
 		return &shard
 	}
 	return n

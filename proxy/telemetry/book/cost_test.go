@@ -13,7 +13,7 @@ import (
 // a second: to note it, to take in the sample, and the points.
 func BenchmarkAll(b *testing.B) {
 	const perDrain = 5000
-	feed, k := telemetry.NewFeed(), New(began)
+	feed, k := telemetry.NewFeed(telemetry.NewCounts()), New(began)
 	r := telemetry.Record{
 		Request: &http.Request{Method: "GET", Host: "site.example", RequestURI: "/w/index.php?title=A&action=history"},
 		Status:  200, Who: &classify.Result{Shape: "/w/index.php?title&action"}, Cost: time.Millisecond,

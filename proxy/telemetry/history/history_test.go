@@ -65,7 +65,7 @@ func (c *teller) request(now time.Time, client, target string, cost float64, cha
 	for _, f := range change {
 		f(&record)
 	}
-	feed := telemetry.NewFeed()
+	feed := telemetry.NewFeed(telemetry.NewCounts())
 	feed.Note(now, &record)
 	feed.Drain(now, c)
 }
@@ -361,7 +361,7 @@ func BenchmarkTake(b *testing.B) {
 	c := newTeller(b, MostHours)
 	fill(c, 600, noon)
 	keep := keeper{}
-	feed := telemetry.NewFeed()
+	feed := telemetry.NewFeed(telemetry.NewCounts())
 	u, _ := url.ParseRequestURI("/w/index.php?title=A&action=history")
 	r := &http.Request{Method: "GET", URL: u, RequestURI: u.String(), RemoteAddr: "192.0.2.1:1"}
 	var who classify.Result

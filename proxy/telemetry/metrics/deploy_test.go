@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"tempomat/proxy/telemetry"
 )
 
 const deploy = "../../../deploy/"
@@ -228,7 +230,7 @@ func (p *panel) check(t *testing.T, variables []string) {
 func TestMetricNames(t *testing.T) {
 	promtool := needPromtool(t)
 	w := httptest.NewRecorder()
-	Handler(full, NewDurations(time.Unix(1_000_000, 0))).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	Handler(full, NewDurations(time.Unix(1_000_000, 0), telemetry.NewCounts())).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	var ours strings.Builder // what Go's collector tells is not ours to name
 	for line := range strings.Lines(w.Body.String()) {
 		if strings.Contains(line, Prefix) {

@@ -9,8 +9,10 @@ import (
 )
 
 // Durations is how long requests take and wait, by group, as histograms. It implements
-// telemetry.Recorder and prometheus.Collector. Its methods may be called concurrently.
+// telemetry.Counter and prometheus.Collector, and telemetry.Recorder for the examples. Its
+// methods may be called concurrently.
 type Durations struct {
+	counts       *telemetry.Counts
 	took, waited durations
 }
 
@@ -20,14 +22,17 @@ type durations struct {
 	groups [telemetry.Groups]*histogram
 }
 
-// NewDurations makes Durations of no requests.
-func NewDurations(now time.Time) *Durations {
-	return &Durations{
+// NewDurations makes Durations of no requests, which counts will tell of each.
+func NewDurations(now time.Time, counts *telemetry.Counts) *Durations {
+	d := &Durations{
+		counts: counts,
 		took: newDurations(now, "request_duration_seconds",
 			"Seconds from the end of a request's head to the end of its answer, of those that went to the backend and whose client stayed, by group."),
 		waited: newDurations(now, "wait_seconds", "Seconds that requests were delayed, by group; of those that the limiter refused, how long they had waited. "+
 			"Those that were not delayed are not in it."),
 	}
+	counts.Tell(d)
+	return d
 }
 
 func newDurations(now time.Time, name, help string) durations {
@@ -38,17 +43,29 @@ func newDurations(now time.Time, name, help string) durations {
 	return d
 }
 
-// Note implements telemetry.Recorder.
-func (d *Durations) Note(now time.Time, r *telemetry.Record) {
-	switch r.Outcome {
-	case telemetry.Answered, telemetry.BackendDown, telemetry.BackendSlow, telemetry.BackendBroke:
-		if !r.Orphan { // nobody saw how long that took
-			d.took.groups[r.Group].observe(now, r.Shard, now.Sub(r.Arrived), r.ID)
+// Count implements telemetry.Counter.
+func (d *Durations) Count(shard int, some []telemetry.Counted) {
+	for i := range some {
+		r := &some[i]
+		if r.Saw {
+			d.took.groups[r.Group].observe(shard, r.Took)
 		}
-	case telemetry.ClientGone, telemetry.Refused, telemetry.Redirected:
+		if r.Waited > 0 {
+			d.waited.groups[r.Group].observe(shard, r.Waited)
+		}
+	}
+}
+
+// Note implements telemetry.Recorder: a request with an id is an example.
+func (d *Durations) Note(now time.Time, r *telemetry.Record) {
+	if r.ID == "" {
+		return
+	}
+	if took, saw := r.Took(now); saw {
+		d.took.groups[r.Group].show(now, took, r.ID)
 	}
 	if waited := r.Waited(); waited > 0 {
-		d.waited.groups[r.Group].observe(now, r.Shard, waited, r.ID)
+		d.waited.groups[r.Group].show(now, waited, r.ID)
 	}
 }
 
@@ -56,7 +73,11 @@ func (d *Durations) Note(now time.Time, r *telemetry.Record) {
 func (d *Durations) Describe(to chan<- *prometheus.Desc) { to <- d.took.desc; to <- d.waited.desc }
 
 // Collect implements prometheus.Collector.
-func (d *Durations) Collect(to chan<- prometheus.Metric) { d.took.collect(to); d.waited.collect(to) }
+func (d *Durations) Collect(to chan<- prometheus.Metric) {
+	d.counts.CatchUp()
+	d.took.collect(to)
+	d.waited.collect(to)
+}
 
 func (d *durations) collect(to chan<- prometheus.Metric) {
 	for g, h := range d.groups {

@@ -70,15 +70,15 @@ func newHistogram(now time.Time) *histogram {
 	return h
 }
 
-// observe counts a duration, in a shard below telemetry.Shards. A request with an id is shown
-// as an example, one in a second.
-func (h *histogram) observe(now time.Time, shard uint8, d time.Duration, id string) {
-	s := &h.shards[shard%telemetry.Shards]
+// observe counts a duration, in a shard below telemetry.Shards.
+func (h *histogram) observe(shard int, d time.Duration) {
+	s := &h.shards[shard]
 	s.sum.Add(int64(d))
 	s.cells[h.near.cell(d)].Add(1)
-	if id == "" {
-		return
-	}
+}
+
+// show has a duration be an example, one in a second.
+func (h *histogram) show(now time.Time, d time.Duration, id string) {
 	if second := now.Unix(); h.shown.Load() != second && h.shown.Swap(second) != second {
 		e := &prometheus.Exemplar{Value: d.Seconds(), Labels: prometheus.Labels{"request_id": id}, Timestamp: now}
 		h.examples[sort.SearchFloat64s(classicBounds(), e.Value)].Store(e)

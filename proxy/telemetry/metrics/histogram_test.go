@@ -45,7 +45,7 @@ func TestHistogramIsTheLibrarys(t *testing.T) {
 	for _, d := range durations {
 		if d >= 0 { // theirs has buckets for negative ones, which no clock of ours gives
 			theirs.Observe(d.Seconds())
-			ours.observe(began, 0, d, "")
+			ours.observe(0, d)
 		}
 	}
 	var out dto.Metric
@@ -75,7 +75,7 @@ func TestHistogramIsTheLibrarys(t *testing.T) {
 func TestHistogramEnds(t *testing.T) {
 	h := newHistogram(time.Unix(1_000_000, 0))
 	for _, d := range []time.Duration{math.MinInt64, -1, math.MaxInt64, 1000 * time.Hour} {
-		h.observe(h.created, 0, d, "")
+		h.observe(0, d)
 	}
 	got := written(t, h)
 	if got.GetSampleCount() != 4 || got.GetZeroCount() != 2 || !slices.Equal(got.GetPositiveDelta(), []int64{2}) {
@@ -93,7 +93,8 @@ func TestHistogramEnds(t *testing.T) {
 func TestHistogramExamples(t *testing.T) {
 	h := newHistogram(time.Unix(1_000_000, 0))
 	for i, d := range []time.Duration{time.Second, time.Hour, time.Second} {
-		h.observe(h.created.Add(time.Duration(i)*time.Second), 0, d, string(rune('a'+i)))
+		h.observe(0, d)
+		h.show(h.created.Add(time.Duration(i)*time.Second), d, string(rune('a'+i)))
 	}
 	shown := map[string]float64{}
 	for _, b := range written(t, h).GetBucket() {
@@ -114,7 +115,7 @@ func TestHistogramAsked(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for i := range each {
-				h.observe(h.created, 0, time.Duration(i)*time.Microsecond, "")
+				h.observe(0, time.Duration(i)*time.Microsecond)
 			}
 		})
 	}

@@ -118,7 +118,8 @@ func flood(all telemetry.Recorder, clients int) {
 // and no label is a client's.
 func TestSeriesDoNotGrow(t *testing.T) {
 	count := func(clients int) (n int) {
-		s, counts, d := full(), telemetry.NewCounts(), NewDurations(time.Unix(1_000_000, 0))
+		s, counts := full(), telemetry.NewCounts()
+		d := NewDurations(time.Unix(1_000_000, 0), counts)
 		counts.SetNames([]string{"slash32"}, []string{"login"})
 		flood(telemetry.Recorders{counts, d}, clients)
 		s.Totals = counts.Totals()
@@ -155,9 +156,10 @@ func TestSeriesDoNotGrow(t *testing.T) {
 
 // TestExemplars: who is shown as an example has an id, in OpenMetrics only.
 func TestExemplars(t *testing.T) {
-	d, now := NewDurations(time.Unix(1_000_000, 0)), time.Unix(1_000_000, 0)
+	now, counts := time.Unix(1_000_000, 0), telemetry.NewCounts()
+	d := NewDurations(now, counts)
 	for _, id := range []string{"", "1a2b3c4d", "too-many"} { // the third one is of the same second
-		d.Note(now, &telemetry.Record{
+		telemetry.Recorders{counts, d}.Note(now, &telemetry.Record{
 			Arrived: now.Add(-3 * time.Second), Who: new(classify.Result), Group: telemetry.Known, Outcome: telemetry.Refused, ID: id,
 			Queued: 3 * time.Second,
 		})
@@ -194,9 +196,10 @@ func TestDurations(t *testing.T) {
 		{"the backend was given up as the client had left", telemetry.Record{Outcome: telemetry.BackendSlow, Orphan: true}, 0, 0},
 		{"the client left", telemetry.Record{Outcome: telemetry.ClientGone}, 0, 0},
 	} {
-		d := NewDurations(time.Unix(1_000_000, 0))
+		counts := telemetry.NewCounts()
+		d := NewDurations(time.Unix(1_000_000, 0), counts)
 		c.r.Arrived, c.r.Who = now.Add(-time.Second), new(classify.Result)
-		d.Note(now, &c.r)
+		counts.Note(now, &c.r)
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(d)
 		families, err := registry.Gather()
