@@ -38,16 +38,27 @@ type Answer struct {
 	keepAlive bool
 	hinted    bool // something came before it
 	end       error
+	lines     *lines
+}
 
-	values [http1.UsualFields]string // of the Header, each of which is a slice of it
+// lines is memory for the Header.
+type lines struct {
+	values [http1.UsualFields]string // each of the Header's is a slice of it
 	names  [http1.UsualFields]http1.Name
+}
+
+// forget clears what so many names took.
+func (l *lines) forget(names int) {
+	used := min(names, http1.UsualFields)
+	clear(l.values[:used])
+	clear(l.names[:used])
 }
 
 // take takes the head over.
 func (a *Answer) take(head *http1.Response) {
 	a.Status, a.Length = head.Status, head.Length
 	text := a.pool.texts.Borrow(head.Fields, 0)
-	a.Order = text.Collect(a.Header, head.Fields, a.values[:], a.names[:])
+	a.Order = text.Collect(a.Header, head.Fields, a.lines.values[:], a.lines.names[:])
 	a.pool.texts.Return(text)
 	if string(head.Reason) != http.StatusText(head.Status) {
 		a.Reason = string(head.Reason)
@@ -168,9 +179,9 @@ func (a *Answer) Close() error {
 
 // free lets another request use the memory.
 func (a *Answer) free() {
-	p, header := a.pool, http1.Emptied(a.Header)
-	*a = Answer{}
-	a.Header, a.end = header, http.ErrBodyReadAfterClose
+	p, header, lines := a.pool, http1.Emptied(a.Header), a.lines
+	lines.forget(len(a.Order))
+	*a = Answer{Header: header, lines: lines, end: http.ErrBodyReadAfterClose}
 	p.answers.Put(a)
 }
 

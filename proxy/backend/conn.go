@@ -8,19 +8,17 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Conn is a connection to the backend. Its methods may be called concurrently.
 type Conn struct {
 	net.Conn
 	raw  syscall.RawConn // nil: it cannot be looked at
+	bare bool            // raw is all of it: there is no TLS
 	idle time.Time       // since when it waits for another one
 
-	look   func(fd uintptr) // see isAlive, which one goroutine calls at a time
-	looked [1]unix.PollFd
-	speaks bool
+	talks talk // of who uses it
+	step  func(fd uintptr) (done bool)
 
 	mu       sync.Mutex // guards the following
 	due      time.Time  // until when reading may take; zero: any time
@@ -31,12 +29,14 @@ type Conn struct {
 
 func newConn(c net.Conn) *Conn {
 	x := &Conn{Conn: c}
-	if secure, ok := c.(*tls.Conn); ok {
+	secure, isTLS := c.(*tls.Conn)
+	if isTLS {
 		c = secure.NetConn()
 	}
 	if s, ok := c.(syscall.Conn); ok {
 		x.raw, _ = s.SyscallConn() // without it, a connection that was closed is found out late
 	}
+	x.bare = x.raw != nil && !isTLS
 	return x
 }
 

@@ -2,7 +2,8 @@
 //
 //	pool.go      connections that wait for a request, the newest first
 //	conn.go      one connection
-//	alive*.go    whether the backend has closed one that waits
+//	alive.go     whether the backend has closed one that waits
+//	talk.go      a request without a body and the beginning of its answer, at one go
 //	call.go      one request after the other of one client's connection, and its end
 //	roundtrip.go one request: sent, answered, asked again
 //	upload.go    the request's body

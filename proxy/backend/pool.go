@@ -49,12 +49,13 @@ type memory struct {
 func NewPool(dial Dial, host string, timeout time.Duration) *Pool {
 	p := &Pool{dial: dial, host: host, patience: timeout, idleFor: idleFor}
 	p.memory.New = func() any { return new(memory) }
-	p.answers.New = func() any { return &Answer{Header: http1.Emptied(nil)} }
+	p.answers.New = func() any { return &Answer{Header: http1.Emptied(nil), lines: new(lines)} }
 	return p
 }
 
-// take returns the connection that waits for the shortest time; nil: none does.
-func (p *Pool) take() *Conn {
+// take returns the connection that waits for the shortest time; nil: none does. For a request
+// that looks at it itself (talk), nobody has.
+func (p *Pool) take(r *Request) *Conn {
 	for {
 		p.mu.Lock()
 		n := len(p.idle)
@@ -65,7 +66,7 @@ func (p *Pool) take() *Conn {
 		c := p.idle[n-1]
 		p.idle[n-1], p.idle = nil, p.idle[:n-1]
 		p.mu.Unlock()
-		if c.isClean() && c.isAlive() {
+		if c.talksAbout(r) || c.isClean() && c.isAlive() {
 			return c
 		}
 		_ = c.Close() // the backend has closed it

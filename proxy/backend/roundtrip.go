@@ -51,7 +51,7 @@ func (p *Pool) Do(call *Call, r *Request) (*Answer, error) {
 		r.drop()
 		return nil, context.Canceled
 	}
-	c := p.take()
+	c := p.take(r)
 	for {
 		reused := c != nil
 		if !reused {
@@ -65,11 +65,16 @@ func (p *Pool) Do(call *Call, r *Request) (*Answer, error) {
 			r.drop()
 			return nil, context.Canceled
 		}
-		a, nothing, err := p.ask(call, c, r)
+		a, nothing, err := p.ask(call, c, r, reused)
 		if err == nil {
 			return a, nil
 		}
 		call.use(nil)
+		if errors.Is(err, errStale) {
+			_ = c.Close()
+			c = p.take(r)
+			continue
+		}
 		_ = c.Close() // what it says is not understood, or nothing
 		if !reused || !nothing || !r.mayBeRepeated() || call.isCancelled() {
 			r.drop()
@@ -127,13 +132,16 @@ func (r *Request) drop() {
 
 // ask sends a request over a connection and awaits the head of the answer. Nothing
 // tells that the connection ended before a byte of one came, if there is an error.
-func (p *Pool) ask(call *Call, c *Conn, r *Request) (a *Answer, nothing bool, err error) {
+func (p *Pool) ask(call *Call, c *Conn, r *Request, reused bool) (a *Answer, nothing bool, err error) {
 	m := p.memory.Get().(*memory)
 	a = p.answers.Get().(*Answer)
 	a.pool, a.call, a.conn, a.memory, a.end = p, call, c, m, nil
-	failed := p.send(a, r, m.bytes[:0])
-	a.buffer.Reset(c, m.bytes[:])
-	if err = a.receive(r); err == nil {
+	n, failed, err := p.send(a, r, m.bytes[:], reused)
+	a.buffer.Resume(c, m.bytes[:], n)
+	if err == nil {
+		err = a.receive(r)
+	}
+	if err == nil {
 		return a, false, nil
 	}
 	nothing = a.buffer.Buffered() == 0 && !a.hinted && ended(err)
@@ -152,8 +160,9 @@ func ended(err error) bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, http1.ErrMalformed)
 }
 
-// send sends the head, and what is there of the body. The rest goes by itself.
-func (p *Pool) send(a *Answer, r *Request, b []byte) error {
+// send sends the head, and what is there of the body. The rest goes by itself. Of an answer it
+// may have read the first bytes, which are in memory then, or an error.
+func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, sending, reading error) {
 	length := r.Length
 	if r.Body == nil {
 		length = 0
@@ -164,14 +173,18 @@ func (p *Pool) send(a *Answer, r *Request, b []byte) error {
 	if head.Host == "" {
 		head.Host = p.host
 	}
-	b = head.Append(b)
+	b := head.Append(memory[:0])
+	if a.conn.talksAbout(r) {
+		a.conn.limit(p.patience)
+		return a.conn.talk(b, memory, reused)
+	}
 	whole := r.Body == nil
 	if !whole && r.Ready && length >= 0 && length <= smallBody {
 		n := len(b)
 		b = append(b, make([]byte, length)...)
 		if _, err := io.ReadFull(r.Body, b[n:]); err != nil {
 			_ = a.conn.Close() // nothing was asked, and nothing is to be awaited
-			return err
+			return 0, err, nil
 		}
 		r.drop()
 		whole = true
@@ -179,11 +192,11 @@ func (p *Pool) send(a *Answer, r *Request, b []byte) error {
 	_, err := a.conn.Write(b)
 	if whole || err != nil {
 		a.conn.limit(p.patience)
-		return err
+		return 0, err, nil
 	}
 	a.conn.unlimit() // before it is sent it may take as long as it takes
 	a.upload = startUpload(a.conn, r, p.patience)
-	return nil
+	return 0, nil, nil
 }
 
 // receive reads heads until that of the final answer.

@@ -69,8 +69,8 @@ func (t *Text) Collect(h http.Header, fields []Field, values []string, order []N
 	values, order = values[:0], order[:0]
 	for _, f := range fields {
 		name, value := t.name(f.Name), t.Of(f.Value)
-		if before := h[name.Canonical]; before != nil {
-			h[name.Canonical] = append(before, value)
+		if isCollected(h, order, name.Canonical) {
+			h[name.Canonical] = append(h[name.Canonical], value)
 			continue
 		}
 		values = append(values, value)
@@ -78,4 +78,18 @@ func (t *Text) Collect(h http.Header, fields []Field, values []string, order []N
 		order = append(order, name)
 	}
 	return order
+}
+
+// isCollected tells whether a header, which has the names of order, has one of that name.
+func isCollected(h http.Header, order []Name, name string) bool {
+	if len(order) > fewNames {
+		_, has := h[name]
+		return has
+	}
+	for i := range order {
+		if order[i].Canonical == name {
+			return true
+		}
+	}
+	return false
 }

@@ -1,0 +1,114 @@
+package backend
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"tempomat/proxy/http1"
+)
+
+// TestTalkWithoutRoom: of a head that the kernel has no room for, the rest is sent as the
+// backend reads.
+func TestTalkWithoutRoom(t *testing.T) {
+	const room = 16 << 10
+	long := strings.Repeat("x", 64*room)
+	s := serve(t, func(c net.Conn, br *bufio.Reader) {
+		_ = c.(*net.TCPConn).SetReadBuffer(room)
+		for range 2 {
+			q, err := http.ReadRequest(br)
+			if err != nil || len(q.Header.Get("Long")) != len(long) {
+				t.Errorf("%v of %d came, %v", len(q.Header.Get("Long")), len(long), err)
+				return
+			}
+			_, _ = c.Write([]byte(hello))
+		}
+	})
+	dial := s.dial
+	s.dial = func(ctx context.Context) (net.Conn, error) {
+		c, err := dial(ctx)
+		if err == nil {
+			err = c.(*net.TCPConn).SetWriteBuffer(room)
+		}
+		return c, err
+	}
+	p := s.pool(0)
+	for range 2 {
+		r := get()
+		r.Fields = http1.List{line("Long", long)}
+		if status, body, err := do(p, r); status != 200 || body != "hello" || err != nil {
+			t.Errorf("%d %q %v", status, body, err)
+		}
+	}
+	if n := s.accepted(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+// TestTalkFindsWhatNobodyAskedFor: a connection on which the backend has said something that
+// nobody asked for is not used, and no client gets that.
+func TestTalkFindsWhatNobodyAskedFor(t *testing.T) {
+	s := serve(t, func(c net.Conn, br *bufio.Reader) {
+		once(hello, nil)(c, br)
+		_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"))
+		_, _ = br.ReadByte() // until the connection is given up
+	}, answers(hello))
+	p := s.pool(0)
+	if _, _, err := do(p, get()); err != nil {
+		t.Fatal(err)
+	}
+	for p.aliveOnes() > 0 {
+		time.Sleep(time.Millisecond) // it is on its way
+	}
+	if _, body, err := do(p, get()); body != "hello" || err != nil || s.accepted() != 2 {
+		t.Errorf("%q %v over %d connections", body, err, s.accepted())
+	}
+}
+
+// TestTalkOutlastsAnEarlierDeadline: that of the request before passes, and is not this one's.
+func TestTalkOutlastsAnEarlierDeadline(t *testing.T) {
+	var late time.Duration
+	s := serve(t, func(c net.Conn, br *bufio.Reader) {
+		for {
+			if _, err := http.ReadRequest(br); err != nil {
+				return
+			}
+			time.Sleep(late)
+			_, _ = c.Write([]byte(hello))
+		}
+	})
+	p := s.pool(time.Hour)
+	if _, _, err := do(p, get()); err != nil {
+		t.Fatal(err)
+	}
+	c := p.idle[0]
+	c.deadline = time.Now().Add(20 * time.Millisecond)
+	if err := c.SetReadDeadline(c.deadline); err != nil {
+		t.Fatal(err)
+	}
+	late = 60 * time.Millisecond
+	if _, body, err := do(p, get()); body != "hello" || err != nil || s.accepted() != 1 {
+		t.Errorf("%q %v over %d connections", body, err, s.accepted())
+	}
+}
+
+// TestTalkEnds: in time, or when it is given up.
+func TestTalkEnds(t *testing.T) {
+	s := serve(t, func(_ net.Conn, br *bufio.Reader) { _, _ = br.WriteTo(io.Discard) })
+	if _, _, err := do(s.pool(20*time.Millisecond), get()); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%v, want that it was late", err)
+	}
+	var call Call
+	timer := time.AfterFunc(20*time.Millisecond, call.Cancel)
+	defer timer.Stop()
+	if _, err := s.pool(0).Do(&call, get()); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that it was given up", err)
+	}
+}
