@@ -24,7 +24,11 @@ func (a *askers) look(now time.Time, databases []int) (ok bool) {
 	if a == nil {
 		return false
 	}
-	if a.looked.IsZero() || now.Sub(a.looked) >= looksFor {
+	pause := looksFor
+	if len(a.ports)+len(a.names) == 0 {
+		pause = time.Second // it may be about to start
+	}
+	if a.looked.IsZero() || now.Sub(a.looked) >= pause {
 		a.looked = now
 		a.doors(databases)
 	}
