@@ -92,6 +92,7 @@ type sites struct {
 	clock      clock
 	home       site    // of all that is no named site's
 	contending []*site // those with requests that wait
+	turns      turns   // the same while they are looked at in the order of their turns
 	present    []*site // those of whom there were requests lately
 	divided    bool    // there are named ones
 	openShare  float64 // the shares of those that delay nobody and want something, summed up

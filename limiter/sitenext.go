@@ -13,18 +13,19 @@ import (
 // Turns move as time passes; but few are looked at, and the others need no order.
 func (g *gate) inTurn(at time.Duration) iter.Seq[*site] {
 	return func(yield func(*site) bool) {
-		all := turns(g.contending)
-		if len(all) > 1 {
+		g.turns = g.contending
+		all := &g.turns
+		if len(*all) > 1 {
 			early := g.machine(siteEarly)
-			for _, s := range all {
+			for _, s := range *all {
 				if s.turn = g.tag(s); s.used.below(at, g.part(s)*g.ranking.cpus) {
 					s.turn -= early
 				}
 			}
-			heap.Init(&all)
+			heap.Init(all)
 		}
-		for len(all) > 0 && yield(all[0]) {
-			heap.Pop(&all)
+		for len(*all) > 0 && yield((*all)[0]) {
+			heap.Pop(all)
 		}
 	}
 }
