@@ -72,9 +72,10 @@ type books struct {
 	patient        *Ticket // the oldest of them that has not lost its patience
 	queued         int
 	seq            uint64
-	shed           uint64
 	utilisation    float64 // as last measured; negative: never
 	preempts       bool    // see Preempts
+
+	GateCounts
 }
 
 // limits are how many requests may be where.

@@ -1,5 +1,50 @@
 package limiter
 
+// GateState is what the doctor shows of the gate. Every count is of requests.
+type GateState struct {
+	Workers   int    `json:"workers"`   // most at the backend
+	WorkersBy string `json:"workersBy"` // what tells that
+	Busy      int    `json:"busy"`      // at the backend
+	LongMost  int    `json:"longMost"`  // most at the backend that are not short; the other workers are kept
+	LongBusy  int    `json:"longBusy"`  // at the backend and not short
+	Holding   int    `json:"holding"`   // of these, those that only hold a worker: they hardly compute, or are long jobs
+	Orphans   int    `json:"orphans"`   // at the backend though their client has left
+	// Room is how many requests of a size and shorter may compute at a time, and
+	// Computing how many of each size do: up to 25, 100, 400 ms, 1.6, 6.4 s, and more.
+	// Ahead are those of them whose clients have had more than their share, and Held
+	// how many hold a worker for so long, in CPU-seconds.
+	Room        int        `json:"room"`
+	Computing   [rungs]int `json:"computing"`
+	Ahead       [rungs]int `json:"ahead"`
+	Held        [rungs]int `json:"held"`
+	Probes      int        `json:"probes"`      // requests of a kind that nobody knows, beside the others
+	Queued      int        `json:"queued"`      // waiting
+	Clock       float64    `json:"clock"`       // virtual CPU-seconds per unit of share
+	Utilisation float64    `json:"utilisation"` // of the CPUs, 0 to 1, as last measured; negative: never
+	GateCounts
+	// Sites are those that are told apart, and the others; nil: none are. Clock is that of the
+	// others then.
+	Sites []SiteState `json:"sites,omitempty"`
+}
+
+// GateCounts are what the gate has counted since it was made. GateCounters tells of each.
+type GateCounts struct {
+	Shed uint64 `json:"shed"`
+}
+
+// GateCounter is one of the GateCounts: its name, as metrics have it, and what it counts.
+type GateCounter struct {
+	Name, Counts string
+	Of           func(GateCounts) uint64
+}
+
+// GateCounters are all of them. A metric is made of each.
+func GateCounters() []GateCounter {
+	return []GateCounter{
+		{"shed", "Requests that were refused as the queue was full.", func(c GateCounts) uint64 { return c.Shed }},
+	}
+}
+
 // GateState says how the gate stands.
 func (l *Limiter) GateState() GateState {
 	g := l.gate
@@ -10,7 +55,7 @@ func (l *Limiter) GateState() GateState {
 		Workers: n.workers, WorkersBy: g.workers.source, Busy: g.busy,
 		LongMost: n.longest(), LongBusy: g.long(), Holding: g.load.holding, Orphans: g.orphans,
 		Room: n.n, Computing: g.load.computing, Ahead: g.load.ahead, Held: g.load.held,
-		Probes: g.load.probing, Queued: g.queued, Shed: g.shed,
+		Probes: g.load.probing, Queued: g.queued, GateCounts: g.GateCounts,
 		Clock: g.home.clock.systemVirtualTime, Utilisation: g.utilisation, Sites: g.siteStates(),
 	}
 }

@@ -198,7 +198,7 @@ func (g *gate) shedOne(at time.Duration, decided *Ticket) *Ticket {
 		return decided
 	}
 	worst = worst.lane.last
-	g.shed++
+	g.Shed++
 	g.refuse(at, worst, ServerFull)
 	return worst.chain(decided)
 }

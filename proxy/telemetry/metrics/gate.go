@@ -2,13 +2,15 @@ package metrics
 
 import (
 	"strconv"
+	"strings"
 
+	"tempomat/limiter"
 	"tempomat/proxy/priority"
 )
 
 // gate is the lines of the gate.
 func gate() []Metric {
-	return []Metric{
+	return append(gateCounts(), []Metric{
 		level("gate_workers", "gateWorkers", "Most requests at the backend.", func(s *State) int { return s.Gate.Workers }),
 		level("gate_busy", "gateBusy", "Requests at the backend.", func(s *State) int { return s.Gate.Busy }),
 		level("gate_long_most", "gateLongMost", "Most requests at the backend that are not short.", func(s *State) int { return s.Gate.LongMost }),
@@ -21,7 +23,6 @@ func gate() []Metric {
 		bySize("gate_held", "gateHeld", "Requests that hold a worker, by the time that they do.", func(s *State) []int { return s.Gate.Held[:] }),
 		level("gate_probes", "gateProbes", "Requests of a kind that nobody knows, beside the others.", func(s *State) int { return s.Gate.Probes }),
 		level("gate_queued", "gateQueued", "Requests that wait at the gate.", func(s *State) int { return s.Gate.Queued }),
-		count("gate_shed_total", "gateShed", "Requests that were refused as the queue was full.", func(s *State) uint64 { return s.Gate.Shed }),
 		gauge("gate_clock_seconds", "gateClock", "The gate's clock, in virtual CPU-seconds by share.", func(s *State) float64 { return s.Gate.Clock }),
 		gauges("gate_cpu_utilisation", "gateUse", "Part of the backend's CPUs that is used, 0 to 1, as last measured; missing if it never was.", func(s *State, tell tell) {
 			if s.Gate.Utilisation >= 0 {
@@ -54,7 +55,16 @@ func gate() []Metric {
 			tell(float64(p.Failed), "failed")
 		}, "end"),
 		gauge("cpus", "cpus", "CPUs that the backend has, as far as is known.", func(s *State) float64 { return s.CPUs }),
+	}...)
+}
+
+// gateCounts is a line for each thing that the gate counts.
+func gateCounts() (all []Metric) {
+	for _, c := range limiter.GateCounters() {
+		series := "gate" + strings.ToUpper(c.Name[:1]) + c.Name[1:]
+		all = append(all, count("gate_"+c.Name+"_total", series, c.Counts, func(s *State) uint64 { return c.Of(s.Gate.GateCounts) }))
 	}
+	return all
 }
 
 // bySize is a line with a number for each size of requests.
