@@ -9,8 +9,9 @@ FUZZTIME  ?= 60s
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 
 # What make quick leaves out: packages whose tests start programs, and those that take more
-# than a few seconds of CPU: the handler against real sockets, fleets, simulated sites.
-NOT_QUICK := /cmd/tempomat-(doctor|master|proxy)$$|/docs$$|/cpuaccount/process$$|/limiter/(redis|smockron|gossip|limitertest)$$|/proxy$$|/proxy/(acme|admin/dashboard|descriptors|handover|savedfile|spool|telemetry/metrics)$$
+# than a few seconds of CPU: the handler against real sockets, fleets, simulated sites. With
+# -short, property tests draw a fifth of their cases; -w spares the linker the debug data.
+NOT_QUICK := /cmd/tempomat-(doctor|master|proxy)$$|/docs$$|/cpuaccount/process$$|/limiter/(redis|smockron|gossip|limitertest)$$|/proxy$$|/proxy/(acme|admin/dashboard|descriptors|handover|savedfile|spool|replay|telemetry/(book|metrics))$$
 
 # Debian packages, by what needs them. The programs need ZeroMQ, a C library, and
 # with it a compiler; without them they build with CGO_ENABLED=0, and have no
@@ -71,7 +72,7 @@ test: deps-test ## vet, each benchmark, what is too slow with the race detector,
 	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 -timeout 12m ./...
 
 quick: ## the tests that start no programs and take little: within 20 seconds once they are compiled
-	$(GO) test -timeout 120s $$($(GO) list ./... | grep -vE '$(NOT_QUICK)')
+	$(GO) test -short -ldflags=-w -timeout 120s $$($(GO) list ./... | grep -vE '$(NOT_QUICK)')
 
 packages: deps-build ## write .deb, .rpm, .tar.gz, bills of materials and SHA256SUMS into dist/
 	VERSION='$(VERSION)' deploy/package/build dist
