@@ -119,6 +119,7 @@
 //	descriptors/  what is done where descriptors run out
 //	errorpage/    the pages that people see where the proxy itself answers
 //	front/        HTTP/1.1 with clients
+//	nonblock/     sockets are read and written without announcing it to the runtime
 //	h2bound/      what a connection of HTTP/2 may have the server do
 //	handover/     listening sockets pass to the process that takes this one's place
 //	http1/        the messages of HTTP/1.1

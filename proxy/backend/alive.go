@@ -3,6 +3,8 @@ package backend
 import (
 	"errors"
 	"syscall"
+
+	"tempomat/proxy/nonblock"
 )
 
 // isAlive tells whether the backend has neither closed the connection, nor said
@@ -12,18 +14,14 @@ func (c *Conn) isAlive() bool {
 		return true
 	}
 	speaks := false
-	err := c.raw.Control(func(fd uintptr) { speaks = isSpoken(int(fd)) })
+	err := c.raw.Control(func(fd uintptr) { speaks = isSpoken(fd) })
 	return err == nil && !speaks
 }
 
 // isSpoken tells whether there is something to be read, the end included. To peek costs a
 // quarter of what poll(2) does.
-func isSpoken(fd int) bool {
+func isSpoken(fd uintptr) bool {
 	var b [1]byte
-	for {
-		_, _, err := syscall.Recvfrom(fd, b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		if !errors.Is(err, syscall.EINTR) {
-			return !errors.Is(err, syscall.EAGAIN)
-		}
-	}
+	_, err := nonblock.Peek(fd, b[:])
+	return !errors.Is(err, syscall.EAGAIN)
 }

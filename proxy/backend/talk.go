@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"syscall"
+
+	"tempomat/proxy/nonblock"
 )
 
 // talk is a request without a body, and the first bytes of its answer. Both pass in one turn
@@ -61,43 +63,38 @@ func (c *Conn) talkStep(fd uintptr) (done bool) {
 	t := &c.talks
 	if !t.asked {
 		t.asked = true
-		if t.stale = t.waited && isSpoken(int(fd)); t.stale || !t.send(int(fd)) {
+		if t.stale = t.waited && isSpoken(fd); t.stale || !t.send(fd) {
 			return true
 		}
 		if t.sending == nil {
 			return false
 		}
 	}
-	for {
-		n, err := syscall.Read(int(fd), t.answer)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-			continue
-		case errors.Is(err, syscall.EAGAIN):
-			return false
-		case err != nil:
-			t.reading = os.NewSyscallError("read", err)
-		case n == 0:
-			t.reading = io.ErrUnexpectedEOF
-		}
-		t.n = max(0, n)
-		return true
+	n, err := nonblock.Read(fd, t.answer)
+	switch {
+	case errors.Is(err, syscall.EAGAIN):
+		return false
+	case err != nil:
+		t.reading = os.NewSyscallError("read", err)
+	case n == 0:
+		t.reading = io.ErrUnexpectedEOF
 	}
+	t.n = n
+	return true
 }
 
 // send writes the request. It returns false if there is no room for all of it.
-func (t *talk) send(fd int) bool {
+func (t *talk) send(fd uintptr) bool {
 	for len(t.asks) > 0 {
-		n, err := syscall.Write(fd, t.asks)
+		n, err := nonblock.Write(fd, t.asks)
 		switch {
-		case errors.Is(err, syscall.EINTR):
 		case errors.Is(err, syscall.EAGAIN):
 			return false
 		case err != nil:
 			t.sending = os.NewSyscallError("write", err)
 			return true
 		}
-		t.asks = t.asks[max(0, n):]
+		t.asks = t.asks[n:]
 	}
 	return true
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"tempomat/proxy/nonblock"
 )
 
 // waited is how the wait for a request ended.
@@ -63,20 +65,12 @@ func (c *conn) readFirst() (n int, err error) {
 // false, and is called again when there is.
 func (c *conn) tryRead(fd uintptr) bool {
 	c.memory = c.server.memory.in.Get().(*inMemory)
-	for {
-		c.tried, c.tryErr = syscall.Read(int(fd), c.memory.bytes[:])
-		switch {
-		case c.tryErr == nil:
-			return true
-		case errors.Is(c.tryErr, syscall.EINTR):
-		case errors.Is(c.tryErr, syscall.EAGAIN):
-			c.giveBack()
-			return false
-		default:
-			c.tried = 0
-			return true
-		}
+	c.tried, c.tryErr = nonblock.Read(fd, c.memory.bytes[:])
+	if errors.Is(c.tryErr, syscall.EAGAIN) {
+		c.giveBack()
+		return false
 	}
+	return true
 }
 
 // tryRecord is tryRead over TLS: what the kernel has may be a part of a record, and TLS may

@@ -51,6 +51,9 @@ type conn struct {
 	try    func(fd uintptr) bool
 	tried  int
 	tryErr error
+	give   func(fd uintptr) bool
+	gives  [][]byte // what give is to write yet
+	gave   error
 }
 
 func (s *Server) newConn(c net.Conn, e *Entrance, place Place) *conn {

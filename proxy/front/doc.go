@@ -12,6 +12,7 @@
 //	request.go  a request, as a handler sees it
 //	body.go     the request's body
 //	response.go what the handler answers
+//	give.go     its bytes, to the socket
 //	head.go     the head of that
 //	date.go     its Date
 //	linger.go   the end of a connection whose client still sends

@@ -23,8 +23,7 @@ type Response struct {
 	r      *request
 	memory *[outSize]byte // nil: none is needed yet
 	out    []byte         // lies in it: what is to be written, or the body before its head is made
-	vector net.Buffers
-	pieces [3][]byte // of vector
+	pieces [3][]byte      // of one write
 
 	status   int // 0: unknown yet
 	reason   string
@@ -212,15 +211,10 @@ func (w *Response) send(p []byte) error {
 	if w.chunked && len(p) > 0 {
 		add([]byte(lineEnd))
 	}
-	switch n {
-	case 0:
+	if n == 0 {
 		return nil
-	case 1:
-		_, w.err = w.conn.Write(w.pieces[0])
-	default:
-		w.vector = w.pieces[:n]
-		_, w.err = w.vector.WriteTo(w.conn.Conn)
 	}
+	w.err = w.conn.giveAll(w.pieces[:n])
 	clear(w.pieces[:])
 	w.out = w.out[:0]
 	if w.err != nil {

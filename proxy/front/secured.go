@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"tempomat/proxy/nonblock"
 )
 
 // mostHandshake is how much a client may send before its handshake is complete, in bytes.
@@ -170,19 +172,14 @@ func (b *below) receive(p []byte) (n int, err error) {
 	if !b.now {
 		return b.Conn.Read(p)
 	}
-	for {
-		n, err = syscall.Read(int(b.fd), p)
-		switch {
-		case n > 0:
-			return n, nil
-		case err == nil:
-			return 0, io.EOF
-		case errors.Is(err, syscall.EAGAIN):
-			return 0, errNothing
-		case !errors.Is(err, syscall.EINTR):
-			return 0, err
-		}
+	n, err = nonblock.Read(b.fd, p)
+	switch {
+	case err == nil && n == 0:
+		return 0, io.EOF
+	case errors.Is(err, syscall.EAGAIN):
+		return 0, errNothing
 	}
+	return n, err
 }
 
 // Write implements net.Conn.
@@ -191,10 +188,10 @@ func (b *below) Write(p []byte) (n int, err error) {
 	if !b.hurries.Load() || b.raw == nil {
 		return b.Conn.Write(p)
 	}
-	if e := b.raw.Control(func(fd uintptr) { n, err = syscall.Write(int(fd), p) }); e != nil {
+	if e := b.raw.Control(func(fd uintptr) { n, err = nonblock.Write(fd, p) }); e != nil {
 		return 0, e
 	}
-	return max(n, 0), err
+	return n, err
 }
 
 // hurry has nobody wait to write any more: who does so holds what Close needs.
