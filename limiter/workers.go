@@ -72,6 +72,8 @@ type trial struct {
 	with  int     // requests at the backend at its start, itself included
 	ended uint64  // how many of all had ended then
 	late  bool
+	// beside: there was one of those at its start that nobody delays.
+	beside bool
 }
 
 // usualWorkers is how many a backend has of which nothing is known.
@@ -195,7 +197,7 @@ func (g *gate) answering(at time.Duration, t *Ticket) (decided *Ticket) {
 
 // try notes what a request is to show that starts now.
 func (g *gate) try(t *Ticket) {
-	t.trial = trial{with: g.busy, ended: g.ended}
+	t.trial = trial{with: g.busy, ended: g.ended, beside: g.busy > g.delayed.busy}
 	// What waits takes as long as it likes, or as its client does.
 	if usual := t.guess + t.likelyIdle; t.sure && t.level.computes() && usual >= provesFrom && usual <= provesUntil {
 		t.trial.usual = usual
@@ -220,7 +222,9 @@ func (g *gate) prove(at time.Duration, t *Ticket) {
 		return
 	}
 	n := min(x.with, g.busy)
-	if x.usual < lateMore { // it may have had the worker of one that ended just then
+	if x.usual < lateMore || x.beside || g.busy > g.delayed.busy {
+		// It may have had the worker of one that ended just then; and of those that nobody
+		// delays any number may wait at the backend, for as long as is then usual.
 		n = x.with - int(g.ended-x.ended) //nolint:gosec // few end while one runs
 	}
 	if took := (at - t.began).Seconds(); n > g.workers.n && took <= promptTimes*g.expected(x)+promptMore {
@@ -230,7 +234,7 @@ func (g *gate) prove(at time.Duration, t *Ticket) {
 
 // watch sees whether a request that runs is late.
 func (g *gate) watch(at time.Duration, t *Ticket) {
-	if !t.level.short() || t.trial.usual == 0 || t.trial.late || (at-t.began).Seconds() <= lateTimes*g.expected(t.trial)+lateMore {
+	if !t.level.short() || !g.teaches(t) || t.trial.usual == 0 || t.trial.late || (at-t.began).Seconds() <= lateTimes*g.expected(t.trial)+lateMore {
 		return
 	}
 	t.trial.late = true
