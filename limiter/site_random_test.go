@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checkSites counts anew what each site has.
-func (s *siege) checkSites(t fataler) {
+// checkSites counts anew what each site has, and returns how many have something.
+func (s *siege) checkSites(t fataler) int {
 	g := s.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,6 +68,40 @@ func (s *siege) checkSites(t fataler) {
 	if math.Abs(all-g.clock.active) > 1e-9 {
 		t.Fatalf("the shares of the sites with work are %g, the clock says %g", all, g.clock.active)
 	}
+	s.checkBeside(t)
+	return len(counts)
+}
+
+// checkBeside counts anew what those have at the backend that wait, and what those want that
+// do not, whatever they did as their requests began; and that the room of the former has
+// bounds however many the latter have there.
+func (s *siege) checkBeside(t fataler) {
+	g := s.gate
+	var want ofDelayed
+	open, met := 0.0, map[*site]bool{}
+	for _, x := range s.tickets {
+		if x.phase == outside {
+			continue
+		}
+		if x.site.open && !met[x.site] {
+			met[x.site] = true
+			open += x.site.among.share
+		}
+		if x.phase.running() && !x.undelayed {
+			want.busy++
+			want.load.count(x, 1)
+		}
+	}
+	if g.delayed != want {
+		t.Fatalf("those that wait have %+v at the backend, and count %+v", want, g.delayed)
+	}
+	if math.Abs(open-g.openShare) > 1e-9 {
+		t.Fatalf("the shares of the sites that delay nobody are %g, and count %g", open, g.openShare)
+	}
+	v, n := g.viewOf(false), &g.limits
+	if beside := g.busy - v.busy; v.workers < 1 || v.workers > n.workers+beside || v.n < n.n || v.n > max(n.n, v.workers) || v.within < v.n || v.within > max(n.n, v.workers) {
+		t.Fatalf("beside %d others %d have %d workers, and %d and %d may compute; limits %+v", beside, v.busy, v.workers, v.n, v.within, *n)
+	}
 }
 
 func (s *siege) checkHeaps(t fataler, of *site) {
@@ -101,7 +135,7 @@ func TestSitesAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy := roomy(Fair)
 		policy.Sites = []SiteInfo{{Name: "a", Mode: Fair}, {Name: "b", Share: 3, Mode: Fair}}
-		s := newSiege(policy)
+		s, peak := newSiege(policy), 0 // sites that had something at a time
 		pick := func(of func(*Ticket) bool) *Ticket {
 			some := slices.DeleteFunc(slices.Clone(s.tickets), func(x *Ticket) bool { return !of(x) })
 			if len(some) == 0 {
@@ -178,7 +212,7 @@ func TestSitesAtRandom(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				s.forget()
-				s.checkSites(t)
+				peak = max(peak, s.checkSites(t))
 			},
 		})
 		for _, x := range s.tickets {
@@ -189,12 +223,20 @@ func TestSitesAtRandom(t *testing.T) {
 		if g := s.gate; g.clock.active != 0 || len(g.contending) > 0 || g.load != (load{}) || g.delayed != (ofDelayed{}) || g.openShare != 0 || g.busy != 0 || len(s.tickets) > 0 {
 			t.Fatalf("all have left: shares of %g, %d contend, %+v, %d busy", g.clock.active, len(g.contending), g.load, g.busy)
 		}
-		s.table.shards[0].each(func(b *bucket) {
+		s.checkVisits(t, peak)
+	})
+}
+
+// checkVisits looks, as all have left, at what clients are at other sites than their first: they
+// are remembered at few, or at no more than asked for something at a time, if those were more.
+func (s *siege) checkVisits(t fataler, peak int) {
+	for i := range s.table.shards {
+		s.table.shards[i].each(func(b *bucket) {
 			for c, n := b.client.Load(), 0; c != nil; c = c.elsewhere {
-				if n++; n > 1+6 || c.work != 0 || c.queued != 0 || c.running != 0 || c.lanes != nil {
+				if n++; n > 2+max(mostElsewhere, peak) || c.work != 0 || c.queued != 0 || c.running != 0 || c.lanes != nil {
 					t.Fatalf("%v still has work at %q, or is at too many sites (%d): %+v", b.key, c.site.name, n, c)
 				}
 			}
 		})
-	})
+	}
 }
