@@ -43,7 +43,7 @@ func (c *Config) InShadow() string {
 	case t.Mode == "observe":
 		return "fair"
 	case t.Shadow == "true" || slices.ContainsFunc(c.Classes, func(x Class) bool { return x.Shadow }) ||
-		slices.ContainsFunc(c.Sites.Named, func(x Site) bool { return x.Shadow }):
+		slices.ContainsFunc(c.Sites.Named, func(x Site) bool { return x.Shadow || x.Mode == "observe" }):
 		return t.Mode
 	}
 	return ""

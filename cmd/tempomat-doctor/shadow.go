@@ -65,7 +65,7 @@ told of each request a minute later; clients come as they came, whatever it does
 func printShadow(w io.Writer, r *api.ShadowReply, ask shadowed, width int) error {
 	var out strings.Builder
 	if r.Mode == "" {
-		fmt.Fprintln(&out, "Nothing is in shadow now. Put something there with throttle.shadow, or shadow: true of a class.")
+		fmt.Fprintln(&out, "Nothing is in shadow now. Put something there with throttle.shadow, or shadow: true of a class or a site.")
 	} else {
 		fmt.Fprintf(&out, "In shadow now: %s.\n", harmless.Text(r.Mode))
 	}

@@ -22,7 +22,10 @@ func Enforced(c *config.Config) (p limiter.Policy, mode string) {
 	}
 	acts.Sites.Named = slices.Clone(c.Sites.Named)
 	for i := range acts.Sites.Named {
-		acts.Sites.Named[i].Shadow = false
+		s := &acts.Sites.Named[i]
+		if s.Shadow = false; s.Mode == "observe" {
+			s.Mode = "" // as all others
+		}
 	}
 	return Limits(&acts), mode
 }
