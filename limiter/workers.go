@@ -218,7 +218,7 @@ func (g *gate) prove(at time.Duration, t *Ticket) {
 	if x.late {
 		g.workers.late--
 	}
-	if x.usual == 0 {
+	if x.usual == 0 || t.orphan { // what ends as its client leaves was not answered
 		return
 	}
 	n := min(x.with, g.busy)

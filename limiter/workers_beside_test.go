@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -60,4 +61,16 @@ func TestLateOnesOfAnObservedSiteRefuteNoWorkers(t *testing.T) {
 		s.Progress(s.now, x, 20*time.Millisecond, false)
 	}
 	s.expect("all are late", 16, "what is usual; nothing was learnt yet")
+}
+
+// TestWhoLeavesProvesNoWorkers: forty clients leave before the answer, the last first. That their requests end
+// soon says nothing of the workers.
+func TestWhoLeavesProvesNoWorkers(t *testing.T) {
+	s := newFlooded(t, 40, 20*time.Millisecond, 280*time.Millisecond)
+	s.run(60 * time.Millisecond)
+	for _, x := range slices.Backward(s.queue) {
+		s.Orphan(s.now, x)
+		s.done(x, 0)
+	}
+	s.expect("all have left", 16, "what is usual; nothing was learnt yet")
 }
