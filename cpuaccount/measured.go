@@ -98,6 +98,12 @@ type Sums struct {
 	Told      time.Duration // by the backend, in CostHeader
 	Process   time.Duration // that their workers used, as the kernel counts it
 	Database  time.Duration // a database's, as the kernel counts it, by their shares
+	Requests  Requests      // how many they are, each where most of its cost is
+}
+
+// Requests counts requests by what their cost is known from.
+type Requests struct {
+	Estimated, Told, Process uint64
 }
 
 // Sums returns what it has charged since it was made. It only grows.
@@ -105,6 +111,7 @@ func (m *Meter) Sums() Sums {
 	return Sums{
 		Estimated: time.Duration(m.sums[byEstimate].Load()), Told: time.Duration(m.sums[byHeader].Load()),
 		Process: time.Duration(m.sums[byProcess].Load()), Database: time.Duration(m.sums[byDatabase].Load()),
+		Requests: Requests{Estimated: m.requests[byEstimate].Load(), Told: m.requests[byHeader].Load(), Process: m.requests[byProcess].Load()},
 	}
 }
 
@@ -120,11 +127,26 @@ const (
 // sumUpLocked adds a request that ends.
 func (s *Span) sumUpLocked() {
 	m := s.meter
+	m.requests[s.mostlyLocked()].Add(1)
 	for by, d := range [sums]time.Duration{
 		byEstimate: s.cpu - s.told - s.exact, byHeader: s.told, byProcess: s.exact - s.database, byDatabase: s.database,
 	} {
 		if d > 0 {
 			m.sums[by].Add(int64(d))
 		}
+	}
+}
+
+// mostlyLocked is what the most of the request's cost is known from: one of byEstimate, byHeader
+// and byProcess. A database's share is in what its worker told.
+func (s *Span) mostlyLocked() int {
+	estimated := s.cpu - s.told - s.exact
+	switch {
+	case s.told > max(estimated, s.exact):
+		return byHeader
+	case s.exact > estimated, s.isExact && s.exact == estimated: // nothing was used, and that is known
+		return byProcess
+	default:
+		return byEstimate
 	}
 }

@@ -1,6 +1,7 @@
 package cpuaccount
 
 import (
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -142,4 +143,37 @@ func TestSumsOnlyGrow(t *testing.T) {
 			t.Errorf("the sums are %v, the charges %v, and all cost %v", sum, m.charged.Load(), all)
 		}
 	})
+}
+
+// TestRequestsBySource: each request counts once, where most of its cost is known from.
+func TestRequestsBySource(t *testing.T) {
+	for name, c := range map[string]struct {
+		source Source
+		do     func(s *Span)
+		want   Requests
+	}{
+		"nothing tells": {Process, func(*Span) {}, Requests{Estimated: 1}},
+		"measured":      {Process, func(s *Span) { s.Measured(at(2), Reading{CPU: sec(0.5)}) }, Requests{Process: 1}},
+		"it waited":     {Process, func(s *Span) { s.Measured(at(2), Reading{}) }, Requests{Process: 1}},
+		"a database":    {Process, func(s *Span) { s.Measured(at(2), Reading{Database: sec(0.5)}) }, Requests{Process: 1}},
+		"lost early": {Process, func(s *Span) {
+			s.Measured(at(0.5), Reading{CPU: sec(0.4)})
+			s.Lost(at(0.5))
+		}, Requests{Estimated: 1}},
+		"lost late": {Process, func(s *Span) {
+			s.Measured(at(1.9), Reading{CPU: sec(1.5)})
+			s.Lost(at(1.9))
+		}, Requests{Process: 1}},
+		"told late":  {Header, func(s *Span) { s.Tell(at(1.9), http.Header{CostHeader: {"0.5"}}) }, Requests{Told: 1}},
+		"told early": {Header, func(s *Span) { s.Tell(at(0.5), http.Header{CostHeader: {"0.5"}}) }, Requests{Estimated: 1}},
+	} {
+		m, s := NewMeter(c.source, 2, 0), new(Span)
+		m.Begin(at(0), s)
+		c.do(s)
+		s.End(at(2))
+		s.End(at(3))
+		if got := m.Sums().Requests; got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
 }

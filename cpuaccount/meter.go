@@ -29,6 +29,7 @@ type Meter struct {
 	// measured is the part of charged that is known by Readings.
 	measured atomic.Int64
 	sums     [sums]atomic.Int64
+	requests [byDatabase]atomic.Uint64 // by what most of their cost is known from
 
 	looked      int64 // charged at the last Correct, whose caller guards it
 	lookedExact int64 // measured at the last Correct

@@ -36,6 +36,11 @@ func requests() []Metric {
 			tell(s.Costs.Told.Seconds(), "header")
 			tell(s.Costs.Estimated.Seconds(), "estimate")
 		}, "source"),
+		counts("cost_requests_total", "costRequests", "Requests that are over, each by what most of its cost is known from: its worker's process (and a database's), the backend's word, or its time.", func(s *State, tell tell) {
+			tell(float64(s.Costs.Requests.Process), "process")
+			tell(float64(s.Costs.Requests.Told), "header")
+			tell(float64(s.Costs.Requests.Estimated), "estimate")
+		}, "source"),
 		groupSeconds("wasted_cpu_seconds_total", "wastedSecondsOf", "Of the CPU-seconds, those for clients that had left, by group.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Wasted }),
 		allSeconds("wastedSeconds", "Of the CPU-seconds, those for clients that had left.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Wasted }),
 		count("newcomers_redirected_total", "newcomersRedirected", "Newcomers that were redirected to the same URL, with a pass.", func(s *State) uint64 { return s.Redirects.Redirected }),
