@@ -52,6 +52,19 @@ func newLedger() telemetrytest.Ledger {
 	return l
 }
 
+// kernelHelp has something be missing, and a proxy that means harm tell of it.
+func kernelHelp() api.Kernel {
+	return api.Kernel{
+		Seconds: 65, Lowered: 2,
+		Costs:   []api.CostRow{{Source: "process", CPU: 12.345, Requests: 12345}, {Source: "database", CPU: 4.5}, {Source: "header"}, {Source: "estimate", CPU: 3, Requests: 99}},
+		Stepped: []api.StepRow{{Below: 5, Steps: 1200}, {Below: 10, Steps: 30}, {Below: 19}},
+		Missing: []api.MissingRow{
+			{For: "costs", What: "the right is missing (CAP_SYS_PTRACE)", Remedy: "grant it (docs/kernel-bill.md)"},
+			{For: "priority", What: "owned\x1b[2J\nby nobody"},
+		},
+	}
+}
+
 // socketPath is a path that is short enough for a socket.
 func socketPath(t *testing.T) string {
 	t.Helper()
@@ -94,6 +107,7 @@ func serveLedger(t *testing.T, ledger telemetry.Ledger, reload func() error) (pa
 				Probes: 1, Queued: 42, GateCounts: limiter.GateCounts{Shed: 7}, Clock: 1234.5, Utilisation: 0.98,
 			}
 		},
+		Kernel: kernelHelp,
 		Ready:  func() error { return nil },
 		Reload: reload,
 
@@ -253,6 +267,9 @@ func TestJSONOfOne(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), reply); err != nil || status != 0 {
 			t.Errorf("%v: %v, status %d, %s", args, err, status, stderr)
 		}
+	}
+	if gate.Kernel == nil || cmp.Diff(kernelHelp(), *gate.Kernel) != "" {
+		t.Errorf("the kernel's help: %+v", gate.Kernel)
 	}
 	if gate.Version == 0 || key.Row.ID != row.ID {
 		t.Errorf("%+v, %+v", gate, key)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -19,7 +20,9 @@ func (d *doctor) gate() *cobra.Command {
 		Use:   "gate",
 		Short: "Show the queue before the backend: who computes, who waits",
 		Long: `Show the queue before the backend: how many workers it has and who tells that, how many
-requests of which size compute, how many wait, and how full the CPUs are.`,
+requests of which size compute, how many wait, and how full the CPUs are. Then what costs are
+known from, how many processes of the backend have stepped down in priority for others, and
+what is missing for that, with what to do about it.`,
 		Example: `  tempomat-doctor gate
   watch -n 1 tempomat-doctor gate`,
 		Args: takes(0),
@@ -33,7 +36,15 @@ requests of which size compute, how many wait, and how full the CPUs are.`,
 			}
 			out := tabwriter.NewWriter(d.stdout, 0, 8, 2, ' ', 0)
 			printGate(out, g.GateState)
-			return out.Flush()
+			var under bytes.Buffer // long lines, that would widen the table
+			if g.Kernel != nil {
+				printKernel(out, &under, g.Kernel)
+			}
+			if err := out.Flush(); err != nil {
+				return err
+			}
+			_, err := under.WriteTo(d.stdout)
+			return err
 		},
 	}
 	asJSON(c.Flags(), &document)

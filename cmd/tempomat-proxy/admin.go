@@ -34,6 +34,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready 
 		Now:       time.Now,
 		Status:    s.status,
 		Gate:      s.limiter.GateState,
+		Kernel:    s.kernel,
 		Share:     s.sharing.reply,
 		Ready:     ready,
 		Reload:    s.reload,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
 	"sync"
@@ -22,6 +23,28 @@ type bills struct {
 	key  billKey // of what runs
 	stop context.CancelFunc
 	runs sync.WaitGroup
+
+	mu      sync.Mutex // guards the following
+	missing error      // why workers are not measured; nil: they are, or nobody knows yet
+}
+
+// Why the CPU time of workers is not measured, beside what package workers tells.
+var (
+	errNotMeasured = errors.New("cost.source has nobody look which process serves a request")
+	errElsewhere   = errors.New("the backend is on another machine")
+)
+
+// lacks is why workers are not measured; nil: they are, as far as is known.
+func (b *bills) lacks() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.missing
+}
+
+func (b *bills) miss(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.missing = err
 }
 
 // billKey is what a reload has to change for it to begin anew.
@@ -39,6 +62,7 @@ func (b *bills) restart(c *config.Config) {
 	}
 	b.end()
 	b.key = key
+	b.miss(errNotMeasured)
 	if policy.Meter(c.Cost.Source, 1).Measures() {
 		b.begin(c)
 	}
@@ -50,6 +74,7 @@ func (b *bills) begin(c *config.Config) {
 		warn = b.log.Warn
 	}
 	if !policy.IsLocal(c.Backend.URL) {
+		b.miss(errElsewhere)
 		if c.Cost.Source == "process" || c.Cost.Socket != "" {
 			warn("the CPU time of the backend's workers is not measured: it is on another machine", zap.String("backend", c.Backend.URL))
 		}
@@ -60,7 +85,7 @@ func (b *bills) begin(c *config.Config) {
 	if err == nil {
 		finder, err = workers.OpenFinder(u)
 	}
-	if err != nil {
+	if b.miss(err); err != nil {
 		warn("the backend's workers are not looked for; their requests' cost is estimated", zap.Error(err))
 	}
 	ear := b.listen(c.Cost.Socket)
@@ -68,7 +93,7 @@ func (b *bills) begin(c *config.Config) {
 		return
 	}
 	tell := func(err error) {
-		if err != nil {
+		if b.miss(err); err != nil {
 			warn("which worker serves a request is not seen; its cost is estimated, unless the worker tells", zap.Error(err))
 			return
 		}

@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"tempomat/limiter/limitertest"
+	"tempomat/proxy/admin/api"
 )
 
 // costs is what the proxy knows the cost of requests from, in seconds.
@@ -66,6 +68,15 @@ func TestExactBill(t *testing.T) {
 			part := process / cpu.Seconds()
 			if c.known && (part < 0.9 || part > 1.2) || !c.known && (process > 0 || estimate == 0) {
 				t.Errorf("known is %.2f of what PHP used, and %.3f s are estimated", part, estimate)
+			}
+			var g api.GateReply
+			s.ask("/v1/gate", &g)
+			k := g.Kernel
+			lacks := slices.ContainsFunc(k.Missing, func(m api.MissingRow) bool {
+				return m.For == "costs" && strings.Contains(m.What, "CAP_SYS_PTRACE") && m.Remedy != ""
+			})
+			if lacks == c.known || (k.Costs[0].Requests > 0) != c.known {
+				t.Errorf("the doctor is told %+v", k)
 			}
 			if c.log != "" {
 				limitertest.Eventually(t, "the log says "+c.log, func() bool { return strings.Count(s.stderr.String(), c.log) == 1 })

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/rand"
 	"net/url"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -70,6 +71,7 @@ func (s *sidecar) openHints() {
 	s.bills.restart(s.config)
 	s.priorities.handler, s.priorities.log = s.handler, s.logs.log
 	s.priorities.restart(s.config)
+	s.costs.Note(time.Now(), s.handler.Policy().Meter.Sums()) // so that nothing at the start is missed
 }
 
 // openUsage opens what measures the CPU use; nil if nothing does.

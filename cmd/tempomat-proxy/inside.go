@@ -82,6 +82,7 @@ func (s *sidecar) runInside(ctx context.Context) {
 			i.book.Running(now, running)
 			clear(running) // or the strings would stay alive
 			if n%drainsPerPoint == 0 {
+				s.costs.Note(now, s.handler.Policy().Meter.Sums())
 				i.events.Publish(i.book.Tick(now, s.moment(now)))
 			}
 		}

@@ -41,6 +41,7 @@ type priorities struct {
 	path    string
 	retired priority.Counts // of Keepers before
 	told    string          // what is missing, as it was logged last
+	missing error           // why nothing steps down; nil: it does
 }
 
 // restart puts all back as it was, and has processes step down as the configuration has it,
@@ -48,8 +49,9 @@ type priorities struct {
 func (p *priorities) restart(c *config.Config) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.path, p.failed = priorityPath(c), false
+	p.path, p.failed, p.missing = priorityPath(c), false, nil
 	if err := p.openLocked(c); err != nil {
+		p.missing = err
 		p.closeLocked()
 		p.leftLocked()
 		p.missLocked(c, err)
@@ -60,20 +62,26 @@ func (p *priorities) restart(c *config.Config) {
 	p.keeper.Restore()
 }
 
-// errNotWanted says that nothing is to step down.
-var errNotWanted = errors.New("it is off")
+// Why nothing is to step down, or cannot.
+var (
+	errNotWanted    = errors.New("gate.priority is off")
+	errNobodySlowed = errors.New("nobody is slowed: throttle.mode is not fair, or all is only judged (throttle.shadow)")
+	errNoRecord     = errors.New("with state: off there is nowhere to write down what was changed")
+)
 
 // openLocked opens the Keeper if it is wanted and there is none.
 func (p *priorities) openLocked(c *config.Config) (err error) {
 	switch {
-	case c.Gate.Priority == "off" || c.Throttle.Mode != "fair" || c.Throttle.JudgesOnly():
+	case c.Gate.Priority == "off":
 		return errNotWanted
+	case c.Throttle.Mode != "fair" || c.Throttle.JudgesOnly():
+		return errNobodySlowed
 	case !policy.IsLocal(c.Backend.URL):
-		return errors.New("the backend is on another machine")
+		return errElsewhere
 	case !policy.Meter(c.Cost.Source, 1).Measures():
-		return errors.New("cost.source has nobody look which process serves a request")
+		return errNotMeasured
 	case p.path == "":
-		return errors.New("with state: off there is nowhere to write down what was changed")
+		return errNoRecord
 	case p.keeper != nil:
 		return nil
 	}
@@ -117,7 +125,7 @@ func (p *priorities) tellLeft(n int) {
 
 // missLocked says once what is missing.
 func (p *priorities) missLocked(c *config.Config, err error) {
-	if errors.Is(err, errNotWanted) || p.told == err.Error() {
+	if errors.Is(err, errNotWanted) || errors.Is(err, errNobodySlowed) || p.told == err.Error() {
 		return
 	}
 	p.told = err.Error()
@@ -133,7 +141,14 @@ func (p *priorities) giveUp(err error) {
 	p.log.Warn("no process steps down in priority any more; everything else is as usual", zap.Error(err))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.failed = true
+	p.failed, p.missing = true, err
+}
+
+// lacks is why nothing steps down; nil: it does.
+func (p *priorities) lacks() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.missing
 }
 
 // end puts all back. Nothing steps down afterwards.

@@ -17,6 +17,7 @@ import (
 	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
+	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy"
 	"tempomat/proxy/admin"
@@ -36,6 +37,7 @@ type sidecar struct {
 	hints       *proxy.WorkerHints
 	bills       bills
 	priorities  priorities
+	costs       cpuaccount.Recent
 	state       stateFile
 	journal     *telemetry.Journal
 	inside      *inside

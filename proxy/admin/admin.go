@@ -59,6 +59,7 @@ type Options struct {
 	Now           func() time.Time
 	Status        func() Status
 	Gate          func() limiter.GateState
+	Kernel        func() api.Kernel // nil: nothing is told of the kernel's help
 	Share         func() api.ShareReply
 	Inspector     Inspector     // nil: nothing is told of single requests
 	Actor         Actor         // nil: nothing is done for single clients

@@ -122,6 +122,12 @@ func TestAdminViews(t *testing.T) {
 	if diff := cmp.Diff(api.GateReply{Version: 1, GateState: limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1}}, gate); diff != "" {
 		t.Errorf("gate (-want +got):\n%s", diff)
 	}
+	o := options()
+	o.Kernel = func() api.Kernel { return api.Kernel{Steps: true, Lowered: 2} }
+	ask(t, o, "GET", "/v1/gate", &gate)
+	if diff := cmp.Diff(&api.Kernel{Steps: true, Lowered: 2}, gate.Kernel); diff != "" {
+		t.Errorf("the kernel's help (-want +got):\n%s", diff)
+	}
 	var share api.ShareReply
 	ask(t, options(), "GET", "/v1/share", &share)
 	wanted := options().Share()

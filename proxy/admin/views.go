@@ -85,7 +85,12 @@ func (a *Server) key(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *Server) gate(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, api.GateReply{Version: api.Version, GateState: a.opts.Gate()})
+	reply := api.GateReply{Version: api.Version, GateState: a.opts.Gate()}
+	if a.opts.Kernel != nil {
+		k := a.opts.Kernel()
+		reply.Kernel = &k
+	}
+	answer(w, http.StatusOK, reply)
 }
 
 func (a *Server) share(w http.ResponseWriter, _ *http.Request) {

@@ -62,6 +62,7 @@ type (
 	GateReply struct {
 		Version int `json:"version"`
 		limiter.GateState
+		Kernel *Kernel `json:"kernel,omitempty"` // nil: nothing is told of it
 	}
 
 	// ShareReply answers GET /v1/share: how the sidecar shares its accounts.

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tempomat/cpuaccount"
+	"tempomat/proxy/admin/api"
+	"tempomat/proxy/priority"
+	"tempomat/proxy/telemetry/metrics"
+	"tempomat/proxy/workers"
+)
+
+// TestKernelReply: what is missing is told once, with what to do, and only if it is missing.
+func TestKernelReply(t *testing.T) {
+	forbidden := fmt.Errorf("no right to raise a priority again (CAP_SYS_NICE): %w", fs.ErrPermission)
+	known := cpuaccount.Sums{Process: time.Second, Requests: cpuaccount.Requests{Process: 3}}
+	for name, c := range map[string]struct {
+		costs       cpuaccount.Sums
+		on          bool
+		bill, steps error
+		acts        bool
+		missing     []string // for what, and a word of the remedy
+	}{
+		"all is there":                    {known, true, nil, nil, true, nil},
+		"nothing was seen yet":            {cpuaccount.Sums{}, true, nil, nil, true, nil},
+		"workers tell, as none are found": {known, true, workers.ErrRight, nil, true, nil},
+		"no right to see":                 {cpuaccount.Sums{}, true, workers.ErrRight, nil, false, []string{"costs exact-bill.conf"}},
+		"in another container":            {cpuaccount.Sums{}, true, workers.ErrHidden, nil, false, []string{"costs --pid"}},
+		"in another network":              {cpuaccount.Sums{}, true, workers.ErrElsewhere, nil, false, []string{"costs --pid"}},
+		"no right to raise":               {known, false, nil, forbidden, false, []string{"priority priority.conf"}},
+		"neither right":                   {cpuaccount.Sums{}, false, workers.ErrRight, forbidden, false, []string{"costs cost.socket", "priority SYS_NICE"}},
+		"given up in between":             {known, false, nil, forbidden, false, []string{"priority SYS_NICE"}},
+		"another machine, told once":      {cpuaccount.Sums{}, false, errElsewhere, errElsewhere, false, []string{"costs localhost"}},
+		"another source, told once":       {cpuaccount.Sums{}, false, errNotMeasured, errNotMeasured, false, []string{"costs cost.source: auto"}},
+		"switched off":                    {known, false, nil, errNotWanted, false, []string{"priority gate.priority: auto"}},
+		"nobody is slowed":                {known, false, nil, errNobodySlowed, false, []string{"priority mode: fair"}},
+		"no state file":                   {known, false, nil, errNoRecord, false, []string{"priority state:"}},
+		"no Linux":                        {cpuaccount.Sums{}, false, errors.ErrUnsupported, errors.ErrUnsupported, false, []string{"costs only Linux"}},
+		"something else":                  {known, false, nil, errors.New("a full disk"), false, []string{"priority "}},
+	} {
+		k := kernelReply(c.costs, time.Minute, metrics.Priorities{On: c.on}, c.bill, c.steps)
+		if k.Steps != c.acts || len(k.Missing) != len(c.missing) {
+			t.Errorf("%s: steps down: %t, missing: %+v", name, k.Steps, k.Missing)
+			continue
+		}
+		for i, m := range k.Missing {
+			of, word, _ := strings.Cut(c.missing[i], " ")
+			if m.For != of || m.What == "" || !strings.Contains(m.Remedy, word) || (word == "") != (m.Remedy == "") {
+				t.Errorf("%s: %+v, want %s", name, m, c.missing[i])
+			}
+		}
+	}
+}
+
+func TestKernelReplyHasAllNumbers(t *testing.T) {
+	costs := cpuaccount.Sums{
+		Process: 1500 * time.Millisecond, Database: 2 * time.Second, Told: 3 * time.Second, Estimated: 4 * time.Second,
+		Requests: cpuaccount.Requests{Process: 1, Told: 2, Estimated: 3},
+	}
+	p := metrics.Priorities{On: true, Counts: priority.Counts{Steps: [priority.Steps]uint64{9, 8, 7}, Lowered: 2}}
+	want := api.Kernel{
+		Seconds: 65, Steps: true, Lowered: 2,
+		Costs:   []api.CostRow{{Source: "process", CPU: 1.5, Requests: 1}, {Source: "database", CPU: 2}, {Source: "header", CPU: 3, Requests: 2}, {Source: "estimate", CPU: 4, Requests: 3}},
+		Stepped: []api.StepRow{{Below: 5, Steps: 9}, {Below: 10, Steps: 8}, {Below: 19, Steps: 7}},
+		Missing: []api.MissingRow{},
+	}
+	if diff := cmp.Diff(want, kernelReply(costs, 65*time.Second, p, nil, nil)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestRemediesAreDescribed: the files that a remedy names are there.
+func TestRemediesAreDescribed(t *testing.T) {
+	for _, err := range []error{errNotWanted, errNobodySlowed, errNotMeasured, errNoRecord, errElsewhere, errors.ErrUnsupported, workers.ErrRight, workers.ErrHidden, workers.ErrElsewhere, fs.ErrPermission} {
+		_, rest, _ := strings.Cut(remedy(err), "(docs/")
+		name, _, ok := strings.Cut(rest, ".md")
+		if _, missing := os.Stat(filepath.Join("..", "..", "docs", name+".md")); !ok || missing != nil {
+			t.Errorf("%v: %s: %v", err, remedy(err), missing)
+		}
+	}
+}
