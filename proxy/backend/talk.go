@@ -39,6 +39,9 @@ func (c *Conn) talk(request, memory []byte, waited bool) (n int, sending, readin
 		c.step = c.talkStep
 	}
 	err := c.raw.Read(c.step)
+	for !t.asked && errors.Is(err, os.ErrDeadlineExceeded) && c.extend() {
+		err = c.raw.Read(c.step) // the deadline of a request before passed as this one began
+	}
 	switch {
 	case t.stale:
 		return 0, nil, errStale

@@ -99,6 +99,25 @@ func TestTalkOutlastsAnEarlierDeadline(t *testing.T) {
 	}
 }
 
+// TestTalkBeginsAsAnEarlierDeadlinePasses: a request is not late before it is sent.
+func TestTalkBeginsAsAnEarlierDeadlinePasses(t *testing.T) {
+	s := serve(t, answers(hello))
+	p := s.pool(2 * time.Hour)
+	if _, _, err := do(p, get()); err != nil {
+		t.Fatal(err)
+	}
+	c := p.idle[0]
+	c.deadline = time.Now().Add(time.Hour) // it is seen to be in time, and passes then
+	if err := c.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	post := get()
+	post.Method = http.MethodPost
+	if _, body, err := do(p, post); body != "hello" || err != nil || s.accepted() != 1 {
+		t.Errorf("%q %v over %d connections", body, err, s.accepted())
+	}
+}
+
 // TestTalkEnds: in time, or when it is given up.
 func TestTalkEnds(t *testing.T) {
 	s := serve(t, func(_ net.Conn, br *bufio.Reader) { _, _ = br.WriteTo(io.Discard) })
