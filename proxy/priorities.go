@@ -117,14 +117,19 @@ const forgives = 10 * time.Second
 
 // counts is what a request has used that counts for its steps: all, but of a stream what it used
 // of late. Whoever sends an event an hour would else be at the lowest priority one day, for as
-// long as the connection lasts.
+// long as the connection lasts. A process is put back after a time in which it used too little
+// for a step: whoever calls its answer a stream, and goes on computing, stays where it is.
 func (p *priorities) counts(now time.Time, x *exchange, used time.Duration) time.Duration {
 	if !x.work.isStream() {
 		return used
 	}
+	if x.stepSince.IsZero() {
+		x.stepSince = now
+	}
 	if now.Sub(x.stepSince) >= forgives {
+		quiet := x.Step(used-x.stepFrom) == 0
 		x.stepSince, x.stepFrom = now, used
-		if x.lowered != nil && x.lowered.step > 0 {
+		if quiet && x.lowered != nil && x.lowered.step > 0 {
 			p.wishes = append(p.wishes, wish{lowered: x.lowered})
 			x.lowered = nil
 		}

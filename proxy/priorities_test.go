@@ -22,6 +22,15 @@ type stepper struct {
 	steps []int // 0: one was put back
 	ids   []process.ID
 	err   error
+	busy  time.Duration // for how long a request computes; 0: all of its time
+}
+
+// uses is what a request has used that runs for so long.
+func (s *stepper) uses(ran time.Duration) time.Duration {
+	if s.busy > 0 {
+		return min(ran, s.busy)
+	}
+	return ran
 }
 
 func (s *stepper) Step(_ *priority.Hold, id process.ID, step int) error {
@@ -45,8 +54,8 @@ func (s *stepper) seen() []int {
 	return slices.Clone(s.steps)
 }
 
-// compute looks at what runs each 20 ms: all of its time it computes, in one process.
-func compute(ctx context.Context, h *Handler, id process.ID) {
+// compute looks at what runs each 20 ms: it computes, in one process.
+func compute(ctx context.Context, h *Handler, s *stepper, id process.ID) {
 	ticks := time.NewTicker(billEvery)
 	defer ticks.Stop()
 	for {
@@ -56,7 +65,7 @@ func compute(ctx context.Context, h *Handler, id process.ID) {
 		case now := <-ticks.C:
 			h.running.Each(func(x *exchange) {
 				if used := now.Sub(x.forwarded); !x.lingers && used >= leastBilled {
-					h.priorities.consider(now, x, id, used)
+					h.priorities.consider(now, x, id, s.uses(used))
 				}
 			})
 			h.priorities.apply()
@@ -76,7 +85,7 @@ func startSteppingAt(t *testing.T, backend http.HandlerFunc, s *stepper, failed 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		compute(ctx, r.handler, process.ID{PID: 7, Start: 1})
+		compute(ctx, r.handler, s, process.ID{PID: 7, Start: 1})
 	}()
 	t.Cleanup(func() {
 		stop()
