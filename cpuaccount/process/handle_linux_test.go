@@ -2,6 +2,7 @@ package process
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,7 +19,18 @@ func TestHandle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	echo := []byte("x")
+	if _, err := in.Write(echo); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, echo); err != nil { // from then on it has computed something
 		t.Fatal(err)
 	}
 	h, err := Open(child.Process.Pid)

@@ -2,15 +2,19 @@ package workers
 
 import (
 	"sync"
+	"syscall"
 	"time"
 
 	"tempomat/cpuaccount/process"
 )
 
 const (
-	// mostOpened processes are kept open, with two files each. Of more, the files are opened
-	// each time.
+	// mostOpened processes are kept open, with two files each, by each of up to three (who finds
+	// workers, who is told, and who looks for a database). Of more, the files are opened each time.
 	mostOpened = 256
+	// ofDescriptors is one of how many descriptors: where the process may have 1024, these
+	// take 48 of those that are not for connections.
+	ofDescriptors = 128
 	// keepsOpen is for how long a process is that serves nothing.
 	keepsOpen = 30 * time.Second
 )
@@ -29,7 +33,14 @@ type held struct {
 	used time.Time
 }
 
-func newOpened() *opened { return &opened{most: mostOpened, byPID: make(map[int]*held)} }
+func newOpened() *opened {
+	var limit syscall.Rlimit
+	_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)                        // unknown: none
+	return &opened{most: mostOf(uint64(limit.Cur)), byPID: make(map[int]*held)} //nolint:unconvert // it has a sign on some systems
+}
+
+// mostOf is how many are kept open where the process may have so many descriptors.
+func mostOf(descriptors uint64) int { return int(min(mostOpened, descriptors/ofDescriptors)) }
 
 // look returns the process that has that number now, and what it has used.
 func (o *opened) look(now time.Time, pid int) (h *process.Handle, u process.Usage, err error) {
