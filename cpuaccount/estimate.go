@@ -84,12 +84,18 @@ type private struct {
 func (p *private) doubted(at int64, others float64) float64 {
 	x, below, trust := p.cost(), others, 1.0 // of one that still runs it is only the least
 	if p.n > 0 {
-		below, trust = min(p.cost(), others), float64(p.n)/float64(p.n+lean)
+		below, trust = min(x, others), float64(p.n)/float64(p.n+lean)
 	}
-	return below + max(0, x-others)*trust*faded(p.at, at)
+	if x <= others {
+		return below // as below, without the exponential
+	}
+	return below + (x-others)*trust*faded(p.at, at)
 }
 
 // faded is what time leaves of something.
 func faded(since, at int64) float64 {
-	return math.Exp2(-float64(max(0, at-since)) / float64(halfLife/time.Millisecond))
+	if at <= since {
+		return 1 // as below, and sooner
+	}
+	return math.Exp2(-float64(at-since) / float64(halfLife/time.Millisecond))
 }

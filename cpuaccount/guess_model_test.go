@@ -295,7 +295,7 @@ func TestTheLeastAskedForMakesRoom(t *testing.T) {
 func BenchmarkGuessOfTheKnown(b *testing.B) {
 	for _, url := range []string{"", "/shape?a=1&b=2"} {
 		b.Run("url="+url, func(b *testing.B) {
-			g := newGuess()
+			g := NewGuess()
 			kinds := make([]Kind, 1000)
 			for i := range kinds {
 				kinds[i] = Kind{Shape: fmt.Sprint("/shape/", i%300), URL: url, Client: fmt.Sprint("10.0.0.", i)}
@@ -315,7 +315,7 @@ func BenchmarkGuessOfTheKnown(b *testing.B) {
 func BenchmarkGuessOf(b *testing.B) {
 	for _, url := range []string{"/shape", "/shape?a=1&b=2"} {
 		b.Run("url="+url, func(b *testing.B) {
-			g := newGuess()
+			g := NewGuess()
 			kinds := make([]Kind, 1000)
 			for i := range kinds {
 				kinds[i] = Kind{Shape: fmt.Sprint("/shape/", i%300), URL: url, Client: fmt.Sprint("10.0.0.", i)}

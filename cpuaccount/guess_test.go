@@ -302,7 +302,7 @@ func TestGuessConcurrently(t *testing.T) {
 }
 
 func BenchmarkGuess(b *testing.B) {
-	g := newGuess()
+	g := NewGuess()
 	kinds := make([]Kind, 10_000)
 	for i := range kinds {
 		kinds[i] = Kind{Shape: fmt.Sprint("/shape/", i%300), URL: fmt.Sprint("/shape/", i), Client: fmt.Sprint("10.0.0.", i%1000)}
