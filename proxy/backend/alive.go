@@ -8,14 +8,15 @@ import (
 )
 
 // isAlive tells whether the backend has neither closed the connection, nor said
-// something that nobody asked for.
+// something that nobody asked for. One goroutine calls it at a time.
 func (c *Conn) isAlive() bool {
 	if c.raw == nil {
 		return true
 	}
-	speaks := false
-	err := c.raw.Control(func(fd uintptr) { speaks = isSpoken(fd) })
-	return err == nil && !speaks
+	if c.look == nil {
+		c.look = func(fd uintptr) { c.speaks = isSpoken(fd) }
+	}
+	return c.raw.Control(c.look) == nil && !c.speaks
 }
 
 // isSpoken tells whether there is something to be read, the end included. To peek costs a

@@ -20,6 +20,9 @@ type Conn struct {
 	talks talk // of who uses it
 	step  func(fd uintptr) (done bool)
 
+	look   func(fd uintptr) // of isAlive
+	speaks bool
+
 	mu       sync.Mutex // guards the following
 	due      time.Time  // until when reading may take; zero: any time
 	deadline time.Time  // of the connection: not after due, and extended then; zero: none

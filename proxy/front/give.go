@@ -2,20 +2,22 @@ package front
 
 import (
 	"errors"
-	"net"
 	"os"
 	"syscall"
 
 	"tempomat/proxy/nonblock"
 )
 
-// giveAll writes pieces to the client, in one call if there is room for all. It may change
-// them.
+// giveAll writes pieces to the client, without TLS in one call if there is room for all. It
+// may change them.
 func (c *conn) giveAll(pieces [][]byte) error {
 	if c.raw == nil || c.tls != nil {
-		vector := net.Buffers(pieces)
-		_, err := vector.WriteTo(c.Conn)
-		return err
+		for _, p := range pieces {
+			if _, err := c.Write(p); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	if c.give == nil {
 		c.give = c.giveStep
