@@ -10,6 +10,7 @@
 //	work.go      what a process uses for one request
 //	database.go  what a database uses, for those who wait for it
 //	askers.go    which processes do
+//	share.go     what of that each of them pays for
 //	tracker.go   all of it, for the requests that run
 //
 // # Found

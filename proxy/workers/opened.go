@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// mostOpened processes are kept open, with two files each, by each of up to three (who finds
-	// workers, who is told, and who looks for a database). Of more, the files are opened each time.
+	// mostOpened processes are kept open, with two files each: so many workers, and so many of a
+	// database. Of more, the files are opened each time.
 	mostOpened = 256
 	// ofDescriptors is one of how many descriptors: where the process may have 1024, these
-	// take 48 of those that are not for connections.
+	// take 32 of those that are not for connections.
 	ofDescriptors = 128
 	// keepsOpen is for how long a process is that serves nothing.
 	keepsOpen = 30 * time.Second
