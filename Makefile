@@ -66,7 +66,7 @@ build: deps-build ## build the programs into bin/
 test: deps-test ## vet, each benchmark, what is too slow with the race detector, then all tests with it, also before a real Apache
 	$(GO) vet ./...
 	@$(MAKE) --no-print-directory bench-check
-	$(GO) test -count=1 ./limiter/limitertest ./proxy/replay ./proxy/shadow ./proxy/telemetry/book ./proxy/telemetry/metrics
+	$(GO) test -count=1 ./limiter/limitertest ./proxy/backend ./proxy/front ./proxy/nonblock ./proxy/replay ./proxy/shadow ./proxy/telemetry/book ./proxy/telemetry/metrics
 	$(GO) test -count=1 -run NobodyIsSentBackWithRoom ./proxy
 	CGO_ENABLED=1 $(GO) test -count=1 -run 'OneLimitForAll|BadNetwork' ./limiter/gossip
 	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 -timeout 12m ./...
