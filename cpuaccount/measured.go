@@ -91,6 +91,14 @@ func (s *Span) CPU(now time.Time) time.Duration {
 	return s.cpu
 }
 
+// Exact tells whether the most of the CPU time was told by the backend, or measured at its
+// worker: it is not estimated from the time that the request took.
+func (s *Span) Exact() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mostlyLocked() != byEstimate
+}
+
 // Sums is the CPU time that requests were charged with which have ended, by what it is
 // known from.
 type Sums struct {

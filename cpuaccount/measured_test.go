@@ -175,5 +175,8 @@ func TestRequestsBySource(t *testing.T) {
 		if got := m.Sums().Requests; got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
+		if got := s.Exact(); got == (c.want.Estimated == 1) {
+			t.Errorf("%s: is exact: %v", name, got)
+		}
 	}
 }

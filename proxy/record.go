@@ -12,7 +12,7 @@ func (x *exchange) recorded(now time.Time, shard uint8) *telemetry.Record {
 		Arrived: x.arrived, Request: x.request, Who: &x.Who, Verdict: x.Verdict, Group: x.group(), Outcome: x.outcome,
 		Status: x.writer.status, Bytes: x.writer.bytes, Guess: x.Guess, Cost: x.Cost, Held: x.held, Orphan: x.IsOrphan(),
 		Judged: x.policy.Standing != nil, Limit: x.counted.Limit, ID: x.id, Access: x.policy.Access,
-		CPU: x.CPU, Stay: x.Stay, Idle: x.Idle, Beside: x.Beside, Asked: !x.waits.IsZero(),
+		CPU: x.CPU, Stay: x.Stay, Idle: x.Idle, Exact: x.Exact, Beside: x.Beside, Asked: !x.waits.IsZero(),
 		Told: x.told.cost, ToldWasted: x.told.wasted, Queued: x.queued(now), Shard: shard,
 	}
 	if !x.counted.Blocked {

@@ -33,7 +33,7 @@ func (s *sidecar) setShadow(c *config.Config) {
 	}
 	p := &shadow.Plan{
 		Mode: mode, Policy: limits, TableSize: c.Table.Size, CPUs: policy.CPUs(c), Measures: policy.MeasuresUse(c),
-		Exact:   c.Cost.Source == "header",
+		Told:    c.Cost.Source == "header",
 		Workers: func() int { n, _ := s.limiter.Workers(); return n }, Known: s.limiter.Known(),
 	}
 	if c.Newcomers.Redirect && mode == "fair" {

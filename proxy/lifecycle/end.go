@@ -91,5 +91,6 @@ func (l *Life) Leave(now time.Time) {
 // measured takes down what the meter saw.
 func (l *Life) measured(now time.Time) {
 	l.CPU, l.Stay, l.Idle = l.span.CPU(now), l.span.Stay(), l.span.Idle()
+	l.Exact = l.span.Exact()
 	l.Beside = max(l.Beside, l.rules.Meter.Running())
 }

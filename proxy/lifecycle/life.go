@@ -26,6 +26,7 @@ type Life struct {
 	CPU     time.Duration // once it is settled, or lingers: of Cost, what it computed
 	Stay    time.Duration // once it is settled, or lingers: for how long it was at the backend
 	Idle    time.Duration // of Stay, without computing
+	Exact   bool          // once it is settled, or lingers: CPU is no estimate
 	Beside  int           // once it is settled, or lingers: how many others were at the backend as it came, or as it ended
 
 	gate    *Gatekeeper

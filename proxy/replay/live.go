@@ -41,7 +41,8 @@ type Fate struct {
 	// that, as far as a meter saw it, and Stay for how long it was at the backend, Idle for how
 	// long of that without computing.
 	Guess, Cost, CPU, Stay, Idle time.Duration
-	Beside                       int // how many others were at the backend as it came there, or as it ended
+	Exact                        bool // CPU is no estimate
+	Beside                       int  // how many others were at the backend as it came there, or as it ended
 }
 
 // Live replays requests that a sidecar tells it of one by one. It is not to be used
@@ -111,7 +112,7 @@ func (l *Live) over(_ time.Duration, j *job, o outcome) {
 	f := Fate{
 		Waited: j.waited, Verdict: j.Verdict, Redirected: j.sent,
 		Refused: o == refused, TurnedAway: o == turnedAway,
-		Guess: j.Guess, Cost: j.Cost, CPU: j.CPU, Stay: j.Stay, Idle: j.Idle, Beside: j.Beside,
+		Guess: j.Guess, Cost: j.Cost, CPU: j.CPU, Stay: j.Stay, Idle: j.Idle, Exact: j.Exact, Beside: j.Beside,
 	}
 	if o == served {
 		f.Held = j.HoldFor

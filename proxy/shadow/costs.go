@@ -8,7 +8,8 @@ import (
 // costs is what pages use while the backend is not crowded.
 //
 // Where more requests are at the backend than it has workers, some of them wait, and it
-// cannot be seen which: what they used is right in sum, and a style sheet seems to have
+// cannot be seen which, unless the backend tells what they used, or it is measured at its
+// workers: what they are taken to have used is right in sum, and a style sheet seems to have
 // used as much as the dear page that it waited with. So what was seen of its shape at other
 // times is taken, and what remains of the sum is for those of which little was seen.
 type costs struct {
@@ -38,8 +39,8 @@ const (
 )
 
 // of is what a request uses, and for how long it holds a worker beside that, if it was seen
-// in a crowd, or by itself. Exact says that the backend told what it used.
-func (c *costs) of(s *seen, crowded, exact bool) (used, idle time.Duration) {
+// in a crowd, or by itself.
+func (c *costs) of(s *seen, crowded bool) (used, idle time.Duration) {
 	p := c.page(s.who.Shape)
 	x := s.asks.Seconds()
 	if !crowded {
@@ -50,7 +51,7 @@ func (c *costs) of(s *seen, crowded, exact bool) (used, idle time.Duration) {
 		return s.asks, s.idle
 	}
 	idle = min(s.idle, seconds(p.idle)) // to wait for a worker is not to hold one
-	if exact {
+	if s.exact {
 		p.crowded++
 		p.reckoned += (x - p.reckoned) / float64(min(p.crowded, longMean))
 		return s.asks, idle

@@ -29,7 +29,8 @@ type seen struct {
 	used       time.Duration // CPU time
 	asks       time.Duration // what it would use: used, or what was guessed where it was not served
 	stay, idle time.Duration
-	beside     int // others at the backend
+	exact      bool // used is no estimate
+	beside     int  // others at the backend
 	delay      time.Duration
 	eligible   bool
 	refused    bool   // in truth
@@ -84,7 +85,7 @@ func concerns(r *telemetry.Record) bool { return r.Asked || r.Limit != "" || r.W
 func (s *seen) set(r *telemetry.Record, eligible bool) {
 	s.who, s.came, s.group, s.status = *r.Who, r.Arrived, r.Group, r.Status
 	s.used, s.asks, s.stay, s.idle, s.delay = r.CPU, r.CPU, r.Stay, r.Idle, r.Delay()
-	s.beside = r.Beside
+	s.exact, s.beside = r.Exact, r.Beside
 	s.refused, s.redirected = r.Outcome == telemetry.Refused, r.Outcome == telemetry.Redirected
 	if r.Stay <= 0 {
 		s.asks = r.Guess

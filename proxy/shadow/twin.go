@@ -20,8 +20,8 @@ type Plan struct {
 	CPUs      float64        // of the backend, above 0
 	Workers   func() int     // of the backend, as far as the sidecar knows
 	Measures  bool           // the sidecar sees the backend's CPU use
-	// Exact says that the backend tells what requests cost.
-	Exact bool
+	// Told says that costs are told by the backend: to wait for a CPU counts as being idle then.
+	Told bool
 	// Newcomers tells who would be redirected; nil: nobody.
 	Newcomers newcomers
 	// Known are the clients that are no strangers to the sidecar; nil: nobody is known.
@@ -172,10 +172,10 @@ func (t *Twin) arriveLocked(s *seen) {
 	s.who.Keep(t.hasLocked)
 	passed := s.group == telemetry.Newcomer || t.sent[s.who.Client]
 	if s.stay > 0 {
-		if slower := float64(s.beside+1) / t.plan.CPUs; t.plan.Exact && slower > 1 { // it waited for a CPU, too
+		if slower := float64(s.beside+1) / t.plan.CPUs; t.plan.Told && s.exact && slower > 1 { // it waited for a CPU, too
 			s.idle = max(0, min(s.idle, s.stay-time.Duration(float64(s.asks)*slower)))
 		}
-		s.asks, s.idle = t.costs.of(s, t.crowdedLocked(s), t.plan.Exact)
+		s.asks, s.idle = t.costs.of(s, t.crowdedLocked(s))
 	} else {
 		s.asks = t.costs.unserved(s.who.Shape, s.asks)
 	}

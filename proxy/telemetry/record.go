@@ -78,6 +78,7 @@ type Record struct {
 	// CPU is the CPU time that it used, whatever it was charged with; Stay for how long it
 	// was at the backend, and Idle for how long of that without computing.
 	CPU, Stay, Idle time.Duration
+	Exact           bool // CPU was told by the backend or measured at its worker: it is no estimate
 	Beside          int  // how many others were at the backend as it came there, or as it ended
 	Asked           bool // the limiter was asked for a place
 	// Queued is for how long it waited if it was never let go: it was refused or redirected,
