@@ -55,7 +55,7 @@ type chapter struct {
 // keys is one more line.
 func chapters(d *draft) []chapter {
 	all := []chapter{
-		{"Where requests come from and go", trafficSettings(&d.Config)},
+		{"Where requests come from and go", trafficSettings(&d.Traffic)},
 		{"TLS", tlsSettings(&d.TLS)},
 		{"How debt is acted on", throttleSettings(&d.Throttle)},
 		{"The gate", gateSettings(d)},
@@ -72,8 +72,8 @@ func chapters(d *draft) []chapter {
 	}
 	return append(all, []chapter{
 		{"Admin interface", adminSettings(&d.Admin)},
-		{"Statistics and logs", statisticsSettings(&d.Config)},
-		{"What the proxy itself answers", pageSettings(&d.Config)},
+		{"Statistics and logs", statisticsSettings(&d.Statistics)},
+		{"What the proxy itself answers", answerSettings(&d.Answers)},
 		{"Keys of the original", legacySettings(d)},
 	}...)
 }
