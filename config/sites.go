@@ -158,7 +158,7 @@ func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.N
 
 // validateSites checks that the modes of sites go with that of all.
 func validateSites(r *form.Reader, d *draft) {
-	if d.Throttle.Mode == "fair" || d.Throttle.Mode == "observe" {
+	if d.Throttle.HasGate() {
 		return
 	}
 	for _, s := range d.Sites.Named {
