@@ -89,8 +89,8 @@ func validateSmockron(r *form.Reader, d *draft) {
 			on++
 		}
 	}
-	if told > 0 && on+told > MaxClasses-1 {
-		r.Fault(at, "", fmt.Sprintf("and the classes that are on are %d; domains that are charged by requests and classes are at most %d", on+told, MaxClasses-1))
+	if told > 0 && on+told > maxClasses-1 {
+		r.Fault(at, "", fmt.Sprintf("and the classes that are on are %d; domains that are charged by requests and classes are at most %d", on+told, maxClasses-1))
 	}
 }
 
@@ -118,7 +118,7 @@ func (v smockronDomains) Text() string {
 
 func (v smockronDomains) Spec() form.Spec {
 	x := newSmockronDomain()
-	return form.ListOfMappings(smockronDomainSettings(&x), MaxClasses, 2)
+	return form.ListOfMappings(smockronDomainSettings(&x), maxClasses, 2)
 }
 
 func (v smockronDomains) Read(r *form.Reader, at form.Source, n *yaml.Node) {
@@ -126,8 +126,8 @@ func (v smockronDomains) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	if form.IsNull(n) {
 		return
 	}
-	if n.Kind != yaml.SequenceNode || len(n.Content) > MaxClasses {
-		r.Fault(at, "", fmt.Sprintf("must be a list of at most %d domains such as {domain: foo, class: slash32, charge: requests}", MaxClasses))
+	if n.Kind != yaml.SequenceNode || len(n.Content) > maxClasses {
+		r.Fault(at, "", fmt.Sprintf("must be a list of at most %d domains such as {domain: foo, class: slash32, charge: requests}", maxClasses))
 		return
 	}
 	for i, item := range n.Content {

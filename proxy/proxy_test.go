@@ -421,3 +421,12 @@ func answerOn(t *testing.T, c net.Conn) *http.Response {
 	t.Helper()
 	return answer(t, bufio.NewReader(c), "GET")
 }
+
+// plain are the entrances of listeners whose connections begin with a request.
+func plain(listeners ...net.Listener) []Entrance {
+	all := make([]Entrance, len(listeners))
+	for i, l := range listeners {
+		all[i].Listener = l
+	}
+	return all
+}

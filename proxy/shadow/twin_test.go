@@ -102,7 +102,7 @@ func serve(t *testing.T, p limiter.Policy, told cpuaccount.Source, trace []asked
 		switch d := record.Delay(); {
 		case f.Refused:
 			g.refused++
-		case d >= Noticed:
+		case d >= noticed:
 			g.delayed++
 			fallthrough
 		default:
