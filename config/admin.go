@@ -17,6 +17,8 @@ type Admin struct {
 	Hosts  []string // names that Web is reached by, beside addresses and localhost
 }
 
+func defaultAdmin() Admin { return Admin{Listen: "unix:/run/tempomat/admin.sock"} }
+
 func adminSettings(a *Admin) []form.Setting {
 	return []form.Setting{
 		{Path: "admin.listen", Value: adminSocket().In(&a.Listen), Restart: true,

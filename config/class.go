@@ -12,9 +12,9 @@ import (
 	"tempomat/config/form"
 )
 
-// MaxClasses is the most classes there can be, which is the most keys that the
+// maxClasses is the most classes there can be, which is the most keys that the
 // limiter charges one request to.
-const MaxClasses = 8
+const maxClasses = 8
 
 // builtIn names the classes that nobody has to make up, in their order.
 func builtIn() (names []string) {

@@ -12,7 +12,7 @@ import (
 )
 
 // mostNamed is how many classes may be named, those that are to be off included.
-const mostNamed = 3 * MaxClasses
+const mostNamed = 3 * maxClasses
 
 // classes reads the mapping of class names to classes.
 type classes struct{ d *draft }
@@ -36,7 +36,7 @@ func (v classes) Spec() form.Spec {
 		builtIns[k.Name] = schema
 	}
 	return form.Spec{
-		Type: "mapping", Allowed: fmt.Sprintf("names of classes, at most %d that are on", MaxClasses),
+		Type: "mapping", Allowed: fmt.Sprintf("names of classes, at most %d that are on", maxClasses),
 		Table: builtInTable(), Nested: true, Members: members, MemberPath: ".NAME.",
 		Schema: form.Schema{
 			"type": []string{"object", "null"}, "properties": builtIns,
@@ -57,7 +57,7 @@ func (v classes) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 		return
 	}
 	if named := len(n.Content) / 2; named > mostNamed {
-		r.Fault(at, "", fmt.Sprintf("names %d classes; at most %d are allowed", named, MaxClasses))
+		r.Fault(at, "", fmt.Sprintf("names %d classes; at most %d are allowed", named, maxClasses))
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -139,8 +139,8 @@ func validateClasses(r *form.Reader, d *draft) {
 		if c.off {
 			continue
 		}
-		if on++; on == MaxClasses+1 {
-			r.Fault(c.at, "", fmt.Sprintf("is one class too many; at most %d are allowed", MaxClasses))
+		if on++; on == maxClasses+1 {
+			r.Fault(c.at, "", fmt.Sprintf("is one class too many; at most %d are allowed", maxClasses))
 		}
 		if c.kind.Usual {
 			continue

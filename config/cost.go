@@ -16,6 +16,8 @@ type Cost struct {
 	Database string // auto, off, or a cgroup's directory
 }
 
+func defaultCost() Cost { return Cost{Source: "auto", Database: "auto"} }
+
 // Table bounds the memory for keys.
 type Table struct {
 	Size int // most keys remembered, over all classes; 1024 to 4194304

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -64,19 +63,8 @@ func (v exemptions) Spec() form.Spec {
 
 func (v exemptions) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	*v.p = nil
-	switch {
-	case form.IsNull(n):
-		return
-	case n.Kind != yaml.SequenceNode:
-		r.Fault(at, form.QuotedNode(n), "must be a list such as [{cidr: 10.0.0.0/8}, {path: /healthz}]")
-		return
-	case len(n.Content) > maxExempt:
-		r.Fault(at, "", fmt.Sprintf("has %d members; at most %d are allowed", len(n.Content), maxExempt))
-		return
-	}
-	for i, item := range n.Content {
-		here := at.Item(i).On(item)
-		if item.Kind != yaml.MappingNode || len(item.Content) == 0 {
+	for here, item := range r.Mappings(at, n, maxExempt, "[{cidr: 10.0.0.0/8}, {path: /healthz}]", "at least one of "+exemptKeys) {
+		if len(item.Content) == 0 {
 			r.Fault(here, form.QuotedNode(item), "must be a mapping with at least one of "+exemptKeys)
 			continue
 		}

@@ -52,7 +52,7 @@ func checkConfig(t *testing.T, c *Config) {
 	if changes := Changed(c, c); len(changes) != 0 {
 		t.Errorf("differs from itself: %v", changes)
 	}
-	if len(c.Classes) == 0 || len(c.Classes) > MaxClasses || len(c.Listen) == 0 {
+	if len(c.Classes) == 0 || len(c.Classes) > maxClasses || len(c.Listen) == 0 {
 		t.Errorf("%d classes, %d addresses", len(c.Classes), len(c.Listen))
 	}
 	// what is shown can be given back

@@ -18,12 +18,16 @@ type Gate struct {
 	Priority  string  // auto, on or off: whether the backend's processes step down as their requests compute
 }
 
+func defaultGate() Gate { return Gate{Strangers: 0.5, Usage: "machine", Priority: "auto"} }
+
 // Standing is what evidence that a client is a person's browser counts.
 type Standing struct {
 	Enabled  bool           // whether any does
 	Attested float64        // by how much the backend's word multiplies a client's share, 1 to 8
 	Trusted  []netip.Prefix // networks whose clients need no other evidence
 }
+
+func defaultStanding() Standing { return Standing{Enabled: true, Attested: 4} }
 
 // Newcomers says how browsers that have never been here are told from programs.
 type Newcomers struct {

@@ -55,7 +55,8 @@ func gossipSettings(g *Gossip) []form.Setting {
 }
 
 // validateGossip checks that there is somebody to find.
-func validateGossip(r *form.Reader, g *Gossip) {
+func validateGossip(r *form.Reader, d *draft) {
+	g := &d.Coordination.Gossip
 	if len(g.Join) == 0 && g.JoinFile == "" && !r.Faulty("coordination.gossip.join") {
 		r.Fault(r.Given["coordination.kind"], "gossip", "needs coordination.gossip.join, such as [10.0.0.1:7946, 10.0.0.2:7946], or joinFile")
 	}

@@ -16,7 +16,7 @@ func legacySettings(d *draft) []form.Setting {
 		{Path: "delayThresholdSec", Value: seconds(time.Hour).In(&d.Log.DelayThreshold), AliasOf: "log.delayThreshold"},
 		{Path: "listenPort", Value: listenPort().In(&d.Listen), AliasOf: "listen"},
 		{Path: "graphitePrefix", Value: graphitePrefix().In(&d.Graphite.Prefix), AliasOf: "graphite.prefix"},
-		{Path: "hashMaxLen", Value: form.Integer(1, maxTable/MaxClasses).In(&d.hashMaxLen), AliasOf: "table.size",
+		{Path: "hashMaxLen", Value: form.Integer(1, maxTable/maxClasses).In(&d.hashMaxLen), AliasOf: "table.size",
 			Doc: "Most keys per class: times the number of classes, at least 1024."},
 	}
 	for _, name := range usual() {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -73,22 +72,7 @@ func (v limitList) Spec() form.Spec {
 
 func (v limitList) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	v.d.Limits = nil
-	switch {
-	case form.IsNull(n):
-		return
-	case n.Kind != yaml.SequenceNode:
-		r.Fault(at, form.QuotedNode(n), "must be a list such as [{name: login, path: /login, size: 5, dripRate: 10s}]")
-		return
-	case len(n.Content) > maxLimits:
-		r.Fault(at, "", fmt.Sprintf("has %d members; at most %d are allowed", len(n.Content), maxLimits))
-		return
-	}
-	for i, item := range n.Content {
-		here := at.Item(i).On(item)
-		if item.Kind != yaml.MappingNode {
-			r.Fault(here, form.QuotedNode(item), "must be a mapping with name and a limit")
-			continue
-		}
+	for here, item := range r.Mappings(at, n, maxLimits, "[{name: login, path: /login, size: 5, dripRate: 10s}]", "name and a limit") {
 		l := newLimit()
 		before := len(r.Faults)
 		r.Mapping(here, item, "", limitSettings(&l))

@@ -76,13 +76,13 @@ func LoadMaster(name string) (*Master, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
-	return ParseMaster(data, name)
+	return parseMaster(data, name)
 }
 
-// ParseMaster reads a master's configuration from YAML or JSON: ours, or the one
+// parseMaster reads a master's configuration from YAML or JSON: ours, or the one
 // of the first master, whose keys mean what they meant. The error is Faults:
 // everything that is wrong.
-func ParseMaster(data []byte, name string) (*Master, error) {
+func parseMaster(data []byte, name string) (*Master, error) {
 	r := form.NewReader()
 	m := DefaultMaster()
 	table := masterSettings(m)

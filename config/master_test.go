@@ -29,7 +29,7 @@ stats:
   host: localhost
   prefix: smockron.
 `
-	got, err := ParseMaster([]byte(file), "default.yaml")
+	got, err := parseMaster([]byte(file), "default.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ metrics: ":9104"
 admin: {listen: unix:/run/m.sock}
 log: {level: debug, accounting: 5}
 `
-	got, err := ParseMaster([]byte(file), "master.yaml")
+	got, err := parseMaster([]byte(file), "master.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,12 +117,12 @@ domains:
 stats: {host: "a b", port: 0}
 logs: {}
 `
-	_, err := ParseMaster([]byte(file), "master.yaml")
+	_, err := parseMaster([]byte(file), "master.yaml")
 	if _, ok := errors.AsType[Faults](err); !ok {
 		t.Fatalf("got %v", err)
 	}
 	golden(t, "../testdata/config/master.err", err.Error()+"\n")
-	if _, err := ParseMaster(nil, "empty.yaml"); err == nil || !strings.Contains(err.Error(), "has no domains") {
+	if _, err := parseMaster(nil, "empty.yaml"); err == nil || !strings.Contains(err.Error(), "has no domains") {
 		t.Errorf("an empty file: %v", err)
 	}
 }
@@ -131,7 +131,7 @@ func FuzzParseMaster(f *testing.F) {
 	f.Add([]byte("domains: {a: {rate: 5/sec, burst: 10}}"))
 	f.Add([]byte("domains: {a: {rules: [{rule: credit, cpus: 1}, {rule: history, interval: 1000, burst: 10s}]}}\nstore: x"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := ParseMaster(data, "f")
+		m, err := parseMaster(data, "f")
 		if err != nil {
 			return
 		}

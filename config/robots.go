@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"strings"
 
@@ -139,23 +138,8 @@ func (v robotList) Spec() form.Spec {
 
 func (v robotList) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	*v.p = nil
-	switch {
-	case form.IsNull(n):
-		return
-	case n.Kind != yaml.SequenceNode:
-		r.Fault(at, form.QuotedNode(n), "must be a list such as [{name: gptbot, addresses: [file:/etc/tempomat/gptbot.json]}]")
-		return
-	case len(n.Content) > mostRobots:
-		r.Fault(at, "", fmt.Sprintf("has %d members; at most %d are allowed", len(n.Content), mostRobots))
-		return
-	}
 	names := make(map[string]bool)
-	for i, item := range n.Content {
-		here := at.Item(i).On(item)
-		if item.Kind != yaml.MappingNode {
-			r.Fault(here, form.QuotedNode(item), "must be a mapping with name, and domains or addresses")
-			continue
-		}
+	for here, item := range r.Mappings(at, n, mostRobots, "[{name: gptbot, addresses: [file:/etc/tempomat/gptbot.json]}]", "name, and domains or addresses") {
 		var x Robot
 		before := len(r.Faults)
 		r.Mapping(here, item, "", robotSettings(&x))

@@ -54,8 +54,8 @@ type chapter struct {
 // chapters are all keys at fixed paths, in the order of the reference. A new group of
 // keys is one more line.
 func chapters(d *draft) []chapter {
-	return []chapter{
-		{"Where requests come from and go", trafficSettings(&d.Config)},
+	all := []chapter{
+		{"Where requests come from and go", trafficSettings(&d.Traffic)},
 		{"TLS", tlsSettings(&d.TLS)},
 		{"How debt is acted on", throttleSettings(&d.Throttle)},
 		{"The gate", gateSettings(d)},
@@ -66,12 +66,16 @@ func chapters(d *draft) []chapter {
 		{"Cost, memory, timeouts", costSettings(&d.Config)},
 		{"Buffers", bufferSettings(&d.Buffer)},
 		{"Sharing with other sidecars", coordinationSettings(&d.Coordination)},
-		{"Redis", redisSettings(&d.Coordination.Redis)},
-		{"Admin interface", adminSettings(&d.Admin)},
-		{"Statistics and logs", statisticsSettings(&d.Config)},
-		{"What the proxy itself answers", pageSettings(&d.Config)},
-		{"Keys of the original", legacySettings(d)},
 	}
+	for _, w := range ways(&d.Coordination) {
+		all = append(all, chapter{w.title, w.keys})
+	}
+	return append(all, []chapter{
+		{"Admin interface", adminSettings(&d.Admin)},
+		{"Statistics and logs", statisticsSettings(&d.Statistics)},
+		{"What the proxy itself answers", answerSettings(&d.Answers)},
+		{"Keys of the original", legacySettings(d)},
+	}...)
 }
 
 // settings are the keys of all chapters.

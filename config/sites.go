@@ -28,8 +28,8 @@ type Site struct {
 }
 
 const (
-	// OtherSites is the key of what is no named site.
-	OtherSites = "others"
+	// otherSites is the key of what is no named site.
+	otherSites = "others"
 	// mostSites bounds the sites, and mostHosts the names of one: each site has memory of its
 	// own, and a line in the statistics.
 	mostSites, mostHosts = 256, 64
@@ -76,7 +76,7 @@ func (v siteMap) Text() string {
 		texts = append(texts, s.Name+": "+strings.Join(s.Hosts, " ")+", share "+form.FormatNumber(s.Share))
 	}
 	if v.p.Others != 1 {
-		texts = append(texts, OtherSites+": share "+form.FormatNumber(v.p.Others))
+		texts = append(texts, otherSites+": share "+form.FormatNumber(v.p.Others))
 	}
 	return strings.Join(texts, "; ")
 }
@@ -90,7 +90,7 @@ func (v siteMap) Spec() form.Spec {
 		Nested: true, FileOnly: true, Members: members, MemberPath: ".NAME.",
 		Schema: form.Schema{
 			"type":          []string{"object", "null"},
-			"properties":    form.Schema{OtherSites: form.MappingSchema([]form.Setting{siteShare(new(float64))})},
+			"properties":    form.Schema{otherSites: form.MappingSchema([]form.Setting{siteShare(new(float64))})},
 			"maxProperties": mostSites + 1,
 			"propertyNames": form.Schema{"pattern": siteKey.String()}, "additionalProperties": site,
 		},
@@ -106,7 +106,7 @@ func (v siteMap) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 		r.Fault(at, form.QuotedNode(n), "must be a mapping such as {shop: {hosts: [shop.example, www.shop.example], share: 2}}")
 		return
 	}
-	if named := slices.DeleteFunc(keysOf(n), func(key string) bool { return key == OtherSites }); len(named) > mostSites {
+	if named := slices.DeleteFunc(keysOf(n), func(key string) bool { return key == otherSites }); len(named) > mostSites {
 		r.Fault(at, "", fmt.Sprintf("names %d sites; at most %d are allowed", len(named), mostSites))
 		return
 	}
@@ -134,10 +134,10 @@ func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.N
 	case n.Kind != yaml.MappingNode:
 		r.Fault(at, form.QuotedNode(n), "must be a mapping with hosts, and what is to be different there, such as {hosts: [shop.example], share: 2}")
 		return
-	case name == OtherSites:
+	case name == otherSites:
 		r.Mapping(at, n, "", []form.Setting{siteShare(&v.p.Others)})
 		return
-	case slices.ContainsFunc(v.p.Named, func(s Site) bool { return strings.EqualFold(s.Name, name) }) || strings.EqualFold(name, OtherSites):
+	case slices.ContainsFunc(v.p.Named, func(s Site) bool { return strings.EqualFold(s.Name, name) }) || strings.EqualFold(name, otherSites):
 		r.Fault(at, "", "too much like the name of another site: names must differ in more than case")
 		return
 	}
@@ -158,7 +158,7 @@ func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.N
 
 // validateSites checks that the modes of sites go with that of all.
 func validateSites(r *form.Reader, d *draft) {
-	if d.Throttle.Mode == "fair" || d.Throttle.Mode == "observe" {
+	if d.Throttle.HasGate() {
 		return
 	}
 	for _, s := range d.Sites.Named {

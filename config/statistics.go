@@ -6,6 +6,20 @@ import (
 	"tempomat/config/form"
 )
 
+// Statistics is what is told of the proxy, and where.
+type Statistics struct {
+	Graphite Graphite
+	Metrics  string // "host:port" where Prometheus asks; empty: nowhere
+	Log      Log
+}
+
+func defaultStatistics() Statistics {
+	return Statistics{
+		Graphite: Graphite{Prefix: "sites.{hostname}", Interval: 60 * time.Second},
+		Log:      Log{Level: "info", Access: "sampled", Format: "json", DelayThreshold: 100 * time.Millisecond},
+	}
+}
+
 // Graphite is where statistics go.
 type Graphite struct {
 	Address  string        // "host:port"; empty: nowhere
@@ -22,7 +36,7 @@ type Log struct {
 }
 
 // statisticsSettings are the keys of statistics and logs.
-func statisticsSettings(c *Config) []form.Setting {
+func statisticsSettings(c *Statistics) []form.Setting {
 	g, l := &c.Graphite, &c.Log
 	return []form.Setting{
 		{Path: "graphite", Value: graphiteAddress().In(&g.Address), AliasOf: "graphite.address",

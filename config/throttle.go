@@ -21,6 +21,12 @@ func defaultThrottle() Throttle {
 	return Throttle{Mode: "fair", Shadow: "false", MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64, Memory: 120 * time.Second}
 }
 
+// HasGate tells whether requests go through the gate, or are judged as if they did.
+func (t *Throttle) HasGate() bool { return t.Mode == "fair" || t.Mode == "observe" }
+
+// GateActs tells whether requests wait at the gate.
+func (t *Throttle) GateActs() bool { return t.Mode == "fair" && !t.JudgesOnly() }
+
 // DelaysNobody tells whether all is only judged.
 func (t *Throttle) DelaysNobody() bool { return t.Mode == "observe" || t.JudgesOnly() }
 

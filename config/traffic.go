@@ -2,12 +2,40 @@ package config
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"tempomat/config/form"
 )
+
+// Traffic is where requests come from and go.
+type Traffic struct {
+	Listen         []Listener // addresses to serve; at least one
+	Backend        Backend    // where requests go
+	CPUCount       float64    // CPUs that the backend has; 0: as many as this machine (its cgroup) has
+	TrustedProxies []Proxies  // peers whose forwarded headers count; empty: nobody's do
+	AddressHeader  string     // where they tell the client's address: X-Forwarded-For, Forwarded, X-Real-IP, CF-Connecting-IP, True-Client-IP or none
+	Underscores    bool       // header names with an underscore reach the backend
+	Upgrades       []string   // the protocols that a connection may change to
+	Via            string     // what the proxy calls itself in Via; empty: it adds none
+}
+
+// defaultTraffic trusts loopback peers, because only what runs on this machine, such as a
+// local TLS terminator, can connect from there.
+func defaultTraffic() Traffic {
+	return Traffic{
+		Listen:  []Listener{{Address: ":8888"}},
+		Backend: defaultBackend(),
+		TrustedProxies: []Proxies{
+			{Prefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+			{Prefixes: []netip.Prefix{netip.MustParsePrefix("::1/128")}},
+		},
+		AddressHeader: "X-Forwarded-For",
+		Upgrades:      []string{"websocket"},
+	}
+}
 
 // Backend is the server that the proxy stands before. A plain string in the
 // file is its URL.
@@ -26,7 +54,7 @@ func defaultBackend() Backend {
 const mostWorkers = 10_000
 
 // trafficSettings are the keys of where requests come from and go.
-func trafficSettings(c *Config) []form.Setting {
+func trafficSettings(c *Traffic) []form.Setting {
 	return []form.Setting{
 		{Path: "listen", Value: listeners().In(&c.Listen), Restart: true,
 			Doc: "Addresses to serve, at least one: texts, or mappings with `address` and, if they are `true`, `tls` ([TLS](tls.md)), `redirect` (to HTTPS) and `proxyProtocol`."},

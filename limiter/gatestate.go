@@ -32,7 +32,8 @@ type GateCounts struct {
 	Shed uint64 `json:"shed"`
 }
 
-// GateCounter is one of the GateCounts: its name, as metrics have it, and what it counts.
+// GateCounter is one of the GateCounts: its name, in small letters with _ between words, as
+// metrics have it, and what it counts.
 type GateCounter struct {
 	Name, Counts string
 	Of           func(GateCounts) uint64

@@ -52,6 +52,8 @@ type Sharer interface {
 	// Run exchanges charges until the context ends. Its error is what made it give
 	// up, if not that.
 	Run(ctx context.Context, in Sink) error
+	// Status tells how it goes. It may be called at any time, also before Run.
+	Status() SharingStatus
 }
 
 // Sink is where a Sharer reports. *Limiter is one. All may be called at any

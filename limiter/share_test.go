@@ -15,6 +15,7 @@ type sharer struct{ got []Charge }
 
 func (s *sharer) Offer(c Charge) bool             { s.got = append(s.got, c); return false }
 func (s *sharer) Run(context.Context, Sink) error { return nil }
+func (s *sharer) Status() SharingStatus           { return SharingStatus{} }
 
 func TestSharerIsOfferedWhatWasCharged(t *testing.T) {
 	s := &sharer{}

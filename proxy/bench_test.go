@@ -216,7 +216,7 @@ func benchServer(b *testing.B, h http.Handler) []net.Conn {
 	}
 	s := NewServer(h, ServerOptions{Header: time.Minute, Idle: time.Minute, Log: zap.NewNop()})
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(Plain(l)) }()
+	go func() { done <- s.Serve(plain(l)) }()
 	var conns []net.Conn
 	for range benchConns {
 		c, err := net.Dial("tcp", l.Addr().String())

@@ -20,7 +20,7 @@
 // lifecycle's: it never waits, so that limitertest plays the same on virtual time.
 // What is here waits, reads and writes.
 //
-// Beside that one goroutine, Drive, tells the limiter the time: it releases
+// Beside that, one goroutine, Drive, tells the limiter the time: it releases
 // who waits, charges on what runs, and notices who has left.
 //
 // A client that has gone gets no answer: a server makes an empty 200 of a handler

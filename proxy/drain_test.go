@@ -86,7 +86,7 @@ func TestServeFails(t *testing.T) {
 	s := NewServer(http.NotFoundHandler(), ServerOptions{Log: nopLog()})
 	good, bad := loopback(t), loopback(t)
 	_ = bad.Close()
-	if err := s.Serve(Plain(good, bad)); !errors.Is(err, net.ErrClosed) {
+	if err := s.Serve(plain(good, bad)); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Serve: %v", err)
 	}
 	if c, err := good.dial(t.Context(), "", ""); err == nil {

@@ -18,15 +18,6 @@ type Entrance struct {
 	Redirect bool        // requests are sent to the same URL over HTTPS
 }
 
-// Plain are the entrances of listeners whose connections begin with a request.
-func Plain(listeners ...net.Listener) []Entrance {
-	all := make([]Entrance, len(listeners))
-	for i, l := range listeners {
-		all[i].Listener = l
-	}
-	return all
-}
-
 // begins is what the server's side has to know of it.
 func (s *Server) begins(e Entrance) front.Entrance {
 	f := front.Entrance{TLS: e.TLS, Proxied: e.Proxied}

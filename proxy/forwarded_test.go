@@ -77,7 +77,7 @@ func TestUnderscores(t *testing.T) {
 // TestUpgradesThatAreNot: what is not configured is not asked for; the request is
 // answered without it.
 func TestUpgradesThatAreNot(t *testing.T) {
-	p := Policy{Upgrades: []string{"websocket"}}
+	p := Policy{Hops: Hops{Upgrades: []string{"websocket"}}}
 	for asked, want := range map[string]string{
 		"websocket": "websocket", "WebSocket": "WebSocket", "h2c, websocket": "websocket", "websocket/13": "websocket/13",
 		"h2c": "", "TLS/1.0, HTTP/1.1": "", "": "", "web socket": "", "websocket/\xff": "", "websocketx": "",

@@ -9,6 +9,13 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
+// Hops is what of a message is for each stretch of its way, and not to be passed on as it is.
+type Hops struct {
+	Underscores bool     // header names with an underscore reach the backend
+	Upgrades    []string // the protocols that a connection may change to; others are not asked for
+	Via         string   // what the proxy calls itself there; empty: nothing
+}
+
 // forwards is how often a request may be forwarded yet (Max-Forwards of RFC 9110, 7.6.2);
 // false: that is not for this method, or not told.
 func forwards(r *http.Request) (n uint64, told bool) {

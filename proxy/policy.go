@@ -31,10 +31,8 @@ type Policy struct {
 	Pages     *errorpage.Set // what browsers are shown where the proxy itself answers; nil: plain text
 	RobotsTxt []byte         // the answer to /robots.txt; nil: the backend's
 
-	Systems     bool     // a class goes by how clients' systems open connections
-	Underscores bool     // header names with an underscore reach the backend
-	Upgrades    []string // the protocols that a connection may change to; others are not asked for
-	Via         string   // what the proxy calls itself there; empty: nothing
+	Systems bool // a class goes by how clients' systems open connections
+	Hops
 }
 
 // Buffer is where bodies wait, and how much of each, in bytes: in memory, and

@@ -145,7 +145,7 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 		Rules:  lifecycle.Rules{Classifier: classifier, Meter: r.meter},
 		Limits: s.limits, Upstream: upstream,
 		Access: s.access, Body: s.body, Write: s.write, Upgrade: s.upgrade, Buffer: s.buffer,
-		Underscores: s.underscores, Upgrades: []string{"websocket", "shout"},
+		Hops: Hops{Underscores: s.underscores, Upgrades: []string{"websocket", "shout"}},
 	}, telemetry.NewJournal(zap.New(core)))
 	r.server = NewServer(counted(&r.busy, r.handler), s.server)
 
@@ -420,4 +420,13 @@ func (l *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 25
 func answerOn(t *testing.T, c net.Conn) *http.Response {
 	t.Helper()
 	return answer(t, bufio.NewReader(c), "GET")
+}
+
+// plain are the entrances of listeners whose connections begin with a request.
+func plain(listeners ...net.Listener) []Entrance {
+	all := make([]Entrance, len(listeners))
+	for i, l := range listeners {
+		all[i].Listener = l
+	}
+	return all
 }

@@ -87,7 +87,7 @@ func TestAGetPassesFewRooms(t *testing.T) {
 	}
 	s := NewServer(benchHandler(t, limiter.Fair, upstream), ServerOptions{Header: time.Minute, Idle: time.Minute, Log: zap.NewNop()})
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(Plain(seenListener{l, seen})) }()
+	go func() { served <- s.Serve(plain(seenListener{l, seen})) }()
 	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := c.Get("http://" + l.Addr().String() + "/page")
 	if err != nil {

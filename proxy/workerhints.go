@@ -95,13 +95,6 @@ func (h *WorkerHints) Sample() (queued, atLeast int, ok bool) {
 	return queued, atLeast, ok
 }
 
-// Children returns how many workers php-fpm may have at most, in all of its
-// pools. Not ok: none runs here, or its configuration cannot be read.
-func (h *WorkerHints) Children() (n int, ok bool) {
-	n = workersOf(h.pools())
-	return n, n > 0
-}
-
 // pools looks for php-fpm and notes where it listens.
 func (h *WorkerHints) pools() []fpmPool {
 	h.mu.Lock()

@@ -128,7 +128,7 @@ func (ask replayed) setup(env []string) (s replay.Setup, err error) {
 	if c.Throttle.Shadow = "false"; c.Throttle.Mode == "observe" {
 		c.Throttle.Mode = "fair"
 	}
-	c.Coordination.Kind = "none"
+	c.Coordination.Kind = config.SharesNothing
 	cpus := policy.CPUs(c)
 	s = replay.Setup{
 		Format: replay.Format(ask.format), Policy: policy.Limits(c), TableSize: c.Table.Size,

@@ -35,7 +35,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready 
 		Status:    s.status,
 		Gate:      s.limiter.GateState,
 		Kernel:    s.kernel,
-		Share:     s.sharing.reply,
+		Share:     s.sharing.Reply,
 		Ready:     ready,
 		Reload:    s.reload,
 		Inside:    s.shown(),

@@ -28,7 +28,7 @@ func (s *sidecar) assume(socket *handover.Socket, ready func() error) {
 	d.all.Go(func() { s.state.run(ctx) })
 	forgetHistory(s.config, s.logs.log)
 	d.all.Go(func() { s.history.run(ctx) })
-	d.all.Go(func() { s.sharing.run(ctx, s.limiter, s.logs.log) })
+	d.all.Go(func() { s.sharing.Run(ctx, s.limiter) })
 	s.reports.restart(s.config)
 	if l := daemon.ListenMetrics(ctx, s.config.Metrics, s.logs.log); l != nil {
 		d.all.Go(func() {

@@ -25,7 +25,7 @@ func (p *policies) standingOf(c *config.Config) (*standing.Judge, error) {
 
 // newcomersOf is what redirects newcomers; nil if that is off, or nobody waits.
 func (p *policies) newcomersOf(c *config.Config) *newcomer.Redirector {
-	if !c.Newcomers.Redirect || c.Throttle.Mode != "fair" || c.Throttle.DelaysNobody() {
+	if !c.Newcomers.Redirect || !c.Throttle.GateActs() {
 		return nil
 	}
 	return p.newcomer
@@ -42,7 +42,7 @@ func newStanding() (*standing.Judge, error) {
 // there is a gate that makes something of them.
 func (s *sidecar) watchWorkers(c *config.Config) {
 	u, err := url.Parse(c.Backend.URL)
-	if err == nil && policy.IsLocal(c.Backend.URL) && policy.HasGate(c) {
+	if err == nil && policy.IsLocal(c.Backend.URL) && c.Throttle.HasGate() {
 		s.hints.Watch(u)
 		return
 	}

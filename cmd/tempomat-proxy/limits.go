@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"tempomat/cmd/tempomat-proxy/internal/sharing"
 	"tempomat/config"
 	"tempomat/limiter/quota"
 	"tempomat/limiter/redis"
@@ -28,7 +29,7 @@ func newRequestCounts(c *config.Config, totals *telemetry.Counts, accounts quota
 	if len(c.Coordination.Redis.Addresses) == 0 {
 		return counts, nil
 	}
-	o, err := redisOptions(c.Coordination.Redis)
+	o, err := sharing.RedisOptions(c.Coordination.Redis)
 	if err != nil {
 		return nil, err
 	}

@@ -143,19 +143,3 @@ func TestSessionsAreNotShared(t *testing.T) {
 		}
 	}
 }
-
-// TestRedisOptions: files that cannot be read are told of by their keys.
-func TestRedisOptions(t *testing.T) {
-	dir := t.TempDir()
-	writeFile(t, dir+"/password", "pass word\n")
-	if o, err := redisOptions(config.Redis{Password: dir + "/password", TLS: true}); err != nil || o.Password != "pass word" || o.TLS == nil {
-		t.Errorf("%+v, %v", o, err)
-	}
-	for _, c := range []config.Redis{
-		{Password: dir + "/none"}, {Salt: dir + "/none"}, {TLS: true, CA: dir + "/none"}, {TLS: true, CA: dir + "/password"},
-	} {
-		if _, err := redisOptions(c); err == nil || !strings.HasPrefix(err.Error(), "coordination.redis.") {
-			t.Errorf("%+v: %v", c, err)
-		}
-	}
-}

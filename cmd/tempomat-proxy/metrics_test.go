@@ -1,59 +1,10 @@
 package main
 
 import (
-	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"tempomat/limiter/gossip"
 	"tempomat/limiter/limitertest"
-	"tempomat/limiter/redis"
-	"tempomat/limiter/smockron"
-	"tempomat/proxy/telemetry/metrics"
 )
-
-// TestSharingNumbers: each kind of sharing tells how it goes, in the same words.
-func TestSharingNumbers(t *testing.T) {
-	for name, c := range map[string]struct {
-		s    *sharing
-		want metrics.Sharing
-	}{
-		"none": {&sharing{kind: "none"}, metrics.Sharing{Kind: "none"}},
-		"gossip": {
-			&sharing{
-				kind: "gossip", ties: func() map[string]bool { return map[string]bool{"other sidecars": true} },
-				state: func() any {
-					return gossip.State{
-						Sidecars: 3, Peers: []gossip.PeerState{{Ignored: true}, {}},
-						Counts: gossip.Counts{Sent: 1, Received: 2, Dropped: 3, Expired: 4, Unsendable: 5, Malformed: 6},
-					}
-				},
-			},
-			metrics.Sharing{
-				Kind: "gossip", Up: map[string]bool{"other sidecars": true}, Peers: 2, Ignored: 1, Sent: 1, Received: 2, Dropped: 7, Failed: 5, Unsound: 6,
-			},
-		},
-		"redis": {
-			&sharing{kind: "redis", state: func() any { return redis.State{RoundTrips: 1, Raised: 2, Dropped: 3, Failures: 4} }},
-			metrics.Sharing{Kind: "redis", Sent: 1, Received: 2, Dropped: 3, Failed: 4},
-		},
-		"smockron": {
-			&sharing{kind: "smockron", state: func() any {
-				return []smockron.LinkState{{Sent: 1, Orders: 2, Dropped: 3, Away: 4, Old: 5, Unsound: 6}, {Sent: 1}}
-			}},
-			metrics.Sharing{Kind: "smockron", Sent: 2, Received: 2, Dropped: 12, Unsound: 6},
-		},
-		"in trouble": {
-			&sharing{kind: "gossip", trouble: errors.New("no key")},
-			metrics.Sharing{Kind: "gossip", Up: map[string]bool{"gossip": false}},
-		},
-	} {
-		if diff := cmp.Diff(c.want, c.s.numbers()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-}
 
 // TestMetricsGoOn: counts go on over a reload, a rejected one is told, and who replaces the
 // process answers Prometheus at the same address.

@@ -74,7 +74,7 @@ func (p *priorities) openLocked(c *config.Config) (err error) {
 	switch {
 	case c.Gate.Priority == "off":
 		return errNotWanted
-	case c.Throttle.Mode != "fair" || c.Throttle.JudgesOnly():
+	case !c.Throttle.GateActs():
 		return errNobodySlowed
 	case !policy.IsLocal(c.Backend.URL):
 		return errElsewhere

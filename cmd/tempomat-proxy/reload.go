@@ -33,9 +33,7 @@ func (s *sidecar) reload() error {
 	daemon.LogChanges(s.logs.log, changes)
 	s.handler.SetPolicy(policy)
 	s.setShadow(c)
-	if s.sharing.setPolicy != nil {
-		s.sharing.setPolicy(policy.Limits)
-	}
+	s.sharing.Reload(policy.Limits)
 	daemon.SetLevel(s.logs.level, c.Log.Level)
 	s.journal.SetCombined(s.logs.lines(c.Log.Format))
 	if s.config.Graphite != c.Graphite || s.config.Log.DelayThreshold != c.Log.DelayThreshold {
@@ -46,7 +44,6 @@ func (s *sidecar) reload() error {
 	s.priorities.restart(c)
 	s.grant(c.Admin)
 	s.keepSystems(c)
-	s.sharing.rekey(s.config, s.logs.log) // the keys of the running configuration: where they are is not reloaded
 	s.config = c
 	s.inside.setNames(c)
 	s.loaded.put(c)

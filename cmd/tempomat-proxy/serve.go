@@ -16,6 +16,7 @@ import (
 
 	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/internal/policy"
+	"tempomat/cmd/tempomat-proxy/internal/sharing"
 	"tempomat/config"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
@@ -32,7 +33,7 @@ type sidecar struct {
 	started     time.Time
 	logs        *logs
 	policies    policies
-	sharing     *sharing
+	sharing     *sharing.Sharing
 	limiter     *limiter.Limiter
 	hints       *proxy.WorkerHints
 	bills       bills
@@ -66,10 +67,10 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	car.loaded.start(c)
 	car.inside = newInside(car.started, c)
 	var err error
-	if car.sharing, err = newSharing(c, car.logs.log); err != nil {
+	if car.sharing, err = sharing.New(c, car.logs.log); err != nil {
 		return nil, err
 	}
-	car.limiter = limiter.New(car.started, policy.Limits(c), c.Table.Size, car.sharing.sharer)
+	car.limiter = limiter.New(car.started, policy.Limits(c), c.Table.Size, car.sharing.Sharer())
 	counts, err := newRequestCounts(c, car.inside.counts, car.limiter)
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tempomat/cmd/internal/daemon"
 	"tempomat/config"
 	"tempomat/proxy"
 	"tempomat/proxy/acme"
@@ -62,7 +63,7 @@ func (e *encryption) begin(c *config.Config, sockets []handover.Socket) error {
 		}
 	}
 	var err error
-	if o.Roots, err = authorities("tls.acme.ca", c.TLS.ACME.CA); err != nil {
+	if o.Roots, err = daemon.Authorities("tls.acme.ca", c.TLS.ACME.CA); err != nil {
 		return err
 	}
 	issuer, err := acme.New(o)

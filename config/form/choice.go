@@ -15,7 +15,7 @@ func Choice(words ...string) Scalar[string] {
 			if i := slices.IndexFunc(words, sameWord(text)); i >= 0 {
 				return words[i], nil
 			}
-			return "", fmt.Errorf("must be %s", Words("or", words))
+			return "", fmt.Errorf("must be %s", listed("or", words))
 		},
 		Format: func(word string) string { return word },
 	}
@@ -25,7 +25,7 @@ func Choice(words ...string) Scalar[string] {
 func Later(s Scalar[string], words []string, later ...string) Scalar[string] {
 	return s.But(func(text string) error {
 		if slices.ContainsFunc(later, sameWord(text)) {
-			return fmt.Errorf("comes with a later version; this one has %s", Words("and", words))
+			return fmt.Errorf("comes with a later version; this one has %s", listed("and", words))
 		}
 		return nil
 	})

@@ -14,7 +14,7 @@ func Duration(least, most time.Duration) Scalar[time.Duration] {
 		Type: "duration", Allowed: fmt.Sprintf("`%s` to `%s`", FormatDuration(least), FormatDuration(most)),
 		Schema: Schema{"type": "string", "pattern": `^[+-]?([0-9]*\.?[0-9]*(ns|us|µs|μs|ms|s|m|h))+$`},
 		Parse: func(text string) (time.Duration, error) {
-			if _, err := ParseNumber(text); err == nil {
+			if _, err := parseNumber(text); err == nil {
 				return 0, fmt.Errorf("has no unit; write for example %ss or %sms", text, text)
 			}
 			d, err := time.ParseDuration(text)

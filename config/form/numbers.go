@@ -47,7 +47,7 @@ func Number(allowed string, least, most float64, sound func(x float64) bool) Sca
 		Allowed: allowed,
 		Schema:  Schema{"type": []string{"number", "string"}, "minimum": least, "maximum": most, "pattern": `^[-+0-9.eE]+$`},
 		Parse: func(text string) (float64, error) {
-			x, err := ParseNumber(text)
+			x, err := parseNumber(text)
 			if err != nil || !sound(x) {
 				return 0, errors.New("must be " + allowed)
 			}
@@ -57,9 +57,9 @@ func Number(allowed string, least, most float64, sound func(x float64) bool) Sca
 	}
 }
 
-// ParseNumber takes decimal numbers only: what else Go takes (hexadecimal, Inf,
+// parseNumber takes decimal numbers only: what else Go takes (hexadecimal, Inf,
 // NaN) is a slip in a configuration.
-func ParseNumber(text string) (float64, error) {
+func parseNumber(text string) (float64, error) {
 	if strings.Trim(text, "+-0123456789.eE") != "" {
 		return 0, errors.New("not a number")
 	}

@@ -14,21 +14,21 @@ func sizeUnits() []string { return []string{"TB", "GB", "MB", "KB", "B"} }
 // Size takes a number of bytes, at most so many: 65536, 64KB.
 func Size(most int64) Scalar[int64] {
 	return Scalar[int64]{
-		Type: "size", Allowed: "`0` to `" + FormatSize(most) + "`",
+		Type: "size", Allowed: "`0` to `" + formatSize(most) + "`",
 		Schema: Schema{"type": []string{"integer", "string"}, "minimum": 0, "maximum": most, "pattern": `^[0-9]+( *[kKmMgGtT]?[bB])?$`},
 		Parse: func(text string) (int64, error) {
-			n, err := ParseSize(text)
+			n, err := parseSize(text)
 			if err == nil && n > most {
-				err = fmt.Errorf("must be a size from 0 to %s", FormatSize(most))
+				err = fmt.Errorf("must be a size from 0 to %s", formatSize(most))
 			}
 			return n, err
 		},
-		Format: FormatSize,
+		Format: formatSize,
 	}
 }
 
-// ParseSize reads a size in bytes.
-func ParseSize(text string) (int64, error) {
+// parseSize reads a size in bytes.
+func parseSize(text string) (int64, error) {
 	digits, unit := strings.ToUpper(text), int64(1)
 	for i, name := range sizeUnits() {
 		if before, ok := strings.CutSuffix(digits, name); ok {
@@ -46,8 +46,8 @@ func ParseSize(text string) (int64, error) {
 	return int64(n) * unit, nil
 }
 
-// FormatSize is a size in the largest unit that leaves a whole number.
-func FormatSize(n int64) string {
+// formatSize is a size in the largest unit that leaves a whole number.
+func formatSize(n int64) string {
 	for i, name := range sizeUnits() {
 		unit := int64(1) << (10 * (len(sizeUnits()) - 1 - i))
 		if n >= unit && n%unit == 0 && unit > 1 {

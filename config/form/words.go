@@ -34,11 +34,11 @@ func keyNames(names []string) string {
 	if len(names) == 1 {
 		return "the key " + names[0]
 	}
-	return "the keys " + Words("and", names)
+	return "the keys " + listed("and", names)
 }
 
-// Words are words as a sentence has them: a, b and c.
-func Words(last string, words []string) string {
+// listed are words as a sentence has them: a, b and c.
+func listed(last string, words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
 	}

@@ -145,6 +145,8 @@ func (d drained) Run(ctx context.Context, _ limiter.Sink) error {
 	return nil
 }
 
+func (drained) Status() limiter.SharingStatus { return limiter.SharingStatus{} }
+
 // crowd has clients drawn by weight spend a little, so many times a second.
 func (c *sidecar) crowd(ctx context.Context, z *zipf, perSecond int) {
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -212,6 +212,9 @@ func (s *Sharer) answer(ctx context.Context, l Ledger) {
 	}
 }
 
+// Status implements limiter.Sharer; its Detail is a State.
+func (s *Sharer) Status() limiter.SharingStatus { return s.State().status() }
+
 // State tells how it stands.
 func (s *Sharer) State() State {
 	live := s.roster.live()

@@ -3,6 +3,8 @@ package gossip
 import (
 	"maps"
 	"slices"
+
+	"tempomat/limiter"
 )
 
 // Counts are numbers since the start, but for Waiting.
@@ -48,6 +50,23 @@ type State struct {
 	SentPerSecond     float64 `json:"sentPerSecond"`
 	ReceivedPerSecond float64 `json:"receivedPerSecond"`
 	Counts            Counts  `json:"counts"`
+}
+
+// status is a State in the words of all Sharers.
+func (s State) status() limiter.SharingStatus {
+	c := s.Counts
+	all := limiter.SharingStatus{
+		Up:    map[string]bool{"other sidecars": s.Sidecars > 1},
+		Peers: max(0, s.Sidecars-1),
+		Sent:  c.Sent, Received: c.Received, Dropped: c.Dropped + c.Expired, Failed: c.Unsendable, Unsound: c.Malformed,
+		Detail: s,
+	}
+	for _, p := range s.Peers {
+		if p.Ignored {
+			all.Ignored++
+		}
+	}
+	return all
 }
 
 // describe fills in what a replica knows.

@@ -151,7 +151,7 @@ func (s *sink) SetReplicas(now time.Time, n int) {
 	}
 }
 
-// Offer and Run are limiter.Sharer.
+// Offer, Run and Status are limiter.Sharer.
 func (c *car) Offer(x limiter.Charge) bool {
 	if x.Event == limiter.Settled {
 		c.replica.charge(c.clock(), x)
@@ -160,6 +160,8 @@ func (c *car) Offer(x limiter.Charge) bool {
 }
 
 func (c *car) Run(context.Context, limiter.Sink) error { return nil }
+
+func (c *car) Status() limiter.SharingStatus { return limiter.SharingStatus{} }
 
 func (c *car) send(messages []outbound) {
 	for _, l := range messages {

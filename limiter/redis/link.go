@@ -31,7 +31,7 @@ type link struct {
 }
 
 func newLink(o Options) (*link, error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	return &link{options: o.complete()}, nil

@@ -44,8 +44,8 @@ const (
 	DefaultPrefix  = "tempomat:"
 )
 
-// Validate tells all that is wrong with the options.
-func (o Options) Validate() error {
+// validate tells all that is wrong with the options.
+func (o Options) validate() error {
 	var faults []error
 	if len(o.Addresses) == 0 {
 		faults = append(faults, errors.New("redis: no address"))

@@ -20,7 +20,7 @@ func TestOptions(t *testing.T) {
 		{Options{Addresses: []string{"a:1"}, Timeout: -1, Prefix: "{x}"}, "redis: braces in the prefix, all keys would be in one slot of a cluster\nredis: the timeout is below 0"},
 	} {
 		got := ""
-		if err := c.o.Validate(); err != nil {
+		if err := c.o.validate(); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {

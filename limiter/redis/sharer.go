@@ -242,6 +242,9 @@ func (s *Sharer) count(keys int, lost, raised uint64) {
 	s.state.Raised += raised
 }
 
+// Status implements limiter.Sharer; its Detail is a State.
+func (s *Sharer) Status() limiter.SharingStatus { return s.State().status() }
+
 // State tells how the Sharer fares.
 func (s *Sharer) State() State {
 	l := s.link.state()

@@ -3,6 +3,8 @@ package redis
 import (
 	"sync"
 	"time"
+
+	"tempomat/limiter"
 )
 
 // State is what the doctor shows of a Sharer or a Checker.
@@ -19,6 +21,15 @@ type State struct {
 	LastError string `json:"lastError,omitempty"`
 	// LastContact is when Redis last answered; zero: never.
 	LastContact time.Time `json:"lastContact,omitzero"`
+}
+
+// status is a Sharer's State in the words of all Sharers.
+func (s State) status() limiter.SharingStatus {
+	return limiter.SharingStatus{
+		Up:   map[string]bool{"redis": s.Connected},
+		Sent: s.RoundTrips, Received: s.Raised, Dropped: s.Dropped, Failed: s.Failures,
+		Detail: s,
+	}
 }
 
 // counts is what a link keeps for a State.

@@ -1,5 +1,7 @@
 package smockron
 
+import "tempomat/limiter"
+
 // LinkState is what the doctor shows of the link to one master.
 type LinkState struct {
 	Master  string   `json:"master"`
@@ -13,6 +15,20 @@ type LinkState struct {
 	Orders  uint64   `json:"orders"`  // orders to wait
 	Past    uint64   `json:"past"`    // orders that were past when they came
 	Unsound uint64   `json:"unsound"` // messages that were not sound, or of no domain of ours
+}
+
+// Status implements limiter.Sharer; its Detail is what State returns.
+func (g *Gatekeeper) Status() limiter.SharingStatus { return statusOf(g.State()) }
+
+// statusOf is the links' state in the words of all Sharers.
+func statusOf(links []LinkState) limiter.SharingStatus {
+	all := limiter.SharingStatus{Up: make(map[string]bool, len(links)), Detail: links}
+	for _, l := range links {
+		all.Up["master "+l.Master] = l.Present
+		all.Sent, all.Received = all.Sent+l.Sent, all.Received+l.Orders
+		all.Dropped, all.Unsound = all.Dropped+l.Dropped+l.Away+l.Old, all.Unsound+l.Unsound
+	}
+	return all
 }
 
 // State is a picture of the links.

@@ -16,8 +16,8 @@ const (
 	mostSockets = 64
 	// longestLine bounds a message without its data, in bytes.
 	longestLine = 64 << 10
-	// MostData bounds the data of one part, in bytes.
-	MostData = 64 << 20
+	// mostData bounds the data of one part, in bytes.
+	mostData = 64 << 20
 )
 
 // Limits are how long one side waits for the other.
@@ -114,8 +114,8 @@ func parse(text []byte) (m message, err error) {
 
 // data reads what follows a part's line.
 func (l *line) data(p *part) ([]byte, error) {
-	if p.Size < 0 || p.Size > MostData {
-		return nil, fmt.Errorf("part %q has %d bytes; at most %d are taken", p.Name, p.Size, MostData)
+	if p.Size < 0 || p.Size > mostData {
+		return nil, fmt.Errorf("part %q has %d bytes; at most %d are taken", p.Name, p.Size, mostData)
 	}
 	b := make([]byte, p.Size)
 	_, err := io.ReadFull(l.in, b)

@@ -14,8 +14,8 @@ var (
 	// ErrShared says that the process serves other requests beside this one, or computes
 	// with several threads.
 	ErrShared = errors.New("the process serves several requests at a time")
-	// ErrFull says that as many processes are lowered as the record has room for.
-	ErrFull = errors.New("the record of lowered priorities is full")
+	// errFull says that as many processes are lowered as the record has room for.
+	errFull = errors.New("the record of lowered priorities is full")
 	// ErrRecord says that it cannot be written down what was changed.
 	ErrRecord = errors.New("the record of lowered priorities cannot be written")
 	// errChanged says that somebody else has changed the priority.
@@ -220,7 +220,7 @@ func (k *Keeper) admitLocked(h *Hold, id process.ID) (*change, error) {
 	case k.changed[id.PID] != nil || !k.kernel.Alone(id.PID) || k.record.isOthers(id):
 		return nil, ErrShared
 	case len(k.free) == 0:
-		return nil, ErrFull
+		return nil, errFull
 	}
 	own, err := k.kernel.Nice(id)
 	if err != nil {

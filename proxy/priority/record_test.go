@@ -166,7 +166,7 @@ func TestFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := k.Step(new(Hold), p.start(9999, 0), 1); !errors.Is(err, ErrFull) || p.nice[9999] != 0 {
+	if err := k.Step(new(Hold), p.start(9999, 0), 1); !errors.Is(err, errFull) || p.nice[9999] != 0 {
 		t.Errorf("%v, nice %d", err, p.nice[9999])
 	}
 	k.End(&holds[7])

@@ -39,9 +39,6 @@ const (
 	clientSSL  = 0x01           // PP2_CLIENT_SSL: the client came over TLS
 )
 
-// Most is how many bytes a header may have.
-const Most = most2
-
 // Parse reads the header that the bytes begin with, and tells how many of them it takes; 0:
 // more have to come. An error is ErrMalformed. It keeps nothing of the bytes.
 func Parse(said []byte) (h Header, size int, err error) {

@@ -79,12 +79,7 @@ func (n *Names) question(ctx context.Context, ask func(context.Context) error) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	n.asked.Add(1)
-	err := ask(ctx)
-	if answerOf(err) == silence {
-		n.failed.Add(1)
-	}
-	return err
+	return ask(ctx)
 }
 
 // answerOf tells what it means that a question was answered so: there is no such name, or

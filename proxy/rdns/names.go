@@ -38,8 +38,6 @@ type Names struct {
 	shards   [shards]shard
 	queue    *queue
 	pace     pace
-	asked    atomic.Uint64
-	failed   atomic.Uint64
 }
 
 type shard struct {
@@ -181,24 +179,4 @@ func (n *Names) learn(now time.Time, a netip.Addr, name string, got answer) {
 		e.until = now.Add(min(silenceFirst<<min(e.silent-1, 10), silenceFor))
 		e.silent = min(e.silent, 10)
 	}
-}
-
-// State is what goes on.
-type State struct {
-	Addresses int    // that are remembered
-	Waiting   int    // that wait to be asked for
-	Questions uint64 // that were asked
-	Failures  uint64 // those that nobody answered
-}
-
-// State is what goes on now.
-func (n *Names) State() State {
-	x := State{Waiting: n.queue.len(), Questions: n.asked.Load(), Failures: n.failed.Load()}
-	for i := range n.shards {
-		s := &n.shards[i]
-		s.mu.Lock()
-		x.Addresses += len(s.all)
-		s.mu.Unlock()
-	}
-	return x
 }

@@ -73,7 +73,6 @@ func (b *backend) send(j *job) bool {
 		if len(b.queue) >= acceptQueue {
 			return false
 		}
-		j.queued = true
 		b.queue = append(b.queue, j)
 		return true
 	}
@@ -85,7 +84,7 @@ func (b *backend) begin(j *job) {
 	if len(b.working) == 0 {
 		b.served = 0 // so that it stays exact however long the log is
 	}
-	j.queued, j.doneAt = false, b.served+j.cpu
+	j.doneAt = b.served + j.cpu
 	heap.Push(&b.working, j)
 }
 

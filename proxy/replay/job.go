@@ -27,7 +27,6 @@ type job struct {
 	came   time.Duration // on virtual time
 	waited time.Duration // until it was decided
 	doneAt float64       // of the backend's service, or of its time if it only holds its worker
-	queued bool          // it waits for a worker of the backend
 	until  time.Duration // it is held until then
 }
 

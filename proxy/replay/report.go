@@ -54,7 +54,7 @@ func (g *Group) add(waited time.Duration, o outcome) {
 	case served:
 	}
 	g.Longest = max(g.Longest, waited.Seconds())
-	if waited >= Remarkable {
+	if waited >= remarkable {
 		g.Delayed++
 		g.waits.add(waited.Seconds())
 		g.P95 = min(g.waits.quantile(0.95), g.Longest)
@@ -73,7 +73,7 @@ const (
 )
 
 func (w *waits) add(seconds float64) {
-	i := int(math.Log(seconds/Remarkable.Seconds()) / math.Log(waitGrowth))
+	i := int(math.Log(seconds/remarkable.Seconds()) / math.Log(waitGrowth))
 	w.buckets[max(0, min(i, waitBuckets-1))]++
 	w.n++
 }
@@ -83,7 +83,7 @@ func (w *waits) quantile(q float64) float64 {
 	rank := uint32(q * float64(w.n))
 	for i, n := range w.buckets {
 		if rank < n {
-			return Remarkable.Seconds() * math.Pow(waitGrowth, float64(i+1))
+			return remarkable.Seconds() * math.Pow(waitGrowth, float64(i+1))
 		}
 		rank -= n
 	}

@@ -9,9 +9,9 @@ import (
 	"tempomat/limiter"
 )
 
-// Remarkable is the delay from which on a request counts as delayed, as in the
+// remarkable is the delay from which on a request counts as delayed, as in the
 // sidecar's own log.
-const Remarkable = 100 * time.Millisecond
+const remarkable = 100 * time.Millisecond
 
 const (
 	keysKept  = 1 << 14 // of a class; then the half that used the least is forgotten
@@ -170,7 +170,7 @@ func (k *Key) add(j *job, waited time.Duration, o outcome, owes bool) {
 	switch {
 	case o != served:
 		k.Refused++
-	case waited >= Remarkable:
+	case waited >= remarkable:
 		k.Delayed++
 	}
 	if o == served {

@@ -42,7 +42,7 @@ func TestSignature(t *testing.T) {
 		"UDP":                 {strings.Replace(ip4, "3106", "3111", 1) + linux, ""},
 		"nothing":             {"", ""},
 	} {
-		if got := Signature(packet(test.packet)); got != test.want {
+		if got := signatureOf(packet(test.packet)); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
@@ -53,7 +53,7 @@ func FuzzSignature(f *testing.F) {
 	f.Add(packet(ip6 + windows))
 	sound := regexp.MustCompile(`^[46]:(32|64|128|255):[0-9]{1,5}s?,[0-9]{1,3}:[A-Za-z?]{0,24}$`)
 	f.Fuzz(func(t *testing.T, p []byte) {
-		if s := Signature(p); s != "" && (!sound.MatchString(s) || len(s) > 64) {
+		if s := signatureOf(p); s != "" && (!sound.MatchString(s) || len(s) > 64) {
 			t.Errorf("%q", s)
 		}
 	})
@@ -133,7 +133,7 @@ func BenchmarkRead(b *testing.B) {
 	b.Run("signature", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			Signature(p)
+			signatureOf(p)
 		}
 	})
 }

@@ -11,12 +11,12 @@ import (
 // mostOptions is how many options of a packet are told.
 const mostOptions = 24
 
-// Signature is what a packet, from the IP header on, tells of the system that sent it: the
+// signatureOf is what a packet, from the IP header on, tells of the system that sent it: the
 // version of IP, the time to live that it began with, the window in segments (or in bytes), its
 // scale, and the options in their order: "4:64:44s,7:MSTNW". What the way or the moment decides
 // is not in it: sizes of segments, timestamps, numbers. It has at most 64 characters; empty: the
 // packet is no SYN.
-func Signature(packet []byte) string {
+func signatureOf(packet []byte) string {
 	version, life, tcp := splitIP(packet)
 	if len(tcp) < 20 || tcp[13]&0x02 == 0 || int(tcp[12]>>4)*4 > len(tcp) {
 		return ""

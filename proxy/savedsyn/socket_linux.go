@@ -30,7 +30,7 @@ func Read(c net.Conn) (signature string) {
 		_, _, e := syscall.Syscall6(syscall.SYS_GETSOCKOPT, uintptr(fd), unix.IPPROTO_TCP, unix.TCP_SAVED_SYN,
 			uintptr(unsafe.Pointer(&packet)), uintptr(unsafe.Pointer(&n)), 0) //nolint:gosec // the kernel writes n bytes at most, and no other call of the kind takes bytes
 		if e == 0 && int(n) <= len(packet) {
-			signature = Signature(packet[:n])
+			signature = signatureOf(packet[:n])
 		}
 		return nil
 	})

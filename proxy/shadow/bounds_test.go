@@ -157,7 +157,7 @@ func TestPlans(t *testing.T) {
 	if twin.Reply(1).Mode != "fair" || len(twin.Reply(1).Modes) != 1 {
 		t.Errorf("within the window of the second: %+v", twin.Reply(1))
 	}
-	twin.Play(noon.Add(2*time.Second + Window))
+	twin.Play(noon.Add(2*time.Second + patience))
 	again := *fair
 	again.Policy.Classes = nil // as a reload may
 	twin.SetPlan(&again)

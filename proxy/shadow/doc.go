@@ -5,7 +5,7 @@
 // limiter there is a second one, with the policy that is in shadow, before a simulated
 // backend of as many CPUs and workers: package replay, which the doctor replays logs with.
 // It is told of each request as that is over, in the order in which they came, with what
-// it cost in truth, and runs on its own time, up to [Window] behind.
+// it cost in truth, and runs on its own time, up to a minute behind.
 //
 // What it says is an estimate: who would have waited, or been refused, comes again in no
 // other way than it did; pages cost what they cost in truth; what peers and a master would

@@ -28,7 +28,7 @@ func (t *Twin) Lost() uint64 { return t.lost.Load() }
 func (t *Twin) Reply(hours int) api.ShadowReply {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	reply := api.ShadowReply{Version: api.Version, Window: Window.Seconds(), Modes: []api.ShadowMode{}}
+	reply := api.ShadowReply{Version: api.Version, Window: patience.Seconds(), Modes: []api.ShadowMode{}}
 	if t.plan != nil {
 		reply.Mode = t.plan.Mode
 	}

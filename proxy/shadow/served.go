@@ -56,7 +56,7 @@ func (v *served) add(s *seen) {
 // ended yet.
 func (v *served) mean(s *seen) (x float64, ok bool) {
 	charged, ended := 0.0, 0.0
-	end := s.came.Add(s.delay + max(0, min(s.stay, Window-s.stay))).Unix()
+	end := s.came.Add(s.delay + max(0, min(s.stay, patience-s.stay))).Unix()
 	for at := end - servedAround; at <= end+servedAround; at++ {
 		if b := &v.bins[uint64(at)%servedFor]; b.at == at { //nolint:gosec // after 1970
 			charged += b.charged

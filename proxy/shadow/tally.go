@@ -81,7 +81,7 @@ func cause(f *replay.Fate) string {
 		return "backend"
 	case v.Reason == limiter.Debt && v.Key.Class != "":
 		return v.Key.Class
-	case f.Held >= Noticed && f.Waited < Noticed:
+	case f.Held >= noticed && f.Waited < noticed:
 		return heldAnswers
 	}
 	return busy
@@ -123,7 +123,7 @@ func (t *tally) was(s *seen) {
 		g.Was.Redirected++
 	case s.refused:
 		g.Was.Refused++
-	case s.delay >= Noticed:
+	case s.delay >= noticed:
 		g.Was.Delayed++
 		g.Was.Waits.add(s.delay)
 	}
@@ -163,7 +163,7 @@ func (t *tally) fate(s *seen, f *replay.Fate) (w would, reason string) {
 		w, reason = wouldRefuse, cause(f)
 		t.acted(s, w, waited, reason)
 		return w, reason
-	case waited >= Noticed:
+	case waited >= noticed:
 		w, reason = wouldDelay, cause(f)
 		t.acted(s, w, waited, reason)
 	}

@@ -95,7 +95,7 @@ func (t *Twin) Play(now time.Time) {
 		return
 	}
 	t.takeLocked()
-	t.playLocked(now.Add(-Window), false)
+	t.playLocked(now.Add(-patience), false)
 }
 
 // Flush reckons with all requests that are over.
@@ -182,7 +182,7 @@ func (t *Twin) arriveLocked(s *seen) {
 	t.live.Arrive(&replay.Request{
 		Who: s.who, Target: string(s.target[:s.n]), Came: s.came, Status: s.status,
 		Passed: passed, Eligible: s.eligible && !passed,
-		CPU: s.asks, Idle: min(s.idle, Window), Note: s,
+		CPU: s.asks, Idle: min(s.idle, patience), Note: s,
 	})
 }
 

@@ -118,7 +118,7 @@ func serve(t *testing.T, p limiter.Policy, known cost, trace []asked, r telemetr
 		switch d := record.Delay(); {
 		case f.Refused:
 			g.refused++
-		case d >= Noticed:
+		case d >= noticed:
 			g.delayed++
 			fallthrough
 		default:

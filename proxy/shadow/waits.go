@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Noticed is the delay from which on a request counts as delayed, as in the access log.
-const Noticed = 100 * time.Millisecond
+// noticed is the delay from which on a request counts as delayed, as in the access log.
+const noticed = 100 * time.Millisecond
 
 const (
 	waitSteps  = 100 // up to 23 minutes
@@ -17,7 +17,7 @@ const (
 type waits []uint32
 
 func (w *waits) add(d time.Duration) {
-	i := int(math.Log(d.Seconds()/Noticed.Seconds()) / math.Log(waitGrowth))
+	i := int(math.Log(d.Seconds()/noticed.Seconds()) / math.Log(waitGrowth))
 	i = max(0, min(i, waitSteps-1))
 	for len(*w) <= i {
 		*w = append(*w, 0)
@@ -46,7 +46,7 @@ func (w waits) quantile(q float64) float64 {
 	left := q * n
 	for i, x := range w {
 		if left -= float64(x); left < 0 || x > 0 && left == 0 {
-			return Noticed.Seconds() * math.Pow(waitGrowth, float64(i)+0.5)
+			return noticed.Seconds() * math.Pow(waitGrowth, float64(i)+0.5)
 		}
 	}
 	return 0

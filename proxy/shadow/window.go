@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// Window is for how long a request waits for others that came before it, and took
+	// patience is for how long a request waits for others that came before it, and took
 	// longer. One that took still longer comes as late as it is known.
-	Window = time.Minute
+	patience = time.Minute
 	// mostWaiting is how many do; with more the window is shorter.
 	mostWaiting = 8192
 )

@@ -46,9 +46,9 @@ const (
 	longestControl = 125
 )
 
-// Next takes bytes in, at most up to the end of the frame that they begin with or go on
+// next takes bytes in, at most up to the end of the frame that they begin with or go on
 // with, and returns how many these were: at least one, unless p is empty.
-func (f *Frames) Next(p []byte) (n int) {
+func (f *Frames) next(p []byte) (n int) {
 	if f.state != following {
 		return len(p)
 	}
@@ -127,9 +127,9 @@ func (f *Frames) begin(first byte) (sound bool) {
 	return sound
 }
 
-// Between tells whether a frame may begin here, and a close frame be put in: nothing of
+// between tells whether a frame may begin here, and a close frame be put in: nothing of
 // a frame has come that has not come to its end, and the server has not closed.
-func (f *Frames) Between() bool { return f.state == following && f.have == 0 && f.left == 0 }
+func (f *Frames) between() bool { return f.state == following && f.have == 0 && f.left == 0 }
 
-// Follows tells whether Between can become true again.
-func (f *Frames) Follows() bool { return f.state == following }
+// follows tells whether Between can become true again.
+func (f *Frames) follows() bool { return f.state == following }

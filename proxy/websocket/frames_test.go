@@ -54,11 +54,11 @@ func TestFramesFindsEveryEnd(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 7, 1000, len(text)} {
 		var f Frames
 		for at := 0; at < len(text); {
-			if f.Between() != ends[at] {
-				t.Fatalf("pieces of %d: at byte %d it is between frames: %t", size, at, f.Between())
+			if f.between() != ends[at] {
+				t.Fatalf("pieces of %d: at byte %d it is between frames: %t", size, at, f.between())
 			}
 			piece := text[at:min(at+size, len(text))]
-			n := f.Next([]byte(piece))
+			n := f.next([]byte(piece))
 			if n < 1 || n > len(piece) {
 				t.Fatalf("pieces of %d: %d of %d bytes were taken", size, n, len(piece))
 			}
@@ -69,7 +69,7 @@ func TestFramesFindsEveryEnd(t *testing.T) {
 			}
 			at += n
 		}
-		if !f.Between() || !f.Follows() {
+		if !f.between() || !f.follows() {
 			t.Errorf("pieces of %d: lost at the end", size)
 		}
 	}
@@ -94,12 +94,12 @@ func TestFramesLosesItself(t *testing.T) {
 	} {
 		var f Frames
 		for p := []byte(text); len(p) > 0; {
-			p = p[f.Next(p):]
+			p = p[f.next(p):]
 		}
-		if f.Between() || f.Follows() {
+		if f.between() || f.follows() {
 			t.Errorf("%s: a close frame would be put in", name)
 		}
-		if n := f.Next([]byte(frame(final|opText, "more"))); n != 6 || f.Between() {
+		if n := f.next([]byte(frame(final|opText, "more"))); n != 6 || f.between() {
 			t.Errorf("%s: it finds its way again", name)
 		}
 	}
@@ -260,16 +260,16 @@ func FuzzFrames(f *testing.F) {
 		var frames Frames
 		var found []int
 		for at := 0; ; {
-			if frames.Between() {
+			if frames.between() {
 				found = append(found, at)
 			}
 			if at == len(p) {
 				break
 			}
-			at += frames.Next(p[at:min(at+1+int(size), len(p))])
+			at += frames.next(p[at:min(at+1+int(size), len(p))])
 		}
-		if len(found) != len(ends) || frames.Follows() != sound {
-			t.Fatalf("ends at %v, sound %t; want %v, %t", found, frames.Follows(), ends, sound)
+		if len(found) != len(ends) || frames.follows() != sound {
+			t.Fatalf("ends at %v, sound %t; want %v, %t", found, frames.follows(), ends, sound)
 		}
 		for i := range ends {
 			if found[i] != ends[i] {

@@ -40,8 +40,8 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 		return len(p), nil
 	}
 	pass := 0
-	for pass < len(p) && !(w.goes && w.frames.Between()) {
-		pass += w.frames.Next(p[pass:])
+	for pass < len(p) && !(w.goes && w.frames.between()) {
+		pass += w.frames.next(p[pass:])
 	}
 	if n, err = w.out.Write(p[:pass]); err != nil {
 		return n, err
@@ -64,7 +64,7 @@ func (w *Writer) GoAway() error {
 
 // sayLocked sends the close frame if it is time.
 func (w *Writer) sayLocked() error {
-	if !w.goes || w.gone || !w.frames.Between() {
+	if !w.goes || w.gone || !w.frames.between() {
 		return nil
 	}
 	w.gone = true

@@ -24,8 +24,8 @@ type Numbers struct {
 	last  atomic.Uint64
 }
 
-// NewNumbers makes one with a secret of its own.
-func NewNumbers() *Numbers {
+// newNumbers makes one with a secret of its own.
+func newNumbers() *Numbers {
 	var key [16]byte
 	rand.Read(key[:]) // it never fails
 	block, err := aes.NewCipher(key[:])

@@ -20,7 +20,7 @@ func used(ms float64) process.Usage {
 }
 
 func TestNumbers(t *testing.T) {
-	n, other := NewNumbers(), NewNumbers()
+	n, other := newNumbers(), newNumbers()
 	rapid.Check(t, func(t *rapid.T) {
 		number, text := n.Next()
 		if n.read([]byte(text)) != number {

@@ -36,7 +36,6 @@ type socket struct {
 	inode uint32
 	state byte   // 0: there is no such socket
 	port  uint16 // of a TCP socket, its own
-	other uint16 // the port of its other end
 	peer  uint32 // the inode of a unix socket's other end; 0: it has none
 	name  []byte // of a unix socket, as it was bound; valid until the next question
 }
@@ -111,7 +110,7 @@ func readSocket(b []byte) (s socket, ok bool) {
 	switch {
 	case len(b) >= inetMessage && (b[0] == familyIPv4 || b[0] == familyIPv6):
 		s.state = b[1]
-		s.port, s.other = binary.BigEndian.Uint16(b[4:]), binary.BigEndian.Uint16(b[6:])
+		s.port = binary.BigEndian.Uint16(b[4:])
 		s.inode = binary.NativeEndian.Uint32(b[68:])
 		return s, true
 	case len(b) >= unixMessage && b[0] == familyUnix:

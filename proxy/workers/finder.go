@@ -32,7 +32,7 @@ var (
 	// ErrHidden: nobody is seen to have it, as where a container sees its own processes only.
 	ErrHidden = errors.New("no process is seen that serves the connection; it may be in another PID namespace")
 	// ErrWaits: nobody has accepted the connection yet, so that nobody works on it.
-	ErrWaits = errors.New("the connection is not accepted yet")
+	errWaits = errors.New("the connection is not accepted yet")
 	// errLater: it is closed, or was looked for in vain a moment ago.
 	errLater = errors.New("later")
 )
@@ -127,18 +127,18 @@ func (f *Finder) Find(now time.Time, c net.Conn) (Seat, error) {
 	return Seat{PID: pid, fd: fd, inode: inode}, nil
 }
 
-// Holds tells whether the connection ends there still.
-func (f *Finder) Holds(s *Seat) bool { return socketOf(f.proc.link(s.PID, s.fd)) == s.inode }
+// holds tells whether the connection ends there still.
+func (f *Finder) holds(s *Seat) bool { return socketOf(f.proc.link(s.PID, s.fd)) == s.inode }
 
-// Many tells whether the process serves several connections at once, or could.
-func (f *Finder) Many(now time.Time, s *Seat) bool {
-	return f.proc.servesMany(s.PID, s.fd) || f.Several(now, s.PID)
+// many tells whether the process serves several connections at once, or could.
+func (f *Finder) many(now time.Time, s *Seat) bool {
+	return f.proc.servesMany(s.PID, s.fd) || f.several(now, s.PID)
 }
 
-// Several tells whether a process has several of the backend's connections open. Who serves one
+// several tells whether a process has several of the backend's connections open. Who serves one
 // request at a time accepts the next one when it is done; an event loop that asks for all by
 // poll(2) has no descriptor that tells.
-func (f *Finder) Several(now time.Time, pid int) bool {
+func (f *Finder) several(now time.Time, pid int) bool {
 	f.held = f.held[:0]
 	_ = f.proc.each(pid, func(_ int, link string) bool {
 		if inode := socketOf(link); inode != 0 && !slices.Contains(f.doors, inode) && !slices.Contains(f.held, inode) {
@@ -199,7 +199,7 @@ func (f *Finder) peer(c net.Conn) (inode uint32, err error) {
 	case own.state != established:
 		return 0, errLater // it is closed
 	case peer.state != 0:
-		return 0, ErrWaits
+		return 0, errWaits
 	}
 	return 0, ErrElsewhere
 }
@@ -212,7 +212,7 @@ func (f *Finder) unixPeer(own uint32) (inode uint32, err error) {
 	case s.peer != 0:
 		return s.peer, nil
 	case s.state == established:
-		return 0, ErrWaits
+		return 0, errWaits
 	}
 	return 0, errLater
 }

@@ -114,14 +114,14 @@ func TestFindsItself(t *testing.T) {
 				t.Fatal(err)
 			}
 			seat, err := f.Find(at(0), c)
-			if err != nil || seat.PID != os.Getpid() || !f.Holds(&seat) || !f.Many(at(0), &seat) {
+			if err != nil || seat.PID != os.Getpid() || !f.holds(&seat) || !f.many(at(0), &seat) {
 				t.Fatalf("%+v, %v", seat, err)
 			}
 			_ = s.Close()
 			if _, err := io.ReadAll(c); err != nil {
 				t.Fatal(err)
 			}
-			if f.Holds(&seat) {
+			if f.holds(&seat) {
 				t.Error("it holds what it has closed")
 			}
 			if _, err := f.Find(at(100), c); !errors.Is(err, errLater) {

@@ -15,7 +15,6 @@ import (
 // Ear is the Unix socket that workers tell by.
 type Ear struct {
 	conn *net.UnixConn
-	path string
 }
 
 // Listen makes the socket, in place of one that a process left which has ended. Everybody may
@@ -50,7 +49,7 @@ func Listen(path string) (*Ear, error) {
 		_ = c.Close()
 		return nil, fmt.Errorf("listen for workers: %w", err)
 	}
-	return &Ear{conn: c, path: path}, nil
+	return &Ear{conn: c}, nil
 }
 
 // isServed tells whether a program listens there that is none of ours: to another kind of

@@ -34,7 +34,7 @@ func newEar(t *testing.T) *ear {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &ear{t: t, claims: newClaims(), numbers: NewNumbers()}
+	e := &ear{t: t, claims: newClaims(), numbers: newNumbers()}
 	ctx, stop := context.WithCancel(t.Context())
 	var runs sync.WaitGroup
 	runs.Go(func() { listener.run(ctx, e.claims, e.numbers) })
@@ -98,7 +98,7 @@ func TestTold(t *testing.T) {
 // kept, one that is sound is heard all the same, and nothing grows.
 func TestLies(t *testing.T) {
 	e := newEar(t)
-	_, foreign := NewNumbers().Next()
+	_, foreign := newNumbers().Next()
 	lies := []string{
 		"", "+", "-", "+" + foreign, "-" + foreign, foreign, "+" + strings.Repeat("0", numberLength),
 		strings.Repeat("+", 63), "+" + strings.Repeat("z", numberLength), "\x00\xff\n\x1b]0;", strings.Repeat("a", 60000),
@@ -286,7 +286,7 @@ func TestSeveral(t *testing.T) {
 						defer func() { _ = c.Close() }()
 					}
 				}
-				if got := f.Several(at(float64(n)), os.Getpid()); got != want {
+				if got := f.several(at(float64(n)), os.Getpid()); got != want {
 					t.Errorf("with %d connections: %t", n, got)
 				}
 			}

@@ -80,7 +80,7 @@ const (
 // processes are not found, and with nil when they are: each time that this is news.
 func NewTracker(f *Finder, e *Ear, d *Database, tell func(error)) *Tracker {
 	t := &Tracker{
-		Numbers: NewNumbers(), finder: f, claims: newClaims(), ear: e, data: d, tell: tell,
+		Numbers: newNumbers(), finder: f, claims: newClaims(), ear: e, data: d, tell: tell,
 		workers: map[process.ID]*worker{}, seats: map[net.Conn]*seat{}, pause: leastPause,
 	}
 	t.opened = t.claims.opened
@@ -159,7 +159,7 @@ func (t *Tracker) judge(now time.Time, r *Running, running int) {
 func (t *Tracker) judgeAgain(now time.Time, r *Running) {
 	switch w := r.Work; {
 	case w.claim != nil:
-	case !t.finder.Holds(&w.seat.Seat): // it is done
+	case !t.finder.holds(&w.seat.Seat): // it is done
 		r.Is = Same
 	case t.isMany(now, w.worker, readEvery):
 		w.worker.many = true
@@ -175,7 +175,7 @@ func (t *Tracker) isMany(now time.Time, w *worker, pause time.Duration) bool {
 		return w.many
 	}
 	w.counted, w.pause = now, min(mostManyPause, max(manyEvery, 2*w.pause))
-	return w.many || t.finder.Several(now, w.id.PID)
+	return w.many || t.finder.several(now, w.id.PID)
 }
 
 func (t *Tracker) read(now time.Time, r *Running, counts bool) State {
@@ -209,7 +209,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 		return
 	}
 	s, err := t.seat(now, r.Conn)
-	if errors.Is(err, ErrWaits) {
+	if errors.Is(err, errWaits) {
 		r.Is, r.Accepted = Read, now // it has used nothing
 		return
 	}
@@ -236,12 +236,12 @@ func (t *Tracker) find(now time.Time, r *Running) {
 // sits tells whether that process has the connection, and takes it in as its worker.
 func (t *Tracker) sits(now time.Time, s *seat, h *process.Handle) bool {
 	w := t.workers[h.ID()]
-	if (w == nil || w.open.Load() != h) && !t.finder.Holds(&s.Seat) {
+	if (w == nil || w.open.Load() != h) && !t.finder.holds(&s.Seat) {
 		return false // it was opened after the seat was found, and the number is another process's by now
 	}
 	if w == nil {
 		w = t.worker(now, h.ID())
-		w.many, w.counted, w.pause = t.finder.Many(now, &s.Seat), now, manyEvery
+		w.many, w.counted, w.pause = t.finder.many(now, &s.Seat), now, manyEvery
 	}
 	if s.worker == nil {
 		s.worker = w
@@ -268,7 +268,7 @@ func (t *Tracker) worker(now time.Time, id process.ID) *worker {
 // seat returns where a connection ends; nil: that is not known.
 func (t *Tracker) seat(now time.Time, c net.Conn) (*seat, error) {
 	s := t.seats[c]
-	if s != nil && (now.Sub(s.held) < holdsFor || t.finder.Holds(&s.Seat)) {
+	if s != nil && (now.Sub(s.held) < holdsFor || t.finder.holds(&s.Seat)) {
 		if now.Sub(s.held) >= holdsFor {
 			s.held = now
 		}
@@ -280,7 +280,7 @@ func (t *Tracker) seat(now time.Time, c net.Conn) (*seat, error) {
 	}
 	found, err := t.finder.Find(now, c)
 	if err != nil {
-		if !errors.Is(err, errLater) && !errors.Is(err, ErrWaits) {
+		if !errors.Is(err, errLater) && !errors.Is(err, errWaits) {
 			t.again = now.Add(t.pause)
 			t.pause = min(2*t.pause, mostPause)
 			t.say(err)

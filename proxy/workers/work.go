@@ -83,9 +83,6 @@ type Work struct {
 // ID is the process.
 func (w *Work) ID() process.ID { return w.worker.id }
 
-// Told tells whether the process said itself that it serves the request.
-func (w *Work) Told() bool { return w.claim != nil }
-
 // Read reads what the process has used for the request; not ok: it is not known any more.
 func (w *Work) Read() (r cpuaccount.Reading, ok bool) {
 	u, ok := w.usage()

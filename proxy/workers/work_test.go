@@ -55,7 +55,7 @@ func TestLook(t *testing.T) {
 	tr.claims.begins(at(0), own, process.Usage{CPU: now.CPU - ms(7)}, 1)
 	all := []Running{{Number: 1, Began: at(0)}, {Number: 2, Began: at(0)}, {Began: at(0)}}
 	tr.Look(at(0.02), all)
-	if all[0].Is != Read || all[0].Reading.CPU < ms(7) || all[1].Is != Unknown || all[2].Is != Unknown || !all[0].Work.Told() || all[0].Work.ID() != own {
+	if all[0].Is != Read || all[0].Reading.CPU < ms(7) || all[1].Is != Unknown || all[2].Is != Unknown || all[0].Work.claim == nil || all[0].Work.ID() != own {
 		t.Fatalf("%+v", all)
 	}
 	tr.Look(at(0.04), all)

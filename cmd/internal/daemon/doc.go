@@ -1,6 +1,7 @@
 // Package daemon is what the two daemons, proxy and master, do alike: they log, tell systemd
 // how they are, reload, end with a status, and listen for those who look at them.
 //
+//	authorities.go  who may sign certificates
 //	listen.go  listeners of Prometheus and of the master's administrator
 //	log.go     what a program has to say, as lines of JSON
 //	notify.go  what systemd is told

@@ -42,7 +42,7 @@ func Meter(source string, cpus float64) *cpuaccount.Meter {
 // JudgesStanding tells whether the evidence that a client is a person counts.
 // Only the gate makes something of it.
 func JudgesStanding(c *config.Config) bool {
-	return c.Standing.Enabled && HasGate(c)
+	return c.Standing.Enabled && c.Throttle.HasGate()
 }
 
 // Standing is how evidence that a client is a person's browser is judged.
@@ -52,9 +52,6 @@ func Standing(c *config.Config) standing.Config {
 		ClientClass: c.Classes[0].Name, SessionClass: SessionClass,
 	}
 }
-
-// HasGate tells whether requests go through the gate, or are judged as if they did.
-func HasGate(c *config.Config) bool { return c.Throttle.Mode == "fair" || c.Throttle.Mode == "observe" }
 
 // Room is how many requests of a size may compute at a time; 0: they follow the CPU
 // use.

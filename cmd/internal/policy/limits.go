@@ -16,6 +16,7 @@ import (
 // Limits is what the limiter is told.
 func Limits(c *config.Config) limiter.Policy {
 	p := limiter.Policy{
+		Mode:             modeOf(c.Throttle.Mode, limiter.Fair),
 		Shadow:           c.Throttle.JudgesOnly(),
 		MaxHold:          c.Throttle.MaxHold,
 		MaxHeld:          c.Throttle.MaxHeld,
@@ -25,16 +26,6 @@ func Limits(c *config.Config) limiter.Policy {
 			CPUs: CPUs(c), Workers: c.Backend.Workers,
 			Heavy: Room(c), Strangers: c.Gate.Strangers,
 		}.Complete(),
-	}
-	switch c.Throttle.Mode {
-	case "cap":
-		p.Mode = limiter.Cap
-	case "cooperative":
-		p.Mode = limiter.Cooperative
-	case "observe":
-		p.Mode = limiter.Observe
-	default:
-		p.Mode = limiter.Fair
 	}
 	p.Sites, p.OtherSites = siteInfos(c, p.Mode), c.Sites.Others
 	for _, class := range c.Classes {
@@ -54,6 +45,16 @@ func Limits(c *config.Config) limiter.Policy {
 	_, told := toldClasses(c)
 	p.Classes = append(p.Classes, told...)
 	return p
+}
+
+// modeOf is a mode by its name; without one it is that of all.
+func modeOf(name string, all limiter.Mode) limiter.Mode {
+	for _, m := range []limiter.Mode{limiter.Observe, limiter.Cooperative, limiter.Cap, limiter.Fair} {
+		if m.String() == name {
+			return m
+		}
+	}
+	return all
 }
 
 // workersOf is the part of the workers, of those that are not kept for short

@@ -15,7 +15,7 @@ func Enforced(c *config.Config) (p limiter.Policy, mode string) {
 	}
 	acts := *c
 	acts.Throttle.Mode, acts.Throttle.Shadow = mode, "false"
-	acts.Coordination.Kind = "none" // nobody tells the estimate anything
+	acts.Coordination.Kind = config.SharesNothing // nobody tells the estimate anything
 	acts.Classes = slices.Clone(c.Classes)
 	for i := range acts.Classes {
 		acts.Classes[i].Shadow = false

@@ -12,14 +12,7 @@ import (
 // siteInfos are the sites of a configuration as the limiter is told of them.
 func siteInfos(c *config.Config, of limiter.Mode) (all []limiter.SiteInfo) {
 	for _, s := range c.Sites.Named {
-		mode := of
-		switch s.Mode {
-		case "fair":
-			mode = limiter.Fair
-		case "observe":
-			mode = limiter.Observe
-		}
-		all = append(all, limiter.SiteInfo{Name: s.Name, Share: s.Share, Mode: mode, Shadow: s.Shadow})
+		all = append(all, limiter.SiteInfo{Name: s.Name, Share: s.Share, Mode: modeOf(s.Mode, of), Shadow: s.Shadow})
 	}
 	return all
 }

@@ -173,8 +173,8 @@ func (m *Master) orders(now time.Time, name string) (all []delayOrder, known boo
 // sweepEach is how many identifiers of a domain are looked at in one sweep.
 const sweepEach = 20_000
 
-// Sweep forgets identifiers that mean nothing any more; some ten times a second.
-func (m *Master) Sweep(now time.Time) {
+// sweep forgets identifiers that mean nothing any more; some ten times a second.
+func (m *Master) sweep(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, d := range m.domains {

@@ -81,7 +81,7 @@ func TestParallelRequestsEarnOnce(t *testing.T) {
 	if got := done(0); got != nil {
 		t.Errorf("one at a time has to wait: %v", got)
 	}
-	m.Sweep(at(5_000))
+	m.sweep(at(5_000))
 	if got := done(5_000); len(got) != 1 || got[0] != "u 9000" { // 1 s was saved up, 5 s were earned
 		t.Errorf("the second one: %v, want to wait until 9000", got)
 	}
@@ -253,12 +253,12 @@ func TestSweep(t *testing.T) {
 	for i := range 1000 {
 		receive(m, at(0), fmt.Sprintf("foo\x00|ACCEPTED|id-%d|%d||", i, start))
 	}
-	m.Sweep(at(5000))
+	m.sweep(at(5000))
 	if n := m.State().Domains[0].Identifiers; n != 1000 {
 		t.Errorf("%d identifiers while they mean something", n)
 	}
 	for range 50 {
-		m.Sweep(at(11_000))
+		m.sweep(at(11_000))
 	}
 	if n := m.State().Domains[0].Identifiers; n != 0 {
 		t.Errorf("%d identifiers are left", n)

@@ -114,7 +114,7 @@ func (s *service) work(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticks.C:
-			s.Sweep(s.Now())
+			s.sweep(s.Now())
 			s.count(s.queue.lost())
 			s.control.PollSubscribers(s.subscribed)
 		case orders := <-s.news:

@@ -61,7 +61,10 @@ func gate() []Metric {
 // gateCounts is a line for each thing that the gate counts.
 func gateCounts() (all []Metric) {
 	for _, c := range limiter.GateCounters() {
-		series := "gate" + strings.ToUpper(c.Name[:1]) + c.Name[1:]
+		series := "gate"
+		for word := range strings.SplitSeq(c.Name, "_") {
+			series += strings.ToUpper(word[:1]) + word[1:]
+		}
 		all = append(all, count("gate_"+c.Name+"_total", series, c.Counts, func(s *State) uint64 { return c.Of(s.Gate.GateCounts) }))
 	}
 	return all

@@ -57,16 +57,8 @@ type Priorities struct {
 // Strict is how counting for strict request limits goes.
 type Strict struct{ Checks, Failures uint64 }
 
-// Sharing is how sharing accounts goes. Totals are zero where the kind of sharing has none
-// such.
+// Sharing is how sharing accounts goes.
 type Sharing struct {
-	Kind    string          // as configured: none, smockron, …
-	Up      map[string]bool // what it depends on, by name, and whether it is there
-	Peers   int             // other proxies that are live
-	Ignored int             // of these, those whose clocks are too far off
-	Dropped uint64          // charges that others were never told of
-	Failed  uint64          // calls and messages that failed
-	Unsound uint64          // messages that were not sound
-	// Sent and Received are bytes of gossip, messages of Smockron.
-	Sent, Received uint64
+	Kind string // as configured: none, smockron, …
+	limiter.SharingStatus
 }

@@ -1,4 +1,4 @@
-package main
+package sharing
 
 import (
 	"bufio"
@@ -10,43 +10,23 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/config"
+	"tempomat/limiter"
 	"tempomat/limiter/gossip"
 )
 
-// gossip makes the sharer of a fleet that has no server.
-func (s *sharing) gossip(g config.Gossip, log *zap.Logger) {
-	sharer, err := newGossip(g, log)
-	if err != nil {
-		s.trouble = err
-		return
-	}
-	s.sharer = sharer
-	s.state = func() any { return sharer.State() }
-	s.ties = func() map[string]bool { return map[string]bool{"other sidecars": sharer.State().Sidecars > 1} }
-	if g.KeyFile != "" {
-		s.setKeys = sharer.SetKeys
-	}
+// gossiping is a Sharer of a fleet that has no server, and where its keys are.
+type gossiping struct {
+	*gossip.Sharer
+	keyFile string // empty: nothing is encrypted
 }
 
-// rekey reads the file of keys again. Those that there were stay if it is no good.
-func (s *sharing) rekey(c *config.Config, log *zap.Logger) {
-	if s.setKeys == nil {
-		return
-	}
-	keys, err := readKeys(c.Coordination.Gossip.KeyFile)
-	if err == nil {
-		err = s.setKeys(keys)
-	}
-	if err != nil {
-		log.Error("the keys of the encryption stay as they were", zap.Error(err))
-	}
-}
-
-// newGossip makes the sharer itself.
-func newGossip(g config.Gossip, log *zap.Logger) (*gossip.Sharer, error) {
+// newGossip makes it. If it cannot be made, as its keys are no good, the sidecar serves all
+// the same, and works alone.
+func newGossip(c *config.Config, log *zap.Logger) (limiter.Sharer, error) {
+	g := c.Coordination.Gossip
 	keys, err := readKeys(g.KeyFile)
 	if err != nil {
-		return nil, err
+		return unable{err}, nil //nolint:nilerr // the Sharer tells it
 	}
 	if len(keys) == 0 {
 		log.Warn("what sidecars tell each other is not encrypted: whoever reaches the port can invent debts; set coordination.gossip.keyFile")
@@ -57,9 +37,24 @@ func newGossip(g config.Gossip, log *zap.Logger) (*gossip.Sharer, error) {
 		Logf: log.Sugar().Warnf,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("coordination.gossip: %w", err)
+		return unable{fmt.Errorf("coordination.gossip: %w", err)}, nil
 	}
-	return sharer, nil
+	return gossiping{sharer, g.KeyFile}, nil
+}
+
+// Reload reads the file of keys again. Those that there were stay if it is no good.
+func (g gossiping) Reload(limiter.Policy) error {
+	if g.keyFile == "" {
+		return nil
+	}
+	keys, err := readKeys(g.keyFile)
+	if err == nil {
+		err = g.SetKeys(keys)
+	}
+	if err != nil {
+		return fmt.Errorf("the keys of the encryption stay as they were: %w", err)
+	}
+	return nil
 }
 
 // readKeys reads the keys of the encryption, one in each line, in base64. The first

@@ -1,29 +1,46 @@
-package main
+package sharing
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"os"
 	"strings"
 
+	"go.uber.org/zap"
+
+	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
+	"tempomat/limiter"
 	"tempomat/limiter/redis"
 )
 
-// newRedisSharer makes what shares accounts through Redis; it opens nothing.
-func newRedisSharer(c *config.Config) (*redis.Sharer, error) {
-	o, err := redisOptions(c.Coordination.Redis)
+// throughRedis is a Sharer that follows the policy: which classes are shared, and what
+// they earn.
+type throughRedis struct{ *redis.Sharer }
+
+// newRedis makes what shares accounts through Redis.
+func newRedis(c *config.Config, _ *zap.Logger) (limiter.Sharer, error) {
+	o, err := RedisOptions(c.Coordination.Redis)
 	if err != nil {
 		return nil, err
 	}
-	return redis.NewSharer(o, policy.Limits(c))
+	s, err := redis.NewSharer(o, policy.Limits(c))
+	if err != nil {
+		return nil, err
+	}
+	return throughRedis{s}, nil
 }
 
-// redisOptions reads what the configuration says of Redis, and the files that it
-// names.
-func redisOptions(c config.Redis) (redis.Options, error) {
+// Reload shares by another policy.
+func (r throughRedis) Reload(p limiter.Policy) error {
+	r.SetPolicy(p)
+	return nil
+}
+
+// RedisOptions reads what the configuration says of Redis, and the files that it names:
+// of secrets, and of who signs certificates. The error names the key.
+func RedisOptions(c config.Redis) (redis.Options, error) {
 	o := redis.Options{
 		Addresses: c.Addresses, Cluster: c.Cluster, SentinelMaster: c.Sentinel,
 		Username: c.Username, Database: c.Database, Timeout: c.Timeout, Prefix: c.Prefix,
@@ -38,7 +55,7 @@ func redisOptions(c config.Redis) (redis.Options, error) {
 	}
 	if c.TLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-		if o.TLS.RootCAs, err = authorities("coordination.redis.ca", c.CA); err != nil {
+		if o.TLS.RootCAs, err = daemon.Authorities("coordination.redis.ca", c.CA); err != nil {
 			return o, err
 		}
 	}
@@ -55,20 +72,4 @@ func secret(key, file string) (string, error) {
 		return "", fmt.Errorf("coordination.redis.%s: %w", key, err)
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
-}
-
-// authorities reads who may sign certificates; nil are those of the system.
-func authorities(key, file string) (*x509.CertPool, error) {
-	if file == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", key, err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s: %s holds no certificate", key, file)
-	}
-	return pool, nil
 }

@@ -8,14 +8,24 @@ import (
 	"tempomat/config/form"
 )
 
+// Answers are what the proxy itself answers with.
+type Answers struct {
+	ErrorPages ErrorPages
+	RobotsTxt  string // the file that /robots.txt is answered with; empty: the backend answers
+}
+
+func defaultAnswers() Answers {
+	return Answers{ErrorPages: ErrorPages{Languages: []string{"en", "de"}}}
+}
+
 // ErrorPages are what people see where the proxy itself answers.
 type ErrorPages struct {
 	Directory string   // of templates; empty: the page that is shipped
 	Languages []string // tags such as en or pt-BR, the first for who asks for none of them; at least one
 }
 
-// pageSettings are the keys of what the proxy itself answers with.
-func pageSettings(c *Config) []form.Setting {
+// answerSettings are their keys.
+func answerSettings(c *Answers) []form.Setting {
 	return []form.Setting{
 		{Path: "errorPages.directory", Value: pathToRead("a directory").In(&c.ErrorPages.Directory),
 			Doc: "Templates of [your own pages](error-pages.md) for where the proxy itself answers. They are read at the start and at each reload; one that is no good keeps the running ones. Empty: the shipped page."},
