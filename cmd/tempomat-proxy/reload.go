@@ -37,7 +37,7 @@ func (s *sidecar) reload() error {
 		s.sharing.setPolicy(policy.Limits)
 	}
 	daemon.SetLevel(s.logs.level, c.Log.Level)
-	s.journal.SetCombined(s.logs.lines(c.Log.Format))
+	s.accessLog.SetCombined(s.logs.lines(c.Log.Format))
 	if s.config.Graphite != c.Graphite || s.config.Log.DelayThreshold != c.Log.DelayThreshold {
 		s.reports.restart(c)
 	}
