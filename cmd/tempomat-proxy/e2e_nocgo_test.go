@@ -19,7 +19,7 @@ import (
 // begin.
 func TestWithoutCgo(t *testing.T) {
 	bin := tempDir(t)
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", bin+"/", "tempomat/cmd/...")
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-w", "-o", bin+"/", "tempomat/cmd/...")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build.Args, err, out)
