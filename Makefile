@@ -63,13 +63,16 @@ demo-apache: build deps-test ## the proxy before a private Apache with PHP
 build: deps-build ## build the programs into bin/
 	$(GO) build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
 
+# Once vetted is enough, and -w spares the linker the debug data, some hundred times.
+UNVETTED := -vet=off -ldflags=-w
+
 test: deps-test ## vet, each benchmark, what is too slow with the race detector, then all tests with it, also before a real Apache
 	$(GO) vet ./...
 	@$(MAKE) --no-print-directory bench-check
-	$(GO) test -count=1 ./limiter/limitertest ./proxy/backend ./proxy/front ./proxy/nonblock ./proxy/replay ./proxy/shadow ./proxy/telemetry/book ./proxy/telemetry/metrics
-	$(GO) test -count=1 -run NobodyIsSentBackWithRoom ./proxy
-	CGO_ENABLED=1 $(GO) test -count=1 -run 'OneLimitForAll|BadNetwork' ./limiter/gossip
-	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- -race -count=1 -timeout 12m ./...
+	$(GO) test $(UNVETTED) -count=1 ./limiter/limitertest ./proxy/backend ./proxy/front ./proxy/nonblock ./proxy/replay ./proxy/shadow ./proxy/telemetry/book ./proxy/telemetry/metrics
+	$(GO) test $(UNVETTED) -count=1 -run NobodyIsSentBackWithRoom ./proxy
+	CGO_ENABLED=1 $(GO) test $(UNVETTED) -count=1 -run 'OneLimitForAll|BadNetwork' ./limiter/gossip
+	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- $(UNVETTED) -race -count=1 -timeout 12m ./...
 
 quick: ## the tests that start no programs and take little: within 20 seconds once they are compiled
 	$(GO) test -short -ldflags=-w -timeout 120s $$($(GO) list ./... | grep -vE '$(NOT_QUICK)')
@@ -119,7 +122,7 @@ bench: ## benchmarks of all packages
 # Three times, as BenchmarkGate once panicked at the third only.
 # What it prints is shown if it fails only: figures of so few would mislead.
 bench-check: deps-test ## that no benchmark panics or fails: each runs three times, no figures
-	@out=$$($(GO) test -run '^$$' -bench . -benchtime 3x ./... 2>&1) || { printf '%s\n' "$$out"; exit 1; }; echo "all benchmarks ran"
+	@out=$$($(GO) test $(UNVETTED) -run '^$$' -bench . -benchtime 3x ./... 2>&1) || { printf '%s\n' "$$out"; exit 1; }; echo "all benchmarks ran"
 
 fuzz: ## every fuzz target for FUZZTIME (60s)
 	@set -e; for pkg in $$($(GO) list ./...); do \

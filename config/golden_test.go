@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"tempomat/limiter/testkit"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected texts in testdata/config")
@@ -21,19 +23,7 @@ var update = flag.Bool("update", false, "rewrite the expected texts in testdata/
 // golden compares got with the file, or rewrites the file.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := gocmp.Diff(string(want), got); diff != "" {
-		t.Errorf("differs from %s (-want +got):\n%s", filepath.Base(file), diff)
-	}
+	testkit.Golden(t, *update, file, got)
 }
 
 // configurations are the files of a folder that are not expected texts.

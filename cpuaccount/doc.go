@@ -41,7 +41,7 @@
 // second [Meter.Correct] holds what was charged against the CPU use that was
 // measured: where it was less, those that were at the backend all the time are
 // taken to compute in a smaller part of it, and where it was more, in a larger
-// one. The rest of a request's time is idle; [Guess] remembers that of its kind
+// one. The rest of a request's time is idle; [Estimator] remembers that of its kind
 // too, so that a long poll is known beforehand.
 //
 // Where a request's worker is known, with the source process, nothing of that is guessed: a

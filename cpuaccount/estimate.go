@@ -69,8 +69,8 @@ func (e *estimate) cost() float64 {
 	return float64(e.mean) + float64(e.dev)
 }
 
-// doubt is by how much the answers differ, of what they are, and how few they are.
-func (e *estimate) doubt() float32 { return e.dev/(e.mean+1e-3) + 1/float32(e.n) }
+// uncertainty is by how much the answers differ, of what they are, and how few they are.
+func (e *estimate) uncertainty() float32 { return e.dev/(e.mean+1e-3) + 1/float32(e.n) }
 
 // private is the estimate of one client's requests of a kind.
 type private struct {

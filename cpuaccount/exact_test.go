@@ -104,8 +104,8 @@ func TestEstimateByHand(t *testing.T) {
 	if want := (estimate{mean: 3, dev: 1, idle: 2, n: 2}); e != want {
 		t.Errorf("%+v, want %+v", e, want)
 	}
-	if !close(float64(e.doubt()), 1/3.001+0.5) {
-		t.Errorf("a doubt of %g", e.doubt())
+	if !close(float64(e.uncertainty()), 1/3.001+0.5) {
+		t.Errorf("a doubt of %g", e.uncertainty())
 	}
 	e = estimate{mean: 1, n: math.MaxUint16}
 	if e.learn(1, 0); e.n != math.MaxUint16 {
@@ -195,11 +195,11 @@ func TestCountsStayInTheirBounds(t *testing.T) {
 	var s sketch
 	s.init()
 	s.ask(7)
-	s.change(7, func(f *feature) { f.asked = math.MaxUint32 })
+	s.change(7, func(f *featureRecord) { f.asked = math.MaxUint32 })
 	if s.ask(7); s.times(7) != math.MaxUint32 {
 		t.Errorf("after the most it is %d", s.times(7))
 	}
-	s.change(7, func(f *feature) { f.asked = 1 })
+	s.change(7, func(f *featureRecord) { f.asked = 1 })
 	s.unask(7)
 	if s.unask(7); s.times(7) != 0 {
 		t.Errorf("%d times", s.times(7))
@@ -234,7 +234,7 @@ func TestHalfComputes(t *testing.T) {
 
 // TestKnown: what a guess rests on, as it is told to people.
 func TestKnown(t *testing.T) {
-	g := NewGuess()
+	g := NewEstimator()
 	k := Kind{Shape: "/a", Client: "me"}
 	if got := g.Known(at(0), k); got.Answers != 0 || got.Own != 0 || got.Sure || got.Several || got.Overran || got.Cost != first {
 		t.Errorf("of nothing: %+v", got)
@@ -245,7 +245,7 @@ func TestKnown(t *testing.T) {
 	}
 	g.Learn(at(0), k, time.Second, 0)
 	others(g, "/a", time.Second, time.Second, time.Second)
-	if got := g.Known(at(0), k); got.Answers != 4 || got.Own != 1 || !got.Sure || !got.Several || got.Overran || got.Feature != k.trait(0) {
+	if got := g.Known(at(0), k); got.Answers != 4 || got.Own != 1 || !got.Sure || !got.Several || got.Overran || got.Feature != k.feature(0) {
 		t.Errorf("after four answers: %+v", got)
 	}
 }

@@ -8,15 +8,15 @@ type asker struct {
 	head  uint64 // the hash of where it is from
 }
 
-// feature is what is remembered of all requests that have something in common:
+// featureRecord is what is remembered of all requests that have something in common:
 // a shape, a URL, or a parameter.
-type feature struct {
+type featureRecord struct {
 	// What is looked at again and again is in one cache line.
-	all   estimate
-	known estimate // of answers to known people alone
-	from  witnesses
-	doubt float32 // of all
-	over  overrun
+	all         estimate
+	known       estimate // of answers to known people alone
+	from        witnesses
+	uncertainty float32 // of all
+	over        overrun
 
 	hash      uint64
 	knownFrom witnesses
@@ -28,27 +28,27 @@ type feature struct {
 // view is what a feature tells somebody.
 type view struct {
 	estimate
-	believed bool
-	doubt    float32 // of all answers, as those of known people alone do not tell how alike all are
-	over     float32 // what a request that was guessed far too low has cost, in seconds
+	believed    bool
+	uncertainty float32 // of all answers, as those of known people alone do not tell how alike all are
+	over        float32 // what a request that was guessed far too low has cost, in seconds
 }
 
 // show fills in what somebody is told: what known people's answers say if there
 // are enough of several. Those of crawlers tell little of what the page of a
 // newcomer will cost, even if it is of the same shape.
-func (f *feature) show(v *view, by *asker) {
+func (f *featureRecord) show(v *view, by *asker) {
 	if v.estimate = f.all; f.known.several {
 		v.estimate = f.known
 	}
 	v.believed = v.several || f.all.n >= least && f.from.convince(by.from)
-	v.doubt = f.doubt
+	v.uncertainty = f.uncertainty
 	if f.over.cost != 0 && (f.over.known || !by.known || !f.known.several) {
 		v.over = float32(f.over.left(by.at))
 	}
 }
 
 // learn takes in what an answer cost, and how long it was idle.
-func (f *feature) learn(by *asker, x, idle float64) {
+func (f *featureRecord) learn(by *asker, x, idle float64) {
 	if f.over.cost != 0 {
 		told := &f.all
 		if f.known.several {
@@ -59,7 +59,7 @@ func (f *feature) learn(by *asker, x, idle float64) {
 	f.all.learn(x, idle)
 	f.from.add(by.from)
 	f.all.several = f.from.several() // and so the answers are as many at least
-	f.doubt = f.all.doubt()
+	f.uncertainty = f.all.uncertainty()
 	if by.known {
 		f.known.learn(x, idle)
 		f.knownFrom.add(by.from)
@@ -70,7 +70,7 @@ func (f *feature) learn(by *asker, x, idle float64) {
 
 // overrun is what a request has cost that was guessed far too low. Until its like
 // are answered as was guessed, or for some time, all who ask for the like are in
-// doubt. What a stranger's request did says nothing of known people's: else one
+// uncertainty. What a stranger's request did says nothing of known people's: else one
 // stranger could put all of them in doubt by asking dearly for what they read.
 type overrun struct {
 	at    int64   // Unix milliseconds

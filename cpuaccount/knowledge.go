@@ -18,23 +18,23 @@ type Knowledge struct {
 }
 
 // Known tells what the guess of a request rests on. It changes nothing.
-func (g *Guess) Known(now time.Time, k Kind) Knowledge {
-	var buffer [mostTraits]uint64
+func (g *Estimator) Known(now time.Time, k Kind) Knowledge {
+	var buffer [maxFeatures]uint64
 	by, client := g.asker(now, &k)
-	traits := g.traits(&k, &buffer)
-	var views [mostTraits]view
-	g.look(traits, &by, &views)
-	l := g.like(traits, &views)
+	features := g.features(&k, &buffer)
+	var views [maxFeatures]view
+	g.look(features, &by, &views)
+	l := g.bestFeature(features, &views)
 	var n Knowledge
 	n.Cost, n.Idle, n.Sure = g.Of(now, k)
-	for i, trait := range traits {
-		if trait == l.trait {
-			n.Feature = k.trait(i)
+	for i, feature := range features {
+		if feature == l.feature {
+			n.Feature = k.feature(i)
 			n.Answers, n.Several = int(views[i].n), views[i].several
 		}
 	}
-	n.Asked, n.Overran = int(g.asked.times(l.trait)), l.over > 0
-	if own, ok := g.pairs.find(mix(client, l.trait)); ok {
+	n.Asked, n.Overran = int(g.asked.times(l.feature)), l.over > 0
+	if own, ok := g.perClient.find(mix(client, l.feature)); ok {
 		n.Own = int(own.n)
 	}
 	return n

@@ -8,10 +8,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// pages is a Guess of a site whose pages cost 20 ms, as several strangers and
+// pages is an Estimator of a site whose pages cost 20 ms, as several strangers and
 // known people were told.
-func pages() *Guess {
-	g := newGuess()
+func pages() *Estimator {
+	g := newEstimator()
 	for i := range 10 {
 		g.Learn(at(0), Kind{Shape: "/a", Client: fmt.Sprint("stranger ", i)}, 20*time.Millisecond, 0)
 		for range least {
@@ -63,14 +63,14 @@ func TestOverrun(t *testing.T) {
 // dear under it: as one is seen to be, the rest that waits is not light.
 func TestTrainedThenDear(t *testing.T) {
 	for _, known := range []bool{false, true} {
-		g := newGuess()
+		g := newEstimator()
 		k := func(q int) Kind {
 			return Kind{Shape: "/s?x&q", URL: fmt.Sprint("/s?x=aa&q=", q), Client: "me", Known: known}
 		}
 		for q := range 50 {
 			g.Learn(at(0), k(q), 2*time.Millisecond, 0)
 		}
-		expectGuess(t, g, 1, k(100), 2*time.Millisecond, true)
+		expectEstimate(t, g, 1, k(100), 2*time.Millisecond, true)
 		g.AtLeast(at(1), k(101), 100*time.Millisecond, 0)
 		if got, _, sure := g.Of(at(1), k(102)); sure || got < 90*time.Millisecond {
 			t.Errorf("known: %t: %s (sure: %t)", known, got, sure)
@@ -81,7 +81,7 @@ func TestTrainedThenDear(t *testing.T) {
 // TestWhatIsSharedIsNotToBlame has a dear request share its shape and a parameter
 // with a page that is known to be light: what only that page has vouches for it.
 func TestWhatIsSharedIsNotToBlame(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	k := func(who, route string) Kind {
 		return Kind{Shape: "/p?route&lang", URL: "/p?route=" + route + "&lang=en", Client: who}
 	}
@@ -89,21 +89,21 @@ func TestWhatIsSharedIsNotToBlame(t *testing.T) {
 		g.Learn(at(0), k(fmt.Sprint(i), "home"), 20*time.Millisecond, 0)
 	}
 	g.AtLeast(at(1), k("crawler", "search"), time.Second, 0)
-	expectGuess(t, g, 1, k("me", "home"), 20*time.Millisecond, true)
+	expectEstimate(t, g, 1, k("me", "home"), 20*time.Millisecond, true)
 	for _, route := range []string{"search", "other"} {
 		if got, _, sure := g.Of(at(1), k("me", route)); sure || got < 900*time.Millisecond {
 			t.Errorf("%s: %s (sure: %t)", route, got, sure)
 		}
 	}
 	g.AtLeast(at(1), k("crawler", "home"), time.Second, 0)
-	expectGuess(t, g, 1, k("me", "home"), time.Second, false)
+	expectEstimate(t, g, 1, k("me", "home"), time.Second, false)
 }
 
 // TestNeverAnswered checks that of a kind that nobody has an answer to it is known
 // what those that run have cost and how long they were idle, and that a parameter
 // that is asked for often and ran long never is not taken for as dear.
 func TestNeverAnswered(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	k := func(route string) Kind { return Kind{Shape: "/p?route", URL: "/p?route=" + route, Client: route} }
 	g.AtLeast(at(1), k("stream"), 0, time.Second)
 	for _, c := range []struct {
@@ -130,7 +130,7 @@ func TestNeverAnswered(t *testing.T) {
 
 // TestATrifleIsNoOverrun has a file take some milliseconds on a busy server.
 func TestATrifleIsNoOverrun(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	others(g, "/style.css", time.Millisecond, time.Millisecond, time.Millisecond)
 	for range least {
 		g.Learn(at(0), Kind{Shape: "/style.css", Client: "me"}, time.Millisecond, 0)
@@ -138,7 +138,7 @@ func TestATrifleIsNoOverrun(t *testing.T) {
 	for _, who := range []string{"me", "somebody"} {
 		g.AtLeast(at(1), Kind{Shape: "/style.css", Client: who}, 20*time.Millisecond, 0)
 		for _, k := range []Kind{page("/style.css"), {Shape: "/style.css", Client: "me"}} {
-			expectGuess(t, g, 1, k, time.Millisecond, true)
+			expectEstimate(t, g, 1, k, time.Millisecond, true)
 		}
 	}
 }
@@ -146,11 +146,11 @@ func TestATrifleIsNoOverrun(t *testing.T) {
 // TestOverrunIsTakenBack checks that answers end a doubt, and so does time.
 func TestOverrunIsTakenBack(t *testing.T) {
 	me := Kind{Shape: "/a", Client: "me"}
-	answers := map[string]func(g *Guess, i int){
-		"strangers' answers": func(g *Guess, i int) {
+	answers := map[string]func(g *Estimator, i int){
+		"strangers' answers": func(g *Estimator, i int) {
 			g.Learn(at(1), Kind{Shape: "/a", Client: fmt.Sprint("other ", i)}, 20*time.Millisecond, 0)
 		},
-		"its own answers": func(g *Guess, _ int) { g.Learn(at(1), me, 20*time.Millisecond, 0) },
+		"its own answers": func(g *Estimator, _ int) { g.Learn(at(1), me, 20*time.Millisecond, 0) },
 	}
 	for name, answer := range answers {
 		g := pages()
@@ -161,20 +161,20 @@ func TestOverrunIsTakenBack(t *testing.T) {
 		for i := range 10 {
 			answer(g, i)
 		}
-		expectGuess(t, g, 1, me, 20*time.Millisecond, true)
+		expectEstimate(t, g, 1, me, 20*time.Millisecond, true)
 		if t.Failed() {
 			t.Error(name)
 		}
 	}
 	g := pages()
 	g.AtLeast(at(1), page("/a"), 8*time.Second, 0)
-	expectGuess(t, g, 11, me, 4*time.Second, false)
-	expectGuess(t, g, 101, me, 20*time.Millisecond, true)
+	expectEstimate(t, g, 11, me, 4*time.Second, false)
+	expectEstimate(t, g, 101, me, 20*time.Millisecond, true)
 	for i := range 10 { // they say nothing of strangers
 		g.AtLeast(at(200), page("/a"), 8*time.Second, 0)
 		g.Learn(at(200), person(i), 20*time.Millisecond, 0)
 	}
-	expectGuess(t, g, 200, me, 8*time.Second, false)
+	expectEstimate(t, g, 200, me, 8*time.Second, false)
 }
 
 // TestOverrunOfOneWithHistory checks that a client whose one request was dear is

@@ -131,38 +131,38 @@ type Reputation struct {
 // less of the rest. Of the shape, the URL and the parameters the one with the
 // worst reputation counts, if it is not too rare to have one: the history of a
 // page that all read is still a history.
-func (g *Guess) Reputation(k Kind) float64 {
+func (g *Estimator) Reputation(k Kind) float64 {
 	_, r := g.reputation(&k)
 	return r.Value
 }
 
 // Explain is the Reputation with its reasons.
-func (g *Guess) Explain(k Kind) Reputation {
+func (g *Estimator) Explain(k Kind) Reputation {
 	i, r := g.reputation(&k)
-	r.Feature = k.trait(i)
+	r.Feature = k.feature(i)
 	return r
 }
 
-func (g *Guess) reputation(k *Kind) (trait int, worst Reputation) {
-	var buffer [mostTraits]uint64
+func (g *Estimator) reputation(k *Kind) (feature int, worst Reputation) {
+	var buffer [maxFeatures]uint64
 	today := g.site.day.Load()
 	all := Reputation{
 		People:    float64(g.site.people.Load()) / 1000,
 		Strangers: time.Duration(g.site.strange.Load()) * time.Microsecond,
 	}
 	worst.Value = math.Inf(1)
-	for i, hash := range g.traits(k, &buffer) {
+	for i, hash := range g.features(k, &buffer) {
 		var v visits
-		g.kinds.change(hash, func(f *feature) {
+		g.kinds.change(hash, func(f *featureRecord) {
 			f.visits.turn(today)
 			v = f.visits
 		})
 		r := all
 		if r.Rare = !r.judge(v); r.Value < worst.Value && (!r.Rare || i == 0) {
-			trait, worst = i, r
+			feature, worst = i, r
 		}
 	}
-	return trait, worst
+	return feature, worst
 }
 
 // judge fills in the rest, and tells whether it is common enough to say much.

@@ -26,8 +26,8 @@ func historyOf(who string, known bool, n int) Kind {
 
 // wiki is a site where known people read articles, a few of them also histories,
 // and a crawler, a new address for each page, takes all.
-func wiki(people, crawled int) *Guess {
-	g := newGuess()
+func wiki(people, crawled int) *Estimator {
+	g := newEstimator()
 	for i := range people {
 		who := fmt.Sprint("person ", i)
 		for n := range 5 {
@@ -71,7 +71,7 @@ func TestReputation(t *testing.T) {
 		math.Abs(r.Strange.Seconds()-40) > 0.01 || r.Strangers != 640*time.Second {
 		t.Errorf("%+v", r)
 	}
-	if r := newGuess().Reputation(articleOf("new", false, 1)); r != 0.5 {
+	if r := newEstimator().Reputation(articleOf("new", false, 1)); r != 0.5 {
 		t.Errorf("of a site that nobody came to: %g", r)
 	}
 }
@@ -81,7 +81,7 @@ func TestReputation(t *testing.T) {
 func TestOneHeadMakesNoReputation(t *testing.T) {
 	g := wiki(100, 2000)
 	was := g.Reputation(historyOf("new", false, 1))
-	alone := newGuess()
+	alone := newEstimator()
 	for i := range 5000 {
 		k := historyOf(fmt.Sprint("session ", i), true, i)
 		k.Address = "192.0.2.1"
@@ -179,7 +179,7 @@ func TestReadersAreCounted(t *testing.T) {
 
 // TestReputationConcurrently is for the race detector, over the turn of a day.
 func TestReputationConcurrently(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// shards is how many locks each part of a Guess has.
+// shards is how many locks each part of an Estimator has.
 const shards = 16
 
 // sketch is the kinds that are asked for most, by the space-saving algorithm
@@ -22,7 +22,7 @@ type sketchShard struct {
 	mu    sync.Mutex // guards the following
 	index map[uint64]int
 	count []uint32 // in step with kinds, apart as all of it is searched at times
-	kinds []feature
+	kinds []featureRecord
 	least uint32   // no count is less
 	next  int      // before it no count is least
 	any   estimate // of all that came here
@@ -70,7 +70,7 @@ func (s *sketch) any(hash uint64) estimate {
 }
 
 // change has what is known of a kind changed, if it is known.
-func (s *sketch) change(hash uint64, do func(*feature)) {
+func (s *sketch) change(hash uint64, do func(*featureRecord)) {
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -143,12 +143,12 @@ func (s *sketchShard) placeLocked(hash uint64) int {
 	}
 	i := len(s.kinds)
 	if i < kindsPerShard {
-		s.kinds, s.count = append(s.kinds, feature{}), append(s.count, 0)
+		s.kinds, s.count = append(s.kinds, featureRecord{}), append(s.count, 0)
 	} else {
 		i = s.leastLocked()
 		delete(s.index, s.kinds[i].hash)
 	}
-	s.kinds[i] = feature{hash: hash} // its count it inherits, its costs not
+	s.kinds[i] = featureRecord{hash: hash} // its count it inherits, its costs not
 	s.index[hash] = i
 	return i
 }

@@ -21,7 +21,7 @@ func TestAFeatureIsBelievedFromSeveral(t *testing.T) {
 		{"three addresses", 3, 1, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGuess()
+			g := newEstimator()
 			for i := range 10 {
 				g.Learn(at(0), Kind{Shape: shape, URL: fmt.Sprint("/search?x=usual&q=", i), Client: fmt.Sprint(i)}, time.Second, 0)
 			}
@@ -52,7 +52,7 @@ func TestAFeatureIsBelievedFromSeveral(t *testing.T) {
 // TestOneVisitor checks that the only visitor of a site is believed what its own
 // answers say, of each parameter.
 func TestOneVisitor(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	me := func(route string, n int) Kind {
 		return Kind{Shape: "/index.php?route&n", URL: fmt.Sprintf("/index.php?route=%s&n=%d", route, n), Client: "me"}
 	}
@@ -66,14 +66,14 @@ func TestOneVisitor(t *testing.T) {
 			g.Learn(at(float64(n)), k, cost, 0)
 		}
 	}
-	expectGuess(t, g, 20, me("home", 100), 20*time.Millisecond, true)
-	expectGuess(t, g, 20, me("search", 100), 400*time.Millisecond, true)
+	expectEstimate(t, g, 20, me("home", 100), 20*time.Millisecond, true)
+	expectEstimate(t, g, 20, me("search", 100), 400*time.Millisecond, true)
 }
 
 // TestDearForFew checks that what was dear for one client, and is told by nobody
 // else, is not taken for as light as the rest of its shape.
 func TestDearForFew(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	for range least {
 		g.Learn(at(0), Kind{Shape: "/wiki?action", URL: "/wiki?action=history", Client: "crawler"}, 2*time.Second, 0)
 	}
@@ -83,7 +83,7 @@ func TestDearForFew(t *testing.T) {
 	if got, _, sure := g.Of(at(0), Kind{Shape: "/wiki?action", URL: "/wiki?action=history", Client: "me"}); sure {
 		t.Errorf("%s, and sure", got)
 	}
-	expectGuess(t, g, 0, Kind{Shape: "/wiki?action", URL: "/wiki?action=view", Client: "me"}, 20*time.Millisecond, true)
+	expectEstimate(t, g, 0, Kind{Shape: "/wiki?action", URL: "/wiki?action=view", Client: "me"}, 20*time.Millisecond, true)
 }
 
 // TestKnownPeopleFirst has many strangers ask dearly for pages of a shape that
@@ -93,7 +93,7 @@ func TestKnownPeopleFirst(t *testing.T) {
 		people int
 		want   time.Duration
 	}{{0, time.Second}, {1, time.Second}, {2, time.Second}, {3, 20 * time.Millisecond}, {10, 20 * time.Millisecond}} {
-		g := newGuess()
+		g := newEstimator()
 		for i := range 1000 {
 			g.Learn(at(0), Kind{Shape: "/page", Client: fmt.Sprint("robot ", i)}, time.Second, 0)
 		}
@@ -111,15 +111,15 @@ func TestKnownPeopleFirst(t *testing.T) {
 // TestANarrowFeatureStandsAgainstKnownPeople checks that what only robots ask for
 // is told by their answers, though known people's of its shape are alike.
 func TestANarrowFeatureStandsAgainstKnownPeople(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	for i := range 30 {
 		n := fmt.Sprint("&n=", i)
 		g.Learn(at(0), Kind{Shape: "/p?r&n", URL: "/p?r=home&n=", Client: fmt.Sprint("person ", -i), Known: true}, 20*time.Millisecond, 0)
 		g.Learn(at(0), Kind{Shape: "/p?r&n", URL: "/p?r=home" + n, Client: fmt.Sprint("person ", i), Known: true}, 20*time.Millisecond, 0)
 		g.Learn(at(0), Kind{Shape: "/p?r&n", URL: "/p?r=search" + n, Client: fmt.Sprint("robot ", i)}, 400*time.Millisecond, 0)
 	}
-	expectGuess(t, g, 0, Kind{Shape: "/p?r&n", URL: "/p?r=search&n=x", Client: "new"}, 400*time.Millisecond, true)
-	expectGuess(t, g, 0, Kind{Shape: "/p?r&n", URL: "/p?r=home&n=x", Client: "new"}, 20*time.Millisecond, true)
+	expectEstimate(t, g, 0, Kind{Shape: "/p?r&n", URL: "/p?r=search&n=x", Client: "new"}, 400*time.Millisecond, true)
+	expectEstimate(t, g, 0, Kind{Shape: "/p?r&n", URL: "/p?r=home&n=x", Client: "new"}, 20*time.Millisecond, true)
 }
 
 func TestParametersArePartedBySemicolonsToo(t *testing.T) {
@@ -132,18 +132,18 @@ func TestParametersArePartedBySemicolonsToo(t *testing.T) {
 		"":             nil,
 		"a;b;c;d;e;f;": {"a", "b", "c", "d"}, // no more are told apart
 	} {
-		g := newGuess()
+		g := newEstimator()
 		k := Kind{Shape: "/s", URL: "/s?" + query}
-		var buffer [mostTraits]uint64
-		traits := g.traits(&k, &buffer)
-		if len(traits) != 2+len(want) {
-			t.Errorf("%q: %d traits", query, len(traits))
+		var buffer [maxFeatures]uint64
+		features := g.features(&k, &buffer)
+		if len(features) != 2+len(want) {
+			t.Errorf("%q: %d features", query, len(features))
 			continue
 		}
 		for i, w := range want {
 			alone := Kind{Shape: "/s", URL: "/s?" + w}
-			var other [mostTraits]uint64
-			if got := k.trait(i + 2); got != w || traits[i+2] != g.traits(&alone, &other)[2] {
+			var other [maxFeatures]uint64
+			if got := k.feature(i + 2); got != w || features[i+2] != g.features(&alone, &other)[2] {
 				t.Errorf("%q: parameter %d is %q, want %q", query, i, got, w)
 			}
 		}

@@ -199,7 +199,7 @@ func benchHandler(b testing.TB, m limiter.Mode, upstream http.Handler) *Handler 
 		b.Fatal(err)
 	}
 	p.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, 2, 0)
-	h := NewHandler(limiter.New(time.Now(), p.Limits, 65536, nil), p, telemetry.NewJournal(zap.NewNop()))
+	h := NewHandler(limiter.New(time.Now(), p.Limits, 65536, nil), p, telemetry.NewAccessLog(zap.NewNop()))
 	ctx, cancel := context.WithCancel(context.Background())
 	var drive sync.WaitGroup
 	drive.Go(func() { h.Drive(ctx) })

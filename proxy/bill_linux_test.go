@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"tempomat/cpuaccount"
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/workers"
 )
 
@@ -116,7 +116,7 @@ func TestNobodyHasAcceptedYet(t *testing.T) {
 		defer close(answered)
 		r.do(r.client, request(t, nil, "GET /"))
 	})
-	limitertest.Eventually(t, "it is seen that nobody has accepted", func() (seen bool) {
+	testkit.Eventually(t, "it is seen that nobody has accepted", func() (seen bool) {
 		r.handler.running.Each(func(x *exchange) { seen = !x.billed.accepted.IsZero() })
 		return seen
 	})

@@ -45,8 +45,8 @@ type client interface {
 	Names() []http1.Name
 }
 
-// meet prepares a connection that was accepted.
-func meet(ctx context.Context, c net.Conn, closing *closing) context.Context {
+// connContext prepares a connection that was accepted.
+func connContext(ctx context.Context, c net.Conn, closing *closing) context.Context {
 	boundUnsent(c)
 	ctx = keep(ctx, closing)
 	remembered(ctx).accepted = c

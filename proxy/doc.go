@@ -14,7 +14,7 @@
 //	  settle       the backend has finished: the meter ends, the place is free, the
 //	               cost replaces the guess
 //	  hold         in cooperative mode, the end of the response is kept back
-//	  finish       the client has its answer: Leave; a line in the journal
+//	  finish       the client has its answer: Leave; a line in the access log
 //
 // What limiter, guess, meter and standing are told, and in which order, is package
 // lifecycle's: it never waits, so that limitertest plays the same on virtual time.

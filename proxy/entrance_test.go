@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/proxy/certificates/certtest"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/connlimit"
 )
 
 // TestOverTLS has requests come over TLS, with either protocol and from whoever, and the backend
 // told so.
 func TestOverTLS(t *testing.T) {
-	authority := certtest.New(t)
+	authority := testkit.NewAuthority(t)
 	config := &tls.Config{Certificates: []tls.Certificate{authority.Pair(t, "site.example")}, NextProtos: []string{"h2", "http/1.1"}}
 	for name, trusted := range map[string][]netip.Prefix{"a stranger": nil, "a trusted proxy": {netip.MustParsePrefix("127.0.0.0/8")}} {
 		t.Run(name, func(t *testing.T) {

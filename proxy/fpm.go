@@ -27,7 +27,7 @@ const (
 // fpmTitle is how a master of php-fpm names itself, before its file and ")".
 const fpmTitle = "php-fpm: master process ("
 
-// fpmPool is a pool of php-fpm: so many workers behind one door.
+// fpmPool is a pool of php-fpm: so many workers behind one listener.
 type fpmPool struct {
 	name     string
 	children int // pm.max_children

@@ -162,8 +162,8 @@ func FuzzFPM(f *testing.F) {
 			if p.children < 1 || p.children > mostChildren {
 				t.Errorf("%v", p)
 			}
-			if d, ok := doorAt(p.listen); ok && d.name == "" && d.port == 0 {
-				t.Errorf("%q is a door", p.listen)
+			if d, ok := listenerAt(p.listen); ok && d.name == "" && d.port == 0 {
+				t.Errorf("%q is a listener", p.listen)
 			}
 		}
 	})

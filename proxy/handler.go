@@ -53,7 +53,7 @@ func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
 func (h *Handler) Policy() *Policy { return h.policy.Load() }
 
 // Guess is what requests are guessed by.
-func (h *Handler) Guess() *cpuaccount.Guess { return h.gate.Guess }
+func (h *Handler) Guess() *cpuaccount.Estimator { return h.gate.Guess }
 
 // SetPolicy puts another policy in force for requests that are still to come.
 // Debts, held requests and connections survive.

@@ -11,18 +11,18 @@ import (
 	"syscall"
 )
 
-// door is where a server on this machine listens: what a listening socket is
+// listener is where a server on this machine listens: what a listening socket is
 // recognised by.
-type door struct {
+type listener struct {
 	name      string       // the path of a unix socket; empty: TCP
 	addresses []netip.Addr // that lead there; none: every address does
 	port      uint16
 }
 
-// doorOf returns where a backend listens.
-func doorOf(u *url.URL) (d door, ok bool) {
+// listenerOf returns where a backend listens.
+func listenerOf(u *url.URL) (l listener, ok bool) {
 	if u.Scheme == "unix" {
-		return door{name: u.Path}, path.IsAbs(u.Path)
+		return listener{name: u.Path}, path.IsAbs(u.Path)
 	}
 	text := u.Port()
 	switch {
@@ -34,33 +34,33 @@ func doorOf(u *url.URL) (d door, ok bool) {
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if u.Hostname() == "localhost" {
-		d.addresses = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+		l.addresses = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 	} else if a, err := netip.ParseAddr(u.Hostname()); err == nil {
-		d.addresses = []netip.Addr{a.Unmap()}
+		l.addresses = []netip.Addr{a.Unmap()}
 	} else {
-		return door{}, false
+		return listener{}, false
 	}
-	d.port = uint16(port)
-	return d, err == nil
+	l.port = uint16(port)
+	return l, err == nil
 }
 
-// doorAt reads where php-fpm's pools listen: "/path", "port" or "address:port".
+// listenerAt reads where php-fpm's pools listen: "/path", "port" or "address:port".
 // A path that cannot be looked up as it stands is none.
-func doorAt(text string) (d door, ok bool) {
+func listenerAt(text string) (l listener, ok bool) {
 	if strings.HasPrefix(text, "/") {
-		return door{name: path.Clean(text)}, true
+		return listener{name: path.Clean(text)}, true
 	}
 	if port, err := strconv.ParseUint(text, 10, 16); err == nil {
-		return door{port: uint16(port)}, port > 0
+		return listener{port: uint16(port)}, port > 0
 	}
 	u, err := url.Parse("http://" + strings.Replace(text, "*:", "0.0.0.0:", 1))
 	if err != nil || u.Port() == "" {
-		return door{}, false
+		return listener{}, false
 	}
-	if d, ok = doorOf(u); ok && d.addresses[0].IsUnspecified() {
-		d.addresses = nil
+	if l, ok = listenerOf(u); ok && l.addresses[0].IsUnspecified() {
+		l.addresses = nil
 	}
-	return d, ok
+	return l, ok
 }
 
 // How closely a TCP socket's address fits; connections go to the closest.
@@ -71,15 +71,15 @@ const (
 	fitsExactly
 )
 
-func (d *door) fit(s listening) int {
-	if s.port != d.port {
+func (l *listener) fit(s listening) int {
+	if s.port != l.port {
 		return fitsNot
 	}
-	if len(d.addresses) == 0 {
+	if len(l.addresses) == 0 {
 		return fitsAnyFamily
 	}
 	best := fitsNot
-	for _, a := range d.addresses {
+	for _, a := range l.addresses {
 		switch {
 		case s.address == a:
 			best = fitsExactly
@@ -93,17 +93,17 @@ func (d *door) fit(s listening) int {
 	return best
 }
 
-// listenQueue measures how many connections wait at doors until they are
+// listenQueue measures how many connections wait at listeners until they are
 // accepted: the kernel queues them while a server with a fixed number of workers
 // has none free. It is not for concurrent use.
 type listenQueue struct {
 	diag *diagSocket
-	// of the door that is looked at:
-	door   door
-	inode  uint32
-	best   int
-	queued int
-	look   func(listening) // its method, made once: no allocation a reading
+	// of the listener that is looked at:
+	listener listener
+	inode    uint32
+	best     int
+	queued   int
+	look     func(listening) // its method, made once: no allocation a reading
 }
 
 func newListenQueue(diag *diagSocket) *listenQueue {
@@ -114,12 +114,12 @@ func newListenQueue(diag *diagSocket) *listenQueue {
 
 // length returns how many connections wait there; not ok: nobody listens there,
 // or the kernel does not tell.
-func (q *listenQueue) length(d door) (queued int, ok bool) {
-	q.door, q.best, q.queued = d, fitsNot, 0
-	if d.name == "" {
-		ok = q.diag.inet(d.port, q.look)
+func (q *listenQueue) length(l listener) (queued int, ok bool) {
+	q.listener, q.best, q.queued = l, fitsNot, 0
+	if l.name == "" {
+		ok = q.diag.inet(l.port, q.look)
 	} else {
-		if q.inode, ok = inodeOf(d.name); !ok {
+		if q.inode, ok = inodeOf(l.name); !ok {
 			return 0, false
 		}
 		ok = q.diag.unix(q.look)
@@ -131,9 +131,9 @@ func (q *listenQueue) length(d door) (queued int, ok bool) {
 // workers share an address (SO_REUSEPORT).
 func (q *listenQueue) take(s listening) {
 	fit := fitsNot
-	if q.door.name == "" {
-		fit = q.door.fit(s)
-	} else if s.inode == q.inode && sameFile(s.name, q.door.name) {
+	if q.listener.name == "" {
+		fit = q.listener.fit(s)
+	} else if s.inode == q.inode && sameFile(s.name, q.listener.name) {
 		fit = fitsExactly
 	}
 	if fit == fitsNot || fit < q.best {
@@ -152,9 +152,9 @@ func sameFile(bound []byte, name string) bool {
 	return string(bound[i+1:]) == path.Base(name)
 }
 
-// sameAs tells whether two doors are one, so that its queue is counted once.
-func (d *door) sameAs(other door) bool {
-	return d.name == other.name && d.port == other.port
+// sameAs tells whether two listeners are one, so that its queue is counted once.
+func (l *listener) sameAs(other listener) bool {
+	return l.name == other.name && l.port == other.port
 }
 
 // inodeOf returns the inode of a file, as the kernel tells it of a socket.

@@ -35,7 +35,7 @@ func dial(t *testing.T, network, at string, n int) {
 
 // waitQueue reads until the queue is as long as wanted: the last step of a
 // handshake is the kernel's, after dial has returned.
-func waitQueue(t *testing.T, q *listenQueue, d door, want int) {
+func waitQueue(t *testing.T, q *listenQueue, d listener, want int) {
 	t.Helper()
 	for {
 		got, ok := q.length(d)
@@ -71,9 +71,9 @@ func TestListenQueue(t *testing.T) {
 			if c.network != "unix" {
 				u, _ = url.Parse(fmt.Sprintf(c.url, l.Addr().(*net.TCPAddr).Port))
 			}
-			d, ok := doorOf(u)
+			d, ok := listenerOf(u)
 			if !ok {
-				t.Fatalf("no door of %s", u)
+				t.Fatalf("no listener of %s", u)
 			}
 			waitQueue(t, q, d, 0)
 			dial(t, c.network, l.Addr().String(), 3)
@@ -96,9 +96,9 @@ func TestListenQueue(t *testing.T) {
 // TestListenQueueClosest checks which of several sockets of a port are counted.
 func TestListenQueueClosest(t *testing.T) {
 	for name, c := range map[string]struct {
-		door string
-		at   []string // the n-th has 10 to the power of n in its queue
-		want int      // negative: none of them
+		listener string
+		at       []string // the n-th has 10 to the power of n in its queue
+		want     int      // negative: none of them
 	}{
 		"shared":             {"http://127.0.0.1:80", []string{"127.0.0.1:80", "127.0.0.1:80"}, 11},
 		"exact first":        {"http://127.0.0.1:80", []string{"127.0.0.1:80", "0.0.0.0:80", "[::]:80"}, 1},
@@ -113,13 +113,13 @@ func TestListenQueueClosest(t *testing.T) {
 		"localhost, any one": {"http://localhost", []string{"[::1]:80"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u, _ := url.Parse(c.door)
-			d, ok := doorOf(u)
+			u, _ := url.Parse(c.listener)
+			d, ok := listenerOf(u)
 			if !ok {
-				t.Fatal("no door")
+				t.Fatal("no listener")
 			}
 			q := newListenQueue(nil)
-			q.door = d
+			q.listener = d
 			queued := 1
 			for _, at := range c.at {
 				a := netip.MustParseAddrPort(at)
@@ -148,7 +148,7 @@ func TestListenQueueUnix(t *testing.T) {
 		"unnamed":               {"", 7, 0},
 	} {
 		q := newListenQueue(nil)
-		q.door, q.inode = door{name: "/run/site/a.sock"}, 7
+		q.listener, q.inode = listener{name: "/run/site/a.sock"}, 7
 		q.take(listening{name: []byte(c.bound), inode: c.inode, queued: 3})
 		if q.queued != c.want {
 			t.Errorf("%s: %d wait, want %d", name, q.queued, c.want)
@@ -169,7 +169,7 @@ func TestDoorAt(t *testing.T) {
 		"":                         "", "0": "", "70000": "", "php.example:9000": "", "127.0.0.1": "", "a b:1": "", "[::1": "",
 	} {
 		got := ""
-		if d, ok := doorAt(text); ok {
+		if d, ok := listenerAt(text); ok {
 			got = fmt.Sprint(d.name, " ", d.addresses, " ", d.port)
 		}
 		if got != want {

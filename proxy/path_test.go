@@ -63,7 +63,7 @@ func wireless(t testing.TB, m limiter.Mode) (ask func(times int)) {
 		client := &scripted{says: []byte(benchRequest), left: times, done: make(chan struct{})}
 		s := front.NewServer(h, front.Options{
 			Header: time.Minute, Idle: time.Minute, MaxHead: maxHeader, Log: zap.NewNop(),
-			Context: func(ctx context.Context, c net.Conn) context.Context { return meet(ctx, c, &closing{}) },
+			Context: func(ctx context.Context, c net.Conn) context.Context { return connContext(ctx, c, &closing{}) },
 		})
 		if err := s.Serve(&once{conn: client, done: client.done, server: s}, front.Entrance{}); !errors.Is(err, http.ErrServerClosed) {
 			t.Fatal(err)

@@ -112,7 +112,7 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 	options := front.Options{
 		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Refused: o.Malformed, Log: o.Log, HTTP2: s.turned.add,
 		Stepped: o.Stepped,
-		Context: func(ctx context.Context, c net.Conn) context.Context { return meet(ctx, c, end) },
+		Context: func(ctx context.Context, c net.Conn) context.Context { return connContext(ctx, c, end) },
 	}
 	if o.Table != nil {
 		options.Enter = o.enter

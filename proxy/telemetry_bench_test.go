@@ -22,13 +22,13 @@ import (
 func BenchmarkTelemetry(b *testing.B) {
 	upstream := NewUpstream(Backend{URL: benchBackend(b), DialTimeout: time.Second, Timeout: time.Minute}, zap.NewNop())
 	b.Cleanup(upstream.Close)
-	journal := telemetry.NewJournal(zap.NewNop())
+	accessLog := telemetry.NewAccessLog(zap.NewNop())
 	counts, all := telemetry.NewCounts(), book.New(time.Now())
 	feed := telemetry.NewFeed(counts)
 	inside := benchHandler(b, limiter.Fair, upstream)
-	inside.records = telemetry.Recorders{feed, metrics.NewDurations(time.Now(), counts), journal}
+	inside.records = telemetry.Recorders{feed, metrics.NewDurations(time.Now(), counts), accessLog}
 	without := benchHandler(b, limiter.Fair, upstream)
-	without.records = telemetry.Recorders{journal}
+	without.records = telemetry.Recorders{accessLog}
 	with, bare := benchServer(b, inside), benchServer(b, without)
 	run(b, with)
 	run(b, bare)

@@ -34,17 +34,17 @@ type WorkerLearner interface {
 type WorkerHints struct {
 	root fs.FS
 
-	mu      sync.Mutex // guards the following
-	queue   *listenQueue
-	backend *url.URL
-	door    door
-	known   bool       // a backend is, and door is where it listens
-	inner   []poolDoor // behind a web server; by the last look
+	mu       sync.Mutex // guards the following
+	queue    *listenQueue
+	backend  *url.URL
+	listener listener
+	known    bool           // a backend is, and listener is where it listens
+	inner    []poolListener // behind a web server; by the last look
 }
 
-// poolDoor is where a pool of php-fpm listens, and how many workers it may have.
-type poolDoor struct {
-	door
+// poolListener is where a pool of php-fpm listens, and how many workers it may have.
+type poolListener struct {
+	listener
 	children int
 }
 
@@ -64,9 +64,9 @@ func OpenWorkerHints() (*WorkerHints, error) {
 func (h *WorkerHints) Watch(backend *url.URL) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.backend, h.door, h.known = backend, door{}, false
+	h.backend, h.listener, h.known = backend, listener{}, false
 	if backend != nil {
-		h.door, h.known = doorOf(backend)
+		h.listener, h.known = listenerOf(backend)
 	}
 }
 
@@ -80,12 +80,12 @@ func (h *WorkerHints) Sample() (queued, atLeast int, ok bool) {
 	if !h.known || h.queue == nil {
 		return 0, 0, false
 	}
-	own, ok := h.queue.length(h.door)
+	own, ok := h.queue.length(h.listener)
 	queued = own
 	for _, d := range h.inner {
 		n := own
-		if !d.sameAs(h.door) {
-			more, also := h.queue.length(d.door)
+		if !d.sameAs(h.listener) {
+			more, also := h.queue.length(d.listener)
 			n, queued, ok = more, queued+more, ok || also
 		}
 		if n > 0 {
@@ -104,10 +104,10 @@ func (h *WorkerHints) pools() []fpmPool {
 		return nil
 	}
 	pools := findFPM(h.root) // without the lock: it reads files
-	var inner []poolDoor
+	var inner []poolListener
 	for _, p := range pools {
-		if d, ok := doorAt(p.listen); ok {
-			inner = append(inner, poolDoor{d, p.children})
+		if d, ok := listenerAt(p.listen); ok {
+			inner = append(inner, poolListener{d, p.children})
 		}
 	}
 	h.mu.Lock()

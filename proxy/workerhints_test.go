@@ -64,7 +64,7 @@ func TestWorkerHints(t *testing.T) {
 	web, fpm, other := at[0], at[1], at[2]
 	for n, a := range at {
 		dial(t, "tcp", a.String(), []int{1, 2, 4}[n])
-		waitQueue(t, h.queue, door{port: uint16(a.Port)}, []int{1, 2, 4}[n])
+		waitQueue(t, h.queue, listener{port: uint16(a.Port)}, []int{1, 2, 4}[n])
 	}
 	files := tree(map[string]string{
 		"proc/7/cmdline": "php-fpm: master process (/f.conf)",

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/spool"
@@ -135,19 +136,7 @@ func call(t *testing.T, env []string, args ...string) (code int, stdout, stderr 
 // golden compares with a file of testdata/doctor.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("..", "..", "testdata", "doctor", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
+	testkit.Golden(t, *update, filepath.Join("..", "..", "testdata", "doctor", name), got)
 }
 
 func TestGoldens(t *testing.T) {

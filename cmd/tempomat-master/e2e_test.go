@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 )
 
@@ -30,8 +30,8 @@ const (
 // TestMaster runs the program from its start to its end, with a gatekeeper, and all
 // that asks it and that it tells.
 func TestMaster(t *testing.T) {
-	host, port := "127.0.0.1", limitertest.FreePorts(t, 2)
-	metrics := limitertest.FreeAddress(t)
+	host, port := "127.0.0.1", testkit.FreePorts(t, 2)
+	metrics := testkit.FreeAddress(t)
 	statistics, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ log: {accounting: 1000}
 		Key: limiter.Key{Class: "api", ID: "late"}, Event: limiter.Delayed, At: now, Received: now, Until: now.Add(250 * time.Millisecond),
 	})
 	g.Offer(limiter.Charge{Key: limiter.Key{Class: "slash32", ID: address}, Cost: 2 * time.Second, At: now, Received: now, Until: now})
-	limitertest.Eventually(t, "both who took too much have to wait", func() bool {
+	testkit.Eventually(t, "both who took too much have to wait", func() bool {
 		return g.waits("api", greedy).After(time.Now()) && g.waits("slash32", address).After(time.Now())
 	})
 	if until := g.waits("api", hostile); !until.IsZero() {
@@ -137,7 +137,7 @@ func tellsIdentifiers(t *testing.T, m *masterProcess) {
 }
 
 func tellsMetrics(t *testing.T, url string) {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Patience}
 	status, text := fetch(t, client, http.MethodGet, url)
 	if status != http.StatusOK {
 		t.Fatalf("answered %d", status)
@@ -168,7 +168,7 @@ func tellsStatistics(t *testing.T, from *net.UDPConn) {
 		"request.total": 8, "request.status.ACCEPTED": 7, "request.status.DELAYED": 1, "request.delayed_by": 250,
 	}
 	got := make(map[string]int)
-	_ = from.SetReadDeadline(time.Now().Add(patience))
+	_ = from.SetReadDeadline(time.Now().Add(testkit.Patience))
 	datagram := make([]byte, 64<<10)
 	for missing := true; missing; {
 		n, err := from.Read(datagram)
@@ -242,13 +242,13 @@ func reloads(t *testing.T, m *masterProcess, rules string) {
 // TestMasterKilled: what a master knew is known to the one that takes its place, by
 // its store.
 func TestMasterKilled(t *testing.T) {
-	redis := limitertest.StartRedis(t)
+	redis := testkit.StartRedis(t)
 	socket := "ipc://" + shortDir(t) + "/m"
 	at := smockron.Addresses{Accounting: socket, Control: socket + ".control"}
 	m := startMaster(t, fmt.Sprintf("listen: %s\nstore: %s\ndomains: {api: {rate: 1/min, burst: 2}, www.slash32: }\n", socket, redis.Address))
 	g := startGatekeeper(t, at)
 	g.pass(greedy, 5)
-	limitertest.Eventually(t, "the greedy one has to wait", func() bool { return g.waits("api", greedy).After(time.Now()) })
+	testkit.Eventually(t, "the greedy one has to wait", func() bool { return g.waits("api", greedy).After(time.Now()) })
 	awaitSaved(t, g, redis.Address)
 	m.signal(syscall.SIGKILL)
 	if status := m.exit(); status != -1 {
@@ -256,23 +256,23 @@ func TestMasterKilled(t *testing.T) {
 	}
 	m.restart(t)
 	var r identifiersReply
-	limitertest.Eventually(t, "the new master knows", func() bool {
+	testkit.Eventually(t, "the new master knows", func() bool {
 		m.ask(http.MethodGet, "/v1/identifiers?domain=api&limit=1", &r)
 		return len(r.Rows) == 1 && r.Rows[0].Identifier == greedy && r.Rows[0].Wait > 0
 	})
 	fresh := startGatekeeper(t, at)
-	limitertest.Eventually(t, "a new gatekeeper is told", func() bool { return !fresh.waits("api", greedy).IsZero() })
+	testkit.Eventually(t, "a new gatekeeper is told", func() bool { return !fresh.waits("api", greedy).IsZero() })
 	if before, after := g.waits("api", greedy), fresh.waits("api", greedy); !before.Equal(after) {
 		t.Errorf("had to wait until %v, and now until %v", before, after)
 	}
 	// What the old gatekeeper says counts again. It may not have noticed yet that its
 	// master was another one.
-	limitertest.Eventually(t, "the old gatekeeper is back", func() bool {
+	testkit.Eventually(t, "the old gatekeeper is back", func() bool {
 		g.pass(greedy, 1)
 		return m.status().Domains[0].Counts.Accepted > 0
 	})
 	redis.Kill()
-	limitertest.Eventually(t, "something is to be saved, and cannot be", func() bool {
+	testkit.Eventually(t, "something is to be saved, and cannot be", func() bool {
 		g.pass(greedy, 1)
 		return strings.Contains(m.stderr.String(), `"msg":"the store is away; memory has to do meanwhile"`)
 	})
@@ -292,7 +292,7 @@ func awaitSaved(t *testing.T, g *gatekeeper, redis string) {
 	for i := range 2 {
 		mark := fmt.Sprintf("mark %d", i)
 		g.pass(mark, 1)
-		limitertest.Eventually(t, "it is saved", func() bool {
+		testkit.Eventually(t, "it is saved", func() bool {
 			found := false
 			if err := store.Load(t.Context(), "api", func(r master.Record) { found = found || r.Identifier == mark }); err != nil {
 				t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
+	"tempomat/limiter/testkit"
 )
 
 // gatekeeper is one of the test's own, with what it was told.
@@ -58,7 +58,7 @@ func startGatekeeper(t *testing.T, a smockron.Addresses) *gatekeeper {
 			t.Error(err)
 		}
 	})
-	limitertest.Eventually(t, "the gatekeeper knows what the master knew", func() bool {
+	testkit.Eventually(t, "the gatekeeper knows what the master knew", func() bool {
 		s := g.State()[0]
 		return s.Present && s.Synced
 	})

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // TestAddressIsTaken: without its addresses a master is none, and ends at once.
 func TestAddressIsTaken(t *testing.T) {
-	host, port := "127.0.0.1", limitertest.FreePorts(t, 2)
+	host, port := "127.0.0.1", testkit.FreePorts(t, 2)
 	file := filepath.Join(t.TempDir(), "m.yaml")
 	text := fmt.Sprintf("listen: tcp://%s:%d\ndomains: {api: {rate: 5/sec, burst: 10}}\nadmin: {listen: \"unix:%s/a\"}\n", host, port, shortDir(t))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

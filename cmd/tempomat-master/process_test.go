@@ -17,12 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
-
-// patience is how long a test waits for something that has to come. It says
-// nothing about how fast that should be.
-const patience = 30 * time.Second
 
 // output is what a program wrote so far.
 type output struct {
@@ -90,7 +86,7 @@ func (p *process) exit() int {
 	p.t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		_ = p.cmd.Process.Kill()
 		<-p.ended
 		p.t.Errorf("it had to be killed; its log:\n%s", &p.stderr)
@@ -102,7 +98,7 @@ func (p *process) exit() int {
 // parts. It returns where the line ends.
 func (p *process) await(from int, parts ...string) (to int) {
 	p.t.Helper()
-	limitertest.Eventually(p.t, fmt.Sprintf("a line with %q", parts), func() bool {
+	testkit.Eventually(p.t, fmt.Sprintf("a line with %q", parts), func() bool {
 		over := false
 		select {
 		case <-p.ended:
@@ -175,7 +171,7 @@ func (m *masterProcess) ask(method, path string, reply any) (status int) {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", m.admin)
 	}}
-	status, text := fetch(m.t, &http.Client{Transport: transport, Timeout: patience}, method, "http://master"+path)
+	status, text := fetch(m.t, &http.Client{Transport: transport, Timeout: testkit.Patience}, method, "http://master"+path)
 	if err := json.Unmarshal([]byte(text), reply); err != nil {
 		m.t.Fatalf("%s: %v: %s", path, err, text)
 	}

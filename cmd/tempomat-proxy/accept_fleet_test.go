@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
+	"tempomat/limiter/testkit"
 )
 
 // charge is what one request cost, and when it was told.
@@ -146,7 +146,7 @@ func (l *looks) row(f *figures, name string) {
 func TestAcceptOutage(t *testing.T) {
 	sayLoad(t)
 	backend := startApache(t, "--workers", "40")
-	r := limitertest.StartRedis(t)
+	r := testkit.StartRedis(t)
 	m := startMaster(t, "store: redis://"+r.Address+"\ndomains: {shop.slash32: {rule: credit, cpus: 0.1, burst: 1s, memory: 1h}}\n")
 	const yaml = `cost: {source: wall}
 cpuCount: 1
@@ -158,7 +158,7 @@ log: {access: all}
 	const debtor = "198.51.100.7"
 	cars[0].get(debtor, "/sleep.php?ms=10000") // and owes for 100 s
 	for _, s := range cars {
-		limitertest.Eventually(t, "all know the debtor", func() bool { return s.debt(debtor) > 5 })
+		testkit.Eventually(t, "all know the debtor", func() bool { return s.debt(debtor) > 5 })
 	}
 	c := newCrowd(t, 60*time.Second)
 	for _, s := range cars {
@@ -181,7 +181,7 @@ log: {access: all}
 	away := phase("away", 30*time.Second)
 	m.start()
 	up := time.Now()
-	limitertest.Eventually(t, "the new sidecar knows the debtor", func() bool { return cars[2].debt(debtor) > 1 })
+	testkit.Eventually(t, "the new sidecar knows the debtor", func() bool { return cars[2].debt(debtor) > 1 })
 	known := time.Since(up)
 	back := phase("back", 12*time.Second)
 	c.all.Wait() // the third sidecar's greedy clients have failed: it was ended

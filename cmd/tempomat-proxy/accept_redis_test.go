@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // awayRig is four sidecars before one backend, under load: one that is alone, two
@@ -218,7 +218,7 @@ var awayColumns = []string{
 // tracks under load.
 func TestAcceptRedisAway(t *testing.T) {
 	sayLoad(t)
-	redis := limitertest.StartRedis(t)
+	redis := testkit.StartRedis(t)
 	r := newRedisRig(t, fmt.Sprintf("{addresses: [%q]}", redis.Address))
 	stop := make(chan struct{})
 	all := r.load(stop)
@@ -245,7 +245,7 @@ func TestAcceptRedisAway(t *testing.T) {
 // TestAcceptRedisCluster has one of three masters of a cluster killed under load.
 func TestAcceptRedisCluster(t *testing.T) {
 	sayLoad(t)
-	nodes := limitertest.StartRedisCluster(t, 1)
+	nodes := testkit.StartRedisCluster(t, 1)
 	var addresses []string
 	for _, n := range nodes {
 		addresses = append(addresses, n.Address)
@@ -261,7 +261,7 @@ func TestAcceptRedisCluster(t *testing.T) {
 	var failing sync.WaitGroup
 	failing.Go(func() {
 		began := time.Now()
-		limitertest.KillMaster(t, nodes)
+		testkit.KillMaster(t, nodes)
 		over = time.Since(began)
 	})
 	r.measure(f, "one killed", each)

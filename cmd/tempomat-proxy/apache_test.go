@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // apache is a private Apache with PHP.
@@ -39,7 +39,7 @@ func startApacheAt(t *testing.T, port string, args ...string) *apache {
 		process: startProcess(t, nil, "../../testdata/apache/start", args...),
 		dir:     dir, port: port, url: "http://127.0.0.1:" + port,
 	}
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(testkit.Patience)
 	for time.Now().Before(deadline) {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
@@ -71,7 +71,7 @@ func needApache(t *testing.T) {
 // freePort is one of this machine that nobody else has.
 func freePort(t *testing.T) string {
 	t.Helper()
-	return strconv.Itoa(limitertest.FreePorts(t, 1))
+	return strconv.Itoa(testkit.FreePorts(t, 1))
 }
 
 func (a *apache) log(name string) string {

@@ -10,50 +10,18 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // browser is a real one, with a profile of its own and nobody before it.
 type browser interface {
 	open(url string)              // in a tab of its own, without waiting for it
 	shows(url, title string) bool // in some tab
-}
-
-// needRoot skips a test where it is not root who runs it. CI is root, and fails: nobody else would
-// notice that it is never run.
-func needRoot(t *testing.T, why string) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("CI has to be root: %s", why)
-	}
-	t.Skip(why)
-}
-
-// needProgram finds the first of some programs that is here. Without any of them the test is
-// skipped, but where CI runs it fails.
-func needProgram(t *testing.T, names ...string) string {
-	t.Helper()
-	for _, name := range names {
-		for _, dir := range []string{"", "/usr/sbin/"} {
-			if path, err := exec.LookPath(dir + name); err == nil {
-				return path
-			}
-		}
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("this test needs %s, which is not here: make deps", names[0])
-	}
-	t.Skipf("this test needs %s, which is not here: make deps", names[0])
-	return ""
 }
 
 // chromium is driven by the addresses that its DevTools answer at.
@@ -64,7 +32,7 @@ type chromium struct {
 }
 
 func startChromium(t *testing.T) browser {
-	path := needProgram(t, "chromium", "google-chrome", "chrome")
+	path := testkit.Program(t, "chromium", "google-chrome", "chrome")
 	home := tempDir(t)
 	p := startProcess(t, []string{"HOME=" + home}, path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-proxy-server",
@@ -107,7 +75,7 @@ type firefox struct {
 }
 
 func startFirefox(t *testing.T) browser {
-	path := needProgram(t, "firefox-esr", "firefox")
+	path := testkit.Program(t, "firefox-esr", "firefox")
 	home, port := tempDir(t), freePort(t)
 	profile := filepath.Join(home, "profile")
 	if err := os.Mkdir(profile, 0o700); err != nil {
@@ -117,7 +85,7 @@ func startFirefox(t *testing.T) browser {
 		"user_pref('browser.shell.checkDefaultBrowser', false);\nuser_pref('datareporting.policy.dataSubmissionEnabled', false);\n")
 	p := startProcess(t, []string{"HOME=" + home, "MOZ_DISABLE_CONTENT_SANDBOX=1"}, path, "--headless", "--marionette", "--no-remote", "--profile", profile)
 	f := &firefox{t: t}
-	limitertest.Eventually(t, "Firefox listens", func() bool {
+	testkit.Eventually(t, "Firefox listens", func() bool {
 		select {
 		case <-p.ended:
 			t.Fatalf("Firefox ended with status %d:\n%s", p.status, p.stderr)
@@ -135,7 +103,7 @@ func startFirefox(t *testing.T) browser {
 }
 
 func (f *firefox) read() (message []byte) {
-	_ = f.conn.SetReadDeadline(time.Now().Add(patience))
+	_ = f.conn.SetReadDeadline(time.Now().Add(testkit.Patience))
 	var length int
 	_, err := fmt.Fscanf(f.in, "%d:", &length)
 	if err == nil {

@@ -7,17 +7,17 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/proxy/certificates/certtest"
+	"tempomat/limiter/testkit"
 )
 
 // TestCheckReadsCertificates: what would keep a start from serving is an error of -check,
 // what would only be logged a warning.
 func TestCheckReadsCertificates(t *testing.T) {
 	dir := t.TempDir()
-	authority := certtest.New(t)
+	authority := testkit.NewAuthority(t)
 	write := func(name string, until time.Duration) {
 		certificate, key := authority.Issue(t, time.Now().Add(until), name+".example")
-		certtest.Write(t, certificate, key, filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"))
+		testkit.WriteCertificate(t, certificate, key, filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"))
 	}
 	write("good", 24*time.Hour)
 	write("other", 24*time.Hour)

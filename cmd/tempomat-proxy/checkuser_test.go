@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/proxy/certificates/certtest"
+	"tempomat/limiter/testkit"
 )
 
 // reachable is a directory that all users may pass.
@@ -28,14 +28,14 @@ func reachable(t *testing.T) string {
 
 // TestCheckAsTheService: what the service's user may not read is told, though root may.
 func TestCheckAsTheService(t *testing.T) {
-	needRoot(t, "only root can be somebody else")
+	testkit.Root(t, "only root can be somebody else")
 	nobody, err := osuser.Lookup("nobody")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := reachable(t)
 	program := copyOf(t, program(t, "tempomat-proxy"), filepath.Join(dir, "tempomat-proxy"))
-	certificate, key := certtest.New(t).Issue(t, time.Now().Add(time.Hour), "www.example")
+	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().Add(time.Hour), "www.example")
 	file := filepath.Join(dir, "tempomat.yaml")
 	for name, c := range map[string]struct {
 		yaml      string
@@ -48,7 +48,7 @@ func TestCheckAsTheService(t *testing.T) {
 		"only a warning":  {"databases: {asn: " + dir + "/key.pem}\nclasses: {asn: {share: 0.1}}\n", 0o600, "", "warning: for the service, which is the user nobody: databases.asn: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			certtest.Write(t, certificate, key, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+			testkit.WriteCertificate(t, certificate, key, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 			err := errors.Join(os.Chmod(filepath.Join(dir, "cert.pem"), 0o644), os.Chmod(filepath.Join(dir, "key.pem"), c.keyMode))
 			if err != nil {
 				t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 )
 
@@ -41,7 +42,7 @@ func newClientOf(t *testing.T, transport *http.Transport) *http.Client {
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{
 		Transport:     transport,
-		Timeout:       4 * patience,
+		Timeout:       4 * testkit.Patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

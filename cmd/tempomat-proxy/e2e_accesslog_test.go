@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // TestCombinedLog: a reload changes the form of the access log, and back.
@@ -17,7 +17,7 @@ func TestCombinedLog(t *testing.T) {
 		return func() bool { return pattern.MatchString(s.stderr.String()) }
 	}
 	s.get("198.51.100.1", "/a?alice=1")
-	limitertest.Eventually(t, "a line in the combined format", logged(line))
+	testkit.Eventually(t, "a line in the combined format", logged(line))
 	s.configure(t, backend, "log: {access: all}\n")
 	if status, _, stderr := s.doctor("reload"); status != 0 {
 		t.Fatal(stderr)
@@ -25,7 +25,7 @@ func TestCombinedLog(t *testing.T) {
 	if a := s.get("198.51.100.1", "/b?c=2"); a.StatusCode != http.StatusOK {
 		t.Fatal(a.Status)
 	}
-	limitertest.Eventually(t, "a line of JSON", logged(regexp.MustCompile(`"path":"/b","shape":"/b\?c".*"group":"robots".*"query":"\*"`)))
+	testkit.Eventually(t, "a line of JSON", logged(regexp.MustCompile(`"path":"/b","shape":"/b\?c".*"group":"robots".*"query":"\*"`)))
 	if regexp.MustCompile(`alice`).MatchString(s.stderr.String()) {
 		t.Errorf("the query is in the log:\n%s", s.stderr)
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/acme/pebbletest"
 )
 
@@ -20,7 +20,7 @@ import (
 // without an authority.
 func TestACME(t *testing.T) {
 	backend, _, _ := pageBackend(t)
-	plain, secure := pebbletest.Free(t), pebbletest.Free(t)
+	plain, secure := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	port := func(address string) int {
 		_, p, _ := net.SplitHostPort(address)
 		n, _ := strconv.Atoi(p)
@@ -40,7 +40,7 @@ func TestACME(t *testing.T) {
 		return res.StatusCode == http.StatusOK
 	}
 	s := startProxy(t, backend, yaml)
-	limitertest.Eventually(t, "it serves the certificate", serves)
+	testkit.Eventually(t, "it serves the certificate", serves)
 	if a := fetch(t, newClient(t), http.MethodGet, "http://"+plain+"/a", http.Header{"Host": {"site.example"}}, nil); a.StatusCode != 301 || a.Header.Get("Location") != "https://site.example/a" {
 		t.Errorf("%s to %s", a.Status, a.Header.Get("Location"))
 	}
@@ -49,7 +49,7 @@ func TestACME(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory: %v, %v", info, err)
 	}
-	s = startProxy(t, backend, strings.Replace(yaml, p.Directory, "https://"+pebbletest.Free(t)+"/dir", 1))
+	s = startProxy(t, backend, strings.Replace(yaml, p.Directory, "https://"+testkit.FreeAddress(t)+"/dir", 1))
 	if serves() {
 		t.Error("a certificate of another authority is served")
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // TestBackendDown: without a backend the proxy says so, shortly, and goes on.
@@ -58,7 +58,7 @@ func TestBackendDiesBusy(t *testing.T) {
 	for i := range 60 {
 		answers = append(answers, s.later(from(client(i)), "/page.php?ms=300"))
 	}
-	limitertest.Eventually(t, "some run, some wait", func() bool {
+	testkit.Eventually(t, "some run, some wait", func() bool {
 		g := gate()
 		return g.Busy > 0 && g.Queued > 0
 	})
@@ -68,7 +68,7 @@ func TestBackendDiesBusy(t *testing.T) {
 			t.Errorf("answered %s", got)
 		}
 	}
-	limitertest.Eventually(t, "all slots and queues are empty", func() bool {
+	testkit.Eventually(t, "all slots and queues are empty", func() bool {
 		g := gate()
 		return g.Busy+computing(g)+g.Probes+g.LongBusy+g.Queued == 0
 	})

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 )
 
@@ -79,7 +79,7 @@ func TestExactBill(t *testing.T) {
 				t.Errorf("the doctor is told %+v", k)
 			}
 			if c.log != "" {
-				limitertest.Eventually(t, "the log says "+c.log, func() bool { return strings.Count(s.stderr.String(), c.log) == 1 })
+				testkit.Eventually(t, "the log says "+c.log, func() bool { return strings.Count(s.stderr.String(), c.log) == 1 })
 			}
 		})
 	}
@@ -101,8 +101,8 @@ func telling(t *testing.T, socket string) string {
 // run as an ordinary user, Apache's workers are that user's, too, and are found.
 func withoutRights(t *testing.T) []string {
 	t.Helper()
-	needRoot(t, "Apache's workers are this user's")
-	return []string{needProgram(t, "setpriv"), "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"}
+	testkit.Root(t, "Apache's workers are this user's")
+	return []string{testkit.Program(t, "setpriv"), "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"}
 }
 
 // TestSilentWithoutAProxy has PHP tell where nobody listens, and where the socket is full: the

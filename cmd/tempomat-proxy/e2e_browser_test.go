@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // TestBrowserIsRedirected has real browsers come to a full site for the first
@@ -29,10 +29,10 @@ func landsOnce(t *testing.T, b browser, f *fullSite, target, fragment string, re
 	empty, before := f.fill(t), f.redirected()
 	defer empty()
 	b.open(f.url + target + fragment)
-	limitertest.Eventually(t, "it waits, redirected as is right", func() bool { return f.stats().Held == 1 && f.redirected() == before+redirects })
+	testkit.Eventually(t, "it waits, redirected as is right", func() bool { return f.stats().Held == 1 && f.redirected() == before+redirects })
 	f.outwait(t, fmt.Sprint("203.0.113.", 1+redirects))
 	empty()
-	limitertest.Eventually(t, "the page is shown at its URL", func() bool { return b.shows(f.url+target+fragment, target) })
+	testkit.Eventually(t, "the page is shown at its URL", func() bool { return b.shows(f.url+target+fragment, target) })
 	if saw := f.saw(); !slices.Equal(saw, []string{"GET " + target}) {
 		t.Errorf("the site saw %q", saw)
 	}
@@ -53,11 +53,11 @@ func TestTabsAreRedirected(t *testing.T) {
 			for _, target := range targets {
 				b.open(f.url + target)
 			}
-			limitertest.Eventually(t, "all wait, redirected", func() bool { return f.stats().Held == len(targets) && f.redirected() > 0 })
+			testkit.Eventually(t, "all wait, redirected", func() bool { return f.stats().Held == len(targets) && f.redirected() > 0 })
 			f.outwait(t, "203.0.113.1")
 			empty()
 			for _, target := range targets {
-				limitertest.Eventually(t, target+" is shown", func() bool { return b.shows(f.url+target, target) })
+				testkit.Eventually(t, target+" is shown", func() bool { return b.shows(f.url+target, target) })
 			}
 			n := f.redirected() - 1
 			if saw := f.saw(); len(saw) != len(targets) || n < 1 || n > uint64(len(targets)) {

@@ -7,7 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // TestDashboardInChromium has a real browser open the page of a real proxy, through a
@@ -19,7 +19,7 @@ func TestDashboardInChromium(t *testing.T) {
 	s := startProxy(t, site.URL, "cpuCount: 4\n")
 	page := "http://" + tunnel(t, s.admin) + "/"
 	b.open(page)
-	limitertest.Eventually(t, "the page shows the numbers", func() bool { return b.shows(page, "0 waiting, CPU 0 %: tempomat") })
+	testkit.Eventually(t, "the page shows the numbers", func() bool { return b.shows(page, "0 waiting, CPU 0 %: tempomat") })
 }
 
 // tunnel listens over TCP for a unix socket, and returns where.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // TestDrain: what is under way at SIGTERM is finished, also what waits.
@@ -27,16 +27,16 @@ classes: {slash32: {share: 1, burst: 0s}, slash24: off, slash16: off, userAgent:
 			// them waits for the first, or is held for it.
 			running := s.later(from("198.51.100.1"), "/sleep.php?ms=1500")
 			one := s.later(from("198.51.100.2"), "/sleep.php?ms=1000")
-			limitertest.Eventually(t, "two running requests", func() bool {
+			testkit.Eventually(t, "two running requests", func() bool {
 				a, _ := s.account("slash32", "198.51.100.1")
 				b, _ := s.account("slash32", "198.51.100.2")
 				return a.Running == 1 && b.Running == 1
 			})
 			two := s.later(from("198.51.100.2"), "/sleep.php?ms=1000")
-			limitertest.Eventually(t, "one that is held", func() bool { return s.stats().Held == 1 })
+			testkit.Eventually(t, "one that is held", func() bool { return s.stats().Held == 1 })
 			s.signal(syscall.SIGTERM)
 			s.stderr.await(t, 0, `"msg":"draining"`)
-			limitertest.Eventually(t, "a refused connection", func() bool {
+			testkit.Eventually(t, "a refused connection", func() bool {
 				c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 				if err == nil {
 					_ = c.Close()
@@ -66,7 +66,7 @@ func TestDrainIsBounded(t *testing.T) {
 	backend := startApache(t)
 	s := startProxy(t, backend.url, "timeouts: {drain: 50ms}\n")
 	running := s.later(from("198.51.100.1"), "/sleep.php?ms=60000")
-	limitertest.Eventually(t, "a running request", func() bool {
+	testkit.Eventually(t, "a running request", func() bool {
 		a, _ := s.account("slash32", "198.51.100.1")
 		return a.Running == 1
 	})

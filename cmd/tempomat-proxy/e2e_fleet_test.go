@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
+	"tempomat/limiter/testkit"
 )
 
 // masterProcess is a running tempomat-master, and how to start it again.
@@ -75,7 +75,7 @@ func (s *sidecarProcess) links() []smockron.LinkState {
 // linked waits until its master is there and has told what it knows, or is gone.
 func (s *sidecarProcess) linked(want bool) {
 	s.t.Helper()
-	limitertest.Eventually(s.t, fmt.Sprint("there is a master: ", want), func() bool {
+	testkit.Eventually(s.t, fmt.Sprint("there is a master: ", want), func() bool {
 		l := s.links()
 		return len(l) == 1 && l[0].Present == want && (l[0].Synced || !want)
 	})
@@ -99,7 +99,7 @@ func (s *sidecarProcess) served(client string) {
 // refused waits until a client's debt is known, and asks as that client.
 func (s *sidecarProcess) refused(client string) {
 	s.t.Helper()
-	limitertest.Eventually(s.t, "the debt of "+client+" is known", func() bool { return s.debt(client) > 0.02 })
+	testkit.Eventually(s.t, "the debt of "+client+" is known", func() bool { return s.debt(client) > 0.02 })
 	if a := s.get(client, "/"); a.StatusCode != http.StatusTooManyRequests {
 		s.t.Errorf("%s at %s: %s", client, s.url, a.Status)
 	}
@@ -110,7 +110,7 @@ func (s *sidecarProcess) refused(client string) {
 func TestFleet(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) }))
 	t.Cleanup(backend.Close)
-	r := limitertest.StartRedis(t)
+	r := testkit.StartRedis(t)
 	m := startMaster(t, "store: redis://"+r.Address+`
 domains:
   shop.slash32: {rule: credit, cpus: 0.0001, burst: 0s, memory: 1h}
@@ -126,7 +126,7 @@ throttle: {mode: cap, maxHold: 1s, memory: 1h}
 	for _, s := range cars {
 		s.refused(debtor)
 	}
-	limitertest.Eventually(t, "the debt is in the store", func() bool { return r.Ask("EXISTS throttle;shop.slash32;"+debtor) == ":1" })
+	testkit.Eventually(t, "the debt is in the store", func() bool { return r.Ask("EXISTS throttle;shop.slash32;"+debtor) == ":1" })
 
 	m.crash()
 	for _, s := range cars {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tempomat/limiter/testkit"
 )
 
 // TestGarden has the servers that people have before and behind the proxy carry the same
@@ -19,7 +21,7 @@ func TestGarden(t *testing.T) {
 			t.Parallel()
 			b := startRecorder(t)
 			s := startProxy(t, "http://"+g.start(t, b.address), observed)
-			c := &chain{backend: b, client: visitor{address: strings.TrimPrefix(s.url, "http://"), patience: patience}, keeps: true}
+			c := &chain{backend: b, client: visitor{address: strings.TrimPrefix(s.url, "http://"), patience: testkit.Patience}, keeps: true}
 			c.run(t, g)
 			if t.Failed() {
 				t.Logf("the proxy's log:\n%s", s.stderr)
@@ -33,7 +35,7 @@ func TestGarden(t *testing.T) {
 			t.Parallel()
 			b := startRecorder(t)
 			s := startProxy(t, "http://"+b.address, observed)
-			c := &chain{backend: b, client: visitor{address: g.start(t, strings.TrimPrefix(s.url, "http://")), patience: patience}}
+			c := &chain{backend: b, client: visitor{address: g.start(t, strings.TrimPrefix(s.url, "http://")), patience: testkit.Patience}}
 			c.run(t, g)
 			c.agree(t)
 		})
@@ -245,7 +247,7 @@ func (c *chain) agree(t *testing.T) {
 					t.Errorf("%s: %s: beside it: %v", d.group, d.name, err)
 				}
 				if len(c.backend.of("smuggled")) > smuggled {
-					c.client.patience = patience // for its answer, unless it is another one's
+					c.client.patience = testkit.Patience // for its answer, unless it is another one's
 				}
 				continue
 			}
@@ -277,7 +279,7 @@ func (c *chain) agree(t *testing.T) {
 // asksBeside has a request over a connection of its own be answered: on a slow machine
 // what was sent before has come to where it goes by then.
 func (c *chain) asksBeside() error {
-	beside := visitor{address: c.client.address, patience: patience}
+	beside := visitor{address: c.client.address, patience: testkit.Patience}
 	defer beside.close()
 	id := c.next()
 	c.may[id] = true

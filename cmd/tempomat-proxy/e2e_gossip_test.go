@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // TestGossip has two sidecars share accounts, encrypted, and changes the key while
@@ -45,7 +45,7 @@ coordination:
 `, a, strings.Join(addresses, ", "), keys)))
 	}
 	for i, s := range cars {
-		limitertest.Eventually(t, "the doctor shows both sidecars", func() bool {
+		testkit.Eventually(t, "the doctor shows both sidecars", func() bool {
 			_, out, _ := s.doctor("share")
 			return strings.Contains(out, "sidecars") && strings.Contains(out, addresses[1-i])
 		})
@@ -60,7 +60,7 @@ coordination:
 		for i, s := range cars {
 			client := fmt.Sprintf("198.51.100.%d", 10*step+i)
 			s.get(client, "/")
-			limitertest.Eventually(t, "the other sidecar charges the same", func() bool {
+			testkit.Eventually(t, "the other sidecar charges the same", func() bool {
 				here, ok := s.account("slash32", client)
 				there, known := cars[1-i].account("slash32", client)
 				return ok && known && (here.Level-there.Level < 1e-4) && (there.Level-here.Level < 1e-4)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tempomat/limiter/testkit"
 )
 
 // graphite is a listener that takes samples in the plaintext protocol.
@@ -62,7 +64,7 @@ func parseSample(t *testing.T, text, prefix string) map[string]float64 {
 func (g *graphite) await(t *testing.T, holds func(map[string]float64) bool) map[string]float64 {
 	t.Helper()
 	var latest map[string]float64
-	for limit := time.After(patience); ; {
+	for limit := time.After(testkit.Patience); ; {
 		select {
 		case latest = <-g.samples:
 			if holds(latest) {

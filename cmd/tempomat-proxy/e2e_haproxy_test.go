@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
-	"tempomat/proxy/acme/pebbletest"
+	"tempomat/limiter/testkit"
 )
 
 // haproxyHead is what a configuration begins with.
@@ -21,7 +20,7 @@ func haproxy(t *testing.T, config string) {
 	t.Helper()
 	file := filepath.Join(tempDir(t), "haproxy.cfg")
 	writeFile(t, file, haproxyHead+config)
-	startProcess(t, nil, needProgram(t, "haproxy"), "-db", "-f", file)
+	startProcess(t, nil, testkit.Program(t, "haproxy"), "-db", "-f", file)
 }
 
 // TestHAProxy has clients come through a real HAProxy, with all that it can say of them, and
@@ -31,7 +30,7 @@ func TestHAProxy(t *testing.T) {
 		fmt.Fprint(w, r.Header.Get("X-Forwarded-For"), " ", r.Header.Get("X-Forwarded-Proto"))
 	}))
 	t.Cleanup(backend.Close)
-	plain, secure := pebbletest.Free(t), pebbletest.Free(t)
+	plain, secure := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	s := startSecure(t, backend.URL, fmt.Sprintf("listen: [{address: %q, proxyProtocol: true}, {address: %q, tls: true, proxyProtocol: true}]\ntrustedProxies: 127.0.0.1\ntls: {certificates: %%s}\n", plain, secure))
 	pem := filepath.Join(tempDir(t), "haproxy.pem") // HAProxy wants both in a file
 	certificate, key := s.ca.Issue(t, time.Now().AddDate(0, 0, 1), "site.example")
@@ -47,7 +46,7 @@ func TestHAProxy(t *testing.T) {
 	var config strings.Builder
 	at := make([]string, len(ways))
 	for i, w := range ways {
-		at[i] = pebbletest.Free(t)
+		at[i] = testkit.FreeAddress(t)
 		fmt.Fprintf(&config, "listen way%d\n    mode tcp\n    bind %s %s\n    server s %s check inter 200ms\n", i, at[i], w.bind, w.server)
 	}
 	haproxy(t, config.String())
@@ -58,7 +57,7 @@ func TestHAProxy(t *testing.T) {
 				"--connect-to", "site.example:"+port+":"+at[i], "-H", "X-Forwarded-For: 198.51.100.1", w.url+"site.example:"+port+"/")
 			return out
 		}
-		limitertest.Eventually(t, w.name+" is up", func() bool { return ask() != "" })
+		testkit.Eventually(t, w.name+" is up", func() bool { return ask() != "" })
 		if got := ask(); got != w.want {
 			t.Errorf("%s: the backend hears %q, want %q", w.name, got, w.want)
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // holder is one address that wants to hold all workers.
@@ -85,18 +85,18 @@ func TestNobodyHoldsTheWorkers(t *testing.T) {
 		before := gate().LongBusy
 		h.asks(hasty, "/sleep.php?ms=3000")
 		if before == 0 {
-			limitertest.Eventually(t, "it is asked for", func() bool { return gate().LongBusy > 0 })
+			testkit.Eventually(t, "it is asked for", func() bool { return gate().LongBusy > 0 })
 		}
 		hangUp()
 	}
-	limitertest.Eventually(t, "an orphan", func() bool { return gate().Orphans > 0 })
+	testkit.Eventually(t, "an orphan", func() bool { return gate().Orphans > 0 })
 	pages("beside orphans", 3)
 	for i := range 20 {
 		h.asks(ctx, "/sse.php?n=100000&ms=200")
 		h.says("GET /download.php?mb=2 HTTP/1.1\nHost: a\nX-Forwarded-For: " + holderAddress + "\n\n")
 		h.says(fmt.Sprintf("POST /upload.php?%d HTTP/1.1\nHost: a\nX-Forwarded-For: %s\nContent-Length: 60000\n\nslow", i, holderAddress))
 	}
-	limitertest.Eventually(t, "a stream that holds its worker", func() bool { return gate().Holding > 0 })
+	testkit.Eventually(t, "a stream that holds its worker", func() bool { return gate().Holding > 0 })
 	pages("beside streams, slow uploads and slow readers", 10)
 	g := gate()
 	if g.Holding == 0 || g.LongBusy < g.Holding || g.LongBusy > g.LongMost+2 {
@@ -105,7 +105,7 @@ func TestNobodyHoldsTheWorkers(t *testing.T) {
 
 	leave()
 	h.all.Wait()
-	limitertest.Eventually(t, "nothing is held", func() bool {
+	testkit.Eventually(t, "nothing is held", func() bool {
 		g := gate()
 		return g.Busy+g.LongBusy+g.Holding+g.Orphans+computing(g)+g.Probes+g.Queued == 0
 	})

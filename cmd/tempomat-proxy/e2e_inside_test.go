@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 )
 
@@ -49,7 +49,7 @@ func TestInsideNamesTheAttack(t *testing.T) {
 			t.Logf("overview %+v\nshapes %+v", overview, shapes)
 		}
 	})
-	limitertest.Eventually(t, "the attack is named", func() bool {
+	testkit.Eventually(t, "the attack is named", func() bool {
 		s.get("198.51.100.7", "/page.php?ms=1")
 		s.ask("/v1/overview", &overview)
 		s.ask("/v1/shapes?limit=5", &shapes)
@@ -87,14 +87,14 @@ func TestInsideShowsWhatRuns(t *testing.T) {
 	events := bufio.NewScanner(open(t, newUnixClient(t, s.admin), http.MethodGet, "http://admin/v1/events", nil, nil).Body)
 	answered := s.later(browserAt("203.0.113.9"), "/page.php?ms=2500")
 	var shapes api.ShapesReply
-	limitertest.Eventually(t, "it shows while it runs", func() bool {
+	testkit.Eventually(t, "it shows while it runs", func() bool {
 		s.ask("/v1/shapes", &shapes)
 		return len(shapes.Rows) == 1 && shapes.Rows[0].CPU > 0 && shapes.Rows[0].Rate == 0
 	})
 	if got := <-answered; got != "200 OK" {
 		t.Error(got)
 	}
-	limitertest.Eventually(t, "it is counted", func() bool {
+	testkit.Eventually(t, "it is counted", func() bool {
 		s.ask("/v1/shapes", &shapes)
 		return len(shapes.Rows) == 1 && shapes.Rows[0].Rate > 0 && shapes.Rows[0].Mean > 0
 	})
@@ -119,7 +119,7 @@ func TestInsideShowsWhatRuns(t *testing.T) {
 		s.get("203.0.113.10", "/limited")
 	}
 	var recent api.RecentReply
-	limitertest.Eventually(t, "the refused is there", func() bool {
+	testkit.Eventually(t, "the refused is there", func() bool {
 		s.ask("/v1/recent", &recent)
 		return len(recent.Rows) == 1
 	})

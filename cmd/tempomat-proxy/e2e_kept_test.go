@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/handover"
 	"tempomat/proxy/handover/handovertest"
 )
@@ -144,7 +144,7 @@ func TestKeptElsewhere(t *testing.T) {
 	is("kept-%5B%3A%3A%5D%3A" + port)
 	again(`"127.0.0.1:0"`)
 	is("kept-127.0.0.1%3A0")
-	limitertest.Eventually(t, "the port that nobody serves is free", func() bool {
+	testkit.Eventually(t, "the port that nobody serves is free", func() bool {
 		l, err := net.Listen("tcp", ":"+port)
 		if err == nil {
 			_ = l.Close()
@@ -185,7 +185,7 @@ func TestKeptByWhatCannotServe(t *testing.T) {
 			if got := m.names(); got != "" {
 				t.Errorf("it keeps %q", got)
 			}
-			limitertest.Eventually(t, "who connects is refused, and does not wait for nobody", func() bool {
+			testkit.Eventually(t, "who connects is refused, and does not wait for nobody", func() bool {
 				c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 				if err == nil {
 					_ = c.Close()

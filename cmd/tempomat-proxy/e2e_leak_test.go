@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // TestNothingIsLeft runs the program within the test, asks it for all kinds of
@@ -89,7 +89,7 @@ func (s *sidecarProcess) asksForEverything(t *testing.T, mode string) {
 		fetch(t, newClient(t), http.MethodGet, s.url+"/page.php?ms=50", debtor, nil)
 	}
 	_ = s.later(debtor, "/page.php?ms=50") // held until the end
-	limitertest.Eventually(t, "a held request", func() bool { return s.stats().Held == 1 })
+	testkit.Eventually(t, "a held request", func() bool { return s.stats().Held == 1 })
 	a := fetch(t, newClient(t), http.MethodGet, s.url+"/page.php?ms=50", debtor, nil)
 	if a.StatusCode != http.StatusTooManyRequests || !strings.Contains(a.body, "waiting already") {
 		t.Errorf("a second one beside it got %s", a.Status)
@@ -119,12 +119,12 @@ func (s *sidecarProcess) leaves(t *testing.T, c *http.Client, method, path strin
 		row, _ := s.account("slash32", client)
 		return row.Running == 1
 	}
-	limitertest.Eventually(t, path+" is running", running)
+	testkit.Eventually(t, path+" is running", running)
 	leave()
 	if closer, ok := body.(io.Closer); ok {
 		_ = closer.Close()
 		<-gone
-		limitertest.Eventually(t, path+" is not running any more", func() bool { return !running() })
+		testkit.Eventually(t, path+" is not running any more", func() bool { return !running() })
 		return
 	}
 	<-gone

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
+	"tempomat/limiter/testkit"
 )
 
 // TestWithoutCgo: all programs can be built without cgo. Smockron is not in them
@@ -19,7 +19,7 @@ import (
 // begin.
 func TestWithoutCgo(t *testing.T) {
 	bin := tempDir(t)
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", bin+"/", "tempomat/cmd/...")
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-w", "-o", bin+"/", "tempomat/cmd/...")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build.Args, err, out)
@@ -46,7 +46,7 @@ func TestWithoutCgo(t *testing.T) {
 		if row, known := s.account("slash32", "198.51.100.1"); !known || row.Level <= 0 {
 			t.Errorf("its own account is %+v", row)
 		}
-		limitertest.Eventually(t, "the doctor says why", func() bool {
+		testkit.Eventually(t, "the doctor says why", func() bool {
 			status, out, errs := s.doctor("share")
 			if status != 0 || errs != "" {
 				t.Fatalf("status %d: %s", status, errs)

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 const megabyte = 1 << 20
@@ -150,7 +150,7 @@ func passesEvents(t *testing.T, c *http.Client, through string) {
 	stream := open(t, c, http.MethodGet, through+"/sse.php?n=2&ms=60000", nil, nil)
 	defer stream.Body.Close()
 	go readEvent(stream.Body, first)
-	limitertest.Eventually(t, "the first event before the second was sent", func() bool { return len(first) > 0 })
+	testkit.Eventually(t, "the first event before the second was sent", func() bool { return len(first) > 0 })
 	if event := <-first; event != "id: 1\ndata: event 1 of 2\n\n<nil>" {
 		t.Errorf("the first event is %q", event)
 	}

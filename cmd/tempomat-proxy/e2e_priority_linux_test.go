@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // workers are Apache's.
@@ -49,14 +49,14 @@ func (a *apache) attack(t *testing.T, s *sidecarProcess) (pages []<-chan string)
 	for _, client := range []string{"198.51.100.7", "198.51.101.7"} {
 		pages = append(pages, s.later(from(client), "/page.php?ms=900"))
 	}
-	limitertest.Eventually(t, "workers step down", func() bool { return a.lowered() > 0 })
+	testkit.Eventually(t, "workers step down", func() bool { return a.lowered() > 0 })
 	return pages
 }
 
 // TestPriorities has the workers of a real Apache step down, and kills, reloads and ends the
 // proxy meanwhile: they have their own priority afterwards, each time.
 func TestPriorities(t *testing.T) {
-	needRoot(t, "to raise priorities again takes CAP_SYS_NICE")
+	testkit.Root(t, "to raise priorities again takes CAP_SYS_NICE")
 	backend := startApache(t, "--workers", "6")
 	const yaml = "trustedProxies: [127.0.0.1/32]\ngate: {priority: on}\n"
 	s := startProxy(t, backend.url, yaml)

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // prometheus is a running one.
@@ -24,7 +24,7 @@ type prometheus struct {
 // startPrometheus has it ask the targets each second, and evaluate our alerts.
 func startPrometheus(t *testing.T, targets string, flags ...string) *prometheus {
 	t.Helper()
-	path := needProgram(t, "prometheus")
+	path := testkit.Program(t, "prometheus")
 	alerts, err := filepath.Abs("../../deploy/prometheus/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func (p *prometheus) checkRules() {
 			Rules []struct{ Name, Health, LastError string }
 		}
 	}
-	limitertest.Eventually(p.t, "all alerts are evaluated", func() bool {
+	testkit.Eventually(p.t, "all alerts are evaluated", func() bool {
 		p.ask("/api/v1/rules", nil, &rules)
 		return len(rules.Groups) == 1 && rules.Groups[0].Rules[0].Health != "unknown"
 	})
@@ -157,7 +157,7 @@ func TestPrometheus(t *testing.T) {
 			s.get("198.51.100.1", path)
 		}
 	}
-	limitertest.Eventually(t, "rates are above zero", func() bool {
+	testkit.Eventually(t, "rates are above zero", func() bool {
 		ask()
 		return p.value(`sum(rate(tempomat_requests_total[10s]))`) > 0 && p.value(`sum(rate(tempomat_refused_total{reason="limit"}[10s]))`) > 0
 	})
@@ -166,7 +166,7 @@ func TestPrometheus(t *testing.T) {
 	var exemplars []struct {
 		Exemplars []struct{ Labels map[string]string }
 	}
-	limitertest.Eventually(t, "an example has the id of its request", func() bool {
+	testkit.Eventually(t, "an example has the id of its request", func() bool {
 		ask()
 		wrong := p.ask("/api/v1/query_exemplars", url.Values{
 			"query": {"tempomat_request_duration_seconds_bucket"}, "start": {"0"}, "end": {"9999999999"},
@@ -204,7 +204,7 @@ func TestNativeHistograms(t *testing.T) {
 	metrics := "127.0.0.1:" + freePort(t)
 	p := startPrometheus(t, metrics, "--enable-feature=native-histograms")
 	s := startProxy(t, startBreaking(t), "metrics: \""+metrics+"\"\nlimits: [{name: login, path: /login, size: 1, dripRate: 1h}]\n")
-	limitertest.Eventually(t, "there is a median", func() bool {
+	testkit.Eventually(t, "there is a median", func() bool {
 		s.get("198.51.100.1", "/")
 		s.get("198.51.100.1", "/login")
 		x := p.value(`histogram_quantile(0.5, sum(rate(tempomat_request_duration_seconds[10s])))`)

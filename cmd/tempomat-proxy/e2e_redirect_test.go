@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // curl runs curl as a browser of an address would ask, in the background, and
@@ -50,7 +50,7 @@ func TestCurlWithoutJar(t *testing.T) {
 	}
 	again := f.curl(t, "203.0.113.1", f.url+"/w/page?a%2fb;c")
 	follows := f.curl(t, "203.0.113.2", "-L", f.url+"/w/other")
-	limitertest.Eventually(t, "both wait, the second after one redirect", func() bool { return f.stats().Held == 2 && f.redirected() == 2 })
+	testkit.Eventually(t, "both wait, the second after one redirect", func() bool { return f.stats().Held == 2 && f.redirected() == 2 })
 	f.outwait(t, "203.0.113.3")
 	if got := got(open(t, newH2C(t), http.MethodGet, f.url+"/h2/page", clicked("203.0.113.4"), nil)); got != "302 ./page" {
 		t.Errorf("over HTTP/2: %s", got)
@@ -86,7 +86,7 @@ func TestCurlWithJar(t *testing.T) {
 	for i, want := range []string{"200 1 /page", "200 0 /page"} {
 		empty := f.fill(t)
 		said := f.curl(t, "203.0.113.1", "-L", "-c", jar, "-b", jar, f.url+"/page")
-		limitertest.Eventually(t, "it waits, redirected", func() bool { return f.stats().Held == 1 && f.redirected() == uint64(1+i) })
+		testkit.Eventually(t, "it waits, redirected", func() bool { return f.stats().Held == 1 && f.redirected() == uint64(1+i) })
 		f.outwait(t, []string{"203.0.113.2", "203.0.113.3"}[i])
 		empty()
 		if got := <-said; got != want {
@@ -153,7 +153,7 @@ func TestNeverRedirected(t *testing.T) {
 			answers[i] <- got(res)
 		}()
 	}
-	limitertest.Eventually(t, "all wait", func() bool { return f.stats().Held == len(all) })
+	testkit.Eventually(t, "all wait", func() bool { return f.stats().Held == len(all) })
 	if got := got(open(t, c, http.MethodGet, f.url+"/exempt", clicked("203.0.113.250"), nil)); got != "200" {
 		t.Errorf("who is exempt got %s", got)
 	}
@@ -205,7 +205,7 @@ func TestPassesThatDoNotCount(t *testing.T) {
 		}
 		waiting = append(waiting, f.later(h, "/"))
 	}
-	limitertest.Eventually(t, "all wait the second time", func() bool { return f.stats().Held == len(waiting) })
+	testkit.Eventually(t, "all wait the second time", func() bool { return f.stats().Held == len(waiting) })
 	f.outwait(t, "198.51.105.1")
 	empty()
 	for _, answer := range waiting {
@@ -226,7 +226,7 @@ func TestRedirectSwitchedOff(t *testing.T) {
 	defer empty()
 	defer on.fill(t)()
 	said := f.curl(t, "203.0.113.1", "-L", f.url+"/page")
-	limitertest.Eventually(t, "it waits", func() bool { return f.stats().Held == 1 })
+	testkit.Eventually(t, "it waits", func() bool { return f.stats().Held == 1 })
 	on.outwait(t, "203.0.113.1") // at a proxy that does
 	empty()
 	if got := <-said; got != "200 0 /page" || f.redirected() != 0 {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // startThree starts three sidecars before one backend, with the same configuration.
@@ -58,7 +58,7 @@ throttle: {mode: cap, maxHold: 1m}
 // TestRedisFleet spreads a client over three sidecars that share through one Redis:
 // it gets what one of them allows. Then Redis stands still, dies, and comes back.
 func TestRedisFleet(t *testing.T) {
-	r := limitertest.StartRedis(t)
+	r := testkit.StartRedis(t)
 	backend := startSlowPages(t)
 	cars := startThree(t, backend.URL, oneLimit+
 		fmt.Sprintf("coordination: {kind: redis, redis: {timeout: 10s, addresses: [%q]}}\n", r.Address))
@@ -69,7 +69,7 @@ func TestRedisFleet(t *testing.T) {
 		}
 	}
 	for _, s := range cars {
-		limitertest.Eventually(t, "the doctor shows that Redis is there", shared(s, "connected true"))
+		testkit.Eventually(t, "the doctor shows that Redis is there", shared(s, "connected true"))
 	}
 	known(t, cars, "198.51.100.1")
 
@@ -92,7 +92,7 @@ func TestRedisFleet(t *testing.T) {
 	r.Kill()
 	for _, s := range cars {
 		s.stderr.await(t, 0, "not to be reached")
-		limitertest.Eventually(t, "the doctor shows that Redis is away", shared(s, "connected false"))
+		testkit.Eventually(t, "the doctor shows that Redis is away", shared(s, "connected false"))
 	}
 	serveAll(t, cars, "198.51.100.4")
 	r.Start()
@@ -112,7 +112,7 @@ func known(t *testing.T, cars [3]*sidecarProcess, client string) {
 		_ = cars[0].later(from(client), "/")
 	}
 	for i, s := range cars[1:] {
-		limitertest.Eventually(t, fmt.Sprintf("sidecar %d knows what a client owes at the first one", i+1), func() bool {
+		testkit.Eventually(t, fmt.Sprintf("sidecar %d knows what a client owes at the first one", i+1), func() bool {
 			row, ok := s.account("slash32", client)
 			return ok && row.Level < 0
 		})
@@ -175,7 +175,7 @@ func (s *sidecarProcess) head(client, path string) string {
 // TestStrictFields asks three sidecars in turn, which count together, and looks at
 // what they write; the backend's own fields go through.
 func TestStrictFields(t *testing.T) {
-	r := limitertest.StartRedis(t)
+	r := testkit.StartRedis(t)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/own") {
 			w.Header().Set("X-RateLimit-Remaining", "42 of the backend")

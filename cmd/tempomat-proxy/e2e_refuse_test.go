@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 const tiny = `cpuCount: 1
@@ -97,7 +97,7 @@ func TestFull(t *testing.T) {
 		s.get(client, "/style.css")
 	}
 	_ = s.later(from("198.51.100.1"), "/style.css") // waits until the test ends
-	limitertest.Eventually(t, "a held request", func() bool { return s.stats().Held == 1 })
+	testkit.Eventually(t, "a held request", func() bool { return s.stats().Held == 1 })
 	a := s.get("198.51.100.2", "/style.css")
 	if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" ||
 		!strings.Contains(a.body, "as many requests waiting as it can hold") {

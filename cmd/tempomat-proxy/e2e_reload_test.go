@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 )
 
@@ -149,7 +149,7 @@ classes: {slash32: {share: 0.000001, burst: 0s}, slash24: off, slash16: off, use
 	const debtor = "198.51.100.1"
 	s.get(debtor, "/page.php?ms=50")
 	answered := s.later(from(debtor), "/page.php?ms=1")
-	limitertest.Eventually(t, "a request that is held", func() bool { return s.stats().Held == 1 })
+	testkit.Eventually(t, "a request that is held", func() bool { return s.stats().Held == 1 })
 	from := s.stderr.len()
 	s.configure(t, backend.url, strings.Replace(capped, "mode: cap", "mode: observe", 1))
 	s.signal(syscall.SIGHUP)

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/handover"
 )
@@ -54,7 +54,7 @@ func startAskersOver(t *testing.T, secure *tls.Config, url string, clients int) 
 				transport.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 			}
 			defer transport.CloseIdleConnections()
-			c := &http.Client{Transport: transport, Timeout: 2 * patience}
+			c := &http.Client{Transport: transport, Timeout: 2 * testkit.Patience}
 			for {
 				select {
 				case <-a.done:
@@ -187,7 +187,7 @@ func TestReplaceKeepsAccounts(t *testing.T) {
 		s := startProxy(t, url, "state: "+state+"\ncpuCount: 100\ncost: {source: header}\n"+
 			"classes: {slash32: {share: 0.0001, burst: 0s}, slash24: {share: 0.0001, burst: 5s}}\n")
 		s.get(debtor, "/dear")
-		limitertest.Eventually(t, "a debt", func() bool { r, _ := s.account("slash32", debtor); return r.Level < -1 })
+		testkit.Eventually(t, "a debt", func() bool { r, _ := s.account("slash32", debtor); return r.Level < -1 })
 		login := clicked(person)
 		fetch(t, newClient(t), http.MethodGet, s.url+"/login", login, nil)
 		fetch(t, newClient(t), http.MethodGet, s.url+"/", login, nil)
@@ -362,7 +362,7 @@ func TestReplaceTellsSystemd(t *testing.T) {
 	got := map[string]int{}
 	buffer := make([]byte, 4096)
 	for range 5 {
-		_ = systemd.SetReadDeadline(time.Now().Add(patience))
+		_ = systemd.SetReadDeadline(time.Now().Add(testkit.Patience))
 		n, err := systemd.Read(buffer)
 		if err != nil {
 			t.Fatal(err)
@@ -418,7 +418,7 @@ func TestReplaceSharesOn(t *testing.T) {
 		old := s
 		s = s.successor()
 		var reply api.ShareReply
-		limitertest.Eventually(t, "it shares", func() bool {
+		testkit.Eventually(t, "it shares", func() bool {
 			s.ask("/v1/share", &reply)
 			return reply.Trouble != "" || reply.State != nil
 		})

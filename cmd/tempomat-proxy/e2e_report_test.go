@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 )
 
@@ -24,7 +24,7 @@ func TestReportInBrowser(t *testing.T) {
 		h := http.Header{"X-Forwarded-For": {"203.0.113.9"}, "User-Agent": {ask.agent}}
 		fetch(t, newClient(t), http.MethodGet, s.url+ask.path, h, nil)
 	}
-	limitertest.Eventually(t, "the requests are told of", func() bool {
+	testkit.Eventually(t, "the requests are told of", func() bool {
 		var reply api.HistoryReply
 		s.ask("/v1/history", &reply)
 		n := len(reply.Hours)
@@ -40,5 +40,5 @@ func TestReportInBrowser(t *testing.T) {
 	}
 	b := startChromium(t)
 	b.open("file://" + file)
-	limitertest.Eventually(t, "the report is shown", func() bool { return b.shows("file://"+file, "Who used the server in the last 24 hours") })
+	testkit.Eventually(t, "the report is shown", func() bool { return b.shows("file://"+file, "Who used the server in the last 24 hours") })
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 const googlebotSays = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
@@ -96,12 +96,12 @@ func TestRobots(t *testing.T) {
 	for _, address := range []string{"66.249.66.1", "2001:4860:4801::1", "198.51.100.1"} {
 		s.asRobot(address, googlebotSays) // nobody knows yet
 	}
-	limitertest.Eventually(t, "a verified robot has its account", func() bool {
+	testkit.Eventually(t, "a verified robot has its account", func() bool {
 		s.asRobot("66.249.66.1", googlebotSays)
 		s.asRobot("2001:4860:4801::1", googlebotSays)
 		return strings.Count(s.stderr.String(), `"evidence":"verified"`) >= 4 && strings.Contains(s.accounts("robot"), "googlebot")
 	})
-	limitertest.Eventually(t, "the liar is found out", func() bool {
+	testkit.Eventually(t, "the liar is found out", func() bool {
 		s.asRobot("198.51.100.1", googlebotSays)
 		return strings.Contains(s.stderr.String(), "forged")
 	})
@@ -139,7 +139,7 @@ func TestRobots(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	s.asRobot("2001:db8:77::5", "Mozilla/5.0 (compatible; GPTBot/1.2)")
-	limitertest.Eventually(t, "who is on the list no more is a liar", func() bool {
+	testkit.Eventually(t, "who is on the list no more is a liar", func() bool {
 		return strings.Count(s.stderr.String(), "forged") > 1 && strings.Contains(s.accounts("slash32"), "2001:db8:77")
 	})
 }

@@ -21,7 +21,7 @@ import (
 	"testing"
 
 	"tempomat/cmd/tempomat-proxy/internal/setup"
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // setupMachine is a machine in a directory: Debian's configuration of a web server with
@@ -38,8 +38,8 @@ type setupMachine struct {
 }
 
 func newSetupMachine(t *testing.T) *setupMachine {
-	needRoot(t, "only root may do what setup does")
-	ports := limitertest.FreePorts(t, 4)
+	testkit.Root(t, "only root may do what setup does")
+	ports := testkit.FreePorts(t, 4)
 	m := &setupMachine{t: t, place: setup.Place{Root: tempDir(t), HTTP: ports, HTTPS: ports + 1, InnerHTTP: ports + 2, InnerHTTPS: ports + 3}}
 	for dir := m.place.Root; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil { // for the user that the server changes to
@@ -105,9 +105,9 @@ func (m *setupMachine) Run(_ context.Context, argv ...string) (string, error) {
 	case "tempomat-proxy":
 		argv[0] = program(m.t, "tempomat-proxy")
 	case "nginx":
-		argv = append([]string{needProgram(m.t, "nginx"), "-e", "stderr", "-c", m.path("etc/nginx/nginx.conf")}, argv[1:]...)
+		argv = append([]string{testkit.Program(m.t, "nginx"), "-e", "stderr", "-c", m.path("etc/nginx/nginx.conf")}, argv[1:]...)
 	default:
-		argv[0] = needProgram(m.t, argv[0])
+		argv[0] = testkit.Program(m.t, argv[0])
 	}
 	c := exec.Command(argv[0], argv[1:]...)
 	c.Env = append(cleanEnv(), m.env...)
@@ -141,9 +141,9 @@ func (m *setupMachine) start(unit string, slot **process) (string, error) {
 	var argv []string
 	switch unit {
 	case "apache2": // it ends its whole group of processes
-		argv = []string{"setsid", "sh", "-c", `. "$APACHE_CONFDIR/envvars"; exec "$0" -d "$APACHE_CONFDIR" -DFOREGROUND`, needProgram(m.t, "apache2")}
+		argv = []string{"setsid", "sh", "-c", `. "$APACHE_CONFDIR/envvars"; exec "$0" -d "$APACHE_CONFDIR" -DFOREGROUND`, testkit.Program(m.t, "apache2")}
 	case "nginx":
-		argv = []string{needProgram(m.t, "nginx"), "-e", "stderr", "-c", m.path("etc/nginx/nginx.conf"), "-g", "daemon off;"}
+		argv = []string{testkit.Program(m.t, "nginx"), "-e", "stderr", "-c", m.path("etc/nginx/nginx.conf"), "-g", "daemon off;"}
 	default:
 		argv = []string{program(m.t, "tempomat-proxy"), "-config", m.path("etc/tempomat/tempomat.yaml")}
 	}
@@ -264,7 +264,7 @@ func (m *setupMachine) get(port int, secure bool, path string) (a siteAnswer, er
 // serves waits until the site answers.
 func (m *setupMachine) serves(port int, secure bool) {
 	m.t.Helper()
-	limitertest.Eventually(m.t, "the site answers", func() bool {
+	testkit.Eventually(m.t, "the site answers", func() bool {
 		a, err := m.get(port, secure, "/")
 		return err == nil && a.status == 200
 	})
@@ -272,7 +272,7 @@ func (m *setupMachine) serves(port int, secure bool) {
 
 // debianApache is the package's configuration, with the modules that it switches on.
 func debianApache(t *testing.T) *setupMachine {
-	needProgram(t, "apache2ctl")
+	testkit.Program(t, "apache2ctl")
 	m := newSetupMachine(t)
 	m.copyFrom("/etc/apache2/apache2.conf", "/etc/apache2/ports.conf", "/etc/apache2/magic", "/etc/apache2/mods-available/*",
 		"/etc/apache2/sites-available/000-default.conf", "/etc/apache2/conf-available/security.conf", "/etc/apache2/conf-available/charset.conf")
@@ -298,7 +298,7 @@ func (m *setupMachine) enable(kind, name string) {
 }
 
 func debianNginx(t *testing.T) *setupMachine {
-	needProgram(t, "nginx")
+	testkit.Program(t, "nginx")
 	m := newSetupMachine(t)
 	m.copyFrom("/etc/nginx/nginx.conf", "/etc/nginx/mime.types", "/etc/nginx/fastcgi*", "/etc/nginx/snippets/*", "/etc/nginx/sites-available/default")
 	for _, dir := range []string{"conf.d", "modules-enabled", "sites-enabled"} {
@@ -340,7 +340,7 @@ func TestSetup(t *testing.T) {
 			if err != nil || a.body != "the first page\n" {
 				t.Errorf("%+v, %v", a, err)
 			}
-			limitertest.Eventually(t, "the server logs the visitor", m.seen)
+			testkit.Eventually(t, "the server logs the visitor", m.seen)
 			// The server redirects to its directory with the visitor's port, not its own.
 			if a, err := m.get(m.place.HTTP, false, "/sub"); err != nil || a.status != 301 || a.location != "http://site.example/sub/" {
 				t.Errorf("%+v, %v", a, err)

@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
-	"tempomat/proxy/certificates/certtest"
+	"tempomat/limiter/testkit"
 )
 
 // secure adds sites with TLS, and certificates in the way of certbot: links in a
@@ -20,7 +19,7 @@ func (m *setupMachine) secure(site func(name, chain, key string) string, file st
 	if _, err := osuser.LookupGroup("ssl-cert"); err != nil {
 		mode = 0o644 // there is no group that could get them
 	}
-	authority := certtest.New(m.t)
+	authority := testkit.NewAuthority(m.t)
 	for _, name := range []string{"site.example", "other.example"} {
 		live, archive := m.path("etc/letsencrypt/live/"+name), m.path("etc/letsencrypt/archive/"+name)
 		m.must(os.MkdirAll(live, 0o755))
@@ -92,7 +91,7 @@ func TestSetupTLS(t *testing.T) {
 			if err != nil || a.status != 200 || a.body != "the first page\n" {
 				t.Errorf("%+v, %v\n%s", a, err, m.proxy.stderr)
 			}
-			limitertest.Eventually(t, "the server logs the visitor's address", m.seen) // after its answer
+			testkit.Eventually(t, "the server logs the visitor's address", m.seen) // after its answer
 			if a, err := m.get(m.place.HTTPS, true, "/sub"); err != nil || a.status != 301 || a.location != "https://site.example/sub/" {
 				t.Errorf("%+v, %v", a, err)
 			}

@@ -6,16 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // TestDoctorShowsSharing: the doctor tells of each way to share what it is, with
 // whom, and how it goes, as lines of a name and a value.
 func TestDoctorShowsSharing(t *testing.T) {
 	backend := startApache(t)
-	r := limitertest.StartRedis(t)
+	r := testkit.StartRedis(t)
 	m := startMaster(t, "domains: {shop.slash32: {rule: credit, cpus: 0.1}}\n")
-	gossip := limitertest.FreeAddress(t)
+	gossip := testkit.FreeAddress(t)
 	line := regexp.MustCompile(`^[a-zA-Z0-9.]+ {2,}\S.*$`)
 	for kind, c := range map[string]struct {
 		yaml string
@@ -32,7 +32,7 @@ func TestDoctorShowsSharing(t *testing.T) {
 			s := startProxy(t, backend.url, "classes: {slash24: off, slash16: off, userAgent: off}\n"+c.yaml)
 			s.get("198.51.100.1", "/style.css")
 			var out string
-			limitertest.Eventually(t, "it shows "+strings.Join(c.want, ", "), func() bool {
+			testkit.Eventually(t, "it shows "+strings.Join(c.want, ", "), func() bool {
 				status, shown, errs := s.doctor("share")
 				if status != 0 || errs != "" {
 					t.Fatalf("status %d: %s", status, errs)
@@ -67,7 +67,7 @@ func TestDoctorShowsMaster(t *testing.T) {
 		}
 		return regexp.MustCompile(" +").ReplaceAllString(out, " ")
 	}
-	limitertest.Eventually(t, "the client waits", func() bool {
+	testkit.Eventually(t, "the client waits", func() bool {
 		return regexp.MustCompile(`(?m)^ ?[1-9][0-9.]* 20[0-9-]+ [0-9:.]+ 198\.51\.100\.9$`).MatchString(doctor("master", "shop.slash32"))
 	})
 	out := doctor("master", "--over", "10ms")

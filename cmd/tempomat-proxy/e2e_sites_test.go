@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 )
 
@@ -51,7 +51,7 @@ func TestSitesAsApacheHasThem(t *testing.T) {
 		if got := a.Header.Get("X-Served-By"); a.StatusCode != http.StatusOK || got != x.vhost {
 			t.Errorf("%s is answered by %q (%s), want %q", x.host, got, a.Status, x.vhost)
 		}
-		limitertest.Eventually(t, "it is counted for "+x.site+": "+x.host, func() bool { return s.sites()[x.site].Ended == before+1 })
+		testkit.Eventually(t, "it is counted for "+x.site+": "+x.host, func() bool { return s.sites()[x.site].Ended == before+1 })
 	}
 }
 
@@ -107,7 +107,7 @@ func TestSitesOfOneApache(t *testing.T) {
 	a := s.crawl(ctx, "crawled.test", "198.51.100.", 12, "/page.php?ms=10")
 	b := s.crawl(ctx, "calm.test", "203.0.113.", 12, "/page.php?ms=10")
 	var all map[string]limiter.SiteState
-	limitertest.Eventually(t, "200 pages are served", func() bool {
+	testkit.Eventually(t, "200 pages are served", func() bool {
 		time.Sleep(50 * time.Millisecond) // asked seldom, as asking takes CPU time, too
 		all = s.sites()
 		return all["crawled"].Ended+all["calm"].Ended >= 200
@@ -125,7 +125,7 @@ func TestSitesOfOneApache(t *testing.T) {
 
 	ctx, end = context.WithCancel(t.Context())
 	crawl := s.crawl(ctx, "crawled.test", "192.0.2.", 30, "/page.php?ms=15")
-	limitertest.Eventually(t, "the crawl waits", func() bool { return s.sites()["crawled"].Queued > 20 })
+	testkit.Eventually(t, "the crawl waits", func() bool { return s.sites()["crawled"].Queued > 20 })
 	person := newClient(t)
 	var waited []time.Duration
 	for range 12 {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tempomat/limiter/testkit"
 )
 
 // TestUnixSockets: a sidecar with no port at all.
@@ -63,7 +65,7 @@ func TestNotify(t *testing.T) {
 	hears := func(want string) {
 		t.Helper()
 		buffer := make([]byte, 4096)
-		_ = systemd.SetReadDeadline(time.Now().Add(patience))
+		_ = systemd.SetReadDeadline(time.Now().Add(testkit.Patience))
 		n, err := systemd.Read(buffer)
 		got := string(buffer[:n])
 		if at, reloads := strings.CutPrefix(got, "RELOADING=1\nMONOTONIC_USEC="); reloads {

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tempomat/limiter/testkit"
 )
 
 // TestSucceed: at SIGUSR2 the program that now is where this one was started from takes
@@ -125,7 +127,7 @@ func passCredentials(conn *net.UnixConn) error {
 func (f *fakeSystemd) hear() (message string, pid int) {
 	f.t.Helper()
 	text, control := make([]byte, 4096), make([]byte, 4096)
-	_ = f.conn.SetReadDeadline(time.Now().Add(patience))
+	_ = f.conn.SetReadDeadline(time.Now().Add(testkit.Patience))
 	n, nc, _, _, err := f.conn.ReadMsgUnix(text, control)
 	if err != nil {
 		f.t.Fatal(err)
@@ -169,7 +171,7 @@ func (f *fakeSystemd) awaitPing(pid int) {
 func endForeign(t *testing.T, pid int) {
 	t.Helper()
 	_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended
-	for deadline := time.Now().Add(patience); syscall.Kill(pid, 0) == nil && !isZombie(pid); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(testkit.Patience); syscall.Kill(pid, 0) == nil && !isZombie(pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			t.Errorf("process %d had to be killed", pid)

@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/proxy/certificates/certtest"
+	"tempomat/limiter/testkit"
 )
 
 // secureSite is a sidecar that serves with TLS, and what it shows.
 type secureSite struct {
 	*sidecarProcess
-	ca     *certtest.Authority
+	ca     *testkit.Authority
 	caFile string
 	site   string // host:port where TLS is
 }
@@ -41,7 +41,7 @@ func (s *secureSite) issue(file string, names ...string) {
 func startSecure(t *testing.T, backend, yaml string) *secureSite {
 	t.Helper()
 	dir := tempDir(t)
-	s := &secureSite{sidecarProcess: &sidecarProcess{process: &process{t: t}, dir: dir}, ca: certtest.New(t), caFile: filepath.Join(dir, "ca.pem")}
+	s := &secureSite{sidecarProcess: &sidecarProcess{process: &process{t: t}, dir: dir}, ca: testkit.NewAuthority(t), caFile: filepath.Join(dir, "ca.pem")}
 	writeFile(t, s.caFile, string(s.ca.PEM()))
 	certificates := filepath.Join(dir, "certificates")
 	if err := os.Mkdir(certificates, 0o700); err != nil {
@@ -197,9 +197,9 @@ func TestHandedOverTLS(t *testing.T) {
 	backend, _, _ := pageBackend(t)
 	l, socket := supervised(t)
 	dir := tempDir(t)
-	ca := certtest.New(t)
+	ca := testkit.NewAuthority(t)
 	certificate, key := ca.Issue(t, time.Now().AddDate(0, 3, 0), "site.example")
-	certtest.Write(t, certificate, key, filepath.Join(dir, "a.crt"), filepath.Join(dir, "a.key"))
+	testkit.WriteCertificate(t, certificate, key, filepath.Join(dir, "a.crt"), filepath.Join(dir, "a.key"))
 	file := filepath.Join(dir, "tempomat.yaml")
 	start := func(listen string) *process {
 		writeFile(t, file, fmt.Sprintf("backend: %s\nlisten: %s\ntls: {certificates: %s}\nstate: off\nadmin: {listen: off}\n", backend, listen, dir))

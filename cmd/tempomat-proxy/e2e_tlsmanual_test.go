@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"tempomat/config"
-	"tempomat/proxy/certificates/certtest"
+	"tempomat/limiter/testkit"
 )
 
 // TestTLSManual does what docs/tls.md says: its configurations are sound, so is HAProxy's, and its
@@ -40,12 +40,12 @@ func TestTLSManual(t *testing.T) {
 		t.Errorf("%d configurations", len(yamls))
 	}
 	dir := tempDir(t)
-	certificate, key := certtest.New(t).Issue(t, time.Now().AddDate(0, 0, 1), "site.example")
+	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().AddDate(0, 0, 1), "site.example")
 	writeFile(t, filepath.Join(dir, "site.pem"), string(certificate)+string(key))
 	for _, cfg := range blocks("haproxy") {
 		file := filepath.Join(dir, "haproxy.cfg")
 		writeFile(t, file, haproxyHead+strings.ReplaceAll(cfg, "/etc/haproxy", dir))
-		if out, err := exec.Command(needProgram(t, "haproxy"), "-c", "-f", file).CombinedOutput(); err != nil {
+		if out, err := exec.Command(testkit.Program(t, "haproxy"), "-c", "-f", file).CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"tempomat/limiter/testkit"
 )
 
 // visitor is a client of the garden: raw bytes out, answers in.
@@ -35,7 +37,7 @@ func (v *visitor) open() error {
 	if v.conn != nil {
 		return nil
 	}
-	c, err := net.DialTimeout("tcp", v.address, patience)
+	c, err := net.DialTimeout("tcp", v.address, testkit.Patience)
 	if err != nil {
 		return err
 	}
@@ -56,7 +58,7 @@ func (v *visitor) say(text string) error {
 	if err := v.open(); err != nil {
 		return err
 	}
-	_ = v.conn.SetDeadline(time.Now().Add(patience))
+	_ = v.conn.SetDeadline(time.Now().Add(testkit.Patience))
 	_, err := io.WriteString(v.conn, text)
 	if isReset(err) {
 		return nil
@@ -73,7 +75,7 @@ func isReset(err error) bool {
 // begins waits for an answer to begin. The end of the connection shows as it is read.
 func (v *visitor) begins() error {
 	_ = v.conn.SetReadDeadline(time.Now().Add(v.patience))
-	defer func() { _ = v.conn.SetReadDeadline(time.Now().Add(patience)) }()
+	defer func() { _ = v.conn.SetReadDeadline(time.Now().Add(testkit.Patience)) }()
 	if _, err := v.in.Peek(1); isTimeout(err) {
 		return fmt.Errorf("no answer: %w", err)
 	}

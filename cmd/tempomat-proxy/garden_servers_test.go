@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // gardener is a server that passes requests on to the next one, as Debian has it.
@@ -47,7 +47,7 @@ func startServer(t *testing.T, config func(dir, port string) string, command fun
 	}
 	words := command(dir, file)
 	p := startProcess(t, nil, words[0], words[1:]...)
-	limitertest.Eventually(t, words[0]+" listens", func() bool {
+	testkit.Eventually(t, words[0]+" listens", func() bool {
 		select {
 		case <-p.ended:
 			t.Fatalf("%s ended with status %d:\n%s%s", words[0], p.status, p.stdout, p.stderr)
@@ -63,7 +63,7 @@ func startServer(t *testing.T, config func(dir, port string) string, command fun
 }
 
 func startNginx(t *testing.T, next string) string {
-	program := needProgram(t, "nginx")
+	program := testkit.Program(t, "nginx")
 	return startServer(t, func(dir, port string) string {
 		user := ""
 		if os.Getuid() == 0 {
@@ -88,7 +88,7 @@ http {
 }
 
 func startApacheProxy(t *testing.T, next string) string {
-	program := needProgram(t, "apache2", "httpd")
+	program := testkit.Program(t, "apache2", "httpd")
 	modules := ""
 	for _, dir := range []string{"/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules"} {
 		if _, err := os.Stat(dir); err == nil {
@@ -124,7 +124,7 @@ func startHAProxy(t *testing.T, next string) string { return startHAProxyTo(t, n
 func startHAProxyH2(t *testing.T, next string) string { return startHAProxyTo(t, next+" proto h2") }
 
 func startHAProxyTo(t *testing.T, next string) string {
-	program := needProgram(t, "haproxy")
+	program := testkit.Program(t, "haproxy")
 	return startServer(t, func(_, port string) string {
 		return "global\n\tmaxconn 256\ndefaults\n\tmode http\n\ttimeout connect 5s\n\ttimeout client 20s\n\ttimeout server 20s\n" +
 			"listen garden\n\tbind 127.0.0.1:" + port + "\n\tserver next " + next + "\n"
@@ -132,7 +132,7 @@ func startHAProxyTo(t *testing.T, next string) string {
 }
 
 func startVarnish(t *testing.T, next string) string {
-	program := needProgram(t, "varnishd")
+	program := testkit.Program(t, "varnishd")
 	host, port, _ := net.SplitHostPort(next)
 	at := ""
 	return startServer(t, func(_, own string) string {
@@ -145,7 +145,7 @@ func startVarnish(t *testing.T, next string) string {
 }
 
 func startLighttpd(t *testing.T, next string) string {
-	program := needProgram(t, "lighttpd")
+	program := testkit.Program(t, "lighttpd")
 	host, port, _ := net.SplitHostPort(next)
 	return startServer(t, func(dir, own string) string {
 		return fmt.Sprintf("server.modules = (\"mod_proxy\")\nserver.document-root = %q\nserver.bind = \"127.0.0.1\"\nserver.port = %s\n"+
@@ -154,7 +154,7 @@ func startLighttpd(t *testing.T, next string) string {
 }
 
 func startNode(t *testing.T, next string) string {
-	program := needProgram(t, "node", "nodejs")
+	program := testkit.Program(t, "node", "nodejs")
 	return startServer(t, func(_, own string) string {
 		host, port, _ := net.SplitHostPort(next)
 		return fmt.Sprintf(nodeProxy, host, port, own)

@@ -20,7 +20,7 @@ import (
 
 	"tempomat/classify"
 	"tempomat/config"
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/savedfile"
 	"tempomat/proxy/telemetry"
@@ -152,7 +152,7 @@ func TestHistoryOfProcesses(t *testing.T) {
 	p := startProxy(t, url, yaml)
 	tells := func(want uint64) {
 		t.Helper()
-		limitertest.Eventually(t, fmt.Sprint(want, " requests are told of"), func() (told bool) {
+		testkit.Eventually(t, fmt.Sprint(want, " requests are told of"), func() (told bool) {
 			var reply api.HistoryReply
 			p.ask("/v1/history?hours=2", &reply)
 			n, keys := uint64(0), uint64(0)

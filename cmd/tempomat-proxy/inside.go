@@ -63,7 +63,7 @@ func (i *inside) setNames(c *config.Config) {
 
 // takeIn adds up the requests that were over until now.
 func (s *sidecar) takeIn(now time.Time) {
-	s.inside.feed.Drain(now, append([]telemetry.Sink{s.inside.book, s.journal.Words()}, s.history.sinks()...)...)
+	s.inside.feed.Drain(now, append([]telemetry.Sink{s.inside.book, s.accessLog.Words()}, s.history.sinks()...)...)
 }
 
 // runInside adds up until the context ends.

@@ -10,7 +10,7 @@ import (
 
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // plain is a backend that answers at once.
@@ -59,7 +59,7 @@ limits:
 // TestStrictLimits asks two sidecars, which count together in Redis, then kills it.
 // The second one does without scripts.
 func TestStrictLimits(t *testing.T) {
-	r := limitertest.StartRedis(t)
+	r := testkit.StartRedis(t)
 	yaml := `headers: draft
 limits: [{name: login, path: /login, size: 2, dripRate: 1h, strict: true}]
 coordination: {redis: {timeout: 5s, addresses: ["` + r.Address + `"]}}
@@ -113,12 +113,12 @@ limits: [{name: api, path: /api, size: 2, dripRate: 1h}]
 
 // TestSharedThroughRedis has a client spend at one sidecar, which another one knows.
 func TestSharedThroughRedis(t *testing.T) {
-	r := limitertest.StartRedis(t)
+	r := testkit.StartRedis(t)
 	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) }))
 	t.Cleanup(backend.Close)
 	yaml := tiny + "throttle: {mode: cap, maxHold: 10s}\ncoordination: {kind: redis, redis: {addresses: [\"" + r.Address + "\"]}}\n"
 	cars := [2]*sidecarProcess{startProxy(t, backend.URL, yaml), startProxy(t, backend.URL, yaml)}
-	limitertest.Eventually(t, "what was spent at one sidecar is owed at the other", func() bool {
+	testkit.Eventually(t, "what was spent at one sidecar is owed at the other", func() bool {
 		cars[0].get("198.51.100.1", "/")
 		row, ok := cars[1].account("slash32", "198.51.100.1")
 		return ok && row.Level < 0

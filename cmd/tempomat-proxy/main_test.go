@@ -57,7 +57,7 @@ var programs = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	bin := filepath.Join(root, "bin")
-	args := []string{"build", "-buildvcs=false", "-ldflags", "-X main.version=" + builtVersion, "-o", bin + "/"}
+	args := []string{"build", "-buildvcs=false", "-ldflags", "-w -X main.version=" + builtVersion, "-o", bin + "/"}
 	if raceDetector {
 		args = append(args, "-race")
 	}

@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // TestMetricsGoOn: counts go on over a reload, a rejected one is told, and who replaces the
@@ -44,5 +44,5 @@ func TestMetricsGoOn(t *testing.T) {
 	holds("reloaded", map[string]float64{`tempomat_limit_matched_total`: 5, `tempomat_limit_refused_total`: 2, `tempomat_reload_ok`: 1})
 	s = s.successor()
 	s.get("198.51.100.3", "/login")
-	limitertest.Eventually(t, "the new process answers Prometheus", func() bool { return s.scrape(metrics, `tempomat_requests_total`) == 1 })
+	testkit.Eventually(t, "the new process answers Prometheus", func() bool { return s.scrape(metrics, `tempomat_requests_total`) == 1 })
 }

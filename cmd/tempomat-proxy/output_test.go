@@ -7,11 +7,9 @@ import (
 	"sync"
 	"testing"
 	"time"
-)
 
-// patience is how long a test waits for something that has to come. It says
-// nothing about how fast that should be.
-const patience = 30 * time.Second
+	"tempomat/limiter/testkit"
+)
 
 // output collects the lines of what a program writes, and wakes those who wait
 // for one.
@@ -83,7 +81,7 @@ func (o *output) String() string {
 // number of the line after it.
 func (o *output) await(t *testing.T, n int, parts ...string) (line string, next int) {
 	t.Helper()
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(testkit.Patience)
 	defer limit.Stop()
 	for from := n; ; {
 		closed := o.closed()

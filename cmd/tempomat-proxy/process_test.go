@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tempomat/limiter/testkit"
 )
 
 // process is a running program.
@@ -67,7 +69,7 @@ func (p *process) kill() {
 	p.signal(syscall.SIGTERM)
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		_ = p.cmd.Process.Kill()
 		<-p.ended
 		p.t.Errorf("%s had to be killed; its log:\n%s", p.cmd.Path, p.stderr)
@@ -90,7 +92,7 @@ func (p *process) exit() int {
 	select {
 	case <-p.ended:
 		return p.status
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		p.t.Fatalf("%s did not end; its log:\n%s", p.cmd.Path, p.stderr)
 		return -1
 	}

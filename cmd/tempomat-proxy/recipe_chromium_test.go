@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"tempomat/limiter/testkit"
 )
 
 // person has a real Chromium, with one tab.
@@ -33,7 +35,7 @@ type devToolsReply struct {
 // startPerson starts a browser that believes the machine's certificate and finds its site.
 func startPerson(m *machine) *person {
 	m.t.Helper()
-	path := needProgram(m.t, "chromium", "google-chrome", "chrome")
+	path := testkit.Program(m.t, "chromium", "google-chrome", "chrome")
 	toBrowser, out, err := os.Pipe()
 	m.must(err)
 	in, fromBrowser, err := os.Pipe()
@@ -105,7 +107,7 @@ func (p *person) do(method string, with map[string]any, result any) {
 		if err := json.Unmarshal(reply.Result, result); err != nil {
 			p.t.Fatalf("%s: %v", method, err)
 		}
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		p.t.Fatalf("%s is not answered", method)
 	}
 }
@@ -129,10 +131,10 @@ func (p *person) sees(script string) string {
 // awaits waits until a script gives "true".
 func (p *person) awaits(what, script string) {
 	p.t.Helper()
-	deadline := time.Now().Add(2 * patience)
+	deadline := time.Now().Add(2 * testkit.Patience)
 	for p.sees("return "+script) != "true" {
 		if time.Now().After(deadline) {
-			p.t.Fatalf("%s: not within %v; the page is %s", what, 2*patience, p.sees("return location.href + ': ' + document.title + ': ' + document.body.innerText.slice(0, 500)"))
+			p.t.Fatalf("%s: not within %v; the page is %s", what, 2*testkit.Patience, p.sees("return location.href + ': ' + document.title + ': ' + document.body.innerText.slice(0, 500)"))
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // cloudflare is what the page of that name is about, as far as it is documented: where it connects
@@ -105,7 +105,7 @@ func cloudflareMoves(m *machine) {
 	c.list.Store("127.0.0.4/32")
 	m.shell(daily)
 	m.tempomat.stderr.await(m.t, 0, reloaded)
-	limitertest.Eventually(m.t, "Apache has read the new list", func() bool { return remote() == visitorAddress })
+	testkit.Eventually(m.t, "Apache has read the new list", func() bool { return remote() == visitorAddress })
 	direct := m.visitor("http")
 	if got := direct.told(direct.pretending())["REMOTE_ADDR"]; got != visitorAddress {
 		m.t.Errorf("PHP is told %s of who comes past Cloudflare", got)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // These are the modules that Debian's Apache has on, beside the one that runs requests.
@@ -91,7 +91,7 @@ func (m *machine) startPHPFPM() {
 	dir := m.path("/etc/php/" + m.php + "/fpm")
 	words := []string{"/usr/sbin/php-fpm" + m.php, "-F", "-c", dir, "-y", dir + "/php-fpm.conf"}
 	m.start("php-fpm", words...)
-	limitertest.Eventually(m.t, "php-fpm listens", func() bool {
+	testkit.Eventually(m.t, "php-fpm listens", func() bool {
 		c, err := net.Dial("unix", m.path("/run/php/php"+m.php+"-fpm.sock"))
 		return err == nil && c.Close() == nil
 	})
@@ -217,7 +217,7 @@ func (m *machine) awaitAll() {
 func (m *machine) await(ports ...string) {
 	m.t.Helper()
 	for _, port := range ports {
-		limitertest.Eventually(m.t, "somebody listens at port "+port, func() bool {
+		testkit.Eventually(m.t, "somebody listens at port "+port, func() bool {
 			for _, s := range m.servers {
 				select {
 				case <-s.ended:

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // TestWordPress has somebody log in to WordPress, write a post and read it, in a real Chromium over HTTPS,
@@ -149,7 +149,7 @@ func (b *blog) startDatabase(t *testing.T) {
 	b.run(t, "mariadb-install-db", "--no-defaults", "--user=mysql", "--datadir="+data, "--skip-test-db", "--auth-root-authentication-method=socket", "--innodb-log-file-size=16M")
 	startProcess(t, nil, "/usr/sbin/mariadbd", "--no-defaults", "--user=mysql", "--datadir="+data, "--socket="+b.socket,
 		"--pid-file="+filepath.Join(b.dir, "db.pid"), "--skip-networking", "--innodb-log-file-size=16M")
-	limitertest.Eventually(t, "the database is there", func() bool {
+	testkit.Eventually(t, "the database is there", func() bool {
 		return exec.CommandContext(t.Context(), "mariadb-admin", "--no-defaults", "--socket="+b.socket, "ping").Run() == nil
 	})
 	b.run(t, "mariadb", "--no-defaults", "--socket="+b.socket, "-e",

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 )
 
@@ -30,7 +30,7 @@ func findsPHPFPM(m *machine) {
 		all.Go(func() { m.asks(ctx, fmt.Sprintf("127.0.1.%d", i+1), "/slow.php") })
 	}
 	requests := m.tempomat.stats().Counters["requests"]
-	limitertest.Eventually(m.t, "all have asked several times", func() bool {
+	testkit.Eventually(m.t, "all have asked several times", func() bool {
 		m.knowsWorkers(debians)
 		return m.tempomat.stats().Counters["requests"] > requests+100
 	})

@@ -35,7 +35,7 @@ func (s *sidecar) reload() error {
 	s.setShadow(c)
 	s.sharing.Reload(policy.Limits)
 	daemon.SetLevel(s.logs.level, c.Log.Level)
-	s.journal.SetCombined(s.logs.lines(c.Log.Format))
+	s.accessLog.SetCombined(s.logs.lines(c.Log.Format))
 	if s.config.Graphite != c.Graphite || s.config.Log.DelayThreshold != c.Log.DelayThreshold {
 		s.reports.restart(c)
 	}

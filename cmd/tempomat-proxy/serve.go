@@ -40,7 +40,7 @@ type sidecar struct {
 	priorities  priorities
 	costs       cpuaccount.Recent
 	state       stateFile
-	journal     *telemetry.Journal
+	accessLog   *telemetry.AccessLog
 	inside      *inside
 	history     *pastHours
 	inspector   *inspect.Inspector
@@ -99,9 +99,9 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 
 // makeHandler makes what decides on requests, and what looks into it.
 func (s *sidecar) makeHandler(c *config.Config, policy *proxy.Policy) {
-	s.journal = telemetry.NewJournal(s.logs.access)
-	s.journal.SetCombined(s.logs.lines(c.Log.Format))
-	s.handler = proxy.NewHandler(s.limiter, policy, append(append(s.inside.recorders(), s.journal), s.history.recorders()...))
+	s.accessLog = telemetry.NewAccessLog(s.logs.access)
+	s.accessLog.SetCombined(s.logs.lines(c.Log.Format))
+	s.handler = proxy.NewHandler(s.limiter, policy, append(append(s.inside.recorders(), s.accessLog), s.history.recorders()...))
 	s.inspector = &inspect.Inspector{
 		Requests: s.handler, Ledger: s.limiter, Guess: s.handler.Guess(), Forgiver: s.limiter,
 		Pinned: &s.policies.pins, Recents: s.inside.book, Log: s.logs.log,

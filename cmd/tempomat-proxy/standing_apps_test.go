@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // TestStandingOfPeople has somebody log in to a real WordPress and a real MediaWiki behind the
@@ -116,7 +116,7 @@ func (v *member) get(page string) answer {
 // evidence is that of its last request that was logged.
 func (v *member) evidence() (last string) {
 	v.t.Helper()
-	limitertest.Eventually(v.t, "the request is logged", func() bool {
+	testkit.Eventually(v.t, "the request is logged", func() bool {
 		seen := false
 		for line := range strings.Lines(v.proxy.stderr.String()) {
 			var of struct{ Client, Evidence string }
@@ -135,7 +135,7 @@ func servePHP(t *testing.T, env []string, root, host, page string) string {
 	address := "127.0.0.1:" + freePort(t)
 	startProcess(t, env, "/usr/bin/php", "-S", address, "-t", root)
 	c := newClient(t)
-	limitertest.Eventually(t, "PHP serves "+root, func() bool {
+	testkit.Eventually(t, "PHP serves "+root, func() bool {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+page, nil)
 		if err != nil {
 			t.Fatal(err)

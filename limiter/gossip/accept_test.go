@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // greed has a client ask all sidecars for more than it may have, in real time,
@@ -137,7 +137,7 @@ func TestAcceptRestarts(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		cars[i].end()
 		cars[i] = r.start(t)
-		took := limitertest.Eventually(t, "it knows of the debt", func() bool { return cars[i].level("debtor") < 0 })
+		took := testkit.Eventually(t, "it knows of the debt", func() bool { return cars[i].level("debtor") < 0 })
 		t.Logf("restart %d: the debts known after %v", i, took)
 		cancel()
 		running.Wait()

@@ -15,6 +15,7 @@ import (
 
 	"tempomat/limiter"
 	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(settled{m}) }
@@ -101,7 +102,7 @@ func (r *real) Join(t testing.TB) limiter.Sharer { return r.join(t) }
 // join makes one more sharer, whose port is open from now on.
 func (r *real) join(t testing.TB) *Sharer {
 	o := r.options
-	o.Listen = limitertest.FreeAddress(t)
+	o.Listen = testkit.FreeAddress(t)
 	o.Name, o.Join = o.Listen, append([]string(nil), r.addresses...)
 	r.addresses = append(r.addresses, o.Listen)
 	s, err := New(o)
@@ -169,7 +170,7 @@ func (c *sidecar) level(client string) float64 {
 // together waits until each of the sidecars sees so many, itself included.
 func together(t testing.TB, cars ...*sidecar) time.Duration {
 	t.Helper()
-	return limitertest.Eventually(t, fmt.Sprintf("%d sidecars see each other", len(cars)), func() bool {
+	return testkit.Eventually(t, fmt.Sprintf("%d sidecars see each other", len(cars)), func() bool {
 		for _, c := range cars {
 			if c.State().Sidecars != len(cars) {
 				return false

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // TestRestartedLearns: a sidecar is killed and started anew while others know of
@@ -30,12 +30,12 @@ func TestRestartedLearns(t *testing.T) {
 		}
 		return true
 	}
-	limitertest.Eventually(t, "all know of the debts", func() bool { return knows(cars[1]) && knows(cars[2]) })
+	testkit.Eventually(t, "all know of the debts", func() bool { return knows(cars[1]) && knows(cars[2]) })
 	for i := range cars {
 		cars[i].end()
 		began := time.Now()
 		cars[i] = r.start(t)
-		limitertest.Eventually(t, "the new one knows of the debts", func() bool { return knows(cars[i]) })
+		testkit.Eventually(t, "the new one knows of the debts", func() bool { return knows(cars[i]) })
 		t.Logf("restart %d: debts known %v after the start", i, time.Since(began).Round(time.Millisecond))
 		if a, b := cars[i].level("debtor-7"), cars[(i+1)%3].level("debtor-7"); a < b-0.3 || a > b+0.3 {
 			t.Errorf("restart %d: it owes %v here and %v there", i, -a, -b)
@@ -55,14 +55,14 @@ func TestSplitHeals(t *testing.T) {
 	r.network.split(1, r.addresses[2])
 	missed := max(together(t, cars[:2]...), together(t, cars[2:]...))
 	cars[0].ask("apart", 10*time.Second)
-	limitertest.Eventually(t, "the side knows", func() bool { return cars[1].level("apart") < 0 })
+	testkit.Eventually(t, "the side knows", func() bool { return cars[1].level("apart") < 0 })
 	if cars[2].level("apart") != testBurst {
 		t.Error("the split lets something through")
 	}
 	r.Heal()
 	healed := together(t, cars...)
 	cars[2].ask("whole", 10*time.Second)
-	known := limitertest.Eventually(t, "all know", func() bool { return cars[0].level("whole") < 0 && cars[1].level("whole") < 0 })
+	known := testkit.Eventually(t, "all know", func() bool { return cars[0].level("whole") < 0 && cars[1].level("whole") < 0 })
 	t.Logf("the split was noticed after %v, healed after %v; charges reached all in %v", missed, healed, known)
 	for i, c := range cars {
 		if l := c.level("apart"); l < 1.0/3-10.1 {
@@ -86,7 +86,7 @@ func TestKeysRotate(t *testing.T) {
 			}
 			name := fmt.Sprintf("step-%d-%d", i, j)
 			c.ask(name, 5*time.Second)
-			limitertest.Eventually(t, "a charge comes through in "+name, func() bool { return cars[1-j].level(name) < 0 })
+			testkit.Eventually(t, "a charge comes through in "+name, func() bool { return cars[1-j].level(name) < 0 })
 		}
 	}
 	old := r.start(t)

@@ -44,7 +44,7 @@ func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, err
 		p.limiter.Found(e.time(), b.workers, "php-fpm")
 	}
 	b.taker = p
-	p.gate.Guess = cpuaccount.NewHashedGuess(Hash(e.seed))
+	p.gate.Guess = cpuaccount.NewHashedEstimator(Hash(e.seed))
 	p.gate.SetWorkers(p.rules.Meter)
 	e.every(tickEach, p.tick)
 	e.every(measureEach, p.measure())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 )
 
 // Fleet makes sharers that are connected with each other, by one way to share.
@@ -135,7 +136,7 @@ func (f *fleet) connected(t *testing.T, cars []*sidecar, name string) {
 	t.Helper()
 	for i, from := range cars {
 		client, tries := fmt.Sprintf("%s-%d", name, i), 0
-		Eventually(t, "a charge of sidecar "+client+" is known to all", func() bool {
+		testkit.Eventually(t, "a charge of sidecar "+client+" is known to all", func() bool {
 			if tries++; tries%50 == 1 { // what was lost before they were connected stays lost
 				from.Debit(time.Now(), limiter.Charge{Key: clientKey(client), Cost: 0})
 				from.sharer.Offer(limiter.Charge{
@@ -197,9 +198,9 @@ func aNewcomerLearns(t *testing.T, f *fleet) {
 	cars := []*sidecar{f.start(t), f.start(t)}
 	f.connected(t, cars, "link")
 	cars[0].ask(context.Background(), "debtor", 6, 0)
-	Eventually(t, "the other sidecar knows of the debt", func() bool { return cars[1].level("debtor") < 0 })
+	testkit.Eventually(t, "the other sidecar knows of the debt", func() bool { return cars[1].level("debtor") < 0 })
 	late := f.start(t)
-	Eventually(t, "the newcomer knows of the debt", func() bool {
+	testkit.Eventually(t, "the newcomer knows of the debt", func() bool {
 		cars[0].Settle(time.Now(), cars[0].Arrive(time.Now(), limiter.Arrival{Keys: []limiter.Key{clientKey("other")}}), 0)
 		return late.level("debtor") < 0
 	})

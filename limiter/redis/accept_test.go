@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 // greedy asks for all that it can get until the context ends.
@@ -77,7 +77,7 @@ func TestAcceptThreeSidecars(t *testing.T) {
 // TestAcceptLatency measures what a request takes in the limiter without a sharer,
 // with one, and while Redis is away in each way.
 func TestAcceptLatency(t *testing.T) {
-	s := limitertest.StartRedis(t)
+	s := testkit.StartRedis(t)
 	o := Options{Addresses: []string{s.Address}}
 	alone := &sidecar{Limiter: limiter.New(time.Now(), testPolicy(), 1<<12, nil)}
 	with := [2]*sidecar{startSidecar(t, o), startSidecar(t, o)}

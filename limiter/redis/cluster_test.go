@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/quota"
+	"tempomat/limiter/testkit"
 )
 
-func clusterOptions(nodes []*limitertest.Redis) Options {
+func clusterOptions(nodes []*testkit.Redis) Options {
 	o := Options{Cluster: true}
 	for _, s := range nodes {
 		o.Addresses = append(o.Addresses, s.Address)
@@ -21,7 +21,7 @@ func clusterOptions(nodes []*limitertest.Redis) Options {
 // its replica takes over, and the sidecars go on.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	nodes := limitertest.StartRedisCluster(t, 1)
+	nodes := testkit.StartRedisCluster(t, 1)
 	o := clusterOptions(nodes)
 	bothWays(t, func(t *testing.T, noScripts bool) {
 		o := o
@@ -45,7 +45,7 @@ func TestCluster(t *testing.T) {
 		linked(t, cars[i%2], cars[1-i%2])
 	}
 	t.Logf("with all masters: %s", l.quantiles())
-	limitertest.KillMaster(t, nodes)
+	testkit.KillMaster(t, nodes)
 	worst := linked(t, cars[0], cars[1])
 	for i := range 64 {
 		worst = max(worst, linked(t, cars[i%2], cars[1-i%2]))

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/quota"
+	"tempomat/limiter/testkit"
 )
 
 // fault has two sidecars serve clients while Redis is away and after.
@@ -31,7 +31,7 @@ func fault(t *testing.T, o Options, away, back func()) {
 	linked(t, cars[1], cars[0])
 	l.end(t)
 	for _, car := range cars {
-		limitertest.Eventually(t, "the state says that Redis is back", func() bool { return car.sharer.State().Connected })
+		testkit.Eventually(t, "the state says that Redis is back", func() bool { return car.sharer.State().Connected })
 		got := car.sharer.State()
 		if got.Dropped == 0 || got.Pending > pendingKeys {
 			t.Errorf("after Redis is back: %+v", got)
@@ -66,7 +66,7 @@ func TestNothingOldIsCharged(t *testing.T) {
 	began := time.Now()
 	before := car.sharer.State().Failures
 	car.charge("late", 500*time.Millisecond)
-	limitertest.Eventually(t, "the charge went unanswered", func() bool { return car.sharer.State().Failures > before })
+	testkit.Eventually(t, "the charge went unanswered", func() bool { return car.sharer.State().Failures > before })
 	time.Sleep(time.Until(began.Add(stale + time.Second/2)))
 	s.Resume()
 	linked(t, car, car)
@@ -92,16 +92,16 @@ func TestChecksDoNotFindOut(t *testing.T) {
 		_, err := c.Check(ctx, time.Time{}, "a", "b", b, 1)
 		return err
 	}
-	limitertest.Eventually(t, "a check", func() bool { return check() == nil })
+	testkit.Eventually(t, "a check", func() bool { return check() == nil })
 	s.Pause()
-	limitertest.Eventually(t, "a check fails", func() bool { return check() != nil })
+	testkit.Eventually(t, "a check fails", func() bool { return check() != nil })
 	before := c.State().Failures
-	limitertest.Eventually(t, "the link has tried three times", func() bool {
+	testkit.Eventually(t, "the link has tried three times", func() bool {
 		if err := check(); !errors.Is(err, ErrAway) {
 			t.Fatalf("a check waited for Redis, in vain: %v", err)
 		}
 		return c.State().Failures >= before+3
 	})
 	s.Resume()
-	limitertest.Eventually(t, "a check after Redis went on", func() bool { return check() == nil })
+	testkit.Eventually(t, "a check after Redis went on", func() bool { return check() == nil })
 }

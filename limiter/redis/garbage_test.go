@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/quota"
+	"tempomat/limiter/testkit"
 )
 
 // TestGarbage: whatever stands in Redis where accounts, logs and buckets should,
@@ -35,7 +35,7 @@ func TestGarbage(t *testing.T) {
 	do("SET", account, "not a number")
 	linked(t, cars[0], cars[1])
 	cars[0].charge("odd", 3*time.Second)
-	limitertest.Eventually(t, "an account is set right", func() bool { return cars[1].level("odd") < 0 })
+	testkit.Eventually(t, "an account is set right", func() bool { return cars[1].level("odd") < 0 })
 	if got := cars[1].level("victim"); got != testBurst {
 		t.Errorf("the victim has %v", got)
 	}
@@ -44,12 +44,12 @@ func TestGarbage(t *testing.T) {
 	dropped := cars[0].sharer.State().Dropped
 	now := time.Now()
 	cars[0].sharer.Offer(limiter.Charge{Key: client("odd"), Cost: time.Second, At: now})
-	limitertest.Eventually(t, "a charge fails", func() bool { return cars[0].sharer.State().Dropped > dropped })
+	testkit.Eventually(t, "a charge fails", func() bool { return cars[0].sharer.State().Dropped > dropped })
 	linked(t, cars[1], cars[0])
 	do("DEL", n.log(0))
 	do("SET", n.log(0), "no log")
 	cars[0].charge("other", 3*time.Second)
-	limitertest.Eventually(t, "a log is no log", func() bool { return strings.Contains(cars[1].sharer.State().LastError, "WRONGTYPE") })
+	testkit.Eventually(t, "a log is no log", func() bool { return strings.Contains(cars[1].sharer.State().LastError, "WRONGTYPE") })
 	do("DEL", n.log(0))
 	linked(t, cars[0], cars[1])
 

@@ -1,14 +1,8 @@
 package redis
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,39 +10,18 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/quota"
+	"tempomat/limiter/testkit"
 )
 
 // certificate makes one for 127.0.0.1, and returns its files and who trusts it.
 func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
+	ca, dir := testkit.NewAuthority(t), t.TempDir()
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	os.WriteFile(certFile, cert, 0o600)
-	os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600)
-	pool = x509.NewCertPool()
-	pool.AppendCertsFromPEM(cert)
-	return certFile, keyFile, pool
+	cert, key := ca.Issue(t, time.Now().Add(time.Hour), "127.0.0.1")
+	testkit.WriteCertificate(t, cert, key, certFile, keyFile)
+	return certFile, keyFile, ca.Pool
 }
 
 // TestTLSAndUser connects encrypted, as a user who may do only what is needed, to
@@ -57,7 +30,7 @@ func TestTLSAndUser(t *testing.T) {
 	t.Parallel()
 	certFile, keyFile, pool := certificate(t)
 	plain := startServer(t)
-	_, port, _ := net.SplitHostPort(limitertest.FreeAddress(t))
+	_, port, _ := net.SplitHostPort(testkit.FreeAddress(t))
 	s := startServer(t, append(strings.Fields("--user default off --user sidecar on >secret ~site:* &* -@all +@connection "+
 		"+eval +evalsha +time +select +get +set +xadd +xrange +pexpire +pttl +hmget +hset +hincrby +multi +exec"),
 		"--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile,
@@ -97,8 +70,8 @@ func TestSentinel(t *testing.T) {
 	host, port, _ := net.SplitHostPort(master.Address)
 	file := filepath.Join(t.TempDir(), "sentinel.conf")
 	os.WriteFile(file, []byte("sentinel monitor site "+host+" "+port+" 1\n"), 0o600)
-	_, port, _ = net.SplitHostPort(limitertest.FreeAddress(t))
-	sentinel := limitertest.RedisCommand(t, file, "--sentinel", "--port", port, "--bind", "127.0.0.1")
+	_, port, _ = net.SplitHostPort(testkit.FreeAddress(t))
+	sentinel := testkit.RedisCommand(t, file, "--sentinel", "--port", port, "--bind", "127.0.0.1")
 	if err := sentinel.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +80,7 @@ func TestSentinel(t *testing.T) {
 		sentinel.Wait()
 	})
 	address := net.JoinHostPort("127.0.0.1", port)
-	limitertest.Eventually(t, "the sentinel listens", func() bool {
+	testkit.Eventually(t, "the sentinel listens", func() bool {
 		c, err := net.Dial("tcp", address)
 		return err == nil && c.Close() == nil
 	})

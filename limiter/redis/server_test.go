@@ -8,7 +8,7 @@ import (
 	"github.com/redis/rueidis"
 	"go.uber.org/goleak"
 
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -22,13 +22,13 @@ func TestMain(m *testing.M) {
 
 // server is a redis-server of the test's own.
 type server struct {
-	*limitertest.Redis
+	*testkit.Redis
 	t testing.TB
 }
 
 func startServer(t testing.TB, args ...string) *server {
 	t.Helper()
-	return &server{limitertest.StartRedis(t, args...), t}
+	return &server{testkit.StartRedis(t, args...), t}
 }
 
 func (s *server) options() Options {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
+	"tempomat/limiter/testkit"
 )
 
 const (
@@ -89,7 +89,7 @@ func linked(t testing.TB, from, to *sidecar) time.Duration {
 	began := time.Now()
 	id := fmt.Sprint("link-", linkNumber.Add(1))
 	tries := 0
-	limitertest.Eventually(t, "sidecars are linked", func() bool {
+	testkit.Eventually(t, "sidecars are linked", func() bool {
 		if tries++; tries%25 == 1 {
 			now := time.Now()
 			from.sharer.Offer(limiter.Charge{Key: client(id), Cost: 5 * time.Second, At: now, Received: now, Until: now})

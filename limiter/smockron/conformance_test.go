@@ -15,6 +15,7 @@ import (
 	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
+	"tempomat/limiter/testkit"
 )
 
 // fleet is gatekeepers of one master.
@@ -92,7 +93,7 @@ func subscriber(t *testing.T, address string) *zmq.Socket {
 // freeAddresses are two that nobody else has.
 func freeAddresses(t testing.TB) smockron.Addresses {
 	t.Helper()
-	return smockron.Addresses{Accounting: "tcp://" + limitertest.FreeAddress(t), Control: "tcp://" + limitertest.FreeAddress(t)}
+	return smockron.Addresses{Accounting: "tcp://" + testkit.FreeAddress(t), Control: "tcp://" + testkit.FreeAddress(t)}
 }
 
 // publisher is a master's control socket, of the test's own.

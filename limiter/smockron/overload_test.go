@@ -14,9 +14,9 @@ import (
 
 	zmq "github.com/pebbe/zmq4"
 
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
+	"tempomat/limiter/testkit"
 )
 
 // flood sends accounting of many identifiers as fast as ZeroMQ takes it.
@@ -69,15 +69,15 @@ func TestOverload(t *testing.T) {
 	slow := make(chan struct{})
 	serve(t, m, master.ServeOptions{Addresses: a, Now: time.Now, Queue: capacity, Seen: func(*smockron.Accounting) { <-slow }})
 	f := newFlood(t, a.Accounting, 100, 1)
-	limitertest.Eventually(t, "connected", func() bool { f.send(1); return waits(slow) })
+	testkit.Eventually(t, "connected", func() bool { f.send(1); return waits(slow) })
 	control := subscriber(t, a.Control)
-	limitertest.Eventually(t, "overload", func() bool {
+	testkit.Eventually(t, "overload", func() bool {
 		f.send(capacity)
 		waits(slow)
 		return f.next > 20*capacity
 	})
 	close(slow)
-	limitertest.Eventually(t, "drops are counted", func() bool { return m.State().Counts.Overload > capacity })
+	testkit.Eventually(t, "drops are counted", func() bool { return m.State().Counts.Overload > capacity })
 	orders := 0
 	for {
 		frames, err := control.RecvMessage(0)
@@ -185,7 +185,7 @@ func BenchmarkThroughput(b *testing.B) {
 	if os.Getenv("TEMPOMAT_BENCH_REDIS") != "" {
 		for _, k := range []master.Kind{master.Bucket, master.History} {
 			b.Run(k.String()+" and Redis", func(b *testing.B) {
-				s, err := master.OpenRedisStore("redis://" + limitertest.StartRedis(b).Address)
+				s, err := master.OpenRedisStore("redis://" + testkit.StartRedis(b).Address)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -225,7 +225,7 @@ func throughput(b *testing.B, rules []master.Rule, store master.Store) {
 }
 
 func zeroMQAlone(b *testing.B) {
-	address := "tcp://" + limitertest.FreeAddress(b)
+	address := "tcp://" + testkit.FreeAddress(b)
 	s, err := zmq.NewSocket(zmq.SUB)
 	if err != nil {
 		b.Fatal(err)

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
+	"tempomat/limiter/testkit"
 )
 
 // BenchmarkRequest is a request's way through the limiter with four classes: alone,
@@ -58,7 +58,7 @@ func BenchmarkRequest(b *testing.B) {
 		}
 		serve(b, master.New(master.Settings{Domains: domains}), master.ServeOptions{Addresses: a, Now: time.Now})
 		g, l := gatekeeper(b, a)
-		limitertest.Eventually(b, "there is a master", func() bool { return g.State()[0].Synced })
+		testkit.Eventually(b, "there is a master", func() bool { return g.State()[0].Synced })
 		b.ResetTimer()
 		request(b, l)
 	})

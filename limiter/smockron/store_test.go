@@ -11,9 +11,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
+	"tempomat/limiter/testkit"
 )
 
 // at is a master at work, with a store.
@@ -91,25 +91,25 @@ func (s *sidecar) spend(id string, cost time.Duration) {
 // TestMasterCarriesOn: a master that is killed and started anew goes on where the
 // first one stopped, by what Redis kept, and sidecars that know nothing learn it.
 func TestMasterCarriesOn(t *testing.T) {
-	redis := limitertest.StartRedis(t)
+	redis := testkit.StartRedis(t)
 	a := freeAddresses(t)
 	first := startMaster(t, a, redis.Address)
 	old := startSidecar(t, a)
-	limitertest.Eventually(t, "connected", old.connected)
+	testkit.Eventually(t, "connected", old.connected)
 	for range 15 {
 		old.spend("greedy", 900*time.Millisecond)
 	}
-	limitertest.Eventually(t, "throttled", func() bool { return old.owes("foo", "greedy") > 3 && old.owes("slash32", "greedy") > 0.05 })
-	limitertest.Eventually(t, "saved", func() bool { return first.State().Unsaved == 0 })
+	testkit.Eventually(t, "throttled", func() bool { return old.owes("foo", "greedy") > 3 && old.owes("slash32", "greedy") > 0.05 })
+	testkit.Eventually(t, "saved", func() bool { return first.State().Unsaved == 0 })
 	first.end()
 
 	second := startMaster(t, a, redis.Address)
 	fresh := startSidecar(t, a)
-	limitertest.Eventually(t, "throttled again", func() bool { return fresh.owes("foo", "greedy") > 1 && fresh.owes("slash32", "greedy") > 0.01 })
-	limitertest.Eventually(t, "the old one is back", old.connected)
-	limitertest.Eventually(t, "the fresh one is connected, too", fresh.connected) // who is not tells nothing
+	testkit.Eventually(t, "throttled again", func() bool { return fresh.owes("foo", "greedy") > 1 && fresh.owes("slash32", "greedy") > 0.01 })
+	testkit.Eventually(t, "the old one is back", old.connected)
+	testkit.Eventually(t, "the fresh one is connected, too", fresh.connected) // who is not tells nothing
 	before := second.State().Domains[1].Counts
-	limitertest.Eventually(t, "the new master goes on counting", func() bool {
+	testkit.Eventually(t, "the new master goes on counting", func() bool {
 		fresh.spend("greedy", time.Millisecond) // one message may be lost
 		return second.State().Domains[1].Counts != before
 	})
@@ -118,7 +118,7 @@ func TestMasterCarriesOn(t *testing.T) {
 // TestSecondMasterFetches: a master that was running all along asks for those whom
 // another one knew.
 func TestSecondMasterFetches(t *testing.T) {
-	redis := limitertest.StartRedis(t)
+	redis := testkit.StartRedis(t)
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Address}, DisableCache: true})
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestSecondMasterFetches(t *testing.T) {
 	a := freeAddresses(t)
 	startMaster(t, a, redis.Address)
 	s := startSidecar(t, a)
-	limitertest.Eventually(t, "connected", s.connected)
+	testkit.Eventually(t, "connected", s.connected)
 	// What the first master of all would have left there.
 	until := time.Now().Add(4 * time.Second).UnixMilli()
 	key := "throttle;foo;greedy"
@@ -135,25 +135,25 @@ func TestSecondMasterFetches(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.spend("greedy", 0)
-	limitertest.Eventually(t, "throttled by what the other one knew", func() bool { return s.owes("foo", "greedy") > 2 })
+	testkit.Eventually(t, "throttled by what the other one knew", func() bool { return s.owes("foo", "greedy") > 2 })
 }
 
 // TestRedisAway: without its store the master works from memory, and saves what
 // changed meanwhile when the store is back.
 func TestRedisAway(t *testing.T) {
-	redis := limitertest.StartRedis(t)
+	redis := testkit.StartRedis(t)
 	a := freeAddresses(t)
 	m := startMaster(t, a, redis.Address)
 	s := startSidecar(t, a)
-	limitertest.Eventually(t, "connected", s.connected)
+	testkit.Eventually(t, "connected", s.connected)
 	redis.Kill()
 	for range 15 {
 		s.spend("greedy", 0)
 	}
-	limitertest.Eventually(t, "throttled without the store", func() bool { return s.owes("foo", "greedy") > 3 })
+	testkit.Eventually(t, "throttled without the store", func() bool { return s.owes("foo", "greedy") > 3 })
 	if n := m.State().Unsaved; n > 2 {
 		t.Errorf("%d identifiers wait to be saved, want 2: it is to be no queue", n)
 	}
 	redis.Start()
-	limitertest.Eventually(t, "saved", func() bool { return m.State().Unsaved == 0 })
+	testkit.Eventually(t, "saved", func() bool { return m.State().Unsaved == 0 })
 }

@@ -18,9 +18,9 @@ import (
 	zmq "github.com/pebbe/zmq4"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
+	"tempomat/limiter/testkit"
 )
 
 // vectors are sequences recorded from the original master and gatekeeper on a
@@ -292,7 +292,7 @@ func (b *stage) keeper(domains []string) *keeper {
 		}
 	})
 	b.t.Cleanup(cancel)
-	limitertest.Eventually(b.t, "the gatekeeper has what the master knows", func() bool {
+	testkit.Eventually(b.t, "the gatekeeper has what the master knows", func() bool {
 		s := k.gatekeeper.State()[0]
 		return s.Present && s.Synced
 	})
@@ -330,7 +330,7 @@ func (b *stage) settled(keepers map[string]*keeper) string {
 	b.t.Helper()
 	got := b.drain()
 	for name, k := range keepers {
-		limitertest.Eventually(b.t, "gatekeeper "+name+" hears the order", func() bool {
+		testkit.Eventually(b.t, "gatekeeper "+name+" hears the order", func() bool {
 			s := k.gatekeeper.State()[0]
 			return s.Orders+s.Past == uint64(b.orders)
 		})

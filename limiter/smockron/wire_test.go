@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
+	"tempomat/limiter/testkit"
 )
 
 // peer is one end of a connection that speaks ZMTP 3.1 byte by byte, without any
@@ -99,7 +99,7 @@ func TestOnTheWire(t *testing.T) {
 		t.Errorf("asked with %q", got)
 	}
 	master.Write([]byte("\x01\x04foo\x00\x00\x0aRESYNCDONE"))
-	limitertest.Eventually(t, "it has been told", func() bool { return g.State()[0].Synced })
+	testkit.Eventually(t, "it has been told", func() bool { return g.State()[0].Synced })
 	received := time.UnixMilli(1795210055000)
 	g.Offer(limiter.Charge{
 		Key: limiter.Key{Class: "foo", ID: "u1"}, Event: limiter.Accepted, At: time.Now(), Received: received, Until: received,
@@ -134,7 +134,7 @@ func TestCostOnTheWire(t *testing.T) {
 		}
 	}})
 	runGatekeeper(t, g, limiter.New(time.Now(), limiter.Policy{}, 16, nil))
-	limitertest.Eventually(t, "there is a master", func() bool { return g.State()[0].Synced })
+	testkit.Eventually(t, "there is a master", func() bool { return g.State()[0].Synced })
 	for standing, want := range map[float64]int64{0: 50_500, 1: 50_500, 4: 12_625} {
 		now := time.Now()
 		g.Offer(limiter.Charge{
@@ -179,7 +179,7 @@ func TestPrefixDomain(t *testing.T) {
 		r, _ := l.Find(time.Now(), limiter.Key{Class: "foo", ID: id})
 		return r.Level < 0
 	}
-	limitertest.Eventually(t, "orders arrive, and what is wrong is counted", func() bool {
+	testkit.Eventually(t, "orders arrive, and what is wrong is counted", func() bool {
 		pub.SendMessage("foobar\x00", "DELAY_UNTIL", "other", later)
 		pub.SendMessage("foo\x00bar", "DELAY_UNTIL", "inner", later)
 		pub.SendMessage("foo\x00", "DELAY_UNTIL", "short")

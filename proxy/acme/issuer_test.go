@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"tempomat/proxy/acme/pebbletest"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/certificates"
 )
 
@@ -21,7 +21,7 @@ func TestWithoutAuthority(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s.serve(t, Options{Hosts: []string{"site.example"}, Directory: "https://" + pebbletest.Free(t) + "/dir", Storage: dir, HTTP: s.port(s.plain)})
+	s.serve(t, Options{Hosts: []string{"site.example"}, Directory: "https://" + testkit.FreeAddress(t) + "/dir", Storage: dir, HTTP: s.port(s.plain)})
 	for _, host := range []string{"site.example", "other.example"} {
 		if _, err := s.ask(nil, host); err == nil {
 			t.Errorf("%s: no error", host)

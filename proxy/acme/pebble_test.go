@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
+	"tempomat/limiter/testkit"
 	"tempomat/proxy"
 	"tempomat/proxy/acme/pebbletest"
 	"tempomat/proxy/certificates"
@@ -32,9 +33,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(of+"(*RingBufferRateLimiter).loop"), goleak.IgnoreAnyFunction(of+"keepLockfileFresh"))
 }
 
-// hang is when a test gives up; nothing is measured with it.
-const hang = 2 * time.Minute
-
 // storage names a directory that is removed after the test. What the library does in the
 // background may end a moment after all else.
 func storage(t *testing.T) string {
@@ -43,17 +41,10 @@ func storage(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { until(t, "the directory is removed", func() bool { return os.RemoveAll(dir) == nil }) })
+	t.Cleanup(func() {
+		testkit.Eventually(t, "the directory is removed", func() bool { return os.RemoveAll(dir) == nil })
+	})
 	return filepath.Join(dir, "acme")
-}
-
-func until(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(hang); !f(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: that does not come about", what)
-		}
-	}
 }
 
 // site is a server with certificates of an Issuer.
@@ -117,7 +108,7 @@ func (s *site) ask(roots *x509.CertPool, host string) (*x509.Certificate, error)
 		},
 	}
 	defer transport.CloseIdleConnections()
-	res, err := (&http.Client{Transport: transport, Timeout: hang}).Get("https://" + host + "/")
+	res, err := (&http.Client{Transport: transport, Timeout: testkit.Patience}).Get("https://" + host + "/")
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +139,7 @@ func TestRenewalUnderLoad(t *testing.T) {
 				o.HTTP, o.TLS = s.port(s.plain), net.TCPAddr{}
 			}
 			s.serve(t, o)
-			until(t, "there are certificates", func() bool {
+			testkit.Eventually(t, "there are certificates", func() bool {
 				return s.issuer.latest(hosts[0]) != nil && s.issuer.latest(hosts[1]) != nil
 			})
 			var asked, failed atomic.Int64

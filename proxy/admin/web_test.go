@@ -23,8 +23,8 @@ import (
 
 const testToken = "correct-horse-battery-staple"
 
-// doors is a server at real sockets.
-type doors struct {
+// listeners is a server at real sockets.
+type listeners struct {
 	t       *testing.T
 	tcp     string
 	unix    string
@@ -32,9 +32,9 @@ type doors struct {
 	reloads atomic.Int64
 }
 
-func openDoors(t *testing.T) *doors {
+func openListeners(t *testing.T) *listeners {
 	t.Helper()
-	d := &doors{t: t, access: new(Access), unix: filepath.Join(t.TempDir(), "a.sock")}
+	d := &listeners{t: t, access: new(Access), unix: filepath.Join(t.TempDir(), "a.sock")}
 	d.access.Set(testToken, []string{"Status.Example.org"})
 	o := options()
 	o.Access = d.access
@@ -68,7 +68,7 @@ func openDoors(t *testing.T) *doors {
 }
 
 // say sends a request as it stands and returns the answer.
-func (d *doors) say(network, request string) (*http.Response, string) {
+func (d *listeners) say(network, request string) (*http.Response, string) {
 	d.t.Helper()
 	c := d.dial(network)
 	defer c.Close()
@@ -78,7 +78,7 @@ func (d *doors) say(network, request string) (*http.Response, string) {
 	return read(d.t, c)
 }
 
-func (d *doors) dial(network string) net.Conn {
+func (d *listeners) dial(network string) net.Conn {
 	d.t.Helper()
 	c, err := net.Dial(network, map[string]string{"tcp": d.tcp, "unix": d.unix}[network])
 	if err != nil {
@@ -112,7 +112,7 @@ func request(line, host, body string, header ...string) string {
 }
 
 func TestWebRefuses(t *testing.T) {
-	d := openDoors(t)
+	d := openListeners(t)
 	const right, json = "Authorization: Bearer " + testToken, "Content-Type: application/json"
 	large := strings.Repeat("x", mostBody+1)
 	for name, c := range map[string]struct {
@@ -201,7 +201,7 @@ func TestWebRefuses(t *testing.T) {
 }
 
 func TestWebTakesNoTokenWithoutOne(t *testing.T) {
-	d := openDoors(t)
+	d := openListeners(t)
 	d.access.Set("", nil)
 	for _, token := range []string{testToken, "", " "} {
 		if resp, body := d.say("tcp", request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+token)); resp.StatusCode != 401 || !strings.Contains(body, "no token") {
@@ -211,7 +211,7 @@ func TestWebTakesNoTokenWithoutOne(t *testing.T) {
 }
 
 func TestWebTakesANewToken(t *testing.T) {
-	d := openDoors(t)
+	d := openListeners(t)
 	d.access.Set("another-token-of-some-length", []string{"other.example"})
 	for _, c := range []struct {
 		host, token string
@@ -227,7 +227,7 @@ func TestWebTakesANewToken(t *testing.T) {
 }
 
 func TestWebBoundsGuesses(t *testing.T) {
-	d := openDoors(t)
+	d := openListeners(t)
 	guess := func(token string) int {
 		resp, _ := d.say("tcp", request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+token))
 		if resp.StatusCode == 429 && resp.Header.Get("Retry-After") != "6" {
@@ -323,7 +323,7 @@ func visit(t *testing.T, c net.Conn, request string) (*http.Response, error) {
 // TestWebBoundsConnections: whoever connects and shows no token makes room for others in the
 // end; who has shown it keeps its connection, whatever others do.
 func TestWebBoundsConnections(t *testing.T) {
-	d := openDoors(t)
+	d := openListeners(t)
 	icon, status := request("GET /static/icon.svg", d.tcp, ""), request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+testToken)
 	come := func(request string, want int) net.Conn {
 		c := d.dial("tcp")
@@ -367,7 +367,7 @@ func TestWebBoundsConnections(t *testing.T) {
 // TestWebGuessesKeepNoViewerOut: who guesses tokens from the address that a viewer has, as
 // all have on one machine, takes nothing from the viewer.
 func TestWebGuessesKeepNoViewerOut(t *testing.T) {
-	d := openDoors(t)
+	d := openListeners(t)
 	viewer := d.dial("tcp")
 	defer viewer.Close()
 	ask := func(token string) int {

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/http1"
 )
 
@@ -47,37 +48,9 @@ func serve(t *testing.T, scripts ...func(c net.Conn, br *bufio.Reader)) *server 
 // serveVirtual does the same in the memory of a synctest bubble, where nothing is late that
 // is not meant to be.
 func serveVirtual(t *testing.T, scripts ...func(c net.Conn, br *bufio.Reader)) *server {
-	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
-	return serveOn(t, l, l.dial, scripts...)
+	l := testkit.NewPipes()
+	return serveOn(t, l, l.Dial, scripts...)
 }
-
-// pipes is a listener in memory, which is closed once.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (l *pipes) dial(ctx context.Context) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case l.conns <- far:
-		return near, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (l *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipes) Close() error   { close(l.closed); return nil }
-func (l *pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
 func serveOn(t *testing.T, l net.Listener, dial Dial, scripts ...func(c net.Conn, br *bufio.Reader)) *server {
 	s := &server{t: t, l: l, dial: dial}

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"tempomat/proxy/certificates/certtest"
+	"tempomat/limiter/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,21 +26,21 @@ type site struct {
 	*Store
 	t    *testing.T
 	dir  string
-	ca   *certtest.Authority
+	ca   *testkit.Authority
 	logs *observer.ObservedLogs
 	now  time.Time
 }
 
 func newSite(t *testing.T) *site {
 	core, logs := observer.New(zapcore.InfoLevel)
-	return &site{Store: New(zap.New(core)), t: t, dir: t.TempDir(), ca: certtest.New(t), logs: logs, now: time.Now()}
+	return &site{Store: New(zap.New(core)), t: t, dir: t.TempDir(), ca: testkit.NewAuthority(t), logs: logs, now: time.Now()}
 }
 
 // put writes a certificate and its key, valid for so many days.
 func (s *site) put(certificate, key string, days int, names ...string) {
 	s.t.Helper()
 	c, k := s.ca.Issue(s.t, s.now.Add(time.Duration(days)*24*time.Hour), names...)
-	certtest.Write(s.t, c, k, filepath.Join(s.dir, certificate), filepath.Join(s.dir, key))
+	testkit.WriteCertificate(s.t, c, k, filepath.Join(s.dir, certificate), filepath.Join(s.dir, key))
 }
 
 func (s *site) load(sources ...Source) {

@@ -72,12 +72,12 @@ func serve(path string) error {
 	if err != nil {
 		return err
 	}
-	door, err := net.Listen("unix", path)
+	socket, err := net.Listen("unix", path)
 	if err != nil {
 		return err
 	}
 	go s.accept(r.Clients(site, s.shed), s.echo)
-	go s.accept(r.Admin(door), s.answer)
+	go s.accept(r.Admin(socket), s.answer)
 	fmt.Println(site.Addr())
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
@@ -151,10 +151,10 @@ func (s *child) answer(c net.Conn) {
 }
 
 // start starts a child and returns the addresses of its site and of its admin socket.
-func start(t *testing.T, does string) (site, door string) {
-	door = t.TempDir() + "/socket"
+func start(t *testing.T, does string) (site, socket string) {
+	socket = t.TempDir() + "/socket"
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childSocket+"="+door, childDoes+"="+does)
+	cmd.Env = append(os.Environ(), childSocket+"="+socket, childDoes+"="+does)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func start(t *testing.T, does string) (site, door string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimSpace(site), door
+	return strings.TrimSpace(site), socket
 }
 
 // connect connects, until the test ends.
@@ -207,11 +207,11 @@ func ask(t *testing.T, c net.Conn, line string) string {
 
 // flood opens many more connections than the child has descriptors, and waits until it
 // has none.
-func flood(t *testing.T, site, door string) (conns []net.Conn) {
+func flood(t *testing.T, site, socket string) (conns []net.Conn) {
 	for range 4 * childLimit {
 		conns = append(conns, connect(t, "tcp", site))
 	}
-	c := connect(t, "unix", door)
+	c := connect(t, "unix", socket)
 	defer c.Close()
 	for strings.HasPrefix(ask(t, c, "full?"), "0 ") {
 		time.Sleep(time.Millisecond) // the child says when; a hang ends by the deadline
@@ -221,11 +221,11 @@ func flood(t *testing.T, site, door string) (conns []net.Conn) {
 
 // With no descriptor left the admin socket answers, always, and several at a time.
 func TestAdminAnswersWithoutDescriptors(t *testing.T) {
-	site, door := start(t, "")
-	flood(t, site, door)
+	site, socket := start(t, "")
+	flood(t, site, socket)
 	exhausted := 0
 	for range 100 {
-		c := connect(t, "unix", door)
+		c := connect(t, "unix", socket)
 		if strings.HasSuffix(ask(t, c, "well?"), " exhausted") {
 			exhausted++
 		}
@@ -236,29 +236,29 @@ func TestAdminAnswersWithoutDescriptors(t *testing.T) {
 		t.Errorf("the server had no descriptor left for %d answers of 100 only", exhausted)
 	}
 	for range spares {
-		ask(t, connect(t, "unix", door), "all at once?")
+		ask(t, connect(t, "unix", socket), "all at once?")
 	}
 }
 
 func TestClientsAreServedOnceThereAreDescriptors(t *testing.T) {
-	site, door := start(t, "")
-	for _, c := range flood(t, site, door) {
+	site, socket := start(t, "")
+	for _, c := range flood(t, site, socket) {
 		c.Close()
 	}
 	if got := ask(t, connect(t, "tcp", site), "hello"); got != "hello" {
 		t.Error(got)
 	}
-	ask(t, connect(t, "unix", door), "well?")
+	ask(t, connect(t, "unix", socket), "well?")
 }
 
 // An owner that closes something when told gets newcomers in, though nobody leaves.
 func TestNewcomersGetInWhereOthersAreClosed(t *testing.T) {
-	site, door := start(t, sheds)
-	flood(t, site, door)
+	site, socket := start(t, sheds)
+	flood(t, site, socket)
 	for range 2 * childLimit {
 		if got := ask(t, connect(t, "tcp", site), "hello"); got != "hello" {
 			t.Fatal(got)
 		}
 	}
-	ask(t, connect(t, "unix", door), "well?")
+	ask(t, connect(t, "unix", socket), "well?")
 }

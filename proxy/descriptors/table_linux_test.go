@@ -10,7 +10,7 @@ import (
 // One address opens three times as many connections as there are descriptors. A person
 // of another keeps a connection all the while, others come, and descriptors never run out.
 func TestFloodFromOneAddress(t *testing.T) {
-	site, door := start(t, bounds)
+	site, socket := start(t, bounds)
 	dial := func(from string) net.Conn {
 		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: hang}).Dial("tcp", site)
 		if err != nil {
@@ -35,7 +35,7 @@ func TestFloodFromOneAddress(t *testing.T) {
 		}
 		newcomer.Close()
 	}
-	if answer := ask(t, connect(t, "unix", door), "full?"); !strings.HasPrefix(answer, "0 ") {
+	if answer := ask(t, connect(t, "unix", socket), "full?"); !strings.HasPrefix(answer, "0 ") {
 		t.Errorf("descriptors ran out: %s", answer)
 	}
 }

@@ -19,13 +19,11 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/http1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// hang is when a test gives up; nothing is measured with it.
-const hang = time.Minute
 
 // start serves a handler on the loopback, and returns how to connect to it.
 func start(t *testing.T, h http.HandlerFunc, change func(*Options)) (dial func() *net.TCPConn, s *Server) {
@@ -53,7 +51,7 @@ func start(t *testing.T, h http.HandlerFunc, change func(*Options)) (dial func()
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		_ = c.SetDeadline(time.Now().Add(hang))
+		_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 		return c.(*net.TCPConn)
 	}, s
 }
@@ -464,10 +462,10 @@ func TestPatience(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := NewServer(http.HandlerFunc(script), Options{Header: header, Idle: idle, MaxHead: 1 << 10, Log: zap.NewNop()})
-				l := newPipes()
+				l := testkit.NewPipes()
 				var all sync.WaitGroup
 				all.Go(func() { _ = s.Serve(l, Entrance{}) })
-				c := l.dial()
+				c := piped(t, l)
 				var from time.Time
 				hears := make(chan time.Time)
 				go func() {
@@ -499,10 +497,10 @@ func TestShutdown(t *testing.T) {
 			time.Sleep(time.Minute)
 			script(w, r)
 		}), Options{Header: time.Hour, Idle: time.Hour, MaxHead: 1 << 10, Log: zap.NewNop()})
-		l := newPipes()
+		l := testkit.NewPipes()
 		var all sync.WaitGroup
 		all.Go(func() { _ = s.Serve(l, Entrance{}) })
-		silent, busy := l.dial(), l.dial()
+		silent, busy := piped(t, l), piped(t, l)
 		heard := make(chan string, 2)
 		for _, c := range []net.Conn{silent, busy} {
 			all.Go(func() {
@@ -530,32 +528,15 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// pipes is a listener in memory.
-type pipes struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
-
-func (l *pipes) dial() net.Conn {
-	near, far := net.Pipe()
-	l.conns <- far
-	return near
-}
-
-func (l *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
+// piped connects in memory.
+func piped(t *testing.T, l *testkit.Pipes) net.Conn {
+	t.Helper()
+	c, err := l.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
+	return c
 }
-
-func (l *pipes) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
-func (l *pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
 // TestHeadWhileReading: the answer's head does not wait for who reads the body, as the
 // client may wait for it.

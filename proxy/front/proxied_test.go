@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/proxy/certificates/certtest"
+	"tempomat/limiter/testkit"
 )
 
 const (
@@ -33,7 +33,7 @@ func trust(o *Options) { o.Trusts = func(string) bool { return true } }
 
 // TestProxied has requests come behind headers in whatever pieces, with TLS and without.
 func TestProxied(t *testing.T) {
-	authority := certtest.New(t)
+	authority := testkit.NewAuthority(t)
 	config := &tls.Config{Certificates: []tls.Certificate{authority.Pair(t, "a.example")}}
 	for name, tc := range map[string]struct {
 		header, client string // the client; empty: the peer

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"tempomat/proxy/certificates/certtest"
+	"tempomat/limiter/testkit"
 )
 
 // steps notes how connections have begun.
@@ -53,7 +53,7 @@ func entered(t *testing.T, h http.Handler, e Entrance, change func(*Options)) (l
 // overTLS serves a handler over TLS, and returns how to connect to it.
 func overTLS(t *testing.T, h http.Handler, change func(*Options)) (dial func() *tls.Conn, l net.Listener, s *Server, seen *steps) {
 	t.Helper()
-	authority := certtest.New(t)
+	authority := testkit.NewAuthority(t)
 	config := &tls.Config{Certificates: []tls.Certificate{authority.Pair(t, "a.example")}, NextProtos: []string{"h2", "http/1.1"}}
 	l, s, seen = entered(t, h, Entrance{TLS: config}, change)
 	dial = func() *tls.Conn {
@@ -73,7 +73,7 @@ func connect(t *testing.T, l net.Listener) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(hang))
+	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 	return c.(*net.TCPConn)
 }
 
@@ -111,7 +111,7 @@ func TestSecuredRequests(t *testing.T) {
 		for range 3 {
 			_, _ = io.WriteString(c, getHello)
 			hear(t, r, "200 hello")
-			until(t, func() (rested bool) {
+			testkit.Eventually(t, "the connection rests", func() (rested bool) {
 				s.conns.Each(func(c *conn) { rested = c.rested.Load() })
 				return rested
 			})
@@ -222,7 +222,7 @@ func TestSecuredRest(t *testing.T) {
 	}
 	defer near.Close()
 	s := NewServer(http.HandlerFunc(script), Options{Log: zap.NewNop()})
-	config := &tls.Config{Certificates: []tls.Certificate{certtest.New(t).Pair(t, "a.example")}}
+	config := &tls.Config{Certificates: []tls.Certificate{testkit.NewAuthority(t).Pair(t, "a.example")}}
 	c := s.newConn(near, &Entrance{TLS: config}, nil)
 	c.waits(time.Now())
 	shaken := make(chan error, 1)
@@ -248,22 +248,13 @@ func TestSecuredRest(t *testing.T) {
 		rests("with a part of a record")
 	}
 	wire.flush(1 << 20)
-	until(t, try)
+	testkit.Eventually(t, "the whole record has come", try)
 	if got := string(c.memory.bytes[:c.tried]); got != getHello {
 		t.Errorf("got %q", got)
 	}
 	c.giveBack()
 	rests("after it")
 	_ = near.Close()
-}
-
-func until(t *testing.T, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(hang); !f(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it does not come about")
-		}
-	}
 }
 
 // TestSecuredClientLeaves has a handler notice it.
@@ -289,7 +280,7 @@ func TestSecuredClientLeaves(t *testing.T) {
 			leave(c)
 			select {
 			case <-noticed:
-			case <-time.After(hang):
+			case <-time.After(testkit.Patience):
 				t.Fatal("nobody notices")
 			}
 		})

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 
 	"pgregory.net/rapid"
+
+	"tempomat/limiter/testkit"
 )
 
 // TestTurns: of those that wait, one of each address comes before the second one of any.
@@ -166,7 +168,7 @@ func TestGoneBeforeItsTurn(t *testing.T) {
 	c := connect(t, l)
 	hello := make(chan error, 1)
 	go func() { hello <- tls.Client(c, &tls.Config{InsecureSkipVerify: true}).Handshake() }()
-	until(t, func() bool {
+	testkit.Eventually(t, "it waits for its turn", func() bool {
 		s.turns.mu.Lock()
 		defer s.turns.mu.Unlock()
 		return len(s.turns.lines) == 1
@@ -175,7 +177,7 @@ func TestGoneBeforeItsTurn(t *testing.T) {
 	if <-hello == nil {
 		t.Error("it was served before its turn")
 	}
-	until(t, func() bool { // the kernel knows
+	testkit.Eventually(t, "the kernel knows that it has left", func() bool {
 		left := false
 		s.conns.Each(func(x *conn) { left = hasLeft(x.raw, true) })
 		return left

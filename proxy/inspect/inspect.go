@@ -46,7 +46,7 @@ type Forgiver interface {
 type Inspector struct {
 	Requests Requests
 	Ledger   telemetry.Ledger
-	Guess    *cpuaccount.Guess
+	Guess    *cpuaccount.Estimator
 	Forgiver Forgiver
 	Pinned   *classify.Pins
 	Recents  Recents // nil: nothing is remembered

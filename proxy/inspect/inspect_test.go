@@ -56,7 +56,7 @@ func newNight(t *testing.T) *night {
 	log, seen := observer.New(zap.InfoLevel)
 	n.log = seen
 	n.Inspector = &Inspector{
-		Requests: n, Ledger: n.limiter, Guess: cpuaccount.NewGuess(), Forgiver: n.limiter, Pinned: new(classify.Pins), Recents: n, Log: zap.New(log),
+		Requests: n, Ledger: n.limiter, Guess: cpuaccount.NewEstimator(), Forgiver: n.limiter, Pinned: new(classify.Pins), Recents: n, Log: zap.New(log),
 	}
 	return n
 }

@@ -15,14 +15,14 @@ import (
 // set once, by New; both may be used concurrently.
 type Gatekeeper struct {
 	Limiter *limiter.Limiter
-	Guess   *cpuaccount.Guess
+	Guess   *cpuaccount.Estimator
 
 	measured time.Time // since when the CPU use was not
 }
 
 // New makes a Gatekeeper that has seen no request.
 func New(now time.Time, l *limiter.Limiter) *Gatekeeper {
-	return &Gatekeeper{Limiter: l, Guess: cpuaccount.NewGuess(), measured: now}
+	return &Gatekeeper{Limiter: l, Guess: cpuaccount.NewEstimator(), measured: now}
 }
 
 // Rules are what is in force for a request, from its first byte to its last. They

@@ -124,7 +124,7 @@ func both(t *testing.T, mode limiter.Mode, all []traced) (got, want watcher) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.guess = cpuaccount.NewHashedGuess(alike)
+	p.guess = cpuaccount.NewHashedEstimator(alike)
 	got = watcher{}
 	p.observer = got
 	if err := p.play(t.Context()); err != nil {
@@ -196,7 +196,7 @@ func drive(t *testing.T, epoch time.Time, shift time.Duration, all []traced, s S
 	d := &driver{Setup: s, epoch: epoch, seen: watcher{}}
 	d.limiter = limiter.New(epoch, s.Policy, s.TableSize, nil)
 	d.gate = lifecycle.New(epoch, d.limiter)
-	d.gate.Guess = cpuaccount.NewHashedGuess(alike)
+	d.gate.Guess = cpuaccount.NewHashedEstimator(alike)
 	d.gate.SetWorkers(s.Rules.Meter)
 	for _, x := range all {
 		d.until(x.at + shift)

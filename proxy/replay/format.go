@@ -38,7 +38,7 @@ func (f Format) parser() parser {
 	case Nginx:
 		return &combined{unit: time.Second}
 	case Tempomat:
-		return &journal{}
+		return &accessLog{}
 	case Auto:
 	}
 	return nil

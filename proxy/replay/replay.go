@@ -62,7 +62,7 @@ type player struct {
 	engine   *engine
 	tally    *tally
 	observer observer
-	guess    *cpuaccount.Guess // nil: one that knows nothing
+	guess    *cpuaccount.Estimator // nil: one that knows nothing
 }
 
 func newPlayer(r io.Reader, s Setup) (*player, error) {

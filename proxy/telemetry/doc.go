@@ -7,7 +7,7 @@
 //	entry.go      what is kept of it for those that add up
 //	feed.go       how it comes to them
 //	sample.go     of many a bounded sample
-//	journal.go    the access log
+//	accesslog.go  the access log
 //	combined.go   its lines in Apache's format
 //	words.go      what of a request's query may be logged
 //	counts.go     exact counters, by group

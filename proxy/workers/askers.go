@@ -30,7 +30,7 @@ func (a *askers) look(now time.Time, databases []int) (ok bool) {
 	}
 	if a.looked.IsZero() || now.Sub(a.looked) >= pause {
 		a.looked = now
-		a.doors(databases)
+		a.listeners(databases)
 	}
 	if len(a.ports)+len(a.names) == 0 {
 		return false
@@ -52,8 +52,8 @@ func (a *askers) look(now time.Time, databases []int) (ok bool) {
 	return true
 }
 
-// doors finds where processes listen.
-func (a *askers) doors(of []int) {
+// listeners finds where processes listen.
+func (a *askers) listeners(of []int) {
 	held := map[uint32]bool{}
 	for _, pid := range of {
 		_ = a.proc.each(pid, func(_ int, link string) bool {

@@ -45,14 +45,14 @@ type Finder struct {
 	port uint16 // of the backend; 0: it listens at a unix socket
 	name string // of that
 
-	doors    []uint32  // the listening sockets
-	group    []int     // who holds one
-	conn     int       // the descriptor that a connection had last
-	listener int       // the one that the listening socket had last
-	longest  bool      // who was found last had waited for longer than most
-	next     time.Time // when the group may be looked for again
-	pause    time.Duration
-	rests    time.Time // until when only that is looked at which costs little
+	listening []uint32  // the listening sockets
+	group     []int     // who holds one
+	conn      int       // the descriptor that a connection had last
+	listener  int       // the one that the listening socket had last
+	longest   bool      // who was found last had waited for longer than most
+	next      time.Time // when the group may be looked for again
+	pause     time.Duration
+	rests     time.Time // until when only that is looked at which costs little
 
 	open    map[uint32]bool // the backend's connections
 	counted time.Time       // when these were asked for
@@ -141,7 +141,7 @@ func (f *Finder) many(now time.Time, s *Seat) bool {
 func (f *Finder) several(now time.Time, pid int) bool {
 	f.held = f.held[:0]
 	_ = f.proc.each(pid, func(_ int, link string) bool {
-		if inode := socketOf(link); inode != 0 && !slices.Contains(f.doors, inode) && !slices.Contains(f.held, inode) {
+		if inode := socketOf(link); inode != 0 && !slices.Contains(f.listening, inode) && !slices.Contains(f.held, inode) {
 			f.held = append(f.held, inode)
 		}
 		return true
@@ -282,29 +282,29 @@ func (f *Finder) found(i int) {
 
 // regroup looks for the processes that hold the listening socket.
 func (f *Finder) regroup() error {
-	f.doors = f.doors[:0]
+	f.listening = f.listening[:0]
 	if f.port != 0 {
 		f.diag.eachTCP(listens, f.port, 0, func(s socket) {
 			if s.port == f.port {
-				f.doors = append(f.doors, s.inode)
+				f.listening = append(f.listening, s.inode)
 			}
 		})
 	} else {
 		f.diag.eachUnix(listens, func(s socket) {
 			if string(bytes.TrimRight(s.name, "\x00")) == f.name {
-				f.doors = append(f.doors, s.inode)
+				f.listening = append(f.listening, s.inode)
 			}
 		})
 	}
 	f.group = f.group[:0]
 	denied := false
 	for _, pid := range f.proc.pids() {
-		if slices.Contains(f.doors, socketOf(f.proc.link(pid, f.listener))) {
+		if slices.Contains(f.listening, socketOf(f.proc.link(pid, f.listener))) {
 			f.group = append(f.group, pid)
 			continue
 		}
 		err := f.proc.each(pid, func(fd int, link string) bool {
-			if !slices.Contains(f.doors, socketOf(link)) {
+			if !slices.Contains(f.listening, socketOf(link)) {
 				return true
 			}
 			f.group, f.listener = append(f.group, pid), fd

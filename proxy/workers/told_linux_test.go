@@ -15,6 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"tempomat/limiter/testkit"
 )
 
 // ear listens, and sends.
@@ -62,15 +64,13 @@ func (e *ear) send(text string) (sent bool) {
 // await waits until a request is claimed, as often as there is room for what is said.
 func (e *ear) await(n Number, text string) *claim {
 	e.t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+	var c *claim
+	testkit.Eventually(e.t, "somebody is heard", func() bool {
 		e.send(text)
-		if c := e.claims.of(n); c != nil {
-			return c
-		}
-		time.Sleep(time.Millisecond)
-	}
-	e.t.Fatal("nobody is heard")
-	return nil
+		c = e.claims.of(n)
+		return c != nil
+	})
+	return c
 }
 
 // TestTold has a process say what it serves, and the kernel say which one that was.
@@ -85,12 +85,13 @@ func TestTold(t *testing.T) {
 	if u {
 		t.Error("it has served it already")
 	}
-	for deadline := time.Now().Add(time.Minute); !u && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	testkit.Eventually(t, "it is heard that it has ended", func() bool {
 		e.send("-" + text)
 		_, u = c.final()
-	}
-	if !u || !c.serves() {
-		t.Error("nobody hears that it has ended")
+		return u
+	})
+	if !c.serves() {
+		t.Error("another is taken to have served it, too")
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"tempomat/proxy/certificates/certtest"
+	"tempomat/limiter/testkit"
 )
 
 // module is Let's Encrypt's test server.
@@ -38,10 +38,10 @@ func Start(t *testing.T, httpPort, tlsPort int, validity time.Duration) *Authori
 	t.Helper()
 	dir := t.TempDir()
 	build(t, dir)
-	ca := certtest.New(t)
+	ca := testkit.NewAuthority(t)
 	certificate, key := ca.Issue(t, time.Now().AddDate(0, 0, 1), "127.0.0.1")
-	certtest.Write(t, certificate, key, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
-	listen, manage := Free(t), Free(t)
+	testkit.WriteCertificate(t, certificate, key, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+	listen, manage := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	configure(t, dir, map[string]any{
 		"listenAddress": listen, "managementListenAddress": manage,
 		"certificate": filepath.Join(dir, "cert.pem"), "privateKey": filepath.Join(dir, "key.pem"),
@@ -109,7 +109,7 @@ func run(t *testing.T, dir string) {
 func awaitRoot(t *testing.T, url string, trusted *x509.CertPool) (root []byte) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: trusted}}}
-	until(t, "Pebble answers", func() bool {
+	testkit.Eventually(t, "Pebble answers", func() bool {
 		res, err := client.Get(url)
 		if err != nil {
 			return false
@@ -144,27 +144,4 @@ func startDNS(t *testing.T) string {
 		}
 	})
 	return l.Addr().String()
-}
-
-// Free is an address of this machine that nobody listens at.
-func Free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// hang is when a test gives up; nothing is measured with it.
-const hang = time.Minute
-
-func until(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(hang); !f(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: that does not come about", what)
-		}
-	}
 }

@@ -13,10 +13,9 @@ import (
 	"sync"
 	"testing"
 	"time"
-)
 
-// patience is how long anything may take before a test gives up.
-const patience = 60 * time.Second
+	"tempomat/limiter/testkit"
+)
 
 // chromium is a real one, driven by its DevTools over a pipe.
 type chromium struct {
@@ -40,23 +39,9 @@ type message struct {
 	Error   *struct{ Message string } `json:"error,omitempty"`
 }
 
-func needChromium(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "google-chrome", "chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatal("this test needs chromium, which is not here: make deps")
-	}
-	t.Skip("this test needs chromium, which is not here: make deps")
-	return ""
-}
-
 func startChromium(t *testing.T) *chromium {
 	t.Helper()
-	path, home := needChromium(t), t.TempDir()
+	path, home := testkit.Program(t, "chromium", "google-chrome", "chrome"), t.TempDir()
 	theirIn, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +63,7 @@ func startChromium(t *testing.T) *chromium {
 	go c.read(in)
 	t.Cleanup(func() {
 		_ = c.send(message{Method: "Browser.close"})
-		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(testkit.Patience, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
 		timer.Stop()
 		_ = out.Close()
@@ -91,7 +76,7 @@ func startChromium(t *testing.T) *chromium {
 
 // settle waits until the browser's last processes have left its profile alone.
 func settle(home string) {
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(testkit.Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if os.RemoveAll(home) == nil {
 			return
 		}
@@ -160,7 +145,7 @@ func (c *chromium) try(session, method string, params, into any) error {
 		return nil
 	case <-c.ended:
 		return errors.New("chromium ended")
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		return errors.New("chromium says nothing")
 	}
 }
@@ -250,7 +235,7 @@ func (p *tab) tryEval(expression string, into any) error {
 func (p *tab) await(what, expression string) {
 	p.t.Helper()
 	var err error
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(testkit.Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		var yes bool
 		if err = p.tryEval("Boolean("+expression+")", &yes); err == nil && yes {
 			return

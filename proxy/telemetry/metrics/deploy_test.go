@@ -13,6 +13,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/telemetry"
 )
 
@@ -46,24 +47,9 @@ func readRules(t *testing.T, name string) (r rules) {
 	return r
 }
 
-// needPromtool skips a test where promtool is missing, but where CI runs.
-func needPromtool(t *testing.T) string {
-	t.Helper()
-	path, err := exec.LookPath("promtool")
-	switch {
-	case err == nil:
-		return path
-	case os.Getenv("CI") != "":
-		t.Fatal("there is no promtool: apt-get install prometheus")
-	default:
-		t.Skip("there is no promtool: apt-get install prometheus")
-	}
-	return ""
-}
-
 // TestAlerts has promtool check the alerts, and run their own tests.
 func TestAlerts(t *testing.T) {
-	promtool := needPromtool(t)
+	promtool := testkit.Program(t, "promtool")
 	for _, args := range [][]string{
 		{"check", "rules", "alerts.yaml"}, {"check", "config", "prometheus.yml"}, {"test", "rules", "alerts_test.yaml"},
 	} {
@@ -228,7 +214,7 @@ func (p *panel) check(t *testing.T, variables []string) {
 
 // TestMetricNames has promtool look at all that is told: names, units, help.
 func TestMetricNames(t *testing.T) {
-	promtool := needPromtool(t)
+	promtool := testkit.Program(t, "promtool")
 	w := httptest.NewRecorder()
 	Handler(full, NewDurations(time.Unix(1_000_000, 0), telemetry.NewCounts())).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	var ours strings.Builder // what Go's collector tells is not ours to name

@@ -27,19 +27,19 @@ func BenchmarkDurations(b *testing.B) {
 func BenchmarkRecorders(b *testing.B) {
 	now := time.Unix(1_000_000, 0)
 	counts := telemetry.NewCounts()
-	durations, feed, journal := NewDurations(now, counts), telemetry.NewFeed(counts), telemetry.NewJournal(zap.NewNop())
+	durations, feed, accessLog := NewDurations(now, counts), telemetry.NewFeed(counts), telemetry.NewAccessLog(zap.NewNop())
 	r := &telemetry.Record{
 		Arrived: now.Add(-20 * time.Millisecond), Cost: time.Millisecond, Access: telemetry.AccessSampled, Status: 200,
 		Who:     &classify.Result{Shape: "/w/index.php?title&action"},
 		Request: &http.Request{Method: "GET", Host: "h", URL: new(url.URL), RequestURI: "/w/index.php?title=A&action=history"},
 	}
-	for name, all := range map[string]telemetry.Recorders{"exact": {counts, durations}, "all": {feed, durations, journal}} {
+	for name, all := range map[string]telemetry.Recorders{"exact": {counts, durations}, "all": {feed, durations, accessLog}} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for i := range b.N {
 				all.Note(now, r)
 				if i%10_000 == 0 {
-					feed.Drain(now, journal.Words())
+					feed.Drain(now, accessLog.Words())
 				}
 			}
 		})

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tempomat/limiter/testkit"
 )
 
 // patience is how long a test waits for what is to be shown, before it fails.
@@ -27,12 +29,7 @@ type Terminal struct {
 // loudly.
 func Open(t testing.TB, width, height int, env []string, program ...string) *Terminal {
 	t.Helper()
-	if _, err := exec.LookPath("tmux"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("this test needs tmux, which is not here: make deps-test")
-		}
-		t.Skip("SKIPPED: THERE IS NO tmux, SO NOTHING WAS TRIED IN A REAL TERMINAL; make deps-test installs it")
-	}
+	testkit.Program(t, "tmux")
 	dir, err := os.MkdirTemp("", "tmux") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"tempomat/cmd/tempomat-doctor/internal/top"
 	"tempomat/cmd/tempomat-doctor/internal/top/toptest"
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 )
 
@@ -62,19 +63,7 @@ func press(m *top.Model, keys ...string) (last top.Effect) {
 // golden compares a frame with a file of testdata/doctor.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("..", "..", "..", "..", "testdata", "doctor", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
+	testkit.Golden(t, *update, filepath.Join("..", "..", "..", "..", "testdata", "doctor", name), got)
 }
 
 func TestFrames(t *testing.T) {

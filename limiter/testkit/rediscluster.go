@@ -1,4 +1,4 @@
-package limitertest
+package testkit
 
 import (
 	"net"
@@ -13,9 +13,7 @@ import (
 // until the test ends.
 func StartRedisCluster(t testing.TB, replicas int) (nodes []*Redis) {
 	t.Helper()
-	if _, err := exec.LookPath("redis-cli"); err != nil {
-		t.Skip("there is no redis-cli")
-	}
+	cli := Program(t, "redis-cli")
 	command := []string{"--cluster", "create"}
 	for range 3 + 3*replicas {
 		_, bus, _ := net.SplitHostPort(FreeAddress(t))
@@ -25,7 +23,7 @@ func StartRedisCluster(t testing.TB, replicas int) (nodes []*Redis) {
 		command = append(command, r.Address)
 	}
 	command = append(command, "--cluster-yes", "--cluster-replicas", strconv.Itoa(replicas))
-	if out, err := exec.Command("redis-cli", command...).CombinedOutput(); err != nil { //nolint:noctx // a test's own
+	if out, err := exec.Command(cli, command...).CombinedOutput(); err != nil { //nolint:gosec,noctx // a test's own
 		t.Fatalf("redis-cli: %v\n%s", err, out)
 	}
 	for _, r := range nodes {

@@ -8,9 +8,9 @@ const (
 	locks = 64
 )
 
-// pairs is what clients' requests cost, by client and kind: a set-associative
+// perClient is what clients' requests cost, by client and kind: a set-associative
 // cache, so that it is as large when it is empty as under a flood.
-type pairs struct {
+type perClient struct {
 	locks [locks]struct {
 		sync.Mutex // guards each locks-th set
 		_          [56]byte
@@ -19,14 +19,14 @@ type pairs struct {
 }
 
 // at returns a pair's set, locked by the mutex.
-func (p *pairs) at(hash uint64) (*[ways]private, *sync.Mutex) {
+func (p *perClient) at(hash uint64) (*[ways]private, *sync.Mutex) {
 	i := hash % sets
 	mu := &p.locks[i%locks].Mutex
 	mu.Lock()
 	return &p.sets[i], mu
 }
 
-func (p *pairs) find(hash uint64) (private, bool) {
+func (p *perClient) find(hash uint64) (private, bool) {
 	set, mu := p.at(hash)
 	defer mu.Unlock()
 	for i := range set {
@@ -37,7 +37,7 @@ func (p *pairs) find(hash uint64) (private, bool) {
 	return private{}, false
 }
 
-func (p *pairs) learn(hash uint64, at int64, x, idle float64) {
+func (p *perClient) learn(hash uint64, at int64, x, idle float64) {
 	set, mu := p.at(hash)
 	defer mu.Unlock()
 	e := place(set, hash)
@@ -48,7 +48,7 @@ func (p *pairs) learn(hash uint64, at int64, x, idle float64) {
 // atLeast takes in what a request that still runs has cost, and how long it was
 // idle. It tells whether the client was ever answered, and if so whether that is
 // far more than its answers.
-func (p *pairs) atLeast(hash uint64, at int64, x, idle float64) (answered, overruns bool) {
+func (p *perClient) atLeast(hash uint64, at int64, x, idle float64) (answered, overruns bool) {
 	set, mu := p.at(hash)
 	defer mu.Unlock()
 	e := place(set, hash)

@@ -1,4 +1,4 @@
-package limitertest
+package testkit
 
 import (
 	"fmt"

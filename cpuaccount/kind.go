@@ -3,9 +3,9 @@ package cpuaccount
 import "strings"
 
 const (
-	// mostTraits is how many ways there are to find the like of a request: by its
+	// maxFeatures is how many ways there are to find the like of a request: by its
 	// shape, by its URL, and by some of its parameters.
-	mostTraits = 6
+	maxFeatures = 6
 	// longestURL is the most bytes of a URL that is looked at.
 	longestURL = 512
 )
@@ -21,38 +21,38 @@ type Kind struct {
 }
 
 // ofSite is what tells the kinds of one site from those of the others.
-func (g *Guess) ofSite(k *Kind) uint64 {
+func (g *Estimator) ofSite(k *Kind) uint64 {
 	if k.Site == "" {
 		return 0
 	}
 	return g.hash(k.Site)
 }
 
-// traits appends the hashes of what a request may be told by, its shape first.
-func (g *Guess) traits(k *Kind, buffer *[mostTraits]uint64) []uint64 {
+// features appends the hashes of what a request may be told by, its shape first.
+func (g *Estimator) features(k *Kind, buffer *[maxFeatures]uint64) []uint64 {
 	site := g.ofSite(k)
-	shape := (g.hash(k.Shape) ^ site) &^ 1 // never equal to another trait
-	traits := append(buffer[:0], shape)
+	shape := (g.hash(k.Shape) ^ site) &^ 1 // never equal to another feature
+	features := append(buffer[:0], shape)
 	start := strings.IndexByte(k.URL, '?')
 	if k.URL == "" || start == 0 || len(k.URL) > longestURL {
-		return traits
+		return features
 	}
-	traits = append(traits, (g.hash(k.URL)^site)|1)
+	features = append(features, (g.hash(k.URL)^site)|1)
 	if start < 0 {
-		return traits
+		return features
 	}
 	query := k.URL[start+1:]
-	for query != "" && len(traits) < mostTraits {
+	for query != "" && len(features) < maxFeatures {
 		var parameter string
 		if parameter, query = cutParameter(query); parameter != "" {
-			traits = append(traits, mix(shape, g.hash(parameter))|1)
+			features = append(features, mix(shape, g.hash(parameter))|1)
 		}
 	}
-	return traits
+	return features
 }
 
-// trait is what the i-th of a request's traits is, in words.
-func (k *Kind) trait(i int) string {
+// feature is what the i-th of a request's features is, in words.
+func (k *Kind) feature(i int) string {
 	switch i {
 	case 0:
 		return k.Shape

@@ -1,4 +1,4 @@
-package limitertest
+package testkit
 
 import (
 	"bufio"
@@ -37,16 +37,11 @@ func StartRedis(t testing.TB, args ...string) *Redis {
 // run one.
 func RedisCommand(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
-	for _, name := range []string{"redis-server", "redis-check-rdb"} {
-		if path, err := exec.LookPath(name); err == nil {
-			c := exec.Command(path, args...) //nolint:gosec,noctx // a test's own server, ended by its Cleanup
-			c.Args[0] = "redis-server"
-			c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-			return c
-		}
-	}
-	t.Skip("there is no redis-server")
-	return nil
+	path := Program(t, "redis-server", "redis-check-rdb")
+	c := exec.Command(path, args...) //nolint:gosec,noctx // a test's own server, ended by its Cleanup
+	c.Args[0] = "redis-server"
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return c
 }
 
 // Start starts it, again if it was killed: empty, as it keeps nothing on disk.
@@ -82,12 +77,12 @@ func (r *Redis) Kill() {
 // Ask sends a command and returns the first line of the answer, such as ":1".
 func (r *Redis) Ask(command string) string {
 	r.t.Helper()
-	c, err := net.DialTimeout("tcp", r.Address, patience)
+	c, err := net.DialTimeout("tcp", r.Address, Patience)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(Patience))
 	if _, err := fmt.Fprintf(c, "%s\r\n", command); err != nil {
 		r.t.Fatal(err)
 	}

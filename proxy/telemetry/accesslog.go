@@ -31,8 +31,8 @@ const (
 	remarkable = 100 * time.Millisecond
 )
 
-// Journal logs requests. Its methods may be called concurrently.
-type Journal struct {
+// AccessLog logs requests. Its methods may be called concurrently.
+type AccessLog struct {
 	log    *zap.Logger
 	words  *Words
 	lined  atomic.Pointer[lined]
@@ -42,50 +42,50 @@ type Journal struct {
 	missed atomic.Uint64 // lines left out since one was written
 }
 
-// NewJournal makes a Journal that logs to log, which had better be buffered: it
+// NewAccessLog makes one that logs to log, which had better be buffered: it
 // is written to while requests are served.
-func NewJournal(log *zap.Logger) *Journal { return &Journal{log: log, words: NewWords()} }
+func NewAccessLog(log *zap.Logger) *AccessLog { return &AccessLog{log: log, words: NewWords()} }
 
 // Words is what of queries may be logged. It is to be told what requests there are.
-func (j *Journal) Words() *Words { return j.words }
+func (l *AccessLog) Words() *Words { return l.words }
 
 // lined is where lines of text go.
 type lined struct{ to io.Writer }
 
 // SetCombined has requests be logged to a writer as lines in Apache's combined format, each
 // in one call of Write; nil: to the log again. It may be called while requests are served.
-func (j *Journal) SetCombined(to io.Writer) {
+func (l *AccessLog) SetCombined(to io.Writer) {
 	if to == nil {
-		j.lined.Store(nil)
+		l.lined.Store(nil)
 		return
 	}
-	j.lined.Store(&lined{to})
+	l.lined.Store(&lined{to})
 }
 
 // Note implements Recorder.
-func (j *Journal) Note(now time.Time, r *Record) {
-	n := j.noted.Add(1)
-	if j.wants(r, n) && j.mayWrite(now, r.Access) {
-		j.write(now, r)
+func (l *AccessLog) Note(now time.Time, r *Record) {
+	n := l.noted.Add(1)
+	if l.wants(r, n) && l.mayWrite(now, r.Access) {
+		l.write(now, r)
 	}
 }
 
 // write writes a request's line.
-func (j *Journal) write(now time.Time, r *Record) {
-	missed := j.missed.Swap(0)
-	lined := j.lined.Load()
+func (l *AccessLog) write(now time.Time, r *Record) {
+	missed := l.missed.Swap(0)
+	lined := l.lined.Load()
 	if lined == nil {
-		j.log.Info("request", r.fields(now, j.words, missed)...)
+		l.log.Info("request", r.fields(now, l.words, missed)...)
 		return
 	}
 	if missed > 0 { // the format has no place for it
-		j.log.Info("lines left out", zap.Uint64("lines_left_out", missed))
+		l.log.Info("lines left out", zap.Uint64("lines_left_out", missed))
 	}
-	_, _ = lined.to.Write(r.combined(make([]byte, 0, 512), now, j.words)) // nowhere is left to complain
+	_, _ = lined.to.Write(r.combined(make([]byte, 0, 512), now, l.words)) // nowhere is left to complain
 }
 
 // wants tells whether the n-th request is to be logged.
-func (j *Journal) wants(r *Record, n uint64) bool {
+func (l *AccessLog) wants(r *Record, n uint64) bool {
 	switch r.Access {
 	case AccessAll:
 		return true
@@ -98,16 +98,16 @@ func (j *Journal) wants(r *Record, n uint64) bool {
 
 // mayWrite takes a line out of this second's, or counts it as missed. At the
 // turn of a second a few lines more may slip through.
-func (j *Journal) mayWrite(now time.Time, a Access) bool {
-	if s := now.Unix(); j.second.Swap(s) != s {
-		j.lines.Store(0)
+func (l *AccessLog) mayWrite(now time.Time, a Access) bool {
+	if s := now.Unix(); l.second.Swap(s) != s {
+		l.lines.Store(0)
 	}
 	most := int64(sampledRate)
 	if a == AccessAll {
 		most = allRate
 	}
-	if j.lines.Add(1) > most {
-		j.missed.Add(1)
+	if l.lines.Add(1) > most {
+		l.missed.Add(1)
 		return false
 	}
 	return true

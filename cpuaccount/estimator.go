@@ -21,7 +21,7 @@ const (
 	halfLife = 10 * time.Second
 )
 
-// Guess says beforehand what a request will likely cost: the mean of what its
+// Estimator says beforehand what a request will likely cost: the mean of what its
 // like cost before, and the mean deviation on top, as TCP estimates its
 // retransmission timeout (RFC 6298). That is a little pessimistic on purpose: a
 // charge that was too high is given back, one that was too low let others in
@@ -46,31 +46,31 @@ const (
 // It remembers a bounded number of each, as hashes; none of its locks is shared
 // by all. Its methods may be called concurrently; the times that they are told
 // may be a little out of order.
-type Guess struct {
-	seed  maphash.Seed
-	given func(text string) uint64 // the hash, in place of that by the seed; nil: none was
-	kinds sketch                   // that were answered
-	asked sketch                   // that were asked for and not known: who gets no answers pushes no answered ones out
-	pairs pairs
-	site  site
+type Estimator struct {
+	seed      maphash.Seed
+	given     func(text string) uint64 // the hash, in place of that by the seed; nil: none was
+	kinds     sketch                   // that were answered
+	asked     sketch                   // that were asked for and not known: who gets no answers pushes no answered ones out
+	perClient perClient
+	site      site
 }
 
-// NewGuess makes a Guess that knows nothing.
-func NewGuess() *Guess { return NewHashedGuess(nil) }
+// NewEstimator makes an Estimator that knows nothing.
+func NewEstimator() *Estimator { return NewHashedEstimator(nil) }
 
-// NewHashedGuess makes a Guess that remembers by the hashes that it is given, so that two
+// NewHashedEstimator makes an Estimator that remembers by the hashes that it is given, so that two
 // of the same hash that are told the same guess the same, in every process: simulations
 // are repeated by that. Whoever knows the hash can have requests meet that are nothing
-// alike; a Guess that clients are judged by has a secret one, as NewGuess makes it.
-func NewHashedGuess(hash func(text string) uint64) *Guess {
-	g := &Guess{seed: maphash.MakeSeed(), given: hash}
+// alike; an Estimator that clients are judged by has a secret one, as NewEstimator makes it.
+func NewHashedEstimator(hash func(text string) uint64) *Estimator {
+	g := &Estimator{seed: maphash.MakeSeed(), given: hash}
 	g.kinds.init()
 	g.asked.init()
 	return g
 }
 
 // hash is that of a text. A call through a pointer would take longer than the usual hash.
-func (g *Guess) hash(text string) uint64 {
+func (g *Estimator) hash(text string) uint64 {
 	if g.given != nil {
 		return g.given(text)
 	}
@@ -78,7 +78,7 @@ func (g *Guess) hash(text string) uint64 {
 }
 
 // asker is who asks, and the hash of the client.
-func (g *Guess) asker(now time.Time, k *Kind) (by asker, client uint64) {
+func (g *Estimator) asker(now time.Time, k *Kind) (by asker, client uint64) {
 	client = g.hash(k.Client)
 	head := client
 	if k.Address != "" {
@@ -89,21 +89,21 @@ func (g *Guess) asker(now time.Time, k *Kind) (by asker, client uint64) {
 
 // Ask counts a request as asked for. What is asked for again and again, and was
 // never answered, is worth to be tried.
-func (g *Guess) Ask(k Kind) {
-	var buffer [mostTraits]uint64
-	for _, trait := range g.traits(&k, &buffer) {
-		if g.kinds.answers(trait) < least {
-			g.asked.ask(trait)
+func (g *Estimator) Ask(k Kind) {
+	var buffer [maxFeatures]uint64
+	for _, feature := range g.features(&k, &buffer) {
+		if g.kinds.answers(feature) < least {
+			g.asked.ask(feature)
 		}
 	}
 }
 
 // Unask takes back that a request was asked for: it was sent away without an answer,
 // and not because of what it costs.
-func (g *Guess) Unask(k Kind) {
-	var buffer [mostTraits]uint64
-	for _, trait := range g.traits(&k, &buffer) {
-		g.asked.unask(trait)
+func (g *Estimator) Unask(k Kind) {
+	var buffer [maxFeatures]uint64
+	for _, feature := range g.features(&k, &buffer) {
+		g.asked.unask(feature)
 	}
 }
 
@@ -114,16 +114,16 @@ func (g *Guess) Unask(k Kind) {
 // the least that the next one will likely cost, and no answer. Nor does it while
 // one that still runs, or ran just now, has cost far more than was guessed. Idle
 // is how long it will likely hold a worker without computing.
-func (g *Guess) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bool) {
-	var buffer [mostTraits]uint64
+func (g *Estimator) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bool) {
+	var buffer [maxFeatures]uint64
 	by, client := g.asker(now, &k)
-	traits := g.traits(&k, &buffer)
-	var views [mostTraits]view
-	g.look(traits, &by, &views)
-	l := g.like(traits, &views)
+	features := g.features(&k, &buffer)
+	var views [maxFeatures]view
+	g.look(features, &by, &views)
+	l := g.bestFeature(features, &views)
 	x, waits, sure, vouched := l.cost(), l.idle, l.believed, false
 	expected := x
-	if own, ok := g.pairs.find(mix(client, l.trait)); ok {
+	if own, ok := g.perClient.find(mix(client, l.feature)); ok {
 		if sure || own.n == 0 { // what was never answered is only the least, and makes nothing sure
 			x = own.doubted(by.at, x)
 		} else { // there is nothing to lean on
@@ -138,8 +138,8 @@ func (g *Guess) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bool) 
 	if over := float64(l.over); beyond(over, expected) && !vouched {
 		x, sure = max(x, over), false
 	}
-	if sure = sure && !l.doubtful && !g.untried(traits, &views); !sure {
-		running, idle := g.unanswered(by.at, traits, &views)
+	if sure = sure && !l.uncertain && !g.untried(features, &views); !sure {
+		running, idle := g.unanswered(by.at, features, &views)
 		x, waits = max(x, running), max(waits, idle)
 	}
 	return max(floor, seconds(x)), seconds(float64(waits)), sure
@@ -149,14 +149,14 @@ func (g *Guess) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bool) 
 // held a worker for at least; and what those cost that were answered, if too few
 // were, or not those of all, to be sure of it. Zero: nothing is known of the like,
 // and a guess is that of any request.
-func (g *Guess) Running(now time.Time, k Kind) time.Duration {
-	var buffer [mostTraits]uint64
+func (g *Estimator) Running(now time.Time, k Kind) time.Duration {
+	var buffer [maxFeatures]uint64
 	by, _ := g.asker(now, &k)
-	traits := g.traits(&k, &buffer)
-	var views [mostTraits]view
-	g.look(traits, &by, &views)
-	l := g.like(traits, &views)
-	x, _ := g.unanswered(by.at, traits, &views)
+	features := g.features(&k, &buffer)
+	var views [maxFeatures]view
+	g.look(features, &by, &views)
+	l := g.bestFeature(features, &views)
+	x, _ := g.unanswered(by.at, features, &views)
 	if l.answered {
 		x = max(x, l.cost())
 	}
@@ -167,19 +167,19 @@ func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Se
 
 // Learn takes in what a request cost, and how long it held a worker without
 // computing.
-func (g *Guess) Learn(now time.Time, k Kind, cost, idle time.Duration) {
-	var buffer [mostTraits]uint64
+func (g *Estimator) Learn(now time.Time, k Kind, cost, idle time.Duration) {
+	var buffer [maxFeatures]uint64
 	by, client := g.asker(now, &k)
-	x, waits, traits := cost.Seconds(), idle.Seconds(), g.traits(&k, &buffer)
-	var views [mostTraits]view
-	for i, trait := range traits {
-		g.kinds.learn(trait, &by, x, waits, &views[i])
+	x, waits, features := cost.Seconds(), idle.Seconds(), g.features(&k, &buffer)
+	var views [maxFeatures]view
+	for i, feature := range features {
+		g.kinds.learn(feature, &by, x, waits, &views[i])
 	}
-	l := g.like(traits, &views)
+	l := g.bestFeature(features, &views)
 	g.site.learn(&by, cost)
-	g.pairs.learn(mix(client, l.trait), by.at, x, waits)
-	if shape := traits[0]; l.trait != shape {
-		g.pairs.learn(mix(client, shape), by.at, x, waits)
+	g.perClient.learn(mix(client, l.feature), by.at, x, waits)
+	if shape := features[0]; l.feature != shape {
+		g.perClient.learn(mix(client, shape), by.at, x, waits)
 	}
 }
 
@@ -188,24 +188,24 @@ func (g *Guess) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 // are not taken for as light as this one was; and if it is far beyond what was
 // guessed, so was the guess for all who ask for the like. What is not
 // believed yet about it is taken for as dear as this, whoever asks.
-func (g *Guess) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
-	var buffer [mostTraits]uint64
+func (g *Estimator) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
+	var buffer [maxFeatures]uint64
 	by, client := g.asker(now, &k)
 	x := soFar.Seconds()
-	traits := g.traits(&k, &buffer)
-	var views [mostTraits]view
-	g.look(traits, &by, &views)
-	l := g.like(traits, &views)
-	answered, overruns := g.pairs.atLeast(mix(client, l.trait), by.at, x, 0)
+	features := g.features(&k, &buffer)
+	var views [maxFeatures]view
+	g.look(features, &by, &views)
+	l := g.bestFeature(features, &views)
+	answered, overruns := g.perClient.atLeast(mix(client, l.feature), by.at, x, 0)
 	if !answered {
 		overruns = beyond(x, l.cost())
 	}
-	for i, trait := range traits {
+	for i, feature := range features {
 		switch {
 		case !views[i].believed:
-			g.pairs.atLeast(mix(anybody, trait), by.at, max(soFar, idle).Seconds(), idle.Seconds())
+			g.perClient.atLeast(mix(anybody, feature), by.at, max(soFar, idle).Seconds(), idle.Seconds())
 		case overruns:
-			g.kinds.change(trait, func(f *feature) { f.over.told(&by, x) })
+			g.kinds.change(feature, func(f *featureRecord) { f.over.told(&by, x) })
 		}
 	}
 }
@@ -218,18 +218,18 @@ const anybody = 0
 // least, in seconds, and how long they were idle, by what is not believed yet. Of
 // what is asked for often about the request the least counts, as that may be what
 // makes it light.
-func (g *Guess) unanswered(at int64, traits []uint64, views *[mostTraits]view) (x float64, idle float32) {
+func (g *Estimator) unanswered(at int64, features []uint64, views *[maxFeatures]view) (x float64, idle float32) {
 	often := false
-	for i, trait := range traits {
+	for i, feature := range features {
 		if views[i].believed {
 			continue
 		}
 		cost, waits := 0.0, float32(0)
-		if p, ok := g.pairs.find(mix(anybody, trait)); ok {
+		if p, ok := g.perClient.find(mix(anybody, feature)); ok {
 			left := faded(p.at, at)
 			cost, waits = float64(p.mean)*left, p.idle*float32(left)
 		}
-		switch asked := g.asked.times(trait) >= least; {
+		switch asked := g.asked.times(feature) >= least; {
 		case asked && (!often || cost < x):
 			x, idle, often = cost, waits, true
 		case !often && cost > x:
@@ -239,54 +239,54 @@ func (g *Guess) unanswered(at int64, traits []uint64, views *[mostTraits]view) (
 	return x, idle
 }
 
-// look fills in what is known of a request's traits.
-func (g *Guess) look(traits []uint64, by *asker, views *[mostTraits]view) {
-	for i, trait := range traits {
-		g.kinds.find(trait, by, &views[i])
+// look fills in what is known of a request's features.
+func (g *Estimator) look(features []uint64, by *asker, views *[maxFeatures]view) {
+	for i, feature := range features {
+		g.kinds.find(feature, by, &views[i])
 	}
 }
 
-// likeness is what the like of a request is, and what is known of that.
-type likeness struct {
+// bestMatch is what the like of a request is, and what is known of that.
+type bestMatch struct {
 	*view
-	trait    uint64
-	over     float32 // what one of the like has cost that was guessed far too low
-	answered bool    // enough of the like were, and not only other requests
-	dearest  float64 // of what is known of it by too few
-	doubtful bool    // something about the request was far dearer for a few
+	feature   uint64
+	over      float32 // what one of the like has cost that was guessed far too low
+	answered  bool    // enough of the like were, and not only other requests
+	dearest   float64 // of what is known of it by too few
+	uncertain bool    // something about the request was far dearer for a few
 }
 
-// like returns which of a request's traits makes the like of it, and what the
+// bestFeature returns which of a request's features makes the like of it, and what the
 // answers to that say. If none is believed it is the shape, and what is said is
 // of all requests.
-func (g *Guess) like(traits []uint64, views *[mostTraits]view) likeness {
-	l := likeness{view: &views[0], trait: traits[0]}
+func (g *Estimator) bestFeature(features []uint64, views *[maxFeatures]view) bestMatch {
+	l := bestMatch{view: &views[0], feature: features[0]}
 	best := float32(math.Inf(1))
 	if l.answered = l.n >= least; l.believed {
-		best = l.doubt
+		best = l.uncertainty
 	} else if !l.answered {
-		l.estimate = g.kinds.any(traits[0])
+		l.estimate = g.kinds.any(features[0])
 	}
 	var dearest float64 // of what nobody vouches for
 	var over float32
-	for i := 1; i < len(traits); i++ {
+	for i := 1; i < len(features); i++ {
 		switch t := &views[i]; {
 		case t.n < least:
 		case !t.believed:
 			dearest, over = max(dearest, t.cost()), max(over, t.over)
-		case t.doubt <= best:
-			l.view, l.trait, best, l.answered = t, traits[i], t.doubt, true
+		case t.uncertainty <= best:
+			l.view, l.feature, best, l.answered = t, features[i], t.uncertainty, true
 		}
 	}
 	l.dearest = dearest
-	l.over, l.doubtful = max(over, l.blamed(views[:len(traits)])), beyond(dearest, l.cost())
+	l.over, l.uncertain = max(over, l.blamed(views[:len(features)])), beyond(dearest, l.cost())
 	return l
 }
 
 // blamed is what one of the like has cost that was guessed far too low. As nobody
 // knows what about that one made it dear, all that is believed about it is in
 // doubt, and whatever else is believed about a request vouches for it.
-func (l *likeness) blamed(views []view) float32 {
+func (l *bestMatch) blamed(views []view) float32 {
 	over := l.view.over
 	for i := range views {
 		if v := &views[i]; v.believed {
@@ -298,9 +298,9 @@ func (l *likeness) blamed(views []view) float32 {
 
 // untried says that something about a request was asked for more often than it
 // was answered, and is hardly known yet.
-func (g *Guess) untried(traits []uint64, views *[mostTraits]view) bool {
-	for i := 1; i < len(traits); i++ {
-		if n := uint32(views[i].n); n < least && g.asked.times(traits[i]) >= least+n {
+func (g *Estimator) untried(features []uint64, views *[maxFeatures]view) bool {
+	for i := 1; i < len(features); i++ {
+		if n := uint32(views[i].n); n < least && g.asked.times(features[i]) >= least+n {
 			return true
 		}
 	}

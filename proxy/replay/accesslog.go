@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// journal reads lines of tempomat-proxy's own access log, JSON. It says what requests
+// accessLog reads lines of tempomat-proxy's own access log, JSON. It says what requests
 // cost, or what they were guessed to where they did not come to the backend.
-type journal struct {
+type accessLog struct {
 	text []byte // for strings with escapes
 }
 
 // parse reads a line. Lines of the log that are no requests are errNone.
-func (j *journal) parse(line []byte, e *entry) error {
-	j.text = j.text[:0]
-	x := record{entry: e, journal: j}
+func (a *accessLog) parse(line []byte, e *entry) error {
+	a.text = a.text[:0]
+	x := record{entry: e, accessLog: a}
 	if !x.object(line) {
 		return errJSON
 	}
@@ -38,7 +38,7 @@ func (j *journal) parse(line []byte, e *entry) error {
 // record is what a line says, as far as it was read.
 type record struct {
 	*entry
-	*journal
+	*accessLog
 	isRequest bool
 	wrong     bool // a value is not what it should be
 	unserved  bool // it did not come to the backend, or not to its end
@@ -188,7 +188,7 @@ func (x *record) classes(b []byte) (rest []byte, ok bool) {
 
 // string cuts a string off. One with escapes is unescaped into text, which is the way
 // of few.
-func (j *journal) string(b []byte) (text, rest []byte, ok bool) {
+func (a *accessLog) string(b []byte) (text, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != '"' {
 		return nil, nil, false
 	}
@@ -200,9 +200,9 @@ func (j *journal) string(b []byte) (text, rest []byte, ok bool) {
 	if json.Unmarshal(b[:len(text)+2], &plain) != nil {
 		return nil, nil, false
 	}
-	from := len(j.text)
-	j.text = append(j.text, plain...)
-	return j.text[from:len(j.text):len(j.text)], rest, true
+	from := len(a.text)
+	a.text = append(a.text, plain...)
+	return a.text[from:len(a.text):len(a.text)], rest, true
 }
 
 // plain cuts off a number, a word, or a list or object, which may be nested.

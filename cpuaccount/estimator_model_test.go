@@ -13,8 +13,8 @@ import (
 // model is the estimator in its plainest form: maps, double precision, nothing
 // bounded. It knows shapes and clients, no URLs, and nobody is a known person.
 type model struct {
-	shapes map[string]*modelStat
-	pairs  map[[2]string]*modelStat
+	shapes    map[string]*modelStat
+	perClient map[[2]string]*modelStat
 }
 
 type modelStat struct {
@@ -50,7 +50,7 @@ func (m *model) believed(shape, client string) bool {
 }
 
 func (m *model) of(now time.Time, shape, client string) (cost float64, sure bool) {
-	p, s := m.shapes[shape], m.pairs[[2]string{shape, client}]
+	p, s := m.shapes[shape], m.perClient[[2]string{shape, client}]
 	others := p.mean + p.dev
 	x, sure := others, true
 	if s != nil {
@@ -78,10 +78,10 @@ func (m *model) of(now time.Time, shape, client string) (cost float64, sure bool
 
 func (m *model) pair(now time.Time, shape, client string) *modelStat {
 	k := [2]string{shape, client}
-	if m.pairs[k] == nil {
-		m.pairs[k] = &modelStat{at: now}
+	if m.perClient[k] == nil {
+		m.perClient[k] = &modelStat{at: now}
 	}
-	return m.pairs[k]
+	return m.perClient[k]
 }
 
 func (m *model) learn(now time.Time, shape, client string, x float64) {
@@ -121,10 +121,10 @@ func (m *model) atLeast(now time.Time, shape, client string, x float64) {
 	}
 }
 
-// TestGuessIsTheModel plays the same answers to a Guess and to the model.
-func TestGuessIsTheModel(t *testing.T) {
+// TestEstimatorIsTheModel plays the same answers to an Estimator and to the model.
+func TestEstimatorIsTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g, m := newGuess(), &model{shapes: map[string]*modelStat{}, pairs: map[[2]string]*modelStat{}}
+		g, m := newEstimator(), &model{shapes: map[string]*modelStat{}, perClient: map[[2]string]*modelStat{}}
 		now := epoch
 		for step := range rapid.IntRange(1, 80).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "ms")) * time.Millisecond)
@@ -160,13 +160,13 @@ func TestGuessIsTheModel(t *testing.T) {
 // nearer to that of others, by half in 10 s.
 func TestDoubtGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := newGuess()
+		g := newEstimator()
 		usual := time.Duration(rapid.Int64Range(int64(floor), int64(time.Second)).Draw(t, "usual"))
 		others(g, "/a", usual, usual, usual)
 		k := Kind{Shape: "/a", Client: "me"}
 		dear := usual + time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(time.Hour)).Draw(t, "above"))
 		for range rapid.IntRange(1, 20).Draw(t, "answers") {
-			g.pairs.learn(pairOf(g, k.Client, mustLike(g, k)), at(0).UnixMilli(), dear.Seconds(), 0)
+			g.perClient.learn(perClientKey(g, k.Client, mustBestFeature(g, k)), at(0).UnixMilli(), dear.Seconds(), 0)
 		}
 		slack := dear/1e5 + time.Microsecond
 		first, _, _ := g.Of(at(0), k)
@@ -190,12 +190,12 @@ func TestDoubtGrows(t *testing.T) {
 func TestWithheldAnswers(t *testing.T) {
 	const light = 100 * time.Millisecond
 	rapid.Check(t, func(t *rapid.T) {
-		g := newGuess()
+		g := newEstimator()
 		others(g, "/a", 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond)
 		k := Kind{Shape: "/a", Client: "me"}
 		mistaken := rapid.Float64Range(0.02, 0.6).Draw(t, "mistaken")
 		for range rapid.IntRange(1, 50).Draw(t, "times") {
-			g.pairs.learn(pairOf(g, k.Client, mustLike(g, k)), at(0).UnixMilli(), mistaken, 0)
+			g.perClient.learn(perClientKey(g, k.Client, mustBestFeature(g, k)), at(0).UnixMilli(), mistaken, 0)
 		}
 		answered := 0
 		for s := range 120 {
@@ -214,7 +214,7 @@ func TestWithheldAnswers(t *testing.T) {
 // while one comes back now and then. Neither that one makes room nor those who
 // came last.
 func TestInventedClientsPushNoneOut(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	me := Kind{Shape: "/a", Client: "me"}
 	const flood = 150_000 // more than twice of what there is room for
 	for i := range flood {
@@ -228,9 +228,9 @@ func TestInventedClientsPushNoneOut(t *testing.T) {
 		t.Errorf("own cost 10 ms among others of 1 s: %s (sure: %t)", got, sure)
 	}
 	const latest = sets * ways / 4
-	known, like := 0, mustLike(g, me)
+	known, bestFeature := 0, mustBestFeature(g, me)
 	for i := flood - latest; i < flood; i++ {
-		if _, ok := g.pairs.find(pairOf(g, fmt.Sprint("invented ", i), like)); ok {
+		if _, ok := g.perClient.find(perClientKey(g, fmt.Sprint("invented ", i), bestFeature)); ok {
 			known++
 		}
 	}
@@ -242,7 +242,7 @@ func TestInventedClientsPushNoneOut(t *testing.T) {
 // TestANewKindInheritsNoCost fills a shard, so that the next kind takes the place
 // of another one.
 func TestANewKindInheritsNoCost(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	for i := range 4 * shards * kindsPerShard {
 		shape := fmt.Sprint("/dear/", i)
 		others(g, shape, time.Hour, time.Hour, time.Hour)
@@ -250,12 +250,12 @@ func TestANewKindInheritsNoCost(t *testing.T) {
 	for i := range 100 {
 		shape := fmt.Sprint("/cheap/", i)
 		others(g, shape, time.Millisecond, time.Millisecond, time.Millisecond)
-		expectGuess(t, g, 0, page(shape), time.Millisecond, true)
+		expectEstimate(t, g, 0, page(shape), time.Millisecond, true)
 	}
 }
 
 func TestGuessAllocatesNothing(t *testing.T) {
-	g := NewGuess()
+	g := NewEstimator()
 	k := Kind{Shape: "/index.php?page&n", URL: "/index.php?page=home&n=1", Client: "192.0.2.1"}
 	g.Learn(at(0), k, time.Millisecond, 0)
 	if n := testing.AllocsPerRun(100, func() {
@@ -295,7 +295,7 @@ func TestTheLeastAskedForMakesRoom(t *testing.T) {
 func BenchmarkGuessOfTheKnown(b *testing.B) {
 	for _, url := range []string{"", "/shape?a=1&b=2"} {
 		b.Run("url="+url, func(b *testing.B) {
-			g := NewGuess()
+			g := NewEstimator()
 			kinds := make([]Kind, 1000)
 			for i := range kinds {
 				kinds[i] = Kind{Shape: fmt.Sprint("/shape/", i%300), URL: url, Client: fmt.Sprint("10.0.0.", i)}
@@ -315,7 +315,7 @@ func BenchmarkGuessOfTheKnown(b *testing.B) {
 func BenchmarkGuessOf(b *testing.B) {
 	for _, url := range []string{"/shape", "/shape?a=1&b=2"} {
 		b.Run("url="+url, func(b *testing.B) {
-			g := NewGuess()
+			g := NewEstimator()
 			kinds := make([]Kind, 1000)
 			for i := range kinds {
 				kinds[i] = Kind{Shape: fmt.Sprint("/shape/", i%300), URL: url, Client: fmt.Sprint("10.0.0.", i)}

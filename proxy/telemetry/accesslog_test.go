@@ -21,9 +21,9 @@ import (
 	"tempomat/limiter"
 )
 
-// note writes n uneventful requests, or eventful ones, into a journal that logs
+// note writes n uneventful requests, or eventful ones, into an access log that logs
 // to buf.
-func note(j *Journal, now time.Time, n int, r *Record) {
+func note(j *AccessLog, now time.Time, n int, r *Record) {
 	if r.Request == nil {
 		r.Request, _ = http.NewRequest("GET", "http://h/", nil)
 	}
@@ -35,10 +35,10 @@ func note(j *Journal, now time.Time, n int, r *Record) {
 	}
 }
 
-func bufferedJournal() (*Journal, *bytes.Buffer) {
+func bufferedAccessLog() (*AccessLog, *bytes.Buffer) {
 	var buf bytes.Buffer
 	config := zap.NewProductionEncoderConfig()
-	return NewJournal(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(config), zapcore.AddSync(&buf), zap.InfoLevel))), &buf
+	return NewAccessLog(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(config), zapcore.AddSync(&buf), zap.InfoLevel))), &buf
 }
 
 func TestJournalSamples(t *testing.T) {
@@ -60,7 +60,7 @@ func TestJournalSamples(t *testing.T) {
 		{"sampled, broken", AccessSampled, &Record{Outcome: BackendBroke}, sampledRate},
 		{"all", AccessAll, &Record{}, 250},
 	} {
-		j, buf := bufferedJournal()
+		j, buf := bufferedAccessLog()
 		tc.r.Access = tc.access
 		note(j, now, 250, tc.r)
 		if got := strings.Count(buf.String(), "\n"); got != tc.want {
@@ -72,7 +72,7 @@ func TestJournalSamples(t *testing.T) {
 // TestJournalRate writes more than fits in a second, and then a line more.
 func TestJournalRate(t *testing.T) {
 	for access, most := range map[Access]int{AccessSampled: sampledRate, AccessAll: allRate} {
-		j, buf := bufferedJournal()
+		j, buf := bufferedAccessLog()
 		now := time.Unix(1_000_000, 0)
 		r := &Record{Access: access, Outcome: Refused}
 		note(j, now, most+77, r)
@@ -92,7 +92,7 @@ func TestJournalRate(t *testing.T) {
 // long ones.
 func TestJournalLineIsOneLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		j, buf := bufferedJournal()
+		j, buf := bufferedAccessLog()
 		q, _ := http.NewRequest("GET", "http://h/", nil)
 		text := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
 			rapid.Just("\n{\"level\":\"info\"}\r\n"), rapid.Just(strings.Repeat("é\n", 40000)))
@@ -135,7 +135,7 @@ func TestEscapes(t *testing.T) {
 var combinedLine = regexp.MustCompile(`^([0-9a-f.:]+) - - \[(\d\d/\w{3}/\d{4}(?::\d\d){3} [+-]\d{4})\] "((?:[ !#-\[\]-~]|\\.)*)" (\d+) (\d+|-) "((?:[ !#-\[\]-~]|\\.)*)" "((?:[ !#-\[\]-~]|\\.)*)" (\d+)\n$`)
 
 func TestCombined(t *testing.T) {
-	j, buf := bufferedJournal()
+	j, buf := bufferedAccessLog()
 	var lines bytes.Buffer
 	j.SetCombined(&lines)
 	q, _ := http.NewRequest("GET", "http://h/w/a%22b?user=alice", nil)
@@ -169,7 +169,7 @@ func TestCombined(t *testing.T) {
 
 // TestCombinedLeavesOut: that lines are missing is told, though the format cannot.
 func TestCombinedLeavesOut(t *testing.T) {
-	j, buf := bufferedJournal()
+	j, buf := bufferedAccessLog()
 	j.SetCombined(io.Discard)
 	now := time.Unix(1_000_000, 0)
 	note(j, now, sampledRate+5, &Record{Access: AccessSampled, Outcome: Refused})
@@ -182,7 +182,7 @@ func TestCombinedLeavesOut(t *testing.T) {
 // TestCombinedLineIsOneLine: whatever a client sends, there is one line with all its parts.
 func TestCombinedLineIsOneLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		j, _ := bufferedJournal()
+		j, _ := bufferedAccessLog()
 		var lines bytes.Buffer
 		j.SetCombined(&lines)
 		text := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),

@@ -1,5 +1,4 @@
-// Package certtest makes certificates for tests.
-package certtest
+package testkit
 
 import (
 	"crypto/ecdsa"
@@ -25,8 +24,8 @@ type Authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// New makes an Authority.
-func New(t testing.TB) *Authority {
+// NewAuthority makes an Authority.
+func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	key := newKey(t)
 	template := &x509.Certificate{
@@ -88,8 +87,8 @@ func (a *Authority) Pair(t testing.TB, names ...string) tls.Certificate {
 	return pair
 }
 
-// Write writes a certificate and its key to files, and makes their directories.
-func Write(t testing.TB, certificate, key []byte, certificateFile, keyFile string) {
+// WriteCertificate writes a certificate and its key to files, and makes their directories.
+func WriteCertificate(t testing.TB, certificate, key []byte, certificateFile, keyFile string) {
 	t.Helper()
 	for file, data := range map[string][]byte{certificateFile: certificate, keyFile: key} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {

@@ -11,10 +11,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// newGuess makes a Guess with a hash that is the same in each run: what meets what in its
+// newEstimator makes an Estimator with a hash that is the same in each run: what meets what in its
 // tables must not make a test fail once in a thousand runs.
-func newGuess() *Guess {
-	return NewHashedGuess(func(text string) uint64 {
+func newEstimator() *Estimator {
+	return NewHashedEstimator(func(text string) uint64 {
 		h := fnv.New64a()
 		h.Write([]byte(text))
 		return mix(h.Sum64(), 0)
@@ -25,13 +25,13 @@ func newGuess() *Guess {
 func page(shape string) Kind { return Kind{Shape: shape, Client: "nobody"} }
 
 // others teaches what other clients' requests of a shape cost.
-func others(g *Guess, shape string, costs ...time.Duration) {
+func others(g *Estimator, shape string, costs ...time.Duration) {
 	for i, c := range costs {
 		g.Learn(at(0), Kind{Shape: shape, Client: fmt.Sprint("other ", i)}, c, 0)
 	}
 }
 
-func expectGuess(t *testing.T, g *Guess, now float64, k Kind, want time.Duration, sure bool) {
+func expectEstimate(t *testing.T, g *Estimator, now float64, k Kind, want time.Duration, sure bool) {
 	t.Helper()
 	got, _, s := g.Of(at(now), k)
 	if math.Abs(got.Seconds()-want.Seconds()) > 1e-3*want.Seconds()+1e-6 || s != sure {
@@ -40,12 +40,12 @@ func expectGuess(t *testing.T, g *Guess, now float64, k Kind, want time.Duration
 }
 
 func TestGuess(t *testing.T) {
-	g := newGuess()
-	expectGuess(t, g, 0, page("/a"), first, false)
+	g := newEstimator()
+	expectEstimate(t, g, 0, page("/a"), first, false)
 	others(g, "/a", 2*time.Second, 2*time.Second)
-	expectGuess(t, g, 0, page("/a"), 2*time.Second, false)
+	expectEstimate(t, g, 0, page("/a"), 2*time.Second, false)
 	others(g, "/a", 2*time.Second, 2*time.Second, 2*time.Second)
-	expectGuess(t, g, 0, page("/a"), 2*time.Second, true)
+	expectEstimate(t, g, 0, page("/a"), 2*time.Second, true)
 	others(g, "/a", 4*time.Second)
 	if got, _, _ := g.Of(at(0), page("/a")); got <= 2400*time.Millisecond {
 		t.Errorf("after one that was dearer: %s, want more than the mean, 2.4s", got)
@@ -55,15 +55,15 @@ func TestGuess(t *testing.T) {
 // TestGuessOfURLs checks that what is told apart by a parameter is, whatever
 // others say, and what is not told apart is not.
 func TestGuessOfURLs(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	const shape = "/index.php?page&n"
 	for i := range 10 * least {
 		who := fmt.Sprint("other ", i)
 		g.Learn(at(0), Kind{Shape: shape, URL: fmt.Sprint("/index.php?page=search&n=", i), Client: who}, 400*time.Millisecond, 0)
 		g.Learn(at(0), Kind{Shape: shape, URL: fmt.Sprint("/index.php?page=home&n=", -i), Client: who}, 20*time.Millisecond, 0)
 	}
-	expectGuess(t, g, 0, Kind{Shape: shape, URL: "/index.php?page=search&n=x", Client: "me"}, 400*time.Millisecond, true)
-	expectGuess(t, g, 0, Kind{Shape: shape, URL: "/index.php?n=x&page=home", Client: "me"}, 20*time.Millisecond, true)
+	expectEstimate(t, g, 0, Kind{Shape: shape, URL: "/index.php?page=search&n=x", Client: "me"}, 400*time.Millisecond, true)
+	expectEstimate(t, g, 0, Kind{Shape: shape, URL: "/index.php?n=x&page=home", Client: "me"}, 20*time.Millisecond, true)
 	for _, url := range []string{
 		"/index.php?page=other", "/index.php?&&&", "/index.php?a&b&c&d&page=home", "/index.php?page=home&" + string(make([]byte, longestURL)),
 	} {
@@ -74,13 +74,13 @@ func TestGuessOfURLs(t *testing.T) {
 	for i := range least {
 		g.Learn(at(0), Kind{Shape: shape, URL: "/index.php?page=rare", Client: fmt.Sprint("other ", i)}, time.Second, 0)
 	}
-	expectGuess(t, g, 0, Kind{Shape: shape, URL: "/index.php?page=rare", Client: "me"}, time.Second, true)
+	expectEstimate(t, g, 0, Kind{Shape: shape, URL: "/index.php?page=rare", Client: "me"}, time.Second, true)
 }
 
 // TestUntried checks that what is asked for often, and was never answered, is
 // not taken for like the rest of its shape until it was.
 func TestUntried(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	for i := range least {
 		g.Learn(at(0), Kind{Shape: "/index.php?page", URL: "/index.php?page=search", Client: fmt.Sprint(i)}, 400*time.Millisecond, 0)
 	}
@@ -94,20 +94,20 @@ func TestUntried(t *testing.T) {
 	for i := range least {
 		g.Learn(at(0), Kind{Shape: home.Shape, URL: home.URL, Client: fmt.Sprint(i)}, 20*time.Millisecond, 0)
 	}
-	expectGuess(t, g, 0, home, 20*time.Millisecond, true)
+	expectEstimate(t, g, 0, home, 20*time.Millisecond, true)
 }
 
 // TestSentAwayIsNotUntried: a crawler whose requests are redirected, and that does not
 // come back, tells nothing of what it asked for.
 func TestSentAwayIsNotUntried(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	others(g, "/page?n", 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond)
 	k := Kind{Shape: "/page?n", URL: "/page?n=1", Client: "me"}
 	for range 2 * least {
 		g.Ask(k)
 		g.Unask(k)
 	}
-	expectGuess(t, g, 0, k, 20*time.Millisecond, true)
+	expectEstimate(t, g, 0, k, 20*time.Millisecond, true)
 	for range least {
 		g.Ask(k)
 	}
@@ -120,7 +120,7 @@ func TestSentAwayIsNotUntried(t *testing.T) {
 // not vouch for a parameter that nobody has seen the answer to: it would train the
 // shape first, and then ask for what is dear.
 func TestUntriedByAKnownClient(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	for i := range 2 * least {
 		g.Learn(at(0), Kind{Shape: "/search?x", URL: fmt.Sprint("/search?x=cheap", i), Client: "me"}, 2*time.Millisecond, 0)
 	}
@@ -136,12 +136,12 @@ func TestUntriedByAKnownClient(t *testing.T) {
 // TestAnsweredIsTried checks that who asks for one page now and then, and is
 // answered each time, is never taken for somebody who asks for the untried.
 func TestAnsweredIsTried(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	others(g, "/page?n", 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond)
 	k := Kind{Shape: "/page?n", URL: "/page?n=1", Client: "me"}
 	for range 2 * least {
 		g.Ask(k)
-		expectGuess(t, g, 0, k, 20*time.Millisecond, true)
+		expectEstimate(t, g, 0, k, 20*time.Millisecond, true)
 		g.Learn(at(0), k, 20*time.Millisecond, 0)
 	}
 }
@@ -149,7 +149,7 @@ func TestAnsweredIsTried(t *testing.T) {
 // TestGuessOfClients checks that a client's own answers count: at once where
 // they are below those of others, with doubt where they are above.
 func TestGuessOfClients(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	others(g, "/a", 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond)
 	cheap, dear := Kind{Shape: "/a", Client: "cheap"}, Kind{Shape: "/a", Client: "dear"}
 	g.Learn(at(0), cheap, 100*time.Millisecond, 0)
@@ -157,57 +157,57 @@ func TestGuessOfClients(t *testing.T) {
 	if got, _, _ := g.Of(at(0), cheap); got > 110*time.Millisecond {
 		t.Errorf("cheap: %s", got)
 	}
-	g.pairs.learn(pairOf(g, "dear", mustLike(g, dear)), at(0).UnixMilli(), 0.9, 0)
+	g.perClient.learn(perClientKey(g, "dear", mustBestFeature(g, dear)), at(0).UnixMilli(), 0.9, 0)
 	all, _, _ := g.Of(at(0), page("/a"))
-	expectGuess(t, g, 0, dear, all+(900*time.Millisecond-all)/4, true)
-	expectGuess(t, g, 10, dear, all+(900*time.Millisecond-all)/8, true)
-	expectGuess(t, g, 1000, dear, all, true)
+	expectEstimate(t, g, 0, dear, all+(900*time.Millisecond-all)/4, true)
+	expectEstimate(t, g, 10, dear, all+(900*time.Millisecond-all)/8, true)
+	expectEstimate(t, g, 1000, dear, all, true)
 }
 
-func mustLike(g *Guess, k Kind) uint64 {
-	var buffer [mostTraits]uint64
+func mustBestFeature(g *Estimator, k Kind) uint64 {
+	var buffer [maxFeatures]uint64
 	by, _ := g.asker(at(0), &k)
-	traits := g.traits(&k, &buffer)
-	var views [mostTraits]view
-	g.look(traits, &by, &views)
-	return g.like(traits, &views).trait
+	features := g.features(&k, &buffer)
+	var views [maxFeatures]view
+	g.look(features, &by, &views)
+	return g.bestFeature(features, &views).feature
 }
 
-func pairOf(g *Guess, client string, like uint64) uint64 {
+func perClientKey(g *Estimator, client string, bestFeature uint64) uint64 {
 	_, hash := g.asker(at(0), &Kind{Client: client})
-	return mix(hash, like)
+	return mix(hash, bestFeature)
 }
 
 // TestGuessBeforeTheEnd checks that what runs teaches about its client: the least
 // that the next one costs, for a while, but nothing that is sure.
 func TestGuessBeforeTheEnd(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	k := Kind{Shape: "/a", Client: "me"}
 	g.AtLeast(at(1), k, time.Second, 0)
-	expectGuess(t, g, 1, k, time.Second, false)
+	expectEstimate(t, g, 1, k, time.Second, false)
 	g.AtLeast(at(1), k, time.Second/2, 0)
-	expectGuess(t, g, 1, k, time.Second, false)
-	expectGuess(t, g, 11, k, first+(time.Second-first)/2, false) // it fades, as whoever is refused gets no answers
+	expectEstimate(t, g, 1, k, time.Second, false)
+	expectEstimate(t, g, 11, k, first+(time.Second-first)/2, false) // it fades, as whoever is refused gets no answers
 	g.AtLeast(at(1), Kind{Shape: "/light", Client: "me"}, time.Millisecond, 0)
-	expectGuess(t, g, 1, Kind{Shape: "/light", Client: "me"}, first, false)
-	expectGuess(t, g, 1, page("/a"), time.Second, false) // nobody knows better
-	expectGuess(t, g, 61, page("/a"), first, false)
+	expectEstimate(t, g, 1, Kind{Shape: "/light", Client: "me"}, first, false)
+	expectEstimate(t, g, 1, page("/a"), time.Second, false) // nobody knows better
+	expectEstimate(t, g, 61, page("/a"), first, false)
 	for range least {
 		g.Learn(at(2), k, 10*time.Millisecond, 0)
 	}
 	was, _, _ := g.Of(at(2), k)
 	g.AtLeast(at(2), k, 3*was, 0) // one with history is corrected by the answer
-	expectGuess(t, g, 2, k, was, true)
+	expectEstimate(t, g, 2, k, was, true)
 }
 
 // TestNoDeathSpiral checks that a client that is taken for dear, and gets no
 // answers because of that, is taken for like the others within half a minute.
 func TestNoDeathSpiral(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	others(g, "/a", 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond)
 	k := Kind{Shape: "/a", Client: "me"}
 	for range 100 {
-		g.pairs.learn(pairOf(g, k.Client, mustLike(g, k)), at(0).UnixMilli(), 0.5, 0)
+		g.perClient.learn(perClientKey(g, k.Client, mustBestFeature(g, k)), at(0).UnixMilli(), 0.5, 0)
 	}
 	if got, _, _ := g.Of(at(0), k); got < 450*time.Millisecond {
 		t.Fatalf("it is not taken for dear: %s", got)
@@ -220,7 +220,7 @@ func TestNoDeathSpiral(t *testing.T) {
 // TestGuessFollows checks that a change is believed after some answers, both
 // ways: an overestimate does not stay for want of being tried.
 func TestGuessFollows(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	for _, cost := range []time.Duration{10 * time.Millisecond, 5 * time.Second, 10 * time.Millisecond} {
 		for i := range 200 {
 			g.Learn(at(0), Kind{Shape: "/a", Client: fmt.Sprint(i)}, cost, 0)
@@ -233,19 +233,19 @@ func TestGuessFollows(t *testing.T) {
 
 // TestGuessOfTheUnknown checks that an unknown shape is taken for the like of all.
 func TestGuessOfTheUnknown(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	for i := range 1000 {
 		others(g, fmt.Sprint("/known/", i), time.Second, time.Second, time.Second)
 	}
 	for i := range 100 {
-		expectGuess(t, g, 0, page(fmt.Sprint("/unknown/", i)), time.Second, false)
+		expectEstimate(t, g, 0, page(fmt.Sprint("/unknown/", i)), time.Second, false)
 	}
 }
 
 // TestInventedKindsPushNoneOut floods the sketch with shapes and URLs that are
 // asked for once, while the site's own are asked for now and then.
 func TestInventedKindsPushNoneOut(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	for i := range 200_000 {
 		g.Ask(Kind{Shape: fmt.Sprint("/invented/", i), URL: fmt.Sprint("/invented/", i, "?x"), Client: fmt.Sprint(i)})
 		g.Learn(at(0), Kind{Shape: fmt.Sprint("/invented/", i), URL: fmt.Sprint("/invented/", i, "?x"), Client: fmt.Sprint(i)}, time.Second, 0)
@@ -254,7 +254,7 @@ func TestInventedKindsPushNoneOut(t *testing.T) {
 			g.Learn(at(0), Kind{Shape: "/real", Client: fmt.Sprint("reader ", i)}, 20*time.Millisecond, 0)
 		}
 	}
-	expectGuess(t, g, 0, page("/real"), 20*time.Millisecond, true)
+	expectEstimate(t, g, 0, page("/real"), 20*time.Millisecond, true)
 	for i := range g.kinds.shards {
 		s := &g.kinds.shards[i]
 		if len(s.kinds) != kindsPerShard || len(s.index) != kindsPerShard || len(s.count) != kindsPerShard {
@@ -265,7 +265,7 @@ func TestInventedKindsPushNoneOut(t *testing.T) {
 
 func TestGuessProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := newGuess()
+		g := newEstimator()
 		k := Kind{Shape: "/a", URL: rapid.SampledFrom([]string{"", "/a", "/a?b"}).Draw(t, "url"), Client: "me"}
 		least, most := time.Duration(math.MaxInt64), time.Duration(0)
 		for _, c := range rapid.SliceOfN(rapid.Int64Range(0, int64(time.Hour)), 1, 50).Draw(t, "costs") {
@@ -284,7 +284,7 @@ func TestGuessProperties(t *testing.T) {
 
 // TestGuessConcurrently is for the race detector.
 func TestGuessConcurrently(t *testing.T) {
-	g := newGuess()
+	g := newEstimator()
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -302,7 +302,7 @@ func TestGuessConcurrently(t *testing.T) {
 }
 
 func BenchmarkGuess(b *testing.B) {
-	g := NewGuess()
+	g := NewEstimator()
 	kinds := make([]Kind, 10_000)
 	for i := range kinds {
 		kinds[i] = Kind{Shape: fmt.Sprint("/shape/", i%300), URL: fmt.Sprint("/shape/", i), Client: fmt.Sprint("10.0.0.", i%1000)}
