@@ -25,14 +25,14 @@ func homes(addresses ...string) *world {
 // inSession is a session of an address that is as many clients.
 func inSession(address string, n int, company float64) Arrival {
 	return Arrival{
-		Keys:    []Key{{"session", fmt.Sprint(address, "#", n)}, {"slash32", address}},
+		Keys:    []Key{{Class: "session", ID: fmt.Sprint(address, "#", n)}, {Class: "slash32", ID: address}},
 		Session: true, Company: company, Guess: time.Second, Sure: true,
 	}
 }
 
 // asFace is one of the User-Agents of an address.
 func asFace(address string, face uint8) Arrival {
-	return Arrival{Keys: []Key{{"slash32", address}}, Face: face, Guess: time.Second, Sure: true}
+	return Arrival{Keys: []Key{{Class: "slash32", ID: address}}, Face: face, Guess: time.Second, Sure: true}
 }
 
 // wants has somebody ask for pages of a second on so many connections.
@@ -156,7 +156,7 @@ func TestFacesOfTheKnownAreKnown(t *testing.T) {
 // sums up anew the shares of those that have work.
 func TestAddressesAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := homes().table.policy.Load().Policy
+		p := homes().policy.Load().Policy
 		s := newSiege(p)
 		addresses := []string{"a", "b", "c"}
 		s.acquaint(addresses...)

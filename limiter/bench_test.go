@@ -106,10 +106,10 @@ func benchKeys(n int) [][]Key {
 	keys := make([][]Key, n)
 	for i := range keys {
 		keys[i] = []Key{
-			{"slash32", fmt.Sprintf("10.%d.%d.%d", i>>12, i>>4&255, i&15)},
-			{"slash24", fmt.Sprintf("10.%d.%d.0/24", i>>12, i>>1&255)},
-			{"slash16", fmt.Sprintf("10.%d.0.0/16", i>>4)},
-			{"userAgent", fmt.Sprintf("robot %d", i%50)},
+			{Class: "slash32", ID: fmt.Sprintf("10.%d.%d.%d", i>>12, i>>4&255, i&15)},
+			{Class: "slash24", ID: fmt.Sprintf("10.%d.%d.0/24", i>>12, i>>1&255)},
+			{Class: "slash16", ID: fmt.Sprintf("10.%d.0.0/16", i>>4)},
+			{Class: "userAgent", ID: fmt.Sprintf("robot %d", i%50)},
 		}
 	}
 	return keys

@@ -22,7 +22,7 @@
 //     policy's Memory (two minutes), so that everybody is forgiven in the end.
 //
 // A key that is not known has its whole burst: a full bucket is the same as
-// none. That is why the table of buckets can be bounded (see eviction in table).
+// none. That is why the table of buckets can be bounded: package account keeps it.
 //
 // # What debt means
 //

@@ -120,15 +120,15 @@ func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 	}
 	if c.known && at >= c.renew {
 		c.renew = at + renewKnown
-		g.known.add(at, t.reservations[0].bucket.key.ID)
+		g.known.add(at, t.reservations[0].Bucket.Key.ID)
 	}
 }
 
 // client is that of a ticket's first key: a session, or a User-Agent of an address.
 func (g *gate) client(at time.Duration, t *Ticket) *client {
-	c := g.owner(at, t.reservations[0].bucket, t.site)
+	c := g.owner(at, t.reservations[0].Bucket, t.site)
 	if t.session {
-		if b := t.reservations[1].bucket; b != nil && (c.address == nil || g.divided && c.work == 0) {
+		if b := t.reservations[1].Bucket; b != nil && (c.address == nil || g.divided && c.work == 0) {
 			address := g.owner(at, b, t.site)
 			c.known, c.address = c.known || address.known, address.home()
 		}
@@ -155,10 +155,10 @@ func (g *gate) client(at time.Duration, t *Ticket) *client {
 
 // owner is the client of a key at a site. Who has been known before is no stranger.
 func (g *gate) owner(at time.Duration, b *bucket, s *site) *client {
-	c := b.client.Load()
+	c := b.Value.client.Load()
 	if c == nil {
-		c = &client{first: at, known: g.known.has(at, b.key.ID), site: s}
-		b.client.Store(c)
+		c = &client{first: at, known: g.known.has(at, b.Key.ID), site: s}
+		b.Value.client.Store(c)
 	}
 	if c.site != s {
 		return c.visit(s)

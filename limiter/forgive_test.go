@@ -76,7 +76,7 @@ func TestOwnDoing(t *testing.T) {
 	w.heavy("hogs")
 	w.heavy("hogs")
 	sixth, other := w.poll("a"), w.heavy("b")
-	w.run(w.table.policy.Load().MaxHold)
+	w.run(w.policy.Load().MaxHold)
 	for what, c := range map[string]struct {
 		x   *Ticket
 		own bool

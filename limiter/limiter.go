@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"tempomat/limiter/account"
 )
 
 // Arrival is what the limiter needs to know of a request.
@@ -78,6 +80,7 @@ const (
 type Limiter struct {
 	epoch   time.Time
 	table   *table
+	policy  atomic.Pointer[policy]
 	room    waitingRoom
 	gate    *gate
 	queued  atomic.Int32  // requests in the room's queues
@@ -94,7 +97,8 @@ type Limiter struct {
 func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 	l := &Limiter{
 		epoch:   now,
-		table:   newTable(size),
+		room:    waitingRoom{of: make(map[*bucket]*queue)},
+		table:   account.New[keyAtGate](size),
 		decided: make(chan struct{}),
 		due:     make(chan struct{}, 1),
 		sharer:  s,
@@ -125,7 +129,7 @@ func (a *Arrival) ticket() *Ticket {
 // Arrive takes in a request and decides at once, if it can, or later, by
 // Advance. It never blocks. Whatever comes of the request, Leave must be called.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
-	at, p := l.since(now), l.table.policy.Load()
+	at, p := l.since(now), l.policy.Load()
 	t := a.ticket() // nobody else knows it yet: no lock
 	t.decided, t.decidedAtOnce, t.came = l.decided, true, at
 	var debts [MaxKeys]debt
@@ -143,7 +147,7 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	if blocking == nil {
 		release(l.admit(at, p, t))
 	} else if full := l.wait(at, p, t, blocking); full != None {
-		t.refuseLocked(at, Verdict{Action: Refuse, Wait: retry, Key: blocking.key, Reason: full})
+		t.refuseLocked(at, Verdict{Action: Refuse, Wait: retry, Key: blocking.Key, Reason: full})
 		l.announce(now, t, Rejected)
 		return t
 	}
@@ -154,17 +158,17 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 // admit lets a request on whose caps are clear: to the gate, if there is one.
 // What it returns, the caller passes to release once it holds no lock.
 func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket) {
-	client := t.reservations[0].bucket
+	client := t.reservations[0].Bucket
 	if !p.gated || client == nil {
 		if client != nil && t.share != 1 {
-			client.setFactor(at, 1, t.share)
+			client.SetFactor(at, 1, t.share)
 		}
 		t.start(at)
 		return t.chain(nil)
 	}
-	share := client.setFactor(at, t.standing, t.share) / p.Gate.CPUs
-	if address := t.reservations[1].bucket; address != nil && t.company > 1 {
-		address.setFactor(at, t.company, 1)
+	share := client.SetFactor(at, t.standing, t.share) / p.Gate.CPUs
+	if address := t.reservations[1].Bucket; address != nil && t.company > 1 {
+		address.SetFactor(at, t.company, 1)
 	}
 	decided = l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {
@@ -200,12 +204,12 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 		return 0
 	}
 	t.state = settled
-	p := l.table.policy.Load()
+	p := l.policy.Load()
 	c, most := t.changeLocked(x), p.MaxHold
 	if t.lenient != strict {
 		most = 0
 	}
-	t.each(func(s *reservation) { hold = max(hold, s.settle(at, c, x, most)) })
+	t.each(func(s *reservation) { hold = max(hold, s.Settle(at, c, x, most)) })
 	t.mu.Unlock()
 	if t.client != nil {
 		release(l.gate.finish(at, t, x))
@@ -235,7 +239,7 @@ func (l *Limiter) Leave(now time.Time, t *Ticket) {
 		if t.state == waiting {
 			wait = t.atGate(at) // in vain: its client gave up
 		}
-		t.each(func(s *reservation) { s.leave(at, wait) })
+		t.each(func(s *reservation) { s.Leave(at, wait) })
 		l.wake()
 	}
 	t.state = over

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"tempomat/limiter/account"
 )
 
 func TestChargedWithGuessSettledWithCost(t *testing.T) {
@@ -44,7 +46,7 @@ func TestChargedWithGuessSettledWithCost(t *testing.T) {
 
 func TestUnknownClassIsNotCharged(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 1}))
-	ticket := w.Arrive(w.now, Arrival{Keys: []Key{{"session", "x"}, {"slash32", "a"}}, Guess: second})
+	ticket := w.Arrive(w.now, Arrival{Keys: []Key{{Class: "session", ID: "x"}, {Class: "slash32", ID: "a"}}, Guess: second})
 	w.Settle(w.now, ticket, second)
 	w.Leave(w.now, ticket)
 	if w.Keys() != 1 {
@@ -92,7 +94,7 @@ func TestAnyOrder(t *testing.T) {
 			case op == 4:
 				ticket := open[pick()]
 				if ticket.state == running {
-					settled[ticket.reservations[0].bucket.key.ID] += cost.Seconds()
+					settled[ticket.reservations[0].Bucket.Key.ID] += cost.Seconds()
 					settled["net"] += cost.Seconds()
 				}
 				w.Settle(w.now, ticket, cost)
@@ -109,28 +111,24 @@ func TestAnyOrder(t *testing.T) {
 			w.Leave(w.now, ticket)
 		}
 		checkIdle(t, w.Limiter)
-		for i := range w.table.shards {
-			w.table.shards[i].each(func(b *bucket) {
-				if want := settled[b.key.ID]; math.Abs(b.total-want) > 1e-6 {
-					t.Fatalf("%v was charged %v, its requests cost %v", b.key, b.total, want)
-				}
-			})
-		}
+		accounts(w.Limiter, func(s account.State, _ *bucket) {
+			if want := settled[s.Key.ID]; math.Abs(s.Charged-want) > 1e-6 {
+				t.Fatalf("%v was charged %v, its requests cost %v", s.Key, s.Charged, want)
+			}
+		})
 	})
 }
 
 // checkIdle checks that nothing is left of requests that are over.
 func checkIdle(t interface{ Fatalf(string, ...any) }, l *Limiter) {
-	if l.Held() != 0 || len(l.room.queues) != 0 || l.queued.Load() != 0 {
+	if l.Held() != 0 || len(l.room.queues)+len(l.room.of) != 0 || l.queued.Load() != 0 {
 		t.Fatalf("%d held, %d queues, %d queued, want none", l.Held(), len(l.room.queues), l.queued.Load())
 	}
-	for i := range l.table.shards {
-		l.table.shards[i].each(func(b *bucket) {
-			if b.pins != 0 || b.held != 0 || b.waiting != 0 || b.queued != 0 || b.queue != nil {
-				t.Fatalf("%v: %d pins, %d held, %d waiting, want none", b.key, b.pins, b.held, b.waiting)
-			}
-		})
-	}
+	accounts(l, func(s account.State, _ *bucket) {
+		if s.Running != 0 || s.Held != 0 || s.Waiting != 0 || s.Queued != 0 {
+			t.Fatalf("%+v is left, want nothing running, held or waiting", s)
+		}
+	})
 }
 
 // TestConcurrently is for the race detector: many clients at once, with a driver,

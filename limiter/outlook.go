@@ -94,20 +94,13 @@ func (l *Limiter) roomOutlook(at time.Duration, t *Ticket, o *Outlook) {
 	}
 	q := t.in
 	*o = Outlook{
-		Waits: true, Site: t.siteName, Barrier: Owes, Key: q.bucket.key, Waited: at - t.arrived, Paid: t.reservationOf(q.bucket).blocks(at),
+		Waits: true, Site: t.siteName, Barrier: Owes, Key: q.bucket.Key, Waited: at - t.arrived, Paid: t.reservationOf(q.bucket).Blocks(at),
 		Guess: seconds(t.guess), Sure: t.sure,
 	}
 	for before := t.prev; before != nil; before = before.prev {
 		o.Before++
-		o.Paid += q.bucket.takes(before.guess)
+		o.Paid += q.bucket.Earns(before.guess)
 	}
-}
-
-// takes is how long the bucket earns so much.
-func (b *bucket) takes(x float64) time.Duration {
-	b.home.mu.Lock()
-	defer b.home.mu.Unlock()
-	return b.clears(x)
 }
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
@@ -129,9 +122,9 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	switch barrier {
 	case KeyHolds, Orphans:
 		s := &t.reservations[key]
-		o.Key, o.Have, o.Most = s.bucket.key, int(s.bucket.holds), max(int(s.workers*float32(v.longest(&g.limits))), 1)
+		o.Key, o.Have, o.Most = s.Bucket.Key, int(s.Bucket.Value.holds), max(int(s.Terms.Workers*float32(v.longest(&g.limits))), 1)
 		if o.Barrier == Orphans {
-			o.Have, o.Most = int(s.bucket.orphans), max(o.Most/2, fewOrphans)
+			o.Have, o.Most = int(s.Bucket.Value.orphans), max(o.Most/2, fewOrphans)
 		}
 	case StrangersHold:
 		o.Have, o.Most = t.site.strangerLong, max(v.longest(&g.limits)/2, 1)

@@ -10,7 +10,7 @@ import (
 // named is a robot that is known by nothing but the name that it gives itself.
 func named(name string) Arrival {
 	return Arrival{
-		Keys:   []Key{{"session", name}, {"session", "(all)"}},
+		Keys:   []Key{{Class: "session", ID: name}, {Class: "session", ID: "(all)"}},
 		Pooled: true, Guess: time.Second, Sure: true,
 	}
 }

@@ -64,7 +64,7 @@ func (g *gate) charge(t *Ticket) {
 func (t *Ticket) debtRatio(at time.Duration, reserve bool) float64 {
 	var own, others float64
 	t.each(func(s *reservation) {
-		g := s.debtRatioOf(at, t.guess, reserve)
+		g := s.DebtRatio(at, t.guess, reserve)
 		if s == &t.reservations[0] || t.pooled && s == &t.reservations[1] {
 			own = max(own, g)
 		} else {

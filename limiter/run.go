@@ -11,7 +11,7 @@ func (g *gate) start(at time.Duration, t *Ticket, p phase) {
 	t.verdict = t.goAhead(at)
 	t.site.waited += at - t.gated
 	for i := range t.reservations[:t.n] {
-		t.reservations[i].waited += t.atGate(at) // it waited for others' sake, and so did all its keys
+		t.reservations[i].Waited += t.atGate(at) // it waited for others' sake, and so did all its keys
 	}
 }
 
@@ -20,7 +20,7 @@ func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 	if t.stranger {
 		t.site.queues[t.level].went(t)
 		g.charge(t)
-		t.each(func(s *reservation) { s.reserve(at, t.guess) })
+		t.each(func(s *reservation) { s.Reserve(at, t.guess) })
 	}
 	g.takeTurn(t)
 	g.dequeue(at, t)

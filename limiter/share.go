@@ -71,13 +71,13 @@ var _ Sink = (*Limiter)(nil)
 // Debit implements Sink.
 func (l *Limiter) Debit(now time.Time, c Charge) {
 	at := l.since(now)
-	l.table.with(at, c.Key, func(b *bucket) { b.chargeLocked(at, c.Cost.Seconds()) })
+	l.table.Charge(at, c.Key, c.Cost.Seconds())
 }
 
 // Raise implements Sink. The debt is bounded as every debt is.
 func (l *Limiter) Raise(now time.Time, k Key, until time.Time) {
 	at := l.since(now)
-	l.table.with(at, k, func(b *bucket) { b.oweLocked(at, l.since(until)) })
+	l.table.Owe(at, k, l.since(until))
 }
 
 // SetReplicas implements Sink.
@@ -88,7 +88,7 @@ func (l *Limiter) SetReplicas(now time.Time, sidecars int) {
 		return
 	}
 	l.sidecars = max(1, sidecars)
-	l.applyLocked(now, l.table.policy.Load().Policy)
+	l.applyLocked(now, l.policy.Load().Policy)
 }
 
 // offer shares what a settled request was charged.
@@ -102,7 +102,7 @@ func (l *Limiter) offer(now time.Time, t *Ticket, cost time.Duration) {
 		c.Until = c.Received.Add(t.verdict.Wait)
 	}
 	t.each(func(s *reservation) {
-		if c.Key, c.Standing = s.bucket.key, s.standing; !s.external && !s.localOnly {
+		if c.Key, c.Standing = s.Bucket.Key, s.Factor; !s.Terms.External && !s.Terms.LocalOnly {
 			l.sharer.Offer(c)
 		}
 	})
@@ -115,12 +115,12 @@ func (l *Limiter) announce(now time.Time, t *Ticket, e Event) {
 		return
 	}
 	t.each(func(s *reservation) {
-		if s.localOnly || e != Rejected && !s.external {
+		if s.Terms.LocalOnly || e != Rejected && !s.Terms.External {
 			return
 		}
-		c := Charge{Key: s.bucket.key, Event: e, At: now, Received: now, Until: now}
-		if e == Accepted && s.externalUntil > t.came {
-			c.Event, c.Until = Delayed, l.epoch.Add(s.externalUntil)
+		c := Charge{Key: s.Bucket.Key, Event: e, At: now, Received: now, Until: now}
+		if e == Accepted && s.Until > t.came {
+			c.Event, c.Until = Delayed, l.epoch.Add(s.Until)
 		}
 		l.sharer.Offer(c)
 	})

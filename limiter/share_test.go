@@ -236,7 +236,7 @@ func TestOutboxLosesNothingSilently(t *testing.T) {
 	for p := range taken {
 		producers.Go(func() {
 			for i := range 20_000 {
-				if o.Offer(Charge{Key: Key{"c", fmt.Sprint(i % 100)}}) {
+				if o.Offer(Charge{Key: Key{Class: "c", ID: fmt.Sprint(i % 100)}}) {
 					taken[p]++
 				}
 			}
@@ -261,7 +261,7 @@ func TestOutboxLosesNothingSilently(t *testing.T) {
 func BenchmarkOutbox(b *testing.B) {
 	o := NewOutbox(1 << 16)
 	b.RunParallel(func(pb *testing.PB) {
-		c := Charge{Key: Key{"slash32", "192.0.2.1"}, At: time.Now()}
+		c := Charge{Key: Key{Class: "slash32", ID: "192.0.2.1"}, At: time.Now()}
 		for i := 0; pb.Next(); i++ {
 			if !o.Offer(c) || i%1024 == 0 {
 				select {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"tempomat/limiter/account"
 )
 
 // checkSites counts anew what each site has, and returns how many have something.
@@ -230,13 +232,11 @@ func TestSitesAtRandom(t *testing.T) {
 // checkVisits looks, as all have left, at what clients are at other sites than their first: they
 // are remembered at few, or at no more than asked for something at a time, if those were more.
 func (s *siege) checkVisits(t fataler, peak int) {
-	for i := range s.table.shards {
-		s.table.shards[i].each(func(b *bucket) {
-			for c, n := b.client.Load(), 0; c != nil; c = c.elsewhere {
-				if n++; n > 2+max(mostElsewhere, peak) || c.work != 0 || c.queued != 0 || c.running != 0 || c.lanes != nil {
-					t.Fatalf("%v still has work at %q, or is at too many sites (%d): %+v", b.key, c.site.name, n, c)
-				}
+	accounts(s.Limiter, func(_ account.State, b *bucket) {
+		for c, n := b.Value.client.Load(), 0; c != nil; c = c.elsewhere {
+			if n++; n > 2+max(mostElsewhere, peak) || c.work != 0 || c.queued != 0 || c.running != 0 || c.lanes != nil {
+				t.Fatalf("%v still has work at %q, or is at too many sites (%d): %+v", b.Key, c.site.name, n, c)
 			}
-		})
-	}
+		}
+	})
 }

@@ -126,11 +126,10 @@ func TestOneClientAtManySites(t *testing.T) {
 		}
 	}
 	n := 0
-	w.table.look(Key{"slash32", "wanderer"}, func(b *bucket) {
-		for c := b.client.Load(); c != nil; c = c.elsewhere {
-			n++
-		}
-	})
+	_, b := w.table.Find(0, Key{Class: "slash32", ID: "wanderer"})
+	for c := b.Value.client.Load(); c != nil; c = c.elsewhere {
+		n++
+	}
 	if n != 1+mostElsewhere {
 		t.Errorf("it is remembered at %d sites", n)
 	}

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"tempomat/limiter/account"
 )
 
 // state is where a request is in its life.
@@ -93,7 +95,7 @@ func (t *Ticket) Emptied() *Ticket {
 // each calls f for the reservations whose bucket is known.
 func (t *Ticket) each(f func(*reservation)) {
 	for i := range t.reservations[:t.n] {
-		if t.reservations[i].bucket != nil {
+		if t.reservations[i].Bucket != nil {
 			f(&t.reservations[i])
 		}
 	}
@@ -105,7 +107,9 @@ func (t *Ticket) each(f func(*reservation)) {
 func (t *Ticket) lookup(at time.Duration, table *table, keys []Key, free bool, debts *[MaxKeys]debt) {
 	t.n = uint8(min(len(keys), MaxKeys))
 	for i := range t.n {
-		debts[i] = table.lookup(at, keys[i], &t.reservations[i], t.guess, free)
+		r := &t.reservations[i]
+		wait := table.Lookup(at, keys[i], r, t.guess, free)
+		debts[i] = debt{r.Bucket, r.Terms, wait}
 		free = free && !debts[i].matters()
 	}
 }
@@ -114,8 +118,8 @@ func (t *Ticket) lookup(at time.Duration, table *table, keys []Key, free bool, d
 // requests that are not refused, as those are to make none.
 func (t *Ticket) enter(at time.Duration, table *table, keys []Key) {
 	for i := range t.n {
-		if t.reservations[i].bucket == nil {
-			table.enter(at, keys[i], &t.reservations[i])
+		if t.reservations[i].Bucket == nil {
+			table.Enter(at, keys[i], &t.reservations[i])
 		}
 	}
 }
@@ -126,7 +130,7 @@ func (t *Ticket) start(at time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.state, t.charged = running, t.guess
-	t.each(func(s *reservation) { s.reserve(at, t.guess) })
+	t.each(func(s *reservation) { s.Reserve(at, t.guess) })
 	if t.waitEntry != nil {
 		t.verdict.Wait = at - t.arrived
 	}
@@ -145,10 +149,10 @@ func (t *Ticket) refuseLocked(at time.Duration, v Verdict) {
 	t.state, t.verdict = over, v
 	t.each(func(s *reservation) {
 		wait := t.atGate(at)
-		if s.bucket.key == v.Key {
+		if s.Bucket.Key == v.Key {
 			wait = max(wait, float32(v.Wait.Seconds()))
 		}
-		s.leave(at, wait)
+		s.Leave(at, wait)
 	})
 }
 
@@ -165,15 +169,15 @@ func (t *Ticket) atGate(at time.Duration) float32 {
 func (t *Ticket) adjustLocked(at time.Duration, x float64) {
 	if x != t.charged {
 		c := t.changeLocked(x)
-		t.each(func(s *reservation) { s.change(at, c) })
+		t.each(func(s *reservation) { s.Change(at, c) })
 	}
 }
 
 // changeLocked is how to make x CPU-seconds of what was charged so far.
-func (t *Ticket) changeLocked(x float64) (c change) {
-	c.more = max(0, x-t.charged)
+func (t *Ticket) changeLocked(x float64) (c account.Change) {
+	c.More = max(0, x-t.charged)
 	if x < t.charged {
-		c.back = 1 - x/t.charged
+		c.Back = 1 - x/t.charged
 	}
 	t.charged = x
 	return c

@@ -4,7 +4,11 @@ import (
 	"container/heap"
 	"slices"
 	"time"
+
+	"tempomat/limiter/account"
 )
+
+const second = time.Second
 
 // world is virtual time: a queue of things to happen, a limiter that is told
 // when, and what a driver would do for it.
@@ -107,6 +111,14 @@ func (w *world) tell() {
 	}
 }
 
+// accounts calls f with every account of the limiter's.
+func accounts(l *Limiter, f func(account.State, *bucket)) {
+	l.table.All(0, "", func(s account.State, b *bucket) bool {
+		f(s, b)
+		return true
+	})
+}
+
 // one is a policy of one class of clients.
 func one(m Mode, b Budget) Policy {
 	return Policy{
@@ -120,7 +132,7 @@ func by(ids ...string) []Key {
 	classes := []string{"slash32", "slash24", "slash16"}
 	var keys []Key
 	for i, id := range ids {
-		keys = append(keys, Key{classes[i], id})
+		keys = append(keys, Key{Class: classes[i], ID: id})
 	}
 	return keys
 }
