@@ -55,7 +55,7 @@ func (t *Ticket) waitingWith() (n int) {
 	if t.pooled {
 		return t.site.pool.queued
 	}
-	for c := t.reservations[0].Bucket.Value.client.Load(); c != nil; c = c.elsewhere {
+	for c := t.own().Bucket.Value.client.Load(); c != nil; c = c.elsewhere {
 		switch {
 		case t.session:
 			n += int(c.queued)

@@ -25,14 +25,14 @@ func homes(addresses ...string) *world {
 // inSession is a session of an address that is as many clients.
 func inSession(address string, n int, company float64) Arrival {
 	return Arrival{
-		Keys:    []Key{{Class: "session", ID: fmt.Sprint(address, "#", n)}, {Class: "slash32", ID: address}},
+		Client: Key{Class: "session", ID: fmt.Sprint(address, "#", n)}, Within: host(address),
 		Session: true, Company: company, Guess: time.Second, Sure: true,
 	}
 }
 
 // asFace is one of the User-Agents of an address.
 func asFace(address string, face uint8) Arrival {
-	return Arrival{Keys: []Key{{Class: "slash32", ID: address}}, Face: face, Guess: time.Second, Sure: true}
+	return Arrival{Client: host(address), Face: face, Guess: time.Second, Sure: true}
 }
 
 // wants has somebody ask for pages of a second on so many connections.

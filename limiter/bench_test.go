@@ -20,7 +20,7 @@ func BenchmarkLife(b *testing.B) {
 			clients, keys := c.clients, benchKeys(c.clients)
 			life := func(i int) {
 				now = now.Add(10 * time.Microsecond)
-				t := l.Arrive(now, Arrival{Keys: keys[i*7919%clients], Guess: time.Millisecond})
+				t := l.Arrive(now, Arrival{Client: keys[i*7919%clients][0], Others: keys[i*7919%clients][1:], Guess: time.Millisecond})
 				l.Settle(now, t, time.Millisecond)
 				l.Leave(now, t)
 			}
@@ -54,7 +54,7 @@ func besiege(b *testing.B, known bool) {
 	l := New(now, p, 1<<19, nil)
 	keys := benchKeys(clients)
 	for i := range keys {
-		t := l.Arrive(now, Arrival{Keys: keys[i], Guess: time.Millisecond})
+		t := l.Arrive(now, Arrival{Client: keys[i][0], Others: keys[i][1:], Guess: time.Millisecond})
 		l.Settle(now, t, time.Millisecond)
 		l.Leave(now, t)
 	}
@@ -62,7 +62,7 @@ func besiege(b *testing.B, known bool) {
 	arrive := func() *Ticket {
 		now = now.Add(10 * time.Microsecond)
 		next = (next + 7919) % clients
-		return l.Arrive(now, Arrival{Keys: keys[next], Guess: 400 * time.Millisecond, Sure: true, Proven: known})
+		return l.Arrive(now, Arrival{Client: keys[next][0], Others: keys[next][1:], Guess: 400 * time.Millisecond, Sure: true, Proven: known})
 	}
 	first, second := arrive(), arrive()
 	for range waiting {

@@ -120,16 +120,16 @@ func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 	}
 	if c.known && at >= c.renew {
 		c.renew = at + renewKnown
-		g.known.add(at, t.reservations[0].Bucket.Key.ID)
+		g.known.add(at, t.own().Bucket.Key.ID)
 	}
 }
 
 // client is that of a ticket's first key: a session, or a User-Agent of an address.
 func (g *gate) client(at time.Duration, t *Ticket) *client {
-	c := g.owner(at, t.reservations[0].Bucket, t.site)
+	c := g.owner(at, t.own().Bucket, t.site)
 	if t.session {
-		if b := t.reservations[1].Bucket; b != nil && (c.address == nil || g.divided && c.work == 0) {
-			address := g.owner(at, b, t.site)
+		if of := t.whole(); of != nil && (c.address == nil || g.divided && c.work == 0) {
+			address := g.owner(at, of.Bucket, t.site)
 			c.known, c.address = c.known || address.known, address.home()
 		}
 		c.home().company = t.company

@@ -8,7 +8,7 @@ import (
 // TestForgive: a debt is gone, who waits for it goes, and the lead at the gate is gone.
 func TestForgive(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 0.1, Burst: 0}))
-	ask := func() *Ticket { return w.Arrive(w.now, Arrival{Keys: by("a"), Guess: time.Second, Sure: true}) }
+	ask := func() *Ticket { return w.Arrive(w.now, Arrival{Client: host("a"), Guess: time.Second, Sure: true}) }
 	w.done(ask(), 2*time.Second)
 	x := ask()
 	select {

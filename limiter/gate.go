@@ -133,7 +133,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 		if c.known {
 			t.seen.Store(asKnown)
 		}
-		t.refuse(at, Verdict{Action: Refuse, Wait: retry, Key: t.reservations[0].Bucket.Key, Reason: ClientFull})
+		t.refuse(at, Verdict{Action: Refuse, Wait: retry, Key: t.own().Bucket.Key, Reason: ClientFull})
 		return nil
 	}
 	g.seq++

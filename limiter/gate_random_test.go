@@ -293,7 +293,7 @@ func TestGateAtRandom(t *testing.T) {
 		arrive := func(t *rapid.T) {
 			client := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "client")
 			a := Arrival{
-				Keys:     by(client, client+"/24"),
+				Client: host(client), Others: networks(client + "/24"),
 				Guess:    time.Duration(rapid.SampledFrom([]int{0, 1, 20, 100, 400, 1500, 6000, 9000}).Draw(t, "ms")) * time.Millisecond,
 				Sure:     rapid.Bool().Draw(t, "sure"),
 				Running:  time.Duration(rapid.SampledFrom([]int{0, 0, 20, 3000}).Draw(t, "running")) * time.Millisecond,
@@ -308,12 +308,13 @@ func TestGateAtRandom(t *testing.T) {
 			}
 			switch rapid.IntRange(0, 2).Draw(t, "who") {
 			case 1: // a session of the address
-				a.Session, a.Keys[0].ID = true, fmt.Sprint(client, "#", rapid.IntRange(0, 3).Draw(t, "session"))
+				a.Within, a.Others = a.Others[0], nil
+				a.Session, a.Client.ID = true, fmt.Sprint(client, "#", rapid.IntRange(0, 3).Draw(t, "session"))
 				if rapid.Bool().Draw(t, "pooled") { // one of a pool
 					a.Session, a.Pooled, a.Share = false, true, rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "share")
 				}
 			case 2:
-				a.Keys[0], a.Keys[1] = Key{Class: "slash24", ID: client + "/24"}, Key{Class: "slash32", ID: client}
+				a.Client, a.Others[0] = a.Others[0], a.Client
 				a.Face = rapid.Uint8Range(0, 8).Draw(t, "face")
 			}
 			a.Memory = s.memory()

@@ -230,7 +230,7 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 }
 
 // holdsNone tells whether the request's client holds no worker for long.
-func (t *Ticket) holdsNone() bool { return t.reservations[0].Bucket.Value.holds == 0 }
+func (t *Ticket) holdsNone() bool { return t.own().Bucket.Value.holds == 0 }
 
 // misjudged counts requests that came as short ones and are not.
 type misjudged struct{ known, strange int }
@@ -259,7 +259,7 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longest()) && (t.ahead || holds(0) > 0) {
 		return Misjudged, 0
 	}
-	if c := t.reservations[0].Bucket; t.level == fresh && c != nil && c.Value.orphans >= fewOrphans {
+	if c := t.own().Bucket; t.level == fresh && c != nil && c.Value.orphans >= fewOrphans {
 		return Orphans, 0
 	}
 	v := g.view(t.site)

@@ -1,76 +1,12 @@
 package limiter
 
 import (
-	"cmp"
 	"crypto/rand"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"tempomat/limiter/account"
-)
-
-// Arrival is what the limiter needs to know of a request.
-type Arrival struct {
-	Keys  []Key         // at most MaxKeys, the client's own first; not kept
-	Guess time.Duration // what it will likely cost
-	// Idle is how long it will likely hold a worker of the backend without
-	// computing.
-	Idle time.Duration
-	// Sure says that the guess rests on answers to requests of its kind. Only
-	// then can it be light.
-	Sure bool
-	// Running is what others of its kind, that run or ran lately, have cost or held a
-	// worker for at least, where the guess is not sure; zero: nothing is known.
-	Running time.Duration
-	// Standing multiplies the share of the client, by the evidence that it is a
-	// person's browser: 1/2 to 8, and 0 is 1.
-	Standing float64
-	// Company multiplies the share of the second key where the first one is a
-	// session: of how many clients its address is. Up to 8, and 0 is 1.
-	Company float64
-	// Proven says that there is evidence for it at all: the client came back as no
-	// stranger of a single request could, or is a robot with an account of its own.
-	Proven bool
-	// Passed says that the client, a stranger, kept a cookie that it was given as it
-	// waited: it goes before strangers who did not.
-	Passed bool
-	// Session says that the first key is a session of the address that the second
-	// key is.
-	Session bool
-	// Pooled says that the client is one of many that anybody can make up, as the name of a
-	// robot. All of these together, who are the second key, are served as one client of its
-	// share, each of them in turn, and as many of their requests wait as of one.
-	Pooled bool
-	// Share multiplies the budget of the first key, in every mode, if that has one of its
-	// own; 0: it has that of its class.
-	Share float64
-	// Site is the name of the policy's site that the request is for; empty, or none of the
-	// policy's: it is one of the others.
-	Site string
-	// Face tells apart whom the first key is, if that is no session, by what they say
-	// they are: below 8.
-	Face uint8
-	// Follows says that the request is for a part of a page that its client was just
-	// served. A stranger's that is likely short goes before others' pages.
-	Follows bool
-	// Prefetch says that nobody looks at the answer yet. A stranger's goes last.
-	Prefetch bool
-	// Interest is who asks for the like of it. It orders strangers.
-	Interest Interest
-	// Memory is that of a ticket that nobody uses any more, by its Emptied; nil: none is there.
-	Memory *Ticket
-}
-
-// Interest is who asks for something.
-type Interest uint8
-
-// The interests.
-const (
-	ReadByPeople Interest = iota // or by nobody knows whom
-	ReadBySome
-	ReadByFew
-	ReadByRobots
 )
 
 // Limiter keeps the accounts of all keys and decides when a request may go. It
@@ -113,19 +49,6 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 	return l
 }
 
-// ticket is that of the request, empty but for what it says of itself.
-func (a *Arrival) ticket() *Ticket {
-	t := a.Memory
-	if t == nil {
-		t = new(Ticket)
-	}
-	t.guess, t.sure, t.interest = a.Guess.Seconds(), a.Sure, min(a.Interest, ReadByRobots)
-	t.proven, t.passed, t.session, t.face = a.Proven, a.Passed, a.Session, a.Face%faces
-	t.siteName = a.Site
-	t.follows, t.prefetch, t.pooled, t.share = a.Follows, a.Prefetch, a.Pooled, cmp.Or(a.Share, 1)
-	return t
-}
-
 // Arrive takes in a request and decides at once, if it can, or later, by
 // Advance. It never blocks. Whatever comes of the request, Leave must be called.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
@@ -133,7 +56,7 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	t := a.ticket() // nobody else knows it yet: no lock
 	t.decided, t.decidedAtOnce, t.came = l.decided, true, at
 	var debts [MaxKeys]debt
-	t.lookup(at, l.table, a.Keys, !p.gated || l.gate.waiting.Load() == 0, &debts)
+	t.lookup(at, l.table, &a, !p.gated || l.gate.waiting.Load() == 0, &debts)
 	t.lenient = p.lenience(a.Site)
 	v, blocking := l.decide(p, t, debts[:t.n])
 	if t.verdict = v; v.Acts() {
@@ -141,7 +64,7 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 		l.announce(now, t, Rejected)
 		return t
 	}
-	t.enter(at, l.table, a.Keys)
+	t.enter(at, l.table, &a)
 	t.standing, t.company = p.standing(a.Standing), p.standing(a.Company)
 	t.likelyIdle, t.running = a.Idle.Seconds(), a.Running.Seconds()
 	if blocking == nil {
@@ -158,7 +81,7 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 // admit lets a request on whose caps are clear: to the gate, if there is one.
 // What it returns, the caller passes to release once it holds no lock.
 func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket) {
-	client := t.reservations[0].Bucket
+	client := t.own().Bucket
 	if !p.gated || client == nil {
 		if client != nil && t.share != 1 {
 			client.SetFactor(at, 1, t.share)
@@ -167,8 +90,8 @@ func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket
 		return t.chain(nil)
 	}
 	share := client.SetFactor(at, t.standing, t.share) / p.Gate.CPUs
-	if address := t.reservations[1].Bucket; address != nil && t.company > 1 {
-		address.SetFactor(at, t.company, 1)
+	if of := t.whole(); of != nil && t.company > 1 {
+		of.Bucket.SetFactor(at, t.company, 1)
 	}
 	decided = l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {

@@ -174,7 +174,7 @@ func TestOutlook(t *testing.T) {
 func TestOutlookUnderACap(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 0.4, Burst: second}))
 	ask := func() *Ticket {
-		return w.Arrive(w.now, Arrival{Keys: by("a"), Guess: 800 * time.Millisecond, Sure: true})
+		return w.Arrive(w.now, Arrival{Client: host("a"), Guess: 800 * time.Millisecond, Sure: true})
 	}
 	ask()
 	ask()

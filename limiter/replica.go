@@ -96,7 +96,7 @@ func (t *Ticket) copy(o *Ticket) {
 	t.follows, t.interest, t.prefetch, t.face, t.pooled = o.follows, o.interest, o.prefetch, o.face, o.pooled
 	t.standing, t.share, t.company, t.came, t.likelyIdle, t.running = o.standing, o.share, o.company, o.came, o.likelyIdle, o.running
 	t.n, t.guess, t.charged, t.queueEntry = o.n, o.guess, o.charged, o.queueEntry
-	t.counts = false
+	t.counts, t.within = false, o.within
 	copy(t.reservations[:t.n], o.reservations[:t.n])
 }
 

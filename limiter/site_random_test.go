@@ -150,7 +150,7 @@ func TestSitesAtRandom(t *testing.T) {
 		arrive := func(t *rapid.T) {
 			client := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "client")
 			a := Arrival{
-				Keys: by(client, client+"/24"), Memory: s.memory(),
+				Client: host(client), Others: networks(client + "/24"), Memory: s.memory(),
 				Site:   rapid.SampledFrom([]string{"", "a", "b", "c", "d", "e", "f", "invented"}).Draw(t, "site"),
 				Guess:  time.Duration(rapid.SampledFrom([]int{1, 20, 100, 400, 1500, 6000}).Draw(t, "ms")) * time.Millisecond,
 				Idle:   time.Duration(rapid.SampledFrom([]int{0, 0, 5000}).Draw(t, "idle")) * time.Millisecond,
@@ -159,7 +159,8 @@ func TestSitesAtRandom(t *testing.T) {
 			}
 			switch rapid.IntRange(0, 2).Draw(t, "who") {
 			case 1:
-				a.Session, a.Keys[0].ID = true, client+rapid.SampledFrom([]string{"#1", "#2"}).Draw(t, "session")
+				a.Within, a.Others = a.Others[0], nil
+				a.Session, a.Client.ID = true, client+rapid.SampledFrom([]string{"#1", "#2"}).Draw(t, "session")
 				if rapid.Bool().Draw(t, "pooled") {
 					a.Session, a.Pooled = false, true
 				}

@@ -29,7 +29,8 @@ type Ticket struct {
 	proven        bool
 	passed        bool
 	stranger      bool // it counts for all strangers together
-	session       bool // its first key is one of its second
+	session       bool // its client is one of an address
+	within        bool // that, or the pool, has an account: the second reservation
 	pooled        bool // its client is one of those that anybody can make up
 	follows       bool // it is for a part of the page that its client was just served
 	interest      Interest
@@ -52,8 +53,8 @@ type Ticket struct {
 	state        state
 	n            uint8 // reservations in use
 	guess        float64
-	charged      float64 // CPU-seconds: the guess, then more as it runs
-	reservations [MaxKeys]reservation
+	charged      float64              // CPU-seconds: the guess, then more as it runs
+	reservations [MaxKeys]reservation // the client's first; see own and whole
 
 	*waitEntry // in the waiting room, which guards it; nil: it was never there
 	queueEntry // at the gate, which guards it
@@ -86,10 +87,22 @@ func (t *Ticket) Emptied() *Ticket {
 		return nil
 	}
 	clear(t.reservations[:t.n])
-	t.stranger, t.standing, t.company, t.likelyIdle, t.running = false, 0, 0, 0, 0
+	t.stranger, t.within, t.standing, t.company, t.likelyIdle, t.running = false, false, 0, 0, 0, 0
 	t.verdict, t.state, t.n, t.charged = Verdict{}, waiting, 0, 0
 	t.seen.Store(0)
 	return t
+}
+
+// own is the reservation of the request's client; without a Bucket if that has no account.
+func (t *Ticket) own() *reservation { return &t.reservations[0] }
+
+// whole is that of what the client is a part of, as Arrival says; nil: there is none, or it has
+// no account.
+func (t *Ticket) whole() *reservation {
+	if !t.within || t.reservations[1].Bucket == nil {
+		return nil
+	}
+	return &t.reservations[1]
 }
 
 // each calls f for the reservations whose bucket is known.
@@ -104,11 +117,11 @@ func (t *Ticket) each(f func(*reservation)) {
 // lookup finds the buckets that are known already, and says how they stand. As
 // long as none of them delays the request, and it is free to go otherwise, it
 // is charged with its guess.
-func (t *Ticket) lookup(at time.Duration, table *table, keys []Key, free bool, debts *[MaxKeys]debt) {
-	t.n = uint8(min(len(keys), MaxKeys))
+func (t *Ticket) lookup(at time.Duration, table *table, a *Arrival, free bool, debts *[MaxKeys]debt) {
+	t.n, t.within = uint8(a.keys()), a.named() > 1 //nolint:gosec // at most MaxKeys
 	for i := range t.n {
 		r := &t.reservations[i]
-		wait := table.Lookup(at, keys[i], r, t.guess, free)
+		wait := table.Lookup(at, *a.key(int(i)), r, t.guess, free)
 		debts[i] = debt{r.Bucket, r.Terms, wait}
 		free = free && !debts[i].matters()
 	}
@@ -116,10 +129,10 @@ func (t *Ticket) lookup(at time.Duration, table *table, keys []Key, free bool, d
 
 // enter makes the buckets that lookup did not find. It is only called for
 // requests that are not refused, as those are to make none.
-func (t *Ticket) enter(at time.Duration, table *table, keys []Key) {
+func (t *Ticket) enter(at time.Duration, table *table, a *Arrival) {
 	for i := range t.n {
 		if t.reservations[i].Bucket == nil {
-			table.Enter(at, keys[i], &t.reservations[i])
+			table.Enter(at, *a.key(int(i)), &t.reservations[i])
 		}
 	}
 }

@@ -51,7 +51,7 @@ func (r *waitingRoom) admitLocked(p *policy, t *Ticket) Reason {
 // heldLocked counts n more of the client's requests as held, and returns how
 // many are. The client is the first key; its class may just have been removed.
 func (t *Ticket) heldLocked(n int32) int {
-	c := t.reservations[0].Bucket
+	c := t.own().Bucket
 	if c == nil {
 		return 0
 	}

@@ -128,6 +128,17 @@ func one(m Mode, b Budget) Policy {
 	}
 }
 
+// host is the key of an address.
+func host(id string) Key { return Key{Class: "slash32", ID: id} }
+
+// networks are the keys of those around it, the nearest first.
+func networks(ids ...string) (keys []Key) {
+	for i, id := range ids {
+		keys = append(keys, Key{Class: []string{"slash24", "slash16"}[i], ID: id})
+	}
+	return keys
+}
+
 func by(ids ...string) []Key {
 	classes := []string{"slash32", "slash24", "slash16"}
 	var keys []Key
