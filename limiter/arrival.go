@@ -78,27 +78,27 @@ const (
 // named are how many of the keys are said to be somebody, the others but networks and such.
 func (a *Arrival) named() int {
 	switch {
-	case a.Client == Key{}:
+	case a.Client.Class == "":
 		return 0
-	case a.Within == Key{}:
+	case a.Within.Class == "":
 		return 1
 	}
 	return 2
 }
 
-// keys is how many the request is charged to.
-func (a *Arrival) keys() int {
-	if n := a.named(); n > 0 {
-		return min(n+len(a.Others), MaxKeys)
+// keys is how many the request is charged to, of whom so many are named.
+func (a *Arrival) keys(named int) int {
+	if named == 0 {
+		return 0
 	}
-	return 0
+	return min(named+len(a.Others), MaxKeys)
 }
 
-// key is one of them: first the client, then what it is a part of.
-func (a *Arrival) key(i int) *Key {
-	switch n := a.named(); {
-	case i >= n:
-		return &a.Others[i-n]
+// key is one of them, of whom so many are named: first the client, then what it is a part of.
+func (a *Arrival) key(i, named int) *Key {
+	switch {
+	case i >= named:
+		return &a.Others[i-named]
 	case i == 0:
 		return &a.Client
 	}

@@ -24,8 +24,9 @@ func TestArrivalsNameTheirKeys(t *testing.T) {
 		"more than there may": {Arrival{Client: session, Within: host("a"), Others: many}, append([]Key{session, host("a")}, many[:MaxKeys-2]...)},
 	} {
 		var got []Key
-		for i := range c.a.keys() {
-			got = append(got, *c.a.key(i))
+		named := c.a.named()
+		for i := range c.a.keys(named) {
+			got = append(got, *c.a.key(i, named))
 		}
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

@@ -118,10 +118,11 @@ func (t *Ticket) each(f func(*reservation)) {
 // long as none of them delays the request, and it is free to go otherwise, it
 // is charged with its guess.
 func (t *Ticket) lookup(at time.Duration, table *table, a *Arrival, free bool, debts *[MaxKeys]debt) {
-	t.n, t.within = uint8(a.keys()), a.named() > 1 //nolint:gosec // at most MaxKeys
+	named := a.named()
+	t.n, t.within = uint8(a.keys(named)), named > 1 //nolint:gosec // at most MaxKeys
 	for i := range t.n {
 		r := &t.reservations[i]
-		wait := table.Lookup(at, *a.key(int(i)), r, t.guess, free)
+		wait := table.Lookup(at, *a.key(int(i), named), r, t.guess, free)
 		debts[i] = debt{r.Bucket, r.Terms, wait}
 		free = free && !debts[i].matters()
 	}
@@ -132,7 +133,7 @@ func (t *Ticket) lookup(at time.Duration, table *table, a *Arrival, free bool, d
 func (t *Ticket) enter(at time.Duration, table *table, a *Arrival) {
 	for i := range t.n {
 		if t.reservations[i].Bucket == nil {
-			table.Enter(at, *a.key(int(i)), &t.reservations[i])
+			table.Enter(at, *a.key(int(i), a.named()), &t.reservations[i])
 		}
 	}
 }
