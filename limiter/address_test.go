@@ -26,7 +26,7 @@ func homes(addresses ...string) *world {
 func inSession(address string, n int, company float64) Arrival {
 	return Arrival{
 		Client: Key{Class: "session", ID: fmt.Sprint(address, "#", n)}, Within: host(address),
-		Session: true, Company: company, Guess: time.Second, Sure: true,
+		Session: true, ClientsBehind: company, Guess: time.Second, Sure: true,
 	}
 }
 
@@ -40,7 +40,7 @@ func (w *world) wants(name string, connections int, a Arrival, used map[string]f
 	var next func()
 	next = func() {
 		w.ask(a, func(x *Ticket) {
-			if x.Verdict().Acts() {
+			if x.Verdict().Refused() {
 				w.Leave(w.now, x)
 				w.after(time.Second, next)
 				return
@@ -57,9 +57,9 @@ func (w *world) wants(name string, connections int, a Arrival, used map[string]f
 	}
 }
 
-// TestSessionsWeighAsTheirCompany: sixteen sessions of an address weigh as many
+// TestSessionsWeighAsTheClientsBehindTheirAddress: sixteen sessions of an address weigh as many
 // clients as it is taken for, and each of them alike.
-func TestSessionsWeighAsTheirCompany(t *testing.T) {
+func TestSessionsWeighAsTheClientsBehindTheirAddress(t *testing.T) {
 	for _, company := range []float64{1, 2, 4} {
 		w := homes("office", "home")
 		used := map[string]float64{}

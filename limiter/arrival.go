@@ -29,9 +29,9 @@ type Arrival struct {
 	// Standing multiplies the share of the client, by the evidence that it is a
 	// person's browser: 1/2 to 8, and 0 is 1.
 	Standing float64
-	// Company multiplies the share of a session's address: of how many clients that is. Up to 8,
+	// ClientsBehind multiplies the share of a session's address: of how many clients that is. Up to 8,
 	// and 0 is 1.
-	Company float64
+	ClientsBehind float64
 	// Proven says that there is evidence for it at all: the client came back as no
 	// stranger of a single request could, or is a robot with an account of its own.
 	Proven bool

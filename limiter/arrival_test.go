@@ -35,11 +35,11 @@ func TestArrivalsNameTheirKeys(t *testing.T) {
 }
 
 // TestSessionWithoutAnAddress is a client by itself: what is charged beside it is no address,
-// and weighs no more for the company.
+// and does not weigh as the clients behind one.
 func TestSessionWithoutAnAddress(t *testing.T) {
 	for _, within := range []Key{{}, {Class: "gone", ID: "a"}} {
 		w := newWorld(roomy(Fair))
-		x := w.Arrive(w.now, Arrival{Client: host("s"), Within: within, Others: networks("n"), Session: true, Company: 4, Guess: second, Sure: true})
+		x := w.Arrive(w.now, Arrival{Client: host("s"), Within: within, Others: networks("n"), Session: true, ClientsBehind: 4, Guess: second, Sure: true})
 		if !x.phase.running() || x.whole() != nil || x.own().Bucket.Key != host("s") {
 			t.Errorf("%+v is the whole", x.whole())
 		}

@@ -65,7 +65,7 @@
 // client is ahead of the clock. The clock advances with the service that is given, so
 // that everybody's turn comes. A client has a lane for each rung, and only the first
 // of a lane competes, so that twenty connections get no more than one. An address with
-// many sessions is divided among them: sixteen cookies weigh as its company does,
+// many sessions is divided among them: sixteen cookies weigh as the clients behind it do,
 // eight at most. One without sessions is divided by its User-Agents and weighs as one.
 //
 // Who is ahead leaves room. A client that had half a CPU-second more than its share is

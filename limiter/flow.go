@@ -132,7 +132,7 @@ func (g *gate) client(at time.Duration, t *Ticket) *client {
 			address := g.owner(at, of.Bucket, t.site)
 			c.known, c.address = c.known || address.known, address.home()
 		}
-		c.home().company = t.company
+		c.home().clientsBehind = t.clientsBehind
 		return c
 	}
 	if c.address == nil {
@@ -169,7 +169,7 @@ func (g *gate) owner(at time.Duration, b *bucket, s *site) *client {
 // home is the client's address.
 func (c *client) home() *address {
 	if c.address == nil {
-		c.address = &address{company: 1}
+		c.address = &address{clientsBehind: 1}
 	}
 	return c.address
 }

@@ -144,7 +144,7 @@ func (w *world) again(next func() Arrival, takes time.Duration) {
 	var ask func()
 	ask = func() {
 		w.ask(next(), func(x *Ticket) {
-			if x.Verdict().Acts() {
+			if x.Verdict().Refused() {
 				w.Leave(w.now, x)
 				w.after(takes, ask)
 				return

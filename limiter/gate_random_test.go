@@ -294,17 +294,17 @@ func TestGateAtRandom(t *testing.T) {
 			client := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "client")
 			a := Arrival{
 				Client: host(client), Others: networks(client + "/24"),
-				Guess:    time.Duration(rapid.SampledFrom([]int{0, 1, 20, 100, 400, 1500, 6000, 9000}).Draw(t, "ms")) * time.Millisecond,
-				Sure:     rapid.Bool().Draw(t, "sure"),
-				Running:  time.Duration(rapid.SampledFrom([]int{0, 0, 20, 3000}).Draw(t, "running")) * time.Millisecond,
-				Idle:     time.Duration(rapid.SampledFrom([]int{0, 0, 0, 900, 5000}).Draw(t, "idle")) * time.Millisecond,
-				Standing: rapid.SampledFrom([]float64{0, 0.5, 1, 4, 9}).Draw(t, "standing"),
-				Company:  rapid.SampledFrom([]float64{0, 1, 4, 9}).Draw(t, "company"),
-				Proven:   rapid.Bool().Draw(t, "proven"),
-				Passed:   rapid.Bool().Draw(t, "passed"),
-				Prefetch: rapid.Bool().Draw(t, "prefetch"),
-				Follows:  rapid.Bool().Draw(t, "follows"),
-				Interest: Interest(rapid.Uint8Range(0, 4).Draw(t, "interest")),
+				Guess:         time.Duration(rapid.SampledFrom([]int{0, 1, 20, 100, 400, 1500, 6000, 9000}).Draw(t, "ms")) * time.Millisecond,
+				Sure:          rapid.Bool().Draw(t, "sure"),
+				Running:       time.Duration(rapid.SampledFrom([]int{0, 0, 20, 3000}).Draw(t, "running")) * time.Millisecond,
+				Idle:          time.Duration(rapid.SampledFrom([]int{0, 0, 0, 900, 5000}).Draw(t, "idle")) * time.Millisecond,
+				Standing:      rapid.SampledFrom([]float64{0, 0.5, 1, 4, 9}).Draw(t, "standing"),
+				ClientsBehind: rapid.SampledFrom([]float64{0, 1, 4, 9}).Draw(t, "company"),
+				Proven:        rapid.Bool().Draw(t, "proven"),
+				Passed:        rapid.Bool().Draw(t, "passed"),
+				Prefetch:      rapid.Bool().Draw(t, "prefetch"),
+				Follows:       rapid.Bool().Draw(t, "follows"),
+				Interest:      Interest(rapid.Uint8Range(0, 4).Draw(t, "interest")),
 			}
 			switch rapid.IntRange(0, 2).Draw(t, "who") {
 			case 1: // a session of the address

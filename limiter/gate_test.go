@@ -107,7 +107,7 @@ func (w *world) crawl(name string, connections int, used map[string]float64, add
 	var next func()
 	next = func() {
 		w.ask(Arrival{Client: host(address()), Guess: page, Sure: true}, func(x *Ticket) {
-			if x.Verdict().Acts() {
+			if x.Verdict().Refused() {
 				w.Leave(w.now, x)
 				w.after(page, next)
 				return
@@ -374,7 +374,7 @@ func TestShedding(t *testing.T) {
 		w.heavy("flood")
 	}
 	waits := []*Ticket{w.heavy("other"), w.heavy("other")}
-	if x := w.heavy("flood"); x.Verdict().Acts() {
+	if x := w.heavy("flood"); x.Verdict().Refused() {
 		t.Errorf("refused before the queue is full: %+v", x.Verdict())
 	}
 	last := w.heavy("flood")
@@ -382,7 +382,7 @@ func TestShedding(t *testing.T) {
 		t.Errorf("the ninth that waits of a client: %+v", v)
 	}
 	last = w.heavy("other")
-	if v := last.Verdict(); v.Acts() {
+	if v := last.Verdict(); v.Refused() {
 		t.Errorf("not the fattest flow's request is refused: %+v", v)
 	}
 	if g := w.GateState(); g.Queued != 10 || g.Shed != 1 {
@@ -426,7 +426,7 @@ func TestObserveOnlyTells(t *testing.T) {
 			t.Fatalf("request %d waits", i)
 		}
 		v := x.Verdict()
-		if want := i >= 2; v.Acts() || v.Shadow != want || (v.Reason == Busy) != want || v.Lane != Heavy {
+		if want := i >= 2; v.Refused() || v.Shadow != want || (v.Reason == Busy) != want || v.Lane != Heavy {
 			t.Errorf("request %d: %+v", i, v)
 		}
 	}
@@ -441,7 +441,7 @@ func TestSharedDebt(t *testing.T) {
 	w.acquaint("crawler", "person", "debtor")
 	owesNothing := w.Arrive(w.now, Arrival{Client: host("person"), Others: networks("quiet/24"), Guess: time.Millisecond, Sure: true})
 	w.Leave(w.now, owesNothing)
-	base := float64(owesNothing.Verdict().Price)
+	base := float64(owesNothing.Verdict().CostMultiplier)
 	w.done(w.Arrive(w.now, Arrival{Client: host("debtor"), Others: networks("elsewhere/24"), Guess: time.Second}), 40*time.Second)
 	w.done(w.Arrive(w.now, Arrival{Client: host("crawler"), Others: networks("net/24"), Guess: time.Second}), time.Hour)
 	for _, c := range []struct {
@@ -456,7 +456,7 @@ func TestSharedDebt(t *testing.T) {
 		{"crawler", "net/24", debtMultiplier},
 	} {
 		x := w.Arrive(w.now, Arrival{Client: host(c.client), Others: networks(c.network), Guess: time.Millisecond, Sure: true})
-		if got := float64(x.Verdict().Price) - base; math.Abs(got-c.costMultiplier) > 0.01 {
+		if got := float64(x.Verdict().CostMultiplier) - base; math.Abs(got-c.costMultiplier) > 0.01 {
 			t.Errorf("%s in %s: debt adds %.2f to the price, want %.2f", c.client, c.network, got, c.costMultiplier)
 		}
 		w.Leave(w.now, x)

@@ -59,13 +59,13 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	t.lookup(at, l.table, &a, !p.gated || l.gate.waiting.Load() == 0, &debts)
 	t.lenient = p.lenience(a.Site)
 	v, blocking := l.decide(p, t, debts[:t.n])
-	if t.verdict = v; v.Acts() {
+	if t.verdict = v; v.Refused() {
 		t.refuseLocked(at, v)
 		l.announce(now, t, Rejected)
 		return t
 	}
 	t.enter(at, l.table, &a)
-	t.standing, t.company = p.standing(a.Standing), p.standing(a.Company)
+	t.standing, t.clientsBehind = p.standing(a.Standing), p.standing(a.ClientsBehind)
 	t.likelyIdle, t.running = a.Idle.Seconds(), a.Running.Seconds()
 	if blocking == nil {
 		release(l.admit(at, p, t))
@@ -90,8 +90,8 @@ func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket
 		return t.chain(nil)
 	}
 	share := client.SetFactor(at, t.standing, t.share) / p.Gate.CPUs
-	if of := t.whole(); of != nil && t.company > 1 {
-		of.Bucket.SetFactor(at, t.company, 1)
+	if of := t.whole(); of != nil && t.clientsBehind > 1 {
+		of.Bucket.SetFactor(at, t.clientsBehind, 1)
 	}
 	decided = l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {

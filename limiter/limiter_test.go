@@ -199,7 +199,7 @@ func TestTicketsLeaveNothing(t *testing.T) {
 	for name, mode := range map[string]Mode{"at the gate": Fair, "without one": Cap} {
 		w := newWorld(roomy(mode))
 		x := w.Arrive(w.now, Arrival{
-			Client: host("a"), Others: networks("net"), Guess: second, Idle: second, Running: second, Sure: true, Standing: 2, Company: 2, Proven: true,
+			Client: host("a"), Others: networks("net"), Guess: second, Idle: second, Running: second, Sure: true, Standing: 2, ClientsBehind: 2, Proven: true,
 			Passed: true, Session: true, Face: 3, Follows: true, Prefetch: true, Interest: ReadByFew,
 		})
 		w.Progress(w.now, x, 2*second, true)

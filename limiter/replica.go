@@ -94,7 +94,7 @@ func (c *copied) take(t *Ticket) {
 func (t *Ticket) copy(o *Ticket) {
 	t.decidedAtOnce, t.sure, t.proven, t.passed, t.stranger, t.session = true, o.sure, o.proven, o.passed, o.stranger, o.session
 	t.follows, t.interest, t.prefetch, t.face, t.pooled = o.follows, o.interest, o.prefetch, o.face, o.pooled
-	t.standing, t.share, t.company, t.came, t.likelyIdle, t.running = o.standing, o.share, o.company, o.came, o.likelyIdle, o.running
+	t.standing, t.share, t.clientsBehind, t.came, t.likelyIdle, t.running = o.standing, o.share, o.clientsBehind, o.came, o.likelyIdle, o.running
 	t.n, t.guess, t.charged, t.queueEntry = o.n, o.guess, o.charged, o.queueEntry
 	t.counts, t.within = false, o.within
 	copy(t.reservations[:t.n], o.reservations[:t.n])
@@ -137,7 +137,7 @@ func (s *snapshot) replica() *replica {
 	g.spare = nil
 	r := &replica{
 		gate: g, sites: make(map[*site]*site, len(s.sites)), tickets: make(map[*Ticket]*Ticket, len(s.waiting)), running: make([]*Ticket, 0, len(s.waiting)+len(s.running)),
-		clients: make(map[*client]*client, len(s.waiting)), lanes: make(map[*lane]*lane, len(s.waiting)), nowhere: &address{company: 1},
+		clients: make(map[*client]*client, len(s.waiting)), lanes: make(map[*lane]*lane, len(s.waiting)), nowhere: &address{clientsBehind: 1},
 	}
 	for of, c := range s.sites {
 		r.sites[of] = c.copy()

@@ -55,7 +55,7 @@ type greedy struct {
 func (c *greedy) send() {
 	sent := c.now
 	c.ask(Arrival{Client: c.client, Guess: c.guess}, func(t *Ticket) {
-		if t.Verdict().Acts() {
+		if t.Verdict().Refused() {
 			c.refused++
 			c.Leave(c.now, t)
 			c.after(t.Verdict().Wait, c.send)

@@ -42,7 +42,7 @@ func schedule(p Policy) (all []decision, would int) {
 				if v.Shadow { // only told
 					all[len(all)-1].wait, all[len(all)-1].reason, all[len(all)-1].action = 0, None, Go
 				}
-				if v.Acts() {
+				if v.Refused() {
 					w.Leave(w.now, t)
 					return
 				}
@@ -99,14 +99,14 @@ func TestShadowOfTheClient(t *testing.T) {
 	w.Debit(w.now, Charge{Key: by("a")[0], Cost: 20 * second})
 	x := w.Arrive(w.now, Arrival{Client: host("a"), Guess: second, Sure: true, Standing: 4, Proven: true})
 	v := x.Verdict()
-	if v.Acts() || v.Would.Action != Refuse || v.Would.Key != by("a")[0] || v.Would.Wait != 100*second {
+	if v.Refused() || v.Would.Action != Refuse || v.Would.Key != by("a")[0] || v.Would.Wait != 100*second {
 		t.Errorf("%+v", v)
 	}
 	if got, want := x.flow.share, 4*0.2/2; got != want {
 		t.Errorf("its share is %v, want %v", got, want)
 	}
-	if v.Price != baseMultiplier {
-		t.Errorf("its price is %v, want %v", v.Price, baseMultiplier)
+	if v.CostMultiplier != baseMultiplier {
+		t.Errorf("its price is %v, want %v", v.CostMultiplier, baseMultiplier)
 	}
 }
 

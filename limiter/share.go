@@ -11,9 +11,9 @@ type Event uint8
 // The events.
 const (
 	// Settled: the request is done, and this is what it cost. Of all keys but those
-	// of told classes.
+	// of external classes.
 	Settled Event = iota
-	// Accepted: it goes at once. Like Delayed, of keys of told classes only, and as
+	// Accepted: it goes at once. Like Delayed, of keys of external classes only, and as
 	// soon as it is decided.
 	Accepted
 	// Delayed: it goes later, but not before Until.
@@ -109,7 +109,7 @@ func (l *Limiter) offer(now time.Time, t *Ticket, cost time.Duration) {
 }
 
 // announce shares what was decided of a request as it came: with those who say
-// how the told classes stand, and with all if it was refused.
+// how the external classes stand, and with all if it was refused.
 func (l *Limiter) announce(now time.Time, t *Ticket, e Event) {
 	if l.sharer == nil {
 		return

@@ -99,7 +99,7 @@ func TestDebtAtASiteInShadow(t *testing.T) {
 		default:
 			t.Fatalf("a debtor waits at %s", site)
 		}
-		if v := x.Verdict(); v.Acts() || v.Reason != want || v.Shadow != (want == Debt) {
+		if v := x.Verdict(); v.Refused() || v.Reason != want || v.Shadow != (want == Debt) {
 			t.Errorf("a debtor at %s: %+v", site, v)
 		}
 		if w.Refuses(w.now, site, by("debtor")) {
@@ -107,7 +107,7 @@ func TestDebtAtASiteInShadow(t *testing.T) {
 		}
 		w.done(x, time.Millisecond)
 	}
-	if v := w.at("strict", "debtor", time.Millisecond).Verdict(); !v.Acts() || v.Reason != Debt {
+	if v := w.at("strict", "debtor", time.Millisecond).Verdict(); !v.Refused() || v.Reason != Debt {
 		t.Errorf("a debtor where it counts: %+v", v)
 	}
 }

@@ -40,7 +40,7 @@ type Ticket struct {
 	siteName      string  // of the policy
 	standing      float64 // of the client
 	share         float64 // how many times its class's the client has
-	company       float64 // of its address
+	clientsBehind float64 // of its address
 	came          time.Duration
 
 	seen atomic.Uint32 // as what it was taken at the gate
@@ -87,7 +87,7 @@ func (t *Ticket) Emptied() *Ticket {
 		return nil
 	}
 	clear(t.reservations[:t.n])
-	t.stranger, t.within, t.standing, t.company, t.likelyIdle, t.running = false, false, 0, 0, 0, 0
+	t.stranger, t.within, t.standing, t.clientsBehind, t.likelyIdle, t.running = false, false, 0, 0, 0, 0
 	t.verdict, t.state, t.n, t.charged = Verdict{}, waiting, 0, 0
 	t.seen.Store(0)
 	return t

@@ -122,11 +122,11 @@ func TestRefusals(t *testing.T) {
 				t.Fatal("it waits, want a verdict at once")
 			}
 			got := ticket.Verdict()
-			got.Lane, got.Known, got.Ahead, got.Price = NoLane, false, false, 0 // the gate's, which observe passes
+			got.Lane, got.Known, got.Ahead, got.CostMultiplier = NoLane, false, false, 0 // the gate's, which observe passes
 			if got != c.want {
 				t.Errorf("verdict %+v, want %+v", got, c.want)
 			}
-			if got := ticket.Verdict().Acts(); got && w.Keys() != keys {
+			if got := ticket.Verdict().Refused(); got && w.Keys() != keys {
 				t.Error("a refused request made a key")
 			}
 			w.Leave(w.now, ticket)

@@ -152,7 +152,7 @@ func (c *sidecar) ask(client string, cost time.Duration) bool {
 	now := time.Now()
 	t := c.Arrive(now, limiter.Arrival{Client: testKey(client), Guess: cost})
 	defer c.Leave(now, t)
-	if t.Verdict().Acts() {
+	if t.Verdict().Refused() {
 		return false
 	}
 	c.Settle(now, t, cost)

@@ -222,7 +222,7 @@ func (c *car) spend(client string, cost time.Duration) bool {
 	now := c.clock()
 	t := c.Arrive(now, limiter.Arrival{Client: testKey(client), Guess: cost})
 	defer c.Leave(now, t)
-	if t.Verdict().Acts() {
+	if t.Verdict().Refused() {
 		return false
 	}
 	c.Settle(now, t, cost)

@@ -112,7 +112,7 @@ func (s *sidecar) ask(ctx context.Context, client string, cost float64, takes ti
 	case <-ctx.Done():
 		return false
 	}
-	if t.Verdict().Acts() {
+	if t.Verdict().Refused() {
 		return false
 	}
 	if takes > 0 {
