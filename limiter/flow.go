@@ -1,6 +1,10 @@
 package limiter
 
-import "time"
+import (
+	"time"
+
+	"tempomat/limiter/known"
+)
 
 // flow is what a clock knows of a client, or of all strangers, or all of a pool, together;
 // or of a site.
@@ -107,7 +111,7 @@ const (
 
 // renewKnown is how often a client is remembered that goes on coming: before the
 // memory of it ends.
-const renewKnown = generation / 2 * time.Second
+const renewKnown = known.Lasts / 2
 
 // noteSeen sees whether a client is no stranger any more, and remembers it if so.
 func (g *gate) noteSeen(at time.Duration, t *Ticket) {
@@ -120,7 +124,7 @@ func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 	}
 	if c.known && at >= c.renew {
 		c.renew = at + renewKnown
-		g.known.add(at, t.own().Bucket.Key.ID)
+		g.known.Add(at, t.own().Bucket.Key.ID)
 	}
 }
 
@@ -157,7 +161,7 @@ func (g *gate) client(at time.Duration, t *Ticket) *client {
 func (g *gate) owner(at time.Duration, b *bucket, s *site) *client {
 	c := b.Value.client.Load()
 	if c == nil {
-		c = &client{first: at, known: g.known.has(at, b.Key.ID), site: s}
+		c = &client{first: at, known: g.known.Has(at, b.Key.ID), site: s}
 		b.Value.client.Store(c)
 	}
 	if c.site != s {

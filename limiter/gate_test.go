@@ -545,7 +545,7 @@ func TestKnownByComing(t *testing.T) {
 	if x := w.light("a"); !x.Verdict().Known || !x.Known() || x.Stranger() {
 		t.Error("it is a stranger")
 	}
-	if !w.Known().has(w.elapsed(), "a") || w.Known().has(w.elapsed(), "b") {
+	if !w.Known().Has(w.elapsed(), "a") || w.Known().Has(w.elapsed(), "b") {
 		t.Error("of a and b, a is to be remembered")
 	}
 }
@@ -557,7 +557,7 @@ func TestKnownAsLongAsItComes(t *testing.T) {
 		w.run(time.Hour)
 		w.done(w.light("a"), 20*time.Millisecond)
 	}
-	if !w.Known().has(w.elapsed(), "a") {
+	if !w.Known().Has(w.elapsed(), "a") {
 		t.Error("it was forgotten")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tempomat/limiter/account"
+	"tempomat/limiter/known"
 )
 
 // Limiter keeps the accounts of all keys and decides when a request may go. It
@@ -44,10 +45,17 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 	close(l.decided)
 	var secret [16]byte
 	_, _ = rand.Read(secret[:]) // never fails
-	l.gate = newGate(newKnown(now, secret))
+	l.gate = newGate(known.New(now, secret))
 	l.SetPolicy(now, p)
 	return l
 }
+
+// Known remembers who is no stranger.
+type Known = known.Clients
+
+// Known is the memory of clients that are no strangers, to be kept over a
+// restart.
+func (l *Limiter) Known() *Known { return l.gate.known }
 
 // Arrive takes in a request and decides at once, if it can, or later, by
 // Advance. It never blocks. Whatever comes of the request, Leave must be called.
