@@ -25,7 +25,7 @@ type Limiter struct {
 	due     chan struct{}
 	sharer  Sharer
 
-	policyMu sync.Mutex // guards the following, and who replaces the policy; taken first of all locks
+	policyMu sync.Mutex // guards the following, and who replaces the policy; taken before all others
 	sidecars int
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Bucket is the token bucket of one key. It belongs to a Table, or is a Copy. Its methods
-// may be called concurrently.
+// Bucket is the token bucket of one key, whose Key never changes. It belongs to a Table, or is
+// a Copy. Its methods may be called concurrently.
 type Bucket[V any] struct {
 	bucket
 	// Value is what the table's user keeps with the key. It is the user's to guard.
