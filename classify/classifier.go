@@ -163,6 +163,19 @@ type Result struct {
 // classes. The slice is the Result's own: it holds until the next Classify.
 func (r *Result) Keys() []limiter.Key { return r.keys[:r.n] }
 
+// Identity are the keys by what they are: the client's own, the zero Key if there is none; what
+// it is a part of, as the address of its session or the pool that its name is in, the zero Key
+// if nothing; and the others. It holds until the next Classify.
+func (r *Result) Identity() (client, within limiter.Key, others []limiter.Key) {
+	switch {
+	case r.n == 0:
+		return client, within, nil
+	case r.n > 1 && (r.Session || r.Pooled):
+		return r.keys[0], r.keys[1], r.keys[2:r.n]
+	}
+	return r.keys[0], within, r.keys[1:r.n]
+}
+
 // Keep leaves the keys of such classes only.
 func (r *Result) Keep(has func(class string) bool) {
 	n := 0

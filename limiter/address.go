@@ -1,13 +1,13 @@
 package limiter
 
 // address is the level above a client: an address whose sessions, or else its
-// User-Agents, are clients of their own. Together they weigh as much as it has
-// company, so that nobody gets more of the server by more cookies.
+// User-Agents, are clients of their own. Together they weigh as the clients that are
+// behind it, so that nobody gets more of the server by more cookies.
 type address struct {
-	active  *client // those that wait or run, as a list
-	n       int     // of them
-	company float64 // how many clients it weighs as
-	queued  int     // requests without a session that wait
+	active        *client // those that wait or run, as a list
+	n             int     // of them
+	clientsBehind float64 // how many clients it weighs as
+	queued        int     // requests without a session that wait
 }
 
 // enter takes in a client that has work again.
@@ -37,7 +37,7 @@ func (a *address) leave(c *client) {
 
 // reshare gives each of the clients its part.
 func (a *address) reshare() {
-	part := min(1, a.company/float64(max(1, a.n)))
+	part := min(1, a.clientsBehind/float64(max(1, a.n)))
 	for c := a.active; c != nil; c = c.beside {
 		c.reweigh(&c.site.clock, c.alone*part)
 	}
@@ -55,7 +55,7 @@ func (t *Ticket) waitingWith() (n int) {
 	if t.pooled {
 		return t.site.pool.queued
 	}
-	for c := t.reservations[0].bucket.client.Load(); c != nil; c = c.elsewhere {
+	for c := t.own().Bucket.Value.client.Load(); c != nil; c = c.elsewhere {
 		switch {
 		case t.session:
 			n += int(c.queued)

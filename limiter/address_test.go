@@ -25,14 +25,14 @@ func homes(addresses ...string) *world {
 // inSession is a session of an address that is as many clients.
 func inSession(address string, n int, company float64) Arrival {
 	return Arrival{
-		Keys:    []Key{{"session", fmt.Sprint(address, "#", n)}, {"slash32", address}},
-		Session: true, Company: company, Guess: time.Second, Sure: true,
+		Client: Key{Class: "session", ID: fmt.Sprint(address, "#", n)}, Within: host(address),
+		Session: true, ClientsBehind: company, Guess: time.Second, Sure: true,
 	}
 }
 
 // asFace is one of the User-Agents of an address.
 func asFace(address string, face uint8) Arrival {
-	return Arrival{Keys: []Key{{"slash32", address}}, Face: face, Guess: time.Second, Sure: true}
+	return Arrival{Client: host(address), Face: face, Guess: time.Second, Sure: true}
 }
 
 // wants has somebody ask for pages of a second on so many connections.
@@ -40,7 +40,7 @@ func (w *world) wants(name string, connections int, a Arrival, used map[string]f
 	var next func()
 	next = func() {
 		w.ask(a, func(x *Ticket) {
-			if x.Verdict().Acts() {
+			if x.Verdict().Refused() {
 				w.Leave(w.now, x)
 				w.after(time.Second, next)
 				return
@@ -57,9 +57,9 @@ func (w *world) wants(name string, connections int, a Arrival, used map[string]f
 	}
 }
 
-// TestSessionsWeighAsTheirCompany: sixteen sessions of an address weigh as many
+// TestSessionsWeighAsTheClientsBehindTheirAddress: sixteen sessions of an address weigh as many
 // clients as it is taken for, and each of them alike.
-func TestSessionsWeighAsTheirCompany(t *testing.T) {
+func TestSessionsWeighAsTheClientsBehindTheirAddress(t *testing.T) {
 	for _, company := range []float64{1, 2, 4} {
 		w := homes("office", "home")
 		used := map[string]float64{}
@@ -156,7 +156,7 @@ func TestFacesOfTheKnownAreKnown(t *testing.T) {
 // sums up anew the shares of those that have work.
 func TestAddressesAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := homes().table.policy.Load().Policy
+		p := homes().policy.Load().Policy
 		s := newSiege(p)
 		addresses := []string{"a", "b", "c"}
 		s.acquaint(addresses...)

@@ -17,7 +17,7 @@ func (w *world) clockTo(rank float64) {
 // what computes that is longer still does not matter.
 func TestStrangersMakeRoomWhateverIsLonger(t *testing.T) {
 	w := siegeOf("long", "ahead", "b", "a")
-	w.Arrive(w.now, Arrival{Keys: by("b"), Guess: time.Second, Idle: time.Minute, Sure: true}) // else all are even again
+	w.Arrive(w.now, Arrival{Client: host("b"), Guess: time.Second, Idle: time.Minute, Sure: true}) // else all are even again
 	w.expectOn(t, "a longer one", w.of("long", sizes[5]), computing, 5)
 	w.outrun("ahead")
 	hogs := []*Ticket{w.of("ahead", sizes[4]), w.of("ahead", sizes[4])}

@@ -11,15 +11,10 @@ type Balance struct {
 
 // Balance tells how a key's account stands; false if those of its class have none.
 func (l *Limiter) Balance(now time.Time, k Key) (x Balance, ok bool) {
-	b := l.table.policy.Load().class(k.Class)
-	if b == nil || b.external {
+	terms := l.table.Terms(k.Class)
+	if terms == nil || terms.External {
 		return x, false
 	}
-	x = Balance{Level: b.burst, Rate: b.rate, Burst: b.burst} // of a key that was never charged
-	at := l.since(now)
-	l.table.look(k, func(b *bucket) {
-		b.refillLocked(at)
-		x = Balance{Level: b.level, Rate: b.rate(), Burst: b.burst()}
-	})
-	return x, true
+	s, _ := l.table.Find(l.since(now), k)
+	return Balance{Level: s.Level, Rate: s.Rate, Burst: s.Burst}, true
 }

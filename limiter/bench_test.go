@@ -20,7 +20,7 @@ func BenchmarkLife(b *testing.B) {
 			clients, keys := c.clients, benchKeys(c.clients)
 			life := func(i int) {
 				now = now.Add(10 * time.Microsecond)
-				t := l.Arrive(now, Arrival{Keys: keys[i*7919%clients], Guess: time.Millisecond})
+				t := l.Arrive(now, Arrival{Client: keys[i*7919%clients][0], Others: keys[i*7919%clients][1:], Guess: time.Millisecond})
 				l.Settle(now, t, time.Millisecond)
 				l.Leave(now, t)
 			}
@@ -54,7 +54,7 @@ func besiege(b *testing.B, known bool) {
 	l := New(now, p, 1<<19, nil)
 	keys := benchKeys(clients)
 	for i := range keys {
-		t := l.Arrive(now, Arrival{Keys: keys[i], Guess: time.Millisecond})
+		t := l.Arrive(now, Arrival{Client: keys[i][0], Others: keys[i][1:], Guess: time.Millisecond})
 		l.Settle(now, t, time.Millisecond)
 		l.Leave(now, t)
 	}
@@ -62,7 +62,7 @@ func besiege(b *testing.B, known bool) {
 	arrive := func() *Ticket {
 		now = now.Add(10 * time.Microsecond)
 		next = (next + 7919) % clients
-		return l.Arrive(now, Arrival{Keys: keys[next], Guess: 400 * time.Millisecond, Sure: true, Proven: known})
+		return l.Arrive(now, Arrival{Client: keys[next][0], Others: keys[next][1:], Guess: 400 * time.Millisecond, Sure: true, Proven: known})
 	}
 	first, second := arrive(), arrive()
 	for range waiting {
@@ -106,10 +106,10 @@ func benchKeys(n int) [][]Key {
 	keys := make([][]Key, n)
 	for i := range keys {
 		keys[i] = []Key{
-			{"slash32", fmt.Sprintf("10.%d.%d.%d", i>>12, i>>4&255, i&15)},
-			{"slash24", fmt.Sprintf("10.%d.%d.0/24", i>>12, i>>1&255)},
-			{"slash16", fmt.Sprintf("10.%d.0.0/16", i>>4)},
-			{"userAgent", fmt.Sprintf("robot %d", i%50)},
+			{Class: "slash32", ID: fmt.Sprintf("10.%d.%d.%d", i>>12, i>>4&255, i&15)},
+			{Class: "slash24", ID: fmt.Sprintf("10.%d.%d.0/24", i>>12, i>>1&255)},
+			{Class: "slash16", ID: fmt.Sprintf("10.%d.0.0/16", i>>4)},
+			{Class: "userAgent", ID: fmt.Sprintf("robot %d", i%50)},
 		}
 	}
 	return keys

@@ -11,7 +11,7 @@ func TestOneCrawl(t *testing.T) {
 	const page = 800 * time.Millisecond
 	crawler := func(m Mode) (*world, func() *Ticket, func(time.Duration, float64)) {
 		w := newWorld(one(m, Budget{CPUs: 0.4, Burst: second}))
-		ask := func() *Ticket { return w.Arrive(w.now, Arrival{Keys: by("a"), Guess: page}) }
+		ask := func() *Ticket { return w.Arrive(w.now, Arrival{Client: host("a"), Guess: page}) }
 		expect := func(at time.Duration, want float64) {
 			t.Helper()
 			w.run(at - w.elapsed())

@@ -1,6 +1,10 @@
 package limiter
 
-import "time"
+import (
+	"time"
+
+	"tempomat/limiter/account"
+)
 
 // retry is the least time after which asking again is worth it.
 const retry = time.Second
@@ -8,14 +12,14 @@ const retry = time.Second
 // debt is how a key stands as a request arrives.
 type debt struct {
 	bucket *bucket // nil: not known, which is as good as owing nothing
-	budget *budget
+	terms  *account.Terms
 	wait   time.Duration // until it owes nothing
 }
 
 // matters tells whether the key's class delays, or would if it were not in
 // shadow, and the key owes something.
 func (d *debt) matters() bool {
-	return d.wait > 0 && (d.budget.cap || d.budget.hold)
+	return d.terms.Concerns(d.wait)
 }
 
 // worst keeps the longest wait.
@@ -32,11 +36,11 @@ func (l *Limiter) decide(p *policy, t *Ticket, debts []debt) (Verdict, *bucket) 
 	for _, d := range debts {
 		switch {
 		case !d.matters() || t.lenient == silent:
-		case d.budget.shadow || t.lenient == shadowed:
+		case d.terms.Shadow || t.lenient == shadowed:
 			shadow.worst(d)
-		case d.wait > d.budget.maxHold:
+		case d.wait > d.terms.MaxHold:
 			over.worst(d)
-		case d.budget.cap:
+		case d.terms.Cap:
 			capped.worst(d)
 		default:
 			held.worst(d)
@@ -52,7 +56,7 @@ func (l *Limiter) decide(p *policy, t *Ticket, debts []debt) (Verdict, *bucket) 
 		v = l.roomFor(p, t, held)
 	case shadow.bucket != nil:
 		v = shadow.verdict(Go)
-		if v.Shadow = true; v.Wait > shadow.budget.maxHold {
+		if v.Shadow = true; v.Wait > shadow.terms.MaxHold {
 			v.Action = Refuse
 		}
 	}
@@ -65,14 +69,14 @@ func (d debt) would() (w Would) {
 	if d.bucket == nil {
 		return w
 	}
-	if w.Key, w.Wait = d.bucket.key, d.wait; w.Wait > d.budget.maxHold {
+	if w.Key, w.Wait = d.bucket.Key, d.wait; w.Wait > d.terms.MaxHold {
 		w.Action = Refuse
 	}
 	return w
 }
 
 func (d debt) verdict(a Action) Verdict {
-	v := Verdict{Action: a, Wait: d.wait, Key: d.bucket.key, Reason: Debt}
+	v := Verdict{Action: a, Wait: d.wait, Key: d.bucket.Key, Reason: Debt}
 	if a == Refuse {
 		v.Wait = max(v.Wait, retry)
 	}

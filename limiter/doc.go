@@ -22,7 +22,7 @@
 //     policy's Memory (two minutes), so that everybody is forgiven in the end.
 //
 // A key that is not known has its whole burst: a full bucket is the same as
-// none. That is why the table of buckets can be bounded (see eviction in table).
+// none. That is why the table of buckets can be bounded: package account keeps it.
 //
 // # What debt means
 //
@@ -65,7 +65,7 @@
 // client is ahead of the clock. The clock advances with the service that is given, so
 // that everybody's turn comes. A client has a lane for each rung, and only the first
 // of a lane competes, so that twenty connections get no more than one. An address with
-// many sessions is divided among them: sixteen cookies weigh as its company does,
+// many sessions is divided among them: sixteen cookies weigh as the clients behind it do,
 // eight at most. One without sessions is divided by its User-Agents and weighs as one.
 //
 // Who is ahead leaves room. A client that had half a CPU-second more than its share is
@@ -244,7 +244,69 @@
 // why a request waits, and behind how many, asks [Limiter.Outlooks], which lets a copy of
 // the gate run on.
 //
-// Locks are taken in this order: the waiting room's, the gate's, a ticket's, a
-// shard's of the table, which guards its buckets. The gate's is the only one
+// # The files
+//
+// Requests, from their coming to their end:
+//
+//	arrival.go      what is to be known of a request
+//	limiter.go      the story of one: begin to read here
+//	decide.go       what its keys' debts mean for it
+//	verdict.go      what was decided
+//	ticket.go       its state, and its reservations
+//	foresee.go      whether it would be refused
+//	waiting*.go     the waiting room of caps
+//
+// What is kept and told:
+//
+//	policy.go       what the limiter is told to do
+//	key.go          keys, and what a class gives them
+//	accounts.go     what is kept with an account
+//	balance.go      how an account stands
+//	forgive.go      a debt is forgiven
+//	dump.go         all keys, as the doctor shows them
+//	share.go        what other sidecars are told, and tell
+//	outbox.go       a queue for that
+//
+// The gate; what a request goes through there:
+//
+//	gate.go         it comes, and waits
+//	lane.go         in a lane of its client
+//	next.go         whether it goes next
+//	run.go          it starts, runs and ends
+//	reguess.go      it turns out longer or shorter as it waits
+//
+// Who goes first, and where:
+//
+//	flow.go         a client's turn, and the clock
+//	elsewhere.go    the same client at other sites
+//	address.go      clients of one address, and of a pool
+//	strangers.go    those whom nobody knows
+//	rank.go         the order of those that wait
+//	ladder.go       room for each size
+//	ahead.go        who makes room for whom
+//	hold.go         workers, and who keeps them
+//	workers.go      how many there are
+//	measure.go      how busy the CPUs are
+//
+// Several sites:
+//
+//	site.go         what each has
+//	sitenext.go     whose turn it is
+//	siteturn.go     what moves that
+//	sitestate.go    how they stand
+//	beside.go       sites that delay nobody
+//
+// Why a request waits, and how the gate stands:
+//
+//	gatestate.go    the gate in figures
+//	outlook.go      what a request has before it
+//	barrier.go      what keeps it
+//	why.go          the same in words
+//	replica.go      a copy of the gate that runs on
+//
+// # Locks
+//
+// They are taken in this order: the waiting room's, the gate's, a ticket's, a
+// shard's of the table of accounts. The gate's is the only one
 // that all requests take, for as long as it takes to move a few numbers.
 package limiter

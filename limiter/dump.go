@@ -1,6 +1,10 @@
 package limiter
 
-import "time"
+import (
+	"time"
+
+	"tempomat/limiter/account"
+)
 
 // Row is what the doctor shows of one key.
 type Row struct {
@@ -60,41 +64,35 @@ type ClassInfo struct {
 
 // Classes returns the classes of the policy in force, in configured order.
 func (l *Limiter) Classes() []ClassInfo {
-	return l.table.policy.Load().Classes
+	return l.policy.Load().Classes
 }
 
 // Dump calls yield with a Row for every key of a class (of all configured
 // classes if class is empty), in no order, until yield returns false. Keys that
 // come or go meanwhile may be missed. No lock is held while yield runs.
 func (l *Limiter) Dump(now time.Time, class string, yield func(Row) bool) {
-	at := l.since(now)
-	p := l.table.policy.Load()
-	var rows []Row
-	var buckets []*bucket
-	for i := range l.table.shards {
-		rows, buckets = rows[:0], buckets[:0]
-		l.table.shards[i].each(func(b *bucket) {
-			if class == "" && p.class(b.key.Class) != nil || b.key.Class == class {
-				rows = append(rows, b.rowLocked(at))
-				buckets = append(buckets, b)
-			}
-		})
-		for i, r := range rows {
-			l.gate.fill(&r, buckets[i])
-			if !yield(r) {
-				return
-			}
-		}
-	}
+	l.table.All(l.since(now), class, func(s account.State, b *bucket) bool {
+		return class == "" && l.table.Terms(s.Key.Class) == nil || yield(l.row(s, b))
+	})
 }
 
 // Find returns the Row of one key, and whether it is known. A key that is not
 // known has its whole burst.
 func (l *Limiter) Find(now time.Time, k Key) (r Row, found bool) {
-	at := l.since(now)
-	var of *bucket
-	if found = l.table.look(k, func(b *bucket) { r, of = b.rowLocked(at), b }); found {
-		l.gate.fill(&r, of)
+	s, b := l.table.Find(l.since(now), k)
+	if b == nil {
+		return r, false
 	}
-	return r, found
+	return l.row(s, b), true
+}
+
+// row is that of a key whose account stands so.
+func (l *Limiter) row(s account.State, b *bucket) Row {
+	r := Row{
+		Class: s.Key.Class, ID: s.Key.ID, Level: s.Level,
+		Wait: s.Wait, CPU: s.CPU, Rate: s.Requests, Last: s.Idle.Seconds(), Paid: s.Paid.Seconds(),
+		Running: s.Running, Waiting: s.Waiting,
+	}
+	l.gate.fill(&r, b)
+	return r
 }

@@ -21,8 +21,8 @@ func Example() {
 	for _, at := range []time.Duration{0, 500 * time.Millisecond, time.Second} {
 		now := start.Add(at)
 		t := l.Arrive(now, limiter.Arrival{
-			Keys:  []limiter.Key{{Class: "address", ID: "203.0.113.7"}},
-			Guess: cost, Sure: true,
+			Client: limiter.Key{Class: "address", ID: "203.0.113.7"},
+			Guess:  cost, Sure: true,
 		})
 		next := l.Advance(now) // when to call it again
 		select {

@@ -1,6 +1,10 @@
 package limiter
 
-import "time"
+import (
+	"time"
+
+	"tempomat/limiter/known"
+)
 
 // flow is what a clock knows of a client, or of all strangers, or all of a pool, together;
 // or of a site.
@@ -107,7 +111,7 @@ const (
 
 // renewKnown is how often a client is remembered that goes on coming: before the
 // memory of it ends.
-const renewKnown = generation / 2 * time.Second
+const renewKnown = known.Lasts / 2
 
 // noteSeen sees whether a client is no stranger any more, and remembers it if so.
 func (g *gate) noteSeen(at time.Duration, t *Ticket) {
@@ -120,19 +124,19 @@ func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 	}
 	if c.known && at >= c.renew {
 		c.renew = at + renewKnown
-		g.known.add(at, t.reservations[0].bucket.key.ID)
+		g.known.Add(at, t.own().Bucket.Key.ID)
 	}
 }
 
 // client is that of a ticket's first key: a session, or a User-Agent of an address.
 func (g *gate) client(at time.Duration, t *Ticket) *client {
-	c := g.owner(at, t.reservations[0].bucket, t.site)
+	c := g.owner(at, t.own().Bucket, t.site)
 	if t.session {
-		if b := t.reservations[1].bucket; b != nil && (c.address == nil || g.divided && c.work == 0) {
-			address := g.owner(at, b, t.site)
+		if of := t.whole(); of != nil && (c.address == nil || g.divided && c.work == 0) {
+			address := g.owner(at, of.Bucket, t.site)
 			c.known, c.address = c.known || address.known, address.home()
 		}
-		c.home().company = t.company
+		c.home().clientsBehind = t.clientsBehind
 		return c
 	}
 	if c.address == nil {
@@ -155,10 +159,10 @@ func (g *gate) client(at time.Duration, t *Ticket) *client {
 
 // owner is the client of a key at a site. Who has been known before is no stranger.
 func (g *gate) owner(at time.Duration, b *bucket, s *site) *client {
-	c := b.client.Load()
+	c := b.Value.client.Load()
 	if c == nil {
-		c = &client{first: at, known: g.known.has(at, b.key.ID), site: s}
-		b.client.Store(c)
+		c = &client{first: at, known: g.known.Has(at, b.Key.ID), site: s}
+		b.Value.client.Store(c)
 	}
 	if c.site != s {
 		return c.visit(s)
@@ -169,7 +173,7 @@ func (g *gate) owner(at time.Duration, b *bucket, s *site) *client {
 // home is the client's address.
 func (c *client) home() *address {
 	if c.address == nil {
-		c.address = &address{company: 1}
+		c.address = &address{clientsBehind: 1}
 	}
 	return c.address
 }

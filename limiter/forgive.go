@@ -9,20 +9,12 @@ import "time"
 // take back what was charged.
 func (l *Limiter) Forgive(now time.Time, k Key) (forgiven float64, known bool) {
 	at := l.since(now)
-	var c *client
-	known = l.table.look(k, func(b *bucket) {
-		b.refillLocked(at)
-		if b.level < 0 {
-			forgiven = -b.level
-			b.level = 0
-		}
-		c = b.client.Load()
-	})
-	if c != nil {
-		l.gate.forgive(c)
+	forgiven, b := l.table.Forgive(at, k)
+	if b != nil {
+		l.gate.forgive(b.Value.client.Load())
 	}
 	l.requestAdvance()
-	return forgiven, known
+	return forgiven, b != nil
 }
 
 // forgive has a client, and all that are behind its address without a session, be as

@@ -8,7 +8,7 @@ import (
 // TestForgive: a debt is gone, who waits for it goes, and the lead at the gate is gone.
 func TestForgive(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 0.1, Burst: 0}))
-	ask := func() *Ticket { return w.Arrive(w.now, Arrival{Keys: by("a"), Guess: time.Second, Sure: true}) }
+	ask := func() *Ticket { return w.Arrive(w.now, Arrival{Client: host("a"), Guess: time.Second, Sure: true}) }
 	w.done(ask(), 2*time.Second)
 	x := ask()
 	select {
@@ -76,7 +76,7 @@ func TestOwnDoing(t *testing.T) {
 	w.heavy("hogs")
 	w.heavy("hogs")
 	sixth, other := w.poll("a"), w.heavy("b")
-	w.run(w.table.policy.Load().MaxHold)
+	w.run(w.policy.Load().MaxHold)
 	for what, c := range map[string]struct {
 		x   *Ticket
 		own bool

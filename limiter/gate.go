@@ -133,7 +133,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 		if c.known {
 			t.seen.Store(asKnown)
 		}
-		t.refuse(at, Verdict{Action: Refuse, Wait: retry, Key: t.reservations[0].bucket.key, Reason: ClientFull})
+		t.refuse(at, Verdict{Action: Refuse, Wait: retry, Key: t.own().Bucket.Key, Reason: ClientFull})
 		return nil
 	}
 	g.seq++
@@ -157,10 +157,10 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	}
 	if t.phase == queued {
 		if t.stranger || t.lane.first != t { // only the head of a lane reserves
-			t.each(func(s *reservation) { s.undo(at) })
+			t.each(func(s *reservation) { s.Undo(at) })
 		}
 		t.counts = true
-		t.each(func(s *reservation) { s.bucket.gates(1, t.gated) })
+		t.each(func(s *reservation) { s.Bucket.WaitElsewhere(1, t.gated) })
 		if t.decidedAtOnce {
 			t.decidedAtOnce, t.decided = false, make(chan struct{})
 		}
@@ -240,7 +240,7 @@ func (g *gate) dequeue(at time.Duration, t *Ticket) {
 	g.count(t, -1)
 	if t.counts {
 		t.counts = false
-		t.each(func(s *reservation) { s.bucket.gates(-1, t.gated) })
+		t.each(func(s *reservation) { s.Bucket.WaitElsewhere(-1, t.gated) })
 	}
 	g.leaveLane(at, t)
 }

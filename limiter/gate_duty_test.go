@@ -16,7 +16,7 @@ func TestWhoWaitsToBeTriedIsTried(t *testing.T) {
 			w.poll("a") // as many as it may hold
 		}
 		fresh := func(client string) *Ticket {
-			return w.Arrive(w.now, Arrival{Keys: by(client), Guess: 10 * time.Millisecond})
+			return w.Arrive(w.now, Arrival{Client: host(client), Guess: 10 * time.Millisecond})
 		}
 		x, y := fresh("b"), fresh("a")
 		w.expectPhase(t, "the first", x, probing)
@@ -65,11 +65,11 @@ func TestNobodyKnownStarves(t *testing.T) {
 		for range 6 {
 			w.again(func() Arrival {
 				w.seq++
-				return Arrival{Keys: by(fmt.Sprint("stranger ", w.seq)), Guess: 20 * time.Millisecond, Sure: true}
+				return Arrival{Client: host(fmt.Sprint("stranger ", w.seq)), Guess: 20 * time.Millisecond, Sure: true}
 			}, 50*time.Millisecond)
 			w.again(func() Arrival {
 				w.seq++
-				return Arrival{Keys: by(fmt.Sprint("person ", w.seq)), Guess: 150 * time.Millisecond, Sure: true, Proven: true}
+				return Arrival{Client: host(fmt.Sprint("person ", w.seq)), Guess: 150 * time.Millisecond, Sure: true, Proven: true}
 			}, 375*time.Millisecond)
 		}
 		w.run(time.Second)
@@ -120,7 +120,7 @@ func TestWhoHoldsNeedsNoCPU(t *testing.T) {
 func TestStrangersAreTriedBesideLongOnes(t *testing.T) {
 	w := fourLongOnes()
 	w.gate.home.strangers.charge(&w.gate.home.clock, 10, 1e9) // they have had more than their share
-	x := w.Arrive(w.now, Arrival{Keys: by("stranger"), Guess: 10 * time.Millisecond})
+	x := w.Arrive(w.now, Arrival{Client: host("stranger"), Guess: 10 * time.Millisecond})
 	w.expectPhase(t, "a stranger's first page", x, probing)
 }
 
@@ -130,7 +130,7 @@ func TestWhoWaitsForAWorkerHoldsUpNobody(t *testing.T) {
 	w := newWorld(fair())
 	w.acquaint("poller", "a")
 	for range 14 {
-		w.Hold(w.now, w.Arrive(w.now, Arrival{Keys: by("poller"), Guess: time.Millisecond, Idle: 2 * time.Second, Sure: true}))
+		w.Hold(w.now, w.Arrive(w.now, Arrival{Client: host("poller"), Guess: time.Millisecond, Idle: 2 * time.Second, Sure: true}))
 	}
 	x := w.of("a", time.Second)
 	w.expectPhase(t, "no worker is left for it", x, queued)
@@ -144,7 +144,7 @@ func (w *world) again(next func() Arrival, takes time.Duration) {
 	var ask func()
 	ask = func() {
 		w.ask(next(), func(x *Ticket) {
-			if x.Verdict().Acts() {
+			if x.Verdict().Refused() {
 				w.Leave(w.now, x)
 				w.after(takes, ask)
 				return
@@ -170,18 +170,18 @@ func TestNoStrangerStarves(t *testing.T) {
 			if beside {
 				w.acquaint("person")
 				w.again(func() Arrival {
-					return Arrival{Keys: by("person"), Guess: time.Second, Sure: true, Proven: true}
+					return Arrival{Client: host("person"), Guess: time.Second, Sure: true, Proven: true}
 				}, time.Second)
 			}
 			for i := range 8 {
 				w.again(func() Arrival {
 					w.seq++
-					return Arrival{Keys: by(fmt.Sprint("short ", w.seq)), Guess: 80 * time.Millisecond, Sure: true}
+					return Arrival{Client: host(fmt.Sprint("short ", w.seq)), Guess: 80 * time.Millisecond, Sure: true}
 				}, time.Duration(70+7*i)*time.Millisecond)
 			}
 			w.gate.home.strangers.charge(&w.gate.home.clock, 20, 1e9)
 			w.run(5 * time.Second)
-			x := w.Arrive(w.now, Arrival{Keys: by("long"), Guess: time.Duration(r.most() / 2.1 * float64(time.Second)), Sure: true})
+			x := w.Arrive(w.now, Arrival{Client: host("long"), Guess: time.Duration(r.most() / 2.1 * float64(time.Second)), Sure: true})
 			w.run(10 * time.Second)
 			if w.phaseOf(x) == queued {
 				t.Errorf("beside long ones %t: a stranger of rung %d waits for ever", beside, r)

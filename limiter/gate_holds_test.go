@@ -3,6 +3,8 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"tempomat/limiter/account"
 )
 
 // What must hold, between two calls, of those that keep a worker for long.
@@ -45,10 +47,10 @@ func (s *siege) checkHolds(t fataler) {
 		clients[x.client] = n
 		x.each(func(sl *reservation) {
 			if long {
-				holds[sl.bucket]++
+				holds[sl.Bucket]++
 			}
 			if x.orphan {
-				left[sl.bucket]++
+				left[sl.Bucket]++
 			}
 		})
 	}
@@ -61,13 +63,11 @@ func (s *siege) checkHolds(t fataler) {
 			t.Fatalf("a client has %+v, it counts %+v", n, got)
 		}
 	}
-	for i := range s.table.shards {
-		s.table.shards[i].each(func(b *bucket) {
-			if b.holds != holds[b] || b.orphans != left[b] {
-				t.Fatalf("%v holds %d and left %d, its bucket says %d and %d", b.key, holds[b], left[b], b.holds, b.orphans)
-			}
-		})
-	}
+	accounts(s.Limiter, func(_ account.State, b *bucket) {
+		if k := &b.Value; k.holds != holds[b] || k.orphans != left[b] {
+			t.Fatalf("%v holds %d and left %d, its bucket says %d and %d", b.Key, holds[b], left[b], k.holds, k.orphans)
+		}
+	})
 }
 
 // checkStarts looks at those that the last call let go: a start only adds to what
@@ -89,7 +89,7 @@ func (s *siege) checkStarts(t fataler) {
 		}
 		started[x.rung] = true
 		for i := range x.reservations[:x.n] {
-			if b := x.reservations[i].bucket; b != nil && x.reservations[i].workers > 0 {
+			if b := x.reservations[i].Bucket; b != nil && x.reservations[i].Terms.Workers > 0 {
 				most[b] = max(most[b], s.mostHeld(x, i))
 			}
 		}
@@ -108,8 +108,8 @@ func (s *siege) checkStarts(t fataler) {
 		}
 	}
 	for b, m := range most {
-		if int(b.holds) > m {
-			t.Fatalf("%v holds %d workers, want at most %d", b.key, b.holds, m)
+		if int(b.Value.holds) > m {
+			t.Fatalf("%v holds %d workers, want at most %d", b.Key, b.Value.holds, m)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func (s *siege) checkStarts(t fataler) {
 // long may hold, that one included.
 func (s *siege) mostHeld(x *Ticket, i int) int {
 	n := s.gate.limits
-	part := int(x.reservations[i].workers * float32(n.most[rungs-1]))
+	part := int(x.reservations[i].Terms.Workers * float32(n.most[rungs-1]))
 	if x.likelyIdle < waitsFrom {
 		return max(part, n.least)
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"tempomat/limiter/account"
 )
 
 // siege is a gate under test: all requests that it has ever seen, and what must
@@ -291,27 +293,28 @@ func TestGateAtRandom(t *testing.T) {
 		arrive := func(t *rapid.T) {
 			client := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "client")
 			a := Arrival{
-				Keys:     by(client, client+"/24"),
-				Guess:    time.Duration(rapid.SampledFrom([]int{0, 1, 20, 100, 400, 1500, 6000, 9000}).Draw(t, "ms")) * time.Millisecond,
-				Sure:     rapid.Bool().Draw(t, "sure"),
-				Running:  time.Duration(rapid.SampledFrom([]int{0, 0, 20, 3000}).Draw(t, "running")) * time.Millisecond,
-				Idle:     time.Duration(rapid.SampledFrom([]int{0, 0, 0, 900, 5000}).Draw(t, "idle")) * time.Millisecond,
-				Standing: rapid.SampledFrom([]float64{0, 0.5, 1, 4, 9}).Draw(t, "standing"),
-				Company:  rapid.SampledFrom([]float64{0, 1, 4, 9}).Draw(t, "company"),
-				Proven:   rapid.Bool().Draw(t, "proven"),
-				Passed:   rapid.Bool().Draw(t, "passed"),
-				Prefetch: rapid.Bool().Draw(t, "prefetch"),
-				Follows:  rapid.Bool().Draw(t, "follows"),
-				Interest: Interest(rapid.Uint8Range(0, 4).Draw(t, "interest")),
+				Client: host(client), Others: networks(client + "/24"),
+				Guess:         time.Duration(rapid.SampledFrom([]int{0, 1, 20, 100, 400, 1500, 6000, 9000}).Draw(t, "ms")) * time.Millisecond,
+				Sure:          rapid.Bool().Draw(t, "sure"),
+				Running:       time.Duration(rapid.SampledFrom([]int{0, 0, 20, 3000}).Draw(t, "running")) * time.Millisecond,
+				Idle:          time.Duration(rapid.SampledFrom([]int{0, 0, 0, 900, 5000}).Draw(t, "idle")) * time.Millisecond,
+				Standing:      rapid.SampledFrom([]float64{0, 0.5, 1, 4, 9}).Draw(t, "standing"),
+				ClientsBehind: rapid.SampledFrom([]float64{0, 1, 4, 9}).Draw(t, "company"),
+				Proven:        rapid.Bool().Draw(t, "proven"),
+				Passed:        rapid.Bool().Draw(t, "passed"),
+				Prefetch:      rapid.Bool().Draw(t, "prefetch"),
+				Follows:       rapid.Bool().Draw(t, "follows"),
+				Interest:      Interest(rapid.Uint8Range(0, 4).Draw(t, "interest")),
 			}
 			switch rapid.IntRange(0, 2).Draw(t, "who") {
 			case 1: // a session of the address
-				a.Session, a.Keys[0].ID = true, fmt.Sprint(client, "#", rapid.IntRange(0, 3).Draw(t, "session"))
+				a.Within, a.Others = a.Others[0], nil
+				a.Session, a.Client.ID = true, fmt.Sprint(client, "#", rapid.IntRange(0, 3).Draw(t, "session"))
 				if rapid.Bool().Draw(t, "pooled") { // one of a pool
 					a.Session, a.Pooled, a.Share = false, true, rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "share")
 				}
 			case 2:
-				a.Keys[0], a.Keys[1] = Key{"slash24", client + "/24"}, Key{"slash32", client}
+				a.Client, a.Others[0] = a.Others[0], a.Client
 				a.Face = rapid.Uint8Range(0, 8).Draw(t, "face")
 			}
 			a.Memory = s.memory()
@@ -415,17 +418,15 @@ func (s *siege) empty(t fataler) {
 		t.Fatalf("all have left: %+v, %d held", g, s.Held())
 	}
 	total := map[string]float64{}
-	for i := range s.table.shards {
-		s.table.shards[i].each(func(b *bucket) {
-			total[b.key.Class] += b.total
-			if b.pins != 0 || b.held != 0 || b.holds != 0 || b.orphans != 0 {
-				t.Fatalf("%v is still pinned %d times, held %d, holds %d, %d orphans", b.key, b.pins, b.held, b.holds, b.orphans)
-			}
-			if c := b.client.Load(); c != nil && (c.work != 0 || c.queued != 0 || c.running != 0 || c.misjudged != 0 || c.lanes != nil || c.address.n != 0 || c.address.active != nil) {
-				t.Fatalf("%v still has work: %+v", b.key, c)
-			}
-		})
-	}
+	accounts(s.Limiter, func(x account.State, b *bucket) {
+		total[x.Key.Class] += x.Charged
+		if k := &b.Value; x.Running != 0 || x.Waiting != 0 || x.Held != 0 || k.holds != 0 || k.orphans != 0 {
+			t.Fatalf("%+v is left, holds %d, %d orphans", x, k.holds, k.orphans)
+		}
+		if c := b.Value.client.Load(); c != nil && (c.work != 0 || c.queued != 0 || c.running != 0 || c.misjudged != 0 || c.lanes != nil || c.address.n != 0 || c.address.active != nil) {
+			t.Fatalf("%v still has work: %+v", b.Key, c)
+		}
+	})
 	for class, x := range total {
 		if math.Abs(x-s.settled) > 1e-6*(1+s.settled) {
 			t.Fatalf("%s was charged %g in all, what ran cost %g", class, x, s.settled)

@@ -47,7 +47,7 @@ func TestCancelStorm(t *testing.T) {
 					client = fmt.Sprint("client ", (worker+i)%50)
 				}
 				x := w.Arrive(w.now, Arrival{
-					Keys: by(client), Guess: time.Duration(i%20) * 25 * time.Millisecond, Sure: i%5 > 0, Proven: i%7 == 0,
+					Client: host(client), Guess: time.Duration(i%20) * 25 * time.Millisecond, Sure: i%5 > 0, Proven: i%7 == 0,
 				})
 				latest.Store(x)
 				select {

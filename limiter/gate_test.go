@@ -15,11 +15,11 @@ func siegeOf(clients ...string) *world {
 }
 
 func (w *world) heavy(client string) *Ticket {
-	return w.Arrive(w.now, Arrival{Keys: by(client), Guess: 400 * time.Millisecond, Sure: true})
+	return w.Arrive(w.now, Arrival{Client: host(client), Guess: 400 * time.Millisecond, Sure: true})
 }
 
 func (w *world) light(client string) *Ticket {
-	return w.Arrive(w.now, Arrival{Keys: by(client), Guess: 20 * time.Millisecond, Sure: true})
+	return w.Arrive(w.now, Arrival{Client: host(client), Guess: 20 * time.Millisecond, Sure: true})
 }
 
 func (w *world) done(t *Ticket, cost time.Duration) {
@@ -29,13 +29,13 @@ func (w *world) done(t *Ticket, cost time.Duration) {
 
 // of asks for what is known to take so long.
 func (w *world) of(client string, guess time.Duration) *Ticket {
-	return w.Arrive(w.now, Arrival{Keys: by(client), Guess: guess, Sure: true})
+	return w.Arrive(w.now, Arrival{Client: host(client), Guess: guess, Sure: true})
 }
 
 // another is a known client that has asked for nothing so far.
 func (w *world) another(guess time.Duration) *Ticket {
 	w.seq++
-	return w.Arrive(w.now, Arrival{Keys: by(fmt.Sprint("client ", w.seq)), Guess: guess, Sure: true, Proven: true})
+	return w.Arrive(w.now, Arrival{Client: host(fmt.Sprint("client ", w.seq)), Guess: guess, Sure: true, Proven: true})
 }
 
 // sizes are one for each rung, well within it.
@@ -106,8 +106,8 @@ func (w *world) crawl(name string, connections int, used map[string]float64, add
 	const page = time.Second
 	var next func()
 	next = func() {
-		w.ask(Arrival{Keys: by(address()), Guess: page, Sure: true}, func(x *Ticket) {
-			if x.Verdict().Acts() {
+		w.ask(Arrival{Client: host(address()), Guess: page, Sure: true}, func(x *Ticket) {
+			if x.Verdict().Refused() {
 				w.Leave(w.now, x)
 				w.after(page, next)
 				return
@@ -150,7 +150,7 @@ func TestUnderLoadFairly(t *testing.T) {
 	ask := func(client string) {
 		var next func()
 		next = func() {
-			w.ask(Arrival{Keys: by(client), Guess: second, Sure: true}, func(x *Ticket) {
+			w.ask(Arrival{Client: host(client), Guess: second, Sure: true}, func(x *Ticket) {
 				w.after(second, func() {
 					used[client]++
 					w.done(x, second)
@@ -180,13 +180,13 @@ func TestCapBesideFair(t *testing.T) {
 	used := map[string]float64{}
 	const page = 100 * time.Millisecond
 	for client, connections := range map[string]int{"capped": 6, "free": 3} {
-		keys := by(client)
+		a := Arrival{Client: host(client), Guess: page, Sure: true}
 		if client == "capped" {
-			keys = by(client, "capped/24")
+			a.Others = networks("capped/24")
 		}
 		var next func()
 		next = func() {
-			w.ask(Arrival{Keys: keys, Guess: page, Sure: true}, func(x *Ticket) {
+			w.ask(a, func(x *Ticket) {
 				w.after(page, func() {
 					used[client] += page.Seconds()
 					w.done(x, page)
@@ -326,7 +326,7 @@ func TestRoomGrowsForAnySize(t *testing.T) {
 func TestUnknownKindsAreTriedOneAtATime(t *testing.T) {
 	w := siegeOf("a", "b", "c", "d")
 	unknown := func(client string) *Ticket {
-		return w.Arrive(w.now, Arrival{Keys: by(client), Guess: 50 * time.Millisecond})
+		return w.Arrive(w.now, Arrival{Client: host(client), Guess: 50 * time.Millisecond})
 	}
 	for range 2 {
 		w.of("a", time.Second)
@@ -355,7 +355,7 @@ func TestUnknownKindsThatMayBeDearAreNotTried(t *testing.T) {
 	for range 2 {
 		w.of("a", time.Second)
 	}
-	x := w.Arrive(w.now, Arrival{Keys: by("b"), Guess: 10 * time.Millisecond, Running: 200 * time.Millisecond})
+	x := w.Arrive(w.now, Arrival{Client: host("b"), Guess: 10 * time.Millisecond, Running: 200 * time.Millisecond})
 	w.expectPhase(t, "it waits for its turn", x, queued)
 	if g := w.GateState(); g.Probes != 0 || x.level != level(unknownRung) {
 		t.Errorf("it waits at level %d, %d are tried; want %d, none", x.level, g.Probes, unknownRung)
@@ -374,7 +374,7 @@ func TestShedding(t *testing.T) {
 		w.heavy("flood")
 	}
 	waits := []*Ticket{w.heavy("other"), w.heavy("other")}
-	if x := w.heavy("flood"); x.Verdict().Acts() {
+	if x := w.heavy("flood"); x.Verdict().Refused() {
 		t.Errorf("refused before the queue is full: %+v", x.Verdict())
 	}
 	last := w.heavy("flood")
@@ -382,7 +382,7 @@ func TestShedding(t *testing.T) {
 		t.Errorf("the ninth that waits of a client: %+v", v)
 	}
 	last = w.heavy("other")
-	if v := last.Verdict(); v.Acts() {
+	if v := last.Verdict(); v.Refused() {
 		t.Errorf("not the fattest flow's request is refused: %+v", v)
 	}
 	if g := w.GateState(); g.Queued != 10 || g.Shed != 1 {
@@ -426,7 +426,7 @@ func TestObserveOnlyTells(t *testing.T) {
 			t.Fatalf("request %d waits", i)
 		}
 		v := x.Verdict()
-		if want := i >= 2; v.Acts() || v.Shadow != want || (v.Reason == Busy) != want || v.Lane != Heavy {
+		if want := i >= 2; v.Refused() || v.Shadow != want || (v.Reason == Busy) != want || v.Lane != Heavy {
 			t.Errorf("request %d: %+v", i, v)
 		}
 	}
@@ -439,11 +439,11 @@ func TestSharedDebt(t *testing.T) {
 	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 0.2, Burst: 30 * second}})
 	w := newWorld(p)
 	w.acquaint("crawler", "person", "debtor")
-	owesNothing := w.Arrive(w.now, Arrival{Keys: by("person", "quiet/24"), Guess: time.Millisecond, Sure: true})
+	owesNothing := w.Arrive(w.now, Arrival{Client: host("person"), Others: networks("quiet/24"), Guess: time.Millisecond, Sure: true})
 	w.Leave(w.now, owesNothing)
-	base := float64(owesNothing.Verdict().Price)
-	w.done(w.Arrive(w.now, Arrival{Keys: by("debtor", "elsewhere/24"), Guess: time.Second}), 40*time.Second)
-	w.done(w.Arrive(w.now, Arrival{Keys: by("crawler", "net/24"), Guess: time.Second}), time.Hour)
+	base := float64(owesNothing.Verdict().CostMultiplier)
+	w.done(w.Arrive(w.now, Arrival{Client: host("debtor"), Others: networks("elsewhere/24"), Guess: time.Second}), 40*time.Second)
+	w.done(w.Arrive(w.now, Arrival{Client: host("crawler"), Others: networks("net/24"), Guess: time.Second}), time.Hour)
 	for _, c := range []struct {
 		client, network string
 		costMultiplier  float64
@@ -455,8 +455,8 @@ func TestSharedDebt(t *testing.T) {
 		{"debtor", "net/24", debtMultiplier},
 		{"crawler", "net/24", debtMultiplier},
 	} {
-		x := w.Arrive(w.now, Arrival{Keys: by(c.client, c.network), Guess: time.Millisecond, Sure: true})
-		if got := float64(x.Verdict().Price) - base; math.Abs(got-c.costMultiplier) > 0.01 {
+		x := w.Arrive(w.now, Arrival{Client: host(c.client), Others: networks(c.network), Guess: time.Millisecond, Sure: true})
+		if got := float64(x.Verdict().CostMultiplier) - base; math.Abs(got-c.costMultiplier) > 0.01 {
 			t.Errorf("%s in %s: debt adds %.2f to the price, want %.2f", c.client, c.network, got, c.costMultiplier)
 		}
 		w.Leave(w.now, x)
@@ -484,7 +484,7 @@ func TestWaitAtTheGateIsShown(t *testing.T) {
 		w := newWorld(p)
 		w.acquaint("hogs", "a")
 		running := []*Ticket{w.heavy("hogs"), w.heavy("hogs")}
-		x := w.Arrive(w.now, Arrival{Keys: by("a", "a/24"), Guess: 400 * time.Millisecond, Sure: true})
+		x := w.Arrive(w.now, Arrival{Client: host("a"), Others: networks("a/24"), Guess: 400 * time.Millisecond, Sure: true})
 		w.run(3 * time.Second)
 		if what == "let go" {
 			w.done(running[0], 3*time.Second)
@@ -513,7 +513,7 @@ func TestStandingCounts(t *testing.T) {
 	for client, standing := range map[string]float64{"a": 1, "b": 3} {
 		var next func()
 		next = func() {
-			w.ask(Arrival{Keys: by(client), Guess: page, Sure: true, Standing: standing}, func(x *Ticket) {
+			w.ask(Arrival{Client: host(client), Guess: page, Sure: true, Standing: standing}, func(x *Ticket) {
 				w.after(page, func() {
 					used[client] += page.Seconds()
 					w.done(x, page)
@@ -545,7 +545,7 @@ func TestKnownByComing(t *testing.T) {
 	if x := w.light("a"); !x.Verdict().Known || !x.Known() || x.Stranger() {
 		t.Error("it is a stranger")
 	}
-	if !w.Known().has(w.elapsed(), "a") || w.Known().has(w.elapsed(), "b") {
+	if !w.Known().Has(w.elapsed(), "a") || w.Known().Has(w.elapsed(), "b") {
 		t.Error("of a and b, a is to be remembered")
 	}
 }
@@ -557,7 +557,7 @@ func TestKnownAsLongAsItComes(t *testing.T) {
 		w.run(time.Hour)
 		w.done(w.light("a"), 20*time.Millisecond)
 	}
-	if !w.Known().has(w.elapsed(), "a") {
+	if !w.Known().Has(w.elapsed(), "a") {
 		t.Error("it was forgotten")
 	}
 }

@@ -11,7 +11,7 @@ import (
 func (w *world) acquaint(clients ...string) {
 	for range strangerAnswers {
 		for _, c := range clients {
-			t := w.Arrive(w.now, Arrival{Keys: by(c), Guess: time.Millisecond, Sure: true})
+			t := w.Arrive(w.now, Arrival{Client: host(c), Guess: time.Millisecond, Sure: true})
 			w.Settle(w.now, t, 0)
 			w.Leave(w.now, t)
 		}
@@ -45,7 +45,7 @@ func TestOneCrawlAtTheGate(t *testing.T) {
 		}
 	}
 	ask := func(who string, guess time.Duration) *Ticket {
-		return w.Arrive(w.now, Arrival{Keys: by(who), Guess: guess, Sure: true})
+		return w.Arrive(w.now, Arrival{Client: host(who), Guess: guess, Sure: true})
 	}
 	done := func(t *Ticket, cost time.Duration) {
 		w.Settle(w.now, t, cost)
@@ -102,7 +102,7 @@ func TestNewcomersInACrowd(t *testing.T) {
 	comes := func(n int) {
 		for range n {
 			who := fmt.Sprintf("stranger %d", len(waiting))
-			waiting = append(waiting, w.Arrive(w.now, Arrival{Keys: by(who), Guess: page, Sure: true}))
+			waiting = append(waiting, w.Arrive(w.now, Arrival{Client: host(who), Guess: page, Sure: true}))
 		}
 	}
 	running := func() (all []*Ticket) {

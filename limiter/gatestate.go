@@ -63,13 +63,13 @@ func (l *Limiter) GateState() GateState {
 
 // fill adds what the gate knows of a key that has requests, or is a client's.
 func (g *gate) fill(row *Row, b *bucket) {
-	c := b.client.Load()
+	c := b.Value.client.Load()
 	if c == nil && row.Running == 0 {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	row.Holds, row.Orphans = int(b.holds), int(b.orphans)
+	row.Holds, row.Orphans = int(b.Value.holds), int(b.Value.orphans)
 	if c == nil {
 		return
 	}

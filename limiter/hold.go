@@ -61,7 +61,7 @@ func (l *Limiter) Orphan(_ time.Time, t *Ticket) {
 	}
 	t.orphan = true
 	g.orphans++
-	t.each(func(s *reservation) { s.bucket.orphans++ })
+	t.each(func(s *reservation) { s.Bucket.Value.orphans++ })
 }
 
 // move puts a running request into another phase, or on another rung.
@@ -133,7 +133,7 @@ func (g *gate) countLong(t *Ticket, n int32) {
 	if t.stranger {
 		t.site.strangerLong += int(n)
 	}
-	t.each(func(s *reservation) { s.bucket.holds += n })
+	t.each(func(s *reservation) { s.Bucket.Value.holds += n })
 }
 
 // unorphan ends an orphan, if it is one.
@@ -143,7 +143,7 @@ func (g *gate) unorphan(t *Ticket) {
 	}
 	t.orphan = false
 	g.orphans--
-	t.each(func(s *reservation) { s.bucket.orphans-- })
+	t.each(func(s *reservation) { s.Bucket.Value.orphans-- })
 	g.unpark()
 }
 
@@ -215,14 +215,14 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	}
 	for i := range t.reservations[:t.n] {
 		s := &t.reservations[i]
-		if s.bucket == nil || s.workers <= 0 {
+		if s.Bucket == nil || s.Terms.Workers <= 0 {
 			continue
 		}
-		part := int(s.workers * float32(most))
+		part := int(s.Terms.Workers * float32(most))
 		switch {
-		case int(s.bucket.holds) >= max(part, least):
+		case int(s.Bucket.Value.holds) >= max(part, least):
 			return KeyHolds, i
-		case int(s.bucket.orphans) >= max(part/2, fewOrphans):
+		case int(s.Bucket.Value.orphans) >= max(part/2, fewOrphans):
 			return Orphans, i
 		}
 	}
@@ -230,7 +230,7 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 }
 
 // holdsNone tells whether the request's client holds no worker for long.
-func (t *Ticket) holdsNone() bool { return t.reservations[0].bucket.holds == 0 }
+func (t *Ticket) holdsNone() bool { return t.own().Bucket.Value.holds == 0 }
 
 // misjudged counts requests that came as short ones and are not.
 type misjudged struct{ known, strange int }
@@ -246,8 +246,8 @@ func (m *misjudged) of(t *Ticket) *int {
 // misjudgedBy tells what keeps a light request from the workers that are kept.
 func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	holds := func(i int) int {
-		if s := &t.reservations[i]; s.bucket != nil && s.workers > 0 {
-			return int(s.bucket.holds)
+		if s := &t.reservations[i]; s.Bucket != nil && s.Terms.Workers > 0 {
+			return int(s.Bucket.Value.holds)
 		}
 		return 0
 	}
@@ -259,12 +259,12 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longest()) && (t.ahead || holds(0) > 0) {
 		return Misjudged, 0
 	}
-	if c := t.reservations[0].bucket; t.level == fresh && c != nil && c.orphans >= fewOrphans {
+	if c := t.own().Bucket; t.level == fresh && c != nil && c.Value.orphans >= fewOrphans {
 		return Orphans, 0
 	}
 	v := g.view(t.site)
 	for i := range t.reservations[:t.n] {
-		if holds(i) > int(t.reservations[i].workers*float32(v.longest(&g.limits)))+g.limits.least {
+		if n := holds(i); n > 0 && n > int(t.reservations[i].Terms.Workers*float32(v.longest(&g.limits)))+g.limits.least {
 			return KeyHolds, i
 		}
 	}

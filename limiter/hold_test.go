@@ -20,7 +20,7 @@ func bounded() Policy {
 
 // poll asks for something that is known to hold a worker for 25 s.
 func (w *world) poll(ids ...string) *Ticket {
-	return w.Arrive(w.now, Arrival{Keys: by(ids...), Guess: 3 * second, Idle: 25 * second, Sure: true})
+	return w.Arrive(w.now, Arrival{Client: host(ids[0]), Others: networks(ids[1:]...), Guess: 3 * second, Idle: 25 * second, Sure: true})
 }
 
 func (w *world) expectState(t *testing.T, what string, want map[string]int) {
@@ -49,7 +49,7 @@ func TestSomeWorkersAreKept(t *testing.T) {
 			w.acquaint(id)
 			streams = append(streams, w.poll(id, id+"/24"))
 			if id = fmt.Sprint("stranger ", i); unknown {
-				streams = append(streams, w.Arrive(w.now, Arrival{Keys: by(id, id+"/24"), Guess: 50 * time.Millisecond}))
+				streams = append(streams, w.Arrive(w.now, Arrival{Client: host(id), Others: networks(id + "/24"), Guess: 50 * time.Millisecond}))
 			}
 		}
 		for range 60 {

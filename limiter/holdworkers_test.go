@@ -22,7 +22,7 @@ func TestSomebodyHoldsWorkers(t *testing.T) {
 		}
 	}
 	slow := func() *Ticket {
-		return w.Arrive(w.now, Arrival{Keys: by("holder"), Guess: 50 * time.Millisecond, Idle: 3 * second, Sure: true})
+		return w.Arrive(w.now, Arrival{Client: host("holder"), Guess: 50 * time.Millisecond, Idle: 3 * second, Sure: true})
 	}
 
 	first, second := slow(), slow()

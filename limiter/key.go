@@ -1,15 +1,16 @@
 package limiter
 
-import "time"
+import (
+	"time"
+
+	"tempomat/limiter/account"
+)
 
 // MaxKeys is the most classes that one request can be charged to.
 const MaxKeys = 8
 
 // Key is one member of a class: {slash24, 203.0.113.0/24}.
-type Key struct {
-	Class string // the class's name, as configured
-	ID    string // the member, as text: an address, a prefix, a User-Agent family, a hash
-}
+type Key = account.Key
 
 // Budget is what a class lets each of its keys use.
 type Budget struct {

@@ -153,7 +153,7 @@ func passesAhead(t *testing.T, r int, size time.Duration, use float64, last int)
 	t.Helper()
 	w := siegeOf("ahead", "a", "b", "c")
 	w.Measure(w.now, use)
-	busy := w.Arrive(w.now, Arrival{Keys: by("c"), Guess: time.Second, Idle: time.Minute, Sure: true}) // else all are even again
+	busy := w.Arrive(w.now, Arrival{Client: host("c"), Guess: time.Second, Idle: time.Minute, Sure: true}) // else all are even again
 	w.outrun("ahead")
 	w.expectRun(t, "those who are ahead", []*Ticket{w.of("ahead", size), w.of("ahead", size), w.of("ahead", size)}, 2)
 	if g := w.GateState(); g.Ahead[r] != 2 {

@@ -1,74 +1,13 @@
 package limiter
 
 import (
-	"cmp"
 	"crypto/rand"
 	"sync"
 	"sync/atomic"
 	"time"
-)
 
-// Arrival is what the limiter needs to know of a request.
-type Arrival struct {
-	Keys  []Key         // at most MaxKeys, the client's own first; not kept
-	Guess time.Duration // what it will likely cost
-	// Idle is how long it will likely hold a worker of the backend without
-	// computing.
-	Idle time.Duration
-	// Sure says that the guess rests on answers to requests of its kind. Only
-	// then can it be light.
-	Sure bool
-	// Running is what others of its kind, that run or ran lately, have cost or held a
-	// worker for at least, where the guess is not sure; zero: nothing is known.
-	Running time.Duration
-	// Standing multiplies the share of the client, by the evidence that it is a
-	// person's browser: 1/2 to 8, and 0 is 1.
-	Standing float64
-	// Company multiplies the share of the second key where the first one is a
-	// session: of how many clients its address is. Up to 8, and 0 is 1.
-	Company float64
-	// Proven says that there is evidence for it at all: the client came back as no
-	// stranger of a single request could, or is a robot with an account of its own.
-	Proven bool
-	// Passed says that the client, a stranger, kept a cookie that it was given as it
-	// waited: it goes before strangers who did not.
-	Passed bool
-	// Session says that the first key is a session of the address that the second
-	// key is.
-	Session bool
-	// Pooled says that the client is one of many that anybody can make up, as the name of a
-	// robot. All of these together, who are the second key, are served as one client of its
-	// share, each of them in turn, and as many of their requests wait as of one.
-	Pooled bool
-	// Share multiplies the budget of the first key, in every mode, if that has one of its
-	// own; 0: it has that of its class.
-	Share float64
-	// Site is the name of the policy's site that the request is for; empty, or none of the
-	// policy's: it is one of the others.
-	Site string
-	// Face tells apart whom the first key is, if that is no session, by what they say
-	// they are: below 8.
-	Face uint8
-	// Follows says that the request is for a part of a page that its client was just
-	// served. A stranger's that is likely short goes before others' pages.
-	Follows bool
-	// Prefetch says that nobody looks at the answer yet. A stranger's goes last.
-	Prefetch bool
-	// Interest is who asks for the like of it. It orders strangers.
-	Interest Interest
-	// Memory is that of a ticket that nobody uses any more, by its Emptied; nil: none is there.
-	Memory *Ticket
-}
-
-// Interest is who asks for something.
-type Interest uint8
-
-// The interests.
-const (
-	ReadByPeople Interest = iota // or by nobody knows whom
-	ReadBySome
-	ReadByFew
-	ReadByRobots
+	"tempomat/limiter/account"
+	"tempomat/limiter/known"
 )
 
 // Limiter keeps the accounts of all keys and decides when a request may go. It
@@ -78,6 +17,7 @@ const (
 type Limiter struct {
 	epoch   time.Time
 	table   *table
+	policy  atomic.Pointer[policy]
 	room    waitingRoom
 	gate    *gate
 	queued  atomic.Int32  // requests in the room's queues
@@ -85,7 +25,7 @@ type Limiter struct {
 	due     chan struct{}
 	sharer  Sharer
 
-	policyMu sync.Mutex // guards the following, and who replaces the policy; taken first of all locks
+	policyMu sync.Mutex // guards the following, and who replaces the policy; taken before all others
 	sidecars int
 }
 
@@ -94,7 +34,8 @@ type Limiter struct {
 func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 	l := &Limiter{
 		epoch:   now,
-		table:   newTable(size),
+		room:    waitingRoom{of: make(map[*bucket]*queue)},
+		table:   account.New[keyAtGate](size),
 		decided: make(chan struct{}),
 		due:     make(chan struct{}, 1),
 		sharer:  s,
@@ -104,46 +45,40 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 	close(l.decided)
 	var secret [16]byte
 	_, _ = rand.Read(secret[:]) // never fails
-	l.gate = newGate(newKnown(now, secret))
+	l.gate = newGate(known.New(now, secret))
 	l.SetPolicy(now, p)
 	return l
 }
 
-// ticket is that of the request, empty but for what it says of itself.
-func (a *Arrival) ticket() *Ticket {
-	t := a.Memory
-	if t == nil {
-		t = new(Ticket)
-	}
-	t.guess, t.sure, t.interest = a.Guess.Seconds(), a.Sure, min(a.Interest, ReadByRobots)
-	t.proven, t.passed, t.session, t.face = a.Proven, a.Passed, a.Session, a.Face%faces
-	t.siteName = a.Site
-	t.follows, t.prefetch, t.pooled, t.share = a.Follows, a.Prefetch, a.Pooled, cmp.Or(a.Share, 1)
-	return t
-}
+// Known remembers who is no stranger.
+type Known = known.Clients
+
+// Known is the memory of clients that are no strangers, to be kept over a
+// restart.
+func (l *Limiter) Known() *Known { return l.gate.known }
 
 // Arrive takes in a request and decides at once, if it can, or later, by
 // Advance. It never blocks. Whatever comes of the request, Leave must be called.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
-	at, p := l.since(now), l.table.policy.Load()
+	at, p := l.since(now), l.policy.Load()
 	t := a.ticket() // nobody else knows it yet: no lock
 	t.decided, t.decidedAtOnce, t.came = l.decided, true, at
 	var debts [MaxKeys]debt
-	t.lookup(at, l.table, a.Keys, !p.gated || l.gate.waiting.Load() == 0, &debts)
+	t.lookup(at, l.table, &a, !p.gated || l.gate.waiting.Load() == 0, &debts)
 	t.lenient = p.lenience(a.Site)
 	v, blocking := l.decide(p, t, debts[:t.n])
-	if t.verdict = v; v.Acts() {
+	if t.verdict = v; v.Refused() {
 		t.refuseLocked(at, v)
 		l.announce(now, t, Rejected)
 		return t
 	}
-	t.enter(at, l.table, a.Keys)
-	t.standing, t.company = p.standing(a.Standing), p.standing(a.Company)
+	t.enter(at, l.table, &a)
+	t.standing, t.clientsBehind = p.standing(a.Standing), p.standing(a.ClientsBehind)
 	t.likelyIdle, t.running = a.Idle.Seconds(), a.Running.Seconds()
 	if blocking == nil {
 		release(l.admit(at, p, t))
 	} else if full := l.wait(at, p, t, blocking); full != None {
-		t.refuseLocked(at, Verdict{Action: Refuse, Wait: retry, Key: blocking.key, Reason: full})
+		t.refuseLocked(at, Verdict{Action: Refuse, Wait: retry, Key: blocking.Key, Reason: full})
 		l.announce(now, t, Rejected)
 		return t
 	}
@@ -154,17 +89,17 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 // admit lets a request on whose caps are clear: to the gate, if there is one.
 // What it returns, the caller passes to release once it holds no lock.
 func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket) {
-	client := t.reservations[0].bucket
+	client := t.own().Bucket
 	if !p.gated || client == nil {
 		if client != nil && t.share != 1 {
-			client.setFactor(at, 1, t.share)
+			client.SetFactor(at, 1, t.share)
 		}
 		t.start(at)
 		return t.chain(nil)
 	}
-	share := client.setFactor(at, t.standing, t.share) / p.Gate.CPUs
-	if address := t.reservations[1].bucket; address != nil && t.company > 1 {
-		address.setFactor(at, t.company, 1)
+	share := client.SetFactor(at, t.standing, t.share) / p.Gate.CPUs
+	if of := t.whole(); of != nil && t.clientsBehind > 1 {
+		of.Bucket.SetFactor(at, t.clientsBehind, 1)
 	}
 	decided = l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {
@@ -200,12 +135,12 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 		return 0
 	}
 	t.state = settled
-	p := l.table.policy.Load()
+	p := l.policy.Load()
 	c, most := t.changeLocked(x), p.MaxHold
 	if t.lenient != strict {
 		most = 0
 	}
-	t.each(func(s *reservation) { hold = max(hold, s.settle(at, c, x, most)) })
+	t.each(func(s *reservation) { hold = max(hold, s.Settle(at, c, x, most)) })
 	t.mu.Unlock()
 	if t.client != nil {
 		release(l.gate.finish(at, t, x))
@@ -235,7 +170,7 @@ func (l *Limiter) Leave(now time.Time, t *Ticket) {
 		if t.state == waiting {
 			wait = t.atGate(at) // in vain: its client gave up
 		}
-		t.each(func(s *reservation) { s.leave(at, wait) })
+		t.each(func(s *reservation) { s.Leave(at, wait) })
 		l.wake()
 	}
 	t.state = over

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"tempomat/limiter/account"
 )
 
 func TestChargedWithGuessSettledWithCost(t *testing.T) {
@@ -21,7 +23,7 @@ func TestChargedWithGuessSettledWithCost(t *testing.T) {
 			t.Errorf("%s: level %v, want %v", when, got, want)
 		}
 	}
-	ticket := w.Arrive(w.now, Arrival{Keys: by("a"), Guess: 2 * second})
+	ticket := w.Arrive(w.now, Arrival{Client: host("a"), Guess: 2 * second})
 	expect("arrived", 28)
 	w.Progress(w.now, ticket, second, true)
 	expect("no more than guessed so far", 28)
@@ -36,7 +38,7 @@ func TestChargedWithGuessSettledWithCost(t *testing.T) {
 	w.Leave(w.now, ticket)
 	expect("left", -10)
 
-	cheap := w.Arrive(w.now, Arrival{Keys: by("a"), Guess: 2 * second})
+	cheap := w.Arrive(w.now, Arrival{Client: host("a"), Guess: 2 * second})
 	w.Settle(w.now, cheap, second)
 	w.Leave(w.now, cheap)
 	expect("cost less than guessed", -11)
@@ -44,7 +46,7 @@ func TestChargedWithGuessSettledWithCost(t *testing.T) {
 
 func TestUnknownClassIsNotCharged(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 1}))
-	ticket := w.Arrive(w.now, Arrival{Keys: []Key{{"session", "x"}, {"slash32", "a"}}, Guess: second})
+	ticket := w.Arrive(w.now, Arrival{Client: Key{Class: "session", ID: "x"}, Others: []Key{host("a")}, Guess: second})
 	w.Settle(w.now, ticket, second)
 	w.Leave(w.now, ticket)
 	if w.Keys() != 1 {
@@ -83,7 +85,7 @@ func TestAnyOrder(t *testing.T) {
 			switch op := rapid.IntRange(0, 5).Draw(t, "op"); {
 			case op <= 1:
 				id := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "client")
-				open = append(open, w.Arrive(w.now, Arrival{Keys: by(id, "net"), Guess: cost}))
+				open = append(open, w.Arrive(w.now, Arrival{Client: host(id), Others: networks("net"), Guess: cost}))
 			case op == 2:
 				w.run(cost)
 			case len(open) == 0:
@@ -92,7 +94,7 @@ func TestAnyOrder(t *testing.T) {
 			case op == 4:
 				ticket := open[pick()]
 				if ticket.state == running {
-					settled[ticket.reservations[0].bucket.key.ID] += cost.Seconds()
+					settled[ticket.own().Bucket.Key.ID] += cost.Seconds()
 					settled["net"] += cost.Seconds()
 				}
 				w.Settle(w.now, ticket, cost)
@@ -109,28 +111,24 @@ func TestAnyOrder(t *testing.T) {
 			w.Leave(w.now, ticket)
 		}
 		checkIdle(t, w.Limiter)
-		for i := range w.table.shards {
-			w.table.shards[i].each(func(b *bucket) {
-				if want := settled[b.key.ID]; math.Abs(b.total-want) > 1e-6 {
-					t.Fatalf("%v was charged %v, its requests cost %v", b.key, b.total, want)
-				}
-			})
-		}
+		accounts(w.Limiter, func(s account.State, _ *bucket) {
+			if want := settled[s.Key.ID]; math.Abs(s.Charged-want) > 1e-6 {
+				t.Fatalf("%v was charged %v, its requests cost %v", s.Key, s.Charged, want)
+			}
+		})
 	})
 }
 
 // checkIdle checks that nothing is left of requests that are over.
 func checkIdle(t interface{ Fatalf(string, ...any) }, l *Limiter) {
-	if l.Held() != 0 || len(l.room.queues) != 0 || l.queued.Load() != 0 {
+	if l.Held() != 0 || len(l.room.queues)+len(l.room.of) != 0 || l.queued.Load() != 0 {
 		t.Fatalf("%d held, %d queues, %d queued, want none", l.Held(), len(l.room.queues), l.queued.Load())
 	}
-	for i := range l.table.shards {
-		l.table.shards[i].each(func(b *bucket) {
-			if b.pins != 0 || b.held != 0 || b.waiting != 0 || b.queued != 0 || b.queue != nil {
-				t.Fatalf("%v: %d pins, %d held, %d waiting, want none", b.key, b.pins, b.held, b.waiting)
-			}
-		})
-	}
+	accounts(l, func(s account.State, _ *bucket) {
+		if s.Running != 0 || s.Held != 0 || s.Waiting != 0 || s.Queued != 0 {
+			t.Fatalf("%+v is left, want nothing running, held or waiting", s)
+		}
+	})
 }
 
 // TestConcurrently is for the race detector: many clients at once, with a driver,
@@ -178,7 +176,7 @@ func concurrently(t *testing.T, p Policy) {
 			var memory *Ticket
 			for range 100 {
 				id := string(rune('a' + rng.IntN(200)))
-				ticket := l.Arrive(time.Now(), Arrival{Keys: by(id, "net"), Guess: time.Millisecond, Memory: memory})
+				ticket := l.Arrive(time.Now(), Arrival{Client: host(id), Others: networks("net"), Guess: time.Millisecond, Memory: memory})
 				latest.Store(ticket)
 				if rng.IntN(4) > 0 {
 					<-ticket.Decided()
@@ -201,7 +199,7 @@ func TestTicketsLeaveNothing(t *testing.T) {
 	for name, mode := range map[string]Mode{"at the gate": Fair, "without one": Cap} {
 		w := newWorld(roomy(mode))
 		x := w.Arrive(w.now, Arrival{
-			Keys: by("a", "net"), Guess: second, Idle: second, Running: second, Sure: true, Standing: 2, Company: 2, Proven: true,
+			Client: host("a"), Others: networks("net"), Guess: second, Idle: second, Running: second, Sure: true, Standing: 2, ClientsBehind: 2, Proven: true,
 			Passed: true, Session: true, Face: 3, Follows: true, Prefetch: true, Interest: ReadByFew,
 		})
 		w.Progress(w.now, x, 2*second, true)

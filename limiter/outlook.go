@@ -17,18 +17,18 @@ type Outlook struct {
 	Key Key
 	// Have of Most is how many of what the Barrier counts there are, and may be; of
 	// BehindOwn, how many of its client's own wait before it.
-	Have, Most int
-	Paid       time.Duration // until the Key's debt is paid, of Owes
-	Lead       float64       // by how many CPU-seconds its client is ahead of its share; of strangers, all of them
-	Price      float64       // what it counts for more than once is, as its keys owe: 2 to 18; 0: not judged yet
-	Guess      time.Duration // what it will likely cost
-	Waited     time.Duration
-	Size       time.Duration // the most of those that it counts among; 0: there are no longer ones
-	Sure       bool          // that rests on answers
-	Stranger   bool          // it takes the turn of all strangers together
-	Fresh      bool          // nobody knows what it costs
-	Holds      bool          // it will likely hold a worker and hardly compute
-	Ahead      bool          // its client had more than its share as it asked
+	Have, Most     int
+	Paid           time.Duration // until the Key's debt is paid, of Owes
+	Lead           float64       // by how many CPU-seconds its client is ahead of its share; of strangers, all of them
+	CostMultiplier float64       // what it counts for more than once is, as its keys owe: 2 to 18; 0: not judged yet
+	Guess          time.Duration // what it will likely cost
+	Waited         time.Duration
+	Size           time.Duration // the most of those that it counts among; 0: there are no longer ones
+	Sure           bool          // that rests on answers
+	Stranger       bool          // it takes the turn of all strangers together
+	Fresh          bool          // nobody knows what it costs
+	Holds          bool          // it will likely hold a worker and hardly compute
+	Ahead          bool          // its client had more than its share as it asked
 }
 
 // mostReplicated is how many may wait for the gate to be copied: so long it is locked.
@@ -94,20 +94,13 @@ func (l *Limiter) roomOutlook(at time.Duration, t *Ticket, o *Outlook) {
 	}
 	q := t.in
 	*o = Outlook{
-		Waits: true, Site: t.siteName, Barrier: Owes, Key: q.bucket.key, Waited: at - t.arrived, Paid: t.reservationOf(q.bucket).blocks(at),
+		Waits: true, Site: t.siteName, Barrier: Owes, Key: q.bucket.Key, Waited: at - t.arrived, Paid: t.reservationOf(q.bucket).Blocks(at),
 		Guess: seconds(t.guess), Sure: t.sure,
 	}
 	for before := t.prev; before != nil; before = before.prev {
 		o.Before++
-		o.Paid += q.bucket.takes(before.guess)
+		o.Paid += q.bucket.Earns(before.guess)
 	}
-}
-
-// takes is how long the bucket earns so much.
-func (b *bucket) takes(x float64) time.Duration {
-	b.home.mu.Lock()
-	defer b.home.mu.Unlock()
-	return b.clears(x)
 }
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
@@ -117,7 +110,7 @@ func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Se
 func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	r, v := t.level.rung(), g.view(t.site)
 	*o = Outlook{
-		Waits: true, Site: t.site.name, Before: -1, Waited: at - t.asked, Guess: seconds(t.guess), Price: t.costMultiplier,
+		Waits: true, Site: t.site.name, Before: -1, Waited: at - t.asked, Guess: seconds(t.guess), CostMultiplier: t.costMultiplier,
 		Lead: max(0, t.flow.virtualTime-t.applied-t.site.clock.systemVirtualTime) * t.flow.share,
 		Sure: t.sure, Stranger: t.stranger, Fresh: t.level == fresh, Holds: !t.level.computes(), Ahead: t.ahead,
 	}
@@ -129,9 +122,9 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	switch barrier {
 	case KeyHolds, Orphans:
 		s := &t.reservations[key]
-		o.Key, o.Have, o.Most = s.bucket.key, int(s.bucket.holds), max(int(s.workers*float32(v.longest(&g.limits))), 1)
+		o.Key, o.Have, o.Most = s.Bucket.Key, int(s.Bucket.Value.holds), max(int(s.Terms.Workers*float32(v.longest(&g.limits))), 1)
 		if o.Barrier == Orphans {
-			o.Have, o.Most = int(s.bucket.orphans), max(o.Most/2, fewOrphans)
+			o.Have, o.Most = int(s.Bucket.Value.orphans), max(o.Most/2, fewOrphans)
 		}
 	case StrangersHold:
 		o.Have, o.Most = t.site.strangerLong, max(v.longest(&g.limits)/2, 1)

@@ -79,9 +79,9 @@ func lift(g *gate, x *Ticket, b Barrier, key int) {
 	case SiteAhead:
 		x.site.used, x.site.among.virtualTime = use{}, 0
 	case KeyHolds:
-		x.reservations[key].bucket.holds = 0
+		x.reservations[key].Bucket.Value.holds = 0
 	case Orphans:
-		x.reservations[key].bucket.orphans = 0
+		x.reservations[key].Bucket.Value.orphans = 0
 	case StrangersHold:
 		g.home.strangerLong = 0
 	case Misjudged:
@@ -136,14 +136,14 @@ func TestOutlook(t *testing.T) {
 				polls = append(polls, w.poll("a"))
 			}
 			return w.poll("a"), func() { w.done(polls[0], 0) }
-		}, Outlook{Barrier: KeyHolds, Have: 5, Most: 5, Key: Key{"slash32", "a"}}, "slash32 a holds its part of the workers: 5 of 5"},
+		}, Outlook{Barrier: KeyHolds, Have: 5, Most: 5, Key: Key{Class: "slash32", ID: "a"}}, "slash32 a holds its part of the workers: 5 of 5"},
 		"orphans": {func(w *world) (*Ticket, func()) {
 			polls := []*Ticket{w.poll("a"), w.poll("a")}
 			for _, x := range polls {
 				w.Orphan(w.now, x)
 			}
 			return w.poll("a"), func() { w.done(polls[0], 0) }
-		}, Outlook{Barrier: Orphans, Have: 2, Most: 2, Key: Key{"slash32", "a"}},
+		}, Outlook{Barrier: Orphans, Have: 2, Most: 2, Key: Key{Class: "slash32", ID: "a"}},
 			"slash32 a left 2 requests that the backend still works on; 2 are too many"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestOutlook(t *testing.T) {
 func TestOutlookUnderACap(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 0.4, Burst: second}))
 	ask := func() *Ticket {
-		return w.Arrive(w.now, Arrival{Keys: by("a"), Guess: 800 * time.Millisecond, Sure: true})
+		return w.Arrive(w.now, Arrival{Client: host("a"), Guess: 800 * time.Millisecond, Sure: true})
 	}
 	ask()
 	ask()

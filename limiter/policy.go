@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"tempomat/limiter/account"
 )
 
 // Mode is how debt is acted on. See the package documentation.
@@ -59,9 +61,9 @@ type Policy struct {
 // policy is a Policy made ready for the request path.
 type policy struct {
 	Policy
-	budgets []*budget // one for each of Classes
-	gated   bool      // requests go through the gate
-	sites   map[string]SiteInfo
+	terms []*account.Terms // one for each of Classes
+	gated bool             // requests go through the gate
+	sites map[string]SiteInfo
 }
 
 // lenience is what a site has changed of what debts mean.
@@ -93,23 +95,6 @@ func (p *policy) someActs() bool {
 	return p.Mode != Observe || slices.ContainsFunc(p.Sites, func(s SiteInfo) bool { return s.Mode != Observe })
 }
 
-// budget is a Budget in the units of the arithmetic, CPU-seconds as float64.
-type budget struct {
-	class     string
-	rate      float64 // earned per second; above 0
-	burst     float64 // most credit, ≥ 0
-	floor     float64 // most debt, < 0
-	localOnly bool    // peers are not told
-	external  bool    // what a key owes is the time until which peers want it to wait
-	cap       bool    // a request waits for the debt to be paid
-	hold      bool    // a response is held until it is
-	shadow    bool    // neither happens, it is only said
-	aside     bool    // the class alone is in shadow: its keys' debts make nothing dearer, either
-	workers   float32 // the part of those not kept for short requests that a key may hold; 0: any
-
-	maxHold time.Duration // the longest wait before a refusal
-}
-
 func compile(p Policy, sidecars int) *policy {
 	if p.Memory <= 0 {
 		p.Memory = DefaultMemory
@@ -129,19 +114,19 @@ func compile(p Policy, sidecars int) *policy {
 			b.Workers = 0 // its keys hold any part
 		}
 		capped := p.Mode == Cap || (b.Cap && c.someActs())
-		c.budgets = append(c.budgets, &budget{
-			class:     info.Name,
-			rate:      b.CPUs,
-			burst:     b.Burst.Seconds() / float64(sidecars),
-			floor:     -b.CPUs * memory.Seconds(),
-			external:  b.External,
-			localOnly: b.LocalOnly,
-			cap:       capped,
-			hold:      p.Mode == Cooperative && !capped,
-			shadow:    p.Shadow || b.Shadow,
-			aside:     b.Shadow,
-			workers:   float32(b.Workers),
-			maxHold:   cmp.Or(b.MaxHold, p.MaxHold),
+		c.terms = append(c.terms, &account.Terms{
+			Class:     info.Name,
+			Rate:      b.CPUs,
+			Burst:     b.Burst.Seconds() / float64(sidecars),
+			Floor:     -b.CPUs * memory.Seconds(),
+			External:  b.External,
+			LocalOnly: b.LocalOnly,
+			Cap:       capped,
+			Hold:      p.Mode == Cooperative && !capped,
+			Shadow:    p.Shadow || b.Shadow,
+			Aside:     b.Shadow,
+			Workers:   float32(b.Workers),
+			MaxHold:   cmp.Or(b.MaxHold, p.MaxHold),
 		})
 	}
 	return c
@@ -158,18 +143,6 @@ func (p *policy) standing(given float64) float64 {
 	return max(0.5, min(given, 8))
 }
 
-// class returns the budget of a class, nil if the policy does not have it.
-// There are at most MaxKeys, and equal names mostly share their bytes, so that
-// looking at each beats a map.
-func (p *policy) class(name string) *budget {
-	for _, b := range p.budgets {
-		if b.class == name {
-			return b
-		}
-	}
-	return nil
-}
-
 // SetPolicy replaces the policy from now on. Debts, queues and running requests
 // survive: a key keeps its level, cut to the new burst, and what it earned until
 // now it earned at the old rate. Keys of classes that are gone stay as they are
@@ -182,7 +155,8 @@ func (l *Limiter) SetPolicy(now time.Time, p Policy) {
 
 func (l *Limiter) applyLocked(now time.Time, p Policy) {
 	c := compile(p, l.sidecars)
-	l.table.setPolicy(l.since(now), c)
+	l.policy.Store(c)
+	l.table.SetTerms(l.since(now), c.terms)
 	l.gate.setPolicy(c)
 	l.requestAdvance()
 }

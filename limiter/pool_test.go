@@ -10,7 +10,7 @@ import (
 // named is a robot that is known by nothing but the name that it gives itself.
 func named(name string) Arrival {
 	return Arrival{
-		Keys:   []Key{{"session", name}, {"session", "(all)"}},
+		Client: Key{Class: "session", ID: name}, Within: Key{Class: "session", ID: "(all)"},
 		Pooled: true, Guess: time.Second, Sure: true,
 	}
 }
@@ -67,7 +67,7 @@ func TestShareOfItsOwn(t *testing.T) {
 	}
 	for _, mode := range []Mode{Cap, Cooperative} {
 		w := newWorld(one(mode, Budget{CPUs: 0.2, Burst: 0}))
-		x := w.Arrive(w.now, Arrival{Keys: by("a"), Share: 4, Guess: 0})
+		x := w.Arrive(w.now, Arrival{Client: host("a"), Share: 4, Guess: 0})
 		w.Settle(w.now, x, 8*second)
 		w.Leave(w.now, x)
 		if r, _ := w.Find(w.now, by("a")[0]); math.Abs(r.Paid-10) > 1e-6 {

@@ -64,8 +64,8 @@ func (g *gate) charge(t *Ticket) {
 func (t *Ticket) debtRatio(at time.Duration, reserve bool) float64 {
 	var own, others float64
 	t.each(func(s *reservation) {
-		g := s.debtRatioOf(at, t.guess, reserve)
-		if s == &t.reservations[0] || t.pooled && s == &t.reservations[1] {
+		g := s.DebtRatio(at, t.guess, reserve)
+		if s == t.own() || t.pooled && s == t.whole() {
 			own = max(own, g)
 		} else {
 			others = max(others, g)

@@ -55,7 +55,7 @@ func (g *gate) relocate(at time.Duration, t *Ticket, to level, guess float64) {
 	if headed {
 		t.flow.virtualTime -= t.applied
 		t.applied, t.paid = 0, 0
-		t.each(func(s *reservation) { s.undo(at) })
+		t.each(func(s *reservation) { s.Undo(at) })
 	}
 	g.leaveLane(at, t)
 	if t.bound = math.Inf(1); headed && guess <= t.guess && !t.stranger {

@@ -30,11 +30,11 @@ func TestReguessMovesUpAndDown(t *testing.T) {
 		for range 2 { // of any level, all wait
 			w.light("hog")
 		}
-		w.Arrive(w.now, Arrival{Keys: by("hog"), Guess: ms}) // is tried
+		w.Arrive(w.now, Arrival{Client: host("hog"), Guess: ms}) // is tried
 		for range 16 {
-			w.Arrive(w.now, Arrival{Keys: by("hog"), Guess: ms, Idle: 2 * time.Second, Sure: true})
+			w.Arrive(w.now, Arrival{Client: host("hog"), Guess: ms, Idle: 2 * time.Second, Sure: true})
 		}
-		c.from.Keys = by("a")
+		c.from.Client = host("a")
 		x := w.Arrive(w.now, c.from)
 		w.expectPhase(t, what+": before", x, queued)
 		w.Reguess(w.now, x, c.e)
@@ -150,7 +150,7 @@ func TestReguessLetsGoWhoIsParked(t *testing.T) {
 	p.Classes[0].Budget.Workers = 0.05 // one, or as many as there are CPUs if they compute
 	w := newWorld(p)
 	w.acquaint("a")
-	a := Arrival{Keys: by("a"), Guess: 1200 * time.Millisecond, Idle: 1100 * time.Millisecond, Sure: true}
+	a := Arrival{Client: host("a"), Guess: 1200 * time.Millisecond, Idle: 1100 * time.Millisecond, Sure: true}
 	w.expectPhase(t, "the first", w.Arrive(w.now, a), computing)
 	x := w.Arrive(w.now, a)
 	w.expectPhase(t, "the client holds enough", x, queued)

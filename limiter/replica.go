@@ -80,8 +80,8 @@ func (c *copied) take(t *Ticket) {
 	defer t.mu.Unlock()
 	c.ticket.copy(t)
 	for i := range t.reservations[:t.n] {
-		if b := t.reservations[i].bucket; b != nil {
-			c.holds[i], c.orphans[i] = b.holds, b.orphans
+		if b := t.reservations[i].Bucket; b != nil {
+			c.holds[i], c.orphans[i] = b.Value.holds, b.Value.orphans
 		}
 	}
 	from, to := t.client, &c.client
@@ -94,9 +94,9 @@ func (c *copied) take(t *Ticket) {
 func (t *Ticket) copy(o *Ticket) {
 	t.decidedAtOnce, t.sure, t.proven, t.passed, t.stranger, t.session = true, o.sure, o.proven, o.passed, o.stranger, o.session
 	t.follows, t.interest, t.prefetch, t.face, t.pooled = o.follows, o.interest, o.prefetch, o.face, o.pooled
-	t.standing, t.share, t.company, t.came, t.likelyIdle, t.running = o.standing, o.share, o.company, o.came, o.likelyIdle, o.running
+	t.standing, t.share, t.clientsBehind, t.came, t.likelyIdle, t.running = o.standing, o.share, o.clientsBehind, o.came, o.likelyIdle, o.running
 	t.n, t.guess, t.charged, t.queueEntry = o.n, o.guess, o.charged, o.queueEntry
-	t.counts = false
+	t.counts, t.within = false, o.within
 	copy(t.reservations[:t.n], o.reservations[:t.n])
 }
 
@@ -107,14 +107,13 @@ func (s *snapshot) meetBuckets() {
 		for i := range all {
 			c := &all[i]
 			for k := range c.ticket.reservations[:c.ticket.n] {
-				b := c.ticket.reservations[k].bucket
+				b := c.ticket.reservations[k].Bucket
 				if b == nil || s.buckets[b] != nil {
 					continue
 				}
-				b.home.mu.Lock()
-				s.buckets[b] = &bucket{key: b.key, budget: b.budget, level: b.level, total: b.total, last: b.last, factor: b.factor}
-				b.home.mu.Unlock()
-				s.buckets[b].holds, s.buckets[b].orphans = c.holds[k], c.orphans[k]
+				own := b.Copy()
+				own.Value.holds, own.Value.orphans = c.holds[k], c.orphans[k]
+				s.buckets[b] = own
 			}
 		}
 	}
@@ -138,7 +137,7 @@ func (s *snapshot) replica() *replica {
 	g.spare = nil
 	r := &replica{
 		gate: g, sites: make(map[*site]*site, len(s.sites)), tickets: make(map[*Ticket]*Ticket, len(s.waiting)), running: make([]*Ticket, 0, len(s.waiting)+len(s.running)),
-		clients: make(map[*client]*client, len(s.waiting)), lanes: make(map[*lane]*lane, len(s.waiting)), nowhere: &address{company: 1},
+		clients: make(map[*client]*client, len(s.waiting)), lanes: make(map[*lane]*lane, len(s.waiting)), nowhere: &address{clientsBehind: 1},
 	}
 	for of, c := range s.sites {
 		r.sites[of] = c.copy()
@@ -154,13 +153,11 @@ func (s *snapshot) replica() *replica {
 			g.present[i] = r.siteOf(of)
 		}
 	}
-	home := &shard{}
 	buckets := make(map[*bucket]*bucket, len(s.buckets))
 	for of, b := range s.buckets {
-		buckets[of] = &bucket{
-			key: b.key, budget: b.budget, level: b.level, total: b.total, last: b.last, factor: b.factor,
-			holds: b.holds, orphans: b.orphans, home: home,
-		}
+		own := b.Copy()
+		own.Value.holds, own.Value.orphans = b.Value.holds, b.Value.orphans
+		buckets[of] = own
 	}
 	waiting := make([]*Ticket, len(s.waiting))
 	for i := range s.waiting {
@@ -202,8 +199,8 @@ func (r *replica) copy(c *copied, buckets map[*bucket]*bucket) *Ticket {
 		t.flow = &t.client.flow
 	}
 	for i := range t.reservations[:t.n] {
-		if b := t.reservations[i].bucket; b != nil {
-			t.reservations[i].bucket = buckets[b]
+		if b := t.reservations[i].Bucket; b != nil {
+			t.reservations[i].Bucket = buckets[b]
 		}
 	}
 	return t
@@ -328,7 +325,7 @@ func (r *replica) endUnknown() {
 		s.busy, s.long, s.longAhead, s.strangerLong, s.misjudged = 0, 0, 0, 0, misjudged{}
 	}
 	for _, t := range r.tickets {
-		t.each(func(s *reservation) { s.bucket.holds, s.bucket.orphans = 0, 0 })
+		t.each(func(s *reservation) { s.Bucket.Value.holds, s.Bucket.Value.orphans = 0, 0 })
 	}
 	g.unpark()
 }

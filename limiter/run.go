@@ -11,7 +11,7 @@ func (g *gate) start(at time.Duration, t *Ticket, p phase) {
 	t.verdict = t.goAhead(at)
 	t.site.waited += at - t.gated
 	for i := range t.reservations[:t.n] {
-		t.reservations[i].waited += t.atGate(at) // it waited for others' sake, and so did all its keys
+		t.reservations[i].Waited += t.atGate(at) // it waited for others' sake, and so did all its keys
 	}
 }
 
@@ -20,7 +20,7 @@ func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 	if t.stranger {
 		t.site.queues[t.level].went(t)
 		g.charge(t)
-		t.each(func(s *reservation) { s.reserve(at, t.guess) })
+		t.each(func(s *reservation) { s.Reserve(at, t.guess) })
 	}
 	g.takeTurn(t)
 	g.dequeue(at, t)
@@ -41,7 +41,7 @@ func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 // goAhead explains why and how long a request has waited.
 func (t *Ticket) goAhead(at time.Duration) Verdict {
 	v := t.verdict // a cap's, or a shadow's
-	v.Action, v.Lane, v.Price, v.Known, v.Ahead = Go, Heavy, float32(t.costMultiplier), !t.stranger, t.ahead
+	v.Action, v.Lane, v.CostMultiplier, v.Known, v.Ahead = Go, Heavy, float32(t.costMultiplier), !t.stranger, t.ahead
 	if t.level.short() {
 		v.Lane = Light
 	}

@@ -20,7 +20,7 @@ func TestSeedTable(t *testing.T) {
 		for parallelism := 1; parallelism <= 3; parallelism++ {
 			t.Run(fmt.Sprintf("%v %d", mode, parallelism), func(t *testing.T) {
 				w := newWorld(one(mode, Budget{CPUs: 1}))
-				c := &greedy{world: w, keys: by("203.0.113.9"), service: second, guess: second}
+				c := &greedy{world: w, client: host("203.0.113.9"), service: second, guess: second}
 				for range parallelism {
 					c.send()
 				}
@@ -44,7 +44,7 @@ func TestSeedTable(t *testing.T) {
 // a server with room for all.
 type greedy struct {
 	*world
-	keys           []Key
+	client         Key
 	service, guess time.Duration
 	answered       int
 	refused        int
@@ -54,8 +54,8 @@ type greedy struct {
 
 func (c *greedy) send() {
 	sent := c.now
-	c.ask(Arrival{Keys: c.keys, Guess: c.guess}, func(t *Ticket) {
-		if t.Verdict().Acts() {
+	c.ask(Arrival{Client: c.client, Guess: c.guess}, func(t *Ticket) {
+		if t.Verdict().Refused() {
 			c.refused++
 			c.Leave(c.now, t)
 			c.after(t.Verdict().Wait, c.send)
@@ -80,7 +80,7 @@ func TestHalfTheMachine(t *testing.T) {
 	for _, mode := range []Mode{Cap, Cooperative} {
 		t.Run(mode.String(), func(t *testing.T) {
 			w := newWorld(one(mode, Budget{CPUs: 0.5, Burst: 30 * second}))
-			c := &greedy{world: w, keys: by("203.0.113.9"), service: 2 * second, guess: 2 * second}
+			c := &greedy{world: w, client: host("203.0.113.9"), service: 2 * second, guess: 2 * second}
 			c.send()
 			w.run(50 * second)
 			if c.waited != 0 {
@@ -103,8 +103,8 @@ func TestHalfTheMachine(t *testing.T) {
 func TestUnderLoad(t *testing.T) {
 	w := newWorld(one(Cooperative, Budget{CPUs: 1}))
 	cpu := &sharedCPU{world: w}
-	a := &crowd{cpu: cpu, keys: by("203.0.113.1")}
-	b := &crowd{cpu: cpu, keys: by("203.0.113.2")}
+	a := &crowd{cpu: cpu, client: host("203.0.113.1")}
+	b := &crowd{cpu: cpu, client: host("203.0.113.2")}
 	a.send()
 	a.send()
 	b.send()
@@ -177,15 +177,15 @@ func (c *sharedCPU) plan() {
 
 // crowd is a greedy client before a shared CPU.
 type crowd struct {
-	cpu  *sharedCPU
-	keys []Key
-	done int
-	mean float64 // of what its requests cost: the guess
+	cpu    *sharedCPU
+	client Key
+	done   int
+	mean   float64 // of what its requests cost: the guess
 }
 
 func (c *crowd) send() {
 	w := c.cpu.world
-	w.ask(Arrival{Keys: c.keys, Guess: time.Duration(c.mean * float64(second))}, func(t *Ticket) {
+	w.ask(Arrival{Client: c.client, Guess: time.Duration(c.mean * float64(second))}, func(t *Ticket) {
 		began := w.now
 		c.cpu.run(1, func() {
 			cost := w.now.Sub(began)

@@ -28,7 +28,7 @@ func schedule(p Policy) (all []decision, would int) {
 		client := r.IntN(12)
 		cost := time.Duration(20+r.IntN(600)) * time.Millisecond
 		a := Arrival{
-			Keys:  by(fmt.Sprint(client), fmt.Sprint(client/4), "all"),
+			Client: host(fmt.Sprint(client)), Others: networks(fmt.Sprint(client/4), "all"),
 			Guess: cost * time.Duration(1+r.IntN(3)) / 2, Sure: r.IntN(4) > 0, Standing: float64(1 + client%3),
 			Proven: client%3 > 0,
 		}
@@ -42,7 +42,7 @@ func schedule(p Policy) (all []decision, would int) {
 				if v.Shadow { // only told
 					all[len(all)-1].wait, all[len(all)-1].reason, all[len(all)-1].action = 0, None, Go
 				}
-				if v.Acts() {
+				if v.Refused() {
 					w.Leave(w.now, t)
 					return
 				}
@@ -97,16 +97,16 @@ func TestShadowOfTheClient(t *testing.T) {
 	p.Classes[0].Budget = Budget{CPUs: 0.2, Cap: true, Shadow: true, MaxHold: second, Workers: 0.1}
 	w := newWorld(p)
 	w.Debit(w.now, Charge{Key: by("a")[0], Cost: 20 * second})
-	x := w.Arrive(w.now, Arrival{Keys: by("a"), Guess: second, Sure: true, Standing: 4, Proven: true})
+	x := w.Arrive(w.now, Arrival{Client: host("a"), Guess: second, Sure: true, Standing: 4, Proven: true})
 	v := x.Verdict()
-	if v.Acts() || v.Would.Action != Refuse || v.Would.Key != by("a")[0] || v.Would.Wait != 100*second {
+	if v.Refused() || v.Would.Action != Refuse || v.Would.Key != by("a")[0] || v.Would.Wait != 100*second {
 		t.Errorf("%+v", v)
 	}
 	if got, want := x.flow.share, 4*0.2/2; got != want {
 		t.Errorf("its share is %v, want %v", got, want)
 	}
-	if v.Price != baseMultiplier {
-		t.Errorf("its price is %v, want %v", v.Price, baseMultiplier)
+	if v.CostMultiplier != baseMultiplier {
+		t.Errorf("its price is %v, want %v", v.CostMultiplier, baseMultiplier)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestWaitsBesideShadow(t *testing.T) {
 	for range 2 {
 		first = append(first, w.heavy("a"))
 	}
-	waits := w.Arrive(w.now, Arrival{Keys: by("a", "n"), Guess: 400 * time.Millisecond, Sure: true})
+	waits := w.Arrive(w.now, Arrival{Client: host("a"), Others: networks("n"), Guess: 400 * time.Millisecond, Sure: true})
 	w.now = w.now.Add(second)
 	w.done(first[0], second)
 	v := waits.Verdict()

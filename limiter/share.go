@@ -11,9 +11,9 @@ type Event uint8
 // The events.
 const (
 	// Settled: the request is done, and this is what it cost. Of all keys but those
-	// of told classes.
+	// of external classes.
 	Settled Event = iota
-	// Accepted: it goes at once. Like Delayed, of keys of told classes only, and as
+	// Accepted: it goes at once. Like Delayed, of keys of external classes only, and as
 	// soon as it is decided.
 	Accepted
 	// Delayed: it goes later, but not before Until.
@@ -73,13 +73,13 @@ var _ Sink = (*Limiter)(nil)
 // Debit implements Sink.
 func (l *Limiter) Debit(now time.Time, c Charge) {
 	at := l.since(now)
-	l.table.with(at, c.Key, func(b *bucket) { b.chargeLocked(at, c.Cost.Seconds()) })
+	l.table.Charge(at, c.Key, c.Cost.Seconds())
 }
 
 // Raise implements Sink. The debt is bounded as every debt is.
 func (l *Limiter) Raise(now time.Time, k Key, until time.Time) {
 	at := l.since(now)
-	l.table.with(at, k, func(b *bucket) { b.oweLocked(at, l.since(until)) })
+	l.table.Owe(at, k, l.since(until))
 }
 
 // SetReplicas implements Sink.
@@ -90,7 +90,7 @@ func (l *Limiter) SetReplicas(now time.Time, sidecars int) {
 		return
 	}
 	l.sidecars = max(1, sidecars)
-	l.applyLocked(now, l.table.policy.Load().Policy)
+	l.applyLocked(now, l.policy.Load().Policy)
 }
 
 // offer shares what a settled request was charged.
@@ -104,25 +104,25 @@ func (l *Limiter) offer(now time.Time, t *Ticket, cost time.Duration) {
 		c.Until = c.Received.Add(t.verdict.Wait)
 	}
 	t.each(func(s *reservation) {
-		if c.Key, c.Standing = s.bucket.key, s.standing; !s.external && !s.localOnly {
+		if c.Key, c.Standing = s.Bucket.Key, s.Factor; !s.Terms.External && !s.Terms.LocalOnly {
 			l.sharer.Offer(c)
 		}
 	})
 }
 
 // announce shares what was decided of a request as it came: with those who say
-// how the told classes stand, and with all if it was refused.
+// how the external classes stand, and with all if it was refused.
 func (l *Limiter) announce(now time.Time, t *Ticket, e Event) {
 	if l.sharer == nil {
 		return
 	}
 	t.each(func(s *reservation) {
-		if s.localOnly || e != Rejected && !s.external {
+		if s.Terms.LocalOnly || e != Rejected && !s.Terms.External {
 			return
 		}
-		c := Charge{Key: s.bucket.key, Event: e, At: now, Received: now, Until: now}
-		if e == Accepted && s.externalUntil > t.came {
-			c.Event, c.Until = Delayed, l.epoch.Add(s.externalUntil)
+		c := Charge{Key: s.Bucket.Key, Event: e, At: now, Received: now, Until: now}
+		if e == Accepted && s.Until > t.came {
+			c.Event, c.Until = Delayed, l.epoch.Add(s.Until)
 		}
 		l.sharer.Offer(c)
 	})

@@ -21,10 +21,10 @@ func TestSharerIsOfferedWhatWasCharged(t *testing.T) {
 	s := &sharer{}
 	start := time.Now()
 	l := New(start, one(Observe, Budget{CPUs: 1}), 1<<10, s)
-	ticket := l.Arrive(start, Arrival{Keys: by("a"), Guess: second})
+	ticket := l.Arrive(start, Arrival{Client: host("a"), Guess: second})
 	l.Settle(start.Add(second), ticket, 3*second)
 	l.Leave(start.Add(second), ticket)
-	gone := l.Arrive(start, Arrival{Keys: by("b"), Guess: second})
+	gone := l.Arrive(start, Arrival{Client: host("b"), Guess: second})
 	l.Leave(start, gone)
 	want := []Charge{{Key: by("a")[0], Cost: 3 * second, Standing: 1, At: start.Add(second), Received: start, Until: start}}
 	if diff := cmp.Diff(want, s.got); diff != "" {
@@ -40,7 +40,7 @@ func TestBalance(t *testing.T) {
 	if b, ok := l.Balance(start, by("a")[0]); !ok || b != (Balance{4, 0.5, 4}) {
 		t.Errorf("%+v, %v", b, ok)
 	}
-	ticket := l.Arrive(start, Arrival{Keys: by("a"), Guess: second, Standing: 2})
+	ticket := l.Arrive(start, Arrival{Client: host("a"), Guess: second, Standing: 2})
 	l.Settle(start, ticket, 10*second)
 	l.Leave(start, ticket)
 	if b, ok := l.Balance(start.Add(2*second), by("a")[0]); !ok || b != (Balance{-4, 1, 8}) {
@@ -60,10 +60,10 @@ func TestPrivateIsNotOffered(t *testing.T) {
 	s := &sharer{}
 	start := time.Now()
 	l := New(start, one(Cap, Budget{CPUs: 1, LocalOnly: true}), 1<<10, s)
-	ticket := l.Arrive(start, Arrival{Keys: by("a", "net"), Guess: second})
+	ticket := l.Arrive(start, Arrival{Client: host("a"), Others: networks("net"), Guess: second})
 	l.Settle(start.Add(second), ticket, 100*second)
 	l.Leave(start.Add(second), ticket)
-	refused := l.Arrive(start.Add(second), Arrival{Keys: by("a", "net"), Guess: second})
+	refused := l.Arrive(start.Add(second), Arrival{Client: host("a"), Others: networks("net"), Guess: second})
 	if l.Leave(start.Add(second), refused); refused.Verdict().Action != Refuse || len(s.got) != 0 {
 		t.Errorf("%v, offered %+v", refused.Verdict(), s.got)
 	}
@@ -74,7 +74,7 @@ func TestSharerIsOfferedStanding(t *testing.T) {
 	s := &sharer{}
 	start := time.Now()
 	l := New(start, one(Fair, Budget{CPUs: 1}), 1<<10, s)
-	ticket := l.Arrive(start, Arrival{Keys: by("a", "net"), Guess: second, Standing: 4})
+	ticket := l.Arrive(start, Arrival{Client: host("a"), Others: networks("net"), Guess: second, Standing: 4})
 	l.Settle(start.Add(second), ticket, second)
 	l.Leave(start.Add(second), ticket)
 	if len(s.got) != 1 || s.got[0].Standing != 4 {
@@ -87,14 +87,14 @@ func TestSharerIsOfferedWhatWaitedAndWhatWasRefused(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 1}))
 	w.sharer = s
 	w.Debit(w.now, Charge{Key: by("a")[0], Cost: 10 * second})
-	w.ask(Arrival{Keys: by("a"), Guess: second}, func(t *Ticket) {
+	w.ask(Arrival{Client: host("a"), Guess: second}, func(t *Ticket) {
 		w.Settle(w.now, t, second)
 		w.Leave(w.now, t)
 	})
 	w.run(20 * second)
 	came := w.start
 	w.Debit(w.now, Charge{Key: by("a")[0], Cost: 100 * second})
-	w.Leave(w.now, w.Arrive(w.now, Arrival{Keys: by("a"), Guess: second}))
+	w.Leave(w.now, w.Arrive(w.now, Arrival{Client: host("a"), Guess: second}))
 	want := []Charge{
 		{Key: by("a")[0], Cost: second, Standing: 1, At: came.Add(10 * second), Received: came, Until: came.Add(10 * second)},
 		{Key: by("a")[0], Event: Rejected, At: w.now, Received: w.now, Until: w.now},
@@ -121,7 +121,7 @@ func TestToldClass(t *testing.T) {
 	key := by("", "net")[1]
 	var went []time.Duration
 	ask := func() {
-		w.ask(Arrival{Keys: by("a", "net"), Guess: 3 * second}, func(t *Ticket) {
+		w.ask(Arrival{Client: host("a"), Others: networks("net"), Guess: 3 * second}, func(t *Ticket) {
 			if t.Verdict().Action == Refuse {
 				went = append(went, -1)
 			} else {
@@ -182,7 +182,7 @@ func TestToldIsBounded(t *testing.T) {
 // is not earned again when they leave.
 func TestDivide(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 1, Burst: 12 * second}))
-	w.Leave(w.now, w.Arrive(w.now, Arrival{Keys: by("a")}))
+	w.Leave(w.now, w.Arrive(w.now, Arrival{Client: host("a")}))
 	for i, want := range []float64{12, 4, 4, 6, 6} {
 		n := []int{1, 3, 1, 2, 0}[i]
 		w.SetReplicas(w.now, n)
@@ -237,7 +237,7 @@ func TestOutboxLosesNothingSilently(t *testing.T) {
 	for p := range taken {
 		producers.Go(func() {
 			for i := range 20_000 {
-				if o.Offer(Charge{Key: Key{"c", fmt.Sprint(i % 100)}}) {
+				if o.Offer(Charge{Key: Key{Class: "c", ID: fmt.Sprint(i % 100)}}) {
 					taken[p]++
 				}
 			}
@@ -262,7 +262,7 @@ func TestOutboxLosesNothingSilently(t *testing.T) {
 func BenchmarkOutbox(b *testing.B) {
 	o := NewOutbox(1 << 16)
 	b.RunParallel(func(pb *testing.PB) {
-		c := Charge{Key: Key{"slash32", "192.0.2.1"}, At: time.Now()}
+		c := Charge{Key: Key{Class: "slash32", ID: "192.0.2.1"}, At: time.Now()}
 		for i := 0; pb.Next(); i++ {
 			if !o.Offer(c) || i%1024 == 0 {
 				select {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"tempomat/limiter/account"
 )
 
 // checkSites counts anew what each site has, and returns how many have something.
@@ -148,7 +150,7 @@ func TestSitesAtRandom(t *testing.T) {
 		arrive := func(t *rapid.T) {
 			client := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "client")
 			a := Arrival{
-				Keys: by(client, client+"/24"), Memory: s.memory(),
+				Client: host(client), Others: networks(client + "/24"), Memory: s.memory(),
 				Site:   rapid.SampledFrom([]string{"", "a", "b", "c", "d", "e", "f", "invented"}).Draw(t, "site"),
 				Guess:  time.Duration(rapid.SampledFrom([]int{1, 20, 100, 400, 1500, 6000}).Draw(t, "ms")) * time.Millisecond,
 				Idle:   time.Duration(rapid.SampledFrom([]int{0, 0, 5000}).Draw(t, "idle")) * time.Millisecond,
@@ -157,7 +159,8 @@ func TestSitesAtRandom(t *testing.T) {
 			}
 			switch rapid.IntRange(0, 2).Draw(t, "who") {
 			case 1:
-				a.Session, a.Keys[0].ID = true, client+rapid.SampledFrom([]string{"#1", "#2"}).Draw(t, "session")
+				a.Within, a.Others = a.Others[0], nil
+				a.Session, a.Client.ID = true, client+rapid.SampledFrom([]string{"#1", "#2"}).Draw(t, "session")
 				if rapid.Bool().Draw(t, "pooled") {
 					a.Session, a.Pooled = false, true
 				}
@@ -230,13 +233,11 @@ func TestSitesAtRandom(t *testing.T) {
 // checkVisits looks, as all have left, at what clients are at other sites than their first: they
 // are remembered at few, or at no more than asked for something at a time, if those were more.
 func (s *siege) checkVisits(t fataler, peak int) {
-	for i := range s.table.shards {
-		s.table.shards[i].each(func(b *bucket) {
-			for c, n := b.client.Load(), 0; c != nil; c = c.elsewhere {
-				if n++; n > 2+max(mostElsewhere, peak) || c.work != 0 || c.queued != 0 || c.running != 0 || c.lanes != nil {
-					t.Fatalf("%v still has work at %q, or is at too many sites (%d): %+v", b.key, c.site.name, n, c)
-				}
+	accounts(s.Limiter, func(_ account.State, b *bucket) {
+		for c, n := b.Value.client.Load(), 0; c != nil; c = c.elsewhere {
+			if n++; n > 2+max(mostElsewhere, peak) || c.work != 0 || c.queued != 0 || c.running != 0 || c.lanes != nil {
+				t.Fatalf("%v still has work at %q, or is at too many sites (%d): %+v", b.Key, c.site.name, n, c)
 			}
-		})
-	}
+		}
+	})
 }

@@ -18,7 +18,7 @@ func twoSites(sites ...SiteInfo) *world {
 
 // at has a known client ask a site for a page of a kind that is known.
 func (w *world) at(site, client string, cost time.Duration) *Ticket {
-	return w.Arrive(w.now, Arrival{Keys: by(client), Site: site, Guess: cost, Sure: true, Proven: true})
+	return w.Arrive(w.now, Arrival{Client: host(client), Site: site, Guess: cost, Sure: true, Proven: true})
 }
 
 // serve ends the requests that run, one after the other, for so long, and counts who was
@@ -99,7 +99,7 @@ func TestDebtAtASiteInShadow(t *testing.T) {
 		default:
 			t.Fatalf("a debtor waits at %s", site)
 		}
-		if v := x.Verdict(); v.Acts() || v.Reason != want || v.Shadow != (want == Debt) {
+		if v := x.Verdict(); v.Refused() || v.Reason != want || v.Shadow != (want == Debt) {
 			t.Errorf("a debtor at %s: %+v", site, v)
 		}
 		if w.Refuses(w.now, site, by("debtor")) {
@@ -107,7 +107,7 @@ func TestDebtAtASiteInShadow(t *testing.T) {
 		}
 		w.done(x, time.Millisecond)
 	}
-	if v := w.at("strict", "debtor", time.Millisecond).Verdict(); !v.Acts() || v.Reason != Debt {
+	if v := w.at("strict", "debtor", time.Millisecond).Verdict(); !v.Refused() || v.Reason != Debt {
 		t.Errorf("a debtor where it counts: %+v", v)
 	}
 }
@@ -126,11 +126,10 @@ func TestOneClientAtManySites(t *testing.T) {
 		}
 	}
 	n := 0
-	w.table.look(Key{"slash32", "wanderer"}, func(b *bucket) {
-		for c := b.client.Load(); c != nil; c = c.elsewhere {
-			n++
-		}
-	})
+	_, b := w.table.Find(0, Key{Class: "slash32", ID: "wanderer"})
+	for c := b.Value.client.Load(); c != nil; c = c.elsewhere {
+		n++
+	}
 	if n != 1+mostElsewhere {
 		t.Errorf("it is remembered at %d sites", n)
 	}
@@ -140,7 +139,7 @@ func TestOneClientAtManySites(t *testing.T) {
 // another one that is there, and only then.
 func TestSiteLeavesWorkers(t *testing.T) {
 	hold := func(w *world, site string, i int) *Ticket {
-		return w.Arrive(w.now, Arrival{Keys: by(string(rune('a' + i))), Site: site, Guess: time.Millisecond, Idle: time.Minute, Sure: true, Proven: true})
+		return w.Arrive(w.now, Arrival{Client: host(string(rune('a' + i))), Site: site, Guess: time.Millisecond, Idle: time.Minute, Sure: true, Proven: true})
 	}
 	held := func(before bool) (n int, last *Ticket, w *world) {
 		w = twoSites()
@@ -215,7 +214,7 @@ func BenchmarkSites(b *testing.B) {
 	arrive := func() *Ticket {
 		next++
 		w.now = w.now.Add(10 * time.Microsecond)
-		return w.Arrive(w.now, Arrival{Keys: keys[next*7919%len(keys)], Site: sites[next%256].Name, Guess: 400 * time.Millisecond, Sure: true, Proven: true})
+		return w.Arrive(w.now, Arrival{Client: keys[next*7919%len(keys)][0], Others: keys[next*7919%len(keys)][1:], Site: sites[next%256].Name, Guess: 400 * time.Millisecond, Sure: true, Proven: true})
 	}
 	var running, waiting []*Ticket
 	look := func() {
@@ -253,11 +252,11 @@ func TestOneClientsQueueAtAllSites(t *testing.T) {
 	for _, session := range []bool{false, true} {
 		w := twoSites(sites...)
 		for i := range 2 * 64 * len(names) {
-			keys := by("c")
+			a := Arrival{Client: host("c"), Site: names[i%len(names)], Guess: time.Second, Sure: true, Proven: true, Session: session, Face: uint8(i / 7 % faces)}
 			if session {
-				keys = by("session", "c")
+				a.Client, a.Within = host("session"), networks("c")[0]
 			}
-			w.Arrive(w.now, Arrival{Keys: keys, Site: names[i%len(names)], Guess: time.Second, Sure: true, Proven: true, Session: session, Face: uint8(i / 7 % faces)})
+			w.Arrive(w.now, a)
 		}
 		if got := w.gate.queued; got != 64 {
 			t.Errorf("with a session %t: %d requests wait, want 64", session, got)

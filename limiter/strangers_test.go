@@ -24,7 +24,7 @@ func newStall(size time.Duration) *stall {
 
 // comes has a stranger of a new address ask.
 func (s *stall) comes(name string, a Arrival) *Ticket {
-	a.Keys = by(name)
+	a.Client = host(name)
 	if a.Guess == 0 {
 		a.Guess, a.Sure = s.size, true
 	}
@@ -36,7 +36,7 @@ func (s *stall) comes(name string, a Arrival) *Ticket {
 // served has the client of an address be answered so many times.
 func (s *stall) served(name string, times int) {
 	for range times {
-		x := s.Arrive(s.now, Arrival{Keys: by(name), Guess: time.Millisecond})
+		x := s.Arrive(s.now, Arrival{Client: host(name), Guess: time.Millisecond})
 		s.done(x, time.Millisecond)
 	}
 }
@@ -159,10 +159,10 @@ func (s *stall) leavesLate() {
 // TestPartsOfUnknownSizeGoFirst: also what is fresh may be part of a page.
 func TestPartsOfUnknownSizeGoFirst(t *testing.T) {
 	s := newStall(time.Second)
-	probe := s.Arrive(s.now, Arrival{Keys: by("hog"), Guess: time.Millisecond})
+	probe := s.Arrive(s.now, Arrival{Client: host("hog"), Guess: time.Millisecond})
 	s.expectPhase(t, "one is tried", probe, probing)
 	fresh := func(name string, follows bool) *Ticket {
-		return s.Arrive(s.now, Arrival{Keys: by(name), Guess: time.Millisecond, Follows: follows})
+		return s.Arrive(s.now, Arrival{Client: host(name), Guess: time.Millisecond, Follows: follows})
 	}
 	first, part := fresh("a", false), fresh("b", true)
 	s.done(probe, time.Millisecond)

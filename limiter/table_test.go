@@ -21,7 +21,7 @@ func TestMillionClients(t *testing.T) {
 	before := heapBytes()
 	l := New(now, p, 65536, nil)
 	visit := func(id, net, wide string, cost time.Duration) {
-		ticket := l.Arrive(now, Arrival{Keys: by(id, net, wide), Guess: cost})
+		ticket := l.Arrive(now, Arrival{Client: host(id), Others: networks(net, wide), Guess: cost})
 		l.Settle(now, ticket, cost)
 		l.Leave(now, ticket)
 	}
@@ -59,7 +59,7 @@ func TestEvictionSparesWorkInFlight(t *testing.T) {
 	l := New(now, one(Observe, Budget{CPUs: 1, Burst: 30 * second}), 8, nil)
 	var open []*Ticket
 	for i := range 100 {
-		open = append(open, l.Arrive(now, Arrival{Keys: by(fmt.Sprint(i))}))
+		open = append(open, l.Arrive(now, Arrival{Client: host(fmt.Sprint(i))}))
 	}
 	for i := range 100 {
 		if _, ok := l.Find(now, by(fmt.Sprint(i))[0]); !ok {
@@ -71,7 +71,7 @@ func TestEvictionSparesWorkInFlight(t *testing.T) {
 	}
 	checkIdle(t, l)
 	for i := range 200 {
-		ticket := l.Arrive(now, Arrival{Keys: by("later" + fmt.Sprint(i))})
+		ticket := l.Arrive(now, Arrival{Client: host("later" + fmt.Sprint(i))})
 		l.Leave(now, ticket)
 	}
 	if n := l.Keys(); n > 100 {
@@ -82,7 +82,7 @@ func TestEvictionSparesWorkInFlight(t *testing.T) {
 func TestDump(t *testing.T) {
 	w := newWorld(one(Cooperative, Budget{CPUs: 1}))
 	for range 3 {
-		ticket := w.Arrive(w.now, Arrival{Keys: by("a"), Guess: second})
+		ticket := w.Arrive(w.now, Arrival{Client: host("a"), Guess: second})
 		w.after(second, func() {
 			w.after(w.Settle(w.now, ticket, second), func() { w.Leave(w.now, ticket) })
 		})

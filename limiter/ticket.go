@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"tempomat/limiter/account"
 )
 
 // state is where a request is in its life.
@@ -27,7 +29,8 @@ type Ticket struct {
 	proven        bool
 	passed        bool
 	stranger      bool // it counts for all strangers together
-	session       bool // its first key is one of its second
+	session       bool // its client is one of an address
+	within        bool // that, or the pool, has an account: the second reservation
 	pooled        bool // its client is one of those that anybody can make up
 	follows       bool // it is for a part of the page that its client was just served
 	interest      Interest
@@ -37,7 +40,7 @@ type Ticket struct {
 	siteName      string  // of the policy
 	standing      float64 // of the client
 	share         float64 // how many times its class's the client has
-	company       float64 // of its address
+	clientsBehind float64 // of its address
 	came          time.Duration
 
 	seen atomic.Uint32 // as what it was taken at the gate
@@ -50,8 +53,8 @@ type Ticket struct {
 	state        state
 	n            uint8 // reservations in use
 	guess        float64
-	charged      float64 // CPU-seconds: the guess, then more as it runs
-	reservations [MaxKeys]reservation
+	charged      float64              // CPU-seconds: the guess, then more as it runs
+	reservations [MaxKeys]reservation // the client's first; see own and whole
 
 	*waitEntry // in the waiting room, which guards it; nil: it was never there
 	queueEntry // at the gate, which guards it
@@ -84,16 +87,28 @@ func (t *Ticket) Emptied() *Ticket {
 		return nil
 	}
 	clear(t.reservations[:t.n])
-	t.stranger, t.standing, t.company, t.likelyIdle, t.running = false, 0, 0, 0, 0
+	t.stranger, t.within, t.standing, t.clientsBehind, t.likelyIdle, t.running = false, false, 0, 0, 0, 0
 	t.verdict, t.state, t.n, t.charged = Verdict{}, waiting, 0, 0
 	t.seen.Store(0)
 	return t
 }
 
+// own is the reservation of the request's client; without a Bucket if that has no account.
+func (t *Ticket) own() *reservation { return &t.reservations[0] }
+
+// whole is that of what the client is a part of, as Arrival says; nil: there is none, or it has
+// no account.
+func (t *Ticket) whole() *reservation {
+	if !t.within || t.reservations[1].Bucket == nil {
+		return nil
+	}
+	return &t.reservations[1]
+}
+
 // each calls f for the reservations whose bucket is known.
 func (t *Ticket) each(f func(*reservation)) {
 	for i := range t.reservations[:t.n] {
-		if t.reservations[i].bucket != nil {
+		if t.reservations[i].Bucket != nil {
 			f(&t.reservations[i])
 		}
 	}
@@ -102,20 +117,23 @@ func (t *Ticket) each(f func(*reservation)) {
 // lookup finds the buckets that are known already, and says how they stand. As
 // long as none of them delays the request, and it is free to go otherwise, it
 // is charged with its guess.
-func (t *Ticket) lookup(at time.Duration, table *table, keys []Key, free bool, debts *[MaxKeys]debt) {
-	t.n = uint8(min(len(keys), MaxKeys))
+func (t *Ticket) lookup(at time.Duration, table *table, a *Arrival, free bool, debts *[MaxKeys]debt) {
+	named := a.named()
+	t.n, t.within = uint8(a.keys(named)), named > 1 //nolint:gosec // at most MaxKeys
 	for i := range t.n {
-		debts[i] = table.lookup(at, keys[i], &t.reservations[i], t.guess, free)
+		r := &t.reservations[i]
+		wait := table.Lookup(at, *a.key(int(i), named), r, t.guess, free)
+		debts[i] = debt{r.Bucket, r.Terms, wait}
 		free = free && !debts[i].matters()
 	}
 }
 
 // enter makes the buckets that lookup did not find. It is only called for
 // requests that are not refused, as those are to make none.
-func (t *Ticket) enter(at time.Duration, table *table, keys []Key) {
+func (t *Ticket) enter(at time.Duration, table *table, a *Arrival) {
 	for i := range t.n {
-		if t.reservations[i].bucket == nil {
-			table.enter(at, keys[i], &t.reservations[i])
+		if t.reservations[i].Bucket == nil {
+			table.Enter(at, *a.key(int(i), a.named()), &t.reservations[i])
 		}
 	}
 }
@@ -126,7 +144,7 @@ func (t *Ticket) start(at time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.state, t.charged = running, t.guess
-	t.each(func(s *reservation) { s.reserve(at, t.guess) })
+	t.each(func(s *reservation) { s.Reserve(at, t.guess) })
 	if t.waitEntry != nil {
 		t.verdict.Wait = at - t.arrived
 	}
@@ -145,10 +163,10 @@ func (t *Ticket) refuseLocked(at time.Duration, v Verdict) {
 	t.state, t.verdict = over, v
 	t.each(func(s *reservation) {
 		wait := t.atGate(at)
-		if s.bucket.key == v.Key {
+		if s.Bucket.Key == v.Key {
 			wait = max(wait, float32(v.Wait.Seconds()))
 		}
-		s.leave(at, wait)
+		s.Leave(at, wait)
 	})
 }
 
@@ -165,15 +183,15 @@ func (t *Ticket) atGate(at time.Duration) float32 {
 func (t *Ticket) adjustLocked(at time.Duration, x float64) {
 	if x != t.charged {
 		c := t.changeLocked(x)
-		t.each(func(s *reservation) { s.change(at, c) })
+		t.each(func(s *reservation) { s.Change(at, c) })
 	}
 }
 
 // changeLocked is how to make x CPU-seconds of what was charged so far.
-func (t *Ticket) changeLocked(x float64) (c change) {
-	c.more = max(0, x-t.charged)
+func (t *Ticket) changeLocked(x float64) (c account.Change) {
+	c.More = max(0, x-t.charged)
 	if x < t.charged {
-		c.back = 1 - x/t.charged
+		c.Back = 1 - x/t.charged
 	}
 	t.charged = x
 	return c

@@ -72,7 +72,7 @@ type Verdict struct {
 	// Wait is, of a request that may go, how long it waited for that (or, in
 	// shadow, would have); of a refused one, how long until asking again is worth it.
 	Wait time.Duration
-	// Key is the one that was to inheritedDebt, if any.
+	// Key is the one to blame, if any.
 	Key    Key
 	Action Action
 	Reason Reason
@@ -91,9 +91,9 @@ type Verdict struct {
 	// Ahead says that its client had more than its share, or is a stranger, as it came to the
 	// head of its lane.
 	Ahead bool
-	// Price is by how much the gate took the request for dearer than it is, as its
+	// CostMultiplier is by how much the gate took the request for dearer than it is, as its
 	// keys owe: 2, without debt, to 18; 0 if it did not come to the gate.
-	Price float32
+	CostMultiplier float32
 }
 
 // Would is what a class in shadow would have done for the debt of a key, had the request
@@ -104,5 +104,5 @@ type Would struct {
 	Action Action
 }
 
-// Acts tells whether the verdict keeps the request from the backend.
-func (v Verdict) Acts() bool { return v.Action == Refuse && !v.Shadow }
+// Refused tells whether the verdict keeps the request from the backend.
+func (v Verdict) Refused() bool { return v.Action == Refuse && !v.Shadow }

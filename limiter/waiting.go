@@ -30,7 +30,7 @@ func (l *Limiter) serveRoom(at time.Duration) (decided *Ticket, first time.Durat
 	first = -1
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
-	p := l.table.policy.Load()
+	p := l.policy.Load()
 	for i := 0; i < len(l.room.queues); i++ {
 		q := l.room.queues[i]
 		wait := time.Duration(0)
@@ -54,7 +54,7 @@ func (l *Limiter) serveRoom(at time.Duration) (decided *Ticket, first time.Durat
 // long until something is.
 func (l *Limiter) serveLocked(at time.Duration, q *queue, p *policy) (wait time.Duration, decided *Ticket) {
 	t := q.head
-	wait = t.reservationOf(q.bucket).blocks(at)
+	wait = t.reservationOf(q.bucket).Blocks(at)
 	if left := t.arrived + p.MaxHold - at; wait > 0 && left > 0 {
 		return min(wait, left), nil
 	} else if wait > 0 {
@@ -68,7 +68,7 @@ func (l *Limiter) serveLocked(at time.Duration, q *queue, p *policy) (wait time.
 		return 0, nil
 	}
 	l.takeOutLocked(at, t)
-	t.verdict.Key, t.verdict.Reason = q.bucket.key, Debt
+	t.verdict.Key, t.verdict.Reason = q.bucket.Key, Debt
 	return 0, l.admit(at, p, t)
 }
 
@@ -81,14 +81,14 @@ func (l *Limiter) takeOutLocked(at time.Duration, t *Ticket) {
 // blockedBy returns the bucket that keeps the request waiting longest, or nil.
 func (t *Ticket) blockedBy(at time.Duration) *bucket {
 	var worst debt
-	t.each(func(s *reservation) { worst.worst(debt{bucket: s.bucket, wait: s.blocks(at)}) })
+	t.each(func(s *reservation) { worst.worst(debt{bucket: s.Bucket, wait: s.Blocks(at)}) })
 	return worst.bucket
 }
 
 // reservationOf is the one of the bucket, which is one of the request's.
 func (t *Ticket) reservationOf(b *bucket) *reservation {
 	i := 0
-	for t.reservations[i].bucket != b {
+	for t.reservations[i].Bucket != b {
 		i++
 	}
 	return &t.reservations[i]
@@ -103,7 +103,7 @@ func (l *Limiter) wait(at time.Duration, p *policy, t *Ticket, blocking *bucket)
 		return full
 	}
 	l.room.seq++
-	t.each(func(s *reservation) { s.undo(at) })
+	t.each(func(s *reservation) { s.Undo(at) })
 	t.decided, t.decidedAtOnce = make(chan struct{}), false
 	t.seq, t.arrived = l.room.seq, at
 	l.room.linkLocked(at, t, blocking)
@@ -156,4 +156,4 @@ func (l *Limiter) Held() int {
 func (l *Limiter) Crowded() bool { return l.gate.waiting.Load() > 0 }
 
 // Keys is the number of keys that are remembered.
-func (l *Limiter) Keys() int { return l.table.len() }
+func (l *Limiter) Keys() int { return l.table.Len() }

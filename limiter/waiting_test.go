@@ -25,7 +25,7 @@ func TestWaitersLeaveInOrderAtTheKeysPace(t *testing.T) {
 	var order []string
 	for i := range 4 {
 		w.after(time.Duration(i)*time.Millisecond, func() {
-			w.ask(Arrival{Keys: by("a"), Guess: second}, func(*Ticket) {
+			w.ask(Arrival{Client: host("a"), Guess: second}, func(*Ticket) {
 				order = append(order, fmt.Sprintf("%d at %v", i, w.elapsed().Round(100*time.Millisecond)))
 			})
 		})
@@ -40,9 +40,9 @@ func TestWaitersLeaveInOrderAtTheKeysPace(t *testing.T) {
 
 func TestWaiterLeavesAtOnceWithItsClient(t *testing.T) {
 	w := inDebt(Cap, 2*second, nil)
-	first := w.Arrive(w.now, Arrival{Keys: by("a"), Guess: second})
+	first := w.Arrive(w.now, Arrival{Client: host("a"), Guess: second})
 	var at time.Duration
-	w.ask(Arrival{Keys: by("a"), Guess: second}, func(*Ticket) { at = w.elapsed() })
+	w.ask(Arrival{Client: host("a"), Guess: second}, func(*Ticket) { at = w.elapsed() })
 	w.after(second, func() { w.Leave(w.now, first) })
 	w.run(10 * second)
 	if at.Round(100*time.Millisecond) != 2*second {
@@ -57,7 +57,7 @@ func TestWaiterLeavesAtOnceWithItsClient(t *testing.T) {
 // ran: what it was charged is given back.
 func TestReleasedButGoneIsGivenBack(t *testing.T) {
 	w := inDebt(Cap, 2*second, nil)
-	ticket := w.Arrive(w.now, Arrival{Keys: by("a"), Guess: second})
+	ticket := w.Arrive(w.now, Arrival{Client: host("a"), Guess: second})
 	w.run(2 * second)
 	if credit(t, w, "a") >= 0 {
 		t.Fatal("not charged when released")
@@ -112,21 +112,21 @@ func TestRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := inDebt(c.mode, c.debt, c.change)
 			for range c.before {
-				w.Arrive(w.now, Arrival{Keys: by("a"), Guess: second})
+				w.Arrive(w.now, Arrival{Client: host("a"), Guess: second})
 			}
 			keys := w.Keys()
-			ticket := w.Arrive(w.now, Arrival{Keys: by("a", "a/24"), Guess: second})
+			ticket := w.Arrive(w.now, Arrival{Client: host("a"), Others: networks("a/24"), Guess: second})
 			select {
 			case <-ticket.Decided():
 			default:
 				t.Fatal("it waits, want a verdict at once")
 			}
 			got := ticket.Verdict()
-			got.Lane, got.Known, got.Ahead, got.Price = NoLane, false, false, 0 // the gate's, which observe passes
+			got.Lane, got.Known, got.Ahead, got.CostMultiplier = NoLane, false, false, 0 // the gate's, which observe passes
 			if got != c.want {
 				t.Errorf("verdict %+v, want %+v", got, c.want)
 			}
-			if got := ticket.Verdict().Acts(); got && w.Keys() != keys {
+			if got := ticket.Verdict().Refused(); got && w.Keys() != keys {
 				t.Error("a refused request made a key")
 			}
 			w.Leave(w.now, ticket)
@@ -138,7 +138,7 @@ func TestWaitEndsAtMaxHold(t *testing.T) {
 	w := inDebt(Cap, 29*second, nil)
 	var verdict Verdict
 	var at time.Duration
-	w.ask(Arrival{Keys: by("a"), Guess: second}, func(t *Ticket) { verdict, at = t.Verdict(), w.elapsed() })
+	w.ask(Arrival{Client: host("a"), Guess: second}, func(t *Ticket) { verdict, at = t.Verdict(), w.elapsed() })
 	w.run(second)
 	w.Debit(w.now, Charge{Key: by("a")[0], Cost: 60 * second}) // a peer's report makes it worse
 	w.run(60 * second)
@@ -157,7 +157,7 @@ func TestTwoDebtsOneRequest(t *testing.T) {
 	w.Debit(w.now, Charge{Key: by("", "net")[1], Cost: 6 * second})
 	order := map[string]time.Duration{}
 	ask := func(name string, keys ...string) {
-		w.ask(Arrival{Keys: by(keys...), Guess: second}, func(*Ticket) { order[name] = w.elapsed().Round(time.Second) })
+		w.ask(Arrival{Client: host(keys[0]), Others: networks(keys[1:]...), Guess: second}, func(*Ticket) { order[name] = w.elapsed().Round(time.Second) })
 	}
 	ask("both", "a", "net")
 	ask("net only", "b", "net")
@@ -173,9 +173,9 @@ func TestTwoDebtsOneRequest(t *testing.T) {
 func TestNeighbourDoesNotWait(t *testing.T) {
 	w := inDebt(Cap, 20*second, nil)
 	for range 9 {
-		w.Arrive(w.now, Arrival{Keys: by("a", "net"), Guess: second})
+		w.Arrive(w.now, Arrival{Client: host("a"), Others: networks("net"), Guess: second})
 	}
-	ticket := w.Arrive(w.now, Arrival{Keys: by("b", "net"), Guess: second})
+	ticket := w.Arrive(w.now, Arrival{Client: host("b"), Others: networks("net"), Guess: second})
 	select {
 	case <-ticket.Decided():
 	default:
@@ -185,7 +185,7 @@ func TestNeighbourDoesNotWait(t *testing.T) {
 
 func TestReloadReleasesWhoNeedNotWait(t *testing.T) {
 	w := inDebt(Cap, 20*second, nil)
-	ticket := w.Arrive(w.now, Arrival{Keys: by("a"), Guess: second})
+	ticket := w.Arrive(w.now, Arrival{Client: host("a"), Guess: second})
 	w.run(second)
 	p := one(Observe, Budget{CPUs: 1})
 	w.SetPolicy(w.now, p)
@@ -211,7 +211,7 @@ func TestHolding(t *testing.T) {
 	w := inDebt(Cooperative, 0, func(p *Policy) { p.MaxHeld = 2 })
 	var tickets []*Ticket
 	for range 4 {
-		tickets = append(tickets, w.Arrive(w.now, Arrival{Keys: by("a"), Guess: second}))
+		tickets = append(tickets, w.Arrive(w.now, Arrival{Client: host("a"), Guess: second}))
 	}
 	w.run(second)
 	var holds []time.Duration

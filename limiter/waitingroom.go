@@ -14,8 +14,9 @@ import (
 // If then another of its keys is in debt, it goes to that one's queue, to the
 // place that its arrival gives it.
 type waitingRoom struct {
-	mu     sync.Mutex // guards the following, and each waitEntry; taken first of all locks
-	queues []*queue   // those that are not empty
+	mu     sync.Mutex         // guards the following, and each waitEntry; taken before the gate's
+	queues []*queue           // those that are not empty
+	of     map[*bucket]*queue // the same by their buckets
 	held   int
 	seq    uint64
 }
@@ -50,14 +51,11 @@ func (r *waitingRoom) admitLocked(p *policy, t *Ticket) Reason {
 // heldLocked counts n more of the client's requests as held, and returns how
 // many are. The client is the first key; its class may just have been removed.
 func (t *Ticket) heldLocked(n int32) int {
-	c := t.reservations[0].bucket
+	c := t.own().Bucket
 	if c == nil {
 		return 0
 	}
-	c.home.mu.Lock()
-	defer c.home.mu.Unlock()
-	c.held += n
-	return int(c.held)
+	return c.Hold(n)
 }
 
 func (r *waitingRoom) fullLocked(p *policy, t *Ticket) Reason {
@@ -82,10 +80,10 @@ func (r *waitingRoom) dismissLocked(at time.Duration, t *Ticket) {
 
 // linkLocked puts a ticket into a bucket's queue, by arrival.
 func (r *waitingRoom) linkLocked(at time.Duration, t *Ticket, b *bucket) {
-	q := b.queue
+	q := r.of[b]
 	if q == nil {
 		q = &queue{bucket: b}
-		b.queue = q
+		r.of[b] = q
 		r.queues = append(r.queues, q)
 	}
 	after := q.tail
@@ -94,7 +92,7 @@ func (r *waitingRoom) linkLocked(at time.Duration, t *Ticket, b *bucket) {
 	}
 	q.insert(t, after)
 	t.since = at
-	b.enqueued(1, t.guess)
+	b.WaitForDebt(1, t.guess)
 }
 
 // unlinkLocked takes a ticket out of its queue, if it is in one, and notes how
@@ -105,14 +103,14 @@ func (r *waitingRoom) unlinkLocked(at time.Duration, t *Ticket) {
 		return
 	}
 	q.remove(t)
-	q.bucket.enqueued(-1, -t.guess)
+	q.bucket.WaitForDebt(-1, -t.guess)
 	for i := range t.reservations[:t.n] {
-		if s := &t.reservations[i]; s.bucket == q.bucket {
-			s.waited += float32((at - t.since).Seconds())
+		if s := &t.reservations[i]; s.Bucket == q.bucket {
+			s.Waited += float32((at - t.since).Seconds())
 		}
 	}
 	if q.head == nil {
-		q.bucket.queue = nil
+		delete(r.of, q.bucket)
 		for i := range r.queues {
 			if r.queues[i] == q {
 				last := len(r.queues) - 1

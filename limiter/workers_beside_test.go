@@ -27,7 +27,7 @@ func newFlooded(t *testing.T, all int, guess, idle time.Duration) *flooded {
 
 func (s *flooded) ask(guess, idle time.Duration) {
 	s.queue = append(s.queue, s.Arrive(s.now, Arrival{
-		Keys: by("a", "a/24"), Site: "seen", Guess: guess, Idle: idle, Sure: true,
+		Client: host("a"), Others: networks("a/24"), Site: "seen", Guess: guess, Idle: idle, Sure: true,
 	}))
 }
 

@@ -4,7 +4,11 @@ import (
 	"container/heap"
 	"slices"
 	"time"
+
+	"tempomat/limiter/account"
 )
+
+const second = time.Second
 
 // world is virtual time: a queue of things to happen, a limiter that is told
 // when, and what a driver would do for it.
@@ -107,6 +111,14 @@ func (w *world) tell() {
 	}
 }
 
+// accounts calls f with every account of the limiter's.
+func accounts(l *Limiter, f func(account.State, *bucket)) {
+	l.table.All(0, "", func(s account.State, b *bucket) bool {
+		f(s, b)
+		return true
+	})
+}
+
 // one is a policy of one class of clients.
 func one(m Mode, b Budget) Policy {
 	return Policy{
@@ -116,11 +128,22 @@ func one(m Mode, b Budget) Policy {
 	}
 }
 
+// host is the key of an address.
+func host(id string) Key { return Key{Class: "slash32", ID: id} }
+
+// networks are the keys of those around it, the nearest first.
+func networks(ids ...string) (keys []Key) {
+	for i, id := range ids {
+		keys = append(keys, Key{Class: []string{"slash24", "slash16"}[i], ID: id})
+	}
+	return keys
+}
+
 func by(ids ...string) []Key {
 	classes := []string{"slash32", "slash24", "slash16"}
 	var keys []Key
 	for i, id := range ids {
-		keys = append(keys, Key{classes[i], id})
+		keys = append(keys, Key{Class: classes[i], ID: id})
 	}
 	return keys
 }

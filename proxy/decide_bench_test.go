@@ -52,7 +52,8 @@ func decide(b *testing.B, next func() int) {
 		now = now.Add(10 * time.Microsecond)
 		r.RemoteAddr = addresses[i]
 		classifier.Classify(r, &who)
-		t := l.Arrive(now, limiter.Arrival{Keys: who.Keys(), Guess: time.Millisecond})
+		client, within, others := who.Identity()
+		t := l.Arrive(now, limiter.Arrival{Client: client, Within: within, Others: others, Guess: time.Millisecond})
 		l.Settle(now, t, time.Millisecond)
 		l.Leave(now, t)
 	}

@@ -191,7 +191,7 @@ func TestWaitAtTheGate(t *testing.T) {
 		Classes: []limiter.ClassInfo{{Name: "slash32", Budget: limiter.Budget{CPUs: 1, Burst: time.Minute}}},
 	}, 64, nil)
 	arrive := func(id string) *limiter.Ticket {
-		return l.Arrive(now, limiter.Arrival{Keys: []limiter.Key{{Class: "slash32", ID: id}}, Guess: time.Second, Sure: true})
+		return l.Arrive(now, limiter.Arrival{Client: limiter.Key{Class: "slash32", ID: id}, Guess: time.Second, Sure: true})
 	}
 	first, second := arrive("192.0.2.1"), arrive("192.0.2.2")
 	for _, x := range []*limiter.Ticket{first, second} {

@@ -224,7 +224,7 @@ func TestAcceptRequests(t *testing.T) {
 				for range 10 {
 					keys := []limiter.Key{testKey(z.draw())}
 					began := time.Now()
-					ticket := l.Arrive(began, limiter.Arrival{Keys: keys, Guess: time.Microsecond})
+					ticket := l.Arrive(began, limiter.Arrival{Client: keys[0], Others: keys[1:], Guess: time.Microsecond})
 					l.Settle(began, ticket, time.Microsecond)
 					l.Leave(began, ticket)
 					took = append(took, time.Since(began))

@@ -243,7 +243,7 @@ func TestUnnoticedSplit(t *testing.T) {
 func TestRestarts(t *testing.T) {
 	w := newWorld(t, 5)
 	w.fleet(5)
-	w.cars[0].Settle(w.now, w.cars[0].Arrive(w.now, limiter.Arrival{Keys: []limiter.Key{testKey("debtor")}}), time.Minute)
+	w.cars[0].Settle(w.now, w.cars[0].Arrive(w.now, limiter.Arrival{Client: testKey("debtor")}), time.Minute)
 	w.siege(10*time.Second, func() {})
 	first, began := w.spent(), w.now
 	for i := range 5 {

@@ -94,7 +94,7 @@ func BenchmarkRequest(b *testing.B) {
 			keys := []limiter.Key{testKey(fmt.Sprint("client-", rand.IntN(1000)))}
 			for pb.Next() {
 				now := time.Now()
-				t := l.Arrive(now, limiter.Arrival{Keys: keys, Guess: time.Nanosecond})
+				t := l.Arrive(now, limiter.Arrival{Client: keys[0], Others: keys[1:], Guess: time.Nanosecond})
 				l.Settle(now, t, time.Nanosecond)
 				l.Leave(now, t)
 			}

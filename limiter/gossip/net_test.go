@@ -151,9 +151,9 @@ func (r *real) start(t testing.TB) *sidecar {
 // ask sends one request of a client.
 func (c *sidecar) ask(client string, cost time.Duration) bool {
 	now := time.Now()
-	t := c.Arrive(now, limiter.Arrival{Keys: []limiter.Key{testKey(client)}, Guess: cost})
+	t := c.Arrive(now, limiter.Arrival{Client: testKey(client), Guess: cost})
 	defer c.Leave(now, t)
-	if t.Verdict().Acts() {
+	if t.Verdict().Refused() {
 		return false
 	}
 	c.Settle(now, t, cost)

@@ -222,9 +222,9 @@ func (c *car) ask(client string) bool { return c.spend(client, testCost) }
 
 func (c *car) spend(client string, cost time.Duration) bool {
 	now := c.clock()
-	t := c.Arrive(now, limiter.Arrival{Keys: []limiter.Key{testKey(client)}, Guess: cost})
+	t := c.Arrive(now, limiter.Arrival{Client: testKey(client), Guess: cost})
 	defer c.Leave(now, t)
-	if t.Verdict().Acts() {
+	if t.Verdict().Refused() {
 		return false
 	}
 	c.Settle(now, t, cost)

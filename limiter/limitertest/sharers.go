@@ -106,14 +106,14 @@ func (s *sidecar) drive(ctx context.Context) {
 // refused or the context ended first.
 func (s *sidecar) ask(ctx context.Context, client string, cost float64, takes time.Duration) bool {
 	c := time.Duration(cost * float64(time.Second))
-	t := s.Arrive(time.Now(), limiter.Arrival{Keys: []limiter.Key{clientKey(client)}, Guess: c})
+	t := s.Arrive(time.Now(), limiter.Arrival{Client: clientKey(client), Guess: c})
 	defer func() { s.Leave(time.Now(), t) }()
 	select {
 	case <-t.Decided():
 	case <-ctx.Done():
 		return false
 	}
-	if t.Verdict().Acts() {
+	if t.Verdict().Refused() {
 		return false
 	}
 	if takes > 0 {
@@ -201,7 +201,7 @@ func aNewcomerLearns(t *testing.T, f *fleet) {
 	testkit.Eventually(t, "the other sidecar knows of the debt", func() bool { return cars[1].level("debtor") < 0 })
 	late := f.start(t)
 	testkit.Eventually(t, "the newcomer knows of the debt", func() bool {
-		cars[0].Settle(time.Now(), cars[0].Arrive(time.Now(), limiter.Arrival{Keys: []limiter.Key{clientKey("other")}}), 0)
+		cars[0].Settle(time.Now(), cars[0].Arrive(time.Now(), limiter.Arrival{Client: clientKey("other")}), 0)
 		return late.level("debtor") < 0
 	})
 	if l := late.level("debtor"); l < fleetBurst/3-6-0.1 {

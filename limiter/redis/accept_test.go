@@ -16,7 +16,7 @@ import (
 // greedy asks for all that it can get until the context ends.
 func (c *sidecar) greedy(ctx context.Context, spent *atomic.Int64, cost, takes time.Duration) {
 	for {
-		t := c.Arrive(time.Now(), limiter.Arrival{Keys: []limiter.Key{client("greedy")}, Guess: cost})
+		t := c.Arrive(time.Now(), limiter.Arrival{Client: client("greedy"), Guess: cost})
 		select {
 		case <-t.Decided():
 		case <-ctx.Done():

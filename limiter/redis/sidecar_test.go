@@ -68,7 +68,7 @@ func startSidecar(t testing.TB, o Options) *sidecar {
 // charge makes one request that goes at once.
 func (c *sidecar) charge(id string, cost time.Duration) {
 	now := time.Now()
-	ticket := c.Arrive(now, limiter.Arrival{Keys: []limiter.Key{client(id)}, Guess: cost})
+	ticket := c.Arrive(now, limiter.Arrival{Client: client(id), Guess: cost})
 	c.Settle(now, ticket, cost)
 	c.Leave(now, ticket)
 }

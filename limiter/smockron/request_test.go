@@ -33,7 +33,7 @@ func BenchmarkRequest(b *testing.B) {
 			}
 			for pb.Next() {
 				now := time.Now()
-				t := l.Arrive(now, limiter.Arrival{Keys: keys, Guess: time.Microsecond, Sure: true})
+				t := l.Arrive(now, limiter.Arrival{Client: keys[0], Others: keys[1:], Guess: time.Microsecond, Sure: true})
 				l.Settle(now, t, time.Microsecond)
 				l.Leave(now, t)
 			}

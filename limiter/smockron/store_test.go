@@ -83,7 +83,7 @@ func (s *sidecar) owes(class, id string) float64 {
 }
 
 func (s *sidecar) spend(id string, cost time.Duration) {
-	t := s.Arrive(time.Now(), limiter.Arrival{Keys: []limiter.Key{{Class: "slash32", ID: id}, {Class: "foo", ID: id}}})
+	t := s.Arrive(time.Now(), limiter.Arrival{Client: limiter.Key{Class: "slash32", ID: id}, Others: []limiter.Key{{Class: "foo", ID: id}}})
 	s.Settle(time.Now(), t, cost)
 	s.Leave(time.Now(), t)
 }

@@ -304,7 +304,7 @@ func (b *stage) keeper(domains []string) *keeper {
 func (k *keeper) ask(domain, id string) (status string, delayed *int64) {
 	k.t.Helper()
 	now := k.time()
-	ticket := k.limiter.Arrive(now, limiter.Arrival{Keys: []limiter.Key{{Class: "client", ID: "x"}, {Class: domain, ID: id}}})
+	ticket := k.limiter.Arrive(now, limiter.Arrival{Client: limiter.Key{Class: "client", ID: "x"}, Others: []limiter.Key{{Class: domain, ID: id}}})
 	k.t.Cleanup(func() { k.limiter.Leave(k.time(), ticket) })
 	var a smockron.Accounting
 	select {

@@ -87,7 +87,7 @@ func (n *night) asks(address, agent, target string, guess time.Duration) (proxy.
 	a := netip.MustParseAddr(address)
 	family, keys := n.policy.Classifier.AgentKeys(agent)
 	keys = slices.Concat(n.policy.Classifier.NetworkKeys(a), keys)
-	x := n.limiter.Arrive(noon, limiter.Arrival{Keys: keys, Guess: guess, Sure: true, Proven: true})
+	x := n.limiter.Arrive(noon, limiter.Arrival{Client: keys[0], Others: keys[1:], Guess: guess, Sure: true, Proven: true})
 	path, _, _ := strings.Cut(target, "?")
 	return proxy.Underway{
 		Client: a, Group: telemetry.Known, Agent: family, Method: "GET", Host: "wiki.example", Target: target, Shape: path, Keys: keys,

@@ -46,9 +46,10 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 	l.gate.Guess.Ask(l.Kind())
 	e := l.estimate(now)
 	l.Guess, l.idle = e.Guess, e.Idle
+	client, within, others := l.Who.Identity()
 	l.ticket = l.gate.Limiter.Arrive(now, limiter.Arrival{
-		Keys: l.Who.Keys(), Site: l.Who.Site, Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
-		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves() || l.Who.Account, Company: l.Who.Company, Passed: l.passed,
+		Client: client, Within: within, Others: others, Site: l.Who.Site, Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
+		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves() || l.Who.Account, ClientsBehind: l.Who.Company, Passed: l.passed,
 		Pooled: l.Who.Pooled, Share: l.Who.Share,
 		Session: l.Who.Session, Face: l.Who.Face, Follows: l.Who.Follows, Prefetch: l.Who.Prefetch, Interest: l.interest(),
 		Memory: l.memory,
@@ -92,5 +93,5 @@ func (l *Life) Reguess(now time.Time) {
 // request may go to the backend.
 func (l *Life) Admitted() bool {
 	l.Verdict = l.ticket.Verdict()
-	return !l.Verdict.Acts()
+	return !l.Verdict.Refused()
 }

@@ -74,7 +74,7 @@ func patienceOf(v *limiter.Verdict, standing float64) time.Duration {
 	if v.Known && !v.Ahead {
 		x = withinShare * max(standing, leastStanding)
 	}
-	return time.Duration(float64(firstStep) * x * noDebt / max(noDebt, float64(v.Price)))
+	return time.Duration(float64(firstStep) * x * noDebt / max(noDebt, float64(v.CostMultiplier)))
 }
 
 // leastStanding is that of who claims to be what it is not.

@@ -17,16 +17,16 @@ func TestPatience(t *testing.T) {
 		standing float64
 		want     time.Duration
 	}{
-		"a stranger":                        {limiter.Verdict{Ahead: true, Price: 2}, 1, 25 * time.Millisecond},
-		"a stranger with a crawler's agent": {limiter.Verdict{Ahead: true, Price: 6}, 1, 8333 * time.Microsecond},
-		"known, within its share":           {limiter.Verdict{Known: true, Price: 2}, 1, 100 * time.Millisecond},
-		"the same of a crawler's agent":     {limiter.Verdict{Known: true, Price: 6}, 1, 33333 * time.Microsecond},
-		"known, ahead of its share":         {limiter.Verdict{Known: true, Ahead: true, Price: 2}, 1, 25 * time.Millisecond},
-		"known, deep in debt":               {limiter.Verdict{Known: true, Ahead: true, Price: 18}, 1, 2777 * time.Microsecond},
-		"a person":                          {limiter.Verdict{Known: true, Price: 2}, 4, 400 * time.Millisecond},
-		"a person with a crawler's agent":   {limiter.Verdict{Known: true, Price: 6}, 8, 266666 * time.Microsecond},
-		"a person who had too much":         {limiter.Verdict{Known: true, Ahead: true, Price: 4}, 8, 12500 * time.Microsecond},
-		"who lies":                          {limiter.Verdict{Known: true, Price: 2}, 0.5, 50 * time.Millisecond},
+		"a stranger":                        {limiter.Verdict{Ahead: true, CostMultiplier: 2}, 1, 25 * time.Millisecond},
+		"a stranger with a crawler's agent": {limiter.Verdict{Ahead: true, CostMultiplier: 6}, 1, 8333 * time.Microsecond},
+		"known, within its share":           {limiter.Verdict{Known: true, CostMultiplier: 2}, 1, 100 * time.Millisecond},
+		"the same of a crawler's agent":     {limiter.Verdict{Known: true, CostMultiplier: 6}, 1, 33333 * time.Microsecond},
+		"known, ahead of its share":         {limiter.Verdict{Known: true, Ahead: true, CostMultiplier: 2}, 1, 25 * time.Millisecond},
+		"known, deep in debt":               {limiter.Verdict{Known: true, Ahead: true, CostMultiplier: 18}, 1, 2777 * time.Microsecond},
+		"a person":                          {limiter.Verdict{Known: true, CostMultiplier: 2}, 4, 400 * time.Millisecond},
+		"a person with a crawler's agent":   {limiter.Verdict{Known: true, CostMultiplier: 6}, 8, 266666 * time.Microsecond},
+		"a person who had too much":         {limiter.Verdict{Known: true, Ahead: true, CostMultiplier: 4}, 8, 12500 * time.Microsecond},
+		"who lies":                          {limiter.Verdict{Known: true, CostMultiplier: 2}, 0.5, 50 * time.Millisecond},
 		"not judged":                        {limiter.Verdict{Known: true}, 0, 50 * time.Millisecond},
 	} {
 		got := patienceOf(&c.verdict, c.standing)
@@ -44,7 +44,7 @@ func TestPatience(t *testing.T) {
 
 // TestSteps goes down one step after the other, and tells when the next one is due.
 func TestSteps(t *testing.T) {
-	l := Life{ticket: new(limiter.Ticket), Verdict: limiter.Verdict{Ahead: true, Price: 2}}
+	l := Life{ticket: new(limiter.Ticket), Verdict: limiter.Verdict{Ahead: true, CostMultiplier: 2}}
 	was, due := 0, l.UntilStep(0)
 	for used := time.Duration(0); used < 2*time.Second; used += time.Millisecond {
 		step := l.Step(used)

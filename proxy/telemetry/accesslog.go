@@ -169,7 +169,7 @@ func (r *Record) gateFields() []zap.Field {
 	f := []zap.Field{
 		zap.Stringer("lane", r.Verdict.Lane),
 		zap.Bool("known", r.Verdict.Known),
-		zap.Float32("price", r.Verdict.Price),
+		zap.Float32("price", r.Verdict.CostMultiplier),
 	}
 	if r.Judged {
 		f = append(f, zap.Float64("standing", r.Who.Standing), zap.Stringer("evidence", r.Who.Evidence))

@@ -1,4 +1,4 @@
-package limiter
+package account
 
 import (
 	"strings"
@@ -10,22 +10,22 @@ import (
 // deletion by shifting back (Knuth, The Art of Computer Programming 6.4,
 // algorithm R). A Go map takes half as much memory again, and can not be
 // sampled from evenly.
-type shard struct {
-	mu    sync.Mutex // guards the following, and the buckets; taken last of all locks
-	slots []*bucket  // a power of two, at least half of them free
-	n     int        // buckets
-	size  int        // most of them, but for pinned ones
+type shard[V any] struct {
+	mu    sync.Mutex   // guards the following, and the buckets
+	slots []*Bucket[V] // a power of two, at least half of them free
+	n     int          // buckets
+	size  int          // most of them, but for pinned ones
 	rng   uint64
 	_     [32]byte // a cache line of its own
 }
 
 // findLocked returns the bucket of a key, or nil.
-func (s *shard) findLocked(k Key, hash uint32) *bucket {
+func (s *shard[V]) findLocked(k Key, hash uint32) *Bucket[V] {
 	if s.n == 0 {
 		return nil
 	}
 	for i := s.home(hash); ; i = s.after(i) {
-		if b := s.slots[i]; b == nil || b.hash == hash && b.key == k {
+		if b := s.slots[i]; b == nil || b.hash == hash && b.Key == k {
 			return b
 		}
 	}
@@ -33,13 +33,13 @@ func (s *shard) findLocked(k Key, hash uint32) *bucket {
 
 // addLocked makes the bucket of a key that has none. It copies the key's ID,
 // which is cut from a longer string that belongs to the request.
-func (s *shard) addLocked(at time.Duration, k Key, hash uint32, budget *budget) *bucket {
-	b := newBucket(at, Key{Class: budget.class, ID: strings.Clone(k.ID)}, budget)
-	b.hash, b.home = hash, s
+func (s *shard[V]) addLocked(at time.Duration, k Key, hash uint32, t *Terms) *Bucket[V] {
+	b := &Bucket[V]{bucket: makeBucket(at, Key{Class: t.Class, ID: strings.Clone(k.ID)}, t)}
+	b.hash, b.lock = hash, &s.mu
 	s.n++
 	if 2*s.n > len(s.slots) {
 		old := s.slots
-		s.slots = make([]*bucket, max(8, 2*len(old)))
+		s.slots = make([]*Bucket[V], max(8, 2*len(old)))
 		for _, b := range old {
 			if b != nil {
 				s.placeLocked(b)
@@ -50,10 +50,10 @@ func (s *shard) addLocked(at time.Duration, k Key, hash uint32, budget *budget) 
 	return b
 }
 
-func (s *shard) home(hash uint32) int { return int(hash) & (len(s.slots) - 1) }
-func (s *shard) after(i int) int      { return (i + 1) & (len(s.slots) - 1) }
+func (s *shard[V]) home(hash uint32) int { return int(hash) & (len(s.slots) - 1) }
+func (s *shard[V]) after(i int) int      { return (i + 1) & (len(s.slots) - 1) }
 
-func (s *shard) placeLocked(b *bucket) {
+func (s *shard[V]) placeLocked(b *Bucket[V]) {
 	i := s.home(b.hash)
 	for s.slots[i] != nil {
 		i = s.after(i)
@@ -63,7 +63,7 @@ func (s *shard) placeLocked(b *bucket) {
 
 // removeLocked forgets a bucket, and closes the gap for those that are beyond
 // it because it was there.
-func (s *shard) removeLocked(b *bucket) {
+func (s *shard[V]) removeLocked(b *Bucket[V]) {
 	gap := s.home(b.hash)
 	for s.slots[gap] != b {
 		gap = s.after(gap)
@@ -80,7 +80,7 @@ func (s *shard) removeLocked(b *bucket) {
 }
 
 // each calls f with every bucket while the shard is locked.
-func (s *shard) each(f func(*bucket)) {
+func (s *shard[V]) each(f func(*Bucket[V])) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.slots {

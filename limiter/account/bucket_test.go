@@ -1,4 +1,4 @@
-package limiter
+package account
 
 import (
 	"math"
@@ -43,7 +43,7 @@ func TestBucketDiary(t *testing.T) {
 		"owes until the past":        {{10 * second, owe(5 * second), 10}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBucket(0, Key{}, testBudget())
+			b := newBucket()
 			for _, s := range diary {
 				s.do(b, s.at)
 				if math.Abs(b.level-s.level) > 1e-9 {
@@ -54,28 +54,33 @@ func TestBucketDiary(t *testing.T) {
 	}
 }
 
-// testBudget earns half a CPU-second per second, saves 10 and owes 60 at most.
-func testBudget() *budget {
-	return &budget{class: "slash32", rate: 0.5, burst: 10, floor: -60, cap: true}
+func newBucket() *bucket {
+	b := makeBucket(0, Key{}, testTerms())
+	return &b
 }
 
-func TestBucketSetBudgetKeepsDebtAndCutsCredit(t *testing.T) {
-	more, less := testBudget(), testBudget()
-	more.burst, more.rate = 20, 1
-	less.burst, less.floor = 3, -5
+// testTerms earns half a CPU-second per second, saves 10 and owes 60 at most.
+func testTerms() *Terms {
+	return &Terms{Class: "slash32", Rate: 0.5, Burst: 10, Floor: -60, Cap: true}
+}
 
-	b := newBucket(0, Key{}, testBudget())
-	b.setBudgetLocked(0, more)
+func TestBucketSetTermsKeepsDebtAndCutsCredit(t *testing.T) {
+	more, less := testTerms(), testTerms()
+	more.Burst, more.Rate = 20, 1
+	less.Burst, less.Floor = 3, -5
+
+	b := newBucket()
+	b.setTermsLocked(0, more)
 	if b.level != 10 {
 		t.Errorf("a reload gave credit: level %v, want 10", b.level)
 	}
-	b.setBudgetLocked(2*second, less)
+	b.setTermsLocked(2*second, less)
 	if b.level != 3 {
 		t.Errorf("level %v, want the new burst 3", b.level)
 	}
-	b.setBudgetLocked(2*second, testBudget())
+	b.setTermsLocked(2*second, testTerms())
 	b.chargeLocked(2*second, 33)
-	b.setBudgetLocked(4*second, less) // earns at the old rate until now
+	b.setTermsLocked(4*second, less) // earns at the old rate until now
 	if b.level != -29 {
 		t.Errorf("a reload forgave debt: level %v, want -29", b.level)
 	}
@@ -89,7 +94,7 @@ func TestBucketSetBudgetKeepsDebtAndCutsCredit(t *testing.T) {
 // have been without them.
 func TestBucketNothingIsWashedAway(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		touched, left := newBucket(0, Key{}, testBudget()), newBucket(0, Key{}, testBudget())
+		touched, left := newBucket(), newBucket()
 		debt := rapid.Float64Range(0, 100).Draw(t, "debt")
 		touched.chargeLocked(0, debt)
 		left.chargeLocked(0, debt)

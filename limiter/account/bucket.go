@@ -1,49 +1,51 @@
-package limiter
+package account
 
 import (
 	"math"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
-// bucket is the token bucket of one key. Instants are durations since the
-// limiter's epoch, amounts are CPU-seconds.
+// Bucket is the token bucket of one key, whose Key never changes. It belongs to a Table, or is
+// a Copy. Its methods may be called concurrently.
+type Bucket[V any] struct {
+	bucket
+	// Value is what the table's user keeps with the key. It is the user's to guard.
+	Value V
+}
+
+// bucket is a Bucket but for the Value. Instants are durations since an epoch of the user's,
+// amounts are CPU-seconds.
 //
 // Its clock never runs backwards: a request that started before another one
 // and is charged after it finds the level as it is, and credit that was earned
 // once is not earned again.
 //
-// All of it is guarded by its shard, but for what never changes, for queue, and for
-// what the gate counts.
+// All of it is guarded by the lock, but for what never changes.
 // The fields are in the order in which a request needs them, as to a table
 // larger than the processor's cache a request costs what it waits for memory.
 type bucket struct {
-	hash    uint32 // of the key; never changes
-	pins    int32  // requests that are charged with it or wait; never evicted above 0
-	home    *shard // never changes
-	budget  *budget
+	hash    uint32      // of the key; never changes
+	pins    int32       // requests that are charged with it or wait; never evicted above 0
+	lock    *sync.Mutex // its shard's; never changes
+	terms   *Terms
 	level   float64       // credit above zero, debt below
 	total   float64       // all that was ever charged less all that was given back
 	last    time.Duration // when level was right
-	waiting int32         // requests in its queue
+	waiting int32         // requests that wait for its debt
 	held    int32         // requests and responses of this client that are held; pins as well
-	queued  float64       // the sum of the guesses of those that wait
-	factor  float64       // of what the budget gives: the client's standing, and a share of its own; 1 for other keys
+	queued  float64       // the sum of the guesses of those that wait for its debt
+	factor  float64       // of what the terms give; see SetFactor
 
-	key   Key // never changes
-	used  average
-	queue *queue // nil: none waits; guarded by the waiting room
+	Key  Key // never changes
+	used average
 
-	client atomic.Pointer[client] // nil: the key was never a client's at the gate
-
-	gated int32  // requests that wait at the gate
-	since uint32 // when they came there, summed up, in milliseconds; it may wrap around
-
-	holds, orphans int32 // see hold.go; guarded by the gate
+	elsewhere int32  // requests that wait for something else than its debt
+	since     uint32 // when they began to, summed up, in milliseconds; it may wrap around
 }
 
-func newBucket(at time.Duration, k Key, b *budget) *bucket {
-	return &bucket{key: k, budget: b, level: b.burst, last: at, factor: 1, used: average{last: at}}
+func makeBucket(at time.Duration, k Key, t *Terms) bucket {
+	return bucket{Key: k, terms: t, level: t.Burst, last: at, factor: 1, used: average{last: at}}
 }
 
 // refillLocked adds what was earned since last.
@@ -57,7 +59,7 @@ func (b *bucket) refillLocked(at time.Duration) {
 // chargeLocked takes x ≥ 0 and returns how much of it the bucket really lost:
 // less than x at the floor. That is what may be given back.
 func (b *bucket) chargeLocked(at time.Duration, x float64) (moved float64) {
-	if b.refillLocked(at); b.budget.external {
+	if b.refillLocked(at); b.terms.External {
 		return 0
 	}
 	was := b.level
@@ -90,7 +92,7 @@ func (b *bucket) oweLocked(at, until time.Duration) {
 // debtLocked returns how long another request would have to wait for the key,
 // behind those that wait already, each of them counted with its guess.
 func (b *bucket) debtLocked(at time.Duration) time.Duration {
-	if b.refillLocked(at); b.budget.external {
+	if b.refillLocked(at); b.terms.External {
 		return b.clears(-b.level)
 	}
 	wait := b.clears(b.queued - b.level)
@@ -98,23 +100,6 @@ func (b *bucket) debtLocked(at time.Duration) time.Duration {
 		return max(wait, 1) // never past those who wait
 	}
 	return wait
-}
-
-// blocks returns how long the key keeps the request waiting, were it the first
-// of its queue. Peers who told it until when to wait count on it then, and do not
-// tell it to wait longer for those that came later.
-func (r *reservation) blocks(at time.Duration) time.Duration {
-	b := r.bucket
-	b.home.mu.Lock()
-	defer b.home.mu.Unlock()
-	switch {
-	case !b.budget.cap || b.budget.shadow:
-		return 0
-	case b.budget.external:
-		return max(0, r.externalUntil-at)
-	}
-	b.refillLocked(at)
-	return b.clears(-b.level)
 }
 
 // clears is how long the bucket takes to earn x, rounded up so that it has
@@ -126,10 +111,18 @@ func (b *bucket) clears(x float64) time.Duration {
 	return time.Duration(math.Ceil(x / b.rate() * float64(time.Second)))
 }
 
-// enqueued counts a request that entered or left the queue.
-func (b *bucket) enqueued(n int32, guess float64) {
-	b.home.mu.Lock()
-	defer b.home.mu.Unlock()
+// Earns is how long the key takes to earn x CPU-seconds.
+func (b *bucket) Earns(x float64) time.Duration {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return b.clears(x)
+}
+
+// WaitForDebt counts n more requests as waiting for the debt to be paid, which will likely
+// cost so many CPU-seconds together: both are negative as they wait no longer.
+func (b *bucket) WaitForDebt(n int32, guess float64) {
+	b.lock.Lock()
+	defer b.lock.Unlock()
 	b.waiting += n
 	b.queued = max(0, b.queued+guess)
 	if b.waiting == 0 {
@@ -137,20 +130,29 @@ func (b *bucket) enqueued(n int32, guess float64) {
 	}
 }
 
-// gates counts n more requests as waiting at the gate, since then.
-func (b *bucket) gates(n int32, since time.Duration) {
-	b.home.mu.Lock()
-	defer b.home.mu.Unlock()
-	b.gated += n
+// WaitElsewhere counts n more requests as waiting for something else, since then; n is
+// negative as they wait no longer.
+func (b *bucket) WaitElsewhere(n int32, since time.Duration) {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	b.elsewhere += n
 	b.since += uint32(n) * milliseconds(since) //nolint:gosec // it may wrap around
 }
 
-// waitedLocked is for how many seconds those have waited that wait at the gate, on
+// Hold counts n more requests and responses as held, and returns how many are.
+func (b *bucket) Hold(n int32) int {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	b.held += n
+	return int(b.held)
+}
+
+// waitedLocked is for how many seconds those have waited that wait elsewhere, on
 // average. All of it together is less than what wraps around, so that the difference is
 // right.
 func (b *bucket) waitedLocked(at time.Duration) float64 {
-	sum := uint32(b.gated)*milliseconds(at) - b.since            //nolint:gosec // it may wrap around
-	return float64(max(0, int32(sum))) / 1000 / float64(b.gated) //nolint:gosec // likewise
+	sum := uint32(b.elsewhere)*milliseconds(at) - b.since            //nolint:gosec // it may wrap around
+	return float64(max(0, int32(sum))) / 1000 / float64(b.elsewhere) //nolint:gosec // likewise
 }
 
 func milliseconds(d time.Duration) uint32 { return uint32(d.Milliseconds()) } //nolint:gosec // likewise
@@ -161,23 +163,24 @@ func (b *bucket) deficitLocked(at time.Duration) float64 {
 	return b.burst() - b.level
 }
 
-// setBudgetLocked goes on with another budget. A level above the new burst is cut.
-func (b *bucket) setBudgetLocked(at time.Duration, n *budget) {
+// setTermsLocked goes on with other terms. A level above the new burst is cut.
+func (b *bucket) setTermsLocked(at time.Duration, t *Terms) {
 	b.refillLocked(at)
-	b.budget = n
+	b.terms = t
 	b.level = min(b.level, b.burst())
 }
 
-// What the budget gives, by the client's standing and a share of its own.
-func (b *bucket) rate() float64  { return b.factor * b.budget.rate }
-func (b *bucket) burst() float64 { return b.factor * b.budget.burst }
-func (b *bucket) floor() float64 { return b.factor * b.budget.floor }
+// What the terms give, by the client's standing and a share of its own.
+func (b *bucket) rate() float64  { return b.factor * b.terms.Rate }
+func (b *bucket) burst() float64 { return b.factor * b.terms.Burst }
+func (b *bucket) floor() float64 { return b.factor * b.terms.Floor }
 
-// setFactor multiplies what the key earns by its client's standing and by so many times the
-// share of its class, and returns that rate.
-func (b *bucket) setFactor(at time.Duration, standing, share float64) float64 {
-	b.home.mu.Lock()
-	defer b.home.mu.Unlock()
+// SetFactor multiplies what the terms give by the client's standing and by how many times the
+// share of its class it has, and returns what the key earns then, in CPU-seconds per second.
+// Of a class that delays, the standing counts for nothing: a hard cap is the same for all.
+func (b *bucket) SetFactor(at time.Duration, standing, share float64) float64 {
+	b.lock.Lock()
+	defer b.lock.Unlock()
 	b.setFactorLocked(at, standing, share)
 	return b.rate()
 }
@@ -185,7 +188,7 @@ func (b *bucket) setFactor(at time.Duration, standing, share float64) float64 {
 // debtRatioLocked is the key's debt as a part of the deepest that it can have, as far as
 // anything is dearer for that.
 func (b *bucket) debtRatioLocked(at time.Duration) float64 {
-	if b.refillLocked(at); b.level >= 0 || b.budget.aside {
+	if b.refillLocked(at); b.level >= 0 || b.terms.Aside {
 		return 0
 	}
 	return min(1, b.level/b.floor())
@@ -195,7 +198,7 @@ func (b *bucket) debtRatioLocked(at time.Duration) float64 {
 // owed, or who can change their standing could wash a debt away. A hard cap is
 // the same for everybody, but for keys with a share of their own.
 func (b *bucket) setFactorLocked(at time.Duration, standing, share float64) {
-	if b.budget.cap && !b.budget.shadow {
+	if b.terms.delays() {
 		standing = 1
 	}
 	if factor := standing * share; factor != b.factor {
@@ -205,19 +208,11 @@ func (b *bucket) setFactorLocked(at time.Duration, standing, share float64) {
 	}
 }
 
-// rowLocked is what the doctor sees.
-func (b *bucket) rowLocked(at time.Duration) Row {
-	b.refillLocked(at)
-	r := Row{
-		Class: b.key.Class, ID: b.key.ID,
-		Level:   b.level,
-		Paid:    b.clears(-b.level).Seconds(),
-		Running: int(b.pins - b.waiting - b.gated),
-		Waiting: int(b.waiting + b.gated),
-	}
-	b.used.fill(&r, at)
-	if b.gated > 0 { // as if those that wait went now
-		r.Wait += (b.waitedLocked(at) - r.Wait) * (1 - math.Pow(1-latest, float64(b.gated)))
-	}
-	return r
+// Copy is a bucket like it, of no table and with no requests, and with the zero Value.
+func (b *Bucket[V]) Copy() *Bucket[V] {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	c := &Bucket[V]{bucket: bucket{Key: b.Key, terms: b.terms, level: b.level, total: b.total, last: b.last, factor: b.factor}}
+	c.lock = new(sync.Mutex)
+	return c
 }

@@ -1,4 +1,4 @@
-package limiter
+package known
 
 import (
 	"bytes"
@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-func knownSince(start time.Time) *Known { return newKnown(start, [16]byte{1}) }
+func knownSince(start time.Time) *Clients { return New(start, [16]byte{1}) }
 
 var dawn = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 
 // TestKnownForADay checks how long a client is known after it was last seen.
 func TestKnownForADay(t *testing.T) {
 	k := knownSince(dawn)
-	k.add(0, "visitor")
-	k.add(0, "once")
+	k.Add(0, "visitor")
+	k.Add(0, "once")
 	for _, step := range []struct {
 		at            time.Duration
 		visitor, once bool
@@ -31,11 +31,11 @@ func TestKnownForADay(t *testing.T) {
 		{27 * time.Hour, true, false},
 		{80 * time.Hour, false, false},
 	} {
-		if got := k.has(step.at, "visitor"); got != step.visitor {
+		if got := k.Has(step.at, "visitor"); got != step.visitor {
 			t.Errorf("after %v the visitor is known: %t", step.at, got)
 		}
 		if step.at != 13*time.Hour && step.at != 20*time.Hour && step.at != time.Hour {
-			if got := k.has(step.at, "once"); got != step.once {
+			if got := k.Has(step.at, "once"); got != step.once {
 				t.Errorf("after %v who was there once is known: %t", step.at, got)
 			}
 		}
@@ -46,7 +46,7 @@ func TestKnownForADay(t *testing.T) {
 func TestKnownIsNotEverybody(t *testing.T) {
 	k := knownSince(dawn)
 	for i := range 3_000_000 {
-		k.add(0, fmt.Sprint("client ", i))
+		k.Add(0, fmt.Sprint("client ", i))
 	}
 	wrong := 0
 	const strangers = 20_000
@@ -59,14 +59,14 @@ func TestKnownIsNotEverybody(t *testing.T) {
 	if share := float64(wrong) / strangers; share > 0.03 {
 		t.Errorf("%.3f of the strangers are taken for known", share)
 	}
-	if !k.has(0, "client 2999999") {
+	if !k.Has(0, "client 2999999") {
 		t.Error("the latest client is not known")
 	}
 }
 
 func TestKnownOverARestart(t *testing.T) {
 	k := knownSince(dawn)
-	k.add(0, "visitor")
+	k.Add(0, "visitor")
 	saved, err := k.AppendBinary(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -75,14 +75,14 @@ func TestKnownOverARestart(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{{time.Minute, true}, {23 * time.Hour, true}, {30 * time.Hour, false}} {
-		again := newKnown(dawn.Add(c.after), [16]byte{2})
+		again := New(dawn.Add(c.after), [16]byte{2})
 		if err := again.UnmarshalBinary(saved); err != nil {
 			t.Fatal(err)
 		}
-		if got := again.has(0, "visitor"); got != c.want {
+		if got := again.Has(0, "visitor"); got != c.want {
 			t.Errorf("restarted after %v: known %t", c.after, got)
 		}
-		if again.has(0, "stranger") {
+		if again.Has(0, "stranger") {
 			t.Error("a stranger is known")
 		}
 	}
@@ -100,13 +100,13 @@ func TestKnownOverARestart(t *testing.T) {
 
 // sealed makes a saved memory that is of the right length and has a true
 // checksum: both of its generations repeat a byte.
-func sealed(version byte, since int64, fill byte) []byte {
-	data := make([]byte, knownSize)
-	data[0] = version
+func sealed(format byte, since int64, fill byte) []byte {
+	data := make([]byte, savedSize)
+	data[0] = format
 	binary.LittleEndian.PutUint64(data[17:], uint64(since))
-	body := data[:knownSize-sha256.Size]
-	for i := range body[knownHead:] {
-		body[knownHead+i] = fill
+	body := data[:savedSize-sha256.Size]
+	for i := range body[headSize:] {
+		body[headSize+i] = fill
 	}
 	sum := sha256.Sum256(body)
 	copy(data[len(body):], sum[:])
@@ -118,37 +118,37 @@ func sealed(version byte, since int64, fill byte) []byte {
 func FuzzKnown(f *testing.F) {
 	saved, _ := knownSince(dawn).AppendBinary(nil)
 	f.Add(saved[:100], int64(0), byte(0), false)
-	f.Add([]byte{knownVersion}, dawn.Unix(), byte(0x11), true)
-	f.Add([]byte{knownVersion}, dawn.Unix(), byte(0xff), true)
-	f.Add([]byte{knownVersion}, int64(math.MinInt64), byte(1), true)
-	f.Add([]byte{knownVersion}, int64(math.MaxInt64), byte(1), true)
-	f.Add([]byte{knownVersion + 1}, dawn.Unix(), byte(1), true)
+	f.Add([]byte{version}, dawn.Unix(), byte(0x11), true)
+	f.Add([]byte{version}, dawn.Unix(), byte(0xff), true)
+	f.Add([]byte{version}, int64(math.MinInt64), byte(1), true)
+	f.Add([]byte{version}, int64(math.MaxInt64), byte(1), true)
+	f.Add([]byte{version + 1}, dawn.Unix(), byte(1), true)
 	f.Fuzz(func(t *testing.T, data []byte, since int64, fill byte, seal bool) {
 		if seal && len(data) > 0 {
 			data = sealed(data[0], since, fill)
 		}
 		k := knownSince(dawn)
-		k.add(0, "client")
+		k.Add(0, "client")
 		if err := k.UnmarshalBinary(data); err != nil {
-			if !k.has(0, "client") {
+			if !k.Has(0, "client") {
 				t.Error("what was known is lost to a memory that is not sound")
 			}
 			return
 		}
 		again, _ := k.AppendBinary(nil)
-		if !bytes.Equal(again, data) || data[0] != knownVersion {
+		if !bytes.Equal(again, data) || data[0] != version {
 			t.Error("told otherwise than it was loaded")
 		}
 		wrong := 0
 		for i := range 100 {
-			if k.has(0, fmt.Sprint("stranger ", i)) {
+			if k.Has(0, fmt.Sprint("stranger ", i)) {
 				wrong++
 			}
 		}
 		if wrong > 20 {
 			t.Errorf("%d of 100 strangers are known", wrong)
 		}
-		k.add(0, "visitor")
+		k.Add(0, "visitor")
 		for _, at := range []time.Duration{40 * time.Hour, 80 * time.Hour} {
 			k.rotateLocked(at)
 		}
@@ -166,8 +166,8 @@ func TestKnownConcurrently(t *testing.T) {
 		all.Go(func() {
 			for n := range 200 {
 				id := fmt.Sprint(i, " ", n)
-				k.add(time.Duration(n)*time.Minute, id)
-				if !k.has(time.Duration(n)*time.Minute, id) {
+				k.Add(time.Duration(n)*time.Minute, id)
+				if !k.Has(time.Duration(n)*time.Minute, id) {
 					t.Errorf("%s is not known", id)
 				}
 			}
@@ -181,9 +181,9 @@ func TestKnownConcurrently(t *testing.T) {
 
 func BenchmarkKnown(b *testing.B) {
 	k := knownSince(dawn)
-	k.add(0, "192.0.2.1")
+	k.Add(0, "192.0.2.1")
 	b.ReportAllocs()
 	for b.Loop() {
-		k.has(0, "192.0.2.1")
+		k.Has(0, "192.0.2.1")
 	}
 }

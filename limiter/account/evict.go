@@ -1,4 +1,4 @@
-package limiter
+package account
 
 import "time"
 
@@ -6,11 +6,11 @@ import "time"
 // random is nearly always that of a full bucket, whose loss loses nothing.
 const sampled = 8
 
-// evictLocked, of a shard that has buckets, forgets the least deficit of a sample. If all of the sample are
-// pinned it forgets none: work in flight may exceed the size, by no more than
+// evictLocked, of a shard that has buckets, forgets the least deficit of a sample. If all of
+// the sample are pinned it forgets none: work in flight may exceed the size, by no more than
 // there is in flight.
-func (s *shard) evictLocked(at time.Duration) {
-	var least *bucket
+func (s *shard[V]) evictLocked(at time.Duration) {
+	var least *Bucket[V]
 	var deficit float64
 	for seen := 0; seen < sampled; {
 		b := s.slots[s.random(len(s.slots))]
@@ -34,7 +34,7 @@ func (s *shard) evictLocked(at time.Duration) {
 
 // random returns a number below n, by xorshift64 (Marsaglia 2003): sampling
 // needs no better, and the state is the shard's own.
-func (s *shard) random(n int) int {
+func (s *shard[V]) random(n int) int {
 	s.rng ^= s.rng << 13
 	s.rng ^= s.rng >> 7
 	s.rng ^= s.rng << 17

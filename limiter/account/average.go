@@ -1,4 +1,4 @@
-package limiter
+package account
 
 import (
 	"math"
@@ -14,7 +14,7 @@ const (
 	mostLatest = 10
 )
 
-// average is the lately of a key. Rates decay exponentially with time, so that
+// average is what a key lately used. Rates decay exponentially with time, so that
 // a key that falls silent sinks on the doctor's table; the wait is an average
 // over requests, as it is a property of each.
 type average struct {
@@ -45,9 +45,9 @@ func (a *average) note(at time.Duration, cost float64, wait float32) {
 	a.last = max(a.last, at)
 }
 
-func (a *average) fill(r *Row, at time.Duration) {
+func (a *average) fill(s *State, at time.Duration) {
 	d := a.decay(at)
-	r.Wait = float64(a.wait)
-	r.CPU, r.Rate = float64(a.cpu*d), float64(a.reqs*d)
-	r.Last = max(0, (at - a.last).Seconds())
+	s.Wait = float64(a.wait)
+	s.CPU, s.Requests = float64(a.cpu*d), float64(a.reqs*d)
+	s.Idle = max(0, at-a.last)
 }

@@ -1,0 +1,33 @@
+package classify
+
+import (
+	"testing"
+
+	"tempomat/limiter"
+)
+
+// TestIdentity: the address of a session, and the pool of a made-up name, are told apart from
+// the networks.
+func TestIdentity(t *testing.T) {
+	a, b, c := limiter.Key{Class: "a", ID: "1"}, limiter.Key{Class: "b", ID: "2"}, limiter.Key{Class: "c", ID: "3"}
+	of := func(session, pooled bool, keys ...limiter.Key) (r Result) {
+		r.Session, r.Pooled, r.n = session, pooled, copy(r.keys[:], keys)
+		return r
+	}
+	for name, x := range map[string]struct {
+		of             Result
+		client, within limiter.Key
+		others         int
+	}{
+		"nobody":      {of: of(false, false)},
+		"an address":  {of(false, false, a, b, c), a, limiter.Key{}, 2},
+		"a session":   {of(true, false, a, b, c), a, b, 1},
+		"a made name": {of(false, true, a, b), a, b, 0},
+		"by itself":   {of(true, false, a), a, limiter.Key{}, 0},
+	} {
+		client, within, others := x.of.Identity()
+		if client != x.client || within != x.within || len(others) != x.others || len(others) > 0 && others[len(others)-1] != x.of.Keys()[x.of.n-1] {
+			t.Errorf("%s: %v within %v and %v", name, client, within, others)
+		}
+	}
+}

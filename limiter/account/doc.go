@@ -1,0 +1,31 @@
+// Package account keeps an account of CPU time for every key: a token bucket, which fills at
+// a steady rate up to a burst, and which requests are charged to, into debt if need be.
+//
+// A [Table] has the [Bucket] of each key, and is bounded: a full bucket is the same as none, so
+// that it can be forgotten. What a request means to one of its keys is a [Reservation]:
+//
+//	Lookup, Enter   finds the key's bucket, or makes it, and pins it
+//	Reserve         charges the guess, Undo takes that back while the request waits
+//	Change          charges more as it runs
+//	Settle          charges what it did cost, or gives the rest back, and lets go of the bucket
+//	Leave           gives all back, if it never ran, and lets go
+//
+// What a class grants its keys are its [Terms]. What debt means to a request, the user of the
+// package says; and keeps with each bucket a Value of its own.
+//
+// It is told the time, as a duration since an epoch of the user's; amounts are CPU-seconds. Each
+// bucket is guarded by a lock that it shares with some others. It is taken after all the
+// user's locks, and no call back to the user is made under it.
+//
+// The files:
+//
+//	key.go          keys, and the terms of a class
+//	table.go        finds and makes buckets for requests
+//	books.go        the same beside requests: peers' charges, forgiving, lists
+//	shard.go        a part of the table: a hash table of its own, with a lock
+//	evict.go        which bucket is forgotten
+//	bucket.go       the arithmetic of one
+//	average.go      what a key lately used
+//	state.go        how an account stands, for who shows it
+//	reservation.go  what a request means to one of its keys
+package account

@@ -1,0 +1,89 @@
+// Package known remembers which clients of a site are no strangers, in little memory that does
+// not grow, whoever comes.
+//
+// The files:
+//
+//	known.go  how long somebody is remembered
+//	bloom.go  a filter
+//	saved.go  what is kept over a restart
+package known
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"sync"
+	"time"
+)
+
+// Clients remembers which clients are no strangers, for 12 to 24 hours after they
+// were last seen as they came back, and over a restart. It holds keyed hashes
+// only. Its methods may be called concurrently.
+//
+// It is two Bloom filters (Bloom, Communications of the ACM 1970), a generation
+// each. Who is found in the older one is entered into the newer one. A filter
+// that is a third full takes a stranger for known at a rate of (1/3)^4, and is
+// replaced before its time, so that the two of them never do at more than 2.5 %.
+// It holds 425,000 clients by then, each of which must have been served for half
+// a minute to get in here: a flood of them makes it forget sooner, no more.
+type Clients struct {
+	epoch time.Time
+
+	mu       sync.Mutex // guards the following
+	secret   [16]byte
+	now, old *bloom
+	since    int64 // Unix seconds when now was begun
+}
+
+// Lasts is how long a client is known at least after it was last seen.
+const Lasts = 12 * time.Hour
+
+const generation = int64(Lasts / time.Second)
+
+// New is empty. Instants are durations since the epoch; the secret keys the hashes.
+func New(epoch time.Time, secret [16]byte) *Clients {
+	return &Clients{epoch: epoch, secret: secret, now: new(bloom), old: new(bloom), since: epoch.Unix()}
+}
+
+// Has tells whether a client was known lately.
+func (k *Clients) Has(at time.Duration, id string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rotateLocked(at)
+	h := k.hashLocked(id)
+	if k.now.has(h) {
+		return true
+	}
+	if !k.old.has(h) {
+		return false
+	}
+	k.now.add(h)
+	return true
+}
+
+// Add remembers a client.
+func (k *Clients) Add(at time.Duration, id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rotateLocked(at)
+	k.now.add(k.hashLocked(id))
+}
+
+func (k *Clients) rotateLocked(at time.Duration) {
+	now := k.epoch.Add(at).Unix()
+	age := now - k.since
+	if age < generation && k.now.set < bloomFull {
+		return
+	}
+	k.old, k.now, k.since = k.now, new(bloom), now
+	if age >= 2*generation {
+		k.old = new(bloom)
+	}
+}
+
+// hashLocked gives the two numbers that all bits of a client follow from
+// (Kirsch and Mitzenmacher, ESA 2006).
+func (k *Clients) hashLocked(id string) (h [2]uint64) {
+	var buffer [128]byte
+	sum := sha256.Sum256(append(append(buffer[:0], k.secret[:]...), id...))
+	return [2]uint64{binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:]) | 1}
+}
