@@ -61,10 +61,11 @@ func gate() []Metric {
 // gateCounts is a line for each thing that the gate counts.
 func gateCounts() (all []Metric) {
 	for _, c := range limiter.GateCounters() {
-		series := "gate"
-		for word := range strings.SplitSeq(c.Name, "_") {
-			series += strings.ToUpper(word[:1]) + word[1:]
+		words := strings.Split("gate_"+c.Name, "_")
+		for i, w := range words[1:] {
+			words[1+i] = strings.ToUpper(w[:1]) + w[1:]
 		}
+		series := strings.Join(words, "")
 		all = append(all, count("gate_"+c.Name+"_total", series, c.Counts, func(s *State) uint64 { return c.Of(s.Gate.GateCounts) }))
 	}
 	return all
