@@ -69,7 +69,7 @@ UNVETTED := -vet=off -ldflags=-w
 test: deps-test ## vet, each benchmark, what is too slow with the race detector, then all tests with it, also before a real Apache
 	$(GO) vet ./...
 	@$(MAKE) --no-print-directory bench-check
-	$(GO) test $(UNVETTED) -count=1 ./limiter/limitertest ./proxy/backend ./proxy/front ./proxy/nonblock ./proxy/replay ./proxy/shadow ./proxy/telemetry/book ./proxy/telemetry/metrics
+	$(GO) test $(UNVETTED) -count=1 ./cpuaccount ./limiter/limitertest ./proxy/backend ./proxy/front ./proxy/nonblock ./proxy/replay ./proxy/shadow ./proxy/telemetry/book ./proxy/telemetry/metrics
 	$(GO) test $(UNVETTED) -count=1 -run NobodyIsSentBackWithRoom ./proxy
 	CGO_ENABLED=1 $(GO) test $(UNVETTED) -count=1 -run 'OneLimitForAll|BadNetwork' ./limiter/gossip
 	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- $(UNVETTED) -race -count=1 -timeout 12m ./...

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tempomat/classify/newcomer"
+	"tempomat/limiter/testkit"
 )
 
 // TestNewcomerIsSentBackOnce has the backend full of heavy pages. A newcomer's
@@ -71,7 +72,7 @@ func TestNewcomerIsSentBackOnce(t *testing.T) {
 // an address of its own, with half of the CPUs to spare.
 func TestNobodyIsSentBackWithRoom(t *testing.T) {
 	requests := 100_000
-	if raceDetector {
+	if testkit.RaceDetector {
 		requests = 2_000
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/backend"
 	"tempomat/proxy/front"
 )
@@ -34,7 +35,7 @@ func BenchmarkPath(b *testing.B) {
 // TestPathAllocatesNothing counts what is allocated for a GET: less than once. Several
 // requests share the memory of their strings, and the ticker beside them needs some.
 func TestPathAllocatesNothing(t *testing.T) {
-	if raceDetector {
+	if testkit.RaceDetector {
 		t.Skip("the race detector has pools lose what they keep")
 	}
 	for _, m := range []limiter.Mode{limiter.Observe, limiter.Fair} {

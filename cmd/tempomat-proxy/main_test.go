@@ -13,6 +13,7 @@ import (
 
 	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/tempomat-proxy/internal/demo"
+	"tempomat/limiter/testkit"
 )
 
 // scratch is where all tests of the package keep their files. Sockets are in
@@ -58,7 +59,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	}
 	bin := filepath.Join(root, "bin")
 	args := []string{"build", "-buildvcs=false", "-ldflags", "-w -X main.version=" + builtVersion, "-o", bin + "/"}
-	if raceDetector {
+	if testkit.RaceDetector {
 		args = append(args, "-race")
 	}
 	build := exec.Command("go", append(args, "tempomat/cmd/tempomat-proxy", "tempomat/cmd/tempomat-doctor", "tempomat/cmd/tempomat-master")...)

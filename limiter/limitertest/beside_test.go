@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 )
 
 // pair is what a fair site has beside one that is only observed.
@@ -47,7 +48,7 @@ func TestBesideAnObservedSite(t *testing.T) {
 				return w
 			}
 			w, open, fair := play(limiter.Observe, limiter.Fair), play(limiter.Observe, limiter.Observe), play(limiter.Fair, limiter.Fair)
-			if raced {
+			if testkit.RaceDetector {
 				return
 			}
 			least := min(c.share/(1+c.share), open.Used("b", "people"))

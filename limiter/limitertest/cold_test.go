@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 )
 
 // TestColdStart has the proxy start in the middle of an attack on a site whose
@@ -11,7 +12,7 @@ import (
 // known yet. A few must wait until it is found out what is cheap.
 func TestColdStart(t *testing.T) {
 	seeds := uint64(10)
-	if raced {
+	if testkit.RaceDetector {
 		seeds = 1
 	}
 	page := func(cost float64, query string) []Page {

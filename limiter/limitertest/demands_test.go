@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 )
 
 // group is one table of TestDemands.
@@ -39,7 +40,7 @@ func TestDemands(t *testing.T) {
 		}
 		t.Run(g.name, func(t *testing.T) {
 			all := chosen(g.all)
-			if raced { // only to see what the detector sees
+			if testkit.RaceDetector { // only to see what the detector sees
 				all = all[:min(2, len(all))]
 			}
 			playDemands(t, all)
@@ -76,7 +77,7 @@ func playDemands(t *testing.T, all []Scenario) {
 			}
 			fmt.Fprintln(&table)
 		}
-		if !raced && !onlySome() {
+		if !testkit.RaceDetector && !onlySome() {
 			judge(t, s, missed)
 		}
 	}

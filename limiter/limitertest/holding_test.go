@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 )
 
 // TestBuffering checks, without a gate, that a slow client holds no worker of a
@@ -14,7 +15,7 @@ func TestBuffering(t *testing.T) {
 		if s.Name != "upload-1x24" && s.Name != "upload-24x1" && s.Name != "read-1x24" && s.Name != "read-8MB-24x1" {
 			continue
 		}
-		if raced {
+		if testkit.RaceDetector {
 			t.Skip("too short to measure")
 		}
 		if r := play(t, s, limiter.Observe, "human")["human"]; !(r.good >= 0.99) {
@@ -58,7 +59,7 @@ func TestReadingForAnHour(t *testing.T) {
 // while it is there, and of nothing when all clients have left or been served.
 func TestGateCountsAll(t *testing.T) {
 	for _, s := range demanding() {
-		if s.Cold || raced && s.Name != "all+crawl" {
+		if s.Cold || testkit.RaceDetector && s.Name != "all+crawl" {
 			continue // the same clients
 		}
 		if unseen := playToTheEnd(t, s); unseen > 0 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 )
 
 // The environment says what the tables have beyond an ordinary run:
@@ -95,7 +96,7 @@ func playAll(t *testing.T, all []Scenario, mode limiter.Mode, kinds func(Scenari
 
 func playOnce(s Scenario, seed uint64, mode limiter.Mode, kinds []string) (map[string]result, error) {
 	end := s.until()
-	if raced { // ten times slower: only to see what the detector sees
+	if testkit.RaceDetector { // ten times slower: only to see what the detector sees
 		end = min(end, Attack+10)
 	}
 	w, err := NewWorld(seed, s, mode)

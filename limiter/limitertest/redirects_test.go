@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 )
 
 // TestRedirects plays newcomers beside crawlers, with and without their redirect.
 func TestRedirects(t *testing.T) {
 	all := Redirects()
-	if raced { // only to see what the detector sees
+	if testkit.RaceDetector { // only to see what the detector sees
 		all = all[:1]
 	}
 	var table strings.Builder
@@ -32,7 +33,7 @@ func TestRedirects(t *testing.T) {
 				s.Name, k, 100*r.good, 100*r.good5, r.p50, r.p95, 100*r.failed, 100*r.used, 100*r.waiting,
 				100*o.good, o.p50, o.p95, 100*o.used)
 		}
-		if !raced && !onlySome() {
+		if !testkit.RaceDetector && !onlySome() {
 			judge(t, s, s.missed(results))
 		}
 	}

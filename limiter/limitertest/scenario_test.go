@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 )
 
 // bound is what a scenario must hold for a kind of client: latency at the 95th
@@ -52,7 +53,7 @@ func TestScenarios(t *testing.T) {
 	})
 	for _, m := range machines() {
 		t.Run(m.name, func(t *testing.T) {
-			if raced {
+			if testkit.RaceDetector {
 				t.Skip("too short to measure")
 			}
 			var all []Scenario
@@ -79,7 +80,7 @@ func playRegular(t *testing.T, all []Scenario, check func(Scenario, map[string]r
 			fmt.Fprintf(&table, "%-29s %-6s %5.0f %5.0f %5.0f %5.1f%% | %5.1f%% %5.1f%% %6.1f%% %5d | %.0f/%.0f\n",
 				s.Name, k, r.p50, r.p95, r.p99, 100*r.failed, 100*r.used, 100*r.attack, 100*r.waiting, r.held, s.Reference[0], s.Reference[1])
 		}
-		if !raced && !onlySome() {
+		if !testkit.RaceDetector && !onlySome() {
 			check(s, results)
 			judge(t, s, s.missed(results))
 		}
@@ -119,7 +120,7 @@ func TestWithoutTheGate(t *testing.T) {
 		if s.Name != "crawl1" && s.Name != "dist120" {
 			continue
 		}
-		if raced {
+		if testkit.RaceDetector {
 			t.Skip("too short to measure")
 		}
 		if r := play(t, s, limiter.Observe, "human")["human"]; !(r.p95 > 1000) {

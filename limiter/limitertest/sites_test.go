@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 )
 
 // sited is a scenario of a backend with sites.
@@ -42,7 +43,7 @@ func TestSitesGetTheirShares(t *testing.T) {
 			for i, weight := range weights {
 				got, want := w.Used(siteName(i))/all, weight/8
 				t.Logf("site %s: %.4f of the CPUs that were used (%.3f), its share is %.4f", siteName(i), got, all, want)
-				if !raced && math.Abs(got/want-1) > 0.03 {
+				if !testkit.RaceDetector && math.Abs(got/want-1) > 0.03 {
 					t.Errorf("site %s got %.4f of what was used; its share is %.4f", siteName(i), got, want)
 				}
 			}
@@ -57,7 +58,7 @@ func playSites(t *testing.T, s Scenario) *World {
 		t.Fatal(err)
 	}
 	end := s.until()
-	if raced {
+	if testkit.RaceDetector {
 		end = Attack + 10
 	}
 	w.Run(s.Clients(), Attack, end)
@@ -70,7 +71,7 @@ func TestIdleSitesShareIsEverybodys(t *testing.T) {
 	w := playSites(t, s)
 	a, b := w.Used("a"), w.Used("b")
 	t.Logf("used %.3f: a %.3f, b %.3f", w.Used(), a, b)
-	if !raced && (w.Used() < 0.99 || math.Abs(a/(a+b)*3-1) > 0.03) {
+	if !testkit.RaceDetector && (w.Used() < 0.99 || math.Abs(a/(a+b)*3-1) > 0.03) {
 		t.Errorf("%.3f of the CPUs were used; a, with a third of the shares in use, had %.3f of it", w.Used(), a/(a+b))
 	}
 }
@@ -91,7 +92,7 @@ func TestNeighbourOfACrawl(t *testing.T) {
 				t.Logf("%-9s good %.3f, p50 %.0f ms, p95 %.0f ms, failed %.3f", kind, w.Good(kind), w.Percentile(kind, .5), w.Percentile(kind, .95), w.Failed(kind))
 			}
 			t.Logf("without the crawl p50 %.0f ms, p95 %.0f ms; it used %.3f of the CPUs", calm.Percentile("neighbour", .5), calm.Percentile("neighbour", .95), w.Used("attack"))
-			if raced {
+			if testkit.RaceDetector {
 				return
 			}
 			if w.Good("neighbour") < 0.98 || w.Failed("neighbour") > 0 || w.Percentile("neighbour", .5) > 2*calm.Percentile("neighbour", .5) {
@@ -115,7 +116,7 @@ func TestNeighbourOfAFlood(t *testing.T) {
 		s.end = Attack + 120
 		w := playSites(t, s)
 		t.Logf("%d sites: newcomers good %.3f, p50 %.0f ms, failed %.3f", len(sites), w.Good("new"), w.Percentile("new", .5), w.Failed("new"))
-		if sites != nil && !raced && w.Good("new") < 0.97 {
+		if sites != nil && !testkit.RaceDetector && w.Good("new") < 0.97 {
 			t.Error("newcomers of the other site are harmed")
 		}
 	}
@@ -133,7 +134,7 @@ func TestInventedHostsGainNothing(t *testing.T) {
 	})
 	w := playSites(t, s)
 	t.Logf("the named site got %.3f, 80 invented ones %.3f", w.Used("a"), w.Used("b"))
-	if !raced && math.Abs(w.Used("b")/w.Used()*2-1) > 0.03 {
+	if !testkit.RaceDetector && math.Abs(w.Used("b")/w.Used()*2-1) > 0.03 {
 		t.Error("invented hosts gain more than the share of what is no named site")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"tempomat/classify"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/lifecycle"
 )
 
@@ -94,7 +95,7 @@ func (w watcher) over(_ time.Duration, j *job, o outcome) {
 // driven directly through the lifecycle by the trace that the log is of.
 func TestAgrees(t *testing.T) {
 	seeds := uint64(3)
-	if raceDetector { // one goroutine plays: the detector sees no more in more of them
+	if testkit.RaceDetector { // one goroutine plays: the detector sees no more in more of them
 		seeds = 1
 	}
 	for _, mode := range []limiter.Mode{limiter.Fair, limiter.Cap, limiter.Cooperative} {

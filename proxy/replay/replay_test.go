@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 )
 
 // line is one of Apache's, so many seconds after a full hour.
@@ -39,7 +40,7 @@ func run(t *testing.T, log io.Reader) *Report {
 // runs it without, too.
 func withoutRaceDetector(t *testing.T) {
 	t.Helper()
-	if raceDetector {
+	if testkit.RaceDetector {
 		t.Skip("without the race detector only")
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"tempomat/classify"
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
 	"tempomat/proxy/telemetry/feedtest"
@@ -300,7 +301,7 @@ func TestBounded(t *testing.T) {
 			}
 		}
 	}
-	if fill(0, 20_000); !raceDetector { // a minute more with it
+	if fill(0, 20_000); !testkit.RaceDetector { // a minute more with it
 		fill(20_000, 980_000)
 	}
 	for i := range b.series { // as after a day

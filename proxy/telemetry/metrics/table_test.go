@@ -14,6 +14,7 @@ import (
 
 	"tempomat/classify"
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/telemetry"
 )
 
@@ -145,7 +146,7 @@ func TestSeriesDoNotGrow(t *testing.T) {
 		return n
 	}
 	clients := 1_000_000
-	if raceDetector { // with which a million take eight seconds
+	if testkit.RaceDetector { // with which a million take eight seconds
 		clients = 50_000
 	}
 	few, many := count(1000), count(clients)

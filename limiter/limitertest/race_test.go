@@ -1,5 +1,0 @@
-//go:build race
-
-package limitertest
-
-const raced = true
