@@ -265,6 +265,7 @@
 //	forgive.go      a debt is forgiven
 //	dump.go         all keys, as the doctor shows them
 //	share.go        what other sidecars are told, and tell
+//	sharestatus.go  how sharing fares
 //	outbox.go       a queue for that
 //
 // The gate; what a request goes through there:
