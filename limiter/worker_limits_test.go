@@ -78,12 +78,13 @@ func TestRefutedWorkersAreTriedLater(t *testing.T) {
 	g.limits.cpus, g.limits.least = 2, 2
 	g.setWorkers(40, "a test")
 	at := time.Hour
-	for i, want := range []time.Duration{5, 10, 20, 40, 80, 160, 320, 600, 600} {
+	for i, seconds := range []int{5, 10, 20, 40, 80, 160, 320, 600, 600} {
+		want := time.Duration(seconds) * time.Second
 		g.refute(at, 30-i, "this")
-		if w := g.workers; w.n != 30-i || w.source != "this" || w.pause != want*time.Second || w.again != at+want*time.Second || !w.refuted {
+		if w := g.workers; w.n != 30-i || w.source != "this" || w.pause != want || w.again != at+want || !w.refuted {
 			t.Errorf("refuted %d times: %+v", i+1, w)
 		}
-		for after, more := range map[time.Duration]int{w(want) - 1: 0, w(want): max(1, (30-i)/8)} {
+		for after, more := range map[time.Duration]int{want - 1: 0, want: max(1, (30-i)/8)} {
 			if got := g.mayTry(at + after); got != more {
 				t.Errorf("%v after that %d more may be tried, want %d", after, got, more)
 			}
@@ -103,8 +104,6 @@ func TestRefutedWorkersAreTriedLater(t *testing.T) {
 		t.Error("as many as before prove nothing")
 	}
 }
-
-func w(seconds time.Duration) time.Duration { return seconds * time.Second }
 
 // TestHowManyMoreAreTried: an eighth, never more than are configured, nor than were found while that is trusted.
 func TestHowManyMoreAreTried(t *testing.T) {
