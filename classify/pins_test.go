@@ -95,11 +95,12 @@ func TestPinsSurvive(t *testing.T) {
 // TestMostPinsSurvive: as many as there may be are kept over a restart.
 func TestMostPinsSurvive(t *testing.T) {
 	var p, q Pins
+	most := make(map[limiter.Key]Pin, mostPins)
 	for i := range mostPins {
-		if err := p.Set(noon, pinOf(fmt.Sprint(i), 2, time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		pin := pinOf(fmt.Sprint(i), 2, time.Minute)
+		most[pin.Key] = pin
 	}
+	p.store(most)
 	saved, err := p.AppendBinary(nil)
 	if err != nil || q.UnmarshalBinary(saved) != nil || len(q.All(noon)) != mostPins {
 		t.Errorf("%d of %d, %v", len(q.All(noon)), mostPins, err)

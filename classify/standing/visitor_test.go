@@ -44,6 +44,7 @@ func TestEvidenceAtItsBounds(t *testing.T) {
 // TestWhoMakesRoom: whoever has shown least, and of these who was here longest ago.
 func TestWhoMakesRoom(t *testing.T) {
 	const now = 1_000_000
+	v := new(visitors)
 	for name, x := range map[string]struct {
 		others, out visitor // out is who makes room, among seven others
 	}{
@@ -55,7 +56,6 @@ func TestWhoMakesRoom(t *testing.T) {
 		"before who has shown two things":          {visitor{last: now - 2, parts: 2, hours: 9}, visitor{last: now - 1, parts: 2}},
 	} {
 		for at := range visitorWays {
-			var v visitors
 			var set [visitorWays]visitor
 			for i := range set {
 				if set[i] = x.others; i == at {
@@ -73,8 +73,8 @@ func TestWhoMakesRoom(t *testing.T) {
 // TestVisitorsAreForgotten: after two weeks one begins anew.
 func TestVisitorsAreForgotten(t *testing.T) {
 	const now = 10_000_000
+	v := new(visitors)
 	for ago, want := range map[int64]uint16{forgotten: 5, forgotten + 1: 0} {
-		var v visitors
 		set := [visitorWays]visitor{{hash: 7, last: now - ago, hours: 5}}
 		if got := v.placeLocked(&set, 7, now); got.hours != want {
 			t.Errorf("after %d s its %d hours are known", ago, got.hours)
