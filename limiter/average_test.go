@@ -46,6 +46,13 @@ func TestAverageIsOfTheLatest(t *testing.T) {
 	close("the costs", r.CPU, 1/math.E)
 	close("the wait", r.Wait, 5.5)
 	close("the time since", r.Last, 30)
+	later := a
+	later.note(time.Hour+recent, 30, 5.5)
+	close("a note later, the rate", float64(later.reqs), (12/math.E+1)/30)
+	close("the costs", float64(later.cpu), 1/math.E+1)
+	if later.last != time.Hour+recent {
+		t.Errorf("the latest was at %v", later.last)
+	}
 	if a.fill(&r, 0); r.Last != 0 || math.Abs(r.CPU-1) > 1e-5 {
 		t.Errorf("before it, %v s have passed, and %v is used", r.Last, r.CPU)
 	}

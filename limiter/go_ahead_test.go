@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"testing"
 	"time"
 )
@@ -97,26 +98,29 @@ func TestMemoryOfTickets(t *testing.T) {
 func TestRoomFollowsAtItsBounds(t *testing.T) {
 	for name, x := range map[string]struct {
 		n     int
+		there int // that compute; 0: eleven
 		use   float64
 		wants bool
 		fixed bool
 		want  int
 	}{
-		"somebody waits, CPUs idle": {4, 0.5, true, false, 5},
-		"by a quarter":              {8, 0.5, true, false, 10},
-		"up to the workers":         {10, 0.5, true, false, 11},
-		"nobody waits":              {4, 0.5, false, false, 4},
-		"nearly full":               {4, idleBelow, true, false, 4},
-		"just not full":             {4, fullAbove, true, false, 4},
-		"full":                      {4, 0.98, true, false, 3},
-		"full, by a quarter":        {8, 0.98, false, false, 6},
-		"full, one for each":        {2, 0.98, true, false, 2},
-		"idle, fixed":               {4, 0.5, true, true, 4},
-		"full, fixed":               {4, 0.98, true, true, 4},
+		"somebody waits, CPUs idle": {n: 4, use: 0.5, wants: true, fixed: false, want: 5},
+		"by a quarter":              {n: 8, use: 0.5, wants: true, fixed: false, want: 10},
+		"up to the workers":         {n: 10, use: 0.5, wants: true, fixed: false, want: 11},
+		"nobody waits":              {n: 4, use: 0.5, wants: false, fixed: false, want: 4},
+		"fewer compute than may":    {n: 4, there: 3, use: 0.5, wants: true, want: 4},
+		"just as many":              {n: 4, there: 4, use: 0.5, wants: true, want: 5},
+		"nearly full":               {n: 4, use: idleBelow, wants: true, fixed: false, want: 4},
+		"just not full":             {n: 4, use: fullAbove, wants: true, fixed: false, want: 4},
+		"full":                      {n: 4, use: 0.98, wants: true, fixed: false, want: 3},
+		"full, by a quarter":        {n: 8, use: 0.98, wants: false, fixed: false, want: 6},
+		"full, one for each":        {n: 2, use: 0.98, wants: true, fixed: false, want: 2},
+		"idle, fixed":               {n: 4, use: 0.5, wants: true, fixed: true, want: 4},
+		"full, fixed":               {n: 4, use: 0.98, wants: true, fixed: true, want: 4},
 	} {
 		g := shaped()
 		g.limits.n, g.limits.fixed, g.ranking.memory = x.n, x.fixed, 120
-		g.load.computing[3], g.busy = 11, 16 // no more may go
+		g.load.computing[3], g.busy = cmp.Or(x.there, 11), 16 // no more may go
 		g.load.held[3], g.home.clock.active = 11, 1
 		if x.wants {
 			g.contending = []*site{&g.home}
