@@ -31,15 +31,17 @@ func parseAddress(s string) (netip.Addr, bool) {
 			return netip.Addr{}, false
 		}
 		s = s[1:end]
-	} else if host, port, ok := strings.Cut(s, ":"); ok && !strings.Contains(port, ":") {
-		if !isPortSuffix(s[len(host):]) {
+	} else if colon := strings.IndexByte(s, ':'); colon > 0 && strings.IndexByte(s[colon+1:], ':') < 0 {
+		if !isPortSuffix(s[colon:]) { // to look for bytes takes less time than to cut
 			return netip.Addr{}, false
 		}
-		s = host
+		s = s[:colon]
 	}
-	isV6 := strings.Contains(s, ":")
+	isV6 := strings.IndexByte(s, ':') >= 0
 	if isV6 {
-		s, _, _ = strings.Cut(s, "%") // before parsing: netip would keep each zone in memory
+		if zone := strings.IndexByte(s, '%'); zone >= 0 {
+			s = s[:zone] // before parsing: netip would keep each zone in memory
+		}
 	}
 	if bracketed && !isV6 || !maybeAddress(s) {
 		return netip.Addr{}, false

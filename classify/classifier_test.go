@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -60,7 +61,10 @@ func TestClassify(t *testing.T) {
 		t.Errorf("got %+v", result)
 	}
 
-	// The same Result again: nothing of the old request stays.
+	// The same Result again: nothing of the old request stays, nor of what others found out about it.
+	result.Standing, result.Evidence, result.Address, result.Company = 2, Cookie, "203.0.113.9", 3
+	result.Session, result.Face, result.Follows, result.Prefetch = false, 5, true, true
+	result.Account, result.Pooled, result.Share, result.Forged, result.replaced = true, true, 2, true, []string{"slash32"}
 	r := request("/", "X-Api-Key", "")
 	r.RemoteAddr, r.Host = "[2001:db8:1:2::3]:9", ""
 	r.Header.Del("User-Agent")
@@ -77,6 +81,10 @@ func TestClassify(t *testing.T) {
 	}
 	if result.TrustedPeer || result.Shape != "/" || result.keys[5] != (limiter.Key{}) {
 		t.Errorf("got %+v", result)
+	}
+	var fresh Result
+	if c.Classify(r, &fresh); !reflect.DeepEqual(result, fresh) {
+		t.Errorf("got %+v, and in memory that was not used before %+v", result, fresh)
 	}
 
 	c.Classify(request("/healthz"), &result)
@@ -164,6 +172,23 @@ class "m": "a b" is not the name of a header`
 	}
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("error (-want +got):\n%s", diff)
+	}
+}
+
+// TestPrefetch: browsers say in three ways that nobody looks at the answer yet.
+func TestPrefetch(t *testing.T) {
+	c := mustNew(t, Config{})
+	for _, x := range []struct {
+		name, value string
+		want        bool
+	}{
+		{"Sec-Purpose", "prefetch", true}, {"Sec-Purpose", "prefetch;prerender", true}, {"Purpose", "prefetch", true}, {"X-Moz", "prefetch", true},
+		{"Sec-Purpose", "", false}, {"Sec-Purpose", "other", false}, {"Accept", "prefetch", false},
+	} {
+		var result Result
+		if c.Classify(request("/", x.name, x.value), &result); result.Prefetch != x.want {
+			t.Errorf("%s: %s is a prefetch: %t", x.name, x.value, result.Prefetch)
+		}
 	}
 }
 

@@ -125,6 +125,27 @@ func TestClient(t *testing.T) {
 	}
 }
 
+// TestPeer: who connects over a unix socket is a proxy on this machine, and trusted though no
+// list names it; all others are as the list has it.
+func TestPeer(t *testing.T) {
+	c := mustNew(t, Config{TrustedProxies: prefixes("10.0.0.0/8")})
+	for remote, want := range map[string]struct {
+		peer    string
+		trusted bool
+	}{
+		"@": {"127.0.0.1", true}, "": {"127.0.0.1", true}, "/run/x.sock": {"127.0.0.1", true}, "127.0.0.1:5": {"127.0.0.1", false},
+		"10.1.2.3:5": {"10.1.2.3", true}, "192.0.2.1:5": {"192.0.2.1", false}, "pipe": {"0.0.0.0", false},
+	} {
+		if peer, trusted := c.Peer(remote); peer.String() != want.peer || trusted != want.trusted {
+			t.Errorf("%q is %v, trusted %t; want %s, %t", remote, peer, trusted, want.peer, want.trusted)
+		}
+		_, trusted := c.client(&http.Request{RemoteAddr: remote})
+		if trusted != want.trusted {
+			t.Errorf("a request of %q has a trusted peer: %t", remote, trusted)
+		}
+	}
+}
+
 func TestClientWithoutHeader(t *testing.T) {
 	r := &http.Request{RemoteAddr: loopback, Header: http.Header{
 		"X-Forwarded-For": {"203.0.113.9"}, "Forwarded": {"for=203.0.113.9"}, "X-Real-Ip": {"203.0.113.9"}, "Cf-Connecting-Ip": {"203.0.113.9"}, "True-Client-Ip": {"203.0.113.9"},

@@ -20,7 +20,9 @@ func TestParseAddress(t *testing.T) {
 			t.Errorf("%q is %v, %t; want %q", text, a, ok, want)
 		}
 	}
-	for _, element := range []string{"for=;for=192.0.2.1", "for=192.0.2.1;for=192.0.2.1", "for", "by=192.0.2.1"} {
+	for _, element := range []string{
+		"for=;for=192.0.2.1", "for=192.0.2.1;for=192.0.2.1", "for", "by=192.0.2.1", "for:192.0.2.1", "xor=192.0.2.1", "far=192.0.2.1", "fox=192.0.2.1",
+	} {
 		if a, ok := parseElement(element); ok {
 			t.Errorf("%q names %v", element, a)
 		}
@@ -28,7 +30,6 @@ func TestParseAddress(t *testing.T) {
 }
 
 // TestHopsByHand: a list is read from its end, as far as it may be looked at.
-
 func TestHopsByHand(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines []string
@@ -40,6 +41,9 @@ func TestHopsByHand(t *testing.T) {
 		"two lines":                   {[]string{"ab", "cd"}, 5, []string{"cd", "ab"}},
 		"each line costs one more":    {[]string{"ab", "cd"}, 4, []string{"cd"}},
 		"a comma at the beginning":    {[]string{",ab, ,cd"}, 99, []string{"cd", "ab"}},
+		"white space":                 {[]string{"\tab\t, \tcd \t"}, 99, []string{"cd", "ab"}},
+		"a part of an element":        {[]string{"ab,cd,ef"}, 4, []string{"ef"}},
+		"empty lines cost, too":       {[]string{"ab", "", "", "", ""}, 3, nil},
 	} {
 		h := hops{lines: c.lines, left: c.left}
 		var got []string
@@ -60,7 +64,7 @@ func TestHopsByHand(t *testing.T) {
 func TestMarks(t *testing.T) {
 	for word, want := range map[string]bool{
 		"bot": true, "xbot": true, "bo": false, "crawl": true, "acrawl": true, "craw": false, "spider": true, "aspider": true,
-		"spide": false, "slurp": true, "scrap": true, "scra": false, "": false,
+		"spide": false, "bit": false, "bob": false, "bat": false, "slurp": true, "scrap": true, "scra": false, "": false,
 	} {
 		if hasMark([]byte(word)) != want {
 			t.Errorf("%q marks a robot: %t", word, !want)
@@ -69,7 +73,6 @@ func TestMarks(t *testing.T) {
 }
 
 // TestAsManyKeysAsThereAre: with as many classes as there may be, a Result is used again.
-
 func TestAsManyKeysAsThereAre(t *testing.T) {
 	classes := append(usual(),
 		Class{Name: "plain", By: Address}, Class{Name: "mapped", By: MappedAddress}, Class{Name: "whole", By: UserAgentHeader}, Class{Name: "path", By: PathShape})
@@ -96,6 +99,12 @@ func TestAsManyKeysAsThereAre(t *testing.T) {
 	if len(r.Keys()) != 2 || r.Keys()[0].Class != "session" {
 		t.Errorf("%v", r.Keys())
 	}
+	for len(r.Keys()) < limiter.MaxKeys {
+		r.Prepend(limiter.Key{Class: "more"})
+	}
+	if r.Prepend(limiter.Key{Class: "too many"}) || len(r.Keys()) != limiter.MaxKeys || r.Keys()[0].Class != "more" {
+		t.Errorf("there is room for one key too many: %v", r.Keys())
+	}
 	empty := request("/")
 	empty.Header["X"] = []string{}
 	if id := appendHeaderID(nil, "X", empty); id != nil {
@@ -103,22 +112,18 @@ func TestAsManyKeysAsThereAre(t *testing.T) {
 	}
 }
 
-// TestContradictionsByHand: what is counted, and for how long one header counts.
-
 func TestSecretsAreLongEnough(t *testing.T) {
 	for n, ok := range map[int]bool{MinSecret - 1: false, MinSecret: true} {
 		if _, err := New(Config{Exempt: []Exemption{{Header: "X-A", Secret: strings.Repeat("x", n)}}}); (err == nil) != ok {
 			t.Errorf("a secret of %d bytes: %v", n, err)
 		}
 	}
-	for raw, want := range map[string]bool{"%2f": true, "a%2F": true, "%2": false, "%2e": false, "": false} {
+	for raw, want := range map[string]bool{"%2f": true, "a%2F": true, "%2": false, "%2e": false, "": false, "x2f": false, "%3f": false, "a%af": false} {
 		if hasEncodedSlash(raw) != want {
 			t.Errorf("%q has a slash: %t", raw, !want)
 		}
 	}
 }
-
-// TestHandedOut: the oldest cookie makes room, the oldest of its own address first.
 
 func TestHostsByHand(t *testing.T) {
 	for host, want := range map[string]string{"AZaz09.-_": "azaz09.-_", "@[`{": "?[??", "[::1]:80": "[::1]", "ä": "??"} {
@@ -129,7 +134,6 @@ func TestHostsByHand(t *testing.T) {
 }
 
 // TestKeyOf: what an administrator may write for a key.
-
 func TestKeyOf(t *testing.T) {
 	c := mustNew(t, Config{Classes: append(usual(), Class{Name: "net", By: Slash24})})
 	for _, x := range []struct{ class, id, want, fault string }{
@@ -157,10 +161,6 @@ func TestKeyOf(t *testing.T) {
 		}
 	}
 }
-
-// TestNamesHold: for how long names decide after they were read, and after one was met.
-
-// TestPagesByHand: as much of a page is read as may be, and as many names of it.
 
 func TestShapesAtTheirBounds(t *testing.T) {
 	name := strings.Repeat("n", maxName)

@@ -55,6 +55,7 @@ func TestExempt(t *testing.T) {
 		{"203.0.113.9", "/static/..;x=1/heavy.php", false},
 		{"203.0.113.9", "/static/%c0%ae%c0%ae/heavy.php", false},
 		{"203.0.113.9", "/static/a%00b", false},
+		{"203.0.113.9", "/static/a%7fb", false},
 		{"203.0.113.9", "http:healthz", false},
 		{"10.1.2.3", "/static/../heavy.php", true},
 		{"192.0.2.9", "/status", true},

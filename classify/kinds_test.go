@@ -117,8 +117,10 @@ func TestNetworkKeysOfDatabases(t *testing.T) {
 		Classes:   []Class{{Name: "slash32", By: Slash32}, {Name: "host", By: "host"}, {Name: "asn", By: "asn"}},
 		Databases: map[string]Database{"asn": oneDatabase("AS64496")},
 	})
-	keys := c.NetworkKeys(netip.MustParseAddr("203.0.113.9"))
-	if len(keys) != 2 || keys[1] != (limiter.Key{Class: "asn", ID: "AS64496"}) {
-		t.Errorf("keys %v", keys)
+	for _, a := range []string{"203.0.113.9", "::ffff:203.0.113.9", "::ffff:203.0.113.9%eth0"} {
+		keys := c.NetworkKeys(netip.MustParseAddr(a))
+		if len(keys) != 2 || keys[0].ID != "203.0.113.9" || keys[1] != (limiter.Key{Class: "asn", ID: "AS64496"}) {
+			t.Errorf("%s: keys %v", a, keys)
+		}
 	}
 }

@@ -10,7 +10,7 @@ func appendNetwork(dst []byte, a netip.Addr, by By) []byte {
 	if a.Is4() {
 		return appendNetwork4(dst, a.As4(), by)
 	}
-	prefix, err := a.Prefix(networkBits(by, false))
+	prefix, err := a.Prefix(bits6(by))
 	if err != nil {
 		return dst // not reached: addresses are valid and the lengths fit
 	}
@@ -51,15 +51,12 @@ func appendAddress(dst []byte, a netip.Addr, mapped bool) []byte {
 	return a.AppendTo(dst)
 }
 
-func networkBits(by By, is4 bool) int {
-	switch {
-	case by == Slash24 && is4:
-		return 24
-	case by == Slash16 && is4:
-		return 16
-	case by == Slash24:
+// bits6 is how long the network of an IPv6 address is.
+func bits6(by By) int {
+	switch by {
+	case Slash24:
 		return 56
-	case by == Slash16:
+	case Slash16:
 		return 48
 	default:
 		return 64

@@ -33,7 +33,20 @@ func TestShape(t *testing.T) {
 		{"/user/550e8400-e29b-41d4-a716-446655440000/edit", "/user/*/edit"},
 		{"/user/9f86d081884c7d659a2feaa0c55ad015", "/user/*"},
 		{"/s/dBjftJeZ4CVPmB92K27uhbUJU1p1r", "/s/*"},
+		{"/user/550e8400-e29b-41d4-a716-44665544000g", "/user/*-e#b-*-a#-#g"},
 		{"/abcd1234", "/*"},
+		{"/abcde12", "/abcde#"}, // too short for an identifier
+		{"/x-abcde12", "/x-abcde#"},
+		{"/ghijk123", "/ghijk#"},         // no hexadecimal number
+		{"/ghijklmnop1", "/ghijklmnop#"}, // eleven bytes of letters and digits
+		{"/ghijklmnopq1", "/*"},          // twelve
+		{"/a-1-*-b", "/a-*-b"},           // neighbours become one
+		{"/a-1-*b", "/a-*b"},
+		{"/a1*.b", "/a#*.b"},
+		{"/-a", "/a"},
+		{"/abcdefghij-abcdefghij-abcdefghij", "/abcdefghij-abcdefghij-abcdefghij"}, // as long as a segment may be
+		{"/abcdefghij-abcdefghij-abcdefghijk", "/*"},
+		{"/a-b.css*", "/a-b.css*"},
 		{"/assets/9f86d081884c7d65.css", "/assets/*.css"},
 		{"/js/jquery-3.6.0.min.js", "/js/jquery-#.min.js"},
 		{"/img_0001.JPG", "/img-#.jpg"},
@@ -62,6 +75,7 @@ func TestShape(t *testing.T) {
 		{"/w?;;a;;&b;", "/w?a&b"},
 		{"/w?;", "/w?"},
 		{"/l?f[]=1&f[]=2&f%5Bx%5D=3&q", "/l?f&q"},
+		{"/l?a&b=1&b=2&a", "/l?a&b&a"}, // only neighbours are one
 		{"/l?a&b&c&d&e", "/l?a&b&c&d"},
 		{"/l?x8f7a9=1", "/l?*"},
 		{"/l?1704067200", "/l?*"},
@@ -82,10 +96,12 @@ func TestShape(t *testing.T) {
 
 // What a PathShape class is charged by does not hold the parameters' names.
 func TestShapePathEnd(t *testing.T) {
+	const longest = "/one-two-three-four/five-six-seven-eight/nine-ten-eleven-dozen"
 	for _, test := range []struct{ path, query, want string }{
 		{"/a/1", "", "/a/*"},
 		{"/a/1", "x=1&y=2", "/a/*?"},
 		{"", "", "/"},
+		{longest, "x", longest + "?"},
 	} {
 		text, end := appendShape([]byte("before"), test.path, test.query)
 		if got := string(text[len("before"):end]); got != test.want {

@@ -79,6 +79,7 @@ func TestPinsSurvive(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", "[", `[{"Key":{"Class":"slash32","ID":"a"},"Standing":9,"Until":"2026-11-20T13:00:00Z"}]`,
+		`[{"Key":{"Class":"slash32","ID":"a"},"Standing":0.4,"Until":"2026-11-20T13:00:00Z"}]`,
 		`[{"Key":{"Class":"slash32","ID":"` + strings.Repeat("a", 65) + `"},"Standing":2,"Until":"2026-11-20T13:00:00Z"}]`,
 		"[" + strings.Repeat(`{"Standing":1},`, mostPins) + `{"Standing":1}]`,
 	} {
@@ -88,6 +89,66 @@ func TestPinsSurvive(t *testing.T) {
 	}
 	if len(q.All(noon)) != 2 {
 		t.Error("what was not allowed changed something")
+	}
+}
+
+// TestMostPinsSurvive: as many as there may be are kept over a restart.
+func TestMostPinsSurvive(t *testing.T) {
+	var p, q Pins
+	most := make(map[limiter.Key]Pin, mostPins)
+	for i := range mostPins {
+		pin := pinOf(fmt.Sprint(i), 2, time.Minute)
+		most[pin.Key] = pin
+	}
+	p.store(most)
+	saved, err := p.AppendBinary(nil)
+	if err != nil || q.UnmarshalBinary(saved) != nil || len(q.All(noon)) != mostPins {
+		t.Errorf("%d of %d, %v", len(q.All(noon)), mostPins, err)
+	}
+}
+
+// TestPinsApply: the first key that is pinned counts, as long as its pin holds; from 1 on it
+// vouches for the client.
+func TestPinsApply(t *testing.T) {
+	of := func(pins ...Pin) (*Pins, *Result) {
+		c := mustNew(t, Config{AddressHeader: NoHeader, Classes: []Class{{Name: "slash32", By: Slash32}, {Name: "slash24", By: Slash24}}})
+		var p Pins
+		for _, pin := range pins {
+			if err := p.Set(noon, pin); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = "192.0.2.1:1"
+		var res Result
+		c.Classify(r, &res)
+		res.Standing, res.Evidence = 3, Parts
+		return &p, &res
+	}
+	network := func(standing float64) Pin {
+		return Pin{Key: limiter.Key{Class: "slash24", ID: "192.0.2.0/24"}, Standing: standing, Until: noon.Add(time.Hour)}
+	}
+	for name, x := range map[string]struct {
+		pins     []Pin
+		after    time.Duration
+		standing float64
+		evidence Evidence
+	}{
+		"no pins":            {nil, 0, 3, Parts},
+		"another's":          {[]Pin{pinOf("192.0.2.2", 2, time.Hour)}, 0, 3, Parts},
+		"its own":            {[]Pin{pinOf("192.0.2.1", 2, time.Hour)}, 0, 2, Parts | Attested},
+		"one that vouches":   {[]Pin{pinOf("192.0.2.1", 1, time.Hour)}, 0, 1, Parts | Attested},
+		"one that does not":  {[]Pin{pinOf("192.0.2.1", 0.5, time.Hour)}, 0, 0.5, Parts},
+		"until its last":     {[]Pin{pinOf("192.0.2.1", 2, time.Second)}, time.Second - 1, 2, Parts | Attested},
+		"one that has ended": {[]Pin{pinOf("192.0.2.1", 2, time.Second)}, time.Second, 3, Parts},
+		"its network's":      {[]Pin{network(4)}, 0, 4, Parts | Attested},
+		"of both its own":    {[]Pin{network(4), pinOf("192.0.2.1", 0.5, time.Hour)}, 0, 0.5, Parts},
+		"its own has ended":  {[]Pin{network(4), pinOf("192.0.2.1", 2, time.Second)}, time.Minute, 4, Parts | Attested},
+	} {
+		p, res := of(x.pins...)
+		if p.Apply(noon.Add(x.after), res); res.Standing != x.standing || res.Evidence != x.evidence {
+			t.Errorf("%s: standing %v for %v; want %v for %v", name, res.Standing, res.Evidence, x.standing, x.evidence)
+		}
 	}
 }
 

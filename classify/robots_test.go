@@ -34,7 +34,7 @@ func robots(t *testing.T, change func(*RobotsConfig)) *Robots {
 			Crawler{Name: "unchecked", Agents: []string{"uncheckedbot"}}),
 		Hosts: hosts{
 			"66.249.66.1": "crawl-66-249-66-1.googlebot.com", "2001:4860:4801::1": "crawl6.googlebot.com",
-			"198.51.100.1": "", "198.51.100.2": "x.search.msn.com",
+			"198.51.100.1": "", "198.51.100.2": "x.search.msn.com", "198.51.100.3": "crawl.notgooglebot.com", "198.51.100.4": "crawl.googlebot.com.example.net",
 		},
 	}
 	if change != nil {
@@ -85,6 +85,8 @@ func TestRecognise(t *testing.T) {
 		{"not on the list", "20.191.46.7", "DuckDuckBot/1.1", lie, "slash32 20.191.46.7, slash24 20.191.46.0/24, userAgent duckduckbot, path /a, site.told 20.191.46.7"},
 		{"a liar", "198.51.100.1", googlebot, lie, "slash32 198.51.100.1, slash24 198.51.100.0/24, userAgent googlebot, path /a, site.told 198.51.100.1"},
 		{"another's robot", "198.51.100.2", googlebot, lie, "slash32 198.51.100.2, slash24 198.51.100.0/24, userAgent googlebot, path /a, site.told 198.51.100.2"},
+		{"a domain that ends alike", "198.51.100.3", googlebot, lie, "slash32 198.51.100.3, slash24 198.51.100.0/24, userAgent googlebot, path /a, site.told 198.51.100.3"},
+		{"a domain that has it within", "198.51.100.4", googlebot, lie, "slash32 198.51.100.4, slash24 198.51.100.0/24, userAgent googlebot, path /a, site.told 198.51.100.4"},
 		{"nobody knows yet", "203.0.113.1", googlebot, no, "slash32 203.0.113.1, slash24 203.0.113.0/24, userAgent googlebot, path /a, site.told 203.0.113.1"},
 		{"by its name alone", "203.0.113.1", gptbot, pooled, "robot gptbot, robot (others), slash32 203.0.113.1, slash24 203.0.113.0/24, userAgent gptbot, path /a, site.told 203.0.113.1"},
 		{"a crawler that nobody can verify", "203.0.113.1", "UncheckedBot/1", pooled, "robot unchecked, robot (others), slash32 203.0.113.1, slash24 203.0.113.0/24, userAgent uncheckedbot, path /a, site.told 203.0.113.1"},
@@ -160,6 +162,12 @@ func TestKey(t *testing.T) {
 			t.Errorf("%s: %v, %t", class, k, ok)
 		}
 	}
+	if res.Keep(func(string) bool { return false }); len(res.Keys()) != 0 {
+		t.Errorf("keys %v", res.Keys())
+	}
+	if k, ok := res.Key("slash32"); ok {
+		t.Errorf("without any key left, %v stands in place of one", k)
+	}
 	c, _ := New(Config{Classes: []Class{{Name: "slash32", By: Slash32}}})
 	c.Classify(newRequest("192.0.2.1", person), res) // the same memory, for somebody else
 	if k, ok := res.Key("userAgent"); ok || res.Account || res.Pooled || res.Share != 0 {
@@ -197,7 +205,7 @@ func TestFull(t *testing.T) {
 func TestAccountOf(t *testing.T) {
 	x := robots(t, nil)
 	for agent, want := range map[string]string{
-		googlebot: "googlebot", "googleother": "googlebot", "gptbot": "gptbot", gptbot: "gptbot", person: "", "curl/8": "",
+		googlebot: "googlebot", "googleother": "googlebot", "gptbot": "gptbot", gptbot: "gptbot", person: "", "curl/8": "", "Foo Spider/1": "foo spider",
 	} {
 		if k, ok := x.AccountOf(agent); k.ID != want || ok != (want != "") {
 			t.Errorf("%s: %v, %t", agent, k, ok)

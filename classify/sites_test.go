@@ -84,8 +84,12 @@ func TestExemptAtASite(t *testing.T) {
 		"http://shop.example/pay/now": true, "http://shop.example/": false, "http://blog.example/pay/now": false, "http://invented.example/pay/now": false,
 	} {
 		var who Result
-		if c.Classify(httptest.NewRequest(http.MethodGet, url, nil), &who); who.Exempt != want {
+		r := httptest.NewRequest(http.MethodGet, url, nil)
+		if c.Classify(r, &who); who.Exempt != want {
 			t.Errorf("%s: exempt is %t, want %t", url, who.Exempt, want)
+		}
+		if c.Exempts(who.Client, r.URL) != want {
+			t.Errorf("%s: a plain request is exempt: %t", url, !want)
 		}
 	}
 }
@@ -104,6 +108,7 @@ func TestBadSites(t *testing.T) {
 		{"lower case", []Site{{Name: "a", Hosts: []string{"A.example"}}}},
 		{"without a port", []Site{{Name: "a", Hosts: []string{"a.example:80"}}}},
 		{"lower case", []Site{{Name: "a", Hosts: []string{"*."}}}},
+		{"lower case", []Site{{Name: "a", Hosts: []string{"a.*.example"}}}},
 		{"exemption 1", []Site{{Name: "a", Hosts: []string{"a"}, Exempt: []Exemption{{}}}}},
 	} {
 		if _, err := New(Config{AddressHeader: NoHeader, Sites: c.sites}); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -26,6 +26,9 @@ func TestSaysBrowser(t *testing.T) {
 	})
 }
 
+// ofLetters is a word of n letters.
+func ofLetters(n int) string { return strings.Repeat("x", n) }
+
 func TestFamily(t *testing.T) {
 	const chromeOnWindows = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
 	tests := []struct{ agent, want string }{
@@ -45,6 +48,10 @@ func TestFamily(t *testing.T) {
 		{chromeOnWindows + " Edg/131.0.0.0", "edge windows"},
 		{chromeOnWindows + " OPR/95.0.0.0", "opera windows"},
 		{strings.Replace(chromeOnWindows, "Chrome", "HeadlessChrome", 1), "headlesschrome windows"},
+		{chromeOnWindows + " YaBrowser/24.1", "yabrowser windows"},
+		{"Mozilla/5.0 (Linux; Android 13; SM-S901B) AppleWebKit/537.36 SamsungBrowser/24.0 Chrome/117.0 Mobile Safari/537.36", "samsungbrowser android"},
+		{"Mozilla/5.0 (Linux; U; Android 11; en-US) AppleWebKit/537.36 Chrome/100.0 UCBrowser/13.4 Mobile Safari/537.36", "ucbrowser android"},
+		{"Mozilla/5.0 (X11; CrOS x86_64 14541.0.0) AppleWebKit/537.36 Chrome/131.0.0.0 Safari/537.36", "chrome cros"},
 		{"Mozilla/5.0 (X11; Linux x86_64; rv:109.0) Gecko/20100101 Firefox/115.0", "firefox linux"},
 		{"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.1 Safari/605.1.15", "safari macintosh"},
 		{"Mozilla/5.0 (iPhone; CPU iPhone OS 16_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148", "webkit iphone"},
@@ -60,6 +67,19 @@ func TestFamily(t *testing.T) {
 		{"Mozilla/5.0 (compatible; Yahoo! Slurp; http://help.yahoo.com/help/us/ysearch/slurp)", "slurp"},
 		{"Mozilla/5.0 (compatible; AhrefsSiteAudit/6.1; +http://ahrefs.com/robot/)", "ahrefssiteaudit"},
 		{"Mozilla/5.0 (compatible; Foo Bot/1.0)", "foo bot"},
+		{"Mozilla/5.0 (compatible; Linux; Foo/1)", "mozilla linux"},    // behind a platform stands no name
+		{"Mozilla/5.0 (compatible; Foo Linux Bar/1)", "foo linux bar"}, // in a name it may
+		{"Foo Chrome Bar bot", "foo bar bot"},                          // a browser is no part of a name
+		{"Chrome Foo bot", "bot"},                                      // nor does one begin behind it
+		{"Foo Mozilla Bar bot", "foo"},
+		{"curl/7.68.0 libcurl/7.68.0", "curl"}, // each of these ends a name
+		{"curl(libcurl", "curl"},
+		{"curl)libcurl", "curl"},
+		{"curl;libcurl", "curl"},
+		{"curl,libcurl", "curl"},
+		{"curl+libcurl", "curl"},
+		{ofLetters(24) + " " + ofLetters(24) + " " + ofLetters(14), ofLetters(24) + " " + ofLetters(24) + " " + ofLetters(14)}, // 64 bytes
+		{ofLetters(24) + " " + ofLetters(24) + " " + ofLetters(15), ofLetters(24) + " " + ofLetters(24)},
 		{"Screaming Frog SEO Spider/16.0", "screaming frog seo"},
 		{"facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)", "facebookexternalhit"},
 		{"curl/7.68.0", "curl"},

@@ -10,6 +10,9 @@ import (
 func TestTable(t *testing.T) {
 	sound := regexp.MustCompile(`^[a-z][A-Za-z0-9]{0,31}$`)
 	seen := make(map[string]bool)
+	if len(Kinds()) == 0 {
+		t.Error("there are no classes")
+	}
 	for i, k := range Kinds() {
 		switch {
 		case !sound.MatchString(k.Name), seen[k.Name]:

@@ -74,6 +74,7 @@ func prefixes(texts ...string) (all []netip.Prefix) {
 func TestPrefixesByHand(t *testing.T) {
 	for text, want := range map[string]string{
 		"::ffff:0:0/96": "0.0.0.0/0", "::ffff:192.0.2.0/120": "192.0.2.0/24", "::ffff:0:0/95": "::fffe:0:0/95", "192.0.2.7/24": "192.0.2.0/24",
+		"2001:db8::1:7/112": "2001:db8::1:0/112",
 	} {
 		if got := Unmap(netip.MustParsePrefix(text)); got.String() != want {
 			t.Errorf("%s becomes %s, want %s", text, got, want)

@@ -58,7 +58,10 @@ func TestFetchModeIsMissing(t *testing.T) {
 			r.RemoteAddr, r.TLS = "192.0.2.1:1", new(tls.ConnectionState)
 			r.Header.Del("X-Forwarded-Proto")
 		}, classify.Contradiction},
-		"the first says https":   {func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "HTTPS , http") }, classify.Contradiction},
+		"the first says https": {func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "HTTPS , http") }, classify.Contradiction},
+		"one that may not send it": {func(r *http.Request) {
+			r.Header.Set("User-Agent", "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/15.0 Safari/605.1.15")
+		}, 0},
 		"a WebSocket":            {func(r *http.Request) { r.Header.Set("Upgrade", "websocket") }, 0},
 		"a download, resumed":    {func(r *http.Request) { r.Header.Set("Range", "bytes=9-") }, 0},
 		"a form":                 {func(r *http.Request) { r.Method = http.MethodPost }, 0},

@@ -3,8 +3,10 @@ package standing
 import (
 	"crypto/tls"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -39,8 +41,10 @@ func TestContradictionsByHand(t *testing.T) {
 	if !sendsFetchMode(agent) || !sendsFetchMode(chrome) || sendsFetchMode(older) {
 		t.Error("the least versions send Sec-Fetch-Mode, and older ones may not")
 	}
-	if n := versionOf("a Chrome/1000999", " Chrome/"); n != 1000 {
-		t.Errorf("a version of %d", n)
+	for agent, want := range map[string]int{"a Chrome/1000999": 1000, "a Chrome/7a": 7, "a Chrome/79.9": 79, "a Chrome/": 0, "a": 0} {
+		if n := versionOf(agent, " Chrome/"); n != want {
+			t.Errorf("%q has the version %d, want %d", agent, n, want)
+		}
 	}
 	secure := httptest.NewRequest(http.MethodGet, "/", nil)
 	secure.TLS = new(tls.ConnectionState)
@@ -67,6 +71,17 @@ func TestCookiesAreBounded(t *testing.T) {
 	eachCookie([]string{strings.Repeat("a=0123456789abcdef; ", maxCookies+5)}, func(string, string) bool { n++; return true })
 	if n != maxCookies {
 		t.Errorf("%d cookies of one request are looked at, want %d", n, maxCookies)
+	}
+	var names []string
+	lines := []string{"lang=en; a=0123456789abcdef;b;c=0123456789abcdef0; d=", "e=0123456789abcdef", strings.Repeat(" ", maxCookie) + "f=0123456789abcdef"}
+	eachCookie(lines, func(name, _ string) bool { names = append(names, name); return true })
+	if !slices.Equal(names, []string{"a", "c", "e"}) {
+		t.Errorf("%q are looked at: what is short tells nobody apart, and a long header is cut", names)
+	}
+	names = nil
+	eachCookie(lines, func(name, _ string) bool { names = append(names, name); return false })
+	if !slices.Equal(names, []string{"a"}) {
+		t.Errorf("%q are looked at after the first one was enough", names)
 	}
 	for size, want := range map[int]bool{leastSecret - 1: false, leastSecret: true, mostSecret: true, mostSecret + 1: false} {
 		if isSecret(strings.Repeat("x", size)) != want {
@@ -99,6 +114,87 @@ func TestHandedOut(t *testing.T) {
 		if _, ok := own.find(5, 1+i*step); ok != (i != 1) {
 			t.Errorf("cookie %d is there: %t", i, ok)
 		}
+	}
+}
+
+// TestHandedOutAgain: a cookie that is given again is as one that was given last, also where
+// the count of them begins anew.
+func TestHandedOutAgain(t *testing.T) {
+	const step = 2 * handedRegion
+	for _, given := range []uint32{0, math.MaxUint32 - 5, math.MaxUint32 - handedWays} {
+		h := handedOut{given: given}
+		put := func(i, to int) { h.put(handed{value: 1 + uint64(i)*step, network: 5, to: uint32(to)}) }
+		for i := range handedWays {
+			put(i, i)
+		}
+		put(0, 0)
+		put(handedWays, handedWays) // another address's: the oldest of all makes room
+		for i := range handedWays + 1 {
+			if _, ok := h.find(5, 1+uint64(i)*step); ok != (i != 1) {
+				t.Errorf("from %d on: cookie %d is there: %t", given, i, ok)
+			}
+		}
+		h.sets, h.given = nil, given
+		for i := range handedAddress {
+			put(i, 9)
+		}
+		put(0, 9)
+		put(handedAddress, 9) // one more than half of the set: the oldest of its own
+		for i := range handedAddress + 1 {
+			if _, ok := h.find(5, 1+uint64(i)*step); ok != (i != 1) {
+				t.Errorf("from %d on: cookie %d of one address is there: %t", given, i, ok)
+			}
+		}
+	}
+}
+
+// TestHandedOutIsTaken: as a session is proven, all that it was given there is taken out, once,
+// and nobody else's.
+func TestHandedOutIsTaken(t *testing.T) {
+	var h handedOut
+	if _, ok := h.find(5, 1); ok {
+		t.Error("a cookie is there before any was given")
+	}
+	all := []handed{
+		{value: 1, id: 3, network: 5}, {value: 3, id: 3, network: 5}, {value: 1 + 2*handedRegion, id: 3, network: 5},
+		{value: 7, id: 4, network: 5}, {value: 9, id: 3, network: 6},
+	}
+	for _, e := range all {
+		h.put(e)
+	}
+	for _, want := range [][]uint64{{1, 1 + 2*handedRegion, 3}, nil} {
+		var got []uint64
+		h.take(5, 3, func(value uint64) { got = append(got, value) })
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%d are taken out, want %d", got, want)
+		}
+	}
+	for i, e := range all {
+		if _, ok := h.find(e.network, e.value); ok != (i >= 3) {
+			t.Errorf("cookie %d is there: %t", e.value, ok)
+		}
+	}
+}
+
+// TestNetworksAreApart: the cookies of one network are remembered together, and those of several
+// apart.
+func TestNetworksAreApart(t *testing.T) {
+	j, err := New([16]byte{1}, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[uint32]bool{}
+	for i := range byte(100) {
+		first, last := netip.AddrFrom4([4]byte{192, 0, i, 0}), netip.AddrFrom4([4]byte{192, 0, i, 255})
+		if j.hashOfNetwork(first) != j.hashOfNetwork(last) {
+			t.Errorf("%v and %v are of two networks", first, last)
+		}
+		seen[setOf(j.hashOfNetwork(first), 1)] = true
+	}
+	if len(seen) < 90 {
+		t.Errorf("100 networks have %d places", len(seen))
 	}
 }
 
@@ -140,7 +236,8 @@ func TestNamesHold(t *testing.T) {
 		"at the bound": {0, 10, namesHold, false},
 		"met at it":    {10, 0, namesHold, false},
 	} {
-		n := names{read: c.read, met: c.met}
+		n := names{read: c.read, met: c.met, open: 1}
+		n.done(c.now, nil) // a page that names nothing, or could not be read
 		if n.may(c.now, 1) != c.may {
 			t.Errorf("%s: %t", name, !c.may)
 		}
@@ -159,7 +256,14 @@ func TestPagesByHand(t *testing.T) {
 	if len(p.body) != pageBytes {
 		t.Errorf("%d bytes are kept, want %d", len(p.body), pageBytes)
 	}
-	p.body = nil
+	p.gzipped, p.body = true, nil
+	for range 3 {
+		p.Write(make([]byte, gzippedBytes/2+1))
+	}
+	if len(p.body) != gzippedBytes {
+		t.Errorf("%d compressed bytes are kept, want %d", len(p.body), gzippedBytes)
+	}
+	p.gzipped, p.body = false, nil
 	for i := range pageNames + 10 {
 		fmt.Fprintf(p, `<img src="%d.png">`, i)
 	}

@@ -1,7 +1,9 @@
 package standing
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +55,34 @@ func TestFaces(t *testing.T) {
 	}
 }
 
+// TestFacesGoByAllOfTheUserAgent: each byte of it makes a difference, wherever it stands, as far as it is
+// looked at, and in which order they stand.
+func TestFacesGoByAllOfTheUserAgent(t *testing.T) {
+	x := newStandingSite(t)
+	agent := []byte(strings.Repeat("Mozilla/5.0 ", 100))
+	differs := func(at int) bool {
+		for c := byte('a'); c <= 'z'; c++ {
+			other := bytes.Clone(agent)
+			other[at] = c
+			if x.s.face([]string{string(other)}) != x.s.face([]string{string(agent)}) {
+				return true
+			}
+		}
+		return false
+	}
+	for at := range agent {
+		if want := at < longestAgent; differs(at) != want {
+			t.Errorf("byte %d makes a difference: %t", at, !want)
+		}
+	}
+	agent = agent[:41]
+	for at := range agent {
+		if !differs(at) {
+			t.Errorf("byte %d of 41 makes no difference", at)
+		}
+	}
+}
+
 // TestFollows checks which parts are those of the page that was just served.
 func TestFollows(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -65,6 +95,8 @@ func TestFollows(t *testing.T) {
 		"a little later":              {"/a.css", nil, 20 * time.Second, true},
 		"too late":                    {"/a.css", nil, 21 * time.Second, false},
 		"by what it is for":           {"/a", []string{"Sec-Fetch-Dest: image", "Sec-Fetch-Site: same-origin"}, 0, true},
+		"a sibling site's":            {"/a", []string{"Sec-Fetch-Dest: image", "Sec-Fetch-Site: same-site"}, 0, true},
+		"of no site":                  {"/a.css", []string{"Referer: example.com/page"}, 0, false},
 		"another site's":              {"/a", []string{"Sec-Fetch-Dest: image", "Sec-Fetch-Site: cross-site"}, 0, false},
 		"MediaWiki's":                 {"/w/load.php?modules=startup&only=scripts", nil, time.Second, true},
 		"WordPress's":                 {"/wp-admin/load-styles.php?c=0", nil, time.Second, true},

@@ -188,10 +188,15 @@ func TestParts(t *testing.T) {
 		"from another site":         {"/a.css", []string{"Sec-Fetch-Site: cross-site"}, time.Second, 1, 200, 0},
 		"a page that is no part":    {"/a.html", nil, time.Second, 1, 200, 0},
 		"a script without its name": {"/a.php", []string{"Sec-Fetch-Dest: script", "Sec-Fetch-Site: same-origin"}, time.Second, 0, 200, 0},
+		"parts of no page":          {"/a.css", nil, time.Second, -1, 200, 0},
 		"a download":                {"/a.css", []string{"Sec-Fetch-Dest: document"}, time.Second, 1, 200, 0},
 	} {
 		x := newStandingSite(t)
 		for range c.pages {
+			x.ask(0, "192.0.2.1", "/", nil)
+		}
+		if c.pages < 0 { // its answer was none
+			x.status = http.StatusNotFound
 			x.ask(0, "192.0.2.1", "/", nil)
 		}
 		x.status = c.status
@@ -220,6 +225,10 @@ func TestPartsOfTheFirstPage(t *testing.T) {
 	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
 	for range 2 {
 		x.ask(time.Second, "192.0.2.1", "/a.css", []string{"Cookie: " + sid})
+	}
+	key := x.ask(2*time.Second, "192.0.2.1", "/a.css", []string{"Cookie: " + sid}).Keys()[0]
+	if v, ok := x.s.Visits(noon.Add(2*time.Second), key.ID); !ok || v.Pages < 0.99 || v.Pages > 1 {
+		t.Errorf("it has %g pages, want the one that it was given with", v.Pages)
 	}
 	expectStanding(t, "the second page", x.ask(5*time.Second, "192.0.2.1", "/", []string{"Cookie: " + sid}), 4, classify.Cookie|classify.Parts)
 }
@@ -251,7 +260,46 @@ func TestAttested(t *testing.T) {
 		}
 	}
 	x := newStandingSite(t)
-	expectStanding(t, "a trusted network", x.ask(0, "10.1.2.3", "/", nil), 4, classify.Attested)
+	expectStanding(t, "a trusted network", x.ask(0, "10.1.2.3", "/", nil, Header+": 0.5"), 4, classify.Attested)
+	expectStanding(t, "a trusted network, of which the backend thinks less", x.ask(0, "10.1.2.3", "/", nil), 4, classify.Attested)
+}
+
+// TestNobody: a request that is not judged is as a stranger's, and nothing is remembered of it.
+func TestNobody(t *testing.T) {
+	c, err := classify.New(classify.Config{Exempt: []classify.Exemption{{Path: "/free"}}, Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newStandingSite(t)
+	r := pageRequest("192.0.2.1")
+	r.URL.Path = "/free"
+	var res classify.Result
+	var visit Visit
+	c.Classify(r, &res)
+	res.Standing, res.Evidence, res.Company, res.Address = 3, classify.Cookie, 2, "192.0.2.9"
+	res.Session, res.Face, res.Follows = true, 3, true
+	x.s.Assess(noon, r, &res, &visit)
+	if res.Standing != 1 || res.Evidence != 0 || res.Company != 1 || res.Address != "" || res.Session || res.Face != 0 || res.Follows {
+		t.Errorf("it is judged: %+v", res)
+	}
+	before, _ := x.s.AppendBinary(nil)
+	h := http.Header{"Content-Type": {"text/html"}, "Set-Cookie": {sid}, Header: {"8"}}
+	x.s.Answered(noon, r, &visit, http.StatusOK, h)
+	after, _ := x.s.AppendBinary(nil)
+	if string(before) != string(after) || len(h[Header]) > 0 {
+		t.Errorf("something is remembered of it, or told to it: %v", h)
+	}
+	post := pageRequest("192.0.2.1")
+	post.Method, post.URL.Path = http.MethodPost, "/a.css"
+	if isPart(post) {
+		t.Error("what is posted is a part of a page")
+	}
+	if isPartType(http.Header{}) {
+		t.Error("an answer without a type is that of a part")
+	}
+	if _, err := New([16]byte{}, Config{Trusted: []netip.Prefix{{}}}); err == nil {
+		t.Error("a network that is none is trusted")
+	}
 }
 
 func TestContradiction(t *testing.T) {

@@ -100,6 +100,23 @@ func TestNamesDoNotDecide(t *testing.T) {
 	}
 }
 
+// TestEncodings: a page that cannot be read takes no place of one that can.
+func TestEncodings(t *testing.T) {
+	for _, x := range []struct {
+		encoding []string
+		want     bool
+	}{{nil, true}, {[]string{"gzip"}, true}, {[]string{"br"}, false}, {[]string{"gzip", "br"}, false}, {[]string{"br", "gzip"}, false}} {
+		s, err := New([16]byte{}, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := http.Header{"Content-Encoding": x.encoding}
+		if p := s.Page(noon, pageRequest("192.0.2.1"), &Visit{unread: true}, h); (p != nil) != x.want || s.names.open == 1 != x.want {
+			t.Errorf("%q is read: %t", x.encoding, p != nil)
+		}
+	}
+}
+
 // TestPagesAreReadWithinBounds checks that few are read at a time, and those of who
 // shows its parts anyway are not.
 func TestPagesAreReadWithinBounds(t *testing.T) {
@@ -175,6 +192,10 @@ func TestEachName(t *testing.T) {
 		`<link href=/i.ico rel="shortcut icon"><link href="/p" rel="modulepreload">`: {"/i.ico", "/p"},
 		`<link rel="alternate" href="/feed"><link src="/x" rel=stylesheet>`:          nil,
 		`<imgx src=/a><scripts src=/b>`:                                              nil,
+		`<picture><source srcset="/a.webp"><source srcset=/b.png></picture>`:         {"/a.webp", "/b.png"},
+		`<strong src=/a><lint rel=icon href=/b><inf src=/c>`:                         nil,
+		`<img rel=icon href=/a><script rel=icon href=/b>`:                            nil,
+		`<img / src=/a><img alt/src=/b>`:                                             {"/a", "/b"},
 		`<img data-src=/a src>`:                                                      {""},
 		`<img src="/a`:                                                               nil,
 		`<img src=/a`:                                                                nil,

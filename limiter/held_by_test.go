@@ -1,0 +1,96 @@
+package limiter
+
+import "testing"
+
+// TestWhatHoldsTooMuch: of eleven workers an address may hold five; those that compute have a worker for each CPU all the
+// same, and who left too many requests behind gets none for what is not short.
+func TestWhatHoldsTooMuch(t *testing.T) {
+	type keys [2]struct{ holds, orphans int32 }
+	for name, x := range map[string]struct {
+		level   level
+		idle    float64
+		probe   bool
+		keys    keys
+		strange int   // workers that strangers hold; above 0 the request is one
+		bad     int32 // that its client misjudged
+		badAll  int
+		ahead   bool
+		want    Barrier
+		key     int
+	}{
+		"nothing is held":                 {level: waitsAt(3), idle: 9},
+		"four":                            {level: waitsAt(3), idle: 9, keys: keys{{holds: 4}}},
+		"five":                            {level: waitsAt(3), idle: 9, keys: keys{{holds: 5}}, want: KeyHolds},
+		"its network holds seven":         {level: waitsAt(3), idle: 9, keys: keys{1: {holds: 7}}},
+		"its network holds eight":         {level: waitsAt(3), idle: 9, keys: keys{1: {holds: 8}}, want: KeyHolds, key: 1},
+		"one orphan":                      {level: waitsAt(3), idle: 9, keys: keys{{orphans: 1}}},
+		"two orphans":                     {level: waitsAt(3), idle: 9, keys: keys{{orphans: 2}}, want: Orphans},
+		"its network left three":          {level: waitsAt(3), idle: 9, keys: keys{1: {orphans: 3}}},
+		"its network left four":           {level: waitsAt(3), idle: 9, keys: keys{1: {orphans: 4}}, want: Orphans, key: 1},
+		"strangers hold four":             {level: waitsAt(3), idle: 9, strange: 4},
+		"strangers hold five":             {level: waitsAt(3), idle: 9, strange: 5, want: StrangersHold},
+		"but it computes, and holds none": {level: 3, strange: 5},
+		"it computes, and holds one":      {level: 3, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
+		"a short one of who holds seven":  {level: 0, keys: keys{{holds: 7}}},
+		"a short one of who holds eight":  {level: 0, keys: keys{{holds: 8}}, want: KeyHolds},
+		"it is tried, with five held":     {level: fresh, probe: true, keys: keys{{holds: 5}}},
+		"it is not tried, with five held": {level: fresh, keys: keys{{holds: 5}}, want: KeyHolds},
+		"it is tried, with two orphans":   {level: fresh, probe: true, keys: keys{{orphans: 2}}, want: Orphans},
+		"a short one, with two orphans":   {level: 0, keys: keys{{orphans: 2}}},
+		"its client misjudged one":        {level: 0, bad: 1},
+		"and is ahead":                    {level: 0, bad: 1, ahead: true, want: Misjudged},
+		"four are misjudged, it is ahead": {level: 0, badAll: 4, ahead: true},
+		"five are misjudged":              {level: 0, badAll: 5},
+		"five, and it is ahead":           {level: 0, badAll: 5, ahead: true, want: Misjudged},
+		"five, and it holds a worker":     {level: 0, badAll: 5, keys: keys{{holds: 1}}, want: Misjudged},
+	} {
+		g := shaped()
+		r := &Ticket{n: 2, likelyIdle: x.idle, sure: true, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, ahead: x.ahead}}
+		for i, part := range []float32{0.5, 0.75} {
+			r.reservations[i] = reservation{bucket: &bucket{holds: x.keys[i].holds, orphans: x.keys[i].orphans}, workers: part}
+		}
+		r.stranger, g.home.strangerLong, g.home.misjudged.known = x.strange > 0, x.strange, x.badAll
+		if by, key := g.heldBy(r, x.probe); by != x.want || key != x.key || g.mayHold(r, x.probe) != (x.want == nothing) {
+			t.Errorf("%s: barrier %d of key %d, want %d of %d", name, by, key, x.want, x.key)
+		}
+		for i := range r.reservations {
+			r.reservations[i].workers = 0 // any number
+		}
+		if by, _ := g.heldBy(r, x.probe); by == KeyHolds {
+			t.Errorf("%s: a class without a part holds too much", name)
+		}
+	}
+}
+
+// TestWhoseDoingItIs: who waits for its own requests, or is ahead of its share, waits by its own doing.
+func TestWhoseDoingItIs(t *testing.T) {
+	g := shaped()
+	r := &Ticket{n: 1, sure: true, queueEntry: queueEntry{level: 3, site: &g.home, client: new(client), flow: new(flow)}}
+	r.reservations[0] = reservation{bucket: new(bucket), workers: 0.5}
+	expect := func(what string, want bool) {
+		t.Helper()
+		if g.isOwnDoing(0, r) != want {
+			t.Errorf("%s: its own doing: %t", what, !want)
+		}
+	}
+	expect("it stands behind its own", true)
+	g.home.queues[3].within.push(r)
+	expect("others go first", false)
+	if r.ahead = true; g.load.computing[0] == 0 {
+		g.load.computing[0] = 2
+	}
+	expect("it is ahead", true)
+	r.stranger = true
+	expect("strangers are", false)
+	r.stranger, r.ahead, r.likelyIdle, r.level = false, false, 9, waitsAt(3)
+	r.reservations[0].bucket.holds = 5
+	expect("its client holds its part", true)
+	r.n, r.reservations[1] = 2, r.reservations[0]
+	r.reservations[0] = reservation{bucket: new(bucket), workers: 0.5}
+	expect("its network holds that", false)
+	r.n, r.level, r.likelyIdle = 1, 0, 0
+	g.home.misjudged.known, r.reservations[0].bucket.holds = 5, 1
+	expect("others misjudged", false)
+	r.client.misjudged = 1
+	expect("its client did, too", true)
+}

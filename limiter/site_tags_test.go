@@ -1,0 +1,135 @@
+package limiter
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// siteAt is a site of a gate of two CPUs whose sites' clock is at 100. Sites with shares of 2 in all want
+// something.
+func siteAt(virtualTime, share float64) (*gate, *Ticket) {
+	g := newGate(nil)
+	g.divided, g.ranking.cpus = true, 2
+	g.clock = clock{systemVirtualTime: 100, active: 2}
+	s := &site{among: flow{virtualTime: virtualTime, share: share}}
+	return g, &Ticket{queueEntry: queueEntry{site: s}}
+}
+
+// TestPartOfASite: what it has of the machine while all want theirs; all of it where nobody else does.
+func TestPartOfASite(t *testing.T) {
+	for share, want := range map[float64]float64{1: 0.5, 2: 1, 0.5: 0.25, 5: 1} {
+		if g, x := siteAt(0, share); g.part(x.site) != want {
+			t.Errorf("a share of %g is %g of the machine, want %g", share, g.part(x.site), want)
+		}
+	}
+	g, x := siteAt(0, 1)
+	if g.machine(3) != 3 {
+		t.Errorf("three seconds of two CPUs for shares of 2 are %g on the clock", g.machine(3))
+	}
+	if g.clock.active = 0; g.part(x.site) != 1 || math.IsInf(g.machine(1), 0) {
+		t.Errorf("where nobody wants anything it has %g", g.part(x.site))
+	}
+	other := &site{among: flow{share: 3}}
+	for name, c := range map[string]struct {
+		present []*site
+		want    float64
+	}{"with another one": {[]*site{x.site, other}, 0.5}, "alone": {[]*site{x.site}, 2}, "not there itself": {[]*site{other}, 2. / 3}, "nobody": {nil, 2}} {
+		if g.present = c.present; math.Abs(g.guaranteed(x.site)-c.want) > 1e-9 {
+			t.Errorf("%s: %g CPUs are its own, want %g", name, g.guaranteed(x.site), c.want)
+		}
+	}
+}
+
+// TestTagOfASite: what a site could not take counts for a few seconds of the machine.
+func TestTagOfASite(t *testing.T) {
+	for virtualTime, want := range map[float64]float64{110: 110, 100: 100, 97: 97, 90: 100 - siteLag} {
+		if g, x := siteAt(virtualTime, 1); g.tag(x.site) != want {
+			t.Errorf("at %g its tag is %g, want %g", virtualTime, g.tag(x.site), want)
+		}
+	}
+}
+
+// TestChargesOfSites: a site is charged with what a request costs, whatever it was charged with before; its
+// lead is bounded, and no more is given back than was taken.
+func TestChargesOfSites(t *testing.T) {
+	for name, x := range map[string]struct {
+		at, first, then, settled float64
+		want                     float64 // the site's virtual time
+	}{
+		"as guessed":       {100, 0.3, 0.3, 0.3, 100.6},
+		"less":             {100, 0.3, 0.3, 0.1, 100.2},
+		"nothing":          {100, 0.3, 0.3, 0, 100},
+		"more as it ran":   {100, 0.3, 1, 1, 102},
+		"more in the end":  {100, 0.3, 0.3, 1, 102},
+		"less as it ran":   {100, 0.3, 0.1, 0.3, 100.6},
+		"up to the bound":  {100, 9, 10, 10, 120},
+		"beyond it":        {100, 9, 11, 11, 120},
+		"half of that":     {100, 9, 12, 6, 110},
+		"beyond it before": {130, 1, 2, 2, 130},
+		"behind the clock": {98, 1, 1, 1, 100},
+	} {
+		g, r := siteAt(x.at, 0.5)
+		g.chargeSite(r, x.first)
+		g.chargeSite(r, x.then)
+		if g.settleSite(time.Second, r, x.settled); math.Abs(r.site.among.virtualTime-x.want) > 1e-9 {
+			t.Errorf("%s: it is at %g, want %g", name, r.site.among.virtualTime, x.want)
+		}
+		if r.site.settled != x.settled || r.site.ended != 1 || r.site.used.sum != x.settled || r.site.light.sum != x.settled || g.clock.systemVirtualTime != 100+x.settled/2 {
+			t.Errorf("%s: %+v; the clock is at %g", name, r.site, g.clock.systemVirtualTime)
+		}
+		g, r = siteAt(x.at, 0.5)
+		g.chargeSite(r, x.first)
+		g.chargeSite(r, x.then)
+		if g.undoSite(r); math.Abs(r.site.among.virtualTime-x.at) > 1e-9 || r.siteCharge != (siteCharge{}) {
+			t.Errorf("%s: given back, it is at %g", name, r.site.among.virtualTime)
+		}
+	}
+	g, r := siteAt(100, 1)
+	r.rung = lightRung + 1
+	if g.settleSite(0, r, 1); r.site.light.sum != 0 || r.site.used.sum != 1 {
+		t.Errorf("a long one counts as a light one: %+v", r.site.light)
+	}
+	g, r = siteAt(100, 1)
+	g.divided = false
+	if g.settleSite(0, r, 1); r.site.among.virtualTime != 100 || r.site.settled != 1 || r.site.used.sum != 0 {
+		t.Errorf("where no sites are told apart: %+v", r.site)
+	}
+}
+
+// TestTurnsOfSites: the least tag is first, of equal ones the first name; who had less than its share lately goes
+// a second of the machine earlier.
+func TestTurnsOfSites(t *testing.T) {
+	for name, x := range map[string]struct {
+		a, b         float64 // their tags
+		usedA, usedB float64 // CPU-seconds lately; each has one CPU
+		want         string
+	}{
+		"a is before":                   {100, 101, 20, 20, "ab"},
+		"b is before":                   {101, 100, 20, 20, "ba"},
+		"even":                          {100, 100, 20, 20, "ab"},
+		"b had less":                    {100, 100.9, 20, 5, "ba"},
+		"b had less, and is far behind": {100, 101.1, 20, 5, "ab"},
+		"both had less":                 {100, 100.9, 5, 5, "ab"},
+		"b had just its share":          {100, 100.9, 20, 10, "ab"},
+	} {
+		g, _ := siteAt(0, 1)
+		a := &site{name: "a", among: flow{virtualTime: x.a, share: 1}, used: use{sum: x.usedA}}
+		b := &site{name: "b", among: flow{virtualTime: x.b, share: 1}, used: use{sum: x.usedB}}
+		g.contending = []*site{b, a}
+		got := ""
+		for s := range g.inTurn(0) {
+			got += s.name
+		}
+		if got != x.want {
+			t.Errorf("%s: they are taken as %s, want %s", name, got, x.want)
+		}
+	}
+	g, _ := siteAt(0, 1)
+	slow, fast := &site{name: "slow", queued: 3, among: flow{share: 1}}, &site{name: "fast", queued: 5, among: flow{share: 2}}
+	for _, g.contending = range [][]*site{{slow, fast}, {fast, slow}} {
+		if g.fattest() != slow {
+			t.Error("five for two shares are more than three for one")
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package limiter
+
+import (
+	"math"
+	"testing"
+)
+
+// TestStrangersShare: at least what is configured, and half of what all others have who want
+// something.
+func TestStrangersShare(t *testing.T) {
+	for name, x := range map[string]struct {
+		active, was, want float64
+		work              int
+	}{
+		"nobody else":            {0, 0.1, 0.3, 0},
+		"few others":             {0.4, 0.1, 0.3, 0},
+		"many others":            {2, 0.1, 1, 0},
+		"many beside themselves": {2.5, 0.5, 1, 1},
+	} {
+		s := &site{clock: clock{active: x.active}}
+		s.strangers = strangers{base: 0.3, flow: flow{share: x.was, work: x.work}}
+		before := s.clock.active - float64(x.work)*x.was
+		if s.strangers.reshare(s); s.strangers.share != x.want || math.Abs(s.clock.active-before-float64(x.work)*x.want) > 1e-9 {
+			t.Errorf("%s: a share of %g of %g, want %g", name, s.strangers.share, s.clock.active, x.want)
+		}
+	}
+}
+
+// TestStrangersTurns: a level's turn began when somebody came, or with the last that went; what
+// was missed counts for a few requests, and what was had too much as far as for all others.
+func TestStrangersTurns(t *testing.T) {
+	const now, e = 100.0, 0.2 // 0.1 CPU-seconds of a share of a half
+	for name, x := range map[string]struct{ turn, virtualTime, order, lead, went float64 }{
+		"its turn is now":     {now, now, now + 2*e, 0, now},
+		"it was just before":  {now - 2*e, now, now, 0, now - e},
+		"long ago":            {3, now, now - strangersCredit*e + 2*e, 0, now - strangersCredit*e + e},
+		"is yet to come":      {now + 1, now, now + 1 + 2*e, 0, now},
+		"they had more":       {now, now + 3, now + 2*e, 3, now},
+		"they had far more":   {now, now + 1e6, now + 2*e, maxLead * e, now},
+		"they had less, once": {now, 3, now + 2*e, 0, now},
+	} {
+		s := &site{clock: clock{systemVirtualTime: now}}
+		s.strangers.flow = flow{share: 0.5, virtualTime: x.virtualTime}
+		q := &levelQueue{turn: x.turn}
+		r := &Ticket{guess: 0.1, queueEntry: queueEntry{costMultiplier: 2, site: s}}
+		order, lead, rank := s.strangers.order(s, q, r), s.strangers.lead(s, r), s.strangers.rank(s, q, r)
+		if q.went(r); math.Abs(order-x.order) > 1e-9 || math.Abs(lead-x.lead) > 1e-9 || rank != order+lead || math.Abs(q.turn-x.went) > 1e-9 {
+			t.Errorf("%s: order %g, lead %g, rank %g, then the turn is at %g; want %g, %g, and %g", name, order, lead, rank, q.turn, x.order, x.lead, x.went)
+		}
+	}
+}
+
+// TestWhoGoesFirstOfStrangers: each of these goes before the next one, whenever it came.
+func TestWhoGoesFirstOfStrangers(t *testing.T) {
+	of := func(change func(*Ticket)) uint8 {
+		x := &Ticket{interest: 2, queueEntry: queueEntry{client: new(client), level: 2}}
+		change(x)
+		return new(gate).classOf(x)
+	}
+	answers := func(n, running int32, stale bool) func(*Ticket) {
+		return func(x *Ticket) { x.client.answers, x.client.running, x.stale = n, running, stale }
+	}
+	order := []struct {
+		what string
+		of   uint8
+	}{
+		{"came back with a cookie, had answers", of(func(x *Ticket) { x.passed, x.client.answers = true, fewAnswers })},
+		{"asks for what people read", of(func(x *Ticket) { x.interest = 0 })},
+		{"for what is read less", of(func(x *Ticket) { x.interest, x.client.answers = 1, fewAnswers })},
+		{"had no answer", of(answers(0, 0, false))},
+		{"no longer patient", of(answers(0, 0, true))},
+		{"had one", of(answers(1, 0, false))},
+		{"has had two, or has them now", of(answers(1, 1, false))},
+		{"no longer patient with three", of(answers(3, 0, true))},
+		{"had four", of(answers(4, 0, false))},
+		{"had four, and is no longer patient", of(answers(9, 9, true))},
+		{"nobody looks at it yet", of(func(x *Ticket) { x.prefetch, x.passed, x.interest = true, true, 0 })},
+	}
+	for i := 1; i < len(order); i++ {
+		if order[i-1].of >= order[i].of {
+			t.Errorf("%q is of class %d, and %q of %d", order[i-1].what, order[i-1].of, order[i].what, order[i].of)
+		}
+	}
+	for l, want := range map[level]bool{0: true, level(lightRung): true, level(lightRung + 1): false, fresh: true, waitsAt(3): false} {
+		if first := of(func(x *Ticket) { x.follows, x.level = true, l }) < of(func(x *Ticket) { x.level = l }); first != want {
+			t.Errorf("a part of its page goes first on level %d: %t", l, first)
+		}
+	}
+}
