@@ -3,18 +3,22 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"tempomat/limiter/account"
 )
 
 // TestWhatDebtsMean: the longest that a capped key keeps a request waiting, unless that is too long; what
 // is in shadow is only told.
 func TestWhatDebtsMean(t *testing.T) {
 	const most = 30 * time.Second
-	kinds := map[string]*budget{
-		"cap": {cap: true, maxHold: most}, "hold": {hold: true, maxHold: most}, "none": {maxHold: most},
-		"shadow": {cap: true, shadow: true, maxHold: most}, "soon": {cap: true, maxHold: time.Second / 2},
+	kinds := map[string]*account.Terms{
+		"cap": {Cap: true, MaxHold: most}, "hold": {Hold: true, MaxHold: most}, "none": {MaxHold: most},
+		"shadow": {Cap: true, Shadow: true, MaxHold: most}, "soon": {Cap: true, MaxHold: time.Second / 2},
 	}
 	owes := func(kind string, wait time.Duration) debt {
-		return debt{&bucket{key: Key{ID: kind + wait.String()}}, kinds[kind], wait}
+		b := new(bucket)
+		b.Key = Key{ID: kind + wait.String()}
+		return debt{b, kinds[kind], wait}
 	}
 	refused := func(key string, wait time.Duration) Verdict {
 		return Verdict{Action: Refuse, Wait: wait, Key: Key{ID: key}, Reason: Debt}
@@ -56,10 +60,10 @@ func TestWhatDebtsMean(t *testing.T) {
 	} {
 		l := newWorld(one(Cap, Budget{CPUs: 1})).Limiter
 		l.room.held = x.held
-		got, blocking := l.decide(l.table.policy.Load(), &Ticket{lenient: x.lenient}, x.debts)
+		got, blocking := l.decide(l.policy.Load(), &Ticket{lenient: x.lenient}, x.debts)
 		key := ""
-		if blocking != nil && !got.Acts() {
-			key = blocking.key.ID
+		if blocking != nil && !got.Refused() {
+			key = blocking.Key.ID
 		}
 		if got != x.want || key != x.waitFor {
 			t.Errorf("%s: %+v, waits for %q; want %+v, %q", name, got, key, x.want, x.waitFor)

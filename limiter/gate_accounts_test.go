@@ -29,8 +29,7 @@ func TestARequestCostsWhatItCosts(t *testing.T) {
 		"it leaves after more":      {[]time.Duration{1000 * ms}, -1},
 	} {
 		w := siegeOf("a")
-		b := w.bucketOf("a")
-		was := b.level
+		was := w.levelOf("a")
 		r := w.heavy("a")
 		w.expectPhase(t, name, r, computing)
 		f, share := r.flow, r.flow.share
@@ -47,33 +46,32 @@ func TestARequestCostsWhatItCosts(t *testing.T) {
 		if math.Abs(f.virtualTime-before-cost/share) > 1e-9 {
 			t.Errorf("%s: its client moved by %g, want %g", name, f.virtualTime-before, cost/share)
 		}
-		if math.Abs(was-b.level-cost) > 1e-9 {
-			t.Errorf("%s: its key lost %g, want %g", name, was-b.level, cost)
+		if math.Abs(was-w.levelOf("a")-cost) > 1e-9 {
+			t.Errorf("%s: its key lost %g, want %g", name, was-w.levelOf("a"), cost)
 		}
 	}
 }
 
-// bucketOf is the bucket of a client that was there.
-func (w *world) bucketOf(client string) (found *bucket) {
-	w.table.look(by(client)[0], func(b *bucket) { found = b })
-	return found
+// levelOf is what a client that was there has, in CPU-seconds.
+func (w *world) levelOf(client string) float64 {
+	row, _ := w.Find(w.now, by(client)[0])
+	return row.Level
 }
 
 // TestWhoWaitedInVainPaysNothing: neither the head of a lane, nor who stands behind it.
 func TestWhoWaitedInVainPaysNothing(t *testing.T) {
 	w := siegeOf("hog", "a")
 	hogs := []*Ticket{w.heavy("hog"), w.heavy("hog")}
-	b := w.bucketOf("a")
-	was := b.level
+	was := w.levelOf("a")
 	first, second := w.heavy("a"), w.heavy("a")
 	f := first.flow
-	if w.phaseOf(first) != queued || math.Abs(was-b.level-0.4) > 1e-9 {
-		t.Errorf("with two that wait %g are reserved, want one's 0.4", was-b.level)
+	if w.phaseOf(first) != queued || math.Abs(was-w.levelOf("a")-0.4) > 1e-9 {
+		t.Errorf("with two that wait %g are reserved, want one's 0.4", was-w.levelOf("a"))
 	}
 	w.Leave(w.now, second)
 	w.Leave(w.now, first)
-	if f.virtualTime > w.gate.home.clock.systemVirtualTime+1e-9 || math.Abs(was-b.level) > 1e-9 {
-		t.Errorf("its client is at %g, its key lost %g", f.virtualTime, was-b.level)
+	if f.virtualTime > w.gate.home.clock.systemVirtualTime+1e-9 || math.Abs(was-w.levelOf("a")) > 1e-9 {
+		t.Errorf("its client is at %g, its key lost %g", f.virtualTime, was-w.levelOf("a"))
 	}
 	w.done(hogs[0], 400*time.Millisecond)
 	w.done(hogs[1], 400*time.Millisecond)

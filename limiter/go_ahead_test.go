@@ -27,7 +27,7 @@ func TestWhatIsToldOfWhoGoes(t *testing.T) {
 	} {
 		for level, lane := range map[level]Lane{0: Light, level(lightRung): Light, level(lightRung + 1): Heavy, fresh: Heavy} {
 			r := &Ticket{verdict: x.was, queueEntry: queueEntry{asked: time.Hour, beyond: x.beyond, level: level, costMultiplier: 3, ahead: true}}
-			x.want.Lane, x.want.Price, x.want.Known, x.want.Ahead = lane, 3, true, true
+			x.want.Lane, x.want.CostMultiplier, x.want.Known, x.want.Ahead = lane, 3, true, true
 			if got := r.goAhead(time.Hour + x.waited); got != x.want {
 				t.Errorf("%s: %+v, want %+v", name, got, x.want)
 			}

@@ -1,6 +1,10 @@
 package limiter
 
-import "testing"
+import (
+	"testing"
+
+	"tempomat/limiter/account"
+)
 
 // TestWhatHoldsTooMuch: of eleven workers an address may hold five; those that compute have a worker for each CPU all the
 // same, and who left too many requests behind gets none for what is not short.
@@ -47,14 +51,14 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 		g := shaped()
 		r := &Ticket{n: 2, likelyIdle: x.idle, sure: true, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, ahead: x.ahead}}
 		for i, part := range []float32{0.5, 0.75} {
-			r.reservations[i] = reservation{bucket: &bucket{holds: x.keys[i].holds, orphans: x.keys[i].orphans}, workers: part}
+			r.reservations[i] = reservation{Bucket: &bucket{Value: keyAtGate{holds: x.keys[i].holds, orphans: x.keys[i].orphans}}, Terms: &account.Terms{Workers: part}}
 		}
 		r.stranger, g.home.strangerLong, g.home.misjudged.known = x.strange > 0, x.strange, x.badAll
 		if by, key := g.heldBy(r, x.probe); by != x.want || key != x.key || g.mayHold(r, x.probe) != (x.want == nothing) {
 			t.Errorf("%s: barrier %d of key %d, want %d of %d", name, by, key, x.want, x.key)
 		}
 		for i := range r.reservations {
-			r.reservations[i].workers = 0 // any number
+			r.reservations[i].Terms = new(account.Terms) // any number
 		}
 		if by, _ := g.heldBy(r, x.probe); by == KeyHolds {
 			t.Errorf("%s: a class without a part holds too much", name)
@@ -66,7 +70,7 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 func TestWhoseDoingItIs(t *testing.T) {
 	g := shaped()
 	r := &Ticket{n: 1, sure: true, queueEntry: queueEntry{level: 3, site: &g.home, client: new(client), flow: new(flow)}}
-	r.reservations[0] = reservation{bucket: new(bucket), workers: 0.5}
+	r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 	expect := func(what string, want bool) {
 		t.Helper()
 		if g.isOwnDoing(0, r) != want {
@@ -83,13 +87,13 @@ func TestWhoseDoingItIs(t *testing.T) {
 	r.stranger = true
 	expect("strangers are", false)
 	r.stranger, r.ahead, r.likelyIdle, r.level = false, false, 9, waitsAt(3)
-	r.reservations[0].bucket.holds = 5
+	r.reservations[0].Bucket.Value.holds = 5
 	expect("its client holds its part", true)
 	r.n, r.reservations[1] = 2, r.reservations[0]
-	r.reservations[0] = reservation{bucket: new(bucket), workers: 0.5}
+	r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 	expect("its network holds that", false)
 	r.n, r.level, r.likelyIdle = 1, 0, 0
-	g.home.misjudged.known, r.reservations[0].bucket.holds = 5, 1
+	g.home.misjudged.known, r.reservations[0].Bucket.Value.holds = 5, 1
 	expect("others misjudged", false)
 	r.client.misjudged = 1
 	expect("its client did, too", true)

@@ -3,6 +3,8 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"tempomat/limiter/account"
 )
 
 // TestWhatIsCountedOfWhoWaits: of what keeps a request, how many there are, and how many there may be.
@@ -23,8 +25,8 @@ func TestWhatIsCountedOfWhoWaits(t *testing.T) {
 		"its site holds its part": {func(g *gate, _ *Ticket) {
 			g.home.long, g.present = 8, []*site{&g.home, {}}
 		}, waitsAt(4), SiteHolds, 8, 8},
-		"its key holds its part":  {func(_ *gate, x *Ticket) { x.reservations[0].bucket.holds = 6 }, waitsAt(4), KeyHolds, 6, 5},
-		"its client left orphans": {func(_ *gate, x *Ticket) { x.reservations[0].bucket.orphans = 3 }, waitsAt(4), Orphans, 3, 2},
+		"its key holds its part":  {func(_ *gate, x *Ticket) { x.reservations[0].Bucket.Value.holds = 6 }, waitsAt(4), KeyHolds, 6, 5},
+		"its client left orphans": {func(_ *gate, x *Ticket) { x.reservations[0].Bucket.Value.orphans = 3 }, waitsAt(4), Orphans, 3, 2},
 	} {
 		g := shaped()
 		g.utilisation, g.workers.refuted, g.workers.again = 1, true, time.Hour
@@ -34,7 +36,7 @@ func TestWhatIsCountedOfWhoWaits(t *testing.T) {
 			n: 1, sure: true, likelyIdle: 9, guess: 0.3,
 			queueEntry: queueEntry{level: x.level, site: &g.home, client: new(client), flow: &flow{virtualTime: 14, share: 0.5}, applied: 2, costMultiplier: 3, asked: time.Minute},
 		}
-		r.reservations[0] = reservation{bucket: &bucket{key: Key{ID: "a"}}, workers: 0.5}
+		r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 		x.set(g, r)
 		g.home.queues[x.level].within.push(r)
 		var o Outlook
@@ -42,7 +44,7 @@ func TestWhatIsCountedOfWhoWaits(t *testing.T) {
 		if o.Barrier != x.want || o.Have != x.have || o.Most != x.most {
 			t.Errorf("%s: barrier %d, %d of %d; want %d, %d of %d", name, o.Barrier, o.Have, o.Most, x.want, x.have, x.most)
 		}
-		if o.Lead != 1 || o.Price != 3 || o.Waited != time.Minute || o.Guess != 300*time.Millisecond || o.Before != -1 || !o.Waits || o.Holds == x.level.computes() {
+		if o.Lead != 1 || o.CostMultiplier != 3 || o.Waited != time.Minute || o.Guess != 300*time.Millisecond || o.Before != -1 || !o.Waits || o.Holds == x.level.computes() {
 			t.Errorf("%s: %+v", name, o)
 		}
 	}

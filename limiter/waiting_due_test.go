@@ -56,15 +56,15 @@ func TestWhoRunsIsChargedOn(t *testing.T) {
 	for _, soFar := range []time.Duration{3 * second, second} { // what was told before may come late
 		w.Progress(w.now, x, soFar, true)
 	}
-	if b := w.bucketOf("a"); b.level != -2 {
-		t.Errorf("its key is at %g, want -2", b.level)
+	if level := w.levelOf("a"); level != -2 {
+		t.Errorf("its key is at %g, want -2", level)
 	}
 	w.done(x, 2*second)
-	if b := w.bucketOf("a"); b.level != -1 {
-		t.Errorf("in the end its key is at %g, want -1", b.level)
+	if level := w.levelOf("a"); level != -1 {
+		t.Errorf("in the end its key is at %g, want -1", level)
 	}
 	w.Progress(w.now, x, 9*second, true)
-	if b := w.bucketOf("a"); b.level != -1 {
-		t.Errorf("after the end its key is at %g", b.level)
+	if level := w.levelOf("a"); level != -1 {
+		t.Errorf("after the end its key is at %g", level)
 	}
 }

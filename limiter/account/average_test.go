@@ -1,4 +1,4 @@
-package limiter
+package account
 
 import (
 	"math"
@@ -40,12 +40,12 @@ func TestAverageIsOfTheLatest(t *testing.T) {
 	if a.last != time.Hour {
 		t.Errorf("the latest was at %v", a.last)
 	}
-	var r Row
-	a.fill(&r, time.Hour+recent)
-	close("half a minute later, the rate", r.Rate, 12./30/math.E)
-	close("the costs", r.CPU, 1/math.E)
-	close("the wait", r.Wait, 5.5)
-	close("the time since", r.Last, 30)
+	var s State
+	a.fill(&s, time.Hour+recent)
+	close("half a minute later, the rate", s.Requests, 12./30/math.E)
+	close("the costs", s.CPU, 1/math.E)
+	close("the wait", s.Wait, 5.5)
+	close("the time since", s.Idle.Seconds(), 30)
 	later := a
 	later.note(time.Hour+recent, 30, 5.5)
 	close("a note later, the rate", float64(later.reqs), (12/math.E+1)/30)
@@ -53,7 +53,7 @@ func TestAverageIsOfTheLatest(t *testing.T) {
 	if later.last != time.Hour+recent {
 		t.Errorf("the latest was at %v", later.last)
 	}
-	if a.fill(&r, 0); r.Last != 0 || math.Abs(r.CPU-1) > 1e-5 {
-		t.Errorf("before it, %v s have passed, and %v is used", r.Last, r.CPU)
+	if a.fill(&s, 0); s.Idle != 0 || math.Abs(s.CPU-1) > 1e-5 {
+		t.Errorf("before it, %v have passed, and %v is used", s.Idle, s.CPU)
 	}
 }
