@@ -45,7 +45,7 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 	l.uploads = uploads
 	l.gate.Guess.Ask(l.Kind())
 	e := l.estimate(now)
-	l.Guess, l.idle = e.Guess, e.Idle
+	l.Guess, l.idle, l.sure = e.Guess, e.Idle, e.Sure
 	l.ticket = l.gate.Limiter.Arrive(now, limiter.Arrival{
 		Keys: l.Who.Keys(), Site: l.Who.Site, Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
 		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves() || l.Who.Account, Company: l.Who.Company, Passed: l.passed,
