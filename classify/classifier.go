@@ -138,20 +138,20 @@ type Result struct {
 	Site        string     // the name of the site that it is for; empty: of none that was named
 	Shape       string     // the shape of the path and the names of its parameters, at most 96 bytes
 
-	Standing float64  // what the client's share is multiplied by; 0: not judged
-	Evidence Evidence // why
-	Address  string   // the ID of the first key, also when its session goes before it; empty: not judged
-	Company  float64  // of how many clients the address is, as its sessions show: 1 to 4
-	Session  bool     // the first key is a session of the address, which is the second
-	Face     uint8    // 0 to 7: which of those behind the address it seems to be, where it has no session; 0 with one
-	Follows  bool     // it is for a part of the page that the client was just served
-	Agent    string   // the family of its User-Agent
-	Robot    bool     // its User-Agent names a robot or another program, and no browser
-	Account  bool     // the first key is a robot's account
-	Pooled   bool     // that is one of a name that anybody can make up, or of all of these together
-	Share    float64  // how many times the share of its class the first key has; 0 is 1
-	Forged   bool     // its User-Agent names a robot which it is not
-	Prefetch bool     // nobody looks at the answer yet: the browser asks in advance
+	Standing      float64  // what the client's share is multiplied by; 0: not judged
+	Evidence      Evidence // why
+	Address       string   // the ID of the first key, also when its session goes before it; empty: not judged
+	ClientsBehind float64  // of how many clients the address is, as its sessions show: 1 to 4
+	Session       bool     // the first key is a session of the address, which is the second
+	Face          uint8    // 0 to 7: which of those behind the address it seems to be, where it has no session; 0 with one
+	Follows       bool     // it is for a part of the page that the client was just served
+	Agent         string   // the family of its User-Agent
+	Robot         bool     // its User-Agent names a robot or another program, and no browser
+	Account       bool     // the first key is a robot's account
+	Pooled        bool     // that is one of a name that anybody can make up, or of all of these together
+	Share         float64  // how many times the share of its class the first key has; 0 is 1
+	Forged        bool     // its User-Agent names a robot which it is not
+	Prefetch      bool     // nobody looks at the answer yet: the browser asks in advance
 
 	keys     [limiter.MaxKeys]limiter.Key
 	n        int
@@ -232,7 +232,7 @@ func (c *Classifier) ClassifySeen(r *http.Request, seen Seen, into *Result) {
 	into.Client, into.TrustedPeer = c.client(r)
 	into.Site, into.Exempt = c.matchSite(into.Client, r)
 	into.Exempt = into.Exempt || matchesAny(c.exempt, into.Client, r)
-	into.Standing, into.Evidence, into.Company = 0, 0, 0
+	into.Standing, into.Evidence, into.ClientsBehind = 0, 0, 0
 	into.Address = "" // an old one would keep its string alive
 	into.Face, into.Follows, into.Prefetch = 0, false, isPrefetch(r.Header)
 	agent := c.agents.read(userAgent(r))

@@ -17,6 +17,9 @@ const (
 	// leastBilled is how long a request has been at the backend at least whose CPU time is
 	// measured. What ends before is estimated, and costs no system call.
 	leastBilled = 20 * time.Millisecond
+	// soon is after which it is looked who serves a request that is to step down at once: it
+	// has been accepted by then.
+	soon = 2 * time.Millisecond
 )
 
 // numberHeader is the field by which the backend gets the number of a request, for a worker
@@ -40,6 +43,7 @@ type bill struct {
 	all     []workers.Running
 	whose   []*exchange
 	index   map[*exchange]int
+	hurry   chan struct{} // a request has come that is to step down at once
 }
 
 // Bill measures what requests use of the CPUs at the backend's workers, until the context
@@ -54,8 +58,9 @@ func (h *Handler) Bill(ctx context.Context, t *workers.Tracker) {
 	told.Go(func() { t.Run(ctx) })
 	defer told.Wait()
 	defer stop() // also where it panics, which would else wait here for ever
-	ticks := time.NewTicker(billEvery)
+	ticks, early := time.NewTicker(billEvery), time.NewTimer(soon)
 	defer ticks.Stop()
+	defer early.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -64,7 +69,22 @@ func (h *Handler) Bill(ctx context.Context, t *workers.Tracker) {
 			return
 		case now := <-ticks.C:
 			h.look(now, t)
+		case <-h.bill.hurry:
+			early.Reset(soon)
+		case now := <-early.C:
+			h.look(now, t)
 		}
+	}
+}
+
+// expect has it be looked soon who serves a request, if that is to step down at once.
+func (b *bill) expect(x *exchange) {
+	if b.tracker.Load() == nil || !x.stepsAtOnce() {
+		return
+	}
+	select {
+	case b.hurry <- struct{}{}:
+	default: // it is looked soon anyway
 	}
 }
 
@@ -106,7 +126,7 @@ func (h *Handler) look(now time.Time, t *workers.Tracker) {
 
 // isMeasured tells whether it is looked at what a request uses of the CPUs.
 func (x *exchange) isMeasured(now time.Time) bool {
-	return !x.lingers && now.Sub(x.forwarded) >= leastBilled && x.policy.Meter.Measures()
+	return !x.lingers && (now.Sub(x.forwarded) >= leastBilled || x.stepsAtOnce()) && x.policy.Meter.Measures()
 }
 
 // collect lists the requests that are looked at.

@@ -43,6 +43,7 @@ func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
 	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r, nearby: telemetry.NewNearby()}
 	h.tails.New = func() any { return new([tailSize]byte) }
 	h.pieces.init()
+	h.bill.hurry = make(chan struct{}, 1)
 	h.exchanges.New = func() any { return new(exchange) }
 	h.pressure.Store(math.Float64bits(-1))
 	h.policy.Store(p)
@@ -144,6 +145,7 @@ func (h *Handler) forward(x *exchange) {
 	x.conn.call.Begin()
 	x.giveNumber()
 	h.running.Add(&x.Entry, x)
+	h.bill.expect(x)
 	defer h.conclude(x)
 	x.outcome = telemetry.BackendBroke // unless it comes to an end
 	x.policy.Upstream.ServeHTTP(&x.writer, x.request)

@@ -83,7 +83,7 @@ type Visit struct {
 func (j *Judge) Assess(now time.Time, r *http.Request, res *classify.Result, x *Visit) {
 	c, at := j.config.Load(), seconds(now)
 	*x = Visit{client: res.Client, part: isPart(r)}
-	res.Standing, res.Evidence, res.Company, res.Address = 1, 0, 1, ""
+	res.Standing, res.Evidence, res.ClientsBehind, res.Address = 1, 0, 1, ""
 	res.Session, res.Face, res.Follows = false, 0, false
 	if len(res.Keys()) == 0 {
 		return
@@ -92,7 +92,7 @@ func (j *Judge) Assess(now time.Time, r *http.Request, res *classify.Result, x *
 	x.address = j.hashOf(res.Address)
 	x.visitor = x.address
 	if lines := r.Header["Cookie"]; len(lines) > 0 {
-		j.visitors.with(x.address, at, func(v *visitor) { res.Company = v.company(at) })
+		j.visitors.with(x.address, at, func(v *visitor) { res.ClientsBehind = v.company(at) })
 		j.judgeCookies(at, c, lines, res, x)
 	}
 	attested := j.remembered(at, c, res, x)
@@ -111,9 +111,9 @@ func (j *Judge) Assess(now time.Time, r *http.Request, res *classify.Result, x *
 	}
 	res.Face = j.face(r.Header["User-Agent"])
 	if res.Evidence&(classify.Cookie|classify.Forged) == classify.Cookie {
-		res.Standing = max(res.Standing, res.Company)
+		res.Standing = max(res.Standing, res.ClientsBehind)
 	}
-	res.Company = 1 // the second key is no address
+	res.ClientsBehind = 1 // the second key is no address
 }
 
 // remembered adds what the client's visits say, and returns what it is worth if somebody
@@ -127,7 +127,7 @@ func (j *Judge) remembered(at int64, c *settings, res *classify.Result, x *Visit
 			attested = told
 		}
 		if x.visitor == x.address {
-			res.Company = v.company(at)
+			res.ClientsBehind = v.company(at)
 		}
 		res.Follows = x.part && v.follow(at)
 	})

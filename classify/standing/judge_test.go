@@ -152,8 +152,8 @@ func TestSessionsOfAnAddress(t *testing.T) {
 		if isSession := res.Keys()[0].Class == "session"; isSession != (i < maxSessions) {
 			t.Errorf("session %d: the client is %v", i, res.Keys()[0])
 		}
-		if want := max(1, min(maxCompany, float64(i))); i < maxSessions && res.Company != want {
-			t.Errorf("session %d: the address counts as %g clients, want %g", i, res.Company, want)
+		if want := max(1, min(maxCompany, float64(i))); i < maxSessions && res.ClientsBehind != want {
+			t.Errorf("session %d: the address counts as %g clients, want %g", i, res.ClientsBehind, want)
 		}
 	}
 	expectStanding(t, "somebody new at the same address", x.ask(0, "192.0.2.1", "/", nil), maxCompany, classify.Cookie)
@@ -276,10 +276,10 @@ func TestNobody(t *testing.T) {
 	var res classify.Result
 	var visit Visit
 	c.Classify(r, &res)
-	res.Standing, res.Evidence, res.Company, res.Address = 3, classify.Cookie, 2, "192.0.2.9"
+	res.Standing, res.Evidence, res.ClientsBehind, res.Address = 3, classify.Cookie, 2, "192.0.2.9"
 	res.Session, res.Face, res.Follows = true, 3, true
 	x.s.Assess(noon, r, &res, &visit)
-	if res.Standing != 1 || res.Evidence != 0 || res.Company != 1 || res.Address != "" || res.Session || res.Face != 0 || res.Follows {
+	if res.Standing != 1 || res.Evidence != 0 || res.ClientsBehind != 1 || res.Address != "" || res.Session || res.Face != 0 || res.Follows {
 		t.Errorf("it is judged: %+v", res)
 	}
 	before, _ := x.s.AppendBinary(nil)

@@ -119,8 +119,8 @@ func TestCookiesThatDoNotComeBack(t *testing.T) {
 			for i := range back {
 				x.ask(0, "192.0.2.1", path, []string{fmt.Sprintf("Cookie: sid=%016d", i)})
 			}
-			if res := x.ask(0, "192.0.2.1", path, nil); res.Evidence != want || res.Company != 1 {
-				t.Errorf("%s: with %d of 10 back there is %q, for %g clients", path, back, res.Evidence, res.Company)
+			if res := x.ask(0, "192.0.2.1", path, nil); res.Evidence != want || res.ClientsBehind != 1 {
+				t.Errorf("%s: with %d of 10 back there is %q, for %g clients", path, back, res.Evidence, res.ClientsBehind)
 			}
 		}
 	}
@@ -234,8 +234,8 @@ func TestSessionsStayInUse(t *testing.T) {
 			}
 		}
 	}
-	if res.Company != maxCompany {
-		t.Errorf("after an hour the address counts as %g clients", res.Company)
+	if res.ClientsBehind != maxCompany {
+		t.Errorf("after an hour the address counts as %g clients", res.ClientsBehind)
 	}
 }
 

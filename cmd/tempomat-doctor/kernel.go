@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 
 	"tempomat/cmd/tempomat-doctor/internal/figures"
 	"tempomat/cmd/tempomat-doctor/internal/harmless"
@@ -30,7 +31,7 @@ func printKernel(table, under io.Writer, k *api.Kernel) {
 	}
 	fmt.Fprintf(table, "priority\t%s; %s now lower\n", steps, figures.Count(uint64(max(0, k.Lowered))))
 	for _, s := range k.Stepped {
-		fmt.Fprintf(table, "  to %d lower\t%s times since the start\n", s.Below, figures.Count(s.Steps))
+		fmt.Fprintf(table, "  to %s\t%s times since the start\n", lowered(s.Below), figures.Count(s.Steps))
 	}
 	for _, m := range k.Missing {
 		fmt.Fprintf(under, "missing for %s: %s\n", missingFor(m.For), harmless.Text(m.What))
@@ -38,6 +39,14 @@ func printKernel(table, under io.Writer, k *api.Kernel) {
 			fmt.Fprintf(under, "  remedy: %s\n", harmless.Text(m.Remedy))
 		}
 	}
+}
+
+// lowered names how far a process has stepped down.
+func lowered(below int) string {
+	if below > 19 { // there is no such nice value
+		return "idle"
+	}
+	return strconv.Itoa(below) + " lower"
 }
 
 // knownFrom names a source of costs.

@@ -70,7 +70,7 @@ func TestKernelReplyHasAllNumbers(t *testing.T) {
 	want := api.Kernel{
 		Seconds: 65, Steps: true, Lowered: 2,
 		Costs:   []api.CostRow{{Source: "process", CPU: 1.5, Requests: 1}, {Source: "database", CPU: 2}, {Source: "header", CPU: 3, Requests: 2}, {Source: "estimate", CPU: 4, Requests: 3}},
-		Stepped: []api.StepRow{{Below: 5, Steps: 9}, {Below: 10, Steps: 8}, {Below: 19, Steps: 7}},
+		Stepped: []api.StepRow{{Below: 5, Steps: 9}, {Below: 10, Steps: 8}, {Below: 20, Steps: 7}},
 		Missing: []api.MissingRow{},
 	}
 	if diff := cmp.Diff(want, kernelReply(costs, 65*time.Second, p, nil, nil)); diff != "" {

@@ -38,7 +38,7 @@ func (p *proxy) tick() {
 func (p *proxy) step() {
 	for _, r := range p.running {
 		p.read(r)
-		p.backend.lower(r, r.Step(seconds(r.had)))
+		p.backend.lower(r, r.Step(max(seconds(r.had), r.Foreseen())))
 	}
 }
 

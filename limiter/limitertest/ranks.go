@@ -6,10 +6,10 @@ import (
 )
 
 // steps there are down from a worker's own priority, and what those that have gone so far
-// weigh: Linux' weights of the nice values 0, 5, 10 and 19.
+// weigh: Linux' weights of the nice values 0, 5 and 10, and of SCHED_IDLE.
 const steps = 3
 
-func weights() [steps + 1]float64 { return [...]float64{1024, 335, 110, 15} }
+func weights() [steps + 1]float64 { return [...]float64{1024, 335, 110, 3} }
 
 // rank is the requests that compute and have stepped down equally far.
 type rank struct {

@@ -223,8 +223,8 @@ func visits(now time.Time, v standing.Visits) []api.ExplainFact {
 		Name: "visits", Value: fmt.Sprintf("for %s, in %s with pages", spanOf(now.Sub(v.First)), plural(v.Hours, "hour", "hours")),
 		Means: fmt.Sprintf("Lately about %.0f pages and %.0f parts of them.", v.Pages, v.Parts),
 	}}
-	if v.Company > 1 {
-		facts = append(facts, api.ExplainFact{Name: "people behind it", Value: fmt.Sprintf("about %.0f", v.Company), Means: "Its sessions show that; it weighs as much."})
+	if v.ClientsBehind > 1 {
+		facts = append(facts, api.ExplainFact{Name: "people behind it", Value: fmt.Sprintf("about %.0f", v.ClientsBehind), Means: "Its sessions show that; it weighs as much."})
 	}
 	return facts
 }

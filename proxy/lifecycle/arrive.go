@@ -45,11 +45,11 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 	l.uploads = uploads
 	l.gate.Guess.Ask(l.Kind())
 	e := l.estimate(now)
-	l.Guess, l.idle = e.Guess, e.Idle
+	l.Guess, l.idle, l.sure = e.Guess, e.Idle, e.Sure
 	client, within, others := l.Who.Identity()
 	l.ticket = l.gate.Limiter.Arrive(now, limiter.Arrival{
 		Client: client, Within: within, Others: others, Site: l.Who.Site, Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
-		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves() || l.Who.Account, ClientsBehind: l.Who.Company, Passed: l.passed,
+		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves() || l.Who.Account, ClientsBehind: l.Who.ClientsBehind, Passed: l.passed,
 		Pooled: l.Who.Pooled, Share: l.Who.Share,
 		Session: l.Who.Session, Face: l.Who.Face, Follows: l.Who.Follows, Prefetch: l.Who.Prefetch, Interest: l.interest(),
 		Memory: l.memory,

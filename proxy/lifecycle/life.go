@@ -38,6 +38,7 @@ type Life struct {
 	ticket  *limiter.Ticket
 	memory  *limiter.Ticket // see Reuse
 	span    cpuaccount.Span
+	sure    bool // of Guess, as it arrived
 	uploads bool // its body comes while it holds its worker
 	passed  bool // it brought a newcomer's pass
 

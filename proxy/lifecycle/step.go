@@ -7,8 +7,7 @@ import (
 )
 
 // While a request computes, the priority of the process that works on it goes down in
-// steps: the kernel then gives the CPUs to what has used less of them. Nobody has to guess
-// what a request will cost, and what was guessed wrong does no harm. It is a multilevel
+// steps: the kernel then gives the CPUs to what has used less of them. It is a multilevel
 // feedback queue (Corbató et al., 1962) in the kernel, and near to what is best for sizes
 // that nobody knows and that differ by orders of magnitude (foreground-background, see
 // Nuyens and Wierman, 2008).
@@ -28,6 +27,13 @@ const (
 	// is times its standing: a page that a person waits for stays where it is until it has
 	// used 200 to 800 ms. And less by what its keys owe, as its price is.
 	withinShare = 4
+	// long is what a request has used that takes the last step if its client had more than its
+	// share, whatever that owes.
+	long = 200 * time.Millisecond
+	// foresight is the part of what a request will surely cost that counts as used from the
+	// beginning. So the page of a newcomer stays above one that is three times as dear, and a guess
+	// that is wrong by half has nobody stand back further than what is long does.
+	foresight = 0.5
 	// noDebt is the price of who owes nothing.
 	noDebt = 2
 )
@@ -48,12 +54,8 @@ func (l *Life) UntilStep(used time.Duration) time.Duration {
 	if l.ticket == nil {
 		return noStep
 	}
-	at := patienceOf(&l.Verdict, l.Who.Standing)
-	for range steps {
-		if used < at {
-			return at - used
-		}
-		at *= perStep
+	if step := l.Step(used); step < steps {
+		return stepAt(&l.Verdict, patienceOf(&l.Verdict, l.Who.Standing), step+1) - used
 	}
 	return noStep
 }
@@ -61,11 +63,33 @@ func (l *Life) UntilStep(used time.Duration) time.Duration {
 // noStep is for ever.
 const noStep = 24 * time.Hour
 
+// Foreseen is what counts as used from the beginning, of who had more than its share: why should
+// others share a CPU with a page that is sure to be long, until it is? 0: nothing is sure. It may be
+// called by anybody after Begin.
+func (l *Life) Foreseen() time.Duration {
+	if l.ticket == nil || !l.sure || !l.Verdict.Ahead {
+		return 0
+	}
+	return time.Duration(float64(l.Guess) * foresight)
+}
+
 func stepOf(v *limiter.Verdict, standing float64, used time.Duration) (step int) {
-	for at := patienceOf(v, standing); step < steps && used >= at; at *= perStep {
+	for patience := patienceOf(v, standing); step < steps && used >= stepAt(v, patience, step+1); {
 		step++
 	}
 	return step
+}
+
+// stepAt is what a request has used that takes a step, 1 to 3.
+func stepAt(v *limiter.Verdict, patience time.Duration, step int) time.Duration {
+	at := patience
+	for range step - 1 {
+		at *= perStep
+	}
+	if step == steps && v.Ahead {
+		return min(at, long)
+	}
+	return at
 }
 
 // patienceOf is what a request may use until its first step.

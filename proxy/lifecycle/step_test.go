@@ -66,3 +66,51 @@ func TestSteps(t *testing.T) {
 		t.Error("an exempt request steps down")
 	}
 }
+
+// TestForeseen has a crawler's page that is known to be long stand back from the beginning, a
+// newcomer's less far, and a person's not at all.
+func TestForeseen(t *testing.T) {
+	ahead := limiter.Verdict{Ahead: true, CostMultiplier: 2}
+	for name, c := range map[string]struct {
+		verdict limiter.Verdict
+		guess   time.Duration
+		guessed bool // and no more: it is not sure
+		want    int
+	}{
+		"a crawler's page":           {verdict: ahead, guess: 400 * time.Millisecond, want: 3},
+		"a dear one":                 {verdict: ahead, guess: 5 * time.Second, want: 3},
+		"a newcomer's":               {verdict: ahead, guess: 150 * time.Millisecond, want: 1},
+		"a style sheet":              {verdict: ahead, guess: 2 * time.Millisecond},
+		"who owes much":              {verdict: limiter.Verdict{Known: true, Ahead: true, CostMultiplier: 18}, guess: 100 * time.Millisecond, want: 3},
+		"nobody knows what it costs": {verdict: ahead, guess: 400 * time.Millisecond, guessed: true},
+		"known, within its share":    {verdict: limiter.Verdict{Known: true, CostMultiplier: 2}, guess: 5 * time.Second},
+	} {
+		l := Life{ticket: new(limiter.Ticket), Verdict: c.verdict, Guess: c.guess, sure: !c.guessed}
+		if got := l.Step(l.Foreseen()); got != c.want {
+			t.Errorf("%s: step %d, want %d", name, got, c.want)
+		}
+	}
+	if exempt := (&Life{Guess: time.Hour, sure: true}); exempt.Foreseen() != 0 {
+		t.Error("an exempt request stands back")
+	}
+}
+
+// TestLastStep: whoever had more than its share is at the last step from 200 ms on; who is within
+// it has four times as long as for the step before.
+func TestLastStep(t *testing.T) {
+	for _, c := range []struct {
+		verdict limiter.Verdict
+		want    [steps]time.Duration
+	}{
+		{limiter.Verdict{Ahead: true, CostMultiplier: 2}, [steps]time.Duration{25 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond}},
+		{limiter.Verdict{Ahead: true, CostMultiplier: 10}, [steps]time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 80 * time.Millisecond}},
+		{limiter.Verdict{Known: true, CostMultiplier: 2}, [steps]time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 1600 * time.Millisecond}},
+	} {
+		for i, at := range c.want {
+			before, then := stepOf(&c.verdict, 1, at-1), stepOf(&c.verdict, 1, at)
+			if before != i || then != i+1 {
+				t.Errorf("%+v: at %s from step %d to %d", c.verdict, at, before, then)
+			}
+		}
+	}
+}

@@ -37,8 +37,17 @@ type Counts struct {
 const Steps = 3
 
 // Down is how far a step, 1 to 3, is below what a process had. By weight, which is what the
-// kernel goes by, it is a third, a tenth and a seventieth.
-func Down(step int) int { return [Steps]int{5, 10, 19}[step-1] }
+// kernel goes by, it is a third and a tenth. The last one is below all nice values, whatever the
+// process had: its weight is a three-hundredth.
+func Down(step int) int { return [Steps]int{5, 10, idle}[step-1] }
+
+// level is what a process has after a step that had own.
+func (k *Keeper) level(own, step int) int {
+	if step == Steps {
+		return k.lowest
+	}
+	return min(own+Down(step), lowestNice)
+}
 
 // Plus is both together.
 func (c Counts) Plus(o Counts) Counts {
@@ -78,6 +87,7 @@ type change struct {
 type Keeper struct {
 	kernel kernel
 	record *record
+	lowest int        // the lowest priority: lowestNice or idle
 	writes sync.Mutex // guards what is written to it; taken before mu
 
 	mu      sync.Mutex // guards the following
@@ -92,13 +102,15 @@ type Keeper struct {
 // back what others have left behind there. It fails where this process has no right to put
 // a priority back, or cannot write the record, or the kernel does not tell what is needed.
 func Open(path string) (*Keeper, error) {
-	if err := probe(); err != nil {
+	lowest, err := probe()
+	if err != nil {
 		return nil, err
 	}
-	return open(path, system{})
+	return open(path, system{}, lowest)
 }
 
-func open(path string, k kernel) (*Keeper, error) {
+// open makes a Keeper that has no process be lower than lowest.
+func open(path string, k kernel, lowest int) (*Keeper, error) {
 	file, err := openFile(path)
 	if err != nil {
 		return nil, err
@@ -108,7 +120,7 @@ func open(path string, k kernel) (*Keeper, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.close())
 	}
-	keeper := &Keeper{kernel: k, record: r, changed: make(map[int]*change)}
+	keeper := &Keeper{kernel: k, record: r, lowest: lowest, changed: make(map[int]*change)}
 	keeper.counts.Recovered = uint64(left.Restored) //nolint:gosec // not negative
 	for slot := slots - 1; slot >= 0; slot-- {
 		keeper.free = append(keeper.free, slot)
@@ -127,6 +139,7 @@ func (k *Keeper) Step(h *Hold, id process.ID, step int) error {
 	h.state.CompareAndSwap(untouched, touched)
 	k.writes.Lock()
 	defer k.writes.Unlock()
+	k.flush() // what an earlier request of this process had left there could else be taken for this one's
 	c, next, err := k.plan(h, id, min(step, Steps))
 	if c == nil || err != nil {
 		return err
@@ -168,7 +181,7 @@ func (k *Keeper) plan(h *Hold, id process.ID, step int) (c *change, next entry, 
 // nextLocked is how a process is to step down.
 func (k *Keeper) nextLocked(c *change, step int) (*change, entry, error) {
 	next := c.entry
-	next.set = min(c.own+Down(step), lowest)
+	next.set = k.level(c.own, step)
 	if next.set <= c.set {
 		if c.set == c.own { // it is as low as can be
 			k.dropLocked(c)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -16,25 +17,76 @@ import (
 // system is this machine's kernel.
 type system struct{}
 
-// Nice implements kernel. The system call tells 20 less the nice value, as a negative
-// number would be an error.
+// errPolicy says that a process is scheduled in another way than by nice values.
+var errPolicy = errors.New("the process has a scheduling policy of its own")
+
+// Nice implements kernel.
 func (system) Nice(id process.ID) (int, error) {
-	x, err := unix.Getpriority(unix.PRIO_PROCESS, id.PID)
+	x, err := levelOf(id.PID)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("priority of process %d: %w", id.PID, err)
 	case !id.Alive(): // asked last, so that what was told is its own
 		return 0, fmt.Errorf("priority of process %d: %w", id.PID, os.ErrProcessDone)
 	}
-	return 20 - x, nil
+	return x, nil
+}
+
+// levelOf is the priority of a thread. The system call tells 20 less the nice value, as a negative
+// number would be an error.
+func levelOf(tid int) (int, error) {
+	x, err := unix.Getpriority(unix.PRIO_PROCESS, tid)
+	if err != nil {
+		return 0, err
+	}
+	switch policyOf(tid) {
+	case unix.SCHED_NORMAL:
+		return 20 - x, nil
+	case unix.SCHED_IDLE:
+		return idle, nil
+	}
+	return 0, errPolicy
+}
+
+// setLevel changes that of a thread. In between it has a nice value that it had before.
+func setLevel(tid, to int) error {
+	if to == idle {
+		return setPolicy(tid, unix.SCHED_IDLE)
+	}
+	if policyOf(tid) == unix.SCHED_IDLE {
+		if err := setPolicy(tid, unix.SCHED_NORMAL); err != nil {
+			return err
+		}
+	}
+	return unix.Setpriority(unix.PRIO_PROCESS, tid, to)
+}
+
+// policyOf is a thread's scheduling policy, the usual one where the system does not tell.
+func policyOf(tid int) int {
+	x, _, errno := unix.Syscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(tid), 0, 0)
+	if errno != 0 {
+		return unix.SCHED_NORMAL
+	}
+	return int(x & 0xff) // but for SCHED_RESET_ON_FORK
+}
+
+// setPolicy changes it. The nice value stays. It is not sched_setattr, which units of systemd may
+// keep out with RestrictRealtime.
+func setPolicy(tid, policy int) error {
+	var param int32                                                                                                          // a struct sched_param, of no real-time priority
+	_, _, errno := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), uintptr(policy), uintptr(unsafe.Pointer(&param))) //nolint:gosec // for the kernel
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // SetNice implements kernel. To the kernel a priority is a thread's. Those threads that have the
 // main one's follow it: one that is started while that is low would else stay low for good.
 func (system) SetNice(pid, nice int) error {
-	was, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
+	was, err := levelOf(pid)
 	if err == nil {
-		err = unix.Setpriority(unix.PRIO_PROCESS, pid, nice)
+		err = setLevel(pid, nice)
 	}
 	if err != nil {
 		return fmt.Errorf("set the priority of process %d: %w", pid, err)
@@ -42,8 +94,8 @@ func (system) SetNice(pid, nice int) error {
 	names, _ := tasks(pid, mostFollow) // none: it has ended
 	for _, name := range names {
 		if tid, err := strconv.Atoi(name); err == nil && tid != pid {
-			if x, err := unix.Getpriority(unix.PRIO_PROCESS, tid); err == nil && x == was {
-				_ = unix.Setpriority(unix.PRIO_PROCESS, tid, nice) // it may have ended
+			if x, err := levelOf(tid); err == nil && x == was {
+				_ = setLevel(tid, nice) // it may have ended
 			}
 		}
 	}
@@ -108,18 +160,26 @@ func onCPU(name string) (ns float64, ok bool) {
 }
 
 // probe tries on a thread of its own whether a priority that was lowered can be put back,
-// which takes another right than to lower it. The thread ends if it cannot.
-func probe() error {
-	failed := make(chan error, 1)
+// which takes another right than to lower it, and tells how low it may be. The thread ends if it
+// cannot.
+func probe() (lowest int, err error) {
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		runtime.LockOSThread()
-		err := lowerAndBack()
-		if err == nil {
-			runtime.UnlockOSThread()
+		if err = lowerAndBack(); err != nil {
+			return
 		}
-		failed <- err
+		if lowest = idle; setPolicy(0, unix.SCHED_IDLE) != nil { // what keeps out unwanted system calls may know this one only
+			lowest = lowestNice
+		} else if setPolicy(0, unix.SCHED_NORMAL) != nil {
+			lowest = lowestNice
+			return
+		}
+		runtime.UnlockOSThread()
 	}()
-	return <-failed
+	<-done
+	return lowest, err
 }
 
 func lowerAndBack() error {
@@ -128,7 +188,7 @@ func lowerAndBack() error {
 		return fmt.Errorf("the kernel does not tell priorities: %w", err)
 	}
 	own := 20 - x
-	if own >= lowest {
+	if own >= lowestNice {
 		return errors.New("this process has the lowest priority itself")
 	}
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, own+1); err != nil {

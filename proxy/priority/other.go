@@ -15,7 +15,7 @@ func (system) Nice(process.ID) (int, error) { return 0, errors.ErrUnsupported }
 func (system) SetNice(int, int) error       { return errors.ErrUnsupported }
 func (system) Alone(int) bool               { return false }
 
-func probe() error { return errors.ErrUnsupported }
+func probe() (int, error) { return 0, errors.ErrUnsupported }
 
 func lock(*os.File, int, int) bool { return false }
 

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 // needsRight skips where priorities cannot be put back. In CI, which is root, they can.
 func needsRight(t *testing.T) {
 	t.Helper()
-	if err := probe(); err != nil {
+	if _, err := probe(); err != nil {
 		if os.Getenv("CI") != "" && os.Geteuid() == 0 {
 			t.Fatal(err)
 		}
@@ -78,16 +78,16 @@ func TestDownAndBack(t *testing.T) {
 	k := opened(t, filepath.Join(t.TempDir(), "record"))
 	for _, own := range []int{-3, 0, 4, 12, 19} {
 		id, h := worker(t, own), new(Hold)
-		for step, far := range append([]int{0}, 5, 10, 19) {
+		for step, want := range []int{own, min(own+5, 19), min(own+10, 19), idle} {
 			if err := k.Step(h, id, step); err != nil {
 				t.Fatal(err)
 			}
-			wantNice(t, id, min(own+far, 19))
+			wantNice(t, id, want)
 		}
 		if err := k.Step(h, id, 1); err != nil {
 			t.Fatal(err)
 		}
-		wantNice(t, id, min(own+19, 19)) // never up while the request goes on
+		wantNice(t, id, idle) // never up while the request goes on
 		k.End(h)
 		wantNice(t, id, own)
 		if err := k.Step(h, id, 3); err != nil {
@@ -96,7 +96,7 @@ func TestDownAndBack(t *testing.T) {
 		wantNice(t, id, own) // it is over
 	}
 	k.Flush()
-	if c := k.Counts(); c.Lowered != 0 || c.Restored != 4 || len(k.free) != slots {
+	if c := k.Counts(); c.Lowered != 0 || c.Restored != 5 || len(k.free) != slots {
 		t.Errorf("%+v, %d free slots", c, len(k.free))
 	}
 }
@@ -164,7 +164,7 @@ func TestReloads(t *testing.T) {
 			if err := k.Step(&holds[i], id, 3); err != nil {
 				t.Fatal(err)
 			}
-			wantNice(t, id, 19)
+			wantNice(t, id, idle)
 		}
 		k.Restore()
 		wantNice(t, ids[0], 0)
@@ -288,7 +288,7 @@ func TestBeside(t *testing.T) {
 	if err := k.Step(new(Hold), id, 3); err != nil {
 		t.Error(err)
 	}
-	wantNice(t, id, 19)
+	wantNice(t, id, idle)
 }
 
 // TestThreadsFollow: a thread that is started while its process is low is put back with it.
@@ -325,4 +325,45 @@ func niceOf(t *testing.T, tid int) int {
 		t.Fatal(err)
 	}
 	return 20 - x
+}
+
+// TestOtherPolicies: who has a process be scheduled in another way than by nice values has it stay
+// so, and an idle one can go no lower.
+func TestOtherPolicies(t *testing.T) {
+	needsRight(t)
+	k := opened(t, filepath.Join(t.TempDir(), "record"))
+	for policy, want := range map[int]error{unix.SCHED_BATCH: errPolicy, unix.SCHED_IDLE: nil} {
+		id := worker(t, 3)
+		if err := setPolicy(id.PID, policy); err != nil {
+			t.Fatal(err)
+		}
+		h := new(Hold)
+		for step := 1; step <= Steps; step++ {
+			if err := k.Step(h, id, step); !errors.Is(err, want) {
+				t.Errorf("policy %d: %v", policy, err)
+			}
+		}
+		k.End(h)
+		if got := policyOf(id.PID); got != policy || niceOf(t, id.PID) != 3 {
+			t.Errorf("policy %d, nice 3 became policy %d, nice %d", policy, got, niceOf(t, id.PID))
+		}
+	}
+}
+
+// TestNiceOnly has steps end at the lowest nice value where the system keeps SCHED_IDLE out.
+func TestNiceOnly(t *testing.T) {
+	k, err := open(filepath.Join(t.TempDir(), "record"), newPretended(), lowestNice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for own, want := range map[int][Steps]int{0: {5, 10, 19}, 12: {17, 19, 19}, -5: {0, 5, 19}} {
+		for i, level := range want {
+			if got := k.level(own, i+1); got != level {
+				t.Errorf("%d, step %d: %d, want %d", own, i+1, got, level)
+			}
+		}
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
 }

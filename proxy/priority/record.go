@@ -236,7 +236,7 @@ func (e entry) encode(b *[entrySize]byte) {
 	binary.BigEndian.PutUint32(b[0:], uint32(e.id.PID)) //nolint:gosec // not negative
 	binary.BigEndian.PutUint64(b[4:], e.id.Start)
 	for i, nice := range [...]int{e.own, e.before, e.set} {
-		b[12+i] = byte(nice + highest) //nolint:gosec // 0 to 39
+		b[12+i] = byte(nice + highest) //nolint:gosec // 0 to 40
 	}
 	binary.BigEndian.PutUint32(b[entrySize-4:], sum(b[:entrySize-4]))
 }
@@ -251,7 +251,7 @@ func decode(b []byte) (e entry, ok bool) {
 	e.id.Start = binary.BigEndian.Uint64(b[4:])
 	e.own, e.before, e.set = int(b[12])-highest, int(b[13])-highest, int(b[14])-highest
 	ok = binary.BigEndian.Uint32(b[entrySize-4:]) == sum(b[:entrySize-4]) &&
-		e.own < e.set && e.own <= e.before && e.before <= e.set && e.set <= lowest
+		e.own < e.set && e.own <= e.before && e.before <= e.set && e.set <= idle
 	return e, ok
 }
 

@@ -56,7 +56,7 @@ func pretend(t *testing.T, path string, p *pretended) *Keeper {
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux")
 	}
-	k, err := open(path, p)
+	k, err := open(path, p, idle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestForeignFiles(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"open", "long", "link", "pipe", "dir", "none/none"} {
-		if _, err := open(path(name), p); err == nil {
+		if _, err := open(path(name), p, idle); err == nil {
 			t.Errorf("%s is believed", name)
 		}
 	}
@@ -261,7 +261,7 @@ func FuzzDecode(f *testing.F) {
 		if len(b) != entrySize {
 			return
 		}
-		if e, ok := decode(b); ok && (e.own > e.set || e.set > lowest || e.id.PID <= 0) {
+		if e, ok := decode(b); ok && (e.own > e.set || e.set > idle || e.id.PID <= 0) {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -291,7 +291,7 @@ func TestPutBack(t *testing.T) {
 
 // TestDoesNotRaise: an entry that would have a process go faster than it does is none of ours.
 func TestDoesNotRaise(t *testing.T) {
-	for set, want := range map[int]bool{-20: false, 0: false, 5: true, 19: true} {
+	for set, want := range map[int]bool{-20: false, 0: false, 5: true, 19: true, idle: true, idle + 1: false} {
 		var b [entrySize]byte
 		entry{id: process.ID{PID: 7, Start: 9}, own: min(0, set), before: min(0, set), set: set}.encode(&b)
 		if _, ok := decode(b[:]); ok != want {

@@ -27,7 +27,7 @@ type (
 	}
 	// StepRow counts steps down in priority.
 	StepRow struct {
-		Below int    `json:"below"` // nice values below the process's own priority: 5, 10, 19
+		Below int    `json:"below"` // nice values below the process's own priority: 5, 10, and 20, which is idle
 		Steps uint64 `json:"steps"`
 	}
 	// MissingRow is something that is missing.
