@@ -170,7 +170,7 @@ func (r *Result) Identity() (client, within limiter.Key, others []limiter.Key) {
 	switch {
 	case r.n == 0:
 		return client, within, nil
-	case r.n > 1 && (r.Session || r.Pooled):
+	case r.n > 1 && (r.Session || r.Pooled && r.keys[1].Class == r.keys[0].Class): // else the pool is its account
 		return r.keys[0], r.keys[1], r.keys[2:r.n]
 	}
 	return r.keys[0], within, r.keys[1:r.n]
