@@ -36,7 +36,9 @@ func (a *apache) workers() (pids []int) {
 func (a *apache) lowered() (n int) {
 	a.t.Helper()
 	for _, pid := range a.workers() {
-		if x, err := unix.Getpriority(unix.PRIO_PROCESS, pid); err == nil && x != 20 {
+		policy, _, errno := unix.Syscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(pid), 0, 0)
+		nice, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
+		if errno == 0 && err == nil && (policy != unix.SCHED_NORMAL || nice != 20) { // the call tells 20 less the nice value
 			n++
 		}
 	}
