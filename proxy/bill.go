@@ -116,7 +116,7 @@ func (h *Handler) look(now time.Time, t *workers.Tracker) {
 		case !x.isMeasured(now):
 		case x.billed.work != nil:
 			known++
-		case !x.work.isStream(): // these hardly compute
+		case now.Sub(x.forwarded) >= leastBilled && !x.work.isStream(): // these hardly compute
 			unknown++
 		}
 	})

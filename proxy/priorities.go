@@ -85,9 +85,11 @@ func (p *priorities) isDue(now time.Time, x *exchange) (due bool, at time.Durati
 	return !now.Before(x.stepDue), x.stepAt
 }
 
-// stepsAtOnce tells whether the request's process is to step down before it has used anything.
+// stepsAtOnce tells whether the request's process is to step down before it has used anything: not
+// that of one which may end before anybody would have looked.
 func (x *exchange) stepsAtOnce() bool {
-	return x.handler.priorities.inForce() != nil && x.policy.stepsDown() && x.Step(x.Foreseen()) > 0
+	f := x.Foreseen()
+	return f >= leastBilled && x.Step(f) > 0 && x.policy.stepsDown() && x.handler.priorities.inForce() != nil
 }
 
 // consider notes that the process of a request should step down, if it should, by what it
@@ -121,9 +123,10 @@ func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used ti
 const forgives = 10 * time.Second
 
 // counts is what a request has used that counts for its steps: all, or what is foreseen if that is
-// more, but of a stream what it used of late. Whoever sends an event an hour would else be at the lowest priority one day, for as
-// long as the connection lasts. A process is put back after a time in which it used too little
-// for a step: whoever calls its answer a stream, and goes on computing, stays where it is.
+// more, but of a stream what it used of late. Whoever sends an event an hour would else be at the
+// lowest priority one day, for as long as the connection lasts. A process is put back after a time
+// in which it used too little for a step: whoever calls its answer a stream, and goes on computing,
+// stays where it is.
 func (p *priorities) counts(now time.Time, x *exchange, used time.Duration) time.Duration {
 	if !x.work.isStream() {
 		return max(used, x.Foreseen())

@@ -14,6 +14,7 @@ import (
 	"tempomat/cpuaccount/process"
 	"tempomat/limiter"
 	"tempomat/proxy/priority"
+	"tempomat/proxy/workers"
 )
 
 // stepper takes down what processes are to do.
@@ -137,6 +138,49 @@ func TestStepsAtOnce(t *testing.T) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	})
+}
+
+// TestLookedForSoon: it is looked at once for the worker of what steps down at once, and of nothing
+// else: not of what nobody knows yet, not where nobody steps down, and not of what may end before
+// anybody would have looked, however much its client owes.
+func TestLookedForSoon(t *testing.T) {
+	for name, c := range map[string]struct {
+		page time.Duration
+		owes time.Duration // of CPU time
+		off  bool
+		want bool
+	}{
+		"long":               {page: time.Second, want: true},
+		"long, switched off": {page: time.Second, off: true},
+		"short":              {page: 30 * time.Millisecond},
+		"longer, no debt":    {page: 45 * time.Millisecond},
+		"short, in debt":     {page: 30 * time.Millisecond, owes: time.Hour},
+		"longer, in debt":    {page: 45 * time.Millisecond, owes: time.Hour, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var s stepper
+				pause := func(http.ResponseWriter, *http.Request) { time.Sleep(c.page) }
+				r := startSteppingAt(t, pause, &s, noFailure(t))
+				r.handler.bill.tracker.Store(workers.NewTracker(nil, nil, nil, nil))
+				if c.off {
+					r.handler.SetStepper(nil, nil)
+				}
+				for i := range 8 {
+					if i == 7 && c.owes > 0 {
+						r.limiter.Debit(time.Now(), limiter.Charge{Key: limiter.Key{Class: "slash32", ID: "192.0.2.1"}, Cost: c.owes})
+					}
+					if got := len(r.handler.bill.hurry) > 0; got && i < 2 {
+						t.Error("it is looked for what nobody knows")
+					}
+					r.do(r.client, request(t, nil, "GET /page"))
+				}
+				if got := len(r.handler.bill.hurry) > 0; got != c.want {
+					t.Errorf("it is looked at once: %t", got)
+				}
+			})
+		})
+	}
 }
 
 // TestStepsOnlyWhereItQueues leaves processes alone where nobody is to be slowed, and what is

@@ -13,10 +13,10 @@
 // # The rules
 //
 // A priority is only ever lowered: a process that had nice 3 gets 8, 13, or SCHED_IDLE, which
-// is below all nice values; never less than 3. One that has another scheduling policy (batch, or of
-// real time) is left alone. It gets back exactly what it had, and that only if it is the same process (by its
-// start, see process.ID) and still has what it was given here: whoever else changed it
-// meanwhile has the last word.
+// is below all nice values; never less than 3. One that has another scheduling policy (batch, or
+// of real time) is left alone. It gets back exactly what it had, and that only if it is the same
+// process (by its start, see process.ID) and still has what it was given here: whoever else
+// changed it meanwhile has the last word.
 //
 // The nice value of a process is that of its main thread, so that only a process whose
 // other threads do not compute is touched, and only while it serves one request.

@@ -73,8 +73,9 @@ func policyOf(tid int) int {
 // setPolicy changes it. The nice value stays. It is not sched_setattr, which units of systemd may
 // keep out with RestrictRealtime.
 func setPolicy(tid, policy int) error {
-	var param int32                                                                                                          // a struct sched_param, of no real-time priority
-	_, _, errno := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), uintptr(policy), uintptr(unsafe.Pointer(&param))) //nolint:gosec // for the kernel
+	var param int32 // a struct sched_param, of no real-time priority
+	_, _, errno := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), uintptr(policy),
+		uintptr(unsafe.Pointer(&param))) //nolint:gosec // for the kernel
 	if errno != 0 {
 		return errno
 	}
@@ -170,11 +171,14 @@ func probe() (lowest int, err error) {
 		if err = lowerAndBack(); err != nil {
 			return
 		}
-		if lowest = idle; setPolicy(0, unix.SCHED_IDLE) != nil { // what keeps out unwanted system calls may know this one only
-			lowest = lowestNice
-		} else if setPolicy(0, unix.SCHED_NORMAL) != nil {
-			lowest = lowestNice
-			return
+		if lowest = lowestNice; setPolicy(0, unix.SCHED_IDLE) == nil {
+			isSeen := policyOf(0) == unix.SCHED_IDLE // what filters system calls may keep one of them out
+			if setPolicy(0, unix.SCHED_NORMAL) != nil {
+				return
+			}
+			if isSeen {
+				lowest = idle
+			}
 		}
 		runtime.UnlockOSThread()
 	}()

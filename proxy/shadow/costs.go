@@ -8,10 +8,10 @@ import (
 // costs is what pages use while the backend is not crowded.
 //
 // Where more requests are at the backend than it has workers, some of them wait, and it
-// cannot be seen which, unless the backend tells what they used, or it is measured at its
-// workers: what they are taken to have used is right in sum, and a style sheet seems to have
-// used as much as the dear page that it waited with. So what was seen of its shape at other
-// times is taken, and what remains of the sum is for those of which little was seen.
+// cannot be seen which. Where the backend tells what each used, or its workers are measured, that
+// does not matter. Else what they are taken to have used is right in sum only, and a style sheet
+// seems to have used as much as the dear page that it waited with. So what was seen of its shape at
+// other times is taken, and what remains of the sum is for those of which little was seen.
 type costs struct {
 	shapes map[string]*pageCost
 	served served
