@@ -80,6 +80,9 @@ const (
 	// nearlyAll is the part of its share that a site may use, and that its light requests may
 	// use whatever it used beside them, without leaving room to others.
 	nearlyAll = 0.9
+	// siteBeyond is by how much more than is guaranteed to it a site uses that is told to be
+	// ahead: two that both take all they get are not to change places.
+	siteBeyond = 1.2
 	// siteHolds is the part of the workers not kept for short requests that one site may
 	// hold while there is another one.
 	siteHolds = 0.75
@@ -184,6 +187,15 @@ func (g *gate) guaranteed(s *site) float64 {
 		all += o.among.share
 	}
 	return g.ranking.cpus * min(1, s.among.share/max(all, s.among.share))
+}
+
+// hasOfItsShare tells whether a site lately used clearly more than is guaranteed to it, or less.
+func (g *gate) hasOfItsShare(at time.Duration, s *site) (more, less bool) {
+	if !g.divided {
+		return false, false
+	}
+	used, own := s.used.rate(at), g.guaranteed(s)
+	return used > siteBeyond*own, used < own && g.hasNeighbours(s)
 }
 
 // holdsTooMany tells whether a site holds so many workers that it leaves none for a while to

@@ -41,6 +41,39 @@ func TestPartOfASite(t *testing.T) {
 	}
 }
 
+// TestWhatASiteHasOfItsShare: clearly more than is guaranteed to it, which others leave to it; or less.
+func TestWhatASiteHasOfItsShare(t *testing.T) {
+	for name, c := range map[string]struct {
+		used       float64 // CPU-seconds of the last ten, of which ten are its own
+		alone, ten bool    // nobody else is there; ten seconds have passed since
+		more, less bool
+	}{
+		"clearly more":          {used: 12.1, more: true},
+		"about as much":         {used: 11.9},
+		"just as much":          {used: 10},
+		"less":                  {used: 9.9, less: true},
+		"more, a while ago":     {used: 15, ten: true, less: true},
+		"nobody else was there": {used: 20, alone: true},
+		"nothing":               {alone: true},
+	} {
+		g, x := siteAt(0, 1)
+		if g.reach(0, x.site); !c.alone {
+			g.reach(0, &site{among: flow{share: 1}})
+		}
+		at := time.Duration(0)
+		if x.site.used.add(at, c.used); c.ten {
+			at = 10 * time.Second
+		}
+		if more, less := g.hasOfItsShare(at, x.site); more != c.more || less != c.less {
+			t.Errorf("%s: more %t, less %t", name, more, less)
+		}
+		g.divided = false
+		if more, less := g.hasOfItsShare(at, x.site); more || less {
+			t.Errorf("%s: there are no sites", name)
+		}
+	}
+}
+
 // TestTagOfASite: what a site could not take counts for a few seconds of the machine.
 func TestTagOfASite(t *testing.T) {
 	for virtualTime, want := range map[float64]float64{110: 110, 100: 100, 97: 97, 90: 100 - siteLag} {

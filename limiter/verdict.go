@@ -91,6 +91,9 @@ type Verdict struct {
 	// Ahead says that its client had more than its share, or is a stranger, as it came to the
 	// head of its lane.
 	Ahead bool
+	// SiteAhead says that the other sites leave its site clearly more than its share of the
+	// CPUs, as the request begins; SiteWithin that it has less than its share.
+	SiteAhead, SiteWithin bool
 	// CostMultiplier is by how much the gate took the request for dearer than it is, as its
 	// keys owe: 2, without debt, to 18; 0 if it did not come to the gate.
 	CostMultiplier float32

@@ -27,6 +27,9 @@ const (
 	// is times its standing: a page that a person waits for stays where it is until it has
 	// used 200 to 800 ms. And less by what its keys owe, as its price is.
 	withinShare = 4
+	// mostWithin is the last step of a request whose site has less than its share. If its pages are
+	// dearer than the others', and gave way to them, it would not get that.
+	mostWithin = 1
 	// long is what a request has used that takes the last step if its client had more than its
 	// share, whatever that owes.
 	long = 200 * time.Millisecond
@@ -54,7 +57,7 @@ func (l *Life) UntilStep(used time.Duration) time.Duration {
 	if l.ticket == nil {
 		return noStep
 	}
-	if step := l.Step(used); step < steps {
+	if step := l.Step(used); step < lastStep(&l.Verdict) {
 		return stepAt(&l.Verdict, patienceOf(&l.Verdict, l.Who.Standing), step+1) - used
 	}
 	return noStep
@@ -63,30 +66,43 @@ func (l *Life) UntilStep(used time.Duration) time.Duration {
 // noStep is for ever.
 const noStep = 24 * time.Hour
 
-// Foreseen is what counts as used from the beginning, of who had more than its share: why should
+// Foreseen is what counts as used from the beginning, of who had more than its share, or whose site has: why should
 // others share a CPU with a page that is sure to be long, until it is? 0: nothing is sure. It may be
 // called by anybody after Begin.
 func (l *Life) Foreseen() time.Duration {
-	if l.ticket == nil || !l.sure || !l.Verdict.Ahead {
+	if l.ticket == nil || !l.sure || !l.Verdict.Ahead && !l.Verdict.SiteAhead {
 		return 0
 	}
 	return time.Duration(float64(l.Guess) * foresight)
 }
 
 func stepOf(v *limiter.Verdict, standing float64, used time.Duration) (step int) {
-	for patience := patienceOf(v, standing); step < steps && used >= stepAt(v, patience, step+1); {
+	for patience, last := patienceOf(v, standing), lastStep(v); step < last && used >= stepAt(v, patience, step+1); {
 		step++
 	}
 	return step
 }
 
-// stepAt is what a request has used that takes a step, 1 to 3.
+// lastStep is the last one that a request takes.
+func lastStep(v *limiter.Verdict) int {
+	if v.SiteWithin {
+		return mostWithin
+	}
+	return steps
+}
+
+// stepAt is what a request has used that takes a step, 1 to 3. Whose site has more than its share
+// takes all with the first one: none of that site's pages stands back behind another of it for that,
+// and the sites that left it the CPUs find these as if it were not there.
 func stepAt(v *limiter.Verdict, patience time.Duration, step int) time.Duration {
 	at := patience
 	for range step - 1 {
 		at *= perStep
 	}
-	if step == steps && v.Ahead {
+	switch {
+	case v.SiteAhead:
+		return min(at, firstStep)
+	case v.Ahead && step == steps:
 		return min(at, long)
 	}
 	return at

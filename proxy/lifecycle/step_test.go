@@ -95,6 +95,45 @@ func TestForeseen(t *testing.T) {
 	}
 }
 
+// TestStepsOfSites: where others leave a site more than its share, all its pages give way to theirs from
+// 25 ms on, people's, too, and one that is sure to be longer does from the beginning. Who has less than its
+// share gives way by one step at most.
+func TestStepsOfSites(t *testing.T) {
+	person := limiter.Verdict{Known: true, CostMultiplier: 2}
+	crawler := limiter.Verdict{Ahead: true, CostMultiplier: 2}
+	for _, c := range []struct {
+		verdict              limiter.Verdict
+		standing             float64
+		used                 time.Duration
+		ahead, alike, within int // steps, where its site has more than its share, about as much, and less
+	}{
+		{person, 4, 25*time.Millisecond - 1, 0, 0, 0},
+		{person, 4, 25 * time.Millisecond, 3, 0, 0},
+		{person, 4, 6400 * time.Millisecond, 3, 3, 1},
+		{crawler, 1, 25 * time.Millisecond, 3, 1, 1},
+		{crawler, 1, 100 * time.Millisecond, 3, 2, 1},
+		{limiter.Verdict{Ahead: true, CostMultiplier: 18}, 1, 3 * time.Millisecond, 1, 1, 1},
+	} {
+		ahead, within := c.verdict, c.verdict
+		ahead.SiteAhead, within.SiteWithin = true, true
+		for v, want := range map[*limiter.Verdict]int{&ahead: c.ahead, &c.verdict: c.alike, &within: c.within} {
+			if got := stepOf(v, c.standing, c.used); got != want {
+				t.Errorf("%+v: step %d at %s, want %d", *v, got, c.used, want)
+			}
+		}
+	}
+	person.SiteAhead = true
+	l := Life{ticket: new(limiter.Ticket), Verdict: person, Guess: 100 * time.Millisecond, sure: true}
+	if l.Step(l.Foreseen()) != steps || l.UntilStep(0) != firstStep || l.UntilStep(firstStep) != noStep {
+		t.Errorf("a page of 100 ms begins at step %d; else it takes the first in %s", l.Step(l.Foreseen()), l.UntilStep(0))
+	}
+	crawler.SiteWithin = true
+	l = Life{ticket: new(limiter.Ticket), Verdict: crawler}
+	if l.UntilStep(0) != firstStep || l.UntilStep(firstStep) != noStep {
+		t.Errorf("there is another step, in %s", l.UntilStep(firstStep))
+	}
+}
+
 // TestLastStep: whoever had more than its share is at the last step from 200 ms on; who is within
 // it has four times as long as for the step before.
 func TestLastStep(t *testing.T) {
