@@ -8,6 +8,7 @@ type Reading struct {
 	CPU      time.Duration // that its worker used
 	Queued   time.Duration // that its worker was ready for a CPU and had none
 	Database time.Duration // of the CPU time of a database, its share
+	Unserved time.Duration // for which no worker had accepted it
 }
 
 // Measures tells whether the meter makes something of Readings.
@@ -32,7 +33,8 @@ func (s *Span) Measured(now time.Time, r Reading) {
 	ready := took - min(took, max(0, r.Queued))
 	s.weighLocked(s.tendLocked(cpu, ready))
 	s.cpu, s.exact, s.database, s.isExact = cpu+database, cpu+database, database, true
-	s.idle = max(0, ready-s.cpu)
+	s.unserved = min(took, max(0, r.Unserved))
+	s.idle = max(0, ready-s.cpu-s.unserved)
 }
 
 // tends is the time after which most of what a request did before counts no more for

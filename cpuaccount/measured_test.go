@@ -53,6 +53,12 @@ func TestMeasured(t *testing.T) {
 			s.End(at(1))
 			s.Measured(at(2), Reading{CPU: sec(0.3)})
 		}, 2, 1, 0, true, [sums]float64{byEstimate: 1}},
+		"nobody accepted it for a while": {Process, func(_ *Meter, s *Span) {
+			s.Measured(at(1), Reading{CPU: sec(0.1), Queued: sec(0.2), Unserved: sec(0.6)})
+		}, 1, 0.1, 0.1, false, [sums]float64{byProcess: 0.1}},
+		"nobody accepted it, for longer than it was there": {Process, func(_ *Meter, s *Span) {
+			s.Measured(at(1), Reading{Unserved: time.Hour})
+		}, 1, 0, 0, false, [sums]float64{}},
 		"paused": {Process, func(_ *Meter, s *Span) {
 			s.Pause(at(0.5))
 			s.Measured(at(1), Reading{CPU: sec(0.3)})
@@ -77,6 +83,25 @@ func TestMeasured(t *testing.T) {
 				t.Errorf("%d run, with a load of %d", m.Running(), m.load.Load())
 			}
 		})
+	}
+}
+
+// TestWhoWaitsToBeAcceptedHoldsNoWorker: of four workers of two CPUs, each second is worth half of one of a
+// CPU; the time in which nobody had accepted the request is worth nothing, also in the next one's.
+func TestWhoWaitsToBeAcceptedHoldsNoWorker(t *testing.T) {
+	m, s := NewMeter(Process, 2, 4), new(Span)
+	m.Begin(at(0), s)
+	if s.Measured(at(10), Reading{Unserved: sec(10)}); s.SoFar(at(10)) != 0 {
+		t.Errorf("it waits to be accepted, and costs %s", s.SoFar(at(10)))
+	}
+	s.Measured(at(12), Reading{CPU: sec(0.1), Unserved: sec(10)})
+	if got := s.End(at(12)); got != sec(1) {
+		t.Errorf("a worker was held for two seconds, which cost %s", got)
+	}
+	m.Begin(at(20), s)
+	s.Measured(at(22), Reading{CPU: sec(0.1)})
+	if got := s.End(at(22)); got != sec(1) {
+		t.Errorf("the next request costs %s", got)
 	}
 }
 

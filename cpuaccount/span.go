@@ -29,6 +29,7 @@ type Span struct {
 	database time.Duration // by Readings
 	ready    time.Duration // time until the last one that it was not queued for a CPU
 	isExact  bool          // Readings come: nothing is estimated
+	unserved time.Duration // by Readings: it held no worker
 }
 
 // Assume says in which part of its time the request is taken to compute, 0 to 1,
@@ -130,7 +131,7 @@ func (s *Span) costLocked() time.Duration {
 		return s.cpu
 	}
 	worker := math.Float64frombits(s.meter.worker.Load())
-	return max(s.cpu, time.Duration(float64(s.last.Sub(s.began))*worker))
+	return max(s.cpu, time.Duration(float64(s.last.Sub(s.began)-s.unserved)*worker))
 }
 
 // joinLocked adds the request to the crowd at the backend, or takes it out.

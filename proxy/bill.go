@@ -155,9 +155,13 @@ func (x *exchange) takeReading(now time.Time, r *workers.Running) {
 	switch r.Is {
 	case workers.Read:
 		x.Measured(now, r.Reading)
+		if r.Work == nil { // it waits to be accepted
+			x.billed.again = now.Add(min(mostUnserved, now.Sub(x.forwarded)/8))
+		}
 	case workers.Lost:
 		x.Lost(now)
 	case workers.Unknown:
+		x.Lost(now) // it was seen that nobody had accepted it
 		x.billed.again = now.Add(min(mostBlind, now.Sub(x.forwarded)/8))
 	default: // nothing is new
 	}
@@ -166,6 +170,10 @@ func (x *exchange) takeReading(now time.Time, r *workers.Running) {
 // mostBlind is for how long it is not looked again who serves a request. The longer it has run
 // the less often it is, as some are open for hours, and thousands at a time.
 const mostBlind = 10 * time.Second
+
+// mostUnserved is the same while nobody has accepted it: until it is seen that somebody has, it
+// pays for no worker.
+const mostUnserved = 200 * time.Millisecond
 
 // loseAll has all requests be estimated from now on.
 func (h *Handler) loseAll(now time.Time) {

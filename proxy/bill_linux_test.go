@@ -116,8 +116,11 @@ func TestNobodyHasAcceptedYet(t *testing.T) {
 		defer close(answered)
 		r.do(r.client, request(t, nil, "GET /"))
 	})
-	testkit.Eventually(t, "it is seen that nobody has accepted", func() (seen bool) {
-		r.handler.running.Each(func(x *exchange) { seen = !x.billed.accepted.IsZero() })
+	testkit.Eventually(t, "it is seen that nobody has accepted, so that it costs nothing", func() (seen bool) {
+		r.handler.running.Each(func(x *exchange) {
+			now := time.Now()
+			seen = !x.billed.accepted.IsZero() && now.Sub(x.forwarded) > 10*leastBilled && x.SoFar(now) < leastBilled
+		})
 		return seen
 	})
 	origin := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}

@@ -12,7 +12,7 @@ import (
 
 // Running is a request that has been at the backend for some ms.
 type Running struct {
-	Conn     net.Conn // to the backend, comparable; nil: none
+	Conn     net.Conn // to the backend, comparable; nil: it is being opened
 	Number   Number
 	Began    time.Time
 	Accepted time.Time     // since when the backend may have worked on it, as far as Look has seen; zero: since it began
@@ -205,12 +205,13 @@ func (t *Tracker) find(now time.Time, r *Running) {
 		r.Work = t.begin(w, r, c.base, c)
 		return
 	}
-	if t.finder == nil || r.Conn == nil {
+	if t.finder == nil {
 		return
 	}
 	s, err := t.seat(now, r.Conn)
 	if errors.Is(err, errWaits) {
 		r.Is, r.Accepted = Read, now // it has used nothing
+		r.Reading = cpuaccount.Reading{Unserved: now.Sub(r.Began)}
 		return
 	}
 	if s == nil || s.worker != nil && s.worker.many {
@@ -230,6 +231,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 	}
 	r.Work = t.begin(s.worker, r, s.worker.before(u, now.Sub(since), min(r.Estimate, now.Sub(since))), nil)
 	r.Work.seat, r.Work.read = s, now
+	r.Work.reading.Unserved = since.Sub(r.Began)
 	r.Work.take(u)
 }
 
@@ -267,6 +269,9 @@ func (t *Tracker) worker(now time.Time, id process.ID) *worker {
 
 // seat returns where a connection ends; nil: that is not known.
 func (t *Tracker) seat(now time.Time, c net.Conn) (*seat, error) {
+	if c == nil {
+		return nil, errWaits // it is being opened
+	}
 	s := t.seats[c]
 	if s != nil && (now.Sub(s.held) < holdsFor || t.finder.holds(&s.Seat)) {
 		if now.Sub(s.held) >= holdsFor {

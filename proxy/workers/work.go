@@ -126,7 +126,7 @@ func (w *Work) End(now time.Time) (r cpuaccount.Reading, ok bool) {
 
 // newlyBlockedLocked is for how long it waited, for whatever it was, since this was asked last.
 func (w *Work) newlyBlockedLocked(now time.Time) time.Duration {
-	all := max(0, now.Sub(w.began)-w.reading.CPU-w.reading.Queued)
+	all := max(0, now.Sub(w.began)-w.reading.Unserved-w.reading.CPU-w.reading.Queued)
 	more := max(0, all-w.blocked)
 	w.blocked = max(w.blocked, all)
 	return more
