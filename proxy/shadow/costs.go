@@ -19,6 +19,9 @@ type costs struct {
 	used   float64 // in truth
 	sure   float64 // of those of known shapes
 	unsure float64 // of the others, before they were scaled
+
+	exact   float64 // that those used lately of which it is known, in CPU-seconds
+	guessed float64 // what these were likely to cost
 }
 
 // pageCost is what requests of a shape use, in seconds.
@@ -36,6 +39,7 @@ const (
 	sureFrom   = 100 // and from so many on it is believed: in the first of a crowd are the cheap ones
 	longMean   = 64  // it is of about so many pages
 	recent     = 256
+	fade       = 1 - 1.0/recent
 )
 
 // of is what a request uses, and for how long it holds a worker beside that, if it was seen
@@ -43,6 +47,12 @@ const (
 func (c *costs) of(s *seen, crowded bool) (used, idle time.Duration) {
 	p := c.page(s.who.Shape)
 	x := s.asks.Seconds()
+	if s.cut { // its client would have stayed, had it been served
+		return max(s.asks, c.likely(s.guess)), min(s.idle, seconds(p.idle))
+	}
+	if s.exact {
+		c.exact, c.guessed = c.exact*fade+x, c.guessed*fade+s.guess.Seconds()
+	}
 	if !crowded {
 		p.n++
 		part := 1 / float64(min(p.n, longMean))
@@ -66,7 +76,6 @@ func (c *costs) of(s *seen, crowded bool) (used, idle time.Duration) {
 // inCrowd is what a request uses that seems to have used x, where those that were served
 // at that time used so much on average.
 func (c *costs) inCrowd(p *pageCost, x, mean float64) time.Duration {
-	const fade = 1 - 1.0/recent
 	c.used, c.sure, c.unsure = c.used*fade+mean, c.sure*fade, c.unsure*fade
 	if p.n >= sureFrom {
 		c.sure += p.mean
@@ -80,6 +89,15 @@ func (c *costs) inCrowd(p *pageCost, x, mean float64) time.Duration {
 	p.crowded++
 	p.reckoned += (x - p.reckoned) / float64(min(p.crowded, longMean))
 	return seconds(x)
+}
+
+// likely is what a request would use that was likely to cost so much: where many share the CPUs the
+// worker that it holds may be worth more than what it computes, and is what it costs.
+func (c *costs) likely(guess time.Duration) time.Duration {
+	if c.guessed <= 0 {
+		return guess
+	}
+	return time.Duration(float64(guess) * min(1, c.exact/c.guessed))
 }
 
 // unserved is what a request would use that was not served, and guessed to use so much by a

@@ -27,9 +27,11 @@ type seen struct {
 	group      telemetry.Group
 	status     int
 	used       time.Duration // CPU time
+	guess      time.Duration // what it was likely to use, or to be charged with
 	asks       time.Duration // what it would use: used, or what was guessed where it was not served
 	stay, idle time.Duration
 	exact      bool // used is no estimate
+	cut        bool // but nobody knows what it would have used, as it was not answered
 	beside     int  // others at the backend
 	delay      time.Duration
 	eligible   bool
@@ -87,6 +89,7 @@ func (s *seen) set(r *telemetry.Record, eligible bool) {
 	s.used, s.asks, s.stay, s.idle, s.delay = r.CPU, r.CPU, r.Stay, r.Idle, r.Delay()
 	s.exact, s.beside = r.Exact, r.Beside
 	s.refused, s.redirected = r.Outcome == telemetry.Refused, r.Outcome == telemetry.Redirected
+	s.guess, s.cut = r.Guess, r.Exact && r.Outcome != telemetry.Answered
 	if r.Stay <= 0 {
 		s.asks = r.Guess
 	}

@@ -180,6 +180,35 @@ func near(a, b, nothing float64) bool {
 	return math.Abs(a-b) <= max(0.1*max(a, b), nothing)
 }
 
+// TestWhoWasNotServedWouldHaveBeen: who left while nobody had accepted its request used nothing, and
+// would have used what its like does, had it been served; who left a page that was dearer than that, as much
+// as it used.
+func TestWhoWasNotServedWouldHaveBeen(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome telemetry.Outcome
+		exact   bool
+		used    time.Duration
+		want    float64 // CPU-seconds
+	}{
+		"it was answered":           {telemetry.Answered, true, 100 * time.Millisecond, 0.1},
+		"it left before":            {telemetry.ClientGone, true, 100 * time.Millisecond, 0.4},
+		"it left a dearer one":      {telemetry.ClientGone, true, time.Second, 1},
+		"no connection was made":    {telemetry.BackendDown, true, 0, 0.4},
+		"what it used is a guess":   {telemetry.ClientGone, false, 100 * time.Millisecond, 0.1},
+		"its answer was broken off": {telemetry.BackendBroke, true, 300 * time.Millisecond, 0.4},
+	} {
+		twin := New(1)
+		twin.SetPlan(capped())
+		note(t, twin, 0, "192.0.2.1", 0.4, func(r *telemetry.Record) {
+			r.Outcome, r.Exact, r.CPU, r.Stay, r.Guess = c.outcome, c.exact, c.used, 20*time.Second, 400*time.Millisecond
+		})
+		twin.Flush()
+		if _, would, _ := estimate(twin.Reply(1), telemetry.Stranger); math.Abs(would.CPU-c.want) > 1e-6 {
+			t.Errorf("%s: it would use %g CPU-seconds, want %g", name, would.CPU, c.want)
+		}
+	}
+}
+
 // TestReportIsWhatEnforcingDoes: an attack is recorded while nothing acts, and then played
 // again while it does. What the first one was reported to have been is what the second was.
 func TestReportIsWhatEnforcingDoes(t *testing.T) {
