@@ -18,11 +18,22 @@ func (x *exchange) recorded(now time.Time, shard uint8) *telemetry.Record {
 	if !x.counted.Blocked {
 		x.record.Limit = ""
 	}
+	if x.outcome == telemetry.ClientGone {
+		x.record.Left = x.left(now)
+	}
 	if x.record.Remarkable() {
 		x.identify()
 		x.record.ID = x.id
 	}
 	return &x.record
+}
+
+// left is how long after it came its client left. The backend may have worked on.
+func (x *exchange) left(now time.Time) time.Duration {
+	if at := x.Left(); !at.IsZero() {
+		now = at
+	}
+	return now.Sub(x.arrived)
 }
 
 // queued is for how long it waited if it was never let go.

@@ -59,6 +59,7 @@ const (
 	served outcome = iota
 	refused
 	turnedAway // by the backend, whose workers and queue were full
+	left       // its client did
 )
 
 func newEngine(epoch time.Time, s Setup, o observer) *engine {
@@ -175,6 +176,7 @@ func (e *engine) tick() {
 	for _, j := range e.running {
 		j.Tick(now)
 	}
+	e.giveUp()
 	for _, j := range e.waiting {
 		if j.sendsBack(e.now) {
 			e.sendBack(j)
@@ -191,6 +193,18 @@ func (e *engine) tick() {
 	if n%learnTicks == 0 {
 		e.gate.SetWorkers(e.rules.Meter)
 	}
+}
+
+// giveUp has those leave who wait for longer than their clients did.
+func (e *engine) giveUp() {
+	e.waiting = slices.DeleteFunc(e.waiting, func(j *job) bool {
+		if j.known == nil || j.known.Patience <= 0 || e.now-j.came < j.known.Patience {
+			return false
+		}
+		j.waited = e.now - j.came
+		e.leave(j, left)
+		return true
+	})
 }
 
 // look is what the sidecar sees of the backend from outside.

@@ -21,6 +21,7 @@ type Request struct {
 	Eligible bool
 	CPU      time.Duration // for which it computes
 	Idle     time.Duration // for which it holds its worker beside that
+	Patience time.Duration // after which its client leaves if it still waits; 0: it does not
 	Note     any           // the caller's own
 }
 
@@ -37,6 +38,7 @@ type Fate struct {
 	Refused    bool
 	Redirected bool // it was sent back for a newcomer's pass, and came again with it
 	TurnedAway bool // by the backend
+	Left       bool // its client left before it went to the backend
 	// Guess is what it was likely to cost, Cost what it was charged with, CPU the CPU time of
 	// that, as far as a meter saw it, and Stay for how long it was at the backend, Idle for how
 	// long of that without computing.
@@ -111,7 +113,7 @@ func (l *Live) passed(time.Duration, float64) {}
 func (l *Live) over(_ time.Duration, j *job, o outcome) {
 	f := Fate{
 		Waited: j.waited, Verdict: j.Verdict, Redirected: j.sent,
-		Refused: o == refused, TurnedAway: o == turnedAway,
+		Refused: o == refused, TurnedAway: o == turnedAway, Left: o == left,
 		Guess: j.Guess, Cost: j.Cost, CPU: j.CPU, Stay: j.Stay, Idle: j.Idle, Exact: j.Exact, Beside: j.Beside,
 	}
 	if o == served {

@@ -29,7 +29,7 @@ func (w would) String() string {
 // done is what was done with some requests.
 type done struct {
 	CPU        float64 // CPU-seconds that they used
-	Delayed    uint64  // served, Noticed or longer after they came
+	Delayed    uint64  // served Noticed or longer after they came, or left after they had waited for as long
 	Refused    uint64
 	Redirected uint64
 	Waits      waits `json:",omitempty"` // of the delayed
@@ -167,7 +167,9 @@ func (t *tally) fate(s *seen, f *replay.Fate) (w would, reason string) {
 		w, reason = wouldDelay, cause(f)
 		t.acted(s, w, waited, reason)
 	}
-	t.Groups[s.group].Would.CPU += s.asks.Seconds()
+	if !f.Left {
+		t.Groups[s.group].Would.CPU += s.asks.Seconds()
+	}
 	return w, reason
 }
 

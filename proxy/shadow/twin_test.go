@@ -209,6 +209,54 @@ func TestWhoWasNotServedWouldHaveBeen(t *testing.T) {
 	}
 }
 
+// TestWhoGaveUpGivesUp: clients that left after ten seconds would have left the queue after as long: they are told
+// as delayed, and use nothing. Who was answered in the end waits on.
+func TestWhoGaveUpGivesUp(t *testing.T) {
+	const requests = 40 // of a CPU-second each, at once: two CPUs are done with 20 of them after ten seconds
+	for name, left := range map[string]time.Duration{"all stay": 0, "all leave after ten seconds": 10 * time.Second} {
+		twin := New(1)
+		p := limits(limiter.Fair)
+		p.MaxHold = time.Minute
+		twin.SetPlan(&Plan{Mode: "fair", Policy: p, TableSize: 1 << 10, CPUs: 2, Measures: true})
+		for i := range requests {
+			note(t, twin, time.Duration(i)*time.Millisecond, fmt.Sprintf("192.0.%d.1", i), 1, func(r *telemetry.Record) {
+				r.Exact = true
+				if r.Left = left; left > 0 {
+					r.Outcome = telemetry.ClientGone
+				}
+			})
+		}
+		twin.Flush()
+		_, would, _ := estimate(twin.Reply(1), telemetry.Stranger)
+		stays := left == 0
+		if would.Refused > 0 || would.Delayed < requests-4 || stays != (would.CPU == requests) || !stays && math.Abs(would.CPU-20) > 3 {
+			t.Errorf("%s: %+v", name, would)
+		}
+	}
+}
+
+// TestLeft: who leaves while it waits was delayed for as long.
+func TestLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome telemetry.Outcome
+		queued  time.Duration
+		want    uint64 // delayed
+	}{
+		"it left as it waited":     {telemetry.ClientGone, time.Second, 1},
+		"it left at once":          {telemetry.ClientGone, time.Millisecond, 0},
+		"it left as it was served": {telemetry.ClientGone, 0, 0},
+		"it was refused":           {telemetry.Refused, time.Second, 0},
+	} {
+		twin := New(1)
+		twin.SetPlan(capped())
+		note(t, twin, 0, "192.0.2.1", 0.1, func(r *telemetry.Record) { r.Outcome, r.Queued, r.Left = c.outcome, c.queued, c.queued })
+		twin.Flush()
+		if was, _, _ := estimate(twin.Reply(1), telemetry.Stranger); was.Delayed != c.want {
+			t.Errorf("%s: %d were delayed", name, was.Delayed)
+		}
+	}
+}
+
 // TestReportIsWhatEnforcingDoes: an attack is recorded while nothing acts, and then played
 // again while it does. What the first one was reported to have been is what the second was.
 func TestReportIsWhatEnforcingDoes(t *testing.T) {

@@ -84,6 +84,8 @@ type Record struct {
 	// Queued is for how long it waited if it was never let go: it was refused or redirected,
 	// or its client left.
 	Queued time.Duration
+	// Left is how long after it came its client left, if that was before it was answered.
+	Left   time.Duration
 	Orphan bool   // its client left while the backend worked: what it cost was for nobody
 	Judged bool   // the evidence for its client was looked at
 	Limit  string // the request limit that refused it; empty: none did
