@@ -48,7 +48,7 @@ func (l *Life) Step(used time.Duration) int {
 	if l.ticket == nil {
 		return 0
 	}
-	return stepOf(&l.Verdict, l.Who.Standing, used)
+	return l.pace().step(used)
 }
 
 // UntilStep is how much more CPU time it takes until the next step; noStep: there is none
@@ -57,8 +57,9 @@ func (l *Life) UntilStep(used time.Duration) time.Duration {
 	if l.ticket == nil {
 		return noStep
 	}
-	if step := l.Step(used); step < lastStep(&l.Verdict) {
-		return stepAt(&l.Verdict, patienceOf(&l.Verdict, l.Who.Standing), step+1) - used
+	p := l.pace()
+	if step := p.step(used); step < p.last() {
+		return p.at(step+1) - used
 	}
 	return noStep
 }
@@ -66,55 +67,71 @@ func (l *Life) UntilStep(used time.Duration) time.Duration {
 // noStep is for ever.
 const noStep = 24 * time.Hour
 
-// Foreseen is what counts as used from the beginning, of who had more than its share, or whose site has: why should
-// others share a CPU with a page that is sure to be long, until it is? 0: nothing is sure. It may be
+// Foreseen is what counts as used from the beginning, of who had more than its share, or whose site has: why
+// should others share a CPU with a page that is sure to be long, until it is? 0: nothing is sure. It may be
 // called by anybody after Begin.
 func (l *Life) Foreseen() time.Duration {
-	if l.ticket == nil || !l.sure || !l.Verdict.Ahead && !l.Verdict.SiteAhead {
+	if l.ticket == nil || !l.sure {
+		return 0
+	}
+	if p := l.pace(); !p.ahead() && !p.SiteAhead {
 		return 0
 	}
 	return time.Duration(float64(l.Guess) * foresight)
 }
 
-func stepOf(v *limiter.Verdict, standing float64, used time.Duration) (step int) {
-	for patience, last := patienceOf(v, standing), lastStep(v); step < last && used >= stepAt(v, patience, step+1); {
+// pace is what a request's steps go by.
+type pace struct {
+	*limiter.Verdict
+	standing float64
+	passed   bool // it brought a newcomer's pass
+}
+
+func (l *Life) pace() pace { return pace{&l.Verdict, l.Who.Standing, l.Passed()} }
+
+// ahead tells whether its client had more than its share, or is a stranger. A newcomer that came back with a
+// pass waits for its first page as people do: crawlers that come back, too, are known soon, and go by what they had.
+func (p pace) ahead() bool { return p.Ahead && (p.Known || !p.passed) }
+
+func (p pace) step(used time.Duration) (step int) {
+	for last := p.last(); step < last && used >= p.at(step+1); {
 		step++
 	}
 	return step
 }
 
-// lastStep is the last one that a request takes.
-func lastStep(v *limiter.Verdict) int {
-	if v.SiteWithin {
+// last is the last step that it takes.
+func (p pace) last() int {
+	if p.SiteWithin {
 		return mostWithin
 	}
 	return steps
 }
 
-// stepAt is what a request has used that takes a step, 1 to 3. Whose site has more than its share
+// at is what a request has used that takes a step, 1 to 3. Whose site has more than its share
 // takes all with the first one: none of that site's pages stands back behind another of it for that,
 // and the sites that left it the CPUs find these as if it were not there.
-func stepAt(v *limiter.Verdict, patience time.Duration, step int) time.Duration {
-	at := patience
+func (p pace) at(step int) time.Duration {
+	at := p.patience()
 	for range step - 1 {
 		at *= perStep
 	}
 	switch {
-	case v.SiteAhead:
+	case p.SiteAhead:
 		return min(at, firstStep)
-	case v.Ahead && step == steps:
+	case p.ahead() && step == steps:
 		return min(at, long)
 	}
 	return at
 }
 
-// patienceOf is what a request may use until its first step.
-func patienceOf(v *limiter.Verdict, standing float64) time.Duration {
+// patience is what a request may use until its first step.
+func (p pace) patience() time.Duration {
 	x := 1.0
-	if v.Known && !v.Ahead {
-		x = withinShare * max(standing, leastStanding)
+	if (p.Known || p.passed) && !p.ahead() {
+		x = withinShare * max(p.standing, leastStanding)
 	}
-	return time.Duration(float64(firstStep) * x * noDebt / max(noDebt, float64(v.CostMultiplier)))
+	return time.Duration(float64(firstStep) * x * noDebt / max(noDebt, float64(p.CostMultiplier)))
 }
 
 // leastStanding is that of who claims to be what it is not.

@@ -29,14 +29,15 @@ func TestPatience(t *testing.T) {
 		"who lies":                          {limiter.Verdict{Known: true, CostMultiplier: 2}, 0.5, 50 * time.Millisecond},
 		"not judged":                        {limiter.Verdict{Known: true}, 0, 50 * time.Millisecond},
 	} {
-		got := patienceOf(&c.verdict, c.standing)
+		p := pace{Verdict: &c.verdict, standing: c.standing}
+		got := p.patience()
 		if got.Truncate(time.Microsecond) != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 		switch isPerson := c.standing >= 2 && !c.verdict.Ahead; {
-		case isPerson && stepOf(&c.verdict, c.standing, person) != 0:
+		case isPerson && p.step(person) != 0:
 			t.Errorf("%s: a page of %s steps down", name, person)
-		case !isPerson && stepOf(&c.verdict, c.standing, crawler) == 0:
+		case !isPerson && p.step(crawler) == 0:
 			t.Errorf("%s: a page of %s does not step down", name, crawler)
 		}
 	}
@@ -117,7 +118,7 @@ func TestStepsOfSites(t *testing.T) {
 		ahead, within := c.verdict, c.verdict
 		ahead.SiteAhead, within.SiteWithin = true, true
 		for v, want := range map[*limiter.Verdict]int{&ahead: c.ahead, &c.verdict: c.alike, &within: c.within} {
-			if got := stepOf(v, c.standing, c.used); got != want {
+			if got := (pace{Verdict: v, standing: c.standing}).step(c.used); got != want {
 				t.Errorf("%+v: step %d at %s, want %d", *v, got, c.used, want)
 			}
 		}
@@ -134,6 +135,25 @@ func TestStepsOfSites(t *testing.T) {
 	}
 }
 
+// TestNewcomersWithAPass: whoever came back with one steps down as people who are known do, as long as it is a stranger.
+func TestNewcomersWithAPass(t *testing.T) {
+	for name, c := range map[string]struct {
+		verdict limiter.Verdict
+		passed  bool
+		want    time.Duration // until the first step
+		last    time.Duration // used as it takes the last one
+	}{
+		"without a pass":        {limiter.Verdict{Ahead: true, CostMultiplier: 2}, false, 25 * time.Millisecond, 200 * time.Millisecond},
+		"with one":              {limiter.Verdict{Ahead: true, CostMultiplier: 2}, true, 100 * time.Millisecond, 1600 * time.Millisecond},
+		"it is known meanwhile": {limiter.Verdict{Known: true, Ahead: true, CostMultiplier: 2}, true, 25 * time.Millisecond, 200 * time.Millisecond},
+	} {
+		p := pace{&c.verdict, 1, c.passed}
+		if p.patience() != c.want || p.step(c.last-1) != steps-1 || p.step(c.last) != steps {
+			t.Errorf("%s: %s, and %d and %d at %s", name, p.patience(), p.step(c.last-1), p.step(c.last), c.last)
+		}
+	}
+}
+
 // TestLastStep: whoever had more than its share is at the last step from 200 ms on; who is within
 // it has four times as long as for the step before.
 func TestLastStep(t *testing.T) {
@@ -146,7 +166,8 @@ func TestLastStep(t *testing.T) {
 		{limiter.Verdict{Known: true, CostMultiplier: 2}, [steps]time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 1600 * time.Millisecond}},
 	} {
 		for i, at := range c.want {
-			before, then := stepOf(&c.verdict, 1, at-1), stepOf(&c.verdict, 1, at)
+			p := pace{Verdict: &c.verdict, standing: 1}
+			before, then := p.step(at-1), p.step(at)
 			if before != i || then != i+1 {
 				t.Errorf("%+v: at %s from step %d to %d", c.verdict, at, before, then)
 			}
