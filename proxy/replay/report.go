@@ -51,7 +51,7 @@ func (g *Group) add(waited time.Duration, o outcome) {
 	case turnedAway:
 		g.TurnedAway++
 		return
-	case served:
+	case served, left: // of whom a log tells, nobody leaves
 	}
 	g.Longest = max(g.Longest, waited.Seconds())
 	if waited >= remarkable {
