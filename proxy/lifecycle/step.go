@@ -31,7 +31,7 @@ const (
 	// dearer than the others', and gave way to them, it would not get that.
 	mostWithin = 1
 	// long is what a request has used that takes the last step if its client had more than its
-	// share, whatever that owes.
+	// share, or its site, whatever that owes.
 	long = 200 * time.Millisecond
 	// foresight is the part of what a request will surely cost that counts as used from the
 	// beginning. So the page of a newcomer stays above one that is three times as dear, and a guess
@@ -109,17 +109,18 @@ func (p pace) last() int {
 }
 
 // at is what a request has used that takes a step, 1 to 3. Whose site has more than its share
-// takes all with the first one: none of that site's pages stands back behind another of it for that,
-// and the sites that left it the CPUs find these as if it were not there.
+// takes all with the first one: the sites that left it the CPUs find these as if it were not there.
+// But who is within its own share takes the last one as who is long does: else whoever crawls a site would
+// only have to ask for a page of another one now and then, and its people would share the CPUs with the crawl.
 func (p pace) at(step int) time.Duration {
 	at := p.patience()
 	for range step - 1 {
 		at *= perStep
 	}
 	switch {
-	case p.SiteAhead:
+	case p.SiteAhead && (p.ahead() || step < steps):
 		return min(at, firstStep)
-	case p.ahead() && step == steps:
+	case (p.SiteAhead || p.ahead()) && step == steps:
 		return min(at, long)
 	}
 	return at
