@@ -43,9 +43,9 @@ const (
 
 // Step is how far the process that works on the request is to step down which has used so
 // much of the CPUs for it: 0, not at all, to 3. It never decreases as more is used. An
-// exempt request never steps down. It may be called by anybody after Begin.
+// exempt request never steps down, nor one of a site that delays nobody. It may be called by anybody after Begin.
 func (l *Life) Step(used time.Duration) int {
-	if l.ticket == nil {
+	if l.isLeftAlone() {
 		return 0
 	}
 	return l.pace().step(used)
@@ -54,7 +54,7 @@ func (l *Life) Step(used time.Duration) int {
 // UntilStep is how much more CPU time it takes until the next step; noStep: there is none
 // any more.
 func (l *Life) UntilStep(used time.Duration) time.Duration {
-	if l.ticket == nil {
+	if l.isLeftAlone() {
 		return noStep
 	}
 	p := l.pace()
@@ -64,6 +64,9 @@ func (l *Life) UntilStep(used time.Duration) time.Duration {
 	return noStep
 }
 
+// isLeftAlone tells whether the request is not to be slowed for others' sake.
+func (l *Life) isLeftAlone() bool { return l.ticket == nil || l.Verdict.Undelayed }
+
 // noStep is for ever.
 const noStep = 24 * time.Hour
 
@@ -71,7 +74,7 @@ const noStep = 24 * time.Hour
 // should others share a CPU with a page that is sure to be long, until it is? 0: nothing is sure. It may be
 // called by anybody after Begin.
 func (l *Life) Foreseen() time.Duration {
-	if l.ticket == nil || !l.sure {
+	if l.isLeftAlone() || !l.sure {
 		return 0
 	}
 	if p := l.pace(); !p.ahead() && !p.SiteAhead {
