@@ -10,6 +10,7 @@ func (g *gate) start(at time.Duration, t *Ticket, p phase) {
 	t.state = running
 	t.verdict = t.goAhead(at)
 	t.verdict.SiteAhead, t.verdict.SiteWithin = g.hasOfItsShare(at, t.site)
+	t.verdict.Undelayed = t.undelayed
 	t.site.waited += at - t.gated
 	for i := range t.reservations[:t.n] {
 		t.reservations[i].Waited += t.atGate(at) // it waited for others' sake, and so did all its keys

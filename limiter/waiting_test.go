@@ -89,7 +89,7 @@ func TestRefusals(t *testing.T) {
 			want:   Verdict{Wait: 5 * second, Key: by("a")[0], Action: Refuse, Reason: ServerFull},
 		},
 		"behind others too long": {mode: Cap, debt: 20 * second, before: 11, want: Verdict{Wait: 31 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
-		"observe":                {mode: Observe, debt: 40 * second},
+		"observe":                {mode: Observe, debt: 40 * second, want: Verdict{Undelayed: true}},
 		"shadow": {
 			mode: Cap, debt: 40 * second, change: func(p *Policy) { p.Shadow = true },
 			want: Verdict{

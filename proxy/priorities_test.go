@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tempomat/classify"
 	"tempomat/cpuaccount/process"
 	"tempomat/limiter"
 	"tempomat/proxy/priority"
@@ -190,6 +191,14 @@ func TestStepsOnlyWhereItQueues(t *testing.T) {
 		"observe": func(s *setup) { s.limits.Mode = limiter.Observe },
 		"cap":     func(s *setup) { s.limits.Mode = limiter.Cap },
 		"shadow":  func(s *setup) { s.limits.Shadow = true },
+		"a site that is observed": func(s *setup) {
+			s.classify.Sites = []classify.Site{{Name: "new", Hosts: []string{"site.example"}}}
+			s.limits.Sites = []limiter.SiteInfo{{Name: "new", Mode: limiter.Observe}}
+		},
+		"a site in shadow": func(s *setup) {
+			s.classify.Sites = []classify.Site{{Name: "new", Hosts: []string{"site.example"}}}
+			s.limits.Sites = []limiter.SiteInfo{{Name: "new", Mode: limiter.Fair, Shadow: true}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -31,7 +31,7 @@ const (
 	// dearer than the others', and gave way to them, it would not get that.
 	mostWithin = 1
 	// long is what a request has used that takes the last step if its client had more than its
-	// share, whatever that owes.
+	// share, or its site, whatever that owes.
 	long = 200 * time.Millisecond
 	// foresight is the part of what a request will surely cost that counts as used from the
 	// beginning. So the page of a newcomer stays above one that is three times as dear, and a guess
@@ -43,9 +43,9 @@ const (
 
 // Step is how far the process that works on the request is to step down which has used so
 // much of the CPUs for it: 0, not at all, to 3. It never decreases as more is used. An
-// exempt request never steps down. It may be called by anybody after Begin.
+// exempt request never steps down, nor one of a site that delays nobody. It may be called by anybody after Begin.
 func (l *Life) Step(used time.Duration) int {
-	if l.ticket == nil {
+	if l.isLeftAlone() {
 		return 0
 	}
 	return l.pace().step(used)
@@ -54,7 +54,7 @@ func (l *Life) Step(used time.Duration) int {
 // UntilStep is how much more CPU time it takes until the next step; noStep: there is none
 // any more.
 func (l *Life) UntilStep(used time.Duration) time.Duration {
-	if l.ticket == nil {
+	if l.isLeftAlone() {
 		return noStep
 	}
 	p := l.pace()
@@ -64,6 +64,9 @@ func (l *Life) UntilStep(used time.Duration) time.Duration {
 	return noStep
 }
 
+// isLeftAlone tells whether the request is not to be slowed for others' sake.
+func (l *Life) isLeftAlone() bool { return l.ticket == nil || l.Verdict.Undelayed }
+
 // noStep is for ever.
 const noStep = 24 * time.Hour
 
@@ -71,7 +74,7 @@ const noStep = 24 * time.Hour
 // should others share a CPU with a page that is sure to be long, until it is? 0: nothing is sure. It may be
 // called by anybody after Begin.
 func (l *Life) Foreseen() time.Duration {
-	if l.ticket == nil || !l.sure {
+	if l.isLeftAlone() || !l.sure {
 		return 0
 	}
 	if p := l.pace(); !p.ahead() && !p.SiteAhead {
@@ -109,17 +112,18 @@ func (p pace) last() int {
 }
 
 // at is what a request has used that takes a step, 1 to 3. Whose site has more than its share
-// takes all with the first one: none of that site's pages stands back behind another of it for that,
-// and the sites that left it the CPUs find these as if it were not there.
+// takes all with the first one: the sites that left it the CPUs find these as if it were not there.
+// But who is within its own share takes the last one as who is long does: else whoever crawls a site would
+// only have to ask for a page of another one now and then, and its people would share the CPUs with the crawl.
 func (p pace) at(step int) time.Duration {
 	at := p.patience()
 	for range step - 1 {
 		at *= perStep
 	}
 	switch {
-	case p.SiteAhead:
+	case p.SiteAhead && (p.ahead() || step < steps):
 		return min(at, firstStep)
-	case p.ahead() && step == steps:
+	case (p.SiteAhead || p.ahead()) && step == steps:
 		return min(at, long)
 	}
 	return at

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"tempomat/limiter"
 )
 
@@ -97,8 +99,8 @@ func TestForeseen(t *testing.T) {
 }
 
 // TestStepsOfSites: where others leave a site more than its share, all its pages give way to theirs from
-// 25 ms on, people's, too, and one that is sure to be longer does from the beginning. Who has less than its
-// share gives way by one step at most.
+// 25 ms on, people's, too, and one that is sure to be longer does from the beginning. But its people's stay
+// above its crawlers' until they are long. Who has less than its share gives way by one step at most.
 func TestStepsOfSites(t *testing.T) {
 	person := limiter.Verdict{Known: true, CostMultiplier: 2}
 	crawler := limiter.Verdict{Ahead: true, CostMultiplier: 2}
@@ -109,7 +111,9 @@ func TestStepsOfSites(t *testing.T) {
 		ahead, alike, within int // steps, where its site has more than its share, about as much, and less
 	}{
 		{person, 4, 25*time.Millisecond - 1, 0, 0, 0},
-		{person, 4, 25 * time.Millisecond, 3, 0, 0},
+		{person, 4, 25 * time.Millisecond, 2, 0, 0},
+		{person, 4, 200*time.Millisecond - 1, 2, 0, 0},
+		{person, 4, 200 * time.Millisecond, 3, 0, 0},
 		{person, 4, 6400 * time.Millisecond, 3, 3, 1},
 		{crawler, 1, 25 * time.Millisecond, 3, 1, 1},
 		{crawler, 1, 100 * time.Millisecond, 3, 2, 1},
@@ -123,13 +127,18 @@ func TestStepsOfSites(t *testing.T) {
 			}
 		}
 	}
-	person.SiteAhead = true
-	l := Life{ticket: new(limiter.Ticket), Verdict: person, Guess: 100 * time.Millisecond, sure: true}
-	if l.Step(l.Foreseen()) != steps || l.UntilStep(0) != firstStep || l.UntilStep(firstStep) != noStep {
-		t.Errorf("a page of 100 ms begins at step %d; else it takes the first in %s", l.Step(l.Foreseen()), l.UntilStep(0))
+	for _, c := range []struct {
+		verdict limiter.Verdict
+		want    int // from the beginning
+	}{{person, steps - 1}, {crawler, steps}} {
+		c.verdict.SiteAhead = true
+		l := Life{ticket: new(limiter.Ticket), Verdict: c.verdict, Guess: 150 * time.Millisecond, sure: true}
+		if got := l.Step(l.Foreseen()); got != c.want || l.UntilStep(0) != firstStep {
+			t.Errorf("%+v: a page of 150 ms begins at step %d, want %d; else it takes the first in %s", c.verdict, got, c.want, l.UntilStep(0))
+		}
 	}
 	crawler.SiteWithin = true
-	l = Life{ticket: new(limiter.Ticket), Verdict: crawler}
+	l := Life{ticket: new(limiter.Ticket), Verdict: crawler}
 	if l.UntilStep(0) != firstStep || l.UntilStep(firstStep) != noStep {
 		t.Errorf("there is another step, in %s", l.UntilStep(firstStep))
 	}
@@ -173,4 +182,34 @@ func TestLastStep(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestStepsOnlyGoDown: whoever asks, however dear its page, no step is taken back as more is used, and the next one is
+// taken just when it was foretold.
+func TestStepsOnlyGoDown(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := rapid.Bool()
+		l := Life{ticket: new(limiter.Ticket), sure: draw.Draw(t, "sure"), passed: draw.Draw(t, "passed"), Verdict: limiter.Verdict{
+			Known: draw.Draw(t, "known"), Ahead: draw.Draw(t, "ahead"), SiteAhead: draw.Draw(t, "siteAhead"), SiteWithin: draw.Draw(t, "siteWithin"),
+			CostMultiplier: rapid.SampledFrom([]float32{0, 2, 2.5, 6, 18}).Draw(t, "price"),
+		}}
+		l.Who.Standing = rapid.Float64Range(0, 8).Draw(t, "standing")
+		l.Guess = time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "guess"))
+		if f := l.Foreseen(); f < 0 || f > l.Guess {
+			t.Fatalf("of %s %s count from the beginning", l.Guess, f)
+		}
+		used := time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "used"))
+		more := time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "more"))
+		step, until := l.Step(used), l.UntilStep(used)
+		switch {
+		case step < 0 || step > steps || l.Step(used+more) < step:
+			t.Fatalf("step %d at %s, %d at %s", step, used, l.Step(used+more), used+more)
+		case until <= 0:
+			t.Fatalf("the step after %d, at %s, is due in %s", step, used, until)
+		case until == noStep && l.Step(used+noStep) != step:
+			t.Fatalf("there is a step after %d", step)
+		case until != noStep && (l.Step(used+until-1) != step || l.Step(used+until) == step):
+			t.Fatalf("step %d at %s is not over just in %s", step, used, until)
+		}
+	})
 }
