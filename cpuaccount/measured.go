@@ -34,6 +34,9 @@ func (s *Span) Measured(now time.Time, r Reading) {
 	s.weighLocked(s.tendLocked(cpu, ready))
 	s.cpu, s.exact, s.database, s.isExact = cpu+database, cpu+database, database, true
 	s.unserved = min(took, max(0, r.Unserved))
+	if s.waited = (time.Time{}); s.unserved == took {
+		s.waited = s.last
+	}
 	s.idle = max(0, ready-s.cpu-s.unserved)
 }
 
@@ -70,10 +73,30 @@ func (s *Span) Lost(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.going && s.isExact {
-		s.isExact, s.shown = false, s.cpu
-		s.last = maxTime(s.last, now)
-		s.crowd = s.meter.load.Load()
+		s.loseLocked(now)
 	}
+}
+
+// Served says that the backend has answered. If nobody had accepted the request at the last Reading, what
+// came since is estimated.
+func (s *Span) Served(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.going && s.isExact && !s.waited.IsZero() {
+		s.loseLocked(now)
+	}
+}
+
+func (s *Span) loseLocked(now time.Time) {
+	s.isExact, s.shown = false, s.cpu
+	s.crowd = s.meter.load.Load()
+	if s.waited.IsZero() {
+		s.last = maxTime(s.last, now)
+		return
+	}
+	s.last, s.waited = s.waited, time.Time{} // it was accepted at some time since
+	s.weighLocked(1)                         // that it waited says nothing of how it computes
+	s.advanceLocked(now)
 }
 
 func maxTime(a, b time.Time) time.Time {

@@ -105,6 +105,31 @@ func TestWhoWaitsToBeAcceptedHoldsNoWorker(t *testing.T) {
 	}
 }
 
+// TestWhoIsServedUnseenIsEstimated: a request was seen to wait to be accepted, and is answered, or cannot be read, before it
+// is looked at again: what came since is not free. Who was never served pays nothing.
+func TestWhoIsServedUnseenIsEstimated(t *testing.T) {
+	for name, c := range map[string]struct {
+		do    func(s *Span)
+		want  float64
+		exact bool
+	}{
+		"it is answered":              {func(s *Span) { s.Served(at(10.2)) }, 0.2, false},
+		"it cannot be read":           {func(s *Span) { s.Lost(at(10.1)) }, 0.2, false},
+		"it waits still":              {func(*Span) {}, 0, true},
+		"it was looked at, and is":    {func(s *Span) { s.SoFar(at(10.15)); s.Served(at(10.2)) }, 0.2, false},
+		"it was read, and is":         {func(s *Span) { s.Measured(at(10.2), Reading{CPU: sec(0.05), Unserved: sec(10)}); s.Served(at(10.2)) }, 0.05, true},
+		"it waits, as was seen twice": {func(s *Span) { s.Measured(at(10.1), Reading{Unserved: sec(10.1)}); s.Served(at(10.2)) }, 0.1, false},
+	} {
+		m, s := NewMeter(Process, 2, 0), new(Span)
+		m.Begin(at(0), s)
+		s.Measured(at(10), Reading{Unserved: sec(10)})
+		c.do(s)
+		if got := s.End(at(10.2)); (got-sec(c.want)).Abs() > time.Microsecond || s.Exact() != c.exact {
+			t.Errorf("%s: it costs %s, known exactly: %t; want %+v", name, got, s.Exact(), c.want)
+		}
+	}
+}
+
 // TestMeasuredIsNotCorrected has one request measured beside one that is estimated: what the
 // CPUs were used for beyond the first one's is the second one's.
 func TestMeasuredIsNotCorrected(t *testing.T) {

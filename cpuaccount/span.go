@@ -30,6 +30,7 @@ type Span struct {
 	ready    time.Duration // time until the last one that it was not queued for a CPU
 	isExact  bool          // Readings come: nothing is estimated
 	unserved time.Duration // by Readings: it held no worker
+	waited   time.Time     // when the last Reading said that nobody had accepted it; zero: somebody has
 }
 
 // Assume says in which part of its time the request is taken to compute, 0 to 1,

@@ -42,6 +42,9 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 	if !first {
 		return false
 	}
+	if done {
+		l.span.Served(now)
+	}
 	l.Cost = l.span.End(now)
 	l.measured(now)
 	if l.ticket == nil {
