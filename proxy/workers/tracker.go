@@ -12,7 +12,7 @@ import (
 
 // Running is a request that has been at the backend for some ms.
 type Running struct {
-	Conn     net.Conn // to the backend, comparable; nil: it is being opened
+	Conn     net.Conn // to the backend, comparable; nil: none
 	Number   Number
 	Began    time.Time
 	Accepted time.Time     // since when the backend may have worked on it, as far as Look has seen; zero: since it began
@@ -205,7 +205,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 		r.Work = t.begin(w, r, c.base, c)
 		return
 	}
-	if t.finder == nil {
+	if t.finder == nil || r.Conn == nil {
 		return
 	}
 	s, err := t.seat(now, r.Conn)
@@ -269,9 +269,6 @@ func (t *Tracker) worker(now time.Time, id process.ID) *worker {
 
 // seat returns where a connection ends; nil: that is not known.
 func (t *Tracker) seat(now time.Time, c net.Conn) (*seat, error) {
-	if c == nil {
-		return nil, errWaits // it is being opened
-	}
 	s := t.seats[c]
 	if s != nil && (now.Sub(s.held) < holdsFor || t.finder.holds(&s.Seat)) {
 		if now.Sub(s.held) >= holdsFor {
