@@ -143,6 +143,8 @@ func (b *bill) collect(h *Handler, now time.Time) {
 			r.Estimate = x.CPUSoFar(now)
 			if c := x.conn.call.Conn(); c != nil {
 				r.Conn = net.Conn(c)
+			} else {
+				r.Opening = x.conn.call.IsOpening()
 			}
 		}
 		r.Due, r.StepAt = h.priorities.isDue(now, x)
@@ -178,10 +180,8 @@ const mostUnserved = 200 * time.Millisecond
 // loseAll has all requests be estimated from now on.
 func (h *Handler) loseAll(now time.Time) {
 	h.running.Each(func(x *exchange) {
-		if x.billed.work != nil {
-			x.billed.work = nil
-			x.Lost(now)
-		}
+		x.billed.work = nil
+		x.Lost(now)
 	})
 }
 

@@ -88,7 +88,8 @@ func TestWorkersTell(t *testing.T) {
 }
 
 // TestNobodyHasAcceptedYet: a request that waits in the queue of the backend's connections is
-// served by no process, so that there is none to step down.
+// served by no process, so that there is none to step down, and it costs nothing; once nobody measures any more
+// what it costs is estimated again.
 func TestNobodyHasAcceptedYet(t *testing.T) {
 	l, err := Listen(t.Context(), "127.0.0.1:0", false)
 	if err != nil {
@@ -123,10 +124,14 @@ func TestNobodyHasAcceptedYet(t *testing.T) {
 		})
 		return seen
 	})
+	stop()
+	testkit.Eventually(t, "it is estimated", func() (grows bool) {
+		r.handler.running.Each(func(x *exchange) { grows = x.CPUSoFar(time.Now()) > 0 })
+		return grows
+	})
 	origin := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 	beside.Go(func() { _ = origin.Serve(l) })
 	<-answered
-	stop()
 	_ = origin.Close()
 	beside.Wait()
 	if got := steps.seen(); len(got) != 0 {

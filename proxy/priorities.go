@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"tempomat/cpuaccount/process"
-	"tempomat/limiter"
 	"tempomat/proxy/priority"
 )
 
@@ -62,9 +61,6 @@ func (h *Handler) SetStepper(s Stepper, failed func(error)) {
 	h.priorities.stepper.Store(&stepping{Stepper: s, failed: failed})
 }
 
-// stepsDown tells whether anybody is to be slowed for others' sake.
-func (p *Policy) stepsDown() bool { return p.Limits.Mode == limiter.Fair && !p.Limits.Shadow }
-
 // inForce is what processes step down by; nil: they do not.
 func (p *priorities) inForce() *stepping {
 	if s := p.stepper.Load(); s != nil && !s.over.Load() {
@@ -76,7 +72,7 @@ func (p *priorities) inForce() *stepping {
 // isDue tells whether a request's process may have to step down now, and of what it has to
 // have used for that; 0: it is not to step down.
 func (p *priorities) isDue(now time.Time, x *exchange) (due bool, at time.Duration) {
-	if p.inForce() == nil || !x.policy.stepsDown() {
+	if p.inForce() == nil {
 		return false, 0
 	}
 	if x.stepDue.IsZero() {
@@ -89,7 +85,7 @@ func (p *priorities) isDue(now time.Time, x *exchange) (due bool, at time.Durati
 // that of one which may end before anybody would have looked.
 func (x *exchange) stepsAtOnce() bool {
 	f := x.Foreseen()
-	return f >= leastBilled && x.Step(f) > 0 && x.policy.stepsDown() && x.handler.priorities.inForce() != nil
+	return f >= leastBilled && x.Step(f) > 0 && x.handler.priorities.inForce() != nil
 }
 
 // consider notes that the process of a request should step down, if it should, by what it
@@ -97,7 +93,7 @@ func (x *exchange) stepsAtOnce() bool {
 // of the system.
 func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used time.Duration) {
 	s := p.inForce()
-	if s == nil || !x.policy.stepsDown() {
+	if s == nil {
 		return
 	}
 	used = p.counts(now, x, used)

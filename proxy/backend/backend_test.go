@@ -479,6 +479,52 @@ func (s slowly) Read(p []byte) (int, error) {
 
 func (slowly) Close() error { return nil }
 
+// TestIsOpening: the first connection of a request is being opened, and none else: not once it was there, nor after the
+// answer, nor where a connection that was kept has ended and another is opened in its place.
+func TestIsOpening(t *testing.T) {
+	var call Call
+	dialled, first := 0, true
+	served := func(c net.Conn, br *bufio.Reader) {
+		_, _ = http.ReadRequest(br)
+		if call.IsOpening() {
+			t.Error("the backend has the request")
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")
+		_, _ = http.ReadRequest(br) // and ends at the next one
+	}
+	s := serve(t, served, served, served)
+	dial := func(ctx context.Context) (net.Conn, error) {
+		if opening := call.IsOpening(); opening != first {
+			t.Errorf("connection %d: it is being opened, and is the request's first: %t", dialled, opening)
+		}
+		dialled++
+		return s.dial(ctx)
+	}
+	p := s.pool(0)
+	for i := range 3 {
+		if first = i != 1; i == 2 {
+			p = s.pool(0) // that keeps none
+		}
+		p.dial = dial
+		call.Begin()
+		if call.IsOpening() {
+			t.Error("nothing was asked")
+		}
+		a, err := p.Do(&call, get())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.ReadAll(a)
+		_ = a.Close()
+		if call.Conn() != nil || call.IsOpening() {
+			t.Error("it is over")
+		}
+	}
+	if dialled != 3 {
+		t.Errorf("%d connections", dialled)
+	}
+}
+
 // TestCancel gives a request up at each stage of it.
 func TestCancel(t *testing.T) {
 	for _, stage := range []string{"dialling", "before the head", "in the body"} {

@@ -10,6 +10,7 @@ import (
 type Call struct {
 	mu        sync.Mutex // guards the following
 	conn      *Conn      // in use; nil: none
+	had       bool       // the request has had one
 	stop      context.CancelFunc
 	cancelled bool
 }
@@ -31,7 +32,7 @@ func (c *Call) Cancel() {
 func (c *Call) Begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cancelled = false
+	c.cancelled, c.had = false, false
 }
 
 // use says which connection is in use; nil: none. It returns false if the request
@@ -39,7 +40,8 @@ func (c *Call) Begin() {
 func (c *Call) use(conn *Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.conn = conn; c.cancelled && conn != nil {
+	c.conn, c.had = conn, c.had || conn != nil
+	if c.cancelled && conn != nil {
 		_ = conn.Close()
 	}
 	return !c.cancelled
@@ -50,6 +52,14 @@ func (c *Call) Conn() *Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.conn
+}
+
+// IsOpening tells whether a connection is being opened for the request that is under way, and it has had
+// none before: the backend knows nothing of it.
+func (c *Call) IsOpening() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stop != nil && !c.had
 }
 
 func (c *Call) isCancelled() bool {

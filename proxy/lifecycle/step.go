@@ -64,8 +64,11 @@ func (l *Life) UntilStep(used time.Duration) time.Duration {
 	return noStep
 }
 
-// isLeftAlone tells whether the request is not to be slowed for others' sake.
-func (l *Life) isLeftAlone() bool { return l.ticket == nil || l.Verdict.Undelayed }
+// isLeftAlone tells whether the request is not to be slowed for others' sake: it is exempt, did not come to
+// the gate, or its site delays nobody.
+func (l *Life) isLeftAlone() bool {
+	return l.ticket == nil || l.Verdict.CostMultiplier == 0 || l.Verdict.Undelayed
+}
 
 // noStep is for ever.
 const noStep = 24 * time.Hour

@@ -201,7 +201,7 @@ func (e *engine) giveUp() {
 		if j.known == nil || j.known.Patience <= 0 || e.now-j.came < j.known.Patience {
 			return false
 		}
-		j.waited = e.now - j.came
+		j.waited = j.known.Patience
 		e.leave(j, left)
 		return true
 	})

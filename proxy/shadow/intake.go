@@ -34,7 +34,7 @@ type seen struct {
 	cut        bool // but nobody knows what it would have used, as it was not answered
 	beside     int  // others at the backend
 	delay      time.Duration
-	patience   time.Duration // after which its client left; 0: it did not
+	left       time.Duration // after which its client did; 0: it did not
 	eligible   bool
 	refused    bool   // in truth
 	redirected bool   // in truth
@@ -94,7 +94,7 @@ func (s *seen) set(r *telemetry.Record, eligible bool) {
 	if r.Stay <= 0 {
 		s.asks = r.Guess
 	}
-	if s.patience = r.Left; r.Queued > 0 && r.Outcome == telemetry.ClientGone {
+	if s.left = r.Left; r.Queued > 0 && r.Outcome == telemetry.ClientGone {
 		s.delay = r.Queued
 	}
 	s.limit, s.eligible = "", eligible

@@ -182,7 +182,7 @@ func (t *Twin) arriveLocked(s *seen) {
 	t.live.Arrive(&replay.Request{
 		Who: s.who, Target: string(s.target[:s.n]), Came: s.came, Status: s.status,
 		Passed: passed, Eligible: s.eligible && !passed,
-		CPU: s.asks, Idle: min(s.idle, patience), Patience: s.patience, Note: s,
+		CPU: s.asks, Idle: min(s.idle, patience), Patience: s.left, Note: s,
 	})
 }
 

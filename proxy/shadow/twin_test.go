@@ -193,7 +193,7 @@ func TestWhoWasNotServedWouldHaveBeen(t *testing.T) {
 		"it was answered":           {telemetry.Answered, true, 100 * time.Millisecond, 0.1},
 		"it left before":            {telemetry.ClientGone, true, 100 * time.Millisecond, 0.4},
 		"it left a dearer one":      {telemetry.ClientGone, true, time.Second, 1},
-		"no connection was made":    {telemetry.BackendDown, true, 0, 0.4},
+		"no worker accepted it":     {telemetry.BackendDown, true, 0, 0.4},
 		"what it used is a guess":   {telemetry.ClientGone, false, 100 * time.Millisecond, 0.1},
 		"its answer was broken off": {telemetry.BackendBroke, true, 300 * time.Millisecond, 0.4},
 	} {
@@ -232,6 +232,24 @@ func TestWhoGaveUpGivesUp(t *testing.T) {
 		if would.Refused > 0 || would.Delayed < requests-4 || stays != (would.CPU == requests) || !stays && math.Abs(would.CPU-20) > 3 {
 			t.Errorf("%s: %+v", name, would)
 		}
+	}
+}
+
+// TestWhoLeavesAtOnceIsNotDelayed: a client that never waits longer than 30 ms is delayed by no more, in truth as in the
+// estimate.
+func TestWhoLeavesAtOnceIsNotDelayed(t *testing.T) {
+	twin := New(1)
+	p := limits(limiter.Fair)
+	p.MaxHold = time.Minute
+	twin.SetPlan(&Plan{Mode: "fair", Policy: p, TableSize: 1 << 10, CPUs: 2, Measures: true})
+	for i := range 40 {
+		note(t, twin, time.Duration(7*i)*time.Millisecond, fmt.Sprintf("192.0.%d.1", i), 1, func(r *telemetry.Record) {
+			r.Exact, r.Left, r.Outcome = true, 30*time.Millisecond, telemetry.ClientGone
+		})
+	}
+	twin.Flush()
+	if was, would, _ := estimate(twin.Reply(1), telemetry.Stranger); was.Delayed != 0 || would.Delayed != 0 {
+		t.Errorf("%d were delayed, and would have been %d", was.Delayed, would.Delayed)
 	}
 }
 

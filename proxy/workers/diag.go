@@ -12,6 +12,7 @@ const (
 	askAll       = 0x301
 	listens      = 1 << 10 // TCP_LISTEN, of unix sockets, too
 	established  = 1       // TCP_ESTABLISHED, of unix sockets, too
+	handshake    = 3       // TCP_SYN_RECV: the queue is full, or takes no connection without a request
 	familyUnix   = 1
 	familyIPv4   = 2
 	familyIPv6   = 10

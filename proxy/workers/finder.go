@@ -198,8 +198,10 @@ func (f *Finder) peer(c net.Conn) (inode uint32, err error) {
 	switch own := f.diag.tcp(local, remote); {
 	case own.state != established:
 		return 0, errLater // it is closed
-	case peer.state != 0:
+	case peer.state == established || peer.state == handshake:
 		return 0, errWaits
+	case peer.state != 0:
+		return 0, errLater // the backend has closed it, and has yet to send what it had to say
 	}
 	return 0, ErrElsewhere
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 )
 
 // fakeProc is a directory as /proc, in which processes have descriptors.
@@ -128,6 +129,44 @@ func TestFindsItself(t *testing.T) {
 				t.Errorf("what is closed: %v", err)
 			}
 		})
+	}
+}
+
+// TestClosedIsNotWaiting: a backend that has closed a connection, and has yet to send what it had to say, is nobody who
+// has not accepted it.
+func TestClosedIsNotWaiting(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	f, err := OpenFinder(&url.URL{Scheme: "http", Host: l.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := f.Find(at(0), c); !errors.Is(err, errWaits) {
+		t.Fatalf("nobody has accepted it: %v", err)
+	}
+	s, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	for err == nil { // until no more fits
+		_, err = s.Write(make([]byte, 1<<20))
+	}
+	_ = s.Close()
+	if _, err := f.Find(at(1), c); !errors.Is(err, errLater) {
+		t.Errorf("it was closed, and is not sent: %v", err)
 	}
 }
 

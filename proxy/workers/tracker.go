@@ -13,6 +13,7 @@ import (
 // Running is a request that has been at the backend for some ms.
 type Running struct {
 	Conn     net.Conn // to the backend, comparable; nil: none
+	Opening  bool     // it is being opened
 	Number   Number
 	Began    time.Time
 	Accepted time.Time     // since when the backend may have worked on it, as far as Look has seen; zero: since it began
@@ -205,10 +206,10 @@ func (t *Tracker) find(now time.Time, r *Running) {
 		r.Work = t.begin(w, r, c.base, c)
 		return
 	}
-	if t.finder == nil || r.Conn == nil {
+	if t.finder == nil || r.Conn == nil && !r.Opening {
 		return
 	}
-	s, err := t.seat(now, r.Conn)
+	s, err := t.seat(now, r)
 	if errors.Is(err, errWaits) {
 		r.Is, r.Accepted = Read, now // it has used nothing
 		r.Reading = cpuaccount.Reading{Unserved: now.Sub(r.Began)}
@@ -231,7 +232,6 @@ func (t *Tracker) find(now time.Time, r *Running) {
 	}
 	r.Work = t.begin(s.worker, r, s.worker.before(u, now.Sub(since), min(r.Estimate, now.Sub(since))), nil)
 	r.Work.seat, r.Work.read = s, now
-	r.Work.reading.Unserved = since.Sub(r.Began)
 	r.Work.take(u)
 }
 
@@ -254,7 +254,10 @@ func (t *Tracker) sits(now time.Time, s *seat, h *process.Handle) bool {
 }
 
 func (t *Tracker) begin(w *worker, r *Running, base process.Usage, c *claim) *Work {
-	return &Work{worker: w, base: base, claim: c, began: r.Began, database: t.data, asks: w.asks}
+	return &Work{
+		worker: w, base: base, claim: c, began: r.Began, database: t.data, asks: w.asks,
+		reading: cpuaccount.Reading{Unserved: max(0, r.Accepted.Sub(r.Began))},
+	}
 }
 
 func (t *Tracker) worker(now time.Time, id process.ID) *worker {
@@ -268,7 +271,11 @@ func (t *Tracker) worker(now time.Time, id process.ID) *worker {
 }
 
 // seat returns where a connection ends; nil: that is not known.
-func (t *Tracker) seat(now time.Time, c net.Conn) (*seat, error) {
+func (t *Tracker) seat(now time.Time, r *Running) (*seat, error) {
+	if r.Opening {
+		return nil, errWaits
+	}
+	c := r.Conn
 	s := t.seats[c]
 	if s != nil && (now.Sub(s.held) < holdsFor || t.finder.holds(&s.Seat)) {
 		if now.Sub(s.held) >= holdsFor {

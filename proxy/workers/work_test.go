@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tempomat/cpuaccount"
 	"tempomat/cpuaccount/process"
 )
 
@@ -72,6 +73,33 @@ func TestLook(t *testing.T) {
 	tr.Look(at(1.02), all)
 	if all[0].Is != Unknown {
 		t.Errorf("it went on to another one before this one was looked at: %+v", all[0])
+	}
+}
+
+// TestWhoIsNotAcceptedIsRead: while its connection is being opened a request has used nothing, whatever time passes. The worker
+// that tells of it then is not charged for that time, nor does it pay a database's for it.
+func TestWhoIsNotAcceptedIsRead(t *testing.T) {
+	own, now, err := look(os.Getpid())
+	if err != nil {
+		t.Skip(err)
+	}
+	tr := NewTracker(&Finder{}, nil, nil, func(error) {})
+	all := []Running{{Opening: true, Number: 1, Began: at(0)}, {Number: 2, Began: at(0)}}
+	tr.Look(at(2), all)
+	if r := all[0]; r.Is != Read || r.Work != nil || r.Reading != (cpuaccount.Reading{Unserved: 2 * time.Second}) || !r.Accepted.Equal(at(2)) {
+		t.Errorf("while it is opened: %+v", r)
+	}
+	if all[1].Is != Unknown {
+		t.Errorf("one without a connection: %+v", all[1])
+	}
+	tr.claims.begins(at(2), own, now, 1)
+	all[0].Opening = false
+	tr.Look(at(3), all[:1])
+	if all[0].Is != Read || all[0].Reading.Unserved != 2*time.Second {
+		t.Errorf("told: %+v", all[0])
+	}
+	if waited := all[0].Work.newlyBlockedLocked(at(3)); waited > time.Second {
+		t.Errorf("it waited for %s since", waited)
 	}
 }
 
