@@ -132,9 +132,9 @@ func TestFindsItself(t *testing.T) {
 	}
 }
 
-// TestClosedIsNotWaiting: a backend that has closed a connection, and has yet to send what it had to say, is nobody who
-// has not accepted it.
-func TestClosedIsNotWaiting(t *testing.T) {
+// toBackend is a Finder for a backend, its listener, and a connection that nobody has accepted.
+func toBackend(t *testing.T) (*Finder, net.Listener, net.Conn) {
+	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells")
 	}
@@ -142,17 +142,24 @@ func TestClosedIsNotWaiting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
+	t.Cleanup(func() { _ = l.Close() })
 	f, err := OpenFinder(&url.URL{Scheme: "http", Host: l.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	t.Cleanup(f.Close)
 	c, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = c.Close() }()
+	t.Cleanup(func() { _ = c.Close() })
+	return f, l, c
+}
+
+// TestClosedIsNotWaiting: a backend that has closed a connection, and has yet to send what it had to say, is nobody who
+// has not accepted it.
+func TestClosedIsNotWaiting(t *testing.T) {
+	f, l, c := toBackend(t)
 	if _, err := f.Find(at(0), c); !errors.Is(err, errWaits) {
 		t.Fatalf("nobody has accepted it: %v", err)
 	}
@@ -172,25 +179,8 @@ func TestClosedIsNotWaiting(t *testing.T) {
 
 // TestNotFound says why.
 func TestNotFound(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	f, err := OpenFinder(&url.URL{Scheme: "http", Host: l.Addr().String()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f, l, c := toBackend(t)
 	f.proc = fakeProc(t, nil, nil)
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
 	s, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
