@@ -139,7 +139,7 @@ func TestAttackIsNamed(t *testing.T) {
 	if o := b.Overview(Moment{}); math.Abs(o.CPU-0.8) > 0.05 || math.Abs(o.Groups[0].Rate-20) > 0.5 || o.Groups[0].Name != "known" {
 		t.Errorf("at rest: %+v", o)
 	}
-	if rows := b.Shapes(10).Rows; len(rows) != 1 || math.Abs(rows[0].CPU-0.8) > 0.05 || math.Abs(rows[0].Mean-0.04) > 1e-3 || rows[0].Addresses != 5 {
+	if rows := b.Shapes(10).Rows; len(rows) != 1 || math.Abs(rows[0].CPU-0.8) > 0.05 || math.Abs(rows[0].Mean-0.04) > 1e-3 || rows[0].Addresses > 5 || rows[0].Addresses < 3 { // two of five meet in one of 512 registers once in fifty runs
 		t.Errorf("at rest: %+v", rows)
 	}
 	play(b, 60, 5, crawl)
