@@ -9,6 +9,7 @@ type Reading struct {
 	Queued   time.Duration // that its worker was ready for a CPU and had none
 	Database time.Duration // of the CPU time of a database, its share
 	Unserved time.Duration // for which no worker had accepted it
+	Waits    bool          // no worker has accepted it yet: all of it is Unserved
 }
 
 // Measures tells whether the meter makes something of Readings.
@@ -33,9 +34,9 @@ func (s *Span) Measured(now time.Time, r Reading) {
 	ready := took - min(took, max(0, r.Queued))
 	s.weighLocked(s.tendLocked(cpu, ready))
 	s.cpu, s.exact, s.database, s.isExact = cpu+database, cpu+database, database, true
-	s.unserved = min(took, max(0, r.Unserved))
-	if s.waited = (time.Time{}); s.unserved == took {
-		s.waited = s.last
+	s.unserved, s.waited = min(took, max(0, r.Unserved)), time.Time{}
+	if r.Waits {
+		s.unserved, s.waited = took, s.last
 	}
 	s.idle = max(0, ready-s.cpu-s.unserved)
 }

@@ -91,7 +91,7 @@ func TestMeasured(t *testing.T) {
 func TestWhoWaitsToBeAcceptedHoldsNoWorker(t *testing.T) {
 	m, s := NewMeter(Process, 2, 4), new(Span)
 	m.Begin(at(0), s)
-	if s.Measured(at(10), Reading{Unserved: sec(10)}); s.SoFar(at(10)) != 0 {
+	if s.Measured(at(10), Reading{Waits: true}); s.SoFar(at(10)) != 0 {
 		t.Errorf("it waits to be accepted, and costs %s", s.SoFar(at(10)))
 	}
 	s.Measured(at(12), Reading{CPU: sec(0.1), Unserved: sec(10)})
@@ -118,11 +118,12 @@ func TestWhoIsServedUnseenIsEstimated(t *testing.T) {
 		"it waits still":              {func(*Span) {}, 0, true},
 		"it was looked at, and is":    {func(s *Span) { s.SoFar(at(10.15)); s.Served(at(10.2)) }, 0.2, false},
 		"it was read, and is":         {func(s *Span) { s.Measured(at(10.2), Reading{CPU: sec(0.05), Unserved: sec(10)}); s.Served(at(10.2)) }, 0.05, true},
-		"it waits, as was seen twice": {func(s *Span) { s.Measured(at(10.1), Reading{Unserved: sec(10.1)}); s.Served(at(10.2)) }, 0.1, false},
+		"it was looked at before":     {func(s *Span) { s.SoFar(at(10.1)); s.Measured(at(10.05), Reading{Waits: true}); s.Served(at(10.2)) }, 0.1, false},
+		"it waits, as was seen twice": {func(s *Span) { s.Measured(at(10.1), Reading{Waits: true}); s.Served(at(10.2)) }, 0.1, false},
 	} {
 		m, s := NewMeter(Process, 2, 0), new(Span)
 		m.Begin(at(0), s)
-		s.Measured(at(10), Reading{Unserved: sec(10)})
+		s.Measured(at(10), Reading{Waits: true})
 		c.do(s)
 		if got := s.End(at(10.2)); (got-sec(c.want)).Abs() > time.Microsecond || s.Exact() != c.exact {
 			t.Errorf("%s: it costs %s, known exactly: %t; want %+v", name, got, s.Exact(), c.want)

@@ -10,8 +10,9 @@ import (
 // Where more requests are at the backend than it has workers, some of them wait, and it
 // cannot be seen which. Where the backend tells what each used, or its workers are measured, that
 // does not matter. Else what they are taken to have used is right in sum only, and a style sheet
-// seems to have used as much as the dear page that it waited with. So what was seen of its shape at
-// other times is taken, and what remains of the sum is for those of which little was seen.
+// seems to have used as much as the dear page that it waited with. So what is known of its like is
+// taken, or what was seen of its shape at other times, and what remains of the sum is for those of which
+// little was seen.
 type costs struct {
 	shapes map[string]*pageCost
 	served served
@@ -20,8 +21,7 @@ type costs struct {
 	sure   float64 // of those of known shapes
 	unsure float64 // of the others, before they were scaled
 
-	exact   float64 // that those used lately of which it is known, in CPU-seconds
-	guessed float64 // what these were likely to cost
+	likes likes
 }
 
 // pageCost is what requests of a shape use, in seconds.
@@ -48,10 +48,10 @@ func (c *costs) of(s *seen, crowded bool) (used, idle time.Duration) {
 	p := c.page(s.who.Shape)
 	x := s.asks.Seconds()
 	if s.cut { // its client would have stayed, had it been served
-		return max(s.asks, c.likely(s.guess)), min(s.idle, seconds(p.idle))
+		return max(s.asks, c.likes.likely(s)), min(s.idle, seconds(p.idle))
 	}
 	if s.exact {
-		c.exact, c.guessed = c.exact*fade+x, c.guessed*fade+s.guess.Seconds()
+		c.likes.learn(s)
 	}
 	if !crowded {
 		p.n++
@@ -65,6 +65,9 @@ func (c *costs) of(s *seen, crowded bool) (used, idle time.Duration) {
 		p.crowded++
 		p.reckoned += (x - p.reckoned) / float64(min(p.crowded, longMean))
 		return s.asks, idle
+	}
+	if x, ok := c.likes.mean(s); ok {
+		return x, idle
 	}
 	mean, ok := c.served.mean(s)
 	if !ok {
@@ -91,26 +94,20 @@ func (c *costs) inCrowd(p *pageCost, x, mean float64) time.Duration {
 	return seconds(x)
 }
 
-// likely is what a request would use that was likely to cost so much: where many share the CPUs the
-// worker that it holds may be worth more than what it computes, and is what it costs.
-func (c *costs) likely(guess time.Duration) time.Duration {
-	if c.guessed <= 0 {
-		return guess
+// unserved is what a request would use that did not come to the backend, and that a sidecar guessed
+// to use so much which may have been in a crowd.
+func (c *costs) unserved(s *seen) time.Duration {
+	if x, ok := c.likes.mean(s); ok {
+		return x
 	}
-	return time.Duration(float64(guess) * min(1, c.exact/c.guessed))
-}
-
-// unserved is what a request would use that was not served, and guessed to use so much by a
-// sidecar that may have been in a crowd.
-func (c *costs) unserved(shape string, guess time.Duration) time.Duration {
-	switch p := c.shapes[shape]; {
+	switch p := c.shapes[s.who.Shape]; {
 	case p == nil:
 	case p.n >= sureFrom || p.crowded == 0 && p.n >= fewPages:
 		return seconds(p.mean)
 	case p.crowded > 0:
 		return seconds(p.reckoned)
 	}
-	return guess
+	return s.asks
 }
 
 // scale is by how much more than the mean of its shape a request seems to use.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/cpuaccount"
 	"tempomat/proxy/telemetry"
 )
 
@@ -102,6 +103,18 @@ func (s *seen) set(r *telemetry.Record, eligible bool) {
 		s.limit = r.Limit
 	}
 	s.n = uint8(copy(s.target[:], r.Request.RequestURI)) //nolint:gosec // at most mostTarget
+}
+
+// kind is what its like is told by.
+func (s *seen) kind() cpuaccount.Kind {
+	k := cpuaccount.Kind{
+		Site: s.who.Site, Shape: s.who.Shape, URL: string(s.target[:s.n]),
+		Address: s.who.Address, Known: s.who.Evidence.Proves(),
+	}
+	if keys := s.who.Keys(); len(keys) > 0 {
+		k.Client = keys[0].ID
+	}
+	return k
 }
 
 // take moves what a shard has to a buffer.

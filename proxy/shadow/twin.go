@@ -177,7 +177,7 @@ func (t *Twin) arriveLocked(s *seen) {
 		}
 		s.asks, s.idle = t.costs.of(s, t.crowdedLocked(s))
 	} else {
-		s.asks = t.costs.unserved(s.who.Shape, s.asks)
+		s.asks = t.costs.unserved(s)
 	}
 	t.live.Arrive(&replay.Request{
 		Who: s.who, Target: string(s.target[:s.n]), Came: s.came, Status: s.status,

@@ -212,7 +212,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 	s, err := t.seat(now, r)
 	if errors.Is(err, errWaits) {
 		r.Is, r.Accepted = Read, now // it has used nothing
-		r.Reading = cpuaccount.Reading{Unserved: now.Sub(r.Began)}
+		r.Reading = cpuaccount.Reading{Waits: true}
 		return
 	}
 	if s == nil || s.worker != nil && s.worker.many {

@@ -86,7 +86,7 @@ func TestWhoIsNotAcceptedIsRead(t *testing.T) {
 	tr := NewTracker(&Finder{}, nil, nil, func(error) {})
 	all := []Running{{Opening: true, Number: 1, Began: at(0)}, {Number: 2, Began: at(0)}}
 	tr.Look(at(2), all)
-	if r := all[0]; r.Is != Read || r.Work != nil || r.Reading != (cpuaccount.Reading{Unserved: 2 * time.Second}) || !r.Accepted.Equal(at(2)) {
+	if r := all[0]; r.Is != Read || r.Work != nil || r.Reading != (cpuaccount.Reading{Waits: true}) || !r.Accepted.Equal(at(2)) {
 		t.Errorf("while it is opened: %+v", r)
 	}
 	if all[1].Is != Unknown {
