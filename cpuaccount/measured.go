@@ -90,7 +90,9 @@ func (s *Span) Served(now time.Time) {
 
 func (s *Span) loseLocked(now time.Time) {
 	s.isExact, s.shown = false, s.cpu
-	s.crowd = s.meter.load.Load()
+	was := s.unitsLocked()
+	s.force = 1 // who is not known is not known to yield
+	s.reweighLocked(was)
 	if s.waited.IsZero() {
 		s.last = maxTime(s.last, now)
 		return

@@ -231,3 +231,39 @@ func TestRequestsBySource(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoYieldsLeavesTheCPUs: three pages that compute have stepped down. Beside them one that has not gets a CPU of
+// the two, and is charged with all of its time; beside three that compete as it does it gets half of one.
+func TestWhoYieldsLeavesTheCPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(s *Span)
+		want   float64
+	}{
+		"they compete":                 {func(*Span) {}, 0.5},
+		"they yield":                   {func(s *Span) { s.Yield(0) }, 1},
+		"they weigh a third":           {func(s *Span) { s.Yield(1.0 / 3) }, 1},
+		"they do not any more":         {func(s *Span) { s.Yield(0); s.Yield(1) }, 0.5},
+		"they yielded, and are paused": {func(s *Span) { s.Pause(at(0)); s.Yield(0); s.Resume(at(0)) }, 1},
+		"they are not known any more":  {func(s *Span) { s.Measured(at(0), Reading{}); s.Yield(0); s.Lost(at(0)) }, 0.5},
+	} {
+		m := NewMeter(Process, 2, 0)
+		var long [3]Span
+		for i := range long {
+			m.Begin(at(0), &long[i])
+			c.change(&long[i])
+		}
+		var s Span
+		m.Begin(at(0), &s)
+		if got := s.End(at(1)); (got - sec(c.want)).Abs() > time.Millisecond {
+			t.Errorf("%s: a second costs %s, want %g s", name, got, c.want)
+		}
+		for i := range long {
+			long[i].Yield(0)
+			long[i].End(at(2))
+			long[i].Yield(1)
+		}
+		if n := m.load.Load(); n != 0 {
+			t.Errorf("%s: nobody is there, and the load is %d", name, n)
+		}
+	}
+}

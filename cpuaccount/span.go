@@ -20,6 +20,7 @@ type Span struct {
 	shown  time.Duration // cpu at the last Correct
 	crowd  int64         // load of the meter at last
 	weight float64       // the part of its time in which it is taken to compute
+	force  float64       // with which it competes for the CPUs, see Yield
 	pauses int
 	going  bool // between Begin and End
 
@@ -122,6 +123,20 @@ func (s *Span) Computes() bool {
 	return s.weight >= half && s.pauses == 0
 }
 
+// Yield says with what force the request competes for the CPUs from now on, beside one whose process
+// has the priority that it came with: 0 to 1, as it begins. What others that are estimated could use
+// meanwhile goes by that.
+func (s *Span) Yield(force float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.going {
+		return
+	}
+	was := s.unitsLocked()
+	s.force = max(0, min(force, 1))
+	s.reweighLocked(was)
+}
+
 // half is the part of its time from which on a request counts as one that computes.
 const half = 0.5
 
@@ -142,12 +157,17 @@ func (s *Span) joinLocked(n int64) {
 }
 
 // unitsLocked is what the request counts in the meter's load.
-func (s *Span) unitsLocked() int64 { return int64(math.Round(s.weight * unit)) }
+func (s *Span) unitsLocked() int64 { return int64(math.Round(s.weight * s.force * unit)) }
 
 // weighLocked changes the part of its time in which the request is taken to compute.
 func (s *Span) weighLocked(weight float64) {
 	was := s.unitsLocked()
 	s.weight = max(leastWeight, min(weight, 1))
+	s.reweighLocked(was)
+}
+
+// reweighLocked has the request count as much in the meter's load as it does now, in which it counted otherwise.
+func (s *Span) reweighLocked(was int64) {
 	if s.pauses == 0 {
 		s.crowd = s.meter.load.Add(s.unitsLocked() - was)
 	}

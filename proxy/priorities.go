@@ -112,6 +112,7 @@ func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used ti
 	}
 	if !x.lowered.gaveUp && (step > x.lowered.step || id != x.lowered.id) {
 		p.wishes = append(p.wishes, wish{x.lowered, step, id})
+		x.Yield(priority.Weight(step))
 	}
 }
 
@@ -136,6 +137,7 @@ func (p *priorities) counts(now time.Time, x *exchange, used time.Duration) time
 		if quiet && x.lowered != nil && x.lowered.step > 0 {
 			p.wishes = append(p.wishes, wish{lowered: x.lowered})
 			x.lowered = nil
+			x.Yield(priority.Weight(0))
 		}
 	}
 	return max(0, used-x.stepFrom)

@@ -79,6 +79,10 @@ func (l *Life) Measured(now time.Time, r cpuaccount.Reading) { l.span.Measured(n
 // Lost says that nothing is counted for it any more: the rest is estimated.
 func (l *Life) Lost(now time.Time) { l.span.Lost(now) }
 
+// Yield says with what force it competes for the CPUs, 0 to 1: 1 is that of one whose process has the
+// priority that it came with.
+func (l *Life) Yield(force float64) { l.span.Yield(force) }
+
 // CPUSoFar is the CPU time of what a request has cost since Begin, without what its worker is worth.
 func (l *Life) CPUSoFar(now time.Time) time.Duration { return l.span.CPU(now) }
 

@@ -41,6 +41,12 @@ const Steps = 3
 // process had: its weight is a three-hundredth.
 func Down(step int) int { return [Steps]int{5, 10, idle}[step-1] }
 
+// Weight is what a process weighs that has stepped down, or at 0 has not, beside one that was at the same nice value and
+// has not: the kernel has the nice value change it by a factor of 1.25 each, and SCHED_IDLE weigh 3 of 1024.
+func Weight(step int) float64 {
+	return [1 + Steps]float64{1, 335.0 / 1024, 110.0 / 1024, 3.0 / 1024}[step]
+}
+
 // level is what a process has after a step that had own.
 func (k *Keeper) level(own, step int) int {
 	if step == Steps {

@@ -40,6 +40,7 @@ type Twin struct {
 	live   *replay.Live // nil: no request came since the plan is in force
 	buffer []seen
 	costs  costs
+	left   leavers
 	sent   map[netip.Addr]bool // who would have been redirected, and has a pass now
 	until  time.Time           // requests that came until then are counted
 	told   uint64              // of lost, how many are counted in hours
@@ -116,6 +117,7 @@ func (t *Twin) takeLocked() {
 		t.buffer = t.shards[i].take(t.buffer)
 		for j := range t.buffer {
 			t.costs.served.add(&t.buffer[j])
+			t.left.add(&t.buffer[j])
 			t.window.put(&t.buffer[j])
 		}
 		clear(t.buffer)
@@ -182,7 +184,7 @@ func (t *Twin) arriveLocked(s *seen) {
 	t.live.Arrive(&replay.Request{
 		Who: s.who, Target: string(s.target[:s.n]), Came: s.came, Status: s.status,
 		Passed: passed, Eligible: s.eligible && !passed,
-		CPU: s.asks, Idle: min(s.idle, patience), Patience: s.left, Note: s,
+		CPU: s.asks, Idle: min(s.idle, patience), Patience: t.left.patience(s), Note: s,
 	})
 }
 
