@@ -11,16 +11,18 @@
 // other way than it did; pages cost what they cost in truth; what peers and a master would
 // have said is not in it.
 //
-//	intake.go  the side of those who serve requests
-//	window.go  requests in the order in which they came
-//	twin.go    the second limiter, and what it is told
-//	costs.go   what pages cost where the backend was crowded
-//	served.go  what those cost together that were served at a time
-//	tally.go   was and would have been, hour by hour
-//	waits.go   how long requests waited
-//	keys.go    whom it would have met
-//	saved.go   hours as bytes
-//	reply.go   what is told of it
+//	intake.go   the side of those who serve requests
+//	window.go   requests in the order in which they came
+//	twin.go     the second limiter, and what it is told
+//	costs.go    what pages cost where the backend was crowded
+//	likes.go    what the like of a request used
+//	served.go   what those cost together that were served at a time
+//	leavers.go  for how long clients wait
+//	tally.go    was and would have been, hour by hour
+//	waits.go    how long requests waited
+//	keys.go     whom it would have met
+//	saved.go    hours as bytes
+//	reply.go    what is told of it
 //
 // # Cost
 //
