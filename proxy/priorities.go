@@ -93,6 +93,9 @@ func (x *exchange) stepsAtOnce() bool {
 // of the system.
 func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used time.Duration) {
 	s := p.inForce()
+	if s == nil || x.lowered != nil && x.lowered.gaveUp {
+		x.Yield(priority.Weight(0)) // it is as it was, or could not step down
+	}
 	if s == nil {
 		return
 	}

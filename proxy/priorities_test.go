@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/cpuaccount"
 	"tempomat/cpuaccount/process"
 	"tempomat/limiter"
 	"tempomat/proxy/priority"
@@ -268,6 +269,48 @@ func TestStepperReplaced(t *testing.T) {
 			t.Errorf("switched off: %v, want %v", got, want)
 		}
 	})
+}
+
+// TestWhoSteppedDownLeavesTheCPU: of two requests on one CPU each is taken to get a half of it; beside one whose
+// process has stepped down the other gets all, and pays for it, for as long as that lasts.
+func TestWhoSteppedDownLeavesTheCPU(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		after *stepper // a reload
+		off   bool     // one that switches it off
+		want  time.Duration
+	}{
+		"it has stepped down":      {nil, nil, false, 10 * time.Millisecond},
+		"it may not":               {syscall.EPERM, nil, false, 5 * time.Millisecond},
+		"it cannot":                {priority.ErrShared, nil, false, 5 * time.Millisecond},
+		"it steps down once more":  {nil, &stepper{}, false, 10 * time.Millisecond},
+		"it cannot after a reload": {nil, &stepper{err: priority.ErrShared}, false, 5 * time.Millisecond},
+		"it is switched off":       {nil, nil, true, 5 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := stepper{err: c.err}
+				r := startStepping(t, &s, func(error) {}, func(s *setup) { s.source = cpuaccount.Corrected })
+				var all sync.WaitGroup
+				all.Go(func() { r.do(r.client, request(t, nil, "GET /heavy")) })
+				time.Sleep(700 * time.Millisecond)
+				switch {
+				case c.off:
+					r.handler.SetStepper(nil, nil)
+				case c.after != nil:
+					r.handler.SetStepper(c.after, func(error) {})
+				}
+				time.Sleep(2*billEvery + time.Millisecond) // it is looked, and looked again
+				var beside cpuaccount.Span
+				r.meter.Begin(time.Now(), &beside)
+				time.Sleep(10 * time.Millisecond)
+				if got := beside.End(time.Now()); (got - c.want).Abs() > time.Millisecond/2 {
+					t.Errorf("10 ms cost %s, want %s", got, c.want)
+				}
+				all.Wait()
+			})
+		})
+	}
 }
 
 // TestStepOrphan puts a process back when the backend is done whose client has left.
