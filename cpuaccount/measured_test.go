@@ -267,3 +267,54 @@ func TestWhoYieldsLeavesTheCPUs(t *testing.T) {
 		}
 	}
 }
+
+// TestLoadComesBackToNothing: whatever becomes of requests, in whatever order, once all have ended nobody is taken to be
+// at the backend. While some are, the load is never negative, nor more than their number.
+func TestLoadComesBackToNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := NewMeter(Process, 2, float64(rapid.IntRange(0, 16).Draw(t, "workers")))
+		var spans [4]Span
+		now := 0.0
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now += float64(rapid.IntRange(0, 500).Draw(t, "ms")) / 1000
+			s := &spans[rapid.IntRange(0, len(spans)-1).Draw(t, "which")]
+			part := rapid.Float64Range(-1, 2).Draw(t, "part")
+			switch rapid.SampledFrom([]string{"begin", "end", "assume", "pause", "resume", "yield", "measured", "waits", "lost", "served", "sofar"}).Draw(t, "call") {
+			case "begin":
+				s.End(at(now)) // a span is begun again once it has ended
+				m.Begin(at(now), s)
+			case "end":
+				s.End(at(now))
+			case "assume":
+				s.Assume(part)
+			case "pause":
+				s.Pause(at(now))
+			case "resume":
+				s.Resume(at(now))
+			case "yield":
+				s.Yield(part)
+			case "measured":
+				s.Measured(at(now), Reading{CPU: sec(part), Queued: sec(part / 2), Unserved: sec(part / 3)})
+			case "waits":
+				s.Measured(at(now), Reading{Waits: true})
+			case "lost":
+				s.Lost(at(now))
+			case "served":
+				s.Served(at(now))
+			default:
+				s.SoFar(at(now))
+			}
+			if load := m.load.Load(); load < 0 || load > int64(len(spans))*unit {
+				t.Fatalf("the load is %d", load)
+			}
+		}
+		for i := range spans {
+			if cost := spans[i].End(at(now)); cost < 0 || cost > sec(2*now+1) {
+				t.Errorf("a request cost %s in %g s of two CPUs", cost, now)
+			}
+		}
+		if load, n := m.load.Load(), m.Running(); load != 0 || n != 0 {
+			t.Errorf("nobody is there, the load is %d, and %d run", load, n)
+		}
+	})
+}
