@@ -235,3 +235,30 @@ func TestTicketsThatWaited(t *testing.T) {
 		t.Error("it is used again")
 	}
 }
+
+// TestWhatRunsIsChargedOn: in the modes without a queue, too, a request that runs longer than was guessed is charged
+// with what it has used, and with no less once that is known.
+func TestWhatRunsIsChargedOn(t *testing.T) {
+	p := fair()
+	p.Mode = Cooperative
+	w := newWorld(p)
+	level := func() float64 {
+		r, _ := w.Find(w.now, by("a")[0])
+		return r.Level
+	}
+	x := w.of("a", 100*time.Millisecond)
+	began := level()
+	for _, step := range []struct {
+		soFar time.Duration
+		want  float64
+	}{{50 * time.Millisecond, 0}, {100 * time.Millisecond, 0}, {3 * time.Second, 2.9}, {2 * time.Second, 2.9}, {4 * time.Second, 3.9}} {
+		if w.Progress(w.now, x, step.soFar, true); math.Abs(began-level()-step.want) > 1e-9 {
+			t.Errorf("after %s it is charged with %g more than was guessed, want %g", step.soFar, began-level(), step.want)
+		}
+	}
+	w.done(x, time.Second)
+	w.Progress(w.now, x, time.Hour, true)
+	if got := level() - began; math.Abs(got+0.9) > 1e-9 {
+		t.Errorf("it cost a second, and is charged with %g more than was guessed", -got)
+	}
+}

@@ -1,0 +1,59 @@
+package limiter
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// TestARowTellsOfTheQueue: what of a client's waits, by how long it is, and who of it is next.
+func TestARowTellsOfTheQueue(t *testing.T) {
+	const long, short, idle = 300 * time.Millisecond, 20 * time.Millisecond, 30 * time.Second
+	for name, order := range map[string][]time.Duration{
+		"long ones came first": {long, long, long, short, short}, "short ones came first": {short, short, long, long, long},
+	} {
+		p := fair()
+		p.Gate.Workers = 4
+		w := newWorld(p)
+		w.acquaint("hogs", "a")
+		for _, size := range []time.Duration{long, long, short, short} {
+			w.expectPhase(t, name, w.of("hogs", size), computing)
+		}
+		var next float64
+		for i, size := range order {
+			if x := w.of("a", size); i == 0 || size != order[i-1] { // the first of a lane
+				if rank := x.rank - x.site.clock.systemVirtualTime; next == 0 || rank < next {
+					next = rank
+				}
+			}
+		}
+		w.Arrive(w.now, Arrival{Client: host("a"), Guess: short, Idle: idle, Sure: true})
+		w.Arrive(w.now, Arrival{Client: host("stranger"), Guess: short, Sure: true})
+		a, _ := w.Find(w.now, by("a")[0])
+		switch c := a.Client; {
+		case c == nil:
+			t.Errorf("%s: %+v", name, a)
+		case !c.Known || c.Light != 2 || c.Heavy != 3 || c.Waits != 1 || a.Waiting != 6 || a.Running != 0 || a.Holds != 0:
+			t.Errorf("%s: %+v, %+v", name, a, c)
+		case next <= 0 || math.Abs(c.Rank-next) > 1e-9:
+			t.Errorf("%s: its next one is %g behind the clock, want %g", name, c.Rank, next)
+		}
+		hogs, _ := w.Find(w.now, by("hogs")[0])
+		if c := hogs.Client; hogs.Holds != 2 || hogs.Running != 4 || c == nil || c.Light+c.Heavy+c.Waits != 0 || c.Rank != 0 {
+			t.Errorf("%s: who runs: %+v, %+v", name, hogs, c)
+		}
+		stranger, _ := w.Find(w.now, by("stranger")[0])
+		if c := stranger.Client; c == nil || c.Known || c.Light != 1 || c.Rank != 0 {
+			t.Errorf("%s: a stranger's turn is that of all: %+v, %+v", name, stranger, c)
+		}
+	}
+}
+
+// TestModesHaveNames: the configuration's.
+func TestModesHaveNames(t *testing.T) {
+	for m, want := range map[Mode]string{Cooperative: "cooperative", Cap: "cap", Fair: "fair", Observe: "observe"} {
+		if got := m.String(); got != want {
+			t.Errorf("%d is called %q, want %q", m, got, want)
+		}
+	}
+}
