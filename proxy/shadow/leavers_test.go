@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,8 +11,10 @@ import (
 // TestWhoGotNoConnectionIsAsPatientAsOthers: that is, as the median of those that left lately before anybody worked
 // for them. Who was served, or left a page that was being computed, says nothing of that.
 func TestWhoGotNoConnectionIsAsPatientAsOthers(t *testing.T) {
+	clients := 0 // each one another
 	leaves := func(outcome telemetry.Outcome, exact bool, used, left time.Duration) *seen {
-		return seenAs(t, "192.0.2.1", 100, func(r *telemetry.Record) { r.Outcome, r.Exact, r.CPU, r.Left = outcome, exact, used, left })
+		clients++
+		return seenAs(t, fmt.Sprintf("192.0.2.%d", clients), 100, func(r *telemetry.Record) { r.Outcome, r.Exact, r.CPU, r.Left = outcome, exact, used, left })
 	}
 	down := leaves(telemetry.BackendDown, true, 0, 0)
 	var l leavers
@@ -46,5 +49,33 @@ func TestWhoGotNoConnectionIsAsPatientAsOthers(t *testing.T) {
 	}
 	if p := l.patience(down); p != time.Minute {
 		t.Errorf("others left after a minute, and it leaves after %s", p)
+	}
+}
+
+// TestOneClientLeavesOnce: whoever leaves a thousand requests at once, from an address or a network of IPv6, is one client of those that left, and has the
+// report say nothing of the others.
+func TestOneClientLeavesOnce(t *testing.T) {
+	leaves := func(client string, left time.Duration) *seen {
+		return seenAs(t, client, 100, func(r *telemetry.Record) {
+			r.Outcome, r.CPU, r.Left = telemetry.ClientGone, 0, left
+		})
+	}
+	down := seenAs(t, "203.0.113.1", 100, func(r *telemetry.Record) { r.Outcome, r.CPU = telemetry.BackendDown, 0 })
+	var l leavers
+	for range 1000 {
+		l.add(leaves("198.51.100.1", 25*time.Millisecond))
+	}
+	if p := l.patience(down); p != 0 {
+		t.Errorf("one client has left, and others leave after %s", p)
+	}
+	for i := range fewLeavers {
+		l.add(leaves(fmt.Sprintf("192.0.2.%d", i), 20*time.Second))
+	}
+	for i := range 1000 {
+		l.add(leaves(fmt.Sprintf("[2001:db8::%x]", i), 25*time.Millisecond))
+		l.add(leaves("198.51.100.1", 25*time.Millisecond))
+	}
+	if p := l.patience(down); p != 20*time.Second {
+		t.Errorf("two clients leave at once, the others after 20 s, and the next one after %s", p)
 	}
 }
