@@ -11,8 +11,8 @@ import (
 type likes struct {
 	estimator *cpuaccount.Estimator // nil: of none is it known
 	// The following are of those that were answered lately, in CPU-seconds.
-	exact    float64 // that they used
-	expected float64 // that they were expected to use, before it was scaled
+	exact   float64 // that they used
+	guessed float64 // that the sidecar had guessed
 }
 
 // likely is what a request would use that was not answered: by what the sidecar guessed if nothing better
@@ -25,22 +25,22 @@ func (l *likes) likely(s *seen) time.Duration {
 	return l.scaled(s.guess)
 }
 
-// mean is what those like a request used, of which it is known; false: too few.
+// mean is what those like a request used, of which it is known, with their mean deviation on top; false: too
+// few. Who asks for something else changes nothing of it.
 func (l *likes) mean(s *seen) (time.Duration, bool) {
 	if l.estimator == nil {
 		return 0, false
 	}
 	x, _, sure := l.estimator.Of(s.came, s.kind())
-	return l.scaled(x), sure
+	return x, sure
 }
 
-// scaled is an estimate without what it is on the safe side by: estimates have their mean deviation on
-// top.
-func (l *likes) scaled(x time.Duration) time.Duration {
-	if l.expected <= 0 {
-		return x
+// scaled is a guess without what guesses are too high by.
+func (l *likes) scaled(guess time.Duration) time.Duration {
+	if l.guessed <= 0 {
+		return guess
 	}
-	return time.Duration(float64(x) * min(1, l.exact/l.expected))
+	return time.Duration(float64(guess) * min(1, l.exact/l.guessed))
 }
 
 // learn takes in what a request used of which it is known.
@@ -48,10 +48,6 @@ func (l *likes) learn(s *seen) {
 	if l.estimator == nil {
 		l.estimator = cpuaccount.NewEstimator()
 	}
-	expected := s.guess
-	if x, _, sure := l.estimator.Of(s.came, s.kind()); sure {
-		expected = x
-	}
-	l.exact, l.expected = l.exact*fade+s.asks.Seconds(), l.expected*fade+expected.Seconds()
+	l.exact, l.guessed = l.exact*fade+s.asks.Seconds(), l.guessed*fade+s.guess.Seconds()
 	l.estimator.Learn(s.came, s.kind(), s.asks, s.idle)
 }

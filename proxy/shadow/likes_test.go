@@ -70,3 +70,21 @@ func TestNothingIsKnownOfTheLike(t *testing.T) {
 		t.Errorf("of one it is, which used half of what was guessed: %s", used)
 	}
 }
+
+// TestWhoIsErraticDeceivesNobodyElse: a client whose requests use nothing nine times in ten, and much the tenth, does not
+// make those of others look cheap.
+func TestWhoIsErraticDeceivesNobodyElse(t *testing.T) {
+	var c costs
+	for i := range 400 {
+		c.of(seenAs(t, fmt.Sprintf("192.0.2.%d", i%20), 100, func(*telemetry.Record) {}), true)
+		used := 0
+		if i%10 == 9 {
+			used = 10_000
+		}
+		c.of(seenAs(t, "203.0.113.1", used, func(r *telemetry.Record) { r.Request.RequestURI = "/erratic" }), true)
+	}
+	used, _ := c.of(seenAs(t, "192.0.2.7", 100, func(r *telemetry.Record) { r.Outcome, r.CPU = telemetry.ClientGone, 0 }), true)
+	if math.Abs(used.Seconds()-0.1) > 0.01 {
+		t.Errorf("a page of 100 ms would use %s", used)
+	}
+}
