@@ -12,8 +12,11 @@ import (
 )
 
 const (
-	// billEvery is how often it is looked for requests whose worker is not known.
+	// billEvery is how often it is looked what runs, while some of that computes.
 	billEvery = 20 * time.Millisecond
+	// billSeldom is how often it is while nobody does, as far as was seen: then nobody waits for
+	// a CPU, and to wake up is most of what a look costs.
+	billSeldom = 40 * time.Millisecond
 	// leastBilled is how long a request has been at the backend at least whose CPU time is
 	// measured. What ends before is estimated, and costs no system call.
 	leastBilled = 20 * time.Millisecond
@@ -34,6 +37,7 @@ type billed struct {
 	text     [1]string // the number as it is written
 	work     *workers.Work
 	accepted time.Time
+	computes bool      // much of its time, as far as was seen
 	again    time.Time // when it is looked for again who serves it; zero: at once
 }
 
@@ -58,21 +62,26 @@ func (h *Handler) Bill(ctx context.Context, t *workers.Tracker) {
 	told.Go(func() { t.Run(ctx) })
 	defer told.Wait()
 	defer stop() // also where it panics, which would else wait here for ever
-	ticks, early := time.NewTicker(billEvery), time.NewTimer(soon)
-	defer ticks.Stop()
+	next, early := time.NewTimer(billEvery), time.NewTimer(soon)
+	defer next.Stop()
 	defer early.Stop()
 	for {
+		var now time.Time
 		select {
 		case <-ctx.Done():
 			h.loseAll(time.Now())
 			h.tellPreempts(0, 0)
 			return
-		case now := <-ticks.C:
-			h.look(now, t)
 		case <-h.bill.hurry:
 			early.Reset(soon)
-		case now := <-early.C:
-			h.look(now, t)
+			continue
+		case now = <-next.C:
+		case now = <-early.C:
+		}
+		if h.look(now, t) {
+			next.Reset(billEvery)
+		} else {
+			next.Reset(billSeldom)
 		}
 	}
 }
@@ -89,12 +98,12 @@ func (b *bill) expect(x *exchange) {
 }
 
 // look reads what runs. Nobody waits for it: it is not known in between whether a request
-// has ended, and its place serves another.
-func (h *Handler) look(now time.Time, t *workers.Tracker) {
+// has ended, and its place serves another. It returns whether somebody was seen to compute.
+func (h *Handler) look(now time.Time, t *workers.Tracker) (computes bool) {
 	b := &h.bill
 	b.collect(h, now)
 	if len(b.all) == 0 {
-		return
+		return false
 	}
 	t.Look(now, b.all)
 	if b.index == nil {
@@ -110,19 +119,25 @@ func (h *Handler) look(now time.Time, t *workers.Tracker) {
 			x.takeReading(now, &b.all[i])
 			if r := &b.all[i]; r.Is == workers.Read && r.Work != nil { // nil: nobody has accepted it yet
 				h.priorities.consider(now, x, r.Work.ID(), r.Reading.CPU)
+				x.billed.computes = r.Reading.CPU+r.Reading.Queued >= now.Sub(x.forwarded)/computing
 			}
 		}
 		switch {
 		case !x.isMeasured(now):
 		case x.billed.work != nil:
 			known++
+			computes = computes || x.billed.computes
 		case now.Sub(x.forwarded) >= leastBilled && !x.work.isStream(): // these hardly compute
 			unknown++
 		}
 	})
 	h.priorities.apply()
 	h.tellPreempts(known, unknown)
+	return computes
 }
+
+// computing is one of how many parts of its time somebody has or waits for a CPU who computes.
+const computing = 4
 
 // isMeasured tells whether it is looked at what a request uses of the CPUs.
 func (x *exchange) isMeasured(now time.Time) bool {

@@ -31,8 +31,10 @@ const (
 )
 
 func parseStat(line []byte) (s stat, err error) {
-	at := 0
-	for field := range bytes.FieldsSeq(line[bytes.LastIndexByte(line, ')')+1:]) {
+	rest := bytes.TrimLeft(line[bytes.LastIndexByte(line, ')')+1:], " ")
+	for at := 0; len(rest) > 0; at++ {
+		var field []byte
+		field, rest, _ = bytes.Cut(rest, []byte{' '})
 		switch at {
 		case 0:
 			s.state = field[0]
@@ -55,7 +57,6 @@ func parseStat(line []byte) (s stat, err error) {
 			}
 			return s, nil
 		}
-		at++
 	}
 	return s, errNoStat
 }

@@ -44,8 +44,17 @@ func mostOf(descriptors uint64) int { return int(min(mostOpened, descriptors/ofD
 
 // look returns the process that has that number now, and what it has used.
 func (o *opened) look(now time.Time, pid int) (h *process.Handle, u process.Usage, err error) {
+	return o.lookBy(now, pid, (*process.Handle).Usage)
+}
+
+// glance is look, with the children of a process that is open as they were looked at last.
+func (o *opened) glance(now time.Time, pid int) (h *process.Handle, u process.Usage, err error) {
+	return o.lookBy(now, pid, (*process.Handle).Glance)
+}
+
+func (o *opened) lookBy(now time.Time, pid int, usage func(*process.Handle) (process.Usage, error)) (h *process.Handle, u process.Usage, err error) {
 	if h = o.at(now, pid); h != nil {
-		if u, err = h.Usage(); err == nil {
+		if u, err = usage(h); err == nil {
 			return h, u, nil
 		}
 	}

@@ -43,6 +43,7 @@ type Tracker struct {
 	finder  *Finder // nil: none is looked for
 	claims  *claims
 	ear     *Ear // nil: nobody tells
+	births  *process.Births
 	data    *Database
 	askers  *askers // nil: it is not to be seen who waits for it
 
@@ -84,7 +85,7 @@ func NewTracker(f *Finder, e *Ear, d *Database, tell func(error)) *Tracker {
 		Numbers: newNumbers(), finder: f, claims: newClaims(), ear: e, data: d, tell: tell,
 		workers: map[process.ID]*worker{}, seats: map[net.Conn]*seat{}, pause: leastPause,
 	}
-	t.opened = t.claims.opened
+	t.opened, t.births = t.claims.opened, process.OpenBirths()
 	if f != nil {
 		t.askers = &askers{diag: f.diag, proc: f.proc}
 	}
@@ -111,6 +112,7 @@ func (t *Tracker) Close() {
 		t.data.close()
 	}
 	t.opened.close()
+	t.births.Close()
 }
 
 // Look finds out what all requests use that have been at the backend for some ms, and those
@@ -218,7 +220,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 	if s == nil || s.worker != nil && s.worker.many {
 		return
 	}
-	h, u, err := t.opened.look(now, s.PID)
+	h, u, err := t.opened.glance(now, s.PID)
 	if err != nil || !t.sits(now, s, h) || s.worker.many {
 		return
 	}
@@ -230,8 +232,9 @@ func (t *Tracker) find(now time.Time, r *Running) {
 	if r.Accepted.After(since) {
 		since = r.Accepted
 	}
-	r.Work = t.begin(s.worker, r, s.worker.before(u, now.Sub(since), min(r.Estimate, now.Sub(since))), nil)
-	r.Work.seat, r.Work.read = s, now
+	base, newest := s.worker.before(u, now.Sub(since), min(r.Estimate, now.Sub(since)))
+	r.Work = t.begin(s.worker, r, base, nil)
+	r.Work.seat, r.Work.read, r.Work.newest = s, now, newest
 	r.Work.take(u)
 }
 
@@ -255,7 +258,7 @@ func (t *Tracker) sits(now time.Time, s *seat, h *process.Handle) bool {
 
 func (t *Tracker) begin(w *worker, r *Running, base process.Usage, c *claim) *Work {
 	return &Work{
-		worker: w, base: base, claim: c, began: r.Began, database: t.data, asks: w.asks,
+		worker: w, base: base, births: t.births, claim: c, began: r.Began, database: t.data, asks: w.asks,
 		reading: cpuaccount.Reading{Unserved: max(0, r.Accepted.Sub(r.Began))},
 	}
 }

@@ -25,46 +25,55 @@ type worker struct {
 	counted time.Time
 	pause   time.Duration // until it is again
 
-	mu   sync.Mutex // guards the following
-	last process.Usage
-	seen bool // last is of when it was seen last at the end of a request, or later
+	mu     sync.Mutex // guards the following
+	last   process.Usage
+	seen   bool // last is of when it was seen last at the end of a request, or later
+	newest int  // the process of all that was the newest one then; 0: it is not known
 }
 
 // usage is what the process has used.
-func (w *worker) usage() (process.Usage, error) {
+func (w *worker) usage() (process.Usage, error) { return w.read((*process.Handle).Usage) }
+
+// own is the same of a process that has waited for no child since it was seen last.
+func (w *worker) own() (process.Usage, error) { return w.read((*process.Handle).Glance) }
+
+func (w *worker) read(open func(*process.Handle) (process.Usage, error)) (process.Usage, error) {
 	if h := w.open.Load(); h != nil {
-		if u, err := h.Usage(); !errors.Is(err, os.ErrClosed) {
+		if u, err := open(h); !errors.Is(err, os.ErrClosed) {
 			return u, err
 		}
 	}
 	return w.id.Usage()
 }
 
-// end notes what the process has used at the end of a request.
-func (w *worker) end(u process.Usage) {
+// end notes what the process has used at the end of a request, and which process of all was the
+// newest one then.
+func (w *worker) end(u process.Usage, newest int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.last, w.seen = u, true
+	w.last, w.seen, w.newest = u, true, newest
 }
 
 // before is what the process had used before a request that began so long ago, by what it
 // has used now: what it had used when it was seen last, if all that came since fits into
 // this request's time. Else it served others meanwhile, and what the request used so far is
-// an estimate.
-func (w *worker) before(now process.Usage, took, estimate time.Duration) process.Usage {
+// an estimate. And it is which process was the newest one then, if that is known.
+func (w *worker) before(now process.Usage, took, estimate time.Duration) (u process.Usage, newest int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if more := now.CPU - w.last.CPU; w.seen && more <= took {
 		queued := now.Queued - min(now.Queued-w.last.Queued, took-max(more, 0))
-		return process.Usage{CPU: w.last.CPU, Queued: queued}
+		return process.Usage{CPU: w.last.CPU, Queued: queued}, w.newest
 	}
-	return process.Usage{CPU: now.CPU - min(now.CPU, max(estimate, 0), took), Queued: now.Queued}
+	return process.Usage{CPU: now.CPU - min(now.CPU, max(estimate, 0), took), Queued: now.Queued}, 0
 }
 
 // Work is what a process does for one request. Its methods may be called concurrently.
 type Work struct {
 	worker *worker
 	base   process.Usage
+	births *process.Births
+	newest int    // the process of all that was the newest one at base; 0: it is not known
 	claim  *claim // nil: it was found
 	void   atomic.Bool
 
@@ -84,8 +93,10 @@ type Work struct {
 func (w *Work) ID() process.ID { return w.worker.id }
 
 // Read reads what the process has used for the request; not ok: it is not known any more.
-func (w *Work) Read() (r cpuaccount.Reading, ok bool) {
-	u, ok := w.usage()
+func (w *Work) Read() (r cpuaccount.Reading, ok bool) { return w.readBy(w.worker.usage) }
+
+func (w *Work) readBy(usage func() (process.Usage, error)) (r cpuaccount.Reading, ok bool) {
+	u, ok := w.usage(usage)
 	if !ok {
 		w.void.Store(true)
 		return r, false
@@ -110,12 +121,17 @@ func (w *Work) mayHaveUsed(d time.Duration) bool {
 	return used+w.worker.id.Clock()-clock >= d
 }
 
-// End is the last Read.
+// End is the last Read. It is on a request's path: if no process of the machine has begun since
+// before the request, the worker's children are not read, which takes as long as all the rest.
 func (w *Work) End(now time.Time) (r cpuaccount.Reading, ok bool) {
-	if r, ok = w.Read(); !ok {
+	usage, newest := w.worker.usage, w.births.Last()
+	if newest != 0 && newest == w.newest {
+		usage = w.worker.own
+	}
+	if r, ok = w.readBy(usage); !ok {
 		return r, false
 	}
-	w.worker.end(process.Usage{CPU: w.base.CPU + r.CPU, Queued: w.base.Queued + r.Queued})
+	w.worker.end(process.Usage{CPU: w.base.CPU + r.CPU, Queued: w.base.Queued + r.Queued}, newest)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if waited := w.newlyBlockedLocked(now); w.asks {
@@ -132,15 +148,15 @@ func (w *Work) newlyBlockedLocked(now time.Time) time.Duration {
 	return more
 }
 
-func (w *Work) usage() (u process.Usage, ok bool) {
+func (w *Work) usage(ofWorker func() (process.Usage, error)) (u process.Usage, ok bool) {
 	if w.void.Load() {
 		return u, false
 	}
 	var err error
 	if w.claim != nil {
-		u, err = w.claim.used(w.worker.usage)
+		u, err = w.claim.used(ofWorker)
 	} else {
-		u, err = w.worker.usage()
+		u, err = ofWorker()
 	}
 	return u, err == nil
 }

@@ -38,10 +38,14 @@ func TestBefore(t *testing.T) {
 	} {
 		w := &worker{}
 		if c.last >= 0 {
-			w.end(used(c.last))
+			w.end(used(c.last), 7)
 		}
-		if got := w.before(used(c.now), ms(20), ms(c.estimate)); got.CPU != ms(c.want) {
+		got, newest := w.before(used(c.now), ms(20), ms(c.estimate))
+		if got.CPU != ms(c.want) {
 			t.Errorf("%s: %v, want %g ms", name, got.CPU, c.want)
+		}
+		if newest != 0 && c.want != c.last {
+			t.Errorf("%s: no child has begun since %v, which is not when it was seen", name, got.CPU)
 		}
 	}
 }
