@@ -138,3 +138,56 @@ func TestNobodyHasAcceptedYet(t *testing.T) {
 		t.Errorf("somebody stepped down: %v", got)
 	}
 }
+
+// TestLooksSeldomWhileNobodyComputes: what runs is looked at as often as its steps need while some
+// of it computes, and less often while all of it waits.
+func TestLooksSeldomWhileNobodyComputes(t *testing.T) {
+	for name, computes := range map[string]bool{"it computes": true, "it waits": false} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "w.sock")
+			ear, err := workers.Listen(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tell, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tell.Close() }()
+			release := make(chan struct{})
+			r := start(t, http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+				_, _ = io.WriteString(tell, "+"+q.Header.Get(numberHeader))
+				for computes && !isClosed(release) {
+				}
+				<-release
+			}), func(s *setup) { s.source = cpuaccount.Process })
+			tracker := workers.NewTracker(nil, ear, nil, func(error) {})
+			r.handler.bill.tracker.Store(tracker)
+			ctx, stop := context.WithCancel(t.Context())
+			var beside sync.WaitGroup
+			beside.Go(func() { tracker.Run(ctx) })
+			beside.Go(func() { r.do(r.client, request(t, nil, "GET /")) })
+			testkit.Eventually(t, "it is seen what the worker does", func() (seen bool) {
+				now, known := time.Now(), false
+				got := r.handler.look(now, tracker)
+				r.handler.running.Each(func(x *exchange) {
+					known = x.billed.work != nil && now.Sub(x.forwarded) > 10*leastBilled
+				})
+				return known && got == computes
+			})
+			close(release)
+			stop()
+			beside.Wait()
+			tracker.Close()
+		})
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -60,15 +60,16 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 }
 
 // Linger has a request keep its place though the backend was given up, as nobody
-// sees it finish. Its meter stops: it pays for what is known. It returns false if
-// it is settled already, or has no place. Lay ends it.
+// sees it finish. Its meter stops: it pays for what is known, and no less than was
+// guessed, as a worker may have yet to begin with it. It returns false if it is
+// settled already, or has no place. Lay ends it.
 func (l *Life) Linger(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over || l.ticket == nil {
 		return false
 	}
-	l.Cost = l.span.End(now)
+	l.Cost = max(l.span.End(now), l.Guess)
 	l.measured(now)
 	return true
 }

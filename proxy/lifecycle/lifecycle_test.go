@@ -147,13 +147,23 @@ func TestEnds(t *testing.T) {
 				r.t.Error("settled twice: both count")
 			}
 		}, time.Second, false},
+		"lingering, longer than was guessed": {func(r *rig, l *lifecycle.Life) {
+			r.pass(9 * time.Second)
+			l.Linger(r.now)
+			l.Lay(r.now)
+		}, 10 * time.Second, false},
+		"lingering, that nobody had accepted": {func(r *rig, l *lifecycle.Life) {
+			l.Measured(r.now, cpuaccount.Reading{Waits: true})
+			l.Linger(r.now)
+			l.Lay(r.now)
+		}, 0, false},
 		"lingering": {func(r *rig, l *lifecycle.Life) {
 			if !l.Linger(r.now) || r.busy() != 1 {
 				r.t.Errorf("lingering: %d at the gate", r.busy())
 			}
 			r.pass(time.Minute)
 			l.Lay(r.now)
-		}, time.Second, false},
+		}, 0, false},
 	} {
 		r := newRig(t)
 		l := r.begin(page(0, "/a"), false)
