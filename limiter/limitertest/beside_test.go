@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"tempomat/limiter"
-	"tempomat/limiter/testkit"
 )
 
 // pair is what a fair site has beside one that is only observed.
@@ -32,6 +31,7 @@ func (c pair) clients() []*Client {
 // gets as much as if it were observed too, or its share if that is less; and its people are
 // served as soon as then, or as if both were fair.
 func TestBesideAnObservedSite(t *testing.T) {
+	notWithRaceDetector(t)
 	for _, c := range []pair{
 		{3, 0.15, 1, 0, false}, {40, 0.15, 1, 0, false},
 		{3, 0.15, 1, 40, false}, {40, 0.15, 1, 40, false},
@@ -48,9 +48,6 @@ func TestBesideAnObservedSite(t *testing.T) {
 				return w
 			}
 			w, open, fair := play(limiter.Observe, limiter.Fair), play(limiter.Observe, limiter.Observe), play(limiter.Fair, limiter.Fair)
-			if testkit.RaceDetector {
-				return
-			}
 			least := min(c.share/(1+c.share), open.Used("b", "people"))
 			if c.hog { // one client may not have all of its site's
 				least = open.Used("people")

@@ -31,6 +31,7 @@ func TestBuffering(t *testing.T) {
 // TestReadingForAnHour has a client read images at 64 B/s, which takes longer
 // than an hour.
 func TestReadingForAnHour(t *testing.T) {
+	notWithRaceDetector(t)
 	for _, plain := range []bool{false, true} {
 		s := besides("hour", nil)
 		s.Plain = plain

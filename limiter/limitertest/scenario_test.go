@@ -175,6 +175,7 @@ func TestMaxMin(t *testing.T) {
 // TestGateIsMaxMinFair has crawlers of different greed and standing at one site,
 // and compares what each gets with the oracle.
 func TestGateIsMaxMinFair(t *testing.T) {
+	notWithRaceDetector(t)
 	s := Scenarios()[0]
 	var clients []*Client
 	var claims []Claim
