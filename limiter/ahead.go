@@ -134,7 +134,7 @@ func (u *use) fade(at time.Duration) {
 // below tells whether the rate is below some CPU-seconds per second.
 func (u *use) below(at time.Duration, rate float64) bool {
 	most := rate * usedFor
-	if passed := (at - u.at).Seconds(); u.sum < most || passed <= 0 || u.sum*(1-passed/usedFor) >= most {
+	if passed := (at - u.at).Seconds(); u.sum < most || u.sum*(1-passed/usedFor) >= most {
 		return u.sum < most // exp(-x) is not below 1-x
 	}
 	return u.rate(at) < rate

@@ -96,4 +96,12 @@ func TestUseFades(t *testing.T) {
 			t.Errorf("%g in ten seconds are below one a second: %t", sum, !want)
 		}
 	}
+	u = use{sum: 10, at: time.Minute}
+	if !u.below(time.Minute+1, 1) {
+		t.Error("what was the rate is not below it a moment later")
+	}
+	u = use{sum: 20, at: time.Minute}
+	if same := u; u.below(65*time.Second, same.rate(65*time.Second)) {
+		t.Error("what has faded to the rate is below it")
+	}
 }

@@ -242,7 +242,7 @@ func (g *gate) doors(at time.Duration, v *view, r rung, alike, ahead int, starvi
 
 // of is who may go where the request waits.
 func (d doors) of(t *Ticket) access {
-	if t.sure && t.level <= fresh && t.guess > t.level.rung().most()/2 {
+	if t.sure && t.level.computes() && t.guess > t.level.rung().most()/2 {
 		return d.up
 	}
 	return d.low

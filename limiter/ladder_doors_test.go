@@ -144,6 +144,7 @@ func TestLongOnesOfThoseAhead(t *testing.T) {
 		there  int     // long ones of clients that are ahead
 		busy   int     // that compute in all
 		more   int     // room for more than there are CPUs
+		cpus   int     // 0: two
 		want   bool
 	}{
 		"the others use nothing":  {level: 3, there: 1, busy: 2, want: true},
@@ -153,6 +154,8 @@ func TestLongOnesOfThoseAhead(t *testing.T) {
 		"half of one is rounded":  {level: 3, used: 1.5, there: 0, busy: 2, want: true},
 		"CPUs are idle":           {level: 3, used: 1.6, there: 0, busy: 1, want: true},
 		"the more the less":       {level: 3, used: 1.8, there: 0, busy: 1, want: false},
+		"of four CPUs, a quarter": {level: 3, cpus: 4, used: 3.7, there: 0, busy: 4, want: true},
+		"of four, still less":     {level: 3, cpus: 4, used: 3.8, there: 0, busy: 4, want: false},
 		"it waited for its share": {level: 3, owed: true, used: 1.6, there: 1, busy: 2, want: false},
 		"it waited, and one more": {level: 3, owed: true, used: 1.5, there: 1, busy: 2, want: true},
 		"there is room for more":  {level: 3, used: 1.5, there: 3, busy: 5, more: 3, want: true},
@@ -162,6 +165,10 @@ func TestLongOnesOfThoseAhead(t *testing.T) {
 		"nobody knows":            {level: fresh, used: 9, there: 9, busy: 9, want: false},
 	} {
 		g := shaped()
+		if x.cpus > 0 {
+			g.limits.cpus, g.limits.n, g.ranking.cpus = x.cpus, x.cpus, float64(x.cpus)
+			g.shape()
+		}
 		g.limits.n += x.more
 		g.within = use{sum: x.used * usedFor}
 		g.load.ahead[4], g.load.computing[4] = x.there, x.busy
