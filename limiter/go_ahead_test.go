@@ -42,20 +42,26 @@ func TestSitesLeaveRoom(t *testing.T) {
 		computing   int
 		used, ahead float64 // CPU-seconds lately, of ten as its share; on the clock
 		others      int     // requests of others at the backend
+		all         bool    // its share is all of the machine, twenty CPU-seconds
 		want        bool
 	}{
-		"a CPU is idle":              {1, 20, 9, 1, false},
-		"it had more than its share": {2, 10.1, 0, 1, true},
-		"but nobody else is there":   {2, 20, 0, 0, false},
-		"it had its share":           {2, 10, 0, 1, false},
-		"nearly, and is ahead":       {2, 9.1, siteSlack + 0.1, 0, true},
-		"nearly, and is not":         {2, 9.1, siteSlack, 0, false},
-		"it had less":                {2, 9, 9, 1, false},
+		"a CPU is idle":              {1, 20, 9, 1, false, false},
+		"it had more than its share": {2, 10.1, 0, 1, false, true},
+		"but nobody else is there":   {2, 20, 0, 0, false, false},
+		"it had its share":           {2, 10, 0, 1, false, false},
+		"nearly, and is ahead":       {2, 9.1, siteSlack + 0.1, 0, false, true},
+		"nearly, and is not":         {2, 9.1, siteSlack, 0, false, false},
+		"it had less":                {2, 9, 9, 1, false, false},
+		"of all, it had less":        {2, 15, siteSlack + 0.1, 0, true, false},
+		"of all, it nearly had it":   {2, 18.1, siteSlack + 0.1, 0, true, true},
 	} {
 		g := shaped()
 		g.divided, g.clock = true, clock{systemVirtualTime: 100, active: 2}
 		s := &g.home
 		s.among, s.used = flow{virtualTime: 100 + x.ahead, share: 1}, use{sum: x.used}
+		if x.all {
+			s.among.share = g.clock.active
+		}
 		g.load.computing[2], s.busy, g.busy = x.computing, x.computing, x.computing+x.others
 		g.delayed.busy = g.busy
 		if got := g.isHeldFor(0, s, 100); got != x.want {

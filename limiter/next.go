@@ -166,7 +166,7 @@ func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
 	for q := &s.queues[fresh]; !q.empty(); {
 		c := candidate{at: at, rank: math.Inf(1), tries: true}
 		c.look(g, s, q, unknownRung, doors{open, open}, waitsAbove{})
-		if t := c.first(); t == nil || g.mayHold(t, true) {
+		if t := c.first(); g.mayHold(t, true) {
 			return t
 		}
 		g.park(c.t)

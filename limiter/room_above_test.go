@@ -68,27 +68,3 @@ func TestTheFirstOfThoseLookedAt(t *testing.T) {
 		}
 	}
 }
-
-// TestPartBesideOpenSites: as many workers as the share makes of those that go as they come, at least what
-// these leave.
-func TestPartBesideOpenSites(t *testing.T) {
-	for _, x := range []struct {
-		ratio                float64
-		beside, most, part   int
-		workers, least, room int
-	}{
-		{1, 0, 16, 0, 16, 4, 16},
-		{1, 3, 16, 3, 16, 4, 13},
-		{0.5, 3, 16, 2, 16, 4, 13}, // 1.5 is rounded
-		{1, 12, 16, 12, 16, 4, 12},
-		{1, 15, 16, 15, 16, 4, 15},
-		{0.1, 15, 16, 2, 16, 4, 4},
-		{0.1, 15, 16, 2, 3, 4, 3},
-		{100, 5, 16, 16, 16, 4, 21},
-	} {
-		v := view{ratio: x.ratio}
-		if part, room := v.part(x.beside, x.most), v.room(x.workers, x.beside, x.least); part != x.part || room != x.room {
-			t.Errorf("%+v: a part of %d, and room for %d", x, part, room)
-		}
-	}
-}

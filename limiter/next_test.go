@@ -1,0 +1,141 @@
+package limiter
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"tempomat/limiter/account"
+)
+
+// head puts a request before the ladder that is within its share.
+func (g *gate) head(l level) *Ticket {
+	g.seq++
+	x := &Ticket{sure: l != fresh, queueEntry: queueEntry{
+		level: l, site: &g.home, client: new(client), flow: &flow{share: 1}, phase: queued, order: g.seq, rank: float64(g.seq),
+	}}
+	g.home.queues[l].within.push(x)
+	if g.home.queued++; g.home.queued == 1 {
+		g.contending = append(g.contending, &g.home)
+	}
+	return x
+}
+
+// TestASiteThatIsHeldBack lets only its light requests go, if these are within its share, and those that hardly
+// compute.
+func TestASiteThatIsHeldBack(t *testing.T) {
+	for name, x := range map[string]struct {
+		levels []level
+		light  float64 // CPU-seconds lately, of ten as its share
+		want   level
+		none   bool
+	}{
+		"a light one":                     {levels: []level{2, level(lightRung)}, light: 9, want: level(lightRung)},
+		"a longer one":                    {levels: []level{2}, light: 9, none: true},
+		"light ones are beyond its share": {levels: []level{0, 2}, light: 9.1, none: true},
+		"one that hardly computes":        {levels: []level{0, 2, waitsAt(3)}, light: 9.1, want: waitsAt(3)},
+	} {
+		g := shaped()
+		g.clock.active, g.home.among.share, g.home.clock.active = 2, 1, 1
+		g.home.light = use{sum: x.light}
+		for _, l := range x.levels {
+			g.head(l)
+		}
+		if got := g.leastOf(0, &g.home, true); got == nil != x.none || got != nil && got.level != x.want {
+			t.Errorf("%s: %+v goes", name, got)
+		}
+		if got := g.leastOf(0, &g.home, false); got == nil || got.level != x.levels[0] {
+			t.Errorf("%s, if it is not held back: %+v goes, want the first", name, got)
+		}
+	}
+}
+
+// TestALongerOneGoesWhereLightOnesMayNot: those of up to 400 ms have room beside long ones that light ones do not have
+// which are not trusted.
+func TestALongerOneGoesWhereLightOnesMayNot(t *testing.T) {
+	g := shaped()
+	g.home.clock.active, g.utilisation, g.trustAgain = 1, 1, time.Second
+	g.load.computing[0], g.load.computing[rungs-1] = 2, 1
+	g.head(0)
+	x := g.head(level(passRung))
+	if got := g.leastOf(0, &g.home, false); got != x {
+		t.Errorf("%+v goes", got)
+	}
+}
+
+// TestWhoPassesADoor: those who are within their share pass each that is not closed, strangers not those that are for
+// these only, and who is ahead only open ones.
+func TestWhoPassesADoor(t *testing.T) {
+	for door, want := range map[access][3]bool{
+		closed: {}, toWithin: {true}, toOthers: {true, false, true}, open: {true, true, true},
+	} {
+		for who, heap := range []func(*levelQueue) *headHeap{
+			func(q *levelQueue) *headHeap { return &q.within },
+			func(q *levelQueue) *headHeap { return &q.ahead },
+			func(q *levelQueue) *headHeap { return &q.strange },
+		} {
+			g := shaped()
+			g.home.strangers.share = 1
+			q := &g.home.queues[0]
+			heap(q).push(&Ticket{queueEntry: queueEntry{site: &g.home, client: new(client), stale: true}})
+			c := candidate{rank: math.Inf(1)}
+			if c.look(g, &g.home, q, 0, doors{door, door}, waitsAbove{}); (c.first() != nil) != want[who] {
+				t.Errorf("door %d: one of heap %d goes: %t", door, who, !want[who])
+			}
+		}
+	}
+}
+
+// TestRoomToTry: what nobody knows is tried one at a time, while there is a worker, and while not too many compute that
+// are as long as it may be.
+func TestRoomToTry(t *testing.T) {
+	for name, x := range map[string]struct {
+		set  func(*gate)
+		want bool
+	}{
+		"nobody is there":             {func(*gate) {}, true},
+		"one is being tried":          {func(g *gate) { g.load.probing = 1 }, false},
+		"there is no worker":          {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, false},
+		"three long ones compute":     {func(g *gate) { g.load.computing[unknownRung] = 3 }, true},
+		"four do":                     {func(g *gate) { g.load.computing[unknownRung] = 4 }, false},
+		"four shorter ones do":        {func(g *gate) { g.load.computing[unknownRung-1] = 4 }, true},
+		"thirteen are not short":      {func(g *gate) { g.load.held[5] = 13 }, true},
+		"two are left for short ones": {func(g *gate) { g.load.held[5] = 14 }, false},
+	} {
+		g := shaped()
+		g.head(fresh)
+		if x.set(g); g.mayProbe(&g.home) != x.want {
+			t.Errorf("%s: there is room: %t", name, !x.want)
+		}
+	}
+	if g := shaped(); g.mayProbe(&g.home) {
+		t.Error("nobody waits")
+	}
+}
+
+// TestWhoMayHoldNoWorkerIsNotTried: it is parked, and the next one is.
+func TestWhoMayHoldNoWorkerIsNotTried(t *testing.T) {
+	g := shaped()
+	first, second := g.head(fresh), g.head(fresh)
+	first.n, first.reservations[0] = 1, reservation{Bucket: &bucket{Value: keyAtGate{orphans: fewOrphans}}, Terms: &account.Terms{Workers: 0.5}}
+	if got := g.toProbeOf(0, &g.home); got != second || first.heap != &g.home.parked {
+		t.Errorf("%+v is tried", got)
+	}
+	g.home.queues[fresh].within.remove(second)
+	if got := g.toProbeOf(0, &g.home); got != nil {
+		t.Errorf("%+v is tried, and nobody else is there", got)
+	}
+}
+
+// TestWhoGoesBeyondTheWorkersTries whether there are more, if all that are known are busy.
+func TestWhoGoesBeyondTheWorkersTries(t *testing.T) {
+	for busy, want := range map[int]bool{15: false, 16: true} {
+		g := shaped()
+		g.busy, g.delayed.busy, g.load.held[0] = busy, busy, busy
+		g.home.clock.active = 1
+		x := g.head(0)
+		if got, p := g.next(0); got != x || p != computing || x.tries != want {
+			t.Errorf("with %d of 16 workers busy: %+v goes, and tries: %t", busy, got, x.tries)
+		}
+	}
+}
