@@ -49,6 +49,7 @@ func TestWhatASiteHasOfItsShare(t *testing.T) {
 		more, less bool
 	}{
 		"clearly more":          {used: 12.1, more: true},
+		"a fifth more":          {used: 12},
 		"about as much":         {used: 11.9},
 		"just as much":          {used: 10},
 		"less":                  {used: 9.9, less: true},
@@ -79,6 +80,21 @@ func TestTagOfASite(t *testing.T) {
 	for virtualTime, want := range map[float64]float64{110: 110, 100: 100, 97: 97, 90: 100 - siteLag} {
 		if g, x := siteAt(virtualTime, 1); g.tag(x.site) != want {
 			t.Errorf("at %g its tag is %g, want %g", virtualTime, g.tag(x.site), want)
+		}
+	}
+}
+
+// TestWhoWantedNothingHasSavedNothing: a site for which nobody waits begins at the clock, and one for which somebody does
+// stays behind it.
+func TestWhoWantedNothingHasSavedNothing(t *testing.T) {
+	for _, x := range []struct {
+		queued     int
+		at, begins float64
+	}{{0, 97, 100}, {0, 103, 103}, {1, 97, 97}} {
+		g, r := siteAt(x.at, 1)
+		r.site.queued = x.queued
+		if g.reach(0, r.site); r.site.among.virtualTime != x.begins {
+			t.Errorf("%d wait: a site at %g begins at %g, want %g", x.queued, x.at, r.site.among.virtualTime, x.begins)
 		}
 	}
 }
@@ -119,6 +135,11 @@ func TestChargesOfSites(t *testing.T) {
 		}
 	}
 	g, r := siteAt(100, 1)
+	r.rung = lightRung
+	if g.settleSite(0, r, 1); r.site.light.sum != 1 {
+		t.Errorf("a light one counts for %+v", r.site.light)
+	}
+	g, r = siteAt(100, 1)
 	r.rung = lightRung + 1
 	if g.settleSite(0, r, 1); r.site.light.sum != 0 || r.site.used.sum != 1 {
 		t.Errorf("a long one counts as a light one: %+v", r.site.light)
@@ -149,13 +170,14 @@ func TestTurnsOfSites(t *testing.T) {
 		g, _ := siteAt(0, 1)
 		a := &site{name: "a", among: flow{virtualTime: x.a, share: 1}, used: use{sum: x.usedA}}
 		b := &site{name: "b", among: flow{virtualTime: x.b, share: 1}, used: use{sum: x.usedB}}
-		g.contending = []*site{b, a}
-		got := ""
-		for s := range g.inTurn(0) {
-			got += s.name
-		}
-		if got != x.want {
-			t.Errorf("%s: they are taken as %s, want %s", name, got, x.want)
+		for _, g.contending = range [][]*site{{b, a}, {a, b}} {
+			got := ""
+			for s := range g.inTurn(0) {
+				got += s.name
+			}
+			if got != x.want {
+				t.Errorf("%s: they are taken as %s, want %s", name, got, x.want)
+			}
 		}
 	}
 	g, _ := siteAt(0, 1)

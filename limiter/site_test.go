@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -196,6 +197,10 @@ func TestSiteStates(t *testing.T) {
 	if len(got) != 3 || got[0].Name != "a" || got[0].Delay || got[1].Name != "b" || got[1].CPU != 2 || got[1].Share != 3 || got[2].Name != OtherSites || got[2].CPU != 1 {
 		t.Errorf("%+v", got)
 	}
+	w.at("b", "x", time.Second)
+	if got := w.GateState().Sites; math.Abs(got[1].Lead-siteAtOnce) > 1e-9 || got[0].Lead != 0 || got[2].Lead != 0 {
+		t.Errorf("one runs at b, which is ahead by what it was charged with at once: %+v", got)
+	}
 	if s := newWorld(fair()).GateState().Sites; s != nil {
 		t.Errorf("%+v where there are none", s)
 	}
@@ -272,16 +277,40 @@ func TestSiteThatGoesAndComes(t *testing.T) {
 	p := fair()
 	p.MaxHeld, p.MaxHeldPerClient = 512, 64
 	for i := range 20 {
+		gone := w.gate.named["b"]
 		p.Sites = []SiteInfo{a}
 		w.SetPolicy(w.now, p)
 		p.Sites = []SiteInfo{a, b}
 		w.SetPolicy(w.now, p)
-		for _, name := range []string{"a", "b"} {
+		if again := w.gate.named["b"]; again.name != "b" || (again == gone) != (gone.queued > 0) {
+			t.Errorf("site %s came back, for which %d waited: the same one: %t", again.name, gone.queued, again == gone)
+		}
+		for _, name := range []string{"b", "a"} {
 			w.at(name, name+string(rune('a'+i)), time.Second)
 		}
 	}
 	// What ran as it was removed for the first time ends as it was.
 	if n, shares := len(w.gate.contending), w.gate.clock.active; n != 2 || shares > 3 {
 		t.Errorf("%d sites want their turn, with shares of %g", n, shares)
+	}
+}
+
+// TestWhoWaitsAtASiteThatIsGone goes on as what is no named site does; who waits at another one goes on as before.
+func TestWhoWaitsAtASiteThatIsGone(t *testing.T) {
+	for mode, want := range map[Mode]phase{Observe: computing, Fair: queued} {
+		w := twoSites()
+		at := map[string]*Ticket{}
+		for i := range 4 {
+			for _, site := range []string{"a", "b"} {
+				at[site] = w.at(site, site+string(rune('a'+i)), time.Second)
+			}
+		}
+		p := fair()
+		p.Mode, p.MaxHeld, p.MaxHeldPerClient = mode, 512, 64
+		p.Sites = []SiteInfo{{Name: "a", Mode: Fair}}
+		w.SetPolicy(w.now, p)
+		w.Advance(w.now)
+		w.expectPhase(t, "the site is gone", at["b"], want)
+		w.expectPhase(t, "the site is there", at["a"], queued)
 	}
 }

@@ -86,8 +86,8 @@ func (g *gate) openRungs(at time.Duration) (open [rungs]bool) {
 	for r := range open {
 		alike += v.load.computing[r]
 		ahead += v.load.ahead[r]
-		d := g.doors(at, &v, rung(r), alike, ahead, false)
-		open[r] = d.low != closed || d.up != closed
+		// Who may go to the upper half of a rung may go to the lower one, too.
+		open[r] = g.access(at, &v, rung(r), alike, ahead, false) != closed
 	}
 	return open
 }
