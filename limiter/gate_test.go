@@ -378,7 +378,7 @@ func TestShedding(t *testing.T) {
 		t.Errorf("refused before the queue is full: %+v", x.Verdict())
 	}
 	last := w.heavy("flood")
-	if v := last.Verdict(); v.Action != Refuse || v.Reason != ClientFull {
+	if v := last.Verdict(); v.Action != Refuse || v.Reason != ClientFull || !last.Known() {
 		t.Errorf("the ninth that waits of a client: %+v", v)
 	}
 	last = w.heavy("other")

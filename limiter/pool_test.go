@@ -50,6 +50,27 @@ func TestPoolWaitsAsOne(t *testing.T) {
 	w.expectPhase(t, "somebody else", w.Arrive(w.now, inSession("home", 0, 1)), queued)
 }
 
+// TestPoolOwesAsOne: what one invented name owes, each of them does; but a network's debt is only inherited.
+func TestPoolOwesAsOne(t *testing.T) {
+	p := fair()
+	p.Classes = []ClassInfo{{"session", p.Classes[0].Budget}, {"slash32", p.Classes[0].Budget}}
+	w := newWorld(p)
+	w.done(w.Arrive(w.now, named("robot 1")), time.Hour)
+	w.done(w.Arrive(w.now, Arrival{Client: host("crawler"), Guess: time.Second}), time.Hour)
+	price := func(name string, a Arrival, want float64) {
+		t.Helper()
+		x := w.Arrive(w.now, a)
+		if got := float64(x.Verdict().CostMultiplier); math.Abs(got-want) > 0.01 {
+			t.Errorf("%s counts for %.2f times what it costs, want %.2f", name, got, want)
+		}
+		w.Leave(w.now, x)
+	}
+	price("another invented name", named("robot 2"), baseMultiplier+debtMultiplier)
+	beside := named("robot 3")
+	beside.Within, beside.Others = Key{Class: "session", ID: "(others)"}, by("crawler")
+	price("one of another pool, from a network in debt", beside, baseMultiplier+inheritedDebt*debtMultiplier)
+}
+
 // TestShareOfItsOwn: a key may have several times the share of its class, or a part of
 // it, in every mode.
 func TestShareOfItsOwn(t *testing.T) {

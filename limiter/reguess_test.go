@@ -97,6 +97,21 @@ func TestReguessKeepsTheRank(t *testing.T) {
 	}
 }
 
+// TestReguessKeepsTheRankOfWhatCostsTheSame, and is found to wait most of its time.
+func TestReguessKeepsTheRankOfWhatCostsTheSame(t *testing.T) {
+	w := siegeOf("hog", "a")
+	for range 2 {
+		w.light("hog")
+	}
+	x := w.of("a", 4*time.Second)
+	rank := x.rank
+	w.of("a", time.Second)
+	w.Reguess(w.now, x, Estimate{Guess: 4 * time.Second, Idle: 40 * time.Second, Sure: true})
+	if x.level != waitsAt(4) || x.rank > rank {
+		t.Errorf("at level %d its rank is %g, was %g", x.level, x.rank, rank)
+	}
+}
+
 // TestReguessJoinsTheEnd of another lane: there, too, first come is first served.
 func TestReguessJoinsTheEnd(t *testing.T) {
 	w := siegeOf("hog", "a")
@@ -156,4 +171,21 @@ func TestReguessLetsGoWhoIsParked(t *testing.T) {
 	w.expectPhase(t, "the client holds enough", x, queued)
 	w.Reguess(w.now, x, Estimate{Guess: a.Guess, Idle: 900 * time.Millisecond, Sure: true})
 	w.expectPhase(t, "it hardly waits", x, computing)
+}
+
+// TestReguessOfAParkedStranger: once it is sure that it computes as long as it was thought to, it has a worker for a CPU,
+// whatever strangers hold.
+func TestReguessOfAParkedStranger(t *testing.T) {
+	w := newWorld(bounded())
+	for i := range 5 {
+		x := w.poll("stranger " + string(rune('a'+i)))
+		w.expectPhase(t, "a stranger that holds a worker", x, holding)
+	}
+	x := w.Arrive(w.now, Arrival{Client: host("stranger"), Guess: time.Second, Running: time.Second})
+	w.expectPhase(t, "one that may be dear", x, queued)
+	if x.heap != &x.site.parked {
+		t.Fatal("it is not parked")
+	}
+	w.Reguess(w.now, x, Estimate{Guess: time.Second, Sure: true})
+	w.expectPhase(t, "it is sure", x, computing)
 }

@@ -14,10 +14,12 @@ func TestARowTellsOfTheQueue(t *testing.T) {
 	} {
 		p := fair()
 		p.Gate.Workers = 4
+		p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, Burst: time.Hour}})
 		w := newWorld(p)
 		w.acquaint("hogs", "a")
 		for _, size := range []time.Duration{long, long, short, short} {
-			w.expectPhase(t, name, w.of("hogs", size), computing)
+			hog := Arrival{Client: host("hogs"), Others: networks("hogs/24"), Guess: size, Sure: true}
+			w.expectPhase(t, name, w.Arrive(w.now, hog), computing)
 		}
 		var next float64
 		for i, size := range order {
@@ -41,6 +43,9 @@ func TestARowTellsOfTheQueue(t *testing.T) {
 		hogs, _ := w.Find(w.now, by("hogs")[0])
 		if c := hogs.Client; hogs.Holds != 2 || hogs.Running != 4 || c == nil || c.Light+c.Heavy+c.Waits != 0 || c.Rank != 0 {
 			t.Errorf("%s: who runs: %+v, %+v", name, hogs, c)
+		}
+		if network, _ := w.Find(w.now, by("", "hogs/24")[1]); network.Holds != 2 || network.Running != 4 || network.Client != nil {
+			t.Errorf("%s: the network of who runs: %+v", name, network)
 		}
 		stranger, _ := w.Find(w.now, by("stranger")[0])
 		if c := stranger.Client; c == nil || c.Known || c.Light != 1 || c.Rank != 0 {

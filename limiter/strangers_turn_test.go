@@ -3,6 +3,7 @@ package limiter
 import (
 	"math"
 	"testing"
+	"time"
 )
 
 // TestStrangersShare: at least what is configured, and half of what all others have who want
@@ -84,6 +85,55 @@ func TestWhoGoesFirstOfStrangers(t *testing.T) {
 	for l, want := range map[level]bool{0: true, level(lightRung): true, level(lightRung + 1): false, fresh: true, waitsAt(3): false} {
 		if first := of(func(x *Ticket) { x.follows, x.level = true, l }) < of(func(x *Ticket) { x.level = l }); first != want {
 			t.Errorf("a part of its page goes first on level %d: %t", l, first)
+		}
+	}
+}
+
+// TestTheNewestStrangerGoesFirst of those who have had few answers, once somebody has lost patience; who has had them,
+// or has them now, is served in turn.
+func TestTheNewestStrangerGoesFirst(t *testing.T) {
+	for _, x := range []struct {
+		answers, running int32
+		newest           bool
+		want             float64
+	}{{0, 0, false, 7}, {0, 0, true, -7}, {3, 0, true, -7}, {4, 0, true, 7}, {3, 1, true, 7}, {2, 1, true, -7}} {
+		s := &site{strangers: strangers{newest: x.newest}}
+		r := &Ticket{queueEntry: queueEntry{order: 7, site: s, client: &client{answers: x.answers, running: x.running}}}
+		if new(gate).line(r); r.rank != x.want {
+			t.Errorf("with %d answers, and %d to come, newest first %t: its place is %g, want %g", x.answers, x.running, x.newest, r.rank, x.want)
+		}
+	}
+}
+
+// TestWhoLosesPatience goes behind those who have some, also where another one has lost it before; and the newest go first
+// for a while.
+func TestWhoLosesPatience(t *testing.T) {
+	g := shaped()
+	s := &g.home
+	for i := range 2 { // the second one has just come
+		x := &Ticket{stranger: true, queueEntry: queueEntry{site: s, client: &client{address: new(address)}, order: uint64(i + 1), gated: time.Duration(i) * patience}}
+		g.enqueue(x)
+		g.line(x)
+		s.queues[0].strange.push(x)
+	}
+	first, second := g.oldest, g.newest
+	s.strangers.newest, s.strangers.newestTo = true, patience+1
+	g.losePatience(patience - 1)
+	if first.stale || g.patient != first {
+		t.Error("one has lost patience before its time")
+	}
+	g.losePatience(patience)
+	if !first.stale || second.stale || g.patient != second || s.queues[0].strange.top() != second || first.class <= second.class {
+		t.Errorf("the one that waits for too long is stale %t, of class %d; the other one of %d", first.stale, first.class, second.class)
+	}
+	until := patience + impatientFor
+	if s.strangers.newestTo != until {
+		t.Errorf("the newest go first until %v, want %v", s.strangers.newestTo, until)
+	}
+	g.patient = nil // the other one has left
+	for at, want := range map[time.Duration]bool{until - 1: true, until: false} {
+		if g.losePatience(at); s.strangers.newest != want {
+			t.Errorf("at %v the newest goes first: %t", at, !want)
 		}
 	}
 }

@@ -1,0 +1,55 @@
+package limiter
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// TestRankOfAHead: the clock as it came, what it will cost by its client's share and its debt, and how far its client is
+// ahead, which counts for a bound number of its costs; from half a CPU-second on that client is ahead of its share.
+func TestRankOfAHead(t *testing.T) {
+	const now, guess = 10.0, 0.1 // which counts for 0.2, and twice
+	for name, x := range map[string]struct {
+		virtualTime, bound float64
+		rank               float64
+		ahead              bool
+	}{
+		"as far as the clock":     {now, math.Inf(1), now + 0.4, false},
+		"behind it":               {now - 3, math.Inf(1), now + 0.4, false},
+		"half a CPU-second":       {now + 1, math.Inf(1), now + 1.4, false},
+		"ahead":                   {now + 1.01, math.Inf(1), now + 1.41, true},
+		"far ahead":               {now + 50, math.Inf(1), now + 0.4 + maxLead*0.2, true},
+		"it had a rank before":    {now + 1, now + 0.3, now + 0.3, false},
+		"it had a greater before": {now + 1, now + 3, now + 1.4, false},
+	} {
+		g := shaped()
+		g.ranking.memory, g.home.clock = 120, clock{systemVirtualTime: now, active: 1}
+		r := &Ticket{guess: guess, queueEntry: queueEntry{site: &g.home, flow: &flow{share: 0.5, virtualTime: x.virtualTime}, clock: now, bound: x.bound}}
+		if g.enqueueHead(0, r); math.Abs(r.rank-x.rank) > 1e-9 || r.ahead != x.ahead || r.costMultiplier != baseMultiplier {
+			t.Errorf("%s: a rank of %g, ahead %t; want %g, %t", name, r.rank, r.ahead, x.rank, x.ahead)
+		}
+	}
+}
+
+// TestHeapIsOrderedAnew when the ranks of all have changed: from the least to the greatest, wherever each was.
+func TestHeapIsOrderedAnew(t *testing.T) {
+	for n := range 9 {
+		var h headHeap
+		for i := range n {
+			h.push(&Ticket{queueEntry: queueEntry{rank: float64(i)}})
+		}
+		for _, x := range h {
+			x.rank = -x.rank
+		}
+		h.order()
+		var ranks []float64
+		for h.top() != nil {
+			ranks = append(ranks, h.top().rank)
+			h.remove(h.top())
+		}
+		if len(ranks) != n || !slices.IsSorted(ranks) {
+			t.Errorf("%d: %v", n, ranks)
+		}
+	}
+}
