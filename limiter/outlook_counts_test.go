@@ -21,6 +21,8 @@ func TestWhatIsCountedOfWhoWaits(t *testing.T) {
 		}, 2, RoomForOthers, 2, 2},
 		"no worker for a long one":  {func(g *gate, _ *Ticket) { g.busy, g.load.held[4], g.load.held[3] = 15, 12, 3 }, waitsAt(4), NoWorker, 12, 12},
 		"no worker for a short one": {func(g *gate, _ *Ticket) { g.busy, g.workers.most = 16, 16; g.load.held[0] = 16 }, 0, NoWorker, 16, 16},
+		"no worker for a light one": {func(g *gate, _ *Ticket) { g.busy, g.workers.most = 16, 16; g.load.held[0] = 16 }, level(lightRung), NoWorker, 16, 16},
+		"no room for the longest":   {func(g *gate, _ *Ticket) { g.load.computing[5] = 2 }, 5, NoRoom, 2, 2},
 		"strangers hold their part": {func(g *gate, x *Ticket) { x.stranger, g.home.strangerLong = true, 5 }, waitsAt(4), StrangersHold, 5, 5},
 		"its site holds its part": {func(g *gate, _ *Ticket) {
 			g.home.long, g.present = 8, []*site{&g.home, {}}
@@ -44,8 +46,11 @@ func TestWhatIsCountedOfWhoWaits(t *testing.T) {
 		if o.Barrier != x.want || o.Have != x.have || o.Most != x.most {
 			t.Errorf("%s: barrier %d, %d of %d; want %d, %d of %d", name, o.Barrier, o.Have, o.Most, x.want, x.have, x.most)
 		}
-		if o.Lead != 1 || o.CostMultiplier != 3 || o.Waited != time.Minute || o.Guess != 300*time.Millisecond || o.Before != -1 || !o.Waits || o.Holds == x.level.computes() {
+		if o.Lead != 1 || o.CostMultiplier != 3 || o.Waited != time.Minute || o.Guess != 300*time.Millisecond || o.Before != -1 || !o.Waits || o.Holds == x.level.computes() || o.Fresh {
 			t.Errorf("%s: %+v", name, o)
+		}
+		if r := x.level.rung(); r == rungs-1 && o.Size != 0 || r < rungs-1 && o.Size != seconds(r.most()) {
+			t.Errorf("%s: it counts among those of up to %v", name, o.Size)
 		}
 	}
 }

@@ -173,6 +173,8 @@ func TestOutlook(t *testing.T) {
 // TestOutlookUnderACap tells of those that wait for a debt to be paid, one after the other.
 func TestOutlookUnderACap(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 0.4, Burst: second}))
+	w.run(time.Minute)
+	came := w.now
 	ask := func() *Ticket {
 		return w.Arrive(w.now, Arrival{Client: host("a"), Guess: 800 * time.Millisecond, Sure: true})
 	}
@@ -185,9 +187,25 @@ func TestOutlookUnderACap(t *testing.T) {
 			t.Errorf("the %d. that waits: %+v, want paid in %v", i+1, o, want)
 		}
 		w.run(all[0].Paid - time.Millisecond)
+		if o := w.Outlooks(w.now, []*Ticket{fourth}, nil)[0]; o.Waited != w.now.Sub(came) {
+			t.Errorf("it has waited for %v, want %v", o.Waited, w.now.Sub(came))
+		}
 	}
 	if v := third.Verdict(); v.Wait > 1501*time.Millisecond {
 		t.Errorf("it waited for %v", v.Wait)
+	}
+}
+
+// TestOutlookOfTooMany: what keeps each is told, but not how many go before it.
+func TestOutlookOfTooMany(t *testing.T) {
+	w := siegeOf("a", "b")
+	all := []*Ticket{w.heavy("a"), w.heavy("a"), w.heavy("b")}
+	got := make([]Outlook, len(all))
+	w.gate.outlooks(w.since(w.now), all, got)
+	for i, o := range got {
+		if want := i == 2; o.Waits != want || want && (o.Barrier != NoRoom || o.Before != -1) {
+			t.Errorf("request %d: %+v", i, o)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -66,5 +67,88 @@ func TestWhoRunsIsChargedOn(t *testing.T) {
 	w.Progress(w.now, x, 9*second, true)
 	if level := w.levelOf("a"); level != -1 {
 		t.Errorf("after the end its key is at %g", level)
+	}
+}
+
+// TestTheFirstThatIsDueIsWaitedFor, be it a debt that is paid or one at the gate who has waited for too long.
+func TestTheFirstThatIsDueIsWaitedFor(t *testing.T) {
+	for name, x := range map[string]struct{ debt, since, want time.Duration }{
+		"the debt":       {debt: 5 * second, want: 5 * second},
+		"one who waits":  {debt: 5 * second, since: 27 * second, want: 3 * second},
+		"both":           {debt: 5 * second, since: 25 * second, want: 5 * second},
+		"nobody is owed": {since: 27 * second, want: 3 * second},
+		"nobody waits":   {},
+	} {
+		p := fair()
+		p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, Cap: true}})
+		w := newWorld(p)
+		w.acquaint("a")
+		held := 0
+		if x.want > 0 && (x.since > 0 || x.debt == 0) {
+			for range 3 {
+				w.heavy("a")
+			}
+			held++
+			w.now = w.now.Add(x.since)
+		}
+		if x.debt > 0 {
+			owes := Arrival{Client: host("b"), Others: networks("net/24"), Guess: time.Millisecond, Proven: true}
+			w.done(w.Arrive(w.now, owes), x.debt)
+			w.Arrive(w.now, owes)
+			held++
+		}
+		want := time.Time{}
+		if x.want > 0 {
+			want = w.now.Add(x.want)
+		}
+		if n := w.Held(); n != held || w.Crowded() != (x.since > 0) {
+			t.Errorf("%s: %d are held, want %d; the gate is crowded: %t", name, n, held, w.Crowded())
+		}
+		if next := w.Advance(w.now); !next.Equal(want) {
+			t.Errorf("%s: it wants to be called in %v, want %v", name, next.Sub(w.now), x.want)
+		}
+	}
+}
+
+// TestWhoBeginsToWaitIsSeenTo: whoever calls Advance is told to, and not as nobody waits.
+func TestWhoBeginsToWaitIsSeenTo(t *testing.T) {
+	told := func(w *world) bool {
+		select {
+		case <-w.Due():
+			return true
+		default:
+			return false
+		}
+	}
+	w := capped(nil)
+	told(w) // of the policy
+	if w.done(w.of("a", second), 2*second); told(w) {
+		t.Error("nobody waits")
+	}
+	if w.of("a", 0); !told(w) {
+		t.Error("one waits")
+	}
+}
+
+// TestTheWaitIsThatForTheKeyWhichOwes, and not for others of the request, whether it was let go or refused.
+func TestTheWaitIsThatForTheKeyWhichOwes(t *testing.T) {
+	for name, debt := range map[string]time.Duration{"it goes": 20 * second, "it is refused": 40 * second} {
+		p := one(Cap, Budget{CPUs: 1})
+		p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 9, Burst: time.Hour}})
+		w := newWorld(p)
+		a := Arrival{Client: host("a"), Others: networks("a/24"), Guess: second}
+		w.run(time.Minute)
+		w.done(w.Arrive(w.now, a), debt)
+		x := w.Arrive(w.now, a)
+		if w.run(debt); !x.Verdict().Refused() {
+			w.Settle(w.now, x, second)
+		}
+		w.Leave(w.now, x)
+		for i, key := range by("a", "a/24") {
+			want := []float64{debt.Seconds() / 2, 0}[i] // the first one did not wait
+			if r, _ := w.Find(w.now, key); math.Abs(r.Wait-want) > 0.01 {
+				t.Errorf("%s: key %d: an average wait of %g s, want %g s", name, i, r.Wait, want)
+			}
+		}
 	}
 }
