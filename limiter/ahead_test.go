@@ -152,7 +152,8 @@ func TestWhoStarvesLongest(t *testing.T) {
 	}
 }
 
-// TestLightOnesCountWithoutAWorker: those that wait as no worker is left, too, whoever is longer does not.
+// TestLightOnesCountWithoutAWorker: the turn of a light one comes though it waits for a worker; that of a longer one
+// only once there is one.
 func TestLightOnesCountWithoutAWorker(t *testing.T) {
 	const now = 1000.0
 	for l, want := range map[level]bool{level(lightRung): true, level(lightRung + 1): false} {
@@ -162,7 +163,7 @@ func TestLightOnesCountWithoutAWorker(t *testing.T) {
 		g.workers.most, g.busy, g.load.held[0] = 16, 16, 16
 		s.queues[l].within.push(&Ticket{queueEntry: queueEntry{level: l, rank: now, site: s, flow: &flow{share: 1}}})
 		if all := g.above(0, s); all[0].overdue != want {
-			t.Errorf("one of level %d waits for a worker: what is longer is overdue: %t", l, all[0].overdue)
+			t.Errorf("one of level %d waits for a worker, and is overdue: %t", l, all[0].overdue)
 		}
 	}
 }
