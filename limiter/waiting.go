@@ -15,13 +15,18 @@ func (l *Limiter) Advance(now time.Time) (next time.Time) {
 	expired, later := l.gate.expire(at)
 	release(decided)
 	release(expired)
-	switch {
-	case first < 0 && later < 0:
+	if first = sooner(first, later); first < 0 {
 		return time.Time{}
-	case first < 0 || later >= 0 && later < first:
-		first = later
 	}
 	return now.Add(first)
+}
+
+// sooner is the less of two times until something; negative: there is nothing.
+func sooner(a, b time.Duration) time.Duration {
+	if a < 0 || b >= 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // serveRoom does what is due in the waiting room, and returns how long until
@@ -43,9 +48,7 @@ func (l *Limiter) serveRoom(at time.Duration) (decided *Ticket, first time.Durat
 			i-- // it is gone, and another one has its place
 			continue
 		}
-		if first < 0 || wait < first {
-			first = wait
-		}
+		first = sooner(first, wait)
 	}
 	return decided, first
 }

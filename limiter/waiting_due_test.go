@@ -110,6 +110,15 @@ func TestTheFirstThatIsDueIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestSooner: nothing is never sooner than something, be it now.
+func TestSooner(t *testing.T) {
+	for _, x := range []struct{ a, b, want time.Duration }{{1, 2, 1}, {2, 1, 1}, {0, 1, 0}, {1, 0, 0}, {-1, 0, 0}, {0, -1, 0}, {-1, 3, 3}, {3, -1, 3}, {-1, -1, -1}} {
+		if got := sooner(x.a, x.b); got != x.want {
+			t.Errorf("of %d and %d the sooner is %d, want %d", x.a, x.b, got, x.want)
+		}
+	}
+}
+
 // TestWhoBeginsToWaitIsSeenTo: whoever calls Advance is told to, and not as nobody waits.
 func TestWhoBeginsToWaitIsSeenTo(t *testing.T) {
 	told := func(w *world) bool {
