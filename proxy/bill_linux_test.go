@@ -17,9 +17,9 @@ import (
 	"tempomat/proxy/workers"
 )
 
-// TestWorkersTell has the backend, which is this process, tell which request it serves: the
-// CPU time that the kernel counts for it is charged. The number is for the backend alone.
-func TestWorkersTell(t *testing.T) {
+// startEar is what workers tell by, and a way to tell it something.
+func startEar(t *testing.T) (*workers.Ear, io.Writer) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "w.sock")
 	ear, err := workers.Listen(path)
 	if err != nil {
@@ -29,7 +29,14 @@ func TestWorkersTell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = tell.Close() }()
+	t.Cleanup(func() { _ = tell.Close() })
+	return ear, tell
+}
+
+// TestWorkersTell has the backend, which is this process, tell which request it serves: the
+// CPU time that the kernel counts for it is charged. The number is for the backend alone.
+func TestWorkersTell(t *testing.T) {
+	ear, tell := startEar(t)
 	var mu sync.Mutex
 	var numbers []string
 	r := start(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -144,16 +151,7 @@ func TestNobodyHasAcceptedYet(t *testing.T) {
 func TestLooksSeldomWhileNobodyComputes(t *testing.T) {
 	for name, computes := range map[string]bool{"it computes": true, "it waits": false} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "w.sock")
-			ear, err := workers.Listen(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tell, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = tell.Close() }()
+			ear, tell := startEar(t)
 			release := make(chan struct{})
 			r := start(t, http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
 				_, _ = io.WriteString(tell, "+"+q.Header.Get(numberHeader))

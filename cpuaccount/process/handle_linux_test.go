@@ -12,20 +12,27 @@ import (
 	"testing"
 )
 
+// startPiped starts a program that is told by in, and tells by out.
+func startPiped(t *testing.T, c *exec.Cmd) (in io.WriteCloser, out io.ReadCloser) {
+	t.Helper()
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err = c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return in, out
+}
+
 // TestHandle reads a process by its open files for as long as it is there, and never again.
 func TestHandle(t *testing.T) {
 	child := exec.CommandContext(t.Context(), "cat")
-	in, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := startPiped(t, child)
 	echo := []byte("x")
 	if _, err := in.Write(echo); err != nil {
 		t.Fatal(err)
@@ -68,17 +75,7 @@ func TestHandle(t *testing.T) {
 // TestGlanceTakesChildrenAsTheyWere has a process wait for a child that computed.
 func TestGlanceTakesChildrenAsTheyWere(t *testing.T) {
 	parent := exec.CommandContext(t.Context(), "sh", "-c", `read x; sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done'; echo done; read x`)
-	in, err := parent.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := startPiped(t, parent)
 	defer func() { _ = in.Close(); _ = parent.Wait() }()
 	h, err := Open(parent.Process.Pid)
 	if err != nil {
@@ -210,20 +207,12 @@ func BenchmarkHandle(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer h.Close()
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = h.Usage()
-	}
-}
-
-func BenchmarkGlance(b *testing.B) {
-	h, err := Open(os.Getpid())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer h.Close()
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = h.Glance()
+	for name, read := range map[string]func() (Usage, error){"usage": h.Usage, "glance": h.Glance} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = read()
+			}
+		})
 	}
 }
