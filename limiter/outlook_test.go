@@ -16,6 +16,7 @@ func (s *siege) replicate() (r *replica, at time.Duration) {
 // checkForesight: whoever goes on a copy goes at the gate.
 func (s *siege) checkForesight(t fataler) {
 	r, at := s.replicate()
+	s.checkCopy(t, r)
 	of := map[*Ticket]*Ticket{}
 	for original, x := range r.tickets {
 		of[x] = original

@@ -261,11 +261,7 @@ func (r *replica) play(at time.Duration, of level) (order map[*Ticket]int) {
 		at = max(at, g.probeAgain)
 	}
 	for left > 0 {
-		for g.queued > 0 {
-			t, p := g.next(at)
-			if t == nil {
-				break
-			}
+		for t, p := g.next(at); t != nil; t, p = g.next(at) {
 			if t.level == of {
 				left--
 			}
