@@ -70,7 +70,7 @@ func TestTriedConnections(t *testing.T) {
 		g := l.gate
 		g.busy, g.workers.found, g.workers.trusted, g.workers.blind = x.busy, x.found, x.trusted, x.blind
 		l.Tried(l.epoch.Add(time.Hour), x.opened, x.waiting)
-		if w := g.workers; w.n != x.want || w.refuted != (x.waiting > 0) {
+		if w := g.workers; w.n != x.want || w.refuted != (x.waiting > 0) || (w.source == accepted) != (x.want > 16) {
 			t.Errorf("%s: %+v, want %d", name, w, x.want)
 		}
 	}
@@ -81,6 +81,7 @@ func TestFoundWorkers(t *testing.T) {
 	for name, x := range map[string]struct{ n, most, before, want int }{
 		"a number":                  {9, 0, 0, 9},
 		"none":                      {0, 0, 0, 16},
+		"none any more":             {0, 0, 8, 16},
 		"less than none":            {-1, 0, 0, 16},
 		"one is configured":         {9, 16, 0, 16},
 		"it is no news":             {9, 0, 9, 16},

@@ -1,0 +1,65 @@
+package limiter
+
+import (
+	"testing"
+	"time"
+)
+
+// TestWhoLacksAWorker: who holds one for long and waits, whose keys hold too many, who computes while a CPU is idle;
+// and everybody while all are busy.
+func TestWhoLacksAWorker(t *testing.T) {
+	on := func(l level) func(*gate) {
+		return func(g *gate) { g.home.queues[l].within.push(new(Ticket)) }
+	}
+	for name, x := range map[string]struct {
+		waits           func(*gate) // nil: nobody does
+		computing, busy int
+		want            bool
+	}{
+		"nobody waits":                  {computing: 1, busy: 16},
+		"a page, and a CPU is idle":     {waits: on(3), computing: 1, busy: 1, want: true},
+		"a page, and none is":           {waits: on(3), computing: 2, busy: 2},
+		"an unknown one, a CPU is idle": {waits: on(fresh), computing: 1, busy: 1, want: true},
+		"a light one, a CPU is idle":    {waits: on(level(lightRung)), computing: 1, busy: 1},
+		"a light one, one worker free":  {waits: on(0), computing: 2, busy: 15},
+		"a light one, none free":        {waits: on(0), computing: 2, busy: 16, want: true},
+		"a light one, more than all":    {waits: on(0), computing: 2, busy: 17, want: true},
+		"a short poll":                  {waits: on(waitsAt(lightRung + 1)), computing: 2, busy: 2, want: true},
+		"a long poll":                   {waits: on(waitsAt(rungs - 1)), computing: 2, busy: 2, want: true},
+		"one whose keys hold too many":  {waits: func(g *gate) { g.home.parked.push(new(Ticket)) }, computing: 2, busy: 2, want: true},
+	} {
+		g := shaped()
+		if x.waits != nil {
+			x.waits(g)
+			g.queued, g.contending = 1, []*site{&g.home}
+		}
+		g.load.computing[3], g.busy = x.computing, x.busy
+		if g.lacksWorkers() != x.want {
+			t.Errorf("%s: it lacks a worker: %t", name, !x.want)
+		}
+	}
+}
+
+// TestWhoWantsACPU: whoever computes and is not short.
+func TestWhoWantsACPU(t *testing.T) {
+	for l := range level(levels) {
+		g := shaped()
+		g.home.queues[l].within.push(new(Ticket))
+		g.contending = []*site{{}, &g.home}
+		if want := l > level(lightRung) && l <= fresh; g.wantsCPU() != want {
+			t.Errorf("one on level %d wants a CPU: %t", l, !want)
+		}
+	}
+}
+
+// TestAProvenWorkerIsUsed: who waits for one goes as soon as an answer begins that proves more of them.
+func TestAProvenWorkerIsUsed(t *testing.T) {
+	s := newShift(t, 0)
+	s.polls(12, "a", "b", "c", "d")
+	pages := s.pages(4, "e", "f")
+	s.expectState(t, "two more than are known are tried", map[string]int{"busy": 18, "queued": 2})
+	s.run(20 * time.Millisecond)
+	s.Answering(s.now, pages[5])
+	s.expect("one proves them", 18, "prompt answers")
+	s.expectState(t, "and two more are tried", map[string]int{"busy": 20, "queued": 0})
+}
