@@ -1,6 +1,9 @@
 package limiter
 
-import "testing"
+import (
+	"cmp"
+	"testing"
+)
 
 // TestFewSitesOfAClient: beside its first site a client is remembered at three where it has no work; of more, that where it
 // is the least ahead is forgotten, and nowhere where it has work.
@@ -13,15 +16,17 @@ func TestFewSitesOfAClient(t *testing.T) {
 		return all
 	}
 	for name, x := range map[string]struct {
-		lead map[string]float64 // virtual time beyond the clock
-		work string             // where it has some
-		want string
+		lead  map[string]float64 // virtual time beyond the clock
+		share float64            // at b; half at the others; 0: as there
+		work  string             // where it has some
+		want  string
 	}{
-		"the least ahead":         {map[string]float64{"a": 3, "b": 1, "c": 2}, "", "acd"},
-		"behind is not ahead":     {map[string]float64{"a": 1, "b": 0, "c": -5}, "", "abd"},
-		"all of them work":        {nil, "abc", "abcd"},
-		"the least works":         {map[string]float64{"a": 3, "b": 1, "c": 2}, "b", "abd"},
-		"two work, the rest goes": {map[string]float64{"a": 3, "b": 1, "c": 2}, "bc", "bcd"},
+		"the least ahead":         {map[string]float64{"a": 3, "b": 1, "c": 2}, 0, "", "acd"},
+		"in CPU-seconds":          {map[string]float64{"a": 3, "b": 1, "c": 2}, 4, "", "abd"},
+		"behind is not ahead":     {map[string]float64{"a": 1, "b": 0, "c": -5}, 0, "", "abd"},
+		"all of them work":        {nil, 0, "abc", "abcd"},
+		"the least works":         {map[string]float64{"a": 3, "b": 1, "c": 2}, 0, "b", "abd"},
+		"two work, the rest goes": {map[string]float64{"a": 3, "b": 1, "c": 2}, 0, "bc", "bcd"},
 	} {
 		c := &client{site: at("home"), known: true, first: 7}
 		sites := map[string]*site{}
@@ -31,7 +36,9 @@ func TestFewSitesOfAClient(t *testing.T) {
 			if v.site != sites[n] || !v.known || v.first != 7 || c.visit(sites[n]) != v {
 				t.Errorf("%s: it is %+v at %s", name, *v, n)
 			}
-			v.share, v.virtualTime = 0.5, 10+x.lead[n]
+			if v.share, v.virtualTime = 0.5, 10+x.lead[n]; n == "b" {
+				v.share = cmp.Or(x.share, v.share)
+			}
 		}
 		for _, n := range x.work {
 			c.visit(sites[string(n)]).work = 1

@@ -334,7 +334,7 @@ func TestUnknownKindsAreTriedOneAtATime(t *testing.T) {
 	x, y := unknown("c"), unknown("d")
 	w.expectPhase(t, "the first", x, probing)
 	w.expectPhase(t, "the second", y, queued)
-	w.Progress(w.now, x, 90*time.Millisecond, true)
+	w.Progress(w.now, x, 100*time.Millisecond, true)
 	w.expectPhase(t, "it may be light still", x, probing)
 	w.Progress(w.now, x, 150*time.Millisecond, true)
 	w.expectOn(t, "it is not light", x, computing, 2)

@@ -16,6 +16,7 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 		probe   bool
 		keys    keys
 		strange int   // workers that strangers hold; above 0 the request is one
+		compute int   // that are not short
 		bad     int32 // that its client misjudged
 		badAll  int
 		ahead   bool
@@ -34,6 +35,8 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 		"strangers hold four":             {level: waitsAt(3), idle: 9, strange: 4},
 		"strangers hold five":             {level: waitsAt(3), idle: 9, strange: 5, want: StrangersHold},
 		"but it computes, and holds none": {level: 3, strange: 5},
+		"beside one that computes":        {level: 3, strange: 5, compute: 1},
+		"beside one for each CPU":         {level: 3, strange: 5, compute: 2, want: StrangersHold},
 		"it computes, and holds one":      {level: 3, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
 		"a short one of who holds seven":  {level: 0, keys: keys{{holds: 7}}},
 		"a short one of who holds eight":  {level: 0, keys: keys{{holds: 8}}, want: KeyHolds},
@@ -54,6 +57,7 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 			r.reservations[i] = reservation{Bucket: &bucket{Value: keyAtGate{holds: x.keys[i].holds, orphans: x.keys[i].orphans}}, Terms: &account.Terms{Workers: part}}
 		}
 		r.stranger, g.home.strangerLong, g.home.misjudged.known = x.strange > 0, x.strange, x.badAll
+		g.load.computing[4] = x.compute
 		if by, key := g.heldBy(r, x.probe); by != x.want || key != x.key || g.mayHold(r, x.probe) != (x.want == nothing) {
 			t.Errorf("%s: barrier %d of key %d, want %d of %d", name, by, key, x.want, x.key)
 		}

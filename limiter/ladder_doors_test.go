@@ -109,6 +109,7 @@ func TestWhoHasAWorker(t *testing.T) {
 		"all but one":                     {func(g *gate) { g.busy = 15 }, 2, true, 0, true},
 		"all are busy, for a short one":   {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, 0, true, 0, false},
 		"one more may be tried":           {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, 0, true, 1, true},
+		"and of up to 100 ms":             {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, lightRung, true, 1, true},
 		"long ones are busy, for a short": {func(g *gate) { g.busy, g.load.held[5] = 16, 15 }, 0, true, 0, true},
 		"two short ones beside long":      {func(g *gate) { g.busy, g.load.held[5] = 17, 15 }, 0, true, 0, false},
 		"that were configured":            {func(g *gate) { g.busy, g.load.held[5], g.workers.most = 16, 15, 16 }, 0, true, 0, false},
