@@ -44,6 +44,25 @@ func TestForgive(t *testing.T) {
 	}
 }
 
+// TestForgivingAnAddress: whoever of it is ahead is even then, by whatever User-Agent; nobody is put ahead.
+func TestForgivingAnAddress(t *testing.T) {
+	at := func(virtualTime float64) *client {
+		return &client{site: &site{clock: clock{systemVirtualTime: 10}}, flow: flow{virtualTime: virtualTime}}
+	}
+	for was, want := range map[float64]float64{25: 10, 10: 10, 3: 3} {
+		alone, agent, elsewhere := at(was), at(was), at(was)
+		address := at(was)
+		address.faces, address.elsewhere = &[faces]*client{5: agent}, elsewhere
+		alone.forgive()
+		newGate(nil).forgive(address)
+		for what, c := range map[string]*client{"alone": alone, "of several User-Agents": address, "one of these": agent, "at another site": elsewhere} {
+			if c.virtualTime != want {
+				t.Errorf("%s, at %g: it is forgiven and at %g, want %g", what, was, c.virtualTime, want)
+			}
+		}
+	}
+}
+
 // TestWhoWaitsIsCounted: a key's row counts who waits at the gate as waiting, and with
 // what it has waited so far.
 func TestWhoWaitsIsCounted(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"tempomat/limiter/account"
 )
 
 // bounded is the usual policy, in which a client may hold half of the workers
@@ -165,4 +167,72 @@ func TestAnOrphanGoesOnTakingRoom(t *testing.T) {
 	w.expectOn(t, "the orphan is longer", x, computing, 4)
 	w.expectPhase(t, "than this one", y, computing)
 	w.expectPhase(t, "but not than that", w.of("b", 10*time.Second), queued)
+}
+
+// TestTheLowerHalfOfARung: what is known to be of it counts as such; of what nobody knows, that was put on a rung for want
+// of a better one, nothing is known.
+func TestTheLowerHalfOfARung(t *testing.T) {
+	for name, x := range map[string]struct {
+		charged float64
+		sure    bool
+		level   level
+		r       rung
+		want    bool
+	}{
+		"half of it":                   {0.2, true, 2, 2, true},
+		"more":                         {0.2001, true, 2, 2, false},
+		"it climbed, and is more":      {0.9, true, 2, 3, false},
+		"it climbed":                   {0.5, true, 2, 3, true},
+		"nobody knows":                 {0.01, false, fresh, unknownRung, false},
+		"nobody knew, and it climbed":  {3.2, false, fresh, unknownRung + 1, true},
+		"it climbed to the upper half": {3.3, false, fresh, unknownRung + 1, false},
+	} {
+		g := shaped()
+		r := &Ticket{charged: x.charged, sure: x.sure, queueEntry: queueEntry{level: x.level, site: &g.home, client: new(client)}}
+		g.take(r, computing, x.r)
+		if r.low != x.want || (g.load.low[x.r] == 1) != x.want || g.load.computing[x.r] != 1 {
+			t.Errorf("%s: it is of the lower half: %t; %+v", name, r.low, g.load)
+		}
+		if g.free(r); g.load != (load{}) {
+			t.Errorf("%s: it has left %+v", name, g.load)
+		}
+	}
+}
+
+// TestWhoIsParked: looking for who wants a CPU parks those whose keys hold too many workers, but for one that waits
+// to be tried.
+func TestWhoIsParked(t *testing.T) {
+	for name, x := range map[string]struct {
+		level   level
+		sure    bool
+		behind  bool // one stands behind it that may hold a worker
+		wanted  bool
+		parked  bool
+		holding int32
+		orphans int32
+	}{
+		"it may have one":                      {level: 3, sure: true, wanted: true, holding: 4},
+		"its keys hold too many":               {level: 3, sure: true, parked: true, holding: 5},
+		"and another one may have one":         {level: 3, sure: true, behind: true, wanted: true, parked: true, holding: 5},
+		"unknown, and may be tried":            {level: fresh, holding: 5},
+		"unknown, and has left orphans":        {level: fresh, parked: true, orphans: 2},
+		"unknown, and another one behind it":   {level: fresh, behind: true, parked: true, wanted: true, orphans: 2},
+		"it hardly computes, and wants no CPU": {level: waitsAt(3), sure: true, holding: 4},
+	} {
+		g := shaped()
+		g.contending = []*site{{}, &g.home}
+		of := func(holds, orphans int32, order uint64) *Ticket {
+			r := &Ticket{n: 1, sure: x.sure, queueEntry: queueEntry{level: x.level, order: order, site: &g.home, client: new(client)}}
+			r.reservations[0] = reservation{Bucket: &bucket{Value: keyAtGate{holds: holds, orphans: orphans}}, Terms: &account.Terms{Workers: 0.5}}
+			g.home.queues[x.level].within.push(r)
+			return r
+		}
+		r := of(x.holding, x.orphans, 1)
+		if x.behind {
+			of(0, 0, 2)
+		}
+		if got := g.wanted(); got != x.wanted || (r.heap == &g.home.parked) != x.parked || r.heap == nil {
+			t.Errorf("%s: a CPU is wanted: %t; it is parked: %t", name, got, r.heap == &g.home.parked)
+		}
+	}
 }

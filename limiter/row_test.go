@@ -54,6 +54,52 @@ func TestARowTellsOfTheQueue(t *testing.T) {
 	}
 }
 
+// TestADumpIsOfTheClassesInForce: keys of a class that is gone are shown only to who asks for it.
+func TestADumpIsOfTheClassesInForce(t *testing.T) {
+	p := one(Observe, Budget{CPUs: 1})
+	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1}})
+	w := newWorld(p)
+	x := w.Arrive(w.now, Arrival{Client: host("a"), Others: networks("net"), Guess: second})
+	for gone, want := range map[bool]map[string]int{false: {"": 2, "slash32": 1, "slash24": 1}, true: {"": 1, "slash32": 1, "slash24": 1}} {
+		p.Classes = p.Classes[:2]
+		if gone {
+			p.Classes = p.Classes[:1]
+		}
+		w.SetPolicy(w.now, p)
+		for class, n := range want {
+			got := 0
+			w.Dump(w.now, class, func(r Row) bool {
+				if got++; r.Class != class && class != "" || gone && class == "" && r.Class != "slash32" {
+					t.Errorf("of class %q, one gone %t, a row of %q", class, gone, r.Class)
+				}
+				return true
+			})
+			if got != n {
+				t.Errorf("of class %q, one gone %t, %d rows, want %d", class, gone, got, n)
+			}
+		}
+	}
+	rows := 0
+	p.Classes = p.Classes[:2]
+	w.SetPolicy(w.now, p)
+	if w.Dump(w.now, "", func(Row) bool { rows++; return false }); rows != 1 {
+		t.Errorf("%d rows for somebody who wanted one", rows)
+	}
+	w.Leave(w.now, x)
+}
+
+// TestVerdictsHaveNames: of each part, as logs and metrics have them.
+func TestVerdictsHaveNames(t *testing.T) {
+	for v, want := range map[interface{ String() string }]string{
+		Go: "go", Refuse: "refuse", None: "none", Debt: "debt", ClientFull: "client full", ServerFull: "server full", Busy: "busy",
+		NoLane: "", Light: "light", Heavy: "heavy",
+	} {
+		if got := v.String(); got != want {
+			t.Errorf("%T %d is called %q, want %q", v, v, got, want)
+		}
+	}
+}
+
 // TestModesHaveNames: the configuration's.
 func TestModesHaveNames(t *testing.T) {
 	for m, want := range map[Mode]string{Cooperative: "cooperative", Cap: "cap", Fair: "fair", Observe: "observe"} {

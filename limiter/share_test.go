@@ -178,6 +178,15 @@ func TestToldIsBounded(t *testing.T) {
 	}
 }
 
+// TestNormalizedCost: where standing is not known, a key of four times the budget is charged with a quarter.
+func TestNormalizedCost(t *testing.T) {
+	for standing, want := range map[float64]time.Duration{4: second, 1: 4 * second, 0.5: 8 * second, 0: 4 * second, -1: 4 * second} {
+		if c := (Charge{Cost: 4 * second, Standing: standing}); c.NormalizedCost() != want {
+			t.Errorf("with a standing of %g 4 s count as %v, want %v", standing, c.NormalizedCost(), want)
+		}
+	}
+}
+
 // TestDivide: more sidecars mean less saved up on each, and what was earned once
 // is not earned again when they leave.
 func TestDivide(t *testing.T) {
@@ -225,6 +234,20 @@ func TestOutbox(t *testing.T) {
 	}
 	if o.Dropped() != 2 {
 		t.Errorf("%d dropped, want 2", o.Dropped())
+	}
+}
+
+// TestOutboxTellsOfTheFirst: that it is no longer empty is told once, as the first charge comes in.
+func TestOutboxTellsOfTheFirst(t *testing.T) {
+	o := NewOutbox(1 << 10)
+	for i, want := range []int{1, 0, 0} {
+		o.Offer(Charge{Key: by("a")[0]})
+		if got := len(o.Filled()); got != want {
+			t.Errorf("charge %d: it is told %d times", i, got)
+		}
+		for range want {
+			<-o.Filled()
+		}
 	}
 }
 

@@ -161,6 +161,7 @@ func TestLateAnswers(t *testing.T) {
 		"while more are tried":         {took: second, others: 0, trying: 1, want: 11, late: true},
 		"one that is not short":        {took: second, others: 2, level: level(lightRung + 1), want: 16},
 		"the CPUs are full":            {took: second, others: 2, use: 0.98, want: 16, late: true},
+		"they are just not full":       {took: second, others: 2, use: fullAbove, want: 9, late: true},
 		"somebody sees the queue":      {took: second, others: 2, looked: began + 1, want: 16, late: true},
 		"somebody saw it a second ago": {took: second, others: 2, looked: began, want: 9, late: true},
 	} {
@@ -178,6 +179,15 @@ func TestLateAnswers(t *testing.T) {
 		if g.workers.n != x.want || r.trial.late != x.late || g.workers.late != late {
 			t.Errorf("%s: late %t, %d workers, %d late; want %t, %d, %d", name, r.trial.late, g.workers.n, g.workers.late, x.late, x.want, late)
 		}
+	}
+}
+
+// TestLateAnswersSoonAfterTheStart: nobody has looked at a queue that was never looked at.
+func TestLateAnswersSoonAfterTheStart(t *testing.T) {
+	g := signs().gate
+	g.busy, g.workers.late = 12, 2
+	if g.watch(500*time.Millisecond, &Ticket{queueEntry: queueEntry{trial: trial{usual: 0.05}}}); g.workers.n != 9 {
+		t.Errorf("there are %d workers, want 9", g.workers.n)
 	}
 }
 
