@@ -260,7 +260,7 @@ func (r *replica) play(at time.Duration, of level) (order map[*Ticket]int) {
 	if of == fresh {
 		at = max(at, g.probeAgain)
 	}
-	for left > 0 {
+	for {
 		for t, p := g.next(at); t != nil; t, p = g.next(at) {
 			if t.level == of {
 				left--
@@ -269,11 +269,10 @@ func (r *replica) play(at time.Duration, of level) (order map[*Ticket]int) {
 			g.begin(at, t, p)
 			r.running = append(r.running, t)
 		}
-		if left > 0 && !r.endOne(at, of) {
-			break
+		if left == 0 || !r.endOne(at, of) {
+			return order
 		}
 	}
-	return order
 }
 
 // endOne ends the request at the backend that is most like those of a level, and of
