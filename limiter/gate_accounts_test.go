@@ -140,3 +140,38 @@ func TestWhoseRoomIsNearest(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatThoseWithinTheirShareUse: what they used lately, but for long requests, is what those who are ahead have to
+// leave; of each site where sites are told apart.
+func TestWhatThoseWithinTheirShareUse(t *testing.T) {
+	for r, size := range sizes {
+		for _, site := range []string{"", "a"} {
+			for _, ahead := range []bool{false, true} {
+				w := siegeOf("x", "beside")
+				if site != "" {
+					w = twoSites()
+				}
+				beside := w.at(site, "beside", time.Second) // else all are even again
+				if ahead {
+					y := w.at(site, "x", sizes[0])
+					w.gate.chargeFlow(y, 1)
+					w.Leave(w.now, y)
+				}
+				x := w.at(site, "x", size)
+				s := x.site
+				w.done(x, size)
+				of, all := 0.0, 0.0
+				if !ahead && rung(r) <= passRung {
+					if all = size.Seconds(); site != "" {
+						of = all
+					}
+				}
+				if w.gate.within.sum != all || s.within.sum != of || x.Verdict().Ahead != ahead {
+					t.Errorf("of rung %d at site %q, ahead %t: %g and %g of its site are used, want %g, %g",
+						r, site, ahead, w.gate.within.sum, s.within.sum, all, of)
+				}
+				w.done(beside, time.Second)
+			}
+		}
+	}
+}

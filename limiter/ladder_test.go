@@ -132,6 +132,28 @@ func TestShorterOnesCount(t *testing.T) {
 	}
 }
 
+// TestWhoIsNotLightIsDistrusted: the like of a request that came as a light one has no more room than others for a while,
+// from when it is found not to be light.
+func TestWhoIsNotLightIsDistrusted(t *testing.T) {
+	w := siegeOf("a")
+	began := w.elapsed()
+	x := w.light("a")
+	for _, step := range []struct {
+		ms   int
+		want time.Duration
+	}{{26, 0}, {100, 0}, {101, began + distrust + 20*time.Millisecond}, {500, began + distrust + 20*time.Millisecond}} {
+		if w.Progress(w.now, x, time.Duration(step.ms)*time.Millisecond, true); w.gate.trustAgain != step.want {
+			t.Errorf("after %d ms such are trusted again at %v, want %v", step.ms, w.gate.trustAgain, step.want)
+		}
+		w.now = w.now.Add(10 * time.Millisecond)
+	}
+	w.done(x, time.Second)
+	w = siegeOf("a")
+	if w.Progress(w.now, w.of("a", sizes[2]), 2*time.Second, true); w.gate.trustAgain != 0 {
+		t.Error("one that came as a longer one makes light ones distrusted")
+	}
+}
+
 // outrun has a client be ahead of its share from now on.
 func (w *world) outrun(client string) {
 	x := w.light(client)

@@ -206,6 +206,27 @@ func TestSiteStates(t *testing.T) {
 	}
 }
 
+// TestSitesCountWhoWaits: for how long its requests waited, whether they went or not, and how many never did.
+func TestSitesCountWhoWaits(t *testing.T) {
+	w := twoSites()
+	w.now = w.now.Add(time.Hour)
+	running := []*Ticket{w.at("a", "x", time.Second), w.at("a", "y", time.Second)}
+	waiting := []*Ticket{w.at("b", "x", time.Second), w.at("b", "y", time.Second), w.at("b", "z", time.Second)}
+	w.run(3 * time.Second)
+	w.done(running[0], time.Second)
+	w.run(4 * time.Second)
+	w.done(running[1], time.Second)
+	w.run(23 * time.Second)
+	for i, want := range []bool{false, false, true} {
+		if v := waiting[i].Verdict(); v.Refused() != want {
+			t.Errorf("request %d is refused: %t", i, !want)
+		}
+	}
+	if b := w.GateState().Sites[1]; b.Waited != 3+7+30 || b.Refused != 1 || b.Busy != 2 || b.Queued != 0 {
+		t.Errorf("after waits of 3, 7 and 30 s, the last in vain: %+v", b)
+	}
+}
+
 // BenchmarkSites is the gate with 256 sites, for each of which two requests wait: one comes, one
 // is done, and one is let go.
 func BenchmarkSites(b *testing.B) {

@@ -1,0 +1,75 @@
+package limiter
+
+import (
+	"testing"
+	"time"
+)
+
+// TestWhereACapCounts: a class's own counts in every mode, unless nobody's debt means anything; in mode cap every class has
+// one.
+func TestWhereACapCounts(t *testing.T) {
+	for name, x := range map[string]struct {
+		mode  Mode
+		sites []Mode
+		own   bool // the class's
+		want  bool
+	}{
+		"mode cap":                       {mode: Cap, want: true},
+		"mode fair":                      {mode: Fair},
+		"mode fair, its own":             {mode: Fair, own: true, want: true},
+		"cooperative, its own":           {mode: Cooperative, own: true, want: true},
+		"observed":                       {mode: Observe, own: true},
+		"all sites are observed":         {mode: Observe, sites: []Mode{Observe, Observe}, own: true},
+		"one site is not":                {mode: Observe, sites: []Mode{Observe, Fair}, own: true, want: true},
+		"one site is not, and no cap":    {mode: Observe, sites: []Mode{Fair}},
+		"all sites are, but what is not": {mode: Fair, sites: []Mode{Observe}, own: true, want: true},
+	} {
+		p := one(x.mode, Budget{CPUs: 1, Cap: x.own})
+		for i, m := range x.sites {
+			p.Sites = append(p.Sites, SiteInfo{Name: string(rune('a' + i)), Mode: m})
+		}
+		if c := compile(p, 1); c.terms[0].Cap != x.want || c.terms[0].Hold != (x.mode == Cooperative && !x.want) {
+			t.Errorf("%s: %+v", name, *c.terms[0])
+		}
+	}
+}
+
+// TestAnAddressEarnsForThoseBehindIt: as many times its share as clients are said to be behind it, at most eight; who says
+// nothing changes nothing.
+func TestAnAddressEarnsForThoseBehindIt(t *testing.T) {
+	p := fair()
+	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 0.5, Burst: second}})
+	w := newWorld(p)
+	for i, step := range []struct {
+		session, within bool
+		behind, want    float64
+	}{{true, true, 0, 0.5}, {true, true, 1, 0.5}, {true, true, 4, 2}, {true, true, 0, 2}, {true, true, 1, 2}, {true, true, 9, 4}, {false, false, 2, 4}} {
+		a := Arrival{Client: host("a"), Guess: time.Millisecond, Sure: true, Session: step.session, ClientsBehind: step.behind}
+		if net := networks("net"); step.within {
+			a.Within = net[0]
+		} else {
+			a.Others = net
+		}
+		w.done(w.Arrive(w.now, a), 0)
+		if b, _ := w.Balance(w.now, networks("net")[0]); b.Rate != step.want {
+			t.Errorf("request %d: its address earns %g, want %g", i, b.Rate, step.want)
+		}
+	}
+}
+
+// TestAnAdvanceIsAskedFor: as somebody begins to wait at the gate where nobody did.
+func TestAnAdvanceIsAskedFor(t *testing.T) {
+	w := siegeOf("a", "b")
+	for len(w.Due()) > 0 {
+		<-w.Due()
+	}
+	for i, want := range []int{0, 0, 1, 0, 0} { // two run
+		w.heavy("a")
+		if got := len(w.Due()); got != want {
+			t.Errorf("request %d: an Advance is asked for: %d, want %d", i, got, want)
+		}
+		for range want {
+			<-w.Due()
+		}
+	}
+}
