@@ -72,7 +72,7 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (
 		return nil
 	}
 	g.watch(at, t)
-	if more := x - t.charged; more > 0 {
+	if x > t.charged {
 		t.applied += g.chargeFlow(t, x-t.paid)
 		t.paid = x
 		t.adjustLocked(at, x)
