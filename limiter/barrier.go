@@ -36,7 +36,7 @@ func (g *gate) barrier(at time.Duration, t *Ticket) (b Barrier, key int) {
 	}
 	tried := false // it may go as one that is tried, at most
 	if b, key = g.heldBy(t, false); b != nothing {
-		if probing, _ := g.heldBy(t, true); t.level != fresh || probing != nothing {
+		if !g.mayHold(t, true) {
 			return b, key
 		}
 		tried = true

@@ -21,6 +21,7 @@ func TestWhatKeepsWhoCompetes(t *testing.T) {
 	for name, x := range map[string]struct {
 		level    level
 		rank     float64
+		ahead    bool // as strangers are
 		stranger bool
 		set      func(*gate, *Ticket)
 		want     Barrier
@@ -32,6 +33,14 @@ func TestWhatKeepsWhoCompetes(t *testing.T) {
 		"its site is ahead":                       {level: level(lightRung) + 1, set: func(g *gate, _ *Ticket) { behind(g) }, want: SiteAhead},
 		"its site is ahead, but not by light":     {level: level(lightRung), set: func(g *gate, _ *Ticket) { behind(g) }, want: Turn},
 		"its site is ahead by light ones alone":   {level: level(lightRung), set: func(g *gate, _ *Ticket) { behind(g); g.home.light = use{sum: 20} }, want: SiteAhead},
+		"it hardly computes":                      {level: waitsAt(3), want: Turn},
+		"it hardly computes, and all are busy":    {level: waitsAt(3), set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
+		"it computes, and all are busy":           {level: 3, set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
+		"a longer one is overdue":                 {level: 3, ahead: true, set: func(g *gate, _ *Ticket) { waits(g, 4, now) }, want: LongerFirst},
+		"a longer one is not":                     {level: 3, ahead: true, set: func(g *gate, _ *Ticket) { waits(g, 4, now+1) }, want: Turn},
+		"it is overdue, and this one within":      {level: 3, rank: now, set: func(g *gate, _ *Ticket) { waits(g, 4, now) }, want: Turn},
+		"it is, and this one a stranger's":        {level: 3, stranger: true, set: func(g *gate, _ *Ticket) { waits(g, 4, now) }, want: KnownFirst},
+		"the others use the CPUs":                 {level: 3, ahead: true, set: func(g *gate, _ *Ticket) { g.within = use{sum: 30} }, want: LeavesCPU},
 		"no room":                                 {level: 3, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: NoRoom},
 		"no room, and unknown":                    {level: fresh, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: Untried},
 		"room on a rung above":                    {level: 2, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: Turn},
@@ -48,13 +57,16 @@ func TestWhatKeepsWhoCompetes(t *testing.T) {
 		g.home.strangers.share = 0.5
 		r := &Ticket{
 			n: 1, sure: x.level != fresh, guess: 0.3, stranger: x.stranger,
-			queueEntry: queueEntry{level: x.level, rank: x.rank, site: &g.home, client: new(client), flow: &flow{share: 0.5}},
+			queueEntry: queueEntry{level: x.level, rank: x.rank, ahead: x.ahead || x.stranger, site: &g.home, client: new(client), flow: &flow{share: 0.5}},
 		}
 		r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 		q := &g.home.queues[x.level]
-		if x.stranger {
+		switch {
+		case x.stranger:
 			q.strange.push(r)
-		} else {
+		case x.ahead:
+			q.ahead.push(r)
+		default:
 			q.within.push(r)
 		}
 		if x.set != nil {

@@ -15,7 +15,8 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 		idle    float64
 		probe   bool
 		keys    keys
-		strange int   // workers that strangers hold; above 0 the request is one
+		strange int // workers that strangers hold; above 0 the request is one, if it is not known
+		known   bool
 		compute int   // that are not short
 		bad     int32 // that its client misjudged
 		badAll  int
@@ -37,6 +38,9 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 		"but it computes, and holds none": {level: 3, strange: 5},
 		"beside one that computes":        {level: 3, strange: 5, compute: 1},
 		"beside one for each CPU":         {level: 3, strange: 5, compute: 2, want: StrangersHold},
+		"it holds one for a second":       {level: waitsAt(3), idle: waitsFrom, strange: 5, want: StrangersHold},
+		"nobody knows what it costs":      {level: fresh, strange: 5, want: StrangersHold},
+		"strangers do, and it is known":   {level: waitsAt(3), idle: 9, strange: 5, known: true},
 		"it computes, and holds one":      {level: 3, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
 		"a short one of who holds seven":  {level: 0, keys: keys{{holds: 7}}},
 		"a short one of who holds eight":  {level: 0, keys: keys{{holds: 8}}, want: KeyHolds},
@@ -52,11 +56,11 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 		"five, and it holds a worker":     {level: 0, badAll: 5, keys: keys{{holds: 1}}, want: Misjudged},
 	} {
 		g := shaped()
-		r := &Ticket{n: 2, likelyIdle: x.idle, sure: true, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, ahead: x.ahead}}
+		r := &Ticket{n: 2, likelyIdle: x.idle, sure: x.level != fresh, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, ahead: x.ahead}}
 		for i, part := range []float32{0.5, 0.75} {
 			r.reservations[i] = reservation{Bucket: &bucket{Value: keyAtGate{holds: x.keys[i].holds, orphans: x.keys[i].orphans}}, Terms: &account.Terms{Workers: part}}
 		}
-		r.stranger, g.home.strangerLong, g.home.misjudged.known = x.strange > 0, x.strange, x.badAll
+		r.stranger, g.home.strangerLong, g.home.misjudged.known = x.strange > 0 && !x.known, x.strange, x.badAll
 		g.load.computing[4] = x.compute
 		if by, key := g.heldBy(r, x.probe); by != x.want || key != x.key || g.mayHold(r, x.probe) != (x.want == nothing) {
 			t.Errorf("%s: barrier %d of key %d, want %d of %d", name, by, key, x.want, x.key)

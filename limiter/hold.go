@@ -73,7 +73,7 @@ func (g *gate) move(t *Ticket, p phase, r rung) {
 	g.take(t, p, r)
 }
 
-// take counts a request in.
+// take counts a request in. One that is tried is on the first rung.
 func (g *gate) take(t *Ticket, p phase, r rung) {
 	if p == holding {
 		r = max(r, lightRung+1)
@@ -81,7 +81,7 @@ func (g *gate) take(t *Ticket, p phase, r rung) {
 	t.phase, t.rung, t.low = p, r, t.charged <= r.most()/2 && (t.sure || r != t.level.rung())
 	t.client.running++
 	g.countLoad(t, 1)
-	if p != probing && r > lightRung {
+	if r > lightRung {
 		g.countLong(t, 1)
 		if t.level.short() {
 			t.client.misjudged++
@@ -94,7 +94,7 @@ func (g *gate) take(t *Ticket, p phase, r rung) {
 func (g *gate) free(t *Ticket) {
 	t.client.running--
 	g.countLoad(t, -1)
-	if t.phase != probing && t.rung > lightRung {
+	if t.rung > lightRung {
 		g.countLong(t, -1)
 		if t.level.short() {
 			t.client.misjudged--
@@ -303,7 +303,7 @@ func (g *gate) wantedOf(s *site) bool {
 				if g.mayHold(t, false) {
 					return true
 				}
-				if l == fresh && g.mayHold(t, true) {
+				if g.mayHold(t, true) {
 					break // it waits for its turn to be tried
 				}
 				g.park(t)
