@@ -30,6 +30,13 @@ func TestWhoIsShed(t *testing.T) {
 			all = append(all, w.of(client, map[string]time.Duration{"a": sizes[1], "b": sizes[2], "c": sizes[2]}[client]))
 		}
 		for i, r := range all {
+			select {
+			case <-r.Decided():
+			default:
+				if i == x.want {
+					t.Errorf("%s: request %d is not told", name, i)
+				}
+			}
 			if v := r.Verdict(); v.Refused() != (i == x.want) || v.Refused() && v.Reason != ServerFull {
 				t.Errorf("%s: request %d: %+v", name, i, v)
 			}

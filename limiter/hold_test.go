@@ -169,23 +169,6 @@ func TestAnOrphanGoesOnTakingRoom(t *testing.T) {
 	w.expectPhase(t, "but not than that", w.of("b", 10*time.Second), queued)
 }
 
-// TestAStreamMakesRoom: who waits for the room of a request that turns out to hold its worker only is told at once.
-func TestAStreamMakesRoom(t *testing.T) {
-	w := newWorld(bounded())
-	w.acquaint("a", "b")
-	x := w.heavy("a")
-	w.heavy("a")
-	waits := w.heavy("b")
-	w.expectPhase(t, "two of its size compute", waits, queued)
-	w.Hold(w.now, x)
-	select {
-	case <-waits.Decided():
-		w.expectPhase(t, "one is a stream", waits, computing)
-	default:
-		t.Error("it is not told that it may go")
-	}
-}
-
 // TestTheLowerHalfOfARung: what is known to be of it counts as such; of what nobody knows, that was put on a rung for want
 // of a better one, nothing is known.
 func TestTheLowerHalfOfARung(t *testing.T) {

@@ -152,6 +152,12 @@ func TestWhoIsNotLightIsDistrusted(t *testing.T) {
 	if w.Progress(w.now, w.of("a", sizes[2]), 2*time.Second, true); w.gate.trustAgain != 0 {
 		t.Error("one that came as a longer one makes light ones distrusted")
 	}
+	w.of("a", sizes[3])
+	x = w.Arrive(w.now, Arrival{Client: host("a")})
+	w.expectPhase(t, "one that nobody knows", x, probing)
+	if w.Progress(w.now, x, time.Second, true); w.gate.trustAgain != 0 {
+		t.Error("one of which nothing was known makes light ones distrusted")
+	}
 }
 
 // outrun has a client be ahead of its share from now on.

@@ -77,6 +77,17 @@ func TestWhoIsCopied(t *testing.T) {
 	}
 }
 
+// TestACopyOfWhoHasFewerAccounts: a request of whose keys some have none is copied as well.
+func TestACopyOfWhoHasFewerAccounts(t *testing.T) {
+	w := siegeOf("hog")
+	w.heavy("hog")
+	w.heavy("hog")
+	x := w.Arrive(w.now, Arrival{Client: host("a"), Others: networks("of no class"), Guess: time.Second, Sure: true})
+	if o := w.Outlooks(w.now, []*Ticket{x}, nil)[0]; o.Barrier != NoRoom || o.Before != 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
 // TestWhichEndsFirst: of those at the backend the one that is most like those of a level, and then the oldest.
 func TestWhichEndsFirst(t *testing.T) {
 	type at struct {
@@ -125,6 +136,7 @@ type ledger struct {
 	busy, orphans             int
 	openShare                 float64
 	answers, running, wrongly int32
+	waiting                   int
 }
 
 // ledgerOf is what stands there of a client, its flow and its site.
@@ -134,44 +146,45 @@ func ledgerOf(g *gate, c *client, f *flow, s *site) ledger {
 		used: s.used, light: s.light, within: s.within, all: g.within,
 		site: [...]int{s.busy, s.queued, s.long, s.longAhead, s.strangerLong, int(s.ended)}, misjudged: s.misjudged,
 		load: g.load, delayed: g.delayed, busy: g.busy, orphans: g.orphans, openShare: g.openShare,
-		answers: c.answers, running: c.running, wrongly: c.misjudged,
+		answers: c.answers, running: c.running, wrongly: c.misjudged, waiting: g.queued,
 	}
 }
 
-// TestWhatEndsOnACopy: with it the clocks, the turns and the counts of all are as they are at the gate once it has
-// ended there as was guessed.
+// TestWhatEndsOnACopy: with it, and with who goes then, the clocks, the turns and the counts are as they are at the gate
+// once it has ended there as was guessed.
 func TestWhatEndsOnACopy(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(1, seed))
 		w := twoSites(SiteInfo{Name: "a", Mode: Fair}, SiteInfo{Name: "b", Share: 3, Mode: Fair}, SiteInfo{Name: "seen", Mode: Observe})
-		var running []*Ticket
+		var all []*Ticket
 		guesses := map[*Ticket]time.Duration{}
-		for range 1 + rng.IntN(8) {
+		for range 1 + rng.IntN(12) {
 			a := Arrival{
 				Client: host(string(rune('a' + rng.IntN(3)))), Site: []string{"", "a", "b", "seen"}[rng.IntN(4)],
 				Guess: sizes[rng.IntN(rungs)], Sure: rng.IntN(4) > 0, Proven: rng.IntN(2) == 0, Idle: []time.Duration{0, 0, time.Minute}[rng.IntN(3)],
 			}
 			w.now = w.now.Add(time.Duration(rng.IntN(2000)) * time.Millisecond)
 			x := w.Arrive(w.now, a)
-			if w.phaseOf(x) == queued {
-				w.Leave(w.now, x)
-				continue
-			}
 			if guesses[x] = a.Guess; rng.IntN(4) == 0 {
 				w.Orphan(w.now, x)
 			}
-			running = append(running, x)
+			all = append(all, x)
 		}
-		for len(running) > 0 {
+		for len(all) > 0 {
 			w.now = w.now.Add(time.Duration(rng.IntN(2000)) * time.Millisecond)
+			running := slices.DeleteFunc(slices.Clone(all), func(x *Ticket) bool { return !w.phaseOf(x).running() })
 			shot := w.gate.snapshot(running)
 			shot.meetBuckets()
-			r := shot.replica()
-			all := slices.Clone(r.running)
-			r.endOne(w.since(w.now), level(rng.IntN(levels)))
-			i := slices.IndexFunc(all, func(x *Ticket) bool { return !slices.Contains(r.running, x) })
-			x, o := all[i], running[i]
-			running = slices.Delete(running, i, i+1)
+			r, at := shot.replica(), w.since(w.now)
+			copies := slices.Clone(r.running)
+			r.endOne(at, level(rng.IntN(levels)))
+			i := slices.IndexFunc(copies, func(x *Ticket) bool { return !slices.Contains(r.running, x) })
+			x, o := copies[i], running[i]
+			r.gate.losePatience(at)
+			for next, p := r.gate.next(at); next != nil; next, p = r.gate.next(at) {
+				r.gate.begin(at, next, p)
+			}
+			all = slices.DeleteFunc(all, func(x *Ticket) bool { return x == o })
 			c, f, s := o.client, o.flow, o.site
 			w.done(o, guesses[o])
 			if got, want := ledgerOf(r.gate, x.client, x.flow, x.site), ledgerOf(w.gate, c, f, s); got != want {

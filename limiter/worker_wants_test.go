@@ -62,4 +62,13 @@ func TestAProvenWorkerIsUsed(t *testing.T) {
 	s.Answering(s.now, pages[5])
 	s.expect("one proves them", 18, "prompt answers")
 	s.expectState(t, "and two more are tried", map[string]int{"busy": 20, "queued": 0})
+	if s.gate.trying != 4 {
+		t.Errorf("%d try whether there are more, want 4", s.gate.trying)
+	}
+	for _, x := range pages {
+		s.done(x, 20*time.Millisecond)
+	}
+	if s.gate.trying != 0 {
+		t.Errorf("all are answered, and %d try", s.gate.trying)
+	}
 }

@@ -61,6 +61,9 @@ func TestLateOnesOfAnObservedSiteRefuteNoWorkers(t *testing.T) {
 		s.Progress(s.now, x, 20*time.Millisecond, false)
 	}
 	s.expect("all are late", 16, "what is usual; nothing was learnt yet")
+	if s.Progress(s.now, s.queue[0], time.Second, true); s.gate.trustAgain != 0 {
+		t.Error("the light ones of others are distrusted")
+	}
 }
 
 // TestWhoLeavesProvesNoWorkers: forty clients leave before the answer, the last first. That their requests end
