@@ -115,6 +115,7 @@ func TestAnswersThatProve(t *testing.T) {
 		"just in time":                {trial: trial{usual: 1, with: 20}, busy: 20, took: 1550 * time.Millisecond, want: 20},
 		"late":                        {trial: trial{usual: 1, with: 20}, busy: 20, took: 1551 * time.Millisecond, want: 16},
 		"it shows nothing":            {trial: trial{with: 20}, busy: 20, took: second, want: 16},
+		"nor if it is over at once":   {trial: trial{with: 20}, busy: 20, took: time.Millisecond, want: 16},
 		"its client has left":         {trial: trial{usual: 1, with: 20}, busy: 20, took: second, orphan: true, want: 16},
 		"a short one, nobody ended":   {trial: trial{usual: 0.2, with: 20}, busy: 18, took: second / 5, want: 20},
 		"a short one, two ended":      {trial: trial{usual: 0.2, with: 20, ended: 3}, busy: 20, took: second / 5, ended: 5, want: 18},

@@ -31,11 +31,45 @@ func TestWhoLacksAWorker(t *testing.T) {
 		g := shaped()
 		if x.waits != nil {
 			x.waits(g)
-			g.queued, g.contending = 1, []*site{&g.home}
+			g.queued, g.contending = 1, []*site{{}, &g.home, {}}
 		}
 		g.load.computing[3], g.busy = x.computing, x.busy
 		if g.lacksWorkers() != x.want {
 			t.Errorf("%s: it lacks a worker: %t", name, !x.want)
+		}
+	}
+}
+
+// TestHowManyConnectionsWouldShowMore: a quarter more than are known, at least four and at most 256, less what is at the
+// backend; none where they would show nothing, or nobody needs to know.
+func TestHowManyConnectionsWouldShowMore(t *testing.T) {
+	for name, x := range map[string]struct {
+		n, busy, want int
+		change        func(*gate)
+	}{
+		"somebody waits for one":   {n: 16, busy: 16, want: 4},
+		"of few workers":           {n: 8, busy: 8, want: 4},
+		"of many":                  {n: 40, busy: 40, want: 10},
+		"of very many":             {n: 4000, busy: 4000, want: mostTried},
+		"some are free":            {n: 16, busy: 13, want: 7},
+		"as many are busy":         {n: 16, busy: 20, want: 0},
+		"more are busy":            {n: 16, busy: 30, want: 0},
+		"nobody waits":             {n: 16, busy: 16, want: 0, change: func(g *gate) { g.queued = 0 }},
+		"somebody else accepts":    {n: 16, busy: 16, want: 0, change: func(g *gate) { g.workers.blind = true }},
+		"more were refuted lately": {n: 16, busy: 16, want: 0, change: func(g *gate) { g.workers.refuted, g.workers.again = true, time.Hour+1 }},
+		"they were a while ago":    {n: 16, busy: 16, want: 4, change: func(g *gate) { g.workers.refuted, g.workers.again = true, time.Hour }},
+		"that many are configured": {n: 16, busy: 16, want: 0, change: func(g *gate) { g.workers.most = 16 }},
+	} {
+		l := signs()
+		g := l.gate
+		g.workers.n, g.busy, g.queued, g.contending = x.n, x.busy, 1, []*site{&g.home}
+		g.shape()
+		g.home.parked.push(new(Ticket))
+		if x.change != nil {
+			x.change(g)
+		}
+		if got := l.Wants(l.epoch.Add(time.Hour)); got != x.want {
+			t.Errorf("%s: %d connections, want %d", name, got, x.want)
 		}
 	}
 }
