@@ -190,6 +190,9 @@ func TestLateAnswersSoonAfterTheStart(t *testing.T) {
 	if g.watch(500*time.Millisecond, &Ticket{queueEntry: queueEntry{trial: trial{usual: 0.05}}}); g.workers.n != 9 {
 		t.Errorf("there are %d workers, want 9", g.workers.n)
 	}
+	if g.watch(time.Hour, new(Ticket)); g.workers.late != 3 {
+		t.Error("one of which nothing was known is late")
+	}
 }
 
 // TestWhatARequestMayShow: only what computes, is known, and takes neither a moment nor many seconds.
