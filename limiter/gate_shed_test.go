@@ -9,11 +9,13 @@ import (
 // worst, whatever their sizes.
 func TestWhoIsShed(t *testing.T) {
 	for name, x := range map[string]struct {
-		ask  []string // a is ahead of its share, and asks for shorter ones
+		ask  []string // a and d are ahead of their share; a asks for shorter ones than b and c, d for longer ones
 		want int      // which one is refused
 	}{
 		"all have one, the worst came first": {[]string{"a", "b", "c"}, 0},
 		"all have one, the worst came last":  {[]string{"b", "c", "a"}, 2},
+		"the worst is longest, and is first": {[]string{"d", "b", "c"}, 0},
+		"the worst is longest, among others": {[]string{"b", "d", "c"}, 1},
 		"one has two, the other is worst":    {[]string{"a", "b", "b"}, 2},
 		"one has two, and came before":       {[]string{"b", "b", "a"}, 1},
 		"the worst has two":                  {[]string{"a", "a", "c"}, 1},
@@ -21,13 +23,14 @@ func TestWhoIsShed(t *testing.T) {
 		p := fair()
 		p.MaxHeld = 2
 		w := newWorld(p)
-		w.acquaint("hog", "a", "b", "c")
+		w.acquaint("hog", "a", "b", "c", "d")
 		w.light("hog")
 		w.light("hog")
 		w.outrun("a")
+		w.outrun("d")
 		var all []*Ticket
 		for _, client := range x.ask {
-			all = append(all, w.of(client, map[string]time.Duration{"a": sizes[1], "b": sizes[2], "c": sizes[2]}[client]))
+			all = append(all, w.of(client, map[string]time.Duration{"a": sizes[1], "b": sizes[2], "c": sizes[2], "d": sizes[3]}[client]))
 		}
 		for i, r := range all {
 			select {

@@ -100,6 +100,10 @@ func TestWhoseDoingItIs(t *testing.T) {
 	r.n, r.reservations[1] = 2, r.reservations[0]
 	r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 	expect("its network holds that", false)
+	r.n, r.ahead, r.reservations[1].Bucket.Value.holds = 1, true, 0
+	g.home.long, g.present = 8, []*site{&g.home, {}}
+	expect("its site holds its part, though it is ahead", false)
+	g.home.long, g.present, r.ahead = 0, nil, false
 	r.n, r.level, r.likelyIdle = 1, 0, 0
 	g.home.misjudged.known, r.reservations[0].Bucket.Value.holds = 5, 1
 	expect("others misjudged", false)

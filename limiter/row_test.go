@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -85,7 +86,22 @@ func TestADumpIsOfTheClassesInForce(t *testing.T) {
 	if w.Dump(w.now, "", func(Row) bool { rows++; return false }); rows != 1 {
 		t.Errorf("%d rows for somebody who wanted one", rows)
 	}
+	if all := w.Classes(); !slices.Equal(all, p.Classes) {
+		t.Errorf("the classes in force are %+v, want %+v", all, p.Classes)
+	}
 	w.Leave(w.now, x)
+}
+
+// TestFindTellsOfOneKey, if it is known.
+func TestFindTellsOfOneKey(t *testing.T) {
+	w := newWorld(one(Observe, Budget{CPUs: 1}))
+	w.done(w.of("a", second), 2*second)
+	for client, want := range map[string]bool{"a": true, "b": false} {
+		r, found := w.Find(w.now, host(client))
+		if found != want || (r.Class == "slash32" && r.ID == client && r.Level == -2) != want || !want && r != (Row{}) {
+			t.Errorf("%s is found: %t, %+v", client, found, r)
+		}
+	}
 }
 
 // TestVerdictsHaveNames: of each part, as logs and metrics have them.
