@@ -44,6 +44,8 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 		"it computes, and holds one":      {level: 3, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
 		"a short one of who holds seven":  {level: 0, keys: keys{{holds: 7}}},
 		"a short one of who holds eight":  {level: 0, keys: keys{{holds: 8}}, want: KeyHolds},
+		"its network holds ten":           {level: 0, keys: keys{1: {holds: 10}}},
+		"its network holds eleven":        {level: 0, keys: keys{1: {holds: 11}}, want: KeyHolds, key: 1},
 		"it is tried, with five held":     {level: fresh, probe: true, keys: keys{{holds: 5}}},
 		"it is not tried, with five held": {level: fresh, keys: keys{{holds: 5}}, want: KeyHolds},
 		"it is tried, with two orphans":   {level: fresh, probe: true, keys: keys{{orphans: 2}}, want: Orphans},
