@@ -40,7 +40,7 @@ func TestWhoIsShed(t *testing.T) {
 					t.Errorf("%s: request %d is not told", name, i)
 				}
 			}
-			if v := r.Verdict(); v.Refused() != (i == x.want) || v.Refused() && v.Reason != ServerFull {
+			if v := r.Verdict(); v.Refused() != (i == x.want) || v.Refused() && v.Reason != ServerFull || v.Own {
 				t.Errorf("%s: request %d: %+v", name, i, v)
 			}
 		}

@@ -155,7 +155,11 @@ func ledgerOf(g *gate, c *client, f *flow, s *site) ledger {
 func TestWhatEndsOnACopy(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(1, seed))
-		w := twoSites(SiteInfo{Name: "a", Mode: Fair}, SiteInfo{Name: "b", Share: 3, Mode: Fair}, SiteInfo{Name: "seen", Mode: Observe})
+		p := fair()
+		p.Gate = Gate{CPUs: float64(1 + seed%2), Workers: []int{1, 16}[seed%2]}
+		p.MaxHeld, p.MaxHeldPerClient = 512, 64
+		p.Sites = []SiteInfo{{Name: "a", Mode: Fair}, {Name: "b", Share: 3, Mode: Fair}, {Name: "seen", Mode: Observe}}
+		w := newWorld(p)
 		var all []*Ticket
 		guesses := map[*Ticket]time.Duration{}
 		for range 1 + rng.IntN(12) {
