@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -108,6 +109,69 @@ func TestWhoHasWaitedTooLongIsTold(t *testing.T) {
 		}
 		if told != (i < 2) || x.Verdict().Refused() != told {
 			t.Errorf("request %d is told: %t, %+v", i, told, x.Verdict())
+		}
+	}
+}
+
+// TestObserveOnlyTells checks that nobody waits, and that the verdict says who
+// would have.
+func TestObserveOnlyTells(t *testing.T) {
+	p := fair()
+	p.Mode = Observe
+	w := newWorld(p)
+	w.acquaint("a")
+	for i := range 30 {
+		x := w.heavy("a")
+		select {
+		case <-x.Decided():
+		default:
+			t.Fatalf("request %d waits", i)
+		}
+		v := x.Verdict()
+		if want := i >= 2; v.Refused() || v.Shadow != want || (v.Reason == Busy) != want || v.Lane != Heavy {
+			t.Errorf("request %d: %+v", i, v)
+		}
+	}
+}
+
+// TestWaitAtTheGateIsShown: the time that a request waited at the gate counts into
+// the average of each of its keys, whether it was let go, refused or given up.
+func TestWaitAtTheGateIsShown(t *testing.T) {
+	p := fair()
+	p.MaxHold = 8 * time.Second
+	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, Burst: time.Hour}})
+	for what, c := range map[string]struct {
+		end  func(w *world, x *Ticket)
+		want time.Duration
+	}{
+		"let go": {func(w *world, x *Ticket) {
+			w.expectPhase(t, "after there was room", x, computing)
+			w.run(time.Second)
+			w.done(x, 400*time.Millisecond)
+		}, 3 * time.Second},
+		"refused":  {func(w *world, x *Ticket) {}, 8 * time.Second},
+		"given up": {func(w *world, x *Ticket) { w.Leave(w.now, x) }, 3 * time.Second},
+	} {
+		w := newWorld(p)
+		w.acquaint("hogs", "a")
+		running := []*Ticket{w.heavy("hogs"), w.heavy("hogs")}
+		x := w.Arrive(w.now, Arrival{Client: host("a"), Others: networks("a/24"), Guess: 400 * time.Millisecond, Sure: true})
+		w.run(3 * time.Second)
+		if what == "let go" {
+			w.done(running[0], 3*time.Second)
+		}
+		c.end(w, x)
+		w.run(6 * time.Second)
+		w.Leave(w.now, x)
+		for i, key := range by("a", "a/24") {
+			r, _ := w.Find(w.now, key)
+			before := []float64{strangerAnswers, 0}[i] // by which it was acquainted
+			if want := c.want.Seconds() / (before + 1); math.Abs(r.Wait-want) > 0.01*want {
+				t.Errorf("%s, key %d: an average wait of %.3f s, want %.3f s", what, i, r.Wait, want)
+			}
+		}
+		if r, _ := w.Find(w.now, by("hogs")[0]); r.Wait > 0 {
+			t.Errorf("%s: who ran at once waited for %.3f s", what, r.Wait)
 		}
 	}
 }

@@ -1,141 +1,19 @@
 package main
 
 import (
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
-	"tempomat/proxy/handover"
 )
-
-// askers ask for a page without a pause, each over a connection of its own; every fourth
-// over a new one for each request, and as many by HTTP/2.
-type askers struct {
-	asked, failed atomic.Int64
-	again         atomic.Int64 // asked a second time by net/http, as the connection ended before
-	done          chan struct{}
-	all           sync.WaitGroup
-}
-
-func startAskers(t *testing.T, url string, clients int) *askers {
-	t.Helper()
-	return startAskersOver(t, nil, url, clients)
-}
-
-// startAskersOver has them ask over TLS, unless that is nil.
-func startAskersOver(t *testing.T, secure *tls.Config, url string, clients int) *askers {
-	t.Helper()
-	a := &askers{done: make(chan struct{})}
-	for i := range clients {
-		a.all.Go(func() {
-			transport := &http.Transport{DisableKeepAlives: i%4 == 3, TLSClientConfig: secure.Clone()}
-			switch {
-			case i%4 == 2 && secure == nil:
-				transport.Protocols = new(http.Protocols)
-				transport.Protocols.SetUnencryptedHTTP2(true)
-			case i%4 == 2:
-				transport.ForceAttemptHTTP2 = true
-			case i%8 == 3 && secure != nil: // the other ones do not resume
-				transport.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0)
-			}
-			defer transport.CloseIdleConnections()
-			c := &http.Client{Transport: transport, Timeout: 2 * testkit.Patience}
-			for {
-				select {
-				case <-a.done:
-					return
-				default:
-				}
-				if problem := a.ask(t, c, url); problem != "" {
-					a.failed.Add(1)
-					t.Log(problem)
-				}
-				a.asked.Add(1)
-			}
-		})
-	}
-	t.Cleanup(a.end)
-	return a
-}
-
-// ask asks once and says what is wrong with the answer.
-func (a *askers) ask(t *testing.T, c *http.Client, url string) string {
-	tries := 0
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { tries++ }})
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err.Error()
-	}
-	res, err := c.Do(req)
-	if tries > 1 {
-		a.again.Add(1)
-	}
-	if err != nil {
-		return err.Error()
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != 200 || string(body) != "page" {
-		return fmt.Sprint(res.Status, " ", string(body), " ", err)
-	}
-	return ""
-}
-
-// until waits for that many requests.
-func (a *askers) until(n int64) {
-	for a.asked.Load() < n {
-		time.Sleep(time.Millisecond)
-	}
-}
-
-func (a *askers) end() {
-	select {
-	case <-a.done:
-	default:
-		close(a.done)
-	}
-	a.all.Wait()
-}
-
-// pageBackend answers everything with a page, says of those who log in that they are
-// persons, and of what is dear that it cost two CPU-seconds. What is asked for under
-// /slow waits until release.
-func pageBackend(t *testing.T) (url string, slow <-chan struct{}, release func()) {
-	t.Helper()
-	came, gate := make(chan struct{}, 16), make(chan struct{})
-	release = sync.OnceFunc(func() { close(gate) })
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/slow":
-			came <- struct{}{}
-			<-gate
-		case "/login":
-			w.Header().Set("Tempomat-Standing", "yes")
-		case "/dear":
-			time.Sleep(50 * time.Millisecond) // in which a hundred CPUs can do as much
-			w.Header().Set("Tempomat-Cost", "2")
-		}
-		_, _ = io.WriteString(w, "page")
-	}))
-	t.Cleanup(backend.Close)
-	t.Cleanup(release)
-	return backend.URL, came, release
-}
 
 // successor starts a process in the place of another one, and waits until it is.
 func (s *sidecarProcess) successor(env ...string) *sidecarProcess {
@@ -271,50 +149,6 @@ func TestReplaceTwice(t *testing.T) {
 	}
 }
 
-// TestReplaceFails: a process that cannot serve leaves the one that runs as it is, and
-// so does one that is not to be asked.
-func TestReplaceFails(t *testing.T) {
-	url, _, _ := pageBackend(t)
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	dir := tempDir(t)
-	socket, state := filepath.Join(dir, "front.sock"), filepath.Join(dir, "state")
-	good := "state: " + state + "\nlisten: [\"127.0.0.1:0\", \"unix:" + socket + "\"]\n"
-	s := startProxy(t, url, good)
-	for name, c := range map[string]struct{ yaml, want string }{
-		"an address is taken": {strings.Replace(good, "]", ", \""+taken.Addr().String()+"\"]", 1), "address already in use"},
-		"it is wrong":         {"throttle: {mode: fast}\n", "throttle.mode"},
-	} {
-		s.configure(t, url, c.yaml)
-		status, _, errs := execute(t, nil, program(t, "tempomat-proxy"), "-replace", "-config", s.file)
-		if status != 1 || !strings.Contains(errs, c.want) {
-			t.Errorf("%s: status %d, %s", name, status, errs)
-		}
-		if a := s.get("198.51.100.1", "/"); a.StatusCode != 200 {
-			t.Errorf("%s: %s", name, a.Status)
-		}
-		if a := fetch(t, newUnixClient(t, socket), http.MethodGet, "http://socket/", nil, nil); a.StatusCode != 200 {
-			t.Errorf("%s: %s at the unix socket", name, a.Status)
-		}
-	}
-	s.stderr.await(t, 0, "nothing was handed over; this process goes on")
-	s.configure(t, url, good)
-	next := s.successor()
-	if status := s.exit(); status != 0 || next.url != s.url {
-		t.Errorf("exit status %d, and %s is served, not %s", status, next.url, s.url)
-	}
-	next.signal(syscall.SIGTERM)
-	next.exit()
-	for _, file := range []string{socket, s.admin} {
-		if _, err := os.Stat(file); err == nil {
-			t.Errorf("%s is left behind", file)
-		}
-	}
-}
-
 // TestReplaceListensElsewhere: what is alike is taken over, what is new is opened, and
 // what is left is closed.
 func TestReplaceListensElsewhere(t *testing.T) {
@@ -430,84 +264,4 @@ func TestReplaceSharesOn(t *testing.T) {
 			t.Errorf("errors:\n%s%s", old.stderr, s.stderr)
 		}
 	}
-}
-
-// TestReplaceInterrupted plays the process that takes over, up to where one of the two
-// ends.
-func TestReplaceInterrupted(t *testing.T) {
-	url, _, _ := pageBackend(t)
-	front := filepath.Join(tempDir(t), "front.sock")
-	s := startProxy(t, url, "state: off\nlisten: [\"127.0.0.1:0\", \"unix:"+front+"\"]\n")
-	ask := func() (*handover.Taker, error) {
-		taker, err := handover.Ask(t.Context(), s.admin, handoverLimits())
-		if err != nil {
-			return nil, err
-		}
-		return taker, taker.Parts(func(string, []byte) error { return nil })
-	}
-	taker, err := ask()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ask(); !errors.Is(err, handover.ErrWithdrawn) || !strings.Contains(err.Error(), "another process is taking over") {
-		t.Errorf("two take over at the same time: %v", err)
-	}
-	taker.Close() // as if it were killed
-	s.stderr.await(t, 0, "nothing was handed over; this process goes on")
-	for range 4 {
-		if a := s.get("198.51.100.1", "/"); a.StatusCode != 200 {
-			t.Error(a.Status)
-		}
-	}
-
-	if taker, err = ask(); err != nil {
-		t.Fatal(err)
-	}
-	s.signal(syscall.SIGKILL)
-	<-s.ended
-	if err := taker.Serving(taker.Sockets); err != nil {
-		t.Errorf("the process that ran was killed: %v", err)
-	}
-	for _, l := range taker.Sockets {
-		c, err := net.Dial(l.Addr().Network(), l.Addr().String())
-		if err != nil {
-			t.Errorf("nobody listens at %s: %v", l.Addr(), err)
-			continue
-		}
-		_ = c.Close()
-	}
-	handover.Close(taker.Sockets)
-	for _, file := range []string{front, s.admin} {
-		if _, err := os.Stat(file); err == nil {
-			t.Errorf("%s is left behind", file)
-		}
-	}
-}
-
-// TestReplaceAsItEnds: a process that is told to end while another one takes over leaves
-// the files of the sockets to that.
-func TestReplaceAsItEnds(t *testing.T) {
-	url, _, _ := pageBackend(t)
-	front := filepath.Join(tempDir(t), "front.sock")
-	s := startProxy(t, url, "state: off\nlisten: [\"unix:"+front+"\"]\n")
-	taker, err := handover.Ask(t.Context(), s.admin, handoverLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := taker.Parts(func(string, []byte) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	s.signal(syscall.SIGTERM)
-	if status := s.exit(); status != 0 {
-		t.Errorf("exit status %d:\n%s", status, s.stderr)
-	}
-	if err := taker.Serving(taker.Sockets); err != nil {
-		t.Error(err)
-	}
-	for _, file := range []string{front, s.admin} {
-		if _, err := os.Stat(file); err != nil {
-			t.Errorf("%s is gone: %v", file, err)
-		}
-	}
-	handover.Close(taker.Sockets)
 }

@@ -5,63 +5,7 @@ import (
 	"math"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
-
-// link is a connection whose both sides are played.
-type link struct {
-	*bounds
-	now     time.Duration
-	why     Flood  // why it was closed
-	in, out []byte // what has been played
-}
-
-func newLink() *link {
-	l := &link{bounds: newBounds(1)}
-	l.gets([]byte(preface), encode(settings, 0, 0))
-	l.sends(encode(settings, 0, 0), encode(settings, ack, 0))
-	l.gets(encode(settings, ack, 0))
-	return l
-}
-
-// gets takes frames of the client, until it is closed.
-func (l *link) gets(frames ...[]byte) {
-	for _, f := range frames {
-		if l.in = append(l.in, f...); l.why == "" {
-			_, l.why = l.read(l.now, f)
-		}
-	}
-}
-
-// sends takes frames of the server, until it is closed.
-func (l *link) sends(frames ...[]byte) {
-	for _, f := range frames {
-		if l.out = append(l.out, f...); l.why == "" {
-			l.why = l.write(l.now, f)
-		}
-	}
-}
-
-// client and server play one frame of either side, without its payload.
-func (l *link) client(k kind, flags byte, stream uint32, length int, value uint32) {
-	if l.why == "" {
-		l.why = l.fromClient(l.now, frame{length: length, kind: k, flags: flags, stream: stream, value: value})
-	}
-}
-
-func (l *link) server(k kind, flags byte, stream uint32, length int, value uint32) {
-	if l.why == "" {
-		l.why = l.fromServer(l.now, frame{length: length, kind: k, flags: flags, stream: stream, value: value})
-	}
-}
-
-// request is the frame of a request without a body. Odd numbers only come from clients.
-func request(n int) []byte {
-	return encode(headers, endHeaders|endStream, id(n), 0x82, 0x84, 0x86)
-}
-
-func id(n int) uint32 { return uint32(2*n + 1) }
 
 // floods are what a hostile client does again and again, the n-th time, with what the
 // server answers.
@@ -71,6 +15,7 @@ var floods = map[string]struct {
 	rate int // times per second that are let pass; 0: none is
 	do   func(l *link, n int)
 }{
+
 	"rapid reset": {Resets, mostResets, resetsPerSecond, func(l *link, n int) {
 		l.gets(request(n), encode(resetStream, 0, id(n), number(8)...))
 	}},
@@ -311,148 +256,6 @@ func TestHandlerMayReset(t *testing.T) {
 			l.sends(encode(headers, endHeaders|endStream, id(n), 0x88), encode(resetStream, 0, id(n), number(0)...))
 		case 2:
 			l.sends(encode(resetStream, 0, id(n), number(8)...))
-		}
-	}
-	if l.why != "" {
-		t.Error(l.why)
-	}
-}
-
-// honest is a client of a kind that is about: what it sends where it has read DATA.
-type honest struct {
-	connection, stream int  // bytes that it has read before it tells so
-	pings              bool // it measures the bandwidth
-	priorities         int  // frames with each request
-}
-
-// TestHonestClientsAreNeverCut: whatever they ask for, however fast it is answered, and
-// in however small pieces the pieces of some size come.
-func TestHonestClientsAreNeverCut(t *testing.T) {
-	kinds := map[string]honest{
-		"a browser":       {connection: 7 << 20, stream: 3 << 20, priorities: 2},
-		"curl":            {connection: 16 << 10, stream: 16 << 10},
-		"nghttp2":         {connection: 32 << 10, stream: 32 << 10, priorities: 1},
-		"Go":              {connection: 4 << 10, stream: 4 << 10},
-		"gRPC":            {connection: 1, stream: 16 << 10, pings: true},
-		"HAProxy, simple": {connection: 4 << 10, stream: 4 << 10},
-	}
-	for name, kind := range kinds {
-		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				l := newLink()
-				for n := range rapid.IntRange(1, 100).Draw(t, "requests") {
-					l.now += time.Duration(rapid.IntRange(0, 1000).Draw(t, "µs")) * time.Microsecond
-					kind.ask(l, n, rapid.SampledFrom([]int{0, 3000, 70000, 1 << 20}).Draw(t, "upload"))
-					size := rapid.SampledFrom([]int{0, 30, 4 << 10, 100 << 10, 3 << 20}).Draw(t, "answer")
-					piece := rapid.SampledFrom([]int{4 << 10, 16 << 10}).Draw(t, "piece")
-					if kind.pings {
-						piece = rapid.SampledFrom([]int{20, 500, 16 << 10}).Draw(t, "message")
-						size = min(size, 1000*piece)
-					}
-					kind.read(l, n, size, piece)
-				}
-				if l.why != "" {
-					t.Fatalf("closed for %q", l.why)
-				}
-			})
-		})
-	}
-}
-
-// ask sends a request, and a body of some size.
-func (k honest) ask(l *link, n, body int) {
-	flags := byte(endHeaders)
-	if body == 0 {
-		flags |= endStream
-	}
-	l.client(headers, flags, id(n), 30, 0)
-	for range k.priorities {
-		l.client(2, 0, id(n), 5, 0)
-	}
-	for ; body > 0; body -= 16 << 10 {
-		flags = 0
-		if body <= 16<<10 {
-			flags = endStream
-		}
-		l.client(data, flags, id(n), min(body, 16<<10), 0)
-		l.server(windowUpdate, 0, id(n), 4, 16<<10)
-	}
-}
-
-// read takes an answer.
-func (k honest) read(l *link, n, size, piece int) {
-	l.server(headers, endHeaders, id(n), 30, 0)
-	connection, stream := 0, 0
-	for ; size > 0; size -= piece {
-		got := min(size, piece)
-		l.server(data, 0, id(n), got, 0)
-		if connection += got; connection >= k.connection {
-			l.client(windowUpdate, 0, 0, 4, uint32(connection))
-			connection = 0
-		}
-		if stream += got; stream >= k.stream {
-			l.client(windowUpdate, 0, id(n), 4, uint32(stream))
-			stream = 0
-		}
-		if k.pings {
-			l.client(ping, 0, 0, 8, 0)
-			l.server(ping, ack, 0, 8, 0)
-		}
-	}
-	l.server(headers, endHeaders|endStream, id(n), 10, 0)
-	if n%3 == 0 {
-		l.client(resetStream, 0, id(n), 4, 0) // of gRPC, when the answer is complete
-	}
-}
-
-// TestAtOnceWhatPeopleDo: a page's worth of everything, without a pause.
-func TestAtOnceWhatPeopleDo(t *testing.T) {
-	l := newLink()
-	for n := range 250 {
-		l.gets(request(n), encode(0x10, 0, 0, make([]byte, 9)...))
-	}
-	for n := range 250 { // they leave
-		l.gets(encode(resetStream, 0, id(n), number(8)...))
-	}
-	for n := range 400 { // two pages, cookies of 8 KB
-		l.client(headers, endStream|endHeaders, id(500+n), 8<<10, 0)
-		l.server(headers, endStream|endHeaders, id(500+n), 20, 0)
-	}
-	if l.why != "" {
-		t.Error(l.why)
-	}
-}
-
-// TestLongestHeaders: cookies as long as the server takes them.
-func TestLongestHeaders(t *testing.T) {
-	l := newLink()
-	for n := range 45 {
-		l.gets(encode(headers, endStream, id(n), make([]byte, 16<<10)...))
-		for range 3 {
-			l.gets(encode(continuation, 0, id(n), make([]byte, 16<<10)...))
-		}
-		l.gets(encode(continuation, endHeaders, id(n)))
-		l.sends(encode(headers, endHeaders|endStream, id(n)))
-	}
-	if l.why != "" {
-		t.Error(l.why)
-	}
-}
-
-// TestStalledClient: one that reads nothing for long, and then all at once, in its way.
-func TestStalledClient(t *testing.T) {
-	l := newLink()
-	l.gets(encode(windowUpdate, 0, 0, number(1<<30)...))
-	for n := range 30 {
-		l.gets(request(n))
-		for range 256 {
-			l.server(data, 0, id(n), 16<<10, 0)
-		}
-	}
-	for n := range 30 { // 4 MB each, 120 MB in all
-		for range 256 {
-			l.client(windowUpdate, 0, 0, 4, 16<<10)
-			l.client(windowUpdate, 0, id(n), 4, 16<<10)
 		}
 	}
 	if l.why != "" {

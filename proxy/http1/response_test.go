@@ -145,71 +145,6 @@ func TestReadResponse(t *testing.T) {
 	}
 }
 
-// refused are messages that nobody may understand.
-func refused() map[string]string {
-	return map[string]string{
-		"no HTTP":                 "SSH-2.0-OpenSSH_9.2\r\n\r\n",
-		"HTTP/1.x":                "HTTP/1.x 204 OK\r\n\r\n",
-		"a minor version below 0": "HTTP/1./ 204 OK\r\n\r\n",
-		"a status with a letter":  "HTTP/1.1 20x OK\r\n\r\n",
-		"a length after none":     lines("HTTP/1.1 200 OK", "Content-Length: 0", "Content-Length: 1", "", "a"),
-		"data that end in LF":     lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "1", "a\n0", "", ""),
-		"trailers that are long in all": lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "0") +
-			strings.Repeat("\r\na: "+strings.Repeat("x", maxTrailer/10), 11) + "\r\n\r\n",
-		"HTTP/2":                       "HTTP/2.0 200 OK\r\n\r\n",
-		"a status of two digits":       "HTTP/1.1 20 OK\r\n\r\n",
-		"a status of four digits":      "HTTP/1.1 2000 OK\r\n\r\n",
-		"a status that is none":        "HTTP/1.1 099 OK\r\n\r\n",
-		"a space before the colon":     lines("HTTP/1.1 200 OK", "Content-Length : 1", "", "a"),
-		"no name":                      lines("HTTP/1.1 200 OK", ": 1", "", "a"),
-		"no colon":                     lines("HTTP/1.1 200 OK", "nonsense", "", "a"),
-		"a name that is no token":      lines("HTTP/1.1 200 OK", "a(b): 1", "", "a"),
-		"a control character":          lines("HTTP/1.1 200 OK", "a: b\x00c", "", "a"),
-		"a CR in a value":              "HTTP/1.1 200 OK\r\na: b\rc: d\r\n\r\n",
-		"a first line that goes on":    lines("HTTP/1.1 200 OK", " a: b", "", ""),
-		"lengths that differ":          lines("HTTP/1.1 200 OK", "Content-Length: 1", "Content-Length: 2", "", "ab"),
-		"lengths that differ, in one":  lines("HTTP/1.1 200 OK", "Content-Length: 1, 2", "", "ab"),
-		"a length with a sign":         lines("HTTP/1.1 200 OK", "Content-Length: +1", "", "a"),
-		"a length in hexadecimal":      lines("HTTP/1.1 200 OK", "Content-Length: 0x1", "", "a"),
-		"a length beyond all":          lines("HTTP/1.1 200 OK", "Content-Length: 18446744073709551617", "", "a"),
-		"an empty length":              lines("HTTP/1.1 200 OK", "Content-Length:", "", "a"),
-		"chunks with a Kelvin sign":    lines("HTTP/1.1 200 OK", "Transfer-Encoding: chun\u212aed", "", ""),
-		"another transfer coding":      lines("HTTP/1.1 200 OK", "Transfer-Encoding: gzip, chunked", "", ""),
-		"a coding after chunked":       lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked, identity", "", ""),
-		"chunked twice":                lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "Transfer-Encoding: chunked", "", "0", "", ""),
-		"a coding that looks like it":  lines("HTTP/1.1 200 OK", "Transfer-Encoding: \"chunked\"", "", ""),
-		"a chunk without a size":       lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "", ""),
-		"a chunk with a sign":          lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "-1", "a", "0", "", ""),
-		"a chunk with a prefix":        lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "0x1", "a", "0", "", ""),
-		"a chunk of 2^64 and 1":        lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "10000000000000001", "a", "0", "", ""),
-		"a chunk longer than it says":  lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "1", "ab", "0", "", ""),
-		"a chunk shorter than it says": lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "3", "a", "0", "", ""),
-		"a trailer that is no field":   lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "0", "nonsense", "", ""),
-		"a long line before a chunk":   lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "1;"+strings.Repeat("x", maxChunkLine), "a", "0", "", ""),
-		"a chunk that begins after LF": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\na\r\n0\r\n\r\n",
-		"a trailer that ends in LF":    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\na: b\n\r\n",
-		"a long head":                  lines("HTTP/1.1 200 OK", "a: "+strings.Repeat("x", maxHead), "", ""),
-		"too many fields":              "HTTP/1.1 200 OK\r\n" + strings.Repeat("a: b\r\n", maxFields+1) + "\r\n",
-		"trailers without end":         lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "0") + strings.Repeat("\r\na: b", maxFields+1) + "\r\n\r\n",
-		"long trailers":                lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "0", "a: "+strings.Repeat("x", maxTrailer), "", ""),
-	}
-}
-
-func TestRefusesWhatIsAmbiguous(t *testing.T) {
-	for name, text := range refused() {
-		for how, src := range map[string]io.Reader{
-			"at once": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text)),
-		} {
-			if a, err := read(src, "GET"); !errors.Is(err, ErrMalformed) {
-				t.Errorf("%s, %s: %+v, error %v, want a malformed message", name, how, a, err)
-			}
-		}
-		if a, err := readInto(4096, strings.NewReader(text), "GET"); !errors.Is(err, ErrMalformed) {
-			t.Errorf("%s, with room for it: %+v, error %v, want a malformed message", name, a, err)
-		}
-	}
-}
-
 // TestCutOff cuts an answer off after each byte: it is never taken for complete.
 func TestCutOff(t *testing.T) {
 	for _, text := range []string{
@@ -222,39 +157,6 @@ func TestCutOff(t *testing.T) {
 				t.Errorf("%q: %v, want an unexpected end", text[:n], err)
 			}
 		}
-	}
-}
-
-// TestPiecesDoNotWait: what has come of a body in chunks is read at once, and the end
-// with the last of it.
-func TestPiecesDoNotWait(t *testing.T) {
-	r, w := io.Pipe()
-	var b Buffer
-	b.Reset(r, make([]byte, 64))
-	var c ChunkedBody
-	c.Reset(&b)
-	p := make([]byte, 64)
-	for _, piece := range []struct {
-		sent, want string
-		end        error
-	}{
-		{"3\r\nabc", "abc", nil}, {"\r\n2\r\nde\r", "de", nil}, {"\n1\r\nf\r\n4", "f", nil},
-		{"\r\nghij\r\n0\r\n", "ghij", nil}, {"\r\n", "", io.EOF},
-		{"5\r\nkl", "kl", nil}, {"mno\r\n", "mno", nil},
-	} {
-		if errors.Is(c.err, io.EOF) {
-			c.Reset(&b)
-		}
-		go w.Write([]byte(piece.sent))
-		n, err := c.Read(p)
-		if string(p[:n]) != piece.want || !errors.Is(err, piece.end) {
-			t.Fatalf("after %q: read %q, %v", piece.sent, p[:n], err)
-		}
-	}
-	b.Reset(strings.NewReader("1\r\na\r\n0\r\n\r\n"), make([]byte, 64))
-	c.Reset(&b)
-	if n, err := c.Read(p); n != 1 || !errors.Is(err, io.EOF) {
-		t.Errorf("read %d bytes, %v; want the end with the last byte", n, err)
 	}
 }
 
@@ -308,66 +210,6 @@ func lenient(text []byte, a answer) bool {
 		return true // there is no body that a coding could matter to
 	}
 	return strings.Contains(a.Header.Get("Content-Length"), ",") // a list of lengths that are alike (RFC 9110, 8.6)
-}
-
-// TestSizesWithZerosBeforeThem: what is there of several chunks is read at once, however
-// their sizes are written. To look for the end of all at each of them takes for ever.
-func TestSizesWithZerosBeforeThem(t *testing.T) {
-	for _, size := range []string{"1", "0001"} {
-		var b Buffer
-		b.Reset(io.MultiReader(strings.NewReader(strings.Repeat(size+"\r\nx\r\n", 100)), strings.NewReader("00\r\n\r\n")), make([]byte, 2000))
-		var c ChunkedBody
-		c.Reset(&b)
-		if n, err := c.Read(make([]byte, 1000)); n != 100 || err != nil {
-			t.Errorf("%s: %d bytes at once, %v", size, n, err)
-		}
-		if n, err := c.Read(make([]byte, 1000)); n != 0 || !errors.Is(err, io.EOF) {
-			t.Errorf("%s: %d more bytes, %v", size, n, err)
-		}
-	}
-}
-
-// TestOneReadOfSeveralChunks gets all of them, and not the error that comes after.
-func TestOneReadOfSeveralChunks(t *testing.T) {
-	broken := errors.New("broken")
-	for _, x := range []struct {
-		src  io.Reader
-		want string
-		end  error
-	}{
-		{strings.NewReader("3\r\nabc\r\n1\r\nd\r\n02\r\nef\r\n0\r\n\r\n"), "abcdef", io.EOF},
-		{strings.NewReader("3\r\nabc\r\nx\r\n"), "abc", ErrMalformed},
-		{strings.NewReader("3\r\nabc\r\n1x\r\n"), "abc", ErrMalformed},
-		{io.MultiReader(strings.NewReader("3\r\nab"), iotest.ErrReader(broken)), "ab", broken},
-	} {
-		var b Buffer
-		b.Reset(x.src, make([]byte, 512))
-		var c ChunkedBody
-		c.Reset(&b)
-		p := make([]byte, 64)
-		n, err := c.Read(p)
-		if string(p[:n]) != x.want || err != nil && !errors.Is(x.end, io.EOF) {
-			t.Errorf("%q, %v, want %q", p[:n], err, x.want)
-		}
-		if n, err := c.Read(p); n > 0 || !errors.Is(err, x.end) {
-			t.Errorf("after %q: %d bytes, %v, want %v", x.want, n, err, x.end)
-		}
-	}
-	if _, err := read(iotest.ErrReader(broken), "GET"); !errors.Is(err, broken) {
-		t.Errorf("a connection that breaks before the head: %v", err)
-	}
-	var b Buffer
-	b.Reset(strings.NewReader("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"), make([]byte, 512))
-	var c ChunkedBody
-	c.Reset(&b)
-	if got, err := io.ReadAll(iotest.OneByteReader(&c)); string(got) != "abcde" || err != nil {
-		t.Errorf("byte by byte: %q, %v", got, err)
-	}
-	b.Reset(strings.NewReader("1\r\nab\r\n"), make([]byte, 512))
-	c.Reset(&b)
-	if _, err := io.ReadAll(&c); err == nil || !strings.Contains(err.Error(), "longer than it says") {
-		t.Errorf("a chunk that is too long: %v", err)
-	}
 }
 
 // TestBounds: what is as long as allowed is read, and one byte more is not, however
@@ -470,17 +312,6 @@ func TestCommonNames(t *testing.T) {
 		if got, ok := CommonName([]byte(name)); !ok || got != http.CanonicalHeaderKey(name) {
 			t.Errorf("%s becomes %q", name, got)
 		}
-	}
-}
-
-// silent is a connection that reads nothing, and says nothing of why.
-type silent struct{}
-
-func (silent) Read([]byte) (int, error) { return 0, nil }
-
-func TestNoProgress(t *testing.T) {
-	if _, err := read(silent{}, "GET"); !errors.Is(err, io.ErrNoProgress) {
-		t.Errorf("reading nothing for ever: %v", err)
 	}
 }
 

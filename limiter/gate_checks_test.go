@@ -1,0 +1,211 @@
+package limiter
+
+import (
+	"math"
+)
+
+// fataler is a test, of either kind.
+type fataler interface{ Fatalf(string, ...any) }
+
+// check finds what does not hold of the gate between two calls.
+func (s *siege) check(t fataler) {
+	g := s.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.checkCounts(t)
+	s.checkShares(t)
+	for _, x := range s.tickets {
+		if x.phase == queued {
+			s.checkPlace(t, x)
+		}
+	}
+	if g.home.clock.systemVirtualTime < s.clock {
+		t.Fatalf("the clock went back from %g to %g", s.clock, g.home.clock.systemVirtualTime)
+	}
+	s.clock = g.home.clock.systemVirtualTime
+	if g.home.open && g.queued > 0 {
+		t.Fatalf("%d wait at an open gate", g.queued)
+	}
+	s.checkHolds(t)
+	s.checkStarts(t)
+	s.checkLevels(t)
+	if !g.home.open {
+		s.checkWork(t)
+		s.checkParked(t)
+	}
+}
+
+// checkCounts counts anew who is where.
+func (s *siege) checkCounts(t fataler) {
+	g := s.gate
+	var want load
+	busy, waiting := 0, 0
+	for _, x := range s.tickets {
+		switch x.phase {
+		case probing:
+			want.probing++
+		case computing:
+			want.compute(x, 1)
+			want.held[x.rung]++
+		case holding:
+			want.holding++
+			want.held[x.rung]++
+		case queued:
+			waiting++
+		case outside:
+		}
+		if x.phase.running() {
+			busy++
+		}
+	}
+	if want != g.load {
+		t.Fatalf("there are %+v, the gate counts %+v", want, g.load)
+	}
+	if busy != g.busy || waiting != g.queued || waiting != int(g.waiting.Load()) {
+		t.Fatalf("%d run and %d wait; the gate counts %d, %d, and hints at %d", busy, waiting, g.busy, g.queued, g.waiting.Load())
+	}
+	n := 0
+	for x := g.oldest; x != nil; x = x.later {
+		if n++; x.phase != queued || x.later == nil && x != g.newest || x.later != nil && x.later.earlier != x {
+			t.Fatalf("the list of all that wait is broken at its place %d", n)
+		}
+	}
+	if n != waiting {
+		t.Fatalf("%d are in the list of the %d that wait", n, waiting)
+	}
+}
+
+// checkShares sums up anew the shares of those with work, also of each address.
+func (s *siege) checkShares(t fataler) {
+	active, addresses := map[*flow]bool{}, map[*address]map[*client]bool{}
+	for _, x := range s.tickets {
+		if x.phase == outside {
+			continue
+		}
+		active[x.flow] = true
+		a := x.client.address
+		if addresses[a] == nil {
+			addresses[a] = map[*client]bool{}
+		}
+		if x.isAlone() {
+			addresses[a][x.client] = true
+		}
+	}
+	sum := 0.0
+	for f := range active {
+		sum += f.share
+	}
+	if math.Abs(sum-s.gate.home.clock.active) > 1e-9 {
+		t.Fatalf("the shares of those with work are %g, the gate says %g", sum, s.gate.home.clock.active)
+	}
+	for a, clients := range addresses {
+		n, alone, shares := 0, 0.0, 0.0
+		for c := a.active; c != nil; c = c.beside {
+			if n++; !clients[c] || c.beside != nil && c.beside.beforeIt != c {
+				t.Fatalf("the list of an address's clients with work is broken at its place %d", n)
+			}
+			alone, shares = max(alone, c.alone), shares+c.share
+		}
+		if n != a.n || n != len(clients) {
+			t.Fatalf("%d clients of an address have work, %d are in its list, which counts %d", len(clients), n, a.n)
+		}
+		if shares > 8*alone+1e-9 {
+			t.Fatalf("the %d clients of an address weigh %g, the greatest of them alone %g", n, shares, alone)
+		}
+	}
+}
+
+// checkPlace looks at one who waits.
+func (s *siege) checkPlace(t fataler, x *Ticket) {
+	isHead := x.lane.first == x
+	if isHead != (x.heap != nil) || isHead && (*x.heap)[x.index] != x {
+		t.Fatalf("only the head of a lane is in a heap, at its place")
+	}
+	if !isHead {
+		return
+	}
+	if q := &s.gate.home.queues[x.level]; x.heap != &s.gate.home.parked && x.heap != &q.within && x.heap != &q.ahead && x.heap != &q.strange {
+		t.Fatalf("one of level %d is in a heap of another", x.level)
+	}
+	if x.stranger {
+		return // its place is among strangers
+	}
+	if r, was := s.ranks[x]; was && x.rank > r {
+		t.Fatalf("the rank of one who waits grew from %g to %g", r, x.rank)
+	}
+	s.ranks[x] = x.rank
+}
+
+// checkLevels looks whether each heap is in order, and all of it belongs there.
+func (s *siege) checkLevels(t fataler) {
+	for i := range s.gate.home.queues {
+		q := &s.gate.home.queues[i]
+		for j, h := range []headHeap{q.within, q.ahead, q.strange} {
+			for k, x := range h {
+				if k > 0 && x.precedes(h[(k-1)/2]) {
+					t.Fatalf("heap %d of level %d is out of order", j, i)
+				}
+				if x.level != level(i) || x.stranger != (j == 2) || !x.stranger && x.ahead != (j == 1) {
+					t.Fatalf("one of level %d, stranger %t, ahead %t, is in heap %d of level %d", x.level, x.stranger, x.ahead, j, i)
+				}
+				if x.stranger && x.rank < 0 && !s.gate.home.strangers.newest {
+					t.Fatalf("a stranger has the rank %g though newest first is %t", x.rank, s.gate.home.strangers.newest)
+				}
+			}
+		}
+	}
+}
+
+// knownAbove tells whether strangers of rung r make room for known ones that are
+// longer.
+func (g *gate) knownAbove(r rung) bool {
+	for ; r > lightRung && r < rungs-1; r++ {
+		if len(g.home.queues[r+1].within) > 0 {
+			return true
+		}
+	}
+	return r > lightRung && len(g.home.queues[fresh].within) > 0
+}
+
+// checkWork finds room and a worker while somebody waits who may have them.
+func (s *siege) checkWork(t fataler) {
+	g, n := s.gate, &s.gate.limits
+	if g.busy >= n.workers || g.queued == len(g.home.parked) {
+		return
+	}
+	if from(&g.load.computing, 0) < n.n {
+		for r := range rung(rungs) {
+			if q := &g.home.queues[r]; s.someLeaves(q) && from(&g.load.held, lightRung+1) < n.most[r] {
+				t.Fatalf("one of rung %d waits, though %d compute of %d, and %d workers of %d have work", r, from(&g.load.computing, 0), n.n, g.busy, n.workers)
+			}
+		}
+	}
+	due := false
+	for i := range g.home.queues {
+		q := &g.home.queues[i]
+		for _, x := range []*Ticket{q.within.top(), q.ahead.top(), q.strange.top()} {
+			due = due || x != nil && (!x.stranger && x.rank <= g.home.clock.systemVirtualTime || x.stranger && g.home.strangers.rank(&g.home, q, x) <= g.home.clock.systemVirtualTime)
+		}
+	}
+	alike, ahead := 0, 0
+	for r := range rung(rungs) {
+		ahead += g.load.ahead[r]
+		if alike += g.load.computing[r]; r > lightRung && g.long() >= n.most[rungs-1] {
+			break
+		}
+		alike := alike
+		if r+1 < rungs {
+			alike += g.load.low[r+1] // of the upper half of a rung these count, too
+		}
+		if q := &g.home.queues[r]; due {
+			break // others make room for one whose turn has come
+		} else if (len(q.within) > 0 || r <= passRung && (len(q.ahead) > 0 || len(q.strange) > 0 && !g.knownAbove(r))) && alike < n.n || alike-ahead < n.n && g.passes(r) && len(q.within) > 0 {
+			t.Fatalf("one of rung %d waits, though %d compute that are as short, %d of them ahead; room is for %d", r, alike, ahead, n.n)
+		}
+	}
+	for r := lightRung + 1; r < rungs; r++ {
+		if !g.home.queues[waitsAt(r)].empty() && g.long() < n.most[rungs-1] && g.load.holding < n.most[rungs-1]-n.least {
+			t.Fatalf("one that needs no CPU waits before a free worker")
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package backend
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"tempomat/limiter/testkit"
+	"tempomat/proxy/http1"
+)
+
+// server is a backend that plays a script on each connection.
+type server struct {
+	t     *testing.T
+	l     net.Listener
+	dial  Dial
+	conns sync.WaitGroup
+	mu    sync.Mutex
+	count int // connections that were accepted
+}
+
+// serve plays the scripts, one for each connection that is accepted, the last one for
+// all others.
+func serve(t *testing.T, scripts ...func(c net.Conn, br *bufio.Reader)) *server {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveOn(t, l, func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+	}, scripts...)
+}
+
+// serveVirtual does the same in the memory of a synctest bubble, where nothing is late that
+// is not meant to be.
+func serveVirtual(t *testing.T, scripts ...func(c net.Conn, br *bufio.Reader)) *server {
+	l := testkit.NewPipes()
+	return serveOn(t, l, l.Dial, scripts...)
+}
+
+func serveOn(t *testing.T, l net.Listener, dial Dial, scripts ...func(c net.Conn, br *bufio.Reader)) *server {
+	s := &server{t: t, l: l, dial: dial}
+	var accepts sync.WaitGroup
+	accepts.Go(func() {
+		for i := 0; ; i++ {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.count++
+			s.mu.Unlock()
+			s.conns.Go(func() {
+				defer c.Close()
+				scripts[min(i, len(scripts)-1)](c, bufio.NewReader(c))
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		accepts.Wait()
+		s.conns.Wait()
+	})
+	return s
+}
+
+func (s *server) accepted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count
+}
+
+// pool asks the server.
+func (s *server) pool(timeout time.Duration) *Pool {
+	p := NewPool(s.dial, "nameless", timeout)
+	p.idleFor = time.Hour // a test that is slow finds a connection where it left it
+	s.t.Cleanup(p.Close)
+	return p
+}
+
+// answers reads requests and says the same to each, until the client closes.
+func answers(text string) func(net.Conn, *bufio.Reader) {
+	return func(c net.Conn, br *bufio.Reader) {
+		for {
+			q, err := http.ReadRequest(br)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, q.Body)
+			_, _ = io.WriteString(c, text)
+		}
+	}
+}
+
+const hello = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+func line(name, value string) http1.Line {
+	return http1.Line{Name: http1.Name{Written: name, Canonical: name}, Values: []string{value}}
+}
+
+func get() *Request { return &Request{Method: "GET", Target: "/", Host: "site"} }
+
+// do asks and reads the whole answer.
+func do(p *Pool, r *Request) (status int, body string, err error) {
+	var call Call
+	a, err := p.Do(&call, r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer a.Close()
+	b, err := io.ReadAll(a)
+	return a.Status, string(b), err
+}

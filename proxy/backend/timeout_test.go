@@ -1,0 +1,176 @@
+package backend
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestTimeout: the head has to come in time after the request, the body may take its
+// time.
+func TestTimeout(t *testing.T) {
+	const timeout = 200 * time.Millisecond
+	for name, test := range map[string]func(*testing.T){
+		"no answer": func(t *testing.T) {
+			wait := make(chan struct{})
+			s := serveVirtual(t, once("HTTP/1.1 100 Continue\r\n\r\n", wait))
+			from := time.Now()
+			_, _, err := do(s.pool(timeout), get())
+			if late, ok := errors.AsType[net.Error](err); !ok || !late.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error(err)
+			}
+			if took := time.Since(from); took != timeout {
+				t.Errorf("it took %s, want %s", took, timeout)
+			}
+			close(wait)
+		},
+		"no second answer": func(t *testing.T) {
+			s := serveVirtual(t, func(c net.Conn, br *bufio.Reader) {
+				_, _ = http.ReadRequest(br)
+				_, _ = io.WriteString(c, hello)
+				_, _ = io.Copy(io.Discard, br)
+			})
+			p := s.pool(timeout)
+			for _, pause := range []time.Duration{timeout / 2, 2 * timeout} { // its deadline is to come, or has passed
+				if _, _, err := do(p, get()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(pause)
+				from := time.Now()
+				if _, _, err := do(p, get()); !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Error(err)
+				}
+				if took := time.Since(from); took != timeout {
+					t.Errorf("after %s it took %s, want %s", pause, took, timeout)
+				}
+			}
+		},
+		"a slow body": func(t *testing.T) {
+			s := serveVirtual(t, func(c net.Conn, br *bufio.Reader) {
+				_, _ = http.ReadRequest(br)
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+				for range 2 {
+					time.Sleep(3 * timeout / 2)
+					_, _ = io.WriteString(c, "x")
+				}
+			})
+			if _, body, err := do(s.pool(timeout), get()); err != nil || body != "xx" {
+				t.Errorf("%q, %v", body, err)
+			}
+		},
+		"a slow upload": func(t *testing.T) {
+			r := &Request{Method: "POST", Target: "/", Length: -1, Body: slowly{2 * timeout, strings.NewReader("abc")}}
+			s := serveVirtual(t, answers(hello))
+			if _, _, err := do(s.pool(timeout), r); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+	}
+}
+
+// slowly is a body that comes after a while.
+type slowly struct {
+	after time.Duration
+	io.Reader
+}
+
+func (s slowly) Read(p []byte) (int, error) {
+	time.Sleep(s.after)
+	return s.Reader.Read(p)
+}
+
+func (slowly) Close() error { return nil }
+
+// TestIsOpening: the first connection of a request is being opened, and none else: not once it was there, nor after the
+// answer, nor where a connection that was kept has ended and another is opened in its place.
+func TestIsOpening(t *testing.T) {
+	var call Call
+	dialled, first := 0, true
+	served := func(c net.Conn, br *bufio.Reader) {
+		_, _ = http.ReadRequest(br)
+		if call.IsOpening() {
+			t.Error("the backend has the request")
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")
+		_, _ = http.ReadRequest(br) // and ends at the next one
+	}
+	s := serve(t, served, served, served)
+	dial := func(ctx context.Context) (net.Conn, error) {
+		if opening := call.IsOpening(); opening != first {
+			t.Errorf("connection %d: it is being opened, and is the request's first: %t", dialled, opening)
+		}
+		dialled++
+		return s.dial(ctx)
+	}
+	p := s.pool(0)
+	for i := range 3 {
+		if first = i != 1; i == 2 {
+			p = s.pool(0) // that keeps none
+		}
+		p.dial = dial
+		call.Begin()
+		if call.IsOpening() {
+			t.Error("nothing was asked")
+		}
+		a, err := p.Do(&call, get())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.ReadAll(a)
+		_ = a.Close()
+		if call.Conn() != nil || call.IsOpening() {
+			t.Error("it is over")
+		}
+	}
+	if dialled != 3 {
+		t.Errorf("%d connections", dialled)
+	}
+}
+
+// TestCancel gives a request up at each stage of it.
+func TestCancel(t *testing.T) {
+	for _, stage := range []string{"dialling", "before the head", "in the body"} {
+		call, reached, end := &Call{}, make(chan struct{}), make(chan struct{})
+		text := map[string]string{"in the body": "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"}[stage]
+		s := serve(t, func(c net.Conn, br *bufio.Reader) {
+			_, _ = http.ReadRequest(br)
+			_, _ = io.WriteString(c, text)
+			close(reached)
+			<-end
+		})
+		p := s.pool(0)
+		if stage == "dialling" {
+			p.dial = func(ctx context.Context) (net.Conn, error) {
+				close(reached)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		}
+		go func() {
+			<-reached
+			call.Cancel()
+		}()
+		a, err := p.Do(call, get())
+		if err == nil {
+			_, err = io.ReadAll(a)
+			_ = a.Close()
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", stage, err)
+		}
+		if _, err := p.Do(call, get()); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, the next request before Begin: %v", stage, err)
+		}
+		close(end)
+	}
+}

@@ -1,0 +1,97 @@
+package backend
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"tempomat/proxy/http1"
+)
+
+// TestExpect: a body that the backend is to ask for waits until it does, does not come
+// if it answers otherwise, and comes if it says nothing.
+func TestExpect(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, want string
+		sent        bool
+	}{
+		"asked for":    {"HTTP/1.1 100 Continue\r\n\r\n", "200abc", true},
+		"refused":      {"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n", "413", false},
+		"not answered": {"", "200abc", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bodies := make(chan string, 1)
+				s := serveVirtual(t, func(cn net.Conn, br *bufio.Reader) {
+					q, err := http.ReadRequest(br)
+					if err != nil {
+						return
+					}
+					_, _ = io.WriteString(cn, c.first)
+					b, _ := io.ReadAll(q.Body)
+					bodies <- string(b)
+					if c.sent {
+						_, _ = fmt.Fprintf(cn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(b), b)
+					}
+				})
+				r := &Request{
+					Method: "POST", Target: "/", Fields: http1.List{line("Expect", "100-continue")}, Length: 3,
+					Body: io.NopCloser(strings.NewReader("abc")),
+				}
+				status, body, err := do(s.pool(0), r)
+				if got := strings.TrimSpace(fmt.Sprint(status, body)); err != nil || strings.ReplaceAll(got, " ", "") != c.want {
+					t.Errorf("%q, %v", got, err)
+				}
+				if got := <-bodies; (got == "abc") != c.sent {
+					t.Errorf("the backend read %q", got)
+				}
+			})
+		})
+	}
+}
+
+// TestEarlyAnswer: an answer that comes before the body has is passed on; the
+// connection is closed then, as the rest of the body would be a request.
+func TestEarlyAnswer(t *testing.T) {
+	s := serve(t, func(c net.Conn, br *bufio.Reader) {
+		if _, err := http.ReadRequest(br); err == nil {
+			_, _ = io.WriteString(c, hello)
+			_, _ = io.Copy(io.Discard, br)
+		}
+	})
+	p := s.pool(0)
+	pr, pw := io.Pipe()
+	if _, body, err := do(p, &Request{Method: "POST", Target: "/", Length: -1, Body: pr}); err != nil || body != "hello" {
+		t.Fatalf("%q, %v", body, err)
+	}
+	for { // the rest comes to its end
+		if _, err := pw.Write([]byte("more")); err != nil {
+			break
+		}
+	}
+	if p.waits() {
+		t.Error("the connection is kept")
+	}
+}
+
+// TestBrokenUpload: a client that does not send what it announced leaves a backend that
+// is told so, and whose answer is read.
+func TestBrokenUpload(t *testing.T) {
+	s := serve(t, func(c net.Conn, br *bufio.Reader) {
+		q, err := http.ReadRequest(br)
+		if err != nil {
+			return
+		}
+		b, err := io.ReadAll(q.Body)
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 400 Bad\r\n\r\n%s, %v", b, err)
+	})
+	r := &Request{Method: "POST", Target: "/", Length: 9, Body: io.NopCloser(strings.NewReader("abc"))}
+	if status, body, err := do(s.pool(0), r); err != nil || status != 400 || body != "abc, unexpected EOF" {
+		t.Errorf("%d %q, %v", status, body, err)
+	}
+}

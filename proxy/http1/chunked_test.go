@@ -1,0 +1,113 @@
+package http1
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// TestPiecesDoNotWait: what has come of a body in chunks is read at once, and the end
+// with the last of it.
+func TestPiecesDoNotWait(t *testing.T) {
+	r, w := io.Pipe()
+	var b Buffer
+	b.Reset(r, make([]byte, 64))
+	var c ChunkedBody
+	c.Reset(&b)
+	p := make([]byte, 64)
+	for _, piece := range []struct {
+		sent, want string
+		end        error
+	}{
+		{"3\r\nabc", "abc", nil}, {"\r\n2\r\nde\r", "de", nil}, {"\n1\r\nf\r\n4", "f", nil},
+		{"\r\nghij\r\n0\r\n", "ghij", nil}, {"\r\n", "", io.EOF},
+		{"5\r\nkl", "kl", nil}, {"mno\r\n", "mno", nil},
+	} {
+		if errors.Is(c.err, io.EOF) {
+			c.Reset(&b)
+		}
+		go w.Write([]byte(piece.sent))
+		n, err := c.Read(p)
+		if string(p[:n]) != piece.want || !errors.Is(err, piece.end) {
+			t.Fatalf("after %q: read %q, %v", piece.sent, p[:n], err)
+		}
+	}
+	b.Reset(strings.NewReader("1\r\na\r\n0\r\n\r\n"), make([]byte, 64))
+	c.Reset(&b)
+	if n, err := c.Read(p); n != 1 || !errors.Is(err, io.EOF) {
+		t.Errorf("read %d bytes, %v; want the end with the last byte", n, err)
+	}
+}
+
+// TestSizesWithZerosBeforeThem: what is there of several chunks is read at once, however
+// their sizes are written. To look for the end of all at each of them takes for ever.
+func TestSizesWithZerosBeforeThem(t *testing.T) {
+	for _, size := range []string{"1", "0001"} {
+		var b Buffer
+		b.Reset(io.MultiReader(strings.NewReader(strings.Repeat(size+"\r\nx\r\n", 100)), strings.NewReader("00\r\n\r\n")), make([]byte, 2000))
+		var c ChunkedBody
+		c.Reset(&b)
+		if n, err := c.Read(make([]byte, 1000)); n != 100 || err != nil {
+			t.Errorf("%s: %d bytes at once, %v", size, n, err)
+		}
+		if n, err := c.Read(make([]byte, 1000)); n != 0 || !errors.Is(err, io.EOF) {
+			t.Errorf("%s: %d more bytes, %v", size, n, err)
+		}
+	}
+}
+
+// TestOneReadOfSeveralChunks gets all of them, and not the error that comes after.
+func TestOneReadOfSeveralChunks(t *testing.T) {
+	broken := errors.New("broken")
+	for _, x := range []struct {
+		src  io.Reader
+		want string
+		end  error
+	}{
+		{strings.NewReader("3\r\nabc\r\n1\r\nd\r\n02\r\nef\r\n0\r\n\r\n"), "abcdef", io.EOF},
+		{strings.NewReader("3\r\nabc\r\nx\r\n"), "abc", ErrMalformed},
+		{strings.NewReader("3\r\nabc\r\n1x\r\n"), "abc", ErrMalformed},
+		{io.MultiReader(strings.NewReader("3\r\nab"), iotest.ErrReader(broken)), "ab", broken},
+	} {
+		var b Buffer
+		b.Reset(x.src, make([]byte, 512))
+		var c ChunkedBody
+		c.Reset(&b)
+		p := make([]byte, 64)
+		n, err := c.Read(p)
+		if string(p[:n]) != x.want || err != nil && !errors.Is(x.end, io.EOF) {
+			t.Errorf("%q, %v, want %q", p[:n], err, x.want)
+		}
+		if n, err := c.Read(p); n > 0 || !errors.Is(err, x.end) {
+			t.Errorf("after %q: %d bytes, %v, want %v", x.want, n, err, x.end)
+		}
+	}
+	if _, err := read(iotest.ErrReader(broken), "GET"); !errors.Is(err, broken) {
+		t.Errorf("a connection that breaks before the head: %v", err)
+	}
+	var b Buffer
+	b.Reset(strings.NewReader("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"), make([]byte, 512))
+	var c ChunkedBody
+	c.Reset(&b)
+	if got, err := io.ReadAll(iotest.OneByteReader(&c)); string(got) != "abcde" || err != nil {
+		t.Errorf("byte by byte: %q, %v", got, err)
+	}
+	b.Reset(strings.NewReader("1\r\nab\r\n"), make([]byte, 512))
+	c.Reset(&b)
+	if _, err := io.ReadAll(&c); err == nil || !strings.Contains(err.Error(), "longer than it says") {
+		t.Errorf("a chunk that is too long: %v", err)
+	}
+}
+
+// silent is a connection that reads nothing, and says nothing of why.
+type silent struct{}
+
+func (silent) Read([]byte) (int, error) { return 0, nil }
+
+func TestNoProgress(t *testing.T) {
+	if _, err := read(silent{}, "GET"); !errors.Is(err, io.ErrNoProgress) {
+		t.Errorf("reading nothing for ever: %v", err)
+	}
+}

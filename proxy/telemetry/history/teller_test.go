@@ -1,0 +1,100 @@
+package history
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"tempomat/classify"
+	"tempomat/proxy/telemetry"
+	"tempomat/proxy/telemetry/feedtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// noon is the beginning of an hour.
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// teller tells a History of requests.
+type teller struct {
+	t       testing.TB
+	history *History
+	names   *classify.Classifier
+	weight  float64 // of each request
+}
+
+func newTeller(t testing.TB, hours int) *teller {
+	names, err := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}, {Name: "slash16", By: classify.Slash16}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &teller{t: t, history: New(hours), names: names, weight: 1}
+}
+
+// Take implements telemetry.Sink: each request stands for several.
+func (c *teller) Take(now time.Time, b *telemetry.Batch) {
+	for i := range b.Entries {
+		b.Entries[i].Weight *= c.weight
+	}
+	c.history.Take(now, feedtest.BatchOf(b.Entries...))
+}
+
+// request tells of one that ends now, took a second, and cost some CPU-seconds.
+func (c *teller) request(now time.Time, client, target string, cost float64, change ...func(*telemetry.Record)) {
+	c.t.Helper()
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r := &http.Request{Method: "GET", URL: u, RequestURI: target, RemoteAddr: client + ":1", Header: http.Header{"Cookie": {"session=secret"}}}
+	var who classify.Result
+	c.names.Classify(r, &who)
+	record := telemetry.Record{Arrived: now.Add(-time.Second), Request: r, Who: &who, Status: 200, Cost: time.Duration(cost * float64(time.Second))}
+	for _, f := range change {
+		f(&record)
+	}
+	feed := telemetry.NewFeed(telemetry.NewCounts())
+	feed.Note(now, &record)
+	feed.Drain(now, c)
+}
+
+// fullHour has as many names as there can be, each as long as it can be.
+func fullHour() *hour {
+	h := newHour(noon.Unix(), noon.Unix())
+	fill := func(s *sketch, length int) {
+		for i := range counted {
+			s.add(fmt.Appendf(nil, "%0*d", length, i), float64(1+i), 1)
+		}
+	}
+	for i := range mostClasses {
+		fill(h.keys(fmt.Sprintf("%0*d", mostClassName, i)), 64)
+	}
+	fill(h.shapes, 96)
+	fill(h.urls, mostURL)
+	for i := range h.groups {
+		for j := range steps {
+			h.groups[i].took[j] = 1
+		}
+	}
+	return h
+}
+
+// fill tells of many requests, each of another client for another long URL.
+func fill(c *teller, n int, now time.Time) {
+	long := strings.Repeat("/path-of-words", 4)
+	for i := range n {
+		name := strings.Map(func(d rune) rune { return d - '0' + 'a' }, fmt.Sprint(i))
+		c.request(now, fmt.Sprintf("2001:db%02x:%x:%x::1", i%99, i, i*7), long+"/"+name+"?"+name+"=1&b"+name+"=2&"+strings.Repeat("c", 20), 1+float64(i)/9)
+	}
+}
+
+type keeper struct{ entries []telemetry.Entry }
+
+func (k *keeper) Take(_ time.Time, b *telemetry.Batch) {
+	k.entries = append(k.entries, b.Entries...)
+}
