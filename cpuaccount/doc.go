@@ -34,8 +34,9 @@
 // for a second beside fifteen others on two CPUs got an eighth of them. The wall
 // source ignores that, as the original tempomat did, and bills the victims of a
 // crowd for the crowd. The corrected source scales the time by min(1, CPUs /
-// requests at the backend) as it passes. The header source takes the backend's
-// word, and corrects where it has none.
+// requests at the backend) as it passes; a request whose process has stepped down in
+// priority counts there as much as the kernel weighs it ([Span.Yield]). The header
+// source takes the backend's word, and corrects where it has none.
 //
 // A page that waits for a database looks like one that computes. So twice a
 // second [Meter.Correct] holds what was charged against the CPU use that was

@@ -18,6 +18,7 @@
 //	Admitted     what was decided: it may go to the backend, or is refused
 //	Begin        it goes there: the meter runs
 //	  Tick         while it is there, ten times a second
+//	  Measured     the kernel has counted what its worker used
 //	  Step         how low the priority of the process should be that works on it
 //	  Pause        the backend waits for the client, until Resume
 //	  Answered     the header of the answer is there
