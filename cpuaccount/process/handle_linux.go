@@ -79,11 +79,11 @@ func (h *Handle) Usage() (u Usage, err error) {
 	return u, nil
 }
 
-// Glance is Usage for less than half of the time: children that the process waited for, and
-// threads that it has, are as Usage saw them last.
+// Glance is Usage for less than half of the time: children that the process waited for are as
+// Usage saw them last, and so is that it has one thread.
 func (h *Handle) Glance() (u Usage, err error) {
 	h.mu.RLock()
-	if h.stat >= 0 && h.wait < 0 {
+	if h.stat >= 0 && (h.wait < 0 || h.threads.Load() != 1) { // others may have ended since
 		h.mu.RUnlock()
 		return h.Usage()
 	}
@@ -102,7 +102,7 @@ func (h *Handle) Glance() (u Usage, err error) {
 	}
 	return Usage{
 		Own: own, Queued: parseQueued(text[:n]),
-		CPU: own + time.Duration(h.children.Load()), Threads: int(h.threads.Load()),
+		CPU: own + time.Duration(h.children.Load()), Threads: 1,
 	}, nil
 }
 

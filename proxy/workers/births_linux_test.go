@@ -51,7 +51,7 @@ func TestChildrenAreCharged(t *testing.T) {
 	o, births := newOpened(), process.OpenBirths()
 	t.Cleanup(o.close)
 	t.Cleanup(births.Close)
-	h, u, err := o.look(at(0), p.pid)
+	h, u, err := o.look(at(0), p.pid, (*process.Handle).Usage)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestChildrenAreCharged(t *testing.T) {
 	if !ok || r.CPU <= 0 {
 		t.Fatalf("the first request: %+v, %t", r, ok)
 	}
-	_, u, _ = o.glance(at(1), p.pid)
+	_, u, _ = o.look(at(1), p.pid, (*process.Handle).Glance)
 	second := begin(1000)
 	if births != nil && second.newest == 0 {
 		t.Error("it is not known since when no process has begun")
@@ -78,5 +78,28 @@ func TestChildrenAreCharged(t *testing.T) {
 	after, err := h.Glance() // with the children as End saw them
 	if children := (after.CPU - after.Own) - (before.CPU - before.Own); !ok || err != nil || children <= 0 || r.CPU < children {
 		t.Errorf("the second request: %+v, %t; the children used %v; %v", r, ok, children, err)
+	}
+}
+
+// TestOthersChildrenAreNotCharged: a child that the worker waited for between two requests of ours
+// was for somebody else. The next look sees it, and that it does not fit into the request's time.
+func TestOthersChildrenAreNotCharged(t *testing.T) {
+	p := startParent(t)
+	tr := NewTracker(nil, nil, nil, func(error) {})
+	t.Cleanup(tr.Close)
+	h, u, err := tr.opened.look(at(0), p.pid, (*process.Handle).Usage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{id: h.ID()}
+	w.open.Store(h)
+	w.end(u, tr.births.Last())
+	p.work()
+	_, now, err := tr.opened.look(at(1), p.pid, tr.readingOf(&seat{worker: w}))
+	if err != nil || now.CPU-now.Own <= u.CPU-u.Own {
+		t.Fatalf("%+v after %+v: the child is not seen; %v", now, u, err)
+	}
+	if base, newest := w.before(now, 0, 0); base.CPU != now.CPU || newest != 0 {
+		t.Errorf("the request begins at %v of %v, since process %d", base.CPU, now.CPU, newest)
 	}
 }

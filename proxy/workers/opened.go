@@ -42,19 +42,14 @@ func newOpened() *opened {
 // mostOf is how many are kept open where the process may have so many descriptors.
 func mostOf(descriptors uint64) int { return int(min(mostOpened, descriptors/ofDescriptors)) }
 
-// look returns the process that has that number now, and what it has used.
-func (o *opened) look(now time.Time, pid int) (h *process.Handle, u process.Usage, err error) {
-	return o.lookBy(now, pid, (*process.Handle).Usage)
-}
+// reading is how an open process is read: (*process.Handle).Usage or Glance.
+type reading func(*process.Handle) (process.Usage, error)
 
-// glance is look, with the children of a process that is open as they were looked at last.
-func (o *opened) glance(now time.Time, pid int) (h *process.Handle, u process.Usage, err error) {
-	return o.lookBy(now, pid, (*process.Handle).Glance)
-}
-
-func (o *opened) lookBy(now time.Time, pid int, usage func(*process.Handle) (process.Usage, error)) (h *process.Handle, u process.Usage, err error) {
+// look returns the process that has that number now, and what it has used. It is read so if it
+// is open, else in full.
+func (o *opened) look(now time.Time, pid int, read reading) (h *process.Handle, u process.Usage, err error) {
 	if h = o.at(now, pid); h != nil {
-		if u, err = usage(h); err == nil {
+		if u, err = read(h); err == nil {
 			return h, u, nil
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tempomat/cpuaccount/process"
 )
 
 // child is a process that waits.
@@ -47,13 +49,13 @@ func TestOpened(t *testing.T) {
 	}
 	for range 2 {
 		for _, c := range all {
-			h, u, err := o.look(at(0), c.Process.Pid)
+			h, u, err := o.look(at(0), c.Process.Pid, (*process.Handle).Usage)
 			if err != nil || h.ID().PID != c.Process.Pid { // it may have computed nothing yet
 				t.Fatalf("%+v, %v", u, err)
 			}
 			w := &worker{id: h.ID()}
 			w.open.Store(h)
-			if again, err := w.usage(); err != nil || again.CPU < u.CPU {
+			if again, err := w.usage((*process.Handle).Usage); err != nil || again.CPU < u.CPU {
 				t.Errorf("%+v after %+v, %v", again, u, err)
 			}
 		}
@@ -65,12 +67,12 @@ func TestOpened(t *testing.T) {
 	h := o.at(at(0), ended)
 	_ = all[0].Process.Kill()
 	_ = all[0].Wait() // it was killed
-	if _, u, err := o.look(at(1), ended); err == nil {
+	if _, u, err := o.look(at(1), ended, (*process.Handle).Usage); err == nil {
 		t.Errorf("what has ended has used %+v", u)
 	}
 	w := &worker{id: h.ID()}
 	w.open.Store(h)
-	if u, err := w.usage(); err == nil {
+	if u, err := w.usage((*process.Handle).Usage); err == nil {
 		t.Errorf("what has ended has used %+v", u)
 	}
 	o.sweep(at(1))
@@ -81,7 +83,7 @@ func TestOpened(t *testing.T) {
 	if n := processFiles(t); len(o.byPID) != 0 || n != 0 {
 		t.Errorf("%d processes are open, with %d files", len(o.byPID), n)
 	}
-	_, _, _ = o.look(at(100), all[1].Process.Pid)
+	_, _, _ = o.look(at(100), all[1].Process.Pid, (*process.Handle).Usage)
 	o.close()
 	if n := processFiles(t); n != 0 {
 		t.Errorf("%d files are open after the end", n)

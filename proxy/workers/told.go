@@ -3,6 +3,8 @@ package workers
 import (
 	"context"
 	"time"
+
+	"tempomat/cpuaccount/process"
 )
 
 // What a worker sends: one of these before the number of the request.
@@ -28,7 +30,7 @@ func (c *claims) take(now time.Time, numbers *Numbers, pid int, text []byte) boo
 	if n == 0 || text[0] != saysBegins && text[0] != saysEnds {
 		return false
 	}
-	h, u, err := c.opened.look(now, pid)
+	h, u, err := c.opened.look(now, pid, (*process.Handle).Usage)
 	if err != nil {
 		return false
 	}

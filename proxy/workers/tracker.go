@@ -220,7 +220,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 	if s == nil || s.worker != nil && s.worker.many {
 		return
 	}
-	h, u, err := t.opened.glance(now, s.PID)
+	h, u, err := t.opened.look(now, s.PID, t.readingOf(s))
 	if err != nil || !t.sits(now, s, h) || s.worker.many {
 		return
 	}
@@ -236,6 +236,15 @@ func (t *Tracker) find(now time.Time, r *Running) {
 	r.Work = t.begin(s.worker, r, base, nil)
 	r.Work.seat, r.Work.read, r.Work.newest = s, now, newest
 	r.Work.take(u)
+}
+
+// readingOf is how to read the process at a connection's end. What its children used since its last
+// request must be seen: it may have served others meanwhile.
+func (t *Tracker) readingOf(s *seat) reading {
+	if s.worker == nil {
+		return (*process.Handle).Usage
+	}
+	return since(s.worker.newestAtEnd(), t.births.Last())
 }
 
 // sits tells whether that process has the connection, and takes it in as its worker.

@@ -32,18 +32,30 @@ type worker struct {
 }
 
 // usage is what the process has used.
-func (w *worker) usage() (process.Usage, error) { return w.read((*process.Handle).Usage) }
-
-// own is the same of a process that has waited for no child since it was seen last.
-func (w *worker) own() (process.Usage, error) { return w.read((*process.Handle).Glance) }
-
-func (w *worker) read(open func(*process.Handle) (process.Usage, error)) (process.Usage, error) {
+func (w *worker) usage(read reading) (process.Usage, error) {
 	if h := w.open.Load(); h != nil {
-		if u, err := open(h); !errors.Is(err, os.ErrClosed) {
+		if u, err := read(h); !errors.Is(err, os.ErrClosed) {
 			return u, err
 		}
 	}
 	return w.id.Usage()
+}
+
+// since is how to read a process that was read as one process of the machine was the newest, by
+// which one is now: if none has begun meanwhile it has waited for no new child, and its children
+// need not be read, which takes as long as all the rest.
+func since(newest, now int) reading {
+	if now != 0 && newest == now {
+		return (*process.Handle).Glance
+	}
+	return (*process.Handle).Usage
+}
+
+// newestAtEnd is which process was the newest one as this one's last request ended; 0: it is not known.
+func (w *worker) newestAtEnd() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.newest
 }
 
 // end notes what the process has used at the end of a request, and which process of all was the
@@ -93,10 +105,12 @@ type Work struct {
 func (w *Work) ID() process.ID { return w.worker.id }
 
 // Read reads what the process has used for the request; not ok: it is not known any more.
-func (w *Work) Read() (r cpuaccount.Reading, ok bool) { return w.readBy(w.worker.usage) }
+func (w *Work) Read() (r cpuaccount.Reading, ok bool) {
+	return w.readBy((*process.Handle).Usage)
+}
 
-func (w *Work) readBy(usage func() (process.Usage, error)) (r cpuaccount.Reading, ok bool) {
-	u, ok := w.usage(usage)
+func (w *Work) readBy(read reading) (r cpuaccount.Reading, ok bool) {
+	u, ok := w.usage(read)
 	if !ok {
 		w.void.Store(true)
 		return r, false
@@ -121,14 +135,10 @@ func (w *Work) mayHaveUsed(d time.Duration) bool {
 	return used+w.worker.id.Clock()-clock >= d
 }
 
-// End is the last Read. It is on a request's path: if no process of the machine has begun since
-// before the request, the worker's children are not read, which takes as long as all the rest.
+// End is the last Read. It is on a request's path.
 func (w *Work) End(now time.Time) (r cpuaccount.Reading, ok bool) {
-	usage, newest := w.worker.usage, w.births.Last()
-	if newest != 0 && newest == w.newest {
-		usage = w.worker.own
-	}
-	if r, ok = w.readBy(usage); !ok {
+	newest := w.births.Last()
+	if r, ok = w.readBy(since(w.newest, newest)); !ok {
 		return r, false
 	}
 	w.worker.end(process.Usage{CPU: w.base.CPU + r.CPU, Queued: w.base.Queued + r.Queued}, newest)
@@ -148,10 +158,11 @@ func (w *Work) newlyBlockedLocked(now time.Time) time.Duration {
 	return more
 }
 
-func (w *Work) usage(ofWorker func() (process.Usage, error)) (u process.Usage, ok bool) {
+func (w *Work) usage(read reading) (u process.Usage, ok bool) {
 	if w.void.Load() {
 		return u, false
 	}
+	ofWorker := func() (process.Usage, error) { return w.worker.usage(read) }
 	var err error
 	if w.claim != nil {
 		u, err = w.claim.used(ofWorker)
