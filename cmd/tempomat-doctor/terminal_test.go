@@ -115,7 +115,7 @@ func TestTopLives(t *testing.T) {
 	x.Press("q")
 	x.Tmux("resize-window", "-x", "140", "-y", "40")
 	x.Shows("10.1.0.25")
-	colours := x.Tmux("capture-pane", "-p", "-e")
+	colours := x.UntilColoured("shows 10.1.0.25", func(screen string) bool { return strings.Contains(screen, "10.1.0.25") })
 	for _, code := range []string{"\x1b[3", "\x1b[4", "\x1b[9"} {
 		for digit := '0'; digit <= '8'; digit++ {
 			if strings.Contains(colours, code+string(digit)+"m") {
@@ -161,10 +161,9 @@ func TestTopIsSuspended(t *testing.T) {
 func TestTopSpeaksColour(t *testing.T) {
 	_, path := serveDocuments(t)
 	x := openTerminal(t, 80, 24, nil, "top", "--socket", path)
-	x.Shows("[overview]")
-	if got := x.Tmux("capture-pane", "-p", "-e"); !strings.Contains(got, "\x1b[30m\x1b[42mkkk") {
-		t.Errorf("no green bar of the known in %q", got)
-	}
+	x.UntilColoured("a green bar of the known", func(screen string) bool {
+		return strings.Contains(screen, "\x1b[30m\x1b[42mkkk")
+	})
 }
 
 // TestTopInAPipe: one frame, without colours, the same for a terminal that is dumb.

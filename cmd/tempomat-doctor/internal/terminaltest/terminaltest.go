@@ -70,6 +70,12 @@ func (x *Terminal) Screen() string {
 	return x.Tmux("capture-pane", "-p")
 }
 
+// Coloured is what the terminal shows, with the escape sequences of its colours.
+func (x *Terminal) Coloured() string {
+	x.t.Helper()
+	return x.Tmux("capture-pane", "-p", "-e")
+}
+
 // Shows waits until the terminal shows a text, and returns all that it shows then.
 func (x *Terminal) Shows(text string) string {
 	x.t.Helper()
@@ -79,9 +85,22 @@ func (x *Terminal) Shows(text string) string {
 // Until waits until what the terminal shows is as it should be, and returns it.
 func (x *Terminal) Until(what string, is func(screen string) bool) string {
 	x.t.Helper()
+	return x.until(what, x.Screen, is)
+}
+
+// UntilColoured is Until, with the escape sequences of the colours. A program may draw all
+// anew at any time, as when it learns the terminal's size: what was there a moment ago need
+// not be there now, so that one look more says nothing.
+func (x *Terminal) UntilColoured(what string, is func(screen string) bool) string {
+	x.t.Helper()
+	return x.until(what, x.Coloured, is)
+}
+
+func (x *Terminal) until(what string, look func() string, is func(screen string) bool) string {
+	x.t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
-		screen := x.Screen()
+		screen := look()
 		if is(screen) {
 			return screen
 		}
