@@ -45,7 +45,8 @@ func (r Reason) String() string {
 	return "none"
 }
 
-// Lane is which of a client's two a request waits in at the gate.
+// Lane is whether a request waits at the gate in a lane of short ones, up to 100 ms, or of
+// longer ones.
 type Lane uint8
 
 // The lanes.
