@@ -120,11 +120,11 @@ func Overview() api.OverviewReply {
 		Groups: []api.GroupRow{
 			{Name: "known", CPU: 0.52, Rate: 3.1, P50: 0.21, P95: 0.94, Waiting: 2, Longest: 0.8},
 			{Name: "newcomers", CPU: 0.31, Rate: 2.4, P50: 0.6, P95: 3.2, Waiting: 9, Longest: 2.5},
-			{Name: "strangers", CPU: 6.08, Rate: 14.2, P50: 11, P95: 29.6, Refused: 4.5, Redirected: 1.25, Waiting: 398, Longest: 38.2},
+			{Name: "strangers", CPU: 6.08, Rate: 14.2, P50: 11, P95: 29.6, Refused: 4.5, Redirected: 1.25, Waiting: 398, Longest: 28.2},
 			{Name: "robots", CPU: 0.5, Rate: 0.9, P50: 4, P95: 12, Waiting: 3, Longest: 12},
 			{Name: "exempt"},
 		},
-		Strangers: api.StrangersRow{Addresses: 1240, CPU: 6.39, Waiting: 407, Longest: 38.2},
+		Strangers: api.StrangersRow{Addresses: 1240, CPU: 6.39, Waiting: 407, Longest: 28.2},
 		Gate: limiter.GateState{Workers: 16, WorkersBy: "prompt answers", Busy: 9, LongMost: 11, LongBusy: 4, Holding: 1, Orphans: 1,
 			Room: 2, Computing: [6]int{2, 2, 1, 1, 1}, Queued: 412, GateCounts: limiter.GateCounts{Shed: 7}, Clock: 1234.5, Utilisation: 0.96},
 		Sampled: 0.25,
@@ -158,7 +158,7 @@ func Queue() api.QueueReply {
 	for i := range 60 {
 		r.Rows = append(r.Rows, api.WaiterRow{Client: fmt.Sprintf("10.1.%d.%d", i/7, i), Group: "strangers", Agent: "Chrome", Method: "GET", Host: "wiki.example",
 			URL: fmt.Sprintf("/wiki/index.php?title=Page_%d&action=history", i), Shape: "/wiki/index.php?title&action",
-			Age: 38.2 - float64(i)*0.6, Guess: 0.47, Sure: i%3 > 0, Before: i * 6, Why: "it is a stranger, and strangers share one part of the CPUs"})
+			Age: 28.2 - float64(i)*0.4, Guess: 0.47, Sure: i%3 > 0, Before: i * 6, Why: "it is a stranger, and strangers share one part of the CPUs"})
 	}
 	r.Rows[1].Agent, r.Rows[1].URL, r.Rows[1].Method, r.Rows[1].Before = Hostile, "/"+Hostile, "POST", -1
 	return r
