@@ -62,7 +62,7 @@ func throttleSettings(t *Throttle) []form.Setting {
 		{Path: "throttle.shadow", Value: shadows().In(&t.Shadow),
 			Doc: "`true`: judge and log what would be done, and delay nobody. A mode: act as `throttle.mode` says, and reckon beside that what this mode would have done. [`tempomat-doctor shadow`](shadow.md) tells it, in either case, and in `observe`."},
 		{Path: "throttle.maxHold", Value: form.Duration(0, time.Hour).In(&t.MaxHold),
-			Doc: "The longest delay of a request; who would wait longer is refused with 429."},
+			Doc: "The longest delay of a request; who would wait longer is refused, with 429, in `fair` with 503."},
 		{Path: "throttle.maxHeld", Value: form.Integer(0, 1_000_000).In(&t.MaxHeld), Unit: "requests",
 			Doc: "Most requests held at once."},
 		{Path: "throttle.maxHeldPerClient", Value: form.Integer(0, 1_000_000).In(&t.MaxHeldPerClient), Unit: "requests",
