@@ -157,7 +157,7 @@ func (b *bill) collect(h *Handler, now time.Time) {
 		if r.Work == nil {
 			r.Estimate = x.CPUSoFar(now)
 			if c := x.conn.call.Conn(); c != nil {
-				r.Conn = net.Conn(c)
+				r.Conn, r.Estimated = net.Conn(c), c.Estimated()
 			} else {
 				r.Opening = x.conn.call.IsOpening()
 			}
@@ -203,18 +203,34 @@ func (h *Handler) loseAll(now time.Time) {
 // readLast reads a request's worker as the request ends, if it is known. That of one that
 // ends at once is not.
 func (x *exchange) readLast(now time.Time) {
-	if x.billed.ended.Swap(true) || now.Sub(x.forwarded) < leastBilled {
+	if x.billed.ended.Swap(true) {
+		return
+	}
+	if now.Sub(x.forwarded) < leastBilled {
+		x.noteEstimated(now)
 		return
 	}
 	var w *workers.Work
 	x.Unseen(func() { w = x.billed.work })
 	if w == nil {
+		x.noteEstimated(now)
 		return
 	}
 	if r, ok := w.End(now); ok {
 		x.Measured(now, r)
 	} else {
 		x.Lost(now)
+	}
+}
+
+// noteEstimated notes what is estimated for a request whose worker nobody read: the next one
+// on its connection does not pay for that again.
+func (x *exchange) noteEstimated(now time.Time) {
+	if x.handler.bill.tracker.Load() == nil {
+		return
+	}
+	if c := x.conn.call.Last(); c != nil {
+		c.AddEstimated(x.CPUSoFar(now))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 type Call struct {
 	mu        sync.Mutex // guards the following
 	conn      *Conn      // in use; nil: none
-	had       bool       // the request has had one
+	last      *Conn      // was used last; nil: none was
 	stop      context.CancelFunc
 	cancelled bool
 }
@@ -32,7 +32,7 @@ func (c *Call) Cancel() {
 func (c *Call) Begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cancelled, c.had = false, false
+	c.cancelled, c.last = false, nil
 }
 
 // use says which connection is in use; nil: none. It returns false if the request
@@ -40,7 +40,10 @@ func (c *Call) Begin() {
 func (c *Call) use(conn *Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.conn, c.had = conn, c.had || conn != nil
+	c.conn = conn
+	if conn != nil {
+		c.last = conn
+	}
 	if c.cancelled && conn != nil {
 		_ = conn.Close()
 	}
@@ -54,12 +57,19 @@ func (c *Call) Conn() *Conn {
 	return c.conn
 }
 
+// Last is the connection that the request used last, also where another one has it by now; nil: it has used none.
+func (c *Call) Last() *Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
 // IsOpening tells whether a connection is being opened for the request that is under way, and it has had
 // none before: the backend knows nothing of it.
 func (c *Call) IsOpening() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stop != nil && !c.had
+	return c.stop != nil && c.last == nil
 }
 
 func (c *Call) isCancelled() bool {

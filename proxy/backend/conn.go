@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -16,6 +17,8 @@ type Conn struct {
 	raw  syscall.RawConn // nil: it cannot be looked at
 	bare bool            // raw is all of it: there is no TLS
 	idle time.Time       // since when it waits for another one
+
+	estimated atomic.Int64 // ns, see Estimated
 
 	talks talk // of who uses it
 	step  func(fd uintptr) (done bool)
@@ -50,6 +53,13 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	}
 	return c.raw, nil
 }
+
+// AddEstimated notes the CPU time that a request on this connection was estimated to have used.
+func (c *Conn) AddEstimated(d time.Duration) { c.estimated.Add(int64(d)) }
+
+// Estimated is the CPU time that requests on this connection were estimated to have used, all
+// together.
+func (c *Conn) Estimated() time.Duration { return time.Duration(c.estimated.Load()) }
 
 // isClean tells whether nothing lies in the connection that nobody asked for: TLS reads
 // whole records, of which an answer may have left something.

@@ -18,9 +18,11 @@ type Running struct {
 	Began    time.Time
 	Accepted time.Time     // since when the backend may have worked on it, as far as Look has seen; zero: since it began
 	Estimate time.Duration // of the CPU time that it has used
-	Work     *Work         // what Look found before; nil: nothing
-	Due      bool          // it is to be read now, though it was a moment ago
-	StepAt   time.Duration // of CPU time, with which its process is to step down; 0: it is not to
+	// Estimated is the CPU time that is charged by estimates to what came on Conn before.
+	Estimated time.Duration
+	Work      *Work         // what Look found before; nil: nothing
+	Due       bool          // it is to be read now, though it was a moment ago
+	StepAt    time.Duration // of CPU time, with which its process is to step down; 0: it is not to
 
 	Reading cpuaccount.Reading
 	Is      State
@@ -65,6 +67,14 @@ type seat struct {
 	worker *worker   // nil: it is not yet known that it is the process that had the number as it was found
 	held   time.Time // when it was looked at last that the process has the connection
 	used   time.Time
+	paid   time.Duration // of what was estimated on the connection, what its worker is not asked for again
+}
+
+// newlyEstimated is what was estimated on the connection since this was asked last.
+func (s *seat) newlyEstimated(all time.Duration) time.Duration {
+	d := max(0, all-s.paid)
+	s.paid = all
+	return d
 }
 
 // How often things are done.
@@ -232,6 +242,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 	if r.Accepted.After(since) {
 		since = r.Accepted
 	}
+	s.worker.pay(s.newlyEstimated(r.Estimated))
 	base, newest := s.worker.before(u, now.Sub(since), min(r.Estimate, now.Sub(since)))
 	r.Work = t.begin(s.worker, r, base, nil)
 	r.Work.seat, r.Work.read, r.Work.newest = s, now, newest
@@ -310,7 +321,7 @@ func (t *Tracker) seat(now time.Time, r *Running) (*seat, error) {
 	}
 	t.again, t.pause = time.Time{}, leastPause
 	t.say(nil)
-	s = &seat{Seat: found, held: now, used: now}
+	s = &seat{Seat: found, held: now, used: now, paid: r.Estimated}
 	t.seats[c] = s
 	return s, nil
 }

@@ -66,6 +66,13 @@ func (w *worker) end(u process.Usage, newest int) {
 	w.last, w.seen, w.newest = u, true, newest
 }
 
+// pay takes so much for used by others since the process was seen last: it is charged to them.
+func (w *worker) pay(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last.CPU += d
+}
+
 // before is what the process had used before a request that began so long ago, by what it
 // has used now: what it had used when it was seen last, if all that came since fits into
 // this request's time. Else it served others meanwhile, and what the request used so far is
@@ -73,9 +80,9 @@ func (w *worker) end(u process.Usage, newest int) {
 func (w *worker) before(now process.Usage, took, estimate time.Duration) (u process.Usage, newest int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if more := now.CPU - w.last.CPU; w.seen && more <= took {
-		queued := now.Queued - min(now.Queued-w.last.Queued, took-max(more, 0))
-		return process.Usage{CPU: w.last.CPU, Queued: queued}, w.newest
+	if more := max(0, now.CPU-w.last.CPU); w.seen && more <= took {
+		queued := now.Queued - min(now.Queued-w.last.Queued, took-more)
+		return process.Usage{CPU: now.CPU - more, Queued: queued}, w.newest
 	}
 	return process.Usage{CPU: now.CPU - min(now.CPU, max(estimate, 0), took), Queued: now.Queued}, 0
 }
