@@ -63,3 +63,43 @@ func TestLooksLessOften(t *testing.T) {
 		tracker.Close()
 	})
 }
+
+// TestEstimatedIsToldOfItsConnection: what a request that is too short to be looked at is
+// estimated to have used is known to whoever looks at the next one on its connection to the
+// backend, or both would pay for it. While nobody measures it is of no use, and is not noted.
+func TestEstimatedIsToldOfItsConnection(t *testing.T) {
+	for name, measures := range map[string]bool{"it is measured": true, "nobody measures": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const short, long = leastBilled / 2, 10 * leastBilled
+				r := startVirtual(t, http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+					if q.URL.Path == "/long" {
+						time.Sleep(long)
+						return
+					}
+					time.Sleep(short)
+				}), func(s *setup) { s.source = cpuaccount.Process })
+				tracker := workers.NewTracker(nil, nil, nil, func(error) {})
+				defer tracker.Close()
+				if measures {
+					r.handler.bill.tracker.Store(tracker)
+				}
+				for range 3 {
+					r.do(r.client, request(t, nil, "GET /"))
+				}
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					r.do(r.client, request(t, nil, "GET /long"))
+				}()
+				time.Sleep(long / 2)
+				var got time.Duration
+				r.handler.running.Each(func(x *exchange) { got = x.conn.call.Conn().Estimated() })
+				if most := 3 * short; measures != (got > 0) || got > most {
+					t.Errorf("%v, want it noted: %t, and %v at most", got, measures, most)
+				}
+				<-done
+			})
+		})
+	}
+}
