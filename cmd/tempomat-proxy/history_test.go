@@ -158,8 +158,10 @@ func TestHistoryOfProcesses(t *testing.T) {
 			n, keys := uint64(0), uint64(0)
 			for _, h := range reply.Hours {
 				n += h.Requests
-				for _, k := range h.Classes[0].Keys {
-					keys += k.Requests
+				for _, c := range h.Classes[:min(1, len(h.Classes))] { // an hour that has just begun has none
+					for _, k := range c.Keys {
+						keys += k.Requests
+					}
 				}
 			}
 			return n == want && keys == want
