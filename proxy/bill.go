@@ -226,11 +226,8 @@ func (x *exchange) readLast(now time.Time) {
 // noteEstimated notes what is estimated for a request whose worker nobody read: the next one
 // on its connection does not pay for that again.
 func (x *exchange) noteEstimated(now time.Time) {
-	if x.handler.bill.tracker.Load() == nil {
-		return
-	}
-	if c := x.conn.call.Last(); c != nil {
-		c.AddEstimated(x.CPUSoFar(now))
+	if x.handler.bill.tracker.Load() != nil {
+		x.conn.call.AddEstimated(x.CPUSoFar(now))
 	}
 }
 

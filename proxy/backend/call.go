@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Call is what one client asks of the backend, one request after the other. Cancel may
@@ -10,7 +11,7 @@ import (
 type Call struct {
 	mu        sync.Mutex // guards the following
 	conn      *Conn      // in use; nil: none
-	last      *Conn      // was used last; nil: none was
+	noted     *estimated // of the connection that was used last; nil: none was
 	stop      context.CancelFunc
 	cancelled bool
 }
@@ -32,7 +33,7 @@ func (c *Call) Cancel() {
 func (c *Call) Begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cancelled, c.last = false, nil
+	c.cancelled, c.noted = false, nil
 }
 
 // use says which connection is in use; nil: none. It returns false if the request
@@ -42,7 +43,7 @@ func (c *Call) use(conn *Conn) bool {
 	defer c.mu.Unlock()
 	c.conn = conn
 	if conn != nil {
-		c.last = conn
+		c.noted = conn.estimated
 	}
 	if c.cancelled && conn != nil {
 		_ = conn.Close()
@@ -57,11 +58,14 @@ func (c *Call) Conn() *Conn {
 	return c.conn
 }
 
-// Last is the connection that the request used last, also where another one has it by now; nil: it has used none.
-func (c *Call) Last() *Conn {
+// AddEstimated notes on the connection that the request used last, also where another one has it
+// by now, the CPU time that it was estimated to have used: see Conn.Estimated.
+func (c *Call) AddEstimated(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.last
+	if c.noted != nil {
+		c.noted.ns.Add(int64(d))
+	}
 }
 
 // IsOpening tells whether a connection is being opened for the request that is under way, and it has had
@@ -69,7 +73,7 @@ func (c *Call) Last() *Conn {
 func (c *Call) IsOpening() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stop != nil && c.last == nil
+	return c.stop != nil && c.noted == nil
 }
 
 func (c *Call) isCancelled() bool {

@@ -18,7 +18,7 @@ type Conn struct {
 	bare bool            // raw is all of it: there is no TLS
 	idle time.Time       // since when it waits for another one
 
-	estimated atomic.Int64 // ns, see Estimated
+	estimated *estimated
 
 	talks talk // of who uses it
 	step  func(fd uintptr) (done bool)
@@ -33,8 +33,12 @@ type Conn struct {
 	closed   bool
 }
 
+// estimated is CPU time. It lies outside of its Conn, as a client's connection keeps it while that
+// is idle, and is not to keep what is closed.
+type estimated struct{ ns atomic.Int64 }
+
 func newConn(c net.Conn) *Conn {
-	x := &Conn{Conn: c}
+	x := &Conn{Conn: c, estimated: new(estimated)}
 	secure, isTLS := c.(*tls.Conn)
 	if isTLS {
 		c = secure.NetConn()
@@ -54,12 +58,9 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	return c.raw, nil
 }
 
-// AddEstimated notes the CPU time that a request on this connection was estimated to have used.
-func (c *Conn) AddEstimated(d time.Duration) { c.estimated.Add(int64(d)) }
-
 // Estimated is the CPU time that requests on this connection were estimated to have used, all
 // together.
-func (c *Conn) Estimated() time.Duration { return time.Duration(c.estimated.Load()) }
+func (c *Conn) Estimated() time.Duration { return time.Duration(c.estimated.ns.Load()) }
 
 // isClean tells whether nothing lies in the connection that nobody asked for: TLS reads
 // whole records, of which an answer may have left something.

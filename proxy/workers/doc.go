@@ -6,6 +6,7 @@
 //	finder.go    from our end of a connection to the process at its other end
 //	told*.go     or a worker says itself which request it serves
 //	opened.go    the files of processes that are looked at often
+//	seat.go      where a connection to the backend ends
 //	claims.go    what was told, of which anything may be a lie
 //	work.go      what a process uses for one request
 //	database.go  what a database uses, for those who wait for it

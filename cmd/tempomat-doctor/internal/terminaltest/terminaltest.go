@@ -70,8 +70,8 @@ func (x *Terminal) Screen() string {
 	return x.Tmux("capture-pane", "-p")
 }
 
-// Coloured is what the terminal shows, with the escape sequences of its colours.
-func (x *Terminal) Coloured() string {
+// coloured is what the terminal shows, with the escape sequences of its colours.
+func (x *Terminal) coloured() string {
 	x.t.Helper()
 	return x.Tmux("capture-pane", "-p", "-e")
 }
@@ -93,7 +93,7 @@ func (x *Terminal) Until(what string, is func(screen string) bool) string {
 // not be there now, so that one look more says nothing.
 func (x *Terminal) UntilColoured(what string, is func(screen string) bool) string {
 	x.t.Helper()
-	return x.until(what, x.Coloured, is)
+	return x.until(what, x.coloured, is)
 }
 
 func (x *Terminal) until(what string, look func() string, is func(screen string) bool) string {
