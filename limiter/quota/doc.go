@@ -6,8 +6,8 @@
 // many, and which header fields tell the client.
 //
 // What is counted is a [Bucket], a leaky bucket as a meter: it counts requests up and
-// lets them drip away at a fixed pace. Its arithmetic is pure. Next to the service whose
-// limits and headers it understands, check and charge are one step, and the drips'
+// lets them drip away at a fixed pace. Its arithmetic is pure. Unlike in the service whose
+// limits and headers it understands, check and charge are one step here, and the drips'
 // clock never runs ahead. Buckets are kept by a [Store]: a [MemoryStore] for this process
 // alone, or that of package redis for all of a site's. What every Store must do is in
 // package quotatest.

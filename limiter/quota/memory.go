@@ -28,8 +28,8 @@ type memoryBucket struct {
 	expires int64 // Unix milliseconds
 }
 
-// NewMemoryStore makes a MemoryStore for about size buckets. If there are more, some of
-// those that expire first among a few are forgotten.
+// NewMemoryStore makes a MemoryStore for about size buckets. For one more, another one is
+// forgotten: of a few at random the one that expires first.
 func NewMemoryStore(size int) *MemoryStore {
 	m := &MemoryStore{seed: maphash.MakeSeed()}
 	for i := range m.shards {
