@@ -49,8 +49,9 @@ type pool struct {
 	queued int // requests that wait
 }
 
-// waitingWith is how many requests wait that count as the client's, at all sites: those of
-// all User-Agents of an address, or of all in the pool, as anybody has as many as it likes.
+// waitingWith is how many requests wait that count as the client's: at all sites those of a
+// session, or of all User-Agents of an address; at this site those of all in the pool.
+// Anybody has as many User-Agents, and as many names of the pool, as it likes.
 func (t *Ticket) waitingWith() (n int) {
 	if t.pooled {
 		return t.site.pool.queued

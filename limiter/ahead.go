@@ -11,12 +11,13 @@ import (
 // waitsAbove is what waits on a rung and the longer ones, and not for a worker, as
 // far as those who wait on this rung have to make room for it.
 type waitsAbove struct {
-	// overdue: a longer one waits whose turn has come, as its rank is that of the
-	// clock, and nothing computes that is longer than this rung and not longer than
+	// overdue: a longer one waits whose turn has come, as the clock has reached its
+	// rank, and nothing computes that is longer than this rung and not longer than
 	// that one. Shorter ones of those who are ahead of their share could go on for ever.
 	overdue bool
-	// starving: the turn of somebody known was dueAfter ago, here or above. Nobody goes
-	// whose rank is not before that of the first of these, or is let in beside others.
+	// starving: the turn of somebody known was dueAfter ago, here or above. Then nobody
+	// goes whose rank is after first, that of the first of these, and no rung has more
+	// room because longer ones compute.
 	starving bool
 	first    float64
 	// known: if a longer one waits that is within its share, none of such computes from

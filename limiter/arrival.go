@@ -75,7 +75,8 @@ const (
 	ReadByRobots
 )
 
-// named are how many of the keys are said to be somebody, the others but networks and such.
+// named is how many of the keys are somebody: the client, and what it is a part of. The others
+// are only networks and such.
 func (a *Arrival) named() int {
 	switch {
 	case a.Client.Class == "":

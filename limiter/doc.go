@@ -34,7 +34,7 @@
 //   - Observe charges, ranks and counts, and delays nobody. For the first day.
 //   - Cap is a hard ceiling. A request of a key in debt waits until the debt is
 //     paid, before the backend sees it; those behind it leave one by one as each
-//     is paid for. A single class can be capped in every mode.
+//     is paid for. A single class can be capped in every other mode but Observe.
 //   - Cooperative is the original's way: a request runs at once, and its response
 //     is held until the debt is paid. A crawler that waits for its answer slows
 //     down, and nobody has to guess what a request will cost.
@@ -307,7 +307,8 @@
 //
 // # Locks
 //
-// They are taken in this order: the waiting room's, the gate's, a ticket's, a
-// shard's of the table of accounts. The gate's is the only one
-// that all requests take, for as long as it takes to move a few numbers.
+// They are taken in this order: that of who replaces the policy, the waiting room's, the
+// gate's, a ticket's, and last a shard's of the table of accounts or that of who is known.
+// Where there is a gate, its lock is the only one that all requests take, for as long as it
+// takes to move a few numbers.
 package limiter

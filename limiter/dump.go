@@ -47,10 +47,11 @@ type ClientRow struct {
 	// its own share: what it used beyond that while others wanted the machine.
 	Lead float64 `json:"lead"`
 	// Rank is that of its next request in the queue, in virtual CPU-seconds beyond
-	// the gate's clock; the least goes first. Zero if none waits.
+	// the gate's clock; the least goes first. Zero if none waits, or a stranger's.
 	Rank float64 `json:"rank"`
 	// Light, Heavy and Waits are how many of its requests wait: those up to 100 ms,
-	// those above, and those that hold a worker and hardly compute.
+	// those above or unknown, and those that hold a worker and hardly compute. Of an
+	// address without sessions they are those of the first of its User-Agents.
 	Light int `json:"light"`
 	Heavy int `json:"heavy"`
 	Waits int `json:"waits"`
@@ -77,7 +78,7 @@ func (l *Limiter) Dump(now time.Time, class string, yield func(Row) bool) {
 }
 
 // Find returns the Row of one key, and whether it is known. A key that is not
-// known has its whole burst.
+// known has its whole burst, and an empty Row.
 func (l *Limiter) Find(now time.Time, k Key) (r Row, found bool) {
 	s, b := l.table.Find(l.since(now), k)
 	if b == nil {

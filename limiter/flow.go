@@ -16,7 +16,7 @@ import (
 // the clock is the flow's lead, what it got ahead of the others.
 type flow struct {
 	virtualTime float64 // virtual CPU-seconds per unit of share
-	share       float64 // of the machine
+	share       float64 // of the machine; of a site, against the others
 	work        int     // requests that wait or run
 }
 
@@ -33,7 +33,7 @@ func (f *flow) enter(k *clock) {
 	}
 }
 
-// leave ends a request's work, after which nobody else may have any.
+// leave counts a request no more; idle says that nothing waits or runs any more in any flow.
 func (f *flow) leave(k *clock, idle bool) {
 	if f.work--; f.work > 0 {
 		return

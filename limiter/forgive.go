@@ -3,10 +3,10 @@ package limiter
 import "time"
 
 // Forgive sets a key's debt to none, and how far its client is ahead of its share at the
-// gate. It tells whether the key is known. Running requests are still charged with
-// what they cost. Requests that wait at the gate keep their rank; those that wait for
-// the debt go. Other sidecars are not told, but in what they know as paid: no Sharer can
-// take back what was charged.
+// gate. It returns the debt, in CPU-seconds, and whether the key is known. Running requests
+// are still charged with what they cost. Requests that wait at the gate keep their rank;
+// those that wait for the debt go. Other sidecars are not told: no Sharer can take back
+// what was charged.
 func (l *Limiter) Forgive(now time.Time, k Key) (forgiven float64, known bool) {
 	at := l.since(now)
 	forgiven, b := l.table.Forgive(at, k)

@@ -5,9 +5,9 @@ type GateState struct {
 	Workers   int    `json:"workers"`   // most at the backend
 	WorkersBy string `json:"workersBy"` // what tells that
 	Busy      int    `json:"busy"`      // at the backend
-	LongMost  int    `json:"longMost"`  // most at the backend that are not short; the other workers are kept
+	LongMost  int    `json:"longMost"`  // most at the backend of the longest size; of the other sizes that are not short, somewhat more
 	LongBusy  int    `json:"longBusy"`  // at the backend and not short
-	Holding   int    `json:"holding"`   // of these, those that only hold a worker: they hardly compute, or are long jobs
+	Holding   int    `json:"holding"`   // of these, those that only hold a worker: they hardly compute
 	Orphans   int    `json:"orphans"`   // at the backend though their client has left
 	// Room is how many requests of a size and shorter may compute at a time, and
 	// Computing how many of each size do: up to 25, 100, 400 ms, 1.6, 6.4 s, and more.
@@ -17,13 +17,13 @@ type GateState struct {
 	Computing   [rungs]int `json:"computing"`
 	Ahead       [rungs]int `json:"ahead"`
 	Held        [rungs]int `json:"held"`
-	Probes      int        `json:"probes"`      // requests of a kind that nobody knows, beside the others
+	Probes      int        `json:"probes"`      // at the backend, of a kind that nobody knows: tried beside the others
 	Queued      int        `json:"queued"`      // waiting
 	Clock       float64    `json:"clock"`       // virtual CPU-seconds per unit of share
 	Utilisation float64    `json:"utilisation"` // of the CPUs, 0 to 1, as last measured; negative: never
 	GateCounts
-	// Sites are those that are told apart, and the others; nil: none are. Clock is that of the
-	// others then.
+	// Sites are those that are told apart, and the others; nil: none are. If there are such,
+	// Clock is that of the others.
 	Sites []SiteState `json:"sites,omitempty"`
 }
 

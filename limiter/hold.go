@@ -191,11 +191,10 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 	return by == nothing
 }
 
-// heldBy tells which of the keys of a request holds too many workers for it, as its
-// place among the reservations, and in which way; or nothing does. Those that compute are not
-// kept from any CPU by that, and short ones hold none for long: only if their client
-// holds some more than it may, all of them came as short ones and were not; or if the
-// workers that are kept are being used up.
+// heldBy tells which of the keys of a request holds too many workers for it, by its place
+// among the reservations, and in which way; or that nothing does. Requests that compute get a
+// worker for each CPU all the same. Short ones hold none for long, and neither does one that
+// is tried: what keeps these, misjudgedBy says.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	least := 1
 	if t.level.short() || t.level == fresh && probe {
@@ -243,7 +242,9 @@ func (m *misjudged) of(t *Ticket) *int {
 	return &m.known
 }
 
-// misjudgedBy tells what keeps a light request from the workers that are kept.
+// misjudgedBy tells what keeps a light request, or one that is tried, from the workers that
+// are kept: requests that came as short ones and were not, of its client or of all; a key that
+// holds even more than it may; or orphans, if nobody knows what it costs.
 func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	holds := func(i int) int {
 		if s := &t.reservations[i]; s.Bucket != nil && s.Terms.Workers > 0 {
@@ -290,7 +291,8 @@ func (g *gate) unpark() {
 	}
 }
 
-// wanted tells whether somebody waits for a CPU who may hold a worker.
+// wanted tells whether somebody waits for a CPU who may hold a worker. It parks those whom it
+// finds that may not.
 func (g *gate) wanted() bool {
 	return slices.ContainsFunc(g.contending, g.wantedOf)
 }

@@ -19,8 +19,8 @@ type Budget struct {
 	// Burst is the most CPU time that a key can have saved up. Zero is allowed:
 	// a key then has exactly what it earns.
 	Burst time.Duration
-	// Cap makes the class a hard ceiling in every mode: a request waits before
-	// the backend until the debt of its key is paid.
+	// Cap makes the class a hard ceiling in every mode but Observe: a request waits
+	// before the backend until the debt of its key is paid.
 	Cap bool
 	// Shadow judges and counts, and never acts: the debt of a key of the class neither
 	// delays its requests nor makes them dearer at the gate, and it may hold any number of

@@ -211,7 +211,8 @@ func (l *Limiter) Preempts(yes bool) {
 // last, there is room for more. For light ones at least for three beside them: with
 // one CPU, who is ahead of its share, such as an office, would not get through
 // otherwise. Not so shortly after one of them was found not to be light: its like
-// may be many. And up to 400 ms for one more beside each of more than 1.6 s.
+// may be many. And on the rung up to 400 ms for one more beside each of more than 1.6 s, but
+// for no more than there are CPUs.
 func (g *gate) room(at time.Duration, v *view, r rung) int {
 	n := v.n
 	switch {

@@ -21,12 +21,12 @@ func (p phase) running() bool { return p >= probing }
 type queueEntry struct {
 	client     *client // nil: it never came to the gate
 	site       *site
-	flow       *flow // whose virtual time it counts for: the client's, or all strangers'
+	flow       *flow // whose virtual time it counts for: the client's, all strangers', or the pool's
 	phase      phase
 	level      level         // where it waits, or did
 	rung       rung          // where it runs
 	low        bool          // of the lower half of that
-	ahead      bool          // its client was ahead of its share as it became head of its lane
+	ahead      bool          // its client was ahead of its share as it became head of its lane, or is a stranger
 	undelayed  bool          // its site delayed nobody as it began
 	stays      bool          // it holds its worker until it ends: a stream
 	orphan     bool          // its client has left
@@ -34,15 +34,15 @@ type queueEntry struct {
 	stale      bool          // it waits for longer than a person does
 	class      uint8         // among strangers; 0 for others
 	began      time.Duration // at the backend
-	beyond     bool          // it went though there was no room, as the gate was open
+	beyond     bool          // it went though there was no room, as its site delays nobody
 	tries      bool          // it went beyond the workers that are known, or into those that are kept
-	asked      time.Duration
+	asked      time.Duration // since when it waits, for a cap or here
 	gated      time.Duration // when it came to the gate, as no cap held it any more
 	trial      trial         // of whether the backend has a worker for it
 	paid       float64       // what its flow was charged with, CPU-seconds
 	siteCharge siteCharge
 
-	clock          float64 // the gate's, as it came
+	clock          float64 // its site's, as it came
 	costMultiplier float64 // as it became head of its lane: baseMultiplier, more if in debt
 	rank           float64 // then, once and for all: nobody is pushed back who waits; of a stranger, its place among them
 	bound          float64 // most that the rank may be

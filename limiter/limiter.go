@@ -154,7 +154,7 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 }
 
 // Leave ends a request: it is answered, or its client has gone. One that was
-// never settled never ran, and all that it was charged is given back.
+// never settled counts as one that never ran: all that it was charged is given back.
 func (l *Limiter) Leave(now time.Time, t *Ticket) {
 	at := l.since(now)
 	if t.waitEntry != nil {

@@ -6,8 +6,8 @@ import "time"
 const (
 	idleBelow = 0.90 // less is used though somebody waits: more may compute
 	fullAbove = 0.97 // more is used: fewer would do
-	// byPart is the part by which the room changes at least: half of the CPUs idle are
-	// not to stay so for long where pages wait for a database most of their time.
+	// The room changes by one byPart-th, and by one at least: half of the CPUs are not to
+	// stay idle for long where pages wait for a database most of their time.
 	byPart = 4
 )
 

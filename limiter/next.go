@@ -133,10 +133,9 @@ func (c *candidate) first() *Ticket {
 }
 
 // toProbe is the request of unknown kind to try now, beside the others: behind a
-// queue of dear ones a style sheet would stay unknown. One is at a time. As nothing
-// speaks against that it is light, it may have a worker that is kept, and be more
-// than the one that was not light before it: else all that is not known yet would
-// wait for what turned out dear.
+// queue of dear ones a style sheet would stay unknown. One is tried at a time. As nothing
+// says that it is dear, it may have a worker that is kept, and go beside one that was tried
+// before it and turned out dear: else all that is not known yet would wait for that.
 func (g *gate) toProbe(at time.Duration) *Ticket {
 	if at < g.probeAgain || !slices.ContainsFunc(g.contending, g.mayProbe) {
 		return nil
@@ -205,7 +204,8 @@ func (g *gate) roomForShort(v *view, more int) bool {
 // keptForKnown is how many workers only requests get that are known to be short.
 const keptForKnown = 2
 
-// nextBeyond is a request of a site none of whose wait that would have to otherwise.
+// nextBeyond is a request of the site that would have to wait, if the site delays nobody; nil:
+// it does, or has none.
 func (s *site) nextBeyond() *Ticket {
 	if !s.open {
 		return nil

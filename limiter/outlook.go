@@ -24,14 +24,14 @@ type Outlook struct {
 	Guess          time.Duration // what it will likely cost
 	Waited         time.Duration
 	Size           time.Duration // the most of those that it counts among; 0: there are no longer ones
-	Sure           bool          // that rests on answers
+	Sure           bool          // the Guess rests on answers
 	Stranger       bool          // it takes the turn of all strangers together
 	Fresh          bool          // nobody knows what it costs
 	Holds          bool          // it will likely hold a worker and hardly compute
 	Ahead          bool          // its client had more than its share as it asked
 }
 
-// mostReplicated is how many may wait for the gate to be copied: so long it is locked.
+// mostReplicated is how many may wait if the gate is to be copied: it is locked meanwhile.
 const mostReplicated = 2000
 
 // Outlooks tells what each of some requests has before it, and why it waits. The

@@ -12,7 +12,7 @@ type snapshot struct {
 	sites   map[*site]*site // those of the tickets, but for the home
 	waiting []copied        // in the order of their arrival
 	running []copied
-	buckets map[*bucket]*bucket // once met
+	buckets map[*bucket]*bucket // by meetBuckets
 }
 
 // copied is a copy of a ticket, and what was copied with it.
@@ -89,7 +89,7 @@ func (c *copied) take(t *Ticket) {
 	to.misjudged, to.known, to.standing, to.alone = from.misjudged, from.known, from.standing, from.alone
 }
 
-// copy makes a ticket one like another, of which it is no place in the room, and nobody
+// copy makes the ticket like another one, but for its place in the waiting room; and nobody
 // waits for its decision.
 func (t *Ticket) copy(o *Ticket) {
 	t.decidedAtOnce, t.sure, t.proven, t.passed, t.stranger, t.session = true, o.sure, o.proven, o.passed, o.stranger, o.session

@@ -13,12 +13,13 @@ const (
 	// Settled: the request is done, and this is what it cost. Of all keys but those
 	// of external classes.
 	Settled Event = iota
-	// Accepted: it goes at once. Like Delayed, of keys of external classes only, and as
-	// soon as it is decided.
+	// Accepted: the key does not delay it; the gate still may. Like Delayed, of keys of
+	// external classes only, and told as the request comes.
 	Accepted
-	// Delayed: it goes later, but not before Until.
+	// Delayed: the key delays it until Until.
 	Delayed
-	// Rejected: it was refused. Of all its keys that are known.
+	// Rejected: it was refused as it came, for a debt or as nobody more may wait until one
+	// is paid; what the gate refuses is not told. Of all its keys that are known.
 	Rejected
 )
 

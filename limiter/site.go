@@ -53,7 +53,7 @@ type site struct {
 	busy         int     // requests at the backend
 	queued       int     // requests that wait
 
-	present bool          // it is in the list of those
+	present bool          // it is in the gate's list of those
 	latest  time.Duration // when a request came
 
 	settled float64       // CPU-seconds of all its requests so far

@@ -131,8 +131,8 @@ func (g *gate) isBehind(at time.Duration, s *site) bool {
 	return g.isHeldFor(at, s, owed)
 }
 
-// before is the site whose turn is before that of another one, and that waits for room; nil:
-// none is.
+// before is, of the sites that wait for room and whose turn is before this one's, the first;
+// nil: there is none.
 func (g *gate) before(at time.Duration, s *site) (first *site) {
 	for _, o := range g.contending {
 		if g.tag(o) < g.tag(s) && (first == nil || g.tag(o) < g.tag(first)) && g.wantsRoom(at, o) {

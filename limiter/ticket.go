@@ -49,7 +49,9 @@ type Ticket struct {
 	running    float64 // seconds
 	verdict    Verdict // written before decided is closed
 
-	mu           sync.Mutex // guards the following
+	// mu guards the following. What the request is charged with, and its guess, the gate
+	// changes under its own lock while the request waits there: then nobody else does.
+	mu           sync.Mutex
 	state        state
 	n            uint8 // reservations in use
 	guess        float64

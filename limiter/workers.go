@@ -10,8 +10,8 @@ import (
 //
 //   - A request whose kind is known, and that was answered in its usual time while
 //     so many were at the backend from its start to its answer, proves as many.
-//     For that, now and then one more is let in than are known. An event-driven
-//     backend (Node, Go) proves one more each time.
+//     For that, now and then light ones are let in beyond those that are known, up to an
+//     eighth more. An event-driven backend (Node, Go) proves more each time.
 //   - Some light ones that take much longer than usual at the same time, although the
 //     CPUs are not full, wait there for a worker: all others have one. That is a
 //     guess, and counts only where nobody sees the queue before the workers.
@@ -33,8 +33,8 @@ const (
 	lateTimes, lateMore     = 3.0, 0.25
 	// manyLate at the same time refute; while more are tried, one does.
 	manyLate = 3
-	// foundFor is how long a number that was found is not doubted: it may be that of
-	// another site's php-fpm.
+	// foundFor is how long no more than a number that was found are tried. After that it
+	// is doubted: it may be that of another site's php-fpm.
 	foundFor = time.Minute
 	// accepted is what a number is known by that connections proved.
 	accepted = "connections that were accepted"
@@ -210,8 +210,7 @@ func (g *gate) expected(x trial) float64 {
 	return x.usual * max(1, computing/g.ranking.cpus)
 }
 
-// prove looks how long a request took that is being answered, or was settled
-// without that.
+// prove looks how long a request took that is being answered, or ends without that.
 func (g *gate) prove(at time.Duration, t *Ticket) {
 	x := t.trial
 	t.trial = trial{}
