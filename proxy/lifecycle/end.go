@@ -32,8 +32,8 @@ func (l *Life) IsOrphan() bool { return l.orphan.Load() }
 
 // Settle replaces the guess by the cost, as the backend has finished (done) or is
 // given up. Of what was given up because its client left, or sent no more of its
-// body (broken), it is not known for how long the backend works on. Only the first
-// call counts, and it alone returns true.
+// body (broken), it is not known for how long the backend works on: it pays no less than
+// was guessed. Only the first call counts, and it alone returns true.
 func (l *Life) Settle(now time.Time, done, broken bool) bool {
 	l.mu.Lock()
 	first := !l.over

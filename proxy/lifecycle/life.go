@@ -14,9 +14,10 @@ import (
 
 // Life is one request's. The zero Life has not begun. Whoever serves the request
 // calls its methods in turn; Tick, Reguess, Pause, Resume, Orphan, IsOrphan and Left
-// may be called beside that by anybody, between Arrive and Leave. The fields are for
-// reading: who serves the request may read them, and others Who and Guess once
-// Begin was called.
+// may be called beside that by anybody, between Arrive and Leave, and from Begin on what
+// measures and steps: Measured, Lost, Yield, SoFar, CPUSoFar, Step, UntilStep and
+// Foreseen. The fields are for reading: who serves the request may read them, and others
+// Who, Guess and Verdict once Begin was called.
 type Life struct {
 	Who     classify.Result
 	Guess   time.Duration // what it will likely cost
@@ -27,7 +28,7 @@ type Life struct {
 	Stay    time.Duration // once it is settled, or lingers: for how long it was at the backend
 	Idle    time.Duration // of Stay, without computing
 	Exact   bool          // once it is settled, or lingers: CPU is no estimate
-	Beside  int           // once it is settled, or lingers: how many others were at the backend as it came, or as it ended
+	Beside  int           // once it is settled, or lingers: how many others were at the backend as it began there, or as it ended if that is more
 
 	gate    *Gatekeeper
 	rules   *Rules

@@ -51,8 +51,8 @@ func (l *Life) Step(used time.Duration) int {
 	return l.pace().step(used)
 }
 
-// UntilStep is how much more CPU time it takes until the next step; noStep: there is none
-// any more.
+// UntilStep is how much more CPU time it takes until the next step; a day: there is none
+// any more. It may be called by anybody after Begin.
 func (l *Life) UntilStep(used time.Duration) time.Duration {
 	if l.isLeftAlone() {
 		return noStep
