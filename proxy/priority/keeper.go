@@ -55,7 +55,7 @@ func (k *Keeper) level(own, step int) int {
 	return min(own+Down(step), lowestNice)
 }
 
-// Plus is both together.
+// Plus adds up the counts of two Keepers.
 func (c Counts) Plus(o Counts) Counts {
 	for i := range c.Steps {
 		c.Steps[i] += o.Steps[i]
@@ -136,8 +136,8 @@ func open(path string, k kernel, lowest int) (*Keeper, error) {
 
 // Step lowers the priority of the process that serves a request to a step, 1 to 3, below
 // what it had. It does nothing once the request is over, or if it is as low already. After
-// an error there is no use in another try for this request. It writes to a file: End
-// waits for no Step.
+// an error there is no use in another try for this request. It writes to a file, which End
+// never waits for.
 func (k *Keeper) Step(h *Hold, id process.ID, step int) error {
 	if step <= 0 || h.state.Load() == over {
 		return nil

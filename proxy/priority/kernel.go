@@ -3,10 +3,10 @@ package priority
 import "tempomat/cpuaccount/process"
 
 const (
-	// lowestNice is the lowest nice value that there is.
+	// lowestNice is the nice value of the lowest priority that has one.
 	lowestNice = 19
-	// idle is below all of them: SCHED_IDLE (sched(7)), whose weight is a third of the lowest nice
-	// value's. More than by its weight it helps by where the kernel puts a process that wakes up: a CPU
+	// idle is below all of them: SCHED_IDLE (sched(7)), whose weight of 3 is a fifth of what nice 19
+	// has, 15. More than by its weight it helps by where the kernel puts a process that wakes up: a CPU
 	// on which only idle ones run is to it as good as an empty one, so that two short requests do
 	// not share one CPU while a long one has the other.
 	idle = lowestNice + 1

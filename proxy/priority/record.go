@@ -19,7 +19,8 @@ import (
 // and a segment is
 //
 //	64 bytes     magic, the id of the boot, the inode of the PID namespace, CRC-32C
-//	entry ...    254 of them, each of 32 bytes: PID, start, own, before, set, CRC-32C
+//	entry ...    254 of them, each of 32 bytes: PID (4), start (8), own, before and set (1 each,
+//	             plus 20), zeros, CRC-32C (4)
 //
 // Numbers are big-endian. An entry whose CRC is wrong is none, as one of zeros is.
 const (
@@ -174,7 +175,8 @@ func (f *recordFile) restoreSegment(k kernel, i int, all *Left) error {
 	return err
 }
 
-// read returns a segment's entries by their slots. One of another boot has none.
+// read returns a segment's entries by their slots. One of another boot, or of another PID
+// namespace, has none.
 func (f *recordFile) read(i int) (map[int]entry, error) {
 	var b [segmentSize]byte
 	if _, err := f.ReadAt(b[:], int64(i*segmentSize)); err != nil {
@@ -241,7 +243,7 @@ func (e entry) encode(b *[entrySize]byte) {
 	binary.BigEndian.PutUint32(b[entrySize-4:], sum(b[:entrySize-4]))
 }
 
-// highest priority that there is, as a positive number.
+// highest is the nice value of the highest priority, without its sign.
 const highest = 20
 
 func decode(b []byte) (e entry, ok bool) {
