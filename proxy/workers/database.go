@@ -30,7 +30,7 @@ type Database struct {
 }
 
 // OpenDatabase makes one that reads the cpu.stat of a cgroup, or, without one, the databases'
-// processes as they are found. Not ok: the cgroup has no cpu.stat.
+// processes as they are found. The error says that the cgroup has no cpu.stat that can be read.
 func OpenDatabase(cgroup string) (*Database, error) {
 	if cgroup == "" {
 		f := &databases{proc: "/proc", opened: newOpened()}

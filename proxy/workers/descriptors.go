@@ -50,8 +50,8 @@ func socketOf(link string) uint32 {
 	return uint32(n)
 }
 
-// each calls f for each descriptor of a process until f returns false. The error tells
-// whether the right is missing to see them.
+// each calls f for each descriptor of a process until f returns false. The error is an
+// fs.ErrPermission where the right is missing to see them.
 func (p proc) each(pid int, f func(fd int, link string) bool) error {
 	d, err := os.Open(p.at(pid, "fd"))
 	if err != nil {

@@ -34,5 +34,6 @@
 // has threads, that waits for connections of many clients by epoll or io_uring, or that is
 // seen to serve two requests of ours at once, is left alone: those requests are estimated.
 //
-// Nothing here is on the path of a request that ends within some milliseconds.
+// Of a request that ends within some milliseconds nothing here is on the path, but that its
+// number is written where workers tell ([Numbers.Next]).
 package workers

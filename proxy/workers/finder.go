@@ -31,7 +31,7 @@ var (
 	ErrElsewhere = errors.New("the backend's end of the connection is not in this network namespace")
 	// ErrHidden: nobody is seen to have it, as where a container sees its own processes only.
 	ErrHidden = errors.New("no process is seen that serves the connection; it may be in another PID namespace")
-	// ErrWaits: nobody has accepted the connection yet, so that nobody works on it.
+	// errWaits: nobody has accepted the connection yet, so that nobody works on it.
 	errWaits = errors.New("the connection is not accepted yet")
 	// errLater: it is closed, or was looked for in vain a moment ago.
 	errLater = errors.New("later")
@@ -63,7 +63,8 @@ type Finder struct {
 // read: it takes 2 µs, which are to be a 50th of the time at most.
 const dearest = 100 * time.Microsecond
 
-// How soon the processes of all of the machine are looked through again, if that did not help.
+// How soon the processes of all of the machine are looked through again: after leastPause if
+// that helped, and twice as late each time that it did not.
 const (
 	leastPause = 500 * time.Millisecond
 	mostPause  = time.Minute
@@ -99,7 +100,8 @@ func OpenFinder(backend *url.URL) (*Finder, error) {
 // Close closes what it asks by.
 func (f *Finder) Close() { f.diag.close() }
 
-// Find returns the process at the other end.
+// Find returns the process at the other end. The error says why there is none: ErrRight,
+// ErrElsewhere and ErrHidden are likely to stay; others are worth another try soon.
 func (f *Finder) Find(now time.Time, c net.Conn) (Seat, error) {
 	inode, err := f.peer(c)
 	if err != nil {
@@ -282,7 +284,8 @@ func (f *Finder) found(i int) {
 	f.group[0] = pid
 }
 
-// regroup looks for the processes that hold the listening socket.
+// regroup looks for the processes that hold the listening socket. The error is never nil: it
+// says why a process may be none of them that nonetheless serves a connection.
 func (f *Finder) regroup() error {
 	f.listening = f.listening[:0]
 	if f.port != 0 {

@@ -39,7 +39,7 @@ const (
 	Lost                 // it was known, and is not any more
 )
 
-// Tracker finds out what requests use. One goroutine calls Look; Listen runs beside it.
+// Tracker finds out what requests use. One goroutine calls Look; Run runs beside it.
 type Tracker struct {
 	Numbers *Numbers
 	finder  *Finder // nil: none is looked for
@@ -90,7 +90,7 @@ func NewTracker(f *Finder, e *Ear, d *Database, tell func(error)) *Tracker {
 // Listens tells whether workers may say which request they serve.
 func (t *Tracker) Listens() bool { return t.ear != nil }
 
-// Run takes in what workers tell, until the context ends, and closes all.
+// Run takes in what workers tell, until the context ends, and closes the socket that they tell by.
 func (t *Tracker) Run(ctx context.Context) {
 	if t.ear != nil {
 		t.ear.run(ctx, t.claims, t.Numbers)

@@ -27,7 +27,7 @@ type worker struct {
 
 	mu     sync.Mutex // guards the following
 	last   process.Usage
-	seen   bool // last is of when it was seen last at the end of a request, or later
+	seen   bool // last is what it had used at the end of a request, and what others were charged with since
 	newest int  // the process of all that was the newest one then; 0: it is not known
 }
 
