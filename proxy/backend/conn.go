@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Conn is a connection to the backend. Its methods may be called concurrently.
+// Conn is a connection to the backend. Its exported methods may be called concurrently.
 type Conn struct {
 	net.Conn
 	raw  syscall.RawConn // nil: it cannot be looked at
 	bare bool            // raw is all of it: there is no TLS
-	idle time.Time       // since when it waits for another one
+	idle time.Time       // since when it waits for a request
 
 	estimated *estimated
 
