@@ -76,7 +76,7 @@ func (s *Server) newConn(c net.Conn, e *Entrance, place Place) *conn {
 	return x
 }
 
-// blank is an empty request of the right context, and of what is secure.
+// blank is an empty request that has the connection's context, and its TLS.
 func (c *conn) blank() *http.Request {
 	if c.base == nil {
 		c.base = new(http.Request).WithContext(&c.presence)
@@ -139,7 +139,7 @@ func (c *conn) lookAt() {
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // isHTTP2 tells whether a connection begins as HTTP/2 does (RFC 9113, 3.4), as far as it
-// was read. No request of HTTP/1 has that method (11.6).
+// was read. No request of HTTP/1 has that method (RFC 7540, 11.6).
 func (c *conn) isHTTP2() bool {
 	switch {
 	case c.served.Load() || c.server.o.HTTP2 == nil:
@@ -264,7 +264,7 @@ func (c *conn) answer(r *request) bool {
 	return stays
 }
 
-// serve calls the handler. It returns false if that gave up.
+// serve calls the handler. It returns false if that panicked.
 func (w *Response) serve() (done bool) {
 	defer func() {
 		if done {

@@ -217,7 +217,8 @@ func looksLikeHTTP(said []byte) bool {
 	return true
 }
 
-// turnAway answers a client that has sent no request, and closes its connection.
+// turnAway answers a client that has sent no request, and waits until the client has read that.
+// The connection is the caller's to close.
 func (c *conn) turnAway(to net.Conn, status int, why string) {
 	if c.server.o.Refused != nil {
 		c.server.o.Refused()

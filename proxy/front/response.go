@@ -16,8 +16,8 @@ import (
 // goroutine at a time but for Look.
 //
 // Unlike package net/http's it does not guess at the type of the content, and reads
-// nothing of the request's body by itself: of one that was not read to its end when the
-// handler returns the connection is closed.
+// nothing of the request's body by itself: if that was not read to its end when the
+// handler returns, the connection is closed.
 type Response struct {
 	conn   *conn
 	r      *request
@@ -48,7 +48,8 @@ func (w *Response) begin(c *conn, r *request) {
 	w.keeps = r.head.Framing != http1.Empty                       // who reads the body may do so for a moment longer
 }
 
-// Header implements http.ResponseWriter. Names begin trailers with http.TrailerPrefix.
+// Header implements http.ResponseWriter. A name that begins with http.TrailerPrefix is a
+// trailer's.
 func (w *Response) Header() http.Header { return w.r.answer }
 
 // Keep says that the request and its header are used after the handler has returned.
@@ -58,9 +59,9 @@ func (w *Response) Keep() { w.keeps = true }
 // are the handler's until it returns.
 func (w *Response) Names() []http1.Name { return w.r.order }
 
-// Spell says what the status line says for people, if that is not empty, and gives the
-// header, with how its names are spelled and in which order. It is called before WriteHeader,
-// and returns the header that there was, which is the caller's: they change places.
+// Spell says what the status line says for people, if that is not empty, and replaces the
+// header by h, whose names are spelled and ordered so. It is called before WriteHeader, and
+// returns the header that there was, which is the caller's then.
 func (w *Response) Spell(reason string, order []http1.Name, h http.Header) (before http.Header) {
 	w.reason, w.order = reason, order
 	before, w.r.answer = w.r.answer, h
