@@ -20,8 +20,8 @@ const (
 	// leastBilled is how long a request has been at the backend at least whose CPU time is
 	// measured. What ends before is estimated, and costs no system call.
 	leastBilled = 20 * time.Millisecond
-	// soon is after which it is looked who serves a request that is to step down at once: it
-	// has been accepted by then.
+	// soon is how long after a request goes to the backend that is to step down at once it is
+	// looked who serves it: it has been accepted by then.
 	soon = 2 * time.Millisecond
 )
 

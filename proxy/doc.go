@@ -7,6 +7,7 @@
 //	server       accepts; bounds what a client can hold open before its request
 //	handler      loads the Policy once: one request, one configuration
 //	  classify     who is asking, which keys to charge, its standing, or exempt
+//	  countRequest limits in requests; what is one too many is refused
 //	  readAhead    the body comes, before the request asks for a place
 //	  admit        Arrive, then wait for the decision or for the client to leave
 //	  refuse       429 or 503, and why; the backend never sees it
@@ -47,8 +48,8 @@
 //
 // Event streams, what the backend marks by "X-Accel-Buffering: no", and
 // connections after an upgrade are passed on at once and hold their place until
-// they end. The meter of CPU time stands still for them, as it does wherever the
-// backend waits for a client.
+// they end. For the first and the last the meter of CPU time stands still, as it does
+// wherever the backend waits for a client.
 //
 // The request to the backend does not end with its client. Who leaves early
 // leaves an orphan: the backend works on, for PHP notices only when it sends
@@ -57,8 +58,8 @@
 // backend's connection closed that requests go by: a backend that reads gives up,
 // one that does not works on, and its end is seen. Up to 64 KB of the answer are read for nobody, for as long as
 // the backend may take to answer; after that its connection is closed. An event
-// stream ends with the next event. A request that was given up as it took too
-// long (504) keeps its place for as long again, but 10 s at most, so that a
+// stream ends with the next event. In mode fair a request that was given up as it took
+// too long (504) keeps its place for as long again, but 10 s at most, so that a
 // backend that was down has its places back when it is up.
 //
 // writer and body bound how long a client may do nothing. A connection carries
@@ -111,27 +112,34 @@
 //	requestid.go  the id to ask after a request by
 //	inside.go     what is counted of those that wait, and that run
 //	underway.go   those that wait, and that run, one by one
+//	acme/         certificates that are got from a certificate authority
 //	admin/        the API that the doctor and browsers ask
 //	admin/api/    what it answers
 //	admin/dashboard/ the page for browsers
 //	backend/      connections to the backend, and requests over them
+//	certificates/ those that TLS is spoken with
 //	connlimit/    how many connections clients may have open, and which is closed for the next
 //	descriptors/  what is done where descriptors run out
 //	errorpage/    the pages that people see where the proxy itself answers
 //	front/        HTTP/1.1 with clients
-//	nonblock/     sockets are read and written without announcing it to the runtime
 //	h2bound/      what a connection of HTTP/2 may have the server do
 //	handover/     listening sockets pass to the process that takes this one's place
 //	http1/        the messages of HTTP/1.1
 //	inspect/      why a single request waits, and what would change it
 //	lifecycle/    what is decided of a request, without waiting for anything
+//	nonblock/     sockets are read and written without announcing it to the runtime
+//	priority/     processes of the backend are lowered in priority, and put back
+//	proxyheader/  the header of the PROXY protocol
+//	rdns/         what addresses are called, by DNS
 //	replay/       what limits would have done with the requests of a log
 //	roster/       the sets of what waits, of what is at the backend, and of connections
 //	savedfile/    files with a checksum, replaced as a whole
+//	savedsyn/     how a client's system has opened its connection
 //	shadow/       what would become of requests if what is in shadow acted
 //	spool/        what bodies wait in: memory, then a file without a name
 //	subscriber/   who is meant by an address
 //	telemetry/    what requests add up to: counters, the access log, statistics
 //	unixsocket/   how Unix sockets are opened
 //	websocket/    where a close frame may be put in
+//	workers/      which process serves a request, and what CPU time it uses for it
 package proxy

@@ -43,7 +43,7 @@ type exchange struct {
 	lowered *lowered      // its process has stepped down, or was to; see priorities
 	stepDue time.Time     // when it may have to next; zero: it is not looked at yet
 	stepAt  time.Duration // of what it has to have used then
-	// Of a stream counts what it used since then, when it had used so much.
+	// Of a stream counts what it has used since stepSince, when it had used stepFrom.
 	stepSince time.Time
 	stepFrom  time.Duration
 	lingers   bool      // see linger

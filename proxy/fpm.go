@@ -181,8 +181,8 @@ func isTrusted(root fs.FS, name string) bool {
 	return !ok || s.Uid == 0 || int(s.Uid) == os.Getuid() // not ok: no file system of the machine
 }
 
-// readSome reads the beginning of a file that everybody may read; of another
-// one, or none, nothing.
+// readSome reads the beginning of a file that everybody may read and not everybody write;
+// of another one, or none, nothing.
 func readSome(root fs.FS, name string, most int64) string {
 	info, err := fs.Stat(root, name)
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o006 != 0o004 {

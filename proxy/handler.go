@@ -37,8 +37,8 @@ type Handler struct {
 	pressure   atomic.Uint64 // the bits of Pressure
 }
 
-// NewHandler makes a Handler. Its limiter's Advance and Progress are called by
-// a Driver, which has to run beside it.
+// NewHandler makes a Handler. Its limiter's Advance and Progress are called by Drive,
+// which has to run beside it.
 func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
 	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r, nearby: telemetry.NewNearby()}
 	h.tails.New = func() any { return new([tailSize]byte) }

@@ -81,9 +81,9 @@ func (x *exchange) watch(now time.Time) {
 // long.
 func (x *exchange) tooLate() bool { return x.work.late.Load() }
 
-// linger has a request keep its place though the backend was given up, as
+// linger has a request keep its place, in mode fair, though the backend was given up, as
 // nobody sees it end: what has run for so long most likely goes on for as long
-// again.
+// again. It returns false if it does not.
 func (h *Handler) linger(now time.Time, x *exchange) bool {
 	if x.outcome != telemetry.BackendSlow || x.policy.Limits.Mode != limiter.Fair || !x.Linger(now) {
 		return false

@@ -146,8 +146,8 @@ func (p *priorities) counts(now time.Time, x *exchange, used time.Duration) time
 	return max(0, used-x.stepFrom)
 }
 
-// tellPreempts tells the limiter whether most that runs steps down where it has to, which
-// takes that its process is known: it is of so many.
+// tellPreempts tells the limiter whether most of what runs steps down where it has to. Whose
+// process is not known does not.
 func (h *Handler) tellPreempts(known, unknown int) {
 	p := &h.priorities
 	if yes := p.inForce() != nil && known > unknown; yes != p.preempts {

@@ -19,8 +19,8 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// keepsUp is how long a client takes to accept a piece of an answer, at most,
-// that is fast.
+// keepsUp is the longest that a client takes to accept a piece of an answer and counts as
+// fast.
 const keepsUp = time.Millisecond
 
 // pass passes an answer on: header, body and trailers.
