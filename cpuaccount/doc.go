@@ -64,6 +64,6 @@
 // # The use of the CPUs
 //
 // Usage tells what part of the machine's or a cgroup's CPUs was used, from what
-// the kernel counts. How many heavy requests run at once follows it, and so does
+// the kernel counts. How many requests may compute at once follows it, and so does
 // Correct.
 package cpuaccount

@@ -69,9 +69,9 @@ func (f *featureRecord) learn(by *asker, x, idle float64) {
 }
 
 // overrun is what a request has cost that was guessed far too low. Until its like
-// are answered as was guessed, or for some time, all who ask for the like are in
-// uncertainty. What a stranger's request did says nothing of known people's: else one
-// stranger could put all of them in doubt by asking dearly for what they read.
+// are answered as was guessed, or for some time, the guess of all who ask for the like is
+// in doubt. What a stranger's request did says nothing of known people's: else one
+// stranger could put all of theirs in doubt by asking dearly for what they read.
 type overrun struct {
 	at    int64   // Unix milliseconds
 	cost  float32 // seconds; 0: none

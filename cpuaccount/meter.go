@@ -58,7 +58,8 @@ func (m *Meter) SetWorkers(workers float64) {
 	m.worker.Store(math.Float64bits(worker))
 }
 
-// Running is the number of requests that the backend works on now.
+// Running is the number of requests that the backend works on now, without those whose span
+// is paused.
 func (m *Meter) Running() int { return int(m.running.Load()) }
 
 // Begin starts the span of a request, which may have been used for one before.

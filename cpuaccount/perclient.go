@@ -4,7 +4,7 @@ import "sync"
 
 const (
 	ways  = 8       // kinds that share a set; the stalest makes room
-	sets  = 1 << 13 // 65536 pairs in all, 2.5 MB
+	sets  = 1 << 13 // 65536 pairs in all, 2 MB
 	locks = 64
 )
 

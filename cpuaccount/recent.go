@@ -15,8 +15,8 @@ const (
 // Recent keeps what a Meter's Sums were, to tell what they grew by of late. The zero value is
 // ready. Its methods may be called concurrently.
 type Recent struct {
-	mu   sync.Mutex
-	kept []moment // the oldest first
+	mu   sync.Mutex // guards the following
+	kept []moment   // the oldest first
 }
 
 // moment is what the Sums were at a time.

@@ -10,7 +10,7 @@ const several = 3
 // witnesses is who the first answers went to, by a part of their hashes.
 type witnesses [several]uint32
 
-// add takes in one more, and tells whether that was one too few until now.
+// add takes in one more, if it is none of them and they are too few yet.
 func (w *witnesses) add(who uint32) {
 	if w[several-1] != 0 {
 		return
