@@ -100,7 +100,7 @@ func setCookie(value string, secure bool) string {
 	return line
 }
 
-// Counts is how often what was done.
+// Counts tells what it has done. It may be called at any time.
 func (n *Redirector) Counts() Counts {
 	c := &n.counts
 	return Counts{

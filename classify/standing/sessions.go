@@ -17,7 +17,7 @@ type session struct {
 }
 
 const (
-	// mostSessions is how many are remembered: 9 MB, and as much again for their values.
+	// mostSessions is how many are remembered: 8 MB, and more for the table of their values.
 	mostSessions = 1 << 16
 	// valuesOfSession is how many cookies of a session are known. Sites that give a
 	// new one or two with each answer, to pages that ask for several at once, need

@@ -171,7 +171,7 @@ func (j *Judge) takeOldCookies(cookies []byte) {
 	}
 }
 
-// standingLists are the lists of what a Standing remembers, in the bytes of a file.
+// standingLists are the lists of what a Judge remembers, in the bytes of a file.
 type standingLists struct{ oldCookies, sessions, values, handed, visitors []byte }
 
 // cutStanding finds the lists, if all are as long as they say.

@@ -18,7 +18,7 @@ type Visits struct {
 
 // Visits tells what is remembered of the visits of an address, as the ID of the first
 // class names it, but for those of its sessions, of which each is remembered alone; false:
-// nothing ij. It changes nothing.
+// nothing is. It changes nothing.
 func (j *Judge) Visits(now time.Time, id string) (v Visits, ok bool) {
 	at := seconds(now)
 	hash := j.hashOf(id)
