@@ -141,7 +141,7 @@ type Result struct {
 	Standing      float64  // what the client's share is multiplied by; 0: not judged
 	Evidence      Evidence // why
 	Address       string   // the ID of the first key, also when its session goes before it; empty: not judged
-	ClientsBehind float64  // of how many clients the address is, as its sessions show: 1 to 4
+	ClientsBehind float64  // of how many clients the address is, as its sessions show: 1 to 8; 0: not judged
 	Session       bool     // the first key is a session of the address, which is the second
 	Face          uint8    // 0 to 7: which of those behind the address it seems to be, where it has no session; 0 with one
 	Follows       bool     // it is for a part of the page that the client was just served
@@ -160,7 +160,9 @@ type Result struct {
 }
 
 // Keys are the keys to charge, at most one for each class, in the order of the
-// classes. The slice is the Result's own: it holds until the next Classify.
+// classes; before them that of a session or the account of a robot, if there is one, and of
+// the pool that the account is in. The slice is the Result's own: it holds until the next
+// Classify.
 func (r *Result) Keys() []limiter.Key { return r.keys[:r.n] }
 
 // Identity are the keys by what they are: the client's own, the zero Key if there is none; what
@@ -225,9 +227,9 @@ type Fields interface {
 func (c *Classifier) Classify(r *http.Request, into *Result) { c.ClassifySeen(r, Seen{}, into) }
 
 // ClassifySeen finds out all that a Result holds and overwrites into with it. It is
-// safe for concurrent use. It allocates one string, which the shape and all IDs
-// are parts of, and otherwise nothing for a well-formed request with a known
-// User-Agent; a malformed address or a new User-Agent cost small ones more.
+// safe for concurrent use. The shape and all IDs are parts of one string, whose memory
+// several requests share; it allocates nothing else for a well-formed request with a known
+// User-Agent. A malformed address or a new User-Agent cost small allocations more.
 func (c *Classifier) ClassifySeen(r *http.Request, seen Seen, into *Result) {
 	into.Client, into.TrustedPeer = c.client(r)
 	into.Site, into.Exempt = c.matchSite(into.Client, r)

@@ -5,14 +5,14 @@ const (
 	maxTitle     = 4  // words that a segment may have and not be a title
 	maxExtension = 5  // letters of an extension
 	minHex       = 8  // length from which hexadecimal digits are an identifier
-	minMixed     = 12 // length from which letters and digits are a token
+	minMixed     = 12 // length, a run of digits counted as one, from which letters and digits are a token
 )
 
 // segment folds one segment of a path, or one parameter's name:
 //
 //   - Words keep their letters, a run of digits becomes #: page2 is page#.
-//   - Random tokens become *: words with several runs of digits, with 12 or
-//     more bytes of letters and digits, with 8 or more hexadecimal digits of
+//   - Random tokens become *: words with several runs of digits, with one run
+//     beside 11 or more letters, with 8 or more hexadecimal digits of
 //     both kinds, with more than 24 letters; and UUIDs.
 //   - Neighbouring # and * become one: 3.6.0 is #, a date is #.
 //   - Separators become -, or . where one of them is a dot.

@@ -37,17 +37,17 @@ const (
 
 // agent is what is known of a User-Agent after some of its words.
 type agent struct {
-	browser  browser
-	platform platform
-	robot    [maxWord]byte // the first word with a robot's mark
-	robotLen int
-	bare     bool // a word that is nothing but such a mark was seen
-	declared bool // the name follows "compatible"
-	words    bool // any word was seen
-	name     [maxID]byte
-	nameLen  int
-	count    int  // words in name
-	naming   bool // the name may go on
+	browser    browser
+	platform   platform
+	robot      [maxWord]byte // the first word with a robot's mark
+	robotLen   int
+	bare       bool // a word that is nothing but such a mark was seen
+	compatible bool // the name follows this word
+	words      bool // any word was seen
+	name       [maxID]byte
+	nameLen    int
+	count      int  // words in name
+	naming     bool // the name may go on
 }
 
 // appendFamily appends the family of the User-Agent: 1 to 64 bytes of lower
@@ -59,7 +59,7 @@ func appendFamily(dst []byte, userAgent string) []byte {
 	switch {
 	case a.robotLen > 0:
 		return append(dst, a.robot[:a.robotLen]...)
-	case len(name) > 0 && (a.bare || a.declared || a.browser == noBrowser):
+	case len(name) > 0 && (a.bare || a.compatible || a.browser == noBrowser):
 		return append(dst, name...)
 	case a.bare:
 		return append(dst, "bot"...)
@@ -81,7 +81,7 @@ func appendFamily(dst []byte, userAgent string) []byte {
 func SaysBrowser(userAgent string) bool {
 	a := agent{naming: true}
 	a.read(userAgent[:min(len(userAgent), maxAgentBytes)])
-	return a.browser != noBrowser && a.robotLen == 0 && !a.bare && !(a.declared && a.nameLen > 0)
+	return a.browser != noBrowser && a.robotLen == 0 && !a.bare && !(a.compatible && a.nameLen > 0)
 }
 
 // Family is the family of a User-Agent, as Result has it.
@@ -138,14 +138,14 @@ func (a *agent) take(w []byte) {
 		if a.platform == noPlatform || platform < a.platform {
 			a.platform = platform
 		}
-		if a.declared && a.nameLen == 0 {
+		if a.compatible && a.nameLen == 0 {
 			a.naming = false
 		}
 	}
 	switch role(w) {
 	case plain:
 	case compatible:
-		a.naming, a.declared, a.nameLen, a.count = true, true, 0, 0
+		a.naming, a.compatible, a.nameLen, a.count = true, true, 0, 0
 		return
 	case bareMark:
 		a.bare = true
