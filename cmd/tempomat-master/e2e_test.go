@@ -59,6 +59,10 @@ log: {accounting: 1000}
 	testkit.Eventually(t, "both who took too much have to wait", func() bool {
 		return g.waits("api", greedy).After(time.Now()) && g.waits("slash32", address).After(time.Now())
 	})
+	testkit.Eventually(t, "the master has counted all that it was told", func() bool {
+		s := m.status()
+		return s.Domains[0].Counts.Accepted == 6 && s.Domains[0].Counts.Delayed == 1 && s.Domains[1].Counts.Accepted == 1
+	})
 	if until := g.waits("api", hostile); !until.IsZero() {
 		t.Errorf("who asked once waits until %v", until)
 	}
