@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -135,57 +134,65 @@ func (s *site) ask(roots *x509.CertPool, host string) (*x509.Certificate, error)
 // TestRenewalUnderLoad gets certificates from a real authority by either challenge, and renews
 // them again and again while clients connect, of whom none fails.
 func TestRenewalUnderLoad(t *testing.T) {
-	// What is valid for less than five checks more is renewed at the next one: here at the first.
-	const valid, check = 40 * time.Second, 8 * time.Second
 	for challenge, plain := range map[string]bool{"http-01": true, "tls-alpn-01": false} {
 		t.Run(challenge, func(t *testing.T) {
 			t.Parallel()
-			s := listen(t)
-			p := pebbletest.Start(t, s.port(s.plain).Port, s.port(s.secure).Port, valid)
-			// The library renews a name once at a time in the whole process: with names in common one of
-			// the two would leave out what the other does.
-			hosts := []string{challenge + ".example", "www." + challenge + ".example"}
-			o := Options{
-				Hosts: hosts, Email: "admin@site.example", Directory: p.Directory, Roots: p.Roots,
-				Storage: storage(t), TLS: s.port(s.secure), Check: check,
-			}
-			if plain {
-				o.HTTP, o.TLS = s.port(s.plain), net.TCPAddr{}
-			}
-			s.serve(t, o)
-			testkit.Eventually(t, "there are certificates", func() bool {
-				return s.issuer.latest(hosts[0]) != nil && s.issuer.latest(hosts[1]) != nil
-			})
-			var asked, failed atomic.Int64
-			renewed := make(map[string]map[string]bool)    // serial numbers of each host
-			pace := time.NewTicker(100 * time.Millisecond) // of the clients: other tests run beside this one
-			defer pace.Stop()
-			for n := 0; n < 2*3; <-pace.C {
-				n = 0
-				for _, host := range hosts {
-					c, err := s.ask(p.Issuers, host)
-					if asked.Add(1); err != nil {
-						failed.Add(1)
-						t.Error(err)
-						continue
-					}
-					if renewed[host] == nil {
-						renewed[host] = make(map[string]bool)
-					}
-					renewed[host][c.SerialNumber.String()] = true
-					n += min(3, len(renewed[host]))
+			// The library renews a name once at a time in the whole process, and remembers its failures:
+			// with names in common one site would leave out what another does.
+			for site := 0; ; site++ {
+				domain := fmt.Sprintf("%s-%d.example", challenge, site)
+				if renewsUnderLoad(t, []string{domain, "www." + domain}, plain) {
+					return
 				}
-				if t.Failed() || t.Context().Err() != nil {
-					t.FailNow()
-				}
+				t.Logf("Pebble does not renew a certificate of %s: once more", domain)
 			}
-			if _, err := s.ask(p.Issuers, "other.example"); err == nil || strings.Contains(err.Error(), "EOF") {
-				t.Errorf("a host that nobody has configured: %v", err)
-			}
-			if info, err := os.Stat(o.Storage); err != nil || info.Mode().Perm() != 0o700 {
-				t.Errorf("the directory: %v, %v", info.Mode(), err)
-			}
-			t.Logf("%d handshakes, %d failed", asked.Load(), failed.Load())
 		})
 	}
+}
+
+// renewsUnderLoad renews the certificates of two hosts twice. It returns false if Pebble cannot
+// renew one that it gave.
+func renewsUnderLoad(t *testing.T, hosts []string, plain bool) bool {
+	t.Helper()
+	// What is valid for less than five checks more is renewed at the next one: here at the first.
+	const valid, check = 40 * time.Second, 8 * time.Second
+	s := listen(t)
+	p := pebbletest.Start(t, s.port(s.plain).Port, s.port(s.secure).Port, valid)
+	o := Options{
+		Hosts: hosts, Email: "admin@site.example", Directory: p.Directory, Roots: p.Roots,
+		Storage: storage(t), TLS: s.port(s.secure), Check: check,
+	}
+	if plain {
+		o.HTTP, o.TLS = s.port(s.plain), net.TCPAddr{}
+	}
+	s.serve(t, o)
+	defer s.stop()
+	testkit.Eventually(t, "there are certificates", func() bool {
+		return s.issuer.latest(hosts[0]) != nil && s.issuer.latest(hosts[1]) != nil
+	})
+	asked := 0
+	renewed := map[string]map[string]bool{hosts[0]: {}, hosts[1]: {}} // serial numbers of each host
+	pace := time.NewTicker(100 * time.Millisecond)                    // of the clients: other tests run beside this one
+	defer pace.Stop()
+	for len(renewed[hosts[0]]) < 3 || len(renewed[hosts[1]]) < 3 {
+		for _, host := range hosts {
+			c, err := s.ask(p.Issuers, host)
+			if asked++; err != nil {
+				t.Fatalf("%d handshakes, then: %v", asked, err)
+			}
+			if !pebbletest.Renews(c) {
+				return false
+			}
+			renewed[host][c.SerialNumber.String()] = true
+		}
+		<-pace.C
+	}
+	if _, err := s.ask(p.Issuers, "other.example"); err == nil || strings.Contains(err.Error(), "EOF") {
+		t.Errorf("a host that nobody has configured: %v", err)
+	}
+	if info, err := os.Stat(o.Storage); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory: %v, %v", info.Mode(), err)
+	}
+	t.Logf("%d handshakes, none failed", asked)
+	return true
 }
