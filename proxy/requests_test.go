@@ -58,7 +58,7 @@ func TestRefusedForRequests(t *testing.T) {
 			t.Errorf("in shadow: %v", res.Status)
 		}
 		for i, line := range r.lines() {
-			if refused := i < len(accepts); refused != (line["outcome"] == "refused") || refused && line["limit"] != "login" {
+			if refused := i < len(accepts); refused != (line["outcome"] == "refused") || refused != (line["verdict"] == "refuse") || refused && line["limit"] != "login" {
 				t.Errorf("access log: %v", line)
 			}
 		}

@@ -136,7 +136,7 @@ func (r *Record) fields(now time.Time, words *Words, missed uint64) []zap.Field 
 		f = append(f, zap.Bool("exempt", true))
 	} else {
 		f = append(f, milliseconds("guess_ms", r.Guess), milliseconds("wait_ms", r.Waited()),
-			zap.Stringer("verdict", r.Verdict.Action), zap.Array("classes", keys(r.Who.Keys())))
+			zap.Stringer("verdict", r.action()), zap.Array("classes", keys(r.Who.Keys())))
 		f = append(f, r.gateFields()...)
 	}
 	if v := r.Verdict; v.Reason != limiter.None || r.Outcome == Redirected {

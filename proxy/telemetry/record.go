@@ -112,6 +112,15 @@ func (r *Record) Shadowed() bool { return r.Verdict.Shadow || r.Verdict.Would.Ke
 // Why is why the request was delayed, refused or redirected; empty: it was not.
 func (r *Record) Why() string { return why(r.Outcome, r.Verdict.Reason, r.Limit) }
 
+// action is what was decided of the request. The limiter is not asked about what a request limit
+// refuses.
+func (r *Record) action() limiter.Action {
+	if r.Limit != "" && r.Outcome == Refused {
+		return limiter.Refuse
+	}
+	return r.Verdict.Action
+}
+
 func why(o Outcome, r limiter.Reason, limit string) string {
 	switch {
 	case limit != "":
