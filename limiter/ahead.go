@@ -151,7 +151,8 @@ func (u *use) rate(at time.Duration) float64 {
 // within their share, if its client is ahead of its own: once there, it takes its
 // part for seconds, however many come then. As many may compute as CPUs are left by
 // what the others lately used, rounded; somewhat more while a CPU is idle, and one more
-// if its client has waited for its share.
+// if its client has waited for its share. What is much longer than it does not count, as on
+// the ladder: where a few exports compute for a minute, who waits for them gives up.
 func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 	if t.level.rung() <= passRung || !t.ahead || !t.level.computes() {
 		return true
@@ -165,7 +166,7 @@ func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 		more += max(0, 1-longPart/g.ranking.cpus)
 	}
 	one := min(0.5, 1/g.ranking.cpus)
-	if longer := from(&v.load.ahead, passRung+1); float64(longer)+one <= g.ranking.cpus-g.within.rate(at)+more {
+	if long := v.load.aheadUpTo(t.level.rung() + 1); float64(long)+one <= g.ranking.cpus-g.within.rate(at)+more {
 		return true
 	}
 	// What other sites used does not count against what is its own site's.

@@ -52,7 +52,7 @@
 // A ladder of sizes. With two CPUs, two long pages run as fast as can be; eight run
 // at a quarter of the speed, and so does the small page that comes then. But a small
 // page is done soon beside two long ones: what holds it up are those of its own size.
-// So sizes make rungs: up to 25, 100, 400 ms, 1.6 s, 6.4 s, and more. A request may
+// So sizes make rungs: up to 25, 100, 400 ms, 1.6, 6.4, 25.6 s, and more. A request may
 // compute while there is room on its rung, that is, while fewer than n that are as
 // short or shorter do. n is the number of CPUs, and more where the CPUs are measured
 // to be idle because pages wait for a database. What is longer does not count, but for
@@ -72,7 +72,8 @@
 // ahead. Those who are within theirs pass it, up to 100 ms, and up to 400 ms while CPUs
 // are idle, or the kernel takes them from who is ahead ([Limiter.Preempts]): its requests
 // do not count for their room. A long request of one who is ahead starts only where the
-// others have left a CPU lately, as it takes its part for seconds, whoever comes then. And
+// others have left a CPU lately, as it takes its part for seconds, whoever comes then; but it
+// waits for none that is much longer, which may take minutes. And
 // one whose turn has come does not wait for ever behind shorter ones of those who are
 // ahead.
 //

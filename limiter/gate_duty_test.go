@@ -74,7 +74,7 @@ func TestNobodyKnownStarves(t *testing.T) {
 		}
 		w.run(time.Second)
 		x := w.of("victim", size)
-		w.run(3*time.Minute + 10*size)
+		w.run(3*time.Minute + 20*size)
 		if w.phaseOf(x) == queued {
 			t.Errorf("one of rung %d waits though the clock, %.0f, has passed its rank, %.0f, for long", r, w.GateState().Clock, x.rank)
 		}

@@ -188,7 +188,7 @@ func TestMisjudgedRequestsMove(t *testing.T) {
 	for _, step := range []struct {
 		ms int
 		on rung
-	}{{25, 0}, {26, 1}, {100, 1}, {101, 2}, {90, 2}, {401, 3}, {1601, 4}, {6401, 5}, {99999, 5}} {
+	}{{25, 0}, {26, 1}, {100, 1}, {101, 2}, {90, 2}, {401, 3}, {1601, 4}, {6401, 5}, {25601, 6}, {99999, 6}} {
 		w.Progress(w.now, x, time.Duration(step.ms)*time.Millisecond, true)
 		w.expectOn(t, fmt.Sprint("after ", step.ms, " ms"), x, computing, step.on)
 	}

@@ -17,9 +17,9 @@ import "time"
 type rung uint8
 
 const (
-	rungs = 6
+	rungs = 7
 	// firstRung is the size of the shortest in CPU-seconds: 25 ms, and 100 ms,
-	// 400 ms, 1.6 s, 6.4 s for the next ones. Sizes that differ by less than four
+	// 400 ms, 1.6, 6.4, 25.6 s for the next ones. Sizes that differ by less than four
 	// times, the rank sets right.
 	firstRung = 0.025
 	perRung   = 4
@@ -154,6 +154,14 @@ func (l *load) compute(t *Ticket, n int) {
 			l.lowAhead[t.rung] += n
 		}
 	}
+}
+
+// aheadUpTo is how many long ones up to rung r compute of clients that are ahead of their share.
+func (l *load) aheadUpTo(r rung) (n int) {
+	for _, x := range l.ahead[passRung+1 : min(r+1, rungs)] {
+		n += x
+	}
+	return n
 }
 
 // from sums up the rungs from r on.

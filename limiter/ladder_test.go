@@ -18,7 +18,8 @@ func TestRungs(t *testing.T) {
 		{0.1001, 2}, {0.4, 2},
 		{0.4001, 3}, {1.6, 3},
 		{1.6001, 4}, {6.4, 4},
-		{6.4001, 5}, {3600, 5}, {math.Inf(1), 5},
+		{6.4001, 5}, {25.6, 5},
+		{25.6001, 6}, {3600, 6}, {math.Inf(1), 6},
 	} {
 		if got := rungOf(c.seconds); got != c.want {
 			t.Errorf("%g s: rung %d, want %d", c.seconds, got, c.want)
@@ -102,7 +103,7 @@ func TestLevelOf(t *testing.T) {
 // waits for its like.
 func TestLongerOnesDoNotCount(t *testing.T) {
 	w := siegeOf()
-	want := [rungs]int{2: 4, 3: 2, 4: 2, 5: 2} // two more of rung 2 beside long ones
+	want := [rungs]int{2: 4, 3: 2, 4: 2, 5: 2, 6: 2} // two more of rung 2 beside long ones
 	for r := rungs - 1; r > int(lightRung); r-- {
 		var xs []*Ticket
 		for range want[r] + 1 {
@@ -261,12 +262,12 @@ func TestEachRungLeavesWorkersToShorterOnes(t *testing.T) {
 		workers int
 		held    [rungs]int // from the longest down, after each rung was asked for without end
 	}{
-		{2, 16, [rungs]int{16, 16, 14, 13, 12, 11}},
-		{1, 8, [rungs]int{8, 8, 6, 6, 5, 5}},
-		{4, 64, [rungs]int{64, 64, 60, 58, 56, 55}},
-		{2, 4, [rungs]int{4, 4, 2, 2, 2, 2}},
-		{1, 2, [rungs]int{2, 2, 1, 1, 1, 1}},
-		{1, 1, [rungs]int{1, 1, 1, 1, 1, 1}},
+		{2, 16, [rungs]int{16, 16, 14, 13, 12, 11, 11}},
+		{1, 8, [rungs]int{8, 8, 6, 6, 6, 5, 5}},
+		{4, 64, [rungs]int{64, 64, 61, 59, 58, 56, 55}},
+		{2, 4, [rungs]int{4, 4, 2, 2, 2, 2, 2}},
+		{1, 2, [rungs]int{2, 2, 1, 1, 1, 1, 1}},
+		{1, 1, [rungs]int{1, 1, 1, 1, 1, 1, 1}},
 	} {
 		p := fair()
 		p.Gate = Gate{CPUs: c.cpus, Workers: c.workers, Heavy: 1000}

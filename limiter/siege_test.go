@@ -39,7 +39,7 @@ func (w *world) another(guess time.Duration) *Ticket {
 
 // sizes are one for each rung, well within it.
 var sizes = [rungs]time.Duration{
-	20 * time.Millisecond, 80 * time.Millisecond, 300 * time.Millisecond, time.Second, 4 * time.Second, 20 * time.Second,
+	20 * time.Millisecond, 80 * time.Millisecond, 300 * time.Millisecond, time.Second, 4 * time.Second, 20 * time.Second, 80 * time.Second,
 }
 
 func (w *world) expectPhase(t *testing.T, what string, x *Ticket, want phase) {

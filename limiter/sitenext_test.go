@@ -94,7 +94,7 @@ func TestOpenRungs(t *testing.T) {
 		computing, ahead [rungs]int
 		want             [rungs]bool
 	}{
-		"nobody computes":       {want: [rungs]bool{true, true, true, true, true, true}},
+		"nobody computes":       {want: [rungs]bool{true, true, true, true, true, true, true}},
 		"two of 400 ms":         {computing: [rungs]int{2: 2}, want: [rungs]bool{true, true}},
 		"two light ones":        {computing: [rungs]int{1: 2}, want: [rungs]bool{true}},
 		"one of these is ahead": {computing: [rungs]int{1: 2}, ahead: [rungs]int{1: 1}, want: [rungs]bool{true, true}},

@@ -13,13 +13,13 @@ func TestWorkersOfEachRung(t *testing.T) {
 		want          [rungs]int
 		perWorker     float64
 	}{
-		{2, 16, [rungs]int{16, 16, 14, 13, 12, 11}, 1. / 8},
-		{2, 64, [rungs]int{64, 64, 62, 61, 60, 59}, 1. / 32},
-		{4, 64, [rungs]int{64, 64, 60, 58, 56, 55}, 1. / 16},
-		{2, 4, [rungs]int{4, 4, 2, 2, 2, 2}, 1. / 2},
-		{8, 8, [rungs]int{8, 8, 7, 7, 7, 7}, 1},
-		{2, 2, [rungs]int{2, 2, 1, 1, 1, 1}, 1},
-		{2, 1, [rungs]int{1, 1, 1, 1, 1, 1}, 2},
+		{2, 16, [rungs]int{16, 16, 14, 13, 12, 11, 11}, 1. / 8},
+		{2, 64, [rungs]int{64, 64, 62, 61, 60, 59, 59}, 1. / 32},
+		{4, 64, [rungs]int{64, 64, 61, 59, 58, 56, 55}, 1. / 16},
+		{2, 4, [rungs]int{4, 4, 2, 2, 2, 2, 2}, 1. / 2},
+		{8, 8, [rungs]int{8, 8, 7, 7, 7, 7, 7}, 1},
+		{2, 2, [rungs]int{2, 2, 1, 1, 1, 1, 1}, 1},
+		{2, 1, [rungs]int{1, 1, 1, 1, 1, 1, 1}, 2},
 	} {
 		var g gate
 		g.limits.cpus, g.workers.n = x.cpus, x.workers

@@ -61,7 +61,7 @@ func printGate(out io.Writer, g limiter.GateState) {
 	fmt.Fprintf(out, "of those, only holding\t%d\n", g.Holding)
 	fmt.Fprintf(out, "orphans\t%d\n", g.Orphans)
 	fmt.Fprintf(out, "room\tfor %d of a size, or shorter\n", g.Room)
-	fmt.Fprintf(out, "size\t%s\n", "25ms  0.1s  0.4s  1.6s  6.4s  more")
+	fmt.Fprintf(out, "size\t%s\n", "25ms  0.1s  0.4s  1.6s  6.4s 25.6s  more")
 	fmt.Fprintf(out, "computing\t%s\n", bySize(g.Computing[:]))
 	fmt.Fprintf(out, "of those, ahead\t%s\n", bySize(g.Ahead[:]))
 	fmt.Fprintf(out, "holding workers\t%s\n", bySize(g.Held[:]))

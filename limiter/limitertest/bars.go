@@ -39,6 +39,12 @@ func barsOfCosts() []bar {
 		{"longjobs-flat", "human", 98, 742, 0},
 		{"lj-flat-10s-12conn", "human", 100, 465, 0},
 		{"lj-flat-30s-20conn", "human", 98, 742, 0},
+		{"exports60s-3conn-pages300ms", "new", 100, 800, 0},
+		{"exports60s-20conn-pages300ms", "new", 100, 900, 0},
+		{"exports60s-3conn-pages600ms", "new", 35, 1900, 0},
+		{"exports60s-3conn-pages600ms", "human", 38, 1950, 0},
+		{"exports60s-20conn-pages600ms", "new", 40, 2000, 0},
+		{"exports60s-3conn-pages1000ms", "new", 0, 3400, 0},
 		// Pages that are neither light nor heavy, beside a crawler's.
 		{"plain-people120ms-crawl2s", "human", 100, 290, 0},
 		{"plain-people150ms-crawl2s", "human", 100, 378, 0},

@@ -22,6 +22,24 @@ func longJobs() (all []Scenario) {
 			add("lj-light-"+tail, "lj-flat-"+tail, n, Page{Path: "/export", Query: "id=", CPU: cost})
 		}
 	}
+	return append(all, besideExports()...)
+}
+
+// besideExports are pages that are dear themselves, beside a few exports of a minute: while
+// these compute, known people and newcomers wait for each other, and for nobody else.
+func besideExports() (all []Scenario) {
+	for _, x := range []struct {
+		page, job float64
+		parallel  int
+	}{
+		{0.3, 60, 3}, {0.3, 60, 20}, {0.6, 30, 3}, {0.6, 60, 3}, {0.6, 60, 20}, {1, 60, 3}, {2, 60, 3},
+	} {
+		page := []Page{{Path: "/page", CPU: x.page}}
+		s := siege(fmt.Sprintf("exports%gs-%dconn-pages%gms", x.job, x.parallel, 1000*x.page), site{}, func() []*Client {
+			return join(asking(thinking(people(2)), page), newcomers(40, Attack+20, Attack+170, page), dearPages(x.parallel, "/export", x.job))
+		}, "new", "human")
+		all = append(all, s)
+	}
 	return all
 }
 

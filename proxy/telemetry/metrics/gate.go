@@ -74,7 +74,7 @@ func gateCounts() (all []Metric) {
 // bySize is a line with a number for each size of requests.
 func bySize(name, series, help string, get func(*State) []int) Metric {
 	return gauges(name, series, help, func(s *State, tell tell) {
-		sizes := [...]string{"25ms", "100ms", "400ms", "1600ms", "6400ms", "more"} // no dots, which part Graphite's names
+		sizes := [...]string{"25ms", "100ms", "400ms", "1600ms", "6400ms", "25600ms", "more"} // no dots, which part Graphite's names
 		for i, n := range get(s) {
 			tell(float64(n), sizes[i])
 		}
