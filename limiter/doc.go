@@ -124,7 +124,8 @@
 // usually an address half, which is five, its /24 three quarters, its /16 all of
 // them, strangers together half. A request over that is parked: it does not
 // compete until its keys hold fewer, and keeps nobody else waiting. Requests that
-// compute get a worker for each CPU all the same.
+// compute get a worker for each CPU all the same, also one at a time of which nobody knows
+// whether it does.
 //
 // A client that leaves before its answer leaves an orphan: the backend works on.
 // The orphan keeps its place until the caller settles it. A client with two of

@@ -14,6 +14,7 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 		level   level
 		idle    float64
 		probe   bool
+		unsure  bool
 		keys    keys
 		strange int // workers that strangers hold; above 0 the request is one, if it is not known
 		known   bool
@@ -40,6 +41,11 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 		"beside one for each CPU":         {level: 3, strange: 5, compute: 2, want: StrangersHold},
 		"it holds one for a second":       {level: waitsAt(3), idle: waitsFrom, strange: 5, want: StrangersHold},
 		"nobody knows what it costs":      {level: fresh, strange: 5, want: StrangersHold},
+		"it may be dear":                  {level: 3, unsure: true, strange: 5},
+		"it may, and one computes":        {level: 3, unsure: true, strange: 5, compute: 1, want: StrangersHold},
+		"it may, and strangers hold six":  {level: 3, unsure: true, strange: 6},
+		"it may, and they hold seven":     {level: 3, unsure: true, strange: 7, want: StrangersHold},
+		"it may, and holds one":           {level: 3, unsure: true, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
 		"strangers do, and it is known":   {level: waitsAt(3), idle: 9, strange: 5, known: true},
 		"it computes, and holds one":      {level: 3, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
 		"a short one of who holds seven":  {level: 0, keys: keys{{holds: 7}}},
@@ -58,7 +64,7 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 		"five, and it holds a worker":     {level: 0, badAll: 5, keys: keys{{holds: 1}}, want: Misjudged},
 	} {
 		g := shaped()
-		r := &Ticket{n: 2, likelyIdle: x.idle, sure: x.level != fresh, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, ahead: x.ahead}}
+		r := &Ticket{n: 2, likelyIdle: x.idle, sure: x.level != fresh && !x.unsure, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, ahead: x.ahead}}
 		for i, part := range []float32{0.5, 0.75} {
 			r.reservations[i] = reservation{Bucket: &bucket{Value: keyAtGate{holds: x.keys[i].holds, orphans: x.keys[i].orphans}}, Terms: &account.Terms{Workers: part}}
 		}

@@ -205,8 +205,7 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	if computes {
 		least = g.limits.least
 	}
-	if t.stranger && t.site.strangerLong >= max(most/2, least) &&
-		!(computes && t.sure && from(&v.load.computing, lightRung+1) < least && t.holdsNone()) {
+	if beyond := t.site.strangerLong - max(most/2, least); t.stranger && beyond >= 0 && !(computes && g.mayCompute(&v, t, beyond)) {
 		return StrangersHold, 0
 	}
 	if g.holdsTooMany(t.site, &v, least) {
@@ -226,6 +225,15 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 		}
 	}
 	return nothing, 0
+}
+
+// mayCompute tells whether a stranger's request that would compute may go though strangers hold their
+// part of the workers, and so many more: its client holds none, and a CPU is left. What may be
+// dear, and may only wait, goes by itself, and as many of it stay as there are CPUs: else nobody would
+// learn what a page costs that only strangers ask for.
+func (g *gate) mayCompute(v *view, t *Ticket, beyond int) bool {
+	n, long := g.limits.least, from(&v.load.computing, lightRung+1)
+	return t.holdsNone() && long < n && (t.sure || t.level != fresh && long == 0 && beyond < n)
 }
 
 // holdsNone tells whether the request's client holds no worker for long.

@@ -181,8 +181,10 @@ func TestReguessOfAParkedStranger(t *testing.T) {
 		x := w.poll("stranger " + string(rune('a'+i)))
 		w.expectPhase(t, "a stranger that holds a worker", x, holding)
 	}
+	first := w.Arrive(w.now, Arrival{Client: host("first"), Guess: time.Second, Running: time.Second})
+	w.expectPhase(t, "one that may be dear", first, computing)
 	x := w.Arrive(w.now, Arrival{Client: host("stranger"), Guess: time.Second, Running: time.Second})
-	w.expectPhase(t, "one that may be dear", x, queued)
+	w.expectPhase(t, "another one beside it", x, queued)
 	if x.heap != &x.site.parked {
 		t.Fatal("it is not parked")
 	}

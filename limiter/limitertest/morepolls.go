@@ -32,8 +32,23 @@ func morePolls() (all []Scenario) {
 			return join(waitingPages(20, x.sleep), asking(lone(30), []Page{{Path: "/heavy", CPU: 0.010, Sleep: x.crawlers}}))
 		}, "human"))
 	}
+	all = append(all, strangersPolls()...)
 	for i := range all { // workers run out, not CPUs
 		all[i].Waiting = 0
+	}
+	return all
+}
+
+// strangersPolls are those of one client that nobody knows, which hold all that strangers may, and
+// newcomers of a small site whose pages are dear: nobody knows what these cost, either.
+func strangersPolls() (all []Scenario) {
+	for _, cost := range []float64{0.8, 1.5} {
+		page := []Page{{Path: "/page", CPU: cost}}
+		all = append(all, siege(fmt.Sprintf("polls120s-8conn-pages%gms", 1000*cost), site{cookies: true}, func() []*Client {
+			polls := dearPages(8, "/poll", 0.001)
+			polls[0].Pages[0].Sleep = 120
+			return join(asking(thinking(people(1)), page), newcomers(30, Attack+20, Attack+170, page), polls)
+		}, "new", "human"))
 	}
 	return all
 }

@@ -18,7 +18,7 @@ const (
 // another reason is news.
 func scatters(why string) bool {
 	switch why {
-	case floods, crowded, dozens, few, bystander, inside:
+	case first30s, floods, crowded, dozens, few, bystander, inside:
 		return true
 	}
 	return false
