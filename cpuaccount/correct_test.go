@@ -217,7 +217,7 @@ func TestNewcomersAreNotCorrected(t *testing.T) {
 	m.now += 0.3
 	comes := m.begin(1)
 	m.now += 0.2
-	m.meter.Correct(at(m.now), since, 0.1, slices.Values(m.spans))
+	m.meter.Correct(at(m.now), since, 0.02, slices.Values(m.spans))
 	if stays.Computes() || !comes.Computes() {
 		t.Errorf("who was there all the time computes: %t, who came since: %t; want only the latter", stays.Computes(), comes.Computes())
 	}

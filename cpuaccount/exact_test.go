@@ -221,13 +221,20 @@ func TestTheStalestMakesRoom(t *testing.T) {
 	}
 }
 
-// TestHalfComputes: from half of its time on a request counts as one that computes.
+// TestHalfComputes: from half of its time on a request counts as one that computes; from less if that is estimated.
 func TestHalfComputes(t *testing.T) {
 	m, s := NewMeter(Corrected, 2, 0), new(Span)
 	m.Begin(at(0), s)
-	for weight, want := range map[float64]bool{half: true, half - 0.01: false} {
+	for weight, want := range map[float64]bool{guessedHalf: true, guessedHalf - 0.01: false} {
 		if s.Assume(weight); s.Computes() != want {
 			t.Errorf("in %g of its time: %t", weight, !want)
+		}
+	}
+	for used, want := range map[float64]bool{half: true, half - 0.01: false} {
+		s := new(Span)
+		NewMeter(Process, 2, 0).Begin(at(0), s)
+		if s.Measured(at(1), Reading{CPU: sec(used)}); s.Computes() != want {
+			t.Errorf("for %g of a second: %t", used, !want)
 		}
 	}
 }

@@ -120,7 +120,11 @@ func (s *Span) Stay() time.Duration {
 func (s *Span) Computes() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.weight >= half && s.pauses == 0
+	from := guessedHalf
+	if s.isExact {
+		from = half
+	}
+	return s.weight >= from && s.pauses == 0
 }
 
 // Yield says with what force the request competes for the CPUs from now on, beside one whose process
@@ -137,8 +141,13 @@ func (s *Span) Yield(force float64) {
 	s.reweighLocked(was)
 }
 
-// half is the part of its time from which on a request counts as one that computes.
+// half is the part of its time from which on a request counts as one that computes, where it is known
+// when its worker was ready to.
 const half = 0.5
+
+// guessedHalf is the same where that is estimated: of CPUs that are short each gets a part, and twenty
+// pages that wait for a database half of their time would pass for twenty that hardly compute.
+const guessedHalf = 1. / 8
 
 // costLocked is the dearer of the CPU time and of the part of the workers that
 // was held.

@@ -166,7 +166,7 @@ func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 		more += max(0, 1-longPart/g.ranking.cpus)
 	}
 	one := min(0.5, 1/g.ranking.cpus)
-	if long := v.load.aheadUpTo(t.level.rung() + 1); float64(long)+one <= g.ranking.cpus-g.within.rate(at)+more {
+	if long := upTo(&v.load.ahead, passRung+1, t.level.rung()+1); float64(long)+one <= g.ranking.cpus-g.within.rate(at)+more {
 		return true
 	}
 	// What other sites used does not count against what is its own site's.

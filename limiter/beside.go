@@ -48,7 +48,7 @@ func (g *gate) viewOf(open bool) view {
 
 // part is how many requests the share makes of some that go as they come.
 func (v *view) part(beside, most int) int {
-	return int(min(float64(beside)*v.ratio+half, float64(most)))
+	return int(min(float64(beside)*v.ratio+0.5, float64(most)))
 }
 
 // room is how many workers of some there are beside so many requests that go as they come.

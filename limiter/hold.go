@@ -18,7 +18,7 @@ import (
 
 const (
 	// waitsFrom is how long a request likely holds its worker without computing,
-	// in seconds, to count as one that waits, as long as that is most of its time.
+	// in seconds, to count as one that waits, if that is waitsPart of its time.
 	waitsFrom = 1.0
 	// keptOf16 of 16 workers are kept for short requests.
 	keptOf16 = 5
@@ -228,11 +228,11 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 }
 
 // mayCompute tells whether a stranger's request that would compute may go though strangers hold their
-// part of the workers, and so many more: its client holds none, and a CPU is left. What may be
+// part of the workers, and so many more: its client holds none, and a CPU is left by what is not much longer. What may be
 // dear, and may only wait, goes by itself, and as many of it stay as there are CPUs: else nobody would
 // learn what a page costs that only strangers ask for.
 func (g *gate) mayCompute(v *view, t *Ticket, beyond int) bool {
-	n, long := g.limits.least, from(&v.load.computing, lightRung+1)
+	n, long := g.limits.least, upTo(&v.load.computing, lightRung+1, t.level.rung()+1)
 	return t.holdsNone() && long < n && (t.sure || t.level != fresh && long == 0 && beyond < n)
 }
 

@@ -101,14 +101,15 @@ func (g *gate) levelOf(t *Ticket) level {
 		return fresh
 	case !t.sure:
 		return level(max(unknownRung, rungOf(t.guess), rungOf(t.running)))
-	case t.likelyIdle >= waitsFrom && t.likelyIdle >= half*(t.likelyIdle+t.guess):
+	case t.likelyIdle >= waitsFrom && t.likelyIdle >= waitsPart*(t.likelyIdle+t.guess):
 		return waitsAt(rungOf(max(t.guess, held)))
 	}
 	return level(rungOf(t.guess))
 }
 
-// half of its time without computing, and a request counts as one that waits.
-const half = 0.5
+// waitsPart is the part of its time without computing from which on a request counts as one that waits:
+// a page that computes for a second and waits as long fills a CPU with one more beside it.
+const waitsPart = 7. / 8
 
 // load counts the requests at the backend.
 type load struct {
@@ -156,10 +157,10 @@ func (l *load) compute(t *Ticket, n int) {
 	}
 }
 
-// aheadUpTo is how many long ones up to rung r compute of clients that are ahead of their share.
-func (l *load) aheadUpTo(r rung) (n int) {
-	for _, x := range l.ahead[passRung+1 : min(r+1, rungs)] {
-		n += x
+// upTo sums up the rungs from one to another, which may be beyond the last.
+func upTo(counts *[rungs]int, r, last rung) (n int) {
+	for ; r <= min(last, rungs-1); r++ {
+		n += counts[r]
 	}
 	return n
 }

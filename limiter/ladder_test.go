@@ -87,8 +87,8 @@ func TestLevelOf(t *testing.T) {
 		{guess: 0.02, idle: 0.9, sure: true, want: 0}, // it does not wait for long
 		{guess: 0.02, idle: 1, sure: true, want: waitsAt(2)},
 		{guess: 0.02, idle: 10, sure: true, want: waitsAt(3)},
-		{guess: 1, idle: 1, sure: true, want: waitsAt(3)},
-		{guess: 1.1, idle: 1, sure: true, want: 3}, // most of the time it computes
+		{guess: 1, idle: 7, sure: true, want: waitsAt(3)},
+		{guess: 1.1, idle: 7, sure: true, want: 3}, // eight of the like fill a CPU
 		{guess: 3, idle: 60, sure: true, want: waitsAt(5)},
 	} {
 		x := &Ticket{guess: c.guess, likelyIdle: c.idle, running: c.running, sure: c.sure}

@@ -45,6 +45,8 @@ func barsOfCosts() []bar {
 		{"exports60s-3conn-pages600ms", "human", 0, 1950, 0},
 		{"exports60s-20conn-pages600ms", "new", 0, 2000, 0},
 		{"exports60s-3conn-pages1000ms", "new", 0, 3400, 0},
+		{"exports60s-3conn-pages100ms-1cpu", "new", 98, 450, 0},
+		{"exports60s-20conn-pages300ms-1cpu", "new", 0, 1600, 0},
 		// Pages that are neither light nor heavy, beside a crawler's.
 		{"plain-people120ms-crawl2s", "human", 100, 290, 0},
 		{"plain-people150ms-crawl2s", "human", 100, 378, 0},
@@ -59,6 +61,8 @@ func barsOfCosts() []bar {
 		{"pollcrawl-20", "poll", 0, 0, 29},
 		{"polls120s-8conn-pages800ms", "new", 0, 1150, 0},
 		{"polls120s-8conn-pages1500ms", "new", 0, 2300, 0},
+		{"halves-20conn-2.5s-pages20ms", "new", 100, 270, 0},
+		{"halves-20conn-2.5s-pages20ms", "human", 100, 280, 0},
 		{"dbcrawl-20-300ms-30c-2s", "human", 99, 713, 0},
 	}
 }

@@ -31,13 +31,18 @@ func besideExports() (all []Scenario) {
 	for _, x := range []struct {
 		page, job float64
 		parallel  int
+		machine   string
 	}{
-		{0.3, 60, 3}, {0.3, 60, 20}, {0.6, 30, 3}, {0.6, 60, 3}, {0.6, 60, 20}, {1, 60, 3}, {2, 60, 3},
+		{0.3, 60, 3, ""}, {0.3, 60, 20, ""}, {0.6, 30, 3, ""}, {0.6, 60, 3, ""}, {0.6, 60, 20, ""}, {1, 60, 3, ""}, {2, 60, 3, ""},
+		{0.1, 60, 3, "-1cpu"}, {0.3, 60, 20, "-1cpu"},
 	} {
 		page := []Page{{Path: "/page", CPU: x.page}}
-		s := siege(fmt.Sprintf("exports%gs-%dconn-pages%gms", x.job, x.parallel, 1000*x.page), site{}, func() []*Client {
+		s := siege(fmt.Sprintf("exports%gs-%dconn-pages%gms%s", x.job, x.parallel, 1000*x.page, x.machine), site{}, func() []*Client {
 			return join(asking(thinking(people(2)), page), newcomers(40, Attack+20, Attack+170, page), dearPages(x.parallel, "/export", x.job))
 		}, "new", "human")
+		if x.machine != "" {
+			s.CPUs, s.Workers = 1, 8
+		}
 		all = append(all, s)
 	}
 	return all

@@ -32,9 +32,25 @@ func morePolls() (all []Scenario) {
 			return join(waitingPages(20, x.sleep), asking(lone(30), []Page{{Path: "/heavy", CPU: 0.010, Sleep: x.crawlers}}))
 		}, "human"))
 	}
-	all = append(all, strangersPolls()...)
+	all = append(append(all, strangersPolls()...), halves()...)
 	for i := range all { // workers run out, not CPUs
 		all[i].Waiting = 0
+	}
+	return all
+}
+
+// halves are pages that compute half of their time and wait for a database in the other, of a crawler,
+// where workers are no limit.
+func halves() (all []Scenario) {
+	for _, cost := range []float64{0.02, 0.1} {
+		page := []Page{{Path: "/page", CPU: cost}}
+		s := siege(fmt.Sprintf("halves-20conn-2.5s-pages%gms", 1000*cost), site{cookies: true}, func() []*Client {
+			crawler := dearPages(20, "/report", 2.5)
+			crawler[0].Pages[0].Sleep = 2.5
+			return join(asking(thinking(people(15)), page), newcomers(100, Attack+20, Attack+170, page), crawler)
+		}, "new", "human")
+		s.Workers = 150
+		all = append(all, s)
 	}
 	return all
 }
