@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"tempomat/cpuaccount/process"
 )
 
 // onConn is a request on a connection that this process has accepted, as if it served one at a time.
@@ -90,6 +92,33 @@ func TestGoneOnIsNotSeveral(t *testing.T) {
 	all = append(all, other)
 	if tr.Look(at(0.4), all); all[0].Is != Gone || all[1].Is != Lost || all[2].Is != Lost || !w.many {
 		t.Errorf("both at once: %+v, many: %t", all, w.many)
+	}
+}
+
+// TestThreadsOfAMoment: a process that has threads is not measured while it has. That is no word on the next request:
+// else a client that asks for a page which starts one would spoil the workers, one by one, for good.
+func TestThreadsOfAMoment(t *testing.T) {
+	tr, l, w := served(t)
+	r, _ := onConn(t, tr, l, w)
+	c, s := r.Work.conn, r.Work.seat
+	s.worker, s.held, s.used = nil, at(0), at(0)
+	w.used = at(0)
+	tr.workers[w.id], tr.seats[c] = w, s
+	all := []Running{{Conn: c, Began: at(0)}} // at this process, which has threads
+	if tr.Look(at(0.1), all); all[0].Is != Unknown || s.worker != w || w.many {
+		t.Errorf("with threads: %+v, its worker %+v", all[0], s.worker)
+	}
+	s.PID = child(t).Process.Pid
+	h, _, err := tr.opened.look(at(0.1), s.PID, (*process.Handle).Usage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tr.opened.close)
+	s.worker = &worker{id: h.ID(), used: at(0), counted: at(0), pause: time.Hour}
+	s.worker.open.Store(h)
+	tr.workers[h.ID()] = s.worker
+	if tr.Look(at(0.2), all); all[0].Is != Read || all[0].Work.ID() != h.ID() {
+		t.Errorf("with none: %+v", all[0])
 	}
 }
 

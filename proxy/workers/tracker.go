@@ -226,8 +226,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 		return
 	}
 	if u.Threads > 1 {
-		s.worker.many = true
-		return
+		return // for now: a page that has a thread for a moment, to ask for a name, is not to spoil the worker for others
 	}
 	since := r.Began
 	if r.Accepted.After(since) {
