@@ -117,10 +117,7 @@ func (h *Handler) look(now time.Time, t *workers.Tracker) (computes bool) {
 	h.running.Each(func(x *exchange) {
 		if i, ok := b.index[x]; ok && x.forwarded.Equal(b.all[i].Began) && !x.lingers {
 			x.takeReading(now, &b.all[i])
-			if r := &b.all[i]; r.Is == workers.Read && r.Work != nil { // nil: nobody has accepted it yet
-				h.priorities.consider(now, x, r.Work.ID(), r.Reading.CPU)
-				x.billed.computes = r.Reading.CPU+r.Reading.Queued >= now.Sub(x.forwarded)/computing
-			}
+			h.priorities.follow(now, x, &b.all[i])
 		}
 		switch {
 		case !x.isMeasured(now):
@@ -170,7 +167,7 @@ func (b *bill) collect(h *Handler, now time.Time) {
 func (x *exchange) takeReading(now time.Time, r *workers.Running) {
 	x.billed.work, x.billed.accepted = r.Work, r.Accepted
 	switch r.Is {
-	case workers.Read:
+	case workers.Read, workers.Gone:
 		x.Measured(now, r.Reading)
 		if r.Work == nil { // it waits to be accepted
 			x.billed.again = now.Add(min(mostUnserved, now.Sub(x.forwarded)/8))

@@ -7,6 +7,7 @@ import (
 
 	"tempomat/cpuaccount/process"
 	"tempomat/proxy/priority"
+	"tempomat/proxy/workers"
 )
 
 // Stepper lowers priorities of processes and puts them back: priority.Keeper.
@@ -50,6 +51,9 @@ type wish struct {
 	of process.ID
 }
 
+// isBack tells whether the process is to be as it was, also as another one serves the request now.
+func (w *wish) isBack() bool { return w.to == 0 || w.id != (process.ID{}) && w.id != w.of }
+
 // SetStepper has the processes of requests that compute for long step down from now on; with
 // nil, they do not. The one before is not used any more by requests that come; the caller
 // closes it. failed is told, once, that it may not change priorities: then it is given up.
@@ -86,6 +90,29 @@ func (p *priorities) isDue(now time.Time, x *exchange) (due bool, at time.Durati
 func (x *exchange) stepsAtOnce() bool {
 	f := x.Foreseen()
 	return f >= leastBilled && x.Step(f) > 0 && x.handler.priorities.inForce() != nil
+}
+
+// follow notes what is to become of the priority of a request's process by what was read of it.
+func (p *priorities) follow(now time.Time, x *exchange, r *workers.Running) {
+	switch {
+	case r.Work == nil: // nobody has accepted it yet
+	case r.Is == workers.Read:
+		p.consider(now, x, r.Work.ID(), r.Reading.CPU)
+		x.billed.computes = r.Reading.CPU+r.Reading.Queued >= now.Sub(x.forwarded)/computing
+	case r.Is == workers.Gone, r.Is == workers.Lost: // whom it serves now is not to wait for this one's sake
+		p.release(x)
+		x.billed.computes = false
+	}
+}
+
+// release notes that the process of a request is to be as it was.
+func (p *priorities) release(x *exchange) {
+	if x.lowered == nil {
+		return
+	}
+	p.wishes = append(p.wishes, wish{lowered: x.lowered})
+	x.lowered = nil
+	x.Yield(priority.Weight(0))
 }
 
 // consider notes that the process of a request should step down, if it should, by what it
@@ -138,9 +165,7 @@ func (p *priorities) counts(now time.Time, x *exchange, used time.Duration) time
 		quiet := x.Step(used-x.stepFrom) == 0
 		x.stepSince, x.stepFrom = now, used
 		if quiet && x.lowered != nil && x.lowered.step > 0 {
-			p.wishes = append(p.wishes, wish{lowered: x.lowered})
-			x.lowered = nil
-			x.Yield(priority.Weight(0))
+			p.release(x)
 		}
 	}
 	return max(0, used-x.stepFrom)
@@ -156,12 +181,17 @@ func (h *Handler) tellPreempts(known, unknown int) {
 	}
 }
 
-// apply does what was noted. A request that has ended meanwhile changes nothing.
+// apply does what was noted. A request that has ended meanwhile changes nothing. First all are put back
+// that are to be: what one request leaves another one may have.
 func (p *priorities) apply() {
 	for _, w := range p.wishes {
-		if w.to == 0 || w.id != (process.ID{}) && w.id != w.of { // another one serves it now
+		if w.isBack() {
 			w.by.End(&w.Hold)
 			w.gaveUp = true
+		}
+	}
+	for _, w := range p.wishes {
+		if w.gaveUp {
 			continue
 		}
 		err := w.by.Step(&w.Hold, w.of, w.to)

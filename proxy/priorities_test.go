@@ -313,6 +313,52 @@ func TestWhoSteppedDownLeavesTheCPU(t *testing.T) {
 	}
 }
 
+// TestStepsBackAsItsProcessGoesOn: the process of a request whose answer is read slowly serves another one already,
+// or several at once. It is put back then, not as the answer has been read.
+func TestStepsBackAsItsProcessGoesOn(t *testing.T) {
+	for name, is := range map[string]workers.State{"another": workers.Gone, "several": workers.Lost} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var s stepper
+				r := startVirtual(t, http.HandlerFunc(site), fairly)
+				r.handler.SetStepper(&s, noFailure(t))
+				var all sync.WaitGroup
+				all.Go(func() { r.do(r.client, request(t, nil, "GET /heavy")) })
+				time.Sleep(200 * time.Millisecond)
+				p := &r.handler.priorities
+				r.handler.running.Each(func(x *exchange) {
+					p.consider(time.Now(), x, process.ID{PID: 7, Start: 1}, 30*time.Millisecond)
+				})
+				p.apply()
+				r.handler.running.Each(func(x *exchange) {
+					p.follow(time.Now(), x, &workers.Running{Work: &workers.Work{}, Is: is})
+				})
+				p.apply()
+				if got, want := s.seen(), []int{1, 0}; !slices.Equal(got, want) {
+					t.Errorf("as it goes on: %v, want %v", got, want)
+				}
+				all.Wait()
+				if got := s.seen(); len(got) != 2 {
+					t.Errorf("at its end: %v", got)
+				}
+			})
+		})
+	}
+}
+
+// TestPutsBackFirst: a process that one request leaves and the next one has is put back before it steps down for the
+// next one: the other way round that would be refused.
+func TestPutsBackFirst(t *testing.T) {
+	var s stepper
+	var next, before lowered
+	next.by, before.by = &stepping{Stepper: &s}, &stepping{Stepper: &s}
+	p := priorities{wishes: []wish{{&next, 2, process.ID{PID: 7}}, {lowered: &before}}}
+	p.apply()
+	if got, want := s.seen(), []int{0, 2}; !slices.Equal(got, want) || next.gaveUp {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // TestStepOrphan puts a process back when the backend is done whose client has left.
 func TestStepOrphan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

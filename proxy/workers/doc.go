@@ -12,6 +12,7 @@
 //	database.go  what a database uses, for those who wait for it
 //	askers.go    which processes do
 //	share.go     what of that each of them pays for
+//	gone.go      whose process serves others already
 //	tracker.go   all of it, for the requests that run
 //
 // # Found

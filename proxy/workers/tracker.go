@@ -37,6 +37,7 @@ const (
 	Read                 // there is a Reading
 	Same                 // nothing is newer than the last one
 	Lost                 // it was known, and is not any more
+	Gone                 // its process has gone on to others; the Reading is the last one
 )
 
 // Tracker finds out what requests use. One goroutine calls Look; Run runs beside it.
@@ -114,16 +115,12 @@ func (t *Tracker) Close() {
 // only.
 func (t *Tracker) Look(now time.Time, all []Running) {
 	t.sweep(now)
-	at := make(map[*worker]int, len(all))
 	for i := range all {
-		r := &all[i]
-		if r.Work == nil {
-			t.find(now, r)
-		}
-		if r.Work != nil && r.Work.claim == nil {
-			at[r.Work.worker]++
+		if all[i].Work == nil {
+			t.find(now, &all[i])
 		}
 	}
+	at := t.crowd(all)
 	counts := t.data != nil && now.Sub(t.counted) >= readEvery && len(t.data.pids(now)) > 0
 	for i := range all {
 		r := &all[i]
@@ -146,6 +143,9 @@ func (t *Tracker) judge(now time.Time, r *Running, running int) {
 	w := r.Work
 	if w.claim != nil && !w.claim.serves() {
 		w.void.Store(true)
+	}
+	if w.gone.Load() {
+		return
 	}
 	if running > 1 || w.claim == nil && t.isMany(now, w.worker, w.worker.pause) {
 		w.worker.many = true
@@ -181,11 +181,17 @@ func (t *Tracker) read(now time.Time, r *Running, counts bool) State {
 	switch {
 	case w.void.Load():
 		return Lost
+	case w.gone.Load():
+		r.Reading = w.lastReading()
+		return Gone
 	case now.Equal(w.read): // it was found now
 		r.Reading = w.reading
 		return Read
 	case !counts && now.Sub(w.read) < readEvery && !(r.Due && w.mayHaveUsed(r.StepAt)):
 		return Same
+	case t.goesOn(r):
+		r.Reading = w.lastReading()
+		return Gone
 	}
 	var ok bool
 	if r.Reading, ok = w.Read(); !ok {
@@ -220,8 +226,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 		return
 	}
 	if u.Threads > 1 {
-		s.worker.many = true
-		return
+		return // for now: a page that has a thread for a moment, to ask for a name, is not to spoil the worker for others
 	}
 	since := r.Began
 	if r.Accepted.After(since) {
@@ -230,7 +235,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 	s.worker.pay(s.newlyEstimated(r.Estimated))
 	base, newest := s.worker.before(u, now.Sub(since), min(r.Estimate, now.Sub(since)))
 	r.Work = t.begin(s.worker, r, base, nil)
-	r.Work.seat, r.Work.read, r.Work.newest = s, now, newest
+	r.Work.seat, r.Work.conn, r.Work.read, r.Work.newest = s, r.Conn, now, newest
 	r.Work.take(u)
 }
 

@@ -2,6 +2,7 @@ package workers
 
 import (
 	"errors"
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -95,8 +96,10 @@ type Work struct {
 	newest int    // the process of all that was the newest one at base; 0: it is not known
 	claim  *claim // nil: it was found
 	void   atomic.Bool
+	gone   atomic.Bool // the process has gone on to others
 
 	seat *seat     // where it was found
+	conn net.Conn  // that ends there
 	read time.Time // that the last Reading is of, for the Tracker
 
 	mu       sync.Mutex // guards the following
@@ -144,17 +147,25 @@ func (w *Work) mayHaveUsed(d time.Duration) bool {
 
 // End is the last Read. It is on a request's path.
 func (w *Work) End(now time.Time) (r cpuaccount.Reading, ok bool) {
+	if w.gone.Load() {
+		return w.lastReading(), !w.void.Load()
+	}
 	newest := w.births.Last()
 	if r, ok = w.readBy(since(w.newest, newest)); !ok {
 		return r, false
 	}
-	w.worker.end(process.Usage{CPU: w.base.CPU + r.CPU, Queued: w.base.Queued + r.Queued}, newest)
+	w.worker.end(w.at(r), newest)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if waited := w.newlyBlockedLocked(now); w.asks {
 		w.reading.Database += w.database.pay(waited)
 	}
 	return w.reading, true
+}
+
+// at is what the process had used at a Reading.
+func (w *Work) at(r cpuaccount.Reading) process.Usage {
+	return process.Usage{CPU: w.base.CPU + r.CPU, Queued: w.base.Queued + r.Queued}
 }
 
 // newlyBlockedLocked is for how long it waited, for whatever it was, since this was asked last.
