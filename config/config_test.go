@@ -164,6 +164,13 @@ func TestChanged(t *testing.T) {
 			[]Change{{Key: "limits", Old: "", New: "a: class slash32, size 5, factors.trusted 0"}}},
 		{"exempt", "exempt: [{path: /a}]", "exempt: [{path: /a, cidr: 10.0.0.0/8}]",
 			[]Change{{Key: "exempt", Old: "/a", New: "/a from 10.0.0.0/8"}}},
+		{"all that a site has", "sites: {a: {hosts: [a.example]}}",
+			"sites: {a: {hosts: [a.example], mode: observe, shadow: true, exempt: [{path: /pay}, {path: /ping}]}, others: {share: 2}}",
+			[]Change{{Key: "sites", Old: "a: a.example, share 1", New: "a: a.example, share 1, mode observe, shadow, exempt (/pay, /ping); others: share 2"}}},
+		{"all that a domain has", smockronWith("maxDelay: 5s"), smockronWith("maxDelay: 2s, identifier: address, status: 503"), []Change{{
+			Key: "coordination.smockron.domains", Old: "d (requests of slash32)",
+			New: "d (requests of slash32, maxDelay 2s, identifier address, status 503)", NeedsRestart: true,
+		}}},
 		{"class's key", "", "classes: {slash24: {share: 0.3, cap: true}}", []Change{
 			{Key: "classes.slash24.share", Old: "0.25", New: "0.3"},
 			{Key: "classes.slash24.cap", Old: "false", New: "true"},
@@ -183,6 +190,11 @@ func TestChanged(t *testing.T) {
 			}
 		})
 	}
+}
+
+// smockronWith is a configuration with a domain that has more keys.
+func smockronWith(more string) string {
+	return "coordination: {kind: smockron, smockron: {master: a, domains: [{domain: d, class: slash32, charge: requests, " + more + "}]}}"
 }
 
 // Every field of Config is reached by some key: changing any leaf of the struct
