@@ -34,6 +34,8 @@ func TestKernelReply(t *testing.T) {
 		"nothing was seen yet":            {cpuaccount.Sums{}, true, nil, nil, true, nil},
 		"workers tell, as none are found": {known, true, workers.ErrRight, nil, true, nil},
 		"no right to see":                 {cpuaccount.Sums{}, true, workers.ErrRight, nil, false, []string{"costs exact-bill.conf"}},
+		"the socket cannot be":            {cpuaccount.Sums{}, true, fmt.Errorf("%w: %w", errDeaf, fs.ErrNotExist), nil, false, []string{"costs directory"}},
+		"nobody tells":                    {cpuaccount.Sums{}, true, fmt.Errorf("%w: %w", errUntold, workers.ErrRight), nil, false, []string{"costs TEMPOMAT_SOCKET"}},
 		"in another container":            {cpuaccount.Sums{}, true, workers.ErrHidden, nil, false, []string{"costs --pid"}},
 		"in another network":              {cpuaccount.Sums{}, true, workers.ErrElsewhere, nil, false, []string{"costs --pid"}},
 		"no right to raise":               {known, false, nil, forbidden, false, []string{"priority priority.conf"}},
@@ -80,7 +82,7 @@ func TestKernelReplyHasAllNumbers(t *testing.T) {
 
 // TestRemediesAreDescribed: the files that a remedy names are there.
 func TestRemediesAreDescribed(t *testing.T) {
-	for _, err := range []error{errNotWanted, errNobodySlowed, errNotMeasured, errNoRecord, errElsewhere, errors.ErrUnsupported, workers.ErrRight, workers.ErrHidden, workers.ErrElsewhere, fs.ErrPermission} {
+	for _, err := range []error{errNotWanted, errNobodySlowed, errNotMeasured, errNoRecord, errElsewhere, errDeaf, errUntold, errors.ErrUnsupported, workers.ErrRight, workers.ErrHidden, workers.ErrElsewhere, fs.ErrPermission} {
 		_, rest, _ := strings.Cut(remedy(err), "(docs/")
 		name, _, ok := strings.Cut(rest, ".md")
 		if _, missing := os.Stat(filepath.Join("..", "..", "docs", name+".md")); !ok || missing != nil {
