@@ -192,6 +192,26 @@ func TestChanged(t *testing.T) {
 	}
 }
 
+// TestReloaded: what waits for a restart is held against what the program began with.
+func TestReloaded(t *testing.T) {
+	begun := parse(t, "table: {size: 2048}")
+	other := parse(t, "{table: {size: 4096}, cpuCount: 2}")
+	size := Change{Key: "table.size", Old: "2048", New: "4096", NeedsRestart: true}
+	cpus := Change{Key: "cpuCount", Old: "0", New: "2"}
+	for name, c := range map[string]struct {
+		before, after *Config
+		want          []Change
+	}{
+		"something else":     {begun, other, []Change{cpus, size}},
+		"the same again":     {other, other, []Change{size}},
+		"what it began with": {other, begun, []Change{{Key: "cpuCount", Old: "2", New: "0"}}},
+	} {
+		if diff := cmp.Diff(c.want, Reloaded(Changed(c.before, c.after), Changed(begun, c.after))); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
+}
+
 // smockronWith is a configuration with a domain that has more keys.
 func smockronWith(more string) string {
 	return "coordination: {kind: smockron, smockron: {master: a, domains: [{domain: d, class: slash32, charge: requests, " + more + "}]}}"
