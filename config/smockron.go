@@ -118,7 +118,7 @@ func (v smockronDomains) Text() string {
 
 // text says all that differs from a plain domain: a reload logs what differs between two.
 func (x *SmockronDomain) text() string {
-	text := fmt.Sprintf("%s of %s", x.Charge, x.Class)
+	parts := []string{x.Charge + " of " + x.Class}
 	plain := newSmockronDomain()
 	before := smockronDomainSettings(&plain)
 	for i, s := range smockronDomainSettings(x) {
@@ -126,11 +126,11 @@ func (x *SmockronDomain) text() string {
 		case "domain", "class", "charge":
 		default:
 			if value := s.Value.Text(); value != before[i].Value.Text() {
-				text += ", " + s.Path + " " + value
+				parts = append(parts, s.Path+" "+value)
 			}
 		}
 	}
-	return x.Domain + " (" + text + ")"
+	return x.Domain + " (" + strings.Join(parts, ", ") + ")"
 }
 
 func (v smockronDomains) Spec() form.Spec {
