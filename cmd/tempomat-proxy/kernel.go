@@ -38,13 +38,22 @@ func kernelReply(costs cpuaccount.Sums, of time.Duration, p metrics.Priorities, 
 		bill = nil
 	}
 	if bill != nil {
-		k.Missing = append(k.Missing, missing("costs", bill))
+		k.Missing = append(k.Missing, missing(lackedFor(bill, n.Told), bill))
 	}
 	if steps != nil && !errors.Is(steps, bill) {
 		k.Missing = append(k.Missing, missing("priority", steps))
 	}
 	k.Steps = p.On && len(k.Missing) == 0
 	return k
+}
+
+// lackedFor is what is missing where the bill is: whose backend tells costs (cost.source: header)
+// lacks none of these, but nobody looks which process serves a request, which the steps need.
+func lackedFor(bill error, told uint64) string {
+	if told > 0 && errors.Is(bill, errNotMeasured) {
+		return "priority"
+	}
+	return "costs"
 }
 
 func missing(what string, err error) api.MissingRow {

@@ -43,6 +43,7 @@ func TestKernelReply(t *testing.T) {
 		"given up in between":             {known, false, nil, forbidden, false, []string{"priority SYS_NICE"}},
 		"another machine, told once":      {cpuaccount.Sums{}, false, errElsewhere, errElsewhere, false, []string{"costs localhost"}},
 		"another source, told once":       {cpuaccount.Sums{}, false, errNotMeasured, errNotMeasured, false, []string{"costs cost.source: auto"}},
+		"told by the backend":             {cpuaccount.Sums{Requests: cpuaccount.Requests{Told: 1}}, false, errNotMeasured, errNotMeasured, false, []string{"priority cost.source: auto"}},
 		"switched off":                    {known, false, nil, errNotWanted, false, []string{"priority gate.priority: auto"}},
 		"nobody is slowed":                {known, false, nil, errNobodySlowed, false, []string{"priority mode: fair"}},
 		"no state file":                   {known, false, nil, errNoRecord, false, []string{"priority state:"}},
