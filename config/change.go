@@ -1,12 +1,25 @@
 package config
 
-import "tempomat/config/form"
+import (
+	"slices"
+
+	"tempomat/config/form"
+)
 
 // Change is a key that differs between two configurations.
 type Change struct {
 	Key          string // dotted path
 	Old, New     string // as they would be written; "off" for a class that is not there
 	NeedsRestart bool   // the running proxy cannot take the new value over
+}
+
+// Reloaded are the changes that a reload makes: of those since the configuration before it what the
+// program can take over, and of those since its start what waits for a restart. A key that is
+// put back to what the program began with waits no more, and one that waits is named each time.
+func Reloaded(sinceBefore, sinceStart []Change) []Change {
+	waits := func(c Change) bool { return c.NeedsRestart }
+	taken := slices.DeleteFunc(slices.Clone(sinceBefore), waits)
+	return append(taken, slices.DeleteFunc(slices.Clone(sinceStart), func(c Change) bool { return !waits(c) })...)
 }
 
 // Changed lists the keys that differ, in the order of the manual.

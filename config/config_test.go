@@ -164,6 +164,13 @@ func TestChanged(t *testing.T) {
 			[]Change{{Key: "limits", Old: "", New: "a: class slash32, size 5, factors.trusted 0"}}},
 		{"exempt", "exempt: [{path: /a}]", "exempt: [{path: /a, cidr: 10.0.0.0/8}]",
 			[]Change{{Key: "exempt", Old: "/a", New: "/a from 10.0.0.0/8"}}},
+		{"all that a site has", "sites: {a: {hosts: [a.example]}}",
+			"sites: {a: {hosts: [a.example], mode: observe, shadow: true, exempt: [{path: /pay}, {path: /ping}]}, others: {share: 2}}",
+			[]Change{{Key: "sites", Old: "a: a.example, share 1", New: "a: a.example, share 1, mode observe, shadow, exempt (/pay, /ping); others: share 2"}}},
+		{"all that a domain has", smockronWith("maxDelay: 5s"), smockronWith("maxDelay: 2s, identifier: address, status: 503"), []Change{{
+			Key: "coordination.smockron.domains", Old: "d (requests of slash32)",
+			New: "d (requests of slash32, maxDelay 2s, identifier address, status 503)", NeedsRestart: true,
+		}}},
 		{"class's key", "", "classes: {slash24: {share: 0.3, cap: true}}", []Change{
 			{Key: "classes.slash24.share", Old: "0.25", New: "0.3"},
 			{Key: "classes.slash24.cap", Old: "false", New: "true"},
@@ -183,6 +190,31 @@ func TestChanged(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReloaded: what waits for a restart is held against what the program began with.
+func TestReloaded(t *testing.T) {
+	begun := parse(t, "table: {size: 2048}")
+	other := parse(t, "{table: {size: 4096}, cpuCount: 2}")
+	size := Change{Key: "table.size", Old: "2048", New: "4096", NeedsRestart: true}
+	cpus := Change{Key: "cpuCount", Old: "0", New: "2"}
+	for name, c := range map[string]struct {
+		before, after *Config
+		want          []Change
+	}{
+		"something else":     {begun, other, []Change{cpus, size}},
+		"the same again":     {other, other, []Change{size}},
+		"what it began with": {other, begun, []Change{{Key: "cpuCount", Old: "2", New: "0"}}},
+	} {
+		if diff := cmp.Diff(c.want, Reloaded(Changed(c.before, c.after), Changed(begun, c.after))); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
+}
+
+// smockronWith is a configuration with a domain that has more keys.
+func smockronWith(more string) string {
+	return "coordination: {kind: smockron, smockron: {master: a, domains: [{domain: d, class: slash32, charge: requests, " + more + "}]}}"
 }
 
 // Every field of Config is reached by some key: changing any leaf of the struct

@@ -73,12 +73,27 @@ type siteMap struct{ p *Sites }
 func (v siteMap) Text() string {
 	var texts []string
 	for _, s := range v.p.Named {
-		texts = append(texts, s.Name+": "+strings.Join(s.Hosts, " ")+", share "+form.FormatNumber(s.Share))
+		texts = append(texts, s.Name+": "+s.text())
 	}
 	if v.p.Others != 1 {
 		texts = append(texts, otherSites+": share "+form.FormatNumber(v.p.Others))
 	}
 	return strings.Join(texts, "; ")
+}
+
+// text says all that is set for a site: a reload logs what differs between two of them.
+func (s *Site) text() string {
+	text := strings.Join(s.Hosts, " ") + ", share " + form.FormatNumber(s.Share)
+	if s.Mode != "" {
+		text += ", mode " + s.Mode
+	}
+	if s.Shadow {
+		text += ", shadow"
+	}
+	if len(s.Exempt) > 0 {
+		text += ", exempt (" + exemptions{&s.Exempt}.Text() + ")"
+	}
+	return text
 }
 
 func (v siteMap) Spec() form.Spec {

@@ -111,9 +111,26 @@ type smockronDomains struct{ p *[]SmockronDomain }
 func (v smockronDomains) Text() string {
 	var all []string
 	for _, x := range *v.p {
-		all = append(all, fmt.Sprintf("%s (%s of %s)", x.Domain, x.Charge, x.Class))
+		all = append(all, x.text())
 	}
 	return strings.Join(all, ", ")
+}
+
+// text says all that differs from a plain domain: a reload logs what differs between two.
+func (x *SmockronDomain) text() string {
+	parts := []string{x.Charge + " of " + x.Class}
+	plain := newSmockronDomain()
+	before := smockronDomainSettings(&plain)
+	for i, s := range smockronDomainSettings(x) {
+		switch s.Path {
+		case "domain", "class", "charge":
+		default:
+			if value := s.Value.Text(); value != before[i].Value.Text() {
+				parts = append(parts, s.Path+" "+value)
+			}
+		}
+	}
+	return x.Domain + " (" + strings.Join(parts, ", ") + ")"
 }
 
 func (v smockronDomains) Spec() form.Spec {

@@ -57,7 +57,7 @@ func knownFrom(source string) string {
 	case "database":
 		return "of a database"
 	case "header":
-		return "told by the backend"
+		return "by Tempomat-Cost"
 	case "estimate":
 		return "estimated by time"
 	default:

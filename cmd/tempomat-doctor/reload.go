@@ -1,10 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/proxy/admin/api"
 )
 
 // reload has the proxy read its configuration again.
@@ -13,15 +19,22 @@ func (d *doctor) reload() *cobra.Command {
 		Use:   "reload",
 		Short: "Have the proxy read its configuration again, and say what is wrong with it",
 		Long: `Have the proxy read its configuration again. If something is wrong with it, that is
-printed, all stays as it was, and the exit status is 1. Of a master with its --socket.`,
+printed, all stays as it was, and the exit status is 1. What only a restart can put in force
+is named. Of a master with its --socket.`,
 		Example: `  tempomat-doctor check /etc/tempomat/tempomat.yaml && tempomat-doctor reload
   tempomat-doctor reload --socket /run/tempomat-master/admin.sock`,
 		Args: takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if _, err := d.client().fetch(c.Context(), http.MethodPost, "/v1/reload", nil); err != nil {
+			body, err := d.client().fetch(c.Context(), http.MethodPost, "/v1/reload", nil)
+			if err != nil {
 				return fmt.Errorf("not reloaded:\n%w", err)
 			}
-			_, err := fmt.Fprintln(d.stdout, "reloaded")
+			text := "reloaded\n"
+			var reply api.ReloadReply
+			if json.Unmarshal(body, &reply) == nil && len(reply.Restart) > 0 { // an older one tells nothing
+				text += "waits for a restart: " + harmless.Text(strings.Join(reply.Restart, ", ")) + "\n"
+			}
+			_, err = io.WriteString(d.stdout, text)
 			return err
 		},
 	}

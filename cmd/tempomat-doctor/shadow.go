@@ -72,7 +72,7 @@ func printShadow(w io.Writer, r *api.ShadowReply, ask shadowed, width int) error
 	if r.Until > 0 {
 		fmt.Fprintf(&out, "Requests that came until %s UTC are reckoned with.\n", atUTC(r.Until).Format("Mon 2006-01-02 15:04:05"))
 	}
-	if len(r.Modes) == 0 {
+	if len(r.Modes) == 0 || r.Mode != "" && r.Until == 0 { // those of earlier days are not of what is in shadow now
 		fmt.Fprintf(&out, "No request is yet: it is told of them as much as %s later.\n", figures.Duration(r.Window))
 	}
 	for i := range r.Modes {

@@ -54,6 +54,18 @@ func TestShadow(t *testing.T) {
 }
 
 // TestShadowHasNothing: who has nothing in shadow learns how to put something there.
+// TestShadowOfEarlierDays: a report of what was in shadow before is not taken for one of what is.
+func TestShadowOfEarlierDays(t *testing.T) {
+	path := serveShadow(t, func(hours int) api.ShadowReply {
+		reply := wouldBe(hours)
+		reply.Until, reply.Window = 0, 60
+		return reply
+	})
+	if code, text, stderr := call(t, nil, "shadow", "--socket", path); code != 0 || !strings.Contains(text, "No request is yet: it is told of them as much as 60s later") {
+		t.Errorf("status %d: %s%s", code, text, stderr)
+	}
+}
+
 func TestShadowHasNothing(t *testing.T) {
 	none := func(int) api.ShadowReply {
 		return api.ShadowReply{Version: api.Version, Window: 60, Modes: []api.ShadowMode{}}

@@ -27,6 +27,7 @@ type server struct {
 
 	mu       sync.Mutex // guards the following: one reload at a time
 	config   *config.Master
+	begun    *config.Master // that of the start, which is in force where a change needs a restart
 	statsd   *statsd
 	reloads  uint64
 	rejected uint64
@@ -35,7 +36,7 @@ type server struct {
 // newServer makes the parts; it opens nothing.
 func newServer(c *config.Master, file string, log *zap.Logger, level zap.AtomicLevel) *server {
 	s := &server{
-		file: file, log: log, level: level, started: time.Now(), config: c,
+		file: file, log: log, level: level, started: time.Now(), config: c, begun: c,
 		master: master.New(settings(c)), ledger: newLedger(log.Named("accounting")),
 	}
 	s.statsd = &statsd{state: s.master.State, log: log}
@@ -115,7 +116,7 @@ func (s *server) reload() error {
 		daemon.LogRejected(s.log, err)
 		return err
 	}
-	daemon.LogChanges(s.log, config.ChangedMaster(s.config, c))
+	daemon.LogChanges(s.log, config.Reloaded(config.ChangedMaster(s.config, c), config.ChangedMaster(s.begun, c)))
 	s.master.Configure(settings(c))
 	s.apply(c)
 	s.config = c

@@ -38,6 +38,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready 
 		Share:     s.sharing.Reply,
 		Ready:     ready,
 		Reload:    s.reload,
+		Waiting:   s.loaded.keysWaiting,
 		Inside:    s.shown(),
 		Inspector: s.inspector,
 		Actor:     s.inspector,

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"sync"
@@ -26,25 +27,51 @@ type bills struct {
 
 	mu      sync.Mutex // guards the following
 	missing error      // why workers are not measured; nil: they are, or nobody knows yet
+	ear     error      // why none can tell: nobody asked them to, or the socket cannot be; nil: they can
 }
 
 // Why the CPU time of workers is not measured, beside what package workers tells.
 var (
 	errNotMeasured = errors.New("cost.source has nobody look which process serves a request")
 	errElsewhere   = errors.New("the backend is on another machine")
+	errDeaf        = errors.New("workers cannot tell by cost.socket")
+	errUntold      = errors.New("no worker tells by cost.socket")
+	errNoSocket    = errors.New("there is no cost.socket")
 )
 
-// lacks is why workers are not measured; nil: they are, as far as is known.
+// lacks is why workers are not measured; nil: they are, as far as is known. Who has set
+// cost.socket is to hear what is wrong with that, not that there is such a key.
 func (b *bills) lacks() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.missing
+	switch {
+	case b.missing == nil, errors.Is(b.ear, errNoSocket):
+		return b.missing
+	case b.ear != nil:
+		return fmt.Errorf("%w: %w", errDeaf, b.ear)
+	default:
+		return fmt.Errorf("%w, and none is found: %w", errUntold, b.missing)
+	}
 }
 
 func (b *bills) miss(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.missing = err
+}
+
+// hear notes whether workers can tell.
+func (b *bills) hear(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ear = err
+}
+
+// isDeaf tells whether the socket could not be opened. Its directory may be there by the next reload.
+func (b *bills) isDeaf() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ear != nil && !errors.Is(b.ear, errNoSocket)
 }
 
 // billKey is what a reload has to change for it to begin anew.
@@ -57,12 +84,13 @@ type billKey struct {
 // calls it, and end.
 func (b *bills) restart(c *config.Config) {
 	key := billKey{c.Backend.URL, c.Cost}
-	if key == b.key {
+	if key == b.key && !b.isDeaf() {
 		return
 	}
 	b.end()
 	b.key = key
 	b.miss(errNotMeasured)
+	b.hear(errNoSocket)
 	if policy.Meter(c.Cost.Source, 1).Measures() {
 		b.begin(c)
 	}
@@ -112,7 +140,7 @@ func (b *bills) listen(address string) *workers.Ear {
 		return nil
 	}
 	ear, err := workers.Listen(path)
-	if err != nil {
+	if b.hear(err); err != nil {
 		b.log.Warn("workers cannot tell which request they serve", zap.Error(err))
 		return nil
 	}

@@ -9,8 +9,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"tempomat/classify"
 	"tempomat/classify/mmdb"
 	"tempomat/cmd/internal/policy"
+	"tempomat/cmd/tempomat-proxy/internal/sharing"
 	"tempomat/config"
 )
 
@@ -20,7 +22,8 @@ import (
 func checkFiles(c *config.Config, now time.Time, out io.Writer) error {
 	_, err := readPages(c)
 	databases := mmdb.New(zap.NewNop())
-	_, other := policy.Databases(c, databases)
+	opened, other := policy.Databases(c, databases)
+	other = errors.Join(other, checkSecrets(c, opened))
 	e := newEncryption(zap.NewNop())
 	fatal, faults := e.read(c, now)
 	if fatal {
@@ -39,7 +42,20 @@ func checkFiles(c *config.Config, now time.Time, out io.Writer) error {
 	}
 	warnEach(out, "tls.certificates: ", faults)
 	warnEach(out, "", databases.Fault())
+	warnEach(out, "", sharing.CheckKeys(c))
+	_, fault := readToken(c.Admin.Token)
+	warnEach(out, "", fault)
 	return nil
+}
+
+// checkSecrets reads the files of secrets without which nothing starts: of exemptions, and Redis's.
+func checkSecrets(c *config.Config, databases map[string]classify.Database) error {
+	_, err := policy.Classifier(c, databases)
+	if len(c.Coordination.Redis.Addresses) > 0 {
+		_, redis := sharing.RedisOptions(c.Coordination.Redis)
+		err = errors.Join(err, redis)
+	}
+	return err
 }
 
 // warnEach prints a warning for each line of an error.

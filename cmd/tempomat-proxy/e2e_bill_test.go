@@ -85,6 +85,31 @@ func TestExactBill(t *testing.T) {
 	}
 }
 
+// TestSocketThatNobodyTellsBy: who has set cost.socket is told what is wrong with it, and a reload
+// opens it once its directory is there, though the configuration is the same.
+func TestSocketThatNobodyTellsBy(t *testing.T) {
+	directory := filepath.Join(tempDir(t), "later")
+	a := startApache(t)
+	s := startProxyWith(t, nil, withoutRights(t), a.url, "cost: {socket: \"unix:"+filepath.Join(directory, "w.sock")+"\"}\n")
+	web := newClient(t)
+	gateSays := func(what string) {
+		t.Helper()
+		testkit.Eventually(t, "the doctor says "+what, func() bool {
+			fetch(t, web, http.MethodGet, s.url+"/page.php?ms=30", nil, nil)
+			_, out, _ := s.doctor("gate")
+			return strings.Contains(out, what)
+		})
+	}
+	gateSays("workers cannot tell by cost.socket")
+	if err := os.Mkdir(directory, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, text := s.doctor("reload"); status != 0 {
+		t.Fatal(text)
+	}
+	gateSays("no worker tells by cost.socket, and none is found")
+}
+
 // telling is PHP's prepend file that tells at the socket.
 func telling(t *testing.T, socket string) string {
 	t.Helper()

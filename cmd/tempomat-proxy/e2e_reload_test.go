@@ -136,6 +136,17 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache, rel
 	if a := s.get("203.0.113.1", "/style.css"); a.StatusCode != http.StatusOK {
 		t.Errorf("the listener serves %s", a.Status)
 	}
+	const doctorSays = "waits for a restart: listen, table.size\n"
+	for range 2 { // they wait on, though the file is the same as at the reload before
+		if _, out, _ := s.doctor("reload"); !strings.Contains(out, doctorSays) {
+			t.Errorf("the doctor says %q, want %q", out, doctorSays)
+		}
+	}
+	from = s.stderr.len()
+	s.configure(t, backend.url, "cpuCount: 1\n")
+	if _, out, _ := s.doctor("reload"); strings.Contains(out, "waits") || s.stderr.count(from, waits) != 0 {
+		t.Errorf("what it began with waits for a restart: %q\n%s", out, s.stderr)
+	}
 }
 
 // TestReloadWhileHeld: a request that waits is let go under the new policy.

@@ -162,3 +162,25 @@ func TestRobotsWithoutDNS(t *testing.T) {
 		t.Errorf("charged by address:\n%s", got)
 	}
 }
+
+// TestRobotsThatNobodyAnswersFor: a resolver that is not there is in the log, and another one
+// is asked at once after a reload.
+func TestRobotsThatNobodyAnswersFor(t *testing.T) {
+	server, _ := nameServer(t)
+	backend := plain(t)
+	s := startProxy(t, backend, "robots: {resolver: \"127.0.0.1:"+freePort(t)+"\"}\n")
+	testkit.Eventually(t, "the log says that nobody answers", func() bool {
+		for i := range 3 {
+			s.asRobot(fmt.Sprint("66.249.66.", i+1), googlebotSays)
+		}
+		return strings.Count(s.stderr.String(), "nobody answers for the names of robots' addresses") == 1
+	})
+	s.configure(t, backend, fmt.Sprintf("robots: {resolver: %q}\n", server))
+	if status, _, text := s.doctor("reload"); status != 0 {
+		t.Fatal(text)
+	}
+	testkit.Eventually(t, "the true one is verified", func() bool {
+		s.asRobot("66.249.66.1", googlebotSays)
+		return strings.Contains(s.accounts("robot"), "googlebot") && strings.Contains(s.stderr.String(), "are answered again")
+	})
+}

@@ -38,13 +38,22 @@ func kernelReply(costs cpuaccount.Sums, of time.Duration, p metrics.Priorities, 
 		bill = nil
 	}
 	if bill != nil {
-		k.Missing = append(k.Missing, missing("costs", bill))
+		k.Missing = append(k.Missing, missing(lackedFor(bill, n.Told), bill))
 	}
 	if steps != nil && !errors.Is(steps, bill) {
 		k.Missing = append(k.Missing, missing("priority", steps))
 	}
 	k.Steps = p.On && len(k.Missing) == 0
 	return k
+}
+
+// lackedFor is what is missing where the bill is: whose backend tells costs (cost.source: header)
+// lacks none of these, but nobody looks which process serves a request, which the steps need.
+func lackedFor(bill error, told uint64) string {
+	if told > 0 && errors.Is(bill, errNotMeasured) {
+		return "priority"
+	}
+	return "costs"
 }
 
 func missing(what string, err error) api.MissingRow {
@@ -64,6 +73,10 @@ func remedy(err error) string {
 		return "state: a file that the proxy may write, as /var/lib/tempomat/state (docs/kernel.md)"
 	case errors.Is(err, errElsewhere):
 		return "run the proxy on the backend's machine, and name that as localhost or 127.0.0.1; else all goes on without (docs/kernel.md)"
+	case errors.Is(err, errDeaf):
+		return "cost.socket in a directory that is there and that the proxy may write, such as unix:/run/tempomat/worker.sock, and a reload or restart (docs/kernel-bill.md)"
+	case errors.Is(err, errUntold):
+		return "let the workers load their file, tell them by TEMPOMAT_SOCKET of another path than /run/tempomat/worker.sock, and let their user enter its directory; or grant both rights (docs/kernel-bill.md, When nobody tells)"
 	case errors.Is(err, workers.ErrRight):
 		return "let the workers tell, which takes no right (cost.socket), or grant both rights: the drop-in exact-bill.conf of systemd, --cap-add in Docker, kernelHelp of the Helm chart (docs/kernel-bill.md, Rights)"
 	case errors.Is(err, workers.ErrElsewhere), errors.Is(err, workers.ErrHidden):

@@ -34,6 +34,8 @@ func TestKernelReply(t *testing.T) {
 		"nothing was seen yet":            {cpuaccount.Sums{}, true, nil, nil, true, nil},
 		"workers tell, as none are found": {known, true, workers.ErrRight, nil, true, nil},
 		"no right to see":                 {cpuaccount.Sums{}, true, workers.ErrRight, nil, false, []string{"costs exact-bill.conf"}},
+		"the socket cannot be":            {cpuaccount.Sums{}, true, fmt.Errorf("%w: %w", errDeaf, fs.ErrNotExist), nil, false, []string{"costs directory"}},
+		"nobody tells":                    {cpuaccount.Sums{}, true, fmt.Errorf("%w: %w", errUntold, workers.ErrRight), nil, false, []string{"costs TEMPOMAT_SOCKET"}},
 		"in another container":            {cpuaccount.Sums{}, true, workers.ErrHidden, nil, false, []string{"costs --pid"}},
 		"in another network":              {cpuaccount.Sums{}, true, workers.ErrElsewhere, nil, false, []string{"costs --pid"}},
 		"no right to raise":               {known, false, nil, forbidden, false, []string{"priority priority.conf"}},
@@ -41,6 +43,7 @@ func TestKernelReply(t *testing.T) {
 		"given up in between":             {known, false, nil, forbidden, false, []string{"priority SYS_NICE"}},
 		"another machine, told once":      {cpuaccount.Sums{}, false, errElsewhere, errElsewhere, false, []string{"costs localhost"}},
 		"another source, told once":       {cpuaccount.Sums{}, false, errNotMeasured, errNotMeasured, false, []string{"costs cost.source: auto"}},
+		"told by the backend":             {cpuaccount.Sums{Requests: cpuaccount.Requests{Told: 1}}, false, errNotMeasured, errNotMeasured, false, []string{"priority cost.source: auto"}},
 		"switched off":                    {known, false, nil, errNotWanted, false, []string{"priority gate.priority: auto"}},
 		"nobody is slowed":                {known, false, nil, errNobodySlowed, false, []string{"priority mode: fair"}},
 		"no state file":                   {known, false, nil, errNoRecord, false, []string{"priority state:"}},
@@ -80,7 +83,7 @@ func TestKernelReplyHasAllNumbers(t *testing.T) {
 
 // TestRemediesAreDescribed: the files that a remedy names are there.
 func TestRemediesAreDescribed(t *testing.T) {
-	for _, err := range []error{errNotWanted, errNobodySlowed, errNotMeasured, errNoRecord, errElsewhere, errors.ErrUnsupported, workers.ErrRight, workers.ErrHidden, workers.ErrElsewhere, fs.ErrPermission} {
+	for _, err := range []error{errNotWanted, errNobodySlowed, errNotMeasured, errNoRecord, errElsewhere, errDeaf, errUntold, errors.ErrUnsupported, workers.ErrRight, workers.ErrHidden, workers.ErrElsewhere, fs.ErrPermission} {
 		_, rest, _ := strings.Cut(remedy(err), "(docs/")
 		name, _, ok := strings.Cut(rest, ".md")
 		if _, missing := os.Stat(filepath.Join("..", "..", "docs", name+".md")); !ok || missing != nil {

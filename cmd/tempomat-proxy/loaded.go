@@ -14,7 +14,8 @@ type loaded struct {
 	config   *config.Config
 	reloads  uint64
 	rejected uint64
-	faulty   bool // the last one was rejected
+	faulty   bool     // the last one was rejected
+	waiting  []string // keys that a restart puts in force
 }
 
 // start takes the first one.
@@ -24,12 +25,25 @@ func (l *loaded) start(c *config.Config) {
 	l.config = c
 }
 
-// put says that a reload put one in force.
-func (l *loaded) put(c *config.Config) {
+// put says that a reload put one in force, but for the changes that wait for a restart.
+func (l *loaded) put(c *config.Config, changes []config.Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.config, l.faulty = c, false
 	l.reloads++
+	l.waiting = nil
+	for _, change := range changes {
+		if change.NeedsRestart {
+			l.waiting = append(l.waiting, change.Key)
+		}
+	}
+}
+
+// keysWaiting are those that a restart puts in force.
+func (l *loaded) keysWaiting() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting
 }
 
 // reject says that one was rejected.

@@ -53,6 +53,7 @@ func (p *policies) begin(now time.Time, counts *requestCounts, log *zap.Logger) 
 		return err
 	}
 	p.hosts = rdns.New(p.resolver.system())
+	p.hosts.OnSilence(p.tellSilence)
 	p.newcomer = newcomer.New(now)
 	p.databases = mmdb.New(log)
 	return nil
@@ -114,13 +115,24 @@ func (p *policies) rulesOf(c *config.Config) (r lifecycle.Rules, err error) {
 	if err != nil {
 		return r, err
 	}
-	p.resolver.ask(c.Robots.Resolver)
+	if p.resolver.ask(c.Robots.Resolver) {
+		p.hosts.AskAgain()
+	}
 	p.hosts.SetDomains(domains)
 	if key := (costKey{c.Cost.Source, policy.CPUs(c)}); p.meter == nil || p.cost != key {
 		p.meter, p.cost = policy.Meter(key.source, key.cpus), key
 	}
 	r.Robots, r.Pins, r.Newcomers, r.Meter = robots, &p.pins, p.newcomersOf(c), p.meter
 	return r, nil
+}
+
+// tellSilence logs that nobody answers for robots' addresses, or that somebody does again.
+func (p *policies) tellSilence(err error) {
+	if err != nil {
+		p.log.Warn("nobody answers for the names of robots' addresses: none is verified by them meanwhile, and all else is as usual", zap.Error(err))
+		return
+	}
+	p.log.Info("the names of robots' addresses are answered again")
 }
 
 // upstreamOf returns the connections that there are, or others if the backend is another

@@ -29,7 +29,7 @@ func (s *sidecar) reload() error {
 		s.logs.log.Error("the certificates before stay", zap.Error(err))
 	}
 	s.warn(c)
-	changes := config.Changed(s.config, c)
+	changes := config.Reloaded(config.Changed(s.config, c), config.Changed(s.begun, c))
 	daemon.LogChanges(s.logs.log, changes)
 	s.handler.SetPolicy(policy)
 	s.setShadow(c)
@@ -46,7 +46,7 @@ func (s *sidecar) reload() error {
 	s.keepSystems(c)
 	s.config = c
 	s.inside.setNames(c)
-	s.loaded.put(c)
+	s.loaded.put(c, changes)
 	s.logs.log.Info("reloaded", zap.String("file", s.source.file), zap.Int("changes", len(changes)))
 	return nil
 }

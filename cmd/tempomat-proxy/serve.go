@@ -57,12 +57,13 @@ type sidecar struct {
 
 	mu      sync.Mutex // guards the following: one reload at a time
 	config  *config.Config
+	begun   *config.Config // that of the start, which is in force where a change needs a restart
 	reports *reports
 }
 
 // newSidecar makes the parts; it opens nothing.
 func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) {
-	car := &sidecar{source: s, started: time.Now(), logs: newLogs(stderr), config: c}
+	car := &sidecar{source: s, started: time.Now(), logs: newLogs(stderr), config: c, begun: c}
 	daemon.SetLevel(car.logs.level, c.Log.Level)
 	car.loaded.start(c)
 	car.inside = newInside(car.started, c)

@@ -115,7 +115,7 @@ func (r *Reader) unknown(at Source, key, prefix string, table []Setting) {
 		if meant := meant(key, prefix, table); meant != "" {
 			problem += fmt.Sprintf("; did you mean %q?", meant)
 		} else if names := inside(table, prefix); len(names) > 0 && len(names) <= mostNamed {
-			problem += "; there are " + keyNames(names)
+			problem += "; there " + isOrAre(names) + " " + keyNames(names)
 		}
 	}
 	r.Fault(at, "", problem)

@@ -37,6 +37,13 @@ func keyNames(names []string) string {
 	return "the keys " + listed("and", names)
 }
 
+func isOrAre(names []string) string {
+	if len(names) == 1 {
+		return "is"
+	}
+	return "are"
+}
+
 // listed are words as a sentence has them: a, b and c.
 func listed(last string, words []string) string {
 	if len(words) < 2 {

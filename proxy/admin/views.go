@@ -172,7 +172,11 @@ func (a *Server) reload(w http.ResponseWriter, r *http.Request) {
 			fail(w, http.StatusUnprocessableEntity, err.Error())
 			return
 		}
-		answer(w, http.StatusOK, api.OKReply{Version: api.Version, Status: "ok"})
+		reply := api.ReloadReply{Version: api.Version, Status: "ok", Restart: []string{}}
+		if a.opts.Waiting != nil {
+			reply.Restart = append(reply.Restart, a.opts.Waiting()...)
+		}
+		answer(w, http.StatusOK, reply)
 	case <-patience.C:
 		fail(w, http.StatusGatewayTimeout, "the reload is still running: its end will be in the log")
 	case <-r.Context().Done():

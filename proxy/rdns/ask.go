@@ -77,9 +77,13 @@ func (n *Names) question(ctx context.Context, ask func(context.Context) error) e
 	if err := n.pace.wait(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return ask(ctx)
+	err := ask(patient)
+	if ctx.Err() == nil { // else it was given up by us
+		n.silences.hear(time.Now(), err)
+	}
+	return err
 }
 
 // answerOf tells what it means that a question was answered so: there is no such name, or

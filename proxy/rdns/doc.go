@@ -20,7 +20,8 @@
 //
 // # One file for each idea
 //
-//	names.go  what is known, and who is to be asked for
-//	queue.go  those who wait to be asked for
-//	ask.go    asking
+//	names.go    what is known, and who is to be asked for
+//	queue.go    those who wait to be asked for
+//	ask.go      asking
+//	silence.go  who tells that nobody answers
 package rdns

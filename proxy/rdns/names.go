@@ -38,6 +38,7 @@ type Names struct {
 	shards   [shards]shard
 	queue    *queue
 	pace     pace
+	silences silences
 }
 
 type shard struct {
@@ -74,15 +75,19 @@ func (n *Names) SetDomains(domains []string) {
 	}
 	slices.Sort(next)
 	next = slices.Compact(next)
-	if before := *n.domains.Swap(&next); slices.Equal(before, next) {
-		return
+	if before := *n.domains.Swap(&next); !slices.Equal(before, next) {
+		n.AskAgain()
 	}
+}
+
+// AskAgain has all addresses without a name looked at again: another resolver may know it.
+func (n *Names) AskAgain() {
 	for i := range n.shards {
 		s := &n.shards[i]
 		s.mu.Lock()
 		for _, e := range s.all {
 			if e.name == "" {
-				e.until = time.Time{}
+				e.until, e.silent = time.Time{}, 0
 			}
 		}
 		s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -319,6 +320,52 @@ func TestSetDomains(t *testing.T) {
 		time.Sleep(time.Second)
 		expect(t, n, a, "a.crawl.example", true)
 	})
+}
+
+// TestAskAgain: another resolver is asked at once for who had no answer from the one before.
+func TestAskAgain(t *testing.T) {
+	z := newZone()
+	z.crawler(real4.String(), "crawl.googlebot.com")
+	z.dead.Store(true)
+	inBubble(t, z, func(t *testing.T, n *Names) {
+		for range 24 { // hours, in which it is asked for less and less
+			n.Host(time.Now(), real4)
+			time.Sleep(time.Hour)
+		}
+		n.Host(time.Now(), real4)
+		time.Sleep(patience + time.Millisecond)
+		z.dead.Store(false)
+		expect(t, n, real4, "", false)
+		time.Sleep(time.Second)
+		expect(t, n, real4, "", false) // it is too soon
+		n.AskAgain()
+		expect(t, n, real4, "", false)
+		time.Sleep(time.Second)
+		expect(t, n, real4, "crawl.googlebot.com", true)
+	})
+}
+
+// TestOnSilence: that nobody answers is told after a few questions, once, and so is that
+// somebody does; who has it come and go has it told once in ten minutes.
+func TestOnSilence(t *testing.T) {
+	s := new(silences)
+	var told []string
+	s.tell = func(err error) { told = append(told, fmt.Sprint(err)) }
+	now := time.Unix(0, 0)
+	dead := errors.New("refused")
+	for range 3 {
+		for _, err := range []error{dead, dead, errNoSuchName, dead, dead, dead, dead, errNoSuchName, nil} {
+			s.hear(now, err)
+			now = now.Add(time.Second)
+		}
+	}
+	now = now.Add(toldFor)
+	for range 4 {
+		s.hear(now, dead)
+	}
+	if want := []string{"refused", "<nil>", "refused"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
 }
 
 // TestAnswerOf: only who says that there is no such name says so.

@@ -21,10 +21,16 @@ type (
 		Version int    `json:"version"`
 		Error   string `json:"error"`
 	}
-	// OKReply answers health, ready and reload.
+	// OKReply answers health and ready.
 	OKReply struct {
 		Version int    `json:"version"`
 		Status  string `json:"status"` // "ok"
+	}
+	// ReloadReply answers POST /v1/reload.
+	ReloadReply struct {
+		Version int      `json:"version"`
+		Status  string   `json:"status"`  // "ok"
+		Restart []string `json:"restart"` // keys that differ from what the proxy began with, and wait for a restart
 	}
 	// AccessReply answers GET /v1/access, also without a token.
 	AccessReply struct {

@@ -84,3 +84,12 @@ func readKeys(file string) (keys [][]byte, err error) {
 	}
 	return keys, lines.Err()
 }
+
+// CheckKeys tells what is wrong with the file of keys: then nothing is shared.
+func CheckKeys(c *config.Config) error {
+	if c.Coordination.Kind != "gossip" {
+		return nil
+	}
+	_, err := readKeys(c.Coordination.Gossip.KeyFile)
+	return err
+}
