@@ -31,7 +31,6 @@ type exchange struct {
 
 	counted   quota.Counted
 	head      int           // what of it is counted in heads
-	noRoom    bool          // there is none for its header, as others have it
 	broken    chan struct{} // closed when its body is seen to come to no end, while it waits; nil: it does not upload
 	redirect  bool          // it is sent back for a newcomer's pass
 	forwarded time.Time

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"tempomat/limiter"
 	"tempomat/proxy/errorpage"
 	"tempomat/proxy/subscriber"
 	"tempomat/proxy/telemetry"
@@ -97,10 +98,15 @@ func (x *exchange) takesHead() bool {
 		return true
 	}
 	ok, full := x.handler.heads.enter(x.Who.Client, size)
-	if x.noRoom = full; ok {
+	if ok {
 		x.head = size
+		return true
 	}
-	return ok
+	x.Verdict = limiter.Verdict{Action: limiter.Refuse, Reason: limiter.ServerFull, Wait: time.Second}
+	if keys := x.Who.Keys(); !full && len(keys) > 0 {
+		x.Verdict.Reason, x.Verdict.Key = limiter.ClientFull, keys[0]
+	}
+	return false
 }
 
 // leaveHead says that the header is not counted any more.
@@ -114,9 +120,9 @@ func (x *exchange) leaveHead() {
 // refuseHead answers a request for whose header there is no room.
 func (x *exchange) refuseHead() {
 	x.outcome = telemetry.Refused
-	p := refusal{cause: errorpage.ClientFull, Detail: "Too many requests of yours with long headers are under way.", RetryAfter: jitter(time.Second)}
-	if x.noRoom {
-		p.cause, p.Detail = errorpage.ServerFull, "This server has as many requests with long headers as it can hold."
+	p := refusal{cause: errorpage.ServerFull, Detail: "This server has as many requests with long headers as it can hold.", RetryAfter: jitter(x.Verdict.Wait)}
+	if x.Verdict.Reason == limiter.ClientFull {
+		p.cause, p.Detail = errorpage.ClientFull, "Too many requests of yours with long headers are under way."
 	}
 	x.answer(&p)
 }

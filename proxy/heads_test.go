@@ -107,6 +107,9 @@ func TestHeadsOfSlowUploads(t *testing.T) {
 				if status != http.StatusTooManyRequests || len(held) < 2 {
 					t.Errorf("after %d uploads the next one gets %d", len(held), status)
 				}
+				if line := r.access.All()[0].ContextMap(); line["verdict"] != "refuse" || line["reason"] != "client full" || line["key"] != "192.0.2.1" {
+					t.Errorf("access log: %v", line)
+				}
 				other := newClient(r.front.from("192.0.2.99"), false)
 				defer other.CloseIdleConnections()
 				ask := func(c *http.Client) int {
