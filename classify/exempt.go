@@ -102,10 +102,14 @@ func (e *Exemption) matches(client netip.Addr, r *http.Request) bool {
 }
 
 // meansMethod tells whether no header asks the backend to take the method for another one,
-// as frameworks do.
+// as frameworks do. To those that get it by the environment X_HTTP_Method is X-HTTP-Method.
 func meansMethod(h http.Header) bool {
-	for _, name := range [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
-		if _, given := h[name]; given {
+	for name := range h {
+		if strings.IndexByte(name, '_') >= 0 {
+			name = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
+		}
+		switch name {
+		case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override":
 			return false
 		}
 	}

@@ -119,6 +119,8 @@ func TestExemptByWhatAClientChooses(t *testing.T) {
 		{name: "another method", method: "GET", target: "/api/1"},
 		{name: "a method in lower case is another one", method: "options", target: "/api/1"},
 		{name: "a method that means another one", method: "OPTIONS", target: "/api/1", header: []string{"X-HTTP-Method-Override", "POST"}},
+		{name: "one that means it in the environment", method: "OPTIONS", target: "/api/1", header: []string{"X_HTTP_METHOD_Override", "POST"}},
+		{name: "a name with an underscore", method: "OPTIONS", target: "/api/1", header: []string{"X_Method", "POST"}, want: true},
 		{name: "a host", target: "http://static.example.com/", want: true},
 		{name: "a host in capitals, with a port and a dot", target: "http://STATIC.example.com.:8080/", want: true},
 		{name: "a host that ends so", target: "http://evilstatic.example.com/"},

@@ -133,7 +133,7 @@ func limitSettings(l *Limit) []form.Setting {
 		{Path: "name", Value: limitName().In(&l.Name), Required: true,
 			Doc: "Its name in refusals, header fields and the log; each has another one."},
 		{Path: "path", Value: pathPattern().In(&l.Path), Default: "all paths",
-			Doc: "The path is this, or begins so if it ends in `*`; what follows a script's name (`/login.php/x`) is the script's, and `\\` counts as `/`, too."},
+			Doc: "The path is this, or begins so if it ends in `*`; what follows a script's name (`/login.php/x`) is the script's, and `\\` counts as `/`, too. Paths with dot segments or `;` are limited by all that a backend may take them for."},
 		{Path: "class", Value: limitName().In(&l.Class), Doc: "Whose keys are counted; a class that is on."},
 		{Path: "size", Value: count.In(&l.Size), Unit: "requests", Default: "none; one of the two forms must be given", Doc: "Most requests at once."},
 		{Path: "dripRate", Value: period.In(&l.DripRate), Default: "`1s`", Doc: "How often some are forgotten."},

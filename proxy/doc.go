@@ -97,6 +97,7 @@
 //	hop.go        header fields that are for one connection only
 //	trailer.go    fields that may come after a body
 //	forwarded.go  where a request comes from, and who may say so
+//	heads.go      what large headers take until their requests are over
 //	body.go       the request's body on its way
 //	readahead.go  what of it is read before the request asks for a place
 //	requests.go   limits in requests, and the header fields that tell of them

@@ -30,6 +30,7 @@ type exchange struct {
 	relay   relay
 
 	counted   quota.Counted
+	head      int           // what of it is counted in heads
 	broken    chan struct{} // closed when its body is seen to come to no end, while it waits; nil: it does not upload
 	redirect  bool          // it is sent back for a newcomer's pass
 	forwarded time.Time

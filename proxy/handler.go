@@ -31,6 +31,7 @@ type Handler struct {
 	// exchanges are to be used again.
 	exchanges sync.Pool
 	passes    atomic.Int64 // of the Driver
+	heads     *heads
 	bill      bill
 
 	priorities priorities
@@ -40,7 +41,7 @@ type Handler struct {
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by Drive,
 // which has to run beside it.
 func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
-	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r, nearby: telemetry.NewNearby()}
+	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r, nearby: telemetry.NewNearby(), heads: newHeads()}
 	h.tails.New = func() any { return new([tailSize]byte) }
 	h.pieces.init()
 	h.bill.hurry = make(chan struct{}, 1)
@@ -78,6 +79,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.sendRobots()
 	case x.countRequest():
 		x.refuseCount()
+	case !x.takesHead():
+		x.refuseHead()
 	case !x.readAhead():
 		x.refuseBody()
 	case x.Who.Exempt || h.admit(x):
@@ -195,6 +198,7 @@ func (h *Handler) hold(x *exchange) {
 func (h *Handler) finish(x *exchange) {
 	now := time.Now()
 	x.body.end(now)
+	x.leaveHead()
 	if !x.lingers {
 		x.Leave(now)
 	}

@@ -160,6 +160,8 @@ func TestMalformedRequests(t *testing.T) {
 		"GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n":                                                                      400,
 		"GET / HTTP/1.1\r\n\r\n":                                                                                    400,
 		"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n":                                                              400,
+		"GET http://u@h/ HTTP/1.1\r\nHost: h\r\n\r\n":                                                               400,
+		"GET http://h:80@evil/ HTTP/1.1\r\nHost: h\r\n\r\n":                                                         400,
 		"GET /a b HTTP/1.1\r\nHost: h\r\n\r\n":                                                                      400,
 		"GET /\x01 HTTP/1.1\r\nHost: h\r\n\r\n":                                                                     400,
 		"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n":                               400,

@@ -56,6 +56,7 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 	defer client.Close()
 	x.writer.status = res.Status
 	x.stream(time.Now())
+	x.leaveHead() // it may be open for days, and the backend has agreed
 	back := res.Tunnel()
 	maps.Copy(x.writer.Header(), res.Header)
 	if err := writeSwitch(client, x.writer.Header(), res.Order); err != nil {

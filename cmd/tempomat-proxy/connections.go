@@ -20,6 +20,7 @@ type connections struct {
 	table   *connlimit.Table
 	reserve *descriptors.Reserve
 	log     *zap.Logger
+	heads   int // bytes that large headers may take
 }
 
 func newConnections(now time.Time, c *config.Config, log *zap.Logger) (*connections, error) {
@@ -31,8 +32,9 @@ func newConnections(now time.Time, c *config.Config, log *zap.Logger) (*connecti
 	if err != nil {
 		return nil, err
 	}
-	most := min(descriptors.ForClients(limit), fitting(memoryLimit(log), memoryOfEach(c)))
-	return &connections{table: connlimit.New(now, most), reserve: reserve, log: proxy.Capped(log)}, nil
+	memory := memoryLimit(log)
+	most := min(descriptors.ForClients(limit), fitting(memory, memoryOfEach(c)))
+	return &connections{table: connlimit.New(now, most), reserve: reserve, log: proxy.Capped(log), heads: forHeads(memory)}, nil
 }
 
 // memoryLimit is how much there is for this process, of the machine and of its cgroup, in bytes.
@@ -63,6 +65,10 @@ func memoryOfEach(c *config.Config) uint64 {
 func fitting(memory, each uint64) int {
 	return int(max(1, min(memory/4/each, math.MaxInt32)))
 }
+
+// forHeads is how much large headers may take, in bytes, of so much memory: an eighth, as
+// the garbage collector lets that become a quarter.
+func forHeads(memory uint64) int { return int(min(memory/8, math.MaxInt32)) }
 
 // guard has listeners go on where there is no descriptor left.
 func (c *connections) guard(listeners []net.Listener) []net.Listener {

@@ -17,3 +17,13 @@ func TestFitting(t *testing.T) {
 		}
 	}
 }
+
+// TestForHeads: large headers leave the rest to connections and the site, and the bound is a
+// number that any machine can count to.
+func TestForHeads(t *testing.T) {
+	for memory, want := range map[uint64]int{0: 0, 512 << 20: 64 << 20, 1 << 30: 128 << 20, math.MaxUint64: math.MaxInt32} {
+		if got := forHeads(memory); got != want {
+			t.Errorf("of %d bytes: %d, want %d", memory, got, want)
+		}
+	}
+}

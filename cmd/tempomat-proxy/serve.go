@@ -93,6 +93,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	if car.connections, err = newConnections(car.started, c, car.logs.log); err != nil {
 		return nil, err
 	}
+	car.handler.BoundHeads(car.connections.heads)
 	car.encryption, car.beginnings = newEncryption(car.logs.log), newBeginnings(c, car.logs.log)
 	car.makeServer(c)
 	return car, nil

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"tempomat/limiter"
@@ -49,8 +50,8 @@ func newRule(r Rule) (made rule, err error) {
 }
 
 // actor is whose bucket a request to a path goes to, if the rule is for it.
-func (r *rule) actor(where *[2]string, of Client) (string, bool) {
-	if !covers(r.Path, where[0]) && !covers(r.Path, where[1]) {
+func (r *rule) actor(where *[4]string, of Client) (string, bool) {
+	if !slices.ContainsFunc(where[:], func(w string) bool { return covers(r.Path, w) }) {
 		return "", false
 	}
 	k, ok := of.Key(r.Class)
@@ -63,20 +64,34 @@ type Client interface {
 	Keys() []limiter.Key
 }
 
-// spellings are what a backend may take a path for, without dot segments: as it is, and
-// with each \ a slash, as some have it.
-func spellings(where string) (all [2]string) {
-	for i := range all {
-		if !strings.HasPrefix(where, "/") {
-			where = "/" + where
-		}
-		all[i] = path.Clean(where) // no copy of one that is clean
-		where = strings.ReplaceAll(where, `\`, "/")
+// spellings are what a backend may take a path for: without dot segments; so with each \ a
+// slash, as some have it; as it is, which many go by that find out by themselves what is to be
+// done; and without dot segments and what some know as parameters (/a;b for /a).
+func spellings(where string) [4]string {
+	if !strings.HasPrefix(where, "/") {
+		where = "/" + where
 	}
-	return all
+	slashed := strings.ReplaceAll(where, `\`, "/")
+	return [...]string{path.Clean(where), path.Clean(slashed), where, path.Clean(withoutParameters(slashed))} // no copies of one that is clean
 }
 
-// covers tells whether a rule's path is that of a request, a clean one: /a/*
+// withoutParameters cuts off what follows a ; in each segment of a path.
+func withoutParameters(where string) string {
+	if strings.IndexByte(where, ';') < 0 {
+		return where
+	}
+	var b strings.Builder
+	for segment := range strings.SplitAfterSeq(where, "/") {
+		name, _, cut := strings.Cut(segment, ";")
+		b.WriteString(name)
+		if cut && strings.HasSuffix(segment, "/") {
+			b.WriteByte('/')
+		}
+	}
+	return b.String()
+}
+
+// covers tells whether a rule's path is that of a request, in one spelling: /a/*
 // covers /a/ and all below it, and empty is every path. A script is what is below it,
 // too (PATH_INFO of RFC 3875, 4.1.5).
 func covers(pattern, where string) bool {

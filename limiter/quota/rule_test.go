@@ -18,8 +18,13 @@ func TestCovers(t *testing.T) {
 }
 
 func TestSpellings(t *testing.T) {
-	for where, want := range map[string][2]string{
-		"/a": {"/a", "/a"}, "/a//b/../c/": {"/a/c", "/a/c"}, `/\../a`: {`/\../a`, "/a"}, `\a`: {`/\a`, "/a"}, "*": {"/*", "/*"},
+	for where, want := range map[string][4]string{
+		"/a": {"/a", "/a", "/a", "/a"}, "*": {"/*", "/*", "/*", "/*"},
+		"/a//b/../c/": {"/a/c", "/a/c", "/a//b/../c/", "/a/c"},
+		`/\../a`:      {`/\../a`, "/a", `/\../a`, "/a"},
+		`\a`:          {`/\a`, "/a", `/\a`, "/a"},
+		"/a;b/..;/c;": {"/a;b/..;/c;", "/a;b/..;/c;", "/a;b/..;/c;", "/c"},
+		";a;b/c;d/":   {"/;a;b/c;d", "/;a;b/c;d", "/;a;b/c;d/", "/c"},
 	} {
 		if got := spellings(where); got != want {
 			t.Errorf("%q may be %q, want %q", where, got, want)

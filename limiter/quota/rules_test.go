@@ -66,7 +66,9 @@ func TestPaths(t *testing.T) {
 		{"", "/", true}, {"", "", true}, {"", "*", true},
 		{"/login", "/login", true}, {"/login", "/login/", true}, {"/login", "/login/a", false}, {"/login", "/Login", false},
 		{"/login", "/x/../login", true}, {"/login", "//login", true}, {"/login", "/./login", true}, {"/login", "login", true},
-		{"/login", `\login`, true}, {"/login", `/x\..\login`, true}, {"/a/*", `/a\b`, true}, {"/a/*", "/a/../b", false},
+		{"/login", `\login`, true}, {"/login", `/x\..\login`, true}, {"/a/*", `/a\b`, true}, {"/a/*", "/a/../b", true},
+		{"/a/*", "/a/b/../..", true}, {"/a/*", "/b/../a/", true}, {"/a/*", "/b/..", false}, {"/login", "/login;a=b", true},
+		{"/login", "/x;a/..;b/login;", true}, {"/a/*", "/a;b/c", true}, {"/login", "/log;in", false}, {"/login", "/;/login", true},
 	} {
 		r := rules(t, quota.Options{Rules: []quota.Rule{once("r", c.rule, "address")}})
 		ask := func() quota.Counted {

@@ -66,15 +66,18 @@ func TestBodyThatNobodyLooksFor(t *testing.T) {
 				text = ""
 			}
 			status := "200 OK"
-			if q.Method == "POST" {
+			switch q.Method {
+			case "POST":
 				status = "403 Forbidden"
+			case "PATCH":
+				status = "307 Temporary Redirect"
 			}
 			_, _ = fmt.Fprintf(c, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", status, len(q.URL.Path), text)
 		}
 	})
 	p := s.pool(0)
 	const hidden = "GET /hidden HTTP/1.1\r\nHost: site\r\n\r\n"
-	for _, method := range []string{"GET", "HEAD", "DELETE", "OPTIONS", "TRACE", "POST", "PUT"} {
+	for _, method := range []string{"GET", "HEAD", "DELETE", "OPTIONS", "TRACE", "POST", "PATCH", "PUT"} {
 		for range 2 {
 			q := get()
 			q.Method, q.Body, q.Length = method, io.NopCloser(strings.NewReader(hidden)), int64(len(hidden))

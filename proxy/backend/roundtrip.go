@@ -106,14 +106,15 @@ func (r *Request) mayBeRepeated() bool {
 }
 
 // mayBeUnread tells whether a backend that answers so may not have read the body: as the
-// method has none for most (RFC 9110, 9.3.1), or as it refuses the request. Not all drop
-// what they do not read: it would be a request to them, whose answer the next client gets;
-// others wait for a moment, and close the connection as the next request comes.
+// method has none for most (RFC 9110, 9.3.1), as it sends the client elsewhere, which servers
+// do by themselves, or as it refuses the request. Not all drop what they do not read: it would
+// be a request to them, whose answer the next client gets; others wait for a moment, and close
+// the connection as the next request comes.
 func (r *Request) mayBeUnread(status int) bool {
 	if r.Body == nil {
 		return false
 	}
-	if status >= http.StatusBadRequest {
+	if status >= http.StatusMultipleChoices {
 		return true
 	}
 	switch r.Method {

@@ -28,7 +28,7 @@ type body struct {
 func (b *body) begin(c *conn, r *request) {
 	b.r, b.in, b.left, b.expects = r, &c.in, r.head.Length, r.head.Expects
 	if r.head.Framing == http1.Chunked {
-		b.chunks.Reset(b.in)
+		b.chunks.ResetShort(b.in)
 	}
 }
 

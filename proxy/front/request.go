@@ -73,7 +73,7 @@ func (r *request) locate() error {
 	if target[0] == '/' {
 		return nil
 	}
-	if r.Host = u.Host; u.Host == "" || !http1.IsHost(u.Host) {
+	if r.Host = u.Host; u.Host == "" || u.User != nil || !http1.IsHost(u.Host) { // of h@evil some take h for the host
 		return errTarget
 	}
 	return nil

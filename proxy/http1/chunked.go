@@ -11,6 +11,10 @@ const (
 	maxChunkLine = 4 << 10
 	// maxTrailer bounds all trailers together.
 	maxTrailer = 64 << 10
+	// fewTrailers and shortTrailer bound those of a request: anybody can have a server hold them
+	// until its body has come, on any number of connections.
+	fewTrailers  = UsualFields
+	shortTrailer = 4 << 10
 )
 
 // ChunkedBody reads a body in chunks (RFC 9112, 7.1), and checks each of them. It
@@ -21,6 +25,7 @@ type ChunkedBody struct {
 	Trailer []Field
 
 	b     *Buffer
+	short bool  // the trailers have to be
 	left  int64 // of the chunk
 	began bool
 	err   error
@@ -28,6 +33,12 @@ type ChunkedBody struct {
 
 // Reset has it read from a Buffer.
 func (c *ChunkedBody) Reset(b *Buffer) { *c = ChunkedBody{b: b, Trailer: c.Trailer[:0]} }
+
+// ResetShort has it read the body of a request, whose trailers are few and short.
+func (c *ChunkedBody) ResetShort(b *Buffer) {
+	c.Reset(b)
+	c.short = true
+}
 
 // Read implements io.Reader. The end is told together with the last bytes if it is
 // there.
@@ -98,14 +109,18 @@ func (c *ChunkedBody) next() error {
 
 // readTrailer reads the lines after the last chunk.
 func (c *ChunkedBody) readTrailer() error {
-	for left := maxTrailer; ; {
+	left, most := maxTrailer, maxFields
+	if c.short {
+		left, most = shortTrailer, fewTrailers
+	}
+	for {
 		line, err := c.b.line(left)
 		switch {
 		case err != nil:
 			return err
 		case len(line) == 0:
 			return io.EOF
-		case len(c.Trailer) == maxFields:
+		case len(c.Trailer) == most:
 			return malformed("too many fields")
 		}
 		f, err := parseField(line)

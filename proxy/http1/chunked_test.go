@@ -111,3 +111,39 @@ func TestNoProgress(t *testing.T) {
 		t.Errorf("reading nothing for ever: %v", err)
 	}
 }
+
+// TestTrailersOfRequestsAreFewAndShort, and those of answers need not be.
+func TestTrailersOfRequestsAreFewAndShort(t *testing.T) {
+	for name, c := range map[string]struct {
+		trailer string
+		short   bool
+	}{
+		"as many as may be":   {strings.Repeat("a: b\r\n", fewTrailers), true},
+		"one more":            {strings.Repeat("a: b\r\n", fewTrailers+1), false},
+		"as long as may be":   {"a:" + strings.Repeat("x", shortTrailer-2) + "\r\n", true},
+		"a byte longer":       {"a:" + strings.Repeat("x", shortTrailer-1) + "\r\n", false},
+		"longer in two":       {strings.Repeat("a:"+strings.Repeat("x", shortTrailer/2-1)+"\r\n", 2), false},
+		"nothing in it":       {"", true},
+		"a line, not yet all": {"a:" + strings.Repeat("x", 2*shortTrailer), false},
+	} {
+		text := "1\r\nx\r\n0\r\n" + c.trailer
+		if strings.HasSuffix(text, "\n") {
+			text += "\r\n"
+		}
+		var b Buffer
+		var body ChunkedBody
+		b.Reset(strings.NewReader(text), make([]byte, 512))
+		body.ResetShort(&b)
+		if got, err := io.ReadAll(&body); (err == nil) != c.short || err != nil && !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s, of a request: %q, %v", name, got, err)
+		}
+		if len(b.data) > 3*shortTrailer {
+			t.Errorf("%s: the buffer has %d bytes", name, len(b.data))
+		}
+		b.Reset(strings.NewReader(text), make([]byte, 512))
+		body.Reset(&b)
+		if got, err := io.ReadAll(&body); err != nil && name != "a line, not yet all" {
+			t.Errorf("%s, of an answer: %q, %v", name, got, err)
+		}
+	}
+}

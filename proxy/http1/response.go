@@ -115,6 +115,11 @@ func (r *Response) frame(method string, minor int) error {
 		length = -1
 	}
 	r.Length = length
+	if announces := chunked || length > 0; announces && r.Status < 200 && r.Status != http.StatusSwitchingProtocols {
+		return malformed("an answer before the final one that has a body") // which would be read as the final one
+	} else if announces && r.Status == http.StatusNoContent {
+		r.KeepAlive = false // it has none, but one may follow
+	}
 	switch {
 	case method == http.MethodHead, r.Status < 200, r.Status == http.StatusNoContent, r.Status == http.StatusNotModified:
 		r.Framing = Empty

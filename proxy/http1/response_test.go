@@ -99,6 +99,14 @@ func TestReadResponse(t *testing.T) {
 			Status: 200, Header: http.Header{"Content-Length": {"5"}}, KeepAlive: true, Left: "left"}},
 		"without content": {lines("HTTP/1.1 204 No Content", "", "left"), "GET", answer{
 			Status: 204, Header: http.Header{}, KeepAlive: true, Left: "left"}},
+		"without content, though it tells a length": {lines("HTTP/1.1 204 No Content", "Content-Length: 5", "", ""), "GET", answer{
+			Status: 204, Header: http.Header{"Content-Length": {"5"}}}},
+		"without content, though in chunks": {lines("HTTP/1.1 204 No Content", "Transfer-Encoding: chunked", "", ""), "GET", answer{
+			Status: 204, Header: http.Header{"Transfer-Encoding": {"chunked"}}}},
+		"without content, of length 0": {lines("HTTP/1.1 204 No Content", "Content-Length: 0", "", ""), "GET", answer{
+			Status: 204, Header: http.Header{"Content-Length": {"0"}}, KeepAlive: true}},
+		"go on, of length 0": {lines("HTTP/1.1 100 Continue", "Content-Length: 0", "", ""), "POST", answer{
+			Status: 100, Header: http.Header{"Content-Length": {"0"}}, KeepAlive: true}},
 		"not modified": {lines("HTTP/1.1 304 Not Modified", "Content-Length: 5", "", "left"), "GET", answer{
 			Status: 304, Header: http.Header{"Content-Length": {"5"}}, KeepAlive: true, Left: "left"}},
 		"a field that goes on": {lines("HTTP/1.1 204 OK", "A: b", " c", "\td", "E: f", "", ""), "GET", answer{
