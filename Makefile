@@ -44,7 +44,7 @@ SITE_DEPS := mkdocs mkdocs-material
 # What makes machines to try the packages on (make packages-test).
 MACHINE_DEPS := debootstrap systemd-container
 
-.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts man test quick accept recipes-wordpress test-standing scenarios bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
+.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts man test quick accept recipes-wordpress test-standing scenarios sweep bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ test-standing: deps-test ## who is logged in to a real WordPress and MediaWiki i
 
 scenarios: ## the gate under every attack on virtual time, five seeds, beside the reference
 	TEMPOMAT_SCENARIOS=full $(GO) test -timeout 30m -run 'Scenarios|Demands|Redirects' -count=1 -v ./limiter/limitertest
+
+sweep: ## sites beside hogs of all kinds, with the gate and without; what is worse with it is a failure, and some is
+	TEMPOMAT_SCENARIOS=sweep $(GO) test -timeout 30m -run WithoutGate -count=1 -v ./limiter/limitertest
 
 bench: ## benchmarks of all packages
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -20,5 +20,6 @@
 // [HangUps], [Polls] and [UnsetWorkers] are about what holds workers; [Attacks] are
 // families of everything else: wrong guesses, newcomers, crowds, offices, crawlers
 // that look like people; [Redirects] are newcomers who are redirected, and [Stepping] are
-// crawls of a backend whose workers step down in priority.
+// crawls of a backend whose workers step down in priority. Beside those, which somebody thought
+// of, a test plays a grid of sites and hogs with the gate and without it.
 package limitertest
