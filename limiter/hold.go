@@ -205,7 +205,7 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	if computes {
 		least = g.limits.least
 	}
-	if beyond := t.site.strangerLong - max(most/2, least); t.stranger && beyond >= 0 && !(computes && g.mayCompute(&v, t, beyond)) {
+	if t.stranger && t.site.strangerLong >= max(most/2, least) && !(computes && g.mayCompute(&v, t, most)) {
 		return StrangersHold, 0
 	}
 	if g.holdsTooMany(t.site, &v, least) {
@@ -228,12 +228,12 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 }
 
 // mayCompute tells whether a stranger's request that would compute may go though strangers hold their
-// part of the workers, and so many more: its client holds none, and a CPU is left by what is not much longer. What may be
-// dear, and may only wait, goes by itself, and as many of it stay as there are CPUs: else nobody would
-// learn what a page costs that only strangers ask for.
-func (g *gate) mayCompute(v *view, t *Ticket, beyond int) bool {
+// part of the workers: its client holds none, and a CPU is left by what is not much longer. What may be
+// dear, and may only wait, goes by itself, until strangers hold most: else nobody would learn what a page
+// costs that only strangers ask for. The workers that are left are for those who compute.
+func (g *gate) mayCompute(v *view, t *Ticket, most int) bool {
 	n, long := g.limits.least, upTo(&v.load.computing, lightRung+1, t.level.rung()+1)
-	return t.holdsNone() && long < n && (t.sure || t.level != fresh && long == 0 && beyond < n)
+	return t.holdsNone() && long < n && (t.sure || t.level != fresh && long == 0 && t.site.strangerLong < most)
 }
 
 // holdsNone tells whether the request's client holds no worker for long.

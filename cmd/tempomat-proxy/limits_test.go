@@ -42,7 +42,7 @@ limits:
 			t.Errorf("%v %s", a.Header, a.body)
 		}
 	}
-	for path, want := range map[string]string{"/login/../x": "", "/loginx": "", "/own": "own", "/login/a/b": "0"} {
+	for path, want := range map[string]string{"/login/../x": "1", "/x/../loginx": "", "/loginx": "", "/own": "own", "/login/a/b": "0"} {
 		client := map[bool]string{true: "198.51.100.1", false: "198.51.100.2"}[want == "0"]
 		if a := s.get(client, path); a.Header.Get("X-RateLimit-Remaining") != want || (a.StatusCode == 429) != (want == "0") {
 			t.Errorf("%s: %s, %v", path, a.Status, a.Header)
