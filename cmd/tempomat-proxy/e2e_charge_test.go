@@ -39,7 +39,7 @@ func (s *sidecarProcess) charged(class, id string) time.Duration {
 // TestCharges compares what the doctor shows with what PHP says it used.
 func TestCharges(t *testing.T) {
 	backend := startApache(t)
-	s := startProxy(t, backend.url, slowly)
+	s := startProxy(t, backend.url, slowly+"cost: {source: wall}\n")
 	const client, pages = "198.51.100.77", 8
 	c := newClient(t)
 	var took time.Duration
@@ -63,8 +63,8 @@ func TestCharges(t *testing.T) {
 	if len(reply.Rows) != 1 || reply.Total != 1 || reply.Rows[0].ID != client {
 		t.Fatalf("the doctor shows %s", out)
 	}
-	// One at a time, a page's cost is its wall time at the backend: no less than
-	// its CPU time, and no more than its client saw.
+	// A page's cost is its wall time at the backend here: no less than its CPU time, and no more
+	// than its client saw.
 	cost := time.Duration((3600 - reply.Rows[0].Level) * float64(time.Second))
 	t.Logf("%d pages: charged %v, PHP's CPU %v (ratio %.2f), the client's time %v", n, cost, cpu, cost.Seconds()/cpu.Seconds(), took)
 	if cost < cpu*9/10 || cost > took {
