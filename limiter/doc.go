@@ -73,9 +73,8 @@
 // are idle, or the kernel takes them from who is ahead ([Limiter.Preempts]): its requests
 // do not count for their room. A long request of one who is ahead starts only where the
 // others have left a CPU lately, as it takes its part for seconds, whoever comes then; but it
-// waits for none that is much longer, which may take minutes. And
-// one whose turn has come does not wait for ever behind shorter ones of those who are
-// ahead.
+// waits for none that is much longer, which may take minutes. And one whose turn has come does
+// not wait for ever behind shorter ones of those who are ahead.
 //
 // Debt is a price. The bucket's debt multiplies what the request is taken to
 // cost, up to nine times. A network in debt makes its innocent members only a

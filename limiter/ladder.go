@@ -166,12 +166,7 @@ func upTo(counts *[rungs]int, r, last rung) (n int) {
 }
 
 // from sums up the rungs from r on.
-func from(counts *[rungs]int, r rung) (n int) {
-	for _, x := range counts[r:] {
-		n += x
-	}
-	return n
-}
+func from(counts *[rungs]int, r rung) int { return upTo(counts, r, rungs-1) }
 
 // access is who may go to a rung.
 type access uint8
