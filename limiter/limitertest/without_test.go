@@ -26,11 +26,14 @@ type beside struct {
 	steps         bool // the kernel helps
 }
 
+func (b beside) name() string {
+	return fmt.Sprintf("%dcpu-%dworkers-pages%gms-%dx%v-spread=%t", b.cpus, b.workers, 1000*b.page, b.parallel, b.hog, b.spread)
+}
+
 func (b beside) scenario() Scenario {
 	page := []Page{{Path: "/page", CPU: b.page}}
 	cpus := float64(b.cpus)
-	name := fmt.Sprintf("%dcpu-%dworkers-pages%gms-%dx%v-spread=%t", b.cpus, b.workers, 1000*b.page, b.parallel, b.hog, b.spread)
-	s := siege(name, site{cookies: true}, func() []*Client {
+	s := siege(b.name(), site{cookies: true}, func() []*Client {
 		known := asking(people(max(1, min(60, int(0.2*cpus*(4+b.page)/b.page+0.5)))), page)
 		for _, c := range known {
 			c.Think = 4
@@ -63,7 +66,9 @@ func sweep(all, steps bool) (grid []beside) {
 			for _, h := range hogs {
 				for _, n := range parallel {
 					for _, s := range spread {
-						grid = append(grid, beside{m[0], m[1], p, h, n, s, steps})
+						if b := (beside{m[0], m[1], p, h, n, s, steps}); !onlySome() || named(b.name()) {
+							grid = append(grid, b)
+						}
 					}
 				}
 			}
@@ -96,7 +101,7 @@ func (b beside) compare() (lines string, worse []string, err error) {
 
 // TestNobodyIsWorseOffThanWithoutGate plays sites beside hogs of all kinds: the gate is to make nobody's
 // requests fail that would not else. TEMPOMAT_SCENARIOS=sweep plays the whole grid; sweep+steps does
-// with the kernel's help.
+// with the kernel's help, and TEMPOMAT_ONLY the rows whose names have a part in them.
 func TestNobodyIsWorseOffThanWithoutGate(t *testing.T) {
 	notWithRaceDetector(t)
 	mode := os.Getenv("TEMPOMAT_SCENARIOS")
