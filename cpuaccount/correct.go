@@ -25,7 +25,9 @@ const (
 // were used for. As the sets change from one call to the next, the parts come to
 // those that the use is explained by: the iteration is that of Richardson and
 // Lucy (1972, 1974), with one measurement at a time. While the CPUs are full
-// nothing can be told from them, and nothing changes.
+// nothing can be told from their use; but if requests of a known cost, see Compare, are
+// charged several times of it, as many more compute than was thought, of those that
+// were there all the time.
 //
 // What was used by those whose Readings come is known: the rest is the others', and only
 // they are corrected.
@@ -48,8 +50,15 @@ func (m *Meter) Correct(now, since time.Time, use float64, spans iter.Seq[*Span]
 	charged := time.Duration(total-m.looked).Seconds()/passed - known
 	m.looked, m.lookedExact = total, exact
 	used := max(0, use*m.cpus-known)
+	dearer := m.usual.dearer()
 	switch {
 	case n == 0:
+	case use >= full && dearer > muchDearer:
+		more := float64(m.load.Load()) / unit * (dearer - 1)
+		for s := range spans {
+			s.scale(since, 1, more/float64(n))
+		}
+		m.usual.forget(now)
 	case stayed > used*tooMuch+slack:
 		for s := range spans {
 			s.scale(since, (used+slack)/stayed, 0)

@@ -45,6 +45,10 @@
 // one. The rest of a request's time is idle; [Estimator] remembers that of its kind
 // too, so that a long poll is known beforehand.
 //
+// CPUs that are full look the same whoever fills them. Then pages tell whose cost is known:
+// if they take, and are charged with, several times of that ([Span.Compare]), as many more
+// compute as was thought, of those that were at the backend all the time.
+//
 // Where a request's worker is known, with the source process, nothing of that is guessed: a
 // [Reading] has what the kernel counted for the process, and takes the place of what was
 // estimated, from the beginning on ([Span.Measured]). What the measured ones used is taken off

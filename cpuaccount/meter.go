@@ -31,6 +31,8 @@ type Meter struct {
 	sums     [sums]atomic.Int64
 	requests [byDatabase]atomic.Uint64 // by what most of their cost is known from
 
+	usual usual
+
 	looked      int64 // charged at the last Correct, whose caller guards it
 	lookedExact int64 // measured at the last Correct
 }

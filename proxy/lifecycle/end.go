@@ -51,6 +51,9 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 		return true
 	}
 	if done {
+		if l.sure && l.Known() && l.idle < l.Guess/4 { // what strangers ask for could be chosen to mislead
+			l.span.Compare(l.Guess)
+		}
 		l.gate.Guess.Learn(now, l.Kind(), l.Cost, l.span.Idle())
 	} else if l.IsOrphan() || broken {
 		l.Cost = max(l.Cost, l.Guess)
