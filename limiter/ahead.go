@@ -152,7 +152,8 @@ func (u *use) rate(at time.Duration) float64 {
 // part for seconds, however many come then. As many may compute as CPUs are left by
 // what the others lately used, rounded; somewhat more while a CPU is idle, and one more
 // if its client has waited for its share. What is much longer than it does not count, as on
-// the ladder: where a few exports compute for a minute, who waits for them gives up.
+// the ladder: where a few exports compute for a minute, who waits for them gives up. And where
+// more that are longer compute than the ladder lets go, as they seemed to wait, it leaves nobody less.
 func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 	if t.level.rung() <= passRung || !t.ahead || !t.level.computes() {
 		return true
@@ -164,6 +165,9 @@ func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 		more++
 	case float64(from(&g.load.computing, 0)) < g.ranking.cpus:
 		more += max(0, 1-longPart/g.ranking.cpus)
+	}
+	if t.sure && beyondLadder(&v.load.ahead, t.level.rung()+1, v.n) > 0 {
+		return true
 	}
 	one := min(0.5, 1/g.ranking.cpus)
 	if long := upTo(&v.load.ahead, passRung+1, t.level.rung()+1); float64(long)+one <= g.ranking.cpus-g.within.rate(at)+more {

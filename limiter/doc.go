@@ -57,6 +57,8 @@
 // short or shorter do. n is the number of CPUs, and more where the CPUs are measured
 // to be idle because pages wait for a database. What is longer does not count, but for
 // the next half of a rung: pages whose sizes lie at a bound have the room of one rung.
+// And where more of the longer ones compute than have room there, as they came as some that
+// wait, there is room for as many more: two pages beside twenty of those would crawl.
 // A request that turns out longer than was guessed climbs, and makes room where it
 // was. Nobody has to say what is light on this site and what is heavy.
 //

@@ -216,9 +216,11 @@ func (l *Limiter) Preempts(yes bool) {
 // one CPU, who is ahead of its share, such as an office, would not get through
 // otherwise. Not so shortly after one of them was found not to be light: its like
 // may be many. And on the rung up to 400 ms for one more beside each of more than 1.6 s, but
-// for no more than there are CPUs.
+// for no more than there are CPUs. And on every rung for one more beside each longer
+// one that came as one that waits and computes now: beside twenty of those, two pages
+// at a time would get a tenth of the CPUs.
 func (g *gate) room(at time.Duration, v *view, r rung) int {
-	n := v.n
+	n := v.n + beyondLadder(&v.load.computing, r+1, v.n)
 	switch {
 	case r <= lightRung && at >= g.trustAgain && from(&v.load.computing, lightRung+1) > 0:
 		return max(n, besideLonger)
@@ -229,6 +231,12 @@ func (g *gate) room(at time.Duration, v *view, r rung) int {
 }
 
 const besideLonger = 3
+
+// beyondLadder is how many more are on rung r and the longer ones than the ladder lets go as those that
+// compute, n on each.
+func beyondLadder(counts *[rungs]int, r rung, n int) int {
+	return max(0, from(counts, r)-n*int(rungs-r))
+}
 
 // doors are who may go to the lower half of a rung, and to the upper one. For that,
 // the lower half of the next rung counts as well: pages of a size that lies at the

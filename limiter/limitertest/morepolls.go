@@ -40,17 +40,19 @@ func morePolls() (all []Scenario) {
 }
 
 // halves are pages that compute half of their time and wait for a database in the other, of a crawler,
-// where workers are no limit.
+// where workers are no limit; and such that wait for 50 s before they compute for 10.
 func halves() (all []Scenario) {
-	for _, cost := range []float64{0.02, 0.1} {
-		page := []Page{{Path: "/page", CPU: cost}}
-		s := siege(fmt.Sprintf("halves-20conn-2.5s-pages%gms", 1000*cost), site{cookies: true}, func() []*Client {
-			crawler := dearPages(20, "/report", 2.5)
-			crawler[0].Pages[0].Sleep = 2.5
-			return join(asking(thinking(people(15)), page), newcomers(100, Attack+20, Attack+170, page), crawler)
-		}, "new", "human")
-		s.Workers = 150
-		all = append(all, s)
+	for _, report := range []Page{{CPU: 2.5, Sleep: 2.5}, {CPU: 10, Sleep: 50}} {
+		for _, cost := range []float64{0.02, 0.1} {
+			page := []Page{{Path: "/page", CPU: cost}}
+			s := siege(fmt.Sprintf("halves-20conn-%gs-pages%gms", report.CPU, 1000*cost), site{cookies: true}, func() []*Client {
+				crawler := dearPages(20, "/report", report.CPU)
+				crawler[0].Pages[0].Sleep = report.Sleep
+				return join(asking(thinking(people(15)), page), newcomers(100, Attack+20, Attack+170, page), crawler)
+			}, "new", "human")
+			s.Workers = 150
+			all = append(all, s)
+		}
 	}
 	return all
 }
