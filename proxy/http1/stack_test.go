@@ -27,7 +27,7 @@ func TestALongListOfLengthsTakesLittleStack(t *testing.T) {
 	if !errors.Is(err, ErrMalformed) {
 		t.Error(err)
 	}
-	if took := int64(after.StackInuse) - int64(before.StackInuse); took > 1<<20 { //nolint:gosec // no stack is so large
+	if took := int64(after.StackInuse) - int64(before.StackInuse); took > 1<<20 {
 		t.Errorf("to read a head of %d bytes took %d bytes of stack", len(head), took)
 	}
 }
