@@ -7,10 +7,14 @@
 //	server       accepts; bounds what a client can hold open before its request
 //	handler      loads the Policy once: one request, one configuration
 //	  classify     who is asking, which keys to charge, its standing, or exempt
+//	  isSound      what backends read differently is refused; what is ours to answer
+//	               (OPTIONS and TRACE that end here, robots.txt) is answered
 //	  countRequest limits in requests; what is one too many is refused
+//	  takesHead    room for a large header, until the request is over
 //	  readAhead    the body comes, before the request asks for a place
 //	  admit        Arrive, then wait for the decision or for the client to leave
-//	  refuse       429 or 503, and why; the backend never sees it
+//	  refuse       429 or 503, and why, or back for a newcomer's pass; 400 or 408 if the
+//	               body broke off meanwhile; the backend never sees it
 //	  forward      Begin; the backend answers through upstream
 //	  settle       the backend has finished: the meter ends, the place is free, the
 //	               cost replaces the guess

@@ -33,6 +33,7 @@ type exchange struct {
 	head      int           // what of it is counted in heads
 	broken    chan struct{} // closed when its body is seen to come to no end, while it waits; nil: it does not upload
 	redirect  bool          // it is sent back for a newcomer's pass
+	unsent    bool          // its body was seen to come to no end, while it waited
 	forwarded time.Time
 	work      work
 	billed    billed

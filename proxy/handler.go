@@ -88,6 +88,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.hold(x)
 	case x.redirect:
 		x.sendBack()
+	case x.unsent:
+		x.refuseBody()
 	default:
 		x.refuse()
 	}
@@ -107,7 +109,7 @@ func (h *Handler) admit(x *exchange) bool {
 	}
 	x.waits = now
 	x.Arrive(now, uploads)
-	if h.awaitVerdict(x); x.redirect || !x.Admitted() {
+	if h.awaitVerdict(x); x.redirect || x.unsent || !x.Admitted() {
 		return false
 	}
 	if x.policy.holdsResponses() {
@@ -133,7 +135,7 @@ func (h *Handler) awaitVerdict(x *exchange) {
 		case <-x.request.Context().Done():
 			x.abandon()
 		case <-x.broken:
-			x.abandon()
+			x.unsent = true
 		}
 	}
 }

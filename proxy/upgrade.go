@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -58,8 +57,7 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 	x.stream(time.Now())
 	x.leaveHead() // it may be open for days, and the backend has agreed
 	back := res.Tunnel()
-	maps.Copy(x.writer.Header(), res.Header)
-	if err := writeSwitch(client, x.writer.Header(), res.Order); err != nil {
+	if err := writeSwitch(client, agreed, res); err != nil {
 		x.outcome = telemetry.ClientGone
 		_ = back.Close()
 		return
@@ -85,10 +83,13 @@ func partner(protocol string, client net.Conn) (to io.Writer, goAway func()) {
 	return w, func() { _ = w.GoAway() } // its connection ends all the same
 }
 
-// writeSwitch writes the head of an answer that agrees to an upgrade.
-func writeSwitch(w io.Writer, h http.Header, order []http1.Name) error {
+// writeSwitch writes the head of an answer that agrees to a protocol: the backend's, but for what
+// is for its own connection only (RFC 9110, 7.6.1), and what is for the proxy alone.
+func writeSwitch(w io.Writer, agreed string, res *backend.Answer) error {
+	strip(res.Header, res.Order)
+	res.Header["Connection"], res.Header["Upgrade"] = []string{"Upgrade"}, []string{agreed}
 	b := http1.AppendStatus(nil, http.StatusSwitchingProtocols, "")
-	b = http1.AppendHeader(b, h, order, func(string) bool { return false })
+	b = http1.AppendHeader(b, res.Header, res.Order, func(string) bool { return false })
 	_, err := w.Write(append(b, "\r\n"...))
 	return err
 }

@@ -3,8 +3,11 @@ package proxy
 import (
 	"bufio"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"net/textproto"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -79,6 +82,32 @@ func TestUpgrade(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestUpgradeIsForThisConnection has a backend say more as it agrees to an upgrade: what is for
+// its own connection, and what it tells the proxy alone, is not for the client.
+func TestUpgradeIsForThisConnection(t *testing.T) {
+	r := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nServer: s\r\nConnection: Upgrade, X-Own\r\nUpgrade: shout\r\n"+
+			"X-Own: 1\r\nKeep-Alive: timeout=5\r\nTempomat-Cost: 0\r\nTempomat-Standing: user\r\nTempomat-Request: 1\r\n\r\n")
+	}))
+	c := r.dial()
+	br := bufio.NewReader(c)
+	send(t, c, upgrade)
+	head, err := textproto.NewReader(br).ReadLine()
+	if err != nil || head != "HTTP/1.1 101 Switching Protocols" {
+		t.Fatalf("%q, %v", head, err)
+	}
+	h, err := textproto.NewReader(br).ReadMIMEHeader()
+	want := textproto.MIMEHeader{"Server": {"s"}, "Connection": {"Upgrade"}, "Upgrade": {"shout"}}
+	if err != nil || !maps.EqualFunc(h, want, slices.Equal) {
+		t.Errorf("%v, %v", h, err)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tempomat/limiter/testkit"
 )
 
 // TestUploadsAsPages has clients of many networks ask for a light page and be
@@ -117,6 +119,34 @@ func TestBreaksOffAtTheBackend(t *testing.T) {
 				if line["outcome"] != "client gone" {
 					t.Errorf("access log: %v", line)
 				}
+			}
+		})
+	}
+}
+
+// TestBreaksOffInTheQueue has clients wait at the gate whose bodies come to no end meanwhile:
+// one sends no chunks, one nothing more. They are told so, as others are.
+func TestBreaksOffInTheQueue(t *testing.T) {
+	for rest, want := range map[string]int{"zz\r\n": http.StatusBadRequest, "": http.StatusRequestTimeout} {
+		synctest.Test(t, func(t *testing.T) {
+			work := make(chan bool)
+			r := startVirtual(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-work }), fairly,
+				func(s *setup) { s.body = 10 * time.Second })
+			t.Cleanup(func() { close(work) }) // before the proxy waits for its requests
+			for range 24 {
+				send(t, r.dial(), "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+			}
+			synctest.Wait()
+			c := r.dial()
+			send(t, c, "POST /upload HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+			waits := func() bool {
+				_, n := r.handler.WhoWaits(time.Now(), 1, func(u *Underway) bool { return u.Target == "/upload" })
+				return n == 1
+			}
+			testkit.Eventually(t, "the upload waits", waits)
+			send(t, c, rest)
+			if res := answerOn(t, c); res.StatusCode != want {
+				t.Errorf("%q: got %d", rest, res.StatusCode)
 			}
 		})
 	}

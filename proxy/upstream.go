@@ -21,7 +21,7 @@ import (
 // Backend is where requests go.
 type Backend struct {
 	URL         *url.URL      // scheme and host, or unix:/path
-	DialTimeout time.Duration // longest wait for a connection
+	DialTimeout time.Duration // longest wait for a connection, the handshake of TLS included
 	Timeout     time.Duration // longest wait for the response's header, and for an answer that nobody gets
 }
 
@@ -91,7 +91,11 @@ func dialer(b Backend) backend.Dial {
 		return func(ctx context.Context) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, b.DialTimeout)
 			defer cancel()
-			return secure.DialContext(ctx, "tcp", hostPort(b.URL, "443"))
+			c, err := secure.DialContext(ctx, "tcp", hostPort(b.URL, "443"))
+			if err != nil && !isDial(err) { // the handshake is a part of connecting: see explain
+				err = &net.OpError{Op: "dial", Net: "tcp", Err: err}
+			}
+			return c, err
 		}
 	}
 	return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", hostPort(b.URL, "80")) }

@@ -216,7 +216,12 @@ func TestHints(t *testing.T) {
 	if _, body, err := do(s.pool(0), r); err != nil || body != "hello" || fmt.Sprint(got) != "[103a 102]" {
 		t.Errorf("%q, hints %v, %v", body, got, err)
 	}
-	s = serve(t, answers(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", mostHints+1)+hello))
+	const hint = "HTTP/1.1 102 Processing\r\n\r\n"
+	s, got = serve(t, answers(strings.Repeat(hint, mostHints)+hello)), nil
+	if _, body, err := do(s.pool(0), r); err != nil || body != "hello" || len(got) != mostHints {
+		t.Errorf("as many as may be: %q, %d hints, %v", body, len(got), err)
+	}
+	s = serve(t, answers(strings.Repeat(hint, mostHints+1)+hello))
 	if _, _, err := do(s.pool(0), get()); !errors.Is(err, errUnasked) {
 		t.Errorf("endless hints: %v", err)
 	}

@@ -203,7 +203,7 @@ func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, s
 // receive reads heads until that of the final answer.
 func (a *Answer) receive(r *Request) error {
 	head := http1.Response{Fields: a.memory.fields[:0]}
-	for range mostHints {
+	for range 1 + mostHints {
 		if err := a.buffer.ReadResponse(&head, r.Method); err != nil {
 			return err
 		}

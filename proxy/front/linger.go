@@ -4,7 +4,8 @@ import "time"
 
 const (
 	// lingerTime is how long a connection stays open at most whose client still sends what
-	// nobody wants. If it were closed at once, the client's kernel would throw the answer
+	// nobody wants; the sweep may end it before, as one that waits for a request: after
+	// Options.Header where none was served, else after Options.Idle. If it were closed at once, the client's kernel would throw the answer
 	// away together with the connection (RFC 9112, 9.6).
 	lingerTime = 30 * time.Second
 	// lingerSilence is how long such a client may send nothing.

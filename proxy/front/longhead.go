@@ -60,15 +60,18 @@ func (c *conn) holder() netip.Addr {
 	return subscriber.Of(peer.Addr())
 }
 
+// longestShort is the longest head that needs no room, in bytes: the buffer does not grow for it.
+const longestShort = inSize - 1
+
 // readHead reads the head of a request, a long one if there is room for it.
 func (c *conn) readHead(r *request) error {
 	most := c.server.o.MaxHead
 	if most < inSize || c.long {
 		return c.in.ReadRequest(&r.head, most)
 	}
-	err := c.in.ReadRequest(&r.head, inSize-1) // the buffer does not grow
-	if c.in.Buffered() < inSize || err == nil {
-		return err
+	err := c.in.ReadRequest(&r.head, longestShort)
+	if c.in.Buffered() < longestShort || err == nil {
+		return err // not as it is longer: what is too long is not taken
 	}
 	if !c.server.long.enter(c.holder()) {
 		return err

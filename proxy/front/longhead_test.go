@@ -74,6 +74,33 @@ func TestLongHeads(t *testing.T) {
 	}
 }
 
+// TestLongHeadsInPieces has long heads come so that all but the last byte of the usual memory is
+// full: of one in pieces after the first of them, of one behind an empty line in any case.
+func TestLongHeadsInPieces(t *testing.T) {
+	_, s := start(t, script, nil)
+	const want = `POST 3 "abc" <nil> map[]`
+	head := "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nA: " + strings.Repeat("a", 20_000) + "\r\n\r\nabc"
+	for name, pieces := range map[string][]string{
+		"in pieces":            {head[:inSize-1], head[inSize-1:]},
+		"behind an empty line": {"\n" + head[:inSize-1], head[inSize-1:]},
+	} {
+		ours, theirs := net.Pipe() // what is written at once is read at once
+		s.accept(theirs, &Entrance{})
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			for _, p := range pieces {
+				_, _ = io.WriteString(ours, p) // the server may refuse it half way
+			}
+		}()
+		if status, got := ask(t, ours, bufio.NewReader(ours), ""); status != http.StatusOK || got != want {
+			t.Errorf("%s: %d %q", name, status, got)
+		}
+		_ = ours.Close()
+		<-written
+	}
+}
+
 func (s *Server) holds() int {
 	s.long.mu.Lock()
 	defer s.long.mu.Unlock()

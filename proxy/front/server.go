@@ -41,11 +41,12 @@ type Options struct {
 }
 
 // Place is a connection's among those that may be open. Where there are too many it may be
-// closed by others while it is not busy; then Busy and Idle return false.
+// closed by others, mostly while it is not busy; then Busy and Idle return false. These are
+// for one goroutine at a time, the one that serves the connection; Leave is for any.
 type Place interface {
-	Busy() bool
-	Idle(now time.Time) bool
-	Leave()
+	Busy() bool              // a request is under way from now on
+	Idle(now time.Time) bool // the connection waits for its client from now on
+	Leave()                  // it is closed, or about to be; it may be called again
 }
 
 // Server serves HTTP/1.1.

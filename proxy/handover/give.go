@@ -79,8 +79,8 @@ func (g *Giver) Withdraw(why error) error {
 	return why
 }
 
-// Give hands over sockets, and what parts sends, each at most MostData bytes, and waits
-// until the other side serves. It returns which of the sockets that has kept. After an
+// Give hands over at most 64 sockets, and what parts sends, each at most 64 MiB, which the other
+// side checks, and waits until that serves. It returns which of the sockets that has kept. After an
 // error, which the other side is told, this process goes on.
 func (g *Giver) Give(sockets []Socket, parts func(send func(name string, data []byte) error) error) (kept []int, err error) {
 	o := offer{PID: os.Getpid()}

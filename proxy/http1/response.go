@@ -144,22 +144,31 @@ func is(p []byte, word string) bool {
 	return len(p) == len(word) && bytes.EqualFold(p, []byte(word))
 }
 
-// parseLength reads a length: digits alone. Several that are alike, as a server
-// behind the server may have added its own, count as one.
+// parseLength reads a length (RFC 9110, 8.6): digits alone, 18 at most. Several that are alike,
+// as a server behind the server may have added its own, count as one. It is a loop, as a head has
+// room for so many that to call itself for each would take megabytes of stack.
 func parseLength(p []byte) (n int64, ok bool) {
-	first, rest, several := bytes.Cut(p, []byte{','})
-	if first = trimSpace(first); len(first) == 0 || len(first) > 18 {
+	first, p, more := bytes.Cut(p, []byte{','})
+	n, ok = parseDigits(trimSpace(first))
+	for ok && more {
+		var next []byte
+		next, p, more = bytes.Cut(p, []byte{','})
+		same, isNumber := parseDigits(trimSpace(next))
+		ok = isNumber && same == n
+	}
+	return n, ok
+}
+
+// parseDigits reads a number of 1 to 18 digits.
+func parseDigits(p []byte) (n int64, ok bool) {
+	if len(p) == 0 || len(p) > 18 {
 		return 0, false
 	}
-	for _, c := range first {
-		if c < '0' || c > '9' {
+	for _, c := range p {
+		if !isDigit(c) {
 			return 0, false
 		}
 		n = 10*n + int64(c-'0')
-	}
-	if several {
-		next, ok := parseLength(rest)
-		return n, ok && next == n
 	}
 	return n, true
 }
