@@ -9,6 +9,7 @@ import (
 
 	"tempomat/proxy/backend"
 	"tempomat/proxy/front"
+	"tempomat/proxy/h2bound"
 	"tempomat/proxy/http1"
 	"tempomat/proxy/savedsyn"
 )
@@ -24,8 +25,9 @@ type connection struct {
 
 	accepted net.Conn // of HTTP/1; nil: it is not known
 	opening  sync.Once
-	system   string      // see signature
-	of       *connection // what a stream of HTTP/2 is of
+	system   string        // see signature
+	of       *connection   // what a stream of HTTP/2 is of
+	bounded  *h2bound.Conn // of HTTP/2; nil: it is HTTP/1
 
 	call backend.Call // to the backend; the client's leaving does not end it
 }
@@ -81,6 +83,11 @@ func (c *connection) signature(client string) string {
 		}
 	})
 	return c.system
+}
+
+// isCrowded tells whether it is a stream of HTTP/2 beside so many others that it is counted.
+func (c *connection) isCrowded() bool {
+	return c.of != nil && c.of.bounded != nil && c.of.bounded.Streams() > fewStreams
 }
 
 // serve returns the exchange of a request, to be found by exchangeOf.

@@ -21,6 +21,10 @@ const (
 	// streamSize is what a stream of HTTP/2 takes that has not sent all of its body, in bytes: a
 	// connection has 250 of them, and counts as one.
 	streamSize = 12 << 10
+	// unreadSize is what a stream of HTTP/2 takes whose client does not read its answer, in bytes.
+	unreadSize = 24 << 10
+	// fewStreams is how many of a connection's are not counted.
+	fewStreams = 8
 	// mostHeads is how much all that is counted may take, unless BoundHeads says more.
 	mostHeads = 64 << 20
 	// headPart: one client may have the headPart-th part of what the others leave.
@@ -72,7 +76,7 @@ func (h *heads) leave(client netip.Addr, size int) {
 	}
 }
 
-// BoundHeads says how many bytes all large headers together may take.
+// BoundHeads says how many bytes all large headers, and answers that are not read, together may take.
 func (h *Handler) BoundHeads(most int) { h.heads.bound(most) }
 
 // sizeOf is what of a request is counted; 0: it is no more than usual.
@@ -107,6 +111,19 @@ func (x *exchange) takesHead() bool {
 		x.Verdict.Reason, x.Verdict.Key = limiter.ClientFull, keys[0]
 	}
 	return false
+}
+
+// takesStream tells whether there is room for an answer over HTTP/2, which its client reads when it likes;
+// of a connection that has many.
+func (x *exchange) takesStream() bool {
+	if x.head > 0 || !x.conn.isCrowded() {
+		return true
+	}
+	ok, _ := x.handler.heads.enter(x.Who.Client, unreadSize)
+	if ok {
+		x.head = unreadSize
+	}
+	return ok
 }
 
 // leaveHead says that the header is not counted any more.

@@ -143,7 +143,9 @@ func newHTTP2(h http.Handler, o ServerOptions, end *closing) *http.Server {
 		ErrorLog: zap.NewStdLog(o.Log),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			ctx = keep(ctx, end)
-			remembered(ctx).came, _ = h2bound.Unwrap(c).(*front.Turned)
+			conn := remembered(ctx)
+			conn.bounded, _ = c.(*h2bound.Conn)
+			conn.came, _ = h2bound.Unwrap(c).(*front.Turned)
 			return ctx
 		},
 		ConnState: place,

@@ -31,6 +31,7 @@ type writer struct {
 	bytes  int64
 
 	spooled bool // the backend does not wait for this client
+	bare    bool // nothing of the body is sent
 }
 
 // keepTail has the writer keep the end of the response back, in a buffer of the
@@ -54,7 +55,19 @@ func (w *writer) WriteHeader(status int) {
 	if w.x.request.ProtoMajor == 1 && w.x.conn.closing.ends() {
 		w.Header().Set("Connection", "close") // who asks again is to ask the next process
 	}
+	if w.x.request.ProtoMajor == 2 && !w.x.takesStream() {
+		w.refuse()
+		return
+	}
 	w.ResponseWriter.WriteHeader(status)
+}
+
+// refuse sends a header in place of the answer: that needs no window, a body would wait for its client.
+func (w *writer) refuse() {
+	clear(w.Header())
+	w.Header().Set("Retry-After", "1")
+	w.status, w.bare = http.StatusTooManyRequests, true
+	w.ResponseWriter.WriteHeader(w.status)
 }
 
 func (w *writer) Write(p []byte) (int, error) {
@@ -94,6 +107,10 @@ func (w *writer) FlushError() error {
 func (w *writer) release() {
 	_ = w.releaseTail() // the client has gone: the server sees for itself
 	w.renew(time.Now())
+	if w.x.head > 0 && w.x.request.ProtoMajor == 2 {
+		// The server would wait for the client afterwards, when nothing is counted any more.
+		_ = http.NewResponseController(w.ResponseWriter).Flush()
+	}
 	if w.tails != nil {
 		w.tails.Put(w.kept)
 		w.tails, w.kept, w.tail = nil, nil, nil
@@ -110,8 +127,8 @@ func (w *writer) releaseTail() error {
 }
 
 func (w *writer) pass(p []byte) (n int, err error) {
-	if len(p) == 0 {
-		return 0, nil
+	if len(p) == 0 || w.bare {
+		return len(p), nil
 	}
 	write := func() error {
 		n, err = w.ResponseWriter.Write(p)

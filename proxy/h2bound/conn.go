@@ -91,6 +91,17 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Streams is how many streams there are: requests that are not complete, or whose answer the client
+// was not sent to its end.
+func (c *Conn) Streams() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bounds == nil {
+		return 0
+	}
+	return len(c.bounds.streams)
+}
+
 // CloseWrite closes the connection for writing, where that can be done.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
