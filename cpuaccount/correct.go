@@ -58,7 +58,7 @@ func (m *Meter) Correct(now, since time.Time, use float64, spans iter.Seq[*Span]
 		for s := range spans {
 			s.scale(since, 1, more/float64(n))
 		}
-		m.usual.forget(now)
+		m.usual.forget()
 	case stayed > used*tooMuch+slack:
 		for s := range spans {
 			s.scale(since, (used+slack)/stayed, 0)

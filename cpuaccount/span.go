@@ -22,7 +22,8 @@ type Span struct {
 	weight float64       // the part of its time in which it is taken to compute
 	force  float64       // with which it competes for the CPUs, see Yield
 	pauses int
-	going  bool // between Begin and End
+	round  uint32 // of the meter's usual, as it began
+	going  bool   // between Begin and End
 
 	// Of cpu:
 	told     time.Duration // by the backend

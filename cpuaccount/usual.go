@@ -26,23 +26,23 @@ const (
 // usual holds what some requests were charged with against what the like of them
 // usually costs.
 type usual struct {
-	cost, charged atomic.Int64 // nanoseconds, since the last look
-	from          atomic.Int64 // when the crowd that they are charged by was last corrected, nanoseconds
+	cost, charged atomic.Int64  // nanoseconds, since the last look
+	round         atomic.Uint32 // how often the crowd that they are charged by was corrected by them
 
 	// Of before, fading, in CPU-seconds. The caller of Correct guards them.
 	fadedCost, fadedCharged float64
 }
 
 // Compare says what a request that has ended usually costs, as far as it is known, and
-// hardly waits. It is called once, after End, and counts if the request was estimated, by
-// the crowd as it is thought to be now.
+// hardly waits. It is called once, after End, and counts if the request was estimated, and
+// since it began the crowd was not corrected by what others told.
 func (s *Span) Compare(cost time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.meter == nil || s.going || s.isExact || s.told > 0 || s.meter.source == Wall {
 		return
 	}
-	if u := &s.meter.usual; s.began.UnixNano() > u.from.Load() {
+	if u := &s.meter.usual; s.round == u.round.Load() {
 		u.cost.Add(int64(cost))
 		u.charged.Add(int64(s.cpu))
 	}
@@ -59,7 +59,7 @@ func (u *usual) dearer() float64 {
 }
 
 // forget begins anew: from now on requests are charged by another crowd.
-func (u *usual) forget(now time.Time) {
-	u.from.Store(now.UnixNano())
+func (u *usual) forget() {
+	u.round.Add(1)
 	u.fadedCost, u.fadedCharged = 0, 0
 }

@@ -121,7 +121,7 @@ func TestWhatBeganBeforeTellsNothing(t *testing.T) {
 	m := newMachine(2, 0)
 	old := m.begin(1)
 	m.now++
-	m.meter.usual.forget(at(m.now))
+	m.meter.usual.forget()
 	m.end(old)
 	old.Compare(time.Millisecond)
 	if u := &m.meter.usual; u.cost.Load() != 0 || u.charged.Load() != 0 {

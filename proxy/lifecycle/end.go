@@ -51,7 +51,7 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 		return true
 	}
 	if done {
-		if l.sure && l.Known() && l.idle < l.Guess/4 { // what strangers ask for could be chosen to mislead
+		if l.tellsCost() {
 			l.span.Compare(l.Guess)
 		}
 		l.gate.Guess.Learn(now, l.Kind(), l.Cost, l.span.Idle())
@@ -60,6 +60,12 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 	}
 	l.HoldFor = l.gate.Limiter.Settle(now, l.ticket, l.Cost)
 	return true
+}
+
+// tellsCost tells whether a request's cost is known, and so its bill tells what computes beside it. Who
+// had more than its share, or is a stranger, could choose what to ask for to mislead.
+func (l *Life) tellsCost() bool {
+	return l.sure && l.idle < l.Guess/4 && l.Known() && !l.Verdict.Ahead
 }
 
 // Linger has a request keep its place though the backend was given up, as nobody

@@ -13,10 +13,12 @@ import (
 func TestWhosePagesTellWhatOthersCompute(t *testing.T) {
 	for name, c := range map[string]struct {
 		known bool
+		ahead bool          // of its share
 		cost  time.Duration // of the like of it
 		want  bool
 	}{
 		"of who is known":       {known: true, cost: 100 * time.Millisecond, want: true},
+		"of who had more":       {known: true, ahead: true, cost: 100 * time.Millisecond},
 		"of a stranger":         {cost: 100 * time.Millisecond},
 		"nobody knows the cost": {known: true},
 	} {
@@ -35,12 +37,22 @@ func TestWhosePagesTellWhatOthersCompute(t *testing.T) {
 			if c.cost > 0 {
 				r.learn("/page", c.cost, 0)
 			}
+			if c.ahead {
+				long := r.begin(page(1, "/home"), false)
+				r.pass(time.Minute)
+				long.Settle(r.now, true, false)
+				long.Leave(r.now)
+				r.gate.Measure(r.now, r.rules.Meter, 0.02, slices.Values(lives))
+			}
 			for i := range 2 {
 				client := 1
 				if !c.known {
 					client = 2 + i
 				}
 				l := r.begin(page(client, "/page"), false)
+				if c.known && l.Verdict.Ahead != c.ahead {
+					t.Fatalf("ahead: %t", l.Verdict.Ahead)
+				}
 				r.pass(time.Second)
 				l.Settle(r.now, true, false)
 				l.Leave(r.now)
