@@ -44,7 +44,8 @@ func (g Gate) Complete() Gate {
 type gate struct {
 	waiting atomic.Int32 // = queued, for those who do not hold mu
 
-	mu sync.Mutex // guards the following, clients, flows, sites and turns
+	mu      sync.Mutex // guards the following, clients, flows, sites and turns
+	decided decisions
 	books
 	named map[string]*site
 }
@@ -121,11 +122,13 @@ func (g *gate) setPolicy(p *policy) {
 	g.unpark()
 }
 
-// arrive takes in a request whose caps are clear, and lets go who may go. What
-// it returns, the caller passes to release once it holds no lock.
-func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Ticket) {
+// unlock frees the gate, and tells the owners of what was decided meanwhile.
+func (g *gate) unlock() { g.decided.unlock(&g.mu) }
+
+// arrive takes in a request whose caps are clear, and lets go who may go.
+func (g *gate) arrive(at time.Duration, t *Ticket, share float64) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	t.site = g.siteOf(t.siteName)
 	g.reach(at, t.site)
 	c := g.client(at, t)
@@ -134,7 +137,8 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 			t.seen.Store(asKnown)
 		}
 		t.refuse(at, Verdict{Action: Refuse, Wait: retry, Key: t.own().Bucket.Key, Reason: ClientFull})
-		return nil
+		g.decided.add(t)
+		return
 	}
 	g.seq++
 	t.queueEntry = queueEntry{
@@ -151,9 +155,9 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	if g.join(t) {
 		g.enqueueHead(at, t)
 	}
-	decided = g.dispatch(at)
+	g.dispatch(at)
 	if g.queued > g.limits.queue {
-		decided = g.shedOne(at, decided)
+		g.shedOne(at)
 	}
 	if t.phase == queued {
 		if t.stranger || t.lane.first != t { // only the head of a lane reserves
@@ -165,7 +169,6 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 			t.decidedAtOnce, t.decided = false, make(chan struct{})
 		}
 	}
-	return decided
 }
 
 // place finds the flow of a request, which is its client's own unless that is a stranger or
@@ -190,7 +193,7 @@ func (g *gate) place(at time.Duration, t *Ticket, share float64) {
 }
 
 // dispatch lets go all that may go.
-func (g *gate) dispatch(at time.Duration) (decided *Ticket) {
+func (g *gate) dispatch(at time.Duration) {
 	g.losePatience(at)
 	for g.queued > 0 {
 		t, p := g.next(at)
@@ -198,9 +201,8 @@ func (g *gate) dispatch(at time.Duration) (decided *Ticket) {
 			break
 		}
 		g.start(at, t, p)
-		decided = t.chain(decided)
+		g.decided.add(t)
 	}
-	return decided
 }
 
 // enqueue counts a request as waiting.

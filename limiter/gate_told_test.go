@@ -175,3 +175,26 @@ func TestWaitAtTheGateIsShown(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedBehindACapIsTold: a request that waited for a cap, and that the gate refuses as it
+// comes there, is told.
+func TestRefusedBehindACapIsTold(t *testing.T) {
+	p := fair()
+	p.MaxHeldPerClient = 1
+	p.Classes = append(p.Classes, ClassInfo{Name: "slash24", Budget: Budget{CPUs: 1, Burst: 30 * second, Cap: true}})
+	w := newWorld(p)
+	arrive := func(net string) *Ticket {
+		return w.Arrive(w.now, Arrival{Client: host("a"), Others: networks(net), Guess: time.Second, Sure: true})
+	}
+	for range 3 { // the last one waits at the gate
+		arrive("free")
+	}
+	w.Debit(w.now, Charge{Key: networks("capped")[0], Cost: 32 * time.Second})
+	capped := arrive("capped")
+	w.run(3 * time.Second)
+	select {
+	case <-capped.Decided():
+	default:
+		t.Error("a request that the gate refused waits for its decision for ever")
+	}
+}

@@ -31,20 +31,20 @@ const (
 // computes: an event stream, an upgraded connection.
 func (l *Limiter) Hold(now time.Time, t *Ticket) {
 	if t.client != nil {
-		release(l.gate.holdOn(l.since(now), t))
+		l.gate.holdOn(l.since(now), t)
 	}
 }
 
-func (g *gate) holdOn(at time.Duration, t *Ticket) (decided *Ticket) {
+func (g *gate) holdOn(at time.Duration, t *Ticket) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	if !t.phase.running() || t.stays {
-		return nil
+		return
 	}
 	t.stays = true
 	g.learn(at, t, t.phase)
 	g.move(t, holding, rungs-1)
-	return g.dispatch(at)
+	g.dispatch(at)
 }
 
 // Orphan says that the client of a running request has left. The request keeps

@@ -1,6 +1,9 @@
 package limiter
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // phase is where a request is in its life at the gate.
 type phase uint8
@@ -135,35 +138,26 @@ func (g *gate) drain(c *client, l *lane) {
 	l.next, g.spare = g.spare, l
 }
 
-// chain puts the ticket before others that were decided with it, if anybody
-// waits for its decision.
-func (t *Ticket) chain(others *Ticket) *Ticket {
-	if t.decidedAtOnce {
-		return others
+// decisions are the tickets that were decided while a lock was held. Their owners are told once
+// it is free, in one place, so that no path can forget one.
+type decisions struct{ first *Ticket }
+
+// add notes that a ticket is decided, if its owner waits for that.
+func (d *decisions) add(t *Ticket) {
+	if !t.decidedAtOnce {
+		t.after, d.first = d.first, t
 	}
-	t.after = others
-	return t
 }
 
-// release tells the tickets that they are decided. No lock is held.
-func release(t *Ticket) {
+// unlock frees the lock that guards the decisions, and tells the owners.
+func (d *decisions) unlock(mu *sync.Mutex) {
+	t := d.first
+	d.first = nil
+	mu.Unlock()
 	for t != nil {
 		next := t.after // its owner may be done with it as soon as it knows
 		t.after = nil
 		close(t.decided)
 		t = next
 	}
-}
-
-// join makes one chain of two, the first of which is short.
-func join(a, b *Ticket) *Ticket {
-	if a == nil {
-		return b
-	}
-	end := a
-	for end.after != nil {
-		end = end.after
-	}
-	end.after = b
-	return a
 }

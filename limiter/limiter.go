@@ -76,7 +76,7 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	t.standing, t.clientsBehind = p.standing(a.Standing), p.standing(a.ClientsBehind)
 	t.likelyIdle, t.running = a.Idle.Seconds(), a.Running.Seconds()
 	if blocking == nil {
-		release(l.admit(at, p, t))
+		l.admit(at, p, t)
 	} else if full := l.wait(at, p, t, blocking); full != None {
 		t.refuseLocked(at, Verdict{Action: Refuse, Wait: retry, Key: blocking.Key, Reason: full})
 		l.announce(now, t, Rejected)
@@ -86,26 +86,26 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	return t
 }
 
-// admit lets a request on whose caps are clear: to the gate, if there is one.
-// What it returns, the caller passes to release once it holds no lock.
-func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket) {
+// admit lets a request on whose caps are clear: to the gate, if there is one; else it tells that
+// the request goes.
+func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (goes bool) {
 	client := t.own().Bucket
 	if !p.gated || client == nil {
 		if client != nil && t.share != 1 {
 			client.SetFactor(at, 1, t.share)
 		}
 		t.start(at)
-		return t.chain(nil)
+		return true
 	}
 	share := client.SetFactor(at, t.standing, t.share) / p.Gate.CPUs
 	if of := t.whole(); of != nil && t.clientsBehind > 1 {
 		of.Bucket.SetFactor(at, t.clientsBehind, 1)
 	}
-	decided = l.gate.arrive(at, t, share)
+	l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {
 		l.requestAdvance() // somebody begins to wait, and may wait too long
 	}
-	return decided
+	return false
 }
 
 // Progress charges a running request on, if it has cost more so far than it was
@@ -114,7 +114,7 @@ func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket
 // decides which of them it takes room from.
 func (l *Limiter) Progress(now time.Time, t *Ticket, soFar time.Duration, computes bool) {
 	if t.client != nil {
-		release(l.gate.progress(l.since(now), t, soFar.Seconds(), computes))
+		l.gate.progress(l.since(now), t, soFar.Seconds(), computes)
 		return
 	}
 	t.mu.Lock()
@@ -143,7 +143,7 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 	t.each(func(s *reservation) { hold = max(hold, s.Settle(at, c, x, most)) })
 	t.mu.Unlock()
 	if t.client != nil {
-		release(l.gate.finish(at, t, x))
+		l.gate.finish(at, t, x)
 	}
 	l.offer(now, t, cost)
 	l.wake()
@@ -161,7 +161,7 @@ func (l *Limiter) Leave(now time.Time, t *Ticket) {
 		l.dismiss(at, t)
 	}
 	if t.client != nil {
-		release(l.gate.abandon(at, t))
+		l.gate.abandon(at, t)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,7 +13,7 @@ func (l *Limiter) Reguess(now time.Time, t *Ticket, e Estimate) {
 	if t.client == nil {
 		return
 	}
-	release(l.gate.reguess(l.since(now), t, e))
+	l.gate.reguess(l.since(now), t, e)
 }
 
 // Estimate is what a request will likely take of the backend. Its fields are
@@ -23,11 +23,11 @@ type Estimate struct {
 	Sure                 bool
 }
 
-func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) (decided *Ticket) {
+func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	if t.phase != queued {
-		return nil
+		return
 	}
 	idle, guess, sure := t.likelyIdle, t.guess, t.sure
 	t.likelyIdle, t.running, t.sure, t.guess = e.Idle.Seconds(), e.Running.Seconds(), e.Sure, e.Guess.Seconds()
@@ -43,9 +43,9 @@ func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) (decided *Ticket
 		if t.heap == nil {
 			t.guess = estimate
 		}
-		return nil // and so nobody else may go
+		return // and so nobody else may go
 	}
-	return g.dispatch(at)
+	g.dispatch(at)
 }
 
 // relocate puts a waiting request at the end of its client's lane of another level.

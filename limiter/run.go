@@ -63,13 +63,13 @@ func (t *Ticket) goAhead(at time.Duration) Verdict {
 
 // progress charges a running request on, and moves it to the rung where it
 // belongs.
-func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (decided *Ticket) {
+func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state != running || !t.phase.running() {
-		return nil
+		return
 	}
 	g.watch(at, t)
 	if x > t.charged {
@@ -87,7 +87,7 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (
 		g.move(t, computing, r)
 	}
 	if t.phase == was && t.rung == from {
-		return nil
+		return
 	}
 	if t.phase != was {
 		g.learn(at, t, was)
@@ -95,7 +95,7 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (
 	if t.level.short() && t.rung > lightRung && from <= lightRung && g.teaches(t) {
 		g.trustAgain = at + distrust
 	}
-	return g.dispatch(at)
+	g.dispatch(at)
 }
 
 // end takes a running request out.
@@ -115,11 +115,11 @@ func (g *gate) end(at time.Duration, t *Ticket) {
 
 // finish takes a request out that has cost x CPU-seconds, and forgets one that never waited:
 // nobody else knows it, and its memory may soon be another one's.
-func (g *gate) finish(at time.Duration, t *Ticket, x float64) (decided *Ticket) {
+func (g *gate) finish(at time.Duration, t *Ticket, x float64) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	if !t.phase.running() {
-		return nil
+		return
 	}
 	g.settle(t, x)
 	t.site.clock.serve(x)
@@ -135,7 +135,7 @@ func (g *gate) finish(at time.Duration, t *Ticket, x float64) (decided *Ticket) 
 	if t.decidedAtOnce {
 		t.queueEntry = queueEntry{}
 	}
-	return g.dispatch(at)
+	g.dispatch(at)
 }
 
 // settle makes x CPU-seconds of what the flow was charged with, and gives back
@@ -150,12 +150,12 @@ func (g *gate) settle(t *Ticket, x float64) {
 
 // abandon takes a request out, waiting or running, that is never settled. All
 // is given back.
-func (g *gate) abandon(at time.Duration, t *Ticket) (decided *Ticket) {
+func (g *gate) abandon(at time.Duration, t *Ticket) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	switch t.phase {
 	case outside:
-		return nil
+		return
 	case queued:
 		g.drop(at, t)
 	case probing, computing, holding:
@@ -163,7 +163,7 @@ func (g *gate) abandon(at time.Duration, t *Ticket) (decided *Ticket) {
 		g.undoSite(t)
 		g.end(at, t)
 	}
-	return g.dispatch(at)
+	g.dispatch(at)
 }
 
 // drop takes a waiting request out, and gives back what its flow was charged.
@@ -182,12 +182,13 @@ func (g *gate) refuse(at time.Duration, t *Ticket, r Reason) {
 	t.site.refused++
 	g.drop(at, t)
 	t.refuse(at, Verdict{Action: Refuse, Wait: retry, Reason: r, Own: own})
+	g.decided.add(t)
 }
 
 // shedOne refuses the newest request of the client that ranks worst, of the
 // flow that has the most work, of the site that has the most for its share: dropping from
 // the fattest flow (as fq_codel does, RFC 8290) keeps a flood from pushing others out.
-func (g *gate) shedOne(at time.Duration, decided *Ticket) *Ticket {
+func (g *gate) shedOne(at time.Duration) {
 	var worst *Ticket
 	for _, h := range g.fattest().heaps() {
 		for _, t := range *h {
@@ -197,26 +198,23 @@ func (g *gate) shedOne(at time.Duration, decided *Ticket) *Ticket {
 		}
 	}
 	if worst == nil {
-		return decided
+		return
 	}
-	worst = worst.lane.last
 	g.Shed++
-	g.refuse(at, worst, ServerFull)
-	return worst.chain(decided)
+	g.refuse(at, worst.lane.last, ServerFull)
 }
 
 // expire refuses who has waited too long, and returns how long until the next
 // one will have; negative: nobody waits.
-func (g *gate) expire(at time.Duration) (decided *Ticket, next time.Duration) {
+func (g *gate) expire(at time.Duration) (next time.Duration) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	decided = g.dispatch(at)
+	defer g.unlock()
+	g.dispatch(at)
 	for t := g.oldest; t != nil; t = g.oldest {
 		if left := t.asked + g.limits.maxWait - at; left > 0 {
-			return decided, left
+			return left
 		}
 		g.refuse(at, t, Busy)
-		decided = t.chain(decided)
 	}
-	return decided, -1
+	return -1
 }

@@ -11,11 +11,8 @@ func (l *Limiter) Due() <-chan struct{} { return l.due }
 // Time if nothing waits.
 func (l *Limiter) Advance(now time.Time) (next time.Time) {
 	at := l.since(now)
-	decided, first := l.serveRoom(at)
-	expired, later := l.gate.expire(at)
-	release(decided)
-	release(expired)
-	if first = sooner(first, later); first < 0 {
+	first := sooner(l.serveRoom(at), l.gate.expire(at))
+	if first < 0 {
 		return time.Time{}
 	}
 	return now.Add(first)
@@ -31,18 +28,16 @@ func sooner(a, b time.Duration) time.Duration {
 
 // serveRoom does what is due in the waiting room, and returns how long until
 // something is; negative: nobody waits there.
-func (l *Limiter) serveRoom(at time.Duration) (decided *Ticket, first time.Duration) {
+func (l *Limiter) serveRoom(at time.Duration) (first time.Duration) {
 	first = -1
 	l.room.mu.Lock()
-	defer l.room.mu.Unlock()
+	defer l.room.decided.unlock(&l.room.mu)
 	p := l.policy.Load()
 	for i := 0; i < len(l.room.queues); i++ {
 		q := l.room.queues[i]
 		wait := time.Duration(0)
 		for wait == 0 && q.head != nil {
-			var more *Ticket
-			wait, more = l.serveLocked(at, q, p)
-			decided = join(more, decided)
+			wait = l.serveLocked(at, q, p)
 		}
 		if q.head == nil {
 			i-- // it is gone, and another one has its place
@@ -50,29 +45,33 @@ func (l *Limiter) serveRoom(at time.Duration) (decided *Ticket, first time.Durat
 		}
 		first = sooner(first, wait)
 	}
-	return decided, first
+	return first
 }
 
 // serveLocked does what is due for the head of a queue and returns 0, or how
 // long until something is.
-func (l *Limiter) serveLocked(at time.Duration, q *queue, p *policy) (wait time.Duration, decided *Ticket) {
+func (l *Limiter) serveLocked(at time.Duration, q *queue, p *policy) (wait time.Duration) {
 	t := q.head
 	wait = t.reservationOf(q.bucket).Blocks(at)
 	if left := t.arrived + p.MaxHold - at; wait > 0 && left > 0 {
-		return min(wait, left), nil
+		return min(wait, left)
 	} else if wait > 0 {
 		l.takeOutLocked(at, t)
 		t.refuse(at, debt{bucket: q.bucket, wait: wait}.verdict(Refuse))
-		return 0, t.chain(nil)
+		l.room.decided.add(t)
+		return 0
 	}
 	if other := t.blockedBy(at); other != nil {
 		l.room.unlinkLocked(at, t)
 		l.room.linkLocked(at, t, other)
-		return 0, nil
+		return 0
 	}
 	l.takeOutLocked(at, t)
 	t.verdict.Key, t.verdict.Reason = q.bucket.Key, Debt
-	return 0, l.admit(at, p, t)
+	if l.admit(at, p, t) {
+		l.room.decided.add(t)
+	}
+	return 0
 }
 
 // takeOutLocked takes a request out of the room.

@@ -14,11 +14,12 @@ import (
 // If then another of its keys is in debt, it goes to that one's queue, to the
 // place that its arrival gives it.
 type waitingRoom struct {
-	mu     sync.Mutex         // guards the following, and each waitEntry; taken before the gate's
-	queues []*queue           // those that are not empty
-	of     map[*bucket]*queue // the same by their buckets
-	held   int
-	seq    uint64
+	mu      sync.Mutex         // guards the following, and each waitEntry; taken before the gate's
+	queues  []*queue           // those that are not empty
+	of      map[*bucket]*queue // the same by their buckets
+	held    int
+	seq     uint64
+	decided decisions
 }
 
 // queue is a list of tickets in the order of their arrival.

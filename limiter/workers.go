@@ -137,12 +137,12 @@ func (g *gate) lacksWorkers() bool {
 // Tried tells how many connections were opened, as Wants asked for, and how many
 // of them the backend has not accepted.
 func (l *Limiter) Tried(now time.Time, opened, waiting int) {
-	release(l.gate.tried(l.since(now), opened, waiting))
+	l.gate.tried(l.since(now), opened, waiting)
 }
 
-func (g *gate) tried(at time.Duration, opened, waiting int) (decided *Ticket) {
+func (g *gate) tried(at time.Duration, opened, waiting int) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	n, w := g.busy+opened-waiting, &g.workers
 	if waiting > 0 {
 		g.refute(at, n, "connections that were not accepted")
@@ -153,25 +153,25 @@ func (g *gate) tried(at time.Duration, opened, waiting int) (decided *Ticket) {
 	if n > w.n && !w.blind {
 		g.setWorkers(n, accepted)
 	}
-	return g.dispatch(at)
+	g.dispatch(at)
 }
 
 // Found tells how many workers the backend seems to have, and what says so. It
 // may be wrong. A number that is configured counts more.
 func (l *Limiter) Found(now time.Time, n int, source string) {
-	release(l.gate.discover(l.since(now), n, source))
+	l.gate.discover(l.since(now), n, source)
 }
 
-func (g *gate) discover(at time.Duration, n int, source string) (decided *Ticket) {
+func (g *gate) discover(at time.Duration, n int, source string) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	w := &g.workers
 	if n <= 0 || w.most > 0 || w.found == n {
-		return nil
+		return
 	}
 	w.found, w.trusted = n, at+foundFor
 	g.setWorkers(n, source)
-	return g.dispatch(at)
+	g.dispatch(at)
 }
 
 // Answering tells that the answer to a running request has begun.
@@ -179,20 +179,20 @@ func (l *Limiter) Answering(now time.Time, t *Ticket) {
 	if t.client == nil {
 		return
 	}
-	release(l.gate.answering(l.since(now), t))
+	l.gate.answering(l.since(now), t)
 }
 
-func (g *gate) answering(at time.Duration, t *Ticket) (decided *Ticket) {
+func (g *gate) answering(at time.Duration, t *Ticket) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	if !t.phase.running() {
-		return nil
+		return
 	}
 	was := g.workers.n
 	if g.prove(at, t); g.workers.n == was {
-		return nil
+		return
 	}
-	return g.dispatch(at)
+	g.dispatch(at)
 }
 
 // try notes what a request is to show that starts now.
