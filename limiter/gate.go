@@ -69,7 +69,7 @@ type books struct {
 	trustAgain time.Duration // when light ones are taken for light again
 	workers    workers
 
-	oldest, newest *Ticket // all that wait, in the order of their arrival
+	oldest, newest *Ticket // all that wait, in the order in which they asked
 	patient        *Ticket // the oldest of them that has not lost its patience
 	queued         int
 	seq            uint64
@@ -205,15 +205,25 @@ func (g *gate) dispatch(at time.Duration) {
 	}
 }
 
-// enqueue counts a request as waiting.
+// enqueue counts a request as waiting. One that waited for a cap before has its place before those
+// that asked after it, as it is refused before them.
 func (g *gate) enqueue(t *Ticket) {
-	if g.newest == nil {
-		g.oldest = t
-	} else {
-		g.newest.later, t.earlier = t, g.newest
+	after := g.newest
+	for after != nil && after.asked > t.asked {
+		after = after.earlier
 	}
-	g.newest = t
-	if g.patient == nil {
+	t.earlier = after
+	if after == nil {
+		t.later, g.oldest = g.oldest, t
+	} else {
+		t.later, after.later = after.later, t
+	}
+	if t.later == nil {
+		g.newest = t
+	} else {
+		t.later.earlier = t
+	}
+	if g.patient == t.later {
 		g.patient = t
 	}
 	g.queued++

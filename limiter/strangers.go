@@ -104,14 +104,14 @@ func (g *gate) line(t *Ticket) {
 // own, or has had its answers, does not count: that says nothing of the others. The
 // oldest patient one is found in the list of all that wait.
 func (g *gate) losePatience(at time.Duration) {
-	for t := g.patient; t != nil && at-t.gated >= patience; t = g.patient {
+	for t := g.patient; t != nil && at-t.asked >= patience; t = g.patient {
 		g.patient = t.later
-		if !t.stranger || t.heap == nil {
+		if !t.stranger || t.heap == nil || t.waitEntry != nil { // a cap's wait says nothing of the gate
 			continue
 		}
 		t.stale = true
 		if t.client.answers < fewAnswers {
-			t.site.strangers.newestTo = t.gated + patience + impatientFor
+			t.site.strangers.newestTo = t.asked + patience + impatientFor
 		}
 		if h := t.heap; h != &t.site.parked {
 			h.remove(t)

@@ -111,7 +111,7 @@ func TestWhoLosesPatience(t *testing.T) {
 	g := shaped()
 	s := &g.home
 	for i := range 2 { // the second one has just come
-		x := &Ticket{stranger: true, queueEntry: queueEntry{site: s, client: &client{address: new(address)}, order: uint64(i + 1), gated: time.Duration(i) * patience}}
+		x := &Ticket{stranger: true, queueEntry: queueEntry{site: s, client: &client{address: new(address)}, order: uint64(i + 1), asked: time.Duration(i) * patience}}
 		g.enqueue(x)
 		g.line(x)
 		s.queues[0].strange.push(x)
