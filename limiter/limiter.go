@@ -91,14 +91,14 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (goes bool) {
 	client := t.own().Bucket
 	if !p.gated || client == nil {
-		if client != nil && t.share != 1 {
+		if client != nil {
 			client.SetFactor(at, 1, t.share)
 		}
 		t.start(at)
 		return true
 	}
 	share := client.SetFactor(at, t.standing, t.share) / p.Gate.CPUs
-	if of := t.whole(); of != nil && t.clientsBehind > 1 {
+	if of := t.whole(); of != nil {
 		of.Bucket.SetFactor(at, t.clientsBehind, 1)
 	}
 	l.gate.arrive(at, t, share)

@@ -125,6 +125,7 @@ func compile(p Policy, sidecars int) *policy {
 			Hold:      p.Mode == Cooperative && !capped,
 			Shadow:    p.Shadow || b.Shadow,
 			Aside:     b.Shadow,
+			Plain:     !c.gated || capped && !p.Shadow && !b.Shadow,
 			Workers:   float32(b.Workers),
 			MaxHold:   cmp.Or(b.MaxHold, p.MaxHold),
 		})
