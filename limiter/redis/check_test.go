@@ -41,7 +41,7 @@ func TestAllWaysAgree(t *testing.T) {
 		now := rapid.Int64Range(1, 1<<41).Draw(t, "start")
 		for range rapid.IntRange(1, 12).Draw(t, "checks") {
 			now += rapid.Int64Range(0, b.DripRate*3).Draw(t, "step")
-			units := rapid.Int64Range(1, 3).Draw(t, "units")
+			units := rapid.SampledFrom([]int64{1, 2, 3, -1}).Draw(t, "units")
 			one, err1 := script.check(ctx, fmt.Sprint("script", n), b, units, now)
 			two, err2 := multi.check(ctx, fmt.Sprint("multi", n), b, units, now)
 			if err := errors.Join(err1, err2); err != nil {

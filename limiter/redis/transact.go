@@ -115,7 +115,12 @@ func (t *transaction) add(now, units int64) (blocked bool, err error) {
 		t.state, err = readState(got[1])
 		return true, err
 	}
-	return false, nil
+	if missing := -t.state.Counter; missing > 0 { // more was taken out than there was
+		if got, err = t.exec(t.incr("c", missing), t.get()); err == nil {
+			t.state, err = readState(got[1])
+		}
+	}
+	return false, err
 }
 
 // exec runs commands as one transaction and returns their answers.
