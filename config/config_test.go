@@ -70,7 +70,7 @@ func TestFullFile(t *testing.T) {
 	want.Upgrades = []string{"websocket", "raw-socket.io"}
 	throttle := &want.Throttle
 	throttle.Mode, throttle.Shadow, throttle.MaxHold = "cap", "true", 10*time.Second
-	throttle.MaxHeld, throttle.MaxHeldPerClient, throttle.Memory = 100, 8, 10*time.Minute
+	throttle.MaxHeld, throttle.Memory = 100, 10*time.Minute
 	want.Classes = []Class{
 		{Name: "slash32", Share: 0.2, Burst: 10 * time.Second, Shadow: true},
 		{Name: "slash24", Share: 0.3, Burst: 30 * time.Second},

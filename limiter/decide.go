@@ -51,9 +51,9 @@ func (l *Limiter) decide(p *policy, t *Ticket, debts []debt) (Verdict, *bucket) 
 	case over.bucket != nil:
 		v = over.verdict(Refuse)
 	case capped.bucket != nil:
-		v, blocking = l.roomFor(p, t, capped), capped.bucket
+		v, blocking = l.roomFor(p, capped, func() bool { return l.room.toShedLocked(capped.bucket) == nil }), capped.bucket
 	case held.bucket != nil:
-		v = l.roomFor(p, t, held)
+		v = l.roomFor(p, held, func() bool { return t.heldLocked(0) > 0 })
 	case shadow.bucket != nil:
 		v = shadow.verdict(Go)
 		if v.Shadow = true; v.Wait > shadow.terms.MaxHold {
@@ -83,16 +83,17 @@ func (d debt) verdict(a Action) Verdict {
 	return v
 }
 
-// roomFor refuses a request that would have to be held, now or after it ran, if
-// there is no room for it.
-func (l *Limiter) roomFor(p *policy, t *Ticket, d debt) Verdict {
+// roomFor refuses a request that would have to be held if the room is full by its own doing: it would wait in
+// the longest queue, or its client has responses held already. Otherwise another one makes room for it, or its
+// response is not held.
+func (l *Limiter) roomFor(p *policy, d debt, own func() bool) Verdict {
 	l.room.mu.Lock()
-	full := l.room.fullLocked(p, t)
+	refused := l.room.held >= p.MaxHeld && own()
 	l.room.mu.Unlock()
-	if full == None {
+	if !refused {
 		return Verdict{}
 	}
 	v := d.verdict(Refuse)
-	v.Reason = full
+	v.Reason = ServerFull
 	return v
 }

@@ -35,7 +35,7 @@ func (c *client) lead() float64 {
 
 // isIdle tells whether nothing of the client's, or of its address, waits or runs.
 func (c *client) isIdle() bool {
-	if c.work > 0 || c.queued > 0 || c.running > 0 || c.address != nil && c.address.n+c.address.queued > 0 {
+	if c.work > 0 || c.queued > 0 || c.running > 0 || c.address != nil && c.address.n > 0 {
 		return false
 	}
 	if c.faces != nil {

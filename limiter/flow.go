@@ -6,8 +6,7 @@ import (
 	"tempomat/limiter/known"
 )
 
-// flow is what a clock knows of a client, or of all strangers, or all of a pool, together;
-// or of a site.
+// flow is what a clock knows of a client, or of all strangers together; or of a site.
 //
 // The clock is that of generalised processor sharing (Parekh and Gallager,
 // 1993): it advances by the service given, over the shares of all who want
@@ -117,7 +116,7 @@ const renewKnown = known.Lasts / 2
 func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 	c := t.client
 	if t.pooled {
-		return // there may be any number of them
+		return // to be known is worth nothing to it
 	}
 	if !c.known && c.answers >= strangerAnswers && at-c.first >= strangerFor {
 		c.known = true
@@ -128,8 +127,14 @@ func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 	}
 }
 
-// client is that of a ticket's first key: a session, or a User-Agent of an address.
+// client is that of a ticket's first key: a session, or a User-Agent of an address. Those that
+// anybody can make up are one client.
 func (g *gate) client(at time.Duration, t *Ticket) *client {
+	if of := t.whole(); t.pooled && of != nil {
+		c := g.owner(at, of.Bucket, t.site)
+		c.home()
+		return c
+	}
 	c := g.owner(at, t.own().Bucket, t.site)
 	if t.session {
 		if of := t.whole(); of != nil && (c.address == nil || g.divided && c.work == 0) {
@@ -186,22 +191,19 @@ func (c *client) weigh(share float64) {
 	}
 }
 
-// isAlone tells whether its flow is its client's alone.
-func (t *Ticket) isAlone() bool { return !t.stranger && !t.pooled }
-
 // enterFlow counts a request of its flow.
 func (t *Ticket) enterFlow(g *gate) {
 	if t.site.among.enter(&g.clock); t.site.among.work == 1 {
 		g.weighOpen(t.site)
 	}
-	if t.flow.enter(&t.site.clock); t.isAlone() && t.flow.work == 1 {
+	if t.flow.enter(&t.site.clock); !t.stranger && t.flow.work == 1 {
 		t.client.address.enter(t.client)
 	}
 }
 
 // leaveFlow counts it no more.
 func (t *Ticket) leaveFlow(g *gate) {
-	if t.isAlone() && t.flow.work == 1 {
+	if !t.stranger && t.flow.work == 1 {
 		t.client.address.leave(t.client)
 	}
 	t.flow.leave(&t.site.clock, t.site.busy == 0 && t.site.queued == 0)

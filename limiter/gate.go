@@ -88,8 +88,7 @@ type limits struct {
 	fixed     bool
 	least     int     // that compute
 	perWorker float64 // what a worker is worth, in CPUs
-	perClient int     // that wait
-	queue     int     // that wait in all
+	queue     int     // that wait
 	maxWait   time.Duration
 }
 
@@ -107,7 +106,7 @@ func (g *gate) setPolicy(p *policy) {
 	cpus := int(math.Ceil(shape.CPUs))
 	n := limits{
 		cpus: cpus, n: g.limits.n, fixed: shape.Heavy > 0,
-		perClient: p.MaxHeldPerClient, queue: p.MaxHeld, maxWait: p.MaxHold,
+		queue: p.MaxHeld, maxWait: p.MaxHold,
 	}
 	if n.fixed {
 		n.n = shape.Heavy
@@ -132,14 +131,6 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) {
 	t.site = g.siteOf(t.siteName)
 	g.reach(at, t.site)
 	c := g.client(at, t)
-	if t.waitingWith() >= g.limits.perClient && !t.site.open {
-		if c.known {
-			t.seen.Store(asKnown)
-		}
-		t.refuse(at, Verdict{Action: Refuse, Wait: retry, Key: t.own().Bucket.Key, Reason: ClientFull})
-		g.decided.add(t)
-		return
-	}
 	g.seq++
 	t.queueEntry = queueEntry{
 		client: c, flow: &c.flow, phase: queued, order: g.seq,
@@ -171,19 +162,13 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) {
 	}
 }
 
-// place finds the flow of a request, which is its client's own unless that is a stranger or
-// of the pool.
+// place finds the flow of a request, which is its client's own unless that is a stranger.
 func (g *gate) place(at time.Duration, t *Ticket, share float64) {
 	c := t.client
 	g.noteSeen(at, t)
 	c.standing = t.standing
 	switch {
-	case t.pooled:
-		t.flow = &t.site.pool.flow
-		t.flow.reweigh(&t.site.clock, share)
-		t.seen.Store(asKnown)
-		return
-	case c.known || t.proven:
+	case c.known || t.proven || t.pooled:
 		t.seen.Store(asKnown)
 	default:
 		t.flow, t.stranger = &t.site.strangers.flow, true
@@ -228,7 +213,8 @@ func (g *gate) enqueue(t *Ticket) {
 	}
 	g.queued++
 	g.waiting.Add(1)
-	g.count(t, 1)
+	t.client.queued++
+	g.contend(t.site, 1)
 }
 
 // dequeue takes a request out of its lane and the count.
@@ -249,7 +235,8 @@ func (g *gate) dequeue(at time.Duration, t *Ticket) {
 	t.earlier, t.later = nil, nil
 	g.queued--
 	g.waiting.Add(-1)
-	g.count(t, -1)
+	t.client.queued--
+	g.contend(t.site, -1)
 	if t.counts {
 		t.counts = false
 		t.each(func(s *reservation) { s.Bucket.WaitElsewhere(-1, t.gated) })

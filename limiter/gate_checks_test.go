@@ -87,7 +87,7 @@ func (s *siege) checkShares(t fataler) {
 		if addresses[a] == nil {
 			addresses[a] = map[*client]bool{}
 		}
-		if x.isAlone() {
+		if !x.stranger {
 			addresses[a][x.client] = true
 		}
 	}

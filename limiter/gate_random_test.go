@@ -231,7 +231,7 @@ func (s *siege) empty(t fataler) {
 // roomy is a policy under which no charge is cut: the buckets have no bottom.
 func roomy(m Mode) Policy {
 	p := Policy{
-		Mode: m, MaxHold: 30 * second, MaxHeld: 8, MaxHeldPerClient: 4, Memory: 1e6 * time.Second,
+		Mode: m, MaxHold: 30 * second, MaxHeld: 8, Memory: 1e6 * time.Second,
 		Gate: Gate{CPUs: 1, Workers: 5, Heavy: 2},
 	}
 	for _, class := range []string{"slash32", "slash24"} {

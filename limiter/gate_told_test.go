@@ -180,7 +180,7 @@ func TestWaitAtTheGateIsShown(t *testing.T) {
 // comes there, is told.
 func TestRefusedBehindACapIsTold(t *testing.T) {
 	p := fair()
-	p.MaxHeldPerClient = 1
+	p.MaxHeld = 1
 	p.Classes = append(p.Classes, ClassInfo{Name: "slash24", Budget: Budget{CPUs: 1, Burst: 30 * second, Cap: true}})
 	w := newWorld(p)
 	arrive := func(net string) *Ticket {

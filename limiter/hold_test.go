@@ -12,7 +12,7 @@ import (
 // that are not kept for short requests, and a /24 three quarters.
 func bounded() Policy {
 	p := fair()
-	p.MaxHeld, p.MaxHeldPerClient = 512, 64
+	p.MaxHeld = 512
 	p.Classes = []ClassInfo{
 		{"slash32", Budget{CPUs: 0.2, Burst: 6 * second, Workers: 0.5}},
 		{"slash24", Budget{CPUs: 0.5, Burst: 15 * second, Workers: 0.75}},

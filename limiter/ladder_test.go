@@ -271,7 +271,7 @@ func TestEachRungLeavesWorkersToShorterOnes(t *testing.T) {
 	} {
 		p := fair()
 		p.Gate = Gate{CPUs: c.cpus, Workers: c.workers, Heavy: 1000}
-		p.MaxHeld, p.MaxHeldPerClient = 1000, 1000
+		p.MaxHeld = 1000
 		w := newWorld(p)
 		for r := rungs - 1; r >= 0; r-- {
 			for range c.workers + 1 {

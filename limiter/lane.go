@@ -24,7 +24,7 @@ func (p phase) running() bool { return p >= probing }
 type queueEntry struct {
 	client     *client // nil: it never came to the gate
 	site       *site
-	flow       *flow // whose virtual time it counts for: the client's, all strangers', or the pool's
+	flow       *flow // whose virtual time it counts for: the client's, or all strangers'
 	phase      phase
 	level      level         // where it waits, or did
 	rung       rung          // where it runs

@@ -77,8 +77,8 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	t.likelyIdle, t.running = a.Idle.Seconds(), a.Running.Seconds()
 	if blocking == nil {
 		l.admit(at, p, t)
-	} else if full := l.wait(at, p, t, blocking); full != None {
-		t.refuseLocked(at, Verdict{Action: Refuse, Wait: retry, Key: blocking.Key, Reason: full})
+	} else if !l.wait(at, p, t, blocking) {
+		t.refuseLocked(at, Verdict{Action: Refuse, Wait: retry, Key: blocking.Key, Reason: ServerFull})
 		l.announce(now, t, Rejected)
 		return t
 	}

@@ -74,7 +74,7 @@ func TestAnyOrder(t *testing.T) {
 		mode := rapid.SampledFrom([]Mode{Observe, Cap, Cooperative}).Draw(t, "mode")
 		p := one(mode, Budget{CPUs: 0.5, Burst: 5 * second})
 		p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, Burst: 5 * second}})
-		p.MaxHeld, p.MaxHeldPerClient = 6, 4
+		p.MaxHeld = 6
 		p.Memory = time.Hour // no floor, so that all counts
 		w := newWorld(p)
 		var open []*Ticket

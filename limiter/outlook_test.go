@@ -213,7 +213,7 @@ func TestOutlookOfTooMany(t *testing.T) {
 // BenchmarkOutlooks has 1000 wait. A snapshot is what the gate is locked for.
 func BenchmarkOutlooks(b *testing.B) {
 	p := fair()
-	p.MaxHeld, p.MaxHeldPerClient = 5000, 5000
+	p.MaxHeld = 5000
 	w := newWorld(p)
 	var all []*Ticket
 	for range 1000 {

@@ -47,9 +47,9 @@ type Policy struct {
 	OtherSites float64
 	// MaxHold is the longest that a request or its response is held.
 	MaxHold time.Duration
-	// MaxHeld and MaxHeldPerClient bound how many are held at once, in all and
-	// of one key of the first class.
-	MaxHeld, MaxHeldPerClient int
+	// MaxHeld bounds how many are held at once. One client may have all of that, as it may be
+	// an office, until others want it: a full queue refuses those of whom it has the most.
+	MaxHeld int
 	// Memory bounds debt: no key owes more than it earns in this time.
 	// Zero is DefaultMemory.
 	Memory time.Duration

@@ -8,7 +8,7 @@ const (
 	// others that came before them.
 	baseMultiplier = 2
 	debtMultiplier = 16   // how much dearer a request is at the deepest debt
-	maxLead        = 64   // the most that a client's lead counts, in costs of the request
+	maxLead        = 64   // the most that strangers' lead counts, in costs of the request
 	inheritedDebt  = 0.25 // the part of its networks' and User-Agent's debt that a client bears which owes nothing
 	aheadFrom      = 0.5  // CPU-seconds of lead from which a client is ahead of its share
 )
@@ -43,7 +43,7 @@ func (g *gate) enqueueHead(at time.Duration, t *Ticket) {
 	} else {
 		lead, e := max(0, t.flow.virtualTime-t.clock), t.guess/t.flow.share
 		t.ahead = lead*t.flow.share > aheadFrom
-		t.rank = min(t.bound, t.clock+e*t.costMultiplier+min(lead, maxLead*e))
+		t.rank = min(t.bound, t.clock+e*t.costMultiplier+lead)
 		g.charge(t)
 	}
 	g.put(t)

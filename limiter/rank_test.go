@@ -7,7 +7,7 @@ import (
 )
 
 // TestRankOfAHead: the clock as it came, what it will cost by its client's share and its debt, and how far its client is
-// ahead, which counts for a bound number of its costs; from half a CPU-second on that client is ahead of its share.
+// ahead; from half a CPU-second on that client is ahead of its share.
 func TestRankOfAHead(t *testing.T) {
 	const now, guess = 10.0, 0.1 // which counts for 0.2, and twice
 	for name, x := range map[string]struct {
@@ -19,7 +19,7 @@ func TestRankOfAHead(t *testing.T) {
 		"behind it":               {now - 3, math.Inf(1), now + 0.4, false},
 		"half a CPU-second":       {now + 1, math.Inf(1), now + 1.4, false},
 		"ahead":                   {now + 1.01, math.Inf(1), now + 1.41, true},
-		"far ahead":               {now + 50, math.Inf(1), now + 0.4 + maxLead*0.2, true},
+		"far ahead":               {now + 50, math.Inf(1), now + 50.4, true},
 		"it had a rank before":    {now + 1, now + 0.3, now + 0.3, false},
 		"it had a greater before": {now + 1, now + 3, now + 1.4, false},
 	} {

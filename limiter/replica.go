@@ -193,8 +193,6 @@ func (r *replica) copy(c *copied, buckets map[*bucket]*bucket) *Ticket {
 	switch {
 	case t.stranger:
 		t.flow = &t.site.strangers.flow
-	case t.pooled:
-		t.flow = &t.site.pool.flow
 	default:
 		t.flow = &t.client.flow
 	}

@@ -157,7 +157,7 @@ func TestWhatEndsOnACopy(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, seed))
 		p := fair()
 		p.Gate = Gate{CPUs: float64(1 + seed%2), Workers: []int{1, 16}[seed%2]}
-		p.MaxHeld, p.MaxHeldPerClient = 512, 64
+		p.MaxHeld = 512
 		p.Sites = []SiteInfo{{Name: "a", Mode: Fair}, {Name: "b", Share: 3, Mode: Fair}, {Name: "seen", Mode: Observe}}
 		w := newWorld(p)
 		var all []*Ticket

@@ -185,23 +185,45 @@ func (g *gate) refuse(at time.Duration, t *Ticket, r Reason) {
 	g.decided.add(t)
 }
 
-// shedOne refuses the newest request of the client that ranks worst, of the
-// flow that has the most work, of the site that has the most for its share: dropping from
-// the fattest flow (as fq_codel does, RFC 8290) keeps a flood from pushing others out.
+// shedOne refuses a request as the queue is full, of the site that has the most for its share: of
+// the flow that has the most work, as dropping from the fattest flow (fq_codel, RFC 8290) keeps a
+// flood from pushing others out; there a longest one; and of those the newest one of the client that
+// ranks worst. Parts of pages that were just served go last, however many they are, as a page is broken
+// without them.
 func (g *gate) shedOne(at time.Duration) {
 	var worst *Ticket
 	for _, h := range g.fattest().heaps() {
-		for _, t := range *h {
-			if worst == nil || t.flow.work > worst.flow.work || t.flow.work == worst.flow.work && worst.precedes(t) {
+		for _, head := range *h {
+			if t := head.lane.leastWanted(); worst == nil || t.isShedBefore(worst) {
 				worst = t
 			}
 		}
 	}
-	if worst == nil {
-		return
-	}
 	g.Shed++
-	g.refuse(at, worst.lane.last, ServerFull)
+	g.refuse(at, worst, ServerFull)
+}
+
+// leastWanted is the newest request of the lane that is no part of a page; or else the newest one.
+func (l *lane) leastWanted() *Ticket {
+	for t := l.last; t != nil; t = t.before {
+		if !t.follows {
+			return t
+		}
+	}
+	return l.last
+}
+
+// isShedBefore tells which one of two lanes' a full queue refuses. The lanes' heads have their ranks.
+func (t *Ticket) isShedBefore(o *Ticket) bool {
+	switch {
+	case t.follows != o.follows:
+		return o.follows
+	case t.flow.work != o.flow.work:
+		return t.flow.work > o.flow.work
+	case t.level.rung() != o.level.rung():
+		return t.level.rung() > o.level.rung()
+	}
+	return o.lane.first.precedes(t.lane.first)
 }
 
 // expire refuses who has waited too long, and returns how long until the next

@@ -40,7 +40,6 @@ type site struct {
 	queues    [levels]levelQueue
 	parked    headHeap // those whose keys hold too many workers
 	strangers strangers
-	pool      pool
 	misjudged misjudged
 
 	within       use     // of those within their share

@@ -13,7 +13,7 @@ func twoSites(sites ...SiteInfo) *world {
 		sites = []SiteInfo{{Name: "a", Mode: Fair}, {Name: "b", Mode: Fair}}
 	}
 	p := fair()
-	p.MaxHeld, p.MaxHeldPerClient, p.Sites = 512, 64, sites
+	p.MaxHeld, p.Sites = 512, sites
 	return newWorld(p)
 }
 
@@ -267,36 +267,13 @@ func BenchmarkSites(b *testing.B) {
 	}
 }
 
-// TestOneClientsQueueAtAllSites: as many requests of a client wait as one may have, however many
-// sites it asks.
-func TestOneClientsQueueAtAllSites(t *testing.T) {
-	names := []string{"a", "b", "c", "d", ""}
-	var sites []SiteInfo
-	for _, name := range names[:4] {
-		sites = append(sites, SiteInfo{Name: name, Mode: Fair})
-	}
-	for _, session := range []bool{false, true} {
-		w := twoSites(sites...)
-		for i := range 2 * 64 * len(names) {
-			a := Arrival{Client: host("c"), Site: names[i%len(names)], Guess: time.Second, Sure: true, Proven: true, Session: session, Face: uint8(i / 7 % faces)}
-			if session {
-				a.Client, a.Within = host("session"), networks("c")[0]
-			}
-			w.Arrive(w.now, a)
-		}
-		if got := w.gate.queued; got != 64 {
-			t.Errorf("with a session %t: %d requests wait, want 64", session, got)
-		}
-	}
-}
-
 // TestSiteThatGoesAndComes: a site that is removed and named again while its requests wait is one
 // site, with one share.
 func TestSiteThatGoesAndComes(t *testing.T) {
 	a, b := SiteInfo{Name: "a", Mode: Fair}, SiteInfo{Name: "b", Mode: Fair}
 	w := twoSites(a, b)
 	p := fair()
-	p.MaxHeld, p.MaxHeldPerClient = 512, 64
+	p.MaxHeld = 512
 	for i := range 20 {
 		gone := w.gate.named["b"]
 		p.Sites = []SiteInfo{a}
@@ -327,7 +304,7 @@ func TestWhoWaitsAtASiteThatIsGone(t *testing.T) {
 			}
 		}
 		p := fair()
-		p.Mode, p.MaxHeld, p.MaxHeldPerClient = mode, 512, 64
+		p.Mode, p.MaxHeld = mode, 512
 		p.Sites = []SiteInfo{{Name: "a", Mode: Fair}}
 		w.SetPolicy(w.now, p)
 		w.Advance(w.now)

@@ -25,7 +25,7 @@ type Reason uint8
 const (
 	None       Reason = iota // it was not
 	Debt                     // Verdict.Key owes CPU time
-	ClientFull               // its client has as many requests held as one may
+	ClientFull               // its client has as much under way as one may; never said here, but by those who bound that
 	ServerFull               // as many requests are held as the server may hold
 	Busy                     // the backend had no room for it
 )

@@ -96,14 +96,22 @@ func (t *Ticket) reservationOf(b *bucket) *reservation {
 	return &t.reservations[i]
 }
 
-// wait puts a request into the queue of the bucket that blocks it, or says what
-// is full.
-func (l *Limiter) wait(at time.Duration, p *policy, t *Ticket, blocking *bucket) Reason {
+// wait puts a request into the queue of the bucket that blocks it. If the room is full, and others wait in
+// a longer queue, one of those is refused for it; else it is to be refused itself.
+func (l *Limiter) wait(at time.Duration, p *policy, t *Ticket, blocking *bucket) (waits bool) {
 	l.room.mu.Lock()
-	defer l.room.mu.Unlock()
-	if full := l.room.admitLocked(p, t); full != None {
-		return full
+	defer l.room.decided.unlock(&l.room.mu)
+	if l.room.held >= p.MaxHeld {
+		o := l.room.toShedLocked(blocking)
+		if o == nil {
+			return false
+		}
+		key := o.in.bucket.Key
+		l.takeOutLocked(at, o)
+		o.refuse(at, Verdict{Action: Refuse, Wait: retry, Key: key, Reason: ServerFull})
+		l.room.decided.add(o)
 	}
+	l.room.admitLocked(t)
 	l.room.seq++
 	t.each(func(s *reservation) { s.Undo(at) })
 	t.decided, t.decidedAtOnce = make(chan struct{}), false
@@ -111,7 +119,7 @@ func (l *Limiter) wait(at time.Duration, p *policy, t *Ticket, blocking *bucket)
 	l.room.linkLocked(at, t, blocking)
 	l.queued.Add(1)
 	l.wake()
-	return None
+	return true
 }
 
 // dismiss takes a ticket out of the room, if it is in it.
@@ -128,7 +136,11 @@ func (l *Limiter) dismiss(at time.Duration, t *Ticket) {
 func (l *Limiter) holdResponse(p *policy, t *Ticket) bool {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
-	return l.room.admitLocked(p, t) == None
+	if l.room.held >= p.MaxHeld {
+		return false
+	}
+	l.room.admitLocked(t)
+	return true
 }
 
 // wake asks for an Advance, if anything in the room waits for one.

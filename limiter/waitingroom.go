@@ -26,6 +26,7 @@ type waitingRoom struct {
 type queue struct {
 	bucket     *bucket
 	head, tail *Ticket
+	n          int
 }
 
 // waitEntry is where a ticket is in the room.
@@ -38,15 +39,11 @@ type waitEntry struct {
 	since      time.Duration // in this queue
 }
 
-// admitLocked counts a request or response as held, or says what is full.
-func (r *waitingRoom) admitLocked(p *policy, t *Ticket) Reason {
-	if reason := r.fullLocked(p, t); reason != None {
-		return reason
-	}
+// admitLocked counts a request or response as held.
+func (r *waitingRoom) admitLocked(t *Ticket) {
 	t.waitEntry = &waitEntry{counted: true}
 	r.held++
 	t.heldLocked(1)
-	return None
 }
 
 // heldLocked counts n more of the client's requests as held, and returns how
@@ -59,14 +56,19 @@ func (t *Ticket) heldLocked(n int32) int {
 	return c.Hold(n)
 }
 
-func (r *waitingRoom) fullLocked(p *policy, t *Ticket) Reason {
-	switch {
-	case t.heldLocked(0) >= p.MaxHeldPerClient:
-		return ClientFull
-	case r.held >= p.MaxHeld:
-		return ServerFull
+// toShedLocked is the request to refuse in a full room, for one that would wait for that key: the newest
+// of the longest queue; nil: the key's own would be as long.
+func (r *waitingRoom) toShedLocked(forKey *bucket) (t *Ticket) {
+	most := 1
+	if own := r.of[forKey]; own != nil {
+		most += own.n
 	}
-	return None
+	for _, q := range r.queues {
+		if q.n > most {
+			most, t = q.n, q.tail
+		}
+	}
+	return t
 }
 
 // dismissLocked takes a ticket out of all of the room.
@@ -124,6 +126,7 @@ func (r *waitingRoom) unlinkLocked(at time.Duration, t *Ticket) {
 }
 
 func (q *queue) insert(t, after *Ticket) {
+	q.n++
 	t.in, t.prev = q, after
 	if after == nil {
 		t.next, q.head = q.head, t
@@ -138,6 +141,7 @@ func (q *queue) insert(t, after *Ticket) {
 }
 
 func (q *queue) remove(t *Ticket) {
+	q.n--
 	if t.prev == nil {
 		q.head = t.next
 	} else {

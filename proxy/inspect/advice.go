@@ -65,7 +65,7 @@ func reasonWords(v *api.VerdictRow) string {
 	case "debt":
 		return fmt.Sprintf("%s %s owed more than it may", v.Class, v.Key)
 	case "client full":
-		return "its client had as many requests waiting as one may (throttle.maxHeldPerClient)"
+		return "its client had as many requests with long headers under way as one may"
 	case "server full":
 		return "as many requests waited as may in all (throttle.maxHeld)"
 	case "busy":

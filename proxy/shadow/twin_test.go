@@ -60,7 +60,7 @@ func attack(perSecond float64) (all []asked) {
 // limits are those of the tests: two CPUs.
 func limits(m limiter.Mode) limiter.Policy {
 	return limiter.Policy{
-		Mode: m, MaxHold: 10 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64,
+		Mode: m, MaxHold: 10 * time.Second, MaxHeld: 512,
 		Gate: limiter.Gate{CPUs: 2, Workers: 16},
 		Classes: []limiter.ClassInfo{
 			{Name: "slash32", Budget: limiter.Budget{CPUs: 0.2, Burst: 30 * time.Second, Workers: 0.5}},

@@ -16,12 +16,11 @@ import (
 // Limits is what the limiter is told.
 func Limits(c *config.Config) limiter.Policy {
 	p := limiter.Policy{
-		Mode:             modeOf(c.Throttle.Mode, limiter.Fair),
-		Shadow:           c.Throttle.JudgesOnly(),
-		MaxHold:          c.Throttle.MaxHold,
-		MaxHeld:          c.Throttle.MaxHeld,
-		MaxHeldPerClient: c.Throttle.MaxHeldPerClient,
-		Memory:           c.Throttle.Memory,
+		Mode:    modeOf(c.Throttle.Mode, limiter.Fair),
+		Shadow:  c.Throttle.JudgesOnly(),
+		MaxHold: c.Throttle.MaxHold,
+		MaxHeld: c.Throttle.MaxHeld,
+		Memory:  c.Throttle.Memory,
 		Gate: limiter.Gate{
 			CPUs: CPUs(c), Workers: c.Backend.Workers,
 			Heavy: Room(c), Strangers: c.Gate.Strangers,
