@@ -54,7 +54,7 @@ func parseWith(data []byte, name string, env []string, readFiles func(*form.Read
 		return nil, err
 	}
 	c := d.config()
-	c.Warnings = r.Warnings(settings(d))
+	c.Warnings = r.Warnings
 	return c, nil
 }
 

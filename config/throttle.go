@@ -47,8 +47,7 @@ func (c *Config) InShadow() string {
 		return t.Shadow
 	case t.Mode == "observe":
 		return "fair"
-	case t.Shadow == "true" || slices.ContainsFunc(c.Classes, func(x Class) bool { return x.Shadow }) ||
-		slices.ContainsFunc(c.Sites.Named, func(x Site) bool { return x.Shadow || x.Mode == "observe" }):
+	case t.Shadow == "true" || slices.ContainsFunc(c.Classes, func(x Class) bool { return x.Shadow }):
 		return t.Mode
 	}
 	return ""

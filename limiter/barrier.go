@@ -16,15 +16,10 @@ const (
 	NoWorker              // the workers that are left are kept for shorter ones
 	KeyHolds              // one of its keys holds its part of the workers
 	StrangersHold         // strangers hold their part of them
-	Orphans               // its client left too many requests behind, which run on
 	Misjudged             // requests that came as short ones, and are not, hold the workers for these
 	Untried               // nobody knows what it costs, and only one such is tried at a time
-	LongerFirst           // it is the turn of longer ones, which those who are ahead of their share let go
-	KnownFirst            // it is the turn of somebody known, whom strangers let go
-	StarvedFirst          // somebody waits for far too long, and goes first
 	LeavesCPU             // it is long, its client is ahead of its share, and the others use the CPUs
 	Turn                  // others of its size go first
-	SiteHolds             // its site holds its part of the workers
 	SiteAhead             // its site has had more than its share, and leaves room to another one
 )
 
@@ -41,13 +36,12 @@ func (g *gate) barrier(at time.Duration, t *Ticket) (b Barrier, key int) {
 		}
 		tried = true
 	}
-	v := g.view(t.site)
 	switch r := t.level.rung(); {
 	case tried:
 		return Untried, 0
 	case t.level.computes():
 		return g.ladderBarrier(at, t, r), 0
-	case !g.hasWorker(&v, r, false, 0):
+	case !g.hasWorker(r, false, 0):
 		return NoWorker, 0
 	}
 	return Turn, 0
@@ -58,11 +52,11 @@ func (g *gate) isOwnDoing(at time.Duration, t *Ticket) bool {
 	switch b, key := g.barrier(at, t); b {
 	case BehindOwn:
 		return true
-	case KeyHolds, Orphans:
+	case KeyHolds:
 		return key == 0
 	case Misjudged:
 		return t.client.misjudged > 0
-	case SiteHolds, SiteAhead:
+	case SiteAhead:
 		return false
 	default:
 		return t.ahead && !t.stranger
@@ -71,41 +65,29 @@ func (g *gate) isOwnDoing(at time.Duration, t *Ticket) bool {
 
 // ladderBarrier tells what keeps the head of a lane that would compute.
 func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
-	v := g.view(t.site)
 	alike, ahead := 0, 0
 	for i := range r + 1 {
-		alike += v.load.computing[i]
-		ahead += v.load.ahead[i]
+		alike += g.load.computing[i]
+		ahead += g.load.ahead[i]
 	}
-	if g.isBehind(at, t.site) && (r > lightRung || !g.isLight(at, t.site)) {
+	if g.isHeldBack(at, t.site) {
 		return SiteAhead
 	}
-	w := g.above(at, t.site)[r]
-	switch g.doors(at, &v, r, alike, ahead, w.starving).of(t) {
+	switch g.doors(at, r, alike, ahead).of(t) {
 	case closed:
 		if t.level == fresh {
 			return Untried
 		}
 		return NoRoom
-	case toWithin, toOthers:
+	case toWithin:
 		if t.ahead {
 			return RoomForOthers
 		}
 	case open:
 	}
-	rank := t.rank
-	if t.stranger {
-		rank = t.site.strangers.rank(t.site, &t.site.queues[t.level], t)
-	}
 	switch {
-	case !g.hasWorker(&v, r, true, g.mayTry(at)):
+	case !g.hasWorker(r, true, g.mayTry(at)):
 		return NoWorker
-	case w.holdsUp(rank):
-		return StarvedFirst
-	case t.ahead && !t.stranger && w.overdue:
-		return LongerFirst
-	case t.stranger && w.before(r, rank):
-		return KnownFirst
 	case !g.leaves(at, t):
 		return LeavesCPU
 	}

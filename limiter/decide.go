@@ -35,8 +35,8 @@ func (l *Limiter) decide(p *policy, t *Ticket, debts []debt) (Verdict, *bucket) 
 	var over, capped, held, shadow debt
 	for _, d := range debts {
 		switch {
-		case !d.matters() || t.lenient == silent:
-		case d.terms.Shadow || t.lenient == shadowed:
+		case !d.matters() || p.Mode == Observe:
+		case d.terms.Shadow:
 			shadow.worst(d)
 		case d.wait > d.terms.MaxHold:
 			over.worst(d)

@@ -32,7 +32,6 @@ func TestWhatDebtsMean(t *testing.T) {
 	beside.Would = Would{Key{ID: "shadow40s"}, 40 * second, Refuse}
 	for name, x := range map[string]struct {
 		debts   []debt
-		lenient lenience
 		held    int
 		own     int32 // of these
 		want    Verdict
@@ -52,8 +51,6 @@ func TestWhatDebtsMean(t *testing.T) {
 		"in shadow, as long as may": {debts: []debt{owes("shadow", most)}, want: told("shadow30s", most, Go)},
 		"in shadow, longer":         {debts: []debt{owes("shadow", 31*second)}, want: told("shadow31s", 31*second, Refuse)},
 		"beside one in shadow":      {debts: []debt{owes("shadow", 40*second), owes("cap", 31*second)}, want: beside},
-		"at a site in shadow":       {debts: []debt{owes("cap", 5*second)}, lenient: shadowed, want: told("cap5s", 5*second, Go)},
-		"at one that is observed":   {debts: []debt{owes("cap", 50*second)}, lenient: silent},
 		"no room to wait":           {debts: []debt{owes("cap", 5*second)}, held: 512, want: full},
 		"no room, but in shadow":    {debts: []debt{owes("shadow", 5*second)}, held: 512, want: told("shadow5s", 5*second, Go)},
 		"no room for its answers":   {debts: []debt{owes("hold", 500*time.Millisecond)}, held: 512, own: 1, want: Verdict{Action: Refuse, Wait: retry, Key: Key{ID: "hold500ms"}, Reason: ServerFull}},
@@ -63,7 +60,7 @@ func TestWhatDebtsMean(t *testing.T) {
 	} {
 		l := newWorld(one(Cap, Budget{CPUs: 1})).Limiter
 		l.room.held = x.held
-		of := &Ticket{lenient: x.lenient, n: 1}
+		of := &Ticket{n: 1}
 		l.table.Enter(0, host("a"), of.own())
 		of.own().Bucket.Hold(x.own)
 		got, blocking := l.decide(l.policy.Load(), of, x.debts)

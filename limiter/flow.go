@@ -141,14 +141,16 @@ func (g *gate) client(at time.Duration, t *Ticket) *client {
 			address := g.owner(at, of.Bucket, t.site)
 			c.known, c.address = c.known || address.known, address.home()
 		}
-		c.home().clientsBehind = t.clientsBehind
+		if c.home().clientsBehind = t.clientsBehind; g.without(ruleBehind) {
+			c.home().clientsBehind = 1
+		}
 		return c
 	}
 	if c.address == nil {
 		c.face = t.face
 	}
 	home := c.home()
-	if t.face == c.face {
+	if t.face == c.face || g.without(ruleFaces) {
 		return c
 	}
 	if c.faces == nil {
@@ -193,9 +195,7 @@ func (c *client) weigh(share float64) {
 
 // enterFlow counts a request of its flow.
 func (t *Ticket) enterFlow(g *gate) {
-	if t.site.among.enter(&g.clock); t.site.among.work == 1 {
-		g.weighOpen(t.site)
-	}
+	t.site.among.enter(&g.clock)
 	if t.flow.enter(&t.site.clock); !t.stranger && t.flow.work == 1 {
 		t.client.address.enter(t.client)
 	}
@@ -207,9 +207,7 @@ func (t *Ticket) leaveFlow(g *gate) {
 		t.client.address.leave(t.client)
 	}
 	t.flow.leave(&t.site.clock, t.site.busy == 0 && t.site.queued == 0)
-	if t.site.among.leave(&g.clock, g.busy == 0 && g.queued == 0); t.site.among.work == 0 {
-		g.weighOpen(t.site)
-	}
+	t.site.among.leave(&g.clock, g.busy == 0 && g.queued == 0)
 }
 
 // answered counts an answer.

@@ -50,7 +50,7 @@ type gate struct {
 	named map[string]*site
 }
 
-// books are all that the gate goes by; a replica has a copy of them.
+// books are all that the gate goes by.
 type books struct {
 	limits  limits
 	ranking ranking
@@ -61,9 +61,8 @@ type books struct {
 	within     use // of those within their share
 	busy       int // requests at the backend
 	load       load
-	delayed    ofDelayed // of all that, of sites that delay
-	orphans    int       // those whose client has left
-	trying     int       // those that try whether there are more workers
+	orphans    int // those whose client has left
+	trying     int // those that try whether there are more workers
 	ended      uint64
 	probeAgain time.Duration // when the next fresh one may be tried
 	trustAgain time.Duration // when light ones are taken for light again
@@ -74,6 +73,8 @@ type books struct {
 	queued         int
 	seq            uint64
 	utilisation    float64 // as last measured; negative: never
+	open           bool    // nobody waits
+	off            Rules   // that tests switch off
 	preempts       bool    // see Preempts
 
 	GateCounts
@@ -81,19 +82,15 @@ type books struct {
 
 // limits are how many requests may be where.
 type limits struct {
-	cpus      int
-	workers   int
-	most      [rungs]int // that hold a worker as long as the rung says, or longer
-	n         int        // that compute, of a size and shorter; it follows the CPU use unless fixed
-	fixed     bool
-	least     int     // that compute
-	perWorker float64 // what a worker is worth, in CPUs
-	queue     int     // that wait
-	maxWait   time.Duration
+	cpus    int
+	workers int
+	longest int // that are not short and hold a worker
+	n       int // that compute, of a size and shorter; it follows the CPU use unless fixed
+	fixed   bool
+	least   int // that compute
+	queue   int // that wait
+	maxWait time.Duration
 }
-
-// longest is how many requests of the longest rung may hold a worker.
-func (n *limits) longest() int { return n.most[rungs-1] }
 
 func newGate(k *Known) *gate { return &gate{books: books{known: k, utilisation: -1}} }
 
@@ -115,6 +112,7 @@ func (g *gate) setPolicy(p *policy) {
 	}
 	g.limits = n
 	g.workers.configure(shape.Workers, usualWorkers(shape.CPUs))
+	g.open, g.off = p.Mode != Fair || p.Shadow, p.Without
 	g.shape()
 	g.ranking = ranking{memory: p.Memory.Seconds(), cpus: shape.CPUs}
 	g.setSites(p)
@@ -129,12 +127,12 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) {
 	g.mu.Lock()
 	defer g.unlock()
 	t.site = g.siteOf(t.siteName)
-	g.reach(at, t.site)
+	g.reach(t.site)
 	c := g.client(at, t)
 	g.seq++
 	t.queueEntry = queueEntry{
 		client: c, flow: &c.flow, phase: queued, order: g.seq,
-		asked: at, gated: at, site: t.site, clock: t.site.clock.systemVirtualTime, bound: math.Inf(1),
+		asked: at, gated: at, site: t.site, clock: t.site.clock.systemVirtualTime,
 	}
 	t.level = g.levelOf(t)
 	if t.waitEntry != nil {
@@ -168,7 +166,7 @@ func (g *gate) place(at time.Duration, t *Ticket, share float64) {
 	g.noteSeen(at, t)
 	c.standing = t.standing
 	switch {
-	case c.known || t.proven || t.pooled:
+	case c.known || t.proven || t.pooled || g.without(ruleStrangers):
 		t.seen.Store(asKnown)
 	default:
 		t.flow, t.stranger = &t.site.strangers.flow, true

@@ -98,7 +98,6 @@ func TestGateAtRandom(t *testing.T) {
 				Passed:        rapid.Bool().Draw(t, "passed"),
 				Prefetch:      rapid.Bool().Draw(t, "prefetch"),
 				Follows:       rapid.Bool().Draw(t, "follows"),
-				Interest:      Interest(rapid.Uint8Range(0, 4).Draw(t, "interest")),
 			}
 			switch rapid.IntRange(0, 2).Draw(t, "who") {
 			case 1: // a session of the address
@@ -183,8 +182,7 @@ func TestGateAtRandom(t *testing.T) {
 				s.SetPolicy(s.now, policy)
 				s.Advance(s.now) // as it asks for it
 			},
-			"foresee":  func(t *rapid.T) { s.checkForesight(t) },
-			"barriers": func(t *rapid.T) { s.checkBarriers(t) },
+			"outlooks": func(t *rapid.T) { s.checkOutlooks(t) },
 			"": func(t *rapid.T) {
 				s.forget()
 				s.check(t)

@@ -54,7 +54,7 @@ func (l *Limiter) GateState() GateState {
 	n := g.limits
 	return GateState{
 		Workers: n.workers, WorkersBy: g.workers.source, Busy: g.busy,
-		LongMost: n.longest(), LongBusy: g.long(), Holding: g.load.holding, Orphans: g.orphans,
+		LongMost: n.longest, LongBusy: g.load.long(), Holding: g.load.holding, Orphans: g.orphans,
 		Room: n.n, Computing: g.load.computing, Ahead: g.load.ahead, Held: g.load.held,
 		Probes: g.load.probing, Queued: g.queued, GateCounts: g.GateCounts,
 		Clock: g.home.clock.systemVirtualTime, Utilisation: g.utilisation, Sites: g.siteStates(),

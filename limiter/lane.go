@@ -48,7 +48,6 @@ type queueEntry struct {
 	clock          float64 // its site's, as it came
 	costMultiplier float64 // as it became head of its lane: baseMultiplier, more if in debt
 	rank           float64 // then, once and for all: nobody is pushed back who waits; of a stranger, its place among them
-	bound          float64 // most that the rank may be
 	applied        float64 // how far it really moved the flow's virtual time
 	order          uint64  // of arrival
 

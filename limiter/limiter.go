@@ -65,7 +65,6 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	t.decided, t.decidedAtOnce, t.came = l.decided, true, at
 	var debts [MaxKeys]debt
 	t.lookup(at, l.table, &a, !p.gated || l.gate.waiting.Load() == 0, &debts)
-	t.lenient = p.lenience(a.Site)
 	v, blocking := l.decide(p, t, debts[:t.n])
 	if t.verdict = v; v.Refused() {
 		t.refuseLocked(at, v)
@@ -97,7 +96,11 @@ func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (goes bool) {
 		t.start(at)
 		return true
 	}
-	share := client.SetFactor(at, t.standing, t.share) / p.Gate.CPUs
+	standing := t.standing
+	if p.Without&ruleStanding != 0 {
+		standing = 1
+	}
+	share := client.SetFactor(at, standing, t.share) / p.Gate.CPUs
 	if of := t.whole(); of != nil {
 		of.Bucket.SetFactor(at, t.clientsBehind, 1)
 	}
@@ -137,7 +140,7 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 	t.state = settled
 	p := l.policy.Load()
 	c, most := t.changeLocked(x), p.MaxHold
-	if t.lenient != strict {
+	if p.Mode == Observe {
 		most = 0
 	}
 	t.each(func(s *reservation) { hold = max(hold, s.Settle(at, c, x, most)) })

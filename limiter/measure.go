@@ -24,12 +24,11 @@ func (g *gate) measure(at time.Duration, utilisation float64) {
 	g.mu.Lock()
 	defer g.unlock()
 	g.utilisation = utilisation
-	g.forget(at)
 	n := &g.limits
 	switch wanted := from(&g.load.computing, 0) >= n.n && g.wanted(); {
-	case n.fixed:
+	case n.fixed || g.without(ruleGrows):
 	case wanted && utilisation < idleBelow:
-		n.n = min(n.n+max(1, n.n/byPart), n.longest())
+		n.n = min(n.n+max(1, n.n/byPart), n.longest)
 	case utilisation > fullAbove:
 		n.n = max(n.n-max(1, n.n/byPart), n.least)
 	}

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"tempomat/limiter/account"
@@ -53,6 +52,8 @@ type Policy struct {
 	// Memory bounds debt: no key owes more than it earns in this time.
 	// Zero is DefaultMemory.
 	Memory time.Duration
+	// Without switches rules of the gate off. It is for tests alone, to see what each is worth.
+	Without Rules
 	// Gate is the queue before the backend, for Fair, and for Observe, which tells
 	// what Fair would have done.
 	Gate Gate
@@ -63,36 +64,6 @@ type policy struct {
 	Policy
 	terms []*account.Terms // one for each of Classes
 	gated bool             // requests go through the gate
-	sites map[string]SiteInfo
-}
-
-// lenience is what a site has changed of what debts mean.
-type lenience uint8
-
-const (
-	strict   lenience = iota
-	shadowed          // what they would mean is only told
-	silent            // they mean nothing, as in Observe
-)
-
-// lenience is that of a site, by its name.
-func (p *policy) lenience(name string) lenience {
-	mode, shadow := p.Mode, false
-	if s, ok := p.sites[name]; ok {
-		mode, shadow = s.Mode, s.Shadow
-	}
-	switch {
-	case mode == Observe:
-		return silent
-	case shadow:
-		return shadowed
-	}
-	return strict
-}
-
-// someActs tells whether debt means anything to the requests of any site.
-func (p *policy) someActs() bool {
-	return p.Mode != Observe || slices.ContainsFunc(p.Sites, func(s SiteInfo) bool { return s.Mode != Observe })
 }
 
 func compile(p Policy, sidecars int) *policy {
@@ -100,10 +71,7 @@ func compile(p Policy, sidecars int) *policy {
 		p.Memory = DefaultMemory
 	}
 	p.Gate = p.Gate.Complete()
-	c := &policy{Policy: p, gated: p.Mode == Fair || p.Mode == Observe, sites: make(map[string]SiteInfo, len(p.Sites))}
-	for _, s := range p.Sites {
-		c.sites[s.Name] = s
-	}
+	c := &policy{Policy: p, gated: p.Mode == Fair || p.Mode == Observe}
 	for _, info := range p.Classes {
 		b := info.Budget
 		memory := p.Memory
@@ -113,7 +81,7 @@ func compile(p Policy, sidecars int) *policy {
 		if b.Shadow {
 			b.Workers = 0 // its keys hold any part
 		}
-		capped := p.Mode == Cap || (b.Cap && c.someActs())
+		capped := p.Mode == Cap || (b.Cap && p.Mode != Observe)
 		c.terms = append(c.terms, &account.Terms{
 			Class:     info.Name,
 			Rate:      b.CPUs,

@@ -10,25 +10,17 @@ import (
 // one.
 func TestWhereACapCounts(t *testing.T) {
 	for name, x := range map[string]struct {
-		mode  Mode
-		sites []Mode
-		own   bool // the class's
-		want  bool
+		mode Mode
+		own  bool // the class's
+		want bool
 	}{
-		"mode cap":                       {mode: Cap, want: true},
-		"mode fair":                      {mode: Fair},
-		"mode fair, its own":             {mode: Fair, own: true, want: true},
-		"cooperative, its own":           {mode: Cooperative, own: true, want: true},
-		"observed":                       {mode: Observe, own: true},
-		"all sites are observed":         {mode: Observe, sites: []Mode{Observe, Observe}, own: true},
-		"one site is not":                {mode: Observe, sites: []Mode{Observe, Fair}, own: true, want: true},
-		"one site is not, and no cap":    {mode: Observe, sites: []Mode{Fair}},
-		"all sites are, but what is not": {mode: Fair, sites: []Mode{Observe}, own: true, want: true},
+		"mode cap":             {mode: Cap, want: true},
+		"mode fair":            {mode: Fair},
+		"mode fair, its own":   {mode: Fair, own: true, want: true},
+		"cooperative, its own": {mode: Cooperative, own: true, want: true},
+		"observed":             {mode: Observe, own: true},
 	} {
 		p := one(x.mode, Budget{CPUs: 1, Cap: x.own})
-		for i, m := range x.sites {
-			p.Sites = append(p.Sites, SiteInfo{Name: string(rune('a' + i)), Mode: m})
-		}
 		if c := compile(p, 1); c.terms[0].Cap != x.want || c.terms[0].Hold != (x.mode == Cooperative && !x.want) {
 			t.Errorf("%s: %+v", name, *c.terms[0])
 		}

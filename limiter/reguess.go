@@ -1,9 +1,6 @@
 package limiter
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // Reguess tells what a waiting request will likely cost, and how long it will
 // hold a worker without computing. If it belongs on another rung by that, shorter or
@@ -26,7 +23,7 @@ type Estimate struct {
 func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) {
 	g.mu.Lock()
 	defer g.unlock()
-	if t.phase != queued {
+	if t.phase != queued || g.without(ruleReguesses) {
 		return
 	}
 	idle, guess, sure := t.likelyIdle, t.guess, t.sure
@@ -49,18 +46,13 @@ func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) {
 }
 
 // relocate puts a waiting request at the end of its client's lane of another level.
-// The head of a lane that is not dearer than was thought gets no worse rank there.
 func (g *gate) relocate(at time.Duration, t *Ticket, to level, guess float64) {
-	headed := t.heap != nil
-	if headed {
+	if t.heap != nil {
 		t.flow.virtualTime -= t.applied
 		t.applied, t.paid = 0, 0
 		t.each(func(s *reservation) { s.Undo(at) })
 	}
 	g.leaveLane(at, t)
-	if t.bound = math.Inf(1); headed && guess <= t.guess && !t.stranger {
-		t.bound = t.rank
-	}
 	t.level, t.guess = to, guess
 	if g.join(t) {
 		g.enqueueHead(at, t)

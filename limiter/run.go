@@ -26,7 +26,7 @@ func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 	}
 	g.takeTurn(t)
 	g.dequeue(at, t)
-	t.undelayed = t.site.open
+	t.undelayed = g.open
 	g.goes(t, 1)
 	if t.tries {
 		g.trying++
@@ -79,9 +79,12 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 	}
 	g.chargeSite(t, x)
 	was, from := t.phase, t.rung
-	r := max(from, rungOf(t.charged))
+	r := from
+	if !g.without(ruleClimbs) {
+		r = max(from, rungOf(t.charged))
+	}
 	switch {
-	case t.stays || !computes:
+	case t.stays || !computes && !g.without(ruleWaits):
 		g.move(t, holding, r)
 	case was != probing || t.charged > light:
 		g.move(t, computing, r)
@@ -90,9 +93,9 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 		return
 	}
 	if t.phase != was {
-		g.learn(at, t, was)
+		g.learn(at, was)
 	}
-	if t.level.short() && t.rung > lightRung && from <= lightRung && g.teaches(t) {
+	if t.level.short() && t.rung > lightRung && from <= lightRung {
 		g.trustAgain = at + distrust
 	}
 	g.dispatch(at)
@@ -126,9 +129,6 @@ func (g *gate) finish(at time.Duration, t *Ticket, x float64) {
 	g.settleSite(at, t, x)
 	if !t.ahead && t.rung <= passRung {
 		g.within.add(at, x)
-		if g.divided {
-			t.site.within.add(at, x)
-		}
 	}
 	g.answered(at, t)
 	g.end(at, t)

@@ -33,10 +33,8 @@ type Ticket struct {
 	within        bool // that, or the pool, has an account: the second reservation
 	pooled        bool // its client is one of those that anybody can make up
 	follows       bool // it is for a part of the page that its client was just served
-	interest      Interest
 	prefetch      bool
 	face          uint8
-	lenient       lenience
 	siteName      string  // of the policy
 	standing      float64 // of the client
 	share         float64 // how many times its class's the client has

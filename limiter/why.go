@@ -20,15 +20,11 @@ func (o *Outlook) Why() string {
 		return fmt.Sprintf("%s %s holds its part of the workers: %d of %d", o.Key.Class, o.Key.ID, o.Have, o.Most)
 	case StrangersHold:
 		return fmt.Sprintf("strangers hold their part of the workers: %d of %d", o.Have, o.Most)
-	case Orphans:
-		return fmt.Sprintf("%s %s left %d requests that the backend still works on; %d are too many", o.Key.Class, o.Key.ID, o.Have, o.Most)
 	case Misjudged:
 		return "requests that came as short ones, and are not, hold the workers that are kept for short ones"
-	case SiteHolds:
-		return fmt.Sprintf("%s holds its part of the workers: %d of %d", o.site(), o.Have, o.Most)
 	case SiteAhead:
 		return fmt.Sprintf("%s has had its share of the CPUs, and leaves room to the other sites", o.site())
-	case nothing, NoRoom, RoomForOthers, NoWorker, Untried, LongerFirst, KnownFirst, StarvedFirst, LeavesCPU, Turn:
+	case nothing, NoRoom, RoomForOthers, NoWorker, Untried, LeavesCPU, Turn:
 	}
 	return o.whyAtGate()
 }
@@ -47,12 +43,6 @@ func (o *Outlook) whyAtGate() string {
 		return fmt.Sprintf("all workers are busy: %d of %d", o.Have, o.Most)
 	case Untried:
 		return "nobody knows what its page costs, and only one such request is tried at a time"
-	case LongerFirst:
-		return fmt.Sprintf("%s, and it is the turn of a longer request", o.ahead())
-	case KnownFirst:
-		return "it is a stranger's, and it is the turn of somebody who is known"
-	case StarvedFirst:
-		return "somebody has waited for far too long, and goes first"
 	case LeavesCPU:
 		return fmt.Sprintf("%s, and what others use leaves no CPU for a long request", o.ahead())
 	case Turn:
@@ -60,7 +50,7 @@ func (o *Outlook) whyAtGate() string {
 			return "strangers share one turn, and others of them go first"
 		}
 		return "others go first, who had less or came earlier"
-	case nothing, Owes, BehindOwn, KeyHolds, StrangersHold, Orphans, Misjudged, SiteHolds, SiteAhead:
+	case nothing, Owes, BehindOwn, KeyHolds, StrangersHold, Misjudged, SiteAhead:
 	}
 	return ""
 }

@@ -105,26 +105,23 @@ func TestAnswersThatProve(t *testing.T) {
 		took   time.Duration
 		orphan bool
 		ended  uint64
-		open   int // of those at the backend, those of sites that delay nobody
 		want   int
 	}{
-		"in its usual time":           {trial: trial{usual: 1, with: 20}, busy: 20, took: second, want: 20},
-		"some came later":             {trial: trial{usual: 1, with: 20}, busy: 25, took: second, want: 20},
-		"some left meanwhile":         {trial: trial{usual: 1, with: 25}, busy: 20, took: second, want: 20},
-		"as many as are known":        {trial: trial{usual: 1, with: 16}, busy: 20, took: second, want: 16},
-		"just in time":                {trial: trial{usual: 1, with: 20}, busy: 20, took: 1550 * time.Millisecond, want: 20},
-		"late":                        {trial: trial{usual: 1, with: 20}, busy: 20, took: 1551 * time.Millisecond, want: 16},
-		"it shows nothing":            {trial: trial{with: 20}, busy: 20, took: second, want: 16},
-		"nor if it is over at once":   {trial: trial{with: 20}, busy: 20, took: time.Millisecond, want: 16},
-		"its client has left":         {trial: trial{usual: 1, with: 20}, busy: 20, took: second, orphan: true, want: 16},
-		"a short one, nobody ended":   {trial: trial{usual: 0.2, with: 20}, busy: 18, took: second / 5, want: 20},
-		"a short one, two ended":      {trial: trial{usual: 0.2, with: 20, ended: 3}, busy: 20, took: second / 5, ended: 5, want: 18},
-		"not so short, two ended":     {trial: trial{usual: 0.25, with: 20, ended: 3}, busy: 20, took: second / 5, ended: 5, want: 20},
-		"beside open ones, two ended": {trial: trial{usual: 1, with: 20, ended: 3, beside: true}, busy: 20, took: second, ended: 5, want: 18},
-		"open ones came, two ended":   {trial: trial{usual: 1, with: 20, ended: 3}, busy: 20, took: second, ended: 5, open: 1, want: 18},
+		"in its usual time":         {trial: trial{usual: 1, with: 20}, busy: 20, took: second, want: 20},
+		"some came later":           {trial: trial{usual: 1, with: 20}, busy: 25, took: second, want: 20},
+		"some left meanwhile":       {trial: trial{usual: 1, with: 25}, busy: 20, took: second, want: 20},
+		"as many as are known":      {trial: trial{usual: 1, with: 16}, busy: 20, took: second, want: 16},
+		"just in time":              {trial: trial{usual: 1, with: 20}, busy: 20, took: 1550 * time.Millisecond, want: 20},
+		"late":                      {trial: trial{usual: 1, with: 20}, busy: 20, took: 1551 * time.Millisecond, want: 16},
+		"it shows nothing":          {trial: trial{with: 20}, busy: 20, took: second, want: 16},
+		"nor if it is over at once": {trial: trial{with: 20}, busy: 20, took: time.Millisecond, want: 16},
+		"its client has left":       {trial: trial{usual: 1, with: 20}, busy: 20, took: second, orphan: true, want: 16},
+		"a short one, nobody ended": {trial: trial{usual: 0.2, with: 20}, busy: 18, took: second / 5, want: 20},
+		"a short one, two ended":    {trial: trial{usual: 0.2, with: 20, ended: 3}, busy: 20, took: second / 5, ended: 5, want: 18},
+		"not so short, two ended":   {trial: trial{usual: 0.25, with: 20, ended: 3}, busy: 20, took: second / 5, ended: 5, want: 20},
 	} {
 		g := signs().gate
-		g.busy, g.delayed.busy, g.ended, g.workers.late = x.busy, x.busy-x.open, x.ended, 1
+		g.busy, g.ended, g.workers.late = x.busy, x.ended, 1
 		r := &Ticket{queueEntry: queueEntry{trial: x.trial, began: began, orphan: x.orphan}}
 		if g.prove(began+x.took, r); g.workers.n != x.want || r.trial != (trial{}) || g.workers.late != 1 {
 			t.Errorf("%s: %d workers are proved, want %d", name, g.workers.n, x.want)
@@ -212,14 +209,10 @@ func TestWhatARequestMayShow(t *testing.T) {
 		"what waits":      {0.1, 1.5, true, waitsAt(2), 0},
 	} {
 		g := signs().gate
-		g.busy, g.delayed.busy, g.ended = 7, 7, 3
+		g.busy, g.ended = 7, 3
 		r := &Ticket{guess: x.guess, likelyIdle: x.idle, sure: x.sure, queueEntry: queueEntry{level: x.level}}
 		if g.try(r); r.trial != (trial{usual: x.want, with: 7, ended: 3}) {
 			t.Errorf("%s: %+v", name, r.trial)
-		}
-		g.busy++
-		if g.try(r); !r.trial.beside {
-			t.Errorf("%s: one of an open site is beside it", name)
 		}
 	}
 }

@@ -89,15 +89,15 @@ func TestWhoWantsACPU(t *testing.T) {
 // TestAProvenWorkerIsUsed: who waits for one goes as soon as an answer begins that proves more of them.
 func TestAProvenWorkerIsUsed(t *testing.T) {
 	s := newShift(t, 0)
-	s.polls(12, "a", "b", "c", "d")
-	pages := s.pages(4, "e", "f")
-	s.expectState(t, "two more than are known are tried", map[string]int{"busy": 18, "queued": 2})
+	s.polls(11, "a", "b", "c", "d")
+	pages := s.pages(5, "e", "f")
+	s.expectState(t, "two more than are known are tried", map[string]int{"busy": 18, "queued": 3})
 	s.run(20 * time.Millisecond)
-	s.Answering(s.now, pages[5])
+	s.Answering(s.now, pages[6])
 	s.expect("one proves them", 18, "prompt answers")
-	s.expectState(t, "and two more are tried", map[string]int{"busy": 20, "queued": 0})
-	if s.gate.trying != 4 {
-		t.Errorf("%d try whether there are more, want 4", s.gate.trying)
+	s.expectState(t, "and one more is tried", map[string]int{"busy": 19, "queued": 2})
+	if s.gate.trying != 3 {
+		t.Errorf("%d try whether there are more, want 3", s.gate.trying)
 	}
 	for _, x := range pages {
 		s.done(x, 20*time.Millisecond)

@@ -72,8 +72,6 @@ type trial struct {
 	with  int     // requests at the backend at its start, itself included
 	ended uint64  // how many of all had ended then
 	late  bool
-	// beside: there was one of those at its start that nobody delays.
-	beside bool
 }
 
 // usualWorkers is how many a backend has of which nothing is known.
@@ -197,7 +195,7 @@ func (g *gate) answering(at time.Duration, t *Ticket) {
 
 // try notes what a request is to show that starts now.
 func (g *gate) try(t *Ticket) {
-	t.trial = trial{with: g.busy, ended: g.ended, beside: g.busy > g.delayed.busy}
+	t.trial = trial{with: g.busy, ended: g.ended}
 	// What waits takes as long as it likes, or as its client does.
 	if usual := t.guess + t.likelyIdle; t.sure && t.level.computes() && usual >= provesFrom && usual <= provesUntil {
 		t.trial.usual = usual
@@ -221,9 +219,8 @@ func (g *gate) prove(at time.Duration, t *Ticket) {
 		return
 	}
 	n := min(x.with, g.busy)
-	if x.usual < lateMore || x.beside || g.busy > g.delayed.busy {
-		// It may have had the worker of one that ended just then; and of those that nobody
-		// delays any number may wait at the backend, for as long as is then usual.
+	if x.usual < lateMore {
+		// It may have had the worker of one that ended just then.
 		n = x.with - int(g.ended-x.ended) //nolint:gosec // few end while one runs
 	}
 	if took := (at - t.began).Seconds(); n > g.workers.n && took <= promptTimes*g.expected(x)+promptMore {
@@ -233,7 +230,7 @@ func (g *gate) prove(at time.Duration, t *Ticket) {
 
 // watch sees whether a request that runs is late.
 func (g *gate) watch(at time.Duration, t *Ticket) {
-	if !t.level.short() || !g.teaches(t) || t.trial.usual == 0 || t.trial.late || (at-t.began).Seconds() <= lateTimes*g.expected(t.trial)+lateMore {
+	if !t.level.short() || t.trial.usual == 0 || t.trial.late || (at-t.began).Seconds() <= lateTimes*g.expected(t.trial)+lateMore {
 		return
 	}
 	t.trial.late = true
@@ -300,16 +297,12 @@ func (g *gate) shape() {
 	n := &g.limits
 	n.workers = g.workers.n
 	n.least = min(n.cpus, n.workers)
-	n.perWorker = float64(n.cpus) / float64(n.workers)
 	kept := min((keptOf16*n.workers+15)/16, 2*n.cpus+1)
-	for r := range rung(rungs) {
-		n.most[r] = n.workers
-		if r > lightRung {
-			part := max((kept*int(r)+rungs-2)/(rungs-1), min(keptForKnown, kept))
-			n.most[r] = max(1, n.workers-part, min(n.cpus, n.workers-1))
-		}
+	if g.without(ruleKept) {
+		kept = 0
 	}
+	n.longest = max(1, n.workers-kept, min(n.cpus, n.workers-1))
 	if !n.fixed {
-		n.n = max(n.least, min(n.n, n.longest()))
+		n.n = max(n.least, min(n.n, n.longest))
 	}
 }

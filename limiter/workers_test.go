@@ -46,13 +46,13 @@ func (s shift) polls(n int, clients ...string) (xs []*Ticket) {
 	return xs
 }
 
-// TestPromptAnswersProveWorkers: six pages that are answered at once beside twelve
+// TestPromptAnswersProveWorkers: six pages that are answered at once beside eleven
 // that hold a worker prove eighteen; that makes room for more to be held.
 func TestPromptAnswersProveWorkers(t *testing.T) {
 	s := newShift(t, 0)
 	s.expect("nothing is known", 16, "what is usual; nothing was learnt yet")
 	s.polls(20, "a", "b", "c", "d")
-	s.expectState(t, "held", map[string]int{"holding": 12, "queued": 8})
+	s.expectState(t, "held", map[string]int{"holding": 11, "queued": 9})
 	for range 12 {
 		pages := s.pages(3, "e", "f")
 		s.run(20 * time.Millisecond)

@@ -62,6 +62,7 @@ func (r *Reader) Environment(env []string, table []Setting, refuse func(s Settin
 		}
 		seen[target] = name
 		r.Given[target] = at
+		r.warn(at, &s)
 		if problem := refuse(s); problem != "" {
 			r.Fault(at, "", problem)
 			continue

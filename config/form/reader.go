@@ -13,6 +13,8 @@ import (
 type Reader struct {
 	Faults Faults
 	Given  map[string]Source // dotted paths that were given, and where
+	// Warnings tell what was given and has no effect any more.
+	Warnings []string
 }
 
 // NewReader has read nothing yet.
@@ -94,6 +96,7 @@ func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting
 			r.Mapping(here, value, path+".", table)
 		case isSetting:
 			r.Given[path] = here
+			r.warn(here, &s)
 			s.Value.Read(r, here.On(value), value)
 		case len(inside) > 0 && IsNull(value):
 			// a section whose keys are all commented out
@@ -151,13 +154,10 @@ func (r *Reader) RefuseTwice(table []Setting) {
 	}
 }
 
-// Warnings tell what was given and has no effect any more.
-func (r *Reader) Warnings(table []Setting) (lines []string) {
-	for _, s := range table {
-		if at, given := r.Given[s.Path]; given && s.Gone != "" {
-			fault := Fault{File: at.File, Line: at.Line, Key: at.Key, Problem: "has no effect any more; " + s.Gone}
-			lines = append(lines, fault.Error())
-		}
+// warn notes a setting that has no effect any more.
+func (r *Reader) warn(at Source, s *Setting) {
+	if s.Gone != "" {
+		fault := Fault{File: at.File, Line: at.Line, Key: at.Key, Problem: "has no effect any more; " + s.Gone}
+		r.Warnings = append(r.Warnings, fault.Error())
 	}
-	return lines
 }

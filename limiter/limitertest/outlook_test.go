@@ -27,7 +27,7 @@ func (f *foresight) look() {
 	p := f.proxy
 	f.gate = p.limiter.GateState()
 	f.told = map[*request]limiter.Outlook{}
-	for i, o := range p.limiter.Outlooks(p.time(), tickets(p.waiting), tickets(p.running)) {
+	for i, o := range p.limiter.Outlooks(p.time(), tickets(p.waiting)) {
 		if !o.Waits {
 			f.t.Errorf("%.2f s: of a request that waits it is said that it does not", p.now)
 		}

@@ -139,19 +139,17 @@ func (e *explanation) adviseOn(u *proxy.Underway) {
 	switch o.Barrier {
 	case limiter.BehindOwn:
 		e.tell("Its client asks for more at a time than it gets: fewer requests at a time would wait less.")
-	case limiter.KeyHolds, limiter.Orphans:
+	case limiter.KeyHolds:
 		e.tell("%s %s gets further workers when requests that it has at the backend end.", o.Key.Class, o.Key.ID)
 	case limiter.StrangersHold, limiter.NoWorker, limiter.Misjudged:
 		e.tell("It goes when requests that hold workers end; more workers of the backend would let it go sooner.")
 	case limiter.Untried:
 		e.tell("Once the like of its page was answered a few times, its cost is known, and it waits only for room of its size.")
-	case limiter.NoRoom, limiter.Turn, limiter.StarvedFirst, limiter.KnownFirst:
+	case limiter.NoRoom, limiter.Turn:
 		e.tell("It goes when it is its turn: the less its client asks for, the sooner. A higher share of its class, or more CPUs, would help.")
 	case limiter.SiteAhead:
 		e.tell("All requests for its site have had its share: it goes as other sites have had theirs, or want less. A higher share under sites in the configuration would let it go sooner.")
-	case limiter.SiteHolds:
-		e.tell("It goes when requests for its site end that hold workers; the others are left for the other sites.")
-	case limiter.RoomForOthers, limiter.LongerFirst, limiter.LeavesCPU:
+	case limiter.RoomForOthers, limiter.LeavesCPU:
 		e.tell("Its client, or its kind of client, has had more than its share: that evens out while it waits.")
 	default:
 	}

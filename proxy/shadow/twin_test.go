@@ -282,7 +282,7 @@ func TestReportIsWhatEnforcingDoes(t *testing.T) {
 	whole := func(p *limiter.Policy) { p.Shadow = true }
 	observe := func(p *limiter.Policy) { p.Mode = limiter.Observe }
 	sited := func(p *limiter.Policy) {
-		p.Sites = []limiter.SiteInfo{{Name: "read", Mode: limiter.Fair}, {Name: "crawled", Mode: limiter.Fair}}
+		p.Sites = []limiter.SiteInfo{{Name: "read"}, {Name: "crawled"}}
 	}
 	for name, c := range map[string]struct {
 		acting   limiter.Mode
@@ -302,13 +302,7 @@ func TestReportIsWhatEnforcingDoes(t *testing.T) {
 		"observe, then fair for each of two sites": {
 			acting: limiter.Fair, act: sited, requests: 14, crowded: true,
 			before: func(p *limiter.Policy) {
-				p.Mode, p.Sites = limiter.Observe, []limiter.SiteInfo{{Name: "read", Mode: limiter.Observe}, {Name: "crawled", Mode: limiter.Observe}}
-			},
-		},
-		"fair for two sites, the crawled one in shadow": {
-			acting: limiter.Fair, act: sited, requests: 14, crowded: true,
-			before: func(p *limiter.Policy) {
-				p.Sites = []limiter.SiteInfo{{Name: "read", Mode: limiter.Fair}, {Name: "crawled", Mode: limiter.Fair, Shadow: true}}
+				p.Mode, p.Sites = limiter.Observe, []limiter.SiteInfo{{Name: "read"}, {Name: "crawled"}}
 			},
 		},
 		"observe, and nobody is there": {acting: limiter.Fair, before: observe, requests: 0.01},

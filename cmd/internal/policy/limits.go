@@ -26,7 +26,7 @@ func Limits(c *config.Config) limiter.Policy {
 			Heavy: Room(c), Strangers: c.Gate.Strangers,
 		}.Complete(),
 	}
-	p.Sites, p.OtherSites = siteInfos(c, p.Mode), c.Sites.Others
+	p.Sites, p.OtherSites = siteInfos(c), c.Sites.Others
 	for _, class := range c.Classes {
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: class.Name, Budget: limiter.Budget{
 			CPUs: class.Share * CPUs(c), Burst: class.Burst, Cap: class.Cap, Shadow: class.Shadow,

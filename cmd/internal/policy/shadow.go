@@ -20,12 +20,5 @@ func Enforced(c *config.Config) (p limiter.Policy, mode string) {
 	for i := range acts.Classes {
 		acts.Classes[i].Shadow = false
 	}
-	acts.Sites.Named = slices.Clone(c.Sites.Named)
-	for i := range acts.Sites.Named {
-		s := &acts.Sites.Named[i]
-		if s.Shadow = false; s.Mode == "observe" {
-			s.Mode = "" // as all others
-		}
-	}
 	return Limits(&acts), mode
 }

@@ -41,34 +41,3 @@ func TestEnforced(t *testing.T) {
 		}
 	}
 }
-
-// TestEnforcedOfSites: a site that is observed is reckoned with as if it acted, like one in
-// shadow.
-func TestEnforcedOfSites(t *testing.T) {
-	for _, c := range []struct {
-		all  string // throttle.mode
-		site config.Site
-		want string
-	}{
-		{"fair", config.Site{}, ""},
-		{"fair", config.Site{Mode: "fair"}, ""},
-		{"fair", config.Site{Mode: "observe"}, "fair"},
-		{"fair", config.Site{Shadow: true}, "fair"},
-		{"observe", config.Site{Mode: "observe"}, "fair"},
-		{"observe", config.Site{Mode: "fair"}, "fair"},
-		{"cap", config.Site{Mode: "observe"}, "cap"},
-	} {
-		conf := config.Default()
-		conf.Throttle.Mode, conf.Sites.Named = c.all, []config.Site{c.site}
-		p, mode := Enforced(conf)
-		if mode != c.want {
-			t.Errorf("%+v: %q", c, mode)
-		}
-		if mode != "" && (p.Sites[0].Mode.String() != c.want || p.Sites[0].Shadow) {
-			t.Errorf("%+v: its site has %+v", c, p.Sites[0])
-		}
-		if got := Limits(conf).Sites[0]; got.Shadow != c.site.Shadow || c.site.Mode != "" && got.Mode.String() != c.site.Mode {
-			t.Errorf("%+v: in truth its site has %+v", c, got)
-		}
-	}
-}

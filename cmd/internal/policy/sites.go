@@ -10,9 +10,9 @@ import (
 )
 
 // siteInfos are the sites of a configuration as the limiter is told of them.
-func siteInfos(c *config.Config, of limiter.Mode) (all []limiter.SiteInfo) {
+func siteInfos(c *config.Config) (all []limiter.SiteInfo) {
 	for _, s := range c.Sites.Named {
-		all = append(all, limiter.SiteInfo{Name: s.Name, Share: s.Share, Mode: modeOf(s.Mode, of), Shadow: s.Shadow})
+		all = append(all, limiter.SiteInfo{Name: s.Name, Share: s.Share})
 	}
 	return all
 }
