@@ -181,3 +181,75 @@ func (l *Limiter) Leave(now time.Time, t *Ticket) {
 
 // since turns an instant into the limiter's own.
 func (l *Limiter) since(now time.Time) time.Duration { return now.Sub(l.epoch) }
+
+// Forgive sets a key's debt to none, and how far its client is ahead of its share at the
+// gate. It returns the debt, in CPU-seconds, and whether the key is known. Running requests
+// are still charged with what they cost. Requests that wait at the gate keep their rank;
+// those that wait for the debt go. Other sidecars are not told: no Sharer can take back
+// what was charged.
+func (l *Limiter) Forgive(now time.Time, k Key) (forgiven float64, known bool) {
+	at := l.since(now)
+	forgiven, b := l.table.Forgive(at, k)
+	if b != nil {
+		l.gate.forgive(b.Value.client.Load())
+	}
+	l.requestAdvance()
+	return forgiven, b != nil
+}
+
+// forgive has a client, and all that are behind its address without a session, be as
+// far as the clock is, at each site.
+func (g *gate) forgive(c *client) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for ; c != nil; c = c.elsewhere {
+		c.forgive()
+	}
+}
+
+func (c *client) forgive() {
+	even := func(x *client) { x.virtualTime = min(x.virtualTime, x.site.clock.systemVirtualTime) }
+	even(c)
+	if c.faces == nil {
+		return
+	}
+	for _, f := range c.faces {
+		if f != nil {
+			even(f)
+		}
+	}
+}
+
+// Refuses tells whether a request with these keys would be refused for debt if
+// it arrived now. Nobody has to send its body for that. It charges nothing and
+// remembers nothing: Arrive decides anew.
+func (l *Limiter) Refuses(now time.Time, keys []Key) bool {
+	at := l.since(now)
+	if l.policy.Load().Mode == Observe {
+		return false
+	}
+	for _, k := range keys[:min(len(keys), MaxKeys)] {
+		owes, by := l.table.Debt(at, k)
+		if by != nil && by.Concerns(owes) && !by.Shadow && owes > by.MaxHold {
+			return true
+		}
+	}
+	return false
+}
+
+// Balance is how an account stands, in CPU-seconds, the client's standing included.
+type Balance struct {
+	Level float64 // credit above zero, debt below
+	Rate  float64 // earned per second
+	Burst float64 // the most credit
+}
+
+// Balance tells how a key's account stands; false if those of its class have none.
+func (l *Limiter) Balance(now time.Time, k Key) (x Balance, ok bool) {
+	terms := l.table.Terms(k.Class)
+	if terms == nil || terms.External {
+		return x, false
+	}
+	s, _ := l.table.Find(l.since(now), k)
+	return Balance{Level: s.Level, Rate: s.Rate, Burst: s.Burst}, true
+}

@@ -15,10 +15,10 @@ func (e *explanation) summary(of string) {
 	s := &e.reply.Summary
 	switch next := e.next(); {
 	case next != nil && e.waits == 1:
-		*s = fmt.Sprintf("One of its requests waits, for %s: %s%s.", spanOf(next.Waited), next.Why(), before(next.Before))
+		*s = fmt.Sprintf("One of its requests waits, for %s: %s%s.", spanOf(next.Waited), why(next), before(next.Before))
 	case next != nil:
 		*s = fmt.Sprintf("%d of its requests wait, the first for %s. Of the next one to go: %s%s.",
-			e.waits, span(e.now.Sub(e.waiting[0].Arrived).Seconds()), next.Why(), before(next.Before))
+			e.waits, span(e.now.Sub(e.waiting[0].Arrived).Seconds()), why(next), before(next.Before))
 	case e.runs > 0:
 		*s = fmt.Sprintf("Nothing of it waits; %s at the backend.", are(e.runs))
 	case e.kind == "request" && len(e.reply.Recent) > 0:

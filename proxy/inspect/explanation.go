@@ -67,7 +67,7 @@ func (e *explanation) present() {
 		if o.Site != "" {
 			facts = append(facts, api.ExplainFact{Name: "site", Value: o.Site})
 		}
-		facts = append(facts, api.ExplainFact{Name: "waits for " + spanOf(o.Waited), Value: e.waiting[i].Target, Means: sentence(o.Why() + before(o.Before))})
+		facts = append(facts, api.ExplainFact{Name: "waits for " + spanOf(o.Waited), Value: e.waiting[i].Target, Means: sentence(why(o) + before(o.Before))})
 	}
 	e.add("At this moment", facts...)
 }
