@@ -136,7 +136,7 @@ fuzz: ## every fuzz target for FUZZTIME (60s)
 		done; \
 	done
 
-lint: ## golangci-lint, a proof that the import table is enforced, the file lists in package documentation, and no dead code
+lint: ## golangci-lint, a proof that its rules of imports bite, and no dead code
 	@.ci/lint
 
 deps: deps-build deps-test ## install with apt what build and test need, if it is missing
