@@ -66,7 +66,7 @@ func (s *secured) CloseWrite() error {
 // Close tells the client, if that can be done at once, and closes the connection.
 func (s *secured) Close() error {
 	if s.resets.Load() {
-		return s.below.Conn.Close()
+		return s.below.Close()
 	}
 	s.below.hurry()
 	return s.Conn.Close()
