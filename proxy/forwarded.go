@@ -51,7 +51,7 @@ func (a *asked) setForwarded(in *http.Request) {
 		}
 		set(0, "X-Forwarded-For", hops)
 	}
-	if a.fields.Get("X-Forwarded-Host") == nil {
+	if in.Host != "" && a.fields.Get("X-Forwarded-Host") == nil { // HTTP/1.0 may name none
 		set(1, "X-Forwarded-Host", in.Host)
 	}
 	if a.fields.Get("X-Forwarded-Proto") == nil {

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"time"
+
+	"go.uber.org/zap"
 
 	"tempomat/limiter"
 	"tempomat/proxy/telemetry"
@@ -97,6 +100,15 @@ func (h *Handler) linger(now time.Time, x *exchange) bool {
 func (h *Handler) lay(now time.Time, x *exchange) {
 	x.Remove()
 	x.Lay(now)
+}
+
+// survive is deferred in a goroutine beside that of a connection, whose panic would end the process:
+// it is logged, and becomes an error.
+func survive(log *zap.Logger, err *error) {
+	if p := recover(); p != nil {
+		log.Error("a goroutine failed", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+		*err = errors.New("a goroutine failed")
+	}
 }
 
 // abort ends an exchange in the middle of its answer: the client notices that

@@ -110,7 +110,7 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 	end := &closing{}
 	s := &Server{handler: h, challenges: o.Challenges, closing: end, linger: o.Linger, turned: newTurned(o), http2: newHTTP2(h, o, end)}
 	options := front.Options{
-		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Refused: o.Malformed, Log: o.Log, HTTP2: s.turned.add,
+		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Refused: o.Malformed, Log: Capped(o.Log), HTTP2: s.turned.add,
 		Stepped: o.Stepped,
 		Context: func(ctx context.Context, c net.Conn) context.Context { return connContext(ctx, c, end) },
 	}

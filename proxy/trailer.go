@@ -6,6 +6,7 @@ import (
 
 	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
+	"tempomat/proxy/http1"
 )
 
 // mayTrail tells whether a field may come after a body. Who merges it into the header
@@ -18,7 +19,7 @@ func mayTrail(name string) bool {
 		cpuaccount.CostHeader, standing.Header:
 		return false
 	}
-	return !isHop(name) && !tellsOrigin(name) && strings.IndexByte(name, '_') < 0 &&
+	return http1.IsToken(name) && !isHop(name) && !tellsOrigin(name) && strings.IndexByte(name, '_') < 0 &&
 		!strings.HasPrefix(name, "Content-") && !strings.HasPrefix(name, "If-")
 }
 

@@ -62,7 +62,7 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 		_ = back.Close()
 		return
 	}
-	d := dialogue{limit: x.policy.Upgrade, close: func() { _ = client.Close(); _ = back.Close() }}
+	d := dialogue{log: u.log, limit: x.policy.Upgrade, close: func() { _ = client.Close(); _ = back.Close() }}
 	var to io.Writer
 	to, goAway = partner(agreed, client)
 	changed()
@@ -96,6 +96,7 @@ func writeSwitch(w io.Writer, agreed string, res *backend.Answer) error {
 
 // dialogue is what goes both ways after an upgrade.
 type dialogue struct {
+	log   *zap.Logger
 	limit time.Duration // longest silence; 0: none
 	close func()        // closes both sides
 	last  atomic.Int64  // Unix nanoseconds of the last piece that was passed on
@@ -135,7 +136,8 @@ func (d *dialogue) look() {
 }
 
 // copy passes on what comes, and then that it is over.
-func (d *dialogue) copy(dst io.Writer, src io.Reader) error {
+func (d *dialogue) copy(dst io.Writer, src io.Reader) (err error) {
+	defer survive(d.log, &err)
 	piece := make([]byte, smallPiece)
 	for {
 		n, err := src.Read(piece)

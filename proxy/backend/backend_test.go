@@ -176,7 +176,7 @@ func (p *Pool) aliveOnes() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.idle {
-		if c.isAlive() {
+		if c.isSilent() {
 			n++
 		}
 	}

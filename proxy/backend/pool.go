@@ -66,7 +66,7 @@ func (p *Pool) take(r *Request) *Conn {
 		c := p.idle[n-1]
 		p.idle[n-1], p.idle = nil, p.idle[:n-1]
 		p.mu.Unlock()
-		if c.talksAbout(r) || c.isClean() && c.isAlive() {
+		if c.talksAbout(r) || c.isClean() && c.isSilent() {
 			return c
 		}
 		_ = c.Close() // the backend has closed it
