@@ -103,7 +103,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 func (s *sidecar) makeHandler(c *config.Config, policy *proxy.Policy) {
 	s.accessLog = telemetry.NewAccessLog(s.logs.access)
 	s.accessLog.SetCombined(s.logs.lines(c.Log.Format))
-	s.handler = proxy.NewHandler(s.limiter, policy, append(append(s.inside.recorders(), s.accessLog), s.history.recorders()...))
+	s.handler = proxy.NewHandler(s.limiter, policy, append(s.inside.recorders(), s.accessLog))
 	s.inspector = &inspect.Inspector{
 		Requests: s.handler, Ledger: s.limiter, Guess: s.handler.Guess(), Forgiver: s.limiter,
 		Pinned: &s.policies.pins, Recents: s.inside.book, Log: s.logs.log,
@@ -111,7 +111,6 @@ func (s *sidecar) makeHandler(c *config.Config, policy *proxy.Policy) {
 	s.handler.TellWorkers(func(n int, by string) {
 		s.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))
 	})
-	s.setShadow(c)
 }
 
 // makeServer makes what reads requests from connections.
@@ -237,7 +236,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	s.assume(from.adminSocket(), ctx.Err) // not ready while draining
 	defer func() {
 		s.replaced.end()
-		s.takeAll(time.Now()) // so that the history is saved with them
+		s.takeIn(time.Now()) // so that the history is saved with them
 		s.duties.end()
 	}()
 	s.announce(from)
@@ -265,7 +264,6 @@ func (s *sidecar) prepare(sockets []handover.Socket, from *predecessor) ([]proxy
 func (s *sidecar) start(ctx context.Context, all *sync.WaitGroup) {
 	all.Go(func() { s.handler.Drive(ctx) })
 	all.Go(func() { s.runInside(ctx) })
-	all.Go(func() { s.history.runShadow(ctx) })
 	all.Go(func() { s.policies.databases.Run(ctx) })
 	all.Go(func() { s.policies.hosts.Run(ctx) })
 	if use := s.openUsage(); use != nil {

@@ -17,7 +17,7 @@ import (
 func Limits(c *config.Config) limiter.Policy {
 	p := limiter.Policy{
 		Mode:             modeOf(c.Throttle.Mode, limiter.Fair),
-		Shadow:           c.Throttle.JudgesOnly(),
+		Shadow:           c.Throttle.Shadow,
 		MaxHold:          c.Throttle.MaxHold,
 		MaxHeld:          c.Throttle.MaxHeld,
 		MaxHeldPerClient: c.Throttle.MaxHeldPerClient,
