@@ -42,7 +42,6 @@ func (s *sidecar) reload() error {
 	s.bills.restart(c)
 	s.priorities.restart(c)
 	s.grant(c.Admin)
-	s.keepSystems(c)
 	s.config = c
 	s.inside.setNames(c)
 	s.loaded.put(c, changes)

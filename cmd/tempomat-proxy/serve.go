@@ -178,9 +178,9 @@ func (s *sidecar) open(ctx context.Context, from *predecessor) ([]handover.Socke
 		return sockets, nil
 	case from != nil:
 		s.kept.forget(kept, log)
-		return from.listen(ctx, addresses(c.Listen), policy.GoesBySystems(c))
+		return from.listen(ctx, addresses(c.Listen))
 	}
-	return s.kept.listen(ctx, kept, addresses(c.Listen), policy.GoesBySystems(c), log)
+	return s.kept.listen(ctx, kept, addresses(c.Listen), log)
 }
 
 // roleServe is that of the sockets that are served, roleAdmin that of the admin API's.
@@ -189,10 +189,10 @@ const (
 	roleAdmin = "admin"
 )
 
-// listen opens all addresses, or none; systems is as in proxy.Listen.
-func listen(ctx context.Context, addresses []string, systems bool) (sockets []handover.Socket, err error) {
+// listen opens all addresses, or none.
+func listen(ctx context.Context, addresses []string) (sockets []handover.Socket, err error) {
 	for _, a := range addresses {
-		l, e := proxy.Listen(ctx, a, systems)
+		l, e := proxy.Listen(ctx, a)
 		if e != nil {
 			err = errors.Join(err, withHint(fmt.Errorf("listen on %s: %w", a, e), a, "/proc"))
 			continue
@@ -225,7 +225,6 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2)
 	defer signal.Stop(signals)
 	s.replaced.sockets = sockets
-	s.keepSystems(s.config)
 	s.start(work, &all)
 	defer s.endHints()
 	failed := make(chan error, 1)
