@@ -69,7 +69,7 @@ func TestFullFile(t *testing.T) {
 	want.CPUCount, want.AddressHeader, want.Underscores, want.Via = 2.5, "Forwarded", true, "cache-1"
 	want.Upgrades = []string{"websocket", "raw-socket.io"}
 	throttle := &want.Throttle
-	throttle.Mode, throttle.Shadow, throttle.MaxHold = "cap", "true", 10*time.Second
+	throttle.Mode, throttle.Shadow, throttle.MaxHold = "cap", true, 10*time.Second
 	throttle.MaxHeld, throttle.MaxHeldPerClient, throttle.Memory = 100, 8, 10*time.Minute
 	want.Classes = []Class{
 		{Name: "slash32", Share: 0.2, Burst: 10 * time.Second, Shadow: true},

@@ -222,16 +222,11 @@ func (s *Server) stopListening(ctx context.Context) {
 	}
 }
 
-// Listen opens an address: "host:port", ":port" or "unix:/path". If systems is set it is of TCP
-// alone: of Multipath TCP, which is usual, the kernel does not tell how clients' systems open
-// connections.
-func Listen(ctx context.Context, address string, systems bool) (net.Listener, error) {
+// Listen opens an address: "host:port", ":port" or "unix:/path".
+func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		return unixsocket.Listen(ctx, path)
 	}
 	var c net.ListenConfig
-	if systems {
-		c.SetMultipathTCP(false)
-	}
 	return c.Listen(ctx, "tcp", address)
 }

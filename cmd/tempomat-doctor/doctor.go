@@ -33,7 +33,7 @@ type doctor struct {
 func (d *doctor) tree() *cobra.Command {
 	root := d.tables()
 	root.AddCommand(d.top(), d.explain(), d.queue(), d.key(), d.forgive(), d.pin(), d.pins(), d.gate(), d.share(), d.status(), d.reload(),
-		d.check(), d.replay(), d.report(), d.shadow(), d.robots(), d.master(), d.man())
+		d.check(), d.replay(), d.report(), d.robots(), d.master(), d.man())
 	root.PersistentFlags().StringVar(&d.socket, "socket", "",
 		"the admin `socket` (default $"+listenVariable+", or "+config.Default().Admin.Listen+
 			"; of a master "+config.DefaultMaster().Admin.Listen+")")

@@ -125,7 +125,7 @@ func (ask replayed) setup(env []string) (s replay.Setup, err error) {
 		return s, fmt.Errorf("--format %q: must be one of %s", ask.format, formats())
 	}
 	c.CPUCount = cmp.Or(ask.cpus, c.CPUCount)
-	if c.Throttle.Shadow = "false"; c.Throttle.Mode == "observe" {
+	if c.Throttle.Shadow = false; c.Throttle.Mode == "observe" {
 		c.Throttle.Mode = "fair"
 	}
 	c.Coordination.Kind = config.SharesNothing

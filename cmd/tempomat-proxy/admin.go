@@ -43,7 +43,6 @@ func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready 
 		Inspector: s.inspector,
 		Actor:     s.inspector,
 		History:   s.history.reply(),
-		Shadow:    s.history.shadowReply(),
 		Access:    &s.access,
 		Replace:   handover.Handler(s.handOver),
 		Log:       s.logs.log,

@@ -39,7 +39,7 @@ func underAttack(ctx context.Context, s source, mode string, stderr io.Writer, p
 		return err
 	}
 	c.Timeouts.Drain = 0
-	sockets, err := listen(ctx, addresses(c.Listen), false)
+	sockets, err := listen(ctx, addresses(c.Listen))
 	if err != nil {
 		return err
 	}

@@ -66,6 +66,6 @@ func (l *loaded) inForce() *config.Config {
 func (l *loaded) tell(n *metrics.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n.Mode, n.Shadow, n.CPUs = l.config.Throttle.Mode, l.config.Throttle.JudgesOnly(), policy.CPUs(l.config)
+	n.Mode, n.Shadow, n.CPUs = l.config.Throttle.Mode, l.config.Throttle.Shadow, policy.CPUs(l.config)
 	n.Reloads, n.Rejected, n.ReloadOK = l.reloads, l.rejected, !l.faulty
 }

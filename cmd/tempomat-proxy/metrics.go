@@ -22,7 +22,6 @@ func (s *sidecar) numbers() *metrics.State {
 	}
 	n.Priorities, n.Pressure = s.priorities.numbers(), s.handler.Pressure()
 	n.Beginnings, n.Certificates = s.beginnings.tell(), s.encryption.numbers()
-	n.Shadowed = s.history.shadowed()
 	s.loaded.tell(n)
 	return n
 }

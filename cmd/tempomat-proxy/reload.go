@@ -32,7 +32,6 @@ func (s *sidecar) reload() error {
 	changes := config.Reloaded(config.Changed(s.config, c), config.Changed(s.begun, c))
 	daemon.LogChanges(s.logs.log, changes)
 	s.handler.SetPolicy(policy)
-	s.setShadow(c)
 	s.sharing.Reload(policy.Limits)
 	daemon.SetLevel(s.logs.level, c.Log.Level)
 	s.accessLog.SetCombined(s.logs.lines(c.Log.Format))
@@ -43,7 +42,6 @@ func (s *sidecar) reload() error {
 	s.bills.restart(c)
 	s.priorities.restart(c)
 	s.grant(c.Admin)
-	s.keepSystems(c)
 	s.config = c
 	s.inside.setNames(c)
 	s.loaded.put(c, changes)

@@ -103,7 +103,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 func (s *sidecar) makeHandler(c *config.Config, policy *proxy.Policy) {
 	s.accessLog = telemetry.NewAccessLog(s.logs.access)
 	s.accessLog.SetCombined(s.logs.lines(c.Log.Format))
-	s.handler = proxy.NewHandler(s.limiter, policy, append(append(s.inside.recorders(), s.accessLog), s.history.recorders()...))
+	s.handler = proxy.NewHandler(s.limiter, policy, append(s.inside.recorders(), s.accessLog))
 	s.inspector = &inspect.Inspector{
 		Requests: s.handler, Ledger: s.limiter, Guess: s.handler.Guess(), Forgiver: s.limiter,
 		Pinned: &s.policies.pins, Recents: s.inside.book, Log: s.logs.log,
@@ -111,7 +111,6 @@ func (s *sidecar) makeHandler(c *config.Config, policy *proxy.Policy) {
 	s.handler.TellWorkers(func(n int, by string) {
 		s.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))
 	})
-	s.setShadow(c)
 }
 
 // makeServer makes what reads requests from connections.
@@ -179,9 +178,9 @@ func (s *sidecar) open(ctx context.Context, from *predecessor) ([]handover.Socke
 		return sockets, nil
 	case from != nil:
 		s.kept.forget(kept, log)
-		return from.listen(ctx, addresses(c.Listen), policy.GoesBySystems(c))
+		return from.listen(ctx, addresses(c.Listen))
 	}
-	return s.kept.listen(ctx, kept, addresses(c.Listen), policy.GoesBySystems(c), log)
+	return s.kept.listen(ctx, kept, addresses(c.Listen), log)
 }
 
 // roleServe is that of the sockets that are served, roleAdmin that of the admin API's.
@@ -190,10 +189,10 @@ const (
 	roleAdmin = "admin"
 )
 
-// listen opens all addresses, or none; systems is as in proxy.Listen.
-func listen(ctx context.Context, addresses []string, systems bool) (sockets []handover.Socket, err error) {
+// listen opens all addresses, or none.
+func listen(ctx context.Context, addresses []string) (sockets []handover.Socket, err error) {
 	for _, a := range addresses {
-		l, e := proxy.Listen(ctx, a, systems)
+		l, e := proxy.Listen(ctx, a)
 		if e != nil {
 			err = errors.Join(err, withHint(fmt.Errorf("listen on %s: %w", a, e), a, "/proc"))
 			continue
@@ -226,7 +225,6 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2)
 	defer signal.Stop(signals)
 	s.replaced.sockets = sockets
-	s.keepSystems(s.config)
 	s.start(work, &all)
 	defer s.endHints()
 	failed := make(chan error, 1)
@@ -237,7 +235,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	s.assume(from.adminSocket(), ctx.Err) // not ready while draining
 	defer func() {
 		s.replaced.end()
-		s.takeAll(time.Now()) // so that the history is saved with them
+		s.takeIn(time.Now()) // so that the history is saved with them
 		s.duties.end()
 	}()
 	s.announce(from)
@@ -265,7 +263,6 @@ func (s *sidecar) prepare(sockets []handover.Socket, from *predecessor) ([]proxy
 func (s *sidecar) start(ctx context.Context, all *sync.WaitGroup) {
 	all.Go(func() { s.handler.Drive(ctx) })
 	all.Go(func() { s.runInside(ctx) })
-	all.Go(func() { s.history.runShadow(ctx) })
 	all.Go(func() { s.policies.databases.Run(ctx) })
 	all.Go(func() { s.policies.hosts.Run(ctx) })
 	if use := s.openUsage(); use != nil {

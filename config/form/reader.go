@@ -12,6 +12,7 @@ import (
 type Reader struct {
 	Faults Faults
 	Given  map[string]Source // dotted paths that were given, and where
+	gone   []string          // see Gone
 }
 
 // NewReader has read nothing yet.
@@ -149,13 +150,18 @@ func (r *Reader) RefuseTwice(table []Setting) {
 	}
 }
 
+// Gone notes that what was given there has no effect any more. What to write instead ends the line.
+func (r *Reader) Gone(at Source, instead string) {
+	fault := Fault{File: at.File, Line: at.Line, Key: at.Key, Problem: "has no effect any more; " + instead}
+	r.gone = append(r.gone, fault.Error())
+}
+
 // Warnings tell what was given and has no effect any more.
-func (r *Reader) Warnings(table []Setting) (lines []string) {
+func (r *Reader) Warnings(table []Setting) []string {
 	for _, s := range table {
 		if at, given := r.Given[s.Path]; given && s.Gone != "" {
-			fault := Fault{File: at.File, Line: at.Line, Key: at.Key, Problem: "has no effect any more; " + s.Gone}
-			lines = append(lines, fault.Error())
+			r.Gone(at, s.Gone)
 		}
 	}
-	return lines
+	return r.gone
 }

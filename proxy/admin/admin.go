@@ -69,7 +69,6 @@ type Options struct {
 	ReloadTimeout time.Duration   // longest that a client waits for Reload; 0: 20 s
 	Inside        Inside
 	History       func(hours int) api.HistoryReply // nil: none is kept
-	Shadow        func(hours int) api.ShadowReply  // nil: none is kept
 	Access        *Access                          // who may ask over TCP; nil: nobody
 	Replace       http.Handler                     // hands over to a process that takes this one's place; nil: none can
 	Log           *zap.Logger                      // nil: nothing is logged

@@ -33,7 +33,6 @@ func (a *Server) routes() []route {
 		{"/v1/ready", reading(a.ready)},
 		{"/v1/status", reading(a.status)},
 		{"/v1/history", reading(a.history, "hours")},
-		{"/v1/shadow", reading(a.shadow, "hours")},
 		{"/v1/reload", acting(a.reload)},
 	}
 	if a.opts.Inside.Overview != nil {

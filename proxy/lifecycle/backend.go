@@ -10,7 +10,6 @@ import (
 
 // Begin has the meter run: the request goes to the backend.
 func (l *Life) Begin(now time.Time) {
-	l.Beside = l.rules.Meter.Running()
 	l.rules.Meter.Begin(now, &l.span)
 	if l.idle > 0 {
 		l.span.Assume(float64(l.Guess) / float64(l.Guess+l.idle))

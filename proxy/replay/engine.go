@@ -79,11 +79,7 @@ func (e *engine) time() time.Time { return e.epoch.Add(e.now) }
 func (e *engine) arrive(j *job) {
 	e.run(j.came)
 	e.wake()
-	if j.known == nil {
-		j.Classify(e.time(), e.gate, &e.rules, &j.request, classify.Seen{})
-	} else {
-		j.Adopt(e.time(), e.gate, &e.rules, &j.request, &j.known.Who, j.known.Passed)
-	}
+	j.Classify(e.time(), e.gate, &e.rules, &j.request, classify.Seen{})
 	if j.Who.Exempt {
 		e.begin(j)
 		return
@@ -125,10 +121,7 @@ func (e *engine) finish() {
 		return
 	}
 	header := e.page
-	switch {
-	case j.known != nil:
-		header = j.known.header()
-	case j.part:
+	if j.part {
 		header = e.part
 	}
 	j.Answered(e.time(), j.status, header)
@@ -176,11 +169,7 @@ func (e *engine) tick() {
 	for _, j := range e.running {
 		j.Tick(now)
 	}
-	e.giveUp()
 	for _, j := range e.waiting {
-		if j.sendsBack(e.now) {
-			e.sendBack(j)
-		}
 		j.Reguess(now)
 	}
 	e.release()
@@ -193,18 +182,6 @@ func (e *engine) tick() {
 	if n%learnTicks == 0 {
 		e.gate.SetWorkers(e.rules.Meter)
 	}
-}
-
-// giveUp has those leave who wait for longer than their clients did.
-func (e *engine) giveUp() {
-	e.waiting = slices.DeleteFunc(e.waiting, func(j *job) bool {
-		if j.known == nil || j.known.Patience <= 0 || e.now-j.came < j.known.Patience {
-			return false
-		}
-		j.waited = j.known.Patience
-		e.leave(j, left)
-		return true
-	})
 }
 
 // look is what the sidecar sees of the backend from outside.

@@ -33,19 +33,6 @@ type State struct {
 	Beginnings   Beginnings
 	Certificates []Certificate
 	Strict       *Strict // nil: no request limit is strict
-	Shadowed     Shadowed
-}
-
-// Shadowed is what would have become of requests if what is in shadow had acted.
-type Shadowed struct {
-	Requests []ShadowCount
-	Lost     uint64 // requests that were not reckoned with
-}
-
-// ShadowCount counts the requests of a cause, a class or another, and an action.
-type ShadowCount struct {
-	Cause, Action string
-	Requests      uint64
 }
 
 // Priorities is how the backend's processes step down.
