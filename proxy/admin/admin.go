@@ -1,7 +1,7 @@
 // Package admin serves the admin API, which the doctor and the dashboard ask: JSON over HTTP,
 // at a unix socket and over TCP. What it answers is in package api, the page in dashboard.
 //
-// A request passes the guard, then shared, and comes to a route.
+// A request passes the guard, and comes to a route.
 //
 //	admin.go    the parts, and the servers
 //	listen.go   the unix socket
@@ -9,9 +9,6 @@
 //	peer*.go    who asks at the socket
 //	guard.go    who may ask, and what is refused
 //	access.go   the token, and the names that it may be asked for by
-//	attempts.go wrong tokens
-//	visitors.go connections over TCP, of which those with the token are kept
-//	shared.go   one answer for many viewers
 //	routes.go   the paths, and what may be asked of each
 //	reply.go    documents and errors
 //	views.go    classes and keys, the proxy itself
@@ -102,10 +99,10 @@ func New(o Options) *Server {
 	if err != nil {
 		panic(err) // the embedded files are none that it serves: its tests would have failed
 	}
-	documents := &shared{next: a.Handler(), now: time.Now}
+	documents := a.Handler()
 	write := o.ReloadTimeout + 10*time.Second
-	a.server = newServer(&guard{next: documents, page: page, access: a.opts.Access, socket: true, now: time.Now}, write, o.Log)
-	a.web = newServer(&guard{next: documents, page: page, access: a.opts.Access, now: time.Now}, write, o.Log)
+	a.server = newServer(&guard{next: documents, page: page, access: a.opts.Access, socket: true}, write, o.Log)
+	a.web = newServer(&guard{next: documents, page: page, access: a.opts.Access}, write, o.Log)
 	end := sync.OnceFunc(func() { close(a.ending) })
 	a.server.RegisterOnShutdown(end)
 	a.web.RegisterOnShutdown(end)
