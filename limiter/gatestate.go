@@ -2,10 +2,10 @@ package limiter
 
 // GateState is what the doctor shows of the gate. Every count is of requests.
 type GateState struct {
-	Workers   int    `json:"workers"`   // most at the backend
+	Workers   int    `json:"workers"`   // most at the backend; at least Busy, for more may be in use than are known
 	WorkersBy string `json:"workersBy"` // what tells that
 	Busy      int    `json:"busy"`      // at the backend
-	LongMost  int    `json:"longMost"`  // most at the backend of the longest size; of the other sizes that are not short, somewhat more
+	LongMost  int    `json:"longMost"`  // most at the backend of the longest size; of the other sizes that are not short, somewhat more; at least LongBusy
 	LongBusy  int    `json:"longBusy"`  // at the backend and not short
 	Holding   int    `json:"holding"`   // of these, those that only hold a worker: they hardly compute
 	Orphans   int    `json:"orphans"`   // at the backend though their client has left
@@ -53,8 +53,8 @@ func (l *Limiter) GateState() GateState {
 	defer g.mu.Unlock()
 	n := g.limits
 	return GateState{
-		Workers: n.workers, WorkersBy: g.workers.source, Busy: g.busy,
-		LongMost: n.longest(), LongBusy: g.long(), Holding: g.load.holding, Orphans: g.orphans,
+		Workers: max(n.workers, g.busy), WorkersBy: g.workers.source, Busy: g.busy,
+		LongMost: max(n.longest(), g.long()), LongBusy: g.long(), Holding: g.load.holding, Orphans: g.orphans,
 		Room: n.n, Computing: g.load.computing, Ahead: g.load.ahead, Held: g.load.held,
 		Probes: g.load.probing, Queued: g.queued, GateCounts: g.GateCounts,
 		Clock: g.home.clock.systemVirtualTime, Utilisation: g.utilisation, Sites: g.siteStates(),

@@ -39,7 +39,7 @@ func (g *gauges) take(m *Moment) {
 	}
 	g.busy = max(g.busy, m.Gate.Busy)
 	g.use += m.Gate.Utilisation
-	g.workers, g.room = m.Gate.Workers, m.Gate.Room
+	g.workers, g.room = max(m.Gate.Workers, g.busy), m.Gate.Room
 }
 
 // due tells whether a step is over.
