@@ -52,6 +52,12 @@ place in the queue, and what would change that.`,
 func printExplanation(out *strings.Builder, e *api.ExplainReply, width int) {
 	fmt.Fprintf(out, "%s (%s)\n\n", harmless.Text(e.Of), harmless.Text(e.Kind))
 	paragraph(out, "", e.Summary, width)
+	if len(e.Advice) > 0 {
+		out.WriteString("\nWhat would change it\n")
+		for _, a := range e.Advice {
+			paragraph(out, "  ", a, width)
+		}
+	}
 	for _, s := range e.Sections {
 		fmt.Fprintf(out, "\n%s\n", harmless.Text(s.Title))
 		for _, f := range s.Facts {
@@ -61,15 +67,9 @@ func printExplanation(out *strings.Builder, e *api.ExplainReply, width int) {
 			}
 		}
 	}
-	if len(e.Advice) > 0 {
-		out.WriteString("\nWhat would change it\n")
-		for _, a := range e.Advice {
-			paragraph(out, "  ", a, width)
-		}
-	}
 	if len(e.Waiting) > 0 {
 		out.WriteByte('\n')
-		printQueue(out, e.Waiting, len(e.Waiting), width)
+		printQueue(out, e.Waiting, max(e.Waits, len(e.Waiting)), width)
 	}
 	if len(e.Recent) > 0 {
 		out.WriteByte('\n')
@@ -96,17 +96,25 @@ func paragraph(out *strings.Builder, indent, text string, width int) {
 	fmt.Fprintln(out, line)
 }
 
+// clientsText is whose requests a row stands for.
+func clientsText(r *api.VerdictRow) string {
+	if r.Clients > 1 {
+		return fmt.Sprintf("%d addresses", r.Clients)
+	}
+	return r.Client
+}
+
 // printRecent prints what became of requests.
 func printRecent(out *strings.Builder, rows []api.VerdictRow, width int) {
-	g := grid{title: "lately"}
-	g.add("At[UTC]", "Waited[s]", "Status", "Outcome", "Client", "Request, and below the reason")
+	g := grid{title: "recently, requests that ended alike in one row"}
+	g.add("Last[UTC]", "Times", "Waited[s]", "Status", "Outcome", "Client", "Last request, and below the reason")
 	for _, r := range rows {
 		at := time.UnixMilli(int64(r.At * 1000)).UTC().Format("15:04:05")
 		reason := r.Reason
 		if r.Class != "" {
 			reason += " of " + r.Class + " " + r.Key
 		}
-		g.add(at, figures.Decimals(r.Waited, 2), fmt.Sprint(r.Status), harmless.Text(r.Outcome), harmless.Text(r.Client),
+		g.add(at, fmt.Sprint(max(1, r.Times)), figures.Decimals(r.Waited, 2), fmt.Sprint(r.Status), harmless.Text(r.Outcome), harmless.Text(clientsText(&r)),
 			harmless.Text(r.Method+" "+r.URL))
 		g.note(harmless.Text(reason))
 	}

@@ -54,10 +54,14 @@ func (d *doctor) queue() *cobra.Command {
 // printQueue prints who waits; width 0 is without limit.
 func printQueue(out *strings.Builder, rows []api.WaiterRow, total, width int) {
 	if total == 0 {
-		out.WriteString("nobody waits\n")
+		out.WriteString("no request waits\n")
 		return
 	}
-	g := grid{title: fmt.Sprintf("queue  %d wait", total)}
+	title := fmt.Sprintf("queue  %d wait", total)
+	if len(rows) < total {
+		title += fmt.Sprintf("; the first %d", len(rows))
+	}
+	g := grid{title: title}
 	g.add("Wait[s]", "Guess[s]", "Before", "Group", "Client", "Request, and below why it waits")
 	for _, r := range rows {
 		sure := " "

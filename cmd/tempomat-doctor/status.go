@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -21,13 +22,16 @@ func (d *doctor) status() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show how the proxy itself is",
-		Long: `Show how the proxy itself is: its release, requests that it holds, bodies that it
+		Long: `Show how the proxy itself is: what is wrong now and what to do about it, its release, requests that it holds, bodies that it
 buffers, connections and who has most of them, and all its counters.`,
 		Example: `  tempomat-doctor status`,
 		Args:    takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var reply api.StatusReply
 			if err := d.client().get(c.Context(), "/v1/status", nil, &reply); err != nil {
+				return err
+			}
+			if err := printConditions(d.stdout, reply.Conditions, screenOf(d.stdout, d.env).width); err != nil {
 				return err
 			}
 			out := tabwriter.NewWriter(d.stdout, 0, 8, 2, ' ', 0)
@@ -47,6 +51,20 @@ buffers, connections and who has most of them, and all its counters.`,
 	}
 }
 
+// printConditions prints what is wrong now, above all else.
+func printConditions(w io.Writer, all []api.Condition, width int) error {
+	var out strings.Builder
+	for _, c := range all {
+		paragraph(&out, "", "! "+c.What, width)
+		paragraph(&out, "  ", c.Do, width)
+	}
+	if len(all) > 0 {
+		out.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
 // printConnections shows how many there are, and who holds most.
 func printConnections(out io.Writer, c connlimit.Stats) {
 	fmt.Fprintf(out, "connections\t%d of at most %d, of %d addresses\n", c.Open, c.Most, c.Addresses)
@@ -63,8 +81,12 @@ func printConnections(out io.Writer, c connlimit.Stats) {
 func printCertificates(out io.Writer, now time.Time, all []api.Certificate) {
 	for _, c := range all {
 		line := "there is none"
-		if !c.Expires.IsZero() {
-			line = fmt.Sprintf("%.0f days left, to %s", c.Expires.Sub(now).Hours()/24, c.Expires.Format(time.DateOnly))
+		switch days := c.Expires.Sub(now).Hours() / 24; {
+		case c.Expires.IsZero():
+		case days <= 0:
+			line = fmt.Sprintf("ended %.0f days ago, on %s", -days, c.Expires.Format(time.DateOnly))
+		default:
+			line = fmt.Sprintf("%.0f days left, to %s", days, c.Expires.Format(time.DateOnly))
 		}
 		if c.Fault != "" {
 			line += "; not in force: " + c.Fault

@@ -58,12 +58,13 @@ type Options struct {
 	Gate          func() limiter.GateState
 	Kernel        func() api.Kernel // nil: nothing is told of the kernel's help
 	Share         func() api.ShareReply
-	Inspector     Inspector       // nil: nothing is told of single requests
-	Actor         Actor           // nil: nothing is done for single clients
-	Ready         func() error    // nil while the proxy takes requests
-	Reload        func() error    // reads the configuration again; its error lists every fault
-	Waiting       func() []string // keys that a reload could not put in force, and a restart does; nil: there are none
-	ReloadTimeout time.Duration   // longest that a client waits for Reload; 0: 20 s
+	Inspector     Inspector              // nil: nothing is told of single requests
+	Actor         Actor                  // nil: nothing is done for single clients
+	Conditions    func() []api.Condition // what is wrong now, the worst first; nil: nobody looks
+	Ready         func() error           // nil while the proxy takes requests
+	Reload        func() error           // reads the configuration again; its error lists every fault
+	Waiting       func() []string        // keys that a reload could not put in force, and a restart does; nil: there are none
+	ReloadTimeout time.Duration          // longest that a client waits for Reload; 0: 20 s
 	Inside        Inside
 	History       func(hours int) api.HistoryReply // nil: none is kept
 	Access        *Access                          // who may ask over TCP; nil: nobody
