@@ -127,11 +127,11 @@ func (e *explanation) advise() {
 	if e.kind != "address" || len(e.keys) == 0 || e.waits == 0 && len(e.owing) == 0 {
 		return
 	}
-	e.tell("To let this address through for an hour: tempomat-doctor pin %s %s --standing 8 --for 1h", e.keys[0].Class, shellWord(e.keys[0].ID))
+	e.tell("To let this address through for an hour: tempomat-doctor pin %s %s", e.keys[0].Class, shellWord(e.keys[0].ID))
 	if e.shared {
-		e.tell("Several clients share this address. For good: add it to standing.trusted in the configuration; each of them then counts as known, and is still charged.")
+		e.tell("Several clients share this address. To let them through for good: add it to standing.trusted in the configuration; each of them then counts as known, and is still charged.")
 	} else {
-		e.tell("For good: add it to standing.trusted in the configuration; it then counts as known, and is still charged.")
+		e.tell("To let it through for good: add it to standing.trusted in the configuration; it then counts as known, and is still charged.")
 	}
 }
 

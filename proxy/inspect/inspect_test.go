@@ -133,7 +133,7 @@ func TestExplain(t *testing.T) {
 		"203.0.113.9": {"address", 1, 1, []string{
 			"One of its requests waits, for 2.0 s: as many requests of up to 1.6 s compute as may: 1 of 1; one goes before it.",
 			"at the backend: 1 request", "slash32 203.0.113.9: owes ", "slash24 203.0.113.0/24: owes ", "likely cost: ",
-			"tempomat-doctor forgive slash32 203.0.113.9\n", "tempomat-doctor pin slash32 203.0.113.9 --standing 8 --for 1h",
+			"tempomat-doctor forgive slash32 203.0.113.9\n", "tempomat-doctor pin slash32 203.0.113.9\n",
 		}},
 		"192.0.2.1":                          {"address", 1, 0, []string{"; it goes next of its size."}},
 		"::ffff:192.0.2.1":                   {"address", 1, 0, []string{"; it goes next of its size."}},
