@@ -3,7 +3,9 @@ package top
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +30,25 @@ const (
 // Panes are the names of the panes.
 func Panes() []string {
 	return []string{"overview", "keys", "pages", "queue", "verdicts", "gate"}
+}
+
+// Document is what the admin API has of a pane.
+func (p Pane) Document() (path string, query url.Values) {
+	limit := url.Values{"limit": {strconv.Itoa(mostRows)}}
+	switch p {
+	case PaneKeys:
+		return "/v1/buckets", limit
+	case PanePages:
+		return "/v1/shapes", limit
+	case PaneQueue:
+		return "/v1/queue", limit
+	case PaneVerdicts:
+		return "/v1/recent", limit
+	case PaneGate:
+		return "/v1/gate", nil
+	default:
+		return "/v1/overview", nil
+	}
 }
 
 // table is what the pane shows, if it is a table.
