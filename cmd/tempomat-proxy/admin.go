@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tempomat/limiter"
 	"tempomat/proxy/admin"
 	"tempomat/proxy/handover"
 	"tempomat/proxy/telemetry/metrics"
@@ -33,7 +34,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready 
 		Ledger:     s.limiter,
 		Now:        time.Now,
 		Status:     s.status,
-		Gate:       s.limiter.GateState,
+		Gate:       func() limiter.GateState { return s.limiter.GateState().Shown() },
 		Kernel:     s.kernel,
 		Share:      s.sharing.Reply,
 		Conditions: s.conditions,

@@ -91,7 +91,7 @@ func (s *sidecar) runInside(ctx context.Context) {
 }
 
 func (s *sidecar) moment(now time.Time) book.Moment {
-	return book.Moment{Waiting: s.handler.WaitingByGroup(now), Gate: s.limiter.GateState(), CPUs: policy.CPUs(s.loaded.inForce())}
+	return book.Moment{Waiting: s.handler.WaitingByGroup(now), Gate: s.limiter.GateState().Shown(), CPUs: policy.CPUs(s.loaded.inForce())}
 }
 
 // mostPlaces is how many pages are told that requests at the backend are for.
