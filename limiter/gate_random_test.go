@@ -185,6 +185,7 @@ func TestGateAtRandom(t *testing.T) {
 			},
 			"foresee":  func(t *rapid.T) { s.checkForesight(t) },
 			"barriers": func(t *rapid.T) { s.checkBarriers(t) },
+			"shown":    func(t *rapid.T) { s.checkShown(t) },
 			"": func(t *rapid.T) {
 				s.forget()
 				s.check(t)

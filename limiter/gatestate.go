@@ -2,7 +2,7 @@ package limiter
 
 // GateState is what the doctor shows of the gate. Every count is of requests.
 type GateState struct {
-	Workers   int    `json:"workers"`   // most at the backend
+	Workers   int    `json:"workers"`   // most at the backend, as far as is known
 	WorkersBy string `json:"workersBy"` // what tells that
 	Busy      int    `json:"busy"`      // at the backend
 	LongMost  int    `json:"longMost"`  // most at the backend of the longest size; of the other sizes that are not short, somewhat more
@@ -59,6 +59,13 @@ func (l *Limiter) GateState() GateState {
 		Probes: g.load.probing, Queued: g.queued, GateCounts: g.GateCounts,
 		Clock: g.home.clock.systemVirtualTime, Utilisation: g.utilisation, Sites: g.siteStates(),
 	}
+}
+
+// Shown is the state as it is shown: no count is above its own maximum. More may be in use than are
+// known: the gate lets some in to learn the number of workers, and may learn that there are fewer.
+func (s GateState) Shown() GateState {
+	s.Workers, s.LongMost = max(s.Workers, s.Busy), max(s.LongMost, s.LongBusy)
+	return s
 }
 
 // fill adds what the gate knows of a key that has requests, or is a client's.

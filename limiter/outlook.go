@@ -146,4 +146,7 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 		}
 	default: // it says all itself
 	}
+	if barrier != BehindOwn && barrier != Orphans { // these say two things, not one of another
+		o.Most = max(o.Most, o.Have) // there are more than may be where the number of workers was corrected meanwhile
+	}
 }

@@ -63,6 +63,20 @@ func (s *siege) checkBarriers(t fataler) {
 	}
 }
 
+// checkShown: no count is above its own maximum, of the gate or of what keeps a request. The gate
+// lets more in than it knows workers, to learn their number, and may learn later that there are
+// fewer than are in use.
+func (s *siege) checkShown(t fataler) {
+	if g := s.GateState().Shown(); g.Busy > g.Workers || g.LongBusy > g.LongMost {
+		t.Fatalf("%d of %d workers, %d of %d not short", g.Busy, g.Workers, g.LongBusy, g.LongMost)
+	}
+	for _, o := range s.Outlooks(s.now, s.tickets, s.tickets) {
+		if o.Barrier != BehindOwn && o.Barrier != Orphans && o.Have > o.Most {
+			t.Fatalf("%s", o.Why())
+		}
+	}
+}
+
 // lift takes away what keeps a request, as its barrier says.
 func lift(g *gate, x *Ticket, b Barrier, key int) {
 	const any = 1000

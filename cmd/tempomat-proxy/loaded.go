@@ -54,6 +54,13 @@ func (l *loaded) reject() {
 	l.rejected++
 }
 
+// rejects tells whether the last configuration was rejected.
+func (l *loaded) rejects() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.faulty
+}
+
 // inForce is the configuration that the program runs by. Unlike sidecar.config it can be
 // asked for while a reload goes on.
 func (l *loaded) inForce() *config.Config {

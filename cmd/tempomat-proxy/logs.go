@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"io"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,11 +18,14 @@ type logs struct {
 	log    *zap.Logger
 	access *zap.Logger // buffered, as it is written to while requests are served
 	buffer *zapcore.BufferedWriteSyncer
+	losses *losses
 }
 
 func newLogs(w io.Writer) *logs {
-	out := zapcore.Lock(zapcore.AddSync(w))
+	lost := &losses{to: w}
+	out := zapcore.Lock(zapcore.AddSync(lost))
 	l := &logs{
+		losses: lost,
 		level:  zap.NewAtomicLevel(),
 		buffer: &zapcore.BufferedWriteSyncer{WS: out, FlushInterval: time.Second},
 	}
@@ -35,6 +40,42 @@ func (l *logs) lines(format string) io.Writer {
 		return nil
 	}
 	return l.buffer
+}
+
+// lostLately is for how long after the last loss the log counts as one that loses lines.
+const lostLately = time.Minute
+
+// losses notices what could not be written. Only the last failure is kept: the disk of the log has
+// no room for more.
+type losses struct {
+	to io.Writer
+
+	mu    sync.Mutex // guards the following
+	lines uint64
+	last  time.Time
+	why   error
+}
+
+// Write implements io.Writer.
+func (l *losses) Write(p []byte) (int, error) {
+	n, err := l.to.Write(p)
+	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lines += uint64(bytes.Count(p[n:], []byte("\n"))) //nolint:gosec // never negative
+		l.last, l.why = time.Now(), err
+	}
+	return n, err
+}
+
+// lately is how many lines were lost since the start, and why; no error: none was lately.
+func (l *losses) lately(now time.Time) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.last) > lostLately {
+		return l.lines, nil
+	}
+	return l.lines, l.why
 }
 
 func (l *logs) close() {

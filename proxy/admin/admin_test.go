@@ -141,7 +141,7 @@ func TestAdminViews(t *testing.T) {
 	}
 	status.Goroutines = 0
 	if diff := cmp.Diff(api.StatusReply{Version: 1, Release: "1.2.3", Uptime: 90, Mode: "cap", Held: 7,
-		Buffer: spool.Stats{Memory: 16384, Spools: 2}, Counters: map[string]uint64{"requests": 12}}, status); diff != "" {
+		Buffer: spool.Stats{Memory: 16384, Spools: 2}, Counters: map[string]uint64{"requests": 12}, Conditions: []api.Condition{}}, status); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 	for _, id := range []string{"203.0.113.9", ""} {
@@ -153,9 +153,15 @@ func TestAdminViews(t *testing.T) {
 		}
 	}
 	var ok api.OKReply
-	for _, path := range []string{"/v1/health", "/v1/ready"} {
-		if rec := ask(t, options(), "GET", path, &ok); rec.Code != 200 || ok.Status != "ok" {
-			t.Errorf("%s: %d %+v", path, rec.Code, ok)
+	if rec := ask(t, options(), "GET", "/v1/health", &ok); rec.Code != 200 || ok.Status != "ok" {
+		t.Errorf("health: %d %+v", rec.Code, ok)
+	}
+	for bad, want := range map[bool]string{false: "ok", true: "degraded"} {
+		o := options()
+		o.Conditions = func() []api.Condition { return []api.Condition{{Name: "backend-down", Bad: bad}} }
+		var ready api.ReadyReply
+		if rec := ask(t, o, "GET", "/v1/ready", &ready); rec.Code != 200 || ready.Status != want || len(ready.Conditions) != 1 {
+			t.Errorf("ready: %d %+v", rec.Code, ready)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (a *Server) routes() []route {
 		all = append(all, []route{
 			{"/v1/overview", reading(a.overview)},
 			{"/v1/shapes", reading(a.shapes, "limit")},
-			{"/v1/recent", reading(a.recent, "limit")},
+			{"/v1/recent", reading(a.recent, "limit", "each")},
 			{"/v1/series", reading(a.series, "minutes")},
 			{eventsPath, reading(a.events)},
 		}...)

@@ -58,6 +58,13 @@ type Waiting struct {
 	Longest [Groups]time.Duration // for which the first of them has waited
 }
 
+// Place is how many requests of a group are at the backend for a page.
+type Place struct {
+	Group Group
+	Shape string
+	Count int
+}
+
 // Record is what is known of a request that is over. It belongs to whoever serves the
 // request: a Recorder reads it until Note returns, and keeps nothing of it but copies.
 type Record struct {
