@@ -199,24 +199,17 @@ func (w *worker) sameAnswer(ctx context.Context, p Probe, before int) error {
 // goes on. What runs is switched over last, and only if the web server can serve then: until
 // then, and otherwise, the site is served as it was.
 func (w *worker) undo(ctx context.Context, j *journal) error {
-	var errs []error
-	for _, c := range slices.Backward(j.Changes) {
-		fmt.Fprintln(w.out, "  restoring "+c.Path)
-		told, err := restore(c)
-		for _, line := range told {
-			fmt.Fprintln(w.out, "    "+line)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("restoring %s: %w", c.Path, err))
-		}
-	}
+	steps := w.restoring(j, j.serverFile)
 	if j.earlier == nil {
-		errs = append(errs, w.adopt(ctx, j))
+		steps = append(steps, step{"looking for sites that came since", func(ctx context.Context) error { return w.adopt(ctx, j) }})
 	}
-	steps := append([]step{w.command(j.Check...)}, w.switchBack(j)...)
-	for _, s := range steps {
-		if err := errors.Join(errs...); err != nil {
-			return err
+	// The proxy's own files go once it is sure that it will not be needed: it may be restarted.
+	ready := len(steps) + 1
+	steps = slices.Concat(steps, []step{w.command(j.Check...)}, w.restoring(j, func(c Change) bool { return !j.serverFile(c) }), w.switchBack(j))
+	var errs []error
+	for i, s := range steps {
+		if i >= ready && len(errs) > 0 {
+			break
 		}
 		fmt.Fprintln(w.out, "  "+s.name)
 		if err := s.do(ctx); err != nil {
@@ -227,6 +220,22 @@ func (w *worker) undo(ctx context.Context, j *journal) error {
 		return err
 	}
 	return w.forget(j)
+}
+
+// restoring takes back those of the changes that are meant, the last one first.
+func (w *worker) restoring(j *journal, meant func(Change) bool) (steps []step) {
+	for _, c := range slices.Backward(j.Changes) {
+		if meant(c) {
+			steps = append(steps, step{"restoring " + c.Path, func(context.Context) error {
+				told, err := restore(c)
+				for _, line := range told {
+					fmt.Fprintln(w.out, "    "+line)
+				}
+				return err
+			}})
+		}
+	}
+	return steps
 }
 
 // switchBack has the proxy leave the port and the web server take it, in as short a time as

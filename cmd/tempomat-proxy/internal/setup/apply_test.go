@@ -331,6 +331,10 @@ func TestUndoSwitchesOver(t *testing.T) {
 			if (err != nil) != (c.check != nil) || !strings.Contains(text, c.says) || (err != nil) == strings.Contains(text, "Done") {
 				t.Error(text)
 			}
+			config, err := os.ReadFile(p.Config)
+			if kept := string(config) == p.Changes[3].After; err != nil || kept != (c.check != nil) {
+				t.Errorf("the proxy's own file is kept: %v, %v", kept, err)
+			}
 			if !slices.Equal(f.ended, c.ended) || f.ran[len(f.ran)-1] != c.ran {
 				t.Errorf("ended %v, ran %q", f.ended, f.ran)
 			}

@@ -40,6 +40,12 @@ func (j *journal) whole() *journal {
 	return &all
 }
 
+// serverFile tells whether a change is of the web server's files, and not of what the proxy
+// needs: its configuration, its unit, and access to keys.
+func (j *journal) serverFile(c Change) bool {
+	return c.Access == nil && c.Path != j.Config && !strings.Contains(c.Path, "/"+unitName+".service.d/")
+}
+
 // ports are those that the proxy took over.
 func (j *journal) ports() (ports []int) {
 	for _, p := range j.Probes {
