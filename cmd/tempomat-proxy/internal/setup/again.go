@@ -114,14 +114,14 @@ func (d *decider) own(f *File) bool {
 // serve the public's port again. It needs the files as they are after the way back.
 func (w *worker) adopt(ctx context.Context, j *journal) error {
 	d := newDecider(Machine{Place: w.place, Journal: j})
-	served := true
-	switch port, _ := j.public(); {
-	case j.Server == "apache2":
+	var served bool
+	port, _ := j.public()
+	if j.Server == "apache2" {
 		if d.m.Apache = gatherApache(ctx, w.place, w.run); d.m.Apache == nil {
 			return nil
 		}
 		served = d.apacheAdopt(port)
-	default:
+	} else {
 		if d.m.Nginx = gatherNginx(ctx, w.place, w.run); d.m.Nginx == nil {
 			return nil
 		}
@@ -140,7 +140,6 @@ func (w *worker) adopt(ctx context.Context, j *journal) error {
 		}
 	}
 	if !served {
-		port, _ := j.public()
 		return fmt.Errorf("%s would not listen on port %d: no line says so. Add it, as ports.conf or a site's file had it", j.Server, port)
 	}
 	return nil
