@@ -215,3 +215,21 @@ func TestKeptBesideASocketUnit(t *testing.T) {
 		t.Errorf("it serves %s, want %s; kept are %q", m.url, want, m.names())
 	}
 }
+
+// TestInterruptFreesPorts: while requests finish after SIGINT, another program can have the
+// port; after SIGTERM the manager keeps it.
+func TestInterruptFreesPorts(t *testing.T) {
+	for signal, kept := range map[syscall.Signal]bool{syscall.SIGTERM: true, syscall.SIGINT: false} {
+		t.Run(signal.String(), func(t *testing.T) {
+			backend, _, _ := pageBackend(t)
+			m := newManaged(t, backend, "state: off\n")
+			m.begin()
+			m.serves()
+			m.signal(signal)
+			m.stderr.await(t, 0, `"msg":"draining"`)
+			if is := m.names() != ""; is != kept {
+				t.Errorf("the manager keeps sockets: %v, want %v", is, kept)
+			}
+		})
+	}
+}

@@ -106,8 +106,11 @@ func (k *kept) update(sockets, before []handover.Socket, log *zap.Logger) {
 }
 
 // giveUp has nothing kept: this process cannot serve, and nobody knows when the next one
-// can. Who connects is refused then, and may go elsewhere.
+// can, or another program is to have the ports. A client that connects is refused then.
 func (k *kept) giveUp() {
+	if k == nil {
+		return
+	}
 	for _, a := range k.addresses {
 		_ = k.keeper.Forget(a) // the process ends with an error of its own
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -285,9 +286,20 @@ func (s *sidecar) untilTheEnd(ctx context.Context, signals <-chan os.Signal, fai
 			}
 			failed = nil // another process serves
 		case <-ctx.Done():
+			if interrupted(ctx) {
+				s.kept.giveUp()
+			}
 			return s.drain()
 		}
 	}
+}
+
+// interrupted tells whether SIGINT has ended a context of signal.NotifyContext. SIGTERM may be
+// a restart, over which the service manager keeps the sockets; SIGINT gives the ports to
+// another program while requests finish.
+func interrupted(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return cause != nil && strings.HasPrefix(cause.Error(), os.Interrupt.String())
 }
 
 func (s *sidecar) obey(sig os.Signal) {
