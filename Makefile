@@ -24,9 +24,9 @@ TEST_DEPS  := apache2-bin libapache2-mod-php redis-tools curl openssl tmux
 # The tests with browsers are skipped where these cannot be had.
 BROWSER_DEPS := chromium firefox-esr
 
-# The servers that the proxy is tried before and behind (TestGarden). The test is skipped
-# where they cannot be had.
-GARDEN_DEPS := nginx haproxy varnish lighttpd nodejs
+# The servers that the proxy is tried before and behind (TestGarden, TestNoSpellingTellsOrigin).
+# The tests are skipped where they cannot be had.
+GARDEN_DEPS := nginx haproxy varnish lighttpd nodejs caddy php-cgi php-cli php-fpm
 
 # What the recipes of docs/recipes are followed with, beside those (TestRecipes).
 RECIPE_DEPS := apache2 php-fpm gunicorn puma ruby-rack
