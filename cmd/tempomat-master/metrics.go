@@ -14,7 +14,9 @@ func (s *server) metricsHandler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(newCollector(s.master.State, s.output.Lost))
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		MaxRequestsInFlight: 4, ErrorHandling: promhttp.ContinueOnError, Registry: registry, // which counts what is missing
+	}))
 	return mux
 }
 
