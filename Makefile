@@ -70,8 +70,9 @@ test: deps-test ## vet, each benchmark, what is too slow with the race detector,
 	$(GO) vet ./...
 	@$(MAKE) --no-print-directory bench-check
 	$(GO) test $(UNVETTED) -count=1 ./cpuaccount ./limiter/limitertest ./proxy/backend ./proxy/front ./proxy/nonblock ./proxy/replay ./proxy/shadow ./proxy/telemetry/book ./proxy/telemetry/metrics
-	$(GO) test $(UNVETTED) -count=1 -run NobodyIsSentBackWithRoom ./proxy
-	CGO_ENABLED=1 $(GO) test $(UNVETTED) -count=1 -run 'OneLimitForAll|BadNetwork' ./limiter/gossip
+	$(GO) test $(UNVETTED) -count=1 -run 'NobodyIsSentBackWithRoom|PathAllocatesNothing' ./proxy
+	$(GO) test $(UNVETTED) -count=1 -run MillionClients ./limiter
+	CGO_ENABLED=1 $(GO) test $(UNVETTED) -count=1 -run 'OneLimitForAll|BadNetwork|Split' ./limiter/gossip
 	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- $(UNVETTED) -race -count=1 -timeout 12m ./...
 
 quick: ## the tests that start no programs and take little: within 20 seconds once they are compiled
