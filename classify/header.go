@@ -69,7 +69,10 @@ func isToken(s string) bool {
 // letter nor a digit into an underscore: to them X_Real_IP and X.Real!IP are X-Real-IP. A name of
 // letters, digits and hyphens is returned as it is.
 func FoldedName(name string) string {
-	isOdd := func(c rune) bool { return c >= 0x80 || !isLetter(byte(c)) && !isDigit(byte(c)) && c != '-' }
+	isOdd := func(c rune) bool {
+		letter := c | 0x20
+		return !('a' <= letter && letter <= 'z' || '0' <= c && c <= '9' || c == '-')
+	}
 	if strings.IndexFunc(name, isOdd) < 0 {
 		return name
 	}

@@ -64,7 +64,7 @@ func TestNoSpellingTellsOrigin(t *testing.T) {
 			drops := startProxy(t, base, observed+"trustedProxies: []\n")
 			passes := startProxy(t, base, observed+"trustedProxies: []\nunderscores: true\n")
 			taken := 0
-			for _, separator := range strings.Split("!#$%&'*+.^_`|~-", "") {
+			for separator := range strings.SplitSeq("!#$%&'*+.^_`|~-", "") {
 				for _, n := range []int{1, -1} { // the first hyphen, and each
 					h := http.Header{}
 					for _, name := range []string{"X-Forwarded-For", "X-Real-IP", "X-Forwarded-Proto"} {

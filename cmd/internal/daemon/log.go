@@ -161,6 +161,6 @@ func (o *Output) write(lines []byte) bool {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.lost += uint64(bytes.Count(lines[n:], []byte("\n")))
+	o.lost += uint64(bytes.Count(lines[n:], []byte("\n"))) //nolint:gosec // not negative
 	return false
 }
