@@ -221,10 +221,10 @@ func startNginxPHP(t *testing.T) string {
 		site = dir
 		user := ""
 		if os.Getuid() == 0 {
-			user = "user = www-data\ngroup = www-data\n"
+			user = "user = root\ngroup = root\n" // others may not reach the page
 		}
 		return "[global]\nerror_log = /dev/stderr\n[www]\n" + user + "listen = 127.0.0.1:" + own + "\npm = static\npm.max_children = 2\n"
-	}, func(_, file string) []string { return []string{php, "-F", "-n", "-y", file} })
+	}, func(_, file string) []string { return []string{php, "-F", "-R", "-n", "-y", file} })
 	return "http://" + startServer(t, func(dir, own string) string {
 		return fmt.Sprintf(`daemon off; worker_processes 1; pid %[1]s/pid; error_log stderr;
 events { worker_connections 256; }
