@@ -69,7 +69,7 @@ UNVETTED := -vet=off -ldflags=-w
 test: deps-test ## vet, each benchmark, what is too slow with the race detector, then all tests with it, also before a real Apache
 	$(GO) vet ./...
 	@$(MAKE) --no-print-directory bench-check
-	$(GO) test $(UNVETTED) -count=1 ./cpuaccount ./limiter/limitertest ./proxy/backend ./proxy/front ./proxy/nonblock ./proxy/replay ./proxy/shadow ./proxy/telemetry/book ./proxy/telemetry/metrics
+	$(GO) test $(UNVETTED) -count=1 ./cpuaccount ./limiter/limitertest ./proxy/backend ./proxy/front ./proxy/nonblock ./proxy/replay ./proxy/telemetry/book ./proxy/telemetry/metrics
 	$(GO) test $(UNVETTED) -count=1 -run 'NobodyIsSentBackWithRoom|PathAllocatesNothing' ./proxy
 	$(GO) test $(UNVETTED) -count=1 -run MillionClients ./limiter
 	CGO_ENABLED=1 $(GO) test $(UNVETTED) -count=1 -run 'OneLimitForAll|BadNetwork|Split' ./limiter/gossip
