@@ -17,7 +17,7 @@ type Traffic struct {
 	CPUCount       float64    // CPUs that the backend has; 0: as many as this machine (its cgroup) has
 	TrustedProxies []Proxies  // peers whose forwarded headers count; empty: nobody's do
 	AddressHeader  string     // where they tell the client's address: X-Forwarded-For, Forwarded, X-Real-IP, CF-Connecting-IP, True-Client-IP or none
-	Underscores    bool       // header names with an underscore reach the backend
+	Underscores    bool       // header names of more than letters, digits and hyphens reach the backend
 	Upgrades       []string   // the protocols that a connection may change to
 	Via            string     // what the proxy calls itself in Via; empty: it adds none
 }
@@ -75,7 +75,7 @@ func trafficSettings(c *Traffic) []form.Setting {
 		{Path: "addressHeader", Value: form.Choice("X-Forwarded-For", "Forwarded", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP", "none").In(&c.AddressHeader),
 			Doc: "The header in which trusted proxies tell the client's address."},
 		{Path: "underscores", Value: form.Boolean().In(&c.Underscores),
-			Doc: "Header names with an underscore reach the backend. Scripts take `X_Real_IP` for `X-Real-IP`, so that a client could say of itself what only a proxy may."},
+			Doc: "Header names with an underscore, or with any other character besides letters, digits and hyphens, reach the backend. Scripts take `X_Real_IP` and `X.Real!IP` for `X-Real-IP`, so a client could say of itself what only a proxy may. Names that scripts would take for such a header are dropped in any case."},
 		{Path: "upgrades", Value: protocols().In(&c.Upgrades),
 			Doc: "Protocols that a connection may change to when backend and client agree on it. What goes over it then passes unseen."},
 		{Path: "via", Value: pseudonym().In(&c.Via),

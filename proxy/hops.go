@@ -11,7 +11,7 @@ import (
 
 // Hops is what of a message is for each stretch of its way, and not to be passed on as it is.
 type Hops struct {
-	Underscores bool     // header names with an underscore reach the backend
+	Underscores bool     // header names of more than letters, digits and hyphens reach the backend
 	Upgrades    []string // the protocols that a connection may change to; others are not asked for
 	Via         string   // what the proxy calls itself there; empty: nothing
 }

@@ -44,7 +44,7 @@ func runDemo(ctx context.Context, s source, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer car.logs.close()
+	defer car.logs.output.Close()
 	tellDemo(stdout, sockets[0].Addr(), c)
 	return car.run(ctx, sockets, nil)
 }

@@ -47,7 +47,7 @@ func underAttack(ctx context.Context, s source, mode string, stderr io.Writer, p
 	if err != nil {
 		return err
 	}
-	defer car.logs.close()
+	defer car.logs.output.Close()
 	work, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()

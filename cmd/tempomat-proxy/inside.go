@@ -128,7 +128,7 @@ func (s *sidecar) conditionsOf(now time.Time, o *api.OverviewReply) []api.Condit
 		Overview: o, Backend: c.Backend.URL, Certificates: s.encryption.status(), Connections: connections.Open, MostOpen: connections.Most,
 		Trouble: sharing.Trouble, Up: s.sharing.Numbers().Up, Rejected: s.loaded.rejects(),
 	}
-	h.LostLines, h.WhyLost = s.logs.losses.lately(now)
+	h.LostLines, h.WhyLost = s.logs.output.Losing(now)
 	return inspect.Conditions(now, h)
 }
 

@@ -22,6 +22,7 @@ func (s *sidecar) numbers() *metrics.State {
 	}
 	n.Priorities, n.Pressure = s.priorities.numbers(), s.handler.Pressure()
 	n.Beginnings, n.Certificates = s.beginnings.tell(), s.encryption.numbers()
+	n.LostLines = s.logs.output.Lost()
 	s.loaded.tell(n)
 	return n
 }

@@ -144,7 +144,7 @@ func serve(ctx context.Context, c *config.Config, s source, replace bool, k *kep
 		k.giveUp()
 		return err
 	}
-	defer car.logs.close()
+	defer car.logs.output.Close()
 	car.kept = k
 	defer func() {
 		if err != nil && !car.replaced.gone() {

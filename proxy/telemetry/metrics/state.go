@@ -28,7 +28,8 @@ type State struct {
 	Connections  connlimit.Stats
 	Reloads      uint64
 	Rejected     uint64
-	ReloadOK     bool // the last reload was not rejected, or there was none
+	ReloadOK     bool   // the last reload was not rejected, or there was none
+	LostLines    uint64 // of the log, which could not be written
 	Sharing      Sharing
 	Beginnings   Beginnings
 	Certificates []Certificate
