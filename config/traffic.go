@@ -41,8 +41,8 @@ func defaultTraffic() Traffic {
 // file is its URL.
 type Backend struct {
 	URL         string        // http://host[:port], https://host[:port] or unix:/path
-	DialTimeout time.Duration // longest wait for a connection, then 502
-	Timeout     time.Duration // longest wait for the response's header, then 504
+	DialTimeout time.Duration // longest wait until another machine takes a connection, then 502
+	Timeout     time.Duration // longest wait for TLS's handshake, and for the response's header, then 504
 	Workers     int           // most requests there at a time, a ceiling for what is learnt; 0: only learnt
 }
 
@@ -63,9 +63,9 @@ func trafficSettings(c *Traffic) []form.Setting {
 		{Path: "backend.url", Value: backendURL().In(&c.Backend.URL),
 			Doc: "Where requests go. An address that the proxy itself serves is refused. With https its certificate has to be valid, but on a loopback address, such as https://127.0.0.1:8443, where it is not looked at."},
 		{Path: "backend.dialTimeout", Value: form.Duration(time.Millisecond, 5*time.Minute).In(&c.Backend.DialTimeout),
-			Doc: "The longest wait for a connection, then 502."},
+			Doc: "Longest time that another machine may take to accept a TCP connection, then 502. It doesn't count for a backend on this machine, nor for TLS's handshake: these wait for a free worker, for up to `backend.timeout`."},
 		{Path: "backend.timeout", Value: form.Duration(100*time.Millisecond, day).In(&c.Backend.Timeout),
-			Doc: "The longest wait for the response's header, then 504."},
+			Doc: "Longest wait for the response's header, and for the TLS handshake before it, then 504."},
 		{Path: "backend.workers", Value: workers().In(&c.Backend.Workers), Zero: "learnt", Unit: "requests",
 			Doc: "A ceiling for the number of the backend's workers, which [is learnt](operations.md#how-many-workers): no more requests are there at a time. Usually nothing needs to be set."},
 		{Path: "cpuCount", Value: cpuCount().In(&c.CPUCount), Zero: "this machine's", Unit: "CPUs",
