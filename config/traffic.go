@@ -61,7 +61,7 @@ func trafficSettings(c *Traffic) []form.Setting {
 		{Path: "backend", Value: backendURL().In(&c.Backend.URL), AliasOf: "backend.url",
 			Doc: "The backend's URL alone, short for `backend.url`."},
 		{Path: "backend.url", Value: backendURL().In(&c.Backend.URL),
-			Doc: "Where requests go. An address that the proxy itself serves is refused. With https its certificate has to be valid, but on a loopback address, such as https://127.0.0.1:8443, where it is not looked at."},
+			Doc: "Where requests go. A file must give it. An address that the proxy itself serves is refused, and the admin API's. With https its certificate has to be valid, but on a loopback address, such as https://127.0.0.1:8443, where it is not looked at."},
 		{Path: "backend.dialTimeout", Value: form.Duration(time.Millisecond, 5*time.Minute).In(&c.Backend.DialTimeout),
 			Doc: "Longest time that another machine may take to accept a TCP connection, then 502. It doesn't count for a backend on this machine, nor for TLS's handshake: these wait for a free worker, for up to `backend.timeout`."},
 		{Path: "backend.timeout", Value: form.Duration(100*time.Millisecond, day).In(&c.Backend.Timeout),
@@ -135,9 +135,12 @@ func validateListen(r *form.Reader, d *draft) {
 		if address == d.Admin.Listen {
 			r.Fault(r.Given["admin.listen"], form.Quoted(address), "is already one of the addresses of listen")
 		}
-		if isItself(address, d.Backend.URL) {
+		if d.Backend.IsServedAt(address, unasked) {
 			r.Fault(backendSource(r), form.Quoted(d.Backend.URL), "is the proxy's own address (listen "+address+"): requests would go in a circle")
 		}
+	}
+	if d.Backend.IsServedAt(d.Admin.Listen, unasked) {
+		r.Fault(backendSource(r), form.Quoted(d.Backend.URL), "is the address of the admin API (admin.listen "+d.Admin.Listen+"), which is no site")
 	}
 }
 

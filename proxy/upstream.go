@@ -47,7 +47,13 @@ func NewUpstream(b Backend, log *zap.Logger) *Upstream {
 // ServeHTTP implements http.Handler, for requests that come by way of a Handler.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := exchangeOf(r)
-	if r.Method == http.MethodConnect {
+	switch {
+	case x.handler.comesBack(r):
+		u.log.Error("a request came back to this proxy: the backend's address leads here. Set backend to the address of the web server",
+			zap.String("host", telemetry.Clip(r.Host)), zap.String("client", telemetry.Clip(r.RemoteAddr)))
+		x.fail(telemetry.Refused, errorpage.Circle, "This site's requests come back to where they came from. Its administrator has to set that right.")
+		return
+	case r.Method == http.MethodConnect:
 		x.fail(telemetry.Refused, errorpage.WrongMethod, "This is no forward proxy.")
 		return
 	}
