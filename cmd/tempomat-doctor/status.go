@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -64,12 +65,26 @@ func printCertificates(out io.Writer, now time.Time, all []api.Certificate) {
 	for _, c := range all {
 		line := "there is none"
 		if !c.Expires.IsZero() {
-			line = fmt.Sprintf("%.0f days left, to %s", c.Expires.Sub(now).Hours()/24, c.Expires.Format(time.DateOnly))
+			line = validity(c.Expires.Sub(now)) + c.Expires.Format(time.DateOnly)
 		}
 		if c.Fault != "" {
 			line += "; not in force: " + c.Fault
 		}
 		fmt.Fprintf(out, "certificate %s\t%s\n", harmless.Text(c.File), harmless.Text(line))
+	}
+}
+
+// validity says for how long a certificate is valid yet, or since when it is not. Its date follows.
+func validity(left time.Duration) string {
+	switch days := math.Round(left.Abs().Hours() / 24); {
+	case left > 0:
+		return fmt.Sprintf("%.0f days left, to ", days)
+	case days == 1:
+		return "expired 1 day ago, on "
+	case days == 0:
+		return "expired today, "
+	default:
+		return fmt.Sprintf("expired %.0f days ago, on ", days)
 	}
 }
 
