@@ -327,7 +327,7 @@ func TestIsServedAt(t *testing.T) {
 			if host == "site.example" {
 				return []netip.Addr{site}
 			}
-			return unasked.Find(host)
+			return unasked().Find(host)
 		},
 		Own: func(a netip.Addr) bool { return a.IsLoopback() || a == site },
 	}

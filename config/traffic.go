@@ -135,11 +135,11 @@ func validateListen(r *form.Reader, d *draft) {
 		if address == d.Admin.Listen {
 			r.Fault(r.Given["admin.listen"], form.Quoted(address), "is already one of the addresses of listen")
 		}
-		if d.Backend.IsServedAt(address, unasked) {
+		if d.Backend.IsServedAt(address, unasked()) {
 			r.Fault(backendSource(r), form.Quoted(d.Backend.URL), "is the proxy's own address (listen "+address+"): requests would go in a circle")
 		}
 	}
-	if d.Backend.IsServedAt(d.Admin.Listen, unasked) {
+	if d.Backend.IsServedAt(d.Admin.Listen, unasked()) {
 		r.Fault(backendSource(r), form.Quoted(d.Backend.URL), "is the address of the admin API (admin.listen "+d.Admin.Listen+"), which is no site")
 	}
 }

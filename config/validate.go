@@ -33,18 +33,20 @@ type System struct {
 }
 
 // unasked is what can be told of addresses without asking the system.
-var unasked = System{
-	Find: func(host string) []netip.Addr {
-		if host == "localhost" {
-			return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
-		}
-		addr, err := netip.ParseAddr(host)
-		if err != nil {
-			return nil
-		}
-		return []netip.Addr{addr.Unmap().WithZone("")}
-	},
-	Own: netip.Addr.IsLoopback,
+func unasked() System {
+	return System{
+		Find: func(host string) []netip.Addr {
+			if host == "localhost" {
+				return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+			}
+			addr, err := netip.ParseAddr(host)
+			if err != nil {
+				return nil
+			}
+			return []netip.Addr{addr.Unmap().WithZone("")}
+		},
+		Own: netip.Addr.IsLoopback,
+	}
 }
 
 // IsServedAt tells whether a request to the backend would arrive at a listener, at an address as listen has them.

@@ -129,7 +129,7 @@ func TestReloadOfNoSite(t *testing.T) {
 	backend, _, _ := pageBackend(t)
 	s := startProxy(t, backend, "")
 	for text, fault := range map[string]string{
-		"":              "tempomat.yaml: backend: is not given",
+		"":               "tempomat.yaml: backend: is not given",
 		"# backend: x\n": "tempomat.yaml: backend: is not given",
 		"listen: ':8888'\nstate: off\nbackend: " + s.url + "\n": "requests would go in a circle",
 	} {
