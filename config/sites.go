@@ -51,7 +51,7 @@ func siteSettings(x *Site) []form.Setting {
 			Doc: "Its names, as `Host` tells them, without a port; case does not matter. `*.example.com` is all below `example.com`; of several that fit, the longest counts, and a whole name before all."},
 		siteShare(&x.Share),
 		{Path: "mode", Value: form.Choice("fair", "observe").In(&x.Mode), Default: "`throttle.mode`",
-			Doc: "How debt is acted on at this site. `fair` only where `throttle.mode` is `fair` or `observe`."},
+			Doc: "How debt is acted on at this site. `fair` only where `throttle.mode` is `fair` or `observe`; under `observe` no site delays or refuses anything."},
 		{Path: "shadow", Value: form.Boolean().In(&x.Shadow), Default: "`false`",
 			Doc: "Judge and log what would be done with its requests, and delay none of them."},
 		{Path: "exempt", Value: exemptions{&x.Exempt}, Default: "none",

@@ -32,7 +32,7 @@ func (t *Throttle) DelaysNobody() bool { return t.Mode == "observe" || t.Shadow 
 func throttleSettings(t *Throttle) []form.Setting {
 	return []form.Setting{
 		{Path: "throttle.mode", Value: form.Choice("fair", "observe", "cap", "cooperative").In(&t.Mode),
-			Doc: "`fair`: nobody waits while the backend has room; when it has none, debt makes a request dearer, and who is cheap goes first. `observe`: charge, rank and log, delay nobody. `cap`: requests wait before the backend until their classes' debt is paid. `cooperative`: requests run at once, their responses are held."},
+			Doc: "`fair`: nobody waits while the backend has room; when it has none, debt makes a request dearer, and who is cheap goes first. `observe`: charge, rank and log, delay and refuse nobody, whatever `limits`, caps and sites say. `cap`: requests wait before the backend until their classes' debt is paid. `cooperative`: requests run at once, their responses are held."},
 		{Path: "throttle.shadow", Value: form.Boolean().In(&t.Shadow),
 			Doc: "Judge and log what `throttle.mode` would do, and delay nobody."},
 		{Path: "throttle.maxHold", Value: form.Duration(0, time.Hour).In(&t.MaxHold),

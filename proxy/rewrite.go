@@ -20,6 +20,7 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	x.asked.fields = x.passed(x.asked.fields)
 	x.asked.setVia(x.policy, in)
 	x.asked.setForwarded(in)
+	x.asked.setMark(x.handler)
 	x.setNumber()
 	*out = backend.Request{Method: in.Method, Target: target(in), Host: in.Host, Fields: x.asked.fields, Hints: x}
 	if x.body.ReadCloser != nil {

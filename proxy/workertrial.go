@@ -72,6 +72,6 @@ func (h *WorkerHints) address() (network, address string) {
 	case u.Scheme == "unix":
 		return "unix", u.Path
 	default:
-		return "tcp", hostPort(u, "80")
+		return "tcp", hostPort(u)
 	}
 }

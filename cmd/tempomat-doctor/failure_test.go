@@ -33,6 +33,8 @@ func TestFailures(t *testing.T) {
 		{[]string{"--socket", path, "explain", "slash32", "192.0.2.1"}, 1, `no key "192.0.2.1"`},
 		{[]string{"--socket", path, "explain"}, 2, "there is something missing: tempomat-doctor explain ADDRESS"},
 		{[]string{"--socket", path, "reload"}, 1, "not reloaded:\nt.yaml:3: classes: wrong\nt.yaml:9: listen: wrong\n"},
+		{[]string{"--socket", dead, "reload"}, 1, "is tempomat-proxy or tempomat-master running?"},
+		{[]string{"--socket", "/run/tempomat-master/admin.sock", "reload"}, 1, "is tempomat-master running?"},
 		{[]string{"--socket", path, "status", "now"}, 2, "--help"},
 		{[]string{"--frobnicate"}, 2, "unknown flag: --frobnicate"},
 		{[]string{"--limit", "many"}, 2, `"many"`},
@@ -50,6 +52,26 @@ func TestFailures(t *testing.T) {
 		code, stdout, stderr := call(t, nil, c.args...)
 		if code != c.want || !strings.Contains(stderr, c.text) || stdout != "" {
 			t.Errorf("%q: status %d, stdout %q, stderr %q; want %d and %q", c.args, code, stdout, stderr, c.want, c.text)
+		}
+	}
+}
+
+// TestSocketIsOff: the proxy that the environment is for has no socket, and "off" is no file.
+func TestSocketIsOff(t *testing.T) {
+	code, _, stderr := call(t, []string{listenVariable + "=off"}, "status")
+	if code != 1 || !strings.Contains(stderr, listenVariable+" is off") {
+		t.Errorf("%d, %s", code, stderr)
+	}
+}
+
+// TestValidity: what is over is said as that.
+func TestValidity(t *testing.T) {
+	const day = 24 * time.Hour
+	for left, want := range map[time.Duration]string{
+		30 * day: "30 days left, to ", 10 * day / 4: "3 days left, to ", -time.Hour: "expired today, ", -day: "expired 1 day ago, on ", -3 * day: "expired 3 days ago, on ",
+	} {
+		if got := validity(left); got != want {
+			t.Errorf("%s: %q", left, got)
 		}
 	}
 }

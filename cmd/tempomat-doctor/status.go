@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,17 +108,27 @@ func printConnections(out io.Writer, c connlimit.Stats) {
 func printCertificates(out io.Writer, now time.Time, all []api.Certificate) {
 	for _, c := range all {
 		line := "there is none"
-		switch days := c.Expires.Sub(now).Hours() / 24; {
-		case c.Expires.IsZero():
-		case days <= 0:
-			line = fmt.Sprintf("ended %.0f days ago, on %s", -days, c.Expires.Format(time.DateOnly))
-		default:
-			line = fmt.Sprintf("%.0f days left, to %s", days, c.Expires.Format(time.DateOnly))
+		if !c.Expires.IsZero() {
+			line = validity(c.Expires.Sub(now)) + c.Expires.Format(time.DateOnly)
 		}
 		if c.Fault != "" {
 			line += "; not in force: " + c.Fault
 		}
 		fmt.Fprintf(out, "certificate %s\t%s\n", harmless.Text(c.File), harmless.Text(line))
+	}
+}
+
+// validity says for how long a certificate is valid yet, or since when it is not. Its date follows.
+func validity(left time.Duration) string {
+	switch days := math.Round(left.Abs().Hours() / 24); {
+	case left > 0:
+		return fmt.Sprintf("%.0f days left, to ", days)
+	case days == 1:
+		return "expired 1 day ago, on "
+	case days == 0:
+		return "expired today, "
+	default:
+		return fmt.Sprintf("expired %.0f days ago, on ", days)
 	}
 }
 

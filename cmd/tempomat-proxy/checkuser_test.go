@@ -60,7 +60,7 @@ func TestCheckAsTheService(t *testing.T) {
 			if c.yaml != "" {
 				yaml = c.yaml
 			}
-			if err := os.WriteFile(file, []byte(yaml), 0o644); err != nil {
+			if err := os.WriteFile(file, []byte("backend: http://127.0.0.1:80\n"+yaml), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			var out strings.Builder

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"go.uber.org/zap"
 
 	"tempomat/cmd/internal/daemon"
@@ -16,6 +18,9 @@ func (s *sidecar) reload() error {
 	daemon.Notify(s.logs.log, daemon.Reloading())
 	defer daemon.Notify(s.logs.log, daemon.Ready)
 	c, err := s.source.load()
+	if err == nil {
+		err = s.source.refuseCircle(context.Background(), c, servedAt(s.replaced.sockets))
+	}
 	if err != nil {
 		return s.rejectLocked(err)
 	}

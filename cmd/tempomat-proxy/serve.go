@@ -249,7 +249,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 func (s *sidecar) prepare(sockets []handover.Socket, from *predecessor) ([]proxy.Entrance, error) {
 	err := s.encryption.begin(s.config, sockets)
 	entrances, e := s.entrances(sockets, s.config)
-	if err = errors.Join(err, e); err != nil {
+	if err = errors.Join(err, e, s.source.refuseCircle(context.Background(), s.config, servedAt(sockets))); err != nil {
 		return nil, err
 	}
 	if from != nil {

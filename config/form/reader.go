@@ -93,6 +93,10 @@ func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting
 		case value.Kind == yaml.MappingNode && len(inside) > 0:
 			r.Mapping(here, value, path+".", table)
 		case isSetting:
+			if other, given := r.Given[path]; given && other.Key == here.Key { // in a section, and dotted beside it
+				r.Fault(here, "", fmt.Sprintf("is given twice, first in line %d", other.Line))
+				continue
+			}
 			r.Given[path] = here
 			s.Value.Read(r, here.On(value), value)
 		case len(inside) > 0 && IsNull(value):
