@@ -6,6 +6,19 @@ import (
 	"time"
 )
 
+// Use is what was seen of the CPUs between two looks.
+type Use struct {
+	// CPUs is the part of them, 0 to 1, that a request of the backend's would have had to
+	// wait for.
+	CPUs float64
+	// Own is what the backend itself used, with what computes for it alone, in CPU-seconds.
+	// Negative: that is not known.
+	Own float64
+	// Pressure is the part of the time in which somebody waited for a CPU. Negative: that is
+	// not known.
+	Pressure float64
+}
+
 // Usage tells from successive readings of the kernel's counters what part of the
 // CPUs was used. It is for one goroutine.
 type Usage struct {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"tempomat/cpuaccount"
 	"tempomat/proxy/lifecycle"
 )
 
@@ -29,11 +30,10 @@ func (h *Handler) learn() {
 	h.learnt.workers = n
 }
 
-// Measure takes in what part of the backend's CPUs was used since it
-// was called last. One goroutine calls it, about twice a second.
-func (h *Handler) Measure(now time.Time, use Use) {
+// Measure takes in what was used of the CPUs since it was called last. One goroutine calls it, about twice a second.
+func (h *Handler) Measure(now time.Time, use cpuaccount.Use) {
 	h.pressure.Store(math.Float64bits(use.Pressure))
-	h.gate.Measure(now, h.Policy().Meter, use.CPUs, h.lives)
+	h.gate.Measure(now, h.Policy().Meter, use, h.lives)
 }
 
 // Pressure is the part of the time, 0 to 1, in which somebody waited for a CPU, as it was

@@ -29,12 +29,6 @@ type UsageMeter struct {
 	pressure cpuaccount.Pressure
 }
 
-// Use is what was measured.
-type Use struct {
-	CPUs     float64 // the part of them that is used, 0 to 1
-	Pressure float64 // the part of the time in which somebody waited for a CPU; negative: nobody knows
-}
-
 // OpenUsage opens the counters of this machine, or, if cgroup is not empty, those
 // of that directory. The backend may use so many CPUs.
 func OpenUsage(cgroup string, cpus float64) (*UsageMeter, error) {
@@ -76,7 +70,7 @@ func openOwn(self, cgroups string) *counters {
 
 // Run tells the use twice a second until the context ends, and closes
 // the counters. A reading that fails is left out.
-func (m *UsageMeter) Run(ctx context.Context, tell func(now time.Time, use Use)) {
+func (m *UsageMeter) Run(ctx context.Context, tell func(now time.Time, use cpuaccount.Use)) {
 	defer m.close()
 	ticks := time.NewTicker(usageEvery)
 	defer ticks.Stop()
@@ -99,8 +93,8 @@ func (m *UsageMeter) close() {
 	}
 }
 
-func (m *UsageMeter) sample(now time.Time) (use Use, ok bool) {
-	use.Pressure = -1
+func (m *UsageMeter) sample(now time.Time) (use cpuaccount.Use, ok bool) {
+	use.Own, use.Pressure = -1, -1
 	if x, ok := m.pressure.Sample(now, m.stalls.read()); ok {
 		use.Pressure = x
 	}

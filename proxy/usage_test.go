@@ -49,7 +49,7 @@ func TestUsageMeter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		uses := make(chan float64, 1)
-		go m.Run(ctx, func(_ time.Time, use Use) { uses <- use.CPUs })
+		go m.Run(ctx, func(_ time.Time, use cpuaccount.Use) { uses <- use.CPUs })
 		time.Sleep(usageEvery / 2) // from here on between two readings
 		for i, step := range []struct {
 			used float64 // CPU-seconds, at 2 CPUs and 2 readings a second; negative: the cgroup is lost

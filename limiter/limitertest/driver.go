@@ -69,9 +69,9 @@ func (p *proxy) look() {
 func (p *proxy) measure() func() {
 	before := 0.0
 	return func() {
-		used := p.backend.used
-		use := min(1, (used-before)/(measureEach*p.backend.cpus))
-		before = used
+		own := p.backend.used - before
+		before = p.backend.used
+		use := cpuaccount.Use{CPUs: min(1, own/(measureEach*p.backend.cpus)), Own: own, Pressure: -1}
 		p.gate.Measure(p.time(), p.rules.Meter, use, p.lives)
 		p.poll()
 	}

@@ -314,7 +314,7 @@ func (d *driver) tick() {
 	d.advance()
 	d.settleDown()
 	if d.now%(5*tick) == 0 {
-		d.gate.Measure(d.time(), d.Rules.Meter, min(1, (d.used-d.before)/(0.5*d.CPUs)), func(yield func(*lifecycle.Life) bool) {
+		d.gate.Measure(d.time(), d.Rules.Meter, cpuaccount.Use{CPUs: min(1, (d.used-d.before)/(0.5*d.CPUs)), Own: d.used - d.before}, func(yield func(*lifecycle.Life) bool) {
 			for _, x := range d.running {
 				if !yield(&x.Life) {
 					return

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
 )
@@ -157,7 +158,7 @@ func (e *engine) wake() {
 	e.ticked = e.now.Truncate(tick)
 	if last := e.now.Truncate(measureTicks * tick); last > e.measured && e.measures {
 		e.measured = last
-		e.gate.Measure(e.epoch.Add(last), e.rules.Meter, 0, e.lives)
+		e.gate.Measure(e.epoch.Add(last), e.rules.Meter, cpuaccount.Use{}, e.lives)
 	}
 }
 
@@ -204,7 +205,7 @@ func (e *engine) measure() {
 	if e.measures {
 		passed := (e.now - e.measured).Seconds()
 		e.measured = e.now
-		e.gate.Measure(e.time(), e.rules.Meter, min(1, used/(passed*e.backend.cpus)), e.lives)
+		e.gate.Measure(e.time(), e.rules.Meter, cpuaccount.Use{CPUs: min(1, used/(passed*e.backend.cpus)), Own: used}, e.lives)
 	}
 	e.asleep = used == 0 && len(e.waiting)+len(e.running)+len(e.held) == 0
 }
