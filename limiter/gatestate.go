@@ -52,9 +52,13 @@ func (l *Limiter) GateState() GateState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := g.limits
+	workers, longest := n.workers, n.longest()
+	if !g.workers.areKnown() {
+		workers, longest = 0, 0
+	}
 	return GateState{
-		Workers: n.workers, WorkersBy: g.workers.source, Busy: g.busy,
-		LongMost: n.longest(), LongBusy: g.long(), Holding: g.load.holding, Orphans: g.orphans,
+		Workers: workers, WorkersBy: g.workers.source, Busy: g.busy,
+		LongMost: longest, LongBusy: g.long(), Holding: g.load.holding, Orphans: g.orphans,
 		Room: n.n, Computing: g.load.computing, Ahead: g.load.ahead, Held: g.load.held,
 		Probes: g.load.probing, Queued: g.queued, GateCounts: g.GateCounts,
 		Clock: g.home.clock.systemVirtualTime, Utilisation: g.utilisation, Sites: g.siteStates(),

@@ -8,7 +8,7 @@ import (
 	"tempomat/proxy/lifecycle"
 )
 
-// learnEvery is how often it is looked how many workers the gate has found.
+// learnEvery is how often it is looked how many workers the gate knows of.
 const learnEvery = time.Second
 
 // learnt is what the Handler knows of the backend by looking at it.
@@ -24,7 +24,7 @@ func (h *Handler) TellWorkers(f func(workers int, by string)) { h.learnt.tell = 
 // learn looks how many workers the gate has found.
 func (h *Handler) learn() {
 	n, by := h.gate.SetWorkers(h.Policy().Meter)
-	if was := h.learnt.workers; was != n && was != 0 && h.learnt.tell != nil {
+	if h.learnt.workers != n && h.learnt.tell != nil {
 		h.learnt.tell(n, by)
 	}
 	h.learnt.workers = n

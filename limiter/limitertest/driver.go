@@ -59,10 +59,7 @@ func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Se
 // look is what the sidecar sees of the backend from outside.
 func (p *proxy) look() {
 	b, now := p.backend, p.time()
-	p.limiter.Backlog(now, len(b.queue), 0)
-	if n := p.limiter.Wants(now); n > 0 {
-		p.limiter.Tried(now, n, max(0, min(n, b.busy()+len(b.queue)+n-b.workers)))
-	}
+	p.limiter.Backlog(now, len(b.queue), b.workers)
 }
 
 // measure returns what measures the CPU use each time that it is called.

@@ -1,8 +1,9 @@
-package proxy
+package host
 
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,15 +15,24 @@ import (
 // usageEvery is how often the CPU use is measured.
 const usageEvery = 500 * time.Millisecond
 
+// mostAtOnce is of how many processes it is read what they used before the next look is left
+// out: each takes some 10 µs, which together are to be a hundredth of the time at most.
+const mostAtOnce = 512
+
 // UsageMeter measures what part of the CPUs is used.
 type UsageMeter struct {
 	// Lost, if set, is told when the counters can no longer be read; again only
 	// after they could be meanwhile. Run calls it.
 	Lost func(error)
 
+	// Steps, if set, tells whether somebody raises the nice values of the backend's processes:
+	// then what is niced may be theirs where they are not known.
+	Steps func() bool
+
 	lost     bool
 	use      *counters
 	usage    *cpuaccount.Usage
+	backend  *Backend  // nil: what it uses is not told apart
 	own      *counters // of the container that this process and the backend are in; nil: none
 	quota    cpuaccount.Throttling
 	stalls   *counters // nil: the kernel does not tell
@@ -30,8 +40,9 @@ type UsageMeter struct {
 }
 
 // OpenUsage opens the counters of this machine, or, if cgroup is not empty, those
-// of that directory. The backend may use so many CPUs.
-func OpenUsage(cgroup string, cpus float64) (*UsageMeter, error) {
+// of that directory. The backend may use so many CPUs. Of the machine's, what the backend itself
+// uses is told apart as far as it is seen; nil: it is not looked for.
+func OpenUsage(cgroup string, cpus float64, backend *Backend) (*UsageMeter, error) {
 	name, pressure, usage := "/proc/stat", "/proc/pressure/cpu", cpuaccount.MachineUsage(cpus)
 	if cgroup != "" {
 		name, usage = filepath.Join(cgroup, "cpu.stat"), cpuaccount.CgroupUsage(cpus)
@@ -45,6 +56,7 @@ func OpenUsage(cgroup string, cpus float64) (*UsageMeter, error) {
 	m.stalls, _ = openCounters(pressure) // a kernel may be without
 	if cgroup == "" {
 		m.own = openOwn("/proc/self/cgroup", "/sys/fs/cgroup")
+		m.backend = backend
 	}
 	return m, nil
 }
@@ -75,14 +87,19 @@ func (m *UsageMeter) Run(ctx context.Context, tell func(now time.Time, use cpuac
 	ticks := time.NewTicker(usageEvery)
 	defer ticks.Stop()
 	m.sample(time.Now()) // what the first one is compared with
+	rest := 0            // looks that are left out
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-ticks.C:
+			if rest--; rest >= 0 {
+				continue
+			}
 			if use, ok := m.sample(now); ok {
 				tell(now, use)
 			}
+			rest = m.backend.size() / mostAtOnce
 		}
 	}
 }
@@ -94,12 +111,15 @@ func (m *UsageMeter) close() {
 }
 
 func (m *UsageMeter) sample(now time.Time) (use cpuaccount.Use, ok bool) {
-	use.Own, use.Pressure = -1, -1
-	if x, ok := m.pressure.Sample(now, m.stalls.read()); ok {
-		use.Pressure = x
-	}
+	pressure, told := m.pressure.Sample(now, m.stalls.read())
 	throttled, _ := m.quota.Sample(m.own.read())
-	use.CPUs, ok = m.usage.Sample(now, m.read())
+	own := m.backend.own(now)
+	if own.CPU < 0 && m.Steps != nil && m.Steps() {
+		own.Niced = math.Inf(1)
+	}
+	if use, ok = m.usage.Sample(now, m.read(), own); told {
+		use.Pressure = pressure
+	}
 	use.CPUs = max(use.CPUs, throttled) // of what is left of the machine, nothing can be had
 	return use, ok
 }
