@@ -396,13 +396,17 @@ func (b *Backend) treesLocked(at time.Time, o *cpuaccount.Own) (waits float64, o
 	first, passed := len(b.last) == 0, at.Sub(b.looked).Seconds()
 	now := make(map[int]used, len(b.last)+8)
 	sum, delays := 0.0, true
-	take := func(pid int) {
+	take := func(pid int, works bool) {
 		p, ok := processAt(b.root, pid)
 		if !ok {
 			return
 		}
-		delay, told := delayOf(b.root, pid)
-		delays = delays && told && !p.hasThreads
+		var delay float64
+		if works { // it has threads, which have a delay each
+			var told bool
+			delay, told = delayOf(b.root, pid)
+			delays = delays && told && !p.hasThreads
+		}
 		more, waited := p.cpu, delay
 		if was, is := b.last[pid]; is && was.began == p.began {
 			more, waited = more-was.cpu, waited-was.delay
@@ -415,9 +419,10 @@ func (b *Backend) treesLocked(at time.Time, o *cpuaccount.Own) (waits float64, o
 		}
 	}
 	for _, pid := range b.is.trees {
-		take(pid)
+		works := slices.Contains(b.is.forks, pid)
+		take(pid, works)
 		for _, child := range children(b.root, pid) {
-			take(child)
+			take(child, works)
 		}
 	}
 	for _, gone := range b.last {

@@ -167,6 +167,8 @@ func (b *Backend) lookAfter(now *time.Time, d time.Duration) string {
 func TestWhatTheBackendsProcessesUse(t *testing.T) {
 	m := newMachine()
 	m.apache("/", withPHP)
+	m.process(30, 1, "/usr/bin/redis-server", 0, 0, "/")
+	m.file(procFile(30, "schedstat"), "1 9000000000 3\n")
 	m.process(99, 1, "/usr/bin/burn", 1000, 19, "/")
 	l, _ := listenerAt("8080")
 	b := &Backend{root: m, is: identify(m, processes(m), l, 0, 0)}
@@ -180,7 +182,9 @@ func TestWhatTheBackendsProcessesUse(t *testing.T) {
 	next("the first look", "-1.00, niced 0.00, waits -1.00")
 	m.process(11, 10, "/usr/sbin/apache2 -k start", 0.4, 0, "/")
 	m.process(99, 1, "/usr/bin/burn", 1002, 19, "/")
-	next("a child, and somebody else", "0.40, niced 0.00, waits 0.00")
+	m.process(30, 1, "/usr/bin/redis-server", 0.1, 0, "/")
+	m.file(procFile(30, "schedstat"), "1 99000000000 3\n")
+	next("a child, a database and somebody else", "0.50, niced 0.00, waits 0.00")
 	m.process(12, 10, "/usr/sbin/apache2 -k start", 0.3, 5, "/")
 	m.process(13, 10, "/usr/sbin/apache2 -k start", 0.1, 0, "/")
 	m.file(procFile(12, "schedstat"), "1 150000000 3\n")
