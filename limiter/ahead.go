@@ -39,7 +39,7 @@ func (g *gate) above(at time.Duration, s *site) (all [rungs]waitsAbove) {
 	busy, busyKnown := 0, 0 // on the rungs from the next one to that of who waits
 	for r := rung(rungs - 1); ; r-- {
 		all[r] = waitsAbove{overdue: x.overdue && busy == 0, known: busyKnown == 0, within: within}
-		if s.wantsRung(r) && (r <= lightRung || g.hasWorker(&v, r, true, 0)) {
+		if s.wantsRung(r) && (r <= lightRung || g.hasWorker(&v, r, true)) {
 			on := g.firstOn(at, s, r)
 			if on.within < math.Inf(1) {
 				within, busyKnown = min(within, on.within), 0

@@ -160,7 +160,7 @@ func TestLightOnesCountWithoutAWorker(t *testing.T) {
 		g := shaped()
 		s := &g.home
 		s.clock = clock{systemVirtualTime: now, active: 2}
-		g.workers.most, g.busy, g.load.held[0] = 16, 16, 16
+		g.workers.said, g.busy, g.load.held[0] = 16, 16, 16
 		s.queues[l].within.push(&Ticket{queueEntry: queueEntry{level: l, rank: now, site: s, flow: &flow{share: 1}}})
 		if all := g.above(0, s); all[0].overdue != want {
 			t.Errorf("one of level %d waits for a worker, and is overdue: %t", l, all[0].overdue)

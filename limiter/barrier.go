@@ -47,7 +47,7 @@ func (g *gate) barrier(at time.Duration, t *Ticket) (b Barrier, key int) {
 		return Untried, 0
 	case t.level.computes():
 		return g.ladderBarrier(at, t, r), 0
-	case !g.hasWorker(&v, r, false, 0):
+	case !g.hasWorker(&v, r, false):
 		return NoWorker, 0
 	}
 	return Turn, 0
@@ -98,7 +98,7 @@ func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
 		rank = t.site.strangers.rank(t.site, &t.site.queues[t.level], t)
 	}
 	switch {
-	case !g.hasWorker(&v, r, true, g.mayTry(at)):
+	case !g.hasWorker(&v, r, true):
 		return NoWorker
 	case w.holdsUp(rank):
 		return StarvedFirst

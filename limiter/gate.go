@@ -14,8 +14,8 @@ const DefaultStrangers = 0.5
 type Gate struct {
 	// CPUs is how many the backend has; what is below 1 counts as 1.
 	CPUs float64
-	// Workers is the most requests at the backend at a time, where the gate does
-	// not learn that it has fewer workers. Zero has it learn their number.
+	// Workers is how many the backend has, whatever is found or seen. Zero has the gate go
+	// by that.
 	Workers int
 	// Heavy is how many requests of a size may compute at a time. Zero lets it
 	// follow the CPU use that Measure is told, from CPUs up.
@@ -60,10 +60,8 @@ type books struct {
 	within     use // of those within their share
 	busy       int // requests at the backend
 	load       load
-	delayed    ofDelayed // of all that, of sites that delay
-	orphans    int       // those whose client has left
-	trying     int       // those that try whether there are more workers
-	ended      uint64
+	delayed    ofDelayed     // of all that, of sites that delay
+	orphans    int           // those whose client has left
 	probeAgain time.Duration // when the next fresh one may be tried
 	trustAgain time.Duration // when light ones are taken for light again
 	workers    workers
@@ -114,7 +112,7 @@ func (g *gate) setPolicy(p *policy) {
 		n.n = 0
 	}
 	g.limits = n
-	g.workers.configure(shape.Workers, usualWorkers(shape.CPUs))
+	g.workers.configure(shape.Workers)
 	g.shape()
 	g.ranking = ranking{memory: p.Memory.Seconds(), cpus: shape.CPUs}
 	g.setSites(p)

@@ -152,10 +152,10 @@ func (g *gate) unorphan(t *Ticket) {
 // compute leave some to those that wait for a CPU, which would else be idle; and
 // where they took these while nobody wanted them, the others may have as many of
 // those that are kept.
-func (g *gate) hasWorker(v *view, r rung, computes bool, more int) bool {
+func (g *gate) hasWorker(v *view, r rung, computes bool) bool {
 	n := &g.limits
 	if r <= lightRung {
-		return g.roomForShort(v, more)
+		return g.roomForShort(v)
 	}
 	if v.busy >= v.workers || !computes && g.wantsCPU() && v.load.holding >= max(1, v.longest(n)-n.least) {
 		return false

@@ -35,10 +35,8 @@ type queueEntry struct {
 	class      uint8         // among strangers; 0 for others
 	began      time.Duration // at the backend
 	beyond     bool          // it went though there was no room, as its site delays nobody
-	tries      bool          // it went beyond the workers that are known, or into those that are kept
 	asked      time.Duration // since when it waits, for a cap or here
 	gated      time.Duration // when it came to the gate, as no cap held it any more
-	trial      trial         // of whether the backend has a worker for it
 	paid       float64       // what its flow was charged with, CPU-seconds
 	siteCharge siteCharge
 

@@ -12,7 +12,6 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 		s.strangers.reshare(s)
 	}
 	if t := g.toProbe(at); t != nil {
-		t.tries = false
 		return t, probing
 	}
 	for {
@@ -21,7 +20,6 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 			break
 		}
 		if g.mayHold(t, false) {
-			t.tries = t.level.short() && g.busy >= g.limits.workers
 			return t, t.level.phase()
 		}
 		g.park(t)
@@ -39,7 +37,6 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 // may, which are within its share, and those that hardly compute.
 func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 	c := candidate{at: at, rank: math.Inf(1)}
-	more := g.mayTry(at)
 	v, above := g.view(s), g.above(at, s)
 	free := rung(rungs) // from here on it is held back
 	if held {
@@ -60,11 +57,11 @@ func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 		if d.low == closed && r > passRung {
 			break
 		}
-		if d.low != closed && g.hasWorker(&v, r, true, more) {
+		if d.low != closed && g.hasWorker(&v, r, true) {
 			c.lookAt(g, s, r, d, w)
 		}
 	}
-	for r := lightRung + 1; r < rungs && g.hasWorker(&v, r, false, 0); r++ {
+	for r := lightRung + 1; r < rungs && g.hasWorker(&v, r, false); r++ {
 		c.look(g, s, &s.queues[waitsAt(r)], r, doors{open, open}, waitsAbove{})
 	}
 	return c.first()
@@ -157,7 +154,7 @@ func (g *gate) mayProbe(s *site) bool {
 		return false
 	}
 	v, n := g.view(s), &g.limits
-	return v.load.probing == 0 && g.roomForShort(&v, 0) &&
+	return v.load.probing == 0 && g.roomForShort(&v) &&
 		v.load.long() < max(v.longest(n), v.workers-keptForKnown) && from(&v.load.computing, unknownRung) < v.n+n.cpus
 }
 
@@ -197,8 +194,8 @@ const (
 // roomForShort tells whether a short request may go. Of workers that were not
 // configured some always may: if others hold more than there seem to be, they
 // find out whether there are more.
-func (g *gate) roomForShort(v *view, more int) bool {
-	return v.busy < v.workers+more || g.workers.most == 0 && v.busy-v.load.long() < keptForKnown
+func (g *gate) roomForShort(v *view) bool {
+	return v.busy < v.workers || g.workers.said == 0 && v.busy-v.load.long() < keptForKnown
 }
 
 // keptForKnown is how many workers only requests get that are known to be short.
@@ -212,7 +209,7 @@ func (s *site) nextBeyond() *Ticket {
 	}
 	for _, h := range s.heaps() {
 		if t := h.top(); t != nil {
-			t.beyond, t.tries = true, false
+			t.beyond = true
 			return t
 		}
 	}

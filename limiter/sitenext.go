@@ -153,7 +153,7 @@ func (g *gate) wantsRoom(at time.Duration, s *site) bool {
 	v := g.view(s)
 	for l := range fresh {
 		q := &s.queues[l]
-		if q.empty() || !g.hasWorker(&v, l.rung(), true, 0) {
+		if q.empty() || !g.hasWorker(&v, l.rung(), true) {
 			continue
 		}
 		for _, t := range [...]*Ticket{q.within.top(), q.ahead.top(), q.strange.top()} {

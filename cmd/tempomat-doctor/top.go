@@ -138,8 +138,13 @@ func printGate(out io.Writer, g limiter.GateState) {
 	if g.Utilisation >= 0 {
 		use = fmt.Sprintf("%.0f %% of the CPUs", 100*g.Utilisation)
 	}
-	fmt.Fprintf(out, "at the backend\t%d of %d workers, by %s\n", g.Busy, g.Workers, g.WorkersBy)
-	fmt.Fprintf(out, "not short\t%d of %d\n", g.LongBusy, g.LongMost)
+	if g.Workers > 0 {
+		fmt.Fprintf(out, "at the backend\t%d of %d workers, by %s\n", g.Busy, g.Workers, g.WorkersBy)
+		fmt.Fprintf(out, "not short\t%d of %d\n", g.LongBusy, g.LongMost)
+	} else {
+		fmt.Fprintf(out, "at the backend\t%d of any number, by %s\n", g.Busy, g.WorkersBy)
+		fmt.Fprintf(out, "not short\t%d\n", g.LongBusy)
+	}
 	fmt.Fprintf(out, "of those, only holding\t%d\n", g.Holding)
 	fmt.Fprintf(out, "orphans\t%d\n", g.Orphans)
 	fmt.Fprintf(out, "room\tfor %d of a size, or shorter\n", g.Room)

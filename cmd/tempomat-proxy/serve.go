@@ -24,6 +24,7 @@ import (
 	"tempomat/proxy"
 	"tempomat/proxy/admin"
 	"tempomat/proxy/handover"
+	"tempomat/proxy/host"
 	"tempomat/proxy/inspect"
 	"tempomat/proxy/telemetry"
 )
@@ -36,7 +37,7 @@ type sidecar struct {
 	policies    policies
 	sharing     *sharing.Sharing
 	limiter     *limiter.Limiter
-	hints       *proxy.WorkerHints
+	backend     *host.Backend
 	bills       bills
 	priorities  priorities
 	costs       cpuaccount.Recent
@@ -110,7 +111,7 @@ func (s *sidecar) makeHandler(c *config.Config, policy *proxy.Policy) {
 		Pinned: &s.policies.pins, Recents: s.inside.book, Log: s.logs.log,
 	}
 	s.handler.TellWorkers(func(n int, by string) {
-		s.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))
+		s.logs.log.Info("the backend has another number of workers (0: any)", zap.Int("workers", n), zap.String("by", by))
 	})
 }
 
@@ -270,7 +271,7 @@ func (s *sidecar) start(ctx context.Context, all *sync.WaitGroup) {
 		all.Go(func() { use.Run(ctx, s.handler.Measure) })
 	}
 	s.openHints()
-	all.Go(func() { s.hints.Run(ctx, s.limiter, s.limiter) })
+	all.Go(func() { s.backend.Run(ctx, s.limiter) })
 	all.Go(func() { s.encryption.run(ctx) })
 }
 

@@ -111,7 +111,7 @@ func (h *Health) workers() []api.Condition {
 	for _, x := range o.Groups {
 		longest = max(longest, x.Longest)
 	}
-	if o.Mode != "fair" || g.Queued == 0 || g.Utilisation < 0 || used >= idle || longest < longWait {
+	if o.Mode != "fair" || g.Queued == 0 || g.Workers == 0 || g.Utilisation < 0 || used >= idle || longest < longWait {
 		return nil
 	}
 	held := fmt.Sprintf("all %d workers are in use", g.Workers)

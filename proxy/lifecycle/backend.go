@@ -51,9 +51,6 @@ func (l *Life) Answered(now time.Time, status int, h http.Header) {
 	} else {
 		standing.Strip(h)
 	}
-	if l.ticket != nil {
-		l.gate.Limiter.Answering(now, l.ticket)
-	}
 }
 
 // Page is what is to be told the body of an answer whose header Answered has just taken in;

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
 )
@@ -66,11 +67,18 @@ func newEngine(epoch time.Time, s Setup, o observer) *engine {
 	l := limiter.New(epoch, s.Policy, s.TableSize, nil)
 	e := &engine{
 		epoch: epoch, limiter: l, gate: lifecycle.New(epoch, l), rules: s.Rules, measures: s.Measures,
-		backend: backend{cpus: s.CPUs, workers: s.Workers}, observer: o, asleep: true,
+		backend: backend{cpus: s.CPUs}, observer: o, asleep: true,
 		page: http.Header{"Content-Type": {"text/html"}}, part: http.Header{"Content-Type": {"text/css"}},
 	}
+	e.setWorkers(s.Workers)
 	e.gate.SetWorkers(e.rules.Meter)
 	return e
+}
+
+// setWorkers says how many workers the backend has, which the gate knows.
+func (e *engine) setWorkers(n int) {
+	e.backend.workers = n
+	e.limiter.Found(e.time(), n, "the replay")
 }
 
 func (e *engine) time() time.Time { return e.epoch.Add(e.now) }
@@ -157,7 +165,7 @@ func (e *engine) wake() {
 	e.ticked = e.now.Truncate(tick)
 	if last := e.now.Truncate(measureTicks * tick); last > e.measured && e.measures {
 		e.measured = last
-		e.gate.Measure(e.epoch.Add(last), e.rules.Meter, 0, e.lives)
+		e.gate.Measure(e.epoch.Add(last), e.rules.Meter, cpuaccount.Use{}, e.lives)
 	}
 }
 
@@ -190,10 +198,7 @@ func (e *engine) look() {
 		return
 	}
 	b, now := &e.backend, e.time()
-	e.limiter.Backlog(now, len(b.queue), 0)
-	if n := e.limiter.Wants(now); n > 0 {
-		e.limiter.Tried(now, n, max(0, min(n, b.taken()+len(b.queue)+n-b.workers)))
-	}
+	e.limiter.Backlog(now, len(b.queue), b.workers)
 }
 
 // measure tells the gate the CPU use. Where nothing was used, and nobody is there,
@@ -204,7 +209,7 @@ func (e *engine) measure() {
 	if e.measures {
 		passed := (e.now - e.measured).Seconds()
 		e.measured = e.now
-		e.gate.Measure(e.time(), e.rules.Meter, min(1, used/(passed*e.backend.cpus)), e.lives)
+		e.gate.Measure(e.time(), e.rules.Meter, cpuaccount.Use{CPUs: min(1, used/(passed*e.backend.cpus)), Own: used}, e.lives)
 	}
 	e.asleep = used == 0 && len(e.waiting)+len(e.running)+len(e.held) == 0
 }

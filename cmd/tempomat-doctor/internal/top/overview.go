@@ -122,7 +122,10 @@ func (m *Model) holders() []finding {
 	if g.Busy < 2 || 2*g.Busy < g.Workers || len(o.Places) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("Workers: %s of %s are in use", figures.Count(g.Busy), figures.Count(g.Workers))
+	text := fmt.Sprintf("Workers: %s are in use", figures.Count(g.Busy))
+	if g.Workers > 0 {
+		text = fmt.Sprintf("Workers: %s of %s are in use", figures.Count(g.Busy), figures.Count(g.Workers))
+	}
 	if g.Holding > 0 {
 		text += fmt.Sprintf(", %s of them by requests that hardly compute", figures.Count(min(g.Holding, g.Busy)))
 	}

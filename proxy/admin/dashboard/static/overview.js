@@ -30,7 +30,7 @@ export function showOverview(o, shapes) {
   figure('strangers', 'Strangers', count(o.strangers.addresses), `addresses, ${cpus(o.strangers.cpu)} CPUs, ${count(o.strangers.waiting)} waiting${o.strangers.waiting ? `, longest ${seconds(o.strangers.longest)}` : ''}`);
   figure('wasted', 'Wasted', cpus(o.wasted), `CPUs, for clients that had left, ${percent(o.wasted / (o.cpu || 1))}`);
   figure('turned', 'Turned away', rate(o.groups.reduce((sum, g) => sum + g.refused, 0)), `refused per second, ${rate(o.groups.reduce((sum, g) => sum + g.redirected, 0))} redirected`);
-  figure('backend', 'Backend', count(o.gate.busy), `of ${count(o.gate.workers)} workers busy${o.gate.utilisation >= 0 ? `, CPU ${percent(o.gate.utilisation)} in use now` : ''}`);
+  figure('backend', 'Backend', count(o.gate.busy), `${o.gate.workers > 0 ? `of ${count(o.gate.workers)} workers busy` : 'workers busy'}${o.gate.utilisation >= 0 ? `, CPU ${percent(o.gate.utilisation)} in use now` : ''}`);
   table ??= groupTable();
   const all = { name: 'all', cpu: o.cpu, waiting, longest };
   for (const field of ['rate', 'refused', 'redirected']) all[field] = o.groups.reduce((sum, g) => sum + g[field], 0);

@@ -1,4 +1,4 @@
-package proxy
+package host
 
 import (
 	"cmp"
@@ -16,12 +16,11 @@ import (
 
 // What is read of php-fpm's processes and files at most.
 const (
-	mostProcesses = 16384
-	mostMasters   = 8
-	mostFPMFiles  = 128 // of each master
-	mostFPMBytes  = 64 << 10
-	mostPools     = 16
-	mostChildren  = 1 << 16 // of a pool; more is no number to believe
+	mostMasters  = 8
+	mostFPMFiles = 128 // of each master
+	mostFPMBytes = 64 << 10
+	mostPools    = 16
+	mostChildren = 1 << 16 // of a pool; more is no number to believe
 )
 
 // fpmTitle is how a master of php-fpm names itself, before its file and ")".
@@ -29,49 +28,33 @@ const fpmTitle = "php-fpm: master process ("
 
 // fpmPool is a pool of php-fpm: so many workers behind one listener.
 type fpmPool struct {
+	master   process
 	name     string
 	children int // pm.max_children
 	listen   string
 }
 
-// findFPM returns the pools of the php-fpm processes that run on this machine,
-// whose file system is root. What not everybody may read is left out. Any process
-// may take that title, so only root's files are believed, and this user's own.
-func findFPM(root fs.FS) (pools []fpmPool) {
+// findFPM returns the pools of those of the processes that are php-fpm's masters. What not
+// everybody may read is left out. Any process may take that title, so only root's files are
+// believed, and this user's own.
+func findFPM(root fs.FS, all []process) (pools []fpmPool) {
 	files := map[string]bool{} // two masters of one file are one that is being replaced
-	for _, pid := range processes(root) {
-		text := readSome(root, path.Join("proc", pid, "cmdline"), 4096)
-		if !strings.HasPrefix(text, fpmTitle) {
+	for _, p := range tops(all, func(name string) bool { return strings.HasPrefix(name, "php-fpm") }) {
+		title := commandLine(root, p.pid)[0]
+		if !strings.HasPrefix(title, fpmTitle) {
 			continue
 		}
-		file, _, _ := strings.Cut(text[len(fpmTitle):], ")")
+		file, _, _ := strings.Cut(title[len(fpmTitle):], ")")
 		if !path.IsAbs(file) || files[file] || len(files) == mostMasters {
 			continue
 		}
 		files[file] = true
-		pools = append(pools, readFPM(root, file)...)
-	}
-	return pools[:min(len(pools), mostPools)]
-}
-
-// processes lists the numbers of the processes, as names.
-func processes(root fs.FS) (pids []string) {
-	d, err := root.Open("proc")
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = d.Close() }() // it was only read
-	dir, ok := d.(fs.ReadDirFile)
-	if !ok {
-		return nil
-	}
-	entries, _ := dir.ReadDir(mostProcesses)
-	for _, e := range entries {
-		if _, err := strconv.ParseUint(e.Name(), 10, 32); err == nil {
-			pids = append(pids, e.Name())
+		for _, pool := range readFPM(root, file) {
+			pool.master = p
+			pools = append(pools, pool)
 		}
 	}
-	return pids
+	return pools[:min(len(pools), mostPools)]
 }
 
 // readFPM reads a master's file and what it includes.

@@ -1,4 +1,4 @@
-package proxy
+package host
 
 import (
 	"fmt"
@@ -15,6 +15,10 @@ func tree(files map[string]string) fstest.MapFS {
 	m := fstest.MapFS{}
 	for name, text := range files {
 		m[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+		if pid, ok := strings.CutSuffix(strings.TrimPrefix(name, "proc/"), "/cmdline"); ok && pid != "self" {
+			program, _, _ := strings.Cut(text, ":")
+			m["proc/"+pid+"/stat"] = &fstest.MapFile{Data: []byte(pid + " (" + program + ") S 0" + strings.Repeat(" 0", 30)), Mode: 0o444}
+		}
 	}
 	return m
 }
@@ -26,6 +30,15 @@ const (
 	debianPool = "; Start a new pool named 'www'.\n[www]\nuser = www-data\nlisten = /run/php/php8.2-fpm.sock\npm = dynamic\n" +
 		";pm.max_children = 50\npm.max_children = 5\npm.start_servers = 2\n"
 )
+
+// show tells the pools that are found.
+func show(root fstest.MapFS) string {
+	text := []string{}
+	for _, p := range findFPM(root, processes(root)) {
+		text = append(text, fmt.Sprintf("{%s %d %s}", p.name, p.children, p.listen))
+	}
+	return fmt.Sprint(text)
+}
 
 func TestFindFPM(t *testing.T) {
 	debian := map[string]string{
@@ -77,7 +90,7 @@ func TestFindFPM(t *testing.T) {
 		"no pattern":       {with(map[string]string{"etc/php/8.2/fpm/php-fpm.conf": "include=[\n[www]\npm.max_children = 2"}), "[{www 2 }]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := fmt.Sprint(findFPM(tree(c.files))); got != c.want {
+			if got := show(tree(c.files)); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 		})
@@ -92,7 +105,7 @@ func TestFPMPrivate(t *testing.T) {
 			"proc/77/cmdline": debianMaster, "etc/php/8.2/fpm/php-fpm.conf": debianGlobal, "etc/php/8.2/fpm/pool.d/www.conf": debianPool,
 		})
 		files["etc/php/8.2/fpm/pool.d/www.conf"].Mode = mode
-		if got := findFPM(files); len(got) != want {
+		if got := findFPM(files, processes(files)); len(got) != want {
 			t.Errorf("mode %o: %v", mode, got)
 		}
 	}
@@ -105,7 +118,7 @@ func TestFPMOwner(t *testing.T) {
 		t.Skip("only root can give a file away")
 	}
 	dir := t.TempDir()
-	for name, text := range map[string]string{"proc/7/cmdline": "php-fpm: master process (/f.conf)", "f.conf": debianPool} {
+	for name, text := range map[string]string{"proc/7/cmdline": "php-fpm: master process (/f.conf)", "proc/7/stat": "7 (php-fpm8.2) S 1" + strings.Repeat(" 0", 30), "f.conf": debianPool} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -113,13 +126,13 @@ func TestFPMOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := findFPM(os.DirFS(dir)); len(got) != 1 {
+	if got := findFPM(os.DirFS(dir), processes(os.DirFS(dir))); len(got) != 1 {
 		t.Errorf("root's file: %v", got)
 	}
 	if err := os.Chown(filepath.Join(dir, "f.conf"), 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	if got := findFPM(os.DirFS(dir)); len(got) != 0 {
+	if got := findFPM(os.DirFS(dir), processes(os.DirFS(dir))); len(got) != 0 {
 		t.Errorf("another user's file: %v", got)
 	}
 }
@@ -135,7 +148,7 @@ func TestFPMBounds(t *testing.T) {
 		files[name] = text.String() + "include=/etc/a.conf\n"
 		files[fmt.Sprintf("proc/%d/cmdline", i+1)] = "php-fpm: master process (/" + name + ")"
 	}
-	if got := findFPM(tree(files)); len(got) != mostPools {
+	if got := findFPM(tree(files), processes(tree(files))); len(got) != mostPools {
 		t.Errorf("%d pools", len(got))
 	}
 }

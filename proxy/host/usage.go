@@ -1,8 +1,9 @@
-package proxy
+package host
 
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,30 +15,34 @@ import (
 // usageEvery is how often the CPU use is measured.
 const usageEvery = 500 * time.Millisecond
 
+// mostAtOnce is of how many processes it is read what they used before the next look is left
+// out: each takes some 10 µs, which together are to be a hundredth of the time at most.
+const mostAtOnce = 512
+
 // UsageMeter measures what part of the CPUs is used.
 type UsageMeter struct {
 	// Lost, if set, is told when the counters can no longer be read; again only
 	// after they could be meanwhile. Run calls it.
 	Lost func(error)
 
+	// Steps, if set, tells whether somebody raises the nice values of the backend's processes:
+	// then what is niced may be theirs where they are not known.
+	Steps func() bool
+
 	lost     bool
 	use      *counters
 	usage    *cpuaccount.Usage
+	backend  *Backend  // nil: what it uses is not told apart
 	own      *counters // of the container that this process and the backend are in; nil: none
 	quota    cpuaccount.Throttling
 	stalls   *counters // nil: the kernel does not tell
 	pressure cpuaccount.Pressure
 }
 
-// Use is what was measured.
-type Use struct {
-	CPUs     float64 // the part of them that is used, 0 to 1
-	Pressure float64 // the part of the time in which somebody waited for a CPU; negative: nobody knows
-}
-
 // OpenUsage opens the counters of this machine, or, if cgroup is not empty, those
-// of that directory. The backend may use so many CPUs.
-func OpenUsage(cgroup string, cpus float64) (*UsageMeter, error) {
+// of that directory. The backend may use so many CPUs. Of the machine's, what the backend itself
+// uses is told apart as far as it is seen; nil: it is not looked for.
+func OpenUsage(cgroup string, cpus float64, backend *Backend) (*UsageMeter, error) {
 	name, pressure, usage := "/proc/stat", "/proc/pressure/cpu", cpuaccount.MachineUsage(cpus)
 	if cgroup != "" {
 		name, usage = filepath.Join(cgroup, "cpu.stat"), cpuaccount.CgroupUsage(cpus)
@@ -51,6 +56,7 @@ func OpenUsage(cgroup string, cpus float64) (*UsageMeter, error) {
 	m.stalls, _ = openCounters(pressure) // a kernel may be without
 	if cgroup == "" {
 		m.own = openOwn("/proc/self/cgroup", "/sys/fs/cgroup")
+		m.backend = backend
 	}
 	return m, nil
 }
@@ -76,19 +82,24 @@ func openOwn(self, cgroups string) *counters {
 
 // Run tells the use twice a second until the context ends, and closes
 // the counters. A reading that fails is left out.
-func (m *UsageMeter) Run(ctx context.Context, tell func(now time.Time, use Use)) {
+func (m *UsageMeter) Run(ctx context.Context, tell func(now time.Time, use cpuaccount.Use)) {
 	defer m.close()
 	ticks := time.NewTicker(usageEvery)
 	defer ticks.Stop()
 	m.sample(time.Now()) // what the first one is compared with
+	rest := 0            // looks that are left out
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-ticks.C:
+			if rest--; rest >= 0 {
+				continue
+			}
 			if use, ok := m.sample(now); ok {
 				tell(now, use)
 			}
+			rest = m.backend.size() / mostAtOnce
 		}
 	}
 }
@@ -99,13 +110,16 @@ func (m *UsageMeter) close() {
 	}
 }
 
-func (m *UsageMeter) sample(now time.Time) (use Use, ok bool) {
-	use.Pressure = -1
-	if x, ok := m.pressure.Sample(now, m.stalls.read()); ok {
-		use.Pressure = x
-	}
+func (m *UsageMeter) sample(now time.Time) (use cpuaccount.Use, ok bool) {
+	pressure, told := m.pressure.Sample(now, m.stalls.read())
 	throttled, _ := m.quota.Sample(m.own.read())
-	use.CPUs, ok = m.usage.Sample(now, m.read())
+	own := m.backend.own(now)
+	if own.CPU < 0 && m.Steps != nil && m.Steps() {
+		own.Niced = math.Inf(1)
+	}
+	if use, ok = m.usage.Sample(now, m.read(), own); told {
+		use.Pressure = pressure
+	}
 	use.CPUs = max(use.CPUs, throttled) // of what is left of the machine, nothing can be had
 	return use, ok
 }

@@ -1,4 +1,4 @@
-package proxy
+package host
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func cgroupUsed(t *testing.T, dir string, seconds float64) {
 func TestUsageMeter(t *testing.T) {
 	dir := t.TempDir()
 	cgroupUsed(t, dir, 100)
-	m, err := OpenUsage(dir, 2)
+	m, err := OpenUsage(dir, 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestUsageMeter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		uses := make(chan float64, 1)
-		go m.Run(ctx, func(_ time.Time, use Use) { uses <- use.CPUs })
+		go m.Run(ctx, func(_ time.Time, use cpuaccount.Use) { uses <- use.CPUs })
 		time.Sleep(usageEvery / 2) // from here on between two readings
 		for i, step := range []struct {
 			used float64 // CPU-seconds, at 2 CPUs and 2 readings a second; negative: the cgroup is lost
@@ -97,7 +97,7 @@ func skipElsewhere(t *testing.T, err error) {
 
 // TestUsageOfThisMachine checks that what this kernel tells can be read.
 func TestUsageOfThisMachine(t *testing.T) {
-	m, err := OpenUsage("", 0)
+	m, err := OpenUsage("", 0, nil)
 	if err != nil {
 		skipElsewhere(t, err)
 	}
@@ -111,7 +111,7 @@ func TestUsageOfThisMachine(t *testing.T) {
 }
 
 func TestNoUsage(t *testing.T) {
-	if _, err := OpenUsage(t.TempDir(), 2); err == nil {
+	if _, err := OpenUsage(t.TempDir(), 2, nil); err == nil {
 		t.Error("opened the counters of no cgroup")
 	}
 }
@@ -127,7 +127,7 @@ func TestPressureOfACgroup(t *testing.T) {
 		}
 	}
 	write("cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000000\n")
-	m, err := OpenUsage(dir, 2)
+	m, err := OpenUsage(dir, 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
-package proxy
+package host
 
 import (
+	"io/fs"
 	"math"
 	"net/netip"
 	"net/url"
@@ -71,8 +72,8 @@ const (
 	fitsExactly
 )
 
-func (l *listener) fit(s listening) int {
-	if s.port != l.port {
+func (l *listener) fit(s Socket) int {
+	if s.Port != l.port {
 		return fitsNot
 	}
 	if len(l.addresses) == 0 {
@@ -81,12 +82,12 @@ func (l *listener) fit(s listening) int {
 	best := fitsNot
 	for _, a := range l.addresses {
 		switch {
-		case s.address == a:
+		case s.Address == a:
 			best = fitsExactly
-		case !s.address.IsUnspecified():
-		case s.address.Is4() == a.Is4():
+		case !s.Address.IsUnspecified():
+		case s.Address.Is4() == a.Is4():
 			best = max(best, fitsAnyAddress)
-		case s.address.Is6(): // it takes IPv4 connections, too, unless it was told not to
+		case s.Address.Is6(): // it takes IPv4 connections, too, unless it was told not to
 			best = max(best, fitsAnyFamily)
 		}
 	}
@@ -97,17 +98,19 @@ func (l *listener) fit(s listening) int {
 // accepted: the kernel queues them while a server with a fixed number of workers
 // has none free. It is not for concurrent use.
 type listenQueue struct {
-	diag *diagSocket
+	sockets *Sockets
 	// of the listener that is looked at:
 	listener listener
 	inode    uint32
 	best     int
 	queued   int
-	look     func(listening) // its method, made once: no allocation a reading
+	socket   uint32       // the inode of one that fits best
+	cgroup   uint64       // in which that was made
+	look     func(Socket) // its method, made once: no allocation a reading
 }
 
-func newListenQueue(diag *diagSocket) *listenQueue {
-	q := &listenQueue{diag: diag}
+func newListenQueue(sockets *Sockets) *listenQueue {
+	q := &listenQueue{sockets: sockets}
 	q.look = q.take
 	return q
 }
@@ -115,34 +118,34 @@ func newListenQueue(diag *diagSocket) *listenQueue {
 // length returns how many connections wait there; not ok: nobody listens there,
 // or the kernel does not tell.
 func (q *listenQueue) length(l listener) (queued int, ok bool) {
-	q.listener, q.best, q.queued = l, fitsNot, 0
+	q.listener, q.best, q.queued, q.socket, q.cgroup = l, fitsNot, 0, 0, 0
 	if l.name == "" {
-		ok = q.diag.inet(l.port, q.look)
+		ok = q.sockets.EachTCP(Listens, l.port, 0, q.look)
 	} else {
 		if q.inode, ok = inodeOf(l.name); !ok {
 			return 0, false
 		}
-		ok = q.diag.unix(q.look)
+		ok = q.sockets.EachUnix(Listens, q.look)
 	}
 	return q.queued, ok && q.best > fitsNot
 }
 
 // take adds a socket up if none before fits better. Several fit alike where
 // workers share an address (SO_REUSEPORT).
-func (q *listenQueue) take(s listening) {
+func (q *listenQueue) take(s Socket) {
 	fit := fitsNot
 	if q.listener.name == "" {
 		fit = q.listener.fit(s)
-	} else if s.inode == q.inode && sameFile(s.name, q.listener.name) {
+	} else if s.File == q.inode && sameFile(s.Name, q.listener.name) {
 		fit = fitsExactly
 	}
 	if fit == fitsNot || fit < q.best {
 		return
 	}
 	if fit > q.best {
-		q.best, q.queued = fit, 0
+		q.best, q.queued, q.socket, q.cgroup = fit, 0, s.Inode, s.Cgroup
 	}
-	q.queued += int(min(s.queued, 1<<20))
+	q.queued += int(min(s.Queued, 1<<20))
 }
 
 // sameFile compares the names without their directories, of which one may be a
@@ -152,20 +155,42 @@ func sameFile(bound []byte, name string) bool {
 	return string(bound[i+1:]) == path.Base(name)
 }
 
+// meets tells whether what goes to the one may come to the other.
+func (l *listener) meets(other listener) bool {
+	if l.name != "" || other.name != "" {
+		return l.name == other.name
+	}
+	if l.port != other.port || len(l.addresses) == 0 || len(other.addresses) == 0 {
+		return l.port == other.port
+	}
+	for _, a := range l.addresses {
+		for _, b := range other.addresses {
+			if a == b || a.IsUnspecified() || b.IsUnspecified() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // sameAs tells whether two listeners are one, so that its queue is counted once.
 func (l *listener) sameAs(other listener) bool {
 	return l.name == other.name && l.port == other.port
 }
 
-// inodeOf returns the inode of a file, as the kernel tells it of a socket.
+// inodeOf returns the inode of a file, as the kernel tells it of a socket: 32 bits.
 func inodeOf(name string) (uint32, bool) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return 0, false
 	}
+	return uint32(inodeOfFile(info) & math.MaxUint32), true
+}
+
+func inodeOfFile(info fs.FileInfo) uint64 {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return 0, false
+		return 0
 	}
-	return uint32(s.Ino & math.MaxUint32), true // of a socket the kernel tells these 32 bits
+	return s.Ino
 }

@@ -1,4 +1,4 @@
-package proxy
+package host
 
 import (
 	"encoding/binary"
@@ -36,9 +36,9 @@ func attribute(kind uint16, value []byte) []byte {
 
 func unixSocket(name string, inode, queued uint32) []byte {
 	b := append([]byte{familyUnix, 1, 10}, make([]byte, unixMessage-3)...)
-	b = append(b, attribute(attributeName, append([]byte(name), 0))...)
-	b = append(b, attribute(attributeFile, binary.NativeEndian.AppendUint64(nil, uint64(inode)))...)
-	return append(b, attribute(attributeLen, binary.NativeEndian.AppendUint64(nil, uint64(queued)))...)
+	b = append(b, attribute(unixName, append([]byte(name), 0))...)
+	b = append(b, attribute(unixFile, binary.NativeEndian.AppendUint64(nil, uint64(inode)))...)
+	return append(b, attribute(unixQueue, binary.NativeEndian.AppendUint64(nil, uint64(queued)))...)
 }
 
 func TestReadDiag(t *testing.T) {
@@ -60,7 +60,7 @@ func TestReadDiag(t *testing.T) {
 		"more follow":   {four, []socket{{at: "127.0.0.1:80", queued: 7}}, false, true},
 		"mapped":        {message(diagByFamily, inetSocket("[::ffff:127.0.0.1]:80", 1)), []socket{{at: "127.0.0.1:80", queued: 1}}, false, true},
 		"unix":          {message(diagByFamily, unixSocket("/run/a.sock", 9, 3)), []socket{{name: "/run/a.sock", inode: 9, queued: 3}}, false, true},
-		"unix, unnamed": {message(diagByFamily, unixSocket("", 0, 3)[:unixMessage]), nil, false, true},
+		"unix, unnamed": {message(diagByFamily, unixSocket("", 0, 3)[:unixMessage]), []socket{{}}, false, true},
 		"an error":      {append(message(nlError, make([]byte, 4)), four...), nil, true, false},
 		"cut header":    {four[:12], nil, true, false},
 		"cut body":      {four[:40], nil, true, false},
@@ -71,10 +71,10 @@ func TestReadDiag(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []socket
-			done, ok := readDiag(c.text, func(s listening) {
-				one := socket{name: string(s.name), inode: s.inode, queued: s.queued}
-				if s.address.IsValid() {
-					one.at = netip.AddrPortFrom(s.address, s.port).String()
+			done, ok := readDiag(c.text, false, func(s Socket) {
+				one := socket{name: string(s.Name), inode: s.File, queued: s.Queued}
+				if s.Address.IsValid() {
+					one.at = netip.AddrPortFrom(s.Address, s.Port).String()
 				}
 				got = append(got, one)
 			})
@@ -98,10 +98,10 @@ func FuzzReadDiag(f *testing.F) {
 	f.Add(message(nlError, make([]byte, 4)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
-		done, ok := readDiag(b, func(s listening) {
+		done, ok := readDiag(b, false, func(s Socket) {
 			n++
-			if len(s.name) > len(b) {
-				t.Errorf("a name of %d bytes in %d", len(s.name), len(b))
+			if len(s.Name) > len(b) {
+				t.Errorf("a name of %d bytes in %d", len(s.Name), len(b))
 			}
 		})
 		if n > len(b)/nlHeader {

@@ -1,4 +1,4 @@
-package proxy
+package host
 
 import (
 	"fmt"
@@ -13,11 +13,11 @@ import (
 // openQueue asks this kernel.
 func openQueue(t *testing.T) *listenQueue {
 	t.Helper()
-	diag, err := openDiag()
+	diag, err := OpenSockets()
 	if err != nil {
 		skipElsewhere(t, err)
 	}
-	t.Cleanup(diag.close)
+	t.Cleanup(diag.Close)
 	return newListenQueue(diag)
 }
 
@@ -123,7 +123,7 @@ func TestListenQueueClosest(t *testing.T) {
 			queued := 1
 			for _, at := range c.at {
 				a := netip.MustParseAddrPort(at)
-				q.take(listening{address: a.Addr(), port: a.Port(), queued: uint32(queued)})
+				q.take(Socket{Address: a.Addr(), Port: a.Port(), Queued: uint32(queued)})
 				queued *= 10
 			}
 			if got := q.queued; (q.best > fitsNot) != (c.want >= 0) || got != max(0, c.want) {
@@ -149,7 +149,7 @@ func TestListenQueueUnix(t *testing.T) {
 	} {
 		q := newListenQueue(nil)
 		q.listener, q.inode = listener{name: "/run/site/a.sock"}, 7
-		q.take(listening{name: []byte(c.bound), inode: c.inode, queued: 3})
+		q.take(Socket{Name: []byte(c.bound), File: c.inode, Queued: 3})
 		if q.queued != c.want {
 			t.Errorf("%s: %d wait, want %d", name, q.queued, c.want)
 		}
