@@ -89,6 +89,13 @@ func (x *exchange) Hint(status int, header http.Header) {
 // Close lets go of the idle connections to the backend.
 func (u *Upstream) Close() { u.pool.Close() }
 
+// Crowd says whether connections wait until the backend accepts them.
+func (h *Handler) Crowd(on bool) {
+	if u, ok := h.policy.Load().Upstream.(*Upstream); ok {
+		u.pool.Crowd(on)
+	}
+}
+
 // dialer opens connections to a backend, and is done with TLS's handshake then. A machine that takes no
 // connection is down, which is found out soon. On this machine the kernel takes it or refuses it: where
 // it does neither its queue is full. That, and the handshake, wait for a worker, as the request does

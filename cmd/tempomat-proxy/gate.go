@@ -11,6 +11,8 @@ import (
 	"tempomat/classify/standing"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
+	"tempomat/limiter"
+	"tempomat/proxy"
 	"tempomat/proxy/host"
 )
 
@@ -47,6 +49,18 @@ func (s *sidecar) watchWorkers(c *config.Config) {
 		return
 	}
 	s.backend.Watch(nil)
+}
+
+// learner passes on what is seen of the backend.
+type learner struct {
+	*limiter.Limiter
+	handler *proxy.Handler
+}
+
+// Backlog implements host.Learner.
+func (l learner) Backlog(now time.Time, queued, processes int) {
+	l.handler.Crowd(queued > 0)
+	l.Limiter.Backlog(now, queued, processes)
 }
 
 // endHints has the backend's processes be as they were, and measures no more, whatever is

@@ -271,7 +271,7 @@ func (s *sidecar) start(ctx context.Context, all *sync.WaitGroup) {
 		all.Go(func() { use.Run(ctx, s.handler.Measure) })
 	}
 	s.openHints()
-	all.Go(func() { s.backend.Run(ctx, s.limiter) })
+	all.Go(func() { s.backend.Run(ctx, learner{s.limiter, s.handler}) })
 	all.Go(func() { s.encryption.run(ctx) })
 }
 

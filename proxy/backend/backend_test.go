@@ -201,6 +201,30 @@ func TestIdleOnesAreClosed(t *testing.T) {
 	}
 }
 
+// TestACrowdKeepsNothing: while connections wait to be accepted, one that has been answered does not
+// hold a worker for the next request.
+func TestACrowdKeepsNothing(t *testing.T) {
+	s := serve(t, answers(hello))
+	p := s.pool(0)
+	ask := func(crowd, keeps bool) {
+		t.Helper()
+		p.Crowd(crowd)
+		if crowd && p.waits() {
+			t.Error("what was kept before is kept on")
+		}
+		if _, _, err := do(p, get()); err != nil {
+			t.Fatal(err)
+		}
+		if p.waits() != keeps {
+			t.Errorf("crowd %t: kept: %t", crowd, !keeps)
+		}
+	}
+	ask(false, true)
+	ask(true, false)
+	ask(true, false)
+	ask(false, true)
+}
+
 // hints collects what comes before the answer.
 type hints []string
 
