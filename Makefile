@@ -24,9 +24,9 @@ TEST_DEPS  := apache2-bin libapache2-mod-php redis-tools curl openssl tmux
 # The tests with browsers are skipped where these cannot be had.
 BROWSER_DEPS := chromium firefox-esr
 
-# The servers that the proxy is tried before and behind (TestGarden). The test is skipped
-# where they cannot be had.
-GARDEN_DEPS := nginx haproxy varnish lighttpd nodejs
+# The servers that the proxy is tried before and behind (TestGarden, TestNoSpellingTellsOrigin).
+# The tests are skipped where they cannot be had.
+GARDEN_DEPS := nginx haproxy varnish lighttpd nodejs caddy php-cgi php-cli php-fpm
 
 # What the recipes of docs/recipes are followed with, beside those (TestRecipes).
 RECIPE_DEPS := apache2 php-fpm gunicorn puma ruby-rack
@@ -69,9 +69,10 @@ UNVETTED := -vet=off -ldflags=-w
 test: deps-test ## vet, each benchmark, what is too slow with the race detector, then all tests with it, also before a real Apache
 	$(GO) vet ./...
 	@$(MAKE) --no-print-directory bench-check
-	$(GO) test $(UNVETTED) -count=1 ./cpuaccount ./limiter/limitertest ./proxy/backend ./proxy/front ./proxy/nonblock ./proxy/replay ./proxy/shadow ./proxy/telemetry/book ./proxy/telemetry/metrics
-	$(GO) test $(UNVETTED) -count=1 -run NobodyIsSentBackWithRoom ./proxy
-	CGO_ENABLED=1 $(GO) test $(UNVETTED) -count=1 -run 'OneLimitForAll|BadNetwork' ./limiter/gossip
+	$(GO) test $(UNVETTED) -count=1 ./cpuaccount ./limiter/limitertest ./proxy/backend ./proxy/front ./proxy/nonblock ./proxy/replay ./proxy/telemetry/book ./proxy/telemetry/metrics
+	$(GO) test $(UNVETTED) -count=1 -run 'NobodyIsSentBackWithRoom|PathAllocatesNothing' ./proxy
+	$(GO) test $(UNVETTED) -count=1 -run MillionClients ./limiter
+	CGO_ENABLED=1 $(GO) test $(UNVETTED) -count=1 -run 'OneLimitForAll|BadNetwork|Split' ./limiter/gossip
 	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- $(UNVETTED) -race -count=1 -timeout 12m ./...
 
 quick: ## the tests that start no programs and take little: within 20 seconds once they are compiled
@@ -136,7 +137,7 @@ fuzz: ## every fuzz target for FUZZTIME (60s)
 		done; \
 	done
 
-lint: ## golangci-lint, a proof that the import table is enforced, the file lists in package documentation, and no dead code
+lint: ## golangci-lint, a proof that its rules of imports bite, and no dead code
 	@.ci/lint
 
 deps: deps-build deps-test ## install with apt what build and test need, if it is missing

@@ -212,7 +212,6 @@ const maxID = 64
 
 // Seen is what a server saw of a request that package net/http does not keep.
 type Seen struct {
-	System string // the fingerprint of the connection's first packet, of at most 64 characters; empty: it is not known
 	Fields Fields // the names of its header's fields; nil: HTTP/2 has no order, and no other is known
 }
 
@@ -241,10 +240,7 @@ func (c *Classifier) ClassifySeen(r *http.Request, seen Seen, into *Result) {
 	into.Agent, into.Robot, into.declared = agent.family, agent.robot, agent.declared
 	into.Account, into.Pooled, into.Share, into.Forged, into.replaced = false, false, 0, false, nil
 
-	asked := requested{r, seen.Fields, seen.System, agent.family}
-	if into.TrustedPeer {
-		asked.system = ""
-	}
+	asked := requested{r, seen.Fields, agent.family}
 
 	var scratch [maxText]byte
 	text, pathEnd := appendShape(scratch[:0], r.URL.Path, r.URL.RawQuery)
@@ -294,7 +290,6 @@ func userAgent(r *http.Request) string {
 type requested struct {
 	*http.Request
 	fields Fields
-	system string // empty: not known, or a proxy's
 	family string // of its User-Agent
 }
 
@@ -317,10 +312,6 @@ func (g *grouping) appendID(dst []byte, client netip.Addr, r *requested) []byte 
 		return appendHeaderID(dst, g.Header, r.Request)
 	case "fingerprint":
 		return appendFingerprint(dst, r.Request, r.fields)
-	case class.TCPFingerprint:
-		return append(dst, r.system...)
-	case "method":
-		return appendMethod(dst, r.Method)
 	case "host":
 		return appendHost(dst, r.Host)
 	default:

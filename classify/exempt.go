@@ -102,13 +102,10 @@ func (e *Exemption) matches(client netip.Addr, r *http.Request) bool {
 }
 
 // meansMethod tells whether no header asks the backend to take the method for another one,
-// as frameworks do. To those that get it by the environment X_HTTP_Method is X-HTTP-Method.
+// as frameworks do.
 func meansMethod(h http.Header) bool {
 	for name := range h {
-		if strings.IndexByte(name, '_') >= 0 {
-			name = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
-		}
-		switch name {
+		switch FoldedName(name) {
 		case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override":
 			return false
 		}
@@ -118,8 +115,8 @@ func meansMethod(h http.Header) bool {
 
 // matchesHosts is about all that a backend may take for the host.
 func (e *Exemption) matchesHosts(r *http.Request) bool {
-	for _, told := range r.Header["X-Forwarded-Host"] {
-		if !matchesHost(e.Host, told) {
+	for name, lines := range r.Header {
+		if FoldedName(name) == "X-Forwarded-Host" && slices.ContainsFunc(lines, func(told string) bool { return !matchesHost(e.Host, told) }) {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"strings"
 )
 
 // maxHeaderBytes is how much of a header's value tells keys apart.
@@ -61,4 +62,24 @@ func isToken(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// FoldedName is the field that a server takes a canonical name for if it passes fields on in its
+// environment (CGI, RFC 3875, 4.1.18). Such servers turn every character that is neither a
+// letter nor a digit into an underscore: to them X_Real_IP and X.Real!IP are X-Real-IP. A name of
+// letters, digits and hyphens is returned as it is.
+func FoldedName(name string) string {
+	isOdd := func(c rune) bool {
+		letter := c | 0x20
+		return !('a' <= letter && letter <= 'z' || '0' <= c && c <= '9' || c == '-')
+	}
+	if strings.IndexFunc(name, isOdd) < 0 {
+		return name
+	}
+	return http.CanonicalHeaderKey(strings.Map(func(c rune) rune {
+		if isOdd(c) {
+			return '-'
+		}
+		return c
+	}, name))
 }

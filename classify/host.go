@@ -41,16 +41,3 @@ func appendHost(dst []byte, host string) []byte {
 	}
 	return dst
 }
-
-// appendMethod appends a method, of which a client can make up any number.
-func appendMethod(dst []byte, method string) []byte {
-	switch method {
-	case "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE", // RFC 9110, 5789
-		"PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", // WebDAV
-		"PURGE", "BAN": // of caches
-		return append(dst, method...)
-	case "":
-		return append(dst, "GET"...) // as package net/http has it
-	}
-	return append(dst, "OTHER"...)
-}

@@ -39,7 +39,7 @@ type Class struct {
 	Path   bool          // a class of one's own: group by the shape of the path
 	Share  float64       // part of all CPUs that each key may use steadily, above 0 to 1
 	Burst  time.Duration // most CPU time that a key can save up
-	Cap    bool          // a hard ceiling in every mode
+	Cap    bool          // a hard ceiling in every mode but observe
 	Shadow bool          // judge and count, never act
 }
 
@@ -116,7 +116,7 @@ func classSettings(c *draftClass) []form.Setting {
 		{Path: path + ".burst", Value: form.Duration(0, day).In(&c.Burst), Default: "as in the table of `classes`; `30s`",
 			Doc: "Most CPU time that a key can save up."},
 		{Path: path + ".cap", Value: form.Boolean().In(&c.Cap),
-			Doc: "A hard ceiling in every mode."},
+			Doc: "A hard ceiling in every mode but `observe`."},
 		{Path: path + ".shadow", Value: form.Boolean().In(&c.Shadow),
 			Doc: "Judge and count, never act."},
 	}

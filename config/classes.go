@@ -35,6 +35,9 @@ func (v classes) Spec() form.Spec {
 		}
 		builtIns[k.Name] = schema
 	}
+	for _, name := range goneClasses() {
+		builtIns[name] = form.Schema{"deprecated": true}
+	}
 	return form.Spec{
 		Type: "mapping", Allowed: fmt.Sprintf("names of classes, at most %d that are on", maxClasses),
 		Table: builtInTable(), Nested: true, Members: members, MemberPath: ".NAME.",
@@ -86,6 +89,10 @@ func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node
 		r.Fault(at, "", "there is such a class already, which is no key here: see robots and standing")
 		return nil
 	}
+	if slices.Contains(goneClasses(), name) && !givesKind(n) {
+		r.Gone(at, "leave it out, or group by fingerprint or by a header of your own")
+		return nil
+	}
 	if meant := form.Nearest(name, builtIn()); meant != "" && n.Kind == yaml.MappingNode && !givesKind(n) {
 		r.Fault(at, "", fmt.Sprintf("unknown class; did you mean %q? A class of your own needs header or path", meant))
 		return nil
@@ -99,6 +106,9 @@ func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node
 	v.d.classes = append(v.d.classes, c)
 	return c
 }
+
+// goneClasses are those of earlier releases that there are no more.
+func goneClasses() []string { return []string{"method", "tcpFingerprint"} }
 
 // givesKind is true if the mapping says how a class of one's own groups.
 func givesKind(n *yaml.Node) bool {

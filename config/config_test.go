@@ -69,7 +69,7 @@ func TestFullFile(t *testing.T) {
 	want.CPUCount, want.AddressHeader, want.Underscores, want.Via = 2.5, "Forwarded", true, "cache-1"
 	want.Upgrades = []string{"websocket", "raw-socket.io"}
 	throttle := &want.Throttle
-	throttle.Mode, throttle.Shadow, throttle.MaxHold = "cap", "true", 10*time.Second
+	throttle.Mode, throttle.Shadow, throttle.MaxHold = "cap", true, 10*time.Second
 	throttle.MaxHeld, throttle.Memory = 100, 10*time.Minute
 	want.Classes = []Class{
 		{Name: "slash32", Share: 0.2, Burst: 10 * time.Second, Shadow: true},
@@ -290,6 +290,62 @@ func TestDescribeGivesEffectiveLimits(t *testing.T) {
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no line %q in\n%s", want, b.String())
+		}
+	}
+}
+
+// TestBackendIsGiven: a file that says nowhere where requests go was cut off, or is not meant.
+func TestBackendIsGiven(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "t.yaml")
+	for _, tc := range []struct {
+		text, env string
+		ok        bool
+	}{
+		{"", "", false}, {"# backend: http://a", "", false}, {"null", "", false}, {"{}", "", false}, {"throttle:", "", false},
+		{"backend: {workers: 5}", "", false}, {"", "TEMPOMAT_BACKEND_WORKERS=5", false},
+		{"backend: http://a", "", true}, {"backend: {url: 'http://a'}", "", true}, {"", "TEMPOMAT_BACKEND=http://a", true},
+		{"", "TEMPOMAT_BACKEND_URL=http://a", true},
+	} {
+		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Load(file, []string{tc.env})
+		if want := file + ": backend: is not given"; tc.ok != (err == nil) || !tc.ok && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q, %q: %v", tc.text, tc.env, err)
+		}
+	}
+	if _, err := Load("", nil); err != nil {
+		t.Errorf("without a file: %v", err)
+	}
+}
+
+// TestIsServedAt: a listener is met by its port, and by its address or, if it has all of them, by one of the machine's.
+func TestIsServedAt(t *testing.T) {
+	site := netip.MustParseAddr("192.0.2.1") // this machine's
+	system := System{
+		Find: func(host string) []netip.Addr {
+			if host == "site.example" {
+				return []netip.Addr{site}
+			}
+			return unasked().Find(host)
+		},
+		Own: func(a netip.Addr) bool { return a.IsLoopback() || a == site },
+	}
+	for _, tc := range []struct {
+		listen, backend string
+		is              bool
+	}{
+		{":80", "http://127.0.0.1", true}, {":80", "http://127.0.0.1:81", false}, {":443", "https://localhost", true}, {":80", "https://localhost", false},
+		{"[::]:80", "http://127.0.0.1", true}, {"[::]:80", "http://[::1]", true}, {"0.0.0.0:80", "http://127.0.0.1", true}, {"0.0.0.0:80", "http://[::1]", false},
+		{":80", "http://192.0.2.1", true}, {"[::]:80", "http://site.example", true}, {":80", "http://192.0.2.2", false}, {":80", "http://other.example", false},
+		{"192.0.2.1:80", "http://site.example", true}, {"192.0.2.1:80", "http://127.0.0.1", false}, {"127.0.0.1:80", "http://192.0.2.1", false},
+		{"127.0.0.1:80", "http://127.0.0.2", false}, {"127.0.0.2:80", "http://127.0.0.2", true}, {"127.0.0.1:80", "http://localhost", true},
+		{":80", "http://0.0.0.0", true}, {"127.0.0.1:80", "http://[::]", true}, {"[::1]:80", "http://0.0.0.0", true}, {"192.0.2.1:80", "http://0.0.0.0", false},
+		{"site.example:80", "http://192.0.2.1", true}, {":80", "http://[::ffff:127.0.0.1]", true},
+		{"unix:/run/a", "unix:/run/a", true}, {"unix:/run/a", "unix:/run/b", false}, {"unix:/run/a", "http://127.0.0.1", false}, {":80", "unix:/run/a", false},
+	} {
+		if got := (Backend{URL: tc.backend}).IsServedAt(tc.listen, system); got != tc.is {
+			t.Errorf("%s at %s: %t", tc.backend, tc.listen, got)
 		}
 	}
 }

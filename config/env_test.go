@@ -31,6 +31,9 @@ func TestEnvironmentFaults(t *testing.T) {
 			"environment: TEMPOMAT_CPU_COUNT: -1: must be 0 (as many as this machine has) or a number from 0.01 to 4096"},
 		{"unknown", "", "TEMPOMAT_THROTLE_MODE=cap",
 			"environment: TEMPOMAT_THROTLE_MODE: unknown variable; did you mean TEMPOMAT_THROTTLE_MODE?"},
+		{"a port, and no URL as of Kubernetes", "", "TEMPOMAT_LISTEN_PORT=80 TEMPOMAT_ADMIN_PORT=81 TEMPOMAT_GRAPHITE_PORT=2003",
+			"environment: TEMPOMAT_LISTEN_PORT: unknown variable; did you mean TEMPOMAT_LISTEN?\n" +
+				"environment: TEMPOMAT_ADMIN_PORT: unknown variable; did you mean TEMPOMAT_ADMIN_HOSTS?\nenvironment: TEMPOMAT_GRAPHITE_PORT: unknown variable"},
 		{"unknown, nothing like it", "", "TEMPOMAT_ZEBRA=1", "environment: TEMPOMAT_ZEBRA: unknown variable"},
 		{"original key", "", "TEMPOMAT_SLASH32_SHARE=0.1", "environment: TEMPOMAT_SLASH32_SHARE: unknown variable; did you mean TEMPOMAT_CLASSES_SLASH32_SHARE?"},
 		{"list of mappings", "", "TEMPOMAT_EXEMPT=/x", "environment: TEMPOMAT_EXEMPT: is no single value; give it in the file"},

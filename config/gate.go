@@ -49,7 +49,7 @@ func gateSettings(d *draft) []form.Setting {
 			Doc: "Requests of a size, and shorter, that may compute at a time. 0: as many as CPUs, and more while they wait and CPUs are idle."},
 		{Path: "gate.light", Value: form.Duration(time.Millisecond, 10*time.Second).In(&d.light), Gone: "sizes are learnt"},
 		{Path: "gate.strangers", Value: share().In(&d.Gate.Strangers),
-			Doc: "The least share of the machine of all clients together that are not known yet."},
+			Doc: "Weight of all clients together that are not known yet, compared with all others, while both want the machine. With 0.5 strangers get at least a third of it, with 1 half."},
 		{Path: "gate.usage", Value: usage().In(&d.Gate.Usage), Restart: true,
 			Doc: "Whose CPU use `gate.heavy: 0` follows, if the backend is on this machine."},
 		{Path: "gate.priority", Value: form.Choice("auto", "on", "off").In(&d.Gate.Priority),

@@ -13,8 +13,9 @@ import (
 type Faults = form.Faults
 
 // Load reads the file of that name and lays the environment over it; without a name
-// all has its default. It opens nothing else but the files of prefixes that it
-// names. The error is Faults, or wraps what the system said of the file.
+// all has its default. A file has to have a backend, or the environment: one that is empty,
+// or was cut off, is none that was meant. Load opens nothing else but the files of prefixes
+// that it names. The error is Faults, or wraps what the system said of the file.
 func Load(name string, env []string) (*Config, error) {
 	if name == "" {
 		return parseWith(nil, "defaults", env, readNetworks)
@@ -28,13 +29,21 @@ func Load(name string, env []string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
-	return parseWith(data, name, env, readNetworks)
+	return parseWith(data, name, env, func(r *form.Reader, d *draft) {
+		readNetworks(r, d)
+		_, given := r.Given["backend"]
+		if _, long := r.Given["backend.url"]; !given && !long && len(r.Faults) == 0 {
+			r.Fault(form.Source{File: name, Key: "backend"}, "",
+				"is not given, in the file or as TEMPOMAT_BACKEND; say where requests go, such as "+Default().Backend.URL)
+		}
+	})
 }
 
 // Parse reads one configuration from YAML or JSON. name is the file's name for
 // messages; env holds "NAME=value" as os.Environ does and may be nil. What is
 // not given has its default. The error is Faults: everything that is wrong. It opens
-// nothing: what is in files of prefixes is not in the configuration then.
+// nothing: what is in files of prefixes is not in the configuration then. No backend has to be
+// given.
 func Parse(data []byte, name string, env []string) (*Config, error) {
 	return parseWith(data, name, env, func(*form.Reader, *draft) {})
 }
@@ -54,7 +63,7 @@ func parseWith(data []byte, name string, env []string, readFiles func(*form.Read
 		return nil, err
 	}
 	c := d.config()
-	c.Warnings = r.Warnings
+	c.Warnings = r.Warnings(settings(d))
 	return c, nil
 }
 

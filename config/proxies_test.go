@@ -13,7 +13,7 @@ func loadProxies(t *testing.T, file string) (*Config, error) {
 	t.Helper()
 	conf := filepath.Join(t.TempDir(), "t.yaml")
 	write(t, conf, fmt.Sprintf("listen: \":8888\"\ntrustedProxies: [192.0.2.1, \"file:%s\"]\n", file))
-	return Load(conf, nil)
+	return Load(conf, []string{"TEMPOMAT_BACKEND=http://127.0.0.1:80"})
 }
 
 func write(t *testing.T, name, text string) {

@@ -26,12 +26,11 @@ type Redis struct {
 	CA        string   // the file of who signs its certificate, as PEM; empty: as the system trusts
 	Timeout   time.Duration
 	Prefix    string // before the names of keys
-	Scripts   bool   // it runs scripts; without them only strict limits work, in one to three round trips
 	Salt      string // the file of what is mixed into the hashes of clients, the same on all sidecars; empty: none
 }
 
 func defaultRedis() Redis {
-	return Redis{Timeout: 250 * time.Millisecond, Prefix: "tempomat:", Scripts: true}
+	return Redis{Timeout: 250 * time.Millisecond, Prefix: "tempomat:"}
 }
 
 // redisSettings are its keys. None can change while the proxy runs.
@@ -58,8 +57,7 @@ func redisSettings(c *Redis) []form.Setting {
 			Doc: "The longest that a call takes, and so the longest that a strict limit delays a request."},
 		{Path: p + "prefix", Value: redisWord("{}").In(&c.Prefix), Restart: true,
 			Doc: "Before the names of keys."},
-		{Path: p + "scripts", Value: form.Boolean().In(&c.Scripts), Restart: true,
-			Doc: "The server runs scripts. Without them strict limits are counted by transactions, in one to three round trips, and `coordination.kind: redis` does not work."},
+		{Path: p + "scripts", Value: form.Boolean().In(new(bool)), Gone: "the server has to run scripts, as all do unless an ACL forbids EVALSHA and EVAL"},
 		{Path: p + "salt", Value: secretFile().In(&c.Salt), Restart: true,
 			Doc: "The file of a secret that is mixed into the hashes by which clients are known in Redis: without it, who can read Redis can find out addresses by trying. The same one on all sidecars."},
 	}
@@ -130,8 +128,6 @@ func validateRedis(r *form.Reader, d *draft) {
 		r.Fault(at("database"), "", "must be 0 in a cluster")
 	case !c.Cluster && c.Sentinel == "" && len(c.Addresses) > 1:
 		r.Fault(at("addresses"), "", "is more than one, and neither cluster nor sentinel is given")
-	case d.Coordination.Kind == "redis" && !c.Scripts:
-		r.Fault(at("scripts"), "", "must be true for coordination.kind redis; without scripts only limits can be counted in Redis")
 	case c.CA != "" && !c.TLS:
 		r.Fault(at("ca"), "", "needs tls: true")
 	}

@@ -94,7 +94,7 @@ func TestSchemaRefusesWhatItCan(t *testing.T) {
 	schema := compileSchema(t)
 	beyond := []string{
 		// what keys say together
-		"admin-web.yaml", "admin.yaml", "backend-itself-original.json", "backend-itself.yaml", "coordination-gossip.yaml",
+		"admin-web.yaml", "admin.yaml", "backend-admin.yaml", "backend-itself-original.json", "backend-itself.yaml", "coordination-gossip.yaml",
 		"coordination-smockron.yaml", "given-twice.yaml", "redis-both.yaml", "redis-missing.yaml", "redis-scripts.yaml",
 		"redis-servers.yaml", "tls-nobody.yaml", "tls-twice.yaml", "too-many-classes.yaml",
 		// what a reader of YAML has resolved

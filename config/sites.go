@@ -148,7 +148,14 @@ func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.N
 	}
 	s := Site{Name: name, Share: 1}
 	before := len(r.Faults)
-	r.Mapping(at, n, "", siteSettings(&s))
+	members := siteSettings(&s)
+	r.Mapping(at, n, "", members)
+	for _, m := range members {
+		if of, given := r.Given[m.Path]; given && m.Gone != "" {
+			r.Gone(of, m.Gone)
+		}
+		delete(r.Given, m.Path) // the next site has keys of its own
+	}
 	if len(r.Faults) == before && len(s.Hosts) == 0 {
 		r.Fault(at, "", "has no hosts")
 	}

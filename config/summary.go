@@ -70,11 +70,8 @@ func (c *Config) modeInWords() string {
 	if c.Throttle.DelaysNobody() {
 		words += ", delays nobody"
 	}
-	switch {
-	case c.Throttle.JudgesOnly():
+	if c.Throttle.Shadow {
 		words += " (throttle.shadow)"
-	case c.Throttle.Shadow != "false":
-		words += ", with " + c.Throttle.Shadow + " in shadow"
 	}
 	return words
 }

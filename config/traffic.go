@@ -17,7 +17,7 @@ type Traffic struct {
 	CPUCount       float64    // CPUs that the backend has; 0: as many as this machine (its cgroup) has
 	TrustedProxies []Proxies  // peers whose forwarded headers count; empty: nobody's do
 	AddressHeader  string     // where they tell the client's address: X-Forwarded-For, Forwarded, X-Real-IP, CF-Connecting-IP, True-Client-IP or none
-	Underscores    bool       // header names with an underscore reach the backend
+	Underscores    bool       // header names of more than letters, digits and hyphens reach the backend
 	Upgrades       []string   // the protocols that a connection may change to
 	Via            string     // what the proxy calls itself in Via; empty: it adds none
 }
@@ -41,8 +41,8 @@ func defaultTraffic() Traffic {
 // file is its URL.
 type Backend struct {
 	URL         string        // http://host[:port], https://host[:port] or unix:/path
-	DialTimeout time.Duration // longest wait for a connection, then 502
-	Timeout     time.Duration // longest wait for the response's header, then 504
+	DialTimeout time.Duration // longest wait until another machine takes a connection, then 502
+	Timeout     time.Duration // longest wait for TLS's handshake, and for the response's header, then 504
 	Workers     int           // most requests there at a time, a ceiling for what is learnt; 0: only learnt
 }
 
@@ -61,11 +61,11 @@ func trafficSettings(c *Traffic) []form.Setting {
 		{Path: "backend", Value: backendURL().In(&c.Backend.URL), AliasOf: "backend.url",
 			Doc: "The backend's URL alone, short for `backend.url`."},
 		{Path: "backend.url", Value: backendURL().In(&c.Backend.URL),
-			Doc: "Where requests go. An address that the proxy itself serves is refused. With https its certificate has to be valid, but on a loopback address, such as https://127.0.0.1:8443, where it is not looked at."},
+			Doc: "Where requests go. A file must give it. An address that the proxy itself serves is refused, and the admin API's. With https its certificate has to be valid, but on a loopback address, such as https://127.0.0.1:8443, where it is not looked at."},
 		{Path: "backend.dialTimeout", Value: form.Duration(time.Millisecond, 5*time.Minute).In(&c.Backend.DialTimeout),
-			Doc: "The longest wait for a connection, then 502."},
+			Doc: "Longest time that another machine may take to accept a TCP connection, then 502. It doesn't count for a backend on this machine, nor for TLS's handshake: these wait for a free worker, for up to `backend.timeout`."},
 		{Path: "backend.timeout", Value: form.Duration(100*time.Millisecond, day).In(&c.Backend.Timeout),
-			Doc: "The longest wait for the response's header, then 504."},
+			Doc: "Longest wait for the response's header, and for the TLS handshake before it, then 504."},
 		{Path: "backend.workers", Value: workers().In(&c.Backend.Workers), Zero: "learnt", Unit: "requests",
 			Doc: "A ceiling for the number of the backend's workers, which [is learnt](operations.md#how-many-workers): no more requests are there at a time. Usually nothing needs to be set."},
 		{Path: "cpuCount", Value: cpuCount().In(&c.CPUCount), Zero: "this machine's", Unit: "CPUs",
@@ -75,7 +75,7 @@ func trafficSettings(c *Traffic) []form.Setting {
 		{Path: "addressHeader", Value: form.Choice("X-Forwarded-For", "Forwarded", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP", "none").In(&c.AddressHeader),
 			Doc: "The header in which trusted proxies tell the client's address."},
 		{Path: "underscores", Value: form.Boolean().In(&c.Underscores),
-			Doc: "Header names with an underscore reach the backend. Scripts take `X_Real_IP` for `X-Real-IP`, so that a client could say of itself what only a proxy may."},
+			Doc: "Header names with an underscore, or with any other character besides letters, digits and hyphens, reach the backend. Scripts take `X_Real_IP` and `X.Real!IP` for `X-Real-IP`, so a client could say of itself what only a proxy may. Names that scripts would take for such a header are dropped in any case."},
 		{Path: "upgrades", Value: protocols().In(&c.Upgrades),
 			Doc: "Protocols that a connection may change to when backend and client agree on it. What goes over it then passes unseen."},
 		{Path: "via", Value: pseudonym().In(&c.Via),
@@ -135,9 +135,12 @@ func validateListen(r *form.Reader, d *draft) {
 		if address == d.Admin.Listen {
 			r.Fault(r.Given["admin.listen"], form.Quoted(address), "is already one of the addresses of listen")
 		}
-		if isItself(address, d.Backend.URL) {
+		if d.Backend.IsServedAt(address, unasked()) {
 			r.Fault(backendSource(r), form.Quoted(d.Backend.URL), "is the proxy's own address (listen "+address+"): requests would go in a circle")
 		}
+	}
+	if d.Backend.IsServedAt(d.Admin.Listen, unasked()) {
+		r.Fault(backendSource(r), form.Quoted(d.Backend.URL), "is the address of the admin API (admin.listen "+d.Admin.Listen+"), which is no site")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 
 	"tempomat/config/form"
 )
@@ -24,13 +25,35 @@ func validate(r *form.Reader, d *draft) {
 	validateRedis(r, d)
 }
 
-// isItself is true if a request to the backend would arrive at the listener.
-// Only what can be told without asking the system counts.
-func isItself(listen, backend string) bool {
-	if listen == backend {
+// System is what is asked of the machine to tell whether a backend is the proxy itself.
+type System struct {
+	Find func(host string) []netip.Addr // the addresses that a host has; none: that is not known
+	Own  func(netip.Addr) bool          // one is this machine's
+}
+
+// unasked is what can be told of addresses without asking the system.
+func unasked() System {
+	return System{
+		Find: func(host string) []netip.Addr {
+			if host == "localhost" {
+				return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+			}
+			addr, err := netip.ParseAddr(host)
+			if err != nil {
+				return nil
+			}
+			return []netip.Addr{addr.Unmap().WithZone("")}
+		},
+		Own: netip.Addr.IsLoopback,
+	}
+}
+
+// IsServedAt tells whether a request to the backend would arrive at a listener, at an address as listen has them.
+func (b Backend) IsServedAt(listen string, of System) bool {
+	if listen == b.URL {
 		return true // a unix socket
 	}
-	u, err := url.Parse(backend)
+	u, err := url.Parse(b.URL)
 	if err != nil || u.Host == "" {
 		return false
 	}
@@ -42,13 +65,19 @@ func isItself(listen, backend string) bool {
 	if err != nil || listenPort != port {
 		return false
 	}
-	return host == u.Hostname() || isLocal(u.Hostname()) && (host == "" || isLocal(host))
-}
-
-func isLocal(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return host == "localhost"
+	if host == u.Hostname() {
+		return true
 	}
-	return addr.IsLoopback() || addr.IsUnspecified()
+	at := of.Find(host) // of all addresses none, or an unspecified one
+	return slices.ContainsFunc(of.Find(u.Hostname()), func(to netip.Addr) bool {
+		if to.IsUnspecified() { // dialling it leads to this machine
+			to = netip.IPv6Loopback()
+			if !slices.Contains(at, to) {
+				to = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+			}
+		}
+		return slices.ContainsFunc(at, func(a netip.Addr) bool {
+			return a == to || of.Own(to) && a.IsUnspecified() && (a.Is6() || to.Is4())
+		}) || host == "" && of.Own(to)
+	})
 }

@@ -13,9 +13,8 @@ const (
 	slack     = 0.05 // CPUs that are used by others all the time
 )
 
-// Correct holds what was charged against the CPU use that was measured: of the
-// backend's CPUs, the part from 0 to 1 that was used since the given time, which
-// is that of the last call. Spans are all those at the backend.
+// Correct holds what was charged against the CPU use that was measured since the
+// given time, which is that of the last call. Spans are all those at the backend.
 //
 // From outside a page that computes and one that waits, for a database or for
 // news that a long poll is to bring, look alike. Together they cannot have used
@@ -33,7 +32,7 @@ const (
 // they are corrected.
 //
 // It is called by one goroutine at a time.
-func (m *Meter) Correct(now, since time.Time, use float64, spans iter.Seq[*Span]) {
+func (m *Meter) Correct(now, since time.Time, use Use, spans iter.Seq[*Span]) {
 	passed := now.Sub(since).Seconds()
 	if passed <= 0 || m.source == Wall {
 		return
@@ -49,11 +48,11 @@ func (m *Meter) Correct(now, since time.Time, use float64, spans iter.Seq[*Span]
 	known := time.Duration(exact-m.lookedExact).Seconds() / passed
 	charged := time.Duration(total-m.looked).Seconds()/passed - known
 	m.looked, m.lookedExact = total, exact
-	used := max(0, use*m.cpus-known)
+	used := max(0, use.CPUs*m.cpus-known)
 	dearer := m.usual.dearer()
 	switch {
 	case n == 0:
-	case use >= full && dearer > muchDearer:
+	case use.CPUs >= full && dearer > muchDearer:
 		more := float64(m.load.Load()) / unit * (dearer - 1)
 		for s := range spans {
 			s.scale(since, 1, more/float64(n))

@@ -56,7 +56,7 @@ func (m *machine) pass() {
 	for _, s := range m.spans {
 		s.SoFar(at(m.now))
 	}
-	m.meter.Correct(at(m.now), since, min(sum, m.cpus)/m.cpus, slices.Values(m.spans))
+	m.meter.Correct(at(m.now), since, Use{CPUs: min(sum, m.cpus) / m.cpus, Own: -1}, slices.Values(m.spans))
 }
 
 // TestLongPollsAreToldFromComputing has ten requests that wait for 25 s while one
@@ -145,7 +145,7 @@ func TestFullCPUsTellNothing(t *testing.T) {
 	if !poll.Computes() {
 		t.Error("nothing tells a poll from pages while they use all there is")
 	}
-	m.meter.Correct(at(m.now), at(m.now), 0, slices.Values(m.spans))
+	m.meter.Correct(at(m.now), at(m.now), Use{Own: -1}, slices.Values(m.spans))
 	if !poll.Computes() {
 		t.Error("no time has passed")
 	}
@@ -217,7 +217,7 @@ func TestNewcomersAreNotCorrected(t *testing.T) {
 	m.now += 0.3
 	comes := m.begin(1)
 	m.now += 0.2
-	m.meter.Correct(at(m.now), since, 0.02, slices.Values(m.spans))
+	m.meter.Correct(at(m.now), since, Use{CPUs: 0.02, Own: -1}, slices.Values(m.spans))
 	if stays.Computes() || !comes.Computes() {
 		t.Errorf("who was there all the time computes: %t, who came since: %t; want only the latter", stays.Computes(), comes.Computes())
 	}

@@ -6,68 +6,120 @@ import (
 	"time"
 )
 
+// Use is what was seen of the CPUs between two looks.
+type Use struct {
+	// CPUs is the part of them, 0 to 1, that a request of the backend's would have had to
+	// wait for.
+	CPUs float64
+	// Own is what the backend itself used, with what computes for it alone, in CPU-seconds.
+	// Where that is not known, it is what was used at all: it was no more. Negative: nothing
+	// was measured.
+	Own float64
+	// Pressure is the part of the time in which somebody waited for a CPU. Negative: that is
+	// not known.
+	Pressure float64
+}
+
+// Own is what the backend's own processes used between two looks.
+type Own struct {
+	CPU   float64 // CPU-seconds; negative: it is not known
+	Niced float64 // as much of the time that processes with a nice value had may be theirs
+	Waits float64 // the part of the time in which one of them waited for a CPU; negative: it is not known
+}
+
 // Usage tells from successive readings of the kernel's counters what part of the
 // CPUs was used. It is for one goroutine.
 type Usage struct {
-	read func(u *Usage, text []byte) (used, all float64, ok bool) // seconds; all < 0: it is not told
+	read func(u *Usage, text []byte) (reading, bool)
 	cpus float64
 
-	at        time.Time
-	used, all float64
-	begun     bool
-	quota     Throttling
+	at    time.Time
+	last  reading
+	begun bool
+	quota Throttling
+}
+
+// reading is what counters told, in CPU-seconds.
+type reading struct {
+	used  float64 // without what is niced, where that is told
+	niced float64
+	all   float64 // that there were; negative: it is not told
 }
 
 // MachineUsage reads /proc/stat (proc(5)) of a machine of whose CPUs the backend
-// may use so many: it is full when as much as that is used, by whomever. Time
-// that a hypervisor gave to others counts as used: it cannot be had.
+// may use so many: it is full when as much as that is used, by whomever.
+//
+// A process with a nice value gives its CPU away at once, so what these use is there to be
+// had, but for what the backend's own ones do. Time that a hypervisor gave to others is not
+// there at all. And where the processes of the backend hardly wait for a CPU, what others use
+// is not in their way: they stand back, by a cgroup's weight or their scheduling class.
 func MachineUsage(cpus float64) *Usage { return &Usage{read: (*Usage).readStat, cpus: cpus} }
 
 // CgroupUsage reads the cpu.stat of a cgroup of version 2, which may use so many
 // CPUs. If its quota was less, it is full by what was throttled.
 func CgroupUsage(cpus float64) *Usage { return &Usage{read: (*Usage).readCgroup, cpus: cpus} }
 
-// Sample returns the part used since the last reading, 0 to 1, and false if that
-// cannot be told: this is the first one, no time has passed, the counters began
-// anew, or the text is not what it should be.
-func (u *Usage) Sample(now time.Time, text []byte) (use float64, ok bool) {
-	used, all, ok := u.read(u, text)
+// Sample returns what was used since the last reading, and false if that cannot be told: this
+// is the first one, no time has passed, the counters began anew, or the text is not what it
+// should be. Pressure is not known by it.
+func (u *Usage) Sample(now time.Time, text []byte, own Own) (use Use, ok bool) {
+	is, ok := u.read(u, text)
 	if !ok {
-		return 0, false
+		return use, false
 	}
-	of, throttled := all-u.all, 0.0
-	if all < 0 {
-		of = now.Sub(u.at).Seconds() * u.cpus
+	was, begun, passed := u.last, u.begun, now.Sub(u.at).Seconds()
+	u.at, u.last, u.begun = now, is, true
+	of, throttled := is.all-was.all, 0.0
+	if is.all < 0 {
+		of = passed * u.cpus
 		throttled, _ = u.quota.Sample(text)
 	}
-	part, begun := (used-u.used)/of, u.begun
-	u.at, u.used, u.all, u.begun = now, used, all, true
-	if !begun || !(of > 0) || part < 0 {
-		return 0, false
+	used := is.used - was.used + min(max(0, is.niced-was.niced), own.Niced)
+	if !begun || !(of > 0) || used < 0 {
+		return use, false
 	}
-	return min(max(part, throttled), 1), true
+	use = Use{CPUs: used / of, Own: used, Pressure: -1}
+	if own.CPU >= 0 && is.all >= 0 {
+		use.Own = own.CPU
+		if own.Waits >= 0 {
+			use.CPUs = min(use.CPUs, max(own.CPU/of, own.Waits))
+		}
+	}
+	use.CPUs = min(max(use.CPUs, throttled), 1)
+	return use, true
 }
 
+// userHZ is what times in /proc are counted in, for a second.
+const userHZ = 100
+
 // readStat sums up the first line: cpu user nice system idle iowait irq softirq
-// steal, in ticks, of which only their proportion matters. The lines cpu0, cpu1 and
-// so on follow.
-func (u *Usage) readStat(text []byte) (used, all float64, ok bool) {
+// steal, in ticks. The lines cpu0, cpu1 and so on follow.
+func (u *Usage) readStat(text []byte) (r reading, ok bool) {
 	line, others, _ := bytes.Cut(text, []byte{'\n'})
 	rest, ok := bytes.CutPrefix(line, []byte("cpu "))
 	if !ok {
-		return 0, 0, false
+		return r, false
 	}
-	for column := range 8 {
+	for column := range 7 { // not steal
 		var x float64
 		if x, rest, ok = cutNumber(rest); !ok {
-			return used, all * u.partOf(others), column >= 4 // older kernels have fewer
+			if column < 4 {
+				return r, false
+			}
+			break // older kernels have fewer
 		}
-		all += x
-		if column != 3 && column != 4 { // idle, iowait
-			used += x
+		x /= userHZ
+		r.all += x
+		switch column {
+		case 1:
+			r.niced += x
+		case 3, 4: // idle, iowait
+		default:
+			r.used += x
 		}
 	}
-	return used, all * u.partOf(others), true
+	r.all *= u.partOf(others)
+	return r, true
 }
 
 // partOf is the part of the machine's CPUs that the backend may use.
@@ -81,9 +133,21 @@ func (u *Usage) partOf(lines []byte) float64 {
 }
 
 // readCgroup finds the line usage_usec.
-func (*Usage) readCgroup(text []byte) (used, all float64, ok bool) {
+func (*Usage) readCgroup(text []byte) (r reading, ok bool) {
 	x, ok := numberOf(text, "usage_usec ")
-	return x / 1e6, -1, ok
+	return reading{used: x / 1e6, all: -1}, ok
+}
+
+// ReadOwn reads the cpu.stat of a cgroup of version 2: what it has used so far, and how much
+// of that with a nice value, in CPU-seconds. Negative: the kernel does not tell, as those
+// before Linux 6.13.
+func ReadOwn(text []byte) (cpu, niced float64, ok bool) {
+	cpu, ok = numberOf(text, "usage_usec ")
+	niced, is := numberOf(text, "nice_usec ")
+	if !is {
+		niced = -1e6
+	}
+	return cpu / 1e6, niced / 1e6, ok
 }
 
 // numberOf is the number of the line that begins so.

@@ -5,6 +5,9 @@ import (
 	"testing"
 )
 
+// unknown is a backend of which nothing is seen.
+func unknown() Own { return Own{CPU: -1, Waits: -1} }
+
 func TestUsage(t *testing.T) {
 	type reading struct {
 		at   float64
@@ -19,15 +22,16 @@ func TestUsage(t *testing.T) {
 		{"machine", MachineUsage(4), []reading{
 			{0, "cpu  100 0 50 1000 10 0 0 0 0 0\ncpu0 1 2 3\n", -1},
 			{1, "cpu  150 0 50 1050 10 0 0 0 0 0\n", 0.5},
-			{2, "cpu  150 0 50 1050 110 0 0 0 0 0\n", 0},
-			{3, "cpu  150 0 50 1050 110 0 0 100 0 0\n", 1},
-			{4, "cpu  150 0 50 1050 110 0 0 100 0 0\n", -1},
-			{5, "intr 5\n", -1},
-			{6, "cpu  150 0 50\n", -1},
-			{7, "cpu  0 0 0 0 0\n", -1},
-			{7.5, "cpu  0 0 0 0 0\n", -1},
-			{8, "cpu  9 0 0 1\n", 0.9},
-			{9, "", -1},
+			{2, "cpu  150 0 50 1050 110 0 0 0 0 0\n", 0},        // iowait
+			{3, "cpu  150 80 50 1070 110 0 0 0 0 0\n", 0},       // niced
+			{4, "cpu  170 80 50 1080 110 0 0 70 0 0\n", 2. / 3}, // stolen: of what there was
+			{5, "cpu  170 80 50 1080 110 0 0 170 0 0\n", -1},
+			{6, "intr 5\n", -1},
+			{7, "cpu  150 0 50\n", -1},
+			{8, "cpu  0 0 0 0 0\n", -1},
+			{8.5, "cpu  0 0 0 0 0\n", -1},
+			{9, "cpu  9 0 0 1\n", 0.9},
+			{10, "", -1},
 		}},
 		{"one CPU of a machine with two", MachineUsage(1), []reading{
 			{0, "cpu  100 0 50 1000\ncpu0 50 0 25 500\ncpu1 50 0 25 500\nintr 5\n", -1},
@@ -53,13 +57,47 @@ func TestUsage(t *testing.T) {
 		}},
 	} {
 		for i, r := range c.readings {
-			got, ok := c.usage.Sample(at(r.at), []byte(r.text))
+			got, ok := c.usage.Sample(at(r.at), []byte(r.text), unknown())
 			if !ok {
-				got = -1
+				got.CPUs = -1
 			}
-			if !(math.Abs(got-r.want) <= 1e-9) {
-				t.Errorf("%s, reading %d: %g, want %g", c.name, i, got, r.want)
+			if !(math.Abs(got.CPUs-r.want) <= 1e-9) {
+				t.Errorf("%s, reading %d: %+v, want %g", c.name, i, got, r.want)
 			}
+		}
+	}
+}
+
+// TestWhatTheBackendUsesItself: in a second of two CPUs. What others use that stand back is there
+// to be had, what they use beside is in the way; and the backend's own is no more than it used.
+func TestWhatTheBackendUsesItself(t *testing.T) {
+	const idle = "cpu  0 0 0 200\n"
+	for name, c := range map[string]struct {
+		text      string // ticks of that second
+		own       Own
+		cpus, use float64
+	}{
+		"nobody is known":                    {"cpu  60 0 40 100\n", unknown(), 0.5, 1},
+		"nobody, beside what is niced":       {"cpu  20 160 0 20\n", unknown(), 0.1, 0.2},
+		"all niced may be the backend's":     {"cpu  20 160 0 20\n", Own{CPU: -1, Niced: math.Inf(1), Waits: -1}, 0.9, 1.8},
+		"it alone":                           {"cpu  60 0 40 100\n", Own{CPU: 1, Waits: -1}, 0.5, 1},
+		"beside others":                      {"cpu  160 0 40 0\n", Own{CPU: 0.1, Waits: -1}, 1, 0.1},
+		"beside others, and it does wait":    {"cpu  160 0 40 0\n", Own{CPU: 0.1, Waits: 0.95}, 0.95, 0.1},
+		"beside others that stand back":      {"cpu  160 0 40 0\n", Own{CPU: 0.1, Waits: 0.02}, 0.05, 0.1},
+		"it waits, beside idle CPUs":         {"cpu  60 0 40 100\n", Own{CPU: 1, Waits: 0.9}, 0.5, 1},
+		"it fills the CPUs and hardly waits": {"cpu  160 0 40 0\n", Own{CPU: 2, Waits: 0.1}, 1, 2},
+		"it beside what is niced":            {"cpu  10 180 10 0\n", Own{CPU: 0.2, Waits: -1}, 0.1, 0.2},
+		"its own are niced":                  {"cpu  10 180 10 0\n", Own{CPU: 1.9, Niced: 1.8, Waits: -1}, 1, 1.9},
+		"some of its own are":                {"cpu  10 180 10 0\n", Own{CPU: 0.5, Niced: 0.4, Waits: -1}, 0.3, 0.5},
+	} {
+		u := MachineUsage(2)
+		u.Sample(at(0), []byte("cpu  0 0 0 0\ncpu0\ncpu1\n"), unknown())
+		got, ok := u.Sample(at(1), []byte(c.text+"cpu0\ncpu1\n"), c.own)
+		if !ok || math.Abs(got.CPUs-c.cpus) > 1e-9 || math.Abs(got.Own-c.use) > 1e-9 || got.Pressure >= 0 {
+			t.Errorf("%s: %+v, want %g of the CPUs and %g CPU-seconds", name, got, c.cpus, c.use)
+		}
+		if got, ok = u.Sample(at(2), []byte(idle), c.own); ok {
+			t.Errorf("%s: the counters began anew, and tell %+v", name, got)
 		}
 	}
 }
@@ -70,9 +108,9 @@ func FuzzUsage(f *testing.F) {
 	f.Add([]byte("usage_usec 1\n"), []byte("usage_usec 18446744073709551616\n"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		for _, u := range []*Usage{MachineUsage(2), CgroupUsage(2)} {
-			u.Sample(at(0), a)
-			if x, ok := u.Sample(at(1), b); ok && !(x >= 0 && x <= 1) {
-				t.Errorf("%g", x)
+			u.Sample(at(0), a, unknown())
+			if x, ok := u.Sample(at(1), b, unknown()); ok && !(x.CPUs >= 0 && x.CPUs <= 1 && x.Own >= 0) {
+				t.Errorf("%+v", x)
 			}
 		}
 	})

@@ -23,7 +23,7 @@ func (m *machine) serve(cost, known float64) (charged float64) {
 		n++
 	}
 	m.look()
-	m.meter.Correct(at(m.now), since, min(computing, m.cpus)/m.cpus, slices.Values(m.spans))
+	m.meter.Correct(at(m.now), since, Use{CPUs: min(computing, m.cpus) / m.cpus, Own: -1}, slices.Values(m.spans))
 	return charged / n
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/text"
+	"gopkg.in/yaml.v3"
 )
 
 // page is a file of Markdown.
@@ -133,6 +134,49 @@ func TestLinks(t *testing.T) {
 			}
 			if to := all[target]; u.Fragment != "" && (to == nil || !to.anchors[u.Fragment]) {
 				t.Errorf("%s: %s: there is no such heading", p.path, link)
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d links were looked at", checked)
+	}
+}
+
+// TestPackageHasWhatItsPagesLinkTo: in the package, too, each link of a page leads to a file.
+func TestPackageHasWhatItsPagesLinkTo(t *testing.T) {
+	text, err := os.ReadFile("../deploy/package/nfpm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var built struct {
+		Contents []struct{ Src, Dst, Type string }
+	}
+	if err := yaml.Unmarshal(text, &built); err != nil {
+		t.Fatal(err)
+	}
+	const root = "/usr/share/doc/tempomat/"
+	has := func(path string) bool {
+		for _, c := range built.Contents {
+			at, ok := strings.CutPrefix(c.Dst, root)
+			if ok && (at == path || c.Type == "tree" && strings.HasPrefix(path, at+"/")) {
+				return true
+			}
+		}
+		return false
+	}
+	checked := 0
+	for _, p := range pages(t) {
+		if !has(p.path) {
+			continue
+		}
+		for _, link := range p.links {
+			u, err := url.Parse(link)
+			if err != nil || u.Scheme != "" || u.Path == "" {
+				continue
+			}
+			checked++
+			if to := filepath.ToSlash(filepath.Join(filepath.Dir(p.path), u.Path)); !has(to) {
+				t.Errorf("%s: the package has no %s", p.path, to)
 			}
 		}
 	}

@@ -14,8 +14,8 @@ const DefaultStrangers = 0.5
 type Gate struct {
 	// CPUs is how many the backend has; what is below 1 counts as 1.
 	CPUs float64
-	// Workers is the most requests at the backend at a time, where the gate does
-	// not learn that it has fewer workers. Zero has it learn their number.
+	// Workers is how many the backend has, whatever is found or seen. Zero has the gate go
+	// by that.
 	Workers int
 	// Heavy is how many requests of a size may compute at a time. Zero lets it
 	// follow the CPU use that Measure is told, from CPUs up.
@@ -61,9 +61,7 @@ type books struct {
 	within     use // of those within their share
 	busy       int // requests at the backend
 	load       load
-	orphans    int // those whose client has left
-	trying     int // those that try whether there are more workers
-	ended      uint64
+	orphans    int           // those whose client has left
 	probeAgain time.Duration // when the next fresh one may be tried
 	trustAgain time.Duration // when light ones are taken for light again
 	workers    workers
@@ -111,7 +109,7 @@ func (g *gate) setPolicy(p *policy) {
 		n.n = 0
 	}
 	g.limits = n
-	g.workers.configure(shape.Workers, usualWorkers(shape.CPUs))
+	g.workers.configure(shape.Workers)
 	g.open, g.off = p.Mode != Fair || p.Shadow, p.Without
 	g.shape()
 	g.ranking = ranking{memory: p.Memory.Seconds(), cpus: shape.CPUs}
@@ -275,10 +273,8 @@ type queueEntry struct {
 	class      uint8         // among strangers; 0 for others
 	began      time.Duration // at the backend
 	beyond     bool          // it went though there was no room, as its site delays nobody
-	tries      bool          // it went beyond the workers that are known, or into those that are kept
 	asked      time.Duration // since when it waits, for a cap or here
 	gated      time.Duration // when it came to the gate, as no cap held it any more
-	trial      trial         // of whether the backend has a worker for it
 	paid       float64       // what its flow was charged with, CPU-seconds
 	siteCharge siteCharge
 

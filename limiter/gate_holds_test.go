@@ -11,7 +11,7 @@ import (
 // checkHolds counts anew, for all, for each key and for each client.
 func (s *siege) checkHolds(t fataler) {
 	g := s.gate
-	orphans, strangers, trying, late, wrong := 0, 0, 0, 0, 0
+	orphans, strangers, wrong := 0, 0, 0
 	holds, left := map[*bucket]int32{}, map[*bucket]int32{}
 	type tally struct{ queued, running, misjudged int32 }
 	clients := map[*client]tally{}
@@ -30,12 +30,6 @@ func (s *siege) checkHolds(t fataler) {
 		if x.orphan {
 			orphans++
 		}
-		if x.tries {
-			trying++
-		}
-		if x.trial.late {
-			late++
-		}
 		if long && x.stranger {
 			strangers++
 		}
@@ -53,9 +47,9 @@ func (s *siege) checkHolds(t fataler) {
 			}
 		})
 	}
-	if orphans != g.orphans || strangers != g.home.strangerLong || trying != g.trying || late != g.workers.late || wrong != g.home.misjudged.known+g.home.misjudged.strange {
-		t.Fatalf("%d orphans, %d of strangers, %d try, %d late, %d misjudged; the gate counts %d, %d, %d, %d, %d",
-			orphans, strangers, trying, late, wrong, g.orphans, g.home.strangerLong, g.trying, g.workers.late, g.home.misjudged)
+	if orphans != g.orphans || strangers != g.home.strangerLong || wrong != g.home.misjudged.known+g.home.misjudged.strange {
+		t.Fatalf("%d orphans, %d of strangers, %d misjudged; the gate counts %d, %d, %d",
+			orphans, strangers, wrong, g.orphans, g.home.strangerLong, g.home.misjudged)
 	}
 	for c, n := range clients {
 		if got := (tally{c.queued, c.running, c.misjudged}); got != n {
@@ -93,12 +87,12 @@ func (s *siege) checkStarts(t fataler) {
 			}
 		}
 	}
-	tried := n.workers + max(1, n.workers/8)
-	if g.workers.most == 0 { // some short ones always go
-		tried = max(tried, g.load.long()+keptForKnown)
+	allowed := n.workers
+	if g.workers.said == 0 { // some short ones always go
+		allowed = max(allowed, g.load.long()+keptForKnown)
 	}
-	if any && g.busy > tried {
-		t.Fatalf("%d at the backend of %d workers, want at most %d", g.busy, n.workers, tried)
+	if any && g.busy > allowed {
+		t.Fatalf("%d at the backend of %d workers, want at most %d", g.busy, n.workers, allowed)
 	}
 	for r, started := range started {
 		reserve := max(n.longest, min(n.longest+n.least, n.workers-keptForKnown))

@@ -158,18 +158,8 @@ func TestGateAtRandom(t *testing.T) {
 					s.Orphan(s.now, x)
 				}
 			},
-			"answering": func(t *rapid.T) {
-				if x := pick(any); x != nil {
-					s.Answering(s.now, x)
-				}
-			},
 			"backlog": func(t *rapid.T) {
-				s.Backlog(s.now, rapid.IntRange(0, 3).Draw(t, "queued"), rapid.IntRange(0, 9).Draw(t, "atLeast"))
-			},
-			"tried": func(t *rapid.T) {
-				if n := s.Wants(s.now); n > 0 {
-					s.Tried(s.now, n, rapid.IntRange(0, n).Draw(t, "not accepted"))
-				}
+				s.Backlog(s.now, rapid.IntRange(0, 3).Draw(t, "queued"), rapid.IntRange(0, 9).Draw(t, "processes"))
 			},
 			"found":   func(t *rapid.T) { s.Found(s.now, rapid.IntRange(0, 6).Draw(t, "found"), "somebody") },
 			"measure": func(t *rapid.T) { s.Measure(s.now, rapid.Float64Range(0, 1).Draw(t, "use")) },
@@ -183,6 +173,7 @@ func TestGateAtRandom(t *testing.T) {
 				s.Advance(s.now) // as it asks for it
 			},
 			"outlooks": func(t *rapid.T) { s.checkOutlooks(t) },
+			"shown":    func(t *rapid.T) { s.checkShown(t) },
 			"": func(t *rapid.T) {
 				s.forget()
 				s.check(t)
@@ -200,8 +191,8 @@ func (s *siege) empty(t fataler) {
 	s.forget()
 	s.check(t)
 	g := s.GateState()
-	if g.LongBusy != 0 || g.Orphans != 0 || s.gate.home.strangerLong != 0 || s.gate.trying != 0 || s.gate.workers.late != 0 {
-		t.Fatalf("all have left: %+v, strangers %d, trials %d, late %d", g, s.gate.home.strangerLong, s.gate.trying, s.gate.workers.late)
+	if g.LongBusy != 0 || g.Orphans != 0 || s.gate.home.strangerLong != 0 {
+		t.Fatalf("all have left: %+v, strangers %d", g, s.gate.home.strangerLong)
 	}
 	if s.gate.load != (load{}) || s.gate.home.clock.active != 0 || s.gate.home.misjudged != (misjudged{}) {
 		t.Fatalf("all have left: %+v, shares of %g, %v misjudged", s.gate.load, s.gate.home.clock.active, s.gate.home.misjudged)

@@ -60,16 +60,9 @@ func TestWhoGoesIsTold(t *testing.T) {
 			s := newShift(t, 0)
 			return s.world, s.polls(6, "a")[5], func() { s.Found(s.now, 40, "php-fpm") }
 		},
-		"connections prove more": func() (*world, *Ticket, func()) {
+		"no connection waits": func() (*world, *Ticket, func()) {
 			s := newShift(t, 0)
-			return s.world, s.polls(20, "a", "b", "c", "d")[19], func() { s.Tried(s.now, 40, 0) }
-		},
-		"an answer proves more": func() (*world, *Ticket, func()) {
-			s := newShift(t, 0)
-			s.polls(12, "a", "b", "c", "d")
-			pages := s.pages(4, "e", "f")
-			s.run(20 * time.Millisecond)
-			return s.world, pages[7], func() { s.Answering(s.now, pages[5]) }
+			return s.world, s.polls(20, "a", "b", "c", "d")[19], func() { s.Backlog(s.now, 0, 5) }
 		},
 	} {
 		w, waits, makes := room()

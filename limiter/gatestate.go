@@ -8,10 +8,10 @@ import (
 
 // GateState is what the doctor shows of the gate. Every count is of requests.
 type GateState struct {
-	Workers   int    `json:"workers"`   // most at the backend
+	Workers   int    `json:"workers"`   // most at the backend, as far as is known; 0: any number
 	WorkersBy string `json:"workersBy"` // what tells that
 	Busy      int    `json:"busy"`      // at the backend
-	LongMost  int    `json:"longMost"`  // most at the backend of the longest size; of the other sizes that are not short, somewhat more
+	LongMost  int    `json:"longMost"`  // most at the backend of the longest size; of the other sizes that are not short, somewhat more. 0: any number
 	LongBusy  int    `json:"longBusy"`  // at the backend and not short
 	Holding   int    `json:"holding"`   // of these, those that only hold a worker: they hardly compute
 	Orphans   int    `json:"orphans"`   // at the backend though their client has left
@@ -58,13 +58,27 @@ func (l *Limiter) GateState() GateState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := g.limits
+	workers, longest := n.workers, n.longest
+	if !g.workers.areKnown() {
+		workers, longest = 0, 0
+	}
 	return GateState{
-		Workers: n.workers, WorkersBy: g.workers.source, Busy: g.busy,
-		LongMost: n.longest, LongBusy: g.load.long(), Holding: g.load.holding, Orphans: g.orphans,
+		Workers: workers, WorkersBy: g.workers.source, Busy: g.busy,
+		LongMost: longest, LongBusy: g.load.long(), Holding: g.load.holding, Orphans: g.orphans,
 		Room: n.n, Computing: g.load.computing, Ahead: g.load.ahead, Held: g.load.held,
 		Probes: g.load.probing, Queued: g.queued, GateCounts: g.GateCounts,
 		Clock: g.home.clock.systemVirtualTime, Utilisation: g.utilisation, Sites: g.siteStates(),
 	}
+}
+
+// Shown is the state as it is shown: no count is above its own maximum. More may be in use than are
+// known, as the number may have sunk since they went.
+func (s GateState) Shown() GateState {
+	if s.Workers == 0 {
+		return s
+	}
+	s.Workers, s.LongMost = max(s.Workers, s.Busy), max(s.LongMost, s.LongBusy)
+	return s
 }
 
 // fill adds what the gate knows of a key that has requests, or is a client's.

@@ -131,10 +131,10 @@ func (g *gate) unorphan(t *Ticket) {
 // compute leave some to those that wait for a CPU, which would else be idle; and
 // where they took these while nobody wanted them, the others may have as many of
 // those that are kept.
-func (g *gate) hasWorker(r rung, computes bool, more int) bool {
+func (g *gate) hasWorker(r rung, computes bool) bool {
 	n := &g.limits
 	if r <= lightRung {
-		return g.roomForShort(more)
+		return g.roomForShort()
 	}
 	if g.busy >= n.workers || !computes && !g.without(ruleHoldersLeave) && g.wantsCPU() && g.load.holding >= max(1, n.longest-n.least) {
 		return false

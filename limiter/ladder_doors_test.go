@@ -89,33 +89,30 @@ func TestWhoHasAWorker(t *testing.T) {
 		set      func(*gate)
 		r        rung
 		computes bool
-		more     int
 		want     bool
 	}{
-		"nobody is there":                 {func(*gate) {}, 5, false, 0, true},
-		"all are busy":                    {func(g *gate) { g.busy = 16 }, 2, true, 0, false},
-		"all but one":                     {func(g *gate) { g.busy = 15 }, 2, true, 0, true},
-		"all are busy, for a short one":   {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, 0, true, 0, false},
-		"one more may be tried":           {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, 0, true, 1, true},
-		"and of up to 100 ms":             {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, lightRung, true, 1, true},
-		"long ones are busy, for a short": {func(g *gate) { g.busy, g.load.held[5] = 16, 15 }, 0, true, 0, true},
-		"two short ones beside long":      {func(g *gate) { g.busy, g.load.held[5] = 17, 15 }, 0, true, 0, false},
-		"that were configured":            {func(g *gate) { g.busy, g.load.held[5], g.workers.most = 16, 15, 16 }, 0, true, 0, false},
-		"ten are held long":               {func(g *gate) { g.busy, g.load.held[5] = 10, 10 }, 5, false, 0, true},
-		"eleven":                          {func(g *gate) { g.busy, g.load.held[5] = 11, 11 }, 5, false, 0, false},
-		"twelve of its rung and longer":   {func(g *gate) { g.busy, g.load.held[5], g.load.held[4] = 12, 6, 6 }, 4, false, 0, false},
-		"fourteen of a shorter rung":      {func(g *gate) { g.busy, g.load.held[2] = 14, 14 }, 5, false, 0, false},
-		"eleven, for one that computes":   {func(g *gate) { g.busy, g.load.held[5] = 11, 11 }, 5, true, 0, true},
-		"thirteen":                        {func(g *gate) { g.busy, g.load.held[5] = 13, 13 }, 5, true, 0, false},
-		"while two compute":               {func(g *gate) { g.busy, g.load.held[5], g.load.computing[2] = 11, 11, 2 }, 5, true, 0, false},
-		"while one computes":              {func(g *gate) { g.busy, g.load.held[5], g.load.computing[2] = 11, 11, 1 }, 5, true, 0, true},
-		"nine hold while a CPU is wanted": {func(g *gate) { g.busy, g.load.holding = 9, 9; wantCPU(g) }, 5, false, 0, false},
-		"eight hold while one is wanted":  {func(g *gate) { g.busy, g.load.holding = 8, 8; wantCPU(g) }, 5, false, 0, true},
-		"nine, for one that computes":     {func(g *gate) { g.busy, g.load.holding = 9, 9; wantCPU(g) }, 5, true, 0, true},
+		"nobody is there":                 {func(*gate) {}, 5, false, true},
+		"all are busy":                    {func(g *gate) { g.busy = 16 }, 2, true, false},
+		"all but one":                     {func(g *gate) { g.busy = 15 }, 2, true, true},
+		"all are busy, for a short one":   {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, 0, true, false},
+		"long ones are busy, for a short": {func(g *gate) { g.busy, g.load.held[5] = 16, 15 }, 0, true, true},
+		"two short ones beside long":      {func(g *gate) { g.busy, g.load.held[5] = 17, 15 }, 0, true, false},
+		"that were configured":            {func(g *gate) { g.busy, g.load.held[5], g.workers.said = 16, 15, 16 }, 0, true, false},
+		"ten are held long":               {func(g *gate) { g.busy, g.load.held[5] = 10, 10 }, 5, false, true},
+		"eleven":                          {func(g *gate) { g.busy, g.load.held[5] = 11, 11 }, 5, false, false},
+		"twelve of its rung and longer":   {func(g *gate) { g.busy, g.load.held[5], g.load.held[4] = 12, 6, 6 }, 4, false, false},
+		"fourteen of a shorter rung":      {func(g *gate) { g.busy, g.load.held[2] = 14, 14 }, 5, false, false},
+		"eleven, for one that computes":   {func(g *gate) { g.busy, g.load.held[5] = 11, 11 }, 5, true, true},
+		"thirteen":                        {func(g *gate) { g.busy, g.load.held[5] = 13, 13 }, 5, true, false},
+		"while two compute":               {func(g *gate) { g.busy, g.load.held[5], g.load.computing[2] = 11, 11, 2 }, 5, true, false},
+		"while one computes":              {func(g *gate) { g.busy, g.load.held[5], g.load.computing[2] = 11, 11, 1 }, 5, true, true},
+		"nine hold while a CPU is wanted": {func(g *gate) { g.busy, g.load.holding = 9, 9; wantCPU(g) }, 5, false, false},
+		"eight hold while one is wanted":  {func(g *gate) { g.busy, g.load.holding = 8, 8; wantCPU(g) }, 5, false, true},
+		"nine, for one that computes":     {func(g *gate) { g.busy, g.load.holding = 9, 9; wantCPU(g) }, 5, true, true},
 	} {
 		g := shaped()
 		x.set(g)
-		if got := g.hasWorker(x.r, x.computes, x.more); got != x.want {
+		if got := g.hasWorker(x.r, x.computes); got != x.want {
 			t.Errorf("%s: rung %d has a worker: %t", name, x.r, got)
 		}
 	}

@@ -12,7 +12,6 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 		s.strangers.reshare(s, g.without(ruleOthersPart))
 	}
 	if t := g.toProbe(at); t != nil {
-		t.tries = false
 		return t, probing
 	}
 	for {
@@ -21,7 +20,6 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 			break
 		}
 		if g.mayHold(t, false) {
-			t.tries = t.level.short() && g.busy >= g.limits.workers
 			return t, t.level.phase()
 		}
 		g.park(t)
@@ -42,7 +40,6 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 // that hardly compute.
 func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 	c := candidate{at: at, rank: math.Inf(1), due: g.due(at, s)}
-	more := g.mayTry(at)
 	alike, ahead := 0, 0
 	for r := rung(0); r < rungs && !held; r++ {
 		alike += g.load.computing[r]
@@ -54,7 +51,7 @@ func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 		if d.low == closed && r > passRung {
 			break
 		}
-		if d.low == closed || !g.hasWorker(r, true, more) {
+		if d.low == closed || !g.hasWorker(r, true) {
 			continue
 		}
 		c.look(g, s, &s.queues[r], d)
@@ -62,7 +59,7 @@ func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 			c.look(g, s, &s.queues[fresh], d)
 		}
 	}
-	for r := lightRung + 1; r < rungs && g.hasWorker(r, false, 0); r++ {
+	for r := lightRung + 1; r < rungs && g.hasWorker(r, false); r++ {
 		c.look(g, s, &s.queues[waitsAt(r)], doors{open, open})
 	}
 	return c.first()
@@ -126,7 +123,7 @@ func (g *gate) due(at time.Duration, s *site) float64 {
 	found := math.Inf(1)
 	for l := level(0); l.computes() && !g.without(ruleDue); l++ {
 		for _, h := range [...]headHeap{s.queues[l].within, s.queues[l].ahead} {
-			if t := h.top(); t != nil && t.rank <= min(first, found) && g.hasWorker(l.rung(), true, 0) && g.competes(at, t) {
+			if t := h.top(); t != nil && t.rank <= min(first, found) && g.hasWorker(l.rung(), true) && g.competes(at, t) {
 				found = t.rank
 			}
 		}
@@ -167,7 +164,7 @@ func (g *gate) mayProbe(s *site) bool {
 		return false
 	}
 	n := &g.limits
-	return !g.without(ruleProbes) && g.load.probing == 0 && g.roomForShort(0) && g.load.long() < max(n.longest, n.workers-keptForKnown)
+	return !g.without(ruleProbes) && g.load.probing == 0 && g.roomForShort() && g.load.long() < max(n.longest, n.workers-keptForKnown)
 }
 
 func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
@@ -202,8 +199,8 @@ const (
 // roomForShort tells whether a short request may go. Of workers that were not
 // configured some always may: if others hold more than there seem to be, they
 // find out whether there are more.
-func (g *gate) roomForShort(more int) bool {
-	return g.busy < g.limits.workers+more || g.workers.most == 0 && g.busy-g.load.long() < keptForKnown
+func (g *gate) roomForShort() bool {
+	return g.busy < g.limits.workers || g.workers.said == 0 && g.busy-g.load.long() < keptForKnown
 }
 
 // keptForKnown is how many workers only requests get that are known to be short.
@@ -214,7 +211,7 @@ const keptForKnown = 2
 func (s *site) nextBeyond() *Ticket {
 	for _, h := range s.heaps() {
 		if t := h.top(); t != nil {
-			t.beyond, t.tries = true, false
+			t.beyond = true
 			return t
 		}
 	}

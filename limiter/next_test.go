@@ -93,16 +93,3 @@ func TestWhoMayHoldNoWorkerIsNotTried(t *testing.T) {
 		t.Errorf("%+v is tried, and nobody else is there", got)
 	}
 }
-
-// TestWhoGoesBeyondTheWorkersTries whether there are more, if all that are known are busy.
-func TestWhoGoesBeyondTheWorkersTries(t *testing.T) {
-	for busy, want := range map[int]bool{15: false, 16: true} {
-		g := shaped()
-		g.busy, g.load.held[0] = busy, busy
-		g.home.clock.active = 1
-		x := g.head(0)
-		if got, p := g.next(0); got != x || p != computing || x.tries != want {
-			t.Errorf("with %d of 16 workers busy: %+v goes, and tries: %t", busy, got, x.tries)
-		}
-	}
-}

@@ -152,6 +152,9 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 		}
 	default: // it says all itself
 	}
+	if barrier != BehindOwn { // that says two things, not one of another
+		o.Most = max(o.Most, o.Have) // there are more than may be where the number of workers was corrected meanwhile
+	}
 }
 
 // Barrier is what keeps a request waiting. Once it is lifted, the request goes, or
@@ -193,7 +196,7 @@ func (g *gate) barrier(at time.Duration, t *Ticket) (b Barrier, key int) {
 		return Untried, 0
 	case t.level.computes():
 		return g.ladderBarrier(at, t, r), 0
-	case !g.hasWorker(r, false, 0):
+	case !g.hasWorker(r, false):
 		return NoWorker, 0
 	}
 	return Turn, 0
@@ -238,7 +241,7 @@ func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
 	case open:
 	}
 	switch {
-	case !g.hasWorker(r, true, g.mayTry(at)):
+	case !g.hasWorker(r, true):
 		return NoWorker
 	case !g.leaves(at, t):
 		return LeavesCPU

@@ -24,6 +24,18 @@ func (s *siege) checkOutlooks(t fataler) {
 	}
 }
 
+// checkShown: no count is above its own maximum, of the gate or of what keeps a request.
+func (s *siege) checkShown(t fataler) {
+	if g := s.GateState().Shown(); g.Workers > 0 && (g.Busy > g.Workers || g.LongBusy > g.LongMost) {
+		t.Fatalf("%d of %d workers, %d of %d not short", g.Busy, g.Workers, g.LongBusy, g.LongMost)
+	}
+	for _, o := range s.Outlooks(s.now, s.tickets) {
+		if o.Barrier != BehindOwn && o.Have > o.Most {
+			t.Fatalf("%d of %d of barrier %d", o.Have, o.Most, o.Barrier)
+		}
+	}
+}
+
 // TestOutlook shows what is said of who waits, and that it goes as soon as that is over.
 func TestOutlook(t *testing.T) {
 	const page = 400 * time.Millisecond

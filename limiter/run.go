@@ -28,16 +28,12 @@ func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 	g.dequeue(at, t)
 	t.undelayed = g.open
 	g.goes(t, 1)
-	if t.tries {
-		g.trying++
-	}
 	t.began = at
 	if r := t.level.rung(); p == probing {
 		g.take(t, probing, 0)
 	} else {
 		g.take(t, p, r)
 	}
-	g.try(t)
 }
 
 // goAhead explains why and how long a request has waited.
@@ -71,7 +67,6 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 	if t.state != running || !t.phase.running() {
 		return
 	}
-	g.watch(at, t)
 	if x > t.charged {
 		t.applied += g.chargeFlow(t, x-t.paid)
 		t.paid = x
@@ -103,13 +98,7 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 
 // end takes a running request out.
 func (g *gate) end(at time.Duration, t *Ticket) {
-	g.prove(at, t)
 	g.goes(t, -1)
-	g.ended++
-	if t.tries {
-		t.tries = false
-		g.trying--
-	}
 	g.unorphan(t)
 	g.free(t)
 	t.phase = outside

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"tempomat/limiter/testkit"
 )
 
 // TestMillionClients: a million clients, each once, with a client deep in debt
@@ -15,7 +17,7 @@ func TestMillionClients(t *testing.T) {
 		ClassInfo{"slash16", Budget{CPUs: 1, Burst: 30 * second}})
 	now := time.Now()
 	clients := 1_000_000
-	if raceEnabled {
+	if testkit.RaceDetector {
 		clients = 200_000
 	}
 	before := heapBytes()

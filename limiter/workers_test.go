@@ -5,25 +5,29 @@ import (
 	"time"
 )
 
-// shift is a gate whose number of workers is being learnt.
+// shift is a gate whose number of workers is told by what is seen.
 type shift struct {
 	*world
 	t *testing.T
 }
 
+// newShift makes one whose accept queue was seen once, unless a number is configured.
 func newShift(t *testing.T, configured int) shift {
 	p := bounded()
 	p.Gate.Workers, p.Gate.Heavy = configured, 8 // only workers are short
 	w := newWorld(p)
 	w.acquaint("a", "b", "c", "d", "e", "f", "g", "h")
 	w.Measure(w.now, 0.2)
+	if configured == 0 {
+		w.Backlog(w.now, 0, 5)
+	}
 	return shift{w, t}
 }
 
 func (s shift) expect(what string, n int, by string) {
 	s.t.Helper()
-	if g := s.GateState(); g.Workers != n || g.WorkersBy != by {
-		s.t.Errorf("%s: %d workers by %s, want %d by %s", what, g.Workers, g.WorkersBy, n, by)
+	if w := s.gate.workers; w.n != n || w.source != by {
+		s.t.Errorf("%s: %d workers by %s, want %d by %s", what, w.n, w.source, n, by)
 	}
 }
 
@@ -46,179 +50,212 @@ func (s shift) polls(n int, clients ...string) (xs []*Ticket) {
 	return xs
 }
 
-// TestPromptAnswersProveWorkers: six pages that are answered at once beside eleven
-// that hold a worker prove eighteen; that makes room for more to be held.
-func TestPromptAnswersProveWorkers(t *testing.T) {
-	s := newShift(t, 0)
-	s.expect("nothing is known", 16, "what is usual; nothing was learnt yet")
-	s.polls(20, "a", "b", "c", "d")
-	s.expectState(t, "held", map[string]int{"holding": 11, "queued": 9})
-	for range 12 {
-		pages := s.pages(3, "e", "f")
-		s.run(20 * time.Millisecond)
-		for _, x := range pages {
-			s.Answering(s.now, x)
-		}
-		for _, x := range pages {
-			s.done(x, 20*time.Millisecond)
-		}
-	}
-	if g := s.GateState(); g.Workers < 25 || g.Holding != 20 || g.WorkersBy != "prompt answers" {
-		t.Errorf("%d workers by %s, %d held; want all 20", g.Workers, g.WorkersBy, g.Holding)
+// watch looks ten times a second for so long: each time so many connections wait, and the
+// backend has as many processes as it has at that time.
+func (s shift) watch(d time.Duration, queued int, processes func(time.Duration) int) {
+	for at := time.Duration(0); at < d; at += 100 * time.Millisecond {
+		s.run(100 * time.Millisecond)
+		s.Backlog(s.now, queued, processes(at))
 	}
 }
 
-// TestTheConfiguredNumberIsACeiling: nothing is proven beyond it.
-func TestTheConfiguredNumberIsACeiling(t *testing.T) {
-	s := newShift(t, 12)
-	s.expect("configured", 12, "configuration")
-	s.polls(9, "a", "b")
-	pages := s.pages(4, "e", "f")
-	s.expectState(t, "all", map[string]int{"busy": 12})
-	s.run(10 * time.Millisecond)
-	for _, x := range pages {
-		s.Answering(s.now, x)
+func always(n int) func(time.Duration) int { return func(time.Duration) int { return n } }
+
+const (
+	byNothing = "no connection that waits to be accepted"
+	byQueue   = "connections that wait to be accepted"
+)
+
+// TestWorkersArePlentyUntilConnectionsWait: of a backend of which nothing is known any number of
+// requests is let in that it accepts, within a second; and where it cannot be seen, at once.
+func TestWorkersArePlentyUntilConnectionsWait(t *testing.T) {
+	s := newShift(t, 0)
+	s.expect("it was looked at once", 16, byNothing)
+	if n, _ := s.Workers(); n != 0 {
+		t.Errorf("%d workers are known, want any number", n)
 	}
-	s.expect("proven again", 12, "configuration")
+	s.polls(60, "a", "b", "c", "d", "e", "f", "g", "h")
+	s.expectState(t, "at first", map[string]int{"holding": 11, "queued": 49})
+	s.watch(time.Second, 0, always(5))
+	s.expectState(t, "a second later", map[string]int{"holding": 60, "queued": 0})
+
+	p := bounded()
+	p.Gate.Workers = 0
+	w := newWorld(p)
+	w.acquaint("a", "b", "c", "d", "e", "f", "g", "h")
+	blind := shift{w, t}
+	blind.polls(60, "a", "b", "c", "d", "e", "f", "g", "h")
+	blind.expectState(t, "nobody sees its queue", map[string]int{"holding": 60, "queued": 0})
+}
+
+// TestWaitingConnectionsTellThatWorkersAreShort, once they have waited for a while in which no
+// worker was started, beside CPUs that are not full. At most that many are in use that were
+// accepted.
+func TestWaitingConnectionsTellThatWorkersAreShort(t *testing.T) {
+	grows := func(each time.Duration) func(time.Duration) int {
+		return func(at time.Duration) int { return 5 + int(at/each) }
+	}
+	for name, x := range map[string]struct {
+		queued    int
+		processes func(time.Duration) int
+		lasts     time.Duration
+		use       float64
+		want      int // workers; 0: as many as nobody knows
+	}{
+		"for a moment":             {queued: 3, processes: always(5), lasts: forksFor},
+		"for long":                 {queued: 3, processes: always(5), lasts: forksFor + 200*time.Millisecond, want: 13},
+		"none waits":               {queued: 0, processes: always(5), lasts: time.Minute},
+		"more are started":         {queued: 3, processes: grows(time.Second), lasts: time.Minute},
+		"they are started slowly":  {queued: 3, processes: grows(4 * time.Second), lasts: 4 * time.Second, want: 13},
+		"as many as are there":     {queued: 16, processes: always(5), lasts: time.Minute},
+		"processes are not seen":   {queued: 3, processes: always(0), lasts: blindFor},
+		"not seen, and for longer": {queued: 3, processes: always(0), lasts: blindFor + 200*time.Millisecond, want: 13},
+		"the CPUs are full":        {queued: 3, processes: always(5), lasts: time.Minute, use: 0.98},
+		"the CPUs are just not":    {queued: 3, processes: always(5), lasts: time.Minute, use: fullAbove, want: 13},
+	} {
+		s := newShift(t, 0)
+		if x.use > 0 {
+			s.Measure(s.now, x.use)
+		}
+		s.gate.busy = 16
+		s.watch(x.lasts, x.queued, x.processes)
+		if n, by := s.Workers(); n != x.want || (n > 0) != (by == byQueue) {
+			t.Errorf("%s: %d workers by %s, want %d", name, n, by, x.want)
+		}
+	}
+}
+
+// TestMoreWorkersAreTriedAgain: an eighth more each time that nobody waits to be accepted though
+// somebody waits here; first after 10 s, and after twice as long each time that there were none.
+func TestMoreWorkersAreTriedAgain(t *testing.T) {
+	s := newShift(t, 0)
+	s.polls(30, "a", "b", "c", "d")
+	s.watch(time.Second, 0, always(5))
+	s.watch(3*time.Second, 10, always(5))
+	s.expect("ten of thirty wait", 20, byQueue)
+	s.watch(againAfter-500*time.Millisecond, 0, always(5))
+	s.expect("they are accepted, as others have ended", 20, byQueue)
+	for _, x := range s.polls(20, "e", "f") {
+		s.expectPhase(t, "more", x, queued)
+	}
+	s.watch(time.Second, 0, always(5))
+	s.expect("two more", 22, byQueue)
+	s.watch(againAfter, 0, always(5))
+	s.expect("and again", 24, byQueue)
+	s.gate.busy = 24
+	s.watch(3*time.Second, 4, always(5))
+	s.expect("that was too many", 20, byQueue)
+	s.watch(2*againAfter-time.Second, 0, always(5))
+	s.expect("they are not tried as soon again", 20, byQueue)
+	s.polls(20, "g", "h") // the others have lost their patience
+	s.watch(time.Second, 0, always(5))
+	s.expect("but later", 22, byQueue)
+
+	g := newGate(nil)
+	g.limits.cpus, g.limits.least = 2, 2
+	g.setWorkers(40, "a test")
+	for i, seconds := range []int{10, 20, 40, 80, 160, 320, 600, 600} {
+		g.refute(time.Hour, 30-i)
+		if want := time.Duration(seconds) * time.Second; g.workers.n != 30-i || g.workers.again != time.Hour+want {
+			t.Errorf("seen %d times: %+v", i+1, g.workers)
+		}
+	}
+	if g.refute(time.Hour, 25); g.workers.n != 23 {
+		t.Errorf("more than are known are in use: %+v", g.workers)
+	}
+	if g.refute(time.Hour, 1); g.workers.n != 3 {
+		t.Errorf("so few: %+v", g.workers)
+	}
+}
+
+// TestAFoundNumberIsUsedAsItIs, until connections wait for longer; then it is what they are
+// tried up to.
+func TestAFoundNumberIsUsedAsItIs(t *testing.T) {
+	s := newShift(t, 0)
+	s.Found(s.now, 150, "Apache's MaxRequestWorkers")
+	s.expect("found", 150, "Apache's MaxRequestWorkers")
+	s.polls(90, "a", "b", "c", "d", "e", "f", "g", "h")
+	s.expectState(t, "all of them", map[string]int{"holding": 90})
+	s.watch(time.Minute, 8, func(at time.Duration) int { return 5 + int(at/time.Second) })
+	s.expect("while Apache starts one a second", 150, "Apache's MaxRequestWorkers")
+	s.watch(3*time.Second, 8, always(64))
+	s.expect("it starts no more", 82, byQueue)
+	s.Found(s.now, 150, "Apache's MaxRequestWorkers")
+	s.expect("it is no news", 82, byQueue)
+	for range 6 {
+		s.polls(90, "a", "b", "c", "d", "e", "f", "g", "h")
+		s.watch(20*time.Second, 0, always(64))
+	}
+	s.expect("they come back", 150, byQueue)
+	s.Found(s.now, 5, "php-fpm's pm.max_children")
+	s.expect("another number", 5, "php-fpm's pm.max_children")
+	s.Found(s.now, 0, "nothing")
+	s.expect("none any more", anyWorkers, byNothing)
+}
+
+// TestAConfiguredNumberIsANumber: more are not tried, fewer are not believed.
+func TestAConfiguredNumberIsANumber(t *testing.T) {
+	s := newShift(t, 12)
+	s.expect("configured", 12, "backend.workers")
 	s.Found(s.now, 40, "php-fpm")
-	s.expect("found", 12, "configuration")
+	s.Found(s.now, 4, "php-fpm")
+	s.expect("found", 12, "backend.workers")
+	s.polls(20, "a", "b")
+	s.gate.busy = 12
+	s.watch(time.Minute, 5, always(4))
+	s.expect("connections wait", 12, "backend.workers")
 	p := bounded()
 	p.Gate.Workers = 6
 	s.SetPolicy(s.now, p)
-	s.expect("configured anew", 6, "configuration")
+	s.expect("configured anew", 6, "backend.workers")
 	p.Gate.Workers = 0
 	s.SetPolicy(s.now, p)
-	s.expect("no more", 16, "what is usual; nothing was learnt yet")
+	s.expect("no more", anyWorkers, byNothing)
 }
 
-// TestLateAnswersRefuteWorkers: five are held, and three pages wait at the backend
-// for a long time though the CPUs are idle. So there are five.
-func TestLateAnswersRefuteWorkers(t *testing.T) {
-	s := newShift(t, 0)
-	s.polls(5, "a", "b")
-	pages := s.pages(1, "e", "f", "g")
-	tick := func() {
-		for _, x := range pages {
-			s.Progress(s.now, x, s.elapsed(), true)
+// TestWhoLacksAWorker: who holds one for long and waits, whose keys hold too many, who computes while a CPU is idle;
+// and everybody while all are busy.
+func TestWhoLacksAWorker(t *testing.T) {
+	on := func(l level) func(*gate) {
+		return func(g *gate) { g.home.queues[l].within.push(new(Ticket)) }
+	}
+	for name, x := range map[string]struct {
+		waits           func(*gate) // nil: nobody does
+		computing, busy int
+		want            bool
+	}{
+		"nobody waits":                  {computing: 1, busy: 16},
+		"a page, and a CPU is idle":     {waits: on(3), computing: 1, busy: 1, want: true},
+		"a page, and none is":           {waits: on(3), computing: 2, busy: 2},
+		"an unknown one, a CPU is idle": {waits: on(fresh), computing: 1, busy: 1, want: true},
+		"a light one, a CPU is idle":    {waits: on(level(lightRung)), computing: 1, busy: 1},
+		"a light one, one worker free":  {waits: on(0), computing: 2, busy: 15},
+		"a light one, none free":        {waits: on(0), computing: 2, busy: 16, want: true},
+		"a light one, more than all":    {waits: on(0), computing: 2, busy: 17, want: true},
+		"a short poll":                  {waits: on(waitsAt(lightRung + 1)), computing: 2, busy: 2, want: true},
+		"a long poll":                   {waits: on(waitsAt(rungs - 1)), computing: 2, busy: 2, want: true},
+		"one whose keys hold too many":  {waits: func(g *gate) { g.home.parked.push(new(Ticket)) }, computing: 2, busy: 2, want: true},
+	} {
+		g := shaped()
+		if x.waits != nil {
+			x.waits(g)
+			g.queued, g.contending = 1, []*site{{}, &g.home, {}}
+		}
+		g.load.computing[3], g.busy = x.computing, x.busy
+		if g.lacksWorkers() != x.want {
+			t.Errorf("%s: it lacks a worker: %t", name, !x.want)
 		}
 	}
-	s.run(300 * time.Millisecond)
-	tick()
-	s.expect("a page may take as long", 16, "what is usual; nothing was learnt yet")
-	s.run(200 * time.Millisecond)
-	tick()
-	s.expect("three are late", 5, "late answers")
-	for _, x := range pages {
-		s.Answering(s.now, x)
-		s.done(x, 20*time.Millisecond)
-	}
-	s.expect("they were answered in the end", 5, "late answers")
-	s.pages(4, "e", "f")
-	s.expectState(t, "some short ones always may go", map[string]int{"busy": 5 + keptForKnown})
-	if g := s.GateState(); g.LongMost != 3 {
-		t.Errorf("%d may be held of five workers, want 3", g.LongMost)
-	}
 }
 
-// TestFullCPUsRefuteNothing: pages that take long as the CPUs are full wait for no
-// worker.
-func TestFullCPUsRefuteNothing(t *testing.T) {
-	s := newShift(t, 0)
-	s.Measure(s.now, 1)
-	pages := s.pages(2, "e", "f", "g")
-	s.run(time.Second)
-	for _, x := range pages {
-		s.Progress(s.now, x, 50*time.Millisecond, true)
+// TestWhoWantsACPU: whoever computes and is not short.
+func TestWhoWantsACPU(t *testing.T) {
+	for l := range level(levels) {
+		g := shaped()
+		g.home.queues[l].within.push(&Ticket{})
+		g.contending = []*site{{}, &g.home}
+		if want := l > level(lightRung) && l <= fresh; g.wantsCPU() != want {
+			t.Errorf("one on level %d wants a CPU: %t", l, !want)
+		}
 	}
-	s.expect("all are late", 16, "what is usual; nothing was learnt yet")
-}
-
-// TestMoreAreTriedAgain: what was refuted is tried once more after a while, with
-// one more at a time.
-func TestMoreAreTriedAgain(t *testing.T) {
-	s := newShift(t, 0)
-	s.polls(9, "a", "b", "c")
-	s.Backlog(s.now, 3, 0)
-	s.expect("one look may see what is just being accepted", 16, "what is usual; nothing was learnt yet")
-	s.Backlog(s.now, 4, 0)
-	s.expect("three connections were not accepted", 6, "its accept queue")
-	if n := s.Wants(s.now); n != 0 {
-		s.t.Errorf("%d are to be tried at once", n)
-	}
-	s.run(6 * time.Second)
-	s.polls(1, "d")
-	if n := s.Wants(s.now); n != 1 {
-		s.t.Errorf("%d connections are to be tried beside 9, want 10 of them in all", n)
-	}
-	s.Tried(s.now, 1, 1)
-	s.expect("it was not accepted", 9, "connections that were accepted")
-	s = newShift(t, 0)
-	s.Found(s.now, 5, "php-fpm")
-	s.expect("found", 5, "php-fpm")
-	s.polls(9, "a", "b")
-	s.expectState(t, "three may be held", map[string]int{"holding": 2, "busy": 2})
-	s.run(11 * time.Minute)
-	first := s.GateState().Busy
-	pages := s.pages(2, "e", "f")
-	if g := s.GateState(); g.Busy != 6 {
-		t.Errorf("%d at the backend, of which %d held, want one more than 5", g.Busy, first)
-	}
-	s.run(10 * time.Millisecond)
-	for _, x := range pages {
-		s.Answering(s.now, x)
-	}
-	s.expect("it proved right", 6, "prompt answers")
-}
-
-// TestWorkersThatAreBeingStarted: php-fpm has connections wait while it starts the workers that
-// it may have, so that these do not show that there are fewer, but that there are no more.
-func TestWorkersThatAreBeingStarted(t *testing.T) {
-	s := newShift(t, 0)
-	s.Found(s.now, 5, "php-fpm")
-	s.pages(4, "e")
-	for range 3 {
-		s.Backlog(s.now, 2, 5)
-	}
-	s.expect("two wait for the third and the fourth worker", 5, "php-fpm")
-	s = newShift(t, 0)
-	s.Found(s.now, 12, "php-fpm's two pools")
-	s.pages(3, "e", "f")
-	for range 3 {
-		s.Backlog(s.now, 4, 5)
-	}
-	s.expect("four wait before the pool that has five", 5, "its accept queue")
-}
-
-// TestWhoAcceptsBeforeTheWorkersProvesNothing: a web server accepts connections for
-// php-fpm, whose number was found, and has them wait.
-func TestWhoAcceptsBeforeTheWorkersProvesNothing(t *testing.T) {
-	s := newShift(t, 0)
-	backlog := func(n int) { // two looks at it
-		s.Backlog(s.now, n, 0)
-		s.Backlog(s.now, n, 0)
-	}
-	s.Found(s.now, 5, "php-fpm")
-	s.polls(9, "a", "b")
-	s.pages(3, "e")
-	backlog(2)
-	s.expect("fewer are free", 3, "its accept queue")
-	s.run(6 * time.Second)
-	s.Tried(s.now, 20, 0)
-	s.expect("no more than were found, for a minute", 5, "connections that were accepted")
-	s.run(time.Minute)
-	s.Tried(s.now, 20, 0)
-	if n, _ := s.Workers(); n < 20 {
-		t.Errorf("%d workers, though 20 more connections were accepted after a minute", n)
-	}
-	backlog(3)
-	before, by := s.Workers()
-	if by != "its accept queue" {
-		t.Errorf("%d workers by %s, want fewer, as connections wait that were accepted", before, by)
-	}
-	s.run(time.Hour)
-	if n := s.Wants(s.now); n != 0 {
-		t.Errorf("%d connections are to be tried, which prove nothing", n)
-	}
-	s.Tried(s.now, 20, 0)
-	s.expect("accepted, and to wait", before, by)
 }

@@ -1,14 +1,19 @@
 package proxy
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/telemetry"
 )
 
@@ -21,13 +26,13 @@ func TestBackendTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := dialer(Backend{URL: u, DialTimeout: 10 * time.Second})(t.Context())
+	c, err := dialer(Backend{URL: u, DialTimeout: 10 * time.Second, Timeout: 10 * time.Second})(t.Context())
 	if err != nil {
 		t.Fatalf("on the loopback: %v", err)
 	}
 	c.Close()
 	u.Host = "localhost:" + u.Port()
-	if c, err := dialer(Backend{URL: u, DialTimeout: 10 * time.Second})(t.Context()); err == nil {
+	if c, err := dialer(Backend{URL: u, DialTimeout: 10 * time.Second, Timeout: 10 * time.Second})(t.Context()); err == nil {
 		c.Close()
 		t.Error("by name, with a certificate that nobody knows")
 	} else if !strings.Contains(err.Error(), "certificate") {
@@ -35,23 +40,81 @@ func TestBackendTLS(t *testing.T) {
 	}
 }
 
-// TestBackendTLSThatHangs: a backend that takes a connection and does not shake hands is not
-// connected to. It is down, and not slow: nothing of a request has come there.
-func TestBackendTLSThatHangs(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes it
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	r := start(t, nil, func(s *setup) {
-		s.backend = Backend{
-			URL: &url.URL{Scheme: "https", Host: l.Addr().String()}, DialTimeout: 50 * time.Millisecond, Timeout: time.Minute,
+// TestBackendIsBusy: a backend on this machine that has no worker for TLS's handshake, or whose queue of connections is
+// full, is waited for as one that takes long to answer. Nothing of the request is there meanwhile: it keeps no place once it is given
+// up, nor when its client leaves.
+func TestBackendIsBusy(t *testing.T) {
+	full := func(t *testing.T) (net.Listener, *url.URL) { // with one connection that nobody takes
+		path := filepath.Join(t.TempDir(), "socket")
+		fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		if err := errors.Join(err, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}), syscall.Listen(fd, 0)); err != nil {
+			t.Fatal(err)
 		}
-	})
-	if res, _ := r.do(r.client, request(t, nil, "GET /")); res.StatusCode != http.StatusBadGateway {
-		t.Errorf("got %d", res.StatusCode)
+		f := os.NewFile(uintptr(fd), path)
+		defer f.Close()
+		l, err := net.FileListener(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return l, &url.URL{Scheme: "unix", Path: path}
 	}
-	if line := r.line(); line["outcome"] != telemetry.BackendDown.String() {
-		t.Errorf("line %v", line)
+	secure := func(t *testing.T) (net.Listener, *url.URL) {
+		l := loopback(t)
+		return l, &url.URL{Scheme: "https", Host: l.Addr().String()}
+	}
+	for name, listen := range map[string]func(*testing.T) (net.Listener, *url.URL){"a handshake": secure, "a full queue": full} {
+		begin := func(t *testing.T, timeout time.Duration) (*rig, net.Listener) {
+			l, at := listen(t)
+			t.Cleanup(func() { _ = l.Close() })
+			return start(t, nil, fairly, func(s *setup) {
+				s.backend = Backend{URL: at, DialTimeout: time.Millisecond, Timeout: timeout}
+			}), l
+		}
+		isFree := func(r *rig) {
+			testkit.Eventually(r.t, "its place is free", func() bool { return r.limiter.GateState().Busy == 0 })
+		}
+		t.Run(name+" takes a while", func(t *testing.T) {
+			r, l := begin(t, time.Minute)
+			status := make(chan int)
+			go func() {
+				res, _ := r.do(r.client, request(t, nil, "GET /"))
+				status <- res.StatusCode
+			}()
+			testkit.Eventually(t, "it waits for longer than for a machine", func() bool {
+				waits := false
+				r.handler.running.Each(func(x *exchange) { waits = time.Since(x.forwarded) > 50*time.Millisecond })
+				return waits
+			})
+			origin := &httptest.Server{Listener: l, Config: &http.Server{Handler: echoHeader}}
+			if name == "a handshake" {
+				origin.StartTLS()
+			} else {
+				origin.Start()
+			}
+			defer origin.Close()
+			if got := <-status; got != http.StatusOK {
+				t.Errorf("got %d", got)
+			}
+		})
+		t.Run(name+" takes too long", func(t *testing.T) {
+			r, _ := begin(t, 100*time.Millisecond)
+			if res, _ := r.do(r.client, request(t, nil, "GET /")); res.StatusCode != http.StatusGatewayTimeout {
+				t.Errorf("got %d", res.StatusCode)
+			}
+			isFree(r)
+			if line := r.line(); line["outcome"] != telemetry.BackendSlow.String() {
+				t.Errorf("line %v", line)
+			}
+		})
+		t.Run(name+" is not waited for by anybody", func(t *testing.T) {
+			r, _ := begin(t, time.Hour)
+			leaves(t, r.client, request(t, nil, "GET /"), 50*time.Millisecond)
+			isFree(r)
+		})
 	}
 }

@@ -153,7 +153,7 @@ func benchResponse() []byte {
 // benchBackend answers every request with the same bytes.
 func benchBackend(b testing.TB) *url.URL {
 	b.Helper()
-	l, err := Listen(b.Context(), "127.0.0.1:0", false)
+	l, err := Listen(b.Context(), "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func benchHandler(b testing.TB, m limiter.Mode, upstream http.Handler) *Handler 
 // benchServer serves a handler and returns connections to it.
 func benchServer(b *testing.B, h http.Handler) []net.Conn {
 	b.Helper()
-	l, err := Listen(b.Context(), "127.0.0.1:0", false)
+	l, err := Listen(b.Context(), "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}

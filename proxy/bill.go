@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -226,12 +225,6 @@ func (x *exchange) noteEstimated(now time.Time) {
 	if x.handler.bill.tracker.Load() != nil {
 		x.conn.call.AddEstimated(x.CPUSoFar(now))
 	}
-}
-
-// isNumber tells whether a field is numberHeader, or would be to a server that passes fields on
-// in its environment.
-func isNumber(name string) bool {
-	return len(name) == len(numberHeader) && strings.EqualFold(strings.ReplaceAll(name, "_", "-"), numberHeader)
 }
 
 // giveNumber gives the request a number, if workers may say which one they serve. It is not

@@ -101,7 +101,7 @@ func TestWorkersTell(t *testing.T) {
 // served by no process, so that there is none to step down, and it costs nothing; once nobody measures any more
 // what it costs is estimated again.
 func TestNobodyHasAcceptedYet(t *testing.T) {
-	l, err := Listen(t.Context(), "127.0.0.1:0", false)
+	l, err := Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

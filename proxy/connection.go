@@ -4,14 +4,12 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"tempomat/proxy/backend"
 	"tempomat/proxy/front"
 	"tempomat/proxy/h2bound"
 	"tempomat/proxy/http1"
-	"tempomat/proxy/savedsyn"
 )
 
 // connection is what is remembered of a client's connection. With HTTP/1 its
@@ -23,11 +21,8 @@ type connection struct {
 	closing  *closing      // of the server; nil: never
 	came     *front.Turned // what it is, of HTTP/2; nil: it is HTTP/1
 
-	accepted net.Conn // of HTTP/1; nil: it is not known
-	opening  sync.Once
-	system   string        // see signature
-	of       *connection   // what a stream of HTTP/2 is of
-	bounded  *h2bound.Conn // of HTTP/2; nil: it is HTTP/1
+	of      *connection   // what a stream of HTTP/2 is of
+	bounded *h2bound.Conn // of HTTP/2; nil: it is HTTP/1
 
 	call backend.Call // to the backend; the client's leaving does not end it
 }
@@ -50,9 +45,7 @@ type client interface {
 // connContext prepares a connection that was accepted.
 func connContext(ctx context.Context, c net.Conn, closing *closing) context.Context {
 	boundUnsent(c)
-	ctx = keep(ctx, closing)
-	remembered(ctx).accepted = c
-	return ctx
+	return keep(ctx, closing)
 }
 
 // keep has requests find what is remembered of their connection.
@@ -64,25 +57,6 @@ func keep(ctx context.Context, closing *closing) context.Context {
 func remembered(ctx context.Context) *connection {
 	c, _ := ctx.Value(connectionKey{}).(*connection)
 	return c
-}
-
-// signature tells how the system of a client opened its connection; empty: nobody knows, or
-// the connection is that of a proxy that says whose it is. It is asked for when the first request
-// is classified, off the accept path.
-func (c *connection) signature(client string) string {
-	if c.of != nil {
-		c = c.of
-	}
-	c.opening.Do(func() {
-		accepted := c.accepted
-		if c.came != nil {
-			accepted = c.came.Accepted
-		}
-		if accepted != nil && accepted.RemoteAddr().String() == client {
-			c.system = savedsyn.Read(accepted)
-		}
-	})
-	return c.system
 }
 
 // isCrowded tells whether it is a stream of HTTP/2 beside so many others that it is counted.

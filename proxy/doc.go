@@ -112,7 +112,6 @@
 //	robots.go     robots.txt, where it is ours
 //	server.go     listeners, timeouts, drain
 //	retire.go     no further connections, as another process takes them
-//	farewell.go   upgraded connections are told of the end, and waited for
 //	record.go     what is told of a request that is over
 //	requestid.go  the id to ask after a request by
 //	inside.go     what is counted of those that wait, and that run
@@ -139,12 +138,10 @@
 //	replay/       what limits would have done with the requests of a log
 //	roster/       the sets of what waits, of what is at the backend, and of connections
 //	savedfile/    files with a checksum, replaced as a whole
-//	savedsyn/     how a client's system has opened its connection
 //	shadow/       what would become of requests if what is in shadow acted
 //	spool/        what bodies wait in: memory, then a file without a name
 //	subscriber/   who is meant by an address
 //	telemetry/    what requests add up to: counters, the access log, statistics
 //	unixsocket/   how Unix sockets are opened
-//	websocket/    where a close frame may be put in
 //	workers/      which process serves a request, and what CPU time it uses for it
 package proxy

@@ -74,9 +74,6 @@ func (x *exchange) classify() {
 		x.order = x.client.Names()
 		seen.Fields = &x.order
 	}
-	if x.policy.Systems {
-		seen.System = x.conn.signature(x.request.RemoteAddr)
-	}
 	x.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request, seen)
 	if x.Who.TrustedPeer {
 		x.given = givenID(x.request.Header)

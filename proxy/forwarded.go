@@ -29,14 +29,6 @@ func tellsOrigin(name string) bool {
 	return false
 }
 
-// passesForOrigin tells whether a field tells of the origin, or would to a server that passes
-// fields on in its environment (CGI, RFC 3875, 4.1.18): that makes one name of X_Real_IP and
-// of X-Real-IP.
-func passesForOrigin(name string) bool {
-	return tellsOrigin(name) ||
-		strings.IndexByte(name, '_') >= 0 && tellsOrigin(http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")))
-}
-
 // setForwarded tells the backend where the request came from. What the client
 // itself said of that is still there only if it is a trusted proxy.
 func (a *asked) setForwarded(in *http.Request) {
@@ -51,7 +43,7 @@ func (a *asked) setForwarded(in *http.Request) {
 		}
 		set(0, "X-Forwarded-For", hops)
 	}
-	if a.fields.Get("X-Forwarded-Host") == nil {
+	if in.Host != "" && a.fields.Get("X-Forwarded-Host") == nil { // HTTP/1.0 may name none
 		set(1, "X-Forwarded-Host", in.Host)
 	}
 	if a.fields.Get("X-Forwarded-Proto") == nil {

@@ -1,17 +1,20 @@
 package proxy
 
 import (
+	"crypto/rand"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"tempomat/proxy/errorpage"
+	"tempomat/proxy/http1"
 	"tempomat/proxy/telemetry"
 )
 
 // Hops is what of a message is for each stretch of its way, and not to be passed on as it is.
 type Hops struct {
-	Underscores bool     // header names with an underscore reach the backend
+	Underscores bool     // header names of more than letters, digits and hyphens reach the backend
 	Upgrades    []string // the protocols that a connection may change to; others are not asked for
 	Via         string   // what the proxy calls itself there; empty: nothing
 }
@@ -53,6 +56,22 @@ func oneLess(in *http.Request, values []string) []string {
 		return []string{strconv.FormatUint(n-1, 10)}
 	}
 	return values
+}
+
+// loopHeader tells proxies which of them a request has passed (RFC 8586).
+const loopHeader = "Cdn-Loop"
+
+// newMark is what one process calls itself there, as no other does.
+func newMark() []string { return []string{"tempomat-" + strings.ToLower(rand.Text())} }
+
+// comesBack tells whether a request is one that this process has sent to the backend.
+func (h *Handler) comesBack(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header[loopHeader], func(passed string) bool { return strings.Contains(passed, h.mark[0]) })
+}
+
+// setMark has a request known that comes back.
+func (a *asked) setMark(h *Handler) {
+	a.fields = append(a.fields, http1.Line{Name: http1.Name{Written: "CDN-Loop", Canonical: loopHeader}, Values: h.mark})
 }
 
 // via adds the proxy to those that a message came by (RFC 9110, 7.6.3), which it was to have

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"testing"
 )
@@ -56,5 +57,21 @@ func TestVia(t *testing.T) {
 				t.Errorf("HTTP/%s: the client is told %q, want %q", version, got, back)
 			}
 		}
+	}
+}
+
+// TestCircle: a proxy whose backend is itself says so, at once and in the log, and where every place is taken.
+func TestCircle(t *testing.T) {
+	front := loopback(t)
+	r := startOn(t, front, loopback(t), nil, fairly, func(s *setup) {
+		s.backend.URL = &url.URL{Scheme: "http", Host: front.Addr().String()}
+		s.limits.Gate.Workers = 1
+	})
+	r.each(t, func(t *testing.T, c *http.Client) {
+		res, body := r.do(c, request(t, nil, "GET /"))
+		checkProblem(t, res, body, http.StatusLoopDetected, false)
+	})
+	if logged := r.errors.FilterMessageSnippet("came back").All(); len(logged) != 2 || logged[0].ContextMap()["host"] != "site.example" {
+		t.Errorf("logged %v", logged)
 	}
 }

@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"tempomat/proxy/telemetry"
@@ -42,6 +45,37 @@ func (h *Handler) SoFar(now time.Time, to []telemetry.Entry) []telemetry.Entry {
 		to[len(to)-1].Set(now, &r, 1)
 	})
 	return to
+}
+
+// mostPlaces bounds how many pages AtBackend tells apart.
+const mostPlaces = 256
+
+// AtBackend is which pages the requests at the backend are for, and of which group, the most first,
+// at most limit of them. It may be called at any time.
+func (h *Handler) AtBackend(limit int) []telemetry.Place {
+	type place struct {
+		group telemetry.Group
+		shape string
+	}
+	counts := make(map[place]int)
+	h.running.Each(func(x *exchange) {
+		p := place{x.group(), x.Who.Shape}
+		if _, known := counts[p]; known || len(counts) < mostPlaces {
+			counts[p]++
+		}
+	})
+	all := make([]telemetry.Place, 0, len(counts))
+	for p, n := range counts {
+		all = append(all, telemetry.Place{Group: p.group, Shape: p.shape, Count: n})
+	}
+	slices.SortFunc(all, func(a, b telemetry.Place) int {
+		return cmp.Or(b.Count-a.Count, cmp.Compare(a.Group, b.Group), cmp.Compare(a.Shape, b.Shape))
+	})
+	all = all[:min(limit, len(all))]
+	for i := range all {
+		all[i].Shape = strings.Clone(all[i].Shape)
+	}
+	return all
 }
 
 // WaitingByGroup counts who waits for a place at the backend. It may be called at any time.

@@ -4,10 +4,11 @@ import (
 	"math"
 	"time"
 
+	"tempomat/cpuaccount"
 	"tempomat/proxy/lifecycle"
 )
 
-// learnEvery is how often it is looked how many workers the gate has found.
+// learnEvery is how often it is looked how many workers the gate knows of.
 const learnEvery = time.Second
 
 // learnt is what the Handler knows of the backend by looking at it.
@@ -23,17 +24,16 @@ func (h *Handler) TellWorkers(f func(workers int, by string)) { h.learnt.tell = 
 // learn looks how many workers the gate has found.
 func (h *Handler) learn() {
 	n, by := h.gate.SetWorkers(h.Policy().Meter)
-	if was := h.learnt.workers; was != n && was != 0 && h.learnt.tell != nil {
+	if h.learnt.workers != n && h.learnt.tell != nil {
 		h.learnt.tell(n, by)
 	}
 	h.learnt.workers = n
 }
 
-// Measure takes in what part of the backend's CPUs was used since it
-// was called last. One goroutine calls it, about twice a second.
-func (h *Handler) Measure(now time.Time, use Use) {
+// Measure takes in what was used of the CPUs since it was called last. One goroutine calls it, about twice a second.
+func (h *Handler) Measure(now time.Time, use cpuaccount.Use) {
 	h.pressure.Store(math.Float64bits(use.Pressure))
-	h.gate.Measure(now, h.Policy().Meter, use.CPUs, h.lives)
+	h.gate.Measure(now, h.Policy().Meter, use, h.lives)
 }
 
 // Pressure is the part of the time, 0 to 1, in which somebody waited for a CPU, as it was

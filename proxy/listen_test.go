@@ -19,7 +19,7 @@ import (
 func TestUnixSockets(t *testing.T) {
 	dir := t.TempDir()
 	listen := func(name string) wire {
-		l, err := Listen(t.Context(), "unix:"+filepath.Join(dir, "run", name), false)
+		l, err := Listen(t.Context(), "unix:"+filepath.Join(dir, "run", name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestListenErrors(t *testing.T) {
 		"unix:" + file:          "is not a socket",
 		"unix:" + file + "/a/b": "not a directory",
 	} {
-		l, err := Listen(t.Context(), address, false)
+		l, err := Listen(t.Context(), address)
 		if err == nil {
 			_ = l.Close()
 			t.Errorf("%s: no error", address)

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"time"
+
+	"go.uber.org/zap"
 
 	"tempomat/limiter"
 	"tempomat/proxy/telemetry"
@@ -65,14 +68,16 @@ func (w *work) isStream() bool {
 }
 
 // watch notices when the client has left, and gives up a backend that works for
-// nobody for too long, or for a server that comes to its end.
+// nobody for too long, or for a server that comes to its end. One that has yet to take
+// the connection has nothing to work on.
 func (x *exchange) watch(now time.Time) {
 	x.look()
 	if x.request.Context().Err() != nil {
 		x.leave(now)
 	}
 	left := x.Left()
-	if x.work.giveUp(now, left) || x.conn.closing.givesUp(!left.IsZero()) {
+	nobody := !left.IsZero()
+	if x.work.giveUp(now, left) || x.conn.closing.givesUp(nobody) || nobody && x.conn.call.IsOpening() {
 		x.conn.call.Cancel()
 	}
 }
@@ -83,9 +88,9 @@ func (x *exchange) tooLate() bool { return x.work.late.Load() }
 
 // linger has a request keep its place, in mode fair, though the backend was given up, as
 // nobody sees it end: what has run for so long most likely goes on for as long
-// again. It returns false if it does not.
+// again. It returns false if it does not: nothing runs where no connection was there.
 func (h *Handler) linger(now time.Time, x *exchange) bool {
-	if x.outcome != telemetry.BackendSlow || x.policy.Limits.Mode != limiter.Fair || !x.Linger(now) {
+	if x.outcome != telemetry.BackendSlow || x.policy.Limits.Mode != limiter.Fair || !x.conn.call.WasAsked() || !x.Linger(now) {
 		return false
 	}
 	x.Unseen(func() { x.lingers, x.until = true, now.Add(min(now.Sub(x.forwarded), mostLinger)) })
@@ -97,6 +102,15 @@ func (h *Handler) linger(now time.Time, x *exchange) bool {
 func (h *Handler) lay(now time.Time, x *exchange) {
 	x.Remove()
 	x.Lay(now)
+}
+
+// survive is deferred in a goroutine beside that of a connection, whose panic would end the process:
+// it is logged, and becomes an error.
+func survive(log *zap.Logger, err *error) {
+	if p := recover(); p != nil {
+		log.Error("a goroutine failed", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+		*err = errors.New("a goroutine failed")
+	}
 }
 
 // abort ends an exchange in the middle of its answer: the client notices that

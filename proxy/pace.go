@@ -20,7 +20,7 @@ type takeover struct {
 // do: a spool with its file would cost as much as all the rest. While a piece
 // waits for the client longer than patience, a spool begins to take what comes
 // next.
-func (a *relay) keepPace(piece *[]byte, n int) {
+func (a *relay) keepPace(piece *[]byte, n int, waits bool) {
 	t := takeover{make(chan *spool.Spool, 1), make(chan struct{})}
 	left := patience
 	timer := time.AfterFunc(left, func() { a.takeOver(&t) })
@@ -28,7 +28,7 @@ func (a *relay) keepPace(piece *[]byte, n int) {
 	a.x.writer.spooled = true // the pauses are counted here
 	for {
 		a.x.Pause(from)
-		err := a.send((*piece)[:n])
+		err := a.send((*piece)[:n], waits)
 		if !timer.Stop() {
 			a.empty(&t, err, piece)
 			return
@@ -39,10 +39,8 @@ func (a *relay) keepPace(piece *[]byte, n int) {
 			a.giveUp()
 		}
 		left -= now.Sub(from)
-		if n, err = a.body.Read(*piece); err != nil {
-			a.finish(err)
-			a.write((*piece)[:n])
-			a.check(err)
+		if n, waits, err = a.read(*piece); err != nil {
+			a.end((*piece)[:n], err)
 			return
 		}
 		from = time.Now()
@@ -57,5 +55,7 @@ func (a *relay) takeOver(t *takeover) {
 	a.x.Resume(time.Now())
 	kept := a.open()
 	t.kept <- kept
-	a.fill(kept)
+	err := a.fill(kept)
+	a.finish(err)
+	kept.CloseWrite(err)
 }

@@ -31,7 +31,6 @@ type Policy struct {
 	Pages     *errorpage.Set // what browsers are shown where the proxy itself answers; nil: plain text
 	RobotsTxt []byte         // the answer to /robots.txt; nil: the backend's
 
-	Systems bool // a class goes by how clients' systems open connections
 	Hops
 }
 

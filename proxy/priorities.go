@@ -73,6 +73,9 @@ func (p *priorities) inForce() *stepping {
 	return nil
 }
 
+// Steps tells whether the nice values of the backend's processes are raised.
+func (h *Handler) Steps() bool { return h.priorities.inForce() != nil }
+
 // isDue tells whether a request's process may have to step down now, and of what it has to
 // have used for that; 0: it is not to step down.
 func (p *priorities) isDue(now time.Time, x *exchange) (due bool, at time.Duration) {

@@ -12,28 +12,16 @@ func (x *exchange) recorded(now time.Time, shard uint8) *telemetry.Record {
 		Arrived: x.arrived, Request: x.request, Who: &x.Who, Verdict: x.Verdict, Group: x.group(), Outcome: x.outcome,
 		Status: x.writer.status, Bytes: x.writer.bytes, Guess: x.Guess, Cost: x.Cost, Held: x.held, Orphan: x.IsOrphan(),
 		Judged: x.policy.Standing != nil, Limit: x.counted.Limit, ID: x.id, Access: x.policy.Access,
-		CPU: x.CPU, Stay: x.Stay, Idle: x.Idle, Exact: x.Exact, Beside: x.Beside, Asked: !x.waits.IsZero(),
 		Told: x.told.cost, ToldWasted: x.told.wasted, Queued: x.queued(now), Shard: shard,
 	}
 	if !x.counted.Blocked {
 		x.record.Limit = ""
-	}
-	if x.outcome == telemetry.ClientGone {
-		x.record.Left = x.left(now)
 	}
 	if x.record.Remarkable() {
 		x.identify()
 		x.record.ID = x.id
 	}
 	return &x.record
-}
-
-// left is how long after it came its client left. The backend may have worked on.
-func (x *exchange) left(now time.Time) time.Duration {
-	if at := x.Left(); !at.IsZero() {
-		now = at
-	}
-	return now.Sub(x.arrived)
 }
 
 // queued is for how long it waited if it was never let go.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,25 +30,21 @@ func (u *Upstream) pass(now time.Time, x *exchange, res *backend.Answer) {
 	}
 	a := &x.relay
 	*a = relay{
-		x: x, body: res, log: u.log,
-		flushes: events || res.Length < 0,
-		live:    events || strings.EqualFold(res.Header.Get("X-Accel-Buffering"), "no"),
+		x: x, answer: res, body: res, rest: res.Length, log: u.log,
+		live: events || strings.EqualFold(res.Header.Get("X-Accel-Buffering"), "no"),
 	}
 	if a.page = x.Page(now, res.Header); a.page != nil {
 		a.body = io.TeeReader(res, a.page)
 	}
-	if x.gone() {
-		a.drain()
-		abort()
+	if x.gone() || !x.takesStream() {
+		a.giveUp()
 	}
 	announced := trailers(res.Trailer)
+	maps.DeleteFunc(announced, func(name string, _ []string) bool { return res.Header[name] != nil }) // it is sent with the head
 	a.writeHeader(res, announced)
 	a.writeBody()
-	if res.Length < 0 {
-		// Or the server calculates the length of a short body, and there are no trailers
-		// after one that has a length; and the header is the backend's, whose memory
-		// another request is about to get.
-		_ = x.writer.FlushError() // the client has gone: the server sees for itself
+	if res.Length < 0 && x.writer.tails != nil {
+		_ = x.writer.FlushError() // only its end is held; the client has gone: the server sees for itself
 	}
 	came := trailers(res.Trailer)
 	if len(came) == 0 {
@@ -72,16 +67,16 @@ func isEventStream(h http.Header) bool {
 // backend is done with the request when the body has been read to its end; if
 // the client cannot take it as fast as that, a spool does.
 type relay struct {
-	x       *exchange
-	body    io.Reader
-	flushes bool // the client is to see each piece at once
-	live    bool // it must not wait
-	log     *zap.Logger
-	page    *standing.Page // is read for the parts that it names; nil: it is not
+	x      *exchange
+	answer *backend.Answer
+	body   io.Reader // of the answer
+	rest   int64     // of it, that the client was not given; negative: that is unknown
+	live   bool      // it must not wait
+	log    *zap.Logger
+	page   *standing.Page // is read for the parts that it names; nil: it is not
 }
 
-// writeHeader writes the header. Where the body's length is unknown its first
-// piece may be long in coming: see flushSoon.
+// writeHeader writes the header.
 func (a *relay) writeHeader(res *backend.Answer, announced http.Header) {
 	a.copyHeader(res)
 	h, p := a.x.writer.Header(), a.x.policy
@@ -99,11 +94,16 @@ type speller interface {
 	Spell(reason string, order []http1.Name, h http.Header) (before http.Header)
 }
 
-// copyHeader has the client get the backend's header, as far as it is for it.
+// copyHeader has the client get the backend's header, as far as it is for it. An answer that
+// requires an upgrade says to what (RFC 9110, 15.5.22), but in HTTP/2, which has none.
 func (a *relay) copyHeader(res *backend.Answer) {
 	w := a.x.writer.ResponseWriter
 	if s, ok := w.(speller); ok {
+		required := res.Header["Upgrade"]
 		strip(res.Header, res.Order)
+		if res.Status == http.StatusUpgradeRequired && required != nil {
+			res.Header["Upgrade"] = required
+		}
 		res.Header = s.Spell(res.Reason, res.Order, res.Header)
 		return
 	}
@@ -114,49 +114,29 @@ func (a *relay) copyHeader(res *backend.Answer) {
 	}
 }
 
-// writeBody passes the body on.
+// writeBody passes the body on. What the server keeps of it is sent as soon as the backend lets
+// wait for more, the header too.
 func (a *relay) writeBody() {
 	pieces := &a.x.handler.pieces
 	piece := pieces.get(true)
 	defer func() { pieces.put(piece) }()
-	sent := a.flushSoon()
-	n, err := a.body.Read(piece)
-	sent()
-	switch {
-	case err != nil:
-		a.finish(err)
-		a.x.writer.spooled = true
-		a.write(piece[:n])
-		a.check(err)
-		return
-	case !a.spools():
-		a.direct(piece, n)
-		return
+	if a.send(nil, a.answer.Waits()) != nil {
+		a.giveUp()
 	}
-	a.keepPace(&piece, n)
+	switch n, waits, err := a.read(piece); {
+	case err != nil:
+		a.end(piece[:n], err)
+	case !a.spools():
+		a.direct(piece, n, waits)
+	default:
+		a.keepPace(&piece, n, waits)
+	}
 }
 
-// flushSoon sends the header while the body's first piece does not come. What it
-// returns, the caller calls when it has.
-func (a *relay) flushSoon() (sent func()) {
-	if !a.flushes {
-		return func() {}
-	}
-	var mu sync.Mutex
-	came := false
-	timer := time.AfterFunc(0, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if !came {
-			_ = a.x.writer.FlushError() // the client has gone: the server sees for itself
-		}
-	})
-	return func() {
-		timer.Stop()
-		mu.Lock()
-		defer mu.Unlock()
-		came = true
-	}
+// read reads a piece, and tells whether the next one is yet to come.
+func (a *relay) read(piece []byte) (n int, waits bool, err error) {
+	n, err = a.body.Read(piece)
+	return n, err == nil && a.answer.Waits(), err
 }
 
 // spools tells whether the answer may wait for its client.
@@ -177,27 +157,25 @@ func (a *relay) open() *spool.Spool {
 	return kept
 }
 
-// fill takes the answer from the backend as fast as it gives it. Where there is
-// no room for it, the backend waits for the client. An answer that nobody gets
+// fill takes the answer from the backend as fast as it gives it, and returns why it ends. Where
+// there is no room for it, the backend waits for the client. An answer that nobody gets
 // is read to its end all the same.
-func (a *relay) fill(kept *spool.Spool) {
+func (a *relay) fill(kept *spool.Spool) (err error) {
+	defer survive(a.log, &err)
 	pieces := &a.x.handler.pieces
 	piece := pieces.get(true)
 	defer pieces.put(piece)
-	for {
-		n, err := a.body.Read(piece)
+	for err == nil {
+		var n int
+		n, err = a.body.Read(piece)
 		if n > 0 && a.keep(kept, piece[:n]) != nil {
 			a.x.leave(time.Now())
 			if err == nil {
 				err = a.x.drain(a.body, piece)
 			}
 		}
-		if err != nil {
-			a.finish(err)
-			kept.CloseWrite(err)
-			return
-		}
 	}
+	return err
 }
 
 // keep puts a piece in the spool. The meter stands still while it waits for the
@@ -229,7 +207,7 @@ func (a *relay) empty(t *takeover, err error, piece *[]byte) {
 		n, err := kept.Read(*piece)
 		if n > 0 {
 			from := time.Now()
-			a.write((*piece)[:n])
+			a.write((*piece)[:n], kept.Buffered() == 0)
 			*piece = pieces.fit(*piece, time.Since(from) < keepsUp)
 		}
 		if err != nil {
@@ -240,35 +218,42 @@ func (a *relay) empty(t *takeover, err error, piece *[]byte) {
 }
 
 // direct passes on without a spool, at the client's pace.
-func (a *relay) direct(piece []byte, n int) {
+func (a *relay) direct(piece []byte, n int, waits bool) {
 	for {
-		if a.send(piece[:n]) != nil || a.x.gone() {
+		if a.send(piece[:n], waits) != nil || a.x.gone() {
 			a.giveUp()
 		}
 		var err error
-		if n, err = a.body.Read(piece); err != nil {
-			a.finish(err)
-			a.write(piece[:n])
-			a.check(err)
+		if n, waits, err = a.read(piece); err != nil {
+			a.end(piece[:n], err)
 			return
 		}
 	}
 }
 
-// write writes a piece to the client, for which the backend does not wait.
-func (a *relay) write(p []byte) {
-	if a.send(p) != nil {
+// end passes on the last piece, for which the backend does not wait.
+func (a *relay) end(p []byte, err error) {
+	a.finish(err)
+	a.x.writer.spooled = true
+	a.write(p, false)
+	a.check(err)
+}
+
+// write writes a piece to a client that has left if it does not take it.
+func (a *relay) write(p []byte, flushes bool) {
+	if a.send(p, flushes) != nil {
 		a.left()
 	}
 }
 
-// send writes a piece to the client.
-func (a *relay) send(p []byte) error {
-	if len(p) == 0 {
-		return nil
+// send writes a piece to the client, and has the server send what it keeps of an answer that is
+// known to go on.
+func (a *relay) send(p []byte, flushes bool) (err error) {
+	if len(p) > 0 {
+		_, err = a.x.writer.Write(p)
+		a.rest -= int64(len(p))
 	}
-	_, err := a.x.writer.Write(p)
-	if err == nil && a.flushes {
+	if err == nil && flushes && a.rest != 0 {
 		err = a.x.writer.FlushError()
 	}
 	return err
@@ -277,24 +262,17 @@ func (a *relay) send(p []byte) error {
 // left ends the exchange as the client has left.
 func (a *relay) left() {
 	a.x.leave(time.Now())
-	a.x.outcome = telemetry.ClientGone
-	abort()
+	a.x.abandon()
 }
 
-// giveUp ends the exchange as the client has left; the backend comes to its end
-// first.
+// giveUp does so too, once the backend has come to its end.
 func (a *relay) giveUp() {
 	a.x.leave(time.Now())
-	a.drain()
-	a.left()
-}
-
-// drain reads the rest for nobody.
-func (a *relay) drain() {
 	pieces := &a.x.handler.pieces
 	piece := pieces.get(true)
 	defer pieces.put(piece)
 	a.finish(a.x.drain(a.body, piece))
+	a.left()
 }
 
 // finish ends the backend's part; it is done if err is io.EOF.
@@ -306,16 +284,18 @@ func (a *relay) finish(err error) {
 	}
 }
 
-// check breaks the answer off if it has not come to its end.
+// check breaks the answer off if it has not come to its end. What there is of it is sent before:
+// a client that gets nothing may take the connection for one that was closed as it waited, and
+// send its request once more.
 func (a *relay) check(err error) {
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
 		return
+	case a.x.gone():
+		a.left()
 	}
-	if a.x.gone() {
-		a.x.outcome = telemetry.ClientGone
-	} else {
-		a.log.Error("the backend broke its answer off", zap.Error(err),
-			zap.String("method", a.x.request.Method), zap.String("path", telemetry.Clip(a.x.request.URL.Path)))
-	}
+	a.log.Error("the backend broke its answer off", zap.Error(err),
+		zap.String("method", a.x.request.Method), zap.String("path", telemetry.Clip(a.x.request.URL.Path)))
+	_ = a.x.writer.FlushError() // the client has gone: it gets no end either
 	abort()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/limiter"
 	"tempomat/limiter/quota"
 	"tempomat/proxy/errorpage"
 	"tempomat/proxy/telemetry"
@@ -30,7 +31,7 @@ func (x *exchange) countRequest() bool {
 	x.counted = x.policy.Requests.Count(x.request.Context(), x.arrived, quota.Request{
 		Path: x.request.URL.Path, Kind: kindOf(&x.Who), From: &x.Who,
 	})
-	return x.counted.Blocked && !x.policy.Limits.Shadow
+	return x.counted.Blocked && !x.policy.Limits.Shadow && x.policy.Limits.Mode != limiter.Observe
 }
 
 func kindOf(who *classify.Result) quota.Kind {

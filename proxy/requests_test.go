@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tempomat/classify"
+	"tempomat/limiter"
 	"tempomat/limiter/quota"
 )
 
@@ -25,7 +26,7 @@ func (c counts) Count(context.Context, time.Time, quota.Request) quota.Counted {
 // limited puts limits in requests into a rig's policy.
 func (r *rig) limited(c counts, shadow bool) {
 	p := *r.handler.Policy()
-	p.Requests, p.Limits.Shadow = c, shadow
+	p.Requests, p.Limits.Shadow, p.Limits.Mode = c, shadow, limiter.Fair
 	r.handler.SetPolicy(&p)
 }
 
@@ -56,6 +57,12 @@ func TestRefusedForRequests(t *testing.T) {
 		r.limited(counts{Blocked: true, Limit: "login"}, true)
 		if res, _ := r.do(r.client, request(t, nil, "GET /")); res.StatusCode != 200 {
 			t.Errorf("in shadow: %v", res.Status)
+		}
+		p := *r.handler.Policy()
+		p.Limits.Shadow, p.Limits.Mode = false, limiter.Observe
+		r.handler.SetPolicy(&p)
+		if res, _ := r.do(r.client, request(t, nil, "GET /")); res.StatusCode != 200 {
+			t.Errorf("observed: %v", res.Status)
 		}
 		for i, line := range r.lines() {
 			if refused := i < len(accepts); refused != (line["outcome"] == "refused") || refused != (line["verdict"] == "refuse") || refused && line["limit"] != "login" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"tempomat/classify"
 	"tempomat/classify/newcomer"
 	"tempomat/proxy/backend"
 	"tempomat/proxy/http1"
@@ -19,6 +20,7 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	x.asked.fields = x.passed(x.asked.fields)
 	x.asked.setVia(x.policy, in)
 	x.asked.setForwarded(in)
+	x.asked.setMark(x.handler)
 	x.setNumber()
 	*out = backend.Request{Method: in.Method, Target: target(in), Host: in.Host, Fields: x.asked.fields, Hints: x}
 	if x.body.ReadCloser != nil {
@@ -65,14 +67,17 @@ type rewriting struct {
 
 // passed is what the backend gets of a field; nil: nothing.
 func (r *rewriting) passed(name string, values []string) []string {
+	// A field in a spelling that some servers take for another one passes only where that is
+	// configured, and then only if the other one means nothing to a proxy.
+	if folded := classify.FoldedName(name); folded != name && !(r.x.policy.Underscores && mayTrail(folded)) {
+		return nil
+	}
 	switch {
 	case isHop(name):
 		return r.ofHop(name, values)
 	case r.private[name], isPrivate(name), name == "Proxy":
 		return nil // the backend says what is private, and scripts take Proxy for their own (CVE-2016-5385)
-	case !r.x.policy.Underscores && strings.IndexByte(name, '_') >= 0:
-		return nil
-	case !r.x.Who.TrustedPeer && passesForOrigin(name):
+	case !r.x.Who.TrustedPeer && tellsOrigin(name):
 		return nil
 	case name == "Cookie":
 		return newcomer.StripPass(values) // the pass is the proxy's own, also where nobody is redirected any more

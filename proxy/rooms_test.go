@@ -81,7 +81,7 @@ func TestAGetPassesFewRooms(t *testing.T) {
 	}
 	upstream := &Upstream{timeout: time.Minute, pool: backend.NewPool(dial, answers.Host, time.Minute), log: zap.NewNop()}
 	t.Cleanup(upstream.Close)
-	l, err := Listen(t.Context(), "127.0.0.1:0", false)
+	l, err := Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,15 +85,7 @@ type closing struct {
 	drains atomic.Bool // it waits for those who wait for an answer, and for nobody else
 	cuts   atomic.Bool // it waits for nobody
 
-	farewells farewells // to those that were upgraded
-}
-
-// farewell notes an upgraded connection until it is removed; see farewells.
-func (c *closing) farewell(goAway func()) (remove func()) {
-	if c == nil {
-		return func() {}
-	}
-	return c.farewells.add(goAway)
+	upgrades upgrades
 }
 
 // ends tells whether the server comes to its end.
@@ -110,7 +102,7 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 	end := &closing{}
 	s := &Server{handler: h, challenges: o.Challenges, closing: end, linger: o.Linger, turned: newTurned(o), http2: newHTTP2(h, o, end)}
 	options := front.Options{
-		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Refused: o.Malformed, Log: o.Log, HTTP2: s.turned.add,
+		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Refused: o.Malformed, Log: Capped(o.Log), HTTP2: s.turned.add,
 		Stepped: o.Stepped,
 		Context: func(ctx context.Context, c net.Conn) context.Context { return connContext(ctx, c, end) },
 	}
@@ -192,14 +184,14 @@ func (s *Server) Serve(entrances []Entrance) error {
 // Drain takes no further connection and waits for the requests under way, the
 // held ones included, until the context ends. Then it cuts what is left, the
 // connections to the backend included. What the backend does for clients that
-// have left is cut at once. Clients of WebSockets are told to go away.
+// have left is cut at once, and so are connections that were upgraded.
 func (s *Server) Drain(ctx context.Context) error {
 	s.closing.drains.Store(true)
 	s.stopListening(ctx)
-	others := make(chan error, 2)
-	go func() { others <- s.http2.Shutdown(ctx) }()
-	go func() { others <- s.closing.farewells.say(ctx) }()
-	if err := errors.Join(s.front.Shutdown(ctx), <-others, <-others); err != nil {
+	other := make(chan error, 1)
+	go func() { other <- s.http2.Shutdown(ctx) }()
+	s.closing.upgrades.end()
+	if err := errors.Join(s.front.Shutdown(ctx), <-other); err != nil {
 		s.closing.cuts.Store(true)
 		return errors.Join(err, s.front.Close(), s.http2.Close())
 	}
@@ -222,16 +214,11 @@ func (s *Server) stopListening(ctx context.Context) {
 	}
 }
 
-// Listen opens an address: "host:port", ":port" or "unix:/path". If systems is set it is of TCP
-// alone: of Multipath TCP, which is usual, the kernel does not tell how clients' systems open
-// connections.
-func Listen(ctx context.Context, address string, systems bool) (net.Listener, error) {
+// Listen opens an address: "host:port", ":port" or "unix:/path".
+func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		return unixsocket.Listen(ctx, path)
 	}
 	var c net.ListenConfig
-	if systems {
-		c.SetMultipathTCP(false)
-	}
 	return c.Listen(ctx, "tcp", address)
 }

@@ -105,6 +105,65 @@ func TestServerSentEvents(t *testing.T) {
 	}
 }
 
+// TestPauses has a backend that does not go on before the client has what there is, the header first.
+func TestPauses(t *testing.T) {
+	back := loopback(t)
+	seen := make(chan struct{})
+	go func() {
+		for {
+			c, err := back.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				q, err := http.ReadRequest(bufio.NewReader(c))
+				if err != nil {
+					return
+				}
+				framing, before, after := "Content-Length: 2000\r\n", "", ""
+				switch q.URL.Path {
+				case "/chunked":
+					framing, before, after = "Transfer-Encoding: chunked\r\n", "3e8\r\n", "\r\n"
+				case "/end":
+					framing = ""
+				}
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n"+framing+"\r\n")
+				<-seen
+				_, _ = io.WriteString(c, before+strings.Repeat("x", 1000)+after)
+				<-seen
+				_, _ = io.WriteString(c, before+strings.Repeat("y", 1000)+after)
+				if after != "" {
+					_, _ = io.WriteString(c, "0\r\n\r\n")
+				}
+			}()
+		}
+	}()
+	for name, change := range map[string]func(*setup){
+		"observe": mode(limiter.Observe), "cooperative": mode(limiter.Cooperative), "unbuffered": unbuffered,
+	} {
+		r := startOn(t, loopback(t), back, nil, change, func(s *setup) { s.limits.Classes[0].Budget.CPUs = 1e6 })
+		r.each(t, func(t *testing.T, c *http.Client) {
+			for _, path := range []string{"/length", "/chunked", "/end"} {
+				res, err := c.Do(request(t, nil, "GET "+path))
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen <- struct{}{}
+				got := make([]byte, 1000)
+				if _, err := io.ReadFull(res.Body, got); err != nil {
+					t.Fatal(err)
+				}
+				seen <- struct{}{}
+				if rest := readAll(t, res); rest != strings.Repeat("y", 1000) {
+					t.Errorf("%s %s: then comes %q", name, path, rest)
+				}
+			}
+		})
+		r.stop()
+	}
+}
+
 // TestEarlyHints has the backend wait until the client has got the 103.
 func TestEarlyHints(t *testing.T) {
 	seen := make(chan struct{}, 1)

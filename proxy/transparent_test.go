@@ -113,11 +113,18 @@ var echoHeader = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(h)
 })
 
+// decodeHeader is what echoHeader has said, without the mark that each request has once, below those of other proxies.
 func decodeHeader(t *testing.T, text string) http.Header {
 	t.Helper()
 	h := http.Header{}
 	if err := json.Unmarshal([]byte(text), &h); err != nil {
 		t.Fatalf("%q: %v", text, err)
+	}
+	last := len(h[loopHeader]) - 1
+	if at := slices.IndexFunc(h[loopHeader], func(s string) bool { return strings.HasPrefix(s, "tempomat-") }); at != last || last < 0 {
+		t.Errorf("marked %q", h[loopHeader])
+	} else if h[loopHeader] = h[loopHeader][:last]; last == 0 {
+		delete(h, loopHeader)
 	}
 	return h
 }
@@ -139,8 +146,8 @@ func TestRequestHeader(t *testing.T) {
 			h1, h2c bool
 		}{
 			{"nothing added", []string{"User-Agent: "}, nil, true, true},
-			{"kept", []string{"User-Agent: x", "Cookie: a=1; b=2", "Accept-Encoding: br", "X-Two: 1", "X-Two: 2"}, http.Header{
-				"User-Agent": {"x"}, "Cookie": {"a=1; b=2"}, "Accept-Encoding": {"br"}, "X-Two": {"1", "2"},
+			{"kept", []string{"User-Agent: x", "Cookie: a=1; b=2", "Accept-Encoding: br", "X-Two: 1", "X-Two: 2", "CDN-Loop: other"}, http.Header{
+				"User-Agent": {"x"}, "Cookie": {"a=1; b=2"}, "Accept-Encoding": {"br"}, "X-Two": {"1", "2"}, loopHeader: {"other"},
 			}, true, true},
 			{"te", []string{"User-Agent: ", "Te: trailers"}, http.Header{"Te": {"trailers"}}, true, true},
 			{"hop by hop", []string{
@@ -256,32 +263,90 @@ func TestNoBodyStaysNone(t *testing.T) {
 	})
 }
 
-// TestSpelling: names and their order, and the reason, pass as they were written.
-func TestSpelling(t *testing.T) {
+// TestMessages has what the backend hears of a request, and the client of its answer, byte for byte.
+// Names and their order, and the reason, pass as they were written.
+func TestMessages(t *testing.T) {
+	const get, closed = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "Connection: close\r\n"
+	const forwarded = "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: h\r\nX-Forwarded-Proto: http\r\n"
+	const ok = "HTTP/1.1 200 OK\r\nDate: now\r\n"
+	const head = ok + "Trailer: Sum, Late\r\nSum: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"
+	const headOn = ok + "Sum: 1\r\nTransfer-Encoding: chunked\r\nTrailer: Late\r\n" + closed + "\r\n2\r\nok\r\n"
+	for name, tc := range map[string]struct{ asks, asked, answers, answered string }{
+		"spelling": {
+			"GET /a HTTP/1.1\r\nx-zoo: 1\r\nHOST: h\r\nUser-agent: x\r\nX-ape: 2\r\nx-zoo: 3\r\nConnection: close\r\n\r\n",
+			"GET /a HTTP/1.1\r\nHost: h\r\nx-zoo: 1\r\nx-zoo: 3\r\nUser-agent: x\r\nX-ape: 2\r\n" + forwarded + "\r\n",
+			"HTTP/1.1 200 Quite so\r\nx-zoo: 1\r\nETag: \"a\"\r\nDATE: now\r\nX-ape: 2\r\nContent-length: 2\r\n\r\nok",
+			"HTTP/1.1 200 Quite so\r\nx-zoo: 1\r\nETag: \"a\"\r\nDATE: now\r\nX-ape: 2\r\nContent-Length: 2\r\n" + closed + "\r\nok",
+		},
+		"a trailer's name in the head, and no trailer": {get, "", head + "0\r\n\r\n", headOn + "0\r\n\r\n"},
+		"a trailer's name in the head, and a trailer":  {get, "", head + "0\r\nSum: 2\r\n\r\n", headOn + "0\r\nSum: 2\r\n\r\n"},
+		"an upgrade that is required": {
+			get, "",
+			"HTTP/1.1 426 Upgrade Required\r\nDate: now\r\nUpgrade: TLS/1.3\r\nConnection: Upgrade\r\nContent-Length: 0\r\n\r\n",
+			"HTTP/1.1 426 Upgrade Required\r\nDate: now\r\nUpgrade: TLS/1.3\r\nContent-Length: 0\r\n" + closed + "Connection: Upgrade\r\n\r\n",
+		},
+		"no host": {
+			"GET / HTTP/1.0\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: backend.invalid\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\n\r\n",
+			ok + "Content-Length: 0\r\n\r\n", ok + "Content-Length: 0\r\n" + closed + "\r\n",
+		},
+		"trailers that have no names": {
+			"POST / HTTP/1.1\r\nHost: h\r\nTrailer: a b, Sum, c@d, \"e\"\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n",
+			"POST / HTTP/1.1\r\nHost: h\r\n" + forwarded + "Transfer-Encoding: chunked\r\nTrailer: Sum\r\n\r\n",
+			ok + "Content-Length: 0\r\n\r\n", ok + "Content-Length: 0\r\n" + closed + "\r\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			back := loopback(t)
+			r := startOn(t, loopback(t), back, nil)
+			heard := make(chan string, 1)
+			go func() {
+				c, err := back.Accept()
+				if err != nil {
+					return
+				}
+				defer c.Close()
+				b := make([]byte, 4096)
+				n, _ := c.Read(b)
+				heard <- string(b[:n])
+				_, _ = io.WriteString(c, tc.answers)
+			}()
+			c := r.dial()
+			send(t, c, tc.asks)
+			mark := "CDN-Loop: " + r.handler.mark[0] + "\r\n"
+			got := <-heard
+			if strings.Count(got, mark) != 1 {
+				t.Errorf("marked %q", got)
+			}
+			if got = strings.Replace(got, mark, "", 1); tc.asked != "" && strings.TrimSuffix(got, "0\r\n\r\n") != tc.asked {
+				t.Errorf("the backend hears\n%q, want\n%q", got, tc.asked)
+			}
+			if got, _ := io.ReadAll(c); string(got) != tc.answered {
+				t.Errorf("the client hears\n%q, want\n%q", got, tc.answered)
+			}
+		})
+	}
+}
+
+// TestNoContentHasNoLength: a client of HTTP/2 would take it for a body that does not come.
+func TestNoContentHasNoLength(t *testing.T) {
 	back := loopback(t)
 	r := startOn(t, loopback(t), back, nil)
-	heard := make(chan string, 1)
 	go func() {
-		c, err := back.Accept()
-		if err != nil {
-			return
+		for {
+			c, err := back.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4096))
+			_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\nContent-Length: 2\r\nTrailer: X\r\nX: 1\r\n\r\n")
+			_ = c.Close()
 		}
-		defer c.Close()
-		b := make([]byte, 4096)
-		n, _ := c.Read(b)
-		heard <- string(b[:n])
-		_, _ = io.WriteString(c, "HTTP/1.1 200 Quite so\r\nx-zoo: 1\r\nETag: \"a\"\r\nDATE: now\r\nX-ape: 2\r\nContent-length: 2\r\n\r\nok")
 	}()
-	c := r.dial()
-	send(t, c, "GET /a HTTP/1.1\r\nx-zoo: 1\r\nHOST: h\r\nUser-agent: x\r\nX-ape: 2\r\nx-zoo: 3\r\nConnection: close\r\n\r\n")
-	want := "GET /a HTTP/1.1\r\nHost: h\r\nx-zoo: 1\r\nx-zoo: 3\r\nUser-agent: x\r\nX-ape: 2\r\n" +
-		"X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: h\r\nX-Forwarded-Proto: http\r\n\r\n"
-	if got := <-heard; got != want {
-		t.Errorf("the backend hears\n%q, want\n%q", got, want)
-	}
-	got, _ := io.ReadAll(c)
-	want = "HTTP/1.1 200 Quite so\r\nx-zoo: 1\r\nETag: \"a\"\r\nDATE: now\r\nX-ape: 2\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
-	if string(got) != want {
-		t.Errorf("the client hears\n%q, want\n%q", got, want)
-	}
+	r.each(t, func(t *testing.T, c *http.Client) {
+		res, _ := r.do(c, request(t, nil, "GET /"))
+		if length, told := res.Header["Content-Length"]; told || res.Header.Get("X") != "1" || len(res.Trailer) > 0 {
+			t.Errorf("Content-Length %q, %v, %v", length, res.Header, res.Trailer)
+		}
+	})
 }

@@ -17,7 +17,6 @@ import (
 	"tempomat/proxy/backend"
 	"tempomat/proxy/http1"
 	"tempomat/proxy/telemetry"
-	"tempomat/proxy/websocket"
 )
 
 // upgrade connects the client with the backend, which have agreed on another
@@ -37,16 +36,6 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 		u.explain(x, errors.New("a stream of HTTP/2 cannot be upgraded"))
 		return
 	}
-	// From now on the server's end waits for it, and tells it once it has changed over.
-	var goAway func()
-	switched := make(chan struct{})
-	changed := sync.OnceFunc(func() { close(switched) })
-	defer changed()
-	defer x.conn.closing.farewell(func() {
-		if <-switched; goAway != nil {
-			goAway()
-		}
-	})()
 	client, early, err := detacher.Detach()
 	if err != nil {
 		u.explain(x, fmt.Errorf("upgrade: %w", err))
@@ -62,25 +51,13 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 		_ = back.Close()
 		return
 	}
-	d := dialogue{limit: x.policy.Upgrade, close: func() { _ = client.Close(); _ = back.Close() }}
-	var to io.Writer
-	to, goAway = partner(agreed, client)
-	changed()
-	d.hold(to, io.MultiReader(bytes.NewReader(early), client), back)
+	d := dialogue{log: u.log, limit: x.policy.Upgrade, close: func() { _ = client.Close(); _ = back.Close() }}
+	defer x.conn.closing.upgrades.add(d.close)()
+	d.hold(client, io.MultiReader(bytes.NewReader(early), client), back)
 	if d.idle.Load() {
 		u.log.Info("closed an upgraded connection that was idle", zap.Duration("limit", d.limit),
 			zap.String("path", telemetry.Clip(x.request.URL.Path)))
 	}
-}
-
-// partner is how a client is written to, and told that the proxy comes to its end; nil: it
-// cannot be told in that protocol.
-func partner(protocol string, client net.Conn) (to io.Writer, goAway func()) {
-	if !strings.EqualFold(protocol, "websocket") {
-		return client, nil
-	}
-	w := websocket.NewWriter(client)
-	return w, func() { _ = w.GoAway() } // its connection ends all the same
 }
 
 // writeSwitch writes the head of an answer that agrees to a protocol: the backend's, but for what
@@ -94,8 +71,51 @@ func writeSwitch(w io.Writer, agreed string, res *backend.Answer) error {
 	return err
 }
 
+// upgrades are a server's connections that were upgraded. They may be open for days, so that a
+// server which ends does not wait for them: their clients connect again, to the next process. The
+// zero value has none. Its methods may be called concurrently.
+type upgrades struct {
+	mu    sync.Mutex // guards the following
+	open  map[*func()]struct{}
+	ended bool
+	all   sync.WaitGroup // of open
+}
+
+// add notes a connection until it is removed, and has it closed as the server ends.
+func (u *upgrades) add(closeIt func()) (remove func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ended {
+		closeIt()
+		return func() {}
+	}
+	if u.open == nil {
+		u.open = make(map[*func()]struct{})
+	}
+	u.open[&closeIt] = struct{}{}
+	u.all.Add(1)
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		delete(u.open, &closeIt)
+		u.all.Done()
+	}
+}
+
+// end closes all connections, those to come included, and waits until they are written down.
+func (u *upgrades) end() {
+	u.mu.Lock()
+	u.ended = true
+	for closeIt := range u.open {
+		(*closeIt)()
+	}
+	u.mu.Unlock()
+	u.all.Wait()
+}
+
 // dialogue is what goes both ways after an upgrade.
 type dialogue struct {
+	log   *zap.Logger
 	limit time.Duration // longest silence; 0: none
 	close func()        // closes both sides
 	last  atomic.Int64  // Unix nanoseconds of the last piece that was passed on
@@ -135,7 +155,8 @@ func (d *dialogue) look() {
 }
 
 // copy passes on what comes, and then that it is over.
-func (d *dialogue) copy(dst io.Writer, src io.Reader) error {
+func (d *dialogue) copy(dst io.Writer, src io.Reader) (err error) {
+	defer survive(d.log, &err)
 	piece := make([]byte, smallPiece)
 	for {
 		n, err := src.Read(piece)

@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,7 +24,7 @@ import (
 // Backend is where requests go.
 type Backend struct {
 	URL         *url.URL      // scheme and host, or unix:/path
-	DialTimeout time.Duration // longest wait for a connection, the handshake of TLS included
+	DialTimeout time.Duration // longest wait until another machine takes a connection
 	Timeout     time.Duration // longest wait for the response's header, and for an answer that nobody gets
 }
 
@@ -44,7 +47,13 @@ func NewUpstream(b Backend, log *zap.Logger) *Upstream {
 // ServeHTTP implements http.Handler, for requests that come by way of a Handler.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := exchangeOf(r)
-	if r.Method == http.MethodConnect {
+	switch {
+	case x.handler.comesBack(r):
+		u.log.Error("a request came back to this proxy: the backend's address leads here. Set backend to the address of the web server",
+			zap.String("host", telemetry.Clip(r.Host)), zap.String("client", telemetry.Clip(r.RemoteAddr)))
+		x.fail(telemetry.Refused, errorpage.Circle, "This site's requests come back to where they came from. Its administrator has to set that right.")
+		return
+	case r.Method == http.MethodConnect:
 		x.fail(telemetry.Refused, errorpage.WrongMethod, "This is no forward proxy.")
 		return
 	}
@@ -80,25 +89,75 @@ func (x *exchange) Hint(status int, header http.Header) {
 // Close lets go of the idle connections to the backend.
 func (u *Upstream) Close() { u.pool.Close() }
 
-// dialer opens connections to a backend.
+// Crowd says whether connections wait until the backend accepts them.
+func (h *Handler) Crowd(on bool) {
+	if u, ok := h.policy.Load().Upstream.(*Upstream); ok {
+		u.pool.Crowd(on)
+	}
+}
+
+// dialer opens connections to a backend, and is done with TLS's handshake then. A machine that takes no
+// connection is down, which is found out soon. On this machine the kernel takes it or refuses it: where
+// it does neither its queue is full. That, and the handshake, wait for a worker, as the request does
+// that is to follow.
 func dialer(b Backend) backend.Dial {
-	d := &net.Dialer{Timeout: b.DialTimeout}
-	switch b.URL.Scheme {
-	case "unix":
-		return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "unix", b.URL.Path) }
-	case "https":
-		secure := &tls.Dialer{NetDialer: d, Config: backendTLS(b.URL.Hostname())}
+	open := connect(b)
+	if b.URL.Scheme != "https" {
+		return open
+	}
+	config := backendTLS(b.URL.Hostname())
+	return func(ctx context.Context) (net.Conn, error) {
+		c, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, b.Timeout)
+		defer cancel()
+		secure := tls.Client(c, config)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			_ = c.Close()
+			return nil, fmt.Errorf("TLS handshake with the backend: %w", err)
+		}
+		return secure, nil
+	}
+}
+
+// retryFull is how soon a unix socket is tried again whose queue is full: the kernel does not wait there, as it does with TCP.
+const retryFull = 20 * time.Millisecond
+
+// errFull is no fault of dialling: see explain.
+var errFull = fmt.Errorf("the backend's queue of connections is full: %w", os.ErrDeadlineExceeded)
+
+// connect opens connections without TLS.
+func connect(b Backend) backend.Dial {
+	network, address := "tcp", hostPort(b.URL)
+	host, err := netip.ParseAddr(b.URL.Hostname())
+	local := err == nil && host.IsLoopback() || b.URL.Hostname() == "localhost"
+	if b.URL.Scheme == "unix" {
+		network, address, local = "unix", b.URL.Path, true
+	}
+	if !local {
 		return func(ctx context.Context) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, b.DialTimeout)
-			defer cancel()
-			c, err := secure.DialContext(ctx, "tcp", hostPort(b.URL, "443"))
-			if err != nil && !isDial(err) { // the handshake is a part of connecting: see explain
-				err = &net.OpError{Op: "dial", Net: "tcp", Err: err}
-			}
-			return c, err
+			return (&net.Dialer{Timeout: b.DialTimeout}).DialContext(ctx, network, address)
 		}
 	}
-	return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", hostPort(b.URL, "80")) }
+	return func(ctx context.Context) (net.Conn, error) {
+		for until := time.Now().Add(b.Timeout); ; {
+			c, err := (&net.Dialer{Deadline: until}).DialContext(ctx, network, address)
+			var timeout net.Error
+			if !errors.As(err, &timeout) || !timeout.Timeout() {
+				return c, err
+			}
+			if !errors.Is(err, syscall.EAGAIN) || time.Until(until) <= retryFull {
+				return nil, errFull
+			}
+			select {
+			case <-time.After(retryFull):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+	}
 }
 
 // backendTLS is how a backend is asked over TLS. On a loopback address its certificate is
@@ -107,17 +166,20 @@ func dialer(b Backend) backend.Dial {
 func backendTLS(host string) *tls.Config {
 	ip, err := netip.ParseAddr(host)
 	return &tls.Config{
-		NextProtos: []string{"http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(0),
+		ServerName: host, NextProtos: []string{"http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(0),
 		InsecureSkipVerify: err == nil && ip.IsLoopback(), //nolint:gosec // see above
 	}
 }
 
 // hostPort is a URL's host with its port.
-func hostPort(u *url.URL, usual string) string {
-	if u.Port() != "" {
+func hostPort(u *url.URL) string {
+	switch {
+	case u.Port() != "":
 		return u.Host
+	case u.Scheme == "https":
+		return net.JoinHostPort(u.Hostname(), "443")
 	}
-	return net.JoinHostPort(u.Hostname(), usual)
+	return net.JoinHostPort(u.Hostname(), "80")
 }
 
 // Lines of a kind in a second, and beyond these one of so many: a client that fails on

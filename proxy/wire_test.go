@@ -28,7 +28,7 @@ type wire struct {
 
 func loopback(t *testing.T) wire {
 	t.Helper()
-	l, err := Listen(t.Context(), "127.0.0.1:0", false)
+	l, err := Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,6 @@ type writer struct {
 	bytes  int64
 
 	spooled bool // the backend does not wait for this client
-	bare    bool // nothing of the body is sent
 }
 
 // keepTail has the writer keep the end of the response back, in a buffer of the
@@ -50,24 +49,15 @@ func (w *writer) WriteHeader(status int) {
 		_ = w.unmetered(func() error { w.ResponseWriter.WriteHeader(status); return nil })
 		return
 	}
+	if !w.x.takesStream() {
+		abort() // the stream is closed: what was executed must not be told to come again
+	}
 	w.status = status
 	w.x.tellCount(w.Header())
 	if w.x.request.ProtoMajor == 1 && w.x.conn.closing.ends() {
 		w.Header().Set("Connection", "close") // who asks again is to ask the next process
 	}
-	if w.x.request.ProtoMajor == 2 && !w.x.takesStream() {
-		w.refuse()
-		return
-	}
 	w.ResponseWriter.WriteHeader(status)
-}
-
-// refuse sends a header in place of the answer: that needs no window, a body would wait for its client.
-func (w *writer) refuse() {
-	clear(w.Header())
-	w.Header().Set("Retry-After", "1")
-	w.status, w.bare = http.StatusTooManyRequests, true
-	w.ResponseWriter.WriteHeader(w.status)
 }
 
 func (w *writer) Write(p []byte) (int, error) {
@@ -127,7 +117,7 @@ func (w *writer) releaseTail() error {
 }
 
 func (w *writer) pass(p []byte) (n int, err error) {
-	if len(p) == 0 || w.bare {
+	if len(p) == 0 {
 		return len(p), nil
 	}
 	write := func() error {

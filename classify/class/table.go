@@ -51,14 +51,9 @@ func Kinds() []Kind {
 		{Name: "asn", Groups: "the autonomous system of its address, as `AS64496`", Address: true, Database: "asn"},
 		{Name: "country", Groups: "the country of its address, as `NZ`", Address: true, Database: "country"},
 		{Name: "fingerprint", Groups: "which of the usual header fields it sends, and in which order, [hashed](operations.md#fingerprints)"},
-		{Name: TCPFingerprint, Groups: "how the client's system opens connections, where no proxy is in front; Linux; [after a restart](operations.md#fingerprints)"},
-		{Name: "method", Groups: "the method; `OTHER` are those that nobody knows"},
 		{Name: "host", Groups: "the `Host`, without its port"},
 	}
 }
-
-// TCPFingerprint is the class for which listeners have to be opened in another way.
-const TCPFingerprint = "tcpFingerprint"
 
 // Find is the kind of that name; false: it is the name of none.
 func Find(name string) (Kind, bool) {

@@ -34,6 +34,7 @@ type client struct {
 	program string // tempomat-proxy or tempomat-master
 	path    string // of its unix socket
 	naming  string // how else to name the socket
+	off     bool   // the environment has the proxy open none
 	http    *http.Client
 }
 
@@ -43,10 +44,9 @@ func (d *doctor) client() *client {
 	if listen == "" {
 		listen = variable(d.env, listenVariable)
 	}
-	if listen == "" {
-		listen = config.Default().Admin.Listen
-	}
-	return newClient("tempomat-proxy", listen, "--socket or "+listenVariable)
+	c := newClient("tempomat-proxy", cmp.Or(listen, config.Default().Admin.Listen), "--socket or "+listenVariable)
+	c.off = d.socket == "" && strings.EqualFold(listen, "off")
+	return c
 }
 
 // masterClient finds the master's socket: the flag, else the default.
@@ -106,6 +106,9 @@ func (c *client) fetch(ctx context.Context, method, path string, query url.Value
 }
 
 func (c *client) send(ctx context.Context, method, path string, query url.Values, document io.Reader) ([]byte, error) {
+	if c.off {
+		return nil, fmt.Errorf("%s is off: a proxy with this environment has no admin API. Name the socket of another one with --socket", listenVariable)
+	}
 	target := url.URL{Scheme: "http", Host: "tempomat", Path: path, RawQuery: query.Encode()}
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), document)
 	if err != nil {

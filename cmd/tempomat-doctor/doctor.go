@@ -32,8 +32,8 @@ type doctor struct {
 // tree is all commands.
 func (d *doctor) tree() *cobra.Command {
 	root := d.tables()
-	root.AddCommand(d.top(), d.explain(), d.queue(), d.key(), d.forgive(), d.pin(), d.pins(), d.gate(), d.share(), d.status(), d.reload(),
-		d.check(), d.replay(), d.report(), d.shadow(), d.robots(), d.master(), d.man())
+	root.AddCommand(d.top(), d.explain(), d.forgive(), d.pin(), d.pins(), d.status(), d.reload(),
+		d.replay(), d.report(), d.robots(), d.master(), d.man())
 	root.PersistentFlags().StringVar(&d.socket, "socket", "",
 		"the admin `socket` (default $"+listenVariable+", or "+config.Default().Admin.Listen+
 			"; of a master "+config.DefaultMaster().Admin.Listen+")")
@@ -47,6 +47,21 @@ func (d *doctor) tree() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRun = func(*cobra.Command, []string) { d.understood = true }
 	return root
+}
+
+// goneCommand names what to use in place of a command that there was; nil: it is none.
+func goneCommand(name string) error {
+	use := map[string]string{
+		"queue": "tempomat-doctor top --once --pane queue",
+		"gate":  "tempomat-doctor top --once --pane gate, and for costs and the kernel's help tempomat-doctor status",
+		"key":   "tempomat-doctor explain CLASS KEY",
+		"share": "tempomat-doctor status",
+		"check": "tempomat-proxy -check -config FILE",
+	}[name]
+	if use == "" {
+		return nil
+	}
+	return fmt.Errorf("the command %s is gone; use %s", name, use)
 }
 
 // run does what args say and returns the exit status.

@@ -109,6 +109,7 @@ func serveLedger(t *testing.T, ledger telemetry.Ledger, reload func() error) (pa
 			}
 		},
 		Kernel: kernelHelp,
+		Share:  func() api.ShareReply { return api.ShareReply{Kind: "none"} },
 		Ready:  func() error { return nil },
 		Reload: reload,
 
@@ -154,14 +155,10 @@ func TestGoldens(t *testing.T) {
 		{"bucket-userAgent-60.golden", []string{"COLUMNS=60"}, []string{"--class=useragent"}},
 		{"bucket-empty.golden", nil, []string{"--class", "slash16"}},
 		{"bucket-json.golden", nil, []string{"--bucket", "userAgent", "--json"}},
-		{"key.golden", nil, []string{"key", "Slash32", "203.0.113.9"}},
-		{"key-stranger.golden", nil, []string{"key", "slash32", "198.51.100.77"}},
-		{"gate.golden", nil, []string{"gate"}},
+		{"key.golden", nil, []string{"explain", "Slash32", "203.0.113.9"}},
+		{"key-stranger.golden", nil, []string{"explain", "slash32", "198.51.100.77"}},
 		{"status.golden", nil, []string{"status"}},
-		{"queue.golden", nil, []string{"queue"}},
-		{"queue-80.golden", []string{"COLUMNS=80"}, []string{"queue", "--limit", "3"}},
-		{"queue-json.golden", nil, []string{"queue", "--json"}},
-		{"queue-empty.golden", nil, []string{"queue", "--limit", "1"}},
+		{"queue-json.golden", nil, []string{"top", "--pane", "queue", "--json"}},
 		{"explain.golden", nil, []string{"explain", "203.0.113.9"}},
 		{"explain-60.golden", []string{"COLUMNS=60"}, []string{"explain", "203.0.113.9"}},
 		{"explain-json.golden", nil, []string{"explain", "198.51.100.1", "--json"}},
@@ -250,7 +247,7 @@ func TestJSONOfOne(t *testing.T) {
 	var gate api.GateReply
 	var key api.KeyReply
 	for reply, args := range map[any][]string{
-		&gate: {"gate"}, &key: {"key", row.Class, row.ID},
+		&gate: {"top", "--pane", "gate"}, &key: {"explain", row.Class, row.ID},
 	} {
 		status, stdout, stderr := call(t, nil, append(args, "--socket", path, "--json")...)
 		if err := json.Unmarshal([]byte(stdout), reply); err != nil || status != 0 {
@@ -259,6 +256,9 @@ func TestJSONOfOne(t *testing.T) {
 	}
 	if gate.Kernel == nil || cmp.Diff(kernelHelp(), *gate.Kernel) != "" {
 		t.Errorf("the kernel's help: %+v", gate.Kernel)
+	}
+	if lines := gateLines(gate.GateState); lines[0] != "at the backend          9 of 16 workers, by prompt answers" || !strings.Contains(lines[6], "2     2     1     1     1") {
+		t.Errorf("the pane of the gate: %q", lines)
 	}
 	if gate.Version == 0 || key.Row.ID != row.ID {
 		t.Errorf("%+v, %+v", gate, key)

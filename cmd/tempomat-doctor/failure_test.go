@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -31,23 +30,48 @@ func TestFailures(t *testing.T) {
 		{[]string{"--socket", path, "--sort", "title"}, 1, `sort: "title" is unknown; known: wait, cpu`},
 		{[]string{"--socket", path, "--limit", "0"}, 1, `limit: "0" is not a whole number from 1 to 10000`},
 		{[]string{"--socket", path, "--json", "--class", "x"}, 1, `known: slash32`},
-		{[]string{"--socket", path, "key", "slash32", "192.0.2.1"}, 1, `no key "192.0.2.1"`},
-		{[]string{"--socket", path, "key", "slash32"}, 2, "there is something missing: tempomat-doctor key CLASS ID"},
+		{[]string{"--socket", path, "explain", "slash32", "192.0.2.1"}, 1, `no key "192.0.2.1"`},
+		{[]string{"--socket", path, "explain"}, 2, "there is something missing: tempomat-doctor explain ADDRESS"},
 		{[]string{"--socket", path, "reload"}, 1, "not reloaded:\nt.yaml:3: classes: wrong\nt.yaml:9: listen: wrong\n"},
+		{[]string{"--socket", dead, "reload"}, 1, "is tempomat-proxy or tempomat-master running?"},
+		{[]string{"--socket", "/run/tempomat-master/admin.sock", "reload"}, 1, "is tempomat-master running?"},
 		{[]string{"--socket", path, "status", "now"}, 2, "--help"},
 		{[]string{"--frobnicate"}, 2, "unknown flag: --frobnicate"},
 		{[]string{"--limit", "many"}, 2, `"many"`},
-		{[]string{"queue", "now"}, 2, `"now" is too much: tempomat-doctor queue`},
-		{[]string{"queue", "--limit", "few"}, 2, `--limit: "few" is not a whole number`},
+		{[]string{"top", "now"}, 2, `"now" is too much: tempomat-doctor top`},
+		{[]string{"--limit", "few"}, 2, `--limit: "few" is not a whole number`},
+		{[]string{"queue"}, 2, "the command queue is gone; use tempomat-doctor top --once --pane queue"},
+		{[]string{"key", "slash32", "192.0.2.1"}, 2, "use tempomat-doctor explain CLASS KEY"},
+		{[]string{"gate"}, 2, "use tempomat-doctor top --once --pane gate"},
+		{[]string{"share"}, 2, "use tempomat-doctor status"},
+		{[]string{"check", "t.yaml"}, 2, "use tempomat-proxy -check -config FILE"},
 		{[]string{"report", "--hours", "0", "--limit", "0"}, 2, "--hours 0: must be 1 to 168\n--limit 0: must be at least 1"},
 		{[]string{"top", "--pane", "x", "--interval", "1ms"}, 1, "known: overview, keys, pages, queue, verdicts, gate\n--interval: 1ms is not from 200ms to 1h"},
 		{[]string{"pardon"}, 2, `unknown command "pardon"`},
-		{[]string{"check"}, 2, "there is something missing: tempomat-doctor check FILE"},
-		{[]string{"check", "/nowhere/t.yaml"}, 1, "/nowhere/t.yaml"},
 	} {
 		code, stdout, stderr := call(t, nil, c.args...)
 		if code != c.want || !strings.Contains(stderr, c.text) || stdout != "" {
 			t.Errorf("%q: status %d, stdout %q, stderr %q; want %d and %q", c.args, code, stdout, stderr, c.want, c.text)
+		}
+	}
+}
+
+// TestSocketIsOff: the proxy that the environment is for has no socket, and "off" is no file.
+func TestSocketIsOff(t *testing.T) {
+	code, _, stderr := call(t, []string{listenVariable + "=off"}, "status")
+	if code != 1 || !strings.Contains(stderr, listenVariable+" is off") {
+		t.Errorf("%d, %s", code, stderr)
+	}
+}
+
+// TestValidity: what is over is said as that.
+func TestValidity(t *testing.T) {
+	const day = 24 * time.Hour
+	for left, want := range map[time.Duration]string{
+		30 * day: "30 days left, to ", 10 * day / 4: "3 days left, to ", -time.Hour: "expired today, ", -day: "expired 1 day ago, on ", -3 * day: "expired 3 days ago, on ",
+	} {
+		if got := validity(left); got != want {
+			t.Errorf("%s: %q", left, got)
 		}
 	}
 }
@@ -91,7 +115,7 @@ func TestOtherServers(t *testing.T) {
 // TestErrorsCommandNoTerminal: what answers at a socket may not be tempomat-proxy.
 func TestErrorsCommandNoTerminal(t *testing.T) {
 	path := serveOther(t, 422, `{"version":1,"error":"first \"quoted\\x\"\n\u001b]0;mine\u0007\u009b31m\u202e\rlast"}`)
-	_, _, got := call(t, nil, "gate", "--socket", path)
+	_, _, got := call(t, nil, "status", "--socket", path)
 	want := "tempomat-doctor: first \"quoted\\x\"\n\\x1b]0;mine\\a\\u009b31m\\u202e\\rlast\n"
 	if got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -123,30 +147,5 @@ func TestUnreachableNamesTheGroup(t *testing.T) {
 	err = c.unreachable(os.ErrPermission)
 	if want := "no permission to connect to /nowhere/admin.sock: try as root"; err.Error() != want {
 		t.Errorf("got %q", err)
-	}
-}
-
-func TestCheck(t *testing.T) {
-	dir := t.TempDir()
-	good, bad := filepath.Join(dir, "tempomat.json"), filepath.Join(dir, "bad.yaml")
-	for name, text := range map[string]string{
-		good: `{"backend": "http://localhost:80", "cpuCount": 4.0, "slash32Share": 0.1, "trustedProxies": "127.0.0.1"}`,
-		bad:  "lisen: 1\nclasses:\n  slash32: {share: 7}\n",
-	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	code, stdout, stderr := call(t, nil, "check", good)
-	if code != 0 || stderr != "" || !strings.Contains(stdout, "0.4") {
-		t.Errorf("status %d, stdout %q, stderr %q", code, stdout, stderr)
-	}
-	code, stdout, stderr = call(t, nil, "check", bad)
-	if code != 1 || stdout != "" || !strings.Contains(stderr, bad+":1: ") || !strings.Contains(stderr, bad+":3: ") {
-		t.Errorf("status %d, stdout %q, stderr %q", code, stdout, stderr)
-	}
-	code, _, stderr = call(t, []string{"TEMPOMAT_NONSENSE=1"}, "check", good)
-	if code != 1 || !strings.Contains(stderr, "TEMPOMAT_NONSENSE") {
-		t.Errorf("status %d, stderr %q", code, stderr)
 	}
 }

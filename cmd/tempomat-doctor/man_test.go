@@ -77,9 +77,9 @@ func TestCompletion(t *testing.T) {
 		{[]string{"-sort=l"}, "level\nlast\n", "--"}, // the shells drop what does not begin so
 		{[]string{"top", "-pane", "q"}, "queue\n", "tables"},
 		{[]string{"-socket", path, "-bucket", ""}, "slash32\nslash24\n", ""},
-		{[]string{"key", "--socket", path, "u"}, "userAgent\n", "203"},
-		{[]string{"key", "--socket", path, "slash32", ""}, ":4\n", "203"},
-		{[]string{"key", "--socket", "/nowhere", ""}, ":4\n", "slash"},
+		{[]string{"explain", "--socket", path, "u"}, "userAgent\n", "203"},
+		{[]string{"explain", "--socket", path, "slash32", ""}, ":4\n", "203"},
+		{[]string{"explain", "--socket", "/nowhere", ""}, ":4\n", "slash"},
 	} {
 		code, stdout, _ := call(t, nil, append([]string{cobra.ShellCompRequestCmd}, c.words...)...)
 		if code != 0 || !strings.Contains(stdout, c.want) || c.not != "" && strings.Contains(stdout, c.not) {

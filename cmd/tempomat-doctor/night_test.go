@@ -89,7 +89,7 @@ func TestActsThatAreNotAllowed(t *testing.T) {
 		"--standing: 0 is not allowed":                                  {exitFailed, []string{"pin", "slash32", "192.0.2.1", "--standing", "0"}},
 		"--off takes a pin back":                                        {exitFailed, []string{"pin", "slash32", "192.0.2.1", "--off", "--for", "1h"}},
 		"there is something missing: tempomat-doctor forgive CLASS KEY": {exitUsage, []string{"forgive", "slash32"}},
-		"limit: \"0\" is not a whole number from 1":                     {exitFailed, []string{"queue", "--limit", "0"}},
+		"limit: \"0\" is not a whole number from 1":                     {exitFailed, []string{"--bucket", "slash32", "--limit", "0"}},
 		"of: nothing is asked for":                                      {exitFailed, []string{"explain", ""}},
 		`--for: "soon" is not a duration, such as 90s or 1h`:            {exitUsage, []string{"pin", "slash32", "192.0.2.1", "--for", "soon"}},
 	} {

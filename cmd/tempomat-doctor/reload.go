@@ -10,8 +10,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/config"
 	"tempomat/proxy/admin/api"
 )
+
+// reloadable is the program whose socket is named: it may be a master's.
+func (d *doctor) reloadable() *client {
+	switch strings.TrimPrefix(d.socket, "unix:") {
+	case "":
+		return d.client()
+	case strings.TrimPrefix(config.DefaultMaster().Admin.Listen, "unix:"):
+		return d.masterClient()
+	}
+	return newClient("tempomat-proxy or tempomat-master", d.socket, "--socket")
+}
 
 // reload has the proxy read its configuration again.
 func (d *doctor) reload() *cobra.Command {
@@ -25,7 +37,7 @@ is named. Of a master with its --socket.`,
   tempomat-doctor reload --socket /run/tempomat-master/admin.sock`,
 		Args: takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			body, err := d.client().fetch(c.Context(), http.MethodPost, "/v1/reload", nil)
+			body, err := d.reloadable().fetch(c.Context(), http.MethodPost, "/v1/reload", nil)
 			if err != nil {
 				return fmt.Errorf("not reloaded:\n%w", err)
 			}

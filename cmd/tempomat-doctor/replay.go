@@ -39,14 +39,15 @@ func (d *doctor) replay() *cobra.Command {
 	var ask replayed
 	c := &cobra.Command{
 		Use: "replay ACCESS_LOG",
-		Example: `  tempomat-doctor replay /var/log/apache2/access.log
-  zcat -f access.log.2.gz access.log.1 access.log | tempomat-doctor replay -`,
+		Example: `  tempomat-doctor replay /var/log/apache2/timed.log
+  zcat -f timed.log.2.gz timed.log.1 timed.log | tempomat-doctor replay -`,
 		Short: "Tell what limits and the gate would have done with the requests of an access log",
 		Long: `Tell what limits and the gate would have done with the requests of an access log,
 by class and by hour, and propose shares. - is standard input; a log may be compressed
 by gzip. Several are to be given in the order of time.
 
-The log has a duration of each request:
+The log must have the duration of each request, which the logs that Apache and nginx write
+unless told otherwise do not have. Have the server write such a log for a day first:
 
 ` + replay.Expected + `
 
@@ -125,7 +126,7 @@ func (ask replayed) setup(env []string) (s replay.Setup, err error) {
 		return s, fmt.Errorf("--format %q: must be one of %s", ask.format, formats())
 	}
 	c.CPUCount = cmp.Or(ask.cpus, c.CPUCount)
-	if c.Throttle.Shadow = "false"; c.Throttle.Mode == "observe" {
+	if c.Throttle.Shadow = false; c.Throttle.Mode == "observe" {
 		c.Throttle.Mode = "fair"
 	}
 	c.Coordination.Kind = config.SharesNothing

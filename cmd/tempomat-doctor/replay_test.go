@@ -106,7 +106,7 @@ func TestReplayJSON(t *testing.T) {
 func TestReplayConfig(t *testing.T) {
 	log := writeLog(t, []byte(timedLog()))
 	file := filepath.Join(t.TempDir(), "tempomat.yaml")
-	if err := os.WriteFile(file, []byte("throttle: {mode: cap, shadow: true}\ncpuCount: 2\nclasses: {slash32: {share: 0.05}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("backend: http://127.0.0.1:80\nthrottle: {mode: cap, shadow: true}\ncpuCount: 2\nclasses: {slash32: {share: 0.05}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, _, code := doctorSays(t, "replay", "--json", "--config", file, log)

@@ -124,7 +124,7 @@ func TestTopLives(t *testing.T) {
 		}
 	}
 	stop()
-	x.Shows("The proxy is away for")
+	x.Shows("No answer from the proxy for")
 	x.Shows("is tempomat-proxy running?")
 	listenDocuments(t, s, path)
 	x.Shows("CPU 7.41 of 8 [kkk")

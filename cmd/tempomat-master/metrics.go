@@ -12,9 +12,11 @@ import (
 // metricsHandler answers Prometheus.
 func (s *server) metricsHandler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newCollector(s.master.State))
+	registry.MustRegister(newCollector(s.master.State, s.output.Lost))
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		MaxRequestsInFlight: 4, ErrorHandling: promhttp.ContinueOnError, Registry: registry, // which counts what is missing
+	}))
 	return mux
 }
 
@@ -22,17 +24,20 @@ func (s *server) metricsHandler() http.Handler {
 // identifiers never are.
 type collector struct {
 	state                                                  func() master.State
+	lostLines                                              func() uint64
 	accounting, throttled, skewed, noCost, evicted         *prometheus.Desc
 	identifiers, gatekeepers                               *prometheus.Desc
 	malformed, unknown, overload, late, resyncs, unsavedNo *prometheus.Desc
+	lost                                                   *prometheus.Desc
 }
 
-func newCollector(state func() master.State) *collector {
+func newCollector(state func() master.State, lostLines func() uint64) *collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("tempomat_master_"+name, help, labels, nil)
 	}
 	return &collector{
 		state:       state,
+		lostLines:   lostLines,
 		accounting:  desc("accounting_total", "Accounting messages taken in, by domain and status.", "domain", "status"),
 		throttled:   desc("throttled_total", "Orders to wait that were made.", "domain"),
 		skewed:      desc("skewed_total", "Messages dropped as their times were too far from the master's.", "domain"),
@@ -45,6 +50,7 @@ func newCollector(state func() master.State) *collector {
 		overload:    desc("overload_dropped_total", "Accounting dropped, oldest first, as there was too much."),
 		late:        desc("late_total", "Orders that were past before they could be sent."),
 		resyncs:     desc("resyncs_total", "Requests for all that is known of a domain."),
+		lost:        desc("log_lines_lost_total", "Lines of the log that were lost: it could not be written, or what reads it was too slow."),
 		unsavedNo:   desc("unsaved", "Identifiers that the store does not have as they are."),
 	}
 }
@@ -79,5 +85,6 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	count(c.overload, s.Counts.Overload)
 	count(c.late, s.Counts.Late)
 	count(c.resyncs, s.Counts.Resyncs)
+	count(c.lost, c.lostLines())
 	tell(c.unsavedNo, prometheus.GaugeValue, float64(s.Unsaved))
 }

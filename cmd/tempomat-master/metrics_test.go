@@ -25,7 +25,7 @@ func TestStatisticsAreInTheManual(t *testing.T) {
 			Counts:  master.Counts{Malformed: map[string]uint64{"time": 1}},
 			Domains: []master.DomainState{{Name: "a"}, {Name: "b"}},
 		}
-	}))
+	}, func() uint64 { return 0 }))
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

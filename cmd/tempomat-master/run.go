@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
-
 	"tempomat/cmd/internal/daemon"
 	"tempomat/config"
 )
@@ -45,7 +42,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		c.Describe(stdout)
 		return 0
 	}
-	level := zap.NewAtomicLevel()
-	log := daemon.NewLog(zapcore.Lock(zapcore.AddSync(stderr)), level)
-	return daemon.Status(newServer(c, *file, log, level).run(ctx), stderr)
+	output := daemon.NewOutput(stderr)
+	err = newServer(c, *file, output).run(ctx)
+	output.Close()
+	return daemon.Status(err, stderr)
 }

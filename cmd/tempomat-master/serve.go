@@ -19,6 +19,7 @@ import (
 // server is the running program.
 type server struct {
 	file    string
+	output  *daemon.Output
 	log     *zap.Logger
 	level   zap.AtomicLevel
 	started time.Time
@@ -34,9 +35,11 @@ type server struct {
 }
 
 // newServer makes the parts; it opens nothing.
-func newServer(c *config.Master, file string, log *zap.Logger, level zap.AtomicLevel) *server {
+func newServer(c *config.Master, file string, output *daemon.Output) *server {
+	level := zap.NewAtomicLevel()
+	log := daemon.NewLog(output, level)
 	s := &server{
-		file: file, log: log, level: level, started: time.Now(), config: c, begun: c,
+		file: file, output: output, log: log, level: level, started: time.Now(), config: c, begun: c,
 		master: master.New(settings(c)), ledger: newLedger(log.Named("accounting")),
 	}
 	s.statsd = &statsd{state: s.master.State, log: log}

@@ -205,7 +205,7 @@ func (r *awayRig) settle(stop chan struct{}, all *sync.WaitGroup, burst time.Dur
 	}
 	r.t.Logf("%d accounts: no debt but what was spent", looked)
 	for _, i := range []int{carShares, carOther} {
-		_, out, _ := r.cars[i].doctor("share")
+		_, out, _ := r.cars[i].doctor("status")
 		r.t.Logf("%s%v", out, r.cars[i].stats().Counters)
 	}
 }

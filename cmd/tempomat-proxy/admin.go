@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tempomat/limiter"
 	"tempomat/proxy/admin"
 	"tempomat/proxy/handover"
 	"tempomat/proxy/telemetry/metrics"
@@ -30,23 +31,23 @@ func (s *sidecar) openAdmin(address string) *handover.Socket {
 // be nil.
 func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready func() error) {
 	admin := admin.New(admin.Options{
-		Ledger:    s.limiter,
-		Now:       time.Now,
-		Status:    s.status,
-		Gate:      s.limiter.GateState,
-		Kernel:    s.kernel,
-		Share:     s.sharing.Reply,
-		Ready:     ready,
-		Reload:    s.reload,
-		Waiting:   s.loaded.keysWaiting,
-		Inside:    s.shown(),
-		Inspector: s.inspector,
-		Actor:     s.inspector,
-		History:   s.history.reply(),
-		Shadow:    s.history.shadowReply(),
-		Access:    &s.access,
-		Replace:   handover.Handler(s.handOver),
-		Log:       s.logs.log,
+		Ledger:     s.limiter,
+		Now:        time.Now,
+		Status:     s.status,
+		Gate:       func() limiter.GateState { return s.limiter.GateState().Shown() },
+		Kernel:     s.kernel,
+		Share:      s.sharing.Reply,
+		Conditions: s.conditions,
+		Ready:      ready,
+		Reload:     s.reload,
+		Waiting:    s.loaded.keysWaiting,
+		Inside:     s.shown(),
+		Inspector:  s.inspector,
+		Actor:      s.inspector,
+		History:    s.history.reply(),
+		Access:     &s.access,
+		Replace:    handover.Handler(s.handOver),
+		Log:        s.logs.log,
 	})
 	shut := context.AfterFunc(ctx, func() {
 		limit, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -45,7 +45,7 @@ func TestCheckReadsCertificates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "tempomat.yaml")
-			writeFile(t, file, fmt.Sprintf("listen: [{address: \":443\", tls: true}]\ntls: {certificates: [%s]}\n%s", c.certificates, c.rest))
+			writeFile(t, file, fmt.Sprintf("backend: http://127.0.0.1:80\nlisten: [{address: \":443\", tls: true}]\ntls: {certificates: [%s]}\n%s", c.certificates, c.rest))
 			var out, errs strings.Builder
 			status := run(t.Context(), []string{"-check", "-config", file}, nil, &out, &errs)
 			if status != c.status || !strings.Contains(out.String(), c.out) || !strings.Contains(errs.String(), c.errs) || (status == 1) != (out.Len() == 0) {

@@ -36,7 +36,8 @@ func (s source) checkAsService(ctx context.Context, told string, out io.Writer) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
-	u, err := osuser.Lookup(unitUser(ctx))
+	name, groups := unitUser(ctx)
+	u, err := osuser.Lookup(name)
 	if err != nil || u.Uid == "0" {
 		return nil // the service is not installed, or may read what root may
 	}
@@ -44,25 +45,31 @@ func (s source) checkAsService(ctx context.Context, told string, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	return s.checkAs(ctx, program, u, told, out)
+	return s.checkAs(ctx, program, u, groups, told, out)
 }
 
-// unitUser is whom systemd runs the service as; empty: root.
-func unitUser(ctx context.Context) string {
-	text, err := exec.CommandContext(ctx, "systemctl", "show", "--property=LoadState,User", serviceUnit).Output()
-	if lines := strings.Split(string(text), "\n"); err == nil && slices.Contains(lines, "LoadState=loaded") {
-		for _, l := range lines {
-			if name, ok := strings.CutPrefix(l, "User="); ok {
-				return name
-			}
+// unitUser is whom systemd runs the service as, empty for root, and in which groups beside
+// the user's own.
+func unitUser(ctx context.Context) (name string, groups []string) {
+	text, err := exec.CommandContext(ctx, "systemctl", "show", "--property=LoadState,User,SupplementaryGroups", serviceUnit).Output()
+	lines := strings.Split(string(text), "\n")
+	if err != nil || !slices.Contains(lines, "LoadState=loaded") {
+		return serviceUser, nil
+	}
+	for _, l := range lines {
+		switch key, value, _ := strings.Cut(l, "="); key {
+		case "User":
+			name = value
+		case "SupplementaryGroups":
+			groups = strings.Fields(value)
 		}
 	}
-	return serviceUser
+	return name, groups
 }
 
 // checkAs is the same check in a process of a user.
-func (s source) checkAs(ctx context.Context, program string, u *osuser.User, told string, out io.Writer) error {
-	who, err := credential(u)
+func (s source) checkAs(ctx context.Context, program string, u *osuser.User, groups []string, told string, out io.Writer) error {
+	who, err := credential(u, groups)
 	if err != nil {
 		return err
 	}
@@ -88,11 +95,18 @@ func (s source) checkAs(ctx context.Context, program string, u *osuser.User, tol
 	return nil
 }
 
-// credential is what a process of a user has.
-func credential(u *osuser.User) (*syscall.Credential, error) {
+// credential is what a process of a user has, which is in some groups more.
+func credential(u *osuser.User, more []string) (*syscall.Credential, error) {
 	groups, err := u.GroupIds()
 	if err != nil {
 		return nil, err
+	}
+	for _, name := range more {
+		g, err := osuser.LookupGroup(name)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, g.Gid)
 	}
 	var ids []uint32
 	for _, text := range append([]string{u.Uid, u.Gid}, groups...) {

@@ -41,11 +41,14 @@ func TestCheckAsTheService(t *testing.T) {
 		yaml      string
 		keyMode   os.FileMode
 		err, says string
+		groups    []string // of the unit
 	}{
-		"all may be read": {"", 0o644, "", ""},
-		"not the key":     {"", 0o600, "the user nobody, may not:\n", ""},
-		"and why":         {"", 0o600, "permission denied", ""},
-		"only a warning":  {"databases: {asn: " + dir + "/key.pem}\nclasses: {asn: {share: 0.1}}\n", 0o600, "", "warning: for the service, which is the user nobody: databases.asn: "},
+		"all may be read":     {"", 0o644, "", "", nil},
+		"not the key":         {"", 0o600, "the user nobody, may not:\n", "", nil},
+		"and why":             {"", 0o600, "permission denied", "", nil},
+		"a group's key":       {"", 0o640, "permission denied", "", nil},
+		"a group of the unit": {"", 0o640, "", "", []string{"root"}},
+		"only a warning":      {"databases: {asn: " + dir + "/key.pem}\nclasses: {asn: {share: 0.1}}\n", 0o600, "", "warning: for the service, which is the user nobody: databases.asn: ", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testkit.WriteCertificate(t, certificate, key, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
@@ -57,11 +60,11 @@ func TestCheckAsTheService(t *testing.T) {
 			if c.yaml != "" {
 				yaml = c.yaml
 			}
-			if err := os.WriteFile(file, []byte(yaml), 0o644); err != nil {
+			if err := os.WriteFile(file, []byte("backend: http://127.0.0.1:80\n"+yaml), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			var out strings.Builder
-			err = (source{file: file}).checkAs(t.Context(), program, nobody, "", &out)
+			err = (source{file: file}).checkAs(t.Context(), program, nobody, c.groups, "", &out)
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || !strings.Contains(out.String(), c.says) || (out.Len() == 0) != (c.says == "") {
 				t.Errorf("%v\n%s", err, &out)
 			}
@@ -71,7 +74,7 @@ func TestCheckAsTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := (source{file: file}).checkAs(t.Context(), program, nobody, "", &out); err != nil || !strings.HasPrefix(out.String(), "warning: it was not checked") {
+	if err := (source{file: file}).checkAs(t.Context(), program, nobody, nil, "", &out); err != nil || !strings.HasPrefix(out.String(), "warning: it was not checked") {
 		t.Errorf("what cannot be tried: %v\n%s", err, &out)
 	}
 }

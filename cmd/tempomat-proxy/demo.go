@@ -44,7 +44,7 @@ func runDemo(ctx context.Context, s source, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer car.logs.close()
+	defer car.logs.output.Close()
 	tellDemo(stdout, sockets[0].Addr(), c)
 	return car.run(ctx, sockets, nil)
 }
@@ -65,11 +65,11 @@ func adaptToDemo(c *config.Config, site, dir string) {
 
 // listenDemo takes another port where the usual one is taken.
 func listenDemo(ctx context.Context, c *config.Config) ([]handover.Socket, error) {
-	sockets, err := listen(ctx, addresses(c.Listen), false)
+	sockets, err := listen(ctx, addresses(c.Listen))
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return sockets, err
 	}
-	return listen(ctx, []string{"127.0.0.1:0"}, false)
+	return listen(ctx, []string{"127.0.0.1:0"})
 }
 
 func tellDemo(w io.Writer, at net.Addr, c *config.Config) {

@@ -39,7 +39,7 @@ func underAttack(ctx context.Context, s source, mode string, stderr io.Writer, p
 		return err
 	}
 	c.Timeouts.Drain = 0
-	sockets, err := listen(ctx, addresses(c.Listen), false)
+	sockets, err := listen(ctx, addresses(c.Listen))
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func underAttack(ctx context.Context, s source, mode string, stderr io.Writer, p
 	if err != nil {
 		return err
 	}
-	defer car.logs.close()
+	defer car.logs.output.Close()
 	work, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()

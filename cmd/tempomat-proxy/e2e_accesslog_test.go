@@ -1,8 +1,13 @@
 package main
 
 import (
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
+	"syscall"
 	"testing"
 
 	"tempomat/limiter/testkit"
@@ -29,4 +34,87 @@ func TestCombinedLog(t *testing.T) {
 	if regexp.MustCompile(`alice`).MatchString(s.stderr.String()) {
 		t.Errorf("the query is in the log:\n%s", s.stderr)
 	}
+}
+
+// TestNoRequestWaitsForTheLog has the log be a pipe that is not read, a full disk, and a closed
+// pipe. Requests go on, what is lost is counted, and the process ends when it is told to.
+func TestNoRequestWaitsForTheLog(t *testing.T) {
+	pipe := func(t *testing.T) (in, out *os.File) {
+		in, out, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = in.Close() })
+		return in, out
+	}
+	for _, tc := range []struct {
+		name string
+		open func(t *testing.T) (in, out *os.File)
+	}{
+		{"a pipe that is not read", pipe},
+		{"a full disk", func(t *testing.T) (in, out *os.File) {
+			out, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+			if err != nil {
+				t.Skip("there is no /dev/full: ", err)
+			}
+			return nil, out
+		}},
+		{"a closed pipe", func(t *testing.T) (in, out *os.File) {
+			in, out = pipe(t)
+			_ = in.Close()
+			return nil, out
+		}},
+	} {
+		for _, access := range []string{"all", "sampled"} {
+			t.Run(tc.name+", "+access, func(t *testing.T) {
+				t.Parallel()
+				in, out := tc.open(t)
+				s := startProxyLogging(t, out, "log: {access: "+access+"}\n")
+				_ = out.Close()
+				c := newClient(t)
+				long := "/" + strings.Repeat("\u009b", 240) + "?" // each character takes six in the log
+				h := http.Header{"Host": {strings.Repeat("a.", 250) + "example"}}
+				lost := func() uint64 { return s.stats().Counters["logLinesLost"] }
+				due := access == "all" || in == nil // sampled, a second has too few lines to fill the queue
+				for i := 0; i < 300 || due && lost() == 0; i++ {
+					if i == 3000 {
+						t.Fatal("no line is lost")
+					}
+					if a := fetch(t, c, http.MethodGet, s.url+long, h.Clone(), nil); a.StatusCode != http.StatusOK {
+						t.Fatal(a.Status)
+					}
+				}
+				if in == nil || !due {
+					return
+				}
+				text := newOutput()
+				go func() {
+					buffer := make([]byte, 64<<10)
+					for n, err := in.Read(buffer); err == nil; n, err = in.Read(buffer) {
+						_, _ = text.Write(buffer[:n])
+					}
+				}()
+				text.await(t, 0, `"msg":"lines left out: the log could not be written"`, `"lines_left_out":`)
+			})
+		}
+	}
+}
+
+// startProxyLogging starts a proxy whose standard error is a file.
+func startProxyLogging(t *testing.T, stderr *os.File, yaml string) *sidecarProcess {
+	t.Helper()
+	dir, address := tempDir(t), "127.0.0.1:"+freePort(t)
+	s := &sidecarProcess{
+		dir: dir, file: filepath.Join(dir, "tempomat.yaml"), admin: filepath.Join(dir, "admin.sock"), url: "http://" + address,
+	}
+	s.configure(t, plain(t), yaml+"listen: "+address+"\n")
+	s.process = startProcessWith(t, []*os.File{stderr}, nil, "sh", "-c", `exec "$0" "$@" 2>&3 3>&-`, program(t, "tempomat-proxy"), "-config", s.file)
+	testkit.Eventually(t, "the proxy listens", func() bool {
+		if s.cmd.Process.Signal(syscall.Signal(0)) != nil {
+			t.Fatal("the proxy has ended")
+		}
+		c, err := net.Dial("tcp", address)
+		return err == nil && c.Close() == nil
+	})
+	return s
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"tempomat/limiter"
 	"tempomat/limiter/testkit"
@@ -81,6 +83,28 @@ func TestBackendDiesBusy(t *testing.T) {
 	for i := range before {
 		if a := s.get(client(i), "/page.php?ms=1"); a.StatusCode != http.StatusOK {
 			t.Errorf("the backend is back: %s", a.Status)
+		}
+	}
+}
+
+// TestBackendBusy: more come at once than Apache has workers, and TLS's handshake with it waits for one. Nobody gets an
+// error for that, as nobody does without the proxy.
+func TestBackendBusy(t *testing.T) {
+	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().Add(time.Hour), "localhost")
+	both := filepath.Join(tempDir(t), "both.pem")
+	writeFile(t, both, string(certificate)+string(key))
+	backend := startApache(t, "--workers", "4", "--tls", both)
+	for _, mode := range []string{"observe", "fair"} {
+		s := startProxyWith(t, []string{"TEMPOMAT_BACKEND_DIAL_TIMEOUT=10ms"}, nil,
+			"https://127.0.0.1:"+backend.port, "throttle: {mode: "+mode+"}\n")
+		var answers []<-chan string
+		for i := range 10 {
+			answers = append(answers, s.later(from(fmt.Sprintf("203.0.113.%d", i)), "/sleep.php?ms=100"))
+		}
+		for _, a := range answers {
+			if got := <-a; got != "200 OK" {
+				t.Errorf("%s: %s", mode, got)
+			}
 		}
 	}
 }

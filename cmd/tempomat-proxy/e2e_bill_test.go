@@ -96,7 +96,7 @@ func TestSocketThatNobodyTellsBy(t *testing.T) {
 		t.Helper()
 		testkit.Eventually(t, "the doctor says "+what, func() bool {
 			fetch(t, web, http.MethodGet, s.url+"/page.php?ms=30", nil, nil)
-			_, out, _ := s.doctor("gate")
+			_, out, _ := s.doctor("status")
 			return strings.Contains(out, what)
 		})
 	}

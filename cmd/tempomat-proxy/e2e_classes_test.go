@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -58,13 +56,13 @@ func TestClassesOfTheTable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "asn.mmdb")
 	writeASNs(t, file, 64496)
 	const client = "198.51.100.7"
-	conf := "classes: {slash16: off, asn: {share: 0.5}, fingerprint: {share: 0.5}, method: {share: 0.9}, host: {share: 0.9}}\n" +
+	conf := "classes: {slash16: off, asn: {share: 0.5}, fingerprint: {share: 0.5}, host: {share: 0.9}}\n" +
 		"databases: {asn: " + file + "}\n"
 	backend := startApache(t)
 	s := startProxy(t, backend.url, conf)
 	s.get(client, "/page.php?ms=10")
 	host, _, _ := net.SplitHostPort(strings.TrimPrefix(s.url, "http://"))
-	for class, id := range map[string]string{"asn": "AS64496", "method": "GET", "host": host} {
+	for class, id := range map[string]string{"asn": "AS64496", "host": host} {
 		if _, ok := s.account(class, id); !ok {
 			t.Errorf("%s %s has no account", class, id)
 		}
@@ -104,43 +102,4 @@ func TestClassesOfTheTable(t *testing.T) {
 	if _, ok := s.account("asn", "AS64497"); !ok {
 		t.Error("the new file is not in force")
 	}
-}
-
-// TestTCPFingerprint: a client's system is known by how it opened the connection, whatever is
-// spoken on it, and that of a trusted proxy is nobody's.
-func TestTCPFingerprint(t *testing.T) {
-	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
-		t.Skip("the kernel does not tell")
-	}
-	const conf = "classes: {slash16: off, tcpFingerprint: {share: 0.9}}\n"
-	backend := startApache(t)
-	for _, p := range protocols {
-		direct := startProxy(t, backend.url, conf+"trustedProxies: []\n")
-		if a := fetch(t, p.client(t), http.MethodGet, direct.url+"/style.css", nil, nil); a.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %s", p.name, a.Status)
-		}
-		id := accountOf(t, direct)
-		if row, ok := direct.account("tcpFingerprint", id); !ok || !strings.HasPrefix(id, "4:64:") {
-			t.Errorf("%s: %q, %+v", p.name, id, row)
-		}
-	}
-	proxied := startProxy(t, backend.url, conf)
-	proxied.get("198.51.100.7", "/style.css")
-	if id := accountOf(t, proxied); id != "" {
-		t.Errorf("of a trusted proxy: %q", id)
-	}
-}
-
-// accountOf is the one key of class tcpFingerprint; empty: there is none.
-func accountOf(t *testing.T, s *sidecarProcess) string {
-	t.Helper()
-	_, out, _ := s.doctor("--bucket", "tcpFingerprint", "--json")
-	ids := regexp.MustCompile(`"id": *"([^"]*)"`).FindAllStringSubmatch(out, -1)
-	if len(ids) == 0 {
-		return ""
-	}
-	if len(ids) > 1 {
-		t.Errorf("several: %s", out)
-	}
-	return ids[0][1]
 }

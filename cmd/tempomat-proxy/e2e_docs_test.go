@@ -19,7 +19,7 @@ var notRun = map[string]string{
 	"a2dismod": onlyInRecipes, "a2enconf": onlyInRecipes, "a2enmod": onlyInRecipes, "a2disconf": onlyInRecipes, "a2ensite": onlyInRecipes,
 	"apachectl": onlyInRecipes, "apache2ctl": onlyInRecipes,
 	"apt": changesMachine, "apt-get": changesMachine, "dpkg": changesMachine, "install": changesMachine, "systemctl": changesMachine,
-	"kill": changesMachine, "rm": changesMachine, "chmod": changesMachine, "chown": changesMachine, "chgrp": changesMachine, "systemd-sysusers": changesMachine, "mkdir": changesMachine,
+	"kill": changesMachine, "rm": changesMachine, "chmod": changesMachine, "chown": changesMachine, "chgrp": changesMachine, "systemd-sysusers": changesMachine, "mkdir": changesMachine, "setpriv": changesMachine,
 	"ssh": elsewhere, "docker": elsewhere, "kubectl": elsewhere, "helm": elsewhere, "git": elsewhere,
 	"journalctl": "there is no journal in a test", "sudo": changesMachine,
 	"openssl": "it is not ours: it makes random characters", "head": "it is not ours: it makes random characters",

@@ -149,10 +149,6 @@ func TestCheck(t *testing.T) {
 	if status != 1 || out != "" || strings.ReplaceAll(errs, bad, "") != string(want) {
 		t.Errorf("a bad file: %d %q\n%s\nwant:\n%s", status, out, errs, want)
 	}
-	status, _, errs = execute(t, nil, program(t, "tempomat-doctor"), "check", bad+"several.yaml")
-	if status != 1 || strings.Count(errs, "several.yaml:") != strings.Count(string(want), "\n") {
-		t.Errorf("the doctor: %d\n%s", status, errs)
-	}
 }
 
 // TestAfterwards: after a clean end the next start finds everything free.

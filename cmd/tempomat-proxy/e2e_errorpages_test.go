@@ -64,7 +64,7 @@ func TestCheckReadsPages(t *testing.T) {
 	for name, text := range map[string]string{
 		"error.html":    "\n\n{{.Nothing}}",
 		"429.de.html":   "{{",
-		"tempomat.yaml": "errorPages: {directory: " + dir + "}\nrobotsTxt: /nowhere/robots.txt\n",
+		"tempomat.yaml": "backend: http://127.0.0.1:80\nerrorPages: {directory: " + dir + "}\nrobotsTxt: /nowhere/robots.txt\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

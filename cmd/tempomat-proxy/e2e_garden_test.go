@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +40,50 @@ func TestGarden(t *testing.T) {
 			c := &chain{backend: b, client: visitor{address: g.start(t, strings.TrimPrefix(s.url, "http://")), patience: testkit.Patience}}
 			c.run(t, g)
 			c.agree(t)
+		})
+	}
+}
+
+// TestNoSpellingTellsOrigin has servers that pass fields on in the environment take what a
+// client says of itself, in each spelling: none gets through the proxy. Without it most do.
+func TestNoSpellingTellsOrigin(t *testing.T) {
+	const spoofed = "203.0.113.9"
+	told := regexp.MustCompile(`(?m)^HTTP_X_(FORWARDED_FOR|REAL_IP|FORWARDED_PROTO)=` + regexp.QuoteMeta(spoofed) + `$`)
+	for _, g := range []struct {
+		name  string
+		start func(t *testing.T) (url string)
+	}{
+		{"Caddy with php-cgi", startCaddyPHP}, {"lighttpd's CGI", startLighttpdCGI}, {"php -S", startPHP},
+		{"Apache with PHP", startApachePHP}, {"nginx with php-fpm", startNginxPHP},
+	} {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			backend := g.start(t)
+			base, path := backend[:strings.LastIndex(backend, "/")], backend[strings.LastIndex(backend, "/"):]
+			c := newClient(t)
+			drops := startProxy(t, base, observed+"trustedProxies: []\n")
+			passes := startProxy(t, base, observed+"trustedProxies: []\nunderscores: true\n")
+			taken := 0
+			for separator := range strings.SplitSeq("!#$%&'*+.^_`|~-", "") {
+				for _, n := range []int{1, -1} { // the first hyphen, and each
+					h := http.Header{}
+					for _, name := range []string{"X-Forwarded-For", "X-Real-IP", "X-Forwarded-Proto"} {
+						h[strings.Replace(name, "-", separator, n)] = []string{spoofed}
+					}
+					if told.MatchString(fetch(t, c, http.MethodGet, backend, h.Clone(), nil).body) {
+						taken++
+					}
+					for _, s := range []*sidecarProcess{drops, passes} {
+						a := fetch(t, c, http.MethodGet, s.url+path, h.Clone(), nil)
+						if !strings.Contains(a.body, "HTTP_X_FORWARDED_FOR=127.0.0.1") || strings.Contains(a.body, spoofed) {
+							t.Errorf("%q of %v, status %d:\n%s", separator, h, a.StatusCode, a.body)
+						}
+					}
+				}
+			}
+			if t.Logf("%d of 30 spellings are taken without the proxy", taken); taken < 2 { // the usual name
+				t.Error("the page does not show what comes")
+			}
 		})
 	}
 }

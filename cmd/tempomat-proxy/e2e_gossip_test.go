@@ -46,7 +46,7 @@ coordination:
 	}
 	for i, s := range cars {
 		testkit.Eventually(t, "the doctor shows both sidecars", func() bool {
-			_, out, _ := s.doctor("share")
+			_, out, _ := s.doctor("status")
 			return strings.Contains(out, "sidecars") && strings.Contains(out, addresses[1-i])
 		})
 	}
@@ -88,7 +88,7 @@ coordination: {kind: gossip, gossip: {join: 127.0.0.1:1, keyFile: /nowhere/keys}
 	if a := s.get("198.51.100.1", "/"); a.StatusCode != http.StatusNotFound {
 		t.Errorf("answered %d after %v", a.StatusCode, time.Since(began))
 	}
-	if _, out, _ := s.doctor("share"); !strings.Contains(out, "trouble") {
+	if _, out, _ := s.doctor("status"); !strings.Contains(out, "trouble") {
 		t.Errorf("the doctor shows %s", out)
 	}
 	s.stderr.await(t, 0, "works alone")

@@ -61,16 +61,20 @@ func TestRestartsRefuseNobody(t *testing.T) {
 	}
 }
 
-// TestHandedOverNonsense: what is no socket is told.
+// TestHandedOverNonsense: what is no socket is told, and a socket that the backend's address leads to.
 func TestHandedOverNonsense(t *testing.T) {
-	f, err := os.Open(os.DevNull)
+	null, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	p := startProcessWith(t, []*os.File{f}, []string{"LISTEN_FDS=1"}, "/bin/sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, program(t, "tempomat-proxy"), "-config", os.DevNull)
-	if p.exit() == 0 {
-		t.Error("it ended as if all were well")
+	defer null.Close()
+	l, own := supervised(t)
+	for want, f := range map[string]*os.File{"is no listening socket": null, "requests would go in a circle": own} {
+		p := startProcessWith(t, []*os.File{f}, []string{"LISTEN_FDS=1", "TEMPOMAT_BACKEND=http://" + l.Addr().String(), "TEMPOMAT_ADMIN_LISTEN=off"},
+			"/bin/sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, program(t, "tempomat-proxy"), "-config", os.DevNull)
+		if p.exit() == 0 {
+			t.Error("it ended as if all were well")
+		}
+		p.stderr.await(t, 0, want)
 	}
-	p.stderr.await(t, 0, "LISTEN_FDS")
 }

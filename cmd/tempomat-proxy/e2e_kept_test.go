@@ -216,23 +216,20 @@ func TestKeptBesideASocketUnit(t *testing.T) {
 	}
 }
 
-// TestKeptForSystems: a socket that was opened without what a class needs is opened anew.
-func TestKeptForSystems(t *testing.T) {
-	backend, _, _ := pageBackend(t)
-	at := "listen: 127.0.0.1:" + freePort(t) + "\n"
-	m := newManaged(t, backend, "state: off\n"+at)
-	for i, classes := range []string{"", "classes: {tcpFingerprint: {share: 0.9}}\n", "classes: {tcpFingerprint: {share: 0.8}}\n"} {
-		m.configure(t, backend, "state: off\n"+at+classes)
-		m.begin()
-		m.serves()
-		m.get("198.51.100.1", "/")
-		if m.stderr.count(0, "class tcpFingerprint has no keys") > 0 {
-			t.Errorf("start %d: a restart did not help:\n%s", i, m.stderr)
-		}
-		if took := m.stderr.count(0, "has kept") > 0; took != (i == 2) {
-			t.Errorf("start %d: it took the kept socket: %t", i, took)
-		}
-		m.signal(syscall.SIGTERM)
-		m.exit()
+// TestInterruptFreesPorts: while requests finish after SIGINT, another program can have the
+// port; after SIGTERM the manager keeps it.
+func TestInterruptFreesPorts(t *testing.T) {
+	for signal, kept := range map[syscall.Signal]bool{syscall.SIGTERM: true, syscall.SIGINT: false} {
+		t.Run(signal.String(), func(t *testing.T) {
+			backend, _, _ := pageBackend(t)
+			m := newManaged(t, backend, "state: off\n")
+			m.begin()
+			m.serves()
+			m.signal(signal)
+			m.stderr.await(t, 0, `"msg":"draining"`)
+			if is := m.names() != ""; is != kept {
+				t.Errorf("the manager keeps sockets: %v, want %v", is, kept)
+			}
+		})
 	}
 }

@@ -47,7 +47,7 @@ func TestWithoutCgo(t *testing.T) {
 			t.Errorf("its own account is %+v", row)
 		}
 		testkit.Eventually(t, "the doctor says why", func() bool {
-			status, out, errs := s.doctor("share")
+			status, out, errs := s.doctor("status")
 			if status != 0 || errs != "" {
 				t.Fatalf("status %d: %s", status, errs)
 			}

@@ -64,7 +64,7 @@ func TestRedisFleet(t *testing.T) {
 		fmt.Sprintf("coordination: {kind: redis, redis: {timeout: 10s, addresses: [%q]}}\n", r.Address))
 	shared := func(s *sidecarProcess, want string) func() bool {
 		return func() bool {
-			_, out, _ := s.doctor("share")
+			_, out, _ := s.doctor("status")
 			return strings.Contains(out, "kind") && strings.Contains(out, "redis") && strings.Contains(strings.Join(strings.Fields(out), " "), want)
 		}
 	}
@@ -85,7 +85,7 @@ func TestRedisFleet(t *testing.T) {
 	r.Pause()
 	serveAll(t, cars, "198.51.100.3")
 	for i, s := range cars {
-		if _, out, _ := s.doctor("share"); !strings.Contains(strings.Join(strings.Fields(out), " "), "failures 0") {
+		if _, out, _ := s.doctor("status"); !strings.Contains(strings.Join(strings.Fields(out), " "), "failures 0") {
 			t.Errorf("sidecar %d: before its answers a call to Redis had timed out, or they waited for that:\n%s", i, out)
 		}
 	}

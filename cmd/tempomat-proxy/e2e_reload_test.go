@@ -123,6 +123,31 @@ func keepsOnBadFile(t *testing.T, s *sidecarProcess, backend *apache, reload fun
 	}
 }
 
+// TestReloadOfNoSite: a file that was cut off has no backend, and one whose backend is the address that is served, whatever
+// listen says now, has the proxy ask itself. Both are refused, and the site is served as before.
+func TestReloadOfNoSite(t *testing.T) {
+	backend, _, _ := pageBackend(t)
+	s := startProxy(t, backend, "")
+	for text, fault := range map[string]string{
+		"":               "tempomat.yaml: backend: is not given",
+		"# backend: x\n": "tempomat.yaml: backend: is not given",
+		"listen: ':8888'\nstate: off\nbackend: " + s.url + "\n": "requests would go in a circle",
+	} {
+		from := s.stderr.len()
+		writeFile(t, s.file, text)
+		if status, _, errs := s.doctor("reload"); status == 0 || !strings.Contains(errs, fault) {
+			t.Errorf("%q: %d, %s", text, status, errs)
+		}
+		s.stderr.await(t, from, rejected, fault)
+		if a := s.get("203.0.113.1", "/"); a.StatusCode != http.StatusOK {
+			t.Errorf("%q: the running one serves %s", text, a.Status)
+		}
+		if status, _, errs := execute(t, nil, program(t, "tempomat-proxy"), "-check", "-config", s.file); status == 0 && strings.Contains(fault, "backend:") {
+			t.Errorf("%q is sound: %s", text, errs)
+		}
+	}
+}
+
 func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache, reload func(*sidecarProcess, int, string) int) {
 	from := s.stderr.len()
 	s.configure(t, backend.url, "listen: 127.0.0.1:1\ntable: {size: 2048}\n")

@@ -101,7 +101,8 @@ func (m *setupMachine) Run(_ context.Context, argv ...string) (string, error) {
 	}
 	switch argv[0] {
 	case "systemctl":
-		return m.systemctl(argv[1], argv[len(argv)-1])
+		verb := slices.IndexFunc(argv[1:], func(a string) bool { return !strings.HasPrefix(a, "-") })
+		return m.systemctl(argv[1+verb], argv[len(argv)-1])
 	case "tempomat-proxy":
 		argv[0] = program(m.t, "tempomat-proxy")
 	case "nginx":
@@ -125,6 +126,15 @@ func (m *setupMachine) systemctl(verb, unit string) (string, error) {
 		return "disabled\n", errors.New("exit status 1")
 	case "is-active":
 		return "inactive\n", errors.New("exit status 3")
+	case "kill":
+		if *slot != nil {
+			(*slot).signal(os.Interrupt)
+		}
+	case "reload-or-restart":
+		if *slot != nil {
+			return m.Run(m.t.Context(), reloadCommand(unit)...)
+		}
+		return m.start(unit, slot)
 	case "restart", "stop":
 		if *slot != nil {
 			(*slot).kill()
@@ -136,6 +146,17 @@ func (m *setupMachine) systemctl(verb, unit string) (string, error) {
 	}
 	return "", nil
 }
+
+// reloadCommand is what the units have systemd run.
+func reloadCommand(unit string) []string {
+	if unit == "nginx" {
+		return []string{"nginx", "-s", "reload"}
+	}
+	return []string{"apache2ctl", "graceful"}
+}
+
+// Terminate implements setup.Runner.
+func (m *setupMachine) Terminate(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }
 
 func (m *setupMachine) start(unit string, slot **process) (string, error) {
 	var argv []string
@@ -241,7 +262,11 @@ func (m *setupMachine) get(port int, secure bool, path string) (a siteAnswer, er
 	if secure {
 		scheme = "https"
 	}
-	req, err := http.NewRequest("GET", scheme+"://site.example"+path, nil)
+	return m.getFrom("site.example", port, scheme, path)
+}
+
+func (m *setupMachine) getFrom(host string, port int, scheme, path string) (a siteAnswer, err error) {
+	req, err := http.NewRequest("GET", scheme+"://"+host+path, nil)
 	if err != nil {
 		return a, err
 	}
@@ -360,6 +385,97 @@ func TestSetup(t *testing.T) {
 			if status, said := m.setup("-undo"); status != 0 || !strings.Contains(said, "Nothing to take back") {
 				t.Errorf("once more: %d:\n%s", status, said)
 			}
+		})
+	}
+}
+
+// TestSetupEdited: sites are edited and added once setup has been here. Setup moves those that
+// came for the old port; -undo gives all of them the port back, with and without systemd.
+func TestSetupEdited(t *testing.T) {
+	for _, systemd := range []bool{true, false} {
+		t.Run(fmt.Sprint("systemd ", systemd), func(t *testing.T) {
+			t.Parallel()
+			m := debianApache(t)
+			site := func(host, name string) string {
+				return fmt.Sprintf("<VirtualHost %s>\n\tServerName %s.example\n\tDocumentRoot %s\n</VirtualHost>\n", host, name, m.path(name))
+			}
+			public := fmt.Sprint("*:", m.place.HTTP)
+			names := []string{"one", "two", "new", "manual"}
+			for _, name := range names {
+				m.write(name+"/index.html", name)
+			}
+			m.write("etc/apache2/sites-available/000-default.conf", site(public, "one")+site(public, "two"))
+			m.systemctl("restart", "apache2")
+			m.answers("one", "two")
+			if !systemd {
+				m.must(os.RemoveAll(m.path("run/systemd")))
+			}
+			status, said := m.setup("-write")
+			if status != 0 {
+				t.Fatalf("%d:\n%s\n%v", status, said, m.runs)
+			}
+			if !systemd {
+				if strings.Contains(said, "Done") || !strings.Contains(said, "apache2ctl graceful\n    setsid sh -c") {
+					t.Errorf("it does not say what to run:\n%s", said)
+				}
+				m.must(err(m.Run(t.Context(), "apache2ctl", "graceful")))
+				testkit.Eventually(t, "Apache has left the port", func() bool {
+					_, err := m.get(m.place.HTTP, false, "/")
+					return errors.Is(err, syscall.ECONNREFUSED)
+				})
+				m.must(err(m.start("tempomat-proxy", &m.proxy)))
+			}
+			m.answers("one", "two")
+
+			m.write("etc/apache2/sites-available/000-default.conf", "# Edited.\n"+site("*", "one")+"# Here as well.\n"+site("*", "two"))
+			m.write("etc/apache2/sites-available/new.conf", site(public, "new"))
+			m.enable("sites", "new.conf")
+			m.must(err(m.Run(t.Context(), "apache2ctl", "graceful")))
+			if status, said := m.setup(); status != 0 || !strings.Contains(said, "Sites were added since") {
+				t.Errorf("%d:\n%s", status, said)
+			}
+			if status, said := m.setup("-write"); status != 0 {
+				t.Fatalf("%d:\n%s", status, said)
+			}
+			m.write("etc/apache2/sites-available/manual.conf", site("*", "manual"))
+			m.enable("sites", "manual.conf")
+			m.must(err(m.Run(t.Context(), "apache2ctl", "graceful")))
+			m.answers(names...)
+			if status, said := m.setup("-write"); status != 0 || !strings.Contains(said, "Nothing to do") {
+				t.Errorf("%d:\n%s", status, said)
+			}
+
+			if status, said = m.setup("-undo"); status != 0 || !strings.Contains(said, "Done") {
+				t.Fatalf("%d:\n%s", status, said)
+			}
+			m.answers(names...)
+			if _, err := m.get(m.place.InnerHTTP, false, "/"); err == nil {
+				t.Error("the inner port is open still")
+			}
+			want := map[string]string{"000-default": "# Edited.\n" + site(public, "one") + "# Here as well.\n" + site(public, "two"), "new": site(public, "new"), "manual": site(public, "manual")}
+			for name, text := range want {
+				if got, _ := os.ReadFile(m.path("etc/apache2/sites-available/" + name + ".conf")); string(got) != text {
+					t.Errorf("%s:\n%s", name, got)
+				}
+			}
+			for name := range m.state() {
+				if strings.Contains(name, "before-tempomat") || strings.HasSuffix(name, "setup.json") {
+					t.Errorf("%s is left\n%s", name, said)
+				}
+			}
+		})
+	}
+}
+
+func err(_ string, err error) error { return err }
+
+// answers waits until each of some sites answers with its own page.
+func (m *setupMachine) answers(names ...string) {
+	m.t.Helper()
+	for _, name := range names {
+		testkit.Eventually(m.t, name+" answers", func() bool {
+			a, err := m.getFrom(name+".example", m.place.HTTP, "http", "/")
+			return err == nil && a.body == name
 		})
 	}
 }

@@ -46,6 +46,7 @@ func secureApache(t *testing.T) *setupMachine {
 	}
 	m.write("etc/apache2/mods-enabled/ssl.conf", "SSLSessionCache shmcb:"+m.path("run/server/cache")+"\n")
 	m.write("etc/apache2/sites-available/000-default.conf", fmt.Sprintf("<VirtualHost *:%d>\n\tRedirect permanent / https://site.example/\n</VirtualHost>\n", m.place.HTTP))
+	m.write("etc/apache2/sites-enabled/plain.conf", fmt.Sprintf("<VirtualHost *:%d>\n\tServerName plain.example\n\tDocumentRoot %s\n</VirtualHost>\n", m.place.HTTP, m.path("www")))
 	m.secure(func(name, chain, key string) string {
 		return fmt.Sprintf("<IfModule mod_ssl.c>\n<VirtualHost *:%d>\n\tServerName %s\n\tDocumentRoot %s\n\tCustomLog %s/access.log combined\n\tSSLEngine on\n\tSSLCertificateFile %s\n\tSSLCertificateKeyFile %s\n"+
 			"\tRewriteEngine on\n\tRewriteCond %%{HTTPS} !=on\n\tRewriteRule ^ https://%%{SERVER_NAME}%%{REQUEST_URI} [R=302,L]\n</VirtualHost>\n</IfModule>\n",
@@ -59,6 +60,7 @@ func secureApache(t *testing.T) *setupMachine {
 func secureNginx(t *testing.T) *setupMachine {
 	m := debianNginx(t)
 	m.write("etc/nginx/sites-available/default", fmt.Sprintf("server {\n\tlisten %d default_server;\n\tlisten [::]:%[1]d default_server;\n\treturn 301 https://$host$request_uri;\n}\n", m.place.HTTP))
+	m.write("etc/nginx/sites-enabled/plain", fmt.Sprintf("server {\n\tlisten %d;\n\tserver_name plain.example;\n\troot %s;\n}\n", m.place.HTTP, m.path("www")))
 	once := " ipv6only=on"
 	m.secure(func(name, chain, key string) string {
 		only := once
@@ -97,6 +99,9 @@ func TestSetupTLS(t *testing.T) {
 			}
 			if a, err := m.get(m.place.HTTP, false, "/"); err != nil || a.status != 301 || !strings.HasPrefix(a.location, "https://site.example/") {
 				t.Errorf("%+v, %v", a, err)
+			}
+			if a, err := m.getFrom("plain.example", m.place.HTTP, "http", "/"); err != nil || a.status != 200 || a.body != "the first page\n" {
+				t.Errorf("pages beside TLS: %+v, %v", a, err)
 			}
 			if status, said := m.setup("-undo"); status != 0 {
 				t.Errorf("%d:\n%s", status, said)

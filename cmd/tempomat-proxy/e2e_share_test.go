@@ -33,7 +33,7 @@ func TestDoctorShowsSharing(t *testing.T) {
 			s.get("198.51.100.1", "/style.css")
 			var out string
 			testkit.Eventually(t, "it shows "+strings.Join(c.want, ", "), func() bool {
-				status, shown, errs := s.doctor("share")
+				status, shown, errs := s.doctor("status")
 				if status != 0 || errs != "" {
 					t.Fatalf("status %d: %s", status, errs)
 				}

@@ -180,3 +180,96 @@ http.createServer((q, r) => {
   q.pipe(p)
 }).listen(%s, '127.0.0.1')
 `
+
+// environmentPage prints what of a request is in a script's environment.
+const environmentPage = `<?php
+header('Content-Type: text/plain');
+foreach ($_SERVER as $name => $value) if (is_string($value)) echo "$name=$value\n";
+`
+
+// writePage writes a file that servers of other users can read.
+func writePage(t *testing.T, name, text string) {
+	t.Helper()
+	writeFile(t, name, text)
+	if err := os.Chmod(name, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func startCaddyPHP(t *testing.T) string {
+	program, php := testkit.Program(t, "caddy"), testkit.Program(t, "php-cgi")
+	site, at := "", ""
+	fcgi := startServer(t, func(dir, own string) string {
+		writePage(t, filepath.Join(dir, "env.php"), environmentPage)
+		site, at = dir, "127.0.0.1:"+own
+		return ""
+	}, func(string, string) []string { return []string{php, "-b", at} })
+	return "http://" + startServer(t, func(_, own string) string {
+		return fmt.Sprintf("{\n\tadmin off\n}\nhttp://127.0.0.1:%s {\n\troot * %s\n\tphp_fastcgi %s\n}\n", own, site, fcgi)
+	}, func(dir, file string) []string {
+		return []string{"env", "HOME=" + dir, program, "run", "--adapter", "caddyfile", "--config", file}
+	}) + "/env.php"
+}
+
+// startNginxPHP is the usual pair, and nginx passes on even fields that it usually drops.
+func startNginxPHP(t *testing.T) string {
+	program := testkit.Program(t, "nginx")
+	php := phpFPMProgram(t)
+	site := ""
+	fcgi := startServer(t, func(dir, own string) string {
+		writePage(t, filepath.Join(dir, "env.php"), environmentPage)
+		site = dir
+		user := ""
+		if os.Getuid() == 0 {
+			user = "user = root\ngroup = root\n" // others may not reach the page
+		}
+		return "[global]\nerror_log = /dev/stderr\n[www]\n" + user + "listen = 127.0.0.1:" + own + "\npm = static\npm.max_children = 2\n"
+	}, func(_, file string) []string { return []string{php, "-F", "-R", "-n", "-y", file} })
+	return "http://" + startServer(t, func(dir, own string) string {
+		return fmt.Sprintf(`daemon off; worker_processes 1; pid %[1]s/pid; error_log stderr;
+events { worker_connections 256; }
+http {
+	access_log off; underscores_in_headers on; ignore_invalid_headers off;
+	client_body_temp_path %[1]s/1; proxy_temp_path %[1]s/2; fastcgi_temp_path %[1]s/3; uwsgi_temp_path %[1]s/4; scgi_temp_path %[1]s/5;
+	server {
+		listen 127.0.0.1:%[2]s;
+		location / { fastcgi_pass %[4]s; include /etc/nginx/fastcgi_params; fastcgi_param SCRIPT_FILENAME %[3]s$fastcgi_script_name; }
+	}
+}
+`, dir, own, site, fcgi)
+	}, func(dir, file string) []string { return []string{program, "-e", "stderr", "-p", dir, "-c", file} }) + "/env.php"
+}
+
+// phpFPMProgram is Debian's, which has its version in its name.
+func phpFPMProgram(t *testing.T) string {
+	t.Helper()
+	found, err := filepath.Glob("/usr/sbin/php-fpm*")
+	if err != nil || len(found) == 0 {
+		return testkit.Program(t, "php-fpm")
+	}
+	return found[len(found)-1]
+}
+
+func startLighttpdCGI(t *testing.T) string {
+	program := testkit.Program(t, "lighttpd")
+	return "http://" + startServer(t, func(dir, own string) string {
+		writePage(t, filepath.Join(dir, "env.sh"), "printf 'Content-Type: text/plain\\r\\n\\r\\n'\nenv\n")
+		return fmt.Sprintf("server.modules = (\"mod_cgi\")\nserver.document-root = %q\nserver.bind = \"127.0.0.1\"\nserver.port = %s\n"+
+			"cgi.assign = (\".sh\" => \"/bin/sh\")\n", dir, own)
+	}, func(_, file string) []string { return []string{program, "-D", "-f", file} }) + "/env.sh"
+}
+
+func startPHP(t *testing.T) string {
+	program, at := testkit.Program(t, "php"), ""
+	return "http://" + startServer(t, func(dir, own string) string {
+		at = "127.0.0.1:" + own
+		writePage(t, filepath.Join(dir, "env.php"), environmentPage)
+		return ""
+	}, func(dir, _ string) []string { return []string{program, "-S", at, "-t", dir} }) + "/env.php"
+}
+
+func startApachePHP(t *testing.T) string {
+	a := startApache(t)
+	writePage(t, filepath.Join(a.dir, "www", "env.php"), environmentPage)
+	return a.url + "/env.php"
+}

@@ -11,7 +11,9 @@ import (
 	"tempomat/classify/standing"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
+	"tempomat/limiter"
 	"tempomat/proxy"
+	"tempomat/proxy/host"
 )
 
 // standing is what judges it, with the configuration's values; nil if that is
@@ -43,10 +45,22 @@ func newStanding() (*standing.Judge, error) {
 func (s *sidecar) watchWorkers(c *config.Config) {
 	u, err := url.Parse(c.Backend.URL)
 	if err == nil && policy.IsLocal(c.Backend.URL) && c.Throttle.HasGate() {
-		s.hints.Watch(u)
+		s.backend.Watch(u)
 		return
 	}
-	s.hints.Watch(nil)
+	s.backend.Watch(nil)
+}
+
+// learner passes on what is seen of the backend.
+type learner struct {
+	*limiter.Limiter
+	handler *proxy.Handler
+}
+
+// Backlog implements host.Learner.
+func (l learner) Backlog(now time.Time, queued, processes int) {
+	l.handler.Crowd(queued > 0)
+	l.Limiter.Backlog(now, queued, processes)
 }
 
 // endHints has the backend's processes be as they were, and measures no more, whatever is
@@ -61,11 +75,11 @@ func (s *sidecar) endHints() {
 // openHints opens what tells of the backend's workers, of their CPU time, and of
 // their priority.
 func (s *sidecar) openHints() {
-	hints, err := proxy.OpenWorkerHints()
+	backend, err := host.OpenBackend()
 	if err != nil {
 		s.logs.log.Warn("the queue in front of the backend's workers is not seen", zap.Error(err))
 	}
-	s.hints = hints
+	s.backend = backend
 	s.watchWorkers(s.config)
 	s.bills.handler, s.bills.log = s.handler, s.logs.log
 	s.bills.restart(s.config)
@@ -75,7 +89,7 @@ func (s *sidecar) openHints() {
 }
 
 // openUsage opens what measures the CPU use; nil if nothing does.
-func (s *sidecar) openUsage() *proxy.UsageMeter {
+func (s *sidecar) openUsage() *host.UsageMeter {
 	c := s.config
 	if !policy.MeasuresUse(c) {
 		if c.Gate.Heavy == 0 {
@@ -88,7 +102,7 @@ func (s *sidecar) openUsage() *proxy.UsageMeter {
 	if cgroup == "machine" {
 		cgroup = ""
 	}
-	use, err := proxy.OpenUsage(cgroup, policy.CPUs(c))
+	use, err := host.OpenUsage(cgroup, policy.CPUs(c), s.backend)
 	if err != nil {
 		s.logs.log.Warn("the number of requests that compute at a time follows nothing", zap.Error(err))
 		return nil
@@ -96,5 +110,6 @@ func (s *sidecar) openUsage() *proxy.UsageMeter {
 	use.Lost = func(err error) {
 		s.logs.log.Warn("the number of requests that compute at a time stays as it is", zap.Error(err))
 	}
+	use.Steps = s.handler.Steps
 	return use
 }

@@ -14,7 +14,6 @@ import (
 	"tempomat/config"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/savedfile"
-	"tempomat/proxy/shadow"
 	"tempomat/proxy/telemetry"
 	"tempomat/proxy/telemetry/history"
 )
@@ -28,7 +27,6 @@ const (
 	historyKind    = "history"
 	historyVersion = 1
 	hourPart       = "hour"
-	shadowPart     = "shadow" // an hour of what is in shadow
 	// historySuffix is what its name has behind that of the state file.
 	historySuffix = ".history"
 )
@@ -36,9 +34,8 @@ const (
 // pastHours is the history and its file. A nil one keeps none.
 type pastHours struct {
 	*history.History
-	shadow *shadow.Twin
-	path   string // empty: only in memory
-	log    *zap.Logger
+	path string // empty: only in memory
+	log  *zap.Logger
 }
 
 // newPastHours makes a history, nil if none is to be kept.
@@ -46,7 +43,7 @@ func newPastHours(c *config.Config, log *zap.Logger) *pastHours {
 	if c.History.Hours == 0 {
 		return nil
 	}
-	return &pastHours{History: history.New(c.History.Hours), shadow: shadow.New(c.History.Hours), path: historyPath(c), log: log}
+	return &pastHours{History: history.New(c.History.Hours), path: historyPath(c), log: log}
 }
 
 // historyPath is where the history is kept: beside the state file, if there is one.
@@ -108,18 +105,17 @@ func (p *pastHours) restore(text []byte) error {
 	if err != nil {
 		return err
 	}
-	var hours, shadowed [][]byte
+	var hours [][]byte
 	for _, part := range parts {
 		switch part.Name {
 		case hourPart:
 			hours = append(hours, part.Data)
-		case shadowPart:
-			shadowed = append(shadowed, part.Data)
+		case "shadow": // of the release before, whose second limiter is gone
 		default:
 			return fmt.Errorf("a part is called %q", part.Name)
 		}
 	}
-	return errors.Join(p.Restore(hours), p.shadow.Restore(shadowed))
+	return p.Restore(hours)
 }
 
 // write writes the file's text.
@@ -127,9 +123,6 @@ func (p *pastHours) write(w io.Writer) error {
 	var parts []savedfile.Part
 	for _, b := range p.Blocks() {
 		parts = append(parts, savedfile.Part{Name: hourPart, Data: b})
-	}
-	for _, b := range p.shadow.Blocks() {
-		parts = append(parts, savedfile.Part{Name: shadowPart, Data: b})
 	}
 	return savedfile.Write(w, historyKind, historyVersion, parts)
 }

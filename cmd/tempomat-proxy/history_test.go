@@ -209,7 +209,7 @@ func TestHistoryIsHandedOverWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer old.logs.close()
+	defer old.logs.output.Close()
 	defer old.connections.reserve.Close()
 	old.inside.recorders().Note(time.Now(), &telemetry.Record{
 		Arrived: time.Now(), Request: httptest.NewRequest(http.MethodGet, "/", nil), Who: new(classify.Result), Cost: time.Second,

@@ -65,6 +65,19 @@ func inherited() (sockets, kept []handover.Socket, err error) {
 	return sockets, kept, nil
 }
 
+// servedAt are the addresses of sockets, as listen has them.
+func servedAt(sockets []handover.Socket) (all []string) {
+	for _, s := range sockets {
+		a := s.Addr()
+		if a.Network() == "unix" {
+			all = append(all, "unix:"+a.String())
+			continue
+		}
+		all = append(all, a.String())
+	}
+	return all
+}
+
 // warnUnserved logs the addresses that listen names and that no socket which was handed over
 // stands for: whoever set them expects the site there. The default is nobody's wish.
 func warnUnserved(c *config.Config, sockets []handover.Socket, log *zap.Logger) {

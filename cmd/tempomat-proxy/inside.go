@@ -8,6 +8,7 @@ import (
 	"tempomat/config"
 	"tempomat/proxy/admin"
 	"tempomat/proxy/admin/api"
+	"tempomat/proxy/inspect"
 	"tempomat/proxy/telemetry"
 	"tempomat/proxy/telemetry/book"
 	"tempomat/proxy/telemetry/metrics"
@@ -90,20 +91,60 @@ func (s *sidecar) runInside(ctx context.Context) {
 }
 
 func (s *sidecar) moment(now time.Time) book.Moment {
-	return book.Moment{Waiting: s.handler.WaitingByGroup(now), Gate: s.limiter.GateState()}
+	return book.Moment{Waiting: s.handler.WaitingByGroup(now), Gate: s.limiter.GateState().Shown(), CPUs: policy.CPUs(s.loaded.inForce())}
 }
+
+// mostPlaces is how many pages are told that requests at the backend are for.
+const mostPlaces = 5
 
 // overview is who uses the server at this moment.
 func (s *sidecar) overview() api.OverviewReply {
 	now, c := time.Now(), s.loaded.inForce()
-	reply := s.inside.book.Overview(s.moment(now))
-	reply.Release, reply.Mode, reply.CPUs = version, c.Throttle.Mode, policy.CPUs(c)
+	m := s.moment(now)
+	m.Places = s.handler.AtBackend(mostPlaces)
+	reply := s.inside.book.Overview(m)
+	reply.Estimated = s.estimated(now)
+	reply.Release, reply.Mode = version, c.Throttle.Mode
 	reply.Uptime = now.Sub(s.started).Seconds()
+	reply.Conditions = append([]api.Condition{}, s.conditionsOf(now, &reply)...)
 	return reply
 }
+
+// estimated is what part of the last minute's costs is estimated from time.
+func (s *sidecar) estimated(now time.Time) float64 {
+	c, _ := s.costs.Lately(now, s.handler.Policy().Meter.Sums())
+	if all := c.Process + c.Database + c.Told + c.Estimated; all > 0 {
+		return float64(c.Estimated) / float64(all)
+	}
+	return 0
+}
+
+// conditions are what is wrong at this moment.
+func (s *sidecar) conditions() []api.Condition { return s.overview().Conditions }
+
+func (s *sidecar) conditionsOf(now time.Time, o *api.OverviewReply) []api.Condition {
+	c, connections, sharing := s.loaded.inForce(), s.connections.table.Stats(0), s.sharing.Reply()
+	h := &inspect.Health{
+		Overview: o, Backend: c.Backend.URL, Certificates: s.encryption.status(), Connections: connections.Open, MostOpen: connections.Most,
+		Trouble: sharing.Trouble, Up: s.sharing.Numbers().Up, Rejected: s.loaded.rejects(),
+	}
+	h.LostLines, h.WhyLost = s.logs.output.Losing(now)
+	return inspect.Conditions(now, h)
+}
+
+// mostRecent is how many verdicts are looked through for those that are alike.
+const mostRecent = 10_000
 
 // shown is what the admin API shows of it.
 func (s *sidecar) shown() admin.Inside {
 	b := s.inside.book
-	return admin.Inside{Overview: s.overview, Shapes: b.Shapes, Recent: b.Recent, Series: b.Series, Events: s.inside.events}
+	recent := func(limit int, each bool) api.RecentReply {
+		if each {
+			return b.Recent(limit)
+		}
+		all := b.Recent(mostRecent)
+		all.Rows = inspect.Grouped(all.Rows, limit)
+		return all
+	}
+	return admin.Inside{Overview: s.overview, Shapes: b.Shapes, Recent: recent, Series: b.Series, Events: s.inside.events}
 }

@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/proxy/handover"
-	"tempomat/proxy/savedsyn"
 )
 
 // kept is what the service manager keeps of this service's sockets, so that who connects
@@ -40,28 +39,18 @@ func newKept() *kept {
 }
 
 // listen takes those of the sockets, which were kept, that the addresses name, gives the
-// others up, and opens what is missing; systems is as in proxy.Listen.
-func (k *kept) listen(ctx context.Context, sockets []handover.Socket, addresses []string, systems bool, log *zap.Logger) ([]handover.Socket, error) {
+// others up, and opens what is missing.
+func (k *kept) listen(ctx context.Context, sockets []handover.Socket, addresses []string, log *zap.Logger) ([]handover.Socket, error) {
 	taken, missing, rest := match(sockets, addresses)
-	if systems {
-		taken = slices.DeleteFunc(taken, func(s handover.Socket) bool {
-			err := savedsyn.Keep(s.Listener)
-			unfit := err != nil && !errors.Is(err, errors.ErrUnsupported) // opened without the class
-			if unfit {
-				missing, rest = append(missing, s.Address), append(rest, s)
-			}
-			return unfit
-		})
-	}
 	if len(taken) > 0 {
 		log.Info("serves sockets that the service manager has kept", zap.Int("sockets", len(taken)))
 	}
 	// Before others are opened: they may be at the same port.
 	k.forget(rest, log)
-	opened, err := listen(ctx, missing, systems)
+	opened, err := listen(ctx, missing)
 	for tries := 0; errors.Is(err, syscall.EADDRINUSE) && len(rest) > 0 && tries < freedTries && ctx.Err() == nil; tries++ {
 		time.Sleep(freedPause)
-		opened, err = listen(ctx, missing, systems)
+		opened, err = listen(ctx, missing)
 	}
 	if err != nil {
 		handover.Close(taken)
@@ -117,8 +106,11 @@ func (k *kept) update(sockets, before []handover.Socket, log *zap.Logger) {
 }
 
 // giveUp has nothing kept: this process cannot serve, and nobody knows when the next one
-// can. Who connects is refused then, and may go elsewhere.
+// can, or another program is to have the ports. A client that connects is refused then.
 func (k *kept) giveUp() {
+	if k == nil {
+		return
+	}
 	for _, a := range k.addresses {
 		_ = k.keeper.Forget(a) // the process ends with an error of its own
 	}

@@ -57,7 +57,7 @@ func TestListenNamesTheHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	_, err = listen(t.Context(), []string{taken.Addr().String()}, false)
+	_, err = listen(t.Context(), []string{taken.Addr().String()})
 	if err == nil || !strings.Contains(err.Error(), ": bind: address already in use\n  ") ||
 		!strings.Contains(err.Error(), "(process "+strconv.Itoa(os.Getpid())+") listens there") {
 		t.Errorf("got %v", err)

@@ -54,6 +54,13 @@ func (l *loaded) reject() {
 	l.rejected++
 }
 
+// rejects tells whether the last configuration was rejected.
+func (l *loaded) rejects() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.faulty
+}
+
 // inForce is the configuration that the program runs by. Unlike sidecar.config it can be
 // asked for while a reload goes on.
 func (l *loaded) inForce() *config.Config {
@@ -66,6 +73,6 @@ func (l *loaded) inForce() *config.Config {
 func (l *loaded) tell(n *metrics.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n.Mode, n.Shadow, n.CPUs = l.config.Throttle.Mode, l.config.Throttle.JudgesOnly(), policy.CPUs(l.config)
+	n.Mode, n.Shadow, n.CPUs = l.config.Throttle.Mode, l.config.Throttle.Shadow, policy.CPUs(l.config)
 	n.Reloads, n.Rejected, n.ReloadOK = l.reloads, l.rejected, !l.faulty
 }

@@ -2,10 +2,8 @@ package main
 
 import (
 	"io"
-	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"tempomat/cmd/internal/daemon"
 )
@@ -13,19 +11,15 @@ import (
 // logs is where the program writes what it has to say.
 type logs struct {
 	level  zap.AtomicLevel
+	output *daemon.Output
 	log    *zap.Logger
-	access *zap.Logger // buffered, as it is written to while requests are served
-	buffer *zapcore.BufferedWriteSyncer
+	access *zap.Logger
 }
 
 func newLogs(w io.Writer) *logs {
-	out := zapcore.Lock(zapcore.AddSync(w))
-	l := &logs{
-		level:  zap.NewAtomicLevel(),
-		buffer: &zapcore.BufferedWriteSyncer{WS: out, FlushInterval: time.Second},
-	}
-	l.log = daemon.NewLog(out, l.level)
-	l.access = daemon.NewLog(l.buffer, zap.InfoLevel).Named("access")
+	l := &logs{level: zap.NewAtomicLevel(), output: daemon.NewOutput(w)}
+	l.log = daemon.NewLog(l.output, l.level)
+	l.access = daemon.NewLog(daemon.Later{Output: l.output}, zap.InfoLevel).Named("access")
 	return l
 }
 
@@ -34,9 +28,5 @@ func (l *logs) lines(format string) io.Writer {
 	if format != "combined" {
 		return nil
 	}
-	return l.buffer
-}
-
-func (l *logs) close() {
-	_ = l.buffer.Stop() // nowhere is left to complain
+	return daemon.Later{Output: l.output}
 }

@@ -15,7 +15,8 @@
 //
 // A first argument without a dash is a command; commands() in command.go has them all.
 // SIGHUP reads the configuration again, SIGUSR2 has a new process take this one's place
-// (-replace), SIGTERM and SIGINT finish what is under way.
+// (-replace), SIGTERM and SIGINT finish what is under way; with SIGINT systemd keeps no
+// socket over that.
 // The exit status is 0 after a signal or a sound configuration, 1 after a
 // failure, 2 for a wrong command line.
 package main

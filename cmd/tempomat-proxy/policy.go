@@ -94,8 +94,7 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 		Pages:     pages.errors,
 		RobotsTxt: pages.robots,
 
-		Systems: policy.GoesBySystems(c),
-		Hops:    proxy.Hops{Underscores: c.Underscores, Upgrades: c.Upgrades, Via: c.Via},
+		Hops: proxy.Hops{Underscores: c.Underscores, Upgrades: c.Upgrades, Via: c.Via},
 	}, nil
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"go.uber.org/zap"
 
 	"tempomat/cmd/internal/daemon"
@@ -16,6 +18,9 @@ func (s *sidecar) reload() error {
 	daemon.Notify(s.logs.log, daemon.Reloading())
 	defer daemon.Notify(s.logs.log, daemon.Ready)
 	c, err := s.source.load()
+	if err == nil {
+		err = s.source.refuseCircle(context.Background(), c, servedAt(s.replaced.sockets))
+	}
 	if err != nil {
 		return s.rejectLocked(err)
 	}
@@ -32,7 +37,6 @@ func (s *sidecar) reload() error {
 	changes := config.Reloaded(config.Changed(s.config, c), config.Changed(s.begun, c))
 	daemon.LogChanges(s.logs.log, changes)
 	s.handler.SetPolicy(policy)
-	s.setShadow(c)
 	s.sharing.Reload(policy.Limits)
 	daemon.SetLevel(s.logs.level, c.Log.Level)
 	s.accessLog.SetCombined(s.logs.lines(c.Log.Format))
@@ -43,7 +47,6 @@ func (s *sidecar) reload() error {
 	s.bills.restart(c)
 	s.priorities.restart(c)
 	s.grant(c.Admin)
-	s.keepSystems(c)
 	s.config = c
 	s.inside.setNames(c)
 	s.loaded.put(c, changes)

@@ -62,13 +62,13 @@ func findPredecessor(ctx context.Context, c *config.Config, log *zap.Logger) (*p
 
 // listen takes those over of the predecessor's sockets that the addresses name, and
 // opens the others. What a supervisor opened is taken whatever it is.
-func (p *predecessor) listen(ctx context.Context, addresses []string, systems bool) (sockets []handover.Socket, err error) {
+func (p *predecessor) listen(ctx context.Context, addresses []string) (sockets []handover.Socket, err error) {
 	if slices.ContainsFunc(p.sockets, func(s handover.Socket) bool { return s.Address == "" }) {
 		p.log.Info("serves sockets that were handed over (LISTEN_FDS), to the process that it replaces: listen opens none")
 		return p.sockets, nil
 	}
 	taken, missing, _ := match(p.sockets, addresses)
-	opened, err := listen(ctx, missing, systems)
+	opened, err := listen(ctx, missing)
 	return append(taken, opened...), err
 }
 

@@ -102,7 +102,7 @@ func (s *sidecar) recall(send func(name string, data []byte) error) error {
 		}
 	}
 	if s.history != nil {
-		s.takeAll(time.Now())
+		s.takeIn(time.Now())
 		var text bytes.Buffer
 		if err := s.history.write(&text); err != nil {
 			return err

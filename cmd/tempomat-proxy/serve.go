@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"tempomat/proxy"
 	"tempomat/proxy/admin"
 	"tempomat/proxy/handover"
+	"tempomat/proxy/host"
 	"tempomat/proxy/inspect"
 	"tempomat/proxy/telemetry"
 )
@@ -35,7 +37,7 @@ type sidecar struct {
 	policies    policies
 	sharing     *sharing.Sharing
 	limiter     *limiter.Limiter
-	hints       *proxy.WorkerHints
+	backend     *host.Backend
 	bills       bills
 	priorities  priorities
 	costs       cpuaccount.Recent
@@ -103,15 +105,14 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 func (s *sidecar) makeHandler(c *config.Config, policy *proxy.Policy) {
 	s.accessLog = telemetry.NewAccessLog(s.logs.access)
 	s.accessLog.SetCombined(s.logs.lines(c.Log.Format))
-	s.handler = proxy.NewHandler(s.limiter, policy, append(append(s.inside.recorders(), s.accessLog), s.history.recorders()...))
+	s.handler = proxy.NewHandler(s.limiter, policy, append(s.inside.recorders(), s.accessLog))
 	s.inspector = &inspect.Inspector{
 		Requests: s.handler, Ledger: s.limiter, Guess: s.handler.Guess(), Forgiver: s.limiter,
 		Pinned: &s.policies.pins, Recents: s.inside.book, Log: s.logs.log,
 	}
 	s.handler.TellWorkers(func(n int, by string) {
-		s.logs.log.Info("learnt how many workers the backend has", zap.Int("workers", n), zap.String("by", by))
+		s.logs.log.Info("the backend has another number of workers (0: any)", zap.Int("workers", n), zap.String("by", by))
 	})
-	s.setShadow(c)
 }
 
 // makeServer makes what reads requests from connections.
@@ -144,7 +145,7 @@ func serve(ctx context.Context, c *config.Config, s source, replace bool, k *kep
 		k.giveUp()
 		return err
 	}
-	defer car.logs.close()
+	defer car.logs.output.Close()
 	car.kept = k
 	defer func() {
 		if err != nil && !car.replaced.gone() {
@@ -179,9 +180,9 @@ func (s *sidecar) open(ctx context.Context, from *predecessor) ([]handover.Socke
 		return sockets, nil
 	case from != nil:
 		s.kept.forget(kept, log)
-		return from.listen(ctx, addresses(c.Listen), policy.GoesBySystems(c))
+		return from.listen(ctx, addresses(c.Listen))
 	}
-	return s.kept.listen(ctx, kept, addresses(c.Listen), policy.GoesBySystems(c), log)
+	return s.kept.listen(ctx, kept, addresses(c.Listen), log)
 }
 
 // roleServe is that of the sockets that are served, roleAdmin that of the admin API's.
@@ -190,10 +191,10 @@ const (
 	roleAdmin = "admin"
 )
 
-// listen opens all addresses, or none; systems is as in proxy.Listen.
-func listen(ctx context.Context, addresses []string, systems bool) (sockets []handover.Socket, err error) {
+// listen opens all addresses, or none.
+func listen(ctx context.Context, addresses []string) (sockets []handover.Socket, err error) {
 	for _, a := range addresses {
-		l, e := proxy.Listen(ctx, a, systems)
+		l, e := proxy.Listen(ctx, a)
 		if e != nil {
 			err = errors.Join(err, withHint(fmt.Errorf("listen on %s: %w", a, e), a, "/proc"))
 			continue
@@ -226,7 +227,6 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2)
 	defer signal.Stop(signals)
 	s.replaced.sockets = sockets
-	s.keepSystems(s.config)
 	s.start(work, &all)
 	defer s.endHints()
 	failed := make(chan error, 1)
@@ -237,7 +237,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 	s.assume(from.adminSocket(), ctx.Err) // not ready while draining
 	defer func() {
 		s.replaced.end()
-		s.takeAll(time.Now()) // so that the history is saved with them
+		s.takeIn(time.Now()) // so that the history is saved with them
 		s.duties.end()
 	}()
 	s.announce(from)
@@ -250,7 +250,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *pred
 func (s *sidecar) prepare(sockets []handover.Socket, from *predecessor) ([]proxy.Entrance, error) {
 	err := s.encryption.begin(s.config, sockets)
 	entrances, e := s.entrances(sockets, s.config)
-	if err = errors.Join(err, e); err != nil {
+	if err = errors.Join(err, e, s.source.refuseCircle(context.Background(), s.config, servedAt(sockets))); err != nil {
 		return nil, err
 	}
 	if from != nil {
@@ -265,14 +265,13 @@ func (s *sidecar) prepare(sockets []handover.Socket, from *predecessor) ([]proxy
 func (s *sidecar) start(ctx context.Context, all *sync.WaitGroup) {
 	all.Go(func() { s.handler.Drive(ctx) })
 	all.Go(func() { s.runInside(ctx) })
-	all.Go(func() { s.history.runShadow(ctx) })
 	all.Go(func() { s.policies.databases.Run(ctx) })
 	all.Go(func() { s.policies.hosts.Run(ctx) })
 	if use := s.openUsage(); use != nil {
 		all.Go(func() { use.Run(ctx, s.handler.Measure) })
 	}
 	s.openHints()
-	all.Go(func() { s.hints.Run(ctx, s.limiter, s.limiter) })
+	all.Go(func() { s.backend.Run(ctx, learner{s.limiter, s.handler}) })
 	all.Go(func() { s.encryption.run(ctx) })
 }
 
@@ -288,9 +287,20 @@ func (s *sidecar) untilTheEnd(ctx context.Context, signals <-chan os.Signal, fai
 			}
 			failed = nil // another process serves
 		case <-ctx.Done():
+			if interrupted(ctx) {
+				s.kept.giveUp()
+			}
 			return s.drain()
 		}
 	}
+}
+
+// interrupted tells whether SIGINT has ended a context of signal.NotifyContext. SIGTERM may be
+// a restart, over which the service manager keeps the sockets; SIGINT gives the ports to
+// another program while requests finish.
+func interrupted(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return cause != nil && strings.HasPrefix(cause.Error(), os.Interrupt.String())
 }
 
 func (s *sidecar) obey(sig os.Signal) {

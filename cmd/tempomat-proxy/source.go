@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"tempomat/cmd/internal/policy"
@@ -49,7 +53,7 @@ func (s source) check(ctx context.Context, stdout io.Writer, verbose bool) error
 		return withNextStep(err)
 	}
 	var certificates bytes.Buffer
-	if err := checkFiles(cfg, time.Now(), &certificates); err != nil {
+	if err := errors.Join(s.refuseCircle(ctx, cfg, addresses(cfg.Listen)), checkFiles(cfg, time.Now(), &certificates)); err != nil {
 		return err
 	}
 	if err := s.checkAsService(ctx, certificates.String(), &certificates); err != nil {
@@ -76,7 +80,41 @@ func (s source) check(ctx context.Context, stdout io.Writer, verbose bool) error
 	return nil
 }
 
-const setupHint = `"tempomat-proxy setup" prints a file that fits this machine`
+// findHost bounds the search for the addresses of the backend's name.
+const findHost = 2 * time.Second
+
+// refuseCircle is the error of a backend that the proxy serves itself, at one of these addresses: where sockets
+// were handed over, or a reload cannot change them, these are others than listen names. The configuration has
+// its own check, which asks the system nothing.
+func (s source) refuseCircle(ctx context.Context, c *config.Config, served []string) error {
+	local, _ := net.InterfaceAddrs() // without them the loopback's are known
+	system := config.System{
+		Find: func(host string) []netip.Addr {
+			ctx, cancel := context.WithTimeout(ctx, findHost)
+			defer cancel()
+			found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host) // a request that comes back is found out, too
+			for i, a := range found {
+				found[i] = a.Unmap().WithZone("")
+			}
+			return found
+		},
+		Own: func(a netip.Addr) bool {
+			return a.IsLoopback() || slices.ContainsFunc(local, func(l net.Addr) bool {
+				n, ok := l.(*net.IPNet)
+				return ok && n.IP.Equal(a.AsSlice())
+			})
+		},
+	}
+	for _, address := range served {
+		if c.Backend.IsServedAt(address, system) {
+			return fmt.Errorf("%s: backend: %s: is the proxy's own address, as it listens on %s: requests would go in a circle. "+
+				"Give the address of the web server", cmp.Or(s.file, "defaults"), c.Backend.URL, address)
+		}
+	}
+	return nil
+}
+
+const setupHint = `"tempomat-proxy setup" shows what it would change on this machine, and writes it with -write`
 
 // withNextStep says what to do where the file is not there.
 func withNextStep(err error) error {

@@ -8,7 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -49,6 +51,7 @@ func (f *stateFile) load() {
 	}
 	data, err := savedfile.ReadOwn(f.path, largestState)
 	if errors.Is(err, fs.ErrNotExist) {
+		f.complain()
 		return
 	}
 	var saved map[string][]byte
@@ -57,6 +60,20 @@ func (f *stateFile) load() {
 	}
 	f.tell(errors.Join(err, f.remember(saved)))
 }
+
+// complain says at once, and not only when it is saved for the first time, that a state cannot
+// be saved: systemd makes its directory, a start by hand does not.
+func (f *stateFile) complain() {
+	dir := filepath.Dir(f.path)
+	if err := syscall.Access(dir, writeAndPass); err != nil {
+		f.log.Warn("no state can be saved, so a restart will forget who is known: this process may not write into the directory. "+
+			"Make it (install -d -o USER -m 750 DIRECTORY), name another file by the key state or TEMPOMAT_STATE, or set state: \"off\"",
+			zap.String("directory", dir), zap.Error(err))
+	}
+}
+
+// writeAndPass is W_OK and X_OK of access(2).
+const writeAndPass = 2 | 1
 
 // remember gives each part what it remembered, if there is something.
 func (f *stateFile) remember(saved map[string][]byte) (err error) {

@@ -133,3 +133,17 @@ func makeHole(path string) error {
 	}
 	return os.Truncate(path, largestState+1)
 }
+
+// TestStateWithoutDirectory: a start says that nothing can be saved, and where.
+func TestStateWithoutDirectory(t *testing.T) {
+	dir := tempDir(t)
+	for path, warns := range map[string]bool{filepath.Join(dir, "state"): false, filepath.Join(dir, "missing", "state"): true, "": false} {
+		f, _, logs := newState(path, "")
+		if f.load(); (logs.Len() > 0) != warns {
+			t.Errorf("%q: %v", path, logs.All())
+		}
+		if warns && (logs.All()[0].ContextMap()["directory"] != filepath.Dir(path) || !strings.Contains(logs.All()[0].Message, "TEMPOMAT_STATE")) {
+			t.Error(logs.All())
+		}
+	}
+}

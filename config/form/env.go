@@ -12,9 +12,11 @@ import (
 const envPrefix = "TEMPOMAT_"
 
 // foreign are variables that begin as ours and are not: those of the tests, and
-// those that Kubernetes and Docker set for a service that is called tempomat.
+// those that Kubernetes and Docker set for a service that is called tempomat. A name that ends in
+// PORT could be meant for us as well: theirs has a URL.
 var foreign = regexp.MustCompile(
-	`^TEMPOMAT_((VECTORS|TEST)_.*|(.*_)?SERVICE_HOST|(.*_)?SERVICE_PORT(_.*)?|(.*_)?PORT(_\d+_(TCP|UDP|SCTP)(_.*)?)?)$`)
+	`^TEMPOMAT_((VECTORS|TEST)_.*|(.*_)?SERVICE_HOST|(.*_)?SERVICE_PORT(_.*)?|(.*_)?PORT_\d+_(TCP|UDP|SCTP)(_.*)?)=|` +
+		`^TEMPOMAT_(.*_)?PORT=(tcp|udp|sctp)://`)
 
 // Variable is the environment's name of a path: throttle.maxHold is
 // TEMPOMAT_THROTTLE_MAX_HOLD.
@@ -42,7 +44,7 @@ func (r *Reader) Environment(env []string, table []Setting, refuse func(s Settin
 	seen := make(map[string]string) // path -> the variable that set it
 	for _, pair := range env {
 		name, text, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, envPrefix) || foreign.MatchString(name) {
+		if !strings.HasPrefix(name, envPrefix) || foreign.MatchString(pair) {
 			continue
 		}
 		at := Source{File: environment, Key: name}
@@ -62,7 +64,6 @@ func (r *Reader) Environment(env []string, table []Setting, refuse func(s Settin
 		}
 		seen[target] = name
 		r.Given[target] = at
-		r.warn(at, &s)
 		if problem := refuse(s); problem != "" {
 			r.Fault(at, "", problem)
 			continue

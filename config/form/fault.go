@@ -78,12 +78,14 @@ func (f Faults) sort() {
 const maxQuoted = 80
 
 // Quoted is a value made fit for a message: short, on one line, and without the
-// password of a URL.
+// password of a URL, also where its scheme was left out.
 func Quoted(value string) string {
-	if scheme, rest, ok := strings.Cut(value, "://"); ok {
-		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-			value = scheme + "://***" + rest[at:]
-		}
+	_, rest, full := strings.Cut(value, "://")
+	if !full {
+		rest = value
+	}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 && (full || strings.Contains(rest[:at], ":")) {
+		value = strings.TrimSuffix(value, rest) + "***" + rest[at:]
 	}
 	if len(value) > maxQuoted {
 		value = strings.ToValidUTF8(value[:maxQuoted], "") + "…"

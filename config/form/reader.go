@@ -13,8 +13,7 @@ import (
 type Reader struct {
 	Faults Faults
 	Given  map[string]Source // dotted paths that were given, and where
-	// Warnings tell what was given and has no effect any more.
-	Warnings []string
+	gone   []string          // see Gone
 }
 
 // NewReader has read nothing yet.
@@ -95,8 +94,11 @@ func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting
 		case value.Kind == yaml.MappingNode && len(inside) > 0:
 			r.Mapping(here, value, path+".", table)
 		case isSetting:
+			if other, given := r.Given[path]; given && other.Key == here.Key { // in a section, and dotted beside it
+				r.Fault(here, "", fmt.Sprintf("is given twice, first in line %d", other.Line))
+				continue
+			}
 			r.Given[path] = here
-			r.warn(here, &s)
 			s.Value.Read(r, here.On(value), value)
 		case len(inside) > 0 && IsNull(value):
 			// a section whose keys are all commented out
@@ -154,10 +156,18 @@ func (r *Reader) RefuseTwice(table []Setting) {
 	}
 }
 
-// warn notes a setting that has no effect any more.
-func (r *Reader) warn(at Source, s *Setting) {
-	if s.Gone != "" {
-		fault := Fault{File: at.File, Line: at.Line, Key: at.Key, Problem: "has no effect any more; " + s.Gone}
-		r.Warnings = append(r.Warnings, fault.Error())
+// Gone notes that what was given there has no effect any more. What to write instead ends the line.
+func (r *Reader) Gone(at Source, instead string) {
+	fault := Fault{File: at.File, Line: at.Line, Key: at.Key, Problem: "has no effect any more; " + instead}
+	r.gone = append(r.gone, fault.Error())
+}
+
+// Warnings tell what was given and has no effect any more.
+func (r *Reader) Warnings(table []Setting) []string {
+	for _, s := range table {
+		if at, given := r.Given[s.Path]; given && s.Gone != "" {
+			r.Gone(at, s.Gone)
+		}
 	}
+	return r.gone
 }

@@ -24,3 +24,15 @@ func TestSectionsNameTheirKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestQuotedHidesPasswords of a URL, with a scheme or without one.
+func TestQuotedHidesPasswords(t *testing.T) {
+	for value, want := range map[string]string{
+		"redis://user:secret@host:abc": "redis://***@host:abc", "user:secret@host:abc": "***@host:abc", ":sec@ret@host": "***@host",
+		"redis://secret@host": "redis://***@host", "someone@site.example": "someone@site.example", "http://host:80": "http://host:80", "a:b": "a:b",
+	} {
+		if got := Quoted(value); got != want {
+			t.Errorf("%s: %s", value, got)
+		}
+	}
+}

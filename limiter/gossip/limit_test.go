@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 )
 
 // TestOneLimitForAll is the table of overshoots in facts/algorithm.md 1.2: a
@@ -29,7 +30,7 @@ func TestOneLimitForAll(t *testing.T) {
 		{10, time.Second, false, 908 + 100},
 	} {
 		t.Run(fmt.Sprintf("%d/%v/undivided=%v", c.cars, c.epoch, c.undivided), func(t *testing.T) {
-			if raceEnabled && (c.undivided || c.epoch == time.Second) {
+			if testkit.RaceDetector && (c.undivided || c.epoch == time.Second) {
 				t.Skip("too slow with the race detector")
 			}
 			t.Parallel()
@@ -54,7 +55,7 @@ func TestOneLimitForAll(t *testing.T) {
 func TestBadNetwork(t *testing.T) {
 	for _, skew := range []time.Duration{0, 200 * time.Millisecond, -230 * time.Millisecond, 1070 * time.Millisecond} {
 		t.Run(skew.String(), func(t *testing.T) {
-			if raceEnabled && skew.Abs() != 200*time.Millisecond {
+			if testkit.RaceDetector && skew.Abs() != 200*time.Millisecond {
 				t.Skip("too slow with the race detector")
 			}
 			t.Parallel()
@@ -122,7 +123,7 @@ func TestTooSkewed(t *testing.T) {
 // side serves at the limit, and once it is whole again, all of it does, at once.
 func TestSplit(t *testing.T) {
 	seeds := uint64(3)
-	if raceEnabled {
+	if testkit.RaceDetector {
 		seeds = 1
 	}
 	for seed := range seeds {

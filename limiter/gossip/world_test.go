@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/limiter/testkit"
 )
 
 // world is a fleet on virtual time: real limiters and replicas, and a network that
@@ -72,7 +73,7 @@ const (
 
 // offered is how many requests a second the client makes of all sidecars together.
 func offered() time.Duration {
-	if raceEnabled {
+	if testkit.RaceDetector {
 		return 1000
 	}
 	return 5000

@@ -59,19 +59,16 @@ func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Se
 // look is what the sidecar sees of the backend from outside.
 func (p *proxy) look() {
 	b, now := p.backend, p.time()
-	p.limiter.Backlog(now, len(b.queue), 0)
-	if n := p.limiter.Wants(now); n > 0 {
-		p.limiter.Tried(now, n, max(0, min(n, b.busy()+len(b.queue)+n-b.workers)))
-	}
+	p.limiter.Backlog(now, len(b.queue), b.workers)
 }
 
 // measure returns what measures the CPU use each time that it is called.
 func (p *proxy) measure() func() {
 	before := 0.0
 	return func() {
-		used := p.backend.used
-		use := min(1, (used-before)/(measureEach*p.backend.cpus))
-		before = used
+		own := p.backend.used - before
+		before = p.backend.used
+		use := cpuaccount.Use{CPUs: min(1, own/(measureEach*p.backend.cpus)), Own: own, Pressure: -1}
 		p.gate.Measure(p.time(), p.rules.Meter, use, p.lives)
 		p.poll()
 	}

@@ -103,11 +103,7 @@ const serverClock = -1
 func (c *Checker) check(ctx context.Context, key string, b quota.Bucket, units, now int64) (status quota.Status, err error) {
 	units = quota.Units(units)
 	err = c.link.do(ctx, func(ctx context.Context, client rueidis.Client) error {
-		if c.link.options.NoScripts {
-			status, err = checkWithTransactions(ctx, client, key, b, units, now)
-		} else {
-			status, err = c.run(ctx, client, key, b, units, now)
-		}
+		status, err = c.run(ctx, client, key, b, units, now)
 		return err
 	})
 	return status, err

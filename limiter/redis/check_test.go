@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,14 +23,10 @@ func drawBucket(t *rapid.T) quota.Bucket {
 	}
 }
 
-// TestAllWaysAgree makes the same checks by the script and by transactions: their
-// results are the same, and as the bucket's arithmetic says.
-func TestAllWaysAgree(t *testing.T) {
+// TestAsTheArithmeticSays: the script's results are those of the bucket's arithmetic.
+func TestAsTheArithmeticSays(t *testing.T) {
 	s := startServer(t)
-	o := s.options()
-	script := checker(t, o)
-	o.NoScripts = true
-	multi := checker(t, o)
+	script := checker(t, s.options())
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
@@ -42,13 +37,9 @@ func TestAllWaysAgree(t *testing.T) {
 		for range rapid.IntRange(1, 12).Draw(t, "checks") {
 			now += rapid.Int64Range(0, b.DripRate*3).Draw(t, "step")
 			units := rapid.SampledFrom([]int64{1, 2, 3, -1}).Draw(t, "units")
-			one, err1 := script.check(ctx, fmt.Sprint("script", n), b, units, now)
-			two, err2 := multi.check(ctx, fmt.Sprint("multi", n), b, units, now)
-			if err := errors.Join(err1, err2); err != nil {
+			one, err := script.check(ctx, fmt.Sprint("script", n), b, units, now)
+			if err != nil {
 				t.Fatal(err)
-			}
-			if one != two {
-				t.Fatalf("script %+v, transactions %+v", one, two)
 			}
 			after, blocked := b.Take(kept, now, units)
 			if want := b.Status(after, now, units, blocked); one != want {
@@ -107,34 +98,31 @@ func TestNamesInRedis(t *testing.T) {
 // passes when it is empty and is charged in full.
 func TestUnits(t *testing.T) {
 	s := startServer(t)
-	bothWays(t, func(t *testing.T, noScripts bool) {
-		o := s.options()
-		o.NoScripts = noScripts
-		c := checker(t, o)
-		key := fmt.Sprint("units", noScripts)
-		b := quota.Bucket{Size: 10, DripRate: 1000, DripSize: 1}
-		status := func(blocked bool, remaining int64, reset, full time.Duration) quota.Status {
-			return quota.Status{Blocked: blocked, Remaining: remaining, Reset: reset, FullReset: full}
+	o := s.options()
+	c := checker(t, o)
+	key := "units"
+	b := quota.Bucket{Size: 10, DripRate: 1000, DripSize: 1}
+	status := func(blocked bool, remaining int64, reset, full time.Duration) quota.Status {
+		return quota.Status{Blocked: blocked, Remaining: remaining, Reset: reset, FullReset: full}
+	}
+	for i, step := range []struct {
+		at, units int64
+		want      quota.Status
+	}{
+		{1000, 7, status(false, 3, 4*time.Second, 7*time.Second)},
+		{1000, 4, status(true, 3, time.Second, 7*time.Second)},
+		{1000, 3, status(false, 0, 3*time.Second, 10*time.Second)},
+		{11000, 25, status(false, 0, 25*time.Second, 25*time.Second)},
+		{11000, 1, status(true, 0, 16*time.Second, 25*time.Second)},
+	} {
+		if got, err := c.check(ctx, key, b, step.units, step.at); err != nil || got != step.want {
+			t.Errorf("%d: %+v, %v; want %+v", i, got, err, step.want)
 		}
-		for i, step := range []struct {
-			at, units int64
-			want      quota.Status
-		}{
-			{1000, 7, status(false, 3, 4*time.Second, 7*time.Second)},
-			{1000, 4, status(true, 3, time.Second, 7*time.Second)},
-			{1000, 3, status(false, 0, 3*time.Second, 10*time.Second)},
-			{11000, 25, status(false, 0, 25*time.Second, 25*time.Second)},
-			{11000, 1, status(true, 0, 16*time.Second, 25*time.Second)},
-		} {
-			if got, err := c.check(ctx, key, b, step.units, step.at); err != nil || got != step.want {
-				t.Errorf("%d: %+v, %v; want %+v", i, got, err, step.want)
-			}
-		}
-		direct := s.direct()
-		if left, err := direct.Do(ctx, direct.B().Pttl().Key(key).Build()).AsInt64(); err != nil || left < 24_000 {
-			t.Errorf("it expires in %d ms (%v), before it is empty", left, err)
-		}
-	})
+	}
+	direct := s.direct()
+	if left, err := direct.Do(ctx, direct.B().Pttl().Key(key).Build()).AsInt64(); err != nil || left < 24_000 {
+		t.Errorf("it expires in %d ms (%v), before it is empty", left, err)
+	}
 }
 
 // TestOneRoundTrip counts the commands that a check by the script takes, also

@@ -23,20 +23,17 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	nodes := testkit.StartRedisCluster(t, 1)
 	o := clusterOptions(nodes)
-	bothWays(t, func(t *testing.T, noScripts bool) {
-		o := o
-		o.Timeout, o.NoScripts = 10*time.Second, noScripts
-		c := checker(t, o)
-		b := quota.Bucket{Size: 2, DripRate: quota.Most, DripSize: 1}
-		for i := range 40 {
-			for n := range 3 {
-				info, err := c.Check(ctx, time.Time{}, fmt.Sprint(i, noScripts), "limit", b, 1)
-				if err != nil || info.Blocked != (n == 2) {
-					t.Fatalf("check %d of actor %d: %+v, %v", n, i, info, err)
-				}
+	o.Timeout = 10 * time.Second
+	c := checker(t, o)
+	b := quota.Bucket{Size: 2, DripRate: quota.Most, DripSize: 1}
+	for i := range 40 {
+		for n := range 3 {
+			info, err := c.Check(ctx, time.Time{}, fmt.Sprint(i), "limit", b, 1)
+			if err != nil || info.Blocked != (n == 2) {
+				t.Fatalf("check %d of actor %d: %+v, %v", n, i, info, err)
 			}
 		}
-	})
+	}
 	o.Timeout = 0
 	cars := [2]*sidecar{startSidecar(t, o), startSidecar(t, o)}
 	linked(t, cars[0], cars[1])

@@ -40,11 +40,8 @@ func (c timed) Check(ctx context.Context, now time.Time, actor, name string, b q
 }
 
 func TestStoreConformance(t *testing.T) {
-	bothWays(t, func(t *testing.T, noScripts bool) {
-		o := startServer(t).options()
-		o.NoScripts = noScripts
-		c := checker(t, o)
-		quotatest.Store(t, c)
-		quotatest.TimedStore(t, timed{c})
-	})
+	o := startServer(t).options()
+	c := checker(t, o)
+	quotatest.Store(t, c)
+	quotatest.TimedStore(t, timed{c})
 }

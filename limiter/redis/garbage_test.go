@@ -71,38 +71,35 @@ func TestGarbageExpires(t *testing.T) {
 	s := startServer(t)
 	direct := s.direct()
 	b := quota.Bucket{Size: 2, DripRate: 1000, DripSize: 1}
-	bothWays(t, func(t *testing.T, noScripts bool) {
-		o := s.options()
-		o.NoScripts = noScripts
-		c := checker(t, o)
-		for _, garbage := range [][]string{
-			{"HSET", "", "c", "many"}, {"HSET", "", "c", "1.5"}, {"HSET", "", "c", "nan"}, {"HSET", "", "c", ""},
-			{"HSET", "", "c", "1", "t", "yesterday"}, {"SET", "", "1"}, {"LPUSH", "", "1"},
-		} {
-			key := "bucket"
-			garbage[1] = key
-			must(t, direct.Do(ctx, direct.B().Arbitrary("DEL", key).Build()))
-			must(t, direct.Do(ctx, direct.B().Arbitrary(garbage...).Build()))
-			if _, err := c.check(ctx, key, b, 1, serverClock); err == nil || !strings.HasPrefix(err.Error(), "failed to execute command(s)") {
-				t.Errorf("%q: %v", garbage, err)
-			}
-			left := func() int64 {
-				ms, err := direct.Do(ctx, direct.B().Pttl().Key(key).Build()).AsInt64()
-				if err != nil {
-					t.Fatal(err)
-				}
-				return ms
-			}
-			if ms := left(); ms <= 0 || ms > b.Lifetime(1) {
-				t.Errorf("%q expires in %d ms, want at most %d", garbage, ms, b.Lifetime(1))
-			}
-			must(t, direct.Do(ctx, direct.B().Pexpire().Key(key).Milliseconds(500).Build()))
-			_, _ = c.check(ctx, key, b, 1, serverClock)
-			if ms := left(); ms > 500 {
-				t.Errorf("%q: another check put its end off, to %d ms", garbage, ms)
-			}
+	o := s.options()
+	c := checker(t, o)
+	for _, garbage := range [][]string{
+		{"HSET", "", "c", "many"}, {"HSET", "", "c", "1.5"}, {"HSET", "", "c", "nan"}, {"HSET", "", "c", ""},
+		{"HSET", "", "c", "1", "t", "yesterday"}, {"SET", "", "1"}, {"LPUSH", "", "1"},
+	} {
+		key := "bucket"
+		garbage[1] = key
+		must(t, direct.Do(ctx, direct.B().Arbitrary("DEL", key).Build()))
+		must(t, direct.Do(ctx, direct.B().Arbitrary(garbage...).Build()))
+		if _, err := c.check(ctx, key, b, 1, serverClock); err == nil || !strings.HasPrefix(err.Error(), "failed to execute command(s)") {
+			t.Errorf("%q: %v", garbage, err)
 		}
-	})
+		left := func() int64 {
+			ms, err := direct.Do(ctx, direct.B().Pttl().Key(key).Build()).AsInt64()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ms
+		}
+		if ms := left(); ms <= 0 || ms > b.Lifetime(1) {
+			t.Errorf("%q expires in %d ms, want at most %d", garbage, ms, b.Lifetime(1))
+		}
+		must(t, direct.Do(ctx, direct.B().Pexpire().Key(key).Milliseconds(500).Build()))
+		_, _ = c.check(ctx, key, b, 1, serverClock)
+		if ms := left(); ms > 500 {
+			t.Errorf("%q: another check put its end off, to %d ms", garbage, ms)
+		}
+	}
 }
 
 // TestAnotherLog: a log that cannot be the one that was read is read anew.

@@ -33,9 +33,6 @@ type Options struct {
 	// Salt is mixed into the hashes in the names of keys, so that who can read these
 	// cannot find out the clients by trying. All sidecars must have the same one.
 	Salt string
-	// NoScripts is for servers that forbid scripts: checks are made by transactions,
-	// in one to three round trips each. A Sharer needs scripts.
-	NoScripts bool
 }
 
 // What Options have where they say nothing.

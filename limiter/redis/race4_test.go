@@ -26,7 +26,7 @@ func child() int {
 	var b quota.Bucket
 	var now int64
 	var address string
-	if _, err := fmt.Sscan(os.Getenv(childEnv), &address, &o.NoScripts, &checks, &workers,
+	if _, err := fmt.Sscan(os.Getenv(childEnv), &address, &checks, &workers,
 		&b.Size, &b.DripRate, &b.DripSize, &now); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -64,13 +64,13 @@ func child() int {
 }
 
 // race has processes check the bucket "raced" at the same time.
-func race(t *testing.T, s *server, processes int, noScripts bool, checks, workers int, b quota.Bucket, now int64) (passed, failed int) {
+func race(t *testing.T, s *server, processes int, checks, workers int, b quota.Bucket, now int64) (passed, failed int) {
 	t.Helper()
 	commands := make([]*exec.Cmd, processes)
 	outputs := make([]*lines, processes)
 	for i := range commands {
 		c := exec.Command(os.Args[0])
-		c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %v %d %d %d %d %d %d", childEnv, s.Address, noScripts,
+		c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %d %d %d %d", childEnv, s.Address,
 			checks, workers, b.Size, b.DripRate, b.DripSize, now))
 		c.Stderr = os.Stderr
 		out, err := c.StdoutPipe()
@@ -127,14 +127,12 @@ func (l *lines) next(t *testing.T) string {
 // TestExactly has four processes make 10,000 checks of a bucket for 100.
 func TestExactly(t *testing.T) {
 	s := startServer(t)
-	bothWays(t, func(t *testing.T, noScripts bool) {
-		must(t, s.direct().Do(context.Background(), s.direct().B().Flushall().Build()))
-		passed, failed := race(t, s, 4, noScripts, 2500, 32, quota.Bucket{Size: 100, DripRate: quota.Most, DripSize: 1}, serverClock)
-		t.Logf("%d of 10000 passed", passed)
-		if passed != 100 || failed != 0 {
-			t.Errorf("%d passed and %d failed, want 100 and none", passed, failed)
-		}
-	})
+	must(t, s.direct().Do(context.Background(), s.direct().B().Flushall().Build()))
+	passed, failed := race(t, s, 4, 2500, 32, quota.Bucket{Size: 100, DripRate: quota.Most, DripSize: 1}, serverClock)
+	t.Logf("%d of 10000 passed", passed)
+	if passed != 100 || failed != 0 {
+		t.Errorf("%d passed and %d failed, want 100 and none", passed, failed)
+	}
 }
 
 // TestOneDrip has two processes drip the same tick of a full bucket, many times: one
@@ -143,33 +141,30 @@ func TestOneDrip(t *testing.T) {
 	s := startServer(t)
 	direct := s.direct()
 	b := quota.Bucket{Size: 5, DripRate: 1000, DripSize: 2}
-	bothWays(t, func(t *testing.T, noScripts bool) {
-		o := s.options()
-		o.NoScripts = noScripts
-		sidecars := [2]*Checker{checker(t, o), checker(t, o)}
-		for round := range 200 {
-			key := "drip" + strconv.Itoa(round)
-			must(t, direct.Do(context.Background(), direct.B().Arbitrary("HSET", key, "c", "6", "t", "1000000").Build()))
-			var passed atomic.Int64
-			var wg sync.WaitGroup
-			for _, c := range sidecars {
-				wg.Go(func() {
-					info, err := c.check(context.Background(), key, b, 1, 1001500)
-					if err != nil {
-						t.Error(err)
-					} else if !info.Blocked {
-						passed.Add(1)
-					}
-				})
-			}
-			wg.Wait()
-			got, err := direct.Do(context.Background(), direct.B().Hmget().Key(key).Field("c", "t").Build()).AsStrSlice()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want := "5 1001000"; strings.Join(got, " ") != want || passed.Load() != 1 {
-				t.Fatalf("round %d: %v, %d passed; want %s, 1 passed", round, got, passed.Load(), want)
-			}
+	o := s.options()
+	sidecars := [2]*Checker{checker(t, o), checker(t, o)}
+	for round := range 200 {
+		key := "drip" + strconv.Itoa(round)
+		must(t, direct.Do(context.Background(), direct.B().Arbitrary("HSET", key, "c", "6", "t", "1000000").Build()))
+		var passed atomic.Int64
+		var wg sync.WaitGroup
+		for _, c := range sidecars {
+			wg.Go(func() {
+				info, err := c.check(context.Background(), key, b, 1, 1001500)
+				if err != nil {
+					t.Error(err)
+				} else if !info.Blocked {
+					passed.Add(1)
+				}
+			})
 		}
-	})
+		wg.Wait()
+		got, err := direct.Do(context.Background(), direct.B().Hmget().Key(key).Field("c", "t").Build()).AsStrSlice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "5 1001000"; strings.Join(got, " ") != want || passed.Load() != 1 {
+			t.Fatalf("round %d: %v, %d passed; want %s, 1 passed", round, got, passed.Load(), want)
+		}
+	}
 }

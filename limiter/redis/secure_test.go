@@ -39,13 +39,9 @@ func TestTLSAndUser(t *testing.T) {
 		Addresses: []string{net.JoinHostPort("127.0.0.1", port)}, TLS: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		Username: "sidecar", Password: "secret", Database: 3, Prefix: "site:", Timeout: s.options().Timeout,
 	}
-	bothWays(t, func(t *testing.T, noScripts bool) {
-		o := o
-		o.NoScripts = noScripts
-		if info, err := checker(t, o).Check(ctx, time.Time{}, "a", t.Name(), quota.Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err != nil || info.Blocked {
-			t.Errorf("%+v, %v", info, err)
-		}
-	})
+	if info, err := checker(t, o).Check(ctx, time.Time{}, "a", t.Name(), quota.Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err != nil || info.Blocked {
+		t.Errorf("%+v, %v", info, err)
+	}
 	linked(t, startSidecar(t, o), startSidecar(t, o))
 	for name, wrong := range map[string]func(*Options){
 		"password":    func(o *Options) { o.Password = "guess" },

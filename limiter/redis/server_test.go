@@ -64,10 +64,3 @@ func must(t testing.TB, r rueidis.RedisResult) {
 		t.Fatal(err)
 	}
 }
-
-// bothWays runs a test for the script and for transactions.
-func bothWays(t *testing.T, test func(t *testing.T, noScripts bool)) {
-	for _, noScripts := range []bool{false, true} {
-		t.Run(map[bool]string{false: "script", true: "multi"}[noScripts], func(t *testing.T) { test(t, noScripts) })
-	}
-}

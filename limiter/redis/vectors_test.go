@@ -75,14 +75,11 @@ func TestVectors(t *testing.T) {
 		t.Fatal("no vectors")
 	}
 	s := startServer(t)
-	bothWays(t, func(t *testing.T, noScripts bool) {
-		o := s.options()
-		o.NoScripts = noScripts
-		p := &player{direct: s.direct(), checker: checker(t, o), file: &file}
-		for _, v := range file.Vectors {
-			t.Run(v.Name, func(t *testing.T) { p.play(t, v) })
-		}
-	})
+	o := s.options()
+	p := &player{direct: s.direct(), checker: checker(t, o), file: &file}
+	for _, v := range file.Vectors {
+		t.Run(v.Name, func(t *testing.T) { p.play(t, v) })
+	}
 }
 
 // player plays vectors to a Redis.

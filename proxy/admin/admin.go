@@ -1,7 +1,7 @@
 // Package admin serves the admin API, which the doctor and the dashboard ask: JSON over HTTP,
 // at a unix socket and over TCP. What it answers is in package api, the page in dashboard.
 //
-// A request passes the guard, then shared, and comes to a route.
+// A request passes the guard, and comes to a route.
 //
 //	admin.go    the parts, and the servers
 //	listen.go   the unix socket
@@ -9,9 +9,6 @@
 //	peer*.go    who asks at the socket
 //	guard.go    who may ask, and what is refused
 //	access.go   the token, and the names that it may be asked for by
-//	attempts.go wrong tokens
-//	visitors.go connections over TCP, of which those with the token are kept
-//	shared.go   one answer for many viewers
 //	routes.go   the paths, and what may be asked of each
 //	reply.go    documents and errors
 //	views.go    classes and keys, the proxy itself
@@ -61,15 +58,15 @@ type Options struct {
 	Gate          func() limiter.GateState
 	Kernel        func() api.Kernel // nil: nothing is told of the kernel's help
 	Share         func() api.ShareReply
-	Inspector     Inspector       // nil: nothing is told of single requests
-	Actor         Actor           // nil: nothing is done for single clients
-	Ready         func() error    // nil while the proxy takes requests
-	Reload        func() error    // reads the configuration again; its error lists every fault
-	Waiting       func() []string // keys that a reload could not put in force, and a restart does; nil: there are none
-	ReloadTimeout time.Duration   // longest that a client waits for Reload; 0: 20 s
+	Inspector     Inspector              // nil: nothing is told of single requests
+	Actor         Actor                  // nil: nothing is done for single clients
+	Conditions    func() []api.Condition // what is wrong now, the worst first; nil: nobody looks
+	Ready         func() error           // nil while the proxy takes requests
+	Reload        func() error           // reads the configuration again; its error lists every fault
+	Waiting       func() []string        // keys that a reload could not put in force, and a restart does; nil: there are none
+	ReloadTimeout time.Duration          // longest that a client waits for Reload; 0: 20 s
 	Inside        Inside
 	History       func(hours int) api.HistoryReply // nil: none is kept
-	Shadow        func(hours int) api.ShadowReply  // nil: none is kept
 	Access        *Access                          // who may ask over TCP; nil: nobody
 	Replace       http.Handler                     // hands over to a process that takes this one's place; nil: none can
 	Log           *zap.Logger                      // nil: nothing is logged
@@ -103,10 +100,10 @@ func New(o Options) *Server {
 	if err != nil {
 		panic(err) // the embedded files are none that it serves: its tests would have failed
 	}
-	documents := &shared{next: a.Handler(), now: time.Now}
+	documents := a.Handler()
 	write := o.ReloadTimeout + 10*time.Second
-	a.server = newServer(&guard{next: documents, page: page, access: a.opts.Access, socket: true, now: time.Now}, write, o.Log)
-	a.web = newServer(&guard{next: documents, page: page, access: a.opts.Access, now: time.Now}, write, o.Log)
+	a.server = newServer(&guard{next: documents, page: page, access: a.opts.Access, socket: true}, write, o.Log)
+	a.web = newServer(&guard{next: documents, page: page, access: a.opts.Access}, write, o.Log)
 	end := sync.OnceFunc(func() { close(a.ending) })
 	a.server.RegisterOnShutdown(end)
 	a.web.RegisterOnShutdown(end)

@@ -141,7 +141,7 @@ func TestAdminViews(t *testing.T) {
 	}
 	status.Goroutines = 0
 	if diff := cmp.Diff(api.StatusReply{Version: 1, Release: "1.2.3", Uptime: 90, Mode: "cap", Held: 7,
-		Buffer: spool.Stats{Memory: 16384, Spools: 2}, Counters: map[string]uint64{"requests": 12}}, status); diff != "" {
+		Buffer: spool.Stats{Memory: 16384, Spools: 2}, Counters: map[string]uint64{"requests": 12}, Conditions: []api.Condition{}}, status); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 	for _, id := range []string{"203.0.113.9", ""} {
@@ -153,9 +153,15 @@ func TestAdminViews(t *testing.T) {
 		}
 	}
 	var ok api.OKReply
-	for _, path := range []string{"/v1/health", "/v1/ready"} {
-		if rec := ask(t, options(), "GET", path, &ok); rec.Code != 200 || ok.Status != "ok" {
-			t.Errorf("%s: %d %+v", path, rec.Code, ok)
+	if rec := ask(t, options(), "GET", "/v1/health", &ok); rec.Code != 200 || ok.Status != "ok" {
+		t.Errorf("health: %d %+v", rec.Code, ok)
+	}
+	for bad, want := range map[bool]string{false: "ok", true: "degraded"} {
+		o := options()
+		o.Conditions = func() []api.Condition { return []api.Condition{{Name: "backend-down", Bad: bad}} }
+		var ready api.ReadyReply
+		if rec := ask(t, o, "GET", "/v1/ready", &ready); rec.Code != 200 || ready.Status != want || len(ready.Conditions) != 1 {
+			t.Errorf("ready: %d %+v", rec.Code, ready)
 		}
 	}
 }
@@ -174,7 +180,7 @@ func TestAdminErrors(t *testing.T) {
 	}{
 		{"GET", "/", options(), 404, "no such path", ""},
 		{"GET", "/v1", options(), 404, "no such path", ""},
-		{"GET", "/v2/buckets", options(), 404, "known: /v1/classes, /v1/buckets, /v1/key, /v1/gate, /v1/share, /v1/health, /v1/ready, /v1/status, /v1/history, /v1/shadow, /v1/reload, /v1/overview, /v1/shapes, /v1/recent, /v1/series, /v1/events", ""},
+		{"GET", "/v2/buckets", options(), 404, "known: /v1/classes, /v1/buckets, /v1/key, /v1/gate, /v1/share, /v1/health, /v1/ready, /v1/status, /v1/history, /v1/reload, /v1/overview, /v1/shapes, /v1/recent, /v1/series, /v1/events", ""},
 		{"POST", "/v1/buckets", options(), 405, `"POST" is not for /v1/buckets`, "GET, HEAD"},
 		{"DELETE", "/v1/key", options(), 405, "GET, HEAD", "GET, HEAD"},
 		{"GET", "/v1/reload", options(), 405, "allowed: POST", "POST"},

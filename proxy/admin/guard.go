@@ -6,10 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/netip"
-	"strconv"
 	"strings"
-	"time"
 
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/admin/dashboard"
@@ -22,12 +19,10 @@ const mostBody = 4 << 10
 // sent, and those that bring too much. Over TCP it asks for the token, too; only the page
 // itself can be had without.
 type guard struct {
-	next     http.Handler // the API
-	page     *dashboard.Page
-	access   *Access
-	attempts attempts
-	socket   bool // requests come over the unix socket
-	now      func() time.Time
+	next   http.Handler // the API
+	page   *dashboard.Page
+	access *Access
+	socket bool // requests come over the unix socket
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -71,15 +66,12 @@ func (g *guard) tellAccess(w http.ResponseWriter, _ *http.Request) {
 type refusal struct {
 	status int
 	text   string
-	wait   time.Duration // until another attempt
 }
 
 func (f *refusal) answer(w http.ResponseWriter) {
 	switch f.status {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="tempomat"`)
-	case http.StatusTooManyRequests:
-		w.Header().Set("Retry-After", strconv.Itoa(int(f.wait.Seconds())))
 	case http.StatusRequestEntityTooLarge:
 		w.Header().Set("Connection", "close") // what else is sent is not read
 	}
@@ -123,6 +115,9 @@ func (g *guard) refuseUse(r *http.Request) *refusal {
 	return nil
 }
 
+// refuseToken refuses requests without the right token. Wrong ones are not counted: a token of 16
+// characters or more is not found by guessing, and a count by address would keep out the
+// administrator who shares the address of whoever guesses.
 func (g *guard) refuseToken(r *http.Request) *refusal {
 	token := bearer(r)
 	switch {
@@ -130,15 +125,7 @@ func (g *guard) refuseToken(r *http.Request) *refusal {
 		return &refusal{status: http.StatusUnauthorized, text: "there is no token to let anybody in: name its file in admin.token; if it is named, the log says what is wrong with it"}
 	case token == "":
 		return &refusal{status: http.StatusUnauthorized, text: "the token is missing: send Authorization: Bearer with what admin.token holds"}
-	}
-	from, _ := netip.ParseAddrPort(r.RemoteAddr) // of the unix socket: none, which is one for all
-	// Who has shown the right one on this connection is not kept out by others' guesses.
-	if !isTrusted(r.Context()) && !g.attempts.allows(g.now(), from.Addr()) {
-		return &refusal{status: http.StatusTooManyRequests, text: "too many wrong tokens from this address: try later", wait: attemptEvery}
-	}
-	right := g.access.isRight(token)
-	if trust(r.Context(), right); !right {
-		g.attempts.failed(g.now(), from.Addr())
+	case !g.access.isRight(token):
 		return &refusal{status: http.StatusUnauthorized, text: "the token is wrong"}
 	}
 	return nil

@@ -27,13 +27,6 @@ func (a *Server) history(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, reply)
 }
 
-// shadow answers what would have been.
-func (a *Server) shadow(w http.ResponseWriter, r *http.Request) {
-	if hours, ok := hoursOf(w, r, a.opts.Shadow != nil); ok {
-		answer(w, http.StatusOK, a.opts.Shadow(hours))
-	}
-}
-
 // hoursOf is how many hours are asked for. If they cannot be had it says why, and returns
 // false.
 func hoursOf(w http.ResponseWriter, r *http.Request, kept bool) (hours int, ok bool) {

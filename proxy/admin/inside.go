@@ -13,8 +13,8 @@ import (
 type Inside struct {
 	Overview func() api.OverviewReply
 	Shapes   func(limit int) api.ShapesReply
-	Recent   func(limit int) api.RecentReply
-	Series   func(minutes int) (api.SeriesReply, bool) // false: there is none of so many minutes
+	Recent   func(limit int, each bool) api.RecentReply // each: those alike are not one row
+	Series   func(minutes int) (api.SeriesReply, bool)  // false: there is none of so many minutes
 	Events   *Events
 }
 
@@ -37,7 +37,12 @@ func (a *Server) recent(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	answer(w, http.StatusOK, a.opts.Inside.Recent(limit))
+	each := r.URL.Query().Get("each")
+	if each != "" && each != "true" {
+		fail(w, http.StatusBadRequest, fmt.Sprintf("each: %q is unknown; known: true", each))
+		return
+	}
+	answer(w, http.StatusOK, a.opts.Inside.Recent(limit, each != ""))
 }
 
 func (a *Server) series(w http.ResponseWriter, r *http.Request) {

@@ -25,7 +25,7 @@ func inside() Inside {
 		Shapes: func(limit int) api.ShapesReply {
 			return api.ShapesReply{Version: 1, Rows: make([]api.ShapeRow, limit)}
 		},
-		Recent: func(limit int) api.RecentReply {
+		Recent: func(limit int, _ bool) api.RecentReply {
 			return api.RecentReply{Version: 1, Rows: make([]api.VerdictRow, limit)}
 		},
 		Series: func(minutes int) (api.SeriesReply, bool) {

@@ -12,9 +12,6 @@ type peerKey struct{}
 // NetConn.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
 	for {
-		if v, ok := c.(*visitor); ok {
-			ctx = context.WithValue(ctx, visitorKey{}, v)
-		}
 		inner, ok := c.(interface{ NetConn() net.Conn })
 		if !ok {
 			break

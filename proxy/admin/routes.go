@@ -33,14 +33,13 @@ func (a *Server) routes() []route {
 		{"/v1/ready", reading(a.ready)},
 		{"/v1/status", reading(a.status)},
 		{"/v1/history", reading(a.history, "hours")},
-		{"/v1/shadow", reading(a.shadow, "hours")},
 		{"/v1/reload", acting(a.reload)},
 	}
 	if a.opts.Inside.Overview != nil {
 		all = append(all, []route{
 			{"/v1/overview", reading(a.overview)},
 			{"/v1/shapes", reading(a.shapes, "limit")},
-			{"/v1/recent", reading(a.recent, "limit")},
+			{"/v1/recent", reading(a.recent, "limit", "each")},
 			{"/v1/series", reading(a.series, "minutes")},
 			{eventsPath, reading(a.events)},
 		}...)

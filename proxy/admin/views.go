@@ -131,7 +131,20 @@ func (a *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		fail(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
 		return
 	}
-	answer(w, http.StatusOK, api.OKReply{Version: api.Version, Status: "ok"})
+	reply := api.ReadyReply{Version: api.Version, Status: "ok", Conditions: a.conditions()}
+	if len(reply.Conditions) > 0 && reply.Conditions[0].Bad {
+		reply.Status = "degraded"
+	}
+	answer(w, http.StatusOK, reply)
+}
+
+// conditions are what is wrong now; a list, also where there is nothing.
+func (a *Server) conditions() []api.Condition {
+	all := []api.Condition{}
+	if a.opts.Conditions != nil {
+		all = append(all, a.opts.Conditions()...)
+	}
+	return all
 }
 
 func (a *Server) status(w http.ResponseWriter, _ *http.Request) {
@@ -142,7 +155,7 @@ func (a *Server) status(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, api.StatusReply{
 		Version: api.Version, Release: s.Release, Mode: s.Mode, Held: s.Held, Buffer: s.Buffer, Connections: s.Connections, Counters: s.Counters,
 		Uptime:     max(0, a.opts.Now().Sub(s.Started)).Seconds(),
-		Goroutines: runtime.NumGoroutine(), Certificates: s.Certificates,
+		Goroutines: runtime.NumGoroutine(), Certificates: s.Certificates, Conditions: a.conditions(),
 	})
 }
 

@@ -8,7 +8,12 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
 )
+
+// mostConnections is how many may be open over TCP; a viewer has two. More wait until one of them
+// closes. One that brings no request is closed after 5 s, an idle one after a minute.
+const mostConnections = 128
 
 // ListenWeb opens the address that browsers come to, "host:port".
 func ListenWeb(ctx context.Context, address string) (net.Listener, error) {
@@ -22,7 +27,7 @@ func ListenWeb(ctx context.Context, address string) (net.Listener, error) {
 // ServeWeb answers on l, a listener of TCP, until Shutdown and closes l. Everybody needs the
 // token, but for the page itself. It returns nil after Shutdown, else why it ended.
 func (a *Server) ServeWeb(l net.Listener) error {
-	return serve(a.web, &visitors{Listener: l})
+	return serve(a.web, netutil.LimitListener(l, mostConnections))
 }
 
 // newServer is for handlers that answer at once. Those that do not move their deadlines

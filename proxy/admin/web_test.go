@@ -3,8 +3,6 @@ package admin
 import (
 	"bufio"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,8 +13,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"tempomat/proxy/admin/api"
 )
 
 const testToken = "correct-horse-battery-staple"
@@ -268,108 +264,48 @@ func visit(t *testing.T, c net.Conn, request string) (*http.Response, error) {
 	return resp, err
 }
 
-// TestWebBoundsConnections: whoever connects and shows no token makes room for others in the
-// end; who has shown it keeps its connection, whatever others do.
-func TestWebBoundsConnections(t *testing.T) {
+// TestWebLetsARightTokenIn: however many wrong tokens came from an address, which all programs
+// of a machine share, the right one is let in, on a connection of its own.
+func TestWebLetsARightTokenIn(t *testing.T) {
 	d := openListeners(t)
-	icon, status := request("GET /static/icon.svg", d.tcp, ""), request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+testToken)
-	come := func(request string, want int) net.Conn {
-		c := d.dial("tcp")
-		t.Cleanup(func() { _ = c.Close() })
-		if resp, err := visit(t, c, request); err != nil || resp.StatusCode != want {
-			t.Fatalf("the answer to who came: %v, %v", resp, err)
+	for i := range 40 {
+		if resp, body := d.say("tcp", request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+fmt.Sprint("guess", i))); resp.StatusCode != 401 {
+			t.Fatalf("a wrong token: %s %s", resp.Status, body)
 		}
-		return c
 	}
-	first := come(status, 200)
-	idle := come(icon, 200)
-	for range 3 * mostConnections {
-		come(icon, 200)
-	}
-	if _, err := idle.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the oldest without a token: %v", err)
-	}
-	var viewers []net.Conn
-	for range mostConnections - 1 {
-		viewers = append(viewers, come(status, 200))
-	}
-	late := d.dial("tcp")
-	defer late.Close()
-	if resp, err := visit(t, late, icon); err == nil {
-		t.Errorf("one too many: %s", resp.Status)
-	}
-	if resp, err := visit(t, first, status); err != nil || resp.StatusCode != 200 {
-		t.Errorf("the first viewer: %v, %v", resp, err)
-	}
-	_ = viewers[0].Close()
-	for { // until the server has noticed
-		late := d.dial("tcp")
-		resp, err := visit(t, late, icon)
-		_ = late.Close()
-		if err == nil && resp.StatusCode == 200 {
-			return
-		}
+	if resp, body := d.say("tcp", request("GET /v1/status", d.tcp, "", "Authorization: Bearer "+testToken)); resp.StatusCode != 200 {
+		t.Errorf("the right token: %s %s", resp.Status, body)
 	}
 }
 
-func TestSharedAnswersAreMadeOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		made := 0
-		s := &shared{now: time.Now, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			made++
-			time.Sleep(100 * time.Millisecond)
-			if r.URL.Query().Has("bad") {
-				fail(w, http.StatusBadRequest, "bad")
-				return
-			}
-			answer(w, http.StatusOK, api.OKReply{Version: made})
-		})}
-		ask := func(target, cacheControl string) (int, string) {
-			rec := &kept{header: make(http.Header)}
-			r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
-			r.Header.Set("Cache-Control", cacheControl)
-			s.ServeHTTP(rec, r)
-			var ok struct{ Version int }
-			_ = json.Unmarshal(rec.body.Bytes(), &ok)
-			return ok.Version, rec.header.Get("Age")
+// TestWebBoundsConnections: no more than mostConnections are open at a time, and the next one is
+// answered when one of them closes.
+func TestWebBoundsConnections(t *testing.T) {
+	d := openListeners(t)
+	icon := request("GET /static/icon.svg", d.tcp, "")
+	var open []net.Conn
+	for range mostConnections {
+		c := d.dial("tcp")
+		t.Cleanup(func() { _ = c.Close() })
+		if resp, err := visit(t, c, icon); err != nil || resp.StatusCode != 200 {
+			t.Fatalf("%v, %v", resp, err)
 		}
-		got := make(chan int, 50)
-		for range 50 {
-			go func() { version, _ := ask("/v1/overview", "max-age=1"); got <- version }()
-		}
-		for range 50 {
-			if version := <-got; version != 1 {
-				t.Errorf("an answer is the %d.", version)
-			}
-		}
-		for _, c := range []struct {
-			target, cacheControl string
-			pause                time.Duration
-			want                 int
-		}{
-			{"/v1/overview", "max-age=1", 0, 1},
-			{"/v1/overview", "", 0, 2}, {"/v1/overview", "no-cache", 0, 3}, {"/v1/overview", "max-age=0", 0, 4}, {"/v1/overview", "max-age=x", 0, 5},
-			{"/v1/overview", "max-age=1", time.Second, 6}, {"/v1/overview", "no-transform, max-age=5", 3 * time.Second, 6},
-			{"/v1/overview?a", "max-age=1", 0, 7}, {"/v1/events", "max-age=1", 0, 8}, {"/v1/events", "max-age=1", 0, 9},
-			{"/v1/overview", "max-age=99999", oldest, 10},
-		} {
-			time.Sleep(c.pause)
-			if version, _ := ask(c.target, c.cacheControl); version != c.want {
-				t.Errorf("%+v: the answer is the %d.", c, version)
-			}
-		}
-		made = 0
-		for range 3 {
-			ask("/v1/overview?bad", "max-age=1")
-		}
-		if made < 3 {
-			t.Errorf("an error was given to others: %d made", made)
-		}
-		for i := range 3 * mostShared {
-			ask(fmt.Sprint("/v1/key?id=", i), "max-age=1")
-		}
-		if len(s.answers) > mostShared {
-			t.Errorf("%d answers are kept", len(s.answers))
-		}
-	})
+		open = append(open, c)
+	}
+	late := d.dial("tcp")
+	defer late.Close()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := visit(t, late, icon)
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Fatalf("one too many was answered: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	_ = open[0].Close()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
 }

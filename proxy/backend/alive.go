@@ -7,9 +7,9 @@ import (
 	"tempomat/proxy/nonblock"
 )
 
-// isAlive tells whether the backend has neither closed the connection, nor said
-// something that nobody asked for. One goroutine calls it at a time.
-func (c *Conn) isAlive() bool {
+// isSilent tells whether there is nothing to be read: the backend has neither said anything, nor
+// closed the connection. One that cannot be looked at is. One goroutine calls it at a time.
+func (c *Conn) isSilent() bool {
 	if c.raw == nil {
 		return true
 	}

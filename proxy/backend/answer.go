@@ -80,7 +80,7 @@ func (a *Answer) take(head *http1.Response) {
 // who gets it is not to understand another one.
 func (a *Answer) tellLength() {
 	switch lines := a.Header["Content-Length"]; {
-	case a.Length < 0:
+	case a.Length < 0, a.Status == http.StatusNoContent: // of which some clients would wait for a body
 		delete(a.Header, "Content-Length")
 	case len(lines) > 1 || strings.Contains(lines[0], ","):
 		a.Header["Content-Length"] = []string{strconv.FormatInt(a.Length, 10)}
@@ -117,6 +117,18 @@ func (a *Answer) Read(p []byte) (n int, err error) {
 		err = a.finish(a.call.why(err))
 	}
 	return n, err
+}
+
+// Waits tells whether Read has to wait for the backend, as far as that is seen: where TLS has
+// more than the kernel it may not have to.
+func (a *Answer) Waits() bool {
+	switch {
+	case a.end != nil:
+		return false
+	case a.framing == http1.Chunked:
+		return a.chunks.Waits() && a.conn.isSilent()
+	}
+	return a.buffer.Buffered() == 0 && a.conn.isSilent()
 }
 
 // finish lets go of the connection, which serves the next request if nothing is left

@@ -176,7 +176,7 @@ func (p *Pool) aliveOnes() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.idle {
-		if c.isAlive() {
+		if c.isSilent() {
 			n++
 		}
 	}
@@ -199,6 +199,30 @@ func TestIdleOnesAreClosed(t *testing.T) {
 	if _, _, err := do(p, get()); err != nil || p.waits() {
 		t.Errorf("%v; a pool that is closed keeps nothing", err)
 	}
+}
+
+// TestACrowdKeepsNothing: while connections wait to be accepted, one that has been answered does not
+// hold a worker for the next request.
+func TestACrowdKeepsNothing(t *testing.T) {
+	s := serve(t, answers(hello))
+	p := s.pool(0)
+	ask := func(crowd, keeps bool) {
+		t.Helper()
+		p.Crowd(crowd)
+		if crowd && p.waits() {
+			t.Error("what was kept before is kept on")
+		}
+		if _, _, err := do(p, get()); err != nil {
+			t.Fatal(err)
+		}
+		if p.waits() != keeps {
+			t.Errorf("crowd %t: kept: %t", crowd, !keeps)
+		}
+	}
+	ask(false, true)
+	ask(true, false)
+	ask(true, false)
+	ask(false, true)
 }
 
 // hints collects what comes before the answer.

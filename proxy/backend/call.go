@@ -76,6 +76,13 @@ func (c *Call) IsOpening() bool {
 	return c.stop != nil && c.noted == nil
 }
 
+// WasAsked tells whether a connection was there for the request: the backend may know of it.
+func (c *Call) WasAsked() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.noted != nil
+}
+
 func (c *Call) isCancelled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,7 +23,7 @@ type Conn struct {
 	talks talk // of who uses it
 	step  func(fd uintptr) (done bool)
 
-	look   func(fd uintptr) // of isAlive
+	look   func(fd uintptr) // of isSilent
 	speaks bool
 
 	mu       sync.Mutex // guards the following

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tempomat/proxy/http1"
@@ -29,6 +30,7 @@ type Pool struct {
 	memory   sync.Pool     // of *memory
 	answers  sync.Pool     // of *Answer
 	texts    http1.Texts
+	crowded  atomic.Bool // see Crowd
 
 	mu     sync.Mutex // guards the following
 	idle   []*Conn    // the newest last
@@ -66,7 +68,7 @@ func (p *Pool) take(r *Request) *Conn {
 		c := p.idle[n-1]
 		p.idle[n-1], p.idle = nil, p.idle[:n-1]
 		p.mu.Unlock()
-		if c.talksAbout(r) || c.isClean() && c.isAlive() {
+		if c.talksAbout(r) || c.isClean() && c.isSilent() {
 			return c
 		}
 		_ = c.Close() // the backend has closed it
@@ -78,7 +80,7 @@ func (p *Pool) put(c *Conn) {
 	now := time.Now()
 	c.idle = now
 	p.mu.Lock()
-	if keep := !p.closed && len(p.idle) < mostIdle; keep {
+	if keep := !p.closed && len(p.idle) < mostIdle && !p.crowded.Load(); keep {
 		p.idle = append(p.idle, c)
 		if p.sweeps == nil {
 			p.sweeps = time.AfterFunc(p.idleFor, p.sweep)
@@ -89,6 +91,19 @@ func (p *Pool) put(c *Conn) {
 	if c != nil {
 		_ = c.Close() // one too many
 	}
+}
+
+// Crowd says whether connections wait until the backend accepts them. As long as they do none is
+// kept for the next request: each may hold a worker meanwhile, which could accept one that waits.
+func (p *Pool) Crowd(on bool) {
+	if p.crowded.Swap(on) == on || !on {
+		return
+	}
+	p.mu.Lock()
+	old := p.idle
+	p.idle = nil
+	p.mu.Unlock()
+	closeAll(old)
 }
 
 // sweep closes those that have waited for too long.

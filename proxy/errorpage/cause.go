@@ -19,6 +19,7 @@ const (
 	BusyOwn                    // the same, and the client has what one may have
 	BackendDown                // the backend does not answer
 	BackendSlow                // it takes too long
+	Circle                     // it is this proxy
 	Unsound                    // the request is none of HTTP
 	UnsoundBody                // its body is not
 	Incomplete                 // the rest of it did not come
@@ -36,7 +37,7 @@ func (c Cause) Status() int {
 		DebtOfDomain: http.StatusServiceUnavailable,
 		ClientFull:   http.StatusTooManyRequests, OverLimit: http.StatusTooManyRequests,
 		ServerFull: http.StatusServiceUnavailable, Busy: http.StatusServiceUnavailable, BusyOwn: http.StatusServiceUnavailable,
-		BackendDown: http.StatusBadGateway, BackendSlow: http.StatusGatewayTimeout,
+		BackendDown: http.StatusBadGateway, BackendSlow: http.StatusGatewayTimeout, Circle: http.StatusLoopDetected,
 		Unsound: http.StatusBadRequest, UnsoundBody: http.StatusBadRequest,
 		Incomplete: http.StatusRequestTimeout, WrongMethod: http.StatusMethodNotAllowed,
 	}[c]
@@ -46,7 +47,7 @@ func (c Cause) Status() int {
 func (c Cause) String() string {
 	return [causes]string{
 		"debt-of-address", "debt-of-network", "debt-of-program", "debt-of-group", "debt-of-domain", "client-full", "over-limit",
-		"server-full", "busy", "busy-own", "backend-down", "backend-slow", "unsound", "unsound-body", "incomplete", "wrong-method",
+		"server-full", "busy", "busy-own", "backend-down", "backend-slow", "circle", "unsound", "unsound-body", "incomplete", "wrong-method",
 	}[c]
 }
 

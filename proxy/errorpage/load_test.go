@@ -72,7 +72,7 @@ func TestFaults(t *testing.T) {
 		{"429.htm", "", "429.htm: is no page; the names of pages are"},
 		{"logo.png", "", "logo.png: is no page; the names of pages are"},
 		{"42.html", "", "42.html: is no page; the names of pages are"},
-		{"404.html", "", "404.html: is for a status that is never answered; those are 429, 503, 502, 504, 400, 408, 405"},
+		{"404.html", "", "404.html: is for a status that is never answered; those are 429, 503, 502, 504, 508, 400, 408, 405"},
 		{"429.fr.html", "", "429.fr.html: is in a language that errorPages.languages does not name"},
 		{"Wiki.example/429.html", "", "Wiki.example: is a directory whose name is no host"},
 		{"wiki.example:80/429.html", "", "wiki.example:80: is a directory whose name is no host"},

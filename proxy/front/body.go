@@ -39,6 +39,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
 	}
+	defer b.survive(&err)
 	if b.expects {
 		b.expects = false
 		b.r.response.goOn()
@@ -54,6 +55,15 @@ func (b *body) Read(p []byte) (n int, err error) {
 		b.takeTrailer()
 	}
 	return n, err
+}
+
+// survive makes an error of a panic: who reads may be a goroutine beside that of the connection.
+func (b *body) survive(err *error) {
+	if p := recover(); p != nil {
+		b.r.response.conn.fails(p)
+		b.err = errFailed
+		*err = b.err
+	}
 }
 
 func (b *body) readLength(p []byte) (int, error) {

@@ -87,6 +87,7 @@ func (c *conn) blank() *http.Request {
 
 // serve serves request after request.
 func (c *conn) serve() {
+	defer c.recovers()
 	for more := true; more; {
 		switch c.await() {
 		case rested:
@@ -103,6 +104,38 @@ func (c *conn) serve() {
 		}
 	}
 	c.end()
+}
+
+// recovers ends a connection alone whose goroutine panics: on what a client sent, or as a
+// certificate was chosen for it.
+func (c *conn) recovers() {
+	if p := recover(); p != nil {
+		c.fails(p)
+		c.end()
+	}
+}
+
+// fails logs a panic.
+func (c *conn) fails(p any) {
+	c.server.o.Log.Error("a connection failed", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+}
+
+var errFailed = errors.New("the connection failed")
+
+// resets has the connection be reset as it is closed, by whomever, and by the kernel if the process
+// ends: a client for which the end of the connection is that of the body, as HTTP/1.0 has it, would
+// take half of one for the whole. A unix socket cannot be reset.
+func (c *conn) resets(on bool) {
+	linger := -1
+	if on {
+		linger = 0
+	}
+	if c.tls != nil {
+		c.tls.resets.Store(on)
+	}
+	if tcp, ok := c.below().(interface{ SetLinger(sec int) error }); ok {
+		_ = tcp.SetLinger(linger) // a connection that is closed says so when it is used
+	}
 }
 
 // below is the connection that was accepted.
@@ -243,7 +276,7 @@ func (c *conn) answer(r *request) bool {
 	w.begin(c, r)
 	done := w.serve()
 	stays := done && w.end()
-	sends := done && !w.hijacked && w.err == nil && (r.body.isUnread() && !r.body.isBroken() || c.in.Buffered() > 0)
+	sends := !w.hijacked && w.err == nil && (done || w.headMade && !w.endsBody()) && (r.body.isUnread() && !r.body.isBroken() || c.in.Buffered() > 0)
 	_ = r.Body.Close()
 	w.giveBack()
 	if !w.keeps {
@@ -264,14 +297,16 @@ func (c *conn) answer(r *request) bool {
 	return stays
 }
 
-// serve calls the handler. It returns false if that panicked.
+// serve calls the handler. It returns false if that panicked, after which there is no more of an
+// answer that was begun.
 func (w *Response) serve() (done bool) {
 	defer func() {
 		if done {
 			return
 		}
 		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is that value
-			w.conn.server.o.Log.Error("a request failed", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			w.conn.fails(p)
+			w.fail()
 		}
 	}()
 	h := w.conn.entrance.Handler

@@ -77,6 +77,7 @@ var errUntrusted = errors.New("the peer is no trusted proxy")
 // greet does all that comes before the first request, and has the connection served. The
 // handshake takes a large stack, which would be kept for as long as the client is silent.
 func (c *conn) greet() {
+	defer c.recovers()
 	if c.introduce() && c.shakeHands() {
 		go c.serve()
 		return

@@ -3,19 +3,23 @@ package front
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"tempomat/limiter/testkit"
 	"tempomat/proxy/http1"
@@ -303,5 +307,123 @@ func TestHeadWhileReading(t *testing.T) {
 	_, _ = io.WriteString(c, "bc")
 	if b, err := io.ReadAll(res.Body); err != nil || string(b) != "abc" || !res.Close {
 		t.Errorf("%q, %v, close %t", b, err, res.Close)
+	}
+}
+
+// TestHalfAnAnswer has answers that are cut, by their handler or as the server ends. What there is of
+// one comes, and none looks whole: where the connection's end would be that of the body, it is reset.
+func TestHalfAnAnswer(t *testing.T) {
+	const old, unread = "GET %s HTTP/1.0\r\nHost: a\r\n\r\n", "POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nmore"
+	begun, anyDate := make(chan struct{}), regexp.MustCompile(`Date: [^\r]+`)
+	script := func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/panic" {
+			panic("this is a bug")
+		}
+		_, _ = io.WriteString(w, "half")
+		_ = http.NewResponseController(w).Flush()
+		switch r.URL.Path {
+		case "/abort":
+			panic(http.ErrAbortHandler)
+		case "/wait":
+			close(begun)
+			<-r.Context().Done()
+		}
+	}
+	dial, s := start(t, script, nil)
+	secure, _, _, _ := overTLS(t, http.HandlerFunc(script), nil)
+	for _, tc := range []struct {
+		name, asks, path string
+		dial             func() net.Conn
+		want             string
+		resets           bool
+	}{
+		{"HTTP/1.0", old, "/abort", func() net.Conn { return dial() }, "HTTP/1.1 200 OK\r\nDate: now\r\nConnection: close\r\n\r\nhalf", true},
+		{"HTTP/1.0, whole", old, "/", func() net.Conn { return dial() }, "HTTP/1.1 200 OK\r\nDate: now\r\nConnection: close\r\n\r\nhalf", false},
+		{"HTTP/1.0, TLS", old, "/abort", func() net.Conn { return secure() }, "HTTP/1.1 200 OK\r\nDate: now\r\nConnection: close\r\n\r\nhalf", true},
+		{"HTTP/1.0, TLS, whole", old, "/", func() net.Conn { return secure() }, "HTTP/1.1 200 OK\r\nDate: now\r\nConnection: close\r\n\r\nhalf", false},
+		{"unread", unread, "/abort", func() net.Conn { return dial() }, "HTTP/1.1 200 OK\r\nDate: now\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n4\r\nhalf\r\n", false},
+		{"a bug", unread, "/panic", func() net.Conn { return dial() }, "HTTP/1.1 500 Internal Server Error\r\nDate: now\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", false},
+		{"HTTP/1.0, the server ends", old, "/wait", func() net.Conn { return dial() }, "HTTP/1.1 200 OK\r\nDate: now\r\nConnection: close\r\n\r\nhalf", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := tc.dial()
+			defer c.Close()
+			fmt.Fprintf(c, tc.asks, tc.path)
+			if tc.path == "/wait" {
+				<-begun
+				_ = s.Close()
+			}
+			got, err := io.ReadAll(c)
+			if got = anyDate.ReplaceAll(got, []byte("Date: now")); string(got) != tc.want {
+				t.Errorf("got %q", got)
+			}
+			if reset := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF); reset != tc.resets || !reset && err != nil {
+				t.Errorf("it ends with %v", err)
+			}
+		})
+	}
+}
+
+// trap is a connection that panics as it is read, after a head.
+type trap struct {
+	net.Conn
+	head string
+}
+
+func (c *trap) Read(p []byte) (int, error) {
+	if c.head == "" {
+		panic("trapped")
+	}
+	n := copy(p, c.head)
+	c.head = c.head[n:]
+	return n, nil
+}
+
+// TestPanics: one ends the connection that it is on, and is logged once.
+func TestPanics(t *testing.T) {
+	trapped := func(string) bool { panic("trapped") }
+	choice := &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { panic("trapped") }}
+	for name, tc := range map[string]struct {
+		entrance Entrance
+		head     string
+		traps    bool // reading does
+		trusts   func(string) bool
+	}{
+		"a head":           {traps: true},
+		"a body":           {traps: true, head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"},
+		"a PROXY header":   {entrance: Entrance{Proxied: true}, trusts: trapped},
+		"of a certificate": {entrance: Entrance{TLS: choice}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			core, logged := observer.New(zap.ErrorLevel)
+			s := NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				read := make(chan error)
+				go func() { // as an upload is
+					_, err := io.ReadAll(r.Body)
+					read <- err
+				}()
+				if <-read == nil {
+					t.Error("the body came to its end")
+				}
+			}), Options{Trusts: tc.trusts, Log: zap.New(core)})
+			near, far := net.Pipe()
+			defer near.Close()
+			if tc.traps {
+				far = &trap{far, tc.head}
+			}
+			s.accept(far, &tc.entrance)
+			if tc.entrance.TLS != nil {
+				near = tls.Client(near, &tls.Config{InsecureSkipVerify: true})
+			}
+			_, _ = io.ReadAll(near) // until it is closed
+			testkit.Eventually(t, "no connection is left", func() bool {
+				n := 0
+				s.conns.Each(func(*conn) { n++ })
+				return n == 0
+			})
+			if logged.FilterMessage("a connection failed").Len() != 1 {
+				t.Errorf("logged: %v", logged.All())
+			}
+		})
 	}
 }

@@ -39,6 +39,9 @@ func (w *Response) makeHead() {
 	case w.r.head.Minor == 0:
 		b = append(b, "Connection: keep-alive\r\n"...)
 	}
+	if h["Upgrade"] != nil {
+		b = append(b, "Connection: Upgrade\r\n"...) // who says the one has to say the other (RFC 9110, 7.8)
+	}
 	w.out = append(b, "\r\n"...)
 	if len(body) > 0 {
 		_ = w.pass(body) // an error comes again
@@ -52,8 +55,9 @@ func (w *Response) makeHead() {
 func (w *Response) decide() {
 	h := w.r.answer
 	w.chunked = w.length < 0 && !w.bodyless && w.r.head.Minor > 0
-	if w.length < 0 && !w.bodyless && !w.chunked {
+	if w.endsBody() {
 		w.closes = true
+		w.conn.resets(true)
 	}
 	if hasClose(h["Connection"]) || w.r.body.isUnread() {
 		w.closes = true

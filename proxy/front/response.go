@@ -28,6 +28,7 @@ type Response struct {
 	status   int // 0: unknown yet
 	reason   string
 	order    []http1.Name
+	spelled  bool  // the header is another's, with that reason and order
 	length   int64 // of the body, as told; negative: unknown
 	written  int64
 	headMade bool
@@ -63,7 +64,7 @@ func (w *Response) Names() []http1.Name { return w.r.order }
 // header by h, whose names are spelled and ordered so. It is called before WriteHeader, and
 // returns the header that there was, which is the caller's then.
 func (w *Response) Spell(reason string, order []http1.Name, h http.Header) (before http.Header) {
-	w.reason, w.order = reason, order
+	w.reason, w.order, w.spelled = reason, order, true
 	before, w.r.answer = w.r.answer, h
 	return before
 }
@@ -98,10 +99,10 @@ func (w *Response) WriteHeader(status int) {
 	}
 }
 
-// makeHeadIfKnown makes the head as soon as it is known how the body ends: the header may be
-// another request's later.
+// makeHeadIfKnown makes the head as soon as it is known how the body ends, and that of a header
+// that may be another request's later: of no length, its body ends as it says itself.
 func (w *Response) makeHeadIfKnown() {
-	if w.length >= 0 || w.bodyless {
+	if w.length >= 0 || w.bodyless || w.spelled {
 		w.makeHead()
 	}
 }
@@ -256,7 +257,31 @@ func (w *Response) end() bool {
 		w.endChunks()
 	}
 	complete := w.bodyless || w.length < 0 || w.written == w.length
-	return w.send(nil) == nil && complete && !w.closes
+	if w.send(nil) != nil {
+		return false
+	}
+	if w.endsBody() {
+		w.conn.resets(false)
+	}
+	return complete && !w.closes
+}
+
+// endsBody tells whether the end of the connection is that of the body, as its head says.
+func (w *Response) endsBody() bool {
+	return w.headMade && w.length < 0 && !w.bodyless && !w.chunked
+}
+
+// fail answers in place of a handler that panicked. A client that gets nothing may take the
+// connection for one that was closed as it waited, and send its request once more.
+func (w *Response) fail() {
+	if w.hijacked || w.headMade {
+		return
+	}
+	clear(w.r.answer)
+	w.status, w.length, w.written, w.bodyless = http.StatusInternalServerError, 0, 0, false
+	w.reason, w.order, w.out, w.closes = "", nil, w.out[:0], true
+	w.makeHead()
+	_ = w.send(nil) // the client has gone
 }
 
 // endChunks writes the last chunk, and the trailers.

@@ -29,6 +29,8 @@ type secured struct {
 	*tls.Conn
 	below *below
 	http2 bool // what the client and the server have agreed on
+
+	resets atomic.Bool // the end of the connection would be that of a body
 }
 
 func secure(c net.Conn, raw syscall.RawConn, config *tls.Config) *secured {
@@ -63,6 +65,9 @@ func (s *secured) CloseWrite() error {
 
 // Close tells the client, if that can be done at once, and closes the connection.
 func (s *secured) Close() error {
+	if s.resets.Load() {
+		return s.below.Close()
+	}
 	s.below.hurry()
 	return s.Conn.Close()
 }

@@ -1,8 +1,10 @@
 package h2bound
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,6 +124,7 @@ func (c *Conn) Close() error {
 func (c *Conn) follow(p []byte) (pause time.Duration, flood error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.survive(&flood)
 	if c.flood == "" && c.bounds != nil {
 		now := time.Since(c.began)
 		isHTTP2, why := c.bounds.read(now, p)
@@ -136,15 +139,25 @@ func (c *Conn) follow(p []byte) (pause time.Duration, flood error) {
 }
 
 // announce counts what the server is about to send.
-func (c *Conn) announce(p []byte) error {
+func (c *Conn) announce(p []byte) (flood error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.survive(&flood)
 	if c.flood == "" && c.bounds != nil {
 		again := min(c.ahead, len(p))
 		c.ahead -= again
 		c.end(c.bounds.write(time.Since(c.began), p[again:]))
 	}
 	return c.flooded()
+}
+
+// survive closes a connection that cannot be followed, as there is a panic: the goroutines of package
+// net/http that read and write frames would end the process.
+func (c *Conn) survive(flood *error) {
+	if p := recover(); p != nil {
+		c.end(Flood(fmt.Sprintf("it cannot be followed: %v\n%s", p, debug.Stack())))
+		*flood = c.flooded()
+	}
 }
 
 // end closes the connection if there is a reason.

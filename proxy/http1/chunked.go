@@ -73,6 +73,19 @@ func (c *ChunkedBody) Read(p []byte) (n int, err error) {
 	return n, c.err
 }
 
+// Waits tells whether Read has to wait for bytes that are not in the Buffer.
+func (c *ChunkedBody) Waits() bool {
+	switch {
+	case c.err != nil:
+		return false
+	case c.left > 0:
+		return c.b.Buffered() == 0
+	case c.began:
+		return !c.hasNext()
+	}
+	return bytes.IndexByte(c.b.data[c.b.from:c.b.to], '\n') < 0
+}
+
 // hasNext tells whether the line before the next chunk was read, or the whole end.
 func (c *ChunkedBody) hasNext() bool {
 	p := c.b.data[c.b.from:c.b.to]

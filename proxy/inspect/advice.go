@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"tempomat/limiter"
-	"tempomat/proxy"
 	"tempomat/proxy/admin/api"
 )
 
@@ -25,11 +24,11 @@ func (e *explanation) summary(of string) {
 		*s = "It is over: " + ended(&e.reply.Recent[0]) + "."
 	case !e.known && len(e.reply.Recent) == 0:
 		*s = e.unknown(of)
-	case len(e.owing) > 0:
+	case len(e.owing) > 0 && !e.exempt:
 		o := e.owing[0]
 		*s = fmt.Sprintf("Nothing of it waits or runs; %s %s owes %s, which are paid in %s.", o.key.Class, o.key.ID, cpuSeconds(o.debt), span(o.paid))
 	case e.kind == "page":
-		*s = "Nobody waits for it or gets it at this moment."
+		*s = "No request for it waits or runs at this moment."
 	default:
 		*s = "Nothing of it waits or runs, and it owes nothing."
 	}
@@ -99,14 +98,14 @@ func are(n int) string {
 
 // unknown says what it means that nothing is known.
 func (e *explanation) unknown(of string) string {
-	means := "it asked for nothing lately; if it came now it would be served at once, or, if there is no room, wait with all strangers"
+	means := "it asked for nothing recently. A request from it would be served at once, or, if there is no room, wait with those of all unknown clients"
 	switch e.kind {
 	case "network":
-		means = "nobody from there waits or is served, and no class charges just that network"
+		means = "no request from there waits or runs, and no class charges exactly that network"
 	case "agent":
-		means = "no such program was seen lately; give a User-Agent as it came, or its family as the table userAgent shows it"
+		means = "no such program was seen recently; give a User-Agent as it came, or its family as the table userAgent shows it"
 	case "page":
-		means = "nobody asked for it or for the like of it lately; its cost would be a mere guess"
+		means = "no such page was asked for recently; its cost would be a guess"
 	case "request":
 		means = "it does not wait or run, and is not among the last that were refused, redirected or late; the log may have it"
 	}
@@ -115,42 +114,50 @@ func (e *explanation) unknown(of string) string {
 
 // advise says what would change it.
 func (e *explanation) advise() {
-	for i := range e.waiting {
-		if u := &e.waiting[i]; u.Outlook.Waits {
-			e.adviseOn(u)
-		}
+	if e.exempt {
+		return
 	}
-	for _, o := range e.owing {
-		e.tell("The debt of %s %s is paid in %s if it asks for nothing more; to take it away: tempomat-doctor forgive %s %s.",
+	if o := e.next(); o != nil {
+		e.adviseOn(o)
+	}
+	for _, o := range e.owing[:min(mostDebts, len(e.owing))] {
+		e.tell("The debt of %s %s is paid in %s if no more requests come. To take it away: tempomat-doctor forgive %s %s",
 			o.key.Class, o.key.ID, span(o.paid), o.key.Class, shellWord(o.key.ID))
 	}
-	if e.kind == "address" && len(e.keys) > 0 && (e.waits > 0 || len(e.owing) > 0) {
-		e.tell("To let it through for an hour: tempomat-doctor pin %s %s --standing 8 --for 1h. For good: add it to exempt in the configuration.",
-			e.keys[0].Class, e.keys[0].ID)
+	if e.kind != "address" || len(e.keys) == 0 || e.waits == 0 && len(e.owing) == 0 {
+		return
+	}
+	e.tell("To let this address through for an hour: tempomat-doctor pin %s %s", e.keys[0].Class, shellWord(e.keys[0].ID))
+	if e.shared {
+		e.tell("Several clients share this address. To let them through for good: add it to standing.trusted in the configuration; each of them then counts as known, and is still charged.")
+	} else {
+		e.tell("To let it through for good: add it to standing.trusted in the configuration; it then counts as known, and is still charged.")
 	}
 }
 
+// mostDebts is how many debts are advised on, those first that it has for certain.
+const mostDebts = 2
+
 // adviseOn says what would have a request wait no longer.
-func (e *explanation) adviseOn(u *proxy.Underway) {
-	o := &u.Outlook
+func (e *explanation) adviseOn(o *limiter.Outlook) {
 	if o.Stranger {
-		e.tell("It counts as a stranger: who logs in, or comes back with a cookie of the site, has a turn of its own.")
+		e.tell("A client that logs in, or brings back a cookie of the site, gets a turn of its own.")
 	}
 	switch o.Barrier {
 	case limiter.BehindOwn:
-		e.tell("Its client asks for more at a time than it gets: fewer requests at a time would wait less.")
+		e.tell("The client asks for more at a time than it gets: with fewer requests at a time, each waits less.")
 	case limiter.KeyHolds:
-		e.tell("%s %s gets further workers when requests that it has at the backend end.", o.Key.Class, o.Key.ID)
+		e.tell("%s %s gets more workers when requests that it has at the backend end.", o.Key.Class, o.Key.ID)
 	case limiter.StrangersHold, limiter.NoWorker, limiter.Misjudged:
-		e.tell("It goes when requests that hold workers end; more workers of the backend would let it go sooner.")
+		e.tell("It goes when requests that hold workers end. If your web server has more workers than tempomat-doctor top --pane gate shows, set backend.workers to their number.")
 	case limiter.Untried:
-		e.tell("Once the like of its page was answered a few times, its cost is known, and it waits only for room of its size.")
+		e.tell("Once such pages have been answered a few times, their cost is known, and it waits only for room of its size.")
 	case limiter.NoRoom, limiter.Turn:
-		e.tell("It goes when it is its turn: the less its client asks for, the sooner. A higher share of its class, or more CPUs, would help.")
+		e.tell("It goes when its turn comes. A client that asks for less goes sooner; a higher share of its class, or more CPUs, help as well.")
 	case limiter.SiteAhead:
-		e.tell("All requests for its site have had its share: it goes as other sites have had theirs, or want less. A higher share under sites in the configuration would let it go sooner.")
+		e.tell("Its site has had its share. It goes when the other sites have had theirs, or want less; a higher share under sites in the configuration lets it go sooner.")
 	case limiter.RoomForOthers, limiter.LeavesCPU:
-		e.tell("Its client, or its kind of client, has had more than its share: that evens out while it waits.")
+		e.tell("The client, or its kind of client, has had more than its share. That evens out while it waits.")
 	default:
 	}
 }
@@ -163,4 +170,4 @@ func (e *explanation) tell(format string, args ...any) {
 }
 
 // mostAdvice is how many pieces are given.
-const mostAdvice = 8
+const mostAdvice = 5

@@ -18,8 +18,9 @@ import (
 const (
 	// mostAsked is how many bytes may be asked for.
 	mostAsked = 2048
-	// mostOf is how many of its requests are shown.
-	mostOf = 20
+	// mostOf is how many of its requests are looked at, and mostListed how many are listed.
+	mostOf     = 20
+	mostListed = 5
 )
 
 // subject is what is asked for.
@@ -45,15 +46,15 @@ func (i *Inspector) Explain(now time.Time, of string) (api.ExplainReply, error) 
 		Inspector: i, now: now, subject: s, waiting: waiting, running: running, waits: waits, runs: runs,
 		reply: api.ExplainReply{
 			Version: api.Version, Of: of, Kind: s.kind, Sections: []api.ExplainSection{}, Advice: []string{},
-			Waiting: []api.WaiterRow{}, Recent: i.recents(mostOf, s.verdicts),
+			Waits: waits, Waiting: []api.WaiterRow{}, Recent: Grouped(i.recents(mostRecent, s.verdicts), mostListed),
 		},
 	}
-	for k := range waiting {
+	for k := range waiting[:min(mostListed, len(waiting))] {
 		e.reply.Waiting = append(e.reply.Waiting, waiter(now, &waiting[k]))
 	}
+	e.standing()
 	e.present()
 	e.accounts()
-	e.standing()
 	e.page()
 	e.summary(of)
 	e.advise()

@@ -2,6 +2,8 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"tempomat/classify/standing"
@@ -20,7 +22,8 @@ type explanation struct {
 	waits, runs      int
 	known            bool // anything is known of it
 	owing            []owing
-	client           *limiter.ClientRow // of an address: how it stands at the gate; nil: unknown
+	shared           bool // several clients have the address
+	exempt           bool // nothing needs to change for it
 	reply            api.ExplainReply
 }
 
@@ -55,19 +58,12 @@ func (e *explanation) present() {
 	}
 	if orphans > 0 {
 		facts = append(facts, api.ExplainFact{
-			Name: "orphans", Value: number(orphans),
-			Means: "their client has left, and the backend works on: they keep their place until it is done",
+			Name: "abandoned", Value: number(orphans),
+			Means: "Their clients have disconnected, but the backend still works on them: they hold their workers until it is done.",
 		})
 	}
-	for i := range e.waiting[:min(3, len(e.waiting))] {
-		o := &e.waiting[i].Outlook
-		if !o.Waits {
-			continue
-		}
-		if o.Site != "" {
-			facts = append(facts, api.ExplainFact{Name: "site", Value: o.Site})
-		}
-		facts = append(facts, api.ExplainFact{Name: "waits for " + spanOf(o.Waited), Value: e.waiting[i].Target, Means: sentence(why(o) + before(o.Before))})
+	if o := e.next(); o != nil && o.Site != "" {
+		facts = append(facts, api.ExplainFact{Name: "site", Value: o.Site})
 	}
 	e.add("At this moment", facts...)
 }
@@ -88,22 +84,14 @@ func before(n int) string {
 // accounts tells what its keys owe.
 func (e *explanation) accounts() {
 	var facts []api.ExplainFact
-	for n, k := range e.allKeys() {
+	for _, k := range e.allKeys() {
 		r, ok := e.row(e.now, k)
 		if !ok {
-			facts = append(facts, api.ExplainFact{Name: k.Class + " " + k.ID, Value: "not known", Means: "it was not charged lately: it owes nothing"})
+			facts = append(facts, api.ExplainFact{Name: k.Class + " " + k.ID, Value: "owes nothing", Means: "It was not charged recently."})
 			continue
 		}
 		e.known = true
-		if n == 0 && r.Client != nil {
-			e.client = r.Client
-		}
 		facts = append(facts, e.account(k, &r))
-		if r.Holds+r.Orphans > 0 {
-			facts = append(facts, api.ExplainFact{
-				Name: "workers of " + k.ID, Value: fmt.Sprintf("%d held by requests that are not short, %s", r.Holds, plural(r.Orphans, "orphan", "orphans")),
-			})
-		}
 	}
 	e.add("Accounts", facts...)
 }
@@ -111,11 +99,17 @@ func (e *explanation) accounts() {
 // account is what one key owes or has.
 func (e *explanation) account(k limiter.Key, r *limiter.Row) api.ExplainFact {
 	f := api.ExplainFact{Name: k.Class + " " + k.ID}
-	used := fmt.Sprintf("it lately used %.2f CPUs with %.1f requests a second; its share is %.2f CPUs", r.CPU, r.Rate, e.budget(k.Class).CPUs)
+	used := fmt.Sprintf("recently %.1f requests a second were charged %.2f CPUs; the share is %.2f CPUs", r.Rate, r.CPU, e.budget(k.Class).CPUs)
+	if r.Holds > 0 {
+		used += "; " + plural(r.Holds, "worker is", "workers are") + " held by requests that are not short"
+	}
+	if r.Orphans > 0 {
+		used += "; " + plural(r.Orphans, "abandoned request runs", "abandoned requests run") + " on"
+	}
 	if r.Level < 0 {
 		e.owing = append(e.owing, owing{k, -r.Level, r.Paid})
 		f.Value = fmt.Sprintf("owes %s, paid in %s", cpuSeconds(-r.Level), span(r.Paid))
-		f.Means = sentence(used + "; while the server is busy, its requests count as dearer than they are")
+		f.Means = sentence(used + "; while the server is busy, its requests count as more expensive than they are")
 		return f
 	}
 	f.Value, f.Means = "has "+cpuSeconds(r.Level)+" saved", sentence(used)
@@ -146,85 +140,123 @@ func (e *explanation) allKeys() []limiter.Key {
 }
 
 // mostKeys is how many keys are shown.
-const mostKeys = 16
+const mostKeys = 8
 
-// standing tells whom an address is taken for.
+// standing tells what an address counts as, once, and what that rests on.
 func (e *explanation) standing() {
-	if e.kind != "address" {
+	if e.kind != "address" || len(e.keys) == 0 {
 		return
 	}
-	facts := e.group()
-	if c := e.client; c != nil {
-		known := api.ExplainFact{Name: "known", Value: "no, a stranger", Means: "While others wait, it shares one turn with all strangers. After half a minute and five answers it is known, or at once by a cookie that it brings back."}
-		if c.Known {
-			known = api.ExplainFact{Name: "known", Value: "yes", Means: "It has been seen for a while, and has a turn of its own."}
-		}
-		facts = append(facts, known)
-		if c.Lead > 0 {
-			facts = append(facts, api.ExplainFact{
-				Name: "ahead of its share", Value: cpuSeconds(c.Lead), Means: "From 0.50 CPU-s on it lets those go first who had less.",
-			})
-		}
-	}
-	if s := e.Requests.Policy().Standing; s != nil && len(e.keys) > 0 {
+	var facts []api.ExplainFact
+	r, charged := e.row(e.now, e.keys[0])
+	var past *standing.Visits
+	if s := e.Requests.Policy().Standing; s != nil {
 		if v, ok := s.Visits(e.now, e.keys[0].ID); ok {
+			past = &v
 			e.known = true
-			facts = append(facts, visits(e.now, v)...)
 		}
 	}
-	for i := range e.waiting {
-		if u := &e.waiting[i]; u.Standing > 0 {
-			facts = append(facts, api.ExplainFact{
-				Name: "standing of a request that waits", Value: fmt.Sprintf("%g times its share", u.Standing), Means: sentence(evidenceWords(u.Evidence)),
-			})
-			break
-		}
+	if as, why := e.countsAs(r.Client, past); as != "" {
+		facts = append(facts, api.ExplainFact{Name: "counts as", Value: as, Means: why})
 	}
+	if past != nil {
+		facts = append(facts, visits(e.now, past)...)
+		e.shared = e.shared || past.ClientsBehind > 1
+	}
+	if charged && r.Client != nil && r.Client.Lead > 0 {
+		facts = append(facts, api.ExplainFact{
+			Name: "ahead of its share", Value: cpuSeconds(r.Client.Lead), Means: "From 0.50 CPU-s on it lets clients go first that had less.",
+		})
+	}
+	e.add("This address", facts...)
+}
+
+// countsAs is what an address counts as and why. Nothing else of an explanation says it. What is
+// certain for all of its requests comes first, then what those count as that are under way, then
+// what is remembered of it. Several clients may share an address: then each request counts by its
+// own.
+func (e *explanation) countsAs(at *limiter.ClientRow, past *standing.Visits) (as, why string) {
 	if e.Requests.Policy().Classifier.Exempts(e.address, anyURL()) {
-		e.known = true
-		facts = append(facts, api.ExplainFact{Name: "exempt", Value: "yes", Means: "The configuration exempts it: it is never charged and never waits."})
+		e.known, e.exempt = true, true
+		return "exempt", "The configuration exempts it: it is never charged and never waits."
 	}
 	for _, p := range e.Pinned.All(e.now) {
-		for _, k := range e.keys {
-			if p.Key == k {
-				facts = append(facts, api.ExplainFact{
-					Name: "pinned", Value: fmt.Sprintf("%g times its share for %s", p.Standing, spanOf(p.Until.Sub(e.now))), Means: "Somebody gave it this standing.",
-				})
-			}
+		if slices.Contains(e.keys, p.Key) {
+			return "pinned", fmt.Sprintf("An administrator gave it %g times its share for another %s.", p.Standing, spanOf(p.Until.Sub(e.now)))
 		}
 	}
-	e.add("As a client", facts...)
-}
-
-// group tells whom its last request counts among.
-func (e *explanation) group() []api.ExplainFact {
-	var name string
+	groups, one := e.groups()
+	if len(groups) > 1 {
+		e.shared = true
+		return "several clients", "Of its requests at this moment, " + strings.Join(groups, ", ") + ". Each counts by its own cookies."
+	}
+	proves := past != nil && past.Evidence.Proves()
 	switch {
-	case len(e.waiting) > 0:
-		name = e.waiting[0].Group.String()
-	case len(e.running) > 0:
-		name = e.running[0].Group.String()
+	case one != nil && one.Group == telemetry.Known:
+		why = "It has a turn of its own"
+		if words := evidenceWords(one.Evidence); one.Evidence != 0 {
+			why += ": " + words
+		}
+		return "a known client", why + "."
+	case one != nil:
+		return groupWords(one.Group.String(), proves)
+	case at != nil && at.Known:
+		return "a known client", "It has been seen for a while, and has a turn of its own."
+	case proves:
+		return "a known client", "It has a turn of its own: " + evidenceWords(past.Evidence) + "."
 	case len(e.reply.Recent) > 0:
-		name = e.reply.Recent[0].Group
-	default:
-		return nil
+		return groupWords(e.reply.Recent[0].Group, false)
+	case at != nil || past != nil:
+		return groupWords(telemetry.Stranger.String(), false)
 	}
-	f := api.ExplainFact{Name: "group", Value: name}
-	if name == telemetry.Robot.String() {
-		f.Means = "Its User-Agent says that it is a program."
-	}
-	return []api.ExplainFact{f}
+	return "", ""
 }
 
-func visits(now time.Time, v standing.Visits) []api.ExplainFact {
-	facts := []api.ExplainFact{{
-		Name: "standing of the address", Value: fmt.Sprintf("%g times its share", v.Standing), Means: sentence(evidenceWords(v.Evidence)),
-	}, {
-		Name: "visits", Value: fmt.Sprintf("for %s, in %s with pages", spanOf(now.Sub(v.First)), plural(v.Hours, "hour", "hours")),
-		Means: fmt.Sprintf("Lately about %.0f pages and %.0f parts of them.", v.Pages, v.Parts),
-	}}
+// groups counts its requests under way by what they count as; one is one of them.
+func (e *explanation) groups() (counts []string, one *proxy.Underway) {
+	var n [telemetry.Groups]int
+	for _, all := range [][]proxy.Underway{e.running, e.waiting} {
+		for i := range all {
+			one = &all[i]
+			n[one.Group]++
+		}
+	}
+	for _, g := range telemetry.ShownGroups() {
+		if n[g] > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n[g], g))
+		}
+	}
+	return counts, one
+}
+
+// groupWords says what a group is; proves tells that other requests of the address bring evidence.
+func groupWords(group string, proves bool) (as, why string) {
+	switch group {
+	case telemetry.Robot.String():
+		return "a robot", "Its User-Agent says that it is a program."
+	case telemetry.Newcomer.String():
+		return "a newcomer", "It came back with the cookie that newcomers get, and goes first among strangers."
+	case telemetry.Stranger.String():
+		why = "While others wait, it shares one turn with all unknown clients. It becomes known after half a minute and five answers, or at once by a cookie of the site that it brings back."
+		if proves {
+			why += " Other requests from this address have shown that; those at this moment have not."
+		}
+		return "a stranger", why
+	case telemetry.Known.String():
+		return "a known client", "It has a turn of its own."
+	}
+	return group, ""
+}
+
+// visits tells what is remembered of those of an address.
+func visits(now time.Time, v *standing.Visits) (facts []api.ExplainFact) {
+	if v.Pages+v.Parts >= 1 {
+		facts = append(facts, api.ExplainFact{
+			Name: "visits", Value: "for " + spanOf(now.Sub(v.First)), Means: fmt.Sprintf("Recently about %.0f pages and %.0f parts of pages.", v.Pages, v.Parts),
+		})
+	}
 	if v.ClientsBehind > 1 {
-		facts = append(facts, api.ExplainFact{Name: "people behind it", Value: fmt.Sprintf("about %.0f", v.ClientsBehind), Means: "Its sessions show that; it weighs as much."})
+		facts = append(facts, api.ExplainFact{Name: "people behind it", Value: fmt.Sprintf("about %.0f", v.ClientsBehind), Means: "Their sessions show that; its share is multiplied by as much."})
 	}
 	return facts
 }

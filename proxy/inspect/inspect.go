@@ -98,6 +98,35 @@ func (i *Inspector) budget(class string) limiter.Budget {
 // mostRecent is how many are looked through at most.
 const mostRecent = 10_000
 
+// alike is what verdicts have in common that are told as one.
+type alike struct {
+	group, shape, outcome, reason, class, key string
+	status                                    int
+	shadow                                    bool
+}
+
+// Grouped tells verdicts that are alike as one, as the last of them: of a crawl there are hundreds.
+// The rows are the newest first, as are those returned, at most limit.
+func Grouped(all []api.VerdictRow, limit int) []api.VerdictRow {
+	rows, at, clients := []api.VerdictRow{}, make(map[alike]int), make(map[alike]map[string]struct{})
+	for i := range all {
+		v := &all[i]
+		a := alike{v.Group, v.Shape, v.Outcome, v.Reason, v.Class, v.Key, v.Status, v.Shadow}
+		n, known := at[a]
+		if !known {
+			n = len(rows)
+			at[a], clients[a] = n, make(map[string]struct{})
+			rows = append(rows, *v)
+			rows[n].Times = 0
+		}
+		rows[n].Times++
+		rows[n].Waited = max(rows[n].Waited, v.Waited)
+		clients[a][v.Client] = struct{}{}
+		rows[n].Clients = len(clients[a])
+	}
+	return rows[:min(limit, len(rows))]
+}
+
 // recents are those of the last requests that match, at most limit of them.
 func (i *Inspector) recents(limit int, match func(*api.VerdictRow) bool) []api.VerdictRow {
 	rows := []api.VerdictRow{}

@@ -133,25 +133,25 @@ func TestExplain(t *testing.T) {
 		"203.0.113.9": {"address", 1, 1, []string{
 			"One of its requests waits, for 2.0 s: as many requests of up to 1.6 s compute as may: 1 of 1; one goes before it.",
 			"at the backend: 1 request", "slash32 203.0.113.9: owes ", "slash24 203.0.113.0/24: owes ", "likely cost: ",
-			"tempomat-doctor forgive slash32 203.0.113.9.", "tempomat-doctor pin slash32 203.0.113.9 --standing 8 --for 1h",
+			"tempomat-doctor forgive slash32 203.0.113.9\n", "tempomat-doctor pin slash32 203.0.113.9\n",
 		}},
 		"192.0.2.1":                          {"address", 1, 0, []string{"; it goes next of its size."}},
 		"::ffff:192.0.2.1":                   {"address", 1, 0, []string{"; it goes next of its size."}},
 		"203.0.113.0/24":                     {"network", 1, 1, []string{"slash24 203.0.113.0/24: owes "}},
 		"203.0.0.0/16":                       {"network", 1, 1, []string{"One of its requests waits"}},
 		"evilbot/2.0":                        {"agent", 2, 1, []string{"2 of its requests wait, the first for 2.0 s. Of the next one to go: as many requests of up to 1.6 s compute as may: 1 of 1; it goes next of its size."}},
-		"/history":                           {"page", 2, 1, []string{"2 of its requests wait", "Nothing of the like was answered lately"}},
+		"/history":                           {"page", 2, 1, []string{"2 of its requests wait", "It is a mere guess: of 0 such requests, none was answered recently."}},
 		"/w?x&y":                             {"page", 1, 0, []string{"One of its requests waits", "URL: /w?x=1&y=2", "shape: /w?x&y"}},
 		"http://wiki.example/history?page=3": {"page", 2, 0, []string{"2 of its requests wait"}},
-		"http://other.example/history":       {"page", 0, 0, []string{"Nothing is known of http://other.example/history: nobody asked for it"}},
+		"http://other.example/history":       {"page", 0, 0, []string{"Nothing is known of http://other.example/history: no such page was asked for recently"}},
 		"5f0c9a1e":                           {"request", 0, 1, []string{"It is over: it was refused (status 429), after it had waited for 2.0 s. Why: slash24 203.0.113.0/24 owed more than it may."}},
 		"5f0c9a1f":                           {"request", 0, 1, []string{"It is over: it was redirected, to come back with a pass (status 307), after it had waited for 2.0 s. Why: the backend had no room for it, and nothing was known of its client"}},
 		"given/1":                            {"request", 0, 1, []string{"It is over"}},
 		"00000000":                           {"request", 0, 0, []string{"Nothing is known of 00000000: it does not wait or run"}},
-		"198.51.100.1":                       {"address", 0, 0, []string{"Nothing is known of 198.51.100.1: it asked for nothing lately"}},
+		"198.51.100.1":                       {"address", 0, 0, []string{"Nothing is known of 198.51.100.1: it asked for nothing recently"}},
 		"198.51.0.0/16":                      {"network", 0, 0, []string{"Nothing is known of 198.51.0.0/16"}},
-		"NobodysBrowser":                     {"agent", 0, 0, []string{"Nothing is known of NobodysBrowser: no such program was seen lately"}},
-		"192.0.2.200":                        {"address", 0, 0, []string{"exempt: yes"}},
+		"NobodysBrowser":                     {"agent", 0, 0, []string{"Nothing is known of NobodysBrowser: no such program was seen recently"}},
+		"192.0.2.200":                        {"address", 0, 0, []string{"counts as: exempt: The configuration exempts it"}},
 	} {
 		e, err := n.Explain(noon.Add(2*time.Second), what)
 		if err != nil {
@@ -194,8 +194,8 @@ func TestReputationOfTheUnread(t *testing.T) {
 		n.Guess.Learn(noon, cpuaccount.Kind{Shape: "/calmly", URL: "/calmly", Client: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}).String(), Known: true}, 10*time.Millisecond, 0)
 	}
 	for page, want := range map[string]string{
-		"/calm":   "reputation: none: Nothing is known: neither known people nor strangers asked for it lately.",
-		"/calmly": ": People who are known read it",
+		"/calm":   "reputation: none: Nothing is known: neither known people nor strangers asked for it recently.",
+		"/calmly": ": Known people read it: strangers who ask for it are not held back for that. By /calmly: ",
 	} {
 		if e, err := n.Explain(noon, page); err != nil || !strings.Contains(flat(e), want) {
 			t.Errorf("%s: %v, want %q in\n%s", page, err, want, flat(e))
@@ -217,7 +217,7 @@ func TestForgivenIsExplained(t *testing.T) {
 	if _, err := n.Pin(at, "uid 0", api.ActRequest{Class: "slash32", Key: "203.0.113.9", Standing: 4, Seconds: 60}); err != nil {
 		t.Fatal(err)
 	}
-	if e, err = n.Explain(at, "203.0.113.9"); err != nil || !strings.Contains(flat(e), "pinned: 4 times its share for 60.0 s") {
+	if e, err = n.Explain(at, "203.0.113.9"); err != nil || !strings.Contains(flat(e), "counts as: pinned: An administrator gave it 4 times its share for another 60.0 s.") {
 		t.Errorf("%v: nothing is said of the pin in\n%s", err, flat(e))
 	}
 	if pins := n.Pins(at); len(pins.Pins) != 1 || pins.Pins[0] != (api.PinRow{Class: "slash32", Key: "203.0.113.9", Standing: 4, Left: 60}) {
@@ -299,5 +299,107 @@ func TestQueue(t *testing.T) {
 	n.waiting[0].Outlook = limiter.Outlook{Before: -1}
 	if r := n.Queue(noon, 1).Rows[0]; r.Before != 0 || r.Why != "it has just been let go" {
 		t.Errorf("of one that was let go: %+v", r)
+	}
+}
+
+// TestAClientIsOneThing: an address counts as one thing, which is told once; the evidence beside it
+// is that of the same requests.
+func TestAClientIsOneThing(t *testing.T) {
+	const address = "203.0.113.9"
+	request := func(g telemetry.Group, of classify.Evidence) proxy.Underway {
+		return proxy.Underway{Client: netip.MustParseAddr(address), Group: g, Evidence: of, Standing: 1}
+	}
+	for name, c := range map[string]struct {
+		meets           func(*night)
+		running         []proxy.Underway
+		want            string
+		trusted, shared bool
+	}{
+		"a stranger":                   {nil, []proxy.Underway{request(telemetry.Stranger, 0)}, "counts as: a stranger: ", true, false},
+		"a known one, new to the gate": {nil, []proxy.Underway{request(telemetry.Known, classify.Cookie)}, "counts as: a known client: It has a turn of its own: it brings back the site's cookies.", true, false},
+		"a robot":                      {nil, []proxy.Underway{request(telemetry.Robot, 0)}, "counts as: a robot: ", true, false},
+		"several": {nil, []proxy.Underway{request(telemetry.Known, classify.Cookie), request(telemetry.Stranger, 0)},
+			"counts as: several clients: Of its requests at this moment, 1 known, 1 strangers.", true, true},
+		"pinned": {func(n *night) {
+			_, _ = n.Pin(noon, "uid 0", api.ActRequest{Class: "slash32", Key: address, Standing: 4, Seconds: 60})
+		}, []proxy.Underway{request(telemetry.Stranger, 0)}, "counts as: pinned: ", true, false},
+		"only at the gate": {nil, nil, "counts as: a stranger: ", true, false},
+		"known by its past": {func(n *night) {
+			n.recent = []api.VerdictRow{{Client: address, Group: "known", Outcome: "refused", Status: 429}}
+		}, nil, "counts as: a known client: ", true, false},
+	} {
+		n := newNight(t)
+		_, x := n.asks(address, "Firefox/140.0", "/a", 200*time.Second)
+		n.limiter.Settle(noon, x, 200*time.Second) // it owes, and is a stranger to the gate
+		n.limiter.Leave(noon, x)
+		n.running = c.running
+		if c.meets != nil {
+			c.meets(n)
+		}
+		e, err := n.Explain(noon, address)
+		text := flat(e)
+		if err != nil || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %v: no %q in\n%s", name, err, c.want, text)
+		}
+		told := 0
+		for _, s := range e.Sections {
+			for _, f := range s.Facts {
+				if slices.Contains([]string{"counts as", "group", "known", "exempt", "pinned"}, f.Name) {
+					told++
+				}
+			}
+		}
+		if told != 1 {
+			t.Errorf("%s: it is told %d times what it counts as:\n%s", name, told, text)
+		}
+		advice := strings.Join(e.Advice, "\n")
+		if strings.Contains(advice, "standing.trusted") != c.trusted || strings.Contains(advice, "Several clients share") != c.shared || strings.Contains(advice, "exempt") {
+			t.Errorf("%s: advice\n%s", name, advice)
+		}
+	}
+}
+
+// TestReputationSaysOneThing: what is said of who asks for a page fits the numbers beside it.
+func TestReputationSaysOneThing(t *testing.T) {
+	n := newNight(t)
+	learn := func(shape string, known bool, from, requests int, cost time.Duration) {
+		for i := range requests {
+			a := netip.AddrFrom4([4]byte{192, 0, byte(from), byte(i)}).String()
+			n.Guess.Learn(noon, cpuaccount.Kind{Shape: shape, URL: shape, Client: a, Known: known}, cost, 0)
+		}
+	}
+	learn("/", true, 1, 30, 10*time.Millisecond)
+	learn("/both", true, 1, 2, 10*time.Millisecond)
+	learn("/both", false, 2, 200, 2*time.Second)
+	learn("/theirs", false, 3, 200, 2*time.Second)
+	for page, want := range map[string]string{
+		"/both":   "Known people ask for it as well, but strangers use far more CPU time on it",
+		"/theirs": "Only strangers ask for it",
+	} {
+		if e, err := n.Explain(noon, page); err != nil || !strings.Contains(flat(e), want) {
+			t.Errorf("%s: %v: no %q in\n%s", page, err, want, flat(e))
+		}
+	}
+}
+
+// TestExplainStaysShort: of many requests that wait the first are listed, and how many they are is
+// said; verdicts that are alike are one.
+func TestExplainStaysShort(t *testing.T) {
+	n := newNight(t)
+	for i := range 40 {
+		u, _ := n.asks("203.0.113.9", "evilbot/1.0", "/history", time.Second)
+		u.Outlook = limiter.Outlook{Waits: true, Before: i}
+		n.waiting = append(n.waiting, u)
+	}
+	for i := range 200 {
+		n.recent = append(n.recent, api.VerdictRow{Client: fmt.Sprintf("203.0.113.%d", 9+i%3), Agent: "evilbot", Shape: "/history", URL: fmt.Sprint("/history?", i), Outcome: "redirected", Status: 307, Reason: "newcomer", Waited: float64(i)})
+	}
+	n.recent[150].Outcome, n.recent[150].Status = "refused", 503
+	e, err := n.Explain(noon, "evilbot/1.0")
+	if err != nil || e.Waits != 40 || len(e.Waiting) != mostListed || len(e.Advice) > mostAdvice {
+		t.Errorf("%v: %d wait, %d are listed, advice %q", err, e.Waits, len(e.Waiting), e.Advice)
+	}
+	if len(e.Recent) != 2 || e.Recent[0].Times != 199 || e.Recent[0].Clients != 3 || e.Recent[0].Waited != 199 || e.Recent[0].URL != "/history?0" || e.Recent[1].Times != 1 {
+		t.Errorf("recent: %+v", e.Recent)
 	}
 }

@@ -26,13 +26,6 @@ func (l *Life) Classify(now time.Time, g *Gatekeeper, rules *Rules, r *http.Requ
 	}
 }
 
-// Adopt is in place of Classify where it is known already who asks, and whether the
-// request brought a newcomer's pass: of the request, only its target is looked at.
-func (l *Life) Adopt(now time.Time, g *Gatekeeper, rules *Rules, r *http.Request, who *classify.Result, passed bool) {
-	l.gate, l.rules, l.request, l.came = g, rules, r, now
-	l.Who, l.passed = *who, passed
-}
-
 // WouldRefuse tells whether the request will be refused anyway, as it looks when it
 // comes.
 func (l *Life) WouldRefuse() bool {

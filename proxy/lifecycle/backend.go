@@ -10,7 +10,6 @@ import (
 
 // Begin has the meter run: the request goes to the backend.
 func (l *Life) Begin(now time.Time) {
-	l.Beside = l.rules.Meter.Running()
 	l.rules.Meter.Begin(now, &l.span)
 	if l.idle > 0 {
 		l.span.Assume(float64(l.Guess) / float64(l.Guess+l.idle))
@@ -51,9 +50,6 @@ func (l *Life) Answered(now time.Time, status int, h http.Header) {
 		s.Answered(now, l.request, &l.visit, status, h)
 	} else {
 		standing.Strip(h)
-	}
-	if l.ticket != nil {
-		l.gate.Limiter.Answering(now, l.ticket)
 	}
 }
 

@@ -46,7 +46,6 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 		l.span.Served(now)
 	}
 	l.Cost = l.span.End(now)
-	l.measured(now)
 	if l.ticket == nil {
 		return true
 	}
@@ -79,7 +78,6 @@ func (l *Life) Linger(now time.Time) bool {
 		return false
 	}
 	l.Cost = max(l.span.End(now), l.Guess)
-	l.measured(now)
 	return true
 }
 
@@ -99,11 +97,4 @@ func (l *Life) Leave(now time.Time) {
 	if l.ticket != nil {
 		l.gate.Limiter.Leave(now, l.ticket)
 	}
-}
-
-// measured takes down what the meter saw.
-func (l *Life) measured(now time.Time) {
-	l.CPU, l.Stay, l.Idle = l.span.CPU(now), l.span.Stay(), l.span.Idle()
-	l.Exact = l.span.Exact()
-	l.Beside = max(l.Beside, l.rules.Meter.Running())
 }

@@ -45,11 +45,10 @@ func (g *Gatekeeper) SetWorkers(m *cpuaccount.Meter) (workers int, by string) {
 	return workers, by
 }
 
-// Measure takes in what part of the backend's CPUs, 0 to 1, was used since it was
-// called last, or since New. What the requests there are charged with is held against that, and
+// Measure takes in what was used of the CPUs since it was called last, or since New. What the requests there are charged with is held against that, and
 // how many may compute at a time follows it. One goroutine calls it, about twice a
 // second.
-func (g *Gatekeeper) Measure(now time.Time, m *cpuaccount.Meter, use float64, running iter.Seq[*Life]) {
+func (g *Gatekeeper) Measure(now time.Time, m *cpuaccount.Meter, use cpuaccount.Use, running iter.Seq[*Life]) {
 	since := g.measured
 	g.measured = now
 	m.Correct(now, since, use, func(yield func(*cpuaccount.Span) bool) {
@@ -59,5 +58,5 @@ func (g *Gatekeeper) Measure(now time.Time, m *cpuaccount.Meter, use float64, ru
 			}
 		}
 	})
-	g.Limiter.Measure(now, use)
+	g.Limiter.Measure(now, use.CPUs)
 }

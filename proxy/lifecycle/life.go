@@ -24,11 +24,6 @@ type Life struct {
 	Verdict limiter.Verdict
 	Cost    time.Duration // once it is settled, or lingers
 	HoldFor time.Duration // once it is settled: how long to hold the end of its answer
-	CPU     time.Duration // once it is settled, or lingers: of Cost, what it computed
-	Stay    time.Duration // once it is settled, or lingers: for how long it was at the backend
-	Idle    time.Duration // of Stay, without computing
-	Exact   bool          // once it is settled, or lingers: CPU is no estimate
-	Beside  int           // once it is settled, or lingers: how many others were at the backend as it began there, or as it ended if that is more
 
 	gate    *Gatekeeper
 	rules   *Rules

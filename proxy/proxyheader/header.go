@@ -20,7 +20,7 @@ import (
 // Header is what a proxy says of a connection.
 type Header struct {
 	// Source is the client's address. It is invalid if the proxy speaks for itself (LOCAL, as
-	// health checks do), does not know it (UNKNOWN), or has it from a unix socket: then the peer
+	// health checks do), does not know it (UNKNOWN, AF_UNSPEC), or has it from a unix socket: then the peer
 	// is who it is.
 	Source netip.AddrPort
 	// Secure says that the client came to the proxy over TLS (PP2_TYPE_SSL).
@@ -46,6 +46,9 @@ func Parse(said []byte) (h Header, size int, err error) {
 	if size == 0 || err != nil {
 		return Header{}, 0, err
 	}
+	if isUnspecified(said) { // which the library refuses
+		return Header{}, size, nil
+	}
 	parsed, err := proxyproto.Read(bufio.NewReaderSize(bytes.NewReader(said[:size]), size))
 	if err != nil {
 		return Header{}, 0, fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -54,6 +57,13 @@ func Parse(said []byte) (h Header, size int, err error) {
 		return Header{}, 0, err
 	}
 	return h, size, nil
+}
+
+// isUnspecified tells whether a whole header is one of version 2 that speaks for a client of no known
+// protocol (AF_UNSPEC): what follows it is to be skipped.
+func isUnspecified(said []byte) bool {
+	at := len(signature2)
+	return said[0] == signature2[0] && said[at] == 0x21 && said[at+1] == 0x00
 }
 
 // measure tells how long a header is; 0: that is not known yet, or not all of it has come.

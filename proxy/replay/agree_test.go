@@ -196,6 +196,7 @@ func drive(t *testing.T, epoch time.Time, shift time.Duration, all []traced, s S
 	t.Helper()
 	d := &driver{Setup: s, epoch: epoch, seen: watcher{}}
 	d.limiter = limiter.New(epoch, s.Policy, s.TableSize, nil)
+	d.limiter.Found(epoch, s.Workers, "the test")
 	d.gate = lifecycle.New(epoch, d.limiter)
 	d.gate.Guess = cpuaccount.NewHashedEstimator(alike)
 	d.gate.SetWorkers(s.Rules.Meter)
@@ -295,10 +296,7 @@ func (d *driver) advance() {
 
 func (d *driver) tick() {
 	queue := len(d.running) - len(d.computing())
-	d.limiter.Backlog(d.time(), queue, 0)
-	if n := d.limiter.Wants(d.time()); n > 0 {
-		d.limiter.Tried(d.time(), n, max(0, min(n, len(d.running)+n-d.Workers)))
-	}
+	d.limiter.Backlog(d.time(), queue, d.Workers)
 	for _, x := range d.running {
 		x.Tick(d.time())
 	}
@@ -314,7 +312,7 @@ func (d *driver) tick() {
 	d.advance()
 	d.settleDown()
 	if d.now%(5*tick) == 0 {
-		d.gate.Measure(d.time(), d.Rules.Meter, min(1, (d.used-d.before)/(0.5*d.CPUs)), func(yield func(*lifecycle.Life) bool) {
+		d.gate.Measure(d.time(), d.Rules.Meter, cpuaccount.Use{CPUs: min(1, (d.used-d.before)/(0.5*d.CPUs)), Own: d.used - d.before}, func(yield func(*lifecycle.Life) bool) {
 			for _, x := range d.running {
 				if !yield(&x.Life) {
 					return

@@ -7,8 +7,6 @@
 // (format.go), sorted within a window (window.go), simulated (engine.go) and counted
 // (tally.go), and nothing grows with the length of the log.
 //
-// [Live] does the same with requests that a sidecar tells it of one by one.
-//
 // What a log cannot tell is not replayed: cookies and what else headers say, newcomers
 // who are redirected, clients who would have given up, or come again, because of what
 // they had to wait. Who comes comes as the log says, whatever became of it before.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
 )
@@ -66,11 +67,18 @@ func newEngine(epoch time.Time, s Setup, o observer) *engine {
 	l := limiter.New(epoch, s.Policy, s.TableSize, nil)
 	e := &engine{
 		epoch: epoch, limiter: l, gate: lifecycle.New(epoch, l), rules: s.Rules, measures: s.Measures,
-		backend: backend{cpus: s.CPUs, workers: s.Workers}, observer: o, asleep: true,
+		backend: backend{cpus: s.CPUs}, observer: o, asleep: true,
 		page: http.Header{"Content-Type": {"text/html"}}, part: http.Header{"Content-Type": {"text/css"}},
 	}
+	e.setWorkers(s.Workers)
 	e.gate.SetWorkers(e.rules.Meter)
 	return e
+}
+
+// setWorkers says how many workers the backend has, which the gate knows.
+func (e *engine) setWorkers(n int) {
+	e.backend.workers = n
+	e.limiter.Found(e.time(), n, "the replay")
 }
 
 func (e *engine) time() time.Time { return e.epoch.Add(e.now) }
@@ -79,11 +87,7 @@ func (e *engine) time() time.Time { return e.epoch.Add(e.now) }
 func (e *engine) arrive(j *job) {
 	e.run(j.came)
 	e.wake()
-	if j.known == nil {
-		j.Classify(e.time(), e.gate, &e.rules, &j.request, classify.Seen{})
-	} else {
-		j.Adopt(e.time(), e.gate, &e.rules, &j.request, &j.known.Who, j.known.Passed)
-	}
+	j.Classify(e.time(), e.gate, &e.rules, &j.request, classify.Seen{})
 	if j.Who.Exempt {
 		e.begin(j)
 		return
@@ -125,10 +129,7 @@ func (e *engine) finish() {
 		return
 	}
 	header := e.page
-	switch {
-	case j.known != nil:
-		header = j.known.header()
-	case j.part:
+	if j.part {
 		header = e.part
 	}
 	j.Answered(e.time(), j.status, header)
@@ -164,7 +165,7 @@ func (e *engine) wake() {
 	e.ticked = e.now.Truncate(tick)
 	if last := e.now.Truncate(measureTicks * tick); last > e.measured && e.measures {
 		e.measured = last
-		e.gate.Measure(e.epoch.Add(last), e.rules.Meter, 0, e.lives)
+		e.gate.Measure(e.epoch.Add(last), e.rules.Meter, cpuaccount.Use{}, e.lives)
 	}
 }
 
@@ -176,11 +177,7 @@ func (e *engine) tick() {
 	for _, j := range e.running {
 		j.Tick(now)
 	}
-	e.giveUp()
 	for _, j := range e.waiting {
-		if j.sendsBack(e.now) {
-			e.sendBack(j)
-		}
 		j.Reguess(now)
 	}
 	e.release()
@@ -195,28 +192,13 @@ func (e *engine) tick() {
 	}
 }
 
-// giveUp has those leave who wait for longer than their clients did.
-func (e *engine) giveUp() {
-	e.waiting = slices.DeleteFunc(e.waiting, func(j *job) bool {
-		if j.known == nil || j.known.Patience <= 0 || e.now-j.came < j.known.Patience {
-			return false
-		}
-		j.waited = j.known.Patience
-		e.leave(j, left)
-		return true
-	})
-}
-
 // look is what the sidecar sees of the backend from outside.
 func (e *engine) look() {
 	if !e.measures {
 		return
 	}
 	b, now := &e.backend, e.time()
-	e.limiter.Backlog(now, len(b.queue), 0)
-	if n := e.limiter.Wants(now); n > 0 {
-		e.limiter.Tried(now, n, max(0, min(n, b.taken()+len(b.queue)+n-b.workers)))
-	}
+	e.limiter.Backlog(now, len(b.queue), b.workers)
 }
 
 // measure tells the gate the CPU use. Where nothing was used, and nobody is there,
@@ -227,7 +209,7 @@ func (e *engine) measure() {
 	if e.measures {
 		passed := (e.now - e.measured).Seconds()
 		e.measured = e.now
-		e.gate.Measure(e.time(), e.rules.Meter, min(1, used/(passed*e.backend.cpus)), e.lives)
+		e.gate.Measure(e.time(), e.rules.Meter, cpuaccount.Use{CPUs: min(1, used/(passed*e.backend.cpus)), Own: used}, e.lives)
 	}
 	e.asleep = used == 0 && len(e.waiting)+len(e.running)+len(e.held) == 0
 }

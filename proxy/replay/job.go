@@ -17,13 +17,11 @@ type job struct {
 	url     url.URL
 	agent   []string
 	status  int
-	part    bool     // it is for a part of a page, by its name
-	browser bool     // its User-Agent is a browser's
-	known   *Request // what a sidecar saw of it; nil: it is of a log
+	part    bool // it is for a part of a page, by its name
+	browser bool // its User-Agent is a browser's
 
 	cpu    float64       // CPU-seconds that it costs
 	idle   float64       // seconds for which it holds its worker after that
-	sent   bool          // it was redirected, and has come back
 	came   time.Duration // on virtual time
 	waited time.Duration // until it was decided
 	doneAt float64       // of the backend's service, or of its time if it only holds its worker

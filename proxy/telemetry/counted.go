@@ -15,6 +15,7 @@ type Counted struct {
 	refusal          Refusal
 	Saw              bool // how long it took at the backend, as its client stayed
 	orphan, shadowed bool
+	failed           bool // it was answered, with 5xx
 }
 
 func (c *Counted) set(now time.Time, r *Record) {
@@ -22,6 +23,7 @@ func (c *Counted) set(now time.Time, r *Record) {
 	c.Waited, c.delay, c.cost, c.told, c.toldWasted = r.Waited(), r.Delay(), max(0, r.Cost), r.Told, r.ToldWasted
 	c.Group, c.outcome, c.refusal = r.Group, r.Outcome, r.Refusal()
 	c.orphan, c.shadowed = r.Orphan, r.Shadowed()
+	c.failed = r.Outcome == Answered && r.Status >= 500
 }
 
 // Took is from the end of the request's head to the end of its answer. It returns false if
@@ -48,6 +50,7 @@ type groupCounts struct {
 	refused  [Refusals]uint64
 	delayed  uint64
 	shadowed uint64
+	failed   uint64
 
 	delay, cost, wasted, told, toldWasted time.Duration
 }
@@ -66,6 +69,9 @@ func (g *groupCounts) add(r *Counted) {
 	}
 	if r.shadowed {
 		g.shadowed++
+	}
+	if r.failed {
+		g.failed++
 	}
 	if r.outcome == Refused {
 		g.refused[r.refusal]++
@@ -94,8 +100,18 @@ func (g *groupCounts) addToSums(s *Sums) {
 	}
 	s.Refused += int(g.requests[Refused])       //nolint:gosec // nor here
 	s.Redirected += int(g.requests[Redirected]) //nolint:gosec // nor here
+	s.Backend.add(g)
 	s.Cost += g.cost
 	s.Wasted += g.wasted
 	s.Told += g.told
 	s.ToldWasted += g.toldWasted
+}
+
+func (b *AtBackend) add(g *groupCounts) {
+	n := func(o Outcome) int { return int(g.requests[o]) } //nolint:gosec // nobody counts so far
+	b.Requests += n(Answered) + n(BackendDown) + n(BackendSlow) + n(BackendBroke)
+	b.Down += n(BackendDown)
+	b.Slow += n(BackendSlow)
+	b.Broke += n(BackendBroke)
+	b.Errors += int(g.failed) //nolint:gosec // nor here
 }

@@ -38,10 +38,27 @@ type Batch struct {
 // Sums are what requests of a group that are over add up to, each of them counted.
 type Sums struct {
 	Requests, Refused, Redirected int
+	Backend                       AtBackend
 	Cost                          time.Duration // CPU time
 	Wasted                        time.Duration // of Cost, for clients that had left
 	// Told and ToldWasted are what of Cost and of Wasted was told while they ran.
 	Told, ToldWasted time.Duration
+}
+
+// AtBackend is how requests that came to the backend ended, but for those whose client left.
+type AtBackend struct {
+	Requests          int
+	Down, Slow, Broke int // as the outcomes
+	Errors            int // answered, with 5xx
+}
+
+// Add adds up.
+func (b *AtBackend) Add(o *AtBackend) {
+	b.Requests += o.Requests
+	b.Down += o.Down
+	b.Slow += o.Slow
+	b.Broke += o.Broke
+	b.Errors += o.Errors
 }
 
 // since takes away what was there before.
@@ -49,6 +66,11 @@ func (s Sums) since(before *Sums) Sums {
 	s.Requests -= before.Requests
 	s.Refused -= before.Refused
 	s.Redirected -= before.Redirected
+	s.Backend.Requests -= before.Backend.Requests
+	s.Backend.Down -= before.Backend.Down
+	s.Backend.Slow -= before.Backend.Slow
+	s.Backend.Broke -= before.Backend.Broke
+	s.Backend.Errors -= before.Backend.Errors
 	s.Cost -= before.Cost
 	s.Wasted -= before.Wasted
 	s.Told -= before.Told

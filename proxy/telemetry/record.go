@@ -58,6 +58,13 @@ type Waiting struct {
 	Longest [Groups]time.Duration // for which the first of them has waited
 }
 
+// Place is how many requests of a group are at the backend for a page.
+type Place struct {
+	Group Group
+	Shape string
+	Count int
+}
+
 // Record is what is known of a request that is over. It belongs to whoever serves the
 // request: a Recorder reads it until Note returns, and keeps nothing of it but copies.
 type Record struct {
@@ -75,17 +82,9 @@ type Record struct {
 	// ToldWasted is what of Told was spent after its client had left.
 	ToldWasted time.Duration
 	Held       time.Duration // for how long its client was kept from the end of its answer
-	// CPU is the CPU time that it used, whatever it was charged with; Stay for how long it
-	// was at the backend, and Idle for how long of that without computing.
-	CPU, Stay, Idle time.Duration
-	Exact           bool // CPU was told by the backend or measured at its worker: it is no estimate
-	Beside          int  // how many others were at the backend as it came there, or as it ended
-	Asked           bool // the limiter was asked for a place
 	// Queued is for how long it waited if it was never let go: it was refused or redirected,
 	// or its client left.
 	Queued time.Duration
-	// Left is how long after it came its client left, if that was before it was answered.
-	Left   time.Duration
 	Orphan bool   // its client left while the backend worked: what it cost was for nobody
 	Judged bool   // the evidence for its client was looked at
 	Limit  string // the request limit that refused it; empty: none did

@@ -1,16 +1,17 @@
 package workers
 
 import (
-	"bytes"
 	"slices"
 	"time"
+
+	"tempomat/proxy/host"
 )
 
 // askers tells which processes are connected with a database: only they wait for it. That
 // takes the right to see descriptors; where it is missing all are taken to be.
 type askers struct {
-	diag *diag
-	proc proc
+	sockets *host.Sockets
+	proc    proc
 
 	looked  time.Time
 	ports   []uint16 // where the databases listen
@@ -40,14 +41,14 @@ func (a *askers) look(now time.Time, databases []int) (ok bool) {
 	}
 	clear(a.clients)
 	if len(a.names) > 0 {
-		a.diag.eachUnix(1<<established, func(s socket) {
-			if s.peer != 0 && slices.Contains(a.names, string(bytes.TrimRight(s.name, "\x00"))) {
-				a.clients[s.peer] = true
+		a.sockets.EachUnix(host.Established, func(s host.Socket) {
+			if s.Peer != 0 && slices.Contains(a.names, string(s.Name)) {
+				a.clients[s.Peer] = true
 			}
 		})
 	}
 	for _, port := range a.ports {
-		a.diag.eachTCP(1<<established, 0, port, func(s socket) { a.clients[s.inode] = true })
+		a.sockets.EachTCP(host.Established, 0, port, func(s host.Socket) { a.clients[s.Inode] = true })
 	}
 	return true
 }
@@ -64,13 +65,13 @@ func (a *askers) listeners(of []int) {
 		})
 	}
 	a.ports, a.names = nil, nil
-	a.diag.eachTCP(listens, 0, 0, func(s socket) {
-		if held[s.inode] && !slices.Contains(a.ports, s.port) {
-			a.ports = append(a.ports, s.port)
+	a.sockets.EachTCP(host.Listens, 0, 0, func(s host.Socket) {
+		if held[s.Inode] && !slices.Contains(a.ports, s.Port) {
+			a.ports = append(a.ports, s.Port)
 		}
 	})
-	a.diag.eachUnix(listens, func(s socket) {
-		if name := string(bytes.TrimRight(s.name, "\x00")); held[s.inode] && name != "" {
+	a.sockets.EachUnix(host.Listens, func(s host.Socket) {
+		if name := string(s.Name); held[s.Inode] && name != "" {
 			a.names = append(a.names, name)
 		}
 	})

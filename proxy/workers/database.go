@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"tempomat/cpuaccount/process"
+	"tempomat/proxy/host"
 )
 
 // Database is what databases of this machine use of the CPUs. Requests that wait for them
@@ -91,10 +91,6 @@ type databases struct {
 // looksFor is how often databases are looked for.
 const looksFor = 10 * time.Second
 
-func isDatabase(name string) bool {
-	return slices.Contains([]string{"mariadbd", "mysqld", "postgres", "redis-server", "valkey-server", "memcached"}, name)
-}
-
 // pids are found by the names of processes, which any process may set: one that takes such a name
 // has its CPU time charged to requests that wait. It gains nothing.
 func (d *databases) pids(now time.Time) []int {
@@ -105,7 +101,7 @@ func (d *databases) pids(now time.Time) []int {
 	d.looked, d.found = now, d.found[:0]
 	for _, pid := range d.proc.pids() {
 		text, _ := os.ReadFile(d.proc.at(pid, "comm"))
-		if isDatabase(strings.TrimSpace(string(text))) && len(d.found) < 1024 {
+		if host.IsDatabase(strings.TrimSpace(string(text))) && len(d.found) < 1024 {
 			d.found = append(d.found, pid)
 		}
 	}

@@ -1,7 +1,6 @@
 // Package workers finds out which process of this machine serves a request, and what CPU
 // time it uses for it.
 //
-//	diag*.go     what the kernel tells of one socket, sock_diag(7)
 //	descriptors.go whose descriptors a process has, and whether it serves many at once
 //	finder.go    from our end of a connection to the process at its other end
 //	told*.go     or a worker says itself which request it serves

@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"net"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"tempomat/proxy/host"
 )
 
 // Seat is where a connection ends: a process, by the number that it has now, and its
@@ -40,10 +41,10 @@ var (
 // Finder finds the process at the other end of a connection to a backend of this machine.
 // It is for one goroutine.
 type Finder struct {
-	diag *diag
-	proc proc
-	port uint16 // of the backend; 0: it listens at a unix socket
-	name string // of that
+	sockets *host.Sockets
+	proc    proc
+	port    uint16 // of the backend; 0: it listens at a unix socket
+	name    string // of that
 
 	listening []uint32  // the listening sockets
 	group     []int     // who holds one
@@ -72,11 +73,11 @@ const (
 
 // OpenFinder makes one for the backend of that URL.
 func OpenFinder(backend *url.URL) (*Finder, error) {
-	d, err := openDiag()
+	d, err := host.OpenSockets()
 	if err != nil {
 		return nil, err
 	}
-	f := &Finder{diag: d, proc: "/proc", pause: leastPause}
+	f := &Finder{sockets: d, proc: "/proc", pause: leastPause}
 	if backend.Scheme == "unix" {
 		f.name = backend.Path
 		return f, nil
@@ -90,7 +91,7 @@ func OpenFinder(backend *url.URL) (*Finder, error) {
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		d.close()
+		d.Close()
 		return nil, err
 	}
 	f.port = uint16(port)
@@ -98,7 +99,7 @@ func OpenFinder(backend *url.URL) (*Finder, error) {
 }
 
 // Close closes what it asks by.
-func (f *Finder) Close() { f.diag.close() }
+func (f *Finder) Close() { f.sockets.Close() }
 
 // Find returns the process at the other end. The error says why there is none: ErrRight,
 // ErrElsewhere and ErrHidden are likely to stay; others are worth another try soon.
@@ -172,15 +173,15 @@ func (f *Finder) count(now time.Time) {
 	f.counted = now
 	clear(f.open)
 	if f.port != 0 {
-		f.diag.eachTCP(1<<established, f.port, 0, func(s socket) {
-			if s.port == f.port {
-				f.open[s.inode] = true
+		f.sockets.EachTCP(host.Established, f.port, 0, func(s host.Socket) {
+			if s.Port == f.port {
+				f.open[s.Inode] = true
 			}
 		})
 	} else {
-		f.diag.eachUnix(1<<established, func(s socket) {
-			if string(bytes.TrimRight(s.name, "\x00")) == f.name {
-				f.open[s.inode] = true
+		f.sockets.EachUnix(host.Established, func(s host.Socket) {
+			if string(s.Name) == f.name {
+				f.open[s.Inode] = true
 			}
 		})
 	}
@@ -193,16 +194,16 @@ func (f *Finder) peer(c net.Conn) (inode uint32, err error) {
 	if !local.IsValid() || !remote.IsValid() {
 		return f.unixPeer(inodeOf(c))
 	}
-	peer := f.diag.tcp(remote, local)
-	if peer.inode != 0 {
-		return peer.inode, nil
+	peer := f.sockets.TCP(remote, local)
+	if peer.Inode != 0 {
+		return peer.Inode, nil
 	}
-	switch own := f.diag.tcp(local, remote); {
-	case own.state != established:
+	switch own := f.sockets.TCP(local, remote); {
+	case own.State != host.Established:
 		return 0, errLater // it is closed
-	case peer.state == established || peer.state == handshake:
+	case peer.State == host.Established || peer.State == host.Handshake:
 		return 0, errWaits
-	case peer.state != 0:
+	case peer.State != 0:
 		return 0, errLater // the backend has closed it, and has yet to send what it had to say
 	}
 	return 0, ErrElsewhere
@@ -212,10 +213,10 @@ func (f *Finder) unixPeer(own uint32) (inode uint32, err error) {
 	if own == 0 {
 		return 0, errLater
 	}
-	switch s := f.diag.unix(own); {
-	case s.peer != 0:
-		return s.peer, nil
-	case s.state == established:
+	switch s := f.sockets.Unix(own); {
+	case s.Peer != 0:
+		return s.Peer, nil
+	case s.State == host.Established:
 		return 0, errWaits
 	}
 	return 0, errLater
@@ -289,15 +290,15 @@ func (f *Finder) found(i int) {
 func (f *Finder) regroup() error {
 	f.listening = f.listening[:0]
 	if f.port != 0 {
-		f.diag.eachTCP(listens, f.port, 0, func(s socket) {
-			if s.port == f.port {
-				f.listening = append(f.listening, s.inode)
+		f.sockets.EachTCP(host.Listens, f.port, 0, func(s host.Socket) {
+			if s.Port == f.port {
+				f.listening = append(f.listening, s.Inode)
 			}
 		})
 	} else {
-		f.diag.eachUnix(listens, func(s socket) {
-			if string(bytes.TrimRight(s.name, "\x00")) == f.name {
-				f.listening = append(f.listening, s.inode)
+		f.sockets.EachUnix(host.Listens, func(s host.Socket) {
+			if string(s.Name) == f.name {
+				f.listening = append(f.listening, s.Inode)
 			}
 		})
 	}

@@ -202,25 +202,6 @@ type elsewhere struct{ net.Conn }
 
 func (elsewhere) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80} }
 
-// FuzzReadDiag reads answers that are cut, or none.
-func FuzzReadDiag(f *testing.F) {
-	f.Add([]byte{}, true)
-	f.Add(askUnix(nil, 7, 0), false)
-	f.Add(askInet(nil, askAll, familyIPv4, listens, 80, 0), true)
-	f.Fuzz(func(t *testing.T, b []byte, one bool) {
-		n := 0
-		readDiag(b, one, func(s socket) {
-			n++
-			if len(s.name) > len(b) {
-				t.Errorf("a name of %d bytes in %d", len(s.name), len(b))
-			}
-		})
-		if n > len(b)/nlHeader {
-			t.Errorf("%d sockets in %d bytes", n, len(b))
-		}
-	})
-}
-
 // TestSeenAndForgotten has connections come and go, and processes.
 func TestSeenAndForgotten(t *testing.T) {
 	tr := NewTracker(nil, nil, nil, func(error) {})

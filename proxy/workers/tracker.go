@@ -83,7 +83,7 @@ func NewTracker(f *Finder, e *Ear, d *Database, tell func(error)) *Tracker {
 	}
 	t.opened, t.births = t.claims.opened, process.OpenBirths()
 	if f != nil {
-		t.askers = &askers{diag: f.diag, proc: f.proc}
+		t.askers = &askers{sockets: f.sockets, proc: f.proc}
 	}
 	return t
 }

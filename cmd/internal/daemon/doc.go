@@ -3,7 +3,7 @@
 //
 //	authorities.go  who may sign certificates
 //	listen.go  listeners of Prometheus and of the master's administrator
-//	log.go     what a program has to say, as lines of JSON
+//	log.go     what a program has to say, as lines of JSON, and how they are written
 //	notify.go  what systemd is told
 //	plain.go   nothing that a client chose does anything in a terminal
 //	reload.go  what a reload has changed, or what was wrong with it

@@ -3,8 +3,13 @@ package daemon
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode"
 
 	"go.uber.org/zap"
@@ -34,4 +39,112 @@ func TestLogCommandsNoTerminal(t *testing.T) {
 			}
 		}
 	}
+}
+
+// disk is a log that can be written only at times.
+type disk struct {
+	takes  int // of the next Write so many bytes; negative: all
+	text   bytes.Buffer
+	writes int
+}
+
+func (w *disk) Write(p []byte) (int, error) {
+	w.writes++
+	if w.takes >= 0 {
+		n, _ := w.text.Write(p[:min(w.takes, len(p))])
+		return n, errors.New("no space left on device")
+	}
+	return w.text.Write(p)
+}
+
+// TestOutputNeverWaits has lines be written while nothing reads the log. Those that do not fit
+// are lost and counted, and the program's own still find room.
+func TestOutputNeverWaits(t *testing.T) {
+	in, out := io.Pipe()
+	defer in.Close()
+	o := NewOutput(out)
+	later := Later{o}
+	line := bytes.Repeat([]byte("x"), 1023)
+	line = append(line, '\n')
+	const lines = 3 * mostPending / 1024
+	for range lines {
+		if n, err := later.Write(line); n != len(line) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	lost := o.Lost()
+	if least := uint64(lines - 2*mostLater/1024); lost < least || lost >= lines {
+		t.Fatalf("%d of %d lines are lost", lost, lines)
+	}
+	if _, _ = o.Write([]byte("the program's own\n")); o.Lost() != lost {
+		t.Error("the access log takes all the room")
+	}
+	read := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(in)
+		read <- string(text)
+	}()
+	o.Close()
+	out.Close()
+	text := <-read
+	if n := uint64(strings.Count(text, string(line))); n != lines-lost {
+		t.Errorf("%d lines are there, want %d", n, lines-lost)
+	}
+	told := strings.Index(text, `"lines_left_out":`+strconv.FormatUint(lost, 10))
+	if own := strings.Index(text, "the program's own"); own < 0 || told < own {
+		t.Errorf("the program's line is at %d, the lost ones are told at %d", own, told)
+	}
+}
+
+// TestOutputTellsOfWhatFailed: a full disk takes a part of a line, then none, then has room.
+func TestOutputTellsOfWhatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &disk{takes: 4}
+		o := NewOutput(w)
+		for i, text := range []string{"first\n", "second\n", "third\n"} {
+			_, _ = o.Write([]byte(text))
+			synctest.Wait()
+			if lost := o.Lost(); lost != uint64(min(i+1, 2)) {
+				t.Errorf("after line %d: %d are lost", i+1, lost)
+			}
+			if w.takes = 0; i == 1 {
+				w.takes = -1
+			}
+		}
+		o.Close()
+		rest, ok := strings.CutPrefix(w.text.String(), "firs\nthird\n{")
+		if !ok || strings.Count(rest, "\n") != 1 || !strings.Contains(rest, `"lines_left_out":2}`) {
+			t.Errorf("the log has %q", w.text.String())
+		}
+	})
+}
+
+// TestOutputGathersLines: lines that may come later are written together, within a second.
+func TestOutputGathersLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &disk{takes: -1}
+		o := NewOutput(w)
+		defer o.Close()
+		for range 100 {
+			_, _ = Later{o}.Write([]byte("line\n"))
+		}
+		if synctest.Wait(); w.text.Len() > 0 {
+			t.Error("lines are written at once")
+		}
+		time.Sleep(time.Second)
+		if synctest.Wait(); w.writes != 1 || w.text.Len() != 500 {
+			t.Errorf("%d bytes in %d writes", w.text.Len(), w.writes)
+		}
+	})
+}
+
+// TestOutputEndsThoughNothingReads: the program ends all the same.
+func TestOutputEndsThoughNothingReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, out := io.Pipe()
+		defer in.Close() // so that its goroutine ends
+		o := NewOutput(out)
+		_, _ = o.Write([]byte("line\n"))
+		o.Close()
+	})
 }

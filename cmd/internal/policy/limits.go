@@ -4,7 +4,6 @@ package policy
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"tempomat/classify"
@@ -17,7 +16,7 @@ import (
 func Limits(c *config.Config) limiter.Policy {
 	p := limiter.Policy{
 		Mode:    modeOf(c.Throttle.Mode, limiter.Fair),
-		Shadow:  c.Throttle.JudgesOnly(),
+		Shadow:  c.Throttle.Shadow,
 		MaxHold: c.Throttle.MaxHold,
 		MaxHeld: c.Throttle.MaxHeld,
 		Memory:  c.Throttle.Memory,
@@ -97,11 +96,6 @@ func Classifier(c *config.Config, databases map[string]classify.Database) (*clas
 		return nil, err
 	}
 	return classify.New(cc)
-}
-
-// GoesBySystems tells whether a class goes by how clients' systems open connections.
-func GoesBySystems(c *config.Config) bool {
-	return slices.ContainsFunc(c.Classes, func(x config.Class) bool { return classOf(x).By == class.TCPFingerprint })
 }
 
 // classOf is how a class groups requests.

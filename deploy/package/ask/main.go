@@ -2,7 +2,8 @@
 // that ask all the time and count what fails.
 //
 //	ask -serve ADDRESS
-//	ask -url URL [-clients N]    until it is interrupted; then it prints its figures
+//	ask -url URL [-clients N] [-patient]
+//	                             until it is interrupted; then it prints its figures
 package main
 
 import (
@@ -24,6 +25,7 @@ func main() {
 	address := flag.String("serve", "", "be the backend at this `address`")
 	url := flag.String("url", "", "ask for this")
 	clients := flag.Int("clients", 8, "how many ask at a time; half of them connect anew for each request")
+	patient := flag.Bool("patient", false, "try again for up to 5 s where a connection is refused, or reset before an answer begins")
 	flag.Parse()
 	if *address != "" {
 		fmt.Fprintln(os.Stderr, serve(*address))
@@ -31,7 +33,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if !ask(ctx, *url, *clients) {
+	if !ask(ctx, *url, *clients, *patient) {
 		stop()
 		os.Exit(1) //nolint:gocritic // stopped above
 	}
@@ -51,7 +53,7 @@ type figures struct {
 }
 
 // ask asks until the context ends and tells whether nothing failed.
-func ask(ctx context.Context, url string, clients int) bool {
+func ask(ctx context.Context, url string, clients int, patient bool) bool {
 	var f figures
 	var all sync.WaitGroup
 	for i := range clients {
@@ -59,7 +61,7 @@ func ask(ctx context.Context, url string, clients int) bool {
 		c := &http.Client{Transport: transport, Timeout: time.Minute}
 		all.Go(func() {
 			for ctx.Err() == nil {
-				f.once(c, url)
+				f.once(c, url, patient)
 				time.Sleep(5 * time.Millisecond)
 			}
 		})
@@ -69,10 +71,15 @@ func ask(ctx context.Context, url string, clients int) bool {
 	return f.failed.Load() == 0 && f.asked.Load() > 0
 }
 
-func (f *figures) once(c *http.Client, url string) {
+func (f *figures) once(c *http.Client, url string, patient bool) {
 	begin := time.Now()
 	f.asked.Add(1)
-	if err := get(c, url); err != nil {
+	err := get(c, url)
+	for patient && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)) && time.Since(begin) < 5*time.Second {
+		time.Sleep(2 * time.Millisecond)
+		err = get(c, url)
+	}
+	if err != nil {
 		f.failed.Add(1)
 		fmt.Println(time.Now().Format("15:04:05.000"), err)
 	}
@@ -93,7 +100,7 @@ func get(c *http.Client, url string) error {
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
-		return err
+		return fmt.Errorf("within the answer: %v", err) //nolint:errorlint // that is a failure in any case
 	}
 	if res.StatusCode != http.StatusOK || string(body) != "page" {
 		return errors.New(res.Status)

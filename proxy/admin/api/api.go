@@ -21,10 +21,20 @@ type (
 		Version int    `json:"version"`
 		Error   string `json:"error"`
 	}
-	// OKReply answers health and ready.
+	// OKReply answers health: the process answers.
 	OKReply struct {
 		Version int    `json:"version"`
 		Status  string `json:"status"` // "ok"
+	}
+	// ReadyReply answers ready with 200 while this proxy takes requests, and with 503 and an
+	// ErrorReply while it drains. That the backend is down is no reason for 503: a balancer would
+	// take every proxy in front of that backend away at the same time, and visitors would get
+	// nothing in place of a page that says what happens. Whether the site answers is to be asked
+	// of the site. So that nobody takes 200 for more than it is, Status and Conditions say it.
+	ReadyReply struct {
+		Version    int         `json:"version"`
+		Status     string      `json:"status"`     // "ok"; "degraded": it takes requests, and visitors get errors
+		Conditions []Condition `json:"conditions"` // what is wrong now, the worst first; empty: nothing
 	}
 	// ReloadReply answers POST /v1/reload.
 	ReloadReply struct {
@@ -100,5 +110,6 @@ type (
 		Counters    map[string]uint64 `json:"counters"` // totals since the start
 		// Certificates are those of TLS.
 		Certificates []Certificate `json:"certificates,omitempty"`
+		Conditions   []Condition   `json:"conditions"` // what is wrong now, the worst first; empty: nothing
 	}
 )

@@ -13,8 +13,9 @@ type (
 		Sections []ExplainSection `json:"sections"`
 		// Advice is what would change it, one sentence each.
 		Advice  []string     `json:"advice"`
-		Waiting []WaiterRow  `json:"waiting"` // its requests that wait
-		Recent  []VerdictRow `json:"recent"`  // what became of its last ones
+		Waits   int          `json:"waits"`   // its requests that wait
+		Waiting []WaiterRow  `json:"waiting"` // the first of them
+		Recent  []VerdictRow `json:"recent"`  // what became of its last ones, those alike as one
 	}
 	// ExplainSection is some facts under a heading.
 	ExplainSection struct {

@@ -13,20 +13,47 @@ const Groups = 5
 type (
 	// OverviewReply answers GET /v1/overview: who uses the server at this moment.
 	OverviewReply struct {
-		Version   int               `json:"version"`
-		Now       float64           `json:"now"`
-		Seconds   float64           `json:"seconds"` // that rates are of
-		Release   string            `json:"release"`
-		Mode      string            `json:"mode"`
-		Uptime    float64           `json:"uptime"`
-		CPUs      float64           `json:"cpus"`      // that the backend has
-		CPU       float64           `json:"cpu"`       // what requests cost, all together
-		Wasted    float64           `json:"wasted"`    // of that, for clients that had left
-		Use       float64           `json:"use"`       // of the CPUs, by all that runs there, as measured in the same Seconds, 0 to 1; negative: it was not
-		Groups    []GroupRow        `json:"groups"`    // always all, in the order of Groups
-		Strangers StrangersRow      `json:"strangers"` // strangers and newcomers, all together
-		Gate      limiter.GateState `json:"gate"`
-		Sampled   float64           `json:"sampled"` // part of the requests that shapes, networks and percentiles are made of, above 0 to 1
+		Conditions []Condition       `json:"conditions"` // what is wrong now, the worst first; empty: nothing
+		Backend    BackendRow        `json:"backend"`
+		Estimated  float64           `json:"estimated"` // part of CPU that is estimated from the time that requests took, 0 to 1; the rest was measured
+		Places     []PlaceRow        `json:"places"`    // what the requests at the backend are for, the most first; at most 5
+		Version    int               `json:"version"`
+		Now        float64           `json:"now"`
+		Seconds    float64           `json:"seconds"` // that rates are of
+		Release    string            `json:"release"`
+		Mode       string            `json:"mode"`
+		Uptime     float64           `json:"uptime"`
+		CPUs       float64           `json:"cpus"`      // that the backend has
+		CPU        float64           `json:"cpu"`       // what requests used, all together: never more than Use
+		Wasted     float64           `json:"wasted"`    // of that, for clients that had left
+		Use        float64           `json:"use"`       // of the CPUs, by all that runs there, as measured in the same Seconds, 0 to 1; negative: it was not
+		Groups     []GroupRow        `json:"groups"`    // always all, in the order of Groups
+		Strangers  StrangersRow      `json:"strangers"` // strangers and newcomers, all together
+		Gate       limiter.GateState `json:"gate"`
+		Sampled    float64           `json:"sampled"` // part of the requests that shapes, networks and percentiles are made of, above 0 to 1
+	}
+	// Condition is something that is wrong at this moment.
+	Condition struct {
+		Name string `json:"name"` // backend-down, … as package inspect has them
+		Bad  bool   `json:"bad"`  // visitors feel it now; otherwise they will, or something works less well
+		What string `json:"what"` // in a sentence
+		Do   string `json:"do"`   // what to do about it, in a sentence
+	}
+	// BackendRow is how the requests ended in the last Seconds that came to the backend and whose
+	// client stayed.
+	BackendRow struct {
+		Seconds  float64 `json:"seconds"`  // 10; 60 if there were none in the last 10
+		Requests int     `json:"requests"` // all of them
+		Down     int     `json:"down"`     // got no connection, or no answer on it: 502
+		Slow     int     `json:"slow"`     // got no answer in time: 504
+		Broke    int     `json:"broke"`    // got an answer that broke off
+		Errors   int     `json:"errors"`   // got an answer with a status of 500 or more
+	}
+	// PlaceRow is how many requests of a group are at the backend for a page.
+	PlaceRow struct {
+		Group string `json:"group"`
+		Shape string `json:"shape"`
+		Count int    `json:"count"`
 	}
 	// GroupRow is one group.
 	GroupRow struct {
@@ -95,8 +122,9 @@ type (
 		Why    string  `json:"why"`    // it waits, in plain words
 	}
 
-	// RecentReply answers GET /v1/recent (limit): the last requests that were refused,
-	// redirected, failed, or waited for long, the newest first.
+	// RecentReply answers GET /v1/recent (limit, each): the last requests that were refused,
+	// redirected, failed, or waited for long, the newest first; those that ended alike as one row,
+	// unless each of them is asked for (each=true).
 	RecentReply struct {
 		Version int          `json:"version"`
 		Rows    []VerdictRow `json:"rows"`
@@ -120,7 +148,9 @@ type (
 		Waited  float64 `json:"waited"`
 		Cost    float64 `json:"cost"`
 		Guess   float64 `json:"guess"`
-		Shadow  bool    `json:"shadow"` // it would have been, and was not
+		Shadow  bool    `json:"shadow"`  // it would have been, and was not
+		Times   int     `json:"times"`   // how many alike this row stands for, of which it is the last
+		Clients int     `json:"clients"` // from how many addresses these came
 	}
 
 	// SeriesReply answers GET /v1/series (minutes: 5, 60 or 1440): what the header of the

@@ -121,6 +121,9 @@ func TestPageShowsTheNumbers(t *testing.T) {
 			t.Errorf("%s: %q, want %q", selector, got, want)
 		}
 	}
+	if got := p.text("#conditions .bad"); got != "The site answers with errors. Check <b>the log</b>." {
+		t.Errorf("what is wrong now: %q", got)
+	}
 	if got := p.text("#finding"); !strings.Contains(got, "59 % (2.12 of 3.62 CPUs used), goes to strangers") ||
 		!strings.Contains(got, "/w/index.php?title&diff&oldid, 1.61 CPUs for 903 addresses, 46 % of it to 203.0.0.0/16") {
 		t.Errorf("the finding names not the attack: %s", got)
@@ -188,7 +191,7 @@ func TestPageIsHarmless(t *testing.T) {
 	}
 	p.eval(`({title: document.title, images: document.querySelectorAll('img, iframe, a[href^="javascript"]').length, styles: document.querySelectorAll('style, [style], [onerror], [onclick]').length,
 		raw: /[\u202e\u001b]/.test(document.body.textContent), shown: document.body.textContent.includes('a=\\u{202e}gnp.exe\\u{1b}[31m\\u{a}&b=')})`, &found)
-	if found.Title != "67 waiting, CPU 91 %: tempomat" || found.Images+found.Styles > 0 || found.Raw || !found.Shown {
+	if found.Title != "! 67 waiting, CPU 91 %: tempomat" || found.Images+found.Styles > 0 || found.Raw || !found.Shown {
 		t.Errorf("%+v", found)
 	}
 	checkComplaints(t, p.chromium)

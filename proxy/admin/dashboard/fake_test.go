@@ -150,6 +150,7 @@ func (f *fake) documents() map[string]func(url.Values) any {
 func (f *fake) overview() api.OverviewReply {
 	return api.OverviewReply{
 		Version: 1, Now: f.now, Seconds: 10, Release: "v2.3.0", Mode: "fair", Uptime: 186_300, CPUs: 4, CPU: 3.62, Wasted: 0.21, Sampled: 1,
+		Conditions: []api.Condition{{Name: "errors", Bad: true, What: "The site answers with errors.", Do: "Check <b>the log</b>."}},
 		Groups: []api.GroupRow{
 			{Name: "known", CPU: 0.84, Rate: 21.4, P50: 0.112, P95: 0.418},
 			{Name: "newcomers", CPU: 0.31, Rate: 6.2, P50: 0.35, P95: 2.91, Redirected: 1.7, Waiting: 4, Longest: 3.2},

@@ -15,6 +15,8 @@ import (
 type Moment struct {
 	Waiting telemetry.Waiting
 	Gate    limiter.GateState
+	Places  []telemetry.Place // at the backend, the most first
+	CPUs    float64           // that the backend has; 0: nobody told
 }
 
 // Book is what requests add up to. It takes about 4 MB at most. One goroutine tells it of
@@ -27,7 +29,8 @@ type Book struct {
 	mu        sync.Mutex // guards the following
 	told      time.Time  // when it was told last, by a clock that may be set
 	window    window
-	turn      int // of the stretches in which addresses are counted
+	believed  float64 // part of what requests were charged that they can have used, 0 to 1
+	turn      int     // of the stretches in which addresses are counted
 	strangers distinct
 	shapes    shapes
 	recent    recent
@@ -37,7 +40,7 @@ type Book struct {
 // New makes a Book of which nothing is known before began.
 func New(began time.Time) *Book {
 	seed := maphash.MakeSeed()
-	b := &Book{began: began, told: began, seed: seed, shapes: newShapes(seed)}
+	b := &Book{began: began, told: began, believed: 1, seed: seed, shapes: newShapes(seed)}
 	b.series = [...]series{newSeries(5*60, 1), newSeries(60*60, 10), newSeries(24*60*60, 60)}
 	return b
 }
@@ -90,6 +93,7 @@ func (s *sums) end(g telemetry.Group, of *telemetry.Sums) {
 	s.n[g] += float64(of.Requests)
 	s.refused[g] += float64(of.Refused)
 	s.redirected[g] += float64(of.Redirected)
+	s.backend.Add(&of.Backend)
 	s.wasted += (of.Wasted - of.ToldWasted).Seconds()
 }
 
@@ -147,11 +151,12 @@ func (b *Book) Tick(now time.Time, m Moment) api.Point {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advanceLocked(now)
+	b.believeLocked(m.CPUs)
 	for i := range b.series {
 		s := &b.series[i]
 		s.gauges.take(&m)
 		if s.due(b.window.at) {
-			p := point(&b.window, max(lately, s.step), &s.gauges)
+			p := point(&b.window, max(lately, s.step), b.believed, &s.gauges)
 			p.At = unix(now)
 			s.add(p)
 		}

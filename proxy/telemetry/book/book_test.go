@@ -386,3 +386,46 @@ func TestNothing(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// TestPagesThatSleepUseNoCPU: four requests that sleep are charged as if they computed, as nothing
+// tells a worker that waits from one that computes. The CPUs were hardly in use: so the groups, the
+// pages and the curve show no more than that.
+func TestPagesThatSleepUseNoCPU(t *testing.T) {
+	b := New(began)
+	r := request(address(1), "/sleep", "/sleep", time.Second)
+	r.Group = telemetry.Stranger
+	var last api.Point
+	m := Moment{CPUs: 4, Gate: limiter.GateState{Utilisation: 0.05}}
+	for i := range 20 {
+		now := began.Add(time.Duration(i+1) * time.Second)
+		e := entry(now, r, 1)
+		b.Running(now, []telemetry.Entry{e, e, e, e})
+		last = b.Tick(now, m)
+	}
+	o, s := b.Overview(m), b.Shapes(1)
+	for name, cpu := range map[string]float64{"all": o.CPU, "strangers": o.Groups[2].CPU, "the curve": last.CPU[2], "the page": s.Rows[0].CPU} {
+		if cpu < 0.15 || cpu > 0.25 {
+			t.Errorf("%s: %.3f CPUs, and 0.2 were in use", name, cpu)
+		}
+	}
+	if o = b.Overview(Moment{}); o.CPU > 0.25 {
+		t.Errorf("between two ticks: %.3f CPUs", o.CPU)
+	}
+}
+
+// TestTheBackendIsSeenToFail: how the last requests ended; of a site with few, in the last minute.
+func TestTheBackendIsSeenToFail(t *testing.T) {
+	b := New(began)
+	down, ok := request(address(1), "/", "/", 0), request(address(1), "/", "/", 0)
+	down.Outcome, down.Status = telemetry.BackendDown, 502
+	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
+	b.Take(at(1), feedtest.BatchOf(entry(at(1), ok, 3)))
+	b.Take(at(20), feedtest.BatchOf(entry(at(20), down, 2), entry(at(20), ok, 1)))
+	if got := b.Overview(Moment{}).Backend; got != (api.BackendRow{Seconds: 10, Requests: 3, Down: 2}) {
+		t.Errorf("now: %+v", got)
+	}
+	b.Tick(at(50), Moment{})
+	if got := b.Overview(Moment{}).Backend; got != (api.BackendRow{Seconds: 60, Requests: 6, Down: 2}) {
+		t.Errorf("half a minute later: %+v", got)
+	}
+}

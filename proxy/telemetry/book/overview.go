@@ -9,19 +9,23 @@ import (
 )
 
 // Overview is who uses the server, as it was when the Book was told last. What is not of
-// requests (Release, Mode, Uptime, CPUs) is the caller's to fill in.
+// requests (Release, Mode, Uptime) is the caller's to fill in.
 func (b *Book) Overview(m Moment) api.OverviewReply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, long := b.window.last(lately)
 	reply := api.OverviewReply{
-		Version: api.Version, Seconds: lately, Now: unix(b.told), Gate: m.Gate, Sampled: 1, Wasted: wasted(s, long),
+		Version: api.Version, Seconds: lately, Now: unix(b.told), Gate: m.Gate, Sampled: 1, Wasted: round(wasted(s, long) * b.believed),
 		Strangers: api.StrangersRow{Addresses: b.strangers.estimate()}, Use: b.series[0].use(lately),
+		CPUs: m.CPUs, Backend: b.backendLocked(s), Places: []api.PlaceRow{},
+	}
+	for _, p := range m.Places {
+		reply.Places = append(reply.Places, api.PlaceRow{Group: p.Group.String(), Shape: p.Shape, Count: p.Count})
 	}
 	all := 0.0
 	for _, g := range telemetry.ShownGroups() {
 		row := api.GroupRow{
-			Name: g.String(), CPU: rate(s.cpu[g], long), Rate: rate(s.n[g], long),
+			Name: g.String(), CPU: rate(s.cpu[g]*b.believed, long), Rate: rate(s.n[g], long),
 			P50: round(s.took[g].quantile(0.5)), P95: round(s.took[g].quantile(0.95)),
 			Refused: rate(s.refused[g], long), Redirected: rate(s.redirected[g], long),
 			Waiting: m.Waiting.Count[g], Longest: round(m.Waiting.Longest[g].Seconds()),
@@ -40,6 +44,33 @@ func (b *Book) Overview(m Moment) api.OverviewReply {
 		reply.Sampled = min(1, s.kept/all)
 	}
 	return reply
+}
+
+// believeLocked finds out what part of the CPU time that requests were charged they can have used:
+// all together no more than the CPUs were in use. A page that sleeps is charged for the worker that
+// it holds, and what is shown as CPU is not to be that.
+func (b *Book) believeLocked(cpus float64) {
+	b.believed = 1
+	s, long := b.window.last(lately)
+	charged := 0.0
+	for _, x := range s.cpu {
+		charged += x
+	}
+	if used := b.series[0].use(lately) * cpus * long; used >= 0 && cpus > 0 && charged > used {
+		b.believed = used / charged
+	}
+}
+
+// backendLocked is how requests to the backend ended in the last seconds; where there were none, in the
+// last minute, so that a site with few visitors is not taken for one that is well.
+func (b *Book) backendLocked(s *sums) api.BackendRow {
+	seconds := lately
+	if s.backend.Requests == 0 {
+		seconds = longest
+		s, _ = b.window.last(longest)
+	}
+	x := &s.backend
+	return api.BackendRow{Seconds: float64(seconds), Requests: x.Requests, Down: x.Down, Slow: x.Slow, Broke: x.Broke, Errors: x.Errors}
 }
 
 // unix is a time of the clock as the documents have it.

@@ -115,6 +115,7 @@ func VerdictOf(e *telemetry.Entry) api.VerdictRow {
 		Method: e.Method, Host: e.Host(), URL: e.Target(), Shape: e.Shape, Status: e.Status,
 		Outcome: e.Outcome.String(), Reason: cmp.Or(e.Why(), limiter.None.String()), Class: e.Blame.Class, Key: e.Blame.ID,
 		Waited: round(e.Waited.Seconds()), Cost: round(e.Cost.Seconds()), Guess: round(e.Guess.Seconds()), Shadow: e.Shadow,
+		Times: 1, Clients: 1,
 	}
 	for _, k := range e.Keys() {
 		if k.Class == "userAgent" {

@@ -39,7 +39,7 @@ func (g *gauges) take(m *Moment) {
 	}
 	g.busy = max(g.busy, m.Gate.Busy)
 	g.use += m.Gate.Utilisation
-	g.workers, g.room = m.Gate.Workers, m.Gate.Room
+	g.workers, g.room = max(m.Gate.Workers, g.busy), m.Gate.Room
 }
 
 // due tells whether a step is over.
@@ -82,16 +82,16 @@ func (s *series) newest() api.Point {
 }
 
 // point is what the last seconds were.
-func point(w *window, seconds int, g *gauges) (p api.Point) {
+func point(w *window, seconds int, believed float64, g *gauges) (p api.Point) {
 	s, long := w.last(seconds)
 	for i, group := range telemetry.ShownGroups() {
-		p.CPU[i], p.Rate[i] = rate(s.cpu[group], long), rate(s.n[group], long)
+		p.CPU[i], p.Rate[i] = rate(s.cpu[group]*believed, long), rate(s.n[group], long)
 		p.P50[i], p.P95[i] = round(s.took[group].quantile(0.5)), round(s.took[group].quantile(0.95))
 		p.Waiting[i] = g.waiting[group]
 		p.Refused += rate(s.refused[group], long)
 		p.Redirected += rate(s.redirected[group], long)
 	}
-	p.Refused, p.Redirected, p.Wasted = round(p.Refused), round(p.Redirected), wasted(s, long)
+	p.Refused, p.Redirected, p.Wasted = round(p.Refused), round(p.Redirected), round(wasted(s, long)*believed)
 	p.Longest, p.Busy, p.Workers, p.Room = round(g.longest.Seconds()), g.busy, g.workers, g.room
 	p.Use = round(g.use / float64(max(1, g.looks)))
 	return p

@@ -133,7 +133,8 @@ func (b *Book) Shapes(limit int) api.ShapesReply {
 	s := &b.shapes
 	// What fades is held against what would be there had it been so for ever, or for as long
 	// as there is something.
-	long := fades * (1 - math.Exp(-max(1, b.window.at)/fades))
+	span := fades * (1 - math.Exp(-max(1, b.window.at)/fades))
+	long := over{span, b.believed}
 	reply := api.ShapesReply{Version: api.Version, Seconds: lately, Rows: []api.ShapeRow{}}
 	order := s.top.sorted(0)
 	for _, i := range order[:min(limit, len(order))] {
@@ -144,7 +145,7 @@ func (b *Book) Shapes(limit int) api.ShapesReply {
 			Addresses: d.addresses.estimate(), Parameters: []api.PartRow{}, Networks: []api.PartRow{},
 		}
 		for _, g := range telemetry.ShownGroups() {
-			if cpu := rate(d.groups[g], long); cpu > 0 {
+			if cpu := rate(d.groups[g]*b.believed, span); cpu > 0 {
 				row.Groups[g.String()] = cpu
 			}
 		}
@@ -155,11 +156,14 @@ func (b *Book) Shapes(limit int) api.ShapesReply {
 	return reply
 }
 
-func partOf[K comparable](r *topRow[K], long float64) api.PartRow {
-	return api.PartRow{CPU: rate(r.sure(), long), Rate: rate(r.n, long), Mean: round(max(0, r.mean()))}
+// over is the time that sums are of, and what part of the CPU time is believed.
+type over struct{ seconds, believed float64 }
+
+func partOf[K comparable](r *topRow[K], o over) api.PartRow {
+	return api.PartRow{CPU: rate(r.sure()*o.believed, o.seconds), Rate: rate(r.n, o.seconds), Mean: round(max(0, r.mean()) * o.believed)}
 }
 
-func partsOf[K comparable](t *top[K], least, long float64, name func(*K) string) []api.PartRow {
+func partsOf[K comparable](t *top[K], least float64, long over, name func(*K) string) []api.PartRow {
 	parts := []api.PartRow{}
 	for _, i := range t.sorted(least) {
 		p := partOf(&t.rows[i], long)

@@ -19,6 +19,7 @@ type sums struct {
 	wasted                      float64
 	kept                        float64 // entries; n counts what they stand for
 	took                        [groups]histogram
+	backend                     telemetry.AtBackend
 }
 
 func (s *sums) merge(o *sums) {
@@ -29,6 +30,7 @@ func (s *sums) merge(o *sums) {
 		s.redirected[g] += o.redirected[g]
 		s.took[g].merge(&o.took[g])
 	}
+	s.backend.Add(&o.backend)
 	s.wasted += o.wasted
 	s.kept += o.kept
 }

@@ -22,6 +22,13 @@ func BatchOf(entries ...telemetry.Entry) *telemetry.Batch {
 			s.Wasted += times(e.Cost)
 		}
 		switch e.Outcome {
+		case telemetry.Answered, telemetry.BackendDown, telemetry.BackendSlow, telemetry.BackendBroke:
+			s.Backend.Requests += int(e.Weight)
+		default:
+		}
+		switch e.Outcome {
+		case telemetry.BackendDown:
+			s.Backend.Down += int(e.Weight)
 		case telemetry.Refused:
 			s.Refused += int(e.Weight)
 		case telemetry.Redirected:

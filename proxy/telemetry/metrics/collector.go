@@ -1,6 +1,10 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // collector tells Prometheus the table.
 type collector struct {
@@ -36,8 +40,11 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		if m.Kind == Counter {
 			kind = prometheus.CounterValue
 		}
-		m.get(s, func(x float64, labels ...string) {
-			to <- prometheus.MustNewConstMetric(c.desc[i], kind, x, labels...)
-		})
+		for _, n := range m.numbers(s, utf8Text) {
+			to <- prometheus.MustNewConstMetric(c.desc[i], kind, n.x, n.labels...)
+		}
 	}
 }
+
+// utf8Text is a label as Prometheus takes it: the names of files may be anything.
+func utf8Text(label string) string { return strings.ToValidUTF8(label, "\ufffd") }

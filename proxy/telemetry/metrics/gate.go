@@ -11,9 +11,9 @@ import (
 // gate is the lines of the gate.
 func gate() []Metric {
 	return append(gateCounts(), []Metric{
-		level("gate_workers", "gateWorkers", "Most requests at the backend.", func(s *State) int { return s.Gate.Workers }),
+		level("gate_workers", "gateWorkers", "Most requests at the backend; 0: any number.", func(s *State) int { return s.Gate.Workers }),
 		level("gate_busy", "gateBusy", "Requests at the backend.", func(s *State) int { return s.Gate.Busy }),
-		level("gate_long_most", "gateLongMost", "Most requests at the backend that are not short.", func(s *State) int { return s.Gate.LongMost }),
+		level("gate_long_most", "gateLongMost", "Most requests at the backend that are not short; 0: any number.", func(s *State) int { return s.Gate.LongMost }),
 		level("gate_long_busy", "gateLongBusy", "Requests at the backend that are not short.", func(s *State) int { return s.Gate.LongBusy }),
 		level("gate_holding", "gateHolding", "Of these, those that only hold a worker.", func(s *State) int { return s.Gate.Holding }),
 		level("gate_orphans", "gateOrphans", "Requests at the backend whose client has left.", func(s *State) int { return s.Gate.Orphans }),

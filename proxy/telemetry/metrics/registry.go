@@ -20,6 +20,7 @@ func Handler(state func() *State, d *Durations) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		MaxRequestsInFlight: mostAtOnce, EnableOpenMetrics: true,
+		ErrorHandling: promhttp.ContinueOnError, Registry: registry, // which counts what is missing
 	}))
 	return mux
 }

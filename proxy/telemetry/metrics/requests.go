@@ -59,12 +59,6 @@ func limits() []Metric {
 		classCount("class_delayed_total", "classDelayed", "Requests that were delayed for the debt of a key of the class.", func(c *telemetry.ClassTotals) uint64 { return c.Delayed }),
 		classCount("class_refused_total", "classRefused", "Requests that were refused for the debt of a key of the class.", func(c *telemetry.ClassTotals) uint64 { return c.Refused }),
 		classCount("class_shadowed_total", "classShadowed", "Requests that would have been delayed or refused for the debt of a key of the class, and were not.", func(c *telemetry.ClassTotals) uint64 { return c.Shadowed }),
-		counts("shadow_requests_total", "shadowRequests", "Requests that what is in shadow would have delayed, refused or redirected, by what would have done that: a class, gate, held answers, or a request limit. An estimate, a minute late.", func(s *State, tell tell) {
-			for _, c := range s.Shadowed.Requests {
-				tell(float64(c.Requests), c.Cause, c.Action)
-			}
-		}, "class", "action"),
-		count("shadow_lost_total", "shadowLost", "Requests that this estimate leaves out, as there was no room for them.", func(s *State) uint64 { return s.Shadowed.Lost }),
 		limitCount("limit_matched_total", "limitMatched", "Requests that the request limit is for.", func(l *telemetry.LimitTotals) uint64 { return l.Matched }),
 		limitCount("limit_refused_total", "limitRefused", "Requests that the request limit refused.", func(l *telemetry.LimitTotals) uint64 { return l.Refused }),
 		limitCount("limit_shadowed_total", "limitShadowed", "Requests that the request limit would have refused, and did not.", func(l *telemetry.LimitTotals) uint64 { return l.Shadowed }),

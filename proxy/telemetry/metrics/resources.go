@@ -23,6 +23,7 @@ func resources() []Metric {
 		count("reloads_total", "reloads", "Configurations that were put in force by a reload.", func(s *State) uint64 { return s.Reloads }),
 		count("reloads_rejected_total", "reloadsRejected", "Configurations that were rejected.", func(s *State) uint64 { return s.Rejected }),
 		gauge("reload_ok", "reloadOK", "1, or 0 if the last reload was rejected.", func(s *State) float64 { return truth(s.ReloadOK) }),
+		count("log_lines_lost_total", "logLinesLost", "Lines of the log that were lost: it could not be written, or what reads it was too slow.", func(s *State) uint64 { return s.LostLines }),
 		gauges("mode", "", "1; the labels tell throttle.mode, and whether all is only judged (throttle.shadow: true).", func(s *State, tell tell) {
 			shadow := "false"
 			if s.Shadow {

@@ -22,13 +22,9 @@ func Series(s *State) map[string]float64 {
 		if m.Series == "" {
 			continue
 		}
-		m.get(s, func(x float64, labels ...string) {
-			parts := []string{m.Series}
-			for _, l := range labels {
-				parts = append(parts, camel(l))
-			}
-			all[strings.Join(parts, ".")] = x
-		})
+		for _, n := range m.numbers(s, camel) {
+			all[strings.Join(append([]string{m.Series}, n.labels...), ".")] = n.x
+		}
 	}
 	return all
 }

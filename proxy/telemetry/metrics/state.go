@@ -28,24 +28,12 @@ type State struct {
 	Connections  connlimit.Stats
 	Reloads      uint64
 	Rejected     uint64
-	ReloadOK     bool // the last reload was not rejected, or there was none
+	ReloadOK     bool   // the last reload was not rejected, or there was none
+	LostLines    uint64 // of the log, which could not be written
 	Sharing      Sharing
 	Beginnings   Beginnings
 	Certificates []Certificate
 	Strict       *Strict // nil: no request limit is strict
-	Shadowed     Shadowed
-}
-
-// Shadowed is what would have become of requests if what is in shadow had acted.
-type Shadowed struct {
-	Requests []ShadowCount
-	Lost     uint64 // requests that were not reckoned with
-}
-
-// ShadowCount counts the requests of a cause, a class or another, and an action.
-type ShadowCount struct {
-	Cause, Action string
-	Requests      uint64
 }
 
 // Priorities is how the backend's processes step down.

@@ -1,6 +1,9 @@
 package metrics
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Kind is how a number changes.
 type Kind uint8
@@ -36,6 +39,38 @@ type Metric struct {
 
 // tell is called for each value of the labels.
 type tell func(x float64, labels ...string)
+
+// number is one of a line's.
+type number struct {
+	labels []string
+	x      float64
+}
+
+// numbers are a line's, with labels as they can be written: Prometheus and Graphite have no place
+// for each name that a file or a site may have. Of those whose labels are the same then, counts
+// are summed up; of gauges the least is left, as that is when the first certificate expires, and
+// 0 if one of them is not in force.
+func (m *Metric) numbers(s *State, written func(label string) string) (all []number) {
+	at := make(map[string]int)
+	m.get(s, func(x float64, labels ...string) {
+		n := number{make([]string, len(labels)), x}
+		for i, l := range labels {
+			n.labels[i] = written(l)
+		}
+		key := strings.Join(n.labels, "\x00")
+		i, twice := at[key]
+		switch {
+		case !twice:
+			at[key] = len(all)
+			all = append(all, n)
+		case m.Kind == Counter:
+			all[i].x += x
+		default:
+			all[i].x = min(all[i].x, x)
+		}
+	})
+	return all
+}
 
 // Prefix is before each name of Prometheus.
 const Prefix = "tempomat_"

@@ -28,7 +28,6 @@ func full() *State {
 		Sharing:      Sharing{Kind: "gossip", SharingStatus: limiter.SharingStatus{Up: map[string]bool{"other sidecars": true}, Dropped: 2}},
 		Beginnings:   Beginnings{Handshakes: map[string]uint64{"ok": 3, "no_common": 1}, Proxied: map[string]uint64{"ok": 2}},
 		Certificates: []Certificate{{File: "/etc/a.pem", Expires: time.Unix(1_900_000_000, 0), OK: true}},
-		Shadowed:     Shadowed{Requests: []ShadowCount{{"slash32", "refused", 8}}, Lost: 2},
 		Keys:         9, Reloads: 4, ReloadOK: true,
 	}
 }
@@ -72,7 +71,7 @@ func TestOneTableForAll(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]float64{
-		"gateShed": 5, "shadowRequests.slash32.refused": 8, "shadowLost": 2, "gateBusy": 3, "keys": 9, "reloads": 4, "strictChecks": 7, "requests": 0,
+		"gateShed": 5, "gateBusy": 3, "keys": 9, "reloads": 4, "strictChecks": 7, "requests": 0,
 		"requestsOf.known.clientGone": 0, "classDelayed.my-key": 0, "sharingDropped.gossip": 2, "sharingUp.otherSidecars": 1,
 	} {
 		if got, ok := series[name]; !ok || got != want {

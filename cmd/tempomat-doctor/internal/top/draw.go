@@ -40,23 +40,28 @@ func (m *Model) rows() int {
 	if m.height >= tallFrom {
 		head = 10
 	}
+	if m.worst() != nil {
+		head++
+	}
 	return max(1, m.height-head-3)
 }
 
 // header draws what is always there, and returns the line below.
 func (m *Model) header(f *Frame) int {
 	o := &m.data.Overview
-	m.title(f)
+	y := m.wrong(f)
+	m.title(f, y)
+	y++
 	switch {
 	case m.away != "":
 		since := max(0, m.now.Sub(m.lost)).Round(time.Second)
-		f.line(1, Bad, fmt.Sprintf("The proxy is away for %s, still asking: %s", since, m.text(m.away)))
+		f.line(y, Bad, fmt.Sprintf("No answer from the proxy for %s, still asking: %s", since, m.text(m.away)))
 	case m.lacks != "":
-		f.line(1, Bad, "The proxy does not tell what this pane shows: "+m.text(m.lacks))
+		f.line(y, Bad, "The proxy doesn't report what this pane shows: "+m.text(m.lacks))
 	default:
-		m.bar(f, 1)
+		m.bar(f, y)
 	}
-	y := 2
+	y++
 	if m.height >= tallFrom {
 		y = m.groups(f, y)
 	} else {
@@ -69,8 +74,41 @@ func (m *Model) header(f *Frame) int {
 	return y + 1
 }
 
-// title is the first line.
-func (m *Model) title(f *Frame) {
+// worst is the condition that the first line names; nil: nothing is wrong.
+func (m *Model) worst() *api.Condition {
+	if all := m.data.Overview.Conditions; len(all) > 0 && m.away == "" {
+		return &all[0]
+	}
+	return nil
+}
+
+// wrong names what is wrong now in the first line, and returns the line below. What to do about it,
+// and what else is wrong, is in the overview.
+func (m *Model) wrong(f *Frame) int {
+	c := m.worst()
+	if c == nil {
+		return 0
+	}
+	text := "! " + m.text(c.What)
+	if more := len(m.data.Overview.Conditions) - 1; more > 0 {
+		text += fmt.Sprintf(" (+%d)", more)
+	}
+	if m.pane != PaneOverview {
+		text += " Pane 1 says what to do."
+	}
+	f.line(0, conditionStyle(c), text)
+	return 1
+}
+
+func conditionStyle(c *api.Condition) Style {
+	if c.Bad {
+		return Bad
+	}
+	return Warning
+}
+
+// title is how many wait, and which proxy it is.
+func (m *Model) title(f *Frame, y int) {
 	o := &m.data.Overview
 	right := clock(o.Now) + " UTC"
 	if m.paused {
@@ -85,8 +123,8 @@ func (m *Model) title(f *Frame) {
 	if len(left)+harmless.Width(about) < at {
 		left += about
 	}
-	f.put(0, 0, at-1, Strong, left)
-	f.put(max(at, 0), 0, f.Width, Strong, right)
+	f.put(0, y, at-1, Strong, left)
+	f.put(max(at, 0), y, f.Width, Strong, right)
 }
 
 // barStyle is the colour of a group, and letter what stands for it in the bar.

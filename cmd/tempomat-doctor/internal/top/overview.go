@@ -17,6 +17,7 @@ const (
 	fullFrom     = 0.85 // of the CPUs
 	fullOfOthers = 0.5  // of the CPUs, by what else runs there, in the same seconds
 	quietBelow   = 0.005
+	quietOf      = 0.05 // of the CPUs: below, nothing needs to be said of who uses them
 	muchWaste    = 0.05 // of the CPU
 	slowFrom     = 2.0  // seconds, p95 of people
 	alsoFrom     = 0.2  // of its group's CPU, the second page
@@ -37,11 +38,17 @@ func (m *Model) findings() []finding {
 		return nil
 	}
 	full := o.CPUs > 0 && o.CPU/o.CPUs >= fullFrom || o.Gate.Utilisation >= fullFrom
-	all := []finding{m.load(full)}
+	var all []finding
+	for i := range o.Conditions {
+		c := &o.Conditions[i]
+		all = append(all, finding{conditionStyle(c), m.text(c.What + " " + c.Do)})
+	}
+	all = append(all, m.load(full))
 	all = append(all, m.dearest(full)...)
+	all = append(all, m.holders()...)
 	all = append(all, m.people())
 	if o.CPU > 0 && o.Wasted/o.CPU >= muchWaste {
-		all = append(all, finding{Warning, figures.Percent(o.Wasted, o.CPU) + " of the CPU is wasted: for clients that had left."})
+		all = append(all, finding{Warning, figures.Share(o.Wasted, o.CPU) + " of the requests' CPU time is wasted: their clients had disconnected."})
 	}
 	refused, redirected := 0.0, 0.0
 	for _, g := range o.Groups {
@@ -51,8 +58,8 @@ func (m *Model) findings() []finding {
 		all = append(all, finding{Plain, fmt.Sprintf("Refused: %s requests a second, redirected: %s. Why: pane 5.", figures.Number(refused), figures.Number(redirected))})
 	}
 	if full && m.waiting() == 0 && slowest(o.Groups) >= slowFrom {
-		all = append(all, finding{Bad, "The CPUs are full, people are slow, and nobody waits: the gate does not act. " +
-			"Does it know how many CPUs and workers the backend has (pane 6)?"})
+		all = append(all, finding{Bad, "The CPUs are full, people wait for the backend, and tempomat holds no request back. " +
+			"Check in pane 6 that it knows how many CPUs and workers the backend has."})
 	}
 	return all
 }
@@ -65,6 +72,9 @@ func (m *Model) load(full bool) finding {
 		text += figures.Percent(o.Gate.Utilisation, 1) + " of the CPUs are in use; "
 	}
 	text += fmt.Sprintf("in the last %.0f s requests used %s", o.Seconds, figures.Percent(o.CPU, o.CPUs))
+	if o.Estimated > 0.5 && o.CPU >= quietOf*o.CPUs {
+		text += " (estimated from the time that they took)"
+	}
 	if o.Use >= 0 {
 		text += ", all that runs there " + figures.Percent(o.Use, 1)
 	}
@@ -74,13 +84,16 @@ func (m *Model) load(full bool) finding {
 	if full {
 		return finding{Warning, "The server is full" + text + "."}
 	}
+	if len(o.Conditions) > 0 && o.Conditions[0].Bad || m.waiting() > 0 {
+		return finding{Plain, "The CPUs have room" + text + "."}
+	}
 	return finding{Good, "The server has room" + text + "."}
 }
 
 // dearest names the group that uses most, and the pages that it uses it for.
 func (m *Model) dearest(full bool) []finding {
 	o := &m.data.Overview
-	if o.CPU < quietBelow || len(o.Groups) == 0 {
+	if o.CPU < quietOf*o.CPUs || o.CPU < quietBelow || len(o.Groups) == 0 {
 		return nil
 	}
 	g := slices.MaxFunc(o.Groups, func(a, b api.GroupRow) int { return compare(a.CPU, b.CPU) })
@@ -88,7 +101,7 @@ func (m *Model) dearest(full bool) []finding {
 	if full && g.Name != "known" && g.Name != "exempt" {
 		style = Bad
 	}
-	text := fmt.Sprintf("%s use %s of the CPU", m.text(g.Name), figures.Percent(g.CPU, o.CPU))
+	text := fmt.Sprintf("%s use %s of the requests' CPU time", m.text(g.Name), figures.Percent(g.CPU, o.CPU))
 	pages := slices.Clone(m.data.Shapes.Rows)
 	slices.SortStableFunc(pages, func(a, b api.ShapeRow) int { return compare(b.Groups[g.Name], a.Groups[g.Name]) })
 	if len(pages) == 0 || pages[0].Groups[g.Name] <= 0 {
@@ -99,6 +112,25 @@ func (m *Model) dearest(full bool) []finding {
 		all = append(all, finding{style, "Another " + m.page(&pages[1], g, " is ") + "."})
 	}
 	return all
+}
+
+// holders names what the workers are held for, if half of them are in use. That is told apart from
+// CPU time: a page that sleeps holds a worker and uses none.
+func (m *Model) holders() []finding {
+	o := &m.data.Overview
+	g := &o.Gate
+	if g.Busy < 2 || 2*g.Busy < g.Workers || len(o.Places) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("Workers: %s are in use", figures.Count(g.Busy))
+	if g.Workers > 0 {
+		text = fmt.Sprintf("Workers: %s of %s are in use", figures.Count(g.Busy), figures.Count(g.Workers))
+	}
+	if g.Holding > 0 {
+		text += fmt.Sprintf(", %s of them by requests that hardly compute", figures.Count(min(g.Holding, g.Busy)))
+	}
+	p := o.Places[0]
+	return []finding{{Plain, fmt.Sprintf("%s. Most requests there: %s by %s, for %s.", text, figures.Count(p.Count), m.text(p.Group), m.text(p.Shape))}}
 }
 
 // page says what a page is of a group, what makes it dear, and who asks for it.

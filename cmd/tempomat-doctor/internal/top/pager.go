@@ -66,6 +66,12 @@ const mostValue = 24
 
 func (m *Model) explainLines(r api.ExplainReply) []string {
 	lines := []string{m.text(r.Kind) + " " + m.text(r.Of), "", m.text(r.Summary)}
+	if len(r.Advice) > 0 {
+		lines = append(lines, "", "What would change it")
+	}
+	for _, a := range r.Advice {
+		lines = append(lines, "  "+m.text(a))
+	}
 	for _, s := range r.Sections {
 		lines = append(lines, "", m.text(s.Title))
 		name, value := 0, 0
@@ -78,23 +84,17 @@ func (m *Model) explainLines(r api.ExplainReply) []string {
 			lines = append(lines, strings.TrimRight(line, " "))
 		}
 	}
-	if len(r.Advice) > 0 {
-		lines = append(lines, "", "What would change it")
-	}
-	for _, a := range r.Advice {
-		lines = append(lines, "  "+m.text(a))
-	}
 	if len(r.Waiting) > 0 {
-		lines = append(lines, "", fmt.Sprintf("Waiting: %d", len(r.Waiting)))
+		lines = append(lines, "", fmt.Sprintf("Waiting: %d; the first %d", max(r.Waits, len(r.Waiting)), len(r.Waiting)))
 	}
 	for _, w := range r.Waiting {
 		lines = append(lines, fmt.Sprintf("  %6s  %s  %s", figures.Duration(w.Age), m.request(w.Method, w.Host, w.URL), m.text(w.Why)))
 	}
 	if len(r.Recent) > 0 {
-		lines = append(lines, "", "The last")
+		lines = append(lines, "", "Recently, requests that ended alike in one row")
 	}
 	for _, v := range r.Recent {
-		lines = append(lines, fmt.Sprintf("  %s  %d %s, %s: %s", clock(v.At), v.Status, m.text(v.Outcome), m.text(v.Reason), m.request(v.Method, v.Host, v.URL)))
+		lines = append(lines, fmt.Sprintf("  %s  %dx %d %s, %s: %s", clock(v.At), max(1, v.Times), v.Status, m.text(v.Outcome), m.text(v.Reason), m.request(v.Method, v.Host, v.URL)))
 	}
 	return lines
 }
@@ -206,7 +206,7 @@ func helpLines() []string {
 		"q, Ctrl-C                quit; in a text like this one, back",
 		"",
 		"The bar has a letter for each group: known, newcomers, strangers, robots, exempt;",
-		"w is wasted: what clients cost that had left. It is as long as all CPUs.",
+		"w is wasted: it was used for clients that had disconnected. It is as long as all CPUs.",
 		"CPU is in CPU-seconds per second: 2.00 is two cores. A level below 0 is a debt.",
 		"What to look at first: docs/doctor.md.",
 	}

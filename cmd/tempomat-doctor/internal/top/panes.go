@@ -3,7 +3,9 @@ package top
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +30,25 @@ const (
 // Panes are the names of the panes.
 func Panes() []string {
 	return []string{"overview", "keys", "pages", "queue", "verdicts", "gate"}
+}
+
+// Document is what the admin API has of a pane.
+func (p Pane) Document() (path string, query url.Values) {
+	limit := url.Values{"limit": {strconv.Itoa(mostRows)}}
+	switch p {
+	case PaneKeys:
+		return "/v1/buckets", limit
+	case PanePages:
+		return "/v1/shapes", limit
+	case PaneQueue:
+		return "/v1/queue", limit
+	case PaneVerdicts:
+		return "/v1/recent", limit
+	case PaneGate:
+		return "/v1/gate", nil
+	default:
+		return "/v1/overview", nil
+	}
 }
 
 // table is what the pane shows, if it is a table.
@@ -214,7 +235,8 @@ func (m *Model) request(method, host, target string) string {
 // verdicts is what became of the last that had it bad.
 func (m *Model) verdicts() table {
 	t := table{total: len(m.data.Recent.Rows), columns: []column{
-		{name: "at", width: 8},
+		{name: "last", width: 8},
+		{name: "times", width: 5},
 		{name: "status", width: 6},
 		{name: "waited", width: 6, must: 2},
 		{name: "cost", width: 6, must: 6},
@@ -225,21 +247,25 @@ func (m *Model) verdicts() table {
 		{name: "agent", width: 8, grows: true, most: 16, must: 8},
 		{name: "URL", width: 18, grows: true},
 		{name: "debt of", width: 12, grows: true, most: 50, must: 9},
-	}, note: "the last that were refused, redirected, failed, or waited for long"}
+	}, note: "recently refused, redirected, failed, or late; those alike in one row"}
 	for _, v := range m.data.Recent.Rows {
 		reason, debtor := v.Reason, strings.TrimSpace(v.Class+" "+v.Key)
 		if v.Shadow {
 			reason += " (shadow)"
+		}
+		times, client := max(1, v.Times), v.Client
+		if v.Clients > 1 {
+			client = figures.Count(v.Clients) + " addresses"
 		}
 		of := v.ID
 		if of == "" {
 			of = v.Client
 		}
 		t.rows = append(t.rows, row{
-			id: fmt.Sprint(v.At, v.ID, v.Client, v.URL), of: of,
-			cells: []string{clock(v.At), fmt.Sprint(v.Status), figures.Duration(v.Waited), figures.Number(v.Cost), m.text(v.Outcome), m.text(reason),
-				m.text(v.Group), m.text(v.Client), m.text(v.Agent), m.request(v.Method, v.Host, v.URL), m.text(debtor)},
-			by: []float64{v.At, float64(v.Status), v.Waited, v.Cost, 0, 0, 0, 0, 0, 0, 0},
+			id: fmt.Sprint(v.Group, v.Shape, v.Status, v.Outcome, reason, debtor), of: of,
+			cells: []string{clock(v.At), figures.Count(times), fmt.Sprint(v.Status), figures.Duration(v.Waited), figures.Number(v.Cost), m.text(v.Outcome), m.text(reason),
+				m.text(v.Group), m.text(client), m.text(v.Agent), m.request(v.Method, v.Host, v.URL), m.text(debtor)},
+			by: []float64{v.At, float64(times), float64(v.Status), v.Waited, v.Cost, 0, 0, 0, 0, 0, 0, 0},
 		})
 	}
 	return t

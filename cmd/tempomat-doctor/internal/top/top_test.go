@@ -125,7 +125,7 @@ func TestOnce(t *testing.T) {
 // TestNames: the overview names the group, the page, what makes it dear, and the network.
 func TestNames(t *testing.T) {
 	m := started(t, toptest.New(), options(top.PaneOverview), 200, 30)
-	want := "strangers use 82 % of the CPU; 71 % of it is /wiki/index.php?title&action (action=history), " +
+	want := "strangers use 82 % of the requests' CPU time; 71 % of it is /wiki/index.php?title&action (action=history), " +
 		"from 1,240 addresses, most in 10.1.0.0/16."
 	if got := m.Frame().String(); !strings.Contains(got, want) {
 		t.Errorf("not named in\n%s", got)
@@ -148,12 +148,18 @@ func TestFindings(t *testing.T) {
 			"The server is full, and not by requests: 96 % of the CPUs are in use; in the last 10 s requests used 6 %, all that runs there 95 %.", "has room"},
 		{"an attack of two seconds", func(o *api.OverviewReply) { o.CPU, o.Use, o.Gate.Utilisation = 1.5, 0.22, 1 },
 			"The server is full: 100 % of the CPUs are in use; in the last 10 s requests used 19 %, all that runs there 22 %.", "not by requests"},
-		{"busy with people", func(o *api.OverviewReply) { o.Groups[0].CPU = 9; o.CPU = 10 }, "  known use 90 % of the CPU", "!"},
+		{"busy with people", func(o *api.OverviewReply) { o.Groups[0].CPU = 9; o.CPU = 10 }, "  known use 90 % of the requests' CPU time", "!"},
 		{"the gate sleeps", func(o *api.OverviewReply) {
 			for i := range o.Groups {
 				o.Groups[i].Waiting, o.Groups[i].P95 = 0, 9
 			}
-		}, "! The CPUs are full, people are slow, and nobody waits", "2 wait"},
+		}, "! The CPUs are full, people wait for the backend, and tempomat holds no request back.", "2 wait"},
+		{"pages that sleep", func(o *api.OverviewReply) {
+			o.CPU, o.Wasted, o.Use, o.Gate.Utilisation, o.Gate.Busy, o.Gate.Holding = 0.16, 0, 0.03, 0.03, 16, 14
+			o.Places = []api.PlaceRow{{Group: "strangers", Shape: "/export", Count: 14}}
+		}, "  The CPUs have room: 3 % of the CPUs are in use; in the last 10 s requests used 2 %, all that runs there 3 %.\n" +
+			"  Workers: 16 of 16 are in use, 14 of them by requests that hardly compute. Most requests there: 14 by strangers, for /export.", "CPU time"},
+		{"estimated", func(o *api.OverviewReply) { o.Estimated = 0.9 }, "requests used 93 % (estimated from the time that they took)", "has room"},
 		{"nobody has left", func(o *api.OverviewReply) { o.Wasted = 0 }, "The server is full", "wasted"},
 	} {
 		s := toptest.New()
@@ -163,6 +169,35 @@ func TestFindings(t *testing.T) {
 		got := started(t, s, options(top.PaneOverview), 200, 30).Frame().String()
 		if !strings.Contains(got, c.want) || strings.Contains(got, c.not) {
 			t.Errorf("%s: want %q, not %q in\n%s", c.name, c.want, c.not, got)
+		}
+	}
+}
+
+// TestTheFirstLineSaysWhatIsWrong, in every pane and on every screen, and the overview what to do.
+func TestTheFirstLineSaysWhatIsWrong(t *testing.T) {
+	s, o := toptest.New(), toptest.Overview()
+	o.Conditions = []api.Condition{
+		{Name: "backend-down", Bad: true, What: "The backend is down: 40 of 40 requests in the last 10 s got 502.", Do: "Start your web server."},
+		{Name: "reload-rejected", What: "The last reload was rejected.", Do: "Run tempomat-proxy -check."},
+	}
+	o.CPU, o.Use, o.Gate.Utilisation, o.Groups = 0, 0.01, 0.01, nil
+	s.Set("/v1/overview", o)
+	for p := range top.Panes() {
+		for _, height := range []int{15, 24, 40} {
+			f := started(t, s, options(top.Pane(p)), 80, height).Frame()
+			first, _, _ := strings.Cut(f.String(), "\n")
+			if !strings.HasPrefix(first, "! The backend is down: 40 of 40 requests in the last 10 s got 502. (+1)") || f.Cell(0, 0).Style != top.Bad {
+				t.Errorf("pane %d of %d lines begins with %q", p, height, first)
+			}
+			if strings.Contains(f.String(), "has room") {
+				t.Errorf("the server has room in\n%s", f.String())
+			}
+		}
+	}
+	got := started(t, s, options(top.PaneOverview), 200, 30).Frame().String()
+	for _, want := range []string{"got 502. Start your web server.", "The last reload was rejected. Run tempomat-proxy -check."} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
 }
@@ -285,7 +320,7 @@ func TestAway(t *testing.T) {
 	told(t, m, s, began.Add(time.Second))
 	m.Tick(began.Add(13 * time.Second))
 	got := m.Frame().String()
-	if want := `The proxy is away for 12s, still asking: nobody answers on /run/\x1b[2J:`; !strings.Contains(got, want) {
+	if want := `No answer from the proxy for 12s, still asking: nobody answers on /run/\x1b[2J`; !strings.Contains(got, want) {
 		t.Errorf("not told: %s", got)
 	}
 	if !strings.Contains(got, "10.1.0.3") {
@@ -305,7 +340,7 @@ func TestOnePaneLacks(t *testing.T) {
 	s.Without("/v1/queue")
 	press(m, "4")
 	told(t, m, s, began.Add(time.Second))
-	if got, want := m.Frame().String(), "The proxy does not tell what this pane shows: there is no /v1/queue"; !strings.Contains(got, want) {
+	if got, want := m.Frame().String(), "The proxy doesn't report what this pane shows: there is no /v1/queue"; !strings.Contains(got, want) {
 		t.Errorf("not told: %s", got)
 	}
 	press(m, "1")

@@ -22,7 +22,9 @@ type worker struct {
 	place Place
 	run   Runner
 	ask   Prober
-	out   io.Writer // says what it does
+	// sockets lists what listens on this machine, or only on some ports.
+	sockets func(ports ...int) []Socket
+	out     io.Writer // says what it does
 }
 
 // step is one thing to do. Whatever fails, all that was done is taken back.
@@ -33,14 +35,14 @@ type step struct {
 
 // apply does what a plan says, all of it or nothing. If something fails it takes back
 // what was done, and its error tells both.
-func (w *worker) apply(ctx context.Context, p Plan, systemd bool) error {
-	j := &journal{Server: p.Server, Check: p.Check, Config: p.Config, Changes: p.Changes, Before: p.Before, Reread: p.Reread, Systemd: systemd, Probes: p.Probes}
+func (w *worker) apply(ctx context.Context, p Plan) error {
+	j := p.journal()
 	for _, c := range p.Changes {
 		if err := ready(c); err != nil {
 			return fmt.Errorf("%w; nothing was changed", err)
 		}
 	}
-	return w.carryOut(ctx, j, w.steps(j, commands(p)))
+	return w.carryOut(ctx, j, w.steps(j))
 }
 
 func (w *worker) carryOut(ctx context.Context, j *journal, steps []step) error {
@@ -61,32 +63,80 @@ func (w *worker) carryOut(ctx context.Context, j *journal, steps []step) error {
 
 // steps are all of a plan: first the files, then the checks, and only then what
 // people notice.
-func (w *worker) steps(j *journal, commands [][]string) (steps []step) {
+func (w *worker) steps(j *journal) (steps []step) {
 	file := journalFile(w.place)
 	before := map[Probe]int{}
 	steps = append(steps, step{"writing " + file + ", for the way back", func(ctx context.Context) error {
 		for _, p := range j.Probes {
-			before[p], _ = w.ask.Probe(ctx, p) // 0: there is no answer today either
+			if j.earlier == nil { // what is added now was answered by another site
+				before[p], _ = w.ask.Probe(ctx, p) // 0: there is no answer today either
+			}
 		}
 		return w.begin(j)
 	}})
 	for _, c := range j.Changes {
 		steps = append(steps, step{"changing " + c.Path, func(context.Context) error { return put(c) }})
 	}
-	for _, c := range commands {
-		if c[0] == "systemctl" && !j.Systemd {
-			continue
-		}
+	for _, c := range j.checks() {
 		steps = append(steps, w.command(c...))
 	}
-	if j.Systemd {
-		for _, p := range j.Probes {
-			steps = append(steps, step{fmt.Sprintf("asking port %d for %s", p.Port, p.Host), func(ctx context.Context) error {
-				return w.sameAnswer(ctx, p, before[p])
-			}})
+	switch {
+	case j.Systemd:
+		for _, c := range j.switching() {
+			steps = append(steps, w.command(c...))
+			if c[1] == reload && j.earlier == nil {
+				steps = append(steps, step{"waiting until " + j.Server + " has left the port", func(ctx context.Context) error {
+					return w.until(ctx, j.Server+" listens there still", func() bool {
+						return !slices.ContainsFunc(w.sockets(j.ports()...), func(s Socket) bool { return s.Program == j.Server })
+					})
+				}})
+			}
 		}
+	case j.earlier != nil:
+		return append(steps, w.reloadByHand(j.Server)...)
+	default:
+		return steps
+	}
+	for _, p := range j.Probes {
+		steps = append(steps, step{fmt.Sprintf("asking port %d for %s", p.Port, p.Host), func(ctx context.Context) error {
+			return w.sameAnswer(ctx, p, before[p])
+		}})
 	}
 	return steps
+}
+
+// reload has systemd reload a server, whose requests go on meanwhile, or start it.
+const reload = "reload-or-restart"
+
+// reloadByHand reloads a server that runs without systemd.
+func (w *worker) reloadByHand(server string) []step {
+	if !slices.ContainsFunc(w.sockets(), func(s Socket) bool { return s.Program == server }) {
+		return nil
+	}
+	return []step{w.command(byHandReload(server)...)}
+}
+
+// byHandReload is the command that has a server read its configuration again and lets its
+// requests end.
+func byHandReload(server string) []string {
+	if server == "nginx" {
+		return []string{"nginx", "-s", "reload"}
+	}
+	return []string{"apache2ctl", "graceful"}
+}
+
+// until waits for something as long as patience lasts. otherwise says what is wrong then.
+func (w *worker) until(ctx context.Context, otherwise string, done func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return errors.New(otherwise)
+		case <-time.After(2 * time.Millisecond): // meanwhile nobody may answer
+		}
+	}
+	return nil
 }
 
 // begin makes the directories that are missing, and writes the journal.
@@ -100,7 +150,7 @@ func (w *worker) begin(j *journal) error {
 			j.Directories = append(j.Directories, dir)
 		}
 	}
-	return j.save(file)
+	return j.whole().save(file)
 }
 
 func paths(changes []Change) (list []string) {
@@ -145,67 +195,113 @@ func (w *worker) sameAnswer(ctx context.Context, p Probe, before int) error {
 	}
 }
 
-// undo takes back what a journal tells, made or not. It changes nothing if a file has
-// become something that it cannot take back.
+// undo takes back what a journal tells, made or not. What cannot be taken back it names, and
+// goes on. What runs is switched over last, and only if the web server can serve then: until
+// then, and otherwise, the site is served as it was.
 func (w *worker) undo(ctx context.Context, j *journal) error {
-	var faults []error
-	for _, c := range j.Changes {
-		if c.Access == nil && !c.New {
-			if _, err := restored(c); err != nil {
-				faults = append(faults, err)
-			}
-		}
+	steps := w.restoring(j, j.serverFile)
+	if j.earlier == nil {
+		steps = append(steps, step{"looking for sites that came since", func(ctx context.Context) error { return w.adopt(ctx, j) }})
 	}
-	if len(faults) > 0 {
-		return errors.Join(faults...)
-	}
+	// The proxy's own files go once it is sure that it will not be needed: it may be restarted.
+	ready := len(steps) + 1
+	steps = slices.Concat(steps, []step{w.command(j.Check...)}, w.restoring(j, func(c Change) bool { return !j.serverFile(c) }), w.switchBack(j))
 	var errs []error
-	try := func(s step) {
+	for i, s := range steps {
+		if i >= ready && len(errs) > 0 {
+			break
+		}
 		fmt.Fprintln(w.out, "  "+s.name)
 		if err := s.do(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
 		}
 	}
-	if j.Systemd && !j.Before.Active {
-		try(w.command("systemctl", "stop", unitName))
-	}
-	if j.Systemd && !j.Before.Enabled {
-		try(w.command("systemctl", "disable", unitName))
-	}
-	for _, c := range slices.Backward(j.Changes) {
-		try(step{"restoring " + c.Path, func(context.Context) error {
-			kept, err := restore(c)
-			if kept != "" {
-				fmt.Fprintf(w.out, "    it was changed since: that is kept as %s\n", kept)
-			}
-			return err
-		}})
-	}
-	for _, c := range w.afterwards(j) {
-		try(w.command(c...))
-	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	return w.forget(j)
 }
 
-// afterwards are the commands that follow once the files are as they were.
-func (w *worker) afterwards(j *journal) (list [][]string) {
-	if !j.Systemd {
-		return [][]string{j.Check}
+// restoring takes back those of the changes that are meant, the last one first.
+func (w *worker) restoring(j *journal, meant func(Change) bool) (steps []step) {
+	for _, c := range slices.Backward(j.Changes) {
+		if meant(c) {
+			steps = append(steps, step{"restoring " + c.Path, func(context.Context) error {
+				told, err := restore(c)
+				for _, line := range told {
+					fmt.Fprintln(w.out, "    "+line)
+				}
+				return err
+			}})
+		}
 	}
-	if j.Reread {
-		list = append(list, []string{"systemctl", "daemon-reload"})
-	}
-	if j.Before.Active { // it gives the port back first
-		list = append(list, []string{"systemctl", "restart", unitName})
-	}
-	return append(list, j.Check, []string{"systemctl", "restart", j.Server})
+	return steps
 }
 
-// forget removes the journal, and the directories that setup made, if they are empty.
+// switchBack has the proxy leave the port and the web server take it, in as short a time as
+// they can. The requests that the proxy has come to their end meanwhile.
+func (w *worker) switchBack(j *journal) (steps []step) {
+	if !j.Systemd {
+		if j.earlier == nil {
+			steps = append(steps, w.leave(j, w.run.Terminate))
+		}
+		return append(steps, w.reloadByHand(j.Server)...)
+	}
+	if j.Reread {
+		steps = append(steps, w.command("systemctl", "daemon-reload"))
+	}
+	switch {
+	case j.earlier != nil:
+	case j.Before.Active:
+		steps = append(steps, w.command("systemctl", "--no-block", "restart", unitName), w.leave(j, nil))
+	default:
+		steps = append(steps, step{"ending " + unitName + ".socket, if it listens", w.closeSocket})
+		if !j.Before.Enabled {
+			steps = append(steps, w.command("systemctl", "disable", unitName))
+		}
+		steps = append(steps, step{interrupt, w.interrupt}, w.command("systemctl", "--no-block", "stop", unitName), w.leave(j, nil))
+	}
+	return append(steps, w.command("systemctl", reload, j.Server))
+}
+
+// interrupt is a signal at which the proxy has systemd keep no socket of it, as it does over a
+// stop for as long as requests take to finish.
+const interrupt = "systemctl kill --kill-who=main --signal=INT " + unitName
+
+func (w *worker) interrupt(ctx context.Context) error {
+	_, _ = w.run.Run(ctx, strings.Fields(interrupt)...) // it may not run
+	return nil
+}
+
+// leave waits until the proxy has left the public's ports. end, if there is one, is asked to
+// end each process that has one.
+func (w *worker) leave(j *journal, end func(pid int) error) step {
+	return step{"waiting until " + unitName + " has left the port", func(ctx context.Context) error {
+		var ended []int
+		return w.until(ctx, "another program than "+j.Server+" listens there still; end it, and run setup -undo again", func() bool {
+			there := 0
+			for _, s := range w.sockets(j.ports()...) {
+				if s.Program == j.Server {
+					continue
+				}
+				there++
+				if s.Program == unitName && end != nil && !slices.Contains(ended, s.Process) {
+					fmt.Fprintf(w.out, "    ending process %d, %s\n", s.Process, unitName)
+					_ = end(s.Process) // that it goes on is seen
+					ended = append(ended, s.Process)
+				}
+			}
+			return there == 0
+		})
+	}}
+}
+
+// forget removes the journal, and the directories that setup made, if they are empty. What
+// setup did before is remembered.
 func (w *worker) forget(j *journal) error {
+	if j.earlier != nil {
+		return j.earlier.save(journalFile(w.place))
+	}
 	if err := remove(journalFile(w.place)); err != nil {
 		return err
 	}

@@ -22,6 +22,17 @@ type fakeMachine struct {
 	ran    []string
 	status int
 	socket bool // systemd listens for the proxy
+	// listens is what listens on the public's port.
+	listens []Socket
+	ended   []int
+	broken  error // what the server's check says
+}
+
+// Terminate ends what listens.
+func (f *fakeMachine) Terminate(pid int) error {
+	f.ended = append(f.ended, pid)
+	f.listens = slices.DeleteFunc(f.listens, func(s Socket) bool { return s.Process == pid })
+	return nil
 }
 
 func (f *fakeMachine) Run(_ context.Context, argv ...string) (string, error) {
@@ -32,6 +43,9 @@ func (f *fakeMachine) Run(_ context.Context, argv ...string) (string, error) {
 		return "", nil
 	}
 	f.ran = append(f.ran, strings.Join(argv, " "))
+	if argv[len(argv)-1] == "configtest" {
+		return "", f.broken
+	}
 	return "", nil
 }
 
@@ -53,7 +67,7 @@ func tree(t *testing.T) (root string, p Plan) {
 	at := func(name string) string { return filepath.Join(root, name) }
 	group := groupName(uint32(os.Getgid()))
 	p = Plan{
-		Server: "apache2", Check: []string{"apache2ctl", "configtest"}, Config: at("etc/tempomat/tempomat.yaml"), Reread: true,
+		Systemd: true, Server: "apache2", Check: []string{"apache2ctl", "configtest"}, Config: at("etc/tempomat/tempomat.yaml"), Reread: true,
 		Probes: []Probe{{Port: 80, Host: "a.example"}},
 		Changes: []Change{
 			{Path: at("etc/ports.conf"), Before: "# ports\nListen 80\n", After: "# ports\nListen 8080\n# more\n", Backup: at("etc/ports.conf" + backupEnd),
@@ -96,26 +110,22 @@ func snapshot(t *testing.T, root string) map[string]string {
 }
 
 func newWorker(root string, f *fakeMachine) *worker {
-	return &worker{place: Place{Root: root}, run: f, ask: f, out: io.Discard}
-}
-
-func journalOf(p Plan) *journal {
-	return &journal{Server: p.Server, Check: p.Check, Config: p.Config, Changes: p.Changes, Before: p.Before, Reread: p.Reread, Systemd: true, Probes: p.Probes}
+	return &worker{place: Place{Root: root}, run: f, ask: f, out: io.Discard, sockets: func(...int) []Socket { return f.listens }}
 }
 
 // TestAllOrNothing fails at each step, before it is done and after, and dies there, too:
 // everything becomes as it was.
 func TestAllOrNothing(t *testing.T) {
 	_, p := tree(t)
-	n := len(newWorker("", &fakeMachine{}).steps(journalOf(p), commands(p)))
+	n := len(newWorker("", &fakeMachine{}).steps(p.journal()))
 	for i := range n {
 		for _, how := range []string{"before", "after", "killed"} {
 			t.Run(fmt.Sprint(i, " ", how), func(t *testing.T) {
 				root, p := tree(t)
 				before := snapshot(t, root)
 				f := &fakeMachine{status: 200}
-				w, j := newWorker(root, f), journalOf(p)
-				steps := w.steps(j, commands(p))
+				w, j := newWorker(root, f), p.journal()
+				steps := w.steps(j)
 				do := steps[i].do
 				steps[i].do = func(ctx context.Context) error {
 					if how == "after" {
@@ -153,11 +163,11 @@ func TestApplyAndUndo(t *testing.T) {
 	before := snapshot(t, root)
 	f := &fakeMachine{status: 200}
 	w := newWorker(root, f)
-	if err := w.apply(t.Context(), p, true); err != nil {
+	if err := w.apply(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	want := "apache2ctl configtest; tempomat-proxy -check -config " + p.Config +
-		"; systemctl daemon-reload; systemctl restart apache2; systemctl enable tempomat-proxy; systemctl restart tempomat-proxy"
+	want := "apache2ctl configtest; systemctl daemon-reload; tempomat-proxy -check -config " + p.Config +
+		"; systemctl enable tempomat-proxy; systemctl reload-or-restart apache2; systemctl restart tempomat-proxy"
 	if got := strings.Join(f.ran, "; "); got != want {
 		t.Errorf("%s\nnot\n%s", got, want)
 	}
@@ -173,7 +183,7 @@ func TestApplyAndUndo(t *testing.T) {
 	if err := w.takeBack(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want = "systemctl stop tempomat-proxy; systemctl disable tempomat-proxy; systemctl daemon-reload; apache2ctl configtest; systemctl restart apache2"
+	want = "apache2ctl configtest; systemctl daemon-reload; systemctl disable tempomat-proxy; " + interrupt + "; systemctl --no-block stop tempomat-proxy; systemctl reload-or-restart apache2"
 	if got := strings.Join(f.ran, "; "); got != want {
 		t.Errorf("%s\nnot\n%s", got, want)
 	}
@@ -188,51 +198,147 @@ func TestUndoClosesSocket(t *testing.T) {
 	root, p := tree(t)
 	f := &fakeMachine{status: 200}
 	w := newWorker(root, f)
-	if err := w.apply(t.Context(), p, true); err != nil {
+	if err := w.apply(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	f.ran, f.socket = nil, true
 	if err := w.takeBack(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(f.ran) < 2 || f.ran[0] != "systemctl disable --now tempomat-proxy.socket" || f.ran[1] != "systemctl stop tempomat-proxy" {
-		t.Error(f.ran)
+	ran := strings.Join(f.ran, "; ")
+	if socket, server := strings.Index(ran, "disable --now tempomat-proxy.socket"), strings.Index(ran, reload); socket < 0 || server < socket {
+		t.Error(ran)
 	}
 }
 
-// TestUndoKeepsWhatOthersWrote: lines that somebody added stay, settings are kept beside,
-// and where setup's own lines are gone nothing is changed.
+// TestUndoKeepsWhatOthersWrote: lines that somebody added stay, settings are kept beside, and
+// where setup's own lines are gone that is told and the rest is done.
 func TestUndoKeepsWhatOthersWrote(t *testing.T) {
-	root, p := tree(t)
-	w := newWorker(root, &fakeMachine{status: 200})
-	if err := w.apply(t.Context(), p, true); err != nil {
-		t.Fatal(err)
-	}
-	write := func(c Change, text string) {
-		if err := os.WriteFile(c.Path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(p.Changes[0], "# ports\nListen 8081\n")
-	changed := snapshot(t, root)
-	if err := w.takeBack(t.Context()); err == nil || !strings.Contains(err.Error(), backupEnd) {
-		t.Error(err)
-	}
-	if after := snapshot(t, root); !maps.Equal(changed, after) {
-		t.Errorf("it was %v\nand is %v", changed, after)
-	}
-	write(p.Changes[0], "# mine\n# ports\nListen 8080\n# more\nListen 9000\n")
-	write(p.Changes[3], "throttle: {mode: fair}\n")
-	if err := w.takeBack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{
-		p.Changes[0].Path: "# mine\n# ports\nListen 80\nListen 9000\n",
-		p.Changes[3].Path: "# defaults\n", p.Changes[3].Path + undoneEnd: "throttle: {mode: fair}\n",
+	for name, c := range map[string]struct{ now, then, told string }{
+		"lines around": {"# mine\n# ports\nListen 8080\n# more\nListen 9000\n", "# mine\n# ports\nListen 80\nListen 9000\n", ""},
+		"edited":       {"# ports\nListen 8081\n", "# ports\nListen 80\n", `ports.conf:2: "Listen 8081" stood where`},
+		"gone":         {"# ports\n# none\n", "# ports\n# none\n", `ports.conf:2: setup's line "Listen 8080" is gone. Before setup it was "Listen 80"`},
+		"put back":     {"# ports\n\nListen 80\n", "# ports\n\nListen 80\n", ""},
+		"two others":   {"# ports\nListen 1\nListen 2\n", "# ports\nListen 1\nListen 2\n", "is gone"},
+		"deleted":      {"", "", "ports.conf is gone; what it was"},
 	} {
-		if text, err := os.ReadFile(name); err != nil || string(text) != want {
-			t.Errorf("%s: %q, %v", name, text, err)
+		t.Run(name, func(t *testing.T) {
+			root, p := tree(t)
+			w := newWorker(root, &fakeMachine{status: 200})
+			var said strings.Builder
+			w.out = &said
+			if err := w.apply(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			write := func(c Change, text string) {
+				if err := os.WriteFile(c.Path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(p.Changes[3], "throttle: {mode: fair}\n")
+			if write(p.Changes[0], c.now); c.now == "" {
+				if err := os.Remove(p.Changes[0].Path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			said.Reset()
+			if err := w.takeBack(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range map[string]string{
+				p.Changes[0].Path: c.then,
+				p.Changes[3].Path: "# defaults\n", p.Changes[3].Path + undoneEnd: "throttle: {mode: fair}\n",
+			} {
+				if text, _ := os.ReadFile(name); string(text) != want {
+					t.Errorf("%s: %q, not %q", name, text, want)
+				}
+			}
+			if c.told != "" && (!strings.Contains(said.String(), c.told) || !strings.Contains(said.String(), backupEnd)) {
+				t.Error(said.String())
+			}
+			if exists(p.Changes[0].Backup) != (c.told != "") {
+				t.Error("the former text is to stay if, and only if, it is needed")
+			}
+			if exists(journalFile(w.place)) {
+				t.Error("setup takes itself for not taken back")
+			}
+		})
+	}
+}
+
+// TestTakeBackFindsEqualLines in files that were edited anywhere, and where setup made equal
+// lines of different ones.
+func TestTakeBackFindsEqualLines(t *testing.T) {
+	const a, b = "<VirtualHost *:80>\n\tServerName a\n</VirtualHost>\n", "<VirtualHost _default_:80>\n\tServerName b\n</VirtualHost>\n"
+	edits := []Edit{{1, "<VirtualHost *:80>", []string{"<VirtualHost *>"}}, {4, "<VirtualHost _default_:80>", []string{"<VirtualHost *>"}},
+		{6, "</VirtualHost>", []string{"\tRewriteEngine on", "</VirtualHost>"}}}
+	after, err := applyEdits(a+b, edits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := func(text string) string {
+		return strings.ReplaceAll(strings.ReplaceAll(text, "<VirtualHost *:80>", "<VirtualHost *>"), "<VirtualHost _default_:80>", "<VirtualHost *>")
+	}
+	a2, b2 := has(a), strings.Replace(has(b), "</V", "\tRewriteEngine on\n</V", 1)
+	if after != a2+b2 {
+		t.Fatalf("%q", after)
+	}
+	c, c2 := "<VirtualHost *>\n\tServerName c\n</VirtualHost>\n", ""
+	for now, want := range map[string]string{
+		a2 + b2:              a + b,
+		"# mine\n" + a2 + b2: "# mine\n" + a + b,
+		a2 + "\n" + c + b2:   a + "\n" + c + b,
+		c + a2 + b2:          c + a + b,
+		a2 + b2 + c + c2:     a + b + c,
+		b2:                   b,
+		a2:                   a,
+		strings.Replace(a2, "a\n", "a\n\tServerAlias x\n", 1) + b2: strings.Replace(a, "a\n", "a\n\tServerAlias x\n", 1) + b,
+	} {
+		if got, _ := takeBack(after, now, edits); got != want {
+			t.Errorf("of\n%s\ncame\n%s\nnot\n%s", now, got, want)
 		}
+	}
+}
+
+// TestUndoSwitchesOver: without systemd too the proxy leaves the port and the server takes it,
+// or -undo says what is wrong and changes nothing that runs.
+func TestUndoSwitchesOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		listens []Socket
+		check   error
+		ended   []int
+		ran     string // the last command
+		says    string
+	}{
+		"both run":          {listens: []Socket{{Program: unitName, Process: 7}, {Program: "apache2", Process: 8}}, ended: []int{7}, ran: "apache2ctl graceful", says: "Done: everything is as it was"},
+		"no process":        {ran: "apache2ctl configtest", says: "apache2 does not run"},
+		"a broken file":     {listens: []Socket{{Program: unitName, Process: 7}, {Program: "apache2", Process: 8}}, check: errInjected, ran: "apache2ctl configtest", says: "so the site is served as before"},
+		"only a web server": {listens: []Socket{{Program: "apache2", Process: 8}}, ran: "apache2ctl graceful", says: "Done: everything is as it was"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, p := tree(t)
+			p.Systemd = false
+			f := &fakeMachine{status: 200}
+			w := newWorker(root, f)
+			if err := w.apply(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			var said strings.Builder
+			w.out = &said
+			f.ran, f.listens, f.broken = nil, c.listens, c.check
+			err := w.takeBack(t.Context())
+			text := fmt.Sprint(said.String(), err)
+			if (err != nil) != (c.check != nil) || !strings.Contains(text, c.says) || (err != nil) == strings.Contains(text, "Done") {
+				t.Error(text)
+			}
+			config, err := os.ReadFile(p.Config)
+			if kept := string(config) == p.Changes[3].After; err != nil || kept != (c.check != nil) {
+				t.Errorf("the proxy's own file is kept: %v, %v", kept, err)
+			}
+			if !slices.Equal(f.ended, c.ended) || f.ran[len(f.ran)-1] != c.ran {
+				t.Errorf("ended %v, ran %q", f.ended, f.ran)
+			}
+		})
 	}
 }
 
@@ -249,7 +355,7 @@ func TestApplyChangesNothingThatChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := snapshot(t, root)
-			err := newWorker(root, &fakeMachine{status: 200}).apply(t.Context(), p, true)
+			err := newWorker(root, &fakeMachine{status: 200}).apply(t.Context(), p)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Error(err)
 			}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 )
 
 // Command is "tempomat-proxy setup".
@@ -54,7 +56,7 @@ func (c Command) act(ctx context.Context, write, undo bool, stdout io.Writer) er
 	if (write || undo) && !c.IsRoot {
 		return errors.New("only root may change this machine's configuration; without -write it is only shown")
 	}
-	w := &worker{place: c.Place, run: c.Run, ask: c.Ask, out: stdout}
+	w := &worker{place: c.Place, run: c.Run, ask: c.Ask, sockets: listening, out: stdout}
 	if undo {
 		return w.takeBack(ctx)
 	}
@@ -71,51 +73,63 @@ func (c Command) act(ctx context.Context, write, undo bool, stdout io.Writer) er
 		return nil
 	}
 	fmt.Fprintln(stdout, "\nDoing it:")
-	if err := w.apply(ctx, p, m.Systemd); err != nil {
+	if err := w.apply(ctx, p); err != nil {
 		return err
 	}
-	if !m.Systemd {
-		fmt.Fprintf(stdout, "Done. Now start %s anew, and then tempomat-proxy.\n", p.Server)
-		return nil
+	switch {
+	case m.Journal != nil:
+		fmt.Fprintln(stdout, "Done: these sites are served through tempomat-proxy, too.")
+	case !m.Systemd:
+		fmt.Fprintf(stdout, "The files are changed and valid. Without systemd what runs is left to you: as root, and at once, since no program\nlistens on the site's port in between:\n\n%s\n", byHandStart(p))
+	default:
+		fmt.Fprintln(stdout, "Done: the site is served through tempomat-proxy, which only observes. Who costs what: tempomat-doctor top")
 	}
-	fmt.Fprintln(stdout, "Done: the site is served through tempomat-proxy, which only observes. Who costs what: tempomat-doctor top")
 	return nil
+}
+
+// byHandStart are the commands that switch over on a machine without systemd: with the user,
+// the directories, the right and the restarts that the unit has.
+func byHandStart(p Plan) string {
+	return indent("install -d -o " + proxyGroup + " -g " + proxyGroup + " -m 750 /var/lib/tempomat && install -d -o " + proxyGroup + " -g " + proxyGroup + " /run/tempomat\n" +
+		strings.Join(byHandReload(p.Server), " ") + "\n" +
+		"setsid sh -c 'until setpriv --reuid=" + proxyGroup + " --regid=" + proxyGroup + " --init-groups --inh-caps=-all,+net_bind_service --ambient-caps=-all,+net_bind_service \\\n" +
+		"    " + unitName + " -config " + p.Config + "; do sleep 0.2; done' </dev/null >>/var/log/" + unitName + ".log 2>&1 &")
 }
 
 // takeBack undoes what the journal tells.
 func (w *worker) takeBack(ctx context.Context) error {
-	file := journalFile(w.place)
-	j, err := loadJournal(file)
+	j, err := loadJournal(journalFile(w.place))
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintln(w.out, "Nothing to take back: setup has changed nothing here.")
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return err
 	}
 	j.Systemd = j.Systemd && exists(systemdRuns(w.place)) // it may be a chroot now
 	fmt.Fprintln(w.out, "Taking back:")
-	if j.Systemd && !j.Before.Active {
-		w.closeSocket(ctx)
-	}
 	if err := w.undo(ctx, j); err != nil {
-		return err
+		return fmt.Errorf("%w\nWhat runs was not switched over, so the site is served as before. Put that right, and run setup -undo again", err)
 	}
-	fmt.Fprintln(w.out, "Done: everything is as it was.")
+	port, _ := j.public()
+	switch running := w.sockets(port); {
+	case !slices.ContainsFunc(running, func(s Socket) bool { return s.Program == j.Server }) && !j.Systemd:
+		fmt.Fprintf(w.out, "Done: all files are as they were. %s does not run; when it is started it listens on port %d.\n", j.Server, port)
+	default:
+		fmt.Fprintf(w.out, "Done: everything is as it was, and %s serves port %d.\n", j.Server, port)
+	}
 	return nil
 }
 
-// closeSocket has systemd give up the port where somebody has it listen for the proxy:
-// the web server could not have it back otherwise.
-func (w *worker) closeSocket(ctx context.Context) {
+// closeSocket has systemd give up the port where it listens there for the proxy: the web
+// server could not have it back otherwise.
+func (w *worker) closeSocket(ctx context.Context) error {
 	for _, is := range []string{"is-active", "is-enabled"} {
 		if _, err := w.run.Run(ctx, "systemctl", "--quiet", is, unitName+".socket"); err == nil {
-			c := w.command("systemctl", "disable", "--now", unitName+".socket")
-			fmt.Fprintln(w.out, "  "+c.name)
-			_ = c.do(ctx) // the web server's start tells whether it was needed
-			return
+			return w.command("systemctl", "disable", "--now", unitName+".socket").do(ctx)
 		}
 	}
+	return nil
 }
 
 // OnThisMachine is the command for the machine itself.

@@ -26,12 +26,15 @@ const (
 
 // Decide says what to do on a machine. It reads nothing else.
 func Decide(m Machine) Plan {
-	d := &decider{m: m, edits: map[string][]Edit{}, shown: map[string]string{}, texts: map[string]string{}}
-	d.plan.Config = m.Place.Root + "/etc/tempomat/tempomat.yaml"
+	d := newDecider(m)
 	d.plan.Before = m.Service
 	d.found()
-	if m.Journal {
-		d.plan.Done = true
+	if m.JournalFault != nil {
+		d.block("what setup did here cannot be read", m.JournalFault.Error(), "put the former files back by hand: their names end in "+backupEnd)
+		return d.plan
+	}
+	if m.Journal != nil {
+		d.again()
 		return d.plan
 	}
 	for _, dir := range m.Foreign {
@@ -48,6 +51,13 @@ func Decide(m Machine) Plan {
 		d.finish()
 	}
 	return d.plan
+}
+
+func newDecider(m Machine) *decider {
+	d := &decider{m: m, edits: map[string][]Edit{}, shown: map[string]string{}, texts: map[string]string{}}
+	d.plan.Systemd = m.Systemd
+	d.plan.Config = m.Place.Root + "/etc/tempomat/tempomat.yaml"
+	return d
 }
 
 // decider collects a plan.
@@ -145,20 +155,28 @@ func (d *decider) link(name, target, command string) {
 	d.plan.Changes = append(d.plan.Changes, Change{Path: name, New: true, Target: target, Command: command})
 }
 
-// finish turns the edits into changes, and adds tempomat's own files.
-func (d *decider) finish() {
+// editFiles turns the edits into changes.
+func (d *decider) editFiles() bool {
 	var edited []Change
 	for real, edits := range d.edits {
 		slices.SortFunc(edits, func(a, b Edit) int { return a.Line - b.Line })
 		after, err := applyEdits(d.texts[real], edits)
 		if err != nil {
 			d.block(d.shown[real]+": "+err.Error(), "setup has read it wrongly", "report this, please")
-			return
+			return false
 		}
 		edited = append(edited, Change{Path: real, Shown: d.shown[real], Before: d.texts[real], After: after, Edits: edits, Backup: d.backupOf(real)})
 	}
 	slices.SortFunc(edited, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	d.plan.Changes = append(edited, d.plan.Changes...)
+	return true
+}
+
+// finish adds tempomat's own files to those of the server.
+func (d *decider) finish() {
+	if !d.editFiles() {
+		return
+	}
 	d.config()
 	d.keys()
 	if !d.m.Systemd {
@@ -170,12 +188,20 @@ func (d *decider) finish() {
 }
 
 // backupOf is where the former text of a file is kept: beside it, except where the
-// server would read that as well.
+// server would read that as well. What setup did before has kept a text of its own.
 func (d *decider) backupOf(real string) string {
+	name := real + backupEnd
 	if path.Base(path.Dir(real)) == "sites-enabled" {
-		return path.Join(path.Dir(path.Dir(real)), path.Base(real)+backupEnd)
+		name = path.Join(path.Dir(path.Dir(real)), path.Base(real)+backupEnd)
 	}
-	return real + backupEnd
+	if d.m.Journal != nil {
+		for _, c := range d.m.Journal.Changes {
+			if c.Path == real {
+				name += ".2"
+			}
+		}
+	}
+	return name
 }
 
 // config plans tempomat's own file.

@@ -58,6 +58,7 @@ func TestDecide(t *testing.T) {
 		m        Machine
 		after    map[string]string // texts that have to stand in a file afterwards
 		obstacle string
+		note     string
 	}{
 		"Debian's Apache": {
 			m: apacheMachine("mpm_prefork_module php_module", "ports.conf", portsConf, "sites-enabled/000-default.conf", "<VirtualHost *:80>\n\tDocumentRoot /var/www/html\n</VirtualHost>\n"),
@@ -88,12 +89,12 @@ func TestDecide(t *testing.T) {
 		"pages beside TLS": {
 			m: readable(apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/a-le-ssl.conf", secured,
 				"sites-enabled/a.conf", "<VirtualHost *:80>\n\tDocumentRoot /var/www\n</VirtualHost>\n")),
-			obstacle: "a.conf:1: the site serves pages on port 80",
+			note: "a.conf:1 serves pages on port 80, beside TLS sites on 443. Port 80 stays with apache2",
 		},
 		"a redirect of one directory": {
 			m: readable(apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/a-le-ssl.conf", secured,
 				"sites-enabled/a.conf", "<VirtualHost *:80>\n\t<Location /x>\n\tRedirect / https://a.example/\n\t</Location>\n</VirtualHost>\n")),
-			obstacle: "serves pages on port 80",
+			note: "serves pages on port 80",
 		},
 		"no site on 443": {
 			m:        apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/a.conf", "<VirtualHost *:80>\n</VirtualHost>\n"),
@@ -162,12 +163,12 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"nginx, both ports in a server": {
-			m:        readable(nginxMachine("a", "server {\n listen 80;\n listen 443 ssl;\n ssl_certificate /c/full.pem;\n ssl_certificate_key /c/key.pem;\n}\n")),
-			obstacle: "serves pages on port 80",
+			m:    readable(nginxMachine("a", "server {\n listen 80;\n listen 443 ssl;\n ssl_certificate /c/full.pem;\n ssl_certificate_key /c/key.pem;\n}\n")),
+			note: "serves pages on port 80",
 		},
 		"nginx, pages beside TLS": {
-			m:        readable(nginxMachine("a", "server {\n listen 443 ssl;\n ssl_certificate /c/full.pem;\n ssl_certificate_key /c/key.pem;\n}\nserver {\n listen 80;\n location / { root /x; }\n}\n")),
-			obstacle: "serves pages on port 80",
+			m:    readable(nginxMachine("a", "server {\n listen 443 ssl;\n ssl_certificate /c/full.pem;\n ssl_certificate_key /c/key.pem;\n}\nserver {\n listen 80;\n location / { root /x; }\n}\n")),
+			note: "serves pages on port 80",
 		},
 		"realip":                    {m: nginxMachine("a", "set_real_ip_from 10.0.0.0/8;\nserver {\n listen 80;\n}\n"), obstacle: "set_real_ip_from is in use"},
 		"listen with an option":     {m: nginxMachine("a", "server {\n listen 80 proxy_protocol;\n}\n"), obstacle: "listen 80 proxy_protocol"},
@@ -191,6 +192,9 @@ func TestDecide(t *testing.T) {
 			if len(p.Obstacles) > 0 {
 				t.Fatalf("%q", p.Obstacles)
 			}
+			if c.note != "" && !strings.Contains(strings.Join(p.Notes, "\n"), c.note) {
+				t.Errorf("no note %q: %q", c.note, p.Notes)
+			}
 			for path, text := range c.after {
 				i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.Path == path })
 				if i < 0 || !strings.Contains(p.Changes[i].After, text) {
@@ -204,7 +208,7 @@ func TestDecide(t *testing.T) {
 // TestDecideByWhatListens: the ports tell which server is meant, and who is in the way.
 func TestDecideByWhatListens(t *testing.T) {
 	at := func(program string, port uint16) Socket {
-		return Socket{netip.AddrPortFrom(netip.IPv4Unspecified(), port), program}
+		return Socket{Address: netip.AddrPortFrom(netip.IPv4Unspecified(), port), Program: program}
 	}
 	for name, c := range map[string]struct {
 		sockets []Socket
@@ -247,6 +251,15 @@ func TestDecideKeys(t *testing.T) {
 		}
 		t.Fatalf("%s: %+v", path, p)
 		return nil
+	}
+	byHand := m
+	byHand.Systemd = false // a person has to put the proxy's user into the group then
+	if p := Decide(byHand); len(p.Obstacles) != 1 || p.Obstacles[0].Do != "usermod -aG mail tempomat" {
+		t.Errorf("%+v", p.Obstacles)
+	}
+	byHand.Groups = []string{"mail"}
+	if p := Decide(byHand); len(p.Obstacles) > 0 {
+		t.Errorf("%+v", p.Obstacles)
 	}
 	p := Decide(m)
 	if a := find(p, "/c/key.pem").Access; a.Mode != 0o640 || a.Group != "tempomat" {
@@ -295,8 +308,115 @@ func TestDecideConfig(t *testing.T) {
 	if p := Decide(m); len(p.Obstacles) != 1 || !strings.Contains(p.Obstacles[0].What, "is not installed") {
 		t.Errorf("%+v", p.Obstacles)
 	}
-	m.Journal = true
+	m.Journal = new(journal)
 	if p := Decide(m); !p.Done || len(p.Changes) > 0 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestDecideAgain: sites that came for the public's port after setup are moved as well.
+func TestDecideAgain(t *testing.T) {
+	const site = "<VirtualHost *:80>\n\tServerName b.example\n</VirtualHost>\n"
+	server := func(listen, more string) string { return "server {\n\tlisten " + listen + ";\n" + more + "}\n" }
+	const nginxCerts = "\tssl_certificate /c/full.pem;\n\tssl_certificate_key /c/key.pem;\n"
+	for name, c := range map[string]struct {
+		before Machine
+		file   string // the one that comes, and its text
+		text   string
+		after  string // what becomes of it; empty: nothing is to do
+		config string
+		says   string
+	}{
+		"Apache":         {before: apacheMachine("", "ports.conf", "Listen 80\n", "sites-enabled/a.conf", "<VirtualHost *:80>\n</VirtualHost>\n"), file: "sites-enabled/b.conf", text: site, after: strings.Replace(site, "*:80", "*", 1)},
+		"as the manual":  {before: apacheMachine("", "ports.conf", "Listen 80\n", "sites-enabled/a.conf", "<VirtualHost *:80>\n</VirtualHost>\n"), file: "sites-enabled/b.conf", text: "<VirtualHost *>\n</VirtualHost>\n"},
+		"a Listen":       {before: apacheMachine("", "ports.conf", "Listen 80\n", "sites-enabled/a.conf", "<VirtualHost *:80>\n</VirtualHost>\n"), file: "conf-enabled/b.conf", text: "Listen 80\n", after: "# tempomat: Listen 80\n"},
+		"another port":   {before: apacheMachine("", "ports.conf", "Listen 80\n", "sites-enabled/a.conf", "<VirtualHost *:80>\n</VirtualHost>\n"), file: "sites-enabled/b.conf", text: "Listen 443\n<VirtualHost *:443>\n</VirtualHost>\n", says: "Port 443 stays with Apache"},
+		"an address":     {before: apacheMachine("", "ports.conf", "Listen 80\n", "sites-enabled/a.conf", "<VirtualHost *:80>\n</VirtualHost>\n"), file: "sites-enabled/b.conf", text: "<VirtualHost 192.0.2.1:80>\n</VirtualHost>\n", says: "setup moves sites that are for all addresses"},
+		"TLS":            {before: readable(apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/a.conf", redirect, "sites-enabled/a-le-ssl.conf", secured)), file: "sites-enabled/b.conf", text: secured, after: strings.Replace(secured, "*:443", "*", 1)},
+		"no certificate": {before: readable(apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/a.conf", redirect, "sites-enabled/a-le-ssl.conf", secured)), file: "sites-enabled/b.conf", text: secured, config: "tls: {certificates: [/d]}\n", says: "- {certificate: \"/c/full.pem\", key: \"/c/key.pem\"}"},
+		"a directory":    {before: readable(apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/a.conf", redirect, "sites-enabled/a-le-ssl.conf", secured)), file: "sites-enabled/b.conf", text: secured, config: "tls: {certificates: [/c]}\n", after: strings.Replace(secured, "*:443", "*", 1)},
+		"plain":          {before: readable(apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/a.conf", redirect, "sites-enabled/a-le-ssl.conf", secured)), file: "sites-enabled/b.conf", text: site},
+		"nginx":          {before: nginxMachine("a", server("80", "")), file: "b", text: server("80", ""), after: server("127.0.0.1:8080; port_in_redirect off", "")},
+		"nginx with TLS": {before: readable(nginxMachine("a", server("443 ssl", nginxCerts))), file: "b", text: server("443 ssl", nginxCerts), after: server("127.0.0.1:8443 ssl; port_in_redirect off", nginxCerts)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := afterSetup(t, c.before)
+			if m.Config.Exists = true; c.config != "" {
+				m.Config.Text = c.config
+			}
+			if p := Decide(m); !p.Done || len(p.Obstacles) > 0 {
+				t.Fatalf("before: %+v", p)
+			}
+			addFile(&m, c.file, c.text)
+			p := Decide(m)
+			var said strings.Builder
+			Show(&said, p)
+			if !strings.Contains(said.String(), c.says) {
+				t.Errorf("it does not say %q:\n%s", c.says, &said)
+			}
+			if c.after == "" {
+				if len(p.Changes) > 0 {
+					t.Errorf("%+v", p.Changes)
+				}
+				return
+			}
+			if len(p.Changes) == 0 || len(p.Obstacles) > 0 || p.Changes[0].After != c.after {
+				t.Errorf("%q %+v", p.Obstacles, p.Changes)
+			}
+		})
+	}
+}
+
+// afterSetup is a machine with what setup does to it.
+func afterSetup(t *testing.T, m Machine) Machine {
+	t.Helper()
+	p := Decide(m)
+	if len(p.Obstacles) > 0 {
+		t.Fatalf("%q", p.Obstacles)
+	}
+	m.Journal = p.journal()
+	for _, c := range p.Changes {
+		if m.Apache != nil {
+			for i := range m.Apache.Files {
+				if m.Apache.Files[i].Real == c.Path {
+					m.Apache.Files[i].Text = c.After
+				}
+			}
+		}
+		if m.Nginx != nil {
+			for i := range m.Nginx.Files {
+				if m.Nginx.Files[i].Real == c.Path {
+					m.Nginx.Files[i].Text = c.After
+				}
+			}
+		}
+		if c.Path == p.Config {
+			m.Config.Text = c.After
+		}
+		if c.New && c.Target == "" && strings.HasSuffix(c.Path, "/tempomat.conf") {
+			addFile(&m, c.Path, c.After)
+		}
+	}
+	return m
+}
+
+// addFile has the machine's server read one file more.
+func addFile(m *Machine, name, text string) {
+	if m.Nginx != nil {
+		f := File{Path: "/etc/nginx/sites-enabled/" + name, Real: "/etc/nginx/sites-available/" + name, Text: text}
+		if strings.HasPrefix(name, "/") {
+			f.Path, f.Real = name, name
+		}
+		m.Nginx.Files = append(m.Nginx.Files, f)
+		return
+	}
+	if !strings.HasPrefix(name, "/") {
+		name = "/etc/apache2/" + name
+	}
+	m.Apache.Files = append(m.Apache.Files, File{Path: name, Real: name, Text: text})
+	for n, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(line, "<VirtualHost") {
+			m.Apache.Hosts = append(m.Apache.Hosts, Position{name, n + 1})
+		}
 	}
 }

@@ -25,10 +25,7 @@ func (d *decider) apache() {
 		d.block("Apache's configuration cannot be read", a.Fault, "put that right; apache2ctl configtest tells more")
 		return
 	}
-	var all []directive
-	for i := range a.Files {
-		all = append(all, parseApache(&a.Files[i])...)
-	}
+	all := parseAllApache(a)
 	d.apacheForeign(all)
 	hosts := d.apacheHosts(all)
 	listens := d.apacheListens(all)
@@ -49,6 +46,13 @@ func (d *decider) apache() {
 	}
 	d.apacheOthers(listens, hosts)
 	d.apacheAddresses()
+}
+
+func parseAllApache(a *Apache) (all []directive) {
+	for i := range a.Files {
+		all = append(all, parseApache(&a.Files[i])...)
+	}
+	return all
 }
 
 // apacheForeign finds what setup must not judge.
@@ -85,6 +89,9 @@ func (d *decider) apacheHosts(all []directive) map[int][]*host {
 			continue
 		}
 		port, ok := hostPort(h.start.args)
+		if !ok && d.m.Journal != nil && slices.Equal(h.start.args, []string{"*"}) {
+			continue // setup's own, or one that was added in the way of those
+		}
 		if !ok {
 			d.block(fmt.Sprintf("%s: <VirtualHost %s>", where, strings.Join(h.start.args, " ")), "setup moves sites that are for all addresses and one port, such as *:80",
 				"write it so, or "+byHand)
@@ -179,11 +186,43 @@ func (d *decider) apacheMove(listens []listen, hosts []*host, from, to int) {
 	if !moved {
 		d.block(fmt.Sprintf("no Listen %d is in force", from), "there are sites for that port", "add it to ports.conf, or disable these sites")
 	}
+	d.apacheLoosen(hosts)
+	d.plan.Probes = append(d.plan.Probes, probesOf(hosts, from, d.secure)...)
+}
+
+// apacheLoosen takes sites' port away. Apache names none in its own redirects then: the
+// visitor's is another one than Apache's.
+func (d *decider) apacheLoosen(hosts []*host) {
 	for _, h := range hosts {
-		// Without a port Apache names none in its own redirects: the visitor's is another one.
 		d.edit(h.start.file, h.start.line, h.start.indent()+"<VirtualHost *>")
 	}
-	d.plan.Probes = append(d.plan.Probes, probesOf(hosts, from, d.secure)...)
+}
+
+// apacheAdopt gives sites without a port the public one, and tells whether Apache listens there.
+func (d *decider) apacheAdopt(port int) (served bool) {
+	if d.m.Apache.Fault != "" {
+		return true // Apache's own check tells more
+	}
+	all := parseAllApache(d.m.Apache)
+	for _, at := range d.m.Apache.Hosts {
+		h := hostAt(all, at)
+		if h == nil || h.start.joined || !slices.Equal(h.start.args, []string{"*"}) {
+			continue
+		}
+		to := d.m.Place.HTTP
+		if on := h.first("sslengine"); len(on) == 1 && strings.EqualFold(on[0], "on") {
+			to = d.m.Place.HTTPS
+		}
+		d.edit(h.start.file, h.start.line, fmt.Sprintf("%s<VirtualHost *:%d>", h.start.indent(), to))
+	}
+	return slices.ContainsFunc(all, func(x directive) bool {
+		active, known := inForce(x, d.m.Apache.Modules)
+		if x.name != "listen" || !active && known || len(x.args) == 0 {
+			return false
+		}
+		at, any, ok := listenPort(x.args[0])
+		return !ok || any && at == port // another address may be what is meant
+	})
 }
 
 // probesOf asks each site for its first page.
@@ -213,7 +252,7 @@ func (d *decider) apacheOthers(listens []listen, hosts map[int][]*host) {
 			d.block(fmt.Sprintf("%s:%d: Listen %s has no site", l.file.Path, l.line, l.args[0]), "the sites that move are for any port, so they would be served there, past tempomat-proxy",
 				"remove the line (for 443 without a TLS site: a2dismod ssl), or give it a <VirtualHost>")
 		case l.port != d.m.Place.HTTP:
-			d.note("Port %d stays with Apache: its requests go past tempomat-proxy.", l.port)
+			d.pastProxy(l.port, "Apache")
 		}
 	}
 }

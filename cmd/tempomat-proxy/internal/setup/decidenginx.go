@@ -77,6 +77,27 @@ func (d *decider) nginx() {
 	}
 }
 
+// nginxAdopt gives sites that listen on the inner address the public port, and tells whether
+// nginx listens there.
+func (d *decider) nginxAdopt(port int, inner string) (served bool) {
+	root, err := parseNginx(d.m.Nginx)
+	if err != nil || d.m.Nginx.Fault != "" {
+		return true // nginx's own check tells more
+	}
+	for _, s := range d.nginxServers(root) {
+		served = served || s.on(port)
+		for _, l := range s.listens {
+			if l.statement == nil || len(l.words) < 2 || l.words[1] != inner {
+				continue
+			}
+			line := strings.Split(l.file.Text, "\n")[l.line()-1]
+			d.edit(l.file, l.line(), strings.Replace(strings.Replace(line, inner, strconv.Itoa(port), 1), " port_in_redirect off;", "", 1))
+			served = true
+		}
+	}
+	return served
+}
+
 // on tells whether the server listens on a port.
 func (s nginxServer) on(port int) bool {
 	return slices.ContainsFunc(s.listens, func(l nginxListen) bool { return l.port == port })
@@ -94,6 +115,9 @@ func (s *statement) walk() []*statement {
 // nginxServers reads the server blocks, and finds what setup must not judge.
 func (d *decider) nginxServers(root *statement) (servers []nginxServer) {
 	for _, s := range root.walk() {
+		if d.own(s.file) {
+			continue
+		}
 		switch s.name() {
 		case "real_ip_header", "set_real_ip_from":
 			d.block(s.place()+": "+s.name()+" is in use", "something stands before nginx already, and its addresses have to be believed by tempomat-proxy, too",
@@ -163,10 +187,7 @@ func (d *decider) nginxServer(s nginxServer, from int) {
 			d.block(l.place()+": port 443 without ssl", "setup takes it for the port of TLS", byHand)
 			return
 		case l.port != from && d.secure && l.port == d.m.Place.HTTP:
-			d.block(s.where(l)+fmt.Sprintf(": the site serves pages on port %d as well as on %d", d.m.Place.HTTP, d.m.Place.HTTPS),
-				"tempomat-proxy would stand before the TLS port only, and whoever asks here goes past it",
-				"give port 80 a server block of its own that does: return 301 https://$host$request_uri;")
-			return
+			d.plainPages(s.where(l), "give port 80 a server block of its own that does: return 301 https://$host$request_uri;")
 		case l.port != from:
 			d.note("Port %d of %s stays with nginx: its requests go past tempomat-proxy.", l.port, s.where(l))
 		}
@@ -264,9 +285,7 @@ func (d *decider) nginxStays(s nginxServer) {
 		case l.unknown != "" && l.port == 0 && !strings.HasPrefix(l.unknown, "unix:"):
 			d.block(l.place()+": "+strings.Join(l.words, " "), "setup cannot tell which port it is", "write the number there")
 		case l.port == d.m.Place.HTTP && !s.redirects():
-			d.block(fmt.Sprintf("%s: the site serves pages on port %d, beside TLS sites on %d", s.place(), d.m.Place.HTTP, d.m.Place.HTTPS),
-				"tempomat-proxy would stand before the TLS sites only, and whoever asks here goes past it",
-				"remove it from sites-enabled if nobody needs it, or let it do: return 301 https://$host$request_uri;")
+			d.plainPages(s.place(), "remove it from sites-enabled if nobody needs it, or let it do: return 301 https://$host$request_uri;")
 		case l.port == d.m.Place.HTTP:
 			d.note("Port %d stays with nginx, as %s only redirects there: what renews certificates through it goes on.", d.m.Place.HTTP, s.place())
 		default:

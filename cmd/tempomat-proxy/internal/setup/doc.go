@@ -33,9 +33,9 @@
 //     setup sees only some of them. Over TLS the site sees what it saw before; on the
 //     loopback, and with connections kept, that costs little.
 //
-// The port for plain requests stays with the server if nothing but redirects to https is
-// served there; if pages are, setup refuses, since they would be served past the proxy.
-// So certbot's own ways to renew (apache, nginx, webroot) go on as before: they need the
+// The port for plain requests stays with the server then. Mostly nothing but redirects to
+// https is served there, and Debian's 000-default; setup names sites whose pages go past the
+// proxy that way. So certbot's own ways to renew (apache, nginx, webroot) go on as before: they need the
 // server on port 80. The proxy is not root, and reads the keys by its group; certbot keeps
 // group and mode of a key when it renews.
 //
@@ -45,8 +45,20 @@
 // (/etc/tempomat/setup.json). If a step fails, if the server's own check, or
 // tempomat-proxy -check, says no, or if a site does not answer afterwards as it did
 // before, everything is taken back by the journal; -undo does the same later, also after
-// a crash. Files that were edited since lose only setup's own lines; where these are gone,
-// -undo changes nothing and says so.
+// a crash. Files that were edited since lose only setup's own lines, which are found by what
+// stands around them. What cannot be put back is named, and the rest is done.
+//
+// The servers are reloaded, not restarted, and the proxy is only asked to end: so requests
+// under way finish, and the port has no listener for as long as one of them needs to take it
+// over. -undo does that last, and only once the server's check has passed and the server
+// would listen on the port; until then, and otherwise, the proxy serves on.
+//
+// # Again
+//
+// Setup that has been here looks for sites that were added since for the port which the proxy
+// took over, and moves them. Without systemd the files are changed and the commands for
+// switching over are printed; -undo switches over itself, and ends the proxy that listens on
+// the port.
 //
 // What setup does not understand it does not touch: an Obstacle says what, why, and what
 // to do instead.

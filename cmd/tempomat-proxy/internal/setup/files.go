@@ -1,7 +1,9 @@
 package setup
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -109,57 +111,74 @@ func setAccess(a Access) error {
 // undoneEnd marks what somebody wrote into a file of setup's after setup had made it.
 const undoneEnd = ".undone"
 
-// restored is what an edited file has to contain after the way back. An error says why
-// that cannot be told.
-func restored(c Change) (text string, err error) {
-	now, err := os.ReadFile(c.Path)
-	switch {
-	case err != nil:
-		return "", err
-	case string(now) == c.After, string(now) == c.Before, len(c.Edits) == 0:
-		return c.Before, nil
-	}
-	text, err = takeBack(string(now), c.Edits)
-	if err != nil {
-		return "", fmt.Errorf("%s was changed since: %w; what it was is in %s", c.Path, err, c.Backup)
-	}
-	return text, nil
-}
-
-// restore takes one change back, made or not. What somebody wrote since into a file that
-// is setup's as a whole is kept beside it, and kept names that.
-func restore(c Change) (kept string, err error) {
+// restore takes one change back, made or not, and tells what a person should know of it:
+// what somebody wrote since into a file that is setup's as a whole is kept beside it, and
+// lines that are gone from an edited file are named.
+func restore(c Change) (told []string, err error) {
 	if c.Access != nil {
-		return "", setAccess(*c.Was)
+		err := setAccess(*c.Was)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil // it needs no access any more
+		}
+		return nil, err
 	}
-	if c.Target == "" && len(c.Edits) == 0 {
-		if kept, err = keepForeign(c); err != nil {
-			return "", err
+	if len(c.Edits) > 0 {
+		return restoreLines(c)
+	}
+	if c.Target == "" {
+		if told, err = keepForeign(c); err != nil {
+			return nil, err
 		}
 	}
 	if c.New {
-		return kept, remove(c.Path)
+		return told, remove(c.Path)
 	}
-	text, err := restored(c)
+	like := c.Path
+	if !exists(like) { // somebody has deleted it
+		like = c.Backup
+	}
+	if err := rewrite(c.Path, c.Before, like); err != nil {
+		return nil, err
+	}
+	return told, remove(c.Backup)
+}
+
+// restoreLines takes back setup's lines in a file. Where some of them are gone the former
+// text stays beside it.
+func restoreLines(c Change) (told []string, err error) {
+	now, err := os.ReadFile(c.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return []string{fmt.Sprintf("%s is gone; what it was before setup is in %s", c.Path, c.Backup)}, nil
+	}
 	if err != nil {
-		return "", err
+		return nil, err
+	}
+	text, remarks := string(now), []remark(nil)
+	if text != c.Before {
+		text, remarks = takeBack(c.After, text, c.Edits)
+	}
+	for _, r := range remarks {
+		told = append(told, fmt.Sprintf("%s:%d: %s", c.Path, r.line+1, r.text))
 	}
 	if err := rewrite(c.Path, text, c.Path); err != nil {
-		return "", err
+		return told, err
 	}
-	return kept, remove(c.Backup)
+	if len(told) > 0 {
+		return append(told, "the whole file before setup is in "+c.Backup), nil
+	}
+	return nil, remove(c.Backup)
 }
 
 // keepForeign saves a file that is no more as setup left it or found it.
-func keepForeign(c Change) (kept string, err error) {
+func keepForeign(c Change) (told []string, err error) {
 	now, err := os.ReadFile(c.Path)
 	if os.IsNotExist(err) || err == nil && (string(now) == c.After || string(now) == c.Before) {
-		return "", nil
+		return nil, nil
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return c.Path + undoneEnd, rewrite(c.Path+undoneEnd, string(now), c.Path)
+	return []string{"it was changed since: that is kept as " + c.Path + undoneEnd}, rewrite(c.Path+undoneEnd, string(now), c.Path)
 }
 
 // remove removes what may be gone already.

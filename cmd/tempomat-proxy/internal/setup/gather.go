@@ -12,20 +12,25 @@ import (
 	"strings"
 )
 
-// Runner starts a program and returns what it printed, on both outputs.
+// Runner starts and ends programs.
 type Runner interface {
+	// Run returns what a program printed, on both outputs.
 	Run(ctx context.Context, argv ...string) (string, error)
+	// Terminate asks a process to end.
+	Terminate(pid int) error
 }
 
 // Gather looks at a machine. isDefault tells whether a configuration of tempomat
 // changes no default.
 func Gather(ctx context.Context, place Place, run Runner, isDefault func(file string) bool) Machine {
-	m := Machine{Place: place, Sockets: listening(place.Root), Keys: map[string]KeyFile{}}
+	m := Machine{Place: place, Sockets: listening(), Keys: map[string]KeyFile{}}
 	m.Systemd = exists(systemdRuns(place))
 	if m.Systemd {
 		m.Service = service(ctx, run)
 	}
-	m.Journal = exists(journalFile(place))
+	if m.Journal, m.JournalFault = loadJournal(journalFile(place)); errors.Is(m.JournalFault, fs.ErrNotExist) {
+		m.JournalFault = nil
+	}
 	m.Apache, m.Nginx = gatherApache(ctx, place, run), gatherNginx(ctx, place, run)
 	for _, s := range m.Sockets {
 		if m.Apache != nil && s.Program == "apache2" {
@@ -42,7 +47,7 @@ func Gather(ctx context.Context, place Place, run Runner, isDefault func(file st
 	}
 	m.Pools = gatherPools(place)
 	m.Config = gatherConfig(place, isDefault)
-	m.KeyGroup = findKeyGroup()
+	m.KeyGroup, m.Groups = findKeyGroup(), groupsOf(proxyGroup)
 	for _, key := range m.keyNames() {
 		m.Keys[key] = gatherKey(key, place.Root, m.KeyGroup)
 	}

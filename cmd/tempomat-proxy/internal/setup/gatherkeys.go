@@ -109,3 +109,18 @@ func groupNumber(name string) (int, error) {
 	}
 	return strconv.Atoi(name)
 }
+
+// groupsOf are the names of a user's groups; none if there is no such user.
+func groupsOf(name string) (groups []string) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil
+	}
+	ids, _ := u.GroupIds() // none is as good
+	for _, id := range ids {
+		if g, err := user.LookupGroupId(id); err == nil {
+			groups = append(groups, g.Name)
+		}
+	}
+	return groups
+}

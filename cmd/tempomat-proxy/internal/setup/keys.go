@@ -74,11 +74,20 @@ func (d *decider) keys() {
 func (d *decider) join(groups []string) {
 	slices.Sort(groups)
 	groups = slices.Compact(groups)
-	if len(groups) == 0 || !d.m.Systemd {
+	if !d.m.Systemd {
+		for _, g := range groups {
+			if !slices.Contains(d.m.Groups, g) {
+				d.block("a private key belongs to the group "+g, "the user "+proxyGroup+" has to read it, and is not in that group", "usermod -aG "+g+" "+proxyGroup)
+			}
+		}
+		return
+	}
+	name := d.m.Place.Root + "/etc/systemd/system/" + unitName + ".service.d/setup.conf"
+	if len(groups) == 0 || d.m.Journal != nil && slices.ContainsFunc(d.m.Journal.Changes, func(c Change) bool { return c.Path == name }) {
 		return
 	}
 	d.plan.Reread = true
-	d.create(d.m.Place.Root+"/etc/systemd/system/"+unitName+".service.d/setup.conf",
+	d.create(name,
 		"# Written by tempomat-proxy setup: the proxy reads the certificates' private keys.\n[Service]\nSupplementaryGroups="+strings.Join(groups, " ")+"\n")
 }
 

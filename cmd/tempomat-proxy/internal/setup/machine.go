@@ -23,8 +23,11 @@ type Machine struct {
 	// KeyGroup is the group that gets the keys which only root may read: the proxy's own,
 	// or Debian's for that (ssl-cert). Empty: there is neither.
 	KeyGroup string
+	Groups   []string // of the proxy's user
 	Foreign  []string // layouts that setup does not know, such as /etc/httpd
-	Journal  bool     // setup has been here already
+	Journal  *journal // what setup has done here already; nil: nothing
+	// JournalFault is why that cannot be read.
+	JournalFault error
 }
 
 // Place is where setup works. The zero root is the machine itself.
@@ -44,6 +47,7 @@ type Service struct{ Installed, Enabled, Active bool }
 type Socket struct {
 	Address netip.AddrPort
 	Program string // empty: unknown
+	Process int    // 0: unknown
 }
 
 // File is a file of a configuration.

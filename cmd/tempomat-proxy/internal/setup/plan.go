@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
 )
 
 // Plan is what setup would do, and why it would not.
@@ -12,6 +14,8 @@ type Plan struct {
 	Obstacles []Obstacle // if there are any, nothing is changed
 	Notes     []string   // what to know of the result
 	Done      bool       // setup has been here; there is nothing to do
+	Earlier   *journal   // what setup did before; the plan is for sites that were added since
+	Systemd   bool       // systemd runs here
 
 	Server  string   // the unit of the web server: apache2 or nginx
 	Check   []string // the command that checks the server's configuration
@@ -59,6 +63,24 @@ type Probe struct {
 	Host string
 }
 
+// journal is what is written down of a plan.
+func (p Plan) journal() *journal {
+	return &journal{Server: p.Server, Check: p.Check, Config: p.Config, Changes: p.Changes, Before: p.Before, Reread: p.Reread, Systemd: p.Systemd, Probes: p.Probes, earlier: p.Earlier}
+}
+
+// commands are what has to run once the files are changed.
+func (p Plan) commands() [][]string {
+	j := p.journal()
+	list := j.checks()
+	switch {
+	case p.Systemd:
+		return append(list, j.switching()...)
+	case p.Earlier != nil:
+		return append(list, byHandReload(p.Server))
+	}
+	return list
+}
+
 // backupEnd marks what a file was before.
 const backupEnd = ".before-tempomat"
 
@@ -76,25 +98,139 @@ func applyEdits(text string, edits []Edit) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// takeBack undoes edits in a text that somebody may have changed since: each group of
-// new lines has to stand there exactly once.
-func takeBack(text string, edits []Edit) (string, error) {
-	lines := strings.Split(text, "\n")
-	for _, e := range edits {
-		at := -1
-		for i := 0; i+len(e.New) <= len(lines); i++ {
-			if !slices.Equal(lines[i:i+len(e.New)], e.New) {
-				continue
-			}
-			if at >= 0 {
-				return "", fmt.Errorf("%q stands there more than once", strings.Join(e.New, "\n"))
-			}
-			at = i
-		}
-		if at < 0 || len(e.New) == 0 {
-			return "", fmt.Errorf("%q stands there no more", strings.Join(e.New, "\n"))
-		}
-		lines = slices.Replace(lines, at, at+len(e.New), e.Old)
+// takeBack undoes edits in a text that may have changed since setup left it as after. Each
+// group of new lines is found by its place among the lines that did not change, or wherever
+// else it stands now. told says, by line of the result, what was not simply put back.
+func takeBack(after, now string, edits []Edit) (text string, told []remark) {
+	lines, at := strings.Split(now, "\n"), aligned(after, now)
+	claimed := make([]bool, len(lines))
+	type exchange struct {
+		from, to int
+		text     []string
 	}
-	return strings.Join(lines, "\n"), nil
+	var exchanges []exchange
+	put := func(from, n int, text ...string) {
+		for i := from; i < from+n; i++ {
+			claimed[i] = true
+		}
+		exchanges = append(exchanges, exchange{from, from + n, text})
+	}
+	var lost []Edit
+	shift := 0
+	for _, e := range edits {
+		first := e.Line - 1 + shift
+		shift += len(e.New) - 1
+		added, old := e.New, []string{e.Old}
+		if i := slices.Index(e.New, e.Old); i >= 0 { // the line stayed, others came beside it
+			first, added, old = first+map[bool]int{true: 1}[i == 0], slices.Delete(slices.Clone(e.New), i, i+1), nil
+		}
+		if n := at[first]; n >= 0 && n+len(added) <= len(lines) && slices.Equal(lines[n:n+len(added)], added) {
+			put(n, len(added), old...)
+			continue
+		}
+		e.Line, e.New = first, added
+		if len(old) > 0 {
+			lost = append(lost, e)
+		}
+	}
+	for _, e := range lost {
+		from, to := gap(at, e.Line, len(lines))
+		if slices.Contains(lines[from:to], e.Old) { // somebody has put it back
+			continue
+		}
+		if n := elsewhere(lines, e.New, claimed); n >= 0 {
+			put(n, len(e.New), e.Old)
+			continue
+		}
+		if n := sameDirective(lines[from:to], e.New[0]); n >= 0 && !claimed[from+n] {
+			put(from+n, 1, e.Old)
+			told = append(told, remark{from + n, fmt.Sprintf("%q stood where setup had written %q; it is %q again", strings.TrimSpace(lines[from+n]), strings.TrimSpace(e.New[0]), strings.TrimSpace(e.Old))})
+			continue
+		}
+		told = append(told, remark{from, fmt.Sprintf("setup's line %q is gone. Before setup it was %q: write that there if it is still needed", strings.TrimSpace(e.New[0]), strings.TrimSpace(e.Old))})
+	}
+	slices.SortFunc(exchanges, func(a, b exchange) int { return b.from - a.from })
+	for _, x := range exchanges {
+		lines = slices.Replace(lines, x.from, x.to, x.text...)
+		for i := range told {
+			if told[i].line > x.from {
+				told[i].line += len(x.text) - (x.to - x.from)
+			}
+		}
+	}
+	return strings.Join(lines, "\n"), told
+}
+
+// remark is something to say of a line, which counts from 0.
+type remark struct {
+	line int
+	text string
+}
+
+// aligned tells of each line of a text which line of its successor it is; -1: none.
+func aligned(before, after string) []int {
+	at := make([]int, strings.Count(before, "\n")+1)
+	before += "\n"
+	line, target, offset := 0, 0, 0
+	same := func(upTo int) {
+		for ; offset < upTo; line, target = line+1, target+1 {
+			at[line] = target
+			offset += strings.IndexByte(before[offset:], '\n') + 1
+		}
+	}
+	for _, e := range udiff.Lines(before, after+"\n") {
+		same(e.Start)
+		for ; offset < e.End; line++ {
+			at[line] = -1
+			offset += strings.IndexByte(before[offset:], '\n') + 1
+		}
+		target += strings.Count(e.New, "\n")
+	}
+	same(len(before))
+	return at
+}
+
+// gap returns the lines that stand where a line stood that is there no more.
+func gap(at []int, line, lines int) (from, to int) {
+	to = lines
+	for _, n := range at[line:] {
+		if n >= 0 {
+			to = n
+			break
+		}
+	}
+	for _, n := range slices.Backward(at[:line]) {
+		if n >= 0 {
+			from = n + 1
+			break
+		}
+	}
+	return from, max(from, to)
+}
+
+// elsewhere finds lines that stand together and are nobody's yet; -1: nowhere.
+func elsewhere(lines, wanted []string, claimed []bool) int {
+	for i := 0; i+len(wanted) <= len(lines); i++ {
+		if slices.Equal(lines[i:i+len(wanted)], wanted) && !slices.Contains(claimed[i:i+len(wanted)], true) {
+			return i
+		}
+	}
+	return -1
+}
+
+// sameDirective finds the one line that begins with the same word as another; -1: there is
+// none, or there are several.
+func sameDirective(lines []string, as string) int {
+	word := func(line string) string { w, _, _ := strings.Cut(strings.TrimSpace(line), " "); return w }
+	found := -1
+	for i, line := range lines {
+		if word(line) != word(as) {
+			continue
+		}
+		if found >= 0 {
+			return -1
+		}
+		found = i
+	}
+	return found
 }

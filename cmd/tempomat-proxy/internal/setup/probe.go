@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os/exec"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -19,6 +20,9 @@ func (Local) Run(ctx context.Context, argv ...string) (string, error) {
 	text, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput() //nolint:gosec // the commands of this package
 	return string(text), err
 }
+
+// Terminate implements Runner.
+func (Local) Terminate(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }
 
 // Probe implements Prober. The certificate is not looked at: it is the site's own affair.
 func (Local) Probe(ctx context.Context, p Probe) (int, error) {

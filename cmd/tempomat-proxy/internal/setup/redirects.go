@@ -20,10 +20,10 @@ func (d *decider) apacheSecured(hosts []*host) {
 	}
 }
 
-// apacheRedirects sees that nothing but redirects is served on the plain port, as
-// that stays with Apache. certbot's own redirect leaves out names that it does not
-// know; those are redirected as well.
+// apacheRedirects looks at the plain port, which stays with Apache. certbot's own redirect
+// leaves out names that it does not know; those are redirected as well.
 func (d *decider) apacheRedirects(hosts []*host) {
+	pages := false
 	for _, h := range hosts {
 		all, some := redirects(h)
 		switch {
@@ -34,14 +34,19 @@ func (d *decider) apacheRedirects(hosts []*host) {
 			d.edit(h.start.file, h.end, indent+"# Names that the rules above leave out.", indent+"RewriteEngine on",
 				indent+"RewriteRule ^ https://%{SERVER_NAME}%{REQUEST_URI} [END,NE,R=permanent]", end)
 		default:
-			d.block(fmt.Sprintf("%s:%d: the site serves pages on port %d, beside TLS sites on %d", h.start.file.Path, h.start.line, d.m.Place.HTTP, d.m.Place.HTTPS),
-				"tempomat-proxy would stand before the TLS sites only, and whoever asks here goes past it",
-				"a2dissite it if nobody needs it, or let it redirect: Redirect permanent / https://YOUR-NAME/")
+			pages = true
+			d.plainPages(fmt.Sprintf("%s:%d", h.start.file.Path, h.start.line), "a2dissite it if nobody needs it, or let it redirect: Redirect permanent / https://YOUR-NAME/")
 		}
 	}
-	if len(hosts) > 0 {
+	if len(hosts) > 0 && !pages {
 		d.note("Port %d stays with Apache, as it only redirects to https there: what renews certificates through it goes on.", d.m.Place.HTTP)
 	}
+}
+
+// plainPages notes a site that serves pages without TLS, beside sites with it.
+func (d *decider) plainPages(where, do string) {
+	d.note("%s serves pages on port %d, beside TLS sites on %d. Port %[2]d stays with %[4]s, so requests there go past tempomat-proxy. To close that: %s",
+		where, d.m.Place.HTTP, d.m.Place.HTTPS, d.plan.Server, do)
 }
 
 // redirects tells whether a site redirects every request to https, or some.

@@ -18,22 +18,28 @@ func Show(w io.Writer, p Plan) {
 	fmt.Fprintln(w)
 	if p.Done {
 		fmt.Fprintln(w, "Nothing to do: setup has been here. \"tempomat-proxy setup -undo\" takes it back.")
+		showNotes(w, p.Notes)
 		return
 	}
 	if len(p.Obstacles) > 0 {
 		showObstacles(w, p.Obstacles)
 		return
 	}
+	if p.Earlier != nil {
+		fmt.Fprint(w, "Setup has been here. Sites were added since that have to move, too.\n")
+	}
 	fmt.Fprint(w, "Changes:\n\n")
 	for _, c := range p.Changes {
 		showChange(w, c)
 	}
 	fmt.Fprintln(w, "Then, in this order:")
-	for _, c := range commands(p) {
+	for _, c := range p.commands() {
 		fmt.Fprintln(w, "  "+strings.Join(c, " "))
 	}
-	for _, n := range p.Notes {
-		fmt.Fprintln(w, "\nNote: "+n)
+	showNotes(w, p.Notes)
+	if p.Earlier != nil {
+		fmt.Fprintln(w, "\nThe way back, of all that setup did: tempomat-proxy setup -undo")
+		return
 	}
 	fmt.Fprintln(w, "\nThe way back: tempomat-proxy setup -undo; or by hand: "+wayBack(p))
 }
@@ -42,6 +48,12 @@ func showObstacles(w io.Writer, obstacles []Obstacle) {
 	fmt.Fprintln(w, "Nothing is changed, because:")
 	for _, o := range obstacles {
 		fmt.Fprintf(w, "\n  %s\n    why: %s\n    do:  %s\n", o.What, o.Why, strings.ReplaceAll(o.Do, "\n", "\n    "))
+	}
+}
+
+func showNotes(w io.Writer, notes []string) {
+	for _, n := range notes {
+		fmt.Fprintln(w, "\nNote: "+n)
 	}
 }
 
@@ -78,13 +90,4 @@ func wayBack(p Plan) string {
 		parts = append(parts, "systemctl daemon-reload")
 	}
 	return strings.Join(append(parts, "systemctl restart "+p.Server, "rm "+path.Join(path.Dir(p.Config), journalName)), "; ")
-}
-
-// commands are what has to run once the files are changed.
-func commands(p Plan) [][]string {
-	list := [][]string{p.Check, {"tempomat-proxy", "-check", "-config", p.Config}}
-	if p.Reread {
-		list = append(list, []string{"systemctl", "daemon-reload"})
-	}
-	return append(list, []string{"systemctl", "restart", p.Server}, []string{"systemctl", "enable", unitName}, []string{"systemctl", "restart", unitName})
 }

@@ -44,7 +44,6 @@ func RedisOptions(c config.Redis) (redis.Options, error) {
 	o := redis.Options{
 		Addresses: c.Addresses, Cluster: c.Cluster, SentinelMaster: c.Sentinel,
 		Username: c.Username, Database: c.Database, Timeout: c.Timeout, Prefix: c.Prefix,
-		NoScripts: !c.Scripts,
 	}
 	var err error
 	if o.Password, err = secret("password", c.Password); err != nil {

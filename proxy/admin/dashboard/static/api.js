@@ -24,10 +24,7 @@ export class APIError extends Error {
   }
 }
 
-// max-age lets viewers share an answer, so that many of them cost no more than one.
-const headers = (more) => ({
-  Accept: 'application/json', 'Cache-Control': 'max-age=1', ...more, ...(token && { Authorization: `Bearer ${token}` }),
-});
+const headers = (more) => ({ Accept: 'application/json', ...more, ...(token && { Authorization: `Bearer ${token}` }) });
 
 const options = { cache: 'no-store', credentials: 'omit', redirect: 'error', referrerPolicy: 'no-referrer' };
 

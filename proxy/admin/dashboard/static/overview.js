@@ -26,18 +26,29 @@ export function showOverview(o, shapes) {
   const waiting = o.groups.reduce((sum, g) => sum + g.waiting, 0);
   const longest = Math.max(0, ...o.groups.map((g) => g.longest));
   figure('cpu', 'CPU used', cpus(o.cpu), `of ${cpus(o.cpus)} CPUs, ${percent(o.cpu / (o.cpus || 1))}`, gauge(o));
-  figure('waiting', 'Waiting', count(waiting), waiting ? `longest ${seconds(longest)}` : 'nobody');
+  figure('waiting', 'Waiting', count(waiting), waiting ? `longest ${seconds(longest)}` : 'none');
   figure('strangers', 'Strangers', count(o.strangers.addresses), `addresses, ${cpus(o.strangers.cpu)} CPUs, ${count(o.strangers.waiting)} waiting${o.strangers.waiting ? `, longest ${seconds(o.strangers.longest)}` : ''}`);
   figure('wasted', 'Wasted', cpus(o.wasted), `CPUs, for clients that had left, ${percent(o.wasted / (o.cpu || 1))}`);
   figure('turned', 'Turned away', rate(o.groups.reduce((sum, g) => sum + g.refused, 0)), `refused per second, ${rate(o.groups.reduce((sum, g) => sum + g.redirected, 0))} redirected`);
-  figure('backend', 'Backend', count(o.gate.busy), `of ${count(o.gate.workers)} workers busy${o.gate.utilisation >= 0 ? `, CPU ${percent(o.gate.utilisation)} in use now` : ''}`);
+  figure('backend', 'Backend', count(o.gate.busy), `${o.gate.workers > 0 ? `of ${count(o.gate.workers)} workers busy` : 'workers busy'}${o.gate.utilisation >= 0 ? `, CPU ${percent(o.gate.utilisation)} in use now` : ''}`);
   table ??= groupTable();
   const all = { name: 'all', cpu: o.cpu, waiting, longest };
   for (const field of ['rate', 'refused', 'redirected']) all[field] = o.groups.reduce((sum, g) => sum + g[field], 0);
   const rows = groups.map((name) => o.groups.find((g) => g.name === name)).filter(Boolean);
   table.show([...rows, all].map((g) => ({ total: o.cpu, ...g })));
+  showConditions(o.conditions ?? []);
   say(byId('finding'), finding(o, shapes));
-  document.title = `${count(waiting)} waiting, CPU ${percent(o.cpu / (o.cpus || 1))}: tempomat`;
+  document.title = `${o.conditions?.length ? '! ' : ''}${count(waiting)} waiting, CPU ${percent(o.cpu / (o.cpus || 1))}: tempomat`;
+}
+
+// What is wrong now, the worst first, each with what to do about it. It is read aloud as it changes.
+let shownConditions = '';
+function showConditions(all) {
+  const text = all.map((c) => `${c.what} ${c.do}`).join('\n');
+  if (text === shownConditions) return;
+  shownConditions = text;
+  byId('conditions').hidden = all.length === 0;
+  byId('conditions').replaceChildren(...all.map((c) => el('li', { class: c.bad ? 'bad' : 'warning' }, el('strong', null, plain(c.what)), ' ', plain(c.do))));
 }
 
 // The CPUs as a bar, by group.
@@ -55,7 +66,7 @@ function gauge(o) {
 // Names who uses the server, in a sentence.
 function finding(o, shapes) {
   const sampled = o.sampled > 0 && o.sampled < 1 ? ` Pages and percentiles are of ${percent(o.sampled)} of the requests.` : '';
-  if (o.cpu < 0.005) return `No request costs anything worth mentioning.${sampled}`;
+  if (o.cpu < 0.05 * o.cpus || o.cpu < 0.005) return `Requests hardly use the CPUs.${sampled}`;
   const top = o.groups.reduce((a, b) => (b.cpu > a.cpu ? b : a));
   const sentences = [`Most of the CPU, ${percent(top.cpu / o.cpu)} (${cpus(top.cpu)} of ${cpus(o.cpu)} CPUs used), goes to ${top.name}.`];
   const page = shapes?.rows?.[0];
@@ -65,7 +76,7 @@ function finding(o, shapes) {
     sentences.push(`Dearest page: ${plain(page.shape)}, ${cpus(page.cpu)} CPUs for ${count(page.addresses)} ${page.addresses === 1 ? 'address' : 'addresses'}${from}.`);
   }
   const waits = o.groups.filter((g) => g.waiting > 0).map((g) => `${count(g.waiting)} ${g.name}`);
-  sentences.push(waits.length ? `Waiting: ${waits.join(', ')}.` : 'Nobody waits.');
+  sentences.push(waits.length ? `Waiting: ${waits.join(', ')}.` : 'No request waits.');
   return sentences.join(' ') + sampled;
 }
 

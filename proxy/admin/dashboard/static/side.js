@@ -53,10 +53,10 @@ export async function explain(of, account) {
     const waiting = reply.waiting ?? [];
     const recent = reply.recent ?? [];
     fill(mine, el('p', { class: 'kind' }, plain(reply.kind)), el('p', { class: 'summary' }, plain(reply.summary)),
-      ...(reply.sections ?? []).map((s) => section(plain(s.title), facts(s.facts ?? []))),
       reply.advice?.length && section('What would change it', el('ul', null, ...reply.advice.map((a) => el('li', null, plain(a))))),
+      ...(reply.sections ?? []).map((s) => section(plain(s.title), facts(s.facts ?? []))),
       forgiving(accounts(account, recent)),
-      waiting.length && section('Waiting', waits(waiting)), recent.length && section('Last verdicts', verdicts(recent)));
+      waiting.length && section(reply.waits > waiting.length ? `Waiting: ${count(reply.waits)}, the first ${waiting.length}` : 'Waiting', waits(waiting)), recent.length && section('Last verdicts', verdicts(recent)));
   } catch (error) {
     fill(mine, el('p', { class: 'fault', role: 'alert' }, plain(error.message)));
   }
@@ -96,7 +96,7 @@ const waits = (rows) => list([{ name: 'Client' }, { name: 'Page', long: true }, 
 const verdicts = (rows) => list([{ name: 'Time' }, { name: 'Client' }, { name: 'Page', long: true }, { name: 'What', long: true }],
   rows.map((r) => [clock(r.at), explainable(r.client), foreign(r.url), `${verdict(r)}: ${plain(r.reason)}`]));
 
-export const verdict = (r) => `${r.shadow ? 'would be ' : ''}${plain(r.outcome)}${r.status ? ` ${r.status}` : ''}`;
+export const verdict = (r) => `${r.shadow ? 'would be ' : ''}${plain(r.outcome)}${r.status ? ` ${r.status}` : ''}${r.times > 1 ? `, ${count(r.times)} times${r.clients > 1 ? ` from ${count(r.clients)} addresses` : ''}` : ''}`;
 
 // Shows who it was at a point of a chart.
 export async function moment(point, step, now, current) {
@@ -105,7 +105,7 @@ export async function moment(point, step, now, current) {
     groups.map((g, i) => [named(g), cpus(point.cpu[i]), rate(point.rate[i]), point.p95[i] > 0 ? seconds(point.p95[i]) : '–', count(point.waiting[i])]))];
   fill(mine, parts);
   const near = Math.max(step, 2);
-  const asked = [get('recent', { limit: 200 }), now - point.at < 90 ? Promise.resolve(null) : get('history', { hours: Math.min(168, Math.ceil((now - point.at) / 3600) + 1) })];
+  const asked = [get('recent', { limit: 200, each: true }), now - point.at < 90 ? Promise.resolve(null) : get('history', { hours: Math.min(168, Math.ceil((now - point.at) / 3600) + 1) })];
   const [recent, history] = await Promise.allSettled(asked);
   const rows = recent.status === 'fulfilled' ? (recent.value.rows ?? []).filter((r) => Math.abs(r.at - point.at) <= near) : [];
   if (rows.length) parts.push(section(`Verdicts within ${count(near)} s of it`, verdicts(rows.slice(0, 20))));

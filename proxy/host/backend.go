@@ -1,0 +1,458 @@
+package host
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"math"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tempomat/cpuaccount"
+)
+
+const (
+	// queueEvery is how often the accept queues are measured: a reading takes some 30 µs,
+	// and a queue shall be known before many more requests are sent into it.
+	queueEvery = 100 * time.Millisecond
+	// lookEvery is how often it is looked who the backend is. Only if its processes are others
+	// than they were, its configuration is read.
+	lookEvery = 5 * time.Second
+	// lookRests is how much later it is for each process that was looked at, of 10 µs: a
+	// hundredth of the time at most.
+	lookRests = time.Millisecond
+)
+
+// Learner is told what can be seen of a backend's workers.
+type Learner interface {
+	// Backlog: so many connections wait for a worker, and the backend has so many processes;
+	// 0: that is not known.
+	Backlog(now time.Time, queued, processes int)
+	// Found: its configuration says how many workers it has at most, and what says so. 0: it
+	// says nothing.
+	Found(now time.Time, workers int, source string)
+}
+
+// Backend looks at the backend from outside, where it is on this machine: how many
+// connections wait in front of its workers, how many of these its configuration gives it, and
+// what its processes use of the CPUs. None of that takes a right. All methods may be called
+// concurrently.
+type Backend struct {
+	root fs.FS
+
+	mu       sync.Mutex // guards the following
+	queue    *listenQueue
+	listener listener
+	known    bool // a backend is, and listener is where it listens
+	seen     string
+	is       identity
+	last     map[int]used // by process
+	looked   time.Time    // when that was
+	groups   map[string]*group
+}
+
+// identity is who the backend is, as far as that is to be seen.
+type identity struct {
+	inner   []poolListener // php-fpm that it hands requests to
+	forks   []int          // masters whose children work for it
+	trees   []int          // of these and of databases, those that are in no cgroup of their own
+	groups  []string       // directories of the cgroups of all others
+	whole   bool           // nobody else computes for it, as far as is known
+	workers int
+	by      string
+}
+
+// poolListener is where a pool of php-fpm listens.
+type poolListener struct{ listener }
+
+// used is what a process had used when it was looked at last, and for how long it had waited for
+// a CPU.
+type used struct {
+	began      uint64
+	cpu, delay float64
+}
+
+// group is what a cgroup had when it was looked at last.
+type group struct {
+	cpu, niced float64
+	pressure   cpuaccount.Pressure
+}
+
+// OpenBackend opens what is needed. Where the kernel does not tell about sockets, err says why,
+// and nothing is known of any backend.
+func OpenBackend() (*Backend, error) {
+	b := &Backend{root: os.DirFS("/")}
+	sockets, err := OpenSockets()
+	if err == nil {
+		b.queue = newListenQueue(sockets)
+	}
+	return b, err
+}
+
+// Watch sets the backend: http, https or unix, on this machine. With nil, or one
+// elsewhere, nothing is told.
+func (b *Backend) Watch(backend *url.URL) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.listener, b.known, b.seen, b.is = listener{}, false, "", identity{}
+	if backend != nil {
+		b.listener, b.known = listenerOf(backend)
+	}
+}
+
+// Run tells the learner until the context ends, and closes what is open. It calls one method at
+// a time.
+func (b *Backend) Run(ctx context.Context, learner Learner) {
+	defer b.close()
+	queues := time.NewTicker(queueEvery)
+	defer queues.Stop()
+	var next time.Time
+	for now := time.Now(); ; {
+		if !now.Before(next) {
+			workers, by, n := b.look()
+			if by != "" {
+				learner.Found(now, workers, by)
+			}
+			next = now.Add(lookEvery + time.Duration(n)*lookRests)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case now = <-queues.C:
+			if queued, processes, ok := b.Sample(); ok {
+				learner.Backlog(now, queued, processes)
+			}
+		}
+	}
+}
+
+// Sample returns how many connections wait until the backend accepts them, or php-fpm behind it
+// does, and while any do how many processes there are; 0: that is not known. Not ok: nobody is
+// seen to listen. That none waits does not prove that a worker is free: servers that accept at
+// once queue inside.
+func (b *Backend) Sample() (queued, processes int, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.known || b.queue == nil {
+		return 0, 0, false
+	}
+	queued, ok = b.queue.length(b.listener)
+	for _, p := range b.is.inner {
+		more, also := b.queue.length(p.listener)
+		queued, ok = queued+more, ok || also
+	}
+	if queued > 0 {
+		processes = b.countLocked()
+	}
+	return queued, processes, ok
+}
+
+// countLocked is how many processes the backend has; 0: that is not known.
+func (b *Backend) countLocked() (n int) {
+	for _, pid := range b.is.forks {
+		n += len(children(b.root, pid))
+	}
+	if len(b.is.forks) > 0 {
+		return n
+	}
+	for _, dir := range b.is.groups {
+		text, _ := fs.ReadFile(b.root, dir+"/cgroup.procs") // gone: none
+		n += bytes.Count(text, []byte{'\n'})
+	}
+	return n
+}
+
+// look sees who the backend is, among n processes, and what by its number of workers is known;
+// by is empty if it is who it was.
+func (b *Backend) look() (workers int, by string, n int) {
+	b.mu.Lock()
+	l, known, before := b.listener, b.known && b.queue != nil, b.seen
+	var socket uint32
+	var cgroup uint64
+	if known {
+		b.queue.length(l)
+		socket, cgroup = b.queue.socket, b.queue.cgroup
+	}
+	b.mu.Unlock()
+	if !known {
+		return 0, "", 0
+	}
+	all := processes(b.root) // without the lock: it reads files
+	seen := fingerprint(all, socket, cgroup)
+	if seen == before {
+		return 0, "", len(all)
+	}
+	found := identify(b.root, all, l, socket, cgroup)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.known || b.listener.name != l.name || b.listener.port != l.port {
+		return 0, "", 0 // another one is set meanwhile
+	}
+	if !slices.Equal(b.is.trees, found.trees) || b.groups == nil {
+		b.last, b.groups = map[int]used{}, map[string]*group{}
+	}
+	b.seen, b.is = seen, found
+	return found.workers, cmp.Or(found.by, "nothing"), len(all)
+}
+
+func isApache(name string) bool { return name == "apache2" || name == "httpd" }
+func isServer(name string) bool { return isApache(name) || name == "nginx" }
+
+// fingerprint is another one when a server's master, or all of its children, were replaced: they
+// have read their configuration then.
+func fingerprint(all []process, socket uint32, cgroup uint64) string {
+	var text strings.Builder
+	fmt.Fprint(&text, socket, cgroup)
+	masters := tops(all, func(name string) bool {
+		return isServer(name) || IsDatabase(name) || strings.HasPrefix(name, "php-fpm")
+	})
+	for _, m := range masters {
+		oldest := uint64(math.MaxUint64)
+		for _, p := range all {
+			if p.parent == m.pid {
+				oldest = min(oldest, p.began)
+			}
+		}
+		if IsDatabase(m.name) {
+			oldest = 0 // its children come and go with connections
+		}
+		fmt.Fprint(&text, " ", m.pid, m.began, oldest)
+	}
+	return text.String()
+}
+
+// identify finds who listens there, and who computes for it.
+func identify(root fs.FS, all []process, l listener, socket uint32, cgroup uint64) (is identity) {
+	master, conf := serverAt(root, all, l, socket)
+	mount, own := cgroups(root), cgroupOf(root, "self")
+	var members []process
+	switch {
+	case conf != nil:
+		pools, others := conf.pools(l, findFPM(root, all))
+		is.whole = !others
+		is.workers, is.by = conf.workers, conf.by
+		members = append(members, master)
+		if conf.php {
+			pools = nil
+		}
+		if len(pools) > 0 {
+			is.workers, is.by = workersOf(pools), tellPools(pools)
+		}
+		for _, p := range pools {
+			if d, ok := listenerAt(p.listen); ok && !d.meets(l) {
+				is.inner = append(is.inner, poolListener{d})
+			}
+			if !slices.ContainsFunc(members, func(m process) bool { return m.pid == p.master.pid }) {
+				members = append(members, p.master)
+			}
+		}
+		for _, m := range members {
+			is.forks = append(is.forks, m.pid)
+		}
+	case cgroup != 0 && mount != "":
+		name := cgroupNamed(root, mount, cgroup)
+		if !isService(name, own) {
+			return is
+		}
+		is.groups = []string{mount + name}
+		is.whole = !handsOn(root, mount+name)
+	default:
+		return is
+	}
+	members = append(members, tops(all, IsDatabase)...)
+	for _, m := range members {
+		name := cgroupOf(root, fmt.Sprint(m.pid))
+		dir := mount + name
+		if mount == "" || !isService(name, own) {
+			is.trees = append(is.trees, m.pid)
+		} else if !slices.Contains(is.groups, dir) {
+			is.groups = append(is.groups, dir)
+		}
+	}
+	return is
+}
+
+// serverAt finds the web server that listens there. Where the right is there to see who has the
+// socket, that decides; else its configuration does.
+func serverAt(root fs.FS, all []process, l listener, socket uint32) (master process, conf *server) {
+	for _, m := range tops(all, isServer) {
+		has, sure := holds(root, m.pid, socket)
+		if sure && !has {
+			continue
+		}
+		args := commandLine(root, m.pid)
+		s := (*server)(nil)
+		if isApache(m.name) {
+			s = readApache(root, args)
+		} else {
+			s = readNginx(root, strings.Fields(strings.TrimPrefix(args[0], "nginx: master process ")))
+		}
+		if has || s.at(l) {
+			return m, s
+		}
+	}
+	return master, nil
+}
+
+// handsOn tells whether a process of a cgroup hands requests on to others.
+func handsOn(root fs.FS, dir string) bool {
+	text, _ := fs.ReadFile(root, dir+"/cgroup.procs") // gone: none
+	for i, pid := range strings.Fields(string(text)) {
+		name, err := fs.ReadFile(root, "proc/"+pid+"/comm")
+		if err == nil && forwards(string(name)) || i > mostProcesses {
+			return true
+		}
+	}
+	return false
+}
+
+// own returns what the backend's processes have used since the last call. Of what was not seen
+// at that, nothing is known yet.
+func (b *Backend) own(now time.Time) (o cpuaccount.Own) {
+	unknown := cpuaccount.Own{CPU: -1, Waits: -1}
+	if b == nil {
+		return unknown
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.is.groups)+len(b.is.trees) == 0 {
+		return unknown
+	}
+	ok, told := true, true
+	take := func(waits float64, is bool) {
+		ok, told = ok && is, told && waits >= 0
+		o.Waits = max(o.Waits, waits)
+	}
+	for _, dir := range b.is.groups {
+		take(b.groupLocked(now, dir, &o))
+	}
+	take(b.treesLocked(now, &o))
+	if !ok || !b.is.whole {
+		o.CPU, told = -1, false
+	}
+	if !told {
+		o.Waits = -1
+	}
+	return o
+}
+
+// groupLocked adds up what a cgroup has used, and returns in which part of the time somebody in
+// it waited for a CPU; negative: that is not known.
+func (b *Backend) groupLocked(now time.Time, dir string, o *cpuaccount.Own) (waits float64, ok bool) {
+	text, _ := fs.ReadFile(b.root, dir+"/cpu.stat")
+	cpu, niced, ok := cpuaccount.ReadOwn(text)
+	if !ok {
+		delete(b.groups, dir)
+		return -1, false
+	}
+	g := b.groups[dir]
+	begun := g != nil && cpu >= g.cpu
+	if !begun {
+		g = &group{}
+		b.groups[dir] = g
+	}
+	text, _ = fs.ReadFile(b.root, dir+"/cpu.pressure") // a kernel may be without
+	waits, known := g.pressure.Sample(now, text)
+	if !known {
+		waits = -1
+	}
+	if begun {
+		o.CPU += cpu - g.cpu
+		if niced >= 0 {
+			o.Niced += niced - g.niced
+		} else if hasNiced(b.root, dir) {
+			o.Niced += cpu - g.cpu
+		}
+	}
+	g.cpu, g.niced = cpu, niced
+	return waits, begun
+}
+
+// hasNiced tells whether a process of a cgroup has a nice value.
+func hasNiced(root fs.FS, dir string) bool {
+	text, _ := fs.ReadFile(root, dir+"/cgroup.procs") // gone: none
+	for word := range strings.FieldsSeq(string(text)) {
+		stat, err := fs.ReadFile(root, "proc/"+word+"/stat")
+		if p, ok := readProcess(stat); err == nil && ok && p.isNiced {
+			return true
+		}
+	}
+	return false
+}
+
+// treesLocked adds up what masters and their children have used, and returns for what part of the
+// time they have waited for a CPU, all together; negative: that is not known. What a child has
+// used that has ended, its master has, which has waited for it.
+func (b *Backend) treesLocked(at time.Time, o *cpuaccount.Own) (waits float64, ok bool) {
+	if len(b.is.trees) == 0 {
+		return 0, true
+	}
+	first, passed := len(b.last) == 0, at.Sub(b.looked).Seconds()
+	now := make(map[int]used, len(b.last)+8)
+	sum, delays := 0.0, true
+	take := func(pid int, works bool) {
+		p, ok := processAt(b.root, pid)
+		if !ok {
+			return
+		}
+		var delay float64
+		if works { // it has threads, which have a delay each
+			var told bool
+			delay, told = delayOf(b.root, pid)
+			delays = delays && told && !p.hasThreads
+		}
+		more, waited := p.cpu, delay
+		if was, is := b.last[pid]; is && was.began == p.began {
+			more, waited = more-was.cpu, waited-was.delay
+			delete(b.last, pid)
+		}
+		now[pid] = used{p.began, p.cpu, delay}
+		sum, waits = sum+more, waits+waited/passed
+		if p.isNiced {
+			o.Niced += max(0, more)
+		}
+	}
+	for _, pid := range b.is.trees {
+		works := slices.Contains(b.is.forks, pid)
+		take(pid, works)
+		for _, child := range children(b.root, pid) {
+			take(child, works)
+		}
+	}
+	for _, gone := range b.last {
+		sum -= gone.cpu
+	}
+	b.last, b.looked = now, at
+	if !first {
+		o.CPU += max(0, sum)
+	}
+	if !delays {
+		waits = -1
+	}
+	return min(waits, 1), !first && len(now) > 0
+}
+
+// size is of how many processes it is read what they used.
+func (b *Backend) size() int {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.last)
+}
+
+func (b *Backend) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.queue != nil {
+		b.queue.sockets.Close()
+		b.queue = nil
+	}
+}

@@ -1,0 +1,381 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+)
+
+// machine is a file system with processes and cgroups that tests make.
+type machine struct{ fstest.MapFS }
+
+func newMachine() machine {
+	m := machine{tree(map[string]string{
+		"proc/self/mounts": "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n",
+		"proc/self/cgroup": "0::/system.slice/tempomat-proxy.service\n",
+	})}
+	return m
+}
+
+func (m machine) file(name, text string) {
+	m.MapFS[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+}
+
+// process adds one, or changes it: with what it has used, its children that have ended
+// included, in CPU-seconds.
+func (m machine) process(pid, parent int, command string, cpu float64, nice int, group string) {
+	program, _, _ := strings.Cut(command, " ")
+	name := strings.TrimSuffix(program[strings.LastIndexByte(program, '/')+1:], ":")
+	m.file(procFile(pid, "stat"), fmt.Sprintf("%d (%s) S %d 0 0 0 0 0 0 0 0 0 %d 0 0 0 20 %d 1 0 %d 0", pid, name, parent, int(cpu*userHZ), nice, 1000+pid))
+	if strings.Contains(command, ":") {
+		m.file(procFile(pid, "cmdline"), command)
+	} else {
+		m.file(procFile(pid, "cmdline"), strings.ReplaceAll(command, " ", "\x00")+"\x00")
+	}
+	m.file(procFile(pid, "comm"), name+"\n")
+	m.file(procFile(pid, "schedstat"), "1 0 3\n")
+	m.file(procFile(pid, "cgroup"), "0::"+group+"\n")
+	m.children(parent)
+}
+
+// children writes those of a process.
+func (m machine) children(of int) {
+	var all []string
+	for _, p := range processes(m) {
+		if p.parent == of {
+			all = append(all, fmt.Sprint(p.pid))
+		}
+	}
+	m.file(procFile(of, fmt.Sprintf("task/%d/children", of)), strings.Join(all, " "))
+}
+
+func (m machine) end(pid, parent int) {
+	for name := range m.MapFS {
+		if strings.HasPrefix(name, procFile(pid, "")) {
+			delete(m.MapFS, name)
+		}
+	}
+	m.children(parent)
+}
+
+func (m machine) group(name string, cpu float64, more string) {
+	m.file("sys/fs/cgroup"+name+"/cpu.stat", fmt.Sprintf("usage_usec %d\n%s", int64(cpu*1e6), more))
+}
+
+const (
+	apacheGroup = "/system.slice/apache2.service"
+	fpmGroup    = "/system.slice/php8.2-fpm.service"
+)
+
+// apache adds a prefork or event MPM that listens at port 8080, with two children.
+func (m machine) apache(group, conf string) {
+	m.process(1, 0, "/sbin/init", 0, 0, "/init.scope")
+	m.process(10, 1, "/usr/sbin/apache2 -k start", 0, 0, group)
+	m.process(11, 10, "/usr/sbin/apache2 -k start", 0, 0, group)
+	m.process(12, 10, "/usr/sbin/apache2 -k start", 0, 0, group)
+	m.file("etc/apache2/apache2.conf", "Listen 127.0.0.1:8080\n"+conf)
+}
+
+func (m machine) fpm() {
+	m.process(20, 1, debianMaster, 0, 0, fpmGroup)
+	m.process(21, 20, "php-fpm: pool www", 0, 0, fpmGroup)
+	m.file("etc/php/8.2/fpm/php-fpm.conf", debianGlobal)
+	m.file("etc/php/8.2/fpm/pool.d/www.conf", debianPool)
+}
+
+const (
+	withPHP = "LoadModule mpm_prefork_module x\nLoadModule php_module x\nMaxRequestWorkers 150\n"
+	withFPM = "LoadModule mpm_event_module x\nMaxRequestWorkers 400\n<FilesMatch x>\nSetHandler \"proxy:unix:/run/php/php8.2-fpm.sock|fcgi://localhost\"\n</FilesMatch>\n"
+)
+
+// TestWhoTheBackendIs, and how many workers it has: whose configuration listens there, and whom
+// that hands requests to. A php-fpm beside it is nobody's business.
+func TestWhoTheBackendIs(t *testing.T) {
+	const fpm = `php-fpm's pm.max_children of pool "www"`
+	for name, c := range map[string]struct {
+		make func(m machine)
+		port string
+		want string
+	}{
+		"prefork with mod_php": {func(m machine) { m.apache(apacheGroup, withPHP) }, "8080",
+			"150 by Apache's MaxRequestWorkers, forks [10], groups [apache2.service], trees [], whole true"},
+		"beside a php-fpm": {func(m machine) { m.apache(apacheGroup, withPHP); m.fpm() }, "8080",
+			"150 by Apache's MaxRequestWorkers, forks [10], groups [apache2.service], trees [], whole true"},
+		"event and php-fpm": {func(m machine) { m.apache(apacheGroup, withFPM); m.fpm() }, "8080",
+			"5 by " + fpm + ", forks [10 20], groups [apache2.service php8.2-fpm.service], trees [], whole true"},
+		"both, and mod_php serves": {func(m machine) { m.apache(apacheGroup, withPHP+withFPM); m.fpm() }, "8080",
+			"400 by Apache's MaxRequestWorkers, forks [10], groups [apache2.service], trees [], whole true"},
+		"php-fpm does not run": {func(m machine) { m.apache(apacheGroup, withFPM) }, "8080",
+			"400 by Apache's MaxRequestWorkers, forks [10], groups [apache2.service], trees [], whole false"},
+		"it hands to another server": {func(m machine) { m.apache(apacheGroup, withPHP+"ProxyPass / http://127.0.0.1:3000/\n") }, "8080",
+			"150 by Apache's MaxRequestWorkers, forks [10], groups [apache2.service], trees [], whole false"},
+		"with a database": {func(m machine) {
+			m.apache(apacheGroup, withPHP)
+			m.process(30, 1, "/usr/sbin/mariadbd", 0, 0, "/system.slice/mariadb.service")
+		}, "8080", "150 by Apache's MaxRequestWorkers, forks [10], groups [apache2.service mariadb.service], trees [], whole true"},
+		"without services": {func(m machine) { m.apache("/", withPHP) }, "8080",
+			"150 by Apache's MaxRequestWorkers, forks [10], groups [], trees [10], whole true"},
+		"in one's own service": {func(m machine) { m.apache("/system.slice/tempomat-proxy.service", withPHP) }, "8080",
+			"150 by Apache's MaxRequestWorkers, forks [10], groups [], trees [10], whole true"},
+		"at another port": {func(m machine) { m.apache(apacheGroup, withPHP); m.fpm() }, "8081",
+			"0 by , forks [], groups [], trees [], whole false"},
+		"nginx and php-fpm": {func(m machine) {
+			m.process(40, 1, "nginx: master process /usr/sbin/nginx -c /srv/n.conf", 0, 0, "/system.slice/nginx.service")
+			m.process(41, 40, "nginx: worker process", 0, 0, "/system.slice/nginx.service")
+			m.file("srv/n.conf", "http { server { listen 8080; fastcgi_pass unix:/var/run/php/php8.2-fpm.sock; } }")
+			m.fpm()
+		}, "8080", "5 by " + fpm + ", forks [40 20], groups [nginx.service php8.2-fpm.service], trees [], whole true"},
+		"nginx alone": {func(m machine) {
+			m.process(40, 1, "nginx: master process nginx -c /srv/n.conf", 0, 0, "/")
+			m.file("srv/n.conf", "http { server { listen 8080; } }")
+		}, "8080", "0 by , forks [40], groups [], trees [40], whole true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine()
+			c.make(m)
+			l, _ := listenerAt("127.0.0.1:" + c.port)
+			is := identify(m, processes(m), l, 0, 0)
+			for i, dir := range is.groups {
+				is.groups[i] = dir[strings.LastIndexByte(dir, '/')+1:]
+			}
+			if got := fmt.Sprintf("%d by %s, forks %v, groups %v, trees %v, whole %v", is.workers, is.by, is.forks, is.groups, is.trees, is.whole); got != c.want {
+				t.Errorf("%s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// look tells what the backend has used, as a look after d finds it.
+func (b *Backend) lookAfter(now *time.Time, d time.Duration) string {
+	*now = now.Add(d)
+	o := b.own(*now)
+	return fmt.Sprintf("%.2f, niced %.2f, waits %.2f", o.CPU, o.Niced, o.Waits)
+}
+
+// TestWhatTheBackendsProcessesUse: those of a master, its children and those of them that have
+// ended. What anybody else uses is not theirs.
+func TestWhatTheBackendsProcessesUse(t *testing.T) {
+	m := newMachine()
+	m.apache("/", withPHP)
+	m.process(30, 1, "/usr/bin/redis-server", 0, 0, "/")
+	m.file(procFile(30, "schedstat"), "1 9000000000 3\n")
+	m.process(99, 1, "/usr/bin/burn", 1000, 19, "/")
+	l, _ := listenerAt("8080")
+	b := &Backend{root: m, is: identify(m, processes(m), l, 0, 0)}
+	now := time.Unix(1, 0)
+	next := func(what, want string) {
+		t.Helper()
+		if got := b.lookAfter(&now, time.Second); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	next("the first look", "-1.00, niced 0.00, waits -1.00")
+	m.process(11, 10, "/usr/sbin/apache2 -k start", 0.4, 0, "/")
+	m.process(99, 1, "/usr/bin/burn", 1002, 19, "/")
+	m.process(30, 1, "/usr/bin/redis-server", 0.1, 0, "/")
+	m.file(procFile(30, "schedstat"), "1 99000000000 3\n")
+	next("a child, a database and somebody else", "0.50, niced 0.00, waits 0.00")
+	m.process(12, 10, "/usr/sbin/apache2 -k start", 0.3, 5, "/")
+	m.process(13, 10, "/usr/sbin/apache2 -k start", 0.1, 0, "/")
+	m.file(procFile(12, "schedstat"), "1 150000000 3\n")
+	m.file(procFile(13, "schedstat"), "1 50000000 3\n")
+	next("one that is niced, and a new one", "0.40, niced 0.30, waits 0.20")
+	m.end(11, 10)
+	m.process(10, 1, "/usr/sbin/apache2 -k start", 0.6, 0, "/")
+	next("one has ended, having used more", "0.20, niced 0.00, waits 0.00")
+	m.file(procFile(12, "schedstat"), "1 2150000000 3\n")
+	next("it waits, twice at a time", "0.00, niced 0.00, waits 1.00")
+	delete(m.MapFS, procFile(12, "schedstat"))
+	next("the kernel does not tell", "0.00, niced 0.00, waits -1.00")
+}
+
+// TestWhatTheBackendsGroupsUse: the kernel counts for services, and tells how long somebody in
+// them waited for a CPU.
+func TestWhatTheBackendsGroupsUse(t *testing.T) {
+	m := newMachine()
+	m.apache(apacheGroup, withFPM)
+	m.fpm()
+	l, _ := listenerAt("8080")
+	b := &Backend{root: m, is: identify(m, processes(m), l, 0, 0), groups: map[string]*group{}}
+	now := time.Unix(1, 0)
+	next := func(what string, web, php float64, more string, waited int, want string) {
+		t.Helper()
+		m.group(apacheGroup, web, "")
+		m.group(fpmGroup, php, more)
+		m.file("sys/fs/cgroup"+apacheGroup+"/cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000\n")
+		m.file("sys/fs/cgroup"+fpmGroup+"/cpu.pressure", fmt.Sprintf("some avg10=0.00 avg60=0.00 avg300=0.00 total=%d\n", waited))
+		if got := b.lookAfter(&now, time.Second); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	next("the first look", 100, 200, "", 0, "-1.00, niced 0.00, waits -1.00")
+	next("both", 100.1, 200.5, "", 250_000, "0.60, niced 0.00, waits 0.25")
+	m.process(22, 20, "php-fpm: pool www", 0, 10, fpmGroup)
+	m.file("sys/fs/cgroup"+fpmGroup+"/cgroup.procs", "20\n21\n22\n")
+	next("some process has stepped down, and nobody counts that", 100.1, 200.9, "", 250_000, "0.40, niced 0.40, waits 0.00")
+	next("the kernel begins to count it", 100.1, 201.4, "nice_usec 5000000\n", 250_000, "0.50, niced 6.00, waits 0.00")
+	next("it counts it", 100.1, 201.9, "nice_usec 5100000\n", 250_000, "0.50, niced 0.10, waits 0.00")
+	next("it was restarted", 100.1, 0.5, "", 0, "-1.00, niced 0.00, waits -1.00")
+	b.is.whole = false
+	next("others compute for it", 100.2, 0.6, "", 0, "-1.00, niced 0.10, waits -1.00")
+	if o := (*Backend)(nil).own(now); !(o.CPU < 0 && o.Waits < 0 && o.Niced == 0) || math.IsNaN(o.CPU) {
+		t.Errorf("nobody is looked at: %+v", o)
+	}
+}
+
+// TestProcess reads stat files.
+func TestProcess(t *testing.T) {
+	for text, want := range map[string]string{
+		"7 (a b) c) S 1 0 0 0 0 0 0 0 0 0 1 2 3 4 20 5 1 0 99 0": "{7 1 a b) c 99 0.1 true false} true",
+		"7 (a) S 1 0 0 0 0 0 0 0 0 0 1 2 3 4 20 -5 1 0 99 0":     "{7 1 a 99 0.1 false false} true",
+		"7 (a) S 1 0 0 0 0 0 0 0 0 0 1 2 3 4 20 0 1 0 x 0":       "{7 1 a 0 0.1 false false} false",
+		"7 (a) S 1 0": "{0 0  0 0 false false} false", "": "{0 0  0 0 false false} false", ")(": "{0 0  0 0 false false} false",
+	} {
+		p, ok := readProcess([]byte(text))
+		if got := fmt.Sprint(p, ok); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// learner notes what it is told.
+type learner struct {
+	mu   sync.Mutex
+	told []string
+}
+
+func (l *learner) Backlog(_ time.Time, queued, processes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told = append(l.told, fmt.Sprintf("%d wait of %d", queued, processes))
+}
+
+func (l *learner) Found(_ time.Time, workers int, by string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told = append(l.told, fmt.Sprintf("%d by %s", workers, by))
+}
+
+// take returns what it was told last, and how often it was told anything, since the last take.
+func (l *learner) take() (last string, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n = len(l.told); n > 0 {
+		last = l.told[n-1]
+	}
+	l.told = nil
+	return last, n
+}
+
+// TestBackend has connections wait at a web server and at the php-fpm that it hands requests to;
+// those that wait at another one are nobody's business.
+func TestBackend(t *testing.T) {
+	b, err := OpenBackend()
+	if err != nil {
+		skipElsewhere(t, err)
+	}
+	var at []*net.TCPAddr
+	for n := range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }()
+		at = append(at, l.Addr().(*net.TCPAddr))
+		dial(t, "tcp", at[n].String(), []int{1, 2, 4}[n])
+		waitQueue(t, b.queue, listener{port: uint16(at[n].Port)}, []int{1, 2, 4}[n])
+	}
+	m := newMachine()
+	m.apache("/", "")
+	m.fpm()
+	conf := func(threads int) {
+		m.file("etc/apache2/apache2.conf", fmt.Sprintf("Listen %s\nLoadModule mpm_event_module x\nThreadsPerChild %d\n", at[0], threads))
+	}
+	conf(10)
+	b.root = m
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var l learner
+		done := make(chan struct{})
+		go func() { defer close(done); b.Run(ctx, &l) }()
+		next := func(what string, d time.Duration, want string, times int) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			if got, n := l.take(); got != want || times >= 0 && n != times {
+				t.Errorf("%s: told %d times, at last %q; want %d and %q", what, n, got, times, want)
+			}
+		}
+		next("no backend yet", lookEvery/2, "", 0)
+		b.Watch(&url.URL{Scheme: "http", Host: at[0].String()})
+		next("its queue", 2*queueEvery, "1 wait of 0", 2)
+		next("it is found", lookEvery, "1 wait of 2", -1)
+		conf(20)
+		next("its configuration was changed, and it has not read that", 2*lookEvery, "1 wait of 2", -1)
+		for _, told := range l.told {
+			t.Error(told)
+		}
+		m.process(11, 10, "/usr/sbin/apache2 -k start", 0, 0, "/")
+		m.end(11, 10)
+		m.end(12, 10)
+		m.process(13, 10, "/usr/sbin/apache2 -k start", 0, 0, "/")
+		b.mu.Lock()
+		before := b.is.workers
+		b.mu.Unlock()
+		next("a reload", lookEvery+queueEvery, "1 wait of 1", -1)
+		b.mu.Lock()
+		if b.is.workers != 320 || before != 160 {
+			t.Errorf("%d workers after a reload, %d before it", b.is.workers, before)
+		}
+		b.mu.Unlock()
+		m.file("etc/apache2/apache2.conf", fmt.Sprintf("Listen %s\nProxyPass / fcgi://%s/\n", at[0], at[1]))
+		m.file("etc/php/8.2/fpm/pool.d/www.conf", fmt.Sprintf("[www]\nlisten = %s\npm.max_children = 5\n", at[1]))
+		m.process(14, 10, "/usr/sbin/apache2 -k start", 0, 0, "/")
+		m.end(13, 10)
+		next("it hands to php-fpm", lookEvery+time.Second, "3 wait of 2", -1)
+		b.Watch(&url.URL{Scheme: "http", Host: "php.example"})
+		next("it is elsewhere", lookEvery, "", 0)
+		cancel()
+		<-done
+		if _, _, ok := b.Sample(); ok {
+			t.Error("the queues are left open")
+		}
+	})
+}
+
+// TestCgroups finds one by its number, and tells whose are somebody else's.
+func TestCgroups(t *testing.T) {
+	dir := t.TempDir()
+	at := filepath.Join(dir, "cgroup", "system.slice", "a.service")
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := cgroupNamed(os.DirFS(dir), "cgroup", inodeOfFile(info)); got != "/system.slice/a.service" {
+		t.Errorf("its number is that of %q", got)
+	}
+	if got := cgroupNamed(os.DirFS(dir), "cgroup", 1<<60); got != "" {
+		t.Errorf("no number is that of %q", got)
+	}
+	for name, want := range map[string]bool{
+		"/system.slice/apache2.service": true, "/": false, "": false, "/init.scope": false, "/user.slice": false,
+		"/user.slice/user-0.slice/session-1.scope": false, "/user.slice/user-0.slice/session-11.scope": true,
+	} {
+		if got := isService(name, "/user.slice/user-0.slice/session-1.scope"); got != want {
+			t.Errorf("%q is somebody else's: %t", name, got)
+		}
+	}
+}

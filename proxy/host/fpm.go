@@ -1,0 +1,199 @@
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// What is read of php-fpm's processes and files at most.
+const (
+	mostMasters  = 8
+	mostFPMFiles = 128 // of each master
+	mostFPMBytes = 64 << 10
+	mostPools    = 16
+	mostChildren = 1 << 16 // of a pool; more is no number to believe
+)
+
+// fpmTitle is how a master of php-fpm names itself, before its file and ")".
+const fpmTitle = "php-fpm: master process ("
+
+// fpmPool is a pool of php-fpm: so many workers behind one listener.
+type fpmPool struct {
+	master   process
+	name     string
+	children int // pm.max_children
+	listen   string
+}
+
+// findFPM returns the pools of those of the processes that are php-fpm's masters. What not
+// everybody may read is left out. Any process may take that title, so only root's files are
+// believed, and this user's own.
+func findFPM(root fs.FS, all []process) (pools []fpmPool) {
+	files := map[string]bool{} // two masters of one file are one that is being replaced
+	for _, p := range tops(all, func(name string) bool { return strings.HasPrefix(name, "php-fpm") }) {
+		title := commandLine(root, p.pid)[0]
+		if !strings.HasPrefix(title, fpmTitle) {
+			continue
+		}
+		file, _, _ := strings.Cut(title[len(fpmTitle):], ")")
+		if !path.IsAbs(file) || files[file] || len(files) == mostMasters {
+			continue
+		}
+		files[file] = true
+		for _, pool := range readFPM(root, file) {
+			pool.master = p
+			pools = append(pools, pool)
+		}
+	}
+	return pools[:min(len(pools), mostPools)]
+}
+
+// readFPM reads a master's file and what it includes.
+func readFPM(root fs.FS, file string) []fpmPool {
+	r := fpmReader{root: root, pools: map[string]*fpmPool{}}
+	r.file(file)
+	limit := cmp.Or(r.most, mostChildren)
+	var pools []fpmPool
+	for _, name := range slices.Sorted(maps.Keys(r.pools)) {
+		if p := *r.pools[name]; p.children > 0 {
+			p.children = min(p.children, limit)
+			p.listen = strings.ReplaceAll(p.listen, "$pool", name)
+			pools = append(pools, p)
+		}
+	}
+	return pools
+}
+
+// fpmReader takes in the lines of php-fpm's files. A pool may be told of in
+// several; the last word counts.
+type fpmReader struct {
+	root  fs.FS
+	pools map[string]*fpmPool
+	pool  *fpmPool // whose section it is; nil: the global one
+	files int      // looked for, patterns included
+	most  int      // process.max; 0: not limited
+}
+
+func (r *fpmReader) file(name string) {
+	if r.files++; r.files > mostFPMFiles {
+		return
+	}
+	name = strings.TrimPrefix(path.Clean(name), "/")
+	if !isTrusted(r.root, name) {
+		return
+	}
+	text := readSome(r.root, name, mostFPMBytes)
+	r.pool = nil
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if section, ok := strings.CutPrefix(line, "["); ok {
+			section, _, _ = strings.Cut(section, "]")
+			r.section(strings.TrimSpace(section))
+			continue
+		}
+		if key, value, ok := strings.Cut(line, "="); ok {
+			value, _, _ = strings.Cut(value, ";")
+			r.set("/"+name, strings.TrimSpace(key), strings.Trim(strings.TrimSpace(value), `"'`))
+		}
+	}
+}
+
+func (r *fpmReader) section(name string) {
+	r.pool = nil
+	if name == "global" {
+		return
+	}
+	if r.pools[name] == nil && len(r.pools) < mostPools {
+		r.pools[name] = &fpmPool{name: name}
+	}
+	r.pool = r.pools[name]
+}
+
+func (r *fpmReader) set(file, key, value string) {
+	n, err := strconv.Atoi(value)
+	number := err == nil && n > 0 && n <= mostChildren
+	switch p := r.pool; {
+	case key == "include":
+		r.include(file, value)
+		r.pool = p
+	case key == "process.max" && number:
+		r.most = n
+	case p == nil:
+	case key == "pm.max_children" && number:
+		p.children = n
+	case key == "listen":
+		p.listen = value
+	}
+}
+
+// include reads the files of a pattern. A relative one is meant from where PHP
+// was installed, which is a directory above that of the file.
+func (r *fpmReader) include(file, pattern string) {
+	for dir := path.Dir(path.Clean(file)); r.files < mostFPMFiles; dir = path.Dir(dir) {
+		r.files++
+		full := pattern
+		if !path.IsAbs(pattern) {
+			full = path.Join(dir, pattern)
+		}
+		names, _ := fs.Glob(r.root, strings.TrimPrefix(path.Clean(full), "/"))
+		for _, name := range names {
+			r.file("/" + name)
+		}
+		if len(names) > 0 || path.IsAbs(pattern) || dir == "/" || dir == "." {
+			return
+		}
+	}
+}
+
+// isTrusted tells whether a file is root's, or this user's own.
+func isTrusted(root fs.FS, name string) bool {
+	info, err := fs.Stat(root, name)
+	if err != nil {
+		return false
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || s.Uid == 0 || int(s.Uid) == os.Getuid() // not ok: no file system of the machine
+}
+
+// readSome reads the beginning of a file that everybody may read and not everybody write;
+// of another one, or none, nothing.
+func readSome(root fs.FS, name string, most int64) string {
+	info, err := fs.Stat(root, name)
+	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o006 != 0o004 {
+		return ""
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()            // it was only read
+	b, _ := io.ReadAll(io.LimitReader(f, most)) // what came before an error is its beginning
+	return string(b)
+}
+
+func workersOf(pools []fpmPool) (n int) {
+	for _, p := range pools {
+		n += p.children
+	}
+	return n
+}
+
+// tellPools says what was found, for the log: with several pools not all may
+// serve this backend.
+func tellPools(pools []fpmPool) string {
+	if len(pools) == 1 {
+		return fmt.Sprintf("php-fpm's pm.max_children of pool %.64q", pools[0].name)
+	}
+	largest := slices.MaxFunc(pools, func(a, b fpmPool) int { return cmp.Compare(a.children, b.children) })
+	return fmt.Sprintf("php-fpm's pm.max_children of %d pools together; the largest, %.64q, has %d",
+		len(pools), largest.name, largest.children)
+}

@@ -1,0 +1,196 @@
+package host
+
+import (
+	"io/fs"
+	"math"
+	"net/netip"
+	"net/url"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// listener is where a server on this machine listens: what a listening socket is
+// recognised by.
+type listener struct {
+	name      string       // the path of a unix socket; empty: TCP
+	addresses []netip.Addr // that lead there; none: every address does
+	port      uint16
+}
+
+// listenerOf returns where a backend listens.
+func listenerOf(u *url.URL) (l listener, ok bool) {
+	if u.Scheme == "unix" {
+		return listener{name: u.Path}, path.IsAbs(u.Path)
+	}
+	text := u.Port()
+	switch {
+	case text != "":
+	case u.Scheme == "https":
+		text = "443"
+	default:
+		text = "80"
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if u.Hostname() == "localhost" {
+		l.addresses = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+	} else if a, err := netip.ParseAddr(u.Hostname()); err == nil {
+		l.addresses = []netip.Addr{a.Unmap()}
+	} else {
+		return listener{}, false
+	}
+	l.port = uint16(port)
+	return l, err == nil
+}
+
+// listenerAt reads where php-fpm's pools listen: "/path", "port" or "address:port".
+// A path that cannot be looked up as it stands is none.
+func listenerAt(text string) (l listener, ok bool) {
+	if strings.HasPrefix(text, "/") {
+		return listener{name: path.Clean(text)}, true
+	}
+	if port, err := strconv.ParseUint(text, 10, 16); err == nil {
+		return listener{port: uint16(port)}, port > 0
+	}
+	u, err := url.Parse("http://" + strings.Replace(text, "*:", "0.0.0.0:", 1))
+	if err != nil || u.Port() == "" {
+		return listener{}, false
+	}
+	if l, ok = listenerOf(u); ok && l.addresses[0].IsUnspecified() {
+		l.addresses = nil
+	}
+	return l, ok
+}
+
+// How closely a TCP socket's address fits; connections go to the closest.
+const (
+	fitsNot = iota
+	fitsAnyFamily
+	fitsAnyAddress
+	fitsExactly
+)
+
+func (l *listener) fit(s Socket) int {
+	if s.Port != l.port {
+		return fitsNot
+	}
+	if len(l.addresses) == 0 {
+		return fitsAnyFamily
+	}
+	best := fitsNot
+	for _, a := range l.addresses {
+		switch {
+		case s.Address == a:
+			best = fitsExactly
+		case !s.Address.IsUnspecified():
+		case s.Address.Is4() == a.Is4():
+			best = max(best, fitsAnyAddress)
+		case s.Address.Is6(): // it takes IPv4 connections, too, unless it was told not to
+			best = max(best, fitsAnyFamily)
+		}
+	}
+	return best
+}
+
+// listenQueue measures how many connections wait at listeners until they are
+// accepted: the kernel queues them while a server with a fixed number of workers
+// has none free. It is not for concurrent use.
+type listenQueue struct {
+	sockets *Sockets
+	// of the listener that is looked at:
+	listener listener
+	inode    uint32
+	best     int
+	queued   int
+	socket   uint32       // the inode of one that fits best
+	cgroup   uint64       // in which that was made
+	look     func(Socket) // its method, made once: no allocation a reading
+}
+
+func newListenQueue(sockets *Sockets) *listenQueue {
+	q := &listenQueue{sockets: sockets}
+	q.look = q.take
+	return q
+}
+
+// length returns how many connections wait there; not ok: nobody listens there,
+// or the kernel does not tell.
+func (q *listenQueue) length(l listener) (queued int, ok bool) {
+	q.listener, q.best, q.queued, q.socket, q.cgroup = l, fitsNot, 0, 0, 0
+	if l.name == "" {
+		ok = q.sockets.EachTCP(Listens, l.port, 0, q.look)
+	} else {
+		if q.inode, ok = inodeOf(l.name); !ok {
+			return 0, false
+		}
+		ok = q.sockets.EachUnix(Listens, q.look)
+	}
+	return q.queued, ok && q.best > fitsNot
+}
+
+// take adds a socket up if none before fits better. Several fit alike where
+// workers share an address (SO_REUSEPORT).
+func (q *listenQueue) take(s Socket) {
+	fit := fitsNot
+	if q.listener.name == "" {
+		fit = q.listener.fit(s)
+	} else if s.File == q.inode && sameFile(s.Name, q.listener.name) {
+		fit = fitsExactly
+	}
+	if fit == fitsNot || fit < q.best {
+		return
+	}
+	if fit > q.best {
+		q.best, q.queued, q.socket, q.cgroup = fit, 0, s.Inode, s.Cgroup
+	}
+	q.queued += int(min(s.Queued, 1<<20))
+}
+
+// sameFile compares the names without their directories, of which one may be a
+// symbolic link or missing; inodes are unique in one file system only.
+func sameFile(bound []byte, name string) bool {
+	i := strings.LastIndexByte(string(bound), '/')
+	return string(bound[i+1:]) == path.Base(name)
+}
+
+// meets tells whether what goes to the one may come to the other.
+func (l *listener) meets(other listener) bool {
+	if l.name != "" || other.name != "" {
+		return l.name == other.name
+	}
+	if l.port != other.port || len(l.addresses) == 0 || len(other.addresses) == 0 {
+		return l.port == other.port
+	}
+	for _, a := range l.addresses {
+		for _, b := range other.addresses {
+			if a == b || a.IsUnspecified() || b.IsUnspecified() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sameAs tells whether two listeners are one, so that its queue is counted once.
+func (l *listener) sameAs(other listener) bool {
+	return l.name == other.name && l.port == other.port
+}
+
+// inodeOf returns the inode of a file, as the kernel tells it of a socket: 32 bits.
+func inodeOf(name string) (uint32, bool) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return 0, false
+	}
+	return uint32(inodeOfFile(info) & math.MaxUint32), true
+}
+
+func inodeOfFile(info fs.FileInfo) uint64 {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0
+	}
+	return s.Ino
+}

@@ -1,0 +1,179 @@
+package host
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// openQueue asks this kernel.
+func openQueue(t *testing.T) *listenQueue {
+	t.Helper()
+	diag, err := OpenSockets()
+	if err != nil {
+		skipElsewhere(t, err)
+	}
+	t.Cleanup(diag.Close)
+	return newListenQueue(diag)
+}
+
+// dial connects so many clients, which nobody accepts.
+func dial(t *testing.T, network, at string, n int) {
+	t.Helper()
+	for range n {
+		c, err := net.Dial(network, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+}
+
+// waitQueue reads until the queue is as long as wanted: the last step of a
+// handshake is the kernel's, after dial has returned.
+func waitQueue(t *testing.T, q *listenQueue, d listener, want int) {
+	t.Helper()
+	for {
+		got, ok := q.length(d)
+		if got == want && ok {
+			return
+		}
+		if t.Context().Err() != nil || !ok || got > want {
+			t.Fatalf("%d wait (%v), want %d", got, ok, want)
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestListenQueue has connections wait at a listener of this machine.
+func TestListenQueue(t *testing.T) {
+	q := openQueue(t)
+	for _, c := range []struct{ name, network, listen, url string }{
+		{"exact", "tcp", "127.0.0.1:0", "http://127.0.0.1:%d"},
+		{"any address", "tcp4", "0.0.0.0:0", "http://127.0.0.1:%d"},
+		{"any family", "tcp", "[::]:0", "http://127.0.0.1:%d"},
+		{"IPv6", "tcp", "[::1]:0", "http://[::1]:%d"},
+		{"localhost, IPv4", "tcp", "127.0.0.1:0", "http://localhost:%d"},
+		{"localhost, IPv6", "tcp", "[::1]:0", "https://localhost:%d"},
+		{"unix", "unix", filepath.Join(t.TempDir(), "a.sock"), "unix:"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := net.Listen(c.network, c.listen)
+			if err != nil {
+				t.Skip(err) // no IPv6
+			}
+			defer func() { _ = l.Close() }()
+			u := &url.URL{Scheme: "unix", Path: c.listen}
+			if c.network != "unix" {
+				u, _ = url.Parse(fmt.Sprintf(c.url, l.Addr().(*net.TCPAddr).Port))
+			}
+			d, ok := listenerOf(u)
+			if !ok {
+				t.Fatalf("no listener of %s", u)
+			}
+			waitQueue(t, q, d, 0)
+			dial(t, c.network, l.Addr().String(), 3)
+			waitQueue(t, q, d, 3)
+			if a, err := l.Accept(); err == nil {
+				defer func() { _ = a.Close() }()
+			}
+			waitQueue(t, q, d, 2)
+			if n := testing.AllocsPerRun(20, func() { q.length(d) }); n > 0 && (d.name == "" || n > 3) { // os.Stat's
+				t.Errorf("%g allocations a reading", n)
+			}
+			_ = l.Close()
+			if n, ok := q.length(d); ok {
+				t.Errorf("%d wait though nobody listens", n)
+			}
+		})
+	}
+}
+
+// TestListenQueueClosest checks which of several sockets of a port are counted.
+func TestListenQueueClosest(t *testing.T) {
+	for name, c := range map[string]struct {
+		listener string
+		at       []string // the n-th has 10 to the power of n in its queue
+		want     int      // negative: none of them
+	}{
+		"shared":             {"http://127.0.0.1:80", []string{"127.0.0.1:80", "127.0.0.1:80"}, 11},
+		"exact first":        {"http://127.0.0.1:80", []string{"127.0.0.1:80", "0.0.0.0:80", "[::]:80"}, 1},
+		"exact last":         {"http://127.0.0.1:80", []string{"[::]:80", "0.0.0.0:80", "127.0.0.1:80"}, 100},
+		"own family":         {"http://127.0.0.1:80", []string{"[::]:80", "0.0.0.0:80"}, 10},
+		"both families":      {"http://127.0.0.1:80", []string{"[::]:80"}, 1},
+		"not IPv4 for IPv6":  {"http://[::1]:80", []string{"0.0.0.0:80"}, -1},
+		"another address":    {"http://127.0.0.1:80", []string{"127.0.0.2:80", "192.0.2.1:80"}, -1},
+		"another port":       {"http://127.0.0.1:80", []string{"127.0.0.1:8080"}, -1},
+		"the scheme's port":  {"https://127.0.0.1", []string{"127.0.0.1:80", "127.0.0.1:443"}, 10},
+		"localhost, exact":   {"http://localhost", []string{"[::]:80", "127.0.0.1:80"}, 10},
+		"localhost, any one": {"http://localhost", []string{"[::1]:80"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, _ := url.Parse(c.listener)
+			d, ok := listenerOf(u)
+			if !ok {
+				t.Fatal("no listener")
+			}
+			q := newListenQueue(nil)
+			q.listener = d
+			queued := 1
+			for _, at := range c.at {
+				a := netip.MustParseAddrPort(at)
+				q.take(Socket{Address: a.Addr(), Port: a.Port(), Queued: uint32(queued)})
+				queued *= 10
+			}
+			if got := q.queued; (q.best > fitsNot) != (c.want >= 0) || got != max(0, c.want) {
+				t.Errorf("%d wait, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestListenQueueUnix(t *testing.T) {
+	for name, c := range map[string]struct {
+		bound string
+		inode uint32
+		want  int
+	}{
+		"the path":              {"/run/site/a.sock", 7, 3},
+		"by a symbolic link":    {"/var/run/site/a.sock", 7, 3},
+		"relative":              {"a.sock", 7, 3},
+		"another file system":   {"/run/b.sock", 7, 0},
+		"replaced by a new one": {"/run/site/a.sock", 6, 0},
+		"abstract":              {"\x00a.sock", 7, 0},
+		"unnamed":               {"", 7, 0},
+	} {
+		q := newListenQueue(nil)
+		q.listener, q.inode = listener{name: "/run/site/a.sock"}, 7
+		q.take(Socket{Name: []byte(c.bound), File: c.inode, Queued: 3})
+		if q.queued != c.want {
+			t.Errorf("%s: %d wait, want %d", name, q.queued, c.want)
+		}
+	}
+}
+
+// TestDoorAt reads listen of php-fpm's pools.
+func TestDoorAt(t *testing.T) {
+	for text, want := range map[string]string{
+		"/run/php/php8.2-fpm.sock": "/run/php/php8.2-fpm.sock [] 0",
+		"9000":                     " [] 9000",
+		"127.0.0.1:9000":           " [127.0.0.1] 9000",
+		"[::1]:9000":               " [::1] 9000",
+		"[::]:9000":                " [] 9000",
+		"*:9000":                   " [] 9000",
+		"localhost:9000":           " [127.0.0.1 ::1] 9000",
+		"":                         "", "0": "", "70000": "", "php.example:9000": "", "127.0.0.1": "", "a b:1": "", "[::1": "",
+	} {
+		got := ""
+		if d, ok := listenerAt(text); ok {
+			got = fmt.Sprint(d.name, " ", d.addresses, " ", d.port)
+		}
+		if got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package host
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+)
+
+// message is one netlink message of that type.
+func message(kind uint16, body []byte) []byte {
+	b := binary.NativeEndian.AppendUint32(nil, uint32(nlHeader+len(body)))
+	b = binary.NativeEndian.AppendUint16(b, kind)
+	b = append(append(b, make([]byte, 10)...), body...)
+	return append(b, make([]byte, (4-len(b)%4)%4)...)
+}
+
+// inetSocket is what the kernel tells of a listening TCP socket.
+func inetSocket(at string, queued uint32) []byte {
+	a := netip.MustParseAddrPort(at)
+	b := make([]byte, inetMessage)
+	b[0], b[1] = familyIPv4, 10
+	if a.Addr().Is6() {
+		b[0] = familyIPv6
+	}
+	binary.BigEndian.PutUint16(b[4:], a.Port())
+	copy(b[8:], a.Addr().AsSlice())
+	binary.NativeEndian.PutUint32(b[56:], queued)
+	return b
+}
+
+func attribute(kind uint16, value []byte) []byte {
+	b := binary.NativeEndian.AppendUint16(nil, uint16(4+len(value)))
+	b = append(binary.NativeEndian.AppendUint16(b, kind), value...)
+	return append(b, make([]byte, (4-len(b)%4)%4)...)
+}
+
+func unixSocket(name string, inode, queued uint32) []byte {
+	b := append([]byte{familyUnix, 1, 10}, make([]byte, unixMessage-3)...)
+	b = append(b, attribute(unixName, append([]byte(name), 0))...)
+	b = append(b, attribute(unixFile, binary.NativeEndian.AppendUint64(nil, uint64(inode)))...)
+	return append(b, attribute(unixQueue, binary.NativeEndian.AppendUint64(nil, uint64(queued)))...)
+}
+
+func TestReadDiag(t *testing.T) {
+	type socket struct {
+		at, name      string
+		inode, queued uint32
+	}
+	four, six := message(diagByFamily, inetSocket("127.0.0.1:80", 7)), message(diagByFamily, inetSocket("[::]:80", 8))
+	for name, c := range map[string]struct {
+		text     []byte
+		want     []socket
+		done, ok bool
+	}{
+		"nothing": {ok: true},
+		"two and the end": {
+			append(append(append([]byte{}, four...), six...), message(nlDone, make([]byte, 4))...),
+			[]socket{{at: "127.0.0.1:80", queued: 7}, {at: "[::]:80", queued: 8}}, true, true,
+		},
+		"more follow":   {four, []socket{{at: "127.0.0.1:80", queued: 7}}, false, true},
+		"mapped":        {message(diagByFamily, inetSocket("[::ffff:127.0.0.1]:80", 1)), []socket{{at: "127.0.0.1:80", queued: 1}}, false, true},
+		"unix":          {message(diagByFamily, unixSocket("/run/a.sock", 9, 3)), []socket{{name: "/run/a.sock", inode: 9, queued: 3}}, false, true},
+		"unix, unnamed": {message(diagByFamily, unixSocket("", 0, 3)[:unixMessage]), []socket{{}}, false, true},
+		"an error":      {append(message(nlError, make([]byte, 4)), four...), nil, true, false},
+		"cut header":    {four[:12], nil, true, false},
+		"cut body":      {four[:40], nil, true, false},
+		"cut message":   {append(append([]byte{}, four...), six[:60]...), []socket{{at: "127.0.0.1:80", queued: 7}}, true, false},
+		"length of 0":   {make([]byte, 64), nil, true, false},
+		"short socket":  {message(diagByFamily, inetSocket("127.0.0.1:80", 7)[:60]), nil, false, true},
+		"other family":  {message(diagByFamily, append([]byte{17}, make([]byte, 90)...)), nil, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []socket
+			done, ok := readDiag(c.text, false, func(s Socket) {
+				one := socket{name: string(s.Name), inode: s.File, queued: s.Queued}
+				if s.Address.IsValid() {
+					one.at = netip.AddrPortFrom(s.Address, s.Port).String()
+				}
+				got = append(got, one)
+			})
+			if done != c.done || ok != c.ok || len(got) != len(c.want) {
+				t.Fatalf("done %v, ok %v, %v; want %v, %v, %v", done, ok, got, c.done, c.ok, c.want)
+			}
+			for i := range got {
+				if got[i] != c.want[i] {
+					t.Errorf("%v, want %v", got[i], c.want[i])
+				}
+			}
+		})
+	}
+}
+
+// FuzzReadDiag checks that no answer, however broken, makes more sockets than it
+// has room for, and that none of them points outside of it.
+func FuzzReadDiag(f *testing.F) {
+	f.Add(message(diagByFamily, inetSocket("127.0.0.1:80", 7)))
+	f.Add(append(message(diagByFamily, unixSocket("/run/a.sock", 9, 3)), message(nlDone, nil)...))
+	f.Add(message(nlError, make([]byte, 4)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		n := 0
+		done, ok := readDiag(b, false, func(s Socket) {
+			n++
+			if len(s.Name) > len(b) {
+				t.Errorf("a name of %d bytes in %d", len(s.Name), len(b))
+			}
+		})
+		if n > len(b)/nlHeader {
+			t.Errorf("%d sockets in %d bytes", n, len(b))
+		}
+		if !done && !ok {
+			t.Error("a broken answer is to be read on")
+		}
+	})
+}

@@ -1,0 +1,184 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tempomat/cpuaccount"
+)
+
+// cgroupUsed writes a cpu.stat that tells so many CPU-seconds.
+func cgroupUsed(t *testing.T, dir string, seconds float64) {
+	t.Helper()
+	text := fmt.Sprintf("usage_usec %d\nuser_usec 1\nsystem_usec 2\n", int64(seconds*1e6))
+	if err := os.WriteFile(filepath.Join(dir, "cpu.stat"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUsageMeter reads the counters of a cgroup that is lost twice and comes
+// back, its counters beginning anew.
+func TestUsageMeter(t *testing.T) {
+	dir := t.TempDir()
+	cgroupUsed(t, dir, 100)
+	m, err := OpenUsage(dir, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lost atomic.Int32
+	m.Lost = func(err error) {
+		if lost.Add(1); err == nil {
+			t.Error("lost without an error")
+		}
+	}
+	lose := func() {
+		name := filepath.Join(dir, "cpu.stat")
+		if err := errors.Join(os.Truncate(name, 0), os.Remove(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		uses := make(chan float64, 1)
+		go m.Run(ctx, func(_ time.Time, use cpuaccount.Use) { uses <- use.CPUs })
+		time.Sleep(usageEvery / 2) // from here on between two readings
+		for i, step := range []struct {
+			used float64 // CPU-seconds, at 2 CPUs and 2 readings a second; negative: the cgroup is lost
+			want float64 // negative: nothing is told
+			lost int32
+		}{
+			{100, 0, 0}, {100.5, 0.5, 0}, {101.5, 1, 0}, {101.5, 0, 0},
+			{-1, -1, 1}, {-2, -1, 1}, {-2, -1, 1},
+			{0, -1, 1}, // is opened anew
+			{0.25, -1, 1}, {0.5, 0.25, 1},
+			{-1, -1, 2}, {0.5, -1, 2}, {1, 0.5 / 3, 2}, // in three times the time
+		} {
+			if step.used >= 0 {
+				cgroupUsed(t, dir, step.used)
+			} else if step.used == -1 {
+				lose()
+			}
+			time.Sleep(usageEvery)
+			synctest.Wait()
+			told := -1.0
+			select {
+			case told = <-uses:
+			default:
+			}
+			if math.Abs(told-step.want) > 1e-6 || lost.Load() != step.lost {
+				t.Errorf("step %d: told %g, want %g; lost %d times, want %d", i, told, step.want, lost.Load(), step.lost)
+			}
+		}
+		cancel()
+		synctest.Wait()
+		if m.use.file.Close() == nil {
+			t.Error("the file is left open")
+		}
+	})
+}
+
+// skipElsewhere skips what only Linux tells. There CI is to notice if it does not.
+func skipElsewhere(t *testing.T, err error) {
+	t.Helper()
+	if runtime.GOOS == "linux" && os.Getenv("CI") != "" {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
+// TestUsageOfThisMachine checks that what this kernel tells can be read.
+func TestUsageOfThisMachine(t *testing.T) {
+	m, err := OpenUsage("", 0, nil)
+	if err != nil {
+		skipElsewhere(t, err)
+	}
+	defer m.close()
+	if n := testing.AllocsPerRun(10, func() { m.sample(time.Now()) }); n != 0 {
+		t.Errorf("%g allocations a reading", n)
+	}
+	if text := m.read(); len(text) < 5 || string(text[:4]) != "cpu " {
+		t.Errorf("read %.40q", text)
+	}
+}
+
+func TestNoUsage(t *testing.T) {
+	if _, err := OpenUsage(t.TempDir(), 2, nil); err == nil {
+		t.Error("opened the counters of no cgroup")
+	}
+}
+
+// TestPressureOfACgroup reads what a cgroup tells of who waits for a CPU.
+func TestPressureOfACgroup(t *testing.T) {
+	dir := t.TempDir()
+	cgroupUsed(t, dir, 1)
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000000\n")
+	m, err := OpenUsage(dir, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	now := time.Now()
+	if _, ok := m.sample(now); ok {
+		t.Error("the first reading tells something")
+	}
+	write("cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1250000\n")
+	cgroupUsed(t, dir, 2)
+	use, ok := m.sample(now.Add(time.Second))
+	if !ok || math.Abs(use.CPUs-0.5) > 1e-6 || math.Abs(use.Pressure-0.25) > 1e-6 {
+		t.Errorf("%+v, %v", use, ok)
+	}
+	if m.own != nil {
+		t.Error("beside a cgroup that was named, another one is read")
+	}
+}
+
+// TestThrottledContainer takes a container for full whose quota is used up, whatever the
+// machine's CPUs do. A service's own cgroup says nothing of the backend.
+func TestThrottledContainer(t *testing.T) {
+	dir := t.TempDir()
+	self, stat := filepath.Join(dir, "self"), filepath.Join(dir, "cpu.stat")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(stat, "usage_usec 1\nnr_periods 10\nnr_throttled 1\n")
+	for text, want := range map[string]bool{"0::/\n": true, "0::/system.slice/tempomat.service\n": false, "1:cpu:/\n0::/\n": false, "": false} {
+		write(self, text)
+		c := openOwn(self, dir)
+		c.close()
+		if (c != nil) != want {
+			t.Errorf("%q: read %v, want %v", text, c != nil, want)
+		}
+	}
+	write(self, "0::/\n")
+	m := &UsageMeter{own: openOwn(self, dir), usage: cpuaccount.MachineUsage(100)}
+	m.use, _ = openCounters(stat) // no /proc/stat: what the machine does is not told
+	defer m.close()
+	now := time.Now()
+	m.sample(now)
+	write(stat, "usage_usec 1\nnr_periods 20\nnr_throttled 11\n")
+	if use, _ := m.sample(now.Add(time.Second)); use.CPUs != 1 {
+		t.Errorf("%+v, want a full machine", use)
+	}
+	write(stat, "usage_usec 1\n")
+	if openOwn(self, dir) != nil {
+		t.Error("a container without a quota is read")
+	}
+}

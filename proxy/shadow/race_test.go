@@ -1,6 +1,0 @@
-//go:build race
-
-package shadow
-
-// raceEnabled says that the tests run ten times slower.
-const raceEnabled = true

@@ -1,0 +1,40 @@
+package metrics
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"tempomat/limiter"
+	"tempomat/proxy/telemetry"
+)
+
+// TestNoLabelLosesTheOthers: names that are no UTF-8, or that are there twice, cost no number.
+func TestNoLabelLosesTheOthers(t *testing.T) {
+	s, now := full(), time.Unix(1_900_000_000, 0)
+	s.Certificates = []Certificate{
+		{File: "/etc/\xe9.pem", Expires: now, OK: true}, {File: "/etc/a.pem", Expires: now.Add(time.Hour), OK: true},
+		{File: "/etc/a.pem", Expires: now}, {File: "/etc/b.pem", OK: true},
+	}
+	s.Gate.Sites = []limiter.SiteState{{Name: "\xff", Ended: 1}, {Name: "\xfe", Ended: 2}}
+	s.Beginnings.Handshakes["\xfc"] = 1
+	w := httptest.NewRecorder()
+	Handler(func() *State { return s }, NewDurations(now, telemetry.NewCounts())).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	for _, want := range []string{
+		"tempomat_tls_certificate_expiry_seconds{certificate=\"/etc/\ufffd.pem\"} 1.9e+09\n",
+		"tempomat_tls_certificate_expiry_seconds{certificate=\"/etc/a.pem\"} 1.9e+09\n",
+		"tempomat_tls_certificate_ok{certificate=\"/etc/a.pem\"} 0\n", "tempomat_tls_certificate_ok{certificate=\"/etc/b.pem\"} 1\n",
+		"tempomat_site_requests_total{site=\"\ufffd\"} 3\n", "tempomat_tls_handshakes_total{result=\"ok\"} 3\n", "tempomat_build_info{version=\"1.2\"} 1\n",
+	} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+	if n := Series(s)["siteRequests._"]; n != 3 {
+		t.Errorf("Graphite has %v requests of the sites, want 3", n)
+	}
+}
