@@ -99,7 +99,7 @@ func rulesOf(now time.Time, s Scenario) (rules lifecycle.Rules, err error) {
 		return rules, err
 	}
 	source := cpuaccount.Corrected
-	if s.Steps {
+	if s.Steps || s.Told {
 		source = cpuaccount.Process // what a worker costs that has stepped down, time does not tell
 	}
 	rules.Meter = cpuaccount.NewMeter(source, s.CPUs, 0)
