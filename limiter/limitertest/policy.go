@@ -71,6 +71,9 @@ func policyOf(mode limiter.Mode, cpus float64, s Scenario) limiter.Policy {
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: "asn", Budget: limiter.Budget{CPUs: 0.25 * cpus, Burst: 30 * time.Second}})
 	}
 	p.Sites = s.Sites
+	if s.change != nil {
+		s.change(&p)
+	}
 	return p
 }
 

@@ -53,7 +53,8 @@ type Scenario struct {
 	Used    float64
 	Waiting float64
 
-	end     float64 // seconds; 0: End
+	end     float64               // seconds; 0: End
+	change  func(*limiter.Policy) // what is told to the limiter; nil: nothing
 	site    site
 	clients func() []*Client
 }
