@@ -147,6 +147,7 @@ func TestWhoIsParkedIsWoken(t *testing.T) {
 	w.expectPhase(t, "one of them has ended", third, computing)
 
 	s := newShift(t, 0)
+	s.Found(s.now, 16, "php-fpm")
 	s.polls(9, "a")
 	s.expectState(t, "a part of 16 workers", map[string]int{"holding": 5, "queued": 4})
 	s.Found(s.now, 40, "php-fpm")

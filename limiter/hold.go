@@ -25,6 +25,8 @@ const (
 	// fewOrphans is how many a client may have at least until its next request that
 	// is not short has to wait: who reloads a slow page does nothing wrong.
 	fewOrphans = 2
+	// slackTimes is how many times the workers that are kept are free while nobody's part binds.
+	slackTimes = 2
 )
 
 // Hold says that a running request keeps its worker until it ends, and hardly
@@ -197,6 +199,9 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 // is tried: what keeps these, misjudgedBy says.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	least := 1
+	if g.hasSlack(t.site) {
+		return nothing, 0
+	}
 	if t.level.short() || t.level == fresh && probe {
 		return g.misjudgedBy(t)
 	}
@@ -225,6 +230,13 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 		}
 	}
 	return nothing, 0
+}
+
+// hasSlack tells whether so many workers are free beside one more request that nobody's part of them
+// matters yet: some times as many as are kept for short ones, and that compute.
+func (g *gate) hasSlack(s *site) bool {
+	v, n := g.view(s), &g.limits
+	return !g.workers.areKnown() || v.workers-v.busy-1 > slackTimes*(n.workers-n.longest()+n.cpus)
 }
 
 // mayCompute tells whether a stranger's request that would compute may go though strangers hold their
