@@ -44,7 +44,7 @@ SITE_DEPS := mkdocs mkdocs-material
 # What makes machines to try the packages on (make packages-test).
 MACHINE_DEPS := debootstrap systemd-container
 
-.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts man test quick accept recipes-wordpress test-standing scenarios sweep bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
+.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts man test quick accept recipes-wordpress test-standing scenarios sweep ablation harm bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -117,8 +117,12 @@ test-standing: deps-test ## who is logged in to a real WordPress and MediaWiki i
 scenarios: ## the gate under every attack on virtual time, five seeds, beside the reference
 	TEMPOMAT_SCENARIOS=full $(GO) test -timeout 30m -run 'Scenarios|Demands|Redirects' -count=1 -v ./limiter/limitertest
 
-sweep: ## sites beside hogs of all kinds, with the gate and without; what is worse with it is a failure, and some is
+sweep: ## sites beside hogs of all kinds, and ordinary ones, with the gate and without; what is worse with it is a failure, and some is
 	TEMPOMAT_SCENARIOS=sweep $(GO) test -timeout 30m -run WithoutGate -count=1 -v ./limiter/limitertest
+	TEMPOMAT_SCENARIOS=ordinary $(GO) test -timeout 30m -run Ordinary -count=1 -v ./limiter/limitertest
+
+ablation: ## rows of the tables without each rule of the gate, and with the code broken on purpose: what no row needs, or notices, is a failure (WORTH=all: all rows)
+	TEMPOMAT_WORTH=$(or $(WORTH),1) $(GO) test -tags ablation -timeout 60m -run 'Ablation|Mutat' -count=1 -v ./limiter/limitertest
 
 bench: ## benchmarks of all packages
 	$(GO) test -run '^$$' -bench . -benchmem ./...

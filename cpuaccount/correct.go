@@ -11,6 +11,9 @@ const (
 	tooMuch   = 1.1  // times what was measured: some of those do not compute
 	tooLittle = 1.25 // times what is charged was measured: some compute after all
 	slack     = 0.05 // CPUs that are used by others all the time
+	// farOff is the part of what is charged from which down it was guessed wrong who computes. Above that
+	// it is chance who was seen to.
+	farOff = 0.5
 )
 
 // Correct holds what was charged against the CPU use that was measured since the
@@ -18,12 +21,11 @@ const (
 //
 // From outside a page that computes and one that waits, for a database or for
 // news that a long poll is to bring, look alike. Together they cannot have used
-// more than was used. So of those that were at the backend all the time, each is
-// taken to compute in a smaller part of its time, all in the same proportion;
-// those that came and went meanwhile are given the benefit of being what the CPUs
-// were used for. As the sets change from one call to the next, the parts come to
-// those that the use is explained by: the iteration is that of Richardson and
-// Lucy (1972, 1974), with one measurement at a time. While the CPUs are full
+// more than was used, by the backend itself if that is known. What they were charged
+// since the last call beyond that is taken back, in the same proportion from each; and if it was most of
+// it, from now on each is taken to compute in as much less of its time. As the sets change from one call
+// to the next, the parts come to those that the use is explained by: the iteration is that of
+// Richardson and Lucy (1972, 1974), with one measurement at a time. While the CPUs are full
 // nothing can be told from their use; but if requests of a known cost, see Compare, are
 // charged several times of it, as many more compute than was thought, of those that
 // were there all the time.
@@ -37,34 +39,40 @@ func (m *Meter) Correct(now, since time.Time, use Use, spans iter.Seq[*Span]) {
 	if passed <= 0 || m.source == Wall {
 		return
 	}
-	stayed, n := 0.0, 0 // CPUs that those are charged with who were there all the time, and their number
+	present, stayed := 0.0, 0 // CPUs that all are charged with, and how many were there all the time
 	for s := range spans {
-		if more, all := s.shownSince(now, since); all {
-			stayed += more.Seconds() / passed
-			n++
+		more, all := s.shownSince(now, since)
+		present += more.Seconds() / passed
+		if all {
+			stayed++
 		}
 	}
 	total, exact := m.charged.Load(), m.measured.Load()
 	known := time.Duration(exact-m.lookedExact).Seconds() / passed
 	charged := time.Duration(total-m.looked).Seconds()/passed - known
 	m.looked, m.lookedExact = total, exact
-	used := max(0, use.CPUs*m.cpus-known)
+	used := use.CPUs * m.cpus
+	if use.Own >= 0 {
+		used = use.Own / passed
+	}
+	used = max(0, used-known)
 	dearer := m.usual.dearer()
-	switch {
-	case n == 0:
+	switch most := used*tooMuch + slack; {
+	case present > most:
+		for s := range spans {
+			s.takeBack(most / present)
+		}
+		m.looked = m.charged.Load()
+	case stayed == 0:
 	case use.CPUs >= full && dearer > muchDearer:
 		more := float64(m.load.Load()) / unit * (dearer - 1)
 		for s := range spans {
-			s.scale(since, 1, more/float64(n))
+			s.addWeight(since, more/float64(stayed))
 		}
 		m.usual.forget()
-	case stayed > used*tooMuch+slack:
-		for s := range spans {
-			s.scale(since, (used+slack)/stayed, 0)
-		}
 	case used > charged*tooLittle+slack:
 		for s := range spans {
-			s.scale(since, 1, (used-charged)/float64(n))
+			s.addWeight(since, (used-charged)/float64(stayed))
 		}
 	}
 }
@@ -79,15 +87,32 @@ func (s *Span) shownSince(now, since time.Time) (more time.Duration, all bool) {
 	}
 	s.advanceLocked(now)
 	more, s.shown = s.cpu-s.shown, s.cpu
+	s.lately = more
 	return more, s.counts(since)
 }
 
-// scale changes the weight of a request that was there all the time.
-func (s *Span) scale(since time.Time, times, more float64) {
+// takeBack leaves the request with a part of what it was charged since the last time, and if that is
+// a small one, has it taken to compute in as much less of its time.
+func (s *Span) takeBack(part float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.going || s.isExact {
+		return
+	}
+	back := time.Duration(float64(s.lately) * (1 - part))
+	s.cpu, s.idle, s.shown, s.lately = s.cpu-back, s.idle+back, s.shown-back, 0
+	s.meter.charged.Add(-int64(back))
+	if s.pauses == 0 && part < farOff {
+		s.weighLocked(s.weight * part)
+	}
+}
+
+// addWeight changes the weight of a request that was there all the time.
+func (s *Span) addWeight(since time.Time, more float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.going && s.counts(since) {
-		s.weighLocked(s.weight*times + more)
+		s.weighLocked(s.weight + more)
 	}
 }
 

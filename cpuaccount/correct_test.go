@@ -2,6 +2,7 @@ package cpuaccount
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -208,17 +209,48 @@ func TestWhoIsPausedIsNotCorrected(t *testing.T) {
 	}
 }
 
-// TestNewcomersAreNotCorrected: who came since the last measurement may be what
-// the CPUs were used for.
-func TestNewcomersAreNotCorrected(t *testing.T) {
-	m := newMachine(2, 16)
-	stays := m.begin(0)
-	since := at(m.now)
-	m.now += 0.3
-	comes := m.begin(1)
-	m.now += 0.2
-	m.meter.Correct(at(m.now), since, Use{CPUs: 0.02, Own: -1}, slices.Values(m.spans))
-	if stays.Computes() || !comes.Computes() {
-		t.Errorf("who was there all the time computes: %t, who came since: %t; want only the latter", stays.Computes(), comes.Computes())
+// TestNobodyIsChargedWhatWasNotUsed: whatever came and went since the last measurement, those that are
+// there were charged no more since than was used, but for chance; by the backend itself, where that is
+// known. What a request was charged before stays.
+func TestNobodyIsChargedWhatWasNotUsed(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		m := newMachine(1+3*random.Float64(), 0)
+		var before []float64
+		look := func() {
+			before = before[:0]
+			for _, s := range m.spans {
+				before = append(before, s.SoFar(at(m.now)).Seconds())
+			}
+		}
+		for range 10 {
+			look()
+			since := at(m.now)
+			for range random.IntN(6) {
+				m.begin(random.Float64())
+				before = append(before, 0)
+				m.now += 0.1
+			}
+			m.now += 0.3
+			use := Use{CPUs: 1, Own: m.meter.cpus * random.Float64() * at(m.now).Sub(since).Seconds()}
+			if random.IntN(2) == 0 {
+				use = Use{CPUs: random.Float64(), Own: -1}
+			}
+			m.meter.Correct(at(m.now), since, use, slices.Values(m.spans))
+			passed := at(m.now).Sub(since).Seconds()
+			used, charged := use.Own, 0.0
+			if used < 0 {
+				used = use.CPUs * m.meter.cpus * passed
+			}
+			for i, s := range m.spans {
+				more := s.SoFar(at(m.now)).Seconds() - before[i]
+				if charged += more; more < -1e-6 {
+					t.Fatalf("%.3f s are taken back that were charged before", -more)
+				}
+			}
+			if most := tooMuch*used + slack*passed; charged > most+1e-6 {
+				t.Fatalf("%.3f s are charged, and %.3f s were used", charged, used)
+			}
+		}
 	}
 }

@@ -21,12 +21,13 @@ func TestCorrectByOneMeasurement(t *testing.T) {
 		since  float64
 		want   float64
 	}{
-		"too much is charged":           {1, 1, 0.5, 0, 0.55},
+		"far too much is charged":       {1, 1, 0.2, 0, 0.27},
+		"too much is charged":           {1, 1, 0.5, 0, 1},
 		"nearly as much as is used":     {1, 1, 0.9, 0, 1},
 		"too little is charged":         {2, 0.1, 1, 0, 0.5},
 		"nearly as much as is charged":  {2, 0.2, 0.5, 0, 0.2},
 		"no time has passed":            {1, 1, 0, 1, 1},
-		"it came since the last look":   {1, 1, 0, -1, 1},
+		"it came since the last look":   {1, 1, 0, -1, 0.1},
 		"nothing is used, one is there": {1, 1, 0, 0, 0.05},
 	} {
 		m := NewMeter(Corrected, 2, 0)

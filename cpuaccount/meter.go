@@ -70,6 +70,7 @@ func (m *Meter) Begin(now time.Time, s *Span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.meter, s.began, s.last = m, now, now
+	s.lately = 0
 	s.cpu, s.idle, s.shown, s.pauses, s.going, s.weight, s.force = 0, 0, 0, 0, true, 1, 1
 	s.told, s.exact, s.database, s.ready, s.unserved, s.isExact = 0, 0, 0, 0, 0, false
 	s.waited, s.round = time.Time{}, m.usual.round.Load()

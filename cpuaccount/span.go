@@ -18,6 +18,7 @@ type Span struct {
 	cpu    time.Duration // CPU time that it is taken to have used
 	idle   time.Duration // time in which it did not compute, pauses included
 	shown  time.Duration // cpu at the last Correct
+	lately time.Duration // what it was charged until then since the one before
 	crowd  int64         // load of the meter at last
 	weight float64       // the part of its time in which it is taken to compute
 	force  float64       // with which it competes for the CPUs, see Yield

@@ -45,71 +45,83 @@
 //
 // # The gate
 //
-// In Fair mode requests queue here instead of at the backend, whose own queue knows nothing of
-// clients. The backend has two resources, CPUs and workers, and the gate shares out both. Each rule
-// below has a switch that only tests reach ([Policy.Without]), and names in brackets the rows of
-// package limitertest, or the unit tests, that fail without it.
+// In Fair mode requests queue here instead of at the backend, whose own queue knows nothing of clients. The
+// backend has two resources, CPUs and workers, and the gate shares out both. Each rule below has a switch that
+// only tests reach ([Policy.Without]), and names in brackets the rows of package limitertest, or the unit tests,
+// that fail without it.
 //
-// Sizes. Requests up to 25, 100, 400 ms, 1.6, 6.4, 25.6 s and longer ones make seven rungs of a ladder.
-// A request may compute while fewer than n compute that are as short or shorter. n is the number of
-// CPUs; it grows by a quarter while requests wait and the CPUs are below 90 % of use, and shrinks above
-// 97 % (Grows: db-100-300ms-150w). Longer requests do not count, because a short request is soon done
-// beside a few of them; but for the upper half of a rung the lower half of the next one does count
-// (Halves: mixed, nat+dist120). Up to 400 ms there is room for one more beside each two requests that are
-// longer by more than a rung (Beside: nat+crawl1, lj-flat-10s-12conn), except for light requests in the second after a
-// light one turned out long (Distrust: misguess8addr, train3s-8addr). A request that runs longer than
-// was guessed climbs (Climbs: mixed, longjobs-flat, exports60s). While a request waits, it moves as its cost becomes
-// known (Reguesses: misguess8addr). A request that waits for 7/8 of its time, and for a second or more, or that is seen not to
-// compute, takes no room (Waits: polls120s-8conn).
+// Sizes. Requests up to 25, 100, 400 ms, 1.6, 6.4, 25.6 s and longer ones make seven rungs of a ladder. A
+// request may compute while fewer than n compute that are as short or shorter. n is the number of CPUs; it grows
+// by a quarter while requests wait and the CPUs are below 90 % of use, and shrinks above 97 % (Grows:
+// db-20-300ms, db-60-300ms). Longer requests do not count, because a short request is soon done beside a few of
+// them; but for the upper half of a rung the lower half of the next one does count (Halves: nat+dist120,
+// new+dist120-samepath). Up to 400 ms there is room for one more beside each two requests that are longer by
+// more than a rung (Beside: mixed, nat+crawl1), except for light requests in the second after a light one turned
+// out long (Distrust: heavy+again-40+redirect, misguess8addr). A request that runs longer than was guessed
+// climbs (Climbs: longjobs-flat, exports60s-3conn-pages300ms). While a request waits, it moves as its cost
+// becomes known (Reguesses: misguess-control, longjobs-light). A request that waits for 7/8 of its time, and for
+// a second or more, or that is seen not to compute, takes no room (Waits: halves-20conn-2.5s-pages100ms,
+// polls120s-8conn-pages800ms).
 //
-// Turns. Of the requests that may go, the one of the least rank goes: the clock as it came, plus its cost
-// over its client's share, times 2, plus what its client is ahead of the clock (Lead:
-// natflat20+crawler-inside). The clock advances with the service given, by start-time fair queueing. A client has
-// one lane for each size, and only the head of a lane competes. A client's standing multiplies its share by 1/2 to 8
-// (Standing: flat120). An address with sessions is divided among them and weighs as up to eight clients
-// (Behind: flatnat-4cpu); without sessions its User-Agents divide it (Faces: nat+dist120). Robots that
-// anybody can make up are one client. Debt multiplies a request's cost by up to 9 (Debt: flash100-150ms+crawl); a client that
-// owes nothing bears a quarter of its networks' debt (Inherits: TestPoolOwesAsOne). A known client whose turn was 20
-// seconds of the machine ago goes first (Due: TestNobodyKnownStarves).
+// Turns. Of the requests that may go, the one of the least rank goes: the clock as it came, plus its cost over
+// its client's share, times 2, plus what its client is ahead of the clock (Lead:
+// natflat20+crawler-inside-cookiesfalse, flat+follow-1x40+redirect). The clock advances with the service given,
+// by start-time fair queueing. A client has one lane for each size, and only the head of a lane competes. A
+// client's standing multiplies its share by 1/2 to 8 (Standing: flat120, flat120think). An address with sessions
+// is divided among them and weighs as up to eight clients (Behind: flatnat-4cpu); without sessions its
+// User-Agents divide it (Faces: nat+dist120, nat+dist120-1cpu). Robots that anybody can make up are one client.
+// Debt multiplies a request's cost by up to 9 (Debt: flash100-150ms+crawl, flash500-60ms+crawl); a client that
+// owes nothing bears a quarter of its networks' debt (Inherits: flatnat-1cpu-crowded,
+// natflat20+crawler-inside-cookiesfalse). A known client whose turn was 20 seconds of the machine ago goes first
+// (Due: natflat20+crawler-inside-cookiesfalse, export).
 //
 // Leaving room. A client that had half a CPU-second more than its share is ahead. Clients within their share
-// pass it up to 100 ms, and up to 400 ms while CPUs are idle or the kernel preempts (Passes: mixed, flat1+steps). A request of
-// more than 400 ms of a client that is ahead starts only where the others left a CPU in the last 10 s (Leaves: mixed,
-// exports60s-20conn); what is longer by more than a rung does not count for that (LeavesLonger: exports60s), and one more goes after a
-// wait or on an idle CPU (LeavesMore: natflat20+crawler-inside), or beside longer ones that came as some that wait (LeavesBeyond:
-// 2cpu-150workers-pages20ms-20x50 of the sweep).
+// pass it up to 100 ms, and up to 400 ms while CPUs are idle or the kernel preempts (Passes:
+// dbcrawl-300ms-300ms, flat1+steps). A request of more than 400 ms of a client that is ahead starts only where
+// the others left a CPU in the last 10 s (Leaves: exports60s-20conn-pages300ms, lj-flat-10s-12conn); what is
+// longer by more than a rung does not count for that (LeavesLonger: exports60s-3conn-pages300ms,
+// exports60s-20conn-pages300ms), and one more goes after a wait or on an idle CPU (LeavesMore:
+// natflat20+crawler-inside-cookiesfalse), or beside longer ones that came as some that wait (LeavesBeyond:
+// 1cpu-8workers-pages1500ms-3x50+10s-spread=true, 2cpu-150workers-pages300ms-8x50+10s-spread=false).
 //
-// Strangers. Clients that were never seen share one turn (Strangers: dist120, oneshot), with half of all others' shares at
-// least (OthersPart: heavy+follow-40). Their sizes take turns, and what they had less than their share counts
-// for four requests at most (Credit: TestStrangersTurns). Among them, those that kept a cookie go first (Passed: flat+again-40+redirect), then
-// those with fewer answers (Fewest: dist120), then those that have not waited for a second (Stale: flash500-60ms+crawl),
-// then the first. For five seconds after one has waited for a second, the newest goes first, because
-// the older ones have left (Newest: flash100-150ms+crawl). A client is known after half a minute and five answers.
+// Strangers. Clients that were never seen share one turn (Strangers: flatshot, stream-40x1-cold), with half of
+// all others' shares at least (OthersPart: heavy+follow-40+redirect, heavy+again-40+redirect). Their sizes take
+// turns, and what they had less than their share counts for four requests at most (Credit: nat+dist120,
+// nat+dist120-1cpu). Among them, those that kept a cookie go first (Passed: heavy+again-40+redirect,
+// heavy+follow-40+redirect), then those with fewer answers (Fewest: new+dist120-samepath), then those that have
+// not waited for a second (Stale: 2cpu-16workers-pages800ms-3x0+8s-spread=true,
+// 1cpu-8workers-pages300ms-20x0+0.5s-spread=true), then the first. For five seconds after one has waited for a
+// second, the newest goes first, because the older ones have left (Newest: new+lightshot100, res-flat-13/s). A
+// client is known after half a minute and five answers.
 //
 // Workers. Whatever is at the backend holds a worker. Five of sixteen, or two for each CPU and one, are kept for
 // short requests (Kept: stream-40x1, poll-20). Requests that hardly compute leave a worker for each CPU to those
-// that wait for one (HoldersLeave: 2cpu-16workers-pages100ms-20x5 of the sweep). Of the others each key holds its class's part
-// (KeysHold: dbcrawl-300ms-2s), and strangers half (StrangersPart: stream-40x1-cold), except for one that
-// computes beside a free CPU and whose client holds none (MayCompute: polls120s-8conn, exports60s-1cpu). Requests that
-// came as short ones and are not use up what is kept (Misjudges: misguess8addr, train3s-8addr). A client that disconnects leaves
-// a request behind that keeps its worker until the backend has finished it.
+// that wait for one (HoldersLeave: poll-20+crawl, 2cpu-16workers-pages100ms-20x5+0.001s-spread=true). Of the
+// others each key holds its class's part (KeysHold: dbcrawl-300ms-2s, dbcrawl-20-300ms-30c-2s), and strangers
+// half (StrangersPart: stream-40x1-cold), except for one that computes beside a free CPU and whose client holds
+// none (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu). Requests that came as short
+// ones and are not use up what is kept (Misjudges: read-spool-32MB-1x24-cold, misguess8addr). A client that
+// disconnects leaves a request behind that keeps its worker until the backend has finished it. No part binds
+// while the number of workers is not known, or while more than twice those that are kept, and those of the CPUs,
+// are free (Slack: 20x5ms+0.3s-150w-queue).
 //
 // Unknown kinds. A request of an unknown kind waits on the rung of 1.6 s. One at a time is tried beside the
-// ladder (Probes: crawl1-cold), with a pause of 200 ms after one that was not light (ProbePause: dist120).
+// ladder (Probes: stream-24x1-cold, hangup-8addr-30ms-cold), with a pause of 200 ms after one that was not light
+// (ProbePause: exports60s-20conn-pages300ms, lj-flat-10s-12conn).
 //
-// A full queue. There is no limit for each client while the queue has room. A full queue refuses a request of the
-// flow with the most work: a longest one, and parts of a page last (TestWhoIsShed, TestPartsAreShedLast).
-// A request that waits for MaxHold, a cap's wait included, is refused (TestNobodyWaitsLongerThanMaxHold).
+// A full queue. There is no limit for each client while the queue has room. A full queue refuses a request of
+// the flow with the most work: a longest one, and parts of a page last (TestWhoIsShed, TestPartsAreShedLast). A
+// request that waits for MaxHold, a cap's wait included, is refused (TestNobodyWaitsLongerThanMaxHold).
 //
 // # Sites
 //
-// A backend may have several sites, [Policy].Sites. Each has a clock of its own for its clients and
-// strangers; above them the sites take turns by start tags, which their requests move by cost over the
-// site's share. A site that lately had more than its part leaves room to the others (SitesLeave), except while a
-// CPU is idle (SitesIdle); one that had less goes a second of the machine before its turn (SitesEarly:
-// TestSitesGetTheirShares). A long request is charged to its site as it runs (SitesAtOnce: TestSitesGetTheirShares), and no site is held
-// to be ahead by more than 20 s of the machine (SitesLead: TestChargesOfSites). What is no named site is one
-// more.
+// A backend may have several sites, [Policy].Sites. Each has a clock of its own for its clients and strangers;
+// above them the sites take turns by start tags, which their requests move by cost over the site's share. A site
+// that lately had more than its part leaves room to the others (SitesLeave), except while a CPU is idle
+// (SitesIdle); one that had less goes a second of the machine before its turn (SitesEarly:
+// TestSitesGetTheirShares). A long request is charged to its site as it runs (SitesAtOnce:
+// TestSitesGetTheirShares), and no site is held to be ahead by more than 20 s of the machine (SitesLead:
+// TestChargesOfSites). What is no named site is one more.
 //
 // # How many workers there are
 //

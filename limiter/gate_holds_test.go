@@ -130,6 +130,7 @@ func (s *siege) checkParked(t fataler) {
 // TestWhoIsParkedIsWoken by more workers.
 func TestWhoIsParkedIsWoken(t *testing.T) {
 	s := newShift(t, 0)
+	s.Found(s.now, 16, "php-fpm")
 	s.polls(9, "a")
 	s.expectState(t, "a part of 16 workers", map[string]int{"holding": 5, "queued": 4})
 	s.Found(s.now, 40, "php-fpm")

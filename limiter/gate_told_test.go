@@ -58,6 +58,7 @@ func TestWhoGoesIsTold(t *testing.T) {
 		},
 		"more workers are found": func() (*world, *Ticket, func()) {
 			s := newShift(t, 0)
+			s.Found(s.now, 16, "php-fpm")
 			return s.world, s.polls(6, "a")[5], func() { s.Found(s.now, 40, "php-fpm") }
 		},
 		"no connection waits": func() (*world, *Ticket, func()) {

@@ -96,7 +96,7 @@ func TestWhoseDoingItIs(t *testing.T) {
 		g.load.computing[0] = 2
 	}
 	expect("it is ahead", true)
-	r.stranger = true
+	r.stranger, r.likelyIdle = true, 60
 	expect("strangers are", false)
 	r.stranger, r.ahead, r.likelyIdle, r.level = false, false, 9, waitsAt(3)
 	r.reservations[0].Bucket.Value.holds = 5
@@ -111,4 +111,30 @@ func TestWhoseDoingItIs(t *testing.T) {
 	expect("others misjudged", false)
 	r.client.misjudged = 1
 	expect("its client did, too", true)
+}
+
+// TestPartsBindOnceWorkersAreShort: while many are free beside one more, whose part of them is used up
+// waits for nothing; while it is not known that there are few, either.
+func TestPartsBindOnceWorkersAreShort(t *testing.T) {
+	for name, x := range map[string]struct {
+		workers, busy int
+		known         bool
+		want          Barrier
+	}{
+		"any number":               {16, 12, false, nothing},
+		"fifteen more are free":    {150, 134, true, nothing},
+		"fourteen more":            {150, 135, true, StrangersHold},
+		"few workers are not":      {16, 1, true, StrangersHold},
+		"but for the first of all": {16, 0, true, nothing},
+	} {
+		g := shaped()
+		g.workers.n, g.workers.seen = x.workers, x.known
+		g.shape()
+		g.busy, g.home.strangerLong = x.busy, 75
+		r := &Ticket{queueEntry: queueEntry{level: waitsAt(4), site: &g.home, client: new(client)}}
+		r.stranger, r.likelyIdle = true, 60
+		if got, _ := g.heldBy(r, false); got != x.want {
+			t.Errorf("%s: barrier %d, want %d", name, got, x.want)
+		}
+	}
 }

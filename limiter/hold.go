@@ -22,6 +22,8 @@ const (
 	waitsFrom = 1.0
 	// keptOf16 of 16 workers are kept for short requests.
 	keptOf16 = 5
+	// slackTimes is how many times the workers that are kept are free while nobody's part binds.
+	slackTimes = 2
 )
 
 // Hold says that a running request keeps its worker until it ends, and hardly
@@ -168,6 +170,9 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 // among the reservations, and in which way; or that nothing does. Short ones hold none for long, and
 // neither does one that is tried: what keeps these, misjudgedBy says.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
+	if g.hasSlack() && !g.without(ruleSlack) {
+		return nothing, 0
+	}
 	if t.level.short() || t.level == fresh && probe {
 		return g.misjudgedBy(t)
 	}
@@ -185,6 +190,13 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 		}
 	}
 	return nothing, 0
+}
+
+// hasSlack tells whether so many workers are free beside one more request that nobody's part of them
+// matters yet: some times as many as are kept for short ones, and that compute.
+func (g *gate) hasSlack() bool {
+	n := &g.limits
+	return !g.workers.areKnown() || n.workers-g.busy-1 > slackTimes*(n.workers-n.longest+n.cpus)
 }
 
 // mayCompute tells whether a stranger's request that would compute may go though strangers hold their

@@ -8,7 +8,8 @@ import (
 // shaped is a gate of two CPUs and sixteen workers at which nobody is.
 func shaped() *gate {
 	g := newGate(nil)
-	g.limits.cpus, g.workers.n, g.ranking.cpus = 2, 16, 2
+	g.limits.cpus, g.workers.n, g.workers.seen, g.ranking.cpus = 2, 16, true, 2
+	g.busy = 1 // else nobody's part of the workers binds
 	g.shape()
 	return g
 }

@@ -37,6 +37,7 @@ const (
 	ruleKeysHold                        // each key holds its part of the workers
 	ruleStrangersPart                   // strangers hold half
 	ruleMayCompute                      // but for one that computes beside a free CPU
+	ruleSlack                           // no part of the workers binds while many are free
 	ruleMisjudges                       // requests that were not short use up what is kept
 	ruleReguesses                       // a request that waits moves as its cost becomes known
 	ruleGrows                           // the room follows the CPU use
@@ -58,7 +59,7 @@ func AllRules() (all []RuleName) {
 	for i, name := range [...]string{
 		"Climbs", "Halves", "Beside", "Distrust", "Passes", "Waits", "Leaves", "LeavesLonger", "LeavesMore", "LeavesBeyond", "Due",
 		"Debt", "Inherits", "Standing", "Behind", "Faces", "Lead", "Strangers", "OthersPart", "Credit", "Newest", "Stale", "Fewest",
-		"Passed", "Probes", "ProbePause", "Kept", "HoldersLeave", "KeysHold", "StrangersPart", "MayCompute", "Misjudges", "Reguesses",
+		"Passed", "Probes", "ProbePause", "Kept", "HoldersLeave", "KeysHold", "StrangersPart", "MayCompute", "Slack", "Misjudges", "Reguesses",
 		"Grows", "SitesLeave", "SitesEarly", "SitesAtOnce", "SitesLead", "SitesIdle",
 	} {
 		all = append(all, RuleName{1 << i, name})

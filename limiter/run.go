@@ -101,6 +101,9 @@ func (g *gate) end(at time.Duration, t *Ticket) {
 	g.goes(t, -1)
 	g.unorphan(t)
 	g.free(t)
+	if t.rung <= lightRung {
+		g.unpark()
+	}
 	t.phase = outside
 	t.leaveFlow(g)
 }

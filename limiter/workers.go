@@ -133,7 +133,8 @@ func (g *gate) lacksWorkers() bool {
 			holds = holds || !s.queues[waitsAt(r)].empty()
 		}
 	}
-	return holds || g.wantsCPU() && from(&g.load.computing, 0) < g.limits.n || g.busy >= g.limits.workers
+	return holds || g.wantsCPU() && from(&g.load.computing, 0) < g.limits.n || g.busy >= g.limits.workers ||
+		g.limits.n >= g.limits.longest
 }
 
 // refute takes in that no more than n were in use while connections waited.

@@ -89,9 +89,9 @@ func TestExitStatus(t *testing.T) {
 	defer taken.Close()
 	dir := tempDir(t)
 	good, bad, busy := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml"), filepath.Join(dir, "busy.yaml")
-	writeFile(t, good, "listen: 127.0.0.1:0\nadmin: {listen: off}\n")
+	writeFile(t, good, "listen: 127.0.0.1:0\nbackend: http://127.0.0.1:1\nadmin: {listen: off}\n")
 	writeFile(t, bad, "throttle: {mode: fast}\n")
-	writeFile(t, busy, "listen: ["+taken.Addr().String()+"]\nadmin: {listen: off}\n")
+	writeFile(t, busy, "listen: ["+taken.Addr().String()+"]\nbackend: http://127.0.0.1:1\nadmin: {listen: off}\n")
 	for _, c := range []struct {
 		args    []string
 		status  int

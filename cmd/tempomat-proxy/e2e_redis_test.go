@@ -65,7 +65,7 @@ func TestRedisFleet(t *testing.T) {
 	shared := func(s *sidecarProcess, want string) func() bool {
 		return func() bool {
 			_, out, _ := s.doctor("status")
-			return strings.Contains(out, "kind") && strings.Contains(out, "redis") && strings.Contains(strings.Join(strings.Fields(out), " "), want)
+			return strings.Contains(out, "sharing") && strings.Contains(out, "redis") && strings.Contains(strings.Join(strings.Fields(out), " "), want)
 		}
 	}
 	for _, s := range cars {

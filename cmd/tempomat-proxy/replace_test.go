@@ -41,7 +41,7 @@ func TestIsAlike(t *testing.T) {
 // TestReplaceWrongly: what cannot be asked for.
 func TestReplaceWrongly(t *testing.T) {
 	file := tempDir(t) + "/tempomat.yaml"
-	writeFile(t, file, "listen: 127.0.0.1:0\nadmin: {listen: off}\nstate: off\n")
+	writeFile(t, file, "listen: 127.0.0.1:0\nbackend: http://127.0.0.1:1\nadmin: {listen: off}\nstate: off\n")
 	for args, want := range map[string]struct {
 		status int
 		err    string

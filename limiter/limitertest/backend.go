@@ -14,15 +14,27 @@ const anyWorkers = 1 << 20
 type backend struct {
 	*engine
 	cpus    float64
-	workers int
+	workers int // that have been started
+	most    int // of them
+	forks   forks
+	fork    int     // how many it starts next
+	pressed float64 // when somebody waited for one last
+	beside  float64 // weight of what else computes on the machine
 	taker   taker
 
 	ranks   [steps + 1]rank // those that compute, by how far they have stepped down
 	holding int             // workers that have a request and compute nothing
 	queue   []*request
 	version int
-	used    float64            // CPU-seconds
+	used    used
 	usedBy  map[string]float64 // by kind of client
+}
+
+// used is what of the CPUs was, in seconds.
+type used struct {
+	own    float64 // CPU-seconds
+	others float64 // the same, by what else is on the machine and is not niced
+	short  float64 // in which a request that computed waited for a CPU
 }
 
 // taker is who takes the answers.
@@ -51,6 +63,7 @@ func (b *backend) busy() int { return b.computes() + b.holding }
 
 // send takes a request in, and tells whether there was room for it.
 func (b *backend) send(r *request) bool {
+	b.press()
 	if b.busy() < b.workers {
 		b.begin(r)
 		return true

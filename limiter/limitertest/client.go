@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -51,13 +53,20 @@ type Client struct {
 	Speed    float64 // bytes per second that it sends and reads; 0: any number
 	HangsUp  float64 // seconds after which it leaves, answered or not; 0: never
 	From, To float64 // seconds; To 0: the end
+	Once     bool    // it asks for one page, and its parts
+	Types    int     // so many keystrokes a page: each asks, and gives up what the one before asked for
+	// Parts are what a browser loads after a page; none: those of the site. It does so on so many
+	// connections; 0: one.
+	Parts       []Page
+	Connections int
 	// Follows is after how many seconds it follows a redirect, with the cookie that
 	// came with it, which it keeps; 0: it never does.
 	Follows float64
 
 	site   *site
-	cookie string // the site's
-	pass   string // a newcomer's
+	random *rand.Rand // its own, so that it thinks for as long whatever others do; nil: the world's
+	cookie string     // the site's
+	pass   string     // a newcomer's
 	roamed uint32
 }
 
@@ -70,12 +79,14 @@ type site struct {
 // fileCost is that of a part of a page, in CPU-seconds.
 const fileCost = 0.0002
 
+func part() Page { return Page{Path: "/theme.css", CPU: fileCost, Exact: true} }
+
 // Part tells parts of pages from pages.
 func (c *Client) Part(path string) bool { return strings.HasSuffix(path, ".css") }
 
 // pick chooses a page.
 func (c *Client) pick(w *World) Page {
-	x := w.random.Float64()
+	x := c.random.Float64()
 	for _, p := range c.Pages[:len(c.Pages)-1] {
 		if x < p.Part {
 			return p
@@ -88,6 +99,9 @@ func (c *Client) pick(w *World) Page {
 // start has the client ask from From on.
 func (c *Client) start(w *World) {
 	c.site = &w.site
+	if c.random == nil {
+		c.random = w.random
+	}
 	if c.To == 0 {
 		c.To = math.Inf(1)
 	}
@@ -96,7 +110,7 @@ func (c *Client) start(w *World) {
 		return
 	}
 	for range max(1, c.Parallel) {
-		w.after(c.From+w.random.Float64()*max(c.Think, 0.05), func() { c.browse(w) })
+		w.after(c.From+c.random.Float64()*max(c.Think, 0.05), func() { c.browse(w) })
 	}
 }
 
@@ -105,33 +119,88 @@ func (c *Client) flood(w *World) {
 		return
 	}
 	w.ask(c, c.pick(w), func(bool) {})
-	w.after(w.random.ExpFloat64()/c.Rate, func() { c.flood(w) })
+	w.after(c.random.ExpFloat64()/c.Rate, func() { c.flood(w) })
 }
 
 func (c *Client) browse(w *World) {
 	if w.now > c.To {
 		return
 	}
-	w.ask(c, c.pick(w), func(ok bool) {
-		pause := w.random.ExpFloat64() * c.Think
+	then := func(ok bool) {
+		pause := c.random.ExpFloat64() * c.Think
 		if !ok {
 			pause = max(pause, c.Retry)
 		}
-		next := func() { w.after(pause+0.001, func() { c.browse(w) }) }
-		if !ok || !c.Browser || !c.site.parts {
+		next := func() {
+			if !c.Once {
+				w.after(pause+0.001, func() { c.browse(w) })
+			}
+		}
+		if !ok || !c.Browser || !c.site.parts && len(c.Parts) == 0 {
 			next()
 			return
 		}
-		part := Page{Path: "/theme.css", CPU: fileCost, Exact: true}
-		w.ask(c, part, func(bool) { w.ask(c, part, func(bool) { next() }) })
-	})
+		c.load(w, next)
+	}
+	if c.Types > 0 {
+		c.enter(w, then)
+		return
+	}
+	w.ask(c, c.pick(w), then)
+}
+
+// load asks for the parts of a page, and calls then when the last one is there.
+func (c *Client) load(w *World, then func()) {
+	parts := c.Parts
+	if len(parts) == 0 {
+		parts = slices.Repeat([]Page{part()}, 2)
+	}
+	left, coming := parts, len(parts)
+	var next func()
+	next = func() {
+		if len(left) == 0 {
+			return
+		}
+		p := left[0]
+		left = left[1:]
+		w.ask(c, p, func(bool) {
+			if coming--; coming == 0 {
+				then()
+				return
+			}
+			next()
+		})
+	}
+	for range max(1, c.Connections) {
+		next()
+	}
+}
+
+// keyEach is how many seconds pass between two keystrokes.
+const keyEach = 0.15
+
+// enter types what it looks for. Only what the last keystroke asks for counts.
+func (c *Client) enter(w *World, then func(ok bool)) {
+	var last *visit
+	for i := range c.Types {
+		w.after(float64(i)*keyEach, func() {
+			if last != nil {
+				last.abort()
+			}
+			done := func(bool) {}
+			if i == c.Types-1 {
+				done = then
+			}
+			last = w.ask(c, c.pick(w), done)
+		})
+	}
 }
 
 // request makes one of the client's.
 func (c *Client) request(w *World, page Page) *request {
 	cost := page.CPU
 	if !page.Exact {
-		cost *= 0.5 + w.random.Float64()
+		cost *= 0.5 + c.random.Float64()
 	}
 	address := c.from(w)
 	target := url.URL{Path: page.Path}

@@ -20,6 +20,8 @@
 // [HangUps], [Polls] and [UnsetWorkers] are about what holds workers; [Attacks] are
 // families of everything else: wrong guesses, newcomers, crowds, offices, crawlers
 // that look like people; [Redirects] are newcomers who are redirected, and [Stepping] are
-// crawls of a backend whose workers step down in priority. Beside those, which somebody thought
-// of, a test plays a grid of sites and hogs with the gate and without it.
+// crawls of a backend whose workers step down in priority. [Ordinary] are sites that nobody
+// attacks, on backends that start their workers as they need them or all at once, beside other programs, and
+// of which the proxy sees more or less; a test plays each with the gate and without. Another one does so
+// with a grid of sites and hogs.
 package limitertest

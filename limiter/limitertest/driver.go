@@ -21,6 +21,9 @@ func (p *proxy) tick() {
 	p.look()
 	now := p.time()
 	for _, r := range slices.Clone(p.running) {
+		if p.told {
+			p.read(r)
+		}
 		r.Tick(now)
 		if p.plain && r.gone && r.SoFar(now) >= r.Guess {
 			p.settle(r, false) // a plain one forgets who has left
@@ -44,7 +47,7 @@ func (p *proxy) step() {
 
 // read has the kernel tell what a request has used.
 func (p *proxy) read(r *request) {
-	if !p.steps {
+	if !p.told {
 		return
 	}
 	if r.stage == computing {
@@ -59,16 +62,25 @@ func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Se
 // look is what the sidecar sees of the backend from outside.
 func (p *proxy) look() {
 	b, now := p.backend, p.time()
-	p.limiter.Backlog(now, len(b.queue), b.workers)
+	if !p.blind {
+		p.limiter.Backlog(now, len(b.queue), b.workers)
+	}
 }
 
 // measure returns what measures the CPU use each time that it is called.
 func (p *proxy) measure() func() {
-	before := 0.0
+	before := used{}
 	return func() {
-		own := p.backend.used - before
-		before = p.backend.used
-		use := cpuaccount.Use{CPUs: min(1, own/(measureEach*p.backend.cpus)), Own: own, Pressure: -1}
+		b := p.backend
+		own, others, waits := b.used.own-before.own, b.used.others-before.others, (b.used.short-before.short)/measureEach
+		before = b.used
+		of := measureEach * b.cpus
+		use := cpuaccount.Use{CPUs: min(1, (own+others)/of), Own: own, Pressure: -1}
+		if p.blind { // it was no more than that
+			use.Own += others
+		} else {
+			use.CPUs = min(use.CPUs, max(own/of, waits))
+		}
 		p.gate.Measure(p.time(), p.rules.Meter, use, p.lives)
 		p.poll()
 	}

@@ -1,5 +1,7 @@
 package limitertest
 
+import "path"
+
 // What the gate misses.
 const (
 	both      = "one address holds all that it may, and crawls as well"
@@ -44,4 +46,26 @@ func pending() map[string]string {
 		}
 	}
 	return all
+}
+
+// pendingOrdinary tells why an ordinary site of that name is harmed as yet, and by which pattern; empty:
+// it is not to be.
+func pendingOrdinary(name string) (why, pattern string) {
+	for why, patterns := range map[string][]string{
+		"an address may have 64 requests wait": {"class150x*", "400parts-http2-*"},
+		"a queue of 512 is full":               {"flash200x80ms-1000w-64cpu"},
+		"some of few workers are kept for short requests": {
+			"*s+*s-16w*", "*s+*s-dynamic5*", "*s+*s-4w-1cpu", "*s+*s-40w-4cpu", "*s+*s-ondemand50", "polls*-[^p]*", "streams*-[^p]*",
+			"40x5ms+3s-think2-*", "15x8ms+.6s-*-4w-1cpu", "15x8ms+.6s-*-dynamic5",
+		},
+		"what nobody knows yet is tried one after the other": {"30x5ms+10s-150w-queue", "polls60x20s-150w-queue", "typing5+2s-*", "20x5ms+0.3s-prefork-told"},
+		"nobody tells whose the use of the CPUs is":          {"15x8ms+.6s-busy-prefork-blind"},
+	} {
+		for _, p := range patterns {
+			if is, err := path.Match(p, name); is && err == nil {
+				return why, p
+			}
+		}
+	}
+	return "", ""
 }

@@ -152,3 +152,17 @@ func median(rs []result) result {
 	}
 	return m
 }
+
+// parallel does n things, as many at a time as there are CPUs.
+func parallel(n int, do func(i int)) {
+	places := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var all sync.WaitGroup
+	for i := range n {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			do(i)
+		})
+	}
+	all.Wait()
+}

@@ -71,6 +71,9 @@ func policyOf(mode limiter.Mode, cpus float64, s Scenario) limiter.Policy {
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: "asn", Budget: limiter.Budget{CPUs: 0.25 * cpus, Burst: 30 * time.Second}})
 	}
 	p.Sites = s.Sites
+	if s.change != nil {
+		s.change(&p)
+	}
 	return p
 }
 
@@ -99,7 +102,7 @@ func rulesOf(now time.Time, s Scenario) (rules lifecycle.Rules, err error) {
 		return rules, err
 	}
 	source := cpuaccount.Corrected
-	if s.Steps {
+	if s.Steps || s.Told {
 		source = cpuaccount.Process // what a worker costs that has stepped down, time does not tell
 	}
 	rules.Meter = cpuaccount.NewMeter(source, s.CPUs, 0)

@@ -22,7 +22,8 @@ type proxy struct {
 	rules   lifecycle.Rules
 	backend *backend
 	plain   bool
-	steps   bool
+	told    bool
+	blind   bool
 	spool   spool
 	waiting []*request // in the order of their arrival, as maps have none
 	running []*request
@@ -40,8 +41,9 @@ func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, err
 		engine: e, backend: b, plain: s.Plain, rules: rules, limiter: l, gate: lifecycle.New(e.time(), l),
 		spool: spool{most: s.Spool, used: map[uint32]float64{}},
 	}
-	if s.Unset && b.workers < usualWorkers { // php-fpm, whose configuration tells
-		p.limiter.Found(e.time(), b.workers, "php-fpm")
+	p.told, p.blind = s.Told || s.Steps, s.Blind
+	if s.Finds || s.Unset && !s.Blind && b.most < usualWorkers { // php-fpm, whose configuration tells
+		p.limiter.Found(e.time(), b.most, "php-fpm")
 	}
 	b.taker = p
 	p.gate.Guess = cpuaccount.NewHashedEstimator(Hash(e.seed))
@@ -49,7 +51,7 @@ func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, err
 	e.every(tickEach, p.tick)
 	e.every(measureEach, p.measure())
 	e.every(learnEach, func() { p.gate.SetWorkers(p.rules.Meter) })
-	if p.steps = s.Steps; p.steps {
+	if s.Steps {
 		p.limiter.Preempts(true)
 		e.every(stepEach, p.step)
 	}

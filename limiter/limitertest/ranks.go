@@ -74,7 +74,7 @@ func (b *backend) lower(r *request, step int) {
 
 // share gives each its part of the CPUs by its weight, but nobody more than one CPU.
 func (b *backend) share() {
-	left, weight := b.cpus, 0.0
+	left, weight := b.cpus, b.beside
 	for i, w := range weights() {
 		weight += w * float64(len(b.ranks[i].jobs))
 	}
@@ -91,12 +91,34 @@ func (b *backend) share() {
 
 // pass lets time pass.
 func (b *backend) pass(seconds float64) {
+	own := b.used.own
+	if b.lacksCPU() {
+		b.used.short += seconds
+	}
 	for i := range b.ranks {
 		k := &b.ranks[i]
 		k.served += k.speed * seconds
-		b.used += k.speed * seconds * float64(len(k.jobs))
+		b.used.own += k.speed * seconds * float64(len(k.jobs))
+	}
+	if b.beside >= ordinaryWeight {
+		b.used.others += b.cpus*seconds - (b.used.own - own)
 	}
 }
+
+// isShort tells whether a request waits for a worker, or for a CPU.
+func (b *backend) isShort() bool { return len(b.queue) > 0 || b.lacksCPU() }
+
+func (b *backend) lacksCPU() bool {
+	for i := range b.ranks {
+		if k := &b.ranks[i]; len(k.jobs) > 0 && k.speed < nearly {
+			return true
+		}
+	}
+	return false
+}
+
+// nearly is the part of a CPU that who computes has at least if none is short: what is niced takes some.
+const nearly = 0.95
 
 // untilDone is for how many seconds the next one computes.
 func (b *backend) untilDone() float64 {

@@ -11,6 +11,11 @@ type Scenario struct {
 	CPUs    float64
 	Workers int    // of the backend
 	Unset   bool   // the proxy is not told how many workers there are
+	Finds   bool   // but it finds that in the backend's configuration
+	Blind   bool   // and it cannot look at the backend, only at the machine
+	Forks   forks  // how the backend starts them
+	Told    bool   // the kernel tells what each request has used
+	Beside  other  // what else computes on the machine
 	Cold    bool   // the proxy has just started: nobody is known, and the attack is on
 	Idle    string // the scenario without the attack; what people's latency is compared to
 	// Reference is what the simulator that the gate was found with has of it: the
@@ -48,7 +53,8 @@ type Scenario struct {
 	Used    float64
 	Waiting float64
 
-	end     float64 // seconds; 0: End
+	end     float64               // seconds; 0: End
+	change  func(*limiter.Policy) // what is told to the limiter; nil: nothing
 	site    site
 	clients func() []*Client
 }

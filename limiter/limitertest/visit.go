@@ -20,7 +20,7 @@ type visit struct {
 
 // ask sends a request for a page and calls then when the answer was read, or the
 // client left. The latency is until the answer begins.
-func (w *World) ask(c *Client, page Page, then func(ok bool)) {
+func (w *World) ask(c *Client, page Page, then func(ok bool)) *visit {
 	v := &visit{World: w, client: c, then: then}
 	r := c.request(w, page)
 	w.after(c.Timeout, func() {
@@ -32,6 +32,7 @@ func (w *World) ask(c *Client, page Page, then func(ok bool)) {
 		w.after(c.HangsUp, v.leave)
 	}
 	v.send(r)
+	return v
 }
 
 func (v *visit) send(r *request) {
@@ -84,6 +85,12 @@ func (v *visit) leave() {
 		v.note(v.request, false)
 	}
 	v.end(false)
+}
+
+// abort is what a client does that has no use for the answer any more.
+func (v *visit) abort() {
+	v.answered = true // not for it
+	v.leave()
 }
 
 func (v *visit) end(ok bool) {

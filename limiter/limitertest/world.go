@@ -24,12 +24,16 @@ type World struct {
 	held    int     // most that waited
 	waited  float64 // seconds in which anybody did
 	worked  float64 // CPU-seconds used in them
+	short   float64 // seconds in which the backend had too few CPUs or workers for what it had
 }
 
 // NewWorld makes a site of a scenario with nobody there yet.
 func NewWorld(seed uint64, s Scenario, mode limiter.Mode) (*World, error) {
 	e := newEngine(seed)
 	b := &backend{engine: e, cpus: s.CPUs, workers: s.Workers, usedBy: map[string]float64{}}
+	b.start(s.Forks)
+	b.share()
+	s.Beside.begin(b)
 	p, err := newProxy(e, b, s, mode)
 	if err != nil {
 		return nil, err
@@ -48,27 +52,33 @@ func (w *World) Run(clients []*Client, from, until float64) {
 		c.start(w)
 	}
 	w.run(from, w.pass)
-	w.used = w.backend.used
+	w.used = w.backend.used.own
 	maps.Copy(w.usedBy, w.backend.usedBy)
 	w.run(until, w.pass)
 }
 
 // pass lets the time pass until the next event.
 func (w *World) pass(to float64) {
-	used := w.backend.used
+	used := w.backend.used.own
+	if w.now >= w.from && w.backend.isShort() {
+		w.short += to - w.now
+	}
 	w.backend.pass(to - w.now)
 	if w.now >= w.from && len(w.proxy.waiting) > 0 {
 		w.waited += to - w.now
-		w.worked += w.backend.used - used
+		w.worked += w.backend.used.own - used
 	}
 }
 
 // note takes down how long a client waited for its answer.
 func (w *World) note(r *request, ok bool) {
-	if r.asked < w.from || r.client.Part(r.page.Path) {
+	if r.asked < w.from {
 		return
 	}
 	kind := r.client.Kind
+	if r.client.Part(r.page.Path) {
+		kind += "'s parts"
+	}
 	if r.page.Path == "/heavy" && kind == "human" {
 		kind = "humanHeavy"
 	}
@@ -115,13 +125,21 @@ func (w *World) Within(kind string, most float64) float64 {
 	return float64(n) / float64(len(w.latency[kind]))
 }
 
+// Answered is how many of a kind of client's requests were, each second.
+func (w *World) Answered(kind string) float64 {
+	return float64(w.Asked(kind)) * (1 - w.Failed(kind)) / (w.now - w.from)
+}
+
+// Short is the part of the time in which the backend had fewer CPUs or workers than its requests asked for.
+func (w *World) Short() float64 { return w.short / (w.now - w.from) }
+
 // Asked is how many requests of a kind of client were answered or failed.
 func (w *World) Asked(kind string) int { return len(w.latency[kind]) }
 
 // Used is the part of the CPUs that was used, by some kinds of clients or, with
 // none given, by all.
 func (w *World) Used(kinds ...string) float64 {
-	x := w.backend.used - w.used
+	x := w.backend.used.own - w.used
 	if len(kinds) > 0 {
 		x = 0
 		for _, k := range kinds {
