@@ -70,7 +70,7 @@ func TestFullFile(t *testing.T) {
 	want.Upgrades = []string{"websocket", "raw-socket.io"}
 	throttle := &want.Throttle
 	throttle.Mode, throttle.Shadow, throttle.MaxHold = "cap", true, 10*time.Second
-	throttle.MaxHeld, throttle.MaxHeldPerClient, throttle.Memory = 100, 8, 10*time.Minute
+	throttle.MaxHeld, throttle.Memory = 100, 10*time.Minute
 	want.Classes = []Class{
 		{Name: "slash32", Share: 0.2, Burst: 10 * time.Second, Shadow: true},
 		{Name: "slash24", Share: 0.3, Burst: 30 * time.Second},
@@ -165,8 +165,8 @@ func TestChanged(t *testing.T) {
 		{"exempt", "exempt: [{path: /a}]", "exempt: [{path: /a, cidr: 10.0.0.0/8}]",
 			[]Change{{Key: "exempt", Old: "/a", New: "/a from 10.0.0.0/8"}}},
 		{"all that a site has", "sites: {a: {hosts: [a.example]}}",
-			"sites: {a: {hosts: [a.example], mode: observe, shadow: true, exempt: [{path: /pay}, {path: /ping}]}, others: {share: 2}}",
-			[]Change{{Key: "sites", Old: "a: a.example, share 1", New: "a: a.example, share 1, mode observe, shadow, exempt (/pay, /ping); others: share 2"}}},
+			"sites: {a: {hosts: [a.example], exempt: [{path: /pay}, {path: /ping}]}, others: {share: 2}}",
+			[]Change{{Key: "sites", Old: "a: a.example, share 1", New: "a: a.example, share 1, exempt (/pay, /ping); others: share 2"}}},
 		{"all that a domain has", smockronWith("maxDelay: 5s"), smockronWith("maxDelay: 2s, identifier: address, status: 503"), []Change{{
 			Key: "coordination.smockron.domains", Old: "d (requests of slash32)",
 			New: "d (requests of slash32, maxDelay 2s, identifier address, status 503)", NeedsRestart: true,

@@ -130,3 +130,18 @@ func TestShippedFileIsTheDefault(t *testing.T) {
 		}
 	}
 }
+
+// TestGoneOfASite: what a site could say of itself once is told with what there is instead, wherever it stands.
+func TestGoneOfASite(t *testing.T) {
+	c, err := Parse([]byte("sites:\n  a: {hosts: [a.example], mode: observe}\n  b: {hosts: [b.example], shadow: true}\n"), "t.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"t.yaml:2: sites.a.mode: has no effect any more; throttle.mode is that of all sites; a site whose requests are never to wait can be exempt",
+		"t.yaml:3: sites.b.shadow: has no effect any more; throttle.shadow is that of all sites; a site whose requests are never to wait can be exempt",
+	}
+	if diff := gocmp.Diff(want, c.Warnings); diff != "" {
+		t.Error(diff)
+	}
+}

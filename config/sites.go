@@ -22,8 +22,6 @@ type Site struct {
 	Name   string
 	Hosts  []string // in lower case; *.example.com is all below example.com
 	Share  float64  // against those of the other sites
-	Mode   string   // fair or observe; empty: as throttle.mode
-	Shadow bool     // judge and log, delay none of its requests
 	Exempt []Exemption
 }
 
@@ -50,10 +48,8 @@ func siteSettings(x *Site) []form.Setting {
 		{Path: "hosts", Value: form.List[string]{Of: hostPattern(), Most: mostHosts, Distinct: true}.In(&x.Hosts), Default: "none; a site needs one",
 			Doc: "Its names, as `Host` tells them, without a port; case does not matter. `*.example.com` is all below `example.com`; of several that fit, the longest counts, and a whole name before all."},
 		siteShare(&x.Share),
-		{Path: "mode", Value: form.Choice("fair", "observe").In(&x.Mode), Default: "`throttle.mode`",
-			Doc: "How debt is acted on at this site. `fair` only where `throttle.mode` is `fair` or `observe`; under `observe` no site delays or refuses anything."},
-		{Path: "shadow", Value: form.Boolean().In(&x.Shadow), Default: "`false`",
-			Doc: "Judge and log what would be done with its requests, and delay none of them."},
+		{Path: "mode", Value: form.Choice("fair", "observe").In(new(string)), Gone: "throttle.mode is that of all sites; a site whose requests are never to wait can be exempt"},
+		{Path: "shadow", Value: form.Boolean().In(new(bool)), Gone: "throttle.shadow is that of all sites; a site whose requests are never to wait can be exempt"},
 		{Path: "exempt", Value: exemptions{&x.Exempt}, Default: "none",
 			Doc: "Requests for this site that are never charged or delayed, as [`exempt`](#exempt) has them for all."},
 	}
@@ -84,12 +80,6 @@ func (v siteMap) Text() string {
 // text says all that is set for a site: a reload logs what differs between two of them.
 func (s *Site) text() string {
 	text := strings.Join(s.Hosts, " ") + ", share " + form.FormatNumber(s.Share)
-	if s.Mode != "" {
-		text += ", mode " + s.Mode
-	}
-	if s.Shadow {
-		text += ", shadow"
-	}
 	if len(s.Exempt) > 0 {
 		text += ", exempt (" + exemptions{&s.Exempt}.Text() + ")"
 	}
@@ -158,7 +148,14 @@ func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.N
 	}
 	s := Site{Name: name, Share: 1}
 	before := len(r.Faults)
-	r.Mapping(at, n, "", siteSettings(&s))
+	members := siteSettings(&s)
+	r.Mapping(at, n, "", members)
+	for _, m := range members {
+		if of, given := r.Given[m.Path]; given && m.Gone != "" {
+			r.Gone(of, m.Gone)
+		}
+		delete(r.Given, m.Path) // the next site has keys of its own
+	}
 	if len(r.Faults) == before && len(s.Hosts) == 0 {
 		r.Fault(at, "", "has no hosts")
 	}
@@ -169,16 +166,4 @@ func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.N
 		hosts[host] = name
 	}
 	v.p.Named = append(v.p.Named, s)
-}
-
-// validateSites checks that the modes of sites go with that of all.
-func validateSites(r *form.Reader, d *draft) {
-	if d.Throttle.HasGate() {
-		return
-	}
-	for _, s := range d.Sites.Named {
-		if s.Mode == "fair" {
-			r.Fault(r.Given["sites"].Under(s.Name), form.Quoted(s.Mode), "cannot be the mode of a site where throttle.mode is "+d.Throttle.Mode+": it is fair or observe")
-		}
-	}
 }

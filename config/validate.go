@@ -22,7 +22,6 @@ func validate(r *form.Reader, d *draft) {
 	validateAdminWeb(r, d)
 	validateCoordination(r, d)
 	validateLimits(r, d)
-	validateSites(r, d)
 	validateRedis(r, d)
 }
 

@@ -115,22 +115,6 @@ func TestFacesShareTheirAddress(t *testing.T) {
 	}
 }
 
-// TestFacesWaitAsOne: an address has as many requests wait as a client may, whatever
-// User-Agents it has; its sessions have their own.
-func TestFacesWaitAsOne(t *testing.T) {
-	w := homes("hog", "office")
-	w.expectRun(t, "the hog's", []*Ticket{w.of("hog", time.Second), w.of("hog", time.Second)}, 2)
-	for i := range 64 {
-		w.expectPhase(t, fmt.Sprint("face ", i), w.Arrive(w.now, asFace("office", uint8(i%faces))), queued)
-	}
-	for face := range uint8(faces) {
-		if v := w.Arrive(w.now, asFace("office", face)).Verdict(); v.Action != Refuse || v.Reason != ClientFull {
-			t.Errorf("one more of face %d: %+v, want it refused", face, v)
-		}
-	}
-	w.expectPhase(t, "a session", w.Arrive(w.now, inSession("office", 0, 1)), queued)
-}
-
 // TestFacesOfTheKnownAreKnown: also those that it never showed before.
 func TestFacesOfTheKnownAreKnown(t *testing.T) {
 	w := homes("office")

@@ -54,26 +54,13 @@ type Arrival struct {
 	// below 8.
 	Face uint8
 	// Follows says that the request is for a part of a page that its client was just
-	// served. A stranger's that is likely short goes before others' pages.
+	// served: it is the last that a full queue refuses.
 	Follows bool
 	// Prefetch says that nobody looks at the answer yet. A stranger's goes last.
 	Prefetch bool
-	// Interest is who asks for the like of it. It orders strangers.
-	Interest Interest
 	// Memory is that of a ticket that nobody uses any more, by its Emptied; nil: none is there.
 	Memory *Ticket
 }
-
-// Interest is who asks for something.
-type Interest uint8
-
-// The interests.
-const (
-	ReadByPeople Interest = iota // or by nobody knows whom
-	ReadBySome
-	ReadByFew
-	ReadByRobots
-)
 
 // named is how many of the keys are somebody: the client, and what it is a part of. The others
 // are only networks and such.
@@ -112,7 +99,7 @@ func (a *Arrival) ticket() *Ticket {
 	if t == nil {
 		t = new(Ticket)
 	}
-	t.guess, t.sure, t.interest = a.Guess.Seconds(), a.Sure, min(a.Interest, ReadByRobots)
+	t.guess, t.sure = a.Guess.Seconds(), a.Sure
 	t.proven, t.passed, t.session, t.face = a.Proven, a.Passed, a.Session, a.Face%faces
 	t.siteName = a.Site
 	t.follows, t.prefetch, t.pooled, t.share = a.Follows, a.Prefetch, a.Pooled, cmp.Or(a.Share, 1)

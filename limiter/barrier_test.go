@@ -10,13 +10,9 @@ import (
 // strangers, by their turn and not by its own place.
 func TestWhatKeepsWhoCompetes(t *testing.T) {
 	const now = 1000.0
-	waits := func(g *gate, r rung, rank float64) {
-		x := &Ticket{sure: true, queueEntry: queueEntry{level: level(r), rank: rank, site: &g.home, client: new(client), flow: &flow{share: 1}}}
-		g.home.queues[r].within.push(x)
-	}
 	behind := func(g *gate) { // another site wants something, and this one has had twice its share
 		g.divided, g.clock.active, g.home.among.share, g.home.used = true, 2, 1, use{sum: 20}
-		g.load.computing[4], g.busy, g.delayed.busy, g.home.busy = 2, 3, 3, 2
+		g.load.computing[4], g.busy, g.home.busy = 2, 3, 2
 	}
 	for name, x := range map[string]struct {
 		level    level
@@ -26,30 +22,17 @@ func TestWhatKeepsWhoCompetes(t *testing.T) {
 		set      func(*gate, *Ticket)
 		want     Barrier
 	}{
-		"nothing but the order":                   {level: 3, want: Turn},
-		"unknown, and its key holds its part":     {level: fresh, set: func(_ *gate, r *Ticket) { r.reservations[0].Bucket.Value.holds = 5 }, want: Untried},
-		"known, and its key holds its part":       {level: 3, set: func(_ *gate, r *Ticket) { r.reservations[0].Bucket.Value.holds = 5 }, want: KeyHolds},
-		"unknown, and its client left orphans":    {level: fresh, set: func(_ *gate, r *Ticket) { r.reservations[0].Bucket.Value.orphans = 2 }, want: Orphans},
-		"its site is ahead":                       {level: level(lightRung) + 1, set: func(g *gate, _ *Ticket) { behind(g) }, want: SiteAhead},
-		"its site is ahead, but not by light":     {level: level(lightRung), set: func(g *gate, _ *Ticket) { behind(g) }, want: Turn},
-		"its site is ahead by light ones alone":   {level: level(lightRung), set: func(g *gate, _ *Ticket) { behind(g); g.home.light = use{sum: 20} }, want: SiteAhead},
-		"it hardly computes":                      {level: waitsAt(3), want: Turn},
-		"it hardly computes, and all are busy":    {level: waitsAt(3), set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
-		"it computes, and all are busy":           {level: 3, set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
-		"a longer one is overdue":                 {level: 3, ahead: true, set: func(g *gate, _ *Ticket) { waits(g, 4, now) }, want: LongerFirst},
-		"a longer one is not":                     {level: 3, ahead: true, set: func(g *gate, _ *Ticket) { waits(g, 4, now+1) }, want: Turn},
-		"it is overdue, and this one within":      {level: 3, rank: now, set: func(g *gate, _ *Ticket) { waits(g, 4, now) }, want: Turn},
-		"it is, and this one a stranger's":        {level: 3, stranger: true, set: func(g *gate, _ *Ticket) { waits(g, 4, now) }, want: KnownFirst},
-		"the others use the CPUs":                 {level: 3, ahead: true, set: func(g *gate, _ *Ticket) { g.within = use{sum: 30} }, want: LeavesCPU},
-		"no room":                                 {level: 3, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: NoRoom},
-		"no room, and unknown":                    {level: fresh, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: Untried},
-		"room on a rung above":                    {level: 2, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: Turn},
-		"a known one's longer is before it":       {level: 3, stranger: true, rank: 1, set: func(g *gate, _ *Ticket) { waits(g, 4, now-9) }, want: KnownFirst},
-		"a known one's longer is after it":        {level: 3, stranger: true, rank: 9 * now, set: func(g *gate, _ *Ticket) { waits(g, 4, now+9) }, want: Turn},
-		"a known one's longer, and it is known":   {level: 3, rank: now, set: func(g *gate, _ *Ticket) { waits(g, 4, now-9) }, want: Turn},
-		"one starves, before it":                  {level: 3, rank: now - 25, set: func(g *gate, _ *Ticket) { waits(g, 4, now-30) }, want: StarvedFirst},
-		"one starves, after it":                   {level: 3, rank: now - 35, set: func(g *gate, _ *Ticket) { waits(g, 4, now-30) }, want: Turn},
-		"one starves, and a stranger came before": {level: 3, stranger: true, rank: 1, set: func(g *gate, _ *Ticket) { waits(g, 4, now-30) }, want: StarvedFirst},
+		"nothing but the order":                {level: 3, want: Turn},
+		"unknown, and its key holds its part":  {level: fresh, set: func(_ *gate, r *Ticket) { r.reservations[0].Bucket.Value.holds = 5 }, want: Untried},
+		"known, and its key holds its part":    {level: 3, set: func(_ *gate, r *Ticket) { r.reservations[0].Bucket.Value.holds = 5 }, want: KeyHolds},
+		"its site is ahead":                    {level: level(lightRung) + 1, set: func(g *gate, _ *Ticket) { behind(g) }, want: SiteAhead},
+		"it hardly computes":                   {level: waitsAt(3), want: Turn},
+		"it hardly computes, and all are busy": {level: waitsAt(3), set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
+		"it computes, and all are busy":        {level: 3, set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
+		"the others use the CPUs":              {level: 3, ahead: true, set: func(g *gate, _ *Ticket) { g.within = use{sum: 30} }, want: LeavesCPU},
+		"no room":                              {level: 3, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: NoRoom},
+		"no room, and unknown":                 {level: fresh, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: Untried},
+		"room on a rung above":                 {level: 2, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: Turn},
 	} {
 		g := shaped()
 		g.utilisation = 1

@@ -95,7 +95,7 @@ func upNext(g *gate, known bool) *Ticket {
 }
 
 func benchPolicy(m Mode) Policy {
-	p := Policy{Mode: m, MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64}
+	p := Policy{Mode: m, MaxHold: 30 * time.Second, MaxHeld: 512}
 	for _, class := range []string{"slash32", "slash24", "slash16", "userAgent"} {
 		p.Classes = append(p.Classes, ClassInfo{class, Budget{CPUs: 1, Burst: time.Hour}})
 	}

@@ -27,13 +27,13 @@ func TestWhatDebtsMean(t *testing.T) {
 		return Verdict{Action: a, Wait: wait, Key: Key{ID: key}, Reason: Debt, Shadow: true, Would: Would{Key{ID: key}, wait, a}}
 	}
 	beside := refused("cap31s", 31*second)
-	beside.Would = Would{Key{ID: "shadow40s"}, 40 * second, Refuse}
 	full := refused("cap5s", 5*second)
 	full.Reason = ServerFull
+	beside.Would = Would{Key{ID: "shadow40s"}, 40 * second, Refuse}
 	for name, x := range map[string]struct {
 		debts   []debt
-		lenient lenience
 		held    int
+		own     int32 // of these
 		want    Verdict
 		waitFor string
 	}{
@@ -51,16 +51,19 @@ func TestWhatDebtsMean(t *testing.T) {
 		"in shadow, as long as may": {debts: []debt{owes("shadow", most)}, want: told("shadow30s", most, Go)},
 		"in shadow, longer":         {debts: []debt{owes("shadow", 31*second)}, want: told("shadow31s", 31*second, Refuse)},
 		"beside one in shadow":      {debts: []debt{owes("shadow", 40*second), owes("cap", 31*second)}, want: beside},
-		"at a site in shadow":       {debts: []debt{owes("cap", 5*second)}, lenient: shadowed, want: told("cap5s", 5*second, Go)},
-		"at one that is observed":   {debts: []debt{owes("cap", 50*second)}, lenient: silent},
 		"no room to wait":           {debts: []debt{owes("cap", 5*second)}, held: 512, want: full},
 		"no room, but in shadow":    {debts: []debt{owes("shadow", 5*second)}, held: 512, want: told("shadow5s", 5*second, Go)},
-		"room for just one":         {debts: []debt{owes("cap", 5*second)}, held: 511, waitFor: "cap5s"},
-		"no room for a held answer": {debts: []debt{owes("hold", 500*time.Millisecond)}, held: 512, want: Verdict{Action: Refuse, Wait: retry, Key: Key{ID: "hold500ms"}, Reason: ServerFull}},
+		"no room for its answers":   {debts: []debt{owes("hold", 500*time.Millisecond)}, held: 512, own: 1, want: Verdict{Action: Refuse, Wait: retry, Key: Key{ID: "hold500ms"}, Reason: ServerFull}},
+		"room for one more to wait": {debts: []debt{owes("cap", 5*second)}, held: 511, waitFor: "cap5s"},
+		"no room, by others":        {debts: []debt{owes("hold", 500*time.Millisecond)}, held: 512},
+		"room for just one":         {debts: []debt{owes("hold", 500*time.Millisecond)}, held: 511, own: 511},
 	} {
 		l := newWorld(one(Cap, Budget{CPUs: 1})).Limiter
 		l.room.held = x.held
-		got, blocking := l.decide(l.policy.Load(), &Ticket{lenient: x.lenient}, x.debts)
+		of := &Ticket{n: 1}
+		l.table.Enter(0, host("a"), of.own())
+		of.own().Bucket.Hold(x.own)
+		got, blocking := l.decide(l.policy.Load(), of, x.debts)
 		key := ""
 		if blocking != nil && !got.Refused() {
 			key = blocking.Key.ID

@@ -39,128 +39,93 @@
 //     is held until the debt is paid. A crawler that waits for its answer slows
 //     down, and nobody has to guess what a request will cost.
 //
-// Who would have to wait longer than MaxHold is refused at once, as is who finds
-// the waiting room full. Refusing charges nothing: it must not prolong what it
+// A request that would have to wait longer than MaxHold is refused at once. A full waiting room refuses
+// the newest request of the longest queue. Refusing charges nothing: it must not prolong what it
 // answers. In shadow all this is only told.
 //
 // # The gate
 //
-// In Fair mode requests queue here and not before the backend, whose own queue
-// knows nothing of clients. The backend has two resources, CPUs and workers, and
-// the gate shares out both. Five ideas make the order.
+// In Fair mode requests queue here instead of at the backend, whose own queue knows nothing of clients. The
+// backend has two resources, CPUs and workers, and the gate shares out both. Each rule below has a switch that
+// only tests reach ([Policy.Without]), and names in brackets the rows of package limitertest, or the unit tests,
+// that fail without it.
 //
-// A ladder of sizes. With two CPUs, two long pages run as fast as can be; eight run
-// at a quarter of the speed, and so does the small page that comes then. But a small
-// page is done soon beside two long ones: what holds it up are those of its own size.
-// So sizes make rungs: up to 25, 100, 400 ms, 1.6, 6.4, 25.6 s, and more. A request may
-// compute while there is room on its rung, that is, while fewer than n that are as
-// short or shorter do. n is the number of CPUs, and more where the CPUs are measured
-// to be idle because pages wait for a database. What is longer does not count, but for
-// the next half of a rung: pages whose sizes lie at a bound have the room of one rung.
-// And where more of the longer ones compute than have room there, as they came as some that
-// wait, there is room for as many more: two pages beside twenty of those would crawl.
-// A request that turns out longer than was guessed climbs, and makes room where it
-// was. Nobody has to say what is light on this site and what is heavy.
+// Sizes. Requests up to 25, 100, 400 ms, 1.6, 6.4, 25.6 s and longer ones make seven rungs of a ladder. A
+// request may compute while fewer than n compute that are as short or shorter. n is the number of CPUs; it grows
+// by a quarter while requests wait and the CPUs are below 90 % of use, and shrinks above 97 % (Grows:
+// db-20-300ms, db-60-300ms). Longer requests do not count, because a short request is soon done beside a few of
+// them; but for the upper half of a rung the lower half of the next one does count (Halves: nat+dist120,
+// new+dist120-samepath). Up to 400 ms there is room for one more beside each two requests that are longer by
+// more than a rung (Beside: mixed, nat+crawl1), except for light requests in the second after a light one turned
+// out long (Distrust: heavy+again-40+redirect, misguess8addr). A request that runs longer than was guessed
+// climbs (Climbs: longjobs-flat, exports60s-3conn-pages300ms). While a request waits, it moves as its cost
+// becomes known (Reguesses: misguess-control, longjobs-light). A request that waits for 7/8 of its time, and for
+// a second or more, or that is seen not to compute, takes no room (Waits: halves-20conn-2.5s-pages100ms,
+// polls120s-8conn-pages800ms).
 //
-// Everybody in turn. Of those that may go, the one of the least rank does: the reading
-// of a clock as it came, plus what it will cost by its client's share, plus what the
-// client is ahead of the clock. The clock advances with the service that is given, so
-// that everybody's turn comes. A client has a lane for each rung, and only the first
-// of a lane competes, so that twenty connections get no more than one. An address with
-// many sessions is divided among them: sixteen cookies weigh as the clients behind it do,
-// eight at most. One without sessions is divided by its User-Agents and weighs as one.
+// Turns. Of the requests that may go, the one of the least rank goes: the clock as it came, plus its cost over
+// its client's share, times 2, plus what its client is ahead of the clock (Lead:
+// natflat20+crawler-inside-cookiesfalse, flat+follow-1x40+redirect). The clock advances with the service given,
+// by start-time fair queueing. A client has one lane for each size, and only the head of a lane competes. A
+// client's standing multiplies its share by 1/2 to 8 (Standing: flat120, flat120think). An address with sessions
+// is divided among them and weighs as up to eight clients (Behind: flatnat-4cpu); without sessions its
+// User-Agents divide it (Faces: nat+dist120, nat+dist120-1cpu). Robots that anybody can make up are one client.
+// Debt multiplies a request's cost by up to 9 (Debt: flash100-150ms+crawl, flash500-60ms+crawl); a client that
+// owes nothing bears a quarter of its networks' debt (Inherits: flatnat-1cpu-crowded,
+// natflat20+crawler-inside-cookiesfalse). A known client whose turn was 20 seconds of the machine ago goes first
+// (Due: natflat20+crawler-inside-cookiesfalse, export).
 //
-// Who is ahead leaves room. A client that had half a CPU-second more than its share is
-// ahead. Those who are within theirs pass it, up to 100 ms, and up to 400 ms while CPUs
-// are idle, or the kernel takes them from who is ahead ([Limiter.Preempts]): its requests
-// do not count for their room. A long request of one who is ahead starts only where the
-// others have left a CPU lately, as it takes its part for seconds, whoever comes then; but it
-// waits for none that is much longer, which may take minutes. And one whose turn has come does
-// not wait for ever behind shorter ones of those who are ahead.
+// Leaving room. A client that had half a CPU-second more than its share is ahead. Clients within their share
+// pass it up to 100 ms, and up to 400 ms while CPUs are idle or the kernel preempts (Passes:
+// dbcrawl-300ms-300ms, flat1+steps). A request of more than 400 ms of a client that is ahead starts only where
+// the others left a CPU in the last 10 s (Leaves: exports60s-20conn-pages300ms, lj-flat-10s-12conn); what is
+// longer by more than a rung does not count for that (LeavesLonger: exports60s-3conn-pages300ms,
+// exports60s-20conn-pages300ms), and one more goes after a wait or on an idle CPU (LeavesMore:
+// natflat20+crawler-inside-cookiesfalse), or beside longer ones that came as some that wait (LeavesBeyond:
+// 1cpu-8workers-pages1500ms-3x50+10s-spread=true, 2cpu-150workers-pages300ms-8x50+10s-spread=false).
 //
-// Debt is a price. The bucket's debt multiplies what the request is taken to
-// cost, up to nine times. A network in debt makes its innocent members only a
-// little dearer, if they owe nothing themselves; strangers, too.
+// Strangers. Clients that were never seen share one turn (Strangers: flatshot, stream-40x1-cold), with half of
+// all others' shares at least (OthersPart: heavy+follow-40+redirect, heavy+again-40+redirect). Their sizes take
+// turns, and what they had less than their share counts for four requests at most (Credit: nat+dist120,
+// nat+dist120-1cpu). Among them, those that kept a cookie go first (Passed: heavy+again-40+redirect,
+// heavy+follow-40+redirect), then those with fewer answers (Fewest: new+dist120-samepath), then those that have
+// not waited for a second (Stale: 2cpu-16workers-pages800ms-3x0+8s-spread=true,
+// 1cpu-8workers-pages300ms-20x0+0.5s-spread=true), then the first. For five seconds after one has waited for a
+// second, the newest goes first, because the older ones have left (Newest: new+lightshot100, res-flat-13/s). A
+// client is known after half a minute and five answers.
 //
-// Strangers are one flow. Addresses that were never seen share one turn, so that a
-// crawler with a new address for each request competes with itself. Together they
-// have at least a third of the machine. Who takes their turn is decided as it comes:
-// who came back with a cookie, or asks for the parts of its page; who asks for what
-// people read; who has had the fewest answers; who came first. Once somebody has waited
-// for a second, which is a person's patience, the newest goes first: where more come
-// than can be served, an answer to who came first is an answer to who has left. Those
-// of each size take turns, so that a page of 110 ms does not wait behind pages of 90 ms
-// for ever. After half a minute and a few answers a client is known, for half a day at
-// least.
+// Workers. Whatever is at the backend holds a worker. Five of sixteen, or two for each CPU and one, are kept for
+// short requests (Kept: stream-40x1, poll-20). Requests that hardly compute leave a worker for each CPU to those
+// that wait for one (HoldersLeave: poll-20+crawl, 2cpu-16workers-pages100ms-20x5+0.001s-spread=true). Of the
+// others each key holds its class's part (KeysHold: dbcrawl-300ms-2s, dbcrawl-20-300ms-30c-2s), and strangers
+// half (StrangersPart: stream-40x1-cold), except for one that computes beside a free CPU and whose client holds
+// none (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu). Requests that came as short
+// ones and are not use up what is kept (Misjudges: read-spool-32MB-1x24-cold, misguess8addr). A client that
+// disconnects leaves a request behind that keeps its worker until the backend has finished it. No part binds
+// while the number of workers is not known, or while more than twice those that are kept, and those of the CPUs,
+// are free (Slack: 20x5ms+0.3s-150w-queue).
 //
-// Beside that, a client's standing, the evidence that it is a person's browser,
-// multiplies its share. It does nothing while there is room.
+// Unknown kinds. A request of an unknown kind waits on the rung of 1.6 s. One at a time is tried beside the
+// ladder (Probes: stream-24x1-cold, hangup-8addr-30ms-cold), with a pause of 200 ms after one that was not light
+// (ProbePause: exports60s-20conn-pages300ms, lj-flat-10s-12conn).
+//
+// A full queue. There is no limit for each client while the queue has room. A full queue refuses a request of
+// the flow with the most work: a longest one, and parts of a page last (TestWhoIsShed, TestPartsAreShedLast). A
+// request that waits for MaxHold, a cap's wait included, is refused (TestNobodyWaitsLongerThanMaxHold).
 //
 // # Sites
 //
-// A backend may have several sites, [Policy].Sites. Then all of the above is within a site:
-// its clients, strangers and robots have a clock of their own, whoever they are elsewhere.
-// Above them the sites take turns by start tags, which their requests move by what they cost
-// over the site's share, and whose clock is at the least tag of those who want something. The
-// ladder and the workers are one for all: a site that had its share, and is ahead of one that
-// waits for room, leaves that room, once as many compute as there are CPUs; but its light
-// requests go while they are by themselves within its share. While another one is there, a
-// site may hold three quarters of the workers that are not kept for short requests. What is
-// no named site is one more, so that who makes names up gains nothing. Beside sites that
-// delay nobody the others go by what is their own at the backend, and send as many requests
-// there as their share makes of what those have.
-//
-// # Who holds a worker
-//
-// Whatever is at the backend has a worker until it ends. A request that hardly
-// computes, as it waits for a database or for news, takes no room on the ladder; but it
-// holds a worker, for which there is a ladder of its own: each rung leaves some workers
-// to the shorter ones. What a worker is worth is a part of the CPUs: of sixteen workers
-// and two CPUs, one that is held for 8 s is one CPU-second, whether it computes or not.
-// Of the sixteen, requests of the longest rung, computing or not, may hold eleven; those
-// of more than 100 ms fourteen; the last two stay for what is known to be short. While
-// requests that compute wait, those that only hold leave them a worker for each CPU.
-//
-// Of these eleven each key may hold the part that its class has, [Budget].Workers:
-// usually an address half, which is five, its /24 three quarters, its /16 all of
-// them, strangers together half. A request over that is parked: it does not
-// compete until its keys hold fewer, and keeps nobody else waiting. Requests that
-// compute get a worker for each CPU all the same, also one at a time of which nobody knows
-// whether it does.
-//
-// A client that leaves before its answer leaves an orphan: the backend works on.
-// The orphan keeps its place until the caller settles it. A client with two of
-// them, or a quarter of the eleven if that is more, has its next request that is
-// not short parked, also one that nobody knows yet.
-//
-// # What nobody knows
-//
-// A request of an unknown kind waits on the rung of 1.6 s, or a longer one if the like
-// of it was seen to take longer. If nothing speaks against that it is light, it may be
-// tried beside that, one at a time, on a kept worker if need be: behind a queue of dear
-// pages a style sheet would stay unknown. After one that was not light there is a pause
-// of 200 ms, in which all that wait are looked at again. One that was taken for light
-// and is not costs its client the right to a kept worker, while it is ahead, until it
-// ends.
+// A backend may have several sites, [Policy].Sites. Each has a clock of its own for its clients and strangers;
+// above them the sites take turns by start tags, which their requests move by cost over the site's share. A site
+// that lately had more than its part leaves room to the others (SitesLeave), except while a CPU is idle
+// (SitesIdle); one that had less goes a second of the machine before its turn (SitesEarly:
+// TestSitesGetTheirShares). A long request is charged to its site as it runs (SitesAtOnce:
+// TestSitesGetTheirShares), and no site is held to be ahead by more than 20 s of the machine (SitesLead:
+// TestChargesOfSites). What is no named site is one more.
 //
 // # How many workers there are
 //
-// Nobody tells it. The gate begins with the configured number, which is also a
-// ceiling, or with 16 or 8 for each CPU, if that is more. Then it learns:
-//
-//   - More are proved where a known kind is answered in its usual time although
-//     so many ran beside it, or by connections that the backend accepts, which
-//     the caller opens for a moment when somebody lacks a worker. Now and then more
-//     light requests are let in than there are workers known, to prove it. An
-//     event-driven backend proves more each time.
-//   - Fewer are seen by connections that wait to be accepted; and, where nobody can
-//     look at these, by light requests that are late although the CPUs are not full.
-//     Two short requests always go, as all this may be wrong, unless the number is
-//     configured.
-//   - php-fpm's configuration is believed, for a minute without a doubt.
-//
-// What was refuted is tried again after 5 s, then after twice as long each time,
-// up to ten minutes. [Limiter.Workers] tells the number and what it was learnt by.
+// See workers.go.
 //
 // # A crawl at the gate
 //
@@ -209,13 +174,12 @@
 //	0.0 s    2 of 11      0     the address asks for two pages: both go, and hold
 //	                            a worker each without room on the ladder
 //	0.1 s    2 of 11      2     it hangs up on both. The backend works on
-//	0.2 s    2 of 11      2     it opens six event streams. With two orphans it
-//	                            gets no worker for them: all six wait
-//	0.3 s    2 of 11      2     its style sheet, and a person's page, are short:
+//	0.2 s    5 of 11      2     it opens six event streams. The abandoned pages still
+//	                            hold their workers: three streams go, three wait
+//	0.3 s    5 of 11      2     its style sheet, and a person's page, are short:
 //	                            both go at once
-//	3.0 s    5 of 11      1     the backend has finished one of the pages. With one
-//	                            orphan the address may hold workers, up to five:
-//	                            four streams go
+//	3.0 s    5 of 11      1     the backend has finished one of the pages: the fourth
+//	                            stream goes
 //	3.0 s    5 of 11      0     the other page is done, and the fifth stream goes.
 //	                            The sixth waits until one ends; after MaxHold it is
 //	                            refused. Six of the eleven are left to others
@@ -243,70 +207,32 @@
 // and never sleeps, so that a test plays an hour in a millisecond. A request's
 // life is [Limiter.Arrive], wait for [Ticket.Decided], [Limiter.Progress] as it
 // runs, [Limiter.Settle] when it has run, [Limiter.Leave] when it is answered.
-// Beside that somebody calls [Limiter.Advance] when it asks to be called. Who wants to know
-// why a request waits, and behind how many, asks [Limiter.Outlooks], which lets a copy of
-// the gate run on.
+// [Limiter.Advance] is called when it asks for that. [Limiter.Outlooks] tells why requests wait, and behind
+// about how many.
 //
 // # The files
 //
-// Requests, from their coming to their end:
-//
-//	arrival.go      what is to be known of a request
-//	limiter.go      the story of one: begin to read here
-//	decide.go       what its keys' debts mean for it
-//	verdict.go      what was decided
-//	ticket.go       its state, and its reservations
-//	foresee.go      whether it would be refused
-//	waiting*.go     the waiting room of caps
-//
-// What is kept and told:
-//
-//	policy.go       what the limiter is told to do
-//	key.go          keys, and what a class gives them
-//	accounts.go     what is kept with an account
-//	balance.go      how an account stands
-//	forgive.go      a debt is forgiven
-//	dump.go         all keys, as the doctor shows them
-//	share.go        what other sidecars are told, and tell
-//	sharestatus.go  how sharing fares
-//	outbox.go       a queue for that
-//
-// The gate; what a request goes through there:
-//
-//	gate.go         it comes, and waits
-//	lane.go         in a lane of its client
-//	next.go         whether it goes next
-//	run.go          it starts, runs and ends
-//	reguess.go      it turns out longer or shorter as it waits
-//
-// Who goes first, and where:
-//
-//	flow.go         a client's turn, and the clock
-//	elsewhere.go    the same client at other sites
-//	address.go      clients of one address, and of a pool
-//	strangers.go    those whom nobody knows
-//	rank.go         the order of those that wait
-//	ladder.go       room for each size
-//	ahead.go        who makes room for whom
-//	hold.go         workers, and who keeps them
-//	workers.go      how many there are
-//	measure.go      how busy the CPUs are
-//
-// Several sites:
-//
-//	site.go         what each has
-//	sitenext.go     whose turn it is
-//	siteturn.go     what moves that
-//	sitestate.go    how they stand
-//	beside.go       sites that delay nobody
-//
-// Why a request waits, and how the gate stands:
-//
-//	gatestate.go    the gate in figures
-//	outlook.go      what a request has before it
-//	barrier.go      what keeps it
-//	why.go          the same in words
-//	replica.go      a copy of the gate that runs on
+//	limiter.go     the story of a request: begin to read here
+//	arrival.go     what is to be known of it
+//	ticket.go      its state, and what its keys were charged
+//	decide.go      what its keys' debts mean for it, and the verdict
+//	waiting.go     the waiting room of caps
+//	policy.go      what the limiter is told to do; keys and classes
+//	rules.go       the rules that a test can switch off
+//	gate.go        a request comes to the gate, and waits in a lane of its client
+//	next.go        whether it goes next
+//	run.go         it starts, runs, is found longer or shorter, and ends
+//	flow.go        a client's turn and the clock; its address, and the same client at other sites
+//	rank.go        the order of those that wait
+//	strangers.go   clients that nobody knows
+//	ladder.go      room for each size, and who leaves room for whom
+//	hold.go        workers, and who keeps them
+//	workers.go     how many there are
+//	measure.go     how busy the CPUs are
+//	sites.go       several sites
+//	outlook.go     what a request has before it, and what keeps it
+//	gatestate.go   the gate and all keys in figures
+//	share.go       what other sidecars are told, and tell
 //
 // # Locks
 //

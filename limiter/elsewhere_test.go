@@ -72,7 +72,6 @@ func TestWhoIsIdle(t *testing.T) {
 		"one runs":                  {client{running: 1}, false},
 		"an idle address":           {client{address: &address{}}, true},
 		"one of its address works":  {client{address: &address{n: 1}}, false},
-		"one of its address waits":  {client{address: &address{queued: 1}}, false},
 		"idle User-Agents":          {client{faces: &[faces]*client{3: {}}}, true},
 		"one of a User-Agent waits": {client{faces: &[faces]*client{3: {queued: 1}}}, false},
 		"one of a User-Agent runs":  {client{faces: &[faces]*client{7: {running: 1}}}, false},

@@ -13,7 +13,7 @@ func Example() {
 	start := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	l := limiter.New(start, limiter.Policy{
 		Mode:    limiter.Cap,
-		MaxHold: 30 * time.Second, MaxHeld: 100, MaxHeldPerClient: 10,
+		MaxHold: 30 * time.Second, MaxHeld: 100,
 		Classes: []limiter.ClassInfo{{Name: "address", Budget: limiter.Budget{CPUs: 0.5, Burst: time.Second}}},
 	}, 1000, nil)
 

@@ -44,17 +44,17 @@ func TestRoomBesideWhatCameToWait(t *testing.T) {
 		want  [rungs]int // the room for each rung
 	}{
 		"none":                       {want: [rungs]int{2, 2, 2, 2, 2, 2, 2}},
-		"two for each longer rung":   {there: 4, many: 6, want: [rungs]int{3, 3, 4, 2, 2, 2, 2}},
-		"ten":                        {there: 4, many: 10, want: [rungs]int{3, 3, 6, 6, 2, 2, 2}},
-		"twenty":                     {there: 4, many: 20, want: [rungs]int{10, 12, 16, 16, 2, 2, 2}},
-		"twenty of the longest":      {there: rungs - 1, many: 20, want: [rungs]int{10, 12, 16, 16, 18, 20, 2}},
-		"twenty of the shorter ones": {there: lightRung, many: 20, want: [rungs]int{10, 2, 2, 2, 2, 2, 2}},
+		"one":                        {there: 4, many: 1, want: [rungs]int{3, 3, 3, 2, 2, 2, 2}},
+		"two":                        {there: 4, many: 2, want: [rungs]int{3, 3, 3, 2, 2, 2, 2}},
+		"twenty":                     {there: 4, many: 20, want: [rungs]int{12, 12, 12, 2, 2, 2, 2}},
+		"twenty of the longest":      {there: rungs - 1, many: 20, want: [rungs]int{12, 12, 12, 2, 2, 2, 2}},
+		"twenty of the next rung":    {there: passRung + 1, many: 20, want: [rungs]int{12, 12, 2, 2, 2, 2, 2}},
+		"twenty of the shorter ones": {there: lightRung, many: 20, want: [rungs]int{2, 2, 2, 2, 2, 2, 2}},
 	} {
 		g := shaped()
 		g.load.computing[x.there] = x.many
-		v := g.view(&g.home)
 		for r := range rung(rungs) {
-			if got := g.room(0, &v, r); got != x.want[r] {
+			if got := g.room(0, r); got != x.want[r] {
 				t.Errorf("%s: room for %d on rung %d, want %d", name, got, r, x.want[r])
 			}
 		}

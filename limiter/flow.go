@@ -6,8 +6,7 @@ import (
 	"tempomat/limiter/known"
 )
 
-// flow is what a clock knows of a client, or of all strangers, or all of a pool, together;
-// or of a site.
+// flow is what a clock knows of a client, or of all strangers together; or of a site.
 //
 // The clock is that of generalised processor sharing (Parekh and Gallager,
 // 1993): it advances by the service given, over the shares of all who want
@@ -117,7 +116,7 @@ const renewKnown = known.Lasts / 2
 func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 	c := t.client
 	if t.pooled {
-		return // there may be any number of them
+		return // to be known is worth nothing to it
 	}
 	if !c.known && c.answers >= strangerAnswers && at-c.first >= strangerFor {
 		c.known = true
@@ -128,22 +127,30 @@ func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 	}
 }
 
-// client is that of a ticket's first key: a session, or a User-Agent of an address.
+// client is that of a ticket's first key: a session, or a User-Agent of an address. Those that
+// anybody can make up are one client.
 func (g *gate) client(at time.Duration, t *Ticket) *client {
+	if of := t.whole(); t.pooled && of != nil {
+		c := g.owner(at, of.Bucket, t.site)
+		c.home()
+		return c
+	}
 	c := g.owner(at, t.own().Bucket, t.site)
 	if t.session {
 		if of := t.whole(); of != nil && (c.address == nil || g.divided && c.work == 0) {
 			address := g.owner(at, of.Bucket, t.site)
 			c.known, c.address = c.known || address.known, address.home()
 		}
-		c.home().clientsBehind = t.clientsBehind
+		if c.home().clientsBehind = t.clientsBehind; g.without(ruleBehind) {
+			c.home().clientsBehind = 1
+		}
 		return c
 	}
 	if c.address == nil {
 		c.face = t.face
 	}
 	home := c.home()
-	if t.face == c.face {
+	if t.face == c.face || g.without(ruleFaces) {
 		return c
 	}
 	if c.faces == nil {
@@ -186,32 +193,115 @@ func (c *client) weigh(share float64) {
 	}
 }
 
-// isAlone tells whether its flow is its client's alone.
-func (t *Ticket) isAlone() bool { return !t.stranger && !t.pooled }
-
 // enterFlow counts a request of its flow.
 func (t *Ticket) enterFlow(g *gate) {
-	if t.site.among.enter(&g.clock); t.site.among.work == 1 {
-		g.weighOpen(t.site)
-	}
-	if t.flow.enter(&t.site.clock); t.isAlone() && t.flow.work == 1 {
+	t.site.among.enter(&g.clock)
+	if t.flow.enter(&t.site.clock); !t.stranger && t.flow.work == 1 {
 		t.client.address.enter(t.client)
 	}
 }
 
 // leaveFlow counts it no more.
 func (t *Ticket) leaveFlow(g *gate) {
-	if t.isAlone() && t.flow.work == 1 {
+	if !t.stranger && t.flow.work == 1 {
 		t.client.address.leave(t.client)
 	}
 	t.flow.leave(&t.site.clock, t.site.busy == 0 && t.site.queued == 0)
-	if t.site.among.leave(&g.clock, g.busy == 0 && g.queued == 0); t.site.among.work == 0 {
-		g.weighOpen(t.site)
-	}
+	t.site.among.leave(&g.clock, g.busy == 0 && g.queued == 0)
 }
 
 // answered counts an answer.
 func (g *gate) answered(at time.Duration, t *Ticket) {
 	t.client.answers++
 	g.noteSeen(at, t)
+}
+
+// address is the level above a client: an address whose sessions, or else its
+// User-Agents, are clients of their own. Together they weigh as the clients that are
+// behind it, so that nobody gets more of the server by more cookies.
+type address struct {
+	active        *client // those that wait or run, as a list
+	n             int     // of them
+	clientsBehind float64 // how many clients it weighs as
+}
+
+// enter takes in a client that has work again.
+func (a *address) enter(c *client) {
+	if c.beside = a.active; c.beside != nil {
+		c.beside.beforeIt = c
+	}
+	a.active = c
+	a.n++
+	a.reshare()
+}
+
+// leave takes out a client that has no work left.
+func (a *address) leave(c *client) {
+	if c.beforeIt == nil {
+		a.active = c.beside
+	} else {
+		c.beforeIt.beside = c.beside
+	}
+	if c.beside != nil {
+		c.beside.beforeIt = c.beforeIt
+	}
+	c.beside, c.beforeIt = nil, nil
+	a.n--
+	a.reshare()
+}
+
+// reshare gives each of the clients its part.
+func (a *address) reshare() {
+	part := min(1, a.clientsBehind/float64(max(1, a.n)))
+	for c := a.active; c != nil; c = c.beside {
+		c.reweigh(&c.site.clock, c.alone*part)
+	}
+}
+
+// mostElsewhere is at how many sites beside the first a client is remembered that has no work
+// there.
+const mostElsewhere = 3
+
+// visit is what the client is at another site than its first. There it has a flow of its own,
+// as it has its place in that site's order. Whom the gate knows, it knows at each site.
+func (c *client) visit(s *site) *client {
+	n := 0
+	var least **client // of those without work, that whose lead is the least loss
+	for p := &c.elsewhere; *p != nil; p = &(*p).elsewhere {
+		x := *p
+		if x.site == s {
+			x.known = x.known || c.known
+			return x
+		}
+		n++
+		if x.isIdle() && (least == nil || x.lead() < (*least).lead()) {
+			least = p
+		}
+	}
+	if n >= mostElsewhere && least != nil {
+		*least = (*least).elsewhere
+	}
+	x := &client{first: c.first, known: c.known, site: s, elsewhere: c.elsewhere}
+	c.elsewhere = x
+	return x
+}
+
+// lead is by how many CPU-seconds the client is ahead of its share at its site.
+func (c *client) lead() float64 {
+	return max(0, c.virtualTime-c.site.clock.systemVirtualTime) * c.share
+}
+
+// isIdle tells whether nothing of the client's, or of its address, waits or runs.
+func (c *client) isIdle() bool {
+	if c.work > 0 || c.queued > 0 || c.running > 0 || c.address != nil && c.address.n > 0 {
+		return false
+	}
+	if c.faces != nil {
+		for _, f := range c.faces {
+			if f != nil && f.queued+f.running > 0 {
+				return false
+			}
+		}
+	}
+	return true
 }

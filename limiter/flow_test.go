@@ -25,7 +25,7 @@ func TestWhoIsKnownIsRememberedAnew(t *testing.T) {
 // TestASessionIsKnownOnceItsAddressIs: also one that was there before, where sites are told apart.
 func TestASessionIsKnownOnceItsAddressIs(t *testing.T) {
 	p := fair()
-	p.Classes, p.Sites = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, Burst: time.Hour}}), []SiteInfo{{Name: "a", Mode: Fair}}
+	p.Classes, p.Sites = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, Burst: time.Hour}}), []SiteInfo{{Name: "a"}}
 	w := newWorld(p)
 	ask := func(session bool) *Ticket {
 		a := Arrival{Client: networks("a")[0], Site: "a", Guess: time.Millisecond, Sure: true}

@@ -44,12 +44,13 @@ func (g Gate) Complete() Gate {
 type gate struct {
 	waiting atomic.Int32 // = queued, for those who do not hold mu
 
-	mu sync.Mutex // guards the following, clients, flows, sites and turns
+	mu      sync.Mutex // guards the following, clients, flows, sites and turns
+	decided decisions
 	books
 	named map[string]*site
 }
 
-// books are all that the gate goes by; a replica has a copy of them.
+// books are all that the gate goes by.
 type books struct {
 	limits  limits
 	ranking ranking
@@ -60,17 +61,18 @@ type books struct {
 	within     use // of those within their share
 	busy       int // requests at the backend
 	load       load
-	delayed    ofDelayed     // of all that, of sites that delay
 	orphans    int           // those whose client has left
 	probeAgain time.Duration // when the next fresh one may be tried
 	trustAgain time.Duration // when light ones are taken for light again
 	workers    workers
 
-	oldest, newest *Ticket // all that wait, in the order of their arrival
+	oldest, newest *Ticket // all that wait, in the order in which they asked
 	patient        *Ticket // the oldest of them that has not lost its patience
 	queued         int
 	seq            uint64
 	utilisation    float64 // as last measured; negative: never
+	open           bool    // nobody waits
+	off            Rules   // that tests switch off
 	preempts       bool    // see Preempts
 
 	GateCounts
@@ -78,20 +80,15 @@ type books struct {
 
 // limits are how many requests may be where.
 type limits struct {
-	cpus      int
-	workers   int
-	most      [rungs]int // that hold a worker as long as the rung says, or longer
-	n         int        // that compute, of a size and shorter; it follows the CPU use unless fixed
-	fixed     bool
-	least     int     // that compute
-	perWorker float64 // what a worker is worth, in CPUs
-	perClient int     // that wait
-	queue     int     // that wait in all
-	maxWait   time.Duration
+	cpus    int
+	workers int
+	longest int // that are not short and hold a worker
+	n       int // that compute, of a size and shorter; it follows the CPU use unless fixed
+	fixed   bool
+	least   int // that compute
+	queue   int // that wait
+	maxWait time.Duration
 }
-
-// longest is how many requests of the longest rung may hold a worker.
-func (n *limits) longest() int { return n.most[rungs-1] }
 
 func newGate(k *Known) *gate { return &gate{books: books{known: k, utilisation: -1}} }
 
@@ -104,7 +101,7 @@ func (g *gate) setPolicy(p *policy) {
 	cpus := int(math.Ceil(shape.CPUs))
 	n := limits{
 		cpus: cpus, n: g.limits.n, fixed: shape.Heavy > 0,
-		perClient: p.MaxHeldPerClient, queue: p.MaxHeld, maxWait: p.MaxHold,
+		queue: p.MaxHeld, maxWait: p.MaxHold,
 	}
 	if n.fixed {
 		n.n = shape.Heavy
@@ -113,31 +110,27 @@ func (g *gate) setPolicy(p *policy) {
 	}
 	g.limits = n
 	g.workers.configure(shape.Workers)
+	g.open, g.off = p.Mode != Fair || p.Shadow, p.Without
 	g.shape()
 	g.ranking = ranking{memory: p.Memory.Seconds(), cpus: shape.CPUs}
 	g.setSites(p)
 	g.unpark()
 }
 
-// arrive takes in a request whose caps are clear, and lets go who may go. What
-// it returns, the caller passes to release once it holds no lock.
-func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Ticket) {
+// unlock frees the gate, and tells the owners of what was decided meanwhile.
+func (g *gate) unlock() { g.decided.unlock(&g.mu) }
+
+// arrive takes in a request whose caps are clear, and lets go who may go.
+func (g *gate) arrive(at time.Duration, t *Ticket, share float64) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	t.site = g.siteOf(t.siteName)
-	g.reach(at, t.site)
+	g.reach(t.site)
 	c := g.client(at, t)
-	if t.waitingWith() >= g.limits.perClient && !t.site.open {
-		if c.known {
-			t.seen.Store(asKnown)
-		}
-		t.refuse(at, Verdict{Action: Refuse, Wait: retry, Key: t.own().Bucket.Key, Reason: ClientFull})
-		return nil
-	}
 	g.seq++
 	t.queueEntry = queueEntry{
 		client: c, flow: &c.flow, phase: queued, order: g.seq,
-		asked: at, gated: at, site: t.site, clock: t.site.clock.systemVirtualTime, bound: math.Inf(1),
+		asked: at, gated: at, site: t.site, clock: t.site.clock.systemVirtualTime,
 	}
 	t.level = g.levelOf(t)
 	if t.waitEntry != nil {
@@ -149,9 +142,9 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 	if g.join(t) {
 		g.enqueueHead(at, t)
 	}
-	decided = g.dispatch(at)
+	g.dispatch(at)
 	if g.queued > g.limits.queue {
-		decided = g.shedOne(at, decided)
+		g.shedOne(at)
 	}
 	if t.phase == queued {
 		if t.stranger || t.lane.first != t { // only the head of a lane reserves
@@ -163,22 +156,15 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (decided *Tick
 			t.decidedAtOnce, t.decided = false, make(chan struct{})
 		}
 	}
-	return decided
 }
 
-// place finds the flow of a request, which is its client's own unless that is a stranger or
-// of the pool.
+// place finds the flow of a request, which is its client's own unless that is a stranger.
 func (g *gate) place(at time.Duration, t *Ticket, share float64) {
 	c := t.client
 	g.noteSeen(at, t)
 	c.standing = t.standing
 	switch {
-	case t.pooled:
-		t.flow = &t.site.pool.flow
-		t.flow.reweigh(&t.site.clock, share)
-		t.seen.Store(asKnown)
-		return
-	case c.known || t.proven:
+	case c.known || t.proven || t.pooled || g.without(ruleStrangers):
 		t.seen.Store(asKnown)
 	default:
 		t.flow, t.stranger = &t.site.strangers.flow, true
@@ -188,7 +174,7 @@ func (g *gate) place(at time.Duration, t *Ticket, share float64) {
 }
 
 // dispatch lets go all that may go.
-func (g *gate) dispatch(at time.Duration) (decided *Ticket) {
+func (g *gate) dispatch(at time.Duration) {
 	g.losePatience(at)
 	for g.queued > 0 {
 		t, p := g.next(at)
@@ -196,25 +182,35 @@ func (g *gate) dispatch(at time.Duration) (decided *Ticket) {
 			break
 		}
 		g.start(at, t, p)
-		decided = t.chain(decided)
+		g.decided.add(t)
 	}
-	return decided
 }
 
-// enqueue counts a request as waiting.
+// enqueue counts a request as waiting. One that waited for a cap before has its place before those
+// that asked after it, as it is refused before them.
 func (g *gate) enqueue(t *Ticket) {
-	if g.newest == nil {
-		g.oldest = t
-	} else {
-		g.newest.later, t.earlier = t, g.newest
+	after := g.newest
+	for after != nil && after.asked > t.asked {
+		after = after.earlier
 	}
-	g.newest = t
-	if g.patient == nil {
+	t.earlier = after
+	if after == nil {
+		t.later, g.oldest = g.oldest, t
+	} else {
+		t.later, after.later = after.later, t
+	}
+	if t.later == nil {
+		g.newest = t
+	} else {
+		t.later.earlier = t
+	}
+	if g.patient == t.later {
 		g.patient = t
 	}
 	g.queued++
 	g.waiting.Add(1)
-	g.count(t, 1)
+	t.client.queued++
+	g.contend(t.site, 1)
 }
 
 // dequeue takes a request out of its lane and the count.
@@ -235,10 +231,165 @@ func (g *gate) dequeue(at time.Duration, t *Ticket) {
 	t.earlier, t.later = nil, nil
 	g.queued--
 	g.waiting.Add(-1)
-	g.count(t, -1)
+	t.client.queued--
+	g.contend(t.site, -1)
 	if t.counts {
 		t.counts = false
 		t.each(func(s *reservation) { s.Bucket.WaitElsewhere(-1, t.gated) })
 	}
 	g.leaveLane(at, t)
+}
+
+// phase is where a request is in its life at the gate.
+type phase uint8
+
+const (
+	outside   phase = iota // not come yet, or done
+	queued                 // in a lane
+	probing                // running, to see what its kind costs
+	computing              // running, on a rung of the ladder
+	holding                // running: it holds a worker and hardly computes
+)
+
+// running tells whether the request is at the backend.
+func (p phase) running() bool { return p >= probing }
+
+// queueEntry is a request's place at the gate, which guards it, but for client,
+// which does not change from when the request is there until it is settled.
+type queueEntry struct {
+	client     *client // nil: it never came to the gate
+	site       *site
+	flow       *flow // whose virtual time it counts for: the client's, or all strangers'
+	phase      phase
+	level      level         // where it waits, or did
+	rung       rung          // where it runs
+	low        bool          // of the lower half of that
+	ahead      bool          // its client was ahead of its share as it became head of its lane, or is a stranger
+	undelayed  bool          // its site delayed nobody as it began
+	stays      bool          // it holds its worker until it ends: a stream
+	orphan     bool          // its client has left
+	counts     bool          // its keys count it as one that waits
+	stale      bool          // it waits for longer than a person does
+	class      uint8         // among strangers; 0 for others
+	began      time.Duration // at the backend
+	beyond     bool          // it went though there was no room, as its site delays nobody
+	asked      time.Duration // since when it waits, for a cap or here
+	gated      time.Duration // when it came to the gate, as no cap held it any more
+	paid       float64       // what its flow was charged with, CPU-seconds
+	siteCharge siteCharge
+
+	clock          float64 // its site's, as it came
+	costMultiplier float64 // as it became head of its lane: baseMultiplier, more if in debt
+	rank           float64 // then, once and for all: nobody is pushed back who waits; of a stranger, its place among them
+	applied        float64 // how far it really moved the flow's virtual time
+	order          uint64  // of arrival
+
+	lane  *lane     // nil: it does not wait
+	heap  *headHeap // nil: not the head of its lane
+	index int       // there
+
+	behind, before *Ticket // in the lane
+	later, earlier *Ticket // among all that wait
+}
+
+// lane is a client's FIFO of requests of one level.
+type lane struct {
+	first, last *Ticket
+	n           int32
+	level       level
+	next        *lane // of the client, or spare
+}
+
+// laneAt is the client's lane of a level. Lanes are kept for whoever needs one
+// next: at most so many are in use as requests wait.
+func (g *gate) laneAt(c *client, at level) *lane {
+	for l := c.lanes; l != nil; l = l.next {
+		if l.level == at {
+			return l
+		}
+	}
+	l := g.spare
+	if l == nil {
+		l = &lane{}
+	} else {
+		g.spare = l.next
+	}
+	l.level, l.next = at, c.lanes
+	c.lanes = l
+	return l
+}
+
+// join puts a request at the end of its lane, and tells whether it is the head.
+func (g *gate) join(t *Ticket) bool {
+	l := g.laneAt(t.client, t.level)
+	t.lane = l
+	l.n++
+	if l.last == nil {
+		l.first, l.last = t, t
+		return true
+	}
+	l.last.behind, t.before, l.last = t, l.last, t
+	return false
+}
+
+// leaveLane takes a request out of its lane, and its heap if it is the head. The
+// next one becomes the head.
+func (g *gate) leaveLane(at time.Duration, t *Ticket) {
+	l := t.lane
+	l.n--
+	if t.before == nil {
+		l.first = t.behind
+	} else {
+		t.before.behind = t.behind
+	}
+	if t.behind == nil {
+		l.last = t.before
+	} else {
+		t.behind.before = t.before
+	}
+	t.behind, t.before, t.lane = nil, nil, nil
+	if l.first == nil {
+		g.drain(t.client, l)
+	}
+	if t.heap == nil {
+		return
+	}
+	t.heap.remove(t)
+	if l.first != nil {
+		g.enqueueHead(at, l.first)
+	}
+}
+
+// drain puts an empty lane among the spare ones.
+func (g *gate) drain(c *client, l *lane) {
+	p := &c.lanes
+	for *p != l {
+		p = &(*p).next
+	}
+	*p = l.next
+	l.next, g.spare = g.spare, l
+}
+
+// decisions are the tickets that were decided while a lock was held. Their owners are told once
+// it is free, in one place, so that no path can forget one.
+type decisions struct{ first *Ticket }
+
+// add notes that a ticket is decided, if its owner waits for that.
+func (d *decisions) add(t *Ticket) {
+	if !t.decidedAtOnce {
+		t.after, d.first = d.first, t
+	}
+}
+
+// unlock frees the lock that guards the decisions, and tells the owners.
+func (d *decisions) unlock(mu *sync.Mutex) {
+	t := d.first
+	d.first = nil
+	mu.Unlock()
+	for t != nil {
+		next := t.after // its owner may be done with it as soon as it knows
+		t.after = nil
+		close(t.decided)
+		t = next
+	}
 }

@@ -23,13 +23,13 @@ func (s *siege) check(t fataler) {
 		t.Fatalf("the clock went back from %g to %g", s.clock, g.home.clock.systemVirtualTime)
 	}
 	s.clock = g.home.clock.systemVirtualTime
-	if g.home.open && g.queued > 0 {
+	if g.open && g.queued > 0 {
 		t.Fatalf("%d wait at an open gate", g.queued)
 	}
 	s.checkHolds(t)
 	s.checkStarts(t)
 	s.checkLevels(t)
-	if !g.home.open {
+	if !g.open {
 		s.checkWork(t)
 		s.checkParked(t)
 	}
@@ -87,7 +87,7 @@ func (s *siege) checkShares(t fataler) {
 		if addresses[a] == nil {
 			addresses[a] = map[*client]bool{}
 		}
-		if x.isAlone() {
+		if !x.stranger {
 			addresses[a][x.client] = true
 		}
 	}
@@ -175,7 +175,7 @@ func (s *siege) checkWork(t fataler) {
 	}
 	if from(&g.load.computing, 0) < n.n {
 		for r := range rung(rungs) {
-			if q := &g.home.queues[r]; s.someLeaves(q) && from(&g.load.held, lightRung+1) < n.most[r] {
+			if q := &g.home.queues[r]; s.someLeaves(q) && from(&g.load.held, lightRung+1) < n.longest {
 				t.Fatalf("one of rung %d waits, though %d compute of %d, and %d workers of %d have work", r, from(&g.load.computing, 0), n.n, g.busy, n.workers)
 			}
 		}
@@ -190,7 +190,7 @@ func (s *siege) checkWork(t fataler) {
 	alike, ahead := 0, 0
 	for r := range rung(rungs) {
 		ahead += g.load.ahead[r]
-		if alike += g.load.computing[r]; r > lightRung && g.long() >= n.most[rungs-1] {
+		if alike += g.load.computing[r]; r > lightRung && g.load.long() >= n.longest {
 			break
 		}
 		alike := alike
@@ -204,7 +204,7 @@ func (s *siege) checkWork(t fataler) {
 		}
 	}
 	for r := lightRung + 1; r < rungs; r++ {
-		if !g.home.queues[waitsAt(r)].empty() && g.long() < n.most[rungs-1] && g.load.holding < n.most[rungs-1]-n.least {
+		if !g.home.queues[waitsAt(r)].empty() && g.load.long() < n.longest && g.load.holding < n.longest-n.least {
 			t.Fatalf("one that needs no CPU waits before a free worker")
 		}
 	}

@@ -132,6 +132,8 @@ func TestWhoWaitsForAWorkerHoldsUpNobody(t *testing.T) {
 	for range 14 {
 		w.Hold(w.now, w.Arrive(w.now, Arrival{Client: host("poller"), Guess: time.Millisecond, Idle: 2 * time.Second, Sure: true}))
 	}
+	w.of("a", time.Second)
+	w.of("a", time.Second)
 	x := w.of("a", time.Second)
 	w.expectPhase(t, "no worker is left for it", x, queued)
 	w.gate.home.clock.systemVirtualTime = x.rank + 1 // its turn has come

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"testing"
-	"time"
 
 	"tempomat/limiter/account"
 )
@@ -74,7 +73,7 @@ func (s *siege) checkStarts(t fataler) {
 	for _, x := range s.tickets {
 		was := s.phases[x]
 		s.phases[x] = x.phase
-		if was.running() || !x.phase.running() || g.home.open {
+		if was.running() || !x.phase.running() || g.open {
 			continue
 		}
 		any = true
@@ -90,13 +89,13 @@ func (s *siege) checkStarts(t fataler) {
 	}
 	allowed := n.workers
 	if g.workers.said == 0 { // some short ones always go
-		allowed = max(allowed, g.long()+keptForKnown)
+		allowed = max(allowed, g.load.long()+keptForKnown)
 	}
 	if any && g.busy > allowed {
 		t.Fatalf("%d at the backend of %d workers, want at most %d", g.busy, n.workers, allowed)
 	}
 	for r, started := range started {
-		reserve := max(n.most[r], min(n.most[r]+n.least, n.workers-keptForKnown))
+		reserve := max(n.longest, min(n.longest+n.least, n.workers-keptForKnown))
 		if held := from(&g.load.held, rung(r)); started && held > reserve {
 			t.Fatalf("%d of %d workers are held on rung %d and longer, want at most %d", held, n.workers, r, reserve)
 		}
@@ -112,11 +111,7 @@ func (s *siege) checkStarts(t fataler) {
 // long may hold, that one included.
 func (s *siege) mostHeld(x *Ticket, i int) int {
 	n := s.gate.limits
-	part := int(x.reservations[i].Terms.Workers * float32(n.most[rungs-1]))
-	if x.likelyIdle < waitsFrom {
-		return max(part, n.least)
-	}
-	return max(part, 1)
+	return max(1, int(x.reservations[i].Terms.Workers*float32(n.longest)))
 }
 
 // checkParked finds one who is parked though its keys hold few enough workers, and
@@ -127,25 +122,13 @@ func (s *siege) checkParked(t fataler) {
 		// Where another one is tried, it would have to go as one that is dear.
 		if g.mayHold(x, true) && (x.level != fresh || g.load.probing == 0 || g.mayHold(x, false)) {
 			t.Fatalf("one is parked that may hold a worker: level %d, sure %t, idle %g; %d of %d held, %d are tried",
-				x.level, x.sure, x.likelyIdle, g.long(), g.limits.most[rungs-1], g.load.probing)
+				x.level, x.sure, x.likelyIdle, g.load.long(), g.limits.longest, g.load.probing)
 		}
 	}
 }
 
-// TestWhoIsParkedIsWoken by a short orphan's end, and by more workers.
+// TestWhoIsParkedIsWoken by more workers.
 func TestWhoIsParkedIsWoken(t *testing.T) {
-	p := bounded()
-	p.Gate.Heavy = 6
-	w := newWorld(p)
-	w.acquaint("hasty")
-	first, second := w.light("hasty"), w.light("hasty")
-	w.Orphan(w.now, first)
-	w.Orphan(w.now, second)
-	third := w.heavy("hasty")
-	w.expectPhase(t, "two were left behind", third, queued)
-	w.done(first, 20*time.Millisecond)
-	w.expectPhase(t, "one of them has ended", third, computing)
-
 	s := newShift(t, 0)
 	s.Found(s.now, 16, "php-fpm")
 	s.polls(9, "a")

@@ -98,7 +98,6 @@ func TestGateAtRandom(t *testing.T) {
 				Passed:        rapid.Bool().Draw(t, "passed"),
 				Prefetch:      rapid.Bool().Draw(t, "prefetch"),
 				Follows:       rapid.Bool().Draw(t, "follows"),
-				Interest:      Interest(rapid.Uint8Range(0, 4).Draw(t, "interest")),
 			}
 			switch rapid.IntRange(0, 2).Draw(t, "who") {
 			case 1: // a session of the address
@@ -173,8 +172,7 @@ func TestGateAtRandom(t *testing.T) {
 				s.SetPolicy(s.now, policy)
 				s.Advance(s.now) // as it asks for it
 			},
-			"foresee":  func(t *rapid.T) { s.checkForesight(t) },
-			"barriers": func(t *rapid.T) { s.checkBarriers(t) },
+			"outlooks": func(t *rapid.T) { s.checkOutlooks(t) },
 			"shown":    func(t *rapid.T) { s.checkShown(t) },
 			"": func(t *rapid.T) {
 				s.forget()
@@ -222,7 +220,7 @@ func (s *siege) empty(t fataler) {
 // roomy is a policy under which no charge is cut: the buckets have no bottom.
 func roomy(m Mode) Policy {
 	p := Policy{
-		Mode: m, MaxHold: 30 * second, MaxHeld: 8, MaxHeldPerClient: 4, Memory: 1e6 * time.Second,
+		Mode: m, MaxHold: 30 * second, MaxHeld: 8, Memory: 1e6 * time.Second,
 		Gate: Gate{CPUs: 1, Workers: 5, Heavy: 2},
 	}
 	for _, class := range []string{"slash32", "slash24"} {

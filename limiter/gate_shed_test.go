@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// TestWhoIsShed: of the client that has the most work the newest request, of those with as much that of the one that ranks
-// worst, whatever their sizes.
+// TestWhoIsShed: of the client that has the most work the newest request, of those with as much a longest one, and of
+// those that of the one that ranks worst.
 func TestWhoIsShed(t *testing.T) {
 	for name, x := range map[string]struct {
 		ask  []string // a and d are ahead of their share; a asks for shorter ones than b and c, d for longer ones
 		want int      // which one is refused
 	}{
-		"all have one, the worst came first": {[]string{"a", "b", "c"}, 0},
-		"all have one, the worst came last":  {[]string{"b", "c", "a"}, 2},
+		"a shorter one stays, it came first": {[]string{"a", "b", "c"}, 2},
+		"a shorter one stays, it came last":  {[]string{"b", "c", "a"}, 1},
 		"the worst is longest, and is first": {[]string{"d", "b", "c"}, 0},
 		"the worst is longest, among others": {[]string{"b", "d", "c"}, 1},
 		"one has two, the other is worst":    {[]string{"a", "b", "b"}, 2},
@@ -46,6 +46,57 @@ func TestWhoIsShed(t *testing.T) {
 		}
 		if g := w.GateState(); g.Shed != 1 || g.Queued != 2 {
 			t.Errorf("%s: %d are shed, %d wait", name, g.Shed, g.Queued)
+		}
+	}
+}
+
+// TestPartsAreShedLast: in a full queue the parts of pages stay, however many they are of one client, and however long; if
+// nothing else waits, they go as all others do.
+func TestPartsAreShedLast(t *testing.T) {
+	p := fair()
+	p.MaxHeld = 40
+	w := newWorld(p)
+	w.acquaint("hog", "reader", "crawler")
+	w.light("hog")
+	w.light("hog")
+	var parts, pages []*Ticket
+	for range 39 {
+		parts = append(parts, w.Arrive(w.now, Arrival{Client: host("reader"), Guess: sizes[2], Sure: true, Follows: true}))
+	}
+	for range 5 {
+		pages = append(pages, w.of("crawler", sizes[1]))
+	}
+	refused := func(all []*Ticket) (n int) {
+		for _, x := range all {
+			if x.Verdict().Refused() {
+				n++
+			}
+		}
+		return n
+	}
+	if n, m := refused(parts), refused(pages); n != 0 || m != 4 {
+		t.Errorf("%d parts and %d pages are refused, want 0 and 4", n, m)
+	}
+	for range 2 {
+		parts = append(parts, w.Arrive(w.now, Arrival{Client: host("reader"), Guess: sizes[2], Sure: true, Follows: true}))
+	}
+	if n, m := refused(parts), refused(pages); n != 1 || m != 5 {
+		t.Errorf("%d parts and %d pages are refused, want 1 and 5", n, m)
+	}
+}
+
+// TestManyBehindOneAddressWait: a hundred and fifty people of an address that nobody knows, with six parts of a page each: all
+// wait while the queue has room.
+func TestManyBehindOneAddressWait(t *testing.T) {
+	p := fair()
+	p.MaxHeld = 1100
+	w := newWorld(p)
+	for range 150 {
+		for range 7 {
+			w.seq++
+			if x := w.Arrive(w.now, Arrival{Client: host("office"), Face: uint8(w.seq), Guess: sizes[0], Sure: true}); x.Verdict().Refused() {
+				t.Fatalf("request %d: %+v", w.seq, x.Verdict())
+			}
 		}
 	}
 }

@@ -301,7 +301,7 @@ func TestUnknownKindsThatMayBeDearAreNotTried(t *testing.T) {
 // refused.
 func TestShedding(t *testing.T) {
 	p := fair()
-	p.MaxHeld, p.MaxHeldPerClient = 10, 8
+	p.MaxHeld = 10
 	w := newWorld(p)
 	w.acquaint("flood", "other")
 	other := w.heavy("other")
@@ -313,14 +313,14 @@ func TestShedding(t *testing.T) {
 		t.Errorf("refused before the queue is full: %+v", x.Verdict())
 	}
 	last := w.heavy("flood")
-	if v := last.Verdict(); v.Action != Refuse || v.Reason != ClientFull || !last.Known() {
-		t.Errorf("the ninth that waits of a client: %+v", v)
+	if v := last.Verdict(); v.Action != Refuse || v.Reason != ServerFull || !last.Known() {
+		t.Errorf("one more of the fattest flow: %+v", v)
 	}
 	last = w.heavy("other")
 	if v := last.Verdict(); v.Refused() {
 		t.Errorf("not the fattest flow's request is refused: %+v", v)
 	}
-	if g := w.GateState(); g.Queued != 10 || g.Shed != 1 {
+	if g := w.GateState(); g.Queued != 10 || g.Shed != 2 {
 		t.Errorf("%d wait, %d were shed", g.Queued, g.Shed)
 	}
 	w.expectPhase(t, "it runs", other, computing)

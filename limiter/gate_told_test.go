@@ -169,3 +169,50 @@ func TestWaitAtTheGateIsShown(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedBehindACapIsTold: a request that waited for a cap, and that the gate refuses as it
+// comes there, is told.
+func TestRefusedBehindACapIsTold(t *testing.T) {
+	p := fair()
+	p.MaxHeld = 1
+	p.Classes = append(p.Classes, ClassInfo{Name: "slash24", Budget: Budget{CPUs: 1, Burst: 30 * second, Cap: true}})
+	w := newWorld(p)
+	arrive := func(net string) *Ticket {
+		return w.Arrive(w.now, Arrival{Client: host("a"), Others: networks(net), Guess: time.Second, Sure: true})
+	}
+	for range 3 { // the last one waits at the gate
+		arrive("free")
+	}
+	w.Debit(w.now, Charge{Key: networks("capped")[0], Cost: 32 * time.Second})
+	capped := arrive("capped")
+	w.run(3 * time.Second)
+	select {
+	case <-capped.Decided():
+	default:
+		t.Error("a request that the gate refused waits for its decision for ever")
+	}
+}
+
+// TestNobodyWaitsLongerThanMaxHold: what a request has waited for a cap counts at the gate as well,
+// behind requests that came there before it.
+func TestNobodyWaitsLongerThanMaxHold(t *testing.T) {
+	p := fair()
+	p.Classes = append(p.Classes, ClassInfo{Name: "slash24", Budget: Budget{CPUs: 1, Burst: 30 * second, Cap: true}})
+	w := newWorld(p)
+	arrive := func(net string) *Ticket {
+		return w.Arrive(w.now, Arrival{Client: host("a"), Others: networks(net), Guess: 10 * time.Second, Sure: true})
+	}
+	arrive("hog")
+	arrive("hog")
+	w.Debit(w.now, Charge{Key: networks("capped")[0], Cost: 54 * time.Second})
+	capped := arrive("capped") // for 24 s behind the cap
+	w.run(20 * time.Second)
+	arrive("free") // before it at the gate, and may wait until 50 s
+	w.run(10*time.Second - time.Millisecond)
+	w.expectPhase(t, "before 30 s", capped, queued)
+	w.run(2 * time.Millisecond)
+	w.expectPhase(t, "after 30 s", capped, outside)
+	if v := capped.Verdict(); v.Reason != Busy {
+		t.Errorf("%v, want it refused as the backend had no room for so long", v)
+	}
+}

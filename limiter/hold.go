@@ -22,9 +22,6 @@ const (
 	waitsFrom = 1.0
 	// keptOf16 of 16 workers are kept for short requests.
 	keptOf16 = 5
-	// fewOrphans is how many a client may have at least until its next request that
-	// is not short has to wait: who reloads a slow page does nothing wrong.
-	fewOrphans = 2
 	// slackTimes is how many times the workers that are kept are free while nobody's part binds.
 	slackTimes = 2
 )
@@ -33,20 +30,20 @@ const (
 // computes: an event stream, an upgraded connection.
 func (l *Limiter) Hold(now time.Time, t *Ticket) {
 	if t.client != nil {
-		release(l.gate.holdOn(l.since(now), t))
+		l.gate.holdOn(l.since(now), t)
 	}
 }
 
-func (g *gate) holdOn(at time.Duration, t *Ticket) (decided *Ticket) {
+func (g *gate) holdOn(at time.Duration, t *Ticket) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	if !t.phase.running() || t.stays {
-		return nil
+		return
 	}
 	t.stays = true
-	g.learn(at, t, t.phase)
+	g.learn(at, t.phase)
 	g.move(t, holding, rungs-1)
-	return g.dispatch(at)
+	g.dispatch(at)
 }
 
 // Orphan says that the client of a running request has left. The request keeps
@@ -82,7 +79,7 @@ func (g *gate) take(t *Ticket, p phase, r rung) {
 	}
 	t.phase, t.rung, t.low = p, r, t.charged <= r.most()/2 && (t.sure || r != t.level.rung())
 	t.client.running++
-	g.countLoad(t, 1)
+	g.load.count(t, 1)
 	if r > lightRung {
 		g.countLong(t, 1)
 		if t.level.short() {
@@ -95,7 +92,7 @@ func (g *gate) take(t *Ticket, p phase, r rung) {
 // free counts a running request out.
 func (g *gate) free(t *Ticket) {
 	t.client.running--
-	g.countLoad(t, -1)
+	g.load.count(t, -1)
 	if t.rung > lightRung {
 		g.countLong(t, -1)
 		if t.level.short() {
@@ -110,28 +107,10 @@ func (g *gate) free(t *Ticket) {
 func (g *gate) goes(t *Ticket, n int) {
 	g.busy += n
 	t.site.busy += n
-	if !t.undelayed {
-		g.delayed.busy += n
-	}
 }
-
-// countLoad counts what a request is at the backend, or no longer is.
-func (g *gate) countLoad(t *Ticket, n int) {
-	g.load.count(t, n)
-	if !t.undelayed {
-		g.delayed.load.count(t, n)
-	}
-	if t.phase == computing && t.ahead && t.rung > passRung {
-		t.site.longAhead += n
-	}
-}
-
-// long is how many requests at the backend are not short.
-func (g *gate) long() int { return g.load.long() }
 
 // countLong counts a request that is not short, for its keys as well.
 func (g *gate) countLong(t *Ticket, n int32) {
-	t.site.long += int(n)
 	if t.stranger {
 		t.site.strangerLong += int(n)
 	}
@@ -149,30 +128,24 @@ func (g *gate) unorphan(t *Ticket) {
 	g.unpark()
 }
 
-// hasWorker tells whether there is a worker for a request that will hold it for
-// as long as rung r says: each rung leaves some to the shorter ones. Those that hardly
+// hasWorker tells whether there is a worker for a request of rung r: what is not
+// short leaves some to the short ones. Those that hardly
 // compute leave some to those that wait for a CPU, which would else be idle; and
 // where they took these while nobody wanted them, the others may have as many of
 // those that are kept.
-func (g *gate) hasWorker(v *view, r rung, computes bool) bool {
+func (g *gate) hasWorker(r rung, computes bool) bool {
 	n := &g.limits
 	if r <= lightRung {
-		return g.roomForShort(v)
+		return g.roomForShort()
 	}
-	if v.busy >= v.workers || !computes && g.wantsCPU() && v.load.holding >= max(1, v.longest(n)-n.least) {
+	if g.busy >= n.workers || !computes && !g.without(ruleHoldersLeave) && g.wantsCPU() && g.load.holding >= max(1, n.longest-n.least) {
 		return false
 	}
 	extra := 0
-	if computes && from(&v.load.computing, lightRung+1) < n.least {
+	if computes && from(&g.load.computing, lightRung+1) < n.least {
 		extra = n.least
 	}
-	for at := lightRung + 1; at <= r; at++ {
-		most := v.mostOf(n, at)
-		if from(&v.load.held, at) >= min(most+extra, max(most, v.workers-keptForKnown)) {
-			return false
-		}
-	}
-	return true
+	return g.load.long() < min(n.longest+extra, max(n.longest, n.workers-keptForKnown))
 }
 
 // wantsCPU tells whether requests wait that are not short and compute.
@@ -194,39 +167,26 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 }
 
 // heldBy tells which of the keys of a request holds too many workers for it, by its place
-// among the reservations, and in which way; or that nothing does. Requests that compute get a
-// worker for each CPU all the same. Short ones hold none for long, and neither does one that
-// is tried: what keeps these, misjudgedBy says.
+// among the reservations, and in which way; or that nothing does. Short ones hold none for long, and
+// neither does one that is tried: what keeps these, misjudgedBy says.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
-	least := 1
-	if g.hasSlack(t.site) {
+	if g.hasSlack() && !g.without(ruleSlack) {
 		return nothing, 0
 	}
 	if t.level.short() || t.level == fresh && probe {
 		return g.misjudgedBy(t)
 	}
-	v := g.view(t.site)
-	most, computes := v.longest(&g.limits), t.likelyIdle < waitsFrom
-	if computes {
-		least = g.limits.least
-	}
-	if t.stranger && t.site.strangerLong >= max(most/2, least) && !(computes && g.mayCompute(&v, t, most)) {
+	most := g.limits.longest
+	if t.stranger && !g.without(ruleStrangersPart) && t.site.strangerLong >= max(most/2, 1) && !(t.level.computes() && g.mayCompute(t)) {
 		return StrangersHold, 0
-	}
-	if g.holdsTooMany(t.site, &v, least) {
-		return SiteHolds, 0
 	}
 	for i := range t.reservations[:t.n] {
 		s := &t.reservations[i]
-		if s.Bucket == nil || s.Terms.Workers <= 0 {
+		if s.Bucket == nil || s.Terms.Workers <= 0 || g.without(ruleKeysHold) {
 			continue
 		}
-		part := int(s.Terms.Workers * float32(most))
-		switch {
-		case int(s.Bucket.Value.holds) >= max(part, least):
+		if int(s.Bucket.Value.holds) >= max(1, int(s.Terms.Workers*float32(most))) {
 			return KeyHolds, i
-		case int(s.Bucket.Value.orphans) >= max(part/2, fewOrphans):
-			return Orphans, i
 		}
 	}
 	return nothing, 0
@@ -234,22 +194,22 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 
 // hasSlack tells whether so many workers are free beside one more request that nobody's part of them
 // matters yet: some times as many as are kept for short ones, and that compute.
-func (g *gate) hasSlack(s *site) bool {
-	v, n := g.view(s), &g.limits
-	return !g.workers.areKnown() || v.workers-v.busy-1 > slackTimes*(n.workers-n.longest()+n.cpus)
+func (g *gate) hasSlack() bool {
+	n := &g.limits
+	return !g.workers.areKnown() || n.workers-g.busy-1 > slackTimes*(n.workers-n.longest+n.cpus)
 }
 
 // mayCompute tells whether a stranger's request that would compute may go though strangers hold their
 // part of the workers: its client holds none, and a CPU is left by what is not much longer. What may be
 // dear, and may only wait, goes by itself, until strangers hold most: else nobody would learn what a page
 // costs that only strangers ask for. The workers that are left are for those who compute.
-func (g *gate) mayCompute(v *view, t *Ticket, most int) bool {
-	n, long := g.limits.least, upTo(&v.load.computing, lightRung+1, t.level.rung()+1)
-	return t.holdsNone() && long < n && (t.sure || t.level != fresh && long == 0 && t.site.strangerLong < most)
+func (g *gate) mayCompute(t *Ticket) bool {
+	if g.without(ruleMayCompute) {
+		return false
+	}
+	n, long := &g.limits, upTo(&g.load.computing, lightRung+1, t.level.rung()+1)
+	return t.own().Bucket.Value.holds == 0 && long < n.least && (t.sure || t.level != fresh && long == 0 && t.site.strangerLong < n.longest)
 }
-
-// holdsNone tells whether the request's client holds no worker for long.
-func (t *Ticket) holdsNone() bool { return t.own().Bucket.Value.holds == 0 }
 
 // misjudged counts requests that came as short ones and are not.
 type misjudged struct{ known, strange int }
@@ -264,7 +224,7 @@ func (m *misjudged) of(t *Ticket) *int {
 
 // misjudgedBy tells what keeps a light request, or one that is tried, from the workers that
 // are kept: requests that came as short ones and were not, of its client or of all; a key that
-// holds even more than it may; or orphans, if nobody knows what it costs.
+// holds even more than it may.
 func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	holds := func(i int) int {
 		if s := &t.reservations[i]; s.Bucket != nil && s.Terms.Workers > 0 {
@@ -272,20 +232,19 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 		}
 		return 0
 	}
+	if g.without(ruleMisjudges) {
+		return nothing, 0
+	}
 	if t.ahead && t.client.misjudged > 0 {
 		return Misjudged, 0
 	}
 	// Misjudged ones may have used up as many workers as are kept. Those of strangers
 	// and of others are counted apart, so that neither shuts the other out.
-	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longest()) && (t.ahead || holds(0) > 0) {
+	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longest) && (t.ahead || holds(0) > 0) {
 		return Misjudged, 0
 	}
-	if c := t.own().Bucket; t.level == fresh && c != nil && c.Value.orphans >= fewOrphans {
-		return Orphans, 0
-	}
-	v := g.view(t.site)
 	for i := range t.reservations[:t.n] {
-		if n := holds(i); n > 0 && n > int(t.reservations[i].Terms.Workers*float32(v.longest(&g.limits)))+g.limits.least {
+		if n := holds(i); n > 0 && n > int(t.reservations[i].Terms.Workers*float32(g.limits.longest))+g.limits.least {
 			return KeyHolds, i
 		}
 	}

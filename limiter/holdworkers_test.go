@@ -36,12 +36,12 @@ func TestSomebodyHoldsWorkers(t *testing.T) {
 	for range 6 {
 		streams = append(streams, w.poll("holder"))
 	}
-	expect(200*time.Millisecond, 2, 2, 6)
+	expect(200*time.Millisecond, 5, 2, 3)
 	w.run(100 * time.Millisecond)
 	style, page := w.light("holder"), w.light("person")
 	w.expectPhase(t, "its style sheet", style, computing)
 	w.expectPhase(t, "a person's page", page, computing)
-	expect(300*time.Millisecond, 2, 2, 6)
+	expect(300*time.Millisecond, 5, 2, 3)
 	w.done(style, 20*time.Millisecond)
 	w.done(page, 20*time.Millisecond)
 	w.run(2700 * time.Millisecond)

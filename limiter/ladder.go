@@ -1,6 +1,9 @@
 package limiter
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Requests differ in size by a thousand times. In a server that shares its CPUs
 // evenly, a short request is done soon whatever long ones run beside it, as long as
@@ -95,14 +98,14 @@ func (l level) short() bool { return l <= level(lightRung) }
 
 // levelOf is where a request waits.
 func (g *gate) levelOf(t *Ticket) level {
-	held := t.likelyIdle * g.limits.perWorker
 	switch {
 	case !t.sure && t.running <= light:
 		return fresh
 	case !t.sure:
 		return level(max(unknownRung, rungOf(t.guess), rungOf(t.running)))
+	case g.without(ruleWaits):
 	case t.likelyIdle >= waitsFrom && t.likelyIdle >= waitsPart*(t.likelyIdle+t.guess):
-		return waitsAt(rungOf(max(t.guess, held)))
+		return waitsAt(rungOf(t.guess))
 	}
 	return level(rungOf(t.guess))
 }
@@ -140,9 +143,6 @@ func (l *load) count(t *Ticket, n int) {
 // long is how many of them are not short.
 func (l *load) long() int { return from(&l.held, lightRung+1) }
 
-// computes is how many of them compute.
-func (l *load) computes() int { return from(&l.computing, 0) + l.probing }
-
 // compute counts a request that computes, or no longer does.
 func (l *load) compute(t *Ticket, n int) {
 	l.computing[t.rung] += n
@@ -174,19 +174,16 @@ type access uint8
 const (
 	closed   access = iota
 	toWithin        // those that are within their share
-	toOthers        // strangers as well: all whose client is not ahead of its share
 	open
 )
 
 // access tells who may go to rung r where as many compute that are as short or
 // shorter, so many of them of clients that are ahead of their share.
-func (g *gate) access(at time.Duration, v *view, r rung, alike, ahead int, starving bool) access {
+func (g *gate) access(at time.Duration, r rung, alike, ahead int) access {
 	switch {
-	case alike < v.n, !starving && alike < g.room(at, v, r):
+	case alike < g.room(at, r):
 		return open
-	case v.within > g.limits.n && alike-ahead < v.within:
-		return toOthers
-	case alike-ahead < v.n && g.passes(r):
+	case alike-ahead < g.limits.n && g.passes(r):
 		return toWithin
 	}
 	return closed
@@ -197,7 +194,7 @@ func (g *gate) access(at time.Duration, v *view, r rung, alike, ahead int, starv
 // one of its size is done: beside it each would take as much longer. Not so where the
 // kernel takes the CPUs from who is ahead.
 func (g *gate) passes(r rung) bool {
-	return r <= lightRung || r <= passRung && (g.preempts || g.utilisation < idleBelow)
+	return !g.without(rulePasses) && (r <= lightRung || r <= passRung && (g.preempts || g.utilisation < idleBelow))
 }
 
 // Preempts tells the gate whether what computes at the backend gives its CPU to those who
@@ -209,28 +206,16 @@ func (l *Limiter) Preempts(yes bool) {
 	l.gate.preempts = yes
 }
 
-// room is how many may compute that are as short as rung r or shorter.
-//
-// While longer ones compute, which take their part of the CPUs for as long as they
-// last, there is room for more. For light ones at least for three beside them: with
-// one CPU, who is ahead of its share, such as an office, would not get through
-// otherwise. Not so shortly after one of them was found not to be light: its like
-// may be many. And on the rung up to 400 ms for one more beside each of more than 1.6 s, but
-// for no more than there are CPUs. And on every rung for one more beside each longer
-// one that came as one that waits and computes now: beside twenty of those, two pages
-// at a time would get a tenth of the CPUs.
-func (g *gate) room(at time.Duration, v *view, r rung) int {
-	n := v.n + beyondLadder(&v.load.computing, r+1, v.n)
-	switch {
-	case r <= lightRung && at >= g.trustAgain && from(&v.load.computing, lightRung+1) > 0:
-		return max(n, besideLonger)
-	case r == passRung:
-		return n + min(from(&v.load.computing, passRung+2), g.limits.cpus)
+// room is how many may compute that are as short as rung r or shorter: n, and up to 400 ms one
+// more for each two that are longer by more than a rung, as these take their part of the CPUs for as
+// long as they last. Not so for light ones shortly after one of them was found not to be light: its
+// like may be many.
+func (g *gate) room(at time.Duration, r rung) int {
+	if r > passRung || r <= lightRung && at < g.trustAgain && !g.without(ruleDistrust) || g.without(ruleBeside) {
+		return g.limits.n
 	}
-	return n
+	return g.limits.n + (from(&g.load.computing, r+2)+1)/2
 }
-
-const besideLonger = 3
 
 // beyondLadder is how many more are on rung r and the longer ones than the ladder lets go as those that
 // compute, n on each.
@@ -245,10 +230,10 @@ type doors struct{ low, up access }
 
 // doors tells who may go to rung r where as many compute that are as short or shorter,
 // so many of them of clients that are ahead of their share.
-func (g *gate) doors(at time.Duration, v *view, r rung, alike, ahead int, starving bool) doors {
-	d := doors{low: g.access(at, v, r, alike, ahead, starving)}
-	if d.up = d.low; r+1 < rungs {
-		d.up = g.access(at, v, r, alike+v.load.low[r+1], ahead+v.load.lowAhead[r+1], starving)
+func (g *gate) doors(at time.Duration, r rung, alike, ahead int) doors {
+	d := doors{low: g.access(at, r, alike, ahead)}
+	if d.up = d.low; r+1 < rungs && !g.without(ruleHalves) {
+		d.up = g.access(at, r, alike+g.load.low[r+1], ahead+g.load.lowAhead[r+1])
 	}
 	return d
 }
@@ -260,3 +245,93 @@ func (d doors) of(t *Ticket) access {
 	}
 	return d.low
 }
+
+// Who had more than its share leaves room to those who had not.
+
+// wantsRung tells whether somebody waits who would compute on a rung.
+func (s *site) wantsRung(r rung) bool {
+	return !s.queues[r].empty() || r == unknownRung && !s.queues[fresh].empty()
+}
+
+// competes tells whether the head of a lane may take part in the ladder now. One
+// that nobody knows, and that may not hold a worker as a dear one, keeps its place if
+// it may soon be tried: nobody would wake it as the pause after the last one ends.
+func (g *gate) competes(at time.Duration, t *Ticket) bool {
+	if t.level == fresh && !g.mayHold(t, false) && g.mayHold(t, true) {
+		return false
+	}
+	return g.leaves(at, t)
+}
+
+// use is how much CPU some requests have lately used.
+type use struct {
+	sum float64 // CPU-seconds, fading
+	at  time.Duration
+}
+
+// usedFor is how long what was used counts, in seconds.
+const usedFor = 10.0
+
+func (u *use) add(at time.Duration, x float64) {
+	u.fade(at)
+	u.sum += x
+}
+
+func (u *use) fade(at time.Duration) {
+	if at > u.at {
+		u.sum *= math.Exp(-(at - u.at).Seconds() / usedFor)
+		u.at = at
+	}
+}
+
+// below tells whether the rate is below some CPU-seconds per second.
+func (u *use) below(at time.Duration, rate float64) bool {
+	most := rate * usedFor
+	if passed := (at - u.at).Seconds(); u.sum < most || u.sum*(1-passed/usedFor) >= most {
+		return u.sum < most // exp(-x) is not below 1-x
+	}
+	return u.rate(at) < rate
+}
+
+// rate is in CPU-seconds per second.
+func (u *use) rate(at time.Duration) float64 {
+	u.fade(at)
+	return u.sum / usedFor
+}
+
+// leaves tells whether a long request leaves enough of the CPUs to those who are
+// within their share, if its client is ahead of its own: once there, it takes its
+// part for seconds, however many come then. As many may compute as CPUs are left by
+// what the others lately used, rounded; somewhat more while a CPU is idle, and one more
+// if its client has waited for its share. What is much longer than it does not count, as on
+// the ladder: where a few exports compute for a minute, who waits for them gives up. And where
+// more that are longer compute than the ladder lets go, as they seemed to wait, it leaves nobody less.
+func (g *gate) leaves(at time.Duration, t *Ticket) bool {
+	r := t.level.rung()
+	if r <= passRung || !t.ahead || !t.level.computes() || g.without(ruleLeaves) {
+		return true
+	}
+	cpus, last := g.ranking.cpus, r+1
+	if g.without(ruleLeavesLonger) {
+		last = rungs - 1
+	}
+	more := 0.0
+	if g.utilisation >= 0 && g.utilisation < idleBelow { // the room has grown, and CPUs are idle still
+		more = float64(g.limits.n - g.limits.least)
+	}
+	switch {
+	case g.without(ruleLeavesMore):
+	case (t.flow.virtualTime-t.applied-t.site.clock.systemVirtualTime)*t.flow.share <= aheadFrom:
+		more++
+	case float64(from(&g.load.computing, 0)) < cpus:
+		more += max(0, 1-longPart/cpus)
+	}
+	if t.sure && beyondLadder(&g.load.ahead, r+1, g.limits.n) > 0 && !g.without(ruleLeavesBeyond) {
+		return true
+	}
+	return float64(upTo(&g.load.ahead, passRung+1, last))+min(0.5, 1/cpus) <= cpus-g.within.rate(at)+more
+}
+
+// longPart is what one more long request takes of an idle moment: of few CPUs a great
+// part, for seconds.
+const longPart = 1.5

@@ -9,13 +9,13 @@ import (
 func shaped() *gate {
 	g := newGate(nil)
 	g.limits.cpus, g.workers.n, g.workers.seen, g.ranking.cpus = 2, 16, true, 2
-	g.busy, g.delayed.busy = 1, 1 // else nobody's part of the workers binds
+	g.busy = 1 // else nobody's part of the workers binds
 	g.shape()
 	return g
 }
 
 // TestDoors: a rung is open to all while fewer than two compute that are as short or shorter, and to those within
-// their share while fewer of these do, where they pass; light ones have room for three beside longer ones.
+// their share while fewer of these do, where they pass; up to 400 ms there is room for half as many more as there are longer ones.
 func TestDoors(t *testing.T) {
 	const at = time.Hour
 	for name, x := range map[string]struct {
@@ -25,55 +25,43 @@ func TestDoors(t *testing.T) {
 		longer       int     // compute on the rung of 1.6 s
 		longest      int     // on that of 6.4 s
 		trust        time.Duration
-		starving     bool
-		within       int // room for those within their share; 0: as much as for all
 		want         access
 	}{
-		"one computes":                   {r: 3, alike: 1, use: 1, want: open},
-		"two compute":                    {r: 3, alike: 2, use: 1, want: closed},
-		"two light ones":                 {r: lightRung, alike: 2, use: 1, want: closed},
-		"one of them ahead":              {r: lightRung, alike: 2, ahead: 1, use: 1, want: toWithin},
-		"up to 400 ms, CPUs full":        {r: passRung, alike: 2, ahead: 1, use: 1, want: closed},
-		"up to 400 ms, nearly full":      {r: passRung, alike: 2, ahead: 1, use: idleBelow, want: closed},
-		"up to 400 ms, CPUs idle":        {r: passRung, alike: 2, ahead: 1, use: 0.5, want: toWithin},
-		"longer, CPUs idle":              {r: passRung + 1, alike: 2, ahead: 1, use: 0.5, want: closed},
-		"two light ones beside longer":   {r: lightRung, alike: 2, use: 1, longer: 1, want: open},
-		"three beside longer":            {r: lightRung, alike: 3, use: 1, longer: 1, want: closed},
-		"distrusted":                     {r: lightRung, alike: 2, use: 1, longer: 1, trust: at + 1, want: closed},
-		"trusted again":                  {r: lightRung, alike: 2, use: 1, longer: 1, trust: at, want: open},
-		"while somebody starves":         {r: lightRung, alike: 2, use: 1, longer: 1, starving: true, want: closed},
-		"room is room while one starves": {r: lightRung, alike: 1, use: 1, starving: true, want: open},
-		"400 ms beside 1.6 s":            {r: passRung, alike: 2, use: 1, longer: 1, want: closed},
-		"400 ms beside 6.4 s":            {r: passRung, alike: 2, use: 1, longest: 1, want: open},
-		"one more each":                  {r: passRung, alike: 3, use: 1, longest: 1, want: closed},
-		"for each CPU":                   {r: passRung, alike: 3, use: 1, longest: 5, want: open},
-		"but no more":                    {r: passRung, alike: 4, use: 1, longest: 5, want: closed},
-		"beside open sites":              {r: 3, alike: 5, ahead: 2, use: 1, within: 4, want: toOthers},
-		"with as many within":            {r: 3, alike: 6, ahead: 2, use: 1, within: 4, want: closed},
+		"one computes":                 {r: 3, alike: 1, use: 1, want: open},
+		"two compute":                  {r: 3, alike: 2, use: 1, want: closed},
+		"two light ones":               {r: lightRung, alike: 2, use: 1, want: closed},
+		"one of them ahead":            {r: lightRung, alike: 2, ahead: 1, use: 1, want: toWithin},
+		"up to 400 ms, CPUs full":      {r: passRung, alike: 2, ahead: 1, use: 1, want: closed},
+		"up to 400 ms, nearly full":    {r: passRung, alike: 2, ahead: 1, use: idleBelow, want: closed},
+		"up to 400 ms, CPUs idle":      {r: passRung, alike: 2, ahead: 1, use: 0.5, want: toWithin},
+		"longer, CPUs idle":            {r: passRung + 1, alike: 2, ahead: 1, use: 0.5, want: closed},
+		"two light ones beside longer": {r: lightRung, alike: 2, use: 1, longer: 1, want: open},
+		"three beside longer":          {r: lightRung, alike: 3, use: 1, longer: 1, want: closed},
+		"distrusted":                   {r: lightRung, alike: 2, use: 1, longer: 1, trust: at + 1, want: closed},
+		"trusted again":                {r: lightRung, alike: 2, use: 1, longer: 1, trust: at, want: open},
+		"400 ms beside 1.6 s":          {r: passRung, alike: 2, use: 1, longer: 1, want: closed},
+		"400 ms beside 6.4 s":          {r: passRung, alike: 2, use: 1, longest: 1, want: open},
+		"half as many more":            {r: passRung, alike: 3, use: 1, longest: 2, want: closed},
+		"rounded up":                   {r: passRung, alike: 4, use: 1, longest: 5, want: open},
 	} {
 		g := shaped()
 		g.utilisation, g.trustAgain = x.use, x.trust
 		g.load.computing[passRung+1], g.load.computing[passRung+2] = x.longer, x.longest
-		v := g.viewOf(false)
-		if x.within > 0 {
-			v.within = x.within
-		}
-		if got := g.access(at, &v, x.r, x.alike, x.ahead, x.starving); got != x.want {
+		if got := g.access(at, x.r, x.alike, x.ahead); got != x.want {
 			t.Errorf("%s: %d, want %d", name, got, x.want)
 		}
 	}
 	g := shaped()
 	g.utilisation = 1
 	g.load.low[3], g.load.lowAhead[3] = 1, 1
-	v := g.viewOf(false)
-	if d := g.doors(at, &v, 2, 1, 0, false); d != (doors{open, closed}) {
+	if d := g.doors(at, 2, 1, 0); d != (doors{open, closed}) {
 		t.Errorf("beside one of the next rung's lower half: %+v", d)
 	}
-	if d := g.doors(at, &v, rungs-1, 1, 0, false); d != (doors{open, open}) {
+	if d := g.doors(at, rungs-1, 1, 0); d != (doors{open, open}) {
 		t.Errorf("on the last rung: %+v", d)
 	}
 	g.utilisation = 0.5
-	if d := g.doors(at, &v, 2, 1, 0, false); d != (doors{open, toWithin}) {
+	if d := g.doors(at, 2, 1, 0); d != (doors{open, toWithin}) {
 		t.Errorf("beside one of the next rung's lower half that is ahead: %+v", d)
 	}
 	for guess, want := range map[float64]access{0.2: open, 0.2001: closed, 0.4: closed} {
@@ -90,7 +78,7 @@ func TestDoors(t *testing.T) {
 	}
 }
 
-// TestWhoHasAWorker: each rung leaves some to the shorter ones, those that hardly compute leave a CPU's to those that
+// TestWhoHasAWorker: what is not short leaves some to what is, those that hardly compute leave a CPU's to those that
 // wait for one, and two are always kept for what is short.
 func TestWhoHasAWorker(t *testing.T) {
 	wantCPU := func(g *gate) {
@@ -113,7 +101,6 @@ func TestWhoHasAWorker(t *testing.T) {
 		"that were configured":            {func(g *gate) { g.busy, g.load.held[5], g.workers.said = 16, 15, 16 }, 0, true, false},
 		"ten are held long":               {func(g *gate) { g.busy, g.load.held[5] = 10, 10 }, 5, false, true},
 		"eleven":                          {func(g *gate) { g.busy, g.load.held[5] = 11, 11 }, 5, false, false},
-		"eleven, for a shorter one":       {func(g *gate) { g.busy, g.load.held[5] = 11, 11 }, 4, false, true},
 		"twelve of its rung and longer":   {func(g *gate) { g.busy, g.load.held[5], g.load.held[4] = 12, 6, 6 }, 4, false, false},
 		"fourteen of a shorter rung":      {func(g *gate) { g.busy, g.load.held[2] = 14, 14 }, 5, false, false},
 		"eleven, for one that computes":   {func(g *gate) { g.busy, g.load.held[5] = 11, 11 }, 5, true, true},
@@ -126,8 +113,7 @@ func TestWhoHasAWorker(t *testing.T) {
 	} {
 		g := shaped()
 		x.set(g)
-		v := g.viewOf(false)
-		if got := g.hasWorker(&v, x.r, x.computes); got != x.want {
+		if got := g.hasWorker(x.r, x.computes); got != x.want {
 			t.Errorf("%s: rung %d has a worker: %t", name, x.r, got)
 		}
 	}
@@ -157,7 +143,6 @@ func TestLongOnesOfThoseAhead(t *testing.T) {
 		"of four, still less":     {level: 3, cpus: 4, used: 3.8, there: 0, busy: 4, want: false},
 		"it waited for its share": {level: 3, owed: true, used: 1.6, there: 1, busy: 2, want: false},
 		"it waited, and one more": {level: 3, owed: true, used: 1.5, there: 1, busy: 2, want: true},
-		"there is room for more":  {level: 3, used: 1.5, there: 3, busy: 5, more: 3, want: true},
 		"one of up to 400 ms":     {level: level(passRung), used: 9, there: 9, busy: 9, want: true},
 		"within its share":        {level: 3, within: true, used: 9, there: 9, busy: 9, want: true},
 		"hardly computes":         {level: waitsAt(3), used: 9, there: 9, busy: 9, want: true},
@@ -178,53 +163,6 @@ func TestLongOnesOfThoseAhead(t *testing.T) {
 		}
 		if got := g.leaves(0, r); got != x.want {
 			t.Errorf("%s: it goes: %t", name, got)
-		}
-	}
-}
-
-// TestWhatWaitsAbove: what waits on a rung has those below make room, unless one of such sizes computes.
-func TestWhatWaitsAbove(t *testing.T) {
-	const now = 1000.0
-	for name, x := range map[string]struct {
-		ahead     bool // who waits, for 1 s
-		rank      float64
-		computing map[rung]int
-		overdue   [4]bool // on the rungs up to its own
-		known     [4]bool
-		starving  bool
-	}{
-		"its turn has come":        {false, now, nil, [4]bool{true, true, true, false}, [4]bool{true, true, true, true}, false},
-		"its turn has not come":    {false, now + 1, nil, [4]bool{}, [4]bool{true, true, true, true}, false},
-		"one of its size computes": {false, now, map[rung]int{3: 1}, [4]bool{}, [4]bool{false, false, false, true}, false},
-		"a shorter one computes":   {false, now, map[rung]int{2: 1}, [4]bool{false, false, true, false}, [4]bool{false, false, true, true}, false},
-		"a longer one computes":    {false, now, map[rung]int{4: 1}, [4]bool{true, true, true, false}, [4]bool{true, true, true, false}, false},
-		"it is ahead":              {true, now, nil, [4]bool{true, true, true, false}, [4]bool{true, true, true, true}, false},
-		"it has waited for long":   {false, now - dueAfter, nil, [4]bool{true, true, true, false}, [4]bool{true, true, true, true}, true},
-		"not quite so long":        {false, now - dueAfter + 1, nil, [4]bool{true, true, true, false}, [4]bool{true, true, true, true}, false},
-	} {
-		g := shaped()
-		s := &g.home
-		s.clock = clock{systemVirtualTime: now, active: 2}
-		for r, n := range x.computing {
-			g.load.computing[r] = n
-		}
-		waits := &Ticket{queueEntry: queueEntry{level: 3, rank: x.rank, ahead: x.ahead, site: s, flow: &flow{share: 1}}}
-		q := &s.queues[3].within
-		if x.ahead {
-			q = &s.queues[3].ahead
-		}
-		q.push(waits)
-		all := g.above(0, s)
-		for r := range rung(4) {
-			if all[r].overdue != x.overdue[r] || all[r].known != x.known[r] || all[r].starving != x.starving || x.starving && all[r].first != x.rank {
-				t.Errorf("%s: above rung %d there is %+v, want overdue %t, known %t, starving %t", name, r, all[r], x.overdue[r], x.known[r], x.starving)
-			}
-			if !x.ahead && r < 3 && all[r].within != x.rank {
-				t.Errorf("%s: the least rank within is %g", name, all[r].within)
-			}
-		}
-		if all[4].starving || all[4].overdue {
-			t.Errorf("%s: what is shorter counts for longer ones: %+v", name, all[4])
 		}
 	}
 }

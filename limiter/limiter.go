@@ -65,7 +65,6 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	t.decided, t.decidedAtOnce, t.came = l.decided, true, at
 	var debts [MaxKeys]debt
 	t.lookup(at, l.table, &a, !p.gated || l.gate.waiting.Load() == 0, &debts)
-	t.lenient = p.lenience(a.Site)
 	v, blocking := l.decide(p, t, debts[:t.n])
 	if t.verdict = v; v.Refused() {
 		t.refuseLocked(at, v)
@@ -76,9 +75,9 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	t.standing, t.clientsBehind = p.standing(a.Standing), p.standing(a.ClientsBehind)
 	t.likelyIdle, t.running = a.Idle.Seconds(), a.Running.Seconds()
 	if blocking == nil {
-		release(l.admit(at, p, t))
-	} else if full := l.wait(at, p, t, blocking); full != None {
-		t.refuseLocked(at, Verdict{Action: Refuse, Wait: retry, Key: blocking.Key, Reason: full})
+		l.admit(at, p, t)
+	} else if !l.wait(at, p, t, blocking) {
+		t.refuseLocked(at, Verdict{Action: Refuse, Wait: retry, Key: blocking.Key, Reason: ServerFull})
 		l.announce(now, t, Rejected)
 		return t
 	}
@@ -86,26 +85,30 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	return t
 }
 
-// admit lets a request on whose caps are clear: to the gate, if there is one.
-// What it returns, the caller passes to release once it holds no lock.
-func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket) {
+// admit lets a request on whose caps are clear: to the gate, if there is one; else it tells that
+// the request goes.
+func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (goes bool) {
 	client := t.own().Bucket
 	if !p.gated || client == nil {
-		if client != nil && t.share != 1 {
+		if client != nil {
 			client.SetFactor(at, 1, t.share)
 		}
 		t.start(at)
-		return t.chain(nil)
+		return true
 	}
-	share := client.SetFactor(at, t.standing, t.share) / p.Gate.CPUs
-	if of := t.whole(); of != nil && t.clientsBehind > 1 {
+	standing := t.standing
+	if p.Without&ruleStanding != 0 {
+		standing = 1
+	}
+	share := client.SetFactor(at, standing, t.share) / p.Gate.CPUs
+	if of := t.whole(); of != nil {
 		of.Bucket.SetFactor(at, t.clientsBehind, 1)
 	}
-	decided = l.gate.arrive(at, t, share)
+	l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {
 		l.requestAdvance() // somebody begins to wait, and may wait too long
 	}
-	return decided
+	return false
 }
 
 // Progress charges a running request on, if it has cost more so far than it was
@@ -114,7 +117,7 @@ func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (decided *Ticket
 // decides which of them it takes room from.
 func (l *Limiter) Progress(now time.Time, t *Ticket, soFar time.Duration, computes bool) {
 	if t.client != nil {
-		release(l.gate.progress(l.since(now), t, soFar.Seconds(), computes))
+		l.gate.progress(l.since(now), t, soFar.Seconds(), computes)
 		return
 	}
 	t.mu.Lock()
@@ -137,13 +140,13 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 	t.state = settled
 	p := l.policy.Load()
 	c, most := t.changeLocked(x), p.MaxHold
-	if t.lenient != strict {
+	if p.Mode == Observe {
 		most = 0
 	}
 	t.each(func(s *reservation) { hold = max(hold, s.Settle(at, c, x, most)) })
 	t.mu.Unlock()
 	if t.client != nil {
-		release(l.gate.finish(at, t, x))
+		l.gate.finish(at, t, x)
 	}
 	l.offer(now, t, cost)
 	l.wake()
@@ -161,7 +164,7 @@ func (l *Limiter) Leave(now time.Time, t *Ticket) {
 		l.dismiss(at, t)
 	}
 	if t.client != nil {
-		release(l.gate.abandon(at, t))
+		l.gate.abandon(at, t)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,3 +181,75 @@ func (l *Limiter) Leave(now time.Time, t *Ticket) {
 
 // since turns an instant into the limiter's own.
 func (l *Limiter) since(now time.Time) time.Duration { return now.Sub(l.epoch) }
+
+// Forgive sets a key's debt to none, and how far its client is ahead of its share at the
+// gate. It returns the debt, in CPU-seconds, and whether the key is known. Running requests
+// are still charged with what they cost. Requests that wait at the gate keep their rank;
+// those that wait for the debt go. Other sidecars are not told: no Sharer can take back
+// what was charged.
+func (l *Limiter) Forgive(now time.Time, k Key) (forgiven float64, known bool) {
+	at := l.since(now)
+	forgiven, b := l.table.Forgive(at, k)
+	if b != nil {
+		l.gate.forgive(b.Value.client.Load())
+	}
+	l.requestAdvance()
+	return forgiven, b != nil
+}
+
+// forgive has a client, and all that are behind its address without a session, be as
+// far as the clock is, at each site.
+func (g *gate) forgive(c *client) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for ; c != nil; c = c.elsewhere {
+		c.forgive()
+	}
+}
+
+func (c *client) forgive() {
+	even := func(x *client) { x.virtualTime = min(x.virtualTime, x.site.clock.systemVirtualTime) }
+	even(c)
+	if c.faces == nil {
+		return
+	}
+	for _, f := range c.faces {
+		if f != nil {
+			even(f)
+		}
+	}
+}
+
+// Refuses tells whether a request with these keys would be refused for debt if
+// it arrived now. Nobody has to send its body for that. It charges nothing and
+// remembers nothing: Arrive decides anew.
+func (l *Limiter) Refuses(now time.Time, keys []Key) bool {
+	at := l.since(now)
+	if l.policy.Load().Mode == Observe {
+		return false
+	}
+	for _, k := range keys[:min(len(keys), MaxKeys)] {
+		owes, by := l.table.Debt(at, k)
+		if by != nil && by.Concerns(owes) && !by.Shadow && owes > by.MaxHold {
+			return true
+		}
+	}
+	return false
+}
+
+// Balance is how an account stands, in CPU-seconds, the client's standing included.
+type Balance struct {
+	Level float64 // credit above zero, debt below
+	Rate  float64 // earned per second
+	Burst float64 // the most credit
+}
+
+// Balance tells how a key's account stands; false if those of its class have none.
+func (l *Limiter) Balance(now time.Time, k Key) (x Balance, ok bool) {
+	terms := l.table.Terms(k.Class)
+	if terms == nil || terms.External {
+		return x, false
+	}
+	s, _ := l.table.Find(l.since(now), k)
+	return Balance{Level: s.Level, Rate: s.Rate, Burst: s.Burst}, true
+}

@@ -74,7 +74,7 @@ func TestAnyOrder(t *testing.T) {
 		mode := rapid.SampledFrom([]Mode{Observe, Cap, Cooperative}).Draw(t, "mode")
 		p := one(mode, Budget{CPUs: 0.5, Burst: 5 * second})
 		p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, Burst: 5 * second}})
-		p.MaxHeld, p.MaxHeldPerClient = 6, 4
+		p.MaxHeld = 6
 		p.Memory = time.Hour // no floor, so that all counts
 		w := newWorld(p)
 		var open []*Ticket
@@ -167,7 +167,7 @@ func concurrently(t *testing.T, p Policy) {
 	var latest atomic.Pointer[Ticket] // whose memory may be another one's when it is looked at
 	loop(func() {
 		if x := latest.Load(); x != nil {
-			l.gate.snapshot([]*Ticket{x})
+			l.Outlooks(time.Now(), []*Ticket{x})
 		}
 	})
 	for c := range 8 {
@@ -200,7 +200,7 @@ func TestTicketsLeaveNothing(t *testing.T) {
 		w := newWorld(roomy(mode))
 		x := w.Arrive(w.now, Arrival{
 			Client: host("a"), Others: networks("net"), Guess: second, Idle: second, Running: second, Sure: true, Standing: 2, ClientsBehind: 2, Proven: true,
-			Passed: true, Session: true, Face: 3, Follows: true, Prefetch: true, Interest: ReadByFew,
+			Passed: true, Session: true, Face: 3, Follows: true, Prefetch: true,
 		})
 		w.Progress(w.now, x, 2*second, true)
 		w.Settle(w.now, x, 3*second)

@@ -17,21 +17,20 @@ const (
 // and some are idle, and shrinks as much while they are full. A fixed number stays as
 // it is.
 func (l *Limiter) Measure(now time.Time, utilisation float64) {
-	release(l.gate.measure(l.since(now), utilisation))
+	l.gate.measure(l.since(now), utilisation)
 }
 
-func (g *gate) measure(at time.Duration, utilisation float64) (decided *Ticket) {
+func (g *gate) measure(at time.Duration, utilisation float64) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	g.utilisation = utilisation
-	g.forget(at)
 	n := &g.limits
 	switch wanted := from(&g.load.computing, 0) >= n.n && g.wanted(); {
-	case n.fixed:
+	case n.fixed || g.without(ruleGrows):
 	case wanted && utilisation < idleBelow:
-		n.n = min(n.n+max(1, n.n/byPart), n.longest())
+		n.n = min(n.n+max(1, n.n/byPart), n.longest)
 	case utilisation > fullAbove:
 		n.n = max(n.n-max(1, n.n/byPart), n.least)
 	}
-	return g.dispatch(at)
+	g.dispatch(at)
 }

@@ -9,7 +9,7 @@ import (
 // next is the request to let go next, and in which phase; nil if there is no room.
 func (g *gate) next(at time.Duration) (*Ticket, phase) {
 	for _, s := range g.contending {
-		s.strangers.reshare(s)
+		s.strangers.reshare(s, g.without(ruleOthersPart))
 	}
 	if t := g.toProbe(at); t != nil {
 		return t, probing
@@ -24,6 +24,9 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 		}
 		g.park(t)
 	}
+	if !g.open {
+		return nil, queued
+	}
 	for _, s := range g.contending {
 		if t := s.nextBeyond(); t != nil {
 			return t, t.level.phase()
@@ -33,36 +36,31 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 }
 
 // leastOf is the one of the least rank of a site's that may go: there is room for it
-// on the ladder, and a worker. Of a site that is held back for another one only light ones
-// may, which are within its share, and those that hardly compute.
+// on the ladder, and a worker. Of a site that is held back for another one only those may
+// that hardly compute.
 func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
-	c := candidate{at: at, rank: math.Inf(1)}
-	v, above := g.view(s), g.above(at, s)
-	free := rung(rungs) // from here on it is held back
-	if held {
-		free = 0
-		if g.isLight(at, s) {
-			free = lightRung + 1
-		}
-	}
+	c := candidate{at: at, rank: math.Inf(1), due: g.due(at, s)}
 	alike, ahead := 0, 0
-	for r := range rung(rungs) {
-		alike += v.load.computing[r]
-		ahead += v.load.ahead[r]
-		if !s.wantsRung(r) || r >= free {
+	for r := rung(0); r < rungs && !held; r++ {
+		alike += g.load.computing[r]
+		ahead += g.load.ahead[r]
+		if !s.wantsRung(r) {
 			continue
 		}
-		w := above[r]
-		d := g.doors(at, &v, r, alike, ahead, w.starving)
+		d := g.doors(at, r, alike, ahead)
 		if d.low == closed && r > passRung {
 			break
 		}
-		if d.low != closed && g.hasWorker(&v, r, true) {
-			c.lookAt(g, s, r, d, w)
+		if d.low == closed || !g.hasWorker(r, true) {
+			continue
+		}
+		c.look(g, s, &s.queues[r], d)
+		if r == unknownRung {
+			c.look(g, s, &s.queues[fresh], d)
 		}
 	}
-	for r := lightRung + 1; r < rungs && g.hasWorker(&v, r, false); r++ {
-		c.look(g, s, &s.queues[waitsAt(r)], r, doors{open, open}, waitsAbove{})
+	for r := lightRung + 1; r < rungs && g.hasWorker(r, false); r++ {
+		c.look(g, s, &s.queues[waitsAt(r)], doors{open, open})
 	}
 	return c.first()
 }
@@ -72,7 +70,8 @@ type candidate struct {
 	at    time.Duration
 	t     *Ticket
 	rank  float64
-	tries bool // it is to be tried, and takes no part in the ladder
+	tries bool    // it is to be tried, and takes no part in the ladder
+	due   float64 // no rank beyond that may go
 	// strange is the first of the strangers by their own order, and strangeRank the
 	// least rank of any of them that may go: they are one flow, which competes with the
 	// others by that, and decides by itself who takes its turn.
@@ -80,33 +79,26 @@ type candidate struct {
 	order, strangeRank float64
 }
 
-// lookAt takes those into account that would compute on a rung.
-func (c *candidate) lookAt(g *gate, s *site, r rung, d doors, w waitsAbove) {
-	c.look(g, s, &s.queues[r], r, d, w)
-	if r == unknownRung {
-		c.look(g, s, &s.queues[fresh], r, d, w)
-	}
-}
-
 // look takes the heads of a queue into account, as far as they may go.
-func (c *candidate) look(g *gate, s *site, q *levelQueue, r rung, d doors, w waitsAbove) {
-	if t := q.within.top(); t != nil && d.of(t) != closed && !w.holdsUp(t.rank) && c.may(g, t) {
+func (c *candidate) look(g *gate, s *site, q *levelQueue, d doors) {
+	if t := q.within.top(); t != nil && d.of(t) != closed && c.may(g, t) {
 		c.offer(t, t.rank)
 	}
-	if t := q.ahead.top(); t != nil && d.of(t) == open && !w.overdue && !w.holdsUp(t.rank) && c.may(g, t) {
+	if t := q.ahead.top(); t != nil && d.of(t) == open && c.may(g, t) {
 		c.offer(t, t.rank)
 	}
-	if t := q.strange.top(); t != nil && d.of(t) >= toOthers && c.may(g, t) {
+	if t := q.strange.top(); t != nil && d.of(t) == open && c.may(g, t) {
 		order := s.strangers.order(s, q, t)
-		if rank := order + s.strangers.lead(s, t); !w.before(r, rank) && !w.holdsUp(rank) {
-			c.offerStrange(t, order, rank)
-		}
+		c.offerStrange(t, order, order+s.strangers.lead(s))
 	}
 }
 
 func (c *candidate) may(g *gate, t *Ticket) bool { return c.tries || g.competes(c.at, t) }
 
 func (c *candidate) offer(t *Ticket, rank float64) {
+	if rank > c.due {
+		return
+	}
 	if c.t == nil || rank < c.rank || rank == c.rank && t.order < c.t.order {
 		c.t, c.rank = t, rank
 	}
@@ -119,6 +111,24 @@ func (c *candidate) offerStrange(t *Ticket, order, rank float64) {
 	if c.strange == nil || order < c.order || order == c.order && t.order < c.strange.order {
 		c.strange, c.order = t, order
 	}
+}
+
+// dueAfter is for how many seconds of the whole machine somebody may wait beyond its turn.
+const dueAfter = 20.0
+
+// due is the least rank of all known heads of a site that wait for room, if its turn was dueAfter ago;
+// else there is none. Then nobody goes before it, so that no wait is without an end.
+func (g *gate) due(at time.Duration, s *site) float64 {
+	first := s.clock.systemVirtualTime - dueAfter*g.ranking.cpus/max(s.clock.active, 1e-9)
+	found := math.Inf(1)
+	for l := level(0); l.computes() && !g.without(ruleDue); l++ {
+		for _, h := range [...]headHeap{s.queues[l].within, s.queues[l].ahead} {
+			if t := h.top(); t != nil && t.rank <= min(first, found) && g.hasWorker(l.rung(), true) && g.competes(at, t) {
+				found = t.rank
+			}
+		}
+	}
+	return found
 }
 
 // first is the one of all that were looked at.
@@ -137,7 +147,7 @@ func (g *gate) toProbe(at time.Duration) *Ticket {
 	if at < g.probeAgain || !slices.ContainsFunc(g.contending, g.mayProbe) {
 		return nil
 	}
-	for s := range g.inTurn(at) {
+	for _, s := range g.inTurn(at) {
 		if !g.mayProbe(s) {
 			continue
 		}
@@ -153,15 +163,14 @@ func (g *gate) mayProbe(s *site) bool {
 	if s.queues[fresh].empty() {
 		return false
 	}
-	v, n := g.view(s), &g.limits
-	return v.load.probing == 0 && g.roomForShort(&v) &&
-		v.load.long() < max(v.longest(n), v.workers-keptForKnown) && from(&v.load.computing, unknownRung) < v.n+n.cpus
+	n := &g.limits
+	return !g.without(ruleProbes) && g.load.probing == 0 && g.roomForShort() && g.load.long() < max(n.longest, n.workers-keptForKnown)
 }
 
 func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
 	for q := &s.queues[fresh]; !q.empty(); {
-		c := candidate{at: at, rank: math.Inf(1), tries: true}
-		c.look(g, s, q, unknownRung, doors{open, open}, waitsAbove{})
+		c := candidate{at: at, rank: math.Inf(1), due: math.Inf(1), tries: true}
+		c.look(g, s, q, doors{open, open})
 		if t := c.first(); g.mayHold(t, true) {
 			return t
 		}
@@ -173,15 +182,11 @@ func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
 // learn takes note that what was tried as a request that might be light is not. Its
 // like, which may wait in great number, is not tried until all were looked at
 // again.
-func (g *gate) learn(at time.Duration, t *Ticket, was phase) {
-	if was == probing && g.teaches(t) {
+func (g *gate) learn(at time.Duration, was phase) {
+	if was == probing && !g.without(ruleProbePause) {
 		g.probeAgain = at + probePause
 	}
 }
-
-// teaches tells whether what a request turns out to be says how others are to be
-// delayed: those that nobody delays may be any number.
-func (g *gate) teaches(t *Ticket) bool { return !t.undelayed || !g.delays }
 
 const (
 	// probePause is longer than from one look at what waits to the next.
@@ -194,19 +199,16 @@ const (
 // roomForShort tells whether a short request may go. Of workers that were not
 // configured some always may: if others hold more than there seem to be, they
 // find out whether there are more.
-func (g *gate) roomForShort(v *view) bool {
-	return v.busy < v.workers || g.workers.said == 0 && v.busy-v.load.long() < keptForKnown
+func (g *gate) roomForShort() bool {
+	return g.busy < g.limits.workers || g.workers.said == 0 && g.busy-g.load.long() < keptForKnown
 }
 
 // keptForKnown is how many workers only requests get that are known to be short.
 const keptForKnown = 2
 
-// nextBeyond is a request of the site that would have to wait, if the site delays nobody; nil:
-// it does, or has none.
+// nextBeyond is a request of the site that would have to wait if the gate delayed anybody; nil: it has
+// none.
 func (s *site) nextBeyond() *Ticket {
-	if !s.open {
-		return nil
-	}
 	for _, h := range s.heaps() {
 		if t := h.top(); t != nil {
 			t.beyond = true

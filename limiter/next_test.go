@@ -21,35 +21,6 @@ func (g *gate) head(l level) *Ticket {
 	return x
 }
 
-// TestASiteThatIsHeldBack lets only its light requests go, if these are within its share, and those that hardly
-// compute.
-func TestASiteThatIsHeldBack(t *testing.T) {
-	for name, x := range map[string]struct {
-		levels []level
-		light  float64 // CPU-seconds lately, of ten as its share
-		want   level
-		none   bool
-	}{
-		"a light one":                     {levels: []level{2, level(lightRung)}, light: 9, want: level(lightRung)},
-		"a longer one":                    {levels: []level{2}, light: 9, none: true},
-		"light ones are beyond its share": {levels: []level{0, 2}, light: 9.1, none: true},
-		"one that hardly computes":        {levels: []level{0, 2, waitsAt(3)}, light: 9.1, want: waitsAt(3)},
-	} {
-		g := shaped()
-		g.clock.active, g.home.among.share, g.home.clock.active = 2, 1, 1
-		g.home.light = use{sum: x.light}
-		for _, l := range x.levels {
-			g.head(l)
-		}
-		if got := g.leastOf(0, &g.home, true); got == nil != x.none || got != nil && got.level != x.want {
-			t.Errorf("%s: %+v goes", name, got)
-		}
-		if got := g.leastOf(0, &g.home, false); got == nil || got.level != x.levels[0] {
-			t.Errorf("%s, if it is not held back: %+v goes, want the first", name, got)
-		}
-	}
-}
-
 // TestALongerOneGoesWhereLightOnesMayNot: those of up to 400 ms have room beside long ones that light ones do not have
 // which are not trusted.
 func TestALongerOneGoesWhereLightOnesMayNot(t *testing.T) {
@@ -67,7 +38,7 @@ func TestALongerOneGoesWhereLightOnesMayNot(t *testing.T) {
 // these only, and who is ahead only open ones.
 func TestWhoPassesADoor(t *testing.T) {
 	for door, want := range map[access][3]bool{
-		closed: {}, toWithin: {true}, toOthers: {true, false, true}, open: {true, true, true},
+		closed: {}, toWithin: {true}, open: {true, true, true},
 	} {
 		for who, heap := range []func(*levelQueue) *headHeap{
 			func(q *levelQueue) *headHeap { return &q.within },
@@ -78,16 +49,15 @@ func TestWhoPassesADoor(t *testing.T) {
 			g.home.strangers.share = 1
 			q := &g.home.queues[0]
 			heap(q).push(&Ticket{queueEntry: queueEntry{site: &g.home, client: new(client), stale: true}})
-			c := candidate{rank: math.Inf(1)}
-			if c.look(g, &g.home, q, 0, doors{door, door}, waitsAbove{}); (c.first() != nil) != want[who] {
+			c := candidate{rank: math.Inf(1), due: math.Inf(1)}
+			if c.look(g, &g.home, q, doors{door, door}); (c.first() != nil) != want[who] {
 				t.Errorf("door %d: one of heap %d goes: %t", door, who, !want[who])
 			}
 		}
 	}
 }
 
-// TestRoomToTry: what nobody knows is tried one at a time, while there is a worker, and while not too many compute that
-// are as long as it may be.
+// TestRoomToTry: what nobody knows is tried one at a time, while there is a worker.
 func TestRoomToTry(t *testing.T) {
 	for name, x := range map[string]struct {
 		set  func(*gate)
@@ -96,9 +66,6 @@ func TestRoomToTry(t *testing.T) {
 		"nobody is there":             {func(*gate) {}, true},
 		"one is being tried":          {func(g *gate) { g.load.probing = 1 }, false},
 		"there is no worker":          {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, false},
-		"three long ones compute":     {func(g *gate) { g.load.computing[unknownRung] = 3 }, true},
-		"four do":                     {func(g *gate) { g.load.computing[unknownRung] = 4 }, false},
-		"four shorter ones do":        {func(g *gate) { g.load.computing[unknownRung-1] = 4 }, true},
 		"thirteen are not short":      {func(g *gate) { g.load.held[5] = 13 }, true},
 		"two are left for short ones": {func(g *gate) { g.load.held[5] = 14 }, false},
 	} {
@@ -117,7 +84,7 @@ func TestRoomToTry(t *testing.T) {
 func TestWhoMayHoldNoWorkerIsNotTried(t *testing.T) {
 	g := shaped()
 	first, second := g.head(fresh), g.head(fresh)
-	first.n, first.reservations[0] = 1, reservation{Bucket: &bucket{Value: keyAtGate{orphans: fewOrphans}}, Terms: &account.Terms{Workers: 0.5}}
+	first.n, first.reservations[0] = 1, reservation{Bucket: &bucket{Value: keyAtGate{holds: 8}}, Terms: &account.Terms{Workers: 0.5}}
 	if got := g.toProbeOf(0, &g.home); got != second || first.heap != &g.home.parked {
 		t.Errorf("%+v is tried", got)
 	}

@@ -19,16 +19,12 @@ func TestWhatIsCountedOfWhoWaits(t *testing.T) {
 		"room for those who had less": {func(g *gate, x *Ticket) {
 			g.utilisation, g.load.computing[1], g.load.ahead[1], x.ahead = 0.5, 2, 1, true
 		}, 2, RoomForOthers, 2, 2},
-		"no worker for a long one":  {func(g *gate, _ *Ticket) { g.busy, g.load.held[4], g.load.held[3] = 15, 12, 3 }, waitsAt(4), NoWorker, 12, 12},
+		"no worker for a long one":  {func(g *gate, _ *Ticket) { g.busy, g.load.held[4], g.load.held[3] = 15, 12, 3 }, waitsAt(4), NoWorker, 15, 15},
 		"no worker for a short one": {func(g *gate, _ *Ticket) { g.busy, g.workers.said = 16, 16; g.load.held[0] = 16 }, 0, NoWorker, 16, 16},
 		"no worker for a light one": {func(g *gate, _ *Ticket) { g.busy, g.workers.said = 16, 16; g.load.held[0] = 16 }, level(lightRung), NoWorker, 16, 16},
 		"no room for the longest":   {func(g *gate, _ *Ticket) { g.load.computing[5] = 2 }, 5, NoRoom, 2, 2},
 		"strangers hold their part": {func(g *gate, x *Ticket) { x.stranger, g.home.strangerLong = true, 5 }, waitsAt(4), StrangersHold, 5, 5},
-		"its site holds its part": {func(g *gate, _ *Ticket) {
-			g.home.long, g.present = 8, []*site{&g.home, {}}
-		}, waitsAt(4), SiteHolds, 8, 8},
-		"its key holds its part":  {func(_ *gate, x *Ticket) { x.reservations[0].Bucket.Value.holds = 6 }, waitsAt(4), KeyHolds, 6, 6},
-		"its client left orphans": {func(_ *gate, x *Ticket) { x.reservations[0].Bucket.Value.orphans = 3 }, waitsAt(4), Orphans, 3, 2},
+		"its key holds its part":    {func(_ *gate, x *Ticket) { x.reservations[0].Bucket.Value.holds = 6 }, waitsAt(4), KeyHolds, 6, 6},
 	} {
 		g := shaped()
 		g.utilisation = 1
@@ -46,45 +42,11 @@ func TestWhatIsCountedOfWhoWaits(t *testing.T) {
 		if o.Barrier != x.want || o.Have != x.have || o.Most != x.most {
 			t.Errorf("%s: barrier %d, %d of %d; want %d, %d of %d", name, o.Barrier, o.Have, o.Most, x.want, x.have, x.most)
 		}
-		if o.Lead != 1 || o.CostMultiplier != 3 || o.Waited != time.Minute || o.Guess != 300*time.Millisecond || o.Before != -1 || !o.Waits || o.Holds == x.level.computes() || o.Fresh {
+		if o.Lead != 1 || o.CostMultiplier != 3 || o.Waited != time.Minute || o.Guess != 300*time.Millisecond || o.Before != 0 || !o.Waits || o.Holds == x.level.computes() || o.Fresh {
 			t.Errorf("%s: %+v", name, o)
 		}
 		if r := x.level.rung(); r == rungs-1 && o.Size != 0 || r < rungs-1 && o.Size != seconds(r.most()) {
 			t.Errorf("%s: it counts among those of up to %v", name, o.Size)
 		}
-	}
-}
-
-// TestSitesThatAreThere: a site is there for a minute after a request of its, and as long as one waits or runs.
-func TestSitesThatAreThere(t *testing.T) {
-	for name, x := range map[string]struct {
-		after        time.Duration
-		busy, queued int
-		want         bool
-	}{
-		"just now":     {0, 0, 0, true},
-		"for a minute": {siteThere - 1, 0, 0, true},
-		"no longer":    {siteThere, 0, 0, false},
-		"one runs":     {time.Hour, 1, 0, true},
-		"one waits":    {time.Hour, 0, 1, true},
-		"both":         {time.Hour, 1, 1, true},
-	} {
-		g := shaped()
-		g.divided = true
-		s := &site{name: "a"}
-		for range 2 {
-			g.reach(time.Hour, s)
-		}
-		if len(g.present) != 1 || !g.hasNeighbours(&g.home) || g.hasNeighbours(s) {
-			t.Errorf("%s: %d are there", name, len(g.present))
-		}
-		s.busy, s.queued = x.busy, x.queued
-		if g.forget(time.Hour + x.after); s.present != x.want || len(g.present) == 1 != x.want {
-			t.Errorf("%s: it is there: %t", name, s.present)
-		}
-	}
-	g := shaped()
-	if g.reach(0, &site{}); len(g.present) != 0 {
-		t.Error("where no sites are told apart, one is there")
 	}
 }

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"tempomat/limiter/account"
@@ -47,12 +46,14 @@ type Policy struct {
 	OtherSites float64
 	// MaxHold is the longest that a request or its response is held.
 	MaxHold time.Duration
-	// MaxHeld and MaxHeldPerClient bound how many are held at once, in all and
-	// of one key of the first class.
-	MaxHeld, MaxHeldPerClient int
+	// MaxHeld bounds how many are held at once. One client may have all of that, as it may be
+	// an office, until others want it: a full queue refuses those of whom it has the most.
+	MaxHeld int
 	// Memory bounds debt: no key owes more than it earns in this time.
 	// Zero is DefaultMemory.
 	Memory time.Duration
+	// Without switches rules of the gate off. It is for tests alone, to see what each is worth.
+	Without Rules
 	// Gate is the queue before the backend, for Fair, and for Observe, which tells
 	// what Fair would have done.
 	Gate Gate
@@ -63,36 +64,6 @@ type policy struct {
 	Policy
 	terms []*account.Terms // one for each of Classes
 	gated bool             // requests go through the gate
-	sites map[string]SiteInfo
-}
-
-// lenience is what a site has changed of what debts mean.
-type lenience uint8
-
-const (
-	strict   lenience = iota
-	shadowed          // what they would mean is only told
-	silent            // they mean nothing, as in Observe
-)
-
-// lenience is that of a site, by its name.
-func (p *policy) lenience(name string) lenience {
-	mode, shadow := p.Mode, false
-	if s, ok := p.sites[name]; ok {
-		mode, shadow = s.Mode, s.Shadow
-	}
-	switch {
-	case mode == Observe:
-		return silent
-	case shadow:
-		return shadowed
-	}
-	return strict
-}
-
-// someActs tells whether debt means anything to the requests of any site.
-func (p *policy) someActs() bool {
-	return p.Mode != Observe || slices.ContainsFunc(p.Sites, func(s SiteInfo) bool { return s.Mode != Observe })
 }
 
 func compile(p Policy, sidecars int) *policy {
@@ -100,10 +71,7 @@ func compile(p Policy, sidecars int) *policy {
 		p.Memory = DefaultMemory
 	}
 	p.Gate = p.Gate.Complete()
-	c := &policy{Policy: p, gated: p.Mode == Fair || p.Mode == Observe, sites: make(map[string]SiteInfo, len(p.Sites))}
-	for _, s := range p.Sites {
-		c.sites[s.Name] = s
-	}
+	c := &policy{Policy: p, gated: p.Mode == Fair || p.Mode == Observe}
 	for _, info := range p.Classes {
 		b := info.Budget
 		memory := p.Memory
@@ -113,7 +81,7 @@ func compile(p Policy, sidecars int) *policy {
 		if b.Shadow {
 			b.Workers = 0 // its keys hold any part
 		}
-		capped := p.Mode == Cap || (b.Cap && c.someActs())
+		capped := p.Mode == Cap || (b.Cap && p.Mode != Observe)
 		c.terms = append(c.terms, &account.Terms{
 			Class:     info.Name,
 			Rate:      b.CPUs,
@@ -125,6 +93,7 @@ func compile(p Policy, sidecars int) *policy {
 			Hold:      p.Mode == Cooperative && !capped,
 			Shadow:    p.Shadow || b.Shadow,
 			Aside:     b.Shadow,
+			Plain:     !c.gated || capped && !p.Shadow && !b.Shadow,
 			Workers:   float32(b.Workers),
 			MaxHold:   cmp.Or(b.MaxHold, p.MaxHold),
 		})
@@ -159,4 +128,38 @@ func (l *Limiter) applyLocked(now time.Time, p Policy) {
 	l.table.SetTerms(l.since(now), c.terms)
 	l.gate.setPolicy(c)
 	l.requestAdvance()
+}
+
+// MaxKeys is the most classes that one request can be charged to.
+const MaxKeys = 8
+
+// Key is one member of a class: {slash24, 203.0.113.0/24}.
+type Key = account.Key
+
+// Budget is what a class lets each of its keys use.
+type Budget struct {
+	// CPUs is the rate at which a key earns credit, in CPU-seconds per second.
+	CPUs float64
+	// Burst is the most CPU time that a key can have saved up. Zero is allowed:
+	// a key then has exactly what it earns.
+	Burst time.Duration
+	// Cap makes the class a hard ceiling in every mode but Observe: a request waits
+	// before the backend until the debt of its key is paid.
+	Cap bool
+	// Shadow judges and counts, and never acts: the debt of a key of the class neither
+	// delays its requests nor makes them dearer at the gate, and it may hold any number of
+	// workers. The first class is still whom the gate takes for a client.
+	Shadow bool
+	// External makes the class one that nothing is charged to here: its keys wait until
+	// when peers say, by Raise. CPUs, Burst and Cap mean nothing then.
+	External bool
+	// LocalOnly keeps the class from peers: they know its keys by other names.
+	LocalOnly bool
+	// Workers is the part of the backend's workers that are not kept for short
+	// requests which one key of the class may hold with requests that are not
+	// short: above 0 to 1; zero is any part.
+	Workers float64
+	// MaxHold is the longest that a request waits for the class's sake before it is
+	// refused; zero is the policy's.
+	MaxHold time.Duration
 }

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -9,25 +10,17 @@ import (
 // one.
 func TestWhereACapCounts(t *testing.T) {
 	for name, x := range map[string]struct {
-		mode  Mode
-		sites []Mode
-		own   bool // the class's
-		want  bool
+		mode Mode
+		own  bool // the class's
+		want bool
 	}{
-		"mode cap":                       {mode: Cap, want: true},
-		"mode fair":                      {mode: Fair},
-		"mode fair, its own":             {mode: Fair, own: true, want: true},
-		"cooperative, its own":           {mode: Cooperative, own: true, want: true},
-		"observed":                       {mode: Observe, own: true},
-		"all sites are observed":         {mode: Observe, sites: []Mode{Observe, Observe}, own: true},
-		"one site is not":                {mode: Observe, sites: []Mode{Observe, Fair}, own: true, want: true},
-		"one site is not, and no cap":    {mode: Observe, sites: []Mode{Fair}},
-		"all sites are, but what is not": {mode: Fair, sites: []Mode{Observe}, own: true, want: true},
+		"mode cap":             {mode: Cap, want: true},
+		"mode fair":            {mode: Fair},
+		"mode fair, its own":   {mode: Fair, own: true, want: true},
+		"cooperative, its own": {mode: Cooperative, own: true, want: true},
+		"observed":             {mode: Observe, own: true},
 	} {
 		p := one(x.mode, Budget{CPUs: 1, Cap: x.own})
-		for i, m := range x.sites {
-			p.Sites = append(p.Sites, SiteInfo{Name: string(rune('a' + i)), Mode: m})
-		}
 		if c := compile(p, 1); c.terms[0].Cap != x.want || c.terms[0].Hold != (x.mode == Cooperative && !x.want) {
 			t.Errorf("%s: %+v", name, *c.terms[0])
 		}
@@ -35,7 +28,7 @@ func TestWhereACapCounts(t *testing.T) {
 }
 
 // TestAnAddressEarnsForThoseBehindIt: as many times its share as clients are said to be behind it, at most eight; who says
-// nothing changes nothing.
+// nothing says one.
 func TestAnAddressEarnsForThoseBehindIt(t *testing.T) {
 	p := fair()
 	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 0.5, Burst: second}})
@@ -43,7 +36,7 @@ func TestAnAddressEarnsForThoseBehindIt(t *testing.T) {
 	for i, step := range []struct {
 		session, within bool
 		behind, want    float64
-	}{{true, true, 0, 0.5}, {true, true, 1, 0.5}, {true, true, 4, 2}, {true, true, 0, 2}, {true, true, 1, 2}, {true, true, 9, 4}, {false, false, 2, 4}} {
+	}{{true, true, 0, 0.5}, {true, true, 1, 0.5}, {true, true, 4, 2}, {true, true, 0, 0.5}, {true, true, 4, 2}, {true, true, 1, 0.5}, {true, true, 9, 4}, {false, false, 2, 4}} {
 		a := Arrival{Client: host("a"), Guess: time.Millisecond, Sure: true, Session: step.session, ClientsBehind: step.behind}
 		if net := networks("net"); step.within {
 			a.Within = net[0]
@@ -106,6 +99,36 @@ func TestAShareOfItsOwn(t *testing.T) {
 			if b, _ := w.Balance(w.now, host(client)); b.Rate != want || b.Burst != 2*want {
 				t.Errorf("mode %v: %s has %+v, want a rate of %g", mode, client, b, want)
 			}
+		}
+	}
+}
+
+// TestStandingEndsWithTheGate: after a reload from fair to a mode in which it counts for nothing, a client's
+// standing, and the clients once behind its address, leave it what all have.
+func TestStandingEndsWithTheGate(t *testing.T) {
+	for _, m := range []Mode{Cap, Cooperative} {
+		w := newWorld(one(Fair, Budget{CPUs: 0.1, Burst: second}))
+		w.Leave(w.now, w.Arrive(w.now, Arrival{
+			Client: Key{Class: "slash32", ID: "session"}, Within: host("office"), Session: true, Standing: 8, ClientsBehind: 8,
+		}))
+		w.SetPolicy(w.now, one(m, Budget{CPUs: 0.1, Burst: second}))
+		for _, id := range []string{"session", "office"} {
+			if x, _ := w.Balance(w.now, host(id)); x.Rate != 0.1 || x.Burst != 1 {
+				t.Errorf("in %v the %s earns %g, and saves %g; want 0.1 and 1", m, id, x.Rate, x.Burst)
+			}
+		}
+	}
+}
+
+// TestAddressWeighsAsThoseBehindIt: once it has a single client behind it, it earns what one does.
+func TestAddressWeighsAsThoseBehindIt(t *testing.T) {
+	w := newWorld(one(Fair, Budget{CPUs: 0.1, Burst: second}))
+	for _, behind := range []float64{8, 1} {
+		w.Leave(w.now, w.Arrive(w.now, Arrival{
+			Client: Key{Class: "slash32", ID: "session"}, Within: host("office"), Session: true, ClientsBehind: behind,
+		}))
+		if x, _ := w.Balance(w.now, host("office")); math.Abs(x.Rate-behind/10) > 1e-9 {
+			t.Errorf("with %g behind it, it earns %g", behind, x.Rate)
 		}
 	}
 }

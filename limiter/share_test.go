@@ -2,8 +2,6 @@ package limiter
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -205,95 +203,4 @@ func TestDivide(t *testing.T) {
 			t.Errorf("%d: level %v with %d sidecars, want %v", i, got, n, want)
 		}
 	}
-}
-
-func TestOutbox(t *testing.T) {
-	o := NewOutbox(16 * 4)
-	select {
-	case <-o.Filled():
-		t.Error("an empty outbox is filled")
-	default:
-	}
-	key := by("a")[0]
-	for i := range 6 {
-		if ok := o.Offer(Charge{Key: key, Cost: time.Duration(i)}); ok != (i < 4) {
-			t.Errorf("offer %d: %v", i, ok)
-		}
-	}
-	<-o.Filled()
-	for range 2 {
-		var got []time.Duration
-		o.Drain(func(c Charge) { got = append(got, c.Cost) })
-		if diff := cmp.Diff([]time.Duration{0, 1, 2, 3}, got); diff != "" {
-			t.Errorf("drained, -want +got:\n%s", diff)
-		}
-		for i := range 4 {
-			o.Offer(Charge{Key: key, Cost: time.Duration(i)})
-		}
-		<-o.Filled()
-	}
-	if o.Dropped() != 2 {
-		t.Errorf("%d dropped, want 2", o.Dropped())
-	}
-}
-
-// TestOutboxTellsOfTheFirst: that it is no longer empty is told once, as the first charge comes in.
-func TestOutboxTellsOfTheFirst(t *testing.T) {
-	o := NewOutbox(1 << 10)
-	for i, want := range []int{1, 0, 0} {
-		o.Offer(Charge{Key: by("a")[0]})
-		if got := len(o.Filled()); got != want {
-			t.Errorf("charge %d: it is told %d times", i, got)
-		}
-		for range want {
-			<-o.Filled()
-		}
-	}
-}
-
-// TestOutboxLosesNothingSilently fills and drains at the same time: all that was
-// taken comes out, once.
-func TestOutboxLosesNothingSilently(t *testing.T) {
-	o := NewOutbox(1 << 10)
-	var producers sync.WaitGroup
-	taken := make([]int, 4)
-	for p := range taken {
-		producers.Go(func() {
-			for i := range 20_000 {
-				if o.Offer(Charge{Key: Key{Class: "c", ID: fmt.Sprint(i % 100)}}) {
-					taken[p]++
-				}
-			}
-		})
-	}
-	done := make(chan struct{})
-	go func() { producers.Wait(); close(done) }()
-	got := 0
-	for open := true; open; {
-		select {
-		case <-o.Filled():
-		case <-done:
-			open = false
-		}
-		o.Drain(func(Charge) { got++ })
-	}
-	if want := taken[0] + taken[1] + taken[2] + taken[3]; got != want || want+int(o.Dropped()) != 80_000 {
-		t.Errorf("%d came out, %d were taken, %d dropped", got, want, o.Dropped())
-	}
-}
-
-func BenchmarkOutbox(b *testing.B) {
-	o := NewOutbox(1 << 16)
-	b.RunParallel(func(pb *testing.PB) {
-		c := Charge{Key: Key{Class: "slash32", ID: "192.0.2.1"}, At: time.Now()}
-		for i := 0; pb.Next(); i++ {
-			if !o.Offer(c) || i%1024 == 0 {
-				select {
-				case <-o.Filled():
-					o.Drain(func(Charge) {})
-				default:
-				}
-			}
-		}
-	})
 }

@@ -14,6 +14,7 @@ import "time"
 type strangers struct {
 	flow
 	base     float64       // the least share
+	noCredit bool          // a test switched that off
 	newest   bool          // first
 	newestTo time.Duration // until then, unless somebody else runs out of patience
 }
@@ -33,12 +34,16 @@ const (
 )
 
 // reshare follows the shares of those who are known.
-func (s *strangers) reshare(of *site) {
+func (s *strangers) reshare(of *site, base bool) {
 	others := of.clock.active
 	if s.work > 0 {
 		others -= s.share
 	}
-	s.reweigh(&of.clock, max(s.base, othersPart*others))
+	share := s.base
+	if !base {
+		share = max(share, othersPart*others)
+	}
+	s.reweigh(&of.clock, share)
 }
 
 // order is whose turn it is among strangers who wait at different levels: as if those
@@ -51,17 +56,20 @@ func (s *strangers) order(of *site, q *levelQueue, t *Ticket) float64 {
 
 // rank is that of a stranger among all others.
 func (s *strangers) rank(of *site, q *levelQueue, t *Ticket) float64 {
-	return s.order(of, q, t) + s.lead(of, t)
+	return s.order(of, q, t) + s.lead(of)
 }
 
-// lead is what strangers have had beyond their share, as far as it counts for a request.
-func (s *strangers) lead(of *site, t *Ticket) float64 {
-	return min(max(0, s.virtualTime-of.clock.systemVirtualTime), maxLead*t.guess/s.share)
+// lead is what strangers have had beyond their share.
+func (s *strangers) lead(of *site) float64 {
+	return max(0, s.virtualTime-of.clock.systemVirtualTime)
 }
 
 // turn is when the turn of a level began. What they had less than their share counts
 // for a few requests only: nobody known is to wait until a flood has had what it missed.
 func (s *strangers) turn(of *site, q *levelQueue, e float64) float64 {
+	if s.noCredit {
+		return max(q.turn, of.clock.systemVirtualTime)
+	}
 	return max(q.turn, of.clock.systemVirtualTime-strangersCredit*e)
 }
 
@@ -73,18 +81,18 @@ func (q *levelQueue) went(t *Ticket) {
 }
 
 // classOf orders strangers before the time of their coming does: who came back with
-// a cookie, or asks for the parts of its page, has proved to be no stranger of a
-// single request.
+// a cookie has proved to be no stranger of a single request.
 func (g *gate) classOf(t *Ticket) (class uint8) {
 	if t.prefetch {
 		class |= 1 << 7
 	}
-	if !t.passed && !(t.follows && (t.level.short() || t.level == fresh)) {
+	if !t.passed && !g.without(rulePassed) {
 		class |= 1 << 6
 	}
-	class |= uint8(t.interest) << 4
-	class |= uint8(min(fewAnswers, t.client.answers+t.client.running)) << 1 //nolint:gosec // few
-	if t.stale {
+	if !g.without(ruleFewest) {
+		class |= uint8(min(fewAnswers, t.client.answers+t.client.running)) << 1 //nolint:gosec // few
+	}
+	if t.stale && !g.without(ruleStale) {
 		class |= 1
 	}
 	return class
@@ -94,7 +102,7 @@ func (g *gate) classOf(t *Ticket) (class uint8) {
 // answers and comes again is on the way to be known, and is served in turn.
 func (g *gate) line(t *Ticket) {
 	t.class, t.rank = g.classOf(t), float64(t.order)
-	if t.site.strangers.newest && t.client.answers+t.client.running < fewAnswers {
+	if t.site.strangers.newest {
 		t.rank = -t.rank
 	}
 }
@@ -104,14 +112,14 @@ func (g *gate) line(t *Ticket) {
 // own, or has had its answers, does not count: that says nothing of the others. The
 // oldest patient one is found in the list of all that wait.
 func (g *gate) losePatience(at time.Duration) {
-	for t := g.patient; t != nil && at-t.gated >= patience; t = g.patient {
+	for t := g.patient; t != nil && at-t.asked >= patience; t = g.patient {
 		g.patient = t.later
-		if !t.stranger || t.heap == nil {
+		if !t.stranger || t.heap == nil || t.waitEntry != nil { // a cap's wait says nothing of the gate
 			continue
 		}
 		t.stale = true
 		if t.client.answers < fewAnswers {
-			t.site.strangers.newestTo = t.gated + patience + impatientFor
+			t.site.strangers.newestTo = t.asked + patience + impatientFor
 		}
 		if h := t.heap; h != &t.site.parked {
 			h.remove(t)
@@ -120,7 +128,7 @@ func (g *gate) losePatience(at time.Duration) {
 		}
 	}
 	for _, s := range g.contending {
-		if newest := at < s.strangers.newestTo; newest != s.strangers.newest {
+		if newest := at < s.strangers.newestTo && !g.without(ruleNewest); newest != s.strangers.newest {
 			s.strangers.newest = newest
 			g.lineUp(s)
 		}

@@ -123,22 +123,8 @@ func TestStrangersTakeTurns(t *testing.T) {
 		"who came back with a cookie": {page, func(s *stall) {
 			s.served("passed", 3)
 			s.comes("new", Arrival{})
-			s.comes("passed", Arrival{Passed: true, Interest: 3})
+			s.comes("passed", Arrival{Passed: true})
 		}, []string{"passed", "new"}},
-		"what people ask for": {page, func(s *stall) {
-			for i := range Interest(4) {
-				s.comes(fmt.Sprint(3-i), Arrival{Interest: 3 - i})
-			}
-			s.comes("beyond", Arrival{Interest: 200})
-		}, []string{"0", "1", "2", "3", "beyond"}},
-		"part of a page does not count if it is long": {page, func(s *stall) {
-			s.comes("new", Arrival{})
-			s.comes("part", Arrival{Follows: true})
-		}, []string{"new", "part"}},
-		"part of a page if it is short": {light, func(s *stall) {
-			s.comes("new", Arrival{})
-			s.comes("part", Arrival{Follows: true})
-		}, []string{"part", "new"}},
 	} {
 		s := newStall(c.size)
 		c.come(s)
@@ -154,20 +140,6 @@ func (s *stall) leavesLate() {
 	s.wait = nil
 	s.run(patience)
 	s.Leave(s.now, x)
-}
-
-// TestPartsOfUnknownSizeGoFirst: also what is fresh may be part of a page.
-func TestPartsOfUnknownSizeGoFirst(t *testing.T) {
-	s := newStall(time.Second)
-	probe := s.Arrive(s.now, Arrival{Client: host("hog"), Guess: time.Millisecond})
-	s.expectPhase(t, "one is tried", probe, probing)
-	fresh := func(name string, follows bool) *Ticket {
-		return s.Arrive(s.now, Arrival{Client: host(name), Guess: time.Millisecond, Follows: follows})
-	}
-	first, part := fresh("a", false), fresh("b", true)
-	s.done(probe, time.Millisecond)
-	s.expectPhase(t, "the part", part, probing)
-	s.expectPhase(t, "who came before it", first, queued)
 }
 
 // TestStrangersAreChargedAsTheyStart: a queue of them does not push their turn away.

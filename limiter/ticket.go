@@ -33,10 +33,8 @@ type Ticket struct {
 	within        bool // that, or the pool, has an account: the second reservation
 	pooled        bool // its client is one of those that anybody can make up
 	follows       bool // it is for a part of the page that its client was just served
-	interest      Interest
 	prefetch      bool
 	face          uint8
-	lenient       lenience
 	siteName      string  // of the policy
 	standing      float64 // of the client
 	share         float64 // how many times its class's the client has
@@ -197,4 +195,19 @@ func (t *Ticket) changeLocked(x float64) (c account.Change) {
 	}
 	t.charged = x
 	return c
+}
+
+// What every key has is an account; package account keeps it. With it the gate keeps what it
+// knows of the key.
+type (
+	table       = account.Table[keyAtGate]
+	bucket      = account.Bucket[keyAtGate]
+	reservation = account.Reservation[keyAtGate]
+)
+
+// keyAtGate is what the gate knows of a key.
+type keyAtGate struct {
+	client atomic.Pointer[client] // nil: the key was never a client's at the gate
+
+	holds, orphans int32 // see hold.go; guarded by the gate
 }

@@ -1,6 +1,9 @@
 package limiter
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // Due receives when Advance should be called before the time that it last
 // returned.
@@ -11,11 +14,8 @@ func (l *Limiter) Due() <-chan struct{} { return l.due }
 // Time if nothing waits.
 func (l *Limiter) Advance(now time.Time) (next time.Time) {
 	at := l.since(now)
-	decided, first := l.serveRoom(at)
-	expired, later := l.gate.expire(at)
-	release(decided)
-	release(expired)
-	if first = sooner(first, later); first < 0 {
+	first := sooner(l.serveRoom(at), l.gate.expire(at))
+	if first < 0 {
 		return time.Time{}
 	}
 	return now.Add(first)
@@ -31,18 +31,16 @@ func sooner(a, b time.Duration) time.Duration {
 
 // serveRoom does what is due in the waiting room, and returns how long until
 // something is; negative: nobody waits there.
-func (l *Limiter) serveRoom(at time.Duration) (decided *Ticket, first time.Duration) {
+func (l *Limiter) serveRoom(at time.Duration) (first time.Duration) {
 	first = -1
 	l.room.mu.Lock()
-	defer l.room.mu.Unlock()
+	defer l.room.decided.unlock(&l.room.mu)
 	p := l.policy.Load()
 	for i := 0; i < len(l.room.queues); i++ {
 		q := l.room.queues[i]
 		wait := time.Duration(0)
 		for wait == 0 && q.head != nil {
-			var more *Ticket
-			wait, more = l.serveLocked(at, q, p)
-			decided = join(more, decided)
+			wait = l.serveLocked(at, q, p)
 		}
 		if q.head == nil {
 			i-- // it is gone, and another one has its place
@@ -50,29 +48,33 @@ func (l *Limiter) serveRoom(at time.Duration) (decided *Ticket, first time.Durat
 		}
 		first = sooner(first, wait)
 	}
-	return decided, first
+	return first
 }
 
 // serveLocked does what is due for the head of a queue and returns 0, or how
 // long until something is.
-func (l *Limiter) serveLocked(at time.Duration, q *queue, p *policy) (wait time.Duration, decided *Ticket) {
+func (l *Limiter) serveLocked(at time.Duration, q *queue, p *policy) (wait time.Duration) {
 	t := q.head
 	wait = t.reservationOf(q.bucket).Blocks(at)
 	if left := t.arrived + p.MaxHold - at; wait > 0 && left > 0 {
-		return min(wait, left), nil
+		return min(wait, left)
 	} else if wait > 0 {
 		l.takeOutLocked(at, t)
 		t.refuse(at, debt{bucket: q.bucket, wait: wait}.verdict(Refuse))
-		return 0, t.chain(nil)
+		l.room.decided.add(t)
+		return 0
 	}
 	if other := t.blockedBy(at); other != nil {
 		l.room.unlinkLocked(at, t)
 		l.room.linkLocked(at, t, other)
-		return 0, nil
+		return 0
 	}
 	l.takeOutLocked(at, t)
 	t.verdict.Key, t.verdict.Reason = q.bucket.Key, Debt
-	return 0, l.admit(at, p, t)
+	if l.admit(at, p, t) {
+		l.room.decided.add(t)
+	}
+	return 0
 }
 
 // takeOutLocked takes a request out of the room.
@@ -97,14 +99,22 @@ func (t *Ticket) reservationOf(b *bucket) *reservation {
 	return &t.reservations[i]
 }
 
-// wait puts a request into the queue of the bucket that blocks it, or says what
-// is full.
-func (l *Limiter) wait(at time.Duration, p *policy, t *Ticket, blocking *bucket) Reason {
+// wait puts a request into the queue of the bucket that blocks it. If the room is full, and others wait in
+// a longer queue, one of those is refused for it; else it is to be refused itself.
+func (l *Limiter) wait(at time.Duration, p *policy, t *Ticket, blocking *bucket) (waits bool) {
 	l.room.mu.Lock()
-	defer l.room.mu.Unlock()
-	if full := l.room.admitLocked(p, t); full != None {
-		return full
+	defer l.room.decided.unlock(&l.room.mu)
+	if l.room.held >= p.MaxHeld {
+		o := l.room.toShedLocked(blocking)
+		if o == nil {
+			return false
+		}
+		key := o.in.bucket.Key
+		l.takeOutLocked(at, o)
+		o.refuse(at, Verdict{Action: Refuse, Wait: retry, Key: key, Reason: ServerFull})
+		l.room.decided.add(o)
 	}
+	l.room.admitLocked(t)
 	l.room.seq++
 	t.each(func(s *reservation) { s.Undo(at) })
 	t.decided, t.decidedAtOnce = make(chan struct{}), false
@@ -112,7 +122,7 @@ func (l *Limiter) wait(at time.Duration, p *policy, t *Ticket, blocking *bucket)
 	l.room.linkLocked(at, t, blocking)
 	l.queued.Add(1)
 	l.wake()
-	return None
+	return true
 }
 
 // dismiss takes a ticket out of the room, if it is in it.
@@ -129,7 +139,11 @@ func (l *Limiter) dismiss(at time.Duration, t *Ticket) {
 func (l *Limiter) holdResponse(p *policy, t *Ticket) bool {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
-	return l.room.admitLocked(p, t) == None
+	if l.room.held >= p.MaxHeld {
+		return false
+	}
+	l.room.admitLocked(t)
+	return true
 }
 
 // wake asks for an Advance, if anything in the room waits for one.
@@ -160,3 +174,153 @@ func (l *Limiter) Crowded() bool { return l.gate.waiting.Load() > 0 }
 
 // Keys is the number of keys that are remembered.
 func (l *Limiter) Keys() int { return l.table.Len() }
+
+// waitingRoom is the waiting room: requests that wait for a key's debt to be paid,
+// and the count of all that is held, responses included.
+//
+// A request waits in the queue of the key that blocks it longest. The head of
+// a queue leaves when that key owes nothing, and is charged as it leaves, so
+// that the next one waits until that is paid: the key's pace, never a herd.
+// If then another of its keys is in debt, it goes to that one's queue, to the
+// place that its arrival gives it.
+type waitingRoom struct {
+	mu      sync.Mutex         // guards the following, and each waitEntry; taken before the gate's
+	queues  []*queue           // those that are not empty
+	of      map[*bucket]*queue // the same by their buckets
+	held    int
+	seq     uint64
+	decided decisions
+}
+
+// queue is a list of tickets in the order of their arrival.
+type queue struct {
+	bucket     *bucket
+	head, tail *Ticket
+	n          int
+}
+
+// waitEntry is where a ticket is in the room.
+type waitEntry struct {
+	in         *queue // nil: in no queue
+	next, prev *Ticket
+	counted    bool // among the held
+	seq        uint64
+	arrived    time.Duration
+	since      time.Duration // in this queue
+}
+
+// admitLocked counts a request or response as held.
+func (r *waitingRoom) admitLocked(t *Ticket) {
+	t.waitEntry = &waitEntry{counted: true}
+	r.held++
+	t.heldLocked(1)
+}
+
+// heldLocked counts n more of the client's requests as held, and returns how
+// many are. The client is the first key; its class may just have been removed.
+func (t *Ticket) heldLocked(n int32) int {
+	c := t.own().Bucket
+	if c == nil {
+		return 0
+	}
+	return c.Hold(n)
+}
+
+// toShedLocked is the request to refuse in a full room, for one that would wait for that key: the newest
+// of the longest queue; nil: the key's own would be as long.
+func (r *waitingRoom) toShedLocked(forKey *bucket) (t *Ticket) {
+	most := 1
+	if own := r.of[forKey]; own != nil {
+		most += own.n
+	}
+	for _, q := range r.queues {
+		if q.n > most {
+			most, t = q.n, q.tail
+		}
+	}
+	return t
+}
+
+// dismissLocked takes a ticket out of all of the room.
+func (r *waitingRoom) dismissLocked(at time.Duration, t *Ticket) {
+	r.unlinkLocked(at, t)
+	if t.counted {
+		t.counted = false
+		r.held--
+		t.heldLocked(-1)
+	}
+}
+
+// linkLocked puts a ticket into a bucket's queue, by arrival.
+func (r *waitingRoom) linkLocked(at time.Duration, t *Ticket, b *bucket) {
+	q := r.of[b]
+	if q == nil {
+		q = &queue{bucket: b}
+		r.of[b] = q
+		r.queues = append(r.queues, q)
+	}
+	after := q.tail
+	for after != nil && after.seq > t.seq {
+		after = after.prev
+	}
+	q.insert(t, after)
+	t.since = at
+	b.WaitForDebt(1, t.guess)
+}
+
+// unlinkLocked takes a ticket out of its queue, if it is in one, and notes how
+// long it waited for that key.
+func (r *waitingRoom) unlinkLocked(at time.Duration, t *Ticket) {
+	q := t.in
+	if q == nil {
+		return
+	}
+	q.remove(t)
+	q.bucket.WaitForDebt(-1, -t.guess)
+	for i := range t.reservations[:t.n] {
+		if s := &t.reservations[i]; s.Bucket == q.bucket {
+			s.Waited += float32((at - t.since).Seconds())
+		}
+	}
+	if q.head == nil {
+		delete(r.of, q.bucket)
+		for i := range r.queues {
+			if r.queues[i] == q {
+				last := len(r.queues) - 1
+				r.queues[i], r.queues[last] = r.queues[last], nil
+				r.queues = r.queues[:last]
+				break
+			}
+		}
+	}
+}
+
+func (q *queue) insert(t, after *Ticket) {
+	q.n++
+	t.in, t.prev = q, after
+	if after == nil {
+		t.next, q.head = q.head, t
+	} else {
+		t.next, after.next = after.next, t
+	}
+	if t.next == nil {
+		q.tail = t
+	} else {
+		t.next.prev = t
+	}
+}
+
+func (q *queue) remove(t *Ticket) {
+	q.n--
+	if t.prev == nil {
+		q.head = t.next
+	} else {
+		t.prev.next = t.next
+	}
+	if t.next == nil {
+		q.tail = t.prev
+	} else {
+		t.next.prev = t.prev
+	}
+	t.in, t.prev, t.next = nil, nil, nil
+}

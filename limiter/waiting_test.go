@@ -78,11 +78,6 @@ func TestRefusals(t *testing.T) {
 	}{
 		"cap: too long":         {mode: Cap, debt: 40 * second, want: Verdict{Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
 		"cooperative: too long": {mode: Cooperative, debt: 40 * second, want: Verdict{Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
-		"client full": {
-			mode: Cap, debt: 2 * second, before: 3,
-			change: func(p *Policy) { p.MaxHeldPerClient = 3 },
-			want:   Verdict{Wait: 5 * second, Key: by("a")[0], Action: Refuse, Reason: ClientFull},
-		},
 		"server full": {
 			mode: Cap, debt: 2 * second, before: 3,
 			change: func(p *Policy) { p.MaxHeld = 3 },
@@ -132,6 +127,37 @@ func TestRefusals(t *testing.T) {
 			w.Leave(w.now, ticket)
 		})
 	}
+}
+
+// TestFullRoomRefusesTheLongestQueue: one client may fill the room; then others take their places from it.
+func TestFullRoomRefusesTheLongestQueue(t *testing.T) {
+	w := inDebt(Cap, 2*second, func(p *Policy) { p.MaxHeld = 4 })
+	w.Debit(w.now, Charge{Key: by("b")[0], Cost: 2 * second})
+	wait := func(client string) *Ticket {
+		return w.Arrive(w.now, Arrival{Client: host(client), Guess: second})
+	}
+	var many []*Ticket
+	for range 4 {
+		many = append(many, wait("a"))
+	}
+	one := wait("b")
+	expect := func(name string, x *Ticket, refused bool) {
+		t.Helper()
+		select {
+		case <-x.Decided():
+		default:
+			if refused {
+				t.Errorf("%s is not told", name)
+			}
+		}
+		if v := x.Verdict(); v.Refused() != refused || refused && (v.Reason != ServerFull || v.Key != by("a")[0]) {
+			t.Errorf("%s: %+v, refused %t wanted", name, v, refused)
+		}
+	}
+	expect("the newest of the many", many[3], true)
+	expect("the one before", many[2], false)
+	expect("the one of another client", one, false)
+	expect("one more of the many", wait("a"), true)
 }
 
 func TestWaitEndsAtMaxHold(t *testing.T) {

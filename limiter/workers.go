@@ -73,15 +73,15 @@ func (l *Limiter) Workers() (n int, by string) {
 // Backlog tells how many connections to the backend, from this machine, wait to be accepted, and
 // how many processes it has; 0: that is not known. It is told some times a second.
 func (l *Limiter) Backlog(now time.Time, queued, processes int) {
-	release(l.gate.backlog(l.since(now), queued, processes))
+	l.gate.backlog(l.since(now), queued, processes)
 }
 
-func (g *gate) backlog(at time.Duration, queued, processes int) (decided *Ticket) {
+func (g *gate) backlog(at time.Duration, queued, processes int) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	w := &g.workers
 	if w.said > 0 {
-		return nil
+		return
 	}
 	if !w.looked {
 		if w.looked = true; !w.areKnown() {
@@ -105,7 +105,7 @@ func (g *gate) backlog(at time.Duration, queued, processes int) (decided *Ticket
 			g.refute(at, w.inUse)
 		}
 	}
-	return g.dispatch(at)
+	g.dispatch(at)
 }
 
 // press lets more go where somebody waits for a worker, and no connection waits.
@@ -134,7 +134,7 @@ func (g *gate) lacksWorkers() bool {
 		}
 	}
 	return holds || g.wantsCPU() && from(&g.load.computing, 0) < g.limits.n || g.busy >= g.limits.workers ||
-		g.limits.n >= g.limits.longest()
+		g.limits.n >= g.limits.longest
 }
 
 // refute takes in that no more than n were in use while connections waited.
@@ -151,15 +151,15 @@ func (g *gate) refute(at time.Duration, n int) {
 // Found tells how many workers the backend's own configuration gives it, and what says so; 0:
 // none does. A number that is configured here counts more.
 func (l *Limiter) Found(now time.Time, n int, source string) {
-	release(l.gate.discover(l.since(now), n, source))
+	l.gate.discover(l.since(now), n, source)
 }
 
-func (g *gate) discover(at time.Duration, n int, source string) (decided *Ticket) {
+func (g *gate) discover(at time.Duration, n int, source string) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	w := &g.workers
 	if w.said > 0 || w.found == n {
-		return nil
+		return
 	}
 	*w = workers{found: n, looked: w.looked}
 	if n > 0 {
@@ -168,7 +168,7 @@ func (g *gate) discover(at time.Duration, n int, source string) (decided *Ticket
 		w.configure(0)
 		g.setWorkers(w.n, w.source)
 	}
-	return g.dispatch(at)
+	g.dispatch(at)
 }
 
 // configure takes in how many are configured; 0: that is not.
@@ -192,16 +192,12 @@ func (g *gate) shape() {
 	n := &g.limits
 	n.workers = g.workers.n
 	n.least = min(n.cpus, n.workers)
-	n.perWorker = float64(n.cpus) / float64(n.workers)
 	kept := min((keptOf16*n.workers+15)/16, 2*n.cpus+1)
-	for r := range rung(rungs) {
-		n.most[r] = n.workers
-		if r > lightRung {
-			part := max((kept*int(r)+rungs-2)/(rungs-1), min(keptForKnown, kept))
-			n.most[r] = max(1, n.workers-part, min(n.cpus, n.workers-1))
-		}
+	if g.without(ruleKept) {
+		kept = 0
 	}
+	n.longest = max(1, n.workers-kept, min(n.cpus, n.workers-1))
 	if !n.fixed {
-		n.n = max(n.least, min(n.n, n.longest()))
+		n.n = max(n.least, min(n.n, n.longest))
 	}
 }

@@ -75,7 +75,7 @@ func TestWorkersArePlentyUntilConnectionsWait(t *testing.T) {
 		t.Errorf("%d workers are known, want any number", n)
 	}
 	s.polls(60, "a", "b", "c", "d", "e", "f", "g", "h")
-	s.expectState(t, "at first", map[string]int{"holding": 12, "queued": 48})
+	s.expectState(t, "at first", map[string]int{"holding": 11, "queued": 49})
 	s.watch(time.Second, 0, always(5))
 	s.expectState(t, "a second later", map[string]int{"holding": 60, "queued": 0})
 
@@ -211,43 +211,6 @@ func TestAConfiguredNumberIsANumber(t *testing.T) {
 	p.Gate.Workers = 0
 	s.SetPolicy(s.now, p)
 	s.expect("no more", anyWorkers, byNothing)
-}
-
-// TestWorkersOfEachRung: of sixteen workers beside two CPUs those of more than 100 ms may hold fourteen, the
-// longest eleven; of few workers, or with many CPUs, one for each CPU is never kept.
-func TestWorkersOfEachRung(t *testing.T) {
-	for _, x := range []struct {
-		cpus, workers int
-		want          [rungs]int
-		perWorker     float64
-	}{
-		{2, 16, [rungs]int{16, 16, 14, 13, 12, 11, 11}, 1. / 8},
-		{2, 64, [rungs]int{64, 64, 62, 61, 60, 59, 59}, 1. / 32},
-		{4, 64, [rungs]int{64, 64, 61, 59, 58, 56, 55}, 1. / 16},
-		{2, 4, [rungs]int{4, 4, 2, 2, 2, 2, 2}, 1. / 2},
-		{8, 8, [rungs]int{8, 8, 7, 7, 7, 7, 7}, 1},
-		{2, 2, [rungs]int{2, 2, 1, 1, 1, 1, 1}, 1},
-		{2, 1, [rungs]int{1, 1, 1, 1, 1, 1, 1}, 2},
-	} {
-		var g gate
-		g.limits.cpus, g.workers.n = x.cpus, x.workers
-		g.shape()
-		n := &g.limits
-		if n.most != x.want || n.workers != x.workers || n.least != min(x.cpus, x.workers) || n.perWorker != x.perWorker || n.n != min(n.least, max(n.least, n.longest())) {
-			t.Errorf("%d CPUs, %d workers: %+v", x.cpus, x.workers, *n)
-		}
-	}
-	for was, want := range map[int]int{0: 2, 5: 5, 11: 11, 12: 11} {
-		var g gate
-		g.limits.cpus, g.limits.n, g.workers.n = 2, was, 16
-		if g.shape(); g.limits.n != want {
-			t.Errorf("room for %d becomes %d, want %d", was, g.limits.n, want)
-		}
-		g.limits.n, g.limits.fixed = was, true
-		if g.shape(); g.limits.n != was {
-			t.Errorf("a fixed room for %d becomes %d", was, g.limits.n)
-		}
-	}
 }
 
 // TestWhoLacksAWorker: who holds one for long and waits, whose keys hold too many, who computes while a CPU is idle;

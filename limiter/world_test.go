@@ -124,7 +124,7 @@ func one(m Mode, b Budget) Policy {
 	return Policy{
 		Mode:    m,
 		Classes: []ClassInfo{{Name: "slash32", Budget: b}},
-		MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64,
+		MaxHold: 30 * time.Second, MaxHeld: 512,
 	}
 }
 

@@ -192,7 +192,7 @@ func benchHandler(b testing.TB, m limiter.Mode, upstream http.Handler) *Handler 
 		classes = append(classes, classify.Class{Name: name, By: classify.By(name)})
 		p.Limits.Classes = append(p.Limits.Classes, limiter.ClassInfo{Name: name, Budget: limiter.Budget{CPUs: 1000, Burst: time.Minute}})
 	}
-	p.Limits.Mode, p.Limits.MaxHold, p.Limits.MaxHeld, p.Limits.MaxHeldPerClient = m, time.Minute, 100, 100
+	p.Limits.Mode, p.Limits.MaxHold, p.Limits.MaxHeld = m, time.Minute, 100
 	var err error
 	p.Classifier, err = classify.New(classify.Config{Classes: classes, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	if err != nil {

@@ -35,7 +35,7 @@ func decide(b *testing.B, next func() int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := limiter.Policy{Mode: limiter.Cooperative, MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64}
+	p := limiter.Policy{Mode: limiter.Cooperative, MaxHold: 30 * time.Second, MaxHeld: 512}
 	for _, name := range []string{"slash32", "slash24", "slash16", "userAgent"} {
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: name, Budget: limiter.Budget{CPUs: 1, Burst: time.Hour}})
 	}

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tempomat/classify"
 	"tempomat/cpuaccount"
 	"tempomat/cpuaccount/process"
 	"tempomat/limiter"
@@ -192,14 +191,6 @@ func TestStepsOnlyWhereItQueues(t *testing.T) {
 		"observe": func(s *setup) { s.limits.Mode = limiter.Observe },
 		"cap":     func(s *setup) { s.limits.Mode = limiter.Cap },
 		"shadow":  func(s *setup) { s.limits.Shadow = true },
-		"a site that is observed": func(s *setup) {
-			s.classify.Sites = []classify.Site{{Name: "new", Hosts: []string{"site.example"}}}
-			s.limits.Sites = []limiter.SiteInfo{{Name: "new", Mode: limiter.Observe}}
-		},
-		"a site in shadow": func(s *setup) {
-			s.classify.Sites = []classify.Site{{Name: "new", Hosts: []string{"site.example"}}}
-			s.limits.Sites = []limiter.SiteInfo{{Name: "new", Mode: limiter.Fair, Shadow: true}}
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -55,7 +55,7 @@ func defaults() setup {
 	s.classify.Classes = []classify.Class{{Name: "slash32", By: classify.Slash32}}
 	s.limits = limiter.Policy{
 		Classes: []limiter.ClassInfo{{Name: "slash32", Budget: limiter.Budget{CPUs: 1}}},
-		MaxHold: 30 * time.Second, MaxHeld: 100, MaxHeldPerClient: 50,
+		MaxHold: 30 * time.Second, MaxHeld: 100,
 	}
 	return s
 }

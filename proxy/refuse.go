@@ -43,9 +43,7 @@ func (x *exchange) refuse() {
 			p.cause = errorpage.BusyOwn
 			p.Detail = "This server was busy, and other requests of yours have, or had, what one client may have of it."
 		}
-	case limiter.ClientFull:
-		p.cause, p.Detail, p.Class = errorpage.ClientFull, "Too many requests of yours are waiting already.", x.Verdict.Key.Class
-	case limiter.Debt, limiter.None:
+	case limiter.Debt, limiter.ClientFull, limiter.None:
 		p.setDebtor(x.Verdict.Key)
 		if x.policy.Unavailable[p.Class] {
 			p.cause = errorpage.DebtOfDomain

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -53,7 +52,7 @@ func (h *Handler) WhoWaits(now time.Time, limit int, match func(*Underway) bool)
 	for i := range rows {
 		waiting[i] = rows[i].ticket
 	}
-	for i, o := range h.limiter.Outlooks(now, waiting, h.tickets()) {
+	for i, o := range h.limiter.Outlooks(now, waiting) {
 		u := &rows[i]
 		u.Outlook, u.ticket = o, nil
 		if o.Waits {
@@ -77,18 +76,6 @@ func (h *Handler) WhoRuns(limit int, match func(*Underway) bool) (rows []Underwa
 		rows[i].own()
 	}
 	return rows, c.total
-}
-
-// tickets are those of the requests at the backend. One that ends meanwhile may give its
-// memory to another one's, which is there once all the same.
-func (h *Handler) tickets() []*limiter.Ticket {
-	all := make(map[*limiter.Ticket]struct{})
-	h.running.Each(func(x *exchange) {
-		if t := x.Ticket(); t != nil {
-			all[t] = struct{}{}
-		}
-	})
-	return slices.Collect(maps.Keys(all))
 }
 
 // underway is what is seen of an exchange while somebody else serves it: what does not

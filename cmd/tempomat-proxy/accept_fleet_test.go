@@ -71,7 +71,7 @@ func greed(all []charge, settled time.Duration) (rate, overshoot float64) {
 func TestAcceptFleetRate(t *testing.T) {
 	sayLoad(t)
 	backend := startApache(t, "--workers", "60")
-	const yaml = onePerSecond + "throttle: {mode: cap, maxHold: 1h, maxHeldPerClient: 512}\nlog: {access: all}\n"
+	const yaml = onePerSecond + "throttle: {mode: cap, maxHold: 1h, maxHeld: 1024}\nlog: {access: all}\n"
 	m := startMaster(t, "domains: {shop.slash32: {rule: credit, cpus: 1, burst: 0s, memory: 1h}}\n")
 	fleet := startFleet(t, 3, m, backend.url, yaml)
 	alone := startProxy(t, backend.url, yaml)

@@ -31,13 +31,16 @@ type chromium struct {
 	url  string
 }
 
-func startChromium(t *testing.T) browser {
+func startChromium(t *testing.T) browser { return startChromiumWith(t) }
+
+// startChromiumWith starts it with more words on its command line.
+func startChromiumWith(t *testing.T, words ...string) browser {
 	path := testkit.Program(t, "chromium", "google-chrome", "chrome")
 	home := tempDir(t)
-	p := startProcess(t, []string{"HOME=" + home}, path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+	p := startProcess(t, []string{"HOME=" + home}, path, append(words, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-proxy-server",
 		"--user-data-dir="+filepath.Join(home, "profile"), "--remote-debugging-port=0",
-		"--user-agent=Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36", "about:blank")
+		"--user-agent=Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36", "about:blank")...)
 	const listening = "DevTools listening on ws://"
 	line, _ := p.stderr.await(t, 0, listening)
 	_, address, _ := strings.Cut(line, listening)

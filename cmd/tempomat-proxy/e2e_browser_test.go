@@ -2,8 +2,12 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	"tempomat/limiter/testkit"
 )
@@ -65,5 +69,63 @@ func TestTabsAreRedirected(t *testing.T) {
 			}
 			t.Logf("%d redirects for %d tabs", n, len(targets))
 		})
+	}
+}
+
+// pictures is a site with ten workers whose pages /N have N pictures, each of which holds a worker for a while. Once
+// all have come, or failed, the page's title tells how many of each.
+func pictures(t *testing.T) string {
+	workers := make(chan struct{}, 10)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		workers <- struct{}{}
+		defer func() { <-workers }()
+		w.Header().Set("Cache-Control", "no-store")
+		n, err := strconv.Atoi(r.URL.Path[1:])
+		if err != nil {
+			time.Sleep(5 * time.Millisecond)
+			w.Header().Set("Content-Type", "image/svg+xml")
+			fmt.Fprint(w, `<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>`)
+			return
+		}
+		http.SetCookie(w, &http.Cookie{Name: "session", Value: "5f4dcc3b5aa765d61d8327deb882cf99", Path: "/"})
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<!DOCTYPE html><title>it loads</title><script>let good = 0, bad = 0
+function tell() { if (good + bad == `, n, `) document.title = good + " good, " + bad + " broken" }</script>`)
+		for i := range n {
+			fmt.Fprintf(w, `<img src="/%d-%d.svg" onload="good++; tell()" onerror="bad++; tell()">`, n, i)
+		}
+	}))
+	t.Cleanup(backend.Close)
+	return backend.URL
+}
+
+// TestPagesOfManyPictures: whatever the mode, a browser gets all pictures of a page, however many they are, at its first
+// visit and when it comes back.
+func TestPagesOfManyPictures(t *testing.T) {
+	backend := pictures(t)
+	for _, mode := range []string{"fair", "observe", "cap", "cooperative"} {
+		for protocol, listen := range map[string]string{"HTTP/2": overTLS, "HTTP/1.1": "listen: 127.0.0.1:0\n#%s\n"} {
+			t.Run(mode+" "+protocol, func(t *testing.T) {
+				s := startSecure(t, backend, listen+"trustedProxies: 192.0.2.1\nthrottle: {mode: "+mode+"}\nlog: {access: off}\n")
+				url := s.url
+				if protocol == "HTTP/2" {
+					url = "https://" + s.site
+				}
+				b := startChromiumWith(t, "--ignore-certificate-errors")
+				sizes := []int{60, 150, 400}
+				if mode != "fair" {
+					sizes = sizes[1:2]
+				}
+				for _, visit := range []string{"first", "second"} {
+					for _, n := range sizes {
+						page := fmt.Sprintf("%s/%d?%s", url, n, visit)
+						b.open(page)
+						testkit.Eventually(t, fmt.Sprintf("all %d pictures of the %s visit, none broken", n, visit), func() bool {
+							return b.shows(page, fmt.Sprintf("%d good, 0 broken", n))
+						})
+					}
+				}
+			})
+		}
 	}
 }

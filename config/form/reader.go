@@ -2,6 +2,7 @@ package form
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -116,6 +117,7 @@ const mostNamed = 10
 // its mapping, if they are few.
 func (r *Reader) unknown(at Source, key, prefix string, table []Setting) {
 	problem := "unknown key"
+	table = slices.DeleteFunc(slices.Clone(table), func(s Setting) bool { return s.Gone != "" })
 	if len(r.Faults) < maxFaults {
 		if meant := meant(key, prefix, table); meant != "" {
 			problem += fmt.Sprintf("; did you mean %q?", meant)

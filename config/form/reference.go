@@ -23,6 +23,10 @@ func WriteReference(w io.Writer, table []Setting) {
 		}
 		for _, m := range spec.Members {
 			path := s.Path + spec.MemberPath + m.Path
+			if m.Gone != "" {
+				fmt.Fprintf(w, "\n#### `%s`\n\nHas no effect any more: %s. It is accepted.\n", path, m.Gone)
+				continue
+			}
 			m.Restart = s.Restart
 			inVariable := spec.MemberPath != "[]." && !spec.FileOnly
 			m.Path = path

@@ -25,17 +25,18 @@ type Bucket[V any] struct {
 // The fields are in the order in which a request needs them, as to a table
 // larger than the processor's cache a request costs what it waits for memory.
 type bucket struct {
-	hash    uint32      // of the key; never changes
-	pins    int32       // requests that are charged with it or wait; never evicted above 0
-	lock    *sync.Mutex // its shard's; never changes
-	terms   *Terms
-	level   float64       // credit above zero, debt below
-	total   float64       // all that was ever charged less all that was given back
-	last    time.Duration // when level was right
-	waiting int32         // requests that wait for its debt
-	held    int32         // requests and responses of this client that are held; pins as well
-	queued  float64       // the sum of the guesses of those that wait for its debt
-	factor  float64       // of what the terms give; see SetFactor
+	hash     uint32      // of the key; never changes
+	pins     int32       // requests that are charged with it or wait; never evicted above 0
+	lock     *sync.Mutex // its shard's; never changes
+	terms    *Terms
+	level    float64       // credit above zero, debt below
+	total    float64       // all that was ever charged less all that was given back
+	last     time.Duration // when level was right
+	waiting  int32         // requests that wait for its debt
+	held     int32         // requests and responses of this client that are held; pins as well
+	queued   float64       // the sum of the guesses of those that wait for its debt
+	standing float32       // of the client, and
+	share    float32       // how many times its class's it has: see SetFactor
 
 	Key  Key // never changes
 	used average
@@ -45,7 +46,7 @@ type bucket struct {
 }
 
 func makeBucket(at time.Duration, k Key, t *Terms) bucket {
-	return bucket{Key: k, terms: t, level: t.Burst, last: at, factor: 1, used: average{last: at}}
+	return bucket{Key: k, terms: t, level: t.Burst, last: at, standing: 1, share: 1, used: average{last: at}}
 }
 
 // refillLocked adds what was earned since last.
@@ -171,13 +172,20 @@ func (b *bucket) setTermsLocked(at time.Duration, t *Terms) {
 }
 
 // What the terms give, by the client's standing and a share of its own.
-func (b *bucket) rate() float64  { return b.factor * b.terms.Rate }
-func (b *bucket) burst() float64 { return b.factor * b.terms.Burst }
-func (b *bucket) floor() float64 { return b.factor * b.terms.Floor }
+func (b *bucket) rate() float64  { return b.factor() * b.terms.Rate }
+func (b *bucket) burst() float64 { return b.factor() * b.terms.Burst }
+func (b *bucket) floor() float64 { return b.factor() * b.terms.Floor }
+
+func (b *bucket) factor() float64 {
+	if b.terms.Plain {
+		return float64(b.share)
+	}
+	return float64(b.standing) * float64(b.share)
+}
 
 // SetFactor multiplies what the terms give by the client's standing and by how many times the
 // share of its class it has, and returns what the key earns then, in CPU-seconds per second.
-// Of a class that delays, the standing counts for nothing: a hard cap is the same for all.
+// Where the terms are Plain the standing counts for nothing: a hard cap is the same for all.
 func (b *bucket) SetFactor(at time.Duration, standing, share float64) float64 {
 	b.lock.Lock()
 	defer b.lock.Unlock()
@@ -198,12 +206,9 @@ func (b *bucket) debtRatioLocked(at time.Duration) float64 {
 // owed, or who can change their standing could wash a debt away. A hard cap is
 // the same for everybody, but for keys with a share of their own.
 func (b *bucket) setFactorLocked(at time.Duration, standing, share float64) {
-	if b.terms.delays() {
-		standing = 1
-	}
-	if factor := standing * share; factor != b.factor {
+	if s, x := float32(standing), float32(share); s != b.standing || x != b.share {
 		b.refillLocked(at)
-		b.factor = factor
+		b.standing, b.share = s, x
 		b.level = min(b.level, b.burst())
 	}
 }
@@ -212,7 +217,7 @@ func (b *bucket) setFactorLocked(at time.Duration, standing, share float64) {
 func (b *Bucket[V]) Copy() *Bucket[V] {
 	b.lock.Lock()
 	defer b.lock.Unlock()
-	c := &Bucket[V]{bucket: bucket{Key: b.Key, terms: b.terms, level: b.level, total: b.total, last: b.last, factor: b.factor}}
+	c := &Bucket[V]{bucket: bucket{Key: b.Key, terms: b.terms, level: b.level, total: b.total, last: b.last, standing: b.standing, share: b.share}}
 	c.lock = new(sync.Mutex)
 	return c
 }

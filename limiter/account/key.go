@@ -21,6 +21,7 @@ type Terms struct {
 	Cap       bool          // a request waits for the debt to be paid
 	Hold      bool          // a response is held until it is
 	Shadow    bool          // neither happens, it is only said
+	Plain     bool          // the clients' standing does not change what they earn: a hard cap is the same for all
 	Aside     bool          // the class alone is in shadow: its keys' debts make nothing dearer, either
 	Workers   float32       // the part of those not kept for short requests that a key may hold; 0: any
 	MaxHold   time.Duration // the longest wait before a refusal

@@ -108,7 +108,7 @@ func (r *Reservation[V]) Settle(at time.Duration, c Change, cost float64, most t
 	b.lock.Lock()
 	defer b.lock.Unlock()
 	r.changeLocked(at, c)
-	r.Factor = b.factor
+	r.Factor = b.factor()
 	if b.terms.Hold && !b.terms.Shadow {
 		hold = min(r.owedLocked(), most)
 	}

@@ -229,10 +229,10 @@ func TestExternalKeysWait(t *testing.T) {
 }
 
 // TestFactorKeepsDebt: another standing changes what a key earns, and washes nothing away;
-// where debt delays, only a share of its own does.
+// where the terms are plain, only a share of its own does.
 func TestFactorKeepsDebt(t *testing.T) {
 	for _, capped := range []bool{false, true} {
-		x := newTable(100, func(x *account.Terms) { x.Cap = capped })
+		x := newTable(100, func(x *account.Terms) { x.Plain = capped })
 		x.Charge(0, key("a"), 30)
 		_, b := x.Find(0, key("a"))
 		want := 0.5 * 4 * 2

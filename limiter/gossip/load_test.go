@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/limiter/outbox"
 )
 
 // zipf names the keys of a busy site: a few heavy ones, very many light ones.
@@ -104,7 +105,7 @@ func BenchmarkRequest(b *testing.B) {
 		request(b, limiter.New(time.Now(), testPolicy(), 1<<16, nil))
 	})
 	b.Run("outbox", func(b *testing.B) { // and a goroutine that empties it
-		o := drained{limiter.NewOutbox(DefaultOutbox)}
+		o := drained{outbox.New(DefaultOutbox)}
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		running.Go(func() { _ = o.Run(ctx, nil) })
@@ -133,7 +134,7 @@ func BenchmarkRequest(b *testing.B) {
 }
 
 // drained is a Sharer that shares with nobody.
-type drained struct{ *limiter.Outbox }
+type drained struct{ *outbox.Outbox }
 
 func (d drained) Run(ctx context.Context, _ limiter.Sink) error {
 	tick := time.NewTicker(DefaultEpoch / 4)

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"tempomat/limiter"
+	"tempomat/limiter/outbox"
 )
 
 // Sharer shares charges with peers that it finds by itself. All its methods may
@@ -18,7 +19,7 @@ import (
 type Sharer struct {
 	o          Options
 	id         node
-	outbox     *limiter.Outbox
+	outbox     *outbox.Outbox
 	inbox      *inbox
 	roster     *roster
 	keys       *memberlist.Keyring // nil: nothing is encrypted
@@ -44,7 +45,7 @@ func New(o Options) (*Sharer, error) {
 	_, _ = rand.Read(drawn[:]) // never fails
 	id := node(binary.BigEndian.Uint64(drawn[:]))
 	s := &Sharer{
-		o: o, id: id, outbox: limiter.NewOutbox(o.Outbox),
+		o: o, id: id, outbox: outbox.New(o.Outbox),
 		inbox: newInbox(id), roster: newRoster(id), asked: make(chan node, 8),
 	}
 	if len(o.Keys) > 0 {

@@ -92,7 +92,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 }
 
 func testPolicy() limiter.Policy {
-	return limiter.Policy{Mode: limiter.Cap, MaxHold: 1, MaxHeld: 1000, MaxHeldPerClient: 1000, Classes: []limiter.ClassInfo{
+	return limiter.Policy{Mode: limiter.Cap, MaxHold: 1, MaxHeld: 1000, Classes: []limiter.ClassInfo{
 		{Name: "slash32", Budget: limiter.Budget{CPUs: testRate, Burst: testBurst * time.Second}},
 	}}
 }

@@ -49,7 +49,11 @@ func worth() map[string][]string {
 		"Misjudges":     {"read-spool-32MB-1x24-cold", "misguess8addr"},
 		"Reguesses":     {"misguess-control", "longjobs-light"},
 		"Grows":         {"db-20-300ms", "db-60-300ms"},
+		"Slack":         {"20x5ms+0.3s-150w-queue"},
 		"SitesLeave":    {},
+		"SitesEarly":    {},
+		"SitesAtOnce":   {},
+		"SitesLead":     {},
 		"SitesIdle":     {},
 	}
 }

@@ -27,12 +27,12 @@ func (f *foresight) look() {
 	p := f.proxy
 	f.gate = p.limiter.GateState()
 	f.told = map[*request]limiter.Outlook{}
-	for i, o := range p.limiter.Outlooks(p.time(), tickets(p.waiting), tickets(p.running)) {
+	for i, o := range p.limiter.Outlooks(p.time(), tickets(p.waiting)) {
 		if !o.Waits {
 			f.t.Errorf("%.2f s: of a request that waits it is said that it does not", p.now)
 		}
-		if o.Why() == "" {
-			f.t.Errorf("%.2f s: no reason is given for barrier %d", p.now, o.Barrier)
+		if o.Barrier == 0 {
+			f.t.Errorf("%.2f s: nothing is said to keep a request that waits", p.now)
 		}
 		f.told[p.waiting[i]] = o
 		f.why[o.Barrier]++

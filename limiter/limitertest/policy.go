@@ -50,7 +50,7 @@ func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
 	session := budget(0.10, 0.5, 30*time.Second)
 	session.LocalOnly = true
 	return limiter.Policy{
-		Mode: mode, MaxHold: 30 * time.Second, MaxHeld: 512, MaxHeldPerClient: 64,
+		Mode: mode, MaxHold: 30 * time.Second, MaxHeld: 1024,
 		Memory: limiter.DefaultMemory, OtherSites: 1,
 		Gate: limiter.Gate{CPUs: cpus, Workers: workers}.Complete(),
 		Classes: []limiter.ClassInfo{

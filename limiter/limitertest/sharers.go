@@ -44,7 +44,7 @@ func Sharers(t *testing.T, open func(t *testing.T, p limiter.Policy) Fleet) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := limiter.Policy{
-				Mode: limiter.Cap, MaxHold: time.Minute, MaxHeld: 1000, MaxHeldPerClient: 1000,
+				Mode: limiter.Cap, MaxHold: time.Minute, MaxHeld: 1000,
 				Classes: []limiter.ClassInfo{{Name: "slash32", Budget: limiter.Budget{
 					CPUs: fleetRate, Burst: time.Duration(fleetBurst * float64(time.Second)),
 				}}},

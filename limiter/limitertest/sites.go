@@ -5,7 +5,7 @@ import "tempomat/limiter"
 // shares are sites of a backend with their shares, named a, b, c and so on.
 func shares(all ...float64) (sites []limiter.SiteInfo) {
 	for i, share := range all {
-		sites = append(sites, limiter.SiteInfo{Name: siteName(i), Share: share, Mode: limiter.Fair})
+		sites = append(sites, limiter.SiteInfo{Name: siteName(i), Share: share})
 	}
 	return sites
 }

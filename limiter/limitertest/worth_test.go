@@ -122,15 +122,15 @@ func mutations() []mutation {
 		},
 		{
 			"no worker is kept for short requests", "limiter/workers.go",
-			"n.most[r] = max(1, n.workers-part, min(n.cpus, n.workers-1))", "n.most[r] = n.workers + 0*part", "stream-40x1",
+			"n.longest = max(1, n.workers-kept, min(n.cpus, n.workers-1))", "n.longest = n.workers + 0*kept", "stream-40x1",
 		},
 		{
 			"parts of the workers bind while many are free", "limiter/hold.go",
-			"if g.hasSlack(t.site) {", "if false && g.hasSlack(t.site) {", "20x5ms+0.3s-150w-queue",
+			"if g.hasSlack() && !g.without(ruleSlack) {", "if false && g.hasSlack() {", "20x5ms+0.3s-150w-queue",
 		},
 		{
 			"parts do not bind while four are free", "limiter/hold.go",
-			"slackTimes*(n.workers-n.longest()+n.cpus)", "0*slackTimes*n.workers+2", "read-spool-32MB-1x24-cold",
+			"slackTimes*(n.workers-n.longest+n.cpus)", "0*slackTimes*n.workers+2", "read-spool-32MB-1x24-cold",
 		},
 	}
 }

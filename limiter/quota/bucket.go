@@ -69,17 +69,25 @@ func (b Bucket) Dripped(s BucketState, drips int64) int64 {
 // Blocks says whether so many units have no room. More than a bucket holds pass
 // when it is empty, and are charged in full.
 func (b Bucket) Blocks(s BucketState, units int64) bool {
-	return s.Counter > b.Size-min(units, b.Size)
+	return units > 0 && s.Counter > b.Size-min(units, b.Size)
+}
+
+// Units are so many as a store can take: at least 1, or fewer than 0.
+func Units(n int64) int64 {
+	if n < 0 {
+		return max(n, -Most)
+	}
+	return min(max(n, 1), Most)
 }
 
 // Take is a whole check, at a time in Unix milliseconds: it drips, and puts the units in
-// if they have room.
+// if they have room, or takes them out.
 func (b Bucket) Take(s BucketState, now, units int64) (after BucketState, blocked bool) {
 	s = b.drip(s, now)
 	if b.Blocks(s, units) {
 		return s, true
 	}
-	s.Counter += units
+	s.Counter = max(0, s.Counter+units)
 	if s.Stamp == 0 {
 		s.Stamp = now
 	}

@@ -44,7 +44,7 @@ func (m *MemoryStore) Check(_ context.Context, now time.Time, actor, name string
 	if !b.Limits() {
 		return b.Status(BucketState{}, 0, 0, false), nil
 	}
-	units = min(max(units, 1), Most)
+	units = Units(units)
 	k := memoryKey{name, actor}
 	s := &m.shards[maphash.Comparable(m.seed, k)%memoryShards]
 	at := now.UnixMilli()

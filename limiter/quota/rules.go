@@ -65,13 +65,15 @@ type Counted struct {
 	Fields map[string][]string
 }
 
-// Count counts a request against each rule that is for it, up to the first one that
-// blocks it. It may wait for a shared store, and no longer than the context. A rule whose
+// Count counts a request against each rule that is for it. If one of them blocks the request, it
+// counts against none. It may wait for a shared store, and no longer than the context. A rule whose
 // store fails lets it pass.
 func (r *Rules) Count(ctx context.Context, now time.Time, of Request) Counted {
 	where := spellings(of.Path)
 	var stand standings
 	last := false
+	var room [8]int
+	counted := room[:0] // the rules, by their places
 	for i := range r.rules {
 		rule := &r.rules[i]
 		actor, ok := rule.actor(&where, of.From)
@@ -91,12 +93,24 @@ func (r *Rules) Count(ctx context.Context, now time.Time, of Request) Counted {
 		}
 		last = last || status.Remaining < 1
 		if status.Blocked {
+			r.takeBack(ctx, now, &of, &where, counted)
 			r.addCredit(now, of.From, &stand)
 			return Counted{Blocked: true, Limit: rule.Name, Wait: status.Reset, Fields: stand.fields(r.headers)}
 		}
+		counted = append(counted, i)
 	}
 	r.addCredit(now, of.From, &stand)
 	return Counted{Last: last, Fields: stand.fields(r.headers)}
+}
+
+// takeBack counts a request against some rules no more, as another one blocks it.
+func (r *Rules) takeBack(ctx context.Context, now time.Time, of *Request, where *[4]string, counted []int) {
+	for _, i := range counted {
+		rule := &r.rules[i]
+		if actor, ok := rule.actor(where, of.From); ok {
+			_, _ = r.storeOf(rule).Check(ctx, now, actor, rule.Name, rule.buckets[of.Kind], -1) // what fails limits nobody for long
+		}
+	}
 }
 
 func (r *Rules) storeOf(l *rule) Store {

@@ -110,6 +110,22 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// TestBlockedCountsNowhere: a request that one rule blocks takes no room in the others, before it or after
+// it.
+func TestBlockedCountsNowhere(t *testing.T) {
+	twice := once("all", "", "address")
+	twice.Size = new(2.0)
+	r := rules(t, quota.Options{Rules: []quota.Rule{twice, once("login", "/login", "address")}})
+	for i, c := range []struct {
+		path  string
+		limit string
+	}{{"/login", ""}, {"/login", "login"}, {"/login", "login"}, {"/", ""}, {"/", "all"}} {
+		if got := r.Count(t.Context(), noon, quota.Request{Path: c.path, From: from("a")}); got.Limit != c.limit {
+			t.Errorf("request %d, for %s: blocked by %q, want %q", i, c.path, got.Limit, c.limit)
+		}
+	}
+}
+
 // failing is a store that is away.
 type failing struct{ asked int }
 

@@ -47,9 +47,9 @@ if counter > 0 then
     changed = true
   end
 end
-local blocked = counter > size - math.min(units, size)
+local blocked = units > 0 and counter > size - math.min(units, size)
 if not blocked then
-  counter = counter + units
+  counter = math.max(0, counter + units)
   if stamp == 0 then
     stamp = now
   end
@@ -101,7 +101,7 @@ const serverClock = -1
 
 // check is Check with the name of the Redis key, and the time in Unix milliseconds.
 func (c *Checker) check(ctx context.Context, key string, b quota.Bucket, units, now int64) (status quota.Status, err error) {
-	units = min(max(units, 1), quota.Most)
+	units = quota.Units(units)
 	err = c.link.do(ctx, func(ctx context.Context, client rueidis.Client) error {
 		status, err = c.run(ctx, client, key, b, units, now)
 		return err
@@ -113,9 +113,10 @@ func (c *Checker) check(ctx context.Context, key string, b quota.Bucket, units, 
 func (c *Checker) run(ctx context.Context, client rueidis.Client, key string, b quota.Bucket, units, now int64) (quota.Status, error) {
 	args := make([]string, 0, 6)
 	for _, n := range []int64{b.Size, b.DripRate, b.DripSize, units, b.Lifetime(units), now} {
-		if n != serverClock {
-			args = append(args, strconv.FormatInt(n, 10))
-		}
+		args = append(args, strconv.FormatInt(n, 10))
+	}
+	if now == serverClock {
+		args = args[:len(args)-1]
 	}
 	got, err := c.script.Exec(ctx, client, []string{key}, args).AsIntSlice()
 	if err != nil {

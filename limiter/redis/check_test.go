@@ -36,7 +36,7 @@ func TestAsTheArithmeticSays(t *testing.T) {
 		now := rapid.Int64Range(1, 1<<41).Draw(t, "start")
 		for range rapid.IntRange(1, 12).Draw(t, "checks") {
 			now += rapid.Int64Range(0, b.DripRate*3).Draw(t, "step")
-			units := rapid.Int64Range(1, 3).Draw(t, "units")
+			units := rapid.SampledFrom([]int64{1, 2, 3, -1}).Draw(t, "units")
 			one, err := script.check(ctx, fmt.Sprint("script", n), b, units, now)
 			if err != nil {
 				t.Fatal(err)

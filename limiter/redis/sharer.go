@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"tempomat/limiter"
+	"tempomat/limiter/outbox"
 )
 
 const (
@@ -34,7 +35,7 @@ const (
 // well: the sidecar that charges it divides the time by it.
 type Sharer struct {
 	link   *link
-	outbox *limiter.Outbox
+	outbox *outbox.Outbox
 	rates  atomic.Pointer[rates]
 	names  names
 	seal   seal
@@ -69,7 +70,7 @@ func NewSharer(o Options, p limiter.Policy) (*Sharer, error) {
 	l.patient = true // Run is
 	charge, read := newScript(chargeScript), newScript(readScript)
 	s := &Sharer{
-		link: l, outbox: limiter.NewOutbox(outboxSize), pending: newPending(pendingKeys),
+		link: l, outbox: outbox.New(outboxSize), pending: newPending(pendingKeys),
 		names: l.options.names(), seal: newSeal(l.options.Salt), charge: &charge, read: &read,
 		shards: make([]shard, 1),
 	}

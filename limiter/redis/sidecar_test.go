@@ -20,7 +20,7 @@ const (
 
 func testPolicy() limiter.Policy {
 	return limiter.Policy{
-		Mode: limiter.Cap, MaxHold: time.Minute, MaxHeld: 1000, MaxHeldPerClient: 1000,
+		Mode: limiter.Cap, MaxHold: time.Minute, MaxHeld: 1000,
 		Classes: []limiter.ClassInfo{{Name: "slash32", Budget: limiter.Budget{
 			CPUs: testRate, Burst: time.Duration(testBurst * float64(time.Second)),
 		}}},

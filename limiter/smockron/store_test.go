@@ -62,7 +62,7 @@ func startSidecar(t *testing.T, a smockron.Addresses) *sidecar {
 		{Domain: "cpu", Class: "slash32", Master: a},
 	}})
 	l := limiter.New(time.Now(), limiter.Policy{
-		Mode: limiter.Cap, MaxHold: time.Minute, MaxHeld: 1000, MaxHeldPerClient: 1000,
+		Mode: limiter.Cap, MaxHold: time.Minute, MaxHeld: 1000,
 		Classes: []limiter.ClassInfo{
 			{Name: "slash32", Budget: limiter.Budget{CPUs: 0.1, Burst: time.Second}},
 			{Name: "foo", Budget: limiter.Budget{External: true, MaxHold: 5 * time.Second}},

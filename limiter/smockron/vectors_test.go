@@ -273,7 +273,7 @@ type keeper struct {
 func (b *stage) keeper(domains []string) *keeper {
 	b.t.Helper()
 	p := limiter.Policy{
-		Mode: limiter.Fair, MaxHold: time.Minute, MaxHeld: 10_000, MaxHeldPerClient: 10_000,
+		Mode: limiter.Fair, MaxHold: time.Minute, MaxHeld: 10_000,
 		Classes: []limiter.ClassInfo{{Name: "client", Budget: limiter.Budget{CPUs: 100, Burst: time.Hour}}},
 		Gate:    limiter.Gate{CPUs: 100, Workers: 10_000},
 	}

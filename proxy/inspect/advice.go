@@ -14,10 +14,10 @@ func (e *explanation) summary(of string) {
 	s := &e.reply.Summary
 	switch next := e.next(); {
 	case next != nil && e.waits == 1:
-		*s = fmt.Sprintf("One of its requests waits, for %s: %s%s.", spanOf(next.Waited), next.Why(), before(next.Before))
+		*s = fmt.Sprintf("One of its requests waits, for %s: %s%s.", spanOf(next.Waited), why(next), before(next.Before))
 	case next != nil:
 		*s = fmt.Sprintf("%d of its requests wait, the first for %s. Of the next one to go: %s%s.",
-			e.waits, span(e.now.Sub(e.waiting[0].Arrived).Seconds()), next.Why(), before(next.Before))
+			e.waits, span(e.now.Sub(e.waiting[0].Arrived).Seconds()), why(next), before(next.Before))
 	case e.runs > 0:
 		*s = fmt.Sprintf("Nothing of it waits; %s at the backend.", are(e.runs))
 	case e.kind == "request" && len(e.reply.Recent) > 0:
@@ -64,7 +64,7 @@ func reasonWords(v *api.VerdictRow) string {
 	case "debt":
 		return fmt.Sprintf("%s %s owed more than it may", v.Class, v.Key)
 	case "client full":
-		return "its client had as many requests waiting as one may (throttle.maxHeldPerClient)"
+		return "its client had as many requests with long headers under way as one may"
 	case "server full":
 		return "as many requests waited as may in all (throttle.maxHeld)"
 	case "busy":
@@ -146,19 +146,17 @@ func (e *explanation) adviseOn(o *limiter.Outlook) {
 	switch o.Barrier {
 	case limiter.BehindOwn:
 		e.tell("The client asks for more at a time than it gets: with fewer requests at a time, each waits less.")
-	case limiter.KeyHolds, limiter.Orphans:
+	case limiter.KeyHolds:
 		e.tell("%s %s gets more workers when requests that it has at the backend end.", o.Key.Class, o.Key.ID)
 	case limiter.StrangersHold, limiter.NoWorker, limiter.Misjudged:
 		e.tell("It goes when requests that hold workers end. If your web server has more workers than tempomat-doctor top --pane gate shows, set backend.workers to their number.")
 	case limiter.Untried:
 		e.tell("Once such pages have been answered a few times, their cost is known, and it waits only for room of its size.")
-	case limiter.NoRoom, limiter.Turn, limiter.StarvedFirst, limiter.KnownFirst:
+	case limiter.NoRoom, limiter.Turn:
 		e.tell("It goes when its turn comes. A client that asks for less goes sooner; a higher share of its class, or more CPUs, help as well.")
 	case limiter.SiteAhead:
 		e.tell("Its site has had its share. It goes when the other sites have had theirs, or want less; a higher share under sites in the configuration lets it go sooner.")
-	case limiter.SiteHolds:
-		e.tell("It goes when requests for its site end that hold workers. The other workers are kept for the other sites.")
-	case limiter.RoomForOthers, limiter.LongerFirst, limiter.LeavesCPU:
+	case limiter.RoomForOthers, limiter.LeavesCPU:
 		e.tell("The client, or its kind of client, has had more than its share. That evens out while it waits.")
 	default:
 	}

@@ -65,9 +65,9 @@ func (i *Inspector) Queue(now time.Time, limit int) api.QueueReply {
 
 // waiter is a request that waits, or did until just now.
 func waiter(now time.Time, u *proxy.Underway) api.WaiterRow {
-	why := "it has just been let go"
+	reason := "it has just been let go"
 	if u.Outlook.Waits {
-		why = u.Outlook.Why()
+		reason = why(&u.Outlook)
 	}
 	before := u.Outlook.Before
 	if !u.Outlook.Waits {
@@ -76,7 +76,7 @@ func waiter(now time.Time, u *proxy.Underway) api.WaiterRow {
 	return api.WaiterRow{
 		Client: u.Client.String(), Group: u.Group.String(), Agent: u.Agent, Method: u.Method, Host: u.Host, URL: u.Target,
 		Shape: u.Shape, Age: max(0, now.Sub(u.Arrived).Seconds()), Guess: u.Guess.Seconds(), Sure: u.Outlook.Sure,
-		Before: before, Why: why,
+		Before: before, Why: reason,
 	}
 }
 

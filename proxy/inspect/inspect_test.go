@@ -48,7 +48,7 @@ func newNight(t *testing.T) *night {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := limiter.Policy{Mode: limiter.Fair, MaxHold: 30 * time.Second, MaxHeld: 64, MaxHeldPerClient: 64, Gate: limiter.Gate{CPUs: 1, Heavy: 1}}
+	p := limiter.Policy{Mode: limiter.Fair, MaxHold: 30 * time.Second, MaxHeld: 64, Gate: limiter.Gate{CPUs: 1, Heavy: 1}}
 	for _, c := range classes {
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: c.Name, Budget: limiter.Budget{CPUs: 0.1}})
 	}
@@ -101,14 +101,14 @@ func besieged(t *testing.T) *night {
 	_, x := n.asks("203.0.113.9", "evilbot/1.0", "/history?page=1", time.Second)
 	n.limiter.Settle(noon, x, 3*time.Second)
 	n.limiter.Leave(noon, x)
-	first, runs := n.asks("203.0.113.9", "evilbot/1.0", "/history?page=2", time.Second)
+	first, _ := n.asks("203.0.113.9", "evilbot/1.0", "/history?page=2", time.Second)
 	n.running = append(n.running, first)
 	var waiting []*limiter.Ticket
 	for _, address := range []string{"203.0.113.9", "192.0.2.1"} {
 		u, w := n.asks(address, "evilbot/1.0", "/history?page=3", time.Second)
 		n.waiting, waiting = append(n.waiting, u), append(waiting, w)
 	}
-	for i, o := range n.limiter.Outlooks(noon.Add(2*time.Second), waiting, []*limiter.Ticket{runs}) {
+	for i, o := range n.limiter.Outlooks(noon.Add(2*time.Second), waiting) {
 		n.waiting[i].Outlook = o
 	}
 	return n

@@ -29,7 +29,7 @@ func (l *Life) Classify(now time.Time, g *Gatekeeper, rules *Rules, r *http.Requ
 // WouldRefuse tells whether the request will be refused anyway, as it looks when it
 // comes.
 func (l *Life) WouldRefuse() bool {
-	return !l.Who.Exempt && l.gate.Limiter.Refuses(l.came, l.Who.Site, l.Who.Keys())
+	return !l.Who.Exempt && l.gate.Limiter.Refuses(l.came, l.Who.Keys())
 }
 
 // Arrive has the request ask for a place at the backend. If it uploads, a part of
@@ -44,34 +44,10 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 		Client: client, Within: within, Others: others, Site: l.Who.Site, Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
 		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves() || l.Who.Account, ClientsBehind: l.Who.ClientsBehind, Passed: l.passed,
 		Pooled: l.Who.Pooled, Share: l.Who.Share,
-		Session: l.Who.Session, Face: l.Who.Face, Follows: l.Who.Follows, Prefetch: l.Who.Prefetch, Interest: l.interest(),
+		Session: l.Who.Session, Face: l.Who.Face, Follows: l.Who.Follows, Prefetch: l.Who.Prefetch,
 		Memory: l.memory,
 	})
 }
-
-// interest is who asks for the like of it. Only a stranger's rank takes note of
-// that, and only where others wait.
-func (l *Life) interest() limiter.Interest {
-	if l.Who.Evidence.Proves() || !l.gate.Limiter.Crowded() {
-		return limiter.ReadByPeople
-	}
-	switch x := l.gate.Guess.Reputation(l.Kind()); {
-	case x >= readByPeople:
-		return limiter.ReadByPeople
-	case x >= readBySome:
-		return limiter.ReadBySome
-	case x >= readByFew:
-		return limiter.ReadByFew
-	}
-	return limiter.ReadByRobots
-}
-
-// From which reputation on something counts as read. What nobody knows has 0.5.
-const (
-	readByPeople = 0.35
-	readBySome   = 0.15
-	readByFew    = 0.05
-)
 
 // Decided is closed when it is decided whether the request may go to the backend.
 func (l *Life) Decided() <-chan struct{} { return l.ticket.Decided() }

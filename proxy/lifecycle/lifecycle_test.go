@@ -29,7 +29,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, now: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)}
 	l := limiter.New(r.now, limiter.Policy{
-		Mode: limiter.Fair, MaxHold: time.Minute, MaxHeld: 100, MaxHeldPerClient: 100,
+		Mode: limiter.Fair, MaxHold: time.Minute, MaxHeld: 100,
 		Gate:    limiter.Gate{CPUs: 1, Workers: 16, Heavy: 1},
 		Classes: []limiter.ClassInfo{{Name: "slash32", Budget: limiter.Budget{CPUs: 1, Burst: time.Hour}}},
 	}, 1000, nil)

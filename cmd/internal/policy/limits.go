@@ -15,18 +15,17 @@ import (
 // Limits is what the limiter is told.
 func Limits(c *config.Config) limiter.Policy {
 	p := limiter.Policy{
-		Mode:             modeOf(c.Throttle.Mode, limiter.Fair),
-		Shadow:           c.Throttle.Shadow,
-		MaxHold:          c.Throttle.MaxHold,
-		MaxHeld:          c.Throttle.MaxHeld,
-		MaxHeldPerClient: c.Throttle.MaxHeldPerClient,
-		Memory:           c.Throttle.Memory,
+		Mode:    modeOf(c.Throttle.Mode, limiter.Fair),
+		Shadow:  c.Throttle.Shadow,
+		MaxHold: c.Throttle.MaxHold,
+		MaxHeld: c.Throttle.MaxHeld,
+		Memory:  c.Throttle.Memory,
 		Gate: limiter.Gate{
 			CPUs: CPUs(c), Workers: c.Backend.Workers,
 			Heavy: Room(c), Strangers: c.Gate.Strangers,
 		}.Complete(),
 	}
-	p.Sites, p.OtherSites = siteInfos(c, p.Mode), c.Sites.Others
+	p.Sites, p.OtherSites = siteInfos(c), c.Sites.Others
 	for _, class := range c.Classes {
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: class.Name, Budget: limiter.Budget{
 			CPUs: class.Share * CPUs(c), Burst: class.Burst, Cap: class.Cap, Shadow: class.Shadow,

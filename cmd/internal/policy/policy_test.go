@@ -57,16 +57,3 @@ func TestSimulatedAsShipped(t *testing.T) {
 			c.Throttle.Mode, c.Cost.Source, c.Table.Size, c.Standing.Enabled)
 	}
 }
-
-// TestObserveIsOfAllSites: throttle.mode observe takes the proxy out of the way of all of them.
-func TestObserveIsOfAllSites(t *testing.T) {
-	for _, tc := range []struct{ all, site, want string }{
-		{"fair", "", "fair"}, {"fair", "observe", "observe"}, {"observe", "", "observe"}, {"observe", "fair", "observe"}, {"cap", "observe", "observe"},
-	} {
-		c := config.Default()
-		c.Throttle.Mode, c.Sites.Named = tc.all, []config.Site{{Name: "shop", Mode: tc.site}}
-		if got := Limits(c).Sites[0].Mode.String(); got != tc.want {
-			t.Errorf("%+v: %s", tc, got)
-		}
-	}
-}

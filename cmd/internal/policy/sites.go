@@ -10,13 +10,9 @@ import (
 )
 
 // siteInfos are the sites of a configuration as the limiter is told of them.
-func siteInfos(c *config.Config, of limiter.Mode) (all []limiter.SiteInfo) {
+func siteInfos(c *config.Config) (all []limiter.SiteInfo) {
 	for _, s := range c.Sites.Named {
-		mode := modeOf(s.Mode, of)
-		if of == limiter.Observe { // of all sites: it takes the proxy out of the way
-			mode = of
-		}
-		all = append(all, limiter.SiteInfo{Name: s.Name, Share: s.Share, Mode: mode, Shadow: s.Shadow})
+		all = append(all, limiter.SiteInfo{Name: s.Name, Share: s.Share})
 	}
 	return all
 }

@@ -102,7 +102,7 @@ func TimedStore(t *testing.T, s quota.Store) {
 		now := rapid.Int64Range(1, 1<<41).Draw(t, "start")
 		for range rapid.IntRange(1, 12).Draw(t, "checks") {
 			now += rapid.Int64Range(0, b.DripRate*3).Draw(t, "step")
-			units := rapid.Int64Range(1, 3).Draw(t, "units")
+			units := rapid.SampledFrom([]int64{1, 2, 3, -1}).Draw(t, "units")
 			got, err := s.Check(context.Background(), time.UnixMilli(now), "actor", fmt.Sprint("limit", n), b, units)
 			if err != nil {
 				t.Fatal(err)

@@ -1,72 +1,67 @@
-package limiter
+package inspect
 
 import (
 	"fmt"
 	"time"
+
+	"tempomat/limiter"
 )
 
-// Why says in plain words why the request waits, without a full stop. It names a key,
+// lightest is the size up to which a request is short.
+const lightest = 100 * time.Millisecond
+
+// why says in plain words why the request waits, without a full stop. It names a key,
 // which a client may have chosen: who shows it has to see to it that it does no harm.
-func (o *Outlook) Why() string {
+func why(o *limiter.Outlook) string {
 	switch o.Barrier {
-	case Owes:
+	case limiter.Owes:
 		return fmt.Sprintf("%s %s owes CPU time; its debt is paid in about %s", o.Key.Class, o.Key.ID, words(o.Paid))
-	case BehindOwn:
+	case limiter.BehindOwn:
 		if o.Have == 1 {
 			return "one of its client's own requests of its size goes first"
 		}
 		return fmt.Sprintf("%d of its client's own requests of its size go first", o.Have)
-	case KeyHolds:
+	case limiter.KeyHolds:
 		return fmt.Sprintf("%s %s holds its part of the workers: %d of %d", o.Key.Class, o.Key.ID, o.Have, o.Most)
-	case StrangersHold:
+	case limiter.StrangersHold:
 		return fmt.Sprintf("strangers hold their part of the workers: %d of %d", o.Have, o.Most)
-	case Orphans:
-		return fmt.Sprintf("%s %s left %d requests that the backend still works on; %d are too many", o.Key.Class, o.Key.ID, o.Have, o.Most)
-	case Misjudged:
+	case limiter.Misjudged:
 		return "requests that came as short ones, and are not, hold the workers that are kept for short ones"
-	case SiteHolds:
-		return fmt.Sprintf("%s holds its part of the workers: %d of %d", o.site(), o.Have, o.Most)
-	case SiteAhead:
-		return fmt.Sprintf("%s has had its share of the CPUs, and leaves room to the other sites", o.site())
-	case nothing, NoRoom, RoomForOthers, NoWorker, Untried, LongerFirst, KnownFirst, StarvedFirst, LeavesCPU, Turn:
+	case limiter.SiteAhead:
+		return fmt.Sprintf("%s has had its share of the CPUs, and leaves room to the other sites", siteOf(o))
+	case limiter.NoRoom, limiter.RoomForOthers, limiter.NoWorker, limiter.Untried, limiter.LeavesCPU, limiter.Turn:
 	}
-	return o.whyAtGate()
+	return whyAtGate(o)
 }
 
-// whyAtGate is Why of those that wait for room, a worker or their turn.
-func (o *Outlook) whyAtGate() string {
+// whyAtGate is why of those that wait for room, a worker or their turn.
+func whyAtGate(o *limiter.Outlook) string {
 	switch o.Barrier {
-	case NoRoom:
-		return fmt.Sprintf("as many requests %s compute as may: %d of %d", o.sizes(), o.Have, o.Most)
-	case RoomForOthers:
-		return fmt.Sprintf("%s, and the room that is left is for those who had less: %d of %d compute %s", o.ahead(), o.Have, o.Most, o.sizes())
-	case NoWorker:
-		if o.Size == 0 || o.Size > seconds(light) {
+	case limiter.NoRoom:
+		return fmt.Sprintf("as many requests %s compute as may: %d of %d", sizesOf(o), o.Have, o.Most)
+	case limiter.RoomForOthers:
+		return fmt.Sprintf("%s, and the room that is left is for those who had less: %d of %d compute %s", aheadOf(o), o.Have, o.Most, sizesOf(o))
+	case limiter.NoWorker:
+		if o.Size == 0 || o.Size > lightest {
 			return fmt.Sprintf("the workers that are left are kept for shorter requests: %d of %d are held as long or longer", o.Have, o.Most)
 		}
 		return fmt.Sprintf("all workers are busy: %d of %d", o.Have, o.Most)
-	case Untried:
+	case limiter.Untried:
 		return "nobody knows what its page costs, and only one such request is tried at a time"
-	case LongerFirst:
-		return fmt.Sprintf("%s, and it is the turn of a longer request", o.ahead())
-	case KnownFirst:
-		return "it is a stranger's, and it is the turn of somebody who is known"
-	case StarvedFirst:
-		return "somebody has waited for far too long, and goes first"
-	case LeavesCPU:
-		return fmt.Sprintf("%s, and what others use leaves no CPU for a long request", o.ahead())
-	case Turn:
+	case limiter.LeavesCPU:
+		return fmt.Sprintf("%s, and what others use leaves no CPU for a long request", aheadOf(o))
+	case limiter.Turn:
 		if o.Stranger {
 			return "strangers share one turn, and others of them go first"
 		}
 		return "others go first, who had less or came earlier"
-	case nothing, Owes, BehindOwn, KeyHolds, StrangersHold, Orphans, Misjudged, SiteHolds, SiteAhead:
+	case limiter.Owes, limiter.BehindOwn, limiter.KeyHolds, limiter.StrangersHold, limiter.Misjudged, limiter.SiteAhead:
 	}
 	return ""
 }
 
 // site names the request's site.
-func (o *Outlook) site() string {
+func siteOf(o *limiter.Outlook) string {
 	if o.Site == "" {
 		return "what is no named site"
 	}
@@ -74,7 +69,7 @@ func (o *Outlook) site() string {
 }
 
 // ahead says who had more than its share.
-func (o *Outlook) ahead() string {
+func aheadOf(o *limiter.Outlook) string {
 	if o.Stranger {
 		return "it is a stranger's, who share one turn"
 	}
@@ -82,7 +77,7 @@ func (o *Outlook) ahead() string {
 }
 
 // sizes says which sizes count together.
-func (o *Outlook) sizes() string {
+func sizesOf(o *limiter.Outlook) string {
 	if o.Size == 0 {
 		return "of any size"
 	}

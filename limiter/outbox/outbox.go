@@ -1,12 +1,15 @@
-package limiter
+// Package outbox keeps the charges that a Sharer of the limiter has still to send.
+package outbox
 
 import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
+
+	"tempomat/limiter"
 )
 
-const outboxShards = 16
+const shards = 16
 
 // Outbox is a bounded queue of charges between the requests, which never wait,
 // and the one goroutine of a Sharer that sends them. Charges of one key keep
@@ -15,29 +18,29 @@ type Outbox struct {
 	seed    maphash.Seed
 	filled  chan struct{}
 	dropped atomic.Uint64
-	shards  [outboxShards]outboxShard
+	shards  [shards]shard
 }
 
-type outboxShard struct {
+type shard struct {
 	mu    sync.Mutex // guards the following
 	full  int
-	queue []Charge
-	spare []Charge // emptied, to be filled next
-	_     [48]byte // a cache line of its own
+	queue []limiter.Charge
+	spare []limiter.Charge // emptied, to be filled next
+	_     [48]byte         // a cache line of its own
 }
 
-// NewOutbox makes an Outbox for about size charges.
-func NewOutbox(size int) *Outbox {
+// New makes an Outbox for about size charges.
+func New(size int) *Outbox {
 	o := &Outbox{seed: maphash.MakeSeed(), filled: make(chan struct{}, 1)}
 	for i := range o.shards {
-		o.shards[i].full = max(1, size/outboxShards)
+		o.shards[i].full = max(1, size/shards)
 	}
 	return o
 }
 
 // Offer puts a charge in. It never waits; false says that there was no room.
-func (o *Outbox) Offer(c Charge) bool {
-	s := &o.shards[maphash.String(o.seed, c.Key.ID)%outboxShards]
+func (o *Outbox) Offer(c limiter.Charge) bool {
+	s := &o.shards[maphash.String(o.seed, c.Key.ID)%shards]
 	s.mu.Lock()
 	n := len(s.queue)
 	if n >= s.full {
@@ -61,7 +64,7 @@ func (o *Outbox) Filled() <-chan struct{} { return o.filled }
 
 // Drain takes out all that is there. It is for one goroutine; no lock is held
 // while f runs.
-func (o *Outbox) Drain(f func(Charge)) {
+func (o *Outbox) Drain(f func(limiter.Charge)) {
 	for i := range o.shards {
 		s := &o.shards[i]
 		s.mu.Lock()
@@ -70,7 +73,7 @@ func (o *Outbox) Drain(f func(Charge)) {
 		s.mu.Unlock()
 		for j := range batch {
 			f(batch[j])
-			batch[j] = Charge{}
+			batch[j] = limiter.Charge{}
 		}
 		s.mu.Lock()
 		s.spare = batch[:0]
