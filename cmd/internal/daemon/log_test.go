@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,18 +44,34 @@ func TestLogCommandsNoTerminal(t *testing.T) {
 
 // disk is a log that can be written only at times.
 type disk struct {
-	takes  int // of the next Write so many bytes; negative: all
+	mu     sync.Mutex // guards the following
+	takes  int        // of the next Write so many bytes; negative: all
 	text   bytes.Buffer
 	writes int
 }
 
 func (w *disk) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.writes++
 	if w.takes >= 0 {
 		n, _ := w.text.Write(p[:min(w.takes, len(p))])
 		return n, errors.New("no space left on device")
 	}
 	return w.text.Write(p)
+}
+
+// has is what was written, and how many calls it took.
+func (w *disk) has() (text string, writes int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String(), w.writes
+}
+
+func (w *disk) take(bytes int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.takes = bytes
 }
 
 // TestOutputNeverWaits has lines be written while nothing reads the log. Those that do not fit
@@ -107,14 +124,16 @@ func TestOutputTellsOfWhatFailed(t *testing.T) {
 			if lost := o.Lost(); lost != uint64(min(i+1, 2)) {
 				t.Errorf("after line %d: %d are lost", i+1, lost)
 			}
-			if w.takes = 0; i == 1 {
-				w.takes = -1
+			w.take(0)
+			if i == 1 {
+				w.take(-1)
 			}
 		}
 		o.Close()
-		rest, ok := strings.CutPrefix(w.text.String(), "firs\nthird\n{")
+		text, _ := w.has()
+		rest, ok := strings.CutPrefix(text, "firs\nthird\n{")
 		if !ok || strings.Count(rest, "\n") != 1 || !strings.Contains(rest, `"lines_left_out":2}`) {
-			t.Errorf("the log has %q", w.text.String())
+			t.Errorf("the log has %q", text)
 		}
 	})
 }
@@ -128,12 +147,14 @@ func TestOutputGathersLines(t *testing.T) {
 		for range 100 {
 			_, _ = Later{o}.Write([]byte("line\n"))
 		}
-		if synctest.Wait(); w.text.Len() > 0 {
+		synctest.Wait()
+		if text, _ := w.has(); text != "" {
 			t.Error("lines are written at once")
 		}
 		time.Sleep(time.Second)
-		if synctest.Wait(); w.writes != 1 || w.text.Len() != 500 {
-			t.Errorf("%d bytes in %d writes", w.text.Len(), w.writes)
+		synctest.Wait()
+		if text, writes := w.has(); writes != 1 || len(text) != 500 {
+			t.Errorf("%d bytes in %d writes", len(text), writes)
 		}
 	})
 }

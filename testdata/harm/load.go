@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// group is clients that are alike, each with a loopback address of its own unless they have one together.
+type group struct {
+	name   string
+	users  int           // that ask one after the other; or
+	rate   float64       // visits that begin in a second, each of another client
+	once   bool          // each user comes once
+	reps   int           // so often; 0: until the end
+	spread time.Duration // within which they begin
+	at     time.Duration // when that is
+	think  time.Duration // between two visits, half to one and a half times
+
+	page       string // %N is a number that no other request has
+	assets     int    // parts of the page
+	conns      int    // connections of each; 0: any number
+	body       int    // bytes that are sent
+	cookies    bool
+	oneAddress bool
+	agent      string        // empty: those of browsers
+	timeout    time.Duration // 0: 90 s
+}
+
+// answer is what became of a request.
+type answer struct {
+	kind     string
+	ok, late bool // late: it had not ended when the load did
+	took     time.Duration
+}
+
+// load is what is played, and what came of it.
+type load struct {
+	base    string
+	mu      sync.Mutex
+	answers []answer
+	clients atomic.Int64
+	numbers atomic.Int64
+}
+
+func (l *load) note(a answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answers = append(l.answers, a)
+}
+
+// play plays groups for some time, and returns how long that took.
+func (l *load) play(groups []group, lasts time.Duration) time.Duration {
+	ctx, cancel := context.WithTimeout(context.Background(), lasts)
+	defer cancel()
+	began := time.Now()
+	var all sync.WaitGroup
+	for _, g := range groups {
+		address := ""
+		if g.oneAddress {
+			address = l.address()
+		}
+		if g.rate > 0 {
+			all.Go(func() { l.open(ctx, &all, g, address) })
+			continue
+		}
+		for i := range g.users {
+			all.Go(func() { l.user(ctx, g, l.client(g, address, i)) })
+		}
+	}
+	all.Wait()
+	return time.Since(began)
+}
+
+// open begins visits at random, whatever becomes of those before.
+func (l *load) open(ctx context.Context, all *sync.WaitGroup, g group, address string) {
+	wait(ctx, g.at)
+	for i := 0; ctx.Err() == nil; i++ {
+		all.Go(func() { l.visit(ctx, g, l.client(g, address, i)) })
+		wait(ctx, time.Duration(rand.ExpFloat64()/g.rate*float64(time.Second)))
+	}
+}
+
+func (l *load) user(ctx context.Context, g group, c *http.Client) {
+	wait(ctx, g.at+time.Duration(rand.Float64()*float64(g.spread)))
+	for i := 0; ctx.Err() == nil && (g.reps == 0 || i < g.reps); i++ {
+		if l.visit(ctx, g, c); g.once {
+			return
+		}
+		wait(ctx, time.Duration((0.5+rand.Float64())*float64(g.think)))
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func (l *load) address() string {
+	n := uint32(l.clients.Add(1)*104729) & 0xffffff //nolint:gosec // it is cut on purpose
+	return fmt.Sprintf("127.%d.%d.%d", 1+n>>16%250, n>>8&255, 1+n%250)
+}
+
+// client makes one; the agent is the transport's, which sets it.
+func (l *load) client(g group, address string, i int) *http.Client {
+	if address == "" {
+		address = l.address()
+	}
+	dialer := &net.Dialer{Timeout: 30 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	c := &http.Client{Timeout: g.timeout, Transport: &agent{
+		Transport: http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 1000, MaxConnsPerHost: g.conns, IdleConnTimeout: 4 * time.Second},
+		name:      g.agent, i: i,
+	}}
+	if c.Timeout == 0 {
+		c.Timeout = 90 * time.Second
+	}
+	if g.cookies {
+		c.Jar, _ = cookiejar.New(nil)
+	}
+	return c
+}
+
+// agent sends a User-Agent, and what a browser sends beside it.
+type agent struct {
+	http.Transport
+	name string
+	i    int
+}
+
+func (a *agent) RoundTrip(r *http.Request) (*http.Response, error) {
+	browsers := [...]string{
+		"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+		"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Safari/605.1.15",
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 Safari/537.36",
+	}
+	name, accept := a.name, "*/*"
+	if name == "" {
+		name = browsers[a.i%len(browsers)]
+		r.Header.Set("Accept-Language", "de,en;q=0.5")
+		if strings.Contains(r.URL.Path, ".php") {
+			accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+		}
+	}
+	r.Header.Set("User-Agent", name)
+	r.Header.Set("Accept", accept)
+	return a.Transport.RoundTrip(r)
+}
+
+// visit asks for a page, and then for its parts on six connections.
+func (l *load) visit(ctx context.Context, g group, c *http.Client) {
+	page := strings.ReplaceAll(g.page, "%N", fmt.Sprint(l.numbers.Add(1)))
+	if !l.ask(ctx, c, g.name, page, g.body) || g.assets == 0 {
+		return
+	}
+	parts := make(chan int, g.assets)
+	for i := range g.assets {
+		parts <- i
+	}
+	close(parts)
+	var all sync.WaitGroup
+	for range max(6, g.conns) {
+		all.Go(func() {
+			for i := range parts {
+				l.ask(ctx, c, g.name+"'s parts", fmt.Sprintf("/s/%d%s", i/2%8, [...]string{".css", ".png"}[i%2]), 0)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// ask sends one request and reads its answer.
+func (l *load) ask(ctx context.Context, c *http.Client, kind, path string, body int) bool {
+	method, sends := http.MethodGet, io.Reader(http.NoBody)
+	if body > 0 {
+		method, sends = http.MethodPost, bytes.NewReader(make([]byte, body))
+	}
+	r, err := http.NewRequestWithContext(ctx, method, l.base+path, sends)
+	if err != nil {
+		panic(err)
+	}
+	began := time.Now()
+	ok := false
+	if got, err := c.Do(r); err == nil {
+		_, err = io.Copy(io.Discard, got.Body)
+		got.Body.Close() //nolint:errcheck // it was read
+		ok = err == nil && got.StatusCode < 300
+	}
+	l.note(answer{kind, ok, ctx.Err() != nil, time.Since(began)})
+	return ok
+}

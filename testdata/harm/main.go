@@ -1,0 +1,337 @@
+// Command harm plays ordinary loads on a real Apache with PHP, directly and through tempomat-proxy, in pairs, and
+// says what is worse with it: an answer that fails, beyond those that Apache alone fails; fewer answers each second; or,
+// where a load leaves CPUs and workers to spare, longer waits. It exits 1 if anything is.
+//
+// As root, so that Apache and the proxy run as users of their own: then the proxy estimates what requests cost, as the
+// package has it without a right. -told lets it see that.
+package main
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Beyond these something is worse.
+const (
+	moreFailed = 0.002
+	leastRate  = 0.95
+	mostTimes  = 1.1
+	mostLonger = 20 * time.Millisecond
+)
+
+func main() {
+	bin := flag.String("bin", "bin", "folder of tempomat-proxy")
+	here := flag.String("dir", "testdata/harm", "folder of this program")
+	only := flag.String("only", "", "parts of the names of the loads that are played, with commas; empty: all")
+	backends := flag.String("backends", "prefork,fpm", "prefork: with mod_php; fpm: event before php-fpm")
+	pairs := flag.Int("pairs", 3, "how often each is played, with it and without")
+	told := flag.Bool("told", false, "the proxy runs as root: the kernel tells what requests cost")
+	flag.Parse()
+	var worse []string
+	for backend := range strings.SplitSeq(*backends, ",") {
+		r := &rig{bin: *bin, here: *here, fpm: backend == "fpm", told: *told}
+		more, err := r.run(backend, *only, *pairs)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "harm:", err)
+			os.Exit(2)
+		}
+		worse = append(worse, more...)
+	}
+	if len(worse) > 0 {
+		fmt.Println("worse with it:\n  " + strings.Join(worse, "\n  "))
+		os.Exit(1)
+	}
+	fmt.Println("nothing is worse with it")
+}
+
+// rig is a private Apache and the proxy before it.
+type rig struct {
+	bin, here, dir string
+	fpm, told      bool
+	apache, proxy  string // addresses
+	running        []*exec.Cmd
+}
+
+func (r *rig) run(backend, only string, pairs int) (worse []string, err error) {
+	if r.dir, err = os.MkdirTemp("", "harm-"); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(r.dir) //nolint:errcheck // a temporary folder
+	defer func() {
+		for _, c := range r.running {
+			stop(c)
+		}
+	}()
+	if err := errors.Join(os.Chmod(r.dir, 0o755), r.site(), r.startBackend()); err != nil { //nolint:gosec // others read it
+		return nil, err
+	}
+	for _, s := range scenarios() {
+		if !slices.ContainsFunc(strings.Split(only, ","), func(part string) bool { return strings.Contains(s.name, part) }) {
+			continue
+		}
+		var with, without []map[string]figures
+		for range pairs {
+			without = append(without, r.play(s, r.apache))
+			proxy, err := r.startProxy()
+			if err != nil {
+				return worse, err
+			}
+			with = append(with, r.play(s, r.proxy))
+			stop(proxy)
+		}
+		worse = append(worse, s.compare(backend, without, with)...)
+	}
+	return worse, nil
+}
+
+// site makes what Apache serves.
+func (r *rig) site() error {
+	www := filepath.Join(r.dir, "www")
+	err := os.CopyFS(www, os.DirFS(filepath.Join(r.here, "www")))
+	err = errors.Join(err, os.Mkdir(filepath.Join(www, "s"), 0o755)) //nolint:gosec // others read it
+	for i := range 8 {
+		file := filepath.Join(www, "s", strconv.Itoa(i))
+		err = errors.Join(err,
+			os.WriteFile(file+".css", []byte(strings.Repeat("a{color:red}\n", 1843)), 0o644), //nolint:gosec // others read it
+			os.WriteFile(file+".png", make([]byte, 20000), 0o644))                            //nolint:gosec // others read it
+	}
+	return err
+}
+
+func (r *rig) startBackend() error {
+	php := newest("/usr/lib/apache2/modules/libphp*.so")
+	fpm := newest("/usr/sbin/php-fpm*")
+	apache, err := exec.LookPath("/usr/sbin/apache2")
+	if err != nil || php == "" || r.fpm && fpm == "" {
+		return errors.New("Apache or PHP is missing: apt-get install apache2-bin libapache2-mod-php php-fpm")
+	}
+	config, err := filepath.Abs(filepath.Join(r.here, "apache.conf"))
+	if err != nil {
+		return err
+	}
+	r.apache, r.proxy = freePort(), freePort()
+	_, port, _ := net.SplitHostPort(r.apache)
+	args := []string{"-f", config, "-DFOREGROUND"}
+	defines := map[string]string{"DIR": r.dir, "PORT": port, "MODULES": filepath.Dir(php), "PHP": php}
+	if os.Getuid() == 0 {
+		defines["RUNAS"] = "www-data"
+	}
+	for name, value := range defines {
+		args = append(args, "-C", "Define "+name+" "+value)
+	}
+	if r.fpm {
+		if err := r.startFPM(fpm); err != nil {
+			return err
+		}
+		args = append(args, "-DFPM")
+	}
+	return r.start(exec.Command(apache, args...), r.apache)
+}
+
+// startFPM starts php-fpm as Debian has it, but for its number of children: five would be short.
+func (r *rig) startFPM(program string) error {
+	config := filepath.Join(r.dir, "fpm.conf")
+	text := fmt.Sprintf("[global]\nerror_log = %[1]s/fpm.log\n[www]\nlisten = %[1]s/fpm.sock\nlisten.mode = 0666\n"+
+		"pm = dynamic\npm.max_children = 100\npm.start_servers = 2\npm.min_spare_servers = 1\npm.max_spare_servers = 3\n"+
+		"php_admin_value[post_max_size] = 300M\nphp_admin_value[memory_limit] = 512M\n", r.dir)
+	args := []string{"-F", "-y", config}
+	if os.Getuid() == 0 {
+		text += "user = www-data\ngroup = www-data\n"
+	}
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil { //nolint:gosec // others read it
+		return err
+	}
+	return r.start(exec.Command(program, args...), "")
+}
+
+func newest(pattern string) string {
+	found, _ := filepath.Glob(pattern)
+	if len(found) == 0 {
+		return ""
+	}
+	return slices.Max(found)
+}
+
+func freePort() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	defer l.Close() //nolint:errcheck // only its number is wanted
+	return l.Addr().String()
+}
+
+// start starts a program, and waits until it answers at an address, if that is given.
+func (r *rig) start(c *exec.Cmd, address string) error {
+	log, err := os.OpenFile(filepath.Join(r.dir, filepath.Base(c.Path)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close() //nolint:errcheck // the program has it
+	c.Stdout, c.Stderr = log, log
+	if err := c.Start(); err != nil {
+		return err
+	}
+	r.running = append(r.running, c)
+	for range 100 {
+		if address == "" {
+			return nil
+		}
+		if got, err := http.Get("http://" + address + "/s/0.css"); err == nil { //nolint:noctx // a private server
+			got.Body.Close() //nolint:errcheck // not read
+			if got.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	text, _ := os.ReadFile(log.Name())
+	return fmt.Errorf("%s does not answer: %s", c.Path, text)
+}
+
+func stop(c *exec.Cmd) {
+	if c.ProcessState == nil {
+		_ = c.Process.Signal(syscall.SIGTERM)
+		_ = c.Wait()
+	}
+}
+
+// startProxy starts a proxy that knows nothing yet.
+func (r *rig) startProxy() (*exec.Cmd, error) {
+	state := filepath.Join(r.dir, "state")
+	config := filepath.Join(r.dir, "tempomat.yaml")
+	text := fmt.Sprintf("listen: %q\nbackend: http://%s\ntrustedProxies: [192.0.2.1/32]\nthrottle: {mode: fair}\nstate: %s/s\n"+
+		"admin: {listen: \"unix:%[3]s/admin.sock\"}\n", r.proxy, r.apache, state)
+	if err := errors.Join(
+		os.RemoveAll(state), os.Mkdir(state, 0o700), os.WriteFile(config, []byte(text), 0o644), //nolint:gosec // others read it
+	); err != nil {
+		return nil, err
+	}
+	program, err := filepath.Abs(filepath.Join(r.bin, "tempomat-proxy"))
+	if err != nil {
+		return nil, err
+	}
+	c := exec.Command(program, "-config", config) //nolint:gosec // as it was asked to
+	if os.Getuid() == 0 && !r.told {
+		nobody, err := user.Lookup("nobody")
+		if err != nil {
+			return nil, err
+		}
+		uid, _ := strconv.Atoi(nobody.Uid)
+		gid, _ := strconv.Atoi(nobody.Gid)
+		if err := os.Chown(state, uid, gid); err != nil {
+			return nil, err
+		}
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}} //nolint:gosec // small
+	}
+	return c, r.start(c, r.proxy)
+}
+
+// figures are what a kind of request got.
+type figures struct {
+	n            int
+	rate, failed float64
+	p50, p95     time.Duration
+}
+
+func (f figures) String() string {
+	return fmt.Sprintf("%5d, %7.2f/s, p50 %6.3f s, p95 %6.3f s, %5.1f %% failed", f.n, f.rate, f.p50.Seconds(), f.p95.Seconds(), 100*f.failed)
+}
+
+// play plays a load once.
+func (r *rig) play(s scenario, address string) map[string]figures {
+	time.Sleep(6 * time.Second) // what the load before has left at the backend ends, and idle connections do
+	if s.burns {
+		for range runtime.NumCPU() {
+			c := exec.Command("nice", "-n", strconv.Itoa(s.nice), "sh", "-c", "while :; do :; done") //nolint:gosec // its own
+			if err := c.Start(); err == nil {
+				defer func() { _ = c.Process.Kill(); _ = c.Wait() }()
+			}
+		}
+	}
+	l := load{base: "http://" + address}
+	took := l.play(s.groups, s.lasts).Seconds()
+	all := map[string]figures{}
+	for kind, answers := range byKind(l.answers) {
+		var times []time.Duration
+		f := figures{n: len(answers)}
+		for _, a := range answers {
+			if a.ok {
+				times = append(times, a.took)
+			} else if !a.late {
+				f.failed += 1 / float64(f.n)
+			}
+		}
+		if slices.Sort(times); len(times) > 0 {
+			f.p50, f.p95 = times[len(times)/2], times[len(times)*95/100]
+		}
+		f.rate = float64(len(times)) / took
+		all[kind] = f
+	}
+	return all
+}
+
+func byKind(answers []answer) map[string][]answer {
+	all := map[string][]answer{}
+	for _, a := range answers {
+		all[a.kind] = append(all[a.kind], a)
+	}
+	return all
+}
+
+// compare prints the medians of each kind of request, and tells what is worse.
+func (s scenario) compare(backend string, without, with []map[string]figures) (worse []string) {
+	fmt.Printf("%s, %s\n", s.name, backend)
+	for _, kind := range slices.Sorted(maps.Keys(without[0])) {
+		a, b := medians(kind, without), medians(kind, with)
+		fmt.Printf("  %-16s without %v\n  %-16s with    %v\n", kind, a, "", b)
+		for _, x := range []struct {
+			what string
+			is   bool
+		}{
+			{"fail", b.failed > a.failed+moreFailed},
+			{"fewer", b.rate < cmp.Or(s.rate, leastRate)*a.rate && kind != "crawl"},
+			{"slower", s.spare && b.p95 > time.Duration(cmp.Or(s.slack, mostTimes)*float64(a.p95))+mostLonger},
+		} {
+			if x.is {
+				worse = append(worse, fmt.Sprintf("%s, %s, %s: %s", s.name, backend, kind, x.what))
+			}
+		}
+	}
+	return worse
+}
+
+// medians are those of some runs.
+func medians(kind string, runs []map[string]figures) figures {
+	return figures{
+		n:      median(kind, runs, func(f figures) int { return f.n }),
+		rate:   median(kind, runs, func(f figures) float64 { return f.rate }),
+		failed: median(kind, runs, func(f figures) float64 { return f.failed }),
+		p50:    median(kind, runs, func(f figures) time.Duration { return f.p50 }),
+		p95:    median(kind, runs, func(f figures) time.Duration { return f.p95 }),
+	}
+}
+
+func median[T cmp.Ordered](kind string, runs []map[string]figures, of func(figures) T) T {
+	var all []T
+	for _, r := range runs {
+		all = append(all, of(r[kind]))
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
