@@ -97,7 +97,7 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 }
 
 // end takes a running request out.
-func (g *gate) end(at time.Duration, t *Ticket) {
+func (g *gate) end(t *Ticket) {
 	g.goes(t, -1)
 	g.unorphan(t)
 	g.free(t)
@@ -123,7 +123,7 @@ func (g *gate) finish(at time.Duration, t *Ticket, x float64) {
 		g.within.add(at, x)
 	}
 	g.answered(at, t)
-	g.end(at, t)
+	g.end(t)
 	if t.decidedAtOnce {
 		t.queueEntry = queueEntry{}
 	}
@@ -153,7 +153,7 @@ func (g *gate) abandon(at time.Duration, t *Ticket) {
 	case probing, computing, holding:
 		t.flow.virtualTime -= t.applied
 		g.undoSite(t)
-		g.end(at, t)
+		g.end(t)
 	}
 	g.dispatch(at)
 }

@@ -2,13 +2,6 @@ package limiter
 
 import "testing"
 
-// waitsFor has one request wait at a site on that level.
-func (s *site) waitsFor(g *gate, l level) *site {
-	s.queues[l].within.push(&Ticket{sure: true, queueEntry: queueEntry{level: l, site: s, client: new(client), flow: &flow{share: 1}}})
-	g.contend(s, 1)
-	return s
-}
-
 // TestTheSitesClockIsThatOfTheLeastTag of those that want something, and never goes back.
 func TestTheSitesClockIsThatOfTheLeastTag(t *testing.T) {
 	for name, x := range map[string]struct {

@@ -31,16 +31,6 @@ func (s shift) expect(what string, n int, by string) {
 	}
 }
 
-// pages has each of the clients ask for so many light pages.
-func (s shift) pages(each int, clients ...string) (xs []*Ticket) {
-	for _, c := range clients {
-		for range each {
-			xs = append(xs, s.light(c))
-		}
-	}
-	return xs
-}
-
 // polls fills what may be held.
 func (s shift) polls(n int, clients ...string) (xs []*Ticket) {
 	for i := range n {
