@@ -270,7 +270,7 @@ func TestDescribeTellsEveryKey(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"backend.workers 0 (learnt)", "cpuCount 0 (this machine's: 3)", "buffer.disk 0 (half of what is free)", "exempt none",
+		"backend.workers 0 (found)", "cpuCount 0 (this machine's: 3)", "buffer.disk 0 (half of what is free)", "exempt none",
 	} {
 		if !slices.ContainsFunc(lines, func(l string) bool { return strings.Join(strings.Fields(l), " ") == want }) {
 			t.Errorf("no %q in\n%s", want, &b)

@@ -43,14 +43,14 @@ type Backend struct {
 	URL         string        // http://host[:port], https://host[:port] or unix:/path
 	DialTimeout time.Duration // longest wait until another machine takes a connection, then 502
 	Timeout     time.Duration // longest wait for TLS's handshake, and for the response's header, then 504
-	Workers     int           // most requests there at a time, a ceiling for what is learnt; 0: only learnt
+	Workers     int           // how many it has; 0: that is found
 }
 
 func defaultBackend() Backend {
 	return Backend{URL: "http://127.0.0.1:80", DialTimeout: 5 * time.Second, Timeout: 300 * time.Second}
 }
 
-// mostWorkers is the highest ceiling of their number.
+// mostWorkers is the highest number of them.
 const mostWorkers = 10_000
 
 // trafficSettings are the keys of where requests come from and go.
@@ -66,8 +66,8 @@ func trafficSettings(c *Traffic) []form.Setting {
 			Doc: "Longest time that another machine may take to accept a TCP connection, then 502. It doesn't count for a backend on this machine, nor for TLS's handshake: these wait for a free worker, for up to `backend.timeout`."},
 		{Path: "backend.timeout", Value: form.Duration(100*time.Millisecond, day).In(&c.Backend.Timeout),
 			Doc: "Longest wait for the response's header, and for the TLS handshake before it, then 504."},
-		{Path: "backend.workers", Value: workers().In(&c.Backend.Workers), Zero: "learnt", Unit: "requests",
-			Doc: "A ceiling for the number of the backend's workers, which [is learnt](operations.md#how-many-workers): no more requests are there at a time. Usually nothing needs to be set."},
+		{Path: "backend.workers", Value: workers().In(&c.Backend.Workers), Zero: "found", Unit: "requests",
+			Doc: "The number of the backend's workers, used as it is: no more requests are there at a time. 0: it is [found](operations.md#how-many-workers). Set it for a backend on another machine."},
 		{Path: "cpuCount", Value: cpuCount().In(&c.CPUCount), Zero: "this machine's", Unit: "CPUs",
 			Doc: "CPUs that the backend has; shares are parts of it. 0: as many as this machine, or its cgroup, has."},
 		{Path: "trustedProxies", Value: form.List[Proxies]{Of: proxies(), Most: 1024}.In(&c.TrustedProxies),
@@ -83,9 +83,9 @@ func trafficSettings(c *Traffic) []form.Setting {
 	}
 }
 
-// workers is a ceiling for the number of workers.
+// workers is the number of workers.
 func workers() form.Scalar[int] {
-	return form.Integer(0, mostWorkers).Saying("must be 0 (learnt) or a whole number from 1 to 10000, a ceiling")
+	return form.Integer(0, mostWorkers).Saying("must be 0 (found) or a whole number from 1 to 10000")
 }
 
 // cpuCount is a number of CPUs, or 0 for those of the machine.
