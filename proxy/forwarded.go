@@ -12,14 +12,16 @@ import (
 // such a field takes it for a proxy's word, so that only those of trusted proxies get
 // through. The names are those of the common proxies and content delivery networks.
 func tellsOrigin(name string) bool {
-	if strings.HasPrefix(name, "X-Forwarded") {
+	if strings.HasPrefix(name, "X-Forwarded") || strings.HasPrefix(name, "Forwarded") {
 		return true // For, Host, Proto, Port, Prefix, Server, Ssl, Scheme, and whatever comes
 	}
+	if strings.HasSuffix(name, "Client-Ip") || strings.HasSuffix(name, "Connecting-Ip") {
+		return true // each network has its own, such as Fastly-Client-Ip
+	}
 	switch name {
-	case "Forwarded", "Client-Ip", "True-Client-Ip", "X-Client-Ip", "X-Real-Ip", "X-Real-Port", "X-Remote-Addr",
-		"X-Remote-Ip", "X-Originating-Ip", "X-Original-Forwarded-For", "X-Cluster-Client-Ip", "X-Proxyuser-Ip",
-		"Proxy-Client-Ip", "Wl-Proxy-Client-Ip", "Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Cf-Pseudo-Ipv4", "Cf-Visitor",
-		"Fastly-Client-Ip", "Fastly-Ssl", "Incap-Client-Ip", "Ali-Cdn-Real-Ip", "X-Sucuri-Clientip", "X-Azure-Clientip",
+	case "X-Real-Ip", "X-Real-Port", "X-Remote-Addr", "X-Remote-Ip", "X-Originating-Ip", "X-Original-Forwarded-For",
+		"X-Proxyuser-Ip", "Cf-Connecting-Ipv6", "Cf-Pseudo-Ipv4", "Cf-Visitor", "Cloudfront-Viewer-Address",
+		"Cloudfront-Forwarded-Proto", "Fastly-Ssl", "Ali-Cdn-Real-Ip", "X-Sucuri-Clientip", "X-Azure-Clientip",
 		"X-Azure-Socketip", "X-Appengine-User-Ip", "X-Envoy-External-Address", "X-Envoy-Original-Path",
 		"X-Envoy-Original-Host", "Front-End-Https", "X-Scheme", "X-Url-Scheme", "X-Https", "Ssl-Https",
 		"X-Host", "X-Original-Host", "X-Http-Host-Override", "X-Original-Url", "X-Original-Uri", "X-Rewrite-Url",

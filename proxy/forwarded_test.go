@@ -16,7 +16,8 @@ func TestForwarded(t *testing.T) {
 		"X-Forwarded-For: 203.0.113.9", "X-Forwarded-For: 203.0.113.10, 10.0.0.1",
 		"X-Forwarded-Host: other.example", "X-Forwarded-Proto: https", "Forwarded: for=203.0.113.9;proto=https",
 		"X-Real-IP: 203.0.113.9", "X-Original-URL: /admin", "X-Forwarded-Port: 443", "CF-Visitor: {\"scheme\":\"https\"}",
-		"X_Real_IP: 203.0.113.9", "X_Forwarded_For: 203.0.113.9", "Proxy: http://203.0.113.9",
+		"Forwarded-For: 203.0.113.9", "Forwarded-For-IP: 203.0.113.9", "DO-Connecting-IP: 203.0.113.9", "Fly-Client-IP: 203.0.113.9",
+		"CloudFront-Viewer-Address: 203.0.113.9:1", "X_Real_IP: 203.0.113.9", "X_Forwarded_For: 203.0.113.9", "Proxy: http://203.0.113.9",
 	}
 	own := http.Header{
 		"X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Host": {"site.example"}, "X-Forwarded-Proto": {"http"},
@@ -34,6 +35,8 @@ func TestForwarded(t *testing.T) {
 			"X-Forwarded-Host": {"other.example"}, "X-Forwarded-Proto": {"https"},
 			"Forwarded": {"for=203.0.113.9;proto=https"}, "X-Real-Ip": {"203.0.113.9"}, "X-Original-Url": {"/admin"},
 			"X-Forwarded-Port": {"443"}, "Cf-Visitor": {"{\"scheme\":\"https\"}"},
+			"Forwarded-For": {"203.0.113.9"}, "Forwarded-For-Ip": {"203.0.113.9"}, "Do-Connecting-Ip": {"203.0.113.9"},
+			"Fly-Client-Ip": {"203.0.113.9"}, "Cloudfront-Viewer-Address": {"203.0.113.9:1"},
 		}, "10.0.0.1"},
 		{"a trusted proxy without any", true, nil, own, "127.0.0.1"},
 		{"a trusted proxy's list of what it trusts", true, []string{"X-Forwarded-For: 203.0.113.9, 127.0.0.2"}, http.Header{

@@ -34,7 +34,7 @@ type Handler struct {
 	heads     *heads
 	bill      bill
 
-	mark       []string // of requests to the backend: see comesBack
+	marks      marks
 	priorities priorities
 	pressure   atomic.Uint64 // the bits of Pressure
 }
@@ -42,9 +42,10 @@ type Handler struct {
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by Drive,
 // which has to run beside it.
 func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
-	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r, nearby: telemetry.NewNearby(), heads: newHeads(), mark: newMark()}
+	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r, nearby: telemetry.NewNearby(), heads: newHeads()}
 	h.tails.New = func() any { return new([tailSize]byte) }
 	h.pieces.init()
+	h.marks.init()
 	h.bill.hurry = make(chan struct{}, 1)
 	h.exchanges.New = func() any { return new(exchange) }
 	h.pressure.Store(math.Float64bits(-1))
@@ -76,7 +77,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuseUnsound()
 	case endsHere(r):
 		x.answerHere()
-	case h.comesBack(r): // and waits for nothing: what it comes from has a place already
+	case h.marks.isCircle(r): // and waits for nothing: what it comes from has a place already
 		x.policy.Upstream.ServeHTTP(&x.writer, r)
 	case x.wantsRobots():
 		x.sendRobots()

@@ -47,7 +47,7 @@ func named(h http.Header) map[string]bool {
 func isForAll(name string) bool {
 	switch name {
 	case "Host", "Authorization", "Cookie", "Set-Cookie", "Cache-Control", "Date", "Expect", "Location", "Origin", "Pragma",
-		"Range", "Referer", "User-Agent", "Vary", "Via", "Etag", "Max-Forwards":
+		"Range", "Referer", "User-Agent", "Vary", "Via", "Etag", "Max-Forwards", loopHeader:
 		return true
 	}
 	return strings.HasPrefix(name, "Content-") || strings.HasPrefix(name, "Accept") || strings.HasPrefix(name, "If-") || tellsOrigin(name)

@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"crypto/rand"
+	"hash/maphash"
 	"net/http"
+	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,17 +63,57 @@ func oneLess(in *http.Request, values []string) []string {
 // loopHeader tells proxies which of them a request has passed (RFC 8586).
 const loopHeader = "Cdn-Loop"
 
-// newMark is what one process calls itself there, as no other does.
-func newMark() []string { return []string{"tempomat-" + strings.ToLower(rand.Text())} }
+// mostPasses is how often a request passes the proxy at most: what the backend gets from another site of the
+// machine may come by this proxy, too. One that goes in a circle is another one each time if its path grows.
+const mostPasses = 5
 
-// comesBack tells whether a request is one that this process has sent to the backend.
-func (h *Handler) comesBack(r *http.Request) bool {
-	return slices.ContainsFunc(r.Header[loopHeader], func(passed string) bool { return strings.Contains(passed, h.mark[0]) })
+// marks is what one process calls itself there, as no other does.
+type marks struct {
+	name  string
+	seed  maphash.Seed
+	texts http1.Texts
+}
+
+func (m *marks) init() {
+	m.name, m.seed = "tempomat-"+strings.ToLower(rand.Text())+";for=", maphash.MakeSeed()
+}
+
+// of is what it says of a request to the backend: also what that asks for.
+func (m *marks) of(r *http.Request) string {
+	asks := maphash.Comparable(m.seed, struct {
+		method, host, target string
+		secure               bool
+	}{r.Method, r.Host, target(r), r.TLS != nil})
+	var b [64]byte
+	text := m.texts.Borrow(nil, len(b))
+	defer m.texts.Return(text)
+	return text.Of(strconv.AppendUint(append(b[:0], m.name...), asks, 36))
+}
+
+// isCircle tells whether a request is one that this process has sent to the backend, or came of
+// those again and again.
+func (m *marks) isCircle(r *http.Request) bool {
+	passed := r.Header[loopHeader]
+	if len(passed) == 0 {
+		return false
+	}
+	own, passes := m.of(r), 0
+	for _, line := range passed {
+		for mark := range strings.SplitSeq(line, ",") {
+			if mark = textproto.TrimString(mark); mark == own {
+				return true
+			} else if strings.HasPrefix(mark, m.name) {
+				passes++
+			}
+		}
+	}
+	return passes >= mostPasses
 }
 
 // setMark has a request known that comes back.
-func (a *asked) setMark(h *Handler) {
-	a.fields = append(a.fields, http1.Line{Name: http1.Name{Written: "CDN-Loop", Canonical: loopHeader}, Values: h.mark})
+func (a *asked) setMark(m *marks, in *http.Request) {
+	a.mark[0] = m.of(in)
+	a.fields = append(a.fields, http1.Line{Name: http1.Name{Written: "CDN-Loop", Canonical: loopHeader}, Values: a.mark[:]})
 }
 
 // via adds the proxy to those that a message came by (RFC 9110, 7.6.3), which it was to have

@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -73,5 +75,35 @@ func TestCircle(t *testing.T) {
 	})
 	if logged := r.errors.FilterMessageSnippet("came back").All(); len(logged) != 2 || logged[0].ContextMap()["host"] != "site.example" {
 		t.Errorf("logged %v", logged)
+	}
+}
+
+// TestASiteMayAskAnother: where the backend gets a part of one site from another one of the machine, as a proxy,
+// that comes by this proxy as well. A circle in which the path grows ends all the same.
+func TestASiteMayAskAnother(t *testing.T) {
+	var r *rig
+	r = start(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		asks := map[string]string{"/blog": "blog.example /", "/old": q.Host + " /new"}[q.URL.Path]
+		if strings.HasPrefix(q.URL.Path, "/more") {
+			asks = q.Host + " " + q.URL.Path + "/more"
+		}
+		host, path, passes := strings.Cut(asks, " ")
+		if !passes {
+			_, _ = io.WriteString(w, q.Host+q.URL.Path)
+			return
+		}
+		inner := request(t, nil, "GET "+path)
+		inner.Header, inner.Host = q.Header.Clone(), host
+		res, body := r.do(r.client, inner)
+		w.WriteHeader(res.StatusCode)
+		_, _ = io.WriteString(w, body)
+	}))
+	for path, want := range map[string]string{"/blog": "blog.example/", "/old": "site.example/new", "/": "site.example/"} {
+		if res, body := r.do(r.client, request(t, nil, "GET "+path)); res.StatusCode != http.StatusOK || body != want {
+			t.Errorf("%s: %d %q", path, res.StatusCode, body)
+		}
+	}
+	if res, _ := r.do(r.client, request(t, nil, "GET /more")); res.StatusCode != http.StatusLoopDetected {
+		t.Errorf("a circle in which the path grows: %d", res.StatusCode)
 	}
 }

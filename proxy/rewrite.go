@@ -20,7 +20,7 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	x.asked.fields = x.passed(x.asked.fields)
 	x.asked.setVia(x.policy, in)
 	x.asked.setForwarded(in)
-	x.asked.setMark(x.handler)
+	x.asked.setMark(&x.handler.marks, in)
 	x.setNumber()
 	*out = backend.Request{Method: in.Method, Target: target(in), Host: in.Host, Fields: x.asked.fields, Hints: x}
 	if x.body.ReadCloser != nil {
@@ -105,6 +105,7 @@ type asked struct {
 	request   backend.Request
 	fields    http1.List
 	forwarded [3]string // values of it, of which each is one
+	mark      [1]string // one, too
 }
 
 // target is what is asked for, as the client sent it. Of an absolute URL it is what

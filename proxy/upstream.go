@@ -48,7 +48,7 @@ func NewUpstream(b Backend, log *zap.Logger) *Upstream {
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := exchangeOf(r)
 	switch {
-	case x.handler.comesBack(r):
+	case x.handler.marks.isCircle(r):
 		u.log.Error("a request came back to this proxy: the backend's address leads here. Set backend to the address of the web server",
 			zap.String("host", telemetry.Clip(r.Host)), zap.String("client", telemetry.Clip(r.RemoteAddr)))
 		x.fail(telemetry.Refused, errorpage.Circle, "This site's requests come back to where they came from. Its administrator has to set that right.")

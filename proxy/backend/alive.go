@@ -14,15 +14,28 @@ func (c *Conn) isSilent() bool {
 		return true
 	}
 	if c.look == nil {
-		c.look = func(fd uintptr) { c.speaks = isSpoken(fd) }
+		c.look = func(fd uintptr) {
+			var err error
+			c.speaks, err = isSpoken(fd)
+			c.noteReset(err)
+		}
 	}
 	return c.raw.Control(c.look) == nil && !c.speaks
 }
 
-// isSpoken tells whether there is something to be read, the end included. To peek costs a
+// isSpoken tells whether there is something to be read, the end included, or an error. To peek costs a
 // quarter of what poll(2) does.
-func isSpoken(fd uintptr) bool {
+func isSpoken(fd uintptr) (bool, error) {
 	var b [1]byte
 	_, err := nonblock.Peek(fd, b[:])
-	return !errors.Is(err, syscall.EAGAIN)
+	return !errors.Is(err, syscall.EAGAIN), err
+}
+
+// noteReset notes that the backend has reset the connection. The kernel tells it once, to who looks, writes or
+// reads first: to the next one the connection has come to its end, as a body may without a length. TLS has an end
+// of its own.
+func (c *Conn) noteReset(err error) {
+	if c.bare && errors.Is(err, syscall.ECONNRESET) {
+		c.reset.Store(true)
+	}
 }

@@ -3,6 +3,7 @@ package backend
 import (
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -25,6 +26,7 @@ type Conn struct {
 
 	look   func(fd uintptr) // of isSilent
 	speaks bool
+	reset  atomic.Bool // see noteReset
 
 	mu       sync.Mutex // guards the following
 	due      time.Time  // until when reading may take; zero: any time
@@ -132,10 +134,22 @@ func (c *Conn) extend() bool {
 func (c *Conn) Read(p []byte) (n int, err error) {
 	for {
 		n, err = c.Conn.Read(p)
-		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !c.extend() {
+		switch {
+		case n > 0 || err == nil:
 			return n, err
+		case errors.Is(err, io.EOF) && c.reset.Load():
+			return 0, os.NewSyscallError("read", syscall.ECONNRESET)
+		case !errors.Is(err, os.ErrDeadlineExceeded) || !c.extend():
+			return 0, err
 		}
 	}
+}
+
+// Write implements net.Conn.
+func (c *Conn) Write(p []byte) (n int, err error) {
+	n, err = c.Conn.Write(p)
+	c.noteReset(err)
+	return n, err
 }
 
 // head says that the head of the answer is there, whose request has a body.

@@ -66,10 +66,13 @@ func (c *Conn) talkStep(fd uintptr) (done bool) {
 	t := &c.talks
 	if !t.asked {
 		t.asked = true
-		if t.stale = t.waited && isSpoken(fd); t.stale || !t.send(fd) {
+		if t.waited {
+			t.stale, _ = isSpoken(fd)
+		}
+		if t.stale || !t.send(fd) {
 			return true
 		}
-		if t.sending == nil {
+		if c.noteReset(t.sending); t.sending == nil {
 			return false
 		}
 	}

@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"tempomat/limiter/testkit"
 	"tempomat/proxy/http1"
 )
 
@@ -129,5 +131,37 @@ func TestTalkEnds(t *testing.T) {
 	defer timer.Stop()
 	if _, err := s.pool(0).Do(&call, get()); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want that it was given up", err)
+	}
+}
+
+// TestAResetIsNoEnd: a body without a length ends with the connection, and not as that is reset, whoever
+// saw it first.
+func TestAResetIsNoEnd(t *testing.T) {
+	for name, sees := range map[string]func(a *Answer) bool{
+		"a look":  func(a *Answer) bool { return !a.Waits() },
+		"a write": func(a *Answer) bool { _, err := a.conn.Write([]byte("x")); return err != nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			read := make(chan struct{})
+			s := serve(t, func(c net.Conn, br *bufio.Reader) {
+				once("HTTP/1.1 200 OK\r\n\r\nhalf", nil)(c, br)
+				<-read
+				_ = c.(*net.TCPConn).SetLinger(0)
+			})
+			a, err := s.pool(0).Do(new(Call), get())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+			b := make([]byte, 4)
+			if _, err := io.ReadFull(a, b); err != nil || string(b) != "half" {
+				t.Fatalf("%q, %v", b, err)
+			}
+			close(read)
+			testkit.Eventually(t, "the reset is seen", func() bool { return sees(a) })
+			if _, err := a.Read(b); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("the body ends with %v", err)
+			}
+		})
 	}
 }
