@@ -88,8 +88,8 @@ func (s *sidecar) openHints() {
 	s.costs.Note(time.Now(), s.handler.Policy().Meter.Sums()) // so that nothing at the start is missed
 }
 
-// openUsage opens what measures the CPU use; nil if nothing does.
-func (s *sidecar) openUsage() *host.UsageMeter {
+// openUsage opens what measures the CPU use, of which the backend's own is told apart; nil if nothing does.
+func (s *sidecar) openUsage(backend *host.Backend) *host.UsageMeter {
 	c := s.config
 	if !policy.MeasuresUse(c) {
 		if c.Gate.Heavy == 0 {
@@ -102,7 +102,7 @@ func (s *sidecar) openUsage() *host.UsageMeter {
 	if cgroup == "machine" {
 		cgroup = ""
 	}
-	use, err := host.OpenUsage(cgroup, policy.CPUs(c), s.backend)
+	use, err := host.OpenUsage(cgroup, policy.CPUs(c), backend)
 	if err != nil {
 		s.logs.log.Warn("the number of requests that compute at a time follows nothing", zap.Error(err))
 		return nil

@@ -267,10 +267,10 @@ func (s *sidecar) start(ctx context.Context, all *sync.WaitGroup) {
 	all.Go(func() { s.runInside(ctx) })
 	all.Go(func() { s.policies.databases.Run(ctx) })
 	all.Go(func() { s.policies.hosts.Run(ctx) })
-	if use := s.openUsage(); use != nil {
+	s.openHints()
+	if use := s.openUsage(s.backend); use != nil {
 		all.Go(func() { use.Run(ctx, s.handler.Measure) })
 	}
-	s.openHints()
 	all.Go(func() { s.backend.Run(ctx, learner{s.limiter, s.handler}) })
 	all.Go(func() { s.encryption.run(ctx) })
 }
