@@ -13,6 +13,7 @@ const (
 	crowded   = "on one CPU the second page of a size halves the speed of the first"
 	dozens    = "an office of dozens weighs as eight"
 	few       = "of thirty newcomers the p95 is the wait of one"
+	estimated = "where costs are estimated and the CPUs are full, requests that compute half of their time seem to wait"
 )
 
 // scatters tells whether a row is missed by one seed and met by another, as its figure
@@ -40,6 +41,7 @@ func pending() map[string]string {
 		crowded:   {"flat120-1cpu", "flat120-1cpu-crowded", "dist120-1cpu", "nat+dist120-1cpu-crowded", "mixed-1cpu", "mixed-1cpu-crowded"},
 		dozens:    {"flatnat", "flatnat-1cpu", "flatnat-1cpu-crowded", "flatnat-8cpu"},
 		few:       {"T4-sess16x2-new@60"},
+		estimated: {"halves-20conn-2.5s-pages100ms"},
 	} {
 		for _, name := range names {
 			all[name] = why
@@ -52,11 +54,9 @@ func pending() map[string]string {
 // it is not to be.
 func pendingOrdinary(name string) (why, pattern string) {
 	for why, patterns := range map[string][]string{
-		"an address may have 64 requests wait": {"class150x*", "400parts-http2-*"},
-		"a queue of 512 is full":               {"flash200x80ms-1000w-64cpu"},
 		"some of few workers are kept for short requests": {
 			"*s+*s-16w*", "*s+*s-dynamic5*", "*s+*s-4w-1cpu", "*s+*s-40w-4cpu", "*s+*s-ondemand50", "polls*-[^p]*", "streams*-[^p]*",
-			"40x5ms+3s-think2-*", "15x8ms+.6s-*-4w-1cpu", "15x8ms+.6s-*-dynamic5",
+			"40x5ms+3s-think2-*", "15x8ms+.6s-*-4w-1cpu", "15x8ms+.6s-*-dynamic5", "export8s-dynamic5", "class150x5ms+1s-4w-1cpu",
 		},
 		"what nobody knows yet is tried one after the other": {"30x5ms+10s-150w-queue", "polls60x20s-150w-queue", "typing5+2s-*", "20x5ms+0.3s-prefork-told"},
 		"nobody tells whose the use of the CPUs is":          {"15x8ms+.6s-busy-prefork-blind"},
