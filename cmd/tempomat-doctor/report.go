@@ -6,10 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -29,7 +26,6 @@ const (
 // reportChoice is what the flags of the report choose.
 type reportChoice struct {
 	hours, limit int
-	html         string
 	json         bool
 	sockets      []string
 }
@@ -45,7 +41,6 @@ class, URL shapes and URLs cost. Several sockets are several proxies, whose hour
 up.`,
 		Example: `  tempomat-doctor report                      the last day
   tempomat-doctor report --hours 168          the last week
-  tempomat-doctor report --html week.html     as one page, to keep or to send
   tempomat-doctor report --socket A --socket B   of several proxies together`,
 		Args: func(c *cobra.Command, args []string) error {
 			return errors.Join(takes(0)(c, args), ask.check())
@@ -61,7 +56,6 @@ up.`,
 	f := c.Flags()
 	f.IntVar(&ask.hours, "hours", hoursOfDay, "of how many hours, 1 to 168")
 	f.IntVar(&ask.limit, "limit", rowsOfEach, "rows of each table of the text")
-	f.StringVar(&ask.html, "html", "", "write one page of HTML to this file, - for the standard output")
 	asJSON(f, &ask.json)
 	f.Lookup("json").Usage = "as a JSON document"
 	f.StringArrayVar(&ask.sockets, "socket", nil, "the admin socket; several are added up")
@@ -76,9 +70,6 @@ func (ask reportChoice) check() error {
 	}
 	if ask.limit < 1 {
 		faults = append(faults, fmt.Errorf("--limit %d: must be at least 1", ask.limit))
-	}
-	if ask.json && ask.html != "" {
-		faults = append(faults, errors.New("--json and --html: only one of them is possible"))
 	}
 	return errors.Join(faults...)
 }
@@ -109,35 +100,14 @@ func (d *doctor) askHistory(ctx context.Context, ask reportChoice) (*report, err
 
 // printReport prints it in the form that was chosen.
 func (d *doctor) printReport(r *report, ask reportChoice) error {
-	switch {
-	case ask.json:
-		body, err := json.Marshal(r)
-		if err == nil {
-			_, err = fmt.Fprintln(d.stdout, harmless.JSON(body))
-		}
-		return err
-	case ask.html == "-":
-		return r.writePage(d.stdout)
-	case ask.html != "":
-		return writeNew(ask.html, r.writePage)
+	if !ask.json {
+		return r.print(d.stdout, ask.limit, screenOf(d.stdout, d.env).width)
 	}
-	return r.print(d.stdout, ask.limit, screenOf(d.stdout, d.env).width)
-}
-
-// writeNew writes a file as a whole, which nobody else may read: addresses are in it.
-func writeNew(path string, write func(io.Writer) error) error {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(file), file.Close())
+	body, err := json.Marshal(r)
 	if err == nil {
-		err = os.Rename(file.Name(), path)
+		_, err = fmt.Fprintln(d.stdout, harmless.JSON(body))
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	return nil
+	return err
 }
 
 // knownHours are those of which something is known.

@@ -4,15 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/net/html"
 
 	"tempomat/limiter"
 	"tempomat/proxy/admin"
@@ -111,7 +107,6 @@ func TestReport(t *testing.T) {
 		"report-168":  {"report", "--hours", "168", "--limit", "3"},
 		"report-1":    {"report", "--hours", "1"},
 		"report-json": {"report", "--json", "--hours", "2"},
-		"report-html": {"report", "--html", "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := call(t, nil, append(args, "--socket", path)...)
@@ -120,7 +115,7 @@ func TestReport(t *testing.T) {
 			}
 			golden(t, name+".golden", stdout)
 			for line := range strings.SplitSeq(stdout, "\n") {
-				if n := len([]rune(line)); n > 80 && !strings.Contains(name, "json") && !strings.Contains(name, "html") {
+				if n := len([]rune(line)); n > 80 && !strings.Contains(name, "json") {
 					t.Errorf("a line has %d columns: %s", n, line)
 				}
 			}
@@ -146,66 +141,6 @@ func TestReportDocs(t *testing.T) {
 		if strings.TrimSpace(line) != "" && !strings.Contains(string(manual), "    "+line) {
 			t.Errorf("docs/report.md lacks %q", line)
 		}
-	}
-}
-
-// TestReportPageRunsNothing: whatever clients called themselves is text.
-func TestReportPageRunsNothing(t *testing.T) {
-	path := serveHistory(t, week)
-	_, text, _ := call(t, nil, "report", "--hours", "168", "--html", "-", "--socket", path)
-	root, err := html.Parse(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids, svgs := map[string]int{}, 0
-	for n := range root.Descendants() {
-		if n.Type != html.ElementNode {
-			continue
-		}
-		switch n.Data {
-		case "script", "img", "iframe", "object", "form", "a", "base":
-			t.Errorf("there is a %s", n.Data)
-		case "svg":
-			svgs++
-		}
-		for _, a := range n.Attr {
-			if strings.HasPrefix(a.Key, "on") || a.Key == "href" && a.Val != "data:," || a.Key == "src" || strings.Contains(a.Val, "ZgotmplZ") {
-				t.Errorf("<%s %s=%q>", n.Data, a.Key, a.Val)
-			}
-			if a.Key == "id" {
-				ids[a.Val]++
-			}
-		}
-	}
-	for id, n := range ids {
-		if n > 1 {
-			t.Errorf("%d elements have the id %s", n, id)
-		}
-	}
-	if !strings.Contains(text, "&lt;script&gt;alert(1)") || svgs < 10 {
-		t.Errorf("the names or the charts are missing: %d pictures", svgs)
-	}
-}
-
-// TestReportFile is written as a whole, and for nobody else to read.
-func TestReportFile(t *testing.T) {
-	path, dir := serveHistory(t, week), t.TempDir()
-	file := filepath.Join(dir, "report.html")
-	for range 2 {
-		if code, stdout, stderr := call(t, nil, "report", "--html", file, "--socket", path); code != 0 || stdout != "" || stderr != "" {
-			t.Fatalf("status %d, %q, %q", code, stdout, stderr)
-		}
-	}
-	info, err := os.Stat(file)
-	if err != nil || info.Mode() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
-	if files, _ := os.ReadDir(dir); len(files) != 1 {
-		t.Errorf("%v is left", files)
-	}
-	missing := filepath.Join(dir, "missing", "report.html")
-	if code, _, stderr := call(t, nil, "report", "--html", missing, "--socket", path); code != 1 || !strings.Contains(stderr, "no such file or directory") {
-		t.Errorf("status %d, %q", code, stderr)
 	}
 }
 
@@ -262,24 +197,13 @@ func TestReportHasNothing(t *testing.T) {
 		{"new", none, nil, 1, "there is no history yet"},
 		{"too many hours", week, []string{"--hours", "169"}, 2, "must be 1 to 168"},
 		{"no rows", week, []string{"--limit", "0"}, 2, "at least 1"},
-		{"two forms", week, []string{"--json", "--html", "x"}, 2, "only one of them"},
+		{"a page", week, []string{"--html", "x"}, 2, "the flag --html of report is gone; use --json, or the dashboard"},
 		{"an idle site", idle, nil, 0, ""},
-		{"an idle site as a page", idle, []string{"--html", "-"}, 0, ""},
 	} {
 		path := serveHistory(t, c.history)
 		code, stdout, stderr := call(t, nil, append([]string{"report", "--socket", path}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) || strings.Contains(stdout, "NaN") || strings.Contains(stdout, "Inf") {
 			t.Errorf("%s: status %d, %s%s", c.name, code, stdout, stderr)
-		}
-	}
-}
-
-// TestGridSteps: the scale of a chart has some round numbers.
-func TestGridSteps(t *testing.T) {
-	for highest, want := range map[float64]string{0: "1 0", 1: "0.2 1", 3.9: "1 0", 0.034: "0.01 2", 4000: "1000 0", 7: "2 0", 90: "20 0", 1e-7: "0.00000002 8"} {
-		step, digits := gridStep(highest)
-		if got := fmt.Sprintf("%.*f %d", digits, step, digits); got != want {
-			t.Errorf("up to %v: %s, want %s", highest, got, want)
 		}
 	}
 }

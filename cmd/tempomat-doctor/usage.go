@@ -21,8 +21,12 @@ func takes(n int) cobra.PositionalArgs {
 	}
 }
 
-// flagError says what a flag's value has to be. The library tells the function that failed.
-func flagError(_ *cobra.Command, err error) error {
+// flagError says what a flag's value has to be, and what to use in place of one that there was. The library tells the function that failed.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && c.Name() == "report" && unknown.GetSpecifiedName() == "html" {
+		return errors.New("the flag --html of report is gone; use --json, or the dashboard")
+	}
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {
 		return err

@@ -25,10 +25,12 @@ const (
 	largestHistory = 16 << 20
 	// The history's file is of this kind and version. Each of its parts is an hour.
 	historyKind    = "history"
-	historyVersion = 1
+	historyVersion = 2
 	hourPart       = "hour"
 	// historySuffix is what its name has behind that of the state file.
 	historySuffix = ".history"
+	// unreadableSuffix is what a file has behind its name that could not be read.
+	unreadableSuffix = ".unreadable"
 )
 
 // pastHours is the history and its file. A nil one keeps none.
@@ -70,8 +72,8 @@ func (p *pastHours) reply() func(hours int) api.HistoryReply {
 	return p.Reply
 }
 
-// load reads the file. Without one, or with a damaged one, the history begins anew: that
-// is no reason not to serve.
+// load reads the file. Without one the history begins anew; one that is damaged, or of
+// another release, is set aside as well: that is no reason not to serve.
 func (p *pastHours) load() {
 	if p == nil || p.path == "" {
 		return
@@ -81,7 +83,9 @@ func (p *pastHours) load() {
 		return
 	}
 	if err == nil {
-		err = p.restore(text)
+		if err = p.restore(text); err != nil {
+			err = errors.Join(err, os.Rename(p.path, p.path+unreadableSuffix))
+		}
 	}
 	p.tell(err)
 }
@@ -107,13 +111,10 @@ func (p *pastHours) restore(text []byte) error {
 	}
 	var hours [][]byte
 	for _, part := range parts {
-		switch part.Name {
-		case hourPart:
-			hours = append(hours, part.Data)
-		case "shadow": // of the release before, whose second limiter is gone
-		default:
+		if part.Name != hourPart {
 			return fmt.Errorf("a part is called %q", part.Name)
 		}
+		hours = append(hours, part.Data)
 	}
 	return p.Restore(hours)
 }
@@ -137,18 +138,20 @@ func (p *pastHours) run(ctx context.Context) {
 	})
 }
 
-// forgetHistory removes the file that an earlier configuration had kept, since who
+// forgetHistory removes the files that an earlier configuration had kept, since who
 // switches the history off does not want it to lie about.
 func forgetHistory(c *config.Config, log *zap.Logger) {
 	path := historyPath(c)
 	if c.History.Hours > 0 || path == "" {
 		return
 	}
-	text, err := savedfile.ReadOwn(path, largestHistory)
-	if err == nil && savedfile.IsSaved(text) {
-		err = os.Remove(path)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Warn("the history that was kept is still there", zap.String("file", path), zap.Error(err))
+	for _, path := range []string{path, path + unreadableSuffix} {
+		text, err := savedfile.ReadOwn(path, largestHistory)
+		if err == nil && savedfile.IsSaved(text) {
+			err = os.Remove(path)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			log.Warn("the history that was kept is still there", zap.String("file", path), zap.Error(err))
+		}
 	}
 }

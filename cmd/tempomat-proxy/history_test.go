@@ -62,7 +62,8 @@ func TestHistorySurvives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	later := bytes.Clone(good)
+	old, later := bytes.Clone(good), bytes.Clone(good)
+	old[len("tempomat saved ")+5+len("kind")+len(historyKind)+1]--
 	later[len("tempomat saved ")+5+len("kind")+len(historyKind)+1]++
 	changed := bytes.Clone(good)
 	changed[len(changed)/2] ^= 4
@@ -77,6 +78,7 @@ func TestHistorySurvives(t *testing.T) {
 		"cut off":         {good[:len(good)-1], 0, 1},
 		"changed":         {changed, 0, 1},
 		"another kind":    {foreign, 0, 1},
+		"an old version":  {old, 0, 1},
 		"another version": {later, 0, 1},
 		"an old state":    {[]byte(`{"known":"eA=="}`), 0, 1},
 	} {
@@ -88,18 +90,24 @@ func TestHistorySurvives(t *testing.T) {
 		if got := len(p.Reply(168).Hours); got != c.hours || logs.Len() != c.lines {
 			t.Errorf("%s: %d hours, want %d; %v", name, got, c.hours, logs.All())
 		}
+		if aside, err := os.ReadFile(state + ".history.unreadable"); c.lines > 0 && (err != nil || !bytes.Equal(aside, c.text)) {
+			t.Errorf("%s: %q is set aside, %v", name, aside, err)
+		}
 	}
 }
 
 // TestHistoryIsOff: nothing is kept, and what was kept goes, but nobody else's file.
 func TestHistoryIsOff(t *testing.T) {
 	state := filepath.Join(tempDir(t), "state")
-	saveHistory(t, state)
+	writeFile(t, state+".history.unreadable", string(saveHistory(t, state)))
 	p, c, logs := newPast(state, 0)
 	p.load()
 	forgetHistory(c, zap.NewNop())
 	if _, err := os.Lstat(state + ".history"); err == nil || p.reply() != nil || p.sinks() != nil || logs.Len() > 0 {
 		t.Error("there is a history", logs.All())
+	}
+	if _, err := os.Lstat(state + ".history.unreadable"); err == nil {
+		t.Error("the history that was set aside is still there")
 	}
 	writeFile(t, state+".history", "precious")
 	forgetHistory(c, zap.NewNop())

@@ -1,8 +1,9 @@
 package replay
 
 import (
-	"math"
 	"time"
+
+	"tempomat/proxy/telemetry/sketch"
 )
 
 // Report is what a replay found. Times are seconds.
@@ -39,7 +40,7 @@ type Group struct {
 	TurnedAway int     `json:"turnedAway"` // by the backend, whose workers were all taken
 	P95        float64 `json:"p95"`        // of the waits of those who were delayed, about
 	Longest    float64 `json:"longest"`    // wait of one who was served
-	waits      waits
+	waits      sketch.Histogram
 }
 
 func (g *Group) add(waited time.Duration, o outcome) {
@@ -56,38 +57,9 @@ func (g *Group) add(waited time.Duration, o outcome) {
 	g.Longest = max(g.Longest, waited.Seconds())
 	if waited >= remarkable {
 		g.Delayed++
-		g.waits.add(waited.Seconds())
-		g.P95 = min(g.waits.quantile(0.95), g.Longest)
+		g.waits.Add(waited.Seconds(), 1)
+		g.P95 = min(g.waits.Quantile(0.95), g.Longest)
 	}
-}
-
-// waits is a histogram of waits, each bucket a quarter longer than the one before.
-type waits struct {
-	n       uint32
-	buckets [waitBuckets]uint32
-}
-
-const (
-	waitBuckets = 48
-	waitGrowth  = 1.25
-)
-
-func (w *waits) add(seconds float64) {
-	i := int(math.Log(seconds/remarkable.Seconds()) / math.Log(waitGrowth))
-	w.buckets[max(0, min(i, waitBuckets-1))]++
-	w.n++
-}
-
-// quantile is the upper end of the bucket that it is in.
-func (w *waits) quantile(q float64) float64 {
-	rank := uint32(q * float64(w.n))
-	for i, n := range w.buckets {
-		if rank < n {
-			return remarkable.Seconds() * math.Pow(waitGrowth, float64(i+1))
-		}
-		rank -= n
-	}
-	return math.Inf(1)
 }
 
 // Hour is what happened in one.

@@ -9,6 +9,7 @@ import (
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
+	"tempomat/proxy/telemetry/sketch"
 )
 
 // Moment is what only the moment knows.
@@ -58,9 +59,9 @@ func (b *Book) Take(now time.Time, batch *telemetry.Batch) {
 		e := &batch.Entries[i]
 		s.last(e)
 		n := e.Weight
-		u := use{cpu: (e.Cost - e.Told).Seconds() * n, n: n, ended: e.Cost.Seconds() * n}
+		u := sketch.Use{CPU: (e.Cost - e.Told).Seconds() * n, N: n, Ended: e.Cost.Seconds() * n}
 		if isWorkedOn(e) {
-			u.work = n
+			u.Work = n
 		}
 		b.spendLocked(e, u)
 		if isNotable(e) {
@@ -83,7 +84,7 @@ func (b *Book) Running(now time.Time, entries []telemetry.Entry) {
 		if e.Orphan {
 			s.wasted += cpu
 		}
-		b.spendLocked(e, use{cpu: cpu})
+		b.spendLocked(e, sketch.Use{CPU: cpu})
 	}
 }
 
@@ -104,7 +105,7 @@ func (s *sums) last(e *telemetry.Entry) {
 	case telemetry.Refused, telemetry.Redirected, telemetry.ClientGone: // who leaves does not make it faster
 	default:
 		if e.Status != 101 && !e.Orphan { // a connection of its own from then on, that lasts as long as it likes
-			s.took[e.Group].add(e.Took.Seconds(), e.Weight)
+			s.took[e.Group].Add(e.Took.Seconds(), e.Weight)
 		}
 	}
 }
@@ -122,7 +123,7 @@ func isWorkedOn(e *telemetry.Entry) bool {
 }
 
 // spendLocked counts what requests cost their page and client.
-func (b *Book) spendLocked(e *telemetry.Entry, u use) {
+func (b *Book) spendLocked(e *telemetry.Entry, u sketch.Use) {
 	address := maphash.Comparable(b.seed, e.Client)
 	if e.Group == telemetry.Stranger || e.Group == telemetry.Newcomer {
 		b.strangers.add(b.turn, address)

@@ -11,7 +11,5 @@
 //	recent.go     what went wrong for single requests
 //	series.go     the curve
 //	window.go     sums of the last minute, by the second
-//	histogram.go  percentiles
-//	top.go        the dearest of any number of things
 //	distinct.go   how many different addresses there were
 package book

@@ -26,7 +26,7 @@ func (b *Book) Overview(m Moment) api.OverviewReply {
 	for _, g := range telemetry.ShownGroups() {
 		row := api.GroupRow{
 			Name: g.String(), CPU: rate(s.cpu[g]*b.believed, long), Rate: rate(s.n[g], long),
-			P50: round(s.took[g].quantile(0.5)), P95: round(s.took[g].quantile(0.95)),
+			P50: round(s.took[g].Quantile(0.5)), P95: round(s.took[g].Quantile(0.95)),
 			Refused: rate(s.refused[g], long), Redirected: rate(s.redirected[g], long),
 			Waiting: m.Waiting.Count[g], Longest: round(m.Waiting.Longest[g].Seconds()),
 		}

@@ -86,7 +86,7 @@ func point(w *window, seconds int, believed float64, g *gauges) (p api.Point) {
 	s, long := w.last(seconds)
 	for i, group := range telemetry.ShownGroups() {
 		p.CPU[i], p.Rate[i] = rate(s.cpu[group]*believed, long), rate(s.n[group], long)
-		p.P50[i], p.P95[i] = round(s.took[group].quantile(0.5)), round(s.took[group].quantile(0.95))
+		p.P50[i], p.P95[i] = round(s.took[group].Quantile(0.5)), round(s.took[group].Quantile(0.95))
 		p.Waiting[i] = g.waiting[group]
 		p.Refused += rate(s.refused[group], long)
 		p.Redirected += rate(s.redirected[group], long)

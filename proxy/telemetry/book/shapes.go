@@ -8,6 +8,7 @@ import (
 
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
+	"tempomat/proxy/telemetry/sketch"
 )
 
 const (
@@ -27,8 +28,8 @@ const (
 // shapes are the dearest shapes of pages.
 type shapes struct {
 	seed    maphash.Seed
-	top     top[uint64] // by the shape's hash, which clients cannot foresee
-	details []detail    // as the rows
+	top     sketch.Top[uint64] // by the shape's hash, which clients cannot foresee
+	details []detail           // as the rows
 }
 
 // detail is who asks for a shape, and with what.
@@ -36,21 +37,21 @@ type detail struct {
 	shape      string
 	groups     [groups]float64 // CPU-seconds, as they fade
 	addresses  distinct
-	parameters top[parameter]
-	networks   top[netip.Prefix]
+	parameters sketch.Top[parameter]
+	networks   sketch.Top[netip.Prefix]
 }
 
 func newShapes(seed maphash.Seed) shapes {
-	s := shapes{seed: seed, top: newTop[uint64](mostShapes), details: make([]detail, mostShapes)}
+	s := shapes{seed: seed, top: sketch.NewTop[uint64](mostShapes), details: make([]detail, mostShapes)}
 	for i := range s.details {
 		d := &s.details[i]
-		d.parameters, d.networks = newTop[parameter](mostParameters), newTop[netip.Prefix](mostNetworks)
+		d.parameters, d.networks = sketch.NewTop[parameter](mostParameters), sketch.NewTop[netip.Prefix](mostNetworks)
 	}
 	return s
 }
 
-func (s *shapes) add(turn int, e *telemetry.Entry, address uint64, u use) {
-	i, fresh := s.top.add(maphash.String(s.seed, e.Shape), u)
+func (s *shapes) add(turn int, e *telemetry.Entry, address uint64, u sketch.Use) {
+	i, fresh := s.top.Add(maphash.String(s.seed, e.Shape), u)
 	if i < 0 {
 		return
 	}
@@ -59,30 +60,30 @@ func (s *shapes) add(turn int, e *telemetry.Entry, address uint64, u use) {
 		d.clear()
 		d.shape = e.Shape
 	}
-	d.groups[e.Group] = max(0, d.groups[e.Group]+u.cpu)
+	d.groups[e.Group] = max(0, d.groups[e.Group]+u.CPU)
 	d.addresses.add(turn, address)
-	d.networks.add(network(e.Client), u)
+	d.networks.Add(network(e.Client), u)
 	d.addParameters(e.Target(), u)
 }
 
 func (d *detail) clear() {
 	d.groups, d.addresses = [groups]float64{}, distinct{}
-	d.parameters.clear()
-	d.networks.clear()
+	d.parameters.Clear()
+	d.networks.Clear()
 }
 
 func (s *shapes) fade(factor float64) {
-	s.top.fade(factor)
+	s.top.Fade(factor)
 	for i := range s.details {
-		if s.top.rows[i].free() {
+		if s.top.Rows[i].Free() {
 			continue
 		}
 		d := &s.details[i]
 		for g := range d.groups {
 			d.groups[g] *= factor
 		}
-		d.parameters.fade(factor)
-		d.networks.fade(factor)
+		d.parameters.Fade(factor)
+		d.networks.Fade(factor)
 	}
 }
 
@@ -111,7 +112,7 @@ type parameter struct {
 func (p *parameter) String() string { return string(p.bytes[:p.n]) }
 
 // addParameters counts the parameters of a target. One without a value makes no page dear.
-func (d *detail) addParameters(target string, u use) {
+func (d *detail) addParameters(target string, u sketch.Use) {
 	_, query, _ := strings.Cut(target, "?")
 	for i := 0; i < mostPerRequest && query != ""; i++ {
 		var one string
@@ -121,7 +122,7 @@ func (d *detail) addParameters(target string, u use) {
 		}
 		var p parameter
 		p.n = uint8(copy(p.bytes[:], one)) //nolint:gosec // at most mostParameter
-		d.parameters.add(p, u)
+		d.parameters.Add(p, u)
 	}
 }
 
@@ -136,9 +137,9 @@ func (b *Book) Shapes(limit int) api.ShapesReply {
 	span := fades * (1 - math.Exp(-max(1, b.window.at)/fades))
 	long := over{span, b.believed}
 	reply := api.ShapesReply{Version: api.Version, Seconds: lately, Rows: []api.ShapeRow{}}
-	order := s.top.sorted(0)
+	order := s.top.Sorted(0)
 	for _, i := range order[:min(limit, len(order))] {
-		r, d := &s.top.rows[i], &s.details[i]
+		r, d := &s.top.Rows[i], &s.details[i]
 		part := partOf(r, long)
 		row := api.ShapeRow{
 			Shape: d.shape, CPU: part.CPU, Rate: part.Rate, Mean: part.Mean, Groups: map[string]float64{},
@@ -149,8 +150,8 @@ func (b *Book) Shapes(limit int) api.ShapesReply {
 				row.Groups[g.String()] = cpu
 			}
 		}
-		row.Parameters = partsOf(&d.parameters, leastPart*r.sure(), long, (*parameter).String)
-		row.Networks = partsOf(&d.networks, leastPart*r.sure(), long, (*netip.Prefix).String)
+		row.Parameters = partsOf(&d.parameters, leastPart*r.Sure(), long, (*parameter).String)
+		row.Networks = partsOf(&d.networks, leastPart*r.Sure(), long, (*netip.Prefix).String)
 		reply.Rows = append(reply.Rows, row)
 	}
 	return reply
@@ -159,15 +160,15 @@ func (b *Book) Shapes(limit int) api.ShapesReply {
 // over is the time that sums are of, and what part of the CPU time is believed.
 type over struct{ seconds, believed float64 }
 
-func partOf[K comparable](r *topRow[K], o over) api.PartRow {
-	return api.PartRow{CPU: rate(r.sure()*o.believed, o.seconds), Rate: rate(r.n, o.seconds), Mean: round(max(0, r.mean()) * o.believed)}
+func partOf[K comparable](r *sketch.Row[K], o over) api.PartRow {
+	return api.PartRow{CPU: rate(r.Sure()*o.believed, o.seconds), Rate: rate(r.N, o.seconds), Mean: round(max(0, r.Mean()) * o.believed)}
 }
 
-func partsOf[K comparable](t *top[K], least float64, long over, name func(*K) string) []api.PartRow {
+func partsOf[K comparable](t *sketch.Top[K], least float64, long over, name func(*K) string) []api.PartRow {
 	parts := []api.PartRow{}
-	for _, i := range t.sorted(least) {
-		p := partOf(&t.rows[i], long)
-		p.Name = name(&t.rows[i].key)
+	for _, i := range t.Sorted(least) {
+		p := partOf(&t.Rows[i], long)
+		p.Name = name(&t.Rows[i].Key)
 		parts = append(parts, p)
 	}
 	return parts

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"tempomat/proxy/telemetry"
+	"tempomat/proxy/telemetry/sketch"
 )
 
 const (
@@ -18,7 +19,7 @@ type sums struct {
 	cpu, n, refused, redirected [groups]float64
 	wasted                      float64
 	kept                        float64 // entries; n counts what they stand for
-	took                        [groups]histogram
+	took                        [groups]sketch.Histogram
 	backend                     telemetry.AtBackend
 }
 
@@ -28,7 +29,7 @@ func (s *sums) merge(o *sums) {
 		s.n[g] += o.n[g]
 		s.refused[g] += o.refused[g]
 		s.redirected[g] += o.redirected[g]
-		s.took[g].merge(&o.took[g])
+		s.took[g].Merge(&o.took[g])
 	}
 	s.backend.Add(&o.backend)
 	s.wasted += o.wasted

@@ -3,11 +3,9 @@
 // A History is told the time, and does no input or output.
 //
 //	history.go  the hours: the one that runs, and those that are over
-//	hour.go     the hour that runs
-//	sketch.go   what costs most among many, in bounded memory
-//	took.go     how long requests took
+//	hour.go     the hour that runs, and what costs most in it
 //	names.go    what a URL is called, so that nobody's secrets are kept
-//	block.go    an hour as bytes
+//	block.go    an hour as bytes, and as it is told
 //
 // # Memory
 //

@@ -36,7 +36,7 @@ type block struct {
 
 // end is the hour as it is kept when it is over.
 func (h *hour) end() block {
-	return block{h.at, slices.Clone(h.block(kept))} // which has no more room than it needs
+	return block{h.at, h.saved(kept).block()}
 }
 
 // New makes a History of at most so many hours, 1 to 168.
@@ -112,7 +112,7 @@ func (h *History) blocks(hours int64, most int) (all [][]byte) {
 			all = append(all, b.bytes)
 		}
 	}
-	return append(all, h.open.block(most))
+	return append(all, h.open.saved(most).block())
 }
 
 // Restore takes in what Blocks returned, before the first Take. If anything in it is not
@@ -125,10 +125,10 @@ func (h *History) Restore(blocks [][]byte) error {
 		if err != nil {
 			return err
 		}
-		if open != nil && one.at > open.at {
+		if open != nil && one.At > open.at {
 			over = append(over, open.end())
 		}
-		open = one
+		open = one.hour()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,42 +157,13 @@ func (h *History) Reply(hours int) api.HistoryReply {
 func (h *History) since() float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	first := h.open
 	if len(h.over) > 0 {
-		first, _ = decodeBlock(h.over[0].bytes)
+		if first, err := decodeBlock(h.over[0].bytes); err == nil { // it was made here
+			return float64(first.From)
+		}
 	}
-	if first == nil {
+	if h.open == nil {
 		return 0
 	}
-	return float64(first.from)
+	return float64(h.open.from)
 }
-
-// row is an hour as it is told.
-func (h *hour) row() api.HourRow {
-	row := api.HourRow{
-		At: float64(h.at), Requests: whole(h.requests), CPU: rounded(h.cpu), Wasted: rounded(h.wasted),
-		Refused: whole(h.refused), Redirected: whole(h.redirected),
-		Classes: []api.HistoryClass{}, Shapes: h.shapes.rows(), URLs: h.urls.rows(),
-	}
-	for _, g := range telemetry.ShownGroups() {
-		of := &h.groups[g]
-		row.Groups = append(row.Groups, api.HistoryPart{Name: g.String(), CPU: rounded(of.cpu), Requests: whole(of.requests), P95: rounded(of.took.p95())})
-	}
-	for _, c := range h.classes {
-		row.Classes = append(row.Classes, api.HistoryClass{Class: c.name, Keys: c.keys.rows()})
-	}
-	return row
-}
-
-func (s *sketch) rows() []api.HistoryPart {
-	rows := []api.HistoryPart{}
-	for _, p := range s.dearest(kept) {
-		rows = append(rows, api.HistoryPart{Name: p.name, CPU: rounded(p.cpu), Error: rounded(p.excess), Requests: whole(p.requests)})
-	}
-	return rows
-}
-
-func whole(x float64) uint64 { return uint64(math.Round(x)) }
-
-// rounded leaves a tenth of a millisecond.
-func rounded(x float64) float64 { return math.Round(x*1e4) / 1e4 }

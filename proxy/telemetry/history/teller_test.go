@@ -13,6 +13,7 @@ import (
 	"tempomat/classify"
 	"tempomat/proxy/telemetry"
 	"tempomat/proxy/telemetry/feedtest"
+	"tempomat/proxy/telemetry/sketch"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -66,7 +67,7 @@ func (c *teller) request(now time.Time, client, target string, cost float64, cha
 // fullHour has as many names as there can be, each as long as it can be.
 func fullHour() *hour {
 	h := newHour(noon.Unix(), noon.Unix())
-	fill := func(s *sketch, length int) {
+	fill := func(s *dear, length int) {
 		for i := range counted {
 			s.add(fmt.Appendf(nil, "%0*d", length, i), float64(1+i), 1)
 		}
@@ -77,8 +78,8 @@ func fullHour() *hour {
 	fill(h.shapes, 96)
 	fill(h.urls, mostURL)
 	for i := range h.groups {
-		for j := range steps {
-			h.groups[i].took[j] = 1
+		for j := range sketch.Bins {
+			h.groups[i].Took[j] = 1
 		}
 	}
 	return h
