@@ -85,7 +85,7 @@ func part() Page { return Page{Path: "/theme.css", CPU: fileCost, Exact: true} }
 func (c *Client) Part(path string) bool { return strings.HasSuffix(path, ".css") }
 
 // pick chooses a page.
-func (c *Client) pick(w *World) Page {
+func (c *Client) pick() Page {
 	x := c.random.Float64()
 	for _, p := range c.Pages[:len(c.Pages)-1] {
 		if x < p.Part {
@@ -118,7 +118,7 @@ func (c *Client) flood(w *World) {
 	if w.now > c.To {
 		return
 	}
-	w.ask(c, c.pick(w), func(bool) {})
+	w.ask(c, c.pick(), func(bool) {})
 	w.after(c.random.ExpFloat64()/c.Rate, func() { c.flood(w) })
 }
 
@@ -146,7 +146,7 @@ func (c *Client) browse(w *World) {
 		c.enter(w, then)
 		return
 	}
-	w.ask(c, c.pick(w), then)
+	w.ask(c, c.pick(), then)
 }
 
 // load asks for the parts of a page, and calls then when the last one is there.
@@ -191,7 +191,7 @@ func (c *Client) enter(w *World, then func(ok bool)) {
 			if i == c.Types-1 {
 				done = then
 			}
-			last = w.ask(c, c.pick(w), done)
+			last = w.ask(c, c.pick(), done)
 		})
 	}
 }

@@ -18,7 +18,7 @@ type ordinary struct {
 func users(n int, think float64, p Page) (cs []*Client) {
 	for i := range n {
 		cs = append(cs, &Client{
-			Kind: "human", Address: uint32(0x0a000001 + i*0x30000), Agent: browser(i), //nolint:gosec // small
+			Kind: "human", Address: uint32(0x0a000001 + i*0x30000), Agent: browser(i),
 			Think: think, Pages: []Page{p}, Browser: true, Follows: 0.1, Timeout: 60, Retry: 1,
 		})
 	}

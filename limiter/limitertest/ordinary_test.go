@@ -51,7 +51,7 @@ func compareOrdinary(s Scenario, seed uint64) (all []harm, worse []string, err e
 		}
 		clients := s.Clients()
 		for i, c := range clients {
-			c.random = rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // to be repeated
+			c.random = rand.New(rand.NewPCG(seed, uint64(i)))
 		}
 		w.Run(clients, 0, s.until())
 		worlds[i] = w

@@ -177,7 +177,7 @@ func (m mutation) play(dir, root string) (out string, missed bool, err error) {
 	); err != nil {
 		return "", false, err
 	}
-	c := exec.Command("go", "test", "-count=1", "-vet=off", "-overlay", overlay, "-run", "TestOneRow$", "-v", ".") //nolint:gosec // its own
+	c := exec.Command("go", "test", "-count=1", "-vet=off", "-overlay", overlay, "-run", "TestOneRow$", "-v", ".")
 	c.Env = append(os.Environ(), "TEMPOMAT_WORTH=", "TEMPOMAT_ROW="+m.row)
 	text, err := c.CombinedOutput()
 	out = string(text)

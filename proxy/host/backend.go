@@ -287,7 +287,7 @@ func serverAt(root fs.FS, all []process, l listener, socket uint32) (master proc
 			continue
 		}
 		args := commandLine(root, m.pid)
-		s := (*server)(nil)
+		var s *server
 		if isApache(m.name) {
 			s = readApache(root, args)
 		} else {

@@ -173,11 +173,6 @@ func (l *listener) meets(other listener) bool {
 	return false
 }
 
-// sameAs tells whether two listeners are one, so that its queue is counted once.
-func (l *listener) sameAs(other listener) bool {
-	return l.name == other.name && l.port == other.port
-}
-
 // inodeOf returns the inode of a file, as the kernel tells it of a socket: 32 bits.
 func inodeOf(name string) (uint32, bool) {
 	info, err := os.Stat(name)

@@ -60,7 +60,7 @@ func readProcess(text []byte) (p process, ok bool) {
 	for column := 14; column <= 17; column++ { // utime, stime, cutime, cstime
 		p.cpu += float64(number(column)) / userHZ
 	}
-	p.began = uint64(max(0, number(22))) //nolint:gosec // not negative
+	p.began = uint64(max(0, number(22)))
 	return p, err == nil
 }
 
@@ -123,7 +123,7 @@ func tops(all []process, is func(name string) bool) (found []process) {
 // children are the processes that a process has started and not waited for yet.
 func children(root fs.FS, pid int) (pids []int) {
 	text, _ := fs.ReadFile(root, procFile(pid, "task/"+strconv.Itoa(pid)+"/children")) // ended: none
-	for _, word := range strings.Fields(string(text)) {
+	for word := range strings.FieldsSeq(string(text)) {
 		if child, err := strconv.Atoi(word); err == nil {
 			pids = append(pids, child)
 		}
@@ -192,7 +192,7 @@ func cgroupNamed(root fs.FS, mount string, id uint64) (name string) {
 	n := 0
 	_ = fs.WalkDir(root, mount, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return nil
+			return nil //nolint:nilerr // a cgroup may have gone meanwhile: the others are looked at
 		}
 		if n++; n > mostCgroups {
 			return fs.SkipAll
