@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter"
 	"tempomat/limiter/testkit"
 )
 
@@ -173,7 +172,7 @@ func TestDebtsBeforeTheirOrigin(t *testing.T) {
 	apart.side = 1
 	w.setMembers()
 	w.run(2 * silence)
-	spender.spend("debtor", 10*time.Second)
+	spender.bill("debtor", 10*time.Second)
 	w.run(time.Second)
 	apart.side = 0
 	apart.replica.setMembers(apart.clock(), []node{between.id})
@@ -183,11 +182,30 @@ func TestDebtsBeforeTheirOrigin(t *testing.T) {
 		t.Fatalf("level %v: no debts came", l)
 	}
 	w.setMembers()
-	w.run(time.Second)
-	spender.spend("debtor", time.Second)
-	w.run(time.Second)
+	w.run(5 * time.Second) // it is told again
 	if got, want := apart.level("debtor"), between.level("debtor"); math.Abs(got-want) > 1e-3 {
 		t.Errorf("the level is %v, and %v where it was charged once", got, want)
+	}
+}
+
+// TestNewcomersCountOn: a newcomer learns a debt from one sidecar, and what another one
+// charges after that counts as much as everywhere.
+func TestNewcomersCountOn(t *testing.T) {
+	w := newWorld(t, 8)
+	w.fleet(2)
+	w.cars[0].bill("debtor", 10*time.Second)
+	w.run(time.Second)
+	fresh := w.add(0)
+	w.setMembers()
+	fresh.exchange(w.cars[1])
+	if got, want := fresh.level("debtor"), w.cars[1].level("debtor"); math.Abs(got-want) > 1e-3 {
+		t.Errorf("the newcomer has %v, and the one that told it %v", got, want)
+	}
+	w.cars[0].bill("debtor", time.Second)
+	w.cars[1].bill("debtor", time.Second)
+	w.run(time.Second)
+	if got, want := fresh.level("debtor"), w.cars[1].level("debtor"); math.Abs(got-want) > 1e-3 {
+		t.Errorf("the newcomer has %v after another charge, and the others %v", got, want)
 	}
 }
 
@@ -213,7 +231,7 @@ func TestUnnoticedSplit(t *testing.T) {
 func TestRestarts(t *testing.T) {
 	w := newWorld(t, 5)
 	w.fleet(5)
-	w.cars[0].Settle(w.now, w.cars[0].Arrive(w.now, limiter.Arrival{Client: testKey("debtor")}), time.Minute)
+	w.cars[0].bill("debtor", time.Minute)
 	w.siege(10*time.Second, func() {})
 	first, began := w.spent(), w.now
 	for i := range 5 {

@@ -241,6 +241,13 @@ func (c *car) spend(client string, cost time.Duration) bool {
 	return true
 }
 
+// bill charges a client, also one that would be refused.
+func (c *car) bill(client string, cost time.Duration) {
+	charge := limiter.Charge{Key: testKey(client), Event: limiter.Settled, Cost: cost}
+	c.Debit(c.clock(), charge)
+	c.Offer(charge)
+}
+
 // siege has a client ask all cars in turn for far more than it may have.
 func (w *world) siege(d time.Duration, step func()) {
 	each := time.Second / offered()
