@@ -104,7 +104,7 @@ docs-config: ## write the reference in docs/configuration.md anew, from the code
 	$(GO) test -count=1 -run ManualHoldsTheReference ./config -update
 
 accept: deps-test ## the long acceptance runs in real time (about 20 minutes, on an idle machine)
-	$(GO) test -tags accept -p 1 -run Accept -count=1 -v -timeout 30m ./cmd/tempomat-proxy/ ./limiter/redis/ ./limiter/gossip/ ./classify/mmdb/
+	$(GO) test -tags accept -p 1 -run Accept -count=1 -v -timeout 30m ./cmd/tempomat-proxy/ ./limiter/redis/ ./classify/mmdb/
 
 recipes-wordpress: deps-test ## WordPress over HTTPS behind each of the recipes with TLS, in a real Chromium (as root, about a minute)
 	@.ci/deps "follow the recipes with WordPress" $(WORDPRESS_DEPS)

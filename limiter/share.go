@@ -135,7 +135,6 @@ func (l *Limiter) announce(now time.Time, t *Ticket, e Event) {
 type SharingStatus struct {
 	Up       map[string]bool // what it depends on, by name, and whether it is there
 	Peers    int             // other proxies that are live
-	Ignored  int             // of these, those whose clocks are too far off
 	Sent     uint64          // messages, or bytes, or calls: what the Sharer sends
 	Received uint64          // what it learns by: orders, or bytes, or keys that were found to owe
 	Dropped  uint64          // charges that others were never told of

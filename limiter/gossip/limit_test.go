@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter"
 	"tempomat/limiter/testkit"
 )
 
@@ -15,30 +14,25 @@ import (
 func TestOneLimitForAll(t *testing.T) {
 	for _, c := range []struct {
 		cars      int
-		epoch     time.Duration
 		undivided bool
 		most      float64 // overshoot, in requests
 	}{
-		{3, 100 * time.Millisecond, true, 200 + 30},
-		{5, 100 * time.Millisecond, true, 400 + 50},
-		{10, 100 * time.Millisecond, true, 900 + 100},
-		{3, 100 * time.Millisecond, false, 2 * 21},
-		{5, 100 * time.Millisecond, false, 2 * 43},
-		{10, 100 * time.Millisecond, false, 2 * 97},
-		{3, time.Second, false, 201 + 30},
-		{5, time.Second, false, 403 + 50},
-		{10, time.Second, false, 908 + 100},
+		{3, true, 200 + 30},
+		{5, true, 400 + 50},
+		{10, true, 900 + 100},
+		{3, false, 2 * 21},
+		{5, false, 2 * 43},
+		{10, false, 2 * 97},
 	} {
-		t.Run(fmt.Sprintf("%d/%v/undivided=%v", c.cars, c.epoch, c.undivided), func(t *testing.T) {
-			if testkit.RaceDetector && (c.undivided || c.epoch == time.Second) {
+		t.Run(fmt.Sprintf("%d/undivided=%v", c.cars, c.undivided), func(t *testing.T) {
+			if testkit.RaceDetector && c.undivided {
 				t.Skip("too slow with the race detector")
 			}
 			t.Parallel()
 			w := newWorld(t, 1)
 			w.undivided = c.undivided
-			w.rules.epoch, w.rules.history = c.epoch, 64*c.epoch
 			w.fleet(c.cars)
-			rate, over := w.besiege(60*time.Second + 600*c.epoch) // several cycles of all paying for one epoch
+			rate, over := w.besiege(120 * time.Second) // several cycles of all paying for one epoch
 			t.Logf("long-run rate %.3f of the limit, overshoot %v requests", rate, over)
 			if math.Abs(rate-1) > 0.03 {
 				t.Errorf("rate %.3f, want 1.00 within 0.03", rate)
@@ -50,72 +44,43 @@ func TestOneLimitForAll(t *testing.T) {
 	}
 }
 
-// TestBadNetwork: a clock that is 200 ms ahead, 5 % of the messages lost, 50 ms of
-// jitter that reorders them.
+// TestBadNetwork: 5 % of the packets lost, 50 ms of jitter that reorders them, some
+// that come twice, and a clock that is off as far as it likes.
 func TestBadNetwork(t *testing.T) {
-	for _, skew := range []time.Duration{0, 200 * time.Millisecond, -230 * time.Millisecond, 1070 * time.Millisecond} {
+	for _, skew := range []time.Duration{0, 200 * time.Millisecond, -time.Hour} {
 		t.Run(skew.String(), func(t *testing.T) {
-			if testkit.RaceDetector && skew.Abs() != 200*time.Millisecond {
+			if testkit.RaceDetector && skew != 200*time.Millisecond {
 				t.Skip("too slow with the race detector")
 			}
 			t.Parallel()
 			w := newWorld(t, 2)
-			w.loss, w.jitter = 0.05, 50*time.Millisecond
+			w.loss, w.twice, w.jitter = 0.05, 0.05, 50*time.Millisecond
 			w.add(skew)
 			w.fleet(4)
 			rate, over := w.besiege(90 * time.Second)
 			k := w.cars[1].replica.counts
-			t.Logf("long-run rate %.3f of the limit, overshoot %v requests; %d messages lost; %d parcels applied, %d late, %d repeated, %d too late",
-				rate, over, w.lost, k.Applied, k.Late, k.Repeated, k.TooLate)
+			t.Logf("long-run rate %.3f of the limit, overshoot %v requests; %d packets lost; %d totals applied, %d known",
+				rate, over, w.lost, k.Applied, k.Repeated)
 			if math.Abs(rate-1) > 0.05 {
 				t.Errorf("rate %.3f, want 1.00 within 0.05", rate)
 			}
 			w.loss, w.jitter = 0, 0
-			w.run(time.Second)
+			w.run(2 * epoch)
 			w.reconcile()
-			if got := w.cars[1].replica.peers[1].skew.behind(); (got + skew).Abs() > 15*time.Millisecond {
-				t.Errorf("skew %v is taken for %v", skew, -got)
-			}
 		})
 	}
 }
 
-// reconcile checks that each car has charged just what all of them together
-// spent: its level, were there no burst and no floor, is what it earned less that.
+// reconcile checks that each car has charged just what each of the others spent.
 func (w *world) reconcile() {
 	w.t.Helper()
-	least, most := math.Inf(1), math.Inf(-1)
 	for _, c := range w.cars {
-		least, most = min(least, c.level("greedy")), max(most, c.level("greedy"))
-	}
-	if most-least > 1e-3 {
-		w.t.Errorf("all is quiet, and yet the levels are from %v to %v", least, most)
-	}
-}
-
-// TestTooSkewed: the figures of a peer whose clock is too far off do not count,
-// and the state says so; they count again when it is right.
-func TestTooSkewed(t *testing.T) {
-	w := newWorld(t, 3)
-	w.add(5 * time.Second)
-	w.fleet(2)
-	w.cars[0].ask("a")
-	w.run(time.Second)
-	if l := w.cars[1].level("a"); l != testBurst {
-		t.Errorf("level %v: a peer that is 5 s off was believed", l)
-	}
-	s := State{}
-	w.cars[1].replica.describe(&s, map[node]member{1: {name: "one"}, 3: {name: "three"}})
-	if len(s.Peers) != 2 || !s.Peers[0].Ignored || s.Peers[1].Ignored || math.Abs(s.Peers[0].Skew-5) > 0.1 {
-		t.Errorf("the state says %+v", s.Peers)
-	}
-	w.cars[0].skew = 0
-	w.cars[0].ticks()
-	w.run(3 * skewMemory)
-	w.cars[0].ask("b")
-	w.run(time.Second)
-	if l := w.cars[1].level("b"); l == testBurst {
-		t.Errorf("level %v: a peer whose clock was put right is still ignored", l)
+		for _, o := range w.cars {
+			spent := uint64(o.replica.tallies[testKey("greedy")].total.Microseconds())
+			if got := c.replica.tallies[testKey("greedy")].of(c.replica.peers[o.id]).micros; o != c && got != spent {
+				w.t.Errorf("sidecar %d has charged %d µs of the %d that sidecar %d spent", c.id, got, spent, o.id)
+			}
+		}
 	}
 }
 
@@ -153,7 +118,8 @@ func TestSplit(t *testing.T) {
 		w.cars[3].side, w.cars[4].side = 0, 0
 		w.siege(time.Second, func() {}) // the network is whole, they do not know of it yet
 		w.setMembers()
-		w.siege(2*w.rules.epoch, func() {})
+		w.cars[4].exchange(w.cars[0])
+		w.siege(2*epoch, func() {})
 		first, began, over := w.spent(), w.now, 0.0
 		var afterSecond float64
 		w.siege(30*time.Second, func() {
@@ -181,7 +147,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestShortSplit: what is shorter than the history is late traffic, and counts.
+// TestShortSplit: what is shorter than the silence is late traffic, and counts.
 func TestShortSplit(t *testing.T) {
 	w := newWorld(t, 4)
 	w.fleet(2)
@@ -195,34 +161,55 @@ func TestShortSplit(t *testing.T) {
 	t.Logf("rate %.3f in the 20 s after", rate)
 }
 
-// TestSummaryBeforeItsOrigin: after a split one side of the fleet is found first, and
-// its summary includes what somebody spent who is found only later. That comes as
-// parcels as well, and counts once.
-func TestSummaryBeforeItsOrigin(t *testing.T) {
+// TestDebtsBeforeTheirOrigin: after a split one side of the fleet is found first, and
+// what it says is owed includes what somebody spent who is found only later. That is
+// told as totals as well, and counts once.
+func TestDebtsBeforeTheirOrigin(t *testing.T) {
 	w := newWorld(t, 7)
 	w.fleet(3)
 	w.run(time.Second)
 	spender, between, apart := w.cars[0], w.cars[1], w.cars[2]
 	apart.side = 1
 	w.setMembers()
-	spender.spend("debtor", 10*time.Second)
+	w.run(2 * silence)
+	spender.bill("debtor", 10*time.Second)
 	w.run(time.Second)
 	apart.side = 0
-	apart.replica.askAmong = []node{between.id} // as it had not learnt when it was cut off
 	apart.replica.setMembers(apart.clock(), []node{between.id})
 	between.replica.setMembers(between.clock(), []node{spender.id, apart.id})
-	w.run(time.Second)
+	apart.exchange(between)
 	if l := apart.level("debtor"); l > -5 {
-		t.Fatalf("level %v: no summary came", l)
+		t.Fatalf("level %v: no debts came", l)
 	}
 	w.setMembers()
-	w.run(time.Second)
-	if got, want := apart.level("debtor"), between.level("debtor"); math.Abs(got-want) > 0.5 {
+	w.run(5 * time.Second) // it is told again
+	if got, want := apart.level("debtor"), between.level("debtor"); math.Abs(got-want) > 1e-3 {
 		t.Errorf("the level is %v, and %v where it was charged once", got, want)
 	}
 }
 
-// TestUnnoticedSplit: one that is longer than the history, and over before anybody
+// TestNewcomersCountOn: a newcomer learns a debt from one sidecar, and what another one
+// charges after that counts as much as everywhere.
+func TestNewcomersCountOn(t *testing.T) {
+	w := newWorld(t, 8)
+	w.fleet(2)
+	w.cars[0].bill("debtor", 10*time.Second)
+	w.run(time.Second)
+	fresh := w.add(0)
+	w.setMembers()
+	fresh.exchange(w.cars[1])
+	if got, want := fresh.level("debtor"), w.cars[1].level("debtor"); math.Abs(got-want) > 1e-3 {
+		t.Errorf("the newcomer has %v, and the one that told it %v", got, want)
+	}
+	w.cars[0].bill("debtor", time.Second)
+	w.cars[1].bill("debtor", time.Second)
+	w.run(time.Second)
+	if got, want := fresh.level("debtor"), w.cars[1].level("debtor"); math.Abs(got-want) > 1e-3 {
+		t.Errorf("the newcomer has %v after another charge, and the others %v", got, want)
+	}
+}
+
+// TestUnnoticedSplit: one that is longer than the silence, and over before anybody
 // is missed. It is a split all the same.
 func TestUnnoticedSplit(t *testing.T) {
 	w := newWorld(t, 7)
@@ -230,7 +217,7 @@ func TestUnnoticedSplit(t *testing.T) {
 	w.cars[2].side, w.cars[3].side = 1, 1
 	w.siege(20*time.Second, func() {})
 	w.cars[2].side, w.cars[3].side = 0, 0
-	w.siege(10*w.rules.epoch, func() {}) // until each has heard of each
+	w.siege(10*epoch, func() {}) // until each has heard of each
 	began, first := w.now, w.spent()
 	w.siege(5*time.Second, func() {})
 	if rate := (w.spent() - first) / w.now.Sub(began).Seconds() / testRate; math.Abs(rate-1) > 0.1 {
@@ -244,7 +231,7 @@ func TestUnnoticedSplit(t *testing.T) {
 func TestRestarts(t *testing.T) {
 	w := newWorld(t, 5)
 	w.fleet(5)
-	w.cars[0].Settle(w.now, w.cars[0].Arrive(w.now, limiter.Arrival{Client: testKey("debtor")}), time.Minute)
+	w.cars[0].bill("debtor", time.Minute)
 	w.siege(10*time.Second, func() {})
 	first, began := w.spent(), w.now
 	for i := range 5 {
@@ -253,6 +240,7 @@ func TestRestarts(t *testing.T) {
 		w.setMembers() // the others miss it
 		fresh := w.add(0)
 		w.setMembers()
+		fresh.exchange(w.cars[i+1])
 		w.siege(time.Second, func() {})
 		if l, want := fresh.level("debtor"), w.cars[i+1].level("debtor"); math.Abs(l-want) > 0.05 {
 			t.Errorf("restart %d: the debtor has %v, and %v with the others", i, l, want)

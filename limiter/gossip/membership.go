@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -27,13 +26,14 @@ const (
 	leaveTimeout = 500 * time.Millisecond
 	reclaimAfter = time.Second
 	rememberLost = 256 // addresses of members that are gone
+	stateEach    = 10 * time.Second
 )
 
 // config is memberlist's.
-func (s *Sharer) config() (*memberlist.Config, error) {
+func (s *Sharer) config(d memberlist.Delegate) (*memberlist.Config, error) {
 	c := memberlist.DefaultLANConfig()
 	host, port, _ := splitAddress(s.o.Listen) // checked before
-	c.Name, c.BindAddr, c.BindPort, c.AdvertisePort = s.o.Name, host, port, port
+	c.Name, c.BindAddr, c.BindPort, c.AdvertisePort = s.o.name, host, port, port
 	if host == "" {
 		c.BindAddr = "0.0.0.0"
 	}
@@ -43,11 +43,12 @@ func (s *Sharer) config() (*memberlist.Config, error) {
 	c.ProbeInterval, c.ProbeTimeout, c.TCPTimeout = probeEach, probeTimeout, dialTimeout
 	c.SuspicionMaxTimeoutMult = 3 // who was missed by mistake comes back unharmed
 	c.GossipInterval = 100 * time.Millisecond
+	c.PushPullInterval = stateEach
 	c.DeadNodeReclaimTime = reclaimAfter
-	c.EnableCompression = false // parcels are compressed already
+	c.EnableCompression = false // it would cost more than it spares, for each packet and receiver
 	c.Label = "tempomat"        // other clusters are not met by mistake
 	c.Keyring = s.keys
-	c.Delegate, c.Events = s.inbox, s.roster
+	c.Delegate, c.Events = d, s.roster
 	c.LogOutput = nil
 	c.Logger = log.New(s.logger(), "", 0)
 	if s.o.plug != nil {
@@ -120,7 +121,7 @@ func (s *Sharer) seek(ctx context.Context) {
 func (s *Sharer) targets(ctx context.Context, there, lost map[string]struct{}) []string {
 	want := map[string]struct{}{}
 	maps.Copy(want, lost)
-	for _, a := range append(s.joinFile(), s.o.Join...) {
+	for _, a := range s.o.Join {
 		for _, r := range resolve(ctx, a) {
 			want[r] = struct{}{}
 		}
@@ -133,26 +134,6 @@ func (s *Sharer) targets(ctx context.Context, there, lost map[string]struct{}) [
 		}
 	}
 	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] }) //nolint:gosec // whom to try first is no secret
-	return list
-}
-
-// joinFile reads the file of addresses. What can not be read now may be later.
-func (s *Sharer) joinFile() (list []string) {
-	if s.o.JoinFile == "" {
-		return nil
-	}
-	text, err := os.ReadFile(s.o.JoinFile)
-	if err != nil {
-		if s.o.Logf != nil {
-			s.o.Logf("the file of peers: %v", err)
-		}
-		return nil
-	}
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			list = append(list, line)
-		}
-	}
 	return list
 }
 

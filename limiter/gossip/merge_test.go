@@ -1,6 +1,8 @@
 package gossip
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,72 +12,89 @@ import (
 	"tempomat/limiter"
 )
 
-// TestMerge has nodes charge keys, and the messages come at a third party in
-// whatever order and as often as they like, directly, by way of others, or not at
-// all. What has come is charged once; and once digests were exchanged, all is.
+// party is replicas that know each other and tell each other what the test delivers.
+type party struct {
+	now      time.Time
+	replicas map[node]*replica
+	sinks    map[node]*ledger
+}
+
+func newParty(nodes ...node) *party {
+	p := &party{time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), map[node]*replica{}, map[node]*ledger{}}
+	for _, id := range nodes {
+		p.sinks[id] = &ledger{debits: map[limiter.Key]time.Duration{}}
+		p.replicas[id] = newReplica(id, p.sinks[id])
+		p.replicas[id].setMembers(p.now, slices.DeleteFunc(slices.Clone(nodes), func(o node) bool { return o == id }))
+	}
+	for range 2 { // so that all have heard of all
+		for _, packet := range p.tick(nodes...) {
+			p.deliver(packet)
+		}
+	}
+	return p
+}
+
+// sent is a packet on its way.
+type sent struct {
+	from node
+	data []byte
+}
+
+// tick lets an epoch pass for some of them, and returns what they send.
+func (p *party) tick(nodes ...node) (packets []sent) {
+	p.now = p.now.Add(epoch)
+	for _, id := range nodes {
+		for _, data := range p.replicas[id].tick(p.now) {
+			packets = append(packets, sent{id, data})
+		}
+	}
+	return packets
+}
+
+func (p *party) deliver(s sent) {
+	for _, to := range p.replicas[s.from].live {
+		p.replicas[to].received(p.now, s.data)
+	}
+}
+
+func (p *party) charge(id node, key string, cost time.Duration) {
+	p.replicas[id].charge(p.now, limiter.Charge{Key: testKey(key), Cost: cost})
+}
+
+// TestMerge has nodes charge keys, and the packets come at each of the others in
+// whatever order and as often as they like, or not at all. Nothing is charged twice;
+// and once the network is good again, all is charged.
 func TestMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-		sinks := map[node]*ledger{}
-		replicas := map[node]*replica{}
 		ids := []node{1, 2, 3, 4}
-		for _, id := range ids {
-			sinks[id] = &ledger{debits: map[limiter.Key]time.Duration{}}
-			replicas[id] = newReplica(testRules(), id, rapid.Uint64().Draw(t, "seed"), sinks[id])
-		}
-		for _, id := range ids {
-			var others []node
-			for _, o := range ids {
-				if o != id {
-					others = append(others, o)
-				}
-			}
-			replicas[id].setMembers(now, others)
-			replicas[id].learned, replicas[id].askAmong = true, nil // nobody knows more
-		}
-		charged := map[node]map[limiter.Key]time.Duration{}
+		p := newParty(ids...)
+		charged := map[node]map[limiter.Key]time.Duration{1: {}, 2: {}, 3: {}, 4: {}}
 		all := map[limiter.Key]time.Duration{}
-		var wire []outbound // all that was ever sent
-		post := func(l []outbound) { wire = append(wire, l...) }
-		deliver := func(i int) {
-			for _, to := range wire[i].to {
-				post(replicas[to].received(now, wire[i].data))
-			}
-		}
+		var wire []sent // all that was ever sent
 		for range rapid.IntRange(1, 12).Draw(t, "epochs") {
 			for range rapid.IntRange(0, 6).Draw(t, "charges") {
-				id := rapid.SampledFrom(ids).Draw(t, "node")
-				c := limiter.Charge{Key: testKey(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key")), Cost: time.Duration(rapid.IntRange(1, 1000).Draw(t, "ms")) * time.Millisecond}
-				replicas[id].charge(now, c)
-				if charged[id] == nil {
-					charged[id] = map[limiter.Key]time.Duration{}
-				}
-				charged[id][c.Key] += c.Cost
-				all[c.Key] += c.Cost
+				id, key := rapid.SampledFrom(ids).Draw(t, "node"), rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key")
+				cost := time.Duration(rapid.IntRange(1, 1000).Draw(t, "ms")) * time.Millisecond
+				p.charge(id, key, cost)
+				charged[id][testKey(key)] += cost
+				all[testKey(key)] += cost
 			}
-			now = now.Add(100 * time.Millisecond)
-			for _, id := range ids {
-				post(replicas[id].tick(now))
-			}
+			wire = append(wire, p.tick(ids...)...)
 			for range rapid.IntRange(0, 6).Draw(t, "deliveries") {
-				deliver(rapid.IntRange(0, len(wire)-1).Draw(t, "letter"))
+				s := rapid.SampledFrom(append(wire, sent{1, nil})).Draw(t, "packet")
+				p.replicas[rapid.SampledFrom(ids).Draw(t, "to")].received(p.now, s.data)
 			}
 			for _, id := range ids {
-				for k, got := range sinks[id].debits {
+				for k, got := range p.sinks[id].debits {
 					if most := all[k] - charged[id][k]; got > most {
 						t.Fatalf("node %d charged %v to %v, all others together only %v", id, got, k, most)
 					}
 				}
 			}
 		}
-		for range 30 { // now the network is good again
-			from := len(wire)
-			now = now.Add(100 * time.Millisecond)
-			for _, id := range ids {
-				post(replicas[id].tick(now))
-			}
-			for i := from; i < len(wire) && i < from+1000; i++ {
-				deliver(i)
+		for range 40 { // the last repetition is 32 epochs later
+			for _, s := range p.tick(ids...) {
+				p.deliver(s)
 			}
 		}
 		for _, id := range ids {
@@ -85,9 +104,120 @@ func TestMerge(t *testing.T) {
 					want[k] = x
 				}
 			}
-			if diff := cmp.Diff(want, sinks[id].debits); diff != "" {
+			if diff := cmp.Diff(want, p.sinks[id].debits); diff != "" {
 				t.Fatalf("node %d charged, -want +got:\n%s", id, diff)
 			}
 		}
 	})
+}
+
+// TestLostPacketsHeal: a packet that is lost for good is healed by the next total of its
+// key, and if there is none, as the last one is told again.
+func TestLostPacketsHeal(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after int // epochs in which all is lost
+		again bool
+		heals int // epochs, at most
+	}{
+		{"the key goes on", 1, true, 1},
+		{"the key falls silent", 1, false, 1},
+		{"it falls silent and the network is away for three seconds", 30, false, 4},
+	} {
+		p := newParty(1, 2)
+		p.charge(1, "a", time.Second)
+		for range c.after {
+			p.tick(1, 2)
+		}
+		want := time.Second
+		if c.again {
+			p.charge(1, "a", 10*time.Millisecond)
+			want += 10 * time.Millisecond
+		}
+		n := 0
+		for ; n < 100 && p.sinks[2].debits[testKey("a")] != want; n++ {
+			for _, s := range p.tick(1, 2) {
+				p.deliver(s)
+			}
+		}
+		t.Logf("%s: healed after %d epochs", c.name, n)
+		if n > c.heals {
+			t.Errorf("%s: %v were charged after %d epochs, want %v after %d", c.name, p.sinks[2].debits[testKey("a")], n, want, c.heals)
+		}
+	}
+}
+
+// TestSeries: what a number of a series says of a total, and a key that is forgotten
+// and charged anew.
+func TestSeries(t *testing.T) {
+	r := newReplica(1, nil)
+	s := &ledger{debits: map[limiter.Key]time.Duration{}}
+	r.sink = s
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	r.setMembers(now, []node{2})
+	for _, c := range []struct {
+		what    string
+		key     string
+		count   count
+		charged time.Duration // of the key, in all
+	}{
+		{"it began before the nodes met", "old", count{10, 7e6}, 0},
+		{"and goes on", "old", count{10, 8e6}, time.Second},
+		{"an old packet", "old", count{10, 7.5e6}, time.Second},
+		{"it began since", "new", count{11, 1e6}, time.Second},
+		{"the same again", "new", count{11, 1e6}, time.Second},
+		{"the key was forgotten and charged anew", "new", count{15, 1e6}, 2 * time.Second},
+		{"a packet of the former series", "new", count{11, 9e6}, 2 * time.Second},
+		{"no total can be beyond all measure", "huge", count{16, maxNumber}, maxCost},
+	} {
+		r.received(now, packet(2, 10, c.key, c.count))
+		if got := s.debits[testKey(c.key)]; got != c.charged {
+			t.Errorf("%s: %v were charged, want %v", c.what, got, c.charged)
+		}
+	}
+	r.received(now, packet(9, 0, "stranger", count{1, 1e6}))
+	if s.debits[testKey("stranger")] != 0 || r.counts.Strangers != 1 {
+		t.Errorf("a stranger was believed: %+v", r.counts)
+	}
+	r.tick(now)
+	now = now.Add(idle + silence/2)
+	r.received(now, packet(2, 20, "other", count{20, 1}))
+	r.sweep(now)
+	if len(r.tallies) != 1 || r.counted != 1 {
+		t.Errorf("%d keys and %d counts of peers are kept", len(r.tallies), r.counted)
+	}
+	r.received(now, packet(2, 20, "new", count{15, 2e6}))
+	if got := s.debits[testKey("new")]; got != 2*time.Second {
+		t.Errorf("%v were charged of a series that had been forgotten", got)
+	}
+}
+
+// TestMemoryIsBounded: neither our own keys nor those that a peer invents are kept
+// without bound, and there is room again soon after.
+func TestMemoryIsBounded(t *testing.T) {
+	p := newParty(1, 2, 3)
+	r := p.replicas[1]
+	for i := range maxKeys + 1000 {
+		r.received(p.now, packet(2, 0, fmt.Sprint(i), count{uint64(i + 1), 1}))
+	}
+	p.charge(1, "own", time.Second)
+	if len(r.tallies) != maxKeys || r.counts.Dropped != 1001 {
+		t.Errorf("%d keys are kept, %d dropped", len(r.tallies), r.counts.Dropped)
+	}
+	for range 20 {
+		p.now = p.now.Add(time.Second)
+		r.tick(p.now)
+	}
+	if p.charge(1, "own", time.Second); len(r.tallies) != 1 || r.counts.Dropped != 1001 {
+		t.Errorf("20 s later %d keys are kept, %d dropped", len(r.tallies), r.counts.Dropped)
+	}
+}
+
+// TestNamesAreBounded: a key that can not travel is not shared, and counted.
+func TestNamesAreBounded(t *testing.T) {
+	p := newParty(1, 2)
+	p.charge(1, string(make([]byte, maxID+1)), time.Second)
+	if r := p.replicas[1]; len(r.tallies) != 0 || r.counts.Dropped != 1 {
+		t.Errorf("%+v", r.counts)
+	}
 }

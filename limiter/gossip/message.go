@@ -2,148 +2,197 @@ package gossip
 
 import (
 	"encoding/binary"
+	"errors"
+	"slices"
 	"time"
+
+	"tempomat/limiter"
 )
 
 // version of the messages. Those of another one are counted and ignored.
-const version = 1
+const version = 2
 
-// kind of a message.
+// kind of a message. One of a kind that is not known is ignored, so that there may
+// be others.
 type kind byte
 
 const (
-	push    kind = iota + 1 // parcels
-	digest                  // what the sender has; the answer is what it lacks
-	reply                   // a digest that is such an answer, and gets none but parcels
-	ask                     // for a summary
-	summary                 // debts, and what they include
+	kindTotals kind = iota + 1 // what was charged
+	kindState                  // what is owed, and the totals that this includes
 )
 
+// Bounds of what travels. A limiter does not make longer names; what is beyond is
+// not shared, and counted.
 const (
-	maxSeq     = 1 << 48
-	maxMillis  = 1 << 48
-	maxWithin  = 300_000 // milliseconds: the longest history
-	maxSpans   = 16
-	maxOrigins = 40 // in a digest: the rest is told another time
+	maxID      = 512 // bytes of a key's ID
+	maxClass   = 64  // bytes of a class's name
+	maxClasses = 200 // in a message
 	maxMembers = 1 << 10
+	maxCost    = 24 * time.Hour
+	maxNumber  = 1 << 48
+	maxPacket  = 1200 // bytes: it fits a UDP packet of memberlist, encrypted
+	maxState   = 1 << 20
 )
 
-// parcel is what a node charged to some keys in an epoch. It never changes.
-type parcel struct {
-	origin node
-	seq    uint64 // from 1 on, without gaps
-	ended  int64  // the epoch, in milliseconds since 1970 by the clock of the origin
-	data   []byte // amounts, packed
+// node is one run of one sidecar: a random number that it draws as it starts, so
+// that one that was restarted is another.
+type node uint64
+
+// count is what a node charged a key, since the series began.
+type count struct {
+	series uint64 // numbers of one node grow; 0: there is none
+	micros uint64
 }
 
-// versionVectorEntry is what somebody has of one origin's parcels.
-type versionVectorEntry struct {
-	origin  node
-	high    uint64
-	missing []span        // below high, the newest first
-	within  time.Duration // older ones are not wanted
-}
-
-// message is one that was received. What it points to is part of the bytes.
+// message is one that was received.
 type message struct {
-	kind          kind
-	from          node
-	sent          time.Time // by the clock of the sender
-	parcels       []parcel
-	versionVector []versionVectorEntry
-	debts         [][]byte // amounts, packed
+	kind  kind
+	from  node
+	begun uint64 // all series of the sender up to this number began before
+	keys  []told
+	nodes []node // state: whose counts are told
 }
 
-// head begins a message.
-func head(k kind, from node, now time.Time) []byte {
-	b := []byte{version, byte(k)}
-	b = binary.BigEndian.AppendUint64(b, uint64(from))
-	return binary.BigEndian.AppendUint64(b, uint64(now.UnixMicro()))
+// told is what a message says of a key.
+type told struct {
+	key    limiter.Key
+	owes   time.Duration // state: for how long
+	counts []count       // one; state: one for each of the nodes
 }
 
-func appendParcel(b []byte, p parcel) []byte {
-	b = binary.BigEndian.AppendUint64(b, uint64(p.origin))
-	b = binary.AppendUvarint(b, p.seq)
-	b = binary.AppendUvarint(b, uint64(p.ended)) //nolint:gosec // a time of day, positive
-	b = binary.AppendUvarint(b, uint64(len(p.data)))
-	return append(b, p.data...)
+// writer writes a message. A class is named where it comes for the first time, and
+// is a number from then on.
+type writer struct {
+	data    []byte
+	most    int
+	classes []string
 }
 
-func appendVersionVector(b []byte, list []versionVectorEntry) []byte {
-	b = binary.AppendUvarint(b, uint64(len(list)))
-	for _, h := range list {
-		b = binary.BigEndian.AppendUint64(b, uint64(h.origin))
-		b = binary.AppendUvarint(b, h.high)
-		b = binary.AppendUvarint(b, uint64(h.within.Milliseconds())) //nolint:gosec // positive
-		b = binary.AppendUvarint(b, uint64(len(h.missing)))
-		below := h.high
-		for _, s := range h.missing {
-			b = binary.AppendUvarint(b, below-s.to)
-			b = binary.AppendUvarint(b, s.to-s.from)
-			below = s.from
-		}
+func newWriter(k kind, from node, begun uint64, most int) *writer {
+	w := &writer{data: []byte{version, byte(k)}, most: most}
+	w.node(from)
+	w.number(begun)
+	return w
+}
+
+// hasRoom tells whether a key fits with so many counts.
+func (w *writer) hasRoom(k limiter.Key, counts int) bool {
+	return len(w.classes) < maxClasses && len(w.data)+len(k.ID)+len(k.Class)+12+14*counts <= w.most
+}
+
+func (w *writer) node(id node) { w.data = binary.BigEndian.AppendUint64(w.data, uint64(id)) }
+
+func (w *writer) number(x uint64) { w.data = binary.AppendUvarint(w.data, x) }
+
+func (w *writer) text(s string) {
+	w.number(uint64(len(s)))
+	w.data = append(w.data, s...)
+}
+
+func (w *writer) key(k limiter.Key) {
+	if class := slices.Index(w.classes, k.Class); class >= 0 {
+		w.number(uint64(class))
+	} else {
+		w.number(uint64(len(w.classes)))
+		w.text(k.Class)
+		w.classes = append(w.classes, k.Class)
 	}
-	return b
+	w.text(k.ID)
 }
 
-// parse takes a message apart. It allocates no more than a few times its length.
+func (w *writer) count(c count) {
+	w.number(c.series)
+	w.number(c.micros)
+}
+
+var errMalformed = errors.New("not a message of this version")
+
+// parse takes a message apart. It allocates no more than some times its length.
 func parse(b []byte) (message, error) {
 	r := reader{rest: b}
-	if r.byte() != version {
+	if r.number(version) != version {
 		return message{}, errMalformed
 	}
-	m := message{kind: kind(r.byte()), from: node(r.uint64())}
-	m.sent = time.UnixMicro(int64(r.uint64() & (1<<62 - 1)))
+	m := message{kind: kind(r.number(0x7f) & 0x7f), from: r.node(), begun: r.number(maxNumber)}
 	switch m.kind {
-	case push:
-		for r.more() {
-			m.parcels = append(m.parcels, r.parcel())
+	case kindTotals:
+		for len(r.rest) > 0 {
+			m.keys = append(m.keys, told{key: r.key(), counts: []count{r.count()}})
 		}
-	case digest, reply:
-		m.versionVector = r.versionVector(maxOrigins)
-	case ask:
-	case summary:
-		m.versionVector = r.versionVector(maxMembers)
-		for r.more() {
-			m.debts = append(m.debts, r.short(maxRaw))
+	case kindState:
+		for range r.number(maxMembers) {
+			m.nodes = append(m.nodes, r.node())
+		}
+		for len(r.rest) > 0 {
+			t := told{key: r.key()}
+			t.owes = time.Duration(r.number(uint64(maxCost/time.Microsecond))) * time.Microsecond //nolint:gosec // bounded
+			for i := 0; i < len(m.nodes) && !r.failed; i++ {
+				t.counts = append(t.counts, r.count())
+			}
+			m.keys = append(m.keys, t)
 		}
 	default:
 		r.fail()
 	}
-	return m, r.done()
+	if r.failed {
+		return message{}, errMalformed
+	}
+	return m, nil
 }
 
-func (r *reader) parcel() parcel {
-	p := parcel{
-		origin: node(r.uint64()),
-		seq:    r.uvarint(maxSeq),
-		ended:  int64(r.uvarint(maxMillis)), //nolint:gosec // bounded
-		data:   r.short(maxParcel),
-	}
-	if p.seq == 0 {
+// reader takes a message apart. After the first fault all that it returns is zero
+// and nothing is left, so that only the end has to be checked.
+type reader struct {
+	rest    []byte
+	failed  bool
+	classes []string
+}
+
+func (r *reader) fail() { r.rest, r.failed = nil, true }
+
+// number reads one that is at most so great.
+func (r *reader) number(most uint64) uint64 {
+	x, n := binary.Uvarint(r.rest)
+	if n <= 0 || x > most {
 		r.fail()
+		return 0
 	}
-	return p
+	r.rest = r.rest[n:]
+	return x
 }
 
-func (r *reader) versionVector(most uint64) (list []versionVectorEntry) {
-	for range r.uvarint(most) {
-		h := versionVectorEntry{
-			origin: node(r.uint64()),
-			high:   r.uvarint(maxSeq),
-			within: time.Duration(r.uvarint(maxWithin)) * time.Millisecond, //nolint:gosec // bounded
-		}
-		below := h.high
-		for range r.uvarint(maxSpans) {
-			to := below - r.uvarint(below)
-			from := to - r.uvarint(to)
-			h.missing = append(h.missing, span{from, to})
-			below = from
-		}
-		if r.failed {
-			return nil
-		}
-		list = append(list, h)
+func (r *reader) node() node {
+	if len(r.rest) < 8 {
+		r.fail()
+		return 0
 	}
-	return list
+	id := node(binary.BigEndian.Uint64(r.rest))
+	r.rest = r.rest[8:]
+	return id
 }
+
+// text reads a length and so many bytes.
+func (r *reader) text(most uint64) string {
+	n := r.number(most)
+	if n > uint64(len(r.rest)) {
+		r.fail()
+		return ""
+	}
+	s := string(r.rest[:n])
+	r.rest = r.rest[n:]
+	return s
+}
+
+func (r *reader) key() limiter.Key {
+	class := r.number(maxClasses)
+	if class == uint64(len(r.classes)) {
+		r.classes = append(r.classes, r.text(maxClass))
+	}
+	if class >= uint64(len(r.classes)) {
+		r.fail()
+		return limiter.Key{}
+	}
+	return limiter.Key{Class: r.classes[class], ID: r.text(maxID)}
+}
+
+func (r *reader) count() count { return count{r.number(maxNumber), r.number(maxNumber)} }

@@ -103,7 +103,7 @@ func (r *real) Join(t testing.TB) limiter.Sharer { return r.join(t) }
 func (r *real) join(t testing.TB) *Sharer {
 	o := r.options
 	o.Listen = testkit.FreeAddress(t)
-	o.Name, o.Join = o.Listen, append([]string(nil), r.addresses...)
+	o.Join = append([]string(nil), r.addresses...)
 	r.addresses = append(r.addresses, o.Listen)
 	s, err := New(o)
 	if err != nil {

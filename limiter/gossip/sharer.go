@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -14,23 +15,31 @@ import (
 	"tempomat/limiter/outbox"
 )
 
+// Bounds of what waits: charges for the next quarter of an epoch, and messages.
+const (
+	outboxCharges = 1 << 14
+	inboxMessages = 1 << 10
+	inboxBytes    = 16 << 20
+)
+
 // Sharer shares charges with peers that it finds by itself. All its methods may
 // be called concurrently, but Run, which is for once.
 type Sharer struct {
-	o          Options
-	id         node
-	outbox     *outbox.Outbox
-	inbox      *inbox
-	roster     *roster
-	keys       *memberlist.Keyring // nil: nothing is encrypted
-	asked      chan node           // who want a summary
-	away       atomic.Uint64       // messages that could not be sent
-	throughput throughput
-	setKeys    sync.Mutex
+	o      Options
+	id     node
+	outbox *outbox.Outbox
+	inbox  chan []byte
+	roster *roster
+	keys   *memberlist.Keyring // nil: nothing is encrypted
 
-	mu      sync.Mutex // guards the following
-	replica *replica   // nil before Run
-	list    *memberlist.Memberlist
+	waiting atomic.Int64  // bytes in the inbox
+	overrun atomic.Uint64 // messages that there was no room for
+	away    atomic.Uint64 // messages that could not be sent
+	setKeys sync.Mutex
+
+	list    *memberlist.Memberlist // of Run
+	mu      sync.Mutex             // guards the following
+	replica *replica               // nil before Run
 }
 
 var _ limiter.Sharer = (*Sharer)(nil)
@@ -45,8 +54,8 @@ func New(o Options) (*Sharer, error) {
 	_, _ = rand.Read(drawn[:]) // never fails
 	id := node(binary.BigEndian.Uint64(drawn[:]))
 	s := &Sharer{
-		o: o, id: id, outbox: outbox.New(o.Outbox),
-		inbox: newInbox(id), roster: newRoster(id), asked: make(chan node, 8),
+		o: o, id: id, outbox: outbox.New(outboxCharges),
+		inbox: make(chan []byte, inboxMessages), roster: newRoster(id),
 	}
 	if len(o.Keys) > 0 {
 		if s.keys, err = memberlist.NewKeyring(o.Keys, o.Keys[0]); err != nil {
@@ -68,7 +77,11 @@ func (s *Sharer) Offer(c limiter.Charge) bool {
 // Run implements limiter.Sharer. If the sink is a Ledger as well, newcomers are
 // told what keys owe. Its error is that the address can not be listened at.
 func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
-	c, err := s.config()
+	s.mu.Lock()
+	s.replica = newReplica(s.id, in)
+	s.mu.Unlock()
+	ledger, _ := in.(Ledger)
+	c, err := s.config(delegate{s, ledger})
 	if err != nil {
 		return err
 	}
@@ -76,27 +89,20 @@ func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.list, s.replica = list, newReplica(s.o.rules(), s.id, uint64(s.id), in)
-	s.mu.Unlock()
-	var helpers sync.WaitGroup
-	helpers.Go(func() { s.seek(ctx) })
-	if l, ok := in.(Ledger); ok {
-		helpers.Go(func() { s.answer(ctx, l) })
-	}
+	s.list = list
+	var seeker sync.WaitGroup
+	seeker.Go(func() { s.seek(ctx) })
 	s.serve(ctx)
-	helpers.Wait()
+	seeker.Wait()
 	in.SetReplicas(time.Now(), 1) // alone again
 	return s.stop()
 }
 
 // serve is the one goroutine that keeps the replica.
 func (s *Sharer) serve(ctx context.Context) {
-	quarter := time.NewTicker(s.o.Epoch / 4)
+	quarter := time.NewTicker(epoch / 4)
 	defer quarter.Stop()
-	epoch := time.NewTimer(s.untilEpoch())
-	defer epoch.Stop()
-	for {
+	for n := 1; ; {
 		select {
 		case <-ctx.Done():
 			if !s.o.kill {
@@ -105,27 +111,18 @@ func (s *Sharer) serve(ctx context.Context) {
 			return
 		case <-s.roster.changed:
 			s.setMembers()
-		case m := <-s.inbox.messages:
-			s.inbox.taken(m)
+		case m := <-s.inbox:
 			s.receive(m)
 		case <-quarter.C:
-			s.collect()
-		case <-epoch.C:
-			s.tick()
-			epoch.Reset(s.untilEpoch())
+			if n++; n%4 == 0 {
+				s.tick()
+			} else {
+				s.mu.Lock()
+				s.collectLocked(time.Now())
+				s.mu.Unlock()
+			}
 		}
 	}
-}
-
-func (s *Sharer) untilEpoch() time.Duration {
-	now := time.Now()
-	return epochs{s.o.Epoch}.end(now).Sub(now)
-}
-
-func (s *Sharer) collect() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.collectLocked(time.Now())
 }
 
 // collectLocked takes what was offered into the replica.
@@ -144,73 +141,35 @@ func (s *Sharer) setMembers() {
 	s.replica.setMembers(time.Now(), ids)
 }
 
+// tick sends what is to be told, as packets that may get lost. It waits for nobody.
 func (s *Sharer) tick() {
-	s.mu.Lock()
 	now := time.Now()
+	s.mu.Lock()
 	s.collectLocked(now)
-	messages := s.replica.tick(now)
-	s.throughput.sample(now, s.replica.counts)
+	packets := s.replica.tick(now)
 	s.mu.Unlock()
-	s.send(messages)
+	if len(packets) == 0 {
+		return
+	}
+	for _, m := range s.roster.live() {
+		for _, p := range packets {
+			if s.list.SendBestEffort(m.to, p) != nil {
+				s.away.Add(1)
+			}
+		}
+	}
 }
 
 func (s *Sharer) receive(m []byte) {
+	s.waiting.Add(-int64(len(m)))
+	select {
+	case <-s.roster.changed: // whoever joins is a member before its state comes
+		s.setMembers()
+	default:
+	}
 	s.mu.Lock()
-	messages := s.replica.received(time.Now(), m)
-	s.mu.Unlock()
-	s.send(messages)
-}
-
-// send sends messages, as packets that may get lost. It waits for nobody.
-func (s *Sharer) send(messages []outbound) {
-	if len(messages) == 0 {
-		return
-	}
-	live := s.roster.live()
-	for _, l := range messages {
-		for _, to := range l.to {
-			m, ok := live[to]
-			switch {
-			case !ok:
-			case l.summary:
-				select {
-				case s.asked <- to:
-				default: // it will ask again
-				}
-			case s.list.SendBestEffort(m.to, l.data) != nil:
-				s.away.Add(1)
-			}
-		}
-	}
-}
-
-// answer sends summaries to those who asked. It has its own goroutine, as a
-// stream may block.
-func (s *Sharer) answer(ctx context.Context, l Ledger) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case to := <-s.asked:
-			m, ok := s.roster.live()[to]
-			if !ok {
-				continue
-			}
-			now := time.Now()
-			debts := debtsOf(now, l)
-			s.mu.Lock()
-			s.collectLocked(time.Now())
-			list, has := s.replica.include(debts)
-			s.mu.Unlock()
-			data := writeSummary(now, s.id, list, has)
-			s.mu.Lock()
-			s.replica.counts.Sent += uint64(len(data))
-			s.mu.Unlock()
-			if s.list.SendReliable(m.to, data) != nil {
-				s.away.Add(1)
-			}
-		}
-	}
+	defer s.mu.Unlock()
+	s.replica.received(time.Now(), m)
 }
 
 // Status implements limiter.Sharer; its Detail is a State.
@@ -221,13 +180,87 @@ func (s *Sharer) State() State {
 	live := s.roster.live()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state := State{Name: s.o.Name, Sidecars: 1}
+	state := State{Name: s.o.name, Sidecars: 1}
 	if s.replica != nil {
 		s.replica.describe(&state, live)
 	}
 	state.Counts.Dropped += s.outbox.Dropped()
-	state.Counts.Overrun = s.inbox.overrun.Load()
+	state.Counts.Overrun = s.overrun.Load()
 	state.Counts.Unsendable = s.away.Load()
-	state.SentPerSecond, state.ReceivedPerSecond = s.throughput.perSecond()
 	return state
 }
+
+// Ledger is who knows what the keys owe. *limiter.Limiter is one. Without it, a
+// sharer can not tell newcomers.
+type Ledger interface {
+	Classes() []limiter.ClassInfo
+	Dump(now time.Time, class string, yield func(limiter.Row) bool)
+}
+
+// debtsOf lists who owes, but for private classes. The guesses that requests which
+// still run were charged with are among it, and what those cost is told again when
+// they are done: a newcomer may count that twice, of the few requests that run at
+// that moment.
+func debtsOf(now time.Time, l Ledger) (list []debt) {
+	for _, c := range l.Classes() {
+		if c.Budget.External || c.Budget.CPUs <= 0 || c.Budget.LocalOnly || len(c.Name) > maxClass {
+			continue
+		}
+		l.Dump(now, c.Name, func(r limiter.Row) bool {
+			owes := time.Duration(min(-r.Level/c.Budget.CPUs, maxCost.Seconds()) * float64(time.Second))
+			if owes >= time.Millisecond && len(r.ID) <= maxID {
+				list = append(list, debt{limiter.Key{Class: r.Class, ID: r.ID}, owes})
+			}
+			return len(list) < maxKeys
+		})
+	}
+	return list
+}
+
+// delegate is what memberlist asks and tells.
+type delegate struct {
+	*Sharer
+	ledger Ledger // nil: there is none
+}
+
+var _ memberlist.Delegate = delegate{}
+
+// NodeMeta implements memberlist.Delegate.
+func (d delegate) NodeMeta(int) []byte { return appendMeta(nil, d.id) }
+
+// GetBroadcasts implements memberlist.Delegate. Totals go straight to all.
+func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
+
+// NotifyMsg implements memberlist.Delegate. It never blocks, and what waits to be
+// read is bounded by number and size.
+func (d delegate) NotifyMsg(b []byte) {
+	size := int64(len(b))
+	if size <= maxState && d.waiting.Add(size) <= inboxBytes {
+		select {
+		case d.inbox <- bytes.Clone(b):
+			return
+		default:
+		}
+	}
+	if size <= maxState {
+		d.waiting.Add(-size)
+	}
+	d.overrun.Add(1)
+}
+
+// LocalState implements memberlist.Delegate. The debts are read before the totals, so
+// that no total is charged again that is not among those told with them.
+func (d delegate) LocalState(bool) []byte {
+	if d.ledger == nil {
+		return nil
+	}
+	now := time.Now()
+	debts := debtsOf(now, d.ledger)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.collectLocked(now)
+	return d.replica.state(debts)
+}
+
+// MergeRemoteState implements memberlist.Delegate.
+func (d delegate) MergeRemoteState(b []byte, _ bool) { d.NotifyMsg(b) }

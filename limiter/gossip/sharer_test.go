@@ -3,8 +3,6 @@ package gossip
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +39,7 @@ func TestRestartedLearns(t *testing.T) {
 			t.Errorf("restart %d: it owes %v here and %v there", i, -a, -b)
 		}
 	}
-	if s := cars[2].State(); !s.Learned || s.Counts.Summaries != 1 {
+	if s := cars[2].State(); s.Counts.Learned == 0 {
 		t.Errorf("the state says %+v", s)
 	}
 }
@@ -102,24 +100,13 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
-// TestJoinFile: a sidecar finds the others by a file that names them only later, and
-// another one by a name that is to be looked up.
-func TestJoinFile(t *testing.T) {
+// TestJoinByName: a sidecar finds the others by a name that is to be looked up.
+func TestJoinByName(t *testing.T) {
 	r := newReal()
 	first := r.start(t)
-	r.options.JoinFile = filepath.Join(t.TempDir(), "peers")
-	address := r.addresses[0]
-	r.addresses = nil
-	second := r.start(t)
-	if err := os.WriteFile(r.options.JoinFile, []byte("# peers\n\n "+address+" \nnonsense\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	together(t, first, second)
-	r.options.JoinFile = ""
-	_, port, _ := splitAddress(address)
+	_, port, _ := splitAddress(r.addresses[0])
 	r.addresses = []string{fmt.Sprintf("localhost:%d", port)}
-	third := r.start(t)
-	together(t, first, second, third)
+	together(t, first, r.start(t))
 }
 
 func TestOptions(t *testing.T) {
@@ -132,12 +119,6 @@ func TestOptions(t *testing.T) {
 		{func(o *Options) { o.Listen = "127.0.0.1:0" }, "no port"},
 		{func(o *Options) { o.Advertise = "a:b" }, "advertise"},
 		{func(o *Options) { o.Keys = [][]byte{make([]byte, 16), make([]byte, 5)} }, "key 2"},
-		{func(o *Options) { o.Epoch = time.Millisecond }, "epoch"},
-		{func(o *Options) { o.Epoch = 2 * time.Second }, "epoch"},
-		{func(o *Options) { o.History = 1 }, "history"},
-		{func(o *Options) { o.MaxSkew = -1 }, "skew"},
-		{func(o *Options) { o.BytesPerSecond = 1 }, "bytes"},
-		{func(o *Options) { o.Outbox = -1 }, "outbox"},
 	} {
 		o := Options{Listen: "127.0.0.1:7946"}
 		c.change(&o)
@@ -161,7 +142,7 @@ func TestLocalDebtsAreNotTold(t *testing.T) {
 
 // TestOnlySpendingIsOffered: what was decided is nobody's business.
 func TestOnlySpendingIsOffered(t *testing.T) {
-	s, err := New(Options{Listen: "127.0.0.1:7946", Outbox: 16})
+	s, err := New(Options{Listen: "127.0.0.1:7946"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,10 +152,10 @@ func TestOnlySpendingIsOffered(t *testing.T) {
 		}
 	}
 	n := 0
-	for s.Offer(limiter.Charge{Key: testKey("a"), Cost: 1}) && n < 1000 {
+	for s.Offer(limiter.Charge{Key: testKey("a"), Cost: 1}) && n < 2*outboxCharges {
 		n++
 	}
-	if got := s.State(); n != 1 || got.Counts.Dropped != 1 || got.Sidecars != 1 {
+	if got := s.State(); n == 0 || n > outboxCharges/8 || got.Counts.Dropped != 1 || got.Sidecars != 1 {
 		t.Errorf("%d taken, state %+v", n, got)
 	}
 }

@@ -21,10 +21,9 @@ type world struct {
 	events     events
 	seq        int
 	cars       []*car
-	rules      rules
 
 	delay, jitter time.Duration
-	loss          float64
+	loss, twice   float64
 	undivided     bool // each has the whole burst
 	lost          int
 }
@@ -38,7 +37,6 @@ type car struct {
 	skew    time.Duration // its clock is ahead of the world's
 	side    int           // of a split
 	down    bool
-	sees    map[*car]bool
 	spent   float64 // CPU-seconds that it let through
 }
 
@@ -79,14 +77,10 @@ func offered() time.Duration {
 	return 5000
 }
 
-func testRules() rules {
-	return rules{epoch: 100 * time.Millisecond, history: 6400 * time.Millisecond, maxSkew: 2 * time.Second, bytesPerSecond: 1 << 20}
-}
-
 func newWorld(t testing.TB, seed uint64) *world {
 	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	return &world{
-		t: t, start: start, now: start, random: rand.New(rand.NewPCG(seed, 1)), rules: testRules(),
+		t: t, start: start, now: start, random: rand.New(rand.NewPCG(seed, 1)),
 		delay: time.Millisecond,
 	}
 }
@@ -117,26 +111,47 @@ func (w *world) run(d time.Duration) {
 
 // add starts one more sidecar, which nobody knows yet.
 func (w *world) add(skew time.Duration) *car {
-	c := &car{w: w, id: node(len(w.cars) + 1), skew: skew, sees: map[*car]bool{}}
+	c := &car{w: w, id: node(len(w.cars) + 1), skew: skew}
 	c.Limiter = limiter.New(c.clock(), testPolicy(), 1<<14, c)
-	c.replica = newReplica(w.rules, c.id, uint64(c.id), (*sink)(c))
+	c.replica = newReplica(c.id, (*sink)(c))
 	w.cars = append(w.cars, c)
-	c.ticks()
+	w.after(time.Duration(w.random.Int64N(int64(epoch))), c.ticks)
+	w.after(time.Duration(w.random.Int64N(int64(stateEach))), c.exchanges)
 	return c
 }
 
 func (c *car) clock() time.Time { return c.w.now.Add(c.skew) }
 
-// ticks commits at the end of each epoch, by the car's own clock.
+// ticks tells all others what is new, in each epoch.
 func (c *car) ticks() {
-	now := c.clock()
-	c.w.after(c.replica.end(now).Sub(now), func() {
-		if c.down {
-			return
+	if c.down {
+		return
+	}
+	for _, packet := range c.replica.tick(c.clock()) {
+		for _, to := range c.replica.live {
+			c.w.carry(c, c.w.cars[to-1], packet)
 		}
-		c.send(c.replica.tick(c.clock()))
-		c.ticks()
-	})
+	}
+	c.w.after(epoch, c.ticks)
+}
+
+// exchanges has a car exchange states with one of the others now and then.
+func (c *car) exchanges() {
+	if n := len(c.replica.live); n > 0 && !c.down {
+		c.exchange(c.w.cars[c.replica.live[c.w.random.IntN(n)]-1])
+	}
+	c.w.after(stateEach, c.exchanges)
+}
+
+// exchange is memberlist's exchange of states, over a stream: both or neither.
+func (c *car) exchange(o *car) {
+	if c.side != o.side || c.down || o.down {
+		return
+	}
+	mine := c.replica.state(debtsOf(c.clock(), c.Limiter))
+	theirs := o.replica.state(debtsOf(o.clock(), o.Limiter))
+	o.replica.received(o.clock(), mine)
+	c.replica.received(c.clock(), theirs)
 }
 
 // sink is a car's limiter, where all may have the whole burst.
@@ -164,24 +179,14 @@ func (c *car) Run(context.Context, limiter.Sink) error { return nil }
 
 func (c *car) Status() limiter.SharingStatus { return limiter.SharingStatus{} }
 
-func (c *car) send(messages []outbound) {
-	for _, l := range messages {
-		for _, to := range l.to {
-			data := l.data
-			if l.summary {
-				list, has := c.replica.include(debtsOf(c.clock(), c.Limiter))
-				data = writeSummary(c.clock(), c.id, list, has)
-			}
-			c.w.carry(c, c.w.cars[to-1], data)
-		}
-	}
-}
-
 // carry has a message go over the network, or not.
 func (w *world) carry(from, to *car, data []byte) {
 	if from.side != to.side || w.random.Float64() < w.loss {
 		w.lost++
 		return
+	}
+	if w.random.Float64() < w.twice {
+		w.after(w.delay, func() { w.carry(from, to, data) })
 	}
 	d := w.delay
 	if w.jitter > 0 {
@@ -189,12 +194,12 @@ func (w *world) carry(from, to *car, data []byte) {
 	}
 	w.after(d, func() {
 		if !to.down && from.side == to.side {
-			to.send(to.replica.received(to.clock(), data))
+			to.replica.received(to.clock(), data)
 		}
 	})
 }
 
-// meet tells each car who is live on its side.
+// setMembers tells each car who is live on its side.
 func (w *world) setMembers() {
 	for _, c := range w.cars {
 		var live []node
@@ -215,7 +220,10 @@ func (w *world) fleet(n int) {
 		w.add(0)
 	}
 	w.setMembers()
-	w.run(2 * time.Second) // to have asked each other for debts
+	for _, c := range w.cars[1:] {
+		c.exchange(w.cars[0])
+	}
+	w.run(2 * time.Second)
 }
 
 // ask sends one request of a client to a car.
@@ -231,6 +239,13 @@ func (c *car) spend(client string, cost time.Duration) bool {
 	c.Settle(now, t, cost)
 	c.spent += cost.Seconds()
 	return true
+}
+
+// bill charges a client, also one that would be refused.
+func (c *car) bill(client string, cost time.Duration) {
+	charge := limiter.Charge{Key: testKey(client), Event: limiter.Settled, Cost: cost}
+	c.Debit(c.clock(), charge)
+	c.Offer(charge)
 }
 
 // siege has a client ask all cars in turn for far more than it may have.

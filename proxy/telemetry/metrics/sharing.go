@@ -23,7 +23,6 @@ func sharing() []Metric {
 			}
 		}, "with"),
 		level("sharing_peers", "sharingPeers", "Other proxies that are live (gossip).", func(s *Sharing) int { return s.Peers }),
-		level("sharing_peers_ignored", "sharingPeersIgnored", "Of these, those whose clocks are too far off.", func(s *Sharing) int { return s.Ignored }),
 		total("sharing_sent_total", "sharingSent", "Messages (gossip: bytes, Redis: calls) that were sent.", func(s *Sharing) uint64 { return s.Sent }),
 		total("sharing_received_total", "sharingReceived", "Orders of masters, bytes of peers, keys found to owe in Redis.", func(s *Sharing) uint64 { return s.Received }),
 		total("sharing_dropped_total", "sharingDropped", "Charges that others were never told of.", func(s *Sharing) uint64 { return s.Dropped }),

@@ -32,9 +32,7 @@ func newGossip(c *config.Config, log *zap.Logger) (limiter.Sharer, error) {
 		log.Warn("what sidecars tell each other is not encrypted: whoever reaches the port can invent debts; set coordination.gossip.keyFile")
 	}
 	sharer, err := gossip.New(gossip.Options{
-		Name: g.Name, Listen: g.Listen, Advertise: g.Advertise, Join: g.Join, JoinFile: g.JoinFile, Keys: keys,
-		Epoch: g.Epoch, History: g.History, MaxSkew: g.MaxSkew, BytesPerSecond: g.BytesPerSecond,
-		Logf: log.Sugar().Warnf,
+		Listen: g.Listen, Advertise: g.Advertise, Join: g.Join, Keys: keys, Logf: log.Sugar().Warnf,
 	})
 	if err != nil {
 		return unable{fmt.Errorf("coordination.gossip: %w", err)}, nil
