@@ -93,10 +93,12 @@ func (r row) medians() (map[string]result, error) {
 
 // needs tells in which way the row is worse without a rule; empty: in none.
 func (r row) needs(rule limiter.Rules) (worse string, err error) {
-	if missed, why, err := r.isMissed(); err != nil {
+	missed, _, err := r.isMissed()
+	if err != nil {
 		return "", err
-	} else if !missed {
-		if missed, why, err = r.without(rule).isMissed(); err != nil || missed {
+	}
+	if !missed {
+		if missed, why, err := r.without(rule).isMissed(); err != nil || missed {
 			return why, err
 		}
 	}
