@@ -127,13 +127,6 @@ func (s *siege) checkPlace(t fataler, x *Ticket) {
 	if q := &s.gate.home.queues[x.level]; x.heap != &s.gate.home.parked && x.heap != &q.within && x.heap != &q.ahead && x.heap != &q.strange {
 		t.Fatalf("one of level %d is in a heap of another", x.level)
 	}
-	if x.stranger {
-		return // its place is among strangers
-	}
-	if r, was := s.ranks[x]; was && x.rank > r {
-		t.Fatalf("the rank of one who waits grew from %g to %g", r, x.rank)
-	}
-	s.ranks[x] = x.rank
 }
 
 // checkLevels looks whether each heap is in order, and all of it belongs there.

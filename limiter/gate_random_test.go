@@ -16,7 +16,6 @@ import (
 type siege struct {
 	*world
 	tickets []*Ticket
-	ranks   map[*Ticket]float64
 	phases  map[*Ticket]phase // before the last call
 	clock   float64
 	settled float64 // CPU-seconds
@@ -24,7 +23,7 @@ type siege struct {
 }
 
 func newSiege(p Policy) *siege {
-	return &siege{world: newWorld(p), ranks: map[*Ticket]float64{}, phases: map[*Ticket]phase{}}
+	return &siege{world: newWorld(p), phases: map[*Ticket]phase{}}
 }
 
 // someLeaves tells whether one waits who leaves enough to those who had less: others wait
@@ -46,7 +45,6 @@ func (s *siege) forget() {
 			kept = append(kept, x)
 		} else if x = x.Emptied(); x != nil {
 			s.spare = append(s.spare, x)
-			delete(s.ranks, x)
 			delete(s.phases, x)
 		}
 	}
@@ -141,9 +139,6 @@ func TestGateAtRandom(t *testing.T) {
 						Idle:    time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "idle")),
 						Running: time.Duration(rapid.Int64Range(0, 3e8).Draw(t, "running")),
 						Sure:    rapid.Bool().Draw(t, "sure now"),
-					}
-					if e.Guess.Seconds() > x.guess {
-						delete(s.ranks, x) // it is dearer than was thought
 					}
 					s.Reguess(s.now, x, e)
 				}
