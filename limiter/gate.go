@@ -61,6 +61,7 @@ type books struct {
 	within     use // of those within their share
 	busy       int // requests at the backend
 	load       load
+	shortUse   shortUse
 	orphans    int           // those whose client has left
 	probeAgain time.Duration // when the next fresh one may be tried
 	trustAgain time.Duration // when light ones are taken for light again

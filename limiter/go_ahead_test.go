@@ -100,7 +100,7 @@ func TestRoomFollowsAtItsBounds(t *testing.T) {
 	}{
 		"somebody waits, CPUs idle": {n: 4, use: 0.5, wants: true, fixed: false, want: 5},
 		"by a quarter":              {n: 8, use: 0.5, wants: true, fixed: false, want: 10},
-		"up to the workers":         {n: 10, use: 0.5, wants: true, fixed: false, want: 11},
+		"up to the workers":         {n: 14, there: 14, use: 0.5, wants: true, fixed: false, want: 16},
 		"nobody waits":              {n: 4, use: 0.5, wants: false, fixed: false, want: 4},
 		"fewer compute than may":    {n: 4, there: 3, use: 0.5, wants: true, want: 4},
 		"just as many":              {n: 4, there: 4, use: 0.5, wants: true, want: 5},

@@ -24,6 +24,11 @@ const (
 	keptOf16 = 5
 	// slackTimes is how many times the workers that are kept are free while nobody's part binds.
 	slackTimes = 2
+	// briefRung is the longest of those that end soon, as measured by their part of the workers: on 16 of a
+	// backend with two CPUs, one of those that wait for 12 s ends each 0.8 s.
+	briefRung = passRung + 1
+	// usedLately is how long what short requests used counts.
+	usedLately = 10 * time.Second
 )
 
 // Hold says that a running request keeps its worker until it ends, and hardly
@@ -80,6 +85,9 @@ func (g *gate) take(t *Ticket, p phase, r rung) {
 	t.phase, t.rung, t.low = p, r, t.charged <= r.most()/2 && (t.sure || r != t.level.rung())
 	t.client.running++
 	g.load.count(t, 1)
+	if t.level.short() {
+		g.shortUse.now = max(g.shortUse.now, g.busy-g.load.long())
+	}
 	if r > lightRung {
 		g.countLong(t, 1)
 		if t.level.short() {
@@ -100,6 +108,21 @@ func (g *gate) free(t *Ticket) {
 			*t.site.misjudged.of(t)--
 		}
 		g.unpark()
+	}
+}
+
+// shortUse is how many workers short requests have lately had at once, or one more if some waited.
+type shortUse struct {
+	now, before int
+	since       time.Duration
+}
+
+func (u *shortUse) most() int { return max(u.now, u.before) }
+
+// pass forgets what is long ago.
+func (u *shortUse) pass(at time.Duration) {
+	if at-u.since >= usedLately {
+		u.before, u.now, u.since = u.now, 0, at
 	}
 }
 
@@ -129,7 +152,8 @@ func (g *gate) unorphan(t *Ticket) {
 }
 
 // hasWorker tells whether there is a worker for a request of rung r: what is not
-// short leaves some to the short ones. Those that hardly
+// short leaves some to the short ones; but what is known to wait, and soon ends, only as many as those
+// have lately used: if one comes, a worker will be free. Those that hardly
 // compute leave some to those that wait for a CPU, which would else be idle; and
 // where they took these while nobody wanted them, the others may have as many of
 // those that are kept.
@@ -145,7 +169,24 @@ func (g *gate) hasWorker(r rung, computes bool) bool {
 	if computes && from(&g.load.computing, lightRung+1) < n.least {
 		extra = n.least
 	}
-	return g.load.long() < min(n.longest+extra, max(n.longest, n.workers-keptForKnown))
+	most := min(n.longest+extra, max(n.longest, n.workers-keptForKnown))
+	if g.load.long() >= max(most, n.workers-g.shortUse.most()) {
+		return false
+	}
+	brief := !computes && r <= briefRung
+	return brief || from(&g.load.held, briefRung+1)+upTo(&g.load.computing, lightRung+1, briefRung) < most
+}
+
+// wantsShort tells whether short requests wait.
+func (g *gate) wantsShort() bool {
+	return slices.ContainsFunc(g.contending, func(s *site) bool {
+		for l := level(0); l.short(); l++ {
+			if !s.queues[l].empty() {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // wantsCPU tells whether requests wait that are not short and compute.

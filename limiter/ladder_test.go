@@ -86,10 +86,10 @@ func TestLevelOf(t *testing.T) {
 		{guess: 20, running: 0.2, want: 5},
 		{guess: 0.02, idle: 0.9, sure: true, want: 0}, // it does not wait for long
 		{guess: 0.02, idle: 1, sure: true, want: waitsAt(2)},
-		{guess: 0.02, idle: 10, sure: true, want: waitsAt(2)},
+		{guess: 0.02, idle: 10, sure: true, want: waitsAt(3)},
 		{guess: 1, idle: 7, sure: true, want: waitsAt(3)},
 		{guess: 1.1, idle: 7, sure: true, want: 3}, // eight of the like fill a CPU
-		{guess: 3, idle: 60, sure: true, want: waitsAt(4)},
+		{guess: 3, idle: 60, sure: true, want: waitsAt(5)},
 	} {
 		x := &Ticket{guess: c.guess, likelyIdle: c.idle, running: c.running, sure: c.sure}
 		if got := w.gate.levelOf(x); got != c.want {

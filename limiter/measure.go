@@ -24,11 +24,14 @@ func (g *gate) measure(at time.Duration, utilisation float64) {
 	g.mu.Lock()
 	defer g.unlock()
 	g.utilisation = utilisation
+	if g.shortUse.pass(at); g.wantsShort() {
+		g.shortUse.now = max(g.shortUse.now, g.busy-g.load.long()+1)
+	}
 	n := &g.limits
 	switch wanted := from(&g.load.computing, 0) >= n.n && g.wanted(); {
 	case n.fixed || g.without(ruleGrows):
 	case wanted && utilisation < idleBelow:
-		n.n = min(n.n+max(1, n.n/byPart), n.longest)
+		n.n = min(n.n+max(1, n.n/byPart), n.workers)
 	case utilisation > fullAbove:
 		n.n = max(n.n-max(1, n.n/byPart), n.least)
 	}

@@ -19,7 +19,7 @@ func TestReguessMovesUpAndDown(t *testing.T) {
 		"shorter":                 {Arrival{Guess: time.Second, Sure: true}, estimate(200 * ms), 2},
 		"longer":                  {Arrival{Guess: time.Second, Sure: true}, estimate(9 * time.Second), 5},
 		"as it was":               {Arrival{Guess: time.Second, Sure: true}, estimate(900 * ms), 3},
-		"it waits most of it":     {Arrival{Guess: time.Second, Sure: true}, Estimate{Guess: ms, Idle: 30 * time.Second, Sure: true}, waitsAt(2)},
+		"it waits most of it":     {Arrival{Guess: time.Second, Sure: true}, Estimate{Guess: ms, Idle: 30 * time.Second, Sure: true}, waitsAt(4)},
 		"it computes after all":   {Arrival{Guess: ms, Idle: 30 * time.Second, Sure: true}, estimate(time.Second), 3},
 		"known at last":           {Arrival{Guess: 500 * ms}, estimate(50 * ms), 1},
 		"its like was dear":       {Arrival{Guess: 500 * ms}, Estimate{Guess: 500 * ms, Running: 2 * time.Second}, 4},

@@ -55,11 +55,14 @@ func pending() map[string]string {
 func pendingOrdinary(name string) (why, pattern string) {
 	for why, patterns := range map[string][]string{
 		"some of few workers are kept for short requests": {
-			"*s+*s-16w*", "*s+*s-dynamic5*", "*s+*s-4w-1cpu", "*s+*s-40w-4cpu", "*s+*s-ondemand50", "polls*-[^p]*", "streams*-[^p]*",
-			"40x5ms+3s-think2-*", "15x8ms+.6s-*-4w-1cpu", "15x8ms+.6s-*-dynamic5", "export8s-dynamic5", "class150x5ms+1s-4w-1cpu",
+			"30x5ms+*s-16w*", "shop*-16w*", "*s+*s-dynamic5*", "*s+*s-4w-1cpu", "*s+*s-40w-4cpu", "*s+*s-ondemand50", "polls*-[^p]*", "streams*-[^p]*",
+			"40x5ms+3s-think2-*", "15x8ms+.6s-*-4w-1cpu", "15x8ms+.6s-*-dynamic5", "29xhr+4s-dynamic5",
 		},
-		"what nobody knows yet is tried one after the other": {"30x5ms+10s-150w-queue", "polls60x20s-150w-queue", "typing5+2s-*", "20x5ms+0.3s-prefork-told"},
-		"nobody tells whose the use of the CPUs is":          {"15x8ms+.6s-busy-prefork-blind"},
+		"people come before who asks for what is dear": {"export8s-*", "api8x200ms-dynamic5"},
+		"what nobody knows yet is tried one after the other": {
+			"30x5ms+10s-150w-queue", "polls60x20s-150w-queue", "typing5+2s-*", "20x5ms+0.3s-prefork-told", "20x5ms+0.05s-150w-queue", "class150x5ms+1s-150w-queue",
+		},
+		"nobody tells whose the use of the CPUs is": {"15x8ms+.6s-busy-*-blind"},
 	} {
 		for _, p := range patterns {
 			if is, err := path.Match(p, name); is && err == nil {
