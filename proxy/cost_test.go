@@ -139,7 +139,7 @@ func TestCostHeader(t *testing.T) {
 						w.Header()[cpuaccount.CostHeader] = tc.told
 					}
 					sleeper(w, q)
-				}), func(s *setup) { s.source = tc.source })
+				}), func(s *setup) { s.source, s.limits.Gate.Workers = tc.source, 16 })
 				res, _ := r.do(r.client, request(t, nil, "GET /"))
 				if told, ok := res.Header[cpuaccount.CostHeader]; ok {
 					t.Errorf("the client is told %q", told)
