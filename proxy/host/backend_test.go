@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"math"
 	"net"
 	"net/url"
@@ -17,17 +18,50 @@ import (
 )
 
 // machine is a file system with processes and cgroups that tests make.
-type machine struct{ fstest.MapFS }
+type machine struct {
+	fstest.MapFS
+	mu *sync.Mutex // one of them changes while a Backend looks
+}
+
+// Open implements fs.FS.
+func (m machine) Open(name string) (fs.File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.MapFS.Open(name)
+}
+
+// ReadFile implements fs.ReadFileFS.
+func (m machine) ReadFile(name string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.MapFS.ReadFile(name)
+}
+
+// Stat implements fs.StatFS.
+func (m machine) Stat(name string) (fs.FileInfo, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.MapFS.Stat(name)
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (m machine) ReadDir(name string) ([]fs.DirEntry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.MapFS.ReadDir(name)
+}
 
 func newMachine() machine {
 	m := machine{tree(map[string]string{
 		"proc/self/mounts": "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n",
 		"proc/self/cgroup": "0::/system.slice/tempomat-proxy.service\n",
-	})}
+	}), new(sync.Mutex)}
 	return m
 }
 
 func (m machine) file(name, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.MapFS[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
 }
 
@@ -60,11 +94,13 @@ func (m machine) children(of int) {
 }
 
 func (m machine) end(pid, parent int) {
+	m.mu.Lock()
 	for name := range m.MapFS {
 		if strings.HasPrefix(name, procFile(pid, "")) {
 			delete(m.MapFS, name)
 		}
 	}
+	m.mu.Unlock()
 	m.children(parent)
 }
 
