@@ -210,7 +210,7 @@ func TestWhoIsPausedIsNotCorrected(t *testing.T) {
 }
 
 // TestNobodyIsChargedWhatWasNotUsed: whatever came and went since the last measurement, those that are
-// there were charged no more since than was used, but for chance; by the backend itself, where that is
+// there were charged no more since than was used, except by chance; by the backend itself, where that is
 // known. What a request was charged before stays.
 func TestNobodyIsChargedWhatWasNotUsed(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

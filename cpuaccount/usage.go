@@ -50,7 +50,7 @@ type reading struct {
 // may use so many: it is full when as much as that is used, by whomever.
 //
 // A process with a nice value gives its CPU away at once, so what these use is there to be
-// had, but for what the backend's own ones do. Time that a hypervisor gave to others is not
+// had, except what the backend's own ones use. Time that a hypervisor gave to others is not
 // there at all. And where the processes of the backend hardly wait for a CPU, what others use
 // is not in their way: they stand back, by a cgroup's weight or their scheduling class.
 func MachineUsage(cpus float64) *Usage { return &Usage{read: (*Usage).readStat, cpus: cpus} }

@@ -43,7 +43,7 @@ func idleTicks(t *testing.T) uint64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	n, err := strconv.ParseUint(strings.Fields(string(text))[4], 10, 64)
 	if err != nil {

@@ -72,7 +72,7 @@ func (p *pastHours) reply() func(hours int) api.HistoryReply {
 	return p.Reply
 }
 
-// load reads the file. Without one the history begins anew; one that is damaged, or of
+// load reads the file. Without one the history begins empty; one that is damaged, or of
 // another release, is set aside as well: that is no reason not to serve.
 func (p *pastHours) load() {
 	if p == nil || p.path == "" {
