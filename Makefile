@@ -11,7 +11,7 @@ GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 # What make quick leaves out: packages whose tests start programs, and those that take more
 # than a few seconds of CPU: the handler against real sockets, fleets, simulated sites. With
 # -short, property tests draw a fifth of their cases; -w spares the linker the debug data.
-NOT_QUICK := /cmd/tempomat-(doctor|master|proxy)$$|/docs$$|/cpuaccount/process$$|/limiter/(redis|smockron|gossip|limitertest)$$|/proxy$$|/proxy/(acme|admin/dashboard|descriptors|handover|savedfile|spool|replay|telemetry/(book|metrics))$$
+NOT_QUICK := /cmd/tempomat-(doctor|master|proxy)$$|/docs$$|/cpuaccount/process$$|/limiter/(redis|smockron|gossip)$$|/internal/sim$$|/proxy$$|/proxy/(acme|admin/dashboard|descriptors|handover|savedfile|spool|replay|telemetry/(book|metrics))$$
 
 # Debian packages, by what needs them. The programs need ZeroMQ, a C library, and
 # with it a compiler; without them they build with CGO_ENABLED=0, and have no
@@ -69,7 +69,7 @@ UNVETTED := -vet=off -ldflags=-w
 test: deps-test ## vet, each benchmark, what is too slow with the race detector, then all tests with it, also before a real Apache
 	$(GO) vet ./...
 	@$(MAKE) --no-print-directory bench-check
-	$(GO) test $(UNVETTED) -count=1 ./cpuaccount ./limiter/limitertest ./proxy/backend ./proxy/front ./proxy/nonblock ./proxy/replay ./proxy/telemetry/book ./proxy/telemetry/metrics
+	$(GO) test $(UNVETTED) -count=1 ./cpuaccount ./internal/sim ./proxy/backend ./proxy/front ./proxy/nonblock ./proxy/replay ./proxy/telemetry/book ./proxy/telemetry/metrics
 	$(GO) test $(UNVETTED) -count=1 -run 'NobodyIsSentBackWithRoom|PathAllocatesNothing' ./proxy
 	$(GO) test $(UNVETTED) -count=1 -run MillionClients ./limiter
 	CGO_ENABLED=1 $(GO) test $(UNVETTED) -count=1 -run 'OneLimitForAll|BadNetwork|Split' ./limiter/gossip
@@ -115,14 +115,14 @@ test-standing: deps-test ## who is logged in to a real WordPress and MediaWiki i
 	$(GO) test -tags wordpress -run 'TestStandingOfPeople' -count=1 -v -timeout 10m ./cmd/tempomat-proxy/
 
 scenarios: ## the gate under every attack on virtual time, five seeds, beside the reference
-	TEMPOMAT_SCENARIOS=full $(GO) test -timeout 30m -run 'Scenarios|Demands|Redirects' -count=1 -v ./limiter/limitertest
+	TEMPOMAT_SCENARIOS=full $(GO) test -timeout 30m -run 'Scenarios|Demands|Redirects' -count=1 -v ./internal/sim
 
 sweep: ## sites beside hogs of all kinds, and ordinary ones, with the gate and without; what is worse with it is a failure, and some is
-	TEMPOMAT_SCENARIOS=sweep $(GO) test -timeout 30m -run WithoutGate -count=1 -v ./limiter/limitertest
-	TEMPOMAT_SCENARIOS=ordinary $(GO) test -timeout 30m -run Ordinary -count=1 -v ./limiter/limitertest
+	TEMPOMAT_SCENARIOS=sweep $(GO) test -timeout 30m -run WithoutGate -count=1 -v ./internal/sim
+	TEMPOMAT_SCENARIOS=ordinary $(GO) test -timeout 30m -run Ordinary -count=1 -v ./internal/sim
 
 ablation: ## rows of the tables without each rule of the gate, and with the code broken on purpose: what no row needs, or notices, is a failure (WORTH=all: all rows)
-	TEMPOMAT_WORTH=$(or $(WORTH),1) $(GO) test -tags ablation -timeout 60m -run 'Ablation|Mutat' -count=1 -v ./limiter/limitertest
+	TEMPOMAT_WORTH=$(or $(WORTH),1) $(GO) test -tags ablation -timeout 60m -run 'Ablation|Mutat' -count=1 -v ./internal/sim
 
 harm: build ## ordinary loads on a real Apache with PHP, directly and through the proxy: what is worse with it (root; an hour and a half, HARM="-only wait1s-20 -pairs 1" for less)
 	@.ci/deps "play ordinary loads" apache2-bin libapache2-mod-php php-fpm

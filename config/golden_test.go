@@ -15,7 +15,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected texts in testdata/config")

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // newEstimator makes an Estimator with a hash that is the same in each run: what meets what in its

@@ -47,7 +47,7 @@
 //
 // In Fair mode requests queue here instead of at the backend, whose own queue knows nothing of clients. The
 // backend has two resources, CPUs and workers, and the gate shares out both. Each rule below has a switch that
-// only tests reach ([Policy.Without]), and names in brackets the rows of package limitertest, or the unit tests,
+// only tests reach ([Policy.Without]), and names in brackets the rows of package sim, or the unit tests,
 // that fail without it.
 //
 // Sizes. Requests up to 25, 100, 400 ms, 1.6, 6.4, 25.6 s and longer ones make seven rungs of a ladder. A

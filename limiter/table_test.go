@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestMillionClients: a million clients, each once, with a client deep in debt

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"tempomat/cpuaccount"
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 	"tempomat/proxy/workers"
 )
 

@@ -22,7 +22,7 @@
 //	  finish       the client has its answer: Leave; a line in the access log
 //
 // What limiter, guess, meter and standing are told, and in which order, is package
-// lifecycle's: it never waits, so that limitertest plays the same on virtual time.
+// lifecycle's: it never waits, so that the simulator plays the same on virtual time.
 // What is here waits, reads and writes.
 //
 // Beside that, one goroutine, Drive, tells the limiter the time: it releases

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"tempomat/classify/newcomer"
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestNewcomerIsSentBackOnce has the backend full of heavy pages. A newcomer's

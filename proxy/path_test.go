@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
-	"tempomat/limiter/testkit"
 	"tempomat/proxy/backend"
 	"tempomat/proxy/front"
 )

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestUploadsAsPages has clients of many networks ask for a light page and be

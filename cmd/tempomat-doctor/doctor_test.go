@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
-	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/spool"

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
-	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 )
 

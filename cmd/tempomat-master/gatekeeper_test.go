@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/smockron"
-	"tempomat/limiter/testkit"
 )
 
 // gatekeeper is one of the test's own, with what it was told.

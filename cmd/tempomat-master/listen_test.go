@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestAddressIsTaken: without its addresses a master is none, and ends at once.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // output is what a program wrote so far.

@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
-	"tempomat/limiter/testkit"
 )
 
 // charge is what one request cost, and when it was told.

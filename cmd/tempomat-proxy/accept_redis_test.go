@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // awayRig is four sidecars before one backend, under load: one that is alone, two

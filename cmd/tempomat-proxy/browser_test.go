@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // browser is a real one, with a profile of its own and nobody before it.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestCheckReadsCertificates: what would keep a start from serving is an error of -check,

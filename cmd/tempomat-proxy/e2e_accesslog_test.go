@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestCombinedLog: a reload changes the form of the access log, and back.

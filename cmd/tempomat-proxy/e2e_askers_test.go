@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // askers ask for a page without a pause, each over a connection of its own; every fourth

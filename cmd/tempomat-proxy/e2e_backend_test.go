@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
-	"tempomat/limiter/testkit"
 )
 
 // TestBackendDown: without a backend the proxy says so, shortly, and goes on.

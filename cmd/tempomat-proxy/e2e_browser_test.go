@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestBrowserIsRedirected has real browsers come to a full site for the first

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestDrain: what is under way at SIGTERM is finished, also what waits.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/smockron"
-	"tempomat/limiter/testkit"
 )
 
 // masterProcess is a running tempomat-master, and how to start it again.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestGarden has the servers that people have before and behind the proxy carry the same

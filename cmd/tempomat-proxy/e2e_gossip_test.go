@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestGossip has two sidecars share accounts, encrypted, and changes the key while

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // haproxyHead is what a configuration begins with.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
-	"tempomat/limiter/testkit"
 )
 
 // holder is one address that wants to hold all workers.

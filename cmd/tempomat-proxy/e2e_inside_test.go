@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 	"tempomat/proxy/admin/api"
 )
 

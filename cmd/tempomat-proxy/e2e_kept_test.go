@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 	"tempomat/proxy/handover"
 	"tempomat/proxy/handover/handovertest"
 )

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestNothingIsLeft runs the program within the test, asks it for all kinds of

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/smockron"
-	"tempomat/limiter/testkit"
 )
 
 // TestWithoutCgo: all programs can be built without cgo. Smockron is not in them

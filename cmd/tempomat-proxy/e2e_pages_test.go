@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 const megabyte = 1 << 20

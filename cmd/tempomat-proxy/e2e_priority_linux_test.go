@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // workers are Apache's.

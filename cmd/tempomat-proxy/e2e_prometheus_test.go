@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // prometheus is a running one.

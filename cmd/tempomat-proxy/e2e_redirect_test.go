@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // curl runs curl as a browser of an address would ask, in the background, and

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // startThree starts three sidecars before one backend, with the same configuration.

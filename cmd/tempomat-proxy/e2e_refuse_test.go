@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 const tiny = `cpuCount: 1

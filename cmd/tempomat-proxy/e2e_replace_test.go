@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 	"tempomat/proxy/admin/api"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 const googlebotSays = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"

@@ -21,7 +21,7 @@ import (
 	"testing"
 
 	"tempomat/cmd/tempomat-proxy/internal/setup"
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // setupMachine is a machine in a directory: Debian's configuration of a web server with

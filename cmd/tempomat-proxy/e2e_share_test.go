@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestDoctorShowsSharing: the doctor tells of each way to share what it is, with

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestSucceed: at SIGUSR2 the program that now is where this one was started from takes

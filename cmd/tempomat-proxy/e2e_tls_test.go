@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // secureSite is a sidecar that serves with TLS, and what it shows.

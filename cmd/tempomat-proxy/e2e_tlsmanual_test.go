@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"tempomat/config"
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestTLSManual does what docs/tls.md says: its configurations are sound, so is HAProxy's, and its

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
-	"tempomat/limiter/testkit"
 )
 
 // TestOthersUseIsNotTheBackends: programs that fill the CPUs beside an idle Apache do not make them short

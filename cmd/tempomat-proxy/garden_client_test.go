@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // visitor is a client of the garden: raw bytes out, answers in.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // gardener is a server that passes requests on to the next one, as Debian has it.

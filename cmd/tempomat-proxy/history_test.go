@@ -20,7 +20,7 @@ import (
 
 	"tempomat/classify"
 	"tempomat/config"
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/savedfile"
 	"tempomat/proxy/telemetry"

@@ -10,7 +10,7 @@ import (
 
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // plain is a backend that answers at once.

@@ -13,7 +13,7 @@ import (
 
 	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/tempomat-proxy/internal/demo"
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // scratch is where all tests of the package keep their files. Sockets are in

@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestMetricsGoOn: counts go on over a reload, a rejected one is told, and who replaces the

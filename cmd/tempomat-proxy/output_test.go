@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // output collects the lines of what a program writes, and wakes those who wait

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // cloudflare is what the page of that name is about, as far as it is documented: where it connects

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // These are the modules that Debian's Apache has on, beside the one that runs requests.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestWordPress has somebody log in to WordPress, write a post and read it, in a real Chromium over HTTPS,

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 	"tempomat/proxy/admin/api"
 )
 

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestStandingOfPeople has somebody log in to a real WordPress and a real MediaWiki behind the

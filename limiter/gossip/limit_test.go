@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestOneLimitForAll is the table of overshoots in facts/algorithm.md 1.2: a

@@ -13,9 +13,9 @@ import (
 	"github.com/hashicorp/memberlist"
 	"go.uber.org/goleak"
 
+	"tempomat/internal/sim"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
-	"tempomat/limiter/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(settled{m}) }
@@ -181,5 +181,5 @@ func together(t testing.TB, cars ...*sidecar) time.Duration {
 }
 
 func TestConformance(t *testing.T) {
-	limitertest.Sharers(t, func(*testing.T, limiter.Policy) limitertest.Fleet { return newReal() })
+	sim.Sharers(t, func(*testing.T, limiter.Policy) sim.Fleet { return newReal() })
 }

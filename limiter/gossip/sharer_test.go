@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
-	"tempomat/limiter/testkit"
 )
 
 // TestRestartedLearns: a sidecar is killed and started anew while others know of

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
-	"tempomat/limiter/testkit"
 )
 
 // world is a fleet on virtual time: real limiters and replicas, and a network that

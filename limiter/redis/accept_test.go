@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
-	"tempomat/limiter/testkit"
 )
 
 // greedy asks for all that it can get until the context ends.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/quota"
-	"tempomat/limiter/testkit"
 )
 
 func clusterOptions(nodes []*testkit.Redis) Options {

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/sim"
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/quota"
 	"tempomat/limiter/quota/quotatest"
 )
@@ -27,7 +27,7 @@ func (f *fleet) Join(t testing.TB) limiter.Sharer {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	limitertest.Sharers(t, func(t *testing.T, p limiter.Policy) limitertest.Fleet {
+	sim.Sharers(t, func(t *testing.T, p limiter.Policy) sim.Fleet {
 		return &fleet{newWire(t, startServer(t).Address), p}
 	})
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/quota"
-	"tempomat/limiter/testkit"
 )
 
 // fault has two sidecars serve clients while Redis is away and after.

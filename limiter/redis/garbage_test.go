@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/quota"
-	"tempomat/limiter/testkit"
 )
 
 // TestGarbage: whatever stands in Redis where accounts, logs and buckets should,

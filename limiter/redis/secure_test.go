@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/quota"
-	"tempomat/limiter/testkit"
 )
 
 // certificate makes one for 127.0.0.1, and returns its files and who trusts it.

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/rueidis"
 	"go.uber.org/goleak"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 func TestMain(m *testing.M) {

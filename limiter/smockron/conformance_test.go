@@ -11,11 +11,11 @@ import (
 
 	zmq "github.com/pebbe/zmq4"
 
+	"tempomat/internal/sim"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
-	"tempomat/limiter/testkit"
 )
 
 // fleet is gatekeepers of one master.
@@ -27,7 +27,7 @@ type fleet struct {
 }
 
 func TestConformance(t *testing.T) {
-	limitertest.Sharers(t, func(t *testing.T, p limiter.Policy) limitertest.Fleet {
+	sim.Sharers(t, func(t *testing.T, p limiter.Policy) sim.Fleet {
 		b := p.Classes[0].Budget
 		f := &fleet{t: t, addresses: freeAddresses(t), master: master.New(master.Settings{
 			Domains: []master.Domain{{Name: "site.slash32", Rules: []master.Rule{

@@ -14,9 +14,9 @@ import (
 
 	zmq "github.com/pebbe/zmq4"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
-	"tempomat/limiter/testkit"
 )
 
 // flood sends accounting of many identifiers as fast as ZeroMQ takes it.

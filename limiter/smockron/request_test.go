@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
-	"tempomat/limiter/testkit"
 )
 
 // BenchmarkRequest is a request's way through the limiter with four classes: alone,

@@ -10,10 +10,10 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
-	"tempomat/limiter/testkit"
 )
 
 // at is a master at work, with a store.

@@ -17,10 +17,10 @@ import (
 
 	zmq "github.com/pebbe/zmq4"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
-	"tempomat/limiter/testkit"
 )
 
 // vectors are sequences recorded from the original master and gatekeeper on a

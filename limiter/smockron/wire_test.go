@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
-	"tempomat/limiter/testkit"
 )
 
 // peer is one end of a connection that speaks ZMTP 3.1 byte by byte, without any

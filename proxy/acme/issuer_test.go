@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 	"tempomat/proxy/certificates"
 )
 

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 	"tempomat/proxy"
 	"tempomat/proxy/acme/pebbletest"
 	"tempomat/proxy/certificates"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 	"tempomat/proxy/http1"
 )
 

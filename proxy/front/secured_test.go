@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // steps notes how connections have begun.

@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // TestTurns: of those that wait, one of each address comes before the second one of any.

@@ -2,7 +2,7 @@
 // backend, as the limiter, the guess, the meter, the standing and the newcomers'
 // redirect see it: who is told what, and in which order. It waits for nothing,
 // starts no goroutine, reads no clock and knows no connection. So the proxy runs
-// it on real time and package limitertest on virtual time, and what is shown by
+// it on real time and package sim on virtual time, and what is shown by
 // simulation is what serves requests.
 //
 // A [Gatekeeper] is what all requests to a backend have in common, [Rules] are

@@ -13,8 +13,8 @@ import (
 
 	"tempomat/classify"
 	"tempomat/cpuaccount"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
-	"tempomat/limiter/testkit"
 	"tempomat/proxy/lifecycle"
 )
 

@@ -11,8 +11,8 @@ import (
 	"tempomat/classify"
 	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
+	"tempomat/internal/sim"
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
 	"tempomat/proxy/lifecycle"
 )
 
@@ -39,7 +39,7 @@ func TestWrite(t *testing.T) {
 func shipped(t testing.TB, mode limiter.Mode) Setup {
 	t.Helper()
 	s := Setup{
-		Policy: limitertest.Policy(mode, 2, 0), TableSize: limitertest.TableSize,
+		Policy: sim.Policy(mode, 2, 0), TableSize: sim.TableSize,
 		CPUs: 2, Workers: 16, Measures: true,
 	}
 	s.Rules = rulesFor(t, s.CPUs)
@@ -49,11 +49,11 @@ func shipped(t testing.TB, mode limiter.Mode) Setup {
 func rulesFor(t testing.TB, cpus float64) (rules lifecycle.Rules) {
 	t.Helper()
 	var err error
-	rules.Classifier, err = classify.New(classify.Config{Classes: limitertest.Classes(), AddressHeader: classify.NoHeader})
+	rules.Classifier, err = classify.New(classify.Config{Classes: sim.Classes(), AddressHeader: classify.NoHeader})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rules.Standing, err = standing.New([16]byte{1}, limitertest.Standing()); err != nil {
+	if rules.Standing, err = standing.New([16]byte{1}, sim.Standing()); err != nil {
 		t.Fatal(err)
 	}
 	rules.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, cpus, 0)

@@ -14,8 +14,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
-	"tempomat/limiter/testkit"
 )
 
 // line is one of Apache's, so many seconds after a full hour.

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // ear listens, and sends.

@@ -9,8 +9,8 @@ import (
 
 	"tempomat/classify"
 	"tempomat/config"
+	"tempomat/internal/sim"
 	"tempomat/limiter"
-	"tempomat/limiter/limitertest"
 )
 
 // sameCrawlers compares crawlers, whose User-Agents are in no order.
@@ -27,7 +27,7 @@ func TestSimulatedAsShipped(t *testing.T) {
 			for _, cpus := range []float64{1, 2, 8} {
 				c := config.Default()
 				c.Throttle.Mode, c.CPUCount, c.Backend.Workers = name, cpus, workers
-				if diff := cmp.Diff(Limits(c), limitertest.Policy(mode, cpus, workers)); diff != "" {
+				if diff := cmp.Diff(Limits(c), sim.Policy(mode, cpus, workers)); diff != "" {
 					t.Errorf("%s, %g CPUs, %d workers: - shipped, + simulated\n%s", name, cpus, workers, diff)
 				}
 			}
@@ -39,20 +39,20 @@ func TestSimulatedAsShipped(t *testing.T) {
 		classes = append(classes, classOf(class))
 	}
 	same := cmp.Comparer(func(a, b classify.Class) bool { return a == b })
-	if diff := cmp.Diff(classes, limitertest.Classes(), same); diff != "" {
+	if diff := cmp.Diff(classes, sim.Classes(), same); diff != "" {
 		t.Errorf("classes: - shipped, + simulated\n%s", diff)
 	}
 	robots, _, err := Robots(c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(robots.RobotsConfig, limitertest.Robots(), sameCrawlers); diff != "" {
+	if diff := cmp.Diff(robots.RobotsConfig, sim.Robots(), sameCrawlers); diff != "" {
 		t.Errorf("robots: - shipped, + simulated\n%s", diff)
 	}
-	if diff := cmp.Diff(Standing(c), limitertest.Standing()); diff != "" {
+	if diff := cmp.Diff(Standing(c), sim.Standing()); diff != "" {
 		t.Errorf("standing: - shipped, + simulated\n%s", diff)
 	}
-	if c.Throttle.Mode != "fair" || c.Cost.Source != "auto" || c.Table.Size != limitertest.TableSize || !c.Standing.Enabled {
+	if c.Throttle.Mode != "fair" || c.Cost.Source != "auto" || c.Table.Size != sim.TableSize || !c.Standing.Enabled {
 		t.Errorf("shipped are mode %s, cost %s, table %d, standing %t: these are not simulated",
 			c.Throttle.Mode, c.Cost.Source, c.Table.Size, c.Standing.Enabled)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // module is Let's Encrypt's test server.

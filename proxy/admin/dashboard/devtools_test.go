@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // chromium is a real one, driven by its DevTools over a pipe.

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"tempomat/classify"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
-	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
 	"tempomat/proxy/telemetry/feedtest"

@@ -13,7 +13,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 	"tempomat/proxy/telemetry"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/limiter/testkit"
+	"tempomat/internal/testkit"
 )
 
 // patience is how long a test waits for what is to be shown, before it fails.

@@ -19,8 +19,8 @@ import (
 	"tempomat/cmd/tempomat-doctor/internal/harmless"
 	"tempomat/cmd/tempomat-doctor/internal/top"
 	"tempomat/cmd/tempomat-doctor/internal/top/toptest"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
-	"tempomat/limiter/testkit"
 	"tempomat/proxy/admin/api"
 )
 

@@ -1,0 +1,163 @@
+//go:build ablation
+
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"tempomat/limiter"
+)
+
+// worth is which rows need each rule of the gate: without it, one of them is missed, or gets worse.
+func worth() map[string][]string {
+	return map[string][]string{
+		"Climbs":        {"longjobs-flat", "exports60s-3conn-pages300ms"},
+		"Halves":        {"nat+dist120", "new+dist120-samepath"},
+		"Beside":        {"mixed", "nat+crawl1", "nat+dist120-1cpu"},
+		"Distrust":      {"heavy+again-40+redirect", "misguess8addr", "train3s-8addr"},
+		"Passes":        {"dbcrawl-300ms-300ms", "flat1+steps"},
+		"Waits":         {"halves-20conn-2.5s-pages100ms", "polls120s-8conn-pages800ms", "chunks-24x1-cold", "poll-20+crawl"},
+		"Leaves":        {"exports60s-20conn-pages300ms", "lj-flat-10s-12conn"},
+		"LeavesLonger":  {"exports60s-3conn-pages300ms", "exports60s-20conn-pages300ms"},
+		"LeavesMore":    {"natflat20+crawler-inside-cookiesfalse"},
+		"LeavesBeyond":  {"1cpu-8workers-pages1500ms-3x50+10s-spread=true", "2cpu-150workers-pages300ms-8x50+10s-spread=false"},
+		"Due":           {"natflat20+crawler-inside-cookiesfalse", "export"},
+		"Debt":          {"flash100-150ms+crawl", "flash500-60ms+crawl"},
+		"Inherits":      {"flatnat-1cpu-crowded", "natflat20+crawler-inside-cookiesfalse"},
+		"Standing":      {"flat120", "flat120think"},
+		"Behind":        {"flatnat-4cpu"},
+		"Faces":         {"nat+dist120", "nat+dist120-1cpu"},
+		"Lead":          {"natflat20+crawler-inside-cookiesfalse", "flat+follow-1x40+redirect"},
+		"Strangers":     {"flatshot", "stream-40x1-cold"},
+		"OthersPart":    {"heavy+follow-40+redirect", "heavy+again-40+redirect"},
+		"Credit":        {"nat+dist120", "nat+dist120-1cpu"},
+		"Newest":        {"new+lightshot100", "res-flat-13/s"},
+		"Stale":         {"2cpu-16workers-pages800ms-3x0+8s-spread=true", "1cpu-8workers-pages300ms-20x0+0.5s-spread=true"},
+		"Fewest":        {"new+dist120-samepath"},
+		"Passed":        {"heavy+again-40+redirect", "heavy+follow-40+redirect"},
+		"Probes":        {"stream-24x1-cold", "hangup-8addr-30ms-cold"},
+		"ProbePause":    {"exports60s-20conn-pages300ms", "lj-flat-10s-12conn"},
+		"Kept":          {"stream-40x1", "poll-20"},
+		"HoldersLeave":  {"poll-20+crawl", "2cpu-16workers-pages100ms-20x5+0.001s-spread=true"},
+		"KeysHold":      {"dbcrawl-300ms-2s", "dbcrawl-20-300ms-30c-2s"},
+		"StrangersPart": {"stream-40x1-cold"},
+		"MayCompute":    {"polls120s-8conn-pages800ms", "exports60s-3conn-pages100ms-1cpu"},
+		"Misjudges":     {"read-spool-32MB-1x24-cold", "misguess8addr"},
+		"Reguesses":     {"misguess-control", "longjobs-light"},
+		"Grows":         {"db-20-300ms", "db-60-300ms"},
+		"Slack":         {"20x5ms+0.3s-150w-queue"},
+		"SitesLeave":    {},
+		"SitesEarly":    {},
+		"SitesAtOnce":   {},
+		"SitesLead":     {},
+		"SitesIdle":     {},
+	}
+}
+
+// Without a rule a row is worse that gets so much less of what a table shows.
+const (
+	worseGood   = 0.05 // of the requests: fewer are answered within a second
+	worseFailed = 0.05 // more of them fail
+	worseP95    = 1.25 // times as long
+	worseMs     = 50   // and longer by that
+)
+
+// without is the row with some rules off.
+func (r row) without(rules limiter.Rules) row {
+	r.change = func(p *limiter.Policy) { p.Without |= rules }
+	return r
+}
+
+// medians are what each kind of a row's clients gets, of three seeds.
+func (r row) medians() (map[string]result, error) {
+	all := map[string]result{}
+	runs := map[string][]result{}
+	for seed := range uint64(3) {
+		got, err := playOnce(r.Scenario, seed+1, limiter.Fair, demanded(r.Scenario))
+		if err != nil {
+			return nil, err
+		}
+		for kind, x := range got {
+			runs[kind] = append(runs[kind], x)
+		}
+	}
+	for kind, of := range runs {
+		all[kind] = median(of)
+	}
+	return all, nil
+}
+
+// needs tells in which way the row is worse without a rule; empty: in none.
+func (r row) needs(rule limiter.Rules) (worse string, err error) {
+	missed, _, err := r.isMissed()
+	if err != nil {
+		return "", err
+	}
+	if !missed {
+		if missed, why, err := r.without(rule).isMissed(); err != nil || missed {
+			return why, err
+		}
+	}
+	with, err := r.medians()
+	if err != nil {
+		return "", err
+	}
+	without, err := r.without(rule).medians()
+	for _, kind := range slices.Sorted(maps.Keys(with)) {
+		a, b := with[kind], without[kind]
+		if b.good < a.good-worseGood || b.failed > a.failed+worseFailed || b.p95 > worseP95*a.p95+worseMs {
+			worse += fmt.Sprintf("%s: good %.0f -> %.0f %%, p95 %.0f -> %.0f ms, failed %.0f -> %.0f %%; ",
+				kind, 100*a.good, 100*b.good, a.p95, b.p95, 100*a.failed, 100*b.failed)
+		}
+	}
+	return strings.TrimSuffix(worse, "; "), err
+}
+
+// TestAblation plays rows without each rule: a rule without which no row gets worse is not needed. The rows
+// of a rule come first; with TEMPOMAT_WORTH=all, all others are played after them.
+func TestAblation(t *testing.T) {
+	all := askedForWorth(t)
+	table, names := rows(true), []string(nil)
+	if all {
+		names = slices.Sorted(maps.Keys(rows(false)))
+	}
+	rules, mine := limiter.AllRules(), worth()
+	lines, missing := make([]string, len(rules)), make([]string, len(rules))
+	parallel(len(rules), func(i int) {
+		rule := rules[i]
+		found := false
+		for _, name := range append(slices.Clone(mine[rule.Name]), names...) {
+			r, ok := table[name]
+			if !ok {
+				missing[i] += "no row is called " + name + "; "
+				continue
+			}
+			worse, err := r.needs(rule.Rule)
+			if err != nil {
+				missing[i] += err.Error()
+			}
+			if worse != "" {
+				lines[i] += fmt.Sprintf("%-14s %-40s %s\n", rule.Name, name, worse)
+				if found = true; !all {
+					break
+				}
+			}
+		}
+		if !found {
+			missing[i] += "no row is worse without it"
+		}
+	})
+	for i, rule := range rules {
+		if _, ok := mine[rule.Name]; !ok {
+			t.Errorf("%s: no row is named for it", rule.Name)
+		}
+		if missing[i] != "" {
+			t.Errorf("%s: %s", rule.Name, missing[i])
+		}
+	}
+	t.Log("\n" + strings.Join(lines, ""))
+}

@@ -1,0 +1,169 @@
+package sim
+
+// What those who hold workers ask for. What they send and read is slow.
+func upload() Page { return Page{Path: "/page", Query: "save=", CPU: 0.001, Upload: 60e3} }
+func chunks() Page {
+	return Page{Path: "/page", Query: "save=", CPU: 0.001, Upload: 60e3, Chunked: true}
+}
+func image() Page       { return Page{Path: "/large.jpg", Query: "p=", CPU: fileCost, Answer: 400 << 10} }
+func huge() Page        { return Page{Path: "/huge.bin", Query: "p=", CPU: 0.002, Answer: 8 << 20} }
+func eventStream() Page { return Page{Path: "/stream", Query: "p=", CPU: 0.001, Stream: 60} }
+func sleeper() Page     { return Page{Path: "/page", Query: "sleep=60000&p=", CPU: 0.001, Sleep: 60} }
+
+// Bytes per second.
+const (
+	bytePer5s  = 0.2
+	bytePer30s = 1.0 / 30
+	crawling   = 64.0
+	modem      = 2e3
+	megabit    = 125e3
+)
+
+// addresses are how attackers are spread: so many, step apart.
+type addresses struct {
+	n    int
+	step uint32
+}
+
+const (
+	neighbours = 1       // of one /24
+	strewn     = 0x10000 // each in a /16 of its own
+)
+
+// holders ask for a page on so many connections of each of their addresses, and
+// never lose patience.
+func holders(a addresses, parallel int, page Page, speed float64) (cs []*Client) {
+	for i := range a.n {
+		cs = append(cs, &Client{
+			Kind: "attack", Address: 0x20000001 + uint32(i)*a.step, Agent: browser(0),
+			Parallel: parallel, Pages: []Page{page}, Speed: speed, Timeout: 1e6, Retry: 1, From: Attack,
+		})
+	}
+	return cs
+}
+
+// visitors are people who look at a site whose pages are one script, told apart
+// by parameters.
+func visitors(n int) []*Client {
+	cs := people(n)
+	for _, c := range cs {
+		c.Pages = []Page{{Path: "/page", Query: "ms=20&sleep=0&p=", CPU: lightPage}}
+	}
+	return cs
+}
+
+// unharmed is what people must get, whoever holds workers.
+func unharmed() []Demand { return []Demand{{Kind: "human", Good: 0.99, P95: 100}} }
+
+// besides is a scenario of people, who must be unharmed, and others.
+func besides(name string, others func() []*Client) Scenario {
+	return Scenario{
+		Name: name, CPUs: 2, Workers: 16, site: site{cookies: true, parts: true},
+		Demands: unharmed(), end: Attack + 90,
+		clients: func() []*Client { return join(visitors(20), others()) },
+	}
+}
+
+// cold is the same scenario with a proxy that has just started.
+func cold(s Scenario) Scenario {
+	clients := s.clients
+	s.Name, s.Cold = s.Name+"-cold", true
+	s.clients = func() []*Client { return atOnce(clients()) }
+	return s
+}
+
+// HoldingWorkers are scenarios of clients that use no CPU and hold the backend's
+// workers: they send and read slowly, or have answers that take long.
+func HoldingWorkers() (all []Scenario) {
+	for _, x := range []struct {
+		name     string
+		from     addresses
+		parallel int
+		page     Page
+		speed    float64
+	}{
+		{"upload-1x24", addresses{1, 0}, 24, upload(), bytePer5s},
+		{"upload-24x1", addresses{24, strewn}, 1, upload(), bytePer5s},
+		{"upload-1x14-30s", addresses{1, 0}, 14, upload(), bytePer30s},
+		{"chunks-1x24", addresses{1, 0}, 24, chunks(), bytePer5s},
+		{"chunks-24x1", addresses{24, neighbours}, 1, chunks(), bytePer5s},
+		{"chunks-40x1", addresses{40, strewn}, 1, chunks(), bytePer5s},
+		{"read-1x24", addresses{1, 0}, 24, image(), crawling},
+		{"read-24x1", addresses{24, strewn}, 1, image(), crawling},
+		{"read-8MB-1x24", addresses{1, 0}, 24, huge(), modem},
+		{"read-8MB-24x1", addresses{24, strewn}, 1, huge(), modem},
+		{"stream-1x24", addresses{1, 0}, 24, eventStream(), 0},
+		{"stream-24x1", addresses{24, neighbours}, 1, eventStream(), 0},
+		{"stream-40x1", addresses{40, strewn}, 1, eventStream(), 0},
+		{"sleep60-1x40", addresses{1, 0}, 40, sleeper(), 0},
+		{"sleep60-24x2", addresses{24, neighbours}, 2, sleeper(), 0},
+		{"sleep60-40x1", addresses{40, strewn}, 1, sleeper(), 0},
+	} {
+		s := besides(x.name, func() []*Client { return holders(x.from, x.parallel, x.page, x.speed) })
+		all = append(all, s, cold(s))
+	}
+	all = append(all, fullSpools()...)
+	return append(all, holdersAndCrawler(), cold(holdersAndCrawler()), listeners(), downloads())
+}
+
+// fullSpools are readers of more than the proxy keeps, for an address or at all:
+// the rest is passed on as they read it, and holds workers.
+func fullSpools() (all []Scenario) {
+	for _, x := range []struct {
+		name     string
+		from     addresses
+		parallel int
+		spool    float64
+	}{
+		{"read-spool-32MB-1x24", addresses{1, 0}, 24, 32 << 20},
+		{"read-no-spool-1x24", addresses{1, 0}, 24, 1},
+		{"read-no-spool-24x1", addresses{24, neighbours}, 1, 1},
+		{"read-no-spool-40x1", addresses{40, strewn}, 1, 1},
+	} {
+		s := besides(x.name, func() []*Client { return holders(x.from, x.parallel, huge(), modem) })
+		s.Spool = x.spool
+		all = append(all, s, cold(s))
+	}
+	return all
+}
+
+// holdersAndCrawler is all of them at once, beside who wants CPU.
+func holdersAndCrawler() Scenario {
+	s := besides("all+crawl", func() []*Client {
+		cs := lone(20)
+		for i, p := range []Page{upload(), chunks(), image(), eventStream(), sleeper()} {
+			h := holders(addresses{1, 0}, 12, p, crawling)
+			h[0].Address += uint32(i+1) << 20
+			cs = append(cs, h...)
+		}
+		return cs
+	})
+	s.Waiting = 0.9
+	return s
+}
+
+// listeners are people some of whom have an event stream open.
+func listeners() Scenario {
+	s := besides("people-stream-6", func() (cs []*Client) {
+		for _, c := range people(6) {
+			c.Kind, c.Pages, c.Think, c.Timeout = "stream", []Page{eventStream()}, 1, 30
+			cs = append(cs, c)
+		}
+		return cs
+	})
+	s.Demands = append(s.Demands, Demand{Kind: "stream", Good: 0.99})
+	return s
+}
+
+// downloads are people some of whom fetch something large on a slow line.
+func downloads() Scenario {
+	s := besides("people-8MB-20", func() (cs []*Client) {
+		for _, c := range people(20) {
+			c.Kind, c.Pages, c.Speed, c.Think = "reader", []Page{huge()}, megabit, 5
+			cs = append(cs, c)
+		}
+		return cs
+	})
+	s.Demands = append(s.Demands, Demand{Kind: "reader", Good: 0.99})
+	return s
+}

@@ -1,0 +1,115 @@
+package sim
+
+import (
+	"testing"
+
+	"tempomat/internal/testkit"
+	"tempomat/limiter"
+)
+
+// TestBuffering checks, without a gate, that a slow client holds no worker of a
+// proxy that reads bodies ahead and spools answers, and all of them of one that
+// does not.
+func TestBuffering(t *testing.T) {
+	for _, s := range HoldingWorkers() {
+		if s.Name != "upload-1x24" && s.Name != "upload-24x1" && s.Name != "read-1x24" && s.Name != "read-8MB-24x1" {
+			continue
+		}
+		if testkit.RaceDetector {
+			t.Skip("too short to measure")
+		}
+		if r := play(t, s, limiter.Observe, "human")["human"]; !(r.good >= 0.99) {
+			t.Errorf("%s: people good %.1f%%", s.Name, 100*r.good)
+		}
+		s.Plain = true
+		if r := play(t, s, limiter.Observe, "human")["human"]; !(r.good < 0.5) {
+			t.Errorf("%s, not buffered: people good %.1f%%: that is no attack", s.Name, 100*r.good)
+		}
+	}
+}
+
+// TestReadingForAnHour has a client read images at 64 B/s, which takes longer
+// than an hour.
+func TestReadingForAnHour(t *testing.T) {
+	notWithRaceDetector(t)
+	for _, plain := range []bool{false, true} {
+		s := besides("hour", nil)
+		s.Plain = plain
+		w, err := NewWorld(1, s, limiter.Fair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := 0
+		w.every(1, func() {
+			if w.now > Attack+1 {
+				held = max(held, w.backend.busy())
+			}
+		})
+		w.Run(holders(addresses{1, 0}, 24, image(), crawling), 0, 3600)
+		if kept := w.proxy.spool.used[0x20000001]; plain {
+			if held == 0 || kept > 0 {
+				t.Errorf("not spooled: %d workers held, %.0f bytes kept: nothing is tested", held, kept)
+			}
+		} else if held > 0 || kept != 24*image().Answer {
+			t.Errorf("%d workers held, %.0f bytes kept after an hour; want none, and 24 images", held, kept)
+		}
+	}
+}
+
+// TestGateCountsAll looks whether the gate knows of all that is at the backend
+// while it is there, and of nothing when all clients have left or been served.
+func TestGateCountsAll(t *testing.T) {
+	for _, s := range demanding() {
+		if s.Cold || testkit.RaceDetector && s.Name != "all+crawl" {
+			continue // the same clients
+		}
+		if unseen := playToTheEnd(t, s); unseen > 0 {
+			t.Errorf("%s: %d requests at the backend that the gate knows nothing of", s.Name, unseen)
+		}
+		if s.Plain = true; s.Name == "hangup-4/s-30ms" {
+			if unseen := playToTheEnd(t, s); unseen == 0 {
+				t.Errorf("%s: who forgets those that left forgets nobody: nothing is tested", s.Name)
+			}
+		}
+	}
+}
+
+// playToTheEnd has clients come for a while, and returns how many requests were
+// at the backend at most of which the gate knew nothing.
+func playToTheEnd(t *testing.T, s Scenario) (unseen int) {
+	t.Helper()
+	w, err := NewWorld(1, s, limiter.Fair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := s.Clients()
+	for _, c := range clients {
+		c.To = Attack + 10
+		if c.HangsUp == 0 {
+			c.HangsUp = 30
+		}
+	}
+	p := w.proxy
+	w.every(0.1, func() {
+		unseen = max(unseen, w.backend.busy()+len(w.backend.queue)-p.limiter.GateState().Busy)
+	})
+	w.Run(clients, 0, Attack+400)
+	g := p.limiter.GateState()
+	if w.backend.busy()+len(w.backend.queue)+len(p.running)+len(p.waiting)+g.Busy+g.Queued+p.rules.Meter.Running() > 0 {
+		t.Errorf("%s: left are %d at workers, %d before them, %d running, %d waiting, %d metered, gate %+v", s.Name,
+			w.backend.busy(), len(w.backend.queue), len(p.running), len(p.waiting), p.rules.Meter.Running(), g)
+	}
+	for address, n := range p.spool.used {
+		if n != 0 {
+			t.Errorf("%s: %.0f bytes are spooled for %x", s.Name, n, address)
+		}
+	}
+	return unseen
+}
+
+func demanding() (all []Scenario) {
+	for _, group := range [][]Scenario{HoldingWorkers(), HangUps(), Polls(), UnsetWorkers()} {
+		all = append(all, group...)
+	}
+	return all
+}

@@ -1,0 +1,128 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"tempomat/limiter"
+)
+
+// harm is how a kind of client fares with a gate and without.
+type harm struct {
+	row, kind     string
+	with, without outcome
+	short         float64 // part of the time in which CPUs or workers were short without a gate
+}
+
+type outcome struct{ rate, p50, p95, failed float64 }
+
+func (o outcome) String() string {
+	return fmt.Sprintf("%7.2f/s p50 %6.0f p95 %6.0f fail %5.1f%%", o.rate, o.p50, o.p95, 100*o.failed)
+}
+
+func (h harm) String() string {
+	return fmt.Sprintf("%-32s %-14s | %v | with %v | short %3.0f%%", h.row, h.kind, h.without, h.with, 100*h.short)
+}
+
+// is tells in which ways it is worse with the gate.
+func (h harm) is() (why []string) {
+	if h.with.failed > h.without.failed+0.0005 {
+		why = append(why, fmt.Sprintf("%s: %.1f %% fail, without a gate %.1f %%", h.kind, 100*h.with.failed, 100*h.without.failed))
+	}
+	if h.with.rate < 0.95*h.without.rate {
+		why = append(why, fmt.Sprintf("%s: %.2f/s, without a gate %.2f/s", h.kind, h.with.rate, h.without.rate))
+	}
+	if most := 1.1*h.without.p95 + 20; h.short < 0.1 && h.with.p95 > most {
+		why = append(why, fmt.Sprintf("%s: p95 %.0f ms, without a gate %.0f ms", h.kind, h.with.p95, h.without.p95))
+	}
+	return why
+}
+
+// compareOrdinary plays a site with the gate and without.
+func compareOrdinary(s Scenario, seed uint64) (all []harm, worse []string, err error) {
+	var worlds [2]*World
+	for i, mode := range []limiter.Mode{limiter.Observe, limiter.Fair} {
+		w, err := NewWorld(seed, s, mode)
+		if err != nil {
+			return nil, nil, err
+		}
+		clients := s.Clients()
+		for i, c := range clients {
+			c.random = rand.New(rand.NewPCG(seed, uint64(i)))
+		}
+		w.Run(clients, 0, s.until())
+		worlds[i] = w
+	}
+	of := func(w *World, kind string) outcome {
+		return outcome{w.Answered(kind), w.Percentile(kind, .5), w.Percentile(kind, .95), w.Failed(kind)}
+	}
+	for _, kind := range demanded(s) {
+		h := harm{s.Name, kind, of(worlds[1], kind), of(worlds[0], kind), worlds[0].Short()}
+		all, worse = append(all, h), append(worse, h.is()...)
+	}
+	return all, worse, nil
+}
+
+// TestOrdinarySitesAreNotHarmed plays sites that nobody attacks with the gate and without: fewer pages,
+// failures, or longer waits where nothing is short are harm. TEMPOMAT_SCENARIOS=ordinary plays all.
+func TestOrdinarySitesAreNotHarmed(t *testing.T) {
+	notWithRaceDetector(t)
+	full := os.Getenv("TEMPOMAT_SCENARIOS") == "ordinary"
+	var rows []Scenario
+	for _, s := range Ordinary(full || onlySome()) {
+		if !onlySome() || named(s.Name) {
+			rows = append(rows, s)
+		}
+	}
+	tables, faults := make([]string, len(rows)), make([][]string, len(rows))
+	parallel(len(rows), func(i int) {
+		var err error
+		if tables[i], faults[i], err = judgeOrdinary(rows[i]); err != nil {
+			t.Error(err)
+		}
+	})
+	known := map[string]bool{}
+	for i, s := range rows {
+		why, pattern := pendingOrdinary(s.Name)
+		known[pattern] = known[pattern] || len(faults[i]) > 0
+		if late := pattern != ""; len(faults[i]) > 0 && !late {
+			t.Errorf("%s: %s", s.Name, strings.Join(faults[i], "; "))
+		} else if late && len(faults[i]) > 0 {
+			tables[i] += fmt.Sprintf("    pending, as %s: %s\n", why, strings.Join(faults[i], "; "))
+		}
+	}
+	for pattern, fails := range known {
+		if pattern != "" && !fails && full {
+			t.Errorf("%s is pending, and no row of it is harmed", pattern)
+		}
+	}
+	t.Log("\n" + strings.Join(tables, ""))
+}
+
+// judgeOrdinary plays a site, and twice more with other seeds if it is harmed: two of three count.
+func judgeOrdinary(s Scenario) (table string, faults []string, err error) {
+	all, faults, err := compareOrdinary(s, 1)
+	for _, h := range all {
+		table += h.String() + "\n"
+	}
+	if err != nil || len(faults) == 0 || onlySome() {
+		return table, faults, err
+	}
+	late := 1
+	for seed := range uint64(2) {
+		_, again, err := compareOrdinary(s, seed+2)
+		if err != nil {
+			return table, nil, err
+		}
+		if len(again) > 0 {
+			late++
+		}
+	}
+	if late < 2 {
+		faults = nil
+	}
+	return table, faults, nil
+}

@@ -1,0 +1,140 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+
+	"tempomat/limiter"
+)
+
+// lookEach is how often the queue is looked at, in seconds: at moments that follow no
+// beat of the proxy's.
+const lookEach = 0.37
+
+// foresight holds what was said of who waits against what then happens.
+type foresight struct {
+	t     *testing.T
+	proxy *proxy
+	told  map[*request]limiter.Outlook // at the last look, until somebody went
+	next  map[string]int               // by kind of client: how often one of them went next of those looked at
+	right map[string]int               // and nobody was said to go before it
+	why   map[limiter.Barrier]int
+	gate  limiter.GateState // at the last look
+	kept  int               // went next though for want of room it could not, and there is no more room than then
+}
+
+func (f *foresight) look() {
+	p := f.proxy
+	f.gate = p.limiter.GateState()
+	f.told = map[*request]limiter.Outlook{}
+	for i, o := range p.limiter.Outlooks(p.time(), tickets(p.waiting)) {
+		if !o.Waits {
+			f.t.Errorf("%.2f s: of a request that waits it is said that it does not", p.now)
+		}
+		if o.Barrier == 0 {
+			f.t.Errorf("%.2f s: nothing is said to keep a request that waits", p.now)
+		}
+		f.told[p.waiting[i]] = o
+		f.why[o.Barrier]++
+	}
+	if len(f.told) > 0 && !f.anyFirst() {
+		f.t.Errorf("%.2f s: %d wait, and none goes next", p.now, len(f.told))
+	}
+}
+
+func (f *foresight) anyFirst() bool {
+	for _, o := range f.told {
+		if o.Before == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// went takes in who goes to the backend. Only the first after a look counts.
+func (f *foresight) went(r *request) {
+	o, ok := f.told[r]
+	if !ok {
+		return
+	}
+	f.told = nil
+	if f.next[r.client.Kind]++; o.Before == 0 {
+		f.right[r.client.Kind]++
+	}
+	if o.Barrier == limiter.NoRoom && !f.roomier() {
+		f.kept++
+	}
+}
+
+// roomier tells whether there is more room than at the last look, but for one that has
+// just gone: fewer compute of some size, or more may.
+func (f *foresight) roomier() bool {
+	now, more := f.proxy.limiter.GateState(), 0
+	for i, n := range now.Computing {
+		if n < f.gate.Computing[i] {
+			return true
+		}
+		more += n - f.gate.Computing[i]
+	}
+	return more != 1 || now.Room > f.gate.Room
+}
+
+func tickets(of []*request) (all []*limiter.Ticket) {
+	for _, r := range of {
+		all = append(all, r.Ticket())
+	}
+	return all
+}
+
+// TestOutlooksComeTrue: whoever goes next was said to have nobody before it, unless new
+// requests or answers have changed that meanwhile: nearly always, of people as well as of
+// crawlers. A minute with one seed is no proof: all minutes are judged together.
+func TestOutlooksComeTrue(t *testing.T) {
+	notWithRaceDetector(t)
+	const rightly, ofEach, seeds = 0.9, 0.8, 5
+	for name, why := range map[string][]limiter.Barrier{
+		"crawl1":        {limiter.BehindOwn, limiter.NoRoom},
+		"dist120":       {limiter.NoRoom},
+		"lightflood":    {limiter.BehindOwn, limiter.NoRoom, limiter.RoomForOthers},
+		"res-flat-10/s": {limiter.NoRoom},
+		"mixed":         {limiter.BehindOwn, limiter.NoRoom, limiter.Untried},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := append(Scenarios(), strangersOfFlatSites()...)
+			s := all[slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name })]
+			f := &foresight{t: t, next: map[string]int{}, right: map[string]int{}, why: map[limiter.Barrier]int{}}
+			for seed := range uint64(seeds) {
+				w, err := NewWorld(1+seed, s, limiter.Fair)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.proxy, f.told = w.proxy, nil
+				w.proxy.went = f.went
+				w.every(lookEach, f.look)
+				w.Run(s.Clients(), Attack, Attack+60)
+			}
+			next, right := 0, 0
+			for kind, n := range f.next {
+				next, right = next+n, right+f.right[kind]
+				if n >= 10 && float64(f.right[kind]) < ofEach*float64(n) {
+					t.Errorf("of %s, %d of %d went next as was said", kind, f.right[kind], n)
+				}
+			}
+			if name == "res-flat-10/s" && f.next["new"] < 5 {
+				t.Errorf("only %d newcomers went next", f.next["new"])
+			}
+			if float64(f.kept) > (1-rightly)*float64(next) {
+				t.Errorf("%d of %d went though what was said to keep them had not changed", f.kept, next)
+			}
+			if next < 30 || float64(right) < rightly*float64(next) {
+				t.Errorf("%d of %d went next as was said, want %.0f %%: %v of %v", right, next, 100*rightly, f.right, f.next)
+			}
+			for _, b := range why {
+				if f.why[b] == 0 {
+					t.Errorf("barrier %d was never told of", b)
+				}
+			}
+		})
+	}
+}

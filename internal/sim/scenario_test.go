@@ -1,0 +1,210 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"tempomat/internal/testkit"
+	"tempomat/limiter"
+)
+
+// bound is what a scenario must hold for a kind of client: latency at the 95th
+// percentile in milliseconds, or as a multiple of the idle site's.
+type bound struct {
+	kind      string
+	p95, idle float64
+}
+
+func bounds() map[string][]bound {
+	b := map[string][]bound{
+		"mixed": {{"human", 100, 0}, {"nat", 200, 0}},
+		"nat":   {{"nat", 0, 2}},
+		// The bound of a restart is three times the idle latency, 2 s after it.
+		"restart":          {{"human", 0, 3}},
+		"oneshot-samepath": {{"human", 0, 2.5}},
+		"lightflood":       {{"human", 0, 3.5}},
+		"nat+crawl1":       {{"human", 0, 3}, {"nat", 200, 0}},
+		"nat+dist120":      {{"human", 0, 3}, {"nat", 200, 0}},
+		"export":           {{"human", 0, 1.5}, {"admin", 0, 2}},
+		"flatnat":          {{"human", 0, 1.6}, {"nat", 0, 1.6}},
+	}
+	for _, name := range []string{"crawl1", "net24", "uachrome", "dist120", "flood", "oneshot", "lightshot"} {
+		b[name] = []bound{{"human", 0, 2}}
+	}
+	for _, name := range []string{"flat1", "flat120", "flat120think", "flatshot"} {
+		b[name] = []bound{{"human", 0, 1.6}}
+	}
+	return b
+}
+
+// TestScenarios plays the regular ones, and some of them on other machines; all
+// of them in a full run.
+func TestScenarios(t *testing.T) {
+	t.Run("2cpu", func(t *testing.T) {
+		idle := map[string]float64{}
+		playRegular(t, chosen(Scenarios()), func(s Scenario, results map[string]result) {
+			if s.Name == s.Idle {
+				idle[s.Name] = results["human"].p95
+			}
+			check(t, s, results, idle[s.Idle])
+		})
+	})
+	for _, m := range machines() {
+		t.Run(m.name, func(t *testing.T) {
+			if testkit.RaceDetector {
+				t.Skip("too short to measure")
+			}
+			var all []Scenario
+			for _, s := range Machines() {
+				if s.Rare = s.Rare && !isFull(); strings.HasSuffix(s.Name, "-"+m.name) {
+					all = append(all, s)
+				}
+			}
+			playRegular(t, chosen(all), func(Scenario, map[string]result) {})
+		})
+	}
+}
+
+// playRegular prints the table of some scenarios and judges them.
+func playRegular(t *testing.T, all []Scenario, check func(Scenario, map[string]result)) {
+	t.Helper()
+	var table strings.Builder
+	fmt.Fprintf(&table, "%-29s %-6s %5s %5s %5s %6s | %6s %6s %7s %5s | %s\n",
+		"scenario", "who", "p50", "p95", "p99", "fail", "cpu", "attack", "waiting", "held", "reference p50/p95")
+	for i, results := range playAll(t, all, limiter.Fair, demanded) {
+		s := all[i]
+		for _, k := range demanded(s) {
+			r := results[k]
+			fmt.Fprintf(&table, "%-29s %-6s %5.0f %5.0f %5.0f %5.1f%% | %5.1f%% %5.1f%% %6.1f%% %5d | %.0f/%.0f\n",
+				s.Name, k, r.p50, r.p95, r.p99, 100*r.failed, 100*r.used, 100*r.attack, 100*r.waiting, r.held, s.Reference[0], s.Reference[1])
+		}
+		if !testkit.RaceDetector && !onlySome() {
+			check(s, results)
+			judge(t, s, s.missed(results))
+		}
+	}
+	t.Log("\n" + table.String())
+}
+
+func check(t *testing.T, s Scenario, results map[string]result, idle float64) {
+	t.Helper()
+	why, late := pending()[s.Name]
+	missed := false
+	for _, b := range bounds()[s.Name] {
+		r, most := results[b.kind], b.p95
+		if b.idle > 0 {
+			most = b.idle * idle
+		}
+		if over := !(r.p95 <= most) || r.failed > 0; over && late {
+			missed = true
+		} else if over {
+			t.Errorf("%s: %s p95 %.0f ms, %.2f%% failed; want at most %.0f ms and none", s.Name, b.kind, r.p95, 100*r.failed, most)
+		}
+		if r.waiting < 0.98 {
+			t.Errorf("%s: %.1f%% of the CPUs were used while somebody waited, want 98%%", s.Name, 100*r.waiting)
+		}
+	}
+	if late && !missed && !scatters(why) {
+		t.Errorf("%s is pending (%s), but within its bounds", s.Name, why)
+	}
+	if s.Name == "lone" && results["attack"].used < 0.95 {
+		t.Errorf("a lone crawler uses %.1f%% of an idle server", 100*results["attack"].used)
+	}
+}
+
+// TestWithoutTheGate checks that the scenarios are attacks at all.
+func TestWithoutTheGate(t *testing.T) {
+	for _, s := range Scenarios() {
+		if s.Name != "crawl1" && s.Name != "dist120" {
+			continue
+		}
+		if testkit.RaceDetector {
+			t.Skip("too short to measure")
+		}
+		if r := play(t, s, limiter.Observe, "human")["human"]; !(r.p95 > 1000) {
+			t.Errorf("%s: p95 %.0f ms without the gate", s.Name, r.p95)
+		}
+	}
+}
+
+// TestSameSeedSameRun checks that a run can be repeated.
+func TestSameSeedSameRun(t *testing.T) {
+	run := func(seed uint64) float64 {
+		s := Scenarios()[1]
+		w, err := NewWorld(seed, s, limiter.Fair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Run(s.Clients(), Attack, Attack+5)
+		return w.Percentile("human", .5) + w.Percentile("human", .99)
+	}
+	if a, b := run(7), run(7); a != b || math.IsNaN(a) {
+		t.Errorf("one seed, two runs: %v and %v", a, b)
+	}
+	if run(7) == run(8) {
+		t.Error("two seeds, one run")
+	}
+}
+
+// TestMaxMin checks the oracle on cases that can be done by hand.
+func TestMaxMin(t *testing.T) {
+	for _, c := range []struct {
+		capacity float64
+		claims   []Claim
+		want     []float64
+	}{
+		{2, []Claim{{1, 9}, {1, 9}}, []float64{1, 1}},
+		{2, []Claim{{1, 0.5}, {1, 9}}, []float64{0.5, 1.5}},
+		{2, []Claim{{1, 9}, {3, 9}}, []float64{0.5, 1.5}},
+		{10, []Claim{{1, 2}, {1, 3}}, []float64{2, 3}},
+		{6, []Claim{{1, 1}, {2, 2.5}, {1, 9}}, []float64{1, 2.5, 2.5}},
+		{1, nil, nil},
+	} {
+		got := MaxMin(c.capacity, c.claims)
+		for i := range c.want {
+			if math.Abs(got[i]-c.want[i]) > 1e-9 {
+				t.Errorf("%v of %g: %v, want %v", c.claims, c.capacity, got, c.want)
+				break
+			}
+		}
+	}
+}
+
+// TestGateIsMaxMinFair has crawlers of different greed and standing at one site,
+// and compares what each gets with the oracle.
+func TestGateIsMaxMinFair(t *testing.T) {
+	notWithRaceDetector(t)
+	s := Scenarios()[0]
+	var clients []*Client
+	var claims []Claim
+	add := func(c *Client, weight, wants float64) {
+		i := len(clients)
+		c.Kind, c.Address, c.Agent = fmt.Sprint("client ", i), uint32(0x30000001+i*0x10000), robot(i)
+		c.Timeout, c.Retry = 30, 0.1
+		clients, claims = append(clients, c), append(claims, Claim{weight, wants})
+	}
+	page := []Page{{Path: "/a", CPU: heavyPage, Exact: true}}
+	for range 3 {
+		add(&Client{Parallel: 4, Pages: page}, 1, 9)
+	}
+	add(&Client{Parallel: 8, Pages: page}, 1, 9)
+	add(&Client{Parallel: 4, Pages: page, Attested: true}, 4, 9)
+	add(&Client{Rate: 0.25, Pages: page}, 1, 0.25*heavyPage)
+	w, err := NewWorld(3, s, limiter.Fair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Run(clients, 4500, 4800) // all debts are at their floor: while they grow, so do prices
+	for i, want := range MaxMin(s.CPUs, claims) {
+		got := w.Used(clients[i].Kind) * s.CPUs
+		slack := 0.06 * want
+		if claims[i].Wants < 9 {
+			slack = 0.25 * want // a few dozen requests at random
+		}
+		if math.Abs(got-want) > slack {
+			t.Errorf("client %d got %.3f CPUs, the oracle says %.3f", i, got, want)
+		}
+	}
+}

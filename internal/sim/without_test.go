@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"tempomat/limiter"
+)
+
+// hog is what a crawler asks for: it takes so many seconds of a CPU, after so many of a worker alone.
+type hog struct{ cpu, sleep float64 }
+
+func (h hog) String() string { return fmt.Sprintf("%g+%gs", h.sleep, h.cpu) }
+
+// beside is a site of few people and newcomers, who use a third of the CPUs, beside a hog.
+type beside struct {
+	cpus, workers int
+	page          float64 // seconds of a CPU
+	hog           hog
+	parallel      int
+	spread        bool // over as many addresses
+	steps         bool // the kernel helps
+}
+
+func (b beside) name() string {
+	return fmt.Sprintf("%dcpu-%dworkers-pages%gms-%dx%v-spread=%t", b.cpus, b.workers, 1000*b.page, b.parallel, b.hog, b.spread)
+}
+
+func (b beside) scenario() Scenario {
+	page := []Page{{Path: "/page", CPU: b.page}}
+	cpus := float64(b.cpus)
+	s := siege(b.name(), site{cookies: true}, func() []*Client {
+		known := asking(people(max(1, min(60, int(0.2*cpus*(4+b.page)/b.page+0.5)))), page)
+		for _, c := range known {
+			c.Think = 4
+		}
+		addresses, each := 1, b.parallel
+		if b.spread {
+			addresses, each = b.parallel, 1
+		}
+		crawlers := asking(crawlers(addresses, each, 0x20000001, 0x10000, robot, ""), []Page{{Path: "/hog", Query: "id=", CPU: b.hog.cpu, Sleep: b.hog.sleep}})
+		for _, c := range crawlers {
+			c.Timeout = 1000
+		}
+		return join(known, newcomers(max(6, min(100, int(15*cpus/b.page))), Attack+20, Attack+170, page), crawlers)
+	}, "new", "human")
+	s.CPUs, s.Workers, s.Steps = cpus, b.workers, b.steps
+	return s
+}
+
+// sweep is a grid of them: a few, or all.
+func sweep(all, steps bool) (grid []beside) {
+	machines, pages, parallel, spread := [][2]int{{1, 8}, {2, 16}}, []float64{0.02, 0.1, 0.3, 0.6}, []int{3, 20}, []bool{false}
+	hogs := []hog{{0.5, 0}, {2, 0}, {30, 0}, {120, 0}, {0.001, 30}}
+	if all {
+		machines, parallel, spread = [][2]int{{1, 8}, {2, 16}, {2, 150}, {4, 32}}, []int{1, 3, 8, 20}, []bool{false, true}
+		pages = []float64{0.02, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 3}
+		hogs = append(hogs, hog{8, 0}, hog{0.001, 5}, hog{0.001, 120}, hog{2.5, 2.5}, hog{10, 50})
+	}
+	for _, m := range machines {
+		for _, p := range pages {
+			for _, h := range hogs {
+				for _, n := range parallel {
+					for _, s := range spread {
+						if b := (beside{m[0], m[1], p, h, n, s, steps}); !onlySome() || named(b.name()) {
+							grid = append(grid, b)
+						}
+					}
+				}
+			}
+		}
+	}
+	return grid
+}
+
+// compare plays it with the gate and without, prints both, and tells for whom more fails with it.
+func (b beside) compare() (lines string, worse []string, err error) {
+	s, kinds := b.scenario(), []string{"new", "human"}
+	with, err := playOnce(s, 1, limiter.Fair, kinds)
+	if err != nil {
+		return "", nil, err
+	}
+	without, err := playOnce(s, 1, limiter.Observe, kinds)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, k := range kinds {
+		f, o := with[k], without[k]
+		lines += fmt.Sprintf("\n%-52s %-6s %4d | good %3.0f%% %3.0f%% <5s %3.0f%% %3.0f%% p50 %6.0f %6.0f p95 %6.0f %6.0f fail %3.0f%% %3.0f%%",
+			s.Name, k, f.asked, 100*f.good, 100*o.good, 100*f.good5, 100*o.good5, f.p50, o.p50, f.p95, o.p95, 100*f.failed, 100*o.failed)
+		if f.failed > o.failed+0.1 {
+			worse = append(worse, fmt.Sprintf("%s: %.0f %% of %s fail, and %.0f %% without a gate", s.Name, 100*f.failed, k, 100*o.failed))
+		}
+	}
+	return lines, worse, nil
+}
+
+// TestNobodyIsWorseOffThanWithoutGate plays sites beside hogs of all kinds: the gate is to make nobody's
+// requests fail that would not else. TEMPOMAT_SCENARIOS=sweep plays the whole grid; sweep+steps does
+// with the kernel's help, and TEMPOMAT_ONLY the rows whose names have a part in them.
+func TestNobodyIsWorseOffThanWithoutGate(t *testing.T) {
+	notWithRaceDetector(t)
+	mode := os.Getenv("TEMPOMAT_SCENARIOS")
+	grid := sweep(mode == "sweep" || mode == "sweep+steps", mode == "sweep+steps")
+	places, lines := make(chan struct{}, runtime.GOMAXPROCS(0)), make([]string, len(grid))
+	var all sync.WaitGroup
+	for i, b := range grid {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			var worse []string
+			var err error
+			if lines[i], worse, err = b.compare(); err != nil {
+				t.Error(err)
+			}
+			for _, w := range worse {
+				t.Error(w)
+			}
+		})
+	}
+	all.Wait()
+	t.Log("with the gate, and without" + strings.Join(lines, ""))
+}

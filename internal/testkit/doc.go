@@ -1,0 +1,18 @@
+// Package testkit is what the tests of many packages share: waiting for what comes about,
+// free ports, programs that a test needs and servers that it starts, certificates, a
+// listener in memory, expected texts. It knows nothing of what is tested. What needs to,
+// lies beside what it tests: packages quotatest, pebbletest and the like.
+//
+// Only tests import it, and packages for tests.
+//
+//	certificates.go   an authority, and what it issues
+//	eventually.go     waiting, and for how long
+//	golden.go         texts that are expected, in files
+//	race.go           whether the race detector looks on
+//	norace.go         and that it does not
+//	pipes.go          a listener in memory
+//	ports.go          ports that no other test has
+//	programs.go       programs and rights that a test needs
+//	redis.go          a redis-server of a test's own
+//	rediscluster.go   a cluster of them
+package testkit
