@@ -12,12 +12,15 @@ import (
 )
 
 const (
-	atOnce        = 4                      // addresses that are asked for at a time
+	atOnce        = 4                      // addresses that are looked up at a time
 	betweenAsking = 100 * time.Millisecond // from one question to the next
 	burst         = 20                     // questions that may be asked at once after a pause
-	patience      = 5 * time.Second        // with a question
+	answerWithin  = 5 * time.Second        // a question
 	mostNames     = 2                      // of an address that are looked at
 	longestName   = 253                    // of DNS, in bytes
+
+	silentInARow = 3                // questions without an answer, until OnSilence's function is called
+	quietFor     = 10 * time.Minute // it is not called again before: broken zones of others could call it all the time
 )
 
 // Run asks until the context ends. It is called once.
@@ -29,9 +32,8 @@ func (n *Names) Run(ctx context.Context) {
 				select {
 				case <-ctx.Done():
 					return
-				case a := <-n.queue.waiting:
+				case a := <-n.waiting:
 					name, got := n.ask(ctx, a)
-					n.queue.done(a)
 					n.learn(time.Now(), a, name, got)
 				}
 			}
@@ -40,7 +42,7 @@ func (n *Names) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// ask asks for the name of an address, and whether it leads back.
+// ask looks the name of an address up, and whether it leads back.
 func (n *Names) ask(ctx context.Context, a netip.Addr) (name string, got answer) {
 	var names []string
 	err := n.question(ctx, func(ctx context.Context) (err error) {
@@ -74,20 +76,20 @@ func (n *Names) ask(ctx context.Context, a netip.Addr) (name string, got answer)
 
 // question asks one, when it is time.
 func (n *Names) question(ctx context.Context, ask func(context.Context) error) error {
-	if err := n.pace.wait(ctx); err != nil {
+	if err := n.pace.Wait(ctx); err != nil {
 		return err
 	}
-	patient, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	err := ask(patient)
+	err := ask(limited)
 	if ctx.Err() == nil { // else it was given up by us
 		n.silences.hear(time.Now(), err)
 	}
 	return err
 }
 
-// answerOf tells what it means that a question was answered so: there is no such name, or
-// nobody knows.
+// answerOf is what the end of a question means: there is no such name, or the resolver does
+// not know.
 func answerOf(err error) answer {
 	if err == nil {
 		return none
@@ -117,31 +119,45 @@ func (n *Names) matters(name string) bool {
 	})
 }
 
-// pace bounds how many questions are asked.
-type pace struct {
-	mu   sync.Mutex
-	next time.Time // when the next one may be asked, after as many as may be at once
+// silences notice that the resolver does not answer any more: robots are then no longer
+// verified, and nothing else shows that.
+type silences struct {
+	mu   sync.Mutex // guards the following
+	tell func(err error)
+	row  int
+	told bool
+	next time.Time // when tell may be called again
 }
 
-// wait waits for the turn of a question.
-func (p *pace) wait(ctx context.Context) error {
-	p.mu.Lock()
-	now := time.Now()
-	if earliest := now.Add(-burst * betweenAsking); p.next.Before(earliest) {
-		p.next = earliest
+// OnSilence sets a function that is called with the reason when the resolver does not answer,
+// and with nil when it does again. It is set before Run.
+func (n *Names) OnSilence(tell func(err error)) { n.silences.tell = tell }
+
+// hear takes in how a question ended.
+func (s *silences) hear(now time.Time, err error) {
+	silent := answerOf(err) == silence
+	if !s.count(now, silent) || s.tell == nil {
+		return
 	}
-	p.next = p.next.Add(betweenAsking)
-	turn := p.next.Sub(now)
-	p.mu.Unlock()
-	if turn <= 0 {
-		return ctx.Err()
+	if !silent {
+		err = nil // that there is no such name is an answer
 	}
-	timer := time.NewTimer(turn)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
+	s.tell(err)
+}
+
+// count counts a question, and returns whether tell must be called.
+func (s *silences) count(now time.Time, silent bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !silent {
+		told := s.told
+		s.row, s.told = 0, false
+		return told
 	}
+	s.row++
+	if s.row < silentInARow || s.told || now.Before(s.next) {
+		return false
+	}
+	s.told, s.next = true, now.Add(quietFor)
+	return true
 }

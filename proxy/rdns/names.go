@@ -1,30 +1,52 @@
+// Package rdns finds the names of addresses that lead back to them: forward-confirmed
+// reverse DNS. It shows that a crawler is the one that it claims to be: only the owner of
+// googlebot.com can have a name below that lead to an address of theirs.
+//
+// [Names.Host] never waits: it returns what is known, and leaves the rest to a few
+// goroutines that [Names.Run] starts. Until there is an answer nothing is known, which
+// neither helps nor harms the client. So a resolver that is slow, dead or lies does not
+// matter to a request:
+//
+//   - An address is looked up once at a time, and the answer is kept: a name for a day, no
+//     name for an hour, and that the resolver did not answer for five seconds, longer each
+//     time, up to ten minutes. A confirmed name is kept for a week while the resolver does
+//     not answer.
+//   - Only a name below one of the domains that matter is looked up in turn.
+//   - There are at most ten questions a second, after the first twenty, and four at a time.
+//   - At most 512 addresses wait to be looked up, 32 of one network: a thousand addresses
+//     of one network do not keep others' answers away. An address that finds no place is
+//     looked up when it comes again.
+//   - At most 16384 addresses are remembered, those with a name apart from the others, which
+//     cannot push them out: 4 MB.
 package rdns
 
 import (
 	"context"
-	"hash/maphash"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/time/rate"
 )
 
 const (
-	confirmedFor = 24 * time.Hour     // a name holds before it is looked for again
-	noneFor      = time.Hour          // no name
-	silenceFirst = 5 * time.Second    // that nobody answered; twice as long each time
-	silenceFor   = 10 * time.Minute   // likewise, at most
-	fullFor      = time.Second        // that nobody could be asked
-	heldFor      = 7 * 24 * time.Hour // a confirmed name, while nobody answers
+	confirmedFor = 24 * time.Hour     // a name holds before it is looked up again
+	noneFor      = time.Hour          // likewise that there is none
+	silenceFirst = 5 * time.Second    // likewise that the resolver did not answer; twice as long each time
+	silenceMost  = 10 * time.Minute   // the longest of these
+	heldFor      = 7 * 24 * time.Hour // a confirmed name, while the resolver does not answer
 
-	shards       = 64
-	mostOfShard  = 256
-	evictionLook = 8 // entries of which the worst one goes
+	mostNamed     = 8192
+	mostOthers    = 8192
+	mostWaiting   = 512
+	mostOfNetwork = 32 // of a /24, or an IPv6 /48
 )
 
-// Resolver is who is asked, such as a net.Resolver. Its methods are called concurrently.
+// Resolver answers the questions, such as a net.Resolver. Its methods are called concurrently.
 type Resolver interface {
 	LookupAddr(ctx context.Context, addr string) (names []string, err error)
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
@@ -34,40 +56,43 @@ type Resolver interface {
 type Names struct {
 	resolver Resolver
 	domains  atomic.Pointer[[]string]
-	seed     maphash.Seed
-	shards   [shards]shard
-	queue    *queue
-	pace     pace
+	pace     *rate.Limiter
 	silences silences
-}
+	waiting  chan netip.Addr // first come, first served
 
-type shard struct {
-	mu  sync.Mutex // guards all
-	all map[netip.Addr]*entry
+	mu       sync.Mutex // guards the following; only requests that claim to be a robot's take it
+	named    *simplelru.LRU[netip.Addr, entry]
+	others   *simplelru.LRU[netip.Addr, entry]
+	asking   map[netip.Addr]bool  // the addresses that wait or are being looked up
+	networks map[netip.Prefix]int // and how many of them are of each network
 }
 
 // entry is what is known of an address.
 type entry struct {
 	name      string
 	known     bool      // name is an answer
-	asking    bool      // it is being asked for
-	silent    uint8     // how often in a row nobody answered
-	until     time.Time // it is not asked for again
+	silent    uint8     // how often in a row the resolver did not answer
+	until     time.Time // it is not looked up again
 	confirmed time.Time // the name was
 }
 
 // New makes Names of which nothing is known, below no domain.
 func New(r Resolver) *Names {
-	n := &Names{resolver: r, seed: maphash.MakeSeed(), queue: newQueue()}
-	for i := range n.shards {
-		n.shards[i].all = make(map[netip.Addr]*entry)
+	n := &Names{
+		resolver: r,
+		pace:     rate.NewLimiter(rate.Every(betweenAsking), burst),
+		waiting:  make(chan netip.Addr, mostWaiting),
+		asking:   make(map[netip.Addr]bool),
+		networks: make(map[netip.Prefix]int),
 	}
+	n.named, _ = simplelru.NewLRU[netip.Addr, entry](mostNamed, nil) // it fails for a size below 1 only
+	n.others, _ = simplelru.NewLRU[netip.Addr, entry](mostOthers, nil)
 	n.domains.Store(&[]string{})
 	return n
 }
 
-// SetDomains tells below which domains, such as "googlebot.com", names matter. If they are
-// others than before, addresses without a name are looked at again.
+// SetDomains sets the domains, such as "googlebot.com", below which names matter. If they
+// are others than before, addresses without a name are looked up again.
 func (n *Names) SetDomains(domains []string) {
 	next := make([]string, 0, len(domains))
 	for _, d := range domains {
@@ -80,108 +105,93 @@ func (n *Names) SetDomains(domains []string) {
 	}
 }
 
-// AskAgain has all addresses without a name looked at again: another resolver may know it.
+// AskAgain has all addresses without a name looked up again: another resolver may know it.
 func (n *Names) AskAgain() {
-	for i := range n.shards {
-		s := &n.shards[i]
-		s.mu.Lock()
-		for _, e := range s.all {
-			if e.name == "" {
-				e.until, e.silent = time.Time{}, 0
-			}
-		}
-		s.mu.Unlock()
-	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.others.Purge()
 }
 
 // Host is the name of an address that leads back to it, in lower case, below one of the
-// domains; empty: it has none. It is not known before it was asked for, and it is asked
-// for if need be.
+// domains; empty: it has none. It is not known before it was looked up, which this starts
+// if need be.
 func (n *Names) Host(now time.Time, a netip.Addr) (name string, known bool) {
 	a = a.Unmap().WithZone("")
-	s := n.shard(a)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.all[a]
-	if e == nil {
-		if e = s.addLocked(a); e == nil {
-			return "", false
-		}
-	}
-	if !e.asking && !now.Before(e.until) {
-		if e.asking = n.queue.push(a); !e.asking {
-			e.until = now.Add(fullFor)
-		}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := n.entryLocked(a)
+	if !now.Before(e.until) {
+		n.pushLocked(a)
 	}
 	return e.name, e.known
 }
 
-func (n *Names) shard(a netip.Addr) *shard {
-	b := a.As16()
-	return &n.shards[maphash.Bytes(n.seed, b[:])%shards]
-}
-
-// addLocked makes an entry; nil: there is no room, as all are being asked for.
-func (s *shard) addLocked(a netip.Addr) *entry {
-	if len(s.all) >= mostOfShard && !s.evictLocked() {
-		return nil
+func (n *Names) entryLocked(a netip.Addr) entry {
+	e, ok := n.named.Get(a)
+	if !ok {
+		e, _ = n.others.Get(a)
 	}
-	e := new(entry)
-	s.all[a] = e
 	return e
 }
 
-// evictLocked forgets the least of a few: one without a name rather than one with it, then
-// the one whose answer is the oldest. Nobody can tell beforehand which few these are.
-func (s *shard) evictLocked() bool {
-	var worst *entry
-	var at netip.Addr
-	seen := 0
-	for a, e := range s.all { // it begins anywhere
-		if !e.asking && (worst == nil || e.name == "" && worst.name != "" ||
-			(e.name == "") == (worst.name == "") && e.until.Before(worst.until)) {
-			worst, at = e, a
-		}
-		if seen++; seen >= evictionLook && worst != nil {
-			break
-		}
+// pushLocked has an address wait to be looked up, if there is room.
+func (n *Names) pushLocked(a netip.Addr) {
+	of := networkOf(a)
+	if n.asking[a] || n.networks[of] >= mostOfNetwork {
+		return
 	}
-	delete(s.all, at)
-	return worst != nil
+	select {
+	case n.waiting <- a:
+		n.asking[a] = true
+		n.networks[of]++
+	default:
+	}
 }
 
-// answer is what came of asking for an address.
+func networkOf(a netip.Addr) netip.Prefix {
+	bits := 24
+	if a.Is6() {
+		bits = 48
+	}
+	p, _ := a.Prefix(bits) // of a valid address without a zone there is one
+	return p
+}
+
+// answer is what came of looking an address up.
 type answer uint8
 
 const (
-	silence answer = iota // nobody answered, or nobody knows
+	silence answer = iota // the resolver did not answer, or does not know
 	none                  // it has no name that leads back to it
 	found
 )
 
 // learn takes an answer in.
 func (n *Names) learn(now time.Time, a netip.Addr, name string, got answer) {
-	s := n.shard(a)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.all[a]
-	if e == nil {
-		return // it cannot be, as those that are asked for are not forgotten
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.asking, a)
+	of := networkOf(a)
+	if n.networks[of]--; n.networks[of] == 0 {
+		delete(n.networks, of)
 	}
-	e.asking = false
-	if e.silent++; got != silence {
-		e.silent = 0
-	}
+	e := n.entryLocked(a)
 	switch got {
 	case found:
-		e.name, e.known, e.confirmed, e.until = name, true, now, now.Add(confirmedFor)
+		e = entry{name: name, known: true, confirmed: now, until: now.Add(confirmedFor)}
 	case none:
-		e.name, e.known, e.until = "", true, now.Add(noneFor)
+		e = entry{known: true, until: now.Add(noneFor)}
 	case silence:
 		if e.name == "" || now.Sub(e.confirmed) > heldFor {
 			e.name, e.known = "", false
 		}
-		e.until = now.Add(min(silenceFirst<<min(e.silent-1, 10), silenceFor))
-		e.silent = min(e.silent, 10)
+		e.until = now.Add(min(silenceFirst<<e.silent, silenceMost))
+		e.silent = min(e.silent+1, 10)
 	}
+	to, from := n.others, n.named
+	if e.name != "" {
+		to, from = n.named, n.others
+	}
+	from.Remove(a)
+	to.Add(a, e)
 }

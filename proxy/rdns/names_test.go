@@ -289,12 +289,11 @@ func TestMemory(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}
-		known := 0
-		for i := range n.shards {
-			known += len(n.shards[i].all)
-		}
-		if waiting := n.queue.len(); known > shards*mostOfShard || waiting > mostWaiting {
-			t.Errorf("%d are known and %d wait: more than there may be", known, waiting)
+		n.mu.Lock()
+		known, asking, networks := n.named.Len()+n.others.Len(), len(n.asking), len(n.networks)
+		n.mu.Unlock()
+		if most := mostWaiting + atOnce; known > mostNamed+mostOthers || asking > most || networks > most {
+			t.Errorf("%d are known, %d of %d networks are asked for: more than there may be", known, asking, networks)
 		}
 		expect(t, n, real4, "crawl.googlebot.com", true)
 	})
@@ -333,7 +332,7 @@ func TestAskAgain(t *testing.T) {
 			time.Sleep(time.Hour)
 		}
 		n.Host(time.Now(), real4)
-		time.Sleep(patience + time.Millisecond)
+		time.Sleep(answerWithin + time.Millisecond)
 		z.dead.Store(false)
 		expect(t, n, real4, "", false)
 		time.Sleep(time.Second)
@@ -359,7 +358,7 @@ func TestOnSilence(t *testing.T) {
 			now = now.Add(time.Second)
 		}
 	}
-	now = now.Add(toldFor)
+	now = now.Add(quietFor)
 	for range 4 {
 		s.hear(now, dead)
 	}

@@ -135,10 +135,9 @@ func answered(t *testing.T, n *Names, a netip.Addr) (string, bool) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for range 4000 {
-		s := n.shard(a.Unmap())
-		s.mu.Lock()
-		asking := s.all[a.Unmap()].asking
-		s.mu.Unlock()
+		n.mu.Lock()
+		asking := n.asking[a.Unmap()]
+		n.mu.Unlock()
 		if !asking {
 			return n.Host(time.Now(), a)
 		}
