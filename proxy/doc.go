@@ -70,52 +70,25 @@
 // nothing over to its next request. An answer that begins before the request's
 // body has been read to its end closes its HTTP/1 connection.
 //
-// One file for each idea:
+// The files, in the order of the story:
 //
-//	handler.go    the story of a request
-//	exchange.go   one request and its answer, and how it ended
-//	policy.go     one configuration, made ready
-//	driver.go     the goroutine that tells the limiter the time
+//	server.go     listeners, how connections begin there, timeouts, drain
+//	handler.go    the story of a request, and the configuration that it sees
+//	exchange.go   one request and its answer; what its connection remembers; what is told of it at its end
+//	admission.go  limits in requests, room for large headers, who is redirected in place of waiting
+//	body.go       the request's body: read before the request asks for a place, and on its way
+//	refuse.go     what the proxy itself answers: refusals, robots.txt, what is no request of HTTP
+//	rewrite.go    a request addressed to the backend, byte for byte, and which header fields pass
+//	upstream.go   the backend: how it is reached, its answer, failures
+//	relay.go      the answer on its way, through a spool once its client is slow
+//	writer.go     the response at the client's side, its tail kept back
+//	upgrade.go    what goes both ways after an upgrade
+//	orphan.go     what the backend does for a request, also though nobody waits for it, and its end
+//	driver.go     the goroutine that tells the limiter the time, and what is learnt of the backend
 //	bill.go       what running requests used of the CPUs, as the kernel counts it
 //	priorities.go processes of long requests step down in priority
-//	workertrial.go how many connections the backend accepts
-//	learn.go      what the CPU use and the gate tell of the backend
-//	newcomer.go   who is redirected in place of waiting
-//	entrance.go   listeners, and how connections begin there
-//	connection.go what a connection's requests share
-//	turned.go     connections that turn out to be HTTP/2
-//	work.go       what the backend does for a request, and its end
-//	orphan.go     what it does though nobody waits for it
-//	upstream.go   the backend: how it is reached, its answer, failures
-//	relay.go      the answer on its way, through a spool if need be
-//	pace.go       how long the backend waits before there is need
-//	upgrade.go    what goes both ways after an upgrade
-//	usage.go      what part of the CPUs is used
-//	workerhints.go what can be seen of the backend's workers from outside
-//	listenqueue.go how many connections wait until the backend accepts them
-//	sockdiag*.go  the kernel's answers about listening sockets
-//	fpm.go        php-fpm's number of workers, from its configuration
-//	sound.go      what is no request of HTTP
-//	rewrite.go    a request addressed to the backend, byte for byte
-//	hops.go       messages that tell by whom they came, or for how many they are
-//	hop.go        header fields that are for one connection only
-//	trailer.go    fields that may come after a body
-//	forwarded.go  where a request comes from, and who may say so
-//	heads.go      what large headers take until their requests are over
-//	body.go       the request's body on its way
-//	readahead.go  what of it is read before the request asks for a place
-//	requests.go   limits in requests, and the header fields that tell of them
+//	underway.go   those that wait, and that run: one by one, and counted
 //	lowat*.go     how much of an answer the kernel keeps for a connection
-//	pieces.go     the memory that bodies are copied through
-//	writer.go     the response at the client's side, its tail kept back
-//	refuse.go     what a client is told that is not served
-//	robots.go     robots.txt, where it is ours
-//	server.go     listeners, timeouts, drain
-//	retire.go     no further connections, as another process takes them
-//	record.go     what is told of a request that is over
-//	requestid.go  the id to ask after a request by
-//	inside.go     what is counted of those that wait, and that run
-//	underway.go   those that wait, and that run, one by one
 //	acme/         certificates that are got from a certificate authority
 //	admin/        the API that the doctor and browsers ask
 //	admin/api/    what it answers

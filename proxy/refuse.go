@@ -1,16 +1,20 @@
 package proxy
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"tempomat/classify/class"
 	"tempomat/limiter"
 	"tempomat/proxy/errorpage"
+	"tempomat/proxy/http1"
 	"tempomat/proxy/telemetry"
 )
 
@@ -131,4 +135,110 @@ func (p *refusal) setDebtor(k limiter.Key) {
 func jitter(wait time.Duration) int {
 	s := wait.Seconds() * (1 + rand.Float64()/4) //nolint:gosec // spreads clients, hides nothing
 	return max(1, int(math.Ceil(s)))
+}
+
+// requestHeader is the field of an answer that tempomat itself makes which has the id of
+// the request: that of the log line, to ask after it.
+const requestHeader = "X-Request-Id"
+
+// identify gives the request an id, if it has none: eight hexadecimal digits.
+func (x *exchange) identify() {
+	if x.id == "" {
+		var id [4]byte
+		binary.BigEndian.PutUint32(id[:], rand.Uint32()) //nolint:gosec // to find a log line by, nothing secret
+		x.id = hex.EncodeToString(id[:])
+	}
+}
+
+// longestID is how many bytes an id has at most that a proxy before this one gave.
+const longestID = 64
+
+// givenID is the id that a trusted proxy gave the request; empty: none, or none that
+// may be shown anywhere.
+func givenID(h http.Header) string {
+	for _, name := range [...]string{"X-Request-Id", "Request-Id"} {
+		if lines := h[name]; len(lines) == 1 && isSoundID(lines[0]) {
+			return strings.Clone(lines[0]) // or it would keep the memory of the whole header
+		}
+	}
+	return ""
+}
+
+// isSoundID tells whether an id may be shown as it is, in a page, a header, a log or a
+// terminal, and given to a program: it must not pass for an option.
+func isSoundID(id string) bool {
+	for i := range len(id) {
+		c := id[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-_.:=+/@", c) >= 0) {
+			return false
+		}
+	}
+	return id != "" && id[0] != '-' && len(id) <= longestID
+}
+
+// isSound tells whether every backend reads the same in a request.
+func isSound(r *http.Request) bool {
+	return http1.IsToken(r.Method) && isSoundTarget(r.RequestURI) && isSoundHost(r) &&
+		(r.ProtoMajor < 2 || isSoundStream(r))
+}
+
+// isSoundTarget tells it of what is asked for: a fragment is none of its parts (RFC
+// 9112, 3.2), and some backends cut it off.
+func isSoundTarget(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c == 0x7f || c == '#' {
+			return false
+		}
+	}
+	return true
+}
+
+// isSoundHost tells it of the host. Who speaks HTTP/1.0 may name none.
+func isSoundHost(r *http.Request) bool {
+	return http1.IsHost(r.Host) || r.Host == "" && !r.ProtoAtLeast(1, 1)
+}
+
+// isSoundStream tells it of a request of HTTP/2, which has no line that a space could end,
+// and lets much be said twice that package net/http does not compare: an absolute URL as
+// a path, a host beside the authority (RFC 9113, 8.3.1), a length beside the frames
+// (8.1.1).
+func isSoundStream(r *http.Request) bool {
+	for _, host := range r.Header["Host"] {
+		if !strings.EqualFold(host, r.Host) || len(r.Header["Host"]) > 1 {
+			return false
+		}
+	}
+	switch lengths := r.Header["Content-Length"]; len(lengths) {
+	case 0:
+	case 1:
+		if n, err := strconv.ParseUint(lengths[0], 10, 63); err != nil || int64(n) != r.ContentLength {
+			return false
+		}
+	default:
+		return false
+	}
+	switch r.Method {
+	case http.MethodConnect:
+		return true // nobody is asked
+	case http.MethodOptions:
+		return r.RequestURI == "*" || strings.HasPrefix(r.RequestURI, "/")
+	}
+	return strings.HasPrefix(r.RequestURI, "/")
+}
+
+// wantsRobots tells whether a request is for what tells robots where to go, and that is ours
+// to answer.
+func (x *exchange) wantsRobots() bool {
+	r := x.request
+	return x.policy.RobotsTxt != nil && r.URL.Path == "/robots.txt" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+}
+
+// sendRobots answers it. Nothing is charged, as the backend does nothing for it.
+func (x *exchange) sendRobots() {
+	h := x.writer.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "max-age=3600") // robots keep it for a day at most (RFC 9309, 2.4)
+	h.Set("X-Content-Type-Options", "nosniff")
+	x.writer.WriteHeader(http.StatusOK)
+	_, _ = x.writer.Write(x.policy.RobotsTxt) // the client has gone: nobody to tell
 }

@@ -1,15 +1,24 @@
 package proxy
 
 import (
+	"crypto/rand"
+	"hash/maphash"
 	"maps"
+	"net"
 	"net/http"
+	"net/textproto"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tempomat/classify"
 	"tempomat/classify/newcomer"
+	"tempomat/classify/standing"
+	"tempomat/cpuaccount"
 	"tempomat/proxy/backend"
+	"tempomat/proxy/errorpage"
 	"tempomat/proxy/http1"
+	"tempomat/proxy/telemetry"
 )
 
 // rewrite makes the request to the backend of the client's. All but the address
@@ -127,4 +136,330 @@ func target(in *http.Request) string {
 	default:
 		return s[i:]
 	}
+}
+
+// isHop tells whether a field is for one connection only (RFC 9110, 7.6.1).
+// Trailer is told anew, by what trailers there are.
+func isHop(name string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return false
+}
+
+// named are the fields of a header that Connection names: for this connection only, too.
+// Those that are for everybody are not among them, whatever it says (RFC 9110, 7.6.1): a
+// client could have a proxy before this one say nothing of it. Each is there once, however
+// often it is named.
+func named(h http.Header) map[string]bool {
+	var names map[string]bool // most often none
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = textproto.TrimString(name); name == "" || strings.EqualFold(name, "close") || strings.EqualFold(name, "keep-alive") {
+				continue
+			}
+			name = textproto.CanonicalMIMEHeaderKey(name)
+			if _, told := h[name]; !told || isForAll(name) {
+				continue
+			}
+			if names == nil {
+				names = make(map[string]bool)
+			}
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// isForAll tells whether a field is for everybody on the way.
+func isForAll(name string) bool {
+	switch name {
+	case "Host", "Authorization", "Cookie", "Set-Cookie", "Cache-Control", "Date", "Expect", "Location", "Origin", "Pragma",
+		"Range", "Referer", "User-Agent", "Vary", "Via", "Etag", "Max-Forwards", loopHeader:
+		return true
+	}
+	return strings.HasPrefix(name, "Content-") || strings.HasPrefix(name, "Accept") || strings.HasPrefix(name, "If-") || tellsOrigin(name)
+}
+
+// endToEnd copies the fields of an answer that are for the client, too. The values are
+// shared.
+func endToEnd(dst, src http.Header) {
+	private := named(src)
+	for name, values := range src {
+		if !isHop(name) && !private[name] && !isPrivate(name) {
+			dst[name] = values
+		}
+	}
+}
+
+// strip takes out of an answer's header, which has these names, what is not for the client.
+func strip(h http.Header, names []http1.Name) {
+	private := named(h)
+	for i := range names {
+		if name := names[i].Canonical; isHop(name) || private[name] || isPrivate(name) {
+			delete(h, name)
+		}
+	}
+}
+
+// upgradeOf is the protocol that a header asks for or agrees to; empty: none.
+func upgradeOf(h http.Header) string {
+	if !hasToken(h["Connection"], "Upgrade") {
+		return ""
+	}
+	return h.Get("Upgrade")
+}
+
+// upgradeAsked is the protocol that the client asks for; empty: none. HTTP/1.0 knows of
+// none (RFC 9110, 7.8), and what follows a request with a body may still be that.
+func (x *exchange) upgradeAsked() string {
+	if !x.request.ProtoAtLeast(1, 1) || x.body.ReadCloser != nil {
+		return ""
+	}
+	return upgradeOf(x.request.Header)
+}
+
+// mayUpgrade is what of the protocols that a client asks for it may have, the first one;
+// empty: none, and the backend is not asked. What a backend and its client agreed on
+// passes unseen: h2c would carry requests past everything.
+func (p *Policy) mayUpgrade(asked string) string {
+	for protocol := range strings.SplitSeq(asked, ",") {
+		protocol = textproto.TrimString(protocol)
+		for _, allowed := range p.Upgrades {
+			if strings.EqualFold(protocolName(protocol), allowed) && printable(protocol) {
+				return protocol
+			}
+		}
+	}
+	return ""
+}
+
+// protocolName is a protocol without its version.
+func protocolName(protocol string) string {
+	name, _, _ := strings.Cut(protocol, "/")
+	return name
+}
+
+// hasToken tells whether a list has a token, in any case of letters.
+func hasToken(lines []string, token string) bool {
+	for _, line := range lines {
+		for t := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(textproto.TrimString(t), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// printable tells whether all of s is printable ASCII.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// Hops is what of a message is for each stretch of its way, and not to be passed on as it is.
+type Hops struct {
+	Underscores bool     // header names of more than letters, digits and hyphens reach the backend
+	Upgrades    []string // the protocols that a connection may change to; others are not asked for
+	Via         string   // what the proxy calls itself there; empty: nothing
+}
+
+// forwards is how often a request may be forwarded yet (Max-Forwards of RFC 9110, 7.6.2);
+// false: that is not for this method, or not told.
+func forwards(r *http.Request) (n uint64, told bool) {
+	if r.Method != http.MethodTrace && r.Method != http.MethodOptions {
+		return 0, false
+	}
+	lines := r.Header["Max-Forwards"]
+	if len(lines) != 1 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(lines[0], 10, 64)
+	return n, err == nil
+}
+
+// endsHere tells whether a request asks after this proxy, and not after the backend.
+func endsHere(r *http.Request) bool {
+	n, told := forwards(r)
+	return told && n == 0
+}
+
+// answerHere answers a request that asks after this proxy. TRACE is not done here: it
+// would show what only the proxy and the client's own proxies know.
+func (x *exchange) answerHere() {
+	if x.request.Method == http.MethodTrace {
+		x.writer.Header().Set("Allow", "OPTIONS")
+		x.fail(telemetry.Refused, errorpage.WrongMethod, "This proxy answers no TRACE.")
+		return
+	}
+	x.writer.WriteHeader(http.StatusNoContent)
+}
+
+// oneLess is Max-Forwards as the backend gets it.
+func oneLess(in *http.Request, values []string) []string {
+	if n, told := forwards(in); told {
+		return []string{strconv.FormatUint(n-1, 10)}
+	}
+	return values
+}
+
+// loopHeader tells proxies which of them a request has passed (RFC 8586).
+const loopHeader = "Cdn-Loop"
+
+// mostPasses is how often a request passes the proxy at most: what the backend gets from another site of the
+// machine may come by this proxy, too. One that goes in a circle is another one each time if its path grows.
+const mostPasses = 5
+
+// marks is what one process calls itself there, as no other does.
+type marks struct {
+	name  string
+	seed  maphash.Seed
+	texts http1.Texts
+}
+
+func (m *marks) init() {
+	m.name, m.seed = "tempomat-"+strings.ToLower(rand.Text())+";for=", maphash.MakeSeed()
+}
+
+// of is what it says of a request to the backend: also what that asks for.
+func (m *marks) of(r *http.Request) string {
+	asks := maphash.Comparable(m.seed, struct {
+		method, host, target string
+		secure               bool
+	}{r.Method, r.Host, target(r), r.TLS != nil})
+	var b [64]byte
+	text := m.texts.Borrow(nil, len(b))
+	defer m.texts.Return(text)
+	return text.Of(strconv.AppendUint(append(b[:0], m.name...), asks, 36))
+}
+
+// isCircle tells whether a request is one that this process has sent to the backend, or came of
+// those again and again.
+func (m *marks) isCircle(r *http.Request) bool {
+	passed := r.Header[loopHeader]
+	if len(passed) == 0 {
+		return false
+	}
+	own, passes := m.of(r), 0
+	for _, line := range passed {
+		for mark := range strings.SplitSeq(line, ",") {
+			if mark = textproto.TrimString(mark); mark == own {
+				return true
+			} else if strings.HasPrefix(mark, m.name) {
+				passes++
+			}
+		}
+	}
+	return passes >= mostPasses
+}
+
+// setMark has a request known that comes back.
+func (a *asked) setMark(m *marks, in *http.Request) {
+	a.mark[0] = m.of(in)
+	a.fields = append(a.fields, http1.Line{Name: http1.Name{Written: "CDN-Loop", Canonical: loopHeader}, Values: a.mark[:]})
+}
+
+// via adds the proxy to those that a message came by (RFC 9110, 7.6.3), which it was to have
+// a name for. Major is the version of HTTP that the message came in.
+func (p *Policy) via(before []string, major int) []string {
+	if major == 2 {
+		return append(slices.Clip(before), "2.0 "+p.Via)
+	}
+	return append(slices.Clip(before), "1.1 "+p.Via)
+}
+
+// setVia says so of a request, if the proxy has a name.
+func (a *asked) setVia(p *Policy, in *http.Request) {
+	if p.Via != "" {
+		a.fields.Set("Via", p.via(a.fields.Get("Via"), in.ProtoMajor))
+	}
+}
+
+// tellsOrigin tells whether a backend may learn from a field of that name who asks, how,
+// and for what: the address of the client, the scheme, the host or the URL. What reads
+// such a field takes it for a proxy's word, so that only those of trusted proxies get
+// through. The names are those of the common proxies and content delivery networks.
+func tellsOrigin(name string) bool {
+	if strings.HasPrefix(name, "X-Forwarded") || strings.HasPrefix(name, "Forwarded") {
+		return true // For, Host, Proto, Port, Prefix, Server, Ssl, Scheme, and whatever comes
+	}
+	if strings.HasSuffix(name, "Client-Ip") || strings.HasSuffix(name, "Connecting-Ip") {
+		return true // each network has its own, such as Fastly-Client-Ip
+	}
+	switch name {
+	case "X-Real-Ip", "X-Real-Port", "X-Remote-Addr", "X-Remote-Ip", "X-Originating-Ip", "X-Original-Forwarded-For",
+		"X-Proxyuser-Ip", "Cf-Connecting-Ipv6", "Cf-Pseudo-Ipv4", "Cf-Visitor", "Cloudfront-Viewer-Address",
+		"Cloudfront-Forwarded-Proto", "Fastly-Ssl", "Ali-Cdn-Real-Ip", "X-Sucuri-Clientip", "X-Azure-Clientip",
+		"X-Azure-Socketip", "X-Appengine-User-Ip", "X-Envoy-External-Address", "X-Envoy-Original-Path",
+		"X-Envoy-Original-Host", "Front-End-Https", "X-Scheme", "X-Url-Scheme", "X-Https", "Ssl-Https",
+		"X-Host", "X-Original-Host", "X-Http-Host-Override", "X-Original-Url", "X-Original-Uri", "X-Rewrite-Url",
+		"X-Request-Uri", "X-Script-Name", "Client-Verify", "X-Ssl-Client-Verify", "X-Ssl-Client-S-Dn", "X-Client-Cert":
+		return true
+	}
+	return false
+}
+
+// setForwarded tells the backend where the request came from. What the client
+// itself said of that is still there only if it is a trusted proxy.
+func (a *asked) setForwarded(in *http.Request) {
+	set := func(i int, name, value string) {
+		a.forwarded[i] = value
+		a.fields.Set(name, a.forwarded[i:i+1:i+1])
+	}
+	if peer, _, err := net.SplitHostPort(in.RemoteAddr); err == nil {
+		hops := peer
+		if before := a.fields.Get("X-Forwarded-For"); len(before) > 0 {
+			hops = strings.Join(slices.Concat(before, []string{peer}), ", ")
+		}
+		set(0, "X-Forwarded-For", hops)
+	}
+	if in.Host != "" && a.fields.Get("X-Forwarded-Host") == nil { // HTTP/1.0 may name none
+		set(1, "X-Forwarded-Host", in.Host)
+	}
+	if a.fields.Get("X-Forwarded-Proto") == nil {
+		proto := "http"
+		if in.TLS != nil {
+			proto = "https"
+		}
+		set(2, "X-Forwarded-Proto", proto)
+	}
+}
+
+// mayTrail tells whether a field may come after a body. A server that merges it into the header
+// would believe late what was not checked: how the message is framed and where it goes,
+// who asks, what it may do, and how the content is to be read (RFC 9110, 6.5.1).
+func mayTrail(name string) bool {
+	switch name {
+	case "Host", "Proxy", "Authorization", "Cookie", "Set-Cookie", "Expect", "Max-Forwards", "Cache-Control", "Pragma", "Range",
+		"Realm", "Www-Authenticate", "Age", "Date", "Expires", "Location", "Retry-After", "Vary", "Warning":
+		return false
+	}
+	return !isHop(name) && !isPrivate(name) && !tellsOrigin(name) && classify.FoldedName(name) == name &&
+		!strings.HasPrefix(name, "Content-") && !strings.HasPrefix(name, "If-")
+}
+
+// trailers are the fields that may come after a body. The values are shared.
+func trailers(src http.Header) (dst http.Header) {
+	for name, values := range src {
+		if !mayTrail(name) {
+			continue
+		}
+		if dst == nil {
+			dst = make(http.Header, len(src))
+		}
+		dst[name] = values
+	}
+	return dst
+}
+
+// isPrivate tells whether the backend says something in that field to the proxy alone.
+func isPrivate(name string) bool {
+	return name == cpuaccount.CostHeader || name == standing.Header || name == numberHeader
 }

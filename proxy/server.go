@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/front"
 	"tempomat/proxy/h2bound"
+	"tempomat/proxy/http1"
 	"tempomat/proxy/unixsocket"
 )
 
@@ -221,4 +223,171 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	}
 	var c net.ListenConfig
 	return c.Listen(ctx, "tcp", address)
+}
+
+// Entrance is a listener, and how its connections begin.
+type Entrance struct {
+	net.Listener
+	TLS      *tls.Config // nil: they are in the clear
+	Proxied  bool        // by a header of the PROXY protocol, of a trusted proxy
+	Redirect bool        // requests are sent to the same URL over HTTPS
+}
+
+// begins is what the server's side has to know of it.
+func (s *Server) begins(e Entrance) front.Entrance {
+	f := front.Entrance{TLS: e.TLS, Proxied: e.Proxied}
+	switch {
+	case e.Redirect:
+		f.Handler = s.challenged(redirector{next: s.handler})
+	case e.TLS == nil && s.challenges != nil:
+		f.Handler = s.challenged(s.handler)
+	}
+	return f
+}
+
+// challenged has the challenges of a certificate authority answered before a handler.
+func (s *Server) challenged(h http.Handler) http.Handler {
+	if s.challenges == nil {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isChallenge(r) || !s.challenges(w, r) {
+			h.ServeHTTP(w, r)
+		}
+	})
+}
+
+// longestToken is how many letters a challenge's token has at most; those of today have 43.
+const longestToken = 128
+
+// isChallenge tells whether a certificate authority asks (RFC 8555, 8.3). Its token has no
+// letter that could lead the backend to another place, which nobody is to see in the clear.
+func isChallenge(r *http.Request) bool {
+	token, ok := strings.CutPrefix(r.URL.Path, "/.well-known/acme-challenge/")
+	if !ok || token == "" || len(token) > longestToken {
+		return false
+	}
+	for _, c := range []byte(token) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// redirector sends requests to the same URL over HTTPS, but those of a certificate authority:
+// programs beside the backend answer these, such as certbot with --webroot. Who came by HTTPS,
+// as a header of the PROXY protocol tells, would be sent in a circle.
+type redirector struct{ next http.Handler }
+
+func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.TLS != nil || isChallenge(r) {
+		d.next.ServeHTTP(w, r)
+		return
+	}
+	host := http1.HostName(r.Host)
+	target := r.URL.RequestURI()
+	if host == "" || !strings.HasPrefix(target, "/") || r.Method == http.MethodConnect {
+		w.Header().Set("Cache-Control", "no-store")
+		http.Error(w, "this address is for requests of a host over HTTPS", http.StatusBadRequest)
+		return
+	}
+	status := http.StatusPermanentRedirect // the method and the body are to be the same
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		status = http.StatusMovedPermanently
+	}
+	w.Header().Set("Location", "https://"+host+target)
+	w.WriteHeader(status)
+}
+
+// manyClients is for how many clients' requests a trusted proxy's connection is bounded.
+// It has 250 streams at a time, as net/http allows for, and a browser that reads a page has
+// some 30.
+const manyClients = 8
+
+// turned is the connections that turned out to be HTTP/2, as a listener for the server
+// of these. What each may have that server do is bounded.
+type turned struct {
+	options ServerOptions
+	log     *zap.Logger
+	conns   chan net.Conn
+	closed  chan struct{}
+	once    sync.Once
+
+	addresses h2bound.Addresses
+}
+
+func newTurned(o ServerOptions) *turned {
+	return &turned{options: o, log: Capped(o.Log), conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+// add hands a connection over.
+func (t *turned) add(c *front.Turned) {
+	o := h2bound.Options{Clients: 1, Flooded: t.tell}
+	if t.options.Peer != nil {
+		peer, trusted := t.options.Peer(c.RemoteAddr().String())
+		if trusted {
+			o.Clients = manyClients
+		} else {
+			o.Addresses, o.Client = &t.addresses, peer
+		}
+	}
+	select {
+	case t.conns <- h2bound.New(c, o):
+	case <-t.closed:
+		_ = c.Close() // nobody serves it
+	}
+}
+
+// tell logs that a connection is closed as its client floods it.
+func (t *turned) tell(c net.Conn, why h2bound.Flood) {
+	t.log.Warn("closed a connection of HTTP/2 that was flooded", zap.Stringer("client", c.RemoteAddr()), zap.Error(why))
+}
+
+// Accept implements net.Listener.
+func (t *turned) Accept() (net.Conn, error) {
+	select {
+	case c := <-t.conns:
+		return c, nil
+	case <-t.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (t *turned) Close() error {
+	t.once.Do(func() { close(t.closed) })
+	return nil
+}
+
+// Addr implements net.Listener. The connections were accepted at several.
+func (t *turned) Addr() net.Addr { return &net.UnixAddr{} }
+
+// place tells a connection's place what its streams do.
+func place(c net.Conn, state http.ConnState) {
+	t, ok := h2bound.Unwrap(c).(*front.Turned)
+	if !ok || t.Place == nil {
+		return
+	}
+	switch state {
+	case http.StateActive:
+		t.Place.Busy() // one that was closed meanwhile says so when it is read
+	case http.StateIdle:
+		t.Place.Idle(time.Now())
+	case http.StateNew, http.StateHijacked, http.StateClosed:
+	}
+}
+
+// Retire takes no further connection, as another process does, and has Drain, which is
+// to follow, linger for as long as given. Serve does not fail by that.
+func (s *Server) Retire(linger time.Duration) {
+	s.closing.drains.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.linger = linger
+	for _, l := range s.listeners {
+		_ = l.Close() // Drain says so if it cannot
+	}
 }

@@ -1,0 +1,359 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/cookiejar"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"tempomat/classify"
+	"tempomat/classify/newcomer"
+	"tempomat/internal/testkit"
+	"tempomat/limiter"
+	"tempomat/limiter/quota"
+)
+
+// counts is limits that say always the same.
+type counts quota.Counted
+
+func (c counts) Count(context.Context, time.Time, quota.Request) quota.Counted {
+	return quota.Counted(c)
+}
+
+// limited puts limits in requests into a rig's policy.
+func (r *rig) limited(c counts, shadow bool) {
+	p := *r.handler.Policy()
+	p.Requests, p.Limits.Shadow, p.Limits.Mode = c, shadow, limiter.Fair
+	r.handler.SetPolicy(&p)
+}
+
+func TestRefusedForRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		r := startVirtual(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }), exempt("/healthz"))
+		r.limited(counts{
+			Blocked: true, Limit: "login", Wait: 1500 * time.Millisecond,
+			Fields: http.Header{"X-RateLimit-Remaining": {"0"}},
+		}, false)
+		for accept, json := range accepts {
+			res, body := r.do(r.client, request(t, nil, "GET /", "Accept: "+accept))
+			checkProblem(t, res, body, 429, json)
+			if got := res.Header.Get("Retry-After"); got != "2" || res.Header.Get("X-RateLimit-Remaining") != "0" {
+				t.Errorf("%v", res.Header)
+			}
+			if !strings.Contains(body, "You made more requests than the limit login allows. Please try again in 2 s.") {
+				t.Error(body)
+			}
+		}
+		if asked != 0 {
+			t.Errorf("the backend was asked %d times", asked)
+		}
+		if res, _ := r.do(r.client, request(t, nil, "GET /healthz")); res.StatusCode != 200 || res.Header.Get("X-RateLimit-Remaining") != "" {
+			t.Errorf("exempt: %v %v", res.Status, res.Header)
+		}
+		r.limited(counts{Blocked: true, Limit: "login"}, true)
+		if res, _ := r.do(r.client, request(t, nil, "GET /")); res.StatusCode != 200 {
+			t.Errorf("in shadow: %v", res.Status)
+		}
+		p := *r.handler.Policy()
+		p.Limits.Shadow, p.Limits.Mode = false, limiter.Observe
+		r.handler.SetPolicy(&p)
+		if res, _ := r.do(r.client, request(t, nil, "GET /")); res.StatusCode != 200 {
+			t.Errorf("observed: %v", res.Status)
+		}
+		for i, line := range r.lines() {
+			if refused := i < len(accepts); refused != (line["outcome"] == "refused") || refused != (line["verdict"] == "refuse") || refused && line["limit"] != "login" {
+				t.Errorf("access log: %v", line)
+			}
+		}
+	})
+}
+
+// TestFieldsOfRequests: what limits tell goes with the response, but not beside
+// what the backend tells itself.
+func TestFieldsOfRequests(t *testing.T) {
+	for name, c := range map[string]struct{ backend, want http.Header }{
+		"silent": {nil, http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Ratelimit-Clear": {"1.500"}}},
+		"speaks": {http.Header{"X-RATELIMIT-CLEAR": {"9"}}, http.Header{"X-Ratelimit-Clear": {"9"}}},
+		"other":  {http.Header{"X-Other": {"1"}}, http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Ratelimit-Clear": {"1.500"}, "X-Other": {"1"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					maps.Copy(w.Header(), c.backend)
+				}))
+				r.limited(counts{Fields: http.Header{"X-RateLimit-Remaining": {"3"}, "X-RateLimit-Clear": {"1.500"}}}, false)
+				for _, client := range []*http.Client{r.client, r.h2c} {
+					res, _ := r.do(client, request(t, nil, "GET /"))
+					got := http.Header{}
+					for k, v := range res.Header {
+						if strings.HasPrefix(k, "X-") {
+							got[k] = v
+						}
+					}
+					if diff := cmp.Diff(c.want, got); diff != "" {
+						t.Errorf("%s: -want +got:\n%s", res.Proto, diff)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	for e, want := range map[classify.Evidence]quota.Kind{
+		0: quota.Anonymous, classify.Parts | classify.Contradiction: quota.Anonymous, classify.Cookie: quota.Session,
+		classify.Cookie | classify.Attested: quota.Trusted,
+	} {
+		if got := kindOf(&classify.Result{Evidence: e}); got != want {
+			t.Errorf("%v: %d, want %d", e, got, want)
+		}
+	}
+}
+
+// TestHeadsAreShared: whoever comes and goes, no more is held than may be, nobody has more
+// than a part of what others leave, and a client that has nothing gets in while a part of what
+// is left is enough.
+func TestHeadsAreShared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type holder struct {
+			client netip.Addr
+			size   int
+		}
+		h := newHeads()
+		h.bound(1 << 20)
+		var in []holder
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			if len(in) > 0 && rapid.IntRange(0, 3).Draw(t, "leaves") == 0 {
+				h.leave(in[0].client, in[0].size)
+				in = in[1:]
+				continue
+			}
+			x := holder{netip.AddrFrom4([4]byte{192, 0, 2, rapid.Byte().Draw(t, "client") % 40}), rapid.IntRange(1, 64<<10).Draw(t, "size")}
+			own, left := h.of[x.client], h.most-h.all
+			ok, full := h.enter(x.client, x.size)
+			if ok {
+				in = append(in, x)
+			}
+			if want := x.size <= left && own+x.size <= (left+own)/headPart; ok != want || full && own > 0 {
+				t.Fatalf("%d bytes for one who has %d, with %d left: %v, full %v", x.size, own, left, ok, full)
+			}
+			if h.all > h.most || h.all < 0 {
+				t.Fatalf("%d of %d bytes are held", h.all, h.most)
+			}
+		}
+		for _, x := range in {
+			h.leave(x.client, x.size)
+		}
+		if h.all != 0 || len(h.of) != 0 {
+			t.Errorf("%d bytes of %d clients are held by nobody", h.all, len(h.of))
+		}
+	})
+}
+
+// TestSizeOf: what most requests have is not counted, and many short lines are as much as a
+// few long ones.
+func TestSizeOf(t *testing.T) {
+	q := request(t, nil, "GET /")
+	for i := range 20 {
+		q.Header.Set(fmt.Sprint("Field-", i), strings.Repeat("x", 100))
+	}
+	if got := sizeOf(q, true); got != 0 {
+		t.Errorf("an usual header counts %d bytes", got)
+	}
+	q.Header["Cookie"] = []string{strings.Repeat("x", usualHead)}
+	if got := sizeOf(q, false); got < usualHead {
+		t.Errorf("a long cookie counts %d bytes", got)
+	}
+	q.Header = http.Header{"A": make([]string, 1000)}
+	if got := sizeOf(q, false); got < 1000*fieldSize {
+		t.Errorf("a thousand lines count %d bytes", got)
+	}
+	q.Header, q.ProtoMajor = http.Header{}, 2
+	if none, some := sizeOf(q, false), sizeOf(q, true); none != 0 || some < streamSize {
+		t.Errorf("a stream counts %d bytes, one that uploads %d", none, some)
+	}
+}
+
+// TestHeadsOfSlowUploads has a client begin upload after upload behind a long header: it is
+// told that it is too much, others are served, and so is it when its uploads are over.
+func TestHeadsOfSlowUploads(t *testing.T) {
+	for name, long := range map[string]string{
+		"one long field": "Cookie: " + strings.Repeat("x", 20<<10) + "\r\n",
+		"many short":     strings.Repeat("a: \r\n", 900),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+					_, _ = io.Copy(io.Discard, q.Body)
+				}))
+				r.handler.BoundHeads(8 << 20)
+				var held []io.Closer
+				status := 0
+				for range 100 {
+					c := r.dial()
+					send(t, c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n"+long+"\r\nx")
+					synctest.Wait()
+					if r.records() > 0 {
+						res := answer(t, bufio.NewReader(c), "POST")
+						status = res.StatusCode
+						_ = c.Close()
+						break
+					}
+					held = append(held, c)
+				}
+				if status != http.StatusTooManyRequests || len(held) < 2 {
+					t.Errorf("after %d uploads the next one gets %d", len(held), status)
+				}
+				if line := r.access.All()[0].ContextMap(); line["verdict"] != "refuse" || line["reason"] != "client full" || line["key"] != "192.0.2.1" {
+					t.Errorf("access log: %v", line)
+				}
+				other := newClient(r.front.from("192.0.2.99"), false)
+				defer other.CloseIdleConnections()
+				ask := func(c *http.Client) int {
+					res, _ := r.do(c, request(t, nil, "POST /", "Cookie: "+strings.Repeat("x", 20<<10)))
+					return res.StatusCode
+				}
+				if got := ask(other); got != http.StatusOK {
+					t.Errorf("another client gets %d", got)
+				}
+				for _, c := range held {
+					_ = c.Close()
+				}
+				synctest.Wait()
+				if got := ask(r.client); got != http.StatusOK {
+					t.Errorf("when its uploads are over the client gets %d", got)
+				}
+				if h := r.handler.heads; h.all != 0 || len(h.of) != 0 {
+					t.Errorf("%d bytes are held by nobody", h.all)
+				}
+			})
+		})
+	}
+}
+
+// records is how many requests are over.
+func (r *rig) records() int { return r.access.Len() }
+
+// TestHeadOfAnUpgrade is not counted while the connection is another protocol's.
+func TestHeadOfAnUpgrade(t *testing.T) {
+	r := start(t, http.HandlerFunc(shout))
+	c := r.dial()
+	br := bufio.NewReader(c)
+	send(t, c, strings.Replace(upgrade, "Host: h\r\n", "Host: h\r\nCookie: "+strings.Repeat("x", 20<<10)+"\r\n", 1))
+	if res := answer(t, br, "GET"); res.StatusCode != 101 {
+		t.Fatalf("got %d", res.StatusCode)
+	}
+	r.handler.heads.mu.Lock()
+	defer r.handler.heads.mu.Unlock()
+	if held := r.handler.heads.all; held != 0 {
+		t.Errorf("%d bytes are held", held)
+	}
+}
+
+// TestNewcomerIsSentBackOnce has the backend full of heavy pages. A newcomer's
+// browser is sent back once, with a pass, and is served; a client that keeps no
+// cookie is sent back once and then served as a stranger; and with room nobody is.
+func TestNewcomerIsSentBackOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.HandlerFunc(site), fairly)
+		n := newcomer.New(time.Now())
+		p := *r.handler.Policy()
+		p.Newcomers = n
+		r.handler.SetPolicy(&p)
+		r.learn()
+		page := func(c *http.Client) (res *http.Response, body string) {
+			return r.do(c, request(t, nil, "GET /heavy?a%2fb;c",
+				"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:109.0) Gecko/20100101 Firefox/115.0", "Accept: text/html"))
+		}
+		for range 4 {
+			page(r.client)
+		}
+		if c := n.Counts(); c.Redirected != 0 {
+			t.Errorf("with room: %+v", c)
+		}
+		busy := func(then func()) {
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() { r.do(r.client, request(t, nil, "GET /heavy")) })
+			}
+			synctest.Wait()
+			then()
+			all.Wait()
+		}
+		jar, err := cookiejar.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hops := 0
+		browser := *r.client
+		browser.Jar, browser.CheckRedirect = jar, func(*http.Request, []*http.Request) error { hops++; return nil }
+		busy(func() {
+			if res, _ := page(&browser); res.StatusCode != http.StatusOK || hops != 1 {
+				t.Errorf("a browser got %s after %d redirects, want 200 after one", res.Status, hops)
+			}
+		})
+		if c := n.Counts(); c.Redirected != 1 || c.CameBack != 1 {
+			t.Errorf("%+v, want one redirected who came back", c)
+		}
+		browser.Jar, hops = nil, 0
+		busy(func() {
+			if res, _ := page(&browser); res.StatusCode != http.StatusOK || hops != 0 {
+				t.Errorf("who keeps no cookie got %s after %d redirects, want 200 at the address's own turn", res.Status, hops)
+			}
+		})
+		r.checkIdle()
+	})
+}
+
+// TestNobodyIsSentBackWithRoom has a light backend answer many newcomers, each of
+// an address of its own, with half of the CPUs to spare.
+func TestNobodyIsSentBackWithRoom(t *testing.T) {
+	requests := 100_000
+	if testkit.RaceDetector {
+		requests = 2_000
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.HandlerFunc(site), func(s *setup) {
+			fairly(s)
+			s.limits.Gate.CPUs, s.limits.Gate.Heavy = 8, 8
+			s.classify.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}
+		})
+		n := newcomer.New(time.Now())
+		p := *r.handler.Policy()
+		p.Newcomers = n
+		r.handler.SetPolicy(&p)
+		r.learn()
+		var all sync.WaitGroup
+		for worker := range 4 {
+			all.Go(func() {
+				for i := worker; i < requests; i += 4 {
+					from := netip.AddrFrom4([4]byte{100, byte(i >> 16), byte(i >> 8), byte(i)})
+					q := request(t, nil, "GET /light", "X-Forwarded-For: "+from.String(), "Accept: text/html",
+						"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:109.0) Gecko/20100101 Firefox/115.0")
+					if res, _ := r.do(r.client, q); res.StatusCode != http.StatusOK {
+						t.Errorf("request %d got %s", i, res.Status)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		if c := n.Counts(); c != (newcomer.Counts{}) {
+			t.Errorf("with room: %+v", c)
+		}
+		r.checkIdle()
+	})
+}
