@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tempomat/proxy/workers"
+	"tempomat/proxy/host"
 )
 
 const (
@@ -32,9 +32,9 @@ const numberHeader = "Tempomat-Request"
 // what runs guards work.
 type billed struct {
 	ended    atomic.Bool // nothing is read any more
-	number   workers.Number
+	number   host.Number
 	text     [1]string // the number as it is written
-	work     *workers.Work
+	work     *host.Work
 	accepted time.Time
 	computes bool      // much of its time, as far as was seen
 	again    time.Time // when it is looked for again who serves it; zero: at once
@@ -42,8 +42,8 @@ type billed struct {
 
 // bill is what a Handler measures the CPU time of requests by.
 type bill struct {
-	tracker atomic.Pointer[workers.Tracker] // nil: nothing
-	all     []workers.Running
+	tracker atomic.Pointer[host.Tracker] // nil: nothing
+	all     []host.Running
 	whose   []*exchange
 	index   map[*exchange]int
 	hurry   chan struct{} // a request has come that is to step down at once
@@ -52,7 +52,7 @@ type bill struct {
 // Bill measures what requests use of the CPUs at the backend's workers, until the context
 // ends: those whose meter makes something of that. It is called once at a time, and closes
 // the Tracker.
-func (h *Handler) Bill(ctx context.Context, t *workers.Tracker) {
+func (h *Handler) Bill(ctx context.Context, t *host.Tracker) {
 	defer t.Close()
 	h.bill.tracker.Store(t)
 	defer h.bill.tracker.Store(nil)
@@ -98,7 +98,7 @@ func (b *bill) expect(x *exchange) {
 
 // look reads what runs. Nobody waits for it: it is not known in between whether a request
 // has ended, and its place serves another. It returns whether somebody was seen to compute.
-func (h *Handler) look(now time.Time, t *workers.Tracker) (computes bool) {
+func (h *Handler) look(now time.Time, t *host.Tracker) (computes bool) {
 	b := &h.bill
 	b.collect(h, now)
 	if len(b.all) == 0 {
@@ -149,7 +149,7 @@ func (b *bill) collect(h *Handler, now time.Time) {
 		if !x.isMeasured(now) || now.Before(x.billed.again) {
 			return
 		}
-		r := workers.Running{Number: x.billed.number, Began: x.forwarded, Accepted: x.billed.accepted, Work: x.billed.work}
+		r := host.Running{Number: x.billed.number, Began: x.forwarded, Accepted: x.billed.accepted, Work: x.billed.work}
 		if r.Work == nil {
 			r.Estimate = x.CPUSoFar(now)
 			if c := x.conn.call.Conn(); c != nil {
@@ -163,17 +163,17 @@ func (b *bill) collect(h *Handler, now time.Time) {
 	})
 }
 
-func (x *exchange) takeReading(now time.Time, r *workers.Running) {
+func (x *exchange) takeReading(now time.Time, r *host.Running) {
 	x.billed.work, x.billed.accepted = r.Work, r.Accepted
 	switch r.Is {
-	case workers.Read, workers.Gone:
+	case host.WorkRead, host.WorkGone:
 		x.Measured(now, r.Reading)
 		if r.Work == nil { // it waits to be accepted
 			x.billed.again = now.Add(min(mostUnserved, now.Sub(x.forwarded)/8))
 		}
-	case workers.Lost:
+	case host.WorkLost:
 		x.Lost(now)
-	case workers.Unknown:
+	case host.WorkUnknown:
 		x.Lost(now) // it was seen that nobody had accepted it
 		x.billed.again = now.Add(min(mostBlind, now.Sub(x.forwarded)/8))
 	default: // nothing is new
@@ -206,7 +206,7 @@ func (x *exchange) readLast(now time.Time) {
 		x.noteEstimated(now)
 		return
 	}
-	var w *workers.Work
+	var w *host.Work
 	x.Unseen(func() { w = x.billed.work })
 	if w == nil {
 		x.noteEstimated(now)

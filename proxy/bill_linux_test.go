@@ -14,14 +14,14 @@ import (
 
 	"tempomat/cpuaccount"
 	"tempomat/internal/testkit"
-	"tempomat/proxy/workers"
+	"tempomat/proxy/host"
 )
 
 // startEar is what workers tell by, and a way to tell it something.
-func startEar(t *testing.T) (*workers.Ear, io.Writer) {
+func startEar(t *testing.T) (*host.CostSocket, io.Writer) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "w.sock")
-	ear, err := workers.Listen(path)
+	ear, err := host.OpenCostSocket(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestWorkersTell(t *testing.T) {
 	ask("/before")
 	ctx, stop := context.WithCancel(t.Context())
 	var bills sync.WaitGroup
-	bills.Go(func() { r.handler.Bill(ctx, workers.NewTracker(nil, ear, nil, func(error) {})) })
+	bills.Go(func() { r.handler.Bill(ctx, host.NewTracker(nil, ear, nil, func(error) {})) })
 	for r.handler.bill.tracker.Load() == nil {
 		time.Sleep(time.Millisecond)
 	}
@@ -106,7 +106,7 @@ func TestNobodyHasAcceptedYet(t *testing.T) {
 		t.Fatal(err)
 	}
 	backend := &url.URL{Scheme: "http", Host: l.Addr().String()}
-	finder, err := workers.OpenFinder(backend)
+	finder, err := host.OpenFinder(backend)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestNobodyHasAcceptedYet(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var beside sync.WaitGroup
 	beside.Go(func() {
-		r.handler.Bill(ctx, workers.NewTracker(finder, nil, nil, func(err error) {
+		r.handler.Bill(ctx, host.NewTracker(finder, nil, nil, func(err error) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -162,7 +162,7 @@ func TestLooksSeldomWhileNobodyComputes(t *testing.T) {
 				}
 				<-release
 			}), func(s *setup) { s.source = cpuaccount.Process })
-			tracker := workers.NewTracker(nil, ear, nil, func(error) {})
+			tracker := host.NewTracker(nil, ear, nil, func(error) {})
 			r.handler.bill.tracker.Store(tracker)
 			ctx, stop := context.WithCancel(t.Context())
 			var beside sync.WaitGroup

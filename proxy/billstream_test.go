@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"tempomat/cpuaccount"
-	"tempomat/proxy/workers"
+	"tempomat/proxy/host"
 )
 
 // TestStreamIsForgiven: what a connection's process has used for it long ago does not count for
@@ -48,7 +48,7 @@ func TestLooksLessOften(t *testing.T) {
 		const long = 10 * time.Minute
 		r := startVirtual(t, http.HandlerFunc(shout), func(s *setup) { s.source = cpuaccount.Process })
 		c, _ := converse(t, r)
-		tracker := workers.NewTracker(nil, nil, nil, func(error) {})
+		tracker := host.NewTracker(nil, nil, nil, func(error) {})
 		looks := 0
 		for from := time.Now(); time.Since(from) < long; time.Sleep(billEvery) {
 			if r.handler.look(time.Now(), tracker); len(r.handler.bill.all) > 0 {
@@ -79,7 +79,7 @@ func TestEstimatedIsToldOfItsConnection(t *testing.T) {
 					}
 					time.Sleep(short)
 				}), func(s *setup) { s.source = cpuaccount.Process })
-				tracker := workers.NewTracker(nil, nil, nil, func(error) {})
+				tracker := host.NewTracker(nil, nil, nil, func(error) {})
 				defer tracker.Close()
 				if measures {
 					r.handler.bill.tracker.Store(tracker)

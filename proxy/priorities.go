@@ -6,16 +6,15 @@ import (
 	"time"
 
 	"tempomat/cpuaccount/process"
-	"tempomat/proxy/priority"
-	"tempomat/proxy/workers"
+	"tempomat/proxy/host"
 )
 
-// Stepper lowers priorities of processes and puts them back: priority.Keeper.
+// Stepper lowers priorities of processes and puts them back: host.Keeper.
 type Stepper interface {
 	// Step lowers that of the process which serves a request.
-	Step(h *priority.Hold, id process.ID, step int) error
+	Step(h *host.Hold, id process.ID, step int) error
 	// End puts it back as it was. It waits for no file.
-	End(h *priority.Hold)
+	End(h *host.Hold)
 	// Flush forgets what was put back.
 	Flush()
 }
@@ -37,7 +36,7 @@ type stepping struct {
 
 // lowered is a request's part in a process that has stepped down, or could not.
 type lowered struct {
-	priority.Hold
+	host.Hold
 	by     *stepping
 	id     process.ID
 	step   int
@@ -96,13 +95,13 @@ func (x *exchange) stepsAtOnce() bool {
 }
 
 // follow notes what is to become of the priority of a request's process by what was read of it.
-func (p *priorities) follow(now time.Time, x *exchange, r *workers.Running) {
+func (p *priorities) follow(now time.Time, x *exchange, r *host.Running) {
 	switch {
 	case r.Work == nil: // nobody has accepted it yet
-	case r.Is == workers.Read:
+	case r.Is == host.WorkRead:
 		p.consider(now, x, r.Work.ID(), r.Reading.CPU)
 		x.billed.computes = r.Reading.CPU+r.Reading.Queued >= now.Sub(x.forwarded)/computing
-	case r.Is == workers.Gone, r.Is == workers.Lost: // whom it serves now is not to wait for this one's sake
+	case r.Is == host.WorkGone, r.Is == host.WorkLost: // whom it serves now is not to wait for this one's sake
 		p.release(x)
 		x.billed.computes = false
 	}
@@ -115,7 +114,7 @@ func (p *priorities) release(x *exchange) {
 	}
 	p.wishes = append(p.wishes, wish{lowered: x.lowered})
 	x.lowered = nil
-	x.Yield(priority.Weight(0))
+	x.Yield(host.StepWeight(0))
 }
 
 // consider notes that the process of a request should step down, if it should, by what it
@@ -124,7 +123,7 @@ func (p *priorities) release(x *exchange) {
 func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used time.Duration) {
 	s := p.inForce()
 	if s == nil || x.lowered != nil && x.lowered.gaveUp {
-		x.Yield(priority.Weight(0)) // it is as it was, or could not step down
+		x.Yield(host.StepWeight(0)) // it is as it was, or could not step down
 	}
 	if s == nil {
 		return
@@ -145,7 +144,7 @@ func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used ti
 	}
 	if !x.lowered.gaveUp && (step > x.lowered.step || id != x.lowered.id) {
 		p.wishes = append(p.wishes, wish{x.lowered, step, id})
-		x.Yield(priority.Weight(step))
+		x.Yield(host.StepWeight(step))
 	}
 }
 
@@ -212,7 +211,7 @@ func (p *priorities) apply() {
 
 // isLasting tells whether a step failed for a reason that others will fail for as well.
 func isLasting(err error) bool {
-	return priority.IsForbidden(err) || errors.Is(err, priority.ErrRecord)
+	return host.IsForbidden(err) || errors.Is(err, host.ErrRecord)
 }
 
 // endStep puts the process back that served a request, before it gets the next one: the end of

@@ -14,8 +14,7 @@ import (
 	"tempomat/cpuaccount"
 	"tempomat/cpuaccount/process"
 	"tempomat/limiter"
-	"tempomat/proxy/priority"
-	"tempomat/proxy/workers"
+	"tempomat/proxy/host"
 )
 
 // stepper takes down what processes are to do.
@@ -35,14 +34,14 @@ func (s *stepper) uses(ran time.Duration) time.Duration {
 	return ran
 }
 
-func (s *stepper) Step(_ *priority.Hold, id process.ID, step int) error {
+func (s *stepper) Step(_ *host.Hold, id process.ID, step int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.steps, s.ids = append(s.steps, step), append(s.ids, id)
 	return s.err
 }
 
-func (s *stepper) End(*priority.Hold) {
+func (s *stepper) End(*host.Hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.steps = append(s.steps, 0)
@@ -163,7 +162,7 @@ func TestLookedForSoon(t *testing.T) {
 				var s stepper
 				pause := func(http.ResponseWriter, *http.Request) { time.Sleep(c.page) }
 				r := startSteppingAt(t, pause, &s, noFailure(t))
-				r.handler.bill.tracker.Store(workers.NewTracker(nil, nil, nil, nil))
+				r.handler.bill.tracker.Store(host.NewTracker(nil, nil, nil, nil))
 				if c.off {
 					r.handler.SetStepper(nil, nil)
 				}
@@ -224,7 +223,7 @@ func TestStepForbidden(t *testing.T) {
 // the next one does.
 func TestStepGoneWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := stepper{err: priority.ErrShared}
+		s := stepper{err: host.ErrShared}
 		r := startStepping(t, &s, noFailure(t))
 		for range 2 {
 			r.do(r.client, request(t, nil, "GET /heavy"))
@@ -273,9 +272,9 @@ func TestWhoSteppedDownLeavesTheCPU(t *testing.T) {
 	}{
 		"it has stepped down":      {nil, nil, false, 10 * time.Millisecond},
 		"it may not":               {syscall.EPERM, nil, false, 5 * time.Millisecond},
-		"it cannot":                {priority.ErrShared, nil, false, 5 * time.Millisecond},
+		"it cannot":                {host.ErrShared, nil, false, 5 * time.Millisecond},
 		"it steps down once more":  {nil, &stepper{}, false, 10 * time.Millisecond},
-		"it cannot after a reload": {nil, &stepper{err: priority.ErrShared}, false, 5 * time.Millisecond},
+		"it cannot after a reload": {nil, &stepper{err: host.ErrShared}, false, 5 * time.Millisecond},
 		"it is switched off":       {nil, nil, true, 5 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -307,7 +306,7 @@ func TestWhoSteppedDownLeavesTheCPU(t *testing.T) {
 // TestStepsBackAsItsProcessGoesOn: the process of a request whose answer is read slowly serves another one already,
 // or several at once. It is put back then, not as the answer has been read.
 func TestStepsBackAsItsProcessGoesOn(t *testing.T) {
-	for name, is := range map[string]workers.State{"another": workers.Gone, "several": workers.Lost} {
+	for name, is := range map[string]host.WorkState{"another": host.WorkGone, "several": host.WorkLost} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var s stepper
@@ -322,7 +321,7 @@ func TestStepsBackAsItsProcessGoesOn(t *testing.T) {
 				})
 				p.apply()
 				r.handler.running.Each(func(x *exchange) {
-					p.follow(time.Now(), x, &workers.Running{Work: &workers.Work{}, Is: is})
+					p.follow(time.Now(), x, &host.Running{Work: &host.Work{}, Is: is})
 				})
 				p.apply()
 				if got, want := s.seen(), []int{1, 0}; !slices.Equal(got, want) {

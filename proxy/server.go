@@ -18,8 +18,8 @@ import (
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/front"
 	"tempomat/proxy/h2bound"
+	"tempomat/proxy/host"
 	"tempomat/proxy/http1"
-	"tempomat/proxy/unixsocket"
 )
 
 const (
@@ -219,7 +219,7 @@ func (s *Server) stopListening(ctx context.Context) {
 // Listen opens an address: "host:port", ":port" or "unix:/path".
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
-		return unixsocket.Listen(ctx, path)
+		return host.ListenUnix(ctx, path)
 	}
 	var c net.ListenConfig
 	return c.Listen(ctx, "tcp", address)

@@ -13,7 +13,7 @@ import (
 
 	"tempomat/limiter/smockron/master"
 	"tempomat/proxy/admin/api"
-	"tempomat/proxy/unixsocket"
+	"tempomat/proxy/host"
 )
 
 // The admin API: JSON over HTTP on a unix socket, for tempomat-doctor.
@@ -43,7 +43,7 @@ func (s *server) listenAdmin(ctx context.Context, address string) net.Listener {
 	if address == "" {
 		return nil
 	}
-	l, err := unixsocket.Listen(ctx, strings.TrimPrefix(address, "unix:"))
+	l, err := host.ListenUnix(ctx, strings.TrimPrefix(address, "unix:"))
 	if err != nil {
 		s.log.Error("no admin API", zap.String("admin.listen", address), zap.Error(err))
 		return nil

@@ -13,7 +13,7 @@ import (
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/proxy"
-	"tempomat/proxy/workers"
+	"tempomat/proxy/host"
 )
 
 // bills has the CPU time of the backend's workers measured.
@@ -109,9 +109,9 @@ func (b *bills) begin(c *config.Config) {
 		return
 	}
 	u, err := url.Parse(c.Backend.URL)
-	var finder *workers.Finder
+	var finder *host.Finder
 	if err == nil {
-		finder, err = workers.OpenFinder(u)
+		finder, err = host.OpenFinder(u)
 	}
 	if b.miss(err); err != nil {
 		warn("the backend's workers are not looked for; their requests' cost is estimated", zap.Error(err))
@@ -127,19 +127,19 @@ func (b *bills) begin(c *config.Config) {
 		}
 		b.log.Info("the CPU time of requests is measured at the backend's workers")
 	}
-	t := workers.NewTracker(finder, ear, b.database(c.Cost.Database), tell)
+	t := host.NewTracker(finder, ear, b.database(c.Cost.Database), tell)
 	ctx, stop := context.WithCancel(context.Background())
 	b.stop = stop
 	b.runs.Go(func() { b.handler.Bill(ctx, t) })
 }
 
 // listen opens the socket that workers tell by; nil: there is none.
-func (b *bills) listen(address string) *workers.Ear {
+func (b *bills) listen(address string) *host.CostSocket {
 	path, ok := strings.CutPrefix(address, "unix:")
 	if !ok {
 		return nil
 	}
-	ear, err := workers.Listen(path)
+	ear, err := host.OpenCostSocket(path)
 	if b.hear(err); err != nil {
 		b.log.Warn("workers cannot tell which request they serve", zap.Error(err))
 		return nil
@@ -147,11 +147,11 @@ func (b *bills) listen(address string) *workers.Ear {
 	return ear
 }
 
-func (b *bills) database(source string) *workers.Database {
+func (b *bills) database(source string) *host.Database {
 	if source == "" {
 		return nil
 	}
-	d, err := workers.OpenDatabase(strings.TrimPrefix(source, "auto"))
+	d, err := host.OpenDatabase(strings.TrimPrefix(source, "auto"))
 	if err != nil {
 		b.log.Warn("what the database uses is charged to nobody", zap.Error(err))
 		return nil

@@ -12,28 +12,28 @@ import (
 	"tempomat/config"
 	"tempomat/proxy"
 	"tempomat/proxy/connlimit"
-	"tempomat/proxy/descriptors"
+	"tempomat/proxy/host"
 )
 
 // connections bound how many are open, by the descriptors and the memory that there are.
 type connections struct {
 	table   *connlimit.Table
-	reserve *descriptors.Reserve
+	reserve *host.Reserve
 	log     *zap.Logger
 	heads   int // bytes that large headers may take
 }
 
 func newConnections(now time.Time, c *config.Config, log *zap.Logger) (*connections, error) {
-	limit, err := descriptors.Limit()
+	limit, err := host.Limit()
 	if err != nil {
 		return nil, err
 	}
-	reserve, err := descriptors.NewReserve()
+	reserve, err := host.NewReserve()
 	if err != nil {
 		return nil, err
 	}
 	memory := memoryLimit(log)
-	most := min(descriptors.ForClients(limit), fitting(memory, memoryOfEach(c)))
+	most := min(host.ForClients(limit), fitting(memory, memoryOfEach(c)))
 	return &connections{table: connlimit.New(now, most), reserve: reserve, log: proxy.Capped(log), heads: forHeads(memory)}, nil
 }
 

@@ -6,9 +6,8 @@ import (
 
 	"tempomat/cpuaccount"
 	"tempomat/proxy/admin/api"
-	"tempomat/proxy/priority"
+	"tempomat/proxy/host"
 	"tempomat/proxy/telemetry/metrics"
-	"tempomat/proxy/workers"
 )
 
 // kernel is what the kernel helps with, and what is missing for it.
@@ -32,7 +31,7 @@ func kernelReply(costs cpuaccount.Sums, of time.Duration, p metrics.Priorities, 
 		Lowered: p.Lowered, Stepped: []api.StepRow{}, Missing: []api.MissingRow{},
 	}
 	for i, n := range p.Steps {
-		k.Stepped = append(k.Stepped, api.StepRow{Below: priority.Down(i + 1), Steps: n})
+		k.Stepped = append(k.Stepped, api.StepRow{Below: host.StepDown(i + 1), Steps: n})
 	}
 	if n.Process > 0 { // workers tell, where they are not found
 		bill = nil
@@ -77,11 +76,11 @@ func remedy(err error) string {
 		return "cost.socket in a directory that is there and that the proxy may write, such as unix:/run/tempomat/worker.sock, and a reload or restart (docs/kernel-bill.md)"
 	case errors.Is(err, errUntold):
 		return "let the workers load their file, tell them by TEMPOMAT_SOCKET of another path than /run/tempomat/worker.sock, and let their user enter its directory; or grant both rights (docs/kernel-bill.md, When nobody tells)"
-	case errors.Is(err, workers.ErrRight):
+	case errors.Is(err, host.ErrRight):
 		return "let the workers tell, which takes no right (cost.socket), or grant both rights: the drop-in exact-bill.conf of systemd, --cap-add in Docker, kernelHelp of the Helm chart (docs/kernel-bill.md, Rights)"
-	case errors.Is(err, workers.ErrElsewhere), errors.Is(err, workers.ErrHidden):
+	case errors.Is(err, host.ErrElsewhere), errors.Is(err, host.ErrHidden):
 		return "give proxy and backend one PID namespace and one network: --pid and --network in Docker, kernelHelp of the Helm chart (docs/kernel-bill.md, Rights)"
-	case priority.IsForbidden(err):
+	case host.IsForbidden(err):
 		return "grant CAP_SYS_NICE: the drop-in priority.conf of systemd, --cap-add SYS_NICE in Docker, kernelHelp of the Helm chart (docs/kernel.md, Rights)"
 	case errors.Is(err, errors.ErrUnsupported):
 		return "only Linux has it; else all goes on without (docs/kernel.md)"

@@ -14,9 +14,8 @@ import (
 
 	"tempomat/cpuaccount"
 	"tempomat/proxy/admin/api"
-	"tempomat/proxy/priority"
+	"tempomat/proxy/host"
 	"tempomat/proxy/telemetry/metrics"
-	"tempomat/proxy/workers"
 )
 
 // TestKernelReply: what is missing is told once, with what to do, and only if it is missing.
@@ -32,14 +31,14 @@ func TestKernelReply(t *testing.T) {
 	}{
 		"all is there":                    {known, true, nil, nil, true, nil},
 		"nothing was seen yet":            {cpuaccount.Sums{}, true, nil, nil, true, nil},
-		"workers tell, as none are found": {known, true, workers.ErrRight, nil, true, nil},
-		"no right to see":                 {cpuaccount.Sums{}, true, workers.ErrRight, nil, false, []string{"costs exact-bill.conf"}},
+		"workers tell, as none are found": {known, true, host.ErrRight, nil, true, nil},
+		"no right to see":                 {cpuaccount.Sums{}, true, host.ErrRight, nil, false, []string{"costs exact-bill.conf"}},
 		"the socket cannot be":            {cpuaccount.Sums{}, true, fmt.Errorf("%w: %w", errDeaf, fs.ErrNotExist), nil, false, []string{"costs directory"}},
-		"nobody tells":                    {cpuaccount.Sums{}, true, fmt.Errorf("%w: %w", errUntold, workers.ErrRight), nil, false, []string{"costs TEMPOMAT_SOCKET"}},
-		"in another container":            {cpuaccount.Sums{}, true, workers.ErrHidden, nil, false, []string{"costs --pid"}},
-		"in another network":              {cpuaccount.Sums{}, true, workers.ErrElsewhere, nil, false, []string{"costs --pid"}},
+		"nobody tells":                    {cpuaccount.Sums{}, true, fmt.Errorf("%w: %w", errUntold, host.ErrRight), nil, false, []string{"costs TEMPOMAT_SOCKET"}},
+		"in another container":            {cpuaccount.Sums{}, true, host.ErrHidden, nil, false, []string{"costs --pid"}},
+		"in another network":              {cpuaccount.Sums{}, true, host.ErrElsewhere, nil, false, []string{"costs --pid"}},
 		"no right to raise":               {known, false, nil, forbidden, false, []string{"priority priority.conf"}},
-		"neither right":                   {cpuaccount.Sums{}, false, workers.ErrRight, forbidden, false, []string{"costs cost.socket", "priority SYS_NICE"}},
+		"neither right":                   {cpuaccount.Sums{}, false, host.ErrRight, forbidden, false, []string{"costs cost.socket", "priority SYS_NICE"}},
 		"given up in between":             {known, false, nil, forbidden, false, []string{"priority SYS_NICE"}},
 		"another machine, told once":      {cpuaccount.Sums{}, false, errElsewhere, errElsewhere, false, []string{"costs localhost"}},
 		"another source, told once":       {cpuaccount.Sums{}, false, errNotMeasured, errNotMeasured, false, []string{"costs cost.source: auto"}},
@@ -69,7 +68,7 @@ func TestKernelReplyHasAllNumbers(t *testing.T) {
 		Process: 1500 * time.Millisecond, Database: 2 * time.Second, Told: 3 * time.Second, Estimated: 4 * time.Second,
 		Requests: cpuaccount.Requests{Process: 1, Told: 2, Estimated: 3},
 	}
-	p := metrics.Priorities{On: true, Counts: priority.Counts{Steps: [priority.Steps]uint64{9, 8, 7}, Lowered: 2}}
+	p := metrics.Priorities{On: true, PriorityCounts: host.PriorityCounts{Steps: [host.Steps]uint64{9, 8, 7}, Lowered: 2}}
 	want := api.Kernel{
 		Seconds: 65, Steps: true, Lowered: 2,
 		Costs:   []api.CostRow{{Source: "process", CPU: 1.5, Requests: 1}, {Source: "database", CPU: 2}, {Source: "header", CPU: 3, Requests: 2}, {Source: "estimate", CPU: 4, Requests: 3}},
@@ -83,7 +82,7 @@ func TestKernelReplyHasAllNumbers(t *testing.T) {
 
 // TestRemediesAreDescribed: the files that a remedy names are there.
 func TestRemediesAreDescribed(t *testing.T) {
-	for _, err := range []error{errNotWanted, errNobodySlowed, errNotMeasured, errNoRecord, errElsewhere, errDeaf, errUntold, errors.ErrUnsupported, workers.ErrRight, workers.ErrHidden, workers.ErrElsewhere, fs.ErrPermission} {
+	for _, err := range []error{errNotWanted, errNobodySlowed, errNotMeasured, errNoRecord, errElsewhere, errDeaf, errUntold, errors.ErrUnsupported, host.ErrRight, host.ErrHidden, host.ErrElsewhere, fs.ErrPermission} {
 		_, rest, _ := strings.Cut(remedy(err), "(docs/")
 		name, _, ok := strings.Cut(rest, ".md")
 		if _, missing := os.Stat(filepath.Join("..", "..", "docs", name+".md")); !ok || missing != nil {

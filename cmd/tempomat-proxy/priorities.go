@@ -14,7 +14,7 @@ import (
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/proxy"
-	"tempomat/proxy/priority"
+	"tempomat/proxy/host"
 	"tempomat/proxy/telemetry/metrics"
 )
 
@@ -36,12 +36,12 @@ type priorities struct {
 	log     *zap.Logger
 
 	mu      sync.Mutex // guards the following
-	keeper  *priority.Keeper
+	keeper  *host.Keeper
 	failed  bool // it was given up, until the next reload
 	path    string
-	retired priority.Counts // of Keepers before
-	told    string          // what is missing, as it was logged last
-	missing error           // why nothing steps down; nil: it does
+	retired host.PriorityCounts // of Keepers before
+	told    string              // what is missing, as it was logged last
+	missing error               // why nothing steps down; nil: it does
 }
 
 // restart puts all back as it was, and has processes step down as the configuration has it,
@@ -85,7 +85,7 @@ func (p *priorities) openLocked(c *config.Config) (err error) {
 	case p.keeper != nil:
 		return nil
 	}
-	if p.keeper, err = priority.Open(p.path); err != nil {
+	if p.keeper, err = host.OpenKeeper(p.path); err != nil {
 		return err
 	}
 	p.tellLeft(int(p.keeper.Counts().Recovered)) //nolint:gosec // at most a thousand
@@ -110,7 +110,7 @@ func (p *priorities) leftLocked() {
 	if p.path == "" {
 		return
 	}
-	left, err := priority.Restore(p.path)
+	left, err := host.RestorePriorities(p.path)
 	if err != nil {
 		p.log.Warn("priorities that were left behind may stay as they are", zap.Error(err))
 	}
@@ -162,9 +162,9 @@ func (p *priorities) end() {
 func (p *priorities) numbers() metrics.Priorities {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := metrics.Priorities{On: p.keeper != nil && !p.failed, Counts: p.retired}
+	n := metrics.Priorities{On: p.keeper != nil && !p.failed, PriorityCounts: p.retired}
 	if p.keeper != nil {
-		n.Counts = n.Plus(p.keeper.Counts())
+		n.PriorityCounts = n.Plus(p.keeper.Counts())
 	}
 	return n
 }
@@ -197,8 +197,8 @@ func restoreLeft(path string, out io.Writer) error {
 	if path == "" {
 		return nil
 	}
-	left, err := priority.Restore(path)
-	if left != (priority.Left{}) {
+	left, err := host.RestorePriorities(path)
+	if left != (host.Left{}) {
 		fmt.Fprintf(out, "priorities of processes: %d put back, %d have ended, %d were changed by somebody else, %d could not be put back; %d proxies run\n",
 			left.Restored, left.Ended, left.Abandoned, left.Failed, left.Busy)
 	}

@@ -6,7 +6,7 @@ import (
 	"net"
 	"strings"
 
-	"tempomat/proxy/unixsocket"
+	"tempomat/proxy/host"
 )
 
 // Listen opens the admin API's unix socket; address is "unix:/path". It
@@ -18,7 +18,7 @@ func Listen(address string) (net.Listener, error) {
 	if !ok || path == "" {
 		return nil, fmt.Errorf("admin.listen: %q is not a unix socket; allowed is unix:/path", address)
 	}
-	l, err := unixsocket.Listen(context.Background(), path)
+	l, err := host.ListenUnix(context.Background(), path)
 	if err != nil {
 		return nil, fmt.Errorf("admin.listen: %w", err)
 	}

@@ -1,5 +1,3 @@
-// Package host is what this machine tells of the backend: who it is, how many workers its configuration gives
-// it, how many connections wait in front of them, and what it uses of the CPUs. None of that takes a right.
 package host
 
 import (

@@ -52,8 +52,8 @@ type Backend struct {
 	known    bool // a backend is, and listener is where it listens
 	seen     string
 	is       identity
-	last     map[int]used // by process
-	looked   time.Time    // when that was
+	last     map[int]usedThen // by process
+	looked   time.Time        // when that was
 	groups   map[string]*group
 }
 
@@ -71,9 +71,9 @@ type identity struct {
 // poolListener is where a pool of php-fpm listens.
 type poolListener struct{ listener }
 
-// used is what a process had used when it was looked at last, and for how long it had waited for
+// usedThen is what a process had used when it was looked at last, and for how long it had waited for
 // a CPU.
-type used struct {
+type usedThen struct {
 	began      uint64
 	cpu, delay float64
 }
@@ -195,7 +195,7 @@ func (b *Backend) look() (workers int, by string, n int) {
 		return 0, "", 0 // another one is set meanwhile
 	}
 	if !slices.Equal(b.is.trees, found.trees) || b.groups == nil {
-		b.last, b.groups = map[int]used{}, map[string]*group{}
+		b.last, b.groups = map[int]usedThen{}, map[string]*group{}
 	}
 	b.seen, b.is = seen, found
 	return found.workers, cmp.Or(found.by, "nothing"), len(all)
@@ -206,7 +206,7 @@ func isServer(name string) bool { return isApache(name) || name == "nginx" }
 
 // fingerprint is another one when a server's master, or all of its children, were replaced: they
 // have read their configuration then.
-func fingerprint(all []process, socket uint32, cgroup uint64) string {
+func fingerprint(all []procStat, socket uint32, cgroup uint64) string {
 	var text strings.Builder
 	fmt.Fprint(&text, socket, cgroup)
 	masters := tops(all, func(name string) bool {
@@ -228,10 +228,10 @@ func fingerprint(all []process, socket uint32, cgroup uint64) string {
 }
 
 // identify finds who listens there, and who computes for it.
-func identify(root fs.FS, all []process, l listener, socket uint32, cgroup uint64) (is identity) {
+func identify(root fs.FS, all []procStat, l listener, socket uint32, cgroup uint64) (is identity) {
 	master, conf := serverAt(root, all, l, socket)
 	mount, own := cgroups(root), cgroupOf(root, "self")
-	var members []process
+	var members []procStat
 	switch {
 	case conf != nil:
 		pools, others := conf.pools(l, findFPM(root, all))
@@ -248,7 +248,7 @@ func identify(root fs.FS, all []process, l listener, socket uint32, cgroup uint6
 			if d, ok := listenerAt(p.listen); ok && !d.meets(l) {
 				is.inner = append(is.inner, poolListener{d})
 			}
-			if !slices.ContainsFunc(members, func(m process) bool { return m.pid == p.master.pid }) {
+			if !slices.ContainsFunc(members, func(m procStat) bool { return m.pid == p.master.pid }) {
 				members = append(members, p.master)
 			}
 		}
@@ -280,7 +280,7 @@ func identify(root fs.FS, all []process, l listener, socket uint32, cgroup uint6
 
 // serverAt finds the web server that listens there. Where the right is there to see who has the
 // socket, that decides; else its configuration does.
-func serverAt(root fs.FS, all []process, l listener, socket uint32) (master process, conf *server) {
+func serverAt(root fs.FS, all []procStat, l listener, socket uint32) (master procStat, conf *server) {
 	for _, m := range tops(all, isServer) {
 		has, sure := holds(root, m.pid, socket)
 		if sure && !has {
@@ -394,7 +394,7 @@ func (b *Backend) treesLocked(at time.Time, o *cpuaccount.Own) (waits float64, o
 		return 0, true
 	}
 	first, passed := len(b.last) == 0, at.Sub(b.looked).Seconds()
-	now := make(map[int]used, len(b.last)+8)
+	now := make(map[int]usedThen, len(b.last)+8)
 	sum, delays := 0.0, true
 	take := func(pid int, works bool) {
 		p, ok := processAt(b.root, pid)
@@ -412,7 +412,7 @@ func (b *Backend) treesLocked(at time.Time, o *cpuaccount.Own) (waits float64, o
 			more, waited = more-was.cpu, waited-was.delay
 			delete(b.last, pid)
 		}
-		now[pid] = used{p.began, p.cpu, delay}
+		now[pid] = usedThen{p.began, p.cpu, delay}
 		sum, waits = sum+more, waits+waited/passed
 		if p.isNiced {
 			o.Niced += max(0, more)

@@ -28,7 +28,7 @@ const fpmTitle = "php-fpm: master process ("
 
 // fpmPool is a pool of php-fpm: so many workers behind one listener.
 type fpmPool struct {
-	master   process
+	master   procStat
 	name     string
 	children int // pm.max_children
 	listen   string
@@ -37,7 +37,7 @@ type fpmPool struct {
 // findFPM returns the pools of those of the processes that are php-fpm's masters. What not
 // everybody may read is left out. Any process may take that title, so only root's files are
 // believed, and this user's own.
-func findFPM(root fs.FS, all []process) (pools []fpmPool) {
+func findFPM(root fs.FS, all []procStat) (pools []fpmPool) {
 	files := map[string]bool{} // two masters of one file are one that is being replaced
 	for _, p := range tops(all, func(name string) bool { return strings.HasPrefix(name, "php-fpm") }) {
 		title := commandLine(root, p.pid)[0]

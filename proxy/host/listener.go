@@ -122,7 +122,7 @@ func (q *listenQueue) length(l listener) (queued int, ok bool) {
 	if l.name == "" {
 		ok = q.sockets.EachTCP(Listens, l.port, 0, q.look)
 	} else {
-		if q.inode, ok = inodeOf(l.name); !ok {
+		if q.inode, ok = inodeAt(l.name); !ok {
 			return 0, false
 		}
 		ok = q.sockets.EachUnix(Listens, q.look)
@@ -173,8 +173,8 @@ func (l *listener) meets(other listener) bool {
 	return false
 }
 
-// inodeOf returns the inode of a file, as the kernel tells it of a socket: 32 bits.
-func inodeOf(name string) (uint32, bool) {
+// inodeAt returns the inode of a file, as the kernel tells it of a socket: 32 bits.
+func inodeAt(name string) (uint32, bool) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return 0, false

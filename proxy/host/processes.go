@@ -2,7 +2,9 @@ package host
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +19,8 @@ const mostProcesses = 16384
 // userHZ is what times in /proc are counted in, on every architecture that matters.
 const userHZ = 100
 
-// process is what /proc/PID/stat tells.
-type process struct {
+// procStat is what /proc/PID/stat tells.
+type procStat struct {
 	pid, parent int
 	name        string
 	began       uint64  // ticks after the machine's start
@@ -28,7 +30,7 @@ type process struct {
 }
 
 // processAt reads one; not ok: it has ended, or is hidden.
-func processAt(root fs.FS, pid int) (p process, ok bool) {
+func processAt(root fs.FS, pid int) (p procStat, ok bool) {
 	text, err := fs.ReadFile(root, procFile(pid, "stat"))
 	if err != nil {
 		return p, false
@@ -39,7 +41,7 @@ func processAt(root fs.FS, pid int) (p process, ok bool) {
 func procFile(pid int, name string) string { return "proc/" + strconv.Itoa(pid) + "/" + name }
 
 // readProcess reads "7 (name) S 1 …": the name may have any characters.
-func readProcess(text []byte) (p process, ok bool) {
+func readProcess(text []byte) (p procStat, ok bool) {
 	begin, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if begin < 1 || end < begin {
 		return p, false
@@ -56,7 +58,7 @@ func readProcess(text []byte) (p process, ok bool) {
 		}
 		return n
 	}
-	p = process{pid: pid, name: string(text[begin+1 : end]), parent: int(number(4)), isNiced: number(19) > 0, hasThreads: number(20) > 1}
+	p = procStat{pid: pid, name: string(text[begin+1 : end]), parent: int(number(4)), isNiced: number(19) > 0, hasThreads: number(20) > 1}
 	for column := 14; column <= 17; column++ { // utime, stime, cutime, cstime
 		p.cpu += float64(number(column)) / userHZ
 	}
@@ -77,7 +79,7 @@ func delayOf(root fs.FS, pid int) (seconds float64, ok bool) {
 }
 
 // processes lists all that there are.
-func processes(root fs.FS) (all []process) {
+func processes(root fs.FS) (all []procStat) {
 	for _, pid := range processNumbers(root) {
 		if p, ok := processAt(root, pid); ok {
 			all = append(all, p)
@@ -107,7 +109,7 @@ func processNumbers(root fs.FS) (pids []int) {
 
 // tops are the processes of these names whose parent has another one: masters, whose
 // children work.
-func tops(all []process, is func(name string) bool) (found []process) {
+func tops(all []procStat, is func(name string) bool) (found []procStat) {
 	names := map[int]string{}
 	for _, p := range all {
 		names[p.pid] = p.name
@@ -216,4 +218,107 @@ func forwards(name string) bool {
 // IsDatabase tells whether a process of that name works for those that ask it.
 func IsDatabase(name string) bool {
 	return slices.Contains([]string{"mariadbd", "mysqld", "postgres", "redis-server", "valkey-server", "memcached"}, name)
+}
+
+// proc is a directory with a process in each numbered one, as /proc.
+type proc string
+
+// mostDescriptors are looked at of a process.
+const mostDescriptors = 4096
+
+// pids are the processes that there are.
+func (p proc) pids() (all []int) {
+	d, err := os.Open(string(p))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = d.Close() }() // it was only read
+	names, _ := d.Readdirnames(1 << 16)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid > 0 {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+func (p proc) at(pid int, more string) string {
+	return string(p) + "/" + strconv.Itoa(pid) + "/" + more
+}
+
+// link is what a descriptor is of.
+func (p proc) link(pid, fd int) string {
+	s, _ := os.Readlink(p.at(pid, "fd/"+strconv.Itoa(fd))) // not there: it is of nothing
+	return s
+}
+
+// socketOf is the inode of the socket that a descriptor is of; 0: of none.
+func socketOf(link string) uint32 {
+	text, ok := strings.CutPrefix(link, "socket:[")
+	if !ok {
+		return 0
+	}
+	n, _ := strconv.ParseUint(strings.TrimSuffix(text, "]"), 10, 32)
+	return uint32(n)
+}
+
+// each calls f for each descriptor of a process until f returns false. The error is an
+// fs.ErrPermission where the right is missing to see them.
+func (p proc) each(pid int, f func(fd int, link string) bool) error {
+	d, err := os.Open(p.at(pid, "fd"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }() // it was only read
+	names, _ := d.Readdirnames(mostDescriptors)
+	for _, name := range names {
+		fd, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		link, err := os.Readlink(p.at(pid, "fd/"+name))
+		if errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		if err == nil && !f(fd, link) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// find returns the process's descriptor of a socket, and how many it has looked at; negative:
+// it has none.
+func (p proc) find(pid int, inode uint32) (at, looked int, err error) {
+	at = -1
+	err = p.each(pid, func(fd int, link string) bool {
+		looked++
+		if socketOf(link) == inode {
+			at = fd
+		}
+		return at < 0
+	})
+	return at, looked, err
+}
+
+// servesMany tells whether a process waits for that descriptor, a client's connection,
+// together with others: by an epoll that has it, or by an io_uring. A worker that serves
+// one request at a time reads its connection when it is its turn.
+func (p proc) servesMany(pid, conn int) (many bool) {
+	want := strconv.Itoa(conn)
+	_ = p.each(pid, func(fd int, link string) bool {
+		switch link {
+		case "anon_inode:[io_uring]":
+			many = true
+		case "anon_inode:[eventpoll]":
+			text, _ := os.ReadFile(p.at(pid, "fdinfo/"+strconv.Itoa(fd)))
+			for line := range strings.Lines(string(text)) {
+				if f := strings.Fields(line); len(f) > 1 && f[0] == "tfd:" && f[1] == want {
+					many = true
+				}
+			}
+		}
+		return !many
+	})
+	return many
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"tempomat/limiter"
-	"tempomat/proxy/priority"
+	"tempomat/proxy/host"
 )
 
 // gate is the lines of the gate.
@@ -43,7 +43,7 @@ func gate() []Metric {
 		level("priority_lowered", "priorityLowered", "Processes of the backend that have stepped down now.", func(s *State) int { return s.Priorities.Lowered }),
 		counts("priority_steps_total", "prioritySteps", "Steps down, by how far below its own priority the process is since.", func(s *State, tell tell) {
 			for i, n := range s.Priorities.Steps {
-				tell(float64(n), strconv.Itoa(priority.Down(i+1)))
+				tell(float64(n), strconv.Itoa(host.StepDown(i+1)))
 			}
 		}, "below"),
 		counts("priority_ends_total", "priorityEnds", "Processes that had stepped down, by what became of them: put back, put back after a crash, ended, left as somebody else has changed them, or not to be put back.", func(s *State, tell tell) {

@@ -5,7 +5,7 @@ import (
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/connlimit"
-	"tempomat/proxy/priority"
+	"tempomat/proxy/host"
 	"tempomat/proxy/spool"
 	"tempomat/proxy/telemetry"
 )
@@ -39,7 +39,7 @@ type State struct {
 // Priorities is how the backend's processes step down.
 type Priorities struct {
 	On bool // they do
-	priority.Counts
+	host.PriorityCounts
 }
 
 // Strict is how counting for strict request limits goes.

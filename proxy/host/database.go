@@ -1,0 +1,307 @@
+package host
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"tempomat/cpuaccount/process"
+)
+
+// Database is what databases of this machine use of the CPUs. Requests that wait for them
+// share that, each by how long it waited.
+//
+// The price is CPU time of the databases for a second of waiting, as it was in the last
+// interval. Who ends meanwhile pays it; the others pay what is left.
+type Database struct {
+	source func(now time.Time) (used time.Duration, ok bool) // since its last call
+	pids   func(now time.Time) []int                         // its processes
+	close  func()
+
+	mu    sync.Mutex // guards the following
+	pot   time.Duration
+	ended time.Duration // for how long those have waited who ended since the last interval
+	price float64
+}
+
+// OpenDatabase makes one that reads the cpu.stat of a cgroup, or, without one, the databases'
+// processes as they are found. The error says that the cgroup has no cpu.stat that can be read.
+func OpenDatabase(cgroup string) (*Database, error) {
+	if cgroup == "" {
+		f := &databases{proc: "/proc", opened: newOpened()}
+		return &Database{source: f.used, pids: f.pids, close: f.opened.close}, nil
+	}
+	g := &databaseGroup{file: filepath.Join(cgroup, "cpu.stat")}
+	if _, err := g.read(); err != nil {
+		return nil, err
+	}
+	return &Database{source: g.used, pids: g.pids, close: func() {}}, nil
+}
+
+// pay takes what a request owes that ends now, for that it has waited for so long.
+func (d *Database) pay(waited time.Duration) time.Duration {
+	if d == nil || waited <= 0 {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	share := time.Duration(float64(waited) * d.price)
+	d.ended += waited
+	d.pot -= share
+	return share
+}
+
+// bill takes in what was used since it was called last, and tells what each pays for each
+// second of waiting in this interval, of those who have not ended: they have waited for so long.
+func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (price float64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !ok {
+		d.pot, d.ended, d.price = 0, 0, 0
+		return 0
+	}
+	d.pot += used
+	if all := waited + d.ended; all > 0 {
+		d.price = max(0, used.Seconds()/all.Seconds())
+	}
+	d.ended = 0
+	if waited > 0 && d.pot > 0 {
+		price = d.pot.Seconds() / waited.Seconds()
+		d.pot = 0
+	}
+	d.pot = min(d.pot, used) // what nobody has paid until now is the database's own work
+	return price
+}
+
+// databases finds the databases' processes by their names.
+type databases struct {
+	proc    proc
+	opened  *opened
+	last    map[process.ID]time.Duration
+	found   []int
+	looked  time.Time
+	counted time.Time
+}
+
+// looksFor is how often databases are looked for.
+const looksFor = 10 * time.Second
+
+// pids are found by the names of processes, which any process may set: one that takes such a name
+// has its CPU time charged to requests that wait. It gains nothing.
+func (d *databases) pids(now time.Time) []int {
+	if now.Sub(d.looked) < looksFor && !d.looked.IsZero() {
+		return d.found
+	}
+	d.opened.sweep(now)
+	d.looked, d.found = now, d.found[:0]
+	for _, pid := range d.proc.pids() {
+		text, _ := os.ReadFile(d.proc.at(pid, "comm"))
+		if IsDatabase(strings.TrimSpace(string(text))) && len(d.found) < 1024 {
+			d.found = append(d.found, pid)
+		}
+	}
+	return d.found
+}
+
+// used is what they used since the last call. One that is new counts from then on.
+func (d *databases) used(now time.Time) (sum time.Duration, ok bool) {
+	pids := d.pids(now)
+	next := make(map[process.ID]time.Duration, len(pids))
+	for _, pid := range pids {
+		h, u, err := d.opened.look(now, pid, (*process.Handle).Usage)
+		if err != nil {
+			continue
+		}
+		id, cpu := h.ID(), u.CPU
+		if before, is := d.last[id]; is {
+			sum += cpu - before
+		}
+		next[id] = cpu
+	}
+	for id, cpu := range d.last {
+		if _, still := next[id]; !still {
+			sum -= cpu // its parent has it now, which has waited for it
+		}
+	}
+	first := d.counted.IsZero()
+	d.last, d.counted = next, now
+	return max(0, sum), !first && len(next) > 0
+}
+
+// databaseGroup is a cgroup.
+type databaseGroup struct {
+	file string
+	last time.Duration
+	was  bool
+}
+
+func (g *databaseGroup) read() (time.Duration, error) {
+	text, err := os.ReadFile(g.file)
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(text) {
+		if rest, is := bytes.CutPrefix(line, []byte("usage_usec ")); is {
+			n, err := strconv.ParseInt(string(bytes.TrimSpace(rest)), 10, 64)
+			return time.Duration(n) * time.Microsecond, err
+		}
+	}
+	return 0, os.ErrInvalid
+}
+
+// pids are its processes, without those of groups below it.
+func (g *databaseGroup) pids(time.Time) (all []int) {
+	text, _ := os.ReadFile(filepath.Join(filepath.Dir(g.file), "cgroup.procs"))
+	for line := range bytes.Lines(text) {
+		if pid, err := strconv.Atoi(string(bytes.TrimSpace(line))); err == nil {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+func (g *databaseGroup) used(time.Time) (sum time.Duration, ok bool) {
+	all, err := g.read()
+	if err != nil {
+		g.was = false
+		return 0, false
+	}
+	sum, ok = all-g.last, g.was && all >= g.last
+	g.last, g.was = all, true
+	return sum, ok
+}
+
+// leastUsed is what a database uses at least for which it is looked who waits for it.
+const leastUsed = time.Millisecond
+
+// share has those who waited pay for the database.
+func (t *Tracker) share(now time.Time, all []Running) {
+	used, ok := t.data.source(now)
+	seen := ok && used >= leastUsed && t.askers.look(now, t.data.pids(now))
+	var waited time.Duration
+	waits := make([]time.Duration, len(all))
+	for i := range all {
+		if r := &all[i]; r.Is == WorkRead && r.Work != nil {
+			if seen {
+				w := r.Work.worker
+				w.asksBy, w.asks = t.askers.isOne(w.id.PID, w.asksBy)
+			}
+			waits[i] = r.Work.waited(now, r.Work.worker.asks)
+			waited += waits[i]
+		}
+	}
+	price := t.data.bill(used, ok, waited)
+	for i, d := range waits {
+		if d > 0 && price > 0 {
+			all[i].Reading.Database = all[i].Work.owes(time.Duration(float64(d) * price))
+		}
+	}
+}
+
+// waited is for how long the request has waited for a database since the last time, if it asks
+// one.
+func (w *Work) waited(now time.Time, asks bool) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	more := w.newlyBlockedLocked(now)
+	if w.asks = asks; !asks {
+		return 0
+	}
+	return more
+}
+
+// owes adds to what the request has to pay for the database, and returns all of it.
+func (w *Work) owes(share time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reading.Database += share
+	return w.reading.Database
+}
+
+// askers tells which processes are connected with a database: only they wait for it. That
+// takes the right to see descriptors; where it is missing all are taken to be.
+type askers struct {
+	sockets *Sockets
+	proc    proc
+
+	looked  time.Time
+	ports   []uint16 // where the databases listen
+	names   []string
+	clients map[uint32]bool // the sockets that are connected there, by their inodes
+}
+
+// look finds who is connected now with the databases that have these processes. Not ok: it
+// is not to be seen.
+func (a *askers) look(now time.Time, databases []int) (ok bool) {
+	if a == nil {
+		return false
+	}
+	pause := looksFor
+	if len(a.ports)+len(a.names) == 0 {
+		pause = time.Second // it may be about to start
+	}
+	if a.looked.IsZero() || now.Sub(a.looked) >= pause {
+		a.looked = now
+		a.listeners(databases)
+	}
+	if len(a.ports)+len(a.names) == 0 {
+		return false
+	}
+	if a.clients == nil {
+		a.clients = map[uint32]bool{}
+	}
+	clear(a.clients)
+	if len(a.names) > 0 {
+		a.sockets.EachUnix(Established, func(s Socket) {
+			if s.Peer != 0 && slices.Contains(a.names, string(s.Name)) {
+				a.clients[s.Peer] = true
+			}
+		})
+	}
+	for _, port := range a.ports {
+		a.sockets.EachTCP(Established, 0, port, func(s Socket) { a.clients[s.Inode] = true })
+	}
+	return true
+}
+
+// listeners finds where processes listen.
+func (a *askers) listeners(of []int) {
+	held := map[uint32]bool{}
+	for _, pid := range of {
+		_ = a.proc.each(pid, func(_ int, link string) bool {
+			if inode := socketOf(link); inode != 0 {
+				held[inode] = true
+			}
+			return true
+		})
+	}
+	a.ports, a.names = nil, nil
+	a.sockets.EachTCP(Listens, 0, 0, func(s Socket) {
+		if held[s.Inode] && !slices.Contains(a.ports, s.Port) {
+			a.ports = append(a.ports, s.Port)
+		}
+	})
+	a.sockets.EachUnix(Listens, func(s Socket) {
+		if name := string(s.Name); held[s.Inode] && name != "" {
+			a.names = append(a.names, name)
+		}
+	})
+}
+
+// isOne tells whether a process is connected with a database, and by which descriptor. It is
+// looked at first by which one it was the last time.
+func (a *askers) isOne(pid, last int) (fd int, is bool) {
+	if a.clients[socketOf(a.proc.link(pid, last))] {
+		return last, true
+	}
+	_ = a.proc.each(pid, func(at int, link string) bool {
+		fd, is = at, a.clients[socketOf(link)]
+		return !is
+	})
+	return fd, is
+}

@@ -1,0 +1,232 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// fakeProc is a directory as /proc, in which processes have descriptors.
+func fakeProc(t *testing.T, of map[int]map[int]string, info map[string]string) proc {
+	t.Helper()
+	root := t.TempDir()
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pid, fds := range of {
+		dir := filepath.Join(root, strconv.Itoa(pid))
+		must(os.MkdirAll(filepath.Join(dir, "fd"), 0o755))
+		must(os.MkdirAll(filepath.Join(dir, "fdinfo"), 0o755))
+		for fd, link := range fds {
+			must(os.Symlink(link, filepath.Join(dir, "fd", strconv.Itoa(fd))))
+		}
+	}
+	for name, text := range info {
+		must(os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
+	}
+	must(os.WriteFile(filepath.Join(root, "uptime"), nil, 0o600))
+	return proc(root)
+}
+
+func TestDescriptors(t *testing.T) {
+	p := fakeProc(t, map[int]map[int]string{
+		7: {0: "/dev/null", 3: "socket:[100]", 9: "socket:[200]", 10: "anon_inode:[eventpoll]"},
+		8: {3: "socket:[100]", 4: "pipe:[200]"},
+	}, map[string]string{"7/fdinfo/10": "pos:\t0\ntfd:        3 events: 19\ntfd:       19 events: 19\n"})
+	pids := p.pids()
+	slices.Sort(pids)
+	if !slices.Equal(pids, []int{7, 8}) {
+		t.Errorf("processes %v", pids)
+	}
+	for _, c := range []struct {
+		pid   int
+		inode uint32
+		want  int
+	}{{7, 200, 9}, {7, 100, 3}, {8, 100, 3}, {8, 200, -1}, {7, 20, -1}, {99, 100, -1}} {
+		if fd, _, _ := p.find(c.pid, c.inode); fd != c.want {
+			t.Errorf("%d has %d as %d, want %d", c.pid, c.inode, fd, c.want)
+		}
+	}
+	for fd, want := range map[int]bool{3: true, 9: false, 19: true} {
+		if p.servesMany(7, fd) != want {
+			t.Errorf("it waits for descriptor %d with others: %t", fd, !want)
+		}
+	}
+	if p.servesMany(8, 3) {
+		t.Error("one without an epoll waits by it")
+	}
+	ring := fakeProc(t, map[int]map[int]string{7: {3: "socket:[1]", 4: "anon_inode:[io_uring]"}}, nil)
+	if !ring.servesMany(7, 3) {
+		t.Error("one with an io_uring serves one at a time")
+	}
+}
+
+func TestSocketOf(t *testing.T) {
+	for link, want := range map[string]uint32{
+		"socket:[1]": 1, "socket:[4294967295]": 1<<32 - 1, "socket:[4294967296]": 1<<32 - 1,
+		"socket:[]": 0, "socket:[x]": 0, "pipe:[1]": 0, "": 0, "/tmp/socket:[1]": 0,
+	} {
+		if got := socketOf(link); got != want && want != 1<<32-1 {
+			t.Errorf("%q is of %d, want %d", link, got, want)
+		}
+	}
+}
+
+// TestFindsItself has this process be the backend: it is found, and serves many at once.
+func TestFindsItself(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells")
+	}
+	for _, network := range []string{"tcp", "tcp6", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			address := map[string]string{"tcp": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": filepath.Join(t.TempDir(), "b.sock")}[network]
+			l, err := net.Listen(network, address)
+			if err != nil {
+				t.Skip(err)
+			}
+			defer func() { _ = l.Close() }()
+			u := &url.URL{Scheme: "http", Host: l.Addr().String()}
+			if network == "unix" {
+				u = &url.URL{Scheme: "unix", Path: address}
+			}
+			f, err := OpenFinder(u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			c, err := net.Dial(network, l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			s, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			seat, err := f.Find(at(0), c)
+			if err != nil || seat.PID != os.Getpid() || !f.holds(&seat) || !f.many(at(0), &seat) {
+				t.Fatalf("%+v, %v", seat, err)
+			}
+			_ = s.Close()
+			if _, err := io.ReadAll(c); err != nil {
+				t.Fatal(err)
+			}
+			if f.holds(&seat) {
+				t.Error("it holds what it has closed")
+			}
+			if _, err := f.Find(at(100), c); !errors.Is(err, errLater) {
+				t.Errorf("what is closed: %v", err)
+			}
+		})
+	}
+}
+
+// toBackend is a Finder for a backend, its listener, and a connection that nobody has accepted.
+func toBackend(t *testing.T) (*Finder, net.Listener, net.Conn) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	f, err := OpenFinder(&url.URL{Scheme: "http", Host: l.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return f, l, c
+}
+
+// TestClosedIsNotWaiting: a backend that has closed a connection, and has yet to send what it had to say, is nobody who
+// has not accepted it.
+func TestClosedIsNotWaiting(t *testing.T) {
+	f, l, c := toBackend(t)
+	if _, err := f.Find(at(0), c); !errors.Is(err, errWaits) {
+		t.Fatalf("nobody has accepted it: %v", err)
+	}
+	s, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	for err == nil { // until no more fits
+		_, err = s.Write(make([]byte, 1<<20))
+	}
+	_ = s.Close()
+	if _, err := f.Find(at(1), c); !errors.Is(err, errLater) {
+		t.Errorf("it was closed, and is not sent: %v", err)
+	}
+}
+
+// TestNotFound says why.
+func TestNotFound(t *testing.T) {
+	f, l, c := toBackend(t)
+	f.proc = fakeProc(t, nil, nil)
+	s, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if _, err := f.Find(at(0), c); !errors.Is(err, ErrHidden) {
+		t.Errorf("in another PID namespace: %v", err)
+	}
+	if _, err := f.Find(at(0.1), c); !errors.Is(err, errLater) {
+		t.Errorf("at once again: %v", err)
+	}
+	if _, err := f.Find(at(100), elsewhere{c}); err == nil {
+		t.Error("a connection that the kernel does not know is found")
+	}
+}
+
+// elsewhere is a connection whose other end is on another machine.
+type elsewhere struct{ net.Conn }
+
+func (elsewhere) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80} }
+
+// TestSeenAndForgotten has connections come and go, and processes.
+func TestSeenAndForgotten(t *testing.T) {
+	tr := NewTracker(nil, nil, nil, func(error) {})
+	for i := range 100 {
+		tr.worker(at(0), testID(i))
+	}
+	tr.seats[elsewhere{}] = &seat{used: at(0)}
+	tr.sweep(at(1))
+	if len(tr.workers) != 100 || len(tr.seats) != 1 {
+		t.Error("what was used a moment ago is forgotten")
+	}
+	tr.sweep(at(1).Add(keepsIdle))
+	if len(tr.workers) != 0 || len(tr.seats) != 0 {
+		t.Errorf("%d processes and %d connections are kept", len(tr.workers), len(tr.seats))
+	}
+}
+
+// TestSaysWhatIsNews tells each reason once, as long as it is the reason.
+func TestSaysWhatIsNews(t *testing.T) {
+	var said []string
+	tr := NewTracker(nil, nil, nil, func(err error) { said = append(said, fmt.Sprint(err != nil)) })
+	for _, err := range []error{ErrRight, ErrRight, nil, nil, ErrHidden, ErrRight, ErrRight} {
+		tr.say(err)
+	}
+	if !slices.Equal(said, []string{"true", "false", "true", "true"}) {
+		t.Errorf("said %v", said)
+	}
+}

@@ -1,0 +1,323 @@
+package host
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tempomat/cpuaccount/process"
+)
+
+// What a worker sends: one of these before the number of the request.
+const (
+	saysBegins = '+'
+	saysEnds   = '-'
+)
+
+// How many messages are looked at: so many in a second, and so many more at once. Beyond
+// that they wait where the kernel has room for some hundred, and then the sender is told
+// that there is none.
+const (
+	messagesRate  = 4000
+	messagesBurst = 2000
+)
+
+// take takes in a message of a process.
+func (c *claims) take(now time.Time, numbers *Numbers, pid int, text []byte) bool {
+	if len(text) < 1 || pid <= 0 {
+		return false
+	}
+	n := numbers.read(text[1:])
+	if n == 0 || text[0] != saysBegins && text[0] != saysEnds {
+		return false
+	}
+	h, u, err := c.opened.look(now, pid, (*process.Handle).Usage)
+	if err != nil {
+		return false
+	}
+	id := h.ID()
+	if text[0] == saysEnds {
+		c.ends(id, u, n)
+		return true
+	}
+	return c.begins(now, id, u, n)
+}
+
+// pacer lets so many messages pass.
+type pacer struct {
+	tokens float64
+	last   time.Time
+}
+
+// wait is for how long none is to be looked at.
+func (p *pacer) wait(now time.Time) time.Duration {
+	if p.last.IsZero() {
+		p.tokens = messagesBurst
+	} else {
+		p.tokens = min(messagesBurst, p.tokens+now.Sub(p.last).Seconds()*messagesRate)
+	}
+	p.last = now
+	if p.tokens >= 1 {
+		p.tokens--
+		return 0
+	}
+	return 100 * time.Millisecond
+}
+
+// pause waits, or until the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// Number is that of a request that is at the backend. 0: it has none.
+type Number uint64
+
+// Numbers gives requests their numbers, and writes them so that who was not given one
+// cannot make one up: as the one block that this cipher makes of it. Its methods may be
+// called concurrently.
+type Numbers struct {
+	block cipher.Block
+	last  atomic.Uint64
+}
+
+// newNumbers makes one with a secret of its own.
+func newNumbers() *Numbers {
+	var key [16]byte
+	rand.Read(key[:]) // it never fails
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		panic(err) // a key of 16 bytes is one
+	}
+	return &Numbers{block: block}
+}
+
+// numberLength is how long a written number is.
+const numberLength = 2 * aes.BlockSize
+
+// Next gives a number, and its writing: 32 hexadecimal digits.
+func (n *Numbers) Next() (Number, string) {
+	x := n.last.Add(1)
+	var b [aes.BlockSize]byte
+	binary.BigEndian.PutUint64(b[:], x)
+	n.block.Encrypt(b[:], b[:])
+	var text [numberLength]byte
+	hex.Encode(text[:], b[:])
+	return Number(x), string(text[:])
+}
+
+// read returns the number that was written so; 0: none was.
+func (n *Numbers) read(text []byte) Number {
+	var b [aes.BlockSize]byte
+	if len(text) != numberLength {
+		return 0
+	}
+	if _, err := hex.Decode(b[:], text); err != nil {
+		return 0
+	}
+	n.block.Decrypt(b[:], b[:])
+	if binary.BigEndian.Uint64(b[8:]) != 0 {
+		return 0
+	}
+	return Number(binary.BigEndian.Uint64(b[:]))
+}
+
+// claim is that a process says it serves a request.
+type claim struct {
+	of     *claims
+	id     process.ID
+	number Number
+	base   process.Usage
+
+	// guarded by claims.mu:
+	rest    *process.Usage // what it had used when it had served it, as it says, or went on to another one
+	gone    bool           // it went on to another one
+	another bool           // it serves others at the same time, as far as it says
+}
+
+// used is what the process has used for the request, which read reads. Until it goes on to another one, what it
+// uses after it said that it is done is this one's, too: PHP says so before the site's own
+// functions for the end of a page.
+func (c *claim) used(read func() (process.Usage, error)) (process.Usage, error) {
+	c.of.mu.Lock()
+	rest, gone := c.rest, c.gone
+	c.of.mu.Unlock()
+	if gone {
+		return *rest, nil
+	}
+	u, err := read()
+	switch {
+	case rest == nil:
+		return u, err
+	case err != nil || u.CPU-rest.CPU <= between:
+		return *rest, nil
+	}
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if !c.gone {
+		c.rest = &u
+	}
+	return *c.rest, nil
+}
+
+// serves tells whether the process serves nothing else, as far as it says.
+func (c *claim) serves() bool {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	return !c.another
+}
+
+// mostClaims is of how many processes what they say is kept.
+const mostClaims = 4096
+
+// speaker is a process that says what it serves.
+type speaker struct {
+	id   process.ID
+	last *claim
+	at   time.Time            // when it said that
+	open map[Number]time.Time // what it has begun and not ended, and when
+}
+
+const (
+	mostOpen = 64
+	// forgets is after which time a request counts no more that a process has begun, and did
+	// not say that it has ended: that may have had no room.
+	forgets = 10 * time.Second
+)
+
+// begins notes that it serves one more, and tells whether it serves others beside that.
+func (s *speaker) begins(now time.Time, n Number) (others bool) {
+	for o, since := range s.open {
+		if now.Sub(since) > forgets {
+			delete(s.open, o)
+		}
+	}
+	others = len(s.open) > 0
+	if len(s.open) < mostOpen {
+		s.open[n] = now
+	}
+	return others
+}
+
+// claims is what processes say, of each the last thing only, and of each request who said
+// it first. Its methods may be called concurrently.
+type claims struct {
+	opened *opened
+
+	mu       sync.Mutex // guards the following
+	byPID    map[int]*speaker
+	byNumber map[Number]*claim
+}
+
+func newClaims() *claims {
+	return &claims{opened: newOpened(), byPID: map[int]*speaker{}, byNumber: map[Number]*claim{}}
+}
+
+// begins takes in that a process says it serves a request from now on. It returns false if
+// another one said so before, or there is no room.
+func (c *claims) begins(now time.Time, id process.ID, u process.Usage, n Number) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, taken := c.byNumber[n]; taken {
+		return false
+	}
+	s := c.speakerLocked(now, id)
+	if s == nil {
+		return false
+	}
+	x := &claim{of: c, id: id, number: n, base: u, another: s.begins(now, n)}
+	if old := s.last; old != nil {
+		x.base = old.goneOnLocked(u, x.another)
+		delete(c.byNumber, old.number)
+	}
+	s.last, s.at, c.byNumber[n] = x, now, x
+	return true
+}
+
+// speakerLocked is what is kept of a process; nil: there is no room.
+func (c *claims) speakerLocked(now time.Time, id process.ID) *speaker {
+	s := c.byPID[id.PID]
+	if s != nil && s.id == id {
+		return s
+	}
+	if s != nil {
+		c.dropLocked(s)
+	} else if len(c.byPID) >= mostClaims {
+		c.sweepLocked(now)
+	}
+	if len(c.byPID) >= mostClaims {
+		return nil
+	}
+	s = &speaker{id: id, open: map[Number]time.Time{}}
+	c.byPID[id.PID] = s
+	return s
+}
+
+// between is how much a process uses at most from one request to the next that is the next
+// one's: it takes it from the socket, and its server begins. What is more was for somebody
+// else.
+const between = 10 * time.Millisecond
+
+// goneOnLocked takes in that the process serves another request, beside others or not, and
+// returns what it had used before that.
+func (c *claim) goneOnLocked(now process.Usage, others bool) (base process.Usage) {
+	c.gone = true
+	if c.rest == nil {
+		c.rest, c.another = &now, c.another || others
+		return now
+	}
+	if now.CPU-c.rest.CPU > between {
+		return now
+	}
+	return process.Usage{CPU: c.rest.CPU, Queued: now.Queued}
+}
+
+// ends takes in that a process says it has served a request.
+func (c *claims) ends(id process.ID, u process.Usage, n Number) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.byPID[id.PID]
+	if s == nil || s.id != id {
+		return
+	}
+	delete(s.open, n)
+	if x := s.last; x != nil && x.number == n && x.rest == nil {
+		x.rest = &u
+	}
+}
+
+// of returns who serves a request; nil: nobody says so.
+func (c *claims) of(n Number) *claim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byNumber[n]
+}
+
+func (c *claims) dropLocked(s *speaker) {
+	delete(c.byPID, s.id.PID)
+	if s.last != nil {
+		delete(c.byNumber, s.last.number)
+	}
+}
+
+// keeps is for how long what a process said is kept that says nothing more.
+const keeps = time.Hour
+
+// sweepLocked forgets who said nothing for long, or has ended.
+func (c *claims) sweepLocked(now time.Time) {
+	for _, s := range c.byPID {
+		if now.Sub(s.at) > keeps || !s.id.Alive() {
+			c.dropLocked(s)
+		}
+	}
+}

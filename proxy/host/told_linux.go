@@ -1,0 +1,102 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// CostSocket is the Unix socket that workers tell by.
+type CostSocket struct {
+	conn *net.UnixConn
+}
+
+// OpenCostSocket makes the socket, in place of one that a process left which has ended. Everybody may
+// send to it: who does not know a request's number is not heard.
+func OpenCostSocket(path string) (*CostSocket, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("listen for workers: %w", err)
+	case info.Mode().Type() != fs.ModeSocket:
+		return nil, fmt.Errorf("listen for workers: %s is there, and no socket", path)
+	case isServed(path):
+		return nil, fmt.Errorf("listen for workers: %s is another program's socket", path)
+	default:
+		_ = os.Remove(path) // or listening tells why not
+	}
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return nil, fmt.Errorf("listen for workers: %w", err)
+	}
+	raw, err := c.SyscallConn()
+	if err == nil {
+		err = errors.Join(raw.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
+		}), err)
+	}
+	if err == nil {
+		err = os.Chmod(path, 0o666) //nolint:gosec // see above
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("listen for workers: %w", err)
+	}
+	return &CostSocket{conn: c}, nil
+}
+
+// isServed tells whether a program listens there that is none of ours: to another kind of
+// socket. The one that this process takes the place of may still hear.
+func isServed(path string) bool {
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err == nil {
+		_ = c.Close()
+	}
+	return errors.Is(err, unix.EPROTOTYPE)
+}
+
+// run takes in what is told, until the context ends.
+func (e *CostSocket) run(ctx context.Context, c *claims, numbers *Numbers) {
+	stop := context.AfterFunc(ctx, func() { _ = e.conn.Close() })
+	defer stop()
+	var text [64]byte
+	var pace pacer
+	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	for ctx.Err() == nil {
+		n, m, _, _, err := e.conn.ReadMsgUnix(text[:], oob)
+		now := time.Now()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			pause(ctx, time.Second)
+		default:
+			c.take(now, numbers, sender(oob[:m]), text[:n])
+		}
+		if d := pace.wait(now); d > 0 {
+			pause(ctx, d)
+		}
+	}
+}
+
+// sender is the process that a message is of, as the kernel says; 0: nobody knows, or none of
+// this PID namespace.
+func sender(oob []byte) int {
+	all, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return 0
+	}
+	for i := range all {
+		if cred, err := unix.ParseUnixCredentials(&all[i]); err == nil {
+			return int(cred.Pid)
+		}
+	}
+	return 0
+}

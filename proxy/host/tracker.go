@@ -1,0 +1,431 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"tempomat/cpuaccount"
+	"tempomat/cpuaccount/process"
+)
+
+// Running is a request that has been at the backend for some ms.
+type Running struct {
+	Conn     net.Conn // to the backend, comparable; nil: none
+	Opening  bool     // it is being opened
+	Number   Number
+	Began    time.Time
+	Accepted time.Time     // since when the backend may have worked on it, as far as Look has seen; zero: since it began
+	Estimate time.Duration // of the CPU time that it has used
+	// Estimated is the CPU time that is charged by estimates to what came on Conn before.
+	Estimated time.Duration
+	Work      *Work         // what Look found before; nil: nothing
+	Due       bool          // it is to be read now, though it was a moment ago
+	StepAt    time.Duration // of CPU time, with which its process is to step down; 0: it is not to
+
+	Reading cpuaccount.Reading
+	Is      WorkState
+}
+
+// WorkState is what Look knows of a request.
+type WorkState uint8
+
+// The states.
+const (
+	WorkUnknown WorkState = iota // which process serves it
+	WorkRead                     // there is a Reading
+	WorkSame                     // nothing is newer than the last one
+	WorkLost                     // it was known, and is not any more
+	WorkGone                     // its process has gone on to others; the Reading is the last one
+)
+
+// Tracker finds out what requests use. One goroutine calls Look; Run runs beside it.
+type Tracker struct {
+	Numbers *Numbers
+	finder  *Finder // nil: none is looked for
+	claims  *claims
+	ear     *CostSocket // nil: nobody tells
+	births  *process.Births
+	data    *Database
+	askers  *askers // nil: it is not to be seen who waits for it
+
+	opened  *opened
+	workers map[process.ID]*worker
+	seats   map[net.Conn]*seat
+	swept   time.Time
+	again   time.Time // when one may be looked for that was not found
+	pause   time.Duration
+	counted time.Time // the database
+
+	tell    func(error) // is told why none is found, once, and nil when one is
+	told    error
+	toldAny bool
+}
+
+// How often things are done.
+const (
+	readEvery     = 100 * time.Millisecond
+	manyEvery     = time.Second // at first
+	sweepEvery    = 5 * time.Second
+	mostManyPause = 8 * time.Second
+	holdsFor      = time.Second // a connection is taken to end where it did
+	keepsSeat     = 10 * time.Second
+	keepsIdle     = 10 * time.Minute // a worker that serves nothing
+)
+
+// NewTracker makes one. All may be nil but tell, which Look calls with the reason when
+// processes are not found, and with nil when they are: each time that this is news.
+func NewTracker(f *Finder, e *CostSocket, d *Database, tell func(error)) *Tracker {
+	t := &Tracker{
+		Numbers: newNumbers(), finder: f, claims: newClaims(), ear: e, data: d, tell: tell,
+		workers: map[process.ID]*worker{}, seats: map[net.Conn]*seat{}, pause: leastPause,
+	}
+	t.opened, t.births = t.claims.opened, process.OpenBirths()
+	if f != nil {
+		t.askers = &askers{sockets: f.sockets, proc: f.proc}
+	}
+	return t
+}
+
+// Listens tells whether workers may say which request they serve.
+func (t *Tracker) Listens() bool { return t.ear != nil }
+
+// Run takes in what workers tell, until the context ends, and closes the socket that they tell by.
+func (t *Tracker) Run(ctx context.Context) {
+	if t.ear != nil {
+		t.ear.run(ctx, t.claims, t.Numbers)
+	}
+	<-ctx.Done()
+}
+
+// Close closes what it looks by. Nobody calls Look any more.
+func (t *Tracker) Close() {
+	if t.finder != nil {
+		t.finder.Close()
+	}
+	if t.data != nil {
+		t.data.close()
+	}
+	t.opened.close()
+	t.births.Close()
+}
+
+// Look finds out what all requests use that have been at the backend for some ms, and those
+// only.
+func (t *Tracker) Look(now time.Time, all []Running) {
+	t.sweep(now)
+	for i := range all {
+		if all[i].Work == nil {
+			t.find(now, &all[i])
+		}
+	}
+	at := t.crowd(all)
+	counts := t.data != nil && now.Sub(t.counted) >= readEvery && len(t.data.pids(now)) > 0
+	for i := range all {
+		r := &all[i]
+		if r.Work == nil {
+			continue // nobody serves it, or it is not known who does
+		}
+		t.judge(now, r, at[r.Work.worker])
+		if r.Is = t.read(now, r, counts); r.Is == WorkRead && r.StepAt > 0 && r.Reading.CPU >= r.StepAt {
+			t.judgeAgain(now, r)
+		}
+	}
+	if counts {
+		t.counted = now
+		t.share(now, all)
+	}
+}
+
+// judge gives up what is seen to serve several requests at once.
+func (t *Tracker) judge(now time.Time, r *Running, running int) {
+	w := r.Work
+	if w.claim != nil && !w.claim.serves() {
+		w.void.Store(true)
+	}
+	if w.gone.Load() {
+		return
+	}
+	if running > 1 || w.claim == nil && t.isMany(now, w.worker, w.worker.pause) {
+		w.worker.many = true
+		w.void.Store(true)
+	}
+}
+
+// judgeAgain looks once more before a process is to step down.
+func (t *Tracker) judgeAgain(now time.Time, r *Running) {
+	switch w := r.Work; {
+	case w.claim != nil:
+	case !t.finder.holds(&w.seat.Seat): // it is done
+		r.Is = WorkSame
+	case t.isMany(now, w.worker, readEvery):
+		w.worker.many = true
+		w.void.Store(true)
+		r.Is = WorkLost
+	}
+}
+
+// isMany tells whether a process that was found has other connections meanwhile. It is looked
+// at now and then, and less often each time, as that takes some system calls.
+func (t *Tracker) isMany(now time.Time, w *worker, pause time.Duration) bool {
+	if t.finder == nil || now.Sub(w.counted) < pause {
+		return w.many
+	}
+	w.counted, w.pause = now, min(mostManyPause, max(manyEvery, 2*w.pause))
+	return w.many || t.finder.several(now, w.id.PID)
+}
+
+func (t *Tracker) read(now time.Time, r *Running, counts bool) WorkState {
+	w := r.Work
+	switch {
+	case w.void.Load():
+		return WorkLost
+	case w.gone.Load():
+		r.Reading = w.lastReading()
+		return WorkGone
+	case now.Equal(w.read): // it was found now
+		r.Reading = w.reading
+		return WorkRead
+	case !counts && now.Sub(w.read) < readEvery && !(r.Due && w.mayHaveUsed(r.StepAt)):
+		return WorkSame
+	case t.goesOn(r):
+		r.Reading = w.lastReading()
+		return WorkGone
+	}
+	var ok bool
+	if r.Reading, ok = w.Read(); !ok {
+		return WorkLost
+	}
+	w.read = now
+	return WorkRead
+}
+
+// find finds who serves a request.
+func (t *Tracker) find(now time.Time, r *Running) {
+	if c := t.claims.of(r.Number); r.Number != 0 && c != nil {
+		w := t.worker(now, c.id)
+		w.open.Store(t.opened.of(now, c.id))
+		r.Work = t.begin(w, r, c.base, c)
+		return
+	}
+	if t.finder == nil || r.Conn == nil && !r.Opening {
+		return
+	}
+	s, err := t.seat(now, r)
+	if errors.Is(err, errWaits) {
+		r.Is, r.Accepted = WorkRead, now // it has used nothing
+		r.Reading = cpuaccount.Reading{Waits: true}
+		return
+	}
+	if s == nil || s.worker != nil && s.worker.many {
+		return
+	}
+	h, u, err := t.opened.look(now, s.PID, t.readingOf(s))
+	if err != nil || !t.sits(now, s, h) || s.worker.many {
+		return
+	}
+	if u.Threads > 1 {
+		return // for now: a page that has a thread for a moment, to ask for a name, is not to spoil the worker for others
+	}
+	since := r.Began
+	if r.Accepted.After(since) {
+		since = r.Accepted
+	}
+	s.worker.pay(s.newlyEstimated(r.Estimated))
+	base, newest := s.worker.before(u, now.Sub(since), min(r.Estimate, now.Sub(since)))
+	r.Work = t.begin(s.worker, r, base, nil)
+	r.Work.seat, r.Work.conn, r.Work.read, r.Work.newest = s, r.Conn, now, newest
+	r.Work.take(u)
+}
+
+func (t *Tracker) begin(w *worker, r *Running, base process.Usage, c *claim) *Work {
+	return &Work{
+		worker: w, base: base, births: t.births, claim: c, began: r.Began, database: t.data, asks: w.asks,
+		reading: cpuaccount.Reading{Unserved: max(0, r.Accepted.Sub(r.Began))},
+	}
+}
+
+func (t *Tracker) worker(now time.Time, id process.ID) *worker {
+	w := t.workers[id]
+	if w == nil {
+		w = &worker{id: id, asks: t.data != nil}
+		t.workers[id] = w
+	}
+	w.used = now
+	return w
+}
+
+// say tells what is news.
+func (t *Tracker) say(err error) {
+	if t.toldAny && errors.Is(t.told, err) {
+		return
+	}
+	t.told, t.toldAny = err, true
+	t.tell(err)
+}
+
+// sweep forgets what is over.
+func (t *Tracker) sweep(now time.Time) {
+	if now.Sub(t.swept) < sweepEvery {
+		return
+	}
+	t.swept = now
+	t.opened.sweep(now)
+	for c, s := range t.seats {
+		if now.Sub(s.used) > keepsSeat {
+			delete(t.seats, c)
+		}
+	}
+	for id, w := range t.workers {
+		if now.Sub(w.used) > keepsIdle {
+			delete(t.workers, id)
+		}
+	}
+}
+
+// seat is where a connection to the backend ends.
+type seat struct {
+	Seat
+	worker *worker   // nil: it is not yet known that it is the process that had the number as it was found
+	held   time.Time // when it was looked at last that the process has the connection
+	used   time.Time
+	paid   time.Duration // of what was estimated on the connection, what its worker is not asked for again
+}
+
+// newlyEstimated is what was estimated on the connection since this was asked last.
+func (s *seat) newlyEstimated(all time.Duration) time.Duration {
+	d := max(0, all-s.paid)
+	s.paid = all
+	return d
+}
+
+// seat returns where a connection ends; nil: that is not known.
+func (t *Tracker) seat(now time.Time, r *Running) (*seat, error) {
+	if r.Opening {
+		return nil, errWaits
+	}
+	c := r.Conn
+	s := t.seats[c]
+	if s != nil && (now.Sub(s.held) < holdsFor || t.finder.holds(&s.Seat)) {
+		if now.Sub(s.held) >= holdsFor {
+			s.held = now
+		}
+		s.used = now
+		return s, nil
+	}
+	if now.Before(t.again) {
+		return nil, errLater
+	}
+	found, err := t.finder.Find(now, c)
+	if err != nil {
+		if !errors.Is(err, errLater) && !errors.Is(err, errWaits) {
+			t.again = now.Add(t.pause)
+			t.pause = min(2*t.pause, mostPause)
+			t.say(err)
+		}
+		return nil, err
+	}
+	t.again, t.pause = time.Time{}, leastPause
+	t.say(nil)
+	s = &seat{Seat: found, held: now, used: now, paid: r.Estimated}
+	t.seats[c] = s
+	return s, nil
+}
+
+// readingOf is how to read the process at a connection's end. What its children used since its last
+// request must be seen: it may have served others meanwhile.
+func (t *Tracker) readingOf(s *seat) reading {
+	if s.worker == nil {
+		return (*process.Handle).Usage
+	}
+	return since(s.worker.newestAtEnd(), t.births.Last())
+}
+
+// sits tells whether that process has the connection, and takes it in as its worker.
+func (t *Tracker) sits(now time.Time, s *seat, h *process.Handle) bool {
+	w := t.workers[h.ID()]
+	if (w == nil || w.open.Load() != h) && !t.finder.holds(&s.Seat) {
+		return false // it was opened after the seat was found, and the number is another process's by now
+	}
+	if w == nil {
+		w = t.worker(now, h.ID())
+		w.many, w.counted, w.pause = t.finder.many(now, &s.Seat), now, manyEvery
+	}
+	if s.worker == nil {
+		s.worker = w
+	}
+	w.open.Store(h)
+	w.used = now
+	return s.worker == w
+}
+
+// A process may be done with a request whose answer is on its way yet: the kernel keeps some MB of it for a
+// client that reads slowly, if it is one that no spool takes. The process serves others then. What it uses for
+// them is not this request's, nor is its priority, and the two are not served at once.
+
+// crowd tells how many requests each process serves at once that was found, and notes which have gone on.
+func (t *Tracker) crowd(all []Running) map[*worker]int {
+	at := make(map[*worker]int, len(all))
+	for i := range all {
+		switch r := &all[i]; {
+		case r.isHere():
+			at[r.Work.worker]++
+		case r.Work != nil && !r.Work.gone.Load():
+			t.goesOn(r)
+		}
+	}
+	for i := range all {
+		if r := &all[i]; r.isHere() && at[r.Work.worker] > 1 && t.goesOn(r) {
+			at[r.Work.worker]--
+		}
+	}
+	return at
+}
+
+// isHere tells whether a process was found that serves the request, as far as was seen.
+func (r *Running) isHere() bool {
+	return r.Work != nil && r.Work.claim == nil && !r.Work.gone.Load()
+}
+
+// goesOn looks whether the process has gone on to others, and notes that.
+func (t *Tracker) goesOn(r *Running) bool {
+	w := r.Work
+	if !t.hasLeft(r) {
+		return false
+	}
+	newest := w.births.Last()
+	if last, ok := w.Read(); ok && w.claim == nil {
+		w.worker.end(w.at(last), newest) // who comes next pays for what it uses from here on
+	}
+	w.gone.Store(true)
+	return true
+}
+
+// hasLeft tells whether the process has said that it serves another one, or has closed the connection. One
+// that another process or descriptor has by now is not closed.
+func (t *Tracker) hasLeft(r *Running) bool {
+	w := r.Work
+	switch {
+	case w.claim != nil:
+		return w.claim.hasGone()
+	case w.seat == nil || w.conn == nil || t.finder.holds(&w.seat.Seat):
+		return false
+	}
+	inode, _ := t.finder.peer(w.conn)
+	return inode != w.seat.inode
+}
+
+// hasGone tells whether the process went on to another request, and serves one at a time.
+func (c *claim) hasGone() bool {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	return c.gone && !c.another
+}
+
+// lastReading is what was read last.
+func (w *Work) lastReading() cpuaccount.Reading {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.reading
+}

@@ -1,0 +1,304 @@
+package host
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"tempomat/cpuaccount"
+	"tempomat/cpuaccount/process"
+)
+
+// worker is a process that serves requests, one at a time as far as is known.
+type worker struct {
+	id   process.ID
+	many bool // it serves several at once
+	asks bool // it waited for a database, when that was looked at last, or that never was
+	used time.Time
+	// asksBy is the descriptor of its connection with a database, if it has one.
+	asksBy int
+	// open is its files, of what was looked at last; nil: none were open.
+	open atomic.Pointer[process.Handle]
+	// counted is when it was looked at last whether it has other connections.
+	counted time.Time
+	pause   time.Duration // until it is again
+
+	mu     sync.Mutex // guards the following
+	last   process.Usage
+	seen   bool // last is what it had used at the end of a request, and what others were charged with since
+	newest int  // the process of all that was the newest one then; 0: it is not known
+}
+
+// usage is what the process has used.
+func (w *worker) usage(read reading) (process.Usage, error) {
+	if h := w.open.Load(); h != nil {
+		if u, err := read(h); !errors.Is(err, os.ErrClosed) {
+			return u, err
+		}
+	}
+	return w.id.Usage()
+}
+
+// since is how to read a process that was read as one process of the machine was the newest, by
+// which one is now: if none has begun meanwhile it has waited for no new child, and its children
+// need not be read, which takes as long as all the rest.
+func since(newest, now int) reading {
+	if now != 0 && newest == now {
+		return (*process.Handle).Glance
+	}
+	return (*process.Handle).Usage
+}
+
+// newestAtEnd is which process was the newest one as this one's last request ended; 0: it is not known.
+func (w *worker) newestAtEnd() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.newest
+}
+
+// end notes what the process has used at the end of a request, and which process of all was the
+// newest one then.
+func (w *worker) end(u process.Usage, newest int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last, w.seen, w.newest = u, true, newest
+}
+
+// pay takes so much for used by others since the process was seen last: it is charged to them.
+func (w *worker) pay(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last.CPU += d
+}
+
+// before is what the process had used before a request that began so long ago, by what it
+// has used now: what it had used when it was seen last, if all that came since fits into
+// this request's time. Else it served others meanwhile, and what the request used so far is
+// an estimate. And it is which process was the newest one then, if that is known.
+func (w *worker) before(now process.Usage, took, estimate time.Duration) (u process.Usage, newest int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if more := max(0, now.CPU-w.last.CPU); w.seen && more <= took {
+		queued := now.Queued - min(now.Queued-w.last.Queued, took-more)
+		return process.Usage{CPU: now.CPU - more, Queued: queued}, w.newest
+	}
+	return process.Usage{CPU: now.CPU - min(now.CPU, max(estimate, 0), took), Queued: now.Queued}, 0
+}
+
+// Work is what a process does for one request. Its methods may be called concurrently.
+type Work struct {
+	worker *worker
+	base   process.Usage
+	births *process.Births
+	newest int    // the process of all that was the newest one at base; 0: it is not known
+	claim  *claim // nil: it was found
+	void   atomic.Bool
+	gone   atomic.Bool // the process has gone on to others
+
+	seat *seat     // where it was found
+	conn net.Conn  // that ends there
+	read time.Time // that the last Reading is of, for the Tracker
+
+	mu       sync.Mutex // guards the following
+	reading  cpuaccount.Reading
+	clock    time.Duration // of the process, then
+	began    time.Time
+	database *Database     // nil: none
+	asks     bool          // it waits for the database when it waits
+	blocked  time.Duration // for how long it waited, up to the last Reading, and has paid for
+}
+
+// ID is the process.
+func (w *Work) ID() process.ID { return w.worker.id }
+
+// Read reads what the process has used for the request; not ok: it is not known any more.
+func (w *Work) Read() (r cpuaccount.Reading, ok bool) {
+	return w.readBy((*process.Handle).Usage)
+}
+
+func (w *Work) readBy(read reading) (r cpuaccount.Reading, ok bool) {
+	u, ok := w.usage(read)
+	if !ok {
+		w.void.Store(true)
+		return r, false
+	}
+	return w.take(u), true
+}
+
+// take takes in what the process has used.
+func (w *Work) take(u process.Usage) cpuaccount.Reading {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clock = u.Own
+	w.reading.CPU, w.reading.Queued = max(w.reading.CPU, u.CPU-w.base.CPU), max(0, u.Queued-w.base.Queued)
+	return w.reading
+}
+
+// mayHaveUsed tells whether the request may have used so much: it is not worth a Read before.
+func (w *Work) mayHaveUsed(d time.Duration) bool {
+	w.mu.Lock()
+	used, clock := w.reading.CPU, w.clock
+	w.mu.Unlock()
+	return used+w.worker.id.Clock()-clock >= d
+}
+
+// End is the last Read. It is on a request's path.
+func (w *Work) End(now time.Time) (r cpuaccount.Reading, ok bool) {
+	if w.gone.Load() {
+		return w.lastReading(), !w.void.Load()
+	}
+	newest := w.births.Last()
+	if r, ok = w.readBy(since(w.newest, newest)); !ok {
+		return r, false
+	}
+	w.worker.end(w.at(r), newest)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if waited := w.newlyBlockedLocked(now); w.asks {
+		w.reading.Database += w.database.pay(waited)
+	}
+	return w.reading, true
+}
+
+// at is what the process had used at a Reading.
+func (w *Work) at(r cpuaccount.Reading) process.Usage {
+	return process.Usage{CPU: w.base.CPU + r.CPU, Queued: w.base.Queued + r.Queued}
+}
+
+// newlyBlockedLocked is for how long it waited, for whatever it was, since this was asked last.
+func (w *Work) newlyBlockedLocked(now time.Time) time.Duration {
+	all := max(0, now.Sub(w.began)-w.reading.Unserved-w.reading.CPU-w.reading.Queued)
+	more := max(0, all-w.blocked)
+	w.blocked = max(w.blocked, all)
+	return more
+}
+
+func (w *Work) usage(read reading) (u process.Usage, ok bool) {
+	if w.void.Load() {
+		return u, false
+	}
+	ofWorker := func() (process.Usage, error) { return w.worker.usage(read) }
+	var err error
+	if w.claim != nil {
+		u, err = w.claim.used(ofWorker)
+	} else {
+		u, err = ofWorker()
+	}
+	return u, err == nil
+}
+
+const (
+	// mostOpened processes are kept open, with two files each: so many workers, and so many of a
+	// database. Of more, the files are opened each time.
+	mostOpened = 256
+	// ofDescriptors is one of how many descriptors: where the process may have 1024, these
+	// take 32 of those that are not for connections.
+	ofDescriptors = 128
+	// keepsOpen is for how long a process is that serves nothing.
+	keepsOpen = 30 * time.Second
+)
+
+// opened keeps the files open of processes that serve requests, as it takes longer to open
+// them than to read them. Its methods may be called concurrently.
+type opened struct {
+	most int
+
+	mu    sync.Mutex // guards the following
+	byPID map[int]*held
+}
+
+type held struct {
+	*process.Handle
+	used time.Time
+}
+
+func newOpened() *opened {
+	var limit syscall.Rlimit
+	_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)                        // unknown: none
+	return &opened{most: mostOf(uint64(limit.Cur)), byPID: make(map[int]*held)} //nolint:unconvert // it has a sign on some systems
+}
+
+// mostOf is how many are kept open where the process may have so many descriptors.
+func mostOf(descriptors uint64) int { return int(min(mostOpened, descriptors/ofDescriptors)) }
+
+// reading is how an open process is read: (*process.Handle).Usage or Glance.
+type reading func(*process.Handle) (process.Usage, error)
+
+// look returns the process that has that number now, and what it has used. It is read so if it
+// is open, else in full.
+func (o *opened) look(now time.Time, pid int, read reading) (h *process.Handle, u process.Usage, err error) {
+	if h = o.at(now, pid); h != nil {
+		if u, err = read(h); err == nil {
+			return h, u, nil
+		}
+	}
+	if h, err = process.Open(pid); err != nil {
+		return nil, u, err
+	}
+	if u, err = h.Usage(); err != nil {
+		h.Close()
+		return nil, u, err
+	}
+	o.keep(now, h)
+	return h, u, nil
+}
+
+// of is a process's, if it is open; nil: it is not.
+func (o *opened) of(now time.Time, id process.ID) *process.Handle {
+	if h := o.at(now, id.PID); h != nil && h.ID() == id {
+		return h
+	}
+	return nil
+}
+
+// at is what is open under a process's number, which may be another one's by now; nil: nothing.
+func (o *opened) at(now time.Time, pid int) *process.Handle {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k := o.byPID[pid]
+	if k == nil {
+		return nil
+	}
+	k.used = now
+	return k.Handle
+}
+
+// keep keeps it open in place of what had its number, or closes it if there is no room.
+func (o *opened) keep(now time.Time, h *process.Handle) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	pid := h.ID().PID
+	if old := o.byPID[pid]; old != nil {
+		old.Close()
+	} else if len(o.byPID) >= o.most {
+		h.Close() // it can be read by its ID
+		return
+	}
+	o.byPID[pid] = &held{Handle: h, used: now}
+}
+
+// sweep closes what was not used for long.
+func (o *opened) sweep(now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for pid, k := range o.byPID {
+		if now.Sub(k.used) > keepsOpen {
+			k.Close()
+			delete(o.byPID, pid)
+		}
+	}
+}
+
+// close closes all.
+func (o *opened) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, k := range o.byPID {
+		k.Close()
+	}
+	clear(o.byPID)
+}
