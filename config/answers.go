@@ -28,9 +28,9 @@ type ErrorPages struct {
 func answerSettings(c *Answers) []form.Setting {
 	return []form.Setting{
 		{Path: "errorPages.directory", Value: pathToRead("a directory").In(&c.ErrorPages.Directory),
-			Doc: "Templates of [your own pages](error-pages.md) for where the proxy itself answers. They are read at the start and at each reload; one that is no good keeps the running ones. Empty: the shipped page."},
+			Doc: "Templates of [your own pages](error-pages.md) for where the proxy itself answers. They are read at the start and at each reload; an invalid one keeps the running ones. Empty: the shipped page."},
 		{Path: "errorPages.languages", Value: form.List[string]{Of: languageTag(), Most: 16, Distinct: true}.In(&c.ErrorPages.Languages),
-			Doc: "The languages that pages are offered in, at least one; the first is for who asks for none of them. Other than English and German need templates."},
+			Doc: "The languages that pages are offered in, at least one; the first is for clients that ask for none of them. Languages other than English and German need a template."},
 		{Path: "robotsTxt", Value: pathToRead("a file").In(&c.RobotsTxt),
 			Doc: "The file that `/robots.txt` is [answered with](error-pages.md#robotstxt), without the backend. Empty: the backend answers."},
 	}

@@ -279,7 +279,7 @@ func TestPage(t *testing.T) {
 		r.do(r.client, request(t, nil, "GET /"))
 		for _, c := range []*http.Client{r.client, r.h2c} {
 			for _, tc := range []struct{ language, want, says string }{
-				{inGerman, "de", "Ihre Adresse, 192.0.2.1, hat mehr von der Zeit dieses Servers verbraucht, als einem Besucher zusteht. Die Grenze hält"},
+				{inGerman, "de", "Ihre Adresse, 192.0.2.1, hat mehr Zeit dieses Servers verbraucht, als einem Besucher zusteht, vielleicht"},
 				{"Accept-Language: en", "en", "Your address, 192.0.2.1, has used more"},
 				{"Accept-Language: tlh", "en", "Please try again in "},
 			} {
@@ -328,8 +328,8 @@ func TestPageOfEachCause(t *testing.T) {
 			status       int
 			says         string
 		}{
-			{"GET /", "X: y", 502, "Der Server hinter dieser Adresse antwortet gerade nicht. Es liegt nicht an Ihnen."},
-			{"TRACE /", "Max-Forwards: 0", 405, "Der Server tut nicht, was die Anfrage verlangt."},
+			{"GET /", "X: y", 502, "Der Server hinter dieser Seite antwortet gerade nicht; das liegt nicht an Ihnen."},
+			{"TRACE /", "Max-Forwards: 0", 405, "Dieser Server bietet nicht an, was die Anfrage verlangt."},
 		} {
 			for _, c := range []*http.Client{r.client, r.h2c} {
 				res, body := r.do(c, request(t, nil, tc.line, asBrowser, inGerman, tc.header))
@@ -344,8 +344,8 @@ func TestPageOfEachCause(t *testing.T) {
 			says    string
 		}{
 			{"GET http://h/a b HTTP/1.1\r\nHost: h\r\n\r\n", 400, "Bad Request: malformed message: no request line"}, // before there is a header: plain text
-			{"CONNECT h:80 HTTP/1.1\r\nHost: h:80\r\n" + asBrowser + "\r\n\r\n", 405, "The server does not do what the request asks for."},
-			{"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n" + asBrowser + "\r\n\r\nzz\r\n", 400, "What was sent is damaged."},
+			{"CONNECT h:80 HTTP/1.1\r\nHost: h:80\r\n" + asBrowser + "\r\n\r\n", 405, "This server does not offer what the request asks for."},
+			{"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n" + asBrowser + "\r\n\r\nzz\r\n", 400, "Your data was damaged on its way to this server."},
 		} {
 			conn := r.dial()
 			send(t, conn, tc.request)

@@ -22,7 +22,7 @@ func TestErrorPages(t *testing.T) {
 	if err := os.Mkdir(pages, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	put("pages/502.html", "<!doctype html><title>first {{.Language}}</title>{{.RequestID}}")
+	put("pages/error.html", "<!doctype html><title>first {{.Language}}</title>{{.RequestID}}")
 	put("robots.txt", "User-agent: *\nDisallow: /\n")
 	const nobody = "http://127.0.0.1:9"
 	s := startProxy(t, nobody, "errorPages: {directory: "+pages+"}\n")
@@ -38,16 +38,16 @@ func TestErrorPages(t *testing.T) {
 	}
 
 	at := s.stderr.len()
-	put("pages/502.html", "<!doctype html>\n<title>broken {{.Langage}}</title>")
+	put("pages/error.html", "<!doctype html>\n<title>broken {{.Langage}}</title>")
 	s.configure(t, nobody, "errorPages: {directory: "+pages+"}\nrobotsTxt: "+filepath.Join(dir, "robots.txt")+"\n")
 	ways[0].reload(s, at, rejected)
-	s.stderr.await(t, at, rejected, "pages/502.html:2: ", "Langage")
+	s.stderr.await(t, at, rejected, "pages/error.html:2: ", "Langage")
 	if a := show("/"); !strings.Contains(a.body, "<title>first de</title>") {
 		t.Errorf("a broken page is in force: %s", a.body)
 	}
 
 	at = s.stderr.len()
-	put("pages/502.html", "<!doctype html><title>second {{.Language}}</title>")
+	put("pages/error.html", "<!doctype html><title>second {{.Language}}</title>")
 	ways[0].reload(s, at, reloaded)
 	s.stderr.await(t, at, reloaded)
 	if a := show("/"); !strings.Contains(a.body, "<title>second de</title>") {
@@ -62,9 +62,9 @@ func TestErrorPages(t *testing.T) {
 func TestCheckReadsPages(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"error.html":    "\n\n{{.Nothing}}",
-		"429.de.html":   "{{",
-		"tempomat.yaml": "backend: http://127.0.0.1:80\nerrorPages: {directory: " + dir + "}\nrobotsTxt: /nowhere/robots.txt\n",
+		"error.html":     "\n\n{{.Nothing}}",
+		"h.example.html": "{{",
+		"tempomat.yaml":  "backend: http://127.0.0.1:80\nerrorPages: {directory: " + dir + "}\nrobotsTxt: /nowhere/robots.txt\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -73,8 +73,8 @@ func TestCheckReadsPages(t *testing.T) {
 	var out, errs strings.Builder
 	status := run(t.Context(), []string{"-check", "-config", filepath.Join(dir, "tempomat.yaml")}, nil, &out, &errs)
 	says := errs.String()
-	if status != 1 || out.Len() != 0 || !strings.Contains(says, "429.de.html:1: ") || !strings.Contains(says, "open /nowhere/robots.txt: no such file or directory") ||
-		!strings.Contains(says, "tempomat.yaml: is no page") {
+	if status != 1 || out.Len() != 0 || !strings.Contains(says, "h.example.html:1: ") || !strings.Contains(says, "open /nowhere/robots.txt: no such file or directory") ||
+		!strings.Contains(says, "tempomat.yaml: is not the name of a page") {
 		t.Errorf("status %d\n%s%s", status, &out, says)
 	}
 }

@@ -1,36 +1,34 @@
 package errorpage
 
 import (
+	"bytes"
+	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"html/template"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/language"
 )
 
 const (
-	mostFiles     = 256
-	mostHosts     = 64
+	mostFiles     = 64
 	mostLanguages = 16
-	// mostBytes bounds all pages together.
-	mostBytes = 16 << 20
+	longestPage   = 64 << 10 // bounds a file, and each page that it makes, in bytes
+	mostBytes     = 16 << 20 // bounds all pages together
 )
 
 // Options say which pages there are.
 type Options struct {
-	Directory string   // of templates; empty: the shipped page only
-	Languages []string // tags of BCP 47, the first for who asks for none of them; at least one
-}
-
-// dialect is one of the languages.
-type dialect struct {
-	tag   language.Tag
-	texts *texts // nil: none are shipped
+	Directory string   // of the administrator's templates; empty: the shipped page only
+	Languages []string // tags of BCP 47, the first for clients that ask for none of them; at least one
 }
 
 // Load makes all pages. The error is what is wrong with them, a *Fault for each file, joined.
@@ -39,39 +37,52 @@ func Load(o Options) (*Set, error) {
 	if err := l.setLanguages(o.Languages); err != nil {
 		return nil, err
 	}
-	text, err := shipped.ReadFile("page.html")
-	if err != nil {
-		return nil, err
+	files := l.readDirectory(o.Directory)
+	s := &Set{languages: newLanguages(l.tags()), hosts: make(map[string]pages, len(files))}
+	if general, ok := files[forAllHosts]; ok {
+		s.general = l.makePages(general)
+		delete(files, forAllHosts)
+	} else {
+		s.general = l.shippedPages(o.Directory)
 	}
-	if l.usual, err = parse("page.html", string(text)); err != nil {
-		return nil, err
+	for host, f := range files {
+		s.hosts[host] = l.makePages(f)
 	}
-	l.general = &scope{}
-	l.hosts = map[string]*scope{}
-	if o.Directory != "" {
-		l.general = l.readDirectory(o.Directory, "")
+	if l.bytes > mostBytes {
+		l.fault(o.Directory, "makes pages of %d bytes in all; %d are allowed", l.bytes, mostBytes)
 	}
-	if len(l.faults) > 0 {
-		return nil, errors.Join(l.faults...)
-	}
-	s := l.makeAll(o.Directory)
 	return s, errors.Join(l.faults...)
 }
 
-// loader is what Load has come to know.
+// loader is the state of Load.
 type loader struct {
 	holes    holes
 	dialects []dialect
-	usual    *file
-	general  *scope
-	hosts    map[string]*scope
-	files    int
+	bytes    int // of all pages
 	faults   []error
 }
 
-// scope is the templates of a host, or of all, by status ("429", "4xx", "error") and language
-// ("429.de").
-type scope struct{ files map[string]*file }
+// dialect is one of the languages.
+type dialect struct {
+	tag   language.Tag
+	texts *texts
+	known bool // the texts are in that language
+}
+
+// Fault is what is wrong with a file of pages.
+type Fault struct {
+	File string
+	Line int // 0: the file as a whole
+	Says string
+}
+
+// Error implements error.
+func (f *Fault) Error() string {
+	if f.Line == 0 {
+		return fmt.Sprintf("errorPages: %s: %s", f.File, f.Says)
+	}
+	return fmt.Sprintf("errorPages: %s:%d: %s", f.File, f.Line, f.Says)
+}
 
 func (l *loader) fault(path, format string, args ...any) {
 	l.faults = append(l.faults, &Fault{File: path, Says: fmt.Sprintf(format, args...)})
@@ -81,183 +92,264 @@ func (l *loader) setLanguages(names []string) error {
 	if len(names) == 0 || len(names) > mostLanguages {
 		return fmt.Errorf("errorPages.languages: %d are given; 1 to %d are allowed", len(names), mostLanguages)
 	}
+	seen := make(map[string]bool)
 	for _, name := range names {
 		tag, err := language.Parse(name)
 		if err != nil {
-			return fmt.Errorf("errorPages.languages: %q is no language; give a tag such as en, de or pt-BR", name)
+			return fmt.Errorf("errorPages.languages: %q is not a language; give a tag such as en, de or pt-BR", name)
 		}
-		if _, twice := l.dialect(tag.String()); twice {
+		if seen[tag.String()] {
 			return fmt.Errorf("errorPages.languages: %s is given twice", tag)
 		}
-		t, err := textsIn(tag)
+		seen[tag.String()] = true
+		t, known, err := textsIn(tag)
 		if err != nil {
 			return err
 		}
-		l.dialects = append(l.dialects, dialect{tag, t})
+		l.dialects = append(l.dialects, dialect{tag, t, known})
 	}
 	return nil
 }
 
-func (l *loader) dialect(name string) (tag string, known bool) {
+func (l *loader) tags() (all []language.Tag) {
 	for _, d := range l.dialects {
-		if strings.EqualFold(d.tag.String(), name) {
-			return d.tag.String(), true
-		}
+		all = append(all, d.tag)
 	}
-	return "", false
+	return all
 }
 
-// readDirectory reads the templates of a host, or those for all and then the directories of
-// hosts.
-func (l *loader) readDirectory(dir, host string) *scope {
-	s := &scope{files: make(map[string]*file)}
+// forAllHosts is the name, before .html, of the template for hosts that have none of their own.
+const forAllHosts = "error"
+
+// otherLayout is the name of a file for a status or a language, as others' error pages are named.
+var otherLayout = regexp.MustCompile(`^(error\..*|([45]xx|[0-9]{3})(\..*)?)$`)
+
+// readDirectory reads the administrator's templates, by host.
+func (l *loader) readDirectory(dir string) map[string]*template.Template {
+	files := make(map[string]*template.Template)
+	if dir == "" {
+		return files
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		l.fault(dir, "%s", bare(err))
-		return s
+		l.fault(dir, "%s", withoutPath(err))
 	}
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if strings.HasPrefix(e.Name(), ".") || strings.HasSuffix(e.Name(), "~") {
 			continue // an editor's, or version control's
 		}
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			l.readHost(path, e.Name(), host)
-			continue
+		host, isPage := strings.CutSuffix(e.Name(), ".html")
+		switch {
+		case !isPage || host == "" || hostOf(host) != host || strings.ContainsAny(host, " /") || otherLayout.MatchString(host):
+			l.fault(path, "is not the name of a page; write %s.html for all hosts, statuses and languages, and for one host "+
+				"its name in small letters, such as wiki.example.org.html. Conditions such as {{if eq .Status 429}} tell statuses apart", forAllHosts)
+		case len(files) == mostFiles:
+			l.fault(path, "is one page too many; %d are allowed", mostFiles)
+		default:
+			if t, err := readTemplate(path); err != nil {
+				l.faults = append(l.faults, err)
+			} else {
+				files[host] = t
+			}
 		}
-		l.readTemplate(s, path, e.Name())
 	}
-	return s
+	return files
 }
 
-func (l *loader) readHost(path, name, inside string) {
+// readTemplate reads a template. The error is a *Fault.
+func readTemplate(path string) (*template.Template, error) {
+	info, err := os.Stat(path)
 	switch {
-	case inside != "":
-		l.fault(path, "is a directory in that of a host")
-	case hostOf(name) != name || strings.ContainsAny(name, " /"):
-		l.fault(path, "is a directory whose name is no host in small letters, without a port")
-	case len(l.hosts) == mostHosts:
-		l.fault(path, "is one host too many; %d are allowed", mostHosts)
-	default:
-		l.hosts[name] = l.readDirectory(path, name)
+	case err != nil:
+		return nil, &Fault{File: path, Says: withoutPath(err)}
+	case !info.Mode().IsRegular():
+		return nil, &Fault{File: path, Says: "is not a file"}
+	case info.Size() > longestPage:
+		return nil, &Fault{File: path, Says: fmt.Sprintf("has %d bytes; %d are allowed", info.Size(), longestPage)}
 	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &Fault{File: path, Says: withoutPath(err)}
+	}
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		if !utf8.Valid(line) {
+			return nil, &Fault{File: path, Line: i + 1, Says: "is not UTF-8, which pages are sent as; iconv -f latin1 -t utf-8 converts it from Latin-1"}
+		}
+	}
+	return parse(path, string(text))
 }
 
-// readTemplate reads one file, whose name says what it is for.
-func (l *loader) readTemplate(s *scope, path, name string) {
-	parts := regexp.MustCompile(`^(error|4xx|5xx|[0-9]{3})(\.[A-Za-z0-9-]+)?\.html$`).FindStringSubmatch(name)
-	if parts == nil {
-		l.fault(path, "is no page; the names of pages are error.html, 4xx.html, 429.html, 429.de.html and so on")
-		return
+// withoutPath is an error without the file that it is about.
+func withoutPath(err error) string {
+	if in, ok := errors.AsType[*os.PathError](err); ok {
+		err = in.Err
 	}
-	status, tongue := parts[1], strings.TrimPrefix(parts[2], ".")
-	if _, err := strconv.Atoi(status); err == nil && !isAnswered(status) {
-		l.fault(path, "is for a status that is never answered; those are %s", strings.Join(answered(), ", "))
-		return
+	return err.Error()
+}
+
+func parse(path, text string) (*template.Template, error) {
+	t, err := template.New(path).Parse(text)
+	if err != nil {
+		return nil, faultOf(path, err)
 	}
-	key := status
-	if tongue != "" {
-		tag, known := l.dialect(tongue)
-		if !known {
-			l.fault(path, "is in a language that errorPages.languages does not name")
-			return
+	return t, nil
+}
+
+// faultOf finds the line that an error of a template is in. It stands after the name, with
+// the column where that is known.
+func faultOf(path string, err error) *Fault {
+	says := err.Error()
+	_, after, found := strings.Cut(says, path+":")
+	if !found {
+		return &Fault{File: path, Says: says}
+	}
+	number, rest, _ := strings.Cut(after, ":")
+	line, notNumber := strconv.Atoi(number)
+	if notNumber != nil {
+		return &Fault{File: path, Says: says}
+	}
+	if column, more, found := strings.Cut(rest, ":"); found {
+		if _, err := strconv.Atoi(column); err == nil {
+			rest = more
 		}
-		key += "." + tag
 	}
-	if l.files++; l.files > mostFiles {
-		l.fault(path, "is one page too many; %d are allowed", mostFiles)
-		return
+	return &Fault{File: path, Line: line, Says: strings.TrimSpace(rest)}
+}
+
+//go:embed texts page.html
+var shipped embed.FS
+
+// shippedPages makes those of the shipped page.
+func (l *loader) shippedPages(dir string) pages {
+	for _, d := range l.dialects {
+		if !d.known {
+			l.fault(filepath.Join(dir, forAllHosts+".html"), "is missing: errorPages.languages has %s, in which no texts are shipped", d.tag)
+		}
 	}
-	f, err := readFile(path)
+	text, err := shipped.ReadFile("page.html")
 	if err != nil {
 		l.faults = append(l.faults, err)
-		return
+		return nil
 	}
-	s.files[key] = f
+	return l.makePages(template.Must(parse("page.html", string(text))))
 }
 
-// answered are the statuses that the proxy answers by itself.
-func answered() (all []string) {
-	seen := map[int]bool{}
-	for c := range Cause(causes) {
-		if s := c.Status(); !seen[s] {
-			seen[s] = true
-			all = append(all, strconv.Itoa(s))
-		}
-	}
-	return all
+// data is what templates have.
+type data struct {
+	Language           string
+	Status             int
+	StatusText         string // of HTTP, in English
+	Cause              string
+	Title, What, Todo  string // in English for languages that no texts are shipped in
+	RequestLabel       string
+	Wait, RetryAfter   *hole // in words, and in seconds; nil: not known
+	RequestID, Address *hole // Address is nil where the cause is not the client's address
 }
 
-func isAnswered(status string) bool {
-	return slices.Contains(answered(), status)
-}
-
-// find is the template for a cause in a language: of the host's first, then of those for all; of
-// each the one for the status, then for its hundred, then for any; of each the one in the
-// language, then one without. Nil: there is none.
-func (l *loader) find(host *scope, in *dialect, c Cause) *file {
-	status := strconv.Itoa(c.Status())
-	for _, s := range []*scope{host, l.general} {
-		if s == nil {
-			continue
-		}
-		for _, key := range []string{status, status[:1] + "xx", "error"} {
-			if f := s.files[key+"."+in.tag.String()]; f != nil {
-				return f
-			}
-			if f := s.files[key]; f != nil && in.texts != nil {
-				return f
-			}
-		}
-	}
-	if in.texts != nil {
-		return l.usual
-	}
-	return nil
-}
-
-// makeAll makes the pages.
-func (l *loader) makeAll(dir string) *Set {
-	tags := make([]language.Tag, len(l.dialects))
-	for i, d := range l.dialects {
-		tags[i] = d.tag
-	}
-	s := &Set{languages: newLanguages(tags), hosts: make(map[string]pages, len(l.hosts))}
-	s.general = l.makePages(dir, nil)
-	for host, scope := range l.hosts {
-		s.hosts[host] = l.makePages(dir, scope)
-	}
-	bytes := 0
-	for p := range s.each() {
-		bytes += p.size()
-	}
-	if bytes > mostBytes {
-		l.fault(dir, "makes pages of %d bytes in all; %d are allowed", bytes, mostBytes)
-	}
-	return s
-}
-
-// makePages makes those of a host, or of all.
-func (l *loader) makePages(dir string, host *scope) pages {
+// makePages makes those of a template.
+func (l *loader) makePages(t *template.Template) pages {
 	all := make(pages, len(l.dialects))
 	for i := range l.dialects {
-		in := &l.dialects[i]
 		for c := range Cause(causes) {
-			f := l.find(host, in, c)
-			if f == nil {
-				l.fault(filepath.Join(dir, "error."+in.tag.String()+".html"), "is missing: errorPages.languages names %s, and no texts in it are shipped", in.tag)
-				break
-			}
-			if f.failed {
-				continue
-			}
-			p, err := f.make(&l.holes, in, c)
+			p, err := l.makePage(t, &l.dialects[i], c)
 			if err != nil {
-				f.failed = true // it is told once
-				l.faults = append(l.faults, err)
+				l.faults = append(l.faults, faultOf(t.Name(), err))
+				return nil // one fault of a template is enough
 			}
 			all[i][c] = p
 		}
 	}
 	return all
+}
+
+func (l *loader) makePage(t *template.Template, in *dialect, c Cause) (*Page, error) {
+	said := in.texts.Causes[c.String()]
+	d := data{
+		Language: in.tag.String(), Status: c.Status(), StatusText: http.StatusText(c.Status()), Cause: c.String(),
+		Title:     said.Title,
+		What:      strings.ReplaceAll(said.What, "{client}", l.holes.client.mark),
+		Todo:      strings.ReplaceAll(said.Todo, "{wait}", l.holes.wait.mark),
+		RequestID: l.holes.requestID, RequestLabel: in.texts.Request,
+	}
+	if c.namesClient() {
+		d.Address = l.holes.client
+	}
+	if c.waits() {
+		d.Wait, d.RetryAfter = l.holes.wait, l.holes.retryAfter
+	}
+	out := bounded{most: longestPage}
+	if err := t.Execute(&out, d); err != nil {
+		return nil, err
+	}
+	l.bytes += out.text.Len()
+	return l.holes.cut(out.text.String(), d.Language, in.texts), nil
+}
+
+// bounded is a text of at most so many bytes.
+type bounded struct {
+	text bytes.Buffer
+	most int
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.text.Len()+len(p) > b.most {
+		return 0, fmt.Errorf("the page has more than %d bytes", b.most)
+	}
+	return b.text.Write(p)
+}
+
+// texts are what pages say in a language.
+type texts struct {
+	Request string // what the id of a request is called
+	// One of them, and several.
+	Second, Minute, Hour [2]string
+	Causes               map[string]says
+}
+
+// says is what a page says of a cause.
+type says struct {
+	Title string
+	What  string // what has happened; {client} stands for the client's own address or network
+	Todo  string // what a person can do; {wait} stands for the time to wait
+}
+
+// textsIn are those of a language; those of a region are its language's. Where none are
+// shipped they are in English, with units that any language has.
+func textsIn(tag language.Tag) (t *texts, known bool, err error) {
+	base, _ := tag.Base()
+	raw, err := shipped.ReadFile("texts/" + base.String() + ".json")
+	known = err == nil
+	if !known {
+		raw, err = shipped.ReadFile("texts/en.json")
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	t = new(texts)
+	if err := json.Unmarshal(raw, t); err != nil {
+		return nil, false, fmt.Errorf("the texts in %s: %w", base, err)
+	}
+	if !known {
+		t.Second, t.Minute, t.Hour = [2]string{"s", "s"}, [2]string{"min", "min"}, [2]string{"h", "h"}
+	}
+	return t, known, nil
+}
+
+// appendWait appends a number of seconds in words: to the second up to 90, then in minutes and
+// hours, rounded up.
+func (t *texts) appendWait(b []byte, seconds int) []byte {
+	n, unit := seconds, &t.Second
+	if n > 90 {
+		n, unit = (n+59)/60, &t.Minute
+	}
+	if unit == &t.Minute && n > 90 {
+		n, unit = (n+59)/60, &t.Hour
+	}
+	b = append(strconv.AppendInt(b, int64(n), 10), ' ')
+	if n == 1 {
+		return append(b, unit[0]...)
+	}
+	return append(b, unit[1]...)
 }
