@@ -1,11 +1,16 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -143,4 +148,256 @@ func graphitePrefix() form.Scalar[string] {
 		}
 		return nil
 	})
+}
+
+// prefix is an address or a prefix of addresses.
+func prefix() form.Scalar[netip.Prefix] {
+	return form.Scalar[netip.Prefix]{
+		Type: "prefix", Allowed: "an address or a prefix, such as `192.0.2.7`, `10.0.0.0/8` or `2001:db8::/32`",
+		Schema: form.Schema{"type": "string"},
+		Parse:  parsePrefix, Format: netip.Prefix.String,
+	}
+}
+
+// prefixes is a list of them.
+func prefixes() form.List[netip.Prefix] { return form.List[netip.Prefix]{Of: prefix(), Most: 1024} }
+
+// parsePrefix takes a prefix or a single address; v4-mapped ones become IPv4,
+// bits beyond the prefix are dropped.
+func parsePrefix(text string) (netip.Prefix, error) {
+	const problem = "must be an address or a prefix, such as 192.0.2.7, 10.0.0.0/8 or 2001:db8::/32"
+	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
+		addr = addr.Unmap()
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return netip.Prefix{}, errors.New(problem)
+	}
+	if prefix.Addr().Is4In6() {
+		if prefix.Bits() < 96 {
+			return netip.Prefix{}, errors.New(problem)
+		}
+		prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
+	}
+	return prefix.Masked(), nil
+}
+
+// Proxies is one entry of trustedProxies, or of a robot's addresses: a prefix, or a file of
+// them.
+type Proxies struct {
+	File     string         // an absolute path; empty: the prefix stands in the configuration itself
+	Prefixes []netip.Prefix // one, or what was in the file when the configuration was read
+}
+
+const (
+	// fileWord begins an entry that names a file.
+	fileWord = "file:"
+	// mostInFile and mostFileBytes bound what is read of one file.
+	mostInFile    = 8192
+	mostFileBytes = 512 << 10
+	// mostFileFaults bounds what is told of one file, which may be of another kind.
+	mostFileFaults = 10
+)
+
+// Trusted are the prefixes of trustedProxies, those in files included.
+func (c *Config) Trusted() (all []netip.Prefix) {
+	for _, p := range c.TrustedProxies {
+		all = append(all, p.Prefixes...)
+	}
+	return all
+}
+
+// proxies is one entry of trustedProxies.
+func proxies() form.Scalar[Proxies] { return networks(everyProxy) }
+
+// everyProxy is what is wrong with all addresses as those of proxies.
+const everyProxy = "would trust everybody, and anybody could claim any address; name the proxies"
+
+// networks is a prefix or a file of them, and what is wrong with all addresses. What is in a
+// file is read later, by readNetworks.
+func networks(all string) form.Scalar[Proxies] {
+	return form.Scalar[Proxies]{
+		Type: "prefix", Allowed: prefix().Allowed + ", but not all addresses (`/0`); or `file:/path` of a file of them",
+		Schema: form.Schema{"type": "string"},
+		Parse: func(text string) (Proxies, error) {
+			if file, ok := strings.CutPrefix(text, fileWord); ok {
+				return Proxies{File: file}, checkProxiesFile(file)
+			}
+			prefix, err := parseNarrow(text, all)
+			return Proxies{Prefixes: []netip.Prefix{prefix}}, err
+		},
+		Format: func(p Proxies) string {
+			if p.File != "" {
+				return fileWord + p.File
+			}
+			texts := make([]string, 0, 1)
+			for _, prefix := range p.Prefixes {
+				texts = append(texts, prefix.String())
+			}
+			return strings.Join(texts, ", ")
+		},
+	}
+}
+
+// parseNarrow takes a prefix that does not have everybody in it, and else says why.
+func parseNarrow(text, why string) (netip.Prefix, error) {
+	prefix, err := parsePrefix(text)
+	if err == nil && prefix.Bits() == 0 {
+		err = errors.New(why)
+	}
+	return prefix, err
+}
+
+func checkProxiesFile(file string) error {
+	if !path.IsAbs(file) || strings.ContainsAny(file, ",\n") {
+		return errors.New(`must be "file:" and an absolute path without commas, such as file:/etc/tempomat/cloudflare.txt`)
+	}
+	return nil
+}
+
+// entries are those of a key that may name files.
+type entries struct {
+	key string
+	all []Proxies
+	why string // all addresses are not allowed there
+}
+
+// withFiles are the keys that may name files of prefixes.
+func (c *Config) withFiles() []entries {
+	all := []entries{{"trustedProxies", c.TrustedProxies, everyProxy}}
+	for _, x := range c.Robots.Known {
+		all = append(all, entries{"robots.known", x.Addresses, everyRobot})
+	}
+	return all
+}
+
+// readNetworks reads the files of prefixes that the configuration names.
+func readNetworks(r *form.Reader, d *draft) {
+	for _, of := range d.withFiles() {
+		for i, p := range of.all {
+			if p.File == "" {
+				continue
+			}
+			data, err := readProxiesFile(p.File)
+			if err != nil {
+				r.Fault(r.Given[of.key], form.Quoted(fileWord+p.File), err.Error())
+				continue
+			}
+			of.all[i].Prefixes = of.parse(r, p.File, data)
+		}
+	}
+}
+
+func readProxiesFile(name string) (string, error) {
+	info, err := os.Stat(name) // before it is opened, as that of a pipe would wait
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("is no file")
+	}
+	if err != nil {
+		return "", reason(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", reason(err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, mostFileBytes+1))
+	if err != nil {
+		return "", reason(err)
+	}
+	if len(data) > mostFileBytes {
+		return "", fmt.Errorf("is larger than %d KiB", mostFileBytes>>10)
+	}
+	return string(data), nil
+}
+
+// reason is an error of the system without the file's name, which is told before it.
+func reason(err error) error {
+	if of, ok := errors.AsType[*os.PathError](err); ok {
+		err = of.Err
+	}
+	return fmt.Errorf("cannot be read: %w", err)
+}
+
+// parse takes the prefixes of a file: one in each line, or those of a list in JSON. Lines
+// may be empty; # begins a comment. A file without any went wrong.
+func (of *entries) parse(r *form.Reader, file, text string) (prefixes []netip.Prefix) {
+	at := form.Source{File: file, Key: of.key}
+	lines, step := strings.Lines(text), 1
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		published, err := readPublished(text)
+		if err != nil {
+			r.Fault(at, "", err.Error())
+			return nil
+		}
+		lines, step = slices.Values(published), 0
+	}
+	faults := 0
+	for line := range lines {
+		at.Line += step
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		prefix, err := parseNarrow(line, of.why)
+		if err == nil && len(prefixes) == mostInFile {
+			err = fmt.Errorf("is one too many; a file has at most %d", mostInFile)
+		}
+		if err != nil {
+			r.Fault(at, form.Quoted(line), err.Error())
+			if faults++; faults == mostFileFaults {
+				break
+			}
+			continue
+		}
+		prefixes = append(prefixes, prefix)
+	}
+	if len(prefixes) == 0 && faults == 0 {
+		r.Fault(form.Source{File: file, Key: at.Key}, "", "has no address and no prefix")
+	}
+	return prefixes
+}
+
+// readPublished takes the prefixes out of a list as operators of crawlers publish it:
+// {"prefixes": [{"ipv4Prefix": "192.0.2.0/24"}, {"ipv6Prefix": "2001:db8::/32"}]}.
+func readPublished(text string) ([]string, error) {
+	var list struct {
+		Prefixes []struct{ IPv4Prefix, IPv6Prefix string }
+	}
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf("is no list in JSON with prefixes: %w", err)
+	}
+	all := make([]string, 0, len(list.Prefixes))
+	for _, p := range list.Prefixes {
+		all = append(all, p.IPv4Prefix, p.IPv6Prefix)
+	}
+	return all, nil
+}
+
+// fileChanges are those of what is in the files that both configurations name.
+func fileChanges(old, new *Config) (changes []Change) {
+	for _, was := range old.withFiles() {
+		for _, is := range new.withFiles() {
+			if was.key == is.key {
+				changes = append(changes, was.changes(is)...)
+			}
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b Change) int { return strings.Compare(a.New, b.New) })
+	return slices.Compact(changes)
+}
+
+// changes are those to what these were before.
+func (of *entries) changes(is entries) (changes []Change) {
+	for _, before := range of.all {
+		for _, after := range is.all {
+			if before.File == "" || before.File != after.File || slices.Equal(before.Prefixes, after.Prefixes) {
+				continue
+			}
+			in := func(p Proxies) string { return fmt.Sprintf("%d in %s", len(p.Prefixes), p.File) }
+			changes = append(changes, Change{Key: of.key, Old: in(before), New: in(after)})
+		}
+	}
+	return changes
 }

@@ -9,6 +9,18 @@
 // also a field of Config, a line of Default and one of chapters.
 package config
 
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"tempomat/classify/class"
+	"tempomat/config/form"
+)
+
 // Config is one whole configuration. The comment of each field is its manual.
 type Config struct {
 	Traffic
@@ -61,4 +73,168 @@ func Default() *Config {
 		Coordination: defaultCoordination(),
 		Admin:        defaultAdmin(),
 	}
+}
+
+// Faults is everything that is wrong with a configuration.
+type Faults = form.Faults
+
+// Load reads the file of that name and lays the environment over it; without a name
+// all has its default. A file has to have a backend, or the environment: one that is empty,
+// or was cut off, is none that was meant. Load opens nothing else but the files of prefixes
+// that it names. The error is Faults, or wraps what the system said of the file.
+func Load(name string, env []string) (*Config, error) {
+	if name == "" {
+		return parseWith(nil, "defaults", env, readNetworks)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, form.MaxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	return parseWith(data, name, env, func(r *form.Reader, d *draft) {
+		readNetworks(r, d)
+		_, given := r.Given["backend"]
+		if _, long := r.Given["backend.url"]; !given && !long && len(r.Faults) == 0 {
+			r.Fault(form.Source{File: name, Key: "backend"}, "",
+				"is not given, in the file or as TEMPOMAT_BACKEND; say where requests go, such as "+Default().Backend.URL)
+		}
+	})
+}
+
+// Parse reads one configuration from YAML or JSON. name is the file's name for
+// messages; env holds "NAME=value" as os.Environ does and may be nil. What is
+// not given has its default. The error is Faults: everything that is wrong. It opens
+// nothing: what is in files of prefixes is not in the configuration then. No backend has to be
+// given.
+func Parse(data []byte, name string, env []string) (*Config, error) {
+	return parseWith(data, name, env, func(*form.Reader, *draft) {})
+}
+
+// parseWith is Parse; readFiles reads the files that the configuration names.
+func parseWith(data []byte, name string, env []string, readFiles func(*form.Reader, *draft)) (*Config, error) {
+	r := form.NewReader()
+	d := newDraft(Default())
+	if top := r.Document(data, name); top != nil {
+		r.Mapping(form.Source{File: name}, top, "", settings(d))
+	}
+	r.RefuseTwice(settings(d))
+	r.Environment(env, variables(d), func(s form.Setting) string { return switchedOff(s, d) })
+	validate(r, d)
+	readFiles(r, d)
+	if err := r.Sorted(); err != nil {
+		return nil, err
+	}
+	c := d.config()
+	c.Warnings = r.Warnings(settings(d))
+	return c, nil
+}
+
+// switchedOff says so of a key of a class that is off.
+func switchedOff(s form.Setting, d *draft) string {
+	for _, c := range d.classes {
+		if c.off && strings.HasPrefix(s.Path, classPath(c.Name)+".") {
+			return fmt.Sprintf("the class %s is switched off", c.Name)
+		}
+	}
+	return ""
+}
+
+// draft is a configuration under construction. Its settings point into it.
+type draft struct {
+	Config
+	classes    []*draftClass // pointers, as settings point at them while the list grows
+	hashMaxLen int           // the original's key; 0: not given
+
+	limitSources []form.Source // of each of Limits, where the file gives it
+	light        time.Duration
+}
+
+func newDraft(c *Config) *draft {
+	d := &draft{Config: *c}
+	for _, k := range class.Kinds() {
+		d.classes = append(d.classes, newBuiltIn(k))
+	}
+	for _, c := range c.Classes {
+		if known := d.class(c.Name); known != nil {
+			*known = draftClass{Class: c, kind: known.kind, own: c.Header != "" || c.Path}
+		} else {
+			d.classes = append(d.classes, &draftClass{Class: c, own: true})
+		}
+	}
+	return d
+}
+
+// config is the finished configuration: its classes are those that are on.
+func (d *draft) config() *Config {
+	c := d.Config
+	c.Classes = nil
+	for _, class := range d.classes {
+		if !class.off {
+			c.Classes = append(c.Classes, class.Class)
+		}
+	}
+	return &c
+}
+
+// chapter is one of the reference: keys that belong together.
+type chapter struct {
+	title string
+	keys  []form.Setting
+}
+
+// chapters are all keys at fixed paths, in the order of the reference. A new group of
+// keys is one more line.
+func chapters(d *draft) []chapter {
+	all := []chapter{
+		{"Where requests come from and go", trafficSettings(&d.Traffic)},
+		{"TLS", tlsSettings(&d.TLS)},
+		{"How debt is acted on", throttleSettings(&d.Throttle)},
+		{"The gate", gateSettings(d)},
+		{"Classes and exemptions", classesSettings(d)},
+		{"Robots", robotsSettings(&d.Robots)},
+		{"Sites", sitesSettings(&d.Sites)},
+		{"Limits in requests", limitsSettings(d)},
+		{"Cost, memory, timeouts", costSettings(&d.Config)},
+		{"Buffers", bufferSettings(&d.Buffer)},
+		{"Sharing with other sidecars", coordinationSettings(&d.Coordination)},
+	}
+	for _, w := range ways(&d.Coordination) {
+		all = append(all, chapter{w.title, w.keys})
+	}
+	return append(all, []chapter{
+		{"Admin interface", adminSettings(&d.Admin)},
+		{"Statistics and logs", statisticsSettings(&d.Statistics)},
+		{"What the proxy itself answers", answerSettings(&d.Answers)},
+		{"Keys of the original", legacySettings(d)},
+	}...)
+}
+
+// settings are the keys of all chapters.
+func settings(d *draft) (table []form.Setting) {
+	for _, c := range chapters(d) {
+		table = append(table, c.keys...)
+	}
+	return table
+}
+
+// canonical are the settings that each say something of their own: no second
+// forms, none without effect, and not the classes, which are a list.
+func canonical(d *draft) []form.Setting {
+	return slices.DeleteFunc(form.Own(settings(d)), func(s form.Setting) bool { return s.Path == "classes" })
+}
+
+// variables are the settings that the environment can give, and those of which it says
+// why it cannot: the keys at fixed paths, and those of the classes that there are.
+func variables(d *draft) []form.Setting {
+	table := settings(d)
+	for _, c := range d.classes {
+		if !c.isAbsent() {
+			table = append(table, classSettings(c)...)
+		}
+	}
+	return table
 }

@@ -1,6 +1,19 @@
 package config
 
-import "tempomat/config/form"
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"tempomat/config/form"
+)
 
 // SharesNothing is the kind of Coordination of a sidecar that works alone.
 const SharesNothing = "none"
@@ -26,8 +39,8 @@ type way struct {
 	validate func(*form.Reader, *draft) // checks what it needs, if it is the kind; nil: nothing
 }
 
-// ways are the ways of sharing, in the order of the reference. A new one is a file like
-// gossip.go, a field of Coordination, and a line here.
+// ways are the ways of sharing, in the order of the reference. A new one is a table like
+// gossipSettings, a field of Coordination, and a line here.
 func ways(c *Coordination) []way {
 	return []way{
 		{"smockron", "Sharing through tempomat-master", smockronSettings(&c.Smockron), validateSmockron},
@@ -53,4 +66,426 @@ func validateCoordination(r *form.Reader, d *draft) {
 			w.validate(r, d)
 		}
 	}
+}
+
+// Smockron is how accounts are shared through tempomat-master.
+type Smockron struct {
+	Masters  []MasterAddress  // each domain has one of them, by its name
+	Site     string           // before the class in the name of a domain that is not given
+	Rejected float64          // part of the refused requests that a master is told of, 0 to 1
+	Queue    int              // most accounting that waits to be sent, for each master
+	Domains  []SmockronDomain // empty: one for each class, charged by CPU time
+}
+
+// SmockronDomain is a domain of Smockron.
+type SmockronDomain struct {
+	Domain   string        // its name
+	Class    string        // the class whose keys are its identifiers
+	Charge   string        // cpu: accounting when a request is done; requests: when it is decided
+	MaxDelay time.Duration // of requests: longest delay; who would wait longer is refused
+	Master   MasterAddress // zero: one of Masters
+
+	Identifier string // of requests: key, or what other gatekeepers send: address, mapped-address or user-agent
+	Status     int    // of requests: of refusals, 429 or 503
+}
+
+func defaultSmockron() Smockron { return Smockron{Site: "site", Queue: 16384} }
+
+// smockronSettings are its keys. None can change while the proxy runs.
+func smockronSettings(s *Smockron) []form.Setting {
+	return []form.Setting{
+		{Path: "coordination.smockron.master", Value: form.List[MasterAddress]{Of: masterAddress(), Most: 64}.In(&s.Masters), Restart: true,
+			Doc: "The masters; each domain has one of them, by its name."},
+		{Path: "coordination.smockron.site", Value: siteName().In(&s.Site), Restart: true,
+			Doc: "The site's name: the domain of a class is `<site>.<class>`."},
+		{Path: "coordination.smockron.rejected", Value: fraction().In(&s.Rejected), Restart: true,
+			Doc: "Part of the refused requests that a master is told of."},
+		{Path: "coordination.smockron.queue", Value: form.Integer(16, 10_000_000).In(&s.Queue), Restart: true, Unit: "messages",
+			Doc: "Most accounting that waits to be sent, for each master."},
+		{Path: "coordination.smockron.domains", Value: smockronDomains{&s.Domains}, Restart: true, Default: "one for each class, by `cpu`",
+			Doc: "Domains of one's own, in place of one for each class."},
+	}
+}
+
+// validateSmockron checks that there is a master, and that domains are of classes that
+// there are.
+func validateSmockron(r *form.Reader, d *draft) {
+	c := &d.Coordination
+	at := r.Given["coordination.smockron.domains"]
+	if len(c.Smockron.Masters) == 0 && !r.Faulty("coordination.smockron.master") {
+		r.Fault(r.Given["coordination.kind"], "smockron", "needs coordination.smockron.master, such as tcp://127.0.0.1:10004")
+	}
+	told := 0
+	seen := make(map[string]bool)
+	for _, x := range c.Smockron.Domains {
+		class := d.class(x.Class)
+		switch {
+		case seen[x.Domain]:
+			r.Fault(at, form.Quoted(x.Domain), "is a domain twice")
+		case class == nil || class.off:
+			r.Fault(at, form.Quoted(x.Class), fmt.Sprintf("is no class that is on; domain %s needs one", x.Domain))
+		case x.Charge == "cpu" && seen["cpu of "+x.Class]:
+			r.Fault(at, form.Quoted(x.Class), "has two domains that are charged by CPU time; one is all that it can have")
+		case x.Charge == "requests" && d.class(x.Domain) != nil:
+			r.Fault(at, form.Quoted(x.Domain), "is the name of a class; a domain that is charged by requests needs a name of its own")
+		}
+		if d := newSmockronDomain(); x.Charge == "cpu" && (x.Identifier != d.Identifier || x.Status != d.Status) {
+			r.Fault(at, form.Quoted(x.Domain), "has an identifier or a status of its own, and is charged by cpu: these are for charge: requests")
+		}
+		seen[x.Domain] = true
+		if x.Charge == "cpu" {
+			seen["cpu of "+x.Class] = true
+		} else if told++; x.MaxDelay > d.Throttle.MaxHold {
+			r.Fault(at, form.FormatDuration(x.MaxDelay), fmt.Sprintf("of domain %s is more than throttle.maxHold, %s", x.Domain, form.FormatDuration(d.Throttle.MaxHold)))
+		}
+	}
+	on := 0
+	for _, class := range d.classes {
+		if !class.off {
+			on++
+		}
+	}
+	if told > 0 && on+told > maxClasses-1 {
+		r.Fault(at, "", fmt.Sprintf("and the classes that are on are %d; domains that are charged by requests and classes are at most %d", on+told, maxClasses-1))
+	}
+}
+
+var domainName = regexp.MustCompile(`^[!-~]{1,200}$`)
+
+func siteName() form.Scalar[string] {
+	return form.Text("name", "1 to 200 printable characters", func(text string) error {
+		if !domainName.MatchString(text) {
+			return errors.New("must be a name of 1 to 200 printable characters without blanks")
+		}
+		return nil
+	})
+}
+
+// smockronDomains reads the list of domains.
+type smockronDomains struct{ p *[]SmockronDomain }
+
+func (v smockronDomains) Text() string {
+	var all []string
+	for _, x := range *v.p {
+		all = append(all, x.text())
+	}
+	return strings.Join(all, ", ")
+}
+
+// text says all that differs from a plain domain: a reload logs what differs between two.
+func (x *SmockronDomain) text() string {
+	parts := []string{x.Charge + " of " + x.Class}
+	plain := newSmockronDomain()
+	before := smockronDomainSettings(&plain)
+	for i, s := range smockronDomainSettings(x) {
+		switch s.Path {
+		case "domain", "class", "charge":
+		default:
+			if value := s.Value.Text(); value != before[i].Value.Text() {
+				parts = append(parts, s.Path+" "+value)
+			}
+		}
+	}
+	return x.Domain + " (" + strings.Join(parts, ", ") + ")"
+}
+
+func (v smockronDomains) Spec() form.Spec {
+	x := newSmockronDomain()
+	return form.ListOfMappings(smockronDomainSettings(&x), maxClasses, 2)
+}
+
+func (v smockronDomains) Read(r *form.Reader, at form.Source, n *yaml.Node) {
+	*v.p = nil
+	if form.IsNull(n) {
+		return
+	}
+	if n.Kind != yaml.SequenceNode || len(n.Content) > maxClasses {
+		r.Fault(at, "", fmt.Sprintf("must be a list of at most %d domains such as {domain: foo, class: slash32, charge: requests}", maxClasses))
+		return
+	}
+	for i, item := range n.Content {
+		here := at.Item(i).On(item)
+		if item.Kind != yaml.MappingNode {
+			r.Fault(here, form.QuotedNode(item), "must be a mapping with domain and class")
+			continue
+		}
+		x := newSmockronDomain()
+		r.Mapping(here, item, "", smockronDomainSettings(&x))
+		if x.Domain == "" || x.Class == "" {
+			r.Fault(here, "", "must have both domain and class")
+			continue
+		}
+		*v.p = append(*v.p, x)
+	}
+}
+
+// The statuses that refusals may have.
+const tooMany, unavailable = 429, 503
+
+func refusalStatus() form.Scalar[int] {
+	s := form.Integer(tooMany, unavailable)
+	s.Allowed = "`429` or `503`"
+	return s.But(func(text string) error {
+		if text != "429" && text != "503" {
+			return errors.New("must be 429 or 503")
+		}
+		return nil
+	})
+}
+
+// identifierKey has identifiers be the keys of the domain's class.
+const identifierKey = "key"
+
+func newSmockronDomain() SmockronDomain {
+	return SmockronDomain{Charge: "cpu", MaxDelay: 5 * time.Second, Identifier: identifierKey, Status: tooMany}
+}
+
+func smockronDomainSettings(x *SmockronDomain) []form.Setting {
+	return []form.Setting{
+		{Path: "domain", Value: siteName().In(&x.Domain), Required: true, Doc: "Its name."},
+		{Path: "class", Value: siteName().In(&x.Class), Required: true, Doc: "The class whose keys are its identifiers."},
+		{Path: "charge", Value: form.Choice("cpu", "requests").In(&x.Charge),
+			Doc: "`cpu`: accounting with the cost when a request is done. `requests`: accounting when it is decided; it then waits as the master says."},
+		{Path: "maxDelay", Value: form.Duration(0, time.Hour).In(&x.MaxDelay),
+			Doc: "Of `requests`: the longest delay; who would wait longer is refused. At most `throttle.maxHold`."},
+		{Path: "master", Value: masterAddress().In(&x.Master), Default: "by its name one of `coordination.smockron.master`",
+			Doc: "The domain's master."},
+		{Path: "identifier", Value: form.Choice(identifierKey, "address", "mapped-address", "user-agent").In(&x.Identifier),
+			Doc: "Of `requests`: what clients are called, so that [other gatekeepers](migrate.md#from-smockron) mean the same. `key`: the class's key. `address`: the whole address, also of IPv6. `mapped-address`: the same, with IPv4 as `::ffff:203.0.113.9`. `user-agent`: the header as it is, of at most 1024 bytes."},
+		{Path: "status", Value: refusalStatus().In(&x.Status),
+			Doc: "Of `requests`: the status of refusals. The originals' is 503."},
+	}
+}
+
+// masterPort is a master's port for accounting. Control is on the next one.
+const masterPort = 10004
+
+// MasterAddress is where a Smockron master listens, as ZeroMQ takes it.
+type MasterAddress struct{ Accounting, Control string }
+
+// masterAddress is where a master listens, given by its address for accounting.
+func masterAddress() form.Scalar[MasterAddress] {
+	return form.Scalar[MasterAddress]{
+		Type: "address", Allowed: "`tcp://host:port`, `host:port`, or `host` (port 10004; control is on the next one)",
+		Schema: form.Schema{"type": "string"},
+		Parse:  parseMasterAddress, Format: func(a MasterAddress) string { return a.Accounting },
+	}
+}
+
+// parseMasterAddress reads what the originals take for a master: [scheme://]host[:port],
+// scheme tcp and port 10004 if they are not given. Control is on the next port, or
+// at the same path with .control behind it for the scheme ipc.
+func parseMasterAddress(text string) (a MasterAddress, err error) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		scheme, rest = "tcp", text
+	}
+	switch {
+	case scheme == "ipc" && strings.HasPrefix(rest, "/"):
+		return MasterAddress{text, text + ".control"}, nil
+	case scheme != "tcp" || rest == "" || strings.ContainsAny(rest, "/ "):
+		return a, errors.New("must be host, host:port or tcp://host:port")
+	}
+	host, port := rest, masterPort
+	if h, p, err := net.SplitHostPort(rest); err == nil {
+		if port, err = strconv.Atoi(p); err != nil || port < 1 || port > 65534 {
+			return a, errors.New("must have a port from 1 to 65534; control is on the next one")
+		}
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	if host == "" {
+		host = "*"
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return MasterAddress{fmt.Sprintf("tcp://%s:%d", host, port), fmt.Sprintf("tcp://%s:%d", host, port+1)}, nil
+}
+
+// Redis is where a Redis or Valkey is, for coordination of kind redis and for
+// strict limits. Secrets are in files of their own, whose last line break does
+// not count.
+type Redis struct {
+	Addresses []string // "host:port" or "/path" of a socket: the server, or nodes of the cluster, or the sentinels
+	Cluster   bool     // they are a cluster's
+	Sentinel  string   // the name of the master that the sentinels know; empty: there are none
+	Username  string   // of its ACL; empty: the default user
+	Password  string   // the file that holds it; empty: none
+	Database  int      // 0 in a cluster
+	TLS       bool     // encrypted
+	CA        string   // the file of who signs its certificate, as PEM; empty: as the system trusts
+	Timeout   time.Duration
+	Prefix    string // before the names of keys
+	Salt      string // the file of what is mixed into the hashes of clients, the same on all sidecars; empty: none
+}
+
+func defaultRedis() Redis {
+	return Redis{Timeout: 250 * time.Millisecond, Prefix: "tempomat:"}
+}
+
+// redisSettings are its keys. None can change while the proxy runs.
+func redisSettings(c *Redis) []form.Setting {
+	const p = "coordination.redis."
+	return []form.Setting{
+		{Path: p + "addresses", Value: form.List[string]{Of: redisAddress(), Most: 32}.In(&c.Addresses), Restart: true,
+			Doc: "The server, or some nodes of the cluster, or the sentinels. Must be given if something needs Redis."},
+		{Path: p + "cluster", Value: form.Boolean().In(&c.Cluster), Restart: true,
+			Doc: "They are a cluster's."},
+		{Path: p + "sentinel", Value: redisWord("").In(&c.Sentinel), Restart: true,
+			Doc: "They are sentinels, who know the master by this name."},
+		{Path: p + "username", Value: redisWord("").In(&c.Username), Restart: true,
+			Doc: "Of the servers' ACL; empty: the default user."},
+		{Path: p + "password", Value: secretFile().In(&c.Password), Restart: true,
+			Doc: "The file that holds the password."},
+		{Path: p + "database", Value: form.Integer(0, 1_000_000).In(&c.Database), Restart: true,
+			Doc: "The number of the database; 0 in a cluster."},
+		{Path: p + "tls", Value: form.Boolean().In(&c.TLS), Restart: true,
+			Doc: "Encrypted, also to sentinels."},
+		{Path: p + "ca", Value: secretFile().In(&c.CA), Restart: true,
+			Doc: "The PEM file of who signs the servers' certificates; empty: as the system trusts."},
+		{Path: p + "timeout", Value: form.Duration(time.Millisecond, 10*time.Second).In(&c.Timeout), Restart: true,
+			Doc: "The longest that a call takes, and so the longest that a strict limit delays a request."},
+		{Path: p + "prefix", Value: redisWord("{}").In(&c.Prefix), Restart: true,
+			Doc: "Before the names of keys."},
+		{Path: p + "scripts", Value: form.Boolean().In(new(bool)), Gone: "the server has to run scripts, as all do unless an ACL forbids EVALSHA and EVAL"},
+		{Path: p + "salt", Value: secretFile().In(&c.Salt), Restart: true,
+			Doc: "The file of a secret that is mixed into the hashes by which clients are known in Redis: without it, who can read Redis can find out addresses by trying. The same one on all sidecars."},
+	}
+}
+
+func redisAddress() form.Scalar[string] {
+	return form.Text("address", "`host:port` or `/path`", func(text string) error {
+		host, port, err := net.SplitHostPort(text)
+		number, e := strconv.ParseUint(port, 10, 16)
+		bad := err != nil || e != nil || number == 0 || host == ""
+		if bad && !filepath.IsAbs(text) || strings.ContainsAny(text, " \t,") {
+			return errors.New("must be host:port, or the path of a socket, such as /run/redis/redis.sock")
+		}
+		return nil
+	})
+}
+
+// redisWord is a text without spaces, and without some other characters; it
+// may be empty.
+func redisWord(without string) form.Scalar[string] {
+	allowed := "at most 128 characters without spaces"
+	if without != "" {
+		allowed += fmt.Sprintf(" and without %q", without)
+	}
+	return form.Text("word", strings.ReplaceAll(allowed, `"`, "`"), func(text string) error {
+		if len(text) > 128 || strings.ContainsAny(text, " \t"+without) {
+			return errors.New("must be " + allowed)
+		}
+		return nil
+	})
+}
+
+// secretFile is the path of a file; it may be empty.
+func secretFile() form.Scalar[string] {
+	return form.Text("path", "an absolute path, or empty: none", func(text string) error {
+		if text != "" && (!filepath.IsAbs(text) || len(text) > 1024) {
+			return errors.New("must be the path of a file that holds it, beginning with /")
+		}
+		return nil
+	}).Matching(`^(/.*)?$`)
+}
+
+// validateRedis checks what its keys mean together, and that it is there if
+// something needs it.
+func validateRedis(r *form.Reader, d *draft) {
+	c := d.Coordination.Redis
+	at := func(key string) form.Source {
+		if s, ok := r.Given["coordination.redis."+key]; ok {
+			return s
+		}
+		return r.Given["coordination.kind"]
+	}
+	if len(c.Addresses) == 0 && !r.Faulty("coordination.redis.addresses") {
+		if d.Coordination.Kind == "redis" {
+			r.Fault(r.Given["coordination.kind"], "", "needs coordination.redis.addresses")
+		}
+		for i, l := range d.Limits {
+			if l.Strict {
+				r.Fault(d.limitSources[i].Under("strict"), "", "needs coordination.redis.addresses")
+			}
+		}
+		return
+	}
+	switch {
+	case c.Cluster && c.Sentinel != "":
+		r.Fault(at("sentinel"), "", "cannot be beside cluster: true")
+	case c.Cluster && c.Database != 0:
+		r.Fault(at("database"), "", "must be 0 in a cluster")
+	case !c.Cluster && c.Sentinel == "" && len(c.Addresses) > 1:
+		r.Fault(at("addresses"), "", "is more than one, and neither cluster nor sentinel is given")
+	case c.CA != "" && !c.TLS:
+		r.Fault(at("ca"), "", "needs tls: true")
+	}
+}
+
+// Gossip is how accounts are shared among sidecars with no server at all.
+type Gossip struct {
+	Listen    string   // address for both UDP and TCP
+	Advertise string   // at which peers reach it; empty: Listen
+	Join      []string // peers, host:port; a host may be a DNS name of several addresses
+	KeyFile   string   // a file with the keys of the encryption; empty: nothing is encrypted
+}
+
+func defaultGossip() Gossip { return Gossip{Listen: ":7946"} }
+
+// gossipSettings are its keys. None can change while the proxy runs.
+func gossipSettings(g *Gossip) []form.Setting {
+	const p = "coordination.gossip."
+	return []form.Setting{
+		{Path: p + "listen", Value: peerListen().In(&g.Listen), Restart: true,
+			Doc: "Where sidecars that share with no server tell each other, both UDP and TCP."},
+		{Path: p + "advertise", Value: form.OrEmpty(peerAddress(), "the same").In(&g.Advertise), Restart: true,
+			Doc: "Where peers reach it, if that is another address. It tells the sidecar from the others then; else the machine's name and the port do, and no two may have the same."},
+		{Path: p + "join", Value: form.List[string]{Of: peerAddress(), Most: 256}.In(&g.Join), Restart: true,
+			Doc: "Peers, of which one that lives is enough. A host may be a DNS name of several addresses. They are tried as long as they are no members."},
+		{Path: p + "keyFile", Value: absoluteFile().In(&g.KeyFile), Restart: true,
+			Doc: "Keys of the encryption: 16, 24 or 32 bytes in base64, one in each line; the first one encrypts, each decrypts. A reload reads it anew. Without it, whoever reaches the port can invent debts."},
+		{Path: p + "name", Value: redisWord("").In(new(string)), Gone: "set advertise if two sidecars have the same machine's name and port"},
+		{Path: p + "joinFile", Value: absoluteFile().In(new(string)), Gone: "list its addresses in join, or one DNS name that has them all"},
+		{Path: p + "epoch", Value: form.Duration(time.Millisecond, time.Minute).In(new(time.Duration)), Gone: "leave it out: totals are told each 100 ms"},
+		{Path: p + "history", Value: form.Integer(1, 1<<30).In(new(int)), Gone: "leave it out: the next total makes up for what was lost"},
+		{Path: p + "maxSkew", Value: form.Duration(time.Millisecond, time.Hour).In(new(time.Duration)), Gone: "leave it out: clocks are not compared"},
+		{Path: p + "bytesPerSecond", Value: form.Integer(1, 1<<30).In(new(int)), Gone: "leave it out: it is 1 MiB, and the heaviest keys go first"},
+	}
+}
+
+// validateGossip checks that there is somebody to find. A file that was written for a
+// file of peers is accepted: the warning says what to do.
+func validateGossip(r *form.Reader, d *draft) {
+	_, hadFile := r.Given["coordination.gossip.joinFile"]
+	if len(d.Coordination.Gossip.Join) == 0 && !hadFile && !r.Faulty("coordination.gossip.join") {
+		r.Fault(r.Given["coordination.kind"], "gossip", "needs coordination.gossip.join, such as [10.0.0.1:7946, 10.0.0.2:7946]")
+	}
+}
+
+const peerForm = `must be "host:port"`
+
+// peerListen is where a sidecar listens.
+func peerListen() form.Scalar[string] {
+	return form.Text("address", "`host:port` or `:port`", func(text string) error { return checkHostPort(text, 1, peerForm) }).Matching(portPattern)
+}
+
+// peerAddress is where a sidecar is reached, which needs a host.
+func peerAddress() form.Scalar[string] {
+	return form.Text("address", "`host:port`", func(text string) error {
+		if strings.HasPrefix(text, ":") {
+			return errors.New(peerForm)
+		}
+		return checkHostPort(text, 1, peerForm)
+	}).Matching(portPattern)
+}
+
+func absoluteFile() form.Scalar[string] {
+	return form.Text("path", "an absolute path, or empty: none", func(text string) error {
+		if text != "" && !filepath.IsAbs(text) {
+			return errors.New("must be an absolute path, or empty for none")
+		}
+		return nil
+	}).Matching(`^(/.*)?$`)
 }

@@ -1,12 +1,17 @@
 package config
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
+	"tempomat/classify/class"
 	"tempomat/config/form"
 )
 
@@ -69,4 +74,195 @@ func rounded(x float64) string {
 		x = math.Round(x*digits) / digits
 	}
 	return strconv.FormatFloat(x, 'f', -1, 64)
+}
+
+// mostDifferences is how many keys Summary names that differ from their defaults.
+const mostDifferences = 12
+
+// Summary prints in about ten lines what matters most: what listens, what is behind it,
+// what happens to requests, and which keys differ from their defaults. cpus is as in
+// Describe, which tells all.
+func (c *Config) Summary(w io.Writer, cpus float64) {
+	d := newDraft(c)
+	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(out, "listens on\t%s\n", listeners().In(&c.Listen).Text())
+	fmt.Fprintf(out, "backend\t%s\n", c.Backend.URL)
+	fmt.Fprintf(out, "mode\t%s\n", c.modeInWords())
+	fmt.Fprintf(out, "CPUs\t%s\n", c.cpusInWords(cpus))
+	fmt.Fprintf(out, "a client\t%s\n", limits(d.class("slash32"), cpus))
+	fmt.Fprintf(out, "admin API\t%s\n", cmp.Or(c.Admin.Listen, "off"))
+	_ = out.Flush() // whoever needs w's errors keeps them in w
+	differing := c.differing()
+	if len(differing) == 0 {
+		fmt.Fprintln(w, "all other keys have their defaults")
+	} else {
+		fmt.Fprintln(w, "other than by default")
+	}
+	for i, change := range differing {
+		if i == mostDifferences {
+			fmt.Fprintf(out, "  and %d more\n", len(differing)-i)
+			break
+		}
+		fmt.Fprintf(out, "  %s\t%s\t(default: %s)\n", change.Key, shortly(change.New), shortly(change.Old))
+	}
+	_ = out.Flush()
+	for _, warning := range c.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", warning)
+	}
+}
+
+// differing are the keys that differ from their defaults, but for those of which
+// Summary has a line.
+func (c *Config) differing() (changes []Change) {
+	for _, change := range Changed(Default(), c) {
+		switch change.Key {
+		case "listen", "backend.url", "throttle.mode", "throttle.shadow", "cpuCount", "admin.listen":
+		default:
+			changes = append(changes, change)
+		}
+	}
+	return changes
+}
+
+// shortly is a value in at most a line.
+func shortly(value string) string {
+	if value == "" {
+		return "none"
+	}
+	return form.Quoted(value)
+}
+
+func (c *Config) modeInWords() string {
+	words := c.Throttle.Mode
+	if c.Throttle.DelaysNobody() {
+		words += ", delays nobody"
+	}
+	if c.Throttle.Shadow {
+		words += " (throttle.shadow)"
+	}
+	return words
+}
+
+func (c *Config) cpusInWords(cpus float64) string {
+	words := rounded(cpus)
+	if c.CPUCount == 0 {
+		words += ", as many as this machine has"
+	}
+	return words
+}
+
+// Change is a key that differs between two configurations.
+type Change struct {
+	Key          string // dotted path
+	Old, New     string // as they would be written; "off" for a class that is not there
+	NeedsRestart bool   // the running proxy cannot take the new value over
+}
+
+// Reloaded are the changes that a reload makes: of those since the configuration before it what the
+// program can take over, and of those since its start what waits for a restart. A key that is
+// put back to what the program began with waits no more, and one that waits is named each time.
+func Reloaded(sinceBefore, sinceStart []Change) []Change {
+	waits := func(c Change) bool { return c.NeedsRestart }
+	taken := slices.DeleteFunc(slices.Clone(sinceBefore), waits)
+	return append(taken, slices.DeleteFunc(slices.Clone(sinceStart), func(c Change) bool { return !waits(c) })...)
+}
+
+// Changed lists the keys that differ, in the order of the manual.
+func Changed(old, new *Config) []Change {
+	before, after := newDraft(old), newDraft(new)
+	changes := differences(canonical(before), canonical(after))
+	for _, b := range before.classes {
+		a := after.class(b.Name)
+		if a == nil {
+			a = &draftClass{Class: Class{Name: b.Name}, own: b.own, off: true}
+		}
+		changes = append(changes, classChanges(b, a)...)
+	}
+	for _, a := range after.classes {
+		if before.class(a.Name) == nil {
+			changes = append(changes, classChanges(&draftClass{Class: Class{Name: a.Name}, own: a.own, off: true}, a)...)
+		}
+	}
+	return append(changes, fileChanges(old, new)...)
+}
+
+// classChanges compares one class: as a whole where it comes or goes.
+func classChanges(before, after *draftClass) []Change {
+	if before.off || after.off {
+		if before.off && after.off {
+			return nil
+		}
+		return []Change{{
+			Key: classPath(before.Name),
+			Old: describeClass(before.Class, before.off),
+			New: describeClass(after.Class, after.off),
+		}}
+	}
+	// without the class's own path, which repeats the others
+	keys := func(c *draftClass) (table []form.Setting) {
+		for _, s := range classSettings(c) {
+			if s.Path != classPath(c.Name) {
+				table = append(table, s)
+			}
+		}
+		return table
+	}
+	return differences(keys(before), keys(after))
+}
+
+// differences compares two tables of the same keys.
+func differences(before, after []form.Setting) []Change {
+	var changes []Change
+	for i, b := range before {
+		if oldText, newText := b.Value.Text(), after[i].Value.Text(); oldText != newText {
+			changes = append(changes, Change{Key: b.Path, Old: oldText, New: newText, NeedsRestart: b.Restart})
+		}
+	}
+	return changes
+}
+
+// Reference writes the reference of all keys as Markdown, from the table by which they
+// are read.
+func Reference(w io.Writer) {
+	fmt.Fprint(w, `## Reference
+
+Below each key stand what it may be, its default, how a changed value takes effect, and
+its variable of the environment. **restart**: the running proxy cannot take it over; see
+[Reload](#reload).
+`)
+	for _, c := range chapters(newDraft(Default())) {
+		fmt.Fprintf(w, "\n### %s\n", c.title)
+		if c.keys[0].Legacy {
+			form.WriteLegacy(w, c.keys)
+		} else {
+			form.WriteReference(w, c.keys)
+		}
+	}
+}
+
+// Schema writes the JSON Schema (draft 2020-12) of a configuration file. It refuses what
+// can be told of a key alone, and takes everything that Parse takes.
+func Schema(w io.Writer) error {
+	schema := form.MappingSchema(settings(newDraft(Default())))
+	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	schema["title"] = "configuration of tempomat-proxy"
+	schema["type"] = []string{"object", "null"}
+	out := json.NewEncoder(w)
+	out.SetIndent("", "  ")
+	out.SetEscapeHTML(false)
+	return out.Encode(schema)
+}
+
+// builtInTable are the built-in classes as a table of Markdown.
+func builtInTable() string {
+	var b strings.Builder
+	b.WriteString("| built-in class | groups by | share | burst |\n|---|---|---|---|\n")
+	for _, k := range class.Kinds() {
+		share, burst := "off", form.FormatDuration(defaultBurst)
+		if k.Usual {
+			share, burst = "`"+form.FormatNumber(k.Share)+"`", form.FormatDuration(k.Burst)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` |\n", k.Name, k.Groups, share, burst)
+	}
+	return b.String()
 }

@@ -1,11 +1,16 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
+
+	"gopkg.in/yaml.v3"
 
 	"tempomat/config/form"
 )
@@ -158,4 +163,237 @@ func ChangedMaster(old, new *Master) []Change {
 	before, after := *old, *new
 	before.Store, after.Store = shownURL(before.Store), shownURL(after.Store)
 	return differences(form.Own(masterSettings(&before)), form.Own(masterSettings(&after)))
+}
+
+// String is the rule in words.
+func (r MasterRule) String() string {
+	if r.Rule == "credit" {
+		return fmt.Sprintf("credit: %s CPU-s/s, burst %s, memory %s", form.FormatNumber(r.CPUs), form.FormatDuration(r.Burst), form.FormatDuration(r.Memory))
+	}
+	return fmt.Sprintf("%s: one request per %s, burst %s (%s)", r.Rule, form.FormatDuration(r.Interval), form.FormatNumber(float64(r.Burst)/float64(r.Interval)), form.FormatDuration(r.Burst))
+}
+
+const (
+	maxDomains     = 10_000
+	maxDomainRules = 16
+	// maxHistory is the most requests that rule history remembers of an identifier.
+	maxHistory = 10_000
+)
+
+// masterDomains reads the mapping of domain names to rules.
+type masterDomains struct{ p *[]MasterDomain }
+
+func (v masterDomains) Text() string {
+	var all []string
+	for _, d := range *v.p {
+		for _, r := range d.Rules {
+			all = append(all, d.Name+" "+r.String())
+		}
+		if len(d.Rules) == 0 {
+			all = append(all, d.Name)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+func (v masterDomains) Spec() form.Spec { return form.Spec{Type: "mapping", Nested: true} }
+
+func (v masterDomains) Read(r *form.Reader, at form.Source, n *yaml.Node) {
+	if form.IsNull(n) {
+		return
+	}
+	if n.Kind != yaml.MappingNode || len(n.Content)/2 > maxDomains {
+		r.Fault(at, "", fmt.Sprintf("must be a mapping of at most %d domain names to rules such as {rate: 5/sec, burst: 10}", maxDomains))
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		here := at.Under(key.Value).On(key)
+		if !domainName.MatchString(key.Value) {
+			r.Fault(here, "", "a domain's name has 1 to 200 printable characters without blanks")
+			continue
+		}
+		d := MasterDomain{Name: key.Value}
+		d.Rules = readRules(r, here, value)
+		*v.p = append(*v.p, d)
+	}
+}
+
+// readRules reads one rule, as the first master has it, or a list of them under
+// the key rules.
+func readRules(r *form.Reader, at form.Source, n *yaml.Node) (rules []MasterRule) {
+	if form.IsNull(n) {
+		return nil
+	}
+	if n.Kind != yaml.MappingNode {
+		r.Fault(at, form.QuotedNode(n), "must be a rule such as {rate: 5/sec, burst: 10}, or {rules: [...]} with several")
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, list := n.Content[i], n.Content[i+1]
+		if key.Value != "rules" {
+			continue
+		}
+		here := at.Under("rules").On(key)
+		switch {
+		case len(n.Content) > 2:
+			r.Fault(here, "", "stands for all rules of the domain; the other keys belong into it")
+		case list.Kind != yaml.SequenceNode || len(list.Content) > maxDomainRules:
+			r.Fault(here, "", fmt.Sprintf("must be a list of at most %d rules", maxDomainRules))
+		default:
+			for j, item := range list.Content {
+				if rule, ok := readRule(r, here.Item(j).On(item), item); ok {
+					rules = append(rules, rule)
+				}
+			}
+		}
+		return rules
+	}
+	if rule, ok := readRule(r, at, n); ok {
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+// draftRule is a rule as it is written.
+type draftRule struct {
+	rule, rate, interval, burst, memory string
+	cpus                                float64
+}
+
+func readRule(r *form.Reader, at form.Source, n *yaml.Node) (rule MasterRule, ok bool) {
+	if n.Kind != yaml.MappingNode {
+		r.Fault(at, form.QuotedNode(n), "must be a rule such as {rate: 5/sec, burst: 10}")
+		return rule, false
+	}
+	d := draftRule{rule: "bucket", memory: "2m"}
+	before := len(r.Faults)
+	r.Mapping(at, n, "", []form.Setting{
+		{Path: "rule", Value: form.Choice("bucket", "history", "credit").In(&d.rule)},
+		{Path: "rate", Value: anyText().In(&d.rate)},
+		{Path: "interval", Value: anyText().In(&d.interval)},
+		{Path: "burst", Value: anyText().In(&d.burst)},
+		{Path: "cpus", Value: someCPUs().In(&d.cpus)},
+		{Path: "memory", Value: anyText().In(&d.memory)},
+	})
+	if len(r.Faults) > before {
+		return rule, false
+	}
+	rule, key, value, err := d.compile()
+	if err != nil {
+		r.Fault(at.Under(key), value, err.Error())
+	}
+	return rule, err == nil
+}
+
+// compile makes sense of the texts together. A fault is of the key that it
+// returns.
+func (d *draftRule) compile() (rule MasterRule, key, value string, err error) {
+	rule.Rule = d.rule
+	if d.rule == "credit" {
+		return d.credit()
+	}
+	switch {
+	case d.cpus != 0:
+		return rule, "cpus", "", errors.New("is only for rule credit")
+	case d.rate != "" && d.interval != "":
+		return rule, "interval", form.Quoted(d.interval), errors.New("says the same as rate; keep one of the two")
+	case d.rate != "":
+		key, value = "rate", form.Quoted(d.rate)
+		rule.Interval, err = parseRate(d.rate)
+	case d.interval != "":
+		key, value = "interval", form.Quoted(d.interval)
+		rule.Interval, err = parsePeriod(d.interval)
+		if err == nil && rule.Interval < time.Millisecond {
+			err = errors.New(periodHelp)
+		}
+	default:
+		return rule, "rate", "", errors.New("is missing; it " + rateHelp)
+	}
+	if err != nil {
+		return rule, key, value, err
+	}
+	if d.burst == "" {
+		return rule, "burst", "", errors.New("is missing; it must be a number of requests, or a duration such as 10s")
+	}
+	if rule.Burst, err = parseBurst(d.burst, rule.Interval); err != nil {
+		return rule, "burst", form.Quoted(d.burst), err
+	}
+	if d.rule == "history" && rule.Burst/rule.Interval > maxHistory {
+		return rule, "burst", form.Quoted(d.burst), fmt.Errorf("is more than %d requests, which rule history would have to remember", maxHistory)
+	}
+	return rule, "", "", nil
+}
+
+func (d *draftRule) credit() (rule MasterRule, key, value string, err error) {
+	rule.Rule, rule.CPUs = "credit", d.cpus
+	switch {
+	case d.rate+d.interval != "":
+		return rule, "rate", "", errors.New("is not for rule credit, which has cpus")
+	case d.cpus == 0:
+		return rule, "cpus", "", errors.New("is missing; it must be the CPU-seconds that each identifier may use per second")
+	case d.burst == "":
+		d.burst = form.FormatDuration(defaultBurst)
+	}
+	if rule.Burst, err = form.Duration(0, day).Parse(d.burst); err != nil {
+		return rule, "burst", form.Quoted(d.burst), err
+	}
+	if rule.Memory, err = form.Duration(time.Second, day).Parse(d.memory); err != nil {
+		return rule, "memory", form.Quoted(d.memory), err
+	}
+	return rule, "", "", nil
+}
+
+// anyText is a value that is looked at later.
+func anyText() form.Scalar[string] {
+	return form.Text("text", "", func(text string) error {
+		if strings.TrimSpace(text) == "" {
+			return errors.New("must not be empty")
+		}
+		return nil
+	})
+}
+
+func someCPUs() form.Scalar[float64] {
+	return form.Number("a number from 0.000001 to 4096", 0.000001, 4096, func(x float64) bool { return x >= 0.000001 && x <= 4096 })
+}
+
+// storeURL is the URL of a Redis. The first master takes tcp://host:port, and
+// means what it was given by a bare host name, too.
+func storeURL() form.Scalar[string] {
+	s := form.Text("URL", "a Redis", nil)
+	s.Parse = func(text string) (string, error) {
+		full := text
+		if rest, is := strings.CutPrefix(text, "tcp://"); is {
+			full = "redis://" + rest
+		} else if !strings.Contains(text, "://") {
+			full = "redis://" + text
+		}
+		u, err := url.Parse(full)
+		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix" || u.Host == "" && u.Scheme != "unix" {
+			return "", errors.New("must be memory, or a Redis such as redis://user:password@host:6379/0, rediss://host, tcp://host:6379 or host")
+		}
+		if u.Port() == "" && u.Scheme != "unix" {
+			u.Host += ":6379"
+		}
+		return u.String(), nil
+	}
+	return form.OrOff(s, "memory")
+}
+
+// shownURL is a value without the password of a URL.
+func shownURL(text string) string {
+	if u, err := url.Parse(text); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return text
+}
+
+func statsdHost() form.Scalar[string] {
+	return form.Text("host", "a name or an address", func(text string) error {
+		if len(text) > 253 || strings.ContainsAny(text, " /:") {
+			return errors.New("must be the name or the address of a host")
+		}
+		return nil
+	})
 }

@@ -1,6 +1,10 @@
 package config
 
 import (
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
 	"time"
 
 	"tempomat/config/form"
@@ -61,3 +65,75 @@ func statisticsSettings(c *Statistics) []form.Setting {
 }
 
 func logLevel() form.Scalar[string] { return form.Choice("debug", "info", "warn", "error") }
+
+// Admin is where the doctor connects, and the dashboard.
+type Admin struct {
+	Listen string   // "unix:/path"; empty: no admin API there
+	Web    string   // "host:port" or ":port" for browsers; empty: none
+	Token  string   // the file of the token that Web asks for; empty: none
+	Hosts  []string // names that Web is reached by, beside addresses and localhost
+}
+
+func defaultAdmin() Admin { return Admin{Listen: "unix:/run/tempomat/admin.sock"} }
+
+func adminSettings(a *Admin) []form.Setting {
+	return []form.Setting{
+		{Path: "admin.listen", Value: adminSocket().In(&a.Listen), Restart: true,
+			Doc: "The admin API, where tempomat-doctor connects, and `tempomat-proxy -replace`."},
+		{Path: "admin.web", Value: adminWeb().In(&a.Web), Restart: true,
+			Doc: "The [dashboard](dashboard.md) and the admin API over TCP, plain HTTP. Nobody gets anything but the empty page there without the token, so it needs `admin.token`."},
+		{Path: "admin.token", Value: secretFile().In(&a.Token),
+			Doc: "The file of the token that `admin.web` asks for, and the dashboard for what changes something: 16 to 512 visible ASCII characters without spaces. Only its owner, and perhaps its group, may read it. A reload reads it anew."},
+		{Path: "admin.hosts", Value: form.List[string]{Of: hostName(), Most: 32, Distinct: true}.In(&a.Hosts),
+			Doc: "The names that `admin.web` is reached by. Requests for another name are refused, as a page from elsewhere could otherwise have its own name lead here; addresses and `localhost` need not be named."},
+	}
+}
+
+// adminWeb is an address of TCP, or off.
+func adminWeb() form.Scalar[string] {
+	return form.OrOff(form.Text("address", "`host:port` or `:port`, with a port from 1 on", func(text string) error {
+		return checkHostPort(text, 1, `must be "host:port", such as 127.0.0.1:8880, or off`)
+	}).Matching(portPattern), "off", "")
+}
+
+// hostName is the name of a machine, without a port. Addresses need not be named.
+func hostName() form.Scalar[string] {
+	s := form.Text("name", "a name without a port", nil)
+	s.Parse = func(text string) (string, error) {
+		_, err := netip.ParseAddr(text)
+		if text == "" || err == nil || !validHost(text) || strings.HasPrefix(text, ".") || strings.HasSuffix(text, ".") {
+			return "", errors.New("must be a name without a port, such as status.example.org; addresses are always taken")
+		}
+		return strings.ToLower(text), nil
+	}
+	return s
+}
+
+// validateAdminWeb sees to it that nothing listens over TCP without a token.
+func validateAdminWeb(r *form.Reader, d *draft) {
+	if d.Admin.Web == "" {
+		return
+	}
+	at := r.Given["admin.web"]
+	if d.Admin.Token == "" && !r.Faulty("admin.token") {
+		r.Fault(at, form.Quoted(d.Admin.Web), "needs admin.token, a file with the token that everybody has to give there")
+	}
+	_, port, _ := net.SplitHostPort(d.Admin.Web)
+	for _, l := range d.Listen {
+		if _, other, err := net.SplitHostPort(l.Address); err == nil && other == port && sameHost(l.Address, d.Admin.Web) {
+			r.Fault(at, form.Quoted(d.Admin.Web), "is already one of the addresses of listen")
+		}
+	}
+}
+
+// sameHost tells whether two addresses with one port get in each other's way.
+func sameHost(a, b string) bool {
+	hostOf := func(address string) string {
+		host, _, _ := net.SplitHostPort(address)
+		if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+			return ""
+		}
+		return host
+	}
+	return hostOf(a) == "" || hostOf(b) == "" || hostOf(a) == hostOf(b)
+}

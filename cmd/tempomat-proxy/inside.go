@@ -2,10 +2,17 @@ package main
 
 import (
 	"context"
+	"io"
+	"os"
+	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
+	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
+	"tempomat/limiter"
 	"tempomat/proxy/admin"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/inspect"
@@ -147,4 +154,96 @@ func (s *sidecar) shown() admin.Inside {
 		return all
 	}
 	return admin.Inside{Overview: s.overview, Shapes: b.Shapes, Recent: recent, Series: b.Series, Events: s.inside.events}
+}
+
+// series is what Graphite gets.
+func (s *sidecar) series() map[string]float64 { return metrics.Series(s.numbers()) }
+
+// numbers is what there is to count at this moment. It does not take s.mu: a reload, which
+// has it, waits for who asks.
+func (s *sidecar) numbers() *metrics.State {
+	n := &metrics.State{
+		Release: version,
+		Totals:  s.inside.counts.Totals(), Redirects: s.policies.newcomer.Counts(),
+		Costs: s.handler.Policy().Meter.Sums(),
+		Gate:  s.limiter.GateState().Shown(), Held: s.limiter.Held(), Keys: s.limiter.Keys(),
+		Buffer: s.policies.spools.Stats(), Connections: s.connections.table.Stats(0),
+		Sharing: s.sharing.Numbers(), Strict: s.policies.counts.strict(), Waiting: s.handler.WaitingByGroup(time.Now()),
+	}
+	n.Priorities, n.Pressure = s.priorities.numbers(), s.handler.Pressure()
+	n.Beginnings, n.Certificates = s.beginnings.tell(), s.encryption.numbers()
+	n.LostLines = s.logs.output.Lost()
+	s.loaded.tell(n)
+	return n
+}
+
+// reports sends statistics out: to Graphite, and into the log.
+type reports struct {
+	ledger *limiter.Limiter
+	series func() map[string]float64
+	log    *zap.Logger
+
+	end     context.CancelFunc // nil: nothing runs
+	ended   bool               // for good
+	running sync.WaitGroup
+}
+
+// restart begins to report as the configuration says, and ends what it said
+// before.
+func (r *reports) restart(c *config.Config) {
+	if r.ended {
+		return
+	}
+	r.stop()
+	ctx, end := context.WithCancel(context.Background())
+	r.end = end
+	r.running.Go(func() {
+		telemetry.NewStatLog(r.ledger, c.Log.DelayThreshold, time.Now, r.log).Run(ctx)
+	})
+	if c.Graphite.Address == "" {
+		return
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		r.log.Warn("the host has no name", zap.Error(err))
+		hostname = "localhost"
+	}
+	r.running.Go(func() {
+		telemetry.NewGraphite(telemetry.GraphiteOptions{
+			Address: c.Graphite.Address, Prefix: c.Graphite.Prefix, Hostname: hostname,
+			Interval: c.Graphite.Interval, Threshold: c.Log.DelayThreshold,
+			Ledger: r.ledger, Totals: r.series, Now: time.Now, Log: r.log,
+		}).Run(ctx)
+	})
+}
+
+// stop ends the reports and waits until they have ended.
+func (r *reports) stop() {
+	if r.end != nil {
+		r.end()
+		r.running.Wait()
+	}
+}
+
+// logs is where the program writes what it has to say.
+type logs struct {
+	level  zap.AtomicLevel
+	output *daemon.Output
+	log    *zap.Logger
+	access *zap.Logger
+}
+
+func newLogs(w io.Writer) *logs {
+	l := &logs{level: zap.NewAtomicLevel(), output: daemon.NewOutput(w)}
+	l.log = daemon.NewLog(l.output, l.level)
+	l.access = daemon.NewLog(daemon.Later{Output: l.output}, zap.InfoLevel).Named("access")
+	return l
+}
+
+// lines is where requests are logged as lines of text; nil: they are logged as all else is.
+func (l *logs) lines(format string) io.Writer {
+	if format != "combined" {
+		return nil
+	}
+	return daemon.Later{Output: l.output}
 }

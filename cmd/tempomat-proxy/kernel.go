@@ -1,14 +1,102 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
+	"tempomat/cmd/internal/daemon"
+	"tempomat/cmd/internal/policy"
+	"tempomat/config"
 	"tempomat/cpuaccount"
+	"tempomat/limiter"
+	"tempomat/proxy"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/host"
 	"tempomat/proxy/telemetry/metrics"
 )
+
+// watchWorkers has the hints look at the backend if it runs on this machine and
+// there is a gate that makes something of them.
+func (s *sidecar) watchWorkers(c *config.Config) {
+	u, err := url.Parse(c.Backend.URL)
+	if err == nil && policy.IsLocal(c.Backend.URL) && c.Throttle.HasGate() {
+		s.backend.Watch(u)
+		return
+	}
+	s.backend.Watch(nil)
+}
+
+// learner passes on what is seen of the backend.
+type learner struct {
+	*limiter.Limiter
+	handler *proxy.Handler
+}
+
+// Backlog implements host.Learner.
+func (l learner) Backlog(now time.Time, queued, processes int) {
+	l.handler.Crowd(queued > 0)
+	l.Limiter.Backlog(now, queued, processes)
+}
+
+// endHints has the backend's processes be as they were, and measures no more, whatever is
+// reloaded.
+func (s *sidecar) endHints() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.priorities.end()
+	s.bills.end()
+}
+
+// openHints opens what tells of the backend's workers, of their CPU time, and of
+// their priority.
+func (s *sidecar) openHints() {
+	backend, err := host.OpenBackend()
+	if err != nil {
+		s.logs.log.Warn("the queue in front of the backend's workers is not seen", zap.Error(err))
+	}
+	s.backend = backend
+	s.watchWorkers(s.config)
+	s.bills.handler, s.bills.log = s.handler, s.logs.log
+	s.bills.restart(s.config)
+	s.priorities.handler, s.priorities.log = s.handler, s.logs.log
+	s.priorities.restart(s.config)
+	s.costs.Note(time.Now(), s.handler.Policy().Meter.Sums()) // so that nothing at the start is missed
+}
+
+// openUsage opens what measures the CPU use, of which the backend's own is told apart; nil if nothing does.
+func (s *sidecar) openUsage(backend *host.Backend) *host.UsageMeter {
+	c := s.config
+	if !policy.MeasuresUse(c) {
+		if c.Gate.Heavy == 0 {
+			s.logs.log.Warn("the backend's CPU use is not measured: as many requests of a size at a time as CPUs; set gate.heavy if it has others",
+				zap.String("backend", c.Backend.URL), zap.Int("heavy", policy.Room(c)))
+		}
+		return nil
+	}
+	cgroup := c.Gate.Usage
+	if cgroup == "machine" {
+		cgroup = ""
+	}
+	use, err := host.OpenUsage(cgroup, policy.CPUs(c), backend)
+	if err != nil {
+		s.logs.log.Warn("the number of requests that compute at a time follows nothing", zap.Error(err))
+		return nil
+	}
+	use.Lost = func(err error) {
+		s.logs.log.Warn("the number of requests that compute at a time stays as it is", zap.Error(err))
+	}
+	use.Steps = s.handler.Steps
+	return use
+}
 
 // kernel is what the kernel helps with, and what is missing for it.
 func (s *sidecar) kernel() api.Kernel {
@@ -87,4 +175,346 @@ func remedy(err error) string {
 	default:
 		return ""
 	}
+}
+
+// bills has the CPU time of the backend's workers measured.
+type bills struct {
+	handler *proxy.Handler
+	log     *zap.Logger
+
+	key  billKey // of what runs
+	stop context.CancelFunc
+	runs sync.WaitGroup
+
+	mu      sync.Mutex // guards the following
+	missing error      // why workers are not measured; nil: they are, or nobody knows yet
+	ear     error      // why none can tell: nobody asked them to, or the socket cannot be; nil: they can
+}
+
+// Why the CPU time of workers is not measured, beside what package workers tells.
+var (
+	errNotMeasured = errors.New("cost.source has nobody look which process serves a request")
+	errElsewhere   = errors.New("the backend is on another machine")
+	errDeaf        = errors.New("workers cannot tell by cost.socket")
+	errUntold      = errors.New("no worker tells by cost.socket")
+	errNoSocket    = errors.New("there is no cost.socket")
+)
+
+// lacks is why workers are not measured; nil: they are, as far as is known. Who has set
+// cost.socket is to hear what is wrong with that, not that there is such a key.
+func (b *bills) lacks() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.missing == nil, errors.Is(b.ear, errNoSocket):
+		return b.missing
+	case b.ear != nil:
+		return fmt.Errorf("%w: %w", errDeaf, b.ear)
+	default:
+		return fmt.Errorf("%w, and none is found: %w", errUntold, b.missing)
+	}
+}
+
+func (b *bills) miss(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.missing = err
+}
+
+// hear notes whether workers can tell.
+func (b *bills) hear(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ear = err
+}
+
+// isDeaf tells whether the socket could not be opened. Its directory may be there by the next reload.
+func (b *bills) isDeaf() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ear != nil && !errors.Is(b.ear, errNoSocket)
+}
+
+// billKey is what a reload has to change for it to begin anew.
+type billKey struct {
+	backend string
+	cost    config.Cost
+}
+
+// restart measures as the configuration has it, or not at all. One goroutine at a time
+// calls it, and end.
+func (b *bills) restart(c *config.Config) {
+	key := billKey{c.Backend.URL, c.Cost}
+	if key == b.key && !b.isDeaf() {
+		return
+	}
+	b.end()
+	b.key = key
+	b.miss(errNotMeasured)
+	b.hear(errNoSocket)
+	if policy.Meter(c.Cost.Source, 1).Measures() {
+		b.begin(c)
+	}
+}
+
+func (b *bills) begin(c *config.Config) {
+	warn := b.log.Info
+	if c.Cost.Source == "process" {
+		warn = b.log.Warn
+	}
+	if !policy.IsLocal(c.Backend.URL) {
+		b.miss(errElsewhere)
+		if c.Cost.Source == "process" || c.Cost.Socket != "" {
+			warn("the CPU time of the backend's workers is not measured: it is on another machine", zap.String("backend", c.Backend.URL))
+		}
+		return
+	}
+	u, err := url.Parse(c.Backend.URL)
+	var finder *host.Finder
+	if err == nil {
+		finder, err = host.OpenFinder(u)
+	}
+	if b.miss(err); err != nil {
+		warn("the backend's workers are not looked for; their requests' cost is estimated", zap.Error(err))
+	}
+	ear := b.listen(c.Cost.Socket)
+	if finder == nil && ear == nil {
+		return
+	}
+	tell := func(err error) {
+		if b.miss(err); err != nil {
+			warn("which worker serves a request is not seen; its cost is estimated, unless the worker tells", zap.Error(err))
+			return
+		}
+		b.log.Info("the CPU time of requests is measured at the backend's workers")
+	}
+	t := host.NewTracker(finder, ear, b.database(c.Cost.Database), tell)
+	ctx, stop := context.WithCancel(context.Background())
+	b.stop = stop
+	b.runs.Go(func() { b.handler.Bill(ctx, t) })
+}
+
+// listen opens the socket that workers tell by; nil: there is none.
+func (b *bills) listen(address string) *host.CostSocket {
+	path, ok := strings.CutPrefix(address, "unix:")
+	if !ok {
+		return nil
+	}
+	ear, err := host.OpenCostSocket(path)
+	if b.hear(err); err != nil {
+		b.log.Warn("workers cannot tell which request they serve", zap.Error(err))
+		return nil
+	}
+	return ear
+}
+
+func (b *bills) database(source string) *host.Database {
+	if source == "" {
+		return nil
+	}
+	d, err := host.OpenDatabase(strings.TrimPrefix(source, "auto"))
+	if err != nil {
+		b.log.Warn("what the database uses is charged to nobody", zap.Error(err))
+		return nil
+	}
+	return d
+}
+
+// end measures no more.
+func (b *bills) end() {
+	if b.stop != nil {
+		b.stop()
+		b.runs.Wait()
+		b.stop = nil
+	}
+}
+
+// prioritySuffix is what the name of the record of lowered priorities has behind that of the
+// state file.
+const prioritySuffix = ".priorities"
+
+// priorityPath is where it is written down what was lowered; empty: nowhere.
+func priorityPath(c *config.Config) string {
+	if c.State == "" {
+		return ""
+	}
+	return c.State + prioritySuffix
+}
+
+// priorities has the backend's processes step down in priority as their requests compute.
+type priorities struct {
+	handler *proxy.Handler
+	log     *zap.Logger
+
+	mu      sync.Mutex // guards the following
+	keeper  *host.Keeper
+	failed  bool // it was given up, until the next reload
+	path    string
+	retired host.PriorityCounts // of Keepers before
+	told    string              // what is missing, as it was logged last
+	missing error               // why nothing steps down; nil: it does
+}
+
+// restart puts all back as it was, and has processes step down as the configuration has it,
+// or not at all.
+func (p *priorities) restart(c *config.Config) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.path, p.failed, p.missing = priorityPath(c), false, nil
+	if err := p.openLocked(c); err != nil {
+		p.missing = err
+		p.closeLocked()
+		p.leftLocked()
+		p.missLocked(c, err)
+		return
+	}
+	p.told = ""
+	p.handler.SetStepper(p.keeper, p.giveUp)
+	p.keeper.Restore()
+}
+
+// Why nothing is to step down, or cannot.
+var (
+	errNotWanted    = errors.New("gate.priority is off")
+	errNobodySlowed = errors.New("nobody is slowed: throttle.mode is not fair, or all is only judged (throttle.shadow)")
+	errNoRecord     = errors.New("with state: off there is nowhere to write down what was changed")
+)
+
+// openLocked opens the Keeper if it is wanted and there is none.
+func (p *priorities) openLocked(c *config.Config) (err error) {
+	switch {
+	case c.Gate.Priority == "off":
+		return errNotWanted
+	case !c.Throttle.GateActs():
+		return errNobodySlowed
+	case !policy.IsLocal(c.Backend.URL):
+		return errElsewhere
+	case !policy.Meter(c.Cost.Source, 1).Measures():
+		return errNotMeasured
+	case p.path == "":
+		return errNoRecord
+	case p.keeper != nil:
+		return nil
+	}
+	if p.keeper, err = host.OpenKeeper(p.path); err != nil {
+		return err
+	}
+	p.tellLeft(int(p.keeper.Counts().Recovered)) //nolint:gosec // at most a thousand
+	p.log.Info("long requests' processes step down in priority")
+	return nil
+}
+
+// closeLocked puts all back and ends it.
+func (p *priorities) closeLocked() {
+	p.handler.SetStepper(nil, nil)
+	if p.keeper == nil {
+		return
+	}
+	if err := p.keeper.Close(); err != nil {
+		p.log.Warn("the record of lowered priorities", zap.Error(err))
+	}
+	p.retired, p.keeper = p.retired.Plus(p.keeper.Counts()), nil
+}
+
+// leftLocked puts back what others have left behind.
+func (p *priorities) leftLocked() {
+	if p.path == "" {
+		return
+	}
+	left, err := host.RestorePriorities(p.path)
+	if err != nil {
+		p.log.Warn("priorities that were left behind may stay as they are", zap.Error(err))
+	}
+	p.tellLeft(left.Restored)
+}
+
+func (p *priorities) tellLeft(n int) {
+	if n > 0 {
+		p.log.Info("put back priorities of processes that were left behind", zap.Int("processes", n))
+	}
+}
+
+// missLocked says once what is missing.
+func (p *priorities) missLocked(c *config.Config, err error) {
+	if errors.Is(err, errNotWanted) || errors.Is(err, errNobodySlowed) || p.told == err.Error() {
+		return
+	}
+	p.told = err.Error()
+	say := p.log.Info
+	if c.Gate.Priority == "on" {
+		say = p.log.Warn
+	}
+	say("no process steps down in priority; everything else is as usual", zap.Error(err))
+}
+
+// giveUp is told that priorities cannot be changed after all.
+func (p *priorities) giveUp(err error) {
+	p.log.Warn("no process steps down in priority any more; everything else is as usual", zap.Error(err))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed, p.missing = true, err
+}
+
+// lacks is why nothing steps down; nil: it does.
+func (p *priorities) lacks() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.missing
+}
+
+// end puts all back. Nothing steps down afterwards.
+func (p *priorities) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closeLocked()
+}
+
+// numbers is what was done.
+func (p *priorities) numbers() metrics.Priorities {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := metrics.Priorities{On: p.keeper != nil && !p.failed, PriorityCounts: p.retired}
+	if p.keeper != nil {
+		n.PriorityCounts = n.Plus(p.keeper.Counts())
+	}
+	return n
+}
+
+// restorePriorities is the command that puts back what a proxy has left behind that was
+// killed.
+func restorePriorities(_ context.Context, in invocation, args []string) int {
+	flags := flag.NewFlagSet("tempomat-proxy priorities", flag.ContinueOnError)
+	flags.SetOutput(in.stderr)
+	restore := flags.Bool("restore", false, "put back priorities that a proxy has left behind which was killed")
+	file := flags.String("config", "", "configuration `file`")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	if !*restore || flags.NArg() > 0 {
+		fmt.Fprintln(in.stderr, "usage: tempomat-proxy priorities -restore [-config FILE]")
+		return 2
+	}
+	c, err := source{file: findFile(*file), env: in.env}.load()
+	if err != nil { // a broken file is no reason to leave processes as they are
+		c = config.Default()
+	}
+	return daemon.Status(restoreLeft(priorityPath(c), in.stdout), in.stderr)
+}
+
+func restoreLeft(path string, out io.Writer) error {
+	if path == "" {
+		return nil
+	}
+	left, err := host.RestorePriorities(path)
+	if left != (host.Left{}) {
+		fmt.Fprintf(out, "priorities of processes: %d put back, %d have ended, %d were changed by somebody else, %d could not be put back; %d proxies run\n",
+			left.Restored, left.Ended, left.Abandoned, left.Failed, left.Busy)
+	}
+	if err == nil && left.Failed > 0 {
+		err = errors.New("no right to put priorities back (CAP_SYS_NICE)")
+	}
+	return err
 }

@@ -1,8 +1,15 @@
 package main
 
 import (
+	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/url"
+	"os"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,13 +19,18 @@ import (
 	"tempomat/classify/newcomer"
 	"tempomat/classify/standing"
 	"tempomat/cmd/internal/policy"
+	"tempomat/cmd/tempomat-proxy/internal/sharing"
 	"tempomat/config"
 	"tempomat/cpuaccount"
+	"tempomat/limiter/quota"
+	"tempomat/limiter/redis"
 	"tempomat/proxy"
+	"tempomat/proxy/errorpage"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/rdns"
 	"tempomat/proxy/spool"
 	"tempomat/proxy/telemetry"
+	"tempomat/proxy/telemetry/metrics"
 )
 
 // policies makes proxy policies of configurations. It keeps what a reload does
@@ -191,4 +203,184 @@ func access(name string) telemetry.Access {
 		return telemetry.AccessSampled
 	}
 	return telemetry.AccessOff
+}
+
+// longestRobots is how long a robots.txt may be, in bytes: as much of it as robots have to
+// read (RFC 9309, 2.5).
+const longestRobots = 500 << 10
+
+// pages are what the proxy itself answers with.
+type pages struct {
+	errors *errorpage.Set
+	robots []byte // nil: the backend's
+}
+
+// readPages reads the files that a configuration names. The error tells of all of them.
+func readPages(c *config.Config) (p pages, err error) {
+	p.errors, err = errorpage.Load(errorpage.Options{Directory: c.ErrorPages.Directory, Languages: c.ErrorPages.Languages})
+	var other error
+	if c.RobotsTxt != "" {
+		p.robots, other = readRobots(c.RobotsTxt)
+	}
+	return p, errors.Join(err, other)
+}
+
+// readRobots reads a robots.txt; it is not nil if there is no error.
+func readRobots(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("robotsTxt: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, longestRobots+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("robotsTxt: %w", err)
+	case len(text) > longestRobots:
+		return nil, fmt.Errorf("robotsTxt: %s has more than %d bytes, which is as much as robots read", name, longestRobots)
+	}
+	return text, nil
+}
+
+// requestBuckets is how many buckets of limits that are not strict are remembered.
+const requestBuckets = 1 << 16
+
+// requestCounts is where requests are counted. It is made once: a reload must not
+// forget them.
+type requestCounts struct {
+	memory   *quota.MemoryStore
+	checker  *redis.Checker // nil: no limit is strict, and none can become so without a restart
+	totals   *telemetry.Counts
+	accounts quota.Accounts // for clients that are told their credit
+}
+
+func newRequestCounts(c *config.Config, totals *telemetry.Counts, accounts quota.Accounts) (*requestCounts, error) {
+	counts := &requestCounts{memory: quota.NewMemoryStore(requestBuckets), totals: totals, accounts: accounts}
+	if len(c.Coordination.Redis.Addresses) == 0 {
+		return counts, nil
+	}
+	o, err := sharing.RedisOptions(c.Coordination.Redis)
+	if err != nil {
+		return nil, err
+	}
+	counts.checker, err = redis.NewChecker(o)
+	return counts, err
+}
+
+// strict tells how counting in Redis fares; nil: nothing is counted there.
+func (c *requestCounts) strict() *metrics.Strict {
+	if c.checker == nil {
+		return nil
+	}
+	s := c.checker.State()
+	return &metrics.Strict{Checks: s.RoundTrips, Failures: s.Failures}
+}
+
+func (c *requestCounts) close() {
+	if c.checker != nil {
+		c.checker.Close()
+	}
+}
+
+// limits makes the configuration's limits in requests; nil if there are none, and
+// nothing to tell of.
+func (c *requestCounts) limits(cfg *config.Config) (proxy.RequestLimits, error) {
+	o := quota.Options{Own: c.memory, Accounts: c.accounts, Headers: headersOf(cfg.Headers)}
+	if len(cfg.Limits) == 0 && o.Headers != quota.WithCredit {
+		return nil, nil
+	}
+	if c.checker != nil {
+		o.Shared = c.checker
+	}
+	for _, l := range cfg.Limits {
+		o.Rules = append(o.Rules, quota.Rule{
+			Limit: limitOf(l), Path: l.Path, Class: l.Class, Shared: l.Strict, Matched: c.totals.Limit(l.Name).Match,
+			Factors: quota.Factors{
+				quota.Anonymous: l.Factors.Anonymous, quota.Session: l.Factors.Session, quota.Trusted: l.Factors.Trusted,
+			},
+		})
+	}
+	return quota.New(o)
+}
+
+// headersOf is a value of headers, which the configuration has checked.
+func headersOf(name string) quota.Headers {
+	switch name {
+	case "ratelimit":
+		return quota.Classic
+	case "draft":
+		return quota.Draft
+	case "draft-credit":
+		return quota.WithCredit
+	}
+	return quota.NoHeaders
+}
+
+// limitOf is a limit as its package takes it.
+func limitOf(l config.Limit) quota.Limit {
+	count := func(n int) *float64 {
+		if n == 0 {
+			return nil
+		}
+		return new(float64(n))
+	}
+	ms := func(d time.Duration) *float64 {
+		if d == 0 {
+			return nil
+		}
+		return new(float64(d) / float64(time.Millisecond))
+	}
+	q := quota.Limit{
+		Name: l.Name, Size: count(l.Size), DripRate: ms(l.DripRate), DripSize: count(l.DripSize),
+		Max: count(l.Max), Duration: ms(l.Duration), MinInterval: ms(l.MinInterval),
+	}
+	if l.Size != 0 {
+		q.Type = "bucket"
+	}
+	return q
+}
+
+// resolver is whom DNS is asked of: a server, or those that the system has.
+type resolver struct{ server atomic.Pointer[string] }
+
+// ask has a server be asked from now on; empty: those that the system has. It tells whether
+// that is another one than before.
+func (r *resolver) ask(server string) (another bool) {
+	before := r.server.Swap(&server)
+	return before != nil && *before != server
+}
+
+// system is the resolver that asks it. It does without C, whose look-ups do not end when
+// nobody waits for them any more.
+func (r *resolver) system() *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if s := r.server.Load(); s != nil && *s != "" {
+			address = *s
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+}
+
+// standing is what judges it, with the configuration's values; nil if that is
+// off. It is made once, as a reload must not forget whom it has seen.
+func (p *policies) standingOf(c *config.Config) (*standing.Judge, error) {
+	if !policy.JudgesStanding(c) {
+		return nil, nil
+	}
+	return p.standing, p.standing.Configure(policy.Standing(c))
+}
+
+// newcomersOf is what redirects newcomers; nil if that is off, or nobody waits.
+func (p *policies) newcomersOf(c *config.Config) *newcomer.Redirector {
+	if !c.Newcomers.Redirect || !c.Throttle.GateActs() {
+		return nil
+	}
+	return p.newcomer
+}
+
+// newStanding makes one that has seen nobody.
+func newStanding() (*standing.Judge, error) {
+	var secret [16]byte
+	rand.Read(secret[:]) // it never fails
+	return standing.New(secret, standing.Config{})
 }

@@ -1,10 +1,13 @@
 package form
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"gopkg.in/yaml.v3"
 )
@@ -170,4 +173,207 @@ func (r *Reader) Warnings(table []Setting) []string {
 		}
 	}
 	return r.gone
+}
+
+// Mappings are the members of a list of at most so many mappings, and where each stands. What
+// is none is a fault: example is such a list, and members what a mapping has to have, both
+// as the message tells them.
+func (r *Reader) Mappings(at Source, n *yaml.Node, most int, example, members string) iter.Seq2[Source, *yaml.Node] {
+	return func(yield func(Source, *yaml.Node) bool) {
+		switch {
+		case IsNull(n):
+			return
+		case n.Kind != yaml.SequenceNode:
+			r.Fault(at, QuotedNode(n), "must be a list such as "+example)
+			return
+		case len(n.Content) > most:
+			r.Fault(at, "", fmt.Sprintf("has %d members; at most %d are allowed", len(n.Content), most))
+			return
+		}
+		for i, item := range n.Content {
+			here := at.Item(i).On(item)
+			if item.Kind != yaml.MappingNode {
+				r.Fault(here, QuotedNode(item), "must be a mapping with "+members)
+				continue
+			}
+			if !yield(here, item) {
+				return
+			}
+		}
+	}
+}
+
+// Fault is one thing that is wrong with a configuration.
+type Fault struct {
+	File    string // the file's name, or "environment"
+	Line    int    // the line, from 1; 0: none, as in the environment
+	Key     string // the key as a dotted path, or the variable's name; empty: the file as a whole
+	Value   string // what was given, shortened for printing; may be empty
+	Problem string // what is wrong with it and what is allowed
+}
+
+// Error is the fault in one line: file:line: key: value: problem.
+func (f Fault) Error() string {
+	parts := make([]string, 0, 4)
+	place := f.File
+	if f.Line > 0 {
+		place += ":" + strconv.Itoa(f.Line)
+	}
+	for _, part := range []string{place, f.Key, f.Value, f.Problem} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+// environment is the file name of what the environment gives.
+const environment = "environment"
+
+// Faults is everything that is wrong with a configuration: those of the file
+// in the order of its lines, then those of the environment.
+type Faults []Fault
+
+// maxFaults bounds what Error prints, so that a file of another kind does not
+// fill the log.
+const maxFaults = 100
+
+// Error has one line per fault, at most 100 of them.
+func (f Faults) Error() string {
+	var b strings.Builder
+	for i, fault := range f {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		if i == maxFaults {
+			fmt.Fprintf(&b, "and %d more", len(f)-i)
+			break
+		}
+		b.WriteString(fault.Error())
+	}
+	return b.String()
+}
+
+func (f Faults) sort() {
+	order := func(x Fault) (int, int) {
+		if x.File == environment {
+			return 1, x.Line
+		}
+		return 0, x.Line
+	}
+	slices.SortStableFunc(f, func(a, b Fault) int {
+		aWhere, aLine := order(a)
+		bWhere, bLine := order(b)
+		return cmp.Or(cmp.Compare(aWhere, bWhere), cmp.Compare(aLine, bLine))
+	})
+}
+
+// maxQuoted is the longest piece of a value that a message repeats, in bytes.
+const maxQuoted = 80
+
+// Quoted is a value made fit for a message: short, on one line, and without the
+// password of a URL, also where its scheme was left out.
+func Quoted(value string) string {
+	_, rest, full := strings.Cut(value, "://")
+	if !full {
+		rest = value
+	}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 && (full || strings.Contains(rest[:at], ":")) {
+		value = strings.TrimSuffix(value, rest) + "***" + rest[at:]
+	}
+	if len(value) > maxQuoted {
+		value = strings.ToValidUTF8(value[:maxQuoted], "") + "…"
+	}
+	odd := func(c rune) bool { return !unicode.IsPrint(c) }
+	if value == "" || strings.TrimSpace(value) != value || strings.ContainsFunc(value, odd) {
+		return strconv.Quote(value)
+	}
+	return value
+}
+
+// maxSuggestKey is the longest unknown key for which a known one is sought.
+const maxSuggestKey = 64
+
+// Nearest is the name that is most like key, ignoring case; empty if none is
+// near enough to be meant.
+func Nearest(key string, names []string) string {
+	if len(key) > maxSuggestKey {
+		return ""
+	}
+	best, bestDistance := "", 1+max(1, min(3, len(key)/3))
+	for _, name := range names {
+		d := distance(strings.ToLower(key), strings.ToLower(name))
+		if d < bestDistance {
+			best, bestDistance = name, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's: the fewest bytes to insert, remove or replace.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// IsNull is true for a key without a value, and for null and ~.
+func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// KindName says in words what n is.
+func KindName(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case IsNull(n):
+		return "nothing"
+	}
+	return "a single value"
+}
+
+// QuotedNode is a single value fit for a message; empty for anything larger.
+func QuotedNode(n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	return Quoted(n.Value)
+}
+
+func keyNames(names []string) string {
+	if len(names) == 1 {
+		return "the key " + names[0]
+	}
+	return "the keys " + listed("and", names)
+}
+
+func isOrAre(names []string) string {
+	if len(names) == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// listed are words as a sentence has them: a, b and c.
+func listed(last string, words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	end := len(words) - 1
+	return strings.Join(words[:end], ", ") + " " + last + " " + words[end]
 }

@@ -1,3 +1,9 @@
+// Package sharing gives the sidecar the Sharer that its configuration names, keeps it
+// running, and tells how it goes.
+//
+// A new way of sharing is a package beside limiter/redis, what makes its Sharer (ways.go) and
+// a line in makers. Its keys are a section of the configuration in config/coordination.go; the
+// tests hold both tables to the same names.
 package sharing
 
 import (
@@ -145,3 +151,20 @@ func (u unable) Run(context.Context, limiter.Sink) error { return u.why }
 
 // Status implements limiter.Sharer.
 func (unable) Status() limiter.SharingStatus { return limiter.SharingStatus{} }
+
+// makers are the ways of sharing, each by its value of coordination.kind. What makes a
+// Sharer opens nothing but files of keys and of secrets.
+func makers() map[string]func(*config.Config, *zap.Logger) (limiter.Sharer, error) {
+	return map[string]func(*config.Config, *zap.Logger) (limiter.Sharer, error){
+		"smockron": newSmockron,
+		"redis":    newRedis,
+		"gossip":   newGossip,
+	}
+}
+
+// reloader is a Sharer that goes by something that a reload may change.
+type reloader interface {
+	// Reload takes it over: the policy, or files that are read again. If that fails, it
+	// goes on as before.
+	Reload(p limiter.Policy) error
+}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	osuser "os/user"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,5 +55,72 @@ func TestCheckReadsCertificates(t *testing.T) {
 				t.Errorf("status %d\n%s%s", status, &out, &errs)
 			}
 		})
+	}
+}
+
+// reachable is a directory that all users may pass.
+func reachable(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "tempomat-check-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestCheckAsTheService: what the service's user may not read is told, though root may.
+func TestCheckAsTheService(t *testing.T) {
+	testkit.Root(t, "only root can be somebody else")
+	nobody, err := osuser.Lookup("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := reachable(t)
+	program := copyOf(t, program(t, "tempomat-proxy"), filepath.Join(dir, "tempomat-proxy"))
+	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().Add(time.Hour), "www.example")
+	file := filepath.Join(dir, "tempomat.yaml")
+	for name, c := range map[string]struct {
+		yaml      string
+		keyMode   os.FileMode
+		err, says string
+		groups    []string // of the unit
+	}{
+		"all may be read":     {"", 0o644, "", "", nil},
+		"not the key":         {"", 0o600, "the user nobody, may not:\n", "", nil},
+		"and why":             {"", 0o600, "permission denied", "", nil},
+		"a group's key":       {"", 0o640, "permission denied", "", nil},
+		"a group of the unit": {"", 0o640, "", "", []string{"root"}},
+		"only a warning":      {"databases: {asn: " + dir + "/key.pem}\nclasses: {asn: {share: 0.1}}\n", 0o600, "", "warning: for the service, which is the user nobody: databases.asn: ", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testkit.WriteCertificate(t, certificate, key, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+			err := errors.Join(os.Chmod(filepath.Join(dir, "cert.pem"), 0o644), os.Chmod(filepath.Join(dir, "key.pem"), c.keyMode))
+			if err != nil {
+				t.Fatal(err)
+			}
+			yaml := "listen: [{address: \":443\", tls: true}]\ntls: {certificates: [{certificate: " + dir + "/cert.pem, key: " + dir + "/key.pem}]}\n"
+			if c.yaml != "" {
+				yaml = c.yaml
+			}
+			if err := os.WriteFile(file, []byte("backend: http://127.0.0.1:80\n"+yaml), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			err = (source{file: file}).checkAs(t.Context(), program, nobody, c.groups, "", &out)
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || !strings.Contains(out.String(), c.says) || (out.Len() == 0) != (c.says == "") {
+				t.Errorf("%v\n%s", err, &out)
+			}
+		})
+	}
+	if err := os.Chmod(program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := (source{file: file}).checkAs(t.Context(), program, nobody, nil, "", &out); err != nil || !strings.HasPrefix(out.String(), "warning: it was not checked") {
+		t.Errorf("what cannot be tried: %v\n%s", err, &out)
 	}
 }

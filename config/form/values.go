@@ -1,0 +1,432 @@
+package form
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Scalar is a kind of values that one piece of text holds.
+type Scalar[T any] struct {
+	Type    string // as in Spec
+	Allowed string
+	Schema  Schema
+	// Parse reads the text. Its error says what is allowed, and follows the key and the
+	// value in a message.
+	Parse func(text string) (T, error)
+	// Format writes it so that Parse reads it again.
+	Format func(T) string
+}
+
+// In is the kind's value at p.
+func (s Scalar[T]) In(p *T) Value { return scalarIn[T]{s, p} }
+
+// But is the kind with a further check of the text, after which Parse sees it.
+func (s Scalar[T]) But(check func(text string) error) Scalar[T] {
+	parse := s.Parse
+	s.Parse = func(text string) (T, error) {
+		if err := check(text); err != nil {
+			var none T
+			return none, err
+		}
+		return parse(text)
+	}
+	return s
+}
+
+// Saying is the kind with another message, whatever is wrong with the text.
+func (s Scalar[T]) Saying(problem string) Scalar[T] {
+	parse := s.Parse
+	s.Parse = func(text string) (T, error) {
+		x, err := parse(text)
+		if err != nil {
+			err = errors.New(problem)
+		}
+		return x, err
+	}
+	return s
+}
+
+// Matching tells editors a regular expression that all texts match, as far as one can
+// tell; it decides nothing here.
+func (s Scalar[T]) Matching(pattern string) Scalar[T] {
+	s.Schema = Schema{"type": "string", "pattern": pattern}
+	return s
+}
+
+type scalarIn[T any] struct {
+	Scalar[T]
+	p *T
+}
+
+func (s scalarIn[T]) Text() string { return s.Format(*s.p) }
+
+func (s scalarIn[T]) Spec() Spec {
+	return Spec{Type: s.Type, Allowed: s.Allowed, Schema: s.Schema}
+}
+
+func (s scalarIn[T]) Read(r *Reader, at Source, n *yaml.Node) {
+	readText(r, at, n, func(text string) error {
+		x, err := s.Parse(text)
+		if err == nil {
+			*s.p = x
+		}
+		return err
+	})
+}
+
+// readText hands set the text of a single value.
+func readText(r *Reader, at Source, n *yaml.Node, set func(text string) error) {
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		r.Fault(at, "", "must be a single value, not "+KindName(n))
+	case IsNull(n):
+		r.Fault(at, "", "has no value; leave the key out for its default")
+	default:
+		if err := set(n.Value); err != nil {
+			r.Fault(at, Quoted(n.Value), err.Error())
+		}
+	}
+}
+
+// Text is a kind of texts that are kept as they are.
+func Text(kind, allowed string, sound func(text string) error) Scalar[string] {
+	return Scalar[string]{
+		Type: kind, Allowed: allowed, Schema: Schema{"type": "string"},
+		Parse:  func(text string) (string, error) { return text, sound(text) },
+		Format: func(text string) string { return text },
+	}
+}
+
+// OrOff also takes the words, in any case, for no text at all, which is written as the
+// first of them. The word "" stands for an empty text.
+func OrOff(s Scalar[string], words ...string) Scalar[string] {
+	parse, format := s.Parse, s.Format
+	s.Allowed += ", or `" + words[0] + "`"
+	s.Schema = AnyOf(Schema{"enum": words}, Schema{"type": "string", "pattern": anyCase(words...)}, s.Schema)
+	s.Parse = func(text string) (string, error) {
+		if slices.ContainsFunc(words, sameWord(text)) {
+			return "", nil
+		}
+		return parse(text)
+	}
+	s.Format = func(text string) string {
+		if text == "" {
+			return words[0]
+		}
+		return format(text)
+	}
+	return s
+}
+
+// OrEmpty also takes an empty text.
+func OrEmpty(s Scalar[string], means string) Scalar[string] {
+	parse := s.Parse
+	s.Allowed += ", or empty: " + means
+	s.Schema = AnyOf(s.Schema, Schema{"const": ""})
+	s.Parse = func(text string) (string, error) {
+		if text == "" {
+			return "", nil
+		}
+		return parse(text)
+	}
+	return s
+}
+
+// Choice takes one of the words, in any case.
+func Choice(words ...string) Scalar[string] {
+	return Scalar[string]{
+		Allowed: "one of `" + strings.Join(words, "`, `") + "`",
+		Schema:  AnyOf(Schema{"enum": words}, Schema{"type": "string", "pattern": anyCase(words...)}),
+		Parse: func(text string) (string, error) {
+			if i := slices.IndexFunc(words, sameWord(text)); i >= 0 {
+				return words[i], nil
+			}
+			return "", fmt.Errorf("must be %s", listed("or", words))
+		},
+		Format: func(word string) string { return word },
+	}
+}
+
+// Later are words that a choice of the others refuses as not yet there.
+func Later(s Scalar[string], words []string, later ...string) Scalar[string] {
+	return s.But(func(text string) error {
+		if slices.ContainsFunc(later, sameWord(text)) {
+			return fmt.Errorf("comes with a later version; this one has %s", listed("and", words))
+		}
+		return nil
+	})
+}
+
+// sameWord tells whether a word is text, in any case.
+func sameWord(text string) func(word string) bool {
+	return func(word string) bool { return strings.EqualFold(word, text) }
+}
+
+// Duration takes Go's syntax. A bare number is refused, even 0, because nobody
+// can tell seconds from milliseconds.
+func Duration(least, most time.Duration) Scalar[time.Duration] {
+	return Scalar[time.Duration]{
+		Type: "duration", Allowed: fmt.Sprintf("`%s` to `%s`", FormatDuration(least), FormatDuration(most)),
+		Schema: Schema{"type": "string", "pattern": `^[+-]?([0-9]*\.?[0-9]*(ns|us|µs|μs|ms|s|m|h))+$`},
+		Parse: func(text string) (time.Duration, error) {
+			if _, err := parseNumber(text); err == nil {
+				return 0, fmt.Errorf("has no unit; write for example %ss or %sms", text, text)
+			}
+			d, err := time.ParseDuration(text)
+			if err != nil {
+				return 0, errors.New("must be a duration such as 30s, 1m30s or 250ms")
+			}
+			if d < least || d > most {
+				return 0, fmt.Errorf("must be a duration from %s to %s", FormatDuration(least), FormatDuration(most))
+			}
+			return d, nil
+		},
+		Format: FormatDuration,
+	}
+}
+
+// FormatDuration is a duration without the zero parts that Go prints: 2m, not 2m0s.
+func FormatDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// Boolean is true or false.
+func Boolean() Scalar[bool] {
+	return Scalar[bool]{
+		Type: "`true` or `false`", Schema: Schema{"type": []string{"boolean", "string"}, "pattern": anyCase("true", "false")},
+		Parse: func(text string) (bool, error) {
+			switch strings.ToLower(text) {
+			case "true":
+				return true, nil
+			case "false":
+				return false, nil
+			}
+			return false, errors.New("must be true or false")
+		},
+		Format: strconv.FormatBool,
+	}
+}
+
+// Integer is a whole number.
+func Integer(least, most int) Scalar[int] {
+	return Scalar[int]{
+		Type: "whole number", Allowed: fmt.Sprintf("%d to %d", least, most),
+		Schema: Schema{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": `^[+-]?[0-9]+$`},
+		Parse: func(text string) (int, error) {
+			i, err := strconv.Atoi(text)
+			if err != nil || i < least || i > most {
+				return 0, fmt.Errorf("must be a whole number from %d to %d", least, most)
+			}
+			return i, nil
+		},
+		Format: strconv.Itoa,
+	}
+}
+
+// Number is a decimal number of which sound is true. The message of a fault is "must
+// be " and then allowed.
+func Number(allowed string, least, most float64, sound func(x float64) bool) Scalar[float64] {
+	return Scalar[float64]{
+		Allowed: allowed,
+		Schema:  Schema{"type": []string{"number", "string"}, "minimum": least, "maximum": most, "pattern": `^[-+0-9.eE]+$`},
+		Parse: func(text string) (float64, error) {
+			x, err := parseNumber(text)
+			if err != nil || !sound(x) {
+				return 0, errors.New("must be " + allowed)
+			}
+			return x + 0, nil // no negative zero
+		},
+		Format: FormatNumber,
+	}
+}
+
+// parseNumber takes decimal numbers only: what else Go takes (hexadecimal, Inf,
+// NaN) is a slip in a configuration.
+func parseNumber(text string) (float64, error) {
+	if strings.Trim(text, "+-0123456789.eE") != "" {
+		return 0, errors.New("not a number")
+	}
+	return strconv.ParseFloat(text, 64)
+}
+
+// FormatNumber writes x as it is read again.
+func FormatNumber(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// sizeUnits are what a size may end in, the largest first. They are powers of
+// 1024, as Apache, nginx and PHP have them.
+func sizeUnits() []string { return []string{"TB", "GB", "MB", "KB", "B"} }
+
+// Size takes a number of bytes, at most so many: 65536, 64KB.
+func Size(most int64) Scalar[int64] {
+	return Scalar[int64]{
+		Type: "size", Allowed: "`0` to `" + formatSize(most) + "`",
+		Schema: Schema{"type": []string{"integer", "string"}, "minimum": 0, "maximum": most, "pattern": `^[0-9]+( *[kKmMgGtT]?[bB])?$`},
+		Parse: func(text string) (int64, error) {
+			n, err := parseSize(text)
+			if err == nil && n > most {
+				err = fmt.Errorf("must be a size from 0 to %s", formatSize(most))
+			}
+			return n, err
+		},
+		Format: formatSize,
+	}
+}
+
+// parseSize reads a size in bytes.
+func parseSize(text string) (int64, error) {
+	digits, unit := strings.ToUpper(text), int64(1)
+	for i, name := range sizeUnits() {
+		if before, ok := strings.CutSuffix(digits, name); ok {
+			digits, unit = strings.TrimRight(before, " "), 1<<(10*(len(sizeUnits())-1-i))
+			break
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 63)
+	switch {
+	case errors.Is(err, strconv.ErrRange) || err == nil && int64(n) > (1<<63-1)/unit:
+		return 0, errors.New("is too large for a size")
+	case err != nil:
+		return 0, errors.New("must be a size: a whole number of bytes, or of KB, MB, GB or TB, such as 64KB")
+	}
+	return int64(n) * unit, nil
+}
+
+// formatSize is a size in the largest unit that leaves a whole number.
+func formatSize(n int64) string {
+	for i, name := range sizeUnits() {
+		unit := int64(1) << (10 * (len(sizeUnits()) - 1 - i))
+		if n >= unit && n%unit == 0 && unit > 1 {
+			return strconv.FormatInt(n/unit, 10) + name
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// List is a kind of lists: a list of YAML, or one text with commas.
+type List[T any] struct {
+	Of       Scalar[T]
+	Most     int  // members
+	Distinct bool // none may be there twice
+	// Mapping are the keys of a member that is written as a mapping; nil: none is. What it
+	// says is read once more as text.
+	Mapping func(*T) []Setting
+}
+
+// In is the kind's value at p.
+func (l List[T]) In(p *[]T) Value { return listIn[T]{l, p} }
+
+type listIn[T any] struct {
+	List[T]
+	p *[]T
+}
+
+func (l listIn[T]) Text() string {
+	texts := make([]string, 0, len(*l.p))
+	for _, x := range *l.p {
+		texts = append(texts, l.Of.Format(x))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (l listIn[T]) Spec() Spec {
+	allowed := fmt.Sprintf("at most %d", l.Most)
+	if l.Of.Allowed != "" {
+		allowed += "; each " + l.Of.Allowed
+	}
+	items, members := l.Of.Schema, []Setting(nil)
+	if l.Mapping != nil {
+		members = l.Mapping(new(T))
+		items = AnyOf(items, MappingSchema(members))
+	}
+	return Spec{
+		Type: "list", Allowed: allowed, Members: members, MemberPath: "[].",
+		Schema: AnyOf(Schema{"type": "array", "maxItems": l.Most, "items": items}, Schema{"type": "string"}),
+	}
+}
+
+func (l listIn[T]) add(text string) error {
+	x, err := l.Of.Parse(text)
+	if err != nil {
+		return err
+	}
+	same := func(other T) bool { return l.Of.Format(other) == l.Of.Format(x) }
+	if l.Distinct && slices.ContainsFunc(*l.p, same) {
+		return errors.New("is given twice")
+	}
+	*l.p = append(*l.p, x)
+	return nil
+}
+
+func (l listIn[T]) Read(r *Reader, at Source, n *yaml.Node) {
+	*l.p = nil
+	if n.Kind == yaml.MappingNode && l.Mapping != nil {
+		l.readMapping(r, at, n)
+		return
+	}
+	if n.Kind == yaml.SequenceNode {
+		if len(n.Content) > l.Most {
+			r.Fault(at, "", tooMany(len(n.Content), l.Most))
+			return
+		}
+		for i, member := range n.Content {
+			here := at.Item(i).On(member)
+			if member.Kind == yaml.MappingNode && l.Mapping != nil {
+				l.readMapping(r, here, member)
+				continue
+			}
+			readText(r, here, member, l.add)
+		}
+		return
+	}
+	readText(r, at, n, func(text string) error {
+		parts := strings.Split(text, ",")
+		if len(parts) > l.Most {
+			return errors.New(tooMany(len(parts), l.Most))
+		}
+		for _, part := range parts {
+			if part = strings.TrimSpace(part); part == "" {
+				continue
+			}
+			if err := l.add(part); err != nil {
+				r.Fault(at, Quoted(part), err.Error())
+			}
+		}
+		return nil
+	})
+}
+
+// readMapping reads a member that is written as a mapping.
+func (l listIn[T]) readMapping(r *Reader, at Source, n *yaml.Node) {
+	var x T
+	before := len(r.Faults)
+	keys := l.Mapping(&x)
+	r.Mapping(at, n, "", keys)
+	for _, key := range keys {
+		if key.Required && !slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return c.Value == key.Path }) {
+			r.Fault(at, "", "has no "+key.Path)
+		}
+	}
+	if len(r.Faults) > before {
+		return
+	}
+	if err := l.add(l.Of.Format(x)); err != nil {
+		r.Fault(at, "", err.Error())
+	}
+}
+
+func tooMany(n, most int) string {
+	return fmt.Sprintf("has %d members; at most %d are allowed", n, most)
+}
