@@ -4,17 +4,14 @@ import (
 	"context"
 	"maps"
 	"net/http"
-	"net/netip"
 	"net/textproto"
 	"strconv"
-	"sync"
 	"time"
 
 	"tempomat/classify"
 	"tempomat/limiter"
 	"tempomat/limiter/quota"
 	"tempomat/proxy/errorpage"
-	"tempomat/proxy/subscriber"
 	"tempomat/proxy/telemetry"
 )
 
@@ -82,59 +79,15 @@ const (
 	unreadSize = 24 << 10
 	// fewStreams is how many of a connection's are not counted.
 	fewStreams = 8
-	// mostHeads is how much all that is counted may take, unless BoundHeads says more.
+	// mostHeads is how many bytes large headers may take until their requests are over, and
+	// answers that are not read, unless BoundHeads says more. A client that sends its body byte
+	// by byte, or does not read its answer, holds its own for as long as it likes, and in HTTP/2 a
+	// byte may stand for a field of 4 KB.
 	mostHeads = 64 << 20
-	// headPart: one client may have the headPart-th part of what the others leave.
-	headPart = 16
 )
 
-// heads bounds the memory that large headers take until their requests are over: a client
-// that sends its body byte by byte, or does not read its answer, holds its own for as long as
-// it likes, and in HTTP/2 a byte may stand for a field of 4 KB. Its methods may be called
-// concurrently.
-type heads struct {
-	mu   sync.Mutex // guards the following
-	most int
-	all  int
-	of   map[netip.Addr]int
-}
-
-func newHeads() *heads { return &heads{most: mostHeads, of: make(map[netip.Addr]int)} }
-
-// bound changes how much there is.
-func (h *heads) bound(most int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.most = most
-}
-
-// enter takes so much for a client. If there is no room, full tells whether others have it.
-func (h *heads) enter(client netip.Addr, size int) (ok, full bool) {
-	client = subscriber.Of(client)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	own := h.of[client]
-	if left := h.most - h.all; size > left || own+size > (left+own)/headPart {
-		return false, own == 0
-	}
-	h.all += size
-	h.of[client] = own + size
-	return true, false
-}
-
-// leave gives it back.
-func (h *heads) leave(client netip.Addr, size int) {
-	client = subscriber.Of(client)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.all -= size
-	if h.of[client] -= size; h.of[client] == 0 {
-		delete(h.of, client)
-	}
-}
-
-// BoundHeads says how many bytes all large headers, and answers that are not read, together may take.
-func (h *Handler) BoundHeads(most int) { h.heads.bound(most) }
+// BoundHeads sets how many bytes all large headers, and answers that are not read, together may take.
+func (h *Handler) BoundHeads(most int) { h.heads.Bound(most) }
 
 // sizeOf is what of a request is counted; 0: it is no more than usual.
 func sizeOf(r *http.Request, uploads bool) (size int) {
@@ -158,7 +111,7 @@ func (x *exchange) takesHead() bool {
 	if size == 0 {
 		return true
 	}
-	ok, full := x.handler.heads.enter(x.Who.Client, size)
+	ok, full := x.handler.heads.Take(x.Who.Client, size)
 	if ok {
 		x.head = size
 		return true
@@ -176,7 +129,7 @@ func (x *exchange) takesStream() bool {
 	if x.head > 0 || !x.conn.isCrowded() {
 		return true
 	}
-	ok, _ := x.handler.heads.enter(x.Who.Client, unreadSize)
+	ok, _ := x.handler.heads.Take(x.Who.Client, unreadSize)
 	if ok {
 		x.head = unreadSize
 	}
@@ -186,7 +139,7 @@ func (x *exchange) takesStream() bool {
 // leaveHead says that the header is not counted any more.
 func (x *exchange) leaveHead() {
 	if x.head > 0 {
-		x.handler.heads.leave(x.Who.Client, x.head)
+		x.handler.heads.GiveBack(x.Who.Client, x.head)
 		x.head = 0
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"tempomat/classify"
 	"tempomat/classify/newcomer"
@@ -123,46 +122,6 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// TestHeadsAreShared: whoever comes and goes, no more is held than may be, nobody has more
-// than a part of what others leave, and a client that has nothing gets in while a part of what
-// is left is enough.
-func TestHeadsAreShared(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		type holder struct {
-			client netip.Addr
-			size   int
-		}
-		h := newHeads()
-		h.bound(1 << 20)
-		var in []holder
-		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			if len(in) > 0 && rapid.IntRange(0, 3).Draw(t, "leaves") == 0 {
-				h.leave(in[0].client, in[0].size)
-				in = in[1:]
-				continue
-			}
-			x := holder{netip.AddrFrom4([4]byte{192, 0, 2, rapid.Byte().Draw(t, "client") % 40}), rapid.IntRange(1, 64<<10).Draw(t, "size")}
-			own, left := h.of[x.client], h.most-h.all
-			ok, full := h.enter(x.client, x.size)
-			if ok {
-				in = append(in, x)
-			}
-			if want := x.size <= left && own+x.size <= (left+own)/headPart; ok != want || full && own > 0 {
-				t.Fatalf("%d bytes for one who has %d, with %d left: %v, full %v", x.size, own, left, ok, full)
-			}
-			if h.all > h.most || h.all < 0 {
-				t.Fatalf("%d of %d bytes are held", h.all, h.most)
-			}
-		}
-		for _, x := range in {
-			h.leave(x.client, x.size)
-		}
-		if h.all != 0 || len(h.of) != 0 {
-			t.Errorf("%d bytes of %d clients are held by nobody", h.all, len(h.of))
-		}
-	})
-}
-
 // TestSizeOf: what most requests have is not counted, and many short lines are as much as a
 // few long ones.
 func TestSizeOf(t *testing.T) {
@@ -236,8 +195,8 @@ func TestHeadsOfSlowUploads(t *testing.T) {
 				if got := ask(r.client); got != http.StatusOK {
 					t.Errorf("when its uploads are over the client gets %d", got)
 				}
-				if h := r.handler.heads; h.all != 0 || len(h.of) != 0 {
-					t.Errorf("%d bytes are held by nobody", h.all)
+				if held := r.handler.heads.Held(); held != 0 {
+					t.Errorf("%d bytes are held by nobody", held)
 				}
 			})
 		})
@@ -256,9 +215,7 @@ func TestHeadOfAnUpgrade(t *testing.T) {
 	if res := answer(t, br, "GET"); res.StatusCode != 101 {
 		t.Fatalf("got %d", res.StatusCode)
 	}
-	r.handler.heads.mu.Lock()
-	defer r.handler.heads.mu.Unlock()
-	if held := r.handler.heads.all; held != 0 {
+	if held := r.handler.heads.Held(); held != 0 {
 		t.Errorf("%d bytes are held", held)
 	}
 }

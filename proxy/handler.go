@@ -13,6 +13,7 @@ import (
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/roster"
 	"tempomat/proxy/spool"
+	"tempomat/proxy/subscriber"
 	"tempomat/proxy/telemetry"
 )
 
@@ -32,8 +33,8 @@ type Handler struct {
 	pieces  pieces
 	// exchanges are to be used again.
 	exchanges sync.Pool
-	passes    atomic.Int64 // of the Driver
-	heads     *heads
+	passes    atomic.Int64      // of the Driver
+	heads     *subscriber.Share // see mostHeads
 	bill      bill
 
 	marks      marks
@@ -44,7 +45,7 @@ type Handler struct {
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by Drive,
 // which has to run beside it.
 func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
-	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r, nearby: telemetry.NewNearby(), heads: newHeads()}
+	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r, nearby: telemetry.NewNearby(), heads: subscriber.NewShare(mostHeads)}
 	h.tails.New = func() any { return new([tailSize]byte) }
 	h.pieces.init()
 	h.marks.init()

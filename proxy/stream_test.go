@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"tempomat/limiter"
+	"tempomat/proxy/subscriber"
 )
 
 // echo sends each piece of a request's body back as it comes.
@@ -437,10 +438,7 @@ func (r *reader) open() {
 
 // counted is how many streams take part in what all may hold.
 func (r *rig) counted() int {
-	h := r.handler.heads
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.all / unreadSize
+	return r.handler.heads.Held() / unreadSize
 }
 
 // TestStreamsThatAreNotRead: a client that reads none of its answers holds no more of the memory than its
@@ -451,7 +449,7 @@ func TestStreamsThatAreNotRead(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 				const room = 20
-				r.handler.BoundHeads(2 * room * headPart * unreadSize)
+				r.handler.BoundHeads(2 * room * subscriber.OnePart * unreadSize)
 				c := newReader(t, r.dial())
 				c.ask(path, 100)
 				if n := r.counted(); n < room || n > 2*room {

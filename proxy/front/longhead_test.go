@@ -2,14 +2,14 @@ package front
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
+
+	"tempomat/proxy/subscriber"
 )
 
 // ask sends a text and returns the status and the body of the answer.
@@ -30,14 +30,14 @@ func ask(t *testing.T, c net.Conn, br *bufio.Reader, text string) (status int, b
 // TestLongHeads has one address send more long heads at a time than there is room for.
 func TestLongHeads(t *testing.T) {
 	dial, s := start(t, script, nil)
-	s.long.most = longPart // one for each address
+	s.long.Bound(subscriber.OnePart) // one for each address
 	const body = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n"
 	long := func(n int) string { return body + "A: " + strings.Repeat("a", n) + "\r\n\r\n" }
 	const want = `POST 3 "abc" <nil> map[]`
 
 	slow := dial()
 	_, _ = io.WriteString(slow, long(20_000)[:15_000])
-	for s.holds() == 0 { // until it is there
+	for s.long.Held() == 0 { // until it is there
 		time.Sleep(time.Millisecond)
 	}
 	c := dial()
@@ -62,14 +62,14 @@ func TestLongHeads(t *testing.T) {
 		if status, got := ask(t, slow, br, ""); status != http.StatusOK || got != want {
 			t.Errorf("the next one: %d %q", status, got)
 		}
-		if s.holds() != 0 {
-			t.Errorf("after one of %d bytes there are %d long ones", n, s.holds())
+		if s.long.Held() != 0 {
+			t.Errorf("after one of %d bytes there are %d long ones", n, s.long.Held())
 		}
 	}
 	if status, _ := ask(t, slow, br, long(70_000)); status != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("too long: %d", status)
 	}
-	for s.holds() != 0 { // it lingers without
+	for s.long.Held() != 0 { // it lingers without
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -98,78 +98,5 @@ func TestLongHeadsInPieces(t *testing.T) {
 		}
 		_ = ours.Close()
 		<-written
-	}
-}
-
-func (s *Server) holds() int {
-	s.long.mu.Lock()
-	defer s.long.mu.Unlock()
-	return s.long.all
-}
-
-// TestRoomForLongHeads counts by address and altogether.
-func TestRoomForLongHeads(t *testing.T) {
-	const most = 2 * longPart
-	l := newLongHeads(most)
-	var came []netip.Addr
-	for i := range 5 * most {
-		a := netip.MustParseAddr(fmt.Sprint("192.0.2.", i/5))
-		if l.enter(a) {
-			came = append(came, a)
-		}
-	}
-	if len(came) != most || came[2] == came[1] {
-		t.Errorf("%v", came)
-	}
-	for _, a := range came {
-		l.leave(a)
-	}
-	if l.all != 0 || len(l.of) != 0 {
-		t.Errorf("%d are left, %v", l.all, l.of)
-	}
-	for remote, want := range map[string]string{
-		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8::1:2:3:4]:80": "2001:db8::",
-		"[fe80::1%eth0]:80": "fe80::", "@": "invalid IP",
-	} {
-		if got := (&conn{remote: remote}).holder().String(); got != want {
-			t.Errorf("%s: %s, want %s", remote, got, want)
-		}
-	}
-}
-
-// TestLongHeadsOfFew has a few addresses take as many places as they get: others get some still.
-func TestLongHeadsOfFew(t *testing.T) {
-	l := newLongHeads(mostLong)
-	take := func(address byte) (n int) {
-		for l.enter(netip.AddrFrom4([4]byte{192, 0, 2, address})) {
-			n++
-		}
-		return n
-	}
-	if n := take(0); n != mostLong/longPart {
-		t.Errorf("the first one has %d", n)
-	}
-	for a := range byte(16) {
-		take(a)
-	}
-	if n := take(100); n < 16 {
-		t.Errorf("one more gets %d", n)
-	}
-	all := l.all
-	for a, n := range l.of {
-		for range n {
-			l.leave(a)
-		}
-	}
-	if l.all != 0 || len(l.of) != 0 {
-		t.Errorf("of %d, %d are left", all, l.all)
-	}
-	for a := range mostLong {
-		if !l.enter(netip.AddrFrom4([4]byte{198, 51, byte(a >> 8), byte(a)})) {
-			t.Fatalf("of %d addresses with one each, %d have a place", mostLong, a)
-		}
-	}
-	if l.enter(netip.AddrFrom4([4]byte{192, 0, 2, 1})) {
-		t.Error("there is one too many")
 	}
 }

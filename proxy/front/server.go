@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/proxy/roster"
+	"tempomat/proxy/subscriber"
 )
 
 // Options bound what a client can hold open before it has sent a request.
@@ -57,7 +58,7 @@ type Server struct {
 	conns   roster.Roster[conn]
 	memory  memories
 	dates   dates
-	long    *longHeads
+	long    *subscriber.Share    // of heads under way that are long
 	turns   *turns               // of handshakes
 	secure  *tls.ConnectionState // of all requests that came over TLS: that they did is all that it tells
 
@@ -71,7 +72,7 @@ type Server struct {
 // NewServer makes a Server. It calls the handler with a *Response; a request and its header
 // are the handler's until it returns, or for good after Keep.
 func NewServer(h http.Handler, o Options) *Server {
-	s := &Server{handler: h, o: o, began: time.Now(), closed: make(chan struct{}), long: newLongHeads(mostLong)}
+	s := &Server{handler: h, o: o, began: time.Now(), closed: make(chan struct{}), long: subscriber.NewShare(mostLong)}
 	s.turns = newTurns(max(1, runtime.GOMAXPROCS(0)/2)) // the other CPUs are for requests
 	s.secure = &tls.ConnectionState{HandshakeComplete: true}
 	s.memory.init()

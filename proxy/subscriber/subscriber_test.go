@@ -3,6 +3,8 @@ package subscriber
 import (
 	"net/netip"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 func TestOf(t *testing.T) {
@@ -16,4 +18,95 @@ func TestOf(t *testing.T) {
 	if got := Of(netip.Addr{}); got.IsValid() {
 		t.Errorf("no address counts as %s", got)
 	}
+}
+
+// TestShare: a few clients that take all they get leave others some; many with one each have
+// all; and nothing is left of clients that gave back what they had.
+func TestShare(t *testing.T) {
+	const most = 1024
+	s := NewShare(most)
+	ipv4 := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)}) }
+	takeAll := func(client int) (n int) {
+		for {
+			ok, full := s.Take(ipv4(client), 1)
+			if !ok {
+				if full != (n == 0) {
+					t.Errorf("client %d with %d is told that others have all: %t", client, n, full)
+				}
+				return n
+			}
+			n++
+		}
+	}
+	had := map[int]int{}
+	for client := range 17 {
+		had[client] = takeAll(client)
+	}
+	if had[0] != most/OnePart {
+		t.Errorf("the first client has %d of %d", had[0], most)
+	}
+	if had[16] < 16 {
+		t.Errorf("one more gets %d", had[16])
+	}
+	for client, n := range had {
+		s.GiveBack(ipv4(client), n)
+	}
+	if s.Held() != 0 || len(s.of) != 0 {
+		t.Errorf("%d of %d clients are left", s.Held(), len(s.of))
+	}
+	for i := range most {
+		if ok, _ := s.Take(ipv4(i), 1); !ok {
+			t.Fatalf("of %d clients with one each %d have it", most, i)
+		}
+	}
+	if ok, full := s.Take(ipv4(most), 1); ok || !full {
+		t.Error("there is one too many")
+	}
+	s.Bound(2 * most)
+	one, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
+	if ok, _ := s.Take(one, 60); !ok {
+		t.Error("there is no room where there is more")
+	}
+	if ok, full := s.Take(other, 60); ok || full {
+		t.Error("an IPv6 client has two shares")
+	}
+}
+
+// TestShareHolds: whatever clients take and give back, no more is held than may be, none has more
+// than its part of what others leave, and a client that has nothing gets in while a part of what
+// is left is enough.
+func TestHeadsAreShared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type holder struct {
+			client netip.Addr
+			size   int
+		}
+		h := NewShare(1 << 20)
+		var in []holder
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			if len(in) > 0 && rapid.IntRange(0, 3).Draw(t, "leaves") == 0 {
+				h.GiveBack(in[0].client, in[0].size)
+				in = in[1:]
+				continue
+			}
+			x := holder{netip.AddrFrom4([4]byte{192, 0, 2, rapid.Byte().Draw(t, "client") % 40}), rapid.IntRange(1, 64<<10).Draw(t, "size")}
+			own, left := h.of[x.client], h.most-h.held
+			ok, full := h.Take(x.client, x.size)
+			if ok {
+				in = append(in, x)
+			}
+			if want := x.size <= left && own+x.size <= (left+own+OnePart-1)/OnePart; ok != want || full && own > 0 {
+				t.Fatalf("%d bytes for one who has %d, with %d left: %v, full %v", x.size, own, left, ok, full)
+			}
+			if h.held > h.most || h.held < 0 {
+				t.Fatalf("%d of %d bytes are held", h.held, h.most)
+			}
+		}
+		for _, x := range in {
+			h.GiveBack(x.client, x.size)
+		}
+		if h.held != 0 || len(h.of) != 0 {
+			t.Errorf("%d bytes of %d clients are held by nobody", h.held, len(h.of))
+		}
+	})
 }
