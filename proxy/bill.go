@@ -105,6 +105,7 @@ func (h *Handler) look(now time.Time, t *host.Tracker) (computes bool) {
 		return false
 	}
 	t.Look(now, b.all)
+	h.priorities.mend(t.Fresh())
 	if b.index == nil {
 		b.index = make(map[*exchange]int)
 	}
@@ -121,7 +122,9 @@ func (h *Handler) look(now time.Time, t *host.Tracker) (computes bool) {
 		switch {
 		case !x.isMeasured(now):
 		case x.billed.work != nil:
-			known++
+			if x.lowered == nil || !x.lowered.gaveUp { // else it could not step down
+				known++
+			}
 			computes = computes || x.billed.computes
 		case now.Sub(x.forwarded) >= leastBilled && !x.work.isStream(): // these hardly compute
 			unknown++

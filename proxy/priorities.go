@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -13,10 +12,10 @@ import (
 type Stepper interface {
 	// Step lowers that of the process which serves a request.
 	Step(h *host.Hold, id process.ID, step int) error
-	// End puts it back as it was. It waits for no file.
+	// End puts it back as it was.
 	End(h *host.Hold)
-	// Flush forgets what was put back.
-	Flush()
+	// Mend puts a process back that another proxy has left behind.
+	Mend(id process.ID)
 }
 
 // priorities have the processes that serve requests step down as these compute.
@@ -183,6 +182,17 @@ func (h *Handler) tellPreempts(known, unknown int) {
 	}
 }
 
+// mend puts back what another proxy has left behind, of the processes that were found now.
+func (p *priorities) mend(found []process.ID) {
+	s := p.inForce()
+	if s == nil {
+		return
+	}
+	for _, id := range found {
+		s.Mend(id)
+	}
+}
+
 // apply does what was noted. A request that has ended meanwhile changes nothing. First all are put back
 // that are to be: what one request leaves another one may have.
 func (p *priorities) apply() {
@@ -198,20 +208,12 @@ func (p *priorities) apply() {
 		}
 		err := w.by.Step(&w.Hold, w.of, w.to)
 		w.id, w.step, w.gaveUp = w.of, w.to, err != nil
-		if err != nil && isLasting(err) && !w.by.over.Swap(true) {
+		if err != nil && host.IsForbidden(err) && !w.by.over.Swap(true) {
 			w.by.failed(err)
 		}
 	}
-	if s := p.inForce(); s != nil {
-		s.Flush()
-	}
 	clear(p.wishes) // or what has ended would stay alive
 	p.wishes = p.wishes[:0]
-}
-
-// isLasting tells whether a step failed for a reason that others will fail for as well.
-func isLasting(err error) bool {
-	return host.IsForbidden(err) || errors.Is(err, host.ErrRecord)
 }
 
 // endStep puts the process back that served a request, before it gets the next one: the end of

@@ -47,7 +47,7 @@ func (s *stepper) End(*host.Hold) {
 	s.steps = append(s.steps, 0)
 }
 
-func (*stepper) Flush() {}
+func (*stepper) Mend(process.ID) {}
 
 func (s *stepper) seen() []int {
 	s.mu.Lock()

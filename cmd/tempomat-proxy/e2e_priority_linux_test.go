@@ -123,7 +123,6 @@ func TestNoPriorities(t *testing.T) {
 	for name, c := range map[string]struct{ url, yaml, why string }{
 		"elsewhere": {"http://192.0.2.1", "", "the backend is on another machine"},
 		"estimate":  {backend.url, "cost: {source: corrected}\n", "cost.source"},
-		"no state":  {backend.url, "state: off\n", "state: off"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startProxy(t, c.url, c.yaml)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net/url"
 	"strings"
 	"sync"
@@ -156,8 +155,6 @@ func remedy(err error) string {
 		return "throttle: {mode: fair, shadow: false} (docs/shadow.md)"
 	case errors.Is(err, errNotMeasured):
 		return "cost.source: auto (docs/kernel-bill.md)"
-	case errors.Is(err, errNoRecord):
-		return "state: a file that the proxy may write, as /var/lib/tempomat/state (docs/kernel.md)"
 	case errors.Is(err, errElsewhere):
 		return "run the proxy on the backend's machine, and name that as localhost or 127.0.0.1; else all goes on without (docs/kernel.md)"
 	case errors.Is(err, errDeaf):
@@ -329,18 +326,6 @@ func (b *bills) end() {
 	}
 }
 
-// prioritySuffix is what the name of the record of lowered priorities has behind that of the
-// state file.
-const prioritySuffix = ".priorities"
-
-// priorityPath is where it is written down what was lowered; empty: nowhere.
-func priorityPath(c *config.Config) string {
-	if c.State == "" {
-		return ""
-	}
-	return c.State + prioritySuffix
-}
-
 // priorities has the backend's processes step down in priority as their requests compute.
 type priorities struct {
 	handler *proxy.Handler
@@ -348,8 +333,7 @@ type priorities struct {
 
 	mu      sync.Mutex // guards the following
 	keeper  *host.Keeper
-	failed  bool // it was given up, until the next reload
-	path    string
+	failed  bool                // it was given up, until the next reload
 	retired host.PriorityCounts // of Keepers before
 	told    string              // what is missing, as it was logged last
 	missing error               // why nothing steps down; nil: it does
@@ -360,24 +344,27 @@ type priorities struct {
 func (p *priorities) restart(c *config.Config) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.path, p.failed, p.missing = priorityPath(c), false, nil
+	p.failed, p.missing = false, nil
 	if err := p.openLocked(c); err != nil {
 		p.missing = err
 		p.closeLocked()
-		p.leftLocked()
+		mended, _ := mendPriorities(c)
+		p.tellMended(mended)
 		p.missLocked(c, err)
 		return
 	}
 	p.told = ""
 	p.handler.SetStepper(p.keeper, p.giveUp)
 	p.keeper.Restore()
+	before := p.keeper.Counts().Recovered
+	p.keeper.MendAll(workersOf(c))
+	p.tellMended(int(p.keeper.Counts().Recovered - before)) //nolint:gosec // as many as there are workers at most
 }
 
 // Why nothing is to step down, or cannot.
 var (
 	errNotWanted    = errors.New("gate.priority is off")
 	errNobodySlowed = errors.New("nobody is slowed: throttle.mode is not fair, or all is only judged (throttle.shadow)")
-	errNoRecord     = errors.New("with state: off there is nowhere to write down what was changed")
 )
 
 // openLocked opens the Keeper if it is wanted and there is none.
@@ -391,15 +378,12 @@ func (p *priorities) openLocked(c *config.Config) (err error) {
 		return errElsewhere
 	case !policy.Meter(c.Cost.Source, 1).Measures():
 		return errNotMeasured
-	case p.path == "":
-		return errNoRecord
 	case p.keeper != nil:
 		return nil
 	}
-	if p.keeper, err = host.OpenKeeper(p.path); err != nil {
+	if p.keeper, err = host.OpenKeeper(); err != nil {
 		return err
 	}
-	p.tellLeft(int(p.keeper.Counts().Recovered)) //nolint:gosec // at most a thousand
 	p.log.Info("long requests' processes step down in priority")
 	return nil
 }
@@ -410,28 +394,29 @@ func (p *priorities) closeLocked() {
 	if p.keeper == nil {
 		return
 	}
-	if err := p.keeper.Close(); err != nil {
-		p.log.Warn("the record of lowered priorities", zap.Error(err))
-	}
+	p.keeper.Close()
 	p.retired, p.keeper = p.retired.Plus(p.keeper.Counts()), nil
 }
 
-// leftLocked puts back what others have left behind.
-func (p *priorities) leftLocked() {
-	if p.path == "" {
-		return
-	}
-	left, err := host.RestorePriorities(p.path)
-	if err != nil {
-		p.log.Warn("priorities that were left behind may stay as they are", zap.Error(err))
-	}
-	p.tellLeft(left.Restored)
-}
-
-func (p *priorities) tellLeft(n int) {
+func (p *priorities) tellMended(n int) {
 	if n > 0 {
 		p.log.Info("put back priorities of processes that were left behind", zap.Int("processes", n))
 	}
+}
+
+// mendPriorities puts back what proxies have left behind that were killed, and tells for how many
+// it could not.
+func mendPriorities(c *config.Config) (mended, failures int) {
+	return host.MendPriorities(workersOf(c))
+}
+
+// workersOf are the backend's workers as far as they are known before they serve a request.
+func workersOf(c *config.Config) []int {
+	u, err := url.Parse(c.Backend.URL)
+	if err != nil || !policy.IsLocal(c.Backend.URL) {
+		return nil
+	}
+	return host.Workers(u)
 }
 
 // missLocked says once what is missing.
@@ -501,20 +486,12 @@ func restorePriorities(_ context.Context, in invocation, args []string) int {
 	if err != nil { // a broken file is no reason to leave processes as they are
 		c = config.Default()
 	}
-	return daemon.Status(restoreLeft(priorityPath(c), in.stdout), in.stderr)
-}
-
-func restoreLeft(path string, out io.Writer) error {
-	if path == "" {
-		return nil
+	mended, failures := mendPriorities(c)
+	if mended+failures > 0 {
+		fmt.Fprintf(in.stdout, "priorities of processes: %d put back, %d could not be put back\n", mended, failures)
 	}
-	left, err := host.RestorePriorities(path)
-	if left != (host.Left{}) {
-		fmt.Fprintf(out, "priorities of processes: %d put back, %d have ended, %d were changed by somebody else, %d could not be put back; %d proxies run\n",
-			left.Restored, left.Ended, left.Abandoned, left.Failed, left.Busy)
+	if failures > 0 {
+		return daemon.Status(errors.New("no right to put priorities back (CAP_SYS_NICE)"), in.stderr)
 	}
-	if err == nil && left.Failed > 0 {
-		err = errors.New("no right to put priorities back (CAP_SYS_NICE)")
-	}
-	return err
+	return 0
 }

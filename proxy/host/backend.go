@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -148,24 +147,39 @@ func (b *Backend) Sample() (queued, processes int, ok bool) {
 		queued, ok = queued+more, ok || also
 	}
 	if queued > 0 {
-		processes = b.countLocked()
+		processes = len(b.workersLocked())
 	}
 	return queued, processes, ok
 }
 
-// countLocked is how many processes the backend has; 0: that is not known.
-func (b *Backend) countLocked() (n int) {
+// workersLocked are the processes that the backend has; none: that is not known.
+func (b *Backend) workersLocked() (pids []int) {
 	for _, pid := range b.is.forks {
-		n += len(children(b.root, pid))
+		pids = append(pids, children(b.root, pid)...)
 	}
 	if len(b.is.forks) > 0 {
-		return n
+		return pids
 	}
 	for _, dir := range b.is.groups {
 		text, _ := fs.ReadFile(b.root, dir+"/cgroup.procs") // gone: none
-		n += bytes.Count(text, []byte{'\n'})
+		pids = append(pids, numbers(text)...)
 	}
-	return n
+	return pids
+}
+
+// Workers are the processes that a backend has at that URL, as far as its configuration or its
+// cgroup tells without a right.
+func Workers(backend *url.URL) []int {
+	b, err := OpenBackend()
+	if err != nil {
+		return nil
+	}
+	defer b.close()
+	b.Watch(backend)
+	b.look()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.workersLocked()
 }
 
 // look sees who the backend is, among n processes, and what by its number of workers is known;

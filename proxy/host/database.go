@@ -157,12 +157,7 @@ func (g *databaseGroup) read() (time.Duration, error) {
 // pids are its processes, without those of groups below it.
 func (g *databaseGroup) pids(time.Time) (all []int) {
 	text, _ := os.ReadFile(filepath.Join(filepath.Dir(g.file), "cgroup.procs"))
-	for line := range bytes.Lines(text) {
-		if pid, err := strconv.Atoi(string(bytes.TrimSpace(line))); err == nil {
-			all = append(all, pid)
-		}
-	}
-	return all
+	return numbers(text)
 }
 
 func (g *databaseGroup) used(time.Time) (sum time.Duration, ok bool) {

@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if path := os.Getenv(crashVariable); path != "" {
-		lowerAndWait(path, os.Args[1:])
+	if os.Getenv(crashVariable) != "" {
+		lowerAndWait(os.Args[1:])
 	}
 	goleak.VerifyTestMain(m)
 }

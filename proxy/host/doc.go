@@ -34,6 +34,8 @@
 // Of a request that ends within some milliseconds nothing here is on the path, except that its
 // number is written where workers tell ([Numbers.Next]).
 //
+// priority*.go lowers the priority of such a process while it works on what is long, and puts it back.
+//
 // # Of the proxy itself
 //
 //	descriptors.go how many connections may be open, and what happens when no descriptor is left

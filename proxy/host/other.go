@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"os"
 
 	"tempomat/cpuaccount/process"
 )
@@ -46,12 +45,9 @@ func (*CostSocket) run(context.Context, *claims, *Numbers) {}
 
 type system struct{}
 
-func (system) Nice(process.ID) (int, error) { return 0, errors.ErrUnsupported }
-func (system) SetNice(int, int) error       { return errors.ErrUnsupported }
-func (system) Alone(int) bool               { return false }
+func (system) Nice(process.ID) (int, error)         { return 0, errors.ErrUnsupported }
+func (system) SetNice(int, int) error               { return errors.ErrUnsupported }
+func (system) Alone(int) bool                       { return false }
+func (system) Parent(process.ID) (process.ID, bool) { return process.ID{}, false }
 
 func probe() (int, error) { return 0, errors.ErrUnsupported }
-
-func lock(*os.File, int, int) bool { return false }
-
-func unlock(*os.File, int, int) {}

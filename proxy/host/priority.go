@@ -3,22 +3,37 @@ package host
 import (
 	"errors"
 	"io/fs"
-	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"tempomat/cpuaccount/process"
 )
 
+// The priority of a process of the backend is lowered while it works on what is long, and put
+// back. How low a process should be is for others to say: see lifecycle.Life.Step.
+//
+// A priority is only ever lowered: a process that had nice 3 gets 8, 13, or SCHED_IDLE, which
+// is below all nice values; never less than 3. One that has another scheduling policy (batch, or
+// of real time) is left alone. It gets back exactly what it had, and that only if it is the same
+// process (by its start, see process.ID) and still has what it was given here: whoever else
+// changed it meanwhile has the last word.
+//
+// The nice value of a process is that of its main thread, so that only a process whose
+// other threads do not compute is touched, and only while it serves one request.
+//
+// Only a worker is touched that its server has forked, the same program, and that has the
+// priority of that server. So nothing has to be written down for the case that this process is
+// killed: what a worker had is what its parent has, and the next proxy sees by that which
+// workers were left behind, and puts them back (Mend).
+
 // Errors of Step. The process is left as it is.
 var (
 	// ErrShared says that the process serves other requests beside this one, or computes
 	// with several threads.
 	ErrShared = errors.New("the process serves several requests at a time")
-	// errFull says that as many processes are lowered as the record has room for.
-	errFull = errors.New("the record of lowered priorities is full")
-	// ErrRecord says that it cannot be written down what was changed.
-	ErrRecord = errors.New("the record of lowered priorities cannot be written")
+	// errOwn says that it has a priority of its own, which nobody would know after a crash.
+	errOwn = errors.New("the process is no worker that has the priority of the program which forked it")
 	// errChanged says that somebody else has changed the priority.
 	errChanged = errors.New("somebody else has changed the priority of the process")
 )
@@ -29,7 +44,7 @@ type PriorityCounts struct {
 	Restored  uint64        // processes that were put back as they were
 	Ended     uint64        // of those that were lowered, processes that ended meanwhile
 	Abandoned uint64        // left as they are, as somebody else has changed their priority
-	Failed    uint64        // could not be put back; they stay in the record
+	Failed    uint64        // could not be put back
 	Recovered uint64        // put back after another proxy that had left them behind
 	Lowered   int           // now
 }
@@ -46,14 +61,6 @@ func StepDown(step int) int { return [Steps]int{5, 10, idle}[step-1] }
 // has not: the kernel has the nice value change it by a factor of 1.25 each, and SCHED_IDLE weigh 3 of 1024.
 func StepWeight(step int) float64 {
 	return [1 + Steps]float64{1, 335.0 / 1024, 110.0 / 1024, 3.0 / 1024}[step]
-}
-
-// level is what a process has after a step that had own.
-func (k *Keeper) level(own, step int) int {
-	if step == Steps {
-		return k.lowest
-	}
-	return min(own+StepDown(step), lowestNice)
 }
 
 // Plus adds up the counts of two Keepers.
@@ -85,115 +92,73 @@ const (
 
 // change is a process whose priority was changed.
 type change struct {
-	slot int
-	entry
+	id   process.ID
+	own  int // what it had
+	set  int // what it was given last
 	hold *Hold
 }
 
 // Keeper changes priorities. Its methods may be called concurrently.
 type Keeper struct {
 	kernel kernel
-	record *record
-	lowest int        // the lowest priority: lowestNice or idle
-	writes sync.Mutex // guards what is written to it; taken before mu
+	lowest int // the lowest priority: lowestNice or idle
 
 	mu      sync.Mutex // guards the following
 	closed  bool
 	changed map[int]*change
-	free    []int // slots of the record
-	stale   []int // slots of what is put back, and stands there still
 	counts  PriorityCounts
 }
 
-// OpenKeeper makes a Keeper that keeps its record in the file at path, which it makes, and puts
-// back what others have left behind there. It fails where this process has no right to put
-// a priority back, or cannot write the record, or the kernel does not tell what is needed.
-func OpenKeeper(path string) (*Keeper, error) {
+// OpenKeeper makes a Keeper. It fails where this process has no right to put a priority back, or
+// the kernel does not tell what is needed.
+func OpenKeeper() (*Keeper, error) {
 	lowest, err := probe()
 	if err != nil {
 		return nil, err
 	}
-	return open(path, system{}, lowest)
+	return newKeeper(system{}, lowest), nil
 }
 
-// open makes a Keeper that has no process be lower than lowest.
-func open(path string, k kernel, lowest int) (*Keeper, error) {
-	file, err := openFile(path)
-	if err != nil {
-		return nil, err
+// newKeeper makes a Keeper that has no process be lower than lowest.
+func newKeeper(k kernel, lowest int) *Keeper {
+	return &Keeper{kernel: k, lowest: lowest, changed: make(map[int]*change)}
+}
+
+// level is what a process has after a step that had own.
+func (k *Keeper) level(own, step int) int { return levelBelow(own, step, k.lowest) }
+
+func levelBelow(own, step, lowest int) int {
+	if step == Steps {
+		return lowest
 	}
-	left := file.restore(k)
-	r, err := file.take()
-	if err != nil {
-		return nil, errors.Join(err, file.close())
-	}
-	keeper := &Keeper{kernel: k, record: r, lowest: lowest, changed: make(map[int]*change)}
-	keeper.counts.Recovered = uint64(left.Restored) //nolint:gosec // not negative
-	for slot := slots - 1; slot >= 0; slot-- {
-		keeper.free = append(keeper.free, slot)
-	}
-	return keeper, nil
+	return min(own+StepDown(step), lowestNice)
 }
 
 // Step lowers the priority of the process that serves a request to a step, 1 to 3, below
 // what it had. It does nothing once the request is over, or if it is as low already. After
-// an error there is no use in another try for this request. It writes to a file, which End
-// never waits for.
+// an error there is no use in another try for this request.
 func (k *Keeper) Step(h *Hold, id process.ID, step int) error {
 	if step <= 0 || h.state.Load() == over {
 		return nil
 	}
 	h.state.CompareAndSwap(untouched, touched)
-	k.writes.Lock()
-	defer k.writes.Unlock()
-	k.flush() // what an earlier request of this process had left there could else be taken for this one's
-	c, next, err := k.plan(h, id, min(step, Steps))
-	if c == nil || err != nil {
-		return err
-	}
-	err = k.record.write(c.slot, next)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if h.place != c {
-		return nil // it is over meanwhile, and what was written is stale
-	}
-	if err != nil {
-		err = errors.Join(ErrRecord, err)
-	} else if err = k.kernel.SetNice(id.PID, next.set); err == nil {
-		c.entry = next
-		k.counts.Steps[min(step, Steps)-1]++
-		return nil
-	}
-	if c.set == c.own {
-		k.dropLocked(c)
-	}
-	return err
-}
-
-// plan is what to change, and what to write down before; nil: nothing.
-func (k *Keeper) plan(h *Hold, id process.ID, step int) (c *change, next entry, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed || h.state.Load() == over {
-		return nil, next, nil
+		return nil
 	}
-	if c = h.place; c == nil {
-		if c, err = k.admitLocked(h, id); err != nil {
-			return nil, next, err
+	if h.place == nil {
+		if err := k.admitLocked(h, id); err != nil {
+			return err
 		}
 	}
-	return k.nextLocked(c, step)
-}
-
-// nextLocked is how a process is to step down.
-func (k *Keeper) nextLocked(c *change, step int) (*change, entry, error) {
-	next := c.entry
-	next.set = k.level(c.own, step)
-	if next.set <= c.set {
+	c := h.place
+	to := k.level(c.own, min(step, Steps))
+	if to <= c.set {
 		if c.set == c.own { // it is as low as can be
 			k.dropLocked(c)
 		}
-		return nil, next, nil
+		return nil
 	}
 	now, err := k.kernel.Nice(c.id)
 	if err == nil && now != c.set {
@@ -202,54 +167,90 @@ func (k *Keeper) nextLocked(c *change, step int) (*change, entry, error) {
 	}
 	if err != nil {
 		k.dropLocked(c)
-		return nil, next, err
+		return err
 	}
-	next.before = now
-	return c, next, nil
-}
-
-// Flush takes out of the record what is put back.
-func (k *Keeper) Flush() {
-	k.writes.Lock()
-	defer k.writes.Unlock()
-	k.flush()
-}
-
-func (k *Keeper) flush() {
-	k.mu.Lock()
-	stale := k.stale
-	k.stale = nil
-	closed := k.closed
-	k.mu.Unlock()
-	if closed || len(stale) == 0 {
-		return
-	}
-	for _, slot := range stale {
-		if k.record.clear(slot) != nil {
-			continue // it is not used again
+	if err = k.kernel.SetNice(id.PID, to); err != nil {
+		if c.set == c.own {
+			k.dropLocked(c)
 		}
-		k.mu.Lock()
-		k.free = append(k.free, slot)
-		k.mu.Unlock()
+		return err
 	}
+	c.set = to
+	k.counts.Steps[min(step, Steps)-1]++
+	return nil
 }
 
 // admitLocked takes in a process that was not touched before.
-func (k *Keeper) admitLocked(h *Hold, id process.ID) (*change, error) {
+func (k *Keeper) admitLocked(h *Hold, id process.ID) error {
+	if k.changed[id.PID] != nil || !k.kernel.Alone(id.PID) {
+		return ErrShared
+	}
+	now, own, err := levels(k.kernel, id)
 	switch {
-	case k.changed[id.PID] != nil || !k.kernel.Alone(id.PID) || k.record.isOthers(id):
-		return nil, ErrShared
-	case len(k.free) == 0:
-		return nil, errFull
+	case err != nil:
+		return err
+	case now != own && !isLeft(now, own):
+		return errOwn
 	}
-	own, err := k.kernel.Nice(id)
-	if err != nil {
-		return nil, err
+	c := &change{id: id, own: own, set: now, hold: h}
+	k.changed[id.PID], h.place = c, c
+	return nil
+}
+
+// levels are what a worker has, and what its server has.
+func levels(k kernel, id process.ID) (now, own int, err error) {
+	parent, ok := k.Parent(id)
+	if !ok {
+		return 0, 0, errOwn
 	}
-	last := len(k.free) - 1
-	c := &change{slot: k.free[last], hold: h, entry: entry{id: id, own: own, set: own}}
-	k.free, k.changed[id.PID], h.place = k.free[:last], c, c
-	return c, nil
+	if own, err = k.Nice(parent); err == nil {
+		now, err = k.Nice(id)
+	}
+	return now, own, err
+}
+
+// isLeft tells whether a worker whose server has own was lowered to what it has now, by a proxy
+// that was killed.
+func isLeft(now, own int) bool {
+	for step := 1; step <= Steps; step++ {
+		if now > own && (now == levelBelow(own, step, lowestNice) || now == levelBelow(own, step, idle)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Mend puts a worker back that another proxy has left behind.
+func (k *Keeper) Mend(id process.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now, own, err := levels(k.kernel, id)
+	if k.changed[id.PID] != nil || err != nil || !isLeft(now, own) {
+		return
+	}
+	switch putBack(k.kernel, &change{id: id, own: own, set: now}) {
+	case restored:
+		k.counts.Recovered++
+	case failed:
+		k.counts.Failed++
+	}
+}
+
+// MendAll does so with the workers of these numbers.
+func (k *Keeper) MendAll(workers []int) {
+	for _, pid := range workers {
+		if id, err := process.Read(pid); err == nil { // else it has ended
+			k.Mend(id)
+		}
+	}
+}
+
+// MendPriorities puts back those of the workers of these numbers that proxies have left behind,
+// and tells how many it did and could not.
+func MendPriorities(workers []int) (mended, failures int) {
+	k := newKeeper(system{}, idle)
+	k.MendAll(workers)
+	return int(k.counts.Recovered), int(k.counts.Failed) //nolint:gosec // as many as there are workers at most
 }
 
 // End puts the process back as it was before the request. What never was touched costs
@@ -267,14 +268,9 @@ func (k *Keeper) End(h *Hold) {
 }
 
 func (k *Keeper) restoreLocked(c *change) {
-	switch result := putBack(k.kernel, c.entry); result {
+	switch putBack(k.kernel, c) {
 	case failed:
-		k.counts.Failed++
-		// It stays in the record, for whoever has the right. The number is free for another
-		// process.
-		c.hold.place = nil
-		delete(k.changed, c.id.PID)
-		return
+		k.counts.Failed++ // the next proxy tries again
 	case restored, same:
 		k.counts.Restored++
 	case ended:
@@ -289,46 +285,24 @@ func (k *Keeper) restoreLocked(c *change) {
 func (k *Keeper) dropLocked(c *change) {
 	c.hold.place = nil
 	delete(k.changed, c.id.PID)
-	k.stale = append(k.stale, c.slot)
 }
 
 // Restore puts all processes back as they were. Those of requests that go on are lowered
-// again by their next Step. It also looks what others have left behind meanwhile.
+// again by their next Step.
 func (k *Keeper) Restore() {
-	k.writes.Lock()
-	defer k.writes.Unlock()
-	k.restoreAll()
-}
-
-func (k *Keeper) restoreAll() {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	for _, c := range k.changed {
 		k.restoreLocked(c)
 	}
-	closed := k.closed
-	k.mu.Unlock()
-	if closed {
-		return
-	}
-	k.flush()
-	left := k.record.file.restore(k.kernel)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.counts.Recovered += uint64(left.Restored) //nolint:gosec // not negative
 }
 
 // Close puts all back, and ends the Keeper: later calls do nothing.
-func (k *Keeper) Close() error {
-	k.writes.Lock()
-	defer k.writes.Unlock()
-	k.restoreAll()
+func (k *Keeper) Close() {
+	k.Restore()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closed {
-		return nil
-	}
 	k.closed = true
-	return k.record.file.close()
 }
 
 // Counts tells what was done.
@@ -361,31 +335,10 @@ type kernel interface {
 	Nice(id process.ID) (int, error)
 	// SetNice changes it, and that of the threads which have the same.
 	SetNice(pid, nice int) error
+	// Parent is the process that has forked one, and is the same program; not ok: there is none.
+	Parent(id process.ID) (process.ID, bool)
 	// Alone tells whether none but the main thread of a process computes.
 	Alone(pid int) bool
-}
-
-// Left is what became of processes that proxies had lowered and left behind.
-type Left struct {
-	Restored  int
-	Ended     int // the number may be another process's now, which was not touched
-	Abandoned int // somebody else has changed their priority since
-	Failed    int // could not be put back; they stay in the record
-	Busy      int // segments of the record that running proxies hold
-}
-
-// RestorePriorities puts back what proxies have left behind that have ended, by the record in the
-// file at path. If there is none there is nothing to do. The error is the file's.
-func RestorePriorities(path string) (Left, error) {
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return Left{}, nil
-	}
-	file, err := openFile(path)
-	if err != nil {
-		return Left{}, err
-	}
-	left := file.restore(system{})
-	return left.Left, errors.Join(left.failure, file.close())
 }
 
 // result is what became of a process.
@@ -400,26 +353,30 @@ const (
 )
 
 // putBack gives a process the priority that it had, if it is the same one and has what it
-// was given, or, if this did not come about, what it had right before.
-func putBack(k kernel, e entry) result {
-	now, err := k.Nice(e.id)
+// was given.
+func putBack(k kernel, c *change) result {
+	now, err := k.Nice(c.id)
 	switch {
 	case err != nil:
 		return ended
-	case now == e.own:
+	case now == c.own:
 		return same
-	case now != e.set && now != e.before:
+	case now != c.set:
 		return abandoned
-	case k.SetNice(e.id.PID, e.own) == nil:
+	case k.SetNice(c.id.PID, c.own) == nil:
 		return restored
 	}
 	return failed
 }
 
-// entry is a line of the record.
-type entry struct {
-	id     process.ID
-	own    int // the nice value that the process had
-	before int // what it had before it was changed last
-	set    int // what it was given then
+// isSameProgram compares the names of two processes, of which some say behind a colon or a
+// space what they do: "gunicorn: maste" and "gunicorn: worke".
+func isSameProgram(a, b string) bool {
+	program := func(name string) string {
+		if i := strings.IndexAny(name, ": "); i > 0 {
+			return name[:i]
+		}
+		return name
+	}
+	return program(a) == program(b)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"strconv"
@@ -31,6 +30,21 @@ func (system) Nice(id process.ID) (int, error) {
 		return 0, fmt.Errorf("priority of process %d: %w", id.PID, os.ErrProcessDone)
 	}
 	return x, nil
+}
+
+// Parent implements kernel.
+func (system) Parent(id process.ID) (parent process.ID, ok bool) {
+	root := os.DirFS("/")
+	child, ok := processAt(root, id.PID)
+	if !ok {
+		return parent, false
+	}
+	above, ok := processAt(root, child.parent)
+	if !ok || !isSameProgram(child.name, above.name) {
+		return parent, false
+	}
+	parent, err := process.Read(child.parent)
+	return parent, err == nil && id.Alive() // asked last, so that what was told is its own
 }
 
 // levelOf is the priority of a thread. The system call tells 20 less the nice value, as a negative
@@ -203,15 +217,4 @@ func lowerAndBack() error {
 		return fmt.Errorf("no right to raise a priority again (CAP_SYS_NICE): setpriority: %w", err)
 	}
 	return nil
-}
-
-// lock locks a part of a file, unless somebody else has: another process, or another
-// opening of the file. The kernel unlocks it when the file is closed, or the process ends.
-func lock(f *os.File, at, size int) bool { return setLock(f, unix.F_WRLCK, at, size) }
-
-func unlock(f *os.File, at, size int) { setLock(f, unix.F_UNLCK, at, size) }
-
-func setLock(f *os.File, kind int16, at, size int) bool {
-	l := unix.Flock_t{Type: kind, Whence: io.SeekStart, Start: int64(at), Len: int64(size)}
-	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &l) == nil
 }

@@ -2,11 +2,12 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -25,21 +26,33 @@ func needsRight(t *testing.T) {
 	}
 }
 
-// startWorker starts a process that burns CPU, at that nice value, until the test ends.
+// startWorker has a server fork a worker that burns CPU, both at that nice value, until the test
+// ends.
 func startWorker(t *testing.T, nice int) process.ID {
 	t.Helper()
-	burner := exec.CommandContext(t.Context(), "sh", "-c", "while :; do :; done")
-	if err := burner.Start(); err != nil {
+	server := exec.CommandContext(t.Context(), "sh", "-c", "read start; (ulimit -t 60; while :; do :; done) & echo $!; wait")
+	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := server.StdoutPipe()
+	if err = errors.Join(err, server.Start()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = burner.Process.Kill()
-		_ = burner.Wait()
+		_ = syscall.Kill(-server.Process.Pid, syscall.SIGKILL)
+		_ = server.Wait()
 	})
-	if err := unix.Setpriority(unix.PRIO_PROCESS, burner.Process.Pid, nice); err != nil {
+	if err := unix.Setpriority(unix.PRIO_PROCESS, server.Process.Pid, nice); err != nil {
 		t.Fatal(err)
 	}
-	id, err := process.Read(burner.Process.Pid)
+	var pid int
+	_, err = in.Write([]byte("\n"))
+	if _, e := fmt.Fscan(out, &pid); err != nil || e != nil {
+		t.Fatal(err, e)
+	}
+	id, err := process.Read(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,20 +66,20 @@ func wantNice(t *testing.T, id process.ID, want int) {
 	}
 }
 
-func openedKeeper(t *testing.T, path string) *Keeper {
+func openedKeeper(t *testing.T) *Keeper {
 	t.Helper()
-	k, err := OpenKeeper(path)
+	k, err := OpenKeeper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = k.Close() })
+	t.Cleanup(k.Close)
 	return k
 }
 
 // TestDownAndBack lowers processes that had different priorities, and puts them back.
 func TestDownAndBack(t *testing.T) {
 	needsRight(t)
-	k := openedKeeper(t, filepath.Join(t.TempDir(), "record"))
+	k := openedKeeper(t)
 	for _, own := range []int{-3, 0, 4, 12, 19} {
 		id, h := startWorker(t, own), new(Hold)
 		for step, want := range []int{own, min(own+5, 19), min(own+10, 19), idle} {
@@ -86,16 +99,15 @@ func TestDownAndBack(t *testing.T) {
 		}
 		wantNice(t, id, own) // it is over
 	}
-	k.Flush()
-	if c := k.Counts(); c.Lowered != 0 || c.Restored != 5 || len(k.free) != slots {
-		t.Errorf("%+v, %d free slots", c, len(k.free))
+	if c := k.Counts(); c.Lowered != 0 || c.Restored != 5 {
+		t.Errorf("%+v", c)
 	}
 }
 
 // TestSomebodyElse has an administrator change a priority meanwhile: that stays.
 func TestSomebodyElse(t *testing.T) {
 	needsRight(t)
-	k := openedKeeper(t, filepath.Join(t.TempDir(), "record"))
+	k := openedKeeper(t)
 	for _, again := range []bool{false, true} {
 		id, h := startWorker(t, 0), new(Hold)
 		if err := k.Step(h, id, 1); err != nil {
@@ -112,9 +124,8 @@ func TestSomebodyElse(t *testing.T) {
 		k.End(h)
 		wantNice(t, id, 7)
 	}
-	k.Flush()
-	if c := k.Counts(); c.Abandoned != 2 || c.Restored != 0 || len(k.free) != slots {
-		t.Errorf("%+v, %d free slots", c, len(k.free))
+	if c := k.Counts(); c.Abandoned != 2 || c.Restored != 0 || c.Lowered != 0 {
+		t.Errorf("%+v", c)
 	}
 }
 
@@ -122,7 +133,7 @@ func TestSomebodyElse(t *testing.T) {
 // this one does.
 func TestShared(t *testing.T) {
 	needsRight(t)
-	k := openedKeeper(t, filepath.Join(t.TempDir(), "record"))
+	k := openedKeeper(t)
 	id := startWorker(t, 0)
 	var one, other Hold
 	if err := k.Step(&one, id, 1); err != nil {
@@ -147,7 +158,7 @@ func TestShared(t *testing.T) {
 // TestReloads puts all back a hundred times while requests go on.
 func TestReloads(t *testing.T) {
 	needsRight(t)
-	k := openedKeeper(t, filepath.Join(t.TempDir(), "record"))
+	k := openedKeeper(t)
 	ids := []process.ID{startWorker(t, 0), startWorker(t, 2)}
 	holds := make([]Hold, len(ids))
 	for range 100 {
@@ -161,17 +172,13 @@ func TestReloads(t *testing.T) {
 		wantNice(t, ids[0], 0)
 		wantNice(t, ids[1], 2)
 	}
-	k.Flush()
-	if len(k.free) != slots {
-		t.Errorf("%d free slots", len(k.free))
-	}
 }
 
-// crashVariable has this program lower processes by a record, and wait to be killed.
-const crashVariable = "PRIORITY_TEST_RECORD"
+// crashVariable has this program lower processes, and wait to be killed.
+const crashVariable = "PRIORITY_TEST_CRASH"
 
-func lowerAndWait(path string, pids []string) {
-	k, err := OpenKeeper(path)
+func lowerAndWait(pids []string) {
+	k, err := OpenKeeper()
 	for i, text := range pids {
 		pid, _ := strconv.Atoi(text)
 		id, e := process.Read(pid)
@@ -186,22 +193,13 @@ func lowerAndWait(path string, pids []string) {
 }
 
 // crash has another process lower processes, and kills it.
-func crash(t *testing.T, path string, ids ...process.ID) {
-	t.Helper()
-	proxy := crashing(t, path, ids...)
-	if err := proxy.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = proxy.Wait()
-}
-
-func crashing(t *testing.T, path string, ids ...process.ID) *exec.Cmd {
+func crash(t *testing.T, ids ...process.ID) {
 	t.Helper()
 	proxy := exec.CommandContext(t.Context(), os.Args[0])
 	for _, id := range ids {
 		proxy.Args = append(proxy.Args, strconv.Itoa(id.PID))
 	}
-	proxy.Env = append(os.Environ(), crashVariable+"="+path)
+	proxy.Env = append(os.Environ(), crashVariable+"=1")
 	out, err := proxy.StderrPipe()
 	if err = errors.Join(err, proxy.Start()); err != nil {
 		t.Fatal(err)
@@ -210,76 +208,94 @@ func crashing(t *testing.T, path string, ids ...process.ID) *exec.Cmd {
 	if _, err := out.Read(line[:]); err != nil || string(line[:7]) != "lowered" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	return proxy
+	if err := proxy.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = proxy.Wait()
 }
 
-// TestCrash kills a proxy that has lowered processes. They have what they had after the
-// next start, and after Restore; but who was changed by somebody else has that.
+// TestCrash kills a proxy that has lowered processes. The next one, or the command, puts them
+// back, all at once or each as it serves a request; but not one that somebody else has changed.
 func TestCrash(t *testing.T) {
 	needsRight(t)
-	path := filepath.Join(t.TempDir(), "record")
-	ids := []process.ID{startWorker(t, 0), startWorker(t, 3), startWorker(t, 0), startWorker(t, 0)}
-	want := []int{0, 3, 0, 1}
-	for name, restore := range map[string]func() Left{
-		"next start": func() Left {
-			k := openedKeeper(t, path)
-			left := Left{Restored: int(k.Counts().Recovered), Abandoned: 1}
-			if err := k.Close(); err != nil {
-				t.Error(err)
+	ids := []process.ID{startWorker(t, 0), startWorker(t, 3), startWorker(t, -2), startWorker(t, 0)}
+	var pids []int
+	for _, id := range ids {
+		pids = append(pids, id.PID)
+	}
+	mended := func(k *Keeper) int { return int(k.Counts().Recovered) }
+	for name, next := range map[string]func(k *Keeper) int{
+		"next start": func(k *Keeper) int { k.MendAll(pids); return mended(k) },
+		"found later": func(k *Keeper) int {
+			for _, id := range ids {
+				k.Mend(id)
 			}
-			return left
+			return mended(k)
 		},
-		"restore": func() Left {
-			left, err := RestorePriorities(path)
-			if err != nil {
+		"command": func(*Keeper) int { n, _ := MendPriorities(pids); return n },
+		"request": func(k *Keeper) int {
+			for _, id := range ids[:3] {
+				h := new(Hold)
+				if err := k.Step(h, id, 3); err != nil {
+					t.Error(err)
+				}
+				wantNice(t, id, idle)
+				k.End(h)
+			}
+			if err := k.Step(new(Hold), ids[3], 3); !errors.Is(err, errOwn) {
 				t.Error(err)
 			}
-			return left
+			return 3
 		},
 	} {
 		if err := unix.Setpriority(unix.PRIO_PROCESS, ids[3].PID, 0); err != nil {
 			t.Fatal(err)
 		}
-		crash(t, path, ids...)
+		crash(t, ids...)
 		wantNice(t, ids[1], 13)
 		if err := unix.Setpriority(unix.PRIO_PROCESS, ids[3].PID, 1); err != nil {
 			t.Fatal(err)
 		}
-		if left := restore(); left != (Left{Restored: 3, Abandoned: 1}) {
-			t.Errorf("%s: %+v", name, left)
+		if n := next(openedKeeper(t)); n != 3 {
+			t.Errorf("%s: %d were put back", name, n)
 		}
-		for i, id := range ids {
-			wantNice(t, id, want[i])
+		for i, want := range []int{0, 3, -2, 1} {
+			wantNice(t, ids[i], want)
 		}
-		if left, err := RestorePriorities(path); left != (Left{}) || err != nil {
-			t.Errorf("%s: twice: %+v, %v", name, left, err)
-		}
+	}
+	if n, failures := MendPriorities(pids); n+failures > 0 {
+		t.Errorf("twice: %d, %d", n, failures)
 	}
 }
 
-// TestBeside has a proxy start while another one runs that has lowered a process: it is left
-// to that one, until that has crashed.
-func TestBeside(t *testing.T) {
+// TestOwnPriorities leaves alone what no parent vouches for: a process that another program has
+// started, at whatever nice value, and the server itself.
+func TestOwnPriorities(t *testing.T) {
 	needsRight(t)
-	path := filepath.Join(t.TempDir(), "record")
-	id := startWorker(t, 0)
-	before := crashing(t, path, id)
-	k := openedKeeper(t, path)
-	if left, err := RestorePriorities(path); err != nil || left != (Left{Busy: 2}) {
-		t.Errorf("%+v, %v", left, err)
+	k := openedKeeper(t)
+	alone := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := alone.Start(); err != nil {
+		t.Fatal(err)
 	}
-	if err := k.Step(new(Hold), id, 3); !errors.Is(err, ErrShared) {
-		t.Error(err)
+	defer func() { _ = alone.Process.Kill(); _ = alone.Wait() }()
+	worker, ok := processAt(os.DirFS("/"), startWorker(t, 5).PID)
+	if !ok {
+		t.Fatal("the worker has ended")
 	}
-	wantNice(t, id, 5)
-	_ = before.Process.Kill()
-	_ = before.Wait()
-	k.Restore()
-	wantNice(t, id, 0)
-	if err := k.Step(new(Hold), id, 3); err != nil {
-		t.Error(err)
+	for pid, nice := range map[int]int{alone.Process.Pid: 10, worker.parent: 5} {
+		if err := unix.Setpriority(unix.PRIO_PROCESS, pid, nice); err != nil {
+			t.Fatal(err)
+		}
+		id, err := process.Read(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Step(new(Hold), id, 3); !errors.Is(err, errOwn) {
+			t.Error(err)
+		}
+		k.Mend(id)
+		wantNice(t, id, nice)
 	}
-	wantNice(t, id, idle)
 }
 
 // TestThreadsFollow: a thread that is started while its process is low is put back with it.
@@ -322,10 +338,11 @@ func niceOf(t *testing.T, tid int) int {
 // so, and an idle one can go no lower.
 func TestOtherPolicies(t *testing.T) {
 	needsRight(t)
-	k := openedKeeper(t, filepath.Join(t.TempDir(), "record"))
+	k := openedKeeper(t)
 	for policy, want := range map[int]error{unix.SCHED_BATCH: errPolicy, unix.SCHED_IDLE: nil} {
 		id := startWorker(t, 3)
-		if err := setPolicy(id.PID, policy); err != nil {
+		server, ok := system{}.Parent(id)
+		if err := errors.Join(setPolicy(id.PID, policy), setPolicy(server.PID, policy)); err != nil || !ok {
 			t.Fatal(err)
 		}
 		h := new(Hold)
@@ -343,18 +360,12 @@ func TestOtherPolicies(t *testing.T) {
 
 // TestNiceOnly has steps end at the lowest nice value where the system keeps SCHED_IDLE out.
 func TestNiceOnly(t *testing.T) {
-	k, err := open(filepath.Join(t.TempDir(), "record"), newPretended(), lowestNice)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := newKeeper(newPretended(), lowestNice)
 	for own, want := range map[int][Steps]int{0: {5, 10, 19}, 12: {17, 19, 19}, -5: {0, 5, 19}} {
 		for i, level := range want {
 			if got := k.level(own, i+1); got != level {
 				t.Errorf("%d, step %d: %d, want %d", own, i+1, got, level)
 			}
 		}
-	}
-	if err := k.Close(); err != nil {
-		t.Error(err)
 	}
 }

@@ -125,9 +125,14 @@ func tops(all []procStat, is func(name string) bool) (found []procStat) {
 // children are the processes that a process has started and not waited for yet.
 func children(root fs.FS, pid int) (pids []int) {
 	text, _ := fs.ReadFile(root, procFile(pid, "task/"+strconv.Itoa(pid)+"/children")) // ended: none
+	return numbers(text)
+}
+
+// numbers are those of processes that a file of the kernel's lists.
+func numbers(text []byte) (pids []int) {
 	for word := range strings.FieldsSeq(string(text)) {
-		if child, err := strconv.Atoi(word); err == nil {
-			pids = append(pids, child)
+		if pid, err := strconv.Atoi(word); err == nil {
+			pids = append(pids, pid)
 		}
 	}
 	return pids

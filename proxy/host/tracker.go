@@ -52,6 +52,7 @@ type Tracker struct {
 
 	opened  *opened
 	workers map[process.ID]*worker
+	fresh   []process.ID // workers that came since Fresh was asked
 	seats   map[net.Conn]*seat
 	swept   time.Time
 	again   time.Time // when one may be looked for that was not found
@@ -251,9 +252,17 @@ func (t *Tracker) worker(now time.Time, id process.ID) *worker {
 	if w == nil {
 		w = &worker{id: id, asks: t.data != nil}
 		t.workers[id] = w
+		t.fresh = append(t.fresh, id)
 	}
 	w.used = now
 	return w
+}
+
+// Fresh are the processes that Look has found and that were not known when this was asked last.
+func (t *Tracker) Fresh() []process.ID {
+	fresh := t.fresh
+	t.fresh = nil
+	return fresh
 }
 
 // say tells what is news.
