@@ -106,7 +106,6 @@
 //	lifecycle/    what is decided of a request, without waiting for anything
 //	nonblock/     sockets are read and written without announcing it to the runtime
 //	priority/     processes of the backend are lowered in priority, and put back
-//	proxyheader/  the header of the PROXY protocol
 //	rdns/         what addresses are called, by DNS
 //	replay/       what limits would have done with the requests of a log
 //	roster/       the sets of what waits, of what is at the backend, and of connections

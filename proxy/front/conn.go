@@ -37,11 +37,13 @@ type conn struct {
 	base     *http.Request        // see blank; nil: none is needed yet
 	secure   *tls.ConnectionState // of its requests; nil: they come without TLS
 
-	state  atomic.Int64 // see sweep.go; shared
-	served atomic.Bool  // a request; shared
-	rested atomic.Bool  // it waits in another goroutine than it served in; shared
-	waking sync.Mutex   // held to set the deadline of one that is woken
-	idle   int64        // the state as it waits
+	served atomic.Bool // a request; shared
+	rested atomic.Bool // it waits in another goroutine than it served in; shared
+
+	mu    sync.Mutex // guards the following, which are shared
+	stage stage
+	woken bool          // its read is to return at once
+	since time.Duration // it waits, idle or inHead; see Server.since
 
 	hijacked atomic.Bool // it is the handler's; shared
 
@@ -126,15 +128,15 @@ var errFailed = errors.New("the connection failed")
 // ends: a client for which the end of the connection is that of the body, as HTTP/1.0 has it, would
 // take half of one for the whole. A unix socket cannot be reset.
 func (c *conn) resets(on bool) {
-	linger := -1
+	seconds := -1
 	if on {
-		linger = 0
+		seconds = 0
 	}
 	if c.tls != nil {
 		c.tls.resets.Store(on)
 	}
 	if tcp, ok := c.below().(interface{ SetLinger(sec int) error }); ok {
-		_ = tcp.SetLinger(linger) // a connection that is closed says so when it is used
+		_ = tcp.SetLinger(seconds) // a connection that is closed says so when it is used
 	}
 }
 
@@ -148,7 +150,9 @@ func (c *conn) below() net.Conn {
 
 // end closes the connection, unless it is the handler's.
 func (c *conn) end() {
-	c.state.Store(over)
+	c.mu.Lock()
+	c.stage = closed
+	c.mu.Unlock()
 	c.giveBack()
 	if !c.hijacked.Load() {
 		c.Remove()
@@ -182,11 +186,11 @@ func (c *conn) isHTTP2() bool {
 	}
 	const enough = len("PRI ")
 	for {
-		said := c.in.Peek(enough)
+		first := c.in.Peek(enough)
 		switch {
-		case string(said) != preface[:len(said)]:
+		case string(first) != preface[:len(first)]:
 			return false
-		case len(said) == enough:
+		case len(first) == enough:
 			return true
 		case c.in.More() != nil:
 			return false // it comes again as the request is read
@@ -196,11 +200,11 @@ func (c *conn) isHTTP2() bool {
 
 // handOver gives the connection to whoever serves HTTP/2.
 func (c *conn) handOver() {
-	c.state.Store(working)
-	said := bytes.Clone(c.in.Peek(c.in.Buffered()))
+	c.work()
+	buffered := bytes.Clone(c.in.Peek(c.in.Buffered()))
 	c.giveBack()
 	c.Remove()
-	c.server.o.HTTP2(&Turned{Conn: c.Conn, Accepted: c.below(), Place: c.place, Entrance: c.entrance, TLS: c.secure, remote: c.remote, said: said})
+	c.server.o.HTTP2(&Turned{Conn: c.Conn, Accepted: c.below(), Place: c.place, Entrance: c.entrance, TLS: c.secure, remote: c.remote, buffered: buffered})
 }
 
 // Turned is a connection that turned out to be HTTP/2, and its Place, if it has one. Closing
@@ -212,7 +216,7 @@ type Turned struct {
 	TLS      *tls.ConnectionState // of its requests
 	Accepted net.Conn             // what was accepted, below TLS
 	remote   string
-	said     []byte
+	buffered []byte
 }
 
 // RemoteAddr implements net.Conn. It is the client's, if a proxy has told it.
@@ -229,12 +233,12 @@ func (a address) String() string { return string(a) }
 
 // Read implements net.Conn.
 func (t *Turned) Read(p []byte) (int, error) {
-	if len(t.said) > 0 {
-		n := copy(p, t.said)
-		t.said = t.said[n:]
+	if len(t.buffered) > 0 {
+		n := copy(p, t.buffered)
+		t.buffered = t.buffered[n:]
 		return n, nil
 	}
-	t.said = nil
+	t.buffered = nil
 	return t.Conn.Read(p)
 }
 
@@ -292,7 +296,7 @@ func (c *conn) answer(r *request) bool {
 		}
 		stays = c.waits(time.Now())
 	case sends:
-		c.linger()
+		c.drainClient()
 	}
 	return stays
 }
@@ -329,4 +333,45 @@ func (c *conn) refuse(err error) {
 		return // the client has gone
 	}
 	c.turnAway(c.Conn, status, err.Error())
+}
+
+// presence is the context of a connection's requests: it ends when the client has left.
+// It may be used concurrently.
+type presence struct {
+	context.Context // of the server
+
+	left atomic.Bool
+
+	mu   sync.Mutex    // guards the following
+	done chan struct{} // nil: nobody waits for it
+}
+
+// leave says that the client has left.
+func (p *presence) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.left.Swap(true) && p.done != nil {
+		close(p.done)
+	}
+}
+
+// Done implements context.Context.
+func (p *presence) Done() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done == nil {
+		p.done = make(chan struct{})
+		if p.left.Load() {
+			close(p.done)
+		}
+	}
+	return p.done
+}
+
+// Err implements context.Context.
+func (p *presence) Err() error {
+	if p.left.Load() {
+		return context.Canceled
+	}
+	return nil
 }

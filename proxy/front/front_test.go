@@ -140,7 +140,7 @@ func TestNothingIsServedOnceClosed(t *testing.T) {
 	c := s.newConn(near, new(Entrance), nil)
 	c.waits(time.Now())
 	c.in.Resume(near, []byte("GET / HTTP/1.1\r\n"), len("GET / HTTP/1.1\r\n"))
-	c.cut(c.state.Load())
+	c.cutIdle()
 	if c.await() != came || c.work() {
 		t.Error("the second request is served, whose answer nobody gets")
 	}
@@ -194,9 +194,9 @@ func TestPatience(t *testing.T) {
 		want time.Duration
 	}{
 		"says nothing":        {nil, header},
-		"half a head":         {[]string{request[:9]}, header + lingerSilence},
+		"half a head":         {[]string{request[:9]}, header + drainSilence},
 		"waits":               {[]string{request}, idle},
-		"half a second head":  {[]string{request, request[:9]}, header + lingerSilence},
+		"half a second head":  {[]string{request, request[:9]}, header + drainSilence},
 		"after a second one":  {[]string{request, request}, idle},
 		"an empty line alone": {[]string{request, "\r\n"}, header},
 	} {

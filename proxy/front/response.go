@@ -4,12 +4,16 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"tempomat/proxy/http1"
+	"tempomat/proxy/nonblock"
 )
 
 // Response is how a handler answers a request. It is an http.ResponseWriter, for one
@@ -312,7 +316,7 @@ func (w *Response) Detach() (net.Conn, []byte, error) {
 		return nil, nil, errors.New("the connection is in the middle of a message")
 	}
 	c := w.conn
-	said := append([]byte(nil), c.in.Take(c.in.Buffered())...)
+	buffered := append([]byte(nil), c.in.Take(c.in.Buffered())...)
 	w.hijacked, w.keeps = true, true
 	c.hijacked.Store(true)
 	if c.place != nil {
@@ -322,7 +326,7 @@ func (w *Response) Detach() (net.Conn, []byte, error) {
 	}
 	c.Remove()
 	_ = c.SetDeadline(time.Time{}) // a connection that is closed says so when it is used
-	return c.Conn, said, nil
+	return c.Conn, buffered, nil
 }
 
 // borrow gets memory for what is to be written.
@@ -338,5 +342,137 @@ func (w *Response) giveBack() {
 	if w.memory != nil {
 		w.conn.server.memory.out.Put(w.memory)
 		w.memory, w.out = nil, nil
+	}
+}
+
+// makeHead writes the head in front of what there is of the body. How the body ends is
+// known then.
+func (w *Response) makeHead() {
+	w.mu.Lock()
+	w.headMade = true
+	w.mu.Unlock()
+	body, memory := w.out, w.memory
+	w.memory, w.out = nil, nil
+	w.borrow()
+	w.decide()
+	h := w.r.answer
+	b := http1.AppendStatus(w.out, w.status, w.reason)
+	b = http1.AppendHeader(b, h, w.order, w.skips)
+	if h["Date"] == nil {
+		b = w.conn.server.dates.append(b)
+	}
+	switch {
+	case w.chunked:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+		if len(w.trailers) > 0 {
+			b = http1.AppendField(b, "Trailer", strings.Join(w.trailers, ", "))
+		}
+	case w.length >= 0 && w.status != http.StatusNoContent:
+		b = http1.AppendLength(b, w.length)
+	}
+	switch {
+	case w.closes:
+		b = append(b, "Connection: close\r\n"...)
+	case w.r.head.Minor == 0:
+		b = append(b, "Connection: keep-alive\r\n"...)
+	}
+	if h["Upgrade"] != nil {
+		b = append(b, "Connection: Upgrade\r\n"...) // who says the one has to say the other (RFC 9110, 7.8)
+	}
+	w.out = append(b, "\r\n"...)
+	if len(body) > 0 {
+		_ = w.pass(body) // an error comes again
+	}
+	if memory != nil {
+		w.conn.server.memory.out.Put(memory)
+	}
+}
+
+// decide finds out how the body will end, and whether the connection goes on.
+func (w *Response) decide() {
+	h := w.r.answer
+	w.chunked = w.length < 0 && !w.bodyless && w.r.head.Minor > 0
+	if w.endsBody() {
+		w.closes = true
+		w.conn.resets(true)
+	}
+	if hasClose(h["Connection"]) || w.r.body.isUnread() {
+		w.closes = true
+	}
+	if w.chunked {
+		for _, line := range h["Trailer"] {
+			for name := range strings.SplitSeq(line, ",") {
+				w.trailers = append(w.trailers, strings.TrimSpace(name))
+			}
+		}
+	}
+}
+
+func hasClose(lines []string) bool {
+	for _, line := range lines {
+		if strings.EqualFold(line, "close") {
+			return true
+		}
+	}
+	return false
+}
+
+// skips tells which fields are not to be written as the handler has them: what tells how
+// the message is framed and what becomes of the connection, and trailers.
+func (w *Response) skips(name string) bool {
+	switch name {
+	case "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
+		return true
+	}
+	return strings.HasPrefix(name, http.TrailerPrefix) || slices.Contains(w.trailers, name)
+}
+
+// giveAll writes pieces to the client, without TLS in one call if there is room for all. It
+// may change them.
+func (c *conn) giveAll(pieces [][]byte) error {
+	if c.raw == nil || c.tls != nil {
+		for _, p := range pieces {
+			if _, err := c.Write(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if c.give == nil {
+		c.give = c.giveStep
+	}
+	c.gives, c.gave = pieces, nil
+	err := c.raw.Write(c.give)
+	c.gives = nil
+	if err == nil {
+		err = c.gave
+	}
+	return err
+}
+
+// giveStep writes as much as it can without waiting. It returns false if there is more.
+func (c *conn) giveStep(fd uintptr) (done bool) {
+	for len(c.gives) > 0 {
+		n, err := nonblock.WriteAll(fd, c.gives)
+		switch {
+		case errors.Is(err, syscall.EAGAIN):
+			return false
+		case err != nil:
+			c.gave = os.NewSyscallError("write", err)
+			return true
+		}
+		c.written(n)
+	}
+	return true
+}
+
+// written takes in that so many bytes of what is to be written are.
+func (c *conn) written(n int) {
+	for len(c.gives) > 0 && n >= len(c.gives[0]) {
+		n -= len(c.gives[0])
+		c.gives = c.gives[1:]
+	}
+	if n > 0 {
+		c.gives[0] = c.gives[0][n:]
 	}
 }

@@ -1,3 +1,11 @@
+// Package front serves HTTP/1.1 to clients, and hands connections that begin as HTTP/2
+// to whoever serves that. It is the server's side of the proxy.
+//
+// A connection has one goroutine and no other, no timer, and while it waits for a request no
+// memory except what TLS keeps: it borrows the memory that a request needs. Handlers set
+// deadlines for reading a body and for clients that are slow to take an answer; the sweep looks
+// after connections that wait, for a request or for the rest of its head. No goroutine waits at the
+// connection for its client to leave while a handler works: the handler looks (Response.Look).
 package front
 
 import (
@@ -7,12 +15,15 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"tempomat/proxy/http1"
 	"tempomat/proxy/roster"
 	"tempomat/proxy/subscriber"
 )
@@ -110,7 +121,7 @@ func (s *Server) accept(c net.Conn, e *Entrance) {
 	x.waits(time.Now())
 	s.conns.Add(&x.Entry, x)
 	if e.begins() {
-		go x.greet()
+		go x.start()
 		return
 	}
 	go x.serve()
@@ -158,9 +169,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		left := 0
 		s.conns.Each(func(c *conn) {
 			left++
-			if state := c.state.Load(); state >= leastWait && state&1 == 1 {
-				c.cut(state)
-			}
+			c.cutIdle()
 		})
 		if left == 0 {
 			s.stop()
@@ -194,4 +203,81 @@ func (s *Server) stop() {
 	default:
 		close(s.closed)
 	}
+}
+
+const (
+	// inSize is room for the head of nearly all requests; a longer one gets more.
+	inSize = 8 << 10
+	// outSize is room for the head of an answer, and for the whole of a short one.
+	outSize = 8 << 10
+)
+
+// memories lends memory to requests. Its methods may be called concurrently.
+type memories struct {
+	in, out, requests sync.Pool
+	texts             http1.Texts
+}
+
+func (m *memories) init() {
+	m.in.New = func() any { return new(inMemory) }
+	m.out.New = func() any { return new([outSize]byte) }
+	m.requests.New = func() any {
+		return &request{header: http1.Emptied(nil), answer: http1.Emptied(nil)}
+	}
+}
+
+// inMemory is what a head is read to.
+type inMemory struct {
+	bytes  [inSize]byte
+	fields [http1.UsualFields]http1.Field
+}
+
+// request is what a request borrows from its head to its end.
+type request struct {
+	http.Request
+
+	head     http1.RequestHead
+	url      url.URL
+	header   http.Header
+	values   [http1.UsualFields]string // of header, each of which is a slice of it
+	order    []http1.Name              // of header, in names if it fits
+	names    [http1.UsualFields]http1.Name
+	answer   http.Header
+	body     body
+	response Response
+}
+
+// clear forgets a request, so that it keeps nothing alive.
+func (r *request) clear() {
+	r.header, r.answer = http1.Emptied(r.header), http1.Emptied(r.answer)
+	n := len(r.order) // each has one value here at least
+	clear(r.values[:min(n, len(r.values))])
+	clear(r.names[:min(n, len(r.names))])
+	r.order = nil
+	r.Request = http.Request{}
+	r.head = http1.RequestHead{}
+	r.url = url.URL{}
+	r.body = body{}
+	r.response = Response{}
+}
+
+// dates writes the Date of answers that have none (RFC 9110, 6.6.1). Its methods may be
+// called concurrently.
+type dates struct{ now atomic.Pointer[date] }
+
+// date is a second, as it is written.
+type date struct {
+	second int64
+	line   []byte
+}
+
+func (d *dates) append(b []byte) []byte {
+	t := time.Now()
+	x := d.now.Load()
+	if x == nil || x.second != t.Unix() {
+		line := t.UTC().AppendFormat([]byte("Date: "), http.TimeFormat)
+		x = &date{t.Unix(), append(line, "\r\n"...)}
+		d.now.Store(x)
+	}
+	return append(b, x.line...)
 }

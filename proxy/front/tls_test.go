@@ -1,0 +1,704 @@
+package front
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"pgregory.net/rapid"
+
+	"tempomat/internal/testkit"
+)
+
+// steps notes how connections have begun.
+type steps struct{ all chan string }
+
+func (s *steps) note(step Step, result Result, remote string, err error) {
+	s.all <- fmt.Sprintf("%s %s", step, result)
+}
+
+// entered serves a handler at an entrance of the loopback.
+func entered(t *testing.T, h http.Handler, e Entrance, change func(*Options)) (l net.Listener, s *Server, seen *steps) {
+	t.Helper()
+	seen = &steps{all: make(chan string, 1000)}
+	o := Options{Header: time.Minute, Idle: time.Minute, MaxHead: 64 << 10, Log: zap.NewNop(), Stepped: seen.note}
+	if change != nil {
+		change(&o)
+	}
+	s = NewServer(h, o)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l, e) }()
+	t.Cleanup(func() {
+		_ = s.Close()
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return l, s, seen
+}
+
+// overTLS serves a handler over TLS, and returns how to connect to it.
+func overTLS(t *testing.T, h http.Handler, change func(*Options)) (dial func() *tls.Conn, l net.Listener, s *Server, seen *steps) {
+	t.Helper()
+	authority := testkit.NewAuthority(t)
+	config := &tls.Config{Certificates: []tls.Certificate{authority.Pair(t, "a.example")}, NextProtos: []string{"h2", "http/1.1"}}
+	l, s, seen = entered(t, h, Entrance{TLS: config}, change)
+	dial = func() *tls.Conn {
+		c := tls.Client(connect(t, l), &tls.Config{RootCAs: authority.Pool, ServerName: "a.example", NextProtos: []string{"http/1.1"}})
+		if err := c.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	return dial, l, s, seen
+}
+
+func connect(t *testing.T, l net.Listener) *net.TCPConn {
+	t.Helper()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+	return c.(*net.TCPConn)
+}
+
+// hear reads answers.
+func hear(t *testing.T, r *bufio.Reader, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if got := fmt.Sprintf("%d %s", res.StatusCode, body); got != w || err != nil {
+			t.Fatalf("got %q (%v), want %q", got, err, w)
+		}
+	}
+}
+
+const getHello = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
+
+func tellsTLS(w http.ResponseWriter, r *http.Request) {
+	if r.TLS == nil {
+		http.Error(w, "in the clear", 500)
+		return
+	}
+	script(w, r)
+}
+
+// TestSecuredRequests has requests come over TLS in whatever pieces.
+func TestSecuredRequests(t *testing.T) {
+	dial, l, s, _ := overTLS(t, http.HandlerFunc(tellsTLS), nil)
+	t.Run("one after the other, at rest between", func(t *testing.T) {
+		c := dial()
+		r := bufio.NewReader(c)
+		for range 3 {
+			_, _ = io.WriteString(c, getHello)
+			hear(t, r, "200 hello")
+			testkit.Eventually(t, "the connection rests", func() (rested bool) {
+				s.conns.Each(func(c *conn) { rested = c.rested.Load() })
+				return rested
+			})
+		}
+	})
+	t.Run("in one record", func(t *testing.T) {
+		c := dial()
+		_, _ = io.WriteString(c, strings.Repeat(getHello, 200)) // more than is read at once
+		hear(t, bufio.NewReader(c), slicesOf("200 hello", 200)...)
+	})
+	t.Run("a byte in a record", func(t *testing.T) {
+		c := dial()
+		for i := range len(getHello) {
+			_, _ = io.WriteString(c, getHello[i:i+1])
+		}
+		hear(t, bufio.NewReader(c), "200 hello")
+	})
+	t.Run("several records at once", func(t *testing.T) {
+		c, wire := corked(t, l)
+		for range 5 {
+			_, _ = io.WriteString(c, getHello)
+		}
+		wire.flush(1 << 20)
+		hear(t, bufio.NewReader(c), slicesOf("200 hello", 5)...)
+	})
+	t.Run("a record in pieces", func(t *testing.T) {
+		c, wire := corked(t, l)
+		r := bufio.NewReader(c)
+		for range 2 { // also after a rest
+			_, _ = io.WriteString(c, getHello)
+			wire.flush(1)
+			hear(t, r, "200 hello")
+		}
+	})
+	t.Run("a body, and one that nobody reads", func(t *testing.T) {
+		c := dial()
+		r := bufio.NewReader(c)
+		body := strings.Repeat("x", 100_000)
+		fmt.Fprintf(c, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		hear(t, r, fmt.Sprintf("200 POST %d %q <nil> map[]", len(body), body))
+		fmt.Fprintf(c, "POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		hear(t, r, "200 no")
+		if _, err := r.ReadByte(); err != io.EOF { // what is above the connection was told
+			t.Errorf("after the last answer: %v", err)
+		}
+	})
+	t.Run("large answers", func(t *testing.T) {
+		c := dial()
+		_, _ = io.WriteString(c, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+		hear(t, bufio.NewReader(c), "200 "+strings.Repeat("x", outSize)+strings.Repeat("y", 2*outSize))
+	})
+}
+
+func slicesOf(s string, n int) (all []string) {
+	for range n {
+		all = append(all, s)
+	}
+	return all
+}
+
+// corkedWire keeps what is written to it.
+type corkedWire struct {
+	*net.TCPConn
+	corks bool
+	kept  bytes.Buffer
+}
+
+func (w *corkedWire) Write(p []byte) (int, error) {
+	if w.corks {
+		return w.kept.Write(p)
+	}
+	return w.TCPConn.Write(p)
+}
+
+// flush sends what was kept in pieces of a size.
+func (w *corkedWire) flush(size int) {
+	for w.kept.Len() > 0 {
+		_, _ = w.TCPConn.Write(w.kept.Next(size))
+		time.Sleep(100 * time.Microsecond) // so that most come by themselves; whatever does is to be right
+	}
+}
+
+// corked connects over a corkedWire.
+func corked(t *testing.T, l net.Listener) (*tls.Conn, *corkedWire) {
+	t.Helper()
+	wire := &corkedWire{TCPConn: connect(t, l)}
+	c := tls.Client(wire, &tls.Config{InsecureSkipVerify: true})
+	if err := c.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	wire.corks = true
+	return c, wire
+}
+
+// TestSecuredRest has a connection hold no memory while it waits, also where a part of a record
+// has come, and miss nothing that has.
+func TestSecuredRest(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	wire := &corkedWire{TCPConn: connect(t, l)}
+	client := tls.Client(wire, &tls.Config{InsecureSkipVerify: true})
+	near, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	s := NewServer(http.HandlerFunc(script), Options{Log: zap.NewNop()})
+	config := &tls.Config{Certificates: []tls.Certificate{testkit.NewAuthority(t).Pair(t, "a.example")}}
+	c := s.newConn(near, &Entrance{TLS: config}, nil)
+	c.waits(time.Now())
+	shaken := make(chan error, 1)
+	go func() { shaken <- client.Handshake() }()
+	if !c.handshake() || <-shaken != nil {
+		t.Fatal("no handshake")
+	}
+	try := func() (came bool) {
+		_ = c.raw.Control(func(fd uintptr) { came = c.tryRecord(fd) })
+		return came
+	}
+	rests := func(when string) {
+		t.Helper()
+		if try() || c.memory != nil {
+			t.Errorf("%s: it does not rest", when)
+		}
+	}
+	rests("at first")
+	wire.corks = true
+	_, _ = io.WriteString(client, getHello)
+	_, _ = wire.TCPConn.Write(wire.kept.Next(10))
+	for range 10 {
+		rests("with a part of a record")
+	}
+	wire.flush(1 << 20)
+	testkit.Eventually(t, "the whole record has come", try)
+	if got := string(c.memory.bytes[:c.tried]); got != getHello {
+		t.Errorf("got %q", got)
+	}
+	c.giveBack()
+	rests("after it")
+	_ = near.Close()
+}
+
+// TestSecuredClientLeaves has a handler notice it.
+func TestSecuredClientLeaves(t *testing.T) {
+	for name, leave := range map[string]func(*tls.Conn){
+		"with a word":    func(c *tls.Conn) { _ = c.Close() },
+		"without a word": func(c *tls.Conn) { _ = c.NetConn().Close() },
+		"by a reset":     func(c *tls.Conn) { _ = c.NetConn().(*net.TCPConn).SetLinger(0); _ = c.NetConn().Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			began, noticed := make(chan struct{}), make(chan struct{})
+			dial, _, _, _ := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				close(began)
+				for r.Context().Err() == nil {
+					w.(*Response).Look()
+					time.Sleep(time.Millisecond)
+				}
+				close(noticed)
+			}), nil)
+			c := dial()
+			_, _ = io.WriteString(c, getHello)
+			<-began
+			leave(c)
+			select {
+			case <-noticed:
+			case <-time.After(testkit.Patience):
+				t.Fatal("nobody notices")
+			}
+		})
+	}
+}
+
+// TestSecuredDetach has a handler take a connection over.
+func TestSecuredDetach(t *testing.T) {
+	dial, _, _, _ := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, early, err := w.(*Response).Detach()
+		if err != nil {
+			panic(err)
+		}
+		defer c.Close()
+		_, _ = io.Copy(c, io.MultiReader(bytes.NewReader(early), c))
+		_ = c.(interface{ CloseWrite() error }).CloseWrite()
+	}), nil)
+	c := dial()
+	_, _ = io.WriteString(c, getHello+"early ")
+	_, _ = io.WriteString(c, "late")
+	_ = c.CloseWrite()
+	if got, err := io.ReadAll(c); string(got) != "early late" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestSecuredHTTP2 hands connections over as both sides have agreed.
+func TestSecuredHTTP2(t *testing.T) {
+	turned := make(chan *Turned, 1)
+	dial, l, _, _ := overTLS(t, http.HandlerFunc(script), func(o *Options) { o.HTTP2 = func(c *Turned) { turned <- c } })
+	c := tls.Client(connect(t, l), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+	_, _ = io.WriteString(c, preface+"x")
+	_ = c.CloseWrite()
+	got := <-turned
+	said, err := io.ReadAll(got)
+	if string(said) != preface+"x" || err != nil || got.TLS == nil || got.RemoteAddr().String() != c.LocalAddr().String() {
+		t.Errorf("it said %q, %v", said, err)
+	}
+	_ = got.Close()
+	other := dial() // over TLS a preface alone is none
+	_, _ = io.WriteString(other, preface)
+	res, err := http.ReadResponse(bufio.NewReader(other), nil)
+	if err != nil || res.StatusCode < 400 {
+		t.Errorf("HTTP/2 that nobody has agreed on: %v, %v", res, err)
+	}
+}
+
+// TestSecuredDrain has a server end between two requests, and in one.
+func TestSecuredDrain(t *testing.T) {
+	began, goOn := make(chan struct{}), make(chan struct{})
+	dial, _, s, seen := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(began)
+		<-goOn
+		script(w, r)
+	}), nil)
+	waits := dial()
+	<-seen.all // else it is cut in its handshake
+	works := dial()
+	_, _ = io.WriteString(works, getHello)
+	<-began
+	ended := make(chan error, 1)
+	go func() { ended <- s.Shutdown(context.Background()) }()
+	if _, err := waits.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the client that waits hears %v", err)
+	}
+	close(goOn)
+	hear(t, bufio.NewReader(works), "200 hello")
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTurns: of those that wait, one of each address comes before the second one of any.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(2)
+		var mu sync.Mutex
+		var came []string
+		for range 2 { // they compute
+			if turns.take("busy") {
+				t.Error("it waits though there is room")
+			}
+		}
+		for i, of := range []string{"flood", "flood", "flood", "flood", "a", "flood", "b", "a"} {
+			go func() {
+				turns.take(of)
+				mu.Lock()
+				came = append(came, fmt.Sprint(of, i))
+				mu.Unlock()
+			}()
+			synctest.Wait() // they come in this order
+		}
+		if len(came) > 0 {
+			t.Errorf("%q do not wait", came)
+		}
+		for range 8 {
+			turns.done()
+			synctest.Wait()
+		}
+		want := "flood0 a4 b6 flood1 a7 flood2 flood3 flood5"
+		if got := strings.Join(came, " "); got != want {
+			t.Errorf("they come in the order %s, want %s", got, want)
+		}
+		turns.done()
+		turns.done()
+		if turns.free != 2 || len(turns.lines) != 0 || len(turns.order) != 0 {
+			t.Errorf("at the end %d may compute, %d lines", turns.free, len(turns.lines))
+		}
+	})
+}
+
+// TestTurnsOfAny: never do more compute than may, nobody is forgotten, and whoever waits has
+// no more before it than one of each other address for each of its own.
+func TestTurnsOfAny(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		synctest.Test(t, func(t *testing.T) {
+			most := rapid.IntRange(1, 4).Draw(r, "most")
+			turns := newTurns(most)
+			var mu sync.Mutex
+			var order []string
+			computing := 0
+			waits := map[string]int{}
+			for range rapid.IntRange(1, 40).Draw(r, "steps") {
+				if computing > 0 && rapid.Bool().Draw(r, "done") {
+					computing--
+					turns.done()
+				} else {
+					of := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "of")
+					waits[of]++
+					go func() {
+						turns.take(of)
+						mu.Lock()
+						defer mu.Unlock()
+						order = append(order, of)
+						computing++
+						waits[of]--
+					}()
+				}
+				synctest.Wait()
+				idle := most - computing
+				waiting := waits["a"] + waits["b"] + waits["c"]
+				if idle < 0 || idle > 0 && waiting > 0 {
+					r.Fatalf("%d of %d compute, %d wait", computing, most, waiting)
+				}
+			}
+			before := len(order)
+			distinct := 0
+			for _, n := range waits {
+				distinct += min(n, 1)
+			}
+			for computing > 0 {
+				computing--
+				turns.done()
+				synctest.Wait()
+			}
+			if first := slices.Clone(order[before:min(before+distinct, len(order))]); len(slices.Compact(slices.Sorted(slices.Values(first)))) != distinct {
+				r.Fatalf("%q come first, of %d addresses", first, distinct)
+			}
+			if waits["a"]+waits["b"]+waits["c"] > 0 || len(turns.lines) > 0 {
+				r.Fatalf("%v wait for ever", waits)
+			}
+		})
+	})
+}
+
+func TestTurnOf(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.1:4711": "192.0.2.1", "[::ffff:192.0.2.1]:4711": "192.0.2.1", "[2001:db8:1:2:3::4]:1": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:1": "fe80::/64", "@": "@", "": "",
+	} {
+		if got := turnOf(remote, false); got != want {
+			t.Errorf("%s: %q, want %q", remote, got, want)
+		}
+		if got := turnOf(remote, true); got != remote {
+			t.Errorf("%s, trusted: %q", remote, got)
+		}
+	}
+}
+
+// TestSilentHandshakes: who begins a handshake and says no more has no turn: others are served,
+// however many they are; and no turn is lost with those that fail.
+func TestSilentHandshakes(t *testing.T) {
+	dial, l, s, seen := overTLS(t, http.HandlerFunc(script), nil)
+	var silent []net.Conn
+	for i := range 50 {
+		c := connect(t, l)
+		silent = append(silent, c)
+		switch i % 3 {
+		case 0:
+			_, _ = c.Write([]byte{22, 3, 1, 1, 0, 1}) // the begin of a hello
+		case 1: // all of it, and no answer to what the server says
+			wire := &corkedWire{TCPConn: c}
+			go func() {
+				_ = tls.Client(wire, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}).Handshake()
+			}()
+		}
+	}
+	for range 20 {
+		_ = dial().Close()
+	}
+	for _, c := range silent {
+		_ = c.Close()
+	}
+	for range 50 + 20 {
+		<-seen.all
+	}
+	s.turns.mu.Lock()
+	defer s.turns.mu.Unlock()
+	if want := newServerTurns(); s.turns.free != want || len(s.turns.lines) > 0 {
+		t.Errorf("%d may compute at the end, want %d; %d wait", s.turns.free, want, len(s.turns.lines))
+	}
+}
+
+func newServerTurns() int { return NewServer(nil, Options{}).turns.free }
+
+// TestGoneBeforeItsTurn: nothing is computed for who has left while it waited.
+func TestGoneBeforeItsTurn(t *testing.T) {
+	_, l, s, seen := overTLS(t, http.HandlerFunc(script), nil)
+	for range newServerTurns() {
+		s.turns.take("busy")
+	}
+	c := connect(t, l)
+	hello := make(chan error, 1)
+	go func() { hello <- tls.Client(c, &tls.Config{InsecureSkipVerify: true}).Handshake() }()
+	testkit.Eventually(t, "it waits for its turn", func() bool {
+		s.turns.mu.Lock()
+		defer s.turns.mu.Unlock()
+		return len(s.turns.lines) == 1
+	})
+	_ = c.Close()
+	if <-hello == nil {
+		t.Error("it was served before its turn")
+	}
+	testkit.Eventually(t, "the kernel knows that it has left", func() bool {
+		left := false
+		s.conns.Each(func(x *conn) { left = hasLeft(x.raw, true) })
+		return left
+	})
+	s.turns.done()
+	if got := <-seen.all; got != "TLS gone" {
+		t.Errorf("it came to %q", got)
+	}
+}
+
+// TestHandshakesThatFail has clients not come to a request.
+func TestHandshakesThatFail(t *testing.T) {
+	const plain = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: 36\r\nConnection: close\r\n\r\nBad Request: this port is for HTTPS\n"
+	hello := clientHello(t)
+	for name, tc := range map[string]struct {
+		say    string
+		config *tls.Config // a client that shakes hands; nil: it says say
+		stay   bool        // the client does not close
+		want   Result
+		hear   string
+	}{
+		"HTTP":              {say: getHello, want: ResultPlain, hear: plain},
+		"HTTP, long":        {say: "POST / HTTP/1.1\r\nContent-Length: 99999\r\n\r\n" + strings.Repeat("x", 99999), want: ResultPlain, hear: plain},
+		"garbage":           {say: "\x00\x01\x02\x03\x04\x05\x06", want: ResultGarbage},
+		"HTTP/2":            {say: preface, want: ResultPlain, hear: plain},
+		"nothing":           {want: ResultGone},
+		"half a hello":      {say: hello[:len(hello)/2], want: ResultGone},
+		"silence":           {stay: true, want: ResultLate},
+		"half, and silence": {say: hello[:len(hello)/2], stay: true, want: ResultLate},
+		"huge":              {say: "\x16\x03\x01\x3f\xff\x01\x00\xff\x00" + strings.Repeat("\x00", 0x3ffb) + "\x16\x03\x01\x3f\xff" + strings.Repeat("\x00", 0x3fff), stay: true, want: ResultTooLong},
+		"old":               {config: &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11, InsecureSkipVerify: true}, want: ResultNothing},
+		"another protocol":  {config: &tls.Config{NextProtos: []string{"imap"}, InsecureSkipVerify: true}, want: ResultNothing},
+		"distrust":          {config: &tls.Config{ServerName: "a.example", MaxVersion: tls.VersionTLS12}, want: ResultUnwanted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, l, _, seen := overTLS(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("served") }),
+				func(o *Options) {
+					if tc.want == ResultLate {
+						o.Header = 50 * time.Millisecond
+					}
+				})
+			c := connect(t, l)
+			if tc.config != nil {
+				if err := tls.Client(c, tc.config).Handshake(); err == nil {
+					t.Error("the handshake succeeds")
+				}
+			} else {
+				_, _ = io.WriteString(c, tc.say)
+			}
+			if !tc.stay {
+				_ = c.CloseWrite()
+			}
+			if got := <-seen.all; got != "TLS "+string(tc.want) {
+				t.Errorf("the server says %q, want %s", got, tc.want)
+			}
+			got, err := io.ReadAll(c)
+			if got := string(got); tc.hear != "" && got != tc.hear || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the client hears %q, %v, want %q", got, err, tc.hear)
+			}
+		})
+	}
+}
+
+// clientHello is what a client says first.
+func clientHello(t *testing.T) string {
+	t.Helper()
+	near, far := net.Pipe()
+	go func() { _ = tls.Client(near, &tls.Config{ServerName: "a.example"}).Handshake() }()
+	b := make([]byte, 64<<10)
+	n, err := far.Read(b)
+	_ = far.Close()
+	_ = near.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b[:n])
+}
+
+// TestSecuredCloseDoesNotWait has a server cut a client that takes nothing of an answer: TLS
+// would wait for it to hear that nothing more comes.
+func TestSecuredCloseDoesNotWait(t *testing.T) {
+	full := make(chan struct{})
+	dial, _, s, _ := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = w.(*Response).SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+		for piece := make([]byte, 64<<10); ; {
+			if _, err := w.Write(piece); err != nil {
+				close(full)
+				return
+			}
+		}
+	}), nil)
+	c := dial()
+	_, _ = io.WriteString(c, getHello)
+	<-full
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// recorder writes records of TLS 1.3 that package tls would not.
+type recorder struct {
+	net.Conn
+	aead cipher.AEAD
+	iv   []byte
+	seq  uint64
+}
+
+// recording shakes hands, and returns who writes what comes after that.
+func recording(t *testing.T, l net.Listener) *recorder {
+	t.Helper()
+	var secrets bytes.Buffer
+	c := tls.Client(connect(t, l), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, KeyLogWriter: &secrets})
+	if err := c.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(secrets.String(), "CLIENT_TRAFFIC_SECRET_0 ")
+	secret, err := hex.DecodeString(strings.Fields(after)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.ConnectionState().CipherSuite != tls.TLS_AES_128_GCM_SHA256 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("a CPU that computes AES is needed")
+		}
+		t.Skip("without AES in the CPU another cipher is taken")
+	}
+	expand := func(label string, n int) []byte {
+		info := append([]byte{0, byte(n), byte(len("tls13 " + label))}, "tls13 "+label+"\x00"...)
+		key, err := hkdf.Expand(sha256.New, secret, string(info), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	block, _ := aes.NewCipher(expand("key", 16))
+	aead, _ := cipher.NewGCM(block)
+	return &recorder{Conn: c.NetConn(), aead: aead, iv: expand("iv", 12)}
+}
+
+// record writes one, of a content type.
+func (r *recorder) record(kind byte, content []byte) error {
+	nonce := bytes.Clone(r.iv)
+	for i, b := range binary.BigEndian.AppendUint64(nil, r.seq) {
+		nonce[4+i] ^= b
+	}
+	r.seq++
+	n := len(content) + 1 + r.aead.Overhead()
+	head := []byte{23, 3, 3, byte(n >> 8), byte(n)}
+	_, err := r.Write(r.aead.Seal(head, nonce, append(bytes.Clone(content), kind), head))
+	return err
+}
+
+// TestLongMessageAfterHandshake has a client send a message of a handshake that is over, which
+// TLS would keep until it is complete.
+func TestLongMessageAfterHandshake(t *testing.T) {
+	const handshake, data = 22, 23
+	for name, before := range map[string]string{"at first": "", "after a request": getHello, "in a head": getHello[:10]} {
+		t.Run(name, func(t *testing.T) {
+			_, l, _, _ := overTLS(t, http.HandlerFunc(script), nil)
+			c := recording(t, l)
+			if before != "" {
+				_ = c.record(data, []byte(before))
+			}
+			_ = c.record(handshake, []byte{24, 0, 0xff, 0xff})
+			for range 15 {
+				if err := c.record(handshake, make([]byte, 4<<10)); err != nil {
+					return // it is closed
+				}
+			}
+			_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
+			if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("it is kept, and waited for the rest")
+			}
+		})
+	}
+}
