@@ -44,7 +44,7 @@ SITE_DEPS := mkdocs mkdocs-material
 # What makes machines to try the packages on (make packages-test).
 MACHINE_DEPS := debootstrap systemd-container
 
-.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts man test quick accept recipes-wordpress test-standing scenarios sweep ablation harm bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
+.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts test quick accept recipes-wordpress test-standing scenarios sweep ablation harm bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,9 +93,6 @@ image: packages ## the root of the proxy's container image, dist/image-ARCH, and
 
 charts: ## lint the Helm chart, render it, and hold that against the schemas of Kubernetes
 	deploy/helm/check
-
-man: build ## write the manual pages of the doctor into bin/man/man1
-	bin/tempomat-doctor man bin/man/man1
 
 docs: deps-docs ## the documentation as a site, in site/: open site/index.html
 	mkdocs build --strict

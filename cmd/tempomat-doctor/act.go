@@ -2,34 +2,38 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"tempomat/cmd/tempomat-doctor/internal/figures"
-	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/cmd/internal/daemon"
+	"tempomat/cmd/tempomat-doctor/internal/show"
+	"tempomat/config"
 	"tempomat/proxy/admin/api"
 )
 
-// forgive takes the debt of a key away.
+// forgive cancels the debt of a key.
 func (d *doctor) forgive() *cobra.Command {
 	var document bool
 	c := &cobra.Command{
 		Use:   "forgive CLASS KEY",
-		Short: "Take a key's debt away",
-		Long: `Take a key's debt away, and how far its client is ahead of its share. Requests that run
-are still charged with what they cost. Other sidecars are not told. It is written to
-the proxy's log, with who asked.`,
+		Short: "Cancel a key's debt",
+		Long: `Cancel a key's debt, and how far its client is ahead of its share. Requests that are running
+are still charged. Other instances keep what they know of the key. The proxy logs the
+change and the user who asked.`,
 		Example:           "  tempomat-doctor forgive slash32 203.0.113.9",
-		Args:              takes(2),
-		ValidArgsFunction: d.completeClass,
+		Args:              daemon.Arguments(2),
+		ValidArgsFunction: d.classes,
 		RunE: func(c *cobra.Command, args []string) error {
 			return d.act(c.Context(), "/v1/forgive", api.ActRequest{Class: args[0], Key: args[1]}, document)
 		},
 	}
-	asJSON(c.Flags(), &document)
+	asJSON(c, &document)
 	return c
 }
 
@@ -39,68 +43,56 @@ func (d *doctor) pin() *cobra.Command {
 	var standing float64
 	var hold time.Duration
 	c := &cobra.Command{
-		Use:   "pin CLASS KEY",
-		Short: "Multiply a client's share for a time",
+		Use:   "pin [CLASS KEY]",
+		Short: "Multiply a client's share for a time, or show the pins in force",
 		Long: `Multiply the share of the clients with a key for a time, whatever evidence there is for
-them. With 1 or more they are no strangers. It holds over a restart, and is written
-to the proxy's log, with who asked. tempomat-doctor pins shows those in force.`,
-		Example: `  tempomat-doctor pin slash32 203.0.113.9 --standing 8 --for 1h
+them. With 1 or more they count as known clients. Pins survive a restart, and the proxy logs them
+and the user who asked. Without arguments, show the pins in force.`,
+		Example: `  tempomat-doctor pin
+  tempomat-doctor pin slash32 203.0.113.9 --standing 8 --for 1h
   tempomat-doctor pin slash32 203.0.113.9 --off`,
-		Args:              takes(2),
-		ValidArgsFunction: d.completeClass,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return daemon.Arguments(2)(c, args)
+		},
+		ValidArgsFunction: d.classes,
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				var reply api.PinsReply
+				return d.answer(c.Context(), d.client(), "/v1/pins", nil, document, &reply, func() { d.printPins(reply.Pins) })
+			}
 			a := api.ActRequest{Class: args[0], Key: args[1]}
 			switch {
 			case off && (c.Flags().Changed("standing") || c.Flags().Changed("for")):
-				return errors.New("--off takes a pin back: it goes with neither --standing nor --for")
+				return errors.New("--off removes a pin: use it without --standing and --for")
 			case !off && standing == 0:
-				return errors.New("--standing: 0 is not allowed; allowed is 0.5 to 8 (to take a pin back: --off)")
+				return errors.New("--standing: 0 is not allowed; use 0.5 to 8, or --off to remove a pin")
 			case !off:
 				a.Standing, a.Seconds = standing, hold.Seconds()
 			}
 			return d.act(c.Context(), "/v1/pin", a, document)
 		},
 	}
-	c.Flags().Float64Var(&standing, "standing", 8, "what its share is multiplied by, 0.5 to 8")
-	c.Flags().DurationVar(&hold, "for", time.Hour, "for how long, up to 168h")
-	c.Flags().BoolVar(&off, "off", false, "take the pin back")
-	asJSON(c.Flags(), &document)
+	c.Flags().Float64Var(&standing, "standing", 8, "factor for its share, 0.5 to 8")
+	c.Flags().DurationVar(&hold, "for", time.Hour, "how long it holds, up to 168h")
+	c.Flags().BoolVar(&off, "off", false, "remove the pin")
+	asJSON(c, &document)
 	return c
 }
 
-// pins shows those in force.
-func (d *doctor) pins() *cobra.Command {
-	var document bool
-	c := &cobra.Command{
-		Use:   "pins",
-		Short: "Show the clients that somebody gave a standing",
-		Long: `Show the clients that somebody gave a standing with tempomat-doctor pin, and for how long
-that still holds.`,
-		Example: "  tempomat-doctor pins",
-		Args:    takes(0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if document {
-				return d.raw(c.Context(), "/v1/pins", nil)
-			}
-			var reply api.PinsReply
-			if err := d.client().get(c.Context(), "/v1/pins", nil, &reply); err != nil {
-				return err
-			}
-			if len(reply.Pins) == 0 {
-				_, err := fmt.Fprintln(d.stdout, "nobody is pinned")
-				return err
-			}
-			g := grid{title: "pins"}
-			g.add("Standing", "Left[s]", "Class", "Key")
-			for _, p := range reply.Pins {
-				g.add(figures.Decimals(p.Standing, 2), figures.Decimals(p.Left, 0), harmless.Text(p.Class), harmless.Text(p.Key))
-			}
-			g.print(d.stdout, screenOf(d.stdout, d.env).width)
-			return nil
-		},
+// printPins shows the pins in force.
+func (d *doctor) printPins(pins []api.PinRow) {
+	if len(pins) == 0 {
+		fmt.Fprintln(&d.out, "No client is pinned.")
+		return
 	}
-	asJSON(c.Flags(), &document)
-	return c
+	t := show.NewTable("pins", "Standing", "Left[s]", "Class", "Key")
+	for _, p := range pins {
+		t.Add(show.Decimals(p.Standing, 2), show.Decimals(p.Left, 0), p.Class, p.Key)
+	}
+	t.Print(&d.out, d.screen().width)
 }
 
 // act has something done and says what was.
@@ -109,27 +101,43 @@ func (d *doctor) act(ctx context.Context, path string, a api.ActRequest, documen
 	if err != nil {
 		return err
 	}
-	if document {
-		_, err = fmt.Fprintln(d.stdout, harmless.JSON(body))
-		return err
-	}
 	var reply api.ActReply
-	if err := understand(path, body, &reply); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(d.stdout, harmless.Text(reply.Done))
-	return err
+	return d.printed(path, body, document, &reply, func() { fmt.Fprintln(&d.out, show.Text(reply.Done)) })
 }
 
-// completeClass completes the first argument, a class.
-func (d *doctor) completeClass(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	var known api.ClassesReply
-	if len(args) > 0 || d.client().get(c.Context(), "/v1/classes", nil, &known) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// reloadable is the program whose socket is named: it may be a master's.
+func (d *doctor) reloadable() *client {
+	switch strings.TrimPrefix(d.socket, "unix:") {
+	case "":
+		return d.client()
+	case strings.TrimPrefix(config.DefaultMaster().Admin.Listen, "unix:"):
+		return d.masterClient()
 	}
-	var names []string
-	for _, class := range known.Classes {
-		names = append(names, class.Name)
+	return newClient("tempomat-proxy or tempomat-master", d.socket, "--socket")
+}
+
+// reload has the proxy read its configuration again.
+func (d *doctor) reload() *cobra.Command {
+	return &cobra.Command{
+		Use:   "reload",
+		Short: "Have the proxy read its configuration again, and print its faults",
+		Long: `Have the proxy read its configuration again. If the file has faults, this prints them, the
+running configuration stays, and the exit status is 1. Otherwise it lists the changed settings that
+need a restart. With --socket, it does the same for a master.`,
+		Example: `  tempomat-proxy -check && tempomat-doctor reload
+  tempomat-doctor reload --socket /run/tempomat-master/admin.sock`,
+		Args: daemon.Arguments(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			body, err := d.reloadable().send(c.Context(), http.MethodPost, "/v1/reload", nil, nil)
+			if err != nil {
+				return fmt.Errorf("not reloaded:\n%w", err)
+			}
+			fmt.Fprintln(&d.out, "reloaded")
+			var reply api.ReloadReply
+			if json.Unmarshal(body, &reply) == nil && len(reply.Restart) > 0 { // an older one tells nothing
+				fmt.Fprintln(&d.out, "These settings need a restart: "+show.Text(strings.Join(reply.Restart, ", ")))
+			}
+			return nil
+		},
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -65,17 +65,16 @@ func newClient(program, listen, naming string) *client {
 	return &client{program: program, path: path, naming: naming, http: &http.Client{Transport: transport, Timeout: answerTimeout}}
 }
 
-// stay keeps the connection from one question to the next. Whoever stays closes the idle
-// connections in the end.
+// stay keeps the connection from one question to the next, until the idle connections are closed.
 func (c *client) stay() {
 	if t, ok := c.http.Transport.(*http.Transport); ok {
 		t.DisableKeepAlives = false
 	}
 }
 
-// get asks for a document and decodes it into reply.
-func (c *client) get(ctx context.Context, path string, query url.Values, reply any) error {
-	body, err := c.fetch(ctx, http.MethodGet, path, query)
+// Get asks for a document and decodes it into reply: top's Source.
+func (c *client) Get(ctx context.Context, path string, query url.Values, reply any) error {
+	body, err := c.send(ctx, http.MethodGet, path, query, nil)
 	if err != nil {
 		return err
 	}
@@ -85,7 +84,7 @@ func (c *client) get(ctx context.Context, path string, query url.Values, reply a
 // understand decodes the answer to a path.
 func understand(path string, body []byte, reply any) error {
 	if err := json.Unmarshal(body, reply); err != nil {
-		return fmt.Errorf("the answer to %s is not understood: %w", path, err)
+		return fmt.Errorf("can't read the answer to %s: %w", path, err)
 	}
 	return nil
 }
@@ -99,15 +98,11 @@ func (c *client) post(ctx context.Context, path string, document any) ([]byte, e
 	return c.send(ctx, http.MethodPost, path, nil, bytes.NewReader(body))
 }
 
-// fetch returns a document as it came. What is not a success of a known
+// send asks, and returns the document as it came. An answer that is not a success of a known
 // version is an error.
-func (c *client) fetch(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
-	return c.send(ctx, method, path, query, nil)
-}
-
 func (c *client) send(ctx context.Context, method, path string, query url.Values, document io.Reader) ([]byte, error) {
 	if c.off {
-		return nil, fmt.Errorf("%s is off: a proxy with this environment has no admin API. Name the socket of another one with --socket", listenVariable)
+		return nil, fmt.Errorf("%s is off: the proxy of this environment has no admin socket. Name another one with --socket", listenVariable)
 	}
 	target := url.URL{Scheme: "http", Host: "tempomat", Path: path, RawQuery: query.Encode()}
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), document)
@@ -121,21 +116,21 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return nil, fmt.Errorf("the answer broke off: %w", err)
+		return nil, fmt.Errorf("the answer ended early: %w", err)
 	}
 	if len(body) > maxAnswer {
-		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+		return nil, fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
 	}
 	var said api.ErrorReply
 	if err := json.Unmarshal(body, &said); err != nil || said.Version == 0 {
-		return nil, fmt.Errorf("%s answers, but not as %s does (%s)", c.path, c.program, resp.Status)
+		return nil, fmt.Errorf("%s answered, but not as %s does (%s)", c.path, c.program, resp.Status)
 	}
 	if said.Version != api.Version {
-		return nil, fmt.Errorf("%s speaks version %d of the admin API, this doctor version %d: "+
-			"take both from one release", c.program, said.Version, api.Version)
+		return nil, fmt.Errorf("%s has version %d of the admin API, this doctor version %d. "+
+			"Install both from the same release", c.program, said.Version, api.Version)
 	}
 	if resp.StatusCode == http.StatusNotFound && strings.HasPrefix(said.Error, "no such path") {
-		return nil, fmt.Errorf("%s does not know %s: it is older than this doctor; take both from one release", c.program, path)
+		return nil, fmt.Errorf("%s does not know %s: it is older than this doctor. Install both from the same release", c.program, path)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, errors.New(said.Error)
@@ -147,19 +142,19 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 func (c *client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("there is no socket %s: is %s running? "+
+		return fmt.Errorf("can't connect to %s: there is no such socket. Is %s running? "+
 			"If its admin.listen is another one, name it with %s", c.path, c.program, c.naming)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nobody answers on %s: is %s running?", c.path, c.program)
+		return fmt.Errorf("can't connect to %s: nothing answers there. Is %s running?", c.path, c.program)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("no permission to connect to %s: %s", c.path, whoMay(c.path))
+		return fmt.Errorf("can't connect to %s: permission denied. %s", c.path, whoMay(c.path))
 	}
-	return fmt.Errorf("cannot ask %s on %s: %w", c.program, c.path, err)
+	return fmt.Errorf("can't ask %s on %s: %w", c.program, c.path, err)
 }
 
 // whoMay says who may connect to a socket.
 func whoMay(path string) string {
-	const asRoot = "try as root"
+	const asRoot = "Run this as root"
 	info, err := os.Stat(path)
 	if err != nil { // not even its directory may be entered
 		return asRoot
@@ -172,5 +167,5 @@ func whoMay(path string) string {
 	if g, err := user.LookupGroupId(group); err == nil {
 		group = g.Name
 	}
-	return "it is for members of the group " + group + "; join that, or " + asRoot
+	return asRoot + ", or join the group " + group
 }

@@ -167,8 +167,8 @@ func TestGoldens(t *testing.T) {
 		{"pin.golden", nil, []string{"pin", "slash32", "203.0.113.9", "--standing", "4", "--for", "90m"}},
 		{"pin-off.golden", nil, []string{"pin", "slash32", "203.0.113.9", "--off"}},
 		{"pin-json.golden", nil, []string{"pin", "slash32", "203.0.113.9", "--json"}},
-		{"pins.golden", nil, []string{"pins"}},
-		{"pins-json.golden", nil, []string{"pins", "--json"}},
+		{"pins.golden", nil, []string{"pin"}},
+		{"pins-json.golden", nil, []string{"pin", "--json"}},
 		{"reload.golden", nil, []string{"reload"}},
 	} {
 		code, stdout, stderr := call(t, c.env, append(c.args, "--socket", path)...)

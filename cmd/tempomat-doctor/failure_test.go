@@ -24,24 +24,26 @@ func TestFailures(t *testing.T) {
 		want int
 		text string
 	}{
-		{[]string{"--socket", "/nowhere/admin.sock"}, 1, "there is no socket /nowhere/admin.sock: is tempomat-proxy running?"},
-		{[]string{"--socket", dead}, 1, "nobody answers on " + dead + ": is tempomat-proxy running?"},
+		{[]string{"--socket", "/nowhere/admin.sock"}, 1, "can't connect to /nowhere/admin.sock: there is no such socket. Is tempomat-proxy running?"},
+		{[]string{"--socket", dead}, 1, "can't connect to " + dead + ": nothing answers there. Is tempomat-proxy running?"},
 		{[]string{"--socket", path, "--bucket", "Slash8"}, 1, `class "Slash8" is unknown; known: slash32, slash24, slash16, userAgent`},
 		{[]string{"--socket", path, "--sort", "title"}, 1, `sort: "title" is unknown; known: wait, cpu`},
 		{[]string{"--socket", path, "--limit", "0"}, 1, `limit: "0" is not a whole number from 1 to 10000`},
 		{[]string{"--socket", path, "--json", "--class", "x"}, 1, `known: slash32`},
 		{[]string{"--socket", path, "explain", "slash32", "192.0.2.1"}, 1, `no key "192.0.2.1"`},
-		{[]string{"--socket", path, "explain"}, 2, "there is something missing: tempomat-doctor explain ADDRESS"},
+		{[]string{"--socket", path, "explain"}, 2, "an argument is missing. Usage: tempomat-doctor explain ADDRESS"},
 		{[]string{"--socket", path, "reload"}, 1, "not reloaded:\nt.yaml:3: classes: wrong\nt.yaml:9: listen: wrong\n"},
-		{[]string{"--socket", dead, "reload"}, 1, "is tempomat-proxy or tempomat-master running?"},
-		{[]string{"--socket", "/run/tempomat-master/admin.sock", "reload"}, 1, "is tempomat-master running?"},
+		{[]string{"--socket", dead, "reload"}, 1, "Is tempomat-proxy or tempomat-master running?"},
+		{[]string{"--socket", "/run/tempomat-master/admin.sock", "reload"}, 1, "Is tempomat-master running?"},
 		{[]string{"--socket", path, "status", "now"}, 2, "--help"},
 		{[]string{"--frobnicate"}, 2, "unknown flag: --frobnicate"},
 		{[]string{"--limit", "many"}, 2, `"many"`},
-		{[]string{"top", "now"}, 2, `"now" is too much: tempomat-doctor top`},
+		{[]string{"top", "now"}, 2, `unexpected argument "now". Usage: tempomat-doctor top`},
 		{[]string{"--limit", "few"}, 2, `--limit: "few" is not a whole number`},
 		{[]string{"queue"}, 2, "the command queue is gone; use tempomat-doctor top --once --pane queue"},
 		{[]string{"key", "slash32", "192.0.2.1"}, 2, "use tempomat-doctor explain CLASS KEY"},
+		{[]string{"pins"}, 2, "the command pins is gone; use tempomat-doctor pin"},
+		{[]string{"robots"}, 2, "use tempomat-doctor --bucket robot, and for the last week tempomat-doctor report --hours 168"},
 		{[]string{"gate"}, 2, "use tempomat-doctor top --once --pane gate"},
 		{[]string{"share"}, 2, "use tempomat-doctor status"},
 		{[]string{"check", "t.yaml"}, 2, "use tempomat-proxy -check -config FILE"},
@@ -103,7 +105,7 @@ func TestOtherServers(t *testing.T) {
 		{200, "<html>", "not as tempomat-proxy does (200 OK)"},
 		{404, "{}", "not as tempomat-proxy does (404 Not Found)"},
 		{200, `{"version":2,"rows":[]}`, "version 2 of the admin API, this doctor version 1"},
-		{200, `{"version":1,"classes":7}`, "the answer to /v1/classes is not understood"},
+		{200, `{"version":1,"classes":7}`, "can't read the answer to /v1/classes"},
 	} {
 		code, _, stderr := call(t, nil, "--socket", serveOther(t, c.status, c.text))
 		if code != 1 || !strings.Contains(stderr, c.want) {
@@ -131,7 +133,7 @@ func TestNoPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, stderr := call(t, nil, "--socket", path)
-	if code != 1 || !strings.Contains(stderr, "no permission to connect to "+path+": it is for members of the group ") {
+	if code != 1 || !strings.Contains(stderr, "can't connect to "+path+": permission denied. Run this as root, or join the group ") {
 		t.Errorf("status %d, stderr %q", code, stderr)
 	}
 }
@@ -140,12 +142,12 @@ func TestUnreachableNamesTheGroup(t *testing.T) {
 	path := serveAdmin(t, nil)
 	c := &client{path: path}
 	err := c.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", os.ErrPermission)})
-	if want := "no permission to connect to " + path + ": it is for members of the group "; !strings.HasPrefix(err.Error(), want) {
+	if want := "can't connect to " + path + ": permission denied. Run this as root, or join the group "; !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %q", err)
 	}
 	c.path = "/nowhere/admin.sock"
 	err = c.unreachable(os.ErrPermission)
-	if want := "no permission to connect to /nowhere/admin.sock: try as root"; err.Error() != want {
+	if want := "can't connect to /nowhere/admin.sock: permission denied. Run this as root"; err.Error() != want {
 		t.Errorf("got %q", err)
 	}
 }

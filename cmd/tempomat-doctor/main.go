@@ -1,13 +1,29 @@
-// Tempomat-doctor shows what tempomat-proxy knows of its clients: who waits,
-// who uses the CPUs, who owes. It is the client of the proxy's admin API, and of
+// Tempomat-doctor shows what tempomat-proxy knows of its clients: which of them wait,
+// which use the CPUs, which are in debt. It is the client of the proxy's admin API, and of
 // tempomat-master's.
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tempomat/cmd/internal/daemon"
+	"tempomat/cmd/tempomat-doctor/internal/show"
+	"tempomat/config"
+	"tempomat/proxy/admin/api"
 )
 
 // version is set by the linker.
@@ -19,4 +35,141 @@ func main() {
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr, os.Environ())
 	stop()
 	os.Exit(code)
+}
+
+// doctor is what all commands share.
+type doctor struct {
+	out            bytes.Buffer // printed when the command has succeeded
+	stdout, stderr io.Writer
+	env            []string
+	socket         string // the flag; "" if it was not given
+}
+
+// run does what args say and returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []string) int {
+	d := &doctor{stdout: stdout, stderr: stderr, env: env}
+	err := daemon.Execute(ctx, d.tree(), args, &d.out, stderr)
+	if err == nil {
+		_, err = d.out.WriteTo(stdout)
+	}
+	if err != nil && !errors.As(err, new(daemon.UsageError)) {
+		err = fmt.Errorf("tempomat-doctor: %w", err)
+	}
+	return daemon.Status(err, harmless{stderr})
+}
+
+// harmless writes messages on: what answers at a socket may say anything.
+type harmless struct{ io.Writer }
+
+func (h harmless) Write(message []byte) (int, error) {
+	_, err := io.WriteString(h.Writer, show.Lines(string(message)))
+	return len(message), err
+}
+
+// tree is all commands.
+func (d *doctor) tree() *cobra.Command {
+	root := d.tables()
+	root.AddCommand(d.top(), d.explain(), d.forgive(), d.pin(), d.status(), d.reload(), d.replay(), d.report(), d.master())
+	root.PersistentFlags().StringVar(&d.socket, "socket", "",
+		"the admin `socket` (default $"+listenVariable+", or "+config.Default().Admin.Listen+
+			"; of a master "+config.DefaultMaster().Admin.Listen+")")
+	// The original's word and ours mean the same.
+	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "class" {
+			name = "bucket"
+		}
+		return pflag.NormalizedName(name)
+	})
+	return root
+}
+
+// goneCommand names what to use in place of a command that there was; nil: there was none.
+func goneCommand(name string) error {
+	use := map[string]string{
+		"queue":  "tempomat-doctor top --once --pane queue",
+		"gate":   "tempomat-doctor top --once --pane gate, and for costs and the kernel's help tempomat-doctor status",
+		"key":    "tempomat-doctor explain CLASS KEY",
+		"share":  "tempomat-doctor status",
+		"check":  "tempomat-proxy -check -config FILE",
+		"pins":   "tempomat-doctor pin",
+		"robots": "tempomat-doctor --bucket robot, and for the last week tempomat-doctor report --hours 168",
+	}[name]
+	if use == "" {
+		return nil
+	}
+	return fmt.Errorf("the command %s is gone; use %s", name, use)
+}
+
+// asJSON is the flag that has a command print what it got.
+func asJSON(c *cobra.Command, p *bool) {
+	c.Flags().BoolVar(p, "json", false, "print the admin API's JSON document")
+}
+
+// answer asks for a document and has it printed: as it came, or, once it is in reply, by print.
+func (d *doctor) answer(ctx context.Context, c *client, path string, query url.Values, document bool, reply any, print func()) error {
+	body, err := c.send(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return err
+	}
+	return d.printed(path, body, document, reply, print)
+}
+
+func (d *doctor) printed(path string, body []byte, document bool, reply any, print func()) error {
+	if document {
+		fmt.Fprintln(&d.out, daemon.PlainJSON(body))
+		return nil
+	}
+	if err := understand(path, body, reply); err != nil {
+		return err
+	}
+	print()
+	return nil
+}
+
+// printJSON prints a document of our own.
+func (d *doctor) printJSON(document any) error {
+	body, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(&d.out, daemon.PlainJSON(body))
+	return nil
+}
+
+// variable returns an environment variable, "" if there is none.
+func variable(env []string, name string) string {
+	for _, pair := range env {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// words completes one of a few.
+func words(all ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// classes completes a class, as the proxy names them. Without a proxy there is none.
+func (d *doctor) classes(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var known api.ClassesReply
+	if len(args) > 0 || d.client().Get(c.Context(), "/v1/classes", nil, &known) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, class := range known.Classes {
+		if !strings.ContainsFunc(class.Name, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			names = append(names, class.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// complete names a flag's completions. The flag is there: otherwise the mistake is ours, and the
+// tests find it.
+func complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err)
+	}
 }

@@ -83,15 +83,15 @@ func TestActsThatAreNotAllowed(t *testing.T) {
 		code int
 		args []string
 	}{
-		`class slash32 has no key "192.0.2.1"`:                          {exitFailed, []string{"forgive", "slash32", "192.0.2.1"}},
-		`class "slash99" is unknown; known: slash32`:                    {exitFailed, []string{"forgive", "slash99", "192.0.2.1"}},
-		"standing: 9; allowed is 0.5 to 8":                              {exitFailed, []string{"pin", "slash32", "192.0.2.1", "--standing", "9"}},
-		"--standing: 0 is not allowed":                                  {exitFailed, []string{"pin", "slash32", "192.0.2.1", "--standing", "0"}},
-		"--off takes a pin back":                                        {exitFailed, []string{"pin", "slash32", "192.0.2.1", "--off", "--for", "1h"}},
-		"there is something missing: tempomat-doctor forgive CLASS KEY": {exitUsage, []string{"forgive", "slash32"}},
-		"limit: \"0\" is not a whole number from 1":                     {exitFailed, []string{"--bucket", "slash32", "--limit", "0"}},
-		"of: nothing is asked for":                                      {exitFailed, []string{"explain", ""}},
-		`--for: "soon" is not a duration, such as 90s or 1h`:            {exitUsage, []string{"pin", "slash32", "192.0.2.1", "--for", "soon"}},
+		`class slash32 has no key "192.0.2.1"`:                             {1, []string{"forgive", "slash32", "192.0.2.1"}},
+		`class "slash99" is unknown; known: slash32`:                       {1, []string{"forgive", "slash99", "192.0.2.1"}},
+		"standing: 9; allowed is 0.5 to 8":                                 {1, []string{"pin", "slash32", "192.0.2.1", "--standing", "9"}},
+		"--standing: 0 is not allowed; use 0.5 to 8":                       {1, []string{"pin", "slash32", "192.0.2.1", "--standing", "0"}},
+		"--off removes a pin":                                              {1, []string{"pin", "slash32", "192.0.2.1", "--off", "--for", "1h"}},
+		"an argument is missing. Usage: tempomat-doctor forgive CLASS KEY": {2, []string{"forgive", "slash32"}},
+		"limit: \"0\" is not a whole number from 1":                        {1, []string{"--bucket", "slash32", "--limit", "0"}},
+		"of: nothing is asked for":                                         {1, []string{"explain", ""}},
+		`--for: "soon" is not a duration, such as 90s or 1h`:               {2, []string{"pin", "slash32", "192.0.2.1", "--for", "soon"}},
 	} {
 		code, stdout, stderr := call(t, nil, append(c.args, "--socket", path)...)
 		if code != c.code || stdout != "" || !strings.Contains(stderr, says) {

@@ -5,21 +5,23 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"tempomat/classify/mmdb"
 	"tempomat/classify/standing"
+	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/internal/policy"
-	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/config"
 	"tempomat/proxy/replay"
 )
@@ -61,7 +63,7 @@ CPU time.
 Not replayed: cookies and other headers than the User-Agent, classes by header, limits in
 requests, the redirect of newcomers, what a master or peers say. Nobody gives up, or
 comes again, because of a wait. Modes observe and shadow are replayed as fair would act.`,
-		Args: takes(1),
+		Args: daemon.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error { return d.replayFile(c.Context(), args[0], ask) },
 	}
 	f := c.Flags()
@@ -88,25 +90,20 @@ func (d *doctor) replayFile(ctx context.Context, name string, ask replayed) erro
 	if err != nil {
 		return err
 	}
-	log, err := openLog(name, d.stderr)
+	log, err := openLog(name)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	r, err := replay.Run(ctx, log, setup)
-	log.done()
 	if err != nil {
-		return fmt.Errorf("%s: %w", harmless.Text(name), err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	if !ask.json {
-		return printReplay(d.stdout, r, screenOf(d.stdout, d.env).width)
+	if ask.json {
+		return d.printJSON(r)
 	}
-	document, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(d.stdout, harmless.JSON(document))
-	return err
+	d.printReplay(r)
+	return nil
 }
 
 // setup makes of the flags and the configuration what the log is replayed with.
@@ -114,7 +111,7 @@ func (ask replayed) setup(env []string) (s replay.Setup, err error) {
 	c := config.Default()
 	if ask.config != "" {
 		if c, err = config.Load(ask.config, env); err != nil {
-			return s, fmt.Errorf("%s cannot be used:\n%w", ask.config, err)
+			return s, fmt.Errorf("can't use %s:\n%w", ask.config, err)
 		}
 	}
 	switch {
@@ -153,51 +150,160 @@ func (ask replayed) setup(env []string) (s replay.Setup, err error) {
 	return s, nil
 }
 
-// accessLog is a log as it is read, perhaps with a bar that shows how much of it was.
+// accessLog is a log as it is read.
 type accessLog struct {
 	io.Reader
 	file *os.File
-	bar  *progress // nil: none
 }
 
 // openLog opens a log; "-" is standard input.
-func openLog(name string, stderr io.Writer) (*accessLog, error) {
-	l := &accessLog{file: os.Stdin}
+func openLog(name string) (l accessLog, err error) {
+	l.file = os.Stdin
 	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
+		if l.file, err = os.Open(name); err != nil {
+			return l, err
 		}
-		l.file = f
 	}
-	var from io.Reader = l.file
-	if l.bar = progressOf(l.file, stderr); l.bar != nil {
-		from = io.TeeReader(l.file, l.bar)
-	}
-	plain := bufio.NewReaderSize(from, 256<<10)
+	plain := bufio.NewReaderSize(l.file, 256<<10)
 	l.Reader = plain
 	if begin, _ := plain.Peek(2); string(begin) == "\x1f\x8b" {
-		z, err := gzip.NewReader(plain)
-		if err != nil {
-			l.done()
-			return nil, errors.Join(fmt.Errorf("%s: %w", harmless.Text(name), err), l.Close())
+		if l.Reader, err = gzip.NewReader(plain); err != nil {
+			return l, errors.Join(fmt.Errorf("%s: %w", name, err), l.Close())
 		}
-		l.Reader = z
 	}
 	return l, nil
 }
 
 // Close closes the file.
-func (l *accessLog) Close() error {
+func (l accessLog) Close() error {
 	if l.file == os.Stdin {
 		return nil
 	}
 	return l.file.Close()
 }
 
-// done takes the bar away.
-func (l *accessLog) done() {
-	if l.bar != nil {
-		l.bar.clear()
+const (
+	// keysShown is how many keys of a class are shown, and hoursShown how many hours
+	// if in some of them nobody waited.
+	keysShown  = 10
+	hoursShown = 48
+)
+
+// printReplay prints what a replay found.
+func (d *doctor) printReplay(r *replay.Report) {
+	width := d.screen().width
+	printSummary(&d.out, r)
+	printHours(&d.out, r, width)
+	for _, c := range r.Classes {
+		printClass(&d.out, c, width)
+	}
+	printShares(&d.out, r, width)
+}
+
+func printSummary(w io.Writer, r *replay.Report) {
+	t, span := r.Total, r.To.Sub(r.From)
+	fmt.Fprintf(w, "%s requests from %s to %s, read as %s\n", show.Count(t.Requests), clock(r.From), clock(r.To), r.Format)
+	fmt.Fprintf(w, "Replayed in mode %s on %s CPUs with %d workers: %s CPU-hours, %s of the CPUs.\n",
+		r.Mode, short(r.CPUs), r.Workers, show.Decimals(t.CPUSeconds/3600, 2), show.Percent(t.CPUSeconds, span.Seconds()*r.CPUs))
+	for _, g := range []struct {
+		name string
+		replay.Group
+	}{{"known clients", t.Known}, {"strangers", t.Strangers}} {
+		fmt.Fprintf(w, "Of %s requests of %s %s would have waited 100 ms or more (%s s at most), and %s been refused.\n",
+			show.Count(g.Requests), g.name, show.Count(g.Delayed), show.Decimals(g.Longest, 2), show.Count(g.Refused))
+		if g.TurnedAway > 0 {
+			fmt.Fprintf(w, "The backend would have turned %s of these away, with all workers taken.\n", show.Count(g.TurnedAway))
+		}
+	}
+	if t.Exempt > 0 {
+		fmt.Fprintf(w, "%s were exempt.\n", show.Count(t.Exempt))
+	}
+	if t.Trusted > 0 {
+		fmt.Fprintf(w, "%s have the address of a trusted proxy: the log should have that of its client (Apache: mod_remoteip, nginx: realip).\n", show.Count(t.Trusted))
+	}
+	printLines(w, r.Lines)
+}
+
+// printLines tells of the lines that were not replayed.
+func printLines(w io.Writer, l replay.Lines) {
+	for _, x := range []struct {
+		n    int
+		text string
+	}{
+		{l.None, "lines are of no request."},
+		{l.LeftOut, "lines are missing, says the log: set log: {access: all} to have all of them."},
+		{l.Unordered, "lines were left out, as they are far behind others in time. Give logs in the order of time."},
+		{l.Clipped, fmt.Sprintf("requests took longer than %s: they came later than they did.", replay.Window)},
+		{l.Bad, "lines that could not be read:"},
+	} {
+		if x.n > 0 {
+			fmt.Fprintf(w, "%s %s\n", show.Count(x.n), x.text)
+		}
+	}
+	for _, f := range l.Faults {
+		fmt.Fprintf(w, "  line %d: %s\n", f.Line, f.Reason)
 	}
 }
+
+// printHours prints all hours if they are few, else those in which somebody waited.
+func printHours(w io.Writer, r *replay.Report, width int) {
+	g := show.NewTable("hours  waits of 100 ms or more, of known clients and of strangers",
+		"Requests", "Cpu[s]", "Busy", "Known", "p95[s]", "max[s]", "Refused", "Strange", "p95[s]", "max[s]", "Refused", "Hour")
+	quiet := 0
+	for _, h := range r.Hours {
+		if len(r.Hours) > hoursShown && isQuiet(h.Known) && isQuiet(h.Strangers) {
+			quiet++
+			continue
+		}
+		cells := []string{strconv.Itoa(h.Requests), show.Decimals(h.CPUSeconds, 0), show.Percent(h.Busy, 1)}
+		for _, x := range []replay.Group{h.Known, h.Strangers} {
+			cells = append(cells, strconv.Itoa(x.Delayed), show.Decimals(x.P95, 2), show.Decimals(x.Longest, 2), strconv.Itoa(x.Refused))
+		}
+		g.Add(append(cells, h.Begin.Format("2006-01-02 15:04 -0700"))...)
+	}
+	fmt.Fprintln(w)
+	g.Print(w, width)
+	if quiet > 0 {
+		fmt.Fprintf(w, "In %s other hours nobody waited.\n", show.Count(quiet))
+	}
+}
+
+func isQuiet(g replay.Group) bool { return g.Delayed+g.Refused+g.TurnedAway == 0 }
+
+func printClass(w io.Writer, c replay.Class, width int) {
+	g := show.NewTable(fmt.Sprintf("%s  %s keys, %s requests, %s delayed (%s as it owed), %s refused, %s CPU-hours", c.Class,
+		show.Count(c.Keys), show.Count(c.Requests), show.Count(c.Delayed), show.Count(c.Owing), show.Count(c.Refused), show.Decimals(c.CPUSeconds/3600, 2)),
+		"Cpu[s]", "Requests", "Delayed", "Refused", "Max[s]", "Title")
+	for _, k := range c.Top[:min(keysShown, len(c.Top))] {
+		g.Add(show.Decimals(k.CPUSeconds, 0), strconv.Itoa(k.Requests), strconv.Itoa(k.Delayed), strconv.Itoa(k.Refused), show.Decimals(k.Longest, 2), k.ID)
+	}
+	fmt.Fprintln(w)
+	g.Print(w, width)
+}
+
+// printShares prints what is proposed, and how it is derived.
+func printShares(w io.Writer, r *replay.Report, width int) {
+	g := show.NewTable("shares", "Now", "Propose", "Half", "All", "Keys", "OweNow", "OweThen", "Class")
+	for _, s := range r.Shares {
+		all := short(s.Most)
+		if s.Beyond > 0 {
+			all = "> 1"
+		}
+		g.Add(short(s.Now), short(s.Proposed), short(s.Half), all, strconv.Itoa(s.Keys), strconv.Itoa(s.OweNow), strconv.Itoa(s.OweThen), s.Class)
+	}
+	fmt.Fprintln(w)
+	g.Print(w, width)
+	fmt.Fprint(w, `A key needs the least share with which, and with its burst, its use was never in debt.
+Half and All are what half of the keys need, and all. Of the first class the keys are usual
+clients: five requests or more, mostly of a browser and no stranger; proposed is what 98 of
+100 need. Of the others, only what such clients asked for counts, and proposed is what all
+need. OweNow and OweThen are the keys that would ever owe with the shares of now, and with
+those that are proposed. A larger share makes no usual client owe either. In mode fair who
+owes nothing still waits while the CPUs are full, if only behind its like.
+`)
+}
+
+func clock(t time.Time) string { return t.Format("2006-01-02 15:04:05 -0700") }
+
+// short is a number with as many digits as it needs, at most three.
+func short(x float64) string { return strconv.FormatFloat(x, 'g', 3, 64) }

@@ -1,18 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/cmd/internal/daemon"
+	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/config"
 	"tempomat/proxy/admin/api"
 )
@@ -28,6 +31,7 @@ type reportChoice struct {
 	hours, limit int
 	json         bool
 	sockets      []string
+	html         string // there was such a flag
 }
 
 // report tells who used the server.
@@ -43,21 +47,27 @@ up.`,
   tempomat-doctor report --hours 168          the last week
   tempomat-doctor report --socket A --socket B   of several proxies together`,
 		Args: func(c *cobra.Command, args []string) error {
-			return errors.Join(takes(0)(c, args), ask.check())
+			return errors.Join(daemon.Arguments(0)(c, args), ask.check())
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := d.askHistory(c.Context(), ask)
 			if err != nil {
 				return err
 			}
-			return d.printReport(r, ask)
+			if ask.json {
+				return d.printJSON(r)
+			}
+			r.print(&d.out, ask.limit, cmp.Or(d.screen().width, reportWidth))
+			return nil
 		},
 	}
 	f := c.Flags()
 	f.IntVar(&ask.hours, "hours", hoursOfDay, "of how many hours, 1 to 168")
 	f.IntVar(&ask.limit, "limit", rowsOfEach, "rows of each table of the text")
-	asJSON(f, &ask.json)
-	f.Lookup("json").Usage = "as a JSON document"
+	asJSON(c, &ask.json)
+	f.Lookup("json").Usage = "print a JSON document"
+	f.StringVar(&ask.html, "html", "", "")
+	f.Lookup("html").Hidden = true
 	f.StringArrayVar(&ask.sockets, "socket", nil, "the admin socket; several are added up")
 	return c
 }
@@ -65,6 +75,9 @@ up.`,
 // check tells what of the choice is not allowed.
 func (ask reportChoice) check() error {
 	var faults []error
+	if ask.html != "" {
+		faults = append(faults, errors.New("the flag --html of report is gone; use --json, or the dashboard"))
+	}
 	if ask.hours < 1 || ask.hours > mostHours {
 		faults = append(faults, fmt.Errorf("--hours %d: must be 1 to %d", ask.hours, mostHours))
 	}
@@ -86,31 +99,397 @@ func (d *doctor) askHistory(ctx context.Context, ask reportChoice) (*report, err
 	var replies []api.HistoryReply
 	for _, c := range clients {
 		var reply api.HistoryReply
-		if err := c.get(ctx, "/v1/history", url.Values{"hours": {strconv.Itoa(ask.hours)}}, &reply); err != nil {
+		if err := c.Get(ctx, "/v1/history", url.Values{"hours": {strconv.Itoa(ask.hours)}}, &reply); err != nil {
 			return nil, err
 		}
 		replies = append(replies, reply)
 	}
 	r := sum(replies, ask.hours)
 	if r == nil {
-		return nil, errors.New("there is no history yet: the proxy has just begun to keep one")
+		return nil, errors.New("there is no history yet: the proxy has only just started. Try again in an hour")
 	}
 	return r, nil
-}
-
-// printReport prints it in the form that was chosen.
-func (d *doctor) printReport(r *report, ask reportChoice) error {
-	if !ask.json {
-		return r.print(d.stdout, ask.limit, screenOf(d.stdout, d.env).width)
-	}
-	body, err := json.Marshal(r)
-	if err == nil {
-		_, err = fmt.Fprintln(d.stdout, harmless.JSON(body))
-	}
-	return err
 }
 
 // knownHours are those of which something is known.
 func (r *report) knownHours() (known []reportHour) {
 	return slices.DeleteFunc(slices.Clone(r.ByHour), func(h reportHour) bool { return !h.Known })
+}
+
+// mostReported is how many rows of each kind a report has.
+const mostReported = 50
+
+// The documents of a report. Times are Unix times in seconds, CPU is in CPU-seconds.
+type (
+	// report is who used the server in some hours.
+	report struct {
+		Version int           `json:"version"`
+		From    float64       `json:"from"` // the beginning of the first hour
+		To      float64       `json:"to"`   // the end of the last one, which still runs
+		Since   float64       `json:"since"`
+		Proxies int           `json:"proxies"`
+		Groups  []reportRow   `json:"groups"`  // known, newcomers, strangers, robots, exempt
+		Classes []reportClass `json:"classes"` // in configured order
+		Shapes  reportTable   `json:"shapes"`
+		URLs    reportTable   `json:"urls"`
+		ByHour  []reportHour  `json:"byHour"` // all from From to To
+		reportTotals
+	}
+	// reportTotals is what all requests together did.
+	reportTotals struct {
+		CPU        float64 `json:"cpu"`
+		Wasted     float64 `json:"wasted"`
+		Requests   uint64  `json:"requests"`
+		Refused    uint64  `json:"refused"`
+		Redirected uint64  `json:"redirected"`
+	}
+	// reportHour is an hour. What is not known is all 0.
+	reportHour struct {
+		At     float64   `json:"at"`
+		Known  bool      `json:"known"`
+		Groups []float64 `json:"groups"` // CPU, in the order of the report's
+		P95    []float64 `json:"p95"`    // of each group; of several proxies, that of the slowest
+		reportTotals
+	}
+	// reportClass is the keys of a class that cost most.
+	reportClass struct {
+		Class string `json:"class"`
+		reportTable
+	}
+	// reportTable is what cost most, by what is certain, and what all others cost.
+	reportTable struct {
+		Rows   []reportRow `json:"rows"`
+		Others float64     `json:"others"`
+	}
+	// reportRow is what a part cost, at least. In hours in which it was none of the dearest
+	// it may have cost something, which is among the others; so may Error of what it is
+	// thought to have cost.
+	reportRow struct {
+		Name     string  `json:"name"`
+		CPU      float64 `json:"cpu"`
+		Error    float64 `json:"error"`
+		Part     float64 `json:"part"` // of all CPU, 0 to 1
+		Requests uint64  `json:"requests"`
+		P95      float64 `json:"p95,omitempty"`   // of groups: in the slowest hour, in seconds
+		P95At    float64 `json:"p95At,omitempty"` // that hour
+	}
+)
+
+// adder adds rows up by name, in the order in which they came.
+type adder struct {
+	rows  []*reportRow
+	names map[string]*reportRow
+}
+
+func (a *adder) add(p api.HistoryPart, at float64) {
+	row := a.names[p.Name]
+	if row == nil {
+		if a.names == nil {
+			a.names = make(map[string]*reportRow)
+		}
+		row = &reportRow{Name: p.Name}
+		a.names[p.Name] = row
+		a.rows = append(a.rows, row)
+	}
+	row.CPU += max(0, p.CPU-p.Error)
+	row.Error += p.Error
+	row.Requests += p.Requests
+	if p.P95 > row.P95 {
+		row.P95, row.P95At = p.P95, at
+	}
+}
+
+// all returns the rows as they came.
+func (a *adder) all(total float64) []reportRow {
+	rows := make([]reportRow, 0, len(a.rows))
+	for _, r := range a.rows {
+		if total > 0 {
+			r.Part = r.CPU / total
+		}
+		rows = append(rows, *r)
+	}
+	return rows
+}
+
+// table returns the dearest rows.
+func (a *adder) table(total float64) reportTable {
+	t := reportTable{Rows: a.all(total)}
+	slices.SortFunc(t.Rows, func(b, c reportRow) int {
+		return cmp.Or(cmp.Compare(c.CPU, b.CPU), cmp.Compare(c.Requests, b.Requests), strings.Compare(b.Name, c.Name))
+	})
+	t.Rows = t.Rows[:min(len(t.Rows), mostReported)]
+	t.Others = total
+	for _, r := range t.Rows {
+		t.Others -= r.CPU
+	}
+	t.Others = max(0, t.Others)
+	return t
+}
+
+// summing is a report in the making.
+type summing struct {
+	report                report
+	groups, shapes, pages adder
+	classes               []string
+	keys                  map[string]*adder
+}
+
+// sum adds up what proxies told of their last hours; nil if none of them told anything.
+func sum(replies []api.HistoryReply, hours int) *report {
+	s := summing{keys: make(map[string]*adder)}
+	r := &s.report
+	r.Version, r.Proxies = api.Version, len(replies)
+	for _, reply := range replies {
+		if n := len(reply.Hours); n > 0 {
+			r.To = max(r.To, reply.Hours[n-1].At+time.Hour.Seconds())
+			if r.Since == 0 || reply.Since < r.Since {
+				r.Since = reply.Since
+			}
+		}
+	}
+	if r.To == 0 {
+		return nil
+	}
+	r.From = r.To - float64(hours)*time.Hour.Seconds()
+	for i := range hours {
+		r.ByHour = append(r.ByHour, reportHour{At: r.From + float64(i)*time.Hour.Seconds()})
+	}
+	for _, reply := range replies {
+		for _, row := range reply.Hours {
+			if i := int((row.At - r.From) / time.Hour.Seconds()); row.At >= r.From && i < hours {
+				s.add(row, &r.ByHour[i])
+			}
+		}
+	}
+	r.Groups = s.groups.all(r.CPU)
+	r.Shapes, r.URLs = s.shapes.table(r.CPU), s.pages.table(r.CPU)
+	for _, name := range s.classes {
+		r.Classes = append(r.Classes, reportClass{name, s.keys[name].table(r.CPU)})
+	}
+	for i := range r.ByHour {
+		none := make([]float64, len(r.Groups)-len(r.ByHour[i].Groups))
+		r.ByHour[i].Groups = append(r.ByHour[i].Groups, none...)
+		r.ByHour[i].P95 = append(r.ByHour[i].P95, none...)
+	}
+	return r
+}
+
+// add adds an hour up.
+func (s *summing) add(row api.HourRow, to *reportHour) {
+	to.Known = true
+	to.add(row)
+	s.report.add(row)
+	for i, g := range row.Groups {
+		s.groups.add(g, row.At)
+		if i == len(to.Groups) {
+			to.Groups, to.P95 = append(to.Groups, 0), append(to.P95, 0)
+		}
+		to.Groups[i] += g.CPU
+		to.P95[i] = max(to.P95[i], g.P95)
+	}
+	for _, p := range row.Shapes {
+		s.shapes.add(p, row.At)
+	}
+	for _, p := range row.URLs {
+		s.pages.add(p, row.At)
+	}
+	for _, c := range row.Classes {
+		if s.keys[c.Class] == nil {
+			s.keys[c.Class] = &adder{}
+			s.classes = append(s.classes, c.Class)
+		}
+		for _, p := range c.Keys {
+			s.keys[c.Class].add(p, row.At)
+		}
+	}
+}
+
+func (t *reportTotals) add(row api.HourRow) {
+	t.CPU += row.CPU
+	t.Wasted += row.Wasted
+	t.Requests += row.Requests
+	t.Refused += row.Refused
+	t.Redirected += row.Redirected
+}
+
+// reportWidth is what the text takes where nothing says how wide the screen is.
+const reportWidth = 80
+
+// unit is what amounts of CPU time are shown in, so that they are neither all zeros nor
+// all digits.
+type unit struct {
+	name    string
+	seconds float64
+}
+
+func unitOf(total float64) unit {
+	switch {
+	case total >= time.Hour.Seconds():
+		return unit{"CPU-h", time.Hour.Seconds()}
+	case total >= time.Minute.Seconds():
+		return unit{"CPU-min", time.Minute.Seconds()}
+	}
+	return unit{"CPU-s", 1}
+}
+
+// of is an amount without its unit.
+func (u unit) of(seconds float64) string { return show.Decimals(seconds/u.seconds, 2) }
+
+func atUTC(unix float64) time.Time { return time.Unix(int64(unix), 0).UTC() }
+
+// moment is an hour, short.
+func moment(unix float64) string { return atUTC(unix).Format("Mon 15:04") }
+
+const dateAndTime = "Mon 2006-01-02 15:04"
+
+// title is what the report is of.
+func (r *report) title() string {
+	switch hours := len(r.ByHour); hours {
+	case 1:
+		return "Who used the server in the last hour"
+	case mostHours:
+		return "Who used the server in the last week"
+	default:
+		return fmt.Sprintf("Who used the server in the last %d hours", hours)
+	}
+}
+
+// average is how many CPUs were used in the hours that are over.
+func (r *report) average() string {
+	over, cpu := 0, 0.0
+	for _, h := range r.ByHour[:len(r.ByHour)-1] {
+		if h.Known {
+			over++
+			cpu += h.CPU
+		}
+	}
+	if over == 0 {
+		return ""
+	}
+	return show.Decimals(cpu/float64(over)/time.Hour.Seconds(), 2) + " CPUs on average"
+}
+
+// print prints the report as text.
+func (r *report) print(out *bytes.Buffer, limit, width int) {
+	line := func(text string) { fmt.Fprintln(out, show.Cut(text, width)) }
+	line(r.title())
+	line(fmt.Sprintf("%s to %s UTC; the last hour still runs.", atUTC(r.From).Format(dateAndTime), atUTC(r.To).Format(dateAndTime)))
+	if r.Proxies > 1 {
+		line(fmt.Sprintf("%d proxies together.", r.Proxies))
+	}
+	if missing := len(r.ByHour) - len(r.knownHours()); missing > 0 {
+		line(fmt.Sprintf("Nothing is known of %d of these hours: no history was kept then.", missing))
+	}
+	line("")
+	r.printTotals(line)
+	line("")
+	r.printDays(line)
+	r.printGroups(out, width)
+	u := unitOf(r.CPU)
+	for _, c := range r.Classes {
+		c.print(out, "class "+c.Class, "Key", u, limit, width)
+	}
+	r.Shapes.print(out, "URL shapes", "Shape", u, limit, width)
+	r.URLs.print(out, "URLs", "URL", u, limit, width)
+	line("")
+	line("Each row shows the least that it cost; the uncertain rest is in all others.")
+	line("A * replaces secrets, and parts that fewer than three networks asked for.")
+}
+
+// printTotals prints what all requests together did.
+func (r *report) printTotals(line func(string)) {
+	u := unitOf(r.CPU)
+	ratio := func(part, of float64) string {
+		if of == 0 {
+			return ""
+		}
+		return show.Percent(part, of)
+	}
+	requests := float64(r.Requests)
+	for _, f := range []struct{ name, value, means string }{
+		{"CPU", u.of(r.CPU) + " " + u.name, r.average()},
+		{"Wasted", u.of(r.Wasted) + " " + u.name, strings.TrimSpace(ratio(r.Wasted, r.CPU) + " for clients that had disconnected")},
+		{"Requests", show.Count(r.Requests), ""},
+		{"Refused", show.Count(r.Refused), ratio(float64(r.Refused), requests)},
+		{"Redirected", show.Count(r.Redirected), ratio(float64(r.Redirected), requests)},
+	} {
+		line(strings.TrimRight(fmt.Sprintf("%-10s  %16s  %s", f.name, f.value, f.means), " "))
+	}
+}
+
+// printDays draws the hours, a line for each day.
+func (r *report) printDays(line func(string)) {
+	u := unitOf(r.CPU)
+	highest := r.highest()
+	line(fmt.Sprintf("%s by hour (UTC); the highest is %s, %s", u.name, u.of(highest.CPU), moment(highest.At)))
+	for i := 0; i < len(r.ByHour); {
+		day := atUTC(r.ByHour[i].At)
+		marks, cpu := strings.Repeat(" ", day.Hour()), 0.0
+		for ; i < len(r.ByHour) && atUTC(r.ByHour[i].At).YearDay() == day.YearDay(); i++ {
+			marks += mark(r.ByHour[i], highest.CPU)
+			cpu += r.ByHour[i].CPU
+		}
+		line(fmt.Sprintf("  %s  %s%s  %8s", day.Format("Mon 02"), marks, strings.Repeat(" ", hoursOfDay-len([]rune(marks))), u.of(cpu)))
+	}
+	line("          0     6     12    18")
+}
+
+// highest is the hour that cost most.
+func (r *report) highest() (highest reportHour) {
+	highest = r.ByHour[0]
+	for _, h := range r.ByHour {
+		if h.CPU > highest.CPU {
+			highest = h
+		}
+	}
+	return highest
+}
+
+// mark is an hour in a letter.
+func mark(h reportHour, highest float64) string {
+	const marks = "▁▂▃▄▅▆▇█"
+	switch all := []rune(marks); {
+	case !h.Known:
+		return "."
+	case highest == 0:
+		return string(all[0])
+	default:
+		return string(all[min(len(all)-1, int(h.CPU/highest*float64(len(all))))])
+	}
+}
+
+func (r *report) printGroups(out *bytes.Buffer, width int) {
+	u := unitOf(r.CPU)
+	out.WriteByte('\n')
+	g := show.NewTable("groups", u.name, "Part", "Requests", "P95", "Slowest", "Group")
+	for _, row := range r.Groups {
+		then := "-"
+		if row.P95 > 0 {
+			then = moment(row.P95At)
+		}
+		g.Add(u.of(row.CPU), show.Percent(row.Part, 1), show.Count(row.Requests), show.Duration(row.P95), then, row.Name)
+	}
+	g.Print(out, width)
+	fmt.Fprintln(out, show.Cut("P95: in the slowest hour, 95 of 100 answers took no longer.", width))
+}
+
+func (t reportTable) print(out *bytes.Buffer, title, column string, u unit, limit, width int) {
+	out.WriteByte('\n')
+	g := show.NewTable(title, u.name, "Part", "Requests", column)
+	others := t.Others
+	for i, row := range t.Rows {
+		if i >= limit {
+			others += row.CPU
+			continue
+		}
+		g.Add(u.of(row.CPU), show.Percent(row.Part, 1), show.Count(row.Requests), cmp.Or(row.Name, "(none)"))
+	}
+	total := others
+	for _, row := range t.Rows[:min(limit, len(t.Rows))] {
+		total += row.CPU
+	}
+	if others >= 0.005*u.seconds {
+		g.Add(u.of(others), show.Percent(others, total), "", "all others")
+	}
+	g.Print(out, width)
 }

@@ -18,7 +18,7 @@ func TestScreenOf(t *testing.T) {
 		{[]string{"COLUMNS=80", "LINES=24"}, screen{80, 24}},
 		{[]string{"COLUMNS=wide", "LINES=-3", "COLUMNSX=4"}, screen{}},
 	} {
-		if got := screenOf(new(strings.Builder), c.env); got != c.want {
+		if got := (&doctor{env: c.env}).screen(); got != c.want {
 			t.Errorf("%q: got %v, want %v", c.env, got, c.want)
 		}
 	}
@@ -45,11 +45,9 @@ func TestFit(t *testing.T) {
 				t.Fatalf("table %d is left without a row", i)
 			}
 		}
-		var out strings.Builder
-		if err := printTables(&out, all, 0); err != nil {
-			t.Fatal(err)
-		}
-		besides := strings.Count(out.String(), "\n") - left + 2 // what is not a row, and watch's header
+		var d doctor
+		d.printTables(all)
+		besides := strings.Count(d.out.String(), "\n") - left + 2 // what is not a row, and watch's header
 		want := min(rows, max(least, height-besides))
 		if height == 0 {
 			want = rows

@@ -1,24 +1,22 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
+	"context"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/cmd/internal/daemon"
+	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/connlimit"
-	"tempomat/proxy/spool"
 )
 
 // status shows how the proxy itself is.
@@ -31,91 +29,96 @@ requests that it holds, bodies that it buffers, connections and who has most of 
 certificates, what costs are known from, what the kernel helps with and what is missing
 for that, with whom accounts are shared and how that goes, and all its counters.`,
 		Example: `  tempomat-doctor status`,
-		Args:    takes(0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			var reply api.StatusReply
-			if err := d.client().get(c.Context(), "/v1/status", nil, &reply); err != nil {
-				return err
-			}
-			if err := printConditions(d.stdout, reply.Conditions, screenOf(d.stdout, d.env).width); err != nil {
-				return err
-			}
-			out := tabwriter.NewWriter(d.stdout, 0, 8, 2, ' ', 0)
-			fmt.Fprintf(out, "release\t%s\n", harmless.Text(reply.Release))
-			fmt.Fprintf(out, "uptime\t%s\n", time.Duration(reply.Uptime)*time.Second)
-			fmt.Fprintf(out, "mode\t%s\n", harmless.Text(reply.Mode))
-			fmt.Fprintf(out, "held\t%d\n", reply.Held)
-			fmt.Fprintf(out, "goroutines\t%d\n", reply.Goroutines)
-			printBuffer(out, reply.Buffer)
-			printConnections(out, reply.Connections)
-			printCertificates(out, time.Now(), reply.Certificates)
-			var gate api.GateReply
-			if err := d.client().get(c.Context(), "/v1/gate", nil, &gate); err != nil {
-				return err
-			}
-			var under bytes.Buffer // long lines, that would widen the table
-			if gate.Kernel != nil {
-				printKernel(out, &under, gate.Kernel)
-			}
-			var share api.ShareReply
-			if err := d.client().get(c.Context(), "/v1/share", nil, &share); err != nil {
-				return err
-			}
-			fmt.Fprintf(out, "sharing\t%s\n", harmless.Text(share.Kind))
-			if share.Trouble != "" {
-				fmt.Fprintf(out, "  trouble\t%s\n", harmless.Text(share.Trouble))
-			}
-			printTree(out, "", share.State)
-			for _, name := range slices.Sorted(maps.Keys(reply.Counters)) {
-				fmt.Fprintf(out, "%s\t%d\n", harmless.Text(name), reply.Counters[name])
-			}
-			if err := out.Flush(); err != nil {
-				return err
-			}
-			_, err := under.WriteTo(d.stdout)
-			return err
-		},
+		Args:    daemon.Arguments(0),
+		RunE:    func(c *cobra.Command, _ []string) error { return d.printStatus(c.Context()) },
 	}
+}
+
+func (d *doctor) printStatus(ctx context.Context) error {
+	var reply api.StatusReply
+	var gate api.GateReply
+	var share api.ShareReply
+	for path, into := range map[string]any{"/v1/status": &reply, "/v1/gate": &gate, "/v1/share": &share} {
+		if err := d.client().Get(ctx, path, nil, into); err != nil {
+			return err
+		}
+	}
+	d.printConditions(reply.Conditions)
+	p := &show.Pairs{}
+	p.Add("release", "%s", reply.Release)
+	p.Add("uptime", "%s", time.Duration(reply.Uptime)*time.Second)
+	p.Add("mode", "%s", reply.Mode)
+	p.Add("held", "%d", reply.Held)
+	p.Add("goroutines", "%d", reply.Goroutines)
+	b := reply.Buffer
+	p.Add("buffered", "%s in memory, %s in %d files, %d bodies", show.Bytes(b.Memory), show.Bytes(b.Disk), b.Files, b.Spools)
+	p.Add("no room", "%d times in memory, %d on disk, %d for one address, %d errors", b.NoMemory, b.NoDisk, b.NoAddress, b.Errors)
+	addConnections(p, reply.Connections)
+	for _, certificate := range reply.Certificates {
+		addCertificate(p, time.Now(), certificate)
+	}
+	if gate.Kernel != nil {
+		addKernel(p, gate.Kernel)
+	}
+	p.Add("sharing", "%s", share.Kind)
+	if share.Trouble != "" {
+		p.Add("  trouble", "%s", share.Trouble)
+	}
+	addTree(p, "  ", share.State)
+	for _, name := range slices.Sorted(maps.Keys(reply.Counters)) {
+		p.Add(name, "%d", reply.Counters[name])
+	}
+	p.Print(&d.out)
+	if gate.Kernel != nil {
+		for _, m := range gate.Kernel.Missing { // long lines, which would widen the table
+			fmt.Fprintf(&d.out, "missing for %s: %s\n", missingFor(m.For), show.Text(m.What))
+			if m.Remedy != "" {
+				fmt.Fprintf(&d.out, "  remedy: %s\n", show.Text(m.Remedy))
+			}
+		}
+	}
+	return nil
 }
 
 // printConditions prints what is wrong now, above all else.
-func printConditions(w io.Writer, all []api.Condition, width int) error {
-	var out strings.Builder
+func (d *doctor) printConditions(all []api.Condition) {
 	for _, c := range all {
-		paragraph(&out, "", "! "+c.What, width)
-		paragraph(&out, "  ", c.Do, width)
+		d.paragraph("! " + c.What)
+		d.paragraph("  " + c.Do)
 	}
 	if len(all) > 0 {
-		out.WriteByte('\n')
+		fmt.Fprintln(&d.out)
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
 }
 
-// printConnections shows how many there are, and who holds most.
-func printConnections(out io.Writer, c connlimit.Stats) {
-	fmt.Fprintf(out, "connections\t%d of at most %d, of %d addresses\n", c.Open, c.Most, c.Addresses)
+func (d *doctor) paragraph(text string) {
+	for _, line := range show.Wrap(show.Text(text), d.screen().width) {
+		fmt.Fprintln(&d.out, line)
+	}
+}
+
+// addConnections shows how many there are, and the clients with the most.
+func addConnections(p *show.Pairs, c connlimit.Stats) {
+	p.Add("connections", "%d of at most %d, from %d addresses", c.Open, c.Most, c.Addresses)
 	if c.Shed+c.Refused == 0 {
 		return
 	}
-	fmt.Fprintf(out, "closed\t%d to make room, %d at once\n", c.Shed, c.Refused)
+	p.Add("closed", "%d to make room, %d at once", c.Shed, c.Refused)
 	for _, h := range append(c.Top[:min(len(c.Top), 3)], c.Networks[:min(len(c.Networks), 3)]...) {
-		fmt.Fprintf(out, "  %s\t%d connections\n", h.Prefix, h.Open)
+		p.Add(fmt.Sprintf("  %s", h.Prefix), "%d connections", h.Open)
 	}
 }
 
-// printCertificates shows for how long each is valid, and what is wrong with it.
-func printCertificates(out io.Writer, now time.Time, all []api.Certificate) {
-	for _, c := range all {
-		line := "there is none"
-		if !c.Expires.IsZero() {
-			line = validity(c.Expires.Sub(now)) + c.Expires.Format(time.DateOnly)
-		}
-		if c.Fault != "" {
-			line += "; not in force: " + c.Fault
-		}
-		fmt.Fprintf(out, "certificate %s\t%s\n", harmless.Text(c.File), harmless.Text(line))
+// addCertificate shows for how long it is valid, and what is wrong with it.
+func addCertificate(p *show.Pairs, now time.Time, c api.Certificate) {
+	line := "missing"
+	if !c.Expires.IsZero() {
+		line = validity(c.Expires.Sub(now)) + c.Expires.Format(time.DateOnly)
 	}
+	if c.Fault != "" {
+		line += "; not in use: " + c.Fault
+	}
+	p.Add("certificate "+c.File, "%s", line)
 }
 
 // validity says for how long a certificate is valid yet, or since when it is not. Its date follows.
@@ -132,30 +135,11 @@ func validity(left time.Duration) string {
 	}
 }
 
-// printBuffer shows the bodies that wait, and how often there was no room for one.
-func printBuffer(out io.Writer, b spool.Stats) {
-	fmt.Fprintf(out, "buffered\t%s in memory, %s in %d files, %d bodies\n", bytesText(b.Memory), bytesText(b.Disk), b.Files, b.Spools)
-	fmt.Fprintf(out, "no room\t%d times in memory, %d on disk, %d for one address, %d errors\n", b.NoMemory, b.NoDisk, b.NoAddress, b.Errors)
-}
-
-// bytesText is a number of bytes as people read it.
-func bytesText(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
-	default:
-		return fmt.Sprintf("%.0f KB", float64(n)/(1<<10))
-	}
-}
-
-// printTree prints whatever the way of sharing tells of itself, a line for each
-// value.
-func printTree(out io.Writer, name string, v any) {
+// addTree adds whatever a program tells of itself, a line for each value.
+func addTree(p *show.Pairs, name string, v any) {
 	inside := func(key string) string {
-		if name == "" {
-			return "  " + key
+		if strings.TrimSpace(name) == "" {
+			return name + key
 		}
 		return name + "." + key
 	}
@@ -163,22 +147,22 @@ func printTree(out io.Writer, name string, v any) {
 	case nil:
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			printTree(out, inside(key), v[key])
+			addTree(p, inside(key), v[key])
 		}
 	case []any:
 		if words, ok := texts(v); ok {
-			fmt.Fprintf(out, "%s\t%s\n", harmless.Text(name), harmless.Text(cmp.Or(strings.Join(words, ", "), "none")))
+			p.Add(name, "%s", cmp.Or(strings.Join(words, ", "), "none"))
 			return
 		}
 		for i, member := range v {
-			printTree(out, inside(fmt.Sprint(i+1)), member)
+			addTree(p, inside(fmt.Sprint(i+1)), member)
 		}
 	case string:
-		fmt.Fprintf(out, "%s\t%s\n", harmless.Text(name), harmless.Text(v))
+		p.Add(name, "%s", v)
 	case float64: // all numbers of JSON; a million is not to become 1e+06
-		fmt.Fprintf(out, "%s\t%s\n", harmless.Text(name), strconv.FormatFloat(v, 'f', -1, 64))
+		p.Add(name, "%s", strconv.FormatFloat(v, 'f', -1, 64))
 	default:
-		fmt.Fprintf(out, "%s\t%v\n", harmless.Text(name), v)
+		p.Add(name, "%v", v)
 	}
 }
 
@@ -192,4 +176,62 @@ func texts(list []any) (all []string, ok bool) {
 		all = append(all, text)
 	}
 	return all, true
+}
+
+// addKernel shows what the kernel helps with.
+func addKernel(p *show.Pairs, k *api.Kernel) {
+	of := "not yet"
+	if k.Seconds > 0 {
+		of = fmt.Sprintf("in the last %s, of requests that ended", show.Duration(k.Seconds))
+	}
+	p.Add("costs known", "%s", of)
+	for _, c := range k.Costs {
+		requests := show.Count(c.Requests) + " requests, "
+		if c.Source == "database" {
+			requests = ""
+		}
+		p.Add("  "+knownFrom(c.Source), "%s%.2f CPU-s", requests, c.CPU)
+	}
+	steps := "no process steps down"
+	if k.Steps {
+		steps = "long requests' processes step down"
+	}
+	p.Add("priority", "%s; %s now lower", steps, show.Count(uint64(max(0, k.Lowered))))
+	for _, s := range k.Stepped {
+		p.Add("  to "+lowered(s.Below), "%s times since the start", show.Count(s.Steps))
+	}
+}
+
+// lowered names how far a process has stepped down.
+func lowered(below int) string {
+	if below > 19 { // there is no such nice value
+		return "idle"
+	}
+	return strconv.Itoa(below) + " lower"
+}
+
+// knownFrom names a source of costs.
+func knownFrom(source string) string {
+	switch source {
+	case "process":
+		return "by the kernel"
+	case "database":
+		return "of a database"
+	case "header":
+		return "by Tempomat-Cost"
+	case "estimate":
+		return "estimated by time"
+	default:
+		return source
+	}
+}
+
+// missingFor names what something is missing for. Without known costs nothing steps down.
+func missingFor(of string) string {
+	switch of {
+	case "costs":
+		return "exact costs and priority"
+	default:
+		return show.Text(of)
+	}
 }

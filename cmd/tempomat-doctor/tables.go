@@ -3,17 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
+	"os"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
-	"tempomat/cmd/tempomat-doctor/internal/figures"
-	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/config"
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
@@ -41,10 +38,10 @@ func (d *doctor) tables() *cobra.Command {
 		Short: "Show what tempomat-proxy knows of its clients",
 		Long: `Show what tempomat-proxy knows of its clients, a table for each class:
 
-  Wait[s]  how long its latest requests were delayed, on average: for debt, or at the gate
-  Cpu[s]   CPU-seconds that it lately used, per second
-  Req/s    requests that it lately made, per second
-  Last[s]  how long ago it was last seen
+  Wait[s]  how long its latest requests were delayed, on average: for debt, or in the queue
+  Cpu[s]   CPU-seconds that it recently used, per second
+  Req/s    requests that it recently made, per second
+  Last[s]  time since its last request
   Title    the key: an address, a network, a User-Agent family, …
 
 top shows all of it live.`,
@@ -65,49 +62,34 @@ top shows all of it live.`,
 				ask.limit = strconv.Itoa(limit)
 			}
 			if ask.json {
-				return d.raw(c.Context(), "/v1/buckets", ask.query(rowsOfOne))
+				return d.answer(c.Context(), d.client(), "/v1/buckets", ask.query(rowsOfOne), true, nil, nil)
 			}
-			return d.show(c.Context(), ask)
+			return d.showTables(c.Context(), ask)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&ask.bucket, "bucket", "", "only this `class` (also --class): slash32, Slash32, userAgent, …")
 	f.StringVar(&ask.sort, "sort", "wait", "what comes first, by `column`: wait, cpu, rate, level (the deepest debt) or last (the latest)")
 	f.IntVar(&limit, "limit", 0, "rows of each table (default 10, as far as the screen has room; 50 with --bucket)")
-	asJSON(f, &ask.json)
+	asJSON(c, &ask.json)
 	complete(c, "bucket", d.classes)
 	complete(c, "sort", words("wait", "cpu", "rate", "level", "last"))
 	return c
 }
 
-// asJSON is the flag that has a command print what it got.
-func asJSON(f *pflag.FlagSet, p *bool) {
-	f.BoolVar(p, "json", false, "the admin API's document instead of tables")
-}
-
-// raw prints one document of the admin API.
-func (d *doctor) raw(ctx context.Context, path string, query url.Values) error {
-	body, err := d.client().fetch(ctx, http.MethodGet, path, query)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(d.stdout, harmless.JSON(body))
-	return err
-}
-
-// show prints the table of one class, or those of all.
-func (d *doctor) show(ctx context.Context, ask choice) error {
+// showTables prints the table of one class, or those of all.
+func (d *doctor) showTables(ctx context.Context, ask choice) error {
 	c := d.client()
-	view := screenOf(d.stdout, d.env)
 	if ask.bucket != "" {
 		t, err := ask.table(ctx, c, rowsOfOne)
 		if err != nil {
 			return err
 		}
-		return printTables(d.stdout, []table{t}, view.width)
+		d.printTables([]table{t})
+		return nil
 	}
 	var known api.ClassesReply
-	if err := c.get(ctx, "/v1/classes", nil, &known); err != nil {
+	if err := c.Get(ctx, "/v1/classes", nil, &known); err != nil {
 		return err
 	}
 	var all []table
@@ -122,9 +104,10 @@ func (d *doctor) show(ctx context.Context, ask choice) error {
 		}
 	}
 	if ask.limit == "" {
-		fit(all, view.height)
+		fit(all, d.screen().height)
 	}
-	return printTables(d.stdout, all, view.width)
+	d.printTables(all)
+	return nil
 }
 
 // query is the choice as parameters of /v1/buckets.
@@ -139,7 +122,7 @@ func (ask choice) query(rows int) url.Values {
 // table asks for the table of the chosen class.
 func (ask choice) table(ctx context.Context, c *client, rows int) (table, error) {
 	var reply api.BucketsReply
-	if err := c.get(ctx, "/v1/buckets", ask.query(rows), &reply); err != nil {
+	if err := c.Get(ctx, "/v1/buckets", ask.query(rows), &reply); err != nil {
 		return table{}, err
 	}
 	return table{class: reply.Class, total: reply.Total, rows: reply.Rows}, nil
@@ -152,29 +135,88 @@ type table struct {
 	rows  []limiter.Row
 }
 
-// printTables prints tables below one another. Width 0 is without limit.
-func printTables(w io.Writer, all []table, width int) error {
-	var out strings.Builder
+// printTables prints tables below one another.
+func (d *doctor) printTables(all []table) {
 	for i, t := range all {
 		if i > 0 {
-			out.WriteByte('\n')
+			fmt.Fprintln(&d.out)
 		}
-		t.print(&out, width)
+		t.printable().Print(&d.out, d.screen().width)
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
 }
 
-// print prints one table.
-func (t table) print(w io.Writer, width int) {
+func (t table) printable() *show.Table {
 	count := strconv.Itoa(t.total) + " keys"
 	if t.total == 1 {
 		count = "1 key"
 	}
-	g := grid{title: harmless.Text(t.class) + "  " + count}
-	g.add("Wait[s]", "Cpu[s]", "Req/s", "Last[s]", "Title")
+	out := show.NewTable(t.class+"  "+count, "Wait[s]", "Cpu[s]", "Req/s", "Last[s]", "Title")
 	for _, r := range t.rows {
-		g.add(figures.Decimals(r.Wait, 2), figures.Decimals(r.CPU, 2), figures.Decimals(r.Rate, 2), figures.Decimals(r.Last, 0), harmless.Text(r.ID))
+		out.Add(show.Decimals(r.Wait, 2), show.Decimals(r.CPU, 2), show.Decimals(r.Rate, 2), show.Decimals(r.Last, 0), r.ID)
 	}
-	g.print(w, width)
+	return out
+}
+
+// fit shortens tables until they have room below one another: a row to each in
+// turn, so that one with few rows leaves its room to the others. Each keeps at
+// least one. Height 0 is without limit.
+func fit(all []table, height int) {
+	if height == 0 {
+		return
+	}
+	const besides = 3                         // the class, the columns, a line between
+	room := height - 2 - besides*len(all) + 1 // two lines are watch's own
+	given := make([]int, len(all))
+	for more, first := true, true; more && (first || room > 0); first = false {
+		more = false
+		for i, t := range all {
+			if given[i] < len(t.rows) && (first || room > 0) {
+				given[i]++
+				room--
+				more = true
+			}
+		}
+	}
+	for i := range all {
+		all[i].rows = all[i].rows[:given[i]]
+	}
+}
+
+// screen is how much there is to print on, in characters; 0 is without limit.
+type screen struct{ width, height int }
+
+// screen finds the size of the screen. watch has the output in a pipe and tells the size by
+// COLUMNS and LINES; a terminal is asked; a file or another program takes all.
+func (d *doctor) screen() screen {
+	s := screen{width: size(d.env, "COLUMNS"), height: size(d.env, "LINES")}
+	width, height := terminalSize(d.stdout)
+	if s.width == 0 {
+		s.width = width
+	}
+	if s.height == 0 {
+		s.height = height
+	}
+	return s
+}
+
+// size reads a variable that is a number above 0.
+func size(env []string, name string) int {
+	n, err := strconv.Atoi(variable(env, name))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// terminalSize asks a terminal; 0, 0: it is none.
+func terminalSize(w any) (width, height int) {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0, 0
+	}
+	answer, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, 0
+	}
+	return int(answer.Col), int(answer.Row)
 }

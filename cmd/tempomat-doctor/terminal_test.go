@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/cmd/tempomat-doctor/internal/terminaltest"
 	"tempomat/cmd/tempomat-doctor/internal/top/toptest"
 )
@@ -98,7 +98,7 @@ func sameAs(t *testing.T, x *terminaltest.Terminal, name string) {
 func withoutSparks(frame string) string {
 	lines := strings.Split(frame, "\n")
 	for i := 2; i < min(8, len(lines)) && len(lines) > 20; i++ {
-		lines[i] = strings.TrimRight(harmless.Cut(lines[i], 52), "~ ")
+		lines[i] = strings.TrimRight(show.Cut(lines[i], 52), "~ ")
 	}
 	return strings.Join(lines, "\n")
 }
@@ -125,7 +125,7 @@ func TestTopLives(t *testing.T) {
 	}
 	stop()
 	x.Shows("No answer from the proxy for")
-	x.Shows("is tempomat-proxy running?")
+	x.Shows("there is no such socket")
 	listenDocuments(t, s, path)
 	x.Shows("CPU 7.41 of 8 [kkk")
 	x.Press("p")
@@ -188,11 +188,11 @@ func TestTopFails(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--socket", "/nowhere/admin.sock"}, "there is no socket /nowhere/admin.sock: is tempomat-proxy running?"},
+		{[]string{"--socket", "/nowhere/admin.sock"}, "can't connect to /nowhere/admin.sock: there is no such socket. Is tempomat-proxy running?"},
 		{[]string{"--socket", path, "--pane", "toilet"}, `--pane: "toilet" is unknown; known: overview, keys, pages`},
 		{[]string{"--socket", path, "--interval", "1ms"}, "--interval: 1ms is not from 200ms to 1h"},
 		{[]string{"--socket", serveAdmin(t, nil)}, "tempomat-proxy does not know /v1/overview: it is older than this doctor"},
-		{[]string{"--socket", serveOther(t, 200, `{"version":2}`)}, "tempomat-proxy speaks version 2 of the admin API, this doctor version 1"},
+		{[]string{"--socket", serveOther(t, 200, `{"version":2}`)}, "tempomat-proxy has version 2 of the admin API, this doctor version 1"},
 	} {
 		code, stdout, stderr := call(t, nil, append([]string{"top"}, c.args...)...)
 		if code != 1 || stdout != "" || !strings.Contains(stderr, c.want) {

@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gdamore/tcell/v3"
 	"github.com/spf13/cobra"
 
+	"tempomat/cmd/internal/daemon"
+	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/cmd/tempomat-doctor/internal/top"
 	"tempomat/limiter"
 )
@@ -31,20 +30,20 @@ func (d *doctor) top() *cobra.Command {
 	pane, interval := "", time.Second
 	c := &cobra.Command{
 		Use:   "top",
-		Short: "Show live who uses the server, for what, and who waits",
-		Long: `Show live who uses the server, for what, and who waits. Above is who uses the CPUs
-(known clients, newcomers, strangers, robots), below the pane that Tab or 1 to 6
-chooses: an overview in words, the keys of a class, the pages that the CPU goes to,
-the queue, the last refusals and redirects, the gate. ? tells the keys.
+		Short: "Show live which clients use the server, for what, and which wait",
+		Long: `Show live which clients use the server, for what, and which wait. At the top is the CPU use
+of each group (known clients, newcomers, strangers, robots). Below is the pane that Tab or 1 to 6
+chooses: an overview in words, the keys of a class, the pages that use the CPU,
+the queue, the last refusals and redirects, the gate. ? lists the keys.
 
-Where the output is no terminal, or TERM is dumb, it is one frame without colours.
-NO_COLOR is respected.`,
+If the output isn't a terminal, or TERM is dumb, top prints one frame without colours.
+It respects NO_COLOR.`,
 		Example: `  tempomat-doctor top
   tempomat-doctor top --pane queue --interval 5s
   tempomat-doctor top --once --pane gate
   tempomat-doctor top --pane queue --json
   tempomat-doctor top --once | mail -s 'who uses the server' root`,
-		Args: takes(0),
+		Args: daemon.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := d.topOptions(pane, interval)
 			if err != nil {
@@ -52,7 +51,7 @@ NO_COLOR is respected.`,
 			}
 			if document {
 				path, query := o.Pane.Document()
-				return d.raw(c.Context(), path, query)
+				return d.answer(c.Context(), d.client(), path, query, true, nil, nil)
 			}
 			return d.showTop(c.Context(), o, once)
 		},
@@ -78,15 +77,6 @@ func (d *doctor) topOptions(pane string, interval time.Duration) (top.Options, e
 	return top.Options{Interval: interval, Pane: top.Pane(at), Gate: gateLines, ASCII: !knowsUnicode(d.env)}, errors.Join(faults...)
 }
 
-// gateLines is the gate as its pane shows it.
-func gateLines(g limiter.GateState) []string {
-	var text strings.Builder
-	out := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
-	printGate(out, g)
-	_ = out.Flush() // into memory
-	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
-}
-
 // knowsUnicode says what the locale says of the terminal.
 func knowsUnicode(env []string) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
@@ -102,19 +92,20 @@ func (d *doctor) showTop(ctx context.Context, o top.Options, once bool) error {
 	c := d.client()
 	c.stay()
 	defer c.http.CloseIdleConnections()
-	live := isTerminal(d.stdout)
+	_, lines := terminalSize(d.stdout)
+	live := lines > 0
 	term := variable(d.env, "TERM")
 	if live && !once && term != "" && term != "dumb" {
 		return top.Live(ctx, c, o, func() (tcell.Screen, error) {
 			// The terminal is asked nothing: what it answers late would be typed into the shell.
 			screen, err := tcell.NewScreen(tcell.OptSanitizeContent(true), tcell.OptNegotiation(false))
 			if err != nil {
-				err = errors.Join(errors.New("the terminal cannot be used; --once needs none"), err)
+				err = errors.Join(errors.New("can't use the terminal; --once needs none"), err)
 			}
 			return screen, err
 		})
 	}
-	view := screenOf(d.stdout, d.env)
+	view := d.screen()
 	if live {
 		view.height-- // for the shell, below
 	}
@@ -124,40 +115,56 @@ func (d *doctor) showTop(ctx context.Context, o top.Options, once bool) error {
 	if view.height <= 0 {
 		view.height = pipedHeight
 	}
-	return top.Once(ctx, d.stdout, c, o, view.width, view.height)
+	return top.Once(ctx, &d.out, c, o, view.width, view.height)
 }
 
-// Get asks for a document: top's Source.
-func (c *client) Get(ctx context.Context, path string, query url.Values, reply any) error {
-	return c.get(ctx, path, query, reply)
-}
-
-// printGate prints how the queue before the backend stands.
-func printGate(out io.Writer, g limiter.GateState) {
+// gateLines is the queue in front of the backend as its pane shows it.
+func gateLines(g limiter.GateState) []string {
+	p := &show.Pairs{}
 	use := "not measured"
 	if g.Utilisation >= 0 {
 		use = fmt.Sprintf("%.0f %% of the CPUs", 100*g.Utilisation)
 	}
 	if g.Workers > 0 {
-		fmt.Fprintf(out, "at the backend\t%d of %d workers, by %s\n", g.Busy, g.Workers, g.WorkersBy)
-		fmt.Fprintf(out, "not short\t%d of %d\n", g.LongBusy, g.LongMost)
+		p.Add("at the backend", "%d of %d workers, by %s", g.Busy, g.Workers, g.WorkersBy)
+		p.Add("not short", "%d of %d", g.LongBusy, g.LongMost)
 	} else {
-		fmt.Fprintf(out, "at the backend\t%d of any number, by %s\n", g.Busy, g.WorkersBy)
-		fmt.Fprintf(out, "not short\t%d\n", g.LongBusy)
+		p.Add("at the backend", "%d of any number, by %s", g.Busy, g.WorkersBy)
+		p.Add("not short", "%d", g.LongBusy)
 	}
-	fmt.Fprintf(out, "of those, only holding\t%d\n", g.Holding)
-	fmt.Fprintf(out, "orphans\t%d\n", g.Orphans)
-	fmt.Fprintf(out, "room\tfor %d of a size, or shorter\n", g.Room)
-	fmt.Fprintf(out, "size\t%s\n", "25ms  0.1s  0.4s  1.6s  6.4s 25.6s  more")
-	fmt.Fprintf(out, "computing\t%s\n", bySize(g.Computing[:]))
-	fmt.Fprintf(out, "of those, ahead\t%s\n", bySize(g.Ahead[:]))
-	fmt.Fprintf(out, "holding workers\t%s\n", bySize(g.Held[:]))
-	fmt.Fprintf(out, "probes\t%d\n", g.Probes)
-	fmt.Fprintf(out, "waiting\t%d\n", g.Queued)
-	fmt.Fprintf(out, "shed\t%d since the start\n", g.Shed)
-	fmt.Fprintf(out, "use\t%s\n", use)
-	fmt.Fprintf(out, "clock\t%.1f CPU-s by share\n", g.Clock)
-	printSites(out, g.Sites)
+	p.Add("of those, only holding", "%d", g.Holding)
+	p.Add("orphans", "%d", g.Orphans)
+	p.Add("room", "for %d of a size, or shorter", g.Room)
+	p.Add("size", "25ms  0.1s  0.4s  1.6s  6.4s 25.6s  more")
+	p.Add("computing", "%s", bySize(g.Computing[:]))
+	p.Add("of those, ahead", "%s", bySize(g.Ahead[:]))
+	p.Add("holding workers", "%s", bySize(g.Held[:]))
+	p.Add("probes", "%d", g.Probes)
+	p.Add("waiting", "%d", g.Queued)
+	p.Add("shed", "%d since the start", g.Shed)
+	p.Add("use", "%s", use)
+	p.Add("clock", "%.1f CPU-s by share", g.Clock)
+	for _, s := range g.Sites {
+		addSite(p, s)
+	}
+	return p.Lines()
+}
+
+// addSite shows a site of a shared host.
+func addSite(p *show.Pairs, s limiter.SiteState) {
+	wait := 0.0
+	if n := s.Ended + s.Refused; n > 0 {
+		wait = s.Waited / float64(n)
+	}
+	line := fmt.Sprintf("share %g, %d running, %d waiting, %.1f CPU-s and %.2f s of waiting for each of %d requests since the start",
+		s.Share, s.Busy, s.Queued, s.CPU, wait, s.Ended+s.Refused)
+	if s.Refused > 0 {
+		line += fmt.Sprintf(", %d waited in vain", s.Refused)
+	}
+	if !s.Delay {
+		line += "; nothing is delayed"
+	}
+	p.Add("site "+s.Name, "%s", line)
 }
 
 // bySize is the numbers of requests of each size, the shortest first.

@@ -116,9 +116,6 @@ func TestRobots(t *testing.T) {
 	if addresses := s.accounts("slash32"); !strings.Contains(addresses, "198.51.100.1") || strings.Contains(addresses, "2001:db8:77") {
 		t.Errorf("charged by address:\n%s", addresses)
 	}
-	if _, stdout, _ := s.doctor("robots"); !strings.Contains(stdout, "googlebot") || !strings.Contains(stdout, "(others)") {
-		t.Errorf("tempomat-doctor robots:\n%s", stdout)
-	}
 	if _, stdout, _ := s.doctor("explain", "googlebot"); !strings.Contains(stdout, "robot") {
 		t.Errorf("tempomat-doctor explain googlebot:\n%s", stdout)
 	}

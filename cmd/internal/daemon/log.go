@@ -6,12 +6,18 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"tempomat/config"
 )
 
 // NewLog makes a log of lines of JSON, in which nothing that a client chose does anything in a
@@ -186,4 +192,72 @@ func (o *Output) write(lines []byte) bool {
 	defer o.mu.Unlock()
 	o.loseLocked(bytes.Count(lines[n:], []byte("\n")), err)
 	return false
+}
+
+// plainJSON writes lines of JSON on as PlainJSON makes them.
+type plainJSON struct{ zapcore.WriteSyncer }
+
+// Write implements io.Writer; it is given whole lines.
+func (w plainJSON) Write(line []byte) (int, error) {
+	for i, c := range line {
+		if c >= 0x7f {
+			if _, err := w.WriteSyncer.Write(appendPlain(line[:i:i], line[i:])); err != nil {
+				return 0, err
+			}
+			return len(line), nil
+		}
+	}
+	return w.WriteSyncer.Write(line)
+}
+
+// PlainJSON is a document of JSON in which what is not printable is escaped. JSON itself lets the
+// terminal commands of the C1 range through, and what turns a line around; clients choose their
+// URLs, and administrators look at logs and documents in terminals. The document means the same.
+func PlainJSON(document []byte) string { return string(appendPlain(nil, document)) }
+
+func appendPlain(to, text []byte) []byte {
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		switch {
+		case text[0] == '\n' || unicode.IsPrint(r) && r != utf8.RuneError:
+			to = append(to, text[:n]...)
+		case r < 0x10000:
+			to = appendEscape(to, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			to = appendEscape(appendEscape(to, high), low)
+		}
+		text = text[n:]
+	}
+	return to
+}
+
+func appendEscape(to []byte, r rune) []byte {
+	hex := strconv.FormatInt(0x10000+int64(r), 16) // four digits behind the first
+	return append(append(to, `\u`...), hex[1:]...)
+}
+
+// LogRejected logs what is wrong with a configuration that was read again, fault by fault.
+func LogRejected(log *zap.Logger, err error) {
+	var faults config.Faults
+	if !errors.As(err, &faults) {
+		log.Error("configuration rejected; the running one stays", zap.Error(err))
+		return
+	}
+	for _, f := range faults {
+		log.Error("configuration rejected; the running one stays", zap.String("fault", f.Error()),
+			zap.Int("line", f.Line), zap.String("key", f.Key))
+	}
+}
+
+// LogChanges logs what has become of keys that were changed.
+func LogChanges(log *zap.Logger, changes []config.Change) {
+	for _, c := range changes {
+		fields := []zap.Field{zap.String("key", c.Key), zap.String("old", c.Old), zap.String("new", c.New)}
+		if c.NeedsRestart {
+			log.Warn("changed, but only a restart can put it in force", fields...)
+			continue
+		}
+		log.Info("changed", fields...)
+	}
 }

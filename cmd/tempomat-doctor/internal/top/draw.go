@@ -2,11 +2,11 @@ package top
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
-	"tempomat/cmd/tempomat-doctor/internal/figures"
-	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/proxy/admin/api"
 )
 
@@ -70,7 +70,7 @@ func (m *Model) header(f *Frame) int {
 	}
 	s := o.Strangers
 	f.put(0, y, f.Width, Plain, fmt.Sprintf("strangers: %s addresses, %s CPUs, %s wait, longest %s",
-		figures.Count(s.Addresses), figures.Number(s.CPU), figures.Count(s.Waiting), figures.Duration(s.Longest)))
+		show.Count(s.Addresses), show.Number(s.CPU), show.Count(s.Waiting), show.Duration(s.Longest)))
 	return y + 1
 }
 
@@ -110,17 +110,17 @@ func conditionStyle(c *api.Condition) Style {
 // title is how many wait, and which proxy it is.
 func (m *Model) title(f *Frame, y int) {
 	o := &m.data.Overview
-	right := clock(o.Now) + " UTC"
+	right := show.Clock(o.Now) + " UTC"
 	if m.paused {
 		right = "PAUSED  " + right
 	}
 	if o.Version == 0 {
 		right = ""
 	}
-	left := fmt.Sprintf("%s wait, longest %s  ", figures.Count(m.waiting()), figures.Duration(m.longest()))
-	at := f.Width - harmless.Width(right)
-	about := fmt.Sprintf("tempomat %s  %s  up %s", m.text(o.Release), m.text(o.Mode), figures.Duration(o.Uptime))
-	if len(left)+harmless.Width(about) < at {
+	left := fmt.Sprintf("%s wait, longest %s  ", show.Count(m.waiting()), show.Duration(m.longest()))
+	at := f.Width - show.Width(right)
+	about := fmt.Sprintf("tempomat %s  %s  up %s", m.text(o.Release), m.text(o.Mode), show.Duration(o.Uptime))
+	if len(left)+show.Width(about) < at {
 		left += about
 	}
 	f.put(0, y, at-1, Strong, left)
@@ -146,8 +146,8 @@ func barStyle(group string) (Style, string) {
 // parts are smaller by it, all in the same measure, as nobody tells whose it was.
 func (m *Model) bar(f *Frame, y int) {
 	o := &m.data.Overview
-	left := fmt.Sprintf("CPU %s of %s [", figures.Number(o.CPU), strings.TrimSuffix(figures.Number(o.CPUs), ".00"))
-	right := "] " + figures.Percent(o.CPU, o.CPUs)
+	left := fmt.Sprintf("CPU %s of %s [", show.Number(o.CPU), strings.TrimSuffix(show.Number(o.CPUs), ".00"))
+	right := "] " + show.Percent(o.CPU, o.CPUs)
 	x := f.put(0, y, f.Width, Strong, left)
 	end := f.Width - len(right)
 	f.put(end, y, f.Width, Strong, right)
@@ -184,7 +184,7 @@ func (m *Model) groups(f *Frame, y int) int {
 		style, letter := barStyle(g.Name)
 		line := y + 1 + i
 		f.put(0, line, f.Width, Plain, fmt.Sprintf("%-9s %6s %6s %6s %6s %6s %7s", m.text(g.Name),
-			figures.Number(g.CPU), figures.Number(g.Rate), figures.Duration(g.P50), figures.Duration(g.P95), figures.Count(g.Waiting), figures.Duration(g.Longest)))
+			show.Number(g.CPU), show.Number(g.Rate), show.Duration(g.P50), show.Duration(g.P95), show.Count(g.Waiting), show.Duration(g.Longest)))
 		if strings.HasPrefix(g.Name, letter) {
 			f.put(0, line, f.Width, style, letter)
 		}
@@ -211,9 +211,9 @@ func (m *Model) sparks(f *Frame, x, y int) {
 			most = v
 		}
 	}
-	f.put(x, y, f.Width, Strong, "CPU, 5 min, of "+figures.Number(m.data.Overview.CPUs))
+	f.put(x, y, f.Width, Strong, "CPU, 5 min, of "+show.Number(m.data.Overview.CPUs))
 	f.spark(x, y+1, 2, cpu, m.data.Overview.CPUs, steps)
-	f.put(x, y+3, f.Width, Strong, fmt.Sprintf("waiting, most %s", figures.Count(int(most))))
+	f.put(x, y+3, f.Width, Strong, fmt.Sprintf("waiting, most %s", show.Count(int(most))))
 	f.spark(x, y+4, 2, waiting, most, steps)
 }
 
@@ -222,7 +222,7 @@ func (m *Model) shortGroups() string {
 	parts := []string{}
 	for _, g := range m.data.Overview.Groups {
 		if g.P95 > 0 {
-			parts = append(parts, m.text(g.Name)+" "+figures.Duration(g.P95))
+			parts = append(parts, m.text(g.Name)+" "+show.Duration(g.P95))
 		}
 	}
 	return "p95: " + strings.Join(parts, ", ")
@@ -268,7 +268,7 @@ func (m *Model) body(f *Frame, y, end int) {
 // above is the line above a table.
 func (m *Model) above(t table) string {
 	at := m.at[m.pane]
-	text := fmt.Sprintf("%d of %s", len(t.rows), figures.Count(max(t.total, len(t.rows))))
+	text := fmt.Sprintf("%d of %s", len(t.rows), show.Count(max(t.total, len(t.rows))))
 	if at.filter != "" || m.typing {
 		text += " with /" + m.text(at.filter)
 		if m.typing {
@@ -281,7 +281,7 @@ func (m *Model) above(t table) string {
 // overview draws the sentences, and below them the first pages.
 func (m *Model) overview(f *Frame, y, end int) {
 	for _, s := range m.findings() {
-		for i, line := range wrap("  "+s.text, f.Width) {
+		for i, line := range show.Wrap("  "+s.text, f.Width) {
 			if y >= end {
 				return
 			}
@@ -323,4 +323,121 @@ func (m *Model) footer(f *Frame) {
 		}
 	}
 	f.line(m.height-1, Faint, text)
+}
+
+// Style is how a cell looks. No meaning is in it alone: what it says, a letter says too.
+type Style uint8
+
+// The styles. Those of the groups colour the bar of the CPUs.
+const (
+	Plain Style = iota
+	Faint
+	Strong
+	Marked // the chosen row, the open pane
+	Good
+	Warning
+	Bad
+	Known
+	Newcomers
+	Strangers
+	Robots
+	Exempt
+	Wasted
+)
+
+// Cell is a column of a line. Text is a letter with its accents; that of the second column
+// of a wide letter is empty.
+type Cell struct {
+	Text  string
+	Style Style
+}
+
+// Frame is what the screen shows.
+type Frame struct {
+	Width, Height int
+	cells         []Cell
+}
+
+func newFrame(width, height int) *Frame {
+	f := &Frame{Width: width, Height: height, cells: make([]Cell, width*height)}
+	for i := range f.cells {
+		f.cells[i].Text = " "
+	}
+	return f
+}
+
+// Cell is the one at a place on the frame.
+func (f *Frame) Cell(x, y int) Cell { return f.cells[y*f.Width+x] }
+
+// put writes a text that is harmless already, and returns the column behind it. What does
+// not fit into the columns up to end is cut, with a ~.
+func (f *Frame) put(x, y, end int, style Style, text string) int {
+	end = min(end, f.Width)
+	if x < 0 || x >= end || y < 0 || y >= f.Height {
+		return x
+	}
+	text = show.Cut(text, end-x)
+	line := f.cells[y*f.Width : (y+1)*f.Width]
+	for i, r := range text {
+		letter := text[i : i+len(string(r))]
+		width := show.RuneWidth(r)
+		if width == 0 {
+			if x > 0 && line[x-1].Text != "" {
+				line[x-1].Text += letter
+			}
+			continue
+		}
+		line[x] = Cell{Text: letter, Style: style}
+		if width == 2 {
+			line[x+1] = Cell{Style: style}
+		}
+		x += width
+	}
+	return x
+}
+
+// line writes a text into a whole line, and gives all of it the style.
+func (f *Frame) line(y int, style Style, text string) {
+	if y < 0 || y >= f.Height {
+		return
+	}
+	for x := f.put(0, y, f.Width, style, text); x < f.Width; x++ {
+		f.cells[y*f.Width+x].Style = style
+	}
+}
+
+// String is the frame as text, without what is blank at the ends of lines and below.
+func (f *Frame) String() string {
+	var all strings.Builder
+	for y := range f.Height {
+		var line strings.Builder
+		for x := range f.Width {
+			line.WriteString(f.Cell(x, y).Text)
+		}
+		all.WriteString(strings.TrimRight(line.String(), " "))
+		all.WriteByte('\n')
+	}
+	return strings.TrimRight(all.String(), "\n") + "\n"
+}
+
+// The steps of a sparkline from nothing to all, for terminals with Unicode and without.
+const (
+	stepsUnicode = " ▁▂▃▄▅▆▇█"
+	stepsASCII   = " .:-=+*#@"
+)
+
+// spark draws columns as bars of some lines; the scale is the value of a full bar.
+func (f *Frame) spark(x, y, height int, columns []float64, scale float64, steps string) {
+	letters := []rune(steps)
+	most := len(letters) - 1
+	for i, v := range columns {
+		if math.IsNaN(v) || scale <= 0 {
+			continue
+		}
+		filled := int(math.Ceil(v / scale * float64(most*height)))
+		for line := range height { // from below
+			step := min(max(filled-line*most, 0), most)
+			f.put(x+i, y+height-1-line, f.Width, Plain, string(letters[step]))
+		}
+	}
 }

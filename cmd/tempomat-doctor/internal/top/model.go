@@ -1,11 +1,15 @@
 package top
 
 import (
+	"math"
 	"slices"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
-	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/limiter"
+	"tempomat/proxy/admin/api"
 )
 
 // Model is all that top knows: what it was told, and what is chosen. It reads no clock and
@@ -73,7 +77,7 @@ func (m *Model) Wants() Wants {
 	default:
 	}
 	if w.Buckets {
-		w.Sort = m.keys().columns[m.at[PaneKeys].by].order
+		w.Sort = m.keys().orders[m.at[PaneKeys].by]
 		if all := m.data.Classes.Classes; len(all) > 0 {
 			w.Class = all[min(m.class, len(all)-1)].Name
 		}
@@ -178,8 +182,261 @@ func (m *Model) chosen() (r row, ok bool) {
 
 // text makes harmless what a client may have chosen.
 func (m *Model) text(s string) string {
+	return m.ascii(show.Text(s))
+}
+
+func (m *Model) ascii(s string) string {
 	if m.options.ASCII {
-		return harmless.ASCII(s)
+		return show.ASCII(s)
 	}
-	return harmless.Text(s)
+	return s
+}
+
+// Effect is what a key asks of the program around the Model.
+type Effect struct {
+	Quit    bool
+	Suspend bool
+	Redraw  bool   // all of the screen, as something else has painted on it
+	Ask     bool   // now: what is shown has changed
+	Explain string // what to ask an explanation of; "": nothing
+}
+
+// mostFilter is the longest filter, in bytes.
+const mostFilter = 100
+
+// Press does what a key says. Keys are letters, or names: tab, backtab, enter, esc,
+// backspace, up, down, left, right, pgup, pgdn, home, end, and ctrl-c, -l and -z.
+func (m *Model) Press(key string) Effect {
+	switch key {
+	case "ctrl-c":
+		return Effect{Quit: true}
+	case "ctrl-l":
+		return Effect{Redraw: true}
+	case "ctrl-z":
+		return Effect{Suspend: true}
+	}
+	switch {
+	case m.typing:
+		m.filter(key)
+		return Effect{}
+	case m.pager != nil:
+		return m.turn(key)
+	}
+	if e, ok := m.anywhere(key); ok {
+		return e
+	}
+	return m.inTable(key)
+}
+
+// anywhere does what keys mean in every pane.
+func (m *Model) anywhere(key string) (e Effect, ok bool) {
+	switch key {
+	case "q":
+		return Effect{Quit: true}, true
+	case "p", " ":
+		m.paused = !m.paused
+		return Effect{Ask: !m.paused}, true
+	case "?", "h":
+		m.pager = &pager{title: "keys", lines: helpLines()}
+		return Effect{}, true
+	case "tab":
+		return m.open((m.pane + 1) % panes), true
+	case "backtab":
+		return m.open((m.pane + panes - 1) % panes), true
+	case "1", "2", "3", "4", "5", "6":
+		return m.open(Pane(key[0] - '1')), true
+	case "left", "right":
+		if all := len(m.data.Classes.Classes); m.pane == PaneKeys && all > 0 {
+			step := 1
+			if key == "left" {
+				step = all - 1
+			}
+			m.class = (min(m.class, all-1) + step) % all
+			m.at[PaneKeys].row, m.at[PaneKeys].picked = 0, false
+			m.data.Buckets.Rows, m.data.Buckets.Total = nil, 0
+			return Effect{Ask: true}, true
+		}
+	case "enter":
+		return m.enter(), true
+	case "e":
+		if r, ok := m.chosen(); ok {
+			return m.explain(r.of), true
+		}
+	}
+	return Effect{}, false
+}
+
+func (m *Model) open(p Pane) Effect {
+	m.pane = p
+	m.follow()
+	return Effect{Ask: true}
+}
+
+// enter goes into what is chosen.
+func (m *Model) enter() Effect {
+	switch m.pane {
+	case PaneOverview:
+		return m.open(PanePages)
+	case PanePages:
+		if r, ok := m.chosen(); ok {
+			m.pager = &pager{title: r.cells[5], page: r.id, of: r.of}
+		}
+		return Effect{}
+	default:
+		if r, ok := m.chosen(); ok {
+			return m.explain(r.of)
+		}
+		return Effect{}
+	}
+}
+
+// explain opens the pager for an explanation that is to come.
+func (m *Model) explain(of string) Effect {
+	if of == "" {
+		return Effect{}
+	}
+	m.pager = &pager{title: "explain " + m.text(of), of: of, lines: []string{"asking …"}}
+	return Effect{Explain: of}
+}
+
+// inTable does what keys mean in a table.
+func (m *Model) inTable(key string) Effect {
+	t, ok := m.table(m.pane)
+	if !ok {
+		return Effect{}
+	}
+	at := &m.at[m.pane]
+	moved := true
+	switch key {
+	case "up", "k":
+		m.choose(at.row - 1)
+	case "down", "j":
+		m.choose(at.row + 1)
+	case "pgup":
+		m.choose(at.row - m.rows())
+	case "pgdn":
+		m.choose(at.row + m.rows())
+	case "home", "g":
+		m.choose(0)
+	case "end", "G":
+		m.choose(mostRows)
+	default:
+		moved = false
+	}
+	if moved {
+		at.picked = true
+		return Effect{}
+	}
+	switch key {
+	case "s":
+		at.by, at.reverse, at.row, at.picked = t.next(at.by), false, 0, false
+	case "S":
+		at.reverse, at.row, at.picked = !at.reverse, 0, false
+	case "/":
+		m.typing = true
+	case "esc":
+		at.filter = ""
+	default:
+		return Effect{}
+	}
+	m.follow()
+	return Effect{Ask: key == "s" && m.pane == PaneKeys}
+}
+
+// next is the next column that can be sorted by: if the proxy has to, one that it can.
+func (t *table) next(by int) int {
+	for range t.Columns {
+		by = (by + 1) % len(t.Columns)
+		if t.orders == nil || by < len(t.orders) && t.orders[by] != "" {
+			return by
+		}
+	}
+	return by
+}
+
+// filter takes a key while the filter is typed.
+func (m *Model) filter(key string) {
+	at := &m.at[m.pane]
+	switch key {
+	case "enter":
+		m.typing = false
+	case "esc":
+		m.typing, at.filter = false, ""
+	case "backspace":
+		_, n := utf8.DecodeLastRuneInString(at.filter)
+		at.filter = at.filter[:len(at.filter)-n]
+	default:
+		if r, n := utf8.DecodeRuneInString(key); n == len(key) && unicode.IsPrint(r) && len(at.filter)+n <= mostFilter {
+			at.filter += key
+		}
+	}
+	m.follow()
+	m.choose(at.row)
+}
+
+const (
+	span     = 300.0 // seconds that the sparklines show
+	mostKept = 4096  // points, whatever the interval
+)
+
+// point is a moment of the sparklines.
+type point struct{ at, cpu, waiting float64 }
+
+// history is the last points, the oldest first.
+type history struct{ points []point }
+
+// begin takes what was before we came.
+func (h *history) begin(points []api.Point) {
+	h.points = h.points[:0]
+	for _, p := range points {
+		one := point{at: p.At}
+		for g := range api.Groups {
+			one.cpu += p.CPU[g]
+			one.waiting += float64(p.Waiting[g])
+		}
+		h.add(one)
+	}
+}
+
+// add takes the latest point, and forgets those that the sparklines no longer show. One
+// that is not later than the last (another proxy's clock) begins anew.
+func (h *history) add(p point) {
+	if n := len(h.points); n > 0 && p.at < h.points[n-1].at {
+		h.points = h.points[:0]
+	}
+	old := 0
+	for old < len(h.points) && (h.points[old].at < p.at-span || len(h.points)-old >= mostKept) {
+		old++
+	}
+	h.points = append(h.points[:0], h.points[old:]...)
+	h.points = append(h.points, p)
+}
+
+// columns are the greatest values of the parts of the span, the last on the right; NaN:
+// none is known. A part without a point has the value of the one before it, if that is not
+// older than hold seconds.
+func (h *history) columns(n int, hold float64, value func(point) float64) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = math.NaN()
+	}
+	if n == 0 || len(h.points) == 0 {
+		return out
+	}
+	step := span / float64(n)
+	last := math.Floor(h.points[len(h.points)-1].at / step)
+	at := func(p point) int { return n - 1 - int(last-math.Floor(p.at/step)) }
+	for i, p := range h.points {
+		from := at(p)
+		to := from
+		if i+1 < len(h.points) && h.points[i+1].at-p.at <= hold {
+			to = at(h.points[i+1]) - 1
+		}
+		for c := max(from, 0); c <= max(from, to) && c < n; c++ {
+			if math.IsNaN(out[c]) || value(p) > out[c] {
+				out[c] = value(p)
+			}
+		}
+	}
+	return out
 }

@@ -4,18 +4,18 @@ import (
 	"fmt"
 	"strings"
 
-	"tempomat/cmd/tempomat-doctor/internal/figures"
-	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/proxy/admin/api"
 )
 
 // pager shows a text over the panes.
 type pager struct {
-	title string
-	lines []string // harmless already
-	first int      // line that is shown at the top
-	of    string   // what it explains
-	page  string   // the page whose parts it shows, live; "": none
+	title     string
+	lines     []string          // harmless already
+	first     int               // line that is shown at the top
+	of        string            // what it explains
+	page      string            // the page whose parts it shows, live; "": none
+	explained *api.ExplainReply // what it shows; nil: lines
 }
 
 // turn does what keys mean in the pager.
@@ -58,45 +58,7 @@ func (m *Model) Explained(of string, r api.ExplainReply, err error) {
 		m.pager.lines = []string{"No explanation: " + m.text(err.Error())}
 		return
 	}
-	m.pager.lines = m.explainLines(r)
-}
-
-// mostValue is how wide a value may be before the meaning of the others moves for it.
-const mostValue = 24
-
-func (m *Model) explainLines(r api.ExplainReply) []string {
-	lines := []string{m.text(r.Kind) + " " + m.text(r.Of), "", m.text(r.Summary)}
-	if len(r.Advice) > 0 {
-		lines = append(lines, "", "What would change it")
-	}
-	for _, a := range r.Advice {
-		lines = append(lines, "  "+m.text(a))
-	}
-	for _, s := range r.Sections {
-		lines = append(lines, "", m.text(s.Title))
-		name, value := 0, 0
-		for _, f := range s.Facts {
-			name = max(name, harmless.Width(m.text(f.Name)))
-			value = max(value, min(harmless.Width(m.text(f.Value)), mostValue))
-		}
-		for _, f := range s.Facts {
-			line := "  " + pad(m.text(f.Name), name) + "  " + pad(m.text(f.Value), value) + "  " + m.text(f.Means)
-			lines = append(lines, strings.TrimRight(line, " "))
-		}
-	}
-	if len(r.Waiting) > 0 {
-		lines = append(lines, "", fmt.Sprintf("Waiting: %d; the first %d", max(r.Waits, len(r.Waiting)), len(r.Waiting)))
-	}
-	for _, w := range r.Waiting {
-		lines = append(lines, fmt.Sprintf("  %6s  %s  %s", figures.Duration(w.Age), m.request(w.Method, w.Host, w.URL), m.text(w.Why)))
-	}
-	if len(r.Recent) > 0 {
-		lines = append(lines, "", "Recently, requests that ended alike in one row")
-	}
-	for _, v := range r.Recent {
-		lines = append(lines, fmt.Sprintf("  %s  %dx %d %s, %s: %s", clock(v.At), max(1, v.Times), v.Status, m.text(v.Outcome), m.text(v.Reason), m.request(v.Method, v.Host, v.URL)))
-	}
-	return lines
+	m.pager.explained = &r
 }
 
 // pageLines are the parts of a page: its parameters and who asks for it.
@@ -107,12 +69,12 @@ func (m *Model) pageLines(shape string) []string {
 		}
 		lines := []string{
 			fmt.Sprintf("%s CPUs (%s of all), %s requests/s of %s each, from %s addresses",
-				figures.Number(s.CPU), figures.Share(s.CPU, m.pagesCPU("")), figures.Number(s.Rate), figures.Duration(s.Mean), figures.Count(s.Addresses)),
+				show.Number(s.CPU), show.Share(s.CPU, m.pagesCPU("")), show.Number(s.Rate), show.Duration(s.Mean), show.Count(s.Addresses)),
 			"", "Who uses it", partHead,
 		}
 		for _, g := range m.data.Overview.Groups {
 			if cpu := s.Groups[g.Name]; cpu > 0 {
-				lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", figures.Number(cpu), figures.Share(cpu, s.CPU), "", "", m.text(g.Name)))
+				lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", show.Number(cpu), show.Share(cpu, s.CPU), "", "", m.text(g.Name)))
 			}
 		}
 		lines = append(lines, "", "Parameters that cost most", partHead)
@@ -128,7 +90,7 @@ const partHead = "    CPU    of it   req/s    each"
 
 func (m *Model) partLines(parts []api.PartRow, whole float64) (lines []string) {
 	for _, p := range parts {
-		lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", figures.Number(p.CPU), figures.Share(p.CPU, whole), figures.Number(p.Rate), figures.Duration(p.Mean), m.text(p.Name)))
+		lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", show.Number(p.CPU), show.Share(p.CPU, whole), show.Number(p.Rate), show.Duration(p.Mean), m.text(p.Name)))
 	}
 	if len(parts) == 0 {
 		lines = append(lines, "      0")
@@ -139,56 +101,16 @@ func (m *Model) partLines(parts []api.PartRow, whole float64) (lines []string) {
 // pagerLines are the lines of the pager, as the screen has room for them.
 func (m *Model) pagerLines() (out []string) {
 	lines := m.pager.lines
-	if m.pager.page != "" {
+	switch {
+	case m.pager.page != "":
 		lines = m.pageLines(m.pager.page)
+	case m.pager.explained != nil:
+		lines = strings.Split(m.ascii(show.Explanation(m.pager.explained, m.width)), "\n")
 	}
 	for _, line := range lines {
-		out = append(out, wrap(line, m.width)...)
+		out = append(out, show.Wrap(line, m.width)...)
 	}
 	return out
-}
-
-// pad fills a text up to a width.
-func pad(s string, width int) string {
-	return s + strings.Repeat(" ", max(0, width-harmless.Width(s)))
-}
-
-// wrap breaks a line at spaces; what follows is set in as deep as the line itself, and two
-// columns more.
-func wrap(line string, width int) (lines []string) {
-	if harmless.Width(line) <= width || width < 20 {
-		return []string{line}
-	}
-	deep := len(line) - len(strings.TrimLeft(line, " "))
-	now := strings.Repeat(" ", min(deep, width/2))
-	after := now + "  "
-	empty := true // nothing stands on the line yet
-	for _, word := range strings.SplitAfter(line[deep:], " ") {
-		bare := strings.TrimRight(word, " ")
-		if !empty && harmless.Width(now)+harmless.Width(bare) > width {
-			lines = append(lines, strings.TrimRight(now, " "))
-			now = after
-		}
-		for harmless.Width(now)+harmless.Width(bare) > width { // a word that is longer than a line
-			part, left := split(bare, width-harmless.Width(now))
-			lines = append(lines, now+part)
-			now, bare, word = after, left, left+" "
-		}
-		now, empty = now+word, false
-	}
-	return append(lines, strings.TrimRight(now, " "))
-}
-
-// split divides a text at a width.
-func split(s string, width int) (head, tail string) {
-	columns := 0
-	for i, r := range s {
-		columns += harmless.RuneWidth(r)
-		if columns > width && i > 0 {
-			return s[:i], s[i:]
-		}
-	}
-	return s, ""
 }
 
 func helpLines() []string {

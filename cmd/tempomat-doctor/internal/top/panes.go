@@ -1,15 +1,15 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"tempomat/cmd/tempomat-doctor/internal/figures"
+	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/proxy/admin/api"
 )
 
@@ -69,17 +69,18 @@ func (m *Model) table(p Pane) (t table, ok bool) {
 
 // keys is a class. The proxy sorts, as it tells only the first of many.
 func (m *Model) keys() table {
-	t := table{total: m.data.Buckets.Total, columns: []column{
-		{name: "CPU", width: 6, order: "cpu"},
-		{name: "req/s", width: 6, order: "rate", must: 2},
-		{name: "level", width: 7, order: "level", must: 1},
-		{name: "wait", width: 6, order: "wait"},
-		{name: "last", width: 5, order: "last", must: 4},
-		{name: "runs", width: 4, must: 5},
-		{name: "waits", width: 5, must: 3},
-		{name: "standing", width: 8, must: 6},
-		{name: "key", width: 18, grows: true},
-	}}
+	t := newTable(
+		show.Column{Name: "CPU", Width: 6},
+		show.Column{Name: "req/s", Width: 6, Must: 2},
+		show.Column{Name: "level", Width: 7, Must: 1},
+		show.Column{Name: "wait", Width: 6},
+		show.Column{Name: "last", Width: 5, Must: 4},
+		show.Column{Name: "runs", Width: 4, Must: 5},
+		show.Column{Name: "waits", Width: 5, Must: 3},
+		show.Column{Name: "standing", Width: 8, Must: 6},
+		show.Column{Name: "key", Width: 18, Grows: true},
+	)
+	t.total, t.orders = m.data.Buckets.Total, []string{"cpu", "rate", "level", "wait", "last", "", "", "", ""}
 	for _, r := range m.data.Buckets.Rows {
 		standing, by := "", 0.0
 		if c := r.Client; c != nil {
@@ -94,15 +95,15 @@ func (m *Model) keys() table {
 		}
 		t.rows = append(t.rows, row{
 			id: r.Class + " " + r.ID, of: r.ID, style: debtStyle(r.Level),
-			cells: []string{figures.Number(r.CPU), figures.Number(r.Rate), figures.Number(r.Level), figures.Duration(r.Wait), figures.Duration(r.Last),
-				figures.Count(r.Running), figures.Count(waits), standing, m.text(r.ID)},
+			cells: []string{show.Number(r.CPU), show.Number(r.Rate), show.Number(r.Level), show.Duration(r.Wait), show.Duration(r.Last),
+				show.Count(r.Running), show.Count(waits), standing, m.text(r.ID)},
 			by: []float64{r.CPU, r.Rate, -r.Level, r.Wait, -r.Last, float64(r.Running), float64(waits), by, 0},
 		})
 	}
 	at, all := m.class, len(m.data.Classes.Classes)
 	if all > 0 {
 		c := m.data.Classes.Classes[min(at, all-1)]
-		t.note = fmt.Sprintf("class %s (%d of %d: left, right), each may use %s CPUs", m.text(c.Name), min(at, all-1)+1, all, figures.Number(c.CPUs))
+		t.note = fmt.Sprintf("class %s (%d of %d: left, right), each may use %s CPUs", m.text(c.Name), min(at, all-1)+1, all, show.Number(c.CPUs))
 	}
 	return t
 }
@@ -116,23 +117,24 @@ func debtStyle(level float64) Style {
 
 // pages is where the CPU goes.
 func (m *Model) pages() table {
-	t := table{total: len(m.data.Shapes.Rows), columns: []column{
-		{name: "CPU", width: 6},
-		{name: "part", width: 5},
-		{name: "req/s", width: 6, must: 4},
-		{name: "each", width: 6, must: 5},
-		{name: "from", width: 6, must: 3},
-		{name: "page", width: 30, grows: true},
-		{name: "dear by", width: 14, grows: true, must: 1},
-		{name: "group", width: 14, grows: true, most: 16, must: 6},
-		{name: "network", width: 16, grows: true, most: 40, must: 2},
-	}, note: "where the CPU goes" + m.sampled() + "; dear by: the parameter that costs most"}
+	t := newTable(
+		show.Column{Name: "CPU", Width: 6},
+		show.Column{Name: "part", Width: 5},
+		show.Column{Name: "req/s", Width: 6, Must: 4},
+		show.Column{Name: "each", Width: 6, Must: 5},
+		show.Column{Name: "from", Width: 6, Must: 3},
+		show.Column{Name: "page", Width: 30, Grows: true},
+		show.Column{Name: "dear by", Width: 14, Grows: true, Must: 1},
+		show.Column{Name: "group", Width: 14, Grows: true, Most: 16, Must: 6},
+		show.Column{Name: "network", Width: 16, Grows: true, Most: 40, Must: 2},
+	)
+	t.total, t.note = len(m.data.Shapes.Rows), "where the CPU goes"+m.sampled()+"; dear by: the parameter that costs most"
 	whole := m.pagesCPU("")
 	for _, s := range m.data.Shapes.Rows {
 		t.rows = append(t.rows, row{
 			id: s.Shape, of: s.Shape,
-			cells: []string{figures.Number(s.CPU), figures.Share(s.CPU, whole), figures.Number(s.Rate), figures.Duration(s.Mean),
-				figures.Count(s.Addresses), m.text(s.Shape), m.part(s.Parameters, s.CPU), m.mostly(s.Groups, s.CPU), m.part(s.Networks, s.CPU)},
+			cells: []string{show.Number(s.CPU), show.Share(s.CPU, whole), show.Number(s.Rate), show.Duration(s.Mean),
+				show.Count(s.Addresses), m.text(s.Shape), m.part(s.Parameters, s.CPU), m.mostly(s.Groups, s.CPU), m.part(s.Networks, s.CPU)},
 			by: []float64{s.CPU, s.CPU, s.Rate, s.Mean, float64(s.Addresses), 0, 0, 0, 0},
 		})
 	}
@@ -161,7 +163,7 @@ func (m *Model) pagesCPU(group string) float64 {
 // sampled says what the pages are made of, if that is not all requests.
 func (m *Model) sampled() string {
 	if s := m.data.Overview.Sampled; s > 0 && s < 1 {
-		return ", by " + figures.Percent(s, 1) + " of the requests"
+		return ", by " + show.Percent(s, 1) + " of the requests"
 	}
 	return ""
 }
@@ -171,7 +173,7 @@ func (m *Model) part(parts []api.PartRow, whole float64) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return figures.Share(parts[0].CPU, whole) + " " + m.text(parts[0].Name)
+	return show.Share(parts[0].CPU, whole) + " " + m.text(parts[0].Name)
 }
 
 // mostly is the group that uses most of a page.
@@ -181,23 +183,24 @@ func (m *Model) mostly(groups map[string]float64, whole float64) string {
 	}
 	names := slices.Sorted(maps.Keys(groups))
 	most := slices.MaxFunc(names, func(a, b string) int { return compare(groups[a], groups[b]) })
-	return figures.Share(groups[most], whole) + " " + m.text(most)
+	return show.Share(groups[most], whole) + " " + m.text(most)
 }
 
 // queue is who waits.
 func (m *Model) queue() table {
-	t := table{total: m.data.Queue.Total, columns: []column{
-		{name: "age", width: 5},
-		{name: "guess", width: 6, must: 3},
-		{name: "before", width: 6, must: 4},
-		{name: "group", width: 9, grows: true, most: 9, must: 5},
-		{name: "client", width: 15, grows: true, most: 40},
-		{name: "agent", width: 8, grows: true, most: 16, must: 6},
-		{name: "URL", width: 20, grows: true},
-		{name: "why", width: 20, grows: true, must: 2},
-	}, note: "who waits, and for what; guess: CPU-seconds, with a ? if nobody knows yet"}
+	t := newTable(
+		show.Column{Name: "age", Width: 5},
+		show.Column{Name: "guess", Width: 6, Must: 3},
+		show.Column{Name: "before", Width: 6, Must: 4},
+		show.Column{Name: "group", Width: 9, Grows: true, Most: 9, Must: 5},
+		show.Column{Name: "client", Width: 15, Grows: true, Most: 40},
+		show.Column{Name: "agent", Width: 8, Grows: true, Most: 16, Must: 6},
+		show.Column{Name: "URL", Width: 20, Grows: true},
+		show.Column{Name: "why", Width: 20, Grows: true, Must: 2},
+	)
+	t.total, t.note = m.data.Queue.Total, "who waits, and for what; guess: CPU-seconds, with a ? if nobody knows yet"
 	for _, w := range m.data.Queue.Rows {
-		guess, before := figures.Number(w.Guess), figures.Count(w.Before)
+		guess, before := show.Number(w.Guess), show.Count(w.Before)
 		if !w.Sure {
 			guess += "?"
 		}
@@ -206,7 +209,7 @@ func (m *Model) queue() table {
 		}
 		t.rows = append(t.rows, row{
 			id: w.Client + " " + w.Method + " " + w.Host + " " + w.URL, of: w.Client, style: ageStyle(w.Age),
-			cells: []string{figures.Duration(w.Age), guess, before, m.text(w.Group), m.text(w.Client), m.text(w.Agent),
+			cells: []string{show.Duration(w.Age), guess, before, m.text(w.Group), m.text(w.Client), m.text(w.Agent),
 				m.request(w.Method, w.Host, w.URL), m.text(w.Why)},
 			by: []float64{w.Age, w.Guess, float64(-w.Before), 0, 0, 0, 0, 0},
 		})
@@ -234,20 +237,21 @@ func (m *Model) request(method, host, target string) string {
 
 // verdicts is what became of the last that had it bad.
 func (m *Model) verdicts() table {
-	t := table{total: len(m.data.Recent.Rows), columns: []column{
-		{name: "last", width: 8},
-		{name: "times", width: 5},
-		{name: "status", width: 6},
-		{name: "waited", width: 6, must: 2},
-		{name: "cost", width: 6, must: 6},
-		{name: "outcome", width: 8, grows: true, most: 12, must: 7},
-		{name: "reason", width: 11, grows: true, most: 24},
-		{name: "group", width: 9, grows: true, most: 9, must: 5},
-		{name: "client", width: 15, grows: true, most: 40, must: 1},
-		{name: "agent", width: 8, grows: true, most: 16, must: 8},
-		{name: "URL", width: 18, grows: true},
-		{name: "debt of", width: 12, grows: true, most: 50, must: 9},
-	}, note: "recently refused, redirected, failed, or late; those alike in one row"}
+	t := newTable(
+		show.Column{Name: "last", Width: 8},
+		show.Column{Name: "times", Width: 5},
+		show.Column{Name: "status", Width: 6},
+		show.Column{Name: "waited", Width: 6, Must: 2},
+		show.Column{Name: "cost", Width: 6, Must: 6},
+		show.Column{Name: "outcome", Width: 8, Grows: true, Most: 12, Must: 7},
+		show.Column{Name: "reason", Width: 11, Grows: true, Most: 24},
+		show.Column{Name: "group", Width: 9, Grows: true, Most: 9, Must: 5},
+		show.Column{Name: "client", Width: 15, Grows: true, Most: 40, Must: 1},
+		show.Column{Name: "agent", Width: 8, Grows: true, Most: 16, Must: 8},
+		show.Column{Name: "URL", Width: 18, Grows: true},
+		show.Column{Name: "debt of", Width: 12, Grows: true, Most: 50, Must: 9},
+	)
+	t.total, t.note = len(m.data.Recent.Rows), "recently refused, redirected, failed, or late; those alike in one row"
 	for _, v := range m.data.Recent.Rows {
 		reason, debtor := v.Reason, strings.TrimSpace(v.Class+" "+v.Key)
 		if v.Shadow {
@@ -255,7 +259,7 @@ func (m *Model) verdicts() table {
 		}
 		times, client := max(1, v.Times), v.Client
 		if v.Clients > 1 {
-			client = figures.Count(v.Clients) + " addresses"
+			client = show.Count(v.Clients) + " addresses"
 		}
 		of := v.ID
 		if of == "" {
@@ -263,7 +267,7 @@ func (m *Model) verdicts() table {
 		}
 		t.rows = append(t.rows, row{
 			id: fmt.Sprint(v.Group, v.Shape, v.Status, v.Outcome, reason, debtor), of: of,
-			cells: []string{clock(v.At), figures.Count(times), fmt.Sprint(v.Status), figures.Duration(v.Waited), figures.Number(v.Cost), m.text(v.Outcome), m.text(reason),
+			cells: []string{show.Clock(v.At), show.Count(times), fmt.Sprint(v.Status), show.Duration(v.Waited), show.Number(v.Cost), m.text(v.Outcome), m.text(reason),
 				m.text(v.Group), m.text(client), m.text(v.Agent), m.request(v.Method, v.Host, v.URL), m.text(debtor)},
 			by: []float64{v.At, float64(times), float64(v.Status), v.Waited, v.Cost, 0, 0, 0, 0, 0, 0, 0},
 		})
@@ -271,7 +275,72 @@ func (m *Model) verdicts() table {
 	return t
 }
 
-// clock is a time of the day, of UTC as in the logs.
-func clock(unix float64) string {
-	return time.UnixMilli(int64(unix * 1000)).UTC().Format("15:04:05")
+// row is one of a table. Its cells are harmless already.
+type row struct {
+	id    string    // what tells it from the others
+	of    string    // what explain is asked for; "": there is nothing to explain
+	cells []string  // by column
+	by    []float64 // what it is sorted by, by column; a text sorts by its letters
+	style Style
+}
+
+// table is what a pane shows.
+type table struct {
+	show.Table
+	rows   []row
+	orders []string // by which the proxy sorts, by column; nil: the rows are sorted here
+	total  int      // rows that there are; the proxy tells the first of them
+	note   string   // what is to know of all of it
+}
+
+func newTable(columns ...show.Column) table {
+	return table{Table: show.Table{Columns: columns, Gap: 1}}
+}
+
+// sorted orders the rows by a column: the greatest number, or the first text, comes first.
+func (t *table) sorted(by int, reverse bool) {
+	slices.SortStableFunc(t.rows, func(a, b row) int {
+		c := cmp.Compare(b.by[by], a.by[by])
+		if t.Columns[by].Grows {
+			c = cmp.Compare(a.cells[by], b.cells[by])
+		}
+		if reverse {
+			return -c
+		}
+		return c
+	})
+}
+
+// filtered leaves the rows that have a text in one of their cells, in capitals or not.
+func (t *table) filtered(text string) {
+	if text == "" {
+		return
+	}
+	text = strings.ToLower(text)
+	t.rows = slices.DeleteFunc(t.rows, func(r row) bool {
+		return !strings.Contains(strings.ToLower(strings.Join(r.cells, "\x00")), text)
+	})
+}
+
+// draw draws the names of the columns and the rows into the lines from y up to end. chosen
+// is the row that is marked, -1: none; sorted the column to point at.
+func (t *table) draw(f *Frame, y, end, chosen, sorted int) {
+	t.Columns = slices.Clone(t.Columns)
+	if sorted >= 0 {
+		t.Columns[sorted].Name += "*"
+	}
+	for _, r := range t.rows {
+		t.Rows = append(t.Rows, r.cells)
+	}
+	lines := t.Lines(f.Width)
+	f.line(y, Strong, lines[0])
+	y++
+	for i := max(0, chosen-(end-y)+1); i < len(t.rows) && y < end; i++ {
+		if i == chosen {
+			f.line(y, Marked, lines[1+i])
+		} else {
+			f.put(0, y, f.Width, t.rows[i].style, lines[1+i])
+		}
+		y++
+	}
 }

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"tempomat/cmd/tempomat-doctor/internal/harmless"
+	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/cmd/tempomat-doctor/internal/top"
 	"tempomat/cmd/tempomat-doctor/internal/top/toptest"
 	"tempomat/internal/testkit"
@@ -381,7 +381,7 @@ func check(t *rapid.T, f *top.Frame) {
 		columns := 0
 		for x := range f.Width {
 			text := f.Cell(x, y).Text
-			columns += harmless.Width(text)
+			columns += show.Width(text)
 			for _, r := range text {
 				if !unicode.IsPrint(r) || r == 0x202e {
 					t.Fatalf("line %d has %U", y, r)

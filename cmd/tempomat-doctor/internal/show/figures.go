@@ -1,10 +1,13 @@
-// Package figures writes numbers as people read them, in tables and in sentences.
-package figures
+// Package show writes what the doctor has to say as text for a terminal, the same way in every
+// command: numbers as people read them, tables, paragraphs, and the explanation of a request.
+// Clients choose URLs, User-Agents and keys; nothing that they chose commands the terminal.
+package show
 
 import (
 	"fmt"
 	"math"
 	"strconv"
+	"time"
 )
 
 // Duration is a time in seconds, in at most six columns: 210ms, 3.2s, 38s, 12m, 5h, 3d; what
@@ -61,6 +64,23 @@ func Percent(part, whole float64) string {
 		return "<1 %"
 	}
 	return fmt.Sprintf("%.0f %%", 100*part/whole)
+}
+
+// Bytes is a number of bytes.
+func Bytes(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+	default:
+		return fmt.Sprintf("%.0f KB", float64(n)/(1<<10))
+	}
+}
+
+// Clock is a time of the day from seconds since 1970, in UTC as in the logs.
+func Clock(unix float64) string {
+	return time.UnixMilli(int64(unix * 1000)).UTC().Format("15:04:05")
 }
 
 // Share is a part of a whole that was not counted at the same moment, or among samples: it

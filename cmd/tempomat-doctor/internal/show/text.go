@@ -1,11 +1,9 @@
-// Package harmless shows what clients chose (URLs, User-Agents, keys) so that it does no
-// harm to the administrator's terminal: it commands nothing, turns no text around, and
-// takes the columns that were counted for it.
-package harmless
+package show
 
 import (
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/clipperhouse/displaywidth"
@@ -39,10 +37,17 @@ func Text(s string) string {
 	return out.String()
 }
 
-// ASCII is Text for terminals that know nothing else.
+// ASCII is a harmless text for terminals that know nothing else.
 func ASCII(s string) string {
-	quoted := strconv.QuoteToASCII(s)
-	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+	var out strings.Builder
+	for _, r := range s {
+		if r > '~' {
+			out.WriteString(escape(r))
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
 }
 
 // plain says that a text needs no escapes, as most do.
@@ -105,4 +110,65 @@ func Cut(line string, width int) string {
 		}
 	}
 	return line
+}
+
+// Wrap breaks a line at spaces. A line that is set in continues two columns deeper. Width 0 is
+// without a terminal.
+func Wrap(line string, width int) (lines []string) {
+	if width == 0 {
+		width = 100
+	}
+	if Width(line) <= width || width < 20 {
+		return []string{line}
+	}
+	deep := len(line) - len(strings.TrimLeft(line, " "))
+	now := strings.Repeat(" ", min(deep, width/2))
+	after := now
+	if deep > 0 {
+		after += "  "
+	}
+	empty := true // nothing stands on the line yet
+	for _, word := range strings.SplitAfter(line[deep:], " ") {
+		bare := strings.TrimRight(word, " ")
+		if !empty && Width(now)+Width(bare) > width {
+			lines = append(lines, strings.TrimRight(now, " "))
+			now = after
+		}
+		for Width(now)+Width(bare) > width { // a word that is longer than a line
+			part, left := split(bare, width-Width(now))
+			lines = append(lines, now+part)
+			now, bare, word = after, left, left+" "
+		}
+		now, empty = now+word, false
+	}
+	return append(lines, strings.TrimRight(now, " "))
+}
+
+// split divides a text at a width.
+func split(s string, width int) (head, tail string) {
+	columns := 0
+	for i, r := range s {
+		columns += RuneWidth(r)
+		if columns > width && i > 0 {
+			return s[:i], s[i:]
+		}
+	}
+	return s, ""
+}
+
+// Lines is a text of perhaps several lines, such as an error's: what answers at a socket may
+// say anything. What is quoted in it already stays as it is.
+func Lines(s string) string {
+	var out strings.Builder
+	for line := range strings.SplitAfterSeq(s, "\n") {
+		text, end := strings.CutSuffix(line, "\n")
+		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) && r != '\t' }) {
+			text = Text(text)
+		}
+		out.WriteString(text)
+		if end {
+			out.WriteByte('\n')
+		}
+	}
+	return out.String()
 }

@@ -1,0 +1,114 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// UsageError is a command line that is wrong.
+type UsageError struct{ error }
+
+// Execute does what a command line asks for. Flags may begin with one dash or with two. An error
+// of the command line itself is a UsageError.
+func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) error {
+	understood := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetFlagErrorFunc(flagError)
+	root.SetArgs(withTwoDashes(args))
+	root.SetErr(stderr)
+	var suggestions bytes.Buffer
+	root.SetOut(stdout)
+	completing := len(args) > 1 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
+	if completing {
+		root.SetOut(&suggestions)
+	}
+	err := root.ExecuteContext(ctx)
+	if completing {
+		_, write := stdout.Write(oneDash(args, suggestions.Bytes()))
+		return errors.Join(err, write)
+	}
+	if err != nil && !understood {
+		return UsageError{fmt.Errorf("%s: %w\nSee %s --help", root.Name(), err, root.Name())}
+	}
+	return err
+}
+
+// Status is the exit status of a program that ends with an error, or without: 0 if all went well,
+// 1 after a failure, 2 for a wrong command line. The error is told on stderr.
+func Status(err error, stderr io.Writer) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, err)
+	if errors.As(err, new(UsageError)) {
+		return 2
+	}
+	return 1
+}
+
+// Arguments has a command take that many, which its Use names.
+func Arguments(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < n:
+			return fmt.Errorf("an argument is missing. Usage: %s", c.UseLine())
+		case len(args) > n:
+			return fmt.Errorf("unexpected argument %q. Usage: %s (quote arguments that contain spaces)", args[n], c.UseLine())
+		}
+		return nil
+	}
+}
+
+// flagError says what a flag's value has to be.
+func flagError(_ *cobra.Command, err error) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	want := map[string]string{
+		"int": "a whole number", "float64": "a number", "duration": "a duration, such as 90s or 1h", "bool": "true or false",
+	}[bad.GetFlag().Value.Type()]
+	if want == "" {
+		return err
+	}
+	return fmt.Errorf("--%s: %q is not %s", bad.GetFlag().Name, bad.GetValue(), want)
+}
+
+// withTwoDashes lets flags begin with one dash, as the original's did: -bucket=Slash24. Flags of
+// one letter stay as they are.
+func withTwoDashes(args []string) []string {
+	out := make([]string, 0, len(args))
+	for i, arg := range args {
+		if arg == "--" {
+			return append(out, args[i:]...)
+		}
+		if len(arg) > 2 && arg[0] == '-' && arg[1] != '-' {
+			arg = "-" + arg
+		}
+		out = append(out, arg)
+	}
+	return out
+}
+
+// oneDash gives suggested flags one dash again where the word to complete has one: shells drop
+// what does not begin as the word does.
+func oneDash(args []string, suggestions []byte) []byte {
+	word := args[len(args)-1]
+	if len(word) < 2 || word[0] != '-' || word[1] == '-' {
+		return suggestions
+	}
+	lines := bytes.Split(suggestions, []byte("\n"))
+	for i, line := range lines {
+		if bytes.HasPrefix(line, []byte("--")) {
+			lines[i] = line[1:]
+		}
+	}
+	return bytes.Join(lines, []byte("\n"))
+}
