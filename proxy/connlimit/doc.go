@@ -59,11 +59,4 @@
 // so bounded by their number; what a request holds is bounded where it is taken, with
 // a budget for each address (package spool), and is given back by waiting, not by
 // closing connections.
-//
-//	table.go    the bound, who comes and who is shed
-//	conn.go     one connection, and what it does
-//	address.go  the connections of one address, in the order in which they go
-//	tree.go     addresses and networks, and which of them weighs most
-//	key.go      an address as 64 bits
-//	stats.go    what the admin API shows
 package connlimit

@@ -1,6 +1,42 @@
+// Package h2bound bounds what one connection of HTTP/2 can make a server do. It stands
+// before the server, which is net/http's, and closes a connection that floods it.
+//
+// # What a flood is
+//
+// HTTP/2 carries many requests over one connection, in frames, and has frames of its
+// own to run the connection. Almost every type of frame has the server work, and costs
+// the client nothing. A server that does whatever it is asked can be kept busy by one
+// connection, without a request that anybody could count:
+//
+//   - A stream that is opened and given up at once has the server start a request for
+//     nobody (rapid reset, CVE-2023-44487). The client may also have the server give it
+//     up, by a frame that is not allowed there (MadeYouReset, CVE-2025-8671).
+//   - PING and SETTINGS have to be acknowledged, PRIORITY is looked up, frames of types
+//     unknown are read and thrown away (CVE-2019-9512, 9513, 9515).
+//   - DATA and CONTINUATION may be empty, or as good as empty, so that a message never
+//     ends (CVE-2019-9518, CVE-2023-45288).
+//   - A window that opens by a byte has the server send a byte (CVE-2019-9511).
+//
+// # What is done about it
+//
+// A connection has a budget of each, argued from what honest clients do. Where honest use has no bound, it is earned: who was sent much
+// may tell often that it has been read. So what the server sends is followed, too: of
+// both directions the frames' headers are looked at, and of what is in them
+// only by how much a window grows, and why a stream is reset. No byte is changed.
+// Whoever exceeds a budget has the connection
+// closed, long before it has cost a second of CPU. Only who sends DATA in small pieces,
+// as an honest stream of messages may, is read more slowly instead.
+//
+// Requests that are not answered are counted for all connections of an address as well,
+// as a new connection has new budgets.
+//
+// What a request costs is not looked at here, nor how many there are: they reach the
+// handler, where they are counted. Only those that are given up before their answer is
+// complete are bounded here: the handler sees them too late.
 package h2bound
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
@@ -178,4 +214,104 @@ func (c *Conn) flooded() error {
 		return nil
 	}
 	return c.flood
+}
+
+// preface is what a client of HTTP/2 sends first (RFC 9113, 3.4).
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+const (
+	headerSize = 9 // of a frame, in bytes
+	valueSize  = 4 // of what is looked at behind it, in bytes
+)
+
+// kind is the type of a frame. Types that are not named here all cost the same.
+type kind byte
+
+const (
+	data         kind = 0x0
+	headers      kind = 0x1
+	resetStream  kind = 0x3
+	settings     kind = 0x4
+	ping         kind = 0x6
+	goAway       kind = 0x7
+	windowUpdate kind = 0x8
+	continuation kind = 0x9
+)
+
+const (
+	endStream = 0x1 // of DATA and HEADERS
+	ack       = 0x1 // of SETTINGS and PING
+)
+
+// frame is a frame without its payload.
+type frame struct {
+	length int // of the payload, in bytes
+	kind   kind
+	flags  byte
+	stream uint32
+	value  uint32 // the payload of WINDOW_UPDATE and of RST_STREAM, else 0
+}
+
+func (f frame) ends() bool         { return f.flags&endStream != 0 }
+func (f frame) acknowledges() bool { return f.flags&ack != 0 }
+
+// scanner follows the frames of one direction of a connection. It copies their
+// headers, and of two types the four bytes behind them.
+type scanner struct {
+	begin [headerSize + valueSize]byte // of the frame that comes, as far as it has
+	have  int                          // bytes of it
+	skip  int                          // bytes of a payload that are still to come
+}
+
+// next follows p to the next frame that can be told, and returns it with the rest of
+// p. It is false where p ends before.
+func (s *scanner) next(p []byte) (f frame, rest []byte, ok bool) {
+	n := min(len(p), s.skip)
+	s.skip -= n
+	for p = p[n:]; len(p) > 0; {
+		n := copy(s.begin[s.have:s.need()], p)
+		s.have += n
+		p = p[n:]
+		if s.have == s.need() {
+			f = s.frame()
+			s.skip = f.length - (s.have - headerSize)
+			s.have = 0
+			return f, p, true
+		}
+	}
+	return frame{}, nil, false
+}
+
+// need is how many bytes a frame begins with before it can be told.
+func (s *scanner) need() int {
+	if s.have < headerSize {
+		return headerSize
+	}
+	switch kind(s.begin[3]) {
+	case windowUpdate, resetStream:
+		return headerSize + min(valueSize, s.length())
+	default:
+		return headerSize
+	}
+}
+
+func (s *scanner) length() int {
+	return int(s.begin[0])<<16 | int(s.begin[1])<<8 | int(s.begin[2])
+}
+
+func (s *scanner) frame() frame {
+	const reserved = 1 << 31
+	f := frame{
+		length: s.length(),
+		kind:   kind(s.begin[3]),
+		flags:  s.begin[4],
+		stream: binary.BigEndian.Uint32(s.begin[5:]) &^ reserved,
+	}
+	if s.have == headerSize+valueSize {
+		f.value = binary.BigEndian.Uint32(s.begin[headerSize:])
+		if f.kind == windowUpdate {
+			f.value &^= reserved
+		}
+	}
+	return f
 }
