@@ -205,7 +205,7 @@ func benchHandler(b testing.TB, m limiter.Mode, upstream http.Handler) *Handler 
 		b.Fatal(err)
 	}
 	p.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, 2, 0)
-	h := NewHandler(limiter.New(time.Now(), p.Limits, 65536, nil), p, telemetry.NewAccessLog(zap.NewNop()))
+	h := NewHandler(limiter.New(time.Now(), p.Limits, 65536, nil), p, telemetry.NewAccessLog(zap.NewNop(), telemetry.NewWords()))
 	ctx, cancel := context.WithCancel(context.Background())
 	var drive sync.WaitGroup
 	drive.Go(func() { h.Drive(ctx) })
@@ -335,11 +335,11 @@ func decide(b *testing.B, next func() int) {
 func BenchmarkTelemetry(b *testing.B) {
 	upstream := NewUpstream(Backend{URL: benchBackend(b), DialTimeout: time.Second, Timeout: time.Minute}, zap.NewNop())
 	b.Cleanup(upstream.Close)
-	accessLog := telemetry.NewAccessLog(zap.NewNop())
+	accessLog := telemetry.NewAccessLog(zap.NewNop(), telemetry.NewWords())
 	counts, all := telemetry.NewCounts(), book.New(time.Now())
 	feed := telemetry.NewFeed(counts)
 	inside := benchHandler(b, limiter.Fair, upstream)
-	inside.records = telemetry.Recorders{feed, metrics.NewDurations(time.Now(), counts), accessLog}
+	inside.records = telemetry.Recorders{feed, metrics.NewDurations(), accessLog}
 	without := benchHandler(b, limiter.Fair, upstream)
 	without.records = telemetry.Recorders{accessLog}
 	with, bare := benchServer(b, inside), benchServer(b, without)

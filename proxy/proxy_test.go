@@ -135,7 +135,7 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 		Limits: s.limits, Upstream: upstream,
 		Access: s.access, Body: s.body, Write: s.write, Upgrade: s.upgrade, Buffer: s.buffer,
 		Hops: Hops{Underscores: s.underscores, Upgrades: []string{"websocket", "shout"}},
-	}, telemetry.NewAccessLog(zap.New(core)))
+	}, telemetry.NewAccessLog(zap.New(core), telemetry.NewWords()))
 	r.server = NewServer(counted(&r.busy, r.handler), s.server)
 
 	work, stop := context.WithCancel(context.Background())

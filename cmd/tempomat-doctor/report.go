@@ -393,7 +393,7 @@ func (r *report) print(out *bytes.Buffer, limit, width int) {
 	r.URLs.print(out, "URLs", "URL", u, limit, width)
 	line("")
 	line("Each row shows the least that it cost; the uncertain rest is in all others.")
-	line("A * replaces secrets, and parts that fewer than three networks asked for.")
+	line("A * replaces secrets, and parts that few known people asked for.")
 }
 
 // printTotals prints what all requests together did.

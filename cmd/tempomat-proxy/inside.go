@@ -34,15 +34,16 @@ type inside struct {
 	book      *book.Book
 	events    *admin.Events
 	counts    *telemetry.Counts
+	words     *telemetry.Words
 	durations *metrics.Durations // nil: nobody asks for them
 }
 
 func newInside(began time.Time, c *config.Config) *inside {
 	b := book.New(began)
 	counts := telemetry.NewCounts()
-	i := &inside{feed: telemetry.NewFeed(counts), counts: counts, book: b, events: admin.NewEvents()}
+	i := &inside{feed: telemetry.NewFeed(counts), counts: counts, words: telemetry.NewWords(), book: b, events: admin.NewEvents()}
 	if c.Metrics != "" {
-		i.durations = metrics.NewDurations(began, counts)
+		i.durations = metrics.NewDurations()
 	}
 	i.setNames(c)
 	return i
@@ -71,7 +72,11 @@ func (i *inside) setNames(c *config.Config) {
 
 // takeIn adds up the requests that were over until now.
 func (s *sidecar) takeIn(now time.Time) {
-	s.inside.feed.Drain(now, append([]telemetry.Sink{s.inside.book, s.accessLog.Words()}, s.history.sinks()...)...)
+	sinks := []telemetry.Sink{s.inside.words, s.inside.book}
+	if s.history != nil {
+		sinks = append(sinks, s.history)
+	}
+	s.inside.feed.Drain(now, sinks...)
 }
 
 // runInside adds up until the context ends.
@@ -198,7 +203,7 @@ func (r *reports) restart(c *config.Config) {
 	ctx, end := context.WithCancel(context.Background())
 	r.end = end
 	r.running.Go(func() {
-		telemetry.NewStatLog(r.ledger, c.Log.DelayThreshold, time.Now, r.log).Run(ctx)
+		metrics.NewStatLog(r.ledger, c.Log.DelayThreshold, time.Now, r.log).Run(ctx)
 	})
 	if c.Graphite.Address == "" {
 		return
@@ -209,7 +214,7 @@ func (r *reports) restart(c *config.Config) {
 		hostname = "localhost"
 	}
 	r.running.Go(func() {
-		telemetry.NewGraphite(telemetry.GraphiteOptions{
+		metrics.NewGraphite(metrics.GraphiteOptions{
 			Address: c.Graphite.Address, Prefix: c.Graphite.Prefix, Hostname: hostname,
 			Interval: c.Graphite.Interval, Threshold: c.Log.DelayThreshold,
 			Ledger: r.ledger, Totals: r.series, Now: time.Now, Log: r.log,

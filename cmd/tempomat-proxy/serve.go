@@ -90,7 +90,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		"known": car.limiter.Known(), "standing": car.policies.standing, "newcomers": car.policies.newcomer,
 		"pins": &car.policies.pins,
 	}}
-	car.history = newPastHours(c, car.logs.log)
+	car.history = newPastHours(c, car.inside.words, car.logs.log)
 	car.reports = &reports{ledger: car.limiter, series: car.series, log: car.logs.log}
 	car.makeHandler(c, policy)
 	if car.connections, err = newConnections(car.started, c, car.logs.log); err != nil {
@@ -104,7 +104,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 
 // makeHandler makes what decides on requests, and what looks into it.
 func (s *sidecar) makeHandler(c *config.Config, policy *proxy.Policy) {
-	s.accessLog = telemetry.NewAccessLog(s.logs.access)
+	s.accessLog = telemetry.NewAccessLog(s.logs.access, s.inside.words)
 	s.accessLog.SetCombined(s.logs.lines(c.Log.Format))
 	s.handler = proxy.NewHandler(s.limiter, policy, append(s.inside.recorders(), s.accessLog))
 	s.inspector = &inspect.Inspector{

@@ -20,7 +20,7 @@ import (
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/savedfile"
 	"tempomat/proxy/telemetry"
-	"tempomat/proxy/telemetry/history"
+	"tempomat/proxy/telemetry/book"
 )
 
 const (
@@ -188,17 +188,17 @@ const (
 
 // pastHours is the history and its file. A nil one keeps none.
 type pastHours struct {
-	*history.History
+	*book.History
 	path string // empty: only in memory
 	log  *zap.Logger
 }
 
 // newPastHours makes a history, nil if none is to be kept.
-func newPastHours(c *config.Config, log *zap.Logger) *pastHours {
+func newPastHours(c *config.Config, words *telemetry.Words, log *zap.Logger) *pastHours {
 	if c.History.Hours == 0 {
 		return nil
 	}
-	return &pastHours{History: history.New(c.History.Hours), path: historyPath(c), log: log}
+	return &pastHours{History: book.NewHistory(c.History.Hours, words), path: historyPath(c), log: log}
 }
 
 // historyPath is where the history is kept: beside the state file, if there is one.
@@ -207,14 +207,6 @@ func historyPath(c *config.Config) string {
 		return ""
 	}
 	return c.State + historySuffix
-}
-
-// sinks are those that requests are told to.
-func (p *pastHours) sinks() []telemetry.Sink {
-	if p == nil {
-		return nil
-	}
-	return []telemetry.Sink{p.History}
 }
 
 // reply is the admin API's function, nil if there is no history.

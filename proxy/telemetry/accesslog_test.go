@@ -38,7 +38,7 @@ func note(j *AccessLog, now time.Time, n int, r *Record) {
 func bufferedAccessLog() (*AccessLog, *bytes.Buffer) {
 	var buf bytes.Buffer
 	config := zap.NewProductionEncoderConfig()
-	return NewAccessLog(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(config), zapcore.AddSync(&buf), zap.InfoLevel))), &buf
+	return NewAccessLog(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(config), zapcore.AddSync(&buf), zap.InfoLevel)), NewWords()), &buf
 }
 
 func TestJournalSamples(t *testing.T) {

@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,14 +10,156 @@ import (
 	"tempomat/limiter"
 )
 
+// Sums are what requests of a group that are over add up to, each of them counted.
+type Sums struct {
+	Ended    [Outcomes]uint64
+	Refused  [Refusals]uint64
+	Delayed  uint64
+	Shadowed uint64        // that would have been delayed or refused, and were not
+	Failed   uint64        // that were answered, with 5xx
+	Cost     time.Duration // CPU time
+	Wasted   time.Duration // of that, for clients that had left
+	Delay    time.Duration // how long they were delayed, all together
+	// Told and ToldWasted are what of Cost and of Wasted was told while they ran.
+	Told, ToldWasted time.Duration
+}
+
+// count takes in a request.
+func (s *Sums) count(r *Record) {
+	cost := max(0, r.Cost)
+	s.Ended[r.Outcome]++
+	s.Cost += cost
+	s.Told += r.Told
+	if r.Orphan {
+		s.Wasted += cost
+		s.ToldWasted += r.ToldWasted
+	}
+	if d := r.Delay(); d > 0 {
+		s.Delayed++
+		s.Delay += d
+	}
+	if r.Shadowed() {
+		s.Shadowed++
+	}
+	switch {
+	case r.Outcome == Answered && r.Status >= 500:
+		s.Failed++
+	case r.Outcome == Refused:
+		s.Refused[r.Refusal()]++
+	}
+}
+
+// Add adds up.
+func (s *Sums) Add(o *Sums) { s.add(o, 1) }
+
+// add adds others so many times; -1 takes them away.
+func (s *Sums) add(o *Sums, times int64) {
+	n, d := uint64(times), time.Duration(times) //nolint:gosec // what is taken away was there: the overflow is undone
+	for i := range o.Ended {
+		s.Ended[i] += n * o.Ended[i]
+	}
+	for i := range o.Refused {
+		s.Refused[i] += n * o.Refused[i]
+	}
+	s.Delayed += n * o.Delayed
+	s.Shadowed += n * o.Shadowed
+	s.Failed += n * o.Failed
+	s.Cost += d * o.Cost
+	s.Wasted += d * o.Wasted
+	s.Delay += d * o.Delay
+	s.Told += d * o.Told
+	s.ToldWasted += d * o.ToldWasted
+}
+
+// Requests is how many there were.
+func (s *Sums) Requests() (n uint64) {
+	for _, x := range s.Ended {
+		n += x
+	}
+	return n
+}
+
+// AtBackend is how many of them came to the backend, but for those whose client left.
+func (s *Sums) AtBackend() uint64 {
+	return s.Ended[Answered] + s.Ended[BackendDown] + s.Ended[BackendSlow] + s.Ended[BackendBroke]
+}
+
+// Totals are what Counts counted since the start.
+type Totals struct {
+	Groups    [Groups]Sums
+	Malformed uint64        // what was to be a request and is none; not among the requests
+	Classes   []ClassTotals // in configured order
+	Limits    []LimitTotals // in configured order
+}
+
+// All is all groups together.
+func (t *Totals) All() (all Sums) {
+	for g := range t.Groups {
+		all.Add(&t.Groups[g])
+	}
+	return all
+}
+
+// ClassTotals are the requests that a class was to blame for.
+type ClassTotals struct {
+	Name                       string
+	Delayed, Refused, Shadowed uint64
+}
+
+// LimitTotals are the requests of a request limit.
+type LimitTotals struct {
+	Name              string
+	Matched           uint64 // that it is for
+	Refused, Shadowed uint64 // of them, that were too many
+}
+
+// Refusal is why a request was refused.
+type Refusal uint8
+
+// The refusals: the limiter's reasons, then others.
+const (
+	Unsound   = Refusal(limiter.None)     // it is no request of HTTP; the limiter was not asked
+	OverLimit = Refusal(limiter.Busy) + 1 // of a request limit
+)
+
+// Refusals is how many there are.
+const Refusals = int(OverLimit) + 1
+
+func (r Refusal) String() string {
+	switch r {
+	case Unsound:
+		return "unsound"
+	case OverLimit:
+		return "limit"
+	}
+	return limiter.Reason(r).String()
+}
+
+// Refusal is why it was refused, if it was.
+func (r *Record) Refusal() Refusal {
+	if r.Limit != "" {
+		return OverLimit
+	}
+	return Refusal(r.Verdict.Reason)
+}
+
 // Counts counts requests that are over, each of them. It implements Recorder. Its methods
-// may be called concurrently, but for Tell.
+// may be called concurrently.
 type Counts struct {
 	shards    [Shards]shard
-	counters  []Counter // that are told, too
 	malformed atomic.Uint64
 	named     atomic.Pointer[named]
 	naming    sync.Mutex // taken to replace named
+}
+
+// shard is a part of the requests: those that ended on some CPU. What the Feed writes for most of
+// them comes first, and close together.
+type shard struct {
+	mu      sync.Mutex    // guards the following
+	ahead   [kinds]int32  // requests of a kind that pass before the next one is looked at
+	samples [kinds]sample // of the Feed
+	groups  [Groups]Sums
+	_       [64]byte
 }
 
 // NewCounts makes Counts of nothing, which know no names.
@@ -32,26 +176,13 @@ func NewCounts() *Counts {
 	return c
 }
 
-// Tell has another one count, too. It is called before the first request.
-func (c *Counts) Tell(another Counter) { c.counters = append(c.counters, another) }
-
 // Note implements Recorder.
-func (c *Counts) Note(now time.Time, r *Record) {
-	at := int(r.Shard % Shards)
-	s := &c.shards[at]
+func (c *Counts) Note(_ time.Time, r *Record) {
+	s := &c.shards[r.Shard%Shards]
 	s.mu.Lock()
-	c.addLocked(at, now, r)
+	s.groups[r.Group].count(r)
 	s.mu.Unlock()
 	c.byName(r)
-}
-
-// addLocked takes a request in, to a shard that is locked.
-func (c *Counts) addLocked(at int, now time.Time, r *Record) {
-	s := &c.shards[at]
-	s.lately[s.n].set(now, r)
-	if s.n++; s.n == mostLately {
-		c.countLocked(at)
-	}
 }
 
 // byName counts what is counted by the names of the configuration, which most are not.
@@ -61,56 +192,168 @@ func (c *Counts) byName(r *Record) {
 	}
 }
 
-// countLocked counts what came to a shard lately, which is locked.
-func (c *Counts) countLocked(at int) {
-	s := &c.shards[at]
-	some := s.lately[:s.n]
-	s.n = 0
-	for i := range some {
-		s.groups[some[i].Group].add(&some[i])
-	}
-	for _, another := range c.counters {
-		another.Count(at, some)
-	}
-}
-
-// CatchUp counts what came lately. Whoever is asked for what was counted calls it first.
-func (c *Counts) CatchUp() { c.each(func(*[Groups]groupCounts) {}) }
-
-// each catches up, and yields what each shard has counted.
-func (c *Counts) each(yield func(*[Groups]groupCounts)) {
-	for at := range c.shards {
-		s := &c.shards[at]
-		s.mu.Lock()
-		if s.n > 0 {
-			c.countLocked(at)
-		}
-		yield(&s.groups)
-		s.mu.Unlock()
-	}
-}
-
 // Malformed counts what was to be a request and is none.
 func (c *Counts) Malformed() { c.malformed.Add(1) }
 
 // Totals are the counts since the start.
 func (c *Counts) Totals() *Totals {
-	t := &Totals{Malformed: c.malformed.Load()}
-	c.each(func(groups *[Groups]groupCounts) {
-		for g := range groups {
-			groups[g].addTo(t, Group(g))
-		}
-	})
+	t := &Totals{Groups: c.sums(), Malformed: c.malformed.Load()}
 	c.named.Load().addTo(t)
 	return t
 }
 
-// sums are the counts since the start, as far as the Feed tells them.
+// sums are the counts since the start, by group.
 func (c *Counts) sums() (all [Groups]Sums) {
-	c.each(func(groups *[Groups]groupCounts) {
-		for g := range groups {
-			groups[g].addToSums(&all[g])
+	for at := range c.shards {
+		s := &c.shards[at]
+		s.mu.Lock()
+		for g := range s.groups {
+			all[g].Add(&s.groups[g])
 		}
-	})
+		s.mu.Unlock()
+	}
 	return all
+}
+
+// named are the counters of what the configuration names. They are never changed, only
+// replaced: a reload brings others.
+type named struct {
+	classes []*ClassCount
+	limits  []*LimitCount
+}
+
+// ClassCount counts the requests that a class was to blame for.
+type ClassCount struct {
+	name                       string
+	delayed, refused, shadowed atomic.Uint64
+}
+
+// LimitCount counts the requests that a request limit was for. Its methods may be called
+// concurrently.
+type LimitCount struct {
+	name                       string
+	matched, refused, shadowed atomic.Uint64
+}
+
+// Match counts a request that the limit is for.
+func (l *LimitCount) Match() { l.matched.Add(1) }
+
+// SetNames says which classes and request limits there are. The counts of those that stay
+// go on; those of others are forgotten, so that there are never more than configured.
+func (c *Counts) SetNames(classes, limits []string) {
+	c.naming.Lock()
+	defer c.naming.Unlock()
+	old, n := c.named.Load(), new(named)
+	for _, name := range classes {
+		if i := slices.IndexFunc(old.classes, func(c *ClassCount) bool { return c.name == name }); i >= 0 {
+			n.classes = append(n.classes, old.classes[i])
+		} else {
+			n.classes = append(n.classes, &ClassCount{name: name})
+		}
+	}
+	for _, name := range limits {
+		l := old.limit(name)
+		if l == nil {
+			l = &LimitCount{name: name}
+		}
+		n.limits = append(n.limits, l)
+	}
+	c.named.Store(n)
+}
+
+// Limit is the counter of a request limit, a new one if there is none of that name. It is
+// kept if the next SetNames tells of it.
+func (c *Counts) Limit(name string) *LimitCount {
+	c.naming.Lock()
+	defer c.naming.Unlock()
+	old := c.named.Load()
+	if l := old.limit(name); l != nil {
+		return l
+	}
+	n := &named{classes: old.classes, limits: append(slices.Clone(old.limits), &LimitCount{name: name})}
+	c.named.Store(n)
+	return n.limit(name)
+}
+
+func (n *named) limit(name string) *LimitCount {
+	for _, l := range n.limits {
+		if l.name == name {
+			return l
+		}
+	}
+	return nil
+}
+
+// count takes in a request that a class or a limit acted on, or would have.
+func (n *named) count(r *Record) {
+	if l := n.limit(r.Limit); l != nil {
+		if r.Outcome == Refused {
+			l.refused.Add(1)
+		} else {
+			l.shadowed.Add(1)
+		}
+	}
+	v := &r.Verdict
+	would := v.Would.Key.Class
+	if would == "" && v.Shadow {
+		would = v.Key.Class
+	}
+	if c := n.class(would); c != nil {
+		c.shadowed.Add(1)
+	}
+	if c := n.class(v.Key.Class); c != nil && !v.Shadow {
+		if r.Outcome == Refused {
+			c.refused.Add(1)
+		} else {
+			c.delayed.Add(1)
+		}
+	}
+}
+
+func (n *named) class(name string) *ClassCount {
+	for _, c := range n.classes {
+		if c.name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+func (n *named) addTo(t *Totals) {
+	for _, c := range n.classes {
+		t.Classes = append(t.Classes, ClassTotals{c.name, c.delayed.Load(), c.refused.Load(), c.shadowed.Load()})
+	}
+	for _, l := range n.limits {
+		t.Limits = append(t.Limits, LimitTotals{l.name, l.matched.Load(), l.refused.Load(), l.shadowed.Load()})
+	}
+}
+
+// Shards is over how many copies of the counters requests are spread. Requests that end at
+// the same time on different CPUs seldom share one.
+const Shards = 16
+
+// Nearby tells which shard is this CPU's. Counters that another CPU has just written have to
+// come from its cache, which takes longer than to count; so each CPU has a shard that it
+// nearly always finds in its own. Its Shard may be called concurrently.
+type Nearby struct {
+	numbers sync.Pool // of *uint8; the pool keeps an item for each CPU
+	given   atomic.Uint32
+}
+
+// NewNearby makes a Nearby, of as many shards as there are CPUs.
+func NewNearby() *Nearby {
+	n := new(Nearby)
+	most := uint32(min(Shards, runtime.GOMAXPROCS(0))) //nolint:gosec // at most Shards
+	n.numbers.New = func() any {
+		shard := uint8(n.given.Add(1) % most) //nolint:gosec // below Shards
+		return &shard
+	}
+	return n
+}
+
+// Shard is a number below Shards. It may be another one the next time.
+func (n *Nearby) Shard() uint8 {
+	number := n.numbers.Get().(*uint8) //nolint:forcetypeassert // there is nothing else in it
+	defer n.numbers.Put(number)
+	return *number
 }

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -33,7 +32,7 @@ func TestCounts(t *testing.T) {
 					{Group: Robot, Verdict: waited},
 					{Group: Stranger, Outcome: Refused},
 					{Group: Stranger, Outcome: Refused, Limit: "login"},
-					{Group: Stranger, Limit: "login"},
+					{Group: Stranger, Limit: "login", Status: 500},
 					{Group: Stranger, Outcome: Refused, Limit: "gone"},
 					{Group: Newcomer, Outcome: Redirected},
 				} {
@@ -49,23 +48,22 @@ func TestCounts(t *testing.T) {
 	const n, sec = 200, 200 * time.Second
 	want := &Totals{
 		Malformed: n,
-		Requests: [Groups][Outcomes]uint64{
-			Known:    {Answered: n, ClientGone: n},
-			Robot:    {Refused: n, Answered: 2 * n},
-			Stranger: {Refused: 3 * n, Answered: n},
-			Newcomer: {Redirected: n},
+		Groups: [Groups]Sums{
+			Known: {Ended: [Outcomes]uint64{Answered: n, ClientGone: n}, Delayed: n, Delay: 2 * sec, Cost: 2 * sec, Wasted: sec},
+			Robot: {
+				Ended: [Outcomes]uint64{Refused: n, Answered: 2 * n}, Refused: [Refusals]uint64{limiter.Debt: n},
+				Delayed: n, Delay: sec, Shadowed: 2 * n,
+			},
+			Stranger: {Ended: [Outcomes]uint64{Refused: 3 * n, Answered: n}, Refused: [Refusals]uint64{Unsound: n, OverLimit: 2 * n}, Failed: n},
+			Newcomer: {Ended: [Outcomes]uint64{Redirected: n}},
 		},
-		Refused: [Groups][Refusals]uint64{Robot: {Refusal(limiter.Debt): n}, Stranger: {Unsound: n, OverLimit: 2 * n}},
-		Delayed: [Groups]uint64{Known: n, Robot: n}, Shadowed: [Groups]uint64{Robot: 2 * n},
-		Cost: [Groups]time.Duration{Known: 2 * sec}, Wasted: [Groups]time.Duration{Known: sec},
-		Delay:   [Groups]time.Duration{Known: 2 * sec, Robot: sec},
 		Classes: []ClassTotals{{Name: "slash32", Shadowed: n}, {"mine", n, n, n}}, Limits: []LimitTotals{{"login", n, n, n}},
 	}
 	if diff := cmp.Diff(want, c.Totals()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if c.Totals().All() != 10*n || c.Totals().Ended(Refused) != 4*n {
-		t.Errorf("%d requests, %d refused", c.Totals().All(), c.Totals().Ended(Refused))
+	if all := c.Totals().All(); all.Requests() != 10*n || all.Ended[Refused] != 4*n {
+		t.Errorf("%d requests, %d refused", all.Requests(), all.Ended[Refused])
 	}
 }
 
@@ -103,40 +101,18 @@ func BenchmarkCounts(b *testing.B) {
 	})
 }
 
-// shardCounter is a Counter that looks whether it is told as it was promised.
-type shardCounter struct {
-	n [Shards]int // without a lock, as there is one at a time for a shard
-}
-
-func (s *shardCounter) Count(shard int, some []Counted) { s.n[shard] += len(some) }
-
-// TestCountersAreTold: whoever counts, too, has all once somebody has asked, however many there
-// were of a shard and whoever ended at the same time.
-func TestCountersAreTold(t *testing.T) {
-	c, now := NewCounts(), time.Unix(1_000_000, 0)
-	var told shardCounter
-	c.Tell(&told)
-	const each, goers = 3*mostLately + 7, 4
+// TestNearbyKeepsToTheShards: however many ask at once, no shard is beyond those that there are.
+func TestNearbyKeepsToTheShards(t *testing.T) {
+	n := NewNearby()
 	var all sync.WaitGroup
-	for range goers {
+	for range 8 * Shards {
 		all.Go(func() {
-			for i := range each {
-				c.Note(now, &Record{Who: new(classify.Result), Shard: uint8(i % 3)})
+			for range 100 {
+				if s := n.Shard(); s >= Shards {
+					t.Errorf("shard %d of %d", s, Shards)
+				}
 			}
 		})
 	}
-	for c.Totals().All() < goers*each {
-		runtime.Gosched()
-	}
 	all.Wait()
-	n := 0
-	for _, of := range told.n {
-		n += of
-	}
-	if n != goers*each {
-		t.Errorf("told of %d, want %d", n, goers*each)
-	}
-	if sums := c.sums(); sums[Stranger].Requests != goers*each {
-		t.Errorf("the sums are of %d, want %d", sums[Stranger].Requests, goers*each)
-	}
 }

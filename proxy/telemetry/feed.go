@@ -1,8 +1,12 @@
 package telemetry
 
 import (
+	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"time"
+
+	"tempomat/limiter"
 )
 
 const (
@@ -35,49 +39,6 @@ type Batch struct {
 	Sums    [Groups]Sums // of all of them
 }
 
-// Sums are what requests of a group that are over add up to, each of them counted.
-type Sums struct {
-	Requests, Refused, Redirected int
-	Backend                       AtBackend
-	Cost                          time.Duration // CPU time
-	Wasted                        time.Duration // of Cost, for clients that had left
-	// Told and ToldWasted are what of Cost and of Wasted was told while they ran.
-	Told, ToldWasted time.Duration
-}
-
-// AtBackend is how requests that came to the backend ended, but for those whose client left.
-type AtBackend struct {
-	Requests          int
-	Down, Slow, Broke int // as the outcomes
-	Errors            int // answered, with 5xx
-}
-
-// Add adds up.
-func (b *AtBackend) Add(o *AtBackend) {
-	b.Requests += o.Requests
-	b.Down += o.Down
-	b.Slow += o.Slow
-	b.Broke += o.Broke
-	b.Errors += o.Errors
-}
-
-// since takes away what was there before.
-func (s Sums) since(before *Sums) Sums {
-	s.Requests -= before.Requests
-	s.Refused -= before.Refused
-	s.Redirected -= before.Redirected
-	s.Backend.Requests -= before.Backend.Requests
-	s.Backend.Down -= before.Backend.Down
-	s.Backend.Slow -= before.Backend.Slow
-	s.Backend.Broke -= before.Backend.Broke
-	s.Backend.Errors -= before.Backend.Errors
-	s.Cost -= before.Cost
-	s.Wasted -= before.Wasted
-	s.Told -= before.Told
-	s.ToldWasted -= before.ToldWasted
-	return s
-}
-
 // Sink adds up what the Feed has. One goroutine at a time calls it.
 type Sink interface {
 	// Take takes in requests that are over. It keeps nothing of the Batch.
@@ -101,10 +62,10 @@ func NewFeed(counts *Counts) *Feed { return &Feed{counts: counts} }
 
 // Note implements Recorder.
 func (f *Feed) Note(now time.Time, r *Record) {
-	at, kind := int(r.Shard%Shards), kindOf(r)
-	s := &f.counts.shards[at]
+	kind := kindOf(r)
+	s := &f.counts.shards[r.Shard%Shards]
 	s.mu.Lock()
-	f.counts.addLocked(at, now, r)
+	s.groups[r.Group].count(r)
 	if !s.passesLocked(kind) {
 		if e := s.nextLocked(kind); e != nil {
 			e.Set(now, r, 1)
@@ -120,8 +81,9 @@ func (f *Feed) Drain(now time.Time, sinks ...Sink) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	all := f.counts.sums()
+	f.batch.Sums = all
 	for g := range all {
-		f.batch.Sums[g] = all[g].since(&f.taken[g])
+		f.batch.Sums[g].add(&f.taken[g], -1)
 	}
 	f.taken = all
 	for i := range f.counts.shards {
@@ -159,3 +121,162 @@ func costKind(r *Record) int {
 	}
 	return middle
 }
+
+// passesLocked tells whether others stand for a request of that kind, as they do for most of a
+// flood.
+func (s *shard) passesLocked(kind int) bool {
+	s.ahead[kind]--
+	return s.ahead[kind] >= 0
+}
+
+// nextLocked is where the request that does not pass is to be kept, nil if it is not.
+func (s *shard) nextLocked(kind int) *Entry {
+	e := s.samples[kind].next()
+	s.ahead[kind] = int32(s.samples[kind].gap) //nolint:gosec // a row is not longer than the requests of a moment
+	return e
+}
+
+// take appends what is kept of all kinds, and begins anew.
+func (s *shard) take(to []Entry) []Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for kind := range s.samples {
+		to = s.samples[kind].take(to, int(s.ahead[kind]))
+		s.ahead[kind] = 0
+	}
+	return to
+}
+
+// sample keeps some of any number of requests, each of them with the same probability. It
+// takes them in rows, of which it keeps one by chance: whoever asks in turn for several pages
+// is not always met at the same one.
+type sample struct {
+	most    int
+	entries []Entry
+	seen    int // requests, but for those of the gap that have passed
+	stride  int // length of a row
+	rest    int // of the row, after the one that is kept
+	gap     int // how many pass before the next one is looked at
+}
+
+// next is where the request after the gap is to be kept, nil if it is not.
+func (s *sample) next() (e *Entry) {
+	s.seen += s.gap + 1
+	keeps := true
+	if len(s.entries) == s.most {
+		s.thin()
+		keeps = rand.IntN(2) == 0 //nolint:gosec // nothing secret
+	}
+	if keeps {
+		if s.entries == nil {
+			s.entries = make([]Entry, 0, s.most)
+		}
+		s.entries = s.entries[:len(s.entries)+1]
+		e = &s.entries[len(s.entries)-1]
+	}
+	row := max(1, s.stride)
+	at := rand.IntN(row) //nolint:gosec // nothing secret
+	s.gap, s.rest = s.rest+at, row-1-at
+	return e
+}
+
+// thin gives up one of each two that follow each other.
+func (s *sample) thin() {
+	for i := range s.most / 2 {
+		s.entries[i] = s.entries[2*i+rand.IntN(2)] //nolint:gosec // nothing secret
+	}
+	s.entries = s.entries[:s.most/2]
+	s.stride, s.rest = 2*max(1, s.stride), 0
+}
+
+// take appends what is kept, which stands for all that were seen, and begins anew. So many are
+// left of the gap.
+func (s *sample) take(to []Entry, left int) []Entry {
+	s.seen += s.gap - left
+	if s.seen == 0 {
+		return to
+	}
+	from := len(to)
+	to = append(to, s.entries...)
+	for i := range to[from:] {
+		to[from+i].Weight = float64(s.seen) / float64(len(s.entries))
+	}
+	clear(s.entries[:cap(s.entries)]) // or the strings would stay alive
+	s.entries, s.seen, s.stride, s.rest, s.gap = s.entries[:0], 0, 1, 0, 0
+	return to
+}
+
+// mostText is how many bytes of a request's target, and of its host, an Entry keeps.
+const mostText = 256
+
+// Entry is what is kept of a Record for those that add up. It holds no memory of the
+// request but the strings of its keys and shape, which lie in 1 KB with those of others.
+type Entry struct {
+	Ended       time.Time
+	Took, Delay time.Duration // from the end of the request's head; of that, waiting
+	Waited      time.Duration // whatever became of it; Delay is of those that were let go
+	Guess, Cost time.Duration
+	Told        time.Duration // of Cost, what was told of it while it ran, by an Entry of its own
+	ToldWasted  time.Duration // of that, what was spent after its client had left
+	Client      netip.Addr
+	Shape       string
+	Method      string // of the usual ones, else empty
+	Limit, ID   string // as in Record
+	Group       Group
+	Outcome     Outcome
+	Reason      limiter.Reason
+	Blame       limiter.Key // whose debt it was
+	Status      int
+	Orphan      bool
+	Shadow      bool
+	Weight      float64 // of how many requests this one stands for, at least 1
+
+	keys         [limiter.MaxKeys]limiter.Key
+	keyCount     int
+	host, target text
+}
+
+// Why is as of the Record.
+func (e *Entry) Why() string { return why(e.Outcome, e.Reason, e.Limit) }
+
+// Keys are the keys that were charged. The slice is the Entry's own.
+func (e *Entry) Keys() []limiter.Key { return e.keys[:e.keyCount] }
+
+// Host is the first bytes of the request's host.
+func (e *Entry) Host() string { return e.host.String() }
+
+// Target is the first bytes of the request's target, as it came.
+func (e *Entry) Target() string { return e.target.String() }
+
+// Set makes an Entry of a Record, which stands for that many.
+func (e *Entry) Set(now time.Time, r *Record, weight float64) {
+	e.Ended, e.Took, e.Delay, e.Waited = now, now.Sub(r.Arrived), r.Delay(), r.Waited()
+	e.Guess, e.Cost, e.Told, e.ToldWasted = r.Guess, r.Cost, r.Told, r.ToldWasted
+	e.Client, e.Shape, e.Method, e.Limit, e.ID = r.Who.Client, r.Who.Shape, usual(r.Request.Method), r.Limit, r.ID
+	e.Group, e.Outcome, e.Reason, e.Blame, e.Status = r.Group, r.Outcome, r.Verdict.Reason, r.Verdict.Key, r.Status
+	e.Orphan, e.Shadow, e.Weight = r.Orphan, r.Verdict.Shadow, weight
+	clear(e.keys[:])
+	e.keyCount = copy(e.keys[:], r.Who.Keys())
+	e.host.set(r.Request.Host)
+	e.target.set(r.Request.RequestURI)
+}
+
+// usual is one of the methods that a request may have, as a constant: the request's own
+// string would keep the memory of its whole head.
+func usual(method string) string {
+	for _, m := range [...]string{"GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"} {
+		if m == method {
+			return m
+		}
+	}
+	return ""
+}
+
+// text is a string's first bytes.
+type text struct {
+	n     uint16
+	bytes [mostText]byte
+}
+
+func (t *text) set(s string)   { t.n = uint16(copy(t.bytes[:], s)) } //nolint:gosec // at most mostText
+func (t *text) String() string { return string(t.bytes[:t.n]) }

@@ -29,9 +29,7 @@ func (a *adder) Take(_ time.Time, b *Batch) {
 		a.cost[e.Status] += e.Weight * e.Cost.Seconds()
 	}
 	for g := range b.Sums {
-		a.sums.Requests += b.Sums[g].Requests
-		a.sums.Refused += b.Sums[g].Refused
-		a.sums.Cost += b.Sums[g].Cost
+		a.sums.Add(&b.Sums[g])
 	}
 }
 
@@ -75,8 +73,9 @@ func TestFeed(t *testing.T) {
 		if got, want := sum.cost[201], float64(c.dear*c.rounds); math.Abs(got-want) > 1e-6*want {
 			t.Errorf("%s: the dear are said to have cost %v, want %v", c.name, got, want)
 		}
+		n := func(each int) uint64 { return uint64(c.rounds * each) }
 		all := Sums{
-			Requests: c.rounds * (c.cheap + c.dear + c.refused), Refused: c.rounds * c.refused,
+			Ended: [Outcomes]uint64{Answered: n(c.cheap + c.dear), Refused: n(c.refused)}, Refused: [Refusals]uint64{Unsound: n(c.refused)},
 			Cost: time.Duration(c.rounds) * (time.Duration(c.cheap)*2*time.Millisecond + time.Duration(c.dear)*time.Second),
 		}
 		if sum.sums != all {
@@ -212,7 +211,7 @@ func TestFeedTakenMeanwhile(t *testing.T) {
 		}
 		f.Drain(now, sum)
 	}
-	if got := sum.weight[200]; math.Abs(got-each*goers) > 1e-6 || sum.sums.Requests != each*goers {
-		t.Errorf("%v are stood for, %d counted, want %d", got, sum.sums.Requests, each*goers)
+	if got := sum.weight[200]; math.Abs(got-each*goers) > 1e-6 || sum.sums.Requests() != each*goers {
+		t.Errorf("%v are stood for, %d counted, want %d", got, sum.sums.Requests(), each*goers)
 	}
 }

@@ -100,6 +100,16 @@ type Recorder interface {
 	Note(now time.Time, r *Record)
 }
 
+// Recorders are several, which are told in turn.
+type Recorders []Recorder
+
+// Note implements Recorder.
+func (rs Recorders) Note(now time.Time, r *Record) {
+	for _, one := range rs {
+		one.Note(now, r)
+	}
+}
+
 // Remarkable tells whether anybody is likely to ask after the request: it was not answered
 // by the backend, or waited for long.
 func (r *Record) Remarkable() bool { return r.Outcome != Answered || r.Delay() >= remarkable }
@@ -130,6 +140,17 @@ func why(o Outcome, r limiter.Reason, limit string) string {
 		return "newcomer"
 	}
 	return ""
+}
+
+// Took is from the end of the request's head to the end of its answer. It returns false if
+// nobody saw that, or it did not go to the backend.
+func (r *Record) Took(now time.Time) (time.Duration, bool) {
+	switch r.Outcome {
+	case Answered, BackendDown, BackendSlow, BackendBroke:
+		return now.Sub(r.Arrived), !r.Orphan
+	case ClientGone, Refused, Redirected:
+	}
+	return 0, false
 }
 
 // Waited is how long the request waited, whatever became of it.

@@ -23,14 +23,21 @@ const (
 	// longestWord and longestName bound what is shown, in bytes.
 	longestWord = 16
 	longestName = 32
+	longestPath = 120
+	// mostPaths is how many paths are remembered in each of two generations, and longestURL how
+	// much of what a URL is called.
+	mostPaths  = 4096
+	longestURL = 160
 )
 
 // Words learns which values of parameters are words of the site, as action=history, and not
 // of a person, as search=anything: a value is shown if all that known people gave for that
 // parameter of that path were at most mostValues different ones in at least enough requests,
 // if those of fewAddresses did, and if it is a short word in lower-case letters. The name of a
-// parameter is shown if those of fewAddresses used it. Strangers teach it nothing, or a
-// crawler could have whatever it likes written into the log, or everything hidden.
+// parameter is shown if those of fewAddresses used it, and a path where it is kept for long if
+// those of fewAddresses asked for it and it looks like no secret: links in mails are opened by
+// several people as well. Strangers teach it nothing, or a crawler could have whatever it likes
+// written into the log, or everything hidden.
 //
 // It implements Sink. Its methods may be called concurrently.
 type Words struct {
@@ -38,6 +45,8 @@ type Words struct {
 
 	mu         sync.RWMutex // guards the following
 	parameters map[parameterName]*parameter
+	paths      map[uint64]people // by hash
+	older      map[uint64]people // the generation before, without what was asked for since
 	swept      time.Time
 }
 
@@ -70,7 +79,7 @@ func (p *people) several() bool { return p.n == len(p.hashes) }
 
 // NewWords makes Words that know none.
 func NewWords() *Words {
-	return &Words{seed: maphash.MakeSeed(), parameters: make(map[parameterName]*parameter)}
+	return &Words{seed: maphash.MakeSeed(), parameters: make(map[parameterName]*parameter), paths: make(map[uint64]people)}
 }
 
 // Take implements Sink.
@@ -92,19 +101,20 @@ func (w *Words) Take(now time.Time, b *Batch) {
 	}
 }
 
-// learn takes in the parameters of a request.
+// learn takes in the path and the parameters of a request.
 func (w *Words) learn(now time.Time, e *Entry) {
 	target := e.Target()
-	_, query, _ := strings.Cut(target, "?")
-	if query == "" || len(target) == mostText { // who knows how it goes on
+	if len(target) == mostText { // who knows how it goes on
 		return
 	}
+	asked, query, _ := strings.Cut(target, "?")
 	address := e.Client.As16()
 	head := address[:]
 	if !e.Client.Is4() {
 		head = address[:8] // who has one of a /64 has all of them
 	}
 	hash := maphash.Bytes(w.seed, head)
+	w.learnPath(asked, hash)
 	path := pathOf(e.Shape)
 	for name, value := range parametersOf(query) {
 		if !isName(name) {
@@ -120,6 +130,21 @@ func (w *Words) learn(now time.Time, e *Entry) {
 		}
 		p.learn(now, hash, value)
 	}
+}
+
+// learnPath takes in that an address asked for a path. When there are as many paths as may be, those
+// are forgotten that nobody has asked for since it was so the last time.
+func (w *Words) learnPath(path string, address uint64) {
+	key := maphash.String(w.seed, path)
+	p, ok := w.paths[key]
+	if !ok {
+		if len(w.paths) == mostPaths {
+			w.paths, w.older = make(map[uint64]people), w.paths
+		}
+		p = w.older[key]
+	}
+	p.add(address)
+	w.paths[key] = p
 }
 
 // makeRoom forgets a parameter that few people use, of some that it looks at, or nobody
@@ -164,6 +189,37 @@ func (w *Words) Reduce(shape, query string) string {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	var out strings.Builder
+	w.reduceLocked(&out, shape, query)
+	return out.String()
+}
+
+// URL is what a request's target is called where it is kept for long: its path, or its shape's until
+// several people have asked for it, and its query as Reduce has it.
+func (w *Words) URL(shape, target string) string {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	path, query, asks := strings.Cut(target, "?")
+	key := maphash.String(w.seed, path)
+	by, ok := w.paths[key]
+	if !ok {
+		by = w.older[key]
+	}
+	if !by.several() || isSecret(path) {
+		path = pathOf(shape)
+	}
+	var out strings.Builder
+	out.WriteString(path)
+	if asks && query != "" {
+		out.WriteByte('?')
+		w.reduceLocked(&out, shape, query)
+	}
+	if out.Len() > longestURL {
+		return strings.ToValidUTF8(out.String()[:longestURL-1], "") + "*"
+	}
+	return out.String()
+}
+
+func (w *Words) reduceLocked(out *strings.Builder, shape, query string) {
 	path, n := pathOf(shape), 0
 	for name, value := range parametersOf(query) {
 		if n++; n > 1 {
@@ -189,7 +245,6 @@ func (w *Words) Reduce(shape, query string) string {
 			out.WriteByte('*')
 		}
 	}
-	return out.String()
 }
 
 // mostShown is how many parameters of a request are shown.
@@ -247,4 +302,27 @@ func isName(s string) bool {
 		}
 	}
 	return true
+}
+
+// isSecret tells whether a path looks like it has an address of mail, a telephone number or a
+// random token, or is too long to tell.
+func isSecret(path string) bool {
+	if len(path) > longestPath || strings.Contains(path, "@") || strings.Contains(path, "%40") {
+		return true
+	}
+	letters, digits := 0, 0
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c|0x20 >= 'a' && c|0x20 <= 'z':
+			letters++
+		case c >= '0' && c <= '9':
+			digits++
+		default:
+			letters, digits = 0, 0
+		}
+		if digits > 8 || letters > 0 && digits > 0 && letters+digits >= 8 {
+			return true
+		}
+	}
+	return false
 }

@@ -123,6 +123,12 @@ func TestWordsAreBounded(t *testing.T) {
 	if got := w.Reduce("/w?x", "action=view"); got != "action=view" {
 		t.Errorf("names that one client makes up have hidden all: %s", got)
 	}
+	for i := range 3 * mostPaths {
+		teach(w, 1, fmt.Sprint("/", i), nil)
+	}
+	if len(w.paths) > mostPaths || len(w.older) > mostPaths {
+		t.Errorf("%d and %d paths", len(w.paths), len(w.older))
+	}
 	teach(w, 1, "/w?"+strings.Repeat("a=1&", 100), nil) // cut off: nothing is learnt of it
 	if w.parameters[parameterName{"/w", "a"}] != nil {
 		t.Error("learnt from a part")
@@ -130,5 +136,41 @@ func TestWordsAreBounded(t *testing.T) {
 	w.Take(time.Unix(1_000_000, 0).Add(forgotten+2*time.Hour), new(Batch))
 	if n := len(w.parameters); n != 0 {
 		t.Errorf("%d parameters a day later", n)
+	}
+}
+
+// TestURLs: what known people of three addresses ask for is written out, and nobody's secrets are.
+func TestURLs(t *testing.T) {
+	const page = "/w/index.php?title=Main_Page&action=history"
+	long := "/" + strings.Repeat("words/", 18)
+	for _, c := range []struct {
+		name, target string
+		addresses    int // that asked before
+		want         string
+	}{
+		{"two addresses", page, 2, "/the/shape?*&*"},
+		{"three addresses", page, 3, "/w/index.php?title=*&action=history"},
+		{"a path alone", "/wiki/Berlin", 3, "/wiki/Berlin"},
+		{"a token in the path", "/reset/3f9a77c0de11", 3, "/the/shape"},
+		{"an address of mail", "/news/a@example.org", 3, "/the/shape"},
+		{"an encoded one", "/news/a%40example.org", 3, "/the/shape"},
+		{"a number of a telephone", "/call/00493012345678", 3, "/the/shape"},
+		{"a path that is cut off", "/" + strings.Repeat("x", mostText-1), 3, "/the/shape"},
+		{"another form", "http://user:pass@host/a", 3, "/the/shape"},
+		{"a question mark alone", "/x?", 3, "/x"},
+		{"long", long + "?" + strings.Repeat("action=history&", 8), 3, (long + "?" + strings.Repeat("action=history&", 8))[:longestURL-1] + "*"},
+	} {
+		w := NewWords()
+		shape := func(r *Record) { r.Who.Shape = "/the/shape?names" }
+		for i := range 100 {
+			target := c.target
+			if title := strings.Replace(target, "Main_Page", fmt.Sprint("Page_", i), 1); i >= 10 {
+				target = title
+			}
+			teach(w, byte(i%c.addresses), target, shape)
+		}
+		if got := w.URL("/the/shape?names", c.target); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }

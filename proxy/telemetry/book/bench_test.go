@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"tempomat/proxy/telemetry"
-	"tempomat/proxy/telemetry/feedtest"
 )
 
 func BenchmarkTake(b *testing.B) {
@@ -23,7 +22,7 @@ func BenchmarkTake(b *testing.B) {
 			}
 			batches := make([]*telemetry.Batch, len(entries)/64)
 			for i := range batches {
-				batches[i] = feedtest.BatchOf(entries[i*64:][:64]...)
+				batches[i] = batchOf(entries[i*64:][:64]...)
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -57,7 +56,7 @@ func full() *Book {
 	k := New(began)
 	for i := range 10_000 {
 		r := request(address(i<<12), fmt.Sprintf("/%d", i%500), fmt.Sprintf("/?a=%d&b=%d", i%20, i%7), 1000*time.Second)
-		k.Take(began, feedtest.BatchOf(entry(began, r, 1)))
+		k.Take(began, batchOf(entry(began, r, 1)))
 	}
 	return k
 }

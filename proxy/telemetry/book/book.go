@@ -1,3 +1,22 @@
+// Package book adds up what requests cost: by group, by page, over time. It is told the time, and
+// does no input or output.
+//
+// A [Book] holds what the last seconds were in fixed memory, whatever clients send, and what the
+// last day was as a curve. It is told of requests that are over by Take, and of what runs by Running,
+// so that a request of minutes shows while it runs: the entry of its end then adds what is left.
+// A [History] has the last week, hour by hour.
+//
+//	book.go     what a Book is told, and the groups at this moment
+//	series.go   sums of the last minute, by the second, and the curve
+//	shapes.go   the pages that CPU time goes to, and how many addresses ask for them
+//	recent.go   what went wrong for single requests
+//	history.go  the hours, and what costs most in them
+//
+// # Memory
+//
+// A Book takes 4 MB at most. The hour that runs counts up to 500 names of each kind, which take 1 MB
+// at most. Hours that are over are kept as the bytes that go to the file: 10 to 15 KB of a usual hour,
+// 33 KB of one whose names are all as long as they may be, so 2 MB for a usual week and 5.5 MB at most.
 package book
 
 import (
@@ -53,7 +72,10 @@ func (b *Book) Take(now time.Time, batch *telemetry.Batch) {
 	b.advanceLocked(now)
 	s := b.window.current()
 	for g := range batch.Sums {
-		s.end(telemetry.Group(g), &batch.Sums[g])
+		of := &batch.Sums[g]
+		s.over[g].Add(of)
+		s.cpu[g] += (of.Cost - of.Told).Seconds()
+		s.wasted += (of.Wasted - of.ToldWasted).Seconds()
 	}
 	for i := range batch.Entries {
 		e := &batch.Entries[i]
@@ -86,16 +108,6 @@ func (b *Book) Running(now time.Time, entries []telemetry.Entry) {
 		}
 		b.spendLocked(e, sketch.Use{CPU: cpu})
 	}
-}
-
-// end counts the requests of a group that are over.
-func (s *sums) end(g telemetry.Group, of *telemetry.Sums) {
-	s.cpu[g] += (of.Cost - of.Told).Seconds()
-	s.n[g] += float64(of.Requests)
-	s.refused[g] += float64(of.Refused)
-	s.redirected[g] += float64(of.Redirected)
-	s.backend.Add(&of.Backend)
-	s.wasted += (of.Wasted - of.ToldWasted).Seconds()
 }
 
 // last counts for how long a request lasted that others may stand behind.
@@ -164,3 +176,92 @@ func (b *Book) Tick(now time.Time, m Moment) api.Point {
 	}
 	return b.series[0].newest()
 }
+
+// Overview is who uses the server, as it was when the Book was told last. What is not of
+// requests (Release, Mode, Uptime) is the caller's to fill in.
+func (b *Book) Overview(m Moment) api.OverviewReply {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, long := b.window.last(lately)
+	reply := api.OverviewReply{
+		Version: api.Version, Seconds: lately, Now: unix(b.told), Gate: m.Gate, Sampled: 1, Wasted: round(wasted(s, long) * b.believed),
+		Strangers: api.StrangersRow{Addresses: b.strangers.estimate()}, Use: b.series[0].use(lately),
+		CPUs: m.CPUs, Backend: b.backendLocked(s), Places: []api.PlaceRow{},
+	}
+	for _, p := range m.Places {
+		reply.Places = append(reply.Places, api.PlaceRow{Group: p.Group.String(), Shape: p.Shape, Count: p.Count})
+	}
+	all := 0.0
+	for _, g := range telemetry.ShownGroups() {
+		row := api.GroupRow{
+			Name: g.String(), CPU: rate(s.cpu[g]*b.believed, long), Rate: rate(s.requests(g), long),
+			P50: round(s.took[g].Quantile(0.5)), P95: round(s.took[g].Quantile(0.95)),
+			Refused: rate(s.ended(g, telemetry.Refused), long), Redirected: rate(s.ended(g, telemetry.Redirected), long),
+			Waiting: m.Waiting.Count[g], Longest: round(m.Waiting.Longest[g].Seconds()),
+		}
+		reply.Groups = append(reply.Groups, row)
+		reply.CPU = round(reply.CPU + row.CPU)
+		all += s.requests(g)
+		if g == telemetry.Stranger || g == telemetry.Newcomer {
+			x := &reply.Strangers
+			x.CPU = round(x.CPU + row.CPU)
+			x.Waiting += row.Waiting
+			x.Longest = max(x.Longest, row.Longest)
+		}
+	}
+	if all > 0 {
+		reply.Sampled = min(1, s.kept/all)
+	}
+	return reply
+}
+
+// believeLocked finds out what part of the CPU time that requests were charged they can have used:
+// all together no more than the CPUs were in use. A page that sleeps is charged for the worker that
+// it holds, and what is shown as CPU is not to be that.
+func (b *Book) believeLocked(cpus float64) {
+	b.believed = 1
+	s, long := b.window.last(lately)
+	charged := 0.0
+	for _, x := range s.cpu {
+		charged += x
+	}
+	if used := b.series[0].use(lately) * cpus * long; used >= 0 && cpus > 0 && charged > used {
+		b.believed = used / charged
+	}
+}
+
+// backendLocked is how requests to the backend ended in the last seconds; where there were none, in the
+// last minute, so that a site with few visitors is not taken for one that is well.
+func (b *Book) backendLocked(s *sums) api.BackendRow {
+	seconds, all := lately, s.all()
+	if all.AtBackend() == 0 {
+		seconds = longest
+		s, _ = b.window.last(longest)
+		all = s.all()
+	}
+	n := func(x uint64) int { return int(x) } //nolint:gosec // of a minute
+	return api.BackendRow{
+		Seconds: float64(seconds), Requests: n(all.AtBackend()), Down: n(all.Ended[telemetry.BackendDown]),
+		Slow: n(all.Ended[telemetry.BackendSlow]), Broke: n(all.Ended[telemetry.BackendBroke]), Errors: n(all.Failed),
+	}
+}
+
+// unix is a time of the clock as the documents have it.
+func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+// wasted is at most what was used: what is found out to be for nobody only as it ends may
+// have been used before that.
+func wasted(s *sums, long float64) float64 {
+	all := 0.0
+	for _, x := range s.cpu {
+		all += x
+	}
+	return rate(min(s.wasted, all), long)
+}
+
+// rate is a sum per second, never below 0: a request may turn out to cost less than it
+// seemed to while it ran.
+func rate(sum, seconds float64) float64 { return round(max(0, sum) / seconds) }
+
+// round keeps what can be shown.
+func round(x float64) float64 { return math.Round(x*1e4) / 1e4 }

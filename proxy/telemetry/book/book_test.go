@@ -18,7 +18,6 @@ import (
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
-	"tempomat/proxy/telemetry/feedtest"
 )
 
 var began = time.Unix(1_000_000, 0)
@@ -45,7 +44,7 @@ func play(b *Book, from, seconds int, each func(now time.Time) []telemetry.Entry
 	for i := range seconds * 4 {
 		now := began.Add(time.Duration(from)*time.Second + time.Duration(i+1)*time.Second/4)
 		if each != nil {
-			b.Take(now, feedtest.BatchOf(each(now)...))
+			b.Take(now, batchOf(each(now)...))
 		}
 		if i%4 == 3 {
 			last = b.Tick(now, Moment{})
@@ -77,7 +76,7 @@ func TestSums(t *testing.T) {
 					r.ToldWasted = part.Cost
 				}
 			}
-			b.Take(now, feedtest.BatchOf(entry(now, r, weight)))
+			b.Take(now, batchOf(entry(now, r, weight)))
 			cpu, n = cpu+r.Cost.Seconds()*weight, n+weight
 			if r.Outcome == telemetry.Refused {
 				refused += weight
@@ -240,7 +239,7 @@ func TestPercentiles(t *testing.T) {
 		b := New(began)
 		r := request(address(7), "/", "/", 0)
 		c.change(&r)
-		b.Take(began.Add(time.Second), feedtest.BatchOf(entry(began.Add(time.Second), r, 1)))
+		b.Take(began.Add(time.Second), batchOf(entry(began.Add(time.Second), r, 1)))
 		if p50 := b.Overview(Moment{}).Groups[2].P50; (p50 > 0) != c.want || c.want && math.Abs(p50-1) > 0.05 {
 			t.Errorf("%s: p50 is %v", name, p50)
 		}
@@ -264,7 +263,7 @@ func TestRunningShows(t *testing.T) {
 	}
 	now := began.Add(5 * time.Second)
 	r.Told, r.Cost = 5*time.Second, 4*time.Second
-	b.Take(now, feedtest.BatchOf(entry(now, r, 1)))
+	b.Take(now, batchOf(entry(now, r, 1)))
 	if o := b.Overview(Moment{}); math.Abs(o.CPU-0.8) > 0.01 || math.Abs(o.Groups[2].Rate-0.2) > 0.01 {
 		t.Errorf("at its end: %+v", o)
 	}
@@ -295,7 +294,7 @@ func TestBounded(t *testing.T) {
 				}
 				entries[k] = entry(now, r, 1)
 			}
-			b.Take(now, feedtest.BatchOf(entries...))
+			b.Take(now, batchOf(entries...))
 			if i%4096 == 0 {
 				b.Tick(now, Moment{})
 			}
@@ -335,7 +334,7 @@ func TestSeries(t *testing.T) {
 	peak.Waiting.Count[telemetry.Known], peak.Waiting.Longest[telemetry.Known] = 7, 3*time.Second
 	for i := range 70 * 60 {
 		now := began.Add(time.Duration(i+1) * time.Second)
-		b.Take(now, feedtest.BatchOf(entry(now, request(address(i), "/", "/", time.Second/2), 1)))
+		b.Take(now, batchOf(entry(now, request(address(i), "/", "/", time.Second/2), 1)))
 		m := Moment{Gate: limiter.GateState{Utilisation: 0.5}}
 		if (i+1)%60 == 30 {
 			m = peak
@@ -419,8 +418,8 @@ func TestTheBackendIsSeenToFail(t *testing.T) {
 	down, ok := request(address(1), "/", "/", 0), request(address(1), "/", "/", 0)
 	down.Outcome, down.Status = telemetry.BackendDown, 502
 	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
-	b.Take(at(1), feedtest.BatchOf(entry(at(1), ok, 3)))
-	b.Take(at(20), feedtest.BatchOf(entry(at(20), down, 2), entry(at(20), ok, 1)))
+	b.Take(at(1), batchOf(entry(at(1), ok, 3)))
+	b.Take(at(20), batchOf(entry(at(20), down, 2), entry(at(20), ok, 1)))
 	if got := b.Overview(Moment{}).Backend; got != (api.BackendRow{Seconds: 10, Requests: 3, Down: 2}) {
 		t.Errorf("now: %+v", got)
 	}

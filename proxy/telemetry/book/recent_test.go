@@ -9,7 +9,6 @@ import (
 
 	"tempomat/limiter"
 	"tempomat/proxy/telemetry"
-	"tempomat/proxy/telemetry/feedtest"
 )
 
 // TestRecent: what went wrong is there, the newest first; one client does not drive out
@@ -21,7 +20,7 @@ func TestRecent(t *testing.T) {
 		r := request(client, "/a", "/a?x=1", 0)
 		r.Arrived = now.Add(-2 * time.Second)
 		change(&r)
-		b.Take(now, feedtest.BatchOf(entry(now, r, 1)))
+		b.Take(now, batchOf(entry(now, r, 1)))
 	}
 	note(1, address(1), func(*telemetry.Record) {})
 	note(2, address(2), func(r *telemetry.Record) {
@@ -77,7 +76,7 @@ func TestRecentOfAFlood(t *testing.T) {
 		default:
 			r.Outcome, r.Verdict.Reason = telemetry.Redirected, limiter.None
 		}
-		b.Take(now, feedtest.BatchOf(entry(now, r, 1)))
+		b.Take(now, batchOf(entry(now, r, 1)))
 	}
 	counts := map[string]int{}
 	rows := b.Recent(100).Rows

@@ -1,11 +1,84 @@
 package book
 
 import (
+	"math"
 	"time"
 
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
+	"tempomat/proxy/telemetry/sketch"
 )
+
+const (
+	groups   = telemetry.Groups
+	lately   = 10 // seconds that rates are of
+	longest  = 60 // seconds that are remembered
+	wholeWin = longest + 1
+)
+
+// sums are what requests of some time add up to.
+type sums struct {
+	over   [groups]telemetry.Sums // those that are over
+	cpu    [groups]float64        // CPU-seconds, also of those that run
+	wasted float64                // of these
+	kept   float64                // entries, each of which may stand for many
+	took   [groups]sketch.Histogram
+}
+
+func (s *sums) merge(o *sums) {
+	for g := range groups {
+		s.over[g].Add(&o.over[g])
+		s.cpu[g] += o.cpu[g]
+		s.took[g].Merge(&o.took[g])
+	}
+	s.wasted += o.wasted
+	s.kept += o.kept
+}
+
+func (s *sums) requests(g telemetry.Group) float64 { return float64(s.over[g].Requests()) }
+
+func (s *sums) ended(g telemetry.Group, o telemetry.Outcome) float64 {
+	return float64(s.over[g].Ended[o])
+}
+
+// all is all groups together.
+func (s *sums) all() (all telemetry.Sums) {
+	for g := range s.over {
+		all.Add(&s.over[g])
+	}
+	return all
+}
+
+// window is the last minute, by the second.
+type window struct {
+	second int     // that goes on
+	at     float64 // seconds since the beginning
+	ring   [wholeWin]sums
+}
+
+// advance forgets what is too old.
+func (w *window) advance(at float64) {
+	w.at = max(w.at, at)
+	now := max(0, int(math.Ceil(w.at))-1) // what is told of at its end was in it
+	for s := max(w.second+1, now-wholeWin+1); s <= now; s++ {
+		w.ring[s%wholeWin] = sums{}
+	}
+	w.second = now
+}
+
+// current are the sums of the second that goes on.
+func (w *window) current() *sums { return &w.ring[w.second%wholeWin] }
+
+// last are the sums of that many seconds, of which the last one goes on, and how long they
+// have been: a second at least, so that nothing is multiplied at the very beginning.
+func (w *window) last(seconds int) (s *sums, long float64) {
+	s = new(sums)
+	from := max(0, w.second-seconds+1)
+	for i := from; i <= w.second; i++ {
+		s.merge(&w.ring[i%wholeWin])
+	}
+	return s, max(1, w.at-float64(from))
+}
 
 // series is a curve: points at even steps, the last ones of them.
 type series struct {
@@ -85,11 +158,11 @@ func (s *series) newest() api.Point {
 func point(w *window, seconds int, believed float64, g *gauges) (p api.Point) {
 	s, long := w.last(seconds)
 	for i, group := range telemetry.ShownGroups() {
-		p.CPU[i], p.Rate[i] = rate(s.cpu[group]*believed, long), rate(s.n[group], long)
+		p.CPU[i], p.Rate[i] = rate(s.cpu[group]*believed, long), rate(s.requests(group), long)
 		p.P50[i], p.P95[i] = round(s.took[group].Quantile(0.5)), round(s.took[group].Quantile(0.95))
 		p.Waiting[i] = g.waiting[group]
-		p.Refused += rate(s.refused[group], long)
-		p.Redirected += rate(s.redirected[group], long)
+		p.Refused += rate(s.ended(group, telemetry.Refused), long)
+		p.Redirected += rate(s.ended(group, telemetry.Redirected), long)
 	}
 	p.Refused, p.Redirected, p.Wasted = round(p.Refused), round(p.Redirected), round(wasted(s, long)*believed)
 	p.Longest, p.Busy, p.Workers, p.Room = round(g.longest.Seconds()), g.busy, g.workers, g.room

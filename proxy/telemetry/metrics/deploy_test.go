@@ -9,12 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gopkg.in/yaml.v3"
 
 	"tempomat/internal/testkit"
-	"tempomat/proxy/telemetry"
 )
 
 const deploy = "../../../deploy/"
@@ -216,7 +214,7 @@ func (p *panel) check(t *testing.T, variables []string) {
 func TestMetricNames(t *testing.T) {
 	promtool := testkit.Program(t, "promtool")
 	w := httptest.NewRecorder()
-	Handler(full, NewDurations(time.Unix(1_000_000, 0), telemetry.NewCounts())).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	Handler(full, NewDurations()).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	var ours strings.Builder // what Go's collector tells is not ours to name
 	for line := range strings.Lines(w.Body.String()) {
 		if strings.Contains(line, Prefix) {

@@ -14,7 +14,7 @@ import (
 
 func BenchmarkDurations(b *testing.B) {
 	now, counts := time.Unix(1_000_000, 0), telemetry.NewCounts()
-	all := telemetry.Recorders{counts, NewDurations(now, counts)}
+	all := telemetry.Recorders{counts, NewDurations()}
 	r := &telemetry.Record{Arrived: now.Add(-20 * time.Millisecond), Who: new(classify.Result), Held: time.Millisecond}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -27,7 +27,7 @@ func BenchmarkDurations(b *testing.B) {
 func BenchmarkRecorders(b *testing.B) {
 	now := time.Unix(1_000_000, 0)
 	counts := telemetry.NewCounts()
-	durations, feed, accessLog := NewDurations(now, counts), telemetry.NewFeed(counts), telemetry.NewAccessLog(zap.NewNop())
+	durations, feed, accessLog := NewDurations(), telemetry.NewFeed(counts), telemetry.NewAccessLog(zap.NewNop(), telemetry.NewWords())
 	r := &telemetry.Record{
 		Arrived: now.Add(-20 * time.Millisecond), Cost: time.Millisecond, Access: telemetry.AccessSampled, Status: 200,
 		Who:     &classify.Result{Shape: "/w/index.php?title&action"},
@@ -39,7 +39,7 @@ func BenchmarkRecorders(b *testing.B) {
 			for i := range b.N {
 				all.Note(now, r)
 				if i%10_000 == 0 {
-					feed.Drain(now, accessLog.Words())
+					feed.Drain(now, telemetry.NewWords())
 				}
 			}
 		})

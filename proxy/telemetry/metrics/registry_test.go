@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/proxy/telemetry"
 )
 
 // TestNoLabelLosesTheOthers: names that are no UTF-8, or that are there twice, cost no number.
@@ -20,7 +19,7 @@ func TestNoLabelLosesTheOthers(t *testing.T) {
 	s.Gate.Sites = []limiter.SiteState{{Name: "\xff", Ended: 1}, {Name: "\xfe", Ended: 2}}
 	s.Beginnings.Handshakes["\xfc"] = 1
 	w := httptest.NewRecorder()
-	Handler(func() *State { return s }, NewDurations(now, telemetry.NewCounts())).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	Handler(func() *State { return s }, NewDurations()).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != 200 {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}

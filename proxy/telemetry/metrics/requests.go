@@ -7,13 +7,19 @@ import (
 )
 
 func requests() []Metric {
+	all := func(get func(*telemetry.Sums) uint64) func(*State) uint64 {
+		return func(s *State) uint64 {
+			sums := s.Totals.All()
+			return get(&sums)
+		}
+	}
 	ended := func(o telemetry.Outcome) func(*State) uint64 {
-		return func(s *State) uint64 { return s.Totals.Ended(o) }
+		return all(func(x *telemetry.Sums) uint64 { return x.Ended[o] })
 	}
 	return []Metric{
 		counts("requests_total", "requestsOf", "Requests that are over, by group and outcome.", byOutcome, "group", "outcome"),
-		count("", "requests", "Requests that are over.", func(s *State) uint64 { return s.Totals.All() }),
-		count("", "exempt", "Of them, those that are exempt.", exempt),
+		count("", "requests", "Requests that are over.", all((*telemetry.Sums).Requests)),
+		count("", "exempt", "Of them, those that are exempt.", func(s *State) uint64 { return s.Totals.Groups[telemetry.Exempt].Requests() }),
 		count("", "refused", "Of them, those that were refused.", ended(telemetry.Refused)),
 		count("", "redirected", "Of them, newcomers that were redirected.", ended(telemetry.Redirected)),
 		count("", "clientGone", "Of them, those whose client left before the answer.", ended(telemetry.ClientGone)),
@@ -21,15 +27,15 @@ func requests() []Metric {
 		count("", "backendSlow", "Of them, those that the backend did not answer in time.", ended(telemetry.BackendSlow)),
 		count("", "backendBroke", "Of them, those whose answer the backend broke off.", ended(telemetry.BackendBroke)),
 		counts("refused_total", "refusedOf", "Requests that were refused, by group and reason.", byRefusal, "group", "reason"),
-		groupCount("delayed_total", "delayedOf", "Requests that were delayed, by group.", func(t *telemetry.Totals) *[telemetry.Groups]uint64 { return &t.Delayed }),
-		count("", "delayed", "Requests that were delayed.", func(s *State) uint64 { return sum(&s.Totals.Delayed) }),
-		groupSeconds("delay_seconds_total", "delaySecondsOf", "Seconds that requests were delayed, by group.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Delay }),
-		allSeconds("delaySeconds", "Seconds that requests were delayed.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Delay }),
-		groupCount("shadowed_total", "shadowedOf", "Requests that would have been delayed or refused and were not, by group.", func(t *telemetry.Totals) *[telemetry.Groups]uint64 { return &t.Shadowed }),
-		count("", "shadowed", "Requests that would have been delayed or refused and were not.", func(s *State) uint64 { return sum(&s.Totals.Shadowed) }),
+		groupCount("delayed_total", "delayedOf", "Requests that were delayed, by group.", func(x *telemetry.Sums) uint64 { return x.Delayed }),
+		count("", "delayed", "Requests that were delayed.", all(func(x *telemetry.Sums) uint64 { return x.Delayed })),
+		groupSeconds("delay_seconds_total", "delaySecondsOf", "Seconds that requests were delayed, by group.", func(x *telemetry.Sums) time.Duration { return x.Delay }),
+		allSeconds("delaySeconds", "Seconds that requests were delayed.", func(x *telemetry.Sums) time.Duration { return x.Delay }),
+		groupCount("shadowed_total", "shadowedOf", "Requests that would have been delayed or refused and were not, by group.", func(x *telemetry.Sums) uint64 { return x.Shadowed }),
+		count("", "shadowed", "Requests that would have been delayed or refused and were not.", all(func(x *telemetry.Sums) uint64 { return x.Shadowed })),
 		count("malformed_total", "malformed", "What was to be a request and is none; not among the requests.", func(s *State) uint64 { return s.Totals.Malformed }),
-		groupSeconds("cpu_seconds_total", "costSecondsOf", "CPU-seconds that requests were charged with, by group.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Cost }),
-		allSeconds("costSeconds", "CPU-seconds that requests were charged with.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Cost }),
+		groupSeconds("cpu_seconds_total", "costSecondsOf", "CPU-seconds that requests were charged with, by group.", func(x *telemetry.Sums) time.Duration { return x.Cost }),
+		allSeconds("costSeconds", "CPU-seconds that requests were charged with.", func(x *telemetry.Sums) time.Duration { return x.Cost }),
 		by(Metric{Name: "cost_seconds_total", Series: "costBy", Kind: Counter, Help: "CPU-seconds that requests used which are over, by what that is known from: their workers' processes, the database that they waited for, the backend's word, or their time."}, func(s *State, tell tell) {
 			tell(s.Costs.Process.Seconds(), "process")
 			tell(s.Costs.Database.Seconds(), "database")
@@ -41,13 +47,13 @@ func requests() []Metric {
 			tell(float64(s.Costs.Requests.Told), "header")
 			tell(float64(s.Costs.Requests.Estimated), "estimate")
 		}, "source"),
-		groupSeconds("wasted_cpu_seconds_total", "wastedSecondsOf", "Of the CPU-seconds, those for clients that had left, by group.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Wasted }),
-		allSeconds("wastedSeconds", "Of the CPU-seconds, those for clients that had left.", func(t *telemetry.Totals) *[telemetry.Groups]time.Duration { return &t.Wasted }),
+		groupSeconds("wasted_cpu_seconds_total", "wastedSecondsOf", "Of the CPU-seconds, those for clients that had left, by group.", func(x *telemetry.Sums) time.Duration { return x.Wasted }),
+		allSeconds("wastedSeconds", "Of the CPU-seconds, those for clients that had left.", func(x *telemetry.Sums) time.Duration { return x.Wasted }),
 		count("newcomers_redirected_total", "newcomersRedirected", "Newcomers that were redirected to the same URL, with a pass.", func(s *State) uint64 { return s.Redirects.Redirected }),
 		count("newcomers_came_back_total", "newcomersCameBack", "Of the redirected, addresses that came back with their pass, once each.", func(s *State) uint64 { return s.Redirects.CameBack }),
 		count("newcomers_pass_requests_total", "newcomersPassed", "Requests that brought a valid pass.", func(s *State) uint64 { return s.Redirects.Served }),
 		counts("newcomers_served_total", "", "Requests of newcomers with a pass that were answered by the backend.", func(s *State, tell tell) {
-			tell(float64(s.Totals.Requests[telemetry.Newcomer][telemetry.Answered]))
+			tell(float64(s.Totals.Groups[telemetry.Newcomer].Ended[telemetry.Answered]))
 		}),
 		count("newcomers_not_again_total", "newcomersNotAgain", "Newcomers that were not redirected as their address had been lately.", func(s *State) uint64 { return s.Redirects.Again }),
 	}
@@ -91,17 +97,10 @@ func waiting() []Metric {
 	}
 }
 
-func exempt(s *State) (n uint64) {
-	for _, m := range s.Totals.Requests[telemetry.Exempt] {
-		n += m
-	}
-	return n
-}
-
 func byOutcome(s *State, tell tell) {
 	for g := range telemetry.Groups {
 		for o := range telemetry.Outcomes {
-			tell(float64(s.Totals.Requests[g][o]), telemetry.Group(g).String(), telemetry.Outcome(o).String())
+			tell(float64(s.Totals.Groups[g].Ended[o]), telemetry.Group(g).String(), telemetry.Outcome(o).String())
 		}
 	}
 }
@@ -109,38 +108,33 @@ func byOutcome(s *State, tell tell) {
 func byRefusal(s *State, tell tell) {
 	for g := range telemetry.Groups {
 		for r := range telemetry.Refusals {
-			tell(float64(s.Totals.Refused[g][r]), telemetry.Group(g).String(), telemetry.Refusal(r).String())
+			tell(float64(s.Totals.Groups[g].Refused[r]), telemetry.Group(g).String(), telemetry.Refusal(r).String())
 		}
 	}
 }
 
-func groupCount(name, series, help string, get func(*telemetry.Totals) *[telemetry.Groups]uint64) Metric {
+func groupCount(name, series, help string, get func(*telemetry.Sums) uint64) Metric {
 	return counts(name, series, help, func(s *State, tell tell) {
-		for g, n := range get(s.Totals) {
-			tell(float64(n), telemetry.Group(g).String())
+		for g := range s.Totals.Groups {
+			tell(float64(get(&s.Totals.Groups[g])), telemetry.Group(g).String())
 		}
 	}, "group")
 }
 
-func groupSeconds(name, series, help string, get func(*telemetry.Totals) *[telemetry.Groups]time.Duration) Metric {
-	m := counts(name, series, help, func(s *State, tell tell) {
-		for g, d := range get(s.Totals) {
-			tell(d.Seconds(), telemetry.Group(g).String())
+func groupSeconds(name, series, help string, get func(*telemetry.Sums) time.Duration) Metric {
+	return by(Metric{Name: name, Series: series, Kind: Counter, Help: help}, func(s *State, tell tell) {
+		for g := range s.Totals.Groups {
+			tell(get(&s.Totals.Groups[g]).Seconds(), telemetry.Group(g).String())
 		}
 	}, "group")
-	m.Whole = false
-	return m
 }
 
 // allSeconds is a line of all groups together, for Graphite.
-func allSeconds(series, help string, get func(*telemetry.Totals) *[telemetry.Groups]time.Duration) Metric {
-	return Metric{Series: series, Kind: Counter, Help: help, get: func(s *State, tell tell) {
-		var all time.Duration
-		for _, d := range get(s.Totals) {
-			all += d
-		}
-		tell(all.Seconds())
-	}}
+func allSeconds(series, help string, get func(*telemetry.Sums) time.Duration) Metric {
+	return by(Metric{Series: series, Kind: Counter, Help: help}, func(s *State, tell tell) {
+		all := s.Totals.All()
+		tell(get(&all).Seconds())
+	})
 }
 
 func classCount(name, series, help string, get func(*telemetry.ClassTotals) uint64) Metric {
@@ -159,11 +153,4 @@ func limitCount(name, series, help string, get func(*telemetry.LimitTotals) uint
 			tell(float64(get(l)), l.Name)
 		}
 	}, "limit")
-}
-
-func sum(of *[telemetry.Groups]uint64) (n uint64) {
-	for _, x := range of {
-		n += x
-	}
-	return n
 }

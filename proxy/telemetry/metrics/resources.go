@@ -34,3 +34,63 @@ func resources() []Metric {
 		gauges("build_info", "", "1; the label tells the release.", func(s *State, tell tell) { tell(1, s.Release) }, "version"),
 	}
 }
+
+// secure are the lines of TLS and of the PROXY protocol.
+func secure() []Metric {
+	results := func(of func(*Beginnings) map[string]uint64) func(*State, tell) {
+		return func(s *State, tell tell) {
+			for result, n := range of(&s.Beginnings) {
+				tell(float64(n), result)
+			}
+		}
+	}
+	return []Metric{
+		counts("tls_handshakes_total", "tlsHandshakes", "Handshakes of TLS, by how they went.",
+			results(func(b *Beginnings) map[string]uint64 { return b.Handshakes }), "result"),
+		counts("proxy_headers_total", "proxyHeaders", "Connections to addresses with the PROXY protocol, by how they began.",
+			results(func(b *Beginnings) map[string]uint64 { return b.Proxied }), "result"),
+		gauges("tls_certificate_expiry_seconds", "", "When a certificate expires, in seconds since 1970; the label is its file, or the name for which it was got.", func(s *State, tell tell) {
+			for _, c := range s.Certificates {
+				if !c.Expires.IsZero() {
+					tell(float64(c.Expires.Unix()), c.File)
+				}
+			}
+		}, "certificate"),
+		gauges("tls_certificate_ok", "", "1, or 0 if what the file has now cannot be used: the certificate before stays in force.", func(s *State, tell tell) {
+			for _, c := range s.Certificates {
+				tell(truth(c.OK), c.File)
+			}
+		}, "certificate"),
+	}
+}
+
+// sharing are the lines of those with whom accounts are shared. Without sharing there are
+// none.
+func sharing() []Metric {
+	number := func(get func(*Sharing) float64) func(*State, tell) {
+		return func(s *State, tell tell) {
+			if s.Sharing.Kind != "none" {
+				tell(get(&s.Sharing), s.Sharing.Kind)
+			}
+		}
+	}
+	total := func(name, series, help string, get func(*Sharing) uint64) Metric {
+		return counts(name, series, help, number(func(s *Sharing) float64 { return float64(get(s)) }), "kind")
+	}
+	level := func(name, series, help string, get func(*Sharing) int) Metric {
+		return gauges(name, series, help, number(func(s *Sharing) float64 { return float64(get(s)) }), "kind")
+	}
+	return []Metric{
+		gauges("sharing_up", "sharingUp", "1 if what sharing depends on is there, else 0: masters, Redis, other proxies.", func(s *State, tell tell) {
+			for name, up := range s.Sharing.Up {
+				tell(truth(up), name)
+			}
+		}, "with"),
+		level("sharing_peers", "sharingPeers", "Other proxies that are live (gossip).", func(s *Sharing) int { return s.Peers }),
+		total("sharing_sent_total", "sharingSent", "Messages (gossip: bytes, Redis: calls) that were sent.", func(s *Sharing) uint64 { return s.Sent }),
+		total("sharing_received_total", "sharingReceived", "Orders of masters, bytes of peers, keys found to owe in Redis.", func(s *Sharing) uint64 { return s.Received }),
+		total("sharing_dropped_total", "sharingDropped", "Charges that others were never told of.", func(s *Sharing) uint64 { return s.Dropped }),
+		total("sharing_failed_total", "sharingFailed", "Calls and messages that failed.", func(s *Sharing) uint64 { return s.Failed }),
+		total("sharing_unsound_total", "sharingUnsound", "Messages that were not sound.", func(s *Sharing) uint64 { return s.Unsound }),
+	}
+}

@@ -1,9 +1,84 @@
+// Package metrics shows what the proxy counts: one [Table] of all numbers, with their names
+// and what they mean, and those that read it. A new number is a line of the table, and is
+// then in the status of the admin API, in Graphite and in Prometheus.
+//
+//	table.go       the kinds of lines, the table as a whole, and the table for the status
+//	requests.go    its lines: requests that are over, and who waits
+//	gate.go        the gate, and the sites of a shared host
+//	resources.go   buffers, connections, reloads, TLS, those with whom accounts are shared
+//	prometheus.go  the table for Prometheus, and how long requests take
+//	graphite.go    the table for Graphite, and the keys that wait in the log
+//
+// Labels are groups, outcomes, reasons, and what the configuration names. They are never
+// addresses, URLs or User-Agents: there are as many series with a million clients as with
+// one.
 package metrics
 
 import (
 	"slices"
 	"strings"
+	"time"
+
+	"tempomat/classify/newcomer"
+	"tempomat/cpuaccount"
+	"tempomat/limiter"
+	"tempomat/proxy/connlimit"
+	"tempomat/proxy/host"
+	"tempomat/proxy/spool"
+	"tempomat/proxy/telemetry"
 )
+
+// State is what there is at a moment. Totals are since the start.
+type State struct {
+	Release      string
+	Mode         string // fair, observe, cap, cooperative
+	Shadow       bool   // nobody is delayed
+	CPUs         float64
+	Totals       *telemetry.Totals
+	Costs        cpuaccount.Sums
+	Priorities   Priorities
+	Pressure     float64 // negative: nobody knows
+	Waiting      telemetry.Waiting
+	Redirects    newcomer.Counts
+	Gate         limiter.GateState
+	Held, Keys   int
+	Buffer       spool.Stats
+	Connections  connlimit.Stats
+	Reloads      uint64
+	Rejected     uint64
+	ReloadOK     bool   // the last reload was not rejected, or there was none
+	LostLines    uint64 // of the log, which could not be written
+	Sharing      Sharing
+	Beginnings   Beginnings
+	Certificates []Certificate
+	Strict       *Strict // nil: no request limit is strict
+}
+
+// Priorities is how the backend's processes step down.
+type Priorities struct {
+	On bool // they do
+	host.PriorityCounts
+}
+
+// Strict is how counting for strict request limits goes.
+type Strict struct{ Checks, Failures uint64 }
+
+// Sharing is how sharing accounts goes.
+type Sharing struct {
+	Kind string // as configured: none, smockron, …
+	limiter.SharingStatus
+}
+
+// Beginnings is how connections have begun, before their first request: how many of each
+// result. Without such listeners they are nil.
+type Beginnings struct{ Handshakes, Proxied map[string]uint64 }
+
+// Certificate is one that clients are shown.
+type Certificate struct {
+	File    string    // as the configuration names it, or a name that it was got for
+	Expires time.Time // zero: it was never read
+	OK      bool      // what the file has now is in force
+}
 
 // Kind is how a number changes.
 type Kind uint8
@@ -116,4 +191,55 @@ func truth(b bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// Counters are the table's counts without labels by name, as the admin API's status has
+// them, and how many keys there are.
+func Counters(s *State) map[string]uint64 {
+	all := make(map[string]uint64)
+	for _, m := range Table() {
+		if m.Series == "" || len(m.Labels) > 0 || !m.Whole && m.Series != "keys" {
+			continue
+		}
+		m.get(s, func(x float64, _ ...string) { all[m.Series] = uint64(x) })
+	}
+	return all
+}
+
+// Series are all of the table's numbers by Graphite's names, without what is before them.
+func Series(s *State) map[string]float64 {
+	all := make(map[string]float64)
+	for _, m := range Table() {
+		if m.Series == "" {
+			continue
+		}
+		for _, n := range m.numbers(s, camel) {
+			all[strings.Join(append([]string{m.Series}, n.labels...), ".")] = n.x
+		}
+	}
+	return all
+}
+
+// camel is a label's value as a part of a series' name: "client gone" is clientGone, and
+// what has a meaning there is replaced.
+func camel(label string) string {
+	var b strings.Builder
+	upper := false
+	for _, r := range label {
+		switch {
+		case r == ' ':
+			upper = true
+			continue
+		case r == '-' || r == '_' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z':
+		case 'a' <= r && r <= 'z':
+			if upper {
+				r += 'A' - 'a'
+			}
+		default:
+			r = '_'
+		}
+		upper = false
+		b.WriteRune(r)
+	}
+	return b.String()
 }

@@ -119,15 +119,15 @@ func flood(all telemetry.Recorder, clients int) {
 func TestSeriesDoNotGrow(t *testing.T) {
 	count := func(clients int) (n int) {
 		s, counts := full(), telemetry.NewCounts()
-		d := NewDurations(time.Unix(1_000_000, 0), counts)
+		d := NewDurations()
 		counts.SetNames([]string{"slash32"}, []string{"login"})
 		flood(telemetry.Recorders{counts, d}, clients)
 		s.Totals = counts.Totals()
-		if got := s.Totals.All(); got != uint64(clients) {
-			t.Errorf("%d requests, want %d", got, clients)
+		if all := s.Totals.All(); all.Requests() != uint64(clients) {
+			t.Errorf("%d requests, want %d", all.Requests(), clients)
 		}
 		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(newCollector(func() *State { return s }), d)
+		registry.MustRegister(newCollector(func() *State { return s }), d.took.seconds, d.waited.seconds)
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -156,10 +156,9 @@ func TestSeriesDoNotGrow(t *testing.T) {
 
 // TestExemplars: who is shown as an example has an id, in OpenMetrics only.
 func TestExemplars(t *testing.T) {
-	now, counts := time.Unix(1_000_000, 0), telemetry.NewCounts()
-	d := NewDurations(now, counts)
+	now, d := time.Unix(1_000_000, 0), NewDurations()
 	for _, id := range []string{"", "1a2b3c4d", "too-many"} { // the third one is of the same second
-		telemetry.Recorders{counts, d}.Note(now, &telemetry.Record{
+		d.Note(now, &telemetry.Record{
 			Arrived: now.Add(-3 * time.Second), Who: new(classify.Result), Group: telemetry.Known, Outcome: telemetry.Refused, ID: id,
 			Queued: 3 * time.Second,
 		})
@@ -196,12 +195,11 @@ func TestDurations(t *testing.T) {
 		{"the backend was given up as the client had left", telemetry.Record{Outcome: telemetry.BackendSlow, Orphan: true}, 0, 0},
 		{"the client left", telemetry.Record{Outcome: telemetry.ClientGone}, 0, 0},
 	} {
-		counts := telemetry.NewCounts()
-		d := NewDurations(time.Unix(1_000_000, 0), counts)
+		d := NewDurations()
 		c.r.Arrived, c.r.Who = now.Add(-time.Second), new(classify.Result)
-		counts.Note(now, &c.r)
+		d.Note(now, &c.r)
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(d)
+		registry.MustRegister(d.took.seconds, d.waited.seconds)
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)

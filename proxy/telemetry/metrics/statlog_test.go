@@ -1,4 +1,4 @@
-package telemetry
+package metrics
 
 import (
 	"context"
@@ -12,11 +12,12 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"tempomat/limiter"
+	"tempomat/proxy/telemetry"
 	"tempomat/proxy/telemetry/telemetrytest"
 )
 
 // statLines are the messages that one report logs.
-func statLines(t *testing.T, l Ledger, threshold time.Duration) []string {
+func statLines(t *testing.T, l telemetry.Ledger, threshold time.Duration) []string {
 	t.Helper()
 	core, logged := observer.New(zap.InfoLevel)
 	NewStatLog(l, threshold, time.Now, zap.New(core)).Report()

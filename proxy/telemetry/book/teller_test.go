@@ -1,4 +1,4 @@
-package history
+package book
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 
 	"tempomat/classify"
 	"tempomat/proxy/telemetry"
-	"tempomat/proxy/telemetry/feedtest"
 	"tempomat/proxy/telemetry/sketch"
 )
 
@@ -34,7 +33,7 @@ func newTeller(t testing.TB, hours int) *teller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &teller{t: t, history: New(hours), names: names, weight: 1}
+	return &teller{t: t, history: NewHistory(hours, telemetry.NewWords()), names: names, weight: 1}
 }
 
 // Take implements telemetry.Sink: each request stands for several.
@@ -42,7 +41,7 @@ func (c *teller) Take(now time.Time, b *telemetry.Batch) {
 	for i := range b.Entries {
 		b.Entries[i].Weight *= c.weight
 	}
-	c.history.Take(now, feedtest.BatchOf(b.Entries...))
+	c.history.Take(now, batchOf(b.Entries...))
 }
 
 // request tells of one that ends now, took a second, and cost some CPU-seconds.
@@ -69,14 +68,14 @@ func fullHour() *hour {
 	h := newHour(noon.Unix(), noon.Unix())
 	fill := func(s *dear, length int) {
 		for i := range counted {
-			s.add(fmt.Appendf(nil, "%0*d", length, i), float64(1+i), 1)
+			s.add(fmt.Sprintf("%0*d", length, i), float64(1+i), 1)
 		}
 	}
 	for i := range mostClasses {
 		fill(h.keys(fmt.Sprintf("%0*d", mostClassName, i)), 64)
 	}
 	fill(h.shapes, 96)
-	fill(h.urls, mostURL)
+	fill(h.urls, 160)
 	for i := range h.groups {
 		for j := range sketch.Bins {
 			h.groups[i].Took[j] = 1
@@ -98,4 +97,22 @@ type keeper struct{ entries []telemetry.Entry }
 
 func (k *keeper) Take(_ time.Time, b *telemetry.Batch) {
 	k.entries = append(k.entries, b.Entries...)
+}
+
+// batchOf is the Batch of requests that each stand for as many as their weight says.
+func batchOf(entries ...telemetry.Entry) *telemetry.Batch {
+	b := &telemetry.Batch{Entries: entries}
+	for i := range entries {
+		e := &entries[i]
+		s := &b.Sums[e.Group]
+		times := func(d time.Duration) time.Duration { return time.Duration(float64(d) * e.Weight) }
+		s.Ended[e.Outcome] += uint64(e.Weight)
+		s.Cost += times(e.Cost)
+		s.Told += times(e.Told)
+		s.ToldWasted += times(e.ToldWasted)
+		if e.Orphan {
+			s.Wasted += times(e.Cost)
+		}
+	}
+	return b
 }
