@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,7 +16,6 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"go.uber.org/zap"
 
-	"tempomat/cmd/tempomat-proxy/internal/portholder"
 	"tempomat/config"
 	"tempomat/proxy"
 	"tempomat/proxy/connlimit"
@@ -108,7 +108,7 @@ func withHint(err error, address, proc string) error {
 	case errors.Is(err, syscall.EACCES):
 		hint = deniedHint(address, proc)
 	case errors.Is(err, syscall.EADDRINUSE):
-		hint = inUseHint(address, proc)
+		hint = inUseHint(address)
 	}
 	if hint == "" {
 		return err
@@ -138,26 +138,30 @@ func deniedHint(address, proc string) string {
 func user() string { return "user " + strconv.Itoa(os.Geteuid()) }
 
 // inUseHint says who holds the port, or how to see it.
-func inUseHint(address, proc string) string {
+func inUseHint(address string) string {
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
 		return fmt.Sprintf("another process serves it; as root, \"ss -xlp src %s\" tells which", path)
 	}
 	port := portOf(address)
-	holders := portholder.Find(proc, port)
-	if len(holders) == 0 {
+	var names []string // in quotes, as a name may hold anything
+	ours := false
+	for _, l := range host.Listeners(port) {
+		name := fmt.Sprintf("%q (process %d)", l.Program, l.Process)
+		if l.Process != 0 && !slices.Contains(names, name) { // it may have several sockets
+			names = append(names, name)
+			ours = ours || l.Program == "tempomat-proxy"
+		}
+	}
+	if len(names) == 0 {
 		return fmt.Sprintf("another process listens there; as root, \"ss -ltnp 'sport = :%d'\" tells which", port)
 	}
 	const most = 3
-	names := make([]string, 0, most)
-	for _, p := range holders[:min(most, len(holders))] {
-		names = append(names, p.String())
-	}
-	hint := strings.Join(names, ", ")
-	if len(holders) > most {
-		hint += fmt.Sprintf(" and %d more", len(holders)-most)
+	hint := strings.Join(names[:min(most, len(names))], ", ")
+	if len(names) > most {
+		hint += fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	hint += " listens there"
-	if holders[0].Name == "tempomat-proxy" {
+	if ours {
 		hint += `; "tempomat-proxy -replace" takes over from it and refuses nobody`
 	}
 	return hint

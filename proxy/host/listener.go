@@ -1,12 +1,14 @@
 package host
 
 import (
+	"cmp"
 	"io/fs"
 	"math"
 	"net/netip"
 	"net/url"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -188,4 +190,55 @@ func inodeOfFile(info fs.FileInfo) uint64 {
 		return 0
 	}
 	return s.Ino
+}
+
+// Listening is a TCP socket of this machine that listens, and a program that has it.
+type Listening struct {
+	Address netip.AddrPort
+	Program string // as the kernel has it: at most 15 bytes, which the process itself may choose; empty: unknown
+	Process int    // 0: unknown
+}
+
+// Listeners lists what listens, or with ports only what does there, once for each program that has
+// it, as far as this user may see. What init holds for another one is the other one's. None: nobody
+// listens, or the kernel does not tell.
+func Listeners(ports ...int) (all []Listening) {
+	sockets, err := OpenSockets()
+	if err != nil {
+		return nil
+	}
+	defer sockets.Close()
+	at := map[uint32]netip.AddrPort{}
+	sockets.EachTCP(Listens, 0, 0, func(s Socket) {
+		if len(ports) == 0 || slices.Contains(ports, int(s.Port)) {
+			at[s.Inode] = netip.AddrPortFrom(s.Address, s.Port)
+		}
+	})
+	if len(at) == 0 {
+		return nil
+	}
+	const init = 1
+	held := map[uint32]bool{}
+	p := proc("/proc")
+	pids := p.pids()
+	slices.SortFunc(pids, func(a, b int) int { return b - a }) // init comes last
+	for _, pid := range pids {
+		seen := map[uint32]bool{}
+		_ = p.each(pid, func(_ int, link string) bool { // denied: unknown
+			inode := socketOf(link)
+			if address, is := at[inode]; is && !seen[inode] && (pid != init || !held[inode]) {
+				name, _ := os.ReadFile(p.at(pid, "comm")) // it may have ended
+				all = append(all, Listening{address, strings.TrimSpace(string(name)), pid})
+				seen[inode], held[inode] = true, true
+			}
+			return true
+		})
+	}
+	for inode, address := range at {
+		if !held[inode] {
+			all = append(all, Listening{Address: address})
+		}
+	}
+	slices.SortFunc(all, func(a, b Listening) int { return cmp.Or(a.Address.Compare(b.Address), a.Process-b.Process) })
+	return all
 }

@@ -5,8 +5,10 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -175,5 +177,34 @@ func TestDoorAt(t *testing.T) {
 		if got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
+	}
+}
+
+// TestListeners finds this process by what it listens on, once for each socket, and no socket of
+// another port.
+func TestListeners(t *testing.T) {
+	var ports []int
+	var want []string
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			continue // a machine without IPv6
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		want = append(want, l.Addr().String())
+	}
+	var found []string
+	for _, l := range Listeners(ports...) {
+		if l.Process == os.Getpid() && l.Program == "host.test" {
+			found = append(found, l.Address.String())
+		}
+	}
+	slices.Sort(want)
+	if slices.Sort(found); !slices.Equal(found, want) {
+		t.Errorf("found %v, want %v", found, want)
+	}
+	if all := Listeners(); len(all) < len(want) {
+		t.Errorf("all are %v", all)
 	}
 }

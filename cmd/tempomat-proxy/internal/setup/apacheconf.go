@@ -135,23 +135,23 @@ func moduleName(name string) string {
 	return name
 }
 
-// host is a <VirtualHost> with what is in it.
-type host struct {
+// apacheHost is a <VirtualHost> with what is in it.
+type apacheHost struct {
 	start directive
 	end   int // the line of </VirtualHost>
 	all   []directive
 }
 
 // hostAt finds the section that begins at a line of a file; nil: there is none.
-func hostAt(directives []directive, at Position) *host {
-	var h *host
+func hostAt(directives []directive, at Position) *apacheHost {
+	var h *apacheHost
 	for _, d := range directives {
 		if d.file.Path != at.Path {
 			continue
 		}
 		if h == nil {
 			if d.line == at.Line && d.name == "<virtualhost" {
-				h = &host{start: d}
+				h = &apacheHost{start: d}
 			}
 			continue
 		}
@@ -176,7 +176,7 @@ func endOfHost(start directive) int {
 }
 
 // first returns the arguments of the first directive of that name.
-func (h *host) first(name string) []string {
+func (h *apacheHost) first(name string) []string {
 	for _, d := range h.all {
 		if d.name == name {
 			return d.args
@@ -186,7 +186,7 @@ func (h *host) first(name string) []string {
 }
 
 // names are ServerName and ServerAlias, without scheme and port.
-func (h *host) names() (names []string) {
+func (h *apacheHost) names() (names []string) {
 	for _, d := range h.all {
 		if d.name == "servername" || d.name == "serveralias" {
 			for _, n := range d.args {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"tempomat/proxy/host"
 )
 
 // Prober asks a site for its first page.
@@ -23,7 +25,7 @@ type worker struct {
 	run   Runner
 	ask   Prober
 	// sockets lists what listens on this machine, or only on some ports.
-	sockets func(ports ...int) []Socket
+	sockets func(ports ...int) []host.Listening
 	out     io.Writer // says what it does
 }
 
@@ -87,7 +89,7 @@ func (w *worker) steps(j *journal) (steps []step) {
 			if c[1] == reload && j.earlier == nil {
 				steps = append(steps, step{"waiting until " + j.Server + " has left the port", func(ctx context.Context) error {
 					return w.until(ctx, j.Server+" listens there still", func() bool {
-						return !slices.ContainsFunc(w.sockets(j.ports()...), func(s Socket) bool { return s.Program == j.Server })
+						return !slices.ContainsFunc(w.sockets(j.ports()...), func(s host.Listening) bool { return s.Program == j.Server })
 					})
 				}})
 			}
@@ -110,7 +112,7 @@ const reload = "reload-or-restart"
 
 // reloadByHand reloads a server that runs without systemd.
 func (w *worker) reloadByHand(server string) []step {
-	if !slices.ContainsFunc(w.sockets(), func(s Socket) bool { return s.Program == server }) {
+	if !slices.ContainsFunc(w.sockets(), func(s host.Listening) bool { return s.Program == server }) {
 		return nil
 	}
 	return []step{w.command(byHandReload(server)...)}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tempomat/proxy/host"
 )
 
 // errInjected is what fails on purpose.
@@ -23,7 +25,7 @@ type fakeMachine struct {
 	status int
 	socket bool // systemd listens for the proxy
 	// listens is what listens on the public's port.
-	listens []Socket
+	listens []host.Listening
 	ended   []int
 	broken  error // what the server's check says
 }
@@ -31,7 +33,7 @@ type fakeMachine struct {
 // Terminate ends what listens.
 func (f *fakeMachine) Terminate(pid int) error {
 	f.ended = append(f.ended, pid)
-	f.listens = slices.DeleteFunc(f.listens, func(s Socket) bool { return s.Process == pid })
+	f.listens = slices.DeleteFunc(f.listens, func(s host.Listening) bool { return s.Process == pid })
 	return nil
 }
 
@@ -110,7 +112,7 @@ func snapshot(t *testing.T, root string) map[string]string {
 }
 
 func newWorker(root string, f *fakeMachine) *worker {
-	return &worker{place: Place{Root: root}, run: f, ask: f, out: io.Discard, sockets: func(...int) []Socket { return f.listens }}
+	return &worker{place: Place{Root: root}, run: f, ask: f, out: io.Discard, sockets: func(...int) []host.Listening { return f.listens }}
 }
 
 // TestAllOrNothing fails at each step, before it is done and after, and dies there, too:
@@ -304,16 +306,16 @@ func TestTakeBackFindsEqualLines(t *testing.T) {
 // or -undo says what is wrong and changes nothing that runs.
 func TestUndoSwitchesOver(t *testing.T) {
 	for name, c := range map[string]struct {
-		listens []Socket
+		listens []host.Listening
 		check   error
 		ended   []int
 		ran     string // the last command
 		says    string
 	}{
-		"both run":          {listens: []Socket{{Program: unitName, Process: 7}, {Program: "apache2", Process: 8}}, ended: []int{7}, ran: "apache2ctl graceful", says: "Done: everything is as it was"},
+		"both run":          {listens: []host.Listening{{Program: unitName, Process: 7}, {Program: "apache2", Process: 8}}, ended: []int{7}, ran: "apache2ctl graceful", says: "Done: everything is as it was"},
 		"no process":        {ran: "apache2ctl configtest", says: "apache2 does not run"},
-		"a broken file":     {listens: []Socket{{Program: unitName, Process: 7}, {Program: "apache2", Process: 8}}, check: errInjected, ran: "apache2ctl configtest", says: "so the site is served as before"},
-		"only a web server": {listens: []Socket{{Program: "apache2", Process: 8}}, ran: "apache2ctl graceful", says: "Done: everything is as it was"},
+		"a broken file":     {listens: []host.Listening{{Program: unitName, Process: 7}, {Program: "apache2", Process: 8}}, check: errInjected, ran: "apache2ctl configtest", says: "so the site is served as before"},
+		"only a web server": {listens: []host.Listening{{Program: "apache2", Process: 8}}, ran: "apache2ctl graceful", says: "Done: everything is as it was"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, p := tree(t)

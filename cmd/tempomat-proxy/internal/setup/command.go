@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"tempomat/proxy/host"
 )
 
 // Command is "tempomat-proxy setup".
@@ -56,7 +58,7 @@ func (c Command) act(ctx context.Context, write, undo bool, stdout io.Writer) er
 	if (write || undo) && !c.IsRoot {
 		return errors.New("only root may change this machine's configuration; without -write it is only shown")
 	}
-	w := &worker{place: c.Place, run: c.Run, ask: c.Ask, sockets: listening, out: stdout}
+	w := &worker{place: c.Place, run: c.Run, ask: c.Ask, sockets: host.Listeners, out: stdout}
 	if undo {
 		return w.takeBack(ctx)
 	}
@@ -113,7 +115,7 @@ func (w *worker) takeBack(ctx context.Context) error {
 	}
 	port, _ := j.public()
 	switch running := w.sockets(port); {
-	case !slices.ContainsFunc(running, func(s Socket) bool { return s.Program == j.Server }) && !j.Systemd:
+	case !slices.ContainsFunc(running, func(s host.Listening) bool { return s.Program == j.Server }) && !j.Systemd:
 		fmt.Fprintf(w.out, "Done: all files are as they were. %s does not run; when it is started it listens on port %d.\n", j.Server, port)
 	default:
 		fmt.Fprintf(w.out, "Done: everything is as it was, and %s serves port %d.\n", j.Server, port)

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"tempomat/proxy/host"
 )
 
 // unitName is the unit of systemd that runs the proxy.
@@ -137,7 +139,7 @@ func (d *decider) edit(f *File, line int, now ...string) {
 // freePort returns the first of twenty ports that nobody has.
 func (d *decider) freePort(from int, taken []int) int {
 	for p := from; p < from+20; p++ {
-		used := slices.ContainsFunc(d.m.Sockets, func(s Socket) bool { return int(s.Address.Port()) == p })
+		used := slices.ContainsFunc(d.m.Sockets, func(s host.Listening) bool { return int(s.Address.Port()) == p })
 		if !used && !slices.Contains(taken, p) {
 			return p
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tempomat/proxy/host"
 )
 
 const portsConf = "Listen 80\n\n<IfModule ssl_module>\n\tListen 443\n</IfModule>\n"
@@ -207,22 +209,22 @@ func TestDecide(t *testing.T) {
 
 // TestDecideByWhatListens: the ports tell which server is meant, and who is in the way.
 func TestDecideByWhatListens(t *testing.T) {
-	at := func(program string, port uint16) Socket {
-		return Socket{Address: netip.AddrPortFrom(netip.IPv4Unspecified(), port), Program: program}
+	at := func(program string, port uint16) host.Listening {
+		return host.Listening{Address: netip.AddrPortFrom(netip.IPv4Unspecified(), port), Program: program}
 	}
 	for name, c := range map[string]struct {
-		sockets []Socket
+		sockets []host.Listening
 		server  string
 		says    string
 	}{
-		"Apache":             {[]Socket{at("apache2", 80)}, "apache2", ""},
-		"nginx":              {[]Socket{at("nginx", 80), at("apache2", 8081)}, "nginx", ""},
-		"both":               {[]Socket{at("apache2", 80), at("nginx", 443)}, "", "both Apache and nginx"},
+		"Apache":             {[]host.Listening{at("apache2", 80)}, "apache2", ""},
+		"nginx":              {[]host.Listening{at("nginx", 80), at("apache2", 8081)}, "nginx", ""},
+		"both":               {[]host.Listening{at("apache2", 80), at("nginx", 443)}, "", "both Apache and nginx"},
 		"neither":            {nil, "", "neither of them runs"},
-		"somebody else":      {[]Socket{at("haproxy", 443), at("apache2", 80)}, "", "haproxy listens on port 443"},
-		"nobody may know":    {[]Socket{at("", 80)}, "", "an unknown program"},
-		"a tempomat by hand": {[]Socket{at("tempomat-proxy", 80)}, "", "already"},
-		"the port is in use": {[]Socket{at("apache2", 80), at("java", 8080)}, "apache2", "Listen 127.0.0.1:8081"},
+		"somebody else":      {[]host.Listening{at("haproxy", 443), at("apache2", 80)}, "", "haproxy listens on port 443"},
+		"nobody may know":    {[]host.Listening{at("", 80)}, "", "an unknown program"},
+		"a tempomat by hand": {[]host.Listening{at("tempomat-proxy", 80)}, "", "already"},
+		"the port is in use": {[]host.Listening{at("apache2", 80), at("java", 8080)}, "apache2", "Listen 127.0.0.1:8081"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := apacheMachine("", "ports.conf", "Listen 80\n", "sites-enabled/a.conf", "<VirtualHost *:80>\n</VirtualHost>")

@@ -78,8 +78,8 @@ func (d *decider) apacheForeign(all []directive) {
 }
 
 // apacheHosts sorts the sites by their port.
-func (d *decider) apacheHosts(all []directive) map[int][]*host {
-	hosts := map[int][]*host{}
+func (d *decider) apacheHosts(all []directive) map[int][]*apacheHost {
+	hosts := map[int][]*apacheHost{}
 	for _, at := range d.m.Apache.Hosts {
 		where := fmt.Sprintf("%s:%d", at.Path, at.Line)
 		h := hostAt(all, at)
@@ -163,7 +163,7 @@ func listenPort(arg string) (port int, any, ok bool) {
 }
 
 // apacheMove moves a port, and its sites, to the loopback.
-func (d *decider) apacheMove(listens []listen, hosts []*host, from, to int) {
+func (d *decider) apacheMove(listens []listen, hosts []*apacheHost, from, to int) {
 	var taken []int
 	for _, l := range listens {
 		taken = append(taken, l.port)
@@ -192,7 +192,7 @@ func (d *decider) apacheMove(listens []listen, hosts []*host, from, to int) {
 
 // apacheLoosen takes sites' port away. Apache names none in its own redirects then: the
 // visitor's is another one than Apache's.
-func (d *decider) apacheLoosen(hosts []*host) {
+func (d *decider) apacheLoosen(hosts []*apacheHost) {
 	for _, h := range hosts {
 		d.edit(h.start.file, h.start.line, h.start.indent()+"<VirtualHost *>")
 	}
@@ -226,7 +226,7 @@ func (d *decider) apacheAdopt(port int) (served bool) {
 }
 
 // probesOf asks each site for its first page.
-func probesOf(hosts []*host, port int, secure bool) (probes []Probe) {
+func probesOf(hosts []*apacheHost, port int, secure bool) (probes []Probe) {
 	for _, h := range hosts {
 		name := "localhost"
 		if names := h.names(); len(names) > 0 && !strings.ContainsAny(names[0], "*?$") {
@@ -240,7 +240,7 @@ func probesOf(hosts []*host, port int, secure bool) (probes []Probe) {
 }
 
 // apacheOthers looks at the ports that stay.
-func (d *decider) apacheOthers(listens []listen, hosts map[int][]*host) {
+func (d *decider) apacheOthers(listens []listen, hosts map[int][]*apacheHost) {
 	for _, l := range listens {
 		moved := d.m.Place.HTTP
 		if d.secure {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"tempomat/proxy/host"
 )
 
 // found says in plain words what there is.
@@ -44,7 +46,7 @@ func (d *decider) found() {
 }
 
 // holder names who listens on a port.
-func holder(sockets []Socket, port int) string {
+func holder(sockets []host.Listening, port int) string {
 	var names []string
 	for _, s := range sockets {
 		if int(s.Address.Port()) == port {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tempomat/proxy/host"
 )
 
 // Runner starts and ends programs.
@@ -23,7 +25,7 @@ type Runner interface {
 // Gather looks at a machine. isDefault tells whether a configuration of tempomat
 // changes no default.
 func Gather(ctx context.Context, place Place, run Runner, isDefault func(file string) bool) Machine {
-	m := Machine{Place: place, Sockets: listening(), Keys: map[string]KeyFile{}}
+	m := Machine{Place: place, Sockets: host.Listeners(), Keys: map[string]KeyFile{}}
 	m.Systemd = exists(systemdRuns(place))
 	if m.Systemd {
 		m.Service = service(ctx, run)

@@ -2,7 +2,8 @@ package setup
 
 import (
 	"fmt"
-	"net/netip"
+
+	"tempomat/proxy/host"
 )
 
 // Machine is what setup looks at, as it was found: nothing in it is decided. Paths
@@ -12,7 +13,7 @@ type Machine struct {
 	Place   Place
 	Systemd bool    // systemd runs here
 	Service Service // tempomat-proxy's own unit
-	Sockets []Socket
+	Sockets []host.Listening
 	Apache  *Apache // nil: not installed
 	Nginx   *Nginx  // nil: not installed
 	Pools   []Pool  // of php-fpm
@@ -42,13 +43,6 @@ func Standard() Place { return Place{HTTP: 80, HTTPS: 443, InnerHTTP: 8080, Inne
 
 // Service is the state of a unit of systemd.
 type Service struct{ Installed, Enabled, Active bool }
-
-// Socket is a TCP socket that listens.
-type Socket struct {
-	Address netip.AddrPort
-	Program string // empty: unknown
-	Process int    // 0: unknown
-}
 
 // File is a file of a configuration.
 type File struct {

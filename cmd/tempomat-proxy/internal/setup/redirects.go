@@ -7,7 +7,7 @@ import (
 )
 
 // apacheSecured looks at the sites that have TLS.
-func (d *decider) apacheSecured(hosts []*host) {
+func (d *decider) apacheSecured(hosts []*apacheHost) {
 	for _, h := range hosts {
 		where := fmt.Sprintf("%s:%d", h.start.file.Path, h.start.line)
 		cert, key := h.first("sslcertificatefile"), h.first("sslcertificatekeyfile")
@@ -22,7 +22,7 @@ func (d *decider) apacheSecured(hosts []*host) {
 
 // apacheRedirects looks at the plain port, which stays with Apache. certbot's own redirect
 // leaves out names that it does not know; those are redirected as well.
-func (d *decider) apacheRedirects(hosts []*host) {
+func (d *decider) apacheRedirects(hosts []*apacheHost) {
 	pages := false
 	for _, h := range hosts {
 		all, some := redirects(h)
@@ -50,7 +50,7 @@ func (d *decider) plainPages(where, do string) {
 }
 
 // redirects tells whether a site redirects every request to https, or some.
-func redirects(h *host) (all, some bool) {
+func redirects(h *apacheHost) (all, some bool) {
 	engine, limited := false, false // limited: a condition stands before the next rule
 	for _, x := range h.all {
 		if len(x.within) != len(h.start.within)+1 {
