@@ -39,16 +39,16 @@ func (s *server) at(l listener) bool {
 
 // pools are those that it hands requests to of a listener, and whether it hands any to
 // somebody else. PHP that runs in its own workers is handed to none.
-func (s *server) pools(l listener, all []fpmPool) (pools []fpmPool, others bool) {
+func (s *server) pools(l listener, all []Pool) (pools []Pool, others bool) {
 	for _, h := range s.hands {
 		if len(h.ports) > 0 && l.name == "" && !slices.Contains(h.ports, l.port) {
 			continue
 		}
-		i := slices.IndexFunc(all, func(p fpmPool) bool { return h.to != "" && sameListen(h.to, p.listen) })
+		i := slices.IndexFunc(all, func(p Pool) bool { return h.to != "" && sameListen(h.to, p.Listen) })
 		switch {
 		case i < 0:
 			others = true
-		case !slices.ContainsFunc(pools, func(p fpmPool) bool { return p.listen == all[i].listen }):
+		case !slices.ContainsFunc(pools, func(p Pool) bool { return p.Listen == all[i].Listen }):
 			pools = append(pools, all[i])
 		}
 	}
@@ -66,6 +66,101 @@ func sameListen(a, b string) bool {
 func sameDir(a, b string) bool {
 	clean := func(name string) string { return strings.TrimPrefix(path.Dir(name), "/var") }
 	return clean(a) == clean(b)
+}
+
+// ConfigFile is a file of a server's configuration.
+type ConfigFile struct {
+	Path string // as the server names it
+	Real string // where it is, symbolic links followed
+	Text string
+}
+
+// readTrusted reads the beginning of a file that is root's or this user's own, and that everybody
+// may read and not everybody write; of another one, or none, it has no text.
+func readTrusted(root fs.FS, name string, most int64) *ConfigFile {
+	f := &ConfigFile{Path: path.Clean(name)}
+	if name = strings.TrimPrefix(f.Path, "/"); isTrusted(root, name) {
+		f.Text = readSome(root, name, most)
+	}
+	return f
+}
+
+// Directive is one line of an Apache configuration, or several that a backslash joins.
+type Directive struct {
+	File   *ConfigFile
+	Line   int    // the first one, from 1
+	Joined bool   // it goes over several lines
+	Name   string // in small letters; of a section <virtualhost
+	Args   []string
+	Within []Section // the sections around it, outermost first
+}
+
+// Raw is its first line as it stands.
+func (d Directive) Raw() string { return strings.Split(d.File.Text, "\n")[d.Line-1] }
+
+// Section is a pair of tags such as <IfModule ssl_module>.
+type Section struct {
+	Name string // in small letters
+	Args []string
+	Line int // where it begins
+}
+
+// ParseApache reads the lines of a file. It follows no Include.
+func ParseApache(f *ConfigFile) []Directive {
+	var all []Directive
+	var within []Section
+	text, first := "", 0
+	for i, line := range strings.Split(f.Text, "\n") {
+		if first == 0 {
+			first = i + 1
+		}
+		line = strings.TrimSuffix(line, "\r")
+		if joined, ok := strings.CutSuffix(line, `\`); ok {
+			text += joined
+			continue
+		}
+		text += line
+		words := apacheWords(text)
+		joined := first != i+1
+		at := first
+		text, first = "", 0
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		if tag, ok := strings.CutPrefix(words[0], "</"); ok {
+			within = closeSection(within, strings.ToLower(strings.TrimSuffix(tag, ">")))
+			continue
+		}
+		d := Directive{File: f, Line: at, Joined: joined, Name: strings.ToLower(words[0]), Args: words[1:], Within: slices.Clone(within)}
+		if tag, ok := strings.CutPrefix(d.Name, "<"); ok {
+			d.Name, d.Args = openSection(tag, d.Args)
+			within = append(within, Section{strings.TrimPrefix(d.Name, "<"), d.Args, at})
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// openSection returns the name of a section, with its bracket, and its arguments.
+func openSection(tag string, args []string) (string, []string) {
+	args = slices.Clone(args)
+	if n := len(args); n > 0 {
+		args[n-1] = strings.TrimSuffix(args[n-1], ">")
+		if args[n-1] == "" {
+			args = args[:n-1]
+		}
+	}
+	return "<" + strings.TrimSuffix(tag, ">"), args
+}
+
+// closeSection goes back to before the innermost section of that name.
+func closeSection(within []Section, name string) []Section {
+	for i, s := range slices.Backward(within) {
+		if s.Name == name {
+			return within[:i]
+		}
+	}
+	return within
 }
 
 // apacheReader reads Apache's files as Apache does: in their order, with what is loaded and
@@ -122,28 +217,24 @@ type block struct {
 }
 
 // file reads a file, which stands within those blocks.
-func (r *apacheReader) file(name string, within []block, depth int) {
+func (r *apacheReader) file(name string, outer []block, depth int) {
 	if r.files++; r.files > mostServerFiles || depth > mostDepth {
 		return
 	}
-	if name = strings.TrimPrefix(path.Clean(name), "/"); !isTrusted(r.root, name) {
-		return
-	}
-	text := ""
-	for line := range strings.Lines(readSome(r.root, name, mostServerBytes)) {
-		line = strings.TrimRight(line, "\r\n")
-		if joined, more := strings.CutSuffix(line, `\`); more {
-			text += joined
-			continue
+	within := slices.Clone(outer)
+	for _, d := range ParseApache(readTrusted(r.root, name, mostServerBytes)) {
+		within = within[:len(outer)+len(d.Within)]
+		for i := range d.Args {
+			d.Args[i] = r.expand(d.Args[i])
 		}
-		words := apacheWords(text + line)
-		if text = ""; len(words) == 0 || strings.HasPrefix(words[0], "#") {
-			continue
+		skips := slices.ContainsFunc(within, func(b block) bool { return b.skips })
+		if tag, ok := strings.CutPrefix(d.Name, "<"); ok {
+			b := r.open(tag, d.Args)
+			b.skips = b.skips || skips
+			within = append(within, b)
+		} else if !skips && len(d.Args) > 0 {
+			r.set(d.Name, d.Args, within, depth)
 		}
-		for i := range words {
-			words[i] = r.expand(words[i])
-		}
-		within = r.line(words, within, depth)
 	}
 }
 
@@ -157,40 +248,15 @@ func (r *apacheReader) expand(word string) string {
 	return word
 }
 
-// line takes in a line, and returns the blocks that are open after it.
-func (r *apacheReader) line(words []string, within []block, depth int) []block {
-	name, args := strings.ToLower(words[0]), words[1:]
-	if tag, ok := strings.CutPrefix(name, "</"); ok {
-		tag = strings.TrimSuffix(tag, ">")
-		for i, b := range slices.Backward(within) {
-			if b.name == tag {
-				return within[:i]
-			}
-		}
-		return within
-	}
-	skips := slices.ContainsFunc(within, func(b block) bool { return b.skips })
-	if tag, ok := strings.CutPrefix(name, "<"); ok {
-		b := r.open(strings.TrimSuffix(tag, ">"), args)
-		b.skips = b.skips || skips
-		return append(slices.Clone(within), b)
-	}
-	if !skips && len(args) > 0 {
-		r.set(name, args, within, depth)
-	}
-	return within
-}
-
 func (r *apacheReader) open(tag string, args []string) block {
 	b := block{name: tag}
 	if len(args) == 0 {
 		return b
 	}
-	word := strings.TrimSuffix(args[0], ">")
-	word, not := strings.CutPrefix(word, "!")
+	word, not := strings.CutPrefix(args[0], "!")
 	switch tag {
 	case "ifmodule":
-		b.skips = r.modules[moduleName(word)] == not
+		b.skips = r.modules[ModuleName(word)] == not
 	case "ifdefine":
 		_, is := r.defines[word]
 		b.skips = is == not
@@ -199,7 +265,6 @@ func (r *apacheReader) open(tag string, args []string) block {
 		b.skips = (err == nil) == not
 	case "virtualhost":
 		for _, at := range args {
-			at = strings.TrimSuffix(at, ">")
 			port, err := strconv.ParseUint(at[strings.LastIndexByte(at, ':')+1:], 10, 16)
 			if err != nil { // at any
 				b.ports = nil
@@ -211,8 +276,8 @@ func (r *apacheReader) open(tag string, args []string) block {
 	return b
 }
 
-// moduleName is the identifier of a module that may be named by its source file.
-func moduleName(name string) string {
+// ModuleName is the identifier of a module that may be named by its source file.
+func ModuleName(name string) string {
 	base, ok := strings.CutSuffix(name, ".c")
 	switch {
 	case !ok:

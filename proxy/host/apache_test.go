@@ -113,8 +113,8 @@ func TestReadNginx(t *testing.T) {
 		}, "/usr/sbin/nginx -g daemon on;", `0 workers, []:8080, []:8080, [127.0.0.1]:81, hands to "/run/php/php8.2-fpm.sock" at [8080 8080], hands to "" at [81]`},
 		"upstreams": {map[string]string{"srv/n.conf": "http { server { fastcgi_pass php; } upstream php { server unix:/a.sock; server 127.0.0.1:9000 weight=2; } }"},
 			"nginx -c /srv/n.conf", `0 workers, []:80, hands to "/a.sock" at [80], hands to "127.0.0.1:9000" at [80]`},
-		"unfinished": {map[string]string{"srv/n.conf": "http { server { listen 8080; fastcgi_pass 'a b"}, "nginx -c /srv/n.conf", "0 workers"},
-		"odd":        {map[string]string{"srv/n.conf": "} { } ; ; server { listen ${x}; listen unix:/run/n.sock; } }"}, "nginx -c /srv/n.conf", "0 workers, /run/n.sock[]:0"},
+		"unfinished": {map[string]string{"srv/n.conf": "http { server { listen 8080; fastcgi_pass 'a b"}, "nginx -c /srv/n.conf", "0 workers, []:8080"},
+		"odd":        {map[string]string{"srv/n.conf": "; ; server { listen ${x}; listen unix:/run/n.sock; } } server { listen 1; }"}, "nginx -c /srv/n.conf", "0 workers, /run/n.sock[]:0"},
 		"nothing":    {map[string]string{}, "nginx", "0 workers"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +147,7 @@ func FuzzServers(f *testing.F) {
 			if s.workers < 0 || s.workers > mostChildren*mostChildren {
 				t.Errorf("%d workers", s.workers)
 			}
-			s.pools(listener{port: 80}, []fpmPool{{listen: "9000"}})
+			s.pools(listener{port: 80}, []Pool{{Listen: "9000"}})
 		}
 	})
 }

@@ -259,7 +259,7 @@ func identify(root fs.FS, all []procStat, l listener, socket uint32, cgroup uint
 			is.workers, is.by = workersOf(pools), tellPools(pools)
 		}
 		for _, p := range pools {
-			if d, ok := listenerAt(p.listen); ok && !d.meets(l) {
+			if d, ok := listenerAt(p.Listen); ok && !d.meets(l) {
 				is.inner = append(is.inner, poolListener{d})
 			}
 			if !slices.ContainsFunc(members, func(m procStat) bool { return m.pid == p.master.pid }) {

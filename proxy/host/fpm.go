@@ -26,18 +26,18 @@ const (
 // fpmTitle is how a master of php-fpm names itself, before its file and ")".
 const fpmTitle = "php-fpm: master process ("
 
-// fpmPool is a pool of php-fpm: so many workers behind one listener.
-type fpmPool struct {
+// Pool is a pool of php-fpm: so many workers behind one listener.
+type Pool struct {
+	Name     string
+	Children int // pm.max_children
+	Listen   string
 	master   procStat
-	name     string
-	children int // pm.max_children
-	listen   string
 }
 
 // findFPM returns the pools of those of the processes that are php-fpm's masters. What not
 // everybody may read is left out. Any process may take that title, so only root's files are
 // believed, and this user's own.
-func findFPM(root fs.FS, all []procStat) (pools []fpmPool) {
+func findFPM(root fs.FS, all []procStat) (pools []Pool) {
 	files := map[string]bool{} // two masters of one file are one that is being replaced
 	for _, p := range tops(all, func(name string) bool { return strings.HasPrefix(name, "php-fpm") }) {
 		title := commandLine(root, p.pid)[0]
@@ -49,7 +49,7 @@ func findFPM(root fs.FS, all []procStat) (pools []fpmPool) {
 			continue
 		}
 		files[file] = true
-		for _, pool := range readFPM(root, file) {
+		for _, pool := range ReadFPM(root, file) {
 			pool.master = p
 			pools = append(pools, pool)
 		}
@@ -57,16 +57,16 @@ func findFPM(root fs.FS, all []procStat) (pools []fpmPool) {
 	return pools[:min(len(pools), mostPools)]
 }
 
-// readFPM reads a master's file and what it includes.
-func readFPM(root fs.FS, file string) []fpmPool {
-	r := fpmReader{root: root, pools: map[string]*fpmPool{}}
+// ReadFPM reads a master's file and what it includes.
+func ReadFPM(root fs.FS, file string) []Pool {
+	r := fpmReader{root: root, pools: map[string]*Pool{}}
 	r.file(file)
 	limit := cmp.Or(r.most, mostChildren)
-	var pools []fpmPool
+	var pools []Pool
 	for _, name := range slices.Sorted(maps.Keys(r.pools)) {
-		if p := *r.pools[name]; p.children > 0 {
-			p.children = min(p.children, limit)
-			p.listen = strings.ReplaceAll(p.listen, "$pool", name)
+		if p := *r.pools[name]; p.Children > 0 {
+			p.Children = min(p.Children, limit)
+			p.Listen = strings.ReplaceAll(p.Listen, "$pool", name)
 			pools = append(pools, p)
 		}
 	}
@@ -77,23 +77,19 @@ func readFPM(root fs.FS, file string) []fpmPool {
 // several; the last word counts.
 type fpmReader struct {
 	root  fs.FS
-	pools map[string]*fpmPool
-	pool  *fpmPool // whose section it is; nil: the global one
-	files int      // looked for, patterns included
-	most  int      // process.max; 0: not limited
+	pools map[string]*Pool
+	pool  *Pool // whose section it is; nil: the global one
+	files int   // looked for, patterns included
+	most  int   // process.max; 0: not limited
 }
 
 func (r *fpmReader) file(name string) {
 	if r.files++; r.files > mostFPMFiles {
 		return
 	}
-	name = strings.TrimPrefix(path.Clean(name), "/")
-	if !isTrusted(r.root, name) {
-		return
-	}
-	text := readSome(r.root, name, mostFPMBytes)
+	f := readTrusted(r.root, name, mostFPMBytes)
 	r.pool = nil
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(f.Text) {
 		line = strings.TrimSpace(line)
 		if section, ok := strings.CutPrefix(line, "["); ok {
 			section, _, _ = strings.Cut(section, "]")
@@ -102,7 +98,7 @@ func (r *fpmReader) file(name string) {
 		}
 		if key, value, ok := strings.Cut(line, "="); ok {
 			value, _, _ = strings.Cut(value, ";")
-			r.set("/"+name, strings.TrimSpace(key), strings.Trim(strings.TrimSpace(value), `"'`))
+			r.set(f.Path, strings.TrimSpace(key), strings.Trim(strings.TrimSpace(value), `"'`))
 		}
 	}
 }
@@ -113,7 +109,7 @@ func (r *fpmReader) section(name string) {
 		return
 	}
 	if r.pools[name] == nil && len(r.pools) < mostPools {
-		r.pools[name] = &fpmPool{name: name}
+		r.pools[name] = &Pool{Name: name}
 	}
 	r.pool = r.pools[name]
 }
@@ -129,9 +125,9 @@ func (r *fpmReader) set(file, key, value string) {
 		r.most = n
 	case p == nil:
 	case key == "pm.max_children" && number:
-		p.children = n
+		p.Children = n
 	case key == "listen":
-		p.listen = value
+		p.Listen = value
 	}
 }
 
@@ -180,20 +176,20 @@ func readSome(root fs.FS, name string, most int64) string {
 	return string(b)
 }
 
-func workersOf(pools []fpmPool) (n int) {
+func workersOf(pools []Pool) (n int) {
 	for _, p := range pools {
-		n += p.children
+		n += p.Children
 	}
 	return n
 }
 
 // tellPools says what was found, for the log: with several pools not all may
 // serve this backend.
-func tellPools(pools []fpmPool) string {
+func tellPools(pools []Pool) string {
 	if len(pools) == 1 {
-		return fmt.Sprintf("php-fpm's pm.max_children of pool %.64q", pools[0].name)
+		return fmt.Sprintf("php-fpm's pm.max_children of pool %.64q", pools[0].Name)
 	}
-	largest := slices.MaxFunc(pools, func(a, b fpmPool) int { return cmp.Compare(a.children, b.children) })
+	largest := slices.MaxFunc(pools, func(a, b Pool) int { return cmp.Compare(a.Children, b.Children) })
 	return fmt.Sprintf("php-fpm's pm.max_children of %d pools together; the largest, %.64q, has %d",
-		len(pools), largest.name, largest.children)
+		len(pools), largest.Name, largest.Children)
 }

@@ -35,7 +35,7 @@ const (
 func show(root fstest.MapFS) string {
 	text := []string{}
 	for _, p := range findFPM(root, processes(root)) {
-		text = append(text, fmt.Sprintf("{%s %d %s}", p.name, p.children, p.listen))
+		text = append(text, fmt.Sprintf("{%s %d %s}", p.Name, p.Children, p.Listen))
 	}
 	return fmt.Sprint(text)
 }
@@ -154,11 +154,11 @@ func TestFPMBounds(t *testing.T) {
 }
 
 func TestTellPools(t *testing.T) {
-	pools := []fpmPool{{name: "www", children: 5}}
+	pools := []Pool{{Name: "www", Children: 5}}
 	if got := tellPools(pools); !strings.Contains(got, `pool "www"`) {
 		t.Error(got)
 	}
-	pools = append(pools, fpmPool{name: "b", children: 20})
+	pools = append(pools, Pool{Name: "b", Children: 20})
 	if got := tellPools(pools); !strings.Contains(got, `2 pools`) || !strings.Contains(got, `"b", has 20`) || workersOf(pools) != 25 {
 		t.Error(got)
 	}
@@ -169,14 +169,14 @@ func FuzzFPM(f *testing.F) {
 	f.Add(debianGlobal, debianPool)
 	f.Add("include=etc/*\n[global]\nprocess.max=3", "[a]\npm.max_children='7';\n[b\ninclude=**\nlisten=[::]:1")
 	f.Fuzz(func(t *testing.T, global, pool string) {
-		for _, p := range readFPM(tree(map[string]string{
+		for _, p := range ReadFPM(tree(map[string]string{
 			"etc/php/8.2/fpm/php-fpm.conf": global, "etc/php/8.2/fpm/pool.d/www.conf": pool,
 		}), "/etc/php/8.2/fpm/php-fpm.conf") {
-			if p.children < 1 || p.children > mostChildren {
+			if p.Children < 1 || p.Children > mostChildren {
 				t.Errorf("%v", p)
 			}
-			if d, ok := listenerAt(p.listen); ok && d.name == "" && d.port == 0 {
-				t.Errorf("%q is a listener", p.listen)
+			if d, ok := listenerAt(p.Listen); ok && d.name == "" && d.port == 0 {
+				t.Errorf("%q is a listener", p.Listen)
 			}
 		}
 	})

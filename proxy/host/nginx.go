@@ -1,15 +1,208 @@
 package host
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 )
 
-// readNginx reads the configuration of an nginx that was started by this command line, of
-// which only where it listens and whom it hands requests to matters: it needs no worker to
-// wait.
+// Statement is a directive of nginx, with the block that may follow it. The libraries
+// that read nginx's files write them anew; setup exchanges single words, so that
+// each has its place in the file.
+type Statement struct {
+	File  *ConfigFile
+	Begin int // bytes from the start of the file, of its first word
+	End   int // after its semicolon or opening brace
+	Words []string
+	Block []*Statement
+	Open  bool // it has a block, which may be empty
+}
+
+// Name is its first word.
+func (s *Statement) Name() string { return s.Words[0] }
+
+// Line is where the statement begins, from 1.
+func (s *Statement) Line() int { return strings.Count(s.File.Text[:s.Begin], "\n") + 1 }
+
+// Place names the statement for people.
+func (s *Statement) Place() string { return fmt.Sprintf("%s:%d", s.File.Path, s.Line()) }
+
+// Find returns the statements of that name in the block itself, included files too.
+func (s *Statement) Find(name string) (found []*Statement) {
+	for _, c := range s.Block {
+		if c.Name() == name {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// Walk lists a statement and all below it.
+func (s *Statement) Walk() []*Statement {
+	all := []*Statement{s}
+	for _, c := range s.Block {
+		all = append(all, c.Walk()...)
+	}
+	return all
+}
+
+// nginxParser reads files as nginx does.
+type nginxParser struct {
+	included func(pattern string) []*ConfigFile
+	depth    int // of blocks, and of files that include each other
+}
+
+// ParseNginx reads the main file and what it includes: included are the files of a pattern. With
+// an error it returns what stands before what it does not understand.
+func ParseNginx(main *ConfigFile, included func(pattern string) []*ConfigFile) (*Statement, error) {
+	p := &nginxParser{included: included}
+	root := &Statement{File: main, Words: []string{"main"}, Open: true}
+	err := p.file(main, &root.Block)
+	return root, err
+}
+
+func (p *nginxParser) file(f *ConfigFile, list *[]*Statement) error {
+	if err := p.statements(&nginxTokens{file: f}, false, list); err != nil {
+		return fmt.Errorf("%s: %w", f.Path, err)
+	}
+	return nil
+}
+
+var errUnmatched = errors.New("braces or semicolons do not match")
+
+// statements reads up to the closing brace of a block, or to the end of a file.
+func (p *nginxParser) statements(t *nginxTokens, inBlock bool, list *[]*Statement) error {
+	if p.depth++; p.depth > mostDepth {
+		return errors.New("blocks, or files that include each other, are too deep")
+	}
+	defer func() { p.depth-- }()
+	s := &Statement{File: t.file}
+	for {
+		word, at, kind := t.next()
+		switch {
+		case kind == endOfFile && len(s.Words) == 0 && !inBlock, kind == closing && len(s.Words) == 0 && inBlock:
+			return nil
+		case kind == endOfFile, kind == closing:
+			return errUnmatched
+		case kind == aWord:
+			if len(s.Words) == 0 {
+				s.Begin = at
+			}
+			s.Words = append(s.Words, word)
+		case len(s.Words) > 0: // else it is empty
+			s.End = t.pos
+			*list = append(*list, s)
+			if err := p.finish(s, t, kind, list); err != nil {
+				return err
+			}
+			s = &Statement{File: t.file}
+		}
+	}
+}
+
+// finish reads the block of a statement, or what it includes.
+func (p *nginxParser) finish(s *Statement, t *nginxTokens, kind tokenKind, list *[]*Statement) error {
+	switch {
+	case kind == opening && strings.HasSuffix(s.Name(), "_by_lua_block"):
+		return fmt.Errorf("line %d: %s holds a program", s.Line(), s.Name())
+	case kind == opening:
+		s.Open = true
+		return p.statements(t, true, &s.Block)
+	case s.Name() == "include" && len(s.Words) == 2:
+		for _, f := range p.included(s.Words[1]) {
+			if err := p.file(f, list); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+type tokenKind int
+
+const (
+	aWord tokenKind = iota
+	opening
+	closing
+	semicolon
+	endOfFile
+)
+
+// nginxTokens parts a file into words, braces and semicolons.
+type nginxTokens struct {
+	file *ConfigFile
+	pos  int
+}
+
+func (t *nginxTokens) next() (word string, at int, kind tokenKind) {
+	text := t.file.Text
+	for t.pos < len(text) {
+		switch c := text[t.pos]; c {
+		case ' ', '\t', '\r', '\n':
+			t.pos++
+		case '#':
+			end := strings.IndexByte(text[t.pos:], '\n')
+			if end < 0 {
+				end = len(text) - t.pos
+			}
+			t.pos += end
+		case '{', '}', ';':
+			t.pos++
+			return "", t.pos - 1, map[byte]tokenKind{'{': opening, '}': closing, ';': semicolon}[c]
+		default:
+			at = t.pos
+			return t.word(), at, aWord
+		}
+	}
+	return "", len(text), endOfFile
+}
+
+// word reads one word, which quotes may hold together. A brace after a dollar belongs
+// to it, as in ${name}.
+func (t *nginxTokens) word() string {
+	text, start := t.file.Text, t.pos
+	if q := text[start]; q == '"' || q == '\'' {
+		for t.pos++; t.pos < len(text) && text[t.pos] != q; t.pos++ {
+			if text[t.pos] == '\\' {
+				t.pos++
+			}
+		}
+		t.pos = min(t.pos+1, len(text))
+		return strings.Trim(text[start:t.pos], string(q))
+	}
+	variable := false
+	for t.pos < len(text) {
+		c := text[t.pos]
+		if c == '\\' {
+			t.pos = min(t.pos+2, len(text))
+			continue
+		}
+		if c == '{' && t.pos > start && text[t.pos-1] == '$' {
+			variable = true
+		} else if c == '}' && variable {
+			variable = false
+		} else if strings.IndexByte(" \t\r\n;{}", c) >= 0 {
+			break
+		}
+		t.pos++
+	}
+	return text[start:t.pos]
+}
+
+// nginxReader takes in what matters of nginx's files: where it listens and whom it hands requests
+// to. It needs no worker to wait.
+type nginxReader struct {
+	root      fs.FS
+	dir       string // what relative names are meant from
+	files     int
+	upstreams map[string][]string
+	server    server
+}
+
+// readNginx reads the configuration of an nginx that was started by this command line, as far as
+// it is understood.
 func readNginx(root fs.FS, args []string) *server {
 	file := "/etc/nginx/nginx.conf"
 	for i, word := range args {
@@ -18,7 +211,8 @@ func readNginx(root fs.FS, args []string) *server {
 		}
 	}
 	r := &nginxReader{root: root, dir: path.Dir(file), upstreams: map[string][]string{}}
-	r.file(file, 0)
+	main, _ := ParseNginx(readTrusted(root, file, mostServerBytes), r.included)
+	r.block(main)
 	for i := range r.server.hands { // those of upstreams, which may stand behind
 		h := &r.server.hands[i]
 		if to, ok := r.upstreams[h.to]; ok && len(to) > 0 {
@@ -31,144 +225,65 @@ func readNginx(root fs.FS, args []string) *server {
 	return &r.server
 }
 
-// nginxReader reads nginx's files as nginx does.
-type nginxReader struct {
-	root      fs.FS
-	dir       string // what relative names are meant from
-	files     int
-	blocks    []string // that are open, by their names
-	upstream  string
-	upstreams map[string][]string
-	listens   []listener // of the server block that is open
-	hands     []hand     // of it, too
-	server    server
+func (r *nginxReader) included(pattern string) (files []*ConfigFile) {
+	if !path.IsAbs(pattern) {
+		pattern = path.Join(r.dir, pattern)
+	}
+	names, _ := fs.Glob(r.root, strings.TrimPrefix(path.Clean(pattern), "/"))
+	for _, name := range names {
+		if r.files++; r.files < mostServerFiles {
+			files = append(files, readTrusted(r.root, "/"+name, mostServerBytes))
+		}
+	}
+	return files
 }
 
-func (r *nginxReader) file(name string, depth int) {
-	if r.files++; r.files > mostServerFiles || depth > mostDepth {
-		return
-	}
-	if name = strings.TrimPrefix(path.Clean(name), "/"); !isTrusted(r.root, name) {
-		return
-	}
-	var words []string
-	for rest := readSome(r.root, name, mostServerBytes); ; {
-		var word string
-		if word, rest = nginxWord(rest); word == "" {
-			return
-		}
-		switch word {
-		case ";":
-			r.statement(words, depth)
-			words = nil
-		case "{":
-			if len(words) == 0 {
-				words = []string{""}
+// block takes in the servers and upstreams of a block.
+func (r *nginxReader) block(s *Statement) {
+	for _, c := range s.Block {
+		switch {
+		case !c.Open:
+		case c.Name() == "upstream" && len(c.Words) > 1:
+			for _, member := range c.Find("server") {
+				if len(member.Words) > 1 && len(r.upstreams[c.Words[1]]) < mostPools {
+					r.upstreams[c.Words[1]] = append(r.upstreams[c.Words[1]], strings.TrimPrefix(member.Words[1], "unix:"))
+				}
 			}
-			r.open(words)
-			words = nil
-		case "}":
-			r.close()
-			words = nil
+		case c.Name() == "server":
+			r.serverBlock(c)
 		default:
-			words = append(words, word)
+			r.block(c)
 		}
 	}
 }
 
-// nginxWord takes the next word: a name, a value without its quotes, or one of ; { }. None:
-// that was all.
-func nginxWord(text string) (word, rest string) {
-	for {
-		text = strings.TrimLeft(text, " \t\r\n")
-		if !strings.HasPrefix(text, "#") {
-			break
+func (r *nginxReader) serverBlock(s *Statement) {
+	var listens []listener
+	for _, at := range s.Find("listen") {
+		if len(at.Words) < 2 {
+			continue
 		}
-		_, text, _ = strings.Cut(text, "\n")
-	}
-	if text == "" {
-		return "", ""
-	}
-	if q := text[:1]; q == `"` || q == "'" {
-		word, rest, _ = strings.Cut(text[1:], q)
-		return q + word, rest // so that it is neither empty nor one of ; { }
-	}
-	end := strings.IndexAny(text, " \t\r\n;{}")
-	switch {
-	case end == 0:
-		end = 1
-	case end < 0:
-		end = len(text)
-	case text[end] == '{' && text[end-1] == '$': // ${name}
-		if i := strings.IndexAny(text[end+1:], " \t\r\n;{"); i >= 0 {
-			end += 1 + i
+		if l, ok := listenerAt(strings.TrimPrefix(at.Words[1], "unix:")); ok {
+			listens = append(listens, l)
+		} else if l, ok = listenerAt(at.Words[1] + ":80"); ok { // an address
+			listens = append(listens, l)
 		}
 	}
-	return text[:end], text[end:]
-}
-
-func (r *nginxReader) open(words []string) {
-	if len(r.blocks) < mostDepth*4 {
-		r.blocks = append(r.blocks, words[0])
+	if len(listens) == 0 {
+		listens = []listener{{port: 80}}
 	}
-	switch {
-	case words[0] == "server" && !slices.Contains(r.blocks, "upstream"):
-		r.listens, r.hands = nil, nil
-	case words[0] == "upstream" && len(words) > 1:
-		r.upstream = words[1]
+	var ports []uint16
+	for _, l := range listens {
+		ports = append(ports, l.port)
 	}
-}
-
-// close ends the innermost block.
-func (r *nginxReader) close() {
-	if len(r.blocks) == 0 {
-		return
-	}
-	name := r.blocks[len(r.blocks)-1]
-	r.blocks = r.blocks[:len(r.blocks)-1]
-	if name != "server" {
-		return
-	}
-	if len(r.listens) == 0 {
-		r.listens = []listener{{port: 80}}
-	}
-	for _, h := range r.hands {
-		for _, l := range r.listens {
-			h.ports = append(h.ports, l.port)
+	for _, c := range s.Walk() {
+		switch name := c.Name(); {
+		case len(c.Words) < 2:
+		case name == "fastcgi_pass":
+			r.server.hands = append(r.server.hands, hand{to: strings.TrimPrefix(c.Words[1], "unix:"), ports: ports})
+		case strings.HasSuffix(name, "_pass") && name != "auth_basic_pass":
+			r.server.hands = append(r.server.hands, hand{ports: ports})
 		}
-		r.server.hands = append(r.server.hands, h)
 	}
-	r.server.listens = append(r.server.listens, r.listens...)
-	r.listens, r.hands = nil, nil
-}
-
-func (r *nginxReader) statement(words []string, depth int) {
-	if len(words) < 2 {
-		return
-	}
-	value := strings.TrimLeft(words[1], `"'`)
-	switch name := words[0]; {
-	case name == "include":
-		if !path.IsAbs(value) {
-			value = path.Join(r.dir, value)
-		}
-		names, _ := fs.Glob(r.root, strings.TrimPrefix(path.Clean(value), "/"))
-		for _, file := range names {
-			r.file("/"+file, depth+1)
-		}
-	case slices.Contains(r.blocks, "upstream"):
-		if name == "server" && len(r.upstreams[r.upstream]) < mostPools {
-			r.upstreams[r.upstream] = append(r.upstreams[r.upstream], strings.TrimPrefix(value, "unix:"))
-		}
-	case name == "listen":
-		if l, ok := listenerAt(strings.TrimPrefix(value, "unix:")); ok {
-			r.listens = append(r.listens, l)
-		} else if l, ok = listenerAt(value + ":80"); ok { // an address
-			r.listens = append(r.listens, l)
-		}
-	case name == "fastcgi_pass":
-		r.hands = append(r.hands, hand{to: strings.TrimPrefix(value, "unix:")})
-	case strings.HasSuffix(name, "_pass") && name != "auth_basic_pass":
-		r.hands = append(r.hands, hand{})
-	}
+	r.server.listens = append(r.server.listens, listens...)
 }

@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"tempomat/proxy/host"
 )
 
 // again plans for the sites that were added since setup was here, for the port that the proxy
@@ -52,7 +54,7 @@ func (d *decider) apacheAgain(port int) {
 	for _, l := range d.apacheListens(all) {
 		switch {
 		case l.port == port && l.any:
-			d.edit(l.file, l.line, l.indent()+"# tempomat: "+l.trimmed())
+			d.edit(l.File, l.Line, leading(l.Raw())+"# tempomat: "+strings.TrimSpace(l.Raw()))
 		case l.port == port || l.port == d.inner || l.port == d.m.Place.HTTP:
 		default:
 			d.pastProxy(l.port, "Apache")
@@ -106,7 +108,7 @@ func (d *decider) certificatesKnown() {
 }
 
 // own tells whether a file is one that setup made.
-func (d *decider) own(f *File) bool {
+func (d *decider) own(f *host.ConfigFile) bool {
 	return d.m.Journal != nil && slices.ContainsFunc(d.m.Journal.Changes, func(c Change) bool { return c.New && c.Path == f.Real })
 }
 

@@ -127,7 +127,7 @@ func (d *decider) server() string {
 }
 
 // edit exchanges a line of a file.
-func (d *decider) edit(f *File, line int, now ...string) {
+func (d *decider) edit(f *host.ConfigFile, line int, now ...string) {
 	old := strings.Split(f.Text, "\n")[line-1]
 	e := Edit{Line: line, Old: old, New: now}
 	if !slices.ContainsFunc(d.edits[f.Real], func(o Edit) bool { return o.Line == line }) {

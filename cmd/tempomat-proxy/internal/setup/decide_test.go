@@ -17,7 +17,7 @@ func apacheMachine(modules string, files ...string) Machine {
 	m := Machine{Place: Standard(), Systemd: true, Service: Service{Installed: true}, Keys: map[string]KeyFile{}, KeyGroup: proxyGroup}
 	a := &Apache{Dir: "/etc/apache2", Modules: strings.Fields(modules)}
 	for i := 0; i < len(files); i += 2 {
-		f := File{Path: "/etc/apache2/" + files[i], Real: "/etc/apache2/" + strings.Replace(files[i], "enabled", "available", 1), Text: files[i+1]}
+		f := host.ConfigFile{Path: "/etc/apache2/" + files[i], Real: "/etc/apache2/" + strings.Replace(files[i], "enabled", "available", 1), Text: files[i+1]}
 		a.Files = append(a.Files, f)
 		for n, line := range strings.Split(f.Text, "\n") {
 			if strings.HasPrefix(strings.TrimSpace(line), "<VirtualHost") {
@@ -31,12 +31,12 @@ func apacheMachine(modules string, files ...string) Machine {
 
 func nginxMachine(files ...string) Machine {
 	m := Machine{Place: Standard(), Systemd: true, Service: Service{Installed: true}, Keys: map[string]KeyFile{}, KeyGroup: proxyGroup}
-	m.Nginx = &Nginx{Dir: "/etc/nginx", RealIP: true, Files: []File{{
+	m.Nginx = &Nginx{Dir: "/etc/nginx", RealIP: true, Files: []host.ConfigFile{{
 		Path: "/etc/nginx/nginx.conf", Real: "/etc/nginx/nginx.conf",
 		Text: "user www-data;\nevents { }\nhttp {\n\tinclude /etc/nginx/conf.d/*.conf;\n\tinclude sites-enabled/*;\n}\n",
 	}}}
 	for i := 0; i < len(files); i += 2 {
-		m.Nginx.Files = append(m.Nginx.Files, File{
+		m.Nginx.Files = append(m.Nginx.Files, host.ConfigFile{
 			Path: "/etc/nginx/sites-enabled/" + files[i], Real: "/etc/nginx/sites-available/" + files[i], Text: files[i+1],
 		})
 	}
@@ -405,7 +405,7 @@ func afterSetup(t *testing.T, m Machine) Machine {
 // addFile has the machine's server read one file more.
 func addFile(m *Machine, name, text string) {
 	if m.Nginx != nil {
-		f := File{Path: "/etc/nginx/sites-enabled/" + name, Real: "/etc/nginx/sites-available/" + name, Text: text}
+		f := host.ConfigFile{Path: "/etc/nginx/sites-enabled/" + name, Real: "/etc/nginx/sites-available/" + name, Text: text}
 		if strings.HasPrefix(name, "/") {
 			f.Path, f.Real = name, name
 		}
@@ -415,7 +415,7 @@ func addFile(m *Machine, name, text string) {
 	if !strings.HasPrefix(name, "/") {
 		name = "/etc/apache2/" + name
 	}
-	m.Apache.Files = append(m.Apache.Files, File{Path: name, Real: name, Text: text})
+	m.Apache.Files = append(m.Apache.Files, host.ConfigFile{Path: name, Real: name, Text: text})
 	for n, line := range strings.Split(text, "\n") {
 		if strings.HasPrefix(line, "<VirtualHost") {
 			m.Apache.Hosts = append(m.Apache.Hosts, Position{name, n + 1})

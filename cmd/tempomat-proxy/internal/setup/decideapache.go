@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tempomat/proxy/host"
 )
 
 // listen is a Listen of Apache.
 type listen struct {
-	directive
+	host.Directive
 	port int
 	any  bool // on every address
 }
@@ -48,23 +50,23 @@ func (d *decider) apache() {
 	d.apacheAddresses()
 }
 
-func parseAllApache(a *Apache) (all []directive) {
+func parseAllApache(a *Apache) (all []host.Directive) {
 	for i := range a.Files {
-		all = append(all, parseApache(&a.Files[i])...)
+		all = append(all, host.ParseApache(&a.Files[i])...)
 	}
 	return all
 }
 
 // apacheForeign finds what setup must not judge.
-func (d *decider) apacheForeign(all []directive) {
+func (d *decider) apacheForeign(all []host.Directive) {
 	for _, x := range all {
-		at := fmt.Sprintf("%s:%d", x.file.Path, x.line)
-		switch x.name {
+		at := fmt.Sprintf("%s:%d", x.File.Path, x.Line)
+		switch x.Name {
 		case "remoteipheader":
 			d.block(at+": mod_remoteip is in use", "something stands before Apache already, and its addresses have to be believed by tempomat-proxy, too",
 				"name it in trustedProxies, and "+byHand)
 		case "sslverifyclient":
-			if !slices.ContainsFunc(x.args, func(s string) bool { return strings.EqualFold(s, "none") }) {
+			if !slices.ContainsFunc(x.Args, func(s string) bool { return strings.EqualFold(s, "none") }) {
 				d.block(at+": SSLVerifyClient", "who ends TLS has to ask clients for their certificates, and tempomat-proxy does not",
 					"leave TLS with Apache and use recipes/apache-tls.md of "+manuals)
 			}
@@ -78,22 +80,22 @@ func (d *decider) apacheForeign(all []directive) {
 }
 
 // apacheHosts sorts the sites by their port.
-func (d *decider) apacheHosts(all []directive) map[int][]*apacheHost {
+func (d *decider) apacheHosts(all []host.Directive) map[int][]*apacheHost {
 	hosts := map[int][]*apacheHost{}
 	for _, at := range d.m.Apache.Hosts {
 		where := fmt.Sprintf("%s:%d", at.Path, at.Line)
 		h := hostAt(all, at)
-		if h == nil || h.start.joined || h.end == 0 {
+		if h == nil || h.start.Joined || h.end == 0 {
 			d.block(where+": the site is not written there as a plain <VirtualHost>", "a macro or a generated file may have made it",
 				byHand)
 			continue
 		}
-		port, ok := hostPort(h.start.args)
-		if !ok && d.m.Journal != nil && slices.Equal(h.start.args, []string{"*"}) {
+		port, ok := hostPort(h.start.Args)
+		if !ok && d.m.Journal != nil && slices.Equal(h.start.Args, []string{"*"}) {
 			continue // setup's own, or one that was added in the way of those
 		}
 		if !ok {
-			d.block(fmt.Sprintf("%s: <VirtualHost %s>", where, strings.Join(h.start.args, " ")), "setup moves sites that are for all addresses and one port, such as *:80",
+			d.block(fmt.Sprintf("%s: <VirtualHost %s>", where, strings.Join(h.start.Args, " ")), "setup moves sites that are for all addresses and one port, such as *:80",
 				"write it so, or "+byHand)
 			continue
 		}
@@ -117,27 +119,27 @@ func hostPort(args []string) (int, bool) {
 }
 
 // apacheListens reads what Apache listens to.
-func (d *decider) apacheListens(all []directive) (listens []listen) {
+func (d *decider) apacheListens(all []host.Directive) (listens []listen) {
 	for _, x := range all {
-		if x.name != "listen" {
+		if x.Name != "listen" {
 			continue
 		}
-		where := fmt.Sprintf("%s:%d", x.file.Path, x.line)
+		where := fmt.Sprintf("%s:%d", x.File.Path, x.Line)
 		active, known := inForce(x, d.m.Apache.Modules)
 		if !known {
-			d.block(where+": Listen within <"+x.within[len(x.within)-1].name+">", "setup cannot tell whether it is in force", "write it outside")
+			d.block(where+": Listen within <"+x.Within[len(x.Within)-1].Name+">", "setup cannot tell whether it is in force", "write it outside")
 			continue
 		}
 		if !active {
 			continue
 		}
-		l := listen{directive: x}
+		l := listen{Directive: x}
 		var ok bool
-		if len(x.args) > 0 {
-			l.port, l.any, ok = listenPort(x.args[0])
+		if len(x.Args) > 0 {
+			l.port, l.any, ok = listenPort(x.Args[0])
 		}
-		if !ok || x.joined {
-			d.block(where+": Listen "+strings.Join(x.args, " "), "that is no port and no address with a port", "write the number itself there")
+		if !ok || x.Joined {
+			d.block(where+": Listen "+strings.Join(x.Args, " "), "that is no port and no address with a port", "write the number itself there")
 			continue
 		}
 		listens = append(listens, l)
@@ -174,13 +176,13 @@ func (d *decider) apacheMove(listens []listen, hosts []*apacheHost, from, to int
 		switch {
 		case l.port != from:
 		case !l.any:
-			d.block(fmt.Sprintf("%s:%d: Listen %s", l.file.Path, l.line, l.args[0]), "setup moves a Listen that is for all addresses; it cannot judge which of several are meant",
+			d.block(fmt.Sprintf("%s:%d: Listen %s", l.File.Path, l.Line, l.Args[0]), "setup moves a Listen that is for all addresses; it cannot judge which of several are meant",
 				byHand)
 		case moved:
-			d.edit(l.file, l.line, l.indent()+"# tempomat: "+l.trimmed())
+			d.edit(l.File, l.Line, leading(l.Raw())+"# tempomat: "+strings.TrimSpace(l.Raw()))
 		default:
 			moved = true
-			d.edit(l.file, l.line, fmt.Sprintf("%sListen 127.0.0.1:%d%s", l.indent(), d.inner, map[bool]string{true: " https"}[d.secure]))
+			d.edit(l.File, l.Line, fmt.Sprintf("%sListen 127.0.0.1:%d%s", leading(l.Raw()), d.inner, map[bool]string{true: " https"}[d.secure]))
 		}
 	}
 	if !moved {
@@ -194,7 +196,7 @@ func (d *decider) apacheMove(listens []listen, hosts []*apacheHost, from, to int
 // visitor's is another one than Apache's.
 func (d *decider) apacheLoosen(hosts []*apacheHost) {
 	for _, h := range hosts {
-		d.edit(h.start.file, h.start.line, h.start.indent()+"<VirtualHost *>")
+		d.edit(h.start.File, h.start.Line, leading(h.start.Raw())+"<VirtualHost *>")
 	}
 }
 
@@ -206,21 +208,21 @@ func (d *decider) apacheAdopt(port int) (served bool) {
 	all := parseAllApache(d.m.Apache)
 	for _, at := range d.m.Apache.Hosts {
 		h := hostAt(all, at)
-		if h == nil || h.start.joined || !slices.Equal(h.start.args, []string{"*"}) {
+		if h == nil || h.start.Joined || !slices.Equal(h.start.Args, []string{"*"}) {
 			continue
 		}
 		to := d.m.Place.HTTP
 		if on := h.first("sslengine"); len(on) == 1 && strings.EqualFold(on[0], "on") {
 			to = d.m.Place.HTTPS
 		}
-		d.edit(h.start.file, h.start.line, fmt.Sprintf("%s<VirtualHost *:%d>", h.start.indent(), to))
+		d.edit(h.start.File, h.start.Line, fmt.Sprintf("%s<VirtualHost *:%d>", leading(h.start.Raw()), to))
 	}
-	return slices.ContainsFunc(all, func(x directive) bool {
+	return slices.ContainsFunc(all, func(x host.Directive) bool {
 		active, known := inForce(x, d.m.Apache.Modules)
-		if x.name != "listen" || !active && known || len(x.args) == 0 {
+		if x.Name != "listen" || !active && known || len(x.Args) == 0 {
 			return false
 		}
-		at, any, ok := listenPort(x.args[0])
+		at, any, ok := listenPort(x.Args[0])
 		return !ok || any && at == port // another address may be what is meant
 	})
 }
@@ -249,7 +251,7 @@ func (d *decider) apacheOthers(listens []listen, hosts map[int][]*apacheHost) {
 		switch {
 		case l.port == moved:
 		case len(hosts[l.port]) == 0:
-			d.block(fmt.Sprintf("%s:%d: Listen %s has no site", l.file.Path, l.line, l.args[0]), "the sites that move are for any port, so they would be served there, past tempomat-proxy",
+			d.block(fmt.Sprintf("%s:%d: Listen %s has no site", l.File.Path, l.Line, l.Args[0]), "the sites that move are for any port, so they would be served there, past tempomat-proxy",
 				"remove the line (for 443 without a TLS site: a2dismod ssl), or give it a <VirtualHost>")
 		case l.port != d.m.Place.HTTP:
 			d.pastProxy(l.port, "Apache")
@@ -271,11 +273,5 @@ func (d *decider) apacheAddresses() {
 		d.link(path.Join(dir, "mods-enabled/remoteip.load"), "../mods-available/remoteip.load", "a2enmod remoteip")
 	}
 }
-
-func (d directive) raw() string { return strings.Split(d.file.Text, "\n")[d.line-1] }
-
-func (d directive) indent() string { return leading(d.raw()) }
-
-func (d directive) trimmed() string { return strings.TrimSpace(d.raw()) }
 
 func leading(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }

@@ -1,27 +1,49 @@
 package setup
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+
+	"tempomat/proxy/host"
 )
 
 // nginxServer is a server block of nginx.
 type nginxServer struct {
-	*statement
+	*host.Statement
 	listens []nginxListen
 }
 
 // nginxListen is a listen of nginx.
 type nginxListen struct {
-	*statement
+	*host.Statement
 	port    int
 	any     bool
 	secure  bool
 	chosen  bool // default_server
 	unknown string
+}
+
+// parseNginx reads the main file and what it includes, of the files that nginx says it reads.
+func parseNginx(n *Nginx) (*host.Statement, error) {
+	if len(n.Files) == 0 {
+		return nil, errors.New("nginx names no file")
+	}
+	return host.ParseNginx(&n.Files[0], func(pattern string) (files []*host.ConfigFile) {
+		if !path.IsAbs(pattern) {
+			pattern = path.Join(n.Dir, pattern)
+		}
+		for i := range n.Files {
+			if ok, err := path.Match(pattern, n.Files[i].Path); err == nil && ok {
+				files = append(files, &n.Files[i])
+			}
+		}
+		slices.SortFunc(files, func(a, b *host.ConfigFile) int { return strings.Compare(a.Path, b.Path) })
+		return files
+	})
 }
 
 // nginx plans the changes of nginx, in the way of those of Apache.
@@ -70,8 +92,8 @@ func (d *decider) nginx() {
 	d.create(path.Join(n.Dir, "conf.d/tempomat.conf"),
 		"# Written by tempomat-proxy setup: the client is whom tempomat-proxy names, in logs,\n# in allow and deny, and in PHP's REMOTE_ADDR.\n"+
 			"set_real_ip_from 127.0.0.1;\nset_real_ip_from ::1;\nreal_ip_header X-Forwarded-For;\nreal_ip_recursive on;\n")
-	if !slices.ContainsFunc(root.walk(), func(s *statement) bool {
-		return s.name() == "include" && len(s.words) == 2 && strings.HasSuffix(s.words[1], "conf.d/*.conf")
+	if !slices.ContainsFunc(root.Walk(), func(s *host.Statement) bool {
+		return s.Name() == "include" && len(s.Words) == 2 && strings.HasSuffix(s.Words[1], "conf.d/*.conf")
 	}) {
 		d.block("nginx.conf does not include conf.d/*.conf", "setup puts a file there", "add to the http block: include /etc/nginx/conf.d/*.conf;")
 	}
@@ -87,11 +109,11 @@ func (d *decider) nginxAdopt(port int, inner string) (served bool) {
 	for _, s := range d.nginxServers(root) {
 		served = served || s.on(port)
 		for _, l := range s.listens {
-			if l.statement == nil || len(l.words) < 2 || l.words[1] != inner {
+			if l.Statement == nil || len(l.Words) < 2 || l.Words[1] != inner {
 				continue
 			}
-			line := strings.Split(l.file.Text, "\n")[l.line()-1]
-			d.edit(l.file, l.line(), strings.Replace(strings.Replace(line, inner, strconv.Itoa(port), 1), " port_in_redirect off;", "", 1))
+			line := strings.Split(l.File.Text, "\n")[l.Line()-1]
+			d.edit(l.File, l.Line(), strings.Replace(strings.Replace(line, inner, strconv.Itoa(port), 1), " port_in_redirect off;", "", 1))
 			served = true
 		}
 	}
@@ -103,42 +125,33 @@ func (s nginxServer) on(port int) bool {
 	return slices.ContainsFunc(s.listens, func(l nginxListen) bool { return l.port == port })
 }
 
-// walk lists a statement and all below it.
-func (s *statement) walk() []*statement {
-	all := []*statement{s}
-	for _, c := range s.block {
-		all = append(all, c.walk()...)
-	}
-	return all
-}
-
 // nginxServers reads the server blocks, and finds what setup must not judge.
-func (d *decider) nginxServers(root *statement) (servers []nginxServer) {
-	for _, s := range root.walk() {
-		if d.own(s.file) {
+func (d *decider) nginxServers(root *host.Statement) (servers []nginxServer) {
+	for _, s := range root.Walk() {
+		if d.own(s.File) {
 			continue
 		}
-		switch s.name() {
+		switch s.Name() {
 		case "real_ip_header", "set_real_ip_from":
-			d.block(s.place()+": "+s.name()+" is in use", "something stands before nginx already, and its addresses have to be believed by tempomat-proxy, too",
+			d.block(s.Place()+": "+s.Name()+" is in use", "something stands before nginx already, and its addresses have to be believed by tempomat-proxy, too",
 				"name it in trustedProxies, and "+byHand)
 		case "ssl_verify_client":
-			d.block(s.place()+": ssl_verify_client", "who ends TLS has to ask clients for their certificates, and tempomat-proxy does not",
+			d.block(s.Place()+": ssl_verify_client", "who ends TLS has to ask clients for their certificates, and tempomat-proxy does not",
 				"leave TLS with nginx and use recipes/nginx-tls.md of "+manuals)
 		case "stream":
-			if s.open {
-				d.block(s.place()+": a stream block", "it may hand on connections of the ports that move", byHand)
+			if s.Open {
+				d.block(s.Place()+": a stream block", "it may hand on connections of the ports that move", byHand)
 			}
 		}
 	}
-	for _, web := range root.find("http") {
-		for _, s := range web.find("server") {
-			server := nginxServer{statement: s}
-			for _, l := range s.find("listen") {
+	for _, web := range root.Find("http") {
+		for _, s := range web.Find("server") {
+			server := nginxServer{Statement: s}
+			for _, l := range s.Find("listen") {
 				server.listens = append(server.listens, readListen(l))
 			}
 			if len(server.listens) == 0 { // as nginx has it, started by root
-				server.listens = []nginxListen{{statement: nil, port: 80, any: true}}
+				server.listens = []nginxListen{{Statement: nil, port: 80, any: true}}
 			}
 			servers = append(servers, server)
 		}
@@ -147,18 +160,18 @@ func (d *decider) nginxServers(root *statement) (servers []nginxServer) {
 }
 
 // readListen takes a listen apart.
-func readListen(s *statement) nginxListen {
-	l := nginxListen{statement: s}
-	if len(s.words) < 2 {
+func readListen(s *host.Statement) nginxListen {
+	l := nginxListen{Statement: s}
+	if len(s.Words) < 2 {
 		l.unknown = "nothing"
 		return l
 	}
-	port, all, ok := listenPort(s.words[1])
+	port, all, ok := listenPort(s.Words[1])
 	l.port, l.any = port, all
 	if !ok {
-		l.unknown = s.words[1]
+		l.unknown = s.Words[1]
 	}
-	for _, w := range s.words[2:] {
+	for _, w := range s.Words[2:] {
 		switch {
 		case w == "ssl":
 			l.secure = true
@@ -181,10 +194,10 @@ func (d *decider) nginxServer(s nginxServer, from int) {
 	for _, l := range s.listens {
 		switch {
 		case l.port == from && (l.unknown != "" || !l.any):
-			d.block(s.where(l)+": "+strings.Join(l.words, " "), "setup moves a listen for all addresses without special options", byHand)
+			d.block(s.where(l)+": "+strings.Join(l.Words, " "), "setup moves a listen for all addresses without special options", byHand)
 			return
 		case l.port == from && d.secure && !l.secure:
-			d.block(l.place()+": port 443 without ssl", "setup takes it for the port of TLS", byHand)
+			d.block(l.Place()+": port 443 without ssl", "setup takes it for the port of TLS", byHand)
 			return
 		case l.port != from && d.secure && l.port == d.m.Place.HTTP:
 			d.plainPages(s.where(l), "give port 80 a server block of its own that does: return 301 https://$host$request_uri;")
@@ -195,8 +208,8 @@ func (d *decider) nginxServer(s nginxServer, from int) {
 	if d.secure {
 		d.nginxCertificates(s)
 	}
-	if p := s.find("port_in_redirect"); len(p) > 0 && !slices.Equal(p[0].words[1:], []string{"off"}) {
-		d.block(p[0].place()+": port_in_redirect", "nginx would send visitors to the port of the loopback", "remove it")
+	if p := s.Find("port_in_redirect"); len(p) > 0 && !slices.Equal(p[0].Words[1:], []string{"off"}) {
+		d.block(p[0].Place()+": port_in_redirect", "nginx would send visitors to the port of the loopback", "remove it")
 	}
 	d.nginxMove(s, from)
 	d.plan.Probes = append(d.plan.Probes, Probe{Port: from, TLS: d.secure, Host: s.hostName()})
@@ -204,10 +217,10 @@ func (d *decider) nginxServer(s nginxServer, from int) {
 
 // where names a listen for people.
 func (s nginxServer) where(l nginxListen) string {
-	if l.statement == nil {
-		return s.place()
+	if l.Statement == nil {
+		return s.Place()
 	}
-	return l.place()
+	return l.Place()
 }
 
 // nginxMove exchanges the listens of a server for one on the loopback.
@@ -220,7 +233,7 @@ func (d *decider) nginxMove(s nginxServer, from int) {
 		text += " default_server"
 	}
 	text += ";"
-	if len(s.find("port_in_redirect")) == 0 {
+	if len(s.Find("port_in_redirect")) == 0 {
 		text += " port_in_redirect off;"
 	}
 	moved := false
@@ -228,47 +241,47 @@ func (d *decider) nginxMove(s nginxServer, from int) {
 		if l.port != from {
 			continue
 		}
-		if l.statement == nil {
+		if l.Statement == nil {
 			d.nginxAdd(s, text)
 			return
 		}
-		line, ok := l.ownLine()
+		line, ok := ownLine(l.Statement)
 		switch {
 		case !ok:
-			d.block(l.place()+": listen shares its line", "setup exchanges whole lines", "give it a line of its own")
+			d.block(l.Place()+": listen shares its line", "setup exchanges whole lines", "give it a line of its own")
 			return
 		case moved:
-			d.edit(l.file, l.line(), leading(line)+"# tempomat: "+strings.TrimSpace(line))
+			d.edit(l.File, l.Line(), leading(line)+"# tempomat: "+strings.TrimSpace(line))
 		default:
 			moved = true
-			d.edit(l.file, l.line(), leading(line)+text)
+			d.edit(l.File, l.Line(), leading(line)+text)
 		}
 	}
 }
 
 // nginxAdd adds a listen to a server that has none.
 func (d *decider) nginxAdd(s nginxServer, text string) {
-	at := strings.Count(s.file.Text[:s.end], "\n") + 1 // of its brace
-	line := strings.Split(s.file.Text, "\n")[at-1]
-	if rest := strings.TrimSpace(line[s.end-lineStart(s.file.Text, s.end-1):]); rest != "" && !strings.HasPrefix(rest, "#") {
-		d.block(s.place()+": a server without listen, in one line", "setup exchanges whole lines", "write listen 80; into it, on a line of its own")
+	at := strings.Count(s.File.Text[:s.End], "\n") + 1 // of its brace
+	line := strings.Split(s.File.Text, "\n")[at-1]
+	if rest := strings.TrimSpace(line[s.End-lineStart(s.File.Text, s.End-1):]); rest != "" && !strings.HasPrefix(rest, "#") {
+		d.block(s.Place()+": a server without listen, in one line", "setup exchanges whole lines", "write listen 80; into it, on a line of its own")
 		return
 	}
-	d.edit(s.file, at, line, leading(line)+"\t"+text)
+	d.edit(s.File, at, line, leading(line)+"\t"+text)
 }
 
 // ownLine returns the line of a statement, if nothing but a comment shares it.
-func (s *statement) ownLine() (line string, ok bool) {
-	text := s.file.Text
-	from, to := lineStart(text, s.begin), len(text)
-	if n := strings.IndexByte(text[s.begin:], '\n'); n >= 0 {
-		to = s.begin + n
+func ownLine(s *host.Statement) (line string, ok bool) {
+	text := s.File.Text
+	from, to := lineStart(text, s.Begin), len(text)
+	if n := strings.IndexByte(text[s.Begin:], '\n'); n >= 0 {
+		to = s.Begin + n
 	}
-	if s.end > to {
+	if s.End > to {
 		return "", false
 	}
-	rest := strings.TrimSpace(text[s.end:to])
-	return text[from:to], strings.TrimSpace(text[from:s.begin]) == "" && (rest == "" || strings.HasPrefix(rest, "#"))
+	rest := strings.TrimSpace(text[s.End:to])
+	return text[from:to], strings.TrimSpace(text[from:s.Begin]) == "" && (rest == "" || strings.HasPrefix(rest, "#"))
 }
 
 // chosen tells whether the server is the default one of a port.
@@ -283,13 +296,13 @@ func (d *decider) nginxStays(s nginxServer) {
 	for _, l := range s.listens {
 		switch {
 		case l.unknown != "" && l.port == 0 && !strings.HasPrefix(l.unknown, "unix:"):
-			d.block(l.place()+": "+strings.Join(l.words, " "), "setup cannot tell which port it is", "write the number there")
+			d.block(l.Place()+": "+strings.Join(l.Words, " "), "setup cannot tell which port it is", "write the number there")
 		case l.port == d.m.Place.HTTP && !s.redirects():
-			d.plainPages(s.place(), "remove it from sites-enabled if nobody needs it, or let it do: return 301 https://$host$request_uri;")
+			d.plainPages(s.Place(), "remove it from sites-enabled if nobody needs it, or let it do: return 301 https://$host$request_uri;")
 		case l.port == d.m.Place.HTTP:
-			d.note("Port %d stays with nginx, as %s only redirects there: what renews certificates through it goes on.", d.m.Place.HTTP, s.place())
+			d.note("Port %d stays with nginx, as %s only redirects there: what renews certificates through it goes on.", d.m.Place.HTTP, s.Place())
 		default:
-			d.note("Port %s of %s stays with nginx: its requests go past tempomat-proxy.", strconv.Itoa(l.port), s.place())
+			d.note("Port %s of %s stays with nginx: its requests go past tempomat-proxy.", strconv.Itoa(l.port), s.Place())
 		}
 	}
 }
@@ -298,16 +311,16 @@ func (d *decider) nginxStays(s nginxServer) {
 // outside of locations, or each of its locations has, but for those of a certificate's
 // renewal.
 func (s nginxServer) redirects() bool {
-	if len(s.find("return")) > 0 {
+	if len(s.Find("return")) > 0 {
 		return true
 	}
 	root := false
-	for _, l := range s.find("location") {
-		where := l.words[len(l.words)-1]
+	for _, l := range s.Find("location") {
+		where := l.Words[len(l.Words)-1]
 		if strings.HasPrefix(where, "/.well-known/") {
 			continue
 		}
-		if len(l.find("return")) == 0 {
+		if len(l.Find("return")) == 0 {
 			return false
 		}
 		root = root || where == "/"
@@ -317,23 +330,23 @@ func (s nginxServer) redirects() bool {
 
 // nginxCertificates takes in the certificates of a server.
 func (d *decider) nginxCertificates(s nginxServer) {
-	certs, keys := s.find("ssl_certificate"), s.find("ssl_certificate_key")
+	certs, keys := s.Find("ssl_certificate"), s.Find("ssl_certificate_key")
 	if len(certs) == 0 || len(certs) != len(keys) {
-		d.block(s.place()+": the site does not name its certificate by ssl_certificate and ssl_certificate_key itself", "tempomat-proxy ends TLS with the same files",
+		d.block(s.Place()+": the site does not name its certificate by ssl_certificate and ssl_certificate_key itself", "tempomat-proxy ends TLS with the same files",
 			"write both into the server block")
 		return
 	}
 	for i := range certs {
-		if len(certs[i].words) == 2 && len(keys[i].words) == 2 {
-			d.certify(certs[i].words[1], keys[i].words[1], certs[i].place())
+		if len(certs[i].Words) == 2 && len(keys[i].Words) == 2 {
+			d.certify(certs[i].Words[1], keys[i].Words[1], certs[i].Place())
 		}
 	}
 }
 
 // hostName is a name that the server serves.
 func (s nginxServer) hostName() string {
-	for _, names := range s.find("server_name") {
-		for _, n := range names.words[1:] {
+	for _, names := range s.Find("server_name") {
+		for _, n := range names.Words[1:] {
 			if n != "_" && !strings.ContainsAny(n, "*~$\"") && !strings.HasPrefix(n, ".") {
 				return n
 			}

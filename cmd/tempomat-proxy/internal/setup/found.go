@@ -85,9 +85,9 @@ func (a *Apache) php() string {
 func (a *Apache) workers() string {
 	text := ""
 	for i := range a.Files {
-		for _, x := range parseApache(&a.Files[i]) {
-			if active, known := inForce(x, a.Modules); x.name == "maxrequestworkers" && active && known && len(x.args) > 0 {
-				text = ", MaxRequestWorkers " + x.args[0]
+		for _, x := range host.ParseApache(&a.Files[i]) {
+			if active, known := inForce(x, a.Modules); x.Name == "maxrequestworkers" && active && known && len(x.Args) > 0 {
+				text = ", MaxRequestWorkers " + x.Args[0]
 			}
 		}
 	}

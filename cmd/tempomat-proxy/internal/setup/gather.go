@@ -142,7 +142,7 @@ func gatherNginx(ctx context.Context, place Place, run Runner) *Nginx {
 	n.RealIP = strings.Contains(build, "--with-http_realip_module")
 	for line := range strings.Lines(text) {
 		name, ok := strings.CutPrefix(strings.TrimSuffix(line, ":\n"), "# configuration file ")
-		if !ok || !filepath.IsAbs(name) || slices.ContainsFunc(n.Files, func(f File) bool { return f.Path == name }) {
+		if !ok || !filepath.IsAbs(name) || slices.ContainsFunc(n.Files, func(f host.ConfigFile) bool { return f.Path == name }) {
 			continue
 		}
 		if f, err := readFile(name); err != nil {
@@ -155,13 +155,13 @@ func gatherNginx(ctx context.Context, place Place, run Runner) *Nginx {
 }
 
 // readFile reads a file of a configuration.
-func readFile(name string) (File, error) {
+func readFile(name string) (host.ConfigFile, error) {
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil {
-		return File{}, err
+		return host.ConfigFile{}, err
 	}
 	text, err := os.ReadFile(real)
-	return File{Path: name, Real: real, Text: string(text)}, err
+	return host.ConfigFile{Path: name, Real: real, Text: string(text)}, err
 }
 
 // lastLines are the last lines that a program printed: they tell what was wrong.
@@ -172,31 +172,11 @@ func lastLines(text string, err error) string {
 }
 
 // gatherPools reads the pools of php-fpm, in Debian's layout.
-func gatherPools(place Place) (pools []Pool) {
-	names, _ := filepath.Glob(place.Root + "/etc/php/*/fpm/pool.d/*.conf") // the pattern is sound
+func gatherPools(place Place) (pools []host.Pool) {
+	root := os.DirFS(place.Root + "/")
+	names, _ := fs.Glob(root, "etc/php/*/fpm/php-fpm.conf") // the pattern is sound
 	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		p := Pool{}
-		for line := range strings.Lines(string(text)) {
-			line = strings.TrimSpace(line)
-			if section, ok := strings.CutPrefix(line, "["); ok {
-				if p.Name != "" {
-					pools = append(pools, p)
-				}
-				p = Pool{Name: strings.TrimSuffix(section, "]")}
-			}
-			key, value, _ := strings.Cut(line, "=")
-			switch strings.TrimSpace(key) {
-			case "listen":
-				p.Listen = strings.TrimSpace(value)
-			case "pm.max_children":
-				p.Children, _ = strconv.Atoi(strings.TrimSpace(value)) // 0 shows that it is no number
-			}
-		}
-		pools = append(pools, p)
+		pools = append(pools, host.ReadFPM(root, "/"+name)...)
 	}
 	return pools
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"tempomat/proxy/host"
 )
 
 // findKeyGroup returns the group for private keys that this machine has.
@@ -30,17 +32,17 @@ func (m *Machine) keyNames() (names []string) {
 	}
 	if m.Apache != nil {
 		for i := range m.Apache.Files {
-			for _, x := range parseApache(&m.Apache.Files[i]) {
-				add(append([]string{x.name}, x.args...), "sslcertificatekeyfile")
-				add(append([]string{x.name}, x.args...), "sslcertificatefile")
+			for _, x := range host.ParseApache(&m.Apache.Files[i]) {
+				add(append([]string{x.Name}, x.Args...), "sslcertificatekeyfile")
+				add(append([]string{x.Name}, x.Args...), "sslcertificatefile")
 			}
 		}
 	}
 	if m.Nginx != nil {
 		if root, err := parseNginx(m.Nginx); err == nil {
-			for _, s := range root.walk() {
-				add(s.words, "ssl_certificate_key")
-				add(s.words, "ssl_certificate")
+			for _, s := range root.Walk() {
+				add(s.Words, "ssl_certificate_key")
+				add(s.Words, "ssl_certificate")
 			}
 		}
 	}

@@ -14,10 +14,10 @@ type Machine struct {
 	Systemd bool    // systemd runs here
 	Service Service // tempomat-proxy's own unit
 	Sockets []host.Listening
-	Apache  *Apache // nil: not installed
-	Nginx   *Nginx  // nil: not installed
-	Pools   []Pool  // of php-fpm
-	Config  Config  // tempomat's configuration
+	Apache  *Apache     // nil: not installed
+	Nginx   *Nginx      // nil: not installed
+	Pools   []host.Pool // of php-fpm
+	Config  Config      // tempomat's configuration
 	// Keys tells of the files with private keys that a server's configuration names
 	// who may read them.
 	Keys map[string]KeyFile
@@ -44,13 +44,6 @@ func Standard() Place { return Place{HTTP: 80, HTTPS: 443, InnerHTTP: 8080, Inne
 // Service is the state of a unit of systemd.
 type Service struct{ Installed, Enabled, Active bool }
 
-// File is a file of a configuration.
-type File struct {
-	Path string // as the server names it
-	Real string // where it is, symbolic links followed
-	Text string
-}
-
 // Position is a line of a file, from 1.
 type Position struct {
 	Path string
@@ -59,28 +52,21 @@ type Position struct {
 
 // Apache is an Apache httpd in Debian's layout.
 type Apache struct {
-	Dir     string     // /etc/apache2
-	Running bool       // something of that name listens
-	Hosts   []Position // each <VirtualHost> that is in force, as Apache itself tells
-	Files   []File     // each file that Apache reads, in its order
-	Modules []string   // that are loaded, such as ssl_module
-	Fault   string     // why it could not be asked, or that its configuration is broken
+	Dir     string            // /etc/apache2
+	Running bool              // something of that name listens
+	Hosts   []Position        // each <VirtualHost> that is in force, as Apache itself tells
+	Files   []host.ConfigFile // each file that Apache reads, in its order
+	Modules []string          // that are loaded, such as ssl_module
+	Fault   string            // why it could not be asked, or that its configuration is broken
 }
 
 // Nginx is an nginx in Debian's layout.
 type Nginx struct {
 	Dir     string // /etc/nginx
 	Running bool
-	Files   []File // each file that nginx reads, the main one first
-	RealIP  bool   // it can take the client's address from a header
-	Fault   string // why it could not be asked, or that its configuration is broken
-}
-
-// Pool is a pool of php-fpm.
-type Pool struct {
-	Name     string
-	Listen   string
-	Children int // pm.max_children
+	Files   []host.ConfigFile // each file that nginx reads, the main one first
+	RealIP  bool              // it can take the client's address from a header
+	Fault   string            // why it could not be asked, or that its configuration is broken
 }
 
 // Config is tempomat's configuration file.

@@ -9,7 +9,7 @@ import (
 // apacheSecured looks at the sites that have TLS.
 func (d *decider) apacheSecured(hosts []*apacheHost) {
 	for _, h := range hosts {
-		where := fmt.Sprintf("%s:%d", h.start.file.Path, h.start.line)
+		where := fmt.Sprintf("%s:%d", h.start.File.Path, h.start.Line)
 		cert, key := h.first("sslcertificatefile"), h.first("sslcertificatekeyfile")
 		if len(cert) != 1 || len(key) != 1 || h.first("sslcertificatechainfile") != nil {
 			d.block(where+": the site does not name its certificate by SSLCertificateFile and SSLCertificateKeyFile alone",
@@ -29,13 +29,13 @@ func (d *decider) apacheRedirects(hosts []*apacheHost) {
 		switch {
 		case all:
 		case some:
-			indent := h.start.indent() + "\t"
-			end := strings.Split(h.start.file.Text, "\n")[h.end-1]
-			d.edit(h.start.file, h.end, indent+"# Names that the rules above leave out.", indent+"RewriteEngine on",
+			indent := leading(h.start.Raw()) + "\t"
+			end := strings.Split(h.start.File.Text, "\n")[h.end-1]
+			d.edit(h.start.File, h.end, indent+"# Names that the rules above leave out.", indent+"RewriteEngine on",
 				indent+"RewriteRule ^ https://%{SERVER_NAME}%{REQUEST_URI} [END,NE,R=permanent]", end)
 		default:
 			pages = true
-			d.plainPages(fmt.Sprintf("%s:%d", h.start.file.Path, h.start.line), "a2dissite it if nobody needs it, or let it redirect: Redirect permanent / https://YOUR-NAME/")
+			d.plainPages(fmt.Sprintf("%s:%d", h.start.File.Path, h.start.Line), "a2dissite it if nobody needs it, or let it redirect: Redirect permanent / https://YOUR-NAME/")
 		}
 	}
 	if len(hosts) > 0 && !pages {
@@ -53,21 +53,21 @@ func (d *decider) plainPages(where, do string) {
 func redirects(h *apacheHost) (all, some bool) {
 	engine, limited := false, false // limited: a condition stands before the next rule
 	for _, x := range h.all {
-		if len(x.within) != len(h.start.within)+1 {
+		if len(x.Within) != len(h.start.Within)+1 {
 			continue // in a <Location> or the like
 		}
-		switch x.name {
+		switch x.Name {
 		case "redirect", "redirectpermanent":
-			n := len(x.args)
-			if n >= 2 && x.args[n-2] == "/" && strings.HasPrefix(x.args[n-1], "https://") {
+			n := len(x.Args)
+			if n >= 2 && x.Args[n-2] == "/" && strings.HasPrefix(x.Args[n-1], "https://") {
 				all = true
 			}
 		case "rewriteengine":
-			engine = len(x.args) > 0 && strings.EqualFold(x.args[0], "on")
+			engine = len(x.Args) > 0 && strings.EqualFold(x.Args[0], "on")
 		case "rewritecond":
-			limited = limited || !harmless(x.args)
+			limited = limited || !harmless(x.Args)
 		case "rewriterule":
-			if toHTTPS(x.args) && engine {
+			if toHTTPS(x.Args) && engine {
 				all, some = all || !limited, true
 			}
 			limited = false
