@@ -1,7 +1,10 @@
 package setup
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -258,3 +261,315 @@ func settings(text string) string {
 }
 
 func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }
+
+// found says in plain words what there is.
+func (d *decider) found() {
+	m := d.m
+	say := func(format string, args ...any) { d.plan.Found = append(d.plan.Found, fmt.Sprintf(format, args...)) }
+	for _, port := range []int{m.Place.HTTP, m.Place.HTTPS} {
+		say("Port %d: %s.", port, holder(m.Sockets, port))
+	}
+	if a := m.Apache; a != nil {
+		say("Apache in %s: %s, %d sites%s%s.", a.Dir, a.mpm(), len(a.Hosts), a.workers(), a.php())
+	}
+	if n := m.Nginx; n != nil {
+		say("nginx in %s: %d files.", n.Dir, len(n.Files))
+	}
+	for _, p := range m.Pools {
+		say("php-fpm: pool %s at %s, pm.max_children = %d.", p.Name, p.Listen, p.Children)
+	}
+	switch {
+	case !m.Systemd:
+		say("systemd does not run here.")
+	case m.Service.Active:
+		say("%s.service runs.", unitName)
+	case m.Service.Installed:
+		say("%s.service is installed, and does not run.", unitName)
+	default:
+		say("%s.service is not installed.", unitName)
+	}
+	switch {
+	case !m.Config.Exists:
+		say("%s: none yet.", d.plan.Config)
+	case m.Config.Defaults:
+		say("%s: there, all defaults.", d.plan.Config)
+	default:
+		say("%s: there, with settings of its own.", d.plan.Config)
+	}
+}
+
+// holder names who listens on a port.
+func holder(sockets []host.Listening, port int) string {
+	var names []string
+	for _, s := range sockets {
+		if int(s.Address.Port()) == port {
+			names = append(names, cmp.Or(s.Program, "an unknown program"))
+		}
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) == 0 {
+		return "nobody listens"
+	}
+	return strings.Join(names, " and ")
+}
+
+func (a *Apache) mpm() string {
+	for _, m := range a.Modules {
+		if name, ok := strings.CutPrefix(m, "mpm_"); ok {
+			return "MPM " + strings.TrimSuffix(name, "_module")
+		}
+	}
+	return "MPM unknown"
+}
+
+func (a *Apache) php() string {
+	for _, m := range a.Modules {
+		if m == "php_module" || m == "php7_module" {
+			return ", with mod_php"
+		}
+	}
+	if slices.Contains(a.Modules, "proxy_fcgi_module") {
+		return ", with mod_proxy_fcgi"
+	}
+	return ""
+}
+
+// workers tells MaxRequestWorkers, the last one that is in force.
+func (a *Apache) workers() string {
+	text := ""
+	for i := range a.Files {
+		for _, x := range host.ParseApache(&a.Files[i]) {
+			if active, known := inForce(x, a.Modules); x.Name == "maxrequestworkers" && active && known && len(x.Args) > 0 {
+				text = ", MaxRequestWorkers " + x.Args[0]
+			}
+		}
+	}
+	return text
+}
+
+// certificate names the files that a TLS site serves with.
+type certificate struct {
+	chain, key string // the certificate with those of its authorities, and its key
+}
+
+// readable bits for the group: a directory is passed, a key is read.
+const (
+	groupReads  = 0o040
+	groupPasses = 0o010
+)
+
+// certify takes in the certificate of a site. where is its place, for people.
+func (d *decider) certify(chain, key, where string) {
+	for _, f := range []string{chain, key} {
+		if !path.IsAbs(f) || strings.ContainsAny(f, "$\n") {
+			d.block(fmt.Sprintf("%s: the certificate's file %q is no plain path", where, f), "tempomat-proxy has to find the same file", "write its whole path there")
+			return
+		}
+	}
+	if c := (certificate{chain, key}); !slices.Contains(d.certs, c) {
+		d.certs = append(d.certs, c)
+	}
+}
+
+// keys lets the proxy read the private keys. What only root may read becomes the group's;
+// what belongs to a group already stays so, and the proxy joins that. certbot keeps group
+// and mode when it renews.
+func (d *decider) keys() {
+	if !d.secure {
+		return
+	}
+	var needs []Access
+	var groups []string
+	for _, name := range d.certificateFiles() {
+		k, known := d.m.Keys[name]
+		if !known || k.Fault != "" {
+			d.block("the proxy cannot be let to "+name, k.Fault, "see that the file exists, and run setup as root")
+			continue
+		}
+		for _, a := range k.Needs {
+			if !slices.ContainsFunc(needs, func(o Access) bool { return o.Path == a.Path }) {
+				needs = append(needs, a)
+			}
+		}
+		groups = append(groups, k.Groups...)
+	}
+	if len(needs) > 0 && d.m.KeyGroup == "" {
+		d.block("there is neither a group "+proxyGroup+" nor "+keyGroup, "by it the proxy, which is not root, may read private keys", "install the package, or apt install ssl-cert")
+	}
+	if len(needs) > 0 && d.m.KeyGroup != proxyGroup {
+		groups = append(groups, d.m.KeyGroup)
+	}
+	for _, a := range needs {
+		now := Access{Path: a.Path, Group: d.m.KeyGroup, Mode: a.Mode | groupReads, Dir: a.Dir}
+		if a.Dir {
+			now.Mode = a.Mode | groupPasses
+		}
+		d.plan.Changes = append(d.plan.Changes, Change{Path: a.Path, Access: &now, Was: &a,
+			Command: now.command()})
+	}
+	d.join(groups)
+}
+
+// join puts the proxy into groups.
+func (d *decider) join(groups []string) {
+	slices.Sort(groups)
+	groups = slices.Compact(groups)
+	if !d.m.Systemd {
+		for _, g := range groups {
+			if !slices.Contains(d.m.Groups, g) {
+				d.block("a private key belongs to the group "+g, "the user "+proxyGroup+" has to read it, and is not in that group", "usermod -aG "+g+" "+proxyGroup)
+			}
+		}
+		return
+	}
+	name := d.m.Place.Root + "/etc/systemd/system/" + unitName + ".service.d/setup.conf"
+	if len(groups) == 0 || d.m.Journal != nil && slices.ContainsFunc(d.m.Journal.Changes, func(c Change) bool { return c.Path == name }) {
+		return
+	}
+	d.plan.Reread = true
+	d.create(name,
+		"# Written by tempomat-proxy setup: the proxy reads the certificates' private keys.\n[Service]\nSupplementaryGroups="+strings.Join(groups, " ")+"\n")
+}
+
+func (d *decider) certificateFiles() (names []string) {
+	for _, c := range d.certs {
+		names = append(names, c.chain, c.key)
+	}
+	return names
+}
+
+// again plans for the sites that were added since setup was here, for the port that the proxy
+// has taken over: another site would answer for them, or the web server would not start.
+func (d *decider) again() {
+	j := d.m.Journal
+	d.plan.Server, d.plan.Check, d.plan.Earlier = j.Server, j.Check, j
+	port, secure := j.public()
+	d.secure = secure
+	_, inner, _ := strings.Cut(j.inner(), ":")
+	_, _ = fmt.Sscan(inner, &d.inner) // 0 shows below
+	switch {
+	case port == 0 || d.inner == 0:
+		d.plan.Done = true
+		return
+	case j.Server == "apache2" && d.m.Apache != nil:
+		d.apacheAgain(port)
+	case j.Server == "nginx" && d.m.Nginx != nil:
+		d.nginxAgain(port)
+	}
+	if d.secure && len(d.edits) > 0 {
+		d.certificatesKnown()
+	}
+	if len(d.plan.Obstacles) > 0 {
+		return
+	}
+	if d.plan.Done = len(d.edits) == 0; d.plan.Done {
+		return
+	}
+	if d.editFiles() {
+		d.keys()
+	}
+}
+
+func (d *decider) apacheAgain(port int) {
+	a := d.m.Apache
+	if a.Fault != "" {
+		d.block("Apache's configuration cannot be read", a.Fault, "put that right; apache2ctl configtest tells more")
+		return
+	}
+	all := parseAllApache(a)
+	hosts := d.apacheHosts(all)
+	for _, l := range d.apacheListens(all) {
+		switch {
+		case l.port == port && l.any:
+			d.edit(l.File, l.Line, leading(l.Raw())+"# tempomat: "+strings.TrimSpace(l.Raw()))
+		case l.port == port || l.port == d.inner || l.port == d.m.Place.HTTP:
+		default:
+			d.pastProxy(l.port, "Apache")
+		}
+	}
+	if d.secure {
+		d.apacheSecured(hosts[port])
+	}
+	d.apacheLoosen(hosts[port])
+	d.plan.Probes = probesOf(hosts[port], port, d.secure)
+}
+
+func (d *decider) nginxAgain(port int) {
+	if d.m.Nginx.Fault != "" {
+		d.block("nginx's configuration cannot be read", d.m.Nginx.Fault, "put that right; nginx -t tells more")
+		return
+	}
+	root, err := parseNginx(d.m.Nginx)
+	if err != nil {
+		d.block("nginx's files hold what setup does not understand", err.Error(), byHand)
+		return
+	}
+	for _, s := range d.nginxServers(root) {
+		if s.on(port) {
+			d.nginxServer(s, port)
+		}
+	}
+}
+
+// pastProxy notes a port that the web server serves by itself.
+func (d *decider) pastProxy(port int, server string) {
+	text := fmt.Sprintf("Port %d stays with %s: its requests go past tempomat-proxy.", port, server)
+	if d.m.Journal != nil && port == d.m.Place.HTTPS && !d.secure {
+		text += " tempomat-proxy takes it over, with its certificates, by setup -undo and then setup -write."
+	}
+	if !slices.Contains(d.plan.Notes, text) {
+		d.plan.Notes = append(d.plan.Notes, text)
+	}
+}
+
+// certificatesKnown sees that tempomat's configuration, which is a person's by now, names the
+// certificates of sites that move.
+func (d *decider) certificatesKnown() {
+	words := strings.FieldsFunc(d.m.Config.Text, func(r rune) bool { return strings.ContainsRune("[]{},\"' \t\n", r) })
+	for _, c := range d.certs {
+		if !slices.ContainsFunc(words, func(w string) bool { return w == c.chain || path.IsAbs(w) && strings.HasPrefix(c.chain, w+"/") }) {
+			d.block(d.plan.Config+" does not name the certificate "+c.chain, "tempomat-proxy serves the site with it",
+				fmt.Sprintf("add to tls.certificates, and run setup again:\n- {certificate: %s, key: %s}", yamlText(c.chain), yamlText(c.key)))
+		}
+	}
+}
+
+// own tells whether a file is one that setup made.
+func (d *decider) own(f *host.ConfigFile) bool {
+	return d.m.Journal != nil && slices.ContainsFunc(d.m.Journal.Changes, func(c Change) bool { return c.New && c.Path == f.Real })
+}
+
+// adopt has the sites that were added for the web server's inner address, as the manual says,
+// serve the public's port again. It needs the files as they are after the way back.
+func (w *worker) adopt(ctx context.Context, j *journal) error {
+	d := newDecider(Machine{Place: w.place, Journal: j})
+	var served bool
+	port, _ := j.public()
+	if j.Server == "apache2" {
+		if d.m.Apache = gatherApache(ctx, w.place, w.run); d.m.Apache == nil {
+			return nil
+		}
+		served = d.apacheAdopt(port)
+	} else {
+		if d.m.Nginx = gatherNginx(ctx, w.place, w.run); d.m.Nginx == nil {
+			return nil
+		}
+		served = d.nginxAdopt(port, j.inner())
+	}
+	for _, real := range slices.Sorted(maps.Keys(d.edits)) {
+		text, err := applyEdits(d.texts[real], d.edits[real])
+		if err == nil {
+			err = rewrite(real, text, real)
+		}
+		if err != nil {
+			return err
+		}
+		for _, e := range d.edits[real] {
+			fmt.Fprintf(w.out, "  %s:%d: %q came since; it is %q now\n", real, e.Line, strings.TrimSpace(e.Old), strings.TrimSpace(e.New[0]))
+		}
+	}
+	if !served {
+		return fmt.Errorf("%s would not listen on port %d: no line says so. Add it, as ports.conf or a site's file had it", j.Server, port)
+	}
+	return nil
+}
