@@ -278,7 +278,7 @@ func TestMasterKilled(t *testing.T) {
 	redis.Kill()
 	testkit.Eventually(t, "something is to be saved, and cannot be", func() bool {
 		g.pass(greedy, 1)
-		return strings.Contains(m.stderr.String(), `"msg":"the store is away; memory has to do meanwhile"`)
+		return strings.Contains(m.stderr.String(), `"msg":"can't reach the store; state stays in memory until it is back"`)
 	})
 	redis.Start()
 	m.await(0, `"msg":"the store is back"`)

@@ -81,7 +81,7 @@ func TestLedger(t *testing.T) {
 	if err := dec.Decode(&delayed); err != nil || delayed.Status != "DELAYED" || *delayed.Delayed != 0.5 || *delayed.Cost != 0.04 {
 		t.Errorf("got %+v, %v", delayed, err)
 	}
-	if err := dec.Decode(&rejected); err != nil || rejected.Status != "REJECTED" || rejected.Info != "Mozilla/5.0?[31m ?evil ?" {
+	if err := dec.Decode(&rejected); err != nil || rejected.Status != "REJECTED" || rejected.Info != "Mozilla/5.0\x1b[31m \u202eevil \ufffd" {
 		t.Errorf("got %+v, %v", rejected, err)
 	}
 	var priced, plain line

@@ -48,6 +48,6 @@ func TestNoDoctor(t *testing.T) {
 	m := &masterProcess{file: filepath.Join(dir, "m.yaml"), admin: dir} // which is no socket
 	m.configure(t, fmt.Sprintf("listen: ipc://%s/m\ndomains: {api: {rate: 5/sec, burst: 10}}\nmetrics: %q\n", dir, l.Addr()))
 	m.restart(t)
-	m.await(0, `"msg":"no admin API"`, dir)
+	m.await(0, `"msg":"can't open the admin socket; tempomat-doctor won't work"`, dir)
 	m.await(0, `"msg":"no metrics"`, "address already in use")
 }

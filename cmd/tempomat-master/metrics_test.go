@@ -47,7 +47,7 @@ func TestStatisticsAreInTheManual(t *testing.T) {
 		t.Errorf("docs/operations.md has %d metrics, there are %d", n, len(families))
 	}
 	all := master.DomainCounts{Accepted: 1, Delayed: 1, Rejected: 1, Throttled: 1, Delay: 1}
-	for line := range strings.SplitSeq(statsdLines(config.Statsd{}, master.DomainCounts{}, all), "\n") {
+	for line := range strings.SplitSeq(statsdLines(&config.Statsd{}, master.DomainCounts{}, all), "\n") {
 		name, _, _ := strings.Cut(line, ":")
 		if !strings.Contains(string(text), "`"+name+"`") {
 			t.Errorf("docs/operations.md does not mention %s", name)

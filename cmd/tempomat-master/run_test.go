@@ -48,8 +48,8 @@ func TestCommandLine(t *testing.T) {
 		stdout, stderr []string
 	}{
 		{"-version", 0, []string{version + "\n"}, nil},
-		{"-help", 0, nil, []string{"-check", "-config", usualFile}},
-		{"-frobnicate", 2, nil, []string{"-frobnicate", "-check"}},
+		{"-help", 0, []string{"-check", "-config", usualFile}, nil},
+		{"-frobnicate", 2, nil, []string{"unknown flag: --frobnicate", "See tempomat-master --help"}},
 		{"-check=perhaps", 2, nil, []string{"perhaps"}},
 		{"-config", 2, nil, []string{"needs an argument"}},
 		{"serve", 2, nil, []string{`unexpected argument "serve"`}},

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"tempomat/cmd/internal/daemon"
 	"tempomat/config"
+	"tempomat/limiter"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
 )
@@ -51,7 +53,7 @@ func newServer(c *config.Master, file string, output *daemon.Output) *server {
 func (s *server) apply(c *config.Master) {
 	daemon.SetLevel(s.level, c.Log.Level)
 	s.ledger.limit(c.Log.Accounting)
-	s.statsd.send(c.Statsd)
+	s.statsd.to.Store(&c.Statsd)
 }
 
 // run serves until the context ends.
@@ -131,7 +133,7 @@ func (s *server) reload() error {
 // storeTrouble logs that the store went away, or is back.
 func (s *server) storeTrouble(err error) {
 	if err != nil {
-		s.log.Warn("the store is away; memory has to do meanwhile", zap.Error(err))
+		s.log.Warn("can't reach the store; state stays in memory until it is back", zap.Error(err))
 	} else {
 		s.log.Info("the store is back")
 	}
@@ -157,4 +159,64 @@ func settings(c *config.Master) master.Settings {
 		s.Domains = append(s.Domains, n)
 	}
 	return s
+}
+
+// ledger logs accounting, but no more than so many lines in a second: what is left
+// out is told with the next one.
+type ledger struct {
+	log  *zap.Logger
+	most atomic.Int64
+
+	// The following are for the one goroutine that notes.
+	second  int64
+	lines   int64
+	skipped int
+}
+
+func newLedger(log *zap.Logger) *ledger { return &ledger{log: log} }
+
+func (l *ledger) limit(lines int) { l.most.Store(int64(lines)) }
+
+// note logs one message, if there is room for it in this second.
+func (l *ledger) note(now time.Time, a *smockron.Accounting) {
+	most := l.most.Load()
+	if most == 0 || a.Resync {
+		return
+	}
+	if second := now.Unix(); second != l.second {
+		l.second, l.lines = second, 0
+	}
+	if l.lines++; l.lines > most {
+		l.skipped++
+		return
+	}
+	fields := []zap.Field{
+		zap.ByteString("domain", a.Domain), zap.String("status", status(a.Event)), zap.ByteString("identifier", a.Identifier),
+		zap.Time("received", time.UnixMilli(a.Received)),
+	}
+	if a.Event == limiter.Delayed {
+		fields = append(fields, zap.Duration("delayed", time.Duration(a.Until-a.Received)*time.Millisecond))
+	}
+	if a.HasCost {
+		fields = append(fields, zap.Duration("cost", a.Cost))
+	}
+	if info := a.Words(); len(info) > 0 {
+		fields = append(fields, zap.ByteString("info", info))
+	}
+	if l.skipped > 0 {
+		fields = append(fields, zap.Int("skipped", l.skipped))
+		l.skipped = 0
+	}
+	l.log.Info("accounting", fields...)
+}
+
+func status(e limiter.Event) string {
+	switch e {
+	case limiter.Delayed:
+		return "DELAYED"
+	case limiter.Rejected:
+		return "REJECTED"
+	case limiter.Accepted, limiter.Settled:
+	}
+	return "ACCEPTED"
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,17 +23,8 @@ type statsd struct {
 	state func() master.State
 	log   *zap.Logger
 
-	mu sync.Mutex // guards the following
-	to config.Statsd
-
-	failing bool // for run alone
-}
-
-// send says where statistics go from now on.
-func (s *statsd) send(to config.Statsd) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.to = to
+	to      atomic.Pointer[config.Statsd] // where they go
+	failing bool                          // for run alone
 }
 
 func (s *statsd) run(ctx context.Context) {
@@ -46,11 +37,8 @@ func (s *statsd) run(ctx context.Context) {
 			return
 		case <-ticks.C:
 		}
-		s.mu.Lock()
-		to := s.to
-		s.mu.Unlock()
 		now := sum(s.state())
-		if to.Host != "" {
+		if to := s.to.Load(); to.Host != "" {
 			s.tell(s.post(ctx, to, statsdLines(to, before, now)))
 		}
 		before = now
@@ -63,13 +51,13 @@ func (s *statsd) tell(err error) {
 		return
 	}
 	if s.failing = err != nil; s.failing {
-		s.log.Warn("statistics are not sent", zap.Error(err))
+		s.log.Warn("can't send statistics to statsd", zap.Error(err))
 	} else {
-		s.log.Info("statistics are sent again")
+		s.log.Info("statsd gets statistics again")
 	}
 }
 
-func (s *statsd) post(ctx context.Context, to config.Statsd, lines string) error {
+func (s *statsd) post(ctx context.Context, to *config.Statsd, lines string) error {
 	if lines == "" {
 		return nil
 	}
@@ -99,7 +87,7 @@ func sum(m master.State) (all master.DomainCounts) {
 
 // statsdLines are what changed. The time that requests were delayed is told as the
 // mean of them, with the sample rate that makes it count as often.
-func statsdLines(to config.Statsd, before, now master.DomainCounts) string {
+func statsdLines(to *config.Statsd, before, now master.DomainCounts) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, to.Prefix+name+to.Suffix+":"+format+"\n", args...)

@@ -31,7 +31,7 @@ func TestStatsdLines(t *testing.T) {
 		},
 		{"a domain is gone: less than before is told as nothing", both, counts{Accepted: 5, Delayed: 2, Throttled: 3, Delay: 9}, counts{Accepted: 4}, ""},
 	} {
-		if got := statsdLines(c.to, c.before, c.now); got != c.want {
+		if got := statsdLines(&c.to, c.before, c.now); got != c.want {
 			t.Errorf("%s:\n%s\nwant:\n%s", c.name, got, c.want)
 		}
 	}

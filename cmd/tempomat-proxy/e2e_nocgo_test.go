@@ -65,7 +65,7 @@ func TestWithoutCgo(t *testing.T) {
 		if strings.Contains(errs, `"msg":"serving"`) {
 			t.Errorf("it says that it serves: %q", errs)
 		}
-		if status, out, errs := execute(t, nil, master, "-check", "-config", file); status != 0 || errs != "" || !strings.Contains(out, " is sound\n") {
+		if status, out, errs := execute(t, nil, master, "-check", "-config", file); status != 0 || errs != "" || !strings.Contains(out, " is valid\n") {
 			t.Errorf("-check: status %d, stdout %q, stderr %q", status, out, errs)
 		}
 	})

@@ -21,6 +21,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(flagError)
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetArgs(withTwoDashes(args))
 	root.SetErr(stderr)
 	var suggestions bytes.Buffer

@@ -1,7 +1,14 @@
+// Package master is Smockron's master: it holds the rules that identifiers must keep, what it
+// knows of each, and a store that keeps that beyond its life.
+//
+// A [Master] is told the time, starts no goroutine and does no I/O; [Serve] has it work on the
+// wire of package smockron, which knows nothing of masters.
 package master
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -179,5 +186,228 @@ func (m *Master) sweep(now time.Time) {
 	defer m.mu.Unlock()
 	for _, d := range m.domains {
 		d.sweep(now.UnixMilli(), sweepEach)
+	}
+}
+
+// DefaultIdentifiers is how many identifiers of a domain are remembered, unless
+// it is told otherwise. Each takes about 200 bytes.
+const DefaultIdentifiers = 1_000_000
+
+// evictOf is among how many the one to forget is looked for when a domain is full.
+const evictOf = 8
+
+// Domain is a resource, and the rules that its identifiers are held to: who breaks
+// one of them has to wait. Without rules it is only counted.
+type Domain struct {
+	Name        string
+	Rules       []Rule
+	Identifiers int // most that are remembered; 0: DefaultIdentifiers
+}
+
+// domain is a Domain at work.
+type domain struct {
+	Domain
+	identifiers map[string]*identifier
+	gatekeepers int
+	counts      DomainCounts
+}
+
+// identifier is what is known of one.
+type identifier struct {
+	states  []state
+	until   int64 // the latest that was told, in milliseconds since 1970
+	stored  bool  // the store was asked for it
+	changed bool  // the store does not have it as it is
+}
+
+// expires is the last moment at which it means anything.
+func (x *identifier) expires() int64 {
+	latest := int64(0)
+	for i := range x.states {
+		latest = max(latest, x.states[i].expires)
+	}
+	return latest
+}
+
+// find returns what is known of an identifier, anew if nothing is.
+func (d *domain) find(name []byte) *identifier {
+	if x := d.identifiers[string(name)]; x != nil {
+		return x
+	}
+	if len(d.identifiers) >= d.Identifiers {
+		d.evict()
+	}
+	x := &identifier{states: make([]state, len(d.Rules))}
+	d.identifiers[string(name)] = x
+	return x
+}
+
+// evict forgets the one of a few, met by chance, that means something for the
+// shortest time: who owes most is not washed away by inventing identifiers.
+func (d *domain) evict() {
+	var victim string
+	least, seen := int64(0), 0
+	for name, x := range d.identifiers {
+		if e := max(x.expires(), x.until); seen == 0 || e < least {
+			victim, least = name, e
+		}
+		if seen++; seen == evictOf {
+			break
+		}
+	}
+	delete(d.identifiers, victim)
+	d.counts.Evicted++
+}
+
+// sweep forgets some of those that mean nothing any more. Go walks a map from a
+// place chosen by chance, so that each is looked at before long.
+func (d *domain) sweep(now int64, most int) {
+	for name, x := range d.identifiers {
+		if x.expires() < now && x.until < now {
+			delete(d.identifiers, name)
+		}
+		if most--; most == 0 {
+			return
+		}
+	}
+}
+
+// adopt goes on with other settings. What is known of the identifiers stays as
+// long as the rules are the same.
+func (d *domain) adopt(n Domain) {
+	if !slices.Equal(d.Rules, n.Rules) {
+		d.identifiers = make(map[string]*identifier)
+	}
+	d.Domain = n
+}
+
+// Counts is what a master counted since it began.
+type Counts struct {
+	Malformed     map[string]uint64 `json:"malformed,omitempty"` // messages that are not sound, by what is wrong
+	UnknownDomain uint64            `json:"unknownDomain"`
+	Resyncs       uint64            `json:"resyncs"`
+	Overload      uint64            `json:"overload"` // accounting that was dropped, oldest first, as there was too much
+	Late          uint64            `json:"late"`     // orders that were past before they could be sent
+}
+
+// DomainCounts is what it counted of a domain.
+type DomainCounts struct {
+	Accepted  uint64  `json:"accepted"`
+	Delayed   uint64  `json:"delayed"`
+	Rejected  uint64  `json:"rejected"`
+	Throttled uint64  `json:"throttled"` // orders to wait that were made
+	Skewed    uint64  `json:"skewed"`    // messages whose times are too far from the master's, or from before it was there
+	NoCost    uint64  `json:"noCost"`    // messages without the cost that a credit rule needs
+	Evicted   uint64  `json:"evicted"`   // identifiers forgotten as there were too many
+	Delay     float64 `json:"delay"`     // seconds that gatekeepers delayed requests, in sum
+}
+
+func (c *DomainCounts) note(a *smockron.Accounting) {
+	switch a.Event {
+	case limiter.Delayed:
+		c.Delayed++
+		c.Delay += max(0, float64(a.Until-a.Received)/1000)
+	case limiter.Rejected:
+		c.Rejected++
+	default:
+		c.Accepted++
+	}
+}
+
+// reject counts a message by what is wrong with it.
+func (c *Counts) reject(err error) {
+	if c.Malformed == nil {
+		c.Malformed = make(map[string]uint64)
+	}
+	c.Malformed[smockron.FaultName(err)]++
+}
+
+// State is what the doctor shows of a master.
+type State struct {
+	Counts  Counts        `json:"counts"`
+	Unsaved int           `json:"unsaved"` // identifiers that the store does not have as they are
+	Lost    uint64        `json:"lost"`    // changes that were never saved, as there were too many
+	Domains []DomainState `json:"domains"`
+}
+
+// DomainState is what it shows of a domain.
+type DomainState struct {
+	Name        string       `json:"name"`
+	Rules       []string     `json:"rules"`
+	Identifiers int          `json:"identifiers"`
+	Gatekeepers int          `json:"gatekeepers"` // that subscribed to it
+	Counts      DomainCounts `json:"counts"`
+}
+
+// IdentifierState is what it shows of an identifier.
+type IdentifierState struct {
+	Identifier string  `json:"identifier"`
+	Wait       float64 `json:"wait"`  // seconds until it may ask again; 0: at once
+	Until      int64   `json:"until"` // when that is or was, in milliseconds since 1970; 0: it never had to wait
+}
+
+// State is a picture of the whole.
+func (m *Master) State() State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := State{Counts: m.counts, Unsaved: len(m.saver.unsaved), Lost: m.saver.dropped}
+	s.Counts.Malformed = maps.Clone(m.counts.Malformed)
+	for _, name := range slices.Sorted(maps.Keys(m.domains)) {
+		d := m.domains[name]
+		v := DomainState{
+			Name: name, Rules: []string{}, Identifiers: len(d.identifiers), Gatekeepers: d.gatekeepers, Counts: d.counts,
+		}
+		for i := range d.Rules {
+			v.Rules = append(v.Rules, d.Rules[i].String())
+		}
+		s.Domains = append(s.Domains, v)
+	}
+	return s
+}
+
+// Identifiers are those of a domain that wait longest, at most so many, and false
+// if there is no such domain.
+func (m *Master) Identifiers(now time.Time, name string, most int) ([]IdentifierState, bool) {
+	m.mu.Lock()
+	d := m.domains[name]
+	all := []IdentifierState{}
+	if d != nil {
+		for id, x := range d.identifiers {
+			wait := float64(x.until-now.UnixMilli()) / 1000
+			all = append(all, IdentifierState{id, max(0, wait), x.until})
+		}
+	}
+	m.mu.Unlock()
+	slices.SortFunc(all, func(a, b IdentifierState) int {
+		return cmp.Or(cmp.Compare(b.Wait, a.Wait), cmp.Compare(a.Identifier, b.Identifier))
+	})
+	return all[:min(len(all), most)], d != nil
+}
+
+// count takes over how much accounting was dropped as there was too much.
+func (m *Master) count(overload uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counts.Overload = overload
+}
+
+func (m *Master) late() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counts.Late++
+}
+
+// subscribed notes a gatekeeper that came or went.
+func (m *Master) subscribed(name []byte, came bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.domains[string(name)]
+	if d == nil {
+		return
+	}
+	if came {
+		d.gatekeepers++
+	} else {
+		d.gatekeepers = max(0, d.gatekeepers-1)
 	}
 }

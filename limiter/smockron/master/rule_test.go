@@ -1,7 +1,6 @@
 package master
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -134,21 +133,16 @@ func FuzzMerge(f *testing.F) {
 }
 
 func TestQueueDropsTheOldest(t *testing.T) {
-	q := newQueue(4)
+	s := &service{queue: make(chan smockron.Accounting, 4)}
 	for i := range 7 {
-		q.push(smockron.Accounting{Received: int64(i)})
+		s.push(smockron.Accounting{Received: int64(i)})
 	}
-	<-q.ready
-	batch := make([]smockron.Accounting, 3)
-	var got []string
-	for left := 1; left > 0; {
-		var n int
-		n, left = q.take(batch)
-		for _, a := range batch[:n] {
-			got = append(got, fmt.Sprint(a.Received))
-		}
+	var got []int64
+	for range 4 {
+		a := <-s.queue
+		got = append(got, a.Received)
 	}
-	if diff := cmp.Diff([]string{"3", "4", "5", "6"}, got); diff != "" || q.lost() != 3 {
-		t.Errorf("%d lost, -want +got:\n%s", q.lost(), diff)
+	if diff := cmp.Diff([]int64{3, 4, 5, 6}, got); diff != "" || s.dropped.Load() != 3 {
+		t.Errorf("%d lost, -want +got:\n%s", s.dropped.Load(), diff)
 	}
 }

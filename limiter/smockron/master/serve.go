@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tempomat/limiter/smockron"
@@ -25,7 +26,6 @@ type ServeOptions struct {
 }
 
 const (
-	batchSize    = 128
 	housekeeping = 100 * time.Millisecond
 	// resyncPause is how long after a RESYNC others of that domain are part of its
 	// answer, which goes to all.
@@ -36,8 +36,9 @@ const (
 type service struct {
 	*Master
 	ServeOptions
-	queue   *queue
-	news    chan []delayOrder // from the store
+	queue   chan smockron.Accounting // that waits for the master; when it is full, the oldest goes
+	dropped atomic.Uint64            // how many went
+	news    chan []delayOrder        // from the store
 	control *smockron.Control
 	resyncs map[string]time.Time // when a domain's was last answered
 }
@@ -54,7 +55,7 @@ func Serve(ctx context.Context, m *Master, o ServeOptions) error {
 		o.Queue = smockron.DefaultQueue
 	}
 	s := &service{
-		Master: m, ServeOptions: o, queue: newQueue(o.Queue),
+		Master: m, ServeOptions: o, queue: make(chan smockron.Accounting, o.Queue),
 		news: make(chan []delayOrder, 1), resyncs: make(map[string]time.Time),
 	}
 	ctx, end := context.WithCancel(ctx)
@@ -99,34 +100,44 @@ func (s *service) listen(ctx context.Context, w *smockron.Wire, opened chan<- er
 			s.reject(err)
 			continue
 		}
-		s.queue.push(a)
+		s.push(a)
 	}
 	return nil
+}
+
+// push has a message wait for the master. When the queue is full, the oldest one goes: it matters
+// least by then.
+func (s *service) push(a smockron.Accounting) {
+	for {
+		select {
+		case s.queue <- a:
+			return
+		default:
+		}
+		select {
+		case <-s.queue:
+			s.dropped.Add(1)
+		default: // the master has just taken one
+		}
+	}
 }
 
 // work accounts, and orders gatekeepers to wait, until the context ends.
 func (s *service) work(ctx context.Context) error {
 	ticks := time.NewTicker(housekeeping)
 	defer ticks.Stop()
-	batch := make([]smockron.Accounting, batchSize)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticks.C:
 			s.sweep(s.Now())
-			s.count(s.queue.lost())
+			s.count(s.dropped.Load())
 			s.control.PollSubscribers(s.subscribed)
 		case orders := <-s.news:
 			s.sendAll(orders)
-		case <-s.queue.ready:
-			for left := 1; left > 0 && ctx.Err() == nil; {
-				var n int
-				n, left = s.queue.take(batch)
-				for i := range batch[:n] {
-					s.handle(&batch[i])
-				}
-			}
+		case a := <-s.queue:
+			s.handle(&a)
 		}
 	}
 }
