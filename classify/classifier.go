@@ -6,11 +6,11 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
+	"net/url"
 	"slices"
 	"strings"
 
 	"tempomat/classify/class"
-	"tempomat/classify/prefixset"
 	"tempomat/limiter"
 )
 
@@ -67,7 +67,7 @@ type Config struct {
 // Classifier classifies requests. What it answers never changes, and it is safe
 // for concurrent use.
 type Classifier struct {
-	trusted prefixset.Set
+	trusted PrefixSet
 	source  AddressHeader
 	classes []grouping
 	exempt  []Exemption
@@ -78,7 +78,7 @@ type Classifier struct {
 
 // New makes a Classifier. Its error names everything that is wrong with c.
 func New(c Config) (*Classifier, error) {
-	trusted, err := prefixset.New(c.TrustedProxies)
+	trusted, err := NewPrefixSet(c.TrustedProxies)
 	var faults []error
 	if err != nil {
 		faults = append(faults, fmt.Errorf("trusted proxies: %w", err))
@@ -328,4 +328,114 @@ func isPrefetch(h http.Header) bool {
 		}
 	}
 	return false
+}
+
+// Evidence is what speaks for, or against, a client being a person's browser.
+type Evidence uint8
+
+// The kinds of evidence.
+const (
+	Cookie        Evidence = 1 << iota // it brought back a cookie that the site gave it
+	Parts                              // it loads the style sheets and images of its pages
+	Tenure                             // it has been coming for hours
+	Attested                           // the backend, or the configuration, vouches for it
+	Contradiction                      // its headers are not those of the browser it says it is
+	Verified                           // it is the robot that it says it is
+	Forged                             // it is not the robot that it says it is
+)
+
+// String is the kinds, parted by commas; empty if there are none.
+func (e Evidence) String() string {
+	var names []string
+	for i, name := range []string{"cookie", "parts", "tenure", "attested", "contradiction", "verified", "forged"} {
+		if e&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// Proves tells whether there is any that a client of a single request could not have. Who
+// claims to be a robot that it is not proves nothing.
+func (e Evidence) Proves() bool { return e&(Cookie|Parts|Tenure|Attested) != 0 && e&Forged == 0 }
+
+// What a client's share is multiplied by at least, and at most.
+const (
+	LeastStanding = 0.5
+	MostStanding  = 8.0
+)
+
+// NetworkKeys are the keys of a client that follow from its address alone, in the order
+// of the classes: its own, and those of the networks around it.
+func (c *Classifier) NetworkKeys(a netip.Addr) (keys []limiter.Key) {
+	a = a.Unmap().WithZone("")
+	for _, class := range c.classes {
+		if !class.kind.Address {
+			continue
+		}
+		if id := string(class.appendID(nil, a, nil)); id != "" {
+			keys = append(keys, limiter.Key{Class: class.Name, ID: id})
+		}
+	}
+	return keys
+}
+
+// isNetwork tells whether the class goes by a network around the client's address.
+func (c *grouping) isNetwork() bool { return c.By == Slash32 || c.By == Slash24 || c.By == Slash16 }
+
+// KeyOf is a key as an administrator writes it: of a class that goes by the network, an
+// address stands for the key that it is charged to. Its error says what is no key of the
+// class, which nobody's requests would ever have.
+func (c *Classifier) KeyOf(class, id string) (limiter.Key, error) {
+	k := limiter.Key{Class: class, ID: id}
+	for _, x := range c.classes {
+		if x.Name != class || !x.isNetwork() {
+			continue
+		}
+		a, err := netip.ParseAddr(strings.Trim(id, "[]"))
+		if p, wrong := netip.ParsePrefix(id); err != nil && wrong == nil {
+			a, err = p.Masked().Addr(), nil
+			if !p.IsSingleIP() && string(appendNetwork(nil, a, x.By)) != p.Masked().String() {
+				return k, fmt.Errorf("key: %s is as wide as no key of class %s; that of %s is %s", id, class, a, appendNetwork(nil, a, x.By))
+			}
+		}
+		if err != nil {
+			return k, fmt.Errorf("key: %q is no address, and no network: class %s goes by them", id, class)
+		}
+		k.ID = string(appendNetwork(nil, a.Unmap().WithZone(""), x.By))
+	}
+	return k, nil
+}
+
+// AgentKeys are the keys of a User-Agent, or of a family of them, and that family. They
+// are none if no class goes by it.
+func (c *Classifier) AgentKeys(agent string) (family string, keys []limiter.Key) {
+	family = c.agents.read(agent).family
+	for _, class := range c.classes {
+		if class.By == UserAgent {
+			keys = append(keys, limiter.Key{Class: class.Name, ID: family})
+		}
+	}
+	return family, keys
+}
+
+// Exempts tells whether an address's plain requests for a URL are never charged or delayed.
+func (c *Classifier) Exempts(a netip.Addr, u *url.URL) bool {
+	r := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host}
+	_, exempt := c.matchSite(a.Unmap(), r)
+	return exempt || matchesAny(c.exempt, a.Unmap(), r)
+}
+
+// SiteOf is the name of the site that a host is one of; empty: none that was named.
+func (c *Classifier) SiteOf(host string) string {
+	if s := c.sites.of(host); s != nil {
+		return s.name
+	}
+	return ""
+}
+
+// ShapeOf is the shape of a URL, as Result has it.
+func ShapeOf(u *url.URL) string {
+	shape, _ := appendShape(nil, u.Path, u.RawQuery)
+	return string(shape)
 }

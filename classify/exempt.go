@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"tempomat/classify/prefixset"
 )
 
 // Exemption matches requests that are never charged or delayed. All that is
@@ -46,7 +44,7 @@ func normaliseExemptions(given []Exemption) ([]Exemption, error) {
 			faults = append(faults, fmt.Errorf("exemption %d: %w", i+1, err))
 		}
 		if e.Prefix.IsValid() {
-			e.Prefix = prefixset.Unmap(e.Prefix)
+			e.Prefix = unmap(e.Prefix)
 		}
 		e.Header = textproto.CanonicalMIMEHeaderKey(e.Header)
 		exempt = append(exempt, e)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"tempomat/classify/prefixset"
 	"tempomat/limiter"
 )
 
@@ -57,7 +56,7 @@ type Robots struct {
 
 type crawler struct {
 	Crawler
-	addresses prefixset.Set
+	addresses PrefixSet
 }
 
 // NewRobots makes a Robots. Its error names everything that is wrong with c.
@@ -65,7 +64,7 @@ func NewRobots(c RobotsConfig) (*Robots, error) {
 	x := &Robots{RobotsConfig: c, byAgent: make(map[string]*crawler)}
 	var faults []error
 	for _, given := range c.Crawlers {
-		addresses, err := prefixset.New(given.Addresses)
+		addresses, err := NewPrefixSet(given.Addresses)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("robot %q: %w", given.Name, err))
 		}
@@ -217,4 +216,32 @@ func (r *Result) drop(classes []string) {
 	}
 	clear(r.keys[n:r.n])
 	r.n = n
+}
+
+// KnownCrawlers are those whose operators document below which domains the names of their
+// addresses lie, and which nobody else can have names in.
+//
+// Google documents googleusercontent.com as well, for what its users have it fetch. It is
+// not here, as every machine that anybody rents there has a name in it that leads back.
+func KnownCrawlers() []Crawler {
+	return []Crawler{
+		{
+			Name: "googlebot", Domains: []string{"googlebot.com", "google.com"},
+			Agents: []string{"googlebot", "googleother", "google inspectiontool", "storebot", "adsbot", "mediapartners google", "apis google"},
+		},
+		{Name: "bingbot", Domains: []string{"search.msn.com"}, Agents: []string{"bingbot", "msnbot", "adidxbot"}},
+		{Name: "applebot", Domains: []string{"applebot.apple.com"}, Agents: []string{"applebot"}},
+		{
+			Name: "yandexbot", Domains: []string{"yandex.ru", "yandex.net", "yandex.com"},
+			Agents: []string{"yandexbot", "yandexmobilebot", "yandexaccessibilitybot", "yandexrenderresourcesbot", "yandeximages"},
+		},
+		{Name: "baiduspider", Domains: []string{"baidu.com", "baidu.jp"}, Agents: []string{"baiduspider"}},
+		{Name: "slurp", Domains: []string{"crawl.yahoo.net", "yse.yahoo.net"}, Agents: []string{"slurp"}},
+		{Name: "seznambot", Domains: []string{"seznam.cz"}, Agents: []string{"seznambot"}},
+		{Name: "petalbot", Domains: []string{"petalsearch.com", "aspiegel.com"}, Agents: []string{"petalbot"}},
+		{Name: "mojeekbot", Domains: []string{"mojeek.com"}, Agents: []string{"mojeekbot"}},
+		{Name: "amazonbot", Domains: []string{"crawl.amazonbot.amazon"}, Agents: []string{"amazonbot"}},
+		{Name: "ccbot", Domains: []string{"crawl.commoncrawl.org"}, Agents: []string{"ccbot"}},
+		{Name: "pinterestbot", Domains: []string{"pinterest.com", "pinterestcrawler.com"}, Agents: []string{"pinterestbot"}},
+	}
 }

@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/oschwald/maxminddb-golang/v2"
 	"go.uber.org/zap"
 )
 
@@ -178,4 +183,181 @@ func reason(err error) error {
 		err = of.Err
 	}
 	return fmt.Errorf("cannot be read: %w", err)
+}
+
+// mostBytes bounds a file: the largest that are sold have less.
+const mostBytes = 2 << 30
+
+// load reads all of a file, and checks it.
+func load(file string, read reading) (c *content, networks int, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, 0, reason(err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, 0, reason(err)
+	case info.Size() == 0:
+		return nil, 0, errors.New("is empty")
+	case info.Size() > mostBytes:
+		return nil, 0, fmt.Errorf("is larger than %d MiB", mostBytes>>20)
+	}
+	m, err := reserve(int(info.Size()))
+	if err != nil {
+		return nil, 0, fmt.Errorf("needs %d bytes of memory: %w", info.Size(), err)
+	}
+	if _, err = io.ReadFull(f, m.data); err == nil {
+		if c, err = parse(m.data, read); err == nil {
+			networks, err = c.check(time.Sleep)
+		}
+	} else {
+		err = reason(err)
+	}
+	if err != nil {
+		m.free()
+		return nil, 0, err
+	}
+	m.freeWith(c)
+	return c, networks, nil
+}
+
+const (
+	// slots is how many records are remembered that were read. Clients of a site are of
+	// few autonomous systems.
+	slots = 1 << 12
+	// breath is after how many networks reading makes a pause, as long as that took: it must
+	// leave a CPU to those who are served meanwhile.
+	breath = 4096
+)
+
+// content is a file in memory. It may be used concurrently.
+type content struct {
+	reader *maxminddb.Reader
+	read   reading
+	known  [slots]atomic.Pointer[record]
+}
+
+// record is what a part of the file says; networks share them.
+type record struct {
+	offset uintptr
+	id     string
+}
+
+// parse takes a file's bytes for a database. They are the content's from then on.
+func parse(data []byte, read reading) (*content, error) {
+	reader, err := maxminddb.OpenBytes(data)
+	if err != nil {
+		return nil, fmt.Errorf("is no MaxMind DB file, or not all of one: %w", err)
+	}
+	return &content{reader: reader, read: read}, nil
+}
+
+// check goes through all of it and returns how many networks there are. Its error says what is
+// broken, or that the file is of another kind. Now and then it calls rest with the time that
+// it has worked.
+func (c *content) check(rest func(time.Duration)) (networks int, err error) {
+	useful := false
+	begun := time.Now()
+	for r := range c.reader.Networks() {
+		id, err := c.idOf(r)
+		if err != nil {
+			return networks, fmt.Errorf("is broken after %d networks: %w", networks, err)
+		}
+		useful = useful || id != ""
+		if networks++; networks%breath == 0 {
+			rest(time.Since(begun))
+			begun = time.Now()
+		}
+	}
+	if !useful {
+		return networks, fmt.Errorf("has nothing of the kind for any of its %d networks; it says that it is a %.64q", networks, c.reader.Metadata.DatabaseType)
+	}
+	return networks, nil
+}
+
+// id is the key of an address; empty: none is known.
+func (c *content) id(a netip.Addr) string {
+	id, err := c.idOf(c.reader.Lookup(a))
+	runtime.KeepAlive(c) // what it lies in is given back with it
+	if err != nil {
+		return "" // not reached: all of it was gone through
+	}
+	return id
+}
+
+func (c *content) idOf(r maxminddb.Result) (string, error) {
+	if !r.Found() {
+		return "", r.Err()
+	}
+	offset := r.Offset()
+	slot := &c.known[uint64(offset)*0x9e3779b97f4a7c15>>52]
+	if x := slot.Load(); x != nil && x.offset == offset {
+		return x.id, nil
+	}
+	id, err := c.read(r)
+	if err != nil {
+		return "", err
+	}
+	slot.Store(&record{offset, id})
+	return id, nil
+}
+
+// reading finds the key in a record; empty: it has none. Its error is that the file is broken.
+type reading func(maxminddb.Result) (string, error)
+
+// readings are those of the kinds of databases that there are.
+func readings() map[string]reading { return map[string]reading{"asn": readASN, "country": readCountry} }
+
+// readASN finds the number of an autonomous system, as MaxMind and DB-IP tell it, or as IPinfo
+// does.
+func readASN(r maxminddb.Result) (string, error) {
+	for _, name := range [...]string{"autonomous_system_number", "asn"} {
+		x, err := at(r, name)
+		if err != nil {
+			return "", err
+		}
+		text, _ := x.(string)
+		number, isNumber := x.(uint64)
+		if !isNumber {
+			number, err = strconv.ParseUint(strings.TrimPrefix(strings.ToUpper(text), "AS"), 10, 32)
+		}
+		if err == nil && number > 0 && number <= 1<<32-1 {
+			return "AS" + strconv.FormatUint(number, 10), nil
+		}
+	}
+	return "", nil
+}
+
+// readCountry finds the code of a country (ISO 3166-1), as MaxMind and DB-IP tell it, or as
+// IPinfo does. Where an address is used counts, or else where its network is registered.
+func readCountry(r maxminddb.Result) (string, error) {
+	for _, path := range [...][]any{{"country", "iso_code"}, {"country_code"}, {"country"}, {"registered_country", "iso_code"}} {
+		x, err := at(r, path...)
+		if err != nil {
+			return "", err
+		}
+		code, _ := x.(string)
+		code = strings.ToUpper(code)
+		if len(code) == 2 && strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
+			return code, nil
+		}
+	}
+	return "", nil
+}
+
+// at is what a record has there, a text or a number; nil: another thing, or nothing.
+func at(r maxminddb.Result, path ...any) (x any, err error) {
+	err = r.DecodePath(&x, path...)
+	if _, broken := errors.AsType[maxminddb.InvalidDatabaseError](err); broken {
+		return nil, err
+	}
+	switch x := x.(type) {
+	case string:
+		return x, nil
+	case uint64:
+		return x, nil
+	}
+	return nil, nil
 }

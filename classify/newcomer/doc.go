@@ -8,13 +8,5 @@
 // keeps them gets one too, so a pass is a reason to go first among strangers
 // and never one to stop counting what somebody costs.
 //
-// Nothing here reads a clock. One file for each idea:
-//
-//	redirector.go  the calls: who has a pass, who is redirected, how many were
-//	eligible.go    which requests are a person's click on a link
-//	location.go    which request targets a redirect may name
-//	pass.go        a pass: what is in it, and which ones count
-//	keys.go        the keys that sign it, kept over a restart
-//	cookie.go      where passes lie in a Cookie header, and the header without
-//	recent.go      addresses that were redirected lately
+// Nothing here reads a clock.
 package newcomer

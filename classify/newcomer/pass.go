@@ -2,11 +2,15 @@ package newcomer
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"net/netip"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -175,4 +179,200 @@ func parsePass(text string) (pass [passSize]byte, ok bool) {
 	var dst [passSize]byte
 	n, err := encoding().Decode(dst[:], src[:])
 	return dst, err == nil && n == passSize
+}
+
+const (
+	keySize = 32
+	// keyAge is how long a key signs. It is longer than a pass is valid, so that
+	// the key before the present one verifies all that may still count.
+	keyAge = time.Hour
+)
+
+// keys sign passes: the present one does, the one before it only verifies. They
+// are never changed, only replaced.
+type keys struct {
+	now, old [keySize]byte
+	since    int64 // Unix seconds when now began to sign
+}
+
+// keyRing replaces its keys in time. Its methods may be called concurrently.
+type keyRing struct {
+	rotating sync.Mutex // one rotation at a time
+	keys     atomic.Pointer[keys]
+}
+
+// newKeys are random.
+func newKeys(now time.Time) *keys {
+	ks := &keys{since: now.Unix()}
+	rand.Read(ks.now[:]) // it never fails
+	rand.Read(ks.old[:])
+	return ks
+}
+
+// signing returns the keys to sign with. A clock that was set back by hours
+// counts as one that went on, lest the key in use stay for as long.
+func (k *keyRing) signing(now time.Time) *keys {
+	if ks := k.keys.Load(); !ks.aged(now) {
+		return ks
+	}
+	k.rotating.Lock()
+	defer k.rotating.Unlock()
+	ks := k.keys.Load()
+	if !ks.aged(now) {
+		return ks // somebody else was faster
+	}
+	next := newKeys(now)
+	next.old = ks.now
+	k.keys.Store(next)
+	return next
+}
+
+func (ks *keys) aged(now time.Time) bool {
+	age := now.Unix() - ks.since
+	return age >= int64(keyAge/time.Second) || age <= -int64(keyAge/time.Second)
+}
+
+// The form of what survives a restart: a version, since as little-endian, both
+// keys, and a checksum.
+const (
+	keysVersion = 1
+	keysHead    = 1 + 8
+	keysSize    = keysHead + 2*keySize + sha256.Size
+)
+
+var errKeys = errors.New("not the keys that a proxy of this version signs with")
+
+func (k *keyRing) appendBinary(b []byte) []byte {
+	ks, from := k.keys.Load(), len(b)
+	b = append(b, keysVersion)
+	b = binary.LittleEndian.AppendUint64(b, uint64(ks.since)) //nolint:gosec // read back as it is
+	b = append(append(b, ks.now[:]...), ks.old[:]...)
+	sum := sha256.Sum256(b[from:])
+	return append(b, sum[:]...)
+}
+
+// unmarshalBinary changes nothing if the data are damaged: keys with a known
+// byte in place of a random one would be weaker ones.
+func (k *keyRing) unmarshalBinary(data []byte) error {
+	if len(data) != keysSize || data[0] != keysVersion {
+		return errKeys
+	}
+	body, sum := data[:keysSize-sha256.Size], data[keysSize-sha256.Size:]
+	if sha256.Sum256(body) != [sha256.Size]byte(sum) {
+		return errKeys
+	}
+	ks := &keys{since: int64(binary.LittleEndian.Uint64(data[1:]))} //nolint:gosec // as it was written
+	copy(ks.now[:], body[keysHead:])
+	copy(ks.old[:], body[keysHead+keySize:])
+	k.keys.Store(ks)
+	return nil
+}
+
+const (
+	// CookieName is the name of the cookie that holds passes.
+	CookieName = "tempomat_pass"
+	assignment = CookieName + "="
+	blanks     = " \t"
+)
+
+// findPass returns where the first of our cookies lies in a line of a Cookie
+// header, from a position on: from its name to before the ; that ends it. There
+// is none if start is negative. The time that it takes grows with the line's
+// length only, whatever is in it.
+//
+// All of the line is searched, as a browser sends the oldest cookies first and
+// ours is the youngest.
+func findPass(line string, from int) (start, end int) {
+	for from < len(line) {
+		i := strings.Index(line[from:], assignment)
+		if i < 0 {
+			break
+		}
+		start = from + i
+		if !beginsPair(line, start) {
+			from = start + len(assignment)
+			continue
+		}
+		end = start + len(assignment)
+		if i := strings.IndexByte(line[end:], ';'); i >= 0 {
+			return start, end + i
+		}
+		return start, len(line)
+	}
+	return -1, -1
+}
+
+// beginsPair tells whether a name that stands there is a whole name, and not the
+// end of another one or a part of a value.
+func beginsPair(line string, at int) bool {
+	for at > 0 && (line[at-1] == ' ' || line[at-1] == '\t') {
+		at--
+	}
+	return at == 0 || line[at-1] == ';'
+}
+
+// StripPass returns the lines of a Cookie header without our cookie. All other
+// bytes stay as they are, and lines without it are returned themselves, without
+// an allocation. It returns nil if nothing is left. The given lines are never
+// changed.
+//
+// The site is to see no cookie that it did not set: caches, Varnish before all,
+// take a request with any cookie for one that must not be answered from the
+// cache, so that the pass would make the very pages dear that it was given for.
+func StripPass(lines []string) []string {
+	for i, line := range lines {
+		if start, _ := findPass(line, 0); start >= 0 {
+			return stripFrom(lines, i)
+		}
+	}
+	return lines
+}
+
+func stripFrom(lines []string, first int) []string {
+	kept := append(make([]string, 0, len(lines)), lines[:first]...)
+	for _, line := range lines[first:] {
+		if stripped := stripLine(line); stripped != "" || line == "" {
+			kept = append(kept, stripped)
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
+
+// stripLine takes each of our cookies out, with the ; and the blanks behind it;
+// with those before it if it is the last.
+func stripLine(line string) string {
+	start, end := findPass(line, 0)
+	if start < 0 {
+		return line
+	}
+	var kept strings.Builder
+	from := 0
+	for start >= 0 && end < len(line) {
+		kept.WriteString(line[from:start])
+		from = end + 1
+		for from < len(line) && (line[from] == ' ' || line[from] == '\t') {
+			from++
+		}
+		start, end = findPass(line, from)
+	}
+	if start < 0 {
+		kept.WriteString(line[from:])
+		return kept.String()
+	}
+	kept.WriteString(line[from:start])
+	return strings.TrimSuffix(strings.TrimRight(kept.String(), blanks), ";")
+}
+
+// hasOwnCookie tells whether a request has a cookie that is none of ours: the
+// site's, then, or one that a script of its pages set.
+func hasOwnCookie(lines []string) bool {
+	for _, line := range StripPass(lines) {
+		if strings.Trim(line, blanks+";") != "" {
+			return true
+		}
+	}
+	return false
 }

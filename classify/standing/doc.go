@@ -35,22 +35,4 @@
 // for one. The gate is to let it matter for short requests only, and it charges them
 // like all others: a dear one gains nothing by it, and 64 short ones for each page,
 // which waited its turn, are what a browser asks for.
-//
-// # One file for each idea
-//
-//	judge.go         how clients stand: Assess, and Answered
-//	worth.go         what the evidence is worth
-//	contradiction.go headers that are not those of the browser that a client names
-//	visitor.go       what is remembered of a client's visits
-//	cookie.go        cookies that may tell people apart
-//	proof.go         how a cookie makes a session, and where
-//	sessions.go      the sessions
-//	handed.go        the cookies that did not come back yet
-//	face.go          people behind one address without a session
-//	part.go          requests and answers that are parts of pages
-//	names.go         what pages name as their parts
-//	page.go          reading a page as it passes by
-//	markup.go        the names in its text
-//	visits.go        what is remembered of somebody, to explain it
-//	state.go         what survives a restart
 package standing

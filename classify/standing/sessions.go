@@ -1,6 +1,233 @@
 package standing
 
-import "sync"
+import (
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+
+	"tempomat/classify"
+	"tempomat/limiter"
+)
+
+// How a cookie makes a session.
+//
+// One that comes back proves one address (IPv6: one /64), as a cookie that a fleet
+// of crawlers shares would otherwise make each of them somebody else. An address
+// changes within its network (/24, IPv6: /48): a phone's does. Its session goes with
+// it, at once, as nobody can say whether the old one will be used again; then it is
+// none at the old one. So whoever shares a cookie has one session among them, at one
+// address at a time, and as it changes a few times only, most of them never have it.
+//
+// An address has a bounded number of sessions that are in use, wherever they were
+// proven. A session counts as one of its address's while it is in use and fades when
+// it is not; as it leaves it counts no longer. What is beyond the bound is no session.
+
+// longestName is how many bytes of a cookie's name tell it from others.
+const longestName = 64
+
+// recount is how long a session that is in use counts without a look.
+const recount = 10 // seconds
+
+// judgeCookies looks for a cookie that the site gave, and makes its session the
+// client. Cookies that are other addresses' are passed over: among them may be one
+// that the site gives to many.
+func (j *Judge) judgeCookies(at int64, c *settings, lines []string, res *classify.Result, x *Visit) {
+	eachCookie(lines, func(name, value string) bool {
+		place, e, ok := j.sessionOf(at, j.hashOfCookie(x.client, name, value), x)
+		if !ok {
+			return true
+		}
+		res.Evidence |= classify.Cookie
+		x.session, x.place = e.id, place
+		if res.Keys()[0].Class == c.ClientClass {
+			id := sessionID(res.Address, e.id)
+			if res.Prepend(limiter.Key{Class: c.SessionClass, ID: id}) {
+				x.visitor = j.inherit(at, x.address, j.visitorOf(place, &e, id))
+			}
+		}
+		return false
+	})
+}
+
+// sessionOf is the session of a cookie, if there is one at this address.
+func (j *Judge) sessionOf(at int64, value uint64, x *Visit) (place int32, e session, ok bool) {
+	place, e, ok = j.sessions.find(value)
+	if ok {
+		return place, e, j.isAt(at, place, &e, x.address)
+	}
+	network := j.hashOfNetwork(x.client)
+	given, ok := j.handed.find(network, value)
+	if !ok || !j.count(at, x.address, 1) {
+		return 0, e, false
+	}
+	e = session{id: given.id}
+	e.move(at, x.address)
+	place = j.sessions.add(e)
+	j.handed.take(network, given.id, func(value uint64) { j.sessions.learn(place, given.id, value, 0) })
+	return place, e, true
+}
+
+// isAt tells whether a session is one at an address now: it is at home there and the
+// address does not have too many, or it may move there.
+func (j *Judge) isAt(at int64, place int32, e *session, address uint64) bool {
+	staying := e.home == address
+	if staying && at-e.counted < recount {
+		return true
+	}
+	if !staying && !e.mayMove(at) {
+		return false
+	}
+	weight := float32(1)
+	if staying {
+		weight -= e.weight(at)
+	}
+	if !j.count(at, address, weight) {
+		return false
+	}
+	home, left, moved := e.home, e.weight(at), false
+	j.sessions.with(place, e.id, func(now *session) {
+		if moved = now.home == home && now.counted == e.counted; !moved {
+			return // another request of its own, at the same time
+		}
+		if staying {
+			now.counted = at
+		} else {
+			now.move(at, address)
+		}
+	})
+	switch {
+	case !moved:
+		j.count(at, address, -weight)
+		return staying
+	case !staying && home != 0:
+		j.count(at, home, -left)
+	}
+	return true
+}
+
+// weight is as how much of a session it still counts at its home.
+func (e *session) weight(at int64) float32 {
+	if e.counted == 0 {
+		return 0
+	}
+	return float32(math.Exp2(-float64(max(0, at-e.counted)) / lately))
+}
+
+// count counts a session of an address, or a part of one, if it may have so much more.
+func (j *Judge) count(at int64, address uint64, weight float32) (may bool) {
+	j.visitors.with(address, at, func(v *visitor) {
+		v.see(at)
+		if may = weight <= 0 || v.sessions+weight <= maxSessions; may {
+			v.sessions = max(0, v.sessions+weight)
+		}
+	})
+	return may
+}
+
+// visitorOf is as whom a session's visits are remembered: the address's that it was
+// proven at, so that what it has shown goes with it.
+func (j *Judge) visitorOf(place int32, e *session, id string) uint64 {
+	if e.visitor == 0 {
+		e.visitor = j.hashOf(id)
+		j.sessions.with(place, e.id, func(now *session) { now.visitor = e.visitor })
+	}
+	return e.visitor
+}
+
+// sessionID is the ID of a session's key.
+func sessionID(address string, id uint32) string {
+	var buffer [64]byte
+	return string(strconv.AppendUint(append(append(buffer[:0], address...), '#'), uint64(id), 16))
+}
+
+// inherit lets a session that is new go on with the page that its address asked
+// for, whose parts are to follow. It returns the session's hash.
+func (j *Judge) inherit(at int64, address, session uint64) uint64 {
+	isNew := false
+	j.visitors.with(session, at, func(v *visitor) { isNew = v.lastPage == 0 })
+	if !isNew {
+		return session
+	}
+	var page int64
+	j.visitors.with(address, at, func(v *visitor) { page = v.lastPage })
+	j.visitors.with(session, at, func(v *visitor) {
+		if v.lastPage == 0 && page > 0 {
+			v.served(page)
+			v.pages = 1
+		}
+	})
+	return session
+}
+
+// give remembers the cookies that an answer gives, and tells whether it gave any to
+// somebody without a session. Sites change the value of a session's cookie, some with
+// every answer: the new one is of the same session.
+func (j *Judge) give(lines []string, x *Visit) (toStranger bool) {
+	id, network := x.session, uint32(0)
+	for i, line := range lines {
+		if i == maxCookies {
+			break
+		}
+		name, value, ok := givenCookie(line)
+		if !ok {
+			continue
+		}
+		h := j.hashOfCookie(x.client, name, value)
+		if x.session != 0 && j.sessions.learn(x.place, x.session, h, hashOfName(name)) {
+			continue
+		}
+		if id == 0 {
+			id, toStranger = uint32(h>>32)|1, true
+		}
+		if network == 0 {
+			network = j.hashOfNetwork(x.client)
+		}
+		if _, _, known := j.sessions.find(h); !known {
+			j.handed.put(handed{value: h, id: id, network: network, to: uint32(x.address >> 32)})
+		}
+	}
+	return toStranger
+}
+
+// hashOfCookie binds a value to the network that it was given to.
+func (j *Judge) hashOfCookie(client netip.Addr, name, value string) uint64 {
+	var buffer [512]byte
+	text := appendProofNetwork(j.key(buffer[:0], 'v'), client)
+	text = append(append(text, name[:min(len(name), longestName)]...), 0)
+	return hashOf(append(text, value...))
+}
+
+// hashOfName tells the names of a session's cookies apart, mostly. It is never 0.
+func hashOfName(name string) uint8 {
+	h := uint32(2166136261) // FNV-1a
+	for i := range len(name) {
+		h = (h ^ uint32(name[i])) * 16777619
+	}
+	return uint8(h>>24) | 1
+}
+
+// hashOfNetwork is that of the network that cookies are given to.
+func (j *Judge) hashOfNetwork(client netip.Addr) uint32 {
+	var buffer [64]byte
+	return uint32(hashOf(appendProofNetwork(j.key(buffer[:0], 'n'), client)) >> 32)
+}
+
+// appendProofNetwork appends the network within which a client's address changes:
+// its /24; IPv6: its /48, as phones and laptops have several /64 in turn.
+func appendProofNetwork(dst []byte, client netip.Addr) []byte {
+	bits := 24
+	if !client.Is4() {
+		bits = 48
+	}
+	network, err := client.Prefix(bits)
+	if err != nil {
+		return dst // not reached: addresses are valid and the lengths fit
+	}
+	raw := network.Addr().As16()
+	return append(dst, raw[:]...)
+}
 
 // session is what is remembered of a client whose cookie came back. Times are Unix
 // seconds.
@@ -192,3 +419,163 @@ func (e *session) move(now int64, home uint64) {
 	}
 	e.home, e.counted = home, now
 }
+
+// handed is a cookie that the site gave and that has not come back yet.
+type handed struct {
+	value   uint64 // 0: none
+	id      uint32 // of the session that it will be of
+	network uint32 // a part of the network's hash
+	to      uint32 // a part of the address's hash
+	order   uint32 // in which they were given
+}
+
+const (
+	handedWays    = 16
+	handedSets    = 1 << 13 // 131072 cookies, 3 MB
+	handedRegion  = 16      // sets that a network's cookies are in: 256 cookies
+	handedAddress = 8       // in each of them, of one address: half
+)
+
+// handedOut are the cookies that the site gave, as keyed hashes, until they come
+// back. A network's are in a few sets, and of each one address has half at most:
+// who collects cookies without bringing them back pushes out its own ones, then its
+// neighbours', and hardly any other network's.
+type handedOut struct {
+	mu    sync.Mutex // guards the following
+	sets  [][handedWays]handed
+	given uint32 // so many, counted around
+}
+
+// setOf is the set of a cookie.
+func setOf(network uint32, value uint64) uint32 {
+	return (network + uint32(value>>1)%handedRegion) % handedSets //nolint:gosec // any bits but the lowest, which is always 1
+}
+
+// put remembers a cookie.
+func (h *handedOut) put(e handed) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.sets == nil {
+		h.sets = make([][handedWays]handed, handedSets)
+	}
+	h.given++
+	e.order = h.given
+	*h.placeLocked(e) = e
+}
+
+// placeLocked is where a cookie goes: where it is; else in the place of the oldest
+// of its address's, if that has its part of the set; else where there is room, or of
+// the oldest of all.
+func (h *handedOut) placeLocked(e handed) *handed {
+	set := &h.sets[setOf(e.network, e.value)]
+	var free, own *handed
+	oldest, owned := &set[0], 0
+	for i := range set {
+		x := &set[i]
+		if x.value == e.value {
+			return x
+		}
+		if x.value == 0 {
+			free = x
+			continue
+		}
+		if h.given-x.order > h.given-oldest.order {
+			oldest = x
+		}
+		if x.to == e.to && x.network == e.network {
+			if owned++; own == nil || h.given-x.order > h.given-own.order {
+				own = x
+			}
+		}
+	}
+	switch {
+	case owned >= handedAddress:
+		return own
+	case free != nil:
+		return free
+	}
+	return oldest
+}
+
+// find returns a cookie that was given to a network.
+func (h *handedOut) find(network uint32, value uint64) (handed, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.sets == nil {
+		return handed{}, false
+	}
+	set := &h.sets[setOf(network, value)]
+	for i := range set {
+		if set[i].value == value {
+			return set[i], true
+		}
+	}
+	return handed{}, false
+}
+
+// take takes out all cookies of a session that was given them in a network.
+func (h *handedOut) take(network, id uint32, f func(value uint64)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range uint32(handedRegion) {
+		set := &h.sets[(network+i)%handedSets]
+		for j := range set {
+			if x := &set[j]; x.value != 0 && x.id == id && x.network == network {
+				f(x.value)
+				x.value = 0
+			}
+		}
+	}
+}
+
+// each calls f with all of them.
+func (h *handedOut) each(f func(handed)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.sets {
+		for j := range h.sets[i] {
+			if x := &h.sets[i][j]; x.value != 0 {
+				f(*x)
+			}
+		}
+	}
+}
+
+const (
+	maxCookies  = 32      // looked at, of one request
+	maxCookie   = 4 << 10 // bytes of the header that are looked at
+	leastSecret = 16      // bytes of a value that can tell people apart
+	mostSecret  = 256     // bytes of a value that count
+)
+
+// eachCookie calls f with the name and value of each cookie of a request that
+// may identify a session (RFC 6265, 4.2.1), until it returns false. Shorter
+// values, such as a language, are shared by many.
+func eachCookie(lines []string, f func(name, value string) bool) {
+	n := 0
+	for _, line := range lines {
+		line = line[:min(len(line), maxCookie)]
+		for line != "" && n < maxCookies {
+			var pair string
+			pair, line, _ = strings.Cut(line, ";")
+			n++
+			name, value, ok := strings.Cut(strings.Trim(pair, " \t"), "=")
+			if !ok || !isSecret(value) {
+				continue
+			}
+			if !f(name, value) {
+				return
+			}
+		}
+	}
+}
+
+// givenCookie returns what a line of Set-Cookie gives (RFC 6265, 4.1.1), if that
+// may identify a session.
+func givenCookie(line string) (name, value string, ok bool) {
+	pair, _, _ := strings.Cut(line, ";")
+	name, value, ok = strings.Cut(strings.Trim(pair, " \t"), "=")
+	return name, value, ok && isSecret(value)
+}
+
+func isSecret(value string) bool { return len(value) >= leastSecret && len(value) <= mostSecret }

@@ -16,16 +16,4 @@
 // It is told the time, as a duration since an epoch of the user's; amounts are CPU-seconds. Each
 // bucket is guarded by a lock that it shares with some others. It is taken after all the
 // user's locks, and no call back to the user is made under it.
-//
-// The files:
-//
-//	key.go          keys, and the terms of a class
-//	table.go        finds and makes buckets for requests
-//	books.go        the same beside requests: peers' charges, forgiving, lists
-//	shard.go        a part of the table: a hash table of its own, with a lock
-//	evict.go        which bucket is forgotten
-//	bucket.go       the arithmetic of one
-//	average.go      what a key lately used
-//	state.go        how an account stands, for who shows it
-//	reservation.go  what a request means to one of its keys
 package account

@@ -5,6 +5,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -264,3 +271,121 @@ func (d delegate) LocalState(bool) []byte {
 
 // MergeRemoteState implements memberlist.Delegate.
 func (d delegate) MergeRemoteState(b []byte, _ bool) { d.NotifyMsg(b) }
+
+// Options say how a Sharer finds its peers. The zero value of all but Listen is a
+// good one.
+type Options struct {
+	// Listen is the address, host:port, for both UDP and TCP.
+	Listen string
+	// Advertise is the address at which peers reach it, if that is another one. It is
+	// what tells the sidecar from the others then; else the host's name and the port do.
+	Advertise string
+	// Join are addresses of peers, host:port, of which one that is alive is enough.
+	// A host may be a DNS name of several addresses. They are tried again as long as
+	// they are no members, so that a fleet that was split finds together.
+	Join []string
+	// Keys encrypt what is sent, by AES: 16, 24 or 32 bytes each. The first one
+	// encrypts, each of them decrypts. Without any, whoever reaches the port may
+	// read, and invent debts.
+	Keys [][]byte
+	// Logf is told of what goes wrong with the membership; nil: nobody is.
+	Logf func(format string, arguments ...any)
+
+	name string                                        // by which members know it
+	plug func() (memberlist.NodeAwareTransport, error) // in tests: a network that can be cut
+	kill bool                                          // in tests: end without a word
+}
+
+// complete finds the name, and says what can not be.
+func (o Options) complete() (Options, error) {
+	host, port, err := splitAddress(o.Listen)
+	if err != nil {
+		return o, fmt.Errorf("listen: %w", err)
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		name = host
+	}
+	o.name = net.JoinHostPort(name, strconv.Itoa(port))
+	if o.Advertise != "" {
+		if _, _, err := splitAddress(o.Advertise); err != nil {
+			return o, fmt.Errorf("advertise: %w", err)
+		}
+		o.name = o.Advertise
+	}
+	for i, k := range o.Keys {
+		if err := memberlist.ValidateKey(k); err != nil {
+			return o, fmt.Errorf("key %d: %w", i+1, err)
+		}
+	}
+	return o, nil
+}
+
+func splitAddress(s string) (host string, port int, err error) {
+	host, number, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", 0, err
+	}
+	p, err := strconv.ParseUint(number, 10, 16)
+	if err != nil || p == 0 {
+		return "", 0, fmt.Errorf("%q is no port", number)
+	}
+	return host, int(p), nil
+}
+
+var errKeys = errors.New("encryption is on from the start, with at least one key, or never")
+
+// Counts are numbers since the start, but for Waiting.
+type Counts struct {
+	Sent     uint64 `json:"sent"`     // bytes of messages, each counted for each receiver, before encryption
+	Received uint64 `json:"received"` // the same
+
+	Applied  uint64 `json:"applied"`  // totals of peers of which something was charged
+	Repeated uint64 `json:"repeated"` // totals that were known
+	Learned  uint64 `json:"learned"`  // states from which debts were learnt
+
+	Malformed uint64 `json:"malformed"` // messages that are not of this version
+	Strangers uint64 `json:"strangers"` // messages of nodes that are no members
+
+	Waiting    int    `json:"waiting"`    // keys whose charges wait for their turn now
+	Dropped    uint64 `json:"dropped"`    // charges and totals for which there was no room, or that waited for too long
+	Overrun    uint64 `json:"overrun"`    // messages that came faster than they could be read
+	Unsendable uint64 `json:"unsendable"` // messages that could not be sent
+}
+
+// PeerState is what is known of a peer.
+type PeerState struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Heard   bool   `json:"heard"`   // something has come from it since it was met
+	Learned bool   `json:"learned"` // the debts are known that it knew as it was met
+}
+
+// State is what the doctor shows of a Sharer.
+type State struct {
+	Name     string      `json:"name"`
+	Sidecars int         `json:"sidecars"` // that are live, this one included
+	Peers    []PeerState `json:"peers"`
+	Counts   Counts      `json:"counts"`
+}
+
+// status is a State in the words of all Sharers.
+func (s State) status() limiter.SharingStatus {
+	c := s.Counts
+	return limiter.SharingStatus{
+		Up:    map[string]bool{"other sidecars": s.Sidecars > 1},
+		Peers: max(0, s.Sidecars-1),
+		Sent:  c.Sent, Received: c.Received, Dropped: c.Dropped, Failed: c.Unsendable, Unsound: c.Malformed,
+		Detail: s,
+	}
+}
+
+// describe fills in what a replica knows.
+func (b *replica) describe(s *State, roster map[node]member) {
+	s.Sidecars, s.Counts = len(b.live)+1, b.counts
+	for _, id := range slices.SortedFunc(maps.Keys(roster), func(a, b node) int { return compareNames(roster[a], roster[b]) }) {
+		if p := b.peers[id]; p != nil && p.alive {
+			s.Peers = append(s.Peers, PeerState{Name: roster[id].name, Address: roster[id].address, Heard: p.met, Learned: !p.strange})
+		}
+	}
+}

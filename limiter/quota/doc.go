@@ -11,12 +11,4 @@
 // clock never runs ahead. Buckets are kept by a [Store]: a [MemoryStore] for this process
 // alone, or that of package redis for all of a site's. What every Store must do is in
 // package quotatest.
-//
-//	bucket.go   the leaky bucket: its state, a check, how it stands after that
-//	headers.go  the fields that tell clients
-//	limit.go    a limit as configured, in two forms, and the bucket that it makes
-//	memory.go   MemoryStore
-//	rule.go     whose requests, and to which paths
-//	rules.go    a request is held against all of them
-//	store.go    the port that stores implement
 package quota

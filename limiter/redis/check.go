@@ -2,6 +2,11 @@ package redis
 
 import (
 	"context"
+	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,6 +14,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"tempomat/limiter"
 	"tempomat/limiter/quota"
 )
 
@@ -141,3 +147,87 @@ func (c *Checker) State() State { return c.link.state() }
 
 // Close ends the connection. Checks after it fail.
 func (c *Checker) Close() { c.link.close() }
+
+// script is one that is run many times in a pipeline.
+type script struct{ text, sha string }
+
+func newScript(text string) script {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // it is how Redis names scripts
+	return script{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// run is one run of a script in a pipeline.
+type run struct {
+	script *script
+	keys   []string
+	args   []string
+}
+
+func (r run) command(c rueidis.Client) rueidis.Completed {
+	return c.B().Evalsha().Sha1(r.script.sha).Numkeys(int64(len(r.keys))).Key(r.keys...).Arg(r.args...).Build()
+}
+
+func (r run) commandWithText(c rueidis.Client) rueidis.Completed {
+	return c.B().Eval().Script(r.script.text).Numkeys(int64(len(r.keys))).Key(r.keys...).Arg(r.args...).Build()
+}
+
+// pipeline makes runs in one round trip. Those whose script the server does not
+// have, which therefore did nothing, take another one.
+func pipeline(ctx context.Context, c rueidis.Client, runs []run) []rueidis.RedisResult {
+	commands := make([]rueidis.Completed, len(runs))
+	for i, r := range runs {
+		commands[i] = r.command(c)
+	}
+	results := c.DoMulti(ctx, commands...)
+	var missing []int
+	commands = commands[:0]
+	for i, r := range runs {
+		if err, ok := rueidis.IsRedisErr(results[i].Error()); ok && err.IsNoScript() {
+			missing = append(missing, i)
+			commands = append(commands, r.commandWithText(c))
+		}
+	}
+	if missing == nil {
+		return results
+	}
+	for i, r := range c.DoMulti(ctx, commands...) {
+		results[missing[i]] = r
+	}
+	return results
+}
+
+// names makes the names of Redis keys. Nothing that a client sent, nor its
+// address, can be read in them; with a salt, it cannot be tried out either.
+//
+// A name is the prefix, one letter for what it is, and a hash. What stands in
+// braces decides in which slot of a cluster it is: what is used together is in one.
+type names struct{ prefix, salt string }
+
+// bucket names the bucket that an actor has for a limit.
+func (n names) bucket(limit, actor string) string {
+	return n.prefix + "b{" + encoded(n.hash("b", limit, actor)) + "}"
+}
+
+// account names the account of a key, and says which of so many shards it is in.
+func (n names) account(k limiter.Key, shards int) (name string, shard int) {
+	h := n.hash("a", k.Class, k.ID)
+	shard = int(h[len(h)-1]) % shards
+	return n.prefix + "a{" + strconv.Itoa(shard) + "}" + encoded(h), shard
+}
+
+// log names the log of a shard.
+func (n names) log(shard int) string { return n.prefix + "l{" + strconv.Itoa(shard) + "}" }
+
+// hash is of all parts. Each is hashed with its length, so that no two lists of
+// parts are the same for how they join.
+func (n names) hash(parts ...string) [sha256.Size]byte {
+	buffer := make([]byte, 0, 256)
+	buffer = append(binary.AppendUvarint(buffer, uint64(len(n.salt))), n.salt...)
+	for _, part := range parts {
+		buffer = append(binary.AppendUvarint(buffer, uint64(len(part))), part...)
+	}
+	return sha256.Sum256(buffer)
+}
+
+// encoded writes 128 bits of a hash.
+func encoded(h [sha256.Size]byte) string { return base64.RawURLEncoding.EncodeToString(h[:16]) }

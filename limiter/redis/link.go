@@ -2,11 +2,21 @@ package redis
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
+	"math"
+	mathrand "math/rand/v2"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"tempomat/limiter"
 )
 
 // ErrAway is the error of a call that was not made, as Redis did not answer
@@ -155,3 +165,168 @@ func (l *link) close() {
 	}
 	l.probes.Wait()
 }
+
+// How long Redis is left alone after a failure: twice as long each time, up to a
+// second, so that sidecars agree again within two of its return.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// breaker keeps callers from waiting for a Redis that is away: after a failure
+// all are turned away at once, but for one from time to time who tries. Its
+// methods may be called concurrently.
+type breaker struct {
+	mu     sync.Mutex // guards the following
+	pause  time.Duration
+	closed bool // the last call succeeded
+	trying bool // somebody is finding out
+	next   time.Time
+}
+
+// admit says whether to call Redis now, and whether that is to find out if it is
+// back. Who is admitted must tell what came of it.
+func (b *breaker) admit(now time.Time) (ok, trial bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return true, false
+	}
+	if b.trying || now.Before(b.next) {
+		return false, false
+	}
+	b.trying = true
+	return true, b.pause > 0
+}
+
+// succeeded notes that Redis answered.
+func (b *breaker) succeeded() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed, b.trying, b.pause = true, false, 0
+}
+
+// failed notes that it did not. Of the calls under way when it went away, only
+// the first one counts.
+func (b *breaker) failed(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed && !b.trying {
+		return
+	}
+	b.closed, b.trying = false, false
+	b.pause = min(max(2*b.pause, firstPause), lastPause)
+	b.next = now.Add(b.pause - mathrand.N(b.pause/4)) //nolint:gosec // so that sidecars do not all come at once
+}
+
+// abandoned notes that a call ended before anything was known of Redis.
+func (b *breaker) abandoned() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.trying = false
+}
+
+// connected says whether the last call succeeded.
+func (b *breaker) connected() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
+}
+
+// seal hides from who reads Redis which clients owe, and tells apart what another
+// sidecar wrote from anything else. It is as good as the salt is secret.
+type seal struct{ aead cipher.AEAD }
+
+func newSeal(salt string) seal {
+	key := sha256.Sum256([]byte("tempomat debtors " + salt))
+	block, _ := aes.NewCipher(key[:]) // fails for other lengths only
+	aead, _ := cipher.NewGCM(block)   // fails for other block sizes only
+	return seal{aead}
+}
+
+// longestKey bounds what is sealed. A longer key is shared, but not told of.
+const longestKey = 1024
+
+// close seals a key; empty if it cannot be.
+func (s seal) close(k limiter.Key) string {
+	if len(k.Class)+len(k.ID) >= longestKey || strings.Contains(k.Class, "\x00") {
+		return ""
+	}
+	nonce := make([]byte, s.aead.NonceSize(), s.aead.NonceSize()+len(k.Class)+1+len(k.ID)+s.aead.Overhead())
+	_, _ = rand.Read(nonce) // never fails
+	return string(s.aead.Seal(nonce, nonce, []byte(k.Class+"\x00"+k.ID), nil))
+}
+
+// open returns what was sealed; false if that was not done with this salt.
+func (s seal) open(sealed string) (limiter.Key, bool) {
+	n := s.aead.NonceSize()
+	if len(sealed) < n || len(sealed) > 2*longestKey {
+		return limiter.Key{}, false
+	}
+	plain, err := s.aead.Open(nil, []byte(sealed[:n]), []byte(sealed[n:]), nil)
+	if err != nil {
+		return limiter.Key{}, false
+	}
+	class, id, ok := strings.Cut(string(plain), "\x00")
+	return limiter.Key{Class: class, ID: id}, ok
+}
+
+// entry is what a log tells of a key.
+type entry struct {
+	sealed string
+	owes   int64 // microseconds
+}
+
+// from is where to read the log on: behind the cursor. (That a range may leave out
+// its beginning is known to Redis from 6.2 on only.)
+func (h *shard) from() string {
+	ms, n, _ := strings.Cut(h.cursor, "-")
+	last, err := strconv.ParseUint(n, 10, 64)
+	if err != nil || last == math.MaxUint64 {
+		return "-" // from the beginning
+	}
+	return ms + "-" + strconv.FormatUint(last+1, 10)
+}
+
+// page reads a page of the log, and goes on behind it. What is not an entry is
+// passed over.
+func (h *shard) page(sent time.Time, r rueidis.RedisResult) ([]entry, error) {
+	got, err := r.ToArray()
+	if err != nil {
+		return nil, err
+	}
+	if len(got) != 2 {
+		return nil, errGarbage
+	}
+	now, err := got[0].AsInt64()
+	if err != nil || !h.answered(sent, now) {
+		return nil, errGarbage
+	}
+	found, err := got[1].AsXRange()
+	if err != nil {
+		return nil, errGarbage
+	}
+	page := make([]entry, len(found))
+	for i, f := range found {
+		if until, err := strconv.ParseInt(f.FieldValues["u"], 10, 64); err == nil && until > now {
+			page[i] = entry{sealed: f.FieldValues["k"], owes: until - now}
+		}
+	}
+	if len(found) > 0 {
+		h.cursor = found[len(found)-1].ID
+	}
+	if h.lost(now) {
+		h.cursor = ""
+	}
+	return page, nil
+}
+
+// lost says that the log cannot have come as far as it was read, by the server's
+// clock in microseconds: it is another log.
+func (h *shard) lost(now int64) bool {
+	ms, _, _ := strings.Cut(h.cursor, "-")
+	at, err := strconv.ParseInt(ms, 10, 64)
+	return h.cursor != "" && (err != nil || at > now/1000+stale.Milliseconds())
+}
+
+func integer(n int64) string { return strconv.FormatInt(n, 10) }

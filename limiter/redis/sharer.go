@@ -1,8 +1,14 @@
 package redis
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
 	"math"
+	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -287,4 +293,331 @@ func (h *shard) charged(sent time.Time, r rueidis.RedisResult) (owes int64, made
 		return 0, false, nil
 	}
 	return got[1], true, nil
+}
+
+// Options say where Redis is, and how it is used.
+type Options struct {
+	// Addresses, as host:port, or as the path of a Unix socket: of the one server,
+	// of some nodes of a cluster, or of the sentinels.
+	Addresses []string
+	// Cluster says that they are a cluster's.
+	Cluster bool
+	// SentinelMaster is the name of the master that the sentinels know, and says that
+	// the addresses are theirs. SentinelUsername and SentinelPassword are for them.
+	SentinelMaster, SentinelUsername, SentinelPassword string
+
+	Username, Password string      // of the servers' ACL; both empty: none
+	Database           int         // 0 in a cluster
+	TLS                *tls.Config // nil: unencrypted
+
+	// Timeout bounds each call, and each attempt to connect. Zero is DefaultTimeout.
+	Timeout time.Duration
+	// Prefix begins the names of all keys; it may have no braces. Empty is DefaultPrefix.
+	Prefix string
+	// Salt is mixed into the hashes in the names of keys, so that who can read these
+	// cannot find out the clients by trying. All sidecars must have the same one.
+	Salt string
+}
+
+// What Options have where they say nothing.
+const (
+	DefaultTimeout = 250 * time.Millisecond
+	DefaultPrefix  = "tempomat:"
+)
+
+// validate tells all that is wrong with the options.
+func (o Options) validate() error {
+	var faults []error
+	if len(o.Addresses) == 0 {
+		faults = append(faults, errors.New("redis: no address"))
+	}
+	for _, a := range o.Addresses {
+		if _, _, err := net.SplitHostPort(a); err != nil && !strings.HasPrefix(a, "/") {
+			faults = append(faults, fmt.Errorf("redis: %w", err))
+		}
+	}
+	if o.Cluster && o.SentinelMaster != "" {
+		faults = append(faults, errors.New("redis: either a cluster or sentinels"))
+	}
+	if !o.Cluster && o.SentinelMaster == "" && len(o.Addresses) > 1 {
+		faults = append(faults, errors.New("redis: more than one address, and neither a cluster nor sentinels"))
+	}
+	if o.Cluster && o.Database != 0 {
+		faults = append(faults, errors.New("redis: a cluster has only the database 0"))
+	}
+	if o.Database < 0 {
+		faults = append(faults, errors.New("redis: the database is below 0"))
+	}
+	if strings.ContainsAny(o.Prefix, "{}") {
+		faults = append(faults, errors.New("redis: braces in the prefix, all keys would be in one slot of a cluster"))
+	}
+	if o.Timeout < 0 {
+		faults = append(faults, errors.New("redis: the timeout is below 0"))
+	}
+	return errors.Join(faults...)
+}
+
+func (o Options) complete() Options {
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	return o
+}
+
+func (o Options) names() names { return names{prefix: o.Prefix, salt: o.Salt} }
+
+// client says how the client library is to connect. Its buffers are for batches
+// of small commands; a server that does not answer loses its connections soon.
+func (o Options) client() rueidis.ClientOption {
+	return rueidis.ClientOption{
+		InitAddress:       o.Addresses,
+		ForceSingleClient: !o.Cluster && o.SentinelMaster == "",
+		Username:          o.Username,
+		Password:          o.Password,
+		SelectDB:          o.Database,
+		TLSConfig:         o.TLS,
+		ClientName:        "tempomat",
+		Sentinel: rueidis.SentinelOption{
+			MasterSet: o.SentinelMaster,
+			Username:  o.SentinelUsername,
+			Password:  o.SentinelPassword,
+			TLSConfig: o.TLS,
+		},
+		ClusterOption:       rueidis.ClusterOption{ShardsRefreshInterval: time.Second},
+		Dialer:              net.Dialer{Timeout: o.Timeout, KeepAlive: time.Second},
+		ConnWriteTimeout:    max(2*o.Timeout, time.Second),
+		ReadBufferEachConn:  64 << 10,
+		WriteBufferEachConn: 64 << 10,
+		BlockingPoolSize:    64,
+		PipelineMultiplex:   -1, // one connection
+		DisableCache:        true,
+		DisableRetry:        true, // nothing is sent again; the next batch is the next attempt
+	}
+}
+
+// pending is what is not sent yet, added up by key. It holds a bounded number of
+// keys for a bounded time. Its methods are for one goroutine.
+type pending struct {
+	most    int // keys
+	keys    map[limiter.Key]debit
+	dropped uint64 // charges
+}
+
+// debit is what a key is to be charged.
+type debit struct {
+	cost    time.Duration // as a key of no standing would owe it: an account knows one rate
+	used    time.Duration // CPU time
+	began   time.Time     // when the first of the requests went on
+	since   time.Time     // of the first charge
+	charges uint64
+}
+
+func newPending(most int) *pending {
+	return &pending{most: most, keys: map[limiter.Key]debit{}}
+}
+
+// add puts a charge in, if there is room for its key.
+func (p *pending) add(c limiter.Charge) {
+	d, known := p.keys[c.Key]
+	if !known {
+		if len(p.keys) >= p.most {
+			p.dropped++
+			return
+		}
+		d.since, d.began = c.At, c.At
+	}
+	d.cost += c.NormalizedCost()
+	d.used += c.Cost
+	if c.Until.Before(d.began) {
+		d.began = c.Until
+	}
+	d.charges++
+	p.keys[c.Key] = d
+}
+
+// ran is for how long the key earned while its requests ran: what they cost was
+// used in the time before, but not before they began.
+func (d *debit) ran(now time.Time) time.Duration {
+	return max(0, min(d.used, now.Sub(d.began)))
+}
+
+// forget drops what is older than age: who was away tells nobody of the past.
+func (p *pending) forget(now time.Time, age time.Duration) {
+	for k, d := range p.keys {
+		if now.Sub(d.since) > age {
+			p.dropped += d.charges
+			delete(p.keys, k)
+		}
+	}
+}
+
+// take takes out at most n keys.
+func (p *pending) take(n int, f func(limiter.Key, debit)) {
+	for k, d := range p.keys {
+		if n--; n < 0 {
+			return
+		}
+		delete(p.keys, k)
+		f(k, d)
+	}
+}
+
+// An account in Redis is one integer: the Unix time, in microseconds of the
+// server's clock, at which the key will have its whole burst again, were it
+// charged with nothing more. A charge moves it on by the time in which its cost is
+// earned. An account whose time has come is full; it expires half a minute later
+// than that, or than its longest request ran: so that others that ran beside it are
+// not paid from the same time again. (The virtual scheduling of the generic cell rate algorithm, ITU-T I.371.)
+//
+// Keys that owe are told of in a log, a stream of bounded length that all
+// sidecars read.
+
+// chargeScript charges an account, and tells of the key if it owes then. It
+// answers how long the key owes, 0 or below if it does not, and the time. A charge
+// that comes after its deadline, as the server stood still, is not made: the
+// answer is empty but for the time.
+//
+// KEYS are the account and the log. ARGV are, in microseconds, the charge, the
+// burst, the most that the account may be in the future, and the deadline as Unix
+// time, 0 for none; then the sealed key, empty for not to tell of it, how many entries
+// the log keeps, and for how long, in microseconds, the requests ran that are charged:
+// what was earned meanwhile pays for them, even of a key that had its whole burst.
+const chargeScript = `
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local deadline = tonumber(ARGV[4])
+if deadline > 0 and now > deadline then
+  return {now}
+end
+local charge, burst, last = tonumber(ARGV[1]), tonumber(ARGV[2]), now + tonumber(ARGV[3])
+local full = tonumber(redis.call('GET', KEYS[1]) or 0) or 0
+full = math.min(math.max(full, now - tonumber(ARGV[7])) + charge, last)
+local kept = math.max(full - now, 0) + tonumber(ARGV[7]) + 30000000
+redis.call('SET', KEYS[1], string.format('%.0f', full), 'PX', string.format('%.0f', math.ceil(kept / 1000)))
+local owes = full - burst - now
+if owes > 0 and ARGV[5] ~= '' then
+  redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[6], '*', 'k', ARGV[5], 'u', string.format('%.0f', full - burst))
+  redis.call('PEXPIRE', KEYS[2], 3600000)
+end
+return {now, owes}
+`
+
+// readScript reads the log on from an entry: KEYS[1] is the log, ARGV are where to
+// begin and how many entries to read at most. It answers the time in microseconds,
+// and the entries.
+const readScript = `
+local clock = redis.call('TIME')
+return {clock[1] * 1000000 + clock[2], redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])}
+`
+
+// clusterShards is in how many parts accounts and logs are divided in a cluster.
+// An account and its log have to be in one slot.
+const clusterShards = 16
+
+// logLength is how many entries all logs keep at least, together. Newcomers learn
+// from them who owes.
+const logLength = 1 << 15
+
+// rate is the budget of a class in the units that Redis counts in: microseconds
+// of the time in which a key earns what it is about.
+type rate struct {
+	perSecond float64 // a CPU-second is earned in so many microseconds
+	burst     int64   // a whole burst is
+	most      int64   // a whole burst and the deepest debt are
+}
+
+// rates are those of the classes that are shared, by name.
+type rates map[string]rate
+
+// mostMicros bounds what a key earns in time: ten years.
+const mostMicros = 10 * 365 * 24 * 3600 * 1e6
+
+func newRates(p limiter.Policy) rates {
+	memory := cmp.Or(max(0, p.Memory), limiter.DefaultMemory)
+	r := rates{}
+	for _, c := range p.Classes {
+		if c.Budget.External || c.Budget.LocalOnly || !(c.Budget.CPUs > 0) {
+			continue
+		}
+		per := 1e6 / c.Budget.CPUs
+		burst := micros(c.Budget.Burst.Seconds() * per)
+		r[c.Name] = rate{perSecond: per, burst: burst, most: burst + memory.Microseconds()}
+	}
+	return r
+}
+
+func micros(x float64) int64 { return int64(min(math.Ceil(x), mostMicros)) }
+
+// State is what the doctor shows of a Sharer or a Checker.
+type State struct {
+	Connected  bool   `json:"connected"`
+	RoundTrips uint64 `json:"roundTrips"` // calls that Redis answered
+	Failures   uint64 `json:"failures"`   // calls that it did not
+	Batches    uint64 `json:"batches"`    // of a Sharer: calls that shared charges
+	Keys       uint64 `json:"keys"`       // of a Sharer: keys in these, each once in each
+	Pending    int    `json:"pending"`    // of a Sharer: keys with charges that are not sent yet
+	Dropped    uint64 `json:"dropped"`    // charges that were not shared, or may not have been
+	Raised     uint64 `json:"raised"`     // times that a key was found to owe
+	// LastError is the last error, also of a call that was answered; empty: none so far.
+	LastError string `json:"lastError,omitempty"`
+	// LastContact is when Redis last answered; zero: never.
+	LastContact time.Time `json:"lastContact,omitzero"`
+}
+
+// status is a Sharer's State in the words of all Sharers.
+func (s State) status() limiter.SharingStatus {
+	return limiter.SharingStatus{
+		Up:   map[string]bool{"redis": s.Connected},
+		Sent: s.RoundTrips, Received: s.Raised, Dropped: s.Dropped, Failed: s.Failures,
+		Detail: s,
+	}
+}
+
+// counts is what a link keeps for a State.
+type counts struct {
+	mu          sync.Mutex // guards the following
+	roundTrips  uint64
+	failures    uint64
+	lastError   string
+	lastContact time.Time
+}
+
+func (c *counts) answered(now time.Time, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.roundTrips++
+	c.lastContact = now
+	if err != nil {
+		c.lastError = err.Error()
+	}
+}
+
+func (c *counts) failed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failures++
+	c.lastError = err.Error()
+}
+
+// noted keeps an error that was not that of a whole call.
+func (c *counts) noted(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lastError = err.Error()
+}
+
+// state begins a State with what the link knows.
+func (l *link) state() State {
+	l.counts.mu.Lock()
+	defer l.counts.mu.Unlock()
+	return State{
+		Connected:   l.breaker.connected(),
+		RoundTrips:  l.counts.roundTrips,
+		Failures:    l.counts.failures,
+		LastError:   l.counts.lastError,
+		LastContact: l.counts.lastContact,
+	}
 }

@@ -1,5 +1,4 @@
-// Package prefixset has sets of addresses, given by prefixes.
-package prefixset
+package classify
 
 import (
 	"cmp"
@@ -9,23 +8,23 @@ import (
 	"slices"
 )
 
-// Set is a set of addresses given by prefixes: ranges that do not
+// PrefixSet is a set of addresses given by prefixes: ranges that do not
 // overlap, in order, found by halving. A content network's few hundred
 // prefixes cost eight comparisons, and the usual one or two next to nothing.
-type Set []addressRange
+type PrefixSet []addressRange
 
 type addressRange struct{ first, last netip.Addr }
 
-// New makes a set of prefixes. Its error names those that are not valid, counted from 1.
-func New(prefixes []netip.Prefix) (Set, error) {
+// NewPrefixSet makes a set of prefixes. Its error names those that are not valid, counted from 1.
+func NewPrefixSet(prefixes []netip.Prefix) (PrefixSet, error) {
 	var faults []error
-	ranges := make(Set, 0, len(prefixes))
+	ranges := make(PrefixSet, 0, len(prefixes))
 	for i, p := range prefixes {
 		if !p.IsValid() {
 			faults = append(faults, fmt.Errorf("prefix %d is not valid", i+1))
 			continue
 		}
-		p = Unmap(p)
+		p = unmap(p)
 		ranges = append(ranges, addressRange{first: p.Addr(), last: lastAddress(p)})
 	}
 	slices.SortFunc(ranges, func(a, b addressRange) int {
@@ -43,7 +42,7 @@ func New(prefixes []netip.Prefix) (Set, error) {
 }
 
 // Contains reports whether a is in the set. It does not allocate.
-func (s Set) Contains(a netip.Addr) bool {
+func (s PrefixSet) Contains(a netip.Addr) bool {
 	for len(s) > 0 {
 		middle := len(s) / 2
 		switch r := &s[middle]; {
@@ -58,9 +57,9 @@ func (s Set) Contains(a netip.Addr) bool {
 	return false
 }
 
-// Unmap masks p, and turns one of mapped IPv4 addresses into the IPv4
+// unmap masks p, and turns one of mapped IPv4 addresses into the IPv4
 // prefix that it means, as addresses are unmapped before they are compared.
-func Unmap(p netip.Prefix) netip.Prefix {
+func unmap(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}

@@ -1,4 +1,4 @@
-package prefixset
+package classify
 
 import (
 	"net/netip"
@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestContains(t *testing.T) {
-	set, err := New(prefixes("10.0.0.0/16", "10.0.0.0/8", "10.1.0.0/16", "192.0.2.7/24", "192.0.3.0/24", "::ffff:198.51.100.0/120", "2001:db8::/32", "10.0.0.0/8"))
+func TestPrefixSet(t *testing.T) {
+	set, err := NewPrefixSet(prefixes("10.0.0.0/16", "10.0.0.0/8", "10.1.0.0/16", "192.0.2.7/24", "192.0.3.0/24", "::ffff:198.51.100.0/120", "2001:db8::/32", "10.0.0.0/8"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestContains(t *testing.T) {
 			t.Errorf("contains(%s) = %v, want %v", address, got, want)
 		}
 	}
-	if (Set{}).Contains(netip.IPv4Unspecified()) {
+	if (PrefixSet{}).Contains(netip.IPv4Unspecified()) {
 		t.Error("an empty set contains an address")
 	}
 }
@@ -41,7 +41,7 @@ func TestSetContainsWhatAPrefixContains(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		given := rapid.SliceOfN(prefix, 0, 6).Draw(t, "prefixes")
-		set, err := New(given)
+		set, err := NewPrefixSet(given)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,19 +56,12 @@ func TestSetContainsWhatAPrefixContains(t *testing.T) {
 	})
 }
 
-// TestNewNamesAllFaults: each prefix that is not valid is told by its place.
-func TestNewNamesAllFaults(t *testing.T) {
-	_, err := New([]netip.Prefix{{}, netip.MustParsePrefix("10.0.0.0/8"), {}})
+// TestPrefixSetNamesAllFaults: each prefix that is not valid is told by its place.
+func TestPrefixSetNamesAllFaults(t *testing.T) {
+	_, err := NewPrefixSet([]netip.Prefix{{}, netip.MustParsePrefix("10.0.0.0/8"), {}})
 	if want := "prefix 1 is not valid\nprefix 3 is not valid"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
-}
-
-func prefixes(texts ...string) (all []netip.Prefix) {
-	for _, text := range texts {
-		all = append(all, netip.MustParsePrefix(text))
-	}
-	return all
 }
 
 func TestPrefixesByHand(t *testing.T) {
@@ -76,14 +69,14 @@ func TestPrefixesByHand(t *testing.T) {
 		"::ffff:0:0/96": "0.0.0.0/0", "::ffff:192.0.2.0/120": "192.0.2.0/24", "::ffff:0:0/95": "::fffe:0:0/95", "192.0.2.7/24": "192.0.2.0/24",
 		"2001:db8::1:7/112": "2001:db8::1:0/112",
 	} {
-		if got := Unmap(netip.MustParsePrefix(text)); got.String() != want {
+		if got := unmap(netip.MustParsePrefix(text)); got.String() != want {
 			t.Errorf("%s becomes %s, want %s", text, got, want)
 		}
 	}
-	if set, err := New(prefixes("192.0.2.1/32", "192.0.2.1/32", "192.0.2.0/24", "10.0.0.0/8")); err != nil || len(set) != 2 {
+	if set, err := NewPrefixSet(prefixes("192.0.2.1/32", "192.0.2.1/32", "192.0.2.0/24", "10.0.0.0/8")); err != nil || len(set) != 2 {
 		t.Errorf("%v, %v", set, err)
 	}
-	if set, err := New(prefixes("192.0.2.1/32", "192.0.2.1/32")); err != nil || len(set) != 1 {
+	if set, err := NewPrefixSet(prefixes("192.0.2.1/32", "192.0.2.1/32")); err != nil || len(set) != 1 {
 		t.Errorf("%v, %v", set, err)
 	}
 }

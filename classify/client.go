@@ -1,0 +1,426 @@
+package classify
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// AddressHeader says where trusted proxies tell the client's address.
+type AddressHeader uint8
+
+// The headers that proxies use.
+const (
+	XForwardedFor  AddressHeader = iota // a list of addresses, each proxy appends its peer's
+	Forwarded                           // the same with parameters, RFC 7239
+	XRealIP                             // one address
+	CFConnectingIP                      // one address: Cloudflare's
+	TrueClientIP                        // one address: Akamai's, and Cloudflare's
+	NoHeader                            // none: the client is always the peer
+)
+
+// maxHops is how many hops are looked at, from the right. Real chains have
+// fewer than ten.
+const maxHops = 64
+
+// client is the address that is charged, and whether the peer is trusted.
+//
+// A peer that is no trusted proxy is the client, whatever its headers say.
+// Behind a trusted one the client is the rightmost hop that is not a trusted
+// proxy, because each proxy appends what it saw: all to the left of that hop is
+// what the client itself claims. If all hops are trusted it is the leftmost.
+// A hop that is no address ("unknown", an obfuscated name, garbage) ends the
+// walk: the client is then the last trusted hop to its right, or the peer.
+func (c *Classifier) client(r *http.Request) (client netip.Addr, trustedPeer bool) {
+	peer, local := parsePeer(r.RemoteAddr)
+	if !local && !c.trusted.Contains(peer) {
+		return peer, false
+	}
+	switch c.source {
+	case XForwardedFor:
+		return c.walk(peer, hops{lines: r.Header["X-Forwarded-For"]}, parseAddress), true
+	case Forwarded:
+		return c.walk(peer, hops{lines: r.Header["Forwarded"], quotes: true}, parseElement), true
+	case XRealIP:
+		return realIP(peer, r.Header["X-Real-Ip"]), true
+	case CFConnectingIP:
+		return realIP(peer, r.Header["Cf-Connecting-Ip"]), true
+	case TrueClientIP:
+		return realIP(peer, r.Header["True-Client-Ip"]), true
+	default:
+		return peer, true
+	}
+}
+
+func (c *Classifier) walk(peer netip.Addr, h hops, parse func(string) (netip.Addr, bool)) netip.Addr {
+	address := peer
+	h.left = maxListBytes
+	for range maxHops {
+		text, ok := h.next()
+		if !ok {
+			break
+		}
+		hop, ok := parse(text)
+		if !ok {
+			break
+		}
+		address = hop
+		if !c.trusted.Contains(hop) {
+			break
+		}
+	}
+	return address
+}
+
+// realIP takes the last line: a proxy that adds its own instead of replacing
+// what the client sent adds it behind.
+func realIP(peer netip.Addr, lines []string) netip.Addr {
+	if len(lines) == 0 {
+		return peer
+	}
+	if address, ok := parseAddress(lines[len(lines)-1]); ok {
+		return address
+	}
+	return peer
+}
+
+// Peer is the address of who has connected, and whether it is a trusted proxy. Remote is as
+// in http.Request.RemoteAddr.
+func (c *Classifier) Peer(remote string) (peer netip.Addr, trusted bool) {
+	peer, local := parsePeer(remote)
+	return peer, local || c.trusted.Contains(peer)
+}
+
+// parsePeer reads http.Request.RemoteAddr. The peer of a unix socket ("", "@",
+// "@name" or "/path") is local: who may connect was decided by the socket's
+// permissions, it is a proxy on this machine, and it is trusted whatever
+// TrustedProxies says; without a usable header its clients are charged to
+// 127.0.0.1. Anything else that is no address is not trusted and is charged to
+// 0.0.0.0.
+func parsePeer(remote string) (peer netip.Addr, local bool) {
+	if remote == "" || remote[0] == '@' || remote[0] == '/' {
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), true
+	}
+	if address, ok := parseAddress(remote); ok {
+		return address, false
+	}
+	return netip.IPv4Unspecified(), false
+}
+
+// maxListBytes is how much of a list of hops is looked at, from the right.
+const maxListBytes = 4096
+
+// hops reads a list header from its right end: several lines are one list, in
+// order (RFC 9110, 5.3). It never looks at what stands to the left of the
+// element it returns, so nothing that a client sends can change how the
+// elements that proxies appended are read; in particular an open quote does
+// not swallow them.
+type hops struct {
+	lines  []string // lines not begun yet
+	line   string   // what is left of the line being read
+	left   int      // bytes that may still be looked at
+	quotes bool     // commas inside quoted strings do not separate
+	inLine bool     // line holds an element not returned yet
+	cut    bool     // the left end of line was cut off
+}
+
+// next is the next element that is not empty, and false at the end of the list
+// or of what may be looked at.
+func (h *hops) next() (string, bool) {
+	for {
+		if !h.inLine && !h.begin() {
+			return "", false
+		}
+		comma := h.lastComma()
+		element := trim(h.line[comma+1:])
+		if comma == -1 {
+			h.inLine = false
+			if h.cut {
+				return "", false // only a part of the element
+			}
+		} else {
+			h.line = h.line[:comma]
+		}
+		if element != "" {
+			return element, true
+		}
+	}
+}
+
+func (h *hops) begin() bool {
+	if len(h.lines) == 0 || h.left <= 0 {
+		return false
+	}
+	last := len(h.lines) - 1
+	h.line, h.lines = h.lines[last], h.lines[:last]
+	if h.cut = len(h.line) > h.left; h.cut {
+		h.line = h.line[len(h.line)-h.left:]
+	}
+	h.left -= len(h.line) + 1 // an empty line costs something, too
+	h.inLine = true
+	return true
+}
+
+func (h *hops) lastComma() int {
+	if !h.quotes {
+		return strings.LastIndexByte(h.line, ',')
+	}
+	inside := false
+	for i := len(h.line) - 1; i >= 0; i-- {
+		switch h.line[i] {
+		case '"':
+			if !inside || !escaped(h.line, i) {
+				inside = !inside
+			}
+		case ',':
+			if !inside {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// escaped reports whether an odd number of backslashes stands before s[i].
+func escaped(s string, i int) bool {
+	odd := false
+	for i--; i >= 0 && s[i] == '\\'; i-- {
+		odd = !odd
+	}
+	return odd
+}
+
+// trim cuts optional white space (RFC 9110, 5.6.3).
+func trim(s string) string {
+	for s != "" && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for s != "" && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// parseElement reads the address of the "for" parameter of one element of a
+// Forwarded header (RFC 7239, 4): name=value pairs between semicolons, names in
+// any case, values bare or quoted. An element without exactly one "for" that is
+// an address is no usable hop. A quoted pair inside the address, which no proxy
+// writes, makes it unusable, too.
+func parseElement(element string) (netip.Addr, bool) {
+	var address netip.Addr
+	found := false
+	for element != "" {
+		var pair string
+		pair, element = cutPair(element)
+		if len(pair) < len("for=") || pair[3] != '=' || !isFor(pair[:3]) {
+			continue
+		}
+		a, ok := parseAddress(pair[4:])
+		if !ok || found {
+			return netip.Addr{}, false
+		}
+		address, found = a, true
+	}
+	return address, found
+}
+
+func isFor(s string) bool {
+	return s[0]|0x20 == 'f' && s[1]|0x20 == 'o' && s[2]|0x20 == 'r'
+}
+
+// cutPair cuts the first pair off, at the first semicolon outside of quotes.
+func cutPair(s string) (pair, rest string) {
+	inside := false
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			if inside {
+				i++
+			}
+		case '"':
+			inside = !inside
+		case ';':
+			if !inside {
+				return trim(s[:i]), s[i+1:]
+			}
+		}
+	}
+	return trim(s), ""
+}
+
+// maxAddressBytes is the longest text that is read as an address: the longest
+// IPv6 address, brackets, quotes, a zone and a port.
+const maxAddressBytes = 80
+
+// parseAddress reads an address as proxies write it: bare, in quotes, with a
+// port ("192.0.2.1:80", "[2001:db8::1]:80", RFC 7239's obfuscated "_port"), an
+// IPv6 one with or without brackets. A zone is dropped and an IPv4 address
+// that is mapped into IPv6 is unmapped, so that one client has one address.
+func parseAddress(s string) (netip.Addr, bool) {
+	if a, ok := parsePlain4(s); ok {
+		return a, true
+	}
+	s = trim(s)
+	if len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"' {
+		s = s[1 : len(s)-1]
+	}
+	if len(s) < 2 || len(s) > maxAddressBytes {
+		return netip.Addr{}, false
+	}
+	bracketed := s[0] == '['
+	if bracketed {
+		end := strings.IndexByte(s, ']')
+		if end == -1 || !isPortSuffix(s[end+1:]) {
+			return netip.Addr{}, false
+		}
+		s = s[1:end]
+	} else if colon := strings.IndexByte(s, ':'); colon > 0 && strings.IndexByte(s[colon+1:], ':') < 0 {
+		if !isPortSuffix(s[colon:]) { // to look for bytes takes less time than to cut
+			return netip.Addr{}, false
+		}
+		s = s[:colon]
+	}
+	isV6 := strings.IndexByte(s, ':') >= 0
+	if isV6 {
+		if zone := strings.IndexByte(s, '%'); zone >= 0 {
+			s = s[:zone] // before parsing: netip would keep each zone in memory
+		}
+	}
+	if bracketed && !isV6 || !maybeAddress(s) {
+		return netip.Addr{}, false
+	}
+	address, err := netip.ParseAddr(s)
+	return address.Unmap(), err == nil
+}
+
+// parsePlain4 reads an IPv4 address, with a port or without, as nearly all are written. What
+// it does not read may be an address all the same.
+func parsePlain4(s string) (netip.Addr, bool) {
+	var octets [4]byte
+	i := 0
+	for at := range octets {
+		first, n := i, 0
+		for i < len(s) && isDigit(s[i]) && i-first < 3 {
+			n = 10*n + int(s[i]-'0')
+			i++
+		}
+		if i == first || n > 255 || i-first > 1 && s[first] == '0' {
+			return netip.Addr{}, false
+		}
+		octets[at] = byte(n)
+		if at == len(octets)-1 {
+			break
+		}
+		if i == len(s) || s[i] != '.' {
+			return netip.Addr{}, false
+		}
+		i++
+	}
+	return netip.AddrFrom4(octets), i == len(s) || isPortSuffix(s[i:])
+}
+
+// maybeAddress refuses most of what is no address without the allocations of
+// an error.
+func maybeAddress(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; !isHex(c) && c != '.' && c != ':' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isPortSuffix reports whether s is empty, ":" and a port, or ":" and an
+// obfuscated port (RFC 7239, 6.2). The port's number does not matter.
+func isPortSuffix(s string) bool {
+	if s == "" {
+		return true
+	}
+	if s[0] != ':' || len(s) < 2 {
+		return false
+	}
+	if s[1] == '_' {
+		return len(s) > 2 && isToken(s[1:])
+	}
+	for i := 1; i < len(s); i++ {
+		if !isDigit(s[i]) {
+			return false
+		}
+	}
+	return len(s) <= len(":65535")
+}
+
+// appendNetwork appends the network of a that the class groups by. An IPv6
+// client has at least a /64 of its own and can take any address in it, so that
+// stands for the single IPv4 address; a /56 is what a household is given and a
+// /48 what a site is (RFC 6177), so those stand for /24 and /16.
+func appendNetwork(dst []byte, a netip.Addr, by By) []byte {
+	if a.Is4() {
+		return appendNetwork4(dst, a.As4(), by)
+	}
+	prefix, err := a.Prefix(bits6(by))
+	if err != nil {
+		return dst // not reached: addresses are valid and the lengths fit
+	}
+	return prefix.AppendTo(dst)
+}
+
+// appendNetwork4 appends the network of an IPv4 address. Nearly every request has three.
+func appendNetwork4(dst []byte, a [4]byte, by By) []byte {
+	dst = append(appendByte(dst, a[0]), '.')
+	dst = append(appendByte(dst, a[1]), '.')
+	if by == Slash16 {
+		return append(dst, "0.0/16"...)
+	}
+	dst = appendByte(dst, a[2])
+	if by == Slash24 {
+		return append(dst, ".0/24"...)
+	}
+	return appendByte(append(dst, '.'), a[3])
+}
+
+// appendByte appends a number in decimal.
+func appendByte(dst []byte, x byte) []byte {
+	switch {
+	case x >= 100:
+		dst = append(dst, '0'+x/100, '0'+x/10%10)
+	case x >= 10:
+		dst = append(dst, '0'+x/10)
+	}
+	return append(dst, '0'+x%10)
+}
+
+// appendAddress appends the whole address, and if mapped that of IPv4 as a socket of IPv6 tells
+// it.
+func appendAddress(dst []byte, a netip.Addr, mapped bool) []byte {
+	if mapped && a.Is4() {
+		a = netip.AddrFrom16(a.As16())
+	}
+	return a.AppendTo(dst)
+}
+
+// bits6 is how long the network of an IPv6 address is.
+func bits6(by By) int {
+	switch by {
+	case Slash24:
+		return 56
+	case Slash16:
+		return 48
+	default:
+		return 64
+	}
+}
+
+// Secure tells whether a client came over TLS, as its connection or a trusted peer
+// says; of several the first, who is the nearest to the client.
+func Secure(r *http.Request, trustedPeer bool) bool {
+	if r.TLS != nil {
+		return true
+	}
+	proto := r.Header["X-Forwarded-Proto"]
+	if !trustedPeer || len(proto) == 0 {
+		return false
+	}
+	first, _, _ := strings.Cut(proto[0], ",")
+	return strings.EqualFold(trim(first), "https")
+}
