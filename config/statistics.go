@@ -79,7 +79,7 @@ func defaultAdmin() Admin { return Admin{Listen: "unix:/run/tempomat/admin.sock"
 func adminSettings(a *Admin) []form.Setting {
 	return []form.Setting{
 		{Path: "admin.listen", Value: adminSocket().In(&a.Listen), Restart: true,
-			Doc: "The admin API, where tempomat-doctor connects, and `tempomat-proxy -replace`."},
+			Doc: "The admin API, where tempomat-doctor connects."},
 		{Path: "admin.web", Value: adminWeb().In(&a.Web), Restart: true,
 			Doc: "The [dashboard](dashboard.md) and the admin API over TCP, plain HTTP. Nobody gets anything but the empty page there without the token, so it needs `admin.token`."},
 		{Path: "admin.token", Value: secretFile().In(&a.Token),

@@ -204,7 +204,7 @@ log: {access: all}
 // slowDown gives a process so many percent of a CPU, by a control group of its own.
 func (p *process) slowDown(percent int) {
 	p.t.Helper()
-	dir := fmt.Sprintf("/sys/fs/cgroup/cpu/tempomat-%d", p.cmd.Process.Pid)
+	dir := fmt.Sprintf("/sys/fs/cgroup/cpu/tempomat-%d", p.proc.Pid)
 	const period = 25_000 // microseconds; the least quota is 1,000
 	for _, step := range []func() error{
 		func() error { return os.Mkdir(dir, 0o755) },
@@ -212,7 +212,7 @@ func (p *process) slowDown(percent int) {
 		func() error {
 			return os.WriteFile(dir+"/cpu.cfs_quota_us", []byte(strconv.Itoa(period*percent/100)), 0)
 		},
-		func() error { return os.WriteFile(dir+"/cgroup.procs", []byte(strconv.Itoa(p.cmd.Process.Pid)), 0) },
+		func() error { return os.WriteFile(dir+"/cgroup.procs", []byte(strconv.Itoa(p.proc.Pid)), 0) },
 	} {
 		if err := step(); err != nil {
 			p.t.Fatalf("this needs control groups of version 1: %v", err)

@@ -16,7 +16,7 @@ func TestAcceptRestarts(t *testing.T) {
 	for _, way := range []struct {
 		name    string
 		restart func(t *testing.T, clients, restarts int, requests int64) *askers
-	}{{"handed-over sockets", restartsByHandedOver}, {"-replace", restartsByReplace}} {
+	}{{"handed-over sockets", restartsByHandedOver}, {"successors", restartsBySuccessors}} {
 		began := time.Now()
 		a := way.restart(t, clients, restarts, requests)
 		f.row("%s | %d | %d | %d | %d | %.1f s", way.name, restarts, a.asked.Load(), a.failed.Load(), a.again.Load(), time.Since(began).Seconds())

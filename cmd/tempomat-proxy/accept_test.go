@@ -164,7 +164,7 @@ func stayOn(t *testing.T, cpus string) {
 // memory is a process's resident set, now and at most, in MB.
 func (p *process) memory() (now, most float64) {
 	p.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.proc.Pid))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func (p *process) memory() (now, most float64) {
 // forgetMost begins the most of memory anew (proc_pid_clear_refs(5)).
 func (p *process) forgetMost() {
 	p.t.Helper()
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0); err != nil {
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.proc.Pid), []byte("5"), 0); err != nil {
 		p.t.Fatal(err)
 	}
 }

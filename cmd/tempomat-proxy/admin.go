@@ -30,7 +30,7 @@ func (s *sidecar) openAdmin(address string) *handover.Socket {
 		s.logs.log.Error("no admin API", zap.Error(err))
 		return nil
 	}
-	return &handover.Socket{Listener: l, Role: roleAdmin, Address: address, Owned: true}
+	return &handover.Socket{Listener: l, Address: address, Admin: true}
 }
 
 // serveAdmin answers the doctor, and browsers, until the context ends. Either listener may
@@ -52,7 +52,6 @@ func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready 
 		Actor:      s.inspector,
 		History:    s.history.reply(),
 		Access:     &s.access,
-		Replace:    handover.Handler(s.handOver),
 		Log:        s.logs.log,
 	})
 	shut := context.AfterFunc(ctx, func() {

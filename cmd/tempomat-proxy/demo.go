@@ -46,7 +46,7 @@ func runDemo(ctx context.Context, s source, stdout, stderr io.Writer) error {
 	}
 	defer car.logs.output.Close()
 	tellDemo(stdout, sockets[0].Addr(), c)
-	return car.run(ctx, sockets, nil)
+	return car.run(ctx, sockets)
 }
 
 // adaptToDemo points the proxy at the demo's site, and makes the bursts small,

@@ -52,7 +52,7 @@ func underAttack(ctx context.Context, s source, mode string, stderr io.Writer, p
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	running.Go(func() { _ = car.run(work, sockets, nil) })
+	running.Go(func() { _ = car.run(work, sockets) })
 	play(sockets[0].Addr())
 	return nil
 }

@@ -110,7 +110,7 @@ func startProxyLogging(t *testing.T, stderr *os.File, yaml string) *sidecarProce
 	s.configure(t, plain(t), yaml+"listen: "+address+"\n")
 	s.process = startProcessWith(t, []*os.File{stderr}, nil, "sh", "-c", `exec "$0" "$@" 2>&3 3>&-`, program(t, "tempomat-proxy"), "-config", s.file)
 	testkit.Eventually(t, "the proxy listens", func() bool {
-		if s.cmd.Process.Signal(syscall.Signal(0)) != nil {
+		if s.proc.Signal(syscall.Signal(0)) != nil {
 			t.Fatal("the proxy has ended")
 		}
 		c, err := net.Dial("tcp", address)

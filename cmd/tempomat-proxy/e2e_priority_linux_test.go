@@ -20,7 +20,7 @@ func (a *apache) workers() (pids []int) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	parent := strconv.Itoa(a.cmd.Process.Pid)
+	parent := strconv.Itoa(a.proc.Pid)
 	for _, name := range names {
 		text, _ := os.ReadFile(name) // it may have ended
 		_, rest, _ := strings.Cut(string(text), ") ")

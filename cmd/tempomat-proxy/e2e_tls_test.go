@@ -141,7 +141,7 @@ func TestTLSWithRealClients(t *testing.T) {
 }
 
 // TestCertificatesExchangedUnderLoad has clients of all kinds connect all the time, and none fail,
-// while certificates change by SIGHUP, also in parts, and processes by -replace.
+// while certificates change by SIGHUP, also in parts, and processes by SIGUSR2.
 func TestCertificatesExchangedUnderLoad(t *testing.T) {
 	backend, _, _ := pageBackend(t)
 	s := startSecure(t, backend, overTLS+"log: {access: off}\n")

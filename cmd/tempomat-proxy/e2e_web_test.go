@@ -80,8 +80,9 @@ func TestDashboardOverTCP(t *testing.T) {
 	if err := os.Chmod(file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	next := startProcess(t, nil, program(t, "tempomat-proxy"), "-config", s.file, "-replace")
-	next.stderr.await(t, 0, `"msg":"the dashboard is served"`)
+	from := s.stderr.len()
+	s.successor()
+	s.stderr.await(t, from, `"msg":"the dashboard is served"`)
 	s.exit()
 	if got := fetch(t, newClient(t), http.MethodGet, web+"/v1/status", withToken(secondToken), nil).StatusCode; got != 200 {
 		t.Errorf("after another process took over: %d", got)

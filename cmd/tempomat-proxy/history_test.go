@@ -192,7 +192,7 @@ func TestHistoryOfProcesses(t *testing.T) {
 	tells(4)
 	again()
 	tells(4)
-	if err := p.cmd.Process.Kill(); err != nil {
+	if err := p.proc.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	<-p.ended

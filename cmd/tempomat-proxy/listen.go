@@ -162,7 +162,7 @@ func inUseHint(address string) string {
 	}
 	hint += " listens there"
 	if ours {
-		hint += `; "tempomat-proxy -replace" takes over from it and refuses nobody`
+		hint += `; SIGUSR2 has it start the installed program in its place, and refuses nobody`
 	}
 	return hint
 }

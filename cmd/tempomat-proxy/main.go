@@ -5,7 +5,6 @@
 // Usage:
 //
 //	tempomat-proxy [-config FILE]          run
-//	tempomat-proxy -replace [-config FILE] run in place of the process that runs
 //	tempomat-proxy -check [-v] [-config FILE]
 //	                                       read the configuration and say what it means
 //	tempomat-proxy -demo                   run before a backend of its own
@@ -14,8 +13,8 @@
 //	tempomat-proxy help                    print all options and commands
 //
 // A first argument without a dash is a command; commands() has them all.
-// SIGHUP reads the configuration again, SIGUSR2 has a new process take this one's place
-// (-replace), SIGTERM and SIGINT finish what is under way; with SIGINT systemd keeps no
+// SIGHUP reads the configuration again, SIGUSR2 has a new process take this one's place,
+// SIGTERM and SIGINT finish what is under way; with SIGINT systemd keeps no
 // socket over that.
 // The exit status is 0 after a signal or a sound configuration, 1 after a
 // failure, 2 for a wrong command line.
@@ -39,6 +38,7 @@ import (
 	"tempomat/cmd/tempomat-proxy/internal/demo"
 	"tempomat/cmd/tempomat-proxy/internal/setup"
 	"tempomat/config"
+	"tempomat/proxy/handover"
 )
 
 // version is set by the build.
@@ -83,13 +83,25 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	case o.demo:
 		return daemon.Status(runDemo(ctx, source, stdout, stderr), stderr)
 	}
-	kept := newKept()
-	cfg, err := source.load()
+	in, err := handover.Inherit()
+	store := newFDStore()
+	if in.From == nil {
+		store.adopt(in.Sockets)
+	}
+	var cfg *config.Config
+	if err == nil {
+		cfg, err = source.load()
+	}
 	if err != nil {
-		kept.giveUp()
+		in.Close()
+		store.giveUp()
 		return daemon.Status(withNextStep(err), stderr)
 	}
-	return daemon.Status(serve(ctx, cfg, source, o.replace, kept, stderr), stderr)
+	replaced, err := serve(ctx, cfg, source, in, store, stderr)
+	if status := daemon.Status(err, stderr); !replaced || os.Getpid() != 1 {
+		return status
+	}
+	return outlive()
 }
 
 // invocation is what a command is given beside its arguments.
@@ -214,9 +226,9 @@ func printUsage(w io.Writer, flags *flag.FlagSet) {
 
 // options are what the flags ask for.
 type options struct {
-	file                         string
-	check, replace, demo, attack bool
-	verbose, version             bool
+	file                string
+	check, demo, attack bool
+	verbose, version    bool
 }
 
 // newFlags makes the flags of the program without a command.
@@ -228,7 +240,6 @@ func newFlags(output io.Writer) (*flag.FlagSet, *options) {
 	flags.StringVar(&o.file, "config", "", "configuration `file` (default "+usualFile+", else "+originalFile+", else none)")
 	flags.BoolVar(&o.check, "check", false, "read the configuration, say in short what it means, and do nothing else")
 	flags.BoolVar(&o.verbose, "v", false, "with -check: tell every key, and what each class may use")
-	flags.BoolVar(&o.replace, "replace", false, "take over from the process that runs with the same configuration and refuse\nnobody meanwhile; if none runs, just start")
 	flags.BoolVar(&o.demo, "demo", false, "run before a demo backend of its own")
 	flags.BoolVar(&o.attack, "demo-attack", false, "show what a crawler does to a demo site without the gate, and with it")
 	flags.BoolVar(&o.version, "version", false, "print the version")
@@ -253,9 +264,6 @@ func parseFlags(args []string, stderr io.Writer) (o *options, status int, done b
 		return nil, 2, true
 	case o.verbose && !o.check:
 		fmt.Fprintln(stderr, "tempomat-proxy: -v goes with -check only; -version prints the version")
-		return nil, 2, true
-	case o.replace && (o.check || o.demo || o.attack):
-		fmt.Fprintln(stderr, "tempomat-proxy: -replace goes with -config only")
 		return nil, 2, true
 	}
 	return o, 0, false

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/tempomat-proxy/internal/demo"
@@ -24,6 +25,11 @@ var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == demo.SiteCommand {
 		os.Exit(daemon.Status(demo.ServeSite(context.Background(), os.Stdin, os.Stdout), os.Stderr))
+	}
+	// The successors of a process are nobody's children once they run: this one's, with that.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
 		if dir, err := scratch(); err == nil {

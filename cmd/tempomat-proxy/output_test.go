@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +24,24 @@ type output struct {
 }
 
 func newOutput() *output { return &output{more: make(chan struct{})} }
+
+// pipe is for programs to write to. Said is closed when the last one has ended.
+func (o *output) pipe(t *testing.T, said chan<- struct{}) *os.File {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, _ = io.Copy(o, read)
+		_ = read.Close()
+		o.close()
+		if said != nil {
+			close(said)
+		}
+	}()
+	return write
+}
 
 // Write implements io.Writer.
 func (o *output) Write(p []byte) (int, error) {
@@ -126,6 +146,7 @@ func hasAll(line string, parts []string) bool {
 // logLine is one line of the proxy's log.
 type logLine struct {
 	Message string   `json:"msg"`
+	PID     int      `json:"pid"`
 	Listen  []string `json:"listen"`
 	Path    string   `json:"path"`
 	Cost    float64  `json:"cost_ms"`

@@ -19,8 +19,11 @@ import (
 // process is a running program.
 type process struct {
 	t              *testing.T
-	cmd            *exec.Cmd
+	proc           *os.Process
+	path           string
 	stdout, stderr *output
+	said           chan struct{} // closed when all that write the output have ended
+	followed       chan struct{} // closed when another process writes it as well
 	ended          chan struct{} // closed when status stands
 	status         int           // of its exit; -1: by a signal
 }
@@ -34,23 +37,36 @@ func startProcess(t *testing.T, env []string, path string, args ...string) *proc
 // startProcessWith hands files over to it, from descriptor 3 on.
 func startProcessWith(t *testing.T, files []*os.File, env []string, path string, args ...string) *process {
 	t.Helper()
-	p := &process{
-		t: t, cmd: exec.Command(path, args...), stdout: newOutput(), stderr: newOutput(), ended: make(chan struct{}),
-	}
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = p.stdout, p.stderr, files
-	p.cmd.Env = append(cleanEnv(), env...)
-	if err := p.cmd.Start(); err != nil {
+	p := &process{t: t, path: path, stdout: newOutput(), stderr: newOutput(), said: make(chan struct{}), followed: make(chan struct{}), ended: make(chan struct{})}
+	c := exec.Command(path, args...)
+	c.ExtraFiles, c.Env = files, append(cleanEnv(), env...)
+	c.Stdout, c.Stderr = p.stdout.pipe(t, nil), p.stderr.pipe(t, p.said)
+	err := c.Start()
+	_ = c.Stdout.(*os.File).Close()
+	_ = c.Stderr.(*os.File).Close()
+	if err != nil {
 		t.Fatal(err)
 	}
+	p.proc = c.Process
+	p.awaitEnd()
+	return p
+}
+
+// awaitEnd has the end of a process noticed, and that all it said is there unless another one
+// goes on writing.
+func (p *process) awaitEnd() {
 	go func() {
-		_ = p.cmd.Wait()
-		p.status = p.cmd.ProcessState.ExitCode()
-		p.stdout.close()
-		p.stderr.close()
+		p.status = -1
+		if state, err := p.proc.Wait(); err == nil {
+			p.status = state.ExitCode()
+		}
+		select {
+		case <-p.said:
+		case <-p.followed:
+		}
 		close(p.ended)
 	}()
-	t.Cleanup(p.kill)
-	return p
+	p.t.Cleanup(p.kill)
 }
 
 // cleanEnv is the environment without what would configure the programs, and
@@ -70,19 +86,19 @@ func (p *process) kill() {
 	select {
 	case <-p.ended:
 	case <-time.After(testkit.Patience):
-		_ = p.cmd.Process.Kill()
+		_ = p.proc.Kill()
 		<-p.ended
-		p.t.Errorf("%s had to be killed; its log:\n%s", p.cmd.Path, p.stderr)
+		p.t.Errorf("%s had to be killed; its log:\n%s", p.path, p.stderr)
 	}
 	if out := p.stderr.String(); strings.Contains(out, "DATA RACE") || strings.Contains(out, "panic") {
-		p.t.Errorf("%s: a data race or a panic:\n%s", p.cmd.Path, out)
+		p.t.Errorf("%s: a data race or a panic:\n%s", p.path, out)
 	}
 }
 
 // signal does nothing to a process that has ended.
 func (p *process) signal(s os.Signal) {
-	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		p.t.Errorf("%v to %s: %v", s, p.cmd.Path, err)
+	if err := p.proc.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Errorf("%v to %s: %v", s, p.path, err)
 	}
 }
 
@@ -93,7 +109,7 @@ func (p *process) exit() int {
 	case <-p.ended:
 		return p.status
 	case <-time.After(testkit.Patience):
-		p.t.Fatalf("%s did not end; its log:\n%s", p.cmd.Path, p.stderr)
+		p.t.Fatalf("%s did not end; its log:\n%s", p.path, p.stderr)
 		return -1
 	}
 }

@@ -76,7 +76,7 @@ func (m *machine) startApache2At(dir string) {
 
 // reloads has systemctl reload send a server that signal.
 func (m *machine) reloads(p *process, name string) {
-	m.write(fmt.Sprintf("/run/reload/%d", p.cmd.Process.Pid), name)
+	m.write(fmt.Sprintf("/run/reload/%d", p.proc.Pid), name)
 }
 
 // phpFPM installs Debian's php-fpm.

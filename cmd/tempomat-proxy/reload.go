@@ -122,7 +122,7 @@ func (s *sidecar) reload() error {
 	defer daemon.Notify(s.logs.log, daemon.Ready)
 	c, err := s.source.load()
 	if err == nil {
-		err = s.source.refuseCircle(context.Background(), c, servedAt(s.replaced.sockets))
+		err = s.source.refuseCircle(context.Background(), c, servedAt(s.succession.sockets))
 	}
 	if err != nil {
 		return s.rejectLocked(err)

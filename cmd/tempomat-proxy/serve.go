@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -54,9 +53,12 @@ type sidecar struct {
 	beginnings  *beginnings
 	access      admin.Access // over TCP
 	loaded      loaded
-	duties      duties
-	kept        *kept
-	replaced    replaced
+	tasks       singletonTasks
+	fdStore     *fdStore
+	inherited   handover.Inherited
+	adminSocket *handover.Socket  // the admin API's, if it was inherited
+	unserved    []handover.Socket // inherited, and not named by the configuration
+	succession  succession
 
 	mu      sync.Mutex // guards the following: one reload at a time
 	config  *config.Config
@@ -139,123 +141,74 @@ const linger = 250 * time.Millisecond
 const lingerReplaced = 2 * time.Second
 
 // serve runs the sidecar until the context ends and what is under way has
-// finished. If replace is set it takes over from the process that runs.
-func serve(ctx context.Context, c *config.Config, s source, replace bool, k *kept, stderr io.Writer) (err error) {
-	car, err := newSidecar(c, s, stderr)
-	if err != nil {
-		k.giveUp()
-		return err
-	}
-	defer car.logs.output.Close()
-	car.kept = k
+// finished. If a process hands over to it, it takes that one's place; replaced tells whether
+// another process has taken this one's in the end.
+func serve(ctx context.Context, c *config.Config, s source, in handover.Inherited, f *fdStore, stderr io.Writer) (replaced bool, err error) {
 	defer func() {
-		if err != nil && !car.replaced.gone() {
-			k.giveUp()
+		if err != nil && !replaced {
+			in.Close()
+			f.giveUp()
 		}
 	}()
-	var from *predecessor
-	if replace {
-		if from, err = findPredecessor(ctx, c, car.logs.log); err != nil {
-			return err
-		}
-	}
-	sockets, err := car.open(ctx, from)
+	car, err := newSidecar(c, s, stderr)
 	if err != nil {
-		from.giveUp()
-		return err
+		return false, err
 	}
-	return car.run(ctx, sockets, from)
-}
-
-// open takes the sockets over that there are, and opens the others.
-func (s *sidecar) open(ctx context.Context, from *predecessor) ([]handover.Socket, error) {
-	c, log := s.config, s.logs.log
-	sockets, kept, err := inherited()
-	switch {
-	case err != nil:
-		return nil, err
-	case len(sockets) > 0:
-		log.Info("serves sockets that were handed over (LISTEN_FDS): listen opens none")
-		s.kept.forget(kept, log)
-		warnUnserved(c, sockets, log)
-		return sockets, nil
-	case from != nil:
-		s.kept.forget(kept, log)
-		return from.listen(ctx, addresses(c.Listen))
-	}
-	return s.kept.listen(ctx, kept, addresses(c.Listen), log)
-}
-
-// roleServe is that of the sockets that are served, roleAdmin that of the admin API's.
-const (
-	roleServe = "serve"
-	roleAdmin = "admin"
-)
-
-// listen opens all addresses, or none.
-func listen(ctx context.Context, addresses []string) (sockets []handover.Socket, err error) {
-	for _, a := range addresses {
-		l, e := proxy.Listen(ctx, a)
-		if e != nil {
-			err = errors.Join(err, withHint(fmt.Errorf("listen on %s: %w", a, e), a, "/proc"))
-			continue
-		}
-		sockets = append(sockets, handover.Socket{Listener: l, Role: roleServe, Address: a, Owned: true})
-	}
+	defer car.logs.output.Close()
+	car.inherited, car.fdStore = in, f
+	sockets, err := car.open(ctx)
 	if err != nil {
-		handover.Close(sockets)
-		return nil, err
+		return false, err
 	}
-	return sockets, nil
+	err = car.run(ctx, sockets)
+	return car.succession.gone(), err
 }
 
 // run serves the sockets. With a predecessor it does so beside it at first.
-func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, from *predecessor) error {
+func (s *sidecar) run(ctx context.Context, sockets []handover.Socket) error {
 	work, stop := context.WithCancel(context.Background()) // outlives ctx by the drain
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
 	defer s.connections.reserve.Close()
-	ctx, s.replaced.leave = context.WithCancel(ctx)
-	defer s.replaced.leave()
-	entrances, err := s.prepare(sockets, from)
+	ctx, s.succession.leave = context.WithCancel(ctx)
+	defer s.succession.leave()
+	entrances, err := s.prepare(sockets)
 	if err != nil {
 		handover.Close(sockets)
-		from.giveUp()
 		return err
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2)
 	defer signal.Stop(signals)
-	s.replaced.sockets = sockets
+	s.succession.sockets = sockets
 	s.start(work, &all)
 	defer s.endHints()
 	failed := make(chan error, 1)
 	all.Go(func() { failed <- s.server.Serve(entrances) })
-	if err := from.end(sockets); err != nil {
+	if err := s.takeOver(sockets); err != nil {
 		return errors.Join(err, s.drain())
 	}
-	s.assume(from.adminSocket(), ctx.Err) // not ready while draining
+	s.beginTasks(ctx.Err) // not ready while draining
 	defer func() {
-		s.replaced.end()
 		s.takeIn(time.Now()) // so that the history is saved with them
-		s.duties.end()
+		s.tasks.end()
 	}()
-	s.announce(from)
+	s.announce()
 	all.Go(func() { s.watch(work) })
 	return s.untilTheEnd(ctx, signals, failed)
 }
 
 // prepare makes entrances of the sockets, and has the sidecar remember what the predecessor
 // does, or what was saved.
-func (s *sidecar) prepare(sockets []handover.Socket, from *predecessor) ([]proxy.Entrance, error) {
+func (s *sidecar) prepare(sockets []handover.Socket) ([]proxy.Entrance, error) {
 	err := s.encryption.begin(s.config, sockets)
 	entrances, e := s.entrances(sockets, s.config)
 	if err = errors.Join(err, e, s.source.refuseCircle(context.Background(), s.config, servedAt(sockets))); err != nil {
 		return nil, err
 	}
-	if from != nil {
-		return entrances, from.remember(s)
+	if s.inherited.From != nil {
+		return entrances, s.remember()
 	}
 	s.state.load()
 	s.history.load()
@@ -281,15 +234,18 @@ func (s *sidecar) untilTheEnd(ctx context.Context, signals <-chan os.Signal, fai
 	for {
 		select {
 		case sig := <-signals:
-			s.obey(sig)
+			s.obey(ctx, sig)
 		case err := <-failed:
 			if err != nil {
+				s.succession.leave()
+				s.succession.started.Wait()
 				return err
 			}
 			failed = nil // another process serves
 		case <-ctx.Done():
+			s.succession.started.Wait() // it gives up, or this process was replaced
 			if interrupted(ctx) {
-				s.kept.giveUp()
+				s.fdStore.giveUp()
 			}
 			return s.drain()
 		}
@@ -304,28 +260,32 @@ func interrupted(ctx context.Context) bool {
 	return cause != nil && strings.HasPrefix(cause.Error(), os.Interrupt.String())
 }
 
-func (s *sidecar) obey(sig os.Signal) {
+func (s *sidecar) obey(ctx context.Context, sig os.Signal) {
 	if sig == syscall.SIGUSR2 {
-		s.succeed()
+		if s.fdStore == nil {
+			s.logs.log.Warn("a demo has no successor")
+			return
+		}
+		s.succeed(ctx)
 		return
 	}
 	_ = s.reload() // it has logged what is wrong
 }
 
-func (s *sidecar) announce(from *predecessor) {
+func (s *sidecar) announce() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var at []string
-	for _, l := range s.replaced.sockets {
+	for _, l := range s.succession.sockets {
 		at = append(at, l.Addr().String())
 	}
-	s.kept.update(s.replaced.sockets, from.served(), s.logs.log) // before anybody asks for a restart
+	s.fdStore.update(s.succession.sockets, s.logs.log) // before anybody asks for a restart
 	s.logs.log.Info("serving", zap.String("version", version), zap.Strings("listen", at),
 		zap.String("backend", s.config.Backend.URL), zap.String("mode", s.config.Throttle.Mode),
 		zap.Float64("cpus", policy.CPUs(s.config)), zap.String("file", s.source.file),
 		zap.Int("pid", os.Getpid()))
 	s.warn(s.config)
-	if from != nil { // so that systemd takes this one for the service
+	if s.inherited.From != nil { // so that systemd takes this one for the service
 		daemon.Notify(s.logs.log, daemon.Ready+"\n"+daemon.MainPID(os.Getpid()))
 		return
 	}
@@ -337,7 +297,7 @@ func (s *sidecar) drain() error {
 	s.mu.Lock()
 	limit := s.config.Timeouts.Drain
 	s.mu.Unlock()
-	if !s.replaced.drain() { // else another process is the service now
+	if !s.succession.gone() { // else another process is the service now
 		daemon.Notify(s.logs.log, daemon.Stopping)
 	}
 	s.logs.log.Info("draining", zap.Duration("limit", limit), zap.Int("held", s.limiter.Held()))
@@ -377,7 +337,7 @@ func (s *sidecar) watch(ctx context.Context) {
 // of connections, and whether this process is the one that accepts them.
 func (s *sidecar) accepts() bool {
 	s.connections.table.Stats(0)
-	return !s.replaced.gone()
+	return !s.succession.gone()
 }
 
 // watchdog pings only while the request path answers: the driver, which needs the locks

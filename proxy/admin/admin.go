@@ -68,7 +68,6 @@ type Options struct {
 	Inside        Inside
 	History       func(hours int) api.HistoryReply // nil: none is kept
 	Access        *Access                          // who may ask over TCP; nil: nobody
-	Replace       http.Handler                     // hands over to a process that takes this one's place; nil: none can
 	Log           *zap.Logger                      // nil: nothing is logged
 }
 

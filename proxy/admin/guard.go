@@ -109,9 +109,6 @@ func (g *guard) refuseUse(r *http.Request) *refusal {
 			return &refusal{status: http.StatusForbidden, text: "the Content-Type must be application/json"}
 		}
 	}
-	if !g.socket && strings.HasPrefix(r.URL.Path, replacePath) {
-		return &refusal{status: http.StatusForbidden, text: "only over the unix socket"}
-	}
 	return nil
 }
 

@@ -16,9 +16,8 @@ type route struct {
 
 // Paths that those which stand before the API know, too.
 const (
-	accessPath  = "/v1/access"
-	eventsPath  = "/v1/events"
-	replacePath = "/v1/replace"
+	accessPath = "/v1/access"
+	eventsPath = "/v1/events"
 )
 
 // routes are the paths that the API knows: of the parts that it was made of.
@@ -56,9 +55,6 @@ func (a *Server) routes() []route {
 			{"/v1/forgive", acting(a.act(a.opts.Actor.Forgive))},
 			{"/v1/pin", acting(a.act(a.opts.Actor.Pin))},
 		}...)
-	}
-	if a.opts.Replace != nil {
-		all = append(all, route{replacePath, acting(a.opts.Replace.ServeHTTP)})
 	}
 	return all
 }

@@ -159,7 +159,6 @@ func TestWebRefuses(t *testing.T) {
 		"a large body with a look":            {"tcp", request("GET /v1/status", d.tcp, large, right), 413, "more than 4096 bytes"},
 		"a large body without a token":        {"tcp", request("POST /v1/reload", d.tcp, large, json), 413, "more than 4096 bytes"},
 		"as much as may be":                   {"tcp", request("POST /v1/reload", d.tcp, large[1:], right, json), 200, "ok"},
-		"replacing over TCP":                  {"tcp", request("POST /v1/replace", d.tcp, "", right, json), 403, "only over the unix socket"},
 		"the socket":                          {"unix", request("GET /v1/status", "tempomat", ""), 200, "release"},
 		"the socket's page":                   {"unix", request("GET /", "localhost:8080", ""), 200, "<title>"},
 		"the socket by another name":          {"unix", request("GET /v1/status", "evil.example:8080", ""), 421, "admin.hosts"},

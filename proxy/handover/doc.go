@@ -1,39 +1,32 @@
-// Package handover passes the listening sockets of a process on to the one that takes
-// its place, so that a restart refuses no connection.
+// Package handover has a process go on with the listening sockets of the one before it, so
+// that a restart refuses no connection.
 //
-// The descriptors themselves are passed, over a unix socket (SCM_RIGHTS, unix(7)), as
-// HAProxy and Envoy do. Both processes then have the same socket, with the one queue of
-// connections that wait to be accepted. A second socket on the same port (SO_REUSEPORT)
-// would have a queue of its own: who waits in the old one as it is closed gets a reset.
+// # How a process gets sockets
 //
-// # The conversation
+// It is started with them open, and told so by LISTEN_FDS (sd_listen_fds(3)), whoever starts
+// it:
 //
-// The [Taker] is the new process, the [Giver] the one that runs.
+//   - a supervisor that listens for it, as a socket unit of systemd does;
+//   - systemd, which keeps them in a [Store] while no process of the service runs;
+//   - the process that runs ([Start]), which goes on until the next one serves.
 //
-//	Taker                              Giver
-//	POST /v1/replace             ->
-//	                             <-    101 Switching Protocols
-//	take: version                ->
-//	                             <-    offer: its process, its sockets, and their descriptors
-//	                             <-    parts: what it remembers, by name
-//	                             <-    end
-//	serving: the sockets it keeps ->
-//	                             <-    yours
+// All processes that have a socket have the one queue of connections that wait there. A second
+// socket on the same port (SO_REUSEPORT) would have a queue of its own: the connections that
+// wait in the old one as it is closed are reset.
 //
-// Each message is a line of JSON, and a part's data follow its line. The sockets of the
-// Giver are open, and accept, until "serving" has come: whatever becomes of the Taker
-// before, nobody notices. Until "yours" has come the Taker leaves alone what only one
-// process can do: the Giver gives it up in between. A Giver that will not, or that has
-// waited too long, says "withdrawn" and goes on for good. One that ends without a word
-// has left everything to the Taker.
+// # A process and its successor
 //
-// # Where no process runs
+// They talk over a pair of sockets, of which the [Successor] is the running process's end and
+// the [Predecessor] the new one's:
 //
-// A service that is started anew has nobody to hand its sockets to. The [Keeper] is its
-// service manager, which keeps them in between.
+//	the process that runs               the next one
+//	parts: what it remembers, by name ->
+//	an empty part                     ->
+//	                                  <- serving
+//	verdict: it is yours              ->
 //
-// # Who may ask
-//
-// A process of the same user, or of root: the kernel says who it is (SO_PEERCRED), so
-// that it does not matter who may connect. Either side checks the other one.
+// The running process accepts connections until "serving" has come: if the next one ends
+// before, nobody notices. Until the verdict has come the next one leaves alone what only one
+// process can do, because the running one gives it up in between. A process that goes on
+// instead says so in its verdict. One that ends without a word has left everything to the next.
 package handover

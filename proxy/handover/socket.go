@@ -1,67 +1,143 @@
 package handover
 
 import (
-	"bytes"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
 // Socket is a listening socket that changes hands.
 type Socket struct {
-	net.Listener // *net.TCPListener or *net.UnixListener
-
-	Role    string // what it is for; this package does not care
-	Address string // as its owner's configuration has it
-	// Owned says that the file of a unix socket goes with the socket. It does not where
-	// somebody else made it, systemd for one.
-	Owned bool
+	net.Listener        // *net.TCPListener or *net.UnixListener
+	Address      string // as the configuration has it; empty: it is a supervisor's, and so is its file
+	Admin        bool   // it is the admin API's; else it is served
 }
 
-// LeaveFile says whether the file of a unix socket stays as the socket is closed. It
-// must not be called at the same time as Close.
+// LeaveFile says whether the file of a unix socket stays as the socket is closed. It must
+// not be called at the same time as Close.
 func (s *Socket) LeaveFile(stays bool) {
 	if u, ok := s.Listener.(*net.UnixListener); ok {
-		u.SetUnlinkOnClose(s.Owned && !stays)
+		u.SetUnlinkOnClose(s.Address != "" && !stays)
 	}
 }
 
-// own has the kernel name this process to whoever connects from now on (SO_PEERCRED):
-// it names the one that called listen last, and that one may have ended long ago.
-func (s *Socket) own() {
-	s.LeaveFile(false)
-	u, ok := s.Listener.(*net.UnixListener)
-	if !ok {
-		return
-	}
-	raw, err := u.SyscallConn()
-	if err == nil { // without it, messages name another process
-		_ = raw.Control(func(fd uintptr) { _ = syscall.Listen(int(fd), longestQueue) })
+// Close closes all of them.
+func Close(sockets []Socket) {
+	for _, s := range sockets {
+		_ = s.Listener.Close() // only their descriptors matter
 	}
 }
 
-// longestQueue is more than the kernel's own bound of connections that wait, which holds then.
-const longestQueue = 1<<16 - 1
+// Names of descriptors (LISTEN_FDNAMES). A supervisor has others for its sockets. They must not
+// have a colon, which separates names.
+const (
+	keptPrefix      = "kept-"  // before the address of a socket that is served
+	adminPrefix     = "admin-" // before that of the admin API
+	supervised      = "supervised"
+	predecessorName = "predecessor" // the connection with the process that runs
+)
 
-// sendSockets writes a line that descriptors go with.
-func sendSockets(conn *net.UnixConn, text []byte, sockets []Socket) error {
-	if len(sockets) > mostSockets {
-		return fmt.Errorf("%d sockets cannot be handed over at once; at most %d", len(sockets), mostSockets)
+func (s *Socket) name() string {
+	switch {
+	case s.Address == "":
+		return supervised
+	case s.Admin:
+		return adminPrefix + url.QueryEscape(s.Address)
 	}
-	return withDescriptors(sockets, nil, func(fds []int) error {
-		n, _, err := conn.WriteMsgUnix(text, syscall.UnixRights(fds...), nil)
-		if err == nil && n < len(text) { // the descriptors have gone with the first byte
-			_, err = conn.Write(text[n:])
+	return keptPrefix + url.QueryEscape(s.Address)
+}
+
+// named makes a Socket of a listener with such a name.
+func named(l net.Listener, name string) Socket {
+	escaped, served := strings.CutPrefix(name, keptPrefix)
+	escapedAdmin, admin := strings.CutPrefix(name, adminPrefix)
+	if admin {
+		escaped = escapedAdmin
+	}
+	if !served && !admin {
+		return Socket{Listener: l}
+	}
+	address, err := url.QueryUnescape(escaped)
+	if err != nil || address == "" {
+		return Socket{Listener: l}
+	}
+	return Socket{Listener: l, Address: address, Admin: admin}
+}
+
+// Inherited is what this process was started with.
+type Inherited struct {
+	Sockets []Socket     // of which unix sockets' files stay as they are closed, until LeaveFile
+	From    *Predecessor // the process that runs; nil: there is none
+}
+
+const (
+	// firstInherited is the first descriptor that is handed over.
+	firstInherited = 3
+	// mostInherited is more than anybody hands over; an environment may say anything.
+	mostInherited = 4096
+	// anyProcess is in LISTEN_PID if another process starts the one that the sockets are for, and
+	// so does not know its number.
+	anyProcess = "successor"
+)
+
+// Inherit returns what this process was started with. What it starts itself gets none of that.
+// After an error, Sockets are those that came before the one with the fault.
+func Inherit() (in Inherited, err error) {
+	names := inheritedNames()
+	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
+		if err := os.Unsetenv(name); err != nil {
+			return in, err
 		}
-		return err
-	})
+	}
+	for i, name := range names {
+		fd := firstInherited + i
+		syscall.CloseOnExec(fd)
+		f := os.NewFile(uintptr(fd), name)
+		if name == predecessorName {
+			in.From, err = newPredecessor(f)
+		} else {
+			var l net.Listener
+			if l, err = net.FileListener(f); err == nil { // it has a descriptor of its own
+				in.Sockets = append(in.Sockets, named(l, name))
+			}
+		}
+		_ = f.Close()
+		if err != nil {
+			return in, fmt.Errorf("descriptor %d, which was handed over (LISTEN_FDS), is no listening socket: %w", fd, err)
+		}
+	}
+	return in, nil
+}
+
+// inheritedNames are those of the descriptors, one for each; empty: it has none.
+func inheritedNames() []string {
+	pid := os.Getenv("LISTEN_PID")
+	n, _ := strconv.Atoi(os.Getenv("LISTEN_FDS"))
+	if pid != strconv.Itoa(os.Getpid()) && pid != anyProcess || n <= 0 {
+		return nil
+	}
+	names := make([]string, min(n, mostInherited))
+	copy(names, strings.Split(os.Getenv("LISTEN_FDNAMES"), ":"))
+	return names
+}
+
+// Close closes all sockets, and leaves everything to the process that runs, if one does.
+func (in *Inherited) Close() {
+	Close(in.Sockets)
+	if in.From != nil {
+		_ = in.From.conn.Close() // the other side sees its end
+	}
 }
 
 // withDescriptors calls use while none of the sockets can be closed. Their descriptors
 // are used as they are: those of net's File would block whoever accepts, as they share
 // the flags.
-func withDescriptors(sockets []Socket, fds []int, use func(fds []int) error) error {
+func withDescriptors(sockets []Socket, fds []uintptr, use func(fds []uintptr) error) error {
 	if len(sockets) == 0 {
 		return use(fds)
 	}
@@ -75,97 +151,9 @@ func withDescriptors(sockets []Socket, fds []int, use func(fds []int) error) err
 	}
 	var failed error
 	if err := raw.Control(func(fd uintptr) {
-		failed = withDescriptors(sockets[1:], append(fds, int(fd)), use)
+		failed = withDescriptors(sockets[1:], append(slices.Clip(fds), fd), use)
 	}); err != nil {
 		return err
 	}
 	return failed
-}
-
-// receiveSockets reads up to the end of a line that descriptors go with. It returns what
-// was read beyond that.
-func receiveSockets(conn *net.UnixConn) (text, rest []byte, fds []int, err error) {
-	defer func() {
-		if err != nil {
-			closeAll(fds)
-			fds = nil
-		}
-	}()
-	buffer, control := make([]byte, longestLine), make([]byte, syscall.CmsgSpace(4*mostSockets))
-	end := -1
-	for n := 0; end < 0; {
-		if n == len(buffer) {
-			return nil, nil, fds, fmt.Errorf("a message of more than %d bytes", longestLine)
-		}
-		got, controls, flags, _, err := conn.ReadMsgUnix(buffer[n:], control)
-		if err != nil {
-			return nil, nil, fds, err
-		}
-		more, err := descriptors(control[:controls])
-		fds = append(fds, more...)
-		if err != nil {
-			return nil, nil, fds, err
-		}
-		if flags&syscall.MSG_CTRUNC != 0 {
-			return nil, nil, fds, fmt.Errorf("not all sockets arrived: too many descriptors are open, or more than %d came", mostSockets)
-		}
-		n += got
-		end = bytes.IndexByte(buffer[:n], '\n')
-		rest = buffer[end+1 : n]
-	}
-	return buffer[:end+1], rest, fds, nil
-}
-
-func descriptors(control []byte) (fds []int, err error) {
-	if len(control) == 0 {
-		return nil, nil
-	}
-	messages, err := syscall.ParseSocketControlMessage(control)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range messages {
-		more, err := syscall.ParseUnixRights(&m)
-		if err != nil {
-			return fds, err
-		}
-		fds = append(fds, more...)
-	}
-	return fds, nil
-}
-
-// listeners makes listeners of descriptors, all or none, and owns them in any case.
-func listeners(fds []int, list []listed) (sockets []Socket, err error) {
-	if len(fds) != len(list) {
-		closeAll(fds)
-		return nil, fmt.Errorf("%d descriptors came for %d sockets", len(fds), len(list))
-	}
-	for i, fd := range fds {
-		its := list[i] //nolint:gosec // they are as many
-		f := os.NewFile(uintptr(fd), its.Address)
-		l, err := net.FileListener(f) // it has a descriptor of its own
-		_ = f.Close()
-		if err != nil {
-			closeAll(fds[i+1:])
-			Close(sockets)
-			return nil, fmt.Errorf("what was handed over as %s does not listen: %w", its.Address, err)
-		}
-		s := Socket{Listener: l, Role: its.Role, Address: its.Address, Owned: its.Owned}
-		s.LeaveFile(true) // until it is ours
-		sockets = append(sockets, s)
-	}
-	return sockets, nil
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		_ = syscall.Close(fd)
-	}
-}
-
-// Close closes all of them.
-func Close(sockets []Socket) {
-	for _, s := range sockets {
-		_ = s.Close() // only their descriptors matter
-	}
 }

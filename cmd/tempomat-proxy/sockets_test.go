@@ -2,7 +2,6 @@ package main
 
 import (
 	"net"
-	"strings"
 	"testing"
 
 	"tempomat/proxy/handover"
@@ -34,25 +33,6 @@ func TestIsAlike(t *testing.T) {
 			if isAlike(address, s) != want {
 				t.Errorf("%s, which listens at %s, is alike %s: want %t", c.was, c.at, address, want)
 			}
-		}
-	}
-}
-
-// TestReplaceWrongly: what cannot be asked for.
-func TestReplaceWrongly(t *testing.T) {
-	file := tempDir(t) + "/tempomat.yaml"
-	writeFile(t, file, "listen: 127.0.0.1:0\nbackend: http://127.0.0.1:1\nadmin: {listen: off}\nstate: off\n")
-	for args, want := range map[string]struct {
-		status int
-		err    string
-	}{
-		"-replace -config " + file:        {1, "-replace: the process that runs is asked at admin.listen, which is off"},
-		"-replace -check -config " + file: {2, "-replace goes with -config only"},
-		"-replace -demo":                  {2, "-replace goes with -config only"},
-	} {
-		var out, errs strings.Builder
-		if status := run(t.Context(), strings.Fields(args), nil, &out, &errs); status != want.status || !strings.Contains(errs.String(), want.err) {
-			t.Errorf("%s: status %d, %s", args, status, errs.String())
 		}
 	}
 }

@@ -2,7 +2,6 @@ package handover_test
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -29,20 +28,17 @@ func listening(t *testing.T, address string) handover.Socket {
 // and is refused when it is forgotten.
 func TestKeep(t *testing.T) {
 	manager := handovertest.StartManager(t)
-	keeper := handover.Keeper{Notify: manager.Path}
+	store := handover.Store{Notify: manager.Path}
 	s := listening(t, "[::1%lo]:80")
-	if kept, err := keeper.Keep(s); !kept || err != nil {
+	if kept, err := store.Keep(s); !kept || err != nil {
 		t.Fatalf("kept: %t, %v", kept, err)
 	}
-	if err := keeper.Wait(); err != nil {
+	if err := store.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	files, names := manager.Kept(t)
 	if len(names) != 1 || strings.Contains(names[0], ":") {
 		t.Fatalf("it keeps %q", names)
-	}
-	if address, ok := handover.KeptAddress(names[0]); address != s.Address || !ok {
-		t.Errorf("%q is the name of %q, want %q", names[0], address, s.Address)
 	}
 	at := s.Addr().String()
 	_ = s.Close()
@@ -66,10 +62,10 @@ func TestKeep(t *testing.T) {
 	if text, err := io.ReadAll(waits); string(text) != "served" || err != nil {
 		t.Errorf("who waited got %q, %v", text, err)
 	}
-	if err := keeper.Forget(s.Address); err != nil {
+	if err := store.Forget(s.Address); err != nil {
 		t.Fatal(err)
 	}
-	if err := keeper.Wait(); err != nil {
+	if err := store.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	for { // it is free soon
@@ -101,11 +97,11 @@ func TestKeepsNothing(t *testing.T) {
 		"a unix socket":      {manager.Path, handover.Socket{Listener: unix, Address: "unix:socket"}},
 		"an endless address": {manager.Path, listening(t, strings.Repeat("x", 300)+":80")},
 	} {
-		keeper := handover.Keeper{Notify: c.notify}
-		if kept, err := keeper.Keep(c.socket); kept || err != nil {
+		store := handover.Store{Notify: c.notify}
+		if kept, err := store.Keep(c.socket); kept || err != nil {
 			t.Errorf("%s: kept %t, %v", name, kept, err)
 		}
-		if err := keeper.Wait(); err != nil {
+		if err := store.Wait(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -114,19 +110,7 @@ func TestKeepsNothing(t *testing.T) {
 			t.Errorf("the manager was told %q", said)
 		}
 	}
-	if _, err := (handover.Keeper{Notify: filepath.Join(t.TempDir(), "nobody")}).Keep(listening(t, ":80")); err == nil {
+	if _, err := (handover.Store{Notify: filepath.Join(t.TempDir(), "nobody")}).Keep(listening(t, ":80")); err == nil {
 		t.Error("that nobody hears it is no error")
-	}
-}
-
-// TestKeptAddress: names of others are none of ours.
-func TestKeptAddress(t *testing.T) {
-	for name, want := range map[string]string{
-		"kept-%3A80": ":80", "kept-0.0.0.0%3A80": "0.0.0.0:80",
-		"": "", "stored": "", "tempomat-proxy.socket": "", "kept-": "", "kept-%zz": "",
-	} {
-		if got, ok := handover.KeptAddress(name); fmt.Sprint(got, ok) != fmt.Sprint(want, want != "") {
-			t.Errorf("%q: %q %t, want %q", name, got, ok, want)
-		}
 	}
 }

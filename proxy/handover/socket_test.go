@@ -1,0 +1,20 @@
+package handover
+
+import "testing"
+
+// TestNames: the next process knows a socket by its name, and names of others are none of ours.
+func TestNames(t *testing.T) {
+	for name, want := range map[string]Socket{
+		"kept-%3A80": {Address: ":80"}, "kept-0.0.0.0%3A80": {Address: "0.0.0.0:80"},
+		"admin-unix%3A%2Frun%2Fa": {Address: "unix:/run/a", Admin: true}, supervised: {},
+	} {
+		if got := named(nil, name); got != want || got.name() != name {
+			t.Errorf("%q: %+v named %q, want %+v", name, got, got.name(), want)
+		}
+	}
+	for _, name := range []string{"", "stored", "tempomat-proxy.socket", "kept-", "kept-%zz", "admin-"} {
+		if got := named(nil, name); got != (Socket{}) {
+			t.Errorf("%q: %+v", name, got)
+		}
+	}
+}
