@@ -1,8 +1,12 @@
 package replay
 
 import (
+	"container/heap"
+	"math"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"tempomat/classify"
@@ -300,4 +304,182 @@ func (e *engine) release() {
 		e.leave(j, served)
 		return true
 	})
+}
+
+// acceptQueue is how many requests wait for a worker before others are turned away:
+// Apache's ListenBacklog.
+const acceptQueue = 511
+
+// backend has workers, and shares its CPUs evenly among those at work.
+type backend struct {
+	cpus    float64
+	workers int
+	working jobs    // by when they are done
+	holding jobs    // that have computed, and hold their worker still: by when they let go of it
+	queue   []*job  // for a worker
+	passed  float64 // seconds since the beginning
+	served  float64 // CPU-seconds that each one at work has got since they began
+	used    float64 // CPU-seconds in all
+}
+
+// jobs is a heap of jobs by when they are done.
+type jobs []*job
+
+func (h jobs) Len() int           { return len(h) }
+func (h jobs) Less(i, j int) bool { return h[i].doneAt < h[j].doneAt }
+func (h jobs) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *jobs) Push(x any)        { *h = append(*h, x.(*job)) }
+func (h *jobs) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
+
+// speed is what each one at work gets, in CPU-seconds per second.
+func (b *backend) speed() float64 { return min(1, b.cpus/float64(len(b.working))) }
+
+// pass lets so many seconds pass, in which nobody is done.
+func (b *backend) pass(seconds float64) {
+	b.passed += seconds
+	if n := len(b.working); n > 0 {
+		x := b.speed() * seconds
+		b.served += x
+		b.used += x * float64(n)
+	}
+}
+
+// left is how many seconds it takes until the next one has computed, or lets go of its
+// worker; infinite: nobody is there.
+func (b *backend) left() float64 {
+	work, hold := b.nexts()
+	return min(work, hold)
+}
+
+// nexts are in how many seconds the next one has computed, and the next one lets go.
+func (b *backend) nexts() (work, hold float64) {
+	work, hold = math.Inf(1), math.Inf(1)
+	if len(b.working) > 0 {
+		work = max(0, b.working[0].doneAt-b.served) / b.speed()
+	}
+	if len(b.holding) > 0 {
+		hold = max(0, b.holding[0].doneAt-b.passed)
+	}
+	return work, hold
+}
+
+// send takes a request in, and tells whether there was room for it.
+func (b *backend) send(j *job) bool {
+	if b.taken() >= b.workers {
+		if len(b.queue) >= acceptQueue {
+			return false
+		}
+		b.queue = append(b.queue, j)
+		return true
+	}
+	b.begin(j)
+	return true
+}
+
+func (b *backend) begin(j *job) {
+	if len(b.working) == 0 {
+		b.served = 0 // so that it stays exact however long the log is
+	}
+	j.doneAt = b.served + j.cpu
+	heap.Push(&b.working, j)
+}
+
+// done takes out the next one that is done; nil: it holds its worker still.
+func (b *backend) done() *job {
+	var j *job
+	if work, hold := b.nexts(); hold < work {
+		j = heap.Pop(&b.holding).(*job)
+	} else if j = heap.Pop(&b.working).(*job); j.idle > 0 {
+		j.doneAt = b.passed + j.idle
+		heap.Push(&b.holding, j)
+		return nil
+	}
+	if len(b.queue) > 0 {
+		next := b.queue[0]
+		copy(b.queue, b.queue[1:])
+		b.queue = b.queue[:len(b.queue)-1]
+		b.begin(next)
+	}
+	return j
+}
+
+// taken is how many workers are.
+func (b *backend) taken() int { return len(b.working) + len(b.holding) }
+
+// job is a request while it is simulated.
+type job struct {
+	lifecycle.Life
+	request http.Request
+	url     url.URL
+	status  int
+	part    bool // it is for a part of a page, by its name
+	browser bool // its User-Agent is a browser's
+
+	cpu    float64       // CPU-seconds that it costs
+	idle   float64       // seconds for which it holds its worker after that
+	came   time.Duration // on virtual time
+	waited time.Duration // until it was decided
+	doneAt float64       // of the backend's service, or of its time if it only holds its worker
+	until  time.Duration // it is held until then
+}
+
+// newJob makes one. A log tells little of a request's headers: it has those that any
+// browser has, or the lack of them would speak against it.
+func newJob(a *arrived) *job {
+	j, text := new(job), a.text
+	address, method, host, target := text[:a.ends[0]], text[a.ends[0]:a.ends[1]], text[a.ends[1]:a.ends[2]], text[a.ends[2]:a.ends[3]]
+	agent := text[a.ends[3]:]
+	j.cpu, j.came, j.status = a.cost.Seconds(), a.at, a.status
+	j.url = url.URL{Path: target}
+	if !a.decoded {
+		j.url = urlOf(target)
+	}
+	header := http.Header{"Accept": {"*/*"}, "Accept-Language": {"*"}, "Accept-Encoding": {"gzip"}}
+	if agent != "" {
+		header["User-Agent"] = []string{agent}
+	}
+	j.request = http.Request{
+		Method: method, Host: host, URL: &j.url, RequestURI: target, RemoteAddr: address,
+		Header: header, ProtoMajor: 1, ProtoMinor: 1,
+	}
+	j.part, j.browser = hasPartName(j.url.Path), classify.SaysBrowser(agent)
+	return j
+}
+
+// urlOf takes the target of a request line apart. One that is no path, of a proxy's
+// client say, stands for its path.
+func urlOf(target string) url.URL {
+	if target[0] != '/' {
+		_, rest, _ := strings.Cut(target, "://")
+		slash := strings.IndexByte(rest, '/')
+		if slash < 0 {
+			return url.URL{Path: "/"}
+		}
+		target = rest[slash:]
+	}
+	path, query, _ := strings.Cut(target, "?")
+	if strings.IndexByte(path, '%') >= 0 {
+		if plain, err := url.PathUnescape(path); err == nil {
+			return url.URL{Path: plain, RawPath: path, RawQuery: query}
+		}
+	}
+	return url.URL{Path: path, RawQuery: query}
+}
+
+// hasPartName tells style sheets, scripts, images and fonts by their names.
+func hasPartName(path string) bool {
+	dot := strings.LastIndexByte(path, '.')
+	if dot < 0 || len(path)-dot > len(".woff2") {
+		return false
+	}
+	switch path[dot+1:] {
+	case "css", "js", "mjs", "png", "jpg", "jpeg", "gif", "webp", "avif", "svg", "ico", "woff", "woff2", "ttf":
+		return true
+	}
+	return false
 }

@@ -1,8 +1,6 @@
 package replay
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -108,7 +106,7 @@ func TestJournal(t *testing.T) {
 		{"cut off", begin + `"client":"192`, read{}, errJSON},
 		{"no time", `{"msg":"request",` + rest, read{}, errField},
 		{"a bad number", begin + strings.Replace(rest, "12.5", `-1`, 1), read{}, errField},
-		{"more than a day", begin + strings.Replace(rest, "12.5", `1e9`, 1), read{}, errField},
+		{"more than a day", begin + strings.Replace(rest, "12.5", `1e9`, 1), read{}, errLong},
 		{"much more than a day", begin + strings.Replace(rest, "12.5", `100000000000000000000`, 1), read{}, errLong},
 	} {
 		var e entry
@@ -167,45 +165,21 @@ func checkEntry(t *testing.T, line []byte, e *entry) {
 		t.Errorf("%q: %v", line, readOf(*e))
 	}
 	w := window{counts: &Lines{}}
-	var s requests
 	if w.put(e); w.next(false) == nil {
-		if a := w.next(true); a == nil || s.job(a).request.URL.Path == "" && !e.decoded {
+		if a := w.next(true); a == nil || newJob(a).request.URL.Path == "" && !e.decoded {
 			t.Errorf("%q: it is lost in the window, or has no path", line)
 		}
 	}
 }
 
-// FuzzJournal: what is read of an object is what encoding/json reads of it.
+// FuzzJournal: whatever is in a line, it is read or refused, and what was read holds.
 func FuzzJournal(f *testing.F) {
 	f.Add([]byte(`{"time":"2026-11-22T11:42:33.125Z","msg":"request","client":"192.0.2.1","method":"GET","path":"/a","took_ms":12.5,"cost_ms":9}`))
 	f.Add([]byte(`{"msg":"request","x":{"a":["}"]},"path":"\u00e4\"\\","classes":["userAgent=x"]}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var e entry
-		if Tempomat.parser().parse(line, &e) != nil {
-			return
-		}
-		checkEntry(t, line, &e)
-		var want struct {
-			Client, Method, Path, Host string
-		}
-		if !json.Valid(line) || json.Unmarshal(line, &want) != nil || bytes.Contains(bytes.ToLower(line), []byte(`\`)) {
-			return // it need not find out what is wrong elsewhere
-		}
-		got := readOf(e)
-		if strings.Count(string(line), `"`) < 100 && !repeats(line) &&
-			(got.Address != want.Client || got.Method != want.Method || got.Target != want.Path) {
-			t.Errorf("%q: %+v, want %+v", line, got, want)
+		if Tempomat.parser().parse(line, &e) == nil {
+			checkEntry(t, line, &e)
 		}
 	})
-}
-
-// repeats tells whether a name may come twice, in any case, or inside.
-func repeats(line []byte) bool {
-	low := bytes.ToLower(line)
-	for _, name := range []string{"client", "method", "path", "host"} {
-		if bytes.Count(low, []byte(name)) > 1 {
-			return true
-		}
-	}
-	return !bytes.Equal(bytes.ToValidUTF8(line, nil), line) || bytes.Count(line, []byte{'{'}) > 1
 }

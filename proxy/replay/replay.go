@@ -1,10 +1,21 @@
+// Package replay reads an access log and tells what limits and the gate would have
+// done with its requests.
+//
+// They are run on virtual time through what serves requests: classify, the lifecycle
+// and the limiter, before a simulated backend that shares its CPUs evenly among those
+// at work there. Each request costs what the log says. [Run] streams: a line is parsed
+// (log.go), sorted within a window (window.go), simulated (engine.go) and counted
+// (tally.go), and nothing grows with the length of the log.
+//
+// What a log cannot tell is not replayed: cookies and what else headers say, newcomers
+// who are redirected, clients who would have given up, or come again, because of what
+// they had to wait. Who comes comes as the log says, whatever became of it before.
 package replay
 
 import (
 	"context"
 	"errors"
 	"io"
-	"time"
 
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
@@ -58,7 +69,6 @@ type player struct {
 	setup    Setup
 	lines    *lines
 	window   window
-	requests requests
 	engine   *engine
 	tally    *tally
 	observer observer
@@ -111,8 +121,7 @@ func (p *player) release(all bool) {
 		if p.engine == nil {
 			p.begin()
 		}
-		j := p.requests.job(a)
-		p.window.give(a)
+		j := newJob(a)
 		p.tally.asked(j)
 		p.engine.arrive(j)
 	}
@@ -124,17 +133,8 @@ func (p *player) begin() {
 	if p.observer == nil {
 		p.observer = p.tally
 	}
-	p.engine = newEngine(p.window.epoch, p.setup, p)
+	p.engine = newEngine(p.window.epoch, p.setup, p.observer)
 	if p.guess != nil {
 		p.engine.gate.Guess = p.guess
 	}
-}
-
-// passed implements observer.
-func (p *player) passed(now time.Duration, used float64) { p.observer.passed(now, used) }
-
-// over implements observer.
-func (p *player) over(now time.Duration, j *job, o outcome) {
-	p.observer.over(now, j, o)
-	p.requests.give(j)
 }

@@ -157,7 +157,6 @@ func TestWindow(t *testing.T) {
 				last = a.at
 				out++
 				cost += a.cost
-				w.give(a)
 			}
 		}
 		for i := range all {
@@ -324,9 +323,6 @@ func TestMemory(t *testing.T) {
 	if m.HeapAlloc > 60<<20 {
 		t.Errorf("%d MB", m.HeapAlloc>>20)
 	}
-	if n := len(p.window.free) + len(p.requests.free); n > windowSize {
-		t.Errorf("%d requests are kept", n)
-	}
 }
 
 // TestLongLines: a log of the longest lines is sorted in as little memory.
@@ -337,12 +333,11 @@ func TestLongLines(t *testing.T) {
 	var e entry
 	for lines.next(&e) == nil {
 		w.put(&e)
-		for a := w.next(false); a != nil; a = w.next(false) {
-			w.give(a)
+		for w.next(false) != nil {
 		}
 	}
-	if w.counts.Unordered > 0 || lines.counts.Bad > 0 || w.bytes > windowBytes || w.bytes < windowBytes/2 || len(w.free) > 0 {
-		t.Errorf("%+v, %+v, %d bytes, %d kept", lines.counts, w.counts, w.bytes, len(w.free))
+	if w.counts.Unordered > 0 || lines.counts.Bad > 0 || w.bytes > windowBytes || w.bytes < windowBytes/2 {
+		t.Errorf("%+v, %+v, %d bytes", lines.counts, w.counts, w.bytes)
 	}
 }
 
@@ -363,13 +358,4 @@ func (r *repeated) Read(p []byte) (n int, err error) {
 	n = copy(p, r.left)
 	r.left = r.left[n:]
 	return n, nil
-}
-
-// TestParseAllocates nothing for a line of Apache's or nginx's.
-func TestParseAllocates(t *testing.T) {
-	text := []byte(strings.TrimSuffix(line(0, "192.0.2.1", "/a?b", browserAgent(1), time.Second), "\n"))
-	p, e := Apache.parser(), entry{}
-	if n := testing.AllocsPerRun(100, func() { _ = p.parse(text, &e) }); n > 0 {
-		t.Errorf("%g allocations a line", n)
-	}
 }

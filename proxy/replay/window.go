@@ -14,8 +14,6 @@ const (
 	// texts: a log may hold whatever clients sent.
 	windowSize  = 1 << 16
 	windowBytes = 32 << 20
-	// usualText is how long the text of a request may be whose memory is used again.
-	usualText = 512
 	// disorder is how far a line may be behind others beside that: several processes
 	// write the log, each when its buffer is full.
 	disorder = 5 * time.Second
@@ -29,7 +27,7 @@ type arrived struct {
 	charged bool
 	status  int
 	decoded bool
-	text    []byte // address, method, host, target and agent
+	text    string // address, method, host, target and agent
 	ends    [4]int // of all but the last
 }
 
@@ -40,9 +38,9 @@ type window struct {
 	released time.Duration // the arrival of the latest one that was taken out
 	heap     byArrival
 	pending  *arrived // the latest one; who is due goes before it is counted into the crowd
-	free     []*arrived
 	seq      uint64
-	bytes    int // of the texts of those that are sorted
+	text     []byte // of the latest one
+	bytes    int    // of the texts of those that are sorted
 	seconds  [256]second
 	crowd    *crowd // nil: requests cost their wall time
 	counts   *Lines
@@ -109,15 +107,15 @@ func (w *window) put(e *entry) bool {
 		}
 	}
 	w.newest = max(w.newest, end)
-	a := w.take()
 	w.seq++
-	a.at, a.end, a.seq, a.cost, a.charged, a.status, a.decoded = at, end, w.seq, e.cost, e.charged, e.status, e.decoded
-	a.text = a.text[:0]
+	a := &arrived{at: at, end: end, seq: w.seq, cost: e.cost, charged: e.charged, status: e.status, decoded: e.decoded}
+	text := w.text[:0]
 	for i, part := range [...][]byte{e.address, e.method, e.host, e.target} {
-		a.text = append(a.text, part[:min(len(part), longestTarget)]...)
-		a.ends[i] = len(a.text)
+		text = append(text, part[:min(len(part), longestTarget)]...)
+		a.ends[i] = len(text)
 	}
-	a.text = append(a.text, e.agent[:min(len(e.agent), longestAgent)]...)
+	w.text = append(text, e.agent[:min(len(e.agent), longestAgent)]...)
+	a.text = string(w.text)
 	w.bytes += len(a.text)
 	w.pending = a
 	return true
@@ -133,7 +131,7 @@ func (w *window) commit() {
 }
 
 // next takes out the next request that is due, or all are if the log is at its end;
-// nil: none is. It is to be given back.
+// nil: none is.
 func (w *window) next(all bool) *arrived {
 	if !w.due(all) && w.pending != nil {
 		w.commit()
@@ -156,17 +154,52 @@ func (w *window) due(all bool) bool {
 	return len(w.heap) > 0 && (all && w.pending == nil || len(w.heap) > windowSize || w.bytes > windowBytes || w.heap[0].at <= w.newest-Window)
 }
 
-func (w *window) take() *arrived {
-	if n := len(w.free); n > 0 {
-		a := w.free[n-1]
-		w.free = w.free[:n-1]
-		return a
-	}
-	return &arrived{}
+// crowd is how many requests the server that wrote the log worked on at a time, by the
+// log's own durations: a request that took 8 s among twenty on two CPUs used less than
+// one second of them. It is a ring of pieces of time, the newest of a little more than
+// a window.
+type crowd struct {
+	cpus   float64
+	newest time.Duration
+	pieces [crowdPieces]float32 // how many requests there were, on average
 }
 
-func (w *window) give(a *arrived) {
-	if cap(a.text) <= usualText {
-		w.free = append(w.free, a)
+const (
+	piece       = 100 * time.Millisecond
+	crowdPieces = 1024 // a power of two
+)
+
+// add counts a request in. What is longer ago than a window is not counted.
+func (c *crowd) add(from, to time.Duration) {
+	for c.newest/piece < to/piece {
+		if to/piece-c.newest/piece > crowdPieces {
+			c.newest = to - crowdPieces*piece
+		}
+		c.newest += piece
+		c.pieces[c.newest/piece%crowdPieces] = 0
+	}
+	c.newest = max(c.newest, to)
+	c.each(from, to, func(n *float32, part time.Duration) { *n += float32(part) / float32(piece) })
+}
+
+// cost is the CPU time that a request had which took so long, if those there shared
+// the CPUs evenly.
+func (c *crowd) cost(from, to time.Duration) (cost time.Duration) {
+	c.each(from, to, func(n *float32, part time.Duration) {
+		if crowd := float64(*n); crowd > c.cpus {
+			part = time.Duration(float64(part) * c.cpus / crowd)
+		}
+		cost += part
+	})
+	return cost
+}
+
+// each calls f with the pieces that a request was there in, and for how long.
+func (c *crowd) each(from, to time.Duration, f func(n *float32, part time.Duration)) {
+	from = max(from, c.newest-(crowdPieces-1)*piece, 0)
+	for from < to {
+		end := min(to, from.Truncate(piece)+piece)
+		f(&c.pieces[from/piece%crowdPieces], end-from)
+		from = end
 	}
 }
