@@ -24,17 +24,17 @@ TEST_DEPS  := apache2-bin libapache2-mod-php redis-tools curl openssl tmux
 # The tests with browsers are skipped where these cannot be had.
 BROWSER_DEPS := chromium firefox-esr
 
-# The servers that the proxy is tried before and behind (TestGarden, TestNoSpellingTellsOrigin).
+# The servers that the proxy is tried before and behind (TestWorldGarden, TestWorldNoSpellingTellsOrigin).
 # The tests are skipped where they cannot be had.
 GARDEN_DEPS := nginx haproxy varnish lighttpd nodejs caddy php-cgi php-cli php-fpm
 
-# What the recipes of docs/recipes are followed with, beside those (TestRecipes).
+# What the recipes of docs/recipes are followed with, beside those (TestWorldRecipes).
 RECIPE_DEPS := apache2 php-fpm gunicorn puma ruby-rack
 
 # WordPress and its database (TestWordPress).
 WORDPRESS_DEPS := wordpress wordpress-theme-twentytwentythree mariadb-server php-mysql php-cli chromium
 
-# Prometheus reads the alerts in deploy/prometheus (TestAlerts, TestPrometheus). The tests
+# Prometheus reads the alerts in deploy/prometheus (TestAlerts, TestWorldPrometheus). The tests
 # are skipped where it cannot be had.
 METRICS_DEPS := prometheus
 
@@ -44,7 +44,7 @@ SITE_DEPS := mkdocs mkdocs-material
 # What makes machines to try the packages on (make packages-test).
 MACHINE_DEPS := debootstrap systemd-container
 
-.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts test quick accept recipes-wordpress test-standing scenarios sweep ablation harm bench bench-check docs docs-config fuzz lint deps deps-build deps-test deps-docs clean
+.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts test quick test-world test-all report-tests report-plain report-raced report-benchmarks report-world recipes-wordpress test-standing scenarios sweep ablation harm bench docs docs-config fuzz lint deps deps-build deps-test deps-world deps-docs clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,17 +63,47 @@ demo-apache: build deps-test ## the proxy before a private Apache with PHP
 build: deps-build ## build the programs into bin/
 	$(GO) build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
 
-# Once vetted is enough, and -w spares the linker the debug data, some hundred times.
-UNVETTED := -vet=off -ldflags=-w
+# Vetted once is enough, and -w spares the linker the debug data, some hundred times. More packages
+# run at a time than there are CPUs, as those that start programs mostly wait.
+GO_TEST := $(GO) test -json -vet=off -ldflags=-w -timeout 12m -p 4
+SUM     := $(GO) run $(GOTESTSUM) --format pkgname --raw-command -- $(MAKE) --no-print-directory -k
 
-test: deps-test ## vet, each benchmark, what is too slow with the race detector, then all tests with it, also before a real Apache
+# The packages in which several goroutines share what they keep: they are tested with the race
+# detector as well. What draws many cases or plays for long draws fewer then, as with -short.
+RACED := ./classify/newcomer ./classify/standing ./cmd/tempomat-master ./cpuaccount ./limiter ./limiter/gossip ./limiter/known \
+	./limiter/outbox ./limiter/redis ./limiter/smockron/... ./proxy ./proxy/admin ./proxy/backend ./proxy/certificates ./proxy/connlimit \
+	./proxy/front ./proxy/h2bound ./proxy/lifecycle ./proxy/rdns ./proxy/spool ./proxy/telemetry ./proxy/telemetry/book ./proxy/workers
+
+# The packages with tests that need programs of others. Those tests are tagged world, and named TestWorld.
+WORLD := ./cmd/tempomat-proxy ./docs ./proxy/acme ./proxy/admin/dashboard ./proxy/telemetry/metrics
+
+test: deps-test ## vet, all tests, also before a real Apache, those of RACED with the race detector again, and each benchmark once
 	$(GO) vet ./...
-	@$(MAKE) --no-print-directory bench-check
-	$(GO) test $(UNVETTED) -count=1 ./cpuaccount ./internal/sim ./proxy/backend ./proxy/front ./proxy/nonblock ./proxy/replay ./proxy/telemetry/book ./proxy/telemetry/metrics
-	$(GO) test $(UNVETTED) -count=1 -run 'NobodyIsSentBackWithRoom|PathAllocatesNothing' ./proxy
-	$(GO) test $(UNVETTED) -count=1 -run MillionClients ./limiter
-	CGO_ENABLED=1 $(GO) test $(UNVETTED) -count=1 -run 'OneLimitForAll|BadNetwork|Split' ./limiter/gossip
-	@CGO_ENABLED=1 $(GO) run $(GOTESTSUM) --format pkgname -- $(UNVETTED) -race -count=1 -timeout 12m ./...
+	@$(SUM) report-tests
+
+test-world: deps-world ## the tests beside other servers, browsers, Prometheus and the like, by the recipes, and without cgo
+	$(GO) vet -tags world ./...
+	@$(SUM) report-world
+
+test-all: deps-test deps-world ## make test and make test-world, with one summary
+	$(GO) vet ./... && $(GO) vet -tags world ./...
+	@$(SUM) report-tests report-world
+
+# The reports are JSON for gotestsum. Of a benchmark that runs once its figure says nothing: that it
+# runs is what is tested.
+report-tests: report-plain report-raced report-benchmarks
+
+report-plain:
+	@$(GO_TEST) ./...
+
+report-raced:
+	@CGO_ENABLED=1 $(GO_TEST) -race -short $(RACED)
+
+report-benchmarks:
+	@$(GO_TEST) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
+
+report-world:
+	@$(GO_TEST) -tags world -run '^TestWorld' $(WORLD)
 
 quick: ## the tests that start no programs and take little: within 20 seconds once they are compiled
 	$(GO) test -short -ldflags=-w -timeout 120s $$($(GO) list ./... | grep -vE '$(NOT_QUICK)')
@@ -100,16 +130,13 @@ docs: deps-docs ## the documentation as a site, in site/: open site/index.html
 docs-config: ## write the reference in docs/configuration.md anew, from the code
 	$(GO) test -count=1 -run ManualHoldsTheReference ./config -update
 
-accept: deps-test ## the long acceptance runs in real time (about 20 minutes, on an idle machine)
-	$(GO) test -tags accept -p 1 -run Accept -count=1 -v -timeout 30m ./cmd/tempomat-proxy/ ./limiter/redis/ ./classify/mmdb/
-
 recipes-wordpress: deps-test ## WordPress over HTTPS behind each of the recipes with TLS, in a real Chromium (as root, about a minute)
 	@.ci/deps "follow the recipes with WordPress" $(WORDPRESS_DEPS)
-	$(GO) test -tags wordpress -run 'TestWordPress$$' -count=1 -v -timeout 10m ./cmd/tempomat-proxy/
+	$(GO) test -tags world -run 'TestWordPress$$' -count=1 -v -timeout 10m ./cmd/tempomat-proxy/
 
 test-standing: deps-test ## who is logged in to a real WordPress and MediaWiki is attested (as root, about a minute)
 	@.ci/deps "run WordPress and MediaWiki" $(WORDPRESS_DEPS) mediawiki
-	$(GO) test -tags wordpress -run 'TestStandingOfPeople' -count=1 -v -timeout 10m ./cmd/tempomat-proxy/
+	$(GO) test -tags world -run 'TestStandingOfPeople' -count=1 -v -timeout 10m ./cmd/tempomat-proxy/
 
 scenarios: ## the gate under every attack on virtual time, five seeds, beside the reference
 	TEMPOMAT_SCENARIOS=full $(GO) test -timeout 30m -run 'Scenarios|Demands|Redirects' -count=1 -v ./internal/sim
@@ -128,11 +155,6 @@ harm: build ## ordinary loads on a real Apache with PHP, directly and through th
 bench: ## benchmarks of all packages
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-# Three times, as BenchmarkGate once panicked at the third only.
-# What it prints is shown if it fails only: figures of so few would mislead.
-bench-check: deps-test ## that no benchmark panics or fails: each runs three times, no figures
-	@out=$$($(GO) test $(UNVETTED) -run '^$$' -bench . -benchtime 3x ./... 2>&1) || { printf '%s\n' "$$out"; exit 1; }; echo "all benchmarks ran"
-
 fuzz: ## every fuzz target for FUZZTIME (60s)
 	@set -e; for pkg in $$($(GO) list ./...); do \
 		list=$$($(GO) test -list '^Fuzz' "$$pkg"); \
@@ -145,13 +167,15 @@ fuzz: ## every fuzz target for FUZZTIME (60s)
 lint: ## golangci-lint, a proof that its rules of imports bite, and no dead code
 	@.ci/lint
 
-deps: deps-build deps-test ## install with apt what build and test need, if it is missing
+deps: deps-build deps-test deps-world ## install with apt what build and tests need, if it is missing
 
 deps-build:
 	@.ci/deps build $(BUILD_DEPS)
 
 deps-test: deps-build
 	@.ci/deps test $(TEST_DEPS)
+
+deps-world: deps-test
 	@.ci/deps "test beside other servers" $(GARDEN_DEPS) || echo 'going on without some of them' >&2
 	@.ci/deps "follow the recipes" $(RECIPE_DEPS) || echo 'going on without some of them' >&2
 	@.ci/deps "test alerts" $(METRICS_DEPS) || echo 'going on without Prometheus' >&2

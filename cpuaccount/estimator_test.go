@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"tempomat/internal/testkit"
 )
 
 // newEstimator makes an Estimator with a hash that is the same in each run: what meets what in its
@@ -248,7 +246,7 @@ func TestGuessOfTheUnknown(t *testing.T) {
 // asked for once, while the site's own are asked for now and then.
 func TestInventedKindsPushNoneOut(t *testing.T) {
 	g, invented := newEstimator(), 200_000
-	if testkit.RaceDetector { // one goroutine asks
+	if testing.Short() { // one goroutine asks
 		invented = 40_000
 	}
 	for i := range invented {

@@ -5,8 +5,6 @@ import (
 	"runtime"
 	"testing"
 	"time"
-
-	"tempomat/internal/testkit"
 )
 
 // TestMillionClients: a million clients, each once, with a client deep in debt
@@ -17,7 +15,7 @@ func TestMillionClients(t *testing.T) {
 		ClassInfo{"slash16", Budget{CPUs: 1, Burst: 30 * second}})
 	now := time.Now()
 	clients := 1_000_000
-	if testkit.RaceDetector {
+	if testing.Short() {
 		clients = 200_000
 	}
 	before := heapBytes()

@@ -19,7 +19,6 @@ import (
 
 	"tempomat/classify"
 	"tempomat/classify/newcomer"
-	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/quota"
 )
@@ -279,7 +278,7 @@ func TestNewcomerIsSentBackOnce(t *testing.T) {
 // an address of its own, with half of the CPUs to spare.
 func TestNobodyIsSentBackWithRoom(t *testing.T) {
 	requests := 100_000
-	if testkit.RaceDetector {
+	if testing.Short() {
 		requests = 2_000
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,6 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/classify/standing"
-	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/backend"
 	"tempomat/proxy/front"
@@ -526,7 +525,7 @@ func BenchmarkPath(b *testing.B) {
 // TestPathAllocatesNothing counts what is allocated for a GET: less than once. Several
 // requests share the memory of their strings, and the ticker beside them needs some.
 func TestPathAllocatesNothing(t *testing.T) {
-	if testkit.RaceDetector {
+	if testing.Short() {
 		t.Skip("the race detector has pools lose what they keep")
 	}
 	for _, m := range []limiter.Mode{limiter.Observe, limiter.Fair} {

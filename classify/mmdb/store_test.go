@@ -247,10 +247,9 @@ func TestLoadReplaces(t *testing.T) {
 
 // TestReloadUnderLoad: while a file is read again and again, whoever asks
 // is told what the old one says or what the new one says, and never waits for it: the slowest
-// answer is logged. make accept has one of a million networks, which takes a while to write.
-func TestReloadUnderLoad(t *testing.T) { reloadUnderLoad(t, 20_000) }
-
-func reloadUnderLoad(t *testing.T, networks int) {
+// answer is logged.
+func TestReloadUnderLoad(t *testing.T) {
+	const networks = 20_000
 	s, logs := newStore(t)
 	file := filepath.Join(t.TempDir(), "asn.mmdb")
 	generation := func(from int) []byte {

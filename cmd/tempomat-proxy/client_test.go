@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,4 +142,25 @@ func (s *sidecarProcess) stats() (reply api.StatusReply) {
 	s.t.Helper()
 	s.ask("/v1/status", &reply)
 	return reply
+}
+
+// scrape adds up the series that begin so, as they are at this moment.
+func (s *sidecarProcess) scrape(address, name string) (sum float64) {
+	s.t.Helper()
+	text := fetch(s.t, newClient(s.t), http.MethodGet, "http://"+address+"/metrics", nil, nil).body
+	for line := range strings.Lines(text) {
+		series, value := line, ""
+		if i := strings.LastIndexByte(line, ' '); i >= 0 {
+			series, value = line[:i], strings.TrimSpace(line[i:])
+		}
+		if !strings.HasPrefix(series, name) {
+			continue
+		}
+		x, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			s.t.Error(err)
+		}
+		sum += x
+	}
+	return sum
 }

@@ -1,3 +1,5 @@
+//go:build world
+
 package main
 
 import (
@@ -9,10 +11,10 @@ import (
 	"tempomat/cmd/tempomat-proxy/internal/demo"
 )
 
-// TestDemoAttack runs the demonstration for a moment. How much faster people are
+// TestWorldDemoAttack runs the demonstration for a moment. How much faster people are
 // is for a longer one to show; here both lines of the table are there, people and
 // the crawler got pages, and nothing is left.
-func TestDemoAttack(t *testing.T) {
+func TestWorldDemoAttack(t *testing.T) {
 	tmp := tempDir(t)
 	t.Setenv("TMPDIR", tmp)
 	var said string

@@ -1,3 +1,5 @@
+//go:build world
+
 package main
 
 import (
@@ -16,9 +18,9 @@ import (
 	"tempomat/proxy/acme/pebbletest"
 )
 
-// TestACME has the program get a certificate, serve it, and have it again at once after a start
+// TestWorldACME has the program get a certificate, serve it, and have it again at once after a start
 // without an authority.
-func TestACME(t *testing.T) {
+func TestWorldACME(t *testing.T) {
 	backend, _, _ := pageBackend(t)
 	plain, secure := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	port := func(address string) int {

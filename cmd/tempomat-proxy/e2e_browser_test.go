@@ -1,3 +1,5 @@
+//go:build world
+
 package main
 
 import (
@@ -12,9 +14,9 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestBrowserIsRedirected has real browsers come to a full site for the first
+// TestWorldBrowserIsRedirected has real browsers come to a full site for the first
 // time. Their users see the page that they asked for, at its URL.
-func TestBrowserIsRedirected(t *testing.T) {
+func TestWorldBrowserIsRedirected(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) browser{"Chromium": startChromium, "Firefox": startFirefox} {
 		t.Run(name, func(t *testing.T) {
 			b, f := start(t), startFullSite(t, "")
@@ -45,9 +47,9 @@ func landsOnce(t *testing.T, b browser, f *fullSite, target, fragment string, re
 	}
 }
 
-// TestTabsAreRedirected opens several pages at a time, none of which has a cookie
+// TestWorldTabsAreRedirected opens several pages at a time, none of which has a cookie
 // as it begins.
-func TestTabsAreRedirected(t *testing.T) {
+func TestWorldTabsAreRedirected(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) browser{"Chromium": startChromium, "Firefox": startFirefox} {
 		t.Run(name, func(t *testing.T) {
 			b, f := start(t), startFullSite(t, "")
@@ -99,9 +101,9 @@ function tell() { if (good + bad == `, n, `) document.title = good + " good, " +
 	return backend.URL
 }
 
-// TestPagesOfManyPictures: whatever the mode, a browser gets all pictures of a page, however many they are, at its first
+// TestWorldPagesOfManyPictures: whatever the mode, a browser gets all pictures of a page, however many they are, at its first
 // visit and when it comes back.
-func TestPagesOfManyPictures(t *testing.T) {
+func TestWorldPagesOfManyPictures(t *testing.T) {
 	backend := pictures(t)
 	for _, mode := range []string{"fair", "observe", "cap", "cooperative"} {
 		for protocol, listen := range map[string]string{"HTTP/2": overTLS, "HTTP/1.1": "listen: 127.0.0.1:0\n#%s\n"} {

@@ -1,3 +1,5 @@
+//go:build world
+
 package main
 
 import (
@@ -10,9 +12,9 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestDashboardInChromium has a real browser open the page of a real proxy, through a
+// TestWorldDashboardInChromium has a real browser open the page of a real proxy, through a
 // tunnel to the socket such as ssh's. Its title tells that the numbers are there.
-func TestDashboardInChromium(t *testing.T) {
+func TestWorldDashboardInChromium(t *testing.T) {
 	b := startChromium(t)
 	site := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(site.Close)

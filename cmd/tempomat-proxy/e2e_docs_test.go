@@ -26,12 +26,12 @@ var notRun = map[string]string{
 	"go": "it is a test or benchmark of this repository itself", "watch": "it does not end; what it watches is run by itself",
 	"zcat":                      "its file is the reader's; replay is tested with logs of its own",
 	"curl -I http://localhost/": atReader, "curl -si -A": atReader, "curl -sI http://127.0.0.1:8080/index.php": atReader,
-	"curl --cacert": "TestTLSManual does it",
+	"curl --cacert": "TestWorldTLSManual does it",
 	"curl -H":       "it asks admin.web: TestToken does",
 }
 
 const (
-	onlyInRecipes  = "it changes a web server: TestRecipes does it with the real ones"
+	onlyInRecipes  = "it changes a web server: TestWorldRecipes does it with the real ones"
 	changesMachine = "it changes the machine"
 	elsewhere      = "it is for another machine"
 	atReader       = "it is for the reader's own site"
@@ -63,7 +63,7 @@ func TestDocumentedCommands(t *testing.T) {
 }
 
 // documentedCommands are the commands, and for each a page that has it. Of the recipes those of
-// ours: TestRecipes runs the others.
+// ours: TestWorldRecipes runs the others.
 func documentedCommands(t *testing.T) map[string]string {
 	t.Helper()
 	tested, err := os.ReadFile("e2e_recipes_test.go")
@@ -78,7 +78,7 @@ func documentedCommands(t *testing.T) map[string]string {
 		}
 		recipe, isRecipe := strings.CutPrefix(page, "../../docs/recipes/")
 		if isRecipe && !strings.Contains(string(tested), `page: "`+strings.TrimSuffix(recipe, ".md")+`"`) {
-			t.Errorf("%s is no recipe that TestRecipes follows", page)
+			t.Errorf("%s is no recipe that TestWorldRecipes follows", page)
 		}
 		for _, command := range commandsIn(string(text)) {
 			if !isRecipe || ours.MatchString(command) {

@@ -1,3 +1,5 @@
+//go:build world
+
 package main
 
 import (
@@ -12,12 +14,12 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestGarden has the servers that people have before and behind the proxy carry the same
+// TestWorldGarden has the servers that people have before and behind the proxy carry the same
 // requests with it, and compares what the backend at the end has seen, and what the client
 // was answered, with what was sent. Where two neighbours disagreed on where a request
 // ends, one would be missing, or one be there that nobody sent, or an answer belong to
 // another one.
-func TestGarden(t *testing.T) {
+func TestWorldGarden(t *testing.T) {
 	for _, g := range gardeners {
 		t.Run("before "+g.name, func(t *testing.T) {
 			t.Parallel()
@@ -44,9 +46,9 @@ func TestGarden(t *testing.T) {
 	}
 }
 
-// TestNoSpellingTellsOrigin has servers that pass fields on in the environment take what a
+// TestWorldNoSpellingTellsOrigin has servers that pass fields on in the environment take what a
 // client says of itself, in each spelling: none gets through the proxy. Without it most do.
-func TestNoSpellingTellsOrigin(t *testing.T) {
+func TestWorldNoSpellingTellsOrigin(t *testing.T) {
 	const spoofed = "203.0.113.9"
 	told := regexp.MustCompile(`(?m)^HTTP_X_(FORWARDED_FOR|REAL_IP|FORWARDED_PROTO)=` + regexp.QuoteMeta(spoofed) + `$`)
 	for _, g := range []struct {
@@ -87,9 +89,6 @@ func TestNoSpellingTellsOrigin(t *testing.T) {
 		})
 	}
 }
-
-// observed has the proxy delay nothing.
-const observed = "throttle: {mode: observe}\nstate: off\n"
 
 // chain is a client, servers one behind the other, and a backend at the end.
 type chain struct {

@@ -1,3 +1,5 @@
+//go:build world
+
 package main
 
 import (
@@ -23,9 +25,9 @@ func haproxy(t *testing.T, config string) {
 	startProcess(t, nil, testkit.Program(t, "haproxy"), "-db", "-f", file)
 }
 
-// TestHAProxy has clients come through a real HAProxy, with all that it can say of them, and
+// TestWorldHAProxy has clients come through a real HAProxy, with all that it can say of them, and
 // its health checks.
-func TestHAProxy(t *testing.T) {
+func TestWorldHAProxy(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Header.Get("X-Forwarded-For"), " ", r.Header.Get("X-Forwarded-Proto"))
 	}))
@@ -74,8 +76,8 @@ func TestHAProxy(t *testing.T) {
 	}
 }
 
-// TestProxyProtocolOfStrangers: nobody else may say who a client is.
-func TestProxyProtocolOfStrangers(t *testing.T) {
+// TestWorldProxyProtocolOfStrangers: nobody else may say who a client is.
+func TestWorldProxyProtocolOfStrangers(t *testing.T) {
 	backend, _, _ := pageBackend(t)
 	s := startProxy(t, backend, "listen: {address: 127.0.0.1:0, proxyProtocol: true}\ntrustedProxies: 192.0.2.1\n")
 	if status, _, _ := execute(t, nil, "curl", "-sS", "--noproxy", "*", "--haproxy-protocol", s.url+"/"); status == 0 {

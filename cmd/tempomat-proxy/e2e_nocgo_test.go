@@ -1,3 +1,5 @@
+//go:build world
+
 package main
 
 import (
@@ -14,10 +16,10 @@ import (
 	"tempomat/limiter/smockron"
 )
 
-// TestWithoutCgo: all programs can be built without cgo. Smockron is not in them
+// TestWorldWithoutCgo: all programs can be built without cgo. Smockron is not in them
 // then: a sidecar says so and serves by its own accounts, and a master does not
 // begin.
-func TestWithoutCgo(t *testing.T) {
+func TestWorldWithoutCgo(t *testing.T) {
 	bin := tempDir(t)
 	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-w", "-o", bin+"/", "tempomat/cmd/...")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

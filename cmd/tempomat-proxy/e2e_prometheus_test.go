@@ -1,3 +1,5 @@
+//go:build world
+
 package main
 
 import (
@@ -146,9 +148,9 @@ func startBreaking(t *testing.T) string {
 	return s.URL
 }
 
-// TestPrometheus has a real one ask a real proxy, and puts all expressions of the alerts and
+// TestWorldPrometheus has a real one ask a real proxy, and puts all expressions of the alerts and
 // of the dashboard to it.
-func TestPrometheus(t *testing.T) {
+func TestWorldPrometheus(t *testing.T) {
 	metrics := "127.0.0.1:" + freePort(t)
 	p := startPrometheus(t, metrics, "--enable-feature=exemplar-storage")
 	s := startProxy(t, startBreaking(t), "metrics: \""+metrics+"\"\nlimits: [{name: login, path: /login, size: 1, dripRate: 1h}]\n")
@@ -178,29 +180,8 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// scrape adds up the series that begin so, as they are at this moment.
-func (s *sidecarProcess) scrape(address, name string) (sum float64) {
-	s.t.Helper()
-	text := fetch(s.t, newClient(s.t), http.MethodGet, "http://"+address+"/metrics", nil, nil).body
-	for line := range strings.Lines(text) {
-		series, value := line, ""
-		if i := strings.LastIndexByte(line, ' '); i >= 0 {
-			series, value = line[:i], strings.TrimSpace(line[i:])
-		}
-		if !strings.HasPrefix(series, name) {
-			continue
-		}
-		x, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			s.t.Error(err)
-		}
-		sum += x
-	}
-	return sum
-}
-
-// TestNativeHistograms: a Prometheus that has them switched on needs no buckets.
-func TestNativeHistograms(t *testing.T) {
+// TestWorldNativeHistograms: a Prometheus that has them switched on needs no buckets.
+func TestWorldNativeHistograms(t *testing.T) {
 	metrics := "127.0.0.1:" + freePort(t)
 	p := startPrometheus(t, metrics, "--enable-feature=native-histograms")
 	s := startProxy(t, startBreaking(t), "metrics: \""+metrics+"\"\nlimits: [{name: login, path: /login, size: 1, dripRate: 1h}]\n")

@@ -1,12 +1,14 @@
+//go:build world
+
 package main
 
 import "testing"
 
-// TestRecipes follows the pages of docs/recipes with the real programs: what they have the
+// TestWorldRecipes follows the pages of docs/recipes with the real programs: what they have the
 // reader write is written, what they have the reader type is run, and what they promise is
 // looked at. Nobody can claim to come from elsewhere, or otherwise; and the way back
 // leads back.
-func TestRecipes(t *testing.T) {
+func TestWorldRecipes(t *testing.T) {
 	for _, r := range recipes() {
 		t.Run(r.page, func(t *testing.T) {
 			t.Parallel()

@@ -1,3 +1,5 @@
+//go:build world
+
 package main
 
 import (
@@ -333,9 +335,9 @@ func debianNginx(t *testing.T) *setupMachine {
 	return m
 }
 
-// TestSetup puts the proxy before Debian's Apache and nginx, as their packages leave
+// TestWorldSetup puts the proxy before Debian's Apache and nginx, as their packages leave
 // them, asks, and takes it all back.
-func TestSetup(t *testing.T) {
+func TestWorldSetup(t *testing.T) {
 	servers := map[string]func(*testing.T) *setupMachine{"apache2": debianApache, "nginx": debianNginx}
 	for unit, install := range servers {
 		t.Run(unit, func(t *testing.T) {
@@ -389,9 +391,9 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-// TestSetupEdited: sites are edited and added once setup has been here. Setup moves those that
+// TestWorldSetupEdited: sites are edited and added once setup has been here. Setup moves those that
 // came for the old port; -undo gives all of them the port back, with and without systemd.
-func TestSetupEdited(t *testing.T) {
+func TestWorldSetupEdited(t *testing.T) {
 	for _, systemd := range []bool{true, false} {
 		t.Run(fmt.Sprint("systemd ", systemd), func(t *testing.T) {
 			t.Parallel()

@@ -1,3 +1,5 @@
+//go:build world
+
 package main
 
 import (
@@ -72,9 +74,9 @@ func secureNginx(t *testing.T) *setupMachine {
 	return m
 }
 
-// TestSetupTLS: the proxy ends TLS, and the sites see it as they did; what only
+// TestWorldSetupTLS: the proxy ends TLS, and the sites see it as they did; what only
 // redirects stays where it is.
-func TestSetupTLS(t *testing.T) {
+func TestWorldSetupTLS(t *testing.T) {
 	servers := map[string]func(*testing.T) *setupMachine{"apache2": secureApache, "nginx": secureNginx}
 	for unit, install := range servers {
 		t.Run(unit, func(t *testing.T) {

@@ -1,3 +1,5 @@
+//go:build world
+
 package main
 
 import (
@@ -14,9 +16,9 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestTLSManual does what docs/tls.md says: its configurations are sound, so is HAProxy's, and its
+// TestWorldTLSManual does what docs/tls.md says: its configurations are sound, so is HAProxy's, and its
 // commands make a certificate that is served.
-func TestTLSManual(t *testing.T) {
+func TestWorldTLSManual(t *testing.T) {
 	text, err := os.ReadFile("../../docs/tls.md")
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 
 	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/tempomat-proxy/internal/demo"
-	"tempomat/internal/testkit"
 )
 
 // scratch is where all tests of the package keep their files. Sockets are in
@@ -56,8 +55,7 @@ func tempDir(t *testing.T) string {
 // builtVersion is what the programs are told to be.
 const builtVersion = "v1.2.3-test"
 
-// programs builds all programs once and returns their directory. The tests
-// with the race detector build them with it, too.
+// programs builds all programs once and returns their directory.
 var programs = sync.OnceValues(func() (string, error) {
 	root, err := scratch()
 	if err != nil {
@@ -65,9 +63,6 @@ var programs = sync.OnceValues(func() (string, error) {
 	}
 	bin := filepath.Join(root, "bin")
 	args := []string{"build", "-buildvcs=false", "-ldflags", "-w -X main.version=" + builtVersion, "-o", bin + "/"}
-	if testkit.RaceDetector {
-		args = append(args, "-race")
-	}
 	build := exec.Command("go", append(args, "tempomat/cmd/tempomat-proxy", "tempomat/cmd/tempomat-doctor", "tempomat/cmd/tempomat-master")...)
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%v: %w\n%s", build.Args, err, out)

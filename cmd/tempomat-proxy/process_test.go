@@ -136,6 +136,9 @@ type sidecarProcess struct {
 	url   string // where it serves
 }
 
+// observed has the proxy delay nothing.
+const observed = "throttle: {mode: observe}\nstate: off\n"
+
 // startProxy starts tempomat-proxy before a backend, on a free port, with
 // further lines of configuration.
 func startProxy(t *testing.T, backend, yaml string) *sidecarProcess {

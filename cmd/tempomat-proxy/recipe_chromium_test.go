@@ -1,4 +1,4 @@
-//go:build wordpress
+//go:build world
 
 package main
 

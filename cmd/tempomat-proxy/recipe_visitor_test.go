@@ -1,3 +1,5 @@
+//go:build world
+
 package main
 
 import (

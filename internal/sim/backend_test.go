@@ -55,7 +55,6 @@ func TestHoldsWorker(t *testing.T) {
 
 // TestAnyWorkers has an event-driven backend, which needs no worker to wait.
 func TestAnyWorkers(t *testing.T) {
-	notWithRaceDetector(t)
 	s := besides("any", nil)
 	s.Workers = anyWorkers
 	w, err := NewWorld(1, s, limiter.Observe)

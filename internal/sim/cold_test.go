@@ -3,7 +3,6 @@ package sim
 import (
 	"testing"
 
-	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
@@ -12,9 +11,6 @@ import (
 // known yet. A few must wait until it is found out what is cheap.
 func TestColdStart(t *testing.T) {
 	seeds := uint64(10)
-	if testkit.RaceDetector {
-		seeds = 1
-	}
 	page := func(cost float64, query string) []Page {
 		return []Page{{Path: "/index.php", Query: query, CPU: cost, Exact: true}}
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
@@ -40,9 +39,6 @@ func TestDemands(t *testing.T) {
 		}
 		t.Run(g.name, func(t *testing.T) {
 			all := chosen(g.all)
-			if testkit.RaceDetector { // only to see what the detector sees
-				all = all[:min(2, len(all))]
-			}
 			playDemands(t, all)
 		})
 	}
@@ -77,7 +73,7 @@ func playDemands(t *testing.T, all []Scenario) {
 			}
 			fmt.Fprintln(&table)
 		}
-		if !testkit.RaceDetector && !onlySome() {
+		if !onlySome() {
 			judge(t, s, missed)
 		}
 	}

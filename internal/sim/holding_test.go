@@ -3,7 +3,6 @@ package sim
 import (
 	"testing"
 
-	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
@@ -14,9 +13,6 @@ func TestBuffering(t *testing.T) {
 	for _, s := range HoldingWorkers() {
 		if s.Name != "upload-1x24" && s.Name != "upload-24x1" && s.Name != "read-1x24" && s.Name != "read-8MB-24x1" {
 			continue
-		}
-		if testkit.RaceDetector {
-			t.Skip("too short to measure")
 		}
 		if r := play(t, s, limiter.Observe, "human")["human"]; !(r.good >= 0.99) {
 			t.Errorf("%s: people good %.1f%%", s.Name, 100*r.good)
@@ -31,7 +27,6 @@ func TestBuffering(t *testing.T) {
 // TestReadingForAnHour has a client read images at 64 B/s, which takes longer
 // than an hour.
 func TestReadingForAnHour(t *testing.T) {
-	notWithRaceDetector(t)
 	for _, plain := range []bool{false, true} {
 		s := besides("hour", nil)
 		s.Plain = plain
@@ -60,7 +55,7 @@ func TestReadingForAnHour(t *testing.T) {
 // while it is there, and of nothing when all clients have left or been served.
 func TestGateCountsAll(t *testing.T) {
 	for _, s := range demanding() {
-		if s.Cold || testkit.RaceDetector && s.Name != "all+crawl" {
+		if s.Cold {
 			continue // the same clients
 		}
 		if unseen := playToTheEnd(t, s); unseen > 0 {

@@ -69,7 +69,6 @@ func compareOrdinary(s Scenario, seed uint64) (all []harm, worse []string, err e
 // TestOrdinarySitesAreNotHarmed plays sites that nobody attacks with the gate and without: fewer pages,
 // failures, or longer waits where nothing is short are harm. TEMPOMAT_SCENARIOS=ordinary plays all.
 func TestOrdinarySitesAreNotHarmed(t *testing.T) {
-	notWithRaceDetector(t)
 	full := os.Getenv("TEMPOMAT_SCENARIOS") == "ordinary"
 	var rows []Scenario
 	for _, s := range Ordinary(full || onlySome()) {

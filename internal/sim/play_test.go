@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
@@ -97,20 +96,8 @@ func playAll(t *testing.T, all []Scenario, mode limiter.Mode, kinds func(Scenari
 	return results
 }
 
-// notWithRaceDetector skips what takes ten times as long with it, though a simulated site has one
-// goroutine. It is played without.
-func notWithRaceDetector(t *testing.T) {
-	t.Helper()
-	if testkit.RaceDetector {
-		t.Skip("one goroutine; make test plays it without the race detector")
-	}
-}
-
 func playOnce(s Scenario, seed uint64, mode limiter.Mode, kinds []string) (map[string]result, error) {
 	end := s.until()
-	if testkit.RaceDetector { // ten times slower: only to see what the detector sees
-		end = min(end, Attack+10)
-	}
 	w, err := NewWorld(seed, s, mode)
 	if err != nil {
 		return nil, err

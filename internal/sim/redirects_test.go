@@ -5,16 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
 // TestRedirects plays newcomers beside crawlers, with and without their redirect.
 func TestRedirects(t *testing.T) {
 	all := Redirects()
-	if testkit.RaceDetector { // only to see what the detector sees
-		all = all[:1]
-	}
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-39s %-6s %6s %6s %6s %6s %6s | %6s %7s | without: %6s %6s %6s %6s\n",
 		"scenario", "who", "<1s", "<5s", "p50", "p95", "fail", "cpu", "waiting", "<1s", "p50", "p95", "cpu")
@@ -33,7 +29,7 @@ func TestRedirects(t *testing.T) {
 				s.Name, k, 100*r.good, 100*r.good5, r.p50, r.p95, 100*r.failed, 100*r.used, 100*r.waiting,
 				100*o.good, o.p50, o.p95, 100*o.used)
 		}
-		if !testkit.RaceDetector && !onlySome() {
+		if !onlySome() {
 			judge(t, s, s.missed(results))
 		}
 	}

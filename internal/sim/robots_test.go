@@ -31,7 +31,6 @@ func manyAddresses(agent func(i int) string) (cs []*Client) {
 // client from one, whether it is verified or not; so do many names that nobody knows, all of
 // them together. People do not notice.
 func TestRobotIsAClient(t *testing.T) {
-	notWithRaceDetector(t)
 	named := func(name string) func(int) string { return func(int) string { return name } }
 	for _, x := range []struct {
 		what     string

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
@@ -53,9 +52,6 @@ func TestScenarios(t *testing.T) {
 	})
 	for _, m := range machines() {
 		t.Run(m.name, func(t *testing.T) {
-			if testkit.RaceDetector {
-				t.Skip("too short to measure")
-			}
 			var all []Scenario
 			for _, s := range Machines() {
 				if s.Rare = s.Rare && !isFull(); strings.HasSuffix(s.Name, "-"+m.name) {
@@ -80,7 +76,7 @@ func playRegular(t *testing.T, all []Scenario, check func(Scenario, map[string]r
 			fmt.Fprintf(&table, "%-29s %-6s %5.0f %5.0f %5.0f %5.1f%% | %5.1f%% %5.1f%% %6.1f%% %5d | %.0f/%.0f\n",
 				s.Name, k, r.p50, r.p95, r.p99, 100*r.failed, 100*r.used, 100*r.attack, 100*r.waiting, r.held, s.Reference[0], s.Reference[1])
 		}
-		if !testkit.RaceDetector && !onlySome() {
+		if !onlySome() {
 			check(s, results)
 			judge(t, s, s.missed(results))
 		}
@@ -119,9 +115,6 @@ func TestWithoutTheGate(t *testing.T) {
 	for _, s := range Scenarios() {
 		if s.Name != "crawl1" && s.Name != "dist120" {
 			continue
-		}
-		if testkit.RaceDetector {
-			t.Skip("too short to measure")
 		}
 		if r := play(t, s, limiter.Observe, "human")["human"]; !(r.p95 > 1000) {
 			t.Errorf("%s: p95 %.0f ms without the gate", s.Name, r.p95)
@@ -175,7 +168,6 @@ func TestMaxMin(t *testing.T) {
 // TestGateIsMaxMinFair has crawlers of different greed and standing at one site,
 // and compares what each gets with the oracle.
 func TestGateIsMaxMinFair(t *testing.T) {
-	notWithRaceDetector(t)
 	s := Scenarios()[0]
 	var clients []*Client
 	var claims []Claim

@@ -2,8 +2,6 @@ package sim
 
 import (
 	"testing"
-
-	"tempomat/internal/testkit"
 )
 
 // TestPeopleOfACrawledSite: whoever crawls a site cannot have its people share the CPUs with the crawl by asking
@@ -21,7 +19,7 @@ func TestPeopleOfACrawledSite(t *testing.T) {
 	alone, beside := play("crawled"), play("beside another", rare)
 	was, is := alone.Percentile("own", .95), beside.Percentile("own", .95)
 	t.Logf("p95 %.0f ms; where another site is there %.0f ms", was, is)
-	if !testkit.RaceDetector && (is > 1.2*was || beside.Good("own") < 1) {
+	if is > 1.2*was || beside.Good("own") < 1 {
 		t.Error("its people wait for the crawl as soon as another site is there")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
@@ -17,7 +16,6 @@ func sited(name string, sites []limiter.SiteInfo, clients func() []*Client) Scen
 // TestSitesGetTheirShares: sites whose clients always want more than there is get the CPUs by
 // their shares, within 3 %, whatever their pages cost, and however many clients each has.
 func TestSitesGetTheirShares(t *testing.T) {
-	notWithRaceDetector(t)
 	for _, c := range []struct {
 		name    string
 		clients [3]int
@@ -59,9 +57,6 @@ func playSites(t *testing.T, s Scenario) *World {
 		t.Fatal(err)
 	}
 	end := s.until()
-	if testkit.RaceDetector {
-		end = Attack + 10
-	}
 	w.Run(s.Clients(), Attack, end)
 	return w
 }
@@ -72,7 +67,7 @@ func TestIdleSitesShareIsEverybodys(t *testing.T) {
 	w := playSites(t, s)
 	a, b := w.Used("a"), w.Used("b")
 	t.Logf("used %.3f: a %.3f, b %.3f", w.Used(), a, b)
-	if !testkit.RaceDetector && (w.Used() < 0.99 || math.Abs(a/(a+b)*3-1) > 0.03) {
+	if w.Used() < 0.99 || math.Abs(a/(a+b)*3-1) > 0.03 {
 		t.Errorf("%.3f of the CPUs were used; a, with a third of the shares in use, had %.3f of it", w.Used(), a/(a+b))
 	}
 }
@@ -93,9 +88,6 @@ func TestNeighbourOfACrawl(t *testing.T) {
 				t.Logf("%-9s good %.3f, p50 %.0f ms, p95 %.0f ms, failed %.3f", kind, w.Good(kind), w.Percentile(kind, .5), w.Percentile(kind, .95), w.Failed(kind))
 			}
 			t.Logf("without the crawl p50 %.0f ms, p95 %.0f ms; it used %.3f of the CPUs", calm.Percentile("neighbour", .5), calm.Percentile("neighbour", .95), w.Used("attack"))
-			if testkit.RaceDetector {
-				return
-			}
 			if w.Good("neighbour") < 0.96 || w.Failed("neighbour") > 0 || w.Percentile("neighbour", .5) > 2*calm.Percentile("neighbour", .5) {
 				t.Error("the other site's people are harmed")
 			}
@@ -117,7 +109,7 @@ func TestNeighbourOfAFlood(t *testing.T) {
 		s.end = Attack + 120
 		w := playSites(t, s)
 		t.Logf("%d sites: newcomers good %.3f, p50 %.0f ms, failed %.3f", len(sites), w.Good("new"), w.Percentile("new", .5), w.Failed("new"))
-		if sites != nil && !testkit.RaceDetector && w.Good("new") < 0.97 {
+		if sites != nil && w.Good("new") < 0.97 {
 			t.Error("newcomers of the other site are harmed")
 		}
 	}
@@ -135,7 +127,7 @@ func TestInventedHostsGainNothing(t *testing.T) {
 	})
 	w := playSites(t, s)
 	t.Logf("the named site got %.3f, 80 invented ones %.3f", w.Used("a"), w.Used("b"))
-	if !testkit.RaceDetector && math.Abs(w.Used("b")/w.Used()*2-1) > 0.03 {
+	if math.Abs(w.Used("b")/w.Used()*2-1) > 0.03 {
 		t.Error("invented hosts gain more than the share of what is no named site")
 	}
 }

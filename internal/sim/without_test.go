@@ -103,7 +103,6 @@ func (b beside) compare() (lines string, worse []string, err error) {
 // requests fail that would not else. TEMPOMAT_SCENARIOS=sweep plays the whole grid; sweep+steps does
 // with the kernel's help, and TEMPOMAT_ONLY the rows whose names have a part in them.
 func TestNobodyIsWorseOffThanWithoutGate(t *testing.T) {
-	notWithRaceDetector(t)
 	mode := os.Getenv("TEMPOMAT_SCENARIOS")
 	grid := sweep(mode == "sweep" || mode == "sweep+steps", mode == "sweep+steps")
 	places, lines := make(chan struct{}, runtime.GOMAXPROCS(0)), make([]string, len(grid))

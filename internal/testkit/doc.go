@@ -8,8 +8,6 @@
 //	certificates.go   an authority, and what it issues
 //	eventually.go     waiting, and for how long
 //	golden.go         texts that are expected, in files
-//	race.go           whether the race detector looks on
-//	norace.go         and that it does not
 //	pipes.go          a listener in memory
 //	ports.go          ports that no other test has
 //	programs.go       programs and rights that a test needs

@@ -5,8 +5,6 @@ import (
 	"math"
 	"testing"
 	"time"
-
-	"tempomat/internal/testkit"
 )
 
 // TestOneLimitForAll is the table of overshoots in facts/algorithm.md 1.2: a
@@ -25,7 +23,7 @@ func TestOneLimitForAll(t *testing.T) {
 		{10, false, 2 * 97},
 	} {
 		t.Run(fmt.Sprintf("%d/undivided=%v", c.cars, c.undivided), func(t *testing.T) {
-			if testkit.RaceDetector && c.undivided {
+			if testing.Short() && c.undivided {
 				t.Skip("too slow with the race detector")
 			}
 			t.Parallel()
@@ -49,7 +47,7 @@ func TestOneLimitForAll(t *testing.T) {
 func TestBadNetwork(t *testing.T) {
 	for _, skew := range []time.Duration{0, 200 * time.Millisecond, -time.Hour} {
 		t.Run(skew.String(), func(t *testing.T) {
-			if testkit.RaceDetector && skew != 200*time.Millisecond {
+			if testing.Short() && skew != 200*time.Millisecond {
 				t.Skip("too slow with the race detector")
 			}
 			t.Parallel()
@@ -88,7 +86,7 @@ func (w *world) reconcile() {
 // side serves at the limit, and once it is whole again, all of it does, at once.
 func TestSplit(t *testing.T) {
 	seeds := uint64(3)
-	if testkit.RaceDetector {
+	if testing.Short() {
 		seeds = 1
 	}
 	for seed := range seeds {

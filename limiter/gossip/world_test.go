@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
@@ -71,7 +70,7 @@ const (
 
 // offered is how many requests a second the client makes of all sidecars together.
 func offered() time.Duration {
-	if testkit.RaceDetector {
+	if testing.Short() {
 		return 1000
 	}
 	return 5000

@@ -3,6 +3,7 @@ package nonblock_test
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -108,7 +109,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		_, _ = nonblock.Peek(b, p)
 		_, _ = nonblock.Read(b, p)
 		_, _ = nonblock.Read(b, p)
-	}); n != 0 && !announced {
+	}); n != 0 && runtime.GOOS == "linux" && !testing.Short() { // with the race detector the runtime is told
 		t.Errorf("%g allocations", n)
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"tempomat/classify"
 	"tempomat/cpuaccount"
-	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
 )
@@ -94,13 +93,9 @@ func (w watcher) over(_ time.Duration, j *job, o outcome) {
 // TestAgrees holds what a replay makes of each request of a log against the limiter
 // driven directly through the lifecycle by the trace that the log is of.
 func TestAgrees(t *testing.T) {
-	seeds := uint64(3)
-	if testkit.RaceDetector { // one goroutine plays: the detector sees no more in more of them
-		seeds = 1
-	}
 	for _, mode := range []limiter.Mode{limiter.Fair, limiter.Cap, limiter.Cooperative} {
 		t.Run(mode.String(), func(t *testing.T) {
-			for seed := range seeds {
+			for seed := range uint64(3) {
 				got, want := both(t, mode, trace(seed))
 				if differ := compare(t, got, want); differ > 0 {
 					t.Errorf("%d of %d differ", differ, len(want))

@@ -14,7 +14,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
@@ -34,15 +33,6 @@ func run(t *testing.T, log io.Reader) *Report {
 		t.Fatal(err)
 	}
 	return r
-}
-
-// withoutRaceDetector skips what takes long with it and has one goroutine only; make test
-// runs it without, too.
-func withoutRaceDetector(t *testing.T) {
-	t.Helper()
-	if testkit.RaceDetector {
-		t.Skip("without the race detector only")
-	}
 }
 
 // TestWrongFormat says what is expected where nothing can be read.
@@ -286,7 +276,6 @@ func TestProposal(t *testing.T) {
 // TestBounded: neither many keys nor many hours, nor many lines, take memory without
 // end.
 func TestBounded(t *testing.T) {
-	withoutRaceDetector(t)
 	var log strings.Builder
 	for i := range 3 * keysKept / 2 {
 		log.WriteString(line(i*3600, fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), "/", "x", time.Millisecond))
@@ -310,7 +299,6 @@ func TestBounded(t *testing.T) {
 
 // TestMemory: what is kept of a log is bounded, however long that is.
 func TestMemory(t *testing.T) {
-	withoutRaceDetector(t)
 	const lines = 2 * windowSize
 	p, err := newPlayer(newGenerated(Apache, lines, lines*120*time.Millisecond), shipped(t, limiter.Fair))
 	if err != nil || p.play(t.Context()) != nil {

@@ -1,3 +1,5 @@
+//go:build world
+
 package dashboard
 
 import (
@@ -8,11 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // looks are the screens that the page is looked at on.
 func looks() map[string]look {
@@ -67,10 +65,10 @@ func openPage(t *testing.T, name string) (f *fake, url string, p *tab) {
 	return f, url, p
 }
 
-// TestPageOnEveryScreen looks at the page on a phone, a desktop and a wall: nothing stands
+// TestWorldPageOnEveryScreen looks at the page on a phone, a desktop and a wall: nothing stands
 // out at its side, axe finds nothing, and the console stays empty. Axe takes seconds for each
 // look: it looks once at each screen, in light as it comes, in dark with an explanation open.
-func TestPageOnEveryScreen(t *testing.T) {
+func TestWorldPageOnEveryScreen(t *testing.T) {
 	c := startChromium(t)
 	axe := fetchAxe(t)
 	_, url := startFake(t, "")
@@ -109,8 +107,8 @@ func checkWidth(t *testing.T, p *tab, what string) {
 	}
 }
 
-// TestPageShowsTheNumbers compares what the page shows with what the API tells.
-func TestPageShowsTheNumbers(t *testing.T) {
+// TestWorldPageShowsTheNumbers compares what the page shows with what the API tells.
+func TestWorldPageShowsTheNumbers(t *testing.T) {
 	f, _, p := openPage(t, "desktop-light")
 	o := f.overview()
 	for selector, want := range map[string]string{
@@ -176,9 +174,9 @@ func TestPageShowsTheNumbers(t *testing.T) {
 	checkComplaints(t, p.chromium)
 }
 
-// TestPageIsHarmless has clients choose texts with markup, terminal commands and letters
+// TestWorldPageIsHarmless has clients choose texts with markup, terminal commands and letters
 // that run backwards.
-func TestPageIsHarmless(t *testing.T) {
+func TestWorldPageIsHarmless(t *testing.T) {
 	_, _, p := openPage(t, "desktop-dark")
 	p.eval(`document.querySelectorAll('.expand').forEach((b) => b.click()); document.querySelector('#class').value = 'userAgent';
 		document.querySelector('#class').dispatchEvent(new Event('change', {bubbles: true})); document.querySelector('#recent .who').click()`, nil)
@@ -197,8 +195,8 @@ func TestPageIsHarmless(t *testing.T) {
 	checkComplaints(t, p.chromium)
 }
 
-// TestPageByKeyboard goes through the page with the keyboard alone.
-func TestPageByKeyboard(t *testing.T) {
+// TestWorldPageByKeyboard goes through the page with the keyboard alone.
+func TestWorldPageByKeyboard(t *testing.T) {
 	_, _, p := openPage(t, "desktop-light")
 	p.eval(`document.querySelector('#pause').click()`, nil) // rows that come and go would be others each time
 	p.await("it is paused", `document.querySelector('#state').textContent === 'Paused'`)
@@ -235,8 +233,8 @@ func TestPageByKeyboard(t *testing.T) {
 	checkComplaints(t, p.chromium)
 }
 
-// TestPageWithAToken is denied without one, asks for it, keeps it, and forgives with it.
-func TestPageWithAToken(t *testing.T) {
+// TestWorldPageWithAToken is denied without one, asks for it, keeps it, and forgives with it.
+func TestWorldPageWithAToken(t *testing.T) {
 	c := startChromium(t)
 	f, url := startFake(t, "let-me-in")
 	p := c.open(looks()["phone-light"])
@@ -276,8 +274,8 @@ func TestPageWithAToken(t *testing.T) {
 	}
 }
 
-// TestPageWithoutATokenCannotForgive: there is no button for it.
-func TestPageWithoutATokenCannotForgive(t *testing.T) {
+// TestWorldPageWithoutATokenCannotForgive: there is no button for it.
+func TestWorldPageWithoutATokenCannotForgive(t *testing.T) {
 	_, _, p := openPage(t, "desktop-light")
 	p.eval(`document.querySelector('#keys .who').click()`, nil)
 	p.await("the explanation is there", `document.querySelector('#side .summary')`)
@@ -288,8 +286,8 @@ func TestPageWithoutATokenCannotForgive(t *testing.T) {
 	}
 }
 
-// TestPageStaysLive loses its stream, comes back, pauses, and shows other times.
-func TestPageStaysLive(t *testing.T) {
+// TestWorldPageStaysLive loses its stream, comes back, pauses, and shows other times.
+func TestWorldPageStaysLive(t *testing.T) {
 	f, url, p := openPage(t, "desktop-light")
 	f.cut()
 	p.await("it says that it lost the connection", `document.querySelector('#state').textContent.startsWith('Connection lost; next attempt in')`)

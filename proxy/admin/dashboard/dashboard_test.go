@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 func TestPageAnswers(t *testing.T) {
@@ -39,6 +41,8 @@ func TestPageAnswers(t *testing.T) {
 		}
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestFilesAreSelfContained: nothing inline, nothing from elsewhere, and no text that a client
 // chose can become markup.

@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"tempomat/classify"
-	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
@@ -300,7 +299,7 @@ func TestBounded(t *testing.T) {
 			}
 		}
 	}
-	if fill(0, 20_000); !testkit.RaceDetector { // a minute more with it
+	if fill(0, 20_000); !testing.Short() { // a minute more with it
 		fill(20_000, 980_000)
 	}
 	for i := range b.series { // as after a day

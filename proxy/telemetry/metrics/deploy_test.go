@@ -2,17 +2,13 @@ package metrics
 
 import (
 	"encoding/json"
-	"net/http/httptest"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"gopkg.in/yaml.v3"
-
-	"tempomat/internal/testkit"
 )
 
 const deploy = "../../../deploy/"
@@ -43,20 +39,6 @@ func readRules(t *testing.T, name string) (r rules) {
 		t.Fatal(err)
 	}
 	return r
-}
-
-// TestAlerts has promtool check the alerts, and run their own tests.
-func TestAlerts(t *testing.T) {
-	promtool := testkit.Program(t, "promtool")
-	for _, args := range [][]string{
-		{"check", "rules", "alerts.yaml"}, {"check", "config", "prometheus.yml"}, {"test", "rules", "alerts_test.yaml"},
-	} {
-		c := exec.Command(promtool, args...)
-		c.Dir = deploy + "prometheus"
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-	}
 }
 
 // TestAlertsSayWhatToDo: each has its section in the manual, is tried both where it is to
@@ -148,7 +130,7 @@ type panel struct {
 }
 
 // TestDashboard: the panels lie beside each other, and each asks for what there is. Whether
-// Prometheus answers is tried with a real one (TestPrometheus of cmd/tempomat-proxy).
+// Prometheus answers is tried with a real one (TestWorldPrometheus of cmd/tempomat-proxy).
 func TestDashboard(t *testing.T) {
 	data, err := os.ReadFile(deploy + "grafana/tempomat.json")
 	if err != nil {
@@ -207,23 +189,5 @@ func (p *panel) check(t *testing.T, variables []string) {
 				t.Errorf("%s: there is no variable %s", p.Title, v[1])
 			}
 		}
-	}
-}
-
-// TestMetricNames has promtool look at all that is told: names, units, help.
-func TestMetricNames(t *testing.T) {
-	promtool := testkit.Program(t, "promtool")
-	w := httptest.NewRecorder()
-	Handler(full, NewDurations()).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	var ours strings.Builder // what Go's collector tells is not ours to name
-	for line := range strings.Lines(w.Body.String()) {
-		if strings.Contains(line, Prefix) {
-			ours.WriteString(line)
-		}
-	}
-	c := exec.Command(promtool, "check", "metrics")
-	c.Stdin = strings.NewReader(ours.String())
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Errorf("promtool check metrics: %v\n%s", err, out)
 	}
 }

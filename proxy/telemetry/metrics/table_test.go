@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"tempomat/classify"
-	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/telemetry"
 )
@@ -145,7 +144,7 @@ func TestSeriesDoNotGrow(t *testing.T) {
 		return n
 	}
 	clients := 1_000_000
-	if testkit.RaceDetector { // with which a million take eight seconds
+	if testing.Short() { // with which a million take eight seconds
 		clients = 50_000
 	}
 	few, many := count(1000), count(clients)
