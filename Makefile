@@ -55,7 +55,7 @@ run: build ## build all and start the demo: proxy and a backend that burns CPU
 demo: run ## the same
 
 demo-attack: build ## what a crawler does to a site without the gate, and with it: one minute, two tables
-	bin/tempomat-proxy -demo-attack
+	$(GO) run ./testdata/attack
 
 demo-apache: build deps-test ## the proxy before a private Apache with PHP
 	testdata/apache/demo

@@ -45,7 +45,7 @@ func (s source) check(ctx context.Context, stdout io.Writer, verbose bool) error
 	if s.file == "" {
 		fmt.Fprintf(stdout, "no configuration file (%s): these are the defaults\n", usualFile)
 	} else {
-		fmt.Fprintf(stdout, "%s is sound\n", s.file)
+		fmt.Fprintf(stdout, "%s is valid\n", s.file)
 	}
 	if verbose {
 		cfg.Describe(stdout, policy.CPUs(cfg))
@@ -59,7 +59,7 @@ func (s source) check(ctx context.Context, stdout io.Writer, verbose bool) error
 	if s.file == "" {
 		fmt.Fprintln(stdout, setupHint)
 	}
-	fmt.Fprintln(stdout, `"tempomat-proxy -check -v" tells every key`)
+	fmt.Fprintln(stdout, `"tempomat-proxy -check -v" prints every key`)
 	return nil
 }
 

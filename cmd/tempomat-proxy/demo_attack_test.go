@@ -4,30 +4,30 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
-	"time"
-
-	"tempomat/cmd/tempomat-proxy/internal/demo"
 )
 
-// TestWorldDemoAttack runs the demonstration for a moment. How much faster people are
-// is for a longer one to show; here both lines of the table are there, people and
-// the crawler got pages, and nothing is left.
+// TestWorldDemoAttack is what make demo-attack plays, for a moment. How much faster people are is for a
+// longer one to show; here both lines of the table are there, people and the crawler got pages, and
+// nothing is left.
 func TestWorldDemoAttack(t *testing.T) {
 	tmp := tempDir(t)
-	t.Setenv("TMPDIR", tmp)
-	var said string
-	stderr := newOutput()
+	attack := tmp + "/attack"
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", attack, "../../testdata/attack").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	left := tempDir(t)
+	var said, errs string
 	// A page that the crawler asks for takes seconds where there is no gate, and
 	// longer on a machine that has other things to do: then it gets more time.
-	for measure := 5 * time.Second; measure <= 20*time.Second; measure *= 2 {
-		stdout := newOutput()
-		times := demo.Times{Settle: 500 * time.Millisecond, Measure: measure}
-		if err := runDemoAttack(t.Context(), source{}, times, stdout, stderr); err != nil {
-			t.Fatal(err)
+	for _, measure := range []string{"5s", "10s", "20s"} {
+		var status int
+		if status, said, errs = execute(t, []string{"TMPDIR=" + left}, attack, "-program", program(t, "tempomat-proxy"), "-settle", "500ms", "-measure", measure); status != 0 {
+			t.Fatalf("status %d, %s", status, errs)
 		}
-		if said = stdout.String(); !strings.Contains(said, " 0.0 pages/s") {
+		if !strings.Contains(said, " 0.0 pages/s") {
 			break
 		}
 	}
@@ -39,10 +39,10 @@ func TestWorldDemoAttack(t *testing.T) {
 	if strings.Contains(said, " 0.0 pages/s") {
 		t.Errorf("somebody got nothing:\n%s", said)
 	}
-	if out := stderr.String(); strings.TrimSpace(out) != "" {
-		t.Errorf("it complains: %s", out)
+	if strings.TrimSpace(errs) != "" {
+		t.Errorf("it complains: %s", errs)
 	}
-	if left, err := os.ReadDir(tmp); err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v %v", left, err)
+	if files, err := os.ReadDir(left); err != nil || len(files) != 0 {
+		t.Errorf("left behind: %v %v", files, err)
 	}
 }

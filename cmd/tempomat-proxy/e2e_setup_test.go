@@ -193,7 +193,10 @@ func (m *setupMachine) setup(args ...string) (status int, said string) {
 	m.t.Helper()
 	var out bytes.Buffer
 	c := setup.Command{Place: m.place, Run: m, Ask: m, IsDefault: changesNothing, IsRoot: true}
-	status = c.Main(m.t.Context(), args, &out, &out)
+	if err := c.Do(m.t.Context(), slices.Contains(args, "-write"), slices.Contains(args, "-undo"), &out); err != nil {
+		fmt.Fprintln(&out, err)
+		status = 1
+	}
 	return status, out.String()
 }
 

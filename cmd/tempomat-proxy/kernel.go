@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
+	"io"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"tempomat/cmd/internal/daemon"
@@ -465,33 +466,34 @@ func (p *priorities) numbers() metrics.Priorities {
 	return n
 }
 
-// restorePriorities is the command that puts back what a proxy has left behind that was
-// killed.
-func restorePriorities(_ context.Context, in invocation, args []string) int {
-	flags := flag.NewFlagSet("tempomat-proxy priorities", flag.ContinueOnError)
-	flags.SetOutput(in.stderr)
-	restore := flags.Bool("restore", false, "put back priorities that a proxy has left behind which was killed")
-	file := flags.String("config", "", "configuration `file`")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return 0
-		}
-		return 2
+// prioritiesCommand puts back what a proxy has left behind that was killed.
+func prioritiesCommand(env []string, stdout io.Writer) *cobra.Command {
+	var restore bool
+	var file string
+	c := &cobra.Command{
+		Use: "priorities", Short: "Put back priorities of the backend's processes that a killed proxy left behind",
+		Args: func(c *cobra.Command, args []string) error {
+			if !restore {
+				return errors.New("usage: tempomat-proxy priorities -restore [-config FILE]")
+			}
+			return daemon.Arguments(0)(c, args)
+		},
+		RunE: func(*cobra.Command, []string) error {
+			c, err := source{file: findFile(file), env: env}.load()
+			if err != nil { // a broken file is no reason to leave processes as they are
+				c = config.Default()
+			}
+			mended, failures := mendPriorities(c)
+			if mended+failures > 0 {
+				fmt.Fprintf(stdout, "priorities of processes: %d put back, %d could not be put back\n", mended, failures)
+			}
+			if failures > 0 {
+				return errors.New("no right to put priorities back (CAP_SYS_NICE)")
+			}
+			return nil
+		},
 	}
-	if !*restore || flags.NArg() > 0 {
-		fmt.Fprintln(in.stderr, "usage: tempomat-proxy priorities -restore [-config FILE]")
-		return 2
-	}
-	c, err := source{file: findFile(*file), env: in.env}.load()
-	if err != nil { // a broken file is no reason to leave processes as they are
-		c = config.Default()
-	}
-	mended, failures := mendPriorities(c)
-	if mended+failures > 0 {
-		fmt.Fprintf(in.stdout, "priorities of processes: %d put back, %d could not be put back\n", mended, failures)
-	}
-	if failures > 0 {
-		return daemon.Status(errors.New("no right to put priorities back (CAP_SYS_NICE)"), in.stderr)
-	}
-	return 0
+	c.Flags().BoolVar(&restore, "restore", false, "put them back")
+	c.Flags().StringVar(&file, "config", "", "configuration `file`")
+	return c
 }

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tempomat/cmd/internal/daemon"
-	"tempomat/cmd/tempomat-proxy/internal/demo"
 )
 
 // scratch is where all tests of the package keep their files. Sockets are in
@@ -22,8 +21,8 @@ var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "
 
 // TestMain has the test's own binary be the demo's backend where it is asked to.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == demo.SiteCommand {
-		os.Exit(daemon.Status(demo.ServeSite(context.Background(), os.Stdin, os.Stdout), os.Stderr))
+	if len(os.Args) == 2 && os.Args[1] == siteCommand {
+		os.Exit(daemon.Status(serveDemoSite(context.Background(), os.Stdin, os.Stdout), os.Stderr))
 	}
 	// The successors of a process are nobody's children once they run: this one's, with that.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {

@@ -15,11 +15,16 @@ func TestManual(t *testing.T) {
 		t.Fatal(err)
 	}
 	var help bytes.Buffer
-	if status := run(t.Context(), []string{"-help"}, nil, &bytes.Buffer{}, &help); status != 0 {
+	if status := run(t.Context(), []string{"-help"}, nil, &help, &bytes.Buffer{}); status != 0 {
 		t.Fatalf("-help: %d", status)
 	}
 	has := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^  -([a-z-]+)`).FindAllStringSubmatch(help.String(), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^  (?:    |-., )--([a-z]+)`).FindAllStringSubmatch(help.String(), -1) {
+		if m[1] == "verbose" {
+			m[1] = "v"
+		} else if m[1] == "help" {
+			continue
+		}
 		has[m[1]] = true
 		if !strings.Contains(string(page), "\n.B \\-"+m[1]+"\n") && !strings.Contains(string(page), "\n.BI \\-"+m[1]+" ") {
 			t.Errorf("the manual does not explain -%s", m[1])

@@ -103,12 +103,12 @@ func (s *sidecar) handOver(ctx context.Context) error {
 }
 
 // startSuccessor starts this program with other arguments, and does not wait for it.
-func startSuccessor(_ context.Context, in invocation, args []string) int {
+func startSuccessor(args []string) error {
 	program, err := os.Executable()
 	if err == nil {
 		err = handover.StartNext(program, args)
 	}
-	return daemon.Status(err, in.stderr)
+	return err
 }
 
 // recall sends what this process remembers.

@@ -67,7 +67,6 @@ package setup
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -91,34 +90,9 @@ type Command struct {
 // Summary is the command in one line of a help.
 const Summary = "look at this machine and show, or with -write make, what puts the proxy before its web server; -undo takes it back"
 
-// Main runs the command and returns its exit status: 0 if it did what was asked for, or
-// nothing was to do; 1 if it could not; 2 for a wrong command line.
-func (c Command) Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("tempomat-proxy setup", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	write := flags.Bool("write", false, "make the changes, all or none of them")
-	undo := flags.Bool("undo", false, "take back what -write did")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		return 2
-	case flags.NArg() > 0:
-		fmt.Fprintf(stderr, "tempomat-proxy: setup takes no arguments; %q is one\n", flags.Arg(0))
-		return 2
-	case *write && *undo:
-		fmt.Fprintln(stderr, "tempomat-proxy: setup takes -write or -undo, not both")
-		return 2
-	}
-	err := c.act(ctx, *write, *undo, stdout)
-	if err != nil {
-		fmt.Fprintln(stderr, "tempomat-proxy: setup:", err)
-		return 1
-	}
-	return 0
-}
-
-func (c Command) act(ctx context.Context, write, undo bool, stdout io.Writer) error {
+// Do shows what it would change, makes the changes, or takes them back. It is an error if it could
+// not do what was asked for.
+func (c Command) Do(ctx context.Context, write, undo bool, stdout io.Writer) error {
 	if (write || undo) && !c.IsRoot {
 		return errors.New("only root may change this machine's configuration; without -write it is only shown")
 	}
