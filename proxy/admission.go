@@ -25,11 +25,11 @@ type RequestLimits interface {
 
 // countRequest tells whether the request is one too many.
 func (x *exchange) countRequest() bool {
-	if x.policy.Requests == nil || x.Who.Exempt {
+	if x.policy.Requests == nil || x.life.Who.Exempt {
 		return false
 	}
 	x.counted = x.policy.Requests.Count(x.request.Context(), x.arrived, quota.Request{
-		Path: x.request.URL.Path, Kind: kindOf(&x.Who), From: &x.Who,
+		Path: x.request.URL.Path, Kind: kindOf(&x.life.Who), From: &x.life.Who,
 	})
 	return x.counted.Blocked && !x.policy.Limits.Shadow && x.policy.Limits.Mode != limiter.Observe
 }
@@ -46,7 +46,7 @@ func kindOf(who *classify.Result) quota.Kind {
 
 // refuseCount answers a request that is one too many.
 func (x *exchange) refuseCount() {
-	x.outcome = telemetry.Refused
+	x.log.outcome = telemetry.Refused
 	after := max(1, int((x.counted.Wait+time.Second-1)/time.Second))
 	x.answer(&refusal{
 		cause: errorpage.OverLimit, Limit: x.counted.Limit, RetryAfter: after,
@@ -107,18 +107,18 @@ func sizeOf(r *http.Request, uploads bool) (size int) {
 
 // takesHead tells whether there is room for the request's header.
 func (x *exchange) takesHead() bool {
-	size := sizeOf(x.request, x.body.ReadCloser != nil)
+	size := sizeOf(x.request, x.client.body.ReadCloser != nil)
 	if size == 0 {
 		return true
 	}
-	ok, full := x.handler.heads.Take(x.Who.Client, size)
+	ok, full := x.handler.heads.Take(x.life.Who.Client, size)
 	if ok {
-		x.head = size
+		x.client.room = size
 		return true
 	}
-	x.Verdict = limiter.Verdict{Action: limiter.Refuse, Reason: limiter.ServerFull, Wait: time.Second}
-	if keys := x.Who.Keys(); !full && len(keys) > 0 {
-		x.Verdict.Reason, x.Verdict.Key = limiter.ClientFull, keys[0]
+	x.life.Verdict = limiter.Verdict{Action: limiter.Refuse, Reason: limiter.ServerFull, Wait: time.Second}
+	if keys := x.life.Who.Keys(); !full && len(keys) > 0 {
+		x.life.Verdict.Reason, x.life.Verdict.Key = limiter.ClientFull, keys[0]
 	}
 	return false
 }
@@ -126,40 +126,40 @@ func (x *exchange) takesHead() bool {
 // takesStream tells whether there is room for an answer over HTTP/2, which its client reads when it likes;
 // of a connection that has many.
 func (x *exchange) takesStream() bool {
-	if x.head > 0 || !x.conn.isCrowded() {
+	if x.client.room > 0 || !x.client.conn.isCrowded() {
 		return true
 	}
-	ok, _ := x.handler.heads.Take(x.Who.Client, unreadSize)
+	ok, _ := x.handler.heads.Take(x.life.Who.Client, unreadSize)
 	if ok {
-		x.head = unreadSize
+		x.client.room = unreadSize
 	}
 	return ok
 }
 
 // leaveHead says that the header is not counted any more.
 func (x *exchange) leaveHead() {
-	if x.head > 0 {
-		x.handler.heads.GiveBack(x.Who.Client, x.head)
-		x.head = 0
+	if x.client.room > 0 {
+		x.handler.heads.GiveBack(x.life.Who.Client, x.client.room)
+		x.client.room = 0
 	}
 }
 
 // refuseHead answers a request for whose header there is no room.
 func (x *exchange) refuseHead() {
-	x.outcome = telemetry.Refused
-	p := refusal{cause: errorpage.ServerFull, Detail: "This server has as many requests with long headers as it can hold.", RetryAfter: jitter(x.Verdict.Wait)}
-	if x.Verdict.Reason == limiter.ClientFull {
+	x.log.outcome = telemetry.Refused
+	p := refusal{cause: errorpage.ServerFull, Detail: "This server has as many requests with long headers as it can hold.", RetryAfter: jitter(x.life.Verdict.Wait)}
+	if x.life.Verdict.Reason == limiter.ClientFull {
 		p.cause, p.Detail = errorpage.ClientFull, "Too many requests of yours with long headers are under way."
 	}
 	x.answer(&p)
 }
 
-// patience tells when a request that waits is to be redirected, if it ever is. A
+// redirectDue tells when a request that waits is to be redirected, if it ever is. A
 // client whose next request would be one too many is not asked for another one.
-func (x *exchange) patience() (over <-chan time.Time, stop func() bool) {
+func (x *exchange) redirectDue() (over <-chan time.Time, stop func() bool) {
 	var d time.Duration
 	if !x.counted.Last {
-		d = x.Patience()
+		d = x.life.Patience()
 	}
 	if d == 0 {
 		return nil, func() bool { return false }
@@ -170,8 +170,8 @@ func (x *exchange) patience() (over <-chan time.Time, stop func() bool) {
 
 // sendBack redirects a newcomer to where it wants to go.
 func (x *exchange) sendBack() {
-	x.outcome = telemetry.Redirected
+	x.log.outcome = telemetry.Redirected
 	x.identify()
-	x.writer.Header().Set(requestHeader, x.id)
-	x.Redirect(time.Now(), &x.writer)
+	x.client.writer.Header().Set(requestHeader, x.id)
+	x.life.Redirect(time.Now(), &x.client.writer)
 }

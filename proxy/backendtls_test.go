@@ -87,7 +87,7 @@ func TestBackendIsBusy(t *testing.T) {
 			}()
 			testkit.Eventually(t, "it waits for longer than for a machine", func() bool {
 				waits := false
-				r.handler.running.Each(func(x *exchange) { waits = time.Since(x.forwarded) > 50*time.Millisecond })
+				r.handler.running.Each(func(x *exchange) { waits = time.Since(x.backend.since) > 50*time.Millisecond })
 				return waits
 			})
 			origin := &httptest.Server{Listener: l, Config: &http.Server{Handler: echoHeader}}

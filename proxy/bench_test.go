@@ -190,7 +190,7 @@ func benchBackend(b testing.TB) *url.URL {
 }
 
 // benchHandler has four classes that nobody exhausts.
-func benchHandler(b testing.TB, m limiter.Mode, upstream http.Handler) *Handler {
+func benchHandler(b testing.TB, m limiter.Mode, upstream *Upstream) *Handler {
 	b.Helper()
 	p := &Policy{Upstream: upstream, Access: telemetry.AccessSampled, Body: time.Minute, Write: time.Minute}
 	var classes []classify.Class

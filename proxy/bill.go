@@ -28,8 +28,8 @@ const (
 // that tells which one it serves. No client's gets there, and no client gets it.
 const numberHeader = "Tempomat-Request"
 
-// billed is what is known of the process that serves a request. The lock of its place among
-// what runs guards work.
+// billed is what is known of the process that serves a request. But for ended, number and text
+// it is for Roster.Each and Entry.Exclusively.
 type billed struct {
 	ended    atomic.Bool // nothing is read any more
 	number   host.Number
@@ -115,18 +115,18 @@ func (h *Handler) look(now time.Time, t *host.Tracker) (computes bool) {
 	}
 	known, unknown := 0, 0
 	h.running.Each(func(x *exchange) {
-		if i, ok := b.index[x]; ok && x.forwarded.Equal(b.all[i].Began) && !x.lingers {
+		if i, ok := b.index[x]; ok && x.backend.since.Equal(b.all[i].Began) && !x.backend.lingers {
 			x.takeReading(now, &b.all[i])
 			h.priorities.follow(now, x, &b.all[i])
 		}
 		switch {
 		case !x.isMeasured(now):
-		case x.billed.work != nil:
-			if x.lowered == nil || !x.lowered.gaveUp { // else it could not step down
+		case x.kernel.billed.work != nil:
+			if x.kernel.lowered == nil || !x.kernel.lowered.gaveUp { // else it could not step down
 				known++
 			}
-			computes = computes || x.billed.computes
-		case now.Sub(x.forwarded) >= leastBilled && !x.work.isStream(): // these hardly compute
+			computes = computes || x.kernel.billed.computes
+		case now.Sub(x.backend.since) >= leastBilled && !x.backend.work.isStream(): // these hardly compute
 			unknown++
 		}
 	})
@@ -140,7 +140,7 @@ const computing = 4
 
 // isMeasured tells whether it is looked at what a request uses of the CPUs.
 func (x *exchange) isMeasured(now time.Time) bool {
-	return !x.lingers && (now.Sub(x.forwarded) >= leastBilled || x.stepsAtOnce()) && x.policy.Meter.Measures()
+	return !x.backend.lingers && (now.Sub(x.backend.since) >= leastBilled || x.stepsAtOnce()) && x.policy.Meter.Measures()
 }
 
 // collect lists the requests that are looked at.
@@ -149,16 +149,16 @@ func (b *bill) collect(h *Handler, now time.Time) {
 	clear(b.whose)
 	b.all, b.whose = b.all[:0], b.whose[:0]
 	h.running.Each(func(x *exchange) {
-		if !x.isMeasured(now) || now.Before(x.billed.again) {
+		if !x.isMeasured(now) || now.Before(x.kernel.billed.again) {
 			return
 		}
-		r := host.Running{Number: x.billed.number, Began: x.forwarded, Accepted: x.billed.accepted, Work: x.billed.work}
+		r := host.Running{Number: x.kernel.billed.number, Began: x.backend.since, Accepted: x.kernel.billed.accepted, Work: x.kernel.billed.work}
 		if r.Work == nil {
-			r.Estimate = x.CPUSoFar(now)
-			if c := x.conn.call.Conn(); c != nil {
+			r.Estimate = x.life.CPUSoFar(now)
+			if c := x.client.conn.call.Conn(); c != nil {
 				r.Conn, r.Estimated = net.Conn(c), c.Estimated()
 			} else {
-				r.Opening = x.conn.call.IsOpening()
+				r.Opening = x.client.conn.call.IsOpening()
 			}
 		}
 		r.Due, r.StepAt = h.priorities.isDue(now, x)
@@ -167,18 +167,18 @@ func (b *bill) collect(h *Handler, now time.Time) {
 }
 
 func (x *exchange) takeReading(now time.Time, r *host.Running) {
-	x.billed.work, x.billed.accepted = r.Work, r.Accepted
+	x.kernel.billed.work, x.kernel.billed.accepted = r.Work, r.Accepted
 	switch r.Is {
 	case host.WorkRead, host.WorkGone:
-		x.Measured(now, r.Reading)
+		x.life.Measured(now, r.Reading)
 		if r.Work == nil { // it waits to be accepted
-			x.billed.again = now.Add(min(mostUnserved, now.Sub(x.forwarded)/8))
+			x.kernel.billed.again = now.Add(min(mostUnserved, now.Sub(x.backend.since)/8))
 		}
 	case host.WorkLost:
-		x.Lost(now)
+		x.life.Lost(now)
 	case host.WorkUnknown:
-		x.Lost(now) // it was seen that nobody had accepted it
-		x.billed.again = now.Add(min(mostBlind, now.Sub(x.forwarded)/8))
+		x.life.Lost(now) // it was seen that nobody had accepted it
+		x.kernel.billed.again = now.Add(min(mostBlind, now.Sub(x.backend.since)/8))
 	default: // nothing is new
 	}
 }
@@ -194,31 +194,31 @@ const mostUnserved = 200 * time.Millisecond
 // loseAll has all requests be estimated from now on.
 func (h *Handler) loseAll(now time.Time) {
 	h.running.Each(func(x *exchange) {
-		x.billed.work = nil
-		x.Lost(now)
+		x.kernel.billed.work = nil
+		x.life.Lost(now)
 	})
 }
 
 // readLast reads a request's worker as the request ends, if it is known. That of one that
 // ends at once is not.
 func (x *exchange) readLast(now time.Time) {
-	if x.billed.ended.Swap(true) {
+	if x.kernel.billed.ended.Swap(true) {
 		return
 	}
-	if now.Sub(x.forwarded) < leastBilled {
+	if now.Sub(x.backend.since) < leastBilled {
 		x.noteEstimated(now)
 		return
 	}
 	var w *host.Work
-	x.Unseen(func() { w = x.billed.work })
+	x.listed.Exclusively(func() { w = x.kernel.billed.work })
 	if w == nil {
 		x.noteEstimated(now)
 		return
 	}
 	if r, ok := w.End(now); ok {
-		x.Measured(now, r)
+		x.life.Measured(now, r)
 	} else {
-		x.Lost(now)
+		x.life.Lost(now)
 	}
 }
 
@@ -226,7 +226,7 @@ func (x *exchange) readLast(now time.Time) {
 // on its connection does not pay for that again.
 func (x *exchange) noteEstimated(now time.Time) {
 	if x.handler.bill.tracker.Load() != nil {
-		x.conn.call.AddEstimated(x.CPUSoFar(now))
+		x.client.conn.call.AddEstimated(x.life.CPUSoFar(now))
 	}
 }
 
@@ -234,13 +234,13 @@ func (x *exchange) noteEstimated(now time.Time) {
 // yet among what runs.
 func (x *exchange) giveNumber() {
 	if t := x.handler.bill.tracker.Load(); t != nil && t.Listens() && x.policy.Meter.Measures() {
-		x.billed.number, x.billed.text[0] = t.Numbers.Next()
+		x.kernel.billed.number, x.kernel.billed.text[0] = t.Numbers.Next()
 	}
 }
 
 // setNumber tells the backend the request's number, if it has one.
 func (x *exchange) setNumber() {
-	if x.billed.text[0] != "" {
-		x.asked.fields.Set(numberHeader, x.billed.text[:1:1])
+	if x.kernel.billed.text[0] != "" {
+		x.backend.asked.fields.Set(numberHeader, x.kernel.billed.text[:1:1])
 	}
 }

@@ -130,13 +130,13 @@ func TestNobodyHasAcceptedYet(t *testing.T) {
 	testkit.Eventually(t, "it is seen that nobody has accepted, so that it costs nothing", func() (seen bool) {
 		r.handler.running.Each(func(x *exchange) {
 			now := time.Now()
-			seen = !x.billed.accepted.IsZero() && now.Sub(x.forwarded) > 10*leastBilled && x.SoFar(now) < leastBilled
+			seen = !x.kernel.billed.accepted.IsZero() && now.Sub(x.backend.since) > 10*leastBilled && x.life.SoFar(now) < leastBilled
 		})
 		return seen
 	})
 	stop()
 	testkit.Eventually(t, "it is estimated", func() (grows bool) {
-		r.handler.running.Each(func(x *exchange) { grows = x.CPUSoFar(time.Now()) > 0 })
+		r.handler.running.Each(func(x *exchange) { grows = x.life.CPUSoFar(time.Now()) > 0 })
 		return grows
 	})
 	origin := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
@@ -172,7 +172,7 @@ func TestLooksSeldomWhileNobodyComputes(t *testing.T) {
 				now, known := time.Now(), false
 				got := r.handler.look(now, tracker)
 				r.handler.running.Each(func(x *exchange) {
-					known = x.billed.work != nil && now.Sub(x.forwarded) > 10*leastBilled
+					known = x.kernel.billed.work != nil && now.Sub(x.backend.since) > 10*leastBilled
 				})
 				return known && got == computes
 			})

@@ -94,7 +94,7 @@ func TestEstimatedIsToldOfItsConnection(t *testing.T) {
 				}()
 				time.Sleep(long / 2)
 				var got time.Duration
-				r.handler.running.Each(func(x *exchange) { got = x.conn.call.Conn().Estimated() })
+				r.handler.running.Each(func(x *exchange) { got = x.client.conn.call.Conn().Estimated() })
 				if most := 3 * short; measures != (got > 0) || got > most {
 					t.Errorf("%v, want it noted: %t, and %v at most", got, measures, most)
 				}

@@ -34,9 +34,9 @@ const (
 // for, and what comes too late of a body of unknown length, comes while the
 // backend reads. It returns false if the client did not send what it announced.
 func (x *exchange) readAhead() bool {
-	b, length := &x.body, x.request.ContentLength
+	b, length := &x.client.body, x.request.ContentLength
 	switch {
-	case b.ReadCloser == nil || x.wantsToBeAsked() || x.WouldRefuse():
+	case b.ReadCloser == nil || x.wantsToBeAsked() || x.life.WouldRefuse():
 		return true
 	case length >= 0 && length <= smallBody:
 		b.readSmall(int(length))
@@ -44,7 +44,7 @@ func (x *exchange) readAhead() bool {
 		return true
 	default:
 		buffer := &x.policy.Buffer
-		b.kept = buffer.Store.Open(x.Who.Client, buffer.RequestMemory, buffer.Request)
+		b.kept = buffer.Store.Open(x.life.Who.Client, buffer.RequestMemory, buffer.Request)
 		if length < 0 {
 			b.readLive()
 		} else {
@@ -72,7 +72,7 @@ func (x *exchange) keepsRequest(length int64) bool {
 
 // refuseBody answers a client that did not send what it announced.
 func (x *exchange) refuseBody() {
-	if x.body.unsound.Load() {
+	if x.client.body.unsound.Load() {
 		x.fail(telemetry.Refused, errorpage.UnsoundBody, "The request's body is not in chunks, as its head says.")
 		return
 	}
@@ -108,11 +108,11 @@ func (b *body) readLive() {
 			return b.wait(piece[took:])
 		})
 	}()
-	patience := aheadTime
+	limit := aheadTime
 	if b.x.talks() {
-		patience = talkTime
+		limit = talkTime
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-ready:
@@ -167,13 +167,13 @@ func (b *body) keep(write func(piece []byte) bool) {
 // noticeBroken has a request that waits end if its client is seen not to send all of its
 // body. Called by the Driver alone.
 func (x *exchange) noticeBroken() {
-	if x.broken == nil || !x.body.broken.Load() {
+	if x.wait.broken == nil || !x.client.body.broken.Load() {
 		return
 	}
 	select {
-	case <-x.broken:
+	case <-x.wait.broken:
 	default:
-		close(x.broken)
+		close(x.wait.broken)
 	}
 }
 
@@ -208,15 +208,15 @@ func (b *body) Read(p []byte) (n int, err error) {
 	case end && b.trailer != nil:
 		maps.Copy(b.trailer, trailers(b.x.request.Trailer))
 	case err != nil && !end && b.broken.Load():
-		b.x.leave(time.Now())
+		b.x.orphan(time.Now())
 	}
 	return n, err
 }
 
 func (b *body) read(p []byte) (n int, err error) {
 	if !b.complete.Load() {
-		b.x.Pause(time.Now())
-		defer func() { b.x.Resume(time.Now()) }()
+		b.x.life.Pause(time.Now())
+		defer func() { b.x.life.Resume(time.Now()) }()
 	}
 	if b.kept != nil {
 		if n, err = b.kept.Read(p); errors.Is(err, spool.ErrClosed) {

@@ -28,10 +28,23 @@
 // Beside that, one goroutine, Drive, tells the limiter the time: it releases
 // who waits, charges on what runs, and notices who has left.
 //
-// A client that has gone gets no answer: a server makes an empty 200 of a handler
-// that just returns, so that abandon panics with http.ErrAbortHandler, as it does
-// where a backend breaks off. Who has gone is seen by looking: the driver looks at who
-// waits and at what runs.
+// # How an answer ends
+//
+// The backend's part ends once, in settle, and the client's part in finish, whatever happened:
+//
+//	                   the backend's part              the client's part
+//	it is whole        backendDone, settle: finished   sendLast, hold
+//	it breaks off      backendDone, settle: given up   requireEnd: what there is, then abort
+//	the client leaves  orphan; drain reads the rest    abandon: no answer, abort
+//	                   for nobody, then settle
+//	it takes too long  watch cancels; linger keeps     fail: 504; nobody gets it if the client
+//	                   its place until expire, or      has left
+//	                   settle: given up
+//	none comes         settle: given up                explain: 502, or 504
+//
+// A server makes an empty 200 of a handler that just returns, so that abort panics with
+// http.ErrAbortHandler. That a client has gone is seen by looking: the driver looks at those
+// that wait and at what runs.
 //
 // HTTP/1.1 is ours on both sides (front, http1, backend), as what is passed on has to
 // be what was said; HTTP/2 is net/http's, behind bounds (h2bound). Both call one

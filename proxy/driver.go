@@ -59,17 +59,17 @@ func (h *Handler) Passes() int64 { return h.passes.Load() }
 func (h *Handler) progress(now time.Time) {
 	var spent []*exchange
 	h.running.Each(func(x *exchange) {
-		if x.lingers {
-			if !now.Before(x.until) {
+		if x.backend.lingers {
+			if !now.Before(x.backend.until) {
 				spent = append(spent, x)
 			}
 			return
 		}
 		x.watch(now)
-		x.Tick(now)
+		x.life.Tick(now)
 	})
 	for _, x := range spent {
-		h.lay(now, x)
+		h.expire(now, x)
 	}
 }
 
@@ -77,14 +77,14 @@ func (h *Handler) progress(now time.Time) {
 func (h *Handler) end() {
 	var lingering []*exchange
 	h.running.Each(func(x *exchange) {
-		if x.lingers {
+		if x.backend.lingers {
 			lingering = append(lingering, x)
 		} else {
-			x.conn.call.Cancel()
+			x.client.conn.call.Cancel()
 		}
 	})
 	for _, x := range lingering {
-		h.lay(time.Now(), x)
+		h.expire(time.Now(), x)
 	}
 }
 
@@ -100,7 +100,7 @@ func (h *Handler) reguess(now time.Time) {
 			x.look()
 		}
 		x.noticeBroken()
-		x.Reguess(now)
+		x.life.Reguess(now)
 	})
 	h.crowd = n
 }
@@ -140,5 +140,5 @@ func (h *Handler) Pressure() float64 { return math.Float64frombits(h.pressure.Lo
 // lives yields those of all requests at the backend.
 func (h *Handler) lives(yield func(*lifecycle.Life) bool) {
 	more := true
-	h.running.Each(func(x *exchange) { more = more && yield(&x.Life) })
+	h.running.Each(func(x *exchange) { more = more && yield(&x.life) })
 }

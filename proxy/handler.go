@@ -81,7 +81,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case endsHere(r):
 		x.answerHere()
 	case h.marks.isCircle(r): // and waits for nothing: what it comes from has a place already
-		x.policy.Upstream.ServeHTTP(&x.writer, r)
+		x.refuseCircle()
 	case x.wantsRobots():
 		x.sendRobots()
 	case x.countRequest():
@@ -90,37 +90,37 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuseHead()
 	case !x.readAhead():
 		x.refuseBody()
-	case x.Who.Exempt || h.admit(x):
+	case x.life.Who.Exempt || h.admit(x):
 		h.forward(x)
 		h.hold(x)
-	case x.redirect:
+	case x.wait.redirect:
 		x.sendBack()
-	case x.unsent:
+	case x.wait.unsent:
 		x.refuseBody()
 	default:
 		x.refuse()
 	}
-	x.writer.release()
+	x.client.writer.release()
 }
 
 // admit waits until the limiter has decided, and tells whether the request may
 // go to the backend.
 func (h *Handler) admit(x *exchange) bool {
 	now := x.arrived
-	if x.body.ReadCloser != nil {
+	if x.client.body.ReadCloser != nil {
 		now = time.Now() // reading it may have taken minutes
 	}
-	uploads := x.body.unread()
+	uploads := x.client.body.unread()
 	if uploads {
-		x.broken = make(chan struct{})
+		x.wait.broken = make(chan struct{})
 	}
-	x.waits = now
-	x.Arrive(now, uploads)
-	if h.awaitVerdict(x); x.redirect || x.unsent || !x.Admitted() {
+	x.wait.since = now
+	x.life.Arrive(now, uploads)
+	if h.awaitVerdict(x); x.wait.redirect || x.wait.unsent || !x.life.Admitted() {
 		return false
 	}
 	if x.policy.holdsResponses() {
-		x.writer.keepTail(&h.tails)
+		x.client.writer.keepTail(&h.tails)
 	}
 	return true
 }
@@ -129,90 +129,90 @@ func (h *Handler) admit(x *exchange) bool {
 // them, and those who need not wait share one.
 func (h *Handler) awaitVerdict(x *exchange) {
 	select {
-	case <-x.Decided():
+	case <-x.life.Decided():
 	default:
-		h.waiting.Add(&x.Entry, x)
-		defer x.Remove()
-		patience, stop := x.patience()
+		h.waiting.Add(&x.listed, x)
+		defer x.listed.Remove()
+		due, stop := x.redirectDue()
 		defer stop()
 		select {
-		case <-x.Decided():
-		case <-patience:
-			x.redirect = true
+		case <-x.life.Decided():
+		case <-due:
+			x.wait.redirect = true
 		case <-x.request.Context().Done():
 			x.abandon()
-		case <-x.broken:
-			x.unsent = true
+		case <-x.wait.broken:
+			x.wait.unsent = true
 		}
 	}
 }
 
 // forward has the backend answer, while the meter runs.
 func (h *Handler) forward(x *exchange) {
-	x.forwarded = time.Now()
-	if x.request.ProtoMajor == 1 && x.body.unread() {
-		x.writer.renew(x.forwarded) // the client may have to be asked for it
+	x.backend.since = time.Now()
+	if x.request.ProtoMajor == 1 && x.client.body.unread() {
+		x.client.writer.renew(x.backend.since) // the client may have to be asked for it
 	}
-	x.Begin(x.forwarded)
-	x.conn.call.Begin()
+	x.life.Begin(x.backend.since)
+	x.client.conn.call.Begin()
 	x.giveNumber()
-	h.running.Add(&x.Entry, x)
+	h.running.Add(&x.listed, x)
 	h.bill.expect(x)
-	defer h.conclude(x)
-	x.outcome = telemetry.BackendBroke // unless it comes to an end
-	x.policy.Upstream.ServeHTTP(&x.writer, x.request)
-	if x.outcome == telemetry.BackendBroke {
-		x.outcome = telemetry.Answered
+	defer h.backendEnded(x)
+	x.log.outcome = telemetry.BackendBroke // unless it comes to an end
+	x.policy.Upstream.forward(x)
+	if x.log.outcome == telemetry.BackendBroke {
+		x.log.outcome = telemetry.Answered
 	}
 }
 
-// conclude runs when the answer has come to its end, even if it broke off by a
+// backendEnded runs when the answer has come to its end, even if it broke off by a
 // panic. If the backend has finished, it was settled then.
-func (h *Handler) conclude(x *exchange) {
+func (h *Handler) backendEnded(x *exchange) {
 	now := time.Now()
 	switch {
-	case x.outcome == telemetry.BackendSlow:
-	case x.tooLate():
-		x.outcome = telemetry.BackendSlow
+	case x.log.outcome == telemetry.BackendSlow:
+	case x.backend.work.late.Load():
+		x.log.outcome = telemetry.BackendSlow
 	case x.gone():
-		x.outcome = telemetry.ClientGone
+		x.log.outcome = telemetry.ClientGone
 	}
 	if !h.linger(now, x) {
-		h.settle(now, x, x.outcome == telemetry.Answered)
+		h.settle(now, x, x.log.outcome == telemetry.Answered)
 	}
 }
 
 // hold keeps the end of the response back as long as the client's classes owe
 // for it, but no longer than the client waits.
 func (h *Handler) hold(x *exchange) {
-	if x.HoldFor <= 0 || x.outcome == telemetry.ClientGone || x.writer.status == http.StatusSwitchingProtocols {
+	if x.life.HoldFor <= 0 || x.log.outcome == telemetry.ClientGone || x.client.writer.status == http.StatusSwitchingProtocols {
 		return
 	}
 	from := time.Now()
 	for x.request.Context().Err() == nil {
-		if x.held = time.Since(from); x.held >= x.HoldFor {
+		if x.log.held = time.Since(from); x.log.held >= x.life.HoldFor {
 			return
 		}
 		select {
-		case <-time.After(min(tick, x.HoldFor-x.held)):
+		case <-time.After(min(tick, x.life.HoldFor-x.log.held)):
 			x.look()
 		case <-x.request.Context().Done():
 		}
 	}
-	x.held = time.Since(from)
+	x.log.held = time.Since(from)
 	x.abandon() // who closes half of the connection gets no end either
 }
 
 // finish takes the request out of the books.
 func (h *Handler) finish(x *exchange) {
 	now := time.Now()
-	x.body.end(now)
+	x.client.body.end(now)
 	x.leaveHead()
-	if !x.lingers {
-		x.Leave(now)
+	if !x.backend.lingers {
+		x.life.Leave(now)
 	}
 	h.records.Note(now, x.recorded(now, h.nearby.Shard()))
-	h.done(x)
+	h.recycle(x)
 }
 
 // Policy is one configuration, made ready for the request path. It is never
@@ -222,7 +222,7 @@ type Policy struct {
 	lifecycle.Rules
 	Limits   limiter.Policy
 	Requests RequestLimits // nil: none
-	Upstream http.Handler  // forwards to the backend; made by NewUpstream
+	Upstream *Upstream     // the backend
 	Access   telemetry.Access
 	Body     time.Duration // longest pause inside a request's body
 	Write    time.Duration // longest time that a client takes to accept a piece of the response

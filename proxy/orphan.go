@@ -26,13 +26,13 @@ type work struct {
 	answer *spool.Spool // nil: none
 	stream bool         // the answer is one: its end may never come
 
-	patience time.Duration // longest time that the backend works for nobody; 0: no limit
+	longest time.Duration // that the backend works for nobody; 0: no limit
 }
 
-func (w *work) setPatience(d time.Duration) {
+func (w *work) bound(longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.patience = d
+	w.longest = longest
 }
 
 // forget has nobody read the answer.
@@ -44,12 +44,12 @@ func (w *work) forget() {
 	}
 }
 
-// giveUp tells whether the backend has worked for nobody for too long, whose client
+// isLate tells whether the backend has worked for nobody for too long, whose client
 // left then; zero: it is there.
-func (w *work) giveUp(now, left time.Time) bool {
+func (w *work) isLate(now, left time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.patience > 0 && !left.IsZero() && now.Sub(left) >= w.patience {
+	if w.longest > 0 && !left.IsZero() && now.Sub(left) >= w.longest {
 		w.late.Store(true)
 	}
 	return w.late.Load()
@@ -58,18 +58,18 @@ func (w *work) giveUp(now, left time.Time) bool {
 // stream tells the limiter that the request holds its worker from now on but
 // computes hardly anything.
 func (x *exchange) stream(now time.Time) {
-	x.work.mu.Lock()
-	x.work.stream = true
-	x.work.mu.Unlock()
-	x.Stays(now)
+	x.backend.work.mu.Lock()
+	x.backend.work.stream = true
+	x.backend.work.mu.Unlock()
+	x.life.Stays(now)
 }
 
 // settle ends the backend's part, once, when it has finished (done) or is given
 // up.
 func (h *Handler) settle(now time.Time, x *exchange, done bool) {
 	x.readLast(now)
-	if x.Settle(now, done, x.body.broken.Load()) {
-		x.Remove()
+	if x.life.Settle(now, done, x.client.body.broken.Load()) {
+		x.listed.Remove()
 		x.endStep()
 	}
 }
@@ -88,20 +88,20 @@ const (
 // errForNobody ends an answer that is too long to be read for nobody.
 var errForNobody = errors.New("the client has left")
 
-// leave makes an orphan of a request whose client has left while the backend
-// works on it: PHP notices only when it sends something.
-func (x *exchange) leave(now time.Time) {
-	if x.Orphan(now) {
-		x.work.forget()
+// orphan notes that the client has left while the backend works on the request: PHP notices
+// only when it sends something.
+func (x *exchange) orphan(now time.Time) {
+	if x.life.Orphan(now) {
+		x.backend.work.forget()
 	}
 }
 
 // gone tells whether the client left while the backend worked.
 func (x *exchange) gone() bool {
 	if x.request.Context().Err() != nil {
-		x.leave(time.Now())
+		x.orphan(time.Now())
 	}
-	return x.IsOrphan()
+	return x.life.IsOrphan()
 }
 
 // drain reads the rest of an answer that nobody gets, so that it is known when
@@ -109,7 +109,7 @@ func (x *exchange) gone() bool {
 // connection is closed.
 func (x *exchange) drain(answer io.Reader, buf []byte) error {
 	most := mostForNobody
-	if x.work.isStream() {
+	if x.backend.work.isStream() {
 		most = 0
 	}
 	for n := 0; n == 0 || n < most; {
@@ -118,7 +118,7 @@ func (x *exchange) drain(answer io.Reader, buf []byte) error {
 			return err
 		}
 	}
-	x.conn.call.Cancel()
+	x.client.conn.call.Cancel()
 	return errForNobody
 }
 
@@ -134,35 +134,31 @@ func (w *work) isStream() bool {
 func (x *exchange) watch(now time.Time) {
 	x.look()
 	if x.request.Context().Err() != nil {
-		x.leave(now)
+		x.orphan(now)
 	}
-	left := x.Left()
+	left := x.life.Left()
 	nobody := !left.IsZero()
-	if x.work.giveUp(now, left) || x.conn.closing.givesUp(nobody) || nobody && x.conn.call.IsOpening() {
-		x.conn.call.Cancel()
+	if x.backend.work.isLate(now, left) || x.client.conn.closing.givesUp(nobody) || nobody && x.client.conn.call.IsOpening() {
+		x.client.conn.call.Cancel()
 	}
 }
-
-// tooLate tells whether the backend was given up as it worked for nobody for too
-// long.
-func (x *exchange) tooLate() bool { return x.work.late.Load() }
 
 // linger has a request keep its place, in mode fair, though the backend was given up, as
 // nobody sees it end: what has run for so long most likely goes on for as long
 // again. It returns false if it does not: nothing runs where no connection was there.
 func (h *Handler) linger(now time.Time, x *exchange) bool {
-	if x.outcome != telemetry.BackendSlow || x.policy.Limits.Mode != limiter.Fair || !x.conn.call.WasAsked() || !x.Linger(now) {
+	if x.log.outcome != telemetry.BackendSlow || x.policy.Limits.Mode != limiter.Fair || !x.client.conn.call.WasAsked() || !x.life.Linger(now) {
 		return false
 	}
-	x.Unseen(func() { x.lingers, x.until = true, now.Add(min(now.Sub(x.forwarded), mostLinger)) })
+	x.listed.Exclusively(func() { x.backend.lingers, x.backend.until = true, now.Add(min(now.Sub(x.backend.since), mostLinger)) })
 	x.endStep() // nobody sees when the process gets its next request
 	return true
 }
 
-// lay ends a request that lingers.
-func (h *Handler) lay(now time.Time, x *exchange) {
-	x.Remove()
-	x.Lay(now)
+// expire ends a request that lingers.
+func (h *Handler) expire(now time.Time, x *exchange) {
+	x.listed.Remove()
+	x.life.Lay(now)
 }
 
 // survive is deferred in a goroutine beside that of a connection, whose panic would end the process:

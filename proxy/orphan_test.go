@@ -21,7 +21,7 @@ func (r *rig) awaitOrphans(n int) {
 	for {
 		orphans := 0
 		r.handler.running.Each(func(x *exchange) {
-			if x.IsOrphan() {
+			if x.life.IsOrphan() {
 				orphans++
 			}
 		})

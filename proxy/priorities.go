@@ -80,17 +80,17 @@ func (p *priorities) isDue(now time.Time, x *exchange) (due bool, at time.Durati
 	if p.inForce() == nil {
 		return false, 0
 	}
-	if x.stepDue.IsZero() {
-		return false, x.UntilStep(0)
+	if x.kernel.stepDue.IsZero() {
+		return false, x.life.UntilStep(0)
 	}
-	return !now.Before(x.stepDue), x.stepAt
+	return !now.Before(x.kernel.stepDue), x.kernel.stepAt
 }
 
 // stepsAtOnce tells whether the request's process is to step down before it has used anything: not
 // that of one which may end before anybody would have looked.
 func (x *exchange) stepsAtOnce() bool {
-	f := x.Foreseen()
-	return f >= leastBilled && x.Step(f) > 0 && x.handler.priorities.inForce() != nil
+	f := x.life.Foreseen()
+	return f >= leastBilled && x.life.Step(f) > 0 && x.handler.priorities.inForce() != nil
 }
 
 // follow notes what is to become of the priority of a request's process by what was read of it.
@@ -99,21 +99,21 @@ func (p *priorities) follow(now time.Time, x *exchange, r *host.Running) {
 	case r.Work == nil: // nobody has accepted it yet
 	case r.Is == host.WorkRead:
 		p.consider(now, x, r.Work.ID(), r.Reading.CPU)
-		x.billed.computes = r.Reading.CPU+r.Reading.Queued >= now.Sub(x.forwarded)/computing
+		x.kernel.billed.computes = r.Reading.CPU+r.Reading.Queued >= now.Sub(x.backend.since)/computing
 	case r.Is == host.WorkGone, r.Is == host.WorkLost: // whom it serves now is not to wait for this one's sake
 		p.release(x)
-		x.billed.computes = false
+		x.kernel.billed.computes = false
 	}
 }
 
 // release notes that the process of a request is to be as it was.
 func (p *priorities) release(x *exchange) {
-	if x.lowered == nil {
+	if x.kernel.lowered == nil {
 		return
 	}
-	p.wishes = append(p.wishes, wish{lowered: x.lowered})
-	x.lowered = nil
-	x.Yield(host.StepWeight(0))
+	p.wishes = append(p.wishes, wish{lowered: x.kernel.lowered})
+	x.kernel.lowered = nil
+	x.life.Yield(host.StepWeight(0))
 }
 
 // consider notes that the process of a request should step down, if it should, by what it
@@ -121,29 +121,29 @@ func (p *priorities) release(x *exchange) {
 // of the system.
 func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used time.Duration) {
 	s := p.inForce()
-	if s == nil || x.lowered != nil && x.lowered.gaveUp {
-		x.Yield(host.StepWeight(0)) // it is as it was, or could not step down
+	if s == nil || x.kernel.lowered != nil && x.kernel.lowered.gaveUp {
+		x.life.Yield(host.StepWeight(0)) // it is as it was, or could not step down
 	}
 	if s == nil {
 		return
 	}
 	used = p.counts(now, x, used)
-	until := x.UntilStep(used)
-	x.stepAt, x.stepDue = x.stepFrom+used+until, now.Add(until) // it has one thread, and so no step before
-	step := x.Step(used)
+	until := x.life.UntilStep(used)
+	x.kernel.stepAt, x.kernel.stepDue = x.kernel.streamFrom+used+until, now.Add(until) // it has one thread, and so no step before
+	step := x.life.Step(used)
 	if step == 0 {
 		return
 	}
-	if x.lowered != nil && x.lowered.by != s {
-		p.wishes = append(p.wishes, wish{lowered: x.lowered})
-		x.lowered = nil
+	if x.kernel.lowered != nil && x.kernel.lowered.by != s {
+		p.wishes = append(p.wishes, wish{lowered: x.kernel.lowered})
+		x.kernel.lowered = nil
 	}
-	if x.lowered == nil {
-		x.lowered = &lowered{by: s}
+	if x.kernel.lowered == nil {
+		x.kernel.lowered = &lowered{by: s}
 	}
-	if !x.lowered.gaveUp && (step > x.lowered.step || id != x.lowered.id) {
-		p.wishes = append(p.wishes, wish{x.lowered, step, id})
-		x.Yield(host.StepWeight(step))
+	if !x.kernel.lowered.gaveUp && (step > x.kernel.lowered.step || id != x.kernel.lowered.id) {
+		p.wishes = append(p.wishes, wish{x.kernel.lowered, step, id})
+		x.life.Yield(host.StepWeight(step))
 	}
 }
 
@@ -156,20 +156,20 @@ const forgives = 10 * time.Second
 // in which it used too little for a step: whoever calls its answer a stream, and goes on computing,
 // stays where it is.
 func (p *priorities) counts(now time.Time, x *exchange, used time.Duration) time.Duration {
-	if !x.work.isStream() {
-		return max(used, x.Foreseen())
+	if !x.backend.work.isStream() {
+		return max(used, x.life.Foreseen())
 	}
-	if x.stepSince.IsZero() {
-		x.stepSince = now
+	if x.kernel.streamSince.IsZero() {
+		x.kernel.streamSince = now
 	}
-	if now.Sub(x.stepSince) >= forgives {
-		quiet := x.Step(used-x.stepFrom) == 0
-		x.stepSince, x.stepFrom = now, used
-		if quiet && x.lowered != nil && x.lowered.step > 0 {
+	if now.Sub(x.kernel.streamSince) >= forgives {
+		quiet := x.life.Step(used-x.kernel.streamFrom) == 0
+		x.kernel.streamSince, x.kernel.streamFrom = now, used
+		if quiet && x.kernel.lowered != nil && x.kernel.lowered.step > 0 {
 			p.release(x)
 		}
 	}
-	return max(0, used-x.stepFrom)
+	return max(0, used-x.kernel.streamFrom)
 }
 
 // tellPreempts tells the limiter whether most of what runs steps down where it has to. Whose
@@ -220,7 +220,7 @@ func (p *priorities) apply() {
 // the answer is here, and its client has not got it yet. What never stepped down costs
 // nothing. It is called once nobody looks at the request any more.
 func (x *exchange) endStep() {
-	if x.lowered != nil {
-		x.lowered.by.End(&x.lowered.Hold)
+	if x.kernel.lowered != nil {
+		x.kernel.lowered.by.End(&x.kernel.lowered.Hold)
 	}
 }

@@ -65,7 +65,7 @@ func compute(ctx context.Context, h *Handler, s *stepper, id process.ID) {
 			return
 		case now := <-ticks.C:
 			h.running.Each(func(x *exchange) {
-				if used := now.Sub(x.forwarded); !x.lingers && used >= leastBilled {
+				if used := now.Sub(x.backend.since); !x.backend.lingers && used >= leastBilled {
 					h.priorities.consider(now, x, id, s.uses(used))
 				}
 			})

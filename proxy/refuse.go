@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"tempomat/classify/class"
 	"tempomat/limiter"
 	"tempomat/proxy/errorpage"
@@ -36,19 +38,19 @@ type refusal struct {
 
 // refuse answers a request that the limiter does not let through.
 func (x *exchange) refuse() {
-	x.outcome = telemetry.Refused
-	p := refusal{RetryAfter: jitter(x.Verdict.Wait)}
-	switch x.Verdict.Reason {
+	x.log.outcome = telemetry.Refused
+	p := refusal{RetryAfter: jitter(x.life.Verdict.Wait)}
+	switch x.life.Verdict.Reason {
 	case limiter.ServerFull:
 		p.cause, p.Detail = errorpage.ServerFull, "This server has as many requests waiting as it can hold."
 	case limiter.Busy:
 		p.cause, p.Detail = errorpage.Busy, "This server was too busy to come to your request."
-		if x.Verdict.Own {
+		if x.life.Verdict.Own {
 			p.cause = errorpage.BusyOwn
 			p.Detail = "This server was busy, and other requests of yours have, or had, what one client may have of it."
 		}
 	case limiter.Debt, limiter.ClientFull, limiter.None:
-		p.setDebtor(x.Verdict.Key)
+		p.setDebtor(x.life.Verdict.Key)
 		if x.policy.Unavailable[p.Class] {
 			p.cause = errorpage.DebtOfDomain
 		}
@@ -62,9 +64,16 @@ func (x *exchange) refuseUnsound() {
 	x.fail(telemetry.Refused, errorpage.Unsound, "The request's method, host or URL has what may not be in it, such as a space or a fragment.")
 }
 
+// refuseCircle answers a request that came from this proxy.
+func (x *exchange) refuseCircle() {
+	x.policy.Upstream.log.Error("a request came back to this proxy: the backend's address leads here. Set backend to the address of the web server",
+		zap.String("host", telemetry.Clip(x.request.Host)), zap.String("client", telemetry.Clip(x.request.RemoteAddr)))
+	x.fail(telemetry.Refused, errorpage.Circle, "This site's requests come back to where they came from. Its administrator has to set that right.")
+}
+
 // fail answers a request that the backend did not.
 func (x *exchange) fail(o telemetry.Outcome, c errorpage.Cause, detail string) {
-	x.outcome = o
+	x.log.outcome = o
 	x.answer(&refusal{cause: c, Detail: detail})
 }
 
@@ -75,7 +84,7 @@ func (x *exchange) answer(p *refusal) {
 	x.identify()
 	p.Status, p.RequestID = p.cause.Status(), x.id
 	p.Type, p.Title = "about:blank", http.StatusText(p.Status)
-	h := x.writer.Header()
+	h := x.client.writer.Header()
 	h.Set(requestHeader, x.id)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -84,15 +93,15 @@ func (x *exchange) answer(p *refusal) {
 	}
 	piece := x.handler.pieces.get(false)
 	body := x.appendRefusal(piece[:0], p)
-	x.writer.WriteHeader(p.Status)
-	_, _ = x.writer.Write(body) // the client has gone: nobody to tell
+	x.client.writer.WriteHeader(p.Status)
+	_, _ = x.client.writer.Write(body) // the client has gone: nobody to tell
 	x.handler.pieces.put(piece)
 }
 
 // appendRefusal appends the body in the form that the client asks for, and says in the header
 // which one it is.
 func (x *exchange) appendRefusal(b []byte, p *refusal) []byte {
-	h := x.writer.Header()
+	h := x.client.writer.Header()
 	wish := errorpage.WishOf(x.request.Header["Accept"])
 	switch {
 	case wish == errorpage.JSON:
@@ -235,10 +244,10 @@ func (x *exchange) wantsRobots() bool {
 
 // sendRobots answers it. Nothing is charged, as the backend does nothing for it.
 func (x *exchange) sendRobots() {
-	h := x.writer.Header()
+	h := x.client.writer.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Cache-Control", "max-age=3600") // robots keep it for a day at most (RFC 9309, 2.4)
 	h.Set("X-Content-Type-Options", "nosniff")
-	x.writer.WriteHeader(http.StatusOK)
-	_, _ = x.writer.Write(x.policy.RobotsTxt) // the client has gone: nobody to tell
+	x.client.writer.WriteHeader(http.StatusOK)
+	_, _ = x.client.writer.Write(x.policy.RobotsTxt) // the client has gone: nobody to tell
 }

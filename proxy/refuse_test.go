@@ -432,7 +432,7 @@ func BenchmarkRefuse(b *testing.B) {
 		"html": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: de-DE,de;q=0.9,en;q=0.5",
 	} {
 		b.Run(name, func(b *testing.B) {
-			h := benchHandler(b, limiter.Cap, http.NotFoundHandler())
+			h := benchHandler(b, limiter.Cap, nil)
 			pages, err := errorpage.Load(errorpage.Options{Languages: []string{"en", "de"}})
 			if err != nil {
 				b.Fatal(err)

@@ -29,29 +29,29 @@ func (u *Upstream) pass(now time.Time, x *exchange, res *backend.Answer) {
 	if events {
 		x.stream(now)
 	}
-	a := &x.relay
+	a := &x.backend.relay
 	*a = relay{
 		x: x, answer: res, body: res, rest: res.Length, log: u.log,
 		live: events || strings.EqualFold(res.Header.Get("X-Accel-Buffering"), "no"),
 	}
-	if a.page = x.Page(now, res.Header); a.page != nil {
+	if a.page = x.life.Page(now, res.Header); a.page != nil {
 		a.body = io.TeeReader(res, a.page)
 	}
 	if x.gone() || !x.takesStream() {
-		a.giveUp()
+		a.abandon()
 	}
 	announced := trailers(res.Trailer)
 	maps.DeleteFunc(announced, func(name string, _ []string) bool { return res.Header[name] != nil }) // it is sent with the head
 	a.writeHeader(res, announced)
 	a.writeBody()
-	if res.Length < 0 && x.writer.tails != nil {
-		_ = x.writer.FlushError() // only its end is held; the client has gone: the server sees for itself
+	if res.Length < 0 && x.client.writer.tails != nil {
+		_ = x.client.writer.FlushError() // only its end is held; the client has gone: the server sees for itself
 	}
 	came := trailers(res.Trailer)
 	if len(came) == 0 {
 		return
 	}
-	h := x.writer.Header()
+	h := x.client.writer.Header()
 	for name, values := range came {
 		if _, told := announced[name]; !told {
 			name = http.TrailerPrefix + name
@@ -80,14 +80,14 @@ type relay struct {
 // writeHeader writes the header.
 func (a *relay) writeHeader(res *backend.Answer, announced http.Header) {
 	a.copyHeader(res)
-	h, p := a.x.writer.Header(), a.x.policy
+	h, p := a.x.client.writer.Header(), a.x.policy
 	if p.Via != "" {
 		h["Via"] = p.via(h["Via"], 1)
 	}
 	if len(announced) > 0 {
 		h.Add("Trailer", strings.Join(slices.Sorted(maps.Keys(announced)), ", "))
 	}
-	a.x.writer.WriteHeader(res.Status)
+	a.x.client.writer.WriteHeader(res.Status)
 }
 
 // speller is a server's side that can answer as the backend has spelled it.
@@ -98,7 +98,7 @@ type speller interface {
 // copyHeader has the client get the backend's header, as far as it is for it. An answer that
 // requires an upgrade says to what (RFC 9110, 15.5.22), but in HTTP/2, which has none.
 func (a *relay) copyHeader(res *backend.Answer) {
-	w := a.x.writer.ResponseWriter
+	w := a.x.client.writer.ResponseWriter
 	if s, ok := w.(speller); ok {
 		required := res.Header["Upgrade"]
 		strip(res.Header, res.Order)
@@ -122,11 +122,11 @@ func (a *relay) writeBody() {
 	piece := pieces.get(true)
 	defer func() { pieces.put(piece) }()
 	if a.send(nil, a.answer.Waits()) != nil {
-		a.giveUp()
+		a.abandon()
 	}
 	switch n, waits, err := a.read(piece); {
 	case err != nil:
-		a.end(piece[:n], err)
+		a.sendLast(piece[:n], err)
 	case !a.spools():
 		a.direct(piece, n, waits)
 	default:
@@ -148,11 +148,11 @@ func (a *relay) spools() bool {
 
 // open makes the spool.
 func (a *relay) open() *spool.Spool {
-	b, w := &a.x.policy.Buffer, &a.x.work
-	kept := b.Store.Open(a.x.Who.Client, b.ResponseMemory, b.Response)
+	b, w := &a.x.policy.Buffer, &a.x.backend.work
+	kept := b.Store.Open(a.x.life.Who.Client, b.ResponseMemory, b.Response)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.answer = kept; a.x.IsOrphan() {
+	if w.answer = kept; a.x.life.IsOrphan() {
 		kept.Close()
 	}
 	return kept
@@ -170,7 +170,7 @@ func (a *relay) fill(kept *spool.Spool) (err error) {
 		var n int
 		n, err = a.body.Read(piece)
 		if n > 0 && a.keep(kept, piece[:n]) != nil {
-			a.x.leave(time.Now())
+			a.x.orphan(time.Now())
 			if err == nil {
 				err = a.x.drain(a.body, piece)
 			}
@@ -186,8 +186,8 @@ func (a *relay) keep(kept *spool.Spool, p []byte) error {
 	if n == len(p) {
 		return nil
 	}
-	a.x.Pause(time.Now())
-	defer func() { a.x.Resume(time.Now()) }()
+	a.x.life.Pause(time.Now())
+	defer func() { a.x.life.Resume(time.Now()) }()
 	_, err := kept.Write(p[n:])
 	return err
 }
@@ -201,7 +201,7 @@ func (a *relay) empty(t *takeover, err error, piece *[]byte) {
 		<-t.over
 	}()
 	if err != nil {
-		a.left()
+		a.x.abandon()
 	}
 	pieces := &a.x.handler.pieces
 	for {
@@ -212,7 +212,7 @@ func (a *relay) empty(t *takeover, err error, piece *[]byte) {
 			*piece = pieces.fit(*piece, time.Since(from) < keepsUp)
 		}
 		if err != nil {
-			a.check(err)
+			a.requireEnd(err)
 			return
 		}
 	}
@@ -222,28 +222,28 @@ func (a *relay) empty(t *takeover, err error, piece *[]byte) {
 func (a *relay) direct(piece []byte, n int, waits bool) {
 	for {
 		if a.send(piece[:n], waits) != nil || a.x.gone() {
-			a.giveUp()
+			a.abandon()
 		}
 		var err error
 		if n, waits, err = a.read(piece); err != nil {
-			a.end(piece[:n], err)
+			a.sendLast(piece[:n], err)
 			return
 		}
 	}
 }
 
-// end passes on the last piece, for which the backend does not wait.
-func (a *relay) end(p []byte, err error) {
-	a.finish(err)
-	a.x.writer.spooled = true
+// sendLast passes on the last piece, for which the backend does not wait.
+func (a *relay) sendLast(p []byte, err error) {
+	a.backendDone(err)
+	a.x.client.writer.spooled = true
 	a.write(p, false)
-	a.check(err)
+	a.requireEnd(err)
 }
 
 // write writes a piece to a client that has left if it does not take it.
 func (a *relay) write(p []byte, flushes bool) {
 	if a.send(p, flushes) != nil {
-		a.left()
+		a.x.abandon()
 	}
 }
 
@@ -251,33 +251,28 @@ func (a *relay) write(p []byte, flushes bool) {
 // known to go on.
 func (a *relay) send(p []byte, flushes bool) (err error) {
 	if len(p) > 0 {
-		_, err = a.x.writer.Write(p)
+		_, err = a.x.client.writer.Write(p)
 		a.rest -= int64(len(p))
 	}
 	if err == nil && flushes && a.rest != 0 {
-		err = a.x.writer.FlushError()
+		err = a.x.client.writer.FlushError()
 	}
 	return err
 }
 
-// left ends the exchange as the client has left.
-func (a *relay) left() {
-	a.x.leave(time.Now())
-	a.x.abandon()
-}
-
-// giveUp does so too, once the backend has come to its end.
-func (a *relay) giveUp() {
-	a.x.leave(time.Now())
+// abandon ends the exchange as the client has left: what the backend still gives is read for
+// nobody, so that it is seen when the backend has finished.
+func (a *relay) abandon() {
+	a.x.orphan(time.Now())
 	pieces := &a.x.handler.pieces
 	piece := pieces.get(true)
 	defer pieces.put(piece)
-	a.finish(a.x.drain(a.body, piece))
-	a.left()
+	a.backendDone(a.x.drain(a.body, piece))
+	a.x.abandon()
 }
 
-// finish ends the backend's part; it is done if err is io.EOF.
-func (a *relay) finish(err error) {
+// backendDone ends the backend's part; it has finished if err is io.EOF.
+func (a *relay) backendDone(err error) {
 	a.x.handler.settle(time.Now(), a.x, errors.Is(err, io.EOF))
 	if page := a.page; page != nil {
 		a.page = nil
@@ -285,25 +280,25 @@ func (a *relay) finish(err error) {
 	}
 }
 
-// check breaks the answer off if it has not come to its end. What there is of it is sent before:
+// requireEnd breaks the answer off if it has not come to its end. What there is of it is sent before:
 // a client that gets nothing may take the connection for one that was closed as it waited, and
 // send its request once more.
-func (a *relay) check(err error) {
+func (a *relay) requireEnd(err error) {
 	switch {
 	case errors.Is(err, io.EOF):
 		return
 	case a.x.gone():
-		a.left()
+		a.x.abandon()
 	}
 	a.log.Error("the backend broke its answer off", zap.Error(err),
 		zap.String("method", a.x.request.Method), zap.String("path", telemetry.Clip(a.x.request.URL.Path)))
-	_ = a.x.writer.FlushError() // the client has gone: it gets no end either
+	_ = a.x.client.writer.FlushError() // the client has gone: it gets no end either
 	abort()
 }
 
-// patience is how long the backend waits for its client, in one answer's course
+// spoolAfter is how long the backend waits for its client, in one answer's course
 // altogether, before a spool takes the answer.
-const patience = 10 * time.Millisecond
+const spoolAfter = 10 * time.Millisecond
 
 // takeover is a spool in the place of a client that is slow.
 type takeover struct {
@@ -313,29 +308,29 @@ type takeover struct {
 
 // keepPace passes the answer on piece by piece while the client keeps up, as most
 // do: a spool with its file would cost as much as all the rest. While a piece
-// waits for the client longer than patience, a spool begins to take what comes
+// waits for the client longer than spoolAfter, a spool begins to take what comes
 // next.
 func (a *relay) keepPace(piece *[]byte, n int, waits bool) {
 	t := takeover{make(chan *spool.Spool, 1), make(chan struct{})}
-	left := patience
+	left := spoolAfter
 	timer := time.AfterFunc(left, func() { a.takeOver(&t) })
 	from := time.Now()
-	a.x.writer.spooled = true // the pauses are counted here
+	a.x.client.writer.spooled = true // the pauses are counted here
 	for {
-		a.x.Pause(from)
+		a.x.life.Pause(from)
 		err := a.send((*piece)[:n], waits)
 		if !timer.Stop() {
 			a.empty(&t, err, piece)
 			return
 		}
 		now := time.Now()
-		a.x.Resume(now)
+		a.x.life.Resume(now)
 		if err != nil || a.x.gone() {
-			a.giveUp()
+			a.abandon()
 		}
 		left -= now.Sub(from)
 		if n, waits, err = a.read(*piece); err != nil {
-			a.end((*piece)[:n], err)
+			a.sendLast((*piece)[:n], err)
 			return
 		}
 		from = time.Now()
@@ -347,11 +342,11 @@ func (a *relay) keepPace(piece *[]byte, n int, waits bool) {
 // the client is no pause of the backend's any more.
 func (a *relay) takeOver(t *takeover) {
 	defer close(t.over)
-	a.x.Resume(time.Now())
+	a.x.life.Resume(time.Now())
 	kept := a.open()
 	t.kept <- kept
 	err := a.fill(kept)
-	a.finish(err)
+	a.backendDone(err)
 	kept.CloseWrite(err)
 }
 

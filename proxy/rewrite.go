@@ -25,15 +25,15 @@ import (
 // and what is for one connection only stays as the client sent it: Host, path
 // and query, whatever bytes they are made of.
 func (u *Upstream) rewrite(x *exchange) *backend.Request {
-	in, out := x.request, &x.asked.request
-	x.asked.fields = x.passed(x.asked.fields)
-	x.asked.setVia(x.policy, in)
-	x.asked.setForwarded(in)
-	x.asked.setMark(&x.handler.marks, in)
+	in, out := x.request, &x.backend.asked.request
+	x.backend.asked.fields = x.passed(x.backend.asked.fields)
+	x.backend.asked.setVia(x.policy, in)
+	x.backend.asked.setForwarded(in)
+	x.backend.asked.setMark(&x.handler.marks, in)
 	x.setNumber()
-	*out = backend.Request{Method: in.Method, Target: target(in), Host: in.Host, Fields: x.asked.fields, Hints: x}
-	if x.body.ReadCloser != nil {
-		out.Body, out.Length, out.Ready, out.Trailer = &x.body, in.ContentLength, x.body.isReady(), x.body.trailer
+	*out = backend.Request{Method: in.Method, Target: target(in), Host: in.Host, Fields: x.backend.asked.fields, Hints: x}
+	if x.client.body.ReadCloser != nil {
+		out.Body, out.Length, out.Ready, out.Trailer = &x.client.body, in.ContentLength, x.client.body.isReady(), x.client.body.trailer
 	}
 	return out
 }
@@ -57,8 +57,8 @@ func (x *exchange) passed(fields http1.List) http1.List {
 // names are those of the request's header in the client's order, or sorted, as HTTP/2 has
 // none that means anything.
 func (x *exchange) names() []http1.Name {
-	if x.client != nil {
-		return x.client.Names()
+	if x.client.http1 != nil {
+		return x.client.http1.Names()
 	}
 	names := make([]http1.Name, 0, len(x.request.Header))
 	for _, name := range slices.Sorted(maps.Keys(x.request.Header)) {
@@ -86,7 +86,7 @@ func (r *rewriting) passed(name string, values []string) []string {
 		return r.ofHop(name, values)
 	case r.private[name], isPrivate(name), name == "Proxy":
 		return nil // the backend says what is private, and scripts take Proxy for their own (CVE-2016-5385)
-	case !r.x.Who.TrustedPeer && tellsOrigin(name):
+	case !r.x.life.Who.TrustedPeer && tellsOrigin(name):
 		return nil
 	case name == "Cookie":
 		return newcomer.StripPass(values) // the pass is the proxy's own, also where nobody is redirected any more
@@ -215,7 +215,7 @@ func upgradeOf(h http.Header) string {
 // upgradeAsked is the protocol that the client asks for; empty: none. HTTP/1.0 knows of
 // none (RFC 9110, 7.8), and what follows a request with a body may still be that.
 func (x *exchange) upgradeAsked() string {
-	if !x.request.ProtoAtLeast(1, 1) || x.body.ReadCloser != nil {
+	if !x.request.ProtoAtLeast(1, 1) || x.client.body.ReadCloser != nil {
 		return ""
 	}
 	return upgradeOf(x.request.Header)
@@ -295,11 +295,11 @@ func endsHere(r *http.Request) bool {
 // would show what only the proxy and the client's own proxies know.
 func (x *exchange) answerHere() {
 	if x.request.Method == http.MethodTrace {
-		x.writer.Header().Set("Allow", "OPTIONS")
+		x.client.writer.Header().Set("Allow", "OPTIONS")
 		x.fail(telemetry.Refused, errorpage.WrongMethod, "This proxy answers no TRACE.")
 		return
 	}
-	x.writer.WriteHeader(http.StatusNoContent)
+	x.client.writer.WriteHeader(http.StatusNoContent)
 }
 
 // oneLess is Max-Forwards as the backend gets it.

@@ -45,7 +45,7 @@ func (h *Handler) WhoWaits(now time.Time, limit int, match func(*Underway) bool)
 	c := collector{limit: limit, match: match}
 	h.waiting.Each(func(x *exchange) {
 		u := x.underway()
-		u.ticket, u.Group, u.Arrived = x.Ticket(), x.group(), x.waits
+		u.ticket, u.Group, u.Arrived = x.life.Ticket(), x.group(), x.wait.since
 		c.offer(u)
 	})
 	rows = c.sorted()
@@ -69,7 +69,7 @@ func (h *Handler) WhoRuns(limit int, match func(*Underway) bool) (rows []Underwa
 	c := collector{limit: limit, match: match}
 	h.running.Each(func(x *exchange) {
 		u := x.underway()
-		u.Group, u.Orphan = x.group(), x.IsOrphan()
+		u.Group, u.Orphan = x.group(), x.life.IsOrphan()
 		c.offer(u)
 	})
 	rows = c.sorted()
@@ -83,9 +83,9 @@ func (h *Handler) WhoRuns(limit int, match func(*Underway) bool) (rows []Underwa
 // change from when it waits until it is over.
 func (x *exchange) underway() Underway {
 	return Underway{
-		ID: x.given, Client: x.Who.Client, Agent: x.Who.Agent, Method: x.request.Method,
-		Host: x.request.Host, Target: x.request.RequestURI, Shape: x.Who.Shape, Keys: x.Who.Keys(), Kind: x.Kind(),
-		Standing: x.Who.Standing, Evidence: x.Who.Evidence, Arrived: x.arrived, Guess: x.Guess,
+		ID: x.given, Client: x.life.Who.Client, Agent: x.life.Who.Agent, Method: x.request.Method,
+		Host: x.request.Host, Target: x.request.RequestURI, Shape: x.life.Who.Shape, Keys: x.life.Who.Keys(), Kind: x.life.Kind(),
+		Standing: x.life.Who.Standing, Evidence: x.life.Who.Evidence, Arrived: x.arrived, Guess: x.life.Guess,
 	}
 }
 
@@ -124,8 +124,8 @@ func (c *collector) sorted() []Underway {
 // over before anybody looks.
 const leastTold = 50 * time.Millisecond
 
-// told is what was told of a request while it ran. The lock of its place among what runs
-// guards it.
+// told is what was told of a request while it ran. It is for Roster.Each, and for who serves the
+// request once that is over.
 type told struct {
 	cost   time.Duration
 	wasted time.Duration // of that, after its client had left
@@ -136,21 +136,21 @@ type told struct {
 // as Record.Told. One goroutine calls it.
 func (h *Handler) SoFar(now time.Time, to []telemetry.Entry) []telemetry.Entry {
 	h.running.Each(func(x *exchange) {
-		if x.lingers { // it is on record
+		if x.backend.lingers { // it is on record
 			return
 		}
-		cost := x.SoFar(now)
-		if cost < leastTold || cost <= x.told.cost {
+		cost := x.life.SoFar(now)
+		if cost < leastTold || cost <= x.log.told.cost {
 			return
 		}
-		more := cost - x.told.cost
-		x.told.cost = cost
+		more := cost - x.log.told.cost
+		x.log.told.cost = cost
 		r := telemetry.Record{
-			Arrived: x.arrived, Request: x.request, Who: &x.Who, Verdict: x.Verdict, Group: x.group(),
-			Guess: x.Guess, Cost: more, Orphan: x.IsOrphan(),
+			Arrived: x.arrived, Request: x.request, Who: &x.life.Who, Verdict: x.life.Verdict, Group: x.group(),
+			Guess: x.life.Guess, Cost: more, Orphan: x.life.IsOrphan(),
 		}
 		if r.Orphan {
-			x.told.wasted += more
+			x.log.told.wasted += more
 		}
 		to = append(to, telemetry.Entry{})
 		to[len(to)-1].Set(now, &r, 1)
@@ -170,7 +170,7 @@ func (h *Handler) AtBackend(limit int) []telemetry.Place {
 	}
 	counts := make(map[place]int)
 	h.running.Each(func(x *exchange) {
-		p := place{x.group(), x.Who.Shape}
+		p := place{x.group(), x.life.Who.Shape}
 		if _, known := counts[p]; known || len(counts) < mostPlaces {
 			counts[p]++
 		}
@@ -194,7 +194,7 @@ func (h *Handler) WaitingByGroup(now time.Time) (w telemetry.Waiting) {
 	h.waiting.Each(func(x *exchange) {
 		g := x.group()
 		w.Count[g]++
-		w.Longest[g] = max(w.Longest[g], now.Sub(x.waits))
+		w.Longest[g] = max(w.Longest[g], now.Sub(x.wait.since))
 	})
 	return w
 }

@@ -29,7 +29,7 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 		u.explain(x, fmt.Errorf("the backend upgrades to %q where %q was asked for", agreed, asked))
 		return
 	}
-	detacher, ok := x.writer.ResponseWriter.(interface {
+	detacher, ok := x.client.writer.ResponseWriter.(interface {
 		Detach() (net.Conn, []byte, error)
 	})
 	if !ok {
@@ -42,17 +42,17 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 		return
 	}
 	defer client.Close()
-	x.writer.status = res.Status
+	x.client.writer.status = res.Status
 	x.stream(time.Now())
 	x.leaveHead() // it may be open for days, and the backend has agreed
 	back := res.Tunnel()
 	if err := writeSwitch(client, agreed, res); err != nil {
-		x.outcome = telemetry.ClientGone
+		x.log.outcome = telemetry.ClientGone
 		_ = back.Close()
 		return
 	}
 	d := dialogue{log: u.log, limit: x.policy.Upgrade, close: func() { _ = client.Close(); _ = back.Close() }}
-	defer x.conn.closing.upgrades.add(d.close)()
+	defer x.client.conn.closing.upgrades.add(d.close)()
 	d.hold(client, io.MultiReader(bytes.NewReader(early), client), back)
 	if d.idle.Load() {
 		u.log.Info("closed an upgraded connection that was idle", zap.Duration("limit", d.limit),

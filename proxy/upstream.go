@@ -44,29 +44,22 @@ func NewUpstream(b Backend, log *zap.Logger) *Upstream {
 	return &Upstream{timeout: b.Timeout, pool: backend.NewPool(dialer(b), host, b.Timeout), log: Capped(log)}
 }
 
-// ServeHTTP implements http.Handler, for requests that come by way of a Handler.
-func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := exchangeOf(r)
-	switch {
-	case x.handler.marks.isCircle(r):
-		u.log.Error("a request came back to this proxy: the backend's address leads here. Set backend to the address of the web server",
-			zap.String("host", telemetry.Clip(r.Host)), zap.String("client", telemetry.Clip(r.RemoteAddr)))
-		x.fail(telemetry.Refused, errorpage.Circle, "This site's requests come back to where they came from. Its administrator has to set that right.")
-		return
-	case r.Method == http.MethodConnect:
+// forward has the backend answer.
+func (u *Upstream) forward(x *exchange) {
+	if x.request.Method == http.MethodConnect {
 		x.fail(telemetry.Refused, errorpage.WrongMethod, "This is no forward proxy.")
 		return
 	}
 	out := u.rewrite(x)
-	x.work.setPatience(u.timeout)
-	res, err := u.pool.Do(&x.conn.call, out)
+	x.backend.work.bound(u.timeout)
+	res, err := u.pool.Do(&x.client.conn.call, out)
 	if err != nil {
 		u.explain(x, err)
 		return
 	}
 	defer res.Close()
 	now := time.Now()
-	x.Answered(now, res.Status, res.Header) // before the client has it
+	x.life.Answered(now, res.Status, res.Header) // before the client has it
 	if res.Status == http.StatusSwitchingProtocols {
 		u.upgrade(x, out, res)
 		return
@@ -76,13 +69,13 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Hint implements backend.Hints: it passes on what comes before the answer.
 func (x *exchange) Hint(status int, header http.Header) {
-	h := x.writer.Header()
+	h := x.client.writer.Header()
 	endToEnd(h, header)
 	// Of a header with a length, which is none of this answer's, package net/http takes a copy.
 	// Or it would be read while it is cleared, which ends the process: whoever takes a request of
 	// HTTP/2 back need not be told, and what was to be written is written all the same.
 	h["Content-Length"] = []string{"0"}
-	x.writer.WriteHeader(status)
+	x.client.writer.WriteHeader(status)
 	clear(h)
 }
 
@@ -90,11 +83,7 @@ func (x *exchange) Hint(status int, header http.Header) {
 func (u *Upstream) Close() { u.pool.Close() }
 
 // Crowd says whether connections wait until the backend accepts them.
-func (h *Handler) Crowd(on bool) {
-	if u, ok := h.policy.Load().Upstream.(*Upstream); ok {
-		u.pool.Crowd(on)
-	}
-}
+func (h *Handler) Crowd(on bool) { h.policy.Load().Upstream.pool.Crowd(on) }
 
 // dialer opens connections to a backend, and is done with TLS's handshake then. A machine that takes no
 // connection is down, which is found out soon. On this machine the kernel takes it or refuses it: where
@@ -202,11 +191,11 @@ func (u *Upstream) explain(x *exchange, err error) {
 	var timeout net.Error
 	late := errors.As(err, &timeout) && timeout.Timeout() && !isDial(err)
 	switch {
-	case x.body.broken.Load():
+	case x.client.body.broken.Load():
 		x.refuseBody()
 		return
 	case x.gone() && late:
-		x.outcome = telemetry.BackendSlow
+		x.log.outcome = telemetry.BackendSlow
 		abort()
 	case x.gone(), errors.Is(err, context.Canceled): // by its client, or as all are to end
 		x.abandon()
@@ -215,7 +204,7 @@ func (u *Upstream) explain(x *exchange, err error) {
 	default:
 		x.fail(telemetry.BackendDown, errorpage.BackendDown, "The site does not answer. Please try again later.")
 	}
-	u.log.Error(x.outcome.String(), zap.Error(err), zap.String("request", x.id),
+	u.log.Error(x.log.outcome.String(), zap.Error(err), zap.String("request", x.id),
 		zap.String("method", x.request.Method), zap.String("path", telemetry.Clip(x.request.URL.Path)))
 }
 

@@ -54,7 +54,7 @@ func (w *writer) WriteHeader(status int) {
 	}
 	w.status = status
 	w.x.tellCount(w.Header())
-	if w.x.request.ProtoMajor == 1 && w.x.conn.closing.ends() {
+	if w.x.request.ProtoMajor == 1 && w.x.client.conn.closing.ends() {
 		w.Header().Set("Connection", "close") // who asks again is to ask the next process
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -97,7 +97,7 @@ func (w *writer) FlushError() error {
 func (w *writer) release() {
 	_ = w.releaseTail() // the client has gone: the server sees for itself
 	w.renew(time.Now())
-	if w.x.head > 0 && w.x.request.ProtoMajor == 2 {
+	if w.x.client.room > 0 && w.x.request.ProtoMajor == 2 {
 		// The server would wait for the client afterwards, when nothing is counted any more.
 		_ = http.NewResponseController(w.ResponseWriter).Flush()
 	}
@@ -139,8 +139,8 @@ func (w *writer) unmetered(f func() error) error {
 	now := time.Now()
 	w.renew(now)
 	if !w.spooled {
-		w.x.Pause(now)
-		defer func() { w.x.Resume(time.Now()) }()
+		w.x.life.Pause(now)
+		defer func() { w.x.life.Resume(time.Now()) }()
 	}
 	err := f()
 	if w.x.request.ProtoMajor == 2 {
@@ -153,14 +153,14 @@ func (w *writer) unmetered(f func() error) error {
 // renew gives the client its time anew.
 func (w *writer) renew(now time.Time) {
 	next := now.Add(w.x.policy.Write)
-	if next.Sub(w.x.conn.deadline) < deadlineStep {
+	if next.Sub(w.x.client.conn.deadline) < deadlineStep {
 		return
 	}
 	w.setDeadline(next)
 }
 
 func (w *writer) setDeadline(at time.Time) {
-	w.x.conn.deadline = at
+	w.x.client.conn.deadline = at
 	if c, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok {
 		_ = c.SetWriteDeadline(at) // without one it only waits longer
 	}

@@ -57,8 +57,9 @@ func (e *Entry[T]) Remove() {
 	*e = Entry[T]{}
 }
 
-// Unseen calls f while nobody looks at the member.
-func (e *Entry[T]) Unseen(f func()) {
+// Exclusively calls f while no Each looks at the member: what Each's function changes of a
+// member, and what it reads that others change, is guarded by that.
+func (e *Entry[T]) Exclusively(f func()) {
 	e.shard.mu.Lock()
 	defer e.shard.mu.Unlock()
 	f()

@@ -62,7 +62,7 @@ func TestNobodyLooksAtWhoHasLeft(t *testing.T) {
 			for range 2000 {
 				m := &member{in: true}
 				r.Add(&m.Entry, m)
-				m.Unseen(func() { m.in = false; m.in = true })
+				m.Exclusively(func() { m.in = false; m.in = true })
 				m.Remove()
 				m.in = false
 			}
