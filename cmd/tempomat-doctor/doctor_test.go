@@ -96,8 +96,8 @@ func serveLedger(t *testing.T, ledger telemetry.Ledger, reload func() error) (pa
 	a := admin.New(admin.Options{
 		Ledger: ledger,
 		Now:    func() time.Time { return adminNow },
-		Status: func() admin.Status {
-			return admin.Status{Release: "1.2.3", Started: adminNow.Add(-100 * time.Minute), Mode: "cooperative", Held: 4,
+		Status: func() api.StatusReply {
+			return api.StatusReply{Release: "1.2.3", Uptime: 6000, Mode: "cooperative", Held: 4,
 				Buffer:   spool.Stats{Memory: 1<<20 + 200<<10, Disk: 340 << 20, Files: 12, Spools: 31, NoAddress: 3},
 				Counters: map[string]uint64{"requests": 1234, "delayed": 56}}
 		},
@@ -114,7 +114,6 @@ func serveLedger(t *testing.T, ledger telemetry.Ledger, reload func() error) (pa
 		Reload: reload,
 
 		Inspector: night{},
-		Actor:     night{},
 	})
 	served := make(chan error, 1)
 	go func() { served <- a.Serve(l) }()

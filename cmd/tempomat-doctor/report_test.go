@@ -31,7 +31,7 @@ func servePast(t *testing.T, tells func(*admin.Options)) (path string) {
 	}
 	o := admin.Options{
 		Ledger: newLedger(), Now: func() time.Time { return adminNow }, Gate: func() limiter.GateState { return limiter.GateState{} },
-		Status: func() admin.Status { return admin.Status{} }, Ready: func() error { return nil },
+		Status: func() api.StatusReply { return api.StatusReply{} }, Ready: func() error { return nil },
 	}
 	tells(&o)
 	a := admin.New(o)

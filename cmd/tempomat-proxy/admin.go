@@ -16,6 +16,7 @@ import (
 	"tempomat/config"
 	"tempomat/limiter"
 	"tempomat/proxy/admin"
+	"tempomat/proxy/admin/api"
 	"tempomat/proxy/handover"
 	"tempomat/proxy/telemetry/metrics"
 )
@@ -49,7 +50,6 @@ func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready 
 		Waiting:    s.loaded.keysWaiting,
 		Inside:     s.shown(),
 		Inspector:  s.inspector,
-		Actor:      s.inspector,
 		History:    s.history.reply(),
 		Access:     &s.access,
 		Log:        s.logs.log,
@@ -81,10 +81,10 @@ func (s *sidecar) logEnd(err error) {
 // topHolders is how many addresses and networks are told that hold most connections.
 const topHolders = 10
 
-func (s *sidecar) status() admin.Status {
-	return admin.Status{
+func (s *sidecar) status() api.StatusReply {
+	return api.StatusReply{
 		Release:     version,
-		Started:     s.started,
+		Uptime:      time.Since(s.started).Seconds(),
 		Mode:        s.loaded.inForce().Throttle.Mode,
 		Held:        s.limiter.Held(),
 		Buffer:      s.policies.spools.Stats(),

@@ -110,8 +110,8 @@ func (s *sidecar) makeHandler(c *config.Config, policy *proxy.Policy) {
 	s.accessLog.SetCombined(s.logs.lines(c.Log.Format))
 	s.handler = proxy.NewHandler(s.limiter, policy, append(s.inside.recorders(), s.accessLog))
 	s.inspector = &inspect.Inspector{
-		Requests: s.handler, Ledger: s.limiter, Guess: s.handler.Guess(), Forgiver: s.limiter,
-		Pinned: &s.policies.pins, Recents: s.inside.book, Log: s.logs.log,
+		Requests: s.handler, Ledger: s.limiter, Guess: s.handler.Guess(),
+		Pinned: &s.policies.pins, Recent: s.inside.book.Recent, Log: s.logs.log,
 	}
 	s.handler.TellWorkers(func(n int, by string) {
 		s.logs.log.Info("the backend has another number of workers (0: any)", zap.Int("workers", n), zap.String("by", by))

@@ -3,50 +3,55 @@
 //
 // A request passes the guard, and comes to a route.
 //
-//	admin.go    the parts, and the servers
-//	listen.go   the unix socket
-//	web.go      the listener for browsers
-//	peer*.go    who asks at the socket
-//	guard.go    who may ask, and what is refused
-//	access.go   the token, and the names that it may be asked for by
-//	routes.go   the paths, and what may be asked of each
-//	reply.go    documents and errors
-//	views.go    classes and keys, the proxy itself
-//	inside.go   what requests add up to
-//	events.go   the same each second
-//	history.go  the last week
-//	single.go   single clients: explained, forgiven, pinned
+//	admin.go   the parts, the listeners and the servers
+//	guard.go   who may ask: the socket's users, the token, the names that it may be asked for by
+//	routes.go  the paths, what may be asked of each, documents and errors
+//	views.go   what the paths answer
+//	events.go  a document each second
+//	peer*.go   who asks at the socket
 package admin
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
 
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/admin/dashboard"
-	"tempomat/proxy/connlimit"
-	"tempomat/proxy/spool"
+	"tempomat/proxy/host"
 	"tempomat/proxy/telemetry"
 )
 
-// Status is what only the whole proxy knows of itself.
-type Status struct {
-	Release     string            // the program's version
-	Started     time.Time         // when the process began to serve
-	Mode        string            // fair, observe, cap, cooperative
-	Held        int               // requests held at this moment
-	Buffer      spool.Stats       // bodies that wait
-	Connections connlimit.Stats   // of clients
-	Counters    map[string]uint64 // totals since the start, by name
+// Inspector looks at single clients, pages and requests, and does something for a client. By is who
+// asks for that, in words. An error says what cannot be asked for, or was not allowed. Its methods
+// must be safe for concurrent use.
+type Inspector interface {
+	// Queue is who waits, at most limit of them.
+	Queue(now time.Time, limit int) api.QueueReply
+	// Explain tells what is known of something.
+	Explain(now time.Time, of string) (api.ExplainReply, error)
 
-	Certificates []api.Certificate // of TLS
+	Forgive(now time.Time, by string, a api.ActRequest) (api.ActReply, error)
+	Pin(now time.Time, by string, a api.ActRequest) (api.ActReply, error)
+	Pins(now time.Time) api.PinsReply
+}
+
+// Inside is what requests add up to. All functions must be safe for concurrent use.
+type Inside struct {
+	Overview func() api.OverviewReply
+	Shapes   func(limit int) api.ShapesReply
+	Recent   func(limit int, each bool) api.RecentReply // each: those alike are not one row
+	Series   func(minutes int) (api.SeriesReply, bool)  // false: there is none of so many minutes
+	Events   *Events
 }
 
 // Options are the parts that the admin API shows or sets going. All
@@ -54,12 +59,11 @@ type Status struct {
 type Options struct {
 	Ledger        telemetry.Ledger
 	Now           func() time.Time
-	Status        func() Status
+	Status        func() api.StatusReply // but for Goroutines and Conditions
 	Gate          func() limiter.GateState
 	Kernel        func() api.Kernel // nil: nothing is told of the kernel's help
 	Share         func() api.ShareReply
-	Inspector     Inspector              // nil: nothing is told of single requests
-	Actor         Actor                  // nil: nothing is done for single clients
+	Inspector     Inspector              // nil: nothing is told of single requests, nor done for clients
 	Conditions    func() []api.Condition // what is wrong now, the worst first; nil: nobody looks
 	Ready         func() error           // nil while the proxy takes requests
 	Reload        func() error           // reads the configuration again; its error lists every fault
@@ -75,6 +79,7 @@ type Options struct {
 type Server struct {
 	opts      Options
 	reloading chan struct{} // holds a token while a reload runs
+	looking   sync.Mutex    // held while the Inspector looks: each look locks for a moment what requests need
 	ending    chan struct{} // closed when those who listen have to leave
 	server    *http.Server  // at the unix socket
 	web       *http.Server  // over TCP
@@ -89,9 +94,6 @@ func New(o Options) *Server {
 		o.ReloadTimeout = 20 * time.Second
 	}
 	a := &Server{opts: o, reloading: make(chan struct{}, 1), ending: make(chan struct{})}
-	if o.Inspector != nil {
-		a.opts.Inspector = &singly{inspector: o.Inspector}
-	}
 	if o.Access == nil {
 		a.opts.Access = new(Access)
 	}
@@ -109,9 +111,44 @@ func New(o Options) *Server {
 	return a
 }
 
+// Listen opens the admin API's unix socket; address is "unix:/path". It
+// makes the directory if that is missing, and takes the place of a socket file
+// that a dead process left behind, never of one that somebody answers on nor
+// of another kind of file. Closing the listener removes the file.
+func Listen(address string) (net.Listener, error) {
+	path, ok := strings.CutPrefix(address, "unix:")
+	if !ok || path == "" {
+		return nil, fmt.Errorf("admin.listen: %q is not a unix socket; allowed is unix:/path", address)
+	}
+	l, err := host.ListenUnix(context.Background(), path)
+	if err != nil {
+		return nil, fmt.Errorf("admin.listen: %w", err)
+	}
+	return l, nil
+}
+
+// mostConnections is how many may be open over TCP; a viewer has two. More wait until one of them
+// closes. One that brings no request is closed after 5 s, an idle one after a minute.
+const mostConnections = 128
+
+// ListenWeb opens the address that browsers come to, "host:port".
+func ListenWeb(ctx context.Context, address string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("admin.web: %w", err)
+	}
+	return l, nil
+}
+
 // Serve answers on l, the unix socket, until Shutdown and closes l. It returns nil after
 // Shutdown, else why it ended.
 func (a *Server) Serve(l net.Listener) error { return serve(a.server, l) }
+
+// ServeWeb answers on l, a listener of TCP, until Shutdown and closes l. Everybody needs the
+// token, but for the page itself. It returns nil after Shutdown, else why it ended.
+func (a *Server) ServeWeb(l net.Listener) error {
+	return serve(a.web, netutil.LimitListener(l, mostConnections))
+}
 
 func serve(s *http.Server, l net.Listener) error {
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -130,4 +167,19 @@ func (a *Server) Shutdown(ctx context.Context) error {
 		}
 	}
 	return all
+}
+
+// newServer is for handlers that answer at once. Those that do not move their deadlines
+// themselves.
+func newServer(h http.Handler, write time.Duration, log *zap.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      write,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ConnContext:       withPeer,
+		ErrorLog:          zap.NewStdLog(log.Named("admin")),
+	}
 }

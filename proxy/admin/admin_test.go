@@ -32,8 +32,8 @@ func options() Options {
 	return Options{
 		Ledger: telemetrytest.NewLedger(),
 		Now:    func() time.Time { return start.Add(90 * time.Second) },
-		Status: func() Status {
-			return Status{Release: "1.2.3", Started: start, Mode: "cap", Held: 7, Buffer: spool.Stats{Memory: 16384, Spools: 2},
+		Status: func() api.StatusReply {
+			return api.StatusReply{Release: "1.2.3", Uptime: 90, Mode: "cap", Held: 7, Buffer: spool.Stats{Memory: 16384, Spools: 2},
 				Counters: map[string]uint64{"requests": 12}}
 		},
 		Gate: func() limiter.GateState { return limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1} },

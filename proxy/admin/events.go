@@ -75,7 +75,7 @@ func (e *Events) listen() (<-chan []byte, func(), error) {
 func (a *Server) events(w http.ResponseWriter, r *http.Request) {
 	events, leave, err := a.opts.Inside.Events.listen()
 	if err != nil {
-		fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%v: %d", err, mostListeners))
+		fail(w, &failure{http.StatusServiceUnavailable, fmt.Sprintf("%v: %d", err, mostListeners)})
 		return
 	}
 	defer leave()
@@ -90,7 +90,7 @@ func (a *Server) events(w http.ResponseWriter, r *http.Request) {
 	// The server's limits are for an answer, and for a request: the end of that of reading
 	// would pass for the client's end.
 	if err := conn.SetReadDeadline(time.Time{}); err != nil {
-		fail(w, http.StatusInternalServerError, err.Error())
+		fail(w, &failure{http.StatusInternalServerError, err.Error()})
 		return
 	}
 	event, open := []byte("retry: 2000\n\n"), true

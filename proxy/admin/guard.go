@@ -1,19 +1,24 @@
 package admin
 
 import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
+	"sync/atomic"
 
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/admin/dashboard"
 )
-
-// mostBody is the most bytes that a request may bring.
-const mostBody = 4 << 10
 
 // guard stands before the API and the page. It refuses requests that a page of another site
 // sent, and those that bring too much. Over TCP it asks for the token, too; only the page
@@ -31,8 +36,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("X-Frame-Options", "DENY")
-	if refusal := g.refuse(r); refusal != nil {
-		refusal.answer(w)
+	if err := g.refuse(r); err != nil {
+		fail(w, err)
 		return
 	}
 	if g.page.Has(r.URL.Path) {
@@ -40,16 +45,16 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == accessPath {
-		reading(g.tellAccess)(w, r)
+		reading(view(g.tellAccess).serve)(w, r)
 		return
 	}
-	if refusal := g.refuseUse(r); refusal != nil {
-		refusal.answer(w)
+	if err := g.refuseUse(r); err != nil {
+		fail(w, err)
 		return
 	}
-	body, refusal := readBody(w, r)
-	if refusal != nil {
-		refusal.answer(w)
+	body, err := readBody(w, r)
+	if err != nil {
+		fail(w, err)
 		return
 	}
 	r.Body = body
@@ -58,55 +63,39 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // tellAccess lets the page know whether it has to ask for the token, before it is denied
 // anything.
-func (g *guard) tellAccess(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, api.AccessReply{Version: api.Version, Token: !g.socket})
-}
-
-// refusal is why a request is not answered.
-type refusal struct {
-	status int
-	text   string
-}
-
-func (f *refusal) answer(w http.ResponseWriter) {
-	switch f.status {
-	case http.StatusUnauthorized:
-		w.Header().Set("WWW-Authenticate", `Bearer realm="tempomat"`)
-	case http.StatusRequestEntityTooLarge:
-		w.Header().Set("Connection", "close") // what else is sent is not read
-	}
-	fail(w, f.status, f.text)
+func (g *guard) tellAccess(_ *http.Request) (any, error) {
+	return api.AccessReply{Version: api.Version, Token: !g.socket}, nil
 }
 
 // refuse is what holds for the page, too.
-func (g *guard) refuse(r *http.Request) *refusal {
+func (g *guard) refuse(r *http.Request) error {
 	switch {
 	case !g.access.isOurs(r.Host, g.socket):
-		return &refusal{status: http.StatusMisdirectedRequest,
-			text: fmt.Sprintf("the Host %q is none of ours: ask for an address or localhost, or name it in admin.hosts", r.Host)}
+		return &failure{http.StatusMisdirectedRequest,
+			fmt.Sprintf("the Host %q is none of ours: ask for an address or localhost, or name it in admin.hosts", r.Host)}
 	case r.ContentLength > mostBody:
-		return &refusal{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the body has more than %d bytes", mostBody)}
+		return &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", mostBody)}
 	}
 	return nil
 }
 
 // refuseUse is what holds for the API.
-func (g *guard) refuseUse(r *http.Request) *refusal {
+func (g *guard) refuseUse(r *http.Request) error {
 	if isCrossSite(r) {
-		return &refusal{status: http.StatusForbidden, text: "a page of another site sent this (Origin, Sec-Fetch-Site)"}
+		return &failure{http.StatusForbidden, "a page of another site sent this (Origin, Sec-Fetch-Site)"}
 	}
 	acts := r.Method != http.MethodGet && r.Method != http.MethodHead
 	// Who reaches the socket may do everything with the doctor; but a page there may have
 	// been opened for somebody else to look at.
 	if !g.socket || acts && isFromBrowser(r) {
-		if f := g.refuseToken(r); f != nil {
-			return f
+		if err := g.refuseToken(r); err != nil {
+			return err
 		}
 	}
 	if acts && (!g.socket || isFromBrowser(r)) {
 		kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		if err != nil || kind != "application/json" {
-			return &refusal{status: http.StatusForbidden, text: "the Content-Type must be application/json"}
+			return &failure{http.StatusForbidden, "the Content-Type must be application/json"}
 		}
 	}
 	return nil
@@ -115,21 +104,21 @@ func (g *guard) refuseUse(r *http.Request) *refusal {
 // refuseToken refuses requests without the right token. Wrong ones are not counted: a token of 16
 // characters or more is not found by guessing, and a count by address would keep out the
 // administrator who shares the address of whoever guesses.
-func (g *guard) refuseToken(r *http.Request) *refusal {
+func (g *guard) refuseToken(r *http.Request) error {
 	token := bearer(r)
 	switch {
 	case !g.access.Granted():
-		return &refusal{status: http.StatusUnauthorized, text: "there is no token to let anybody in: name its file in admin.token; if it is named, the log says what is wrong with it"}
+		return &failure{http.StatusUnauthorized, "there is no token to let anybody in: name its file in admin.token; if it is named, the log says what is wrong with it"}
 	case token == "":
-		return &refusal{status: http.StatusUnauthorized, text: "the token is missing: send Authorization: Bearer with what admin.token holds"}
+		return &failure{http.StatusUnauthorized, "the token is missing: send Authorization: Bearer with what admin.token holds"}
 	case !g.access.isRight(token):
-		return &refusal{status: http.StatusUnauthorized, text: "the token is wrong"}
+		return &failure{http.StatusUnauthorized, "the token is wrong"}
 	}
 	return nil
 }
 
 // readBody reads what a request brings, if its length was not told: a few kilobytes.
-func readBody(w http.ResponseWriter, r *http.Request) (io.ReadCloser, *refusal) {
+func readBody(w http.ResponseWriter, r *http.Request) (io.ReadCloser, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return http.NoBody, nil
 	}
@@ -137,9 +126,135 @@ func readBody(w http.ResponseWriter, r *http.Request) (io.ReadCloser, *refusal) 
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, &refusal{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the body has more than %d bytes", mostBody)}
+		return nil, &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", mostBody)}
 	case err != nil:
-		return nil, &refusal{status: http.StatusBadRequest, text: "the body broke off"}
+		return nil, &failure{http.StatusBadRequest, "the body broke off"}
 	}
 	return io.NopCloser(strings.NewReader(string(text))), nil
+}
+
+// Access says who may ask over TCP, and by which names. The zero Access lets nobody in over
+// TCP. Its methods may be called concurrently.
+type Access struct {
+	granted atomic.Pointer[grant]
+}
+
+type grant struct {
+	token [sha256.Size]byte
+	hosts []string // in lower case
+}
+
+// Set puts a token in force, and the names that the API may be asked for by beside addresses
+// and localhost. An empty token lets nobody in.
+func (a *Access) Set(token string, hosts []string) {
+	if token == "" {
+		a.granted.Store(nil)
+		return
+	}
+	g := &grant{token: sha256.Sum256([]byte(token))}
+	for _, h := range hosts {
+		g.hosts = append(g.hosts, strings.ToLower(h))
+	}
+	a.granted.Store(g)
+}
+
+// Granted tells whether there is a token in force.
+func (a *Access) Granted() bool { return a.granted.Load() != nil }
+
+// bearer is the token that a request was sent with; empty: none, or it makes no sense.
+func bearer(r *http.Request) string {
+	given := r.Header.Values("Authorization")
+	if len(given) != 1 {
+		return ""
+	}
+	scheme, token, _ := strings.Cut(given[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return token
+}
+
+// isRight compares hashes, in constant time, so that neither the token's letters nor its
+// length show in how long it takes.
+func (a *Access) isRight(token string) bool {
+	g := a.granted.Load()
+	if g == nil || token == "" {
+		return false
+	}
+	sum := sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
+}
+
+// isOurs tells whether a request is meant for this API. A page from elsewhere can have its
+// own name lead to our address (DNS rebinding), and would then pass for ours, but for the
+// name. At the unix socket, names without a dot are ours too: no such page has one, and its
+// users may write what they like.
+func (a *Access) isOurs(host string, socket bool) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" {
+		return true
+	}
+	if socket && !strings.Contains(host, ".") {
+		return true
+	}
+	g := a.granted.Load()
+	return g != nil && slices.Contains(g.hosts, host)
+}
+
+// isFromBrowser tells whether a page sent a request, rather than a program of the
+// administrator's.
+func isFromBrowser(r *http.Request) bool {
+	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
+}
+
+// isCrossSite tells whether a page of another site sent a request.
+func isCrossSite(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin":
+	case "none": // its user typed the address: only for reading
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			return true
+		}
+	default:
+		return true
+	}
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 {
+		return false
+	}
+	u, err := url.Parse(origins[0])
+	return len(origins) > 1 || err != nil || !strings.EqualFold(u.Host, r.Host) // the Origin null has no host
+}
+
+type peerKey struct{}
+
+// withPeer notes who is at the other end of a connection: the user of a unix socket, if
+// that can be known, else the address. Listeners wrap connections; what wraps one tells it by
+// NetConn.
+func withPeer(ctx context.Context, c net.Conn) context.Context {
+	for {
+		inner, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		c = inner.NetConn()
+	}
+	by := ""
+	if u, ok := c.(*net.UnixConn); ok {
+		by = peerOf(u)
+	} else if a := c.RemoteAddr(); a.Network() == "tcp" {
+		by = "token, from " + a.String()
+	}
+	return context.WithValue(ctx, peerKey{}, by)
+}
+
+// askedBy is who asks, in words, for the log.
+func askedBy(ctx context.Context) string {
+	if by, ok := ctx.Value(peerKey{}).(string); ok && by != "" {
+		return by
+	}
+	return "unknown"
 }

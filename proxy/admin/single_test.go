@@ -90,7 +90,7 @@ func TestLooksAreSingle(t *testing.T) {
 
 func acted(a *actor) Options {
 	o := options()
-	o.Inspector, o.Actor = a, a
+	o.Inspector = a
 	return o
 }
 

@@ -1,9 +1,15 @@
 package admin
 
 import (
+	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,9 +22,17 @@ import (
 const (
 	usualRows = 50 // unless asked for another
 	mostRows  = 10_000
+	// The queue has others.
+	usualWaiting = 100
+	mostWaiting  = 1000
+	// The number of hours that the history gives.
+	usualHours = 24
+	mostHours  = 168
+	// mostBody is the most bytes that a request may bring.
+	mostBody = 4 << 10
 )
 
-func (a *Server) classes(w http.ResponseWriter, _ *http.Request) {
+func (a *Server) classes(_ *http.Request) (any, error) {
 	keys := make(map[string]int)
 	a.opts.Ledger.Dump(a.opts.Now(), "", func(r limiter.Row) bool {
 		keys[r.Class]++
@@ -31,29 +45,23 @@ func (a *Server) classes(w http.ResponseWriter, _ *http.Request) {
 			Cap: c.Budget.Cap, Shadow: c.Budget.Shadow, Keys: keys[c.Name],
 		})
 	}
-	answer(w, http.StatusOK, reply)
+	return reply, nil
 }
 
-func (a *Server) buckets(w http.ResponseWriter, r *http.Request) {
+func (a *Server) buckets(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	class, err := a.className(q.Get("class"))
 	if err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
-		return
+		return nil, err
 	}
-	sort := q.Get("sort")
-	if sort == "" {
-		sort = "wait"
-	}
+	sort := cmp.Or(q.Get("sort"), "wait")
 	order, ok := telemetry.Orders()[sort]
 	if !ok {
-		fail(w, http.StatusBadRequest, fmt.Sprintf("sort: %q is unknown; known: wait, cpu, rate, level, last", sort))
-		return
+		return nil, fmt.Errorf("sort: %q is unknown; known: wait, cpu, rate, level, last", sort)
 	}
 	limit, err := numberOf(r, "limit", usualRows, mostRows)
 	if err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
-		return
+		return nil, err
 	}
 	top := telemetry.TopRows{Limit: limit, Order: order}
 	gone := r.Context()
@@ -61,42 +69,38 @@ func (a *Server) buckets(w http.ResponseWriter, r *http.Request) {
 		top.Offer(row)
 		return gone.Err() == nil
 	})
-	reply := api.BucketsReply{Version: api.Version, Class: class, Sort: sort, Rows: top.Sorted(), Total: top.Seen}
-	answer(w, http.StatusOK, reply)
+	return api.BucketsReply{Version: api.Version, Class: class, Sort: sort, Rows: top.Sorted(), Total: top.Seen}, nil
 }
 
-func (a *Server) key(w http.ResponseWriter, r *http.Request) {
+func (a *Server) key(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	if q.Get("class") == "" || !q.Has("id") { // an empty id is one: no User-Agent
-		fail(w, http.StatusBadRequest, "class and id must both be given")
-		return
+		return nil, errors.New("class and id must both be given")
 	}
 	class, err := a.className(q.Get("class"))
 	if err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
-		return
+		return nil, err
 	}
 	row, ok := a.opts.Ledger.Find(a.opts.Now(), limiter.Key{Class: class, ID: q.Get("id")})
 	if !ok {
-		fail(w, http.StatusNotFound, fmt.Sprintf("class %s has no key %q: it was not charged lately", class, q.Get("id")))
-		return
+		return nil, &failure{http.StatusNotFound, fmt.Sprintf("class %s has no key %q: it was not charged lately", class, q.Get("id"))}
 	}
-	answer(w, http.StatusOK, api.KeyReply{Version: api.Version, Row: row})
+	return api.KeyReply{Version: api.Version, Row: row}, nil
 }
 
-func (a *Server) gate(w http.ResponseWriter, _ *http.Request) {
+func (a *Server) gate(_ *http.Request) (any, error) {
 	reply := api.GateReply{Version: api.Version, GateState: a.opts.Gate()}
 	if a.opts.Kernel != nil {
 		k := a.opts.Kernel()
 		reply.Kernel = &k
 	}
-	answer(w, http.StatusOK, reply)
+	return reply, nil
 }
 
-func (a *Server) share(w http.ResponseWriter, _ *http.Request) {
+func (a *Server) share(_ *http.Request) (any, error) {
 	reply := a.opts.Share()
 	reply.Version = api.Version
-	answer(w, http.StatusOK, reply)
+	return reply, nil
 }
 
 // className finds the class that is meant: as configured, or in any other case
@@ -122,20 +126,19 @@ func (a *Server) className(asked string) (string, error) {
 	return found, nil
 }
 
-func (a *Server) health(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, api.OKReply{Version: api.Version, Status: "ok"})
+func (a *Server) health(_ *http.Request) (any, error) {
+	return api.OKReply{Version: api.Version, Status: "ok"}, nil
 }
 
-func (a *Server) ready(w http.ResponseWriter, _ *http.Request) {
+func (a *Server) ready(_ *http.Request) (any, error) {
 	if err := a.opts.Ready(); err != nil {
-		fail(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
-		return
+		return nil, &failure{http.StatusServiceUnavailable, "not ready: " + err.Error()}
 	}
 	reply := api.ReadyReply{Version: api.Version, Status: "ok", Conditions: a.conditions()}
 	if len(reply.Conditions) > 0 && reply.Conditions[0].Bad {
 		reply.Status = "degraded"
 	}
-	answer(w, http.StatusOK, reply)
+	return reply, nil
 }
 
 // conditions are what is wrong now; a list, also where there is nothing.
@@ -147,31 +150,27 @@ func (a *Server) conditions() []api.Condition {
 	return all
 }
 
-func (a *Server) status(w http.ResponseWriter, _ *http.Request) {
-	s := a.opts.Status()
-	if s.Counters == nil {
-		s.Counters = map[string]uint64{}
+func (a *Server) status(_ *http.Request) (any, error) {
+	reply := a.opts.Status()
+	reply.Version, reply.Goroutines, reply.Conditions = api.Version, runtime.NumGoroutine(), a.conditions()
+	if reply.Counters == nil {
+		reply.Counters = map[string]uint64{}
 	}
-	answer(w, http.StatusOK, api.StatusReply{
-		Version: api.Version, Release: s.Release, Mode: s.Mode, Held: s.Held, Buffer: s.Buffer, Connections: s.Connections, Counters: s.Counters,
-		Uptime:     max(0, a.opts.Now().Sub(s.Started)).Seconds(),
-		Goroutines: runtime.NumGoroutine(), Certificates: s.Certificates, Conditions: a.conditions(),
-	})
+	return reply, nil
 }
 
 // reload runs one reload at a time, and lets nobody wait for longer than
 // ReloadTimeout, neither for another's reload nor for their own; a reload that
 // takes longer goes on without its client.
-func (a *Server) reload(w http.ResponseWriter, r *http.Request) {
+func (a *Server) reload(r *http.Request) (any, error) {
 	patience := time.NewTimer(a.opts.ReloadTimeout)
 	defer patience.Stop()
 	select {
 	case a.reloading <- struct{}{}:
 	case <-patience.C:
-		fail(w, http.StatusServiceUnavailable, "another reload is still running: nothing was done")
-		return
+		return nil, &failure{http.StatusServiceUnavailable, "another reload is still running: nothing was done"}
 	case <-r.Context().Done():
-		return
+		return nil, r.Context().Err()
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -182,16 +181,122 @@ func (a *Server) reload(w http.ResponseWriter, r *http.Request) {
 	select {
 	case err := <-done:
 		if err != nil {
-			fail(w, http.StatusUnprocessableEntity, err.Error())
-			return
+			return nil, &failure{http.StatusUnprocessableEntity, err.Error()}
 		}
 		reply := api.ReloadReply{Version: api.Version, Status: "ok", Restart: []string{}}
 		if a.opts.Waiting != nil {
 			reply.Restart = append(reply.Restart, a.opts.Waiting()...)
 		}
-		answer(w, http.StatusOK, reply)
+		return reply, nil
 	case <-patience.C:
-		fail(w, http.StatusGatewayTimeout, "the reload is still running: its end will be in the log")
+		return nil, &failure{http.StatusGatewayTimeout, "the reload is still running: its end will be in the log"}
 	case <-r.Context().Done():
+		return nil, r.Context().Err()
 	}
+}
+
+func (a *Server) overview(_ *http.Request) (any, error) { return a.opts.Inside.Overview(), nil }
+
+func (a *Server) shapes(r *http.Request) (any, error) {
+	limit, err := numberOf(r, "limit", usualRows, mostRows)
+	if err != nil {
+		return nil, err
+	}
+	return a.opts.Inside.Shapes(limit), nil
+}
+
+func (a *Server) recent(r *http.Request) (any, error) {
+	limit, err := numberOf(r, "limit", usualRows, mostRows)
+	if err != nil {
+		return nil, err
+	}
+	each := r.URL.Query().Get("each")
+	if each != "" && each != "true" {
+		return nil, fmt.Errorf("each: %q is unknown; known: true", each)
+	}
+	return a.opts.Inside.Recent(limit, each != ""), nil
+}
+
+func (a *Server) series(r *http.Request) (any, error) {
+	asked := cmp.Or(r.URL.Query().Get("minutes"), "5")
+	minutes, err := strconv.Atoi(asked)
+	reply, ok := a.opts.Inside.Series(minutes)
+	if err != nil || !ok {
+		return nil, fmt.Errorf("minutes: %q is unknown; known: 5, 60, 1440", asked)
+	}
+	return reply, nil
+}
+
+func (a *Server) history(r *http.Request) (any, error) {
+	if a.opts.History == nil {
+		return nil, &failure{http.StatusNotFound, "no history is kept: history.hours is 0 in the configuration"}
+	}
+	hours, err := numberOf(r, "hours", usualHours, mostHours)
+	if err != nil {
+		return nil, err
+	}
+	reply, order := a.opts.History(hours), a.opts.Ledger.Classes()
+	at := func(c api.HistoryClass) int { // those that are not configured any more come last
+		if i := slices.IndexFunc(order, func(o limiter.ClassInfo) bool { return o.Name == c.Class }); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	for _, h := range reply.Hours {
+		slices.SortStableFunc(h.Classes, func(b, c api.HistoryClass) int { return cmp.Compare(at(b), at(c)) })
+	}
+	return reply, nil
+}
+
+func (a *Server) queue(r *http.Request) (any, error) {
+	limit, err := numberOf(r, "limit", usualWaiting, mostWaiting)
+	if err != nil {
+		return nil, err
+	}
+	a.looking.Lock()
+	defer a.looking.Unlock()
+	return a.opts.Inspector.Queue(a.opts.Now(), limit), nil
+}
+
+func (a *Server) explain(r *http.Request) (any, error) {
+	a.looking.Lock()
+	defer a.looking.Unlock()
+	return a.opts.Inspector.Explain(a.opts.Now(), r.URL.Query().Get("of"))
+}
+
+func (a *Server) pins(_ *http.Request) (any, error) { return a.opts.Inspector.Pins(a.opts.Now()), nil }
+
+// act serves what an Inspector does.
+func (a *Server) act(do func(now time.Time, by string, a api.ActRequest) (api.ActReply, error)) view {
+	return func(r *http.Request) (any, error) {
+		act, err := readAct(r)
+		if err != nil {
+			return nil, err
+		}
+		if act.Class, err = a.className(act.Class); err != nil {
+			return nil, err
+		}
+		reply, err := do(a.opts.Now(), askedBy(r.Context()), act)
+		if err != nil {
+			return nil, &failure{http.StatusUnprocessableEntity, err.Error()}
+		}
+		return reply, nil
+	}
+}
+
+// readAct reads the body. Nothing that is unknown may be in it: a misspelt field must not
+// silently do something else.
+func readAct(r *http.Request) (act api.ActRequest, err error) {
+	d := json.NewDecoder(http.MaxBytesReader(nil, r.Body, mostBody))
+	d.DisallowUnknownFields()
+	if err = d.Decode(&act); err != nil {
+		return act, fmt.Errorf("the body is not as it should be, JSON of at most %d bytes with class, key, seconds and standing: %w", mostBody, err)
+	}
+	if _, err = d.Token(); !errors.Is(err, io.EOF) {
+		return act, errors.New("the body has something behind the JSON object")
+	}
+	if act.Class == "" {
+		return act, errors.New("class and key must both be given")
+	}
+	return act, nil
 }

@@ -6,6 +6,7 @@ package inspect
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,29 +29,23 @@ type Requests interface {
 	Policy() *proxy.Policy
 }
 
-// Recents are the last requests that were refused, redirected, failed, or waited for
-// long.
-type Recents interface {
-	// Recent are they, the newest first, at most limit of them.
-	Recent(limit int) api.RecentReply
-}
-
-// Forgiver takes debts away; *limiter.Limiter is one.
-type Forgiver interface {
+// Ledger is the accounts; *limiter.Limiter is one.
+type Ledger interface {
+	telemetry.Ledger
 	// Forgive sets a key's debt to none and returns what it was, in CPU-seconds.
 	Forgive(now time.Time, k limiter.Key) (forgiven float64, known bool)
 }
 
-// Inspector looks at single clients, pages and requests. All of its parts but Recents
-// are needed. Its methods may be called concurrently.
+// Inspector looks at single clients, pages and requests. Its methods may be called concurrently.
 type Inspector struct {
 	Requests Requests
-	Ledger   telemetry.Ledger
+	Ledger   Ledger
 	Guess    *cpuaccount.Estimator
-	Forgiver Forgiver
 	Pinned   *classify.Pins
-	Recents  Recents // nil: nothing is remembered
-	Log      *zap.Logger
+	// Recent are the last requests that were refused, redirected, failed, or waited for long, the
+	// newest first, at most limit of them.
+	Recent func(limit int) api.RecentReply
+	Log    *zap.Logger
 }
 
 // Queue is who waits, who has waited for longest first, at most limit of them.
@@ -78,11 +73,6 @@ func waiter(now time.Time, u *proxy.Underway) api.WaiterRow {
 		Shape: u.Shape, Age: max(0, now.Sub(u.Arrived).Seconds()), Guess: u.Guess.Seconds(), Sure: u.Outlook.Sure,
 		Before: before, Why: reason,
 	}
-}
-
-// row is what is known of a key; one that is not known has its whole burst.
-func (i *Inspector) row(now time.Time, k limiter.Key) (r limiter.Row, known bool) {
-	return i.Ledger.Find(now, k)
 }
 
 // budget is what a class gives its keys.
@@ -130,10 +120,7 @@ func Grouped(all []api.VerdictRow, limit int) []api.VerdictRow {
 // recents are those of the last requests that match, at most limit of them.
 func (i *Inspector) recents(limit int, match func(*api.VerdictRow) bool) []api.VerdictRow {
 	rows := []api.VerdictRow{}
-	if i.Recents == nil {
-		return rows
-	}
-	all := i.Recents.Recent(mostRecent).Rows
+	all := i.Recent(mostRecent).Rows
 	for k := range all {
 		if len(rows) < limit && match(&all[k]) {
 			rows = append(rows, all[k])
@@ -145,4 +132,70 @@ func (i *Inspector) recents(limit int, match func(*api.VerdictRow) bool) []api.V
 // plural is a number of things.
 func plural(n int, one, many string) string {
 	return number(n) + " " + cmp.Or(map[bool]string{true: one}[n == 1], many)
+}
+
+// longestKey is how many bytes the ID of a key has at most.
+const longestKey = 256
+
+// key is the one that an action is for, of a class that there is: what nobody has as a key would do
+// nothing, and say that it did.
+func (i *Inspector) key(a *api.ActRequest) (limiter.Key, error) {
+	if len(a.Key) > longestKey {
+		return limiter.Key{}, fmt.Errorf("key: it has %d bytes; at most %d are allowed", len(a.Key), longestKey)
+	}
+	return i.Requests.Policy().Classifier.KeyOf(a.Class, a.Key)
+}
+
+// Forgive sets the debt of a key to none. By is who asked for it, for the log.
+func (i *Inspector) Forgive(now time.Time, by string, a api.ActRequest) (api.ActReply, error) {
+	k, err := i.key(&a)
+	if err != nil {
+		return api.ActReply{}, err
+	}
+	if a.Seconds != 0 || a.Standing != 0 {
+		return api.ActReply{}, fmt.Errorf("seconds and standing are for pins; forgive takes class and key only")
+	}
+	debt, known := i.Ledger.Forgive(now, k)
+	if !known {
+		return api.ActReply{}, fmt.Errorf("class %s has no key %q: it was not charged lately, and owes nothing", k.Class, k.ID)
+	}
+	i.Log.Info("forgave a debt", zap.String("class", k.Class), zap.String("key", k.ID), zap.Float64("cpu_s", debt), zap.String("by", by))
+	done := fmt.Sprintf("%s %s owes nothing now; it owed %s. Other sidecars are not told: what they know of its debt they have paid off as usual.",
+		k.Class, k.ID, cpuSeconds(debt))
+	if debt == 0 {
+		done = fmt.Sprintf("%s %s owed nothing; it is no longer ahead of its share.", k.Class, k.ID)
+	}
+	return api.ActReply{Version: api.Version, Done: done}, nil
+}
+
+// Pin gives the clients with a key a standing for a time, or takes that back. By is who
+// asked for it, for the log.
+func (i *Inspector) Pin(now time.Time, by string, a api.ActRequest) (api.ActReply, error) {
+	k, err := i.key(&a)
+	if err != nil {
+		return api.ActReply{}, err
+	}
+	d := classify.LongestPin + 1 // more is refused as that is
+	if a.Seconds >= 0 && a.Seconds <= classify.LongestPin.Seconds() {
+		d = time.Duration(a.Seconds * float64(time.Second))
+	}
+	if err := i.Pinned.Set(now, classify.Pin{Key: k, Standing: a.Standing, Until: now.Add(d)}); err != nil {
+		return api.ActReply{}, err
+	}
+	done, log := fmt.Sprintf("%s %s has a standing of %g for %s.", k.Class, k.ID, a.Standing, span(a.Seconds)), "pinned a standing"
+	if a.Standing == 0 {
+		done, log = fmt.Sprintf("%s %s is no longer pinned.", k.Class, k.ID), "took a pin back"
+	}
+	i.Log.Info(log, zap.String("class", k.Class), zap.String("key", k.ID),
+		zap.Float64("standing", a.Standing), zap.Float64("seconds", a.Seconds), zap.String("by", by))
+	return api.ActReply{Version: api.Version, Done: done}, nil
+}
+
+// Pins are those in force.
+func (i *Inspector) Pins(now time.Time) api.PinsReply {
+	reply := api.PinsReply{Version: api.Version, Pins: []api.PinRow{}}
+	for _, p := range i.Pinned.All(now) {
+		reply.Pins = append(reply.Pins, api.PinRow{Class: p.Key.Class, Key: p.Key.ID, Standing: p.Standing, Left: p.Until.Sub(now).Seconds()})
+	}
+	return reply
 }

@@ -56,7 +56,7 @@ func newNight(t *testing.T) *night {
 	log, seen := observer.New(zap.InfoLevel)
 	n.log = seen
 	n.Inspector = &Inspector{
-		Requests: n, Ledger: n.limiter, Guess: cpuaccount.NewEstimator(), Forgiver: n.limiter, Pinned: new(classify.Pins), Recents: n, Log: zap.New(log),
+		Requests: n, Ledger: n.limiter, Guess: cpuaccount.NewEstimator(), Pinned: new(classify.Pins), Recent: n.Recent, Log: zap.New(log),
 	}
 	return n
 }
@@ -229,7 +229,6 @@ func TestForgivenIsExplained(t *testing.T) {
 		}
 	}
 	for says, do := range map[string]func() (api.ActReply, error){
-		"unknown; known: slash32, slash24, userAgent": func() (api.ActReply, error) { return n.Forgive(at, "", api.ActRequest{Class: "x", Key: "y"}) },
 		"owes nothing": func() (api.ActReply, error) {
 			return n.Forgive(at, "", api.ActRequest{Class: "slash32", Key: "192.0.2.7"})
 		},

@@ -38,7 +38,7 @@ func TestWhy(t *testing.T) {
 		25 * time.Millisecond: "25 ms", time.Second - 1: "1000 ms", time.Second: "1.0 s", 99 * time.Second: "99.0 s",
 		100 * time.Second: "2 min", 99 * time.Minute: "99 min", 100 * time.Minute: "2 h", 36 * time.Hour: "36 h",
 	} {
-		if got := words(d); got != want {
+		if got := spanOf(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}
