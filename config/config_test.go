@@ -261,7 +261,7 @@ func TestEveryFieldHasAKey(t *testing.T) {
 func TestDescribeTellsEveryKey(t *testing.T) {
 	var b strings.Builder
 	c := Default()
-	c.Describe(&b, 3)
+	c.Describe(&b, 3, true)
 	lines := strings.Split(b.String(), "\n")
 	for i, s := range canonical(newDraft(c)) {
 		if fields := strings.Fields(lines[i]); len(fields) < 2 || fields[0] != s.Path ||
@@ -280,7 +280,7 @@ func TestDescribeTellsEveryKey(t *testing.T) {
 
 func TestDescribeGivesEffectiveLimits(t *testing.T) {
 	var b strings.Builder
-	parse(t, "classes: {slash24: {share: 0.3}, a: {path: true, share: 1, cap: true}, slash16: off}").Describe(&b, 3)
+	parse(t, "classes: {slash24: {share: 0.3}, a: {path: true, share: 1, cap: true}, slash16: off}").Describe(&b, 3, false)
 	for _, want := range []string{
 		"  slash32    0.3 CPU-s/s per key (share 0.1 of 3 CPUs), burst 30s\n",
 		"  slash24    0.9 CPU-s/s per key (share 0.3 of 3 CPUs), burst 30s\n",

@@ -15,14 +15,33 @@ import (
 	"tempomat/config/form"
 )
 
-// Describe prints the configuration in effect: every key with its value, then
-// what each key of a class may use, and the warnings. cpus is the number of CPUs that shares are
-// parts of: CPUCount, or what the machine has where that is 0.
-func (c *Config) Describe(w io.Writer, cpus float64) {
+// mostDifferences is how many keys that differ from their defaults Describe prints, unless it prints all.
+const mostDifferences = 12
+
+// Describe prints the configuration in effect: what matters most and the keys that differ from
+// their defaults, or every key; then what each key of a class may use, and the warnings. cpus is
+// the number of CPUs that shares are parts of: CPUCount, or what the machine has where that is 0.
+func (c *Config) Describe(w io.Writer, cpus float64, every bool) {
 	d := newDraft(c)
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	always := []string{"listen", "backend.url", "throttle.mode", "cpuCount", "admin.listen"}
 	for _, s := range canonical(d) {
-		fmt.Fprintf(out, "%s\t%s\n", s.Path, inEffect(s, cpus))
+		if every || slices.Contains(always, s.Path) {
+			fmt.Fprintf(out, "%s\t%s\n", s.Path, inEffect(s, cpus))
+		}
+	}
+	if !every {
+		differing := slices.DeleteFunc(Changed(Default(), c), func(change Change) bool { return slices.Contains(always, change.Key) })
+		for i, change := range differing {
+			if i == mostDifferences {
+				fmt.Fprintf(out, "and %d more keys\n", len(differing)-i)
+				break
+			}
+			fmt.Fprintf(out, "%s\t%s\t(default: %s)\n", change.Key, form.Quoted(cmp.Or(change.New, "none")), form.Quoted(cmp.Or(change.Old, "none")))
+		}
+		if len(differing) == 0 {
+			fmt.Fprintln(out, "all other keys have their defaults")
+		}
 	}
 	_ = out.Flush() // whoever needs w's errors keeps them in w
 	fmt.Fprintln(w, "\nlimits")
@@ -74,81 +93,6 @@ func rounded(x float64) string {
 		x = math.Round(x*digits) / digits
 	}
 	return strconv.FormatFloat(x, 'f', -1, 64)
-}
-
-// mostDifferences is how many keys Summary names that differ from their defaults.
-const mostDifferences = 12
-
-// Summary prints in about ten lines what matters most: what listens, what is behind it,
-// what happens to requests, and which keys differ from their defaults. cpus is as in
-// Describe, which tells all.
-func (c *Config) Summary(w io.Writer, cpus float64) {
-	d := newDraft(c)
-	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(out, "listens on\t%s\n", listeners().In(&c.Listen).Text())
-	fmt.Fprintf(out, "backend\t%s\n", c.Backend.URL)
-	fmt.Fprintf(out, "mode\t%s\n", c.modeInWords())
-	fmt.Fprintf(out, "CPUs\t%s\n", c.cpusInWords(cpus))
-	fmt.Fprintf(out, "a client\t%s\n", limits(d.class("slash32"), cpus))
-	fmt.Fprintf(out, "admin API\t%s\n", cmp.Or(c.Admin.Listen, "off"))
-	_ = out.Flush() // whoever needs w's errors keeps them in w
-	differing := c.differing()
-	if len(differing) == 0 {
-		fmt.Fprintln(w, "all other keys have their defaults")
-	} else {
-		fmt.Fprintln(w, "other than by default")
-	}
-	for i, change := range differing {
-		if i == mostDifferences {
-			fmt.Fprintf(out, "  and %d more\n", len(differing)-i)
-			break
-		}
-		fmt.Fprintf(out, "  %s\t%s\t(default: %s)\n", change.Key, shortly(change.New), shortly(change.Old))
-	}
-	_ = out.Flush()
-	for _, warning := range c.Warnings {
-		fmt.Fprintf(w, "warning: %s\n", warning)
-	}
-}
-
-// differing are the keys that differ from their defaults, but for those of which
-// Summary has a line.
-func (c *Config) differing() (changes []Change) {
-	for _, change := range Changed(Default(), c) {
-		switch change.Key {
-		case "listen", "backend.url", "throttle.mode", "throttle.shadow", "cpuCount", "admin.listen":
-		default:
-			changes = append(changes, change)
-		}
-	}
-	return changes
-}
-
-// shortly is a value in at most a line.
-func shortly(value string) string {
-	if value == "" {
-		return "none"
-	}
-	return form.Quoted(value)
-}
-
-func (c *Config) modeInWords() string {
-	words := c.Throttle.Mode
-	if c.Throttle.DelaysNobody() {
-		words += ", delays nobody"
-	}
-	if c.Throttle.Shadow {
-		words += " (throttle.shadow)"
-	}
-	return words
-}
-
-func (c *Config) cpusInWords(cpus float64) string {
-	words := rounded(cpus)
-	if c.CPUCount == 0 {
-		words += ", as many as this machine has"
-	}
-	return words
 }
 
 // Change is a key that differs between two configurations.

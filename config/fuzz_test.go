@@ -45,7 +45,7 @@ func FuzzParse(f *testing.F) {
 func checkConfig(t *testing.T, c *Config) {
 	t.Helper()
 	var b strings.Builder
-	c.Describe(&b, 2)
+	c.Describe(&b, 2, true)
 	if !strings.Contains(b.String(), "slash32") {
 		t.Errorf("described as %q", b.String())
 	}

@@ -47,14 +47,12 @@ func (s source) check(ctx context.Context, stdout io.Writer, verbose bool) error
 	} else {
 		fmt.Fprintf(stdout, "%s is valid\n", s.file)
 	}
-	if verbose {
-		cfg.Describe(stdout, policy.CPUs(cfg))
-		_, err = certificates.WriteTo(stdout)
-		return err
-	}
-	cfg.Summary(stdout, policy.CPUs(cfg))
+	cfg.Describe(stdout, policy.CPUs(cfg), verbose)
 	if _, err := certificates.WriteTo(stdout); err != nil {
 		return err
+	}
+	if verbose {
+		return nil
 	}
 	if s.file == "" {
 		fmt.Fprintln(stdout, setupHint)

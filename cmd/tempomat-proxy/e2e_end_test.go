@@ -108,7 +108,7 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"-version"}, 0, builtVersion + "\n", ""},
 		{[]string{"-check", "-config", good}, 0, good + " is valid\n", ""},
 		// checking opens nothing: the port is taken
-		{[]string{"-check", "-config", busy}, 0, "\nadmin API off\n", ""},
+		{[]string{"-check", "-config", busy}, 0, "\nadmin.listen off\n", ""},
 		{[]string{"-check", "-v", "-config", busy}, 0, "\nadmin.listen off\n", ""},
 		{[]string{"-v"}, 2, "", "-v goes with -check only"},
 		{[]string{"-check", "-config", bad}, 1, "", bad + ":1: throttle.mode: fast: must be"},
