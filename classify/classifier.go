@@ -149,7 +149,6 @@ type Result struct {
 	Robot         bool     // its User-Agent names a robot or another program, and no browser
 	Account       bool     // the first key is a robot's account
 	Pooled        bool     // that is one of a name that anybody can make up, or of all of these together
-	Share         float64  // how many times the share of its class the first key has; 0 is 1
 	Forged        bool     // its User-Agent names a robot which it is not
 	Prefetch      bool     // nobody looks at the answer yet: the browser asks in advance
 
@@ -186,7 +185,7 @@ func (r *Result) Keep(has func(class string) bool) {
 			r.keys[n] = r.keys[i]
 			n++
 		} else if i == 0 {
-			r.Session, r.Account, r.Pooled, r.Share = false, false, false, 0 // that is what the first key was
+			r.Session, r.Account, r.Pooled = false, false, false // that is what the first key was
 		}
 	}
 	clear(r.keys[n:])
@@ -238,7 +237,7 @@ func (c *Classifier) ClassifySeen(r *http.Request, seen Seen, into *Result) {
 	into.Face, into.Follows, into.Prefetch = 0, false, isPrefetch(r.Header)
 	agent := c.agents.read(userAgent(r))
 	into.Agent, into.Robot, into.declared = agent.family, agent.robot, agent.declared
-	into.Account, into.Pooled, into.Share, into.Forged, into.replaced = false, false, 0, false, nil
+	into.Account, into.Pooled, into.Forged, into.replaced = false, false, false, nil
 
 	asked := requested{r, seen.Fields, agent.family}
 

@@ -64,7 +64,7 @@ func TestClassify(t *testing.T) {
 	// The same Result again: nothing of the old request stays, nor of what others found out about it.
 	result.Standing, result.Evidence, result.Address, result.ClientsBehind = 2, Cookie, "203.0.113.9", 3
 	result.Session, result.Face, result.Follows, result.Prefetch = false, 5, true, true
-	result.Account, result.Pooled, result.Share, result.Forged, result.replaced = true, true, 2, true, []string{"slash32"}
+	result.Account, result.Pooled, result.Forged, result.replaced = true, true, true, []string{"slash32"}
 	r := request("/", "X-Api-Key", "")
 	r.RemoteAddr, r.Host = "[2001:db8:1:2::3]:9", ""
 	r.Header.Del("User-Agent")

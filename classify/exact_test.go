@@ -86,13 +86,13 @@ func TestAsManyKeysAsThereAre(t *testing.T) {
 	if got := r.Keys()[4:7]; got[0].ID != "203.0.113.9" || got[1].ID != "::ffff:203.0.113.9" || got[2].ID != firefox115 {
 		t.Errorf("%v", got)
 	}
-	r.Session, r.Account, r.Pooled, r.Share = true, true, true, 2
+	r.Session, r.Account, r.Pooled = true, true, true
 	r.Keep(func(class string) bool { return class != "plain" })
-	if len(r.Keys()) != 7 || r.Keys()[4].Class != "mapped" || r.keys[7] != (limiter.Key{}) || !r.Session || !r.Account || !r.Pooled || r.Share != 2 {
+	if len(r.Keys()) != 7 || r.Keys()[4].Class != "mapped" || r.keys[7] != (limiter.Key{}) || !r.Session || !r.Account || !r.Pooled {
 		t.Errorf("without one class: %+v", r)
 	}
 	r.Keep(func(class string) bool { return class == "path" })
-	if len(r.Keys()) != 1 || r.Keys()[0].Class != "path" || r.Session || r.Account || r.Pooled || r.Share != 0 {
+	if len(r.Keys()) != 1 || r.Keys()[0].Class != "path" || r.Session || r.Account || r.Pooled {
 		t.Errorf("without the first class: %+v", r)
 	}
 	r.Prepend(limiter.Key{Class: "session"})

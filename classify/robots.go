@@ -17,7 +17,6 @@ type Crawler struct {
 	Agents    []string       // the families of its User-Agents
 	Domains   []string       // the confirmed name of its address lies below one of them, such as "googlebot.com"
 	Addresses []netip.Prefix // or its address in one of them
-	Share     float64        // how many times the share of the class it has; 0 is 1
 }
 
 // Hosts tells what addresses are called. It never waits.
@@ -32,7 +31,6 @@ type RobotsConfig struct {
 	Class    string    // what the class of robots is called
 	Replaces []string  // classes that a verified robot is not charged to: those of networks and User-Agents
 	Crawlers []Crawler // no two of which have a family in common
-	Only     []string  // those that have accounts of their own; none: all have
 	Hosts    Hosts     // nil: nobody is asked, so that domains prove nothing
 }
 
@@ -76,12 +74,6 @@ func NewRobots(c RobotsConfig) (*Robots, error) {
 			x.byAgent[agent] = of
 		}
 	}
-	for _, name := range c.Only {
-		if x.only == nil {
-			x.only = make(map[string]bool)
-		}
-		x.only[name] = true
-	}
 	return x, errors.Join(faults...)
 }
 
@@ -93,9 +85,6 @@ func (x *Robots) AccountOf(agent string) (limiter.Key, bool) {
 		name = of.Name
 	} else if !saysRobot(agent) {
 		return limiter.Key{}, false
-	}
-	if x.only != nil && !x.only[name] {
-		name = OtherRobots
 	}
 	return limiter.Key{Class: x.Class, ID: name}, true
 }
@@ -121,7 +110,7 @@ func (x *Robots) Recognise(now time.Time, res *Result) bool {
 	switch x.judge(now, of, res) {
 	case verified:
 		res.drop(x.Replaces)
-		res.Evidence, res.Share, res.replaced = Verified, of.Share, x.Replaces
+		res.Evidence, res.replaced = Verified, x.Replaces
 		res.Account = x.admit(res, of.Name, "")
 	case declared:
 		name := res.Agent
@@ -140,13 +129,9 @@ func (x *Robots) Recognise(now time.Time, res *Result) bool {
 }
 
 // admit makes the account of a name the first key, and that of the pool that it is in,
-// if any, the second one. Of robots that have no account of their own it is the pool's
-// alone. It is false where there is no room, as all the classes that there may be are in
+// if any, the second one. It is false where there is no room, as all the classes that there may be are in
 // use.
 func (x *Robots) admit(res *Result, name, pool string) bool {
-	if x.only != nil && !x.only[name] {
-		name, pool, res.Share, res.Pooled = OtherRobots, "", 0, true
-	}
 	if pool != "" && res.n+2 > len(res.keys) {
 		return false
 	}

@@ -30,7 +30,7 @@ func robots(t *testing.T, change func(*RobotsConfig)) *Robots {
 	c := RobotsConfig{
 		Class: "robot", Replaces: []string{"slash32", "slash24", "userAgent"},
 		Crawlers: append(KnownCrawlers(),
-			Crawler{Name: "duckduckbot", Agents: []string{"duckduckbot"}, Addresses: []netip.Prefix{netip.MustParsePrefix("20.191.45.0/24")}, Share: 2},
+			Crawler{Name: "duckduckbot", Agents: []string{"duckduckbot"}, Addresses: []netip.Prefix{netip.MustParsePrefix("20.191.45.0/24")}},
 			Crawler{Name: "unchecked", Agents: []string{"uncheckedbot"}}),
 		Hosts: hosts{
 			"66.249.66.1": "crawl-66-249-66-1.googlebot.com", "2001:4860:4801::1": "crawl6.googlebot.com",
@@ -121,24 +121,6 @@ func keyText(res *Result) string {
 	return strings.Join(all, ", ")
 }
 
-// TestOnly: where only some robots have accounts, all others share one, and a verified
-// one is still no stranger.
-func TestOnly(t *testing.T) {
-	x := robots(t, func(c *RobotsConfig) { c.Only = []string{"bingbot", "gptbot"} })
-	for _, r := range []struct{ address, agent, keys string }{
-		{"66.249.66.1", googlebot, "robot (others), path /a, site.told 66.249.66.1"},
-		{"20.191.45.7", "DuckDuckBot/1.1", "robot (others), path /a, site.told 20.191.45.7"},
-		{"198.51.100.2", "bingbot/2.0", "robot bingbot, path /a, site.told 198.51.100.2"},
-		{"203.0.113.1", gptbot, "robot gptbot, robot (others), slash32 203.0.113.1, slash24 203.0.113.0/24, userAgent gptbot, path /a, site.told 203.0.113.1"},
-		{"203.0.113.1", "otherbot", "robot (others), slash32 203.0.113.1, slash24 203.0.113.0/24, userAgent otherbot, path /a, site.told 203.0.113.1"},
-	} {
-		res, ok := recognised(t, x, r.address, r.agent)
-		if got := keyText(res); got != r.keys || !ok || res.Share != 0 {
-			t.Errorf("%s: charged to %s, share %v\nwant %s", r.agent, got, res.Share, r.keys)
-		}
-	}
-}
-
 // TestNobodyToAsk: without anybody who is asked for names, crawlers of domains are known by
 // their name, and those of a list by it.
 func TestNobodyToAsk(t *testing.T) {
@@ -146,8 +128,8 @@ func TestNobodyToAsk(t *testing.T) {
 	if res, _ := recognised(t, x, "66.249.66.1", "GoogleOther"); !res.Pooled || res.Keys()[0].ID != "googlebot" {
 		t.Errorf("a crawler of a domain: %s", keyText(res))
 	}
-	if res, _ := recognised(t, x, "20.191.45.7", "DuckDuckBot"); res.Evidence != Verified || res.Share != 2 {
-		t.Errorf("one of a list: %s, share %v", keyText(res), res.Share)
+	if res, _ := recognised(t, x, "20.191.45.7", "DuckDuckBot"); res.Evidence != Verified {
+		t.Errorf("one of a list: %s", keyText(res))
 	}
 }
 
@@ -170,7 +152,7 @@ func TestKey(t *testing.T) {
 	}
 	c, _ := New(Config{Classes: []Class{{Name: "slash32", By: Slash32}}})
 	c.Classify(newRequest("192.0.2.1", person), res) // the same memory, for somebody else
-	if k, ok := res.Key("userAgent"); ok || res.Account || res.Pooled || res.Share != 0 {
+	if k, ok := res.Key("userAgent"); ok || res.Account || res.Pooled {
 		t.Errorf("%v, %+v", k, res)
 	}
 }
@@ -210,10 +192,6 @@ func TestAccountOf(t *testing.T) {
 		if k, ok := x.AccountOf(agent); k.ID != want || ok != (want != "") {
 			t.Errorf("%s: %v, %t", agent, k, ok)
 		}
-	}
-	only := robots(t, func(c *RobotsConfig) { c.Only = []string{"bingbot"} })
-	if k, _ := only.AccountOf(googlebot); k.ID != OtherRobots {
-		t.Errorf("without an account of its own: %v", k)
 	}
 }
 

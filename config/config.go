@@ -15,7 +15,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"tempomat/classify/class"
 	"tempomat/config/form"
@@ -58,7 +57,6 @@ func Default() *Config {
 		TLS:          TLS{ACME: defaultACME()},
 		Throttle:     defaultThrottle(),
 		Gate:         defaultGate(),
-		Standing:     defaultStanding(),
 		Newcomers:    Newcomers{Redirect: true},
 		Robots:       defaultRobots(),
 		Sites:        Sites{Others: 1},
@@ -129,7 +127,7 @@ func parseWith(data []byte, name string, env []string, readFiles func(*form.Read
 		return nil, err
 	}
 	c := d.config()
-	c.Warnings = r.Warnings(settings(d))
+	c.Warnings = r.Warnings
 	return c, nil
 }
 
@@ -150,7 +148,7 @@ type draft struct {
 	hashMaxLen int           // the original's key; 0: not given
 
 	limitSources []form.Source // of each of Limits, where the file gives it
-	light        time.Duration
+	redis        RedisServer   // what keys of earlier releases say of it
 }
 
 func newDraft(c *Config) *draft {
@@ -200,9 +198,9 @@ func chapters(d *draft) []chapter {
 		{"Limits in requests", limitsSettings(d)},
 		{"Cost, memory, timeouts", costSettings(&d.Config)},
 		{"Buffers", bufferSettings(&d.Buffer)},
-		{"Sharing with other sidecars", coordinationSettings(&d.Coordination)},
+		{"Sharing with other sidecars", coordinationSettings(d)},
 	}
-	for _, w := range ways(&d.Coordination) {
+	for _, w := range ways(d) {
 		all = append(all, chapter{w.title, w.keys})
 	}
 	return append(all, []chapter{
@@ -213,12 +211,12 @@ func chapters(d *draft) []chapter {
 	}...)
 }
 
-// settings are the keys of all chapters.
+// settings are the keys of all chapters, and those that went.
 func settings(d *draft) (table []form.Setting) {
 	for _, c := range chapters(d) {
 		table = append(table, c.keys...)
 	}
-	return table
+	return append(table, goneSettings()...)
 }
 
 // canonical are the settings that each say something of their own: no second

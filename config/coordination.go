@@ -1,11 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,27 +44,28 @@ type way struct {
 
 // ways are the ways of sharing, in the order of the reference. A new one is a table like
 // gossipSettings, a field of Coordination, and a line here.
-func ways(c *Coordination) []way {
+func ways(d *draft) []way {
+	c := &d.Coordination
 	return []way{
 		{"smockron", "Sharing through tempomat-master", smockronSettings(&c.Smockron), validateSmockron},
-		{"redis", "Redis", redisSettings(&c.Redis), nil}, // validateRedis, as strict limits need it, too
+		{"redis", "Redis", redisSettings(d), nil}, // validateRedis, as strict limits need it, too
 		{"gossip", "Sharing with no server", gossipSettings(&c.Gossip), validateGossip},
 	}
 }
 
-func coordinationSettings(c *Coordination) []form.Setting {
+func coordinationSettings(d *draft) []form.Setting {
 	kinds := []string{SharesNothing}
-	for _, w := range ways(c) {
+	for _, w := range ways(d) {
 		kinds = append(kinds, w.name)
 	}
 	return []form.Setting{
-		{Path: "coordination.kind", Value: form.Choice(kinds...).In(&c.Kind), Restart: true,
+		{Path: "coordination.kind", Value: form.Choice(kinds...).In(&d.Coordination.Kind), Restart: true,
 			Doc: "Whom accounts are shared with; see [coordination](coordination.md)."},
 	}
 }
 
 func validateCoordination(r *form.Reader, d *draft) {
-	for _, w := range ways(&d.Coordination) {
+	for _, w := range ways(d) {
 		if w.name == d.Coordination.Kind && w.validate != nil {
 			w.validate(r, d)
 		}
@@ -70,11 +74,9 @@ func validateCoordination(r *form.Reader, d *draft) {
 
 // Smockron is how accounts are shared through tempomat-master.
 type Smockron struct {
-	Masters  []MasterAddress  // each domain has one of them, by its name
-	Site     string           // before the class in the name of a domain that is not given
-	Rejected float64          // part of the refused requests that a master is told of, 0 to 1
-	Queue    int              // most accounting that waits to be sent, for each master
-	Domains  []SmockronDomain // empty: one for each class, charged by CPU time
+	Masters []MasterAddress  // each domain has one of them, by its name
+	Site    string           // before the class in the name of a domain that is not given
+	Domains []SmockronDomain // empty: one for each class, charged by CPU time
 }
 
 // SmockronDomain is a domain of Smockron.
@@ -89,7 +91,7 @@ type SmockronDomain struct {
 	Status     int    // of requests: of refusals, 429 or 503
 }
 
-func defaultSmockron() Smockron { return Smockron{Site: "site", Queue: 16384} }
+func defaultSmockron() Smockron { return Smockron{Site: "site"} }
 
 // smockronSettings are its keys. None can change while the proxy runs.
 func smockronSettings(s *Smockron) []form.Setting {
@@ -98,10 +100,6 @@ func smockronSettings(s *Smockron) []form.Setting {
 			Doc: "The masters; each domain has one of them, by its name."},
 		{Path: "coordination.smockron.site", Value: siteName().In(&s.Site), Restart: true,
 			Doc: "The site's name: the domain of a class is `<site>.<class>`."},
-		{Path: "coordination.smockron.rejected", Value: fraction().In(&s.Rejected), Restart: true,
-			Doc: "Part of the refused requests that a master is told of."},
-		{Path: "coordination.smockron.queue", Value: form.Integer(16, 10_000_000).In(&s.Queue), Restart: true, Unit: "messages",
-			Doc: "Most accounting that waits to be sent, for each master."},
 		{Path: "coordination.smockron.domains", Value: smockronDomains{&s.Domains}, Restart: true, Default: "one for each class, by `cpu`",
 			Doc: "Domains of one's own, in place of one for each class."},
 	}
@@ -307,63 +305,180 @@ func parseMasterAddress(text string) (a MasterAddress, err error) {
 // strict limits. Secrets are in files of their own, whose last line break does
 // not count.
 type Redis struct {
-	Addresses []string // "host:port" or "/path" of a socket: the server, or nodes of the cluster, or the sentinels
-	Cluster   bool     // they are a cluster's
-	Sentinel  string   // the name of the master that the sentinels know; empty: there are none
-	Username  string   // of its ACL; empty: the default user
+	Addresses []string // "host:port" or "/path" of a socket: the server, or nodes of the cluster, or the sentinels; the first may be a URL
 	Password  string   // the file that holds it; empty: none
-	Database  int      // 0 in a cluster
-	TLS       bool     // encrypted
-	CA        string   // the file of who signs its certificate, as PEM; empty: as the system trusts
-	Timeout   time.Duration
-	Prefix    string // before the names of keys
-	Salt      string // the file of what is mixed into the hashes of clients, the same on all sidecars; empty: none
+	Prefix    string   // before the names of keys
+	Salt      string   // the file of what is mixed into the hashes of clients, the same on all sidecars; empty: none
 }
 
-func defaultRedis() Redis {
-	return Redis{Timeout: 250 * time.Millisecond, Prefix: "tempomat:"}
+// RedisServer is what addresses say.
+type RedisServer struct {
+	Addresses []string      // without what a URL has beside them
+	Cluster   bool          // they are a cluster's
+	Sentinel  string        // the name of the master that the sentinels know; empty: there are none
+	Username  string        // of its ACL; empty: the default user
+	Database  int           // 0 in a cluster
+	TLS       bool          // encrypted
+	CA        string        // the file of who signs its certificate, as PEM; empty: as the system trusts
+	Timeout   time.Duration // the longest that a call takes; 0: as package redis has it
 }
+
+func defaultRedis() Redis { return Redis{Prefix: "tempomat:"} }
 
 // redisSettings are its keys. None can change while the proxy runs.
-func redisSettings(c *Redis) []form.Setting {
-	const p = "coordination.redis."
+func redisSettings(d *draft) []form.Setting {
+	const (
+		p     = "coordination.redis."
+		inURL = "write it into the first of addresses, as in rediss://user@host:6379/0?sentinel=NAME&ca=FILE&timeout=1s or redis://host:6379?cluster"
+	)
+	c, older := &d.Coordination.Redis, &d.redis
 	return []form.Setting{
 		{Path: p + "addresses", Value: form.List[string]{Of: redisAddress(), Most: 32}.In(&c.Addresses), Restart: true,
-			Doc: "The server, or some nodes of the cluster, or the sentinels. Must be given if something needs Redis."},
-		{Path: p + "cluster", Value: form.Boolean().In(&c.Cluster), Restart: true,
-			Doc: "They are a cluster's."},
-		{Path: p + "sentinel", Value: redisWord("").In(&c.Sentinel), Restart: true,
-			Doc: "They are sentinels, who know the master by this name."},
-		{Path: p + "username", Value: redisWord("").In(&c.Username), Restart: true,
-			Doc: "Of the servers' ACL; empty: the default user."},
+			Doc: "The server, or some nodes of the cluster, or the sentinels. The first may be a URL, which says more: `redis://user@host:6379/0`, `rediss://` with TLS, also to sentinels, `unix://user@/path?db=0`. Behind `?`, with `&` between them: `cluster`, `sentinel=NAME` of the master that sentinels know, `ca=FILE` of who signs the servers' certificates, as PEM, where the system does not trust them, and `timeout=500ms`, the longest that a call takes, in place of 250 ms. Must be given if something needs Redis."},
 		{Path: p + "password", Value: secretFile().In(&c.Password), Restart: true,
 			Doc: "The file that holds the password."},
-		{Path: p + "database", Value: form.Integer(0, 1_000_000).In(&c.Database), Restart: true,
-			Doc: "The number of the database; 0 in a cluster."},
-		{Path: p + "tls", Value: form.Boolean().In(&c.TLS), Restart: true,
-			Doc: "Encrypted, also to sentinels."},
-		{Path: p + "ca", Value: secretFile().In(&c.CA), Restart: true,
-			Doc: "The PEM file of who signs the servers' certificates; empty: as the system trusts."},
-		{Path: p + "timeout", Value: form.Duration(time.Millisecond, 10*time.Second).In(&c.Timeout), Restart: true,
-			Doc: "The longest that a call takes, and so the longest that a strict limit delays a request."},
 		{Path: p + "prefix", Value: redisWord("{}").In(&c.Prefix), Restart: true,
 			Doc: "Before the names of keys."},
-		{Path: p + "scripts", Value: form.Boolean().In(new(bool)), Gone: "the server has to run scripts, as all do unless an ACL forbids EVALSHA and EVAL"},
 		{Path: p + "salt", Value: secretFile().In(&c.Salt), Restart: true,
 			Doc: "The file of a secret that is mixed into the hashes by which clients are known in Redis: without it, who can read Redis can find out addresses by trying. The same one on all sidecars."},
+		{Path: p + "cluster", Value: form.Boolean().In(&older.Cluster), Old: inURL},
+		{Path: p + "sentinel", Value: redisWord("").In(&older.Sentinel), Old: inURL},
+		{Path: p + "username", Value: redisWord("").In(&older.Username), Old: inURL},
+		{Path: p + "database", Value: form.Integer(0, mostDatabase).In(&older.Database), Old: inURL},
+		{Path: p + "tls", Value: form.Boolean().In(&older.TLS), Old: inURL},
+		{Path: p + "timeout", Value: redisTimeout().In(&older.Timeout), Old: inURL},
+		{Path: p + "ca", Value: secretFile().In(&older.CA), Old: inURL},
 	}
 }
 
-func redisAddress() form.Scalar[string] {
-	return form.Text("address", "`host:port` or `/path`", func(text string) error {
-		host, port, err := net.SplitHostPort(text)
-		number, e := strconv.ParseUint(port, 10, 16)
-		bad := err != nil || e != nil || number == 0 || host == ""
-		if bad && !filepath.IsAbs(text) || strings.ContainsAny(text, " \t,") {
-			return errors.New("must be host:port, or the path of a socket, such as /run/redis/redis.sock")
+// redisTimeout is the longest that a call takes.
+func redisTimeout() form.Scalar[time.Duration] {
+	return form.Duration(time.Millisecond, 10*time.Second)
+}
+
+// mostDatabase is the highest number of a database.
+const mostDatabase = 1_000_000
+
+// Server is what the addresses say, which the configuration has checked.
+func (c *Redis) Server() RedisServer {
+	s, _ := readRedis(c.Addresses)
+	return s
+}
+
+// readRedis reads addresses, of which the first may be a URL.
+func readRedis(addresses []string) (s RedisServer, err error) {
+	for i, text := range addresses {
+		if !strings.Contains(text, "://") {
+			s.Addresses = append(s.Addresses, text)
+			continue
 		}
-		return nil
+		u, err := url.Parse(text)
+		switch {
+		case err != nil || u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix":
+			return s, errors.New("must be a URL of redis://, rediss:// or unix://")
+		case i > 0:
+			return s, errors.New("only the first address may be a URL; it is for all of them")
+		}
+		if _, has := u.User.Password(); has {
+			return s, errors.New("must be without a password, which is in the file coordination.redis.password")
+		}
+		if err := s.readURL(u); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+func (s *RedisServer) readURL(u *url.URL) (err error) {
+	q := u.Query()
+	for name := range q {
+		if !slices.Contains([]string{"cluster", "sentinel", "ca", "db", "timeout"}, name) {
+			return errors.New("may have cluster, sentinel, ca, timeout and db behind the ?")
+		}
+	}
+	s.Cluster, s.Sentinel, s.CA = q.Has("cluster"), q.Get("sentinel"), q.Get("ca")
+	s.Username, s.TLS = u.User.Username(), u.Scheme == "rediss"
+	address, database := u.Host, cmp.Or(strings.Trim(u.Path, "/"), q.Get("db"))
+	if u.Scheme == "unix" {
+		address, database = u.Path, q.Get("db")
+	}
+	if s.Database, err = form.Integer(0, mostDatabase).Parse(cmp.Or(database, "0")); err != nil {
+		return fmt.Errorf("the number of the database %w", err)
+	}
+	if text := q.Get("timeout"); text != "" {
+		if s.Timeout, err = redisTimeout().Parse(text); err != nil {
+			return fmt.Errorf("the timeout %w", err)
+		}
+	}
+	s.Addresses = append(s.Addresses, address)
+	if err := checkRedisAddress(address); err != nil {
+		return err
+	}
+	switch {
+	case s.Cluster && s.Sentinel != "":
+		return errors.New("cannot have both cluster and sentinel")
+	case s.Cluster && s.Database != 0:
+		return errors.New("must have the database 0 in a cluster")
+	case s.CA != "" && !s.TLS:
+		return errors.New("has ca, which needs rediss://")
+	case s.CA != "" && !filepath.IsAbs(s.CA):
+		return errors.New("must have the path of a file as ca, beginning with /")
+	}
+	return nil
+}
+
+// url is the first address with all that is said of the server; as it is if that is nothing.
+func (s *RedisServer) url(address string) string {
+	u, q := url.URL{Scheme: "redis", Host: address}, make([]string, 0, 4)
+	if s.TLS {
+		u.Scheme = "rediss"
+	}
+	if s.Username != "" {
+		u.User = url.User(s.Username)
+	}
+	if filepath.IsAbs(address) {
+		u.Scheme, u.Host, u.Path = "unix", "", address
+	}
+	if s.Database != 0 {
+		q = append(q, "db="+strconv.Itoa(s.Database))
+	}
+	if s.Cluster {
+		q = append(q, "cluster")
+	}
+	if s.Sentinel != "" {
+		q = append(q, "sentinel="+url.QueryEscape(s.Sentinel))
+	}
+	if s.CA != "" {
+		q = append(q, "ca="+url.QueryEscape(s.CA))
+	}
+	if s.Timeout != 0 {
+		q = append(q, "timeout="+s.Timeout.String())
+	}
+	if len(q) == 0 && u.User == nil && !s.TLS {
+		return address
+	}
+	u.RawQuery = strings.Join(q, "&")
+	return u.String()
+}
+
+func redisAddress() form.Scalar[string] {
+	return form.Text("address", "`host:port` or `/path`, or the first a URL", func(text string) error {
+		if strings.Contains(text, "://") {
+			_, err := readRedis([]string{text})
+			return err
+		}
+		return checkRedisAddress(text)
 	})
+}
+
+func checkRedisAddress(text string) error {
+	host, port, err := net.SplitHostPort(text)
+	number, e := strconv.ParseUint(port, 10, 16)
+	bad := err != nil || e != nil || number == 0 || host == ""
+	if bad && !filepath.IsAbs(text) || strings.ContainsAny(text, " \t,") {
+		return errors.New("must be host:port, or the path of a socket, such as /run/redis/redis.sock")
+	}
+	return nil
 }
 
 // redisWord is a text without spaces, and without some other characters; it
@@ -394,14 +509,11 @@ func secretFile() form.Scalar[string] {
 // validateRedis checks what its keys mean together, and that it is there if
 // something needs it.
 func validateRedis(r *form.Reader, d *draft) {
-	c := d.Coordination.Redis
-	at := func(key string) form.Source {
-		if s, ok := r.Given["coordination.redis."+key]; ok {
-			return s
-		}
-		return r.Given["coordination.kind"]
-	}
-	if len(c.Addresses) == 0 && !r.Faulty("coordination.redis.addresses") {
+	c, at := &d.Coordination.Redis, r.Given["coordination.redis.addresses"]
+	switch {
+	case r.Faulty("coordination.redis.addresses"):
+		return
+	case len(c.Addresses) == 0:
 		if d.Coordination.Kind == "redis" {
 			r.Fault(r.Given["coordination.kind"], "", "needs coordination.redis.addresses")
 		}
@@ -411,16 +523,15 @@ func validateRedis(r *form.Reader, d *draft) {
 			}
 		}
 		return
+	case !strings.Contains(c.Addresses[0], "://"):
+		c.Addresses[0] = d.redis.url(c.Addresses[0])
 	}
-	switch {
-	case c.Cluster && c.Sentinel != "":
-		r.Fault(at("sentinel"), "", "cannot be beside cluster: true")
-	case c.Cluster && c.Database != 0:
-		r.Fault(at("database"), "", "must be 0 in a cluster")
-	case !c.Cluster && c.Sentinel == "" && len(c.Addresses) > 1:
-		r.Fault(at("addresses"), "", "is more than one, and neither cluster nor sentinel is given")
-	case c.CA != "" && !c.TLS:
-		r.Fault(at("ca"), "", "needs tls: true")
+	s, err := readRedis(c.Addresses)
+	if err == nil && !s.Cluster && s.Sentinel == "" && len(s.Addresses) > 1 {
+		err = errors.New("is more than one, and the first is no URL that says what they are: redis://host:port?cluster, or ?sentinel=NAME")
+	}
+	if err != nil {
+		r.Fault(at, "", err.Error())
 	}
 }
 
@@ -446,12 +557,6 @@ func gossipSettings(g *Gossip) []form.Setting {
 			Doc: "Peers, of which one that lives is enough. A host may be a DNS name of several addresses. They are tried as long as they are no members."},
 		{Path: p + "keyFile", Value: absoluteFile().In(&g.KeyFile), Restart: true,
 			Doc: "Keys of the encryption: 16, 24 or 32 bytes in base64, one in each line; the first one encrypts, each decrypts. A reload reads it anew. Without it, whoever reaches the port can invent debts."},
-		{Path: p + "name", Value: redisWord("").In(new(string)), Gone: "set advertise if two sidecars have the same machine's name and port"},
-		{Path: p + "joinFile", Value: absoluteFile().In(new(string)), Gone: "list its addresses in join, or one DNS name that has them all"},
-		{Path: p + "epoch", Value: form.Duration(time.Millisecond, time.Minute).In(new(time.Duration)), Gone: "leave it out: totals are told each 100 ms"},
-		{Path: p + "history", Value: form.Integer(1, 1<<30).In(new(int)), Gone: "leave it out: the next total makes up for what was lost"},
-		{Path: p + "maxSkew", Value: form.Duration(time.Millisecond, time.Hour).In(new(time.Duration)), Gone: "leave it out: clocks are not compared"},
-		{Path: p + "bytesPerSecond", Value: form.Integer(1, 1<<30).In(new(int)), Gone: "leave it out: it is 1 MiB, and the heaviest keys go first"},
 	}
 }
 

@@ -25,9 +25,7 @@ type Table struct {
 
 // Timeouts bound what a client can hold open.
 type Timeouts struct {
-	Header  time.Duration // from the first byte of a request to the end of its header
-	Body    time.Duration // longest pause inside a request's body
-	Write   time.Duration // longest time a client takes to accept a piece of the response
+	Body    time.Duration // longest pause inside a request's body, and until a client accepts a piece of the response
 	Idle    time.Duration // longest pause between two requests of a connection
 	Upgrade time.Duration // after an upgrade (WebSocket): longest time without a byte in either direction
 	Drain   time.Duration // after SIGTERM: longest time for what is under way to finish
@@ -41,8 +39,7 @@ const (
 
 func defaultTimeouts() Timeouts {
 	return Timeouts{
-		Header: 10 * time.Second, Body: 60 * time.Second, Write: 60 * time.Second,
-		Idle: 75 * time.Second, Upgrade: time.Hour, Drain: 30 * time.Second,
+		Body: 60 * time.Second, Idle: 75 * time.Second, Upgrade: time.Hour, Drain: 30 * time.Second,
 	}
 }
 
@@ -59,12 +56,8 @@ func costSettings(c *Config) []form.Setting {
 			Doc: "Whose CPU time is shared by the requests that wait for it, by how long they do. `auto`: that of the databases that are found on this machine by their processes' names. Else a cgroup's."},
 		{Path: "table.size", Value: form.Integer(minTable, maxTable).In(&c.Table.Size), Restart: true, Unit: "keys",
 			Doc: "Most keys remembered, over all classes."},
-		{Path: "timeouts.header", Value: form.Duration(100*time.Millisecond, 10*time.Minute).In(&t.Header), Restart: true,
-			Doc: "From the first byte of a request to the end of its header."},
 		{Path: "timeouts.body", Value: form.Duration(time.Second, time.Hour).In(&t.Body),
-			Doc: "The longest pause inside a request's body."},
-		{Path: "timeouts.write", Value: form.Duration(time.Second, time.Hour).In(&t.Write),
-			Doc: "The longest time a client takes to accept a piece of the response."},
+			Doc: "The longest pause inside a request's body, and the longest time that a client takes to accept a piece of the response."},
 		{Path: "timeouts.idle", Value: form.Duration(time.Second, time.Hour).In(&t.Idle), Restart: true,
 			Doc: "The longest pause between two requests of a connection."},
 		{Path: "timeouts.upgrade", Value: form.Duration(time.Second, day).In(&t.Upgrade),
@@ -122,14 +115,10 @@ func fraction() form.Scalar[float64] {
 // backend: requests until they are there as a whole, responses until slow
 // clients have read them. All sizes are in bytes.
 type Buffer struct {
-	RequestMemory  int64   // most of a request's body in memory; the rest goes to a file
-	Request        int64   // most of a request's body in all; what is larger streams; 0: all do
-	ResponseMemory int64   // most of a response that waits in memory; the rest goes to a file
-	Response       int64   // most of a response that waits in all; 0: responses stream
-	Memory         int64   // most memory of all together
-	Disk           int64   // most bytes in files of all together; 0: half of what is free on the disk
-	Directory      string  // of the files, which have no names; on a disk
-	PerAddress     float64 // part of Memory and of Disk that one address may use, above 0 to 1
+	Request   int64  // most of a request's body in all; what is larger streams; 0: all do
+	Response  int64  // most of a response that waits in all; 0: responses stream
+	Memory    int64  // most memory of all together
+	Directory string // of the files, which have no names; on a disk
 }
 
 const (
@@ -139,29 +128,20 @@ const (
 
 func defaultBuffer() Buffer {
 	return Buffer{
-		RequestMemory: 64 << 10, Request: gigabyte, ResponseMemory: 64 << 10, Response: gigabyte,
-		Memory: 32 << 20, Directory: "/var/tmp", PerAddress: 0.25,
+		Request: gigabyte, Response: gigabyte, Memory: 32 << 20, Directory: "/var/tmp",
 	}
 }
 
 func bufferSettings(b *Buffer) []form.Setting {
 	return []form.Setting{
-		{Path: "buffer.requestMemory", Value: form.Size(gigabyte).In(&b.RequestMemory),
-			Doc: "Most of a request's body in memory; the rest goes to a file."},
 		{Path: "buffer.request", Value: form.Size(terabyte).In(&b.Request),
 			Doc: "The largest body of a request that is read before the request goes to the backend. What is larger streams; 0: every body does."},
-		{Path: "buffer.responseMemory", Value: form.Size(gigabyte).In(&b.ResponseMemory),
-			Doc: "Most of a response that waits in memory; the rest goes to a file."},
 		{Path: "buffer.response", Value: form.Size(terabyte).In(&b.Response),
 			Doc: "Most of a response that waits for its client; beyond that the backend waits. 0: nothing waits, responses stream."},
 		{Path: "buffer.memory", Value: form.Size(terabyte).In(&b.Memory),
-			Doc: "Most memory of all buffers together."},
-		{Path: "buffer.disk", Value: form.Size(1024 * terabyte).In(&b.Disk), Zero: "half of what is free",
-			Doc: "Most bytes in files of all buffers together. 0: half of what is free when the first file is written. The last tenth of the file system is never used."},
+			Doc: "Most memory of all buffers together. A body has at most 64 KB of it, the rest goes to a file."},
 		{Path: "buffer.directory", Value: directory().In(&b.Directory),
-			Doc: "Where the files are. On a disk: a tmpfs is memory."},
-		{Path: "buffer.perAddress", Value: share().In(&b.PerAddress),
-			Doc: "Part of `buffer.memory` and of `buffer.disk` that one address (IPv6: a /64) may use."},
+			Doc: "Where the files are. On a disk: a tmpfs is memory. All together have at most half of what is free when the first file is written, and one address (IPv6: a /64) a quarter of that and of `buffer.memory`. The last tenth of the file system is never used."},
 	}
 }
 

@@ -182,6 +182,8 @@ its variable of the environment. **restart**: the running proxy cannot take it o
 			form.WriteReference(w, c.keys)
 		}
 	}
+	fmt.Fprint(w, "\n### Keys that went\n\nA file that has them loads, and a warning tells each with what to write instead.\n")
+	form.WriteGone(w, settings(newDraft(Default())))
 }
 
 // Schema writes the JSON Schema (draft 2020-12) of a configuration file. It refuses what

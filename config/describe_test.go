@@ -23,12 +23,11 @@ limits
   userAgent  0.2 CPU-s/s per key (share 0.1 of 2 CPUs), burst 2m
 `,
 		"{listen: [':80', ':81'], backend: 'unix:/run/a', throttle: {mode: observe, maxHold: 5s}, cpuCount: 2, admin: {listen: off}, " +
-			"classes: {slash16: off}, via: me, gate: {light: 1s}}": `listen            :80, :81
+			"classes: {slash16: off}, gate: {light: 1s}}": `listen            :80, :81
 backend.url       unix:/run/a
 cpuCount          2
 throttle.mode     observe
 admin.listen      off
-via               me   (default: none)
 throttle.maxHold  5s   (default: 30s)
 classes.slash16   off  (default: share 0.5, burst 30s)
 
@@ -38,7 +37,7 @@ limits
   slash16    off
   userAgent  0.2 CPU-s/s per key (share 0.1 of 2 CPUs), burst 2m
 
-warning: t.yaml:1: gate.light: has no effect any more; sizes are learnt
+warning: t.yaml:1: gate.light: has no effect any more; leave it out: it is learnt
 `,
 	} {
 		var b strings.Builder

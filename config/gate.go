@@ -15,12 +15,11 @@ type Throttle struct {
 	Mode    string        // fair, observe, cap or cooperative
 	Shadow  bool          // judge and log what Mode would do, and delay nobody
 	MaxHold time.Duration // longest delay of a request; who would wait longer is refused
-	MaxHeld int           // most requests held at once
 	Memory  time.Duration // longest time that any debt takes to be paid; what would take longer is forgiven
 }
 
 func defaultThrottle() Throttle {
-	return Throttle{Mode: "fair", MaxHold: 30 * time.Second, MaxHeld: 1024, Memory: 120 * time.Second}
+	return Throttle{Mode: "fair", MaxHold: 30 * time.Second, Memory: 120 * time.Second}
 }
 
 // HasGate tells whether requests go through the gate, or are judged as if they did.
@@ -40,10 +39,6 @@ func throttleSettings(t *Throttle) []form.Setting {
 			Doc: "Judge and log what `throttle.mode` would do, and delay nobody."},
 		{Path: "throttle.maxHold", Value: form.Duration(0, time.Hour).In(&t.MaxHold),
 			Doc: "The longest delay of a request; who would wait longer is refused, with 429, in `fair` with 503."},
-		{Path: "throttle.maxHeld", Value: form.Integer(0, 1_000_000).In(&t.MaxHeld), Unit: "requests",
-			Doc: "Most requests held at once. One client, or one address, may have all of them until others want some: a full queue refuses requests of the client with the most of them, long ones first, and the parts of pages last."},
-		{Path: "throttle.maxHeldPerClient", Value: form.Integer(0, 1_000_000).In(new(int)), Unit: "requests",
-			Gone: "a client may have as many requests waiting as throttle.maxHeld lets wait, until others want that room"},
 		{Path: "throttle.memory", Value: form.Duration(time.Second, day).In(&t.Memory),
 			Doc: "The longest time that any debt takes to be paid: no key owes more than it earns in so long, the rest is forgiven. Longer for hard contracts in `cap`."},
 	}
@@ -51,22 +46,17 @@ func throttleSettings(t *Throttle) []form.Setting {
 
 // Gate is the shape of the queue before the backend.
 type Gate struct {
-	Heavy     int     // requests of a size, and shorter, that may compute at a time; 0: follows the CPU use
-	Strangers float64 // least share of all clients together that are not known yet
-	Usage     string  // whose CPU use: machine, off, or a directory of cgroup v2
-	Priority  string  // auto, on or off: whether the backend's processes step down as their requests compute
+	Heavy    int    // requests of a size, and shorter, that may compute at a time; 0: follows the CPU use
+	Usage    string // whose CPU use: machine, off, or a directory of cgroup v2
+	Priority string // auto, on or off: whether the backend's processes step down as their requests compute
 }
 
-func defaultGate() Gate { return Gate{Strangers: 0.5, Usage: "machine", Priority: "auto"} }
+func defaultGate() Gate { return Gate{Usage: "machine", Priority: "auto"} }
 
 // Standing is what evidence that a client is a person's browser counts.
 type Standing struct {
-	Enabled  bool           // whether any does
-	Attested float64        // by how much the backend's word multiplies a client's share, 1 to 8
-	Trusted  []netip.Prefix // networks whose clients need no other evidence
+	Trusted []netip.Prefix // networks whose clients need no other evidence
 }
-
-func defaultStanding() Standing { return Standing{Enabled: true, Attested: 4} }
 
 // Newcomers says how browsers that have never been here are told from programs.
 type Newcomers struct {
@@ -86,19 +76,12 @@ func gateSettings(d *draft) []form.Setting {
 	return []form.Setting{
 		{Path: "gate.heavy", Value: form.Integer(0, 10_000).In(&d.Gate.Heavy), Unit: "requests",
 			Doc: "Requests of a size, and shorter, that may compute at a time. 0: as many as CPUs, and more while they wait and CPUs are idle."},
-		{Path: "gate.light", Value: form.Duration(time.Millisecond, 10*time.Second).In(&d.light), Gone: "sizes are learnt"},
-		{Path: "gate.strangers", Value: share().In(&d.Gate.Strangers),
-			Doc: "Weight of all clients together that are not known yet, compared with all others, while both want the machine. With 0.5 strangers get at least a third of it, with 1 half."},
 		{Path: "gate.usage", Value: usage().In(&d.Gate.Usage), Restart: true,
 			Doc: "Whose CPU use `gate.heavy: 0` follows, if the backend is on this machine."},
 		{Path: "gate.priority", Value: form.Choice("auto", "on", "off").In(&d.Gate.Priority),
 			Doc: "Whether the process that works on a request steps down in priority as it computes, so that the kernel gives the CPUs to what is short ([the kernel's help](kernel.md)). `auto`: where this process has the right (CAP_SYS_NICE) and sees which process serves a request. `on`: the same, with a warning where not."},
-		{Path: "standing.enabled", Value: form.Boolean().In(&d.Standing.Enabled),
-			Doc: "Whether evidence that a client is a person's browser raises its share."},
-		{Path: "standing.attested", Value: form.Number("a number from 1 to 8", 1, 8, func(x float64) bool { return x >= 1 && x <= 8 }).In(&d.Standing.Attested),
-			Doc: "What the backend's `Tempomat-Standing: yes`, or a trusted network, multiplies a share by."},
 		{Path: "standing.trusted", Value: prefixes().In(&d.Standing.Trusted),
-			Doc: "Networks whose clients need no other evidence."},
+			Doc: "Networks whose clients need no evidence that they are people's browsers: their share is multiplied by 4, as it is for the backend's `Tempomat-Standing: yes`."},
 		{Path: "newcomers.redirect", Value: form.Boolean().In(&d.Newcomers.Redirect),
 			Doc: "A newcomer's navigation that has to wait is answered with a redirect to the same URL and a cookie; who is back with it goes first among strangers. It has an effect with `throttle.mode: fair` and without `throttle.shadow` only."},
 		{Path: "state", Value: stateFile().In(&d.State), Restart: true,

@@ -12,9 +12,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"tempomat/config/form"
 	"tempomat/internal/testkit"
 )
 
@@ -127,6 +129,55 @@ func TestShippedFileIsTheDefault(t *testing.T) {
 		key := s.Path[strings.LastIndexByte(s.Path, '.')+1:]
 		if !bytes.Contains(data, []byte(key+":")) {
 			t.Errorf("deploy/tempomat.yaml does not show %s", s.Path)
+		}
+	}
+}
+
+// TestEveryKeyThatWentIsTold: whatever stands behind it, in a file and as a variable, and all else loads.
+func TestEveryKeyThatWentIsTold(t *testing.T) {
+	for _, s := range goneSettings() {
+		for _, c := range []*Config{
+			parse(t, s.Path+": {a: [1]}\ncpuCount: 3\n"), parse(t, "cpuCount: 3", form.Variable(s.Path)+"=x"),
+		} {
+			if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], s.Gone) || c.CPUCount != 3 {
+				t.Errorf("%s: %q", s.Path, c.Warnings)
+			}
+		}
+	}
+}
+
+// TestOlderLimits: the forms of earlier releases allow what they allowed.
+func TestOlderLimits(t *testing.T) {
+	for text, want := range map[string]Limit{
+		"size: 5, dripRate: 10s":                        {Rate: Rate{1, 10 * time.Second}, Burst: 5},
+		"size: 5":                                       {Rate: Rate{1, time.Second}, Burst: 5},
+		"size: 10, dripRate: 250ms, dripSize: 4":        {Rate: Rate{4, 250 * time.Millisecond}, Burst: 10},
+		"max: 300, duration: 1h, minInterval: 100ms":    {Rate: Rate{300, time.Hour}},
+		"minInterval: 90s, factors: {session: 0.5}":     {Rate: Rate{1, 90 * time.Second}},
+		"rate: 100 per 15 min":                          {Rate: Rate{100, 15 * time.Minute}},
+		"rate: 7/sec, burst: 20, factors: {trusted: 0}": {Rate: Rate{7, time.Second}, Burst: 20},
+	} {
+		c := parse(t, "limits: [{name: a, "+text+"}]")
+		want.Name, want.Class = "a", "slash32"
+		if diff := gocmp.Diff([]Limit{want}, c.Limits); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// TestRedisURL: the first address says all of the server, as keys of earlier releases did.
+func TestRedisURL(t *testing.T) {
+	for text, want := range map[string]RedisServer{
+		"addresses: a:1": {Addresses: []string{"a:1"}},
+		"addresses: ['redis://a:1?cluster', b:2]":                                                      {Addresses: []string{"a:1", "b:2"}, Cluster: true},
+		"addresses: [a:1, b:2], cluster: true":                                                         {Addresses: []string{"a:1", "b:2"}, Cluster: true},
+		"addresses: ['rediss://u@a:1/3?sentinel=s&ca=/f&timeout=2s', b:2]":                             {Addresses: []string{"a:1", "b:2"}, Sentinel: "s", Username: "u", Database: 3, TLS: true, CA: "/f", Timeout: 2 * time.Second},
+		"addresses: [a:1, b:2], sentinel: s, tls: true, username: u, database: 3, ca: /f, timeout: 2s": {Addresses: []string{"a:1", "b:2"}, Sentinel: "s", Username: "u", Database: 3, TLS: true, CA: "/f", Timeout: 2 * time.Second},
+		"addresses: /run/r.sock, database: 2, username: u":                                             {Addresses: []string{"/run/r.sock"}, Username: "u", Database: 2},
+	} {
+		c := parse(t, "coordination: {redis: {"+text+"}}")
+		if diff := gocmp.Diff(want, c.Coordination.Redis.Server()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
 }

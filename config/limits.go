@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -14,31 +15,18 @@ import (
 	"tempomat/config/form"
 )
 
-// Limit is how many requests each key of a class may make, beside what these
-// cost. It is given as a bucket: Size requests at once, of which DripSize are
-// forgotten each DripRate; or in the older form: Max requests in Duration,
-// MinInterval apart. What is 0 is not given.
+// Limit is how many requests each key of a class may make, beside what these cost.
 type Limit struct {
-	Name        string        // in refusals, header fields and the log; each has another one
-	Path        string        // as in exempt; empty: all paths
-	Class       string        // whose keys are counted; a class that is on
-	Size        int           // most requests at once
-	DripRate    time.Duration // how often some are forgotten; 0: 1s
-	DripSize    int           // how many are; 0: 1
-	Max         int           // the older form
-	Duration    time.Duration
-	MinInterval time.Duration
-	Strict      bool // counted in Redis, in one round trip before each request; else in this sidecar's memory
-	Factors     Factors
+	Name   string // in refusals, header fields and the log; each has another one
+	Path   string // as in exempt; empty: all paths
+	Class  string // whose keys are counted; a class that is on
+	Rate   Rate   // how many in the long run
+	Burst  int    // most at once; 0: as many as Rate has
+	Strict bool   // counted in Redis, in one round trip before each request; else in this sidecar's memory
 }
 
-// Factors divide the size of a limit, by who asks: 0.5 allows twice as much at
-// once; 0 is no limit.
-type Factors struct {
-	Anonymous float64 // nothing is known of the client
-	Session   float64 // it brought the site's cookie back
-	Trusted   float64 // of a network of standing.trusted, or attested by the backend
-}
+// AtOnce is the most requests at once.
+func (l Limit) AtOnce() int { return cmp.Or(l.Burst, l.Rate.Requests) }
 
 // maxLimits is the most limits: every request is held against each.
 const maxLimits = 64
@@ -56,13 +44,8 @@ func (v limitList) Text() string {
 
 func describeLimit(l Limit) string {
 	var parts []string
-	for _, s := range limitSettings(&l) {
-		text := s.Value.Text()
-		unset := text == "" || text == "0" || text == "0s" || text == "false"
-		if strings.HasPrefix(s.Path, "factors.") {
-			unset = text == "1"
-		}
-		if s.Path != "name" && !unset {
+	for _, s := range form.Own(limitSettings(&l, &olderLimit{})) {
+		if text := s.Value.Text(); s.Path != "name" && text != "" && text != "0" && text != "false" {
 			parts = append(parts, s.Path+" "+text)
 		}
 	}
@@ -71,16 +54,17 @@ func describeLimit(l Limit) string {
 
 func (v limitList) Spec() form.Spec {
 	l := newLimit()
-	return form.ListOfMappings(limitSettings(&l), maxLimits, 2)
+	return form.ListOfMappings(limitSettings(&l, &olderLimit{}), maxLimits, 2)
 }
 
 func (v limitList) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	v.d.Limits = nil
-	for here, item := range r.Mappings(at, n, maxLimits, "[{name: login, path: /login, size: 5, dripRate: 10s}]", "name and a limit") {
-		l := newLimit()
+	for here, item := range r.Mappings(at, n, maxLimits, "[{name: login, path: /login, rate: 5/min, burst: 10}]", "name and rate") {
+		l, older := newLimit(), olderLimit{}
 		before := len(r.Faults)
-		r.Mapping(here, item, "", limitSettings(&l))
+		r.Mapping(here, item, "", limitSettings(&l, &older))
 		if len(r.Faults) == before {
+			older.translate(&l)
 			checkLimit(r, here, l, v.d.Limits)
 		}
 		v.d.Limits = append(v.d.Limits, l)
@@ -90,22 +74,37 @@ func (v limitList) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 
 // checkLimit checks what no single key of a limit can.
 func checkLimit(r *form.Reader, at form.Source, l Limit, others []Limit) {
-	bucket := l.Size != 0 || l.DripRate != 0 || l.DripSize != 0
-	older := l.Max != 0 || l.Duration != 0 || l.MinInterval != 0
 	switch {
 	case l.Name == "":
 		r.Fault(at, "", "has no name; a limit needs one")
-	case bucket == older:
-		r.Fault(at, "", "must have either size, with dripRate and dripSize, or max and duration, with minInterval")
-	case bucket && l.Size == 0:
-		r.Fault(at, "", "has no size")
-	case older && (l.Max == 0 || l.Duration == 0) && l.MinInterval == 0:
-		r.Fault(at, "", "limits nothing: max and duration need each other")
+	case l.Rate == Rate{}:
+		r.Fault(at, "", "has no rate, such as 5/min")
 	}
 	for _, o := range others {
 		if o.Name == l.Name && l.Name != "" {
 			r.Fault(at, form.Quoted(l.Name), "is the name of another limit already")
 		}
+	}
+}
+
+// olderLimit is a limit as files of earlier releases give it, in two forms: size requests at
+// once, of which dripSize are forgotten each dripRate; or max requests in duration, or one in
+// each minInterval.
+type olderLimit struct {
+	size, dripSize, max             int
+	dripRate, duration, minInterval time.Duration
+}
+
+// translate is the same as a rate and a burst.
+func (o *olderLimit) translate(l *Limit) {
+	switch {
+	case l.Rate != Rate{}:
+	case o.size > 0:
+		l.Rate, l.Burst = Rate{max(o.dripSize, 1), cmp.Or(o.dripRate, time.Second)}, o.size
+	case o.max > 0 && o.duration > 0:
+		l.Rate = Rate{o.max, o.duration}
+	case o.minInterval > 0:
+		l.Rate = Rate{1, o.minInterval}
 	}
 }
 
@@ -121,40 +120,39 @@ func validateLimits(r *form.Reader, d *draft) {
 	}
 }
 
-// The most that a limit may be: so long, and so many.
-const (
-	mostDrip  = 366 * day
-	mostCount = 1_000_000_000
-)
+// mostCount is the most requests of a limit.
+const mostCount = 1_000_000_000
 
-func newLimit() Limit {
-	return Limit{Class: "slash32", Factors: Factors{Anonymous: 1, Session: 1, Trusted: 1}}
-}
+func newLimit() Limit { return Limit{Class: "slash32"} }
 
-func limitSettings(l *Limit) []form.Setting {
-	count, period := form.Integer(1, mostCount), form.Duration(time.Millisecond, mostDrip)
+func limitSettings(l *Limit, o *olderLimit) []form.Setting {
+	count, period := form.Integer(1, mostCount), form.Duration(time.Millisecond, maxPeriod)
+	const asRate = "write rate: 5/min, and burst: 10"
 	return []form.Setting{
 		{Path: "name", Value: limitName().In(&l.Name), Required: true,
 			Doc: "Its name in refusals, header fields and the log; each has another one."},
 		{Path: "path", Value: pathPattern().In(&l.Path), Default: "all paths",
 			Doc: "The path is this, or begins so if it ends in `*`; what follows a script's name (`/login.php/x`) is the script's, and `\\` counts as `/`, too. Paths with dot segments or `;` are limited by all that a backend may take them for."},
 		{Path: "class", Value: limitName().In(&l.Class), Doc: "Whose keys are counted; a class that is on."},
-		{Path: "size", Value: count.In(&l.Size), Unit: "requests", Default: "none; one of the two forms must be given", Doc: "Most requests at once."},
-		{Path: "dripRate", Value: period.In(&l.DripRate), Default: "`1s`", Doc: "How often some are forgotten."},
-		{Path: "dripSize", Value: count.In(&l.DripSize), Unit: "requests", Default: "`1`", Doc: "How many are."},
-		{Path: "max", Value: count.In(&l.Max), Unit: "requests", Default: "none", Doc: "Most requests in `duration`."},
-		{Path: "duration", Value: period.In(&l.Duration), Default: "none", Doc: "In which there are at most `max`."},
-		{Path: "minInterval", Value: period.In(&l.MinInterval), Default: "none", Doc: "The time between two requests."},
+		{Path: "rate", Value: rate().In(&l.Rate), Default: "none; it must be given",
+			Doc: "How many requests are allowed in the long run: after `5/min` one is forgotten each 12 s."},
+		{Path: "burst", Value: count.In(&l.Burst), Unit: "requests", Default: "as many as `rate` has", Doc: "Most requests at once."},
 		{Path: "strict", Value: form.Boolean().In(&l.Strict),
-			Doc: "Counted in Redis, together with all other sidecars, in one round trip before each request, whose longest time is `coordination.redis.timeout`; while Redis is away the request passes. Otherwise each sidecar counts in its memory."},
-		{Path: "factors.anonymous", Value: limitFactor().In(&l.Factors.Anonymous),
-			Doc: "Divides the size for clients of whom nothing is known: 0.5 allows twice as many at once, 0 is no limit."},
-		{Path: "factors.session", Value: limitFactor().In(&l.Factors.Session),
-			Doc: "The same for those that brought the site's cookie back."},
-		{Path: "factors.trusted", Value: limitFactor().In(&l.Factors.Trusted),
-			Doc: "The same for those of `standing.trusted`, or that the backend attests."},
+			Doc: "Counted in Redis, together with all other sidecars, in one round trip before each request, which takes at most `timeout` of the URL, 250 ms; while Redis is away the request passes. Otherwise each sidecar counts in its memory."},
+		{Path: "size", Value: count.In(&o.size), Old: asRate},
+		{Path: "dripRate", Value: period.In(&o.dripRate), Old: asRate},
+		{Path: "dripSize", Value: count.In(&o.dripSize), Old: asRate},
+		{Path: "max", Value: count.In(&o.max), Old: asRate},
+		{Path: "duration", Value: period.In(&o.duration), Old: asRate},
+		{Path: "minInterval", Value: period.In(&o.minInterval), Old: asRate},
+		{Path: "factors.anonymous", Gone: oneForAll},
+		{Path: "factors.session", Gone: oneForAll},
+		{Path: "factors.trusted", Gone: oneForAll},
 	}
 }
+
+// oneForAll is told of what once divided a limit by who asks.
+const oneForAll = "leave it out: a limit is the same for all clients; exempt has networks that are not limited"
 
 func limitName() form.Scalar[string] {
 	return form.Text("name", "1 to 32 letters, digits, `_` and `-`, begins with a letter", func(text string) error {
@@ -163,11 +161,6 @@ func limitName() form.Scalar[string] {
 		}
 		return nil
 	}).Matching(className.String())
-}
-
-func limitFactor() form.Scalar[float64] {
-	return form.Number("0 (no limit) or a number from 0.001 to 1000; 0.5 allows twice as much", 0, 1000,
-		func(x float64) bool { return x == 0 || x >= 0.001 && x <= 1000 })
 }
 
 // limitsSettings are the keys of limits in requests.
@@ -180,7 +173,7 @@ func limitsSettings(d *draft) []form.Setting {
 	}
 }
 
-// Rates and durations of a master's rules are written as the first master's
+// Rates, and durations of a master's rules, are written as the first master's
 // configuration has them.
 const (
 	rateHelp   = `must be a rate such as 5/sec, "10 per minute" or 100/15min`
@@ -227,27 +220,67 @@ func parsePeriod(text string) (time.Duration, error) {
 // maxPeriod is the longest time of a rule.
 const maxPeriod = 366 * 24 * time.Hour
 
-// parseRate reads requests per time, such as 5/sec, and returns the interval
-// between two of them, in whole milliseconds as the first master counts: 7/sec is
-// 143 ms. More than a thousand a second it cannot hold, and does not take.
-func parseRate(text string) (interval time.Duration, err error) {
+// Rate is a number of requests in a time.
+type Rate struct {
+	Requests int
+	Per      time.Duration
+}
+
+// Interval is the time between two requests, in whole milliseconds as the first master counts:
+// that of 7/sec is 143 ms.
+func (r Rate) Interval() time.Duration {
+	ms := math.Round(float64(r.Per.Milliseconds()) / float64(r.Requests))
+	return time.Duration(max(ms, 1)) * time.Millisecond
+}
+
+func (r Rate) String() string {
+	if r.Requests == 0 {
+		return ""
+	}
+	per, unit := r.Per.Milliseconds(), "ms"
+	for _, u := range []struct {
+		name string
+		of   int64
+	}{{"sec", 1000}, {"min", 60}, {"hour", 60}, {"day", 24}} {
+		if per%u.of != 0 {
+			break
+		}
+		per, unit = per/u.of, u.name
+	}
+	if per == 1 {
+		return fmt.Sprintf("%d/%s", r.Requests, unit)
+	}
+	return fmt.Sprintf("%d/%d%s", r.Requests, per, unit)
+}
+
+// parseRate reads requests per time, such as 5/sec. More than a thousand a second an interval
+// of whole milliseconds cannot hold.
+func parseRate(text string) (r Rate, err error) {
 	number, period, ok := cutRate(text)
 	if !ok {
-		return 0, errors.New(rateHelp)
+		return r, errors.New(rateHelp)
 	}
 	n, err := strconv.Atoi(number)
-	if err != nil || n < 1 {
-		return 0, errors.New(rateHelp)
+	if err != nil || n < 1 || n > mostCount {
+		return r, errors.New(rateHelp)
 	}
 	length, err := parsePeriod(period)
 	if err != nil || period == "" || length < time.Millisecond {
-		return 0, errors.New(rateHelp)
+		return r, errors.New(rateHelp)
 	}
-	ms := math.Round(float64(length.Milliseconds()) / float64(n))
-	if ms < 1 {
-		return 0, errors.New("is more than 2000 requests a second, which intervals of whole milliseconds cannot keep")
+	if math.Round(float64(length.Milliseconds())/float64(n)) < 1 {
+		return r, errors.New("is more than 2000 requests a second, which intervals of whole milliseconds cannot keep")
 	}
-	return time.Duration(ms) * time.Millisecond, nil
+	return Rate{n, length}, nil
+}
+
+// rate is how often requests are allowed.
+func rate() form.Scalar[Rate] {
+	return form.Scalar[Rate]{
+		Type: "rate", Allowed: "requests in a time, such as `5/sec`, `10/min` or `100/15min`",
+		Schema: form.Schema{"type": "string", "pattern": `^\s*[0-9]+\s*(per|/).*$`},
+		Parse:  parseRate, Format: Rate.String,
+	}
 }
 
 var rateForm = regexp.MustCompile(`^\s*(\d+)\s*(?:per|/)\s*(.*?)\s*$`)

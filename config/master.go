@@ -300,7 +300,10 @@ func (d *draftRule) compile() (rule MasterRule, key, value string, err error) {
 		return rule, "interval", form.Quoted(d.interval), errors.New("says the same as rate; keep one of the two")
 	case d.rate != "":
 		key, value = "rate", form.Quoted(d.rate)
-		rule.Interval, err = parseRate(d.rate)
+		var rate Rate
+		if rate, err = parseRate(d.rate); err == nil {
+			rule.Interval = rate.Interval()
+		}
 	case d.interval != "":
 		key, value = "interval", form.Quoted(d.interval)
 		rule.Interval, err = parsePeriod(d.interval)

@@ -33,12 +33,12 @@ func TestEveryKeyIsExplained(t *testing.T) {
 		}
 	}
 	for _, s := range settings(newDraft(Default())) {
-		if s.Legacy || s.Gone != "" {
+		if s.Legacy || s.AliasOf != "" || s.Went() {
 			continue
 		}
 		explained(s.Path, s)
 		for _, m := range s.Value.Spec().Members {
-			if m.Gone == "" {
+			if !m.Went() {
 				explained(s.Path+"[]."+m.Path, m)
 			}
 		}

@@ -14,11 +14,9 @@ import (
 type Robots struct {
 	Enabled bool    // whether a robot is one client, whatever addresses it comes from
 	Share   float64 // part of all CPUs that each may use steadily, above 0 to 1
-	Verify  bool    // whether the names of addresses are asked for
 	// Resolver is who is asked, "host:port" of a DNS server; empty: whom the system asks.
 	Resolver string
-	Only     []string // those that have accounts of their own; none: all have
-	Known    []Robot  // that can be verified, beside those that are known anyway
+	Known    []Robot // that can be verified, beside those that are known anyway
 }
 
 // Robot is one that can be verified. What is not given is that of the known one of its name.
@@ -27,10 +25,9 @@ type Robot struct {
 	Agents    []string  // as its User-Agents name it; none: its name
 	Domains   []string  // below which the names of its addresses lie
 	Addresses []Proxies // in which they are
-	Share     float64   // 0: that of all
 }
 
-func defaultRobots() Robots { return Robots{Enabled: true, Share: 0.10, Verify: true} }
+func defaultRobots() Robots { return Robots{Enabled: true, Share: 0.10} }
 
 const (
 	// RobotClass is the class of robots' accounts. No class of one's own is called so.
@@ -49,12 +46,8 @@ func robotsSettings(x *Robots) []form.Setting {
 			Doc: "Whether a robot that says who it is has [one account over all its addresses](robots.md), in the class `robot`."},
 		{Path: "robots.share", Value: share().In(&x.Share),
 			Doc: "Part of all CPUs that each robot may use steadily. All that are known by nothing but their names have it together."},
-		{Path: "robots.verify", Value: form.Boolean().In(&x.Verify),
-			Doc: "Whether the names of addresses are asked for, where a robot says that it is one of those whose names are known. No request waits for that."},
 		{Path: "robots.resolver", Value: resolverAddress().In(&x.Resolver),
-			Doc: "The address and port of the DNS server that is asked."},
-		{Path: "robots.only", Value: form.List[string]{Of: robotName(), Most: mostRobots, Distinct: true}.In(&x.Only), Default: "all",
-			Doc: "The robots that have an account of their own; all others share one."},
+			Doc: "The address and port of the DNS server that is asked for the names of addresses, where a robot says that it is one of those whose names are known. No request waits for that."},
 		{Path: "robots.known", Value: robotList{&x.Known},
 			Doc: "Robots that can be verified, beside [those that are known anyway](robots.md#known-robots), or in place of what is known of these. Who says that it is one of them, and is not, has that held against it."},
 	}
@@ -70,8 +63,7 @@ func robotSettings(x *Robot) []form.Setting {
 			Doc: "The name of its address lies below one of these, such as `googlebot.com`, and leads back to the address."},
 		{Path: "addresses", Value: form.List[Proxies]{Of: networks(everyRobot), Most: 1024}.In(&x.Addresses), Default: "none",
 			Doc: "Or its address lies in one of these. A file has a prefix in each line, or is a list as Google and Bing publish theirs, in JSON. It is read again at each reload."},
-		{Path: "share", Value: share().In(&x.Share), Default: "`robots.share`",
-			Doc: "Part of all CPUs that it may use steadily, once it is verified."},
+		{Path: "share", Gone: "leave it out: its share is robots.share; tempomat-doctor pin changes it for one"},
 	}
 }
 
@@ -122,7 +114,7 @@ func (v robotList) Text() string {
 	var texts []string
 	for _, x := range *v.p {
 		var parts []string
-		for _, s := range robotSettings(&x)[1:] {
+		for _, s := range form.Own(robotSettings(&x))[1:] {
 			if text := s.Value.Text(); text != "" && text != "0" {
 				parts = append(parts, s.Path+" "+text)
 			}
@@ -148,7 +140,7 @@ func (v robotList) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 		case x.Name == "":
 			r.Fault(here, "", "has no name")
 		case len(item.Content) < 4:
-			r.Fault(here, "", "must have at least one of domains, addresses, agents and share")
+			r.Fault(here, "", "must have at least one of domains, addresses and agents")
 		case names[x.Name]:
 			r.Fault(here, form.Quoted(x.Name), "is the name of another one already")
 		}

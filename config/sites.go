@@ -190,8 +190,8 @@ func siteSettings(x *Site) []form.Setting {
 		{Path: "hosts", Value: form.List[string]{Of: hostPattern(), Most: mostHosts, Distinct: true}.In(&x.Hosts), Default: "none; a site needs one",
 			Doc: "Its names, as `Host` tells them, without a port; case does not matter. `*.example.com` is all below `example.com`; of several that fit, the longest counts, and a whole name before all."},
 		siteShare(&x.Share),
-		{Path: "mode", Value: form.Choice("fair", "observe").In(new(string)), Gone: "throttle.mode is that of all sites; a site whose requests are never to wait can be exempt"},
-		{Path: "shadow", Value: form.Boolean().In(new(bool)), Gone: "throttle.shadow is that of all sites; a site whose requests are never to wait can be exempt"},
+		{Path: "mode", Gone: "throttle.mode is that of all sites; a site whose requests are never to wait can be exempt"},
+		{Path: "shadow", Gone: "throttle.shadow is that of all sites; a site whose requests are never to wait can be exempt"},
 		{Path: "exempt", Value: exemptions{&x.Exempt}, Default: "none",
 			Doc: "Requests for this site that are never charged or delayed, as [`exempt`](#exempt) has them for all."},
 	}
@@ -293,9 +293,6 @@ func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.N
 	members := siteSettings(&s)
 	r.Mapping(at, n, "", members)
 	for _, m := range members {
-		if of, given := r.Given[m.Path]; given && m.Gone != "" {
-			r.Gone(of, m.Gone)
-		}
 		delete(r.Given, m.Path) // the next site has keys of its own
 	}
 	if len(r.Faults) == before && len(s.Hosts) == 0 {

@@ -43,10 +43,9 @@ type Log struct {
 func statisticsSettings(c *Statistics) []form.Setting {
 	g, l := &c.Graphite, &c.Log
 	return []form.Setting{
-		{Path: "graphite", Value: graphiteAddress().In(&g.Address), AliasOf: "graphite.address",
-			Doc: "Graphite's address alone, short for `graphite.address`."},
+		{Path: "graphite", Value: graphiteAddress().In(&g.Address), AliasOf: "graphite.address"},
 		{Path: "graphite.address", Value: graphiteAddress().In(&g.Address),
-			Doc: "Where statistics go."},
+			Doc: "Where statistics go; `graphite` with the address alone is short for it."},
 		{Path: "graphite.prefix", Value: graphitePrefix().In(&g.Prefix),
 			Doc: "Stands before each series; `{hostname}` is replaced by the machine's name."},
 		{Path: "graphite.interval", Value: form.Duration(time.Second, time.Hour).In(&g.Interval),

@@ -34,10 +34,7 @@ type CertificateFiles struct {
 // ACME is how certificates are got from an authority (RFC 8555).
 type ACME struct {
 	Hosts     []string // for which; none: none are got
-	Email     string   // of who is told of trouble with them; may be empty
 	Directory string   // the authority's URL
-	Storage   string   // the directory in which they are kept; empty: beside the state file
-	CA        string   // the file of who signs the authority's own certificate, as PEM; empty: as the system trusts
 }
 
 func defaultACME() ACME { return ACME{Directory: "https://acme-v02.api.letsencrypt.org/directory"} }
@@ -111,15 +108,9 @@ func tlsSettings(t *TLS) []form.Setting {
 		{Path: "tls.certificates", Value: certificates().In(&t.Certificates),
 			Doc: "Certificates for the addresses of `listen` that have `tls: true`, [read again when they change](tls.md): directories, of certbot (`/etc/letsencrypt/live`) and others, or mappings with `certificate` and `key`. A client is shown the one for the name that it asks for, or else the first."},
 		{Path: "tls.acme.hosts", Value: form.List[string]{Of: acmeHost(), Most: 100, Distinct: true}.In(&t.ACME.Hosts), Restart: true,
-			Doc: "Names for which [certificates are got by ACME](tls.md#acme). Without names nothing is asked."},
-		{Path: "tls.acme.email", Value: email().In(&t.ACME.Email), Restart: true,
-			Doc: "Where the authority writes if something is wrong with them."},
+			Doc: "Names for which [certificates are got by ACME](tls.md#acme), and kept with their keys in `acme` beside the `state` file. Without names nothing is asked."},
 		{Path: "tls.acme.directory", Value: acmeDirectory().In(&t.ACME.Directory), Restart: true,
 			Doc: "The authority's directory. Using the default says that you agree to Let's Encrypt's terms of service, another one's to its own."},
-		{Path: "tls.acme.storage", Value: directoryPath().In(&t.ACME.Storage), Restart: true, Default: "`acme` beside the `state` file",
-			Doc: "The directory in which they are kept with their keys, for its owner alone."},
-		{Path: "tls.acme.ca", Value: secretFile().In(&t.ACME.CA), Restart: true,
-			Doc: "The file of who has signed the certificate of the authority's own server, as PEM, for an authority that the system does not know."},
 	}
 }
 
@@ -171,11 +162,6 @@ func filePath() form.Scalar[string] {
 	return s
 }
 
-// directoryPath is the path of a directory, or empty.
-func directoryPath() form.Scalar[string] {
-	return form.OrEmpty(filePath(), "`acme` beside the state file")
-}
-
 // acmeHost is the name of a host that an authority can reach.
 func acmeHost() form.Scalar[string] {
 	s := form.Text("name", "a name such as `www.example.org`", nil)
@@ -187,16 +173,6 @@ func acmeHost() form.Scalar[string] {
 		return strings.ToLower(text), nil
 	}
 	return s
-}
-
-func email() form.Scalar[string] {
-	return form.Text("address", "an address of mail, or empty", func(text string) error {
-		user, host, _ := strings.Cut(text, "@")
-		if text != "" && (user == "" || host == "" || !validHost(host) || strings.ContainsAny(user, " \t,<>@")) {
-			return errors.New("must be an address of mail, such as admin@example.org, or empty")
-		}
-		return nil
-	})
 }
 
 func acmeDirectory() form.Scalar[string] {
@@ -228,8 +204,5 @@ func validateTLS(r *form.Reader, d *draft) {
 	}
 	if proxied && len(d.TrustedProxies) == 0 && !r.Faulty("trustedProxies") {
 		r.Fault(r.Given["listen"], "", "has proxyProtocol, which needs trustedProxies: nobody else may connect there")
-	}
-	if hosts && d.TLS.ACME.Storage == "" && d.State == "" {
-		r.Fault(r.Given["tls.acme.hosts"], "", "needs tls.acme.storage, as state is off")
 	}
 }

@@ -22,8 +22,7 @@ func TestTLSFile(t *testing.T) {
 	tls := TLS{
 		Certificates: []CertificateFiles{{Path: "/etc/letsencrypt/live"}, {Certificate: "/etc/ssl/a.pem", Key: "/etc/ssl/private/a.key"}},
 		ACME: ACME{
-			Hosts: []string{"site.example", "www.site.example"}, Email: "admin@site.example",
-			Directory: "https://acme.internal.example:14000/dir", Storage: "/srv/acme", CA: "/etc/ssl/internal.pem",
+			Hosts: []string{"site.example", "www.site.example"}, Directory: "https://acme.internal.example:14000/dir",
 		},
 	}
 	if diff := cmp.Diff(tls, c.TLS); diff != "" {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"tempomat/config/form"
@@ -22,8 +21,6 @@ type Traffic struct {
 	TrustedProxies []Proxies  // peers whose forwarded headers count; empty: nobody's do
 	AddressHeader  string     // where they tell the client's address: X-Forwarded-For, Forwarded, X-Real-IP, CF-Connecting-IP, True-Client-IP or none
 	Underscores    bool       // header names of more than letters, digits and hyphens reach the backend
-	Upgrades       []string   // the protocols that a connection may change to
-	Via            string     // what the proxy calls itself in Via; empty: it adds none
 }
 
 // defaultTraffic trusts loopback peers, because only what runs on this machine, such as a
@@ -37,21 +34,19 @@ func defaultTraffic() Traffic {
 			{Prefixes: []netip.Prefix{netip.MustParsePrefix("::1/128")}},
 		},
 		AddressHeader: "X-Forwarded-For",
-		Upgrades:      []string{"websocket"},
 	}
 }
 
 // Backend is the server that the proxy stands before. A plain string in the
 // file is its URL.
 type Backend struct {
-	URL         string        // http://host[:port], https://host[:port] or unix:/path
-	DialTimeout time.Duration // longest wait until another machine takes a connection, then 502
-	Timeout     time.Duration // longest wait for TLS's handshake, and for the response's header, then 504
-	Workers     int           // how many it has; 0: that is found
+	URL     string        // http://host[:port], https://host[:port] or unix:/path
+	Timeout time.Duration // longest wait for TLS's handshake, and for the response's header, then 504
+	Workers int           // how many it has; 0: that is found
 }
 
 func defaultBackend() Backend {
-	return Backend{URL: "http://127.0.0.1:80", DialTimeout: 5 * time.Second, Timeout: 300 * time.Second}
+	return Backend{URL: "http://127.0.0.1:80", Timeout: 300 * time.Second}
 }
 
 // mostWorkers is the highest number of them.
@@ -62,14 +57,11 @@ func trafficSettings(c *Traffic) []form.Setting {
 	return []form.Setting{
 		{Path: "listen", Value: listeners().In(&c.Listen), Restart: true,
 			Doc: "Addresses to serve, at least one: texts, or mappings with `address` and, if they are `true`, `tls` ([TLS](tls.md)), `redirect` (to HTTPS) and `proxyProtocol`."},
-		{Path: "backend", Value: backendURL().In(&c.Backend.URL), AliasOf: "backend.url",
-			Doc: "The backend's URL alone, short for `backend.url`."},
+		{Path: "backend", Value: backendURL().In(&c.Backend.URL), AliasOf: "backend.url"},
 		{Path: "backend.url", Value: backendURL().In(&c.Backend.URL),
-			Doc: "Where requests go. A file must give it. An address that the proxy itself serves is refused, and the admin API's. With https its certificate has to be valid, but on a loopback address, such as https://127.0.0.1:8443, where it is not looked at."},
-		{Path: "backend.dialTimeout", Value: form.Duration(time.Millisecond, 5*time.Minute).In(&c.Backend.DialTimeout),
-			Doc: "Longest time that another machine may take to accept a TCP connection, then 502. It doesn't count for a backend on this machine, nor for TLS's handshake: these wait for a free worker, for up to `backend.timeout`."},
+			Doc: "Where requests go. A file must give it; `backend` with the URL alone is short for it. An address that the proxy itself serves is refused, and the admin API's. With https its certificate has to be valid, but on a loopback address, such as https://127.0.0.1:8443, where it is not looked at."},
 		{Path: "backend.timeout", Value: form.Duration(100*time.Millisecond, day).In(&c.Backend.Timeout),
-			Doc: "Longest wait for the response's header, and for the TLS handshake before it, then 504."},
+			Doc: "Longest wait for the response's header, and for the TLS handshake before it, then 504. Another machine has 5 s of it to accept a TCP connection, then 502; a backend on this machine may let it wait for a free worker."},
 		{Path: "backend.workers", Value: workers().In(&c.Backend.Workers), Zero: "found", Unit: "requests",
 			Doc: "The number of the backend's workers, used as it is: no more requests are there at a time. 0: it is [found](operations.md#how-many-workers). Set it for a backend on another machine."},
 		{Path: "cpuCount", Value: cpuCount().In(&c.CPUCount), Zero: "this machine's", Unit: "CPUs",
@@ -80,10 +72,6 @@ func trafficSettings(c *Traffic) []form.Setting {
 			Doc: "The header in which trusted proxies tell the client's address."},
 		{Path: "underscores", Value: form.Boolean().In(&c.Underscores),
 			Doc: "Header names with an underscore, or with any other character besides letters, digits and hyphens, reach the backend. Scripts take `X_Real_IP` and `X.Real!IP` for `X-Real-IP`, so a client could say of itself what only a proxy may. Names that scripts would take for such a header are dropped in any case."},
-		{Path: "upgrades", Value: protocols().In(&c.Upgrades),
-			Doc: "Protocols that a connection may change to when backend and client agree on it. What goes over it then passes unseen."},
-		{Path: "via", Value: pseudonym().In(&c.Via),
-			Doc: "What the proxy calls itself in the `Via` header, to the backend and to clients."},
 	}
 }
 
@@ -96,32 +84,6 @@ func workers() form.Scalar[int] {
 func cpuCount() form.Scalar[float64] {
 	return form.Number("0 (as many as this machine has) or a number from 0.01 to 4096", 0, 4096,
 		func(x float64) bool { return x == 0 || x >= 0.01 && x <= 4096 })
-}
-
-// pseudonym is what a proxy calls itself in Via (RFC 9110, 7.6.3: a token, or a host).
-func pseudonym() form.Scalar[string] {
-	return form.Text("name", "at most 64 characters without blanks, or empty: no `Via` is added", func(text string) error {
-		if len(text) > 64 || strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~:") != "" {
-			return errors.New("must be a name of at most 64 letters, digits or signs such as - or _, without blanks; empty: no Via is added")
-		}
-		return nil
-	})
-}
-
-// protocols are the names of protocols that a connection may change to.
-func protocols() form.List[string] {
-	name := form.Text("name", "the name of a protocol, but not `h2c`", nil)
-	name.Parse = func(text string) (string, error) {
-		name := strings.ToLower(text)
-		switch {
-		case name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") != "":
-			return "", errors.New("must be the name of a protocol, such as websocket, without a version")
-		case name == "h2c":
-			return "", errors.New("requests in it would pass unseen; clients speak HTTP/2 with the proxy without it")
-		}
-		return name, nil
-	}
-	return form.List[string]{Of: name, Most: 16, Distinct: true}
 }
 
 // validateListen checks that the proxy does not stand in its own way.

@@ -80,10 +80,7 @@ type relay struct {
 // writeHeader writes the header.
 func (a *relay) writeHeader(res *backend.Answer, announced http.Header) {
 	a.copyHeader(res)
-	h, p := a.x.client.writer.Header(), a.x.policy
-	if p.Via != "" {
-		h["Via"] = p.via(h["Via"], 1)
-	}
+	h := a.x.client.writer.Header()
 	if len(announced) > 0 {
 		h.Add("Trailer", strings.Join(slices.Sorted(maps.Keys(announced)), ", "))
 	}

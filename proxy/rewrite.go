@@ -27,7 +27,6 @@ import (
 func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	in, out := x.request, &x.backend.asked.request
 	x.backend.asked.fields = x.passed(x.backend.asked.fields)
-	x.backend.asked.setVia(x.policy, in)
 	x.backend.asked.setForwarded(in)
 	x.backend.asked.setMark(&x.handler.marks, in)
 	x.setNumber()
@@ -41,7 +40,7 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 // passed appends the fields of the client's request that the backend gets.
 func (x *exchange) passed(fields http1.List) http1.List {
 	in := x.request.Header
-	r := rewriting{x: x, private: named(in), upgrade: x.policy.mayUpgrade(x.upgradeAsked())}
+	r := rewriting{x: x, private: named(in), upgrade: mayUpgrade(x.upgradeAsked())}
 	for _, name := range x.names() {
 		values, ok := in[name.Canonical]
 		if !ok {
@@ -224,13 +223,11 @@ func (x *exchange) upgradeAsked() string {
 // mayUpgrade is what of the protocols that a client asks for it may have, the first one;
 // empty: none, and the backend is not asked. What a backend and its client agreed on
 // passes unseen: h2c would carry requests past everything.
-func (p *Policy) mayUpgrade(asked string) string {
+func mayUpgrade(asked string) string {
 	for protocol := range strings.SplitSeq(asked, ",") {
 		protocol = textproto.TrimString(protocol)
-		for _, allowed := range p.Upgrades {
-			if strings.EqualFold(protocolName(protocol), allowed) && printable(protocol) {
-				return protocol
-			}
+		if strings.EqualFold(protocolName(protocol), "websocket") && printable(protocol) {
+			return protocol
 		}
 	}
 	return ""
@@ -266,9 +263,7 @@ func printable(s string) bool {
 
 // Hops is what of a message is for each stretch of its way, and not to be passed on as it is.
 type Hops struct {
-	Underscores bool     // header names of more than letters, digits and hyphens reach the backend
-	Upgrades    []string // the protocols that a connection may change to; others are not asked for
-	Via         string   // what the proxy calls itself there; empty: nothing
+	Underscores bool // header names of more than letters, digits and hyphens reach the backend
 }
 
 // forwards is how often a request may be forwarded yet (Max-Forwards of RFC 9110, 7.6.2);
@@ -364,22 +359,6 @@ func (m *marks) isCircle(r *http.Request) bool {
 func (a *asked) setMark(m *marks, in *http.Request) {
 	a.mark[0] = m.of(in)
 	a.fields = append(a.fields, http1.Line{Name: http1.Name{Written: "CDN-Loop", Canonical: loopHeader}, Values: a.mark[:]})
-}
-
-// via adds the proxy to those that a message came by (RFC 9110, 7.6.3), which it was to have
-// a name for. Major is the version of HTTP that the message came in.
-func (p *Policy) via(before []string, major int) []string {
-	if major == 2 {
-		return append(slices.Clip(before), "2.0 "+p.Via)
-	}
-	return append(slices.Clip(before), "1.1 "+p.Via)
-}
-
-// setVia says so of a request, if the proxy has a name.
-func (a *asked) setVia(p *Policy, in *http.Request) {
-	if p.Via != "" {
-		a.fields.Set("Via", p.via(a.fields.Get("Via"), in.ProtoMajor))
-	}
 }
 
 // tellsOrigin tells whether a backend may learn from a field of that name who asks, how,

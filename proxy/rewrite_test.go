@@ -72,32 +72,6 @@ func TestMaxForwards(t *testing.T) {
 	})
 }
 
-// TestVia: a proxy that has a name adds it both ways, behind those that were before it.
-func TestVia(t *testing.T) {
-	for _, name := range []string{"", "cache-1"} {
-		r := start(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-			w.Header().Set("Via", "1.0 origin")
-			echoHeader(w, q)
-		}))
-		p := *r.handler.Policy()
-		p.Via = name
-		r.handler.SetPolicy(&p)
-		for version, c := range map[string]*http.Client{"1.1": r.client, "2.0": r.h2c} {
-			res, body := r.do(c, request(t, nil, "GET /", "Via: 1.1 first"))
-			there, back := []string{"1.1 first"}, []string{"1.0 origin"}
-			if name != "" {
-				there, back = append(there, version+" cache-1"), append(back, "1.1 cache-1")
-			}
-			if got := decodeHeader(t, body)["Via"]; !slices.Equal(got, there) {
-				t.Errorf("HTTP/%s: the backend is told %q, want %q", version, got, there)
-			}
-			if got := res.Header["Via"]; !slices.Equal(got, back) {
-				t.Errorf("HTTP/%s: the client is told %q, want %q", version, got, back)
-			}
-		}
-	}
-}
-
 // TestCircle: a proxy whose backend is itself says so, at once and in the log, and where every place is taken.
 func TestCircle(t *testing.T) {
 	front := loopback(t)
@@ -232,15 +206,14 @@ func TestUnderscores(t *testing.T) {
 	}
 }
 
-// TestUpgradesThatAreNot: what is not configured is not asked for; the request is
+// TestUpgradesThatAreNot: what is no WebSocket is not asked for; the request is
 // answered without it.
 func TestUpgradesThatAreNot(t *testing.T) {
-	p := Policy{Hops: Hops{Upgrades: []string{"websocket"}}}
 	for asked, want := range map[string]string{
 		"websocket": "websocket", "WebSocket": "WebSocket", "h2c, websocket": "websocket", "websocket/13": "websocket/13",
 		"h2c": "", "TLS/1.0, HTTP/1.1": "", "": "", "web socket": "", "websocket/\xff": "", "websocketx": "",
 	} {
-		if got := p.mayUpgrade(asked); got != want {
+		if got := mayUpgrade(asked); got != want {
 			t.Errorf("%q: %q is asked for, want %q", asked, got, want)
 		}
 	}

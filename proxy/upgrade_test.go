@@ -18,7 +18,7 @@ import (
 
 // shout takes a connection over and sends each line back with a "!".
 func shout(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Upgrade") != "shout" || r.Header.Get("Connection") != "Upgrade" {
+	if r.Header.Get("Upgrade") != "websocket" || r.Header.Get("Connection") != "Upgrade" {
 		http.Error(w, "no upgrade", http.StatusUpgradeRequired)
 		return
 	}
@@ -27,7 +27,7 @@ func shout(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.Close()
-	_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: shout\r\nTempomat-Cost: 0\r\n\r\nwelcome\n")
+	_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nTempomat-Cost: 0\r\n\r\nwelcome\n")
 	for {
 		line, err := rw.ReadString('\n')
 		if err != nil || line == "bye\n" {
@@ -37,7 +37,7 @@ func shout(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-const upgrade = "GET / HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: shout\r\n\r\n"
+const upgrade = "GET / HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
 // converse upgrades a connection and says something.
 func converse(t *testing.T, r *rig) (net.Conn, *bufio.Reader) {
@@ -46,7 +46,7 @@ func converse(t *testing.T, r *rig) (net.Conn, *bufio.Reader) {
 	br := bufio.NewReader(c)
 	send(t, c, upgrade)
 	res := answer(t, br, "GET")
-	if res.StatusCode != 101 || res.Header.Get("Upgrade") != "shout" || res.Header.Get("Tempomat-Cost") != "" {
+	if res.StatusCode != 101 || res.Header.Get("Upgrade") != "websocket" || res.Header.Get("Tempomat-Cost") != "" {
 		t.Fatalf("got %d, %v", res.StatusCode, res.Header)
 	}
 	if line, err := br.ReadString('\n'); err != nil || line != "welcome\n" {
@@ -94,7 +94,7 @@ func TestUpgradeIsForThisConnection(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nServer: s\r\nConnection: Upgrade, X-Own\r\nUpgrade: shout\r\n"+
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nServer: s\r\nConnection: Upgrade, X-Own\r\nUpgrade: websocket\r\n"+
 			"X-Own: 1\r\nKeep-Alive: timeout=5\r\nTempomat-Cost: 0\r\nTempomat-Standing: user\r\nTempomat-Request: 1\r\n\r\n")
 	}))
 	c := r.dial()
@@ -105,7 +105,7 @@ func TestUpgradeIsForThisConnection(t *testing.T) {
 		t.Fatalf("%q, %v", head, err)
 	}
 	h, err := textproto.NewReader(br).ReadMIMEHeader()
-	want := textproto.MIMEHeader{"Server": {"s"}, "Connection": {"Upgrade"}, "Upgrade": {"shout"}}
+	want := textproto.MIMEHeader{"Server": {"s"}, "Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
 	if err != nil || !maps.EqualFunc(h, want, slices.Equal) {
 		t.Errorf("%v, %v", h, err)
 	}
@@ -114,7 +114,7 @@ func TestUpgradeIsForThisConnection(t *testing.T) {
 func TestUpgradeRefused(t *testing.T) {
 	r := start(t, http.HandlerFunc(shout))
 	c := r.dial()
-	send(t, c, "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: shout\r\n\r\n") // not named in Connection
+	send(t, c, "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n") // not named in Connection
 	if res := answer(t, bufio.NewReader(c), "GET"); res.StatusCode != http.StatusUpgradeRequired {
 		t.Errorf("got %v", res)
 	}
@@ -146,7 +146,7 @@ func TestUpgradeThatCannotBe(t *testing.T) {
 		"GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked",
 	} {
 		c := r.dial()
-		send(t, c, line+"\r\nUpgrade: shout\r\n\r\n")
+		send(t, c, line+"\r\nUpgrade: websocket\r\n\r\n")
 		res := answer(t, bufio.NewReader(c), "GET")
 		if head := readAll(t, res); res.StatusCode != http.StatusOK || strings.Contains(head, "pgrade") {
 			t.Errorf("%q: got %d, the backend %q", line, res.StatusCode, head)
@@ -159,11 +159,11 @@ func TestUpgradeThatCannotBe(t *testing.T) {
 func TestUpgradeWithVersion(t *testing.T) {
 	back := loopback(t)
 	rawBackend(t, back, func(string) string {
-		return "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n"
+		return "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 	})
 	r := startOn(t, loopback(t), back, nil)
 	c := r.dial()
-	send(t, c, "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: shout/13\r\n\r\n")
+	send(t, c, "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket/13\r\n\r\n")
 	if res := answer(t, bufio.NewReader(c), "GET"); res.StatusCode != http.StatusSwitchingProtocols {
 		t.Errorf("got %v", res)
 	}
@@ -187,7 +187,7 @@ func TestIdleUpgrade(t *testing.T) {
 					}
 					c, _, _ := http.NewResponseController(w).Hijack()
 					defer c.Close()
-					_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n")
+					_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 					for {
 						time.Sleep(50 * time.Second)
 						if _, err := io.WriteString(c, "word\n"); err != nil {

@@ -30,8 +30,9 @@ func TestWorldACME(t *testing.T) {
 	}
 	p := pebbletest.Start(t, port(plain), port(secure), 24*time.Hour)
 	state := tempDir(t)
-	yaml := fmt.Sprintf("listen: [%q, %q]\nstate: %s\ntls: {acme: {hosts: [site.example], directory: %q, ca: %s}}\n",
-		plain+" redirect", secure+" tls", filepath.Join(state, "state"), p.Directory, p.RootsFile)
+	yaml := fmt.Sprintf("listen: [%q, %q]\nstate: %s\ntls: {acme: {hosts: [site.example], directory: %q}}\n",
+		plain+" redirect", secure+" tls", filepath.Join(state, "state"), p.Directory)
+	env := []string{"SSL_CERT_FILE=" + p.RootsFile}
 	c := newClientOf(t, &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: p.Issuers, ServerName: "site.example"}})
 	serves := func() bool {
 		res, err := c.Get("https://" + secure + "/")
@@ -41,7 +42,7 @@ func TestWorldACME(t *testing.T) {
 		_ = res.Body.Close()
 		return res.StatusCode == http.StatusOK
 	}
-	s := startProxy(t, backend, yaml)
+	s := startProxyWith(t, env, nil, backend, yaml)
 	testkit.Eventually(t, "it serves the certificate", serves)
 	if a := fetch(t, newClient(t), http.MethodGet, "http://"+plain+"/a", http.Header{"Host": {"site.example"}}, nil); a.StatusCode != 301 || a.Header.Get("Location") != "https://site.example/a" {
 		t.Errorf("%s to %s", a.Status, a.Header.Get("Location"))
@@ -51,12 +52,12 @@ func TestWorldACME(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory: %v, %v", info, err)
 	}
-	s = startProxy(t, backend, strings.Replace(yaml, p.Directory, "https://"+testkit.FreeAddress(t)+"/dir", 1))
+	s = startProxyWith(t, env, nil, backend, strings.Replace(yaml, p.Directory, "https://"+testkit.FreeAddress(t)+"/dir", 1))
 	if serves() {
 		t.Error("a certificate of another authority is served")
 	}
 	s.kill()
-	startProxy(t, backend, yaml)
+	startProxyWith(t, env, nil, backend, yaml)
 	if !serves() {
 		t.Error("the certificate is not served at once")
 	}

@@ -95,8 +95,7 @@ func TestBackendBusy(t *testing.T) {
 	writeFile(t, both, string(certificate)+string(key))
 	backend := startApache(t, "--workers", "4", "--tls", both)
 	for _, mode := range []string{"observe", "fair"} {
-		s := startProxyWith(t, []string{"TEMPOMAT_BACKEND_DIAL_TIMEOUT=10ms"}, nil,
-			"https://127.0.0.1:"+backend.port, "throttle: {mode: "+mode+"}\n")
+		s := startProxy(t, "https://127.0.0.1:"+backend.port, "throttle: {mode: "+mode+"}\n")
 		var answers []<-chan string
 		for i := range 10 {
 			answers = append(answers, s.later(from(fmt.Sprintf("203.0.113.%d", i)), "/sleep.php?ms=100"))

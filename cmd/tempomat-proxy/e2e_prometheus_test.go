@@ -153,7 +153,7 @@ func startBreaking(t *testing.T) string {
 func TestWorldPrometheus(t *testing.T) {
 	metrics := "127.0.0.1:" + freePort(t)
 	p := startPrometheus(t, metrics, "--enable-feature=exemplar-storage")
-	s := startProxy(t, startBreaking(t), "metrics: \""+metrics+"\"\nlimits: [{name: login, path: /login, size: 1, dripRate: 1h}]\n")
+	s := startProxy(t, startBreaking(t), "metrics: \""+metrics+"\"\nlimits: [{name: login, path: /login, rate: 1/hour}]\n")
 	ask := func() {
 		for _, path := range []string{"/", "/login", "/broken"} {
 			s.get("198.51.100.1", path)
@@ -184,7 +184,7 @@ func TestWorldPrometheus(t *testing.T) {
 func TestWorldNativeHistograms(t *testing.T) {
 	metrics := "127.0.0.1:" + freePort(t)
 	p := startPrometheus(t, metrics, "--enable-feature=native-histograms")
-	s := startProxy(t, startBreaking(t), "metrics: \""+metrics+"\"\nlimits: [{name: login, path: /login, size: 1, dripRate: 1h}]\n")
+	s := startProxy(t, startBreaking(t), "metrics: \""+metrics+"\"\nlimits: [{name: login, path: /login, rate: 1/hour}]\n")
 	testkit.Eventually(t, "there is a median", func() bool {
 		s.get("198.51.100.1", "/")
 		s.get("198.51.100.1", "/login")

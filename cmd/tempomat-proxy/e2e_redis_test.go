@@ -61,7 +61,7 @@ func TestRedisFleet(t *testing.T) {
 	r := testkit.StartRedis(t)
 	backend := startSlowPages(t)
 	cars := startThree(t, backend.URL, oneLimit+
-		fmt.Sprintf("coordination: {kind: redis, redis: {timeout: 10s, addresses: [%q]}}\n", r.Address))
+		fmt.Sprintf("coordination: {kind: redis, redis: {addresses: [%q]}}\n", "redis://"+r.Address+"?timeout=10s"))
 	shared := func(s *sidecarProcess, want string) func() bool {
 		return func() bool {
 			_, out, _ := s.doctor("status")
@@ -185,9 +185,9 @@ func TestStrictFields(t *testing.T) {
 	}))
 	t.Cleanup(backend.Close)
 	yaml := fmt.Sprintf(`
-limits: [{name: api, path: /api/*, size: 3, dripRate: 1h, strict: true, factors: {anonymous: 1}}]
-coordination: {redis: {timeout: 10s, addresses: [%q]}}
-`, r.Address)
+limits: [{name: api, path: /api/*, rate: 1/hour, burst: 3, strict: true}]
+coordination: {redis: {addresses: [%q]}}
+`, "redis://"+r.Address+"?timeout=10s")
 	cars := startThree(t, backend.URL, "headers: ratelimit\n"+yaml)
 	check := func(client string, want [][]string, foreign string) {
 		t.Helper()

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"tempomat/internal/testkit"
 )
 
 const tiny = `cpuCount: 1
@@ -86,21 +84,5 @@ func isToldWhy(t *testing.T, c *http.Client, url, debtor string) {
 			told.Class != "slash32" || told.RequestID == "" {
 			t.Errorf("%s: %s", a.Header.Get("Content-Type"), a.body)
 		}
-	}
-}
-
-// TestFull: where nobody else may wait, it is the server that is full.
-func TestFull(t *testing.T) {
-	backend := startApache(t)
-	s := startProxy(t, backend.url, tiny+"throttle: {mode: cap, maxHold: 1h, maxHeld: 1}\n")
-	for _, client := range []string{"198.51.100.1", "198.51.100.2"} {
-		s.get(client, "/style.css")
-	}
-	_ = s.later(from("198.51.100.1"), "/style.css") // waits until the test ends
-	testkit.Eventually(t, "a held request", func() bool { return s.stats().Held == 1 })
-	a := s.get("198.51.100.2", "/style.css")
-	if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" ||
-		!strings.Contains(a.body, "as many requests waiting as it can hold") {
-		t.Errorf("%s\n%s", a.Status, a.body)
 	}
 }

@@ -12,7 +12,7 @@ func TestMetricsGoOn(t *testing.T) {
 	metrics := "127.0.0.1:" + freePort(t)
 	backend := plain(t)
 	yaml := "state: off\nmetrics: \"" + metrics + "\"\nlimits: ["
-	const login, other = "{name: login, path: /login, size: 1, dripRate: 1h}", "{name: other, path: /other, size: 1, dripRate: 1h}"
+	const login, other = "{name: login, path: /login, rate: 1/hour}", "{name: other, path: /other, rate: 1/hour}"
 	s := startProxy(t, backend, yaml+login+", "+other+"]\n")
 	for range 3 {
 		s.get("198.51.100.1", "/login")

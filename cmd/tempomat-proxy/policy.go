@@ -97,7 +97,7 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 		Upstream: p.upstream,
 		Access:   access(c.Log.Access),
 		Body:     c.Timeouts.Body,
-		Write:    c.Timeouts.Write,
+		Write:    c.Timeouts.Body,
 		Upgrade:  c.Timeouts.Upgrade,
 		Buffer:   p.bufferOf(c.Buffer),
 
@@ -106,7 +106,7 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 		Pages:     pages.errors,
 		RobotsTxt: pages.robots,
 
-		Hops: proxy.Hops{Underscores: c.Underscores, Upgrades: c.Upgrades, Via: c.Via},
+		Hops: proxy.Hops{Underscores: c.Underscores},
 	}, nil
 }
 
@@ -168,9 +168,20 @@ func (p *policies) keepDatabases(c *config.Config) {
 	_, _ = policy.Databases(c, p.databases) // it could have them before
 }
 
+const (
+	// inMemory is how much of a body is in memory, in bytes: as much as most are long.
+	inMemory = 64 << 10
+	// perAddress is the part of memory and disk that one address may use: several have room
+	// beside the one that takes the most.
+	perAddress = 0.25
+	// dialTimeout is how long another machine may take to accept a connection, and a backend
+	// there that is away is told after it.
+	dialTimeout = 5 * time.Second
+)
+
 // bufferOf puts limits in force and keeps what waits already.
 func (p *policies) bufferOf(b config.Buffer) proxy.Buffer {
-	l := spool.Limits{Directory: b.Directory, Memory: b.Memory, Disk: b.Disk, Address: b.PerAddress}
+	l := spool.Limits{Directory: b.Directory, Memory: b.Memory, Address: perAddress}
 	if p.spools == nil {
 		p.spools = spool.NewStore(l)
 	}
@@ -182,8 +193,8 @@ func (p *policies) bufferOf(b config.Buffer) proxy.Buffer {
 		}
 	}
 	return proxy.Buffer{
-		Store: p.spools, RequestMemory: b.RequestMemory, Request: b.Request,
-		ResponseMemory: b.ResponseMemory, Response: b.Response,
+		Store: p.spools, RequestMemory: inMemory, Request: b.Request,
+		ResponseMemory: inMemory, Response: b.Response,
 	}
 }
 
@@ -192,7 +203,7 @@ func newUpstream(b config.Backend, log *zap.Logger) (*proxy.Upstream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backend: %w", err)
 	}
-	return proxy.NewUpstream(proxy.Backend{URL: u, DialTimeout: b.DialTimeout, Timeout: b.Timeout}, log), nil
+	return proxy.NewUpstream(proxy.Backend{URL: u, DialTimeout: dialTimeout, Timeout: b.Timeout}, log), nil
 }
 
 func access(name string) telemetry.Access {
@@ -295,9 +306,7 @@ func (c *requestCounts) limits(cfg *config.Config) (proxy.RequestLimits, error) 
 	for _, l := range cfg.Limits {
 		o.Rules = append(o.Rules, quota.Rule{
 			Limit: limitOf(l), Path: l.Path, Class: l.Class, Shared: l.Strict, Matched: c.totals.Limit(l.Name).Match,
-			Factors: quota.Factors{
-				quota.Anonymous: l.Factors.Anonymous, quota.Session: l.Factors.Session, quota.Trusted: l.Factors.Trusted,
-			},
+			Factors: quota.Factors{quota.Anonymous: 1, quota.Session: 1, quota.Trusted: 1},
 		})
 	}
 	return quota.New(o)
@@ -316,28 +325,12 @@ func headersOf(name string) quota.Headers {
 	return quota.NoHeaders
 }
 
-// limitOf is a limit as its package takes it.
+// limitOf is a limit as its package takes it: each interval of the rate one request is forgotten.
 func limitOf(l config.Limit) quota.Limit {
-	count := func(n int) *float64 {
-		if n == 0 {
-			return nil
-		}
-		return new(float64(n))
+	return quota.Limit{
+		Name: l.Name, Type: "bucket", Size: new(float64(l.AtOnce())),
+		DripRate: new(float64(l.Rate.Interval().Milliseconds())), DripSize: new(1.0),
 	}
-	ms := func(d time.Duration) *float64 {
-		if d == 0 {
-			return nil
-		}
-		return new(float64(d) / float64(time.Millisecond))
-	}
-	q := quota.Limit{
-		Name: l.Name, Size: count(l.Size), DripRate: ms(l.DripRate), DripSize: count(l.DripSize),
-		Max: count(l.Max), Duration: ms(l.Duration), MinInterval: ms(l.MinInterval),
-	}
-	if l.Size != 0 {
-		q.Type = "bucket"
-	}
-	return q
 }
 
 // resolver is whom DNS is asked of: a server, or those that the system has.

@@ -125,12 +125,16 @@ func (s *sidecar) makeServer(c *config.Config) {
 		challenges = s.encryption.challenge
 	}
 	s.server = proxy.NewServer(s.handler, proxy.ServerOptions{
-		Header: c.Timeouts.Header, Idle: c.Timeouts.Idle, Linger: linger, Log: s.logs.log,
+		Header: header, Idle: c.Timeouts.Idle, Linger: linger, Log: s.logs.log,
 		Table: s.connections.table, Peer: s.peer, Malformed: s.inside.counts.Malformed,
 		Stepped:    s.beginnings.note,
 		Challenges: challenges,
 	})
 }
+
+// header is how long the header of a request may take, from its first byte to its end: some KB
+// pass any line in less, and a client that sends slower holds a connection for nothing.
+const header = 10 * time.Second
 
 // linger is for how long connections that are open are served as the program ends:
 // longer than from one request of a page to the next.

@@ -16,7 +16,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"tempomat/cmd/internal/daemon"
 	"tempomat/config"
 	"tempomat/proxy"
 	"tempomat/proxy/acme"
@@ -47,8 +46,8 @@ func (e *encryption) begin(c *config.Config, sockets []handover.Socket) error {
 		return e.load(c)
 	}
 	o := acme.Options{
-		Hosts: c.TLS.ACME.Hosts, Email: c.TLS.ACME.Email, Directory: c.TLS.ACME.Directory,
-		Storage: cmp.Or(c.TLS.ACME.Storage, filepath.Join(filepath.Dir(c.State), "acme")),
+		Hosts: c.TLS.ACME.Hosts, Directory: c.TLS.ACME.Directory,
+		Storage: filepath.Join(filepath.Dir(cmp.Or(c.State, config.Default().State)), "acme"),
 		Log:     proxy.Capped(e.log).Named("acme"),
 	}
 	for _, s := range sockets {
@@ -61,10 +60,6 @@ func (e *encryption) begin(c *config.Config, sockets []handover.Socket) error {
 		case !l.TLS && o.HTTP.Port == 0:
 			o.HTTP = *at
 		}
-	}
-	var err error
-	if o.Roots, err = daemon.Authorities("tls.acme.ca", c.TLS.ACME.CA); err != nil {
-		return err
 	}
 	issuer, err := acme.New(o)
 	if err != nil {

@@ -68,7 +68,7 @@ func (r *Reader) Environment(env []string, table []Setting, refuse func(s Settin
 			r.Fault(at, "", problem)
 			continue
 		}
-		s.Value.Read(r, at, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text})
+		r.read(s, at, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text})
 	}
 }
 
@@ -80,7 +80,7 @@ func (r *Reader) unknownVariable(at Source, table []Setting) {
 	for _, s := range table {
 		name := Variable(s.Path)
 		switch {
-		case s.HasVariable():
+		case s.HasVariable() && !s.Went():
 			names = append(names, name)
 		case name != at.Key:
 		case s.Legacy:

@@ -16,7 +16,9 @@ import (
 type Reader struct {
 	Faults Faults
 	Given  map[string]Source // dotted paths that were given, and where
-	gone   []string          // see Gone
+
+	// Warnings tell of each key that was given and went.
+	Warnings []string
 }
 
 // NewReader has read nothing yet.
@@ -102,7 +104,7 @@ func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting
 				continue
 			}
 			r.Given[path] = here
-			s.Value.Read(r, here.On(value), value)
+			r.read(s, here.On(value), value)
 		case len(inside) > 0 && IsNull(value):
 			// a section whose keys are all commented out
 		case len(inside) > 0:
@@ -120,7 +122,7 @@ const mostNamed = 10
 // its mapping, if they are few.
 func (r *Reader) unknown(at Source, key, prefix string, table []Setting) {
 	problem := "unknown key"
-	table = slices.DeleteFunc(slices.Clone(table), func(s Setting) bool { return s.Gone != "" })
+	table = slices.DeleteFunc(slices.Clone(table), Setting.Went)
 	if len(r.Faults) < maxFaults {
 		if meant := meant(key, prefix, table); meant != "" {
 			problem += fmt.Sprintf("; did you mean %q?", meant)
@@ -159,20 +161,23 @@ func (r *Reader) RefuseTwice(table []Setting) {
 	}
 }
 
-// Gone notes that what was given there has no effect any more. What to write instead ends the line.
-func (r *Reader) Gone(at Source, instead string) {
-	fault := Fault{File: at.File, Line: at.Line, Key: at.Key, Problem: "has no effect any more; " + instead}
-	r.gone = append(r.gone, fault.Error())
+// read sets what a key says, or tells what to write instead of it.
+func (r *Reader) read(s Setting, at Source, n *yaml.Node) {
+	if s.Gone != "" {
+		r.Gone(at, s.Gone)
+		return
+	}
+	if s.Old != "" {
+		r.warn(at, "is the old way to say it; "+s.Old)
+	}
+	s.Value.Read(r, at, n)
 }
 
-// Warnings tell what was given and has no effect any more.
-func (r *Reader) Warnings(table []Setting) []string {
-	for _, s := range table {
-		if at, given := r.Given[s.Path]; given && s.Gone != "" {
-			r.Gone(at, s.Gone)
-		}
-	}
-	return r.gone
+// Gone notes that what was given there has no effect any more. What to write instead ends the line.
+func (r *Reader) Gone(at Source, instead string) { r.warn(at, "has no effect any more; "+instead) }
+
+func (r *Reader) warn(at Source, problem string) {
+	r.Warnings = append(r.Warnings, Fault{File: at.File, Line: at.Line, Key: at.Key, Problem: problem}.Error())
 }
 
 // Mappings are the members of a list of at most so many mappings, and where each stands. What

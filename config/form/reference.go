@@ -17,26 +17,22 @@ import (
 // told as its default.
 func WriteReference(w io.Writer, table []Setting) {
 	for _, s := range table {
-		fmt.Fprintf(w, "\n#### `%s`\n\n", s.Path)
-		if s.Gone != "" {
-			fmt.Fprintf(w, "Has no effect any more: %s. It is accepted.\n", s.Gone)
+		if s.AliasOf != "" || s.Went() {
 			continue
 		}
-		fmt.Fprintf(w, "%s\n\n%s\n", s.Doc, facts(s, s.HasVariable()))
+		fmt.Fprintf(w, "\n#### `%s`\n\n%s\n\n%s\n", s.Path, s.Doc, facts(s, s.HasVariable()))
 		spec := s.Value.Spec()
 		if spec.Table != "" {
 			fmt.Fprintf(w, "\n%s", spec.Table)
 		}
 		for _, m := range spec.Members {
-			path := s.Path + spec.MemberPath + m.Path
-			if m.Gone != "" {
-				fmt.Fprintf(w, "\n#### `%s`\n\nHas no effect any more: %s. It is accepted.\n", path, m.Gone)
+			if m.Went() {
 				continue
 			}
 			m.Restart = s.Restart
 			inVariable := spec.MemberPath != "[]." && !spec.FileOnly
-			m.Path = path
-			fmt.Fprintf(w, "\n#### `%s`\n\n%s\n\n%s\n", path, m.Doc, facts(m, inVariable))
+			m.Path = s.Path + spec.MemberPath + m.Path
+			fmt.Fprintf(w, "\n#### `%s`\n\n%s\n\n%s\n", m.Path, m.Doc, facts(m, inVariable))
 		}
 	}
 }
@@ -45,8 +41,6 @@ func WriteReference(w io.Writer, table []Setting) {
 func facts(s Setting, variable bool) string {
 	line := s.Allowed()
 	switch {
-	case s.AliasOf != "":
-		line = "as `" + s.AliasOf + "`"
 	case s.Required:
 		line += " · must be given"
 	case s.Default != "":
@@ -81,6 +75,25 @@ func (s Setting) Allowed() string {
 		return kind + ": " + spec.Allowed
 	}
 	return cmp.Or(kind, spec.Allowed)
+}
+
+// WriteGone writes the table of keys that went.
+func WriteGone(w io.Writer, table []Setting) {
+	fmt.Fprint(w, "\n| key | instead |\n|---|---|\n")
+	row := func(path string, s Setting) {
+		if s.Went() {
+			fmt.Fprintf(w, "| `%s` | %s |\n", path, s.Gone+s.Old)
+		}
+	}
+	for _, s := range table {
+		row(s.Path, s)
+		if s.Gone == "" {
+			spec := s.Value.Spec()
+			for _, m := range spec.Members {
+				row(s.Path+spec.MemberPath+m.Path, m)
+			}
+		}
+	}
 }
 
 // WriteLegacy writes the table of keys of the original's file.
@@ -160,6 +173,9 @@ func sectionSchema(table []Setting) Schema {
 
 // settingSchema is the value's, and what editors show of it.
 func settingSchema(s Setting) Schema {
+	if s.Went() {
+		return Schema{"description": "Went; " + s.Gone + s.Old + ".", "deprecated": true}
+	}
 	schema := maps.Clone(s.Value.Spec().Schema)
 	if s.Doc != "" {
 		schema["description"] = s.Doc
@@ -167,13 +183,10 @@ func settingSchema(s Setting) Schema {
 	if s.AliasOf != "" && s.Doc == "" {
 		schema["description"] = "Another form of " + s.AliasOf + "."
 	}
-	if text := s.Value.Text(); text != "" && s.Default == "" && s.AliasOf == "" && s.Gone == "" && !s.Value.Spec().Nested {
+	if text := s.Value.Text(); text != "" && s.Default == "" && s.AliasOf == "" && !s.Value.Spec().Nested {
 		schema["default"] = defaultValue(schema, text)
 	}
-	if s.Gone != "" {
-		schema["description"] = "Has no effect any more; " + s.Gone + "."
-	}
-	if s.Legacy || s.Gone != "" {
+	if s.Legacy {
 		schema["deprecated"] = true
 	}
 	return schema

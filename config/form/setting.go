@@ -26,7 +26,8 @@ type Setting struct {
 	Restart  bool   // it cannot change while the program runs
 	AliasOf  string // this is another form of the setting with that path
 	Legacy   bool   // this is a key of the original's file, and has no variable
-	Gone     string // why this has no effect any more; empty: it has one
+	Gone     string // what to write instead of a key that has no effect any more, and so no Value; empty: it has one
+	Old      string // what to write instead of a key that has its effect still, for this release; empty: it stays
 }
 
 // Value is what one key sets.
@@ -52,12 +53,15 @@ type Spec struct {
 }
 
 // HasVariable is true if a variable of the environment can set it.
-func (s Setting) HasVariable() bool { return !s.Legacy && !s.Value.Spec().Nested }
+func (s Setting) HasVariable() bool { return !s.Legacy && (s.Gone != "" || !s.Value.Spec().Nested) }
+
+// Went tells whether the key is accepted for the sake of older files only.
+func (s Setting) Went() bool { return s.Gone != "" || s.Old != "" }
 
 // Own are the settings that each say something of their own: no second forms, and none
-// without effect.
+// that went.
 func Own(table []Setting) []Setting {
-	return slices.DeleteFunc(slices.Clone(table), func(s Setting) bool { return s.AliasOf != "" || s.Gone != "" })
+	return slices.DeleteFunc(slices.Clone(table), func(s Setting) bool { return s.AliasOf != "" || s.Went() })
 }
 
 // lastName is the path's last part.

@@ -29,7 +29,6 @@ import (
 // Options are what certificates are got for, and where from.
 type Options struct {
 	Hosts     []string       // lower case
-	Email     string         // of who is told of trouble; may be empty
 	Directory string         // the authority's URL
 	Roots     *x509.CertPool // of who has signed the authority's own certificate; nil: those of the system
 	Storage   string         // the directory in which all is kept
@@ -70,7 +69,7 @@ func New(o Options) (*Issuer, error) {
 		OCSP: certmagic.OCSPConfig{DisableStapling: true},
 	})
 	i.acme = certmagic.NewACMEIssuer(i.config, certmagic.ACMEIssuer{
-		CA: o.Directory, Email: o.Email, Agreed: true, TrustedRoots: o.Roots, Logger: o.Log,
+		CA: o.Directory, Agreed: true, TrustedRoots: o.Roots, Logger: o.Log,
 		ListenHost: hostOf(o.HTTP, o.TLS), AltHTTPPort: o.HTTP.Port, AltTLSALPNPort: o.TLS.Port,
 		DisableHTTPChallenge: o.HTTP.Port == 0, DisableTLSALPNChallenge: o.TLS.Port == 0,
 	})

@@ -42,7 +42,7 @@ func renewsUnderLoad(t *testing.T, hosts []string, plain bool) bool {
 	s := listen(t)
 	p := pebbletest.Start(t, s.port(s.plain).Port, s.port(s.secure).Port, valid)
 	o := Options{
-		Hosts: hosts, Email: "admin@site.example", Directory: p.Directory, Roots: p.Roots,
+		Hosts: hosts, Directory: p.Directory, Roots: p.Roots,
 		Storage: storage(t), TLS: s.port(s.secure), Check: check,
 	}
 	if plain {

@@ -69,7 +69,7 @@ func reasonWords(v *api.VerdictRow) string {
 	case "client full":
 		return "its client had as many requests with long headers under way as one may"
 	case "server full":
-		return "as many requests waited as may in all (throttle.maxHeld)"
+		return "as many requests waited as may in all"
 	case "busy":
 		return "the backend had no room for it"
 	case "newcomer":

@@ -43,7 +43,7 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 	l.ticket = l.gate.Limiter.Arrive(now, limiter.Arrival{
 		Client: client, Within: within, Others: others, Site: l.Who.Site, Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
 		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves() || l.Who.Account, ClientsBehind: l.Who.ClientsBehind, Passed: l.passed,
-		Pooled: l.Who.Pooled, Share: l.Who.Share,
+		Pooled:  l.Who.Pooled,
 		Session: l.Who.Session, Face: l.Who.Face, Follows: l.Who.Follows, Prefetch: l.Who.Prefetch,
 		Memory: l.memory,
 	})

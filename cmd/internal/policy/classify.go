@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -79,12 +78,6 @@ func Robots(c *config.Config, hosts classify.Hosts) (x *classify.Robots, domains
 		return nil, nil, nil
 	}
 	rc := classify.RobotsConfig{Class: config.RobotClass, Crawlers: crawlers(c), Hosts: hosts, Replaces: replaced(c)}
-	if !c.Robots.Verify {
-		rc.Hosts = nil
-	}
-	for _, name := range c.Robots.Only {
-		rc.Only = append(rc.Only, name, classify.Family(name))
-	}
 	for _, x := range rc.Crawlers {
 		domains = append(domains, x.Domains...)
 	}
@@ -123,7 +116,6 @@ func crawlers(c *config.Config) (all []classify.Crawler) {
 		for _, p := range given.Addresses {
 			x.Addresses = append(x.Addresses, p.Prefixes...)
 		}
-		x.Share = cmp.Or(given.Share, c.Robots.Share) / c.Robots.Share
 		all = append(all, x)
 	}
 	all = append(all, known...)

@@ -16,17 +16,25 @@ import (
 	"tempomat/limiter"
 )
 
+// maxHeld is the most requests that wait: a backend that serves 34 in a second serves so many
+// within the longest wait, and they take some 40 MB.
+const maxHeld = 1024
+
+// attested is what the backend's word that a client is a person, or a trusted network, multiplies
+// a share by: what a cookie and the parts of a page are worth together.
+const attested = 4
+
 // Limits is what the limiter is told.
 func Limits(c *config.Config) limiter.Policy {
 	p := limiter.Policy{
 		Mode:    modeOf(c.Throttle.Mode, limiter.Fair),
 		Shadow:  c.Throttle.Shadow,
 		MaxHold: c.Throttle.MaxHold,
-		MaxHeld: c.Throttle.MaxHeld,
+		MaxHeld: maxHeld,
 		Memory:  c.Throttle.Memory,
 		Gate: limiter.Gate{
 			CPUs: CPUs(c), Workers: c.Backend.Workers,
-			Heavy: Room(c), Strangers: c.Gate.Strangers,
+			Heavy: Room(c),
 		}.Complete(),
 	}
 	p.Sites, p.OtherSites = siteInfos(c), c.Sites.Others
@@ -112,13 +120,13 @@ func Meter(source string, cpus float64) *cpuaccount.Meter {
 // JudgesStanding tells whether the evidence that a client is a person counts.
 // Only the gate makes something of it.
 func JudgesStanding(c *config.Config) bool {
-	return c.Standing.Enabled && c.Throttle.HasGate()
+	return c.Throttle.HasGate()
 }
 
 // Standing is how evidence that a client is a person's browser is judged.
 func Standing(c *config.Config) standing.Config {
 	return standing.Config{
-		Attested: c.Standing.Attested, Trusted: c.Standing.Trusted,
+		Attested: attested, Trusted: c.Standing.Trusted,
 		ClientClass: c.Classes[0].Name, SessionClass: SessionClass,
 	}
 }

@@ -52,14 +52,13 @@ classes:
 databases: {asn: /var/lib/asn.mmdb}
 robots:
   share: 0.05
-  only: [MJ12bot, googlebot]
   known:
-    - {name: gptbot, agents: [GPTBot, OAI-SearchBot, googleother], addresses: [192.0.2.0/24], share: 0.1}
+    - {name: gptbot, agents: [GPTBot, OAI-SearchBot, googleother], addresses: [192.0.2.0/24]}
     - {name: bingbot, domains: [Bing.example]}
     - {name: mj12bot, domains: [crawl.example]}
 `)
 	if diff := cmp.Diff(classify.Crawler{
-		Name: "gptbot", Agents: []string{"gptbot", "searchbot", "googleother"}, Share: 2,
+		Name: "gptbot", Agents: []string{"gptbot", "searchbot", "googleother"},
 		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
 	}, crawler(x, "gptbot"), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Error(diff)
@@ -67,14 +66,11 @@ robots:
 	if of := crawler(x, "googlebot"); slices.Contains(of.Agents, "googleother") || !slices.Contains(of.Agents, "googlebot") {
 		t.Errorf("Google's are %q", of.Agents)
 	}
-	if of := crawler(x, "bingbot"); !slices.Equal(of.Domains, []string{"bing.example"}) || !slices.Contains(of.Agents, "msnbot") || of.Share != 1 {
+	if of := crawler(x, "bingbot"); !slices.Equal(of.Domains, []string{"bing.example"}) || !slices.Contains(of.Agents, "msnbot") {
 		t.Errorf("Bing's is %+v", of)
 	}
 	if of := crawler(x, "mj12bot"); !slices.Equal(of.Agents, []string{"mj#bot"}) {
 		t.Errorf("the one with digits is %+v", of)
-	}
-	if want := []string{"mj12bot", "mj#bot", "googlebot", "googlebot"}; !slices.Equal(x.Only, want) {
-		t.Errorf("only %q, want %q", x.Only, want)
 	}
 	if want := []string{"slash32", "slash16", "userAgent", "asn", "fingerprint"}; !slices.Equal(x.Replaces, want) {
 		t.Errorf("in place of %q, want %q", x.Replaces, want)
@@ -87,13 +83,10 @@ robots:
 	}
 }
 
-// TestRobotsOff: nobody has an account of a robot, or nobody is asked for names.
+// TestRobotsOff: nobody has an account of a robot.
 func TestRobotsOff(t *testing.T) {
 	if x, _ := robotsOf(t, "robots: {enabled: false}"); x != nil {
 		t.Errorf("there are %+v", x)
-	}
-	if x, _ := robotsOf(t, "robots: {verify: false}"); x == nil || x.Hosts != nil {
-		t.Errorf("somebody is asked: %+v", x)
 	}
 	for text, want := range map[string]bool{"": true, "robots: {enabled: false}": false} {
 		c, _ := config.Parse([]byte(text), "t", nil)

@@ -101,11 +101,11 @@ func TestRedisOptions(t *testing.T) {
 	if err := os.WriteFile(dir+"/password", []byte("pass word\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if o, err := RedisOptions(config.Redis{Password: dir + "/password", TLS: true}); err != nil || o.Password != "pass word" || o.TLS == nil {
+	if o, err := RedisOptions(config.Redis{Password: dir + "/password", Addresses: []string{"rediss://redis:6379"}}); err != nil || o.Password != "pass word" || o.TLS == nil {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for _, c := range []config.Redis{
-		{Password: dir + "/none"}, {Salt: dir + "/none"}, {TLS: true, CA: dir + "/none"}, {TLS: true, CA: dir + "/password"},
+		{Password: dir + "/none"}, {Salt: dir + "/none"}, {Addresses: []string{"rediss://redis:6379?ca=" + dir + "/none"}}, {Addresses: []string{"rediss://redis:6379?ca=" + dir + "/password"}},
 	} {
 		if _, err := RedisOptions(c); err == nil || !strings.HasPrefix(err.Error(), "coordination.redis.") {
 			t.Errorf("%+v: %v", c, err)

@@ -126,9 +126,10 @@ func (r throughRedis) Reload(p limiter.Policy) error {
 // RedisOptions reads what the configuration says of Redis, and the files that it names:
 // of secrets, and of who signs certificates. The error names the key.
 func RedisOptions(c config.Redis) (redis.Options, error) {
+	s := c.Server()
 	o := redis.Options{
-		Addresses: c.Addresses, Cluster: c.Cluster, SentinelMaster: c.Sentinel,
-		Username: c.Username, Database: c.Database, Timeout: c.Timeout, Prefix: c.Prefix,
+		Addresses: s.Addresses, Cluster: s.Cluster, SentinelMaster: s.Sentinel,
+		Username: s.Username, Database: s.Database, Timeout: s.Timeout, Prefix: c.Prefix,
 	}
 	var err error
 	if o.Password, err = secret("password", c.Password); err != nil {
@@ -137,9 +138,9 @@ func RedisOptions(c config.Redis) (redis.Options, error) {
 	if o.Salt, err = secret("salt", c.Salt); err != nil {
 		return o, err
 	}
-	if c.TLS {
+	if s.TLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-		if o.TLS.RootCAs, err = daemon.Authorities("coordination.redis.ca", c.CA); err != nil {
+		if o.TLS.RootCAs, err = daemon.Authorities("coordination.redis.addresses: ca", s.CA); err != nil {
 			return o, err
 		}
 	}
@@ -161,7 +162,7 @@ func secret(key, file string) (string, error) {
 // newSmockron makes what shares accounts through masters.
 func newSmockron(c *config.Config, _ *zap.Logger) (limiter.Sharer, error) {
 	return smockron.NewGatekeeper(smockron.GatekeeperOptions{
-		Routes: routes(c), Queue: c.Coordination.Smockron.Queue, Now: time.Now,
+		Routes: routes(c), Now: time.Now,
 	}), nil
 }
 
@@ -171,7 +172,7 @@ func routes(c *config.Config) (all []smockron.Route) {
 	k := &c.Coordination.Smockron
 	for _, d := range k.Domains {
 		r := smockron.Route{
-			Domain: d.Domain, Class: d.Class, Requests: d.Charge == "requests", Rejected: k.Rejected,
+			Domain: d.Domain, Class: d.Class, Requests: d.Charge == "requests",
 			Master: smockron.Addresses(d.Master),
 		}
 		if r.Requests {
@@ -187,7 +188,7 @@ func routes(c *config.Config) (all []smockron.Route) {
 	}
 	for _, class := range c.Classes {
 		name := k.Site + "." + class.Name
-		all = append(all, smockron.Route{Domain: name, Class: class.Name, Rejected: k.Rejected, Master: masterOf(k.Masters, name)})
+		all = append(all, smockron.Route{Domain: name, Class: class.Name, Master: masterOf(k.Masters, name)})
 	}
 	return all
 }

@@ -12,11 +12,15 @@ func TestParseRate(t *testing.T) {
 		"1.5/sec": -1, "1 PER sec": -1, "1/week": -1, "3000/sec": -1, "0/sec": -1, "-1/sec": -1, "": -1, "5": -1, "5/": -1, "/sec": -1,
 		"5/0sec": -1, "99999999999999999999/sec": -1, "1/99999999day": -1,
 	} {
-		got, err := parseRate(text)
-		if err != nil {
-			got = -time.Millisecond
+		rate, err := parseRate(text)
+		got := int64(-1)
+		if err == nil {
+			got = rate.Interval().Milliseconds()
+			if again, err := parseRate(rate.String()); again != rate || err != nil {
+				t.Errorf("%q is written %s, and read %v, %v", text, rate, again, err)
+			}
 		}
-		if got.Milliseconds() != want {
+		if got != want {
 			t.Errorf("%q: %v %v, want %d ms", text, got, err, want)
 		}
 	}
