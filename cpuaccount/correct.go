@@ -27,8 +27,8 @@ const (
 // to the next, the parts come to those that the use is explained by: the iteration is that of
 // Richardson and Lucy (1972, 1974), with one measurement at a time. While the CPUs are full
 // nothing can be told from their use; but if requests of a known cost, see Compare, are
-// charged several times of it, as many more compute than was thought, of those that
-// were there all the time.
+// charged several times of it, or if several times as many wanted a CPU, as many more compute than
+// was thought, of those that were there all the time.
 //
 // What was used by those whose Readings come is known: the rest is the others', and only
 // they are corrected.
@@ -56,7 +56,10 @@ func (m *Meter) Correct(now, since time.Time, use Use, spans iter.Seq[*Span]) {
 		used = use.Own / passed
 	}
 	used = max(0, used-known)
-	dearer := m.usual.dearer()
+	dearer, crowd := m.usual.dearer(), float64(m.load.Load())/unit
+	if use.Lacked >= 0 {
+		dearer = (used + known + use.Lacked/passed) / max(crowd, slack)
+	}
 	switch most := used*tooMuch + slack; {
 	case present > most:
 		for s := range spans {
@@ -65,7 +68,7 @@ func (m *Meter) Correct(now, since time.Time, use Use, spans iter.Seq[*Span]) {
 		m.looked = m.charged.Load()
 	case stayed == 0:
 	case use.CPUs >= full && dearer > muchDearer:
-		more := float64(m.load.Load()) / unit * (dearer - 1)
+		more := crowd * (dearer - 1)
 		for s := range spans {
 			s.addWeight(since, more/float64(stayed))
 		}

@@ -57,7 +57,7 @@ func (m *machine) pass() {
 	for _, s := range m.spans {
 		s.SoFar(at(m.now))
 	}
-	m.meter.Correct(at(m.now), since, Use{CPUs: min(sum, m.cpus) / m.cpus, Own: -1}, slices.Values(m.spans))
+	m.meter.Correct(at(m.now), since, Use{CPUs: min(sum, m.cpus) / m.cpus, Own: -1, Lacked: -1}, slices.Values(m.spans))
 }
 
 // TestLongPollsAreToldFromComputing has ten requests that wait for 25 s while one
@@ -146,7 +146,7 @@ func TestFullCPUsTellNothing(t *testing.T) {
 	if !poll.Computes() {
 		t.Error("nothing tells a poll from pages while they use all there is")
 	}
-	m.meter.Correct(at(m.now), at(m.now), Use{Own: -1}, slices.Values(m.spans))
+	m.meter.Correct(at(m.now), at(m.now), Use{Own: -1, Lacked: -1}, slices.Values(m.spans))
 	if !poll.Computes() {
 		t.Error("no time has passed")
 	}
@@ -234,7 +234,7 @@ func TestNobodyIsChargedWhatWasNotUsed(t *testing.T) {
 			m.now += 0.3
 			use := Use{CPUs: 1, Own: m.meter.cpus * random.Float64() * at(m.now).Sub(since).Seconds()}
 			if random.IntN(2) == 0 {
-				use = Use{CPUs: random.Float64(), Own: -1}
+				use = Use{CPUs: random.Float64(), Own: -1, Lacked: -1}
 			}
 			m.meter.Correct(at(m.now), since, use, slices.Values(m.spans))
 			passed := at(m.now).Sub(since).Seconds()

@@ -38,7 +38,7 @@ func TestCorrectByOneMeasurement(t *testing.T) {
 			s.Assume(c.weight)
 			spans = append(spans, s)
 		}
-		m.Correct(at(1), at(c.since), Use{CPUs: c.used / 2, Own: -1}, slices.Values(spans))
+		m.Correct(at(1), at(c.since), Use{CPUs: c.used / 2, Own: -1, Lacked: -1}, slices.Values(spans))
 		for _, s := range spans {
 			if !close(s.weight, c.want) {
 				t.Errorf("%s: it is taken to compute in %.4f of its time, want %.4f", name, s.weight, c.want)
@@ -55,7 +55,7 @@ func TestCorrectBesideReadings(t *testing.T) {
 	m.Begin(at(0), other)
 	other.Assume(0.1)
 	read.Measured(at(1), Reading{CPU: sec(0.5)})
-	m.Correct(at(1), at(0), Use{CPUs: 0.8 / 2, Own: -1}, slices.Values([]*Span{read, other}))
+	m.Correct(at(1), at(0), Use{CPUs: 0.8 / 2, Own: -1, Lacked: -1}, slices.Values([]*Span{read, other}))
 	if !close(other.weight, 0.3) {
 		t.Errorf("of 0.8 CPUs 0.5 are the one's that was read; the other one computes in %.4f of its time, want 0.3", other.weight)
 	}

@@ -145,7 +145,7 @@ func TestMeasuredIsNotCorrected(t *testing.T) {
 		for i := range 20 {
 			now := float64(i+1) / 2
 			measured.Measured(at(now), Reading{CPU: sec(0.7 * now)})
-			m.Correct(at(now), at(now-0.5), Use{CPUs: c.use, Own: -1}, slices.Values([]*Span{measured, other}))
+			m.Correct(at(now), at(now-0.5), Use{CPUs: c.use, Own: -1, Lacked: -1}, slices.Values([]*Span{measured, other}))
 		}
 		if got := measured.SoFar(at(10)); got != sec(7) {
 			t.Errorf("%s: what is measured as 7 s costs %v", name, got)

@@ -15,6 +15,9 @@ type Use struct {
 	// Where that is not known, it is what was used at all: it was no more. Negative: nothing
 	// was measured.
 	Own float64
+	// Lacked is for how long the backend's own processes wanted a CPU and had none, all together, in
+	// seconds. Negative: that is not known.
+	Lacked float64
 	// Pressure is the part of the time in which somebody waited for a CPU. Negative: that is
 	// not known.
 	Pressure float64
@@ -22,9 +25,10 @@ type Use struct {
 
 // Own is what the backend's own processes used between two looks.
 type Own struct {
-	CPU   float64 // CPU-seconds; negative: it is not known
-	Niced float64 // as much of the time that processes with a nice value had may be theirs
-	Waits float64 // the part of the time in which one of them waited for a CPU; negative: it is not known
+	CPU    float64 // CPU-seconds; negative: it is not known
+	Niced  float64 // as much of the time that processes with a nice value had may be theirs
+	Lacked float64 // for how long they waited for a CPU, all together, in seconds; negative: it is not known
+	Waits  float64 // the part of the time in which one of them waited for a CPU; negative: it is not known
 }
 
 // Usage tells from successive readings of the kernel's counters what part of the
@@ -78,9 +82,9 @@ func (u *Usage) Sample(now time.Time, text []byte, own Own) (use Use, ok bool) {
 	if !begun || !(of > 0) || used < 0 {
 		return use, false
 	}
-	use = Use{CPUs: used / of, Own: used, Pressure: -1}
+	use = Use{CPUs: used / of, Own: used, Lacked: -1, Pressure: -1}
 	if own.CPU >= 0 && is.all >= 0 {
-		use.Own = own.CPU
+		use.Own, use.Lacked = own.CPU, own.Lacked
 		if own.Waits >= 0 {
 			use.CPUs = min(use.CPUs, max(own.CPU/of, own.Waits))
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 // unknown is a backend of which nothing is seen.
-func unknown() Own { return Own{CPU: -1, Waits: -1} }
+func unknown() Own { return Own{CPU: -1, Lacked: -1, Waits: -1} }
 
 func TestUsage(t *testing.T) {
 	type reading struct {
@@ -81,7 +81,7 @@ func TestWhatTheBackendUsesItself(t *testing.T) {
 		"nobody, beside what is niced":       {"cpu  20 160 0 20\n", unknown(), 0.1, 0.2},
 		"all niced may be the backend's":     {"cpu  20 160 0 20\n", Own{CPU: -1, Niced: math.Inf(1), Waits: -1}, 0.9, 1.8},
 		"it alone":                           {"cpu  60 0 40 100\n", Own{CPU: 1, Waits: -1}, 0.5, 1},
-		"beside others":                      {"cpu  160 0 40 0\n", Own{CPU: 0.1, Waits: -1}, 1, 0.1},
+		"beside others":                      {"cpu  160 0 40 0\n", Own{CPU: 0.1, Lacked: 0.7, Waits: -1}, 1, 0.1},
 		"beside others, and it does wait":    {"cpu  160 0 40 0\n", Own{CPU: 0.1, Waits: 0.95}, 0.95, 0.1},
 		"beside others that stand back":      {"cpu  160 0 40 0\n", Own{CPU: 0.1, Waits: 0.02}, 0.05, 0.1},
 		"it waits, beside idle CPUs":         {"cpu  60 0 40 100\n", Own{CPU: 1, Waits: 0.9}, 0.5, 1},
@@ -95,6 +95,9 @@ func TestWhatTheBackendUsesItself(t *testing.T) {
 		got, ok := u.Sample(at(1), []byte(c.text+"cpu0\ncpu1\n"), c.own)
 		if !ok || math.Abs(got.CPUs-c.cpus) > 1e-9 || math.Abs(got.Own-c.use) > 1e-9 || got.Pressure >= 0 {
 			t.Errorf("%s: %+v, want %g of the CPUs and %g CPU-seconds", name, got, c.cpus, c.use)
+		}
+		if c.own.CPU >= 0 && got.Lacked != c.own.Lacked || c.own.CPU < 0 && got.Lacked >= 0 {
+			t.Errorf("%s: it lacked a CPU for %g s", name, got.Lacked)
 		}
 		if got, ok = u.Sample(at(2), []byte(idle), c.own); ok {
 			t.Errorf("%s: the counters began anew, and tell %+v", name, got)

@@ -23,7 +23,7 @@ func (m *machine) serve(cost, known float64) (charged float64) {
 		n++
 	}
 	m.look()
-	m.meter.Correct(at(m.now), since, Use{CPUs: min(computing, m.cpus) / m.cpus, Own: -1}, slices.Values(m.spans))
+	m.meter.Correct(at(m.now), since, Use{CPUs: min(computing, m.cpus) / m.cpus, Own: -1, Lacked: -1}, slices.Values(m.spans))
 	return charged / n
 }
 
@@ -79,6 +79,25 @@ func TestPagesOfAKnownCostTellWhoComputes(t *testing.T) {
 	}
 	if x := m.serve(0.02, 0.02); x > 0.02*muchDearer {
 		t.Errorf("a page of 20 ms is charged with %.3f s", x)
+	}
+}
+
+// TestWaitsForCPUsTellWhoComputes: twenty that waited begin to compute, and nobody asks for a page of a known
+// cost. If it is known for how long they wanted a CPU, they are taken to compute; not if they hardly did.
+func TestWaitsForCPUsTellWhoComputes(t *testing.T) {
+	for lacked, want := range map[float64]int{-1: 0, 0: 0, 18 * 0.5: 20} {
+		m := newMachine(2, 0)
+		all := m.waiters(20)
+		m.compute(all)
+		for range 4 {
+			since := at(m.now)
+			m.now += 0.499
+			m.look()
+			m.meter.Correct(at(m.now), since, Use{CPUs: 1, Own: 1, Lacked: lacked}, slices.Values(m.spans))
+		}
+		if n := computing(all); n != want {
+			t.Errorf("they waited for CPUs for %g s: %d of 20 are taken to compute, want %d", lacked, n, want)
+		}
 	}
 }
 

@@ -57,7 +57,9 @@
 // them; but for the upper half of a rung the lower half of the next one does count (Halves: nat+dist120,
 // new+dist120-samepath). Up to 400 ms there is room for one more beside each two requests that are longer by
 // more than a rung (Beside: mixed, nat+crawl1), except for light requests in the second after a light one turned
-// out long (Distrust: heavy+again-40+redirect, misguess8addr). A request that runs longer than was guessed
+// out long (Distrust: heavy+again-40+redirect, misguess8addr). For each request that was seen not to compute, and
+// then does, there is room for one more of any size, as nobody made room for it (Uninvited:
+// 2cpu-150workers-pages300ms-20x50+10s-spread=false). A request that runs longer than was guessed
 // climbs (Climbs: longjobs-flat, exports60s-3conn-pages300ms). While a request waits, it moves as its cost
 // becomes known (Reguesses: misguess-control, longjobs-light). A request that waits for 7/8 of its time, and for
 // a second or more, or that is seen not to compute, takes no room (Waits: halves-20conn-2.5s-pages100ms,
@@ -76,13 +78,12 @@
 // (Due: natflat20+crawler-inside-cookiesfalse, export).
 //
 // Leaving room. A client that had half a CPU-second more than its share is ahead. Clients within their share
-// pass it up to 100 ms, and up to 400 ms while CPUs are idle or the kernel preempts (Passes:
+// pass it up to 100 ms and from 1.6 s on, and up to 400 ms while CPUs are idle or the kernel preempts (Passes:
 // dbcrawl-300ms-300ms, flat1+steps). A request of more than 400 ms of a client that is ahead starts only where
 // the others left a CPU in the last 10 s (Leaves: exports60s-20conn-pages300ms, lj-flat-10s-12conn); what is
 // longer by more than a rung does not count for that (LeavesLonger: exports60s-3conn-pages300ms,
 // exports60s-20conn-pages300ms), and one more goes after a wait or on an idle CPU (LeavesMore:
-// natflat20+crawler-inside-cookiesfalse), or beside longer ones that came as some that wait (LeavesBeyond:
-// 1cpu-8workers-pages1500ms-3x50+10s-spread=true, 2cpu-150workers-pages300ms-8x50+10s-spread=false).
+// natflat20+crawler-inside-cookiesfalse), or any beside those for which nobody made room.
 //
 // Strangers. Clients that were never seen share one turn (Strangers: flatshot, stream-40x1-cold), with half of
 // all others' shares at least (OthersPart: heavy+follow-40+redirect, heavy+again-40+redirect). Their sizes take

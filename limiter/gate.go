@@ -269,6 +269,7 @@ type queueEntry struct {
 	undelayed  bool          // its site delayed nobody as it began
 	stays      bool          // it holds its worker until it ends: a stream
 	orphan     bool          // its client has left
+	uninvited  bool          // it computes after it held a worker only
 	counts     bool          // its keys count it as one that waits
 	stale      bool          // it waits for longer than a person does
 	class      uint8         // among strangers; 0 for others

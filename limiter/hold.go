@@ -73,7 +73,9 @@ func (g *gate) move(t *Ticket, p phase, r rung) {
 	if t.phase == p && t.rung == r {
 		return
 	}
+	was := t.phase
 	g.free(t)
+	t.uninvited = p == computing && (t.uninvited || was == holding && !g.without(ruleUninvited))
 	g.take(t, p, r)
 }
 

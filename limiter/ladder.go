@@ -120,6 +120,7 @@ type load struct {
 	ahead     [rungs]int // of these, those whose client was ahead of its share
 	low       [rungs]int // of those that compute, those of the rung's lower half
 	lowAhead  [rungs]int // of these, those ahead
+	uninvited int        // of those that compute, those that did not before: nobody made room for them
 	held      [rungs]int // by how long they hold their worker
 	probing   int        // to see what their kind costs; they hold a short one's worker
 	holding   int        // those that hardly compute
@@ -146,6 +147,9 @@ func (l *load) long() int { return from(&l.held, lightRung+1) }
 // compute counts a request that computes, or no longer does.
 func (l *load) compute(t *Ticket, n int) {
 	l.computing[t.rung] += n
+	if t.uninvited {
+		l.uninvited += n
+	}
 	if t.ahead {
 		l.ahead[t.rung] += n
 	}
@@ -192,9 +196,10 @@ func (g *gate) access(at time.Duration, r rung, alike, ahead int) access {
 // passes tells whether those of rung r who are within their share pass those who are
 // ahead of it. Where all CPUs are full a page of 200 ms is done sooner if it waits until
 // one of its size is done: beside it each would take as much longer. Not so where the
-// kernel takes the CPUs from who is ahead.
+// kernel takes the CPUs from who is ahead; and of those that compute for seconds, one that
+// waits has given up by then. Among sites these go by turns all the same.
 func (g *gate) passes(r rung) bool {
-	return !g.without(rulePasses) && (r <= lightRung || r <= passRung && (g.preempts || g.utilisation < idleBelow))
+	return !g.without(rulePasses) && (r <= lightRung || r > unknownRung && !g.divided || r == passRung && (g.preempts || g.utilisation < idleBelow))
 }
 
 // Preempts tells the gate whether what computes at the backend gives its CPU to those who
@@ -206,21 +211,17 @@ func (l *Limiter) Preempts(yes bool) {
 	l.gate.preempts = yes
 }
 
-// room is how many may compute that are as short as rung r or shorter: n, and up to 400 ms one
-// more for each two that are longer by more than a rung, as these take their part of the CPUs for as
-// long as they last. Not so for light ones shortly after one of them was found not to be light: its
-// like may be many.
+// room is how many may compute that are as short as rung r or shorter: n, and one more for each that held a
+// worker only and then began to compute, for which nobody made room: beside twenty of those, two pages at a
+// time would get a tenth of the CPUs. Or up to 400 ms one more for each two that are longer by more than a
+// rung, as these take their part of the CPUs for as long as they last; but not for light ones shortly after
+// one of them was found not to be light: its like may be many.
 func (g *gate) room(at time.Duration, r rung) int {
+	n := g.limits.n + g.load.uninvited
 	if r > passRung || r <= lightRung && at < g.trustAgain && !g.without(ruleDistrust) || g.without(ruleBeside) {
-		return g.limits.n
+		return n
 	}
-	return g.limits.n + (from(&g.load.computing, r+2)+1)/2
-}
-
-// beyondLadder is how many more are on rung r and the longer ones than the ladder lets go as those that
-// compute, n on each.
-func beyondLadder(counts *[rungs]int, r rung, n int) int {
-	return max(0, from(counts, r)-n*int(rungs-r))
+	return max(n, g.limits.n+(from(&g.load.computing, r+2)+1)/2)
 }
 
 // doors are who may go to the lower half of a rung, and to the upper one. For that,
@@ -304,8 +305,8 @@ func (u *use) rate(at time.Duration) float64 {
 // part for seconds, however many come then. As many may compute as CPUs are left by
 // what the others lately used, rounded; somewhat more while a CPU is idle, and one more
 // if its client has waited for its share. What is much longer than it does not count, as on
-// the ladder: where a few exports compute for a minute, who waits for them gives up. And where
-// more that are longer compute than the ladder lets go, as they seemed to wait, it leaves nobody less.
+// the ladder: where a few exports compute for a minute, who waits for them gives up. And beside those for
+// which nobody made room, it leaves nobody less.
 func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 	r := t.level.rung()
 	if r <= passRung || !t.ahead || !t.level.computes() || g.without(ruleLeaves) {
@@ -326,7 +327,7 @@ func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 	case float64(from(&g.load.computing, 0)) < cpus:
 		more += max(0, 1-longPart/cpus)
 	}
-	if t.sure && beyondLadder(&g.load.ahead, r+1, g.limits.n) > 0 && !g.without(ruleLeavesBeyond) {
+	if t.sure && g.load.uninvited > 0 {
 		return true
 	}
 	return float64(upTo(&g.load.ahead, passRung+1, last))+min(0.5, 1/cpus) <= cpus-g.within.rate(at)+more

@@ -48,9 +48,6 @@ func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 			continue
 		}
 		d := g.doors(at, r, alike, ahead)
-		if d.low == closed && r > passRung {
-			break
-		}
 		if d.low == closed || !g.hasWorker(r, true) {
 			continue
 		}

@@ -15,7 +15,7 @@ const (
 	ruleLeaves                          // a long request of a client ahead leaves a CPU to the others
 	ruleLeavesLonger                    // but what is much longer does not count for that
 	ruleLeavesMore                      // one more after a wait, or while a CPU is idle
-	ruleLeavesBeyond                    // any, beside longer ones that came as some that wait
+	ruleUninvited                       // there is more room beside those that held a worker only, and compute then
 	ruleDue                             // a client whose turn was long ago goes first
 	ruleDebt                            // debt makes a request count for more
 	ruleInherits                        // a client that owes nothing bears a quarter of its networks' debt
@@ -57,7 +57,7 @@ type RuleName struct {
 // AllRules are all of them.
 func AllRules() (all []RuleName) {
 	for i, name := range [...]string{
-		"Climbs", "Halves", "Beside", "Distrust", "Passes", "Waits", "Leaves", "LeavesLonger", "LeavesMore", "LeavesBeyond", "Due",
+		"Climbs", "Halves", "Beside", "Distrust", "Passes", "Waits", "Leaves", "LeavesLonger", "LeavesMore", "Uninvited", "Due",
 		"Debt", "Inherits", "Standing", "Behind", "Faces", "Lead", "Strangers", "OthersPart", "Credit", "Newest", "Stale", "Fewest",
 		"Passed", "Probes", "ProbePause", "Kept", "HoldersLeave", "KeysHold", "StrangersPart", "MayCompute", "Slack", "Misjudges", "Reguesses",
 		"Grows", "SitesLeave", "SitesEarly", "SitesAtOnce", "SitesLead", "SitesIdle",

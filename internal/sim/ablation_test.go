@@ -24,7 +24,7 @@ func worth() map[string][]string {
 		"Leaves":        {"exports60s-20conn-pages300ms", "lj-flat-10s-12conn"},
 		"LeavesLonger":  {"exports60s-3conn-pages300ms", "exports60s-20conn-pages300ms"},
 		"LeavesMore":    {"natflat20+crawler-inside-cookiesfalse"},
-		"LeavesBeyond":  {"1cpu-8workers-pages1500ms-3x50+10s-spread=true", "2cpu-150workers-pages300ms-8x50+10s-spread=false"},
+		"Uninvited":     {"2cpu-150workers-pages300ms-20x50+10s-spread=false"},
 		"Due":           {"natflat20+crawler-inside-cookiesfalse", "export"},
 		"Debt":          {"flash100-150ms+crawl", "flash500-60ms+crawl"},
 		"Inherits":      {"flatnat-1cpu-crowded", "natflat20+crawler-inside-cookiesfalse"},

@@ -35,6 +35,7 @@ type used struct {
 	own    float64 // CPU-seconds
 	others float64 // the same, by what else is on the machine and is not niced
 	short  float64 // in which a request that computed waited for a CPU
+	lacked float64 // for which all together did
 }
 
 // taker is who takes the answers.

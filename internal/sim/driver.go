@@ -73,14 +73,14 @@ func (p *proxy) measure() func() {
 	return func() {
 		b := p.backend
 		own, others, waits := b.used.own-before.own, b.used.others-before.others, (b.used.short-before.short)/measureEach
-		before = b.used
 		of := measureEach * b.cpus
-		use := cpuaccount.Use{CPUs: min(1, (own+others)/of), Own: own, Pressure: -1}
+		use := cpuaccount.Use{CPUs: min(1, (own+others)/of), Own: own, Lacked: b.used.lacked - before.lacked, Pressure: -1}
 		if p.blind { // it was no more than that
-			use.Own += others
+			use.Own, use.Lacked = use.Own+others, -1
 		} else {
 			use.CPUs = min(use.CPUs, max(own/of, waits))
 		}
+		before = b.used
 		p.gate.Measure(p.time(), p.rules.Meter, use, p.lives)
 		p.poll()
 	}

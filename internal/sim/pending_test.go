@@ -13,7 +13,6 @@ const (
 	crowded   = "on one CPU the second page of a size halves the speed of the first"
 	dozens    = "an office of dozens weighs as eight"
 	few       = "of thirty newcomers the p95 is the wait of one"
-	estimated = "where costs are estimated and the CPUs are full, requests that compute half of their time seem to wait"
 )
 
 // scatters tells whether a row is missed by one seed and met by another, as its figure
@@ -41,7 +40,6 @@ func pending() map[string]string {
 		crowded:   {"flat120-1cpu", "flat120-1cpu-crowded", "dist120-1cpu", "nat+dist120-1cpu-crowded", "mixed-1cpu", "mixed-1cpu-crowded"},
 		dozens:    {"flatnat", "flatnat-1cpu", "flatnat-1cpu-crowded", "flatnat-8cpu"},
 		few:       {"T4-sess16x2-new@60"},
-		estimated: {"halves-20conn-2.5s-pages100ms"},
 	} {
 		for _, name := range names {
 			all[name] = why

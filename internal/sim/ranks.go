@@ -99,6 +99,7 @@ func (b *backend) pass(seconds float64) {
 		k := &b.ranks[i]
 		k.served += k.speed * seconds
 		b.used.own += k.speed * seconds * float64(len(k.jobs))
+		b.used.lacked += (1 - k.speed) * seconds * float64(len(k.jobs))
 	}
 	if b.beside >= ordinaryWeight {
 		b.used.others += b.cpus*seconds - (b.used.own - own)

@@ -52,7 +52,8 @@ type Backend struct {
 	seen     string
 	is       identity
 	last     map[int]usedThen // by process
-	looked   time.Time        // when that was
+	delays   map[int]delayThen
+	looked   time.Time // when that was
 	groups   map[string]*group
 }
 
@@ -70,11 +71,16 @@ type identity struct {
 // poolListener is where a pool of php-fpm listens.
 type poolListener struct{ listener }
 
-// usedThen is what a process had used when it was looked at last, and for how long it had waited for
-// a CPU.
+// usedThen is what a process had used when it was looked at last.
 type usedThen struct {
-	began      uint64
-	cpu, delay float64
+	began uint64
+	cpu   float64
+}
+
+// delayThen is for how long one that works for the backend had waited for a CPU.
+type delayThen struct {
+	began   uint64
+	seconds float64
 }
 
 // group is what a cgroup had when it was looked at last.
@@ -329,7 +335,7 @@ func handsOn(root fs.FS, dir string) bool {
 // own returns what the backend's processes have used since the last call. Of what was not seen
 // at that, nothing is known yet.
 func (b *Backend) own(now time.Time) (o cpuaccount.Own) {
-	unknown := cpuaccount.Own{CPU: -1, Waits: -1}
+	unknown := cpuaccount.Own{CPU: -1, Lacked: -1, Waits: -1}
 	if b == nil {
 		return unknown
 	}
@@ -338,17 +344,20 @@ func (b *Backend) own(now time.Time) (o cpuaccount.Own) {
 	if len(b.is.groups)+len(b.is.trees) == 0 {
 		return unknown
 	}
-	ok, told := true, true
-	take := func(waits float64, is bool) {
+	ok, told := b.treesLocked(&o), true
+	passed := now.Sub(b.looked).Seconds()
+	o.Lacked, b.looked = b.lackedLocked(), now
+	if slices.ContainsFunc(b.is.trees, func(pid int) bool { return slices.Contains(b.is.forks, pid) }) {
+		o.Waits = min(o.Lacked/passed, 1)
+		told = o.Lacked >= 0
+	}
+	for _, dir := range b.is.groups {
+		waits, is := b.groupLocked(now, dir, &o)
 		ok, told = ok && is, told && waits >= 0
 		o.Waits = max(o.Waits, waits)
 	}
-	for _, dir := range b.is.groups {
-		take(b.groupLocked(now, dir, &o))
-	}
-	take(b.treesLocked(now, &o))
 	if !ok || !b.is.whole {
-		o.CPU, told = -1, false
+		o.CPU, o.Lacked, told = -1, -1, false
 	}
 	if !told {
 		o.Waits = -1
@@ -400,56 +409,64 @@ func hasNiced(root fs.FS, dir string) bool {
 	return false
 }
 
-// treesLocked adds up what masters and their children have used, and returns for what part of the
-// time they have waited for a CPU, all together; negative: that is not known. What a child has
-// used that has ended, its master has, which has waited for it.
-func (b *Backend) treesLocked(at time.Time, o *cpuaccount.Own) (waits float64, ok bool) {
+// treesLocked adds up what masters and their children have used. What a child has used that has
+// ended, its master has, which has waited for it.
+func (b *Backend) treesLocked(o *cpuaccount.Own) (ok bool) {
 	if len(b.is.trees) == 0 {
-		return 0, true
+		return true
 	}
-	first, passed := len(b.last) == 0, at.Sub(b.looked).Seconds()
-	now := make(map[int]usedThen, len(b.last)+8)
-	sum, delays := 0.0, true
-	take := func(pid int, works bool) {
-		p, ok := processAt(b.root, pid)
-		if !ok {
-			return
+	first, now, sum := len(b.last) == 0, make(map[int]usedThen, len(b.last)+8), 0.0
+	for _, p := range b.families(b.is.trees) {
+		more := p.cpu
+		if was, is := b.last[p.pid]; is && was.began == p.began {
+			more -= was.cpu
+			delete(b.last, p.pid)
 		}
-		var delay float64
-		if works { // it has threads, which have a delay each
-			var told bool
-			delay, told = delayOf(b.root, pid)
-			delays = delays && told && !p.hasThreads
-		}
-		more, waited := p.cpu, delay
-		if was, is := b.last[pid]; is && was.began == p.began {
-			more, waited = more-was.cpu, waited-was.delay
-			delete(b.last, pid)
-		}
-		now[pid] = usedThen{p.began, p.cpu, delay}
-		sum, waits = sum+more, waits+waited/passed
+		now[p.pid] = usedThen{p.began, p.cpu}
+		sum += more
 		if p.isNiced {
 			o.Niced += max(0, more)
-		}
-	}
-	for _, pid := range b.is.trees {
-		works := slices.Contains(b.is.forks, pid)
-		take(pid, works)
-		for _, child := range children(b.root, pid) {
-			take(child, works)
 		}
 	}
 	for _, gone := range b.last {
 		sum -= gone.cpu
 	}
-	b.last, b.looked = now, at
+	b.last = now
 	if !first {
 		o.CPU += max(0, sum)
 	}
-	if !delays {
-		waits = -1
+	return !first && len(now) > 0
+}
+
+// lackedLocked is for how long the processes that work for the backend have waited for a CPU, all
+// together; negative: that is not known, as those with threads have a delay for each.
+func (b *Backend) lackedLocked() (seconds float64) {
+	known, now := len(b.delays) > 0, make(map[int]delayThen, len(b.delays)+8)
+	for _, p := range b.families(b.is.forks) {
+		delay, told := delayOf(b.root, p.pid)
+		known = known && told && !p.hasThreads
+		seconds += delay
+		if was, is := b.delays[p.pid]; is && was.began == p.began {
+			seconds -= was.seconds
+		}
+		now[p.pid] = delayThen{p.began, delay}
 	}
-	return min(waits, 1), !first && len(now) > 0
+	if b.delays = now; !known {
+		return -1
+	}
+	return seconds
+}
+
+// families are the masters and their children, as far as they are there.
+func (b *Backend) families(masters []int) (all []procStat) {
+	for _, master := range masters {
+		for _, pid := range append([]int{master}, children(b.root, master)...) {
+			if p, ok := processAt(b.root, pid); ok {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
 }
 
 // size is of how many processes it is read what they used.
@@ -459,7 +476,7 @@ func (b *Backend) size() int {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.last)
+	return len(b.last) + len(b.delays)
 }
 
 func (b *Backend) close() {

@@ -195,7 +195,7 @@ func TestWhoTheBackendIs(t *testing.T) {
 func (b *Backend) lookAfter(now *time.Time, d time.Duration) string {
 	*now = now.Add(d)
 	o := b.own(*now)
-	return fmt.Sprintf("%.2f, niced %.2f, waits %.2f", o.CPU, o.Niced, o.Waits)
+	return fmt.Sprintf("%.2f, niced %.2f, waits %.2f, lacked %.2f", o.CPU, o.Niced, o.Waits, o.Lacked)
 }
 
 // TestWhatTheBackendsProcessesUse: those of a master, its children and those of them that have
@@ -215,24 +215,24 @@ func TestWhatTheBackendsProcessesUse(t *testing.T) {
 			t.Errorf("%s: %s, want %s", what, got, want)
 		}
 	}
-	next("the first look", "-1.00, niced 0.00, waits -1.00")
+	next("the first look", "-1.00, niced 0.00, waits -1.00, lacked -1.00")
 	m.process(11, 10, "/usr/sbin/apache2 -k start", 0.4, 0, "/")
 	m.process(99, 1, "/usr/bin/burn", 1002, 19, "/")
 	m.process(30, 1, "/usr/bin/redis-server", 0.1, 0, "/")
 	m.file(procFile(30, "schedstat"), "1 99000000000 3\n")
-	next("a child, a database and somebody else", "0.50, niced 0.00, waits 0.00")
+	next("a child, a database and somebody else", "0.50, niced 0.00, waits 0.00, lacked 0.00")
 	m.process(12, 10, "/usr/sbin/apache2 -k start", 0.3, 5, "/")
 	m.process(13, 10, "/usr/sbin/apache2 -k start", 0.1, 0, "/")
 	m.file(procFile(12, "schedstat"), "1 150000000 3\n")
 	m.file(procFile(13, "schedstat"), "1 50000000 3\n")
-	next("one that is niced, and a new one", "0.40, niced 0.30, waits 0.20")
+	next("one that is niced, and a new one", "0.40, niced 0.30, waits 0.20, lacked 0.20")
 	m.end(11, 10)
 	m.process(10, 1, "/usr/sbin/apache2 -k start", 0.6, 0, "/")
-	next("one has ended, having used more", "0.20, niced 0.00, waits 0.00")
+	next("one has ended, having used more", "0.20, niced 0.00, waits 0.00, lacked 0.00")
 	m.file(procFile(12, "schedstat"), "1 2150000000 3\n")
-	next("it waits, twice at a time", "0.00, niced 0.00, waits 1.00")
+	next("it waits, twice at a time", "0.00, niced 0.00, waits 1.00, lacked 2.00")
 	delete(m.MapFS, procFile(12, "schedstat"))
-	next("the kernel does not tell", "0.00, niced 0.00, waits -1.00")
+	next("the kernel does not tell", "0.00, niced 0.00, waits -1.00, lacked -1.00")
 }
 
 // TestWhatTheBackendsGroupsUse: the kernel counts for services, and tells how long somebody in
@@ -254,16 +254,17 @@ func TestWhatTheBackendsGroupsUse(t *testing.T) {
 			t.Errorf("%s: %s, want %s", what, got, want)
 		}
 	}
-	next("the first look", 100, 200, "", 0, "-1.00, niced 0.00, waits -1.00")
-	next("both", 100.1, 200.5, "", 250_000, "0.60, niced 0.00, waits 0.25")
+	next("the first look", 100, 200, "", 0, "-1.00, niced 0.00, waits -1.00, lacked -1.00")
+	m.file(procFile(21, "schedstat"), "1 300000000 3\n")
+	next("both", 100.1, 200.5, "", 250_000, "0.60, niced 0.00, waits 0.25, lacked 0.30")
 	m.process(22, 20, "php-fpm: pool www", 0, 10, fpmGroup)
 	m.file("sys/fs/cgroup"+fpmGroup+"/cgroup.procs", "20\n21\n22\n")
-	next("some process has stepped down, and nobody counts that", 100.1, 200.9, "", 250_000, "0.40, niced 0.40, waits 0.00")
-	next("the kernel begins to count it", 100.1, 201.4, "nice_usec 5000000\n", 250_000, "0.50, niced 6.00, waits 0.00")
-	next("it counts it", 100.1, 201.9, "nice_usec 5100000\n", 250_000, "0.50, niced 0.10, waits 0.00")
-	next("it was restarted", 100.1, 0.5, "", 0, "-1.00, niced 0.00, waits -1.00")
+	next("some process has stepped down, and nobody counts that", 100.1, 200.9, "", 250_000, "0.40, niced 0.40, waits 0.00, lacked 0.00")
+	next("the kernel begins to count it", 100.1, 201.4, "nice_usec 5000000\n", 250_000, "0.50, niced 6.00, waits 0.00, lacked 0.00")
+	next("it counts it", 100.1, 201.9, "nice_usec 5100000\n", 250_000, "0.50, niced 0.10, waits 0.00, lacked 0.00")
+	next("it was restarted", 100.1, 0.5, "", 0, "-1.00, niced 0.00, waits -1.00, lacked -1.00")
 	b.is.whole = false
-	next("others compute for it", 100.2, 0.6, "", 0, "-1.00, niced 0.10, waits -1.00")
+	next("others compute for it", 100.2, 0.6, "", 0, "-1.00, niced 0.10, waits -1.00, lacked -1.00")
 	if o := (*Backend)(nil).own(now); !(o.CPU < 0 && o.Waits < 0 && o.Niced == 0) || math.IsNaN(o.CPU) {
 		t.Errorf("nobody is looked at: %+v", o)
 	}

@@ -375,7 +375,7 @@ func TestMeasure(t *testing.T) {
 	r := newRig(t)
 	l := r.begin(page(0, "/a"), false)
 	r.pass(500 * time.Millisecond)
-	r.gate.Measure(r.now, r.rules.Meter, cpuaccount.Use{Own: -1}, func(yield func(*lifecycle.Life) bool) { yield(l) })
+	r.gate.Measure(r.now, r.rules.Meter, cpuaccount.Use{Own: -1, Lacked: -1}, func(yield func(*lifecycle.Life) bool) { yield(l) })
 	r.pass(500 * time.Millisecond)
 	if got := l.SoFar(r.now); got >= 900*time.Millisecond {
 		t.Errorf("charged %s in a second of which half was measured to be idle", got)

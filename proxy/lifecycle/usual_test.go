@@ -33,7 +33,7 @@ func TestWhosePagesTellWhatOthersCompute(t *testing.T) {
 				home.Settle(r.now, true, false)
 				home.Leave(r.now)
 				r.pass(time.Second)
-				r.gate.Measure(r.now, r.rules.Meter, cpuaccount.Use{Own: -1}, slices.Values(lives))
+				r.gate.Measure(r.now, r.rules.Meter, cpuaccount.Use{Own: -1, Lacked: -1}, slices.Values(lives))
 			}
 			if c.cost > 0 {
 				r.learn("/page", c.cost, 0)
@@ -43,7 +43,7 @@ func TestWhosePagesTellWhatOthersCompute(t *testing.T) {
 				r.pass(time.Minute)
 				long.Settle(r.now, true, false)
 				long.Leave(r.now)
-				r.gate.Measure(r.now, r.rules.Meter, cpuaccount.Use{CPUs: 0.02, Own: -1}, slices.Values(lives))
+				r.gate.Measure(r.now, r.rules.Meter, cpuaccount.Use{CPUs: 0.02, Own: -1, Lacked: -1}, slices.Values(lives))
 			}
 			for i := range 2 {
 				client := 1
@@ -57,7 +57,7 @@ func TestWhosePagesTellWhatOthersCompute(t *testing.T) {
 				r.pass(time.Second)
 				l.Settle(r.now, true, false)
 				l.Leave(r.now)
-				r.gate.Measure(r.now, r.rules.Meter, cpuaccount.Use{CPUs: 1, Own: -1}, slices.Values(lives))
+				r.gate.Measure(r.now, r.rules.Meter, cpuaccount.Use{CPUs: 1, Own: -1, Lacked: -1}, slices.Values(lives))
 			}
 			before := poll.CPUSoFar(r.now)
 			r.pass(time.Second)

@@ -213,7 +213,7 @@ func (e *engine) measure() {
 	if e.measures {
 		passed := (e.now - e.measured).Seconds()
 		e.measured = e.now
-		e.gate.Measure(e.time(), e.rules.Meter, cpuaccount.Use{CPUs: min(1, used/(passed*e.backend.cpus)), Own: used}, e.lives)
+		e.gate.Measure(e.time(), e.rules.Meter, cpuaccount.Use{CPUs: min(1, used/(passed*e.backend.cpus)), Own: used, Lacked: -1}, e.lives)
 	}
 	e.asleep = used == 0 && len(e.waiting)+len(e.running)+len(e.held) == 0
 }
