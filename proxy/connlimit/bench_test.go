@@ -52,7 +52,7 @@ func BenchmarkEnterLeave(b *testing.B) {
 }
 
 // A flood against a table that is full: all of one address, all of different ones, and
-// all with requests between, so that each line is out of date.
+// all with requests between.
 func BenchmarkFull(b *testing.B) {
 	one := func(int) netip.Addr { return somewhere(1) }
 	for name, c := range map[string]struct {
@@ -87,22 +87,5 @@ func BenchmarkFull(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// The first that is closed after 100,000 have had requests: every place is out of date.
-func BenchmarkFirstShed(b *testing.B) {
-	const most = 100_000
-	for b.Loop() {
-		b.StopTimer()
-		t := New(start, most)
-		for i := range most {
-			now := start.Add(time.Duration(i))
-			c := t.Enter(now, somewhere(i), false, nobody{})
-			c.Busy()
-			c.Idle(now.Add(time.Second))
-		}
-		b.StartTimer()
-		t.Shed()
 	}
 }

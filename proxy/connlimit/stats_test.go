@@ -18,13 +18,13 @@ func TestKeys(t *testing.T) {
 		"::1":                       {"::/64", "::/48", "::/32"},
 	} {
 		key := keyOf(netip.MustParseAddr(address))
-		for i, size := range []int{whole, narrow, wide} {
-			if got := prefixOf(key, size).String(); got != want[i] {
-				t.Errorf("%s: %s, want %s", address, got, want[i])
+		for k := range kinds {
+			if got := prefixOf(key, k.bits()).String(); got != want[k] {
+				t.Errorf("%s: %s, want %s", address, got, want[k])
 			}
 		}
 	}
-	if got := prefixOf(keyOf(netip.Addr{}), whole); got.IsValid() {
+	if got := prefixOf(keyOf(netip.Addr{}), whole.bits()); got.IsValid() {
 		t.Errorf("no address is %s", got)
 	}
 }

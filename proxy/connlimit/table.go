@@ -1,3 +1,51 @@
+// Package connlimit bounds how many connections are open, and decides which one is
+// closed when one more comes.
+//
+// Below the bound no connection is touched. At the bound a newcomer is still let in, and a
+// connection is closed in its place (shed): one of the client that holds most. A bound that
+// turned newcomers away would let the clients that have filled it keep all others out, and a
+// bound for each address would be too low for an office or too high for an attacker.
+//
+// # Which client gives
+//
+// An address weighs as much as it holds connections; one of IPv6 stands for its /64. An
+// address that holds few (up to 8 to 32, by the bound) does not weigh anything: a browser
+// opens six, and what is fair among browsers is not a question of numbers.
+//
+// A flood may come from many addresses that hold few each. So a network has a weight
+// too: the 16th part of what it holds for a /24 (IPv6: /48), the 64th part for a /16
+// (/32). It gives only where it weighs more than any address: the neighbours of an
+// attacker are not meant, nor are the customers of a large provider. In it, the heaviest
+// address gives.
+//
+// An address whose connections the caller trusts, a balancer's, brings many clients. It
+// counts as one that holds few, however many it holds.
+//
+// An address gives the connection that has waited for its client for longest, be it for the
+// next request or for the first one. That is nearly always one between two requests, whose
+// closing breaks nothing. Where only addresses that hold few have one that waits, the one of
+// theirs that has waited for longest goes.
+//
+// A connection with a request under way is not shed, except of an address that holds more than
+// a quarter of the bound. Where only addresses that hold few have one that waits, newcomers
+// above all, the address that holds most gives a request under way, if it holds many: more than
+// a 64th of the bound. Or a few addresses with uploads that never end would keep all others out.
+// If no address holds as many, it is the /24 that has more than an eighth of the bound, or
+// else the /16 that has more than a quarter. If none has as many, the newcomer itself is closed.
+//
+// # How it is found
+//
+// Idle and Busy, which are called for each request, set one word of the connection and
+// take no lock. Enter and Leave count, for the address and its two networks, and keep those that
+// hold more than few in the order of their counts: the heaviest are at hand, whatever
+// addresses an attacker has. Of what gives, a sample of 64 connections is looked at for one that
+// waits, in small tables all of them. So a table that is full takes some µs for each newcomer.
+// A connection takes less than 360 bytes even if all are of different networks.
+//
+// Memory is not counted here. What an idle connection holds is the same for all, and
+// so bounded by their number; what a request holds is bounded where it is taken, with
+// a budget for each address (package spool), and is given back by waiting, not by
+// closing connections.
 package connlimit
 
 import (
@@ -8,17 +56,21 @@ import (
 )
 
 const (
-	// Who holds few connections weighs as much as who holds that many: the 256th part
-	// of the bound, but no less than two browsers open, and no more than a household.
+	// An address that holds few connections weighs nothing: the 256th part of the bound, but
+	// no less than two browsers open, and no more than a household.
 	fewPart, fewLeast, fewMost = 256, 8, 32
-	// Who holds more than the fourth part of the bound loses requests under way, too.
+	// An address that holds more than the fourth part of the bound loses requests under way, too.
 	largePart = 4
-	// Who holds more than the 64th part, and four times as many as count as few, loses them
-	// where only who holds few would lose anything.
+	// One that holds more than the 64th part, and four times as many as count as few, loses them
+	// where otherwise only addresses that hold few would lose anything.
 	manyPart, manyFew = 64, 4
 	// So do the networks where more than the eighth part of the bound is, if narrow, or the
 	// fourth part, if wide.
 	crowdNarrow, crowdWide = 8, 4
+	// What a network weighs: one for so many of its connections.
+	narrowPart, widePart = 16, 64
+	// heavyLooks is how many of the heaviest addresses are looked at.
+	heavyLooks = 16
 	// ceiling is the largest bound.
 	ceiling = 1 << 24
 )
@@ -28,10 +80,10 @@ type Table struct {
 	start                  time.Time
 	most, few, many, large int32
 
-	mu            sync.Mutex // guards the following
-	tree          tree
-	open          int32
-	addresses     int
+	mu            sync.Mutex                // guards the following
+	all           holder                    // of no kind
+	holders       [kinds]map[uint64]*holder // by their keys
+	rankings      [kinds]ranking            // of these
 	shed, refused uint64
 }
 
@@ -40,7 +92,12 @@ type Table struct {
 func New(now time.Time, most int) *Table {
 	n := int32(min(max(most, 1), ceiling))
 	few := min(max(n/fewPart, fewLeast), fewMost)
-	return &Table{start: now, most: n, few: few, many: max(n/manyPart, manyFew*few), large: max(n/largePart, few)}
+	t := &Table{start: now, most: n, few: few, many: max(n/manyPart, manyFew*few), large: max(n/largePart, few)}
+	for k := range kinds {
+		t.holders[k] = make(map[uint64]*holder)
+		t.rankings[k].init(few)
+	}
+	return t
 }
 
 // Enter adds a connection from an address, which waits for its client now. The zero Addr,
@@ -51,8 +108,8 @@ func New(now time.Time, most int) *Table {
 // that is the newcomer, Enter returns nil. Otherwise call Leave at the end, also if the
 // connection was closed to make room.
 func (t *Table) Enter(now time.Time, from netip.Addr, trusted bool, closer io.Closer) *Conn {
-	c := &Conn{closer: closer, since: t.at(now)}
-	c.state.Store(waitingSince(c.since))
+	c := &Conn{table: t, closer: closer}
+	c.state.Store(waitingSince(t.at(now)))
 	if out := t.enter(c, keyOf(from), trusted); out != nil {
 		_ = out.closer.Close() // it is given up
 		if out == c {
@@ -66,17 +123,28 @@ func (t *Table) Enter(now time.Time, from netip.Addr, trusted bool, closer io.Cl
 func (t *Table) enter(c *Conn, key uint64, trusted bool) *Conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a := t.tree.find(key, t)
-	if len(a.conns) == 0 {
-		t.addresses++
+	for k := range kinds {
+		in := key >> (whole.bits() - k.bits())
+		h := t.holders[k][in]
+		if h == nil {
+			h = &holder{key: in}
+			t.holders[k][in] = h
+		}
+		c.holders[k] = h
+		h.add(c, k)
 	}
-	a.trusted = trusted
-	a.add(c)
-	sumUp(a.parent)
-	if t.open++; t.open <= t.most {
+	t.all.add(c, kinds)
+	c.holders[whole].trusted = trusted
+	t.count(c)
+	if len(t.all.conns) <= int(t.most) {
 		return nil
 	}
 	out := t.take()
+	if out == nil { // none that was looked at has anything to give
+		out = c
+		c.state.Store(gone)
+		t.remove(c)
+	}
 	if out == c {
 		t.refused++
 	} else {
@@ -104,69 +172,119 @@ func (t *Table) Shed() bool {
 
 // take takes out the connection that goes next; nil: none can. t.mu is held.
 func (t *Table) take() *Conn {
-	for {
-		a, weight := t.tree.heaviest()
-		if weight <= t.few {
-			if b := t.full(); b != nil {
-				a = b
-			}
-		}
-		if a == nil {
+	for range heavyLooks { // most often once: what is chosen may have a request meanwhile
+		c, cuts := t.choose()
+		if c == nil {
 			return nil
 		}
-		if c := a.give(); c != nil {
+		if c.give(cuts) {
 			t.remove(c)
 			return c
 		}
-		sumUp(a.parent)
 	}
+	return nil
 }
 
-// full returns the address that gives before who holds few: one that has much under way,
-// or one of a network that has. t.mu is held.
-func (t *Table) full() *address {
-	if t.tree.root == nil {
-		return nil
+// choose returns the connection that goes next, and whether a request that is under way there is
+// to be cut; nil: none can. t.mu is held.
+func (t *Table) choose() (c *Conn, cuts bool) {
+	var net *holder
+	weight := t.few
+	for k, part := range [kinds]int32{narrow: narrowPart, wide: widePart} {
+		if part == 0 {
+			continue
+		}
+		if h := t.rankings[k].first(); h != nil && h.counted/part > weight {
+			net, weight = h, h.counted/part
+		}
 	}
-	// An address with much has nothing in line here, or it would weigh more.
-	if a := fullest(t.tree.root); a == nil || len(a.conns) > int(t.many) {
-		return a
+	looked := 0
+	for a := range t.rankings[whole].heaviest() {
+		if looked++; looked > heavyLooks {
+			break
+		}
+		if weight > a.counted && net != a.conns[0].holders[narrow] && net != a.conns[0].holders[wide] {
+			continue
+		}
+		if c = a.oldest(); c != nil {
+			return c, false
+		}
+		if a.counted > t.large {
+			return a.conns[0], true
+		}
 	}
-	crowd := t.tree.crowd(max(t.most/crowdNarrow, t.few), max(t.most/crowdWide, t.few))
-	switch {
-	case crowd == nil:
-		return nil
-	case crowd.weight > 0: // nobody there has a request cut while another one waits
-		return giver(crowd)
+	if net != nil {
+		if c = net.ofHeaviest(false); c != nil {
+			return c, false
+		}
 	}
-	return fullest(crowd)
+	if c, cuts = t.ofCrowd(); c != nil {
+		return c, cuts
+	}
+	return t.all.oldest(), false
+}
+
+// ofCrowd returns a connection that goes before those of addresses that hold few: a request of an
+// address that holds many, or what a network gives that has a large part of all.
+func (t *Table) ofCrowd() (c *Conn, cuts bool) {
+	if a := t.rankings[whole].first(); a != nil && a.counted > t.many {
+		return a.conns[0], true // none of those that were looked at waits
+	}
+	for k, part := range [kinds]int32{narrow: crowdNarrow, wide: crowdWide} {
+		if part == 0 {
+			continue
+		}
+		for net := range t.rankings[k].heaviest() {
+			if net.counted <= t.most/part {
+				break
+			}
+			if net.counted == net.conns[0].holders[whole].counted {
+				continue // what an address holds alone is for others to judge
+			}
+			if c = net.ofHeaviest(false); c != nil {
+				return c, false
+			}
+			if c = net.ofHeaviest(true); c != nil {
+				return c, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// count has the holders of a connection count what the address holds. t.mu is held.
+func (t *Table) count(c *Conn) {
+	a := c.holders[whole]
+	n := int32(len(a.conns)) //nolint:gosec // at most Table.most
+	if a.trusted {
+		n = min(n, t.few)
+	}
+	for a.counted < n {
+		for k, h := range c.holders {
+			t.rankings[k].up(h)
+		}
+	}
+	for a.counted > n {
+		for k, h := range c.holders {
+			t.rankings[k].down(h)
+		}
+	}
 }
 
 // remove takes out a connection that is gone. t.mu is held.
 func (t *Table) remove(c *Conn) {
-	t.open--
-	a := c.address
-	a.drop(c)
-	if len(a.conns) > 0 {
-		sumUp(a.parent)
-		return
+	t.all.remove(c, kinds)
+	for k, h := range c.holders {
+		h.remove(c, kind(k))
 	}
-	t.addresses--
-	t.tree.remove(a)
-}
-
-// lineUp is Idle for a connection that was passed over.
-func (t *Table) lineUp(c *Conn, now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if c.state.Load()&activity == gone {
-		return false
+	t.count(c)
+	for k, h := range c.holders {
+		if len(h.conns) == 0 {
+			h.conns = nil
+			delete(t.holders[k], h.key)
+		}
 	}
-	c.since = t.at(now)
-	c.state.Store(waitingSince(c.since))
-	c.address.lineUp(c)
-	sumUp(c.address.parent)
-	return true
+	c.holders = [kinds]*holder{}
 }
 
 // at is a time in nanoseconds.
