@@ -15,6 +15,7 @@ import (
 
 // TestCombinedLog: a reload changes the form of the access log, and back.
 func TestCombinedLog(t *testing.T) {
+	t.Parallel()
 	backend := plain(t)
 	s := startProxy(t, backend, "log: {access: all, format: combined}\n")
 	line := regexp.MustCompile(`(?m)^198\.51\.100\.1 - - \[[^]]+\] "GET /a\?\* HTTP/1\.1" 200 - "-" "[^"]*" \d+$`)
@@ -39,6 +40,7 @@ func TestCombinedLog(t *testing.T) {
 // TestNoRequestWaitsForTheLog has the log be a pipe that is not read, a full disk, and a closed
 // pipe. Requests go on, what is lost is counted, and the process ends when it is told to.
 func TestNoRequestWaitsForTheLog(t *testing.T) {
+	t.Parallel()
 	pipe := func(t *testing.T) (in, out *os.File) {
 		in, out, err := os.Pipe()
 		if err != nil {

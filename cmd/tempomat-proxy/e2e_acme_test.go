@@ -21,6 +21,7 @@ import (
 // TestWorldACME has the program get a certificate, serve it, and have it again at once after a start
 // without an authority.
 func TestWorldACME(t *testing.T) {
+	t.Parallel()
 	backend, _, _ := pageBackend(t)
 	plain, secure := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	port := func(address string) int {

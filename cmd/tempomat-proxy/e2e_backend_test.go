@@ -14,6 +14,7 @@ import (
 
 // TestBackendDown: without a backend the proxy says so, shortly, and goes on.
 func TestBackendDown(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	s := startProxy(t, backend.url, "")
 	if a := s.get("203.0.113.1", "/page.php?ms=1"); a.StatusCode != http.StatusOK {
@@ -43,6 +44,7 @@ func TestBackendDown(t *testing.T) {
 // TestBackendDiesBusy: a backend ends under load and is back. Nothing at the gate
 // stays taken, and nobody owes less than before.
 func TestBackendDiesBusy(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	s := startProxy(t, backend.url, slowly)
 	gate := func() (g limiter.GateState) {
@@ -90,6 +92,7 @@ func TestBackendDiesBusy(t *testing.T) {
 // TestBackendBusy: more come at once than Apache has workers, and TLS's handshake with it waits for one. Nobody gets an
 // error for that, as nobody does without the proxy.
 func TestBackendBusy(t *testing.T) {
+	t.Parallel()
 	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().Add(time.Hour), "localhost")
 	both := filepath.Join(tempDir(t), "both.pem")
 	writeFile(t, both, string(certificate)+string(key))
@@ -110,6 +113,7 @@ func TestBackendBusy(t *testing.T) {
 
 // TestBackendSlow: a backend that does not answer in time is given up.
 func TestBackendSlow(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	s := startProxyWith(t, []string{"TEMPOMAT_BACKEND_TIMEOUT=100ms"}, nil, backend.url, "")
 	a := s.get("203.0.113.1", "/sleep.php?ms=60000")

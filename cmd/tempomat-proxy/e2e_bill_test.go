@@ -25,6 +25,7 @@ func (s *sidecarProcess) costs(metrics string) (process, estimate float64) {
 // TestExactBill compares what was charged for pages of Apache's with what PHP says that it has
 // used: as workers are found, as they tell, and as neither is to be had.
 func TestExactBill(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux counts so")
 	}
@@ -88,6 +89,7 @@ func TestExactBill(t *testing.T) {
 // TestSocketThatNobodyTellsBy: who has set cost.socket is told what is wrong with it, and a reload
 // opens it once its directory is there, though the configuration is the same.
 func TestSocketThatNobodyTellsBy(t *testing.T) {
+	t.Parallel()
 	directory := filepath.Join(tempDir(t), "later")
 	a := startApache(t)
 	s := startProxyWith(t, nil, withoutRights(t), a.url, "cost: {socket: \"unix:"+filepath.Join(directory, "w.sock")+"\"}\n")
@@ -133,6 +135,7 @@ func withoutRights(t *testing.T) []string {
 // TestSilentWithoutAProxy has PHP tell where nobody listens, and where the socket is full: the
 // page comes, and at once.
 func TestSilentWithoutAProxy(t *testing.T) {
+	t.Parallel()
 	full := filepath.Join(tempDir(t), "full.sock")
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: full, Net: "unixgram"})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 // TestWorldBrowserIsRedirected has real browsers come to a full site for the first
 // time. Their users see the page that they asked for, at its URL.
 func TestWorldBrowserIsRedirected(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T) browser{"Chromium": startChromium, "Firefox": startFirefox} {
 		t.Run(name, func(t *testing.T) {
 			b, f := start(t), startFullSite(t, "")
@@ -50,6 +51,7 @@ func landsOnce(t *testing.T, b browser, f *fullSite, target, fragment string, re
 // TestWorldTabsAreRedirected opens several pages at a time, none of which has a cookie
 // as it begins.
 func TestWorldTabsAreRedirected(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T) browser{"Chromium": startChromium, "Firefox": startFirefox} {
 		t.Run(name, func(t *testing.T) {
 			b, f := start(t), startFullSite(t, "")

@@ -38,6 +38,7 @@ func (s *sidecarProcess) charged(class, id string) time.Duration {
 
 // TestCharges compares what the doctor shows with what PHP says it used.
 func TestCharges(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	s := startProxy(t, backend.url, slowly+"cost: {source: wall}\n")
 	const client, pages = "198.51.100.77", 8
@@ -122,6 +123,7 @@ func looksLikeTheOriginal(t *testing.T, s *sidecarProcess) {
 // TestCostHeader: the backend tells the cost, by the file that is shipped for
 // that, and nobody else gets to know it.
 func TestCostHeader(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t, "--prepend", forEverybody(t, "../../deploy/apache/tempomat-cost.php"))
 	if itself := fetch(t, newClient(t), http.MethodGet, backend.url+"/page.php?ms=1", nil, nil); itself.Header.Get("Tempomat-Cost") == "" {
 		t.Fatal("the backend tells no cost")
@@ -177,6 +179,7 @@ func forEverybody(t *testing.T, name string) (copied string) {
 
 // TestOriginalFile runs with the original's configuration.
 func TestOriginalFile(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	dir := tempDir(t)
 	file, port := filepath.Join(dir, "tempomat.json"), freePort(t)

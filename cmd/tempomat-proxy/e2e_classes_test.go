@@ -53,6 +53,7 @@ func sendRaw(t *testing.T, url, text string) {
 // shown as the others are; their database is read again with the configuration, and a broken
 // one leaves the one before.
 func TestClassesOfTheTable(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "asn.mmdb")
 	writeASNs(t, file, 64496)
 	const client = "198.51.100.7"

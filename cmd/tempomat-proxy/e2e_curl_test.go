@@ -14,6 +14,7 @@ import (
 
 // TestCurl has the client that everybody has send and fetch in every way that it knows.
 func TestCurl(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("this test needs curl, which is not here: make deps")
 	}

@@ -15,6 +15,7 @@ import (
 // TestWorldDashboardInChromium has a real browser open the page of a real proxy, through a
 // tunnel to the socket such as ssh's. Its title tells that the numbers are there.
 func TestWorldDashboardInChromium(t *testing.T) {
+	t.Parallel()
 	b := startChromium(t)
 	site := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(site.Close)

@@ -12,6 +12,7 @@ import (
 
 // TestDemo is what make run starts.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

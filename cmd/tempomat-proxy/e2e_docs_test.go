@@ -47,6 +47,7 @@ var onlyParsed = []string{
 // TestDocumentedCommands runs every command of README and docs against a sidecar, or knows why
 // not.
 func TestDocumentedCommands(t *testing.T) {
+	t.Parallel()
 	s := startProxy(t, "http://127.0.0.1:9", "throttle: {mode: observe}\n")
 	commands := documentedCommands(t)
 	if len(commands) < 60 {
@@ -253,6 +254,7 @@ func (r *reader) runs(t *testing.T, words []string) string {
 // TestYAMLInDocs: what the pages have for tempomat.yaml is sound, with what a part of it
 // leaves out.
 func TestYAMLInDocs(t *testing.T) {
+	t.Parallel()
 	fenced := regexp.MustCompile("(?ms)^```yaml(?: title=\"[^\"]*tempomat.yaml\")?\n(.*?)^```")
 	found := 0
 	for _, page := range documents(t) {

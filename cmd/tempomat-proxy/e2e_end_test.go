@@ -15,6 +15,7 @@ import (
 
 // TestDrain: what is under way at SIGTERM is finished, also what waits.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	for _, mode := range []string{"cap", "cooperative"} {
 		t.Run(mode, func(t *testing.T) {
@@ -63,6 +64,7 @@ classes: {slash32: {share: 1, burst: 0s}, slash24: off, slash16: off, userAgent:
 
 // TestDrainIsBounded: who does not finish is cut.
 func TestDrainIsBounded(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	s := startProxy(t, backend.url, "timeouts: {drain: 50ms}\n")
 	running := s.later(from("198.51.100.1"), "/sleep.php?ms=60000")
@@ -82,6 +84,7 @@ func TestDrainIsBounded(t *testing.T) {
 
 // TestExitStatus runs the program with what it can not do.
 func TestExitStatus(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +129,7 @@ func TestExitStatus(t *testing.T) {
 // TestCheck: the original's file is good and says what it means, and of a bad
 // one everything is told.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	const good, bad = "../../testdata/config/good/", "../../testdata/config/bad/"
 	status, out, errs := execute(t, nil, program(t, "tempomat-proxy"), "-check", "-v", "-config", good+"tempomat.json")
 	if status != 0 || errs != "" {
@@ -153,6 +157,7 @@ func TestCheck(t *testing.T) {
 
 // TestAfterwards: after a clean end the next start finds everything free.
 func TestAfterwards(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	port := freePort(t)
 	for range 3 {

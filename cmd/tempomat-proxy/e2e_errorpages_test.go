@@ -11,6 +11,7 @@ import (
 // TestErrorPages: a site's own page is shown from the start and after a reload, a broken one
 // is named with its line and keeps the one before; and robots.txt is ours when asked for.
 func TestErrorPages(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	put := func(name, text string) {
 		t.Helper()

@@ -108,6 +108,7 @@ func (s *sidecarProcess) refused(client string) {
 // TestFleet has a client spend at one of three sidecars, which all know. The master
 // crashes, is gone for a while, and comes back to what is in Redis.
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) }))
 	t.Cleanup(backend.Close)
 	r := testkit.StartRedis(t)

@@ -20,6 +20,7 @@ import (
 // ends, one would be missing, or one be there that nobody sent, or an answer belong to
 // another one.
 func TestWorldGarden(t *testing.T) {
+	t.Parallel()
 	for _, g := range gardeners {
 		t.Run("before "+g.name, func(t *testing.T) {
 			t.Parallel()
@@ -49,6 +50,7 @@ func TestWorldGarden(t *testing.T) {
 // TestWorldNoSpellingTellsOrigin has servers that pass fields on in the environment take what a
 // client says of itself, in each spelling: none gets through the proxy. Without it most do.
 func TestWorldNoSpellingTellsOrigin(t *testing.T) {
+	t.Parallel()
 	const spoofed = "203.0.113.9"
 	told := regexp.MustCompile(`(?m)^HTTP_X_(FORWARDED_FOR|REAL_IP|FORWARDED_PROTO)=` + regexp.QuoteMeta(spoofed) + `$`)
 	for _, g := range []struct {

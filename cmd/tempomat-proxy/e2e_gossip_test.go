@@ -18,6 +18,7 @@ import (
 // TestGossip has two sidecars share accounts, encrypted, and changes the key while
 // they do.
 func TestGossip(t *testing.T) {
+	t.Parallel()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
@@ -78,6 +79,7 @@ coordination:
 // TestGossipAlone: without the keys that it should have, a sidecar tells nobody
 // anything, says so, and serves.
 func TestGossipAlone(t *testing.T) {
+	t.Parallel()
 	backend := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(backend.Close)
 	s := startProxy(t, backend.URL, `

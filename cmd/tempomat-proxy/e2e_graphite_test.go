@@ -79,6 +79,7 @@ func (g *graphite) await(t *testing.T, holds func(map[string]float64) bool) map[
 // TestGraphite: the original's series and the totals arrive, in the least
 // interval that there is.
 func TestGraphite(t *testing.T) {
+	t.Parallel()
 	hostname, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)

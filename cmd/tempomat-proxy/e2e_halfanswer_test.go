@@ -81,6 +81,7 @@ func (b *breaker) times(path string) int {
 // served a request before: it repeats what it got not a byte of. The request reaches the backend
 // once, half a page is not taken for a whole one, and there is as much of it as nginx gives.
 func TestWorldCurlGetsHalfAnAnswer(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("this test needs curl, which is not here: make deps")
 	}

@@ -28,6 +28,7 @@ func haproxy(t *testing.T, config string) {
 // TestWorldHAProxy has clients come through a real HAProxy, with all that it can say of them, and
 // its health checks.
 func TestWorldHAProxy(t *testing.T) {
+	t.Parallel()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Header.Get("X-Forwarded-For"), " ", r.Header.Get("X-Forwarded-Proto"))
 	}))
@@ -78,6 +79,7 @@ func TestWorldHAProxy(t *testing.T) {
 
 // TestWorldProxyProtocolOfStrangers: nobody else may say who a client is.
 func TestWorldProxyProtocolOfStrangers(t *testing.T) {
+	t.Parallel()
 	backend, _, _ := pageBackend(t)
 	s := startProxy(t, backend, "listen: {address: 127.0.0.1:0, proxyProtocol: true}\ntrustedProxies: 192.0.2.1\n")
 	if status, _, _ := execute(t, nil, "curl", "-sS", "--noproxy", "*", "--haproxy-protocol", s.url+"/"); status == 0 {

@@ -27,6 +27,7 @@ func parseArrived(t *testing.T, body string) (a arrived) {
 
 // TestWhatArrives compares what a client sends with what PHP sees.
 func TestWhatArrives(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	trusting := startProxy(t, backend.url, "")
 	strict := startProxy(t, backend.url, "trustedProxies: []\n")
@@ -69,6 +70,7 @@ func TestWhatArrives(t *testing.T) {
 
 // TestEncodings: the proxy neither asks for compression nor undoes it.
 func TestEncodings(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	s := startProxy(t, backend.url, "")
 	for _, p := range protocols {
@@ -94,6 +96,7 @@ func TestEncodings(t *testing.T) {
 
 // TestHopByHop: what is between two neighbours does not go further.
 func TestHopByHop(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	s := startProxy(t, backend.url, "")
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))

@@ -58,6 +58,7 @@ func (h *holder) says(request string) {
 // to nothing, and hang up. A person gets every page, the gate tells what is held,
 // and nothing is left when that address has gone.
 func TestNobodyHoldsTheWorkers(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	s := startProxy(t, backend.url, "")
 	gate := func() (g limiter.GateState) {

@@ -22,6 +22,7 @@ import (
 // is strangers, the first shape which page, with which parameter, from which networks. That
 // it does within 5 s is shown by package book, on a clock of its own.
 func TestInsideNamesTheAttack(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	s := startProxy(t, backend.url, "state: off\n") // nobody is known from before
 	var over atomic.Bool
@@ -83,6 +84,7 @@ func browserAt(address string) http.Header {
 // TestInsideShowsWhatRuns: a page of some seconds shows before it is there, in the events,
 // too; the refused is among the recent; and streams end with the process.
 func TestInsideShowsWhatRuns(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	s := startProxy(t, backend.url, "state: off\nlimits: [{name: few, path: /limited, max: 1, duration: 1h}]\n")
 	events := bufio.NewScanner(open(t, newUnixClient(t, s.admin), http.MethodGet, "http://admin/v1/events", nil, nil).Body)
@@ -138,6 +140,7 @@ func TestInsideShowsWhatRuns(t *testing.T) {
 // TestADeadBackendIsNamed: where nothing listens at the backend's address, the first line of top says
 // so, and ready is not ok.
 func TestADeadBackendIsNamed(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 // then: a sidecar says so and serves by its own accounts, and a master does not
 // begin.
 func TestWorldWithoutCgo(t *testing.T) {
+	t.Parallel()
 	bin := tempDir(t)
 	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-w", "-o", bin+"/", "tempomat/cmd/...")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

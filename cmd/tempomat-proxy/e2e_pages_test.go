@@ -31,6 +31,7 @@ var protocols = []struct {
 
 // TestPages asks real Apache and PHP for all kinds of things through the proxy.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	s := startProxy(t, backend.url, "log: {access: all}\n")
 	for _, p := range protocols {

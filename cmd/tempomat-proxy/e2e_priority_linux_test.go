@@ -119,6 +119,7 @@ func TestPriorities(t *testing.T) {
 
 // TestNoPriorities says in one line what is missing, and serves.
 func TestNoPriorities(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t, "--workers", "4")
 	for name, c := range map[string]struct{ url, yaml, why string }{
 		"elsewhere": {"http://192.0.2.1", "", "the backend is on another machine"},

@@ -151,6 +151,7 @@ func startBreaking(t *testing.T) string {
 // TestWorldPrometheus has a real one ask a real proxy, and puts all expressions of the alerts and
 // of the dashboard to it.
 func TestWorldPrometheus(t *testing.T) {
+	t.Parallel()
 	metrics := "127.0.0.1:" + freePort(t)
 	p := startPrometheus(t, metrics, "--enable-feature=exemplar-storage")
 	s := startProxy(t, startBreaking(t), "metrics: \""+metrics+"\"\nlimits: [{name: login, path: /login, rate: 1/hour}]\n")
@@ -182,6 +183,7 @@ func TestWorldPrometheus(t *testing.T) {
 
 // TestWorldNativeHistograms: a Prometheus that has them switched on needs no buckets.
 func TestWorldNativeHistograms(t *testing.T) {
+	t.Parallel()
 	metrics := "127.0.0.1:" + freePort(t)
 	p := startPrometheus(t, metrics, "--enable-feature=native-histograms")
 	s := startProxy(t, startBreaking(t), "metrics: \""+metrics+"\"\nlimits: [{name: login, path: /login, rate: 1/hour}]\n")

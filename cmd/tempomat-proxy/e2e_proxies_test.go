@@ -12,6 +12,7 @@ import (
 // TestProxiesFile has the list of trusted proxies in a file, which a reload reads again. One
 // that is wrong does not count, and neither does what else was to change with it.
 func TestProxiesFile(t *testing.T) {
+	t.Parallel()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(strings.Join(r.Header["X-Forwarded-For"], ", ")))
 	}))

@@ -9,6 +9,7 @@ import "testing"
 // looked at. Nobody can claim to come from elsewhere, or otherwise; and the way back
 // leads back.
 func TestWorldRecipes(t *testing.T) {
+	t.Parallel()
 	for _, r := range recipes() {
 		t.Run(r.page, func(t *testing.T) {
 			t.Parallel()

@@ -42,6 +42,7 @@ func (f *fullSite) curl(t *testing.T, client string, args ...string) <-chan stri
 // TestCurlWithoutJar keeps no cookie: it is sent away once, and waits like other
 // strangers when it asks again, whatever it asks for.
 func TestCurlWithoutJar(t *testing.T) {
+	t.Parallel()
 	f := startFullSite(t, "")
 	empty := f.fill(t)
 	defer empty()
@@ -81,6 +82,7 @@ func (f *fullSite) outwait(t *testing.T, client string) {
 
 // TestCurlWithJar keeps its cookies: one redirect, then every page of the time.
 func TestCurlWithJar(t *testing.T) {
+	t.Parallel()
 	f := startFullSite(t, "")
 	jar := filepath.Join(tempDir(t), "jar")
 	for i, want := range []string{"200 1 /page", "200 0 /page"} {
@@ -114,6 +116,7 @@ func (f *fullSite) click(t *testing.T, method, target, client string) *http.Requ
 // TestNeverRedirected waits as all do who cannot be told to come back, or have no
 // need of it, until it is their turn.
 func TestNeverRedirected(t *testing.T) {
+	t.Parallel()
 	f := startFullSite(t, "exempt: [{path: /exempt}]\nlimits: [{name: once, path: /limited, class: slash32, max: 1, duration: 1h}]\n")
 	type request struct{ method, path, field, value string }
 	all := []request{
@@ -172,6 +175,7 @@ func TestNeverRedirected(t *testing.T) {
 // TestPassesThatDoNotCount are forged, of another network, and of a proxy that is
 // no more: their bearers are strangers, and are redirected once.
 func TestPassesThatDoNotCount(t *testing.T) {
+	t.Parallel()
 	f, other := startFullSite(t, ""), startFullSite(t, "")
 	given := func(f *fullSite, client string) string {
 		defer f.fill(t)()
@@ -220,6 +224,7 @@ func TestPassesThatDoNotCount(t *testing.T) {
 
 // TestRedirectSwitchedOff has everybody wait.
 func TestRedirectSwitchedOff(t *testing.T) {
+	t.Parallel()
 	f := startFullSite(t, "newcomers: {redirect: false}\n")
 	on := startFullSite(t, "")
 	empty := f.fill(t)

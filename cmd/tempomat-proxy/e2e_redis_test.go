@@ -58,6 +58,7 @@ throttle: {mode: cap, maxHold: 1m}
 // TestRedisFleet spreads a client over three sidecars that share through one Redis:
 // it gets what one of them allows. Then Redis stands still, dies, and comes back.
 func TestRedisFleet(t *testing.T) {
+	t.Parallel()
 	r := testkit.StartRedis(t)
 	backend := startSlowPages(t)
 	cars := startThree(t, backend.URL, oneLimit+
@@ -175,6 +176,7 @@ func (s *sidecarProcess) head(client, path string) string {
 // TestStrictFields asks three sidecars in turn, which count together, and looks at
 // what they write; the backend's own fields go through.
 func TestStrictFields(t *testing.T) {
+	t.Parallel()
 	r := testkit.StartRedis(t)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/own") {

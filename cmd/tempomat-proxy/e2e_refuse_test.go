@@ -15,6 +15,7 @@ classes: {slash32: {share: 0.000001, burst: 0s}, slash24: off, slash16: off, use
 
 // TestRefused: who owes more than may be held is told so, and costs nothing.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	s := startProxy(t, backend.url, tiny+"throttle: {mode: cap, maxHold: 10s}\n")
 	const debtor = "198.51.100.1"

@@ -47,6 +47,7 @@ classes: {slash32: {share: 0.01, burst: 0s}, slash24: {share: 0.25}, slash16: of
 `
 
 func TestReload(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
@@ -126,6 +127,7 @@ func keepsOnBadFile(t *testing.T, s *sidecarProcess, backend *apache, reload fun
 // TestReloadOfNoSite: a file that was cut off has no backend, and one whose backend is the address that is served, whatever
 // listen says now, has the proxy ask itself. Both are refused, and the site is served as before.
 func TestReloadOfNoSite(t *testing.T) {
+	t.Parallel()
 	backend, _, _ := pageBackend(t)
 	s := startProxy(t, backend, "")
 	for text, fault := range map[string]string{
@@ -161,7 +163,7 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache, rel
 	if a := s.get("203.0.113.1", "/style.css"); a.StatusCode != http.StatusOK {
 		t.Errorf("the listener serves %s", a.Status)
 	}
-	const doctorSays = "waits for a restart: listen, table.size\n"
+	const doctorSays = "These settings need a restart: listen, table.size\n"
 	for range 2 { // they wait on, though the file is the same as at the reload before
 		if _, out, _ := s.doctor("reload"); !strings.Contains(out, doctorSays) {
 			t.Errorf("the doctor says %q, want %q", out, doctorSays)
@@ -176,6 +178,7 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache, rel
 
 // TestReloadWhileHeld: a request that waits is let go under the new policy.
 func TestReloadWhileHeld(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t)
 	const capped = `throttle: {mode: cap, maxHold: 1h}
 cpuCount: 1
@@ -197,6 +200,7 @@ classes: {slash32: {share: 0.000001, burst: 0s}, slash24: off, slash16: off, use
 
 // TestReloadOfAMissingFile keeps the running configuration, too.
 func TestReloadOfAMissingFile(t *testing.T) {
+	t.Parallel()
 	s := startProxy(t, "http://127.0.0.1:9", "")
 	from := s.stderr.len()
 	s.configure(t, "http://127.0.0.1:9", "")

@@ -86,6 +86,7 @@ func (s *sidecarProcess) accounts(class string) string {
 // its address as ever, and a robot of a list, or with nothing but a name, has its own; the
 // doctor shows them by name.
 func TestRobots(t *testing.T) {
+	t.Parallel()
 	server, questions := nameServer(t)
 	file := filepath.Join(tempDir(t), "gptbot.json")
 	writeFile(t, file, `{"creationTime": "2026-11-01", "prefixes": [{"ipv6Prefix": "2001:db8:77::/48"}, {"ipv4Prefix": "203.0.113.0/28"}]}`)
@@ -143,6 +144,7 @@ func TestRobots(t *testing.T) {
 
 // TestRobotsWithoutDNS: where nobody answers, robots are served as if nobody had asked.
 func TestRobotsWithoutDNS(t *testing.T) {
+	t.Parallel()
 	c, err := net.ListenPacket("udp", "127.0.0.1:0") // it never answers
 	if err != nil {
 		t.Fatal(err)
@@ -163,6 +165,7 @@ func TestRobotsWithoutDNS(t *testing.T) {
 // TestRobotsThatNobodyAnswersFor: a resolver that is not there is in the log, and another one
 // is asked at once after a reload.
 func TestRobotsThatNobodyAnswersFor(t *testing.T) {
+	t.Parallel()
 	server, _ := nameServer(t)
 	backend := plain(t)
 	s := startProxy(t, backend, "robots: {resolver: \"127.0.0.1:"+freePort(t)+"\"}\n")

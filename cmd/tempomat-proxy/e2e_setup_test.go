@@ -341,6 +341,7 @@ func debianNginx(t *testing.T) *setupMachine {
 // TestWorldSetup puts the proxy before Debian's Apache and nginx, as their packages leave
 // them, asks, and takes it all back.
 func TestWorldSetup(t *testing.T) {
+	t.Parallel()
 	servers := map[string]func(*testing.T) *setupMachine{"apache2": debianApache, "nginx": debianNginx}
 	for unit, install := range servers {
 		t.Run(unit, func(t *testing.T) {
@@ -397,6 +398,7 @@ func TestWorldSetup(t *testing.T) {
 // TestWorldSetupEdited: sites are edited and added once setup has been here. Setup moves those that
 // came for the old port; -undo gives all of them the port back, with and without systemd.
 func TestWorldSetupEdited(t *testing.T) {
+	t.Parallel()
 	for _, systemd := range []bool{true, false} {
 		t.Run(fmt.Sprint("systemd ", systemd), func(t *testing.T) {
 			t.Parallel()

@@ -77,6 +77,7 @@ func secureNginx(t *testing.T) *setupMachine {
 // TestWorldSetupTLS: the proxy ends TLS, and the sites see it as they did; what only
 // redirects stays where it is.
 func TestWorldSetupTLS(t *testing.T) {
+	t.Parallel()
 	servers := map[string]func(*testing.T) *setupMachine{"apache2": secureApache, "nginx": secureNginx}
 	for unit, install := range servers {
 		t.Run(unit, func(t *testing.T) {

@@ -38,6 +38,7 @@ func (s *sidecarProcess) sites() map[string]limiter.SiteState {
 // TestSitesAsApacheHasThem: however a client writes a host, the site is the one whose virtual
 // host Apache answers with; and a host that is nobody's is none.
 func TestSitesAsApacheHasThem(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t, "--hosts", "crawled.test,www.crawled.test,calm.test")
 	s := startProxy(t, backend.url, twoSites)
 	c := newClient(t)
@@ -100,6 +101,7 @@ func (s *sidecarProcess) crawl(ctx context.Context, host, network string, client
 // and when only one is crawled, as by people of its own, somebody at the other waits a small part
 // of what the crawl does.
 func TestSitesOfOneApache(t *testing.T) {
+	t.Parallel()
 	backend := startApache(t, "--hosts", "crawled.test,calm.test", "--cpu", "0")
 	s := startProxy(t, backend.url, twoSites)
 

@@ -17,6 +17,7 @@ import (
 
 // TestUnixSockets: a sidecar with no port at all.
 func TestUnixSockets(t *testing.T) {
+	t.Parallel()
 	dir := tempDir(t)
 	front, back := filepath.Join(dir, "front.sock"), filepath.Join(dir, "back.sock")
 	l, err := net.Listen("unix", back)
@@ -56,6 +57,7 @@ func TestUnixSockets(t *testing.T) {
 
 // TestNotify: systemd is told what it waits for.
 func TestNotify(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(tempDir(t), "notify")
 	systemd, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {

@@ -62,6 +62,7 @@ func restartsByHandedOver(t *testing.T, clients, restarts int, requests int64) *
 
 // TestRestartsRefuseNobody is for systemd's way, TestSuccessorsRefuseNobody for ours.
 func TestRestartsRefuseNobody(t *testing.T) {
+	t.Parallel()
 	a := restartsByHandedOver(t, 16, 4, 400)
 	if a.failed.Load() > 0 {
 		t.Errorf("%d of %d requests failed", a.failed.Load(), a.asked.Load())
@@ -70,6 +71,7 @@ func TestRestartsRefuseNobody(t *testing.T) {
 
 // TestHandedOverNonsense: what is no socket is told, and a socket that the backend's address leads to.
 func TestHandedOverNonsense(t *testing.T) {
+	t.Parallel()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
@@ -146,6 +148,7 @@ func (m *managed) names() string {
 // TestKeptRestartsRefuseNobody: the manager keeps the sockets while no process runs,
 // after an end that was asked for and after a crash.
 func TestKeptRestartsRefuseNobody(t *testing.T) {
+	t.Parallel()
 	backend, _, _ := pageBackend(t)
 	m := newManaged(t, backend, "state: off\nlog: {access: off}\n")
 	m.begin()
@@ -188,6 +191,7 @@ func TestKeptRestartsRefuseNobody(t *testing.T) {
 // TestKeptElsewhere: what listen does not name any more is kept no more, even where it is in
 // the way of what listen names now.
 func TestKeptElsewhere(t *testing.T) {
+	t.Parallel()
 	backend, _, _ := pageBackend(t)
 	port := freePort(t)
 	m := newManaged(t, backend, "state: off\nlisten: [\"127.0.0.1:"+port+"\", \"unix:"+filepath.Join(tempDir(t), "front")+"\"]\n")
@@ -234,6 +238,7 @@ func TestKeptElsewhere(t *testing.T) {
 // TestKeptByWhatCannotServe: a process that cannot start gives the sockets up, so that nobody
 // waits for what does not come.
 func TestKeptByWhatCannotServe(t *testing.T) {
+	t.Parallel()
 	backend, _, _ := pageBackend(t)
 	taken, _ := supervised(t)
 	for name, yaml := range map[string]string{
@@ -270,6 +275,7 @@ func TestKeptByWhatCannotServe(t *testing.T) {
 // TestKeptBesideASocketUnit: with a socket unit its sockets are served, and nothing else is
 // kept.
 func TestKeptBesideASocketUnit(t *testing.T) {
+	t.Parallel()
 	backend, _, _ := pageBackend(t)
 	m := newManaged(t, backend, "state: off\n")
 	m.begin()
@@ -290,6 +296,7 @@ func TestKeptBesideASocketUnit(t *testing.T) {
 // TestInterruptFreesPorts: while requests finish after SIGINT, another program can have the
 // port; after SIGTERM the manager keeps it.
 func TestInterruptFreesPorts(t *testing.T) {
+	t.Parallel()
 	for signal, kept := range map[syscall.Signal]bool{syscall.SIGTERM: true, syscall.SIGINT: false} {
 		t.Run(signal.String(), func(t *testing.T) {
 			backend, _, _ := pageBackend(t)

@@ -20,6 +20,7 @@ import (
 // its place, and nobody is refused; one that cannot start leaves all as it was. Systemd is told
 // which process is the service.
 func TestSucceed(t *testing.T) {
+	t.Parallel()
 	url, _, _ := pageBackend(t)
 	s, systemd := startInstalled(t, url)
 	a := startAskers(t, s.url+"/", 8)
@@ -55,6 +56,7 @@ func TestSucceed(t *testing.T) {
 // TestFirstProcessOfAContainer: the container would end with its first process, which so stays as
 // long as a successor runs, and passes signals on.
 func TestFirstProcessOfAContainer(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes a space of process numbers")
 	}
@@ -256,6 +258,7 @@ func restartsBySuccessors(t *testing.T, clients, restarts int, requests int64) *
 
 // TestSuccessorsRefuseNobody is TestRestartsRefuseNobody without a supervisor.
 func TestSuccessorsRefuseNobody(t *testing.T) {
+	t.Parallel()
 	a := restartsBySuccessors(t, 16, 4, 400)
 	if a.failed.Load() > 0 {
 		t.Errorf("%d of %d requests failed", a.failed.Load(), a.asked.Load())
@@ -264,6 +267,7 @@ func TestSuccessorsRefuseNobody(t *testing.T) {
 
 // TestSuccessorKeepsAccounts: what clients owe, and who is known, are as they were.
 func TestSuccessorKeepsAccounts(t *testing.T) {
+	t.Parallel()
 	const person, debtor = "203.0.113.5", "203.0.113.6"
 	url, _, _ := pageBackend(t)
 	for _, state := range []string{"off", filepath.Join(tempDir(t), "state")} {
@@ -296,6 +300,7 @@ func TestSuccessorKeepsAccounts(t *testing.T) {
 // is replaced, too. What is asked of the admin API is answered by the newest, and the
 // socket is closed as that ends.
 func TestSucceedTwice(t *testing.T) {
+	t.Parallel()
 	url, slow, release := pageBackend(t)
 	first := startProxy(t, url, "state: off\n")
 	answer := first.later(from("198.51.100.1"), "/slow")
@@ -337,6 +342,7 @@ func TestSucceedTwice(t *testing.T) {
 // TestSuccessorListensElsewhere: what is alike is taken over, what is new is opened, and
 // what is left is closed.
 func TestSuccessorListensElsewhere(t *testing.T) {
+	t.Parallel()
 	url, _, _ := pageBackend(t)
 	dir := tempDir(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -367,6 +373,7 @@ func TestSuccessorListensElsewhere(t *testing.T) {
 // TestSuccessorOfASupervised: sockets that a supervisor opened go on to the process that
 // takes over, and their addresses are the supervisor's affair.
 func TestSuccessorOfASupervised(t *testing.T) {
+	t.Parallel()
 	url, _, _ := pageBackend(t)
 	path := filepath.Join(tempDir(t), "front.sock")
 	l, err := net.Listen("unix", path)
@@ -401,6 +408,7 @@ func TestSuccessorOfASupervised(t *testing.T) {
 // TestSuccessorSharesOn: the port where sidecars tell each other is free as the process
 // that takes over wants it.
 func TestSuccessorSharesOn(t *testing.T) {
+	t.Parallel()
 	url, _, _ := pageBackend(t)
 	at := "127.0.0.1:" + freePort(t)
 	s := startProxy(t, url, fmt.Sprintf("state: off\ncoordination: {kind: gossip, gossip: {listen: %q, join: [%q]}}\n", at, at))
@@ -424,6 +432,7 @@ func TestSuccessorSharesOn(t *testing.T) {
 
 // TestSuccessorFails: a process that cannot serve leaves the one that runs as it is.
 func TestSuccessorFails(t *testing.T) {
+	t.Parallel()
 	url, _, _ := pageBackend(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -467,6 +476,7 @@ func TestSuccessorFails(t *testing.T) {
 // TestEndsWhileTheNextStarts: a process that is told to end does so, and what it had started to
 // take its place ends as well.
 func TestEndsWhileTheNextStarts(t *testing.T) {
+	t.Parallel()
 	url, _, _ := pageBackend(t)
 	s, _ := startInstalled(t, url)
 	never := filepath.Join(s.dir, "never")

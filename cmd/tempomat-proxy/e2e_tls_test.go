@@ -75,6 +75,7 @@ func (s *secureSite) shown(name string) string {
 
 // TestTLSWithRealClients has curl and openssl as clients.
 func TestTLSWithRealClients(t *testing.T) {
+	t.Parallel()
 	content := strings.Repeat("0123456789", 10000)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -143,6 +144,7 @@ func TestTLSWithRealClients(t *testing.T) {
 // TestCertificatesExchangedUnderLoad has clients of all kinds connect all the time, and none fail,
 // while certificates change by SIGHUP, also in parts, and processes by SIGUSR2.
 func TestCertificatesExchangedUnderLoad(t *testing.T) {
+	t.Parallel()
 	backend, _, _ := pageBackend(t)
 	s := startSecure(t, backend, overTLS+"log: {access: off}\n")
 	a := startAskersOver(t, s.trusting(), "https://"+s.site+"/", 16)
@@ -183,6 +185,7 @@ func TestCertificatesExchangedUnderLoad(t *testing.T) {
 
 // TestTLSWithoutCertificates: nothing is served that would fail for everybody.
 func TestTLSWithoutCertificates(t *testing.T) {
+	t.Parallel()
 	dir := tempDir(t)
 	file := filepath.Join(dir, "tempomat.yaml")
 	writeFile(t, file, fmt.Sprintf("listen: 127.0.0.1:0 tls\nbackend: http://127.0.0.1:1\ntls: {certificates: %s}\nadmin: {listen: off}\nstate: off\n", dir))
@@ -194,6 +197,7 @@ func TestTLSWithoutCertificates(t *testing.T) {
 
 // TestHandedOverTLS: a socket of systemd's is served as its entry of listen says.
 func TestHandedOverTLS(t *testing.T) {
+	t.Parallel()
 	backend, _, _ := pageBackend(t)
 	l, socket := supervised(t)
 	dir := tempDir(t)

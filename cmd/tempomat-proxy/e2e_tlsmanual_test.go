@@ -19,6 +19,7 @@ import (
 // TestWorldTLSManual does what docs/tls.md says: its configurations are sound, so is HAProxy's, and its
 // commands make a certificate that is served.
 func TestWorldTLSManual(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/tls.md")
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ func withToken(token string) http.Header {
 // TestNoTokenYet: without its file the site goes on, the log says what that means, and a
 // reload that finds one lets its bearer in.
 func TestNoTokenYet(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(tempDir(t), "token")
 	port := freePort(t)
 	s := startProxyWithAdmin(t, fmt.Sprintf("  web: 127.0.0.1:%s\n  token: %s\n", port, file))
@@ -42,6 +43,7 @@ func TestNoTokenYet(t *testing.T) {
 }
 
 func TestDashboardOverTCP(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(tempDir(t), "token")
 	writeFile(t, file, firstToken+"\n")
 	port := freePort(t)
@@ -103,6 +105,7 @@ func startProxyWithAdmin(t *testing.T, lines string) *sidecarProcess {
 }
 
 func TestToken(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(tempDir(t), "token")
 	for _, c := range []struct {
 		text string

@@ -52,6 +52,7 @@ func saveHistory(t *testing.T, state string) (text []byte) {
 
 // TestHistorySurvives a restart, if its file is sound; else it begins anew, with a line.
 func TestHistorySurvives(t *testing.T) {
+	t.Parallel()
 	state := filepath.Join(tempDir(t), "state")
 	good := saveHistory(t, state)
 	other := filepath.Join(tempDir(t), "other")
@@ -98,6 +99,7 @@ func TestHistorySurvives(t *testing.T) {
 
 // TestHistoryIsOff: nothing is kept, and what was kept goes, but nobody else's file.
 func TestHistoryIsOff(t *testing.T) {
+	t.Parallel()
 	state := filepath.Join(tempDir(t), "state")
 	writeFile(t, state+".history.unreadable", string(saveHistory(t, state)))
 	p, c, logs := newPast(state, 0)
@@ -125,6 +127,7 @@ func TestHistoryIsOff(t *testing.T) {
 
 // TestOldStateIsRead: that of releases that had no checksums.
 func TestOldStateIsRead(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(tempDir(t), "state")
 	old, err := json.Marshal(map[string][]byte{"note": []byte("from before")})
 	if err != nil {
@@ -154,6 +157,7 @@ func TestOldStateIsRead(t *testing.T) {
 // TestHistoryOfProcesses: what was asked for is told after a replacement, a restart, and
 // a crash, and is gone where it is switched off.
 func TestHistoryOfProcesses(t *testing.T) {
+	t.Parallel()
 	url, _, _ := pageBackend(t)
 	state := filepath.Join(tempDir(t), "state")
 	yaml := "state: " + state + "\n"
@@ -211,6 +215,7 @@ func TestHistoryOfProcesses(t *testing.T) {
 // TestHistoryIsHandedOverWhole: the process that takes over gets the requests of the last
 // moments, too, which nobody had added up yet.
 func TestHistoryIsHandedOverWhole(t *testing.T) {
+	t.Parallel()
 	c := config.Default()
 	c.State = ""
 	old, err := newSidecar(c, source{}, io.Discard)

@@ -26,6 +26,7 @@ func newState(path, text string) (*stateFile, *note, *observer.ObservedLogs) {
 
 // TestStateIsReplaced whatever lies in its place, and beside it.
 func TestStateIsReplaced(t *testing.T) {
+	t.Parallel()
 	dir := tempDir(t)
 	precious := filepath.Join(dir, "precious")
 	writeFile(t, precious, "precious")
@@ -66,6 +67,7 @@ func TestStateIsReplaced(t *testing.T) {
 
 // TestStateIsNotSaved leaves nothing beside the file, and the file as it was.
 func TestStateIsNotSaved(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(tempDir(t), "state")
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
@@ -81,6 +83,7 @@ func TestStateIsNotSaved(t *testing.T) {
 
 // TestStateIsBelieved only of a file that nobody else can have written.
 func TestStateIsBelieved(t *testing.T) {
+	t.Parallel()
 	dir := tempDir(t)
 	good := filepath.Join(dir, "good")
 	f, _, _ := newState(good, "x")
