@@ -65,7 +65,7 @@ build: deps-build ## build the programs into bin/
 
 # Vetted once is enough, and -w spares the linker the debug data, some hundred times. More packages
 # run at a time than there are CPUs, as those that start programs mostly wait.
-GO_TEST := $(GO) test -json -vet=off -ldflags=-w -timeout 12m -p 4
+GO_TEST := $(GO) test -json -vet=off -ldflags=-w -timeout 12m -p 4 -parallel 8
 SUM     := $(GO) run $(GOTESTSUM) --format pkgname --raw-command -- $(MAKE) --no-print-directory -k
 
 # The packages in which several goroutines share what they keep: they are tested with the race

@@ -33,6 +33,11 @@ func startApache(t *testing.T, args ...string) *apache {
 func startApacheAt(t *testing.T, port string, args ...string) *apache {
 	t.Helper()
 	needApache(t)
+	for _, pattern := range []string{"../../testdata/apache/*", "../../testdata/apache/*/*"} { // go test sees so what it is made of
+		if _, err := filepath.Glob(pattern); err != nil {
+			t.Fatal(err)
+		}
+	}
 	dir := filepath.Join(tempDir(t), "apache")
 	args = append([]string{"--port", port, "--dir", dir}, args...)
 	a := &apache{

@@ -6,14 +6,11 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"html"
 	"io"
 	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,48 +23,27 @@ type browser interface {
 	shows(url, title string) bool // in some tab
 }
 
-// chromium is driven by the addresses that its DevTools answer at.
-type chromium struct {
-	t    *testing.T
-	http *http.Client
-	url  string
-}
+// chromium says that it is not headless, which robots are.
+type chromium struct{ *testkit.Chromium }
 
 func startChromium(t *testing.T) browser { return startChromiumWith(t) }
 
 // startChromiumWith starts it with more words on its command line.
 func startChromiumWith(t *testing.T, words ...string) browser {
-	path := testkit.Program(t, "chromium", "google-chrome", "chrome")
-	home := tempDir(t)
-	p := startProcess(t, []string{"HOME=" + home}, path, append(words, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-proxy-server",
-		"--user-data-dir="+filepath.Join(home, "profile"), "--remote-debugging-port=0",
-		"--user-agent=Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36", "about:blank")...)
-	const listening = "DevTools listening on ws://"
-	line, _ := p.stderr.await(t, 0, listening)
-	_, address, _ := strings.Cut(line, listening)
-	address, _, _ = strings.Cut(address, "/")
-	return &chromium{t, newClient(t), "http://" + address}
+	return chromium{testkit.StartChromium(t, append(words,
+		"--user-agent=Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36")...)}
 }
 
-func (c *chromium) open(page string) {
-	if a := fetch(c.t, c.http, http.MethodPut, c.url+"/json/new?"+url.QueryEscape(page), nil, nil); a.StatusCode != http.StatusOK {
-		c.t.Fatalf("no tab for %s: %s %s", page, a.Status, a.body)
-	}
+func (c chromium) open(page string) {
+	c.Do("", "Target.createTarget", map[string]any{"url": page}, nil)
 }
 
-func (c *chromium) shows(page, title string) bool {
-	var tabs []struct{ URL, Title string }
-	a := fetch(c.t, c.http, http.MethodGet, c.url+"/json/list", nil, nil)
-	if err := json.Unmarshal([]byte(a.body), &tabs); err != nil {
-		c.t.Fatalf("%v: %s", err, a.body)
+func (c chromium) shows(page, title string) bool {
+	var all struct {
+		TargetInfos []struct{ URL, Title string }
 	}
-	for _, tab := range tabs {
-		if tab.URL == page && html.UnescapeString(tab.Title) == title {
-			return true
-		}
-	}
-	return false
+	c.Do("", "Target.getTargets", nil, &all)
+	return slices.Contains(all.TargetInfos, struct{ URL, Title string }{page, title})
 }
 
 // firefox is driven by Marionette: JSON with its length before it.

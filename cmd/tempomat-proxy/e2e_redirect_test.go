@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -97,128 +96,6 @@ func TestCurlWithJar(t *testing.T) {
 	}
 	if saw, want := f.saw(), []string{"GET /page", "GET /page"}; !slices.Equal(saw, want) {
 		t.Errorf("the site saw %q, want %q, and not the pass", saw, want)
-	}
-}
-
-// click is a person's click, of another method, on a target that may be no URL.
-func (f *fullSite) click(t *testing.T, method, target, client string) *http.Request {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, f.url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Header, r.URL.Opaque = clicked(client), target; strings.HasPrefix(target, "//") { // that would be another host
-		r.URL.Opaque, r.URL.Path = "", target
-	}
-	return r
-}
-
-// TestNeverRedirected waits as all do who cannot be told to come back, or have no
-// need of it, until it is their turn.
-func TestNeverRedirected(t *testing.T) {
-	t.Parallel()
-	f := startFullSite(t, "exempt: [{path: /exempt}]\nlimits: [{name: once, path: /limited, class: slash32, max: 1, duration: 1h}]\n")
-	type request struct{ method, path, field, value string }
-	all := []request{
-		{"GET", "/blog", "Accept", "application/rss+xml"},
-		{"GET", "/feed/", "", ""},
-		{"GET", "/api", "Accept", "application/json"},
-		{"GET", "/style.css", "Accept", "text/css,*/*;q=0.1"},
-		{"GET", "/any", "Accept", "*/*"},
-		{"POST", "/form", "", ""},
-		{"HEAD", "/page", "", ""},
-		{"GET", "/download", "Range", "bytes=5-"},
-		{"GET", "/next", "Sec-Purpose", "prefetch"},
-		{"GET", "/.well-known/acme-challenge/x", "", ""},
-		{"GET", "/", "Cookie", "session=0123456789abcdef"},
-		{"GET", "/robot", "User-Agent", "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"},
-		{"GET", "/curl", "User-Agent", "curl/8.5.0"},
-		{"GET", "//evil.example/", "", ""},
-		{"GET", `/\evil.example/`, "", ""},
-		{"GET", "/limited", "", ""},
-	}
-	empty := f.fill(t)
-	defer empty()
-	c := newClient(t)
-	answers := make([]chan string, len(all))
-	for i, q := range all {
-		r := f.click(t, q.method, q.path, fmt.Sprint("203.0.113.", 1+i))
-		if q.field != "" {
-			r.Header.Set(q.field, q.value)
-		}
-		answers[i] = make(chan string, 1)
-		go func() {
-			res, err := c.Do(r)
-			if err != nil {
-				answers[i] <- err.Error()
-				return
-			}
-			answers[i] <- got(res)
-		}()
-	}
-	testkit.Eventually(t, "all wait", func() bool { return f.stats().Held == len(all) })
-	if got := got(open(t, c, http.MethodGet, f.url+"/exempt", clicked("203.0.113.250"), nil)); got != "200" {
-		t.Errorf("who is exempt got %s", got)
-	}
-	f.outwait(t, "203.0.113.251")
-	empty()
-	for i, answer := range answers {
-		if got := <-answer; got != "200" {
-			t.Errorf("%+v: %s", all[i], got)
-		}
-	}
-	if n := f.redirected(); n != 1 {
-		t.Errorf("%d were redirected, want only who was to be", n)
-	}
-}
-
-// TestPassesThatDoNotCount are forged, of another network, and of a proxy that is
-// no more: their bearers are strangers, and are redirected once.
-func TestPassesThatDoNotCount(t *testing.T) {
-	t.Parallel()
-	f, other := startFullSite(t, ""), startFullSite(t, "")
-	given := func(f *fullSite, client string) string {
-		defer f.fill(t)()
-		res := open(t, newClient(t), http.MethodGet, f.url+"/", clicked(client), nil)
-		pass, _, _ := strings.Cut(res.Header.Get("Set-Cookie"), ";")
-		if got(res) != "302 ./" || pass == "" {
-			t.Fatalf("no pass for %s", client)
-		}
-		return pass
-	}
-	good := given(f, "203.0.113.1")
-	empty := f.fill(t)
-	defer empty()
-	c := newClient(t)
-	before := f.redirected()
-	var waiting []<-chan string
-	for client, pass := range map[string]string{
-		"203.0.113.7":  good, // a neighbour: it counts
-		"198.51.100.1": good, // a foreign one
-		"198.51.101.1": given(other, "198.51.101.1"),
-		"198.51.102.1": "tempomat_pass=" + strings.Repeat("A", 27),
-		"198.51.103.1": "tempomat_pass=\"=,\"; tempomat_pass=",
-		"198.51.104.1": "tempomat_pass=" + strings.Repeat("...", 1000),
-	} {
-		h := clicked(client)
-		h["Cookie"] = []string{pass}
-		if counts := pass == good && client == "203.0.113.7"; !counts {
-			if got := got(open(t, c, http.MethodGet, f.url+"/", h.Clone(), nil)); got != "302 ./" {
-				t.Errorf("%s with %.40s: %s", client, pass, got)
-			}
-		}
-		waiting = append(waiting, f.later(h, "/"))
-	}
-	testkit.Eventually(t, "all wait the second time", func() bool { return f.stats().Held == len(waiting) })
-	f.outwait(t, "198.51.105.1")
-	empty()
-	for _, answer := range waiting {
-		if got := <-answer; got != "200 OK" {
-			t.Errorf("the second time: %s", got)
-		}
-	}
-	if n := f.redirected() - before; n != 6 {
-		t.Errorf("%d redirects, want 6", n)
 	}
 }
 

@@ -171,7 +171,7 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache, rel
 	}
 	from = s.stderr.len()
 	s.configure(t, backend.url, "cpuCount: 1\n")
-	if _, out, _ := s.doctor("reload"); strings.Contains(out, "waits") || s.stderr.count(from, waits) != 0 {
+	if _, out, _ := s.doctor("reload"); strings.Contains(out, "restart") || s.stderr.count(from, waits) != 0 {
 		t.Errorf("what it began with waits for a restart: %q\n%s", out, s.stderr)
 	}
 }

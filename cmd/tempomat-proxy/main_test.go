@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tempomat/cmd/internal/daemon"
+	"tempomat/internal/testkit"
 )
 
 // scratch is where all tests of the package keep their files. Sockets are in
@@ -61,12 +61,7 @@ var programs = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	bin := filepath.Join(root, "bin")
-	args := []string{"build", "-buildvcs=false", "-ldflags", "-w -X main.version=" + builtVersion, "-o", bin + "/"}
-	build := exec.Command("go", append(args, "tempomat/cmd/tempomat-proxy", "tempomat/cmd/tempomat-doctor", "tempomat/cmd/tempomat-master")...)
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%v: %w\n%s", build.Args, err, out)
-	}
-	return bin, nil
+	return bin, testkit.Build(bin, []string{"-ldflags", "-w -X main.version=" + builtVersion}, "tempomat/cmd/tempomat-proxy", "tempomat/cmd/tempomat-doctor", "tempomat/cmd/tempomat-master")
 })
 
 // program returns the path of one of them.

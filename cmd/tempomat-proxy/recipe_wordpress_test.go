@@ -3,6 +3,9 @@
 package main
 
 import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,8 +34,8 @@ func TestWordPress(t *testing.T) {
 			m.must(os.Symlink(b.site, m.path("/var/www/html")))
 			r.start(m)
 			p := startPerson(m)
-			p.logsIn()
-			p.posts("Behind " + r.page)
+			p.logsIn(t)
+			p.posts(t, "Behind "+r.page)
 		})
 	}
 }
@@ -43,40 +46,40 @@ const (
 )
 
 // logsIn comes as somebody who has never been there.
-func (p *person) logsIn() {
-	p.t.Helper()
-	p.open(blogHome + "/wp-admin/")
-	p.awaits("the login form", "document.readyState === 'complete' && location.pathname === '/wp-login.php' && !!document.querySelector('#loginform')")
+func (p *person) logsIn(t *testing.T) {
+	t.Helper()
+	p.Visit(blogHome + "/wp-admin/")
+	p.Await("the login form", "document.readyState === 'complete' && location.pathname === '/wp-login.php' && !!document.querySelector('#loginform')")
 	p.sees("document.querySelector('#user_login').value = 'admin'; document.querySelector('#user_pass').value = '" + blogSecret + "'; document.querySelector('#wp-submit').click()")
-	p.awaits("the dashboard", "document.readyState === 'complete' && location.href.startsWith('"+blogHome+"/wp-admin/') && !!document.querySelector('#wpadminbar')")
-	p.isWhole()
+	p.Await("the dashboard", "document.readyState === 'complete' && location.href.startsWith('"+blogHome+"/wp-admin/') && !!document.querySelector('#wpadminbar')")
+	p.isWhole(t)
 }
 
 // posts writes a post with the block editor and reads it.
-func (p *person) posts(title string) {
-	p.t.Helper()
-	p.open(blogHome + "/wp-admin/post-new.php")
-	p.awaits("the editor", "!!wp.data.select('core/editor').getCurrentPostId()")
-	p.isWhole()
+func (p *person) posts(t *testing.T, title string) {
+	t.Helper()
+	p.Visit(blogHome + "/wp-admin/post-new.php")
+	p.Await("the editor", "!!wp.data.select('core/editor').getCurrentPostId()")
+	p.isWhole(t)
 	p.sees(fmt.Sprintf("const e = wp.data.dispatch('core/editor'); e.editPost({title: %q, content: '<!-- wp:paragraph --><p>It works.</p><!-- /wp:paragraph -->', status: 'publish'}); e.savePost()", title))
-	p.awaits("the post is saved", "wp.data.select('core/editor').isCurrentPostPublished() && !wp.data.select('core/editor').isSavingPost()")
+	p.Await("the post is saved", "wp.data.select('core/editor').isCurrentPostPublished() && !wp.data.select('core/editor').isSavingPost()")
 	link := p.sees("return wp.data.select('core/editor').getPermalink()")
 	if !strings.HasPrefix(link, blogHome+"/") {
-		p.t.Fatalf("the post is at %s", link)
+		t.Fatalf("the post is at %s", link)
 	}
-	p.open(link)
-	p.awaits("the post", fmt.Sprintf("document.readyState === 'complete' && location.href === %q && document.body.innerText.includes('It works.') && document.title.startsWith(%q)", link, title))
-	p.isWhole()
+	p.Visit(link)
+	p.Await("the post", fmt.Sprintf("document.readyState === 'complete' && location.href === %q && document.body.innerText.includes('It works.') && document.title.startsWith(%q)", link, title))
+	p.isWhole(t)
 }
 
 // isWhole checks that nothing of the page is without TLS, or from where the server listens.
-func (p *person) isWhole() {
-	p.t.Helper()
+func (p *person) isWhole(t *testing.T) {
+	t.Helper()
 	if odd := p.sees("return performance.getEntriesByType('resource').map(e => e.name).filter(n => n.startsWith('http:') || n.includes('example.org:'))"); odd != "" {
-		p.t.Errorf("%s has parts at %s", p.sees("return location.href"), odd)
+		t.Errorf("%s has parts at %s", p.sees("return location.href"), odd)
 	}
 	if n := p.sees("return performance.getEntriesByType('resource').filter(e => e.name.startsWith('" + blogHome + "/')).length"); n == "0" || n == "" {
-		p.t.Errorf("%s has no parts of the site", p.sees("return location.href"))
+		t.Errorf("%s has no parts of the site", p.sees("return location.href"))
 	}
 }
 
@@ -154,4 +157,24 @@ func (b *blog) startDatabase(t *testing.T) {
 	})
 	b.run(t, "mariadb", "--no-defaults", "--socket="+b.socket, "-e",
 		"create database blog character set utf8mb4; create user blog@localhost identified by 'blog'; grant all on blog.* to blog@localhost")
+}
+
+// startPerson starts a browser that believes the machine's certificate and finds its site.
+func startPerson(m *machine) *person {
+	m.t.Helper()
+	site, err := x509.ParseCertificate(m.key.Certificate[0])
+	m.must(err)
+	key := sha256.Sum256(site.RawSubjectPublicKeyInfo)
+	return &person{testkit.StartChromium(m.t, "--ignore-certificate-errors-spki-list="+base64.StdEncoding.EncodeToString(key[:]),
+		"--host-resolver-rules=MAP www.example.org:443 127.0.0.1:"+m.gate("443")+", MAP * ~NOTFOUND, EXCLUDE 127.0.0.1").Open(testkit.Look{Width: 1280, Height: 800})}
+}
+
+// person has a real Chromium, with one page.
+type person struct{ *testkit.Tab }
+
+// sees runs a script in the page and returns what it gives, as text. Where the page cannot run
+// it yet that is empty.
+func (p *person) sees(script string) (text string) {
+	_ = p.TryEval("String((() => { try { "+script+" } catch (e) { return '' } })() ?? '')", &text)
+	return text
 }

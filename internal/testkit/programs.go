@@ -1,8 +1,10 @@
 package testkit
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -37,4 +39,25 @@ func missing(t testing.TB, what string) {
 		t.Fatal(what)
 	}
 	t.Skip(what)
+}
+
+// Build builds programs of this module, with the arguments of go build, into a directory. It looks
+// at each file that they are made of: go test remembers what a test has looked at, and so does
+// not take the result of other programs from its cache.
+func Build(dir string, args []string, packages ...string) error {
+	build := exec.Command("go", append(append([]string{"build", "-buildvcs=false", "-o", dir + "/"}, args...), packages...)...) //nolint:gosec,noctx // a test's own
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", build.Args, err, out)
+	}
+	const ours = `{{if .Module}}{{if .Module.Main}}{{range .GoFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}{{range .EmbedFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}{{end}}{{end}}`
+	files, err := exec.Command("go", append([]string{"list", "-deps", "-f", ours}, packages...)...).Output() //nolint:gosec,noctx // a test's own
+	if err != nil {
+		return fmt.Errorf("go list: %w", err)
+	}
+	for file := range strings.FieldsSeq(string(files)) {
+		if _, err := os.Stat(file); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
 // axe-core comes from npm for the tests alone, and only as the one that is meant. It stays out
@@ -59,12 +61,12 @@ func fetchAxe(t *testing.T) string {
 }
 
 // checkAxe has axe look for whatever keeps people from using the page.
-func checkAxe(t *testing.T, p *tab, axe, what string) {
+func checkAxe(t *testing.T, p *testkit.Tab, axe, what string) {
 	t.Helper()
 	if axe == "" {
 		return
 	}
-	p.eval(`window.axe ? null : (() => {`+axe+`; return null})()`, nil)
+	p.Eval(`window.axe ? null : (() => {`+axe+`; return null})()`, nil)
 	var found []struct {
 		ID, Impact string
 		Nodes      []struct {
@@ -72,7 +74,7 @@ func checkAxe(t *testing.T, p *tab, axe, what string) {
 			FailureSummary string
 		}
 	}
-	p.eval(`axe.run(document, {resultTypes: ['violations']}).then((r) => r.violations.map(({id, impact, nodes}) => ({id, impact, nodes: nodes.slice(0, 3).map(({html, failureSummary}) => ({html: html.slice(0, 300), failureSummary}))})))`, &found)
+	p.Eval(`axe.run(document, {resultTypes: ['violations']}).then((r) => r.violations.map(({id, impact, nodes}) => ({id, impact, nodes: nodes.slice(0, 3).map(({html, failureSummary}) => ({html: html.slice(0, 300), failureSummary}))})))`, &found)
 	for _, v := range found {
 		var where []string
 		for _, n := range v.Nodes {

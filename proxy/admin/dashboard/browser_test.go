@@ -10,15 +10,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
 // looks are the screens that the page is looked at on.
-func looks() map[string]look {
-	return map[string]look{
-		"phone-light": {360, 800, "light", true}, "phone-dark": {360, 800, "dark", true},
-		"desktop-light": {1280, 800, "light", false}, "desktop-dark": {1280, 800, "dark", false},
-		"wall-light": {2560, 1440, "light", false}, "wall-dark": {2560, 1440, "dark", false},
+func looks() map[string]testkit.Look {
+	all := map[string]testkit.Look{}
+	for screen, l := range map[string]testkit.Look{
+		"phone": {Width: 360, Height: 800, Phone: true}, "desktop": {Width: 1280, Height: 800}, "wall": {Width: 2560, Height: 1440},
+	} {
+		for _, l.Scheme = range []string{"light", "dark"} {
+			all[screen+"-"+l.Scheme] = l
+		}
 	}
+	return all
 }
 
 const loaded = `document.querySelectorAll('#shapes tbody tr').length > 3 && document.querySelectorAll('#recent tbody tr').length > 3 &&
@@ -33,7 +39,7 @@ const (
 )
 
 // keep writes a screenshot into the directory that the variable names, if any.
-func keep(t *testing.T, p *tab, variable, name string, whole bool) {
+func keep(t *testing.T, p *testkit.Tab, variable, name string, whole bool) {
 	t.Helper()
 	dir := os.Getenv(variable)
 	if dir == "" {
@@ -42,26 +48,26 @@ func keep(t *testing.T, p *tab, variable, name string, whole bool) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), p.picture(whole), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), p.Picture(whole), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func checkComplaints(t *testing.T, c *chromium) {
+func checkComplaints(t *testing.T, c *testkit.Chromium) {
 	t.Helper()
-	if bad := c.complaints(); len(bad) > 0 {
+	if bad := c.Complaints(); len(bad) > 0 {
 		t.Errorf("in the console:\n%s", strings.Join(bad, "\n"))
 	}
 }
 
 // openPage opens the page of a fake without a token, on a screen of looks, and waits until
 // all of it is there.
-func openPage(t *testing.T, name string) (f *fake, url string, p *tab) {
+func openPage(t *testing.T, name string) (f *fake, url string, p *testkit.Tab) {
 	t.Helper()
 	f, url = startFake(t, "")
-	p = startChromium(t).open(looks()[name])
-	p.visit(url)
-	p.await("it is loaded", loaded)
+	p = testkit.StartChromium(t).Open(looks()[name])
+	p.Visit(url)
+	p.Await("it is loaded", loaded)
 	return f, url, p
 }
 
@@ -69,39 +75,39 @@ func openPage(t *testing.T, name string) (f *fake, url string, p *tab) {
 // out at its side, axe finds nothing, and the console stays empty. Axe takes seconds for each
 // look: it looks once at each screen, in light as it comes, in dark with an explanation open.
 func TestWorldPageOnEveryScreen(t *testing.T) {
-	c := startChromium(t)
+	c := testkit.StartChromium(t)
 	axe := fetchAxe(t)
 	_, url := startFake(t, "")
 	for name, l := range looks() {
-		p := c.open(l)
-		p.visit(url)
-		p.await(name+" is loaded", loaded)
+		p := c.Open(l)
+		p.Visit(url)
+		p.Await(name+" is loaded", loaded)
 		keep(t, p, allPictures, name, false)
 		keep(t, p, allPictures, name+"-whole", true)
 		if name == "desktop-light" || name == "phone-dark" {
 			keep(t, p, manualPictures, "dashboard-"+name, false)
 		}
 		checkWidth(t, p, name)
-		if l.scheme == "light" {
+		if l.Scheme == "light" {
 			checkAxe(t, p, axe, name)
 		}
-		p.eval(`document.querySelectorAll('.expand')[0].click(), document.querySelectorAll('.numbers summary')[0].click(), document.querySelector('#queue .who').click()`, nil)
-		p.await(name+": the explanation is there", `document.querySelector('#side .summary')`)
-		p.await("it stands still", `document.getAnimations().length === 0`)
+		p.Eval(`document.querySelectorAll('.expand')[0].click(), document.querySelectorAll('.numbers summary')[0].click(), document.querySelector('#queue .who').click()`, nil)
+		p.Await(name+": the explanation is there", `document.querySelector('#side .summary')`)
+		p.Await("it stands still", `document.getAnimations().length === 0`)
 		keep(t, p, allPictures, name+"-explain", false)
 		checkWidth(t, p, name+" with an explanation")
-		if l.scheme == "dark" {
+		if l.Scheme == "dark" {
 			checkAxe(t, p, axe, name+" with an explanation")
 		}
-		p.close()
+		p.Close()
 	}
 	checkComplaints(t, c)
 }
 
-func checkWidth(t *testing.T, p *tab, what string) {
+func checkWidth(t *testing.T, p *testkit.Tab, what string) {
 	t.Helper()
 	var wide int
-	p.eval("document.documentElement.scrollWidth - innerWidth", &wide)
+	p.Eval("document.documentElement.scrollWidth - innerWidth", &wide)
 	if wide > 0 {
 		t.Errorf("%s: the page is %d pixels wider than the screen", what, wide)
 	}
@@ -115,25 +121,25 @@ func TestWorldPageShowsTheNumbers(t *testing.T) {
 		"#cpu": "3.62", "#wasted": "0.21", "#waiting": "67", "#strangers": "1,432", "#backend": "11", "#turned": "3.60", "#release": "v2.3.0 · fair · up 2 d 3 h",
 		".f-cpu .note": "of 4.00 CPUs, 91 %", ".f-waiting .note": "longest 29.4 s",
 	} {
-		if got := p.text(selector); got != want {
+		if got := p.Text(selector); got != want {
 			t.Errorf("%s: %q, want %q", selector, got, want)
 		}
 	}
-	if got := p.text("#conditions .bad"); got != "The site answers with errors. Check <b>the log</b>." {
+	if got := p.Text("#conditions .bad"); got != "The site answers with errors. Check <b>the log</b>." {
 		t.Errorf("what is wrong now: %q", got)
 	}
-	if got := p.text("#finding"); !strings.Contains(got, "59 % (2.12 of 3.62 CPUs used), goes to strangers") ||
+	if got := p.Text("#finding"); !strings.Contains(got, "59 % (2.12 of 3.62 CPUs used), goes to strangers") ||
 		!strings.Contains(got, "/w/index.php?title&diff&oldid, 1.61 CPUs for 903 addresses, 46 % of it to 203.0.0.0/16") {
 		t.Errorf("the finding names not the attack: %s", got)
 	}
-	groups := p.rows("#groups")
+	groups := p.Rows("#groups")
 	for i, g := range o.Groups {
 		want := []string{g.Name, fmt.Sprintf("%.2f", g.CPU), fmt.Sprintf("%.0f %%", 100*g.CPU/o.CPU)}
 		if got := groups[i][:3]; !slices.Equal(got, want) || groups[i][8] != fmt.Sprint(g.Waiting) {
 			t.Errorf("group %d: %q, want %q", i, groups[i], want)
 		}
 	}
-	rows := p.rows("#shapes")
+	rows := p.Rows("#shapes")
 	for i, s := range shapes().Rows[:3] {
 		want := []string{"+" + s.Shape, fmt.Sprintf("%.2f", s.CPU), fmt.Sprintf("%.3g", s.Rate)}
 		if want[2] == "3.1" || want[2] == "1.2" {
@@ -143,17 +149,17 @@ func TestWorldPageShowsTheNumbers(t *testing.T) {
 			t.Errorf("page %d: %q, want %q", i, got, want)
 		}
 	}
-	if got := p.rows("#recent")[0]; !strings.HasPrefix(got[6], "debt of slash16 203.0.0.0/16") || got[5] != "refused 429" || got[7] != "30.0 s" {
+	if got := p.Rows("#recent")[0]; !strings.HasPrefix(got[6], "debt of slash16 203.0.0.0/16") || got[5] != "refused 429" || got[7] != "30.0 s" {
 		t.Errorf("verdict: %q", got)
 	}
-	if got, all := len(p.rows("#queue")), len(queue().Rows); got != all {
+	if got, all := len(p.Rows("#queue")), len(queue().Rows); got != all {
 		t.Errorf("%d rows of the queue, want %d", got, all)
 	}
 	// The chart's numbers are the points'.
-	p.eval(`document.querySelector('.numbers summary').click()`, nil)
-	p.await("the numbers are shown", `document.querySelectorAll('.numbers tbody tr').length > 20`)
+	p.Eval(`document.querySelector('.numbers summary').click()`, nil)
+	p.Await("the numbers are shown", `document.querySelectorAll('.numbers tbody tr').length > 20`)
 	var same string
-	p.eval(`(async () => {
+	p.Eval(`(async () => {
 		const {points} = await (await fetch('v1/series?minutes=5')).json();
 		const two = (n) => String(n).padStart(2, '0');
 		const at = Object.fromEntries(points.map((p) => { const d = new Date(p.at * 1000); return [two(d.getHours()) + ':' + two(d.getMinutes()) + ':' + two(d.getSeconds()), p]; }));
@@ -171,103 +177,103 @@ func TestWorldPageShowsTheNumbers(t *testing.T) {
 	if same != "" {
 		t.Error(same)
 	}
-	checkComplaints(t, p.chromium)
+	checkComplaints(t, p.Chromium)
 }
 
 // TestWorldPageIsHarmless has clients choose texts with markup, terminal commands and letters
 // that run backwards.
 func TestWorldPageIsHarmless(t *testing.T) {
 	_, _, p := openPage(t, "desktop-dark")
-	p.eval(`document.querySelectorAll('.expand').forEach((b) => b.click()); document.querySelector('#class').value = 'userAgent';
+	p.Eval(`document.querySelectorAll('.expand').forEach((b) => b.click()); document.querySelector('#class').value = 'userAgent';
 		document.querySelector('#class').dispatchEvent(new Event('change', {bubbles: true})); document.querySelector('#recent .who').click()`, nil)
-	p.await("agents are shown", `document.querySelector('#keys tbody').textContent.includes('<img') && document.querySelector('#side .summary')`)
+	p.Await("agents are shown", `document.querySelector('#keys tbody').textContent.includes('<img') && document.querySelector('#side .summary')`)
 	var found struct {
 		Title          string
 		Images, Styles int
 		Raw            bool
 		Shown          bool
 	}
-	p.eval(`({title: document.title, images: document.querySelectorAll('img, iframe, a[href^="javascript"]').length, styles: document.querySelectorAll('style, [style], [onerror], [onclick]').length,
+	p.Eval(`({title: document.title, images: document.querySelectorAll('img, iframe, a[href^="javascript"]').length, styles: document.querySelectorAll('style, [style], [onerror], [onclick]').length,
 		raw: /[\u202e\u001b]/.test(document.body.textContent), shown: document.body.textContent.includes('a=\\u{202e}gnp.exe\\u{1b}[31m\\u{a}&b=')})`, &found)
 	if found.Title != "! 67 waiting, CPU 91 %: tempomat" || found.Images+found.Styles > 0 || found.Raw || !found.Shown {
 		t.Errorf("%+v", found)
 	}
-	checkComplaints(t, p.chromium)
+	checkComplaints(t, p.Chromium)
 }
 
 // TestWorldPageByKeyboard goes through the page with the keyboard alone.
 func TestWorldPageByKeyboard(t *testing.T) {
 	_, _, p := openPage(t, "desktop-light")
-	p.eval(`document.querySelector('#pause').click()`, nil) // rows that come and go would be others each time
-	p.await("it is paused", `document.querySelector('#state').textContent === 'Paused'`)
-	p.eval(`document.querySelector('#pause').blur()`, nil)
+	p.Eval(`document.querySelector('#pause').click()`, nil) // rows that come and go would be others each time
+	p.Await("it is paused", `document.querySelector('#state').textContent === 'Paused'`)
+	p.Eval(`document.querySelector('#pause').blur()`, nil)
 	var all, unseen int
-	p.eval(`(window.all = [...document.querySelectorAll('button, input:not([type=radio]), input:checked, select, summary, a[href], [tabindex="0"]')].filter((e) => e.checkVisibility() && !e.closest('dialog')), all.length)`, &all)
+	p.Eval(`(window.all = [...document.querySelectorAll('button, input:not([type=radio]), input:checked, select, summary, a[href], [tabindex="0"]')].filter((e) => e.checkVisibility() && !e.closest('dialog')), all.length)`, &all)
 	for range all + 5 {
-		p.press("Tab")
+		p.Press("Tab")
 		var ok bool
-		p.eval(`(() => { const e = document.activeElement; e.reached = true; if (e === document.body) return true;
+		p.Eval(`(() => { const e = document.activeElement; e.reached = true; if (e === document.body) return true;
 			const s = getComputedStyle(e.matches('input[type=radio]') ? e.nextElementSibling : e); return s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 1; })()`, &ok)
 		if !ok {
 			unseen++
 		}
 	}
 	var missed []string
-	p.eval(`all.filter((e) => !e.reached).map((e) => e.outerHTML.slice(0, 90))`, &missed)
+	p.Eval(`all.filter((e) => !e.reached).map((e) => e.outerHTML.slice(0, 90))`, &missed)
 	if len(missed) > 0 || unseen > 0 {
 		t.Errorf("of %d, the keyboard does not reach %q; %d times the focus was not seen", all, missed, unseen)
 	}
-	p.eval(`document.querySelector('.picture').focus()`, nil)
-	p.press("ArrowLeft")
-	p.press("ArrowLeft")
-	p.await("the cursor moved", `document.querySelector('.when').textContent !== 'now' && /known [0-9.]+/.test(document.activeElement.getAttribute('aria-valuetext'))`)
-	p.press("Enter")
-	p.await("it is told who it was", `document.querySelector('#side-title').textContent.startsWith('Who it was at') && document.querySelector('#side').textContent.includes('Dearest pages of the last')`)
-	p.await("it stands still", `document.getAnimations().length === 0`)
+	p.Eval(`document.querySelector('.picture').focus()`, nil)
+	p.Press("ArrowLeft")
+	p.Press("ArrowLeft")
+	p.Await("the cursor moved", `document.querySelector('.when').textContent !== 'now' && /known [0-9.]+/.test(document.activeElement.getAttribute('aria-valuetext'))`)
+	p.Press("Enter")
+	p.Await("it is told who it was", `document.querySelector('#side-title').textContent.startsWith('Who it was at') && document.querySelector('#side').textContent.includes('Dearest pages of the last')`)
+	p.Await("it stands still", `document.getAnimations().length === 0`)
 	keep(t, p, allPictures, "desktop-moment", false)
-	p.press("Escape")
-	p.await("the focus is back", `document.querySelector('#side').hidden && document.activeElement.matches('.picture')`)
-	p.press("Home")
-	p.press("Enter")
-	p.await("the history tells who it was", `document.querySelector('#side').textContent.includes('Dearest of slash16')`)
-	checkComplaints(t, p.chromium)
+	p.Press("Escape")
+	p.Await("the focus is back", `document.querySelector('#side').hidden && document.activeElement.matches('.picture')`)
+	p.Press("Home")
+	p.Press("Enter")
+	p.Await("the history tells who it was", `document.querySelector('#side').textContent.includes('Dearest of slash16')`)
+	checkComplaints(t, p.Chromium)
 }
 
 // TestWorldPageWithAToken is denied without one, asks for it, keeps it, and forgives with it.
 func TestWorldPageWithAToken(t *testing.T) {
-	c := startChromium(t)
+	c := testkit.StartChromium(t)
 	f, url := startFake(t, "let-me-in")
-	p := c.open(looks()["phone-light"])
-	p.visit(url)
+	p := c.Open(looks()["phone-light"])
+	p.Visit(url)
 	give := func(text string) {
-		p.await("it asks for the token", `document.querySelector('#ask-token').open`)
-		p.eval(fmt.Sprintf(`document.querySelector('#token-text').value = %q; document.querySelector('#token-form').requestSubmit()`, text), nil)
+		p.Await("it asks for the token", `document.querySelector('#ask-token').open`)
+		p.Eval(fmt.Sprintf(`document.querySelector('#token-text').value = %q; document.querySelector('#token-form').requestSubmit()`, text), nil)
 	}
-	p.await("it asks for the token", `document.querySelector('#ask-token').open && document.activeElement.id === 'token-text'`)
+	p.Await("it asks for the token", `document.querySelector('#ask-token').open && document.activeElement.id === 'token-text'`)
 	keep(t, p, allPictures, "phone-token", false)
 	checkComplaints(t, c)
 	checkAxe(t, p, fetchAxe(t), "asking for the token")
 	give("let-me-out")
-	p.await("it says that it is wrong", `document.querySelector('#ask-token').open && document.querySelector('#token-fault').textContent.includes('missing or wrong')`)
+	p.Await("it says that it is wrong", `document.querySelector('#ask-token').open && document.querySelector('#token-fault').textContent.includes('missing or wrong')`)
 	give("let-me-in")
-	p.await("it is loaded", loaded)
-	p.visit(url + "/?again")
-	p.await("it is loaded again, with the token that it kept", loaded)
-	p.eval(`document.querySelector('#keys .who').click()`, nil)
-	p.await("it can forgive", `document.querySelector('.forgive')`)
-	p.eval(`document.querySelector('.forgive').click()`, nil)
-	p.await("it forgave", `document.querySelector('#side').textContent.includes('forgave 203.0.113.10')`)
+	p.Await("it is loaded", loaded)
+	p.Visit(url + "/?again")
+	p.Await("it is loaded again, with the token that it kept", loaded)
+	p.Eval(`document.querySelector('#keys .who').click()`, nil)
+	p.Await("it can forgive", `document.querySelector('.forgive')`)
+	p.Eval(`document.querySelector('.forgive').click()`, nil)
+	p.Await("it forgave", `document.querySelector('#side').textContent.includes('forgave 203.0.113.10')`)
 	f.mu.Lock()
 	if !slices.Equal(f.posts, []string{"slash32 203.0.113.10"}) {
 		t.Errorf("forgiven: %q", f.posts)
 	}
 	f.mu.Unlock()
 	var kept map[string]string
-	p.eval(`({...localStorage, cookie: document.cookie, url: location.href})`, &kept)
+	p.Eval(`({...localStorage, cookie: document.cookie, url: location.href})`, &kept)
 	if text, _ := json.Marshal(kept); strings.Contains(string(text), "let-me-in") {
 		t.Errorf("the token is kept for longer than the tab: %s", text)
 	}
-	for _, text := range c.complaints() {
+	for _, text := range c.Complaints() {
 		if !strings.Contains(text, "401") { // which is told there whatever the page does
 			t.Errorf("in the console: %s", text)
 		}
@@ -277,12 +283,12 @@ func TestWorldPageWithAToken(t *testing.T) {
 // TestWorldPageWithoutATokenCannotForgive: there is no button for it.
 func TestWorldPageWithoutATokenCannotForgive(t *testing.T) {
 	_, _, p := openPage(t, "desktop-light")
-	p.eval(`document.querySelector('#keys .who').click()`, nil)
-	p.await("the explanation is there", `document.querySelector('#side .summary')`)
+	p.Eval(`document.querySelector('#keys .who').click()`, nil)
+	p.Await("the explanation is there", `document.querySelector('#side .summary')`)
 	var buttons int
-	p.eval(`document.querySelectorAll('.forgive').length`, &buttons)
-	if buttons > 0 || !strings.Contains(p.text("#side"), "once the token was given") {
-		t.Errorf("%d buttons: %s", buttons, p.text("#side"))
+	p.Eval(`document.querySelectorAll('.forgive').length`, &buttons)
+	if buttons > 0 || !strings.Contains(p.Text("#side"), "once the token was given") {
+		t.Errorf("%d buttons: %s", buttons, p.Text("#side"))
 	}
 }
 
@@ -290,23 +296,23 @@ func TestWorldPageWithoutATokenCannotForgive(t *testing.T) {
 func TestWorldPageStaysLive(t *testing.T) {
 	f, url, p := openPage(t, "desktop-light")
 	f.cut()
-	p.await("it says that it lost the connection", `document.querySelector('#state').textContent.startsWith('Connection lost; next attempt in')`)
-	p.await("it is back", `document.querySelector('#state').textContent === 'Live'`)
+	p.Await("it says that it lost the connection", `document.querySelector('#state').textContent.startsWith('Connection lost; next attempt in')`)
+	p.Await("it is back", `document.querySelector('#state').textContent === 'Live'`)
 	for minutes, every := range map[int]float64{60: 10, 1440: 60} {
-		p.eval(fmt.Sprintf(`document.querySelector('#range input[value="%d"]').click()`, minutes), nil)
-		p.await(fmt.Sprintf("%d minutes are shown", minutes), fmt.Sprintf(`Number(document.querySelector('.picture').getAttribute('aria-valuemax')) >= %v`, float64(minutes*60)/every-1))
+		p.Eval(fmt.Sprintf(`document.querySelector('#range input[value="%d"]').click()`, minutes), nil)
+		p.Await(fmt.Sprintf("%d minutes are shown", minutes), fmt.Sprintf(`Number(document.querySelector('.picture').getAttribute('aria-valuemax')) >= %v`, float64(minutes*60)/every-1))
 		keep(t, p, allPictures, fmt.Sprintf("desktop-%d", minutes), false)
 	}
-	p.eval(`document.querySelector('#theme').click(), document.querySelector('#theme').click()`, nil)
-	p.visit(url + "/?again")
-	p.await("the theme is kept", `document.documentElement.dataset.theme === 'dark' && getComputedStyle(document.body).backgroundColor === 'rgb(14, 18, 22)'`)
-	p.await("it is loaded", loaded)
-	p.eval(`document.querySelector('#pause').click()`, nil)
-	p.await("it is paused", `document.querySelector('#state').textContent === 'Paused'`)
+	p.Eval(`document.querySelector('#theme').click(), document.querySelector('#theme').click()`, nil)
+	p.Visit(url + "/?again")
+	p.Await("the theme is kept", `document.documentElement.dataset.theme === 'dark' && getComputedStyle(document.body).backgroundColor === 'rgb(14, 18, 22)'`)
+	p.Await("it is loaded", loaded)
+	p.Eval(`document.querySelector('#pause').click()`, nil)
+	p.Await("it is paused", `document.querySelector('#state').textContent === 'Paused'`)
 	for f.streams() > 0 { // the page ends its stream
-		p.await("it is still paused", `document.querySelector('#state').textContent === 'Paused'`)
+		p.Await("it is still paused", `document.querySelector('#state').textContent === 'Paused'`)
 	}
-	for _, text := range p.complaints() {
+	for _, text := range p.Complaints() {
 		if !strings.Contains(text, "ERR_INCOMPLETE_CHUNKED_ENCODING") {
 			t.Errorf("in the console: %s", text)
 		}

@@ -1,6 +1,4 @@
-//go:build world
-
-package dashboard
+package testkit
 
 import (
 	"bufio"
@@ -15,13 +13,11 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"tempomat/internal/testkit"
 )
 
-// chromium is a real one, driven by its DevTools over a pipe.
-type chromium struct {
-	t   *testing.T
+// Chromium is a real one, driven by its DevTools over a pipe, with a profile of its own.
+type Chromium struct {
+	t   testing.TB
 	out *os.File
 
 	mu      sync.Mutex // guards the following
@@ -41,9 +37,10 @@ type message struct {
 	Error   *struct{ Message string } `json:"error,omitempty"`
 }
 
-func startChromium(t *testing.T) *chromium {
+// StartChromium starts one, with further words on its command line, until the test ends.
+func StartChromium(t testing.TB, words ...string) *Chromium {
 	t.Helper()
-	path, home := testkit.Program(t, "chromium", "google-chrome", "chrome"), t.TempDir()
+	path, home := Program(t, "chromium", "google-chrome", "chrome"), t.TempDir()
 	theirIn, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -52,20 +49,20 @@ func startChromium(t *testing.T) *chromium {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+	cmd := exec.Command(path, append(words, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--no-proxy-server", "--hide-scrollbars", "--remote-debugging-pipe",
-		"--user-data-dir="+filepath.Join(home, "profile"), "about:blank")
+		"--user-data-dir="+filepath.Join(home, "profile"), "about:blank")...) //nolint:gosec,noctx // ended by its Cleanup
 	cmd.Env = append(os.Environ(), "HOME="+home)
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // descriptors 3 and 4
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = theirIn.Close(), theirOut.Close()
-	c := &chromium{t: t, out: out, replies: make(map[int]chan message), ended: make(chan struct{})}
+	c := &Chromium{t: t, out: out, replies: make(map[int]chan message), ended: make(chan struct{})}
 	go c.read(in)
 	t.Cleanup(func() {
 		_ = c.send(message{Method: "Browser.close"})
-		timer := time.AfterFunc(testkit.Patience, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(Patience, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
 		timer.Stop()
 		_ = out.Close()
@@ -78,14 +75,14 @@ func startChromium(t *testing.T) *chromium {
 
 // settle waits until the browser's last processes have left its profile alone.
 func settle(home string) {
-	for end := time.Now().Add(testkit.Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if os.RemoveAll(home) == nil {
 			return
 		}
 	}
 }
 
-func (c *chromium) read(in *os.File) {
+func (c *Chromium) read(in *os.File) {
 	defer close(c.ended)
 	lines := bufio.NewReader(in)
 	for {
@@ -108,7 +105,7 @@ func (c *chromium) read(in *os.File) {
 	}
 }
 
-func (c *chromium) send(m message) chan message {
+func (c *Chromium) send(m message) chan message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
@@ -120,15 +117,16 @@ func (c *chromium) send(m message) chan message {
 	return reply
 }
 
-// do has the browser do something; into takes its result.
-func (c *chromium) do(session, method string, params, into any) {
+// Do has the browser do something; into takes its result.
+func (c *Chromium) Do(session, method string, params, into any) {
 	c.t.Helper()
-	if err := c.try(session, method, params, into); err != nil {
+	if err := c.Try(session, method, params, into); err != nil {
 		c.t.Fatalf("%s: %v", method, err)
 	}
 }
 
-func (c *chromium) try(session, method string, params, into any) error {
+// Try is Do, with an error in place of an end of the test.
+func (c *Chromium) Try(session, method string, params, into any) error {
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return err
@@ -147,73 +145,79 @@ func (c *chromium) try(session, method string, params, into any) error {
 		return nil
 	case <-c.ended:
 		return errors.New("chromium ended")
-	case <-time.After(testkit.Patience):
+	case <-time.After(Patience):
 		return errors.New("chromium says nothing")
 	}
 }
 
-// tab is one page.
-type tab struct {
-	*chromium
+// Tab is one page.
+type Tab struct {
+	*Chromium
 	session, target string
 }
 
-func (p *tab) close() {
+// Close closes the page.
+func (p *Tab) Close() {
 	p.t.Helper()
-	p.chromium.do("", "Target.closeTarget", map[string]any{"targetId": p.target}, nil)
+	p.Chromium.Do("", "Target.closeTarget", map[string]any{"targetId": p.target}, nil)
 }
 
-// look is how a page is looked at.
-type look struct {
-	width, height int
-	scheme        string // light or dark
-	phone         bool
+// Look is how a page is looked at.
+type Look struct {
+	Width, Height int
+	Scheme        string // light or dark
+	Phone         bool
 }
 
-func (c *chromium) open(l look) *tab {
+// Open opens an empty page.
+func (c *Chromium) Open(l Look) *Tab {
 	c.t.Helper()
 	var target struct {
 		TargetID string `json:"targetId"`
 	}
-	c.do("", "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	c.Do("", "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
 	var attached struct {
 		SessionID string `json:"sessionId"`
 	}
-	c.do("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
-	p := &tab{c, attached.SessionID, target.TargetID}
+	c.Do("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
+	p := &Tab{c, attached.SessionID, target.TargetID}
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
-		p.do(domain+".enable", nil, nil)
+		p.Do(domain+".enable", nil, nil)
 	}
-	p.resize(l)
+	p.Resize(l)
 	return p
 }
 
-func (p *tab) resize(l look) {
+// Resize has the page be looked at in another way.
+func (p *Tab) Resize(l Look) {
 	p.t.Helper()
-	p.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": l.width, "height": l.height, "deviceScaleFactor": 1, "mobile": l.phone}, nil)
-	scheme := map[string]any{"name": "prefers-color-scheme", "value": l.scheme}
-	p.do("Emulation.setEmulatedMedia", map[string]any{"features": []any{scheme}}, nil)
+	p.Do("Emulation.setDeviceMetricsOverride", map[string]any{"width": l.Width, "height": l.Height, "deviceScaleFactor": 1, "mobile": l.Phone}, nil)
+	scheme := map[string]any{"name": "prefers-color-scheme", "value": l.Scheme}
+	p.Do("Emulation.setEmulatedMedia", map[string]any{"features": []any{scheme}}, nil)
 }
 
-func (p *tab) do(method string, params, into any) {
+// Do has the page do something; into takes its result.
+func (p *Tab) Do(method string, params, into any) {
 	p.t.Helper()
-	p.chromium.do(p.session, method, params, into)
+	p.Chromium.Do(p.session, method, params, into)
 }
 
-func (p *tab) visit(url string) {
+// Visit goes to an address.
+func (p *Tab) Visit(url string) {
 	p.t.Helper()
-	p.do("Page.navigate", map[string]any{"url": url}, nil)
+	p.Do("Page.navigate", map[string]any{"url": url}, nil)
 }
 
-// eval runs a JavaScript expression in the page and takes its value.
-func (p *tab) eval(expression string, into any) {
+// Eval runs a JavaScript expression in the page and takes its value.
+func (p *Tab) Eval(expression string, into any) {
 	p.t.Helper()
-	if err := p.tryEval(expression, into); err != nil {
+	if err := p.TryEval(expression, into); err != nil {
 		p.t.Fatalf("%s: %v", expression, err)
 	}
 }
 
-func (p *tab) tryEval(expression string, into any) error {
+// TryEval is Eval, with an error in place of an end of the test.
+func (p *Tab) TryEval(expression string, into any) error {
 	var r struct {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails *struct {
@@ -221,7 +225,7 @@ func (p *tab) tryEval(expression string, into any) error {
 			Exception struct{ Description string }
 		}
 	}
-	if err := p.try(p.session, "Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &r); err != nil {
+	if err := p.Try(p.session, "Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &r); err != nil {
 		return err
 	}
 	if r.ExceptionDetails != nil {
@@ -233,37 +237,37 @@ func (p *tab) tryEval(expression string, into any) error {
 	return json.Unmarshal(r.Result.Value, into)
 }
 
-// await waits until an expression is true.
-func (p *tab) await(what, expression string) {
+// Await waits until an expression is true.
+func (p *Tab) Await(what, expression string) {
 	p.t.Helper()
 	var err error
-	for end := time.Now().Add(testkit.Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		var yes bool
-		if err = p.tryEval("Boolean("+expression+")", &yes); err == nil && yes {
+		if err = p.TryEval("Boolean("+expression+")", &yes); err == nil && yes {
 			return
 		}
 	}
 	var text string
-	_ = p.tryEval("document.body.innerText", &text)
-	p.t.Fatalf("in vain: %s (%v); the page:\n%.1500s\n%s", what, err, text, strings.Join(p.complaints(), "\n"))
+	_ = p.TryEval("document.body.innerText", &text)
+	p.t.Fatalf("in vain: %s (%v); the page:\n%.1500s\n%s", what, err, text, strings.Join(p.Complaints(), "\n"))
 }
 
-// text is what an element shows.
-func (p *tab) text(selector string) (text string) {
+// Text is what an element shows.
+func (p *Tab) Text(selector string) (text string) {
 	p.t.Helper()
-	p.eval(fmt.Sprintf("document.querySelector(%q).textContent", selector), &text)
+	p.Eval(fmt.Sprintf("document.querySelector(%q).textContent", selector), &text)
 	return text
 }
 
-// rows are the texts of a table's body.
-func (p *tab) rows(table string) (rows [][]string) {
+// Rows are the texts of a table's body.
+func (p *Tab) Rows(table string) (rows [][]string) {
 	p.t.Helper()
-	p.eval(fmt.Sprintf("[...document.querySelectorAll('%s tbody tr')].map((r) => [...r.children].map((c) => c.textContent))", table), &rows)
+	p.Eval(fmt.Sprintf("[...document.querySelectorAll('%s tbody tr')].map((r) => [...r.children].map((c) => c.textContent))", table), &rows)
 	return rows
 }
 
-// press presses a key as a user does.
-func (p *tab) press(key string) {
+// Press presses a key as a user does.
+func (p *Tab) Press(key string) {
 	p.t.Helper()
 	codes := map[string]int{"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35, "Space": 32}
 	event := map[string]any{"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
@@ -273,17 +277,17 @@ func (p *tab) press(key string) {
 	case "Space":
 		event["key"], event["text"] = " ", " "
 	}
-	p.do("Input.dispatchKeyEvent", event, nil)
+	p.Do("Input.dispatchKeyEvent", event, nil)
 	delete(event, "text")
 	event["type"] = "keyUp"
-	p.do("Input.dispatchKeyEvent", event, nil)
+	p.Do("Input.dispatchKeyEvent", event, nil)
 }
 
-// picture makes a screenshot, of the whole page if it is asked for.
-func (p *tab) picture(whole bool) []byte {
+// Picture makes a screenshot, of the whole page if it is asked for.
+func (p *Tab) Picture(whole bool) []byte {
 	p.t.Helper()
 	var shot struct{ Data string }
-	p.do("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": whole}, &shot)
+	p.Do("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": whole}, &shot)
 	data, err := base64.StdEncoding.DecodeString(shot.Data)
 	if err != nil {
 		p.t.Fatal(err)
@@ -291,9 +295,9 @@ func (p *tab) picture(whole bool) []byte {
 	return data
 }
 
-// complaints are errors in the console, violations of the Content-Security-Policy, and
+// Complaints are errors in the console, violations of the Content-Security-Policy, and
 // exceptions, in all tabs.
-func (c *chromium) complaints() (all []string) {
+func (c *Chromium) Complaints() (all []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range c.heard {
