@@ -2,7 +2,6 @@ package main
 
 import (
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -152,22 +151,5 @@ func TestCheck(t *testing.T) {
 	status, out, errs = execute(t, nil, program(t, "tempomat-proxy"), "-check", "-config", bad+"several.yaml")
 	if status != 1 || out != "" || strings.ReplaceAll(errs, bad, "") != string(want) {
 		t.Errorf("a bad file: %d %q\n%s\nwant:\n%s", status, out, errs, want)
-	}
-}
-
-// TestAfterwards: after a clean end the next start finds everything free.
-func TestAfterwards(t *testing.T) {
-	t.Parallel()
-	backend := startApache(t)
-	port := freePort(t)
-	for range 3 {
-		s := startProxy(t, backend.url, "listen: 127.0.0.1:"+port+"\n")
-		if a := s.get("203.0.113.1", "/style.css"); a.StatusCode != http.StatusOK {
-			t.Errorf("%s", a.Status)
-		}
-		s.signal(syscall.SIGINT)
-		if status := s.exit(); status != 0 {
-			t.Errorf("exit status %d", status)
-		}
 	}
 }

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
-	"io"
-	"net"
 	"net/http"
-	"strings"
 	"testing"
 )
 
@@ -65,63 +61,5 @@ func TestWhatArrives(t *testing.T) {
 				t.Errorf("a stranger's word arrived as %v", got.Headers)
 			}
 		})
-	}
-}
-
-// TestEncodings: the proxy neither asks for compression nor undoes it.
-func TestEncodings(t *testing.T) {
-	t.Parallel()
-	backend := startApache(t)
-	s := startProxy(t, backend.url, "")
-	for _, p := range protocols {
-		t.Run(p.name, func(t *testing.T) {
-			c := p.client(t)
-			const packed = "/headers.php?set=Content-Encoding:gzip"
-			res := fetch(t, c, http.MethodGet, s.url+packed, http.Header{"Accept-Encoding": {"gzip, br;q=0.5"}}, nil)
-			if res.Header.Get("Content-Encoding") != "gzip" {
-				t.Errorf("Content-Encoding: %q", res.Header["Content-Encoding"])
-			}
-			// The page is not packed for all it says: had anybody unpacked it, it would
-			// not be readable.
-			if got := parseArrived(t, res.body); got.Headers["Accept-Encoding"] != "gzip, br;q=0.5" {
-				t.Errorf("Accept-Encoding arrived as %q", got.Headers["Accept-Encoding"])
-			}
-			plain := parseArrived(t, fetch(t, c, http.MethodGet, s.url+"/headers.php", nil, nil).body)
-			if v, ok := plain.Headers["Accept-Encoding"]; ok {
-				t.Errorf("the proxy asked for %q on its own", v)
-			}
-		})
-	}
-}
-
-// TestHopByHop: what is between two neighbours does not go further.
-func TestHopByHop(t *testing.T) {
-	t.Parallel()
-	backend := startApache(t)
-	s := startProxy(t, backend.url, "")
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_, _ = io.WriteString(conn, "GET /headers.php?set=Keep-Alive:timeout%3D99 HTTP/1.1\r\nHost: a\r\nConnection: X-Hop, close\r\n"+
-		"X-Hop: 1\r\nKeep-Alive: 5\r\nProxy-Connection: x\r\nProxy-Authorization: Basic x\r\nTE: trailers, deflate\r\nX-Stays: 1\r\n\r\n")
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	body, _ := io.ReadAll(res.Body)
-	got := parseArrived(t, string(body))
-	for _, name := range []string{"X-Hop", "Keep-Alive", "Proxy-Connection", "Proxy-Authorization"} {
-		if v, ok := got.Headers[name]; ok {
-			t.Errorf("%s: %s arrived", name, v)
-		}
-	}
-	if got.Headers["X-Stays"] != "1" {
-		t.Errorf("X-Stays did not arrive: %v", got.Headers)
-	}
-	if v := res.Header.Get("Keep-Alive"); v != "" {
-		t.Errorf("the client got Keep-Alive: %s", v)
 	}
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -154,82 +152,4 @@ func serveAll(t *testing.T, cars [3]*sidecarProcess, client string) {
 			t.Errorf("sidecar %d answers %s", i, a.Status)
 		}
 	}
-}
-
-// head asks for a page and returns the head of the answer, as it is on the wire.
-func (s *sidecarProcess) head(client, path string) string {
-	s.t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer c.Close()
-	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: test\r\nX-Forwarded-For: %s\r\nConnection: close\r\n\r\n", path, client)
-	text, err := io.ReadAll(c)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	head, _, _ := strings.Cut(string(text), "\r\n\r\n")
-	return head + "\r\n"
-}
-
-// TestStrictFields asks three sidecars in turn, which count together, and looks at
-// what they write; the backend's own fields go through.
-func TestStrictFields(t *testing.T) {
-	t.Parallel()
-	r := testkit.StartRedis(t)
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/own") {
-			w.Header().Set("X-RateLimit-Remaining", "42 of the backend")
-			w.Header().Set("X-RateLimit-Limit", "100")
-			w.Header().Set("RateLimit", `"backend";r=42`)
-		}
-	}))
-	t.Cleanup(backend.Close)
-	yaml := fmt.Sprintf(`
-limits: [{name: api, path: /api/*, rate: 1/hour, burst: 3, strict: true}]
-coordination: {redis: {addresses: [%q]}}
-`, "redis://"+r.Address+"?timeout=10s")
-	cars := startThree(t, backend.URL, "headers: ratelimit\n"+yaml)
-	check := func(client string, want [][]string, foreign string) {
-		t.Helper()
-		for i, lines := range want {
-			head := cars[i%3].head(client, "/api/list")
-			for _, line := range lines {
-				if !strings.Contains(head, line+"\r\n") {
-					t.Errorf("request %d: no line %q in\n%s", i, line, head)
-				}
-			}
-			if strings.Contains(head, foreign) {
-				t.Errorf("request %d: a line with %q in\n%s", i, foreign, head)
-			}
-			if blocked := i == len(want)-1; strings.Contains(head, "Retry-After: ") != blocked || strings.Contains(head, "X-RateLimit-Reset: ") != (blocked && foreign == "RateLimit-Policy") {
-				t.Errorf("request %d: Retry-After or X-RateLimit-Reset:\n%s", i, head)
-			}
-		}
-		head := strings.ToLower(cars[0].head(client+"0", "/api/own"))
-		for _, line := range []string{"x-ratelimit-remaining: 42 of the backend", "x-ratelimit-limit: 100", `ratelimit: "backend";r=42`} {
-			if strings.Count(head, "\r\n"+line+"\r\n") != 1 || strings.Contains(head, "x-ratelimit-clear") || strings.Contains(head, "ratelimit-policy") {
-				t.Errorf("the backend's own %q did not go through alone:\n%s", line, head)
-			}
-		}
-	}
-	check("198.51.100.1", [][]string{
-		{"HTTP/1.1 200 OK", "X-RateLimit-Remaining: 2", "X-RateLimit-Clear: 3600.000"},
-		{"HTTP/1.1 200 OK", "X-RateLimit-Remaining: 1", "X-RateLimit-Clear: 7200.000"},
-		{"HTTP/1.1 200 OK", "X-RateLimit-Remaining: 0", "X-RateLimit-Clear: 10800.000"},
-		{"HTTP/1.1 429 Too Many Requests", "X-RateLimit-Remaining: 0", "X-RateLimit-Clear: 10800.000"},
-	}, "RateLimit-Policy")
-	for _, s := range cars {
-		s.configure(t, backend.URL, "headers: draft\n"+yaml)
-		s.signal(syscall.SIGHUP)
-		s.stderr.await(t, 0, reloaded)
-	}
-	policy := `RateLimit-Policy: "api";q=3;qu="requests";w=10800`
-	check("198.51.100.2", [][]string{
-		{"HTTP/1.1 200 OK", policy, `RateLimit: "api";r=2;t=3600`},
-		{"HTTP/1.1 200 OK", policy, `RateLimit: "api";r=1;t=7200`},
-		{"HTTP/1.1 200 OK", policy, `RateLimit: "api";r=0;t=10800`},
-		{"HTTP/1.1 429 Too Many Requests", policy, `RateLimit: "api";r=0;t=10800`},
-	}, "X-RateLimit-")
 }

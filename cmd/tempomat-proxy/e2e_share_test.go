@@ -74,7 +74,7 @@ func TestDoctorShowsMaster(t *testing.T) {
 	})
 	out := doctor("master")
 	for _, want := range []string{
-		"release " + builtVersion + "\n", "overload 0 messages dropped\n", "|domains 2\n",
+		"release " + builtVersion + "\n", "counts.overload 0\n", "|domains 2\n",
 		" counted no rules: only counted\n", " 1 0 0 1 1 1 shop.slash32 credit 0.0001 CPU-s/s, burst 0s\n",
 	} {
 		if !strings.Contains(out, want) {
@@ -84,7 +84,7 @@ func TestDoctorShowsMaster(t *testing.T) {
 	if out := doctor("reload"); out != "reloaded\n" {
 		t.Errorf("reload says %q", out)
 	}
-	if out := doctor("master"); !strings.Contains(out, "reloads 1, and 0 rejected\n") {
+	if out := doctor("master"); !strings.Contains(out, "reloads 1\nreloadsRejected 0\n") {
 		t.Errorf("after a reload: %s", out)
 	}
 }

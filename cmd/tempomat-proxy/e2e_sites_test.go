@@ -101,7 +101,6 @@ func (s *sidecarProcess) crawl(ctx context.Context, host, network string, client
 // and when only one is crawled, as by people of its own, somebody at the other waits a small part
 // of what the crawl does.
 func TestSitesOfOneApache(t *testing.T) {
-	t.Parallel()
 	backend := startApache(t, "--hosts", "crawled.test,calm.test", "--cpu", "0")
 	s := startProxy(t, backend.url, twoSites)
 

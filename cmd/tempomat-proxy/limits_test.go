@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
@@ -60,9 +59,7 @@ limits: [{name: login, path: /login, rate: 1/hour, burst: 2, strict: true}]
 coordination: {redis: {addresses: ["redis://` + r.Address + `?timeout=5s"]}}
 `
 	backend := plain(t)
-	cars := [2]*sidecarProcess{
-		startProxy(t, backend, yaml), startProxy(t, backend, yaml),
-	}
+	cars := [2]*sidecarProcess{startProxy(t, backend, yaml), startProxy(t, backend, yaml)}
 	for i, want := range []string{`"login";r=1;t=3600`, `"login";r=0;t=7200`, `"login";r=0;t=7200`} {
 		a := cars[i%2].get("198.51.100.1", "/login")
 		if got := a.Header.Get("RateLimit"); got != want || (a.StatusCode == 429) != (i == 2) || a.Header.Get("RateLimit-Policy") != `"login";q=2;qu="requests";w=7200` {
@@ -102,26 +99,6 @@ limits: [{name: api, path: /api, rate: 1/hour, burst: 2}]
 	var left, back int
 	if _, err := fmt.Sscanf(a.Header.Get("RateLimit"), `"api";r=1;t=3600, "slash32";r=%d;t=%d`, &left, &back); err != nil || left > 9980 || back < 20 {
 		t.Errorf("%v after a page of 20 ms: %v", a.Header, err)
-	}
-}
-
-// TestSharedThroughRedis has a client spend at one sidecar, which another one knows.
-func TestSharedThroughRedis(t *testing.T) {
-	r := testkit.StartRedis(t)
-	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) }))
-	t.Cleanup(backend.Close)
-	yaml := tiny + "throttle: {mode: cap, maxHold: 10s}\ncoordination: {kind: redis, redis: {addresses: [\"" + r.Address + "\"]}}\n"
-	cars := [2]*sidecarProcess{startProxy(t, backend.URL, yaml), startProxy(t, backend.URL, yaml)}
-	testkit.Eventually(t, "what was spent at one sidecar is owed at the other", func() bool {
-		cars[0].get("198.51.100.1", "/")
-		row, ok := cars[1].account("slash32", "198.51.100.1")
-		return ok && row.Level < 0
-	})
-	if a := cars[1].get("198.51.100.1", "/"); a.StatusCode != 429 {
-		t.Errorf("the other sidecar answers %s", a.Status)
-	}
-	if a := cars[1].get("198.51.100.2", "/"); a.StatusCode != 200 {
-		t.Errorf("somebody else: %s", a.Status)
 	}
 }
 
