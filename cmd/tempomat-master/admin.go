@@ -105,7 +105,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 // metricsHandler answers Prometheus.
 func (s *server) metricsHandler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newCollector(s.master.State, s.output.Lost))
+	registry.MustRegister(collector{s.master.State, s.output.Lost})
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		MaxRequestsInFlight: 4, ErrorHandling: promhttp.ContinueOnError, Registry: registry, // which counts what is missing
@@ -116,68 +116,48 @@ func (s *server) metricsHandler() http.Handler {
 // collector tells Prometheus how the master stands. Domains are labels,
 // identifiers never are.
 type collector struct {
-	state                                                  func() master.State
-	lostLines                                              func() uint64
-	accounting, throttled, skewed, noCost, evicted         *prometheus.Desc
-	identifiers, gatekeepers                               *prometheus.Desc
-	malformed, unknown, overload, late, resyncs, unsavedNo *prometheus.Desc
-	lost                                                   *prometheus.Desc
-}
-
-func newCollector(state func() master.State, lostLines func() uint64) *collector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("tempomat_master_"+name, help, labels, nil)
-	}
-	return &collector{
-		state:       state,
-		lostLines:   lostLines,
-		accounting:  desc("accounting_total", "Accounting messages taken in, by domain and status.", "domain", "status"),
-		throttled:   desc("throttled_total", "Orders to wait that were made.", "domain"),
-		skewed:      desc("skewed_total", "Messages dropped as their times were too far from the master's.", "domain"),
-		noCost:      desc("no_cost_total", "Messages without the cost that a credit rule needs.", "domain"),
-		evicted:     desc("evicted_total", "Identifiers forgotten as there were too many.", "domain"),
-		identifiers: desc("identifiers", "Identifiers that are remembered.", "domain"),
-		gatekeepers: desc("gatekeepers", "Gatekeepers that subscribed.", "domain"),
-		malformed:   desc("malformed_total", "Messages that were not sound, by what was wrong.", "fault"),
-		unknown:     desc("unknown_domain_total", "Messages of domains that are not configured."),
-		overload:    desc("overload_dropped_total", "Accounting dropped, oldest first, as there was too much."),
-		late:        desc("late_total", "Orders that were past before they could be sent."),
-		resyncs:     desc("resyncs_total", "Requests for all that is known of a domain."),
-		lost:        desc("log_lines_lost_total", "Lines of the log that were lost: it could not be written, or what reads it was too slow."),
-		unsavedNo:   desc("unsaved", "Identifiers that the store does not have as they are."),
-	}
+	state     func() master.State
+	lostLines func() uint64
 }
 
 // Describe implements prometheus.Collector.
-func (c *collector) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, to) }
+func (c collector) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, to) }
 
 // Collect implements prometheus.Collector.
-func (c *collector) Collect(to chan<- prometheus.Metric) {
+func (c collector) Collect(to chan<- prometheus.Metric) {
 	s := c.state()
-	tell := func(d *prometheus.Desc, kind prometheus.ValueType, x float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, kind, x, labels...)
+	tell := func(name, help string, kind prometheus.ValueType, x float64, pairs ...string) {
+		var labels, values []string
+		for i := 0; i < len(pairs); i += 2 {
+			labels, values = append(labels, pairs[i]), append(values, pairs[i+1])
+		}
+		to <- prometheus.MustNewConstMetric(prometheus.NewDesc("tempomat_master_"+name, help, labels, nil), kind, x, values...)
 	}
-	count := func(d *prometheus.Desc, n uint64, labels ...string) {
-		tell(d, prometheus.CounterValue, float64(n), labels...)
+	count := func(name, help string, n uint64, pairs ...string) {
+		tell(name+"_total", help, prometheus.CounterValue, float64(n), pairs...)
+	}
+	gauge := func(name, help string, n int, pairs ...string) {
+		tell(name, help, prometheus.GaugeValue, float64(n), pairs...)
 	}
 	for _, d := range s.Domains {
-		count(c.accounting, d.Counts.Accepted, d.Name, "accepted")
-		count(c.accounting, d.Counts.Delayed, d.Name, "delayed")
-		count(c.accounting, d.Counts.Rejected, d.Name, "rejected")
-		count(c.throttled, d.Counts.Throttled, d.Name)
-		count(c.skewed, d.Counts.Skewed, d.Name)
-		count(c.noCost, d.Counts.NoCost, d.Name)
-		count(c.evicted, d.Counts.Evicted, d.Name)
-		tell(c.identifiers, prometheus.GaugeValue, float64(d.Identifiers), d.Name)
-		tell(c.gatekeepers, prometheus.GaugeValue, float64(d.Gatekeepers), d.Name)
+		const accounting = "Accounting messages taken in, by domain and status."
+		count("accounting", accounting, d.Counts.Accepted, "domain", d.Name, "status", "accepted")
+		count("accounting", accounting, d.Counts.Delayed, "domain", d.Name, "status", "delayed")
+		count("accounting", accounting, d.Counts.Rejected, "domain", d.Name, "status", "rejected")
+		count("throttled", "Orders to wait that were made.", d.Counts.Throttled, "domain", d.Name)
+		count("skewed", "Messages dropped because their times were too far from the master's.", d.Counts.Skewed, "domain", d.Name)
+		count("no_cost", "Messages without the cost that a credit rule needs.", d.Counts.NoCost, "domain", d.Name)
+		count("evicted", "Identifiers forgotten because there were too many.", d.Counts.Evicted, "domain", d.Name)
+		gauge("identifiers", "Identifiers that are remembered.", d.Identifiers, "domain", d.Name)
+		gauge("gatekeepers", "Gatekeepers that subscribed.", d.Gatekeepers, "domain", d.Name)
 	}
 	for fault, n := range s.Counts.Malformed {
-		count(c.malformed, n, fault)
+		count("malformed", "Invalid messages, by fault.", n, "fault", fault)
 	}
-	count(c.unknown, s.Counts.UnknownDomain)
-	count(c.overload, s.Counts.Overload)
-	count(c.late, s.Counts.Late)
-	count(c.resyncs, s.Counts.Resyncs)
-	count(c.lost, c.lostLines())
-	tell(c.unsavedNo, prometheus.GaugeValue, float64(s.Unsaved))
+	count("unknown_domain", "Messages of domains that are not configured.", s.Counts.UnknownDomain)
+	count("overload_dropped", "Accounting dropped, oldest first, because there was too much.", s.Counts.Overload)
+	count("late", "Orders that were past before they could be sent.", s.Counts.Late)
+	count("resyncs", "Requests for all that is known of a domain.", s.Counts.Resyncs)
+	count("log_lines_lost", "Lines of the log that were lost: it could not be written, or its reader was too slow.", c.lostLines())
+	gauge("unsaved", "Identifiers that the store does not have as they are.", s.Unsaved)
 }

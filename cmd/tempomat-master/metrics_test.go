@@ -20,12 +20,12 @@ func TestStatisticsAreInTheManual(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(newCollector(func() master.State {
+	registry.MustRegister(collector{func() master.State {
 		return master.State{
 			Counts:  master.Counts{Malformed: map[string]uint64{"time": 1}},
 			Domains: []master.DomainState{{Name: "a"}, {Name: "b"}},
 		}
-	}, func() uint64 { return 0 }))
+	}, func() uint64 { return 0 }})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

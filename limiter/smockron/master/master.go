@@ -50,7 +50,7 @@ const anySkew = -1
 
 // New makes a master that knows nothing of anybody.
 func New(s Settings) *Master {
-	m := &Master{domains: make(map[string]*domain)}
+	m := &Master{domains: make(map[string]*domain), saver: saver{unsaved: make(map[*identifier]unsaved)}}
 	m.Configure(s)
 	return m
 }
@@ -214,10 +214,9 @@ type domain struct {
 
 // identifier is what is known of one.
 type identifier struct {
-	states  []state
-	until   int64 // the latest that was told, in milliseconds since 1970
-	stored  bool  // the store was asked for it
-	changed bool  // the store does not have it as it is
+	states []state
+	until  int64 // the latest that was told, in milliseconds since 1970
+	stored bool  // the store was asked for it
 }
 
 // expires is the last moment at which it means anything.

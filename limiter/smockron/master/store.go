@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,11 +39,12 @@ const maxUnsaved = 200_000
 
 // saver is what of a master's knowledge is on its way to a store.
 type saver struct {
-	on      bool // there is one
-	unsaved []unsaved
+	on      bool                    // there is one
+	unsaved map[*identifier]unsaved // those that the store does not have as they are
 	dropped uint64
 }
 
+// unsaved is where an identifier belongs.
 type unsaved struct {
 	domain *domain
 	name   string
@@ -54,27 +56,22 @@ func (u unsaved) lives() bool { return u.domain.identifiers[u.name] == u.identif
 
 // note marks an identifier as changed.
 func (s *saver) note(d *domain, name []byte, x *identifier) {
-	if !s.on || x.changed {
-		return
+	if _, marked := s.unsaved[x]; s.on && !marked {
+		s.mark(unsaved{d, string(name), x})
 	}
+}
+
+func (s *saver) mark(u unsaved) {
 	if len(s.unsaved) >= maxUnsaved {
 		s.dropped++
 		return
 	}
-	x.changed = true
-	s.unsaved = append(s.unsaved, unsaved{d, string(name), x})
+	s.unsaved[u.identifier] = u
 }
 
 // forget drops what is of domains that are gone.
 func (s *saver) forget(domains map[string]*domain) {
-	kept := s.unsaved[:0]
-	for _, u := range s.unsaved {
-		if domains[u.domain.Name] == u.domain && u.lives() {
-			kept = append(kept, u)
-		}
-	}
-	clear(s.unsaved[len(kept):])
-	s.unsaved = kept
+	maps.DeleteFunc(s.unsaved, func(_ *identifier, u unsaved) bool { return domains[u.domain.Name] != u.domain || !u.lives() })
 }
 
 // restore takes in all that the store knows, and returns the orders that follow
@@ -144,14 +141,16 @@ func (m *Master) save(ctx context.Context, s Store, now func() time.Time) (news 
 	}
 }
 
-func (m *Master) takeUnsaved() []unsaved {
+func (m *Master) takeUnsaved() (batch []unsaved) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := m.saver.unsaved
-	n := min(len(all), saveAtOnce)
-	batch := append([]unsaved(nil), all[len(all)-n:]...)
-	clear(all[len(all)-n:])
-	m.saver.unsaved = all[:len(all)-n]
+	for x, u := range m.saver.unsaved {
+		if len(batch) == saveAtOnce {
+			break
+		}
+		batch = append(batch, u)
+		delete(m.saver.unsaved, x)
+	}
 	return batch
 }
 
@@ -177,7 +176,7 @@ func (m *Master) saveBatch(ctx context.Context, s Store, now func() time.Time, b
 	m.mu.Lock()
 	var text []byte
 	for _, u := range batch {
-		if u.changed = false; !u.lives() {
+		if !u.lives() {
 			continue
 		}
 		text = appendStates(text[:0], u.domain.Rules, u.states)
@@ -191,19 +190,9 @@ func (m *Master) saveBatch(ctx context.Context, s Store, now func() time.Time, b
 func (m *Master) putBack(batch []unsaved) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	marked := make(map[*identifier]bool, len(m.saver.unsaved))
-	for _, u := range m.saver.unsaved {
-		marked[u.identifier] = true
-	}
 	for _, u := range batch {
-		switch {
-		case marked[u.identifier]:
-		case len(m.saver.unsaved) < maxUnsaved:
-			u.changed = true
-			m.saver.unsaved = append(m.saver.unsaved, u)
-		default:
-			u.changed = false
-			m.saver.dropped++
+		if _, marked := m.saver.unsaved[u.identifier]; !marked {
+			m.saver.mark(u)
 		}
 	}
 	m.saver.forget(m.domains)

@@ -94,7 +94,6 @@ type loop struct {
 	model     *Model
 	from      Source
 	screen    tcell.Screen
-	last      *Frame
 	answers   chan answer
 	explained chan explanation
 	asking    bool   // a question is under way: there is never more than one
@@ -226,24 +225,20 @@ func (l *loop) suspend() {
 }
 
 func (l *loop) redraw() {
-	l.last = nil
 	l.screen.Clear()
 	l.screen.Sync()
 }
 
-// show sends what has changed since the last frame.
+// show shows the frame. The screen sends the cells that have changed.
 func (l *loop) show() {
 	f := l.model.Frame()
-	same := l.last != nil && l.last.Width == f.Width && l.last.Height == f.Height
 	for y := range f.Height {
 		for x := range f.Width {
-			c := f.Cell(x, y)
-			if c.Text != "" && (!same || c != l.last.Cell(x, y)) {
+			if c := f.Cell(x, y); c.Text != "" {
 				l.screen.Put(x, y, c.Text, tcellStyle(c.Style))
 			}
 		}
 	}
-	l.last = f
 	l.screen.Show()
 }
 
