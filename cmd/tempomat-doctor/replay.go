@@ -36,43 +36,42 @@ type replayed struct {
 	json    bool
 }
 
-// replay reads an access log and tells what limits would have done.
+// replay reads an access log and shows what limits would have done.
 func (d *doctor) replay() *cobra.Command {
 	var ask replayed
 	c := &cobra.Command{
 		Use: "replay ACCESS_LOG",
 		Example: `  tempomat-doctor replay /var/log/apache2/timed.log
   zcat -f timed.log.2.gz timed.log.1 timed.log | tempomat-doctor replay -`,
-		Short: "Tell what limits and the gate would have done with the requests of an access log",
-		Long: `Tell what limits and the gate would have done with the requests of an access log,
-by class and by hour, and propose shares. - is standard input; a log may be compressed
-by gzip. Several are to be given in the order of time.
+		Short: "Show what limits and the queue would have done with the requests of an access log",
+		Long: `Show what limits and the queue would have done with the requests of an access log,
+by class and by hour, and propose shares. - is standard input. The log may be compressed
+by gzip. If you have several logs, give them in the order of time.
 
-The log must have the duration of each request, which the logs that Apache and nginx write
-unless told otherwise do not have. Have the server write such a log for a day first:
+The log must contain the duration of each request; the default logs of Apache and nginx
+don't. Have the server write such a log for a day first:
 
 ` + replay.Expected + `
 
-Requests are run, on virtual time, through what serves them, before a simulated backend.
-What one costs is taken from how long it took: that is wall time, and overstates CPU
-time, of pages that wait for a database always, and of all while the server was
-overloaded. Against the latter a request counts for its part of the CPUs among those
-that were there at the same time, unless --wall is given. tempomat-proxy's own log tells
-CPU time.
+The requests run through the proxy's own code, on virtual time and in front of a simulated
+backend. Their cost is estimated from their duration. That overstates the CPU time of pages
+that wait for a database, and of all pages while the server was overloaded. To correct the
+latter, a request counts for its part of the CPUs among the requests of the same time, unless
+you give --wall. tempomat-proxy's own log contains the CPU time.
 
-Not replayed: cookies and other headers than the User-Agent, classes by header, limits in
-requests, the redirect of newcomers, what a master or peers say. Nobody gives up, or
-comes again, because of a wait. Modes observe and shadow are replayed as fair would act.`,
+Not replayed: cookies and headers other than the User-Agent, classes by header, limits in
+requests, the redirect of newcomers, decisions of a master or of peers. Clients in the replay
+neither give up nor come back because of a wait. Modes observe and shadow are replayed as fair.`,
 		Args: daemon.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error { return d.replayFile(c.Context(), args[0], ask) },
 	}
 	f := c.Flags()
-	f.StringVar(&ask.config, "config", "", "the configuration whose limits are tried (default: what a configuration that says nothing sets)")
+	f.StringVar(&ask.config, "config", "", "the configuration whose limits are tried (default: the built-in one)")
 	f.Float64Var(&ask.cpus, "cpus", 0, "CPUs of the backend (default cpuCount of the configuration, or those of this machine)")
 	f.IntVar(&ask.workers, "workers", 0, "workers of the backend (default backend.workers of the configuration, or eight for each CPU and at least 16)")
 	f.StringVar(&ask.format, "format", string(replay.Auto), "format of the lines: "+formats())
-	f.BoolVar(&ask.wall, "wall", false, "a request costs all of the time that it took")
-	f.BoolVar(&ask.json, "json", false, "a document instead of tables")
+	f.BoolVar(&ask.wall, "wall", false, "charge each request its whole duration")
+	f.BoolVar(&ask.json, "json", false, "print a JSON document")
 	return c
 }
 
@@ -230,10 +229,10 @@ func printLines(w io.Writer, l replay.Lines) {
 		n    int
 		text string
 	}{
-		{l.None, "lines are of no request."},
-		{l.LeftOut, "lines are missing, says the log: set log: {access: all} to have all of them."},
-		{l.Unordered, "lines were left out, as they are far behind others in time. Give logs in the order of time."},
-		{l.Clipped, fmt.Sprintf("requests took longer than %s: they came later than they did.", replay.Window)},
+		{l.None, "lines contain no request."},
+		{l.LeftOut, "lines are missing according to the log. Set log: {access: all} to log every request."},
+		{l.Unordered, "lines were skipped because they are far behind others in time. Give logs in the order of time."},
+		{l.Clipped, fmt.Sprintf("requests took longer than %s. They are replayed later than they came.", replay.Window)},
 		{l.Bad, "lines that could not be read:"},
 	} {
 		if x.n > 0 {
@@ -264,7 +263,7 @@ func printHours(w io.Writer, r *replay.Report, width int) {
 	fmt.Fprintln(w)
 	g.Print(w, width)
 	if quiet > 0 {
-		fmt.Fprintf(w, "In %s other hours nobody waited.\n", show.Count(quiet))
+		fmt.Fprintf(w, "No request waited in %s other hours.\n", show.Count(quiet))
 	}
 }
 
@@ -298,8 +297,8 @@ Half and All are what half of the keys need, and all. Of the first class the key
 clients: five requests or more, mostly of a browser and no stranger; proposed is what 98 of
 100 need. Of the others, only what such clients asked for counts, and proposed is what all
 need. OweNow and OweThen are the keys that would ever owe with the shares of now, and with
-those that are proposed. A larger share makes no usual client owe either. In mode fair who
-owes nothing still waits while the CPUs are full, if only behind its like.
+those that are proposed. With a larger share no usual client owes either. In mode fair a
+client without debt still waits while the CPUs are full.
 `)
 }
 

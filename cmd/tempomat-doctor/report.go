@@ -34,15 +34,14 @@ type reportChoice struct {
 	html         string // there was such a flag
 }
 
-// report tells who used the server.
+// report shows which clients used the server.
 func (d *doctor) report() *cobra.Command {
 	var ask reportChoice
 	c := &cobra.Command{
 		Use:   "report",
-		Short: "Tell who used the server in the last day, or week",
-		Long: `Tell who used the server in the last hours: what groups of clients, keys of each
-class, URL shapes and URLs cost. Several sockets are several proxies, whose hours are added
-up.`,
+		Short: "Show which clients used the server in the last day, or week",
+		Long: `Show the use of the server in the last hours: the cost of groups of clients, keys of each
+class, URL shapes and URLs. With several sockets, add up the hours of several proxies.`,
 		Example: `  tempomat-doctor report                      the last day
   tempomat-doctor report --hours 168          the last week
   tempomat-doctor report --socket A --socket B   of several proxies together`,
@@ -62,13 +61,13 @@ up.`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&ask.hours, "hours", hoursOfDay, "of how many hours, 1 to 168")
+	f.IntVar(&ask.hours, "hours", hoursOfDay, "number of hours, 1 to 168")
 	f.IntVar(&ask.limit, "limit", rowsOfEach, "rows of each table of the text")
 	asJSON(c, &ask.json)
 	f.Lookup("json").Usage = "print a JSON document"
 	f.StringVar(&ask.html, "html", "", "")
 	f.Lookup("html").Hidden = true
-	f.StringArrayVar(&ask.sockets, "socket", nil, "the admin socket; several are added up")
+	f.StringArrayVar(&ask.sockets, "socket", nil, "the admin socket; may be given several times")
 	return c
 }
 
@@ -87,7 +86,7 @@ func (ask reportChoice) check() error {
 	return errors.Join(faults...)
 }
 
-// askHistory asks all proxies, and adds up what they tell.
+// askHistory asks all proxies, and adds up their hours.
 func (d *doctor) askHistory(ctx context.Context, ask reportChoice) (*report, error) {
 	clients := []*client{d.client()}
 	if len(ask.sockets) > 0 {
@@ -346,11 +345,11 @@ const dateAndTime = "Mon 2006-01-02 15:04"
 func (r *report) title() string {
 	switch hours := len(r.ByHour); hours {
 	case 1:
-		return "Who used the server in the last hour"
+		return "Use of the server in the last hour"
 	case mostHours:
-		return "Who used the server in the last week"
+		return "Use of the server in the last week"
 	default:
-		return fmt.Sprintf("Who used the server in the last %d hours", hours)
+		return fmt.Sprintf("Use of the server in the last %d hours", hours)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tempomat/limiter"
+	"tempomat/proxy/admin/api"
 )
 
 func TestScreenOf(t *testing.T) {
@@ -30,18 +31,18 @@ func TestFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		has := rapid.SliceOfN(rapid.IntRange(0, 10), 1, 8).Draw(t, "rows")
 		height := rapid.IntRange(0, 120).Draw(t, "height")
-		var all []table
+		var all []api.BucketsReply
 		rows, least := 0, 0
 		for _, n := range has {
-			all = append(all, table{rows: make([]limiter.Row, n)})
+			all = append(all, api.BucketsReply{Rows: make([]limiter.Row, n)})
 			rows += n
 			least += min(n, 1)
 		}
 		fit(all, height)
 		left := 0
 		for i, one := range all {
-			left += len(one.rows)
-			if len(one.rows) < min(has[i], 1) {
+			left += len(one.Rows)
+			if len(one.Rows) < min(has[i], 1) {
 				t.Fatalf("table %d is left without a row", i)
 			}
 		}

@@ -25,9 +25,9 @@ func (d *doctor) status() *cobra.Command {
 		Use:   "status",
 		Short: "Show how the proxy itself is",
 		Long: `Show how the proxy itself is: what is wrong now and what to do about it, its release,
-requests that it holds, bodies that it buffers, connections and who has most of them,
-certificates, what costs are known from, what the kernel helps with and what is missing
-for that, with whom accounts are shared and how that goes, and all its counters.`,
+requests that it holds, bodies that it buffers, connections and the clients with the most of them,
+certificates, where costs are known from, the kernel's help and what is missing for it,
+the sharing of accounts with other instances, and all its counters.`,
 		Example: `  tempomat-doctor status`,
 		Args:    daemon.Arguments(0),
 		RunE:    func(c *cobra.Command, _ []string) error { return d.printStatus(c.Context()) },

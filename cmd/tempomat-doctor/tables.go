@@ -12,7 +12,6 @@ import (
 
 	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/config"
-	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 )
 
@@ -85,21 +84,21 @@ func (d *doctor) showTables(ctx context.Context, ask choice) error {
 		if err != nil {
 			return err
 		}
-		d.printTables([]table{t})
+		d.printTables([]api.BucketsReply{t})
 		return nil
 	}
 	var known api.ClassesReply
 	if err := c.Get(ctx, "/v1/classes", nil, &known); err != nil {
 		return err
 	}
-	var all []table
+	var all []api.BucketsReply
 	for _, class := range known.Classes {
 		ask.bucket = class.Name
 		t, err := ask.table(ctx, c, rowsOfEach)
 		if err != nil {
 			return err
 		}
-		if t.total > 0 || class.Name != config.SessionClass && class.Name != config.RobotClass { // which nobody configured
+		if t.Total > 0 || class.Name != config.SessionClass && class.Name != config.RobotClass { // unless they are used
 			all = append(all, t)
 		}
 	}
@@ -120,38 +119,28 @@ func (ask choice) query(rows int) url.Values {
 }
 
 // table asks for the table of the chosen class.
-func (ask choice) table(ctx context.Context, c *client, rows int) (table, error) {
-	var reply api.BucketsReply
-	if err := c.Get(ctx, "/v1/buckets", ask.query(rows), &reply); err != nil {
-		return table{}, err
-	}
-	return table{class: reply.Class, total: reply.Total, rows: reply.Rows}, nil
-}
-
-// table is a class as it is printed.
-type table struct {
-	class string
-	total int
-	rows  []limiter.Row
+func (ask choice) table(ctx context.Context, c *client, rows int) (t api.BucketsReply, err error) {
+	err = c.Get(ctx, "/v1/buckets", ask.query(rows), &t)
+	return t, err
 }
 
 // printTables prints tables below one another.
-func (d *doctor) printTables(all []table) {
+func (d *doctor) printTables(all []api.BucketsReply) {
 	for i, t := range all {
 		if i > 0 {
 			fmt.Fprintln(&d.out)
 		}
-		t.printable().Print(&d.out, d.screen().width)
+		printable(t).Print(&d.out, d.screen().width)
 	}
 }
 
-func (t table) printable() *show.Table {
-	count := strconv.Itoa(t.total) + " keys"
-	if t.total == 1 {
+func printable(t api.BucketsReply) *show.Table {
+	count := strconv.Itoa(t.Total) + " keys"
+	if t.Total == 1 {
 		count = "1 key"
 	}
-	out := show.NewTable(t.class+"  "+count, "Wait[s]", "Cpu[s]", "Req/s", "Last[s]", "Title")
-	for _, r := range t.rows {
+	out := show.NewTable(t.Class+"  "+count, "Wait[s]", "Cpu[s]", "Req/s", "Last[s]", "Title")
+	for _, r := range t.Rows {
 		out.Add(show.Decimals(r.Wait, 2), show.Decimals(r.CPU, 2), show.Decimals(r.Rate, 2), show.Decimals(r.Last, 0), r.ID)
 	}
 	return out
@@ -160,7 +149,7 @@ func (t table) printable() *show.Table {
 // fit shortens tables until they have room below one another: a row to each in
 // turn, so that one with few rows leaves its room to the others. Each keeps at
 // least one. Height 0 is without limit.
-func fit(all []table, height int) {
+func fit(all []api.BucketsReply, height int) {
 	if height == 0 {
 		return
 	}
@@ -170,7 +159,7 @@ func fit(all []table, height int) {
 	for more, first := true, true; more && (first || room > 0); first = false {
 		more = false
 		for i, t := range all {
-			if given[i] < len(t.rows) && (first || room > 0) {
+			if given[i] < len(t.Rows) && (first || room > 0) {
 				given[i]++
 				room--
 				more = true
@@ -178,7 +167,7 @@ func fit(all []table, height int) {
 		}
 	}
 	for i := range all {
-		all[i].rows = all[i].rows[:given[i]]
+		all[i].Rows = all[i].Rows[:given[i]]
 	}
 }
 

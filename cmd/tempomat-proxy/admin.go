@@ -28,7 +28,7 @@ func (s *sidecar) openAdmin(address string) *handover.Socket {
 	}
 	l, err := admin.Listen(address)
 	if err != nil {
-		s.logs.log.Error("no admin API", zap.Error(err))
+		s.logs.log.Error("can't open the admin socket; tempomat-doctor won't work", zap.Error(err))
 		return nil
 	}
 	return &handover.Socket{Listener: l, Address: address, Admin: true}

@@ -312,14 +312,14 @@ func (m *Model) drawPager(f *Frame, y, end int) {
 
 // footer names the keys.
 func (m *Model) footer(f *Frame) {
-	text := "? help  Tab, 1-6 panes  Enter into  s S sort  / filter  p pause  q quit"
+	text := "? help  Tab, 1-6 panes  Enter open  s S sort  / filter  p pause  q quit"
 	switch {
 	case m.typing:
-		text = "type what rows are to have; Enter: keep it, Esc: show all"
+		text = "type a text that rows must contain; Enter: keep, Esc: show all"
 	case m.pager != nil:
 		text = "up, down, PgUp, PgDn  q back"
 		if left := len(m.pagerLines()) - m.pager.first - m.pagerRows(); left > 0 {
-			text += fmt.Sprintf("  %d lines more", left)
+			text += fmt.Sprintf("  %d more lines", left)
 		}
 	}
 	f.line(m.height-1, Faint, text)

@@ -70,7 +70,7 @@ func (m *Model) pageLines(shape string) []string {
 		lines := []string{
 			fmt.Sprintf("%s CPUs (%s of all), %s requests/s of %s each, from %s addresses",
 				show.Number(s.CPU), show.Share(s.CPU, m.pagesCPU("")), show.Number(s.Rate), show.Duration(s.Mean), show.Count(s.Addresses)),
-			"", "Who uses it", partHead,
+			"", "Groups that use it", partHead,
 		}
 		for _, g := range m.data.Overview.Groups {
 			if cpu := s.Groups[g.Name]; cpu > 0 {
@@ -81,9 +81,9 @@ func (m *Model) pageLines(shape string) []string {
 		lines = append(lines, m.partLines(s.Parameters, s.CPU)...)
 		lines = append(lines, "", "Networks that it costs most for", partHead)
 		lines = append(lines, m.partLines(s.Networks, s.CPU)...)
-		return append(lines, "", "e: what is known of the page, in words")
+		return append(lines, "", "e: explain the page in words")
 	}
-	return []string{"The page is no longer among those that cost most."}
+	return []string{"This page is no longer among the most expensive ones."}
 }
 
 const partHead = "    CPU    of it   req/s    each"
@@ -117,18 +117,18 @@ func helpLines() []string {
 	return []string{
 		"Tab, Shift-Tab, 1 to 6   the panes: overview, keys, pages, queue, verdicts, gate",
 		"up, down, j, k           the row above, below; also PgUp, PgDn, Home, End",
-		"Enter                    into it: an explanation, or of a page its parts",
-		"e                        an explanation of the row, in words",
-		"left, right              the class before, after (keys)",
-		"s, S                     sort by the next column, the other way round",
-		"/                        show the rows with a text; Esc: all again",
-		"p, Space                 pause, and go on",
-		"Ctrl-L                   draw all anew",
+		"Enter                    open it: an explanation, or the parts of a page",
+		"e                        explain the row in words",
+		"left, right              the previous, next class (keys)",
+		"s, S                     sort by the next column; reverse",
+		"/                        show only rows with a text; Esc: show all",
+		"p, Space                 pause; continue",
+		"Ctrl-L                   redraw",
 		"?                        this",
-		"q, Ctrl-C                quit; in a text like this one, back",
+		"q, Ctrl-C                quit; in a text like this one: back",
 		"",
 		"The bar has a letter for each group: known, newcomers, strangers, robots, exempt;",
-		"w is wasted: it was used for clients that had disconnected. It is as long as all CPUs.",
+		"w is wasted: clients disconnected before the answer. The whole bar is all CPUs.",
 		"CPU is in CPU-seconds per second: 2.00 is two cores. A level below 0 is a debt.",
 		"What to look at first: docs/doctor.md.",
 	}

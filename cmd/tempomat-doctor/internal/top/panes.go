@@ -124,11 +124,11 @@ func (m *Model) pages() table {
 		show.Column{Name: "each", Width: 6, Must: 5},
 		show.Column{Name: "from", Width: 6, Must: 3},
 		show.Column{Name: "page", Width: 30, Grows: true},
-		show.Column{Name: "dear by", Width: 14, Grows: true, Must: 1},
+		show.Column{Name: "parameter", Width: 14, Grows: true, Must: 1},
 		show.Column{Name: "group", Width: 14, Grows: true, Most: 16, Must: 6},
 		show.Column{Name: "network", Width: 16, Grows: true, Most: 40, Must: 2},
 	)
-	t.total, t.note = len(m.data.Shapes.Rows), "where the CPU goes"+m.sampled()+"; dear by: the parameter that costs most"
+	t.total, t.note = len(m.data.Shapes.Rows), "where the CPU goes"+m.sampled()+"; parameter: the one that costs most"
 	whole := m.pagesCPU("")
 	for _, s := range m.data.Shapes.Rows {
 		t.rows = append(t.rows, row{
@@ -198,7 +198,7 @@ func (m *Model) queue() table {
 		show.Column{Name: "URL", Width: 20, Grows: true},
 		show.Column{Name: "why", Width: 20, Grows: true, Must: 2},
 	)
-	t.total, t.note = m.data.Queue.Total, "who waits, and for what; guess: CPU-seconds, with a ? if nobody knows yet"
+	t.total, t.note = m.data.Queue.Total, "which requests wait, and for what; guess: CPU-seconds, with a ? if it is unknown yet"
 	for _, w := range m.data.Queue.Rows {
 		guess, before := show.Number(w.Guess), show.Count(w.Before)
 		if !w.Sure {
