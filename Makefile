@@ -75,7 +75,7 @@ RACED := ./classify/newcomer ./classify/standing ./cmd/tempomat-master ./cpuacco
 	./proxy/front ./proxy/h2bound ./proxy/lifecycle ./proxy/rdns ./proxy/spool ./proxy/telemetry ./proxy/telemetry/book ./proxy/workers
 
 # The packages with tests that need programs of others. Those tests are tagged world, and named TestWorld.
-WORLD := ./cmd/tempomat-proxy ./docs ./proxy/acme ./proxy/admin/dashboard ./proxy/telemetry/metrics
+WORLD := ./cmd/tempomat-proxy ./docs ./proxy/certificates ./proxy/admin/dashboard ./proxy/telemetry/metrics
 
 test: deps-test ## vet, all tests, also before a real Apache, those of RACED with the race detector again, and each benchmark once
 	$(GO) vet ./...

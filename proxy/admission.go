@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"maps"
 	"net/http"
 	"net/textproto"
@@ -14,14 +13,6 @@ import (
 	"tempomat/proxy/errorpage"
 	"tempomat/proxy/telemetry"
 )
-
-// RequestLimits limits how many requests clients make, whatever these cost; quota.Rules
-// do. It must be safe for concurrent use.
-type RequestLimits interface {
-	// Count counts a request that is not exempt, and tells how the limits stand that
-	// apply to it. It may wait for a bounded time, and no longer than the context.
-	Count(ctx context.Context, now time.Time, of quota.Request) quota.Counted
-}
 
 // countRequest tells whether the request is one too many.
 func (x *exchange) countRequest() bool {

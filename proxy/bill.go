@@ -28,18 +28,6 @@ const (
 // that tells which one it serves. No client's gets there, and no client gets it.
 const numberHeader = "Tempomat-Request"
 
-// billed is what is known of the process that serves a request. But for ended, number and text
-// it is for Roster.Each and Entry.Exclusively.
-type billed struct {
-	ended    atomic.Bool // nothing is read any more
-	number   host.Number
-	text     [1]string // the number as it is written
-	work     *host.Work
-	accepted time.Time
-	computes bool      // much of its time, as far as was seen
-	again    time.Time // when it is looked for again who serves it; zero: at once
-}
-
 // bill is what a Handler measures the CPU time of requests by.
 type bill struct {
 	tracker atomic.Pointer[host.Tracker] // nil: nothing

@@ -86,8 +86,8 @@
 // The files, in the order of the story:
 //
 //	server.go     listeners, how connections begin there, timeouts, drain
-//	handler.go    the story of a request, and the configuration that it sees
-//	exchange.go   one request and its answer; what its connection remembers; what is told of it at its end
+//	handler.go    the story of a request, from its exchange to its record
+//	exchange.go   what the story is told with: an exchange and its parts, connections, Policy and Handler
 //	admission.go  limits in requests, room for large headers, who is redirected in place of waiting
 //	body.go       the request's body: read before the request asks for a place, and on its way
 //	refuse.go     what the proxy itself answers: refusals, robots.txt, what is no request of HTTP
@@ -102,7 +102,6 @@
 //	priorities.go processes of long requests step down in priority
 //	underway.go   those that wait, and that run: one by one, and counted
 //	lowat*.go     how much of an answer the kernel keeps for a connection
-//	acme/         certificates that are got from a certificate authority
 //	admin/        the API that the doctor and browsers ask
 //	admin/api/    what it answers
 //	admin/dashboard/ the page for browsers

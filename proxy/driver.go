@@ -10,11 +10,6 @@ import (
 	"tempomat/proxy/lifecycle"
 )
 
-// tick is how often running requests are charged on. It bounds how much longer
-// a misjudged request goes unnoticed, and what the meter's look at the crowd
-// misses.
-const tick = 100 * time.Millisecond
-
 // Drive tells the limiter the time until the context ends: it releases what
 // waits when it is due, charges on what runs, and notices who has left. The
 // Handler needs exactly one goroutine that does this.
@@ -108,12 +103,6 @@ func (h *Handler) reguess(now time.Time) {
 // learnEvery is how often it is looked how many workers the gate knows of.
 const learnEvery = time.Second
 
-// learnt is what the Handler knows of the backend by looking at it.
-type learnt struct {
-	workers int
-	tell    func(workers int, by string)
-}
-
 // TellWorkers has f called when another number of workers of the backend was
 // learnt, with what it was learnt by. It is set before Drive runs.
 func (h *Handler) TellWorkers(f func(workers int, by string)) { h.learnt.tell = f }
@@ -141,4 +130,11 @@ func (h *Handler) Pressure() float64 { return math.Float64frombits(h.pressure.Lo
 func (h *Handler) lives(yield func(*lifecycle.Life) bool) {
 	more := true
 	h.running.Each(func(x *exchange) { more = more && yield(&x.life) })
+}
+
+// look looks whether the client is still there.
+func (x *exchange) look() {
+	if x.client.http1 != nil {
+		x.client.http1.Look()
+	}
 }

@@ -2,18 +2,26 @@ package proxy
 
 import (
 	"context"
-	"net"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"tempomat/classify"
+	"go.uber.org/zap"
+
+	"tempomat/cpuaccount/process"
+	"tempomat/limiter"
 	"tempomat/limiter/quota"
 	"tempomat/proxy/backend"
+	"tempomat/proxy/errorpage"
 	"tempomat/proxy/front"
 	"tempomat/proxy/h2bound"
+	"tempomat/proxy/host"
 	"tempomat/proxy/http1"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/roster"
+	"tempomat/proxy/spool"
+	"tempomat/proxy/subscriber"
 	"tempomat/proxy/telemetry"
 )
 
@@ -85,59 +93,6 @@ type logged struct {
 	record  telemetry.Record
 }
 
-func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Request) *exchange {
-	var x *exchange
-	conn := remembered(r.Context())
-	switch {
-	case conn == nil:
-		x = &exchange{client: clientSide{conn: &connection{}}}
-	case r.ProtoMajor != 1: // its streams have nothing in common
-		x = &exchange{client: clientSide{conn: &connection{closing: conn.closing, of: conn}}}
-	default:
-		x = h.exchanges.Get().(*exchange)
-		x.client.conn, x.pooled = conn, true
-	}
-	x.request, x.policy, x.handler, x.arrived = r, h.policy.Load(), h, now
-	x.client.http1, _ = w.(http1Request)
-	x.client.writer = writer{ResponseWriter: w, x: x}
-	if r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 { // HTTP/2 gives an empty one
-		x.client.body = body{ReadCloser: r.Body, x: x, conn: http.NewResponseController(w), trailer: trailers(r.Trailer)}
-		r.Body = &x.client.body
-	}
-	return x
-}
-
-// classify finds out who asks.
-func (x *exchange) classify() {
-	var seen classify.Seen
-	if x.client.http1 != nil {
-		x.client.order = x.client.http1.Names()
-		seen.Fields = &x.client.order
-	}
-	x.life.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request, seen)
-	if x.life.Who.TrustedPeer {
-		x.given = givenID(x.request.Header)
-		x.id = x.given
-	}
-}
-
-// look looks whether the client is still there.
-func (x *exchange) look() {
-	if x.client.http1 != nil {
-		x.client.http1.Look()
-	}
-}
-
-// abandon ends an exchange whose client has gone, without an answer: one that is
-// there after all is not to take an empty one for the backend's.
-func (x *exchange) abandon() {
-	if !x.backend.since.IsZero() {
-		x.orphan(time.Now())
-	}
-	x.log.outcome = telemetry.ClientGone
-	abort()
-}
-
 // order is the names of a header's fields, as the client sent them.
 type order []http1.Name
 
@@ -175,17 +130,6 @@ type http1Request interface {
 	Names() []http1.Name
 }
 
-// connContext prepares a connection that was accepted.
-func connContext(ctx context.Context, c net.Conn, closing *closing) context.Context {
-	boundUnsent(c)
-	return keep(ctx, closing)
-}
-
-// keep has requests find what is remembered of their connection.
-func keep(ctx context.Context, closing *closing) context.Context {
-	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing})
-}
-
 // remembered is what keep has requests find; nil: it was not called.
 func remembered(ctx context.Context) *connection {
 	c, _ := ctx.Value(connectionKey{}).(*connection)
@@ -195,51 +139,6 @@ func remembered(ctx context.Context) *connection {
 // isCrowded tells whether it is a stream of HTTP/2 beside so many others that it is counted.
 func (c *connection) isCrowded() bool {
 	return c.of != nil && c.of.bounded != nil && c.of.bounded.Streams() > fewStreams
-}
-
-// recycle lets another request use the exchange. Not that of one with a body, which may be
-// read for a moment after the answer is complete, not that of an upgrade, and not one
-// that lingers.
-func (h *Handler) recycle(x *exchange) {
-	switch {
-	case !x.pooled:
-	case x.backend.lingers:
-		if x.client.http1 != nil {
-			x.client.http1.Keep()
-		}
-	case x.client.body.ReadCloser == nil && x.client.writer.status != http.StatusSwitchingProtocols:
-		fields, ticket := x.backend.asked.fields.Emptied(), x.life.Spare()
-		*x = exchange{}
-		x.backend.asked.fields = fields
-		x.life.Reuse(ticket)
-		h.exchanges.Put(x)
-	}
-}
-
-// recorded is what is told of an exchange that is over.
-func (x *exchange) recorded(now time.Time, shard uint8) *telemetry.Record {
-	x.log.record = telemetry.Record{
-		Arrived: x.arrived, Request: x.request, Who: &x.life.Who, Verdict: x.life.Verdict, Group: x.group(), Outcome: x.log.outcome,
-		Status: x.client.writer.status, Bytes: x.client.writer.bytes, Guess: x.life.Guess, Cost: x.life.Cost, Held: x.log.held, Orphan: x.life.IsOrphan(),
-		Judged: x.policy.Standing != nil, Limit: x.counted.Limit, ID: x.id, Access: x.policy.Access,
-		Told: x.log.told.cost, ToldWasted: x.log.told.wasted, Queued: x.queued(now), Shard: shard,
-	}
-	if !x.counted.Blocked {
-		x.log.record.Limit = ""
-	}
-	if x.log.record.Remarkable() {
-		x.identify()
-		x.log.record.ID = x.id
-	}
-	return &x.log.record
-}
-
-// queued is for how long it waited if it was never let go.
-func (x *exchange) queued(now time.Time) time.Duration {
-	if x.wait.since.IsZero() || !x.backend.since.IsZero() {
-		return 0
-	}
-	return now.Sub(x.wait.since)
 }
 
 // group is whom it counts among. Once it has arrived it may be called at any time.
@@ -255,4 +154,161 @@ func (x *exchange) group() telemetry.Group {
 		return telemetry.Newcomer
 	}
 	return telemetry.Stranger
+}
+
+// Policy is one configuration, made ready for the request path. It is never
+// changed, only replaced: a request sees one Policy from its first byte to its
+// last.
+type Policy struct {
+	lifecycle.Rules
+	Limits   limiter.Policy
+	Requests RequestLimits // nil: none
+	Upstream *Upstream     // the backend
+	Access   telemetry.Access
+	Body     time.Duration // longest pause inside a request's body
+	Write    time.Duration // longest time that a client takes to accept a piece of the response
+	Upgrade  time.Duration // longest time without a byte in either direction after an upgrade
+	Buffer   Buffer        // what bodies are kept in while they wait
+
+	// Unavailable are classes whose refusals have status 503, as other gatekeepers have it.
+	Unavailable map[string]bool
+
+	Pages     *errorpage.Set // what browsers are shown where the proxy itself answers; nil: plain text
+	RobotsTxt []byte         // the answer to /robots.txt; nil: the backend's
+
+	Underscores bool // header names of more than letters, digits and hyphens reach the backend
+}
+
+// Buffer is where bodies wait, and how much of each, in bytes: in memory, and
+// in all. A Request or a Response of 0, or no Store, means that nothing of it is
+// kept: it streams.
+type Buffer struct {
+	Store                    *spool.Store
+	RequestMemory, Request   int64
+	ResponseMemory, Response int64
+}
+
+// holdsResponses tells whether the end of responses may have to be kept back.
+func (p *Policy) holdsResponses() bool { return p.Limits.Mode == limiter.Cooperative }
+
+// RequestLimits limits how many requests clients make, whatever these cost; quota.Rules
+// do. It must be safe for concurrent use.
+type RequestLimits interface {
+	// Count counts a request that is not exempt, and tells how the limits stand that
+	// apply to it. It may wait for a bounded time, and no longer than the context.
+	Count(ctx context.Context, now time.Time, of quota.Request) quota.Counted
+}
+
+// Handler is the sidecar: it decides when a request may go to the backend, and
+// charges its keys with what it cost there.
+type Handler struct {
+	policy  atomic.Pointer[Policy]
+	limiter *limiter.Limiter
+	gate    *lifecycle.Gatekeeper
+	waiting roster.Roster[exchange]
+	crowd   int // how many waited when the Driver looked last
+	running roster.Roster[exchange]
+	records telemetry.Recorder
+	nearby  *telemetry.Nearby
+	learnt  learnt
+	tails   sync.Pool // of *[tailSize]byte
+	pieces  pieces
+	// exchanges are to be used again.
+	exchanges sync.Pool
+	passes    atomic.Int64      // of the Driver
+	heads     *subscriber.Share // see mostHeads
+	bill      bill
+
+	marks      marks
+	priorities priorities
+	pressure   atomic.Uint64 // the bits of Pressure
+}
+
+// learnt is what the Handler knows of the backend by looking at it.
+type learnt struct {
+	workers int
+	tell    func(workers int, by string)
+}
+
+// Upstream forwards requests to a backend.
+type Upstream struct {
+	timeout time.Duration
+	pool    *backend.Pool
+	log     *zap.Logger
+}
+
+// asked is what is asked of the backend, and the memory for it.
+type asked struct {
+	request   backend.Request
+	fields    http1.List
+	forwarded [3]string // values of it, of which each is one
+	mark      [1]string // one, too
+}
+
+// work is what the backend does for a request, as far as it is seen here. It ends
+// when the backend has finished, which may be before the client has read the
+// answer, or after the client has left.
+type work struct {
+	late atomic.Bool // it was given up, as it took too long for nobody
+
+	mu     sync.Mutex   // guards the following
+	answer *spool.Spool // nil: none
+	stream bool         // the answer is one: its end may never come
+
+	longest time.Duration // that the backend works for nobody; 0: no limit
+}
+
+// billed is what is known of the process that serves a request. But for ended, number and text
+// it is for Roster.Each and Entry.Exclusively.
+type billed struct {
+	ended    atomic.Bool // nothing is read any more
+	number   host.Number
+	text     [1]string // the number as it is written
+	work     *host.Work
+	accepted time.Time
+	computes bool      // much of its time, as far as was seen
+	again    time.Time // when it is looked for again who serves it; zero: at once
+}
+
+// lowered is a request's part in a process that has stepped down, or could not.
+type lowered struct {
+	host.Hold
+	by     *stepping
+	id     process.ID
+	step   int
+	gaveUp bool
+}
+
+// told is what was told of a request while it ran. It is for Roster.Each, and for who serves the
+// request once that is over.
+type told struct {
+	cost   time.Duration
+	wasted time.Duration // of that, after its client had left
+}
+
+// closing is how far a server has come with its end.
+type closing struct {
+	drains atomic.Bool // it waits for those who wait for an answer, and for nobody else
+	cuts   atomic.Bool // it waits for nobody
+
+	upgrades upgrades
+}
+
+// ends tells whether the server comes to its end.
+func (c *closing) ends() bool { return c != nil && c.drains.Load() }
+
+// givesUp tells whether the server does not wait for what the backend does for a
+// client that has left (orphan), or has not.
+func (c *closing) givesUp(orphan bool) bool {
+	return c != nil && (c.cuts.Load() || orphan && c.drains.Load())
+}
+
+// upgrades are a server's connections that were upgraded. They may be open for days, so that a
+// server which ends does not wait for them: their clients connect again, to the next process. The
+// zero value has none. Its methods may be called concurrently.
+type upgrades struct {
+	mu    sync.Mutex // guards the following
+	open  map[*func()]struct{}
+	ended bool
+	all   sync.WaitGroup // of open
 }

@@ -3,44 +3,15 @@ package proxy
 import (
 	"math"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"tempomat/classify"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
-	"tempomat/proxy/errorpage"
 	"tempomat/proxy/lifecycle"
-	"tempomat/proxy/roster"
-	"tempomat/proxy/spool"
 	"tempomat/proxy/subscriber"
 	"tempomat/proxy/telemetry"
 )
-
-// Handler is the sidecar: it decides when a request may go to the backend, and
-// charges its keys with what it cost there.
-type Handler struct {
-	policy  atomic.Pointer[Policy]
-	limiter *limiter.Limiter
-	gate    *lifecycle.Gatekeeper
-	waiting roster.Roster[exchange]
-	crowd   int // how many waited when the Driver looked last
-	running roster.Roster[exchange]
-	records telemetry.Recorder
-	nearby  *telemetry.Nearby
-	learnt  learnt
-	tails   sync.Pool // of *[tailSize]byte
-	pieces  pieces
-	// exchanges are to be used again.
-	exchanges sync.Pool
-	passes    atomic.Int64      // of the Driver
-	heads     *subscriber.Share // see mostHeads
-	bill      bill
-
-	marks      marks
-	priorities priorities
-	pressure   atomic.Uint64 // the bits of Pressure
-}
 
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by Drive,
 // which has to run beside it.
@@ -215,37 +186,88 @@ func (h *Handler) finish(x *exchange) {
 	h.recycle(x)
 }
 
-// Policy is one configuration, made ready for the request path. It is never
-// changed, only replaced: a request sees one Policy from its first byte to its
-// last.
-type Policy struct {
-	lifecycle.Rules
-	Limits   limiter.Policy
-	Requests RequestLimits // nil: none
-	Upstream *Upstream     // the backend
-	Access   telemetry.Access
-	Body     time.Duration // longest pause inside a request's body
-	Write    time.Duration // longest time that a client takes to accept a piece of the response
-	Upgrade  time.Duration // longest time without a byte in either direction after an upgrade
-	Buffer   Buffer        // what bodies are kept in while they wait
-
-	// Unavailable are classes whose refusals have status 503, as other gatekeepers have it.
-	Unavailable map[string]bool
-
-	Pages     *errorpage.Set // what browsers are shown where the proxy itself answers; nil: plain text
-	RobotsTxt []byte         // the answer to /robots.txt; nil: the backend's
-
-	Hops
+// recorded is what is told of an exchange that is over.
+func (x *exchange) recorded(now time.Time, shard uint8) *telemetry.Record {
+	x.log.record = telemetry.Record{
+		Arrived: x.arrived, Request: x.request, Who: &x.life.Who, Verdict: x.life.Verdict, Group: x.group(), Outcome: x.log.outcome,
+		Status: x.client.writer.status, Bytes: x.client.writer.bytes, Guess: x.life.Guess, Cost: x.life.Cost, Held: x.log.held, Orphan: x.life.IsOrphan(),
+		Judged: x.policy.Standing != nil, Limit: x.counted.Limit, ID: x.id, Access: x.policy.Access,
+		Told: x.log.told.cost, ToldWasted: x.log.told.wasted, Queued: x.queued(now), Shard: shard,
+	}
+	if !x.counted.Blocked {
+		x.log.record.Limit = ""
+	}
+	if x.log.record.Remarkable() {
+		x.identify()
+		x.log.record.ID = x.id
+	}
+	return &x.log.record
 }
 
-// Buffer is where bodies wait, and how much of each, in bytes: in memory, and
-// in all. A Request or a Response of 0, or no Store, means that nothing of it is
-// kept: it streams.
-type Buffer struct {
-	Store                    *spool.Store
-	RequestMemory, Request   int64
-	ResponseMemory, Response int64
+// queued is for how long it waited if it was never let go.
+func (x *exchange) queued(now time.Time) time.Duration {
+	if x.wait.since.IsZero() || !x.backend.since.IsZero() {
+		return 0
+	}
+	return now.Sub(x.wait.since)
 }
 
-// holdsResponses tells whether the end of responses may have to be kept back.
-func (p *Policy) holdsResponses() bool { return p.Limits.Mode == limiter.Cooperative }
+func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Request) *exchange {
+	var x *exchange
+	conn := remembered(r.Context())
+	switch {
+	case conn == nil:
+		x = &exchange{client: clientSide{conn: &connection{}}}
+	case r.ProtoMajor != 1: // its streams have nothing in common
+		x = &exchange{client: clientSide{conn: &connection{closing: conn.closing, of: conn}}}
+	default:
+		x = h.exchanges.Get().(*exchange)
+		x.client.conn, x.pooled = conn, true
+	}
+	x.request, x.policy, x.handler, x.arrived = r, h.policy.Load(), h, now
+	x.client.http1, _ = w.(http1Request)
+	x.client.writer = writer{ResponseWriter: w, x: x}
+	if r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 { // HTTP/2 gives an empty one
+		x.client.body = body{ReadCloser: r.Body, x: x, conn: http.NewResponseController(w), trailer: trailers(r.Trailer)}
+		r.Body = &x.client.body
+	}
+	return x
+}
+
+// recycle lets another request use the exchange. Not that of one with a body, which may be
+// read for a moment after the answer is complete, not that of an upgrade, and not one
+// that lingers.
+func (h *Handler) recycle(x *exchange) {
+	switch {
+	case !x.pooled:
+	case x.backend.lingers:
+		if x.client.http1 != nil {
+			x.client.http1.Keep()
+		}
+	case x.client.body.ReadCloser == nil && x.client.writer.status != http.StatusSwitchingProtocols:
+		fields, ticket := x.backend.asked.fields.Emptied(), x.life.Spare()
+		*x = exchange{}
+		x.backend.asked.fields = fields
+		x.life.Reuse(ticket)
+		h.exchanges.Put(x)
+	}
+}
+
+// classify finds out who asks.
+func (x *exchange) classify() {
+	var seen classify.Seen
+	if x.client.http1 != nil {
+		x.client.order = x.client.http1.Names()
+		seen.Fields = &x.client.order
+	}
+	x.life.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request, seen)
+	if x.life.Who.TrustedPeer {
+		x.given = givenID(x.request.Header)
+		x.id = x.given
+	}
+}
+
+// tick is how often running requests are charged on. It bounds how much longer
+// a misjudged request goes unnoticed, and what the meter's look at the crowd
+// misses.
+const tick = 100 * time.Millisecond

@@ -5,29 +5,13 @@ import (
 	"io"
 	"net/http"
 	"runtime/debug"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"tempomat/limiter"
-	"tempomat/proxy/spool"
 	"tempomat/proxy/telemetry"
 )
-
-// work is what the backend does for a request, as far as it is seen here. It ends
-// when the backend has finished, which may be before the client has read the
-// answer, or after the client has left.
-type work struct {
-	late atomic.Bool // it was given up, as it took too long for nobody
-
-	mu     sync.Mutex   // guards the following
-	answer *spool.Spool // nil: none
-	stream bool         // the answer is one: its end may never come
-
-	longest time.Duration // that the backend works for nobody; 0: no limit
-}
 
 func (w *work) bound(longest time.Duration) {
 	w.mu.Lock()
@@ -173,3 +157,13 @@ func survive(log *zap.Logger, err *error) {
 // abort ends an exchange in the middle of its answer: the client notices that
 // it is not complete.
 func abort() { panic(http.ErrAbortHandler) }
+
+// abandon ends an exchange whose client has gone, without an answer: one that is
+// there after all is not to take an empty one for the backend's.
+func (x *exchange) abandon() {
+	if !x.backend.since.IsZero() {
+		x.orphan(time.Now())
+	}
+	x.log.outcome = telemetry.ClientGone
+	abort()
+}

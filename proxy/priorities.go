@@ -33,15 +33,6 @@ type stepping struct {
 	over   atomic.Bool // it failed
 }
 
-// lowered is a request's part in a process that has stepped down, or could not.
-type lowered struct {
-	host.Hold
-	by     *stepping
-	id     process.ID
-	step   int
-	gaveUp bool
-}
-
 // wish is a step that is to be done.
 type wish struct {
 	*lowered

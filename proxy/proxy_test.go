@@ -134,7 +134,7 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 		Rules:  lifecycle.Rules{Classifier: classifier, Meter: r.meter},
 		Limits: s.limits, Upstream: upstream,
 		Access: s.access, Body: s.body, Write: s.write, Upgrade: s.upgrade, Buffer: s.buffer,
-		Hops: Hops{Underscores: s.underscores},
+		Underscores: s.underscores,
 	}, telemetry.NewAccessLog(zap.New(core), telemetry.NewWords()))
 	r.server = NewServer(counted(&r.busy, r.handler), s.server)
 

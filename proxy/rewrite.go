@@ -108,14 +108,6 @@ func (r *rewriting) ofHop(name string, values []string) []string {
 	return nil
 }
 
-// asked is what is asked of the backend, and the memory for it.
-type asked struct {
-	request   backend.Request
-	fields    http1.List
-	forwarded [3]string // values of it, of which each is one
-	mark      [1]string // one, too
-}
-
 // target is what is asked for, as the client sent it. Of an absolute URL it is what
 // follows the host (RFC 9112, 3.2.2), of one with nothing else "*" if all of the server is
 // meant (3.2.4).
@@ -259,11 +251,6 @@ func printable(s string) bool {
 		}
 	}
 	return true
-}
-
-// Hops is what of a message is for each stretch of its way, and not to be passed on as it is.
-type Hops struct {
-	Underscores bool // header names of more than letters, digits and hyphens reach the backend
 }
 
 // forwards is how often a request may be forwarded yet (Max-Forwards of RFC 9110, 7.6.2);

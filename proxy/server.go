@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -80,23 +79,6 @@ type Server struct {
 
 	mu        sync.Mutex // guards the following
 	listeners []net.Listener
-}
-
-// closing is how far a server has come with its end.
-type closing struct {
-	drains atomic.Bool // it waits for those who wait for an answer, and for nobody else
-	cuts   atomic.Bool // it waits for nobody
-
-	upgrades upgrades
-}
-
-// ends tells whether the server comes to its end.
-func (c *closing) ends() bool { return c != nil && c.drains.Load() }
-
-// givesUp tells whether the server does not wait for what the backend does for a
-// client that has left (orphan), or has not.
-func (c *closing) givesUp(orphan bool) bool {
-	return c != nil && (c.cuts.Load() || orphan && c.drains.Load())
 }
 
 // NewServer makes a Server for a handler.
@@ -390,4 +372,15 @@ func (s *Server) Retire(linger time.Duration) {
 	for _, l := range s.listeners {
 		_ = l.Close() // Drain says so if it cannot
 	}
+}
+
+// connContext prepares a connection that was accepted.
+func connContext(ctx context.Context, c net.Conn, closing *closing) context.Context {
+	boundUnsent(c)
+	return keep(ctx, closing)
+}
+
+// keep has requests find what is remembered of their connection.
+func keep(ctx context.Context, closing *closing) context.Context {
+	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing})
 }

@@ -124,13 +124,6 @@ func (c *collector) sorted() []Underway {
 // over before anybody looks.
 const leastTold = 50 * time.Millisecond
 
-// told is what was told of a request while it ran. It is for Roster.Each, and for who serves the
-// request once that is over.
-type told struct {
-	cost   time.Duration
-	wasted time.Duration // of that, after its client had left
-}
-
 // SoFar appends an Entry for each request at the backend whose cost grew since it was
 // called last; that much is the Entry's Cost. What was told of a request is told again
 // as Record.Told. One goroutine calls it.

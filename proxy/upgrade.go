@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -69,16 +68,6 @@ func writeSwitch(w io.Writer, agreed string, res *backend.Answer) error {
 	b = http1.AppendHeader(b, res.Header, res.Order, func(string) bool { return false })
 	_, err := w.Write(append(b, "\r\n"...))
 	return err
-}
-
-// upgrades are a server's connections that were upgraded. They may be open for days, so that a
-// server which ends does not wait for them: their clients connect again, to the next process. The
-// zero value has none. Its methods may be called concurrently.
-type upgrades struct {
-	mu    sync.Mutex // guards the following
-	open  map[*func()]struct{}
-	ended bool
-	all   sync.WaitGroup // of open
 }
 
 // add notes a connection until it is removed, and has it closed as the server ends.

@@ -28,13 +28,6 @@ type Backend struct {
 	Timeout     time.Duration // longest wait for the response's header, and for an answer that nobody gets
 }
 
-// Upstream forwards requests to a backend.
-type Upstream struct {
-	timeout time.Duration
-	pool    *backend.Pool
-	log     *zap.Logger
-}
-
 // NewUpstream makes an Upstream; it connects to nothing yet.
 func NewUpstream(b Backend, log *zap.Logger) *Upstream {
 	host := b.URL.Host

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"tempomat/internal/testkit"
-	"tempomat/proxy/acme/pebbletest"
+	"tempomat/proxy/certificates/pebbletest"
 )
 
 // TestWorldACME has the program get a certificate, serve it, and have it again at once after a start

@@ -106,7 +106,7 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 		Pages:     pages.errors,
 		RobotsTxt: pages.robots,
 
-		Hops: proxy.Hops{Underscores: c.Underscores},
+		Underscores: c.Underscores,
 	}, nil
 }
 

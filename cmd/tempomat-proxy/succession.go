@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -76,7 +77,7 @@ func (s *sidecar) handOver(ctx context.Context) error {
 	}
 	sockets := s.succession.sockets
 	if s.tasks.socket != nil {
-		sockets = append(sockets[:len(sockets):len(sockets)], *s.tasks.socket)
+		sockets = append(slices.Clip(sockets), *s.tasks.socket)
 	}
 	s.logs.log.Info("starts a process that takes this one's place", zap.String("program", program), zap.Int("sockets", len(sockets)))
 	next, err := handover.Start(program, startCommand, os.Args[1:], sockets)

@@ -18,7 +18,6 @@ import (
 
 	"tempomat/config"
 	"tempomat/proxy"
-	"tempomat/proxy/acme"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/certificates"
 	"tempomat/proxy/front"
@@ -30,7 +29,7 @@ import (
 type encryption struct {
 	log    *zap.Logger
 	store  *certificates.Store
-	issuer *acme.Issuer // nil: no certificates are got
+	issuer *certificates.Issuer // nil: no certificates are got
 	config *tls.Config
 }
 
@@ -45,7 +44,7 @@ func (e *encryption) begin(c *config.Config, sockets []handover.Socket) error {
 		e.config = e.store.Config(nil)
 		return e.load(c)
 	}
-	o := acme.Options{
+	o := certificates.Authority{
 		Hosts: c.TLS.ACME.Hosts, Directory: c.TLS.ACME.Directory,
 		Storage: filepath.Join(filepath.Dir(cmp.Or(c.State, config.Default().State)), "acme"),
 		Log:     proxy.Capped(e.log).Named("acme"),
@@ -61,7 +60,7 @@ func (e *encryption) begin(c *config.Config, sockets []handover.Socket) error {
 			o.HTTP = *at
 		}
 	}
-	issuer, err := acme.New(o)
+	issuer, err := certificates.NewIssuer(o)
 	if err != nil {
 		return fmt.Errorf("tls.acme: %w", err)
 	}

@@ -29,7 +29,7 @@ func (s *Socket) LeaveFile(stays bool) {
 // Close closes all of them.
 func Close(sockets []Socket) {
 	for _, s := range sockets {
-		_ = s.Listener.Close() // only their descriptors matter
+		_ = s.Close() // only their descriptors matter
 	}
 }
 

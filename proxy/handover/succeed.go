@@ -98,7 +98,7 @@ func Start(program, by string, args []string, sockets []Socket) (*Successor, err
 	env := append(environment(), "LISTEN_PID="+anyProcess, fmt.Sprint("LISTEN_FDS=", len(names)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
 	pid := 0
 	err = withDescriptors(sockets, []uintptr{0, 1, 2}, func(fds []uintptr) (err error) {
-		pid, _, err = syscall.StartProcess(program, append([]string{program, by}, args...),
+		pid, _, err = syscall.StartProcess(program, append([]string{program, by}, args...), //nolint:gosec // the program itself
 			&syscall.ProcAttr{Env: env, Files: append(fds, theirs.Fd())})
 		return err
 	})
@@ -152,7 +152,7 @@ func StartNext(program string, args []string) error {
 	for fd := range firstInherited + min(max(n, 0), mostInherited) {
 		files = append(files, uintptr(fd))
 	}
-	_, _, err := syscall.StartProcess(program, append([]string{program}, args...), &syscall.ProcAttr{Env: os.Environ(), Files: files})
+	_, _, err := syscall.StartProcess(program, append([]string{program}, args...), &syscall.ProcAttr{Env: os.Environ(), Files: files}) //nolint:gosec // the program itself
 	return err
 }
 

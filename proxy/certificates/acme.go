@@ -1,9 +1,4 @@
-// Package acme gets certificates from an authority for hosts that are configured, and for no
-// others ever (RFC 8555), by github.com/caddyserver/certmagic. They are kept in a directory, so
-// that a start needs no authority: what is there is served at once, and the rest is got
-// meanwhile. The authority sees that a host is this one by a request in the clear (http-01) or by
-// a handshake (tls-alpn-01), which come by the listeners that there are anyway.
-package acme
+package certificates
 
 import (
 	"context"
@@ -22,12 +17,10 @@ import (
 
 	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
-
-	"tempomat/proxy/certificates"
 )
 
-// Options are what certificates are got for, and where from.
-type Options struct {
+// Authority is what certificates are got for, and where from.
+type Authority struct {
 	Hosts     []string       // lower case
 	Directory string         // the authority's URL
 	Roots     *x509.CertPool // of who has signed the authority's own certificate; nil: those of the system
@@ -41,7 +34,12 @@ type Options struct {
 	Log   *zap.Logger
 }
 
-// Issuer gets certificates, and has those that it got. Its methods may be called concurrently.
+// Issuer gets certificates from an authority for hosts that are configured, and for no others
+// ever (RFC 8555), by github.com/caddyserver/certmagic. They are kept in a directory, so that a
+// start needs no authority: what is there is served at once, and the rest is got meanwhile. The
+// authority sees that a host is this one by a request in the clear (http-01) or by a handshake
+// (tls-alpn-01), which come by the listeners that there are anyway. Its methods may be called
+// concurrently.
 type Issuer struct {
 	hosts  []string
 	cache  *certmagic.Cache
@@ -49,8 +47,8 @@ type Issuer struct {
 	acme   *certmagic.ACMEIssuer
 }
 
-// New makes an Issuer with the certificates that are in its directory. It asks nobody.
-func New(o Options) (*Issuer, error) {
+// NewIssuer makes an Issuer with the certificates that are in its directory. It asks nobody.
+func NewIssuer(o Authority) (*Issuer, error) {
 	if o.HTTP.Port == 0 && o.TLS.Port == 0 {
 		return nil, errors.New("an authority sees that a host is this one at a TCP address, and none is served")
 	}
@@ -123,13 +121,14 @@ func (i *Issuer) Run(ctx context.Context) {
 	i.cache.Stop()
 }
 
-// Certificate implements certificates.Issuer.
+// Certificate is the one for the name that the client asks for, or that of a challenge; nil: there
+// is none.
 func (i *Issuer) Certificate(hello *tls.ClientHelloInfo) *tls.Certificate {
 	host := strings.TrimSuffix(strings.ToLower(hello.ServerName), ".")
 	if !slices.Contains(i.hosts, host) {
 		return nil
 	}
-	if !slices.Contains(hello.SupportedProtos, certificates.ChallengeProtocol) {
+	if !slices.Contains(hello.SupportedProtos, ChallengeProtocol) {
 		return i.latest(host)
 	}
 	c, err := i.config.GetCertificate(hello)
@@ -139,7 +138,7 @@ func (i *Issuer) Certificate(hello *tls.ClientHelloInfo) *tls.Certificate {
 	return c
 }
 
-// First implements certificates.Issuer.
+// First is one for clients that ask for a name that none has; nil: there is none.
 func (i *Issuer) First() *tls.Certificate {
 	for _, host := range i.hosts {
 		if c := i.latest(host); c != nil {
@@ -171,10 +170,10 @@ func (i *Issuer) Challenge(w http.ResponseWriter, r *http.Request) bool {
 
 // States are all hosts, in their order, and when their certificates expire: zero: there is
 // none yet.
-func (i *Issuer) States() []certificates.State {
-	all := make([]certificates.State, 0, len(i.hosts))
+func (i *Issuer) States() []State {
+	all := make([]State, 0, len(i.hosts))
 	for _, host := range i.hosts {
-		state := certificates.State{Certificate: host, Names: []string{host}}
+		state := State{Certificate: host, Names: []string{host}}
 		if c := i.latest(host); c != nil {
 			state.Expires = c.Leaf.NotAfter
 		} else {

@@ -1,4 +1,4 @@
-package acme
+package certificates_test
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func TestWithoutAuthority(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s.serve(t, Options{Hosts: []string{"site.example"}, Directory: "https://" + testkit.FreeAddress(t) + "/dir", Storage: dir, HTTP: s.port(s.plain)})
+	s.serve(t, certificates.Authority{Hosts: []string{"site.example"}, Directory: "https://" + testkit.FreeAddress(t) + "/dir", Storage: dir, HTTP: s.port(s.plain)})
 	for _, host := range []string{"site.example", "other.example"} {
 		if _, err := s.ask(nil, host); err == nil {
 			t.Errorf("%s: no error", host)
@@ -65,10 +65,10 @@ func TestUnfit(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(Options{Storage: file, HTTP: net.TCPAddr{Port: 80}}); err == nil {
+	if _, err := certificates.NewIssuer(certificates.Authority{Storage: file, HTTP: net.TCPAddr{Port: 80}}); err == nil {
 		t.Error("a file is no directory")
 	}
-	if _, err := New(Options{Storage: t.TempDir()}); err == nil {
+	if _, err := certificates.NewIssuer(certificates.Authority{Storage: t.TempDir()}); err == nil {
 		t.Error("nobody can see that a host is this one")
 	}
 }
@@ -110,7 +110,7 @@ func storage(t *testing.T) string {
 // site is a server with certificates of an Issuer.
 type site struct {
 	plain, secure net.Listener
-	issuer        *Issuer
+	issuer        *certificates.Issuer
 	stop          func()
 }
 
@@ -128,10 +128,10 @@ func listen(t *testing.T) *site {
 }
 
 // serve serves them.
-func (s *site) serve(t *testing.T, o Options) {
+func (s *site) serve(t *testing.T, o certificates.Authority) {
 	t.Helper()
 	o.Log = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
-	issuer, err := New(o)
+	issuer, err := certificates.NewIssuer(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,17 +1,19 @@
 //go:build world
 
-package acme
+package certificates_test
 
 import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"tempomat/internal/testkit"
-	"tempomat/proxy/acme/pebbletest"
+	"tempomat/proxy/certificates"
+	"tempomat/proxy/certificates/pebbletest"
 )
 
 // TestWorldRenewalUnderLoad gets certificates from a real authority by either challenge, and renews
@@ -41,7 +43,7 @@ func renewsUnderLoad(t *testing.T, hosts []string, plain bool) bool {
 	const valid, check = 40 * time.Second, 8 * time.Second
 	s := listen(t)
 	p := pebbletest.Start(t, s.port(s.plain).Port, s.port(s.secure).Port, valid)
-	o := Options{
+	o := certificates.Authority{
 		Hosts: hosts, Directory: p.Directory, Roots: p.Roots,
 		Storage: storage(t), TLS: s.port(s.secure), Check: check,
 	}
@@ -51,7 +53,7 @@ func renewsUnderLoad(t *testing.T, hosts []string, plain bool) bool {
 	s.serve(t, o)
 	defer s.stop()
 	testkit.Eventually(t, "there are certificates", func() bool {
-		return s.issuer.latest(hosts[0]) != nil && s.issuer.latest(hosts[1]) != nil
+		return !slices.ContainsFunc(s.issuer.States(), func(c certificates.State) bool { return c.Expires.IsZero() })
 	})
 	asked := 0
 	renewed := map[string]map[string]bool{hosts[0]: {}, hosts[1]: {}} // serial numbers of each host
