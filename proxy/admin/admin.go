@@ -31,15 +31,19 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// Inspector looks at single clients, pages and requests, and does something for a client. By is who
-// asks for that, in words. An error says what cannot be asked for, or was not allowed. Its methods
-// must be safe for concurrent use.
+// Inspector looks at single clients, pages and requests. An error says what cannot be asked for. Its
+// methods must be safe for concurrent use.
 type Inspector interface {
 	// Queue is who waits, at most limit of them.
 	Queue(now time.Time, limit int) api.QueueReply
 	// Explain tells what is known of something.
 	Explain(now time.Time, of string) (api.ExplainReply, error)
+	Actor
+}
 
+// Actor does something for a single client. By is who asks for that, in words; an error says what
+// was not allowed.
+type Actor interface {
 	Forgive(now time.Time, by string, a api.ActRequest) (api.ActReply, error)
 	Pin(now time.Time, by string, a api.ActRequest) (api.ActReply, error)
 	Pins(now time.Time) api.PinsReply

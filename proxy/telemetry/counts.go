@@ -53,7 +53,7 @@ func (s *Sums) count(r *Record) {
 func (s *Sums) Add(o *Sums) { s.add(o, 1) }
 
 // add adds others so many times; -1 takes them away.
-func (s *Sums) add(o *Sums, times int64) {
+func (s *Sums) add(o *Sums, times int64) { //nolint:durationcheck // times is a number
 	n, d := uint64(times), time.Duration(times) //nolint:gosec // what is taken away was there: the overflow is undone
 	for i := range o.Ended {
 		s.Ended[i] += n * o.Ended[i]
@@ -152,11 +152,9 @@ type Counts struct {
 	naming    sync.Mutex // taken to replace named
 }
 
-// shard is a part of the requests: those that ended on some CPU. What the Feed writes for most of
-// them comes first, and close together.
+// shard is a part of the requests: those that ended on some CPU.
 type shard struct {
 	mu      sync.Mutex    // guards the following
-	ahead   [kinds]int32  // requests of a kind that pass before the next one is looked at
 	samples [kinds]sample // of the Feed
 	groups  [Groups]Sums
 	_       [64]byte

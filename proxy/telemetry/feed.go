@@ -66,10 +66,8 @@ func (f *Feed) Note(now time.Time, r *Record) {
 	s := &f.counts.shards[r.Shard%Shards]
 	s.mu.Lock()
 	s.groups[r.Group].count(r)
-	if !s.passesLocked(kind) {
-		if e := s.nextLocked(kind); e != nil {
-			e.Set(now, r, 1)
-		}
+	if e := s.samples[kind].place(); e != nil {
+		e.Set(now, r, 1)
 	}
 	s.mu.Unlock()
 	f.counts.byName(r)
@@ -122,77 +120,41 @@ func costKind(r *Record) int {
 	return middle
 }
 
-// passesLocked tells whether others stand for a request of that kind, as they do for most of a
-// flood.
-func (s *shard) passesLocked(kind int) bool {
-	s.ahead[kind]--
-	return s.ahead[kind] >= 0
-}
-
-// nextLocked is where the request that does not pass is to be kept, nil if it is not.
-func (s *shard) nextLocked(kind int) *Entry {
-	e := s.samples[kind].next()
-	s.ahead[kind] = int32(s.samples[kind].gap) //nolint:gosec // a row is not longer than the requests of a moment
-	return e
-}
-
-// take appends what is kept of all kinds, and begins anew.
+// take appends what is kept of all kinds, and begins again.
 func (s *shard) take(to []Entry) []Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for kind := range s.samples {
-		to = s.samples[kind].take(to, int(s.ahead[kind]))
-		s.ahead[kind] = 0
+		to = s.samples[kind].take(to)
 	}
 	return to
 }
 
-// sample keeps some of any number of requests, each of them with the same probability. It
-// takes them in rows, of which it keeps one by chance: whoever asks in turn for several pages
-// is not always met at the same one.
+// sample keeps some of any number of requests, each of them with the same probability.
 type sample struct {
 	most    int
 	entries []Entry
-	seen    int // requests, but for those of the gap that have passed
-	stride  int // length of a row
-	rest    int // of the row, after the one that is kept
-	gap     int // how many pass before the next one is looked at
+	seen    int // requests
 }
 
-// next is where the request after the gap is to be kept, nil if it is not.
-func (s *sample) next() (e *Entry) {
-	s.seen += s.gap + 1
-	keeps := true
-	if len(s.entries) == s.most {
-		s.thin()
-		keeps = rand.IntN(2) == 0 //nolint:gosec // nothing secret
+// place is where the next request is to be kept, nil if it is not.
+func (s *sample) place() *Entry {
+	s.seen++
+	if s.entries == nil {
+		s.entries = make([]Entry, 0, s.most)
 	}
-	if keeps {
-		if s.entries == nil {
-			s.entries = make([]Entry, 0, s.most)
-		}
-		s.entries = s.entries[:len(s.entries)+1]
-		e = &s.entries[len(s.entries)-1]
+	if n := len(s.entries); n < s.most {
+		s.entries = s.entries[:n+1]
+		return &s.entries[n]
 	}
-	row := max(1, s.stride)
-	at := rand.IntN(row) //nolint:gosec // nothing secret
-	s.gap, s.rest = s.rest+at, row-1-at
-	return e
+	if i := rand.IntN(s.seen); i < s.most { //nolint:gosec // nothing secret
+		return &s.entries[i]
+	}
+	return nil
 }
 
-// thin gives up one of each two that follow each other.
-func (s *sample) thin() {
-	for i := range s.most / 2 {
-		s.entries[i] = s.entries[2*i+rand.IntN(2)] //nolint:gosec // nothing secret
-	}
-	s.entries = s.entries[:s.most/2]
-	s.stride, s.rest = 2*max(1, s.stride), 0
-}
-
-// take appends what is kept, which stands for all that were seen, and begins anew. So many are
-// left of the gap.
-func (s *sample) take(to []Entry, left int) []Entry {
-	s.seen += s.gap - left
+// take appends what is kept, which stands for all that were seen, and begins again.
+func (s *sample) take(to []Entry) []Entry {
 	if s.seen == 0 {
 		return to
 	}
@@ -202,7 +164,7 @@ func (s *sample) take(to []Entry, left int) []Entry {
 		to[from+i].Weight = float64(s.seen) / float64(len(s.entries))
 	}
 	clear(s.entries[:cap(s.entries)]) // or the strings would stay alive
-	s.entries, s.seen, s.stride, s.rest, s.gap = s.entries[:0], 0, 1, 0, 0
+	s.entries, s.seen = s.entries[:0], 0
 	return to
 }
 
