@@ -178,7 +178,7 @@ const (
 	largestHistory = 16 << 20
 	// The history's file is of this kind and version. Each of its parts is an hour.
 	historyKind    = "history"
-	historyVersion = 2
+	historyVersion = 3
 	hourPart       = "hour"
 	// historySuffix is what its name has behind that of the state file.
 	historySuffix = ".history"

@@ -42,7 +42,9 @@ type block struct {
 
 // end is the hour as it is kept when it is over.
 func (h *hour) end() block {
-	return block{h.at, h.saved(kept).encode()}
+	s := h.document(kept)
+	s.Took = [groups]sketch.Histogram{} // the document has what is told of them
+	return block{h.At, s.encode()}
 }
 
 // NewHistory makes a History of at most so many hours, 1 to 168. Words say what of a URL may be kept.
@@ -55,8 +57,8 @@ func (h *History) Take(now time.Time, b *telemetry.Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.rollLocked(now)
-	for g := range b.Sums {
-		h.open.count(telemetry.Group(g), &b.Sums[g])
+	for i, g := range telemetry.ShownGroups() {
+		h.open.count(i, &b.Sums[g])
 	}
 	for i := range b.Entries {
 		e := &b.Entries[i]
@@ -69,7 +71,7 @@ func (h *History) Take(now time.Time, b *telemetry.Batch) {
 // are yet to come.
 func (h *History) rollLocked(now time.Time) {
 	at := hourOf(now)
-	if h.open != nil && (at == h.open.at || at == h.open.at-secondsOfHour) {
+	if h.open != nil && (at == h.open.At || at == h.open.At-secondsOfHour) {
 		return
 	}
 	from := at
@@ -84,7 +86,7 @@ func (h *History) rollLocked(now time.Time) {
 
 // forgetLocked drops the hours that are too old, or yet to come.
 func (h *History) forgetLocked() {
-	at := h.open.at
+	at := h.open.At
 	h.over = slices.DeleteFunc(h.over, func(b block) bool {
 		return b.at >= at || b.at <= at-h.hours*secondsOfHour
 	})
@@ -109,11 +111,11 @@ func (h *History) blocks(hours int64, most int) (all [][]byte) {
 		return nil
 	}
 	for _, b := range h.over {
-		if (h.open.at-b.at)/secondsOfHour < hours {
+		if (h.open.At-b.at)/secondsOfHour < hours {
 			all = append(all, b.bytes)
 		}
 	}
-	return append(all, h.open.saved(most).encode())
+	return append(all, h.open.document(most).encode())
 }
 
 // Restore takes in what Blocks returned, before the first Take. If anything in it is not
@@ -121,15 +123,17 @@ func (h *History) blocks(hours int64, most int) (all [][]byte) {
 func (h *History) Restore(blocks [][]byte) error {
 	var over []block
 	var open *hour
-	for _, b := range blocks[max(0, len(blocks)-MostHours):] {
+	blocks = blocks[max(0, len(blocks)-MostHours):]
+	for i, b := range blocks {
 		one, err := decodeHour(b)
 		if err != nil {
 			return err
 		}
-		if open != nil && one.At > open.at {
-			over = append(over, open.end())
+		if i < len(blocks)-1 {
+			over = append(over, block{one.At, b})
+		} else {
+			open = one.hour()
 		}
-		open = one.hour()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,7 +152,7 @@ func (h *History) Reply(hours int) api.HistoryReply {
 		if err != nil { // it was made here
 			continue
 		}
-		reply.Hours = append(reply.Hours, one.row())
+		reply.Hours = append(reply.Hours, one.Row)
 	}
 	reply.Since = h.since()
 	return reply
@@ -166,7 +170,7 @@ func (h *History) since() float64 {
 	if h.open == nil {
 		return 0
 	}
-	return float64(h.open.from)
+	return float64(h.open.From)
 }
 
 const (
@@ -175,14 +179,24 @@ const (
 	mostClasses = limiter.MaxKeys
 	// mostClassName is the longest name of a class that is kept, in bytes.
 	mostClassName = 64
+	// counted is how many names of a kind are counted at a time, and kept how many are kept of an hour
+	// that is over.
+	counted = 500
+	kept    = 50
+	// keptKeys is how many keys are kept of all its classes together.
+	keptKeys = 200
 )
 
-// hour is the hour that runs.
+// saved is an hour as it is kept.
+type saved struct {
+	At, From int64 // its beginning, and since when it was counted; Unix time in seconds
+	Row      api.HourRow
+	Took     [groups]sketch.Histogram // by group; of the hour that runs
+}
+
+// hour is the hour that runs. Its row has no names yet.
 type hour struct {
-	at   int64 // its beginning, Unix time in seconds
-	from int64 // since when it was counted
-	Totals
-	groups  [telemetry.Groups]Group
+	saved
 	classes []class
 	shapes  *dear
 	urls    *dear
@@ -194,19 +208,23 @@ type class struct {
 }
 
 func newHour(at, from int64) *hour {
-	return &hour{at: at, from: from, shapes: newDear(), urls: newDear()}
+	h := &hour{saved: saved{At: at, From: from, Row: api.HourRow{At: float64(at)}}, shapes: newDear(), urls: newDear()}
+	for _, g := range telemetry.ShownGroups() {
+		h.Row.Groups = append(h.Row.Groups, api.HistoryPart{Name: g.String()})
+	}
+	return h
 }
 
-// count counts the requests of a group.
-func (h *hour) count(g telemetry.Group, s *telemetry.Sums) {
-	requests := float64(s.Requests())
-	h.Requests += requests
-	h.CPU += s.Cost.Seconds()
-	h.Wasted += s.Wasted.Seconds()
-	h.Refused += float64(s.Ended[telemetry.Refused])
-	h.Redirected += float64(s.Ended[telemetry.Redirected])
-	h.groups[g].Requests += requests
-	h.groups[g].CPU += s.Cost.Seconds()
+// count counts the requests of the group that is shown there.
+func (h *hour) count(group int, s *telemetry.Sums) {
+	requests, cost, row := s.Requests(), s.Cost.Seconds(), &h.Row
+	row.Requests += requests
+	row.CPU += cost
+	row.Wasted += s.Wasted.Seconds()
+	row.Refused += s.Ended[telemetry.Refused]
+	row.Redirected += s.Ended[telemetry.Redirected]
+	row.Groups[group].Requests += requests
+	row.Groups[group].CPU += cost
 }
 
 // take counts what a request was, and those that it stands for. name is what its URL is
@@ -214,9 +232,8 @@ func (h *hour) count(g telemetry.Group, s *telemetry.Sums) {
 func (h *hour) take(e *telemetry.Entry, name string) {
 	n := e.Weight
 	cpu := max(0, e.Cost.Seconds()) * n
-	g := &h.groups[e.Group]
 	if e.Outcome == telemetry.Answered && e.Status != switchingProtocols {
-		g.Took.Add(e.Took.Seconds(), n)
+		h.Took[e.Group].Add(e.Took.Seconds(), n)
 	}
 	for _, key := range e.Keys() {
 		if keys := h.keys(key.Class); keys != nil {
@@ -250,9 +267,6 @@ func (h *hour) keys(name string) *dear {
 	return keys
 }
 
-// counted is how many names of a kind are counted at a time.
-const counted = 500
-
 // dear is the names that cost most, by their hashes, which clients cannot foresee.
 type dear struct {
 	seed  maphash.Seed
@@ -272,74 +286,41 @@ func (d *dear) add(name string, cpu, requests float64) {
 }
 
 // restore puts parts into the rows of one that has none.
-func (d *dear) restore(parts []part) {
+func (d *dear) restore(parts []api.HistoryPart) {
 	for i, p := range parts[:min(len(parts), counted)] {
-		d.top.Put(i, sketch.Row[uint64]{
-			Key: maphash.String(d.seed, p.Name), Wrong: float64(p.Excess), Use: sketch.Use{CPU: float64(p.CPU), N: float64(p.Requests)},
-		})
+		use := sketch.Use{CPU: p.CPU, N: float64(p.Requests)}
+		d.top.Put(i, sketch.Row[uint64]{Key: maphash.String(d.seed, p.Name), Wrong: p.Error, Use: use})
 		d.names[i] = p.Name
 	}
 }
 
 // dearest returns the first of those that cost something, by what they cost for certain.
-func (d *dear) dearest(most int) (parts []part) {
+func (d *dear) dearest(most int) []api.HistoryPart {
+	parts := []api.HistoryPart{}
 	for _, i := range d.top.Sorted(0) {
 		if r := &d.top.Rows[i]; r.CPU > 0 && len(parts) < most {
-			parts = append(parts, part{d.names[i], float32(r.CPU), float32(r.Wrong), float32(r.N)})
+			parts = append(parts, api.HistoryPart{Name: d.names[i], CPU: round(r.CPU), Error: round(r.Wrong), Requests: uint64(math.Round(r.N))})
 		}
 	}
 	return parts
 }
 
-const (
-	// kept is how many names of a kind are kept of an hour that is over.
-	kept = 50
-	// keptKeys is how many keys are kept of all its classes together.
-	keptKeys = 200
-)
-
-// saved is an hour as it is kept.
-type saved struct {
-	At, From int64 // its beginning, and since when it was counted; Unix time in seconds
-	Totals
-	Groups       [telemetry.Groups]Group
-	Classes      []savedClass
-	Shapes, URLs []part
-}
-
-// Totals is what all requests of an hour together did.
-type Totals struct{ Requests, CPU, Wasted, Refused, Redirected float64 }
-
-// Group is what a group of clients did.
-type Group struct {
-	Requests, CPU float64
-	Took          sketch.Histogram
-}
-
-type savedClass struct {
-	Name string
-	Keys []part
-}
-
-// part is what a part of an hour costs. Its numbers are single, as they are many.
-type part struct {
-	Name     string
-	CPU      float32 // CPU-seconds
-	Excess   float32 // by how much CPU may be too high
-	Requests float32
-}
-
-// saved is the hour with so many names of each kind.
-func (h *hour) saved(most int) *saved {
-	s := &saved{At: h.at, From: h.from, Totals: h.Totals, Groups: h.groups, Shapes: h.shapes.dearest(most), URLs: h.urls.dearest(most)}
-	keys := most
+// document is the hour with so many names of each kind.
+func (h *hour) document(most int) *saved {
+	s := h.saved
+	s.Row.CPU, s.Row.Wasted, s.Row.Groups = round(s.Row.CPU), round(s.Row.Wasted), slices.Clone(s.Row.Groups)
+	for i, g := range telemetry.ShownGroups() {
+		of := &s.Row.Groups[i]
+		of.CPU, of.P95 = round(of.CPU), round(s.Took[g].Quantile(0.95))
+	}
+	s.Row.Shapes, s.Row.URLs = h.shapes.dearest(most), h.urls.dearest(most)
 	if most == kept && len(h.classes) > 0 {
-		keys = min(kept, keptKeys/len(h.classes))
+		most = min(kept, keptKeys/len(h.classes))
 	}
 	for _, c := range h.classes {
-		s.Classes = append(s.Classes, savedClass{c.name, c.keys.dearest(keys)})
+		s.Row.Classes = append(s.Row.Classes, api.HistoryClass{Class: c.name, Keys: c.keys.dearest(most)})
 	}
-	return s
+	return &s
 }
 
 // encode is the hour as bytes.
@@ -357,8 +338,15 @@ func decodeHour(b []byte) (*saved, error) {
 	if err := gob.NewDecoder(bytes.NewReader(b)).Decode(s); err != nil {
 		return nil, err
 	}
-	if s.At%secondsOfHour != 0 || len(s.Classes) > mostClasses {
+	row := &s.Row
+	if s.At%secondsOfHour != 0 || len(row.Classes) > mostClasses || len(row.Groups) != groups {
 		return nil, errors.New("an hour is not sound")
+	}
+	// In a block an empty list is none, and in a document it is to be a list.
+	row.Classes = append([]api.HistoryClass{}, row.Classes...)
+	row.Shapes, row.URLs = append([]api.HistoryPart{}, row.Shapes...), append([]api.HistoryPart{}, row.URLs...)
+	for i := range row.Classes {
+		row.Classes[i].Keys = append([]api.HistoryPart{}, row.Classes[i].Keys...)
 	}
 	return s, nil
 }
@@ -366,38 +354,12 @@ func decodeHour(b []byte) (*saved, error) {
 // hour is the hour that runs on.
 func (s *saved) hour() *hour {
 	h := newHour(s.At, s.From)
-	h.Totals, h.groups = s.Totals, s.Groups
-	for _, c := range s.Classes {
-		h.keys(c.Name).restore(c.Keys)
+	for _, c := range s.Row.Classes {
+		h.keys(c.Class).restore(c.Keys)
 	}
-	h.shapes.restore(s.Shapes)
-	h.urls.restore(s.URLs)
+	h.shapes.restore(s.Row.Shapes)
+	h.urls.restore(s.Row.URLs)
+	h.saved = *s
+	h.Row.Classes, h.Row.Shapes, h.Row.URLs = nil, nil, nil
 	return h
 }
-
-// row is an hour as it is told.
-func (s *saved) row() api.HourRow {
-	row := api.HourRow{
-		At: float64(s.At), Requests: whole(s.Requests), CPU: round(s.CPU), Wasted: round(s.Wasted),
-		Refused: whole(s.Refused), Redirected: whole(s.Redirected),
-		Classes: []api.HistoryClass{}, Shapes: rows(s.Shapes), URLs: rows(s.URLs),
-	}
-	for _, g := range telemetry.ShownGroups() {
-		of := &s.Groups[g]
-		row.Groups = append(row.Groups, api.HistoryPart{Name: g.String(), CPU: round(of.CPU), Requests: whole(of.Requests), P95: round(of.Took.Quantile(0.95))})
-	}
-	for _, c := range s.Classes {
-		row.Classes = append(row.Classes, api.HistoryClass{Class: c.Name, Keys: rows(c.Keys)})
-	}
-	return row
-}
-
-func rows(parts []part) []api.HistoryPart {
-	rows := []api.HistoryPart{}
-	for _, p := range parts[:min(len(parts), kept)] {
-		rows = append(rows, api.HistoryPart{Name: p.Name, CPU: round(float64(p.CPU)), Error: round(float64(p.Excess)), Requests: whole(float64(p.Requests))})
-	}
-	return rows
-}
-
-func whole(x float64) uint64 { return uint64(math.Round(x)) }

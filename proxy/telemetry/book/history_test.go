@@ -150,7 +150,7 @@ func TestTogether(t *testing.T) {
 // TestMemory: whatever clients invent, all hours take less than 8 MB.
 func TestMemory(t *testing.T) {
 	full := fullHour()
-	last := full.saved(kept).encode()
+	last := full.end().bytes
 	if n := len(last); n > 33<<10 {
 		t.Errorf("an hour takes %d bytes", n)
 	}
@@ -161,11 +161,11 @@ func TestMemory(t *testing.T) {
 	for i := range MostHours - 1 {
 		h.over = append(h.over, block{noon.Add(-time.Duration(MostHours-1-i) * time.Hour).Unix(), slices.Clone(last)})
 	}
-	h.open = full.saved(counted).hour()
+	h.open = full.document(counted).hour()
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	got := after.HeapAlloc - before.HeapAlloc
-	t.Logf("an hour takes %d bytes, the one that runs %d in a file, and all together %d in memory", len(last), len(full.saved(counted).encode()), got)
+	t.Logf("an hour takes %d bytes, the one that runs %d in a file, and all together %d in memory", len(last), len(full.document(counted).encode()), got)
 	if got > 8<<20 {
 		t.Errorf("all hours take %d bytes", got)
 	}
@@ -196,7 +196,7 @@ func BenchmarkHistoryReply(b *testing.B) {
 	h := NewHistory(MostHours, telemetry.NewWords())
 	full := fullHour()
 	for i := range MostHours - 1 {
-		full.at = noon.Add(-time.Duration(MostHours-1-i) * time.Hour).Unix()
+		full.At = noon.Add(-time.Duration(MostHours-1-i) * time.Hour).Unix()
 		h.over = append(h.over, full.end())
 	}
 	h.open = fullHour()

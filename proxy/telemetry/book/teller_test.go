@@ -76,9 +76,9 @@ func fullHour() *hour {
 	}
 	fill(h.shapes, 96)
 	fill(h.urls, 160)
-	for i := range h.groups {
+	for i := range h.Took {
 		for j := range sketch.Bins {
-			h.groups[i].Took[j] = 1
+			h.Took[i][j] = 1
 		}
 	}
 	return h
