@@ -12,9 +12,9 @@ type Conn struct {
 	state   atomic.Int64 // see waiting
 	table   *Table
 	closer  io.Closer
-	holders [kinds]*holder
+	groups [kinds]*group
 
-	// at is where it is in the conns of its holders, and in Table.conns. Table.mu guards it.
+	// at is where it is in the conns of its groups, and in Table.conns. Table.mu guards it.
 	at [kinds + 1]int32
 }
 

@@ -18,19 +18,19 @@ func verify(t rapid.TB, table *Table) {
 	for k := range kinds {
 		open, ranked, last := 0, 0, int32(ceiling)
 		for h := range table.rankings[k].heaviest() {
-			if ranked++; h.counted > last || table.holders[k][h.key] != h || h.rank.all[h.at] != h || h.rank.count != h.counted {
-				t.Fatalf("a holder of kind %d that counts as %d is behind one of %d", k, h.counted, last)
+			if ranked++; h.counted > last || table.groups[k][h.key] != h || h.rank.all[h.at] != h || h.rank.count != h.counted {
+				t.Fatalf("a group of kind %d that counts as %d is behind one of %d", k, h.counted, last)
 			}
 			last = h.counted
 		}
-		for key, h := range table.holders[k] {
+		for key, h := range table.groups[k] {
 			open += len(h.conns)
-			held := make(map[*holder]int32)
+			held := make(map[*group]int32)
 			for i, c := range h.conns {
-				if c.at[k] != int32(i) || c.holders[k] != h || table.all.conns[c.at[kinds]] != c || c.state.Load()&activity == gone {
+				if c.at[k] != int32(i) || c.groups[k] != h || table.all.conns[c.at[kinds]] != c || c.state.Load()&activity == gone {
 					t.Fatal("a connection is in the wrong place")
 				}
-				a := c.holders[whole]
+				a := c.groups[whole]
 				if held[a]++; a.trusted {
 					held[a] = min(held[a], table.few)
 				}
@@ -40,7 +40,7 @@ func verify(t rapid.TB, table *Table) {
 				counted += n
 			}
 			if ranked -= btoi(h.rank != nil); h.key != key || counted == 0 || h.counted != counted || (h.rank != nil) != (counted > table.few) {
-				t.Fatalf("a holder of kind %d counts as %d, want %d", k, h.counted, counted)
+				t.Fatalf("a group of kind %d counts as %d, want %d", k, h.counted, counted)
 			}
 		}
 		if open != len(table.all.conns) || ranked != 0 {
@@ -172,7 +172,7 @@ func TestWhateverComes(t *testing.T) {
 		for _, c := range m.conns {
 			c.Leave()
 		}
-		if s := table.Stats(1); s.Open != 0 || s.Addresses != 0 || len(table.holders[narrow])+len(table.holders[wide]) != 0 {
+		if s := table.Stats(1); s.Open != 0 || s.Addresses != 0 || len(table.groups[narrow])+len(table.groups[wide]) != 0 {
 			t.Fatalf("all have left: %+v", s)
 		}
 	})

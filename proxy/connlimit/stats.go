@@ -32,29 +32,29 @@ type Holder struct {
 func (t *Table) Stats(top int) Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	addresses, networks := holders{all: []Holder{}, most: top}, holders{all: []Holder{}, most: top}
-	for k, top := range [kinds]*holders{&addresses, &networks, &networks} {
-		for _, h := range t.holders[k] {
-			if k == int(whole) || len(h.conns) > len(h.conns[0].holders[whole].conns) {
+	addresses, networks := largest{all: []Holder{}, most: top}, largest{all: []Holder{}, most: top}
+	for k, top := range [kinds]*largest{&addresses, &networks, &networks} {
+		for _, h := range t.groups[k] {
+			if k == int(whole) || len(h.conns) > len(h.conns[0].groups[whole].conns) {
 				key := h.key << (whole.bits() - kind(k).bits())
 				top.insert(Holder{prefixOf(key, kind(k).bits()), len(h.conns)})
 			}
 		}
 	}
 	return Stats{
-		Open: len(t.all.conns), Most: int(t.most), Addresses: len(t.holders[whole]), Shed: t.shed, Refused: t.refused,
+		Open: len(t.all.conns), Most: int(t.most), Addresses: len(t.groups[whole]), Shed: t.shed, Refused: t.refused,
 		Top: addresses.all, Networks: networks.all,
 	}
 }
 
-// holders are the first of many.
-type holders struct {
+// largest are the first of many.
+type largest struct {
 	all  []Holder
 	most int
 }
 
 // insert takes one in that is among the first.
-func (h *holders) insert(n Holder) {
+func (h *largest) insert(n Holder) {
 	at, _ := slices.BinarySearchFunc(h.all, n, func(a, b Holder) int {
 		return cmp.Or(cmp.Compare(b.Open, a.Open), a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()))
 	})

@@ -80,10 +80,10 @@ type Table struct {
 	start                  time.Time
 	most, few, many, large int32
 
-	mu            sync.Mutex                // guards the following
-	all           holder                    // of no kind
-	holders       [kinds]map[uint64]*holder // by their keys
-	rankings      [kinds]ranking            // of these
+	mu            sync.Mutex               // guards the following
+	all           group                    // of no kind
+	groups        [kinds]map[uint64]*group // by their keys
+	rankings      [kinds]ranking           // of these
 	shed, refused uint64
 }
 
@@ -94,7 +94,7 @@ func New(now time.Time, most int) *Table {
 	few := min(max(n/fewPart, fewLeast), fewMost)
 	t := &Table{start: now, most: n, few: few, many: max(n/manyPart, manyFew*few), large: max(n/largePart, few)}
 	for k := range kinds {
-		t.holders[k] = make(map[uint64]*holder)
+		t.groups[k] = make(map[uint64]*group)
 		t.rankings[k].init(few)
 	}
 	return t
@@ -125,16 +125,16 @@ func (t *Table) enter(c *Conn, key uint64, trusted bool) *Conn {
 	defer t.mu.Unlock()
 	for k := range kinds {
 		in := key >> (whole.bits() - k.bits())
-		h := t.holders[k][in]
-		if h == nil {
-			h = &holder{key: in}
-			t.holders[k][in] = h
+		g := t.groups[k][in]
+		if g == nil {
+			g = &group{key: in}
+			t.groups[k][in] = g
 		}
-		c.holders[k] = h
-		h.add(c, k)
+		c.groups[k] = g
+		g.add(c, k)
 	}
 	t.all.add(c, kinds)
-	c.holders[whole].trusted = trusted
+	c.groups[whole].trusted = trusted
 	t.count(c)
 	if len(t.all.conns) <= int(t.most) {
 		return nil
@@ -188,14 +188,14 @@ func (t *Table) take() *Conn {
 // choose returns the connection that goes next, and whether a request that is under way there is
 // to be cut; nil: none can. t.mu is held.
 func (t *Table) choose() (c *Conn, cuts bool) {
-	var net *holder
+	var net *group
 	weight := t.few
 	for k, part := range [kinds]int32{narrow: narrowPart, wide: widePart} {
 		if part == 0 {
 			continue
 		}
-		if h := t.rankings[k].first(); h != nil && h.counted/part > weight {
-			net, weight = h, h.counted/part
+		if g := t.rankings[k].first(); g != nil && g.counted/part > weight {
+			net, weight = g, g.counted/part
 		}
 	}
 	looked := 0
@@ -203,7 +203,7 @@ func (t *Table) choose() (c *Conn, cuts bool) {
 		if looked++; looked > heavyLooks {
 			break
 		}
-		if weight > a.counted && net != a.conns[0].holders[narrow] && net != a.conns[0].holders[wide] {
+		if weight > a.counted && net != a.conns[0].groups[narrow] && net != a.conns[0].groups[wide] {
 			continue
 		}
 		if c = a.oldest(); c != nil {
@@ -238,7 +238,7 @@ func (t *Table) ofCrowd() (c *Conn, cuts bool) {
 			if net.counted <= t.most/part {
 				break
 			}
-			if net.counted == net.conns[0].holders[whole].counted {
+			if net.counted == net.conns[0].groups[whole].counted {
 				continue // what an address holds alone is for others to judge
 			}
 			if c = net.ofHeaviest(false); c != nil {
@@ -252,21 +252,21 @@ func (t *Table) ofCrowd() (c *Conn, cuts bool) {
 	return nil, false
 }
 
-// count has the holders of a connection count what the address holds. t.mu is held.
+// count has the groups of a connection count what the address holds. t.mu is held.
 func (t *Table) count(c *Conn) {
-	a := c.holders[whole]
+	a := c.groups[whole]
 	n := int32(len(a.conns)) //nolint:gosec // at most Table.most
 	if a.trusted {
 		n = min(n, t.few)
 	}
 	for a.counted < n {
-		for k, h := range c.holders {
-			t.rankings[k].up(h)
+		for k, g := range c.groups {
+			t.rankings[k].up(g)
 		}
 	}
 	for a.counted > n {
-		for k, h := range c.holders {
-			t.rankings[k].down(h)
+		for k, g := range c.groups {
+			t.rankings[k].down(g)
 		}
 	}
 }
@@ -274,17 +274,17 @@ func (t *Table) count(c *Conn) {
 // remove takes out a connection that is gone. t.mu is held.
 func (t *Table) remove(c *Conn) {
 	t.all.remove(c, kinds)
-	for k, h := range c.holders {
-		h.remove(c, kind(k))
+	for k, g := range c.groups {
+		g.remove(c, kind(k))
 	}
 	t.count(c)
-	for k, h := range c.holders {
-		if len(h.conns) == 0 {
-			h.conns = nil
-			delete(t.holders[k], h.key)
+	for k, g := range c.groups {
+		if len(g.conns) == 0 {
+			g.conns = nil
+			delete(t.groups[k], g.key)
 		}
 	}
-	c.holders = [kinds]*holder{}
+	c.groups = [kinds]*group{}
 }
 
 // at is a time in nanoseconds.

@@ -17,10 +17,8 @@ var (
 // fault is an error of a message.
 type fault string
 
-func malformed(what string) error { return fault(what) }
-
-// Malformed makes an ErrMalformed, for who finds more in a message than is looked for here.
-func Malformed(what string) error { return malformed(what) }
+// Malformed makes an ErrMalformed. Callers use it that find more in a message than this package does.
+func Malformed(what string) error { return fault(what) }
 
 func (f fault) Error() string { return "malformed message: " + string(f) }
 
@@ -134,7 +132,7 @@ func (b *Buffer) line(most int) ([]byte, error) {
 			case len(line) > most:
 				return nil, errTooLong
 			case len(line) == i:
-				return nil, malformed("a line in the body that ends in LF alone")
+				return nil, Malformed("a line in the body that ends in LF alone")
 			}
 			b.from += i + 1
 			return line, nil

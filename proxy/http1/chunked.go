@@ -106,7 +106,7 @@ func (c *ChunkedBody) hasNext() bool {
 func (c *ChunkedBody) next() error {
 	if c.began {
 		if line, err := c.b.line(0); err != nil || len(line) > 0 {
-			return orEnd(err, malformed("a chunk that is longer than it says"))
+			return orEnd(err, Malformed("a chunk that is longer than it says"))
 		}
 	}
 	c.began = true
@@ -134,7 +134,7 @@ func (c *ChunkedBody) readTrailer() error {
 		case len(line) == 0:
 			return io.EOF
 		case len(c.Trailer) == most:
-			return malformed("too many fields")
+			return Malformed("too many fields")
 		}
 		f, err := parseField(line)
 		if err != nil {
@@ -155,23 +155,23 @@ func parseSize(line []byte) (n int64, err error) {
 			break
 		}
 		if i == 15 {
-			return 0, malformed("a chunk of a size that has too many digits")
+			return 0, Malformed("a chunk of a size that has too many digits")
 		}
 		n = n<<4 | int64(digit)
 	}
 	if i == 0 {
-		return 0, malformed("a chunk without a size")
+		return 0, Malformed("a chunk without a size")
 	}
 	rest := line[i:]
 	for len(rest) > 0 && rest[0] == ' ' { // some servers of old fill the line up
 		rest = rest[1:]
 	}
 	if extends := trimSpace(rest); len(rest) > 0 && (len(extends) == 0 || extends[0] != ';') {
-		return 0, malformed("a chunk of a size that is no number")
+		return 0, Malformed("a chunk of a size that is no number")
 	}
 	for _, c := range rest {
 		if c < ' ' && c != '\t' || c == 0x7f {
-			return 0, malformed("a control character before a chunk")
+			return 0, Malformed("a control character before a chunk")
 		}
 	}
 	return n, nil

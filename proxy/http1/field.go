@@ -14,7 +14,7 @@ const maxFields = 1000
 
 // errFold is a line that begins with a space where none may: it would belong to the one
 // before it.
-var errFold = malformed("a field that goes on in a second line")
+var errFold = Malformed("a field that goes on in a second line")
 
 // Field is a line of a head, or of trailers.
 type Field struct{ Name, Value []byte }
@@ -25,7 +25,7 @@ func appendFields(fields []Field, lines []byte, mayFold bool) ([]Field, error) {
 	for {
 		i := bytes.IndexByte(lines, '\n')
 		if i < 0 {
-			return nil, malformed("a head without an end")
+			return nil, Malformed("a head without an end")
 		}
 		line, rest := trimEnd(lines[:i]), lines[i+1:]
 		if len(line) == 0 {
@@ -37,7 +37,7 @@ func appendFields(fields []Field, lines []byte, mayFold bool) ([]Field, error) {
 			}
 			next := bytes.IndexByte(rest, '\n')
 			if next == -1 {
-				return nil, malformed("a head without an end")
+				return nil, Malformed("a head without an end")
 			}
 			for j := len(line); j <= i; j++ {
 				lines[j] = ' '
@@ -50,7 +50,7 @@ func appendFields(fields []Field, lines []byte, mayFold bool) ([]Field, error) {
 			return nil, err
 		}
 		if len(fields) == maxFields {
-			return nil, malformed("too many fields")
+			return nil, Malformed("too many fields")
 		}
 		fields, lines = append(fields, f), rest
 	}
@@ -59,15 +59,15 @@ func appendFields(fields []Field, lines []byte, mayFold bool) ([]Field, error) {
 func parseField(line []byte) (f Field, err error) {
 	colon := bytes.IndexByte(line, ':') // a tenth faster for a whole head than Cut
 	if colon <= 0 {
-		return f, malformed("a field without a name")
+		return f, Malformed("a field without a name")
 	}
 	f.Name, f.Value = line[:colon], trimSpace(line[colon+1:])
 	if !IsToken(f.Name) {
-		return f, malformed("the name of a field is no token")
+		return f, Malformed("the name of a field is no token")
 	}
 	for _, c := range f.Value {
 		if c < ' ' && c != '\t' || c == 0x7f {
-			return f, malformed("a control character in the value of a field")
+			return f, Malformed("a control character in the value of a field")
 		}
 	}
 	return f, nil
@@ -88,15 +88,15 @@ func trimSpace(p []byte) []byte {
 // IsToken tells whether a text is a token (RFC 9110, 5.6.2).
 func IsToken[T string | []byte](s T) bool {
 	for i := range len(s) {
-		if !isToken(s[i]) {
+		if !isTokenByte(s[i]) {
 			return false
 		}
 	}
 	return len(s) > 0
 }
 
-// isToken tells whether a character may be part of a token (RFC 9110, 5.6.2).
-func isToken(c byte) bool {
+// isTokenByte tells whether a character may be part of a token (RFC 9110, 5.6.2).
+func isTokenByte(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-':
 		return true

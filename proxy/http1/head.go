@@ -112,13 +112,13 @@ func (r *RequestHead) parseLine(line []byte) error {
 	target, version, ok2 := bytes.Cut(rest, []byte{' '})
 	switch {
 	case isProxyHeader(line):
-		return malformed("no request line, but as the PROXY protocol begins, which this address does not expect (proxyProtocol of listen)")
+		return Malformed("no request line, but as the PROXY protocol begins, which this address does not expect (proxyProtocol of listen)")
 	case !ok || !ok2 || !IsToken(method):
-		return malformed("no request line")
+		return Malformed("no request line")
 	case !isTarget(target):
-		return malformed("a target that is no URL")
+		return Malformed("a target that is no URL")
 	case len(version) != len("HTTP/1.1") || string(version[:5]) != "HTTP/" || version[6] != '.' || !isDigit(version[5]) || !isDigit(version[7]):
-		return malformed("no request line")
+		return Malformed("no request line")
 	case version[5] != '1':
 		return &statusFault{http.StatusHTTPVersionNotSupported, "a version other than HTTP/1"}
 	}
@@ -160,7 +160,7 @@ func (r *RequestHead) frame() error {
 		case named(f, "Content-Length"):
 			n, ok := parseLength(f.Value)
 			if lengths++; !ok || bytes.Contains(f.Value, []byte{','}) {
-				return malformed("a length that is no number")
+				return Malformed("a length that is no number")
 			}
 			r.Length = n
 		case named(f, "Transfer-Encoding"):
@@ -179,13 +179,13 @@ func (r *RequestHead) frame() error {
 	}
 	switch {
 	case hosts > 1, hosts == 0 && r.Minor > 0:
-		return malformed("not one host")
+		return Malformed("not one host")
 	case len(r.Host) > 0 && !IsHost(r.Host):
-		return malformed("a host that is none")
+		return Malformed("a host that is none")
 	case lengths+codings > 1:
-		return malformed("a body that ends in several places")
+		return Malformed("a body that ends in several places")
 	case codings > 0 && r.Minor == 0:
-		return malformed("chunks in HTTP/1.0")
+		return Malformed("chunks in HTTP/1.0")
 	}
 	r.KeepAlive = stays && !closes
 	switch {

@@ -55,7 +55,7 @@ func (b *Buffer) ReadResponse(r *Response, method string) error {
 // parseStatus reads "HTTP/1.1 200 OK"; the reason may be missing.
 func parseStatus(line []byte) (minor, status int, err error) {
 	const version = "HTTP/1."
-	bad := malformed("no status line of HTTP/1")
+	bad := Malformed("no status line of HTTP/1")
 	if len(line) < len("HTTP/1.1 200") || string(line[:len(version)]) != version || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
 		return 0, 0, bad
 	}
@@ -96,12 +96,12 @@ func (r *Response) frame(method string, minor int) error {
 		case named(f, "Content-Length"):
 			n, ok := parseLength(f.Value)
 			if !ok || length >= 0 && n != length {
-				return malformed("a length that is no number, or several")
+				return Malformed("a length that is no number, or several")
 			}
 			length = n
 		case named(f, "Transfer-Encoding"):
 			if chunked || !is(f.Value, "chunked") {
-				return malformed("a transfer coding other than chunked")
+				return Malformed("a transfer coding other than chunked")
 			}
 			chunked = true
 		case named(f, "Connection"):
@@ -116,7 +116,7 @@ func (r *Response) frame(method string, minor int) error {
 	}
 	r.Length = length
 	if announces := chunked || length > 0; announces && r.Status < 200 && r.Status != http.StatusSwitchingProtocols {
-		return malformed("an answer before the final one that has a body") // which would be read as the final one
+		return Malformed("an answer before the final one that has a body") // which would be read as the final one
 	} else if announces && r.Status == http.StatusNoContent {
 		r.KeepAlive = false // it has none, but one may follow
 	}

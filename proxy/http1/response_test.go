@@ -299,7 +299,7 @@ func TestNumbers(t *testing.T) {
 	}
 	for c := range 256 {
 		want := c < 0x80 && strings.ContainsRune("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", rune(c))
-		if isToken(byte(c)) != want {
+		if isTokenByte(byte(c)) != want {
 			t.Errorf("%q is part of a token: %t", rune(c), !want)
 		}
 	}

@@ -56,8 +56,8 @@ const (
 // bits is how many bits of a key all of a kind share.
 func (k kind) bits() int { return [kinds]int{64, 48, 32}[k] }
 
-// holder is an address or a network, and the connections that it holds.
-type holder struct {
+// group is an address or a network, and the connections that it holds.
+type group struct {
 	key     uint64 // without the bits that its connections do not share
 	conns   []*Conn
 	counted int32 // how many that counts as; a trusted address counts as few at most
@@ -66,20 +66,20 @@ type holder struct {
 	trusted bool
 }
 
-func (h *holder) add(c *Conn, k kind) {
-	c.at[k] = int32(len(h.conns)) //nolint:gosec // at most Table.most
-	h.conns = append(h.conns, c)
+func (g *group) add(c *Conn, k kind) {
+	c.at[k] = int32(len(g.conns)) //nolint:gosec // at most Table.most
+	g.conns = append(g.conns, c)
 }
 
-func (h *holder) remove(c *Conn, k kind) {
-	last := h.conns[len(h.conns)-1]
-	h.conns[c.at[k]], last.at[k] = last, c.at[k]
-	h.conns = cut(h.conns)
+func (g *group) remove(c *Conn, k kind) {
+	last := g.conns[len(g.conns)-1]
+	g.conns[c.at[k]], last.at[k] = last, c.at[k]
+	g.conns = cut(g.conns)
 }
 
 // oldest is the connection of a sample that has waited for longest; nil: none waits.
-func (h *holder) oldest() (c *Conn) {
-	for x := range sample(h.conns) {
+func (g *group) oldest() (c *Conn) {
+	for x := range sample(g.conns) {
 		if x.isWaiting() && (c == nil || x.since() < c.since()) {
 			c = x
 		}
@@ -89,62 +89,62 @@ func (h *holder) oldest() (c *Conn) {
 
 // ofHeaviest is a connection of a sample that is of the address that counts most there: one that
 // waits, the oldest of them, or one with a request if that may be cut.
-func (h *holder) ofHeaviest(cuts bool) (c *Conn) {
-	for x := range sample(h.conns) {
-		a := x.holders[whole]
+func (g *group) ofHeaviest(cuts bool) (c *Conn) {
+	for x := range sample(g.conns) {
+		a := x.groups[whole]
 		switch {
 		case cuts && a.trusted || !cuts && !x.isWaiting():
-		case c == nil || a.counted > c.holders[whole].counted:
+		case c == nil || a.counted > c.groups[whole].counted:
 			c = x
-		case a.counted == c.holders[whole].counted && !cuts && x.since() < c.since():
+		case a.counted == c.groups[whole].counted && !cuts && x.since() < c.since():
 			c = x
 		}
 	}
 	return c
 }
 
-// ranking is holders in the order of how many connections they count as holding, those that hold
+// ranking is groups in the order of how many connections they count as holding, those that hold
 // few left out. A count changes by one at a time, so that this needs no search.
 type ranking struct{ few rank } // few.all is empty
 
-// rank is the holders with the same count, in a ring of all of these that there are.
+// rank is the groups with the same count, in a ring of all of these that there are.
 type rank struct {
 	count        int32
-	all          []*holder
+	all          []*group
 	above, below *rank
 }
 
 func (r *ranking) init(few int32) { r.few = rank{count: few, above: &r.few, below: &r.few} }
 
 // up counts one more.
-func (r *ranking) up(h *holder) {
-	if h.counted++; h.counted <= r.few.count {
+func (r *ranking) up(g *group) {
+	if g.counted++; g.counted <= r.few.count {
 		return
 	}
-	from := h.rank
+	from := g.rank
 	if from == nil {
 		from = &r.few
 	}
-	r.settle(h, from.above, from)
+	r.settle(g, from.above, from)
 }
 
 // down counts one less.
-func (r *ranking) down(h *holder) {
-	if h.counted--; h.counted >= r.few.count {
-		r.settle(h, h.rank.below, h.rank.below)
+func (r *ranking) down(g *group) {
+	if g.counted--; g.counted >= r.few.count {
+		r.settle(g, g.rank.below, g.rank.below)
 	}
 }
 
-// settle puts a holder into the rank of its new count, the next one if there is such, else one
+// settle puts a group into the rank of its new count, the next one if there is such, else one
 // above the last.
-func (r *ranking) settle(h *holder, next, last *rank) {
+func (r *ranking) settle(g *group, next, last *rank) {
 	switch {
-	case next.count == h.counted:
-		r.move(h, next)
-	case h.rank != nil && len(h.rank.all) == 1:
-		h.rank.count = h.counted
+	case next.count == g.counted:
+		r.move(g, next)
+	case g.rank != nil && len(g.rank.all) == 1:
+		g.rank.count = g.counted
 	default:
-		r.move(h, last.insertAbove(h.counted))
+		r.move(g, last.insertAbove(g.counted))
 	}
 }
 
@@ -154,29 +154,29 @@ func (k *rank) insertAbove(count int32) *rank {
 	return n
 }
 
-func (r *ranking) move(h *holder, to *rank) {
-	if from := h.rank; from != nil {
+func (r *ranking) move(g *group, to *rank) {
+	if from := g.rank; from != nil {
 		last := len(from.all) - 1
-		from.all[h.at] = from.all[last]
-		from.all[h.at].at = h.at
+		from.all[g.at] = from.all[last]
+		from.all[g.at].at = g.at
 		if from.all = cut(from.all); last == 0 {
 			from.above.below, from.below.above = from.below, from.above
 		}
 	}
-	if h.rank = to; to == &r.few {
-		h.rank = nil
+	if g.rank = to; to == &r.few {
+		g.rank = nil
 		return
 	}
-	h.at = int32(len(to.all)) //nolint:gosec // at most Table.most
-	to.all = append(to.all, h)
+	g.at = int32(len(to.all)) //nolint:gosec // at most Table.most
+	to.all = append(to.all, g)
 }
 
-// heaviest is the holders, those with the highest count first.
-func (r *ranking) heaviest() iter.Seq[*holder] {
-	return func(yield func(*holder) bool) {
+// heaviest is the groups, those with the highest count first.
+func (r *ranking) heaviest() iter.Seq[*group] {
+	return func(yield func(*group) bool) {
 		for k := r.few.below; k != &r.few; k = k.below {
-			for _, h := range k.all {
-				if !yield(h) {
+			for _, g := range k.all {
+				if !yield(g) {
 					return
 				}
 			}
@@ -185,9 +185,9 @@ func (r *ranking) heaviest() iter.Seq[*holder] {
 }
 
 // first is the heaviest one; nil: all hold few.
-func (r *ranking) first() *holder {
-	for h := range r.heaviest() {
-		return h
+func (r *ranking) first() *group {
+	for g := range r.heaviest() {
+		return g
 	}
 	return nil
 }
