@@ -9,9 +9,9 @@ import (
 // Conn is a connection in a Table. Idle and Busy are for one goroutine at a time, the one
 // that serves the connection; Leave is for any.
 type Conn struct {
-	state   atomic.Int64 // see waiting
-	table   *Table
-	closer  io.Closer
+	state  atomic.Int64 // see waiting
+	table  *Table
+	closer io.Closer
 	groups [kinds]*group
 
 	// at is where it is in the conns of its groups, and in Table.conns. Table.mu guards it.
