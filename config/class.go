@@ -157,7 +157,7 @@ func classesSettings(d *draft) []form.Setting {
 			Doc: "The MaxMind DB file (`.mmdb`) that class `asn` goes by: GeoLite2 ASN, DB-IP ASN, IPinfo or one like these. It is [read again](operations.md#databases-of-addresses) when it changes; one that cannot be read leaves the one before."},
 		{Path: "databases.country", Value: secretFile().In(&d.Databases.Country),
 			Doc: "The same for class `country`: GeoLite2 Country or City, DB-IP Country, IPinfo or one like these."},
-		{Path: "exempt", Value: exemptions{&d.Exempt},
+		{Path: "exempt", Value: exemptions().In(&d.Exempt),
 			Doc: "What matches one member is never charged or delayed; within one, all that is given must match."},
 	}
 }

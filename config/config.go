@@ -147,8 +147,7 @@ type draft struct {
 	classes    []*draftClass // pointers, as settings point at them while the list grows
 	hashMaxLen int           // the original's key; 0: not given
 
-	limitSources []form.Source // of each of Limits, where the file gives it
-	redis        RedisServer   // what keys of earlier releases say of it
+	redis RedisServer // what keys of earlier releases say of it
 }
 
 func newDraft(c *Config) *draft {

@@ -165,7 +165,7 @@ func TestChanged(t *testing.T) {
 			[]Change{{Key: "exempt", Old: "/a", New: "/a from 10.0.0.0/8"}}},
 		{"all that a site has", "sites: {a: {hosts: [a.example]}}",
 			"sites: {a: {hosts: [a.example], exempt: [{path: /pay}, {path: /ping}]}, others: {share: 2}}",
-			[]Change{{Key: "sites", Old: "a: a.example, share 1", New: "a: a.example, share 1, exempt (/pay, /ping); others: share 2"}}},
+			[]Change{{Key: "sites", Old: "a: a.example, share 1", New: "a: a.example, share 1, exempt (/pay; /ping); others: share 2"}}},
 		{"all that a domain has", smockronWith("maxDelay: 5s"), smockronWith("maxDelay: 2s, identifier: address, status: 503"), []Change{{
 			Key: "coordination.smockron.domains", Old: "d (requests of slash32)",
 			New: "d (requests of slash32, maxDelay 2s, identifier address, status 503)", NeedsRestart: true,

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
-
 	"tempomat/config/form"
 )
 
@@ -100,7 +98,7 @@ func smockronSettings(s *Smockron) []form.Setting {
 			Doc: "The masters; each domain has one of them, by its name."},
 		{Path: "coordination.smockron.site", Value: siteName().In(&s.Site), Restart: true,
 			Doc: "The site's name: the domain of a class is `<site>.<class>`."},
-		{Path: "coordination.smockron.domains", Value: smockronDomains{&s.Domains}, Restart: true, Default: "one for each class, by `cpu`",
+		{Path: "coordination.smockron.domains", Value: smockronDomains().In(&s.Domains), Restart: true, Default: "one for each class, by `cpu`",
 			Doc: "Domains of one's own, in place of one for each class."},
 	}
 }
@@ -118,6 +116,7 @@ func validateSmockron(r *form.Reader, d *draft) {
 	for _, x := range c.Smockron.Domains {
 		class := d.class(x.Class)
 		switch {
+		case x.Domain == "" || x.Class == "": // that is told already
 		case seen[x.Domain]:
 			r.Fault(at, form.Quoted(x.Domain), "is a domain twice")
 		case class == nil || class.off:
@@ -159,15 +158,13 @@ func siteName() form.Scalar[string] {
 	})
 }
 
-// smockronDomains reads the list of domains.
-type smockronDomains struct{ p *[]SmockronDomain }
-
-func (v smockronDomains) Text() string {
-	var all []string
-	for _, x := range *v.p {
-		all = append(all, x.text())
+// smockronDomains is the list of domains.
+func smockronDomains() form.Members[SmockronDomain] {
+	return form.Members[SmockronDomain]{
+		Most: maxClasses, Least: 2, Example: "[{domain: foo, class: slash32, charge: requests}]", Needs: "domain and class",
+		New: newSmockronDomain, Keys: smockronDomainSettings, Text: (*SmockronDomain).text,
+		Check: func(*SmockronDomain, []SmockronDomain) string { return "" },
 	}
-	return strings.Join(all, ", ")
 }
 
 // text says all that differs from a plain domain: a reload logs what differs between two.
@@ -187,48 +184,18 @@ func (x *SmockronDomain) text() string {
 	return x.Domain + " (" + strings.Join(parts, ", ") + ")"
 }
 
-func (v smockronDomains) Spec() form.Spec {
-	x := newSmockronDomain()
-	return form.ListOfMappings(smockronDomainSettings(&x), maxClasses, 2)
-}
-
-func (v smockronDomains) Read(r *form.Reader, at form.Source, n *yaml.Node) {
-	*v.p = nil
-	if form.IsNull(n) {
-		return
-	}
-	if n.Kind != yaml.SequenceNode || len(n.Content) > maxClasses {
-		r.Fault(at, "", fmt.Sprintf("must be a list of at most %d domains such as {domain: foo, class: slash32, charge: requests}", maxClasses))
-		return
-	}
-	for i, item := range n.Content {
-		here := at.Item(i).On(item)
-		if item.Kind != yaml.MappingNode {
-			r.Fault(here, form.QuotedNode(item), "must be a mapping with domain and class")
-			continue
-		}
-		x := newSmockronDomain()
-		r.Mapping(here, item, "", smockronDomainSettings(&x))
-		if x.Domain == "" || x.Class == "" {
-			r.Fault(here, "", "must have both domain and class")
-			continue
-		}
-		*v.p = append(*v.p, x)
-	}
-}
-
 // The statuses that refusals may have.
 const tooMany, unavailable = 429, 503
 
 func refusalStatus() form.Scalar[int] {
 	s := form.Integer(tooMany, unavailable)
 	s.Allowed = "`429` or `503`"
-	return s.But(func(text string) error {
-		if text != "429" && text != "503" {
-			return errors.New("must be 429 or 503")
+	return s.But(func(status int) error {
+		if status != tooMany && status != unavailable {
+			return errors.New("another one")
 		}
 		return nil
-	})
+	}).Saying("must be 429 or 503")
 }
 
 // identifierKey has identifiers be the keys of the domain's class.
@@ -519,7 +486,7 @@ func validateRedis(r *form.Reader, d *draft) {
 		}
 		for i, l := range d.Limits {
 			if l.Strict {
-				r.Fault(d.limitSources[i].Under("strict"), "", "needs coordination.redis.addresses")
+				r.Fault(limitSource(r, i).Under("strict"), "", "needs coordination.redis.addresses")
 			}
 		}
 		return

@@ -48,7 +48,7 @@ func costSettings(c *Config) []form.Setting {
 	t := &c.Timeouts
 	sources := []string{"auto", "process", "corrected", "wall", "header"}
 	return []form.Setting{
-		{Path: "cost.source", Value: form.Later(form.Choice(sources...), sources, "cgroup").In(&c.Cost.Source),
+		{Path: "cost.source", Value: form.Choice(sources...).In(&c.Cost.Source),
 			Doc: "How a request's cost is found. `process`: the CPU time that its worker used, as the kernel counts it, and `corrected` where that is not to be had (`auto`: the same, without a warning). `corrected`: wall time, corrected for contention. `wall`: wall time as it is, like the original. `header`: told by the backend."},
 		{Path: "cost.socket", Value: form.OrEmpty(workerSocket(), "nowhere").In(&c.Cost.Socket),
 			Doc: "Where workers tell which request they serve, so that their CPU time is that request's."},
@@ -93,22 +93,17 @@ const minShare = 0.000001
 
 // share is a part of something that is not empty.
 func share() form.Scalar[float64] {
-	s := form.Number("above 0 and at most 1", minShare, 1, func(x float64) bool { return x > 0 && x <= 1 })
-	s.Type = "number"
-	parse := s.Parse
-	s.Parse = func(text string) (float64, error) {
-		x, err := parse(text)
-		if err == nil && x < minShare {
-			err = errors.New("must be at least 0.000001")
+	s := form.Number("above 0 and at most 1", 0, 1).But(func(x float64) error {
+		switch {
+		case x <= 0:
+			return errors.New("must be above 0 and at most 1")
+		case x < minShare:
+			return errors.New("must be at least 0.000001")
 		}
-		return x, err
-	}
+		return nil
+	})
+	s.Type = "number"
 	return s
-}
-
-// fraction is a part of something.
-func fraction() form.Scalar[float64] {
-	return form.Number("a number from 0 to 1", 0, 1, func(x float64) bool { return x >= 0 && x <= 1 })
 }
 
 // Buffer is where bodies wait, so that they do not hold a worker of the

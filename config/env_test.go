@@ -41,8 +41,6 @@ func TestEnvironmentFaults(t *testing.T) {
 			"environment: TEMPOMAT_CLASSES_SLASH16_SHARE: the class slash16 is switched off"},
 		{"two forms", "", "TEMPOMAT_BACKEND=http://a TEMPOMAT_BACKEND_URL=http://b",
 			"environment: TEMPOMAT_BACKEND_URL: TEMPOMAT_BACKEND sets the same; keep one of the two"},
-		{"later version", "", "TEMPOMAT_COST_SOURCE=cgroup",
-			"environment: TEMPOMAT_COST_SOURCE: cgroup: comes with a later version; this one has auto, process, corrected, wall and header"},
 		{"circle", "listen: ':80'", "TEMPOMAT_BACKEND=http://127.0.0.1",
 			"environment: TEMPOMAT_BACKEND: http://127.0.0.1: is the proxy's own address (listen :80): requests would go in a circle"},
 		{"no address", "", "TEMPOMAT_LISTEN=", `environment: TEMPOMAT_LISTEN: has no address; give at least one, such as ":8888"`},

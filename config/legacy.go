@@ -59,7 +59,7 @@ func debug() form.Scalar[string] {
 // seconds is a duration as the original writes it: a bare number.
 func seconds(most time.Duration) form.Scalar[time.Duration] {
 	allowed := "a number of seconds from 0 to " + form.FormatNumber(most.Seconds())
-	number := form.Number(allowed, 0, most.Seconds(), func(x float64) bool { return x >= 0 && x <= most.Seconds() })
+	number := form.Number(allowed, 0, most.Seconds())
 	return form.Scalar[time.Duration]{
 		Type: number.Type, Allowed: allowed, Schema: number.Schema,
 		Parse: func(text string) (time.Duration, error) {

@@ -6,23 +6,23 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"gopkg.in/yaml.v3"
 
 	"tempomat/config/form"
 )
 
 // Limit is how many requests each key of a class may make, beside what these cost.
 type Limit struct {
-	Name   string // in refusals, header fields and the log; each has another one
-	Path   string // as in exempt; empty: all paths
-	Class  string // whose keys are counted; a class that is on
-	Rate   Rate   // how many in the long run
-	Burst  int    // most at once; 0: as many as Rate has
-	Strict bool   // counted in Redis, in one round trip before each request; else in this sidecar's memory
+	Name   string     // in refusals, header fields and the log; each has another one
+	Path   string     // as in exempt; empty: all paths
+	Class  string     // whose keys are counted; a class that is on
+	Rate   Rate       // how many in the long run
+	Burst  int        // most at once; 0: as many as Rate has
+	Strict bool       // counted in Redis, in one round trip before each request; else in this sidecar's memory
+	Older  OlderLimit // zero, once it is read
 }
 
 // AtOnce is the most requests at once.
@@ -31,20 +31,17 @@ func (l Limit) AtOnce() int { return cmp.Or(l.Burst, l.Rate.Requests) }
 // maxLimits is the most limits: every request is held against each.
 const maxLimits = 64
 
-// limitList reads the list of limits.
-type limitList struct{ d *draft }
-
-func (v limitList) Text() string {
-	var texts []string
-	for _, l := range v.d.Limits {
-		texts = append(texts, describeLimit(l))
+// limitList is the list of limits.
+func limitList() form.Members[Limit] {
+	return form.Members[Limit]{
+		Most: maxLimits, Least: 2, Example: "[{name: login, path: /login, rate: 5/min, burst: 10}]", Needs: "name and rate",
+		New: func() Limit { return Limit{Class: "slash32"} }, Keys: limitSettings, Text: describeLimit, Check: checkLimit,
 	}
-	return strings.Join(texts, "; ")
 }
 
-func describeLimit(l Limit) string {
+func describeLimit(l *Limit) string {
 	var parts []string
-	for _, s := range form.Own(limitSettings(&l, &olderLimit{})) {
+	for _, s := range form.Own(limitSettings(l)) {
 		if text := s.Value.Text(); s.Path != "name" && text != "" && text != "0" && text != "false" {
 			parts = append(parts, s.Path+" "+text)
 		}
@@ -52,61 +49,43 @@ func describeLimit(l Limit) string {
 	return l.Name + ": " + strings.Join(parts, ", ")
 }
 
-func (v limitList) Spec() form.Spec {
-	l := newLimit()
-	return form.ListOfMappings(limitSettings(&l, &olderLimit{}), maxLimits, 2)
-}
-
-func (v limitList) Read(r *form.Reader, at form.Source, n *yaml.Node) {
-	v.d.Limits = nil
-	for here, item := range r.Mappings(at, n, maxLimits, "[{name: login, path: /login, rate: 5/min, burst: 10}]", "name and rate") {
-		l, older := newLimit(), olderLimit{}
-		before := len(r.Faults)
-		r.Mapping(here, item, "", limitSettings(&l, &older))
-		if len(r.Faults) == before {
-			older.translate(&l)
-			checkLimit(r, here, l, v.d.Limits)
-		}
-		v.d.Limits = append(v.d.Limits, l)
-		v.d.limitSources = append(v.d.limitSources, here)
-	}
-}
-
 // checkLimit checks what no single key of a limit can.
-func checkLimit(r *form.Reader, at form.Source, l Limit, others []Limit) {
+func checkLimit(l *Limit, others []Limit) string {
+	l.translate()
 	switch {
-	case l.Name == "":
-		r.Fault(at, "", "has no name; a limit needs one")
 	case l.Rate == Rate{}:
-		r.Fault(at, "", "has no rate, such as 5/min")
+		return "has no rate, such as 5/min"
+	case slices.ContainsFunc(others, func(o Limit) bool { return o.Name == l.Name }):
+		return "has the name of another limit, " + l.Name
 	}
-	for _, o := range others {
-		if o.Name == l.Name && l.Name != "" {
-			r.Fault(at, form.Quoted(l.Name), "is the name of another limit already")
-		}
-	}
+	return ""
 }
 
-// olderLimit is a limit as files of earlier releases give it, in two forms: size requests at
+// OlderLimit is a limit as files of earlier releases give it, in two forms: size requests at
 // once, of which dripSize are forgotten each dripRate; or max requests in duration, or one in
 // each minInterval.
-type olderLimit struct {
-	size, dripSize, max             int
-	dripRate, duration, minInterval time.Duration
+type OlderLimit struct {
+	Size, DripSize, Max             int
+	DripRate, Duration, MinInterval time.Duration
 }
 
-// translate is the same as a rate and a burst.
-func (o *olderLimit) translate(l *Limit) {
+// translate makes a rate and a burst of an older form.
+func (l *Limit) translate() {
+	o := l.Older
+	l.Older = OlderLimit{}
 	switch {
 	case l.Rate != Rate{}:
-	case o.size > 0:
-		l.Rate, l.Burst = Rate{max(o.dripSize, 1), cmp.Or(o.dripRate, time.Second)}, o.size
-	case o.max > 0 && o.duration > 0:
-		l.Rate = Rate{o.max, o.duration}
-	case o.minInterval > 0:
-		l.Rate = Rate{1, o.minInterval}
+	case o.Size > 0:
+		l.Rate, l.Burst = Rate{max(o.DripSize, 1), cmp.Or(o.DripRate, time.Second)}, o.Size
+	case o.Max > 0 && o.Duration > 0:
+		l.Rate = Rate{o.Max, o.Duration}
+	case o.MinInterval > 0:
+		l.Rate = Rate{1, o.MinInterval}
 	}
 }
+
+// limitSource is where a limit stands.
+func limitSource(r *form.Reader, i int) form.Source { return r.Given["limits["+strconv.Itoa(i)+"]"] }
 
 // validateLimits checks what limits need elsewhere.
 func validateLimits(r *form.Reader, d *draft) {
@@ -115,7 +94,7 @@ func validateLimits(r *form.Reader, d *draft) {
 			continue
 		}
 		if c := d.class(l.Class); c == nil || c.off {
-			r.Fault(d.limitSources[i].Under("class"), form.Quoted(l.Class), "is not the name of a class that is on")
+			r.Fault(limitSource(r, i).Under("class"), form.Quoted(l.Class), "is not the name of a class that is on")
 		}
 	}
 }
@@ -123,9 +102,8 @@ func validateLimits(r *form.Reader, d *draft) {
 // mostCount is the most requests of a limit.
 const mostCount = 1_000_000_000
 
-func newLimit() Limit { return Limit{Class: "slash32"} }
-
-func limitSettings(l *Limit, o *olderLimit) []form.Setting {
+func limitSettings(l *Limit) []form.Setting {
+	o := &l.Older
 	count, period := form.Integer(1, mostCount), form.Duration(time.Millisecond, maxPeriod)
 	const asRate = "write rate: 5/min, and burst: 10"
 	return []form.Setting{
@@ -139,12 +117,12 @@ func limitSettings(l *Limit, o *olderLimit) []form.Setting {
 		{Path: "burst", Value: count.In(&l.Burst), Unit: "requests", Default: "as many as `rate` has", Doc: "Most requests at once."},
 		{Path: "strict", Value: form.Boolean().In(&l.Strict),
 			Doc: "Counted in Redis, together with all other sidecars, in one round trip before each request, which takes at most `timeout` of the URL, 250 ms; while Redis is away the request passes. Otherwise each sidecar counts in its memory."},
-		{Path: "size", Value: count.In(&o.size), Old: asRate},
-		{Path: "dripRate", Value: period.In(&o.dripRate), Old: asRate},
-		{Path: "dripSize", Value: count.In(&o.dripSize), Old: asRate},
-		{Path: "max", Value: count.In(&o.max), Old: asRate},
-		{Path: "duration", Value: period.In(&o.duration), Old: asRate},
-		{Path: "minInterval", Value: period.In(&o.minInterval), Old: asRate},
+		{Path: "size", Value: count.In(&o.Size), Old: asRate},
+		{Path: "dripRate", Value: period.In(&o.DripRate), Old: asRate},
+		{Path: "dripSize", Value: count.In(&o.DripSize), Old: asRate},
+		{Path: "max", Value: count.In(&o.Max), Old: asRate},
+		{Path: "duration", Value: period.In(&o.Duration), Old: asRate},
+		{Path: "minInterval", Value: period.In(&o.MinInterval), Old: asRate},
 		{Path: "factors.anonymous", Gone: oneForAll},
 		{Path: "factors.session", Gone: oneForAll},
 		{Path: "factors.trusted", Gone: oneForAll},
@@ -166,7 +144,7 @@ func limitName() form.Scalar[string] {
 // limitsSettings are the keys of limits in requests.
 func limitsSettings(d *draft) []form.Setting {
 	return []form.Setting{
-		{Path: "limits", Value: limitList{d},
+		{Path: "limits", Value: limitList().In(&d.Limits),
 			Doc: "How many requests each key of a class may make, beside what they cost."},
 		{Path: "headers", Value: form.Choice("none", "ratelimit", "draft", "draft-credit").In(&d.Headers),
 			Doc: "What tells clients how the limits stand: `ratelimit` the fields `X-RateLimit-Remaining`, `X-RateLimit-Clear` and, where the client was refused, `X-RateLimit-Reset`; `draft` the fields `RateLimit` and `RateLimit-Policy` of the IETF's draft; `draft-credit` these, and in them the client's own account in CPU milliseconds (`qu=\"cpu-milliseconds\"`), as it stood when the request came. If the backend sets one of them, its own go through and nothing is added."},

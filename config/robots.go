@@ -3,9 +3,8 @@ package config
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
-
-	"gopkg.in/yaml.v3"
 
 	"tempomat/config/form"
 )
@@ -48,7 +47,7 @@ func robotsSettings(x *Robots) []form.Setting {
 			Doc: "Part of all CPUs that each robot may use steadily. All that are known by nothing but their names have it together."},
 		{Path: "robots.resolver", Value: resolverAddress().In(&x.Resolver),
 			Doc: "The address and port of the DNS server that is asked for the names of addresses, where a robot says that it is one of those whose names are known. No request waits for that."},
-		{Path: "robots.known", Value: robotList{&x.Known},
+		{Path: "robots.known", Value: robotList().In(&x.Known),
 			Doc: "Robots that can be verified, beside [those that are known anyway](robots.md#known-robots), or in place of what is known of these. Who says that it is one of them, and is not, has that held against it."},
 	}
 }
@@ -107,44 +106,28 @@ func ownDomain() form.Scalar[string] {
 	return s
 }
 
-// robotList reads the list of robots that can be verified.
-type robotList struct{ p *[]Robot }
-
-func (v robotList) Text() string {
-	var texts []string
-	for _, x := range *v.p {
-		var parts []string
-		for _, s := range form.Own(robotSettings(&x))[1:] {
-			if text := s.Value.Text(); text != "" && text != "0" {
-				parts = append(parts, s.Path+" "+text)
+// robotList is the list of robots that can be verified.
+func robotList() form.Members[Robot] {
+	return form.Members[Robot]{
+		Most: mostRobots, Least: 2, Example: "[{name: gptbot, addresses: [file:/etc/tempomat/gptbot.json]}]", Needs: "name, and domains or addresses",
+		New: func() Robot { return Robot{} }, Keys: robotSettings,
+		Text: func(x *Robot) string {
+			var parts []string
+			for _, s := range form.Own(robotSettings(x))[1:] {
+				if text := s.Value.Text(); text != "" {
+					parts = append(parts, s.Path+" "+text)
+				}
 			}
-		}
-		texts = append(texts, x.Name+": "+strings.Join(parts, ", "))
-	}
-	return strings.Join(texts, "; ")
-}
-
-func (v robotList) Spec() form.Spec {
-	return form.ListOfMappings(robotSettings(&Robot{}), mostRobots, 2)
-}
-
-func (v robotList) Read(r *form.Reader, at form.Source, n *yaml.Node) {
-	*v.p = nil
-	names := make(map[string]bool)
-	for here, item := range r.Mappings(at, n, mostRobots, "[{name: gptbot, addresses: [file:/etc/tempomat/gptbot.json]}]", "name, and domains or addresses") {
-		var x Robot
-		before := len(r.Faults)
-		r.Mapping(here, item, "", robotSettings(&x))
-		switch {
-		case len(r.Faults) > before:
-		case x.Name == "":
-			r.Fault(here, "", "has no name")
-		case len(item.Content) < 4:
-			r.Fault(here, "", "must have at least one of domains, addresses and agents")
-		case names[x.Name]:
-			r.Fault(here, form.Quoted(x.Name), "is the name of another one already")
-		}
-		names[x.Name] = true
-		*v.p = append(*v.p, x)
+			return x.Name + ": " + strings.Join(parts, ", ")
+		},
+		Check: func(x *Robot, others []Robot) string {
+			switch {
+			case len(x.Agents)+len(x.Domains)+len(x.Addresses) == 0:
+				return "must have at least one of domains, addresses and agents"
+			case slices.ContainsFunc(others, func(o Robot) bool { return o.Name == x.Name }):
+				return "has the name of another one, " + x.Name
+			}
+			return ""
+		},
 	}
 }

@@ -28,15 +28,21 @@ type Exemption struct {
 // maxExempt is the most exemptions: every request is held against each.
 const maxExempt = 256
 
-// exemptions reads the list of what is never charged.
-type exemptions struct{ p *[]Exemption }
-
-func (v exemptions) Text() string {
-	var texts []string
-	for _, e := range *v.p {
-		texts = append(texts, e.text())
+// exemptions is the list of what is never charged.
+func exemptions() form.Members[Exemption] {
+	return form.Members[Exemption]{
+		Most: maxExempt, Least: 1, Example: "[{cidr: 10.0.0.0/8}, {path: /healthz}]", Needs: "at least one of " + exemptKeys,
+		New: func() Exemption { return Exemption{} }, Keys: exemptSettings, Text: (*Exemption).text,
+		Check: func(e *Exemption, _ []Exemption) string {
+			switch {
+			case (e.Header == "") != (e.Secret == ""):
+				return "must have both header and secret, or neither: anybody can send a header, but not with a value that nobody else knows"
+			case !e.CIDR.IsValid() && e.Path == "" && len(e.Methods) == 0 && e.Host == "" && e.Header == "":
+				return "must have at least one of " + exemptKeys
+			}
+			return ""
+		},
 	}
-	return strings.Join(texts, ", ")
 }
 
 func (e *Exemption) text() string {
@@ -57,31 +63,6 @@ func (e *Exemption) text() string {
 		parts = append(parts, "from "+e.CIDR.String())
 	}
 	return strings.Join(parts, " ")
-}
-
-func (v exemptions) Spec() form.Spec {
-	return form.ListOfMappings(exemptSettings(&Exemption{}), maxExempt, 1)
-}
-
-func (v exemptions) Read(r *form.Reader, at form.Source, n *yaml.Node) {
-	*v.p = nil
-	for here, item := range r.Mappings(at, n, maxExempt, "[{cidr: 10.0.0.0/8}, {path: /healthz}]", "at least one of "+exemptKeys) {
-		if len(item.Content) == 0 {
-			r.Fault(here, form.QuotedNode(item), "must be a mapping with at least one of "+exemptKeys)
-			continue
-		}
-		var e Exemption
-		before := len(r.Faults)
-		r.Mapping(here, item, "", exemptSettings(&e))
-		switch {
-		case len(r.Faults) > before:
-		case (e.Header == "") != (e.Secret == ""):
-			r.Fault(here, "", "must have both header and secret, or neither: anybody can send a header, but not with a value that nobody else knows")
-		case !e.CIDR.IsValid() && e.Path == "" && len(e.Methods) == 0 && e.Host == "" && e.Header == "":
-			r.Fault(here, "", "must have at least one of "+exemptKeys)
-		}
-		*v.p = append(*v.p, e)
-	}
 }
 
 // exemptKeys are the keys of which an exemption needs one.
@@ -192,7 +173,7 @@ func siteSettings(x *Site) []form.Setting {
 		siteShare(&x.Share),
 		{Path: "mode", Gone: "throttle.mode is that of all sites; a site whose requests are never to wait can be exempt"},
 		{Path: "shadow", Gone: "throttle.shadow is that of all sites; a site whose requests are never to wait can be exempt"},
-		{Path: "exempt", Value: exemptions{&x.Exempt}, Default: "none",
+		{Path: "exempt", Value: exemptions().In(&x.Exempt), Default: "none",
 			Doc: "Requests for this site that are never charged or delayed, as [`exempt`](#exempt) has them for all."},
 	}
 }
@@ -200,7 +181,7 @@ func siteSettings(x *Site) []form.Setting {
 func siteShare(p *float64) form.Setting {
 	return form.Setting{
 		Path: "share", Default: "`1`",
-		Value: form.Number("a number from 0.01 to 1000", 0.01, 1000, func(x float64) bool { return x >= 0.01 && x <= 1000 }).In(p),
+		Value: form.Number("a number from 0.01 to 1000", 0.01, 1000).In(p),
 		Doc:   "What it has against the others: of three sites with 1, 2 and 5 the last one has five eighths of the machine while all want it. What a site does not want, the others have.",
 	}
 }
@@ -223,7 +204,7 @@ func (v siteMap) Text() string {
 func (s *Site) text() string {
 	text := strings.Join(s.Hosts, " ") + ", share " + form.FormatNumber(s.Share)
 	if len(s.Exempt) > 0 {
-		text += ", exempt (" + exemptions{&s.Exempt}.Text() + ")"
+		text += ", exempt (" + exemptions().In(&s.Exempt).Text() + ")"
 	}
 	return text
 }

@@ -82,8 +82,12 @@ func workers() form.Scalar[int] {
 
 // cpuCount is a number of CPUs, or 0 for those of the machine.
 func cpuCount() form.Scalar[float64] {
-	return form.Number("0 (as many as this machine has) or a number from 0.01 to 4096", 0, 4096,
-		func(x float64) bool { return x == 0 || x >= 0.01 && x <= 4096 })
+	return form.Number("0 (as many as this machine has) or a number from 0.01 to 4096", 0, 4096).But(func(x float64) error {
+		if x > 0 && x < 0.01 {
+			return errors.New("must be 0 (as many as this machine has) or a number from 0.01 to 4096")
+		}
+		return nil
+	})
 }
 
 // validateListen checks that the proxy does not stand in its own way.

@@ -3,7 +3,6 @@ package form
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,34 +177,6 @@ func (r *Reader) Gone(at Source, instead string) { r.warn(at, "has no effect any
 
 func (r *Reader) warn(at Source, problem string) {
 	r.Warnings = append(r.Warnings, Fault{File: at.File, Line: at.Line, Key: at.Key, Problem: problem}.Error())
-}
-
-// Mappings are the members of a list of at most so many mappings, and where each stands. What
-// is none is a fault: example is such a list, and members what a mapping has to have, both
-// as the message tells them.
-func (r *Reader) Mappings(at Source, n *yaml.Node, most int, example, members string) iter.Seq2[Source, *yaml.Node] {
-	return func(yield func(Source, *yaml.Node) bool) {
-		switch {
-		case IsNull(n):
-			return
-		case n.Kind != yaml.SequenceNode:
-			r.Fault(at, QuotedNode(n), "must be a list such as "+example)
-			return
-		case len(n.Content) > most:
-			r.Fault(at, "", fmt.Sprintf("has %d members; at most %d are allowed", len(n.Content), most))
-			return
-		}
-		for i, item := range n.Content {
-			here := at.Item(i).On(item)
-			if item.Kind != yaml.MappingNode {
-				r.Fault(here, QuotedNode(item), "must be a mapping with "+members)
-				continue
-			}
-			if !yield(here, item) {
-				return
-			}
-		}
-	}
 }
 
 // Fault is one thing that is wrong with a configuration.

@@ -26,15 +26,15 @@ type Scalar[T any] struct {
 // In is the kind's value at p.
 func (s Scalar[T]) In(p *T) Value { return scalarIn[T]{s, p} }
 
-// But is the kind with a further check of the text, after which Parse sees it.
-func (s Scalar[T]) But(check func(text string) error) Scalar[T] {
+// But is the kind with a further check of what Parse has read.
+func (s Scalar[T]) But(check func(x T) error) Scalar[T] {
 	parse := s.Parse
 	s.Parse = func(text string) (T, error) {
-		if err := check(text); err != nil {
-			var none T
-			return none, err
+		x, err := parse(text)
+		if err == nil {
+			err = check(x)
 		}
-		return parse(text)
+		return x, err
 	}
 	return s
 }
@@ -153,16 +153,6 @@ func Choice(words ...string) Scalar[string] {
 	}
 }
 
-// Later are words that a choice of the others refuses as not yet there.
-func Later(s Scalar[string], words []string, later ...string) Scalar[string] {
-	return s.But(func(text string) error {
-		if slices.ContainsFunc(later, sameWord(text)) {
-			return fmt.Errorf("comes with a later version; this one has %s", listed("and", words))
-		}
-		return nil
-	})
-}
-
 // sameWord tells whether a word is text, in any case.
 func sameWord(text string) func(word string) bool {
 	return func(word string) bool { return strings.EqualFold(word, text) }
@@ -236,15 +226,15 @@ func Integer(least, most int) Scalar[int] {
 	}
 }
 
-// Number is a decimal number of which sound is true. The message of a fault is "must
-// be " and then allowed.
-func Number(allowed string, least, most float64, sound func(x float64) bool) Scalar[float64] {
+// Number is a decimal number, at least so large and at most so large. The message of a fault is
+// "must be " and then allowed.
+func Number(allowed string, least, most float64) Scalar[float64] {
 	return Scalar[float64]{
 		Allowed: allowed,
 		Schema:  Schema{"type": []string{"number", "string"}, "minimum": least, "maximum": most, "pattern": `^[-+0-9.eE]+$`},
 		Parse: func(text string) (float64, error) {
 			x, err := parseNumber(text)
-			if err != nil || !sound(x) {
+			if err != nil || !(x >= least && x <= most) {
 				return 0, errors.New("must be " + allowed)
 			}
 			return x + 0, nil // no negative zero
@@ -415,7 +405,7 @@ func (l listIn[T]) readMapping(r *Reader, at Source, n *yaml.Node) {
 	keys := l.Mapping(&x)
 	r.Mapping(at, n, "", keys)
 	for _, key := range keys {
-		if key.Required && !slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return c.Value == key.Path }) {
+		if key.Required && !gives(n, key.Path) {
 			r.Fault(at, "", "has no "+key.Path)
 		}
 	}
@@ -429,4 +419,79 @@ func (l listIn[T]) readMapping(r *Reader, at Source, n *yaml.Node) {
 
 func tooMany(n, most int) string {
 	return fmt.Sprintf("has %d members; at most %d are allowed", n, most)
+}
+
+// Members is a kind of lists whose members are mappings.
+type Members[T any] struct {
+	Most    int                  // members
+	Least   int                  // keys of each
+	Example string               // such a list, as a message has it
+	Needs   string               // the keys that a member has to have, as a message has them
+	New     func() T             // one of which nothing is given
+	Keys    func(*T) []Setting   // its keys
+	Text    func(*T) string      // one in words
+	Check   func(*T, []T) string // what is wrong with one, beside those before it; empty: nothing. It is asked if no key alone is wrong
+}
+
+// In is the kind's value at p.
+func (m Members[T]) In(p *[]T) Value { return membersIn[T]{m, p} }
+
+type membersIn[T any] struct {
+	Members[T]
+	p *[]T
+}
+
+func (m membersIn[T]) Text() string {
+	texts := make([]string, 0, len(*m.p))
+	for _, x := range *m.p {
+		texts = append(texts, m.Members.Text(&x))
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (m membersIn[T]) Spec() Spec {
+	x := m.New()
+	return ListOfMappings(m.Keys(&x), m.Most, m.Least)
+}
+
+func (m membersIn[T]) Read(r *Reader, at Source, n *yaml.Node) {
+	*m.p = nil
+	switch {
+	case IsNull(n):
+		return
+	case n.Kind != yaml.SequenceNode:
+		r.Fault(at, QuotedNode(n), "must be a list such as "+m.Example)
+		return
+	case len(n.Content) > m.Most:
+		r.Fault(at, "", tooMany(len(n.Content), m.Most))
+		return
+	}
+	for i, item := range n.Content {
+		here := at.Item(i).On(item)
+		r.Given[here.Key] = here
+		if item.Kind != yaml.MappingNode {
+			r.Fault(here, QuotedNode(item), "must be a mapping with "+m.Needs)
+			*m.p = append(*m.p, m.New()) // so that the others keep their numbers
+			continue
+		}
+		x, before := m.New(), len(r.Faults)
+		keys := m.Keys(&x)
+		r.Mapping(here, item, "", keys)
+		for _, key := range keys {
+			if key.Required && !gives(item, key.Path) {
+				r.Fault(here, "", "has no "+key.Path)
+			}
+		}
+		if len(r.Faults) == before {
+			if problem := m.Check(&x, *m.p); problem != "" {
+				r.Fault(here, "", problem)
+			}
+		}
+		*m.p = append(*m.p, x)
+	}
+}
+
+// gives tells whether a mapping has a key.
+func gives(n *yaml.Node, key string) bool {
+	return slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return c.Value == key })
 }
