@@ -144,10 +144,8 @@ type (
 	}
 	// reportHour is an hour. What is not known is all 0.
 	reportHour struct {
-		At     float64   `json:"at"`
-		Known  bool      `json:"known"`
-		Groups []float64 `json:"groups"` // CPU, in the order of the report's
-		P95    []float64 `json:"p95"`    // of each group; of several proxies, that of the slowest
+		At    float64 `json:"at"`
+		Known bool    `json:"known"`
 		reportTotals
 	}
 	// reportClass is the keys of a class that cost most.
@@ -265,11 +263,6 @@ func sum(replies []api.HistoryReply, hours int) *report {
 	for _, name := range s.classes {
 		r.Classes = append(r.Classes, reportClass{name, s.keys[name].table(r.CPU)})
 	}
-	for i := range r.ByHour {
-		none := make([]float64, len(r.Groups)-len(r.ByHour[i].Groups))
-		r.ByHour[i].Groups = append(r.ByHour[i].Groups, none...)
-		r.ByHour[i].P95 = append(r.ByHour[i].P95, none...)
-	}
 	return r
 }
 
@@ -278,13 +271,8 @@ func (s *summing) add(row api.HourRow, to *reportHour) {
 	to.Known = true
 	to.add(row)
 	s.report.add(row)
-	for i, g := range row.Groups {
+	for _, g := range row.Groups {
 		s.groups.add(g, row.At)
-		if i == len(to.Groups) {
-			to.Groups, to.P95 = append(to.Groups, 0), append(to.P95, 0)
-		}
-		to.Groups[i] += g.CPU
-		to.P95[i] = max(to.P95[i], g.P95)
 	}
 	for _, p := range row.Shapes {
 		s.shapes.add(p, row.At)
