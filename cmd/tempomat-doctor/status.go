@@ -38,8 +38,11 @@ func (d *doctor) printStatus(ctx context.Context) error {
 	var reply api.StatusReply
 	var gate api.GateReply
 	var share api.ShareReply
-	for path, into := range map[string]any{"/v1/status": &reply, "/v1/gate": &gate, "/v1/share": &share} {
-		if err := d.client().Get(ctx, path, nil, into); err != nil {
+	for _, ask := range []struct {
+		path  string
+		reply any
+	}{{"/v1/status", &reply}, {"/v1/gate", &gate}, {"/v1/share", &share}} {
+		if err := d.client().Get(ctx, ask.path, nil, ask.reply); err != nil {
 			return err
 		}
 	}

@@ -63,24 +63,9 @@ func (m *Model) Resize(width, height int) { m.width, m.height = max(width, 0), m
 
 // Wants are the documents for the open pane.
 func (m *Model) Wants() Wants {
-	w := Wants{
-		Series:  !m.begun,
-		Queue:   m.pane == PaneQueue,
-		Recent:  m.pane == PaneVerdicts,
-		Buckets: m.pane == PaneKeys,
-	}
-	switch m.pane {
-	case PaneOverview:
-		w.Shapes = fewPages
-	case PanePages:
-		w.Shapes = mostPages
-	default:
-	}
-	if w.Buckets {
-		w.Sort = m.keys().orders[m.at[PaneKeys].by]
-		if all := m.data.Classes.Classes; len(all) > 0 {
-			w.Class = all[min(m.class, len(all)-1)].Name
-		}
+	w := Wants{Pane: m.pane, Series: !m.begun, Sort: m.keys().orders[m.at[PaneKeys].by]}
+	if all := m.data.Classes.Classes; len(all) > 0 {
+		w.Class = all[min(m.class, len(all)-1)].Name
 	}
 	return w
 }
@@ -113,17 +98,16 @@ func (m *Model) takePane(w Wants, d Data) {
 		m.begun = true
 		m.history.begin(d.Series.Points)
 	}
-	if w.Shapes > 0 {
+	switch w.Pane {
+	case PaneOverview, PanePages:
 		m.data.Shapes = d.Shapes
-	}
-	if w.Queue {
+	case PaneQueue:
 		m.data.Queue = d.Queue
-	}
-	if w.Recent {
+	case PaneVerdicts:
 		m.data.Recent = d.Recent
-	}
-	if w.Buckets {
+	case PaneKeys:
 		m.data.Classes, m.data.Buckets = d.Classes, d.Buckets
+	default:
 	}
 }
 

@@ -12,6 +12,7 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -313,13 +314,10 @@ type Data struct {
 
 // Wants says which documents the open pane shows. The overview is always asked for.
 type Wants struct {
-	Series  bool
-	Shapes  int // rows; 0: none
-	Queue   bool
-	Recent  bool
-	Buckets bool
-	Class   string // of the keys; "": the first
-	Sort    string // what comes first of them
+	Pane   Pane
+	Series bool   // what was before
+	Class  string // of the keys; "": the first
+	Sort   string // what comes first of them
 }
 
 // mostRows is how many rows of a document are asked for: more than the tallest screens
@@ -334,40 +332,34 @@ const (
 
 // Fetch asks for documents. It has no time limit of its own. With an error the overview may
 // have been answered all the same.
-func (w Wants) Fetch(ctx context.Context, from Source) (Data, error) {
-	var d Data
+func (w Wants) Fetch(ctx context.Context, from Source) (d Data, err error) {
 	if err := from.Get(ctx, "/v1/overview", nil, &d.Overview); err != nil {
 		return Data{}, err
 	}
-	limit := url.Values{"limit": {strconv.Itoa(mostRows)}}
-	for _, ask := range []struct {
-		wanted bool
-		path   string
-		query  url.Values
-		reply  any
-	}{
-		{w.Series, "/v1/series", url.Values{"minutes": {"5"}}, &d.Series},
-		{w.Shapes > 0, "/v1/shapes", url.Values{"limit": {strconv.Itoa(w.Shapes)}}, &d.Shapes},
-		{w.Queue, "/v1/queue", limit, &d.Queue},
-		{w.Recent, "/v1/recent", limit, &d.Recent},
-		{w.Buckets, "/v1/classes", nil, &d.Classes},
-	} {
-		if !ask.wanted {
-			continue
-		}
-		if err := from.Get(ctx, ask.path, ask.query, ask.reply); err != nil {
+	if w.Series {
+		if err := from.Get(ctx, "/v1/series", url.Values{"minutes": {"5"}}, &d.Series); err != nil {
 			return d, err
 		}
 	}
-	if w.Buckets && len(d.Classes.Classes) > 0 {
-		class := w.Class
-		if class == "" {
-			class = d.Classes.Classes[0].Name
+	first := func(rows int) url.Values { return url.Values{"limit": {strconv.Itoa(rows)}} }
+	switch w.Pane {
+	case PaneOverview:
+		err = from.Get(ctx, "/v1/shapes", first(fewPages), &d.Shapes)
+	case PanePages:
+		err = from.Get(ctx, "/v1/shapes", first(mostPages), &d.Shapes)
+	case PaneQueue:
+		err = from.Get(ctx, "/v1/queue", first(mostRows), &d.Queue)
+	case PaneVerdicts:
+		err = from.Get(ctx, "/v1/recent", first(mostRows), &d.Recent)
+	case PaneKeys:
+		err = from.Get(ctx, "/v1/classes", nil, &d.Classes)
+		if all := d.Classes.Classes; err == nil && len(all) > 0 {
+			query := first(mostRows)
+			query.Set("class", cmp.Or(w.Class, all[0].Name))
+			query.Set("sort", w.Sort)
+			err = from.Get(ctx, "/v1/buckets", query, &d.Buckets)
 		}
-		query := url.Values{"class": {class}, "sort": {w.Sort}, "limit": {strconv.Itoa(mostRows)}}
-		if err := from.Get(ctx, "/v1/buckets", query, &d.Buckets); err != nil {
-			return d, err
-		}
+	default: // the overview has it
 	}
-	return d, nil
+	return d, err
 }
