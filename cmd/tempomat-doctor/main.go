@@ -83,23 +83,6 @@ func (d *doctor) tree() *cobra.Command {
 	return root
 }
 
-// goneCommand names what to use in place of a command that there was; nil: there was none.
-func goneCommand(name string) error {
-	use := map[string]string{
-		"queue":  "tempomat-doctor top --once --pane queue",
-		"gate":   "tempomat-doctor top --once --pane gate, and for costs and the kernel's help tempomat-doctor status",
-		"key":    "tempomat-doctor explain CLASS KEY",
-		"share":  "tempomat-doctor status",
-		"check":  "tempomat-proxy -check -config FILE",
-		"pins":   "tempomat-doctor pin",
-		"robots": "tempomat-doctor --bucket robot, and for the last week tempomat-doctor report --hours 168",
-	}[name]
-	if use == "" {
-		return nil
-	}
-	return fmt.Errorf("the command %s is gone; use %s", name, use)
-}
-
 // asJSON is the flag that has a command print what it got.
 func asJSON(c *cobra.Command, p *bool) {
 	c.Flags().BoolVar(p, "json", false, "print the admin API's JSON document")

@@ -31,7 +31,6 @@ type reportChoice struct {
 	hours, limit int
 	json         bool
 	sockets      []string
-	html         string // there was such a flag
 }
 
 // report shows which clients used the server.
@@ -65,8 +64,6 @@ class, URL shapes and URLs. With several sockets, add up the hours of several pr
 	f.IntVar(&ask.limit, "limit", rowsOfEach, "rows of each table of the text")
 	asJSON(c, &ask.json)
 	f.Lookup("json").Usage = "print a JSON document"
-	f.StringVar(&ask.html, "html", "", "")
-	f.Lookup("html").Hidden = true
 	f.StringArrayVar(&ask.sockets, "socket", nil, "the admin socket; may be given several times")
 	return c
 }
@@ -74,9 +71,6 @@ class, URL shapes and URLs. With several sockets, add up the hours of several pr
 // check tells what of the choice is not allowed.
 func (ask reportChoice) check() error {
 	var faults []error
-	if ask.html != "" {
-		faults = append(faults, errors.New("the flag --html of report is gone; use --json, or the dashboard"))
-	}
 	if ask.hours < 1 || ask.hours > mostHours {
 		faults = append(faults, fmt.Errorf("--hours %d: must be 1 to %d", ask.hours, mostHours))
 	}

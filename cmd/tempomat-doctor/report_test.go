@@ -197,7 +197,6 @@ func TestReportHasNothing(t *testing.T) {
 		{"new", none, nil, 1, "there is no history yet"},
 		{"too many hours", week, []string{"--hours", "169"}, 2, "must be 1 to 168"},
 		{"no rows", week, []string{"--limit", "0"}, 2, "at least 1"},
-		{"a page", week, []string{"--html", "x"}, 2, "the flag --html of report is gone; use --json, or the dashboard"},
 		{"an idle site", idle, nil, 0, ""},
 	} {
 		path := serveHistory(t, c.history)

@@ -48,14 +48,7 @@ top shows all of it live.`,
   tempomat-doctor --bucket slash24 --limit 100
   watch -n 1 tempomat-doctor`,
 		Version: version,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				if err := goneCommand(args[0]); err != nil {
-					return err
-				}
-			}
-			return cobra.NoArgs(c, args)
-		},
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("limit") {
 				ask.limit = strconv.Itoa(limit)
