@@ -34,6 +34,8 @@ var (
 	errWaits = errors.New("the connection is not accepted yet")
 	// errLater: it is closed, or was looked for in vain a moment ago.
 	errLater = errors.New("later")
+	// errSpent: looking has taken what it may of the CPUs.
+	errSpent = errors.New("enough was looked for")
 )
 
 // Finder finds the process at the other end of a connection to a backend of this machine.
@@ -51,16 +53,11 @@ type Finder struct {
 	longest   bool      // who was found last had waited for longer than most
 	next      time.Time // when the group may be looked for again
 	pause     time.Duration
-	rests     time.Time // until when only that is looked at which costs little
 
 	open    map[uint32]bool // the backend's connections
 	counted time.Time       // when these were asked for
 	held    []uint32        // sockets of the process that is looked at
 }
-
-// dearest is for how long only that is looked at which costs little after each link that was
-// read: it takes 2 µs, which are to be a 50th of the time at most.
-const dearest = 100 * time.Microsecond
 
 // How soon the processes of all of the machine are looked through again: after leastPause if
 // that helped, and twice as late each time that it did not.
@@ -106,14 +103,13 @@ func (f *Finder) Find(now time.Time, c net.Conn) (Seat, error) {
 	if err != nil {
 		return Seat{}, err
 	}
-	pid, fd := f.holder(now, inode)
+	pid, fd := f.holder(inode)
 	if pid == 0 {
 		if now.Before(f.next) {
 			return Seat{}, errLater
 		}
 		err := f.regroup()
-		f.rests = time.Time{}
-		if pid, fd = f.holder(now, inode); pid == 0 {
+		if pid, fd = f.holder(inode); pid == 0 {
 			if again, _ := f.peer(c); again != inode {
 				return Seat{}, errLater // it was closed meanwhile
 			}
@@ -249,7 +245,7 @@ func inodeOf(c net.Conn) (inode uint32) {
 // holder looks for a socket among the group: first where such a one was the last time. Some
 // servers give a connection to the process that waits for the shortest time, some to the one
 // that waits for the longest: as it was the last time.
-func (f *Finder) holder(now time.Time, inode uint32) (pid, fd int) {
+func (f *Finder) holder(inode uint32) (pid, fd int) {
 	last := len(f.group) - 1
 	for i := range f.group {
 		if f.longest {
@@ -261,14 +257,8 @@ func (f *Finder) holder(now time.Time, inode uint32) (pid, fd int) {
 			return pid, f.conn
 		}
 	}
-	if now.Before(f.rests) {
-		return 0, 0
-	}
-	links := 0
-	defer func() { f.rests = now.Add(time.Duration(links) * dearest) }()
 	for i, pid := range f.group {
-		fd, n, _ := f.proc.find(pid, inode)
-		if links += n; fd >= 0 {
+		if fd := f.proc.find(pid, inode); fd >= 0 {
 			f.found(i)
 			return pid, fd
 		}

@@ -54,7 +54,7 @@ func TestDescriptors(t *testing.T) {
 		inode uint32
 		want  int
 	}{{7, 200, 9}, {7, 100, 3}, {8, 100, 3}, {8, 200, -1}, {7, 20, -1}, {99, 100, -1}} {
-		if fd, _, _ := p.find(c.pid, c.inode); fd != c.want {
+		if fd := p.find(c.pid, c.inode); fd != c.want {
 			t.Errorf("%d has %d as %d, want %d", c.pid, c.inode, fd, c.want)
 		}
 	}
@@ -201,6 +201,35 @@ func TestNotFound(t *testing.T) {
 type elsewhere struct{ net.Conn }
 
 func (elsewhere) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80} }
+
+// TestLookingIsBounded has a thousand requests wait whose connections nobody has accepted, and that are looked
+// for each 20 ms: that takes a 64th of a CPU, however long each look takes, and all of them are told of.
+func TestLookingIsBounded(t *testing.T) {
+	f, _, c := toBackend(t)
+	tr := NewTracker(f, nil, nil, func(error) {})
+	var used time.Duration
+	tr.looking.clock = func() time.Duration { used += 100 * time.Microsecond; return used }
+	all := make([]Running, 1000)
+	told, last := 0, time.Duration(0)
+	for now := time.Duration(0); now < 10*time.Second; now += 20 * time.Millisecond {
+		for i := range all {
+			all[i] = Running{Conn: c, Began: at(0)}
+		}
+		tr.Look(at(now.Seconds()), all)
+		for i := range all {
+			switch all[i].Is {
+			case WorkRead:
+				told, last = told+1, now
+			case WorkSame:
+			default:
+				t.Fatalf("a request that waits is %d", all[i].Is)
+			}
+		}
+	}
+	if most := 170 * time.Millisecond; used/2 > most || told < 1000 || last < 9*time.Second {
+		t.Errorf("%v of CPU time for %d looks, the last after %v; at most %v", used/2, told, last, most)
+	}
+}
 
 // TestSeenAndForgotten has connections come and go, and processes.
 func TestSeenAndForgotten(t *testing.T) {

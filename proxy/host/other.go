@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"time"
 
 	"tempomat/cpuaccount/process"
 )
@@ -51,3 +52,5 @@ func (system) Alone(int) bool                       { return false }
 func (system) Parent(process.ID) (process.ID, bool) { return process.ID{}, false }
 
 func probe() (int, error) { return 0, errors.ErrUnsupported }
+
+func threadTime() time.Duration { return 0 }

@@ -292,18 +292,16 @@ func (p proc) each(pid int, f func(fd int, link string) bool) error {
 	return nil
 }
 
-// find returns the process's descriptor of a socket, and how many it has looked at; negative:
-// it has none.
-func (p proc) find(pid int, inode uint32) (at, looked int, err error) {
+// find returns the process's descriptor of a socket; negative: it has none.
+func (p proc) find(pid int, inode uint32) (at int) {
 	at = -1
-	err = p.each(pid, func(fd int, link string) bool {
-		looked++
+	_ = p.each(pid, func(fd int, link string) bool {
 		if socketOf(link) == inode {
 			at = fd
 		}
 		return at < 0
 	})
-	return at, looked, err
+	return at
 }
 
 // servesMany tells whether a process waits for that descriptor, a client's connection,

@@ -12,6 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// threadTime is the CPU time of the thread that asks.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
 // CostSocket is the Unix socket that workers tell by.
 type CostSocket struct {
 	conn *net.UnixConn

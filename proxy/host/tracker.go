@@ -4,11 +4,36 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"time"
 
 	"tempomat/cpuaccount"
 	"tempomat/cpuaccount/process"
 )
+
+// allowance is CPU time that looking for processes may take: a part of the time that passes, and
+// what is saved up of it. With thousands of connections that come and go it would else be most of
+// what the proxy does.
+type allowance struct {
+	clock func() time.Duration // what this thread has used
+	saved time.Duration        // negative: that has to be earned first
+	last  time.Time
+}
+
+const (
+	lookingPart = 64 // of the time of one CPU
+	mostSaved   = 10 * time.Millisecond
+)
+
+func (a *allowance) earn(now time.Time) {
+	a.saved = min(mostSaved, a.saved+now.Sub(a.last)/lookingPart)
+	a.last = now
+}
+
+func (a *allowance) isSpent() bool { return a.saved <= 0 }
+
+// pay takes away what was used since then.
+func (a *allowance) pay(since time.Duration) { a.saved -= a.clock() - since }
 
 // Running is a request that has been at the backend for some ms.
 type Running struct {
@@ -50,6 +75,7 @@ type Tracker struct {
 	data    *Database
 	askers  *askers // nil: it is not to be seen who waits for it
 
+	looking allowance
 	opened  *opened
 	workers map[process.ID]*worker
 	fresh   []process.ID // workers that came since Fresh was asked
@@ -80,7 +106,7 @@ const (
 func NewTracker(f *Finder, e *CostSocket, d *Database, tell func(error)) *Tracker {
 	t := &Tracker{
 		Numbers: newNumbers(), finder: f, claims: newClaims(), ear: e, data: d, tell: tell,
-		workers: map[process.ID]*worker{}, seats: map[net.Conn]*seat{}, pause: leastPause,
+		workers: map[process.ID]*worker{}, seats: map[net.Conn]*seat{}, pause: leastPause, looking: allowance{clock: threadTime},
 	}
 	t.opened, t.births = t.claims.opened, process.OpenBirths()
 	if f != nil {
@@ -115,6 +141,9 @@ func (t *Tracker) Close() {
 // Look finds out what all requests use that have been at the backend for some ms, and those
 // only.
 func (t *Tracker) Look(now time.Time, all []Running) {
+	runtime.LockOSThread() // whose CPU time is counted
+	defer runtime.UnlockOSThread()
+	t.looking.earn(now)
 	t.sweep(now)
 	for i := range all {
 		if all[i].Work == nil {
@@ -148,7 +177,7 @@ func (t *Tracker) judge(now time.Time, r *Running, running int) {
 	if w.gone.Load() {
 		return
 	}
-	if running > 1 || w.claim == nil && t.isMany(now, w.worker, w.worker.pause) {
+	if running > 1 || w.claim == nil && (w.worker.many || !t.looking.isSpent() && t.isMany(now, w.worker, w.worker.pause)) {
 		w.worker.many = true
 		w.void.Store(true)
 	}
@@ -174,6 +203,7 @@ func (t *Tracker) isMany(now time.Time, w *worker, pause time.Duration) bool {
 		return w.many
 	}
 	w.counted, w.pause = now, min(mostManyPause, max(manyEvery, 2*w.pause))
+	defer t.looking.pay(t.looking.clock())
 	return w.many || t.finder.several(now, w.id.PID)
 }
 
@@ -218,6 +248,9 @@ func (t *Tracker) find(now time.Time, r *Running) {
 		r.Is, r.Accepted = WorkRead, now // it has used nothing
 		r.Reading = cpuaccount.Reading{Waits: true}
 		return
+	}
+	if errors.Is(err, errSpent) {
+		r.Is = WorkSame
 	}
 	if s == nil || s.worker != nil && s.worker.many {
 		return
@@ -326,6 +359,10 @@ func (t *Tracker) seat(now time.Time, r *Running) (*seat, error) {
 	if now.Before(t.again) {
 		return nil, errLater
 	}
+	if t.looking.isSpent() {
+		return nil, errSpent
+	}
+	defer t.looking.pay(t.looking.clock())
 	found, err := t.finder.Find(now, c)
 	if err != nil {
 		if !errors.Is(err, errLater) && !errors.Is(err, errWaits) {

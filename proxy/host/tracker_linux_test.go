@@ -24,7 +24,7 @@ func onConn(t *testing.T, tr *Tracker, l net.Listener, w *worker) (r Running, ac
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = accepted.Close() })
-	tr.finder.rests = time.Time{} // it looks at once
+	tr.looking.saved = mostSaved // it looks at once
 	s, err := tr.finder.Find(at(0), c)
 	if err != nil {
 		t.Fatal(err)
