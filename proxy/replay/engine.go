@@ -64,7 +64,6 @@ const (
 	served outcome = iota
 	refused
 	turnedAway // by the backend, whose workers and queue were full
-	left       // its client did
 )
 
 func newEngine(epoch time.Time, s Setup, o observer) *engine {

@@ -418,7 +418,7 @@ func (g *Group) add(waited time.Duration, o outcome) {
 	case turnedAway:
 		g.TurnedAway++
 		return
-	case served, left: // of whom a log tells, nobody leaves
+	case served:
 	}
 	g.Longest = max(g.Longest, waited.Seconds())
 	if waited >= remarkable {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 const (
@@ -24,8 +26,7 @@ const (
 	longestWord = 16
 	longestName = 32
 	longestPath = 120
-	// mostPaths is how many paths are remembered in each of two generations, and longestURL how
-	// much of what a URL is called.
+	// mostPaths is how many paths are remembered, and longestURL how much of what a URL is called.
 	mostPaths  = 4096
 	longestURL = 160
 )
@@ -45,8 +46,7 @@ type Words struct {
 
 	mu         sync.RWMutex // guards the following
 	parameters map[parameterName]*parameter
-	paths      map[uint64]people // by hash
-	older      map[uint64]people // the generation before, without what was asked for since
+	paths      *simplelru.LRU[uint64, people] // by hash
 	swept      time.Time
 }
 
@@ -79,7 +79,11 @@ func (p *people) several() bool { return p.n == len(p.hashes) }
 
 // NewWords makes Words that know none.
 func NewWords() *Words {
-	return &Words{seed: maphash.MakeSeed(), parameters: make(map[parameterName]*parameter), paths: make(map[uint64]people)}
+	paths, err := simplelru.NewLRU[uint64, people](mostPaths, nil)
+	if err != nil {
+		panic(err) // mostPaths is above 0
+	}
+	return &Words{seed: maphash.MakeSeed(), parameters: make(map[parameterName]*parameter), paths: paths}
 }
 
 // Take implements Sink.
@@ -114,7 +118,9 @@ func (w *Words) learn(now time.Time, e *Entry) {
 		head = address[:8] // who has one of a /64 has all of them
 	}
 	hash := maphash.Bytes(w.seed, head)
-	w.learnPath(asked, hash)
+	by, _ := w.paths.Get(maphash.String(w.seed, asked))
+	by.add(hash)
+	w.paths.Add(maphash.String(w.seed, asked), by)
 	path := pathOf(e.Shape)
 	for name, value := range parametersOf(query) {
 		if !isName(name) {
@@ -130,21 +136,6 @@ func (w *Words) learn(now time.Time, e *Entry) {
 		}
 		p.learn(now, hash, value)
 	}
-}
-
-// learnPath takes in that an address asked for a path. When there are as many paths as may be, those
-// are forgotten that nobody has asked for since it was so the last time.
-func (w *Words) learnPath(path string, address uint64) {
-	key := maphash.String(w.seed, path)
-	p, ok := w.paths[key]
-	if !ok {
-		if len(w.paths) == mostPaths {
-			w.paths, w.older = make(map[uint64]people), w.paths
-		}
-		p = w.older[key]
-	}
-	p.add(address)
-	w.paths[key] = p
 }
 
 // makeRoom forgets a parameter that few people use, of some that it looks at, or nobody
@@ -199,12 +190,7 @@ func (w *Words) URL(shape, target string) string {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	path, query, asks := strings.Cut(target, "?")
-	key := maphash.String(w.seed, path)
-	by, ok := w.paths[key]
-	if !ok {
-		by = w.older[key]
-	}
-	if !by.several() || isSecret(path) {
+	if by, _ := w.paths.Peek(maphash.String(w.seed, path)); !by.several() || isSecret(path) {
 		path = pathOf(shape)
 	}
 	var out strings.Builder

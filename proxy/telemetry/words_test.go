@@ -126,8 +126,8 @@ func TestWordsAreBounded(t *testing.T) {
 	for i := range 3 * mostPaths {
 		teach(w, 1, fmt.Sprint("/", i), nil)
 	}
-	if len(w.paths) > mostPaths || len(w.older) > mostPaths {
-		t.Errorf("%d and %d paths", len(w.paths), len(w.older))
+	if n := w.paths.Len(); n > mostPaths {
+		t.Errorf("%d paths", n)
 	}
 	teach(w, 1, "/w?"+strings.Repeat("a=1&", 100), nil) // cut off: nothing is learnt of it
 	if w.parameters[parameterName{"/w", "a"}] != nil {
