@@ -104,11 +104,6 @@ func (d *doctor) askHistory(ctx context.Context, ask reportChoice) (*report, err
 	return r, nil
 }
 
-// knownHours are those of which something is known.
-func (r *report) knownHours() (known []reportHour) {
-	return slices.DeleteFunc(slices.Clone(r.ByHour), func(h reportHour) bool { return !h.Known })
-}
-
 // mostReported is how many rows of each kind a report has.
 const mostReported = 50
 
@@ -172,21 +167,20 @@ type adder struct {
 	names map[string]*reportRow
 }
 
-func (a *adder) add(p api.HistoryPart, at float64) {
-	row := a.names[p.Name]
-	if row == nil {
-		if a.names == nil {
-			a.names = make(map[string]*reportRow)
+func (a *adder) add(parts []api.HistoryPart, at float64) {
+	for _, p := range parts {
+		row := a.names[p.Name]
+		if row == nil {
+			row = &reportRow{Name: p.Name}
+			a.names[p.Name] = row
+			a.rows = append(a.rows, row)
 		}
-		row = &reportRow{Name: p.Name}
-		a.names[p.Name] = row
-		a.rows = append(a.rows, row)
-	}
-	row.CPU += max(0, p.CPU-p.Error)
-	row.Error += p.Error
-	row.Requests += p.Requests
-	if p.P95 > row.P95 {
-		row.P95, row.P95At = p.P95, at
+		row.CPU += max(0, p.CPU-p.Error)
+		row.Error += p.Error
+		row.Requests += p.Requests
+		if p.P95 > row.P95 {
+			row.P95, row.P95At = p.P95, at
+		}
 	}
 }
 
@@ -202,7 +196,7 @@ func (a *adder) all(total float64) []reportRow {
 	return rows
 }
 
-// table returns the dearest rows.
+// table returns the most expensive rows.
 func (a *adder) table(total float64) reportTable {
 	t := reportTable{Rows: a.all(total)}
 	slices.SortFunc(t.Rows, func(b, c reportRow) int {
@@ -217,19 +211,9 @@ func (a *adder) table(total float64) reportTable {
 	return t
 }
 
-// summing is a report in the making.
-type summing struct {
-	report                report
-	groups, shapes, pages adder
-	classes               []string
-	keys                  map[string]*adder
-}
-
 // sum adds up what proxies told of their last hours; nil if none of them told anything.
 func sum(replies []api.HistoryReply, hours int) *report {
-	s := summing{keys: make(map[string]*adder)}
-	r := &s.report
-	r.Version, r.Proxies = api.Version, len(replies)
+	r := &report{Version: api.Version, Proxies: len(replies)}
 	for _, reply := range replies {
 		if n := len(reply.Hours); n > 0 {
 			r.To = max(r.To, reply.Hours[n-1].At+time.Hour.Seconds())
@@ -245,44 +229,37 @@ func sum(replies []api.HistoryReply, hours int) *report {
 	for i := range hours {
 		r.ByHour = append(r.ByHour, reportHour{At: r.From + float64(i)*time.Hour.Seconds()})
 	}
+	newAdder := func() *adder { return &adder{names: make(map[string]*reportRow)} }
+	groups, shapes, pages := newAdder(), newAdder(), newAdder()
+	var classes []string // in configured order
+	keys := make(map[string]*adder)
 	for _, reply := range replies {
 		for _, row := range reply.Hours {
-			if i := int((row.At - r.From) / time.Hour.Seconds()); row.At >= r.From && i < hours {
-				s.add(row, &r.ByHour[i])
+			i := int((row.At - r.From) / time.Hour.Seconds())
+			if row.At < r.From || i >= hours {
+				continue
+			}
+			r.ByHour[i].Known = true
+			r.ByHour[i].add(row)
+			r.add(row)
+			groups.add(row.Groups, row.At)
+			shapes.add(row.Shapes, row.At)
+			pages.add(row.URLs, row.At)
+			for _, c := range row.Classes {
+				if keys[c.Class] == nil {
+					keys[c.Class] = newAdder()
+					classes = append(classes, c.Class)
+				}
+				keys[c.Class].add(c.Keys, row.At)
 			}
 		}
 	}
-	r.Groups = s.groups.all(r.CPU)
-	r.Shapes, r.URLs = s.shapes.table(r.CPU), s.pages.table(r.CPU)
-	for _, name := range s.classes {
-		r.Classes = append(r.Classes, reportClass{name, s.keys[name].table(r.CPU)})
+	r.Groups = groups.all(r.CPU)
+	r.Shapes, r.URLs = shapes.table(r.CPU), pages.table(r.CPU)
+	for _, name := range classes {
+		r.Classes = append(r.Classes, reportClass{name, keys[name].table(r.CPU)})
 	}
 	return r
-}
-
-// add adds an hour up.
-func (s *summing) add(row api.HourRow, to *reportHour) {
-	to.Known = true
-	to.add(row)
-	s.report.add(row)
-	for _, g := range row.Groups {
-		s.groups.add(g, row.At)
-	}
-	for _, p := range row.Shapes {
-		s.shapes.add(p, row.At)
-	}
-	for _, p := range row.URLs {
-		s.pages.add(p, row.At)
-	}
-	for _, c := range row.Classes {
-		if s.keys[c.Class] == nil {
-			s.keys[c.Class] = &adder{}
-			s.classes = append(s.classes, c.Class)
-		}
-		for _, p := range c.Keys {
-			s.keys[c.Class].add(p, row.At)
-		}
-	}
 }
 
 func (t *reportTotals) add(row api.HourRow) {
@@ -358,7 +335,13 @@ func (r *report) print(out *bytes.Buffer, limit, width int) {
 	if r.Proxies > 1 {
 		line(fmt.Sprintf("%d proxies together.", r.Proxies))
 	}
-	if missing := len(r.ByHour) - len(r.knownHours()); missing > 0 {
+	missing := 0
+	for _, h := range r.ByHour {
+		if !h.Known {
+			missing++
+		}
+	}
+	if missing > 0 {
 		line(fmt.Sprintf("Nothing is known of %d of these hours: no history was kept then.", missing))
 	}
 	line("")
