@@ -4,7 +4,7 @@
 //
 //	backend.go    who the backend is, what it uses of the CPUs, and how many connections wait for it
 //	apache.go     what Apache's configuration says of its workers, nginx.go and fpm.go what theirs say
-//	listener.go   where it listens
+//	listener.go   where it listens, and who listens on this machine
 //	usage.go      what of the machine's CPUs is used
 //
 // None of that takes a right.
@@ -38,8 +38,8 @@
 //
 // # Of the proxy itself
 //
-//	descriptors.go how many connections may be open, and what happens when no descriptor is left
-//	unixsocket.go  Unix sockets to listen on
+//	accept.go     how many connections may be open, accepting them when no descriptor is left, and
+//	              Unix sockets to listen on
 //
 // What all of it reads: processes.go (/proc), and sockets*.go (sock_diag).
 package host

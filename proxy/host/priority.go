@@ -228,10 +228,11 @@ func (k *Keeper) Mend(id process.ID) {
 	if k.changed[id.PID] != nil || err != nil || !isLeft(now, own) {
 		return
 	}
-	switch putBack(k.kernel, &change{id: id, own: own, set: now}) {
-	case restored:
+	result := putBack(k.kernel, &change{id: id, own: own, set: now})
+	if result == restored {
 		k.counts.Recovered++
-	case failed:
+	}
+	if result == failed {
 		k.counts.Failed++
 	}
 }
@@ -328,13 +329,18 @@ const (
 	idle = lowestNice + 1
 )
 
-// kernel is what the system is asked. Its methods may be called concurrently.
-type kernel interface {
+// scheduler is what tells and changes priorities. Its methods may be called concurrently.
+type scheduler interface {
 	// Nice is the priority of a process: -20, the highest, to 19, or idle. It fails if the process
 	// has ended, also if its number is another one's now, or has another scheduling policy.
 	Nice(id process.ID) (int, error)
 	// SetNice changes it, and that of the threads which have the same.
 	SetNice(pid, nice int) error
+}
+
+// kernel is what the system is asked. Its methods may be called concurrently.
+type kernel interface {
+	scheduler
 	// Parent is the process that has forked one, and is the same program; not ok: there is none.
 	Parent(id process.ID) (process.ID, bool)
 	// Alone tells whether none but the main thread of a process computes.
@@ -354,7 +360,7 @@ const (
 
 // putBack gives a process the priority that it had, if it is the same one and has what it
 // was given.
-func putBack(k kernel, c *change) result {
+func putBack(k scheduler, c *change) result {
 	now, err := k.Nice(c.id)
 	switch {
 	case err != nil:
