@@ -28,6 +28,58 @@ const (
 	portPattern   = `^[^\s/]*:[0-9]{1,5}$`
 )
 
+// tcpAddress is an address of TCP, with a port from 1 on.
+func tcpAddress() form.Scalar[string] {
+	return form.Text("address", "`host:port` or `:port`, with a port from 1 on", func(text string) error {
+		return checkHostPort(text, 1, `must be "host:port" or ":port", such as 127.0.0.1:8880`)
+	}).Matching(portPattern)
+}
+
+// socketAddress is that of a unix socket.
+func socketAddress() form.Scalar[string] {
+	return form.Text("address", "`unix:/path`", func(text string) error {
+		path, isUnix := strings.CutPrefix(text, "unix:")
+		if !isUnix {
+			return errors.New(`must be "unix:/path"`)
+		}
+		return checkSocketPath(path)
+	}).Matching(socketPattern)
+}
+
+// absolutePath is where something lies, such as a file. Whether it is there is found out as it is used.
+func absolutePath(what string) form.Scalar[string] {
+	s := form.Text("path", "the absolute path of "+what, nil).Matching(`^/.`)
+	s.Parse = func(text string) (string, error) {
+		if !path.IsAbs(text) || path.Clean(text) == "/" || len(text) > 1024 {
+			return "", errors.New("must be the path of " + what + ", beginning with /")
+		}
+		return path.Clean(text), nil
+	}
+	return s
+}
+
+// file is the path of one; it may be empty.
+func file() form.Scalar[string] { return form.OrEmpty(absolutePath("a file"), "none") }
+
+// wordOrPath is one of the words, in any case, or the path of a cgroup's directory.
+func wordOrPath(words ...string) form.Scalar[string] {
+	s, cgroup := form.Choice(words...), absolutePath("the directory of a cgroup (version 2), such as /sys/fs/cgroup/system.slice/apache2.service")
+	word := s.Parse
+	s.Type, s.Allowed = "word or path", s.Allowed+", or the directory of a cgroup (version 2)"
+	s.Schema = form.AnyOf(s.Schema, cgroup.Schema)
+	s.Parse = func(text string) (string, error) {
+		if path.IsAbs(text) {
+			return cgroup.Parse(text)
+		}
+		x, err := word(text)
+		if err != nil {
+			err = fmt.Errorf("%w, or %s", err, strings.Replace(cgroup.Allowed, "absolute ", "", 1))
+		}
+		return x, err
+	}
+	return s
+}
+
 // listenAddress is where requests are served.
 func listenAddress() form.Scalar[string] {
 	return form.Text("address", "`host:port`, `:port` or `unix:/path`; port 0 takes a free one", func(text string) error {
@@ -36,24 +88,6 @@ func listenAddress() form.Scalar[string] {
 		}
 		return checkHostPort(text, 0, `must be "host:port", ":port" or "unix:/path"`)
 	}).Matching(socketPattern + "|" + portPattern)
-}
-
-// adminSocket is where the admin API listens.
-func adminSocket() form.Scalar[string] {
-	return form.OrOff(form.Text("address", "`unix:/path`", func(text string) error {
-		path, isUnix := strings.CutPrefix(text, "unix:")
-		if !isUnix {
-			return errors.New(`must be "unix:/path", or off`)
-		}
-		return checkSocketPath(path)
-	}).Matching(socketPattern), "off", "")
-}
-
-// metricsAddress is an address of TCP at which Prometheus asks, or nothing.
-func metricsAddress() form.Scalar[string] {
-	return form.OrEmpty(form.Text("address", "`host:port` or `:port`", func(text string) error {
-		return checkHostPort(text, 1, `must be "host:port" or ":port", or empty for none`)
-	}).Matching(portPattern), "nowhere")
 }
 
 func checkSocketPath(path string) error {
@@ -122,7 +156,7 @@ func parseBackendURL(text string) (string, error) {
 
 // graphiteAddress is kept without its scheme.
 func graphiteAddress() form.Scalar[string] {
-	const problem = `must be "host:port" or "tcp://host:port", or empty for none`
+	const problem = `must be "host:port" or "tcp://host:port"`
 	s := form.Text("address", "`host:port` or `tcp://host:port`", nil).Matching(`^(tcp://)?([^\s/:].*:[0-9]{1,5})?$`)
 	s.Parse = func(text string) (string, error) {
 		address := strings.TrimPrefix(text, "tcp://")

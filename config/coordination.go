@@ -302,11 +302,11 @@ func redisSettings(d *draft) []form.Setting {
 	return []form.Setting{
 		{Path: p + "addresses", Value: form.List[string]{Of: redisAddress(), Most: 32}.In(&c.Addresses), Restart: true,
 			Doc: "The server, or some nodes of the cluster, or the sentinels. The first may be a URL, which says more: `redis://user@host:6379/0`, `rediss://` with TLS, also to sentinels, `unix://user@/path?db=0`. Behind `?`, with `&` between them: `cluster`, `sentinel=NAME` of the master that sentinels know, `ca=FILE` of who signs the servers' certificates, as PEM, where the system does not trust them, and `timeout=500ms`, the longest that a call takes, in place of 250 ms. Must be given if something needs Redis."},
-		{Path: p + "password", Value: secretFile().In(&c.Password), Restart: true,
+		{Path: p + "password", Value: file().In(&c.Password), Restart: true,
 			Doc: "The file that holds the password."},
 		{Path: p + "prefix", Value: redisWord("{}").In(&c.Prefix), Restart: true,
 			Doc: "Before the names of keys."},
-		{Path: p + "salt", Value: secretFile().In(&c.Salt), Restart: true,
+		{Path: p + "salt", Value: file().In(&c.Salt), Restart: true,
 			Doc: "The file of a secret that is mixed into the hashes by which clients are known in Redis: without it, who can read Redis can find out addresses by trying. The same one on all sidecars."},
 		{Path: p + "cluster", Value: form.Boolean().In(&older.Cluster), Old: inURL},
 		{Path: p + "sentinel", Value: redisWord("").In(&older.Sentinel), Old: inURL},
@@ -314,7 +314,7 @@ func redisSettings(d *draft) []form.Setting {
 		{Path: p + "database", Value: form.Integer(0, mostDatabase).In(&older.Database), Old: inURL},
 		{Path: p + "tls", Value: form.Boolean().In(&older.TLS), Old: inURL},
 		{Path: p + "timeout", Value: redisTimeout().In(&older.Timeout), Old: inURL},
-		{Path: p + "ca", Value: secretFile().In(&older.CA), Old: inURL},
+		{Path: p + "ca", Value: file().In(&older.CA), Old: inURL},
 	}
 }
 
@@ -463,16 +463,6 @@ func redisWord(without string) form.Scalar[string] {
 	})
 }
 
-// secretFile is the path of a file; it may be empty.
-func secretFile() form.Scalar[string] {
-	return form.Text("path", "an absolute path, or empty: none", func(text string) error {
-		if text != "" && (!filepath.IsAbs(text) || len(text) > 1024) {
-			return errors.New("must be the path of a file that holds it, beginning with /")
-		}
-		return nil
-	}).Matching(`^(/.*)?$`)
-}
-
 // validateRedis checks what its keys mean together, and that it is there if
 // something needs it.
 func validateRedis(r *form.Reader, d *draft) {
@@ -516,13 +506,13 @@ func defaultGossip() Gossip { return Gossip{Listen: ":7946"} }
 func gossipSettings(g *Gossip) []form.Setting {
 	const p = "coordination.gossip."
 	return []form.Setting{
-		{Path: p + "listen", Value: peerListen().In(&g.Listen), Restart: true,
+		{Path: p + "listen", Value: tcpAddress().In(&g.Listen), Restart: true,
 			Doc: "Where sidecars that share with no server tell each other, both UDP and TCP."},
 		{Path: p + "advertise", Value: form.OrEmpty(peerAddress(), "the same").In(&g.Advertise), Restart: true,
 			Doc: "Where peers reach it, if that is another address. It tells the sidecar from the others then; else the machine's name and the port do, and no two may have the same."},
 		{Path: p + "join", Value: form.List[string]{Of: peerAddress(), Most: 256}.In(&g.Join), Restart: true,
 			Doc: "Peers, of which one that lives is enough. A host may be a DNS name of several addresses. They are tried as long as they are no members."},
-		{Path: p + "keyFile", Value: absoluteFile().In(&g.KeyFile), Restart: true,
+		{Path: p + "keyFile", Value: file().In(&g.KeyFile), Restart: true,
 			Doc: "Keys of the encryption: 16, 24 or 32 bytes in base64, one in each line; the first one encrypts, each decrypts. A reload reads it anew. Without it, whoever reaches the port can invent debts."},
 	}
 }
@@ -538,11 +528,6 @@ func validateGossip(r *form.Reader, d *draft) {
 
 const peerForm = `must be "host:port"`
 
-// peerListen is where a sidecar listens.
-func peerListen() form.Scalar[string] {
-	return form.Text("address", "`host:port` or `:port`", func(text string) error { return checkHostPort(text, 1, peerForm) }).Matching(portPattern)
-}
-
 // peerAddress is where a sidecar is reached, which needs a host.
 func peerAddress() form.Scalar[string] {
 	return form.Text("address", "`host:port`", func(text string) error {
@@ -551,13 +536,4 @@ func peerAddress() form.Scalar[string] {
 		}
 		return checkHostPort(text, 1, peerForm)
 	}).Matching(portPattern)
-}
-
-func absoluteFile() form.Scalar[string] {
-	return form.Text("path", "an absolute path, or empty: none", func(text string) error {
-		if text != "" && !filepath.IsAbs(text) {
-			return errors.New("must be an absolute path, or empty for none")
-		}
-		return nil
-	}).Matching(`^(/.*)?$`)
 }

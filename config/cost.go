@@ -2,8 +2,6 @@ package config
 
 import (
 	"errors"
-	"path"
-	"strings"
 	"time"
 
 	"tempomat/config/form"
@@ -50,9 +48,9 @@ func costSettings(c *Config) []form.Setting {
 	return []form.Setting{
 		{Path: "cost.source", Value: form.Choice(sources...).In(&c.Cost.Source),
 			Doc: "How a request's cost is found. `process`: the CPU time that its worker used, as the kernel counts it, and `corrected` where that is not to be had (`auto`: the same, without a warning). `corrected`: wall time, corrected for contention. `wall`: wall time as it is, like the original. `header`: told by the backend."},
-		{Path: "cost.socket", Value: form.OrEmpty(workerSocket(), "nowhere").In(&c.Cost.Socket),
+		{Path: "cost.socket", Value: form.OrEmpty(socketAddress(), "nowhere").In(&c.Cost.Socket),
 			Doc: "Where workers tell which request they serve, so that their CPU time is that request's."},
-		{Path: "cost.database", Value: database().In(&c.Cost.Database),
+		{Path: "cost.database", Value: wordOrPath("auto", "off").In(&c.Cost.Database),
 			Doc: "Whose CPU time is shared by the requests that wait for it, by how long they do. `auto`: that of the databases that are found on this machine by their processes' names. Else a cgroup's."},
 		{Path: "table.size", Value: form.Integer(minTable, maxTable).In(&c.Table.Size), Restart: true, Unit: "keys",
 			Doc: "Most keys remembered, over all classes."},
@@ -65,27 +63,6 @@ func costSettings(c *Config) []form.Setting {
 		{Path: "timeouts.drain", Value: form.Duration(0, time.Hour).In(&t.Drain),
 			Doc: "After SIGTERM, the longest time for what is under way to finish, held requests included."},
 	}
-}
-
-// workerSocket is where datagrams come.
-func workerSocket() form.Scalar[string] {
-	return form.Text("address", "`unix:/path`", func(text string) error {
-		path, isUnix := strings.CutPrefix(text, "unix:")
-		if !isUnix {
-			return errors.New(`must be "unix:/path", or empty`)
-		}
-		return checkSocketPath(path)
-	}).Matching(socketPattern)
-}
-
-// database is what a database uses of the CPUs.
-func database() form.Scalar[string] {
-	return form.OrOff(form.Text("cgroup", "`auto` or the absolute path of a cgroup's directory", func(text string) error {
-		if text != "auto" && !path.IsAbs(text) {
-			return errors.New("must be auto, off, or the absolute path of a cgroup's directory, such as /sys/fs/cgroup/system.slice/mariadb.service")
-		}
-		return nil
-	}).Matching(`^(auto|/.*)$`), "off")
 }
 
 // minShare keeps the wait for one CPU-second within what a time can hold.
@@ -135,19 +112,7 @@ func bufferSettings(b *Buffer) []form.Setting {
 			Doc: "Most of a response that waits for its client; beyond that the backend waits. 0: nothing waits, responses stream."},
 		{Path: "buffer.memory", Value: form.Size(terabyte).In(&b.Memory),
 			Doc: "Most memory of all buffers together. A body has at most 64 KB of it, the rest goes to a file."},
-		{Path: "buffer.directory", Value: directory().In(&b.Directory),
+		{Path: "buffer.directory", Value: absolutePath("a directory").In(&b.Directory),
 			Doc: "Where the files are. On a disk: a tmpfs is memory. All together have at most half of what is free when the first file is written, and one address (IPv6: a /64) a quarter of that and of `buffer.memory`. The last tenth of the file system is never used."},
 	}
-}
-
-// directory is an absolute path. Whether it is there is found out as it is used.
-func directory() form.Scalar[string] {
-	s := form.Text("path", "the absolute path of a directory", nil).Matching(`^/`)
-	s.Parse = func(text string) (string, error) {
-		if !path.IsAbs(text) {
-			return "", errors.New("must be the absolute path of a directory on a disk")
-		}
-		return path.Clean(text), nil
-	}
-	return s
 }

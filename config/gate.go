@@ -1,10 +1,7 @@
 package config
 
 import (
-	"errors"
 	"net/netip"
-	"path"
-	"strings"
 	"time"
 
 	"tempomat/config/form"
@@ -76,7 +73,7 @@ func gateSettings(d *draft) []form.Setting {
 	return []form.Setting{
 		{Path: "gate.heavy", Value: form.Integer(0, 10_000).In(&d.Gate.Heavy), Unit: "requests",
 			Doc: "Requests of a size, and shorter, that may compute at a time. 0: as many as CPUs, and more while they wait and CPUs are idle."},
-		{Path: "gate.usage", Value: usage().In(&d.Gate.Usage), Restart: true,
+		{Path: "gate.usage", Value: wordOrPath("machine", "off").In(&d.Gate.Usage), Restart: true,
 			Doc: "Whose CPU use `gate.heavy: 0` follows, if the backend is on this machine."},
 		{Path: "gate.priority", Value: form.Choice("auto", "on", "off").In(&d.Gate.Priority),
 			Doc: "Whether the process that works on a request steps down in priority as it computes, so that the kernel gives the CPUs to what is short ([the kernel's help](kernel.md)). `auto`: where this process has the right (CAP_SYS_NICE) and sees which process serves a request. `on`: the same, with a warning where not."},
@@ -84,36 +81,9 @@ func gateSettings(d *draft) []form.Setting {
 			Doc: "Networks whose clients need no evidence that they are people's browsers: their share is multiplied by 4, as it is for the backend's `Tempomat-Standing: yes`."},
 		{Path: "newcomers.redirect", Value: form.Boolean().In(&d.Newcomers.Redirect),
 			Doc: "A newcomer's navigation that has to wait is answered with a redirect to the same URL and a cookie; who is back with it goes first among strangers. It has an effect with `throttle.mode: fair` and without `throttle.shadow` only."},
-		{Path: "state", Value: stateFile().In(&d.State), Restart: true,
+		{Path: "state", Value: form.OrOff(absolutePath("a file"), "off").In(&d.State), Restart: true,
 			Doc: "The file that keeps who is known over a restart: keyed hashes, and the keys themselves; and pins, readably. It is believed only if it is no link, and nobody but its owner and root can write it."},
 		{Path: "history.hours", Value: form.Integer(0, mostHistory).In(&d.History.Hours), Restart: true, Unit: "hours", Zero: "nothing is kept",
 			Doc: "How many of the last hours `tempomat-doctor report` can tell of: what the dearest clients, URL shapes and URLs cost ([what is kept of people](operations.md#privacy)). Kept in a file beside that of `state`, with `.history` behind its name; `state: off` keeps it in memory only. 0 keeps nothing and removes the file."},
 	}
-}
-
-// usage is whose CPU use is measured.
-func usage() form.Scalar[string] {
-	s := form.Text("word or path", "`machine`, `off`, or the directory of the backend's cgroup (version 2)", nil)
-	s.Parse = func(text string) (string, error) {
-		switch {
-		case strings.EqualFold(text, "machine"), strings.EqualFold(text, "off"):
-			return strings.ToLower(text), nil
-		case path.IsAbs(text):
-			return path.Clean(text), nil
-		}
-		return "", errors.New("must be machine, off, or the absolute path of the backend's cgroup, such as /sys/fs/cgroup/system.slice/apache2.service")
-	}
-	return s
-}
-
-// stateFile is the path of the file of known clients.
-func stateFile() form.Scalar[string] {
-	s := form.Text("path", "the absolute path of a file", nil).Matching(`^/`)
-	s.Parse = func(text string) (string, error) {
-		if !path.IsAbs(text) || path.Clean(text) == "/" {
-			return "", errors.New("must be the absolute path of a file, or off")
-		}
-		return path.Clean(text), nil
-	}
-	return form.OrOff(s, "off")
 }

@@ -124,8 +124,8 @@ func masterSettings(m *Master) []form.Setting {
 		{Path: "stats.port", Value: form.Integer(1, 65535).In(&s.Port), AliasOf: "statsd.port"},
 		{Path: "stats.prefix", Value: graphitePrefix().In(&s.Prefix), AliasOf: "statsd.prefix"},
 		{Path: "stats.suffix", Value: graphitePrefix().In(&s.Suffix), AliasOf: "statsd.suffix"},
-		{Path: "metrics", Value: metricsAddress().In(&m.Metrics), Restart: true},
-		{Path: "admin.listen", Value: adminSocket().In(&m.Admin.Listen), Restart: true},
+		{Path: "metrics", Value: form.OrEmpty(tcpAddress(), "nowhere").In(&m.Metrics), Restart: true},
+		{Path: "admin.listen", Value: form.OrOff(socketAddress(), "off", "").In(&m.Admin.Listen), Restart: true},
 		{Path: "log.level", Value: logLevel().In(&m.Log.Level)},
 		{Path: "log.accounting", Value: form.Integer(0, 10_000).In(&m.Log.Accounting)},
 	}
@@ -374,7 +374,7 @@ func storeURL() form.Scalar[string] {
 		}
 		u, err := url.Parse(full)
 		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix" || u.Host == "" && u.Scheme != "unix" {
-			return "", errors.New("must be memory, or a Redis such as redis://user:password@host:6379/0, rediss://host, tcp://host:6379 or host")
+			return "", errors.New("must be a Redis such as redis://user:password@host:6379/0, rediss://host, tcp://host:6379 or host")
 		}
 		if u.Port() == "" && u.Scheme != "unix" {
 			u.Host += ":6379"

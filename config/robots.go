@@ -72,7 +72,7 @@ func resolverAddress() form.Scalar[string] {
 	s.Parse = func(text string) (string, error) {
 		at, err := netip.ParseAddrPort(text)
 		if err != nil || at.Port() == 0 {
-			return "", errors.New("must be the address and the port of a DNS server, such as 127.0.0.1:53 or [::1]:53; or empty")
+			return "", errors.New("must be the address and the port of a DNS server, such as 127.0.0.1:53 or [::1]:53")
 		}
 		return at.String(), nil
 	}

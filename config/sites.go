@@ -78,7 +78,7 @@ func exemptSettings(e *Exemption) []form.Setting {
 			Doc: "The site that is asked for, as `Host` and any `X-Forwarded-Host` tell it; `*.example.com` is all below `example.com`."},
 		{Path: "header", Value: headerName().In(&e.Header), Default: "any",
 			Doc: "The request has this header, once, with the value that is in the file `secret`. Any client can send any header, and what proxies set they may also let through: so the value must be one that nobody else knows."},
-		{Path: "secret", Value: secretFile().In(&e.Secret), Default: "none; `header` needs it",
+		{Path: "secret", Value: file().In(&e.Secret), Default: "none; `header` needs it",
 			Doc: "The file of that value: 16 to 4096 printable characters; its last line break does not count. It is read again at each reload."},
 	}
 }

@@ -50,7 +50,7 @@ func statisticsSettings(c *Statistics) []form.Setting {
 			Doc: "Stands before each series; `{hostname}` is replaced by the machine's name."},
 		{Path: "graphite.interval", Value: form.Duration(time.Second, time.Hour).In(&g.Interval),
 			Doc: "How often statistics are sent."},
-		{Path: "metrics", Value: metricsAddress().In(&c.Metrics), Restart: true,
+		{Path: "metrics", Value: form.OrEmpty(tcpAddress(), "nowhere").In(&c.Metrics), Restart: true,
 			Doc: "Where Prometheus asks for `/metrics`: [all metrics](metrics.md). It is HTTP for whoever reaches the port, and names no client."},
 		{Path: "log.level", Value: logLevel().In(&l.Level),
 			Doc: "The least severity that is logged."},
@@ -77,22 +77,15 @@ func defaultAdmin() Admin { return Admin{Listen: "unix:/run/tempomat/admin.sock"
 
 func adminSettings(a *Admin) []form.Setting {
 	return []form.Setting{
-		{Path: "admin.listen", Value: adminSocket().In(&a.Listen), Restart: true,
+		{Path: "admin.listen", Value: form.OrOff(socketAddress(), "off", "").In(&a.Listen), Restart: true,
 			Doc: "The admin API, where tempomat-doctor connects."},
-		{Path: "admin.web", Value: adminWeb().In(&a.Web), Restart: true,
+		{Path: "admin.web", Value: form.OrOff(tcpAddress(), "off", "").In(&a.Web), Restart: true,
 			Doc: "The [dashboard](dashboard.md) and the admin API over TCP, plain HTTP. Nobody gets anything but the empty page there without the token, so it needs `admin.token`."},
-		{Path: "admin.token", Value: secretFile().In(&a.Token),
+		{Path: "admin.token", Value: file().In(&a.Token),
 			Doc: "The file of the token that `admin.web` asks for, and the dashboard for what changes something: 16 to 512 visible ASCII characters without spaces. Only its owner, and perhaps its group, may read it. A reload reads it anew."},
 		{Path: "admin.hosts", Value: form.List[string]{Of: hostName(), Most: 32, Distinct: true}.In(&a.Hosts),
 			Doc: "The names that `admin.web` is reached by. Requests for another name are refused, as a page from elsewhere could otherwise have its own name lead here; addresses and `localhost` need not be named."},
 	}
-}
-
-// adminWeb is an address of TCP, or off.
-func adminWeb() form.Scalar[string] {
-	return form.OrOff(form.Text("address", "`host:port` or `:port`, with a port from 1 on", func(text string) error {
-		return checkHostPort(text, 1, `must be "host:port", such as 127.0.0.1:8880, or off`)
-	}).Matching(portPattern), "off", "")
 }
 
 // hostName is the name of a machine, without a port. Addresses need not be named.
@@ -101,7 +94,7 @@ func hostName() form.Scalar[string] {
 	s.Parse = func(text string) (string, error) {
 		_, err := netip.ParseAddr(text)
 		if text == "" || err == nil || !validHost(text) || strings.HasPrefix(text, ".") || strings.HasSuffix(text, ".") {
-			return "", errors.New("must be a name without a port, such as status.example.org; addresses are always taken")
+			return "", errors.New("must be the name of a host and no address, such as www.example.org, without a port and without *")
 		}
 		return strings.ToLower(text), nil
 	}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"net/netip"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -107,7 +106,7 @@ func tlsSettings(t *TLS) []form.Setting {
 	return []form.Setting{
 		{Path: "tls.certificates", Value: certificates().In(&t.Certificates),
 			Doc: "Certificates for the addresses of `listen` that have `tls: true`, [read again when they change](tls.md): directories, of certbot (`/etc/letsencrypt/live`) and others, or mappings with `certificate` and `key`. A client is shown the one for the name that it asks for, or else the first."},
-		{Path: "tls.acme.hosts", Value: form.List[string]{Of: acmeHost(), Most: 100, Distinct: true}.In(&t.ACME.Hosts), Restart: true,
+		{Path: "tls.acme.hosts", Value: form.List[string]{Of: hostName(), Most: 100, Distinct: true}.In(&t.ACME.Hosts), Restart: true,
 			Doc: "Names for which [certificates are got by ACME](tls.md#acme), and kept with their keys in `acme` beside the `state` file. Without names nothing is asked."},
 		{Path: "tls.acme.directory", Value: acmeDirectory().In(&t.ACME.Directory), Restart: true,
 			Doc: "The authority's directory. Using the default says that you agree to Let's Encrypt's terms of service, another one's to its own."},
@@ -159,19 +158,6 @@ func checkPath(text string) (string, error) {
 func filePath() form.Scalar[string] {
 	s := form.Text("path", "begins with `/`", nil)
 	s.Parse = checkPath
-	return s
-}
-
-// acmeHost is the name of a host that an authority can reach.
-func acmeHost() form.Scalar[string] {
-	s := form.Text("name", "a name such as `www.example.org`", nil)
-	s.Parse = func(text string) (string, error) {
-		_, err := netip.ParseAddr(text)
-		if err == nil || !validHost(text) || !strings.Contains(text, ".") && text != "localhost" || strings.HasPrefix(text, ".") || strings.HasSuffix(text, ".") {
-			return "", errors.New("must be the name of a host, such as www.example.org, without a port and without *")
-		}
-		return strings.ToLower(text), nil
-	}
 	return s
 }
 

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"time"
@@ -217,23 +216,13 @@ type ErrorPages struct {
 // answerSettings are their keys.
 func answerSettings(c *Answers) []form.Setting {
 	return []form.Setting{
-		{Path: "errorPages.directory", Value: pathToRead("a directory").In(&c.ErrorPages.Directory),
+		{Path: "errorPages.directory", Value: form.OrEmpty(absolutePath("a directory"), "none").In(&c.ErrorPages.Directory),
 			Doc: "Templates of [your own pages](error-pages.md) for where the proxy itself answers. They are read at the start and at each reload; an invalid one keeps the running ones. Empty: the shipped page."},
 		{Path: "errorPages.languages", Value: form.List[string]{Of: languageTag(), Most: 16, Distinct: true}.In(&c.ErrorPages.Languages),
 			Doc: "The languages that pages are offered in, at least one; the first is for clients that ask for none of them. Languages other than English and German need a template."},
-		{Path: "robotsTxt", Value: pathToRead("a file").In(&c.RobotsTxt),
+		{Path: "robotsTxt", Value: file().In(&c.RobotsTxt),
 			Doc: "The file that `/robots.txt` is [answered with](error-pages.md#robotstxt), without the backend. Empty: the backend answers."},
 	}
-}
-
-// pathToRead is where something lies that is read again at each reload; it may be empty.
-func pathToRead(what string) form.Scalar[string] {
-	return form.Text("path", "an absolute path, or empty: none", func(text string) error {
-		if text != "" && (!filepath.IsAbs(text) || len(text) > 1024) {
-			return errors.New("must be the path of " + what + ", beginning with /, or empty for none")
-		}
-		return nil
-	}).Matching(`^(/|$)`)
 }
 
 // languageTag is a tag of BCP 47, as far as its form goes: whether there is such a language,

@@ -307,7 +307,7 @@ func (b *bills) listen(address string) *host.CostSocket {
 }
 
 func (b *bills) database(source string) *host.Database {
-	if source == "" {
+	if source == "off" {
 		return nil
 	}
 	d, err := host.OpenDatabase(strings.TrimPrefix(source, "auto"))

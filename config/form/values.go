@@ -113,7 +113,11 @@ func OrOff(s Scalar[string], words ...string) Scalar[string] {
 		if slices.ContainsFunc(words, sameWord(text)) {
 			return "", nil
 		}
-		return parse(text)
+		x, err := parse(text)
+		if err != nil {
+			err = fmt.Errorf("%w, or %s", err, words[0])
+		}
+		return x, err
 	}
 	s.Format = func(text string) string {
 		if text == "" {
@@ -133,7 +137,11 @@ func OrEmpty(s Scalar[string], means string) Scalar[string] {
 		if text == "" {
 			return "", nil
 		}
-		return parse(text)
+		x, err := parse(text)
+		if err != nil {
+			err = fmt.Errorf("%w, or empty", err)
+		}
+		return x, err
 	}
 	return s
 }
