@@ -87,9 +87,9 @@ func (s *Sums) AtBackend() uint64 {
 // Totals are what Counts counted since the start.
 type Totals struct {
 	Groups    [Groups]Sums
-	Malformed uint64        // what was to be a request and is none; not among the requests
-	Classes   []ClassTotals // in configured order
-	Limits    []LimitTotals // in configured order
+	Malformed uint64       // what was to be a request and is none; not among the requests
+	Classes   []NameTotals // in configured order
+	Limits    []NameTotals // in configured order
 }
 
 // All is all groups together.
@@ -100,17 +100,11 @@ func (t *Totals) All() (all Sums) {
 	return all
 }
 
-// ClassTotals are the requests that a class was to blame for.
-type ClassTotals struct {
+// NameTotals are the requests that a class was to blame for, or that a request limit is for.
+type NameTotals struct {
 	Name                       string
-	Delayed, Refused, Shadowed uint64
-}
-
-// LimitTotals are the requests of a request limit.
-type LimitTotals struct {
-	Name              string
-	Matched           uint64 // that it is for
-	Refused, Shadowed uint64 // of them, that were too many
+	Matched                    uint64 // that a limit is for
+	Delayed, Refused, Shadowed uint64 // those that were, or would have been
 }
 
 // Refusal is why a request was refused.
@@ -195,9 +189,8 @@ func (c *Counts) Malformed() { c.malformed.Add(1) }
 
 // Totals are the counts since the start.
 func (c *Counts) Totals() *Totals {
-	t := &Totals{Groups: c.sums(), Malformed: c.malformed.Load()}
-	c.named.Load().addTo(t)
-	return t
+	n := c.named.Load()
+	return &Totals{Groups: c.sums(), Malformed: c.malformed.Load(), Classes: n.classes.totals(), Limits: n.limits.totals()}
 }
 
 // sums are the counts since the start, by group.
@@ -215,76 +208,74 @@ func (c *Counts) sums() (all [Groups]Sums) {
 
 // named are the counters of what the configuration names. They are never changed, only
 // replaced: a reload brings others.
-type named struct {
-	classes []*ClassCount
-	limits  []*LimitCount
-}
+type named struct{ classes, limits names }
 
-// ClassCount counts the requests that a class was to blame for.
-type ClassCount struct {
-	name                       string
-	delayed, refused, shadowed atomic.Uint64
-}
-
-// LimitCount counts the requests that a request limit was for. Its methods may be called
-// concurrently.
-type LimitCount struct {
-	name                       string
-	matched, refused, shadowed atomic.Uint64
+// NameCount counts the requests of a class or a request limit. Its methods may be called concurrently.
+type NameCount struct {
+	name                                string
+	matched, delayed, refused, shadowed atomic.Uint64
 }
 
 // Match counts a request that the limit is for.
-func (l *LimitCount) Match() { l.matched.Add(1) }
+func (n *NameCount) Match() { n.matched.Add(1) }
+
+type names []*NameCount
+
+// find is the counter of a name, nil if there is none.
+func (all names) find(name string) *NameCount {
+	for _, n := range all {
+		if n.name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// of is the counters of some names: those that there are go on, others begin.
+func (all names) of(list []string) (some names) {
+	for _, name := range list {
+		n := all.find(name)
+		if n == nil {
+			n = &NameCount{name: name}
+		}
+		some = append(some, n)
+	}
+	return some
+}
+
+func (all names) totals() (t []NameTotals) {
+	for _, n := range all {
+		t = append(t, NameTotals{n.name, n.matched.Load(), n.delayed.Load(), n.refused.Load(), n.shadowed.Load()})
+	}
+	return t
+}
 
 // SetNames says which classes and request limits there are. The counts of those that stay
 // go on; those of others are forgotten, so that there are never more than configured.
 func (c *Counts) SetNames(classes, limits []string) {
 	c.naming.Lock()
 	defer c.naming.Unlock()
-	old, n := c.named.Load(), new(named)
-	for _, name := range classes {
-		if i := slices.IndexFunc(old.classes, func(c *ClassCount) bool { return c.name == name }); i >= 0 {
-			n.classes = append(n.classes, old.classes[i])
-		} else {
-			n.classes = append(n.classes, &ClassCount{name: name})
-		}
-	}
-	for _, name := range limits {
-		l := old.limit(name)
-		if l == nil {
-			l = &LimitCount{name: name}
-		}
-		n.limits = append(n.limits, l)
-	}
-	c.named.Store(n)
+	old := c.named.Load()
+	c.named.Store(&named{old.classes.of(classes), old.limits.of(limits)})
 }
 
 // Limit is the counter of a request limit, a new one if there is none of that name. It is
 // kept if the next SetNames tells of it.
-func (c *Counts) Limit(name string) *LimitCount {
+func (c *Counts) Limit(name string) *NameCount {
 	c.naming.Lock()
 	defer c.naming.Unlock()
 	old := c.named.Load()
-	if l := old.limit(name); l != nil {
+	if l := old.limits.find(name); l != nil {
 		return l
 	}
-	n := &named{classes: old.classes, limits: append(slices.Clone(old.limits), &LimitCount{name: name})}
-	c.named.Store(n)
-	return n.limit(name)
-}
-
-func (n *named) limit(name string) *LimitCount {
-	for _, l := range n.limits {
-		if l.name == name {
-			return l
-		}
-	}
-	return nil
+	n := &NameCount{name: name}
+	c.named.Store(&named{old.classes, append(slices.Clone(old.limits), n)})
+	return n
 }
 
 // count takes in a request that a class or a limit acted on, or would have.
 func (n *named) count(r *Record) {
-	if l := n.limit(r.Limit); l != nil {
+	if l := n.limits.find(r.Limit); l != nil {
 		if r.Outcome == Refused {
 			l.refused.Add(1)
 		} else {
@@ -296,33 +287,15 @@ func (n *named) count(r *Record) {
 	if would == "" && v.Shadow {
 		would = v.Key.Class
 	}
-	if c := n.class(would); c != nil {
+	if c := n.classes.find(would); c != nil {
 		c.shadowed.Add(1)
 	}
-	if c := n.class(v.Key.Class); c != nil && !v.Shadow {
+	if c := n.classes.find(v.Key.Class); c != nil && !v.Shadow {
 		if r.Outcome == Refused {
 			c.refused.Add(1)
 		} else {
 			c.delayed.Add(1)
 		}
-	}
-}
-
-func (n *named) class(name string) *ClassCount {
-	for _, c := range n.classes {
-		if c.name == name {
-			return c
-		}
-	}
-	return nil
-}
-
-func (n *named) addTo(t *Totals) {
-	for _, c := range n.classes {
-		t.Classes = append(t.Classes, ClassTotals{c.name, c.delayed.Load(), c.refused.Load(), c.shadowed.Load()})
-	}
-	for _, l := range n.limits {
-		t.Limits = append(t.Limits, LimitTotals{l.name, l.matched.Load(), l.refused.Load(), l.shadowed.Load()})
 	}
 }
 

@@ -57,7 +57,7 @@ func TestCounts(t *testing.T) {
 			Stranger: {Ended: [Outcomes]uint64{Refused: 3 * n, Answered: n}, Refused: [Refusals]uint64{Unsound: n, OverLimit: 2 * n}, Failed: n},
 			Newcomer: {Ended: [Outcomes]uint64{Redirected: n}},
 		},
-		Classes: []ClassTotals{{Name: "slash32", Shadowed: n}, {"mine", n, n, n}}, Limits: []LimitTotals{{"login", n, n, n}},
+		Classes: []NameTotals{{Name: "slash32", Shadowed: n}, {"mine", 0, n, n, n}}, Limits: []NameTotals{{"login", n, 0, n, n}},
 	}
 	if diff := cmp.Diff(want, c.Totals()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -74,7 +74,7 @@ func TestNamesAreThoseOfTheConfiguration(t *testing.T) {
 	c.Limit("a").Match()
 	c.Limit("new").Match() // before its configuration is in force
 	c.SetNames([]string{"x"}, []string{"new", "a"})
-	want := []LimitTotals{{Name: "new", Matched: 1}, {Name: "a", Matched: 1}}
+	want := []NameTotals{{Name: "new", Matched: 1}, {Name: "a", Matched: 1}}
 	if diff := cmp.Diff(want, c.Totals().Limits); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -62,12 +62,12 @@ func requests() []Metric {
 // limits are the lines of classes and request limits.
 func limits() []Metric {
 	return []Metric{
-		classCount("class_delayed_total", "classDelayed", "Requests that were delayed for the debt of a key of the class.", func(c *telemetry.ClassTotals) uint64 { return c.Delayed }),
-		classCount("class_refused_total", "classRefused", "Requests that were refused for the debt of a key of the class.", func(c *telemetry.ClassTotals) uint64 { return c.Refused }),
-		classCount("class_shadowed_total", "classShadowed", "Requests that would have been delayed or refused for the debt of a key of the class, and were not.", func(c *telemetry.ClassTotals) uint64 { return c.Shadowed }),
-		limitCount("limit_matched_total", "limitMatched", "Requests that the request limit is for.", func(l *telemetry.LimitTotals) uint64 { return l.Matched }),
-		limitCount("limit_refused_total", "limitRefused", "Requests that the request limit refused.", func(l *telemetry.LimitTotals) uint64 { return l.Refused }),
-		limitCount("limit_shadowed_total", "limitShadowed", "Requests that the request limit would have refused, and did not.", func(l *telemetry.LimitTotals) uint64 { return l.Shadowed }),
+		byName("class", "class_delayed_total", "classDelayed", "Requests that were delayed for the debt of a key of the class.", func(x *telemetry.NameTotals) uint64 { return x.Delayed }),
+		byName("class", "class_refused_total", "classRefused", "Requests that were refused for the debt of a key of the class.", func(x *telemetry.NameTotals) uint64 { return x.Refused }),
+		byName("class", "class_shadowed_total", "classShadowed", "Requests that would have been delayed or refused for the debt of a key of the class, and were not.", func(x *telemetry.NameTotals) uint64 { return x.Shadowed }),
+		byName("limit", "limit_matched_total", "limitMatched", "Requests that the request limit is for.", func(x *telemetry.NameTotals) uint64 { return x.Matched }),
+		byName("limit", "limit_refused_total", "limitRefused", "Requests that the request limit refused.", func(x *telemetry.NameTotals) uint64 { return x.Refused }),
+		byName("limit", "limit_shadowed_total", "limitShadowed", "Requests that the request limit would have refused, and did not.", func(x *telemetry.NameTotals) uint64 { return x.Shadowed }),
 		counts("strict_checks_total", "strictChecks", "Calls to Redis for strict request limits that were answered.", strict(func(s *Strict) uint64 { return s.Checks })),
 		counts("strict_failures_total", "strictFailures", "Calls to Redis for strict request limits that were not.", strict(func(s *Strict) uint64 { return s.Failures })),
 	}
@@ -137,20 +137,15 @@ func allSeconds(series, help string, get func(*telemetry.Sums) time.Duration) Me
 	})
 }
 
-func classCount(name, series, help string, get func(*telemetry.ClassTotals) uint64) Metric {
+// byName is a line with a number for each class, or for each request limit.
+func byName(label, name, series, help string, get func(*telemetry.NameTotals) uint64) Metric {
 	return counts(name, series, help, func(s *State, tell tell) {
-		for i := range s.Totals.Classes {
-			c := &s.Totals.Classes[i]
-			tell(float64(get(c)), c.Name)
+		all := s.Totals.Classes
+		if label == "limit" {
+			all = s.Totals.Limits
 		}
-	}, "class")
-}
-
-func limitCount(name, series, help string, get func(*telemetry.LimitTotals) uint64) Metric {
-	return counts(name, series, help, func(s *State, tell tell) {
-		for i := range s.Totals.Limits {
-			l := &s.Totals.Limits[i]
-			tell(float64(get(l)), l.Name)
+		for i := range all {
+			tell(float64(get(&all[i])), all[i].Name)
 		}
-	}, "limit")
+	}, label)
 }
