@@ -121,7 +121,6 @@
 //	rdns/         what addresses are called, by DNS
 //	replay/       what limits would have done with the requests of a log
 //	roster/       the sets of what waits, of what is at the backend, and of connections
-//	savedfile/    files with a checksum, replaced as a whole
 //	shadow/       what would become of requests if what is in shadow acted
 //	spool/        what bodies wait in: memory, then a file without a name
 //	subscriber/   who is meant by an address

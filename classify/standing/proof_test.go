@@ -1,11 +1,9 @@
 package standing
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -209,55 +207,6 @@ func TestSessionsStayInUse(t *testing.T) {
 	}
 	if res.ClientsBehind != maxCompany {
 		t.Errorf("after an hour the address counts as %g clients", res.ClientsBehind)
-	}
-}
-
-// TestStandingOfVersion1 loads a file as it was before sessions had an address.
-func TestStandingOfVersion1(t *testing.T) {
-	x := newStandingSite(t)
-	le := binary.LittleEndian
-	client := netip.MustParseAddr("192.0.2.1")
-	given := func(b []byte, name string, id uint32, proven byte) []byte {
-		b = le.AppendUint64(b, x.s.hashOfCookie(client, name, "0123456789abcdef"))
-		return append(le.AppendUint32(b, id), proven)
-	}
-	file := append([]byte{1}, x.s.secret[:]...)
-	file = le.AppendUint32(file, 3)
-	file = given(file, "sid", 0x1a2b3c4d, 1)
-	file = given(file, "other", 0x1a2b3c4d, 1)
-	file = given(file, "new", 0x77, 0)
-	file = le.AppendUint32(file, 1)
-	first := uint64(noon.Add(-5 * time.Hour).Unix())
-	file = le.AppendUint64(file, first)
-	file = le.AppendUint64(file, first+3600)
-	file = le.AppendUint64(file, 0)
-	file = le.AppendUint64(file, x.s.hashOf("192.0.2.1#1a2b3c4d"))
-	file = le.AppendUint32(file, uint32(first/3600))
-	file = le.AppendUint16(file, 9)
-	file = le.AppendUint32(file, 0)
-
-	y := newStandingSite(t)
-	if err := y.s.UnmarshalBinary(file); err != nil {
-		t.Fatal(err)
-	}
-	var order []uint32
-	y.s.sessions.each(func(e *session) { order = append(order, e.id) })
-	if len(order) != 2 || order[0] != 0x77 || order[1] != 0x1a2b3c4d {
-		t.Errorf("sessions %x: one for each ID, those first that had not come back", order)
-	}
-	for _, name := range []string{"sid", "other"} {
-		res := y.ask(0, "192.0.2.1", "/", []string{"Cookie: " + name + "=0123456789abcdef"})
-		if res.Keys()[0].ID != "192.0.2.1#1a2b3c4d" || res.Evidence != classify.Cookie|classify.Tenure {
-			t.Errorf("%s: %v by %q", name, res.Keys(), res.Evidence)
-		}
-	}
-	if res := y.ask(0, "192.0.2.2", "/", []string{"Cookie: new=0123456789abcdef"}); !isSession(res) {
-		t.Errorf("one that had not come back: %v", res.Keys())
-	}
-	for i := range file {
-		if newStandingSite(t).s.UnmarshalBinary(file[:i]) == nil {
-			t.Fatalf("cut to %d bytes it is taken for sound", i)
-		}
 	}
 }
 

@@ -10,16 +10,13 @@ import (
 
 // The form of what survives a restart, little-endian: a version, the secret, and
 // four lists, each with its length before it: sessions, their cookies, cookies that
-// did not come back yet, and visitors. Version 1 had one list of cookies in the place
-// of the first three.
+// did not come back yet, and visitors.
 const (
 	standingVersion = 2
 	sessionSize     = 4 + 8 + 8 + 8 // id, home, visitor, moves
 	valueSize       = 4 + 8         // which of the sessions, the cookie
 	handedSize      = 8 + 4 + 4 + 4 // cookie, id, network, address
-	oldCookieSize   = 8 + 4 + 1     // cookie, id, whether it came back
 	visitorSize     = 8 + 8 + 8 + 8 + 4 + 2 + 4
-	mostOldCookies  = 1 << 17
 )
 
 var errStanding = errors.New("not what a Judge of this version remembers")
@@ -95,15 +92,14 @@ func appendList(b []byte, all func(one func(...byte))) []byte {
 	return b
 }
 
-// UnmarshalBinary takes in what AppendBinary told, also that of version 1, before the
-// first request. If that is damaged it changes nothing.
+// UnmarshalBinary takes in what AppendBinary told, before the first request. If that is
+// damaged, or of another version, it changes nothing.
 func (j *Judge) UnmarshalBinary(data []byte) error {
 	l, ok := cutStanding(data)
 	if !ok {
 		return errStanding
 	}
 	copy(j.secret[:], data[1:])
-	j.takeOldCookies(l.oldCookies)
 	j.takeSessions(l.sessions, l.values)
 	le := binary.LittleEndian
 	for x := l.handed; len(x) > 0; x = x[handedSize:] {
@@ -147,58 +143,24 @@ func (j *Judge) takeSessions(sessions, values []byte) {
 	}
 }
 
-// takeOldCookies takes in what version 1 told. It did not tell which network a cookie
-// was given to: each makes a session, which is at home where it is brought next. Those
-// that came back already come last, as the first ones make room.
-func (j *Judge) takeOldCookies(cookies []byte) {
-	le := binary.LittleEndian
-	places := map[uint32]int32{}
-	for _, proven := range [...]byte{0, 1} {
-		for x := cookies; len(x) > 0; x = x[oldCookieSize:] {
-			if x[12] != proven {
-				continue
-			}
-			value, id := le.Uint64(x), le.Uint32(x[8:])|1
-			place, known := places[id]
-			if !known || !j.sessions.with(place, id, func(*session) {}) {
-				place = j.sessions.add(session{id: id})
-				places[id] = place
-			}
-			if value != 0 {
-				j.sessions.learn(place, id, value, 0)
-			}
-		}
-	}
-}
-
 // standingLists are the lists of what a Judge remembers, in the bytes of a file.
-type standingLists struct{ oldCookies, sessions, values, handed, visitors []byte }
+type standingLists struct{ sessions, values, handed, visitors []byte }
 
 // cutStanding finds the lists, if all are as long as they say.
 func cutStanding(data []byte) (l standingLists, ok bool) {
 	const head = 1 + 16
-	if len(data) < head {
+	if len(data) < head || data[0] != standingVersion {
 		return l, false
 	}
 	type list struct {
 		into       *[]byte
 		size, most int
 	}
-	visitors := list{&l.visitors, visitorSize, visitorSets * visitorWays}
-	var lists []list
-	switch data[0] {
-	case 1:
-		lists = []list{{&l.oldCookies, oldCookieSize, mostOldCookies}, visitors}
-	case standingVersion:
-		lists = []list{
-			{&l.sessions, sessionSize, mostSessions}, {&l.values, valueSize, mostSessions * valuesOfSession},
-			{&l.handed, handedSize, handedSets * handedWays}, visitors,
-		}
-	default:
-		return l, false
-	}
 	rest := data[head:]
-	for _, list := range lists {
+	for _, list := range []list{
+		{&l.sessions, sessionSize, mostSessions}, {&l.values, valueSize, mostSessions * valuesOfSession},
+		{&l.handed, handedSize, handedSets * handedWays}, {&l.visitors, visitorSize, visitorSets * visitorWays},
+	} {
 		if *list.into, rest, ok = cutList(rest, list.size, list.most); !ok {
 			return l, false
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,7 +21,6 @@ import (
 	"tempomat/config"
 	"tempomat/internal/testkit"
 	"tempomat/proxy/admin/api"
-	"tempomat/proxy/savedfile"
 	"tempomat/proxy/telemetry"
 )
 
@@ -125,24 +123,20 @@ func TestHistoryIsOff(t *testing.T) {
 	}
 }
 
-// TestOldStateIsRead: that of releases that had no checksums.
-func TestOldStateIsRead(t *testing.T) {
+// TestOldState: that of a release with another form is told, and what is saved then is whole.
+func TestOldState(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(tempDir(t), "state")
-	old, err := json.Marshal(map[string][]byte{"note": []byte("from before")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, path, string(old))
-	f, n, logs := newState(path, "")
-	if f.load(); n.text != "from before" || logs.Len() > 0 {
+	writeFile(t, path, `{"note": "ZnJvbSBiZWZvcmU="}`)
+	f, n, logs := newState(path, "from before")
+	if f.load(); n.text != "from before" || logs.Len() != 1 {
 		t.Errorf("it remembers %q, %v", n.text, logs.All())
 	}
 	if err := f.save(); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil || !savedfile.IsSaved(text) {
+	if err != nil || !isSaved(text) {
 		t.Errorf("it is saved as %q, %v", text, err)
 	}
 	for i := range text {

@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == siteCommand {
 		os.Exit(daemon.Status(serveDemoSite(context.Background(), os.Stdin, os.Stdout), os.Stderr))
 	}
+	if os.Getenv(writerVariable) != "" {
+		writeForever(writtenFile)
+	}
 	// The successors of a process are nobody's children once they run: this one's, with that.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -50,7 +50,7 @@ type sidecar struct {
 	server      *proxy.Server
 	connections *connections
 	encryption  *encryption
-	beginnings  *beginnings
+	connStats   *connStats
 	access      admin.Access // over TCP
 	loaded      loaded
 	tasks       singletonTasks
@@ -99,7 +99,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		return nil, err
 	}
 	car.handler.BoundHeads(car.connections.heads)
-	car.encryption, car.beginnings = newEncryption(car.logs.log), newBeginnings(c, car.logs.log)
+	car.encryption, car.connStats = newEncryption(car.logs.log), newConnStats(c, car.logs.log)
 	car.makeServer(c)
 	return car, nil
 }
@@ -127,7 +127,7 @@ func (s *sidecar) makeServer(c *config.Config) {
 	s.server = proxy.NewServer(s.handler, proxy.ServerOptions{
 		Header: header, Idle: c.Timeouts.Idle, Linger: linger, Log: s.logs.log,
 		Table: s.connections.table, Peer: s.peer, Malformed: s.inside.counts.Malformed,
-		Stepped:    s.beginnings.note,
+		Stepped:    s.connStats.note,
 		Challenges: challenges,
 	})
 }

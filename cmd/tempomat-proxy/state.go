@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,6 @@ import (
 
 	"tempomat/config"
 	"tempomat/proxy/admin/api"
-	"tempomat/proxy/savedfile"
 	"tempomat/proxy/telemetry"
 	"tempomat/proxy/telemetry/book"
 )
@@ -54,16 +52,20 @@ func (f *stateFile) load() {
 	if f.path == "" {
 		return
 	}
-	data, err := savedfile.ReadOwn(f.path, largestState)
+	data, err := readOwn(f.path, largestState)
 	if errors.Is(err, fs.ErrNotExist) {
 		f.complain()
 		return
 	}
-	var saved map[string][]byte
+	var parts []savedPart
 	if err == nil {
-		saved, err = decodeState(data)
+		parts, err = decodeSaved(data, stateKind, stateVersion)
 	}
-	f.tell(errors.Join(err, f.remember(saved)))
+	remembered := make(map[string][]byte, len(parts))
+	for _, p := range parts {
+		remembered[p.Name] = p.Data
+	}
+	f.tell(errors.Join(err, f.remember(remembered)))
 }
 
 // complain says at once, and not only when it is saved for the first time, that a state cannot
@@ -81,9 +83,9 @@ func (f *stateFile) complain() {
 const writeAndPass = 2 | 1
 
 // remember gives each part what it remembered, if there is something.
-func (f *stateFile) remember(saved map[string][]byte) (err error) {
+func (f *stateFile) remember(remembered map[string][]byte) (err error) {
 	for name, part := range f.parts {
-		if s, ok := saved[name]; ok {
+		if s, ok := remembered[name]; ok {
 			if e := part.UnmarshalBinary(s); e != nil {
 				err = errors.Join(err, fmt.Errorf("%s: %w", name, e))
 			}
@@ -110,46 +112,28 @@ func (f *stateFile) run(ctx context.Context) {
 
 // collect is what all parts remember.
 func (f *stateFile) collect() (map[string][]byte, error) {
-	saved := make(map[string][]byte, len(f.parts))
+	all := make(map[string][]byte, len(f.parts))
 	for name, part := range f.parts {
 		b, err := part.AppendBinary(nil)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		saved[name] = b
+		all[name] = b
 	}
-	return saved, nil
+	return all, nil
 }
 
 // save replaces the file as a whole, or leaves it as it was.
 func (f *stateFile) save() error {
-	saved, err := f.collect()
+	all, err := f.collect()
 	if err != nil {
 		return err
 	}
-	parts := make([]savedfile.Part, 0, len(saved))
-	for _, name := range slices.Sorted(maps.Keys(saved)) {
-		parts = append(parts, savedfile.Part{Name: name, Data: saved[name]})
+	parts := make([]savedPart, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		parts = append(parts, savedPart{name, all[name]})
 	}
-	return savedfile.Replace(f.path, func(w io.Writer) error {
-		return savedfile.Write(w, stateKind, stateVersion, parts)
-	})
-}
-
-// decodeState also reads the form of releases that had no checksums: JSON.
-func decodeState(text []byte) (map[string][]byte, error) {
-	saved := map[string][]byte{}
-	if !savedfile.IsSaved(text) {
-		if err := json.Unmarshal(text, &saved); err != nil {
-			return nil, savedfile.ErrForeign
-		}
-		return saved, nil
-	}
-	parts, err := savedfile.Decode(text, stateKind, stateVersion)
-	for _, p := range parts {
-		saved[p.Name] = p.Data
-	}
-	return saved, err
+	return replaceFile(f.path, (&saved{stateKind, stateVersion, parts}).write)
 }
 
 // saveRegularly saves every so often until the context ends, and then once more. Of failures
@@ -223,7 +207,7 @@ func (p *pastHours) load() {
 	if p == nil || p.path == "" {
 		return
 	}
-	text, err := savedfile.ReadOwn(p.path, largestHistory)
+	text, err := readOwn(p.path, largestHistory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -235,8 +219,8 @@ func (p *pastHours) load() {
 	p.tell(err)
 }
 
-// take takes over what another process had.
-func (p *pastHours) take(text []byte) {
+// adopt takes over what another process had.
+func (p *pastHours) adopt(text []byte) {
 	if p != nil {
 		p.tell(p.restore(text))
 	}
@@ -250,7 +234,7 @@ func (p *pastHours) tell(err error) {
 
 // restore takes a file's text in.
 func (p *pastHours) restore(text []byte) error {
-	parts, err := savedfile.Decode(text, historyKind, historyVersion)
+	parts, err := decodeSaved(text, historyKind, historyVersion)
 	if err != nil {
 		return err
 	}
@@ -266,11 +250,11 @@ func (p *pastHours) restore(text []byte) error {
 
 // write writes the file's text.
 func (p *pastHours) write(w io.Writer) error {
-	var parts []savedfile.Part
+	var parts []savedPart
 	for _, b := range p.Blocks() {
-		parts = append(parts, savedfile.Part{Name: hourPart, Data: b})
+		parts = append(parts, savedPart{Name: hourPart, Data: b})
 	}
-	return savedfile.Write(w, historyKind, historyVersion, parts)
+	return (&saved{historyKind, historyVersion, parts}).write(w)
 }
 
 // run saves now and then until the context ends, and then once more.
@@ -278,7 +262,7 @@ func (p *pastHours) run(ctx context.Context) {
 	if p == nil || p.path == "" {
 		return
 	}
-	saveRegularly(ctx, saveHistoryEvery, func() error { return savedfile.Replace(p.path, p.write) }, func(err error) {
+	saveRegularly(ctx, saveHistoryEvery, func() error { return replaceFile(p.path, p.write) }, func(err error) {
 		p.log.Warn("a restart will forget the history", zap.String("file", p.path), zap.Error(err))
 	})
 }
@@ -291,8 +275,8 @@ func forgetHistory(c *config.Config, log *zap.Logger) {
 		return
 	}
 	for _, path := range []string{path, path + unreadableSuffix} {
-		text, err := savedfile.ReadOwn(path, largestHistory)
-		if err == nil && savedfile.IsSaved(text) {
+		text, err := readOwn(path, largestHistory)
+		if err == nil && isSaved(text) {
 			err = os.Remove(path)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

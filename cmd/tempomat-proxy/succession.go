@@ -145,7 +145,7 @@ func (s *sidecar) remember() error {
 			return takeAccounts(time.Now(), s.limiter, data)
 		case historyKind:
 			remembered = true
-			s.history.take(data)
+			s.history.adopt(data)
 		default:
 			saved[name] = data
 		}

@@ -181,24 +181,24 @@ func addresses(entries []config.Listener) (all []string) {
 	return all
 }
 
-// beginnings count how connections have begun, and log what an administrator can do something
+// connStats counts how connections have begun, and logs what an administrator can do something
 // about. The methods may be called concurrently.
-type beginnings struct {
+type connStats struct {
 	log *zap.Logger // capped
 
 	mu     sync.Mutex // guards the following
 	counts map[front.Step]map[string]uint64
 }
 
-func newBeginnings(c *config.Config, log *zap.Logger) *beginnings {
-	b := &beginnings{log: proxy.Capped(log), counts: make(map[front.Step]map[string]uint64)}
+func newConnStats(c *config.Config, log *zap.Logger) *connStats {
+	b := &connStats{log: proxy.Capped(log), counts: make(map[front.Step]map[string]uint64)}
 	b.expect(front.StepHandshake, hasTLS(c))
 	b.expect(front.StepProxied, slices.ContainsFunc(c.Listen, func(l config.Listener) bool { return l.ProxyProtocol }))
 	return b
 }
 
 // expect has a step counted from 0 on, if there is any.
-func (b *beginnings) expect(step front.Step, is bool) {
+func (b *connStats) expect(step front.Step, is bool) {
 	if !is {
 		return
 	}
@@ -209,7 +209,7 @@ func (b *beginnings) expect(step front.Step, is bool) {
 }
 
 // note counts a step.
-func (b *beginnings) note(step front.Step, result front.Result, remote string, err error) {
+func (b *connStats) note(step front.Step, result front.Result, remote string, err error) {
 	b.mu.Lock()
 	b.counts[step][string(result)]++
 	b.mu.Unlock()
@@ -230,8 +230,8 @@ func (b *beginnings) note(step front.Step, result front.Result, remote string, e
 }
 
 // tell is what was counted.
-func (b *beginnings) tell() metrics.Beginnings {
+func (b *connStats) tell() metrics.ConnStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return metrics.Beginnings{Handshakes: maps.Clone(b.counts[front.StepHandshake]), Proxied: maps.Clone(b.counts[front.StepProxied])}
+	return metrics.ConnStats{Handshakes: maps.Clone(b.counts[front.StepHandshake]), Proxied: maps.Clone(b.counts[front.StepProxied])}
 }

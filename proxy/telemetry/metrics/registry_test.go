@@ -17,7 +17,7 @@ func TestNoLabelLosesTheOthers(t *testing.T) {
 		{File: "/etc/a.pem", Expires: now}, {File: "/etc/b.pem", OK: true},
 	}
 	s.Gate.Sites = []limiter.SiteState{{Name: "\xff", Ended: 1}, {Name: "\xfe", Ended: 2}}
-	s.Beginnings.Handshakes["\xfc"] = 1
+	s.ConnStats.Handshakes["\xfc"] = 1
 	w := httptest.NewRecorder()
 	Handler(func() *State { return s }, NewDurations()).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != 200 {

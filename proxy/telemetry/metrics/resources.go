@@ -37,18 +37,18 @@ func resources() []Metric {
 
 // secure are the lines of TLS and of the PROXY protocol.
 func secure() []Metric {
-	results := func(of func(*Beginnings) map[string]uint64) func(*State, tell) {
+	results := func(of func(*ConnStats) map[string]uint64) func(*State, tell) {
 		return func(s *State, tell tell) {
-			for result, n := range of(&s.Beginnings) {
+			for result, n := range of(&s.ConnStats) {
 				tell(float64(n), result)
 			}
 		}
 	}
 	return []Metric{
 		counts("tls_handshakes_total", "tlsHandshakes", "Handshakes of TLS, by how they went.",
-			results(func(b *Beginnings) map[string]uint64 { return b.Handshakes }), "result"),
+			results(func(b *ConnStats) map[string]uint64 { return b.Handshakes }), "result"),
 		counts("proxy_headers_total", "proxyHeaders", "Connections to addresses with the PROXY protocol, by how they began.",
-			results(func(b *Beginnings) map[string]uint64 { return b.Proxied }), "result"),
+			results(func(b *ConnStats) map[string]uint64 { return b.Proxied }), "result"),
 		gauges("tls_certificate_expiry_seconds", "", "When a certificate expires, in seconds since 1970; the label is its file, or the name for which it was got.", func(s *State, tell tell) {
 			for _, c := range s.Certificates {
 				if !c.Expires.IsZero() {

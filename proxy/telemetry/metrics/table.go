@@ -49,7 +49,7 @@ type State struct {
 	ReloadOK     bool   // the last reload was not rejected, or there was none
 	LostLines    uint64 // of the log, which could not be written
 	Sharing      Sharing
-	Beginnings   Beginnings
+	ConnStats    ConnStats
 	Certificates []Certificate
 	Strict       *Strict // nil: no request limit is strict
 }
@@ -69,9 +69,9 @@ type Sharing struct {
 	limiter.SharingStatus
 }
 
-// Beginnings is how connections have begun, before their first request: how many of each
+// ConnStats is how connections have begun, before their first request: how many of each
 // result. Without such listeners they are nil.
-type Beginnings struct{ Handshakes, Proxied map[string]uint64 }
+type ConnStats struct{ Handshakes, Proxied map[string]uint64 }
 
 // Certificate is one that clients are shown.
 type Certificate struct {
