@@ -72,7 +72,7 @@ SUM     := $(GO) run $(GOTESTSUM) --format pkgname --raw-command -- $(MAKE) --no
 # detector as well. What draws many cases or plays for long draws fewer then, as with -short.
 RACED := ./classify/newcomer ./classify/standing ./cmd/tempomat-master ./cpuaccount ./limiter ./limiter/gossip ./limiter/known \
 	./limiter/outbox ./limiter/redis ./limiter/smockron/... ./proxy ./proxy/admin ./proxy/backend ./proxy/certificates ./proxy/connlimit \
-	./proxy/front ./proxy/h2bound ./proxy/lifecycle ./proxy/rdns ./proxy/spool ./proxy/telemetry ./proxy/telemetry/book ./proxy/workers
+	./proxy/front ./proxy/h2bound ./proxy/host ./proxy/lifecycle ./proxy/rdns ./proxy/spool ./proxy/telemetry ./proxy/telemetry/book
 
 # The packages with tests that need programs of others. Those tests are tagged world, and named TestWorld.
 WORLD := ./cmd/tempomat-proxy ./docs ./proxy/certificates ./proxy/admin/dashboard ./proxy/telemetry/metrics

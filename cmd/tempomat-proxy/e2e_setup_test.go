@@ -76,16 +76,19 @@ func (m *setupMachine) write(name, text string) {
 	m.must(os.WriteFile(m.path(name), []byte(text), 0o644))
 }
 
+// debian is what its packages put into /etc.
+const debian = "../../testdata/debian/"
+
 // copyFrom copies what Debian's package has installed, with its paths and ports exchanged.
 func (m *setupMachine) copyFrom(names ...string) {
 	m.t.Helper()
 	for _, pattern := range names {
-		found, err := filepath.Glob(pattern)
+		found, err := filepath.Glob(debian + pattern)
 		m.must(err)
 		for _, name := range found {
 			text, err := os.ReadFile(name)
 			m.must(err)
-			m.write(name, strings.NewReplacer("/etc/nginx/", m.path("etc/nginx")+"/", "/var/www/html", m.path("www"), "/var/www/", m.place.Root+"/",
+			m.write("etc/"+strings.TrimPrefix(name, debian), strings.NewReplacer("/etc/nginx/", m.path("etc/nginx")+"/", "/var/www/html", m.path("www"), "/var/www/", m.place.Root+"/",
 				"/var/log/nginx", m.path("log"), "/run/nginx.pid", m.path("run/server/pid"),
 				"Listen 80", fmt.Sprint("Listen ", m.place.HTTP), "Listen 443", fmt.Sprint("Listen ", m.place.HTTPS),
 				"*:80>", fmt.Sprintf("*:%d>", m.place.HTTP), "listen 80 ", fmt.Sprintf("listen %d ", m.place.HTTP), "[::]:80 ", fmt.Sprintf("[::]:%d ", m.place.HTTP)).Replace(string(text)))
@@ -304,8 +307,8 @@ func (m *setupMachine) serves(port int, secure bool) {
 func debianApache(t *testing.T) *setupMachine {
 	testkit.Program(t, "apache2ctl")
 	m := newSetupMachine(t)
-	m.copyFrom("/etc/apache2/apache2.conf", "/etc/apache2/ports.conf", "/etc/apache2/magic", "/etc/apache2/mods-available/*",
-		"/etc/apache2/sites-available/000-default.conf", "/etc/apache2/conf-available/security.conf", "/etc/apache2/conf-available/charset.conf")
+	m.copyFrom("apache2/apache2.conf", "apache2/ports.conf", "apache2/magic", "apache2/mods-available/*",
+		"apache2/sites-available/000-default.conf", "apache2/conf-available/security.conf", "apache2/conf-available/charset.conf")
 	m.write("etc/apache2/envvars", fmt.Sprintf("export APACHE_RUN_USER=www-data APACHE_RUN_GROUP=www-data APACHE_PID_FILE=%[1]s/run/server/pid APACHE_RUN_DIR=%[1]s/run/server APACHE_LOCK_DIR=%[1]s/run/server APACHE_LOG_DIR=%[1]s/log\n", m.place.Root))
 	for _, mod := range []string{
 		"access_compat.load", "alias.conf", "alias.load", "auth_basic.load", "authn_core.load", "authn_file.load", "authz_core.load", "authz_host.load",
@@ -330,7 +333,7 @@ func (m *setupMachine) enable(kind, name string) {
 func debianNginx(t *testing.T) *setupMachine {
 	testkit.Program(t, "nginx")
 	m := newSetupMachine(t)
-	m.copyFrom("/etc/nginx/nginx.conf", "/etc/nginx/mime.types", "/etc/nginx/fastcgi*", "/etc/nginx/snippets/*", "/etc/nginx/sites-available/default")
+	m.copyFrom("nginx/nginx.conf", "nginx/mime.types", "nginx/fastcgi*", "nginx/snippets/*", "nginx/sites-available/default")
 	for _, dir := range []string{"conf.d", "modules-enabled", "sites-enabled"} {
 		m.must(os.MkdirAll(m.path("etc/nginx/"+dir), 0o755))
 	}

@@ -217,6 +217,10 @@ func startCaddyPHP(t *testing.T) string {
 func startNginxPHP(t *testing.T) string {
 	program := testkit.Program(t, "nginx")
 	php := phpFPMProgram(t)
+	params, err := filepath.Abs(debian + "nginx/fastcgi_params")
+	if err != nil {
+		t.Fatal(err)
+	}
 	site := ""
 	fcgi := startServer(t, func(dir, own string) string {
 		writePage(t, filepath.Join(dir, "env.php"), environmentPage)
@@ -235,10 +239,10 @@ http {
 	client_body_temp_path %[1]s/1; proxy_temp_path %[1]s/2; fastcgi_temp_path %[1]s/3; uwsgi_temp_path %[1]s/4; scgi_temp_path %[1]s/5;
 	server {
 		listen 127.0.0.1:%[2]s;
-		location / { fastcgi_pass %[4]s; include /etc/nginx/fastcgi_params; fastcgi_param SCRIPT_FILENAME %[3]s$fastcgi_script_name; }
+		location / { fastcgi_pass %[4]s; include %[5]s; fastcgi_param SCRIPT_FILENAME %[3]s$fastcgi_script_name; }
 	}
 }
-`, dir, own, site, fcgi)
+`, dir, own, site, fcgi, params)
 	}, func(dir, file string) []string { return []string{program, "-e", "stderr", "-p", dir, "-c", file} }) + "/env.php"
 }
 

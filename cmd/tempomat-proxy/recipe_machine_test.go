@@ -130,20 +130,27 @@ func (m *machine) write(name, text string) {
 // copy takes over a directory or file of this Debian.
 func (m *machine) copy(from string) {
 	m.t.Helper()
-	m.must(filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+	m.copyAs(from, from)
+}
+
+// copyAs takes it over to another path.
+func (m *machine) copyAs(from, to string) {
+	m.t.Helper()
+	m.must(filepath.WalkDir(from, func(source string, d fs.DirEntry, err error) error {
+		name := to + strings.TrimPrefix(source, from)
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir():
 			return os.MkdirAll(m.path(name), 0o755)
 		case d.Type()&fs.ModeSymlink != 0:
-			to, err := os.Readlink(name)
+			link, err := os.Readlink(source)
 			if err != nil {
 				return err
 			}
-			return os.Symlink(m.local(to), m.path(name))
+			return os.Symlink(m.local(link), m.path(name))
 		}
-		text, err := os.ReadFile(name)
+		text, err := os.ReadFile(source)
 		if errors.Is(err, fs.ErrPermission) {
 			return nil // a secret that no recipe needs
 		}

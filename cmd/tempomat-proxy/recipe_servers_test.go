@@ -23,20 +23,25 @@ var apacheModules = strings.Fields("access_compat alias auth_basic authn_core au
 func (m *machine) apache2(modules ...string) {
 	m.t.Helper()
 	m.need("/usr/sbin/apache2", "apache2")
-	m.need("/etc/apache2/apache2.conf", "apache2")
-	m.copy("/etc/apache2")
-	m.copy("/etc/mime.types")
-	keep := map[string]bool{}
-	for _, name := range []string{"charset.conf", "localized-error-pages.conf", "other-vhosts-access-log.conf", "security.conf", "serve-cgi-bin.conf"} {
-		keep[name] = true
+	m.copyAs(debian+"apache2", "/etc/apache2")
+	if m.php != "" {
+		for _, pattern := range []string{"mods-available/php*", "conf-available/php*"} {
+			found, err := filepath.Glob("/etc/apache2/" + pattern)
+			m.must(err)
+			for _, name := range found {
+				m.copy(name)
+			}
+		}
 	}
-	m.prune("/etc/apache2/conf-enabled", func(name string) bool { return keep[name] })
-	m.prune("/etc/apache2/sites-enabled", func(name string) bool { return name == "000-default.conf" })
-	m.prune("/etc/apache2/mods-enabled", func(string) bool { return false })
+	m.copy("/etc/mime.types")
+	for _, name := range []string{"charset.conf", "localized-error-pages.conf", "other-vhosts-access-log.conf", "security.conf", "serve-cgi-bin.conf"} {
+		m.enable("apache2", "conf", name)
+	}
+	m.enable("apache2", "sites", "000-default.conf")
 	for _, name := range slices.Concat(apacheModules, modules) {
 		for _, file := range []string{name + ".load", name + ".conf"} {
 			if isFile(m.path("/etc/apache2/mods-available/" + file)) {
-				m.must(os.Symlink("../mods-available/"+file, m.path("/etc/apache2/mods-enabled/"+file)))
+				m.enable("apache2", "mods", file)
 			}
 		}
 	}
@@ -55,16 +60,12 @@ func (m *machine) need(file, pack string) {
 	m.t.Skipf("%s.md needs %s of Debian's %s, which is not here: make deps", m.page.name, file, pack)
 }
 
-// prune removes the files of a directory that this machine shall not have.
-func (m *machine) prune(dir string, keep func(name string) bool) {
+// enable switches a part of a server's configuration on, as Debian does.
+func (m *machine) enable(server, kind, name string) {
 	m.t.Helper()
-	entries, err := os.ReadDir(m.path(dir))
-	m.must(err)
-	for _, e := range entries {
-		if !keep(e.Name()) {
-			m.must(os.Remove(filepath.Join(m.path(dir), e.Name())))
-		}
-	}
+	dir := m.path("/etc/" + server + "/" + kind + "-enabled")
+	m.must(os.MkdirAll(dir, 0o755))
+	m.must(os.Symlink("../"+kind+"-available/"+name, filepath.Join(dir, name)))
 }
 
 func (m *machine) startApache2() { m.startApache2At("/etc/apache2") }
@@ -103,10 +104,11 @@ func (m *machine) startPHPFPM() {
 func (m *machine) nginx() {
 	m.t.Helper()
 	m.need("/usr/sbin/nginx", "nginx")
-	m.copy("/etc/nginx")
-	m.prune("/etc/nginx/sites-enabled", func(name string) bool { return name == "default" })
-	m.prune("/etc/nginx/conf.d", func(string) bool { return false })
-	m.prune("/etc/nginx/modules-enabled", func(string) bool { return false })
+	m.copyAs(debian+"nginx", "/etc/nginx")
+	m.enable("nginx", "sites", "default")
+	for _, dir := range []string{"conf.d", "modules-enabled"} {
+		m.must(os.MkdirAll(m.path("/etc/nginx/"+dir), 0o755))
+	}
 }
 
 func (m *machine) startNginx() {
