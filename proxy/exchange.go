@@ -19,7 +19,6 @@ import (
 	"tempomat/proxy/host"
 	"tempomat/proxy/http1"
 	"tempomat/proxy/lifecycle"
-	"tempomat/proxy/roster"
 	"tempomat/proxy/spool"
 	"tempomat/proxy/subscriber"
 	"tempomat/proxy/telemetry"
@@ -27,8 +26,8 @@ import (
 
 // exchange is one request and its answer.
 type exchange struct {
-	life   lifecycle.Life         // what is decided of it
-	listed roster.Entry[exchange] // among what waits, or what is at the backend
+	life   lifecycle.Life              // what is decided of it
+	listed front.RosterEntry[exchange] // among what waits, or what is at the backend
 
 	handler *Handler
 	policy  *Policy
@@ -205,9 +204,9 @@ type Handler struct {
 	policy  atomic.Pointer[Policy]
 	limiter *limiter.Limiter
 	gate    *lifecycle.Gatekeeper
-	waiting roster.Roster[exchange]
+	waiting front.Roster[exchange]
 	crowd   int // how many waited when the Driver looked last
-	running roster.Roster[exchange]
+	running front.Roster[exchange]
 	records telemetry.Recorder
 	nearby  *telemetry.Nearby
 	learnt  learnt

@@ -108,7 +108,7 @@ func (p *priorities) release(x *exchange) {
 }
 
 // consider notes that the process of a request should step down, if it should, by what it
-// has used. It is called while the request cannot end (see roster.Each), and so asks nothing
+// has used. It is called while the request cannot end (see front.Roster), and so asks nothing
 // of the system.
 func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used time.Duration) {
 	s := p.inForce()

@@ -17,13 +17,12 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/proxy/http1"
-	"tempomat/proxy/roster"
 )
 
 // conn is a client's connection. Its goroutine alone uses what is not said to be shared.
 type conn struct {
 	net.Conn
-	roster.Entry[conn] // of the server
+	RosterEntry[conn] // of the server
 
 	server   *Server
 	entrance *Entrance

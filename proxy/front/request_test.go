@@ -132,7 +132,7 @@ func FuzzConnection(f *testing.F) {
 		c := &played{says: says, piece: int(piece) + 1}
 		x := s.newConn(c, &Entrance{}, nil)
 		x.waits(time.Now())
-		s.conns.Add(&x.Entry, x)
+		s.conns.Add(&x.RosterEntry, x)
 		x.serve()
 		if !c.closed {
 			t.Fatal("the connection is left open")

@@ -24,7 +24,6 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/proxy/http1"
-	"tempomat/proxy/roster"
 	"tempomat/proxy/subscriber"
 )
 
@@ -66,7 +65,7 @@ type Server struct {
 	handler http.Handler
 	o       Options
 	began   time.Time
-	conns   roster.Roster[conn]
+	conns   Roster[conn]
 	memory  memories
 	dates   dates
 	long    *subscriber.Share    // of heads under way that are long
@@ -119,7 +118,7 @@ func (s *Server) accept(c net.Conn, e *Entrance) {
 	}
 	x := s.newConn(c, e, place)
 	x.waits(time.Now())
-	s.conns.Add(&x.Entry, x)
+	s.conns.Add(&x.RosterEntry, x)
 	if e.begins() {
 		go x.start()
 		return

@@ -1,4 +1,4 @@
-package roster
+package front
 
 import (
 	"maps"
@@ -10,7 +10,7 @@ import (
 )
 
 type member struct {
-	Entry[member]
+	RosterEntry[member]
 	in bool
 }
 
@@ -26,7 +26,7 @@ func TestAsASet(t *testing.T) {
 				m.Remove()
 				delete(want, m)
 			} else {
-				r.Add(&m.Entry, m)
+				r.Add(&m.RosterEntry, m)
 				want[m] = true
 			}
 			got := make(map[*member]bool)
@@ -61,7 +61,7 @@ func TestNobodyLooksAtWhoHasLeft(t *testing.T) {
 		acts.Go(func() {
 			for range 2000 {
 				m := &member{in: true}
-				r.Add(&m.Entry, m)
+				r.Add(&m.RosterEntry, m)
 				m.Exclusively(func() { m.in = false; m.in = true })
 				m.Remove()
 				m.in = false
@@ -77,7 +77,7 @@ func TestNobodyLooksAtWhoHasLeft(t *testing.T) {
 func TestEachLetsGo(t *testing.T) {
 	var r Roster[member]
 	m := &member{}
-	r.Add(&m.Entry, m)
+	r.Add(&m.RosterEntry, m)
 	func() {
 		defer func() { _ = recover() }()
 		r.Each(func(*member) { panic("it looks wrong") })

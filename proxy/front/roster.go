@@ -1,40 +1,40 @@
-// Package roster keeps sets of things that come and go often, and that somebody looks
-// through now and then: lists through the things themselves, so that a member costs no
-// memory, in several shards, so that those who come and go seldom meet at a lock.
-package roster
+package front
 
 import (
 	"math/rand/v2"
 	"sync"
 )
 
-const shards = 16
+const rosterShards = 16
 
-// Roster is a set. The zero Roster is empty. Its methods may be called concurrently.
+// Roster is a set of things that come and go often, such as connections and requests, and that
+// somebody looks through now and then: lists through the things themselves, so that a member costs
+// no memory, in several shards, so that those who come and go seldom meet at a lock. The zero
+// Roster is empty. Its methods may be called concurrently.
 type Roster[T any] struct {
-	shards [shards]shard[T]
+	shards [rosterShards]shard[T]
 }
 
 type shard[T any] struct {
 	mu   sync.Mutex // guards the following, and the links of its members
-	head *Entry[T]
+	head *RosterEntry[T]
 	_    [48]byte // a cache line of its own
 }
 
-// Entry is a member's place in a Roster, and part of it. It is in one Roster at a time at
+// RosterEntry is a member's place in a Roster, and part of it. It is in one Roster at a time at
 // most.
-type Entry[T any] struct {
+type RosterEntry[T any] struct {
 	shard      *shard[T] // nil: in none
-	next, prev *Entry[T]
+	next, prev *RosterEntry[T]
 	member     *T
 }
 
-// Add takes in a member, which is in no Roster, by the Entry that is part of it.
-func (r *Roster[T]) Add(e *Entry[T], member *T) {
-	s := &r.shards[rand.IntN(shards)] //nolint:gosec // any spread will do
+// Add takes in a member, which is in no Roster, by the RosterEntry that is part of it.
+func (r *Roster[T]) Add(e *RosterEntry[T], member *T) {
+	s := &r.shards[rand.IntN(rosterShards)] //nolint:gosec // any spread will do
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	*e = Entry[T]{shard: s, next: s.head, member: member}
+	*e = RosterEntry[T]{shard: s, next: s.head, member: member}
 	if s.head != nil {
 		s.head.prev = e
 	}
@@ -42,7 +42,7 @@ func (r *Roster[T]) Add(e *Entry[T], member *T) {
 }
 
 // Remove takes a member out. It returns once nobody looks at it any more.
-func (e *Entry[T]) Remove() {
+func (e *RosterEntry[T]) Remove() {
 	s := e.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,12 +54,12 @@ func (e *Entry[T]) Remove() {
 	if e.next != nil {
 		e.next.prev = e.prev
 	}
-	*e = Entry[T]{}
+	*e = RosterEntry[T]{}
 }
 
 // Exclusively calls f while no Each looks at the member: what Each's function changes of a
 // member, and what it reads that others change, is guarded by that.
-func (e *Entry[T]) Exclusively(f func()) {
+func (e *RosterEntry[T]) Exclusively(f func()) {
 	e.shard.mu.Lock()
 	defer e.shard.mu.Unlock()
 	f()
