@@ -208,17 +208,17 @@ func printSummary(w io.Writer, r *replay.Report) {
 		name string
 		replay.Group
 	}{{"known clients", t.Known}, {"strangers", t.Strangers}} {
-		fmt.Fprintf(w, "Of %s requests of %s %s would have waited 100 ms or more (%s s at most), and %s been refused.\n",
+		fmt.Fprintf(w, "Of %s requests of %s %s would have waited 100 ms or more (%s s at most), and %s would have been refused.\n",
 			show.Count(g.Requests), g.name, show.Count(g.Delayed), show.Decimals(g.Longest, 2), show.Count(g.Refused))
 		if g.TurnedAway > 0 {
-			fmt.Fprintf(w, "The backend would have turned %s of these away, with all workers taken.\n", show.Count(g.TurnedAway))
+			fmt.Fprintf(w, "The backend would have rejected %s of these because all workers were busy.\n", show.Count(g.TurnedAway))
 		}
 	}
 	if t.Exempt > 0 {
 		fmt.Fprintf(w, "%s were exempt.\n", show.Count(t.Exempt))
 	}
 	if t.Trusted > 0 {
-		fmt.Fprintf(w, "%s have the address of a trusted proxy: the log should have that of its client (Apache: mod_remoteip, nginx: realip).\n", show.Count(t.Trusted))
+		fmt.Fprintf(w, "%s have the address of a trusted proxy. Log the address of its client instead (Apache: mod_remoteip, nginx: realip).\n", show.Count(t.Trusted))
 	}
 	printLines(w, r.Lines)
 }
@@ -270,7 +270,7 @@ func printHours(w io.Writer, r *replay.Report, width int) {
 func isQuiet(g replay.Group) bool { return g.Delayed+g.Refused+g.TurnedAway == 0 }
 
 func printClass(w io.Writer, c replay.Class, width int) {
-	g := show.NewTable(fmt.Sprintf("%s  %s keys, %s requests, %s delayed (%s as it owed), %s refused, %s CPU-hours", c.Class,
+	g := show.NewTable(fmt.Sprintf("%s  %s keys, %s requests, %s delayed (%s for debt), %s refused, %s CPU-hours", c.Class,
 		show.Count(c.Keys), show.Count(c.Requests), show.Count(c.Delayed), show.Count(c.Owing), show.Count(c.Refused), show.Decimals(c.CPUSeconds/3600, 2)),
 		"Cpu[s]", "Requests", "Delayed", "Refused", "Max[s]", "Title")
 	for _, k := range c.Top[:min(keysShown, len(c.Top))] {
