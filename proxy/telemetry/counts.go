@@ -53,8 +53,9 @@ func (s *Sums) count(r *Record) {
 func (s *Sums) Add(o *Sums) { s.add(o, 1) }
 
 // add adds others so many times; -1 takes them away.
-func (s *Sums) add(o *Sums, times int64) { //nolint:durationcheck // times is a number
-	n, d := uint64(times), time.Duration(times) //nolint:gosec // what is taken away was there: the overflow is undone
+func (s *Sums) add(o *Sums, times int64) {
+	n := uint64(times) //nolint:gosec // what is taken away was there: the overflow is undone
+	d := func(x time.Duration) time.Duration { return time.Duration(int64(x) * times) }
 	for i := range o.Ended {
 		s.Ended[i] += n * o.Ended[i]
 	}
@@ -64,11 +65,11 @@ func (s *Sums) add(o *Sums, times int64) { //nolint:durationcheck // times is a 
 	s.Delayed += n * o.Delayed
 	s.Shadowed += n * o.Shadowed
 	s.Failed += n * o.Failed
-	s.Cost += d * o.Cost
-	s.Wasted += d * o.Wasted
-	s.Delay += d * o.Delay
-	s.Told += d * o.Told
-	s.ToldWasted += d * o.ToldWasted
+	s.Cost += d(o.Cost)
+	s.Wasted += d(o.Wasted)
+	s.Delay += d(o.Delay)
+	s.Told += d(o.Told)
+	s.ToldWasted += d(o.ToldWasted)
 }
 
 // Requests is how many there were.
