@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"cmp"
 	"time"
 )
 
@@ -44,9 +43,6 @@ type Arrival struct {
 	// robot. All of these together are served as one client of its
 	// share, each of them in turn, and as many of their requests wait as of one.
 	Pooled bool
-	// Share multiplies the client's budget, in every mode, if it has one of its own; 0: it has
-	// that of its class.
-	Share float64
 	// Site is the name of the policy's site that the request is for; empty, or none of the
 	// policy's: it is one of the others.
 	Site string
@@ -102,6 +98,6 @@ func (a *Arrival) ticket() *Ticket {
 	t.guess, t.sure = a.Guess.Seconds(), a.Sure
 	t.proven, t.passed, t.session, t.face = a.Proven, a.Passed, a.Session, a.Face%faces
 	t.siteName = a.Site
-	t.follows, t.prefetch, t.pooled, t.share = a.Follows, a.Prefetch, a.Pooled, cmp.Or(a.Share, 1)
+	t.follows, t.prefetch, t.pooled = a.Follows, a.Prefetch, a.Pooled
 	return t
 }

@@ -102,7 +102,7 @@ func TestGateAtRandom(t *testing.T) {
 				a.Within, a.Others = a.Others[0], nil
 				a.Session, a.Client.ID = true, fmt.Sprint(client, "#", rapid.IntRange(0, 3).Draw(t, "session"))
 				if rapid.Bool().Draw(t, "pooled") { // one of a pool
-					a.Session, a.Pooled, a.Share = false, true, rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "share")
+					a.Session, a.Pooled = false, true
 				}
 			case 2:
 				a.Client, a.Others[0] = a.Others[0], a.Client

@@ -91,7 +91,7 @@ func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (goes bool) {
 	client := t.own().Bucket
 	if !p.gated || client == nil {
 		if client != nil {
-			client.SetFactor(at, 1, t.share)
+			client.SetStanding(at, 1)
 		}
 		t.start(at)
 		return true
@@ -100,9 +100,9 @@ func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (goes bool) {
 	if p.Without&ruleStanding != 0 {
 		standing = 1
 	}
-	share := client.SetFactor(at, standing, t.share) / p.Gate.CPUs
+	share := client.SetStanding(at, standing) / p.Gate.CPUs
 	if of := t.whole(); of != nil {
-		of.Bucket.SetFactor(at, t.clientsBehind, 1)
+		of.Bucket.SetStanding(at, t.clientsBehind)
 	}
 	l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {

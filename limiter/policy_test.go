@@ -73,7 +73,7 @@ func TestWhoHasNoAccount(t *testing.T) {
 		for name, client := range map[string]Key{"nobody": {}, "of no class": {Class: "invented", ID: "a"}} {
 			w := newWorld(one(mode, Budget{CPUs: 1}))
 			for range 3 {
-				x := w.Arrive(w.now, Arrival{Client: client, Guess: time.Hour, Sure: true, Share: 3})
+				x := w.Arrive(w.now, Arrival{Client: client, Guess: time.Hour, Sure: true})
 				select {
 				case <-x.Decided():
 				default:
@@ -84,20 +84,6 @@ func TestWhoHasNoAccount(t *testing.T) {
 				}
 				w.Progress(w.now, x, 2*time.Hour, true)
 				w.done(x, 3*time.Hour)
-			}
-		}
-	}
-}
-
-// TestAShareOfItsOwn: a client with one earns as many times its class's in every mode.
-func TestAShareOfItsOwn(t *testing.T) {
-	for _, mode := range []Mode{Observe, Cooperative, Cap, Fair} {
-		w := newWorld(one(mode, Budget{CPUs: 0.5, Burst: second}))
-		w.done(w.Arrive(w.now, Arrival{Client: host("a"), Guess: second, Sure: true, Share: 3}), 0)
-		w.done(w.Arrive(w.now, Arrival{Client: host("b"), Guess: second, Sure: true}), 0)
-		for client, want := range map[string]float64{"a": 1.5, "b": 0.5} {
-			if b, _ := w.Balance(w.now, host(client)); b.Rate != want || b.Burst != 2*want {
-				t.Errorf("mode %v: %s has %+v, want a rate of %g", mode, client, b, want)
 			}
 		}
 	}

@@ -60,29 +60,3 @@ func TestPoolOwesAsOne(t *testing.T) {
 	beside.Within, beside.Others = Key{Class: "session", ID: "(others)"}, by("crawler")
 	price("one of another pool, from a network in debt", beside, baseMultiplier+inheritedDebt*debtMultiplier)
 }
-
-// TestShareOfItsOwn: a key may have several times the share of its class, or a part of
-// it, in every mode.
-func TestShareOfItsOwn(t *testing.T) {
-	for _, share := range []float64{0.25, 3} {
-		w := homes("a", "b")
-		used := map[string]float64{}
-		own := inSession("a", 0, 1)
-		own.Share = share
-		w.wants("a", 3, own, used)
-		w.wants("b", 3, inSession("b", 0, 1), used)
-		w.run(480 * time.Second)
-		if got := used["a"] / used["b"]; math.Abs(got-share) > 0.1*share {
-			t.Errorf("a share of %v: it got %.2f times as much", share, got)
-		}
-	}
-	for _, mode := range []Mode{Cap, Cooperative} {
-		w := newWorld(one(mode, Budget{CPUs: 0.2, Burst: 0}))
-		x := w.Arrive(w.now, Arrival{Client: host("a"), Share: 4, Guess: 0})
-		w.Settle(w.now, x, 8*second)
-		w.Leave(w.now, x)
-		if r, _ := w.Find(w.now, by("a")[0]); math.Abs(r.Paid-10) > 1e-6 {
-			t.Errorf("%s: 8 CPU-s at four times 0.2 a second are paid in %v s, want 10", mode, r.Paid)
-		}
-	}
-}

@@ -37,7 +37,6 @@ type Ticket struct {
 	face          uint8
 	siteName      string  // of the policy
 	standing      float64 // of the client
-	share         float64 // how many times its class's the client has
 	clientsBehind float64 // of its address
 	came          time.Duration
 

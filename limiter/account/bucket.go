@@ -36,7 +36,6 @@ type bucket struct {
 	held     int32         // requests and responses of this client that are held; pins as well
 	queued   float64       // the sum of the guesses of those that wait for its debt
 	standing float32       // of the client, and
-	share    float32       // how many times its class's it has: see SetFactor
 
 	Key  Key // never changes
 	used average
@@ -46,7 +45,7 @@ type bucket struct {
 }
 
 func makeBucket(at time.Duration, k Key, t *Terms) bucket {
-	return bucket{Key: k, terms: t, level: t.Burst, last: at, standing: 1, share: 1, used: average{last: at}}
+	return bucket{Key: k, terms: t, level: t.Burst, last: at, standing: 1, used: average{last: at}}
 }
 
 // refillLocked adds what was earned since last.
@@ -171,25 +170,24 @@ func (b *bucket) setTermsLocked(at time.Duration, t *Terms) {
 	b.level = min(b.level, b.burst())
 }
 
-// What the terms give, by the client's standing and a share of its own.
+// What the terms give, by the client's standing.
 func (b *bucket) rate() float64  { return b.factor() * b.terms.Rate }
 func (b *bucket) burst() float64 { return b.factor() * b.terms.Burst }
 func (b *bucket) floor() float64 { return b.factor() * b.terms.Floor }
 
 func (b *bucket) factor() float64 {
 	if b.terms.Plain {
-		return float64(b.share)
+		return 1
 	}
-	return float64(b.standing) * float64(b.share)
+	return float64(b.standing)
 }
 
-// SetFactor multiplies what the terms give by the client's standing and by how many times the
-// share of its class it has, and returns what the key earns then, in CPU-seconds per second.
-// Where the terms are Plain the standing counts for nothing: a hard cap is the same for all.
-func (b *bucket) SetFactor(at time.Duration, standing, share float64) float64 {
+// SetStanding multiplies what the terms give by the client's standing, and returns what the key
+// earns then, in CPU-seconds per second. Where the terms are Plain the standing counts for nothing: a hard cap is the same for all.
+func (b *bucket) SetStanding(at time.Duration, standing float64) float64 {
 	b.lock.Lock()
 	defer b.lock.Unlock()
-	b.setFactorLocked(at, standing, share)
+	b.setStandingLocked(at, standing)
 	return b.rate()
 }
 
@@ -202,13 +200,13 @@ func (b *bucket) debtRatioLocked(at time.Duration) float64 {
 	return min(1, b.level/b.floor())
 }
 
-// setFactorLocked goes on with another standing of the client. What it owes stays
+// setStandingLocked goes on with another standing of the client. What it owes stays
 // owed, or who can change their standing could wash a debt away. A hard cap is
-// the same for everybody, but for keys with a share of their own.
-func (b *bucket) setFactorLocked(at time.Duration, standing, share float64) {
-	if s, x := float32(standing), float32(share); s != b.standing || x != b.share {
+// the same for everybody.
+func (b *bucket) setStandingLocked(at time.Duration, standing float64) {
+	if s := float32(standing); s != b.standing {
 		b.refillLocked(at)
-		b.standing, b.share = s, x
+		b.standing = s
 		b.level = min(b.level, b.burst())
 	}
 }
@@ -217,7 +215,7 @@ func (b *bucket) setFactorLocked(at time.Duration, standing, share float64) {
 func (b *Bucket[V]) Copy() *Bucket[V] {
 	b.lock.Lock()
 	defer b.lock.Unlock()
-	c := &Bucket[V]{bucket: bucket{Key: b.Key, terms: b.terms, level: b.level, total: b.total, last: b.last, standing: b.standing, share: b.share}}
+	c := &Bucket[V]{bucket: bucket{Key: b.Key, terms: b.terms, level: b.level, total: b.total, last: b.last, standing: b.standing}}
 	c.lock = new(sync.Mutex)
 	return c
 }

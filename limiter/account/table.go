@@ -275,7 +275,7 @@ type State struct {
 	Key     Key
 	Level   float64       // CPU-seconds: credit above zero, debt below
 	Rate    float64       // CPU-seconds that it earns per second, and
-	Burst   float64       // the most that it saves, the factor of SetFactor included
+	Burst   float64       // the most that it saves, the standing included
 	Charged float64       // CPU-seconds that it was ever charged with, less what was given back
 	Paid    time.Duration // until its debt is paid, if it is charged with nothing more
 	// Wait is for how many seconds its latest requests were delayed, on average, those

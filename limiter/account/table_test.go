@@ -228,18 +228,18 @@ func TestExternalKeysWait(t *testing.T) {
 	}
 }
 
-// TestFactorKeepsDebt: another standing changes what a key earns, and washes nothing away;
-// where the terms are plain, only a share of its own does.
+// TestStandingKeepsDebt: another standing changes what a key earns, and washes nothing away;
+// where the terms are plain, it changes nothing.
 func TestFactorKeepsDebt(t *testing.T) {
 	for _, capped := range []bool{false, true} {
 		x := newTable(100, func(x *account.Terms) { x.Plain = capped })
 		x.Charge(0, key("a"), 30)
 		_, b := x.Find(0, key("a"))
-		want := 0.5 * 4 * 2
+		want := 0.5 * 4.0
 		if capped {
-			want = 0.5 * 2
+			want = 0.5
 		}
-		if rate := b.SetFactor(0, 4, 2); rate != want {
+		if rate := b.SetStanding(0, 4); rate != want {
 			t.Errorf("capped %t: earns %g, want %g", capped, rate, want)
 		}
 		wantLevel(t, x, 0, "a", -20)
