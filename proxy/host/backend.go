@@ -323,8 +323,8 @@ func serverAt(root fs.FS, all []procStat, l listener, socket uint32) (master pro
 // handsOn tells whether a process of a cgroup hands requests on to others.
 func handsOn(root fs.FS, dir string) bool {
 	text, _ := fs.ReadFile(root, dir+"/cgroup.procs") // gone: none
-	for i, pid := range strings.Fields(string(text)) {
-		name, err := fs.ReadFile(root, "proc/"+pid+"/comm")
+	for i, pid := range numbers(text) {
+		name, err := fs.ReadFile(root, procFile(pid, "comm"))
 		if err == nil && forwards(string(name)) || i > mostProcesses {
 			return true
 		}
@@ -400,13 +400,10 @@ func (b *Backend) groupLocked(now time.Time, dir string, o *cpuaccount.Own) (wai
 // hasNiced tells whether a process of a cgroup has a nice value.
 func hasNiced(root fs.FS, dir string) bool {
 	text, _ := fs.ReadFile(root, dir+"/cgroup.procs") // gone: none
-	for word := range strings.FieldsSeq(string(text)) {
-		stat, err := fs.ReadFile(root, "proc/"+word+"/stat")
-		if p, ok := readProcess(stat); err == nil && ok && p.isNiced {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(numbers(text), func(pid int) bool {
+		p, ok := processAt(root, pid)
+		return ok && p.isNiced
+	})
 }
 
 // treesLocked adds up what masters and their children have used. What a child has used that has

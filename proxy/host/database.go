@@ -1,15 +1,14 @@
 package host
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"tempomat/cpuaccount"
 	"tempomat/cpuaccount/process"
 )
 
@@ -145,13 +144,11 @@ func (g *databaseGroup) read() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	for line := range bytes.Lines(text) {
-		if rest, is := bytes.CutPrefix(line, []byte("usage_usec ")); is {
-			n, err := strconv.ParseInt(string(bytes.TrimSpace(rest)), 10, 64)
-			return time.Duration(n) * time.Microsecond, err
-		}
+	used, _, ok := cpuaccount.ReadOwn(text)
+	if !ok {
+		return 0, os.ErrInvalid
 	}
-	return 0, os.ErrInvalid
+	return time.Duration(used * float64(time.Second)), nil
 }
 
 // pids are its processes, without those of groups below it.
