@@ -119,7 +119,7 @@ func (s *Store) read(now time.Time) (err error) {
 				return errors.Join(err, fmt.Errorf("there are more than %d certificates", mostPairs))
 			}
 			taken[f] = true
-			p, e := s.take(now, known[f], f)
+			p, e := s.readAgain(now, known[f], f)
 			err = errors.Join(err, e)
 			pairs = append(pairs, p)
 		}
@@ -129,8 +129,8 @@ func (s *Store) read(now time.Time) (err error) {
 	return err
 }
 
-// take reads a pair. known is what it was before; nil: it was not there.
-func (s *Store) take(now time.Time, known *pair, f files) (pair, error) {
+// readAgain reads a pair. known is what it was before; nil: it was not there.
+func (s *Store) readAgain(now time.Time, known *pair, f files) (pair, error) {
 	before := pair{files: f}
 	if known != nil {
 		before = *known
