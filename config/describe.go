@@ -51,8 +51,11 @@ func (c *Config) Describe(w io.Writer, cpus float64, every bool) {
 		}
 	}
 	_ = out.Flush()
+	if len(c.Warnings) > 0 {
+		fmt.Fprintln(w)
+	}
 	for _, warning := range c.Warnings {
-		fmt.Fprintf(w, "\nwarning: %s\n", warning)
+		fmt.Fprintf(w, "warning: %s\n", warning)
 	}
 }
 
