@@ -17,11 +17,11 @@ import (
 	"tempomat/proxy/host"
 )
 
-// startEar is what workers tell by, and a way to tell it something.
-func startEar(t *testing.T) (*host.CostSocket, io.Writer) {
+// startCostSocket is what workers tell by, and a way to tell it something.
+func startCostSocket(t *testing.T) (*host.CostSocket, io.Writer) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "w.sock")
-	ear, err := host.OpenCostSocket(path)
+	costSocket, err := host.OpenCostSocket(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,13 +30,13 @@ func startEar(t *testing.T) (*host.CostSocket, io.Writer) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tell.Close() })
-	return ear, tell
+	return costSocket, tell
 }
 
 // TestWorkersTell has the backend, which is this process, tell which request it serves: the
 // CPU time that the kernel counts for it is charged. The number is for the backend alone.
 func TestWorkersTell(t *testing.T) {
-	ear, tell := startEar(t)
+	costSocket, tell := startCostSocket(t)
 	var mu sync.Mutex
 	var numbers []string
 	r := start(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -64,7 +64,7 @@ func TestWorkersTell(t *testing.T) {
 	ask("/before")
 	ctx, stop := context.WithCancel(t.Context())
 	var bills sync.WaitGroup
-	bills.Go(func() { r.handler.Bill(ctx, host.NewTracker(nil, ear, nil, func(error) {})) })
+	bills.Go(func() { r.handler.Bill(ctx, host.NewTracker(nil, costSocket, nil, func(error) {})) })
 	for r.handler.bill.tracker.Load() == nil {
 		time.Sleep(time.Millisecond)
 	}
@@ -154,7 +154,7 @@ func TestNobodyHasAcceptedYet(t *testing.T) {
 func TestLooksSeldomWhileNobodyComputes(t *testing.T) {
 	for name, computes := range map[string]bool{"it computes": true, "it waits": false} {
 		t.Run(name, func(t *testing.T) {
-			ear, tell := startEar(t)
+			costSocket, tell := startCostSocket(t)
 			release := make(chan struct{})
 			r := start(t, http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
 				_, _ = io.WriteString(tell, "+"+q.Header.Get(numberHeader))
@@ -162,7 +162,7 @@ func TestLooksSeldomWhileNobodyComputes(t *testing.T) {
 				}
 				<-release
 			}), func(s *setup) { s.source = cpuaccount.Process })
-			tracker := host.NewTracker(nil, ear, nil, func(error) {})
+			tracker := host.NewTracker(nil, costSocket, nil, func(error) {})
 			r.handler.bill.tracker.Store(tracker)
 			ctx, stop := context.WithCancel(t.Context())
 			var beside sync.WaitGroup

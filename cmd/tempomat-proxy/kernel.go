@@ -184,9 +184,9 @@ type bills struct {
 	stop context.CancelFunc
 	runs sync.WaitGroup
 
-	mu      sync.Mutex // guards the following
-	missing error      // why workers are not measured; nil: they are, or nobody knows yet
-	ear     error      // why none can tell: nobody asked them to, or the socket cannot be; nil: they can
+	mu         sync.Mutex // guards the following
+	missing    error      // why workers are not measured; nil: they are, or nobody knows yet
+	costSocket error      // why none can tell: nobody asked them to, or the socket cannot be; nil: they can
 }
 
 // Why the CPU time of workers is not measured, beside what package workers tells.
@@ -204,10 +204,10 @@ func (b *bills) lacks() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.missing == nil, errors.Is(b.ear, errNoSocket):
+	case b.missing == nil, errors.Is(b.costSocket, errNoSocket):
 		return b.missing
-	case b.ear != nil:
-		return fmt.Errorf("%w: %w", errDeaf, b.ear)
+	case b.costSocket != nil:
+		return fmt.Errorf("%w: %w", errDeaf, b.costSocket)
 	default:
 		return fmt.Errorf("%w, and none is found: %w", errUntold, b.missing)
 	}
@@ -223,14 +223,14 @@ func (b *bills) miss(err error) {
 func (b *bills) hear(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.ear = err
+	b.costSocket = err
 }
 
 // isDeaf tells whether the socket could not be opened. Its directory may be there by the next reload.
 func (b *bills) isDeaf() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.ear != nil && !errors.Is(b.ear, errNoSocket)
+	return b.costSocket != nil && !errors.Is(b.costSocket, errNoSocket)
 }
 
 // billKey is what a reload has to change for it to begin anew.
@@ -275,8 +275,8 @@ func (b *bills) begin(c *config.Config) {
 	if b.miss(err); err != nil {
 		warn("the backend's workers are not looked for; their requests' cost is estimated", zap.Error(err))
 	}
-	ear := b.listen(c.Cost.Socket)
-	if finder == nil && ear == nil {
+	costSocket := b.listen(c.Cost.Socket)
+	if finder == nil && costSocket == nil {
 		return
 	}
 	tell := func(err error) {
@@ -286,7 +286,7 @@ func (b *bills) begin(c *config.Config) {
 		}
 		b.log.Info("the CPU time of requests is measured at the backend's workers")
 	}
-	t := host.NewTracker(finder, ear, b.database(c.Cost.Database), tell)
+	t := host.NewTracker(finder, costSocket, b.database(c.Cost.Database), tell)
 	ctx, stop := context.WithCancel(context.Background())
 	b.stop = stop
 	b.runs.Go(func() { b.handler.Bill(ctx, t) })
@@ -298,12 +298,12 @@ func (b *bills) listen(address string) *host.CostSocket {
 	if !ok {
 		return nil
 	}
-	ear, err := host.OpenCostSocket(path)
+	costSocket, err := host.OpenCostSocket(path)
 	if b.hear(err); err != nil {
 		b.log.Warn("workers cannot tell which request they serve", zap.Error(err))
 		return nil
 	}
-	return ear
+	return costSocket
 }
 
 func (b *bills) database(source string) *host.Database {

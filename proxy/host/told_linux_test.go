@@ -19,15 +19,15 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// ear listens, and sends.
-type ear struct {
+// costSocket listens, and sends.
+type costSocket struct {
 	t       *testing.T
 	claims  *claims
 	numbers *Numbers
 	to      *net.UnixConn
 }
 
-func newEar(t *testing.T) *ear {
+func newCostSocket(t *testing.T) *costSocket {
 	t.Helper()
 	current := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, current) })
@@ -36,7 +36,7 @@ func newEar(t *testing.T) *ear {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &ear{t: t, claims: newClaims(), numbers: newNumbers()}
+	e := &costSocket{t: t, claims: newClaims(), numbers: newNumbers()}
 	ctx, stop := context.WithCancel(t.Context())
 	var runs sync.WaitGroup
 	runs.Go(func() { listener.run(ctx, e.claims, e.numbers) })
@@ -49,7 +49,7 @@ func newEar(t *testing.T) *ear {
 }
 
 // send sends as the files in deploy do: if there is no room, not at all.
-func (e *ear) send(text string) (sent bool) {
+func (e *costSocket) send(text string) (sent bool) {
 	raw, err := e.to.SyscallConn()
 	if err != nil {
 		e.t.Fatal(err)
@@ -62,7 +62,7 @@ func (e *ear) send(text string) (sent bool) {
 }
 
 // await waits until a request is claimed, as often as there is room for what is said.
-func (e *ear) await(n Number, text string) *claim {
+func (e *costSocket) await(n Number, text string) *claim {
 	e.t.Helper()
 	var c *claim
 	testkit.Eventually(e.t, "somebody is heard", func() bool {
@@ -75,7 +75,7 @@ func (e *ear) await(n Number, text string) *claim {
 
 // TestTold has a process say what it serves, and the kernel say which one that was.
 func TestTold(t *testing.T) {
-	e := newEar(t)
+	e := newCostSocket(t)
 	n, text := e.numbers.Next()
 	c := e.await(n, "+"+text)
 	if c.id.PID != os.Getpid() || !c.id.Alive() || c.base.CPU <= 0 {
@@ -98,7 +98,7 @@ func TestTold(t *testing.T) {
 // TestLies has a process send thousands of messages that it has no reason to send. None is
 // kept, one that is sound is heard all the same, and nothing grows.
 func TestLies(t *testing.T) {
-	e := newEar(t)
+	e := newCostSocket(t)
 	_, foreign := newNumbers().Next()
 	lies := []string{
 		"", "+", "-", "+" + foreign, "-" + foreign, foreign, "+" + strings.Repeat("0", numberLength),
@@ -122,7 +122,7 @@ func TestLies(t *testing.T) {
 
 // TestDescriptorsAreNotTaken has a process send descriptors along with what it says.
 func TestDescriptorsAreNotTaken(t *testing.T) {
-	e := newEar(t)
+	e := newCostSocket(t)
 	first, said := e.numbers.Next()
 	e.await(first, "+"+said) // who speaks is kept open
 	before := descriptors(t)

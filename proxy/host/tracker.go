@@ -67,13 +67,13 @@ const (
 
 // Tracker finds out what requests use. One goroutine calls Look; Run runs beside it.
 type Tracker struct {
-	Numbers *Numbers
-	finder  *Finder // nil: none is looked for
-	claims  *claims
-	ear     *CostSocket // nil: nobody tells
-	births  *process.Births
-	data    *Database
-	askers  *askers // nil: it is not to be seen who waits for it
+	Numbers    *Numbers
+	finder     *Finder // nil: none is looked for
+	claims     *claims
+	costSocket *CostSocket // nil: nobody tells
+	births     *process.Births
+	data       *Database
+	askers     *askers // nil: it is not to be seen who waits for it
 
 	looking allowance
 	opened  *opened
@@ -105,7 +105,7 @@ const (
 // processes are not found, and with nil when they are: each time that this is news.
 func NewTracker(f *Finder, e *CostSocket, d *Database, tell func(error)) *Tracker {
 	t := &Tracker{
-		Numbers: newNumbers(), finder: f, claims: newClaims(), ear: e, data: d, tell: tell,
+		Numbers: newNumbers(), finder: f, claims: newClaims(), costSocket: e, data: d, tell: tell,
 		workers: map[process.ID]*worker{}, seats: map[net.Conn]*seat{}, pause: leastPause, looking: allowance{clock: threadTime},
 	}
 	t.opened, t.births = t.claims.opened, process.OpenBirths()
@@ -116,12 +116,12 @@ func NewTracker(f *Finder, e *CostSocket, d *Database, tell func(error)) *Tracke
 }
 
 // Listens tells whether workers may say which request they serve.
-func (t *Tracker) Listens() bool { return t.ear != nil }
+func (t *Tracker) Listens() bool { return t.costSocket != nil }
 
 // Run takes in what workers tell, until the context ends, and closes the socket that they tell by.
 func (t *Tracker) Run(ctx context.Context) {
-	if t.ear != nil {
-		t.ear.run(ctx, t.claims, t.Numbers)
+	if t.costSocket != nil {
+		t.costSocket.run(ctx, t.claims, t.Numbers)
 	}
 	<-ctx.Done()
 }
