@@ -74,8 +74,8 @@ RACED := ./classify/newcomer ./classify/standing ./cmd/tempomat-master ./cpuacco
 	./limiter/outbox ./limiter/redis ./limiter/smockron/... ./proxy ./proxy/admin ./proxy/backend ./proxy/certificates ./proxy/connlimit \
 	./proxy/front ./proxy/h2bound ./proxy/host ./proxy/lifecycle ./proxy/rdns ./proxy/spool ./proxy/telemetry ./proxy/telemetry/book
 
-# The packages with tests that need programs of others. Those tests are tagged world, and named TestWorld.
-WORLD := ./cmd/tempomat-proxy ./docs ./proxy/certificates ./proxy/admin/dashboard ./proxy/telemetry/metrics
+# The packages that have a line like this in their tests.
+having = $$(grep -rlE --include='*_test.go' '^$(1)' . | xargs -n 1 dirname | sort -u)
 
 test: deps-test ## vet, all tests, also before a real Apache, those of RACED with the race detector again, and each benchmark once
 	$(GO) vet ./...
@@ -100,10 +100,11 @@ report-raced:
 	@CGO_ENABLED=1 $(GO_TEST) -race -short $(RACED)
 
 report-benchmarks:
-	@$(GO_TEST) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
+	@$(GO_TEST) -run '^$$' -bench . -benchtime 1x $(call having,func Benchmark)
 
+# Tests that need programs of others are tagged world, and named TestWorld.
 report-world:
-	@$(GO_TEST) -tags world -run '^TestWorld' $(WORLD)
+	@$(GO_TEST) -tags world -run '^TestWorld' $(call having,//go:build world)
 
 quick: ## the tests that start no programs and take little: within 20 seconds once they are compiled
 	$(GO) test -short -ldflags=-w -timeout 120s $$($(GO) list ./... | grep -vE '$(NOT_QUICK)')
