@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,21 +43,13 @@ func startApacheAt(t *testing.T, port string, args ...string) *apache {
 		process: startProcess(t, nil, "../../testdata/apache/start", args...),
 		dir:     dir, port: port, url: "http://127.0.0.1:" + port,
 	}
-	deadline := time.Now().Add(testkit.Patience)
-	for time.Now().Before(deadline) {
-		c, err := net.Dial("tcp", "127.0.0.1:"+port)
-		if err == nil {
-			_ = c.Close()
-			return a
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("Apache's log:\n%s", a.log("error.log"))
 		}
-		select {
-		case <-a.ended:
-			t.Fatalf("Apache ended with status %d:\n%s%s", a.status, a.stderr, a.log("error.log"))
-		case <-time.After(10 * time.Millisecond): // asked again
-		}
-	}
-	t.Fatalf("Apache does not answer:\n%s%s", a.stderr, a.log("error.log"))
-	return nil
+	})
+	a.listens("127.0.0.1:" + port)
+	return a
 }
 
 // needApache fails the test where there is none: without it, nothing of this

@@ -65,17 +65,12 @@ func startFirefox(t *testing.T) browser {
 	writeFile(t, filepath.Join(profile, "user.js"), "user_pref('marionette.port', "+port+");\nuser_pref('network.proxy.type', 0);\n"+
 		"user_pref('browser.shell.checkDefaultBrowser', false);\nuser_pref('datareporting.policy.dataSubmissionEnabled', false);\n")
 	p := startProcess(t, []string{"HOME=" + home, "MOZ_DISABLE_CONTENT_SANDBOX=1"}, path, "--headless", "--marionette", "--no-remote", "--profile", profile)
-	f := &firefox{t: t}
-	testkit.Eventually(t, "Firefox listens", func() bool {
-		select {
-		case <-p.ended:
-			t.Fatalf("Firefox ended with status %d:\n%s", p.status, p.stderr)
-		default:
-		}
-		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
-		f.conn = conn
-		return err == nil
-	})
+	p.listens("127.0.0.1:" + port)
+	conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &firefox{t: t, conn: conn}
 	t.Cleanup(func() { _ = f.conn.Close() })
 	f.in = bufio.NewReader(f.conn)
 	_ = f.read() // its greeting

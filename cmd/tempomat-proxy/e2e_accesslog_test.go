@@ -1,13 +1,10 @@
 package main
 
 import (
-	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"tempomat/internal/testkit"
@@ -105,18 +102,10 @@ func TestNoRequestWaitsForTheLog(t *testing.T) {
 // startProxyLogging starts a proxy whose standard error is a file.
 func startProxyLogging(t *testing.T, stderr *os.File, yaml string) *sidecarProcess {
 	t.Helper()
-	dir, address := tempDir(t), "127.0.0.1:"+freePort(t)
-	s := &sidecarProcess{
-		dir: dir, file: filepath.Join(dir, "tempomat.yaml"), admin: filepath.Join(dir, "admin.sock"), url: "http://" + address,
-	}
+	s, address := unstarted(t), "127.0.0.1:"+freePort(t)
+	s.url = "http://" + address
 	s.configure(t, plain(t), yaml+"listen: "+address+"\n")
 	s.process = startProcessWith(t, []*os.File{stderr}, nil, "sh", "-c", `exec "$0" "$@" 2>&3 3>&-`, program(t, "tempomat-proxy"), "-config", s.file)
-	testkit.Eventually(t, "the proxy listens", func() bool {
-		if s.proc.Signal(syscall.Signal(0)) != nil {
-			t.Fatal("the proxy has ended")
-		}
-		c, err := net.Dial("tcp", address)
-		return err == nil && c.Close() == nil
-	})
+	s.listens(address)
 	return s
 }

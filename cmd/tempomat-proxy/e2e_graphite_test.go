@@ -104,7 +104,7 @@ graphite: {address: "`+g.Addr().String()+`", interval: 1s}
 			t.Errorf("%s is %v (sent: %v), want %v", series, v, ok, want)
 		}
 	}
-	if got["costSeconds"] < 0.02 {
+	if got["costSeconds"] < 0.01 { // a busy machine gives a page less than it wants
 		t.Errorf("costSeconds is %v", got["costSeconds"])
 	}
 }

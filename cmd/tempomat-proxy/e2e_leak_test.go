@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,11 +22,7 @@ func TestNothingIsLeft(t *testing.T) {
 	for _, mode := range []string{"fair", "observe", "cap", "cooperative"} {
 		t.Run(mode, func(t *testing.T) {
 			before := goleak.IgnoreCurrent()
-			dir := tempDir(t)
-			s := &sidecarProcess{
-				process: &process{t: t, stderr: newOutput()}, dir: dir,
-				file: filepath.Join(dir, "tempomat.yaml"), admin: filepath.Join(dir, "admin.sock"),
-			}
+			s := unstarted(t)
 			s.configure(t, backend.url, `throttle: {mode: `+mode+`, maxHold: 1h}
 cpuCount: 1
 classes: {slash32: {share: 1}, slash24: off, slash16: off, userAgent: off, debtor: {header: X-Debtor, share: 0.001, burst: 0s, cap: `+strconv.FormatBool(mode == "fair")+`}}
@@ -41,8 +36,7 @@ timeouts: {drain: 50ms}
 			status := make(chan int, 1)
 			stdout := newOutput()
 			go func() { status <- run(ctx, []string{"-config", s.file}, nil, stdout, s.stderr) }()
-			line, _ := s.stderr.await(t, 0, `"msg":"serving"`)
-			s.url = "http://" + parseLog(t, line).Listen[0]
+			s.serves()
 			t.Run("asks", func(t *testing.T) { s.asksForEverything(t, mode) })
 			end()
 			if got := <-status; got != 0 {

@@ -79,8 +79,7 @@ func TestPriorities(t *testing.T) {
 	again := func() {
 		t.Helper()
 		s.process = startProcess(t, nil, program(t, "tempomat-proxy"), "-config", s.file)
-		line, _ := s.stderr.await(t, 0, `"msg":"serving"`)
-		s.url = "http://" + parseLog(t, line).Listen[0]
+		s.serves()
 	}
 	crash := func() {
 		t.Helper()

@@ -96,9 +96,7 @@ type managed struct {
 
 func newManaged(t *testing.T, backend, yaml string) *managed {
 	t.Helper()
-	dir := tempDir(t)
-	m := &managed{manager: handovertest.StartManager(t), sidecarProcess: &sidecarProcess{
-		dir: dir, file: filepath.Join(dir, "tempomat.yaml"), admin: filepath.Join(dir, "admin.sock"), process: &process{t: t}}}
+	m := &managed{manager: handovertest.StartManager(t), sidecarProcess: unstarted(t)}
 	m.configure(t, backend, yaml)
 	return m
 }
@@ -114,12 +112,6 @@ func (m *managed) begin(args ...string) {
 	command := append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, program(t, "tempomat-proxy"), "-config", m.file}, args...)
 	m.process = startProcessWith(t, files, env, "/bin/sh", command...)
 	closeFiles(files)
-}
-
-func (m *managed) serves() {
-	m.t.Helper()
-	line, _ := m.stderr.await(m.t, 0, `"msg":"serving"`)
-	m.url = "http://" + parseLog(m.t, line).Listen[0]
 }
 
 // kept is what is kept when the manager has heard all that it was told.

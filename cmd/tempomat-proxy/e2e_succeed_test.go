@@ -386,8 +386,7 @@ func TestSuccessorOfASupervised(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	s := &sidecarProcess{dir: tempDir(t)}
-	s.file, s.admin, s.process = filepath.Join(s.dir, "tempomat.yaml"), filepath.Join(s.dir, "admin.sock"), &process{t: t}
+	s := unstarted(t)
 	s.configure(t, url, "state: off\nlisten: 192.0.2.1:1\n")
 	s.process = startProcessWith(t, []*os.File{socket}, []string{"LISTEN_FDS=1"}, "/bin/sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, program(t, "tempomat-proxy"), "-config", s.file)
 	s.stderr.await(t, 0, `"msg":"serving"`)

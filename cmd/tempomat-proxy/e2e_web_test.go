@@ -94,12 +94,10 @@ func TestDashboardOverTCP(t *testing.T) {
 // startProxyWithAdmin starts the proxy with further lines of its section admin.
 func startProxyWithAdmin(t *testing.T, lines string) *sidecarProcess {
 	t.Helper()
-	dir := tempDir(t)
-	s := &sidecarProcess{dir: dir, file: filepath.Join(dir, "tempomat.yaml"), admin: filepath.Join(dir, "admin.sock")}
+	s := unstarted(t)
 	writeFile(t, s.file, fmt.Sprintf("backend: http://127.0.0.1:1\nlisten: 127.0.0.1:0\nstate: off\nadmin:\n  listen: \"unix:%s\"\n%s", s.admin, lines))
 	s.process = startProcess(t, nil, program(t, "tempomat-proxy"), "-config", s.file)
-	line, _ := s.stderr.await(t, 0, `"msg":"serving"`)
-	s.url = "http://" + parseLog(t, line).Listen[0]
+	s.serves()
 	s.stderr.await(t, 0, `"msg":"the dashboard is served"`)
 	return s
 }

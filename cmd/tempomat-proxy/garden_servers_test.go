@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"tempomat/internal/testkit"
 )
@@ -48,19 +47,7 @@ func startServer(t *testing.T, config func(dir, port string) string, command fun
 		t.Fatal(err)
 	}
 	words := command(dir, file)
-	p := startProcess(t, nil, words[0], words[1:]...)
-	testkit.Eventually(t, words[0]+" listens", func() bool {
-		select {
-		case <-p.ended:
-			t.Fatalf("%s ended with status %d:\n%s%s", words[0], p.status, p.stdout, p.stderr)
-		default:
-		}
-		c, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
-		if err != nil {
-			return false
-		}
-		return c.Close() == nil
-	})
+	startProcess(t, nil, words[0], words[1:]...).listens("127.0.0.1:" + port)
 	return "127.0.0.1:" + port
 }
 

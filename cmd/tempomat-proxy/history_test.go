@@ -177,8 +177,7 @@ func TestHistoryOfProcesses(t *testing.T) {
 		p.signal(syscall.SIGTERM)
 		p.exit()
 		p.process = startProcess(t, nil, program(t, "tempomat-proxy"), "-config", p.file)
-		line, _ := p.stderr.await(t, 0, `"msg":"serving"`)
-		p.url = "http://" + parseLog(t, line).Listen[0]
+		p.serves()
 	}
 	for range 3 {
 		p.get("203.0.113.9", "/page?x=1")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -69,10 +70,8 @@ func (p *process) awaitEnd() {
 	p.t.Cleanup(p.kill)
 }
 
-// cleanEnv is the environment without what would configure the programs, and
-// without the second that the race detector waits at the end of each.
+// cleanEnv is the environment without what would configure the programs.
 func cleanEnv() (env []string) {
-	env = append(env, "GORACE=atexit_sleep_ms=0")
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "TEMPOMAT_") && !strings.HasPrefix(v, "NOTIFY_SOCKET=") {
 			env = append(env, v)
@@ -90,8 +89,8 @@ func (p *process) kill() {
 		<-p.ended
 		p.t.Errorf("%s had to be killed; its log:\n%s", p.path, p.stderr)
 	}
-	if out := p.stderr.String(); strings.Contains(out, "DATA RACE") || strings.Contains(out, "panic") {
-		p.t.Errorf("%s: a data race or a panic:\n%s", p.path, out)
+	if out := p.stderr.String(); strings.Contains(out, "panic") {
+		p.t.Errorf("%s: a panic:\n%s", p.path, out)
 	}
 }
 
@@ -112,6 +111,20 @@ func (p *process) exit() int {
 		p.t.Fatalf("%s did not end; its log:\n%s", p.path, p.stderr)
 		return -1
 	}
+}
+
+// listens waits until it listens on an address.
+func (p *process) listens(address string) {
+	p.t.Helper()
+	testkit.Eventually(p.t, p.path+" listens", func() bool {
+		select {
+		case <-p.ended:
+			p.t.Fatalf("%s ended with status %d:\n%s%s", p.path, p.status, p.stdout, p.stderr)
+		default:
+		}
+		c, err := net.DialTimeout("tcp", address, time.Second)
+		return err == nil && c.Close() == nil
+	})
 }
 
 // execute runs a program to its end.
@@ -155,13 +168,25 @@ func startProxyWith(t *testing.T, env, before []string, backend, yaml string) *s
 // startProxyAs is startProxyWith with the program itself, too.
 func startProxyAs(t *testing.T, env, command []string, backend, yaml string) *sidecarProcess {
 	t.Helper()
-	dir := tempDir(t)
-	s := &sidecarProcess{dir: dir, file: filepath.Join(dir, "tempomat.yaml"), admin: filepath.Join(dir, "admin.sock")}
+	s := unstarted(t)
 	s.configure(t, backend, yaml)
 	s.process = startProcess(t, env, command[0], append(command[1:len(command):len(command)], "-config", s.file)...)
-	line, _ := s.stderr.await(t, 0, `"msg":"serving"`)
-	s.url = "http://" + parseLog(t, line).Listen[0]
+	s.serves()
 	return s
+}
+
+// unstarted is one that was not started yet.
+func unstarted(t *testing.T) *sidecarProcess {
+	t.Helper()
+	dir := tempDir(t)
+	return &sidecarProcess{process: &process{t: t, stderr: newOutput()}, dir: dir, file: filepath.Join(dir, "tempomat.yaml"), admin: filepath.Join(dir, "admin.sock")}
+}
+
+// serves waits until it says where it serves.
+func (s *sidecarProcess) serves() {
+	s.t.Helper()
+	line, _ := s.stderr.await(s.t, 0, `"msg":"serving"`)
+	s.url = "http://" + parseLog(s.t, line).Listen[0]
 }
 
 // configure replaces the configuration file as a whole. What yaml says of
