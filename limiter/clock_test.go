@@ -4,8 +4,6 @@ import (
 	"math"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 // TestClockOfFlows: it goes by the service over the shares of those with work; once nobody has
@@ -66,8 +64,7 @@ func TestChargesOfFlows(t *testing.T) {
 	}
 }
 
-// TestUseFades: by a factor e in ten seconds, and whether it is below a rate is told without
-// an exponential where that is sure.
+// TestUseFades: by a factor e in ten seconds.
 func TestUseFades(t *testing.T) {
 	var u use
 	u.add(time.Second, 3)
@@ -80,28 +77,5 @@ func TestUseFades(t *testing.T) {
 	}
 	if got := u.rate(21 * time.Second); math.Abs(got-(3+3/math.E)/math.E/10) > 1e-9 {
 		t.Errorf("a rate of %g", got)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		u := use{sum: rapid.Float64Range(0, 50).Draw(t, "sum"), at: time.Minute}
-		at := time.Minute + time.Duration(rapid.IntRange(-5000, 60000).Draw(t, "ms"))*time.Millisecond
-		rate := rapid.Float64Range(0, 5).Draw(t, "rate")
-		same := u
-		if got, want := u.below(at, rate), same.rate(at) < rate; got != want {
-			t.Fatalf("%+v at %v is below %g: %t", u, at, rate, got)
-		}
-	})
-	for sum, want := range map[float64]bool{9.99: true, 10: false} {
-		u := use{sum: sum, at: time.Minute}
-		if u.below(time.Minute, 1) != want {
-			t.Errorf("%g in ten seconds are below one a second: %t", sum, !want)
-		}
-	}
-	u = use{sum: 10, at: time.Minute}
-	if !u.below(time.Minute+1, 1) {
-		t.Error("what was the rate is not below it a moment later")
-	}
-	u = use{sum: 20, at: time.Minute}
-	if same := u; u.below(65*time.Second, same.rate(65*time.Second)) {
-		t.Error("what has faded to the rate is below it")
 	}
 }

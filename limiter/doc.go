@@ -59,7 +59,7 @@
 // more than a rung (Beside: mixed, nat+crawl1), except for light requests in the second after a light one turned
 // out long (Distrust: heavy+again-40+redirect, misguess8addr). For each request that was seen not to compute, and
 // then does, there is room for one more of any size, as nobody made room for it (Uninvited:
-// 2cpu-150workers-pages300ms-20x50+10s-spread=false). A request that runs longer than was guessed
+// 2cpu-150workers-pages800ms-20x50+10s-spread=true). A request that runs longer than was guessed
 // climbs (Climbs: longjobs-flat, exports60s-3conn-pages300ms). While a request waits, it moves as its cost
 // becomes known (Reguesses: misguess-control, longjobs-light). A request that waits for 7/8 of its time, and for
 // a second or more, or that is seen not to compute, takes no room (Waits: halves-20conn-2.5s-pages100ms,
@@ -71,11 +71,10 @@
 // by start-time fair queueing. A client has one lane for each size, and only the head of a lane competes. A
 // client's standing multiplies its share by 1/2 to 8 (Standing: flat120, flat120think). An address with sessions
 // is divided among them and weighs as up to eight clients (Behind: flatnat-4cpu); without sessions its
-// User-Agents divide it (Faces: nat+dist120, nat+dist120-1cpu). Robots that anybody can make up are one client.
+// User-Agents divide it (Faces: natflat20+flatcrawler-inside-cookiesfalse). Robots that anybody can make up are one client.
 // Debt multiplies a request's cost by up to 9 (Debt: flash100-150ms+crawl, flash500-60ms+crawl); a client that
 // owes nothing bears a quarter of its networks' debt (Inherits: flatnat-1cpu-crowded,
-// natflat20+crawler-inside-cookiesfalse). A known client whose turn was 20 seconds of the machine ago goes first
-// (Due: natflat20+crawler-inside-cookiesfalse, export).
+// natflat20+crawler-inside-cookiesfalse).
 //
 // Leaving room. A client that had half a CPU-second more than its share is ahead. Clients within their share
 // pass it up to 100 ms and from 1.6 s on, and up to 400 ms while CPUs are idle or the kernel preempts (Passes:
@@ -87,8 +86,8 @@
 //
 // Strangers. Clients that were never seen share one turn (Strangers: flatshot, stream-40x1-cold), with half of
 // all others' shares at least (OthersPart: heavy+follow-40+redirect, heavy+again-40+redirect). Their sizes take
-// turns, and what they had less than their share counts for four requests at most (Credit: nat+dist120,
-// nat+dist120-1cpu). Among them, those that kept a cookie go first (Passed: heavy+again-40+redirect,
+// turns, and what they had less than their share counts for four requests at most (Credit:
+// new+dist120-samepath). Among them, those that kept a cookie go first (Passed: heavy+again-40+redirect,
 // heavy+follow-40+redirect), then those with fewer answers (Fewest: new+dist120-samepath), then those that have
 // not waited for a second (Stale: 2cpu-16workers-pages800ms-3x0+8s-spread=true,
 // 1cpu-8workers-pages300ms-20x0+0.5s-spread=true), then the first. For five seconds after one has waited for a
@@ -97,9 +96,8 @@
 //
 // Workers. Whatever is at the backend holds a worker. Five of sixteen, or two for each CPU and one, are kept for
 // short requests (Kept: stream-40x1, poll-20). Requests that hardly compute leave a worker for each CPU to those
-// that wait for one (HoldersLeave: poll-20+crawl, 2cpu-16workers-pages100ms-20x5+0.001s-spread=true). Of the
-// others each key holds its class's part (KeysHold: dbcrawl-300ms-2s, dbcrawl-20-300ms-30c-2s), and strangers
-// half (StrangersPart: stream-40x1-cold), except for one that computes beside a free CPU and whose client holds
+// that wait for one (HoldersLeave: 2cpu-16workers-pages3000ms-20x5+0.001s-spread=true). Of the others each key
+// holds its class's part (KeysHold: waiting-people+holds-20), and strangers half (StrangersPart: waiting-people+strangers-hold), except for one that computes beside a free CPU and whose client holds
 // none (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu). Requests that came as short
 // ones and are not use up what is kept (Misjudges: read-spool-32MB-1x24-cold, misguess8addr). A client that
 // disconnects leaves a request behind that keeps its worker until the backend has finished it. No part binds
@@ -119,14 +117,44 @@
 // A backend may have several sites, [Policy].Sites. Each has a clock of its own for its clients and strangers;
 // above them the sites take turns by start tags, which their requests move by cost over the site's share. A site
 // that lately had more than its part leaves room to the others (SitesLeave), except while a CPU is idle
-// (SitesIdle); one that had less goes a second of the machine before its turn (SitesEarly:
-// TestSitesGetTheirShares). A long request is charged to its site as it runs (SitesAtOnce:
-// TestSitesGetTheirShares), and no site is held to be ahead by more than 20 s of the machine (SitesLead:
-// TestChargesOfSites). What is no named site is one more.
+// (SitesIdle), and a long request is charged to its site as it runs (SitesAtOnce; all of them: the smallest has
+// the dearest pages). No site is held to be ahead by more than 20 s of the machine (SitesLead: a thousandth).
+// What is no named site is one more.
 //
 // # How many workers there are
 //
 // See workers.go.
+//
+// # The constants
+//
+// The numbers that were chosen, by the rule that they are of, whose rows are above.
+//
+//	firstRung 25 ms, perRung 4, rungs 7      Halves, Climbs: the sizes
+//	lightRung, passRung, unknownRung         Passes, Probes: up to 100 ms, 400 ms; 1.6 s
+//	idleBelow 0.90, fullAbove 0.97, byPart 4 Grows
+//	waitsFrom 1 s, waitsPart 7/8             Waits
+//	baseMultiplier 2, debtMultiplier 16      Debt
+//	inheritedDebt 1/4                        Inherits
+//	faces 8                                  Faces
+//	aheadFrom 0.5 s                          Passes, Leaves
+//	usedFor 10 s                             Leaves, Kept: what counts as lately
+//	longPart 1.5                             LeavesMore
+//	patience 1 s                             Stale, Newest, Distrust
+//	impatientFor 5 s                         Newest
+//	strangerFor 30 s, strangerAnswers 5      Strangers
+//	DefaultStrangers, othersPart 1/2         OthersPart
+//	strangersCredit 4                        Credit
+//	fewAnswers 4                             Fewest
+//	keptOf16 5, keptForKnown 2               Kept
+//	briefRung                                Kept: up to 1.6 s, by the part of the workers
+//	slackTimes 2                             Slack
+//	probePause 200 ms                        ProbePause
+//	siteBeyond 1.2                           SitesLeave, as it is told
+//	siteAtOnce 0.4 s                         SitesAtOnce
+//	siteLead 20 s                            SitesLead
+//	forksFor 2.5 s, blindFor 8 s             how many workers there are, see workers.go
+//	againAfter 10 s, againMost 10 min        the same
+//	fewWorkers 16                            the same
 //
 // # A crawl at the gate
 //

@@ -149,17 +149,6 @@ func (s *siege) checkLevels(t fataler) {
 	}
 }
 
-// knownAbove tells whether strangers of rung r make room for known ones that are
-// longer.
-func (g *gate) knownAbove(r rung) bool {
-	for ; r > lightRung && r < rungs-1; r++ {
-		if len(g.home.queues[r+1].within) > 0 {
-			return true
-		}
-	}
-	return r > lightRung && len(g.home.queues[fresh].within) > 0
-}
-
 // checkWork finds room and a worker while somebody waits who may have them.
 func (s *siege) checkWork(t fataler) {
 	g, n := s.gate, &s.gate.limits
@@ -173,13 +162,6 @@ func (s *siege) checkWork(t fataler) {
 			}
 		}
 	}
-	due := false
-	for i := range g.home.queues {
-		q := &g.home.queues[i]
-		for _, x := range []*Ticket{q.within.top(), q.ahead.top(), q.strange.top()} {
-			due = due || x != nil && (!x.stranger && x.rank <= g.home.clock.systemVirtualTime || x.stranger && g.home.strangers.rank(&g.home, q, x) <= g.home.clock.systemVirtualTime)
-		}
-	}
 	alike, ahead := 0, 0
 	for r := range rung(rungs) {
 		ahead += g.load.ahead[r]
@@ -190,9 +172,7 @@ func (s *siege) checkWork(t fataler) {
 		if r+1 < rungs {
 			alike += g.load.low[r+1] // of the upper half of a rung these count, too
 		}
-		if q := &g.home.queues[r]; due {
-			break // others make room for one whose turn has come
-		} else if (len(q.within) > 0 || r <= passRung && (len(q.ahead) > 0 || len(q.strange) > 0 && !g.knownAbove(r))) && alike < n.n || alike-ahead < n.n && g.passes(r) && len(q.within) > 0 {
+		if q := &g.home.queues[r]; (len(q.within) > 0 || r <= passRung && len(q.ahead)+len(q.strange) > 0) && alike < n.n || alike-ahead < n.n && g.passes(r) && len(q.within) > 0 {
 			t.Fatalf("one of rung %d waits, though %d compute that are as short, %d of them ahead; room is for %d", r, alike, ahead, n.n)
 		}
 	}

@@ -54,33 +54,6 @@ func TestParkedStrangersComeBackInOrder(t *testing.T) {
 	_ = hogs
 }
 
-// TestNobodyKnownStarves: strangers' light requests beside longer ones, and people's
-// that pass them, hold nobody up for ever.
-func TestNobodyKnownStarves(t *testing.T) {
-	for r, size := range sizes {
-		p := fair()
-		p.MaxHold = time.Hour
-		w := newWorld(p)
-		w.acquaint("victim")
-		for range 6 {
-			w.again(func() Arrival {
-				w.seq++
-				return Arrival{Client: host(fmt.Sprint("stranger ", w.seq)), Guess: 20 * time.Millisecond, Sure: true}
-			}, 50*time.Millisecond)
-			w.again(func() Arrival {
-				w.seq++
-				return Arrival{Client: host(fmt.Sprint("person ", w.seq)), Guess: 150 * time.Millisecond, Sure: true, Proven: true}
-			}, 375*time.Millisecond)
-		}
-		w.run(time.Second)
-		x := w.of("victim", size)
-		w.run(3*time.Minute + 20*size)
-		if w.phaseOf(x) == queued {
-			t.Errorf("one of rung %d waits though the clock, %.0f, has passed its rank, %.0f, for long", r, w.GateState().Clock, x.rank)
-		}
-	}
-}
-
 // TestRoomIsForThoseAheadToo: where CPUs idle, also who is ahead of its share uses them.
 func TestRoomIsForThoseAheadToo(t *testing.T) {
 	w := siegeOf("a")

@@ -27,8 +27,6 @@ const (
 	// briefRung is the longest of those that end soon, as measured by their part of the workers: on 16 of a
 	// backend with two CPUs, one of those that wait for 12 s ends each 0.8 s.
 	briefRung = passRung + 1
-	// usedLately is how long what short requests used counts.
-	usedLately = 10 * time.Second
 )
 
 // Hold says that a running request keeps its worker until it ends, and hardly
@@ -123,7 +121,7 @@ func (u *shortUse) most() int { return max(u.now, u.before) }
 
 // pass forgets what is long ago.
 func (u *shortUse) pass(at time.Duration) {
-	if at-u.since >= usedLately {
+	if at-u.since >= usedFor*time.Second {
 		u.before, u.now, u.since = u.now, 0, at
 	}
 }

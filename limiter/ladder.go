@@ -285,15 +285,6 @@ func (u *use) fade(at time.Duration) {
 	}
 }
 
-// below tells whether the rate is below some CPU-seconds per second.
-func (u *use) below(at time.Duration, rate float64) bool {
-	most := rate * usedFor
-	if passed := (at - u.at).Seconds(); u.sum < most || u.sum*(1-passed/usedFor) >= most {
-		return u.sum < most // exp(-x) is not below 1-x
-	}
-	return u.rate(at) < rate
-}
-
 // rate is in CPU-seconds per second.
 func (u *use) rate(at time.Duration) float64 {
 	u.fade(at)

@@ -142,7 +142,7 @@ func TestWhoIsNotLightIsDistrusted(t *testing.T) {
 	for _, step := range []struct {
 		ms   int
 		want time.Duration
-	}{{26, 0}, {100, 0}, {101, began + distrust + 20*time.Millisecond}, {500, began + distrust + 20*time.Millisecond}} {
+	}{{26, 0}, {100, 0}, {101, began + patience + 20*time.Millisecond}, {500, began + patience + 20*time.Millisecond}} {
 		if w.Progress(w.now, x, time.Duration(step.ms)*time.Millisecond, true); w.gate.trustAgain != step.want {
 			t.Errorf("after %d ms such are trusted again at %v, want %v", step.ms, w.gate.trustAgain, step.want)
 		}

@@ -39,7 +39,7 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 // on the ladder, and a worker. Of a site that is held back for another one only those may
 // that hardly compute.
 func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
-	c := candidate{at: at, rank: math.Inf(1), due: g.due(at, s)}
+	c := candidate{at: at, rank: math.Inf(1)}
 	alike, ahead := 0, 0
 	for r := rung(0); r < rungs && !held; r++ {
 		alike += g.load.computing[r]
@@ -67,8 +67,7 @@ type candidate struct {
 	at    time.Duration
 	t     *Ticket
 	rank  float64
-	tries bool    // it is to be tried, and takes no part in the ladder
-	due   float64 // no rank beyond that may go
+	tries bool // it is to be tried, and takes no part in the ladder
 	// strange is the first of the strangers by their own order, and strangeRank the
 	// least rank of any of them that may go: they are one flow, which competes with the
 	// others by that, and decides by itself who takes its turn.
@@ -93,9 +92,6 @@ func (c *candidate) look(g *gate, s *site, q *levelQueue, d doors) {
 func (c *candidate) may(g *gate, t *Ticket) bool { return c.tries || g.competes(c.at, t) }
 
 func (c *candidate) offer(t *Ticket, rank float64) {
-	if rank > c.due {
-		return
-	}
 	if c.t == nil || rank < c.rank || rank == c.rank && t.order < c.t.order {
 		c.t, c.rank = t, rank
 	}
@@ -108,24 +104,6 @@ func (c *candidate) offerStrange(t *Ticket, order, rank float64) {
 	if c.strange == nil || order < c.order || order == c.order && t.order < c.strange.order {
 		c.strange, c.order = t, order
 	}
-}
-
-// dueAfter is for how many seconds of the whole machine somebody may wait beyond its turn.
-const dueAfter = 20.0
-
-// due is the least rank of all known heads of a site that wait for room, if its turn was dueAfter ago;
-// else there is none. Then nobody goes before it, so that no wait is without an end.
-func (g *gate) due(at time.Duration, s *site) float64 {
-	first := s.clock.systemVirtualTime - dueAfter*g.ranking.cpus/max(s.clock.active, 1e-9)
-	found := math.Inf(1)
-	for l := level(0); l.computes() && !g.without(ruleDue); l++ {
-		for _, h := range [...]headHeap{s.queues[l].within, s.queues[l].ahead} {
-			if t := h.top(); t != nil && t.rank <= min(first, found) && g.hasWorker(l.rung(), true) && g.competes(at, t) {
-				found = t.rank
-			}
-		}
-	}
-	return found
 }
 
 // first is the one of all that were looked at.
@@ -144,7 +122,7 @@ func (g *gate) toProbe(at time.Duration) *Ticket {
 	if at < g.probeAgain || !slices.ContainsFunc(g.contending, g.mayProbe) {
 		return nil
 	}
-	for _, s := range g.inTurn(at) {
+	for _, s := range g.inTurn() {
 		if !g.mayProbe(s) {
 			continue
 		}
@@ -166,7 +144,7 @@ func (g *gate) mayProbe(s *site) bool {
 
 func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
 	for q := &s.queues[fresh]; !q.empty(); {
-		c := candidate{at: at, rank: math.Inf(1), due: math.Inf(1), tries: true}
+		c := candidate{at: at, rank: math.Inf(1), tries: true}
 		c.look(g, s, q, doors{open, open})
 		if t := c.first(); g.mayHold(t, true) {
 			return t
@@ -185,13 +163,8 @@ func (g *gate) learn(at time.Duration, was phase) {
 	}
 }
 
-const (
-	// probePause is longer than from one look at what waits to the next.
-	probePause = 200 * time.Millisecond
-	// distrust is how long light ones are not given more room than others after one
-	// of them was found not to be light.
-	distrust = time.Second
-)
+// probePause is longer than from one look at what waits to the next.
+const probePause = 200 * time.Millisecond
 
 // roomForShort tells whether a short request may go. Of workers that were not
 // configured some always may: if others hold more than there seem to be, they

@@ -49,7 +49,7 @@ func TestWhoPassesADoor(t *testing.T) {
 			g.home.strangers.share = 1
 			q := &g.home.queues[0]
 			heap(q).push(&Ticket{queueEntry: queueEntry{site: &g.home, client: new(client), stale: true}})
-			c := candidate{rank: math.Inf(1), due: math.Inf(1)}
+			c := candidate{rank: math.Inf(1)}
 			if c.look(g, &g.home, q, doors{door, door}); (c.first() != nil) != want[who] {
 				t.Errorf("door %d: one of heap %d goes: %t", door, who, !want[who])
 			}

@@ -1,9 +1,6 @@
 package limiter
 
-import (
-	"math"
-	"testing"
-)
+import "testing"
 
 // TestTheFirstOfThoseLookedAt: the least rank, and of equal ones who came first; of strangers their
 // own order decides, and their least rank competes for them.
@@ -11,7 +8,7 @@ func TestTheFirstOfThoseLookedAt(t *testing.T) {
 	of := func(order uint64) *Ticket { return &Ticket{queueEntry: queueEntry{order: order}} }
 	early, late := of(1), of(2)
 	for _, both := range [][2]*Ticket{{early, late}, {late, early}} {
-		c := candidate{due: math.Inf(1)}
+		c := candidate{}
 		c.offer(both[0], 5)
 		if c.offer(both[1], 5); c.first() != early {
 			t.Error("of one rank the later one goes")
@@ -22,12 +19,12 @@ func TestTheFirstOfThoseLookedAt(t *testing.T) {
 		if c.offer(early, 6); c.first() != late {
 			t.Error("a greater rank goes")
 		}
-		c = candidate{due: math.Inf(1)}
+		c = candidate{}
 		c.offerStrange(both[0], 7, 9)
 		if c.offerStrange(both[1], 7, 9); c.strange != early {
 			t.Error("of strangers of one order the later one goes")
 		}
-		c = candidate{due: math.Inf(1)}
+		c = candidate{}
 		c.offerStrange(early, 7, 9)
 		if c.offerStrange(late, 6, 10); c.strange != late || c.strangeRank != 9 {
 			t.Errorf("of strangers %d goes, by a rank of %g", c.strange.order, c.strangeRank)

@@ -16,7 +16,6 @@ const (
 	ruleLeavesLonger                    // but what is much longer does not count for that
 	ruleLeavesMore                      // one more after a wait, or while a CPU is idle
 	ruleUninvited                       // there is more room beside those that held a worker only, and compute then
-	ruleDue                             // a client whose turn was long ago goes first
 	ruleDebt                            // debt makes a request count for more
 	ruleInherits                        // a client that owes nothing bears a quarter of its networks' debt
 	ruleStanding                        // a client's standing multiplies its share
@@ -42,7 +41,6 @@ const (
 	ruleReguesses                       // a request that waits moves as its cost becomes known
 	ruleGrows                           // the room follows the CPU use
 	ruleSitesLeave                      // a site that had more than its part leaves room
-	ruleSitesEarly                      // a site that had less than its part goes before its turn
 	ruleSitesAtOnce                     // a site is charged with a long request as that runs
 	ruleSitesLead                       // no site is ahead by more than 20 s of the machine
 	ruleSitesIdle                       // but not while a CPU is idle
@@ -57,10 +55,10 @@ type RuleName struct {
 // AllRules are all of them.
 func AllRules() (all []RuleName) {
 	for i, name := range [...]string{
-		"Climbs", "Halves", "Beside", "Distrust", "Passes", "Waits", "Leaves", "LeavesLonger", "LeavesMore", "Uninvited", "Due",
+		"Climbs", "Halves", "Beside", "Distrust", "Passes", "Waits", "Leaves", "LeavesLonger", "LeavesMore", "Uninvited",
 		"Debt", "Inherits", "Standing", "Behind", "Faces", "Lead", "Strangers", "OthersPart", "Credit", "Newest", "Stale", "Fewest",
 		"Passed", "Probes", "ProbePause", "Kept", "HoldersLeave", "KeysHold", "StrangersPart", "MayCompute", "Slack", "Misjudges", "Reguesses",
-		"Grows", "SitesLeave", "SitesEarly", "SitesAtOnce", "SitesLead", "SitesIdle",
+		"Grows", "SitesLeave", "SitesAtOnce", "SitesLead", "SitesIdle",
 	} {
 		all = append(all, RuleName{1 << i, name})
 	}

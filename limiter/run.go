@@ -91,7 +91,7 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 		g.learn(at, was)
 	}
 	if t.level.short() && t.rung > lightRung && from <= lightRung {
-		g.trustAgain = at + distrust
+		g.trustAgain = at + patience
 	}
 	g.dispatch(at)
 }

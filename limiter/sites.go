@@ -37,11 +37,10 @@ type site struct {
 	strangers strangers
 	misjudged misjudged
 
-	used         use     // CPU of all its requests
-	turn         float64 // on the sites' clock: its tag, or somewhat before
-	strangerLong int     // strangers' requests at the backend that are not short
-	busy         int     // requests at the backend
-	queued       int     // requests that wait
+	used         use // CPU of all its requests
+	strangerLong int // strangers' requests at the backend that are not short
+	busy         int // requests at the backend
+	queued       int // requests that wait
 
 	settled float64       // CPU-seconds of all its requests so far
 	waited  time.Duration // of all its requests so far
@@ -52,10 +51,6 @@ type site struct {
 // siteBeyond is by how much more than its part a site uses that is told to be ahead: two that both take
 // all they get are not to change places.
 const siteBeyond = 1.2
-
-// siteEarly is by how many seconds of the machine a site goes before its turn that lately had less than its
-// part.
-const siteEarly = 1.0
 
 // siteLead is the most that a site is held to be ahead, in seconds of the machine: a page that runs is not stopped, and of
 // a very small share it would be held against its site for hours.
@@ -185,7 +180,7 @@ func (g *gate) chargeSite(t *Ticket, x float64) {
 		return
 	}
 	from := f.virtualTime // it may be behind the clock: its turn is due then
-	most := g.clock.systemVirtualTime + g.machine(siteLead)
+	most := g.clock.systemVirtualTime + siteLead*g.ranking.cpus/max(g.clock.active, 1e-9)
 	if g.without(ruleSitesLead) {
 		most = math.Inf(1)
 	}
@@ -216,18 +211,11 @@ func (g *gate) undoSite(t *Ticket) {
 	t.siteCharge = siteCharge{}
 }
 
-// inTurn are the sites with requests that wait, in the order of their turns. One that lately
-// had less than its part goes somewhat before its turn: its people come in no steady flow.
-func (g *gate) inTurn(at time.Duration) []*site {
+// inTurn are the sites with requests that wait, in the order of their tags.
+func (g *gate) inTurn() []*site {
 	if len(g.contending) > 1 {
-		early := g.machine(siteEarly)
-		for _, s := range g.contending {
-			if s.turn = s.among.virtualTime; s.used.below(at, g.part(s)) && !g.without(ruleSitesEarly) {
-				s.turn -= early
-			}
-		}
 		slices.SortFunc(g.contending, func(a, b *site) int {
-			return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.name, b.name))
+			return cmp.Or(cmp.Compare(a.among.virtualTime, b.among.virtualTime), cmp.Compare(a.name, b.name))
 		})
 	}
 	return g.contending
@@ -236,7 +224,7 @@ func (g *gate) inTurn(at time.Duration) []*site {
 // least is the request to go next of those that may go: that of the site whose turn it is.
 // A site that has no room leaves its turn to the next one.
 func (g *gate) least(at time.Duration) *Ticket {
-	for _, s := range g.inTurn(at) {
+	for _, s := range g.inTurn() {
 		if t := g.leastOf(at, s, g.isHeldBack(at, s)); t != nil {
 			return t
 		}
@@ -249,11 +237,6 @@ func (g *gate) least(at time.Duration) *Ticket {
 func (g *gate) isHeldBack(at time.Duration, s *site) bool {
 	return g.divided && g.busy > s.busy && !g.without(ruleSitesLeave) &&
 		(from(&g.load.computing, 0) >= g.limits.n || g.without(ruleSitesIdle)) && s.used.rate(at) > g.part(s)
-}
-
-// machine is how far the sites' clock goes in so many seconds of the whole machine.
-func (g *gate) machine(seconds float64) float64 {
-	return seconds * g.ranking.cpus / max(g.clock.active, 1e-9)
 }
 
 // SiteState is what is shown of a site at the gate. Totals are since the start.

@@ -20,7 +20,8 @@ type strangers struct {
 }
 
 const (
-	// patience is how long a person waits before the wait is all that counts.
+	// patience is how long a person waits before the wait is all that counts; and how long light requests are
+	// not given more room than others after one of them was found not to be light.
 	patience = time.Second
 	// impatientFor is how long after somebody has lost patience the newest goes first.
 	impatientFor = 5 * time.Second
@@ -68,7 +69,7 @@ func (s *strangers) lead(of *site) float64 {
 // for a few requests only: nobody known is to wait until a flood has had what it missed.
 func (s *strangers) turn(of *site, q *levelQueue, e float64) float64 {
 	if s.noCredit {
-		return max(q.turn, of.clock.systemVirtualTime)
+		return q.turn
 	}
 	return max(q.turn, of.clock.systemVirtualTime-strangersCredit*e)
 }
