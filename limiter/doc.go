@@ -89,8 +89,7 @@
 // turns, and what they had less than their share counts for four requests at most (Credit:
 // new+dist120-samepath). Among them, those that kept a cookie go first (Passed: heavy+again-40+redirect,
 // heavy+follow-40+redirect), then those with fewer answers (Fewest: new+dist120-samepath), then those that have
-// not waited for a second (Stale: 2cpu-16workers-pages800ms-3x0+8s-spread=true,
-// 1cpu-8workers-pages300ms-20x0+0.5s-spread=true), then the first. For five seconds after one has waited for a
+// not waited for a second (Stale: heavy+follow-roam-10x4+redirect), then the first. For five seconds after one has waited for a
 // second, the newest goes first, because the older ones have left (Newest: new+lightshot100, res-flat-13/s). A
 // client is known after half a minute and five answers.
 //

@@ -1,5 +1,10 @@
 package sim
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Attacks are scenarios that the regular ones leave out, in families: each has
 // one idea, and parameters. Those that have a bar are judged; the rest of a family
 // is Rare, and shows where the idea begins and ends.
@@ -57,4 +62,257 @@ func browsing(cs []*Client) []*Client {
 		c.Browser = true
 	}
 	return cs
+}
+
+// likePeople are crawlers that ask for people's pages, and bring cookies back.
+func likePeople() (all []Scenario) {
+	add := func(name string, crowd, others func() []*Client) {
+		all = append(all, siege(name, alike(), func() []*Client { return join(crowd(), others()) }, "human"))
+	}
+	readers := func() []*Client { return thinking(people(20)) }
+	oneAddress := func(parallel int) []*Client {
+		cs := browsing(flatCrawlers(64, parallel, 0))
+		for _, c := range cs {
+			c.Address = 0x20000001
+		}
+		return cs
+	}
+	add("flat-control", readers, func() []*Client { return flatCrawlers(1, 20, 0) })
+	add("flat-1addr-64sess", readers, func() []*Client { return oneAddress(1) })
+	add("flat-1addr-64sess-4x", readers, func() []*Client { return oneAddress(4) })
+	add("light-1addr-64sess", func() []*Client { return people(20) }, func() []*Client { return asking(oneAddress(4), light()) })
+	for _, n := range []int{20, 120} {
+		add(fmt.Sprintf("flat-%daddr-browser", n), readers, func() []*Client { return browsing(flatCrawlers(n, 1, 0)) })
+	}
+	return all
+}
+
+// innocents are robots that do no harm, beside crawlers that do: one that
+// crawls slowly, one that uses an API, one that calls a hook, and one that looks
+// whether the site lives.
+func innocents() (all []Scenario) {
+	robots := func() []*Client {
+		return []*Client{
+			{Kind: "google", Address: 0x40000001, Agent: robot(3), Parallel: 2, Think: 1, Pages: light(), Timeout: 60, Retry: 10},
+			{
+				Kind: "api", Address: 0x41000001, Agent: robot(4), Parallel: 2, Think: 0.1,
+				Pages: []Page{{Path: "/api/orders", Query: "id=", CPU: 0.05}}, Timeout: 30, Retry: 1,
+			},
+			{Kind: "hook", Address: 0x42000001, Agent: robot(5), Rate: 0.5, Pages: []Page{{Path: "/hook", CPU: 0.3}}, Timeout: 10},
+			{Kind: "probe", Address: 0x43000001, Agent: robot(6), Rate: 0.1, Pages: []Page{{Path: "/health", CPU: 0.3}}, Timeout: 10},
+		}
+	}
+	for _, x := range []struct {
+		name   string
+		others func() []*Client
+	}{
+		{"none", func() []*Client { return nil }},
+		{"lone20", func() []*Client { return lone(20) }},
+		{"dist120", func() []*Client { return dist(120, "/heavy") }},
+		{"oneshot30", func() []*Client { return flood(30, true, heavy("/heavy")) }},
+	} {
+		all = append(all, siege("innocent-"+x.name, site{}, func() []*Client {
+			return join(people(20), robots(), x.others())
+		}, "hook", "probe", "api", "google", "human"))
+	}
+	return all
+}
+
+// search is a page. Its URL has a parameter of the round, or none with a negative
+// one.
+func search(round int, cost float64) []Page {
+	query := "q="
+	if round >= 0 {
+		query = fmt.Sprintf("x=%c%c&q=", 'a'+round/26, 'a'+round%26)
+	}
+	return []Page{{Path: "/search", Query: query, CPU: cost}}
+}
+
+// training is a burst of cheap requests from an address, and dear a burst of
+// dear ones.
+func training(address uint32, at float64, pages []Page) *Client {
+	return &Client{
+		Kind: "train", Address: address, Agent: browser(0), Pages: pages,
+		Think: 0.01, Timeout: 30, From: at, To: at + 0.5,
+	}
+}
+
+func dear(address uint32, parallel int, from, to float64, pages []Page) *Client {
+	return &Client{
+		Kind: "attack", Address: address, Agent: browser(0), Parallel: parallel, Pages: pages,
+		Timeout: 300, From: from, To: to,
+	}
+}
+
+// misguessed are attackers that teach the proxy that a parameter is cheap, and
+// then ask for what is dear, again and again with another parameter.
+func misguessed() (all []Scenario) {
+	for _, x := range []struct {
+		name                        string
+		rounds, addresses, parallel int
+		each, cost, lasting         float64 // seconds
+		trained                     bool
+	}{
+		{name: "misguess1addr", rounds: 20, addresses: 1, parallel: 20, each: 8, cost: 8, lasting: 1, trained: true},
+		{name: "misguess8addr", rounds: 20, addresses: 8, parallel: 4, each: 8, cost: 8, lasting: 1, trained: true},
+		{name: "misguess-control", rounds: 20, addresses: 1, parallel: 20, each: 8, cost: 8, lasting: 1},
+		{name: "train3s-1addr", rounds: 60, addresses: 1, parallel: 16, each: 3, cost: 3, lasting: 0.06, trained: true},
+		{name: "train3s-8addr", rounds: 60, addresses: 8, parallel: 2, each: 3, cost: 3, lasting: 0.06, trained: true},
+		{name: "untrained3s-1addr", rounds: 60, addresses: 1, parallel: 16, each: 3, cost: 3, lasting: 0.06},
+		{name: "untrained3s-8addr", rounds: 60, addresses: 8, parallel: 2, each: 3, cost: 3, lasting: 0.06},
+	} {
+		all = append(all, siege(x.name, site{}, func() []*Client {
+			cs := people(20)
+			for i := range x.rounds {
+				at, round := Attack+float64(i)*x.each, -1
+				if x.trained {
+					round = i
+				}
+				for a := range x.addresses {
+					address := 0x20000001 + uint32(a)*strewn
+					if x.trained {
+						cs = append(cs, training(address, at, search(round, 0.002)))
+					}
+					cs = append(cs, dear(address, x.parallel, at+1, at+1+x.lasting, search(round, x.cost)))
+				}
+			}
+			return cs
+		}, "human"))
+	}
+	return all
+}
+
+// mixtures are pages that are cheap mostly and dear now and then, and nothing
+// tells which.
+func mixtures() (all []Scenario) {
+	for _, cheap := range []float64{0.9, 0.95, 0.98} {
+		for _, n := range []int{1, 8} {
+			all = append(all, siege(fmt.Sprintf("mix-%g-%daddr", cheap, n), site{}, func() []*Client {
+				cs := crawlers(n, 20/n+3, 0x20000001, strewn, browser, "/s")
+				for _, c := range cs {
+					c.Pages = []Page{{Path: "/s", Query: "q=", Part: cheap, CPU: 0.001}, {Path: "/s", Query: "q=", CPU: 2}}
+					c.Timeout = 1000
+				}
+				return join(people(20), cs)
+			}, "human"))
+		}
+	}
+	return all
+}
+
+// Stepping are crawls before a backend whose workers step down in priority as their
+// requests compute. People get their pages nearly as on the idle site, whose 95th percentile
+// is 29 ms, or 222 ms where all pages are alike; beside 120 crawlers that ask no more than
+// people do, as without.
+func Stepping() (all []Scenario) {
+	demands := map[string][]Demand{
+		"crawl1":                    {{Kind: "human", Good: 1, P95: 40}},
+		"dist120":                   {{Kind: "human", Good: 1, P95: 45}},
+		"oneshot-samepath":          {{Kind: "human", Good: 1, P95: 45}},
+		"lightflood":                {{Kind: "human", Good: 1, P95: 45}},
+		"nat+crawl1":                {{Kind: "human", Good: 1, P95: 45}, {Kind: "nat", Good: 1, P95: 50}},
+		"nat+dist120":               {{Kind: "human", Good: 1, P95: 50}, {Kind: "nat", Good: 1, P95: 110}},
+		"mixed":                     {{Kind: "human", Good: 1, P95: 55}, {Kind: "nat", Good: 0.99, P95: 140}},
+		"flat1":                     {{Kind: "human", Good: 0.99, P95: 280}},
+		"flatshot":                  {{Kind: "human", Good: 0.99, P95: 300}},
+		"flat120":                   {{Kind: "human", Good: 0.99, P95: 360}},
+		"flatnat":                   {{Kind: "human", Good: 0.99, P95: 390}, {Kind: "nat", Good: 0.99, P95: 390}},
+		"plain-people150ms-crawl2s": {{Kind: "human", Good: 0.99, P95: 280}},
+		"sess-16-heavy400-flat":     {{Kind: "human", Good: 0.99, P95: 300}, {Kind: "new", Good: 0.99, P95: 485}},
+	}
+	usual := []string{"crawl1", "flat1", "nat+dist120"}
+	for _, s := range slices.Concat(Scenarios(), Attacks()) {
+		d, has := demands[s.Name]
+		if !has {
+			continue
+		}
+		s.Rare = !slices.Contains(usual, s.Name)
+		s.Name, s.Demands, s.Steps, s.Waiting = s.Name+"+steps", d, true, 0.94
+		all = append(all, s)
+	}
+	return all
+}
+
+// longJobs are exports of many seconds, which one address asks for on some
+// connections.
+func longJobs() (all []Scenario) {
+	add := func(light, flat string, parallel int, page Page) {
+		jobs := func() []*Client {
+			cs := crawlers(1, parallel, 0x20000001, 0, robot, page.Path)
+			cs[0].Pages, cs[0].Timeout = []Page{page}, 1000
+			return cs
+		}
+		all = append(all,
+			siege(light, site{}, func() []*Client { return join(people(20), jobs()) }, "human"),
+			siege(flat, alike(), func() []*Client { return join(thinking(people(20)), jobs()) }, "human"))
+	}
+	add("longjobs-light", "longjobs-flat", 20, Page{Path: "/export", CPU: 30})
+	for _, cost := range []float64{2, 5, 10, 30} {
+		for _, n := range []int{4, 12, 20} {
+			tail := fmt.Sprintf("%gs-%dconn", cost, n)
+			add("lj-light-"+tail, "lj-flat-"+tail, n, Page{Path: "/export", Query: "id=", CPU: cost})
+		}
+	}
+	return append(all, besideExports()...)
+}
+
+// besideExports are pages that are dear themselves, beside a few exports of a minute: while
+// these compute, known people and newcomers wait for each other, and for nobody else.
+func besideExports() (all []Scenario) {
+	for _, x := range []struct {
+		page, job float64
+		parallel  int
+		machine   string
+	}{
+		{0.3, 60, 3, ""}, {0.3, 60, 20, ""}, {0.6, 30, 3, ""}, {0.6, 60, 3, ""}, {0.6, 60, 20, ""}, {1, 60, 3, ""}, {2, 60, 3, ""},
+		{0.1, 60, 3, "-1cpu"}, {0.3, 60, 20, "-1cpu"},
+	} {
+		page := []Page{{Path: "/page", CPU: x.page}}
+		s := siege(fmt.Sprintf("exports%gs-%dconn-pages%gms%s", x.job, x.parallel, 1000*x.page, x.machine), site{}, func() []*Client {
+			return join(asking(thinking(people(2)), page), newcomers(40, Attack+20, Attack+170, page), dearPages(x.parallel, "/export", x.job))
+		}, "new", "human")
+		if x.machine != "" {
+			s.CPUs, s.Workers = 1, 8
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// plainSites have pages of one cost, neither light nor heavy, and a crawler whose
+// pages cost more.
+func plainSites() (all []Scenario) {
+	for _, cost := range []float64{0.09, 0.12, 0.15, 0.3} {
+		for _, crawled := range []float64{0.4, 1, 2, 4} {
+			all = append(all, siege(fmt.Sprintf("plain-people%gms-crawl%gs", cost*1000, crawled), alike(), func() []*Client {
+				return join(asking(thinking(people(10)), []Page{{Path: "/page", CPU: cost}}), dearPages(4, "/heavy", crawled))
+			}, "human"))
+		}
+	}
+	gentle := func(name string, cpus float64, parallel int, cost float64) {
+		s := siege(name, alike(), func() []*Client { return join(thinking(people(20)), dearPages(parallel, "/heavy", cost)) }, "human")
+		s.CPUs, s.Workers = cpus, int(8*cpus)
+		all = append(all, s)
+	}
+	for _, parallel := range []int{1, 2, 4} {
+		for _, cost := range []float64{2, 8} {
+			gentle(fmt.Sprintf("gentle-%dconn-%gs-flat150", parallel, cost), 2, parallel, cost)
+		}
+	}
+	for _, cpus := range []float64{4, 8} {
+		gentle(fmt.Sprintf("gentle-cpus%g-8conn-2s", cpus), cpus, 8, 2)
+		gentle(fmt.Sprintf("long-cpus%g-40conn-10s", cpus), cpus, 40, 10)
+	}
+	return append(all, afterwards())
+}
+
+// afterwards is a burst of long jobs, and the minutes after it.
+func afterwards() Scenario {
+	s := siege("wedge-60s-after", alike(), func() []*Client {
+		cs := dearPages(20, "/heavy", 30)
+		cs[0].To = Attack + 1
+		return join(thinking(people(20)), cs)
+	}, "human")
+	s.end = 400
+	return s
 }

@@ -126,10 +126,13 @@ func (s Scenario) missed(results map[string]result) (missed []string) {
 		if !(r.good >= d.Good) {
 			missed = append(missed, fmt.Sprintf("%s good %.1f%%, want %.0f%%", d.Kind, 100*r.good, 100*d.Good))
 		}
+		if !(r.good5 >= d.Good5) {
+			missed = append(missed, fmt.Sprintf("%s within 5 s %.1f%%, want %.0f%%", d.Kind, 100*r.good5, 100*d.Good5))
+		}
 		if d.P95 > 0 && !(r.p95 <= d.P95) {
 			missed = append(missed, fmt.Sprintf("%s p95 %.0f ms, want %.0f", d.Kind, r.p95, d.P95))
 		}
-		if d.Failed >= 0 && !(r.failed <= max(d.Failed, 1-d.Good)) {
+		if d.Failed >= 0 && !(r.failed <= max(d.Failed, 1-max(d.Good, d.Good5))) {
 			missed = append(missed, fmt.Sprintf("%s failed %.1f%%", d.Kind, 100*r.failed))
 		}
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"container/heap"
+	"hash/fnv"
 	"math/rand/v2"
 	"time"
 )
@@ -76,4 +77,15 @@ func (e *engine) run(until float64, passing func(to float64)) {
 // time is the instant that the limiter is told.
 func (e *engine) time() time.Time {
 	return e.epoch.Add(time.Duration(e.now * float64(time.Second)))
+}
+
+// Hash makes a hash of a seed, for a guess: it is the same in every process, so that a
+// run can be repeated, which no hash with a secret key can be. Who collides with whom is
+// another matter with each seed.
+func Hash(seed uint64) func(text string) uint64 {
+	return func(text string) uint64 {
+		h := fnv.New64a()
+		h.Write([]byte(text))
+		return rand.NewPCG(h.Sum64(), seed).Uint64()
+	}
 }

@@ -75,6 +75,7 @@ func cold(s Scenario) Scenario {
 // HoldingWorkers are scenarios of clients that use no CPU and hold the backend's
 // workers: they send and read slowly, or have answers that take long.
 func HoldingWorkers() (all []Scenario) {
+	all = slowPages()
 	for _, x := range []struct {
 		name     string
 		from     addresses
@@ -166,4 +167,114 @@ func downloads() Scenario {
 	})
 	s.Demands = append(s.Demands, Demand{Kind: "reader", Good: 0.99})
 	return s
+}
+
+// slowPages are a site whose own people's pages wait, beside others that would have all workers which are not
+// kept for short ones.
+func slowPages() (all []Scenario) {
+	waiting := func() []*Client {
+		cs := asking(people(30), []Page{{Path: "/report", CPU: lightPage, Sleep: 2}})
+		for _, c := range cs {
+			c.Think = 8
+		}
+		return cs
+	}
+	add := func(name string, good5 float64, clients func() []*Client) {
+		s := siege(name, alike(), clients, "human")
+		s.Waiting, s.Demands[0].Good5, s.Demands[0].Failed = 0, good5, 0.02
+		all = append(all, s)
+	}
+	sleeping := Page{Path: "/dump", Query: "p=", CPU: 0.001, Sleep: 20}
+	add("waiting-people+holds-20", 0.95, func() []*Client { return join(waiting(), holders(addresses{1, 0}, 20, sleeping, 0)) })
+	add("waiting-people+strangers-hold", 0.92, func() []*Client { return join(waiting(), flood(1, true, []Page{sleeping})) })
+	return all
+}
+
+// HangUps are scenarios of clients that ask for dear pages and leave at once.
+// The backend works on for nobody; that is to be paid, and to stand in nobody's
+// way.
+func HangUps() (all []Scenario) {
+	for _, x := range []struct {
+		name  string
+		from  addresses
+		rate  float64 // requests per second of each address
+		after float64 // seconds
+		page  Page
+	}{
+		{"hangup-4/s-30ms", addresses{1, 0}, 4, 0.030, nineSeconds()},
+		{"hangup-4/s-200ms", addresses{1, 0}, 4, 0.200, nineSeconds()},
+		{"hangup-2/s-300ms", addresses{1, 0}, 2, 0.300, nineSeconds()},
+		{"hangup-4/s-3s", addresses{1, 0}, 4, 3, nineSeconds()},
+		{"hangup-8addr-30ms", addresses{8, strewn}, 0.5, 0.030, nineSeconds()},
+		{"hangup-8addr-200ms", addresses{8, strewn}, 1, 0.200, nineSeconds()},
+		{"hangup-8neighbours-30ms", addresses{8, neighbours}, 1, 0.030, nineSeconds()},
+		{"hangup-40addr-30ms", addresses{40, strewn}, 0.25, 0.030, nineSeconds()},
+		{"hangup-20/s-1s-pages", addresses{1, 0}, 20, 0.030, Page{Path: "/page", Query: "ms=1000&sleep=0&p=", CPU: 1, Exact: true}},
+		{"hangup-own-path", addresses{1, 0}, 4, 0.030, Page{Path: "/export", CPU: 9.5, Exact: true}},
+	} {
+		s := besides(x.name, func() []*Client { return leavers(x.from, x.rate, x.after, x.page) })
+		s.Used = 0.9
+		all = append(all, s, cold(s))
+	}
+	for _, x := range []struct {
+		name string
+		page Page
+	}{{"hangup-sleep60", sleeper()}, {"hangup-stream", eventStream()}, {"hangup-upload", chunks()}} {
+		all = append(all, besides(x.name, func() []*Client {
+			cs := leavers(addresses{1, 0}, 4, 0.2, x.page)
+			cs[0].Speed = bytePer5s
+			return cs
+		}))
+	}
+	return all
+}
+
+// nineSeconds is a page of the site's one script.
+func nineSeconds() Page {
+	return Page{Path: "/page", Query: "ms=9500&sleep=0&p=", CPU: 9.5, Exact: true}
+}
+
+// leavers ask so often, and leave so many seconds later.
+func leavers(a addresses, rate, after float64, page Page) []*Client {
+	cs := holders(a, 1, page, 0)
+	for _, c := range cs {
+		c.Rate, c.HangsUp = rate, after
+	}
+	return cs
+}
+
+// UnsetWorkers are scenarios of backends of whose workers the proxy is told
+// nothing: few of them, as php-fpm has, or any number, as it needs none to wait.
+func UnsetWorkers() (all []Scenario) {
+	for _, x := range []struct {
+		name    string
+		workers int
+		others  func() []*Client
+		more    []Demand
+	}{
+		{"fpm-5-crawl", 5, func() []*Client { return lone(20) }, nil},
+		{"fpm-5-dist", 5, func() []*Client { return dist(40, "/heavy") }, nil},
+		{"fpm-5-sleep", 5, func() []*Client { return holders(addresses{1, 0}, 20, sleeper(), 0) }, nil},
+		{"fpm-5-stream", 5, func() []*Client { return holders(addresses{1, 0}, 20, eventStream(), 0) }, nil},
+		{"event-crawl", anyWorkers, func() []*Client { return lone(20) }, nil},
+		{"event-stream-200", anyWorkers, func() []*Client { return renamed("stream", holders(addresses{200, strewn}, 1, eventStream(), 0)) },
+			[]Demand{{Kind: "stream", P95: 3000}}}, // all come within a second and a half
+		{"event-poll-60", anyWorkers, func() []*Client { return polling(60) }, []Demand{{Kind: "poll", P95: 26e3}}},
+		{"event-db-100", anyWorkers, func() []*Client { return renamed("db", waitingPages(100, 1)) },
+			[]Demand{{Kind: "db", P95: 1300}}},
+	} {
+		s := besides(x.name, x.others)
+		s.Workers, s.Unset, s.end = x.workers, true, 180
+		s.Demands = append(s.Demands, x.more...)
+		all = append(all, s)
+	}
+	return all
+}
+
+// renamed counts clients as of another kind.
+func renamed(kind string, cs []*Client) []*Client {
+	for _, c := range cs {
+		c.Kind = kind
+	}
+	return cs
 }

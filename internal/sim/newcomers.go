@@ -32,6 +32,7 @@ func newcomersBeside() (all []Scenario) {
 		{"lightshot50", func() []*Client { return flood(50, true, light()) }},
 		{"lightshot100", func() []*Client { return flood(100, true, light()) }},
 		{"lightshot200", func() []*Client { return flood(200, true, light()) }},
+		{"full-queue", func() []*Client { return join(flood(60, true, heavy("/heavy")), flood(60, true, light())) }},
 		{"dist120-samepath", func() []*Client { return dist(120, "/page") }},
 		{"lone-samepath", func() []*Client { return crawlers(1, 20, 0x20000001, 0, robot, "/page") }},
 		{"lone-samepath-2conn", func() []*Client { return crawlers(1, 2, 0x20000001, 0, robot, "/page") }},
@@ -60,4 +61,244 @@ func strangersOfFlatSites() (all []Scenario) {
 	add("newflat+lone4", func() []*Client { return lone(4) })
 	add("newflat+none", func() []*Client { return nil })
 	return all
+}
+
+// crowds are flash crowds: newcomers who all come within ten seconds, to a site
+// that few people were at, with a crawler beside them and without.
+func crowds() (all []Scenario) {
+	for _, cost := range []float64{0.02, 0.06, 0.09, 0.15} {
+		for _, n := range []int{500, 100} {
+			name := fmt.Sprintf("flash%d-%gms", n, cost*1000)
+			crowd := func() []*Client {
+				pages := []Page{{Path: "/page", CPU: cost}}
+				return join(newcomers(n, Attack+30, Attack+40, pages), asking(people(5), pages))
+			}
+			all = append(all,
+				siege(name, site{}, crowd, "new", "human"),
+				siege(name+"+crawl", site{}, func() []*Client { return join(crowd(), lone(20)) }, "new", "human"))
+		}
+	}
+	return all
+}
+
+// dearPeople are people whose own pages are dear, so that they use most of the
+// machine by themselves: without the crawler, 100, 99 and 99 % come within a second.
+func dearPeople() (all []Scenario) {
+	for _, x := range []struct {
+		people            int
+		page, crawl, good float64 // seconds; the part of pages within a second
+	}{
+		{24, 0.090, 1, 0.98}, {20, 0.150, 2, 0.9}, {8, 0.300, 5, 0.7},
+	} {
+		name := fmt.Sprintf("dear-people%gms-crawl%gs", 1000*x.page, x.crawl)
+		s := siege(name, site{cookies: true, parts: true}, func() []*Client {
+			cs := people(x.people)
+			for _, c := range cs {
+				c.Pages = []Page{{Path: "/page", CPU: x.page}}
+			}
+			crawler := lone(4)
+			crawler[0].Pages = []Page{{Path: "/page", Query: "n=", CPU: x.crawl}}
+			return join(cs, crawler)
+		}, "human")
+		s.Demands[0].Good, s.Waiting = x.good, 0.9
+		all = append(all, s, cold(s))
+	}
+	return all
+}
+
+// sessions are crawlers of many faces, at a site whose pages all cost the same
+// and that newcomers come to: cookies of one address, or addresses that share a
+// User-Agent.
+func sessions() (all []Scenario) {
+	oneAgent := func(int) string { return browser(0) }
+	for _, n := range []int{1, 16, 64} {
+		s := siege(fmt.Sprintf("sess-%d-heavy400-flat", n), alike(), func() []*Client {
+			return join(thinking(people(20)), fewNew(flat()), browsing(crawlers(n, 4, 0x20000001, 0, browser, "/heavy")))
+		}, "new", "human")
+		s.end = 600
+		all = append(all, s)
+	}
+	for _, from := range []float64{15, 40, 60, 90, 120, 180} {
+		s := siege(fmt.Sprintf("T4-sess16x2-new@%g", from), alike(), func() []*Client {
+			return join(thinking(people(20)), newcomers(30, Attack+from, Attack+from+20, flat()),
+				browsing(crawlers(16, 2, 0x20000001, 0, oneAgent, "/heavy")))
+		}, "new")
+		s.end = 300
+		all = append(all, s)
+	}
+	for _, x := range []struct {
+		name  string
+		pages []Page
+		think float64
+	}{{"true", light(), 1.5}, {"false", []Page{{Path: "/page", CPU: 0.09}}, 6}} {
+		s := siege("T4-sess16x2-lightpages-"+x.name, alike(), func() []*Client {
+			cs := asking(people(20), x.pages)
+			for _, c := range cs {
+				c.Think = x.think
+			}
+			return join(cs, newcomers(100, Attack+60, Attack+210, x.pages),
+				browsing(crawlers(16, 2, 0x20000001, 0, oneAgent, "/heavy")))
+		}, "human", "new")
+		s.end = 300
+		all = append(all, s)
+	}
+	return append(all, faces()...)
+}
+
+// faces are other ways to have many.
+func faces() (all []Scenario) {
+	for _, x := range []struct {
+		name        string
+		n, parallel int
+		agent       func(int) string
+		cookies     bool
+		step        uint32
+	}{
+		{"sess-ua", 4, 4, browser, true, 0},
+		{"sess-ua", 8, 4, browser, true, 0},
+		{"sess-robot", 16, 4, robot, true, 0},
+		{"sess-ua-1conn", 16, 1, browser, true, 0},
+		{"addr-nocookie-ua", 16, 4, browser, false, strewn},
+		{"addr-nocookie-robot", 16, 4, robot, false, strewn},
+		{"addr-nocookie-ua", 40, 1, browser, false, strewn},
+		{"addr-nocookie-ua", 120, 1, browser, false, strewn},
+		{"addr-nocookie-robot", 120, 1, robot, false, strewn},
+		{"lone-chromeua", 1, 20, browser, false, 0},
+	} {
+		s := siege(fmt.Sprintf("S3-%s-%dx%d", x.name, x.n, x.parallel), alike(), func() []*Client {
+			cs := crawlers(x.n, x.parallel, 0x20000001, x.step, x.agent, "/heavy")
+			for _, c := range cs {
+				c.Browser = x.cookies
+			}
+			return join(thinking(people(20)), newcomers(100, Attack+60, Attack+210, flat()), cs)
+		}, "human", "new")
+		s.end = 300
+		all = append(all, s)
+	}
+	return all
+}
+
+// Redirects are scenarios of newcomers beside crawlers, behind a proxy that
+// redirects newcomers. Browsers follow; crawlers do not, or do.
+func Redirects() (all []Scenario) {
+	for _, rate := range []float64{10, 13, 20} {
+		all = append(all, flatRedirects(fmt.Sprintf("res-flat-%g/s", rate), func() []*Client {
+			return flood(rate, true, flat())
+		}))
+	}
+	all = append(all, lightRedirects()...)
+	for _, x := range []struct {
+		n   int
+		cpu float64
+	}{{100, 0.150}, {500, 0.060}} {
+		all = append(all, crowdRedirects(x.n, x.cpu))
+	}
+	return append(all, crawlerRedirects()...)
+}
+
+// redirects is a scenario whose known people must hardly notice.
+func redirects(name string, s site, clients func() []*Client) Scenario {
+	return Scenario{
+		Name: name + "+redirect", CPUs: 2, Workers: 16, site: s, Redirect: true, end: 240, clients: clients,
+		Demands: []Demand{{Kind: "human", Good: 0.99}, {Kind: "new", Failed: -1}, {Kind: "attack", Failed: -1}},
+	}
+}
+
+// flatRedirects are of a site whose pages all cost the same, and that gives cookies.
+func flatRedirects(name string, others func() []*Client) Scenario {
+	return redirects(name, site{cookies: true, parts: true}, func() []*Client {
+		return join(thinking(people(20)), firstVisits(100, Attack+20, Attack+170, flat()), others())
+	})
+}
+
+// lightRedirects are of a site whose pages are light, and that gives no cookies.
+func lightRedirects() (all []Scenario) {
+	for _, x := range []struct {
+		name   string
+		others func() []*Client
+	}{
+		{"new+lightshot100", func() []*Client { return flood(100, true, light()) }},
+		{"new+oneshot30heavy-samepath", func() []*Client { return flood(30, true, heavy("/page")) }},
+		{"new+dist120-samepath", func() []*Client { return dist(120, "/page") }},
+	} {
+		all = append(all, redirects(x.name, site{}, func() []*Client {
+			return join(people(20), firstVisits(150, Attack+20, Attack+170, light()), x.others())
+		}))
+	}
+	return all
+}
+
+// crowdRedirects is a crowd that comes within ten seconds, beside a crawler.
+func crowdRedirects(n int, cpu float64) Scenario {
+	pages := []Page{{Path: "/page", CPU: cpu}}
+	return redirects(fmt.Sprintf("flash%d-%gms+crawl", n, cpu*1000), site{}, func() []*Client {
+		known := people(5)
+		for _, c := range known {
+			c.Pages = pages
+		}
+		return join(known, firstVisits(n, Attack+30, Attack+40, pages), lone(20))
+	})
+}
+
+// roundTrip is how many seconds a crawler takes to follow a redirect.
+const roundTrip = 0.02
+
+// crawlerRedirects are crawlers that know of the redirect, on a site whose pages
+// all cost the same, and on one where theirs are dear under the path of people's.
+func crawlerRedirects() (all []Scenario) {
+	for _, x := range []struct {
+		name     string
+		crawlers func() []*Client
+	}{
+		{"again-40", func() []*Client { return strewnCrawlers(40, 1) }},
+		{"follow-40", func() []*Client { return following(strewnCrawlers(40, 1)) }},
+		{"follow-1x40", func() []*Client { return following(strewnCrawlers(1, 40)) }},
+		{"follow-roam-10x4", func() []*Client { return roaming(following(strewnCrawlers(10, 4))) }},
+	} {
+		all = append(all, flatRedirects("flat+"+x.name, x.crawlers))
+		s := redirects("heavy+"+x.name, site{cookies: true, parts: true}, func() []*Client {
+			crawlers := x.crawlers()
+			for _, c := range crawlers {
+				c.Pages = heavy("/page")
+			}
+			return join(people(20), firstVisits(150, Attack+20, Attack+170, light()), crawlers)
+		})
+		all = append(all, s)
+	}
+	return all
+}
+
+// firstVisits are newcomers whose browsers follow a redirect.
+func firstVisits(n int, from, to float64, pages []Page) []*Client {
+	cs := newcomers(n, from, to, pages)
+	for _, c := range cs {
+		c.Follows = 0.1
+	}
+	return cs
+}
+
+// strewnCrawlers pass for browsers, ask for the pages that people ask for, and
+// again at once whatever comes of it.
+func strewnCrawlers(n, parallel int) []*Client {
+	cs := flatCrawlers(n, parallel, 0)
+	for _, c := range cs {
+		c.Retry = 0
+	}
+	return cs
+}
+
+// following has crawlers follow redirects, with the cookie that comes with them.
+func following(cs []*Client) []*Client {
+	for _, c := range cs {
+		c.Follows = roundTrip
+	}
+	return cs
+}
+
+// roaming has crawlers change their address within its network.
+func roaming(cs []*Client) []*Client {
+	for _, c := range cs {
+		c.Roams = true
+	}
+	return cs
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"tempomat/classify"
 	"tempomat/classify/newcomer"
@@ -245,4 +246,243 @@ func (p *proxy) leave(r *request) {
 	}
 	p.backend.hangUp(r)
 	p.poll()
+}
+
+// How often the proxy looks after what, in seconds.
+const (
+	tickEach    = 0.1
+	measureEach = 0.5
+	learnEach   = 1.0
+	stepEach    = 0.02
+)
+
+// tick is what the sidecar's driver does ten times a second.
+func (p *proxy) tick() {
+	p.look()
+	now := p.time()
+	for _, r := range slices.Clone(p.running) {
+		if p.told {
+			p.read(r)
+		}
+		r.Tick(now)
+		if p.plain && r.gone && r.SoFar(now) >= r.Guess {
+			p.settle(r, false) // a plain one forgets who has left
+		}
+	}
+	for _, r := range p.waiting {
+		r.Reguess(now)
+	}
+	p.advance()
+	p.poll()
+}
+
+// step sees what requests have used, and has workers step down whose requests have computed
+// for long.
+func (p *proxy) step() {
+	for _, r := range p.running {
+		p.read(r)
+		p.backend.lower(r, r.Step(max(seconds(r.had), r.Foreseen())))
+	}
+}
+
+// read has the kernel tell what a request has used.
+func (p *proxy) read(r *request) {
+	if !p.told {
+		return
+	}
+	if r.stage == computing {
+		r.had = p.backend.had(r)
+		r.queued = p.now - r.since - r.had
+	}
+	r.Measured(p.time(), cpuaccount.Reading{CPU: seconds(r.had), Queued: seconds(r.queued)})
+}
+
+func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
+
+// look is what the sidecar sees of the backend from outside.
+func (p *proxy) look() {
+	b, now := p.backend, p.time()
+	if !p.blind {
+		p.limiter.Backlog(now, len(b.queue), b.workers)
+	}
+}
+
+// measure returns what measures the CPU use each time that it is called.
+func (p *proxy) measure() func() {
+	before := used{}
+	return func() {
+		b := p.backend
+		own, others, waits := b.used.own-before.own, b.used.others-before.others, (b.used.short-before.short)/measureEach
+		of := measureEach * b.cpus
+		use := cpuaccount.Use{CPUs: min(1, (own+others)/of), Own: own, Lacked: b.used.lacked - before.lacked, Pressure: -1}
+		if p.blind { // it was no more than that
+			use.Own, use.Lacked = use.Own+others, -1
+		} else {
+			use.CPUs = min(use.CPUs, max(own/of, waits))
+		}
+		before = b.used
+		p.gate.Measure(p.time(), p.rules.Meter, use, p.lives)
+		p.poll()
+	}
+}
+
+// lives yields those of all requests at the backend.
+func (p *proxy) lives(yield func(*lifecycle.Life) bool) {
+	for _, r := range p.running {
+		if !yield(&r.Life) {
+			return
+		}
+	}
+}
+
+// advance tells the limiter the time, and again when it wants to be told.
+func (p *proxy) advance() {
+	p.version++
+	next := p.limiter.Advance(p.time())
+	if next.IsZero() {
+		return
+	}
+	version := p.version
+	p.after(next.Sub(p.time()).Seconds(), func() {
+		if version == p.version {
+			p.advance()
+			p.poll()
+		}
+	})
+}
+
+// usualWorkers is how many a backend has at least that is no php-fpm.
+const usualWorkers = 16
+
+// TableSize is how many keys the limiter remembers.
+const TableSize = 65536
+
+// What follows is what tempomat-proxy makes of a configuration that says nothing,
+// which a test of its own holds against this.
+
+// Classes are how requests are grouped.
+func Classes() []classify.Class {
+	return []classify.Class{
+		{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24},
+		{Name: "slash16", By: classify.Slash16}, {Name: "userAgent", By: classify.UserAgent},
+	}
+}
+
+// Standing is how clients are judged.
+func Standing() standing.Config {
+	return standing.Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"}
+}
+
+// Robots is how robots are told that say who they are.
+func Robots() classify.RobotsConfig {
+	return classify.RobotsConfig{
+		Class: "robot", Replaces: []string{"slash32", "slash24", "slash16", "userAgent"},
+		Crawlers: classify.KnownCrawlers(),
+	}
+}
+
+// Policy is what the limiter is told, for so many CPUs and workers; 0 workers: it
+// is to learn their number.
+func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
+	budget := func(share, workers float64, burst time.Duration) limiter.Budget {
+		return limiter.Budget{CPUs: share * cpus, Workers: workers, Burst: burst}
+	}
+	session := budget(0.10, 0.5, 30*time.Second)
+	session.LocalOnly = true
+	return limiter.Policy{
+		Mode: mode, MaxHold: 30 * time.Second, MaxHeld: 1024,
+		Memory: limiter.DefaultMemory, OtherSites: 1,
+		Gate: limiter.Gate{CPUs: cpus, Workers: workers}.Complete(),
+		Classes: []limiter.ClassInfo{
+			{Name: "slash32", Budget: budget(0.10, 0.5, 30*time.Second)},
+			{Name: "slash24", Budget: budget(0.25, 0.75, 30*time.Second)},
+			{Name: "slash16", Budget: budget(0.50, 1, 30*time.Second)},
+			{Name: "userAgent", Budget: budget(0.10, 0, 120*time.Second)},
+			{Name: "session", Budget: session},
+			{Name: "robot", Budget: budget(0.10, 0.25, 30*time.Second)},
+		},
+	}
+}
+
+// policyOf is what the limiter is told in a scenario.
+func policyOf(mode limiter.Mode, cpus float64, s Scenario) limiter.Policy {
+	p := Policy(mode, cpus, s.configured())
+	if s.Systems != nil {
+		p.Classes = append(p.Classes, limiter.ClassInfo{Name: "asn", Budget: limiter.Budget{CPUs: 0.25 * cpus, Burst: 30 * time.Second}})
+	}
+	p.Sites = s.Sites
+	if s.change != nil {
+		s.change(&p)
+	}
+	return p
+}
+
+// rulesOf is what the proxy goes by in a scenario.
+func rulesOf(now time.Time, s Scenario) (rules lifecycle.Rules, err error) {
+	c := classify.Config{Classes: Classes(), AddressHeader: classify.NoHeader}
+	if s.Systems != nil {
+		c.Classes = append(c.Classes, classify.Class{Name: "asn", By: "asn"})
+		c.Databases = map[string]classify.Database{"asn": s.Systems}
+	}
+	for _, x := range s.Sites {
+		c.Sites = append(c.Sites, classify.Site{Name: x.Name, Hosts: []string{x.Name + ".test"}})
+	}
+	rules.Classifier, err = classify.New(c)
+	if err != nil {
+		return rules, err
+	}
+	robots := Robots()
+	robots.Crawlers = append(robots.Crawlers, s.Verified...)
+	rules.Robots, err = classify.NewRobots(robots)
+	if err != nil {
+		return rules, err
+	}
+	rules.Standing, err = standing.New([16]byte{1}, Standing())
+	if err != nil {
+		return rules, err
+	}
+	source := cpuaccount.Corrected
+	if s.Steps || s.Told {
+		source = cpuaccount.Process // what a worker costs that has stepped down, time does not tell
+	}
+	rules.Meter = cpuaccount.NewMeter(source, s.CPUs, 0)
+	if s.Redirect {
+		rules.Newcomers = newcomer.New(now)
+	}
+	return rules, nil
+}
+
+// socketBuffers is how many bytes of an answer the kernel takes between backend
+// and client.
+const socketBuffers = 64 << 10
+
+// aheadTime is for how many seconds a body of unknown length is read ahead.
+const aheadTime = 1.0
+
+// spool keeps what clients are slow to read, so that no worker has to.
+type spool struct {
+	most float64 // bytes for each address; 0: any number
+	used map[uint32]float64
+}
+
+// keep takes in an answer, if there is room for it.
+func (s *spool) keep(r *request) bool {
+	n, a := r.page.Answer, r.client.Address
+	if r.takes(n) == 0 {
+		return true
+	}
+	if s.most > 0 && s.used[a]+n > s.most {
+		return false
+	}
+	s.used[a] += n
+	r.spooled = n
+	return true
+}
+
+// drop lets go of an answer that was read, or that nobody is there to read.
+func (s *spool) drop(r *request) {
+	if r.spooled > 0 {
+		s.used[r.client.Address] -= r.spooled
+		r.spooled = 0
+	}
 }

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"tempomat/classify"
 	"tempomat/limiter"
 )
@@ -64,6 +66,7 @@ type Scenario struct {
 type Demand struct {
 	Kind   string
 	Good   float64 // the least part of requests whose answer begins within a second
+	Good5  float64 // the same within five
 	P95    float64 // milliseconds, at most; 0: any
 	Failed float64 // the greatest part that may fail; negative: any
 }
@@ -267,4 +270,82 @@ func scenariosOf(size float64) []Scenario {
 		}
 	}
 	return all
+}
+
+// machine is another than that of Scenarios, which has two CPUs.
+type machine struct {
+	name string
+	cpus float64
+	size float64 // how many times the people and connections of two CPUs
+}
+
+// machines have as many people for each CPU, so that an idle site is as idle; the
+// last has one CPU and the people of two.
+func machines() []machine {
+	return []machine{{"1cpu", 1, 0.5}, {"4cpu", 4, 2}, {"8cpu", 8, 4}, {"1cpu-crowded", 1, 1}}
+}
+
+// Machines are Scenarios on other machines. Most of them are Rare.
+func Machines() (all []Scenario) {
+	usual := []string{"crawl1", "dist120", "nat+dist120", "mixed", "flat120", "flatnat"}
+	for i, m := range machines() {
+		for _, s := range scenariosOf(m.size) {
+			s.limit(i + 1)
+			s.Rare = !slices.Contains(usual, s.Name)
+			s.CPUs, s.Workers = m.cpus, int(8*m.cpus)
+			s.Name, s.Idle = s.Name+"-"+m.name, s.Idle+"-"+m.name
+			s.Reference, s.Waiting = [2]float64{}, 0.98
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// shares are sites of a backend with their shares, named a, b, c and so on.
+func shares(all ...float64) (sites []limiter.SiteInfo) {
+	for i, share := range all {
+		sites = append(sites, limiter.SiteInfo{Name: siteName(i), Share: share})
+	}
+	return sites
+}
+
+func siteName(i int) string { return "abcdefgh"[i : i+1] }
+
+// of has clients ask for a site.
+func of(i int, cs []*Client) []*Client {
+	for _, c := range cs {
+		c.Host = siteName(i) + ".test"
+	}
+	return cs
+}
+
+// called has clients be of another kind.
+func called(kind string, cs []*Client) []*Client {
+	for _, c := range cs {
+		c.Kind = kind
+	}
+	return cs
+}
+
+// apart moves clients to other addresses.
+func apart(by uint32, cs []*Client) []*Client {
+	for _, c := range cs {
+		c.Address += by
+	}
+	return cs
+}
+
+// posing is a crawl that comes as people do: from so many addresses, with browsers that bring
+// cookies back and load the parts of their pages, for pages of so many CPU-seconds.
+func posing(n int, think, cost float64) []*Client {
+	return browsing(asking(flatCrawlers(n, 1, think), []Page{{Path: "/page", CPU: cost}}))
+}
+
+// saturating are clients that always ask, for pages of so many CPU-seconds.
+func saturating(site, n int, cost float64) []*Client {
+	cs := called(siteName(site), of(site, apart(uint32(site)<<24, posing(n, 0, cost)))) //nolint:gosec // few
+	for _, c := range cs {
+		c.From, c.Timeout = 0, 1000
+	}
+	return cs
 }

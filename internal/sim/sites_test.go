@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"net/netip"
 	"testing"
 
 	"tempomat/limiter"
@@ -13,9 +14,8 @@ func sited(name string, sites []limiter.SiteInfo, clients func() []*Client) Scen
 	return Scenario{Name: name, CPUs: 2, Workers: 16, Sites: sites, site: alike(), end: Attack + 180, clients: clients}
 }
 
-// TestSitesGetTheirShares: sites whose clients always want more than there is get the CPUs by
-// their shares, within 3 %, whatever their pages cost, and however many clients each has.
-func TestSitesGetTheirShares(t *testing.T) {
+// sitesOfShares are three sites whose clients always want more than there is, with shares of 1, 2 and 5.
+func sitesOfShares() (all []Scenario) {
 	for _, c := range []struct {
 		name    string
 		clients [3]int
@@ -28,23 +28,67 @@ func TestSitesGetTheirShares(t *testing.T) {
 		{"the smallest has the dearest pages", [3]int{20, 20, 20}, [3]float64{2, 0.15, 0.02}, 240},
 		{"long pages", [3]int{20, 20, 20}, [3]float64{3, 3, 1}, 1800},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			weights := []float64{1, 2, 5}
-			s := sited(c.name, shares(weights...), func() (cs []*Client) {
-				for i := range weights {
-					cs = append(cs, saturating(i, c.clients[i], c.cost[i])...)
-				}
-				return cs
-			})
-			s.end += c.longer
-			w := playSites(t, s)
-			all := w.Used()
-			for i, weight := range weights {
-				got, want := w.Used(siteName(i))/all, weight/8
-				t.Logf("site %s: %.4f of the CPUs that were used (%.3f), its share is %.4f", siteName(i), got, all, want)
-				if math.Abs(got/want-1) > 0.03 {
-					t.Errorf("site %s got %.4f of what was used; its share is %.4f", siteName(i), got, want)
-				}
+		s := sited(c.name, shares(1, 2, 5), func() (cs []*Client) {
+			for i := range c.clients {
+				cs = append(cs, saturating(i, c.clients[i], c.cost[i])...)
+			}
+			return cs
+		})
+		s.end += c.longer
+		all = append(all, s)
+	}
+	return all
+}
+
+// judgeShares tells which of the sites get more or less than their shares of what is used, by 3 %.
+func judgeShares(s Scenario, seed uint64) (missed []string, figures string, err error) {
+	w, err := NewWorld(seed, s, limiter.Fair)
+	if err != nil {
+		return nil, "", err
+	}
+	w.Run(s.Clients(), Attack, s.until())
+	for i, site := range s.Sites {
+		got, want := w.Used(siteName(i))/w.Used(), site.Share/8
+		figures += fmt.Sprintf(" site %s has %.4f of the CPUs that were used;", site.Name, got)
+		if math.Abs(got/want-1) > 0.03 {
+			missed = append(missed, fmt.Sprintf("site %s got %.4f of what was used; its share is %.4f", site.Name, got, want))
+		}
+	}
+	return missed, figures, nil
+}
+
+// aThousandth is a site with a share of 1:1000 whose pages take 3 s: people wait for one, and not for hours.
+func aThousandth() Scenario {
+	return sited("a thousandth", shares(1, 1000), func() []*Client { return join(saturating(0, 20, 3), saturating(1, 20, 0.15)) })
+}
+
+func judgeThousandth(s Scenario, seed uint64) (missed []string, figures string, err error) {
+	w, err := NewWorld(seed, s, limiter.Fair)
+	if err != nil {
+		return nil, "", err
+	}
+	w.Run(s.Clients(), Attack, s.until())
+	got := w.Used("a") / w.Used()
+	if got < 0.02 || got > 0.075 {
+		missed = []string{fmt.Sprintf("it got %.4f of what was used, want 2 to 7.5 %%", got)}
+	}
+	return missed, fmt.Sprintf(" it has %.4f of what was used", got), nil
+}
+
+// TestAThousandth: it gets a page in some 20 seconds, and no more.
+func TestAThousandth(t *testing.T) {
+	if missed, figures, err := judgeThousandth(aThousandth(), 1); err != nil || len(missed) > 0 {
+		t.Error(missed, figures, err)
+	}
+}
+
+// TestSitesGetTheirShares: they get the CPUs by their shares, whatever their pages cost, and however many clients each has.
+func TestSitesGetTheirShares(t *testing.T) {
+	for _, s := range sitesOfShares() {
+		t.Run(s.Name, func(t *testing.T) {
+			missed, figures, err := judgeShares(s, 1)
+			if t.Log(figures); err != nil || len(missed) > 0 {
+				t.Error(missed, err)
 			}
 		})
 	}
@@ -130,4 +174,80 @@ func TestInventedHostsGainNothing(t *testing.T) {
 	if math.Abs(w.Used("b")/w.Used()*2-1) > 0.03 {
 		t.Error("invented hosts gain more than the share of what is no named site")
 	}
+}
+
+// TestPeopleOfACrawledSite: whoever crawls a site cannot have its people share the CPUs with the crawl by asking
+// another site for a page now and then, so that the crawled one has more than its share.
+func TestPeopleOfACrawledSite(t *testing.T) {
+	play := func(name string, clients ...[]*Client) *World {
+		s := sited(name, shares(1, 1), func() []*Client {
+			return join(append(clients, of(0, asking(thinking(called("own", people(10))), flat())), of(0, lone(20)))...)
+		})
+		s.Steps = true
+		return playSites(t, s)
+	}
+	rare := called("rare", of(1, apart(1<<23, people(1))))
+	rare[0].Think = 20
+	alone, beside := play("crawled"), play("beside another", rare)
+	was, is := alone.Percentile("own", .95), beside.Percentile("own", .95)
+	t.Logf("p95 %.0f ms; where another site is there %.0f ms", was, is)
+	if is > 1.2*was || beside.Good("own") < 1 {
+		t.Error("its people wait for the crawl as soon as another site is there")
+	}
+}
+
+// hoster is an autonomous system that has all of the crawler's addresses and the office's;
+// others are of one of their own.
+type hoster struct{}
+
+func (hoster) ID(a netip.Addr) string {
+	if first := a.As4()[0]; first == 0x22 || first == 0xc0 {
+		return "AS64496"
+	}
+	return "AS64497"
+}
+
+// TestHosterInDebt: an autonomous system that 120 crawlers have brought into debt does not lock
+// out the office that is of the same: its people get their pages as they do where nobody
+// counts by systems.
+func TestHosterInDebt(t *testing.T) {
+	scenario := func(name string) Scenario {
+		s := Scenario{Name: name, CPUs: 2, Workers: 16, site: site{}, clients: func() []*Client { return join(people(20), office(30), dist(120, "/heavy")) }}
+		return s
+	}
+	without, with := scenario("nobody counts by systems"), scenario("a hoster in debt")
+	with.Systems = hoster{}
+	kinds := []string{"human", "nat", "attack"}
+	before, after := play(t, without, limiter.Fair, kinds...), play(t, with, limiter.Fair, kinds...)
+	for _, kind := range kinds {
+		t.Logf("%-6s without: good %.3f, p50 %.0f ms, p95 %.0f ms; with: good %.3f, p50 %.0f ms, p95 %.0f ms, failed %.3f", kind,
+			before[kind].good, before[kind].p50, before[kind].p95, after[kind].good, after[kind].p50, after[kind].p95, after[kind].failed)
+	}
+	if o := after["nat"]; o.good < 0.97 || o.failed > 0.001 || o.good < before["nat"].good-0.02 {
+		t.Errorf("the office in the indebted system: %+v", o)
+	}
+	if o := after["human"]; o.good < before["human"].good-0.01 {
+		t.Errorf("people elsewhere: %+v, and %+v without", o, before["human"])
+	}
+	debt := debtOf(t, with)
+	if debt >= 0 {
+		t.Errorf("the system owes nothing (%g CPU-s): this shows nothing", -debt)
+	}
+}
+
+// debtOf plays a scenario again and returns the level of the hoster's account at its end.
+func debtOf(t *testing.T, s Scenario) (level float64) {
+	t.Helper()
+	w, err := NewWorld(1, s, limiter.Fair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Run(s.clients(), Attack, Attack+30)
+	w.proxy.limiter.Dump(w.time(), "asn", func(r limiter.Row) bool {
+		if r.ID == "AS64496" {
+			level = r.Level
+		}
+		return true
+	})
+	return level
 }

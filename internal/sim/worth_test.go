@@ -42,6 +42,10 @@ func rows(grid bool) map[string]row {
 	for _, s := range Ordinary(true) {
 		all[s.Name] = row{s, judgeHarm}
 	}
+	for _, s := range sitesOfShares() {
+		all[s.Name] = row{s, judgeShares}
+	}
+	all[aThousandth().Name] = row{aThousandth(), judgeThousandth}
 	for _, b := range sweep(grid, false) {
 		all[b.name()] = row{b.scenario(), judgeBeside}
 	}
@@ -113,7 +117,7 @@ type mutation struct {
 func mutations() []mutation {
 	return []mutation{
 		{
-			"the machine's CPU use is taken for the backend's", "internal/sim/driver.go",
+			"the machine's CPU use is taken for the backend's", "internal/sim/proxy.go",
 			"if p.blind { // it was no more than that", "if true {", "15x8ms+.6s-busy-prefork",
 		},
 		{
@@ -131,6 +135,10 @@ func mutations() []mutation {
 		{
 			"parts do not bind while four are free", "limiter/hold.go",
 			"slackTimes*(n.workers-n.longest+n.cpus)", "0*slackTimes*n.workers+2", "read-spool-32MB-1x24-cold",
+		},
+		{
+			"a full queue sheds the light first", "limiter/run.go",
+			"return t.level.rung() > o.level.rung()", "return t.level.rung() < o.level.rung()", "new+full-queue",
 		},
 	}
 }
