@@ -5,12 +5,13 @@
 //
 // Only tests import it, and packages for tests.
 //
+//	chromium.go       a browser, by its DevTools
 //	certificates.go   an authority, and what it issues
 //	eventually.go     waiting, and for how long
 //	golden.go         texts that are expected, in files
 //	pipes.go          a listener in memory
 //	ports.go          ports that no other test has
-//	programs.go       programs and rights that a test needs
+//	programs.go       programs and rights that a test needs, and building our own
 //	redis.go          a redis-server of a test's own
 //	rediscluster.go   a cluster of them
 package testkit
