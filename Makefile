@@ -44,7 +44,7 @@ SITE_DEPS := mkdocs mkdocs-material
 # What makes machines to try the packages on (make packages-test).
 MACHINE_DEPS := debootstrap systemd-container
 
-.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts test quick test-world test-all report-tests report-plain report-raced report-benchmarks report-world recipes-wordpress test-standing scenarios sweep ablation harm bench docs docs-config fuzz lint deps deps-build deps-test deps-world deps-docs clean
+.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts test quick test-world test-all report-plain report-raced report-world bench-check recipes-wordpress test-standing scenarios sweep ablation harm bench docs docs-config fuzz lint deps deps-build deps-test deps-world deps-docs clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,37 +72,35 @@ SUM     := $(GO) run $(GOTESTSUM) --format pkgname --raw-command -- $(MAKE) --no
 # detector as well. What draws many cases or plays for long draws fewer then, as with -short, and
 # floods by one goroutine are left out: the detector has nothing to see in them.
 RACED := ./classify/newcomer ./classify/standing ./cmd/tempomat-master ./cpuaccount ./limiter ./limiter/gossip ./limiter/known \
-	./limiter/outbox ./limiter/redis ./limiter/smockron/... ./proxy ./proxy/admin ./proxy/backend ./proxy/certificates ./proxy/connlimit \
-	./proxy/front ./proxy/h2bound ./proxy/host ./proxy/lifecycle ./proxy/rdns ./proxy/spool ./proxy/telemetry ./proxy/telemetry/book
+	./limiter/outbox ./limiter/redis ./limiter/smockron/... ./proxy ./proxy/admin ./proxy/backend ./proxy/connlimit \
+	./proxy/front ./proxy/h2bound ./proxy/host ./proxy/rdns ./proxy/spool ./proxy/telemetry ./proxy/telemetry/book
 FLOODS := NobodyKnownStarves|KnownIsNotEverybody|TestBudget$$|EvictNobody|PushesNobodyOut|PushNoneOut|MillionClients|OfAMillion|StrangersSpoil|PeopleAreNotHit|MemoryOfEach|ShadowChangesNothing|ANewKindInherits
 
 # The packages that have a line like this in their tests.
 having = $$(grep -rlE --include='*_test.go' '^$(1)' . | xargs -n 1 dirname | sort -u)
 
-test: deps-test ## vet, all tests, also before a real Apache, those of RACED with the race detector again, and each benchmark once
+test: deps-test bench-check ## vet, each benchmark once, all tests, also before a real Apache, and those of RACED with the race detector again
 	$(GO) vet ./...
-	@$(SUM) report-tests
+	@$(SUM) report-plain report-raced
 
 test-world: deps-world ## the tests beside other servers, browsers, Prometheus and the like, by the recipes, and without cgo
 	$(GO) vet -tags world ./...
 	@$(SUM) report-world
 
-test-all: deps-test deps-world ## make test and make test-world, with one summary
+test-all: deps-test deps-world bench-check ## make test and make test-world, with one summary
 	$(GO) vet ./... && $(GO) vet -tags world ./...
-	@$(SUM) report-tests report-world
+	@$(SUM) report-plain report-raced report-world
 
-# The reports are JSON for gotestsum. Of a benchmark that runs once its figure says nothing: that it
-# runs is what is tested.
-report-tests: report-plain report-raced report-benchmarks
+# What it prints is shown if it fails only: figures of one round would mislead.
+bench-check:
+	@out=$$($(GO) test -vet=off -ldflags=-w -run '^$$' -bench . -benchtime 1x $(call having,func Benchmark) 2>&1) || { printf '%s\n' "$$out"; exit 1; }
 
+# The reports are JSON for gotestsum.
 report-plain:
 	@$(GO_TEST) ./...
 
 report-raced:
 	@CGO_ENABLED=1 $(GO_TEST) -race -short -skip '$(FLOODS)' $(RACED)
-
-report-benchmarks:
-	@$(GO_TEST) -run '^$$' -bench . -benchtime 1x $(call having,func Benchmark)
 
 # Tests that need programs of others are tagged world, and named TestWorld.
 report-world:
