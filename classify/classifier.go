@@ -380,7 +380,7 @@ func (c *Classifier) NetworkKeys(a netip.Addr) (keys []limiter.Key) {
 }
 
 // isNetwork tells whether the class goes by a network around the client's address.
-func (c *grouping) isNetwork() bool { return c.By == Slash32 || c.By == Slash24 || c.By == Slash16 }
+func (g *grouping) isNetwork() bool { return g.By == Slash32 || g.By == Slash24 || g.By == Slash16 }
 
 // KeyOf is a key as an administrator writes it: of a class that goes by the network, an
 // address stands for the key that it is charged to. Its error says what is no key of the

@@ -49,7 +49,6 @@ const OtherRobots = "(others)"
 type Robots struct {
 	RobotsConfig
 	byAgent map[string]*crawler
-	only    map[string]bool // nil: all
 }
 
 type crawler struct {

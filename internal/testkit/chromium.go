@@ -49,9 +49,10 @@ func StartChromium(t testing.TB, words ...string) *Chromium {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, append(words, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+	words = append(words, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--no-proxy-server", "--hide-scrollbars", "--remote-debugging-pipe",
-		"--user-data-dir="+filepath.Join(home, "profile"), "about:blank")...) //nolint:gosec,noctx // ended by its Cleanup
+		"--user-data-dir="+filepath.Join(home, "profile"), "about:blank")
+	cmd := exec.Command(path, words...) //nolint:gosec,noctx // ended by its Cleanup
 	cmd.Env = append(os.Environ(), "HOME="+home)
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // descriptors 3 and 4
 	if err := cmd.Start(); err != nil {
