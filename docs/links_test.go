@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -182,19 +181,6 @@ func TestPackageHasWhatItsPagesLinkTo(t *testing.T) {
 	}
 	if checked < 100 {
 		t.Errorf("only %d links were looked at", checked)
-	}
-}
-
-// TestEveryPageLeadsToTheGlossary: whoever meets a word of ours is one step from what it
-// means.
-func TestEveryPageLeadsToTheGlossary(t *testing.T) {
-	for _, p := range pages(t) {
-		if !strings.HasPrefix(p.path, "docs/") || p.path == "docs/glossary.md" {
-			continue
-		}
-		if !slices.ContainsFunc(p.links, func(link string) bool { return strings.HasSuffix(link, "glossary.md") }) {
-			t.Errorf("%s: no link to glossary.md", p.path)
-		}
 	}
 }
 
