@@ -58,7 +58,7 @@ func coordinationSettings(d *draft) []form.Setting {
 	}
 	return []form.Setting{
 		{Path: "coordination.kind", Value: form.Choice(kinds...).In(&d.Coordination.Kind), Restart: true,
-			Doc: "Whom accounts are shared with; see [coordination](coordination.md)."},
+			Doc: "Whom accounts are shared with; see [several web servers](several-machines.md)."},
 	}
 }
 

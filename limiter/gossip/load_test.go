@@ -100,7 +100,7 @@ func BenchmarkTick(b *testing.B) {
 }
 
 // BenchmarkFleet is a client that asks all sidecars of a fleet together for fifty times
-// what it may have, on virtual time. docs/sizing.md has its figures.
+// what it may have, on virtual time. docs/redis-gossip.md names it.
 func BenchmarkFleet(b *testing.B) {
 	for _, n := range []int{10, 30, 100} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -9,7 +9,7 @@
 //
 // [Gatekeeper] is a limiter.Sharer. [Wire] is a master's end; what a master decides is
 // in package master. The messages are those of the protocol text, as its first master,
-// its Node middleware and its nginx module speak them; docs/protocol.md has them in full,
+// its Node middleware and its nginx module speak them; PROTOCOL.md has them in full,
 // with what is added here: the cost of a request in the accounting's last frame, and
 // RESYNC. The tests play both ends.
 //
