@@ -1,130 +1,105 @@
-// Package proxy is the sidecar itself: it takes requests in, asks the limiter
-// whether and when they may go to the backend, forwards them unchanged, and
-// charges their keys with what they cost there.
+// Package proxy handles a request from the client's connection to the end of its
+// answer: it asks the limiter when the request may go to the backend, forwards it
+// unchanged, and charges the client's keys with what it cost.
 //
 // # The life of a request
 //
-//	server       accepts; bounds what a client can hold open before its request
+//	server       accepts connections and bounds what a client can hold open
 //	handler      loads the Policy once: one request, one configuration
-//	  classify     who is asking, which keys to charge, its standing, or exempt
-//	  isSound      what backends read differently is refused; what is ours to answer
-//	               (OPTIONS and TRACE that end here, robots.txt) is answered
-//	  countRequest limits in requests; what is one too many is refused
-//	  takesHead    room for a large header, until the request is over
-//	  readAhead    the body comes, before the request asks for a place
-//	  admit        Arrive, then wait for the decision or for the client to leave
-//	  refuse       429 or 503, and why, or back for a newcomer's pass; 400 or 408 if the
-//	               body broke off meanwhile; the backend never sees it
+//	  classify     finds the client, the keys to charge and its standing, or that it is exempt
+//	  isSound      rejects requests that backends read differently; OPTIONS, TRACE and
+//	               robots.txt may be answered here
+//	  countRequest rejects the request if it exceeds a limit in requests
+//	  takesHead    reserves memory for large headers until the request is over
+//	  readAhead    reads the body, before the request asks for a place
+//	  admit        Arrive; then waits for the decision or for the client to disconnect
+//	  refuse       429 or 503 with the reason, or a redirect for a newcomer's pass, or 400
+//	               or 408 if the body broke off; the backend never sees the request
 //	  forward      Begin; the backend answers through upstream
-//	  settle       the backend has finished: the meter ends, the place is free, the
-//	               cost replaces the guess
-//	  hold         in cooperative mode, the end of the response is kept back
-//	  finish       the client has its answer: Leave; a line in the access log
+//	  settle       the backend has finished: the meter stops, the place is free, the
+//	               measured cost replaces the guess
+//	  hold         cooperative mode delays the end of the response
+//	  finish       the client has its answer: Leave, and a line in the access log
 //
-// What limiter, guess, meter and standing are told, and in which order, is package
-// lifecycle's: it never waits, so that the simulator plays the same on virtual time.
-// What is here waits, reads and writes.
+// Package lifecycle decides what the limiter, the guess, the meter and the standing
+// hear, and in which order. It never waits, so the simulator plays it on virtual time.
+// Package proxy waits, reads and writes.
 //
-// Beside that, one goroutine, Drive, tells the limiter the time: it releases
-// who waits, charges on what runs, and notices who has left.
+// One more goroutine, Drive, tells the limiter the time: it starts waiting requests,
+// charges running ones, and notices clients that have disconnected.
 //
 // # How an answer ends
 //
-// The backend's part ends once, in settle, and the client's part in finish, whatever happened:
+// The backend's part ends once, in settle. The client's part ends in finish.
 //
 //	                   the backend's part              the client's part
-//	it is whole        backendDone, settle: finished   sendLast, hold
-//	it breaks off      backendDone, settle: given up   requireEnd: what there is, then abort
-//	the client leaves  orphan; drain reads the rest    abandon: no answer, abort
-//	                   for nobody, then settle
-//	it takes too long  watch cancels; linger keeps     fail: 504; nobody gets it if the client
-//	                   its place until expire, or      has left
+//	complete           backendDone, settle: finished   sendLast, hold
+//	breaks off         backendDone, settle: given up   requireEnd: what there is, then abort
+//	client disconnects orphan; drain discards the      abandon: no answer, abort
+//	                   rest, then settle
+//	takes too long     watch cancels; linger keeps     fail: 504, if the client is there
+//	                   the place until expire, or
 //	                   settle: given up
-//	none comes         settle: given up                explain: 502, or 504
+//	no answer          settle: given up                explain: 502 or 504
 //
-// A server makes an empty 200 of a handler that just returns, so that abort panics with
-// http.ErrAbortHandler. That a client has gone is seen by looking: the driver looks at those
-// that wait and at what runs.
+// abort panics with http.ErrAbortHandler, because a server would make an empty 200 of a
+// handler that returns. The driver looks at waiting and running requests to notice
+// clients that have disconnected.
 //
-// HTTP/1.1 is ours on both sides (front, http1, backend), as what is passed on has to
-// be what was said; HTTP/2 is net/http's, behind bounds (h2bound). Both call one
+// HTTP/1.1 is our own on both sides (front, http1, backend), because messages must be
+// forwarded as they came. HTTP/2 is net/http's, bounded by h2bound. Both call the same
 // handler.
 //
 // # Workers and clients
 //
-// A backend has few workers, and a client may be as slow as it likes. So no
-// worker waits for a client where that can be helped. A request's body is read
-// before the request asks for a place: in memory, then in a file (package
-// spool). Only one that may be live (of unknown length) goes on after a second, or
-// 10 ms if it says that it is gRPC, with what is there of it. The answer is taken
-// as fast as the backend gives it, and waits for the client in the same way; if it
-// is small, or its client keeps up, it passes through no spool. Where there is no
-// room, bodies stream: no byte is lost, but the request holds its worker, and its
-// place. A request whose body still comes is counted with those that only hold a
-// worker from the beginning, and is of a kind of its own.
+// A backend has few workers, and a client may be slow. So a worker should never wait for
+// a client.
 //
-// Event streams, what the backend marks by "X-Accel-Buffering: no", and
-// connections after an upgrade are passed on at once and hold their place until
-// they end. For the first and the last the meter of CPU time stands still, as it does
-// wherever the backend waits for a client.
+// The request's body is read before the request asks for a place: into memory, then into
+// a file (package spool). A body of unknown length may be live: after a second, or after
+// 10 ms for gRPC, the request goes on with what has arrived.
 //
-// The request to the backend does not end with its client. Who leaves early
-// leaves an orphan: the backend works on, for PHP notices only when it sends
-// something. So the request keeps its place and is charged until the backend
-// has finished. One that breaks off its body on the way has the half of the
-// backend's connection closed that requests go by: a backend that reads gives up,
-// one that does not works on, and its end is seen. Up to 64 KB of the answer are read for nobody, for as long as
-// the backend may take to answer; after that its connection is closed. An event
-// stream ends with the next event. In mode fair a request that was given up as it took
-// too long (504) keeps its place for as long again, but 10 s at most, so that a
-// backend that was down has its places back when it is up.
+// The answer is read as fast as the backend sends it, and is spooled if the client is
+// slow. If it is small, or the client keeps up, it passes through no spool. If the spool
+// is full, bodies stream: no byte is lost, but the request keeps its worker and its
+// place. A request whose body is still arriving counts as one that only holds a worker,
+// and is of a kind of its own.
 //
-// writer and body bound how long a client may do nothing. A connection carries
-// nothing over to its next request. An answer that begins before the request's
-// body has been read to its end closes its HTTP/1 connection.
+// Event streams, answers with "X-Accel-Buffering: no" and upgraded connections are
+// forwarded at once and keep their place until they end. For event streams and upgraded
+// connections the meter of CPU time stops, as it does whenever the backend waits for a
+// client.
 //
-// The files, in the order of the story:
+// If the client disconnects, the request to the backend goes on as an orphan, because PHP
+// notices a lost client only when it sends something. The orphan keeps its place and is
+// charged until the backend has finished. If the client broke off its body, that half of
+// the backend's connection is closed: a backend that reads gives up, and the end of any
+// other is seen. Up to 64 KB of an orphan's answer are read, for as long as the backend
+// may take to answer; then the connection is closed. An orphaned event stream ends with
+// its next event. In mode fair a request that took too long (504) keeps its place for the
+// same time again, 10 s at most, so that a backend that was down has its places back soon.
 //
-//	server.go     listeners, how connections begin there, timeouts, drain
-//	handler.go    the story of a request, from its exchange to its record
-//	exchange.go   what the story is told with: an exchange and its parts, connections, Policy and Handler
-//	admission.go  limits in requests, room for large headers, who is redirected in place of waiting
-//	body.go       the request's body: read before the request asks for a place, and on its way
-//	refuse.go     what the proxy itself answers: refusals, robots.txt, what is no request of HTTP
-//	rewrite.go    a request addressed to the backend, byte for byte, and which header fields pass
-//	upstream.go   the backend: how it is reached, its answer, failures
-//	relay.go      the answer on its way, through a spool once its client is slow
-//	writer.go     the response at the client's side, its tail kept back
-//	upgrade.go    what goes both ways after an upgrade
-//	orphan.go     what the backend does for a request, also though nobody waits for it, and its end
-//	driver.go     the goroutine that tells the limiter the time, and what is learnt of the backend
-//	bill.go       what running requests used of the CPUs, as the kernel counts it
+// writer and body bound how long a client may do nothing. A connection carries nothing
+// over to its next request. If an answer begins before the request's body was read, its
+// HTTP/1 connection closes afterwards.
+//
+// # The files, in the order of the story
+//
+//	server.go     listeners, timeouts, drain
+//	handler.go    the story of a request
+//	exchange.go   the state of a request and of its connection; Policy and Handler
+//	admission.go  limits in requests, memory for headers, the redirect of newcomers
+//	body.go       the request's body
+//	refuse.go     what the proxy answers itself
+//	rewrite.go    the request as the backend gets it
+//	upstream.go   how the backend is reached, and its failures
+//	relay.go      the answer's body, through a spool if the client is slow
+//	writer.go     the response at the client's side
+//	upgrade.go    both directions after an upgrade
+//	orphan.go     the end of the backend's work, with or without a client
+//	driver.go     the goroutine that tells the limiter the time
+//	bill.go       CPU use of running requests, as the kernel counts it
 //	priorities.go processes of long requests step down in priority
-//	underway.go   those that wait, and that run: one by one, and counted
-//	lowat*.go     how much of an answer the kernel keeps for a connection
-//	admin/        the API that the doctor and browsers ask
-//	admin/api/    what it answers
-//	admin/dashboard/ the page for browsers
-//	backend/      connections to the backend, and requests over them
-//	certificates/ those that TLS is spoken with
-//	connlimit/    how many connections clients may have open, and which is closed for the next
-//	descriptors/  what is done where descriptors run out
-//	errorpage/    the pages that people see where the proxy itself answers
-//	front/        HTTP/1.1 with clients
-//	h2bound/      what a connection of HTTP/2 may have the server do
-//	handover/     listening sockets pass to the process that takes this one's place
-//	http1/        the messages of HTTP/1.1
-//	inspect/      why a single request waits, and what would change it
-//	lifecycle/    what is decided of a request, without waiting for anything
-//	nonblock/     sockets are read and written without announcing it to the runtime
-//	priority/     processes of the backend are lowered in priority, and put back
-//	rdns/         what addresses are called, by DNS
-//	replay/       what limits would have done with the requests of a log
-//	roster/       the sets of what waits, of what is at the backend, and of connections
-//	shadow/       what would become of requests if what is in shadow acted
-//	spool/        what bodies wait in: memory, then a file without a name
-//	subscriber/   who is meant by an address
-//	telemetry/    what requests add up to: counters, the access log, statistics
-//	unixsocket/   how Unix sockets are opened
-//	workers/      which process serves a request, and what CPU time it uses for it
+//	underway.go   lists and counts of waiting and running requests
+//	lowat*.go     how much of an answer the kernel buffers for a connection
 package proxy
