@@ -154,7 +154,7 @@ func classesSettings(d *draft) []form.Setting {
 		{Path: "classes", Value: classes{d}, Default: "`slash32`, `slash24`, `slash16` and `userAgent`",
 			Doc: "A mapping of names to the keys below: built-in classes, or a class of your own. One without a share in the table is on if you give it one."},
 		{Path: "databases.asn", Value: file().In(&d.Databases.ASN),
-			Doc: "The MaxMind DB file (`.mmdb`) that class `asn` goes by: GeoLite2 ASN, DB-IP ASN, IPinfo or one like these. It is [read again](operations.md#databases-of-addresses) when it changes; one that cannot be read leaves the one before."},
+			Doc: "The MaxMind DB file (`.mmdb`) that class `asn` goes by: GeoLite2 ASN, DB-IP ASN, IPinfo or one like these. It is [read again](tasks.md#add-classes) when it changes; one that cannot be read leaves the one before."},
 		{Path: "databases.country", Value: file().In(&d.Databases.Country),
 			Doc: "The same for class `country`: GeoLite2 Country or City, DB-IP Country, IPinfo or one like these."},
 		{Path: "exempt", Value: exemptions().In(&d.Exempt),

@@ -76,7 +76,7 @@ func gateSettings(d *draft) []form.Setting {
 		{Path: "gate.usage", Value: wordOrPath("machine", "off").In(&d.Gate.Usage), Restart: true,
 			Doc: "Whose CPU use `gate.heavy: 0` follows, if the backend is on this machine."},
 		{Path: "gate.priority", Value: form.Choice("auto", "on", "off").In(&d.Gate.Priority),
-			Doc: "Whether the process that works on a request steps down in priority as it computes, so that the kernel gives the CPUs to what is short ([the kernel's help](kernel.md)). `auto`: where this process has the right (CAP_SYS_NICE) and sees which process serves a request. `on`: the same, with a warning where not."},
+			Doc: "Whether the process that works on a request steps down in priority as it computes, so that the kernel gives the CPUs to what is short ([the kernel's help](exact-costs.md)). `auto`: where this process has the right (CAP_SYS_NICE) and sees which process serves a request. `on`: the same, with a warning where not."},
 		{Path: "standing.trusted", Value: prefixes().In(&d.Standing.Trusted),
 			Doc: "Networks whose clients need no evidence that they are people's browsers: their share is multiplied by 4, as it is for the backend's `Tempomat-Standing: yes`."},
 		{Path: "newcomers.redirect", Value: form.Boolean().In(&d.Newcomers.Redirect),

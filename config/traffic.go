@@ -62,7 +62,7 @@ func trafficSettings(c *Traffic) []form.Setting {
 		{Path: "backend.timeout", Value: form.Duration(100*time.Millisecond, day).In(&c.Backend.Timeout),
 			Doc: "Longest wait for the response's header, and for the TLS handshake before it, then 504. Another machine has 5 s of it to accept a TCP connection, then 502; a backend on this machine may let it wait for a free worker."},
 		{Path: "backend.workers", Value: workers().In(&c.Backend.Workers), Zero: "found", Unit: "requests",
-			Doc: "The number of the backend's workers, used as it is: no more requests are there at a time. 0: it is [found](operations.md#how-many-workers). Set it for a backend on another machine."},
+			Doc: "The number of the backend's workers, used as it is: no more requests are there at a time. 0: it is [found](tasks.md#set-the-number-of-workers). Set it for a backend on another machine."},
 		{Path: "cpuCount", Value: cpuCount().In(&c.CPUCount), Zero: "this machine's", Unit: "CPUs",
 			Doc: "CPUs that the backend has; shares are parts of it. 0: as many as this machine, or its cgroup, has."},
 		{Path: "trustedProxies", Value: form.List[Proxies]{Of: proxies(), Most: 1024}.In(&c.TrustedProxies),

@@ -50,7 +50,7 @@ func Kinds() []Kind {
 		{Name: "userAgent", Groups: "the family of its User-Agent", Usual: true, Share: 0.10, Burst: 120 * time.Second, Whose: Program},
 		{Name: "asn", Groups: "the autonomous system of its address, as `AS64496`", Address: true, Database: "asn"},
 		{Name: "country", Groups: "the country of its address, as `NZ`", Address: true, Database: "country"},
-		{Name: "fingerprint", Groups: "which of the usual header fields it sends, and in which order, [hashed](operations.md#fingerprints)"},
+		{Name: "fingerprint", Groups: "which of the usual header fields it sends, and in which order, [hashed](tasks.md#add-classes)"},
 		{Name: "host", Groups: "the `Host`, without its port"},
 	}
 }

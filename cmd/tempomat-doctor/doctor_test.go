@@ -60,7 +60,7 @@ func kernelHelp() api.Kernel {
 		Costs:   []api.CostRow{{Source: "process", CPU: 12.345, Requests: 12345}, {Source: "database", CPU: 4.5}, {Source: "header"}, {Source: "estimate", CPU: 3, Requests: 99}},
 		Stepped: []api.StepRow{{Below: 5, Steps: 1200}, {Below: 10, Steps: 30}, {Below: 20}},
 		Missing: []api.MissingRow{
-			{For: "costs", What: "the right is missing (CAP_SYS_PTRACE)", Remedy: "grant it (docs/kernel-bill.md)"},
+			{For: "costs", What: "the right is missing (CAP_SYS_PTRACE)", Remedy: "grant it (docs/exact-costs.md)"},
 			{For: "priority", What: "owned\x1b[2J\nby nobody"},
 		},
 	}

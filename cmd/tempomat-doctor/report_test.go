@@ -128,18 +128,19 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportDocs: the manual shows a report as it is printed.
+// TestReportDocs: the manual shows the beginning of a report as it is printed.
 func TestReportDocs(t *testing.T) {
 	var manual, golden []byte
-	for file, text := range map[string]*[]byte{"../../docs/report.md": &manual, "../../testdata/doctor/report-168.golden": &golden} {
+	for file, text := range map[string]*[]byte{"../../docs/reports.md": &manual, "../../testdata/doctor/report-168.golden": &golden} {
 		var err error
 		if *text, err = os.ReadFile(file); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for line := range strings.Lines(string(golden)) {
+	shown, _, _ := strings.Cut(string(golden), "|class slash16")
+	for line := range strings.Lines(shown) {
 		if strings.TrimSpace(line) != "" && !strings.Contains(string(manual), "    "+line) {
-			t.Errorf("docs/report.md lacks %q", line)
+			t.Errorf("docs/reports.md lacks %q", line)
 		}
 	}
 }

@@ -151,25 +151,25 @@ func missing(what string, err error) api.MissingRow {
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, errNotWanted):
-		return "gate.priority: auto (docs/kernel.md)"
+		return "set gate.priority: auto (docs/exact-costs.md)"
 	case errors.Is(err, errNobodySlowed):
-		return "throttle: {mode: fair, shadow: false} (docs/shadow.md)"
+		return "set throttle: {mode: fair} (docs/exact-costs.md)"
 	case errors.Is(err, errNotMeasured):
-		return "cost.source: auto (docs/kernel-bill.md)"
+		return "set cost.source: auto (docs/exact-costs.md)"
 	case errors.Is(err, errElsewhere):
-		return "run the proxy on the backend's machine, and name that as localhost or 127.0.0.1; else all goes on without (docs/kernel.md)"
+		return "run the proxy on the backend's machine, and name the backend as localhost or 127.0.0.1; otherwise nothing to do (docs/exact-costs.md)"
 	case errors.Is(err, errDeaf):
-		return "cost.socket in a directory that is there and that the proxy may write, such as unix:/run/tempomat/worker.sock, and a reload or restart (docs/kernel-bill.md)"
+		return "set cost.socket to a path in an existing directory that the proxy may write, such as unix:/run/tempomat/worker.sock, and reload (docs/exact-costs.md)"
 	case errors.Is(err, errUntold):
-		return "let the workers load their file, tell them by TEMPOMAT_SOCKET of another path than /run/tempomat/worker.sock, and let their user enter its directory; or grant both rights (docs/kernel-bill.md, When nobody tells)"
+		return "let the workers load their file, set TEMPOMAT_SOCKET if the path is not /run/tempomat/worker.sock, and let their user enter its directory; or grant both rights (docs/exact-costs.md, Check that it works)"
 	case errors.Is(err, host.ErrRight):
-		return "let the workers tell, which takes no right (cost.socket), or grant both rights: the drop-in exact-bill.conf of systemd, --cap-add in Docker, kernelHelp of the Helm chart (docs/kernel-bill.md, Rights)"
+		return "let the workers report (cost.socket), which needs no right, or grant both rights: the drop-in exact-bill.conf of systemd, --cap-add in Docker, kernelHelp of the Helm chart (docs/exact-costs.md, Rights)"
 	case errors.Is(err, host.ErrElsewhere), errors.Is(err, host.ErrHidden):
-		return "give proxy and backend one PID namespace and one network: --pid and --network in Docker, kernelHelp of the Helm chart (docs/kernel-bill.md, Rights)"
+		return "give proxy and backend one PID namespace and one network: --pid and --network in Docker, kernelHelp of the Helm chart (docs/exact-costs.md, Rights)"
 	case host.IsForbidden(err):
-		return "grant CAP_SYS_NICE: the drop-in priority.conf of systemd, --cap-add SYS_NICE in Docker, kernelHelp of the Helm chart (docs/kernel.md, Rights)"
+		return "grant CAP_SYS_NICE: the drop-in priority.conf of systemd, --cap-add SYS_NICE in Docker, kernelHelp of the Helm chart (docs/exact-costs.md, Rights)"
 	case errors.Is(err, errors.ErrUnsupported):
-		return "only Linux has it; else all goes on without (docs/kernel.md)"
+		return "nothing to do: only Linux has it (docs/exact-costs.md)"
 	default:
 		return ""
 	}

@@ -44,7 +44,7 @@ func readRules(t *testing.T, name string) (r rules) {
 // TestAlertsSayWhatToDo: each has its section in the manual, is tried both where it is to
 // fire and where it is not, and asks for what there is.
 func TestAlertsSayWhatToDo(t *testing.T) {
-	manual, err := os.ReadFile("../../../docs/operations.md")
+	manual, err := os.ReadFile("../../../docs/runbook.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 	for _, g := range readRules(t, "alerts.yaml").Groups {
 		for _, r := range g.Rules {
 			n++
-			if !strings.Contains(string(manual), "\n### "+r.Alert+"\n") || r.Annotations["runbook_url"] != "docs/operations.md#"+strings.ToLower(r.Alert) {
+			if !strings.Contains(string(manual), "\n### "+r.Alert+"\n") || r.Annotations["runbook_url"] != "docs/runbook.md#"+strings.ToLower(r.Alert) {
 				t.Errorf("%s has no section in the manual, or does not name it", r.Alert)
 			}
 			if !fires[r.Alert] || !quiet[r.Alert] {
