@@ -137,7 +137,7 @@ func TestReportDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	shown, _, _ := strings.Cut(string(golden), "|class slash16")
+	shown, _, _ := strings.Cut(string(golden), "|class slash32")
 	for line := range strings.Lines(shown) {
 		if strings.TrimSpace(line) != "" && !strings.Contains(string(manual), "    "+line) {
 			t.Errorf("docs/reports.md lacks %q", line)
