@@ -115,13 +115,13 @@ func classSettings(c *draftClass) []form.Setting {
 	path := classPath(c.Name)
 	table := []form.Setting{
 		{Path: path + ".share", Value: share().In(&c.Share), Default: "as in the table of `classes`; where none stands there, and for a class of your own, it must be given",
-			Doc: "Part of all CPUs that each key may use steadily."},
+			Doc: "Part of all CPUs that each key of the class may use in the long run."},
 		{Path: path + ".burst", Value: form.Duration(0, day).In(&c.Burst), Default: "as in the table of `classes`; `30s`",
-			Doc: "Most CPU time that a key can save up."},
+			Doc: "Most CPU time that a key can save up while it is quiet."},
 		{Path: path + ".cap", Value: form.Boolean().In(&c.Cap),
-			Doc: "A hard ceiling in every mode but `observe`."},
+			Doc: "Hard ceiling: requests wait until their key's debt is paid, even if the server is idle. It has no effect in `observe`."},
 		{Path: path + ".shadow", Value: form.Boolean().In(&c.Shadow),
-			Doc: "Judge and count, never act."},
+			Doc: "Shadow mode of this class: tempomat counts what the class would delay or reject, and does neither."},
 	}
 	if !c.own {
 		return append(table,
@@ -131,9 +131,9 @@ func classSettings(c *draftClass) []form.Setting {
 	}
 	return append(table,
 		form.Setting{Path: path + ".header", Value: headerName().In(&c.Header), Default: "none",
-			Doc: "A class of your own: group by the value of this request header."},
+			Doc: "Request header whose value is the key. Only for a class of your own."},
 		form.Setting{Path: path + ".path", Value: form.Boolean().In(&c.Path),
-			Doc: "A class of your own: group by the shape of the path."})
+			Doc: "Group by the shape of the path: the path without numbers, titles and tokens. Only for a class of your own."})
 }
 
 // classMembers are its keys as a class's own mapping has them, without those that it
@@ -152,13 +152,13 @@ func classMembers(c *draftClass) (members []form.Setting) {
 func classesSettings(d *draft) []form.Setting {
 	return []form.Setting{
 		{Path: "classes", Value: classes{d}, Default: "`slash32`, `slash24`, `slash16` and `userAgent`",
-			Doc: "A mapping of names to the keys below: built-in classes, or a class of your own. One without a share in the table is on if you give it one."},
+			Doc: "Ways to group requests: built-in classes, or classes of your own, each with the keys below. A built-in class that is off turns on if you give it a `share`."},
 		{Path: "databases.asn", Value: file().In(&d.Databases.ASN),
-			Doc: "The MaxMind DB file (`.mmdb`) that class `asn` goes by: GeoLite2 ASN, DB-IP ASN, IPinfo or one like these. It is [read again](tasks.md#add-classes) when it changes; one that cannot be read leaves the one before."},
+			Doc: "MaxMind DB file (`.mmdb`) for class `asn`, such as GeoLite2 ASN, DB-IP ASN or IPinfo. tempomat reads it again within 20 s after a change. If the new file is invalid, the previous one stays in use."},
 		{Path: "databases.country", Value: file().In(&d.Databases.Country),
-			Doc: "The same for class `country`: GeoLite2 Country or City, DB-IP Country, IPinfo or one like these."},
+			Doc: "MaxMind DB file (`.mmdb`) for class `country`, such as GeoLite2 Country or City, DB-IP Country or IPinfo. It is read again as `databases.asn` is."},
 		{Path: "exempt", Value: exemptions().In(&d.Exempt),
-			Doc: "What matches one member is never charged or delayed; within one, all that is given must match."},
+			Doc: "Requests that are never charged or delayed. A request is exempt if it matches all conditions of one member."},
 	}
 }
 

@@ -58,7 +58,7 @@ func coordinationSettings(d *draft) []form.Setting {
 	}
 	return []form.Setting{
 		{Path: "coordination.kind", Value: form.Choice(kinds...).In(&d.Coordination.Kind), Restart: true,
-			Doc: "Whom accounts are shared with; see [several web servers](several-machines.md)."},
+			Doc: "Way to share debts among several instances; see [several web servers](several-machines.md)."},
 	}
 }
 
@@ -95,11 +95,11 @@ func defaultSmockron() Smockron { return Smockron{Site: "site"} }
 func smockronSettings(s *Smockron) []form.Setting {
 	return []form.Setting{
 		{Path: "coordination.smockron.master", Value: form.List[MasterAddress]{Of: masterAddress(), Most: 64}.In(&s.Masters), Restart: true,
-			Doc: "The masters; each domain has one of them, by its name."},
+			Doc: "Addresses of the masters. Each domain uses one of them, chosen by the domain's name."},
 		{Path: "coordination.smockron.site", Value: siteName().In(&s.Site), Restart: true,
-			Doc: "The site's name: the domain of a class is `<site>.<class>`."},
+			Doc: "Name of the site. The domain of a class is `<site>.<class>`."},
 		{Path: "coordination.smockron.domains", Value: smockronDomains().In(&s.Domains), Restart: true, Default: "one for each class, by `cpu`",
-			Doc: "Domains of one's own, in place of one for each class."},
+			Doc: "Domains of your own. They replace the default, one domain for each class."},
 	}
 }
 
@@ -207,18 +207,18 @@ func newSmockronDomain() SmockronDomain {
 
 func smockronDomainSettings(x *SmockronDomain) []form.Setting {
 	return []form.Setting{
-		{Path: "domain", Value: siteName().In(&x.Domain), Required: true, Doc: "Its name."},
-		{Path: "class", Value: siteName().In(&x.Class), Required: true, Doc: "The class whose keys are its identifiers."},
+		{Path: "domain", Value: siteName().In(&x.Domain), Required: true, Doc: "Name of the domain."},
+		{Path: "class", Value: siteName().In(&x.Class), Required: true, Doc: "Class whose keys are the domain's identifiers."},
 		{Path: "charge", Value: form.Choice("cpu", "requests").In(&x.Charge),
-			Doc: "`cpu`: accounting with the cost when a request is done. `requests`: accounting when it is decided; it then waits as the master says."},
+			Doc: "Unit of accounting. `cpu` reports the cost when a request is done. `requests` reports each request when it is decided; the request then waits as long as the master orders."},
 		{Path: "maxDelay", Value: form.Duration(0, time.Hour).In(&x.MaxDelay),
-			Doc: "Of `requests`: the longest delay; who would wait longer is refused. At most `throttle.maxHold`."},
+			Doc: "Longest delay with `charge: requests`. A request that would wait longer is rejected. At most `throttle.maxHold`."},
 		{Path: "master", Value: masterAddress().In(&x.Master), Default: "by its name one of `coordination.smockron.master`",
-			Doc: "The domain's master."},
+			Doc: "Address of the domain's master."},
 		{Path: "identifier", Value: form.Choice(identifierKey, "address", "mapped-address", "user-agent").In(&x.Identifier),
-			Doc: "Of `requests`: what clients are called, so that [other gatekeepers](migrate.md#from-smockron) mean the same. `key`: the class's key. `address`: the whole address, also of IPv6. `mapped-address`: the same, with IPv4 as `::ffff:203.0.113.9`. `user-agent`: the header as it is, of at most 1024 bytes."},
+			Doc: "Identifier of clients with `charge: requests`; it must match [other gatekeepers](master.md#replace-a-node-master). `key` is the class's key. `address` is the whole address, also for IPv6. `mapped-address` is the same with IPv4 as `::ffff:203.0.113.9`. `user-agent` is the unchanged header, at most 1024 bytes."},
 		{Path: "status", Value: refusalStatus().In(&x.Status),
-			Doc: "Of `requests`: the status of refusals. The originals' is 503."},
+			Doc: "Status of rejected requests with `charge: requests`. The original Smockron gatekeepers use 503."},
 	}
 }
 
@@ -301,13 +301,13 @@ func redisSettings(d *draft) []form.Setting {
 	c, older := &d.Coordination.Redis, &d.redis
 	return []form.Setting{
 		{Path: p + "addresses", Value: form.List[string]{Of: redisAddress(), Most: 32}.In(&c.Addresses), Restart: true,
-			Doc: "The server, or some nodes of the cluster, or the sentinels. The first may be a URL, which says more: `redis://user@host:6379/0`, `rediss://` with TLS, also to sentinels, `unix://user@/path?db=0`. Behind `?`, with `&` between them: `cluster`, `sentinel=NAME` of the master that sentinels know, `ca=FILE` of who signs the servers' certificates, as PEM, where the system does not trust them, and `timeout=500ms`, the longest that a call takes, in place of 250 ms. Must be given if something needs Redis."},
+			Doc: "Addresses of the server, of some cluster nodes, or of the sentinels. The first may be a URL: `redis://user@host:6379/0`, `rediss://…` for TLS, `unix://user@/path?db=0`. Options follow `?`, separated by `&`: `cluster`; `sentinel=NAME` of the master; `ca=FILE`, the CA of the servers' certificates as PEM; `timeout=500ms`, the longest call instead of 250 ms. Required by `kind: redis` and by limits with `strict: true`."},
 		{Path: p + "password", Value: file().In(&c.Password), Restart: true,
-			Doc: "The file that holds the password."},
+			Doc: "File that holds the password."},
 		{Path: p + "prefix", Value: redisWord("{}").In(&c.Prefix), Restart: true,
-			Doc: "Before the names of keys."},
+			Doc: "Prefix of all keys in Redis. Fleets that share a Redis need different ones."},
 		{Path: p + "salt", Value: file().In(&c.Salt), Restart: true,
-			Doc: "The file of a secret that is mixed into the hashes by which clients are known in Redis: without it, who can read Redis can find out addresses by trying. The same one on all sidecars."},
+			Doc: "File with a secret that tempomat mixes into the hashes of clients in Redis. Use the same secret on all instances. Without it, anyone who can read Redis can guess addresses."},
 		{Path: p + "cluster", Value: form.Boolean().In(&older.Cluster), Old: inURL},
 		{Path: p + "sentinel", Value: redisWord("").In(&older.Sentinel), Old: inURL},
 		{Path: p + "username", Value: redisWord("").In(&older.Username), Old: inURL},
@@ -507,13 +507,13 @@ func gossipSettings(g *Gossip) []form.Setting {
 	const p = "coordination.gossip."
 	return []form.Setting{
 		{Path: p + "listen", Value: tcpAddress().In(&g.Listen), Restart: true,
-			Doc: "Where sidecars that share with no server tell each other, both UDP and TCP."},
+			Doc: "Address for messages of the other instances, over UDP and TCP."},
 		{Path: p + "advertise", Value: form.OrEmpty(peerAddress(), "the same").In(&g.Advertise), Restart: true,
-			Doc: "Where peers reach it, if that is another address. It tells the sidecar from the others then; else the machine's name and the port do, and no two may have the same."},
+			Doc: "Address at which peers reach this instance, if it differs from `listen`. It then also names the instance; otherwise host name and port do. Names must be unique."},
 		{Path: p + "join", Value: form.List[string]{Of: peerAddress(), Most: 256}.In(&g.Join), Restart: true,
-			Doc: "Peers, of which one that lives is enough. A host may be a DNS name of several addresses. They are tried as long as they are no members."},
+			Doc: "Addresses of peers. One live peer is enough. A host may be a DNS name with several addresses."},
 		{Path: p + "keyFile", Value: file().In(&g.KeyFile), Restart: true,
-			Doc: "Keys of the encryption: 16, 24 or 32 bytes in base64, one in each line; the first one encrypts, each decrypts. A reload reads it anew. Without it, whoever reaches the port can invent debts."},
+			Doc: "File with encryption keys: 16, 24 or 32 bytes in base64, one per line. The first key encrypts, all decrypt. A reload reads the file again. Without a key, anyone who reaches the port can invent debts."},
 	}
 }
 

@@ -47,21 +47,21 @@ func costSettings(c *Config) []form.Setting {
 	sources := []string{"auto", "process", "corrected", "wall", "header"}
 	return []form.Setting{
 		{Path: "cost.source", Value: form.Choice(sources...).In(&c.Cost.Source),
-			Doc: "How a request's cost is found. `process`: the CPU time that its worker used, as the kernel counts it, and `corrected` where that is not to be had (`auto`: the same, without a warning). `corrected`: wall time, corrected for contention. `wall`: wall time as it is, like the original. `header`: told by the backend."},
+			Doc: "Source of a request's cost. `process` uses the CPU time of its worker as the kernel counts it, and `corrected` where that isn't available. `auto` does the same without a warning. `corrected` uses wall time, corrected for contention. `wall` uses plain wall time. `header` uses the backend's `Tempomat-Cost`."},
 		{Path: "cost.socket", Value: form.OrEmpty(socketAddress(), "nowhere").In(&c.Cost.Socket),
-			Doc: "Where workers tell which request they serve, so that their CPU time is that request's."},
+			Doc: "Socket where workers report which request they serve, so that tempomat can charge their CPU time to it."},
 		{Path: "cost.database", Value: wordOrPath("auto", "off").In(&c.Cost.Database),
-			Doc: "Whose CPU time is shared by the requests that wait for it, by how long they do. `auto`: that of the databases that are found on this machine by their processes' names. Else a cgroup's."},
+			Doc: "Database whose CPU time is charged to the requests that wait for it. `auto` finds databases on this machine by their processes' names."},
 		{Path: "table.size", Value: form.Integer(minTable, maxTable).In(&c.Table.Size), Restart: true, Unit: "keys",
-			Doc: "Most keys remembered, over all classes."},
+			Doc: "Most keys in memory, over all classes together."},
 		{Path: "timeouts.body", Value: form.Duration(time.Second, time.Hour).In(&t.Body),
-			Doc: "The longest pause inside a request's body, and the longest time that a client takes to accept a piece of the response."},
+			Doc: "Longest pause inside a request's body, and longest time that a client takes to read a piece of the response."},
 		{Path: "timeouts.idle", Value: form.Duration(time.Second, time.Hour).In(&t.Idle), Restart: true,
-			Doc: "The longest pause between two requests of a connection."},
+			Doc: "Longest pause between two requests of a connection."},
 		{Path: "timeouts.upgrade", Value: form.Duration(time.Second, day).In(&t.Upgrade),
-			Doc: "After an upgrade (WebSocket), the longest time without a byte in either direction. An open one holds a worker of the backend; those that are in use send pings."},
+			Doc: "Longest silence on a WebSocket, in both directions. An open WebSocket holds a worker of the backend; clients that use it send pings."},
 		{Path: "timeouts.drain", Value: form.Duration(0, time.Hour).In(&t.Drain),
-			Doc: "After SIGTERM, the longest time for what is under way to finish, held requests included."},
+			Doc: "Longest time after SIGTERM for requests to finish, including waiting ones."},
 	}
 }
 
@@ -107,12 +107,12 @@ func defaultBuffer() Buffer {
 func bufferSettings(b *Buffer) []form.Setting {
 	return []form.Setting{
 		{Path: "buffer.request", Value: form.Size(terabyte).In(&b.Request),
-			Doc: "The largest body of a request that is read before the request goes to the backend. What is larger streams; 0: every body does."},
+			Doc: "Largest request body that tempomat reads before it sends the request to the backend. Larger bodies stream. 0: all bodies stream."},
 		{Path: "buffer.response", Value: form.Size(terabyte).In(&b.Response),
-			Doc: "Most of a response that waits for its client; beyond that the backend waits. 0: nothing waits, responses stream."},
+			Doc: "Most bytes of a response that tempomat holds for a slow client. Beyond that the backend waits. 0: responses stream."},
 		{Path: "buffer.memory", Value: form.Size(terabyte).In(&b.Memory),
-			Doc: "Most memory of all buffers together. A body has at most 64 KB of it, the rest goes to a file."},
+			Doc: "Most memory for all buffers together. One body uses at most 64 KB of it and puts the rest into a file."},
 		{Path: "buffer.directory", Value: absolutePath("a directory").In(&b.Directory),
-			Doc: "Where the files are. On a disk: a tmpfs is memory. All together have at most half of what is free when the first file is written, and one address (IPv6: a /64) a quarter of that and of `buffer.memory`. The last tenth of the file system is never used."},
+			Doc: "Directory for the buffers' files, on a disk and not on a tmpfs. They use at most half of the free space, one address (IPv6: /64) a quarter of that and of `buffer.memory`. The last tenth of the file system stays free."},
 	}
 }

@@ -173,9 +173,8 @@ func differences(before, after []form.Setting) []Change {
 func Reference(w io.Writer) {
 	fmt.Fprint(w, `## Reference
 
-Below each key stand what it may be, its default, how a changed value takes effect, and
-its variable of the environment. **restart**: the running proxy cannot take it over; see
-[Reload](#reload).
+Below each key: what is allowed, and its default if it has one. A reload takes changes over, except those of keys
+marked **restart**. A key after [] is one of a list's members; NAME is the name of a class or site.
 `)
 	for _, c := range chapters(newDraft(Default())) {
 		fmt.Fprintf(w, "\n### %s\n", c.title)
@@ -185,7 +184,7 @@ its variable of the environment. **restart**: the running proxy cannot take it o
 			form.WriteReference(w, c.keys)
 		}
 	}
-	fmt.Fprint(w, "\n### Keys that went\n\nA file that has them loads, and a warning tells each with what to write instead.\n")
+	fmt.Fprint(w, "\n### Keys that went\n\nA file with these keys loads, and a warning shows each with what to write instead.\n")
 	form.WriteGone(w, settings(newDraft(Default())))
 }
 

@@ -17,7 +17,7 @@ func legacySettings(d *draft) []form.Setting {
 		{Path: "listenPort", Value: listenPort().In(&d.Listen), AliasOf: "listen"},
 		{Path: "graphitePrefix", Value: graphitePrefix().In(&d.Graphite.Prefix), AliasOf: "graphite.prefix"},
 		{Path: "hashMaxLen", Value: form.Integer(1, maxTable/maxClasses).In(&d.hashMaxLen), AliasOf: "table.size",
-			Doc: "Most keys per class: times the number of classes, at least 1024."},
+			Doc: "Most keys per class; tempomat multiplies it by the number of classes, at least 1024."},
 	}
 	for _, name := range usual() {
 		value := share().In(&d.class(name).Share)

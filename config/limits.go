@@ -108,15 +108,15 @@ func limitSettings(l *Limit) []form.Setting {
 	const asRate = "write rate: 5/min, and burst: 10"
 	return []form.Setting{
 		{Path: "name", Value: limitName().In(&l.Name), Required: true,
-			Doc: "Its name in refusals, header fields and the log; each has another one."},
+			Doc: "Unique name of the limit in error pages, headers and the log."},
 		{Path: "path", Value: pathPattern().In(&l.Path), Default: "all paths",
-			Doc: "The path is this, or begins so if it ends in `*`; what follows a script's name (`/login.php/x`) is the script's, and `\\` counts as `/`, too. Paths with dot segments or `;` are limited by all that a backend may take them for."},
-		{Path: "class", Value: limitName().In(&l.Class), Doc: "Whose keys are counted; a class that is on."},
+			Doc: "Path to limit, or its beginning if it ends in `*`. `/login.php` also covers `/login.php/x`, and `\\` counts as `/`. A path with dot segments or `;` counts for every path that a backend could take it for."},
+		{Path: "class", Value: limitName().In(&l.Class), Doc: "Class whose keys are counted. It must be on."},
 		{Path: "rate", Value: rate().In(&l.Rate), Default: "none; it must be given",
-			Doc: "How many requests are allowed in the long run: after `5/min` one is forgotten each 12 s."},
+			Doc: "Requests allowed in the long run. `5/min` allows one more every 12 s."},
 		{Path: "burst", Value: count.In(&l.Burst), Unit: "requests", Default: "as many as `rate` has", Doc: "Most requests at once."},
 		{Path: "strict", Value: form.Boolean().In(&l.Strict),
-			Doc: "Counted in Redis, together with all other sidecars, in one round trip before each request, which takes at most `timeout` of the URL, 250 ms; while Redis is away the request passes. Otherwise each sidecar counts in its memory."},
+			Doc: "Count in Redis, together with all other instances. Each request waits for one round trip of at most 250 ms (`timeout` in the URL), and passes if Redis is away. Otherwise each instance counts in its memory."},
 		{Path: "size", Value: count.In(&o.Size), Old: asRate},
 		{Path: "dripRate", Value: period.In(&o.DripRate), Old: asRate},
 		{Path: "dripSize", Value: count.In(&o.DripSize), Old: asRate},
@@ -145,9 +145,9 @@ func limitName() form.Scalar[string] {
 func limitsSettings(d *draft) []form.Setting {
 	return []form.Setting{
 		{Path: "limits", Value: limitList().In(&d.Limits),
-			Doc: "How many requests each key of a class may make, beside what they cost."},
+			Doc: "Limits in numbers of requests, in addition to CPU time. See [how limits count](#how-limits-count)."},
 		{Path: "headers", Value: form.Choice("none", "ratelimit", "draft", "draft-credit").In(&d.Headers),
-			Doc: "What tells clients how the limits stand: `ratelimit` the fields `X-RateLimit-Remaining`, `X-RateLimit-Clear` and, where the client was refused, `X-RateLimit-Reset`; `draft` the fields `RateLimit` and `RateLimit-Policy` of the IETF's draft; `draft-credit` these, and in them the client's own account in CPU milliseconds (`qu=\"cpu-milliseconds\"`), as it stood when the request came. If the backend sets one of them, its own go through and nothing is added."},
+			Doc: "Response headers that show clients their limits. `ratelimit` sends `X-RateLimit-Remaining`, `X-RateLimit-Clear` and, with a rejection, `X-RateLimit-Reset`. `draft` sends `RateLimit` and `RateLimit-Policy` of the IETF draft. `draft-credit` adds the client's account in CPU milliseconds (`qu=\"cpu-milliseconds\"`). If the backend sets one of them, nothing is added."},
 	}
 }
 

@@ -42,26 +42,26 @@ const (
 func robotsSettings(x *Robots) []form.Setting {
 	return []form.Setting{
 		{Path: "robots.enabled", Value: form.Boolean().In(&x.Enabled),
-			Doc: "Whether a robot that says who it is has [one account over all its addresses](robots.md), in the class `robot`."},
+			Doc: "Give each robot that names itself [one account for all its addresses](robots.md), in the class `robot`."},
 		{Path: "robots.share", Value: share().In(&x.Share),
-			Doc: "Part of all CPUs that each robot may use steadily. All that are known by nothing but their names have it together."},
+			Doc: "Part of all CPUs that each verified robot may use in the long run. All robots that can't be verified have one such share together."},
 		{Path: "robots.resolver", Value: resolverAddress().In(&x.Resolver),
-			Doc: "The address and port of the DNS server that is asked for the names of addresses, where a robot says that it is one of those whose names are known. No request waits for that."},
+			Doc: "Address and port of the DNS server that verifies robots by the names of their addresses. No request waits for it."},
 		{Path: "robots.known", Value: robotList().In(&x.Known),
-			Doc: "Robots that can be verified, beside [those that are known anyway](robots.md#known-robots), or in place of what is known of these. Who says that it is one of them, and is not, has that held against it."},
+			Doc: "Robots that can be verified, in addition to the [built-in ones](robots.md#known-robots). An entry with a built-in name replaces the keys that it gives. A client that claims to be one of these robots and fails verification has its share halved."},
 	}
 }
 
 func robotSettings(x *Robot) []form.Setting {
 	return []form.Setting{
 		{Path: "name", Value: robotName().In(&x.Name), Required: true,
-			Doc: "What its account is called."},
+			Doc: "Name of the robot's account."},
 		{Path: "agents", Value: form.List[string]{Of: robotName(), Most: mostOfRobot}.In(&x.Agents), Default: "its name",
-			Doc: "What it calls itself in its User-Agents; case and digits do not matter."},
+			Doc: "Names of the robot in its User-Agents. Case and digits don't matter."},
 		{Path: "domains", Value: form.List[string]{Of: ownDomain(), Most: mostOfRobot}.In(&x.Domains), Default: "none",
-			Doc: "The name of its address lies below one of these, such as `googlebot.com`, and leads back to the address."},
+			Doc: "Domains that verify the robot, such as `googlebot.com`: the DNS name of its address must be below one of them and resolve back to the address."},
 		{Path: "addresses", Value: form.List[Proxies]{Of: networks(everyRobot), Most: 1024}.In(&x.Addresses), Default: "none",
-			Doc: "Or its address lies in one of these. A file has a prefix in each line, or is a list as Google and Bing publish theirs, in JSON. It is read again at each reload."},
+			Doc: "Networks that verify the robot. A file has one prefix per line, or is JSON as Google and Bing publish it. Each reload reads it again."},
 		{Path: "share", Gone: "leave it out: its share is robots.share; tempomat-doctor pin changes it for one"},
 	}
 }

@@ -70,16 +70,16 @@ const exemptKeys = "cidr, path, method, host and header"
 
 func exemptSettings(e *Exemption) []form.Setting {
 	return []form.Setting{
-		{Path: "cidr", Value: prefix().In(&e.CIDR), Default: "any", Doc: "The client's address lies in it."},
-		{Path: "path", Value: pathPattern().In(&e.Path), Default: "any", Doc: "The path is this, or begins so if it ends in `*`: both as it is decoded and as it was sent. A path that a backend might resolve to another one, such as `/static/../x`, never matches. The query is not looked at."},
+		{Path: "cidr", Value: prefix().In(&e.CIDR), Default: "any", Doc: "Network of the client's address."},
+		{Path: "path", Value: pathPattern().In(&e.Path), Default: "any", Doc: "Path, or its beginning if it ends in `*`, without the query. Both the sent and the decoded path must match. A path that a backend could resolve to another one, such as `/static/../x`, never matches."},
 		{Path: "method", Value: form.List[string]{Of: methodName(), Most: 16, Distinct: true}.In(&e.Methods), Default: "any",
-			Doc: "The method is one of these. Not where a header asks the backend to take it for another one (`X-HTTP-Method-Override`)."},
+			Doc: "Methods. A request with a header such as `X-HTTP-Method-Override` never matches."},
 		{Path: "host", Value: hostPattern().In(&e.Host), Default: "any",
-			Doc: "The site that is asked for, as `Host` and any `X-Forwarded-Host` tell it; `*.example.com` is all below `example.com`."},
+			Doc: "Host name of the site. `Host` and any `X-Forwarded-Host` must agree. `*.example.com` matches everything below `example.com`."},
 		{Path: "header", Value: headerName().In(&e.Header), Default: "any",
-			Doc: "The request has this header, once, with the value that is in the file `secret`. Any client can send any header, and what proxies set they may also let through: so the value must be one that nobody else knows."},
+			Doc: "Header that a request must have exactly once, with the value in the file `secret`. Clients can send any header, so only a secret value exempts."},
 		{Path: "secret", Value: file().In(&e.Secret), Default: "none; `header` needs it",
-			Doc: "The file of that value: 16 to 4096 printable characters; its last line break does not count. It is read again at each reload."},
+			Doc: "File with the header's value: 16 to 4096 printable characters, and an optional line break. Each reload reads it again."},
 	}
 }
 
@@ -162,19 +162,19 @@ var siteKey = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 func sitesSettings(x *Sites) []form.Setting {
 	return []form.Setting{
 		{Path: "sites", Value: siteMap{x},
-			Doc: "[Sites of a shared host](sites.md), each with a share of the machine: a crawl of one of them does not slow the others. The key `others` is all that is for no named site, together; it has a `share` only."},
+			Doc: "[Sites of a shared host](sites.md), each with a share of the machine, so that a crawl of one doesn't slow the others. `others` stands for all unnamed sites together and has only a `share`."},
 	}
 }
 
 func siteSettings(x *Site) []form.Setting {
 	return []form.Setting{
 		{Path: "hosts", Value: form.List[string]{Of: hostPattern(), Most: mostHosts, Distinct: true}.In(&x.Hosts), Default: "none; a site needs one",
-			Doc: "Its names, as `Host` tells them, without a port; case does not matter. `*.example.com` is all below `example.com`; of several that fit, the longest counts, and a whole name before all."},
+			Doc: "Host names of the site, without a port. `*.example.com` matches everything below `example.com`. A full name wins over patterns, a longer pattern over a shorter one."},
 		siteShare(&x.Share),
 		{Path: "mode", Gone: "throttle.mode is that of all sites; a site whose requests are never to wait can be exempt"},
 		{Path: "shadow", Gone: "throttle.shadow is that of all sites; a site whose requests are never to wait can be exempt"},
 		{Path: "exempt", Value: exemptions().In(&x.Exempt), Default: "none",
-			Doc: "Requests for this site that are never charged or delayed, as [`exempt`](#exempt) has them for all."},
+			Doc: "Requests for this site that are never charged or delayed. Conditions are those of [`exempt`](#exempt)."},
 	}
 }
 
@@ -182,7 +182,7 @@ func siteShare(p *float64) form.Setting {
 	return form.Setting{
 		Path: "share", Default: "`1`",
 		Value: form.Number("a number from 0.01 to 1000", 0.01, 1000).In(p),
-		Doc:   "What it has against the others: of three sites with 1, 2 and 5 the last one has five eighths of the machine while all want it. What a site does not want, the others have.",
+		Doc:   "Weight of the site against the others. Of three busy sites with 1, 2 and 5, the last gets five eighths of the machine. Unused shares go to the other sites.",
 	}
 }
 
@@ -215,7 +215,7 @@ func (v siteMap) Spec() form.Spec {
 	site["required"] = []string{"hosts"}
 	return form.Spec{
 		Type: "mapping", Allowed: fmt.Sprintf("names of sites, at most %d", mostSites),
-		Nested: true, FileOnly: true, Members: members, MemberPath: ".NAME.",
+		Nested: true, Members: members, MemberPath: ".NAME.",
 		Schema: form.Schema{
 			"type":          []string{"object", "null"},
 			"properties":    form.Schema{otherSites: form.MappingSchema([]form.Setting{siteShare(new(float64))})},

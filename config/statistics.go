@@ -45,21 +45,21 @@ func statisticsSettings(c *Statistics) []form.Setting {
 	return []form.Setting{
 		{Path: "graphite", Value: graphiteAddress().In(&g.Address), AliasOf: "graphite.address"},
 		{Path: "graphite.address", Value: graphiteAddress().In(&g.Address),
-			Doc: "Where statistics go; `graphite` with the address alone is short for it."},
+			Doc: "Address of the Graphite server, which gets statistics in plaintext over TCP. `graphite: ADDRESS` is short for it."},
 		{Path: "graphite.prefix", Value: graphitePrefix().In(&g.Prefix),
-			Doc: "Stands before each series; `{hostname}` is replaced by the machine's name."},
+			Doc: "Prefix of each series. `{hostname}` becomes the machine's name."},
 		{Path: "graphite.interval", Value: form.Duration(time.Second, time.Hour).In(&g.Interval),
-			Doc: "How often statistics are sent."},
+			Doc: "Interval between samples."},
 		{Path: "metrics", Value: form.OrEmpty(tcpAddress(), "nowhere").In(&c.Metrics), Restart: true,
-			Doc: "Where Prometheus asks for `/metrics`: [all metrics](metrics.md). It is HTTP for whoever reaches the port, and names no client."},
+			Doc: "Address where Prometheus reads `/metrics` ([all metrics](metrics.md)). It is HTTP without a password, and shows no client."},
 		{Path: "log.level", Value: logLevel().In(&l.Level),
-			Doc: "The least severity that is logged."},
+			Doc: "Lowest severity to log."},
 		{Path: "log.access", Value: form.Choice("off", "sampled", "all").In(&l.Access),
-			Doc: "Which requests are logged."},
+			Doc: "Requests to log. `sampled`: all that were rejected, redirected, failed or delayed by 100 ms or more, and one in 100 others."},
 		{Path: "log.format", Value: form.Choice("json", "combined").In(&l.Format),
-			Doc: "How requests are logged: a line of JSON with [all that is known](access-log.md), or Apache's combined format with microseconds at its end, for programs that read such logs."},
+			Doc: "Format of logged requests: a line of JSON with [all fields](access-log.md), or Apache's combined format with microseconds appended."},
 		{Path: "log.delayThreshold", Value: form.Duration(0, time.Hour).In(&l.DelayThreshold),
-			Doc: "Keys whose average wait is longer are logged and counted."},
+			Doc: "Average wait from which a key is logged and counted."},
 	}
 }
 
@@ -78,13 +78,13 @@ func defaultAdmin() Admin { return Admin{Listen: "unix:/run/tempomat/admin.sock"
 func adminSettings(a *Admin) []form.Setting {
 	return []form.Setting{
 		{Path: "admin.listen", Value: form.OrOff(socketAddress(), "off", "").In(&a.Listen), Restart: true,
-			Doc: "The admin API, where tempomat-doctor connects."},
+			Doc: "Socket of the [admin API](admin-api.md), to which `tempomat-doctor` connects."},
 		{Path: "admin.web", Value: form.OrOff(tcpAddress(), "off", "").In(&a.Web), Restart: true,
-			Doc: "The [dashboard](dashboard.md) and the admin API over TCP, plain HTTP. Nobody gets anything but the empty page there without the token, so it needs `admin.token`."},
+			Doc: "Address of the [dashboard](dashboard.md) and the admin API over plain HTTP. It requires `admin.token`; without the token, clients get an empty page only."},
 		{Path: "admin.token", Value: file().In(&a.Token),
-			Doc: "The file of the token that `admin.web` asks for, and the dashboard for what changes something: 16 to 512 visible ASCII characters without spaces. Only its owner, and perhaps its group, may read it. A reload reads it anew."},
+			Doc: "File with the token for `admin.web`, and for changes in the dashboard: 16 to 512 visible ASCII characters without spaces. Only its owner and group may read the file. A reload reads it again."},
 		{Path: "admin.hosts", Value: form.List[string]{Of: hostName(), Most: 32, Distinct: true}.In(&a.Hosts),
-			Doc: "The names that `admin.web` is reached by. Requests for another name are refused, as a page from elsewhere could otherwise have its own name lead here; addresses and `localhost` need not be named."},
+			Doc: "Host names of `admin.web`. Requests for other names are rejected, which protects against DNS rebinding. Addresses and `localhost` always work."},
 	}
 }
 

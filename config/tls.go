@@ -93,23 +93,23 @@ func listeners() form.List[Listener] {
 
 func listenerSettings(l *Listener) []form.Setting {
 	return []form.Setting{
-		{Path: "address", Value: listenAddress().In(&l.Address), Required: true, Doc: "Where."},
-		{Path: "tls", Value: form.Boolean().In(&l.TLS), Doc: "Clients speak TLS there, with the certificates of `tls`."},
+		{Path: "address", Value: listenAddress().In(&l.Address), Required: true, Doc: "Address to listen on."},
+		{Path: "tls", Value: form.Boolean().In(&l.TLS), Doc: "Serve TLS with the certificates of `tls`."},
 		{Path: "proxyProtocol", Value: form.Boolean().In(&l.ProxyProtocol),
-			Doc: "Each connection begins with a header of the PROXY protocol, version 1 or 2, which tells who the client is. Only `trustedProxies` may connect."},
+			Doc: "Expect a PROXY protocol header, version 1 or 2, which names the client. Only `trustedProxies` may connect."},
 		{Path: "redirect", Value: form.Boolean().In(&l.Redirect),
-			Doc: "Requests are sent to the same URL over HTTPS, but those for a file in `/.well-known/acme-challenge/`, and those that came by HTTPS to a proxy that says so."},
+			Doc: "Redirect to the same URL over HTTPS, except requests for `/.well-known/acme-challenge/` and requests that a trusted proxy received over HTTPS."},
 	}
 }
 
 func tlsSettings(t *TLS) []form.Setting {
 	return []form.Setting{
 		{Path: "tls.certificates", Value: certificates().In(&t.Certificates),
-			Doc: "Certificates for the addresses of `listen` that have `tls: true`, [read again when they change](tls.md): directories, of certbot (`/etc/letsencrypt/live`) and others, or mappings with `certificate` and `key`. A client is shown the one for the name that it asks for, or else the first."},
+			Doc: "Certificates for `listen` addresses with `tls: true`: directories such as certbot's `/etc/letsencrypt/live`, or mappings with `certificate` and `key`. tempomat [reads them again](tls.md) when they change. A client gets the certificate for its host name, otherwise the first."},
 		{Path: "tls.acme.hosts", Value: form.List[string]{Of: hostName(), Most: 100, Distinct: true}.In(&t.ACME.Hosts), Restart: true,
-			Doc: "Names for which [certificates are got by ACME](tls.md#acme), and kept with their keys in `acme` beside the `state` file. Without names nothing is asked."},
+			Doc: "Host names for which tempomat [gets certificates by ACME](tls.md#acme). It keeps them in the directory `acme` next to the `state` file."},
 		{Path: "tls.acme.directory", Value: acmeDirectory().In(&t.ACME.Directory), Restart: true,
-			Doc: "The authority's directory. Using the default says that you agree to Let's Encrypt's terms of service, another one's to its own."},
+			Doc: "Directory URL of the certificate authority. By using it you agree to the authority's terms of service."},
 	}
 }
 
@@ -139,8 +139,8 @@ func certificates() form.List[CertificateFiles] {
 		Most: 1000, Distinct: true,
 		Mapping: func(f *CertificateFiles) []form.Setting {
 			return []form.Setting{
-				{Path: "certificate", Value: filePath().In(&f.Certificate), Required: true, Doc: "The file of the certificate, with those of who has signed it, as PEM."},
-				{Path: "key", Value: filePath().In(&f.Key), Required: true, Doc: "The file of its private key, as PEM."},
+				{Path: "certificate", Value: filePath().In(&f.Certificate), Required: true, Doc: "File of the certificate and its chain, as PEM."},
+				{Path: "key", Value: filePath().In(&f.Key), Required: true, Doc: "File of the private key, as PEM."},
 			}
 		},
 	}

@@ -55,22 +55,22 @@ const mostWorkers = 10_000
 func trafficSettings(c *Traffic) []form.Setting {
 	return []form.Setting{
 		{Path: "listen", Value: listeners().In(&c.Listen), Restart: true,
-			Doc: "Addresses to serve, at least one: texts, or mappings with `address` and, if they are `true`, `tls` ([TLS](tls.md)), `redirect` (to HTTPS) and `proxyProtocol`."},
+			Doc: "Addresses to listen on, at least one. Each is a text or a mapping with the keys below."},
 		{Path: "backend", Value: backendURL().In(&c.Backend.URL), AliasOf: "backend.url"},
 		{Path: "backend.url", Value: backendURL().In(&c.Backend.URL),
-			Doc: "Where requests go. A file must give it; `backend` with the URL alone is short for it. An address that the proxy itself serves is refused, and the admin API's. With https its certificate has to be valid, but on a loopback address, such as https://127.0.0.1:8443, where it is not looked at."},
+			Doc: "URL of the web server. A file must have it; `backend: URL` is short for it. It can't be one of tempomat's own addresses. With https the certificate must be valid, except on a loopback address, where it isn't checked."},
 		{Path: "backend.timeout", Value: form.Duration(100*time.Millisecond, day).In(&c.Backend.Timeout),
-			Doc: "Longest wait for the response's header, and for the TLS handshake before it, then 504. Another machine has 5 s of it to accept a TCP connection, then 502; a backend on this machine may let it wait for a free worker."},
+			Doc: "Longest wait for the beginning of a response, TLS handshake included; then 504. A backend on another machine must accept the connection within 5 s; then 502."},
 		{Path: "backend.workers", Value: workers().In(&c.Backend.Workers), Zero: "found", Unit: "requests",
-			Doc: "The number of the backend's workers, used as it is: no more requests are there at a time. 0: it is [found](tasks.md#set-the-number-of-workers). Set it for a backend on another machine."},
+			Doc: "Number of the backend's workers, and so the most requests at the backend at the same time. 0: tempomat [finds the number](tasks.md#set-the-number-of-workers). Set it for a backend on another machine or in a container."},
 		{Path: "cpuCount", Value: cpuCount().In(&c.CPUCount), Zero: "this machine's", Unit: "CPUs",
-			Doc: "CPUs that the backend has; shares are parts of it. 0: as many as this machine, or its cgroup, has."},
+			Doc: "CPUs of the backend. Shares are parts of it. 0: as many as this machine or its cgroup has."},
 		{Path: "trustedProxies", Value: form.List[Proxies]{Of: proxies(), Most: 1024}.In(&c.TrustedProxies),
-			Doc: "Peers whose forwarded headers count; the client is the rightmost address that is not one of them. What is given replaces the default, and an empty list trusts nobody. A file has an address or a prefix in each line, and `#` before comments; it is read again at each reload, and one that is wrong is refused as a wrong configuration is ([Cloudflare](recipes/cloudflare.md))."},
+			Doc: "Proxies whose forwarded headers tempomat trusts. The client is the rightmost address that isn't one of them. The list replaces the default; an empty list trusts no peer. A file has one address or prefix per line, `#` for comments, and is read again at each reload ([Cloudflare](recipes/cloudflare.md))."},
 		{Path: "addressHeader", Value: form.Choice("X-Forwarded-For", "Forwarded", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP", "none").In(&c.AddressHeader),
-			Doc: "The header in which trusted proxies tell the client's address."},
+			Doc: "Header with the client's address in requests of trusted proxies."},
 		{Path: "underscores", Value: form.Boolean().In(&c.Underscores),
-			Doc: "Header names with an underscore, or with any other character besides letters, digits and hyphens, reach the backend. Scripts take `X_Real_IP` and `X.Real!IP` for `X-Real-IP`, so a client could say of itself what only a proxy may. Names that scripts would take for such a header are dropped in any case."},
+			Doc: "Pass headers whose names have characters other than letters, digits and hyphens. Names that scripts would take for a proxy's header, such as `X_Real_IP`, are removed in any case."},
 	}
 }
 
@@ -217,11 +217,11 @@ type ErrorPages struct {
 func answerSettings(c *Answers) []form.Setting {
 	return []form.Setting{
 		{Path: "errorPages.directory", Value: form.OrEmpty(absolutePath("a directory"), "none").In(&c.ErrorPages.Directory),
-			Doc: "Templates of [your own pages](error-pages.md) for where the proxy itself answers. They are read at the start and at each reload; an invalid one keeps the running ones. Empty: the shipped page."},
+			Doc: "Directory with templates of [your own error pages](error-pages.md). They are read at the start and at each reload; if one is invalid, the running ones stay. Empty: the shipped page."},
 		{Path: "errorPages.languages", Value: form.List[string]{Of: languageTag(), Most: 16, Distinct: true}.In(&c.ErrorPages.Languages),
-			Doc: "The languages that pages are offered in, at least one; the first is for clients that ask for none of them. Languages other than English and German need a template."},
+			Doc: "Languages of the error pages, at least one. The first serves clients that ask for none of them. Languages other than English and German need a template."},
 		{Path: "robotsTxt", Value: file().In(&c.RobotsTxt),
-			Doc: "The file that `/robots.txt` is [answered with](error-pages.md#robotstxt), without the backend. Empty: the backend answers."},
+			Doc: "File that tempomat serves as [`/robots.txt`](error-pages.md#robotstxt). Empty: the backend answers."},
 	}
 }
 

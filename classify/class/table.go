@@ -44,13 +44,13 @@ const DefaultBurst = 30 * time.Second
 // Kinds is the table. The first one is the client itself.
 func Kinds() []Kind {
 	return []Kind{
-		{Name: "slash32", Groups: "the client's address (IPv6: its /64); cannot be switched off", Usual: true, Share: 0.10, Burst: DefaultBurst, Workers: 0.5, Address: true, Whose: Client},
-		{Name: "slash24", Groups: "its /24 (IPv6: /56)", Usual: true, Share: 0.25, Burst: DefaultBurst, Workers: 0.75, Address: true, Whose: Network},
-		{Name: "slash16", Groups: "its /16 (IPv6: /48)", Usual: true, Share: 0.50, Burst: DefaultBurst, Workers: 1, Address: true, Whose: Network},
-		{Name: "userAgent", Groups: "the family of its User-Agent", Usual: true, Share: 0.10, Burst: 120 * time.Second, Whose: Program},
-		{Name: "asn", Groups: "the autonomous system of its address, as `AS64496`", Address: true, Database: "asn"},
-		{Name: "country", Groups: "the country of its address, as `NZ`", Address: true, Database: "country"},
-		{Name: "fingerprint", Groups: "which of the usual header fields it sends, and in which order, [hashed](tasks.md#add-classes)"},
+		{Name: "slash32", Groups: "the client's address (IPv6: its /64); always on", Usual: true, Share: 0.10, Burst: DefaultBurst, Workers: 0.5, Address: true, Whose: Client},
+		{Name: "slash24", Groups: "the client's /24 (IPv6: /56)", Usual: true, Share: 0.25, Burst: DefaultBurst, Workers: 0.75, Address: true, Whose: Network},
+		{Name: "slash16", Groups: "the client's /16 (IPv6: /48)", Usual: true, Share: 0.50, Burst: DefaultBurst, Workers: 1, Address: true, Whose: Network},
+		{Name: "userAgent", Groups: "the family of the User-Agent", Usual: true, Share: 0.10, Burst: 120 * time.Second, Whose: Program},
+		{Name: "asn", Groups: "the autonomous system of the address, such as `AS64496`", Address: true, Database: "asn"},
+		{Name: "country", Groups: "the country of the address, such as `NZ`", Address: true, Database: "country"},
+		{Name: "fingerprint", Groups: "a hash of which usual headers it sends, and in which order; see [more classes](tasks.md#add-classes)"},
 		{Name: "host", Groups: "the `Host`, without its port"},
 	}
 }

@@ -13,14 +13,14 @@ import (
 )
 
 // WriteReference writes the keys of a chapter as Markdown: what each one means, what is
-// allowed, its default, how it takes effect, and its variable. What a value is now is
-// told as its default.
+// allowed, its default, and how it takes effect. The value that a setting has now is
+// written as its default.
 func WriteReference(w io.Writer, table []Setting) {
 	for _, s := range table {
 		if s.AliasOf != "" || s.Went() {
 			continue
 		}
-		fmt.Fprintf(w, "\n#### `%s`\n\n%s\n\n%s\n", s.Path, s.Doc, facts(s, s.HasVariable()))
+		fmt.Fprintf(w, "\n#### `%s`\n\n%s\n\n%s\n", s.Path, s.Doc, facts(s))
 		spec := s.Value.Spec()
 		if spec.Table != "" {
 			fmt.Fprintf(w, "\n%s", spec.Table)
@@ -30,33 +30,25 @@ func WriteReference(w io.Writer, table []Setting) {
 				continue
 			}
 			m.Restart = s.Restart
-			inVariable := spec.MemberPath != "[]." && !spec.FileOnly
 			m.Path = s.Path + spec.MemberPath + m.Path
-			fmt.Fprintf(w, "\n#### `%s`\n\n%s\n\n%s\n", m.Path, m.Doc, facts(m, inVariable))
+			fmt.Fprintf(w, "\n#### `%s`\n\n%s\n\n%s\n", m.Path, m.Doc, facts(m))
 		}
 	}
 }
 
 // facts are what a setting is in one line.
-func facts(s Setting, variable bool) string {
+func facts(s Setting) string {
 	line := s.Allowed()
 	switch {
 	case s.Required:
-		line += " · must be given"
+		line += "; required"
 	case s.Default != "":
-		line += " · default: " + s.Default
-	case s.Value.Text() == "":
-		line += " · default: none"
-	default:
-		line += " · default: `" + s.Value.Text() + "`"
+		line += "; default " + s.Default
+	case s.Value.Text() != "":
+		line += "; default `" + s.Value.Text() + "`"
 	}
 	if s.Restart {
-		line += " · **restart**"
-	} else {
-		line += " · reload"
-	}
-	if variable {
-		line += " · `" + Variable(s.Path) + "`"
+		line += "; **restart**"
 	}
 	return line
 }
@@ -77,22 +69,32 @@ func (s Setting) Allowed() string {
 	return cmp.Or(kind, spec.Allowed)
 }
 
-// WriteGone writes the table of keys that went.
+// WriteGone writes the table of keys that went; those with the same advice have one row.
 func WriteGone(w io.Writer, table []Setting) {
-	fmt.Fprint(w, "\n| key | instead |\n|---|---|\n")
-	row := func(path string, s Setting) {
-		if s.Went() {
-			fmt.Fprintf(w, "| `%s` | %s |\n", path, s.Gone+s.Old)
+	var advices []string
+	keys := map[string][]string{}
+	add := func(path string, s Setting) {
+		if !s.Went() {
+			return
 		}
+		advice := s.Gone + s.Old
+		if keys[advice] == nil {
+			advices = append(advices, advice)
+		}
+		keys[advice] = append(keys[advice], "`"+path+"`")
 	}
 	for _, s := range table {
-		row(s.Path, s)
+		add(s.Path, s)
 		if s.Gone == "" {
 			spec := s.Value.Spec()
 			for _, m := range spec.Members {
-				row(s.Path+spec.MemberPath+m.Path, m)
+				add(s.Path+spec.MemberPath+m.Path, m)
 			}
 		}
+	}
+	fmt.Fprint(w, "\n| key | instead |\n|---|---|\n")
+	for _, advice := range advices {
+		fmt.Fprintf(w, "| %s | %s |\n", strings.Join(keys[advice], ", "), advice)
 	}
 }
 

@@ -48,7 +48,6 @@ type Spec struct {
 	Table      string    // Markdown that stands below it in the reference; may be empty
 	Nested     bool      // a mapping, or a list of mappings, which no variable can hold
 	Members    []Setting // the keys of one member, if it may be a mapping
-	FileOnly   bool      // no variable can hold a member's keys either
 	MemberPath string    // what stands between the path and a member's key in the reference: "[]."
 }
 
