@@ -48,7 +48,7 @@ type GateCounter struct {
 // GateCounters are all of them. A metric is made of each.
 func GateCounters() []GateCounter {
 	return []GateCounter{
-		{"shed", "Requests that were refused as the queue was full.", func(c GateCounts) uint64 { return c.Shed }},
+		{"shed", "Requests rejected because the queue was full.", func(c GateCounts) uint64 { return c.Shed }},
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // TestStatisticsAreInTheManual: each name of Prometheus and of statsd, with the
 // labels that it has; and no others.
 func TestStatisticsAreInTheManual(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operations.md")
+	text, err := os.ReadFile("../../docs/master.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,17 +40,17 @@ func TestStatisticsAreInTheManual(t *testing.T) {
 			name += "{" + strings.Join(labels, ",") + "}"
 		}
 		if !strings.Contains(string(text), "| `"+name+"` |") {
-			t.Errorf("docs/operations.md does not mention %s", name)
+			t.Errorf("docs/master.md does not mention %s", name)
 		}
 	}
 	if n := len(regexp.MustCompile(`(?m)^\| .tempomat_master_`).FindAll(text, -1)); n != len(families) {
-		t.Errorf("docs/operations.md has %d metrics, there are %d", n, len(families))
+		t.Errorf("docs/master.md has %d metrics, there are %d", n, len(families))
 	}
 	all := master.DomainCounts{Accepted: 1, Delayed: 1, Rejected: 1, Throttled: 1, Delay: 1}
 	for line := range strings.SplitSeq(statsdLines(&config.Statsd{}, master.DomainCounts{}, all), "\n") {
 		name, _, _ := strings.Cut(line, ":")
 		if !strings.Contains(string(text), "`"+name+"`") {
-			t.Errorf("docs/operations.md does not mention %s", name)
+			t.Errorf("docs/master.md does not mention %s", name)
 		}
 	}
 }

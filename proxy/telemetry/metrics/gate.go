@@ -11,42 +11,42 @@ import (
 // gate is the lines of the gate.
 func gate() []Metric {
 	return append(gateCounts(), []Metric{
-		level("gate_workers", "gateWorkers", "Most requests at the backend; 0: any number.", func(s *State) int { return s.Gate.Workers }),
+		level("gate_workers", "gateWorkers", "Number of the backend's workers; 0: unknown, any number.", func(s *State) int { return s.Gate.Workers }),
 		level("gate_busy", "gateBusy", "Requests at the backend.", func(s *State) int { return s.Gate.Busy }),
-		level("gate_long_most", "gateLongMost", "Most requests at the backend that are not short; 0: any number.", func(s *State) int { return s.Gate.LongMost }),
-		level("gate_long_busy", "gateLongBusy", "Requests at the backend that are not short.", func(s *State) int { return s.Gate.LongBusy }),
-		level("gate_holding", "gateHolding", "Of these, those that only hold a worker.", func(s *State) int { return s.Gate.Holding }),
-		level("gate_orphans", "gateOrphans", "Requests at the backend whose client has left.", func(s *State) int { return s.Gate.Orphans }),
-		level("gate_room", "gateRoom", "Requests of a size, and shorter, that may compute at a time.", func(s *State) int { return s.Gate.Room }),
-		bySize("gate_computing", "gateComputing", "Requests that compute, by size.", func(s *State) []int { return s.Gate.Computing[:] }),
-		bySize("gate_ahead", "gateAhead", "Of these, those whose client had more than its share.", func(s *State) []int { return s.Gate.Ahead[:] }),
-		bySize("gate_held", "gateHeld", "Requests that hold a worker, by the time that they do.", func(s *State) []int { return s.Gate.Held[:] }),
-		level("gate_probes", "gateProbes", "Requests of a kind that nobody knows, beside the others.", func(s *State) int { return s.Gate.Probes }),
-		level("gate_queued", "gateQueued", "Requests that wait at the gate.", func(s *State) int { return s.Gate.Queued }),
-		gauge("gate_clock_seconds", "gateClock", "The gate's clock, in virtual CPU-seconds by share.", func(s *State) float64 { return s.Gate.Clock }),
-		gauges("gate_cpu_utilisation", "gateUse", "Part of the backend's CPUs that is used, 0 to 1, as last measured; missing if it never was.", func(s *State, tell tell) {
+		level("gate_long_most", "gateLongMost", "Limit of requests at the backend that aren't short; 0: any number.", func(s *State) int { return s.Gate.LongMost }),
+		level("gate_long_busy", "gateLongBusy", "Requests at the backend that aren't short.", func(s *State) int { return s.Gate.LongBusy }),
+		level("gate_holding", "gateHolding", "Requests at the backend that hold a worker without computing.", func(s *State) int { return s.Gate.Holding }),
+		level("gate_orphans", "gateOrphans", "Requests at the backend whose client has disconnected.", func(s *State) int { return s.Gate.Orphans }),
+		level("gate_room", "gateRoom", "Limit of requests of a size or smaller that compute at the same time.", func(s *State) int { return s.Gate.Room }),
+		bySize("gate_computing", "gateComputing", "Computing requests, by size.", func(s *State) []int { return s.Gate.Computing[:] }),
+		bySize("gate_ahead", "gateAhead", "Computing requests whose client is over its share, by size.", func(s *State) []int { return s.Gate.Ahead[:] }),
+		bySize("gate_held", "gateHeld", "Requests that hold a worker, by the time that they hold it.", func(s *State) []int { return s.Gate.Held[:] }),
+		level("gate_probes", "gateProbes", "Requests of unknown cost that run as a trial.", func(s *State) int { return s.Gate.Probes }),
+		level("gate_queued", "gateQueued", "Requests in the queue.", func(s *State) int { return s.Gate.Queued }),
+		gauge("gate_clock_seconds", "gateClock", "Virtual clock of the queue, in CPU seconds per share.", func(s *State) float64 { return s.Gate.Clock }),
+		gauges("gate_cpu_utilisation", "gateUse", "Used part of the backend's CPUs, 0 to 1; missing if it can't be measured.", func(s *State, tell tell) {
 			if s.Gate.Utilisation >= 0 {
 				tell(s.Gate.Utilisation)
 			}
 		}),
-		gauges("cpu_pressure", "cpuPressure", "Part of the time in which somebody waited for a CPU, 0 to 1, as last measured; missing if it never was.", func(s *State, tell tell) {
+		gauges("cpu_pressure", "cpuPressure", "Part of the time in which processes waited for a CPU, 0 to 1; missing if it can't be measured.", func(s *State, tell tell) {
 			if s.Pressure >= 0 {
 				tell(s.Pressure)
 			}
 		}),
-		level("priority_on", "priorityOn", "Whether processes of the backend step down in priority as their requests compute, 1 or 0.", func(s *State) int {
+		level("priority_on", "priorityOn", "1 if tempomat lowers the priority of the backend's processes, otherwise 0.", func(s *State) int {
 			if s.Priorities.On {
 				return 1
 			}
 			return 0
 		}),
-		level("priority_lowered", "priorityLowered", "Processes of the backend that have stepped down now.", func(s *State) int { return s.Priorities.Lowered }),
-		counts("priority_steps_total", "prioritySteps", "Steps down, by how far below its own priority the process is since.", func(s *State, tell tell) {
+		level("priority_lowered", "priorityLowered", "Backend processes with a lowered priority now.", func(s *State) int { return s.Priorities.Lowered }),
+		counts("priority_steps_total", "prioritySteps", "Priority changes, by the distance below the process's own priority.", func(s *State, tell tell) {
 			for i, n := range s.Priorities.Steps {
 				tell(float64(n), strconv.Itoa(host.StepDown(i+1)))
 			}
 		}, "below"),
-		counts("priority_ends_total", "priorityEnds", "Processes that had stepped down, by what became of them: put back, put back after a crash, ended, left as somebody else has changed them, or not to be put back.", func(s *State, tell tell) {
+		counts("priority_ends_total", "priorityEnds", "Processes with a lowered priority, by their end: restored, recovered after a crash, ended, changed by another program, failed.", func(s *State, tell tell) {
 			p := &s.Priorities
 			tell(float64(p.Restored), "restored")
 			tell(float64(p.Recovered), "recovered")
@@ -54,7 +54,7 @@ func gate() []Metric {
 			tell(float64(p.Abandoned), "changed")
 			tell(float64(p.Failed), "failed")
 		}, "end"),
-		gauge("cpus", "cpus", "CPUs that the backend has, as far as is known.", func(s *State) float64 { return s.CPUs }),
+		gauge("cpus", "cpus", "CPUs of the backend.", func(s *State) float64 { return s.CPUs }),
 	}...)
 }
 
@@ -85,13 +85,13 @@ func bySize(name, series, help string, get func(*State) []int) Metric {
 // what is none of them.
 func sites() []Metric {
 	return []Metric{
-		bySite("site_cpu_seconds_total", "siteCPU", Counter, "CPU-seconds of the requests for a site.", func(x *limiter.SiteState) float64 { return x.CPU }),
-		bySite("site_wait_seconds_total", "siteWait", Counter, "Seconds that requests for a site waited at the gate, summed up.", func(x *limiter.SiteState) float64 { return x.Waited }),
-		bySite("site_requests_total", "siteRequests", Counter, "Requests for a site that ran.", func(x *limiter.SiteState) float64 { return float64(x.Ended) }),
-		bySite("site_refused_total", "siteRefused", Counter, "Requests for a site that waited in vain.", func(x *limiter.SiteState) float64 { return float64(x.Refused) }),
-		bySite("site_busy", "siteBusy", Gauge, "Requests for a site at the backend.", func(x *limiter.SiteState) float64 { return float64(x.Busy) }),
-		bySite("site_queued", "siteQueued", Gauge, "Requests for a site that wait at the gate.", func(x *limiter.SiteState) float64 { return float64(x.Queued) }),
-		bySite("site_share", "siteShare", Gauge, "The share of a site, against those of the others.", func(x *limiter.SiteState) float64 { return x.Share }),
+		bySite("site_cpu_seconds_total", "siteCPU", Counter, "CPU seconds of the site's requests.", func(x *limiter.SiteState) float64 { return x.CPU }),
+		bySite("site_wait_seconds_total", "siteWait", Counter, "Total wait of the site's requests in seconds.", func(x *limiter.SiteState) float64 { return x.Waited }),
+		bySite("site_requests_total", "siteRequests", Counter, "Requests for the site that ran.", func(x *limiter.SiteState) float64 { return float64(x.Ended) }),
+		bySite("site_refused_total", "siteRefused", Counter, "Requests for the site that waited and were rejected.", func(x *limiter.SiteState) float64 { return float64(x.Refused) }),
+		bySite("site_busy", "siteBusy", Gauge, "Requests for the site at the backend.", func(x *limiter.SiteState) float64 { return float64(x.Busy) }),
+		bySite("site_queued", "siteQueued", Gauge, "Requests for the site in the queue.", func(x *limiter.SiteState) float64 { return float64(x.Queued) }),
+		bySite("site_share", "siteShare", Gauge, "Configured share of the site.", func(x *limiter.SiteState) float64 { return x.Share }),
 	}
 }
 

@@ -38,7 +38,7 @@ func TestManual(t *testing.T) {
 // manual is the table as the manual has it.
 func manual() string {
 	var b strings.Builder
-	b.WriteString("| Prometheus | kind | Graphite | status | what it is |\n|---|---|---|---|---|\n")
+	b.WriteString("| Prometheus | kind | Graphite | status | meaning |\n|---|---|---|---|---|\n")
 	status := Counters(full())
 	for _, m := range Table() {
 		name, series, there := "", "", ""

@@ -17,59 +17,59 @@ func requests() []Metric {
 		return all(func(x *telemetry.Sums) uint64 { return x.Ended[o] })
 	}
 	return []Metric{
-		counts("requests_total", "requestsOf", "Requests that are over, by group and outcome.", byOutcome, "group", "outcome"),
-		count("", "requests", "Requests that are over.", all((*telemetry.Sums).Requests)),
-		count("", "exempt", "Of them, those that are exempt.", func(s *State) uint64 { return s.Totals.Groups[telemetry.Exempt].Requests() }),
-		count("", "refused", "Of them, those that were refused.", ended(telemetry.Refused)),
-		count("", "redirected", "Of them, newcomers that were redirected.", ended(telemetry.Redirected)),
-		count("", "clientGone", "Of them, those whose client left before the answer.", ended(telemetry.ClientGone)),
-		count("", "backendDown", "Of them, those for which there was no connection to the backend.", ended(telemetry.BackendDown)),
-		count("", "backendSlow", "Of them, those that the backend did not answer in time.", ended(telemetry.BackendSlow)),
-		count("", "backendBroke", "Of them, those whose answer the backend broke off.", ended(telemetry.BackendBroke)),
-		counts("refused_total", "refusedOf", "Requests that were refused, by group and reason.", byRefusal, "group", "reason"),
-		groupCount("delayed_total", "delayedOf", "Requests that were delayed, by group.", func(x *telemetry.Sums) uint64 { return x.Delayed }),
-		count("", "delayed", "Requests that were delayed.", all(func(x *telemetry.Sums) uint64 { return x.Delayed })),
-		groupSeconds("delay_seconds_total", "delaySecondsOf", "Seconds that requests were delayed, by group.", func(x *telemetry.Sums) time.Duration { return x.Delay }),
-		allSeconds("delaySeconds", "Seconds that requests were delayed.", func(x *telemetry.Sums) time.Duration { return x.Delay }),
-		groupCount("shadowed_total", "shadowedOf", "Requests that would have been delayed or refused and were not, by group.", func(x *telemetry.Sums) uint64 { return x.Shadowed }),
-		count("", "shadowed", "Requests that would have been delayed or refused and were not.", all(func(x *telemetry.Sums) uint64 { return x.Shadowed })),
-		count("malformed_total", "malformed", "What was to be a request and is none; not among the requests.", func(s *State) uint64 { return s.Totals.Malformed }),
-		groupSeconds("cpu_seconds_total", "costSecondsOf", "CPU-seconds that requests were charged with, by group.", func(x *telemetry.Sums) time.Duration { return x.Cost }),
-		allSeconds("costSeconds", "CPU-seconds that requests were charged with.", func(x *telemetry.Sums) time.Duration { return x.Cost }),
-		by(Metric{Name: "cost_seconds_total", Series: "costBy", Kind: Counter, Help: "CPU-seconds that requests used which are over, by what that is known from: their workers' processes, the database that they waited for, the backend's word, or their time."}, func(s *State, tell tell) {
+		counts("requests_total", "requestsOf", "Finished requests, by group and outcome.", byOutcome, "group", "outcome"),
+		count("", "requests", "Finished requests.", all((*telemetry.Sums).Requests)),
+		count("", "exempt", "Finished requests that are exempt.", func(s *State) uint64 { return s.Totals.Groups[telemetry.Exempt].Requests() }),
+		count("", "refused", "Finished requests that were rejected.", ended(telemetry.Refused)),
+		count("", "redirected", "Finished requests of newcomers that were redirected.", ended(telemetry.Redirected)),
+		count("", "clientGone", "Finished requests whose client disconnected before the response.", ended(telemetry.ClientGone)),
+		count("", "backendDown", "Finished requests without a connection to the backend (502).", ended(telemetry.BackendDown)),
+		count("", "backendSlow", "Finished requests that the backend didn't answer in time (504).", ended(telemetry.BackendSlow)),
+		count("", "backendBroke", "Finished requests whose response the backend broke off.", ended(telemetry.BackendBroke)),
+		counts("refused_total", "refusedOf", "Rejected requests, by group and reason.", byRefusal, "group", "reason"),
+		groupCount("delayed_total", "delayedOf", "Delayed requests, by group.", func(x *telemetry.Sums) uint64 { return x.Delayed }),
+		count("", "delayed", "Delayed requests.", all(func(x *telemetry.Sums) uint64 { return x.Delayed })),
+		groupSeconds("delay_seconds_total", "delaySecondsOf", "Total delay in seconds, by group.", func(x *telemetry.Sums) time.Duration { return x.Delay }),
+		allSeconds("delaySeconds", "Total delay in seconds.", func(x *telemetry.Sums) time.Duration { return x.Delay }),
+		groupCount("shadowed_total", "shadowedOf", "Requests that shadow mode would have delayed or rejected, by group.", func(x *telemetry.Sums) uint64 { return x.Shadowed }),
+		count("", "shadowed", "Requests that shadow mode would have delayed or rejected.", all(func(x *telemetry.Sums) uint64 { return x.Shadowed })),
+		count("malformed_total", "malformed", "Invalid requests; they don't count among the finished ones.", func(s *State) uint64 { return s.Totals.Malformed }),
+		groupSeconds("cpu_seconds_total", "costSecondsOf", "CPU seconds charged, by group.", func(x *telemetry.Sums) time.Duration { return x.Cost }),
+		allSeconds("costSeconds", "CPU seconds charged.", func(x *telemetry.Sums) time.Duration { return x.Cost }),
+		by(Metric{Name: "cost_seconds_total", Series: "costBy", Kind: Counter, Help: "CPU seconds of finished requests, by source: the worker's process, the database, the backend's header, or an estimate."}, func(s *State, tell tell) {
 			tell(s.Costs.Process.Seconds(), "process")
 			tell(s.Costs.Database.Seconds(), "database")
 			tell(s.Costs.Told.Seconds(), "header")
 			tell(s.Costs.Estimated.Seconds(), "estimate")
 		}, "source"),
-		counts("cost_requests_total", "costRequests", "Requests that are over, each by what most of its cost is known from: its worker's process (and a database's), the backend's word, or its time.", func(s *State, tell tell) {
+		counts("cost_requests_total", "costRequests", "Finished requests, by the source of most of their cost: the worker's process, the backend's header, or an estimate.", func(s *State, tell tell) {
 			tell(float64(s.Costs.Requests.Process), "process")
 			tell(float64(s.Costs.Requests.Told), "header")
 			tell(float64(s.Costs.Requests.Estimated), "estimate")
 		}, "source"),
-		groupSeconds("wasted_cpu_seconds_total", "wastedSecondsOf", "Of the CPU-seconds, those for clients that had left, by group.", func(x *telemetry.Sums) time.Duration { return x.Wasted }),
-		allSeconds("wastedSeconds", "Of the CPU-seconds, those for clients that had left.", func(x *telemetry.Sums) time.Duration { return x.Wasted }),
-		count("newcomers_redirected_total", "newcomersRedirected", "Newcomers that were redirected to the same URL, with a pass.", func(s *State) uint64 { return s.Redirects.Redirected }),
-		count("newcomers_came_back_total", "newcomersCameBack", "Of the redirected, addresses that came back with their pass, once each.", func(s *State) uint64 { return s.Redirects.CameBack }),
-		count("newcomers_pass_requests_total", "newcomersPassed", "Requests that brought a valid pass.", func(s *State) uint64 { return s.Redirects.Served }),
-		counts("newcomers_served_total", "", "Requests of newcomers with a pass that were answered by the backend.", func(s *State, tell tell) {
+		groupSeconds("wasted_cpu_seconds_total", "wastedSecondsOf", "CPU seconds for clients that had disconnected, by group.", func(x *telemetry.Sums) time.Duration { return x.Wasted }),
+		allSeconds("wastedSeconds", "CPU seconds for clients that had disconnected.", func(x *telemetry.Sums) time.Duration { return x.Wasted }),
+		count("newcomers_redirected_total", "newcomersRedirected", "Newcomers redirected to the same URL with a pass.", func(s *State) uint64 { return s.Redirects.Redirected }),
+		count("newcomers_came_back_total", "newcomersCameBack", "Redirected addresses that returned with their pass, counted once each.", func(s *State) uint64 { return s.Redirects.CameBack }),
+		count("newcomers_pass_requests_total", "newcomersPassed", "Requests with a valid pass.", func(s *State) uint64 { return s.Redirects.Served }),
+		counts("newcomers_served_total", "", "Requests of newcomers with a pass that the backend answered.", func(s *State, tell tell) {
 			tell(float64(s.Totals.Groups[telemetry.Newcomer].Ended[telemetry.Answered]))
 		}),
-		count("newcomers_not_again_total", "newcomersNotAgain", "Newcomers that were not redirected as their address had been lately.", func(s *State) uint64 { return s.Redirects.Again }),
+		count("newcomers_not_again_total", "newcomersNotAgain", "Newcomers not redirected because their address was redirected recently.", func(s *State) uint64 { return s.Redirects.Again }),
 	}
 }
 
 // limits are the lines of classes and request limits.
 func limits() []Metric {
 	return []Metric{
-		byName("class", "class_delayed_total", "classDelayed", "Requests that were delayed for the debt of a key of the class.", func(x *telemetry.NameTotals) uint64 { return x.Delayed }),
-		byName("class", "class_refused_total", "classRefused", "Requests that were refused for the debt of a key of the class.", func(x *telemetry.NameTotals) uint64 { return x.Refused }),
-		byName("class", "class_shadowed_total", "classShadowed", "Requests that would have been delayed or refused for the debt of a key of the class, and were not.", func(x *telemetry.NameTotals) uint64 { return x.Shadowed }),
-		byName("limit", "limit_matched_total", "limitMatched", "Requests that the request limit is for.", func(x *telemetry.NameTotals) uint64 { return x.Matched }),
-		byName("limit", "limit_refused_total", "limitRefused", "Requests that the request limit refused.", func(x *telemetry.NameTotals) uint64 { return x.Refused }),
-		byName("limit", "limit_shadowed_total", "limitShadowed", "Requests that the request limit would have refused, and did not.", func(x *telemetry.NameTotals) uint64 { return x.Shadowed }),
-		counts("strict_checks_total", "strictChecks", "Calls to Redis for strict request limits that were answered.", strict(func(s *Strict) uint64 { return s.Checks })),
-		counts("strict_failures_total", "strictFailures", "Calls to Redis for strict request limits that were not.", strict(func(s *Strict) uint64 { return s.Failures })),
+		byName("class", "class_delayed_total", "classDelayed", "Requests delayed by a debt in the class.", func(x *telemetry.NameTotals) uint64 { return x.Delayed }),
+		byName("class", "class_refused_total", "classRefused", "Requests rejected for a debt in the class.", func(x *telemetry.NameTotals) uint64 { return x.Refused }),
+		byName("class", "class_shadowed_total", "classShadowed", "Requests that shadow mode would have delayed or rejected for a debt in the class.", func(x *telemetry.NameTotals) uint64 { return x.Shadowed }),
+		byName("limit", "limit_matched_total", "limitMatched", "Requests that match the limit.", func(x *telemetry.NameTotals) uint64 { return x.Matched }),
+		byName("limit", "limit_refused_total", "limitRefused", "Requests that the limit rejected.", func(x *telemetry.NameTotals) uint64 { return x.Refused }),
+		byName("limit", "limit_shadowed_total", "limitShadowed", "Requests that the limit would have rejected in shadow mode.", func(x *telemetry.NameTotals) uint64 { return x.Shadowed }),
+		counts("strict_checks_total", "strictChecks", "Calls to Redis for strict limits that were answered.", strict(func(s *Strict) uint64 { return s.Checks })),
+		counts("strict_failures_total", "strictFailures", "Calls to Redis for strict limits that failed.", strict(func(s *Strict) uint64 { return s.Failures })),
 	}
 }
 
@@ -84,12 +84,12 @@ func strict(get func(*Strict) uint64) func(*State, tell) {
 // waiting are the lines of who waits at this moment.
 func waiting() []Metric {
 	return []Metric{
-		gauges("waiting_requests", "waiting", "Requests that wait at this moment, by group.", func(s *State, tell tell) {
+		gauges("waiting_requests", "waiting", "Requests waiting now, by group.", func(s *State, tell tell) {
 			for g, n := range s.Waiting.Count {
 				tell(float64(n), telemetry.Group(g).String())
 			}
 		}, "group"),
-		gauges("waiting_longest_seconds", "waitingLongest", "For how long the first of them has waited, by group.", func(s *State, tell tell) {
+		gauges("waiting_longest_seconds", "waitingLongest", "Longest current wait, by group.", func(s *State, tell tell) {
 			for g, d := range s.Waiting.Longest {
 				tell(d.Seconds(), telemetry.Group(g).String())
 			}
