@@ -29,7 +29,7 @@ func TestWhatKeepsWhoCompetes(t *testing.T) {
 		"it hardly computes":                   {level: waitsAt(3), want: Turn},
 		"it hardly computes, and all are busy": {level: waitsAt(3), set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
 		"it computes, and all are busy":        {level: 3, set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
-		"the others use the CPUs":              {level: 3, ahead: true, set: func(g *gate, _ *Ticket) { g.within = use{sum: 30} }, want: LeavesCPU},
+		"the others use the CPUs":              {level: 3, ahead: true, set: func(g *gate, _ *Ticket) { g.usedUnderShare = use{sum: 30} }, want: LeavesCPU},
 		"no room":                              {level: 3, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: NoRoom},
 		"no room, and unknown":                 {level: fresh, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: Untried},
 		"room on a rung above":                 {level: 2, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: Turn},
@@ -40,7 +40,7 @@ func TestWhatKeepsWhoCompetes(t *testing.T) {
 		g.home.strangers.share = 0.5
 		r := &Ticket{
 			n: 1, sure: x.level != fresh, guess: 0.3, stranger: x.stranger,
-			queueEntry: queueEntry{level: x.level, rank: x.rank, ahead: x.ahead || x.stranger, site: &g.home, client: new(client), flow: &flow{share: 0.5}},
+			queueEntry: queueEntry{level: x.level, rank: x.rank, overShare: x.ahead || x.stranger, site: &g.home, client: new(client), flow: &flow{share: 0.5}},
 		}
 		r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 		q := &g.home.queues[x.level]
@@ -48,9 +48,9 @@ func TestWhatKeepsWhoCompetes(t *testing.T) {
 		case x.stranger:
 			q.strange.push(r)
 		case x.ahead:
-			q.ahead.push(r)
+			q.overShare.push(r)
 		default:
-			q.within.push(r)
+			q.underShare.push(r)
 		}
 		if x.set != nil {
 			x.set(g, r)

@@ -89,7 +89,7 @@ func besiege(b *testing.B, known bool) {
 func upNext(g *gate, known bool) *Ticket {
 	q := &g.home.queues[rungOf(0.4)]
 	if known {
-		return q.within.top()
+		return q.underShare.top()
 	}
 	return q.strange.top()
 }

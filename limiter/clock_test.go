@@ -39,7 +39,7 @@ func TestClockOfFlows(t *testing.T) {
 	}
 	b.leave(&k, true)
 	expect("all are idle, and as far as the furthest", 8, 0)
-	k.ahead = 7
+	k.furthest = 7
 	b.enter(&k)
 	b.leave(&k, true)
 	expect("the furthest is behind the clock", 8, 0)
@@ -58,8 +58,8 @@ func TestChargesOfFlows(t *testing.T) {
 	} {
 		k := clock{systemVirtualTime: 10}
 		f := flow{virtualTime: x.was, share: 0.5}
-		if moved := f.charge(&k, x.cost, 20); moved != x.moved || f.virtualTime != x.want || k.ahead != x.ahead {
-			t.Errorf("%s: moved by %g to %g, the furthest is at %g; want %g, %g, %g", name, moved, f.virtualTime, k.ahead, x.moved, x.want, x.ahead)
+		if moved := f.charge(&k, x.cost, 20); moved != x.moved || f.virtualTime != x.want || k.furthest != x.ahead {
+			t.Errorf("%s: moved by %g to %g, the furthest is at %g; want %g, %g, %g", name, moved, f.virtualTime, k.furthest, x.moved, x.want, x.ahead)
 		}
 	}
 }

@@ -1,124 +1,149 @@
-// Package limiter keeps an account of CPU time for every client, and decides
-// from it when a request may go.
+// Package limiter keeps an account of CPU time for every client, and decides from it when
+// a request may go to the backend.
 //
 // # The model
 //
-// The currency is the CPU-second. A server with four cores makes four of them
-// each second, whatever its pages are: a page that costs 2 s of CPU and one that
-// costs 2 ms are alike to a limit in requests, and are a thousand times apart
-// here.
+// The currency is the CPU-second. A server with four cores makes four of them each second,
+// whatever its pages cost. A limit in requests treats a page of 2 s like a page of 2 ms;
+// this one does not.
 //
-// A request belongs to a [Key] in each of several classes: its address, the
-// networks around that, its User-Agent. Every key has a token bucket:
+// A request belongs to one [Key] in each of several classes: its address, the networks
+// around the address, its User-Agent. Every key has a token bucket:
 //
-//   - It earns credit all the time, [Budget].CPUs CPU-seconds per second: its
-//     class's share of the machine.
+//   - It earns [Budget].CPUs CPU-seconds per second, its class's share of the machine.
 //   - It saves what it does not use, up to [Budget].Burst.
-//   - A request charges all of its keys with what it costs. Nobody knows that
-//     beforehand, so that it is charged with a guess as it starts, with more if
-//     it runs longer, and in the end with what it did cost: the difference is
-//     taken or given back.
-//   - A level below zero is debt. It is never more than the key earns in the
-//     policy's Memory (two minutes), so that everybody is forgiven in the end.
+//   - A request charges all of its keys. Its cost is a guess when it starts, grows if it
+//     runs longer, and is replaced by the measured cost at its end.
+//   - A level below zero is debt. A key owes at most what it earns in the policy's Memory
+//     (two minutes), so every client is forgiven in the end.
 //
-// A key that is not known has its whole burst: a full bucket is the same as
-// none. That is why the table of buckets can be bounded: package account keeps it.
+// An unknown key has its whole burst. A full bucket and no bucket mean the same, so the
+// table of buckets can be bounded: package account keeps it.
 //
 // # What debt means
 //
-// That is for the [Mode] to say:
+// The [Mode] decides:
 //
-//   - Fair, the usual one, lets nobody wait while the backend has room. When it
-//     has none, debt makes a request dearer, and who is cheap goes first. See the
+//   - Fair, the default, lets no request wait while the backend has room. When the backend is
+//     full, debt makes requests count as more expensive, and cheap clients go first: see the
 //     gate, below.
-//   - Observe charges, ranks and counts, and delays nobody. For the first day.
-//   - Cap is a hard ceiling. A request of a key in debt waits until the debt is
-//     paid, before the backend sees it; those behind it leave one by one as each
-//     is paid for. A single class can be capped in every other mode but Observe.
-//   - Cooperative is the original's way: a request runs at once, and its response
-//     is held until the debt is paid. A crawler that waits for its answer slows
-//     down, and nobody has to guess what a request will cost.
+//   - Observe charges, ranks and counts, and delays no request. Use it on the first day.
+//   - Cap is a hard ceiling. A request of a key in debt waits until the debt is paid, and the
+//     requests behind it leave one by one. A single class can be capped in every mode
+//     except Observe.
+//   - Cooperative is the original's way. A request runs at once, and its response is held
+//     until the debt is paid. A crawler that waits for its answers slows down, and the cost
+//     need not be guessed.
 //
-// A request that would have to wait longer than MaxHold is refused at once. A full waiting room refuses
-// the newest request of the longest queue. Refusing charges nothing: it must not prolong what it
-// answers. In shadow all this is only told.
+// A request that would wait longer than MaxHold is refused at once. A full waiting room
+// refuses the newest request of the longest queue. Refusing charges nothing, because it must
+// not prolong the debt. In shadow, the limiter only reports these decisions.
 //
 // # The gate
 //
-// In Fair mode requests queue here instead of at the backend, whose own queue knows nothing of clients. The
-// backend has two resources, CPUs and workers, and the gate shares out both. Each rule below has a switch that
-// only tests reach ([Policy.Without]), and names in brackets the rows of package sim, or the unit tests,
-// that fail without it.
+// In Fair mode requests queue here instead of at the backend, whose queue knows nothing of
+// clients. The backend has CPUs and workers, and the gate shares out both. Only tests can
+// switch a rule off ([Policy.Without]). The brackets name the rule and the rows of package
+// sim, or the unit tests, that fail without it.
 //
-// Sizes. Requests up to 25, 100, 400 ms, 1.6, 6.4, 25.6 s and longer ones make seven rungs of a ladder. A
-// request may compute while fewer than n compute that are as short or shorter. n is the number of CPUs; it grows
-// by a quarter while requests wait and the CPUs are below 90 % of use, and shrinks above 97 % (Grows:
-// db-20-300ms, db-60-300ms). Longer requests do not count, because a short request is soon done beside a few of
-// them; but for the upper half of a rung the lower half of the next one does count (Halves: nat+dist120,
-// new+dist120-samepath). Up to 400 ms there is room for one more beside each two requests that are longer by
-// more than a rung (Beside: mixed, nat+crawl1), except for light requests in the second after a light one turned
-// out long (Distrust: heavy+again-40+redirect, misguess8addr). For each request that was seen not to compute, and
-// then does, there is room for one more of any size, as nobody made room for it (Uninvited:
-// 2cpu-150workers-pages800ms-20x50+10s-spread=true). A request that runs longer than was guessed
-// climbs (Climbs: longjobs-flat, exports60s-3conn-pages300ms). While a request waits, it moves as its cost
-// becomes known (Reguesses: misguess-control, longjobs-light). A request that waits for 7/8 of its time, and for
-// a second or more, or that is seen not to compute, takes no room (Waits: halves-20conn-2.5s-pages100ms,
-// polls120s-8conn-pages800ms).
+// Sizes. A request has one of seven rungs of a ladder: up to 25, 100, 400 ms, 1.6, 6.4,
+// 25.6 s, and longer.
 //
-// Turns. Of the requests that may go, the one of the least rank goes: the clock as it came, plus its cost over
-// its client's share, times 2, plus what its client is ahead of the clock (Lead:
-// natflat20+crawler-inside-cookiesfalse, flat+follow-1x40+redirect). The clock advances with the service given,
-// by start-time fair queueing. A client has one lane for each size, and only the head of a lane competes. A
-// client's standing multiplies its share by 1/2 to 8 (Standing: flat120, flat120think). An address with sessions
-// is divided among them and weighs as up to eight clients (Behind: flatnat-4cpu); without sessions its
-// User-Agents divide it (Faces: natflat20+flatcrawler-inside-cookiesfalse). Robots that anybody can make up are one client.
-// Debt multiplies a request's cost by up to 9 (Debt: flash100-150ms+crawl, flash500-60ms+crawl); a client that
-// owes nothing bears a quarter of its networks' debt (Inherits: flatnat-1cpu-crowded,
-// natflat20+crawler-inside-cookiesfalse).
+//   - A request may compute while fewer than n requests compute that are as short or shorter.
+//     Longer ones do not count, because a short request is soon done beside them.
+//   - n is the number of CPUs. It grows by a quarter while requests wait and the CPUs are used
+//     below 90 %, and shrinks above 97 % (Grows: db-20-300ms, db-60-300ms).
+//   - For the upper half of a rung, the lower half of the next rung counts as well (Halves:
+//     nat+dist120, new+dist120-samepath).
+//   - Up to 400 ms, each two requests that are longer by more than a rung make room for one
+//     more (Beside: mixed, nat+crawl1). Light requests don't get that room in the second after
+//     a light one turned out to be long (Distrust: heavy+again-40+redirect, misguess8addr).
+//   - Each request that held a worker without computing, and then computes, makes room for one
+//     more of any size (Uninvited: 2cpu-150workers-pages800ms-20x50+10s-spread=true).
+//   - A request that runs longer than guessed climbs (Climbs: longjobs-flat,
+//     exports60s-3conn-pages300ms). A waiting request moves when its guess changes (Reguesses:
+//     misguess-control, longjobs-light).
+//   - A request that waits for something else in 7/8 of its time, and for a second or more,
+//     or that is seen not to compute, takes no room (Waits: halves-20conn-2.5s-pages100ms,
+//     polls120s-8conn-pages800ms).
 //
-// Leaving room. A client that had half a CPU-second more than its share is ahead. Clients within their share
-// pass it up to 100 ms and from 1.6 s on, and up to 400 ms while CPUs are idle or the kernel preempts (Passes:
-// dbcrawl-300ms-300ms, flat1+steps). A request of more than 400 ms of a client that is ahead starts only where
-// the others left a CPU in the last 10 s (Leaves: exports60s-20conn-pages300ms, lj-flat-10s-12conn); what is
-// longer by more than a rung does not count for that (LeavesLonger: exports60s-3conn-pages300ms,
-// exports60s-20conn-pages300ms), and one more goes after a wait or on an idle CPU (LeavesMore:
-// natflat20+crawler-inside-cookiesfalse), or any beside those for which nobody made room.
+// Turns. Of the requests that may go, the one of the lowest rank goes.
 //
-// Strangers. Clients that were never seen share one turn (Strangers: flatshot, stream-40x1-cold), with half of
-// all others' shares at least (OthersPart: heavy+follow-40+redirect, heavy+again-40+redirect). Their sizes take
-// turns, and what they had less than their share counts for four requests at most (Credit:
-// new+dist120-samepath). Among them, those that kept a cookie go first (Passed: heavy+again-40+redirect,
-// heavy+follow-40+redirect), then those with fewer answers (Fewest: new+dist120-samepath), then those that have
-// not waited for a second (Stale: heavy+follow-roam-10x4+redirect), then the first. For five seconds after one has waited for a
-// second, the newest goes first, because the older ones have left (Newest: new+lightshot100, res-flat-13/s). A
-// client is known after half a minute and five answers.
+//   - The rank is the clock at its arrival, plus its cost over its client's share, times 2,
+//     plus the client's lead on the clock (Lead: natflat20+crawler-inside-cookiesfalse,
+//     flat+follow-1x40+redirect). The clock advances with the service given, by start-time
+//     fair queueing.
+//   - A client has one lane for each size. Only the head of a lane competes.
+//   - The client's standing multiplies its share by 1/2 to 8 (Standing: flat120, flat120think).
+//   - An address with sessions is divided among them, and weighs up to eight clients (Behind:
+//     flatnat-4cpu). Without sessions, its User-Agents divide it (Faces:
+//     natflat20+flatcrawler-inside-cookiesfalse). Robots that anyone can invent are one client.
+//   - Debt multiplies a request's cost by up to 9 (Debt: flash100-150ms+crawl,
+//     flash500-60ms+crawl). A client that owes nothing bears a quarter of its networks' debt
+//     (Inherits: flatnat-1cpu-crowded, natflat20+crawler-inside-cookiesfalse).
 //
-// Workers. Whatever is at the backend holds a worker. Five of sixteen, or two for each CPU and one, are kept for
-// short requests (Kept: stream-40x1, poll-20). Requests that hardly compute leave a worker for each CPU to those
-// that wait for one (HoldersLeave: 2cpu-16workers-pages3000ms-20x5+0.001s-spread=true). Of the others each key
-// holds its class's part (KeysHold: waiting-people+holds-20), and strangers half (StrangersPart: waiting-people+strangers-hold), except for one that computes beside a free CPU and whose client holds
-// none (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu). Requests that came as short
-// ones and are not use up what is kept (Misjudges: read-spool-32MB-1x24-cold, misguess8addr). A client that
-// disconnects leaves a request behind that keeps its worker until the backend has finished it. No part binds
-// while the number of workers is not known, or while more than twice those that are kept, and those of the CPUs,
-// are free (Slack: 20x5ms+0.3s-150w-queue).
+// Leaving room. A client is over its share (overShare) if its lead is more than half a
+// CPU-second.
 //
-// Unknown kinds. A request of an unknown kind waits on the rung of 1.6 s. One at a time is tried beside the
-// ladder (Probes: stream-24x1-cold, hangup-8addr-30ms-cold), with a pause of 200 ms after one that was not light
-// (ProbePause: exports60s-20conn-pages300ms, lj-flat-10s-12conn).
+//   - Clients under their share pass it up to 100 ms and above 1.6 s, and up to 400 ms while
+//     CPUs are idle or the kernel preempts (Passes: dbcrawl-300ms-300ms, flat1+steps).
+//   - If a client is over its share, its requests of more than 400 ms start only if the other
+//     clients left a CPU free in the last 10 s (Leaves: exports60s-20conn-pages300ms, lj-flat-10s-12conn).
+//   - Requests that are longer by more than a rung don't count for that (LeavesLonger:
+//     exports60s-3conn-pages300ms, exports60s-20conn-pages300ms). One more goes after a wait or
+//     on an idle CPU (LeavesMore: natflat20+crawler-inside-cookiesfalse), and any number beside
+//     uninvited ones.
 //
-// A full queue. There is no limit for each client while the queue has room. A full queue refuses a request of
-// the flow with the most work: a longest one, and parts of a page last (TestWhoIsShed, TestPartsAreShedLast). A
-// request that waits for MaxHold, a cap's wait included, is refused (TestNobodyWaitsLongerThanMaxHold).
+// Strangers. Unknown clients share one turn (Strangers: flatshot, stream-40x1-cold). A client
+// is known after half a minute and five answers.
+//
+//   - Together they have at least half of all other shares (OthersPart:
+//     heavy+follow-40+redirect, heavy+again-40+redirect). Their sizes take turns. What they
+//     got less than their share counts for four requests at most (Credit:
+//     new+dist120-samepath).
+//   - Among them, clients that kept a cookie go first (Passed: heavy+again-40+redirect,
+//     heavy+follow-40+redirect), then clients with fewer answers (Fewest:
+//     new+dist120-samepath), then those that waited for less than a second (Stale:
+//     heavy+follow-roam-10x4+redirect), then the first to come.
+//   - For five seconds after one waited for a second, the newest goes first, because the
+//     older ones have left (Newest: new+lightshot100, res-flat-13/s).
+//
+// Workers. Every request at the backend holds a worker, also after its client disconnected.
+//
+//   - Five of sixteen, or two for each CPU and one, are kept for short requests (Kept:
+//     stream-40x1, poll-20). Requests that came as short ones and are not use these up
+//     (Misjudges: read-spool-32MB-1x24-cold, misguess8addr).
+//   - Requests that hardly compute leave a worker for each CPU to requests that wait for one
+//     (HoldersLeave: 2cpu-16workers-pages3000ms-20x5+0.001s-spread=true).
+//   - Each key holds at most its class's part of the others (KeysHold: waiting-people+holds-20),
+//     and strangers half (StrangersPart: waiting-people+strangers-hold). A stranger's request
+//     may exceed that half if it computes beside a free CPU and its client holds no worker
+//     (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu).
+//   - No part binds while the number of workers is unknown, or while more than twice as many
+//     are free as are kept and as there are CPUs (Slack: 20x5ms+0.3s-150w-queue).
+//
+// Unknown kinds. A request of an unknown kind waits on the rung of 1.6 s. One at a time is
+// tried beside the ladder (Probes: stream-24x1-cold, hangup-8addr-30ms-cold), with a pause of
+// 200 ms after one that was not light (ProbePause: exports60s-20conn-pages300ms,
+// lj-flat-10s-12conn).
+//
+// A full queue. No client has a limit of its own while the queue has room. A full queue refuses a
+// request of the flow with the most work: one of its longest, and parts of a page last
+// (TestWhoIsShed, TestPartsAreShedLast). A request that waited for MaxHold, a cap's wait
+// included, is refused (TestNobodyWaitsLongerThanMaxHold).
 //
 // # Sites
 //
-// A backend may have several sites, [Policy].Sites. Each has a clock of its own for its clients and strangers;
-// above them the sites take turns by start tags, which their requests move by cost over the site's share. A site
-// that lately had more than its part leaves room to the others (SitesLeave), except while a CPU is idle
-// (SitesIdle), and a long request is charged to its site as it runs (SitesAtOnce; all of them: the smallest has
-// the dearest pages). No site is held to be ahead by more than 20 s of the machine (SitesLead: a thousandth).
-// What is no named site is one more.
+// A backend may serve several sites, [Policy].Sites. Every other request belongs to one more
+// site.
+//
+//   - Each site has a clock of its own for its clients and strangers. The sites take turns by
+//     start tags, which move by a request's cost over the site's share.
+//   - A site that recently had more than its part leaves room to the others (SitesLeave),
+//     except while a CPU is idle (SitesIdle).
+//   - A long request charges its site while it runs (SitesAtOnce; all of them: the smallest has
+//     the most expensive pages).
+//   - No site is ahead by more than 20 s of the machine (SitesLead: a thousandth).
 //
 // # How many workers there are
 //

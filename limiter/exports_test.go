@@ -26,8 +26,8 @@ func TestMuchLongerOnesAreNotWaitedFor(t *testing.T) {
 		"one held a worker only, and nobody knows": {level: 3, there: 4, many: 3, uninvited: 1, unsure: true},
 	} {
 		g := shaped()
-		g.load.computing[x.there], g.load.ahead[x.there], g.load.uninvited = x.many, x.many, x.uninvited
-		r := &Ticket{sure: !x.unsure, queueEntry: queueEntry{level: x.level, ahead: true, site: &g.home, flow: &flow{share: 0.5, virtualTime: 14}}}
+		g.load.computing[x.there], g.load.overShare[x.there], g.load.uninvited = x.many, x.many, x.uninvited
+		r := &Ticket{sure: !x.unsure, queueEntry: queueEntry{level: x.level, overShare: true, site: &g.home, flow: &flow{share: 0.5, virtualTime: 14}}}
 		if got := g.leaves(0, r); got != x.want {
 			t.Errorf("%s: it goes: %t", name, got)
 		}

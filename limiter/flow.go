@@ -22,7 +22,7 @@ type flow struct {
 // clock is the one that some flows go by: those of a site's clients, or the sites.
 type clock struct {
 	systemVirtualTime float64 // virtual CPU-seconds per unit of share
-	ahead             float64 // the furthest that any flow's virtual time ever was
+	furthest          float64 // the furthest that any flow's virtual time ever was
 	active            float64 // the shares of the flows with work, summed up
 }
 
@@ -41,7 +41,7 @@ func (f *flow) leave(k *clock, idle bool) {
 	if idle {
 		// Whoever got ahead took from nobody: idle, all are even again.
 		k.active = 0
-		k.systemVirtualTime = max(k.systemVirtualTime, k.ahead)
+		k.systemVirtualTime = max(k.systemVirtualTime, k.furthest)
 	}
 }
 
@@ -58,7 +58,7 @@ func (f *flow) reweigh(k *clock, share float64) {
 func (f *flow) charge(k *clock, x, most float64) (moved float64) {
 	from := max(f.virtualTime, k.systemVirtualTime)
 	f.virtualTime = max(from, min(from+x/f.share, k.systemVirtualTime+most))
-	k.ahead = max(k.ahead, f.virtualTime)
+	k.furthest = max(k.furthest, f.virtualTime)
 	return f.virtualTime - from
 }
 

@@ -38,9 +38,8 @@ func (g Gate) Complete() Gate {
 // as short or shorter use the CPUs, while it leaves a CPU to those who had less, or
 // while nobody may have the workers that are left.
 //
-// See ladder.go for who may go, rank.go for who goes first, ahead.go for who makes
-// room, strangers.go for those who are not known, address.go for sessions, and
-// hold.go for the workers.
+// ladder.go decides which requests may go, rank.go which goes first, flow.go whose turn
+// it is, strangers.go the turns of unknown clients, and hold.go who may hold workers.
 type gate struct {
 	waiting atomic.Int32 // = queued, for those who do not hold mu
 
@@ -58,14 +57,14 @@ type books struct {
 	spare   *lane // not in use
 	sites
 
-	within     use // of those within their share
-	busy       int // requests at the backend
-	load       load
-	shortUse   shortUse
-	orphans    int           // those whose client has left
-	probeAgain time.Duration // when the next fresh one may be tried
-	trustAgain time.Duration // when light ones are taken for light again
-	workers    workers
+	usedUnderShare use // of those within their share
+	busy           int // requests at the backend
+	load           load
+	shortUse       shortUse
+	orphans        int           // those whose client has left
+	probeAgain     time.Duration // when the next fresh one may be tried
+	trustAgain     time.Duration // when light ones are taken for light again
+	workers        workers
 
 	oldest, newest *Ticket // all that wait, in the order in which they asked
 	patient        *Ticket // the oldest of them that has not lost its patience
@@ -84,7 +83,7 @@ type limits struct {
 	cpus    int
 	workers int
 	longest int // that are not short and hold a worker
-	n       int // that compute, of a size and shorter; it follows the CPU use unless fixed
+	slots   int // that compute, of a size and shorter; it follows the CPU use unless fixed
 	fixed   bool
 	least   int // that compute
 	queue   int // that wait
@@ -101,13 +100,13 @@ func (g *gate) setPolicy(p *policy) {
 	shape := p.Gate
 	cpus := int(math.Ceil(shape.CPUs))
 	n := limits{
-		cpus: cpus, n: g.limits.n, fixed: shape.Heavy > 0,
+		cpus: cpus, slots: g.limits.slots, fixed: shape.Heavy > 0,
 		queue: p.MaxHeld, maxWait: p.MaxHold,
 	}
 	if n.fixed {
-		n.n = shape.Heavy
+		n.slots = shape.Heavy
 	} else if g.limits.fixed {
-		n.n = 0
+		n.slots = 0
 	}
 	g.limits = n
 	g.workers.configure(shape.Workers)
@@ -265,7 +264,7 @@ type queueEntry struct {
 	level      level         // where it waits, or did
 	rung       rung          // where it runs
 	low        bool          // of the lower half of that
-	ahead      bool          // its client was ahead of its share as it became head of its lane, or is a stranger
+	overShare  bool          // its client was ahead of its share as it became head of its lane, or is a stranger
 	undelayed  bool          // its site delayed nobody as it began
 	stays      bool          // it holds its worker until it ends: a stream
 	orphan     bool          // its client has left

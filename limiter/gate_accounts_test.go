@@ -95,8 +95,8 @@ func TestWhatThoseWithinTheirShareUse(t *testing.T) {
 			if !ahead && rung(r) <= passRung {
 				all = size.Seconds()
 			}
-			if w.gate.within.sum != all || x.Verdict().Ahead != ahead {
-				t.Errorf("of rung %d, ahead %t: %g are used, want %g", r, ahead, w.gate.within.sum, all)
+			if w.gate.usedUnderShare.sum != all || x.Verdict().Ahead != ahead {
+				t.Errorf("of rung %d, ahead %t: %g are used, want %g", r, ahead, w.gate.usedUnderShare.sum, all)
 			}
 			w.done(beside, time.Second)
 		}

@@ -124,7 +124,7 @@ func (s *siege) checkPlace(t fataler, x *Ticket) {
 	if !isHead {
 		return
 	}
-	if q := &s.gate.home.queues[x.level]; x.heap != &s.gate.home.parked && x.heap != &q.within && x.heap != &q.ahead && x.heap != &q.strange {
+	if q := &s.gate.home.queues[x.level]; x.heap != &s.gate.home.parked && x.heap != &q.underShare && x.heap != &q.overShare && x.heap != &q.strange {
 		t.Fatalf("one of level %d is in a heap of another", x.level)
 	}
 }
@@ -133,13 +133,13 @@ func (s *siege) checkPlace(t fataler, x *Ticket) {
 func (s *siege) checkLevels(t fataler) {
 	for i := range s.gate.home.queues {
 		q := &s.gate.home.queues[i]
-		for j, h := range []headHeap{q.within, q.ahead, q.strange} {
+		for j, h := range []headHeap{q.underShare, q.overShare, q.strange} {
 			for k, x := range h {
 				if k > 0 && x.precedes(h[(k-1)/2]) {
 					t.Fatalf("heap %d of level %d is out of order", j, i)
 				}
-				if x.level != level(i) || x.stranger != (j == 2) || !x.stranger && x.ahead != (j == 1) {
-					t.Fatalf("one of level %d, stranger %t, ahead %t, is in heap %d of level %d", x.level, x.stranger, x.ahead, j, i)
+				if x.level != level(i) || x.stranger != (j == 2) || !x.stranger && x.overShare != (j == 1) {
+					t.Fatalf("one of level %d, stranger %t, ahead %t, is in heap %d of level %d", x.level, x.stranger, x.overShare, j, i)
 				}
 				if x.stranger && x.rank < 0 && !s.gate.home.strangers.newest {
 					t.Fatalf("a stranger has the rank %g though newest first is %t", x.rank, s.gate.home.strangers.newest)
@@ -155,16 +155,16 @@ func (s *siege) checkWork(t fataler) {
 	if g.busy >= n.workers || g.queued == len(g.home.parked) {
 		return
 	}
-	if from(&g.load.computing, 0) < n.n {
+	if from(&g.load.computing, 0) < n.slots {
 		for r := range rung(rungs) {
 			if q := &g.home.queues[r]; s.someLeaves(q) && from(&g.load.held, lightRung+1) < n.longest {
-				t.Fatalf("one of rung %d waits, though %d compute of %d, and %d workers of %d have work", r, from(&g.load.computing, 0), n.n, g.busy, n.workers)
+				t.Fatalf("one of rung %d waits, though %d compute of %d, and %d workers of %d have work", r, from(&g.load.computing, 0), n.slots, g.busy, n.workers)
 			}
 		}
 	}
 	alike, ahead := 0, 0
 	for r := range rung(rungs) {
-		ahead += g.load.ahead[r]
+		ahead += g.load.overShare[r]
 		if alike += g.load.computing[r]; r > lightRung && g.load.long() >= n.longest {
 			break
 		}
@@ -172,8 +172,8 @@ func (s *siege) checkWork(t fataler) {
 		if r+1 < rungs {
 			alike += g.load.low[r+1] // of the upper half of a rung these count, too
 		}
-		if q := &g.home.queues[r]; (len(q.within) > 0 || r <= passRung && len(q.ahead)+len(q.strange) > 0) && alike < n.n || alike-ahead < n.n && g.passes(r) && len(q.within) > 0 {
-			t.Fatalf("one of rung %d waits, though %d compute that are as short, %d of them ahead; room is for %d", r, alike, ahead, n.n)
+		if q := &g.home.queues[r]; (len(q.underShare) > 0 || r <= passRung && len(q.overShare)+len(q.strange) > 0) && alike < n.slots || alike-ahead < n.slots && g.passes(r) && len(q.underShare) > 0 {
+			t.Fatalf("one of rung %d waits, though %d compute that are as short, %d of them ahead; room is for %d", r, alike, ahead, n.slots)
 		}
 	}
 	for r := lightRung + 1; r < rungs; r++ {

@@ -29,7 +29,7 @@ func newSiege(p Policy) *siege {
 // someLeaves tells whether one waits who leaves enough to those who had less: others wait
 // before an idle CPU, too.
 func (s *siege) someLeaves(q *levelQueue) bool {
-	for _, x := range []*Ticket{q.within.top(), q.ahead.top(), q.strange.top()} {
+	for _, x := range []*Ticket{q.underShare.top(), q.overShare.top(), q.strange.top()} {
 		if x != nil && s.gate.leaves(s.elapsed(), x) {
 			return true
 		}

@@ -65,7 +65,7 @@ func (l *Limiter) GateState() GateState {
 	return GateState{
 		Workers: workers, WorkersBy: g.workers.source, Busy: g.busy,
 		LongMost: longest, LongBusy: g.load.long(), Holding: g.load.holding, Orphans: g.orphans,
-		Room: n.n, Computing: g.load.computing, Ahead: g.load.ahead, Held: g.load.held,
+		Room: n.slots, Computing: g.load.computing, Ahead: g.load.overShare, Held: g.load.held,
 		Probes: g.load.probing, Queued: g.queued, GateCounts: g.GateCounts,
 		Clock: g.home.clock.systemVirtualTime, Utilisation: g.utilisation, Sites: g.siteStates(),
 	}

@@ -26,7 +26,7 @@ func TestWhatIsToldOfWhoGoes(t *testing.T) {
 		"it did wait for something":  {told, second, false, Verdict{Wait: second, Reason: Busy}},
 	} {
 		for level, lane := range map[level]Lane{0: Light, level(lightRung): Light, level(lightRung + 1): Heavy, fresh: Heavy} {
-			r := &Ticket{verdict: x.was, queueEntry: queueEntry{asked: time.Hour, beyond: x.beyond, level: level, costMultiplier: 3, ahead: true}}
+			r := &Ticket{verdict: x.was, queueEntry: queueEntry{asked: time.Hour, beyond: x.beyond, level: level, costMultiplier: 3, overShare: true}}
 			x.want.Lane, x.want.CostMultiplier, x.want.Known, x.want.Ahead = lane, 3, true, true
 			if got := r.goAhead(time.Hour + x.waited); got != x.want {
 				t.Errorf("%s: %+v, want %+v", name, got, x.want)
@@ -113,17 +113,17 @@ func TestRoomFollowsAtItsBounds(t *testing.T) {
 		"full, fixed":               {n: 4, use: 0.98, wants: true, fixed: true, want: 4},
 	} {
 		g := shaped()
-		g.limits.n, g.limits.fixed, g.ranking.memory = x.n, x.fixed, 120
+		g.limits.slots, g.limits.fixed, g.ranking.memory = x.n, x.fixed, 120
 		g.load.computing[3], g.busy = cmp.Or(x.there, 11), 16 // no more may go
 		g.load.held[3], g.home.clock.active = 11, 1
 		if x.wants {
 			g.contending = []*site{&g.home}
 			r := &Ticket{sure: true, queueEntry: queueEntry{level: 3, site: &g.home, client: new(client), flow: &flow{share: 1}}}
-			g.home.queues[3].within.push(r)
+			g.home.queues[3].underShare.push(r)
 			g.queued = 1
 		}
-		if g.measure(time.Second, x.use); g.limits.n != x.want || g.utilisation != x.use {
-			t.Errorf("%s: room for %d becomes %d, want %d", name, x.n, g.limits.n, x.want)
+		if g.measure(time.Second, x.use); g.limits.slots != x.want || g.utilisation != x.use {
+			t.Errorf("%s: room for %d becomes %d, want %d", name, x.n, g.limits.slots, x.want)
 		}
 	}
 }

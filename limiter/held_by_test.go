@@ -60,7 +60,7 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 		"five, and it holds a worker":     {level: 0, badAll: 5, keys: keys{{holds: 1}}, want: Misjudged},
 	} {
 		g := shaped()
-		r := &Ticket{n: 2, likelyIdle: x.idle, sure: x.level != fresh && !x.unsure, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, ahead: x.ahead}}
+		r := &Ticket{n: 2, likelyIdle: x.idle, sure: x.level != fresh && !x.unsure, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, overShare: x.ahead}}
 		for i, part := range []float32{0.5, 0.75} {
 			r.reservations[i] = reservation{Bucket: &bucket{Value: keyAtGate{holds: x.keys[i].holds}}, Terms: &account.Terms{Workers: part}}
 		}
@@ -90,22 +90,22 @@ func TestWhoseDoingItIs(t *testing.T) {
 		}
 	}
 	expect("it stands behind its own", true)
-	g.home.queues[3].within.push(r)
+	g.home.queues[3].underShare.push(r)
 	expect("others go first", false)
-	if r.ahead = true; g.load.computing[0] == 0 {
+	if r.overShare = true; g.load.computing[0] == 0 {
 		g.load.computing[0] = 2
 	}
 	expect("it is ahead", true)
 	r.stranger, r.likelyIdle = true, 60
 	expect("strangers are", false)
-	r.stranger, r.ahead, r.likelyIdle, r.level = false, false, 9, waitsAt(3)
+	r.stranger, r.overShare, r.likelyIdle, r.level = false, false, 9, waitsAt(3)
 	r.reservations[0].Bucket.Value.holds = 5
 	expect("its client holds its part", true)
 	r.n, r.reservations[1] = 2, r.reservations[0]
 	r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 	expect("its network holds that", false)
-	r.n, r.ahead, r.reservations[1].Bucket.Value.holds = 1, true, 0
-	r.ahead = false
+	r.n, r.overShare, r.reservations[1].Bucket.Value.holds = 1, true, 0
+	r.overShare = false
 	r.n, r.level, r.likelyIdle = 1, 0, 0
 	g.home.misjudged.known, r.reservations[0].Bucket.Value.holds = 5, 1
 	expect("others misjudged", false)

@@ -72,13 +72,13 @@ func (g *gate) move(t *Ticket, p phase, r rung) {
 		return
 	}
 	was := t.phase
-	g.free(t)
+	g.countOut(t)
 	t.uninvited = p == computing && (t.uninvited || was == holding && !g.without(ruleUninvited))
-	g.take(t, p, r)
+	g.countIn(t, p, r)
 }
 
-// take counts a request in. One that is tried is on the first rung.
-func (g *gate) take(t *Ticket, p phase, r rung) {
+// countIn counts a request in. One that is tried is on the first rung.
+func (g *gate) countIn(t *Ticket, p phase, r rung) {
 	if p == holding {
 		r = max(r, lightRung+1)
 	}
@@ -97,8 +97,8 @@ func (g *gate) take(t *Ticket, p phase, r rung) {
 	}
 }
 
-// free counts a running request out.
-func (g *gate) free(t *Ticket) {
+// countOut counts a running request out.
+func (g *gate) countOut(t *Ticket) {
 	t.client.running--
 	g.load.count(t, -1)
 	if t.rung > lightRung {
@@ -126,8 +126,8 @@ func (u *shortUse) pass(at time.Duration) {
 	}
 }
 
-// goes counts a request at the backend, or no longer there.
-func (g *gate) goes(t *Ticket, n int) {
+// addBusy counts a request at the backend, or no longer there.
+func (g *gate) addBusy(t *Ticket, n int) {
 	g.busy += n
 	t.site.busy += n
 }
@@ -276,12 +276,12 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	if g.without(ruleMisjudges) {
 		return nothing, 0
 	}
-	if t.ahead && t.client.misjudged > 0 {
+	if t.overShare && t.client.misjudged > 0 {
 		return Misjudged, 0
 	}
 	// Misjudged ones may have used up as many workers as are kept. Those of strangers
 	// and of others are counted apart, so that neither shuts the other out.
-	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longest) && (t.ahead || holds(0) > 0) {
+	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longest) && (t.overShare || holds(0) > 0) {
 		return Misjudged, 0
 	}
 	for i := range t.reservations[:t.n] {
@@ -320,7 +320,7 @@ func (g *gate) wanted() bool {
 func (g *gate) wantedOf(s *site) bool {
 	for l := level(0); l.computes(); l++ {
 		q := &s.queues[l]
-		for _, h := range [...]*headHeap{&q.within, &q.ahead, &q.strange} {
+		for _, h := range [...]*headHeap{&q.underShare, &q.overShare, &q.strange} {
 			for t := h.top(); t != nil; t = h.top() {
 				if g.mayHold(t, false) {
 					return true

@@ -167,11 +167,11 @@ func TestTheLowerHalfOfARung(t *testing.T) {
 	} {
 		g := shaped()
 		r := &Ticket{charged: x.charged, sure: x.sure, queueEntry: queueEntry{level: x.level, site: &g.home, client: new(client)}}
-		g.take(r, computing, x.r)
+		g.countIn(r, computing, x.r)
 		if r.low != x.want || (g.load.low[x.r] == 1) != x.want || g.load.computing[x.r] != 1 {
 			t.Errorf("%s: it is of the lower half: %t; %+v", name, r.low, g.load)
 		}
-		if g.free(r); g.load != (load{}) {
+		if g.countOut(r); g.load != (load{}) {
 			t.Errorf("%s: it has left %+v", name, g.load)
 		}
 	}
@@ -201,7 +201,7 @@ func TestWhoIsParked(t *testing.T) {
 		of := func(holds int32, order uint64) *Ticket {
 			r := &Ticket{n: 1, sure: x.sure, queueEntry: queueEntry{level: x.level, order: order, site: &g.home, client: new(client)}}
 			r.reservations[0] = reservation{Bucket: &bucket{Value: keyAtGate{holds: holds}}, Terms: &account.Terms{Workers: 0.5}}
-			g.home.queues[x.level].within.push(r)
+			g.home.queues[x.level].underShare.push(r)
 			return r
 		}
 		r := of(x.holding, 1)

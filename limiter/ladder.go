@@ -116,14 +116,14 @@ const waitsPart = 7. / 8
 
 // load counts the requests at the backend.
 type load struct {
-	computing [rungs]int // those that take part in the ladder
-	ahead     [rungs]int // of these, those whose client was ahead of its share
-	low       [rungs]int // of those that compute, those of the rung's lower half
-	lowAhead  [rungs]int // of these, those ahead
-	uninvited int        // of those that compute, those that did not before: nobody made room for them
-	held      [rungs]int // by how long they hold their worker
-	probing   int        // to see what their kind costs; they hold a short one's worker
-	holding   int        // those that hardly compute
+	computing    [rungs]int // those that take part in the ladder
+	overShare    [rungs]int // of these, those whose client was over its share
+	low          [rungs]int // of those that compute, those of the rung's lower half
+	lowOverShare [rungs]int // of these, those over their share
+	uninvited    int        // of those that compute, those that did not before: nobody made room for them
+	held         [rungs]int // by how long they hold their worker
+	probing      int        // to see what their kind costs; they hold a short one's worker
+	holding      int        // those that hardly compute
 }
 
 // count counts what a request is at the backend, or no longer is.
@@ -150,13 +150,13 @@ func (l *load) compute(t *Ticket, n int) {
 	if t.uninvited {
 		l.uninvited += n
 	}
-	if t.ahead {
-		l.ahead[t.rung] += n
+	if t.overShare {
+		l.overShare[t.rung] += n
 	}
 	if t.low {
 		l.low[t.rung] += n
-		if t.ahead {
-			l.lowAhead[t.rung] += n
+		if t.overShare {
+			l.lowOverShare[t.rung] += n
 		}
 	}
 }
@@ -176,19 +176,19 @@ func from(counts *[rungs]int, r rung) int { return upTo(counts, r, rungs-1) }
 type access uint8
 
 const (
-	closed   access = iota
-	toWithin        // those that are within their share
+	closed       access = iota
+	toUnderShare        // those that are within their share
 	open
 )
 
 // access tells who may go to rung r where as many compute that are as short or
-// shorter, so many of them of clients that are ahead of their share.
-func (g *gate) access(at time.Duration, r rung, alike, ahead int) access {
+// shorter, over of them of clients that are over their share.
+func (g *gate) access(at time.Duration, r rung, alike, over int) access {
 	switch {
 	case alike < g.room(at, r):
 		return open
-	case alike-ahead < g.limits.n && g.passes(r):
-		return toWithin
+	case alike-over < g.limits.slots && g.passes(r):
+		return toUnderShare
 	}
 	return closed
 }
@@ -217,11 +217,11 @@ func (l *Limiter) Preempts(yes bool) {
 // rung, as these take their part of the CPUs for as long as they last; but not for light ones shortly after
 // one of them was found not to be light: its like may be many.
 func (g *gate) room(at time.Duration, r rung) int {
-	n := g.limits.n + g.load.uninvited
+	n := g.limits.slots + g.load.uninvited
 	if r > passRung || r <= lightRung && at < g.trustAgain && !g.without(ruleDistrust) || g.without(ruleBeside) {
 		return n
 	}
-	return max(n, g.limits.n+(from(&g.load.computing, r+2)+1)/2)
+	return max(n, g.limits.slots+(from(&g.load.computing, r+2)+1)/2)
 }
 
 // doors are who may go to the lower half of a rung, and to the upper one. For that,
@@ -230,11 +230,11 @@ func (g *gate) room(at time.Duration, r rung) int {
 type doors struct{ low, up access }
 
 // doors tells who may go to rung r where as many compute that are as short or shorter,
-// so many of them of clients that are ahead of their share.
-func (g *gate) doors(at time.Duration, r rung, alike, ahead int) doors {
-	d := doors{low: g.access(at, r, alike, ahead)}
+// over of them of clients that are over their share.
+func (g *gate) doors(at time.Duration, r rung, alike, over int) doors {
+	d := doors{low: g.access(at, r, alike, over)}
 	if d.up = d.low; r+1 < rungs && !g.without(ruleHalves) {
-		d.up = g.access(at, r, alike+g.load.low[r+1], ahead+g.load.lowAhead[r+1])
+		d.up = g.access(at, r, alike+g.load.low[r+1], over+g.load.lowOverShare[r+1])
 	}
 	return d
 }
@@ -300,7 +300,7 @@ func (u *use) rate(at time.Duration) float64 {
 // which nobody made room, it leaves nobody less.
 func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 	r := t.level.rung()
-	if r <= passRung || !t.ahead || !t.level.computes() || g.without(ruleLeaves) {
+	if r <= passRung || !t.overShare || !t.level.computes() || g.without(ruleLeaves) {
 		return true
 	}
 	cpus, last := g.ranking.cpus, r+1
@@ -309,7 +309,7 @@ func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 	}
 	more := 0.0
 	if g.utilisation >= 0 && g.utilisation < idleBelow { // the room has grown, and CPUs are idle still
-		more = float64(g.limits.n - g.limits.least)
+		more = float64(g.limits.slots - g.limits.least)
 	}
 	switch {
 	case g.without(ruleLeavesMore):
@@ -321,7 +321,7 @@ func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 	if t.sure && g.load.uninvited > 0 {
 		return true
 	}
-	return float64(upTo(&g.load.ahead, passRung+1, last))+min(0.5, 1/cpus) <= cpus-g.within.rate(at)+more
+	return float64(upTo(&g.load.overShare, passRung+1, last))+min(0.5, 1/cpus) <= cpus-g.usedUnderShare.rate(at)+more
 }
 
 // longPart is what one more long request takes of an idle moment: of few CPUs a great

@@ -30,10 +30,10 @@ func TestDoors(t *testing.T) {
 		"one computes":                 {r: 3, alike: 1, use: 1, want: open},
 		"two compute":                  {r: 3, alike: 2, use: 1, want: closed},
 		"two light ones":               {r: lightRung, alike: 2, use: 1, want: closed},
-		"one of them ahead":            {r: lightRung, alike: 2, ahead: 1, use: 1, want: toWithin},
+		"one of them ahead":            {r: lightRung, alike: 2, ahead: 1, use: 1, want: toUnderShare},
 		"up to 400 ms, CPUs full":      {r: passRung, alike: 2, ahead: 1, use: 1, want: closed},
 		"up to 400 ms, nearly full":    {r: passRung, alike: 2, ahead: 1, use: idleBelow, want: closed},
-		"up to 400 ms, CPUs idle":      {r: passRung, alike: 2, ahead: 1, use: 0.5, want: toWithin},
+		"up to 400 ms, CPUs idle":      {r: passRung, alike: 2, ahead: 1, use: 0.5, want: toUnderShare},
 		"longer, CPUs idle":            {r: passRung + 1, alike: 2, ahead: 1, use: 0.5, want: closed},
 		"two light ones beside longer": {r: lightRung, alike: 2, use: 1, longer: 1, want: open},
 		"three beside longer":          {r: lightRung, alike: 3, use: 1, longer: 1, want: closed},
@@ -53,7 +53,7 @@ func TestDoors(t *testing.T) {
 	}
 	g := shaped()
 	g.utilisation = 1
-	g.load.low[3], g.load.lowAhead[3] = 1, 1
+	g.load.low[3], g.load.lowOverShare[3] = 1, 1
 	if d := g.doors(at, 2, 1, 0); d != (doors{open, closed}) {
 		t.Errorf("beside one of the next rung's lower half: %+v", d)
 	}
@@ -61,7 +61,7 @@ func TestDoors(t *testing.T) {
 		t.Errorf("on the last rung: %+v", d)
 	}
 	g.utilisation = 0.5
-	if d := g.doors(at, 2, 1, 0); d != (doors{open, toWithin}) {
+	if d := g.doors(at, 2, 1, 0); d != (doors{open, toUnderShare}) {
 		t.Errorf("beside one of the next rung's lower half that is ahead: %+v", d)
 	}
 	for guess, want := range map[float64]access{0.2: open, 0.2001: closed, 0.4: closed} {
@@ -84,7 +84,7 @@ func TestWhoHasAWorker(t *testing.T) {
 	wantCPU := func(g *gate) {
 		s := &g.home
 		g.contending = []*site{s}
-		s.queues[lightRung+1].within.push(&Ticket{})
+		s.queues[lightRung+1].underShare.push(&Ticket{})
 	}
 	for name, x := range map[string]struct {
 		set      func(*gate)
@@ -154,14 +154,14 @@ func TestLongOnesOfThoseAhead(t *testing.T) {
 	} {
 		g := shaped()
 		if x.cpus > 0 {
-			g.limits.cpus, g.limits.n, g.ranking.cpus = x.cpus, x.cpus, float64(x.cpus)
+			g.limits.cpus, g.limits.slots, g.ranking.cpus = x.cpus, x.cpus, float64(x.cpus)
 			g.shape()
 		}
-		g.limits.n += x.more
-		g.within = use{sum: x.used * usedFor}
-		g.load.ahead[4], g.load.computing[4] = x.there, x.busy
+		g.limits.slots += x.more
+		g.usedUnderShare = use{sum: x.used * usedFor}
+		g.load.overShare[4], g.load.computing[4] = x.there, x.busy
 		g.home.clock.systemVirtualTime = 10
-		r := &Ticket{queueEntry: queueEntry{level: x.level, ahead: !x.within, site: &g.home, flow: &flow{share: 0.5, virtualTime: 14}}}
+		r := &Ticket{queueEntry: queueEntry{level: x.level, overShare: !x.within, site: &g.home, flow: &flow{share: 0.5, virtualTime: 14}}}
 		if r.applied = 2; x.owed { // without what it is charged with now, it was ahead by one CPU-second
 			r.applied = 3
 		}

@@ -28,12 +28,12 @@ func (g *gate) measure(at time.Duration, utilisation float64) {
 		g.shortUse.now = max(g.shortUse.now, g.busy-g.load.long()+1)
 	}
 	n := &g.limits
-	switch wanted := from(&g.load.computing, 0) >= n.n && g.wanted(); {
+	switch wanted := from(&g.load.computing, 0) >= n.slots && g.wanted(); {
 	case n.fixed || g.without(ruleGrows):
 	case wanted && utilisation < idleBelow:
-		n.n = min(n.n+max(1, n.n/byPart), n.workers)
+		n.slots = min(n.slots+max(1, n.slots/byPart), n.workers)
 	case utilisation > fullAbove:
-		n.n = max(n.n-max(1, n.n/byPart), n.least)
+		n.slots = max(n.slots-max(1, n.slots/byPart), n.least)
 	}
 	g.dispatch(at)
 }

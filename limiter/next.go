@@ -40,14 +40,14 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 // that hardly compute.
 func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 	c := candidate{at: at, rank: math.Inf(1)}
-	alike, ahead := 0, 0
+	alike, over := 0, 0
 	for r := rung(0); r < rungs && !held; r++ {
 		alike += g.load.computing[r]
-		ahead += g.load.ahead[r]
+		over += g.load.overShare[r]
 		if !s.wantsRung(r) {
 			continue
 		}
-		d := g.doors(at, r, alike, ahead)
+		d := g.doors(at, r, alike, over)
 		if d.low == closed || !g.hasWorker(r, true) {
 			continue
 		}
@@ -77,10 +77,10 @@ type candidate struct {
 
 // look takes the heads of a queue into account, as far as they may go.
 func (c *candidate) look(g *gate, s *site, q *levelQueue, d doors) {
-	if t := q.within.top(); t != nil && d.of(t) != closed && c.may(g, t) {
+	if t := q.underShare.top(); t != nil && d.of(t) != closed && c.may(g, t) {
 		c.offer(t, t.rank)
 	}
-	if t := q.ahead.top(); t != nil && d.of(t) == open && c.may(g, t) {
+	if t := q.overShare.top(); t != nil && d.of(t) == open && c.may(g, t) {
 		c.offer(t, t.rank)
 	}
 	if t := q.strange.top(); t != nil && d.of(t) == open && c.may(g, t) {
@@ -192,7 +192,7 @@ func (s *site) nextBeyond() *Ticket {
 func (s *site) heaps() (all [3*levels + 1]*headHeap) {
 	for i := range s.queues {
 		q := &s.queues[i]
-		all[3*i], all[3*i+1], all[3*i+2] = &q.within, &q.ahead, &q.strange
+		all[3*i], all[3*i+1], all[3*i+2] = &q.underShare, &q.overShare, &q.strange
 	}
 	all[3*levels] = &s.parked
 	return all

@@ -14,7 +14,7 @@ func (g *gate) head(l level) *Ticket {
 	x := &Ticket{sure: l != fresh, queueEntry: queueEntry{
 		level: l, site: &g.home, client: new(client), flow: &flow{share: 1}, phase: queued, order: g.seq, rank: float64(g.seq),
 	}}
-	g.home.queues[l].within.push(x)
+	g.home.queues[l].underShare.push(x)
 	if g.home.queued++; g.home.queued == 1 {
 		g.contending = append(g.contending, &g.home)
 	}
@@ -38,11 +38,11 @@ func TestALongerOneGoesWhereLightOnesMayNot(t *testing.T) {
 // these only, and who is ahead only open ones.
 func TestWhoPassesADoor(t *testing.T) {
 	for door, want := range map[access][3]bool{
-		closed: {}, toWithin: {true}, open: {true, true, true},
+		closed: {}, toUnderShare: {true}, open: {true, true, true},
 	} {
 		for who, heap := range []func(*levelQueue) *headHeap{
-			func(q *levelQueue) *headHeap { return &q.within },
-			func(q *levelQueue) *headHeap { return &q.ahead },
+			func(q *levelQueue) *headHeap { return &q.underShare },
+			func(q *levelQueue) *headHeap { return &q.overShare },
 			func(q *levelQueue) *headHeap { return &q.strange },
 		} {
 			g := shaped()
@@ -88,7 +88,7 @@ func TestWhoMayHoldNoWorkerIsNotTried(t *testing.T) {
 	if got := g.toProbeOf(0, &g.home); got != second || first.heap != &g.home.parked {
 		t.Errorf("%+v is tried", got)
 	}
-	g.home.queues[fresh].within.remove(second)
+	g.home.queues[fresh].underShare.remove(second)
 	if got := g.toProbeOf(0, &g.home); got != nil {
 		t.Errorf("%+v is tried, and nobody else is there", got)
 	}

@@ -82,7 +82,7 @@ func (g *gate) places(s *site, of level) map[*Ticket]int {
 		e := t.guess / s.strangers.share
 		add(t, s.strangers.rank(s, q, t)+float64(i)*e)
 	}
-	for _, heap := range [...]headHeap{q.within, q.ahead, s.parked} {
+	for _, heap := range [...]headHeap{q.underShare, q.overShare, s.parked} {
 		for _, t := range heap {
 			if t.level == of {
 				add(t, t.rank)
@@ -123,7 +123,7 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	*o = Outlook{
 		Waits: true, Site: t.site.name, Waited: at - t.asked, Guess: seconds(t.guess), CostMultiplier: t.costMultiplier,
 		Lead: max(0, t.flow.virtualTime-t.applied-t.site.clock.systemVirtualTime) * t.flow.share,
-		Sure: t.sure, Stranger: t.stranger, Fresh: t.level == fresh, Holds: !t.level.computes(), Ahead: t.ahead,
+		Sure: t.sure, Stranger: t.stranger, Fresh: t.level == fresh, Holds: !t.level.computes(), Ahead: t.overShare,
 	}
 	if r < rungs-1 {
 		o.Size = seconds(r.most())
@@ -144,7 +144,7 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 		for i := range r + 1 {
 			o.Have += g.load.computing[i]
 		}
-		o.Most = n.n
+		o.Most = n.slots
 	case NoWorker:
 		o.Have, o.Most = g.busy, n.workers
 		if r > lightRung {
@@ -214,28 +214,28 @@ func (g *gate) isOwnDoing(at time.Duration, t *Ticket) bool {
 	case SiteAhead:
 		return false
 	default:
-		return t.ahead && !t.stranger
+		return t.overShare && !t.stranger
 	}
 }
 
 // ladderBarrier tells what keeps the head of a lane that would compute.
 func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
-	alike, ahead := 0, 0
+	alike, over := 0, 0
 	for i := range r + 1 {
 		alike += g.load.computing[i]
-		ahead += g.load.ahead[i]
+		over += g.load.overShare[i]
 	}
 	if g.isHeldBack(at, t.site) {
 		return SiteAhead
 	}
-	switch g.doors(at, r, alike, ahead).of(t) {
+	switch g.doors(at, r, alike, over).of(t) {
 	case closed:
 		if t.level == fresh {
 			return Untried
 		}
 		return NoRoom
-	case toWithin:
-		if t.ahead {
+	case toUnderShare:
+		if t.overShare {
 			return RoomForOthers
 		}
 	case open:

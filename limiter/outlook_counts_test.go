@@ -17,7 +17,7 @@ func TestWhatIsCountedOfWhoWaits(t *testing.T) {
 	}{
 		"no room": {func(g *gate, _ *Ticket) { g.load.computing[1], g.load.computing[3] = 1, 2 }, 3, NoRoom, 3, 3},
 		"room for those who had less": {func(g *gate, x *Ticket) {
-			g.utilisation, g.load.computing[1], g.load.ahead[1], x.ahead = 0.5, 2, 1, true
+			g.utilisation, g.load.computing[1], g.load.overShare[1], x.overShare = 0.5, 2, 1, true
 		}, 2, RoomForOthers, 2, 2},
 		"no worker for a long one":  {func(g *gate, _ *Ticket) { g.busy, g.load.held[4], g.load.held[3] = 15, 12, 3 }, waitsAt(4), NoWorker, 15, 15},
 		"no worker for a short one": {func(g *gate, _ *Ticket) { g.busy, g.workers.said = 16, 16; g.load.held[0] = 16 }, 0, NoWorker, 16, 16},
@@ -36,7 +36,7 @@ func TestWhatIsCountedOfWhoWaits(t *testing.T) {
 		}
 		r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 		x.set(g, r)
-		g.home.queues[x.level].within.push(r)
+		g.home.queues[x.level].underShare.push(r)
 		var o Outlook
 		g.outlook(2*time.Minute, r, &o)
 		if o.Barrier != x.want || o.Have != x.have || o.Most != x.most {

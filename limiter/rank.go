@@ -20,13 +20,13 @@ type ranking struct {
 
 // levelQueue is the heads of all lanes of a level.
 type levelQueue struct {
-	within  headHeap // of clients that are within their share
-	ahead   headHeap // of those that had more
-	strange headHeap // of strangers, in the order in which they take their turn
-	turn    float64  // the clock when the strangers' next turn began
+	underShare headHeap // of clients that are within their share
+	overShare  headHeap // of those that had more
+	strange    headHeap // of strangers, in the order in which they take their turn
+	turn       float64  // the clock when the strangers' next turn began
 }
 
-func (q *levelQueue) empty() bool { return len(q.within)+len(q.ahead)+len(q.strange) == 0 }
+func (q *levelQueue) empty() bool { return len(q.underShare)+len(q.overShare)+len(q.strange) == 0 }
 
 // enqueueHead ranks a request that has become the head of its lane, charges it with
 // its guess, and puts it before the ladder. A stranger is ranked and charged as the
@@ -41,10 +41,10 @@ func (g *gate) enqueueHead(at time.Duration, t *Ticket) {
 		t.costMultiplier += debtMultiplier * owes
 	}
 	if t.stranger {
-		t.ahead = true
+		t.overShare = true
 	} else {
 		lead, e := max(0, t.flow.virtualTime-t.clock), t.guess/t.flow.share
-		t.ahead = lead*t.flow.share > aheadFrom
+		t.overShare = lead*t.flow.share > aheadFrom
 		if t.rank = t.clock + e*t.costMultiplier; !g.without(ruleLead) {
 			t.rank += lead
 		}
@@ -92,10 +92,10 @@ func (g *gate) put(t *Ticket) {
 		}
 		g.line(t)
 		q.strange.push(t)
-	case t.ahead:
-		q.ahead.push(t)
+	case t.overShare:
+		q.overShare.push(t)
 	default:
-		q.within.push(t)
+		q.underShare.push(t)
 	}
 }
 

@@ -27,19 +27,19 @@ func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 	g.takeTurn(t)
 	g.dequeue(at, t)
 	t.undelayed = g.open
-	g.goes(t, 1)
+	g.addBusy(t, 1)
 	t.began = at
 	if r := t.level.rung(); p == probing {
-		g.take(t, probing, 0)
+		g.countIn(t, probing, 0)
 	} else {
-		g.take(t, p, r)
+		g.countIn(t, p, r)
 	}
 }
 
 // goAhead explains why and how long a request has waited.
 func (t *Ticket) goAhead(at time.Duration) Verdict {
 	v := t.verdict // a cap's, or a shadow's
-	v.Action, v.Lane, v.CostMultiplier, v.Known, v.Ahead = Go, Heavy, float32(t.costMultiplier), !t.stranger, t.ahead
+	v.Action, v.Lane, v.CostMultiplier, v.Known, v.Ahead = Go, Heavy, float32(t.costMultiplier), !t.stranger, t.overShare
 	if t.level.short() {
 		v.Lane = Light
 	}
@@ -98,9 +98,9 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 
 // end takes a running request out.
 func (g *gate) end(t *Ticket) {
-	g.goes(t, -1)
+	g.addBusy(t, -1)
 	g.unorphan(t)
-	g.free(t)
+	g.countOut(t)
 	if t.rung <= lightRung {
 		g.unpark()
 	}
@@ -119,8 +119,8 @@ func (g *gate) finish(at time.Duration, t *Ticket, x float64) {
 	g.settle(t, x)
 	t.site.clock.serve(x)
 	g.settleSite(at, t, x)
-	if !t.ahead && t.rung <= passRung {
-		g.within.add(at, x)
+	if !t.overShare && t.rung <= passRung {
+		g.usedUnderShare.add(at, x)
 	}
 	g.answered(at, t)
 	g.end(t)

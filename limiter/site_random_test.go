@@ -84,7 +84,7 @@ func (s *siege) checkHeaps(t fataler, of *site) {
 	if tag := of.among.virtualTime; math.IsNaN(tag) || math.IsInf(tag, 0) {
 		t.Fatalf("site %q has the tag %g", of.name, tag)
 	}
-	if from(&s.gate.load.computing, 0) >= s.gate.limits.n || s.gate.busy >= s.gate.limits.workers {
+	if from(&s.gate.load.computing, 0) >= s.gate.limits.slots || s.gate.busy >= s.gate.limits.workers {
 		return
 	}
 	for r := range rung(rungs) { // who may be held back for another site is not while a CPU may be idle

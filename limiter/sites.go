@@ -185,7 +185,7 @@ func (g *gate) chargeSite(t *Ticket, x float64) {
 		most = math.Inf(1)
 	}
 	f.virtualTime = max(from, min(from+(x-c.paid)/f.share, most))
-	g.clock.ahead = max(g.clock.ahead, f.virtualTime)
+	g.clock.furthest = max(g.clock.furthest, f.virtualTime)
 	c.applied, c.paid = c.applied+f.virtualTime-from, x
 }
 
@@ -236,7 +236,7 @@ func (g *gate) least(at time.Duration) *Ticket {
 // had more than its part. Not while a CPU may be idle.
 func (g *gate) isHeldBack(at time.Duration, s *site) bool {
 	return g.divided && g.busy > s.busy && !g.without(ruleSitesLeave) &&
-		(from(&g.load.computing, 0) >= g.limits.n || g.without(ruleSitesIdle)) && s.used.rate(at) > g.part(s)
+		(from(&g.load.computing, 0) >= g.limits.slots || g.without(ruleSitesIdle)) && s.used.rate(at) > g.part(s)
 }
 
 // SiteState is what is shown of a site at the gate. Totals are since the start.

@@ -30,7 +30,7 @@ type Ticket struct {
 	passed        bool
 	stranger      bool // it counts for all strangers together
 	session       bool // its client is one of an address
-	within        bool // that, or the pool, has an account: the second reservation
+	hasWhole      bool // that, or the pool, has an account: the second reservation
 	pooled        bool // its client is one of those that anybody can make up
 	follows       bool // it is for a part of the page that its client was just served
 	prefetch      bool
@@ -86,7 +86,7 @@ func (t *Ticket) Emptied() *Ticket {
 		return nil
 	}
 	clear(t.reservations[:t.n])
-	t.stranger, t.within, t.standing, t.clientsBehind, t.likelyIdle, t.running = false, false, 0, 0, 0, 0
+	t.stranger, t.hasWhole, t.standing, t.clientsBehind, t.likelyIdle, t.running = false, false, 0, 0, 0, 0
 	t.verdict, t.state, t.n, t.charged = Verdict{}, waiting, 0, 0
 	t.seen.Store(0)
 	return t
@@ -98,7 +98,7 @@ func (t *Ticket) own() *reservation { return &t.reservations[0] }
 // whole is that of what the client is a part of, as Arrival says; nil: there is none, or it has
 // no account.
 func (t *Ticket) whole() *reservation {
-	if !t.within || t.reservations[1].Bucket == nil {
+	if !t.hasWhole || t.reservations[1].Bucket == nil {
 		return nil
 	}
 	return &t.reservations[1]
@@ -118,7 +118,7 @@ func (t *Ticket) each(f func(*reservation)) {
 // is charged with its guess.
 func (t *Ticket) lookup(at time.Duration, table *table, a *Arrival, free bool, debts *[MaxKeys]debt) {
 	named := a.named()
-	t.n, t.within = uint8(a.keys(named)), named > 1 //nolint:gosec // at most MaxKeys
+	t.n, t.hasWhole = uint8(a.keys(named)), named > 1 //nolint:gosec // at most MaxKeys
 	for i := range t.n {
 		r := &t.reservations[i]
 		wait := table.Lookup(at, *a.key(int(i), named), r, t.guess, free)

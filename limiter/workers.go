@@ -133,8 +133,8 @@ func (g *gate) lacksWorkers() bool {
 			holds = holds || !s.queues[waitsAt(r)].empty()
 		}
 	}
-	return holds || g.wantsCPU() && from(&g.load.computing, 0) < g.limits.n || g.busy >= g.limits.workers ||
-		g.limits.n >= g.limits.workers
+	return holds || g.wantsCPU() && from(&g.load.computing, 0) < g.limits.slots || g.busy >= g.limits.workers ||
+		g.limits.slots >= g.limits.workers
 }
 
 // refute takes in that no more than n were in use while connections waited.
@@ -198,6 +198,6 @@ func (g *gate) shape() {
 	}
 	n.longest = max(1, n.workers-kept, min(n.cpus, n.workers-1))
 	if !n.fixed {
-		n.n = max(n.least, min(n.n, n.workers))
+		n.slots = max(n.least, min(n.slots, n.workers))
 	}
 }

@@ -207,7 +207,7 @@ func TestAConfiguredNumberIsANumber(t *testing.T) {
 // and everybody while all are busy.
 func TestWhoLacksAWorker(t *testing.T) {
 	on := func(l level) func(*gate) {
-		return func(g *gate) { g.home.queues[l].within.push(new(Ticket)) }
+		return func(g *gate) { g.home.queues[l].underShare.push(new(Ticket)) }
 	}
 	for name, x := range map[string]struct {
 		waits           func(*gate) // nil: nobody does
@@ -242,7 +242,7 @@ func TestWhoLacksAWorker(t *testing.T) {
 func TestWhoWantsACPU(t *testing.T) {
 	for l := range level(levels) {
 		g := shaped()
-		g.home.queues[l].within.push(&Ticket{})
+		g.home.queues[l].underShare.push(&Ticket{})
 		g.contending = []*site{{}, &g.home}
 		if want := l > level(lightRung) && l <= fresh; g.wantsCPU() != want {
 			t.Errorf("one on level %d wants a CPU: %t", l, !want)
