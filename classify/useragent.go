@@ -120,7 +120,7 @@ func (a *agent) read(s string) {
 			w.runs = 0 // "python3" is "python"
 		}
 		if w.length() <= maxWord {
-			a.take(w.folded())
+			a.addWord(w.folded())
 		}
 	}
 }
@@ -130,8 +130,8 @@ func endsName(c byte) bool {
 	return c == '/' || c == '(' || c == ')' || c == ';' || c == ',' || c == '+'
 }
 
-// take takes the next folded word into account.
-func (a *agent) take(w []byte) {
+// addWord takes the next folded word into account.
+func (a *agent) addWord(w []byte) {
 	if browser, platform := known(w); browser != noBrowser {
 		if a.browser == noBrowser || browser < a.browser {
 			a.browser = browser

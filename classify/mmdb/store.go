@@ -140,13 +140,13 @@ func (s *Store) look(atOnce bool) {
 			t.pending = now
 		default:
 			t.tried = now
-			s.take(kind, t, err)
+			s.putInForce(kind, t, err)
 		}
 	}
 }
 
-// take reads a file and has it in force, if it can be used; err is why it cannot.
-func (s *Store) take(kind string, t *Table, err error) {
+// putInForce reads a file and has it in force, if it can be used; err is why it cannot.
+func (s *Store) putInForce(kind string, t *Table, err error) {
 	var c *content
 	networks, begun := 0, time.Now()
 	if err == nil {

@@ -164,7 +164,7 @@ func TestHandedOutIsTaken(t *testing.T) {
 	}
 	for _, want := range [][]uint64{{1, 1 + 2*handedRegion, 3}, nil} {
 		var got []uint64
-		h.take(5, 3, func(value uint64) { got = append(got, value) })
+		h.removeOf(5, 3, func(value uint64) { got = append(got, value) })
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {

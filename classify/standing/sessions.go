@@ -65,7 +65,7 @@ func (j *Judge) sessionOf(at int64, value uint64, x *Visit) (place int32, e sess
 	e = session{id: given.id}
 	e.move(at, x.address)
 	place = j.sessions.add(e)
-	j.handed.take(network, given.id, func(value uint64) { j.sessions.learn(place, given.id, value, 0) })
+	j.handed.removeOf(network, given.id, func(value uint64) { j.sessions.learn(place, given.id, value, 0) })
 	return place, e, true
 }
 
@@ -513,8 +513,8 @@ func (h *handedOut) find(network uint32, value uint64) (handed, bool) {
 	return handed{}, false
 }
 
-// take takes out all cookies of a session that was given them in a network.
-func (h *handedOut) take(network, id uint32, f func(value uint64)) {
+// removeOf removes all cookies of a session that was given them in a network.
+func (h *handedOut) removeOf(network, id uint32, f func(value uint64)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range uint32(handedRegion) {

@@ -307,7 +307,7 @@ func (w *World) ask(c *Client, page Page, then func(ok bool)) *visit {
 
 func (v *visit) send(r *request) {
 	v.request = r
-	r.answer = v.take
+	r.answer = v.receive
 	r.over = func() {
 		if r.page.Stream > 0 && v.answered {
 			v.end(true)
@@ -319,8 +319,8 @@ func (v *visit) send(r *request) {
 	}
 }
 
-// take takes an answer that begins.
-func (v *visit) take(status int, h http.Header) {
+// receive takes an answer that begins.
+func (v *visit) receive(status int, h http.Header) {
 	if v.ended {
 		return
 	}

@@ -328,12 +328,12 @@ func (b *replica) received(now time.Time, data []byte) {
 		return
 	}
 	for _, k := range m.keys {
-		b.take(now, sender, k.key, k.counts[0])
+		b.chargeNew(now, sender, k.key, k.counts[0])
 	}
 }
 
-// take charges what is new of a total.
-func (b *replica) take(now time.Time, p *peer, k limiter.Key, c count) {
+// chargeNew charges what is new of a total.
+func (b *replica) chargeNew(now time.Time, p *peer, k limiter.Key, c count) {
 	charged, known := b.note(now, p, k, c)
 	switch {
 	case !known:

@@ -25,7 +25,7 @@ func TestPendingIsBounded(t *testing.T) {
 		t.Errorf("%d dropped, %v left", p.dropped, p.keys)
 	}
 	for range 2 {
-		p.take(1, func(k limiter.Key, d debit) {
+		p.removeSome(1, func(k limiter.Key, d debit) {
 			if k != client("b") || d.cost != 7 || d.charges != 2 {
 				t.Errorf("%v %+v", k, d)
 			}
@@ -111,7 +111,7 @@ func TestPendingCountsAll(t *testing.T) {
 			now = now.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "pass")) * time.Second)
 			switch rapid.IntRange(0, 4).Draw(t, "what") {
 			case 0:
-				p.take(rapid.IntRange(1, 3).Draw(t, "n"), func(_ limiter.Key, d debit) { out += d.charges })
+				p.removeSome(rapid.IntRange(1, 3).Draw(t, "n"), func(_ limiter.Key, d debit) { out += d.charges })
 			case 1:
 				p.forget(now, 2*time.Second)
 				for k, d := range p.keys {

@@ -160,7 +160,7 @@ type charge struct {
 func (s *Sharer) batch(now time.Time) *batch {
 	b := &batch{sent: now}
 	r := *s.rates.Load()
-	s.pending.take(batchKeys, func(k limiter.Key, d debit) {
+	s.pending.removeSome(batchKeys, func(k limiter.Key, d debit) {
 		if rate, shared := r[k.Class]; shared {
 			name, shard := s.names.account(k, len(s.shards))
 			b.charges = append(b.charges, charge{key: k, shard: shard, debit: d})
@@ -454,8 +454,8 @@ func (p *pending) forget(now time.Time, age time.Duration) {
 	}
 }
 
-// take takes out at most n keys.
-func (p *pending) take(n int, f func(limiter.Key, debit)) {
+// removeSome removes at most n keys.
+func (p *pending) removeSome(n int, f func(limiter.Key, debit)) {
 	for k, d := range p.keys {
 		if n--; n < 0 {
 			return

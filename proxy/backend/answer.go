@@ -54,8 +54,8 @@ func (l *lines) forget(names int) {
 	clear(l.names[:used])
 }
 
-// take takes the head over.
-func (a *Answer) take(head *http1.Response) {
+// setHead takes the head over.
+func (a *Answer) setHead(head *http1.Response) {
 	a.Status, a.Length = head.Status, head.Length
 	text := a.pool.texts.Borrow(head.Fields, 0)
 	a.Order = text.Collect(a.Header, head.Fields, a.lines.values[:], a.lines.names[:])

@@ -68,9 +68,9 @@ func NewPool(dial Dial, host string, timeout time.Duration) *Pool {
 	return p
 }
 
-// take returns the connection that waits for the shortest time; nil: none does. For a request
+// newestIdle returns the connection that waits for the shortest time; nil: none does. For a request
 // that looks at it itself (talk), nobody has.
-func (p *Pool) take(r *Request) *Conn {
+func (p *Pool) newestIdle(r *Request) *Conn {
 	for {
 		p.mu.Lock()
 		n := len(p.idle)

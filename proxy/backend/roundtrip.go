@@ -54,7 +54,7 @@ func (p *Pool) Do(call *Call, r *Request) (*Answer, error) {
 		r.drop()
 		return nil, context.Canceled
 	}
-	c := p.take(r)
+	c := p.newestIdle(r)
 	for {
 		reused := c != nil
 		if !reused {
@@ -75,7 +75,7 @@ func (p *Pool) Do(call *Call, r *Request) (*Answer, error) {
 		call.use(nil)
 		if errors.Is(err, errStale) {
 			_ = c.Close()
-			c = p.take(r)
+			c = p.newestIdle(r)
 			continue
 		}
 		_ = c.Close() // what it says is not understood, or nothing
@@ -218,7 +218,7 @@ func (a *Answer) receive(r *Request) error {
 			if head.Status >= http.StatusMultipleChoices {
 				a.upload.end() // it does not want a body that it was not asked for
 			}
-			a.take(&head)
+			a.setHead(&head)
 			return nil
 		}
 		if a.hinted = true; head.Status == http.StatusContinue {

@@ -139,7 +139,7 @@ func (t *Table) enter(c *Conn, key uint64, trusted bool) *Conn {
 	if len(t.all.conns) <= int(t.most) {
 		return nil
 	}
-	out := t.take()
+	out := t.removeNext()
 	if out == nil { // none that was looked at has anything to give
 		out = c
 		c.state.Store(gone)
@@ -158,7 +158,7 @@ func (t *Table) enter(c *Conn, key uint64, trusted bool) *Conn {
 // be closed.
 func (t *Table) Shed() bool {
 	t.mu.Lock()
-	out := t.take()
+	out := t.removeNext()
 	if out != nil {
 		t.shed++
 	}
@@ -170,8 +170,8 @@ func (t *Table) Shed() bool {
 	return true
 }
 
-// take takes out the connection that goes next; nil: none can. t.mu is held.
-func (t *Table) take() *Conn {
+// removeNext removes the connection that goes next; nil: none can. t.mu is held.
+func (t *Table) removeNext() *Conn {
 	for range heavyLooks { // most often once: what is chosen may have a request meanwhile
 		c, cuts := t.choose()
 		if c == nil {

@@ -258,7 +258,7 @@ func (c *conn) request() bool {
 		return false
 	}
 	if err == nil {
-		err = r.take(c)
+		err = r.setHead(c)
 	}
 	if err != nil {
 		r.clear()

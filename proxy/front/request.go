@@ -17,9 +17,9 @@ import (
 // errTarget is a target that is no URL of this server's.
 var errTarget = http1.Malformed("a target that is no URL")
 
-// take makes a request of the head that was read, which takes nothing of the buffer with
+// setHead makes a request of the head that was read, which takes nothing of the buffer with
 // it.
-func (r *request) take(c *conn) error {
+func (r *request) setHead(c *conn) error {
 	r.Request = *c.blank()
 	texts := &c.server.memory.texts
 	text := texts.Borrow(r.head.Fields, len(r.head.Method)+len(r.head.Target)+len(r.head.Host))

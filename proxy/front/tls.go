@@ -142,7 +142,7 @@ func (b *below) Read(p []byte) (n int, err error) {
 // goOn waits for a turn to compute with what has come. There is an error if either side has
 // closed the connection meanwhile.
 func (b *below) goOn() error {
-	waited := b.turns.take(b.of)
+	waited := b.turns.await(b.of)
 	b.held.Store(b.turns)
 	if !waited || b.raw == nil {
 		return nil
@@ -243,9 +243,9 @@ type line struct {
 
 func newTurns(most int) *turns { return &turns{free: most, lines: make(map[string]*line)} }
 
-// take waits for a turn of an address; call done when it is over. It tells whether it had to
+// await waits for a turn of an address; call done when it is over. It tells whether it had to
 // wait.
-func (t *turns) take(of string) (waited bool) {
+func (t *turns) await(of string) (waited bool) {
 	t.mu.Lock()
 	if t.free > 0 {
 		t.free--

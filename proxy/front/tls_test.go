@@ -371,13 +371,13 @@ func TestTurns(t *testing.T) {
 		var mu sync.Mutex
 		var came []string
 		for range 2 { // they compute
-			if turns.take("busy") {
+			if turns.await("busy") {
 				t.Error("it waits though there is room")
 			}
 		}
 		for i, of := range []string{"flood", "flood", "flood", "flood", "a", "flood", "b", "a"} {
 			go func() {
-				turns.take(of)
+				turns.await(of)
 				mu.Lock()
 				came = append(came, fmt.Sprint(of, i))
 				mu.Unlock()
@@ -422,7 +422,7 @@ func TestTurnsOfAny(t *testing.T) {
 					of := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "of")
 					waits[of]++
 					go func() {
-						turns.take(of)
+						turns.await(of)
 						mu.Lock()
 						defer mu.Unlock()
 						order = append(order, of)
@@ -511,7 +511,7 @@ func newServerTurns() int { return NewServer(nil, Options{}).turns.free }
 func TestGoneBeforeItsTurn(t *testing.T) {
 	_, l, s, seen := overTLS(t, http.HandlerFunc(script), nil)
 	for range newServerTurns() {
-		s.turns.take("busy")
+		s.turns.await("busy")
 	}
 	c := connect(t, l)
 	hello := make(chan error, 1)

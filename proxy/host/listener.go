@@ -113,7 +113,7 @@ type listenQueue struct {
 
 func newListenQueue(sockets *Sockets) *listenQueue {
 	q := &listenQueue{sockets: sockets}
-	q.look = q.take
+	q.look = q.consider
 	return q
 }
 
@@ -132,9 +132,9 @@ func (q *listenQueue) length(l listener) (queued int, ok bool) {
 	return q.queued, ok && q.best > fitsNot
 }
 
-// take adds a socket up if none before fits better. Several fit alike where
+// consider adds a socket up if none before fits better. Several fit alike where
 // workers share an address (SO_REUSEPORT).
-func (q *listenQueue) take(s Socket) {
+func (q *listenQueue) consider(s Socket) {
 	fit := fitsNot
 	if q.listener.name == "" {
 		fit = q.listener.fit(s)

@@ -125,7 +125,7 @@ func TestListenQueueClosest(t *testing.T) {
 			queued := 1
 			for _, at := range c.at {
 				a := netip.MustParseAddrPort(at)
-				q.take(Socket{Address: a.Addr(), Port: a.Port(), Queued: uint32(queued)})
+				q.consider(Socket{Address: a.Addr(), Port: a.Port(), Queued: uint32(queued)})
 				queued *= 10
 			}
 			if got := q.queued; (q.best > fitsNot) != (c.want >= 0) || got != max(0, c.want) {
@@ -151,7 +151,7 @@ func TestListenQueueUnix(t *testing.T) {
 	} {
 		q := newListenQueue(nil)
 		q.listener, q.inode = listener{name: "/run/site/a.sock"}, 7
-		q.take(Socket{Name: []byte(c.bound), File: c.inode, Queued: 3})
+		q.consider(Socket{Name: []byte(c.bound), File: c.inode, Queued: 3})
 		if q.queued != c.want {
 			t.Errorf("%s: %d wait, want %d", name, q.queued, c.want)
 		}

@@ -28,8 +28,8 @@ const (
 	messagesBurst = 2000
 )
 
-// take takes in a message of a process.
-func (c *claims) take(now time.Time, numbers *Numbers, pid int, text []byte) bool {
+// note takes in a message of a process.
+func (c *claims) note(now time.Time, numbers *Numbers, pid int, text []byte) bool {
 	if len(text) < 1 || pid <= 0 {
 		return false
 	}

@@ -87,7 +87,7 @@ func (e *CostSocket) run(ctx context.Context, c *claims, numbers *Numbers) {
 		case err != nil:
 			pause(ctx, time.Second)
 		default:
-			c.take(now, numbers, sender(oob[:m]), text[:n])
+			c.note(now, numbers, sender(oob[:m]), text[:n])
 		}
 		if d := pace.wait(now); d > 0 {
 			pause(ctx, d)

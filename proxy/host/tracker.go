@@ -270,7 +270,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 	base, newest := s.worker.before(u, now.Sub(since), min(r.Estimate, now.Sub(since)))
 	r.Work = t.begin(s.worker, r, base, nil)
 	r.Work.seat, r.Work.conn, r.Work.read, r.Work.newest = s, r.Conn, now, newest
-	r.Work.take(u)
+	r.Work.setUsage(u)
 }
 
 func (t *Tracker) begin(w *worker, r *Running, base process.Usage, c *claim) *Work {

@@ -126,11 +126,11 @@ func (w *Work) readBy(read reading) (r cpuaccount.Reading, ok bool) {
 		w.void.Store(true)
 		return r, false
 	}
-	return w.take(u), true
+	return w.setUsage(u), true
 }
 
-// take takes in what the process has used.
-func (w *Work) take(u process.Usage) cpuaccount.Reading {
+// setUsage takes in what the process has used.
+func (w *Work) setUsage(u process.Usage) cpuaccount.Reading {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.clock = u.Own

@@ -43,7 +43,7 @@ func (p *Spool) Write(b []byte) (n int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
-		n += p.take(b[n:])
+		n += p.enqueue(b[n:])
 		if err := p.refusal(); err != nil {
 			return n, err
 		}
@@ -59,7 +59,7 @@ func (p *Spool) Write(b []byte) (n int, err error) {
 func (p *Spool) TryWrite(b []byte) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.take(b)
+	return p.enqueue(b)
 }
 
 // refusal is why nothing is written any more; nil if it is.
@@ -72,9 +72,9 @@ func (p *Spool) refusal() error {
 	}
 }
 
-// take puts what there is room for at the queue's end, in memory before the
+// enqueue puts what there is room for at the queue's end, in memory before the
 // file. p.mu is held, but not while the file is written.
-func (p *Spool) take(b []byte) (n int) {
+func (p *Spool) enqueue(b []byte) (n int) {
 	for n < len(b) && p.refusal() == nil && p.unread < p.most {
 		next := b[n:]
 		next = next[:min(int64(len(next)), p.most-p.unread)]

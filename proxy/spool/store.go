@@ -181,7 +181,7 @@ func (s *Store) reserve(a *account, of resource, n int64) shortage {
 	case a != nil && float64(a.used[of]+n) > s.limits.Address*float64(limit):
 		return noAddress
 	case of == disk:
-		if short := s.space.take(s, n); short != none {
+		if short := s.space.spend(s, n); short != none {
 			return short
 		}
 	}
@@ -253,8 +253,8 @@ func (s *Store) diskLimit() (int64, shortage) {
 	return s.space.half, noDisk
 }
 
-// take takes n bytes of what the file system has to spare. s.mu is held.
-func (v *space) take(s *Store, n int64) shortage {
+// spend takes n bytes of what the file system has to spare. s.mu is held.
+func (v *space) spend(s *Store, n int64) shortage {
 	if v.unseen < n {
 		if short := v.look(s, n); short != none {
 			return short

@@ -85,7 +85,7 @@ func (f *Feed) Drain(now time.Time, sinks ...Sink) {
 	}
 	f.taken = all
 	for i := range f.counts.shards {
-		f.batch.Entries = f.counts.shards[i].take(f.batch.Entries[:0])
+		f.batch.Entries = f.counts.shards[i].drain(f.batch.Entries[:0])
 		for _, s := range sinks {
 			s.Take(now, &f.batch)
 		}
@@ -120,12 +120,12 @@ func costKind(r *Record) int {
 	return middle
 }
 
-// take appends what is kept of all kinds, and begins again.
-func (s *shard) take(to []Entry) []Entry {
+// drain appends what is kept of all kinds, and begins again.
+func (s *shard) drain(to []Entry) []Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for kind := range s.samples {
-		to = s.samples[kind].take(to)
+		to = s.samples[kind].drain(to)
 	}
 	return to
 }
@@ -153,8 +153,8 @@ func (s *sample) place() *Entry {
 	return nil
 }
 
-// take appends what is kept, which stands for all that were seen, and begins again.
-func (s *sample) take(to []Entry) []Entry {
+// drain appends what is kept, which stands for all that were seen, and begins again.
+func (s *sample) drain(to []Entry) []Entry {
 	if s.seen == 0 {
 		return to
 	}

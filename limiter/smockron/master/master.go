@@ -84,10 +84,10 @@ type delayOrder struct {
 	until      int64 // milliseconds since 1970, always to come
 }
 
-// take accounts for one message and returns the order that it causes, if any. A
+// accountFor accounts for one message and returns the order that it causes, if any. A
 // message that is not sound, or of a domain that nobody configured, changes
 // nothing but a count.
-func (m *Master) take(now time.Time, a *smockron.Accounting) (o delayOrder, any bool) {
+func (m *Master) accountFor(now time.Time, a *smockron.Accounting) (o delayOrder, any bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := now.UnixMilli()

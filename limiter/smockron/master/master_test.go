@@ -24,7 +24,7 @@ func receive(m *Master, now time.Time, frames string) []string {
 		m.reject(err)
 		return nil
 	}
-	if o, any := m.take(now, &a); any {
+	if o, any := m.accountFor(now, &a); any {
 		return []string{fmt.Sprintf("%s %d", o.identifier, o.until-start)}
 	}
 	return nil
@@ -281,7 +281,7 @@ func BenchmarkMaster(b *testing.B) {
 			b.ResetTimer()
 			for i := range b.N {
 				a, _ := smockron.ParseAccounting(frames[i%len(frames)])
-				m.take(at(int64(i/100)), &a)
+				m.accountFor(at(int64(i/100)), &a)
 			}
 		})
 	}

@@ -150,7 +150,7 @@ func (s *service) handle(a *smockron.Accounting) {
 	now := s.Now()
 	if a.Resync {
 		s.resync(now, string(a.Domain))
-	} else if o, any := s.take(now, a); any {
+	} else if o, any := s.accountFor(now, a); any {
 		s.send(o)
 	}
 }

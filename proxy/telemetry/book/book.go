@@ -167,7 +167,7 @@ func (b *Book) Tick(now time.Time, m Moment) api.Point {
 	b.believeLocked(m.CPUs)
 	for i := range b.series {
 		s := &b.series[i]
-		s.gauges.take(&m)
+		s.gauges.add(&m)
 		if s.due(b.window.at) {
 			p := point(&b.window, max(lately, s.step), b.believed, &s.gauges)
 			p.At = unix(now)

@@ -62,7 +62,7 @@ func (h *History) Take(now time.Time, b *telemetry.Batch) {
 	}
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		h.open.take(e, h.words.URL(e.Shape, e.Target()))
+		h.open.add(e, h.words.URL(e.Shape, e.Target()))
 	}
 }
 
@@ -227,9 +227,9 @@ func (h *hour) count(group int, s *telemetry.Sums) {
 	row.Groups[group].CPU += cost
 }
 
-// take counts what a request was, and those that it stands for. name is what its URL is
+// add counts what a request was, and those that it stands for. name is what its URL is
 // called.
-func (h *hour) take(e *telemetry.Entry, name string) {
+func (h *hour) add(e *telemetry.Entry, name string) {
 	n := e.Weight
 	cpu := max(0, e.Cost.Seconds()) * n
 	if e.Outcome == telemetry.Answered && e.Status != switchingProtocols {

@@ -104,7 +104,7 @@ type gauges struct {
 	room    int
 }
 
-func (g *gauges) take(m *Moment) {
+func (g *gauges) add(m *Moment) {
 	g.looks++
 	for i, n := range m.Waiting.Count {
 		g.waiting[i] = max(g.waiting[i], n)
