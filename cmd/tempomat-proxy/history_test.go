@@ -217,7 +217,7 @@ func TestHistoryIsHandedOverWhole(t *testing.T) {
 	}
 	defer old.logs.output.Close()
 	defer old.connections.reserve.Close()
-	old.inside.recorders().Note(time.Now(), &telemetry.Record{
+	old.statistics.recorders().Note(time.Now(), &telemetry.Record{
 		Arrived: time.Now(), Request: httptest.NewRequest(http.MethodGet, "/", nil), Who: new(classify.Result), Cost: time.Second,
 	})
 	p, _, _ := newPast("", 168)

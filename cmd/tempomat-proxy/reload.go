@@ -129,7 +129,7 @@ func (s *sidecar) reload() error {
 	}
 	policy, err := s.policies.make(c)
 	if err != nil {
-		s.inside.setNames(s.config)
+		s.statistics.setNames(s.config)
 		s.policies.keepDatabases(s.config)
 		return s.rejectLocked(err)
 	}
@@ -151,7 +151,7 @@ func (s *sidecar) reload() error {
 	s.priorities.restart(c)
 	s.grant(c.Admin)
 	s.config = c
-	s.inside.setNames(c)
+	s.statistics.setNames(c)
 	s.loaded.put(c, changes)
 	s.logs.log.Info("reloaded", zap.String("file", s.source.file), zap.Int("changes", len(changes)))
 	return nil

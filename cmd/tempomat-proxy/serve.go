@@ -43,7 +43,7 @@ type sidecar struct {
 	costs       cpuaccount.Recent
 	state       stateFile
 	accessLog   *telemetry.AccessLog
-	inside      *inside
+	statistics  *statistics
 	history     *pastHours
 	inspector   *inspect.Inspector
 	handler     *proxy.Handler
@@ -71,13 +71,13 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	car := &sidecar{source: s, started: time.Now(), logs: newLogs(stderr), config: c, begun: c}
 	daemon.SetLevel(car.logs.level, c.Log.Level)
 	car.loaded.start(c)
-	car.inside = newInside(car.started, c)
+	car.statistics = newStatistics(car.started, c)
 	var err error
 	if car.sharing, err = sharing.New(c, car.logs.log); err != nil {
 		return nil, err
 	}
 	car.limiter = limiter.New(car.started, policy.Limits(c), c.Table.Size, car.sharing.Sharer())
-	counts, err := newRequestCounts(c, car.inside.counts, car.limiter)
+	counts, err := newRequestCounts(c, car.statistics.counts, car.limiter)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		"known": car.limiter.Known(), "standing": car.policies.standing, "newcomers": car.policies.newcomer,
 		"pins": &car.policies.pins,
 	}}
-	car.history = newPastHours(c, car.inside.words, car.logs.log)
+	car.history = newPastHours(c, car.statistics.words, car.logs.log)
 	car.reports = &reports{ledger: car.limiter, series: car.series, log: car.logs.log}
 	car.makeHandler(c, policy)
 	if car.connections, err = newConnections(car.started, c, car.logs.log); err != nil {
@@ -106,12 +106,12 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 
 // makeHandler makes what decides on requests, and what looks into it.
 func (s *sidecar) makeHandler(c *config.Config, policy *proxy.Policy) {
-	s.accessLog = telemetry.NewAccessLog(s.logs.access, s.inside.words)
+	s.accessLog = telemetry.NewAccessLog(s.logs.access, s.statistics.words)
 	s.accessLog.SetCombined(s.logs.lines(c.Log.Format))
-	s.handler = proxy.NewHandler(s.limiter, policy, append(s.inside.recorders(), s.accessLog))
+	s.handler = proxy.NewHandler(s.limiter, policy, append(s.statistics.recorders(), s.accessLog))
 	s.inspector = &inspect.Inspector{
 		Requests: s.handler, Ledger: s.limiter, Guess: s.handler.Guess(),
-		Pinned: &s.policies.pins, Recent: s.inside.book.Recent, Log: s.logs.log,
+		Pinned: &s.policies.pins, Recent: s.statistics.book.Recent, Log: s.logs.log,
 	}
 	s.handler.TellWorkers(func(n int, by string) {
 		s.logs.log.Info("the backend has another number of workers (0: any)", zap.Int("workers", n), zap.String("by", by))
@@ -126,7 +126,7 @@ func (s *sidecar) makeServer(c *config.Config) {
 	}
 	s.server = proxy.NewServer(s.handler, proxy.ServerOptions{
 		Header: header, Idle: c.Timeouts.Idle, Linger: linger, Log: s.logs.log,
-		Table: s.connections.table, Peer: s.peer, Malformed: s.inside.counts.Malformed,
+		Table: s.connections.table, Peer: s.peer, Malformed: s.statistics.counts.Malformed,
 		Stepped:    s.connStats.note,
 		Challenges: challenges,
 	})

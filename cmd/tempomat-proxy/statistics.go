@@ -28,8 +28,8 @@ const (
 	drainsPerPoint = int(time.Second / drainEvery)
 )
 
-// inside is what requests add up to, for those who look inside.
-type inside struct {
+// statistics are what requests add up to, for those who look inside.
+type statistics struct {
 	feed      *telemetry.Feed
 	book      *book.Book
 	events    *admin.Events
@@ -38,10 +38,10 @@ type inside struct {
 	durations *metrics.Durations // nil: nobody asks for them
 }
 
-func newInside(began time.Time, c *config.Config) *inside {
+func newStatistics(began time.Time, c *config.Config) *statistics {
 	b := book.New(began)
 	counts := telemetry.NewCounts()
-	i := &inside{feed: telemetry.NewFeed(counts), counts: counts, words: telemetry.NewWords(), book: b, events: admin.NewEvents()}
+	i := &statistics{feed: telemetry.NewFeed(counts), counts: counts, words: telemetry.NewWords(), book: b, events: admin.NewEvents()}
 	if c.Metrics != "" {
 		i.durations = metrics.NewDurations()
 	}
@@ -50,7 +50,7 @@ func newInside(began time.Time, c *config.Config) *inside {
 }
 
 // recorders are told of each request that is over.
-func (i *inside) recorders() telemetry.Recorders {
+func (i *statistics) recorders() telemetry.Recorders {
 	all := telemetry.Recorders{i.feed}
 	if i.durations != nil {
 		all = append(all, i.durations)
@@ -59,7 +59,7 @@ func (i *inside) recorders() telemetry.Recorders {
 }
 
 // setNames tells which classes and request limits are counted by name.
-func (i *inside) setNames(c *config.Config) {
+func (i *statistics) setNames(c *config.Config) {
 	var classes, names []string
 	for _, class := range policy.Limits(c).Classes {
 		classes = append(classes, class.Name)
@@ -72,16 +72,16 @@ func (i *inside) setNames(c *config.Config) {
 
 // takeIn adds up the requests that were over until now.
 func (s *sidecar) takeIn(now time.Time) {
-	sinks := []telemetry.Sink{s.inside.words, s.inside.book}
+	sinks := []telemetry.Sink{s.statistics.words, s.statistics.book}
 	if s.history != nil {
 		sinks = append(sinks, s.history)
 	}
-	s.inside.feed.Drain(now, sinks...)
+	s.statistics.feed.Drain(now, sinks...)
 }
 
 // runInside adds up until the context ends.
 func (s *sidecar) runInside(ctx context.Context) {
-	i := s.inside
+	i := s.statistics
 	ticks := time.NewTicker(drainEvery)
 	defer ticks.Stop()
 	var running []telemetry.Entry
@@ -114,7 +114,7 @@ func (s *sidecar) overview() api.OverviewReply {
 	now, c := time.Now(), s.loaded.inForce()
 	m := s.moment(now)
 	m.Places = s.handler.AtBackend(mostPlaces)
-	reply := s.inside.book.Overview(m)
+	reply := s.statistics.book.Overview(m)
 	reply.Estimated = s.estimated(now)
 	reply.Release, reply.Mode = version, c.Throttle.Mode
 	reply.Uptime = now.Sub(s.started).Seconds()
@@ -149,7 +149,7 @@ const mostRecent = 10_000
 
 // shown is what the admin API shows of it.
 func (s *sidecar) shown() admin.Inside {
-	b := s.inside.book
+	b := s.statistics.book
 	recent := func(limit int, each bool) api.RecentReply {
 		if each {
 			return b.Recent(limit)
@@ -158,7 +158,7 @@ func (s *sidecar) shown() admin.Inside {
 		all.Rows = inspect.Grouped(all.Rows, limit)
 		return all
 	}
-	return admin.Inside{Overview: s.overview, Shapes: b.Shapes, Recent: recent, Series: b.Series, Events: s.inside.events}
+	return admin.Inside{Overview: s.overview, Shapes: b.Shapes, Recent: recent, Series: b.Series, Events: s.statistics.events}
 }
 
 // series is what Graphite gets.
@@ -169,7 +169,7 @@ func (s *sidecar) series() map[string]float64 { return metrics.Series(s.numbers(
 func (s *sidecar) numbers() *metrics.State {
 	n := &metrics.State{
 		Release: version,
-		Totals:  s.inside.counts.Totals(), Redirects: s.policies.newcomer.Counts(),
+		Totals:  s.statistics.counts.Totals(), Redirects: s.policies.newcomer.Counts(),
 		Costs: s.handler.Policy().Meter.Sums(),
 		Gate:  s.limiter.GateState().Shown(), Held: s.limiter.Held(), Keys: s.limiter.Keys(),
 		Buffer: s.policies.spools.Stats(), Connections: s.connections.table.Stats(0),

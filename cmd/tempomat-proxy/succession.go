@@ -247,7 +247,7 @@ func (s *sidecar) beginTasks(ready func() error) {
 	s.reports.restart(s.config)
 	if l := daemon.ListenMetrics(ctx, s.config.Metrics, s.logs.log); l != nil {
 		t.all.Go(func() {
-			daemon.Serve(ctx, l, metrics.Handler(s.numbers, s.inside.durations), "metrics", s.logs.log)
+			daemon.Serve(ctx, l, metrics.Handler(s.numbers, s.statistics.durations), "metrics", s.logs.log)
 		})
 	}
 	if t.socket = s.adminSocket; t.socket == nil {
