@@ -1,11 +1,9 @@
-// Package classify says whom a request is charged to: it finds the client's
-// address, the key of each class, the shape of the path, and whether the
-// request is exempt. How a client stands is judged by package standing, from what is
-// found here.
+// Package classify finds out whom a request is charged to: the client's address, the key
+// of each class, the shape of the path, and whether the request is exempt. Package standing
+// judges clients by these findings.
 //
-// Everything it reads was written by the client or by a proxy on the way, so
-// everything is bounded: how many hops and bytes are looked at, how long a key
-// may be, and, as far as text allows, how many different keys a client can
-// make. Nothing here reads a clock or prints. A Classifier keeps nothing between
-// requests but caches of what it found.
+// The client or a proxy on the way wrote all that this package reads, so all of it is
+// bounded: the hops and bytes that are read, the length of a key and, as far as text allows,
+// the number of keys that a client can make. The package reads no clock and prints nothing.
+// Between requests a Classifier keeps only caches of its findings.
 package classify
