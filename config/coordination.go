@@ -152,7 +152,7 @@ var domainName = regexp.MustCompile(`^[!-~]{1,200}$`)
 func siteName() form.Scalar[string] {
 	return form.Text("name", "1 to 200 printable characters", func(text string) error {
 		if !domainName.MatchString(text) {
-			return errors.New("must be a name of 1 to 200 printable characters without blanks")
+			return errors.New("must be a name of 1 to 200 printable characters without spaces")
 		}
 		return nil
 	})

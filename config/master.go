@@ -210,7 +210,7 @@ func (v masterDomains) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 		key, value := n.Content[i], n.Content[i+1]
 		here := at.Under(key.Value).On(key)
 		if !domainName.MatchString(key.Value) {
-			r.Fault(here, "", "a domain's name has 1 to 200 printable characters without blanks")
+			r.Fault(here, "", "a domain's name has 1 to 200 printable characters without spaces")
 			continue
 		}
 		d := MasterDomain{Name: key.Value}

@@ -81,11 +81,11 @@ func resolverAddress() form.Scalar[string] {
 
 // robotName is what a robot is called.
 func robotName() form.Scalar[string] {
-	s := form.Text("name", "at most 64 letters, digits, blanks or signs such as - or _", nil)
+	s := form.Text("name", "at most 64 letters, digits, spaces or signs such as - or _", nil)
 	s.Parse = func(text string) (string, error) {
 		text = strings.ToLower(strings.TrimSpace(text))
 		if text == "" || len(text) > 64 || strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.# ") != "" {
-			return "", errors.New("must be the name of a robot, such as googlebot: at most 64 letters, digits, blanks or signs such as - or _")
+			return "", errors.New("must be the name of a robot, such as googlebot: at most 64 letters, digits, spaces or signs such as - or _")
 		}
 		return text, nil
 	}

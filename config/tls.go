@@ -42,7 +42,7 @@ func defaultACME() ACME { return ACME{Directory: "https://acme-v02.api.letsencry
 func listener() form.Scalar[Listener] {
 	address := listenAddress()
 	return form.Scalar[Listener]{
-		Type: address.Type, Allowed: address.Allowed + "; also a mapping, or behind a blank each: `tls`, `proxyProtocol`, `redirect`",
+		Type: address.Type, Allowed: address.Allowed + "; also a mapping, or followed by, each after a space: `tls`, `proxyProtocol`, `redirect`",
 		Schema: form.Schema{"type": "string", "pattern": words(socketPattern) + "|" + words(portPattern)},
 		Parse: func(text string) (l Listener, err error) {
 			at, behind, _ := strings.Cut(text, " ")
@@ -58,7 +58,7 @@ func listener() form.Scalar[Listener] {
 				case "redirect":
 					l.Redirect = true
 				default:
-					return l, errors.New("may have tls, proxyProtocol and redirect behind the address, each after a blank")
+					return l, errors.New("may have tls, proxyProtocol and redirect after the address, each after a space")
 				}
 			}
 			if l.TLS && l.Redirect {
@@ -149,7 +149,7 @@ func certificates() form.List[CertificateFiles] {
 func checkPath(text string) (string, error) {
 	odd := func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) || c == ',' }
 	if !filepath.IsAbs(text) || len(text) > 1024 || strings.ContainsFunc(text, odd) {
-		return "", errors.New("must be a path that begins with /, without blanks and commas")
+		return "", errors.New("must be a path that begins with /, without spaces and commas")
 	}
 	return filepath.Clean(text), nil
 }
