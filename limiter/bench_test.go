@@ -49,7 +49,7 @@ func BenchmarkGate(b *testing.B) {
 func besiege(b *testing.B, known bool) {
 	const waiting, clients = 512, 100_000
 	p := benchPolicy(Fair)
-	p.MaxHeld, p.Gate = 2*waiting, Gate{CPUs: 2, Workers: 16}
+	p.MaxHeld, p.Gate = 2*waiting, GateOptions{CPUs: 2, Workers: 16}
 	now := time.Now()
 	l := New(now, p, 1<<19, nil)
 	keys := benchKeys(clients)

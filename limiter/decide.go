@@ -31,7 +31,7 @@ func (d *debt) worst(e debt) {
 
 // decide says what the debts of a request's keys mean for it, and which bucket
 // it has to wait for first, if any. Classes in shadow have no part in either.
-func (l *Limiter) decide(p *policy, t *Ticket, debts []debt) (Verdict, *bucket) {
+func (l *Limiter) decide(p *activePolicy, t *Ticket, debts []debt) (Verdict, *bucket) {
 	var over, capped, held, shadow debt
 	for _, d := range debts {
 		switch {
@@ -86,7 +86,7 @@ func (d debt) verdict(a Action) Verdict {
 // roomFor refuses a request that would have to be held if the room is full by its own doing: it would wait in
 // the longest queue, or its client has responses held already. Otherwise another one makes room for it, or its
 // response is not held.
-func (l *Limiter) roomFor(p *policy, d debt, own func() bool) Verdict {
+func (l *Limiter) roomFor(p *activePolicy, d debt, own func() bool) Verdict {
 	l.room.mu.Lock()
 	refused := l.room.held >= p.MaxHeld && own()
 	l.room.mu.Unlock()
@@ -141,18 +141,18 @@ func (r Reason) String() string {
 	return "none"
 }
 
-// Lane is whether a request waits at the gate in a lane of short ones, up to 100 ms, or of
+// LaneKind is whether a request waits at the gate in a lane of short ones, up to 100 ms, or of
 // longer ones.
-type Lane uint8
+type LaneKind uint8
 
 // The lanes.
 const (
-	NoLane Lane = iota
+	NoLane LaneKind = iota
 	Light
 	Heavy
 )
 
-func (l Lane) String() string {
+func (l LaneKind) String() string {
 	switch l {
 	case Light:
 		return "light"
@@ -179,7 +179,7 @@ type Verdict struct {
 	// became of the request; Would.Key is the zero Key if there is none.
 	Would Would
 	// Lane is the one that it took at the gate.
-	Lane Lane
+	Lane LaneKind
 	// Own says that it was refused as Busy by its client's own doing: other requests of it
 	// hold what it may hold, or have had more than its share.
 	Own bool

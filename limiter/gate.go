@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// DefaultStrangers is what Gate.Strangers is if it is left out.
+// DefaultStrangers is what GateOptions.Strangers is if it is left out.
 const DefaultStrangers = 0.5
 
-// Gate is the shape of the queue before the backend.
-type Gate struct {
+// GateOptions are the shape of the queue before the backend.
+type GateOptions struct {
 	// CPUs is how many the backend has; what is below 1 counts as 1.
 	CPUs float64
 	// Workers is how many the backend has, whatever is found or seen. Zero has the gate go
@@ -26,7 +26,7 @@ type Gate struct {
 }
 
 // Complete fills in what was left out.
-func (g Gate) Complete() Gate {
+func (g GateOptions) Complete() GateOptions {
 	g.CPUs = max(1, g.CPUs)
 	if g.Strangers <= 0 {
 		g.Strangers = DefaultStrangers
@@ -94,7 +94,7 @@ func newGate(k *Known) *gate { return &gate{books: books{known: k, utilisation: 
 
 // setPolicy changes the limits. Requests that wait go on waiting, or are
 // released by the next dispatch.
-func (g *gate) setPolicy(p *policy) {
+func (g *gate) setPolicy(p *activePolicy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	shape := p.Gate

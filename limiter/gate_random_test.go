@@ -216,7 +216,7 @@ func (s *siege) empty(t fataler) {
 func roomy(m Mode) Policy {
 	p := Policy{
 		Mode: m, MaxHold: 30 * second, MaxHeld: 8, Memory: 1e6 * time.Second,
-		Gate: Gate{CPUs: 1, Workers: 5, Heavy: 2},
+		Gate: GateOptions{CPUs: 1, Workers: 5, Heavy: 2},
 	}
 	for _, class := range []string{"slash32", "slash24"} {
 		p.Classes = append(p.Classes, ClassInfo{class, Budget{CPUs: 0.1, Burst: second, Workers: 0.5}})

@@ -79,7 +79,7 @@ func TestGreedyClientsGetAlike(t *testing.T) {
 // second, one client with two requests in parallel, one with one. No share is set.
 func TestUnderLoadFairly(t *testing.T) {
 	p := one(Fair, Budget{CPUs: 0.1, Burst: 3 * second})
-	p.Gate = Gate{CPUs: 1}
+	p.Gate = GateOptions{CPUs: 1}
 	w := newWorld(p)
 	used := map[string]int{}
 	ask := func(client string) {

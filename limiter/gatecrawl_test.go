@@ -22,7 +22,7 @@ func (w *world) acquaint(clients ...string) {
 // fair is a policy for two CPUs of which each client's share is a tenth.
 func fair() Policy {
 	p := one(Fair, Budget{CPUs: 0.2, Burst: 30 * second})
-	p.Gate = Gate{CPUs: 2, Workers: 16}
+	p.Gate = GateOptions{CPUs: 2, Workers: 16}
 	return p
 }
 

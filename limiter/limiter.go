@@ -17,7 +17,7 @@ import (
 type Limiter struct {
 	epoch   time.Time
 	table   *table
-	policy  atomic.Pointer[policy]
+	policy  atomic.Pointer[activePolicy]
 	room    waitingRoom
 	gate    *gate
 	queued  atomic.Int32  // requests in the room's queues
@@ -87,7 +87,7 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 
 // admit lets a request on whose caps are clear: to the gate, if there is one; else it tells that
 // the request goes.
-func (l *Limiter) admit(at time.Duration, p *policy, t *Ticket) (goes bool) {
+func (l *Limiter) admit(at time.Duration, p *activePolicy, t *Ticket) (goes bool) {
 	client := t.own().Bucket
 	if !p.gated || client == nil {
 		if client != nil {

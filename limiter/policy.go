@@ -56,22 +56,22 @@ type Policy struct {
 	Without Rules
 	// Gate is the queue before the backend, for Fair, and for Observe, which tells
 	// what Fair would have done.
-	Gate Gate
+	Gate GateOptions
 }
 
-// policy is a Policy made ready for the request path.
-type policy struct {
+// activePolicy is a Policy made ready for the request path.
+type activePolicy struct {
 	Policy
 	terms []*account.Terms // one for each of Classes
 	gated bool             // requests go through the gate
 }
 
-func compile(p Policy, sidecars int) *policy {
+func compile(p Policy, sidecars int) *activePolicy {
 	if p.Memory <= 0 {
 		p.Memory = DefaultMemory
 	}
 	p.Gate = p.Gate.Complete()
-	c := &policy{Policy: p, gated: p.Mode == Fair || p.Mode == Observe}
+	c := &activePolicy{Policy: p, gated: p.Mode == Fair || p.Mode == Observe}
 	for _, info := range p.Classes {
 		b := info.Budget
 		memory := p.Memory
@@ -105,7 +105,7 @@ func compile(p Policy, sidecars int) *policy {
 const longestExternal = 24 * time.Hour
 
 // standing bounds what a client's share is multiplied by.
-func (p *policy) standing(given float64) float64 {
+func (p *activePolicy) standing(given float64) float64 {
 	if given <= 0 || !p.gated {
 		return 1
 	}

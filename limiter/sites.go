@@ -70,7 +70,7 @@ type sites struct {
 
 // setSites takes in the sites of a policy. One that is gone goes on as it was until its
 // requests have gone.
-func (g *gate) setSites(p *policy) {
+func (g *gate) setSites(p *activePolicy) {
 	named := make(map[string]*site, len(p.Sites))
 	for _, info := range p.Sites {
 		s := g.named[info.Name]
@@ -87,7 +87,7 @@ func (g *gate) setSites(p *policy) {
 	g.setSite(p, &g.home, p.OtherSites)
 }
 
-func (g *gate) setSite(p *policy, s *site, share float64) {
+func (g *gate) setSite(p *activePolicy, s *site, share float64) {
 	if share <= 0 {
 		share = 1
 	}

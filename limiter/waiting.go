@@ -53,7 +53,7 @@ func (l *Limiter) serveRoom(at time.Duration) (first time.Duration) {
 
 // serveLocked does what is due for the head of a queue and returns 0, or how
 // long until something is.
-func (l *Limiter) serveLocked(at time.Duration, q *queue, p *policy) (wait time.Duration) {
+func (l *Limiter) serveLocked(at time.Duration, q *queue, p *activePolicy) (wait time.Duration) {
 	t := q.head
 	wait = t.reservationOf(q.bucket).Blocks(at)
 	if left := t.arrived + p.MaxHold - at; wait > 0 && left > 0 {
@@ -101,7 +101,7 @@ func (t *Ticket) reservationOf(b *bucket) *reservation {
 
 // wait puts a request into the queue of the bucket that blocks it. If the room is full, and others wait in
 // a longer queue, one of those is refused for it; else it is to be refused itself.
-func (l *Limiter) wait(at time.Duration, p *policy, t *Ticket, blocking *bucket) (waits bool) {
+func (l *Limiter) wait(at time.Duration, p *activePolicy, t *Ticket, blocking *bucket) (waits bool) {
 	l.room.mu.Lock()
 	defer l.room.decided.unlock(&l.room.mu)
 	if l.room.held >= p.MaxHeld {
@@ -136,7 +136,7 @@ func (l *Limiter) dismiss(at time.Duration, t *Ticket) {
 }
 
 // holdResponse counts a response as held, if there is room.
-func (l *Limiter) holdResponse(p *policy, t *Ticket) bool {
+func (l *Limiter) holdResponse(p *activePolicy, t *Ticket) bool {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
 	if l.room.held >= p.MaxHeld {

@@ -150,7 +150,7 @@ func (x *exchange) refuseHead() {
 func (x *exchange) redirectDue() (over <-chan time.Time, stop func() bool) {
 	var d time.Duration
 	if !x.counted.Last {
-		d = x.life.Patience()
+		d = x.life.RedirectAfter()
 	}
 	if d == 0 {
 		return nil, func() bool { return false }

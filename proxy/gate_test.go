@@ -16,7 +16,7 @@ import (
 // fairly is mode fair with room for one of a size. The cost is the wall time.
 func fairly(s *setup) {
 	s.limits.Mode = limiter.Fair
-	s.limits.Gate = limiter.Gate{CPUs: 1, Workers: 16, Heavy: 1}.Complete()
+	s.limits.Gate = limiter.GateOptions{CPUs: 1, Workers: 16, Heavy: 1}.Complete()
 	s.source = cpuaccount.Wall
 }
 

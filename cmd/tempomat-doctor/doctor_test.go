@@ -183,7 +183,7 @@ func TestGoldens(t *testing.T) {
 func TestWaitAtTheGate(t *testing.T) {
 	now := adminNow.Add(-time.Minute)
 	l := limiter.New(now, limiter.Policy{
-		Mode: limiter.Fair, MaxHold: 30 * time.Second, MaxHeld: 64, Gate: limiter.Gate{CPUs: 1},
+		Mode: limiter.Fair, MaxHold: 30 * time.Second, MaxHeld: 64, Gate: limiter.GateOptions{CPUs: 1},
 		Classes: []limiter.ClassInfo{{Name: "slash32", Budget: limiter.Budget{CPUs: 1, Burst: time.Minute}}},
 	}, 64, nil)
 	arrive := func(id string) *limiter.Ticket {

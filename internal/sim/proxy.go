@@ -86,7 +86,7 @@ func (p *proxy) queue(r *request) {
 	if !slices.Contains(p.waiting, r) {
 		return
 	}
-	if d := r.Patience(); d > 0 {
+	if d := r.RedirectAfter(); d > 0 {
 		p.after(d.Seconds(), func() { p.redirect(r) })
 	}
 }
@@ -392,7 +392,7 @@ func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
 	return limiter.Policy{
 		Mode: mode, MaxHold: 30 * time.Second, MaxHeld: 1024,
 		Memory: limiter.DefaultMemory, OtherSites: 1,
-		Gate: limiter.Gate{CPUs: cpus, Workers: workers}.Complete(),
+		Gate: limiter.GateOptions{CPUs: cpus, Workers: workers}.Complete(),
 		Classes: []limiter.ClassInfo{
 			{Name: "slash32", Budget: budget(0.10, 0.5, 30*time.Second)},
 			{Name: "slash24", Budget: budget(0.25, 0.75, 30*time.Second)},

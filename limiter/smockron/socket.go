@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// patience is how long a socket waits for a message before it looks whether it
+	// receiveTimeout is how long a socket waits for a message before it looks whether it
 	// is still wanted.
-	patience = 100 * time.Millisecond
+	receiveTimeout = 100 * time.Millisecond
 	// reconnect is how soon a peer that went away is tried again at first, and at most
 	// four times that: a master that is back is to be heard within a second.
 	reconnect = 100 * time.Millisecond
@@ -50,7 +50,7 @@ type socket struct{ zmq *zmq.Socket }
 // one.
 func (w *wire) subscriber(queue int, bind bool, address string, topics ...string) (*socket, error) {
 	return w.open(zmq.SUB, address, func(s *zmq.Socket) error {
-		err := errors.Join(s.SetRcvhwm(queue), s.SetRcvtimeo(patience))
+		err := errors.Join(s.SetRcvhwm(queue), s.SetRcvtimeo(receiveTimeout))
 		for _, topic := range topics {
 			err = errors.Join(err, s.SetSubscribe(topic))
 		}

@@ -275,7 +275,7 @@ func (b *stage) keeper(domains []string) *keeper {
 	p := limiter.Policy{
 		Mode: limiter.Fair, MaxHold: time.Minute, MaxHeld: 10_000,
 		Classes: []limiter.ClassInfo{{Name: "client", Budget: limiter.Budget{CPUs: 100, Burst: time.Hour}}},
-		Gate:    limiter.Gate{CPUs: 100, Workers: 10_000},
+		Gate:    limiter.GateOptions{CPUs: 100, Workers: 10_000},
 	}
 	var o smockron.GatekeeperOptions
 	for _, d := range domains {

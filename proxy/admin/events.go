@@ -16,8 +16,8 @@ const (
 	mostListeners = 64
 	// mostBehind is how many events a listener may be behind before it is dropped.
 	mostBehind = 8
-	// eventPatience is how long a listener may take for an event.
-	eventPatience = 10 * time.Second
+	// eventTimeout is how long a listener may take for an event.
+	eventTimeout = 10 * time.Second
 )
 
 var errManyListeners = errors.New("as many listen as may")
@@ -95,7 +95,7 @@ func (a *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 	event, open := []byte("retry: 2000\n\n"), true
 	for open {
-		if conn.SetWriteDeadline(time.Now().Add(eventPatience)) != nil {
+		if conn.SetWriteDeadline(time.Now().Add(eventTimeout)) != nil {
 			return
 		}
 		if _, err := w.Write(event); err != nil || conn.Flush() != nil {

@@ -163,11 +163,11 @@ func (a *Server) status(_ *http.Request) (any, error) {
 // ReloadTimeout, neither for another's reload nor for their own; a reload that
 // takes longer goes on without its client.
 func (a *Server) reload(r *http.Request) (any, error) {
-	patience := time.NewTimer(a.opts.ReloadTimeout)
-	defer patience.Stop()
+	timeout := time.NewTimer(a.opts.ReloadTimeout)
+	defer timeout.Stop()
 	select {
 	case a.reloading <- struct{}{}:
-	case <-patience.C:
+	case <-timeout.C:
 		return nil, &failure{http.StatusServiceUnavailable, "another reload is still running: nothing was done"}
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
@@ -188,7 +188,7 @@ func (a *Server) reload(r *http.Request) (any, error) {
 			reply.Restart = append(reply.Restart, a.opts.Waiting()...)
 		}
 		return reply, nil
-	case <-patience.C:
+	case <-timeout.C:
 		return nil, &failure{http.StatusGatewayTimeout, "the reload is still running: its end will be in the log"}
 	case <-r.Context().Done():
 		return nil, r.Context().Err()

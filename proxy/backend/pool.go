@@ -36,14 +36,14 @@ type Dial func(ctx context.Context) (net.Conn, error)
 
 // Pool keeps connections to a backend. Its methods may be called concurrently.
 type Pool struct {
-	dial     Dial
-	patience time.Duration // for the head of an answer; 0: any
-	idleFor  time.Duration // see there; longer in tests of other things
-	host     string        // of requests that name none
-	memory   sync.Pool     // of *memory
-	answers  sync.Pool     // of *Answer
-	texts    http1.Texts
-	crowded  atomic.Bool // see Crowd
+	dial          Dial
+	answerTimeout time.Duration // for the head of an answer; 0: any
+	idleFor       time.Duration // see there; longer in tests of other things
+	host          string        // of requests that name none
+	memory        sync.Pool     // of *memory
+	answers       sync.Pool     // of *Answer
+	texts         http1.Texts
+	crowded       atomic.Bool // see Crowd
 
 	mu     sync.Mutex // guards the following
 	idle   []*Conn    // the newest last
@@ -62,7 +62,7 @@ type memory struct {
 // within the timeout after the request was sent; 0: whenever it may. Host is that of
 // requests that name none.
 func NewPool(dial Dial, host string, timeout time.Duration) *Pool {
-	p := &Pool{dial: dial, host: host, patience: timeout, idleFor: idleFor}
+	p := &Pool{dial: dial, host: host, answerTimeout: timeout, idleFor: idleFor}
 	p.memory.New = func() any { return new(memory) }
 	p.answers.New = func() any { return &Answer{Header: http1.Emptied(nil), lines: new(lines)} }
 	return p

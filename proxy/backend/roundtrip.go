@@ -179,7 +179,7 @@ func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, s
 	}
 	b := head.Append(memory[:0])
 	if a.conn.talksAbout(r) {
-		a.conn.limit(p.patience)
+		a.conn.limit(p.answerTimeout)
 		return a.conn.talk(b, memory, reused)
 	}
 	whole := r.Body == nil
@@ -195,11 +195,11 @@ func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, s
 	}
 	_, err := a.conn.Write(b)
 	if whole || err != nil {
-		a.conn.limit(p.patience)
+		a.conn.limit(p.answerTimeout)
 		return 0, err, nil
 	}
 	a.conn.unlimit() // before it is sent it may take as long as it takes
-	a.upload = startUpload(a.conn, r, p.patience)
+	a.upload = startUpload(a.conn, r, p.answerTimeout)
 	return 0, nil, nil
 }
 
@@ -252,13 +252,13 @@ type upload struct {
 
 // startUpload sends the body of a request while the answer is awaited, as it may come
 // before the body has come to its end.
-func startUpload(c *Conn, r *Request, patience time.Duration) *upload {
+func startUpload(c *Conn, r *Request, timeout time.Duration) *upload {
 	c.begin()
 	u := &upload{conn: c, r: r}
 	if r.Fields.Get("Expect") != nil {
 		u.asks = make(chan struct{})
 	}
-	go u.run(patience)
+	go u.run(timeout)
 	return u
 }
 
@@ -281,7 +281,7 @@ func (u *upload) end() {
 	}
 }
 
-func (u *upload) run(patience time.Duration) {
+func (u *upload) run(timeout time.Duration) {
 	defer u.r.drop()
 	if u.asks != nil {
 		timer := time.NewTimer(askedFor)
@@ -300,7 +300,7 @@ func (u *upload) run(patience time.Duration) {
 	if !complete && err == nil && u.conn.CloseWrite() != nil {
 		_ = u.conn.Close() // there is no other way to tell
 	}
-	u.conn.sentBody(patience)
+	u.conn.sentBody(timeout)
 	u.done.Store(complete) // after that the connection is another request's
 }
 

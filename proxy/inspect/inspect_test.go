@@ -48,7 +48,7 @@ func newNight(t *testing.T) *night {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := limiter.Policy{Mode: limiter.Fair, MaxHold: 30 * time.Second, MaxHeld: 64, Gate: limiter.Gate{CPUs: 1, Heavy: 1}}
+	p := limiter.Policy{Mode: limiter.Fair, MaxHold: 30 * time.Second, MaxHeld: 64, Gate: limiter.GateOptions{CPUs: 1, Heavy: 1}}
 	for _, c := range classes {
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: c.Name, Budget: limiter.Budget{CPUs: 0.1}})
 	}

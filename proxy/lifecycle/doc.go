@@ -12,7 +12,7 @@
 //	Classify     who asks, how its client stands, whether it brought a pass
 //	WouldRefuse  nobody has to send a body for that
 //	Arrive       the guess, and a place at the limiter; Decided closes when that stands
-//	  Patience     how long a newcomer's navigation waits before it is redirected
+//	  RedirectAfter how long a newcomer's navigation waits before it is redirected
 //	  Redirect     answers it so: then it only leaves
 //	  Reguess      while it waits, ten times a second
 //	Admitted     what was decided: it may go to the backend, or is refused

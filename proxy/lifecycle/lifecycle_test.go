@@ -30,7 +30,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{t: t, now: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)}
 	l := limiter.New(r.now, limiter.Policy{
 		Mode: limiter.Fair, MaxHold: time.Minute, MaxHeld: 100,
-		Gate:    limiter.Gate{CPUs: 1, Workers: 16, Heavy: 1},
+		Gate:    limiter.GateOptions{CPUs: 1, Workers: 16, Heavy: 1},
 		Classes: []limiter.ClassInfo{{Name: "slash32", Budget: limiter.Budget{CPUs: 1, Burst: time.Hour}}},
 	}, 1000, nil)
 	r.gate = lifecycle.New(r.now, l)
@@ -264,8 +264,8 @@ func (r *rig) givePass(q *http.Request) {
 	q.Header["Cookie"] = []string{c.Name + "=" + c.Value}
 }
 
-// TestPatience has a request wait, and looks after which time it is redirected.
-func TestPatience(t *testing.T) {
+// TestRedirectAfter has a request wait, and looks after which time it is redirected.
+func TestRedirectAfter(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(r *rig, q *http.Request)
 		want   time.Duration
@@ -287,7 +287,7 @@ func TestPatience(t *testing.T) {
 			c.change(r, q)
 			return q
 		})
-		if got := l.Patience(); got != c.want {
+		if got := l.RedirectAfter(); got != c.want {
 			t.Errorf("%s: redirected after %s, want %s", name, got, c.want)
 		}
 		l.Leave(r.now)

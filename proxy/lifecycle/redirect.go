@@ -10,10 +10,10 @@ import (
 // is felt beside it.
 const newcomerWaits = 100 * time.Millisecond
 
-// Patience is how long a request that waits does so before it is redirected; 0:
+// RedirectAfter is how long a request that waits does so before it is redirected; 0:
 // it never is, as its client is known, has a pass already, or cannot be told to
 // come back.
-func (l *Life) Patience() time.Duration {
+func (l *Life) RedirectAfter() time.Duration {
 	n := l.rules.Newcomers
 	if n == nil || l.passed || !l.ticket.Stranger() || !n.Eligible(l.came, l.request, &l.Who) {
 		return 0
@@ -21,7 +21,7 @@ func (l *Life) Patience() time.Duration {
 	return newcomerWaits
 }
 
-// Redirect sends a newcomer that has waited for its Patience to where it wants to
+// Redirect sends a newcomer that has waited for RedirectAfter to where it wants to
 // go. A browser is back at once, with the pass that lets it go first among
 // strangers.
 func (l *Life) Redirect(now time.Time, w http.ResponseWriter) {

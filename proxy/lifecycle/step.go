@@ -80,7 +80,7 @@ func (l *Life) Foreseen() time.Duration {
 	if l.isLeftAlone() || !l.sure {
 		return 0
 	}
-	if p := l.pace(); !p.ahead() && !p.SiteAhead {
+	if p := l.pace(); !p.overShare() && !p.SiteAhead {
 		return 0
 	}
 	return time.Duration(float64(l.Guess) * foresight)
@@ -95,9 +95,9 @@ type pace struct {
 
 func (l *Life) pace() pace { return pace{&l.Verdict, l.Who.Standing, l.Passed()} }
 
-// ahead tells whether its client had more than its share, or is a stranger. A newcomer that came back with a
+// overShare tells whether its client had more than its share, or is a stranger. A newcomer that came back with a
 // pass waits for its first page as people do: crawlers that come back, too, are known soon, and go by what they had.
-func (p pace) ahead() bool { return p.Ahead && (p.Known || !p.passed) }
+func (p pace) overShare() bool { return p.Ahead && (p.Known || !p.passed) }
 
 func (p pace) step(used time.Duration) (step int) {
 	for last := p.last(); step < last && used >= p.at(step+1); {
@@ -119,23 +119,23 @@ func (p pace) last() int {
 // But who is within its own share takes the last one as who is long does: else whoever crawls a site would
 // only have to ask for a page of another one now and then, and its people would share the CPUs with the crawl.
 func (p pace) at(step int) time.Duration {
-	at := p.patience()
+	at := p.firstStepAt()
 	for range step - 1 {
 		at *= perStep
 	}
 	switch {
-	case p.SiteAhead && (p.ahead() || step < steps):
+	case p.SiteAhead && (p.overShare() || step < steps):
 		return min(at, firstStep)
-	case (p.SiteAhead || p.ahead()) && step == steps:
+	case (p.SiteAhead || p.overShare()) && step == steps:
 		return min(at, long)
 	}
 	return at
 }
 
-// patience is what a request may use until its first step.
-func (p pace) patience() time.Duration {
+// firstStepAt is what a request may use until its first step.
+func (p pace) firstStepAt() time.Duration {
 	x := 1.0
-	if (p.Known || p.passed) && !p.ahead() {
+	if (p.Known || p.passed) && !p.overShare() {
 		x = withinShare * max(p.standing, leastStanding)
 	}
 	return time.Duration(float64(firstStep) * x * noDebt / max(noDebt, float64(p.CostMultiplier)))

@@ -9,10 +9,10 @@ import (
 	"tempomat/limiter"
 )
 
-// TestPatience holds who asks against what a request may use until its first step. A page
+// TestFirstStepAt holds who asks against what a request may use until its first step. A page
 // of 150 ms for which a person waits must not step down, and a crawler's of 400 ms must,
 // before half of it is done.
-func TestPatience(t *testing.T) {
+func TestFirstStepAt(t *testing.T) {
 	const person, crawler = 150 * time.Millisecond, 200 * time.Millisecond
 	for name, c := range map[string]struct {
 		verdict  limiter.Verdict
@@ -32,7 +32,7 @@ func TestPatience(t *testing.T) {
 		"not judged":                        {limiter.Verdict{Known: true}, 0, 50 * time.Millisecond},
 	} {
 		p := pace{Verdict: &c.verdict, standing: c.standing}
-		got := p.patience()
+		got := p.firstStepAt()
 		if got.Truncate(time.Microsecond) != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -157,8 +157,8 @@ func TestNewcomersWithAPass(t *testing.T) {
 		"it is known meanwhile": {limiter.Verdict{Known: true, Ahead: true, CostMultiplier: 2}, true, 25 * time.Millisecond, 200 * time.Millisecond},
 	} {
 		p := pace{&c.verdict, 1, c.passed}
-		if p.patience() != c.want || p.step(c.last-1) != steps-1 || p.step(c.last) != steps {
-			t.Errorf("%s: %s, and %d and %d at %s", name, p.patience(), p.step(c.last-1), p.step(c.last), c.last)
+		if p.firstStepAt() != c.want || p.step(c.last-1) != steps-1 || p.step(c.last) != steps {
+			t.Errorf("%s: %s, and %d and %d at %s", name, p.firstStepAt(), p.step(c.last-1), p.step(c.last), c.last)
 		}
 	}
 }

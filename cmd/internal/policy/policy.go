@@ -32,7 +32,7 @@ func Limits(c *config.Config) limiter.Policy {
 		MaxHold: c.Throttle.MaxHold,
 		MaxHeld: maxHeld,
 		Memory:  c.Throttle.Memory,
-		Gate: limiter.Gate{
+		Gate: limiter.GateOptions{
 			CPUs: CPUs(c), Workers: c.Backend.Workers,
 			Heavy: Room(c),
 		}.Complete(),
