@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -53,7 +54,9 @@ func runDemo(ctx context.Context, s source, stdout, stderr io.Writer) error {
 	}
 	defer car.logs.output.Close()
 	describeDemo(stdout, sockets[0].Addr(), c)
-	return car.run(ctx, sockets)
+	signals := hear()
+	defer signal.Stop(signals)
+	return car.run(ctx, sockets, signals)
 }
 
 // adaptToDemo points the proxy at the demo's site, and makes the bursts small,

@@ -5,9 +5,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -60,8 +62,17 @@ func TestFirstProcessOfAContainer(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes a space of process numbers")
 	}
-	url, _, _ := pageBackend(t)
-	s := startProxyWith(t, nil, []string{"unshare", "--pid", "--fork", "--mount-proc"}, url, "state: off\n")
+	came, goes := make(chan struct{}), make(chan struct{})
+	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/long" {
+			close(came)
+			<-goes
+		}
+	}))
+	defer backend.Close()
+	release := sync.OnceFunc(func() { close(goes) })
+	defer release()
+	s := startProxyWith(t, nil, []string{"unshare", "--pid", "--fork", "--mount-proc"}, backend.URL, "state: off\n")
 	inside, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", s.proc.Pid))
 	if err != nil {
 		t.Fatal(err)
@@ -81,8 +92,15 @@ func TestFirstProcessOfAContainer(t *testing.T) {
 			t.Error(a.Status)
 		}
 	}
-	signal(syscall.SIGUSR2, `"msg":"ended"`)
-	signal(syscall.SIGHUP, `"msg":"reloaded"`)
+	long := s.later(nil, "/long")
+	<-came
+	signal(syscall.SIGUSR2, `"msg":"draining"`)
+	signal(syscall.SIGHUP, `"msg":"reloaded"`) // of the next one, while the first one drains
+	release()
+	if got := <-long; got != "200 OK" {
+		t.Errorf("what was under way ended with %q", got)
+	}
+	s.stderr.await(t, 0, `"msg":"ended"`)
 	signal(syscall.SIGUSR2, `"msg":"ended"`)
 	if err := syscall.Kill(first, syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -154,6 +154,8 @@ func serve(ctx context.Context, c *config.Config, s source, in handover.Inherite
 			f.giveUp()
 		}
 	}()
+	signals := hear()
+	defer signal.Stop(signals)
 	car, err := newSidecar(c, s, stderr)
 	if err != nil {
 		return false, err
@@ -164,12 +166,20 @@ func serve(ctx context.Context, c *config.Config, s source, in handover.Inherite
 	if err != nil {
 		return false, err
 	}
-	err = car.run(ctx, sockets)
+	err = car.run(ctx, sockets, signals)
 	return car.succession.gone(), err
 }
 
+// hear is the signals that are obeyed. It is called before anything can take long: unheard, they
+// would end the program.
+func hear() chan os.Signal {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2)
+	return signals
+}
+
 // run serves the sockets. With a predecessor it does so beside it at first.
-func (s *sidecar) run(ctx context.Context, sockets []handover.Socket) error {
+func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, signals <-chan os.Signal) error {
 	work, stop := context.WithCancel(context.Background()) // outlives ctx by the drain
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -182,9 +192,6 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket) error {
 		handover.Close(sockets)
 		return err
 	}
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2)
-	defer signal.Stop(signals)
 	s.succession.sockets = sockets
 	s.start(work, &all)
 	defer s.endHints()
@@ -273,6 +280,7 @@ func (s *sidecar) obey(ctx context.Context, sig os.Signal) {
 		s.succeed(ctx)
 		return
 	}
+	s.succession.reloads.Store(true)
 	_ = s.reload() // it has logged what is wrong
 }
 

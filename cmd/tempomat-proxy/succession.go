@@ -41,6 +41,7 @@ type succession struct {
 	leave   context.CancelFunc
 	started sync.WaitGroup
 	asked   atomic.Bool  // the next one is starting, or serves
+	reloads atomic.Bool  // the configuration was read again since, and the next one may have an older one
 	by      atomic.Int64 // the process that serves now; 0: this one
 }
 
@@ -62,6 +63,7 @@ func (s *sidecar) succeed(ctx context.Context) {
 		s.logs.log.Warn("another process is taking over at this moment, or has; nothing further is started")
 		return
 	}
+	s.succession.reloads.Store(false)
 	s.succession.started.Go(func() {
 		if err := s.handOver(ctx); err != nil {
 			s.succession.asked.Store(false)
@@ -88,6 +90,9 @@ func (s *sidecar) handOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if os.Getpid() == 1 {
+		passOn() // what a container is told while this process drains is for the next one
+	}
 	for i := range sockets {
 		sockets[i].LeaveFile(true)
 	}
@@ -96,6 +101,9 @@ func (s *sidecar) handOver(ctx context.Context) error {
 	s.server.Retire(lingerReplaced)
 	if err := next.Confirm(); err != nil {
 		s.logs.log.Warn("the process that took over was not told that it has", zap.Int("pid", pid), zap.Error(err))
+	}
+	if s.succession.reloads.Load() {
+		_ = syscall.Kill(pid, syscall.SIGHUP) // it may have ended
 	}
 	daemon.Notify(s.logs.log, daemon.MainPID(pid))
 	s.logs.log.Info("was replaced", zap.Int("pid", pid))
@@ -187,10 +195,9 @@ func (s *sidecar) takeOver(sockets []handover.Socket) error {
 	return nil
 }
 
-// outlive waits for the successors of this process, if it is the first one of a container,
-// which would end with it. They get the signals that it gets. It returns the exit status of the
-// one that ended last.
-func outlive() (status int) {
+// passOn has the successors of this process, if it is the first one of a container, get the
+// signals that it gets.
+func passOn() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
@@ -200,6 +207,11 @@ func outlive() (status int) {
 			}
 		}
 	}()
+}
+
+// outlive waits for the successors of this process, if it is the first one of a container,
+// which would end with it. It returns the exit status of the one that ended last.
+func outlive() (status int) {
 	for {
 		var ended syscall.WaitStatus
 		switch _, err := syscall.Wait4(-1, &ended, 0, nil); {
