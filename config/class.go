@@ -309,7 +309,7 @@ func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node
 		return nil
 	}
 	if slices.Contains(goneClasses(), name) && !givesKind(n) {
-		r.Gone(at, "leave it out, or group by fingerprint or by a header of your own")
+		r.Gone(at, "remove it, or group by fingerprint or by a header of your own")
 		return nil
 	}
 	if meant := form.Nearest(name, builtIn()); meant != "" && n.Kind == yaml.MappingNode && !givesKind(n) {
@@ -347,7 +347,7 @@ func (v classes) readClass(r *form.Reader, at form.Source, n *yaml.Node, c *draf
 	case n.Kind == yaml.MappingNode:
 		r.Mapping(at, n, path+".", table)
 	case c.own:
-		r.Fault(at, form.QuotedNode(n), "must be a mapping such as {header: X-Api-Key, share: 0.1}; leave it out to have it off")
+		r.Fault(at, form.QuotedNode(n), "must be a mapping such as {header: X-Api-Key, share: 0.1}; remove it to have it off")
 		c.off = true
 	case n.Kind == yaml.ScalarNode:
 		r.Given[path+".share"] = at // who switches it off cannot also give it slash24Share

@@ -37,7 +37,7 @@ limits
   slash16    off
   userAgent  0.2 CPU-s/s per key (share 0.1 of 2 CPUs), burst 2m
 
-warning: t.yaml:1: gate.light: has no effect any more; leave it out: it is learnt
+warning: t.yaml:1: gate.light: has no effect any more; remove it: tempomat learns it
 `,
 	} {
 		var b strings.Builder

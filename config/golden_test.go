@@ -189,8 +189,8 @@ func TestGoneOfASite(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"t.yaml:2: sites.a.mode: has no effect any more; throttle.mode is that of all sites; a site whose requests are never to wait can be exempt",
-		"t.yaml:3: sites.b.shadow: has no effect any more; throttle.shadow is that of all sites; a site whose requests are never to wait can be exempt",
+		"t.yaml:2: sites.a.mode: has no effect any more; throttle.mode is for all sites; use exempt for a site whose requests must never wait",
+		"t.yaml:3: sites.b.shadow: has no effect any more; throttle.shadow is for all sites; use exempt for a site whose requests must never wait",
 	}
 	if diff := gocmp.Diff(want, c.Warnings); diff != "" {
 		t.Error(diff)

@@ -87,39 +87,39 @@ func listenPort() form.Scalar[[]Listener] {
 // members, and those that have one for this release, stand in the table of their list or section.
 func goneSettings() (table []form.Setting) {
 	const (
-		constant = "leave it out: it is "
-		learnt   = "leave it out: it is learnt"
+		constant = "remove it: it is "
+		learnt   = "remove it: tempomat learns it"
 		gossip   = "coordination.gossip."
 	)
 	for _, key := range []struct{ path, instead string }{
 		{"backend.dialTimeout", constant + "5s, for a backend on another machine"},
 		{"upgrades", constant + "websocket"},
-		{"via", "leave it out: no Via is added"},
-		{"tls.acme.email", "leave it out: have certificates watched by their metric, or by tempomat-doctor status"},
-		{"tls.acme.storage", "move the directory to acme beside the state file"},
-		{"tls.acme.ca", "let the system know the authority (update-ca-certificates), or name the file in SSL_CERT_FILE"},
+		{"via", "remove it: no Via is added"},
+		{"tls.acme.email", "remove it: watch certificates by their metric, or by tempomat-doctor status"},
+		{"tls.acme.storage", "move the directory to acme next to the state file"},
+		{"tls.acme.ca", "add the authority to the system's (update-ca-certificates), or name the file in SSL_CERT_FILE"},
 		{"throttle.maxHeld", constant + "1024, which any client may have until others want some"},
-		{"throttle.maxHeldPerClient", "leave it out: a client may have as many requests waiting as there is room, until others want that"},
+		{"throttle.maxHeldPerClient", "remove it: a client may use free room in the queue until other clients need it"},
 		{"gate.light", learnt},
 		{"gate.strangers", constant + "0.5: together they have a third of the machine while all others want it"},
-		{"standing.enabled", "leave it out: evidence only ever raises a share"},
+		{"standing.enabled", "remove it: standing is always judged"},
 		{"standing.attested", constant + "4"},
-		{"robots.only", "leave it out: each robot has an account of its own"},
-		{"robots.verify", "leave it out: no request waits for it; robots.enabled: false does without all of it"},
+		{"robots.only", "remove it: each robot has an account of its own"},
+		{"robots.verify", "remove it: no request waits for it; robots.enabled: false switches all of it off"},
 		{"timeouts.header", constant + "10s"},
-		{"timeouts.write", "leave it out: timeouts.body is for both directions"},
+		{"timeouts.write", "remove it: timeouts.body is for both directions"},
 		{"buffer.requestMemory", constant + "64KB"},
 		{"buffer.responseMemory", constant + "64KB"},
 		{"buffer.disk", constant + "half of what is free; name a directory on a file system of its own to bound it"},
 		{"buffer.perAddress", constant + "a quarter"},
 		{"coordination.smockron.rejected", constant + "none of them"},
 		{"coordination.smockron.queue", constant + "16384 messages"},
-		{"coordination.redis.scripts", "let the server run scripts, as all do unless an ACL forbids EVALSHA and EVAL"},
-		{gossip + "name", "set advertise if two sidecars have the same machine's name and port"},
-		{gossip + "joinFile", "list its addresses in join, or one DNS name that has them all"},
+		{"coordination.redis.scripts", "remove it: the server must run scripts; its ACL must allow EVALSHA and EVAL"},
+		{gossip + "name", "set advertise if two instances have the same host name and port"},
+		{gossip + "joinFile", "list its addresses in join, or one DNS name with all of them"},
 		{gossip + "epoch", constant + "100ms"},
-		{gossip + "history", "leave it out: the next total makes up for what was lost"},
-		{gossip + "maxSkew", "leave it out: clocks are not compared"},
+		{gossip + "history", "remove it: the next total corrects lost messages"},
+		{gossip + "maxSkew", "remove it: clocks are not compared"},
 		{gossip + "bytesPerSecond", constant + "1 MiB, and the heaviest keys go first"},
 	} {
 		table = append(table, form.Setting{Path: key.path, Gone: key.instead})

@@ -130,7 +130,7 @@ func limitSettings(l *Limit) []form.Setting {
 }
 
 // oneForAll is told of what once divided a limit by who asks.
-const oneForAll = "leave it out: a limit is the same for all clients; exempt has networks that are not limited"
+const oneForAll = "remove it: a limit is the same for all clients; list networks without limits in exempt"
 
 func limitName() form.Scalar[string] {
 	return form.Text("name", "1 to 32 letters, digits, `_` and `-`, begins with a letter", func(text string) error {

@@ -62,7 +62,7 @@ func robotSettings(x *Robot) []form.Setting {
 			Doc: "Domains that verify the robot, such as `googlebot.com`: the DNS name of its address must be below one of them and resolve back to the address."},
 		{Path: "addresses", Value: form.List[Proxies]{Of: networks(everyRobot), Most: 1024}.In(&x.Addresses), Default: "none",
 			Doc: "Networks that verify the robot. A file has one prefix per line, or is JSON as Google and Bing publish it. Each reload reads it again."},
-		{Path: "share", Gone: "leave it out: its share is robots.share; tempomat-doctor pin changes it for one"},
+		{Path: "share", Gone: "remove it: its share is robots.share; tempomat-doctor pin changes it for one"},
 	}
 }
 

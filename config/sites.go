@@ -171,8 +171,8 @@ func siteSettings(x *Site) []form.Setting {
 		{Path: "hosts", Value: form.List[string]{Of: hostPattern(), Most: mostHosts, Distinct: true}.In(&x.Hosts), Default: "none; a site needs one",
 			Doc: "Host names of the site, without a port. `*.example.com` matches everything below `example.com`. A full name wins over patterns, a longer pattern over a shorter one."},
 		siteShare(&x.Share),
-		{Path: "mode", Gone: "throttle.mode is that of all sites; a site whose requests are never to wait can be exempt"},
-		{Path: "shadow", Gone: "throttle.shadow is that of all sites; a site whose requests are never to wait can be exempt"},
+		{Path: "mode", Gone: "throttle.mode is for all sites; use exempt for a site whose requests must never wait"},
+		{Path: "shadow", Gone: "throttle.shadow is for all sites; use exempt for a site whose requests must never wait"},
 		{Path: "exempt", Value: exemptions().In(&x.Exempt), Default: "none",
 			Doc: "Requests for this site that are never charged or delayed. Conditions are those of [`exempt`](#exempt)."},
 	}
