@@ -88,7 +88,7 @@ func (s *siege) checkStarts(t fataler) {
 		}
 	}
 	allowed := n.workers
-	if g.workers.said == 0 { // some short ones always go
+	if g.workers.configured == 0 { // some short ones always go
 		allowed = max(allowed, g.load.long()+keptForKnown)
 	}
 	if any && g.busy > allowed {

@@ -98,7 +98,7 @@ func TestWhoHasAWorker(t *testing.T) {
 		"all are busy, for a short one":   {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, 0, true, false},
 		"long ones are busy, for a short": {func(g *gate) { g.busy, g.load.held[5] = 16, 15 }, 0, true, true},
 		"two short ones beside long":      {func(g *gate) { g.busy, g.load.held[5] = 17, 15 }, 0, true, false},
-		"that were configured":            {func(g *gate) { g.busy, g.load.held[5], g.workers.said = 16, 15, 16 }, 0, true, false},
+		"that were configured":            {func(g *gate) { g.busy, g.load.held[5], g.workers.configured = 16, 15, 16 }, 0, true, false},
 		"ten are held long":               {func(g *gate) { g.busy, g.load.held[5] = 10, 10 }, 5, false, true},
 		"eleven":                          {func(g *gate) { g.busy, g.load.held[5] = 11, 11 }, 5, false, false},
 		"twelve of its rung and longer":   {func(g *gate) { g.busy, g.load.held[5], g.load.held[4] = 12, 6, 6 }, 4, false, false},

@@ -170,7 +170,7 @@ const probePause = 200 * time.Millisecond
 // configured some always may: if others hold more than there seem to be, they
 // find out whether there are more.
 func (g *gate) roomForShort() bool {
-	return g.busy < g.limits.workers || g.workers.said == 0 && g.busy-g.load.long() < keptForKnown
+	return g.busy < g.limits.workers || g.workers.configured == 0 && g.busy-g.load.long() < keptForKnown
 }
 
 // keptForKnown is how many workers only requests get that are known to be short.

@@ -33,13 +33,13 @@ const (
 
 // workers is what the gate knows of how many there are.
 type workers struct {
-	n      int // now
-	said   int // as configured; 0: it is not
-	found  int // in the backend's own configuration; 0: none was
-	source string
-	seen   bool          // connections have waited: there are no more than n, until then
-	again  time.Duration // when more are tried
-	pause  time.Duration // that was waited for that
+	n          int // now
+	configured int // backend.workers; 0: not set
+	found      int // in the backend's own configuration; 0: none was
+	source     string
+	seen       bool          // connections have waited: there are no more than n, until then
+	again      time.Duration // when more are tried
+	pause      time.Duration // that was waited for that
 
 	looked    bool          // the accept queue was seen
 	waits     bool          // at each look since then connections waited
@@ -49,7 +49,7 @@ type workers struct {
 }
 
 // areKnown tells whether their number is; else there may be any.
-func (w *workers) areKnown() bool { return w.said > 0 || w.found > 0 || w.seen }
+func (w *workers) areKnown() bool { return w.configured > 0 || w.found > 0 || w.seen }
 
 // most is how many there may be at most.
 func (w *workers) most() int {
@@ -80,7 +80,7 @@ func (g *gate) backlog(at time.Duration, queued, processes int) {
 	g.mu.Lock()
 	defer g.unlock()
 	w := &g.workers
-	if w.said > 0 {
+	if w.configured > 0 {
 		return
 	}
 	if !w.looked {
@@ -158,7 +158,7 @@ func (g *gate) discover(at time.Duration, n int, source string) {
 	g.mu.Lock()
 	defer g.unlock()
 	w := &g.workers
-	if w.said > 0 || w.found == n {
+	if w.configured > 0 || w.found == n {
 		return
 	}
 	*w = workers{found: n, looked: w.looked}
@@ -172,11 +172,11 @@ func (g *gate) discover(at time.Duration, n int, source string) {
 }
 
 // configure takes in how many are configured; 0: that is not.
-func (w *workers) configure(said int) {
+func (w *workers) configure(n int) {
 	switch {
-	case said > 0 && w.said != said:
-		*w = workers{n: said, said: said, source: "backend.workers"}
-	case said <= 0 && (w.n == 0 || w.said > 0):
+	case n > 0 && w.configured != n:
+		*w = workers{n: n, configured: n, source: "backend.workers"}
+	case n <= 0 && (w.n == 0 || w.configured > 0):
 		*w = workers{n: anyWorkers, source: "no connection that waits to be accepted"}
 	}
 }

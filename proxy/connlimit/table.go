@@ -110,7 +110,7 @@ func New(now time.Time, most int) *Table {
 func (t *Table) Enter(now time.Time, from netip.Addr, trusted bool, closer io.Closer) *Conn {
 	c := &Conn{table: t, closer: closer}
 	c.state.Store(waitingSince(t.at(now)))
-	if out := t.enter(c, keyOf(from), trusted); out != nil {
+	if out := t.place(c, keyOf(from), trusted); out != nil {
 		_ = out.closer.Close() // it is given up
 		if out == c {
 			return nil
@@ -119,8 +119,8 @@ func (t *Table) Enter(now time.Time, from netip.Addr, trusted bool, closer io.Cl
 	return c
 }
 
-// enter adds a connection and returns the one that has to go; nil: none has to.
-func (t *Table) enter(c *Conn, key uint64, trusted bool) *Conn {
+// place adds a connection and returns the one that has to go; nil: none has to.
+func (t *Table) place(c *Conn, key uint64, trusted bool) *Conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for k := range kinds {
