@@ -102,7 +102,7 @@ func goneSettings() (table []form.Setting) {
 		{"throttle.maxHeldPerClient", "remove it: a client may use free room in the queue until other clients need it"},
 		{"gate.light", learnt},
 		{"gate.strangers", constant + "0.5: together they have a third of the machine while all others want it"},
-		{"standing.enabled", "remove it: standing is always judged"},
+		{"standing.enabled", "remove it: it is judged in every mode with a queue"},
 		{"standing.attested", constant + "4"},
 		{"robots.only", "remove it: each robot has an account of its own"},
 		{"robots.verify", "remove it: no request waits for it; robots.enabled: false switches all of it off"},
