@@ -202,7 +202,7 @@ type Page struct {
 	body    []byte
 }
 
-// Page returns what is to be told the body of an answer that Answered has just been
+// Page returns what must be given the body of an answer that Answered has just been
 // told the header of; nil if there is nothing to learn: the answer is no page, its
 // client has shown already that it loads parts, or enough pages are read now. What it
 // returns must be told the end, once.

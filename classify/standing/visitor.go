@@ -40,7 +40,7 @@ const (
 	cookiesBack  = 0.5        // of those given, for an address to be taken for one of people
 	tenureAge    = 3600       // seconds since the first visit
 	tenureHours  = 3          // with pages
-	forgotten    = 14 * 86400 // seconds after which a visitor begins anew
+	forgotten    = 14 * 86400 // seconds after which a visitor begins again
 	vouchedFor   = 3600       // seconds that the backend's word holds
 	maxCompany   = 8          // clients that one address counts as at most, whatever comes from there
 	leastSession = 1.0 / 8    // what is left of one that was used half an hour ago
@@ -202,7 +202,7 @@ type Visits struct {
 }
 
 // Visits tells what is remembered of the visits of an address, as the ID of the first
-// class names it, but for those of its sessions, of which each is remembered alone; false:
+// class names it, except those of its sessions, of which each is remembered alone; false:
 // nothing is. It changes nothing.
 func (j *Judge) Visits(now time.Time, id string) (v Visits, ok bool) {
 	at := seconds(now)

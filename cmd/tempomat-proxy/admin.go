@@ -115,7 +115,7 @@ func (s *sidecar) openWeb(ctx context.Context, c config.Admin) net.Listener {
 	return l
 }
 
-// grant reads the token anew. One that is no good leaves the old one in force; at the start
+// grant reads the token again. One that is no good leaves the old one in force; at the start
 // there is none, and nobody gets in.
 func (s *sidecar) grant(c config.Admin) {
 	token, err := readToken(c.Token)

@@ -33,7 +33,7 @@ var protocols = []struct {
 func TestPages(t *testing.T) {
 	t.Parallel()
 	backend := startApache(t)
-	s := startProxy(t, backend.url, observed+"log: {access: all}\n")
+	s := startProxy(t, backend.url, "log: {access: all}\n")
 	for _, p := range protocols {
 		t.Run(p.name, func(t *testing.T) {
 			c := p.client(t)

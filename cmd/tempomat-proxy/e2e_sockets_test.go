@@ -31,7 +31,7 @@ func supervised(t *testing.T) (net.Listener, *os.File) {
 	return l, socket
 }
 
-// restartsByHandedOver starts the program anew again and again, with a socket that is
+// restartsByHandedOver starts the program again and again, with a socket that is
 // handed over, as systemd does, while clients ask all the time.
 func restartsByHandedOver(t *testing.T, clients, restarts int, requests int64) *askers {
 	backend, _, _ := pageBackend(t)

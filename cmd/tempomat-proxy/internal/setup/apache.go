@@ -434,7 +434,7 @@ func redirects(h *apacheHost) (all, some bool) {
 	return all, some
 }
 
-// harmless conditions hold for every request on a port without TLS, but for those of a
+// harmless conditions hold for every request on a port without TLS, except those of a
 // certificate's renewal.
 func harmless(args []string) bool {
 	if len(args) < 2 {
