@@ -105,9 +105,9 @@ func listenerSettings(l *Listener) []form.Setting {
 func tlsSettings(t *TLS) []form.Setting {
 	return []form.Setting{
 		{Path: "tls.certificates", Value: certificates().In(&t.Certificates),
-			Doc: "Certificates for `listen` addresses with `tls: true`: directories such as certbot's `/etc/letsencrypt/live`, or mappings with `certificate` and `key`. tempomat [reads them again](tls.md) when they change. A client gets the certificate for its host name, otherwise the first."},
+			Doc: "Certificates for `listen` addresses with `tls: true`: directories such as certbot's `/etc/letsencrypt/live`, or mappings with `certificate` and `key`. tempomat [reads them again](https.md) when they change. A client gets the certificate for its host name, otherwise the first."},
 		{Path: "tls.acme.hosts", Value: form.List[string]{Of: hostName(), Most: 100, Distinct: true}.In(&t.ACME.Hosts), Restart: true,
-			Doc: "Host names for which tempomat [gets certificates by ACME](tls.md#acme). It keeps them in the directory `acme` next to the `state` file."},
+			Doc: "Host names for which tempomat [gets certificates by ACME](https.md#acme). It keeps them in the directory `acme` next to the `state` file."},
 		{Path: "tls.acme.directory", Value: acmeDirectory().In(&t.ACME.Directory), Restart: true,
 			Doc: "Directory URL of the certificate authority. By using it you agree to the authority's terms of service."},
 	}

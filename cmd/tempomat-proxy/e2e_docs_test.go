@@ -26,8 +26,7 @@ var notRun = map[string]string{
 	"go": "it is a test or benchmark of this repository itself", "watch": "it does not end; what it watches is run by itself",
 	"zcat":                      "its file is the reader's; replay is tested with logs of its own",
 	"curl -I http://localhost/": atReader, "curl -si -A": atReader, "curl -sI http://127.0.0.1:8080/index.php": atReader,
-	"curl --cacert": "TestWorldTLSManual does it",
-	"curl -H":       "it asks admin.web: TestToken does",
+	"curl -H": "it asks admin.web: TestToken does",
 }
 
 const (

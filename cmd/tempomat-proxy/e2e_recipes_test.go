@@ -2,7 +2,17 @@
 
 package main
 
-import "testing"
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"tempomat/internal/testkit"
+)
 
 // TestWorldRecipes follows the pages of docs/recipes with the real programs: what they have the
 // reader write is written, what they have the reader type is run, and what they promise is
@@ -181,4 +191,25 @@ func (m *machine) site() {
 	const spy = "<?php header('Content-Type: application/json'); header('Cache-Control: no-store'); echo json_encode($_SERVER);\n"
 	m.write("/var/www/html/spy.php", spy)
 	m.write("/var/www/html/dir/index.php", spy)
+}
+
+// TestWorldHTTPSManual checks that HAProxy accepts the configuration for it in docs/https.md.
+func TestWorldHTTPSManual(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/https.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?ms)^```haproxy\n(.*?)^```").FindStringSubmatch(string(text))
+	if block == nil {
+		t.Fatal("there is none")
+	}
+	dir := tempDir(t)
+	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().AddDate(0, 0, 1), "site.example")
+	writeFile(t, filepath.Join(dir, "site.pem"), string(certificate)+string(key))
+	file := filepath.Join(dir, "haproxy.cfg")
+	writeFile(t, file, haproxyHead+strings.ReplaceAll(block[1], "/etc/haproxy", dir))
+	if out, err := exec.Command(testkit.Program(t, "haproxy"), "-c", "-f", file).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
 }
