@@ -86,8 +86,9 @@ func (u *Usage) Sample(now time.Time, text []byte, own Own) (use Use, ok bool) {
 	if own.CPU >= 0 && is.all >= 0 {
 		use.Own, use.Lacked = own.CPU, own.Lacked
 		if own.Waits >= 0 {
-			use.CPUs = min(use.CPUs, max(own.CPU/of, own.Waits))
+			use.CPUs = min(use.CPUs, own.Waits)
 		}
+		use.CPUs = max(use.CPUs, own.CPU/of) // more may be niced than was seen: a priority changes with each request
 	}
 	use.CPUs = min(max(use.CPUs, throttled), 1)
 	return use, true

@@ -88,6 +88,7 @@ func TestWhatTheBackendUsesItself(t *testing.T) {
 		"it fills the CPUs and hardly waits": {"cpu  160 0 40 0\n", Own{CPU: 2, Waits: 0.1}, 1, 2},
 		"it beside what is niced":            {"cpu  10 180 10 0\n", Own{CPU: 0.2, Waits: -1}, 0.1, 0.2},
 		"its own are niced":                  {"cpu  10 180 10 0\n", Own{CPU: 1.9, Niced: 1.8, Waits: -1}, 1, 1.9},
+		"they were, and are no more":         {"cpu  10 180 10 0\n", Own{CPU: 1.9, Waits: 1}, 0.95, 1.9},
 		"some of its own are":                {"cpu  10 180 10 0\n", Own{CPU: 0.5, Niced: 0.4, Waits: -1}, 0.3, 0.5},
 	} {
 		u := MachineUsage(2)
