@@ -61,26 +61,6 @@ classes: {slash32: {share: 1, burst: 0s}, slash24: off, slash16: off, userAgent:
 	}
 }
 
-// TestDrainIsBounded: who does not finish is cut.
-func TestDrainIsBounded(t *testing.T) {
-	t.Parallel()
-	backend := startApache(t)
-	s := startProxy(t, backend.url, "timeouts: {drain: 50ms}\n")
-	running := s.later(from("198.51.100.1"), "/sleep.php?ms=60000")
-	testkit.Eventually(t, "a running request", func() bool {
-		a, _ := s.account("slash32", "198.51.100.1")
-		return a.Running == 1
-	})
-	s.signal(syscall.SIGTERM)
-	if status := s.exit(); status != 0 {
-		t.Errorf("exit status %d", status)
-	}
-	s.stderr.await(t, 0, "cut what did not finish")
-	if got := <-running; got == "200 OK" {
-		t.Error("a minute of sleep was answered")
-	}
-}
-
 // TestExitStatus runs the program with what it can not do.
 func TestExitStatus(t *testing.T) {
 	t.Parallel()

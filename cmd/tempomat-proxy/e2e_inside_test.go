@@ -4,75 +4,15 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"tempomat/internal/testkit"
 	"tempomat/proxy/admin/api"
 )
-
-// TestInsideNamesTheAttack: people read light pages; a crawler comes from forty addresses of
-// four networks, none of which does much, and asks for dear ones. The overview tells that it
-// is strangers, the first shape which page, with which parameter, from which networks. That
-// it does within 5 s is shown by package book, on a clock of its own.
-func TestInsideNamesTheAttack(t *testing.T) {
-	t.Parallel()
-	backend := startApache(t)
-	s := startProxy(t, backend.url, "state: off\n") // nobody is known from before
-	var over atomic.Bool
-	var ended []<-chan string
-	c := newClient(t)
-	crawler := func(i int) {
-		for n := 0; !over.Load(); n++ {
-			h := browserAt(fmt.Sprintf("203.%d.%d.7", 100+n%4, i*10+n%10))
-			req, _ := http.NewRequest(http.MethodGet, fmt.Sprintf("%s/page.php/Page_%d?ms=60&action=history&n=%d", s.url, n, n*i), nil)
-			req.Header = h
-			if res, err := c.Do(req); err == nil {
-				_, _ = io.Copy(io.Discard, res.Body)
-				res.Body.Close()
-			}
-		}
-	}
-	for i := range 4 {
-		done := make(chan string)
-		ended = append(ended, done)
-		go func() { defer close(done); crawler(i) }()
-	}
-	var overview api.OverviewReply
-	var shapes api.ShapesReply
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("overview %+v\nshapes %+v", overview, shapes)
-		}
-	})
-	testkit.Eventually(t, "the attack is named", func() bool {
-		s.get("198.51.100.7", "/page.php?ms=1")
-		s.ask("/v1/overview", &overview)
-		s.ask("/v1/shapes?limit=5", &shapes)
-		return len(shapes.Rows) > 0 && len(shapes.Rows[0].Networks) == 4 && shapes.Rows[0].Addresses > 10 && overview.Strangers.CPU > overview.CPU/2
-	})
-	row := shapes.Rows[0]
-	if row.Shape != "/page.php/page-#?ms&action&n" || row.Groups["strangers"] < 0.5*row.CPU || !strings.HasPrefix(row.Networks[0].Name, "203.10") {
-		t.Errorf("the first is %+v", row)
-	}
-	dear := []string{"ms=60", "action=history"}
-	if len(row.Parameters) < 2 || !slices.Contains(dear, row.Parameters[0].Name) || !slices.Contains(dear, row.Parameters[1].Name) {
-		t.Errorf("parameters: %+v", row.Parameters)
-	}
-	if overview.Mode != "fair" || overview.Release == "" || overview.CPUs <= 0 || len(overview.Groups) != 5 || overview.Gate.Workers == 0 || overview.Strangers.Addresses < 5 {
-		t.Errorf("overview: %+v", overview)
-	}
-	over.Store(true)
-	for _, e := range ended {
-		<-e
-	}
-}
 
 // browserAt is the header of a browser at an address: its requests are a stranger's.
 func browserAt(address string) http.Header {

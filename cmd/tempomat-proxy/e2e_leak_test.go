@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -18,7 +20,19 @@ import (
 // things, and looks which goroutines are left after its end.
 func TestNothingIsLeft(t *testing.T) {
 	backend := startApache(t)
-	g := startGraphite(t, "sites.")
+	graphite, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = graphite.Close() })
+	var samples atomic.Int64 // bytes of them
+	go func() {
+		for c, err := graphite.Accept(); err == nil; c, err = graphite.Accept() {
+			n, _ := io.Copy(io.Discard, c)
+			samples.Add(n)
+			_ = c.Close()
+		}
+	}()
 	for _, mode := range []string{"fair", "observe", "cap", "cooperative"} {
 		t.Run(mode, func(t *testing.T) {
 			before := goleak.IgnoreCurrent()
@@ -26,7 +40,7 @@ func TestNothingIsLeft(t *testing.T) {
 			s.configure(t, backend.url, `throttle: {mode: `+mode+`, maxHold: 1h}
 cpuCount: 1
 classes: {slash32: {share: 1}, slash24: off, slash16: off, userAgent: off, debtor: {header: X-Debtor, share: 0.001, burst: 0s, cap: `+strconv.FormatBool(mode == "fair")+`}}
-graphite: {address: "`+g.Addr().String()+`", prefix: sites, interval: 1s}
+graphite: {address: "`+graphite.Addr().String()+`", prefix: sites, interval: 1s}
 metrics: "127.0.0.1:`+freePort(t)+`"
 log: {access: all}
 timeouts: {drain: 50ms}
@@ -38,6 +52,7 @@ timeouts: {drain: 50ms}
 			go func() { status <- run(ctx, []string{"-config", s.file}, nil, stdout, s.stderr) }()
 			s.serves()
 			t.Run("asks", func(t *testing.T) { s.asksForEverything(t, mode) })
+			testkit.Eventually(t, "Graphite is told", func() bool { return samples.Load() > 0 })
 			end()
 			if got := <-status; got != 0 {
 				t.Errorf("status %d\n%s", got, s.stderr)

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -47,9 +46,7 @@ func TestPages(t *testing.T) {
 			}
 			t.Run("file", func(t *testing.T) { passesFiles(t, c, s.url, backend.url) })
 			t.Run("upload", func(t *testing.T) { passesUpload(t, c, s.url) })
-			t.Run("download", func(t *testing.T) { passesDownload(t, c, s.url) })
 			t.Run("events", func(t *testing.T) { passesEvents(t, c, s.url) })
-			t.Run("statuses", func(t *testing.T) { passesStatuses(t, c, s.url) })
 		})
 	}
 }
@@ -110,31 +107,6 @@ func passesUpload(t *testing.T, c *http.Client, through string) {
 	}
 }
 
-// passesDownload reads 50 MB of unknown length, and a little of known length.
-func passesDownload(t *testing.T, c *http.Client, through string) {
-	var piece [256]byte
-	for i := range piece {
-		piece[i] = byte(i)
-	}
-	for mb, query := range map[int]string{50: "", 1: "&length=1"} {
-		data := bytes.Repeat(piece[:], mb*megabyte/len(piece))
-		res := open(t, c, http.MethodGet, fmt.Sprintf("%s/download.php?mb=%d%s", through, mb, query), nil, nil)
-		sum := crc32.NewIEEE()
-		n, err := io.Copy(sum, res.Body)
-		_ = res.Body.Close()
-		if err != nil || n != int64(len(data)) || sum.Sum32() != crc32.ChecksumIEEE(data) {
-			t.Errorf("%d bytes with checksum %x came, want %d: %v", n, sum.Sum32(), len(data), err)
-		}
-		length := int64(-1)
-		if query != "" {
-			length = int64(len(data))
-		}
-		if res.ContentLength != length {
-			t.Errorf("the length is said to be %d, want %d", res.ContentLength, length)
-		}
-	}
-}
-
 // passesEvents reads server-sent events.
 func passesEvents(t *testing.T, c *http.Client, through string) {
 	res := fetch(t, c, http.MethodGet, through+"/sse.php?n=5&ms=10", nil, nil)
@@ -161,13 +133,4 @@ func readEvent(stream io.Reader, to chan<- string) {
 	event := make([]byte, len("id: 1\ndata: event 1 of 2\n\n"))
 	_, err := io.ReadFull(stream, event)
 	to <- fmt.Sprint(string(event), err)
-}
-
-func passesStatuses(t *testing.T, c *http.Client, through string) {
-	for _, status := range []int{200, 201, 204, 301, 304, 403, 404, 410, 429, 500, 503} {
-		res := fetch(t, c, http.MethodGet, fmt.Sprintf("%s/headers.php?status=%d&set=X-Thing:%d", through, status, status), nil, nil)
-		if res.StatusCode != status || res.Header.Get("X-Thing") != fmt.Sprint(status) {
-			t.Errorf("%d came as %s with X-Thing %q", status, res.Status, res.Header["X-Thing"])
-		}
-	}
 }

@@ -180,22 +180,3 @@ func TestWorldPrometheus(t *testing.T) {
 		t.Errorf("Prometheus is told of %v requests, the doctor of %v", got, want)
 	}
 }
-
-// TestWorldNativeHistograms: a Prometheus that has them switched on needs no buckets.
-func TestWorldNativeHistograms(t *testing.T) {
-	t.Parallel()
-	metrics := "127.0.0.1:" + freePort(t)
-	p := startPrometheus(t, metrics, "--enable-feature=native-histograms")
-	s := startProxy(t, startBreaking(t), "metrics: \""+metrics+"\"\nlimits: [{name: login, path: /login, rate: 1/hour}]\n")
-	testkit.Eventually(t, "there is a median", func() bool {
-		s.get("198.51.100.1", "/")
-		s.get("198.51.100.1", "/login")
-		x := p.value(`histogram_quantile(0.5, sum(rate(tempomat_request_duration_seconds[10s])))`)
-		return x > 0 && x < 10
-	})
-	if n, _, _ := p.query(`tempomat_request_duration_seconds_bucket`); n != 0 {
-		t.Errorf("it has taken %d series of the classic histogram, too: nothing is shown of the native one", n)
-	}
-	p.checkPanels()
-	p.checkRules()
-}

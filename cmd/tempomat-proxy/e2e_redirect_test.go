@@ -3,7 +3,6 @@ package main
 import (
 	"net/http"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -76,26 +75,6 @@ func (f *fullSite) outwait(t *testing.T, client string) {
 	t.Helper()
 	if got := got(open(t, newClient(t), http.MethodGet, f.url+"/", clicked(client), nil)); got != "302 ./" {
 		t.Fatalf("%s, which is to be redirected, got %s", client, got)
-	}
-}
-
-// TestCurlWithJar keeps its cookies: one redirect, then every page of the time.
-func TestCurlWithJar(t *testing.T) {
-	t.Parallel()
-	f := startFullSite(t, "")
-	jar := filepath.Join(tempDir(t), "jar")
-	for i, want := range []string{"200 1 /page", "200 0 /page"} {
-		empty := f.fill(t)
-		said := f.curl(t, "203.0.113.1", "-L", "-c", jar, "-b", jar, f.url+"/page")
-		testkit.Eventually(t, "it waits, redirected", func() bool { return f.stats().Held == 1 && f.redirected() == uint64(1+i) })
-		f.outwait(t, []string{"203.0.113.2", "203.0.113.3"}[i])
-		empty()
-		if got := <-said; got != want {
-			t.Errorf("page %d: %s, want %s", i+1, got, want)
-		}
-	}
-	if saw, want := f.saw(), []string{"GET /page", "GET /page"}; !slices.Equal(saw, want) {
-		t.Errorf("the site saw %q, want %q, and not the pass", saw, want)
 	}
 }
 

@@ -250,39 +250,6 @@ func (s *sidecarProcess) successor() *sidecarProcess {
 	return &next
 }
 
-// restartsBySuccessors has processes replace one another while clients ask, and the figures
-// of that.
-func restartsBySuccessors(t *testing.T, clients, restarts int, requests int64) *askers {
-	url, _, _ := pageBackend(t)
-	s := startProxy(t, url, "state: "+filepath.Join(tempDir(t), "state")+"\nlog: {access: off}\n")
-	a := startAskers(t, s.url+"/", clients)
-	var before []*sidecarProcess
-	for i := range restarts {
-		a.until(requests * int64(i+1) / int64(restarts+1))
-		before = append(before, s)
-		if s = s.successor(); s.url != before[0].url {
-			t.Fatalf("it serves %s, not %s", s.url, before[0].url)
-		}
-	}
-	a.until(requests)
-	a.end()
-	for _, p := range before {
-		if status := p.exit(); status != 0 || p.stderr.count(0, "cut what did not finish") > 0 {
-			t.Errorf("exit status %d:\n%s", status, p.stderr)
-		}
-	}
-	return a
-}
-
-// TestSuccessorsRefuseNobody is TestRestartsRefuseNobody without a supervisor.
-func TestSuccessorsRefuseNobody(t *testing.T) {
-	t.Parallel()
-	a := restartsBySuccessors(t, 16, 4, 400)
-	if a.failed.Load() > 0 {
-		t.Errorf("%d of %d requests failed", a.failed.Load(), a.asked.Load())
-	}
-}
-
 // TestSuccessorKeepsAccounts: what clients owe, and who is known, are as they were.
 func TestSuccessorKeepsAccounts(t *testing.T) {
 	t.Parallel()

@@ -183,18 +183,6 @@ func TestCertificatesExchangedUnderLoad(t *testing.T) {
 	}
 }
 
-// TestTLSWithoutCertificates: nothing is served that would fail for everybody.
-func TestTLSWithoutCertificates(t *testing.T) {
-	t.Parallel()
-	dir := tempDir(t)
-	file := filepath.Join(dir, "tempomat.yaml")
-	writeFile(t, file, fmt.Sprintf("listen: 127.0.0.1:0 tls\nbackend: http://127.0.0.1:1\ntls: {certificates: %s}\nadmin: {listen: off}\nstate: off\n", dir))
-	status, _, errs := execute(t, nil, program(t, "tempomat-proxy"), "-config", file)
-	if status != 1 || !strings.Contains(errs, "there is no certificate") || !strings.Contains(errs, dir) {
-		t.Errorf("status %d:\n%s", status, errs)
-	}
-}
-
 // TestHandedOverTLS: a socket of systemd's is served as its entry of listen says.
 func TestHandedOverTLS(t *testing.T) {
 	t.Parallel()

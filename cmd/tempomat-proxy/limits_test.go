@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
@@ -80,7 +81,8 @@ coordination: {redis: {addresses: ["redis://` + r.Address + `?timeout=5s"]}}
 // TestCreditFields: a client is told its account in CPU time, beside the limits in
 // requests.
 func TestCreditFields(t *testing.T) {
-	backend := startSlowPages(t)
+	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(20 * time.Millisecond) }))
+	t.Cleanup(backend.Close)
 	s := startProxy(t, backend.URL, `headers: draft-credit
 cpuCount: 1
 cost: {source: wall}
