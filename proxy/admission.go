@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"tempomat/classify"
 	"tempomat/limiter"
 	"tempomat/limiter/quota"
 	"tempomat/proxy/errorpage"
@@ -20,19 +19,9 @@ func (x *exchange) countRequest() bool {
 		return false
 	}
 	x.counted = x.policy.Requests.Count(x.request.Context(), x.arrived, quota.Request{
-		Path: x.request.URL.Path, Kind: kindOf(&x.life.Who), From: &x.life.Who,
+		Path: x.request.URL.Path, From: &x.life.Who,
 	})
 	return x.counted.Blocked && !x.policy.Limits.Shadow && x.policy.Limits.Mode != limiter.Observe
-}
-
-func kindOf(who *classify.Result) quota.Kind {
-	switch {
-	case who.Evidence&classify.Attested != 0:
-		return quota.Trusted
-	case who.Evidence&classify.Cookie != 0:
-		return quota.Session
-	}
-	return quota.Anonymous
 }
 
 // refuseCount answers a request that is one too many.

@@ -17,7 +17,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tempomat/classify"
 	"tempomat/classify/newcomer"
 	"tempomat/limiter"
 	"tempomat/limiter/quota"
@@ -107,17 +106,6 @@ func TestFieldsOfRequests(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestKindOf(t *testing.T) {
-	for e, want := range map[classify.Evidence]quota.Kind{
-		0: quota.Anonymous, classify.Parts | classify.Contradiction: quota.Anonymous, classify.Cookie: quota.Session,
-		classify.Cookie | classify.Attested: quota.Trusted,
-	} {
-		if got := kindOf(&classify.Result{Evidence: e}); got != want {
-			t.Errorf("%v: %d, want %d", e, got, want)
-		}
 	}
 }
 

@@ -79,10 +79,6 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	requests, err := p.counts.limits(c)
-	if err != nil {
-		return nil, err
-	}
 	rules, err := p.rulesOf(c)
 	if err != nil {
 		return nil, err
@@ -93,7 +89,7 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 	return &proxy.Policy{
 		Rules:    rules,
 		Limits:   policy.Limits(c),
-		Requests: requests,
+		Requests: p.counts.limits(c),
 		Upstream: p.upstream,
 		Access:   access(c.Log.Access),
 		Body:     c.Timeouts.Body,
@@ -295,18 +291,17 @@ func (c *requestCounts) close() {
 
 // limits makes the configuration's limits in requests; nil if there are none, and
 // nothing to tell of.
-func (c *requestCounts) limits(cfg *config.Config) (proxy.RequestLimits, error) {
+func (c *requestCounts) limits(cfg *config.Config) proxy.RequestLimits {
 	o := quota.Options{Own: c.memory, Accounts: c.accounts, Headers: headersOf(cfg.Headers)}
 	if len(cfg.Limits) == 0 && o.Headers != quota.WithCredit {
-		return nil, nil
+		return nil
 	}
 	if c.checker != nil {
 		o.Shared = c.checker
 	}
 	for _, l := range cfg.Limits {
 		o.Rules = append(o.Rules, quota.Rule{
-			Limit: limitOf(l), Path: l.Path, Class: l.Class, Shared: l.Strict, Matched: c.totals.Limit(l.Name).Match,
-			Factors: quota.Factors{quota.Anonymous: 1, quota.Session: 1, quota.Trusted: 1},
+			Name: l.Name, Bucket: bucketOf(l), Path: l.Path, Class: l.Class, Shared: l.Strict, Matched: c.totals.Limit(l.Name).Match,
 		})
 	}
 	return quota.New(o)
@@ -325,12 +320,9 @@ func headersOf(name string) quota.Headers {
 	return quota.NoHeaders
 }
 
-// limitOf is a limit as its package takes it: each interval of the rate one request is forgotten.
-func limitOf(l config.Limit) quota.Limit {
-	return quota.Limit{
-		Name: l.Name, Type: "bucket", Size: new(float64(l.AtOnce())),
-		DripRate: new(float64(l.Rate.Interval().Milliseconds())), DripSize: new(1.0),
-	}
+// bucketOf is a limit as its package takes it: each interval of the rate one request is forgotten.
+func bucketOf(l config.Limit) quota.Bucket {
+	return quota.Bucket{Size: int64(l.AtOnce()), DripRate: l.Rate.Interval().Milliseconds(), DripSize: 1}
 }
 
 // resolver is whom DNS is asked of: a server, or those that the system has.

@@ -1,7 +1,7 @@
 // Package quota limits how many requests clients make, whatever these cost: beside the
 // accounts of package limiter, which charge requests by what they cost the server.
 //
-// A [Rule] names paths, the class whose keys are counted, and a [Limit]. [Rules] hold
+// A [Rule] names paths, the class whose keys are counted, and their [Bucket]. [Rules] hold
 // each request against those that are for it; [Rules.Count] says whether it is one too
 // many, and which header fields tell the client.
 //

@@ -1,6 +1,14 @@
 package quota
 
-import "testing"
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tempomat/limiter"
+)
 
 func TestCovers(t *testing.T) {
 	for _, c := range []struct {
@@ -29,5 +37,26 @@ func TestSpellings(t *testing.T) {
 		if got := spellings(where); got != want {
 			t.Errorf("%q may be %q, want %q", where, got, want)
 		}
+	}
+}
+
+func TestDraftFields(t *testing.T) {
+	b := Bucket{Size: 10, DripRate: 1500, DripSize: 4}
+	h := http.Header{}
+	setDraftFields(h,
+		b.quota(`log "in"`, Status{Remaining: 3, FullReset: 2500 * time.Millisecond}),
+		Bucket{}.quota("none", Bucket{}.Status(BucketState{}, 0, 1, false)),
+		creditQuota("cpu\né", limiter.Balance{Rate: 0.5, Burst: 30, Level: -2}),
+	)
+	want := http.Header{
+		"RateLimit-Policy": {`"log \"in\"";q=10;qu="requests";w=5, "cpu??";q=30000;qu="cpu-milliseconds";w=60`},
+		"RateLimit":        {`"log \"in\"";r=3;t=3, "cpu??";r=0;t=64`},
+	}
+	if diff := cmp.Diff(want, h); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	h = http.Header{}
+	if setDraftFields(h, quota{name: "none"}); len(h) != 0 {
+		t.Errorf("%v", h)
 	}
 }

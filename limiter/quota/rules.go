@@ -14,7 +14,7 @@ import (
 
 // Rules are those in force. The methods may be called concurrently.
 type Rules struct {
-	rules    []rule
+	rules    []Rule
 	own      Store
 	shared   Store
 	accounts Accounts
@@ -36,26 +36,18 @@ type Accounts interface {
 	Balance(now time.Time, k limiter.Key) (limiter.Balance, bool)
 }
 
-// New makes rules ready. The error is the *Invalid of the first rule that makes no sense.
-func New(o Options) (*Rules, error) {
-	r := &Rules{own: o.Own, shared: o.Shared, accounts: o.Accounts, headers: o.Headers}
+// New makes rules ready.
+func New(o Options) *Rules {
+	r := &Rules{rules: o.Rules, own: o.Own, shared: o.Shared, accounts: o.Accounts, headers: o.Headers}
 	if r.shared == nil {
 		r.shared = o.Own
 	}
-	for _, given := range o.Rules {
-		made, err := newRule(given)
-		if err != nil {
-			return nil, err
-		}
-		r.rules = append(r.rules, made)
-	}
-	return r, nil
+	return r
 }
 
 // Request is one, as rules see it.
 type Request struct {
 	Path string // decoded, as the client wrote it
-	Kind Kind
 	From Client
 }
 
@@ -88,13 +80,12 @@ func (r *Rules) Count(ctx context.Context, now time.Time, of Request) Counted {
 		if rule.Matched != nil {
 			rule.Matched()
 		}
-		bucket := rule.buckets[of.Kind]
-		status, err := r.storeOf(rule).Check(ctx, now, actor, rule.Name, bucket, 1)
-		if err != nil || !bucket.Limits() {
+		status, err := r.storeOf(rule).Check(ctx, now, actor, rule.Name, rule.Bucket, 1)
+		if err != nil {
 			continue
 		}
 		if r.headers != NoHeaders {
-			stand.add(rule.Name, bucket, status)
+			stand.add(rule.Name, rule.Bucket, status)
 		}
 		last = last || status.Remaining < 1
 		if status.Blocked {
@@ -113,12 +104,12 @@ func (r *Rules) takeBack(ctx context.Context, now time.Time, of *Request, where 
 	for _, i := range counted {
 		rule := &r.rules[i]
 		if actor, ok := rule.actor(where, of.From); ok {
-			_, _ = r.storeOf(rule).Check(ctx, now, actor, rule.Name, rule.buckets[of.Kind], -1) // what fails limits nobody for long
+			_, _ = r.storeOf(rule).Check(ctx, now, actor, rule.Name, rule.Bucket, -1) // what fails limits nobody for long
 		}
 	}
 }
 
-func (r *Rules) storeOf(l *rule) Store {
+func (r *Rules) storeOf(l *Rule) Store {
 	if l.Shared {
 		return r.shared
 	}
@@ -137,49 +128,18 @@ func (r *Rules) addCredit(now time.Time, of Client, to *standings) {
 	}
 }
 
-// Kind is what is known of a client, for the factors of rules.
-type Kind int
-
-// The kinds of clients that rules tell apart.
-const (
-	Anonymous Kind = iota // nothing is known
-	Session               // it brought the site's cookie back
-	Trusted               // of a trusted network, or attested by the backend
-	kinds
-)
-
-// Factors divide the size of a rule's limit, by Kind: 0.5 allows twice as much at once; 0
-// is no limit.
-type Factors [kinds]float64
-
 // Rule says how many requests each key of a class may make, and to where.
 type Rule struct {
-	Limit           // its name is the rule's: in refusals, header fields and the log
-	Path    string  // /a, or /a/* for /a/ and all below it; empty: every path
-	Class   string  // whose keys are counted
-	Factors Factors // by the kind of client
-	Shared  bool    // counted together with other processes, in Options.Shared
-	Matched func()  // is called, concurrently, for each request that the rule is for; nil: nobody is told
-}
-
-// rule is a Rule, ready for requests.
-type rule struct {
-	Rule
-	buckets [kinds]Bucket
-}
-
-func newRule(r Rule) (made rule, err error) {
-	made.Rule = r
-	for kind, factor := range r.Factors {
-		if made.buckets[kind], err = r.Bucket(factor); err != nil {
-			return made, err
-		}
-	}
-	return made, nil
+	Name    string // in refusals, header fields and the log
+	Bucket         // of each key
+	Path    string // /a, or /a/* for /a/ and all below it; empty: every path
+	Class   string // whose keys are counted
+	Shared  bool   // counted together with other processes, in Options.Shared
+	Matched func() // is called, concurrently, for each request that the rule is for; nil: nobody is told
 }
 
 // actor is whose bucket a request to a path goes to, if the rule is for it.
-func (r *rule) actor(where *[4]string, of Client) (string, bool) {
+func (r *Rule) actor(where *[4]string, of Client) (string, bool) {
 	if !slices.ContainsFunc(where[:], func(w string) bool { return covers(r.Path, w) }) {
 		return "", false
 	}

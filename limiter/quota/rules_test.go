@@ -38,8 +38,7 @@ func (c client) Key(class string) (limiter.Key, bool) {
 // once lets one request of each key pass an hour, wherever it goes.
 func once(name, path, class string) quota.Rule {
 	return quota.Rule{
-		Limit: quota.Limit{Name: name, Type: "bucket", Size: new(1.0), DripRate: new(3.6e6)},
-		Path:  path, Class: class, Factors: quota.Factors{1, 1, 1},
+		Name: name, Bucket: quota.Bucket{Size: 1, DripRate: 3.6e6, DripSize: 1}, Path: path, Class: class,
 	}
 }
 
@@ -48,11 +47,7 @@ func rules(t *testing.T, o quota.Options) *quota.Rules {
 	if o.Own == nil {
 		o.Own = quota.NewMemoryStore(1 << 10)
 	}
-	r, err := quota.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return quota.New(o)
 }
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -83,30 +78,19 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestKinds: what is known of a client divides the size, and who has no key of the rule's
-// class is not limited.
-func TestKinds(t *testing.T) {
-	rule := once("r", "", "session")
-	rule.Factors = quota.Factors{quota.Anonymous: 1, quota.Session: 0.5, quota.Trusted: 0}
-	matched := 0
+// TestNoKey: who has no key of the rule's class is not limited, and the rule is not for it.
+func TestNoKey(t *testing.T) {
+	rule, matched := once("r", "", "session"), 0
 	rule.Matched = func() { matched++ }
-	for kind, passes := range map[quota.Kind]int{quota.Anonymous: 1, quota.Session: 2, quota.Trusted: 9} {
-		r := rules(t, quota.Options{Rules: []quota.Rule{rule}})
-		matched = 0
-		for i := range 9 {
-			got := r.Count(t.Context(), noon, quota.Request{Path: "/", Kind: kind, From: from("a", "s")})
-			if want := i >= passes; got.Blocked != want || want && (got.Limit != "r" || got.Wait != time.Hour) || got.Last != (i == passes-1 && kind != quota.Trusted) {
-				t.Errorf("kind %d, request %d: %+v", kind, i, got)
-			}
+	r := rules(t, quota.Options{Rules: []quota.Rule{rule}})
+	for i := range 3 {
+		got := r.Count(t.Context(), noon, quota.Request{Path: "/", From: from("a", "s")})
+		if want := i >= 1; got.Blocked != want || want && (got.Limit != "r" || got.Wait != time.Hour) || got.Last != (i == 0) {
+			t.Errorf("request %d: %+v", i, got)
 		}
-		if matched != 9 {
-			t.Errorf("kind %d: the rule was for %d of 9 requests", kind, matched)
-		}
-		for range 3 {
-			if got := r.Count(t.Context(), noon, quota.Request{Path: "/", Kind: kind, From: from("a")}); got.Blocked || matched != 9 {
-				t.Errorf("without a key: %+v, matched %d", got, matched)
-			}
-		}
+	}
+	if got := r.Count(t.Context(), noon, quota.Request{Path: "/", From: from("a")}); got.Blocked || matched != 3 {
+		t.Errorf("without a key: %+v, matched %d", got, matched)
 	}
 }
 
@@ -114,7 +98,7 @@ func TestKinds(t *testing.T) {
 // it.
 func TestBlockedCountsNowhere(t *testing.T) {
 	twice := once("all", "", "address")
-	twice.Size = new(2.0)
+	twice.Size = 2
 	r := rules(t, quota.Options{Rules: []quota.Rule{twice, once("login", "/login", "address")}})
 	for i, c := range []struct {
 		path  string
@@ -162,7 +146,7 @@ func TestSharedRules(t *testing.T) {
 // that blocks it are not charged.
 func TestFirstBlocks(t *testing.T) {
 	wide := once("wide", "", "address")
-	wide.Size = new(3.0)
+	wide.Size = 3
 	r := rules(t, quota.Options{Rules: []quota.Rule{once("login", "/login", "address"), wide}, Headers: quota.Classic})
 	for _, c := range []struct{ path, limit, left string }{
 		{"/login", "", "0"}, {"/login", "login", "0"}, {"/login", "login", "0"}, {"/", "", "1"}, {"/", "", "0"}, {"/", "wide", "0"},
@@ -184,7 +168,7 @@ func (a accounts) Balance(_ time.Time, k limiter.Key) (limiter.Balance, bool) {
 // TestFields: what clients are told, by the way that is chosen.
 func TestFields(t *testing.T) {
 	narrow, wide := once("narrow", "", "address"), once("wide", "", "address")
-	narrow.Size, wide.Size = new(2.0), new(5.0)
+	narrow.Size, wide.Size = 2, 5
 	for how, want := range map[quota.Headers]map[string][]string{
 		quota.NoHeaders: nil,
 		quota.Classic:   {"X-RateLimit-Remaining": {"1"}, "X-RateLimit-Clear": {"3600.000"}},
@@ -209,14 +193,5 @@ func TestFields(t *testing.T) {
 	r := rules(t, quota.Options{Headers: quota.WithCredit, Accounts: accounts{}})
 	if got := r.Count(t.Context(), noon, quota.Request{From: client{}}); got.Fields != nil {
 		t.Errorf("who has no account is told %v", got.Fields)
-	}
-}
-
-func TestRuleThatMakesNoSense(t *testing.T) {
-	bad := once("bad", "", "address")
-	bad.Size = new(0.5)
-	_, err := quota.New(quota.Options{Rules: []quota.Rule{bad}})
-	if invalid, ok := errors.AsType[*quota.Invalid](err); !ok || invalid.Limit != "bad" {
-		t.Errorf("%v", err)
 	}
 }
