@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"tempomat/classify/class"
 	"tempomat/limiter"
 )
 
@@ -43,8 +42,8 @@ type Class struct {
 // grouping is a Class at work.
 type grouping struct {
 	Class
-	kind     class.Kind // zero: it is not built in
-	database Database   // nil: it needs none, or that is not there
+	kind     Kind     // zero: it is not built in
+	database Database // nil: it needs none, or that is not there
 }
 
 // Database tells what addresses belong to, such as an autonomous system. It may be asked
@@ -61,7 +60,7 @@ type Config struct {
 	Classes        []Class        // at most limiter.MaxKeys, each with a name of its own
 	Exempt         []Exemption
 	Sites          []Site
-	Databases      map[string]Database // by class.Kind.Database; a class whose database is not there has no keys
+	Databases      map[string]Database // by Kind.Database; a class whose database is not there has no keys
 }
 
 // Classifier classifies requests. What it answers never changes, and it is safe
@@ -118,14 +117,14 @@ func normaliseClasses(given []Class, databases map[string]Database) ([]grouping,
 		}
 		names[c.Name] = true
 		c.Header = textproto.CanonicalMIMEHeaderKey(c.Header)
-		kind, _ := class.Find(string(c.By))
+		kind, _ := KindOf(string(c.By))
 		classes = append(classes, grouping{c, kind, databases[kind.Database]})
 	}
 	return classes, errors.Join(faults...)
 }
 
 func isKnown(by By) bool {
-	_, builtIn := class.Find(string(by))
+	_, builtIn := KindOf(string(by))
 	return builtIn || slices.Contains([]By{Header, PathShape, Address, MappedAddress, UserAgentHeader}, by)
 }
 

@@ -3,12 +3,12 @@ package classify
 import (
 	"net/http"
 	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"tempomat/classify/class"
 	"tempomat/limiter"
 )
 
@@ -25,7 +25,7 @@ func (d oneDatabase) ID(a netip.Addr) string {
 // everyKind is a classifier for each kind that there is.
 func everyKind(t testing.TB) map[string]*Classifier {
 	all := make(map[string]*Classifier)
-	for _, k := range class.Kinds() {
+	for _, k := range Kinds() {
 		all[k.Name] = mustNew(t, Config{
 			TrustedProxies: prefixes("127.0.0.1/32"), Classes: []Class{{Name: k.Name, By: By(k.Name)}},
 			Databases: map[string]Database{"asn": oneDatabase("AS64496"), "country": oneDatabase("NZ")},
@@ -115,5 +115,38 @@ func TestNetworkKeysOfDatabases(t *testing.T) {
 		if len(keys) != 2 || keys[0].ID != "203.0.113.9" || keys[1] != (limiter.Key{Class: "asn", ID: "AS64496"}) {
 			t.Errorf("%s: keys %v", a, keys)
 		}
+	}
+}
+
+// TestKinds: names are what the configuration takes for one, and of each row what it needs
+// is there.
+func TestKinds(t *testing.T) {
+	sound := regexp.MustCompile(`^[a-z][A-Za-z0-9]{0,31}$`)
+	seen := make(map[string]bool)
+	if len(Kinds()) == 0 {
+		t.Error("there are no classes")
+	}
+	for i, k := range Kinds() {
+		switch {
+		case !sound.MatchString(k.Name), seen[k.Name]:
+			t.Errorf("%q is no name of its own", k.Name)
+		case k.Groups == "":
+			t.Errorf("%s: nobody is told what it groups by", k.Name)
+		case k.Usual != (k.Share > 0), k.Usual != (k.Burst > 0):
+			t.Errorf("%s: share %g and burst %s are those of a usual class, and of no other", k.Name, k.Share, k.Burst)
+		case k.Share > 1, k.Workers < 0, k.Workers > 1:
+			t.Errorf("%s: share %g or workers %g is no part", k.Name, k.Share, k.Workers)
+		case (i == 0) != (k.Whose == OfClient):
+			t.Errorf("%s: the first one is the client, and no other", k.Name)
+		case k.Database != "" && !k.Address:
+			t.Errorf("%s: databases are asked for addresses", k.Name)
+		}
+		seen[k.Name] = true
+		if found, ok := KindOf(k.Name); !ok || found != k {
+			t.Errorf("%s is not found by its name", k.Name)
+		}
+	}
+	if _, ok := KindOf("session"); ok {
+		t.Error("a name is found that is none")
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"tempomat/classify/class"
+	"tempomat/classify"
 	"tempomat/config/form"
 )
 
@@ -21,7 +21,7 @@ const maxClasses = 8
 
 // builtIn names the classes that nobody has to make up, in their order.
 func builtIn() (names []string) {
-	for _, k := range class.Kinds() {
+	for _, k := range classify.Kinds() {
 		names = append(names, k.Name)
 	}
 	return names
@@ -47,10 +47,10 @@ type Class struct {
 }
 
 // defaultBurst is the burst of a class that gives none.
-const defaultBurst = class.DefaultBurst
+const defaultBurst = classify.DefaultBurst
 
 func defaultClasses() (all []Class) {
-	for _, k := range class.Kinds() {
+	for _, k := range classify.Kinds() {
 		if k.Usual {
 			all = append(all, Class{Name: k.Name, Share: k.Share, Burst: k.Burst})
 		}
@@ -69,7 +69,7 @@ func (d *Databases) file(kind string) string {
 // Files are those that are given, by what they tell.
 func (d *Databases) Files() map[string]string {
 	files := make(map[string]string)
-	for _, k := range class.Kinds() {
+	for _, k := range classify.Kinds() {
 		if file := d.file(k.Database); file != "" {
 			files[k.Database] = file
 		}
@@ -82,14 +82,14 @@ var className = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 // draftClass is a class under construction.
 type draftClass struct {
 	Class
-	at   form.Source // where the file names it
-	kind class.Kind  // zero: it is not built in
-	own  bool        // so is one that groups otherwise than the built-in class of its name
+	at   form.Source   // where the file names it
+	kind classify.Kind // zero: it is not built in
+	own  bool          // so is one that groups otherwise than the built-in class of its name
 	off  bool
 }
 
 // newBuiltIn is a built-in class that is off.
-func newBuiltIn(k class.Kind) *draftClass {
+func newBuiltIn(k classify.Kind) *draftClass {
 	return &draftClass{Class: Class{Name: k.Name, Burst: defaultBurst}, kind: k, off: true}
 }
 
@@ -177,7 +177,7 @@ func offSwitch(c *draftClass) form.Scalar[bool] {
 			switch {
 			case !strings.EqualFold(text, "off") && !strings.EqualFold(text, "false"):
 				return false, errors.New("must be a mapping such as {share: 0.1, burst: 30s}, or off")
-			case c.Name == class.Kinds()[0].Name:
+			case c.Name == classify.Kinds()[0].Name:
 				return false, errors.New("cannot be switched off: it is the client itself")
 			}
 			return true, nil
@@ -243,7 +243,7 @@ func (v classes) Spec() form.Spec {
 	own["required"] = []string{"share"}
 	own["anyOf"] = []form.Schema{{"required": []string{"header"}}, {"required": []string{"path"}}}
 	builtIns := form.Schema{}
-	for i, k := range class.Kinds() {
+	for i, k := range classify.Kinds() {
 		schema := form.MappingSchema(classMembers(newBuiltIn(k)))
 		if !k.Usual {
 			schema["required"] = []string{"share"}

@@ -16,7 +16,7 @@ import (
 	"slices"
 	"strings"
 
-	"tempomat/classify/class"
+	"tempomat/classify"
 	"tempomat/config/form"
 )
 
@@ -152,7 +152,7 @@ type draft struct {
 
 func newDraft(c *Config) *draft {
 	d := &draft{Config: *c}
-	for _, k := range class.Kinds() {
+	for _, k := range classify.Kinds() {
 		d.classes = append(d.classes, newBuiltIn(k))
 	}
 	for _, c := range c.Classes {

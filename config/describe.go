@@ -11,7 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"tempomat/classify/class"
+	"tempomat/classify"
 	"tempomat/config/form"
 )
 
@@ -205,7 +205,7 @@ func Schema(w io.Writer) error {
 func builtInTable() string {
 	var b strings.Builder
 	b.WriteString("| built-in class | groups by | share | burst |\n|---|---|---|---|\n")
-	for _, k := range class.Kinds() {
+	for _, k := range classify.Kinds() {
 		share, burst := "off", form.FormatDuration(defaultBurst)
 		if k.Usual {
 			share, burst = "`"+form.FormatNumber(k.Share)+"`", form.FormatDuration(k.Burst)

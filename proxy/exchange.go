@@ -13,6 +13,7 @@ import (
 	"tempomat/limiter"
 	"tempomat/limiter/quota"
 	"tempomat/proxy/backend"
+	"tempomat/proxy/connlimit"
 	"tempomat/proxy/errorpage"
 	"tempomat/proxy/front"
 	"tempomat/proxy/h2bound"
@@ -20,7 +21,6 @@ import (
 	"tempomat/proxy/http1"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/spool"
-	"tempomat/proxy/subscriber"
 	"tempomat/proxy/telemetry"
 )
 
@@ -214,8 +214,8 @@ type Handler struct {
 	pieces  pieces
 	// exchanges are to be used again.
 	exchanges sync.Pool
-	passes    atomic.Int64      // of the Driver
-	heads     *subscriber.Share // see mostHeads
+	passes    atomic.Int64     // of the Driver
+	heads     *connlimit.Share // see mostHeads
 	bill      bill
 
 	marks      marks

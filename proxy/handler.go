@@ -8,15 +8,15 @@ import (
 	"tempomat/classify"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
+	"tempomat/proxy/connlimit"
 	"tempomat/proxy/lifecycle"
-	"tempomat/proxy/subscriber"
 	"tempomat/proxy/telemetry"
 )
 
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by Drive,
 // which has to run beside it.
 func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
-	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r, nearby: telemetry.NewNearby(), heads: subscriber.NewShare(mostHeads)}
+	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r, nearby: telemetry.NewNearby(), heads: connlimit.NewShare(mostHeads)}
 	h.tails.New = func() any { return new([tailSize]byte) }
 	h.pieces.init()
 	h.marks.init()

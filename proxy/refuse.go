@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"tempomat/classify/class"
+	"tempomat/classify"
 	"tempomat/limiter"
 	"tempomat/proxy/errorpage"
 	"tempomat/proxy/http1"
@@ -125,13 +125,13 @@ func (x *exchange) appendRefusal(b []byte, p *refusal) []byte {
 // nothing that it could have made up.
 func (p *refusal) setDebtor(k limiter.Key) {
 	var who string
-	kind, _ := class.Find(k.Class)
+	kind, _ := classify.KindOf(k.Class)
 	switch kind.Whose {
-	case class.Client:
+	case classify.OfClient:
 		p.cause, p.address, who = errorpage.DebtOfAddress, k.ID, "Your address, "+k.ID+","
-	case class.Network:
+	case classify.OfNetwork:
 		p.cause, p.address, who = errorpage.DebtOfNetwork, k.ID, "Your network, "+k.ID+","
-	case class.Program:
+	case classify.OfProgram:
 		p.cause, who = errorpage.DebtOfProgram, "The kind of program that you use"
 	default:
 		p.cause, who = errorpage.DebtOfGroup, "A group of requests that yours belongs to ("+k.Class+")"

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"tempomat/limiter"
-	"tempomat/proxy/subscriber"
+	"tempomat/proxy/connlimit"
 )
 
 // echo sends each piece of a request's body back as it comes.
@@ -449,7 +449,7 @@ func TestStreamsThatAreNotRead(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 				const room = 20
-				r.handler.BoundHeads(2 * room * subscriber.OnePart * unreadSize)
+				r.handler.BoundHeads(2 * room * connlimit.OnePart * unreadSize)
 				c := newReader(t, r.dial())
 				c.ask(path, 100)
 				if n := r.counted(); n < room || n > 2*room {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/limiter/outbox"
 )
 
 // zipf names the keys of a busy site: a few heavy ones, very many light ones.
@@ -163,7 +162,7 @@ func BenchmarkRequest(b *testing.B) {
 		request(b, limiter.New(time.Now(), testPolicy(), 1<<16, nil))
 	})
 	b.Run("outbox", func(b *testing.B) { // and a goroutine that empties it
-		o := drained{outbox.New(outboxCharges)}
+		o := drained{limiter.NewOutbox(outboxCharges)}
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		running.Go(func() { _ = o.Run(ctx, nil) })
@@ -192,7 +191,7 @@ func BenchmarkRequest(b *testing.B) {
 }
 
 // drained is a Sharer that shares with nobody.
-type drained struct{ *outbox.Outbox }
+type drained struct{ *limiter.Outbox }
 
 func (d drained) Run(ctx context.Context, _ limiter.Sink) error {
 	tick := time.NewTicker(epoch / 4)

@@ -19,7 +19,6 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"tempomat/limiter"
-	"tempomat/limiter/outbox"
 )
 
 // Bounds of what waits: charges for the next quarter of an epoch, and messages.
@@ -34,7 +33,7 @@ const (
 type Sharer struct {
 	o      Options
 	id     node
-	outbox *outbox.Outbox
+	outbox *limiter.Outbox
 	inbox  chan []byte
 	roster *roster
 	keys   *memberlist.Keyring // nil: nothing is encrypted
@@ -61,7 +60,7 @@ func New(o Options) (*Sharer, error) {
 	_, _ = rand.Read(drawn[:]) // never fails
 	id := node(binary.BigEndian.Uint64(drawn[:]))
 	s := &Sharer{
-		o: o, id: id, outbox: outbox.New(outboxCharges),
+		o: o, id: id, outbox: limiter.NewOutbox(outboxCharges),
 		inbox: make(chan []byte, inboxMessages), roster: newRoster(id),
 	}
 	if len(o.Keys) > 0 {

@@ -16,7 +16,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"tempomat/limiter"
-	"tempomat/limiter/outbox"
 )
 
 const (
@@ -41,7 +40,7 @@ const (
 // well: the sidecar that charges it divides the time by it.
 type Sharer struct {
 	link   *link
-	outbox *outbox.Outbox
+	outbox *limiter.Outbox
 	rates  atomic.Pointer[rates]
 	names  names
 	seal   seal
@@ -76,7 +75,7 @@ func NewSharer(o Options, p limiter.Policy) (*Sharer, error) {
 	l.patient = true // Run is
 	charge, read := newScript(chargeScript), newScript(readScript)
 	s := &Sharer{
-		link: l, outbox: outbox.New(outboxSize), pending: newPending(pendingKeys),
+		link: l, outbox: limiter.NewOutbox(outboxSize), pending: newPending(pendingKeys),
 		names: l.options.names(), seal: newSeal(l.options.Salt), charge: &charge, read: &read,
 		shards: make([]shard, 1),
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/limiter/outbox"
 )
 
 // Route is a domain of this gatekeeper: the class whose keys are its identifiers.
@@ -66,7 +65,7 @@ type route struct {
 type link struct {
 	options GatekeeperOptions
 	master  Addresses
-	outbox  *outbox.Outbox
+	outbox  *limiter.Outbox
 	routes  []*route
 	counts  linkCounts
 }
@@ -85,7 +84,7 @@ func NewGatekeeper(o GatekeeperOptions) *Gatekeeper {
 	for _, r := range o.Routes {
 		l := g.link(r.Master)
 		if l == nil {
-			l = &link{options: o, master: r.Master, outbox: outbox.New(o.Queue)}
+			l = &link{options: o, master: r.Master, outbox: limiter.NewOutbox(o.Queue)}
 			g.links = append(g.links, l)
 		}
 		x := &route{Route: r, link: l}

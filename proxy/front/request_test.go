@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"tempomat/proxy/subscriber"
+	"tempomat/proxy/connlimit"
 )
 
 // ask sends a text and returns the status and the body of the answer.
@@ -35,7 +35,7 @@ func ask(t *testing.T, c net.Conn, br *bufio.Reader, text string) (status int, b
 // TestLongHeads has one address send more long heads at a time than there is room for.
 func TestLongHeads(t *testing.T) {
 	dial, s := start(t, script, nil)
-	s.long.Bound(subscriber.OnePart) // one for each address
+	s.long.Bound(connlimit.OnePart) // one for each address
 	const body = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n"
 	long := func(n int) string { return body + "A: " + strings.Repeat("a", n) + "\r\n\r\n" }
 	const want = `POST 3 "abc" <nil> map[]`

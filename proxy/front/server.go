@@ -23,8 +23,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"tempomat/proxy/connlimit"
 	"tempomat/proxy/http1"
-	"tempomat/proxy/subscriber"
 )
 
 // Options bound what a client can hold open before it has sent a request.
@@ -68,7 +68,7 @@ type Server struct {
 	conns   Roster[conn]
 	memory  memories
 	dates   dates
-	long    *subscriber.Share    // of heads under way that are long
+	long    *connlimit.Share     // of heads under way that are long
 	turns   *turns               // of handshakes
 	secure  *tls.ConnectionState // of all requests that came over TLS: that they did is all that it tells
 
@@ -82,7 +82,7 @@ type Server struct {
 // NewServer makes a Server. It calls the handler with a *Response; a request and its header
 // are the handler's until it returns, or for good after Keep.
 func NewServer(h http.Handler, o Options) *Server {
-	s := &Server{handler: h, o: o, began: time.Now(), closed: make(chan struct{}), long: subscriber.NewShare(mostLong)}
+	s := &Server{handler: h, o: o, began: time.Now(), closed: make(chan struct{}), long: connlimit.NewShare(mostLong)}
 	s.turns = newTurns(max(1, runtime.GOMAXPROCS(0)/2)) // the other CPUs are for requests
 	s.secure = &tls.ConnectionState{HandshakeComplete: true}
 	s.memory.init()

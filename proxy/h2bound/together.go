@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"tempomat/proxy/subscriber"
+	"tempomat/proxy/connlimit"
 )
 
 // Together: requests of all connections of an address, also one after the other. One that
@@ -38,7 +38,7 @@ type address struct {
 
 // enter notes a connection of an address, until leave.
 func (t *Addresses) enter(from netip.Addr) *address {
-	from = subscriber.Of(from)
+	from = connlimit.ClientOf(from)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := t.known[from]

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
-	"tempomat/proxy/telemetry/sketch"
+	"tempomat/proxy/telemetry"
 )
 
 // remarkable is the delay from which on a request counts as delayed, as in the
@@ -406,7 +406,7 @@ type Group struct {
 	TurnedAway int     `json:"turnedAway"` // by the backend, whose workers were all taken
 	P95        float64 `json:"p95"`        // of the waits of those who were delayed, about
 	Longest    float64 `json:"longest"`    // wait of one who was served
-	waits      sketch.Histogram
+	waits      telemetry.Histogram
 }
 
 func (g *Group) add(waited time.Duration, o outcome) {

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"tempomat/proxy/subscriber"
+	"tempomat/proxy/connlimit"
 )
 
 // Limits bound what the spools of a Store keep.
@@ -128,7 +128,7 @@ func (s *Store) Stats() Stats {
 // for the reader. It holds nothing until something has to be kept. Close it.
 func (s *Store) Open(address netip.Addr, memory, most int64) *Spool {
 	s.spools.Add(1)
-	p := &Spool{store: s, address: subscriber.Of(address), most: most}
+	p := &Spool{store: s, address: connlimit.ClientOf(address), most: most}
 	p.blocksLeft = int(memory / blockSize)
 	if memory > 0 && p.blocksLeft == 0 {
 		p.blocksLeft = 1

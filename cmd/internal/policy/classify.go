@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"tempomat/classify"
-	"tempomat/classify/class"
 	"tempomat/classify/mmdb"
 	"tempomat/config"
 	"tempomat/limiter"
@@ -66,7 +65,7 @@ const robotWorkers = 0.25
 // robotClass is the class of robots' accounts.
 func robotClass(c *config.Config) limiter.ClassInfo {
 	return limiter.ClassInfo{Name: config.RobotClass, Budget: limiter.Budget{
-		CPUs: c.Robots.Share * CPUs(c), Burst: class.DefaultBurst, Workers: robotWorkers,
+		CPUs: c.Robots.Share * CPUs(c), Burst: classify.DefaultBurst, Workers: robotWorkers,
 	}}
 }
 
@@ -89,8 +88,8 @@ func Robots(c *config.Config, hosts classify.Hosts) (x *classify.Robots, domains
 // addresses and programs.
 func replaced(c *config.Config) (names []string) {
 	for _, of := range c.Classes {
-		k, builtIn := class.Find(string(classOf(of).By))
-		if builtIn && (k.Address || k.Whose == class.Program || k.Name == "fingerprint") {
+		k, builtIn := classify.KindOf(string(classOf(of).By))
+		if builtIn && (k.Address || k.Whose == classify.OfProgram || k.Name == "fingerprint") {
 			names = append(names, of.Name)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"runtime"
 
-	"tempomat/classify/class"
+	"tempomat/classify"
 	"tempomat/classify/standing"
 	"tempomat/config"
 	"tempomat/cpuaccount"
@@ -73,7 +73,7 @@ func workersOf(c config.Class) float64 {
 	if c.Header != "" || c.Path {
 		return 0
 	}
-	k, _ := class.Find(c.Name)
+	k, _ := classify.KindOf(c.Name)
 	return k.Workers
 }
 

@@ -27,8 +27,8 @@ import (
 
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
+	"tempomat/proxy/connlimit"
 	"tempomat/proxy/telemetry"
-	"tempomat/proxy/telemetry/sketch"
 )
 
 // Moment is what only the moment knows.
@@ -81,13 +81,13 @@ func (b *Book) Take(now time.Time, batch *telemetry.Batch) {
 		e := &batch.Entries[i]
 		s.last(e)
 		n := e.Weight
-		u := sketch.Use{CPU: (e.Cost - e.Told).Seconds() * n, N: n, Ended: e.Cost.Seconds() * n}
+		u := telemetry.Use{CPU: (e.Cost - e.Told).Seconds() * n, N: n, Ended: e.Cost.Seconds() * n}
 		if isWorkedOn(e) {
 			u.Work = n
 		}
 		b.spendLocked(e, u)
 		if isNotable(e) {
-			b.recent.add(maphash.Comparable(b.seed, clientOf(e.Client)), e)
+			b.recent.add(maphash.Comparable(b.seed, connlimit.ClientOf(e.Client)), e)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (b *Book) Running(now time.Time, entries []telemetry.Entry) {
 		if e.Orphan {
 			s.wasted += cpu
 		}
-		b.spendLocked(e, sketch.Use{CPU: cpu})
+		b.spendLocked(e, telemetry.Use{CPU: cpu})
 	}
 }
 
@@ -135,7 +135,7 @@ func isWorkedOn(e *telemetry.Entry) bool {
 }
 
 // spendLocked counts what requests cost their page and client.
-func (b *Book) spendLocked(e *telemetry.Entry, u sketch.Use) {
+func (b *Book) spendLocked(e *telemetry.Entry, u telemetry.Use) {
 	address := maphash.Comparable(b.seed, e.Client)
 	if e.Group == telemetry.Stranger || e.Group == telemetry.Newcomer {
 		b.strangers.add(b.turn, address)

@@ -14,7 +14,6 @@ import (
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
-	"tempomat/proxy/telemetry/sketch"
 )
 
 const (
@@ -43,7 +42,7 @@ type block struct {
 // end is the hour as it is kept when it is over.
 func (h *hour) end() block {
 	s := h.document(kept)
-	s.Took = [groups]sketch.Histogram{} // the document has what is told of them
+	s.Took = [groups]telemetry.Histogram{} // the document has what is told of them
 	return block{h.At, s.encode()}
 }
 
@@ -191,7 +190,7 @@ const (
 type saved struct {
 	At, From int64 // its beginning, and since when it was counted; Unix time in seconds
 	Row      api.HourRow
-	Took     [groups]sketch.Histogram // by group; of the hour that runs
+	Took     [groups]telemetry.Histogram // by group; of the hour that runs
 }
 
 // hour is the hour that runs. Its row has no names yet.
@@ -270,17 +269,17 @@ func (h *hour) keys(name string) *dear {
 // dear is the names that cost most, by their hashes, which clients cannot foresee.
 type dear struct {
 	seed  maphash.Seed
-	top   sketch.Top[uint64]
+	top   telemetry.Top[uint64]
 	names []string // as the rows
 }
 
 func newDear() *dear {
-	return &dear{seed: maphash.MakeSeed(), top: sketch.NewTop[uint64](counted), names: make([]string, counted)}
+	return &dear{seed: maphash.MakeSeed(), top: telemetry.NewTop[uint64](counted), names: make([]string, counted)}
 }
 
 // add counts requests of a name and what they cost. It keeps a copy of the name.
 func (d *dear) add(name string, cpu, requests float64) {
-	if row, fresh := d.top.Add(maphash.String(d.seed, name), sketch.Use{CPU: cpu, N: requests}); fresh {
+	if row, fresh := d.top.Add(maphash.String(d.seed, name), telemetry.Use{CPU: cpu, N: requests}); fresh {
 		d.names[row] = strings.Clone(name)
 	}
 }
@@ -288,8 +287,8 @@ func (d *dear) add(name string, cpu, requests float64) {
 // restore puts parts into the rows of one that has none.
 func (d *dear) restore(parts []api.HistoryPart) {
 	for i, p := range parts[:min(len(parts), counted)] {
-		use := sketch.Use{CPU: p.CPU, N: float64(p.Requests)}
-		d.top.Put(i, sketch.Row[uint64]{Key: maphash.String(d.seed, p.Name), Wrong: p.Error, Use: use})
+		use := telemetry.Use{CPU: p.CPU, N: float64(p.Requests)}
+		d.top.Put(i, telemetry.Row[uint64]{Key: maphash.String(d.seed, p.Name), Wrong: p.Error, Use: use})
 		d.names[i] = p.Name
 	}
 }

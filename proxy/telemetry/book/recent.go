@@ -2,7 +2,6 @@ package book
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -50,15 +49,6 @@ func (r *recent) add(client uint64, e *telemetry.Entry) {
 	}
 	ring.rows[ring.next] = *e
 	ring.next = (ring.next + 1) % ringRows
-}
-
-// clientOf is whom an address belongs to: of IPv6, a /64.
-func clientOf(a netip.Addr) netip.Addr {
-	if a.Is6() {
-		p, _ := a.Prefix(64)
-		return p.Addr()
-	}
-	return a
 }
 
 // isNotable tells whether somebody may ask what became of a request.

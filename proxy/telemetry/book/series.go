@@ -6,7 +6,6 @@ import (
 
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
-	"tempomat/proxy/telemetry/sketch"
 )
 
 const (
@@ -22,7 +21,7 @@ type sums struct {
 	cpu    [groups]float64        // CPU-seconds, also of those that run
 	wasted float64                // of these
 	kept   float64                // entries, each of which may stand for many
-	took   [groups]sketch.Histogram
+	took   [groups]telemetry.Histogram
 }
 
 func (s *sums) merge(o *sums) {

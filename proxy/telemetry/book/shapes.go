@@ -9,7 +9,6 @@ import (
 
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
-	"tempomat/proxy/telemetry/sketch"
 )
 
 const (
@@ -29,8 +28,8 @@ const (
 // shapes are the dearest shapes of pages.
 type shapes struct {
 	seed    maphash.Seed
-	top     sketch.Top[uint64] // by the shape's hash, which clients cannot foresee
-	details []detail           // as the rows
+	top     telemetry.Top[uint64] // by the shape's hash, which clients cannot foresee
+	details []detail              // as the rows
 }
 
 // detail is who asks for a shape, and with what.
@@ -38,20 +37,20 @@ type detail struct {
 	shape      string
 	groups     [groups]float64 // CPU-seconds, as they fade
 	addresses  distinct
-	parameters sketch.Top[parameter]
-	networks   sketch.Top[netip.Prefix]
+	parameters telemetry.Top[parameter]
+	networks   telemetry.Top[netip.Prefix]
 }
 
 func newShapes(seed maphash.Seed) shapes {
-	s := shapes{seed: seed, top: sketch.NewTop[uint64](mostShapes), details: make([]detail, mostShapes)}
+	s := shapes{seed: seed, top: telemetry.NewTop[uint64](mostShapes), details: make([]detail, mostShapes)}
 	for i := range s.details {
 		d := &s.details[i]
-		d.parameters, d.networks = sketch.NewTop[parameter](mostParameters), sketch.NewTop[netip.Prefix](mostNetworks)
+		d.parameters, d.networks = telemetry.NewTop[parameter](mostParameters), telemetry.NewTop[netip.Prefix](mostNetworks)
 	}
 	return s
 }
 
-func (s *shapes) add(turn int, e *telemetry.Entry, address uint64, u sketch.Use) {
+func (s *shapes) add(turn int, e *telemetry.Entry, address uint64, u telemetry.Use) {
 	i, fresh := s.top.Add(maphash.String(s.seed, e.Shape), u)
 	if i < 0 {
 		return
@@ -113,7 +112,7 @@ type parameter struct {
 func (p *parameter) String() string { return string(p.bytes[:p.n]) }
 
 // addParameters counts the parameters of a target. One without a value makes no page dear.
-func (d *detail) addParameters(target string, u sketch.Use) {
+func (d *detail) addParameters(target string, u telemetry.Use) {
 	_, query, _ := strings.Cut(target, "?")
 	for i := 0; i < mostPerRequest && query != ""; i++ {
 		var one string
@@ -161,11 +160,11 @@ func (b *Book) Shapes(limit int) api.ShapesReply {
 // over is the time that sums are of, and what part of the CPU time is believed.
 type over struct{ seconds, believed float64 }
 
-func partOf[K comparable](r *sketch.Row[K], o over) api.PartRow {
+func partOf[K comparable](r *telemetry.Row[K], o over) api.PartRow {
 	return api.PartRow{CPU: rate(r.Sure()*o.believed, o.seconds), Rate: rate(r.N, o.seconds), Mean: round(max(0, r.Mean()) * o.believed)}
 }
 
-func partsOf[K comparable](t *sketch.Top[K], least float64, long over, name func(*K) string) []api.PartRow {
+func partsOf[K comparable](t *telemetry.Top[K], least float64, long over, name func(*K) string) []api.PartRow {
 	parts := []api.PartRow{}
 	for _, i := range t.Sorted(least) {
 		p := partOf(&t.Rows[i], long)

@@ -12,7 +12,6 @@ import (
 
 	"tempomat/classify"
 	"tempomat/proxy/telemetry"
-	"tempomat/proxy/telemetry/sketch"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -77,7 +76,7 @@ func fullHour() *hour {
 	fill(h.shapes, 96)
 	fill(h.urls, 160)
 	for i := range h.Took {
-		for j := range sketch.Bins {
+		for j := range telemetry.Bins {
 			h.Took[i][j] = 1
 		}
 	}

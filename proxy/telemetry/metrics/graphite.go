@@ -15,7 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"tempomat/classify/class"
+	"tempomat/classify"
 	"tempomat/limiter"
 	"tempomat/proxy/telemetry"
 )
@@ -187,7 +187,7 @@ func (g *Graphite) sample() []byte {
 // usual classes, so that its users' dashboards go on, else the class's own
 // without what has a meaning in a series' name.
 func seriesName(name string) string {
-	if k, _ := class.Find(name); k.Usual {
+	if k, _ := classify.KindOf(name); k.Usual {
 		return strings.ToUpper(name[:1]) + name[1:]
 	}
 	return strings.Map(func(r rune) rune {

@@ -1,4 +1,4 @@
-package outbox_test
+package limiter_test
 
 import (
 	"fmt"
@@ -9,11 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tempomat/limiter"
-	"tempomat/limiter/outbox"
 )
 
 func TestOutbox(t *testing.T) {
-	o := outbox.New(16 * 4)
+	o := limiter.NewOutbox(16 * 4)
 	select {
 	case <-o.Filled():
 		t.Error("an empty outbox is filled")
@@ -44,7 +43,7 @@ func TestOutbox(t *testing.T) {
 
 // TestOutboxTellsOfTheFirst: that it is no longer empty is told once, as the first charge comes in.
 func TestOutboxTellsOfTheFirst(t *testing.T) {
-	o := outbox.New(1 << 10)
+	o := limiter.NewOutbox(1 << 10)
 	for i, want := range []int{1, 0, 0} {
 		o.Offer(limiter.Charge{Key: limiter.Key{Class: "slash32", ID: "a"}})
 		if got := len(o.Filled()); got != want {
@@ -59,7 +58,7 @@ func TestOutboxTellsOfTheFirst(t *testing.T) {
 // TestOutboxLosesNothingSilently fills and drains at the same time: all that was
 // taken comes out, once.
 func TestOutboxLosesNothingSilently(t *testing.T) {
-	o := outbox.New(1 << 10)
+	o := limiter.NewOutbox(1 << 10)
 	var producers sync.WaitGroup
 	taken := make([]int, 4)
 	for p := range taken {
@@ -88,7 +87,7 @@ func TestOutboxLosesNothingSilently(t *testing.T) {
 }
 
 func BenchmarkOutbox(b *testing.B) {
-	o := outbox.New(1 << 16)
+	o := limiter.NewOutbox(1 << 16)
 	b.RunParallel(func(pb *testing.PB) {
 		c := limiter.Charge{Key: limiter.Key{Class: "slash32", ID: "192.0.2.1"}, At: time.Now()}
 		for i := 0; pb.Next(); i++ {

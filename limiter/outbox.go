@@ -1,46 +1,43 @@
-// Package outbox keeps the charges that a Sharer of the limiter has still to send.
-package outbox
+package limiter
 
 import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
-
-	"tempomat/limiter"
 )
 
-const shards = 16
+const outboxShards = 16
 
-// Outbox is a bounded queue of charges between the requests, which never wait,
-// and the one goroutine of a Sharer that sends them. Charges of one key keep
+// Outbox keeps the charges that a Sharer has still to send: a bounded queue between the
+// requests, which never wait, and the one goroutine that sends them. Charges of one key keep
 // their order. The requests of different clients seldom meet at a lock.
 type Outbox struct {
 	seed    maphash.Seed
 	filled  chan struct{}
 	dropped atomic.Uint64
-	shards  [shards]shard
+	shards  [outboxShards]outboxShard
 }
 
-type shard struct {
+type outboxShard struct {
 	mu    sync.Mutex // guards the following
 	full  int
-	queue []limiter.Charge
-	spare []limiter.Charge // emptied, to be filled next
-	_     [48]byte         // a cache line of its own
+	queue []Charge
+	spare []Charge // emptied, to be filled next
+	_     [48]byte // a cache line of its own
 }
 
-// New makes an Outbox for about size charges.
-func New(size int) *Outbox {
+// NewOutbox makes an Outbox for about size charges.
+func NewOutbox(size int) *Outbox {
 	o := &Outbox{seed: maphash.MakeSeed(), filled: make(chan struct{}, 1)}
 	for i := range o.shards {
-		o.shards[i].full = max(1, size/shards)
+		o.shards[i].full = max(1, size/outboxShards)
 	}
 	return o
 }
 
 // Offer puts a charge in. It never waits; false says that there was no room.
-func (o *Outbox) Offer(c limiter.Charge) bool {
-	s := &o.shards[maphash.String(o.seed, c.Key.ID)%shards]
+func (o *Outbox) Offer(c Charge) bool {
+	s := &o.shards[maphash.String(o.seed, c.Key.ID)%outboxShards]
 	s.mu.Lock()
 	n := len(s.queue)
 	if n >= s.full {
@@ -64,7 +61,7 @@ func (o *Outbox) Filled() <-chan struct{} { return o.filled }
 
 // Drain takes out all that is there. It is for one goroutine; no lock is held
 // while f runs.
-func (o *Outbox) Drain(f func(limiter.Charge)) {
+func (o *Outbox) Drain(f func(Charge)) {
 	for i := range o.shards {
 		s := &o.shards[i]
 		s.mu.Lock()
@@ -73,7 +70,7 @@ func (o *Outbox) Drain(f func(limiter.Charge)) {
 		s.mu.Unlock()
 		for j := range batch {
 			f(batch[j])
-			batch[j] = limiter.Charge{}
+			batch[j] = Charge{}
 		}
 		s.mu.Lock()
 		s.spare = batch[:0]

@@ -1,15 +1,14 @@
-// Package subscriber shares things out among clients, and says which addresses are one client.
-package subscriber
+package connlimit
 
 import (
 	"net/netip"
 	"sync"
 )
 
-// Of is what an address counts as: itself, and one of IPv6 as the /64 that it is in, of
+// ClientOf is what an address counts as: itself, and one of IPv6 as the /64 that it is in, of
 // which a client that has one address has all. An address of IPv4 in IPv6 is that of IPv4,
 // and what is not an address stays none.
-func Of(a netip.Addr) netip.Addr {
+func ClientOf(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if !a.Is6() {
 		return a
@@ -46,7 +45,7 @@ func (s *Share) Bound(most int) {
 
 // Take takes n for a client. If there is no room, full is whether the others have it.
 func (s *Share) Take(client netip.Addr, n int) (ok, full bool) {
-	client = Of(client)
+	client = ClientOf(client)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	own, left := s.of[client], s.most-s.held
@@ -60,7 +59,7 @@ func (s *Share) Take(client netip.Addr, n int) (ok, full bool) {
 
 // GiveBack gives back what Take has taken.
 func (s *Share) GiveBack(client netip.Addr, n int) {
-	client = Of(client)
+	client = ClientOf(client)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held -= n

@@ -1,4 +1,4 @@
-package sketch_test
+package telemetry_test
 
 import (
 	"math"
@@ -8,13 +8,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tempomat/proxy/telemetry/sketch"
+	"tempomat/proxy/telemetry"
 )
 
 // TestQuantile: percentiles are within the width of a class of the true ones.
 func TestQuantile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var h sketch.Histogram
+		var h telemetry.Histogram
 		all := rapid.SliceOfN(rapid.Float64Range(1e-4, 900), 1, 200).Draw(t, "durations")
 		for _, x := range all {
 			h.Add(x, 1)
@@ -27,11 +27,11 @@ func TestQuantile(t *testing.T) {
 			}
 		}
 	})
-	var h sketch.Histogram
+	var h telemetry.Histogram
 	for _, x := range []float64{-1, 0, 1e-9, 1e9, math.Inf(1)} {
 		h.Add(x, 1)
 	}
-	if h[0] != 3 || h[sketch.Bins-1] != 2 {
+	if h[0] != 3 || h[telemetry.Bins-1] != 2 {
 		t.Error("what is out of range")
 	}
 }
@@ -41,11 +41,11 @@ func TestQuantile(t *testing.T) {
 func TestTop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SampledFrom([]int{8, 40}).Draw(t, "rows")
-		top, truth, all := sketch.NewTop[int](rows), map[int]float64{}, 0.0
+		top, truth, all := telemetry.NewTop[int](rows), map[int]float64{}, 0.0
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		for range rapid.IntRange(1, 500).Draw(t, "adds") {
 			key, cpu := int(rng.ExpFloat64()*float64(rows)), rng.Float64()+0.01
-			top.Add(key, sketch.Use{CPU: cpu, N: 1, Work: 1, Ended: cpu})
+			top.Add(key, telemetry.Use{CPU: cpu, N: 1, Work: 1, Ended: cpu})
 			truth[key] += cpu
 			all += cpu
 			if rng.IntN(50) == 0 {
@@ -74,10 +74,10 @@ func TestTop(t *testing.T) {
 
 // TestFreeThingsDriveOutNone: a thing that costs nothing takes no row of another.
 func TestFreeThingsDriveOutNone(t *testing.T) {
-	top := sketch.NewTop[int](20)
+	top := telemetry.NewTop[int](20)
 	for i := range 40 {
-		top.Add(-i, sketch.Use{CPU: 1, N: 1})
-		top.Add(i+1, sketch.Use{N: 1})
+		top.Add(-i, telemetry.Use{CPU: 1, N: 1})
+		top.Add(i+1, telemetry.Use{N: 1})
 	}
 	for i := range top.Rows {
 		if r := &top.Rows[i]; r.CPU == 0 {

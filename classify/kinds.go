@@ -1,11 +1,9 @@
-// Package class is the one table of the classes that there are without being made up: what
-// each groups requests by, and what it is called where it is told of. The configuration, the
-// statistics and what clients are told read it; package classify has how each is found out.
-package class
+package classify
 
 import "time"
 
-// Kind is a built-in class.
+// Kind is a built-in class: what it groups requests by, and what it is called where it is told of.
+// The configuration, the statistics and what clients are told read the table of them.
 type Kind struct {
 	Name   string // as in the configuration
 	Groups string // what it groups requests by, for the reference
@@ -32,10 +30,10 @@ type Whose uint8
 
 // What classes are.
 const (
-	Group Whose = iota // something that requests have in common
-	Client
-	Network
-	Program
+	OfGroup Whose = iota // something that requests have in common
+	OfClient
+	OfNetwork
+	OfProgram
 )
 
 // DefaultBurst is the burst of a class that has none of its own.
@@ -44,10 +42,10 @@ const DefaultBurst = 30 * time.Second
 // Kinds is the table. The first one is the client itself.
 func Kinds() []Kind {
 	return []Kind{
-		{Name: "slash32", Groups: "the client's address (IPv6: its /64); always on", Usual: true, Share: 0.10, Burst: DefaultBurst, Workers: 0.5, Address: true, Whose: Client},
-		{Name: "slash24", Groups: "the client's /24 (IPv6: /56)", Usual: true, Share: 0.25, Burst: DefaultBurst, Workers: 0.75, Address: true, Whose: Network},
-		{Name: "slash16", Groups: "the client's /16 (IPv6: /48)", Usual: true, Share: 0.50, Burst: DefaultBurst, Workers: 1, Address: true, Whose: Network},
-		{Name: "userAgent", Groups: "the family of the User-Agent", Usual: true, Share: 0.10, Burst: 120 * time.Second, Whose: Program},
+		{Name: "slash32", Groups: "the client's address (IPv6: its /64); always on", Usual: true, Share: 0.10, Burst: DefaultBurst, Workers: 0.5, Address: true, Whose: OfClient},
+		{Name: "slash24", Groups: "the client's /24 (IPv6: /56)", Usual: true, Share: 0.25, Burst: DefaultBurst, Workers: 0.75, Address: true, Whose: OfNetwork},
+		{Name: "slash16", Groups: "the client's /16 (IPv6: /48)", Usual: true, Share: 0.50, Burst: DefaultBurst, Workers: 1, Address: true, Whose: OfNetwork},
+		{Name: "userAgent", Groups: "the family of the User-Agent", Usual: true, Share: 0.10, Burst: 120 * time.Second, Whose: OfProgram},
 		{Name: "asn", Groups: "the autonomous system of the address, such as `AS64496`", Address: true, Database: "asn"},
 		{Name: "country", Groups: "the country of the address, such as `NZ`", Address: true, Database: "country"},
 		{Name: "fingerprint", Groups: "a hash of which usual headers it sends, and in which order; see [more classes](tasks.md#add-classes)"},
@@ -55,8 +53,8 @@ func Kinds() []Kind {
 	}
 }
 
-// Find is the kind of that name; false: it is the name of none.
-func Find(name string) (Kind, bool) {
+// KindOf is the kind of that name; false: it is the name of none.
+func KindOf(name string) (Kind, bool) {
 	for _, k := range Kinds() {
 		if k.Name == name {
 			return k, true

@@ -1,6 +1,4 @@
-// Package sketch says in bounded memory how long many things took, and which of many cost
-// most.
-package sketch
+package telemetry
 
 import (
 	"cmp"
