@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -190,23 +189,6 @@ func TestPrefetch(t *testing.T) {
 			t.Errorf("%s: %s is a prefetch: %t", x.name, x.value, result.Prefetch)
 		}
 	}
-}
-
-func TestClassifyIsSafeForConcurrentUse(t *testing.T) {
-	c := mustNew(t, Config{TrustedProxies: prefixes("127.0.0.1/32"), Classes: usual()})
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			var result Result
-			for range 100 {
-				c.Classify(request("/blog/12"), &result)
-				if len(result.Keys()) != 4 || result.Keys()[0].ID != "203.0.113.9" {
-					t.Errorf("got %+v", result)
-				}
-			}
-		})
-	}
-	group.Wait()
 }
 
 func TestClassifyAllocatesOnce(t *testing.T) {

@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -114,22 +113,5 @@ func TestBadSites(t *testing.T) {
 		if _, err := New(Config{AddressHeader: NoHeader, Sites: c.sites}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.sites, err, c.want)
 		}
-	}
-}
-
-// BenchmarkSite finds the site of a host among 250, by its name and below one.
-func BenchmarkSite(b *testing.B) {
-	var all []Site
-	for i := range 250 {
-		all = append(all, Site{Name: fmt.Sprint("site", i), Hosts: []string{fmt.Sprintf("site%d.example", i), fmt.Sprintf("*.site%d.example", i)}})
-	}
-	c := sited(b, all...)
-	for _, host := range []string{"site77.example", "www.site77.example", "www.nobody.example", strings.Repeat("a.", 120) + "x"} {
-		b.Run(host[:min(len(host), 20)], func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				c.SiteOf(host)
-			}
-		})
 	}
 }

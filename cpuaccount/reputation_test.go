@@ -193,12 +193,3 @@ func TestReputationConcurrently(t *testing.T) {
 	}
 	all.Wait()
 }
-
-func BenchmarkReputation(b *testing.B) {
-	g := wiki(100, 2000)
-	k := historyOf("new", false, 1)
-	b.ReportAllocs()
-	for b.Loop() {
-		g.Reputation(k)
-	}
-}

@@ -85,19 +85,3 @@ func TestOutboxLosesNothingSilently(t *testing.T) {
 		t.Errorf("%d came out, %d were taken, %d dropped", got, want, o.Dropped())
 	}
 }
-
-func BenchmarkOutbox(b *testing.B) {
-	o := limiter.NewOutbox(1 << 16)
-	b.RunParallel(func(pb *testing.PB) {
-		c := limiter.Charge{Key: limiter.Key{Class: "slash32", ID: "192.0.2.1"}, At: time.Now()}
-		for i := 0; pb.Next(); i++ {
-			if !o.Offer(c) || i%1024 == 0 {
-				select {
-				case <-o.Filled():
-					o.Drain(func(limiter.Charge) {})
-				default:
-				}
-			}
-		}
-	})
-}

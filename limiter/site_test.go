@@ -144,46 +144,6 @@ func TestSitesCountWhoWaits(t *testing.T) {
 	}
 }
 
-// BenchmarkSites is the gate with 256 sites, for each of which two requests wait: one comes, one
-// is done, and one is let go.
-func BenchmarkSites(b *testing.B) {
-	var sites []SiteInfo
-	for i := range 256 {
-		sites = append(sites, SiteInfo{Name: string(rune('A' + i))})
-	}
-	w := twoSites(sites...)
-	keys := benchKeys(10_000)
-	next := 0
-	arrive := func() *Ticket {
-		next++
-		w.now = w.now.Add(10 * time.Microsecond)
-		return w.Arrive(w.now, Arrival{Client: keys[next*7919%len(keys)][0], Others: keys[next*7919%len(keys)][1:], Site: sites[next%256].Name, Guess: 400 * time.Millisecond, Sure: true, Proven: true})
-	}
-	var running, waiting []*Ticket
-	look := func() {
-		for i := 0; i < len(waiting); i++ {
-			if waiting[i].phase.running() {
-				running = append(running, waiting[i])
-				waiting = append(waiting[:i], waiting[i+1:]...)
-			}
-		}
-	}
-	for range 500 {
-		waiting = append(waiting, arrive())
-	}
-	look()
-	b.ReportAllocs()
-	for b.Loop() {
-		waiting = append(waiting, arrive())
-		w.Settle(w.now, running[0], 400*time.Millisecond)
-		w.Leave(w.now, running[0])
-		running = running[1:]
-		b.StopTimer()
-		look()
-		b.StartTimer()
-	}
-}
-
 // TestSiteThatGoesAndComes: a site that is removed and named again while its requests wait is one
 // site, with one share.
 func TestSiteThatGoesAndComes(t *testing.T) {

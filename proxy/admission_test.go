@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
-	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -258,46 +257,6 @@ func TestNewcomerIsSentBackOnce(t *testing.T) {
 				t.Errorf("who keeps no cookie got %s after %d redirects, want 200 at the address's own turn", res.Status, hops)
 			}
 		})
-		r.checkIdle()
-	})
-}
-
-// TestNobodyIsSentBackWithRoom has a light backend answer many newcomers, each of
-// an address of its own, with half of the CPUs to spare.
-func TestNobodyIsSentBackWithRoom(t *testing.T) {
-	requests := 100_000
-	if testing.Short() {
-		requests = 2_000
-	}
-	synctest.Test(t, func(t *testing.T) {
-		r := startVirtual(t, http.HandlerFunc(site), func(s *setup) {
-			fairly(s)
-			s.limits.Gate.CPUs, s.limits.Gate.Heavy = 8, 8
-			s.classify.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}
-		})
-		n := newcomer.New(time.Now())
-		p := *r.handler.Policy()
-		p.Newcomers = n
-		r.handler.SetPolicy(&p)
-		r.learn()
-		var all sync.WaitGroup
-		for worker := range 4 {
-			all.Go(func() {
-				for i := worker; i < requests; i += 4 {
-					from := netip.AddrFrom4([4]byte{100, byte(i >> 16), byte(i >> 8), byte(i)})
-					q := request(t, nil, "GET /light", "X-Forwarded-For: "+from.String(), "Accept: text/html",
-						"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:109.0) Gecko/20100101 Firefox/115.0")
-					if res, _ := r.do(r.client, q); res.StatusCode != http.StatusOK {
-						t.Errorf("request %d got %s", i, res.Status)
-						return
-					}
-				}
-			})
-		}
-		all.Wait()
-		if c := n.Counts(); c != (newcomer.Counts{}) {
-			t.Errorf("with room: %+v", c)
-		}
 		r.checkIdle()
 	})
 }

@@ -4,13 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
 	"net/netip"
 	"net/url"
 	"runtime"
@@ -34,67 +30,6 @@ const (
 	benchConns = 16
 	benchSlice = 3000 // requests of one slice of a pair
 )
-
-// BenchmarkProxyVsBare compares the sidecar with a bare httputil.ReverseProxy
-// that has the same server and buffers, and net/http's transport. The two take turns, so that
-// what else the machine does meets both alike; client and backend do next to
-// nothing, so that it is the proxies that are compared. It reports
-//
-//	ratio          median of the pairs' requests/s, ours to bare; the goal is 0.95
-//	allocs-added   allocations that a request costs more than through the bare one
-func BenchmarkProxyVsBare(b *testing.B) {
-	for _, m := range []limiter.Mode{limiter.Observe, limiter.Cap, limiter.Cooperative} {
-		b.Run(m.String(), func(b *testing.B) { compare(b, m) })
-	}
-}
-
-func compare(b *testing.B, m limiter.Mode) {
-	backend := benchBackend(b)
-	upstream := NewUpstream(Backend{URL: backend, DialTimeout: time.Second, Timeout: time.Minute}, zap.NewNop())
-	ours := benchServer(b, benchHandler(b, m, upstream))
-	transport := &http.Transport{MaxIdleConnsPerHost: benchConns, DisableCompression: true, ReadBufferSize: largePiece}
-	bare := benchServer(b, &httputil.ReverseProxy{
-		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(backend); r.Out.Host = r.In.Host; r.SetXForwarded() },
-		Transport:  transport,
-		BufferPool: newBuffers(),
-	})
-	b.Cleanup(func() { upstream.Close(); transport.CloseIdleConnections() })
-	run(b, ours)
-	run(b, bare)
-	var ratios, added []float64
-	var tookOurs, tookBare time.Duration
-	b.ResetTimer()
-	for i := range b.N {
-		var o, p time.Duration
-		var ao, ap uint64
-		if i%2 == 0 {
-			o, ao = run(b, ours)
-			p, ap = run(b, bare)
-		} else {
-			p, ap = run(b, bare)
-			o, ao = run(b, ours)
-		}
-		ratios = append(ratios, float64(p)/float64(o))
-		added = append(added, (float64(ao)-float64(ap))/benchSlice)
-		tookOurs, tookBare = tookOurs+o, tookBare+p
-	}
-	b.StopTimer()
-	n := float64(b.N) * benchSlice
-	b.ReportMetric(median(ratios), "ratio")
-	b.ReportMetric(median(added), "allocs-added")
-	b.ReportMetric(n/tookOurs.Seconds(), "ours-req/s")
-	b.ReportMetric(n/tookBare.Seconds(), "bare-req/s")
-}
-
-// buffers is a pool of what the bare proxy copies responses through.
-type buffers struct{ pool sync.Pool }
-
-func newBuffers() *buffers {
-	return &buffers{sync.Pool{New: func() any { return new([largePiece]byte) }}}
-}
-
-func (b *buffers) Get() []byte  { return b.pool.Get().(*[largePiece]byte)[:] }
-func (b *buffers) Put(p []byte) { b.pool.Put((*[largePiece]byte)(p)) }
 
 func median(xs []float64) float64 {
 	slices.Sort(xs)
@@ -261,68 +196,6 @@ func BenchmarkGet(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// BenchmarkDecide is what a request costs that nobody delays, but for the
-// forwarding: classify, arrive, settle and leave, with the four built-in
-// classes and 100,000 live keys. Clients come as they do in life, a few of them
-// often and most of them seldom; or all alike, which is the worst for the
-// processor's cache.
-func BenchmarkDecide(b *testing.B) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	zipf := rand.NewZipf(rng, 1.2, 8, clients-1)
-	b.Run("zipf", func(b *testing.B) { decide(b, func() int { return int(zipf.Uint64()) }) })
-	b.Run("uniform", func(b *testing.B) { decide(b, func() int { return rng.IntN(clients) }) })
-}
-
-const clients = 64_000 // in 32,000 networks /24 and 4,000 /16
-
-func decide(b *testing.B, next func() int) {
-	classifier, err := classify.New(classify.Config{Classes: []classify.Class{
-		{Name: "slash32", By: classify.Slash32},
-		{Name: "slash24", By: classify.Slash24},
-		{Name: "slash16", By: classify.Slash16},
-		{Name: "userAgent", By: classify.UserAgent},
-	}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	p := limiter.Policy{Mode: limiter.Cooperative, MaxHold: 30 * time.Second, MaxHeld: 512}
-	for _, name := range []string{"slash32", "slash24", "slash16", "userAgent"} {
-		p.Classes = append(p.Classes, limiter.ClassInfo{Name: name, Budget: limiter.Budget{CPUs: 1, Burst: time.Hour}})
-	}
-	now := time.Now()
-	l := limiter.New(now, p, 1<<17, nil)
-	r := httptest.NewRequest("GET", "/blog/2026/11/a-title?page=3", nil)
-	r.Header.Set("User-Agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36")
-	addresses := make([]string, clients)
-	for i := range addresses {
-		addresses[i] = fmt.Sprintf("%d.%d.%d.%d:4711", 20+i>>12, i>>4&255, i>>1&7, i&1)
-	}
-	var who classify.Result
-	request := func(i int) {
-		now = now.Add(10 * time.Microsecond)
-		r.RemoteAddr = addresses[i]
-		classifier.Classify(r, &who)
-		client, within, others := who.Identity()
-		t := l.Arrive(now, limiter.Arrival{Client: client, Within: within, Others: others, Guess: time.Millisecond})
-		l.Settle(now, t, time.Millisecond)
-		l.Leave(now, t)
-	}
-	for i := range addresses {
-		request(i)
-	}
-	if n := l.Keys(); n < 100_000 {
-		b.Fatalf("%d live keys, want 100,000", n)
-	}
-	order := make([]int, 1<<16)
-	for i := range order {
-		order[i] = next()
-	}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		request(order[i%len(order)])
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,33 +79,6 @@ func TestSlowClients(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// TestCrowd runs 8 requests at once on 2 CPUs.
-func TestCrowd(t *testing.T) {
-	for _, tc := range []struct {
-		source cpuaccount.Source
-		n      int
-		want   float64
-	}{
-		{cpuaccount.Wall, 8, 4}, {cpuaccount.Corrected, 8, 1}, {cpuaccount.Header, 8, 1},
-		{cpuaccount.Corrected, 2, 4}, {cpuaccount.Corrected, 1, 4},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			r := startVirtual(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(4 * time.Second) }),
-				func(s *setup) { s.source, s.cpus = tc.source, 2 })
-			var all sync.WaitGroup
-			for range tc.n {
-				all.Go(func() { r.do(r.client, request(t, nil, "GET /")) })
-			}
-			all.Wait()
-			for _, line := range r.lines() {
-				if got := line["cost_ms"].(float64) / 1e3; math.Abs(got-tc.want) > 0.1*tc.want {
-					t.Errorf("source %d, %d at once: charged %.3f, want %.3f", tc.source, tc.n, got, tc.want)
-				}
-			}
-		})
 	}
 }
 

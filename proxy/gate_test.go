@@ -72,35 +72,6 @@ func TestLightPassesHeavy(t *testing.T) {
 	})
 }
 
-// TestStreamsHoldTheirPlace checks that an event stream keeps its place until it
-// ends: it holds a worker for so long.
-func TestStreamsHoldTheirPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			for q.Context().Err() == nil {
-				_, _ = io.WriteString(w, "data: x\n\n")
-				_ = http.NewResponseController(w).Flush()
-				time.Sleep(time.Second)
-			}
-		}), fairly)
-		res, err := r.client.Do(request(t, nil, "GET /events"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() { _, _ = io.Copy(io.Discard, res.Body) }()
-		time.Sleep(time.Minute)
-		if g := r.limiter.GateState(); g.Busy != 1 {
-			t.Errorf("%d places are taken after a minute, want 1", g.Busy)
-		}
-		_ = res.Body.Close()
-		time.Sleep(3 * time.Second) // the next event finds nobody
-		if g := r.limiter.GateState(); g.Busy != 0 {
-			t.Errorf("%d places are taken after the end", g.Busy)
-		}
-	})
-}
-
 // TestStandingHeaderIsForNobody checks that no client sees what the backend says
 // of it, and that what a client says of itself is not believed.
 func TestStandingHeaderIsForNobody(t *testing.T) {

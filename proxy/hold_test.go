@@ -3,7 +3,6 @@ package proxy
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,50 +17,6 @@ import (
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 )
-
-// TestSeedTable is the table of the original's README: clients that each have
-// so many requests under way, of 1 s each, and may use 1 CPU-s/s.
-func TestSeedTable(t *testing.T) {
-	for _, m := range []limiter.Mode{limiter.Cap, limiter.Cooperative} {
-		for parallel := 1; parallel <= 3; parallel++ {
-			t.Run(fmt.Sprint(m, " ", parallel), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { seedRow(t, m, parallel) })
-			})
-		}
-	}
-}
-
-func seedRow(t *testing.T, m limiter.Mode, parallel int) {
-	const warmUp, measured = 20 * time.Second, 200 * time.Second
-	r := startVirtual(t, sleeper, mode(m), func(s *setup) { s.source = cpuaccount.Wall })
-	begin := time.Now().Add(warmUp)
-	end := begin.Add(measured)
-	var mu sync.Mutex
-	var n, waited float64
-	var all sync.WaitGroup
-	for range parallel {
-		all.Go(func() {
-			for from := time.Now(); from.Before(end); from = time.Now() {
-				if res, _ := r.do(r.client, request(t, nil, "GET /")); res.StatusCode != 200 {
-					t.Errorf("got %d: %v", res.StatusCode, r.errors.All())
-				}
-				if to := time.Now(); to.After(begin) && !to.After(end) {
-					mu.Lock()
-					n++
-					waited += to.Sub(from).Seconds() - 1
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	all.Wait()
-	if rate := n / measured.Seconds(); math.Abs(rate-1) > 0.05 {
-		t.Errorf("%.3f requests/s, want 1", rate)
-	}
-	if wait, want := waited/n, float64(parallel-1); math.Abs(wait-want) > 0.05 {
-		t.Errorf("average wait %.3f s, want %g", wait, want)
-	}
-}
 
 // heldFor makes cooperative mode hold the sleeper's first answer for 9 s.
 func heldFor(s *setup) {

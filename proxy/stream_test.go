@@ -69,50 +69,6 @@ func TestEchoWhileReading(t *testing.T) {
 	}
 }
 
-// TestServerSentEvents has the backend wait until the client has got each event.
-func TestServerSentEvents(t *testing.T) {
-	seen := make(chan struct{})
-	backend := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-		if r.URL.Path == "/header" {
-			w.WriteHeader(200)
-			_ = http.NewResponseController(w).Flush()
-			<-seen
-		}
-		for i := range 5 {
-			fmt.Fprintf(w, "data: %d\n\n", i)
-			_ = http.NewResponseController(w).Flush()
-			<-seen
-		}
-	})
-	for _, m := range []limiter.Mode{limiter.Observe, limiter.Cooperative} {
-		r := start(t, backend, mode(m), func(s *setup) { s.limits.Classes[0].Budget.CPUs = 1e6 })
-		r.each(t, func(t *testing.T, c *http.Client) {
-			for _, path := range []string{"/", "/header"} {
-				res, err := c.Do(request(t, nil, "GET "+path))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if path == "/header" {
-					seen <- struct{}{} // before any event
-				}
-				br := bufio.NewReader(res.Body)
-				for i := range 5 {
-					if line, err := br.ReadString('\n'); err != nil || line != fmt.Sprintf("data: %d\n", i) {
-						t.Fatalf("got %q, %v, want event %d", line, err, i)
-					}
-					_, _ = br.ReadString('\n')
-					seen <- struct{}{}
-				}
-				if rest, err := io.ReadAll(br); err != nil || len(rest) != 0 {
-					t.Errorf("the end: %q, %v", rest, err)
-				}
-				_ = res.Body.Close()
-			}
-		})
-	}
-}
-
 // TestPauses has a backend that does not go on before the client has what there is, the header first.
 func TestPauses(t *testing.T) {
 	back := loopback(t)

@@ -322,18 +322,6 @@ func TestIDAllocatesNothing(t *testing.T) {
 	}
 }
 
-func BenchmarkID(b *testing.B) {
-	c, err := parse(bytesOf(b, "x", few(20_000, asNumber)), readASN)
-	if err != nil {
-		b.Fatal(err)
-	}
-	a := nth(777)
-	b.ReportAllocs()
-	for b.Loop() {
-		c.id(a)
-	}
-}
-
 // FuzzParse: no file makes it fail otherwise than by an error.
 func FuzzParse(f *testing.F) {
 	good := bytesOf(f, "x", few(5, asNumber))

@@ -295,35 +295,3 @@ func TestKeysConcurrently(t *testing.T) {
 	}
 	all.Wait()
 }
-
-func BenchmarkVerify(b *testing.B) {
-	k := newRing()
-	site := "wikiSession=0123456789abcdef0123456789abcdef; wikiUserName=Somebody; lang=de; _ga=GA1.1.1234567890.1234567890"
-	forged := assignment + strings.Repeat("A", passText)
-	for _, c := range []struct {
-		name  string
-		lines []string
-	}{
-		{"no-cookie", nil},
-		{"others", []string{site}},
-		{"others-1K", []string{strings.Repeat(site+"; ", 10)}},
-		{"valid", given(b, k, dawn, reader)},
-		{"expired", []string{forged}},
-		{"most-expensive", []string{given(b, newRing(), dawn, reader)[0] + strings.Repeat("."+given(b, newRing(), dawn, reader)[0][len(assignment):], maxTried-1)}},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				k.verify(dawn, c.lines, reader)
-			}
-		})
-	}
-}
-
-func BenchmarkStripPass(b *testing.B) {
-	lines := []string{"wikiSession=0123456789abcdef0123456789abcdef; wikiUserName=Somebody; lang=de; _ga=GA1.1.1234567890.1234567890"}
-	b.ReportAllocs()
-	for b.Loop() {
-		StripPass(lines)
-	}
-}

@@ -137,15 +137,6 @@ func TestRecentConcurrently(t *testing.T) {
 	all.Wait()
 }
 
-func BenchmarkRecent(b *testing.B) {
-	c, client := newRecent(recentSets), numbered(7)
-	c.add(dawn, client)
-	b.ReportAllocs()
-	for b.Loop() {
-		c.has(dawn, client)
-	}
-}
-
 // TestPausesEnd: what was noted counts for the pause, before and after it, and no longer; a
 // key is old from its age on, whichever way the clock was set.
 func TestPausesEnd(t *testing.T) {

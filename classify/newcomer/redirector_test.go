@@ -180,33 +180,6 @@ func TestChangeOfNetwork(t *testing.T) {
 	}
 }
 
-// TestSeveralProxies is a site behind proxies that know nothing of each other.
-func TestSeveralProxies(t *testing.T) {
-	jar := newJar()
-	fleet := []*full{newFull(), newFull(), newFull()}
-	turn := 0
-	next := roundTripper(func(r *http.Request) (*http.Response, error) {
-		turn++
-		return fleet[turn%len(fleet)].RoundTrip(r)
-	})
-	for range 9 {
-		req, _ := http.NewRequest(http.MethodGet, "http://site.example/", nil)
-		req.Header = navigation("/").Header
-		res, err := (&http.Client{Transport: next, Jar: jar}).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if body, _ := io.ReadAll(res.Body); string(body) != "passed" {
-			t.Errorf("served as %s", body)
-		}
-	}
-	for i, f := range fleet {
-		if got := f.Counts().Redirected; got != 1 {
-			t.Errorf("proxy %d redirected %d times", i, got)
-		}
-	}
-}
-
 // TestManyProxies is a site behind more of them than a browser follows redirects:
 // it gets its page for all that.
 func TestManyProxies(t *testing.T) {
@@ -357,22 +330,4 @@ func navigation(target string) *http.Request {
 	r.Header.Set("User-Agent", chrome)
 	r.Header.Set("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
 	return r
-}
-
-func BenchmarkEligible(b *testing.B) {
-	n, r, who := New(dawn), navigation("/w/index.php?title=Page"), &classify.Result{Client: netip.MustParseAddr("192.0.2.7")}
-	b.ReportAllocs()
-	for b.Loop() {
-		if !n.Eligible(dawn, r, who) {
-			b.Fatal("not eligible")
-		}
-	}
-}
-
-func BenchmarkRedirect(b *testing.B) {
-	n, r, who := New(dawn), navigation("/w/index.php?title=Page"), &classify.Result{Client: netip.MustParseAddr("192.0.2.7")}
-	b.ReportAllocs()
-	for b.Loop() {
-		n.Redirect(dawn, httptest.NewRecorder(), r, who)
-	}
 }

@@ -151,18 +151,6 @@ func TestFollowersAreBounded(t *testing.T) {
 	}
 }
 
-func TestPrefetch(t *testing.T) {
-	for header, want := range map[string]bool{
-		"Sec-Purpose: prefetch": true, "Sec-Purpose: prefetch;prerender": true, "Sec-Purpose: prefetch;anonymous-client-ip": true,
-		"Purpose: prefetch": true, "X-Moz: prefetch": true, "Purpose: preview": false, "Sec-Fetch-Mode: navigate": false,
-	} {
-		x := newStandingSite(t)
-		if res := x.ask(0, "192.0.2.1", "/", []string{header}); res.Prefetch != want {
-			t.Errorf("%s: %v", header, res.Prefetch)
-		}
-	}
-}
-
 // TestJudgeForgets checks that a classify.Result that is used again holds nothing of the
 // request before.
 func TestJudgeForgets(t *testing.T) {

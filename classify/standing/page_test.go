@@ -243,25 +243,3 @@ func FuzzPage(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkPage(b *testing.B) {
-	page := aPage + strings.Repeat("<p>Some <b>text</b> and <a href=/x>links</a> beside it.</p>\n", 1000)
-	for name, body := range map[string][]byte{"plain": []byte(page), "gzip": zipped(page)} {
-		b.Run(name, func(b *testing.B) {
-			s, err := New([16]byte{}, Config{})
-			if err != nil {
-				b.Fatal(err)
-			}
-			r, h := httptest.NewRequest(http.MethodGet, "/a/b", nil), http.Header{}
-			if name != "plain" {
-				h.Set("Content-Encoding", name)
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				p := s.Page(noon.Add(time.Duration(i)*time.Second), r, &Visit{unread: true}, h)
-				_, _ = p.Write(body)
-				p.End()
-			}
-		})
-	}
-}

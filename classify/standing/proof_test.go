@@ -210,20 +210,6 @@ func TestSessionsStayInUse(t *testing.T) {
 	}
 }
 
-func BenchmarkSession(b *testing.B) {
-	x := newStandingSite(&testing.T{})
-	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
-	r := pageRequest("192.0.2.1")
-	r.Header.Set("Cookie", "_ga=GA1.2.123456789.123456789; "+sid)
-	var res classify.Result
-	var visit Visit
-	b.ReportAllocs()
-	for b.Loop() {
-		x.c.Classify(r, &res)
-		x.s.Assess(noon, r, &res, &visit)
-	}
-}
-
 func pageRequest(address string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = address + ":1"

@@ -2,59 +2,11 @@ package standing
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
 	"tempomat/classify"
-	"tempomat/limiter"
 )
-
-// TestPinsApply: a pin counts for whoever has its key, until it ends or is taken back.
-func TestPinsApply(t *testing.T) {
-	x := newStandingSite(t)
-	var p classify.Pins
-	own := limiter.Key{Class: "slash32", ID: "192.0.2.1"}
-	judge := func(at time.Duration, address string) *classify.Result {
-		r := httptest.NewRequest("GET", "/", nil)
-		r.RemoteAddr = address + ":1"
-		var res classify.Result
-		var visit Visit
-		x.c.Classify(r, &res)
-		x.s.Assess(noon.Add(at), r, &res, &visit)
-		p.Apply(noon.Add(at), &res)
-		return &res
-	}
-	for _, pin := range []classify.Pin{
-		{Key: own, Standing: 8, Until: noon.Add(time.Hour)},
-		{Key: limiter.Key{Class: "slash24", ID: "198.51.100.0/24"}, Standing: 0.5, Until: noon.Add(time.Hour)},
-	} {
-		if err := p.Set(noon, pin); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		at       time.Duration
-		address  string
-		standing float64
-		proves   bool
-	}{
-		{0, "192.0.2.1", 8, true},
-		{0, "192.0.2.2", 1, false},
-		{0, "198.51.100.7", 0.5, false},
-		{time.Hour, "192.0.2.1", 1, false},
-	} {
-		if res := judge(c.at, c.address); res.Standing != c.standing || res.Evidence.Proves() != c.proves {
-			t.Errorf("%s after %v: standing %g, evidence %v", c.address, c.at, res.Standing, res.Evidence)
-		}
-	}
-	if err := p.Set(noon, classify.Pin{Key: own}); err != nil {
-		t.Fatal(err)
-	}
-	if res := judge(0, "192.0.2.1"); res.Standing != 1 {
-		t.Errorf("taken back: standing %g", res.Standing)
-	}
-}
 
 // TestVisitsAreLookedUp: what a client has shown can be asked for, and asking changes nothing.
 func TestVisitsAreLookedUp(t *testing.T) {

@@ -3,8 +3,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"syscall"
@@ -74,33 +72,5 @@ func TestInsideShowsWhatRuns(t *testing.T) {
 	}
 	if status := s.exit(); status != 0 {
 		t.Errorf("exit status %d", status)
-	}
-}
-
-// TestADeadBackendIsNamed: where nothing listens at the backend's address, the first line of top says
-// so, and ready is not ok.
-func TestADeadBackendIsNamed(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	backend := l.Addr().String()
-	_ = l.Close()
-	s := startProxy(t, "http://"+backend, "state: off\n")
-	for i := range 5 {
-		s.get(fmt.Sprintf("203.0.113.%d", i), "/")
-	}
-	var out string
-	testkit.Eventually(t, "top says so", func() bool {
-		_, out, _ = s.doctor("top", "--once")
-		return strings.HasPrefix(out, "! The backend is down: 5 of 5 requests in the last 10 s got 502.")
-	})
-	if !strings.Contains(out, "http://"+backend) || strings.Contains(out, "The server has room") {
-		t.Errorf("top shows\n%s", out)
-	}
-	var ready struct{ Status string }
-	if s.ask("/v1/ready", &ready); ready.Status != "degraded" {
-		t.Errorf("ready: %+v", ready)
 	}
 }

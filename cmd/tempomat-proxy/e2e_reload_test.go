@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	"tempomat/internal/testkit"
 	"tempomat/proxy/admin/api"
 )
 
@@ -173,28 +172,6 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache, rel
 	s.configure(t, backend.url, "cpuCount: 1\n")
 	if _, out, _ := s.doctor("reload"); strings.Contains(out, "restart") || s.stderr.count(from, waits) != 0 {
 		t.Errorf("what it began with waits for a restart: %q\n%s", out, s.stderr)
-	}
-}
-
-// TestReloadWhileHeld: a request that waits is let go under the new policy.
-func TestReloadWhileHeld(t *testing.T) {
-	t.Parallel()
-	backend := startApache(t)
-	const capped = `throttle: {mode: cap, maxHold: 1h}
-cpuCount: 1
-classes: {slash32: {share: 0.000001, burst: 0s}, slash24: off, slash16: off, userAgent: off}
-`
-	s := startProxy(t, backend.url, capped)
-	const debtor = "198.51.100.1"
-	s.get(debtor, "/page.php?ms=50")
-	answered := s.later(from(debtor), "/page.php?ms=1")
-	testkit.Eventually(t, "a request that is held", func() bool { return s.stats().Held == 1 })
-	from := s.stderr.len()
-	s.configure(t, backend.url, strings.Replace(capped, "mode: cap", "mode: observe", 1))
-	s.signal(syscall.SIGHUP)
-	s.stderr.await(t, from, reloaded)
-	if got := <-answered; got != "200 OK" {
-		t.Errorf("the held request got %s", got)
 	}
 }
 

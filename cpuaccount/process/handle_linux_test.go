@@ -200,19 +200,3 @@ func TestClosed(t *testing.T) {
 		t.Error("it is open after Close")
 	}
 }
-
-func BenchmarkHandle(b *testing.B) {
-	h, err := Open(os.Getpid())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer h.Close()
-	for name, read := range map[string]func() (Usage, error){"usage": h.Usage, "glance": h.Glance} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _ = read()
-			}
-		})
-	}
-}

@@ -146,13 +146,3 @@ func TestUsage(t *testing.T) {
 		t.Errorf("%+v of %v, %v", u, cpu, err)
 	}
 }
-
-func BenchmarkUsage(b *testing.B) {
-	id, err := Read(os.Getpid())
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		_, _ = id.Usage()
-	}
-}

@@ -178,12 +178,3 @@ func TestKnownConcurrently(t *testing.T) {
 	}
 	all.Wait()
 }
-
-func BenchmarkKnown(b *testing.B) {
-	k := knownSince(dawn)
-	k.Add(0, "192.0.2.1")
-	b.ReportAllocs()
-	for b.Loop() {
-		k.Has(0, "192.0.2.1")
-	}
-}

@@ -70,14 +70,3 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("%d actors are remembered, room is for %d", kept, size)
 	}
 }
-
-func BenchmarkMemoryStore(b *testing.B) {
-	store := quota.NewMemoryStore(1 << 16)
-	bucket := quota.Bucket{Size: 100, DripRate: 10, DripSize: 1}
-	now := time.Now()
-	b.RunParallel(func(pb *testing.PB) {
-		for i := 0; pb.Next(); i++ {
-			_, _ = store.Check(context.Background(), now.Add(time.Duration(i)*time.Microsecond), "actor", "limit", bucket, 1)
-		}
-	})
-}

@@ -11,46 +11,6 @@ import (
 	"tempomat/limiter/quota"
 )
 
-// BenchmarkCheck is to be compared with BenchmarkIncr, in pairs: what a check costs
-// beside the cheapest thing that Redis could count with.
-func BenchmarkCheck(b *testing.B) {
-	s := startServer(b)
-	c := checker(b, s.options())
-	bucket := quota.Bucket{Size: 100, DripRate: 10, DripSize: 1}
-	actors := make([]string, 1000)
-	for i := range actors {
-		actors[i] = fmt.Sprint("actor-", i)
-	}
-	if _, err := c.Check(ctx, time.Time{}, "a", "b", bucket, 1); err != nil {
-		b.Fatal(err)
-	}
-	defer s.cpu(b)()
-	b.SetParallelism(64)
-	b.ResetTimer()
-	b.RunParallel(func(pb *testing.PB) {
-		for i := 0; pb.Next(); i++ {
-			if _, err := c.Check(ctx, time.Time{}, actors[i%1000], "limit", bucket, 1); err != nil {
-				b.Error(err)
-			}
-		}
-	})
-}
-
-func BenchmarkIncr(b *testing.B) {
-	s := startServer(b)
-	c := s.direct()
-	defer s.cpu(b)()
-	b.SetParallelism(64)
-	b.ResetTimer()
-	b.RunParallel(func(pb *testing.PB) {
-		for i := 0; pb.Next(); i++ {
-			if err := c.Do(ctx, c.B().Incr().Key("counter:"+strconv.Itoa(i%1000)).Build()).Error(); err != nil {
-				b.Error(err)
-			}
-		}
-	})
-}
-
 // BenchmarkShare charges a hundred keys in one round trip, as a Sharer does.
 func BenchmarkShare(b *testing.B) {
 	s := startServer(b)

@@ -2,7 +2,6 @@ package backend
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
-	"tempomat/proxy/http1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -289,45 +286,5 @@ func TestTunnel(t *testing.T) {
 	_ = tunnel.Close()
 	if p.waits() {
 		t.Error("a connection that speaks another protocol is kept")
-	}
-}
-
-// BenchmarkDo asks over a real connection.
-func BenchmarkDo(b *testing.B) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		memory := make([]byte, 4096)
-		for {
-			if _, err := c.Read(memory); err != nil {
-				return
-			}
-			_, _ = io.WriteString(c, hello)
-		}
-	}()
-	p := NewPool(func(ctx context.Context) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
-	}, "site", time.Minute)
-	defer p.Close()
-	var call Call
-	r, piece := get(), make([]byte, 4096)
-	r.Fields = http1.List{line("Accept", "*/*"), line("User-Agent", "x")}
-	b.ReportAllocs()
-	for b.Loop() {
-		a, err := p.Do(&call, r)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if n, err := a.Read(piece); n != 5 || !errors.Is(err, io.EOF) {
-			b.Fatal(n, err)
-		}
 	}
 }

@@ -253,22 +253,3 @@ func write(t *testing.T, dir, name, text string) {
 		t.Fatal(err)
 	}
 }
-
-// BenchmarkPage is what a page costs a refusal.
-func BenchmarkPage(b *testing.B) {
-	s, err := Load(Options{Languages: []string{"en", "de"}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	accept := []string{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
-	asked := []string{"de-DE,de;q=0.9,en;q=0.5"}
-	v := usual()
-	out := make([]byte, 0, 4096)
-	b.ReportAllocs()
-	for b.Loop() {
-		if WishOf(accept) != HTML {
-			b.Fatal("no page")
-		}
-		out = s.Find("site.example:8080", asked, DebtOfAddress).Append(out[:0], v)
-	}
-}

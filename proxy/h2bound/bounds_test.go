@@ -1,7 +1,6 @@
 package h2bound
 
 import (
-	"encoding/binary"
 	"math"
 	"testing"
 	"time"
@@ -327,27 +326,4 @@ func FuzzSplit(f *testing.F) {
 			t.Errorf("%d streams are followed", len(whole.streams))
 		}
 	})
-}
-
-// BenchmarkRequest is what following a request costs, as net/http reads and writes it.
-func BenchmarkRequest(b *testing.B) {
-	block := make([]byte, 30)
-	request := encode(headers, endHeaders|endStream, 0, block...)
-	answer := join(encode(headers, endHeaders, 0, block...), encode(data, endStream, 0, make([]byte, 1000)...))
-	l := newBounds(1)
-	_, _ = l.read(0, []byte(preface))
-	b.ReportAllocs()
-	for n := range b.N {
-		binary.BigEndian.PutUint32(request[5:], id(n))
-		binary.BigEndian.PutUint32(answer[5:], id(n))
-		binary.BigEndian.PutUint32(answer[headerSize+len(block)+5:], id(n))
-		_, _ = l.read(0, request[:headerSize])
-		_, _ = l.read(0, request[headerSize:])
-		if why := l.write(0, answer); why != "" {
-			b.Fatal(why)
-		}
-	}
-	if len(l.streams) > 0 {
-		b.Errorf("%d streams are open", len(l.streams))
-	}
 }

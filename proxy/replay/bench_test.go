@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"flag"
 	"io"
 	"os"
@@ -58,19 +57,4 @@ func rulesFor(t testing.TB, cpus float64) (rules lifecycle.Rules) {
 	}
 	rules.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, cpus, 0)
 	return rules
-}
-
-// BenchmarkRun replays a hundred thousand lines; a million take ten times as long.
-func BenchmarkRun(b *testing.B) {
-	for _, f := range []Format{Apache, Nginx} {
-		b.Run(string(f), func(b *testing.B) {
-			text, _ := io.ReadAll(newGenerated(f, 100_000, 24*time.Hour/10))
-			b.SetBytes(int64(len(text)))
-			for b.Loop() {
-				if _, err := Run(b.Context(), bytes.NewReader(text), shipped(b, limiter.Fair)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

@@ -31,31 +31,13 @@ func benchmarkCycle(b *testing.B, memory int64) {
 	}
 }
 
-func BenchmarkMemory(b *testing.B) { benchmarkCycle(b, 1<<20) }
-func BenchmarkFile(b *testing.B)   { benchmarkCycle(b, 0) }
+func BenchmarkFile(b *testing.B) { benchmarkCycle(b, 0) }
 
 func BenchmarkUnused(b *testing.B) {
 	s := NewStore(roomy(b))
 	b.ReportAllocs()
 	for b.Loop() {
 		s.Open(anybody, 64<<10, 1<<30).Close()
-	}
-}
-
-// A page of 8 KB, as most are.
-func BenchmarkPage(b *testing.B) {
-	s := NewStore(roomy(b))
-	body, got := text(8<<10), make([]byte, 32<<10)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		p := s.Open(anybody, 64<<10, 1<<30)
-		p.TryWrite(body)
-		p.CloseWrite(nil)
-		if n, err := p.Read(got); n != len(body) || err != nil {
-			b.Fatal(n, err)
-		}
-		p.Close()
 	}
 }
 

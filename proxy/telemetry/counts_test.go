@@ -90,17 +90,6 @@ func TestRefusalNames(t *testing.T) {
 	}
 }
 
-func BenchmarkCounts(b *testing.B) {
-	c, r := NewCounts(), &Record{Cost: time.Millisecond, Who: new(classify.Result)}
-	now := time.Unix(1_000_000, 0)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			c.Note(now, r)
-		}
-	})
-}
-
 // TestNearbyKeepsToTheShards: however many ask at once, no shard is beyond those that there are.
 func TestNearbyKeepsToTheShards(t *testing.T) {
 	n := NewNearby()

@@ -174,19 +174,6 @@ func TestEntryKeepsWhatItIsOf(t *testing.T) {
 	}
 }
 
-func BenchmarkFeed(b *testing.B) {
-	f := NewFeed(NewCounts())
-	now := time.Unix(1_000_000, 0)
-	r := Record{Arrived: now, Request: &http.Request{Method: "GET", Host: "site.example", RequestURI: "/w/index.php?title=A&action=history"}, Status: 200, Who: &classify.Result{}}
-	none := newAdder()
-	for i := range b.N {
-		f.Note(now, &r)
-		if i%4000 == 0 {
-			f.Drain(now, none)
-		}
-	}
-}
-
 // TestFeedTakenMeanwhile: whenever it is taken, all are stood for, and counted.
 func TestFeedTakenMeanwhile(t *testing.T) {
 	const each, goers = 4000, 4

@@ -265,27 +265,5 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-func BenchmarkMaster(b *testing.B) {
-	for _, kind := range []Kind{Bucket, History, Credit} {
-		b.Run(kind.String(), func(b *testing.B) {
-			r := per(1, time.Second, 10)
-			if r.Kind = kind; kind == Credit {
-				r = Rule{Kind: Credit, CPUs: 0.1, Burst: 30 * time.Second}
-			}
-			m := New(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{r}}}})
-			var frames [][][]byte
-			for i := range 100_000 {
-				frames = append(frames, parts(fmt.Sprintf("foo\x00|ACCEPTED|10.1.%d.%d|%d||cost_ms=12", i/256, i%256, start)))
-			}
-			b.ReportAllocs()
-			b.ResetTimer()
-			for i := range b.N {
-				a, _ := smockron.ParseAccounting(frames[i%len(frames)])
-				m.accountFor(at(int64(i/100)), &a)
-			}
-		})
-	}
-}
-
 // parts makes frames of a text with bars between.
 func parts(text string) [][]byte { return bytes.Split([]byte(text), []byte("|")) }

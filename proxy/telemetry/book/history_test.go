@@ -1,10 +1,7 @@
 package book
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/url"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tempomat/classify"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
 )
@@ -171,41 +167,4 @@ func TestMemory(t *testing.T) {
 	}
 	runtime.KeepAlive(h)
 	runtime.KeepAlive(full)
-}
-
-func BenchmarkHistoryTake(b *testing.B) {
-	c := newTeller(b, MostHours)
-	fill(c, 600, noon)
-	keep := keeper{}
-	feed := telemetry.NewFeed(telemetry.NewCounts())
-	u, _ := url.ParseRequestURI("/w/index.php?title=A&action=history")
-	r := &http.Request{Method: "GET", URL: u, RequestURI: u.String(), RemoteAddr: "192.0.2.1:1"}
-	var who classify.Result
-	c.names.Classify(r, &who)
-	feed.Note(noon, &telemetry.Record{Arrived: noon, Request: r, Who: &who, Cost: time.Second})
-	feed.Drain(noon, &keep)
-	batch := batchOf(keep.entries...)
-	b.ReportAllocs()
-	for b.Loop() {
-		c.history.Take(noon, batch)
-	}
-}
-
-// BenchmarkReply is the dearest one: a week whose hours are full.
-func BenchmarkHistoryReply(b *testing.B) {
-	h := NewHistory(MostHours, telemetry.NewWords())
-	full := fullHour()
-	for i := range MostHours - 1 {
-		full.At = noon.Add(-time.Duration(MostHours-1-i) * time.Hour).Unix()
-		h.over = append(h.over, full.end())
-	}
-	h.open = fullHour()
-	for b.Loop() {
-		reply := h.Reply(MostHours)
-		text, err := json.Marshal(reply)
-		if err != nil || len(reply.Hours) != MostHours {
-			b.Fatal(err, len(reply.Hours))
-		}
-		b.ReportMetric(float64(len(text)), "bytes")
-	}
 }

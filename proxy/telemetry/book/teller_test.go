@@ -92,12 +92,6 @@ func fill(c *teller, n int, now time.Time) {
 	}
 }
 
-type keeper struct{ entries []telemetry.Entry }
-
-func (k *keeper) Take(_ time.Time, b *telemetry.Batch) {
-	k.entries = append(k.entries, b.Entries...)
-}
-
 // batchOf is the Batch of requests that each stand for as many as their weight says.
 func batchOf(entries ...telemetry.Entry) *telemetry.Batch {
 	b := &telemetry.Batch{Entries: entries}

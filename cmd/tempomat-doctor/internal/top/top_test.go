@@ -410,18 +410,3 @@ func TestDocs(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkSecond is what top does each second, but for the socket and the terminal: its
-// time is the part of a core that it takes.
-func BenchmarkSecond(b *testing.B) {
-	s := toptest.Full()
-	for p, name := range top.Panes() {
-		b.Run(name, func(b *testing.B) {
-			m := started(b, s, options(top.Pane(p)), 200, 60)
-			for b.Loop() {
-				told(b, m, s, began)
-				m.Frame()
-			}
-		})
-	}
-}
