@@ -23,10 +23,10 @@ type GateState struct {
 	Computing   [rungs]int `json:"computing"`
 	Ahead       [rungs]int `json:"ahead"`
 	Held        [rungs]int `json:"held"`
-	Probes      int        `json:"probes"`      // at the backend, of a kind that nobody knows: tried beside the others
-	Queued      int        `json:"queued"`      // waiting
-	Clock       float64    `json:"clock"`       // virtual CPU-seconds per unit of share
-	Utilisation float64    `json:"utilisation"` // of the CPUs, 0 to 1, as last measured; negative: never
+	Probes      int        `json:"probes"`                        // at the backend, of a kind that nobody knows: tried beside the others
+	Queued      int        `json:"queued"`                        // waiting
+	Clock       float64    `json:"clock" fleet:"max"`             // virtual CPU-seconds per unit of share
+	Utilisation float64    `json:"utilisation" fleet:"mean Room"` // of the CPUs, 0 to 1, as last measured; negative: never
 	GateCounts
 	// Sites are those that are told apart, and the others; nil: none are. If there are such,
 	// Clock is that of the others.
@@ -120,23 +120,23 @@ func (r *ClientRow) add(c *client) {
 
 // Row is what the doctor shows of one key.
 type Row struct {
-	Class string `json:"class"`
-	ID    string `json:"id"`
+	Class string `json:"class" fleet:"key"`
+	ID    string `json:"id" fleet:"key"`
 	// Level is the key's balance in CPU-seconds: above zero credit, below debt.
-	Level float64 `json:"level"`
+	Level float64 `json:"level" fleet:"min"`
 	// Wait is the average time in seconds that the key's latest requests were
 	// delayed, for its debt or at the gate, also in vain: of the first ten all count
 	// alike, after that each one moves it by a tenth, as in the original. Those that
 	// wait at the gate count with what they have waited so far.
-	Wait float64 `json:"wait"`
+	Wait float64 `json:"wait" fleet:"max"`
 	// CPU is the CPU time that the key lately used, in CPU-seconds per second.
 	CPU float64 `json:"cpu"`
 	// Rate is the requests per second that the key lately made.
 	Rate float64 `json:"rate"`
 	// Last is how long ago the key was last used, in seconds.
-	Last float64 `json:"last"`
+	Last float64 `json:"last" fleet:"min"`
 	// Paid is in how many seconds its debt will be paid, if it asks for nothing more.
-	Paid float64 `json:"paid"`
+	Paid float64 `json:"paid" fleet:"max"`
 	// Running counts its requests at the backend, Waiting those that wait at the gate or
 	// for a debt.
 	Running int `json:"running"`
@@ -154,13 +154,13 @@ type ClientRow struct {
 	// Known says that it is no stranger: it has been seen for a while.
 	Known bool `json:"known"`
 	// Standing multiplies its share.
-	Standing float64 `json:"standing"`
+	Standing float64 `json:"standing" fleet:"max"`
 	// Lead is how far its service is ahead of the gate's clock, in CPU-seconds of
 	// its own share: what it used beyond that while others wanted the machine.
-	Lead float64 `json:"lead"`
+	Lead float64 `json:"lead" fleet:"max"`
 	// Rank is that of its next request in the queue, in virtual CPU-seconds beyond
 	// the gate's clock; the least goes first. Zero if none waits, or a stranger's.
-	Rank float64 `json:"rank"`
+	Rank float64 `json:"rank" fleet:"min"`
 	// Light, Heavy and Waits are how many of its requests wait: those up to 100 ms,
 	// those above or unknown, and those that hold a worker and hardly compute. Of an
 	// address without sessions they are those of the first of its User-Agents.

@@ -241,8 +241,8 @@ func (g *gate) isHeldBack(at time.Duration, s *site) bool {
 
 // SiteState is what is shown of a site at the gate. Totals are since the start.
 type SiteState struct {
-	Name    string  `json:"name"` // OtherSites for what is no named site
-	Share   float64 `json:"share"`
+	Name    string  `json:"name" fleet:"key"` // OtherSites for what is no named site
+	Share   float64 `json:"share" fleet:"max"`
 	Busy    int     `json:"busy"`    // requests at the backend
 	Queued  int     `json:"queued"`  // requests that wait
 	CPU     float64 `json:"cpu"`     // CPU-seconds of its requests that ended
@@ -251,7 +251,7 @@ type SiteState struct {
 	Refused uint64  `json:"refused"` // requests that waited in vain, for too long or as the queue was full
 	// Lead is by how many CPU-seconds of its share it is ahead of the sites' clock; negative:
 	// behind.
-	Lead  float64 `json:"lead"`
+	Lead  float64 `json:"lead" fleet:"max"`
 	Delay bool    `json:"delay"` // its requests may have to wait: it is neither in shadow nor observed
 }
 

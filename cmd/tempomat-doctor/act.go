@@ -24,8 +24,8 @@ func (d *doctor) forgive() *cobra.Command {
 		Use:   "forgive CLASS KEY",
 		Short: "Cancel a key's debt",
 		Long: `Cancel a key's debt, and how far its client is ahead of its share. Requests that are running
-are still charged. Other instances keep what they know of the key. The proxy logs the
-change and the user who asked.`,
+are still charged. Instances that are not asked keep what they know of the key. The proxy logs
+the change and the user who asked.`,
 		Example:           "  tempomat-doctor forgive slash32 203.0.113.9",
 		Args:              daemon.Arguments(2),
 		ValidArgsFunction: d.classes,
@@ -61,7 +61,7 @@ and the user who asked. Without arguments, show the pins in force.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				var reply api.PinsReply
-				return d.answer(c.Context(), d.client(), "/v1/pins", nil, document, &reply, func() { d.printPins(reply.Pins) })
+				return d.answer(c.Context(), d.fleet, "/v1/pins", nil, document, &reply, func() { d.printPins(reply.Pins) })
 			}
 			a := api.ActRequest{Class: args[0], Key: args[1]}
 			switch {
@@ -91,29 +91,61 @@ func (d *doctor) printPins(pins []api.PinRow) {
 	t := show.NewTable("pins", "Standing", "Left[s]", "Class", "Key")
 	for _, p := range pins {
 		t.Add(show.Decimals(p.Standing, 2), show.Decimals(p.Left, 0), p.Class, p.Key)
+		if p.Instance != "" {
+			t.Note("at " + p.Instance)
+		}
 	}
 	t.Print(&d.out, d.screen().width)
 }
 
-// act has something done and says what was.
+// act has something done at all instances and says what was.
 func (d *doctor) act(ctx context.Context, path string, a api.ActRequest, document bool) error {
-	body, err := d.client().post(ctx, path, a)
+	f, err := d.fleet()
 	if err != nil {
 		return err
 	}
-	var reply api.ActReply
-	return d.printed(path, body, document, &reply, func() { fmt.Fprintln(&d.out, show.Text(reply.Done)) })
+	answers, err := f.ask(ctx, http.MethodPost, path, nil, a)
+	if err != nil {
+		return err
+	}
+	if document {
+		return d.printDocuments(f, answers)
+	}
+	all, err := understood[api.ActReply](path, answers)
+	if err != nil {
+		return err
+	}
+	by := make(map[string][]string) // what was done, and where
+	for i := range all {
+		by[all[i].T.Done] = append(by[all[i].T.Done], all[i].by)
+	}
+	for i := range all {
+		what := all[i].T.Done
+		if by[what][0] != all[i].by {
+			continue // it was told
+		}
+		if len(f.all) > 1 {
+			what = api.Names(by[what]) + ": " + what
+		}
+		fmt.Fprintln(&d.out, show.Text(what))
+	}
+	return nil
 }
 
 // reloadable is the program whose socket is named: it may be a master's.
-func (d *doctor) reloadable() *client {
-	switch strings.TrimPrefix(d.socket, "unix:") {
-	case "":
-		return d.client()
-	case strings.TrimPrefix(config.DefaultMaster().Admin.Listen, "unix:"):
-		return d.masterClient()
+func (d *doctor) reloadable() (*client, error) {
+	of := d.fleet
+	if strings.TrimPrefix(d.socket(), "unix:") == strings.TrimPrefix(config.DefaultMaster().Admin.Listen, "unix:") {
+		of = d.ofMaster
 	}
-	return newClient("tempomat-proxy or tempomat-master", d.socket, "--socket")
+	f, err := of()
+	if err == nil && len(f.all) > 1 {
+		err = errOneSocket
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f.all[0], nil
 }
 
 // reload has the proxy read its configuration again.
@@ -128,7 +160,11 @@ need a restart. With --socket, it does the same for a master.`,
   tempomat-doctor reload --socket /run/tempomat-master/admin.sock`,
 		Args: daemon.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			body, err := d.reloadable().send(c.Context(), http.MethodPost, "/v1/reload", nil, nil)
+			of, err := d.reloadable()
+			if err != nil {
+				return err
+			}
+			body, err := of.send(c.Context(), http.MethodPost, "/v1/reload", nil, nil)
 			if err != nil {
 				return fmt.Errorf("not reloaded:\n%w", err)
 			}

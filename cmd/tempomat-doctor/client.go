@@ -32,37 +32,55 @@ const (
 // client asks the admin API of a running program.
 type client struct {
 	program string // tempomat-proxy or tempomat-master
-	path    string // of its unix socket
+	name    string // the path of its unix socket, or host:port
 	naming  string // how else to name the socket
+	base    string // what the URLs of its documents begin with
+	token   string // over TCP
 	off     bool   // the environment has the proxy open none
 	http    *http.Client
 }
 
-// client finds the proxy's socket: the flag, else the environment, else the default.
-func (d *doctor) client() *client {
-	listen := d.socket
-	if listen == "" {
-		listen = variable(d.env, listenVariable)
+// newClient asks at an address: the path of a unix socket, or the URL of admin.web.
+func newClient(program, address, naming, token string) *client {
+	transport := &http.Transport{DisableKeepAlives: true} // a doctor's visit is short
+	c := &client{program: program, naming: naming, http: &http.Client{
+		Transport: transport, Timeout: answerTimeout,
+		// The token is for the one that was named.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	if isURL(address) {
+		c.base = strings.TrimSuffix(address, "/")
+		_, c.name, _ = strings.Cut(c.base, "://")
+		c.token = token
+		return c
 	}
-	c := newClient("tempomat-proxy", cmp.Or(listen, config.Default().Admin.Listen), "--socket or "+listenVariable)
-	c.off = d.socket == "" && strings.EqualFold(listen, "off")
+	c.name, c.base = strings.TrimPrefix(address, "unix:"), "http://tempomat"
+	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", c.name)
+	}
 	return c
 }
 
-// masterClient finds the master's socket: the flag, else the default.
-func (d *doctor) masterClient() *client {
-	return newClient("tempomat-master", cmp.Or(d.socket, config.DefaultMaster().Admin.Listen), "--socket")
+func isURL(address string) bool {
+	return strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")
 }
 
-func newClient(program, listen, naming string) *client {
-	path := strings.TrimPrefix(listen, "unix:")
-	transport := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", path)
-		},
-		DisableKeepAlives: true, // a doctor's visit is short
+// ofMaster finds the master's socket: the flag, else the default.
+func (d *doctor) ofMaster() (*fleet, error) {
+	if len(d.sockets) > 1 {
+		return nil, errOneSocket
 	}
-	return &client{program: program, path: path, naming: naming, http: &http.Client{Transport: transport, Timeout: answerTimeout}}
+	return &fleet{all: []*client{newClient("tempomat-master", cmp.Or(d.socket(), config.DefaultMaster().Admin.Listen), "--socket", "")}}, nil
+}
+
+var errOneSocket = errors.New("this command takes one --socket only")
+
+// socket is the one of the flag; "" if it was not given.
+func (d *doctor) socket() string {
+	if len(d.sockets) == 0 {
+		return ""
+	}
+	return d.sockets[0]
 }
 
 // stay keeps the connection from one question to the next, until the idle connections are closed.
@@ -70,15 +88,6 @@ func (c *client) stay() {
 	if t, ok := c.http.Transport.(*http.Transport); ok {
 		t.DisableKeepAlives = false
 	}
-}
-
-// Get asks for a document and decodes it into reply: top's Source.
-func (c *client) Get(ctx context.Context, path string, query url.Values, reply any) error {
-	body, err := c.send(ctx, http.MethodGet, path, query, nil)
-	if err != nil {
-		return err
-	}
-	return understand(path, body, reply)
 }
 
 // understand decodes the answer to a path.
@@ -89,25 +98,21 @@ func understand(path string, body []byte, reply any) error {
 	return nil
 }
 
-// post sends a document and returns the answer as it came.
-func (c *client) post(ctx context.Context, path string, document any) ([]byte, error) {
-	body, err := json.Marshal(document)
-	if err != nil {
-		return nil, err
-	}
-	return c.send(ctx, http.MethodPost, path, nil, bytes.NewReader(body))
-}
-
 // send asks, and returns the document as it came. An answer that is not a success of a known
 // version is an error.
 func (c *client) send(ctx context.Context, method, path string, query url.Values, document io.Reader) ([]byte, error) {
 	if c.off {
 		return nil, fmt.Errorf("%s is off: the proxy of this environment has no admin socket. Name another one with --socket", listenVariable)
 	}
-	target := url.URL{Scheme: "http", Host: "tempomat", Path: path, RawQuery: query.Encode()}
-	req, err := http.NewRequestWithContext(ctx, method, target.String(), document)
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path+"?"+query.Encode(), document)
 	if err != nil {
 		return nil, err
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if document != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -123,7 +128,7 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 	}
 	var said api.ErrorReply
 	if err := json.Unmarshal(body, &said); err != nil || said.Version == 0 {
-		return nil, fmt.Errorf("%s answered, but not as %s does (%s)", c.path, c.program, resp.Status)
+		return nil, fmt.Errorf("%s answered, but not as %s does (%s)", c.name, c.program, resp.Status)
 	}
 	if said.Version != api.Version {
 		return nil, fmt.Errorf("%s has version %d of the admin API, this doctor version %d. "+
@@ -133,23 +138,34 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 		return nil, fmt.Errorf("%s does not know %s: it is older than this doctor. Install both from the same release", c.program, path)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, errors.New(said.Error)
+		return nil, &refusal{resp.StatusCode, said.Error}
 	}
 	return bytes.TrimSpace(body), nil
 }
+
+// refusal is an answer that is an error.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
 
 // unreachable says what a failed connection means and what to do about it.
 func (c *client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("can't connect to %s: there is no such socket. Is %s running? "+
-			"If its admin.listen is another one, name it with %s", c.path, c.program, c.naming)
+			"If its admin.listen is another one, name it with %s", c.name, c.program, c.naming)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("can't connect to %s: nothing answers there. Is %s running?", c.path, c.program)
+		return fmt.Errorf("can't connect to %s: nothing answers there. Is %s running?", c.name, c.program)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("can't connect to %s: permission denied. %s", c.path, whoMay(c.path))
+		return fmt.Errorf("can't connect to %s: permission denied. %s", c.name, whoMay(c.name))
 	}
-	return fmt.Errorf("can't ask %s on %s: %w", c.program, c.path, err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s on %s doesn't answer in time", c.program, c.name)
+	}
+	return fmt.Errorf("can't ask %s on %s: %w", c.program, c.name, err)
 }
 
 // whoMay says who may connect to a socket.

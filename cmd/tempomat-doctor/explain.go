@@ -41,7 +41,7 @@ them, it shows the numbers of that one account.`,
 				return d.key(c.Context(), args[0], args[1], document)
 			}
 			var reply api.ExplainReply
-			return d.answer(c.Context(), d.client(), "/v1/explain", url.Values{"of": {args[0]}}, document, &reply, func() {
+			return d.answer(c.Context(), d.fleet, "/v1/explain", url.Values{"of": {args[0]}}, document, &reply, func() {
 				d.out.WriteString(show.Explanation(&reply, d.screen().width))
 			})
 		},
@@ -53,7 +53,7 @@ them, it shows the numbers of that one account.`,
 // key prints the numbers of one account.
 func (d *doctor) key(ctx context.Context, class, id string, document bool) error {
 	var reply api.KeyReply
-	return d.answer(ctx, d.client(), "/v1/key", url.Values{"class": {class}, "id": {id}}, document, &reply, func() {
+	return d.answer(ctx, d.fleet, "/v1/key", url.Values{"class": {class}, "id": {id}}, document, &reply, func() {
 		r := reply.Row
 		account := "credit"
 		if r.Level < 0 {

@@ -33,7 +33,8 @@ func TestFailures(t *testing.T) {
 		{[]string{"--socket", path, "explain", "slash32", "192.0.2.1"}, 1, `no key "192.0.2.1"`},
 		{[]string{"--socket", path, "explain"}, 2, "an argument is missing. Usage: tempomat-doctor explain ADDRESS"},
 		{[]string{"--socket", path, "reload"}, 1, "not reloaded:\nt.yaml:3: classes: wrong\nt.yaml:9: listen: wrong\n"},
-		{[]string{"--socket", dead, "reload"}, 1, "Is tempomat-proxy or tempomat-master running?"},
+		{[]string{"--socket", dead, "reload"}, 1, "Is tempomat-proxy running?"},
+		{[]string{"--socket", path, "--socket", dead, "reload"}, 1, "takes one --socket only"},
 		{[]string{"--socket", "/run/tempomat-master/admin.sock", "reload"}, 1, "Is tempomat-master running?"},
 		{[]string{"--socket", path, "status", "now"}, 2, "--help"},
 		{[]string{"--frobnicate"}, 2, "unknown flag: --frobnicate"},
@@ -133,12 +134,12 @@ func TestNoPermission(t *testing.T) {
 
 func TestUnreachableNamesTheGroup(t *testing.T) {
 	path := serveAdmin(t, nil)
-	c := &client{path: path}
+	c := &client{name: path}
 	err := c.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", os.ErrPermission)})
 	if want := "can't connect to " + path + ": permission denied. Run this as root, or join the group "; !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %q", err)
 	}
-	c.path = "/nowhere/admin.sock"
+	c.name = "/nowhere/admin.sock"
 	err = c.unreachable(os.ErrPermission)
 	if want := "can't connect to /nowhere/admin.sock: permission denied. Run this as root"; err.Error() != want {
 		t.Errorf("got %q", err)

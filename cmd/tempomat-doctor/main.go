@@ -42,7 +42,9 @@ type doctor struct {
 	out            bytes.Buffer // printed when the command has succeeded
 	stdout, stderr io.Writer
 	env            []string
-	socket         string // the flag; "" if it was not given
+	sockets        []string // the flag
+	token          string   // the flag
+	asked          *fleet   // nil: none is
 }
 
 // run does what args say and returns the exit status.
@@ -51,6 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []str
 	err := daemon.Execute(ctx, d.tree(), args, &d.out, stderr)
 	if err == nil {
 		_, err = d.out.WriteTo(stdout)
+		err = errors.Join(err, d.asked.missing())
 	}
 	if err != nil && !errors.As(err, new(daemon.UsageError)) {
 		err = fmt.Errorf("tempomat-doctor: %w", err)
@@ -70,9 +73,10 @@ func (h harmless) Write(message []byte) (int, error) {
 func (d *doctor) tree() *cobra.Command {
 	root := d.tables()
 	root.AddCommand(d.top(), d.explain(), d.forgive(), d.pin(), d.status(), d.reload(), d.replay(), d.report(), d.master())
-	root.PersistentFlags().StringVar(&d.socket, "socket", "",
-		"the admin `socket` (default $"+listenVariable+", or "+config.Default().Admin.Listen+
-			"; of a master "+config.DefaultMaster().Admin.Listen+")")
+	f := root.PersistentFlags()
+	f.StringSliceVar(&d.sockets, "socket", nil, "the admin `socket`, or the URL of admin.web; several, to ask all of them (default $"+
+		listenVariable+", or "+config.Default().Admin.Listen+"; of a master "+config.DefaultMaster().Admin.Listen+")")
+	f.StringVar(&d.token, "token", "", "the `file` of the token that admin.web asks for (default "+usualToken+")")
 	// The original's word and ours mean the same.
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "class" {
@@ -89,24 +93,40 @@ func asJSON(c *cobra.Command, p *bool) {
 }
 
 // answer asks for a document and has it printed: as it came, or, once it is in reply, by print.
-func (d *doctor) answer(ctx context.Context, c *client, path string, query url.Values, document bool, reply any, print func()) error {
-	body, err := c.send(ctx, http.MethodGet, path, query, nil)
+func (d *doctor) answer(ctx context.Context, of func() (*fleet, error), path string, query url.Values, document bool, reply any, print func()) error {
+	f, err := of()
 	if err != nil {
 		return err
 	}
-	return d.printed(path, body, document, reply, print)
-}
-
-func (d *doctor) printed(path string, body []byte, document bool, reply any, print func()) error {
 	if document {
-		fmt.Fprintln(&d.out, daemon.PlainJSON(body))
-		return nil
+		answers, err := f.ask(ctx, http.MethodGet, path, query, nil)
+		if err != nil {
+			return err
+		}
+		return d.printDocuments(f, answers)
 	}
-	if err := understand(path, body, reply); err != nil {
+	if err := f.Get(ctx, path, query, reply); err != nil {
 		return err
 	}
 	print()
 	return nil
+}
+
+// printDocuments prints what came: of several instances a list.
+func (d *doctor) printDocuments(f *fleet, answers []answer) error {
+	if len(f.all) == 1 {
+		fmt.Fprintln(&d.out, daemon.PlainJSON(answers[0].body))
+		return nil
+	}
+	type of struct {
+		Instance string          `json:"instance"`
+		Answer   json.RawMessage `json:"answer"`
+	}
+	all := make([]of, len(answers))
+	for i, a := range answers {
+		all[i] = of{a.from.name, a.body}
+	}
+	return d.printJSON(all)
 }
 
 // printJSON prints a document of our own.
@@ -137,7 +157,8 @@ func words(all ...string) cobra.CompletionFunc {
 // classes completes a class, as the proxy names them. Without a proxy there is none.
 func (d *doctor) classes(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var known api.ClassesReply
-	if len(args) > 0 || d.client().Get(c.Context(), "/v1/classes", nil, &known) != nil {
+	f, err := d.fleet()
+	if err != nil || len(args) > 0 || f.Get(c.Context(), "/v1/classes", nil, &known) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var names []string

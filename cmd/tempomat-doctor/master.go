@@ -69,7 +69,7 @@ With a DOMAIN, show the identifiers that wait longest, and when each may ask aga
 				return d.waiting(c.Context(), args[0], limit, document)
 			}
 			var reply masterReply
-			return d.answer(c.Context(), d.masterClient(), "/v1/master", nil, document, &reply, func() { d.printMaster(&reply) })
+			return d.answer(c.Context(), d.ofMaster, "/v1/master", nil, document, &reply, func() { d.printMaster(&reply) })
 		},
 	}
 	c.Flags().IntVar(&limit, "limit", rowsOfOne, "most identifiers, with a DOMAIN")
@@ -115,7 +115,7 @@ func (d *doctor) printMaster(m *masterReply) {
 func (d *doctor) waiting(ctx context.Context, domain string, limit int, document bool) error {
 	var r identifiersReply
 	query := url.Values{"domain": {domain}, "limit": {strconv.Itoa(limit)}}
-	return d.answer(ctx, d.masterClient(), "/v1/identifiers", query, document, &r, func() {
+	return d.answer(ctx, d.ofMaster, "/v1/identifiers", query, document, &r, func() {
 		t := show.NewTable(r.Domain+"  the longest waits", "Wait[s]", "Next allowed (UTC)", "Identifier")
 		for _, row := range r.Rows {
 			next := "at once"

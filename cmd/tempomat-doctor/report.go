@@ -3,10 +3,10 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +16,6 @@ import (
 
 	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/tempomat-doctor/internal/show"
-	"tempomat/config"
 	"tempomat/proxy/admin/api"
 )
 
@@ -26,11 +25,13 @@ const (
 	mostHours  = 168
 )
 
+// historyTimeout is in which one of several instances has to answer: a week is some megabytes.
+const historyTimeout = 3 * time.Second
+
 // reportChoice is what the flags of the report choose.
 type reportChoice struct {
 	hours, limit int
 	json         bool
-	sockets      []string
 }
 
 // report shows which clients used the server.
@@ -40,7 +41,7 @@ func (d *doctor) report() *cobra.Command {
 		Use:   "report",
 		Short: "Show which clients used the server in the last day, or week",
 		Long: `Show the use of the server in the last hours: the cost of groups of clients, keys of each
-class, URL shapes and URLs. With several sockets, add up the hours of several proxies.`,
+class, URL shapes and URLs. With several sockets, add up the hours of several instances.`,
 		Example: `  tempomat-doctor report                      the last day
   tempomat-doctor report --hours 168          the last week
   tempomat-doctor report --socket A --socket B   of several proxies together`,
@@ -48,23 +49,22 @@ class, URL shapes and URLs. With several sockets, add up the hours of several pr
 			return errors.Join(daemon.Arguments(0)(c, args), ask.check())
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := d.askHistory(c.Context(), ask)
+			f, err := d.fleet()
 			if err != nil {
 				return err
 			}
-			if ask.json {
-				return d.printJSON(r)
-			}
-			r.print(&d.out, ask.limit, cmp.Or(d.screen().width, reportWidth))
-			return nil
+			f.timeout = historyTimeout
+			var reply api.HistoryReply
+			query := url.Values{"hours": {strconv.Itoa(ask.hours)}}
+			return d.answer(c.Context(), d.fleet, "/v1/history", query, ask.json, &reply, func() {
+				newReport(&reply, ask.hours, f.heard()).print(&d.out, ask.limit, cmp.Or(d.screen().width, reportWidth))
+			})
 		},
 	}
 	f := c.Flags()
 	f.IntVar(&ask.hours, "hours", hoursOfDay, "number of hours, 1 to 168")
 	f.IntVar(&ask.limit, "limit", rowsOfEach, "rows of each table of the text")
 	asJSON(c, &ask.json)
-	f.Lookup("json").Usage = "print a JSON document"
-	f.StringArrayVar(&ask.sockets, "socket", nil, "the admin socket; may be given several times")
 	return c
 }
 
@@ -80,194 +80,28 @@ func (ask reportChoice) check() error {
 	return errors.Join(faults...)
 }
 
-// askHistory asks all proxies, and adds up their hours.
-func (d *doctor) askHistory(ctx context.Context, ask reportChoice) (*report, error) {
-	clients := []*client{d.client()}
-	if len(ask.sockets) > 0 {
-		clients = nil
-	}
-	for _, socket := range ask.sockets {
-		clients = append(clients, newClient("tempomat-proxy", cmp.Or(socket, config.Default().Admin.Listen), "--socket"))
-	}
-	var replies []api.HistoryReply
-	for _, c := range clients {
-		var reply api.HistoryReply
-		if err := c.Get(ctx, "/v1/history", url.Values{"hours": {strconv.Itoa(ask.hours)}}, &reply); err != nil {
-			return nil, err
-		}
-		replies = append(replies, reply)
-	}
-	r := sum(replies, ask.hours)
-	if r == nil {
-		return nil, errors.New("there is no history yet: the proxy has only just started. Try again in an hour")
-	}
-	return r, nil
+// report is what requests used in some hours.
+type report struct {
+	from, to  float64 // the beginning of the first hour, the end of the last one, which still runs
+	instances int
+	hours     []api.HourRow // all from from to to; those that nothing is known of have no time
+	all       api.HourRow   // what they add up to
 }
 
-// mostReported is how many rows of each kind a report has.
-const mostReported = 50
-
-// The documents of a report. Times are Unix times in seconds, CPU is in CPU-seconds.
-type (
-	// report is who used the server in some hours.
-	report struct {
-		Version int           `json:"version"`
-		From    float64       `json:"from"` // the beginning of the first hour
-		To      float64       `json:"to"`   // the end of the last one, which still runs
-		Since   float64       `json:"since"`
-		Proxies int           `json:"proxies"`
-		Groups  []reportRow   `json:"groups"`  // known, newcomers, strangers, robots, exempt
-		Classes []reportClass `json:"classes"` // in configured order
-		Shapes  reportTable   `json:"shapes"`
-		URLs    reportTable   `json:"urls"`
-		ByHour  []reportHour  `json:"byHour"` // all from From to To
-		reportTotals
+// newReport adds up the last hours of a history.
+func newReport(history *api.HistoryReply, hours, instances int) *report {
+	r := &report{instances: instances, hours: make([]api.HourRow, hours)}
+	if n := len(history.Hours); n > 0 {
+		r.to = history.Hours[n-1].At + time.Hour.Seconds()
 	}
-	// reportTotals is what all requests together did.
-	reportTotals struct {
-		CPU        float64 `json:"cpu"`
-		Wasted     float64 `json:"wasted"`
-		Requests   uint64  `json:"requests"`
-		Refused    uint64  `json:"refused"`
-		Redirected uint64  `json:"redirected"`
-	}
-	// reportHour is an hour. What is not known is all 0.
-	reportHour struct {
-		At    float64 `json:"at"`
-		Known bool    `json:"known"`
-		reportTotals
-	}
-	// reportClass is the keys of a class that cost most.
-	reportClass struct {
-		Class string `json:"class"`
-		reportTable
-	}
-	// reportTable is what cost most, by what is certain, and what all others cost.
-	reportTable struct {
-		Rows   []reportRow `json:"rows"`
-		Others float64     `json:"others"`
-	}
-	// reportRow is what a part cost, at least. In hours in which it was none of the dearest
-	// it may have cost something, which is among the others; so may Error of what it is
-	// thought to have cost.
-	reportRow struct {
-		Name     string  `json:"name"`
-		CPU      float64 `json:"cpu"`
-		Error    float64 `json:"error"`
-		Part     float64 `json:"part"` // of all CPU, 0 to 1
-		Requests uint64  `json:"requests"`
-		P95      float64 `json:"p95,omitempty"`   // of groups: in the slowest hour, in seconds
-		P95At    float64 `json:"p95At,omitempty"` // that hour
-	}
-)
-
-// adder adds rows up by name, in the order in which they came.
-type adder struct {
-	rows  []*reportRow
-	names map[string]*reportRow
-}
-
-func (a *adder) add(parts []api.HistoryPart, at float64) {
-	for _, p := range parts {
-		row := a.names[p.Name]
-		if row == nil {
-			row = &reportRow{Name: p.Name}
-			a.names[p.Name] = row
-			a.rows = append(a.rows, row)
+	r.from = r.to - float64(hours)*time.Hour.Seconds()
+	for _, hour := range history.Hours {
+		if i := int((hour.At - r.from) / time.Hour.Seconds()); hour.At >= r.from && i < hours {
+			r.hours[i] = hour
+			join(reflect.ValueOf(&r.all).Elem(), reflect.ValueOf(&hour).Elem(), "")
 		}
-		row.CPU += max(0, p.CPU-p.Error)
-		row.Error += p.Error
-		row.Requests += p.Requests
-		if p.P95 > row.P95 {
-			row.P95, row.P95At = p.P95, at
-		}
-	}
-}
-
-// all returns the rows as they came.
-func (a *adder) all(total float64) []reportRow {
-	rows := make([]reportRow, 0, len(a.rows))
-	for _, r := range a.rows {
-		if total > 0 {
-			r.Part = r.CPU / total
-		}
-		rows = append(rows, *r)
-	}
-	return rows
-}
-
-// table returns the most expensive rows.
-func (a *adder) table(total float64) reportTable {
-	t := reportTable{Rows: a.all(total)}
-	slices.SortFunc(t.Rows, func(b, c reportRow) int {
-		return cmp.Or(cmp.Compare(c.CPU, b.CPU), cmp.Compare(c.Requests, b.Requests), strings.Compare(b.Name, c.Name))
-	})
-	t.Rows = t.Rows[:min(len(t.Rows), mostReported)]
-	t.Others = total
-	for _, r := range t.Rows {
-		t.Others -= r.CPU
-	}
-	t.Others = max(0, t.Others)
-	return t
-}
-
-// sum adds up what proxies told of their last hours; nil if none of them told anything.
-func sum(replies []api.HistoryReply, hours int) *report {
-	r := &report{Version: api.Version, Proxies: len(replies)}
-	for _, reply := range replies {
-		if n := len(reply.Hours); n > 0 {
-			r.To = max(r.To, reply.Hours[n-1].At+time.Hour.Seconds())
-			if r.Since == 0 || reply.Since < r.Since {
-				r.Since = reply.Since
-			}
-		}
-	}
-	if r.To == 0 {
-		return nil
-	}
-	r.From = r.To - float64(hours)*time.Hour.Seconds()
-	for i := range hours {
-		r.ByHour = append(r.ByHour, reportHour{At: r.From + float64(i)*time.Hour.Seconds()})
-	}
-	newAdder := func() *adder { return &adder{names: make(map[string]*reportRow)} }
-	groups, shapes, pages := newAdder(), newAdder(), newAdder()
-	var classes []string // in configured order
-	keys := make(map[string]*adder)
-	for _, reply := range replies {
-		for _, row := range reply.Hours {
-			i := int((row.At - r.From) / time.Hour.Seconds())
-			if row.At < r.From || i >= hours {
-				continue
-			}
-			r.ByHour[i].Known = true
-			r.ByHour[i].add(row)
-			r.add(row)
-			groups.add(row.Groups, row.At)
-			shapes.add(row.Shapes, row.At)
-			pages.add(row.URLs, row.At)
-			for _, c := range row.Classes {
-				if keys[c.Class] == nil {
-					keys[c.Class] = newAdder()
-					classes = append(classes, c.Class)
-				}
-				keys[c.Class].add(c.Keys, row.At)
-			}
-		}
-	}
-	r.Groups = groups.all(r.CPU)
-	r.Shapes, r.URLs = shapes.table(r.CPU), pages.table(r.CPU)
-	for _, name := range classes {
-		r.Classes = append(r.Classes, reportClass{name, keys[name].table(r.CPU)})
 	}
 	return r
-}
-
-func (t *reportTotals) add(row api.HourRow) {
-	t.CPU += row.CPU
-	t.Wasted += row.Wasted
-	t.Requests += row.Requests
-	t.Refused += row.Refused
-	t.Redirected += row.Redirected
 }
 
 // reportWidth is what the text takes where nothing says how wide the screen is.
@@ -302,7 +136,7 @@ const dateAndTime = "Mon 2006-01-02 15:04"
 
 // title is what the report is of.
 func (r *report) title() string {
-	switch hours := len(r.ByHour); hours {
+	switch hours := len(r.hours); hours {
 	case 1:
 		return "Use of the server in the last hour"
 	case mostHours:
@@ -315,8 +149,8 @@ func (r *report) title() string {
 // average is how many CPUs were used in the hours that are over.
 func (r *report) average() string {
 	over, cpu := 0, 0.0
-	for _, h := range r.ByHour[:len(r.ByHour)-1] {
-		if h.Known {
+	for _, h := range r.hours[:len(r.hours)-1] {
+		if h.At > 0 {
 			over++
 			cpu += h.CPU
 		}
@@ -330,14 +164,18 @@ func (r *report) average() string {
 // print prints the report as text.
 func (r *report) print(out *bytes.Buffer, limit, width int) {
 	line := func(text string) { fmt.Fprintln(out, show.Cut(text, width)) }
+	if r.to == 0 {
+		line("There is no history yet: the proxy has only just started. Try again in an hour.")
+		return
+	}
 	line(r.title())
-	line(fmt.Sprintf("%s to %s UTC; the last hour still runs.", atUTC(r.From).Format(dateAndTime), atUTC(r.To).Format(dateAndTime)))
-	if r.Proxies > 1 {
-		line(fmt.Sprintf("%d proxies together.", r.Proxies))
+	line(fmt.Sprintf("%s to %s UTC; the last hour still runs.", atUTC(r.from).Format(dateAndTime), atUTC(r.to).Format(dateAndTime)))
+	if r.instances > 1 {
+		line(fmt.Sprintf("%d instances together.", r.instances))
 	}
 	missing := 0
-	for _, h := range r.ByHour {
-		if !h.Known {
+	for _, h := range r.hours {
+		if h.At == 0 {
 			missing++
 		}
 	}
@@ -349,12 +187,11 @@ func (r *report) print(out *bytes.Buffer, limit, width int) {
 	line("")
 	r.printDays(line)
 	r.printGroups(out, width)
-	u := unitOf(r.CPU)
-	for _, c := range r.Classes {
-		c.print(out, "class "+c.Class, "Key", u, limit, width)
+	for _, c := range r.all.Classes {
+		r.printTable(out, "class "+c.Class, "Key", c.Keys, limit, width)
 	}
-	r.Shapes.print(out, "URL shapes", "Shape", u, limit, width)
-	r.URLs.print(out, "URLs", "URL", u, limit, width)
+	r.printTable(out, "URL shapes", "Shape", r.all.Shapes, limit, width)
+	r.printTable(out, "URLs", "URL", r.all.URLs, limit, width)
 	line("")
 	line("Each row shows the least that it cost; the uncertain rest is in all others.")
 	line("A * replaces secrets, and parts that few known people asked for.")
@@ -362,20 +199,21 @@ func (r *report) print(out *bytes.Buffer, limit, width int) {
 
 // printTotals prints what all requests together did.
 func (r *report) printTotals(line func(string)) {
-	u := unitOf(r.CPU)
+	all := &r.all
+	u := unitOf(all.CPU)
 	ratio := func(part, of float64) string {
 		if of == 0 {
 			return ""
 		}
 		return show.Percent(part, of)
 	}
-	requests := float64(r.Requests)
+	requests := float64(all.Requests)
 	for _, f := range []struct{ name, value, means string }{
-		{"CPU", u.of(r.CPU) + " " + u.name, r.average()},
-		{"Wasted", u.of(r.Wasted) + " " + u.name, strings.TrimSpace(ratio(r.Wasted, r.CPU) + " for clients that had disconnected")},
-		{"Requests", show.Count(r.Requests), ""},
-		{"Refused", show.Count(r.Refused), ratio(float64(r.Refused), requests)},
-		{"Redirected", show.Count(r.Redirected), ratio(float64(r.Redirected), requests)},
+		{"CPU", u.of(all.CPU) + " " + u.name, r.average()},
+		{"Wasted", u.of(all.Wasted) + " " + u.name, strings.TrimSpace(ratio(all.Wasted, all.CPU) + " for clients that had disconnected")},
+		{"Requests", show.Count(all.Requests), ""},
+		{"Refused", show.Count(all.Refused), ratio(float64(all.Refused), requests)},
+		{"Redirected", show.Count(all.Redirected), ratio(float64(all.Redirected), requests)},
 	} {
 		line(strings.TrimRight(fmt.Sprintf("%-10s  %16s  %s", f.name, f.value, f.means), " "))
 	}
@@ -383,37 +221,34 @@ func (r *report) printTotals(line func(string)) {
 
 // printDays draws the hours, a line for each day.
 func (r *report) printDays(line func(string)) {
-	u := unitOf(r.CPU)
-	highest := r.highest()
-	line(fmt.Sprintf("%s by hour (UTC); the highest is %s, %s", u.name, u.of(highest.CPU), moment(highest.At)))
-	for i := 0; i < len(r.ByHour); {
-		day := atUTC(r.ByHour[i].At)
+	u, highest := unitOf(r.all.CPU), 0
+	for i := range r.hours {
+		if r.hours[i].CPU > r.hours[highest].CPU {
+			highest = i
+		}
+	}
+	most := r.hours[highest].CPU
+	line(fmt.Sprintf("%s by hour (UTC); the highest is %s, %s", u.name, u.of(most), moment(r.at(highest))))
+	for i := 0; i < len(r.hours); {
+		day := atUTC(r.at(i))
 		marks, cpu := strings.Repeat(" ", day.Hour()), 0.0
-		for ; i < len(r.ByHour) && atUTC(r.ByHour[i].At).YearDay() == day.YearDay(); i++ {
-			marks += mark(r.ByHour[i], highest.CPU)
-			cpu += r.ByHour[i].CPU
+		for ; i < len(r.hours) && atUTC(r.at(i)).YearDay() == day.YearDay(); i++ {
+			marks += mark(&r.hours[i], most)
+			cpu += r.hours[i].CPU
 		}
 		line(fmt.Sprintf("  %s  %s%s  %8s", day.Format("Mon 02"), marks, strings.Repeat(" ", hoursOfDay-len([]rune(marks))), u.of(cpu)))
 	}
 	line("          0     6     12    18")
 }
 
-// highest is the hour that cost most.
-func (r *report) highest() (highest reportHour) {
-	highest = r.ByHour[0]
-	for _, h := range r.ByHour {
-		if h.CPU > highest.CPU {
-			highest = h
-		}
-	}
-	return highest
-}
+// at is when an hour began.
+func (r *report) at(i int) float64 { return r.from + float64(i)*time.Hour.Seconds() }
 
 // mark is an hour in a letter.
-func mark(h reportHour, highest float64) string {
+func mark(h *api.HourRow, highest float64) string {
 	const marks = "▁▂▃▄▅▆▇█"
 	switch all := []rune(marks); {
-	case !h.Known:
+	case h.At == 0:
 		return "."
 	case highest == 0:
 		return string(all[0])
@@ -423,37 +258,38 @@ func mark(h reportHour, highest float64) string {
 }
 
 func (r *report) printGroups(out *bytes.Buffer, width int) {
-	u := unitOf(r.CPU)
+	u := unitOf(r.all.CPU)
 	out.WriteByte('\n')
 	g := show.NewTable("groups", u.name, "Part", "Requests", "P95", "Slowest", "Group")
-	for _, row := range r.Groups {
+	for _, row := range r.all.Groups {
 		then := "-"
-		if row.P95 > 0 {
-			then = moment(row.P95At)
+		for i := range r.hours {
+			if then == "-" && row.P95 > 0 && slices.ContainsFunc(r.hours[i].Groups, func(p api.HistoryPart) bool { return p.Name == row.Name && p.P95 == row.P95 }) {
+				then = moment(r.at(i))
+			}
 		}
-		g.Add(u.of(row.CPU), show.Percent(row.Part, 1), show.Count(row.Requests), show.Duration(row.P95), then, row.Name)
+		g.Add(u.of(row.CPU), show.Percent(row.CPU, r.all.CPU), show.Count(row.Requests), show.Duration(row.P95), then, row.Name)
 	}
 	g.Print(out, width)
 	fmt.Fprintln(out, show.Cut("P95: in the slowest hour, 95 of 100 answers took no longer.", width))
 }
 
-func (t reportTable) print(out *bytes.Buffer, title, column string, u unit, limit, width int) {
+// printTable prints what cost most, by what is certain. In hours in which a part was none of the most
+// expensive it may have cost something as well, which is among the others.
+func (r *report) printTable(out *bytes.Buffer, title, column string, parts []api.HistoryPart, limit, width int) {
+	u, others := unitOf(r.all.CPU), r.all.CPU
+	certain := func(p api.HistoryPart) float64 { return max(0, p.CPU-p.Error) }
+	slices.SortFunc(parts, func(a, b api.HistoryPart) int {
+		return cmp.Or(cmp.Compare(certain(b), certain(a)), cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Name, b.Name))
+	})
 	out.WriteByte('\n')
 	g := show.NewTable(title, u.name, "Part", "Requests", column)
-	others := t.Others
-	for i, row := range t.Rows {
-		if i >= limit {
-			others += row.CPU
-			continue
-		}
-		g.Add(u.of(row.CPU), show.Percent(row.Part, 1), show.Count(row.Requests), cmp.Or(row.Name, "(none)"))
-	}
-	total := others
-	for _, row := range t.Rows[:min(limit, len(t.Rows))] {
-		total += row.CPU
+	for _, p := range parts[:min(limit, len(parts))] {
+		others -= certain(p)
+		g.Add(u.of(certain(p)), show.Percent(certain(p), r.all.CPU), show.Count(p.Requests), cmp.Or(p.Name, "(none)"))
 	}
 	if others >= 0.005*u.seconds {
-		g.Add(u.of(others), show.Percent(others, total), "", "all others")
+		g.Add(u.of(others), show.Percent(others, r.all.CPU), "", "all others")
 	}
 	g.Print(out, width)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,14 +28,23 @@ func (d *doctor) status() *cobra.Command {
 		Long: `Show how the proxy itself is: what is wrong now and what to do about it, its release,
 requests that it holds, bodies that it buffers, connections and the clients with the most of them,
 certificates, where costs are known from, the kernel's help and what is missing for it,
-the sharing of accounts with other instances, and all its counters.`,
-		Example: `  tempomat-doctor status`,
-		Args:    daemon.Arguments(0),
-		RunE:    func(c *cobra.Command, _ []string) error { return d.printStatus(c.Context()) },
+the sharing of accounts with other instances, and all its counters. Of several instances: what is
+wrong, in what they differ, and a line for each.`,
+		Example: `  tempomat-doctor status
+  tempomat-doctor status --socket /run/tempomat/admin.sock --socket http://10.0.0.2:8880`,
+		Args: daemon.Arguments(0),
+		RunE: func(c *cobra.Command, _ []string) error { return d.printStatus(c.Context()) },
 	}
 }
 
 func (d *doctor) printStatus(ctx context.Context) error {
+	f, err := d.fleet()
+	if err != nil {
+		return err
+	}
+	if len(f.all) > 1 {
+		return d.printInstances(ctx, f)
+	}
 	var reply api.StatusReply
 	var gate api.GateReply
 	var share api.ShareReply
@@ -42,7 +52,7 @@ func (d *doctor) printStatus(ctx context.Context) error {
 		path  string
 		reply any
 	}{{"/v1/status", &reply}, {"/v1/gate", &gate}, {"/v1/share", &share}} {
-		if err := d.client().Get(ctx, ask.path, nil, ask.reply); err != nil {
+		if err := f.Get(ctx, ask.path, nil, ask.reply); err != nil {
 			return err
 		}
 	}
@@ -80,6 +90,42 @@ func (d *doctor) printStatus(ctx context.Context) error {
 			}
 		}
 	}
+	return nil
+}
+
+// printInstances shows what is wrong with several instances, in what they differ, and a line for each.
+func (d *doctor) printInstances(ctx context.Context, f *fleet) error {
+	const path = "/v1/status"
+	answers, err := f.ask(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return err
+	}
+	now := float64(time.Now().UnixMilli()) / 1000
+	all, err := understood[api.StatusReply](path, answers)
+	if err != nil {
+		return err
+	}
+	var instances []api.Instance
+	var wrong []api.Condition
+	for i := range all {
+		r := &all[i].T
+		r.Instance.Name, r.Instance.Ahead = all[i].by, r.Instance.Now-now
+		instances = append(instances, r.Instance)
+		for _, c := range r.Conditions {
+			c.What = all[i].by + ": " + c.What
+			wrong = append(wrong, c)
+		}
+	}
+	wrong = append(wrong, api.Drift(instances)...)
+	slices.SortStableFunc(wrong, func(a, b api.Condition) int { return map[bool]int{true: 1}[b.Bad] - map[bool]int{true: 1}[a.Bad] })
+	d.printConditions(wrong)
+	t := show.NewTable(fmt.Sprintf("instances  %d of %d answer", len(all), len(f.all)), "Held", "Clients", "Uptime", "Clock[s]", "Release", "Mode", "Sharing", "Secret", "Instance")
+	for i := range all {
+		r, n := &all[i].T, &instances[i]
+		t.Add(strconv.Itoa(r.Held), strconv.Itoa(r.Connections.Addresses), show.Duration(r.Uptime), fmt.Sprintf("%+.1f", n.Ahead),
+			n.Release, n.Mode, n.Sharing, cmp.Or(n.Secret, "-"), n.Name)
+	}
+	t.Print(&d.out, d.screen().width)
 	return nil
 }
 

@@ -54,7 +54,7 @@ top shows all of it live.`,
 				ask.limit = strconv.Itoa(limit)
 			}
 			if ask.json {
-				return d.answer(c.Context(), d.client(), "/v1/buckets", ask.query(rowsOfOne), true, nil, nil)
+				return d.answer(c.Context(), d.fleet, "/v1/buckets", ask.query(rowsOfOne), true, nil, nil)
 			}
 			return d.showTables(c.Context(), ask)
 		},
@@ -71,7 +71,10 @@ top shows all of it live.`,
 
 // showTables prints the table of one class, or those of all.
 func (d *doctor) showTables(ctx context.Context, ask choice) error {
-	c := d.client()
+	c, err := d.fleet()
+	if err != nil {
+		return err
+	}
 	if ask.bucket != "" {
 		t, err := ask.table(ctx, c, rowsOfOne)
 		if err != nil {
@@ -112,7 +115,7 @@ func (ask choice) query(rows int) url.Values {
 }
 
 // table asks for the table of the chosen class.
-func (ask choice) table(ctx context.Context, c *client, rows int) (t api.BucketsReply, err error) {
+func (ask choice) table(ctx context.Context, c *fleet, rows int) (t api.BucketsReply, err error) {
 	err = c.Get(ctx, "/v1/buckets", ask.query(rows), &t)
 	return t, err
 }

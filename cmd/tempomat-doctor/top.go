@@ -51,7 +51,7 @@ It respects NO_COLOR.`,
 			}
 			if document {
 				path, query := o.Pane.Document()
-				return d.answer(c.Context(), d.client(), path, query, true, nil, nil)
+				return d.answer(c.Context(), d.fleet, path, query, true, nil, nil)
 			}
 			return d.showTop(c.Context(), o, once)
 		},
@@ -89,9 +89,11 @@ func knowsUnicode(env []string) bool {
 }
 
 func (d *doctor) showTop(ctx context.Context, o top.Options, once bool) error {
-	c := d.client()
-	c.stay()
-	defer c.http.CloseIdleConnections()
+	c, err := d.fleet()
+	if err != nil {
+		return err
+	}
+	defer c.stay()()
 	_, lines := terminalSize(d.stdout)
 	live := lines > 0
 	term := variable(d.env, "TERM")

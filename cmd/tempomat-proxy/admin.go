@@ -81,8 +81,26 @@ func (s *sidecar) logEnd(err error) {
 // topHolders is how many addresses and networks are told that hold most connections.
 const topHolders = 10
 
+// instance is what it must have in common with those that it shares with.
+func (s *sidecar) instance(now time.Time) api.Instance {
+	c := s.loaded.inForce()
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	i := api.Instance{
+		Name: name, Release: version, Mode: c.Throttle.Mode, Sharing: c.Coordination.Kind,
+		Classes: make(map[string]string), Now: float64(now.UnixMilli()) / 1000,
+	}
+	for _, class := range c.Classes {
+		i.Classes[class.Name] = fmt.Sprintf("share %g, burst %s", class.Share, class.Burst)
+	}
+	return i
+}
+
 func (s *sidecar) status() api.StatusReply {
 	return api.StatusReply{
+		Instance:    s.instance(time.Now()),
 		Release:     version,
 		Uptime:      time.Since(s.started).Seconds(),
 		Mode:        s.loaded.inForce().Throttle.Mode,

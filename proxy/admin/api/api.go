@@ -1,8 +1,18 @@
-// Package api is what the admin API answers: the documents, and nothing that makes them.
+// Package api is what the admin API answers: the documents, and nothing that makes them. Drift tells what
+// is wrong with them only beside those of other instances.
 // The doctor and the master share them with the proxy.
+//
+// The tag fleet says how the documents of several instances become one. Numbers are added up, or it is
+// their max, their min, or their mean by the weight of another field. Rows whose fields tagged key are
+// equal become one row. By CPU: the rows with the greatest CPU come first; by -At: last.
 package api
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"tempomat/limiter"
@@ -49,29 +59,29 @@ type (
 	}
 	// ClassesReply answers GET /v1/classes.
 	ClassesReply struct {
-		Version int          `json:"version"`
+		Version int          `json:"version" fleet:"max"`
 		Classes []ClassReply `json:"classes"` // in configured order
 	}
 	// ClassReply is one class and what each of its keys may use.
 	ClassReply struct {
-		Name   string  `json:"name"`
-		CPUs   float64 `json:"cpus"`  // CPU-seconds earned per second
-		Burst  float64 `json:"burst"` // most CPU-seconds saved up
+		Name   string  `json:"name" fleet:"key"`
+		CPUs   float64 `json:"cpus" fleet:"max"`  // CPU-seconds earned per second
+		Burst  float64 `json:"burst" fleet:"max"` // most CPU-seconds saved up
 		Cap    bool    `json:"cap"`
 		Shadow bool    `json:"shadow"`
-		Keys   int     `json:"keys"` // keys remembered at this moment
+		Keys   int     `json:"keys" fleet:"max"` // keys remembered at this moment
 	}
 	// BucketsReply answers GET /v1/buckets.
 	BucketsReply struct {
-		Version int           `json:"version"`
+		Version int           `json:"version" fleet:"max"`
 		Class   string        `json:"class"` // as configured; "": all
 		Sort    string        `json:"sort"`
-		Total   int           `json:"total"` // keys that there are; Rows has the first of them
+		Total   int           `json:"total" fleet:"max"` // keys that there are; Rows has the first of them
 		Rows    []limiter.Row `json:"rows"`
 	}
 	// KeyReply answers GET /v1/key.
 	KeyReply struct {
-		Version int         `json:"version"`
+		Version int         `json:"version" fleet:"max"`
 		Row     limiter.Row `json:"row"`
 	}
 	// GateReply answers GET /v1/gate: how the queue before the backend stands.
@@ -111,8 +121,77 @@ type (
 		// Certificates are those of TLS.
 		Certificates []Certificate `json:"certificates,omitempty"`
 		Conditions   []Condition   `json:"conditions"` // what is wrong now, the worst first; empty: nothing
+		Instance     Instance      `json:"instance"`
 	}
 )
+
+// Instance is what the instances that share must have in common.
+type Instance struct {
+	Name    string            `json:"name"` // of its host
+	Release string            `json:"release"`
+	Mode    string            `json:"mode"`
+	Sharing string            `json:"sharing"` // coordination.kind
+	Secret  string            `json:"secret"`  // the fingerprint of that which they share; empty: they have none
+	Classes map[string]string `json:"classes"` // what each of their keys gets, in words
+	Now     float64           `json:"now"`     // by its clock, Unix time in seconds
+	Ahead   float64           `json:"-"`       // of the clock of whoever compares, in seconds
+}
+
+// mostSkew is the difference between clocks that is told, in seconds: what a second on the way can't
+// explain.
+const mostSkew = 2
+
+// Names names a few instances, and counts many.
+func Names(all []string) string {
+	if len(all) > 3 {
+		return fmt.Sprintf("%d instances", len(all))
+	}
+	return strings.Join(all, ", ")
+}
+
+// Drift tells in what instances differ that must have it in common. Doctor and proxy both compare.
+func Drift(all []Instance) (drift []Condition) {
+	differ := func(what, do string) {
+		drift = append(drift, Condition{Name: "drift", What: "Instances differ in " + what, Do: do})
+	}
+	compare := func(of, do string, value func(*Instance) string) {
+		names := make(map[string][]string) // by what they have
+		for i := range all {
+			has := cmp.Or(value(&all[i]), "none")
+			names[has] = append(names[has], all[i].Name)
+		}
+		if len(names) < 2 {
+			return
+		}
+		groups := slices.SortedFunc(maps.Keys(names), func(a, b string) int {
+			return cmp.Or(cmp.Compare(len(names[a]), len(names[b])), strings.Compare(a, b))
+		})
+		for i, has := range groups { // the fewest first: it is more likely theirs that is wrong
+			groups[i] = Names(names[has]) + ": " + has
+		}
+		differ(of+": "+strings.Join(groups, "; ")+".", do)
+	}
+	compare("the release", "Install the same release on all of them.", func(i *Instance) string { return i.Release })
+	compare("throttle.mode", "Set the same mode on all of them.", func(i *Instance) string { return i.Mode })
+	compare("coordination.kind", "Set the same kind on all of them, and restart them.", func(i *Instance) string { return i.Sharing })
+	compare("the secret that they share, by its fingerprint", "Copy the file from one of the others.", func(i *Instance) string { return i.Secret })
+	classes := make(map[string]bool)
+	for i := range all {
+		for name := range all[i].Classes {
+			classes[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(classes)) {
+		compare("the class "+name, "Give all of them the same classes: each counts the others' debts by its own shares.", func(i *Instance) string { return i.Classes[name] })
+	}
+	ahead := func(a, b Instance) int { return cmp.Compare(a.Ahead, b.Ahead) }
+	if len(all) > 0 {
+		if first, last := slices.MaxFunc(all, ahead), slices.MinFunc(all, ahead); first.Ahead-last.Ahead > mostSkew {
+			differ(fmt.Sprintf("their clocks: that of %s is %.0f s ahead of that of %s.", first.Name, first.Ahead-last.Ahead, last.Name), "Have NTP set the clocks.")
+		}
+	}
+	return drift
+}
 
 // Kernel is what the kernel helps with: what requests cost, and the CPUs for what is short. All
 // times are in seconds.
@@ -198,14 +277,15 @@ type (
 	}
 	// PinsReply answers GET /v1/pins.
 	PinsReply struct {
-		Version int      `json:"version"`
+		Version int      `json:"version" fleet:"max"`
 		Pins    []PinRow `json:"pins"`
 	}
 	// PinRow is a client that somebody gave a standing.
 	PinRow struct {
-		Class    string  `json:"class"`
-		Key      string  `json:"key"`
-		Standing float64 `json:"standing"`
-		Left     float64 `json:"left"` // seconds that it holds
+		Class    string  `json:"class" fleet:"key"`
+		Key      string  `json:"key" fleet:"key"`
+		Standing float64 `json:"standing" fleet:"key"`
+		Left     float64 `json:"left" fleet:"max"`   // seconds that it holds
+		Instance string  `json:"instance,omitempty"` // where, as of WaiterRow
 	}
 )

@@ -198,6 +198,9 @@ func (m *Model) queue() table {
 		show.Column{Name: "URL", Width: 20, Grows: true},
 		show.Column{Name: "why", Width: 20, Grows: true, Must: 2},
 	)
+	if slices.ContainsFunc(m.data.Queue.Rows, func(w api.WaiterRow) bool { return w.Instance != "" }) {
+		t.Columns = append(t.Columns, instanceColumn())
+	}
 	t.total, t.note = m.data.Queue.Total, "which requests wait, and for what; guess: CPU-seconds, with a ? if it is unknown yet"
 	for _, w := range m.data.Queue.Rows {
 		guess, before := show.Number(w.Guess), show.Count(w.Before)
@@ -208,13 +211,18 @@ func (m *Model) queue() table {
 			before = "?"
 		}
 		t.rows = append(t.rows, row{
-			id: w.Client + " " + w.Method + " " + w.Host + " " + w.URL, of: w.Client, style: ageStyle(w.Age),
+			id: w.Instance + w.Client + " " + w.Method + " " + w.Host + " " + w.URL, of: w.Client, style: ageStyle(w.Age),
 			cells: []string{show.Duration(w.Age), guess, before, m.text(w.Group), m.text(w.Client), m.text(w.Agent),
-				m.request(w.Method, w.Host, w.URL), m.text(w.Why)},
-			by: []float64{w.Age, w.Guess, float64(-w.Before), 0, 0, 0, 0, 0},
+				m.request(w.Method, w.Host, w.URL), m.text(w.Why), m.text(w.Instance)}[:len(t.Columns)],
+			by: []float64{w.Age, w.Guess, float64(-w.Before), 0, 0, 0, 0, 0, 0},
 		})
 	}
 	return t
+}
+
+// instanceColumn is where a request is, if several instances are asked.
+func instanceColumn() show.Column {
+	return show.Column{Name: "instance", Width: 9, Grows: true, Most: 24}
 }
 
 // longWait is the seconds from which a wait is shown as bad.
@@ -251,6 +259,9 @@ func (m *Model) verdicts() table {
 		show.Column{Name: "URL", Width: 18, Grows: true},
 		show.Column{Name: "debt of", Width: 12, Grows: true, Most: 50, Must: 9},
 	)
+	if slices.ContainsFunc(m.data.Recent.Rows, func(v api.VerdictRow) bool { return v.Instance != "" }) {
+		t.Columns = append(t.Columns, instanceColumn())
+	}
 	t.total, t.note = len(m.data.Recent.Rows), "recently refused, redirected, failed, or late; those alike in one row"
 	for _, v := range m.data.Recent.Rows {
 		reason, debtor := v.Reason, strings.TrimSpace(v.Class+" "+v.Key)
@@ -266,10 +277,10 @@ func (m *Model) verdicts() table {
 			of = v.Client
 		}
 		t.rows = append(t.rows, row{
-			id: fmt.Sprint(v.Group, v.Shape, v.Status, v.Outcome, reason, debtor), of: of,
+			id: fmt.Sprint(v.Instance, v.Group, v.Shape, v.Status, v.Outcome, reason, debtor), of: of,
 			cells: []string{show.Clock(v.At), show.Count(times), fmt.Sprint(v.Status), show.Duration(v.Waited), show.Number(v.Cost), m.text(v.Outcome), m.text(reason),
-				m.text(v.Group), m.text(client), m.text(v.Agent), m.request(v.Method, v.Host, v.URL), m.text(debtor)},
-			by: []float64{v.At, float64(times), float64(v.Status), v.Waited, v.Cost, 0, 0, 0, 0, 0, 0, 0},
+				m.text(v.Group), m.text(client), m.text(v.Agent), m.request(v.Method, v.Host, v.URL), m.text(debtor), m.text(v.Instance)}[:len(t.Columns)],
+			by: []float64{v.At, float64(times), float64(v.Status), v.Waited, v.Cost, 0, 0, 0, 0, 0, 0, 0, 0},
 		})
 	}
 	return t

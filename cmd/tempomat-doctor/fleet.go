@@ -1,0 +1,466 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"tempomat/config"
+	"tempomat/proxy/admin/api"
+	"tempomat/proxy/telemetry"
+)
+
+const (
+	fleetTimeout = 800 * time.Millisecond // in which one of several has to answer: all of it is to take a second
+	askedAgain   = 5 * time.Second        // after which one that did not answer is asked again
+	mostOfEach   = 1000                   // rows that each of several is asked for
+	usualToken   = "/etc/tempomat/admin.token"
+)
+
+// fleet is the instances of tempomat-proxy that a command asks: one, or several, all of them at the
+// same time.
+type fleet struct {
+	all     []*client
+	timeout time.Duration // of several
+
+	mu     sync.Mutex // guards the following
+	faults map[*client]fault
+}
+
+// fault is why there is nothing from an instance.
+type fault struct {
+	at  time.Time
+	err error
+}
+
+// answer is what an instance answered.
+type answer struct {
+	from *client
+	body []byte
+}
+
+// fleet finds the instances: those of the flags, else the one of the environment, else the default.
+func (d *doctor) fleet() (*fleet, error) {
+	if d.asked != nil {
+		return d.asked, nil
+	}
+	const program, naming = "tempomat-proxy", "--socket or " + listenVariable
+	f := &fleet{timeout: fleetTimeout, faults: make(map[*client]fault)}
+	d.asked = f
+	for _, address := range d.sockets {
+		token := ""
+		if isURL(address) {
+			var err error
+			if token, err = readToken(cmp.Or(d.token, usualToken)); err != nil {
+				return nil, err
+			}
+		}
+		f.all = append(f.all, newClient(program, cmp.Or(address, config.Default().Admin.Listen), naming, token))
+	}
+	if len(f.all) == 0 {
+		listen := variable(d.env, listenVariable)
+		f.all = []*client{newClient(program, cmp.Or(listen, config.Default().Admin.Listen), naming, "")}
+		f.all[0].off = strings.EqualFold(listen, "off")
+	}
+	return f, nil
+}
+
+func readToken(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("--token: %w. Name the file that has the token of admin.token", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// ask asks all instances, and returns the answers of those that have one, in their order. It is an
+// error if none has.
+func (f *fleet) ask(ctx context.Context, method, path string, query url.Values, document any) ([]answer, error) {
+	var sent []byte
+	if document != nil {
+		var err error
+		if sent, err = json.Marshal(document); err != nil {
+			return nil, err
+		}
+	}
+	ask := func(ctx context.Context, c *client) ([]byte, error) {
+		var body io.Reader
+		if sent != nil {
+			body = bytes.NewReader(sent)
+		}
+		return c.send(ctx, method, path, query, body)
+	}
+	if len(f.all) == 1 {
+		body, err := ask(ctx, f.all[0])
+		return []answer{{f.all[0], body}}, err
+	}
+	limited, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	answers, faults := make([]answer, len(f.all)), make([]error, len(f.all))
+	var asking sync.WaitGroup
+	for i, c := range f.all {
+		if answers[i].from, faults[i] = c, f.silent(c); faults[i] == nil {
+			asking.Go(func() { answers[i].body, faults[i] = ask(limited, c) })
+		}
+	}
+	asking.Wait()
+	answers = slices.DeleteFunc(answers, func(a answer) bool { return a.body == nil })
+	if len(answers) > 0 {
+		f.note(faults)
+		return answers, nil
+	}
+	for i, c := range f.all {
+		faults[i] = named(c, faults[i])
+	}
+	return nil, errors.Join(faults...)
+}
+
+// silent says why an instance is not asked now: it did not answer a moment ago, and would keep the
+// others waiting.
+func (f *fleet) silent(c *client) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if x := f.faults[c]; time.Since(x.at) < askedAgain && !errors.As(x.err, new(*refusal)) {
+		return x.err
+	}
+	return nil
+}
+
+// note remembers which instances gave no answer, though others did. That there is nothing at one of
+// what is asked for is no fault of it.
+func (f *fleet) note(faults []error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, err := range faults {
+		c, was := f.all[i], f.faults[f.all[i]]
+		var refused *refusal
+		switch {
+		case err == nil || errors.As(err, &refused) && refused.status == http.StatusNotFound:
+			if !errors.As(was.err, &refused) || time.Since(was.at) > askedAgain {
+				delete(f.faults, c) // until then it is told that it refused another question
+			}
+		case err != was.err: //nolint:errorlint // the same error: it was not asked
+			f.faults[c] = fault{time.Now(), err}
+		}
+	}
+}
+
+// named says which instance a fault is of.
+func named(c *client, err error) error {
+	if strings.Contains(err.Error(), c.name) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", c.name, err)
+}
+
+// missing is why there is nothing from some of the instances; nil: all answered.
+func (f *fleet) missing() error {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []error
+	for _, c := range f.all {
+		if x, is := f.faults[c]; is {
+			all = append(all, named(c, x.err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// heard is how many answer.
+func (f *fleet) heard() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.all) - len(f.faults)
+}
+
+// stay keeps the connections from one question to the next, until the idle connections are closed.
+func (f *fleet) stay() (leave func()) {
+	for _, c := range f.all {
+		if t, ok := c.http.Transport.(*http.Transport); ok {
+			t.DisableKeepAlives = false
+		}
+	}
+	return func() {
+		for _, c := range f.all {
+			c.http.CloseIdleConnections()
+		}
+	}
+}
+
+// Get asks for a document and decodes it into reply: top's Source. Those of several instances are put
+// together.
+func (f *fleet) Get(ctx context.Context, path string, query url.Values, reply any) error {
+	limit, _ := strconv.Atoi(query.Get("limit")) // 0: all
+	if limit > 0 && len(f.all) > 1 {             // the first of all may be further down at each of them
+		query = maps.Clone(query)
+		query.Set("limit", strconv.Itoa(max(limit, min(limit*len(f.all), mostOfEach))))
+	}
+	answers, err := f.ask(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return err
+	}
+	if len(f.all) == 1 {
+		return understand(path, answers[0].body, reply)
+	}
+	if r, is := reply.(*api.ExplainReply); is {
+		return explainTogether(r, path, answers)
+	}
+	for i, a := range answers {
+		x := reflect.New(reflect.TypeOf(reply).Elem())
+		if err := understand(path, a.body, x.Interface()); err != nil {
+			return named(a.from, err)
+		}
+		sayWhose(x.Interface(), a.from.name)
+		if i == 0 {
+			reflect.ValueOf(reply).Elem().Set(x.Elem())
+		} else {
+			join(reflect.ValueOf(reply).Elem(), x.Elem(), "")
+		}
+	}
+	switch r := reply.(type) {
+	case *api.OverviewReply:
+		r.Release += fmt.Sprintf(" on %d of %d instances", len(answers), len(f.all))
+		if missing := f.missing(); missing != nil {
+			r.Conditions = append([]api.Condition{{
+				Name: "instances", Bad: true, What: "Instances don't answer: " + strings.ReplaceAll(missing.Error(), "\n", "; ") + ".",
+				Do: "Start them again; their requests aren't shown.",
+			}}, r.Conditions...)
+		}
+	case *api.BucketsReply:
+		r.Total = max(r.Total, len(r.Rows)) // at least
+		if order := telemetry.Orders()[r.Sort]; order != nil {
+			slices.SortFunc(r.Rows, order)
+		}
+		r.Rows = first(r.Rows, limit)
+	}
+	return nil
+}
+
+// sayWhose says in the rows of a document which instance they are of.
+func sayWhose(document any, name string) {
+	switch r := document.(type) {
+	case *api.OverviewReply:
+		for i := range r.Conditions {
+			r.Conditions[i].What = name + ": " + r.Conditions[i].What
+		}
+	case *api.QueueReply:
+		for i := range r.Rows {
+			r.Rows[i].Instance = name
+		}
+	case *api.RecentReply:
+		for i := range r.Rows {
+			r.Rows[i].Instance = name
+		}
+	case *api.PinsReply:
+		for i := range r.Pins {
+			r.Pins[i].Instance = name
+		}
+	case *api.SeriesReply:
+		for i := range r.Points { // those of one second are one point
+			r.Points[i].At = math.Floor(r.Points[i].At)
+		}
+	}
+}
+
+func first[R any](rows []R, limit int) []R {
+	if limit <= 0 {
+		return rows
+	}
+	return rows[:min(len(rows), limit)]
+}
+
+// join adds to sum what another instance tells of the same, as the tags of package api's documents say.
+func join(sum, x reflect.Value, how string) {
+	switch sum.Kind() {
+	case reflect.Struct:
+		joinFields(sum, x)
+	case reflect.Pointer:
+		if sum.IsNil() {
+			sum.Set(x)
+		} else if !x.IsNil() {
+			join(sum.Elem(), x.Elem(), "")
+		}
+	case reflect.Slice:
+		joinRows(sum, x, how)
+	case reflect.Array:
+		for i := range sum.Len() {
+			join(sum.Index(i), x.Index(i), how)
+		}
+	case reflect.Map: // of numbers
+		if sum.IsNil() {
+			sum.Set(reflect.MakeMap(sum.Type()))
+		}
+		for _, key := range x.MapKeys() {
+			both := reflect.New(sum.Type().Elem()).Elem()
+			if was := sum.MapIndex(key); was.IsValid() {
+				both.Set(was)
+			}
+			join(both, x.MapIndex(key), how)
+			sum.SetMapIndex(key, both)
+		}
+	case reflect.String: // each once
+		if words := strings.Split(sum.String(), ", "); sum.String() == "" {
+			sum.Set(x)
+		} else if x.String() != "" && !slices.Contains(words, x.String()) {
+			sum.SetString(sum.String() + ", " + x.String())
+		}
+	case reflect.Bool:
+		sum.SetBool(sum.Bool() || x.Bool())
+	default:
+		setNumber(sum, map[string]func(a, b float64) float64{
+			"": func(a, b float64) float64 { return a + b }, "max": math.Max, "min": math.Min,
+		}[how](numberOf(sum), numberOf(x)))
+	}
+}
+
+// joinFields joins the fields of two structs. Means come first: their weights are not yet added up then.
+func joinFields(sum, x reflect.Value) {
+	of := sum.Type()
+	for i := range of.NumField() {
+		if weight, is := strings.CutPrefix(of.Field(i).Tag.Get("fleet"), "mean "); is {
+			a, b := numberOf(sum.Field(i)), numberOf(x.Field(i))
+			wa, wb := numberOf(sum.FieldByName(weight)), numberOf(x.FieldByName(weight))
+			switch {
+			case a < 0 || wa+wb == 0: // it was never measured
+				sum.Field(i).SetFloat(max(a, b))
+			case b >= 0:
+				sum.Field(i).SetFloat((a*wa + b*wb) / (wa + wb))
+			}
+		}
+	}
+	for i := range of.NumField() {
+		if how := of.Field(i).Tag.Get("fleet"); how != "key" && !strings.HasPrefix(how, "mean ") {
+			join(sum.Field(i), x.Field(i), how)
+		}
+	}
+}
+
+// joinRows joins rows that have the same key, and puts the others behind them, or in order.
+func joinRows(sum, x reflect.Value, how string) {
+	of := sum.Type().Elem()
+	var keys []int
+	for i := range of.NumField() {
+		if of.Field(i).Tag.Get("fleet") == "key" {
+			keys = append(keys, i)
+		}
+	}
+	keyOf := func(row reflect.Value) string {
+		var key strings.Builder
+		for _, i := range keys {
+			fmt.Fprintf(&key, "%v\x00", row.Field(i))
+		}
+		return key.String()
+	}
+	at := make(map[string]int)
+	for i := range sum.Len() {
+		at[keyOf(sum.Index(i))] = i
+	}
+	for i := range x.Len() {
+		row := x.Index(i)
+		if n, known := at[keyOf(row)]; known && len(keys) > 0 {
+			join(sum.Index(n), row, "")
+		} else {
+			sum.Set(reflect.Append(sum, row))
+		}
+	}
+	if field, is := strings.CutPrefix(how, "by "); is {
+		field, rises := strings.CutPrefix(field, "-")
+		sort.SliceStable(sum.Interface(), func(i, k int) bool {
+			a, b := numberOf(sum.Index(i).FieldByName(field)), numberOf(sum.Index(k).FieldByName(field))
+			return a > b && !rises || a < b && rises
+		})
+	}
+}
+
+// numberOf is any number as one; true is 1.
+func numberOf(v reflect.Value) float64 {
+	switch {
+	case v.CanInt():
+		return float64(v.Int())
+	case v.CanUint():
+		return float64(v.Uint())
+	case v.CanFloat():
+		return v.Float()
+	case v.Kind() == reflect.Bool && v.Bool():
+		return 1
+	}
+	return 0
+}
+
+func setNumber(v reflect.Value, x float64) {
+	switch {
+	case v.CanInt():
+		v.SetInt(int64(x))
+	case v.CanUint():
+		v.SetUint(uint64(x))
+	default:
+		v.SetFloat(x)
+	}
+}
+
+// told is what an instance told.
+type told[T any] struct {
+	by string
+	T  T
+}
+
+// understood decodes the answers, each for itself.
+func understood[T any](path string, answers []answer) ([]told[T], error) {
+	all := make([]told[T], len(answers))
+	for i, a := range answers {
+		all[i].by = a.from.name
+		if err := understand(path, a.body, &all[i].T); err != nil {
+			return nil, named(a.from, err)
+		}
+	}
+	return all, nil
+}
+
+// explainTogether is what happens at each instance, in a sentence, and all that the one tells at which
+// most happens.
+func explainTogether(reply *api.ExplainReply, path string, answers []answer) error {
+	all, err := understood[api.ExplainReply](path, answers)
+	if err != nil {
+		return err
+	}
+	most := &all[0]
+	says := make(map[string][]string) // who says it
+	for i := range all {
+		e := &all[i].T
+		if cmp.Or(cmp.Compare(e.Waits, most.T.Waits), cmp.Compare(len(e.Recent), len(most.T.Recent)), cmp.Compare(len(e.Sections), len(most.T.Sections))) > 0 {
+			most = &all[i]
+		}
+		says[e.Summary] = append(says[e.Summary], all[i].by)
+	}
+	*reply = most.T
+	if len(says) == 1 {
+		return nil
+	}
+	reply.Summary = "At " + most.by + ": " + most.T.Summary
+	var facts []api.ExplainFact
+	for what, names := range says {
+		facts = append(facts, api.ExplainFact{Name: api.Names(names), Value: what})
+	}
+	slices.SortFunc(facts, func(a, b api.ExplainFact) int { return strings.Compare(a.Name, b.Name) })
+	reply.Sections = append([]api.ExplainSection{{Title: "Instances; all else is of " + most.by, Facts: facts}}, reply.Sections...)
+	return nil
+}

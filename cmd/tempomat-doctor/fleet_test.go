@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tempomat/internal/testkit"
+	"tempomat/limiter"
+	"tempomat/proxy/admin"
+	"tempomat/proxy/admin/api"
+	"tempomat/proxy/telemetry/telemetrytest"
+)
+
+const fleetToken = "0123456789abcdef0123"
+
+// ward is one of the instances of a fleet. It notes what was done for clients.
+type ward struct {
+	night
+	n       int
+	address string
+
+	mu   sync.Mutex
+	done []string
+}
+
+func (w *ward) Explain(_ time.Time, of string) (api.ExplainReply, error) {
+	e := api.ExplainReply{Version: api.Version, Of: of, Kind: "address", Summary: "7 instances: Nothing is known of it."}
+	if w.n == 3 {
+		e.Summary, e.Waits = "One of its requests waits.", 1
+		e.Waiting = []api.WaiterRow{{Client: of, Method: "GET", URL: "/slow", Age: 2, Why: "all workers are busy"}}
+		e.Sections = []api.ExplainSection{{Title: "Accounts", Facts: []api.ExplainFact{{Name: "slash32", Value: "owes 1 CPU-s"}}}}
+	}
+	return e, nil
+}
+
+func (w *ward) note(what string) (api.ActReply, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done = append(w.done, what)
+	return api.ActReply{Version: api.Version, Done: what}, nil
+}
+
+func (w *ward) Forgive(_ time.Time, by string, a api.ActRequest) (api.ActReply, error) {
+	if !strings.HasPrefix(by, "uid ") && !strings.HasPrefix(by, "token, from ") {
+		return api.ActReply{}, errors.New("nobody asks")
+	}
+	return w.note("forgave " + a.Key)
+}
+
+func (w *ward) Pin(_ time.Time, _ string, a api.ActRequest) (api.ActReply, error) {
+	return w.note(fmt.Sprintf("pinned %s to %g", a.Key, a.Standing))
+}
+
+func (w *ward) options() admin.Options {
+	overview := api.OverviewReply{
+		Version: api.Version, Now: 1000 + float64(w.n)/10, Seconds: 10, Release: "1.2.3", Mode: "fair", Uptime: 100, CPUs: 4, CPU: 2, Use: 0.5, Sampled: 1,
+		Groups: []api.GroupRow{{Name: "known", CPU: 0.5, Rate: 1, P95: float64(w.n), Waiting: w.n}, {Name: "newcomers"}, {Name: "strangers", CPU: 1.5}, {Name: "robots"}, {Name: "exempt"}},
+		Gate:   limiter.GateState{Workers: 10, Busy: w.n, Utilisation: 0.5},
+	}
+	if w.n == 5 {
+		overview.Conditions = []api.Condition{{Name: "backend-down", Bad: true, What: "The backend is down.", Do: "Start it."}}
+	}
+	status := api.StatusReply{Release: "1.2.3", Uptime: 100, Held: w.n, Instance: api.Instance{
+		Name: "web", Release: "1.2.3", Mode: "fair", Sharing: "gossip", Secret: "abcd", Now: float64(time.Now().Unix()),
+		Classes: map[string]string{"slash32": "share 0.1, burst 30s"},
+	}}
+	if w.n == 6 {
+		status.Instance.Secret, status.Instance.Classes = "", map[string]string{"slash32": "share 0.2, burst 30s"}
+		status.Instance.Now -= 3600
+	}
+	access := new(admin.Access)
+	access.Set(fleetToken, nil)
+	ledger := telemetrytest.Ledger{ClassList: []limiter.ClassInfo{{Name: "slash32"}}, Rows: []limiter.Row{
+		{Class: "slash32", ID: "203.0.113.9", Level: -float64(w.n), CPU: 0.25, Rate: 2, Wait: float64(w.n), Last: float64(10 - w.n)},
+		{Class: "slash32", ID: fmt.Sprintf("198.51.100.%d", w.n), CPU: 0.5, Rate: 1},
+	}}
+	return admin.Options{
+		Ledger: ledger, Now: time.Now, Ready: func() error { return nil }, Access: access, Inspector: w,
+		Status: func() api.StatusReply { return status }, Gate: func() limiter.GateState { return overview.Gate },
+		Share:   func() api.ShareReply { return api.ShareReply{Kind: "gossip"} },
+		History: week, Conditions: func() []api.Condition { return overview.Conditions },
+		Inside: admin.Inside{
+			Overview: func() api.OverviewReply { return overview },
+			Shapes: func(int) api.ShapesReply {
+				return api.ShapesReply{Version: api.Version, Rows: []api.ShapeRow{{Shape: "/slow", CPU: 1, Rate: 1, Groups: map[string]float64{"strangers": 1}}}}
+			},
+			Recent: func(int, bool) api.RecentReply { return api.RecentReply{Version: api.Version} },
+			Series: func(int) (api.SeriesReply, bool) { return api.SeriesReply{Version: api.Version, Step: 1}, true },
+			Events: admin.NewEvents(),
+		},
+	}
+}
+
+// serveFleet runs ten instances, half of them over TCP, of which one is down and one hangs. It returns
+// those that live, and the flags to ask all.
+func serveFleet(t *testing.T) (living []*ward, flags []string) {
+	t.Helper()
+	for n := range 10 {
+		w := &ward{n: n}
+		var l net.Listener
+		var err error
+		if n%2 == 0 {
+			w.address = socketPath(t)
+			l, err = admin.Listen("unix:" + w.address)
+		} else {
+			l, err = admin.ListenWeb(t.Context(), "127.0.0.1:0")
+			w.address = "http://" + l.Addr().String()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		flags = append(flags, "--socket", w.address)
+		switch n {
+		case 7:
+			_ = l.Close()
+			continue
+		case 8: // the kernel takes the connection, and nothing answers
+			t.Cleanup(func() { _ = l.Close() })
+			continue
+		}
+		a, served := admin.New(w.options()), make(chan error, 1)
+		go func() {
+			if n%2 == 0 {
+				served <- a.Serve(l)
+			} else {
+				served <- a.ServeWeb(l)
+			}
+		}()
+		t.Cleanup(func() {
+			if err := errors.Join(a.Shutdown(context.Background()), <-served); err != nil {
+				t.Error(err)
+			}
+		})
+		living = append(living, w)
+	}
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte(fleetToken+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return living, append(flags, "--token", token)
+}
+
+// TestFleet asks ten instances, two of which are dead: those are named, and the others are shown.
+func TestFleet(t *testing.T) {
+	living, flags := serveFleet(t)
+	name := func(n int) string { return strings.TrimPrefix(flags[2*n+1], "http://") }
+	t.Run("all", func(t *testing.T) { askFleet(t, flags, name) })
+	for _, w := range living {
+		w.mu.Lock()
+		slices.Sort(w.done)
+		if got := strings.Join(w.done, "; "); got != "forgave 203.0.113.9; pinned 203.0.113.9 to 4" {
+			t.Errorf("%d: %s", w.n, got)
+		}
+		w.mu.Unlock()
+	}
+}
+
+func askFleet(t *testing.T, flags []string, name func(int) string) {
+	for _, c := range []struct {
+		args []string
+		says []string
+	}{
+		{[]string{"top", "--once", "--pane", "overview"}, []string{
+			"CPU 16.00 of 32", "30 wait", "tempomat 1.2.3 on 8 of 10 instances", "known       4.00   8.00      -   9.0s     30",
+			"! Instances don't answer", "! " + name(5) + ": The backend is down. Start it.", "67 % of it is /slow",
+		}},
+		{[]string{"top", "--once", "--pane", "keys"}, []string{" 2.00  16.00   -9.00   9.0s  1.0s", " 0.50   1.00       0", "9 of 9"}},
+		{[]string{"top", "--once", "--pane", "queue"}, []string{"24 of 336", "instance", name(1)}},
+		{nil, []string{"|slash32  9 keys", "   9.00     2.00    16.00        1  203.0.113.9"}},
+		{[]string{"--bucket", "slash32", "--sort", "cpu", "--limit", "1"}, []string{"   2.00    16.00        1  203.0.113.9"}},
+		{[]string{"explain", "203.0.113.9"}, []string{
+			"At " + name(3) + ": One of its requests waits.", "7 instances: Nothing is known of it.", "all workers are busy", "owes 1 CPU-s",
+		}},
+		{[]string{"explain", "slash32", "203.0.113.9"}, []string{"level    -9.00 CPU-s (debt)", "cpu      2.00"}},
+		{[]string{"explain", "slash32", "198.51.100.4"}, []string{"cpu      0.50"}}, // one alone knows it
+		{[]string{"forgive", "slash32", "203.0.113.9"}, []string{"8 instances: forgave 203.0.113.9"}},
+		{[]string{"pin", "slash32", "203.0.113.9", "--standing", "4"}, []string{": pinned 203.0.113.9 to 4"}},
+		{[]string{"pin"}, []string{"   8.00", "at " + name(0) + ", " + name(1)}},
+		{[]string{"status"}, []string{
+			"Instances differ in the secret that they share, by its fingerprint: " + name(6) + ": none; 7 instances: abcd.",
+			"Instances differ in the class slash32: " + name(6) + ": share 0.2, burst 30s; ",
+			"s ahead of that of " + name(6), "! " + name(5) + ": The backend is down.", "instances  8 of 10 answer",
+		}},
+		{[]string{"report", "--hours", "2"}, []string{"8 instances together."}},
+	} {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			code, stdout, stderr := call(t, []string{"COLUMNS=250"}, append(slices.Clone(c.args), flags...)...)
+			t.Logf("%q answered in %s", c.args, time.Since(began).Round(10*time.Millisecond))
+			for _, text := range c.says {
+				if !strings.Contains(stdout, text) {
+					t.Errorf("nothing says %q:\n%s", text, stdout)
+				}
+			}
+			want := []string{name(7) + ": nothing answers there", name(8) + " doesn't answer in time"}
+			if code != 1 || strings.Count(stderr, "\n") != len(want) || !strings.Contains(stderr, want[0]) || !strings.Contains(stderr, want[1]) {
+				t.Errorf("status %d, %s", code, stderr)
+			}
+		})
+	}
+}
+
+// TestFleetTellsWhatWasRefused: an instance that lets nobody in is named as well, and as JSON each answer
+// says whose it is. Of none that answers there is nothing to show.
+func TestFleetTellsWhatWasRefused(t *testing.T) {
+	_, flags := serveFleet(t)
+	wrong := filepath.Join(t.TempDir(), "wrong")
+	if err := os.WriteFile(wrong, []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := call(t, nil, "pin", "--json", "--socket", flags[1]+","+flags[3], "--token", wrong)
+	var all []struct {
+		Instance string
+		Answer   api.PinsReply
+	}
+	if err := json.Unmarshal([]byte(stdout), &all); err != nil || len(all) != 1 || all[0].Instance != flags[1] || len(all[0].Answer.Pins) != 2 {
+		t.Errorf("%v, %s", err, stdout)
+	}
+	if code != 1 || !strings.Contains(stderr, strings.TrimPrefix(flags[3], "http://")+": the token is wrong") {
+		t.Errorf("%d, %s", code, stderr)
+	}
+	code, stdout, stderr = call(t, nil, "pin", "--socket", flags[3], "--socket", flags[15], "--token", wrong)
+	if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 2 {
+		t.Errorf("%d, %s%s", code, stdout, stderr)
+	}
+	if code, _, stderr = call(t, nil, "pin", "--socket", flags[3], "--token", "/nowhere"); code != 1 || !strings.Contains(stderr, "--token: open /nowhere") {
+		t.Errorf("%d, %s", code, stderr)
+	}
+}
+
+// TestFleetLive: top goes on while an instance is away, and says so until it is back.
+func TestFleetLive(t *testing.T) {
+	path := socketPath(t)
+	_, flags := serveFleet(t)
+	d := &doctor{sockets: []string{flags[1], path}}
+	f, err := d.fleet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o api.OverviewReply
+	if err := f.Get(t.Context(), "/v1/overview", nil, &o); err != nil || len(o.Conditions) != 1 || o.CPUs != 4 {
+		t.Fatalf("%v, %+v", err, o)
+	}
+	w := &ward{n: 1}
+	l, err := admin.Listen("unix:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, served := admin.New(w.options()), make(chan error, 1)
+	go func() { served <- a.Serve(l) }()
+	t.Cleanup(func() { _ = a.Shutdown(context.Background()); <-served })
+	f.mu.Lock()
+	f.faults[f.all[1]] = fault{time.Now().Add(-askedAgain), f.faults[f.all[1]].err}
+	f.mu.Unlock()
+	testkit.Eventually(t, "both are shown", func() bool {
+		err := f.Get(t.Context(), "/v1/overview", nil, &o)
+		return err == nil && len(o.Conditions) == 0 && o.CPUs == 8 && f.missing() == nil
+	})
+}
