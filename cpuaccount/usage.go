@@ -78,7 +78,11 @@ func (u *Usage) Sample(now time.Time, text []byte, own Own) (use Use, ok bool) {
 		of = passed * u.cpus
 		throttled, _ = u.quota.Sample(text)
 	}
-	used := is.used - was.used + min(max(0, is.niced-was.niced), own.Niced)
+	ofNiced := own.Niced
+	if own.Waits >= 0 { // more of it may be than was seen: the gate lowers and raises priorities with each request
+		ofNiced = max(ofNiced, own.CPU)
+	}
+	used := is.used - was.used + min(max(0, is.niced-was.niced), ofNiced)
 	if !begun || !(of > 0) || used < 0 {
 		return use, false
 	}
@@ -88,7 +92,7 @@ func (u *Usage) Sample(now time.Time, text []byte, own Own) (use Use, ok bool) {
 		if own.Waits >= 0 {
 			use.CPUs = min(use.CPUs, own.Waits)
 		}
-		use.CPUs = max(use.CPUs, own.CPU/of) // more may be niced than was seen: a priority changes with each request
+		use.CPUs = max(use.CPUs, own.CPU/of)
 	}
 	use.CPUs = min(max(use.CPUs, throttled), 1)
 	return use, true
