@@ -73,7 +73,7 @@ SUM     := $(GO) run $(GOTESTSUM) --format pkgname --raw-command -- $(MAKE) --no
 # floods by one goroutine are left out: the detector has nothing to see in them.
 RACED := ./classify/newcomer ./classify/standing ./cmd/tempomat-master ./cpuaccount ./limiter ./limiter/gossip ./limiter/known \
 	./limiter/redis ./limiter/smockron/... ./proxy ./proxy/admin ./proxy/backend ./proxy/connlimit \
-	./proxy/front ./proxy/h2bound ./proxy/host ./proxy/rdns ./proxy/spool ./proxy/telemetry ./proxy/telemetry/book
+	./proxy/front ./proxy/h2bound ./proxy/host ./proxy/proof ./proxy/spool ./proxy/telemetry ./proxy/telemetry/book
 FLOODS := NobodyKnownStarves|KnownIsNotEverybody|TestBudget$$|EvictNobody|PushesNobodyOut|PushNoneOut|MillionClients|OfAMillion|StrangersSpoil|PeopleAreNotHit|MemoryOfEach|ShadowChangesNothing|ANewKindInherits
 
 # The packages that have a line like this in their tests.

@@ -149,11 +149,12 @@ type Result struct {
 	Account       bool     // the first key is a robot's account
 	Pooled        bool     // that is one of a name that anybody can make up, or of all of these together
 	Forged        bool     // its User-Agent names a robot which it is not
+	Declared      bool     // its User-Agent says that it is a robot
+	Fetcher       bool     // the first key is the account of what fetches for people that ask
 	Prefetch      bool     // nobody looks at the answer yet: the browser asks in advance
 
 	keys     [limiter.MaxKeys]limiter.Key
 	n        int
-	declared bool     // its User-Agent says that it is a robot
 	replaced []string // the classes that the robot's account stands in place of
 }
 
@@ -184,7 +185,7 @@ func (r *Result) Keep(has func(class string) bool) {
 			r.keys[n] = r.keys[i]
 			n++
 		} else if i == 0 {
-			r.Session, r.Account, r.Pooled = false, false, false // that is what the first key was
+			r.Session, r.Account, r.Fetcher, r.Pooled = false, false, false, false // that is what the first key was
 		}
 	}
 	clear(r.keys[n:])
@@ -200,6 +201,34 @@ func (r *Result) Prepend(k limiter.Key) bool {
 	r.keys[0] = k
 	r.n++
 	return true
+}
+
+// Key is that of a class, or the account of a verified robot where it has that in place
+// of one; false: it has none.
+func (r *Result) Key(class string) (limiter.Key, bool) {
+	for _, k := range r.keys[:r.n] {
+		if k.Class == class {
+			return k, true
+		}
+	}
+	if r.n > 0 && slices.Contains(r.replaced, class) {
+		return r.keys[0], true
+	}
+	return limiter.Key{}, false
+}
+
+// Replace takes the keys of some classes out: the account that becomes the first key stands in
+// place of them.
+func (r *Result) Replace(classes []string) {
+	n := 0
+	for _, k := range r.keys[:r.n] {
+		if !slices.Contains(classes, k.Class) {
+			r.keys[n] = k
+			n++
+		}
+	}
+	clear(r.keys[n:r.n])
+	r.n, r.replaced = n, classes
 }
 
 // maxText is the most bytes that the shape and the IDs of one request take.
@@ -235,8 +264,8 @@ func (c *Classifier) ClassifySeen(r *http.Request, seen Seen, into *Result) {
 	into.Address = "" // an old one would keep its string alive
 	into.Face, into.Follows, into.Prefetch = 0, false, isPrefetch(r.Header)
 	agent := c.agents.read(userAgent(r))
-	into.Agent, into.Robot, into.declared = agent.family, agent.robot, agent.declared
-	into.Account, into.Pooled, into.Forged, into.replaced = false, false, false, nil
+	into.Agent, into.Robot, into.Declared = agent.family, agent.robot, agent.declared
+	into.Account, into.Fetcher, into.Pooled, into.Forged, into.replaced = false, false, false, false, nil
 
 	asked := requested{r, seen.Fields, agent.family}
 

@@ -9,7 +9,7 @@ import (
 // TestIdentity: the address of a session, and the pool of a made-up name, are told apart from
 // the networks.
 func TestIdentity(t *testing.T) {
-	name, pool := limiter.Key{Class: "robot", ID: "seekerbot"}, limiter.Key{Class: "robot", ID: OtherRobots}
+	name, pool := limiter.Key{Class: "robot", ID: "seekerbot"}, limiter.Key{Class: "robot", ID: "(others)"}
 	a, b, c := limiter.Key{Class: "a", ID: "1"}, limiter.Key{Class: "b", ID: "2"}, limiter.Key{Class: "c", ID: "3"}
 	of := func(session, pooled bool, keys ...limiter.Key) (r Result) {
 		r.Session, r.Pooled, r.n = session, pooled, copy(r.keys[:], keys)

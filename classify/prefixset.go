@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sort"
 )
 
 // PrefixSet is a set of addresses given by prefixes: ranges that do not
@@ -55,6 +56,14 @@ func (s PrefixSet) Contains(a netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// Overlaps reports whether an address of p is in the set.
+func (s PrefixSet) Overlaps(p netip.Prefix) bool {
+	p = unmap(p)
+	last := lastAddress(p)
+	at := sort.Search(len(s), func(i int) bool { return !s[i].last.Less(p.Addr()) })
+	return at < len(s) && !last.Less(s[at].first)
 }
 
 // unmap masks p, and turns one of mapped IPv4 addresses into the IPv4

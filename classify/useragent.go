@@ -93,9 +93,9 @@ func SaysBrowser(userAgent string) bool {
 // Family is the family of a User-Agent, as Result has it.
 func Family(userAgent string) string { return string(appendFamily(nil, userAgent)) }
 
-// saysRobot tells whether a User-Agent has the mark of a robot: it is not just any
+// SaysRobot tells whether a User-Agent has the mark of a robot: it is not just any
 // program.
-func saysRobot(userAgent string) bool {
+func SaysRobot(userAgent string) bool {
 	a := agent{naming: true}
 	a.read(userAgent[:min(len(userAgent), maxAgentBytes)])
 	return a.robotLen > 0 || a.bare
@@ -201,7 +201,7 @@ func (f *families) read(agent string) *seenAgent {
 	// A clone, as the string is a part of the request's whole header.
 	seen := &seenAgent{
 		agent: strings.Clone(agent), family: string(appendFamily(buffer[:0], agent)),
-		robot: !SaysBrowser(agent), declared: saysRobot(agent),
+		robot: !SaysBrowser(agent), declared: SaysRobot(agent),
 	}
 	slot.Store(seen)
 	return seen

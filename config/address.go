@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"unicode"
 
+	"tempomat/classify/robots"
 	"tempomat/config/form"
 )
 
@@ -360,7 +360,7 @@ func (of *entries) parse(r *form.Reader, file, text string) (prefixes []netip.Pr
 	at := form.Source{File: file, Key: of.key}
 	lines, step := strings.Lines(text), 1
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
-		published, err := readPublished(text)
+		published, err := robots.Published(text)
 		if err != nil {
 			r.Fault(at, "", err.Error())
 			return nil
@@ -391,22 +391,6 @@ func (of *entries) parse(r *form.Reader, file, text string) (prefixes []netip.Pr
 		r.Fault(form.Source{File: file, Key: at.Key}, "", "has no address and no prefix")
 	}
 	return prefixes
-}
-
-// readPublished takes the prefixes out of a list as operators of crawlers publish it:
-// {"prefixes": [{"ipv4Prefix": "192.0.2.0/24"}, {"ipv6Prefix": "2001:db8::/32"}]}.
-func readPublished(text string) ([]string, error) {
-	var list struct {
-		Prefixes []struct{ IPv4Prefix, IPv6Prefix string }
-	}
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return nil, fmt.Errorf("is no list in JSON with prefixes: %w", err)
-	}
-	all := make([]string, 0, len(list.Prefixes))
-	for _, p := range list.Prefixes {
-		all = append(all, p.IPv4Prefix, p.IPv6Prefix)
-	}
-	return all, nil
 }
 
 // fileChanges are those of what is in the files that both configurations name.

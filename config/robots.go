@@ -15,18 +15,18 @@ type Robots struct {
 	Share   float64 // part of all CPUs that each may use steadily, above 0 to 1
 	// Resolver is who is asked, "host:port" of a DNS server; empty: whom the system asks.
 	Resolver string
+	Refresh  string  // "on": the operators' lists of their robots' addresses are fetched; or "off"
 	Known    []Robot // that can be verified, beside those that are known anyway
 }
 
 // Robot is one that can be verified. What is not given is that of the known one of its name.
 type Robot struct {
-	Name      string
-	Agents    []string  // as its User-Agents name it; none: its name
+	Name      string    // as its User-Agents name it
 	Domains   []string  // below which the names of its addresses lie
 	Addresses []Proxies // in which they are
 }
 
-func defaultRobots() Robots { return Robots{Enabled: true, Share: 0.10} }
+func defaultRobots() Robots { return Robots{Enabled: true, Share: 0.10, Refresh: "on"} }
 
 const (
 	// RobotClass is the class of robots' accounts. No class of one's own is called so.
@@ -47,21 +47,22 @@ func robotsSettings(x *Robots) []form.Setting {
 			Doc: "Part of all CPUs that each verified robot may use in the long run. All robots that can't be verified have one such share together."},
 		{Path: "robots.resolver", Value: resolverAddress().In(&x.Resolver),
 			Doc: "Address and port of the DNS server that verifies robots by the names of their addresses. No request waits for it."},
+		{Path: "robots.refresh", Value: form.Choice("on", "off").In(&x.Refresh),
+			Doc: "Fetch the lists of addresses that [operators of robots](robots.md#how-it-is-verified) publish every 6 hours, over HTTPS, through `HTTPS_PROXY` if the environment has it. No request waits for it."},
 		{Path: "robots.known", Value: robotList().In(&x.Known),
-			Doc: "Robots that can be verified, in addition to the [built-in ones](robots.md#known-robots). An entry with a built-in name replaces the keys that it gives. A client that claims to be one of these robots and fails verification has its share halved."},
+			Doc: "Robots that can be verified, in addition to the [built-in ones](robots.md#known-robots). An entry with a built-in name replaces the keys that it gives, and `addresses` the published list. A client that claims to be one of these robots and fails verification has its share halved."},
 	}
 }
 
 func robotSettings(x *Robot) []form.Setting {
 	return []form.Setting{
 		{Path: "name", Value: robotName().In(&x.Name), Required: true,
-			Doc: "Name of the robot's account."},
-		{Path: "agents", Value: form.List[string]{Of: robotName(), Most: mostOfRobot}.In(&x.Agents), Default: "its name",
-			Doc: "Names of the robot in its User-Agents. Case and digits don't matter."},
+			Doc: "Name of the robot in its User-Agent, and of its account. Case and digits don't matter."},
 		{Path: "domains", Value: form.List[string]{Of: ownDomain(), Most: mostOfRobot}.In(&x.Domains), Default: "none",
 			Doc: "Domains that verify the robot, such as `googlebot.com`: the DNS name of its address must be below one of them and resolve back to the address."},
 		{Path: "addresses", Value: form.List[Proxies]{Of: networks(everyRobot), Most: 1024}.In(&x.Addresses), Default: "none",
 			Doc: "Networks that verify the robot. A file has one prefix per line, or is JSON as Google and Bing publish it. Each reload reads it again."},
+		{Path: "agents", Gone: "remove it: name is the robot's name in its User-Agent; give another name an entry of its own"},
 		{Path: "share", Gone: "remove it: its share is robots.share; tempomat-doctor pin changes it for one"},
 	}
 }
@@ -122,8 +123,8 @@ func robotList() form.Members[Robot] {
 		},
 		Check: func(x *Robot, others []Robot) string {
 			switch {
-			case len(x.Agents)+len(x.Domains)+len(x.Addresses) == 0:
-				return "must have at least one of domains, addresses and agents"
+			case len(x.Domains)+len(x.Addresses) == 0:
+				return "must have domains or addresses"
 			case slices.ContainsFunc(others, func(o Robot) bool { return o.Name == x.Name }):
 				return "has the name of another one, " + x.Name
 			}

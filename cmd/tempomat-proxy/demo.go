@@ -65,6 +65,7 @@ func adaptToDemo(c *config.Config, site, dir string) {
 	c.Backend.URL = "http://" + site
 	c.Admin.Listen = "unix:" + filepath.Join(dir, "admin.sock")
 	c.State = filepath.Join(dir, "state")
+	c.Robots.Refresh = "off" // nobody's robots come
 	if slices.Equal(c.Listen, config.Default().Listen) {
 		c.Listen = []config.Listener{{Address: "127.0.0.1:8888"}} // a demo is for this machine
 	}

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -140,4 +144,99 @@ func TestRobots(t *testing.T) {
 	testkit.Eventually(t, "who is on the list no more is a liar", func() bool {
 		return strings.Count(s.stderr.String(), "forged") > 1 && strings.Contains(s.accounts("slash32"), "2001:db8:77")
 	})
+}
+
+// operators are the servers of all robots' operators, behind a proxy that a process may name in HTTPS_PROXY.
+type operators struct {
+	env     []string
+	mu      sync.Mutex                  // guards the following
+	answers map[string]http.HandlerFunc // by host and path; else 404
+}
+
+func startOperators(t *testing.T) *operators {
+	t.Helper()
+	o := &operators{answers: make(map[string]http.HandlerFunc)}
+	authority := testkit.NewAuthority(t)
+	pool := filepath.Join(tempDir(t), "ca.pem")
+	writeFile(t, pool, string(authority.PEM()))
+	origin := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o.mu.Lock()
+		answer := o.answers[r.Host+r.URL.Path]
+		o.mu.Unlock()
+		if answer == nil {
+			answer = http.NotFound
+		}
+		answer(w, r)
+	}))
+	origin.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Pair(t, "openai.com", "chatgpt.com", "claude.com", "www.bing.com")}}
+	origin.StartTLS()
+	t.Cleanup(origin.Close)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect {
+			t.Errorf("the proxy is asked for %s %s", r.Method, r.URL)
+		}
+		to, err := net.Dial("tcp", origin.Listener.Addr().String())
+		if err != nil {
+			return
+		}
+		defer to.Close()
+		w.WriteHeader(http.StatusOK)
+		from, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer from.Close()
+		go func() { _, _ = io.Copy(to, from) }()
+		_, _ = io.Copy(from, to)
+	}))
+	t.Cleanup(proxy.Close)
+	o.env = []string{"HTTPS_PROXY=" + proxy.URL, "SSL_CERT_FILE=" + pool, "TEMPOMAT_ROBOTS_REFRESH=on"}
+	return o
+}
+
+func (o *operators) answer(at string, with http.HandlerFunc) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.answers[at] = with
+}
+
+// prefixes is the answer of a list of one network.
+func prefixes(network string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"prefixes": [{"ipv4Prefix": %q}]}`, network)
+	}
+}
+
+// TestListsOfRobots: the operators' lists are fetched, through a proxy, tell crawlers from what
+// fetches for people, and outlive a restart.
+func TestListsOfRobots(t *testing.T) {
+	t.Parallel()
+	o := startOperators(t)
+	o.answer("openai.com/gptbot.json", prefixes("203.0.113.16/28"))
+	o.answer("openai.com/chatgpt-user.json", prefixes("203.0.113.32/28"))
+	backend := plain(t)
+	s := startProxyWith(t, o.env, nil, backend, "log: {access: all}\n")
+	browser := "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+	fetched := func(s *sidecarProcess) {
+		t.Helper()
+		testkit.Eventually(t, "the lists are there", func() bool {
+			s.asRobot("203.0.113.17", "GPTBot/1.2")
+			s.asRobot("203.0.113.33", browser)
+			s.asRobot("198.51.100.1", "GPTBot/1.2")
+			text := s.accounts("robot")
+			return strings.Contains(text, "gptbot") && strings.Contains(text, "openai for people") && strings.Contains(s.stderr.String(), `"forged"`)
+		})
+	}
+	fetched(s)
+	testkit.Eventually(t, "the log says what is not believed", func() bool {
+		return strings.Contains(s.stderr.String(), `"list":"https://openai.com/searchbot.json"`) && strings.Contains(s.stderr.String(), "the server answers 404")
+	})
+	s.kill()
+	o.answer("openai.com/gptbot.json", nil)
+	o.answer("openai.com/chatgpt-user.json", nil)
+	next := unstarted(t)
+	next.dir, next.file, next.admin = s.dir, s.file, s.admin
+	next.process = startProcess(t, o.env, program(t, "tempomat-proxy"), "-config", s.file)
+	next.serves()
+	fetched(next)
 }

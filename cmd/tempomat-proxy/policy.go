@@ -17,6 +17,7 @@ import (
 	"tempomat/classify"
 	"tempomat/classify/mmdb"
 	"tempomat/classify/newcomer"
+	"tempomat/classify/robots"
 	"tempomat/classify/standing"
 	"tempomat/cmd/internal/policy"
 	"tempomat/cmd/tempomat-proxy/internal/sharing"
@@ -27,7 +28,7 @@ import (
 	"tempomat/proxy"
 	"tempomat/proxy/errorpage"
 	"tempomat/proxy/lifecycle"
-	"tempomat/proxy/rdns"
+	"tempomat/proxy/proof"
 	"tempomat/proxy/spool"
 	"tempomat/proxy/telemetry"
 	"tempomat/proxy/telemetry/metrics"
@@ -48,7 +49,7 @@ type policies struct {
 	counts    *requestCounts
 	databases *mmdb.Store
 	resolver  resolver
-	hosts     *rdns.Names
+	proofs    proof.Proofs
 	spools    *spool.Store
 	checked   string // directory of the spools
 }
@@ -64,8 +65,8 @@ func (p *policies) begin(now time.Time, counts *requestCounts, log *zap.Logger) 
 	if p.standing, err = newStanding(); err != nil {
 		return err
 	}
-	p.hosts = rdns.New(p.resolver.system())
-	p.hosts.OnSilence(p.tellSilence)
+	p.proofs = proof.Proofs{Names: proof.NewNames(p.resolver.system()), Publishers: proof.NewPublishers(proof.Transport(), log)}
+	p.proofs.OnSilence(p.tellSilence)
 	p.newcomer = newcomer.New(now)
 	p.databases = mmdb.New(log)
 	return nil
@@ -118,18 +119,21 @@ func (p *policies) rulesOf(c *config.Config) (r lifecycle.Rules, err error) {
 	if r.Standing, err = p.standingOf(c); err != nil {
 		return r, err
 	}
-	robots, domains, err := policy.Robots(c, p.hosts)
-	if err != nil {
+	if r.Robots, err = policy.Robots(c, p.proofs); err != nil {
 		return r, err
 	}
 	if p.resolver.ask(c.Robots.Resolver) {
-		p.hosts.AskAgain()
+		p.proofs.AskAgain()
 	}
-	p.hosts.SetDomains(domains)
+	var known []robots.Robot
+	if r.Robots != nil {
+		known = r.Robots.Config.Robots
+	}
+	p.proofs.SetRobots(known, c.Robots.Refresh == "on")
 	if key := (costKey{c.Cost.Source, policy.CPUs(c)}); p.meter == nil || p.cost != key {
 		p.meter, p.cost = policy.Meter(key.source, key.cpus), key
 	}
-	r.Robots, r.Pins, r.Newcomers, r.Meter = robots, &p.pins, p.newcomersOf(c), p.meter
+	r.Pins, r.Newcomers, r.Meter = &p.pins, p.newcomersOf(c), p.meter
 	return r, nil
 }
 

@@ -77,7 +77,7 @@ func cleanEnv() (env []string) {
 			env = append(env, v)
 		}
 	}
-	return env
+	return append(env, "TEMPOMAT_ROBOTS_REFRESH=off") // no test leaves this machine
 }
 
 func (p *process) kill() {

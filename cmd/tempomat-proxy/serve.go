@@ -90,7 +90,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	}
 	car.state = stateFile{path: c.State, log: car.logs.log, parts: map[string]memory{
 		"known": car.limiter.Known(), "standing": car.policies.standing, "newcomers": car.policies.newcomer,
-		"pins": &car.policies.pins,
+		"pins": &car.policies.pins, "robots": car.policies.proofs,
 	}}
 	car.history = newPastHours(c, car.statistics.words, car.logs.log)
 	car.reports = &reports{ledger: car.limiter, series: car.series, log: car.logs.log}
@@ -231,7 +231,7 @@ func (s *sidecar) start(ctx context.Context, all *sync.WaitGroup) {
 	all.Go(func() { s.handler.Drive(ctx) })
 	all.Go(func() { s.runInside(ctx) })
 	all.Go(func() { s.policies.databases.Run(ctx) })
-	all.Go(func() { s.policies.hosts.Run(ctx) })
+	all.Go(func() { s.policies.proofs.Run(ctx) })
 	s.openHints()
 	if use := s.openUsage(s.backend); use != nil {
 		all.Go(func() { use.Run(ctx, s.handler.Measure) })

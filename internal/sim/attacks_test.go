@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/classify"
+	"tempomat/classify/robots"
 	"tempomat/limiter"
 )
 
@@ -122,11 +122,11 @@ func TestRobotIsAClient(t *testing.T) {
 			},
 		}
 		if x.verified {
-			all := classify.Crawler{Name: "examplebot", Agents: []string{"examplebot"}}
+			all := robots.Robot{Name: "examplebot", Agents: []string{"examplebot"}}
 			for network := range networksOfRobot {
 				all.Addresses = append(all.Addresses, netip.PrefixFrom(netip.AddrFrom4([4]byte{0x70, byte(network)}), 16))
 			}
-			s.Verified = []classify.Crawler{all}
+			s.Verified = []robots.Robot{all}
 		}
 		w, err := NewWorld(1, s, limiter.Fair)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"tempomat/classify"
 	"tempomat/classify/newcomer"
+	"tempomat/classify/robots"
 	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
@@ -374,10 +375,10 @@ func Standing() standing.Config {
 }
 
 // Robots is how robots are told that say who they are.
-func Robots() classify.RobotsConfig {
-	return classify.RobotsConfig{
+func Robots() robots.Config {
+	return robots.Config{
 		Class: "robot", Replaces: []string{"slash32", "slash24", "slash16", "userAgent"},
-		Crawlers: classify.KnownCrawlers(),
+		Robots: robots.Known(),
 	}
 }
 
@@ -431,9 +432,9 @@ func rulesOf(now time.Time, s Scenario) (rules lifecycle.Rules, err error) {
 	if err != nil {
 		return rules, err
 	}
-	robots := Robots()
-	robots.Crawlers = append(robots.Crawlers, s.Verified...)
-	rules.Robots, err = classify.NewRobots(robots)
+	of := Robots()
+	of.Robots = append(of.Robots, s.Verified...)
+	rules.Robots, err = robots.New(of)
 	if err != nil {
 		return rules, err
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"tempomat/classify"
+	"tempomat/classify/robots"
 	"tempomat/limiter"
 )
 
@@ -34,7 +35,7 @@ type Scenario struct {
 	// a class of their own, with a quarter of the CPUs each.
 	Systems classify.Database
 	// Verified are robots that can be verified there.
-	Verified []classify.Crawler
+	Verified []robots.Robot
 
 	// Steps has workers step down in priority as their requests compute, and what each
 	// request has cost is told.

@@ -14,7 +14,7 @@ import (
 func (l *Life) Classify(now time.Time, g *Gatekeeper, rules *Rules, r *http.Request, seen classify.Seen) {
 	l.gate, l.rules, l.request, l.came, l.visit = g, rules, r, now, standing.Visit{}
 	rules.Classifier.ClassifySeen(r, seen, &l.Who)
-	isRobot := rules.Robots != nil && rules.Robots.Recognise(now, &l.Who)
+	isRobot := rules.Robots != nil && rules.Robots.Recognise(now, r, &l.Who)
 	if rules.Standing != nil && !l.Who.Exempt && !isRobot {
 		rules.Standing.Assess(now, r, &l.Who, &l.visit)
 	}

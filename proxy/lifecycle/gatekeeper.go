@@ -6,6 +6,7 @@ import (
 
 	"tempomat/classify"
 	"tempomat/classify/newcomer"
+	"tempomat/classify/robots"
 	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
@@ -29,7 +30,7 @@ func New(now time.Time, l *limiter.Limiter) *Gatekeeper {
 // are not changed, only replaced.
 type Rules struct {
 	Classifier *classify.Classifier
-	Robots     *classify.Robots     // nil: none has an account of its own
+	Robots     *robots.Robots       // nil: none has an account of its own
 	Standing   *standing.Judge      // nil: none is judged
 	Pins       *classify.Pins       // nil: nobody is pinned
 	Newcomers  *newcomer.Redirector // nil: nobody is redirected

@@ -9,6 +9,7 @@ import (
 
 	"tempomat/classify"
 	"tempomat/classify/mmdb"
+	"tempomat/classify/robots"
 	"tempomat/config"
 	"tempomat/limiter"
 )
@@ -69,19 +70,14 @@ func robotClass(c *config.Config) limiter.ClassInfo {
 	}}
 }
 
-// Robots is what finds robots' accounts, nil if they have none, and the domains below which
-// names of addresses matter. Hosts tells what addresses are called; nil: nobody does. Its error is what the
-// configuration's own checks let through and should not have.
-func Robots(c *config.Config, hosts classify.Hosts) (x *classify.Robots, domains []string, err error) {
+// Robots is what finds robots' accounts, nil if they have none, by what the proofs tell; nil:
+// nobody is asked. Its error is what the configuration's own checks let through and should not
+// have.
+func Robots(c *config.Config, proofs robots.Proofs) (*robots.Robots, error) {
 	if !c.Robots.Enabled {
-		return nil, nil, nil
+		return nil, nil
 	}
-	rc := classify.RobotsConfig{Class: config.RobotClass, Crawlers: crawlers(c), Hosts: hosts, Replaces: replaced(c)}
-	for _, x := range rc.Crawlers {
-		domains = append(domains, x.Domains...)
-	}
-	x, err = classify.NewRobots(rc)
-	return x, domains, err
+	return robots.New(robots.Config{Class: config.RobotClass, Robots: knownRobots(c), Proofs: proofs, Replaces: replaced(c)})
 }
 
 // replaced are the classes in place of which a verified robot has its account: those of
@@ -96,18 +92,15 @@ func replaced(c *config.Config) (names []string) {
 	return names
 }
 
-// crawlers are the configuration's own, and those that are known anyway as far as it says
-// nothing else of them. A User-Agent is that of the first that has it.
-func crawlers(c *config.Config) (all []classify.Crawler) {
-	known := classify.KnownCrawlers()
+// knownRobots are the configuration's own, and those that are known anyway as far as it says
+// nothing else of them.
+func knownRobots(c *config.Config) (all []robots.Robot) {
+	known := robots.Known()
 	for _, given := range c.Robots.Known {
-		x := classify.Crawler{Name: given.Name, Agents: []string{given.Name}}
-		if i := slices.IndexFunc(known, func(x classify.Crawler) bool { return x.Name == given.Name }); i >= 0 {
+		x := robots.Robot{Name: given.Name, Agents: []string{given.Name}}
+		if i := slices.IndexFunc(known, func(x robots.Robot) bool { return x.Name == given.Name }); i >= 0 {
 			x = known[i]
 			known = slices.Delete(known, i, i+1)
-		}
-		if len(given.Agents) > 0 {
-			x.Agents = given.Agents
 		}
 		if len(given.Domains) > 0 {
 			x.Domains = given.Domains
@@ -117,19 +110,7 @@ func crawlers(c *config.Config) (all []classify.Crawler) {
 		}
 		all = append(all, x)
 	}
-	all = append(all, known...)
-	taken := make(map[string]bool)
-	for i := range all {
-		var families []string
-		for _, agent := range all[i].Agents {
-			if f := classify.Family(agent); !taken[f] {
-				taken[f] = true
-				families = append(families, f)
-			}
-		}
-		all[i].Agents = families
-	}
-	return all
+	return append(all, known...)
 }
 
 // siteInfos are the sites of a configuration as the limiter is told of them.

@@ -4,37 +4,29 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"tempomat/classify"
+	"tempomat/classify/robots"
 	"tempomat/config"
 	"tempomat/limiter"
 )
 
-// nowhere knows of no address what it is called.
-type nowhere struct{}
-
-func (nowhere) Host(time.Time, netip.Addr) (string, bool) { return "", false }
-
-func robotsOf(t *testing.T, text string) (*classify.Robots, []string) {
+func robotsOf(t *testing.T, text string) *robots.Robots {
 	t.Helper()
 	c, err := config.Parse([]byte(text), "t", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, domains, err := Robots(c, nowhere{})
+	x, err := Robots(c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return x, domains
+	return x
 }
 
-func crawler(x *classify.Robots, name string) (of classify.Crawler) {
-	for _, c := range x.Crawlers {
-		if c.Name == name {
-			of = c
+func robot(x *robots.Robots, name string) (of robots.Robot) {
+	for _, r := range x.Config.Robots {
+		if r.Name == name {
+			of = r
 		}
 	}
 	return of
@@ -43,7 +35,7 @@ func crawler(x *classify.Robots, name string) (of classify.Crawler) {
 // TestRobots: what is given of a robot is in place of what is known of it, and its User-Agents
 // are nobody else's.
 func TestRobots(t *testing.T) {
-	x, domains := robotsOf(t, `
+	x := robotsOf(t, `
 classes:
   slash24: off
   asn: {share: 0.2}
@@ -53,39 +45,30 @@ databases: {asn: /var/lib/asn.mmdb}
 robots:
   share: 0.05
   known:
-    - {name: gptbot, agents: [GPTBot, OAI-SearchBot, googleother], addresses: [192.0.2.0/24]}
+    - {name: gptbot, addresses: [192.0.2.0/24]}
+    - {name: googleother, domains: [other.example]}
     - {name: bingbot, domains: [Bing.example]}
     - {name: mj12bot, domains: [crawl.example]}
 `)
-	if diff := cmp.Diff(classify.Crawler{
-		Name: "gptbot", Agents: []string{"gptbot", "searchbot", "googleother"},
-		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
-	}, crawler(x, "gptbot"), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
-		t.Error(diff)
+	if of := robot(x, "gptbot"); of.Operator != "OpenAI" || !slices.Equal(of.Addresses, []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}) || len(of.Lists) == 0 {
+		t.Errorf("OpenAI's is %+v", of)
 	}
-	if of := crawler(x, "googlebot"); slices.Contains(of.Agents, "googleother") || !slices.Contains(of.Agents, "googlebot") {
-		t.Errorf("Google's are %q", of.Agents)
-	}
-	if of := crawler(x, "bingbot"); !slices.Equal(of.Domains, []string{"bing.example"}) || !slices.Contains(of.Agents, "msnbot") {
+	if of := robot(x, "bingbot"); !slices.Equal(of.Domains, []string{"bing.example"}) || !slices.Contains(of.Agents, "msnbot") {
 		t.Errorf("Bing's is %+v", of)
 	}
-	if of := crawler(x, "mj12bot"); !slices.Equal(of.Agents, []string{"mj#bot"}) {
-		t.Errorf("the one with digits is %+v", of)
+	for agent, want := range map[string]string{"GoogleOther": "googleother", "Googlebot": "googlebot", "mj12bot": "mj12bot"} {
+		if k, ok := x.AccountOf(agent); !ok || k.ID != want {
+			t.Errorf("%s has the account %v", agent, k)
+		}
 	}
 	if want := []string{"slash32", "slash16", "userAgent", "asn", "fingerprint"}; !slices.Equal(x.Replaces, want) {
 		t.Errorf("in place of %q, want %q", x.Replaces, want)
-	}
-	if !slices.Contains(domains, "googlebot.com") || !slices.Contains(domains, "bing.example") || slices.Contains(domains, "search.msn.com") {
-		t.Errorf("domains %q", domains)
-	}
-	if x.Hosts == nil {
-		t.Error("nobody is asked")
 	}
 }
 
 // TestRobotsOff: nobody has an account of a robot.
 func TestRobotsOff(t *testing.T) {
-	if x, _ := robotsOf(t, "robots: {enabled: false}"); x != nil {
+	if x := robotsOf(t, "robots: {enabled: false}"); x != nil {
 		t.Errorf("there are %+v", x)
 	}
 	for text, want := range map[string]bool{"": true, "robots: {enabled: false}": false} {

@@ -1,24 +1,7 @@
-// Package rdns finds the names of addresses that lead back to them: forward-confirmed
-// reverse DNS. It shows that a crawler is the one that it claims to be: only the owner of
-// googlebot.com can have a name below that lead to an address of theirs.
-//
-// [Names.Host] never waits: it returns what is known, and leaves the rest to a few
-// goroutines that [Names.Run] starts. Until there is an answer nothing is known, which
-// neither helps nor harms the client. So a resolver that is slow, dead or lies does not
-// matter to a request:
-//
-//   - An address is looked up once at a time, and the answer is kept: a name for a day, no
-//     name for an hour, and that the resolver did not answer for five seconds, longer each
-//     time, up to ten minutes. A confirmed name is kept for a week while the resolver does
-//     not answer.
-//   - Only a name below one of the domains that matter is looked up in turn.
-//   - There are at most ten questions a second, after the first twenty, and four at a time.
-//   - At most 512 addresses wait to be looked up, 32 of one network: a thousand addresses
-//     of one network do not keep others' answers away. An address that finds no place is
-//     looked up when it comes again.
-//   - At most 16384 addresses are remembered, those with a name apart from the others, which
-//     cannot push them out: 4 MB.
-package rdns
+// Package proof finds out where robots come from, off the path of requests: by the names of their
+// addresses ([Names]) and by the lists that their operators publish ([Publishers]). No request
+// waits for it: until there is an answer nothing is known, which neither helps nor harms the client.
+package proof
 
 import (
 	"context"
@@ -31,6 +14,8 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
+
+	"tempomat/classify/robots"
 )
 
 const (
@@ -52,7 +37,54 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Names are the names of addresses. The methods may be called concurrently.
+// Proofs are all that is known of where robots come from.
+type Proofs struct {
+	*Names
+	*Publishers
+}
+
+// Run finds out until the context ends. It is called once.
+func (p Proofs) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { p.Names.Run(ctx) })
+	all.Go(func() { p.Publishers.Run(ctx) })
+	all.Wait()
+}
+
+// SetRobots says of which robots something is to be found out, and whether servers of their
+// operators may be asked.
+func (p Proofs) SetRobots(of []robots.Robot, refresh bool) {
+	var domains []string
+	for _, r := range of {
+		domains = append(domains, r.Domains...)
+	}
+	p.SetDomains(domains)
+	if !refresh {
+		of = nil
+	}
+	p.Ask(of)
+}
+
+// Names are the names of addresses that lead back to them: forward-confirmed reverse DNS. Only
+// the owner of googlebot.com can have a name below that lead to an address of theirs.
+//
+// [Names.Host] never waits: it returns what is known, and leaves the rest to a few
+// goroutines that [Names.Run] starts. So a resolver that is slow, dead or lies does not
+// matter to a request:
+//
+//   - An address is looked up once at a time, and the answer is kept: a name for a day, no
+//     name for an hour, and that the resolver did not answer for five seconds, longer each
+//     time, up to ten minutes. A confirmed name is kept for a week while the resolver does
+//     not answer.
+//   - Only a name below one of the domains that matter is looked up in turn.
+//   - There are at most ten questions a second, after the first twenty, and four at a time.
+//   - At most 512 addresses wait to be looked up, 32 of one network: a thousand addresses
+//     of one network do not keep others' answers away. An address that finds no place is
+//     looked up when it comes again.
+//   - At most 16384 addresses are remembered, those with a name apart from the others, which
+//     cannot push them out: 4 MB.
+//
+// The methods may be called concurrently.
 type Names struct {
 	resolver Resolver
 	domains  atomic.Pointer[[]string]
@@ -76,8 +108,8 @@ type entry struct {
 	confirmed time.Time // the name was
 }
 
-// New makes Names of which nothing is known, below no domain.
-func New(r Resolver) *Names {
+// NewNames makes Names of which nothing is known, below no domain.
+func NewNames(r Resolver) *Names {
 	n := &Names{
 		resolver: r,
 		pace:     rate.NewLimiter(rate.Every(betweenAsking), burst),
@@ -91,7 +123,7 @@ func New(r Resolver) *Names {
 	return n
 }
 
-// SetDomains sets the domains, such as "googlebot.com", below which names matter. If they
+// SetDomains sets the domains of all robots, such as "googlebot.com", below which names matter. If they
 // are others than before, addresses without a name are looked up again.
 func (n *Names) SetDomains(domains []string) {
 	next := make([]string, 0, len(domains))

@@ -1,4 +1,4 @@
-package rdns
+package proof
 
 import (
 	"context"
@@ -103,7 +103,7 @@ func (z *zone) load() (questions, most int) {
 func inBubble(t *testing.T, z *zone, test func(t *testing.T, n *Names)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		n := New(z)
+		n := NewNames(z)
 		n.SetDomains([]string{"googlebot.com", "search.msn.com"})
 		ctx, cancel := context.WithCancel(t.Context())
 		var asking sync.WaitGroup

@@ -1,4 +1,4 @@
-package rdns
+package proof
 
 import (
 	"context"

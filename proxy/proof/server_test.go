@@ -1,4 +1,4 @@
-package rdns
+package proof
 
 import (
 	"context"
@@ -93,7 +93,7 @@ func TestServer(t *testing.T) {
 			"66.249.66.2", "66.249.66.1",
 		},
 	}}
-	n := New(s.start(t))
+	n := NewNames(s.start(t))
 	n.SetDomains([]string{"googlebot.com"})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})

@@ -1,0 +1,164 @@
+package robots
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"io/fs"
+	"net/netip"
+	"path"
+	"strings"
+	"time"
+
+	"tempomat/classify"
+)
+
+// Robot is what is known of a robot: a file in the folder known, whose name is the robot's.
+// Whoever adds one adds a line to TestKnown.
+type Robot struct {
+	Name     string   `json:"-"`
+	Operator string   // who runs it
+	Kind     Kind     // what it fetches for
+	Agents   []string // its names in its User-Agents; case does not matter
+	Lists    []string // URLs (https) at which the operator publishes its addresses; see Published
+	Domains  []string // of the operator alone, below which the names of its addresses are, and lead back to them
+	About    string   // where the operator says so
+
+	Addresses []netip.Prefix `json:"-"` // given by an administrator in place of Lists
+}
+
+// Kind is what a robot fetches for.
+type Kind string
+
+// The kinds of robots.
+const (
+	Search   Kind = "search"   // an index
+	Training Kind = "training" // a model's training
+	Person   Kind = "person"   // a person who asks for the page now
+	Monitor  Kind = "monitor"  // the site's owner, to see whether it is up
+)
+
+// Account is what a robot's account is called. All that an operator has fetch for people is one
+// client.
+func (r *Robot) Account() string {
+	if r.Kind == Person {
+		return strings.ToLower(r.Operator) + " for people"
+	}
+	return r.Name
+}
+
+//go:embed known/*.json
+var known embed.FS //nolint:gochecknoglobals // go:embed needs a variable
+
+// Known are the robots that are known to everybody. TestKnown holds the files to what Read takes.
+func Known() []Robot {
+	all, _ := Read(known)
+	return all
+}
+
+// Read reads a folder with a file for each robot. Its error names what is wrong with each.
+func Read(of fs.FS) (all []Robot, faults error) {
+	names, err := fs.Glob(of, "known/*.json")
+	for _, name := range names {
+		r := Robot{Name: strings.TrimSuffix(path.Base(name), ".json")}
+		if fault := r.read(of, name); fault != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", name, fault))
+			continue
+		}
+		all = append(all, r)
+	}
+	return all, err
+}
+
+func (r *Robot) read(of fs.FS, name string) error {
+	text, err := fs.ReadFile(of, name)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(r); err != nil {
+		return err
+	}
+	for _, url := range r.Lists {
+		if !strings.HasPrefix(url, "https://") {
+			err = errors.Join(err, fmt.Errorf("lists: %s must begin with https://", url))
+		}
+	}
+	for _, agent := range r.Agents {
+		if classify.SaysBrowser(agent) {
+			err = errors.Join(err, fmt.Errorf("agents: %s is the name of a browser", agent))
+		}
+	}
+	switch r.Kind {
+	case Search, Training, Person, Monitor:
+	default:
+		err = errors.Join(err, fmt.Errorf("kind: %q must be search, training, person or monitor", r.Kind))
+	}
+	if r.Operator == "" || len(r.Agents) == 0 {
+		err = errors.Join(err, errors.New("must have an operator and agents"))
+	}
+	return err
+}
+
+// Lists are the lists of addresses that operators publish, as they are at a time. They never
+// change.
+type Lists struct {
+	of  map[string]List // by URL
+	all classify.PrefixSet
+}
+
+// List is one of them.
+type List struct {
+	Networks  classify.PrefixSet
+	Prefixes  []netip.Prefix // the same
+	Confirmed time.Time      // when the operator last had it so
+}
+
+// upToDate is how long after it was confirmed a list still tells which addresses a robot does not
+// have. Those that it has it tells for as long as it is there.
+const upToDate = 7 * 24 * time.Hour
+
+// NewLists makes Lists of those of some URLs.
+func NewLists(of map[string]List) *Lists {
+	var all []netip.Prefix
+	for _, l := range of {
+		all = append(all, l.Prefixes...)
+	}
+	networks, _ := classify.NewPrefixSet(all) // they are valid, as each list is one of those
+	return &Lists{of, networks}
+}
+
+// Of is the list of a URL; without prefixes if there is none.
+func (l *Lists) Of(url string) List { return l.of[url] }
+
+// Published reads the addresses and prefixes of a list as operators publish it,
+// {"prefixes": [{"ipv4Prefix": "192.0.2.0/24"}, {"ipv6Prefix": "2001:db8::/32"}]}, or of one that
+// is shown in a page.
+func Published(text string) ([]string, error) {
+	if strings.HasPrefix(strings.TrimSpace(text), "<") {
+		text = html.UnescapeString(text)
+		at := strings.LastIndexByte(text[:max(0, strings.Index(text, `"prefixes"`))], '{')
+		text = text[max(0, at):]
+	}
+	var list struct {
+		Prefixes []struct {
+			IPv4Prefix, IPv6Prefix string
+			IPPrefix               string `json:"ip_prefix"`
+		}
+	}
+	if err := json.NewDecoder(strings.NewReader(text)).Decode(&list); err != nil {
+		return nil, fmt.Errorf("is no list in JSON with prefixes: %w", err)
+	}
+	all := make([]string, 0, len(list.Prefixes))
+	for _, p := range list.Prefixes {
+		for _, text := range []string{p.IPv4Prefix, p.IPv6Prefix, p.IPPrefix} {
+			if text != "" {
+				all = append(all, text)
+			}
+		}
+	}
+	return all, nil
+}

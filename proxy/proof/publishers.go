@@ -1,0 +1,379 @@
+package proof
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tempomat/classify"
+	"tempomat/classify/robots"
+)
+
+const (
+	refreshEvery = 6 * time.Hour    // a list that was answered is asked for again, give or take a quarter
+	retryAfter   = time.Hour        // likewise one that was not
+	patience     = 20 * time.Second // with a server, from the connection to the last byte
+	longestList  = 2 << 20          // of an answer, in bytes; Amazon's pages have 360 kB
+	mostPrefixes = 8192             // of a list
+	// The narrowest networks that an operator can have for robots alone.
+	widest4, widest6 = 12, 28
+)
+
+// Publishers are the lists of addresses that operators of robots publish. [Publishers.Run] asks
+// for each every few hours, one at a time. An answer that is not believable changes nothing.
+//
+// The methods may be called concurrently.
+type Publishers struct {
+	client   *http.Client
+	patience time.Duration
+	log      *zap.Logger
+	lists    atomic.Pointer[robots.Lists]
+	changed  chan struct{} // Ask was called
+
+	mu     sync.Mutex // guards the following; no request takes it
+	asked  map[string]*publication
+	silent bool // the latest question was not answered, which was told
+}
+
+// publication is a list as it was answered last. What has a name in capitals outlives a restart.
+type publication struct {
+	URL       string
+	ETag      string
+	Prefixes  []netip.Prefix
+	Confirmed time.Time // when the operator last had it so
+
+	operator string
+	networks classify.PrefixSet
+	due      time.Time
+	refused  string // why the latest answer was not believed; empty: it was
+	silent   bool   // there was none
+}
+
+// NewPublishers makes Publishers that ask nobody yet. All requests go by the transport.
+func NewPublishers(t http.RoundTripper, log *zap.Logger) *Publishers {
+	p := &Publishers{client: &http.Client{Transport: t, CheckRedirect: staysThere}, patience: patience, log: log, changed: make(chan struct{}, 1)}
+	p.lists.Store(robots.NewLists(nil))
+	return p
+}
+
+// Transport is for requests to servers of others, of which none leads to a private address. Where
+// the environment names a proxy (HTTPS_PROXY), that one finds the servers.
+func Transport() http.RoundTripper {
+	direct := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
+	proxied := direct.Clone()
+	proxied.Proxy = http.ProxyFromEnvironment
+	direct.DialContext = (&net.Dialer{Timeout: patience, Control: func(_, address string, _ syscall.RawConn) error {
+		a, err := netip.ParseAddrPort(address)
+		if err == nil && !isPublic(a.Addr()) {
+			err = fmt.Errorf("%s is no public address", a.Addr())
+		}
+		return err
+	}}).DialContext
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		if proxy, err := http.ProxyFromEnvironment(r); proxy != nil || err != nil {
+			return proxied.RoundTrip(r)
+		}
+		return direct.RoundTrip(r)
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// staysThere follows redirects on the same server only.
+func staysThere(r *http.Request, via []*http.Request) error {
+	if len(via) > 3 || r.URL.Scheme != "https" || r.URL.Host != via[0].URL.Host {
+		return elsewhere{r.URL.Redacted()}
+	}
+	return nil
+}
+
+// elsewhere is that a server redirects to another one.
+type elsewhere struct{ url string }
+
+func (e elsewhere) Error() string { return "it redirects to " + e.url }
+
+// isPublic tells whether an address may be somebody's on the internet.
+func isPublic(a netip.Addr) bool {
+	a = a.Unmap()
+	shared := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10)
+	return a.IsGlobalUnicast() && !a.IsPrivate() && !shared.Contains(a)
+}
+
+// Ask sets whose lists are asked for: those of robots for which no addresses are given. Nobody's
+// other list is known any more.
+func (p *Publishers) Ask(of []robots.Robot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	asked := make(map[string]*publication)
+	for _, r := range of {
+		for _, url := range r.Lists {
+			if len(r.Addresses) > 0 {
+				break
+			}
+			if asked[url] = p.asked[url]; asked[url] == nil {
+				asked[url] = &publication{URL: url, operator: r.Operator}
+			}
+		}
+	}
+	p.asked = asked
+	p.publishLocked()
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Lists are those that were believed.
+func (p *Publishers) Lists() *robots.Lists { return p.lists.Load() }
+
+func (p *Publishers) publishLocked() {
+	all := make(map[string]robots.List)
+	for url, x := range p.asked {
+		if len(x.Prefixes) > 0 {
+			all[url] = robots.List{Networks: x.networks, Prefixes: x.Prefixes, Confirmed: x.Confirmed}
+		}
+	}
+	p.lists.Store(robots.NewLists(all))
+}
+
+// Run keeps the lists fresh until the context ends. It is called once.
+func (p *Publishers) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		wait := time.NewTimer(time.Until(p.refresh(ctx, time.Now())))
+		select {
+		case <-ctx.Done():
+		case <-p.changed:
+		case <-wait.C:
+		}
+		wait.Stop()
+	}
+}
+
+// refresh asks for the lists that are due, and returns when the next one is.
+func (p *Publishers) refresh(ctx context.Context, now time.Time) (next time.Time) {
+	p.mu.Lock()
+	due := slices.SortedFunc(maps.Values(p.asked), func(a, b *publication) int { return strings.Compare(a.URL, b.URL) })
+	p.mu.Unlock()
+	next = now.Add(refreshEvery)
+	for _, x := range due {
+		if !x.due.After(now) && ctx.Err() == nil { // only this goroutine sets it
+			got, err := p.fetch(ctx, x.URL, x.ETag)
+			p.take(now, x, got, err)
+		}
+		if x.due.Before(next) {
+			next = x.due
+		}
+	}
+	return next
+}
+
+// reply is what a server answered.
+type reply struct {
+	same bool // as the ETag says
+	etag string
+	text string
+}
+
+// unanswered is why there is no answer.
+type unanswered struct{ error }
+
+// fetch asks a server.
+func (p *Publishers) fetch(ctx context.Context, url, etag string) (a reply, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return a, err
+	}
+	r.Header.Set("User-Agent", "tempomat")
+	if etag != "" {
+		r.Header.Set("If-None-Match", etag)
+	}
+	answered, err := p.client.Do(r)
+	if away, ok := errors.AsType[elsewhere](err); ok {
+		return a, away
+	}
+	if err != nil {
+		return a, unanswered{err}
+	}
+	defer answered.Body.Close()
+	switch {
+	case answered.StatusCode == http.StatusNotModified && etag != "":
+		return reply{same: true}, nil
+	case answered.StatusCode != http.StatusOK:
+		return a, fmt.Errorf("the server answers %s", answered.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(answered.Body, longestList+1))
+	switch {
+	case err != nil:
+		return a, fmt.Errorf("the answer breaks off: %w", err)
+	case len(text) > longestList:
+		return a, fmt.Errorf("the answer is longer than %d MB", longestList>>20)
+	}
+	if etag = answered.Header.Get("ETag"); len(etag) > 1024 {
+		etag = ""
+	}
+	return reply{etag: etag, text: string(text)}, nil
+}
+
+// take takes an answer in, if it is believable.
+func (p *Publishers) take(now time.Time, x *publication, a reply, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var prefixes []netip.Prefix
+	if err == nil && !a.same {
+		prefixes, err = p.believeLocked(x, a.text)
+	}
+	if err != nil {
+		x.due = around(now, retryAfter)
+		p.tellLocked(x, err)
+		return
+	}
+	p.silent, x.silent, x.refused, x.Confirmed, x.due = false, false, "", now, around(now, refreshEvery)
+	if !a.same {
+		if len(x.Prefixes) > 0 && !slices.Equal(x.Prefixes, prefixes) {
+			p.log.Info("a robot has other addresses", zap.String("list", x.URL), zap.Int("prefixes", len(prefixes)), zap.Int("before", len(x.Prefixes)))
+		}
+		x.ETag, x.Prefixes = a.etag, prefixes
+		x.networks, _ = classify.NewPrefixSet(prefixes) // they are valid
+	}
+	p.publishLocked()
+}
+
+// around is a while after a time, give or take a quarter: not all sidecars ask at once.
+func around(now time.Time, after time.Duration) time.Time {
+	return now.Add(time.Duration((0.75 + rand.Float64()/2) * float64(after))) //nolint:gosec // spreads requests, hides nothing
+}
+
+// tellLocked logs what is wrong with an answer, once; that there is none, once for all lists.
+func (p *Publishers) tellLocked(x *publication, err error) {
+	before, silent := x.refused, x.silent
+	if _, x.silent = errors.AsType[unanswered](err); x.silent {
+		if x.refused = "no answer"; !silent && !p.silent {
+			p.log.Warn("the list of a robot's addresses cannot be fetched, and the one before stays in force: the server does not answer. Allow HTTPS to it, name a proxy in HTTPS_PROXY, or set robots.refresh: off",
+				zap.String("list", x.URL), zap.Error(err))
+		}
+		p.silent = true
+		return
+	}
+	p.silent = false
+	if x.refused = err.Error(); x.refused != before {
+		p.log.Warn("the list of a robot's addresses is not believed, and the one before stays in force: its operator's server answers otherwise than it should",
+			zap.String("list", x.URL), zap.Error(err), zap.Int("prefixes", len(x.Prefixes)), zap.Time("confirmed", x.Confirmed))
+	}
+}
+
+// believeLocked reads a list, and tells what is not believable of it.
+func (p *Publishers) believeLocked(x *publication, text string) ([]netip.Prefix, error) {
+	published, err := readList(x.URL, text)
+	if err != nil {
+		return nil, err
+	}
+	prefixes, err := believable(published)
+	if err != nil {
+		return nil, err
+	}
+	if was, is := len(x.Prefixes), len(prefixes); was > 0 && (is*10 <= was || is >= was*10) {
+		return nil, fmt.Errorf("it has %d prefixes instead of %d", is, was)
+	}
+	for _, other := range p.asked {
+		if other == x {
+			continue
+		}
+		shared := func(of []netip.Prefix) (n int) {
+			for _, p := range of {
+				if other.networks.Overlaps(p) {
+					n++
+				}
+			}
+			return n
+		}
+		is := shared(prefixes)
+		switch {
+		case is > 0 && other.operator != x.operator:
+			return nil, fmt.Errorf("%d of its prefixes are on the list of another operator, %s", is, other.URL)
+		case 2*is > len(prefixes) && len(x.Prefixes) > 0 && 2*shared(x.Prefixes) <= len(x.Prefixes):
+			return nil, fmt.Errorf("most of its prefixes are on %s, and none were before: it is the list of another robot", other.URL)
+		}
+	}
+	return prefixes, nil
+}
+
+// readList reads a list as its operator publishes it: in JSON, or as a text of lines.
+func readList(url, text string) ([]string, error) {
+	if strings.HasSuffix(url, ".txt") {
+		return strings.Fields(text), nil
+	}
+	return robots.Published(text)
+}
+
+// believable are the prefixes of a list. None of it is believed if one is no network of an
+// operator's on the internet.
+func believable(published []string) ([]netip.Prefix, error) {
+	if n := len(published); n == 0 || n > mostPrefixes {
+		return nil, fmt.Errorf("it has %d prefixes; 1 to %d are believable", n, mostPrefixes)
+	}
+	all := make([]netip.Prefix, 0, len(published))
+	for _, text := range published {
+		prefix, err := netip.ParsePrefix(text)
+		if a, wrong := netip.ParseAddr(text); wrong == nil {
+			prefix, err = a.Prefix(a.BitLen())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%.50q is no prefix", text)
+		}
+		widest := widest4
+		if prefix.Addr().Is6() {
+			widest = widest6
+		}
+		if prefix.Bits() < widest || !isPublic(prefix.Addr()) {
+			return nil, fmt.Errorf("%s is no network of one operator", prefix)
+		}
+		all = append(all, prefix.Masked())
+	}
+	slices.SortFunc(all, netip.Prefix.Compare)
+	return slices.Compact(all), nil
+}
+
+// AppendBinary appends what outlives a restart.
+func (p *Publishers) AppendBinary(b []byte) ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text, err := json.Marshal(slices.Collect(maps.Values(p.asked)))
+	return append(b, text...), err
+}
+
+// UnmarshalBinary takes in what AppendBinary appended, as far as it is asked for.
+func (p *Publishers) UnmarshalBinary(data []byte) error {
+	var kept []publication
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, was := range kept {
+		if x := p.asked[was.URL]; x != nil && len(was.Prefixes) > 0 && len(x.Prefixes) == 0 {
+			x.ETag, x.Prefixes, x.Confirmed = was.ETag, was.Prefixes, was.Confirmed
+			x.networks, _ = classify.NewPrefixSet(was.Prefixes)
+		}
+	}
+	p.publishLocked()
+	return nil
+}

@@ -1,0 +1,244 @@
+package proof
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"tempomat/classify/robots"
+)
+
+// publisher is a server of operators: what it answers is set by path.
+type publisher struct {
+	*httptest.Server
+	answers map[string]http.HandlerFunc
+	mu      sync.Mutex // guards asked
+	asked   []string   // paths, with the ETag that was told
+}
+
+func newPublisher(t *testing.T) *publisher {
+	t.Helper()
+	p := &publisher{answers: make(map[string]http.HandlerFunc)}
+	p.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		p.asked = append(p.asked, strings.TrimSpace(r.URL.Path+" "+r.Header.Get("If-None-Match")))
+		p.mu.Unlock()
+		p.answers[r.URL.Path](w, r)
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// list is an answer of some networks.
+func list(networks ...string) http.HandlerFunc {
+	var b strings.Builder
+	for i, n := range networks {
+		fmt.Fprintf(&b, `%s{"ipv4Prefix": %q}`, map[bool]string{true: ", "}[i > 0], n)
+	}
+	return text(`{"creationTime": "2026-11-01", "prefixes": [` + b.String() + `]}`)
+}
+
+// networks are so many of 203.0.x.0/28 and so on.
+func networks(second, n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("203.%d.%d.%d/28", second, i/16, i%16*16))
+	}
+	return all
+}
+
+func text(s string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(s)) }
+}
+
+// asking are Publishers that ask the server for the lists of three robots, two of which have one
+// operator.
+func (p *publisher) asking(t *testing.T) (*Publishers, *observer.ObservedLogs) {
+	t.Helper()
+	core, logs := observer.New(zap.InfoLevel)
+	x := NewPublishers(p.Client().Transport, zap.New(core))
+	x.Ask(p.robots())
+	return x, logs
+}
+
+func (p *publisher) robots() []robots.Robot {
+	return []robots.Robot{
+		{Name: "a", Operator: "A", Lists: []string{p.URL + "/a"}},
+		{Name: "b", Operator: "A", Lists: []string{p.URL + "/b"}},
+		{Name: "c", Operator: "C", Lists: []string{p.URL + "/c"}},
+		{Name: "own", Operator: "D", Lists: []string{p.URL + "/d"}, Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
+	}
+}
+
+// lengths are how many prefixes of each list are known.
+func (p *publisher) lengths(x *Publishers) string {
+	var b strings.Builder
+	for _, path := range []string{"/a", "/b", "/c", "/d"} {
+		fmt.Fprintf(&b, "%d ", len(x.Lists().Of(p.URL+path).Prefixes))
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// noon is when the lists are first asked for.
+func noon() time.Time { return time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC) }
+
+// TestRefresh: a list is asked for every few hours and told by its ETag, and outlives a restart.
+func TestRefresh(t *testing.T) {
+	p := newPublisher(t)
+	for i, path := range []string{"/a", "/b", "/c"} {
+		serve := list(networks(i, 20)...)
+		p.answers[path] = func(w http.ResponseWriter, r *http.Request) {
+			if w.Header().Set("ETag", `"1"`); r.Header.Get("If-None-Match") == `"1"` {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			serve(w, r)
+		}
+	}
+	x, _ := p.asking(t)
+	next := x.refresh(t.Context(), noon())
+	if got := p.lengths(x); got != "20 20 20 0" {
+		t.Fatalf("there are %s", got)
+	}
+	if wait := next.Sub(noon()); wait < 4*time.Hour || wait > 8*time.Hour {
+		t.Errorf("asked again after %s", wait)
+	}
+	x.refresh(t.Context(), noon().Add(4*time.Hour))
+	later := noon().Add(8 * time.Hour)
+	x.refresh(t.Context(), later)
+	if got := fmt.Sprint(p.asked); got != `[/a /b /c /a "1" /b "1" /c "1"]` {
+		t.Errorf("asked for %s", got)
+	}
+	if got := x.Lists().Of(p.URL + "/a"); !got.Confirmed.Equal(later) || !got.Networks.Contains(netip.MustParseAddr("203.0.1.5")) {
+		t.Errorf("%+v", got)
+	}
+	kept, err := x.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _ := p.asking(t)
+	p.Close() // nobody answers any more
+	if err := again.UnmarshalBinary(kept); err != nil {
+		t.Fatal(err)
+	}
+	again.refresh(t.Context(), later)
+	if got := p.lengths(again); got != "20 20 20 0" || !again.Lists().Of(p.URL+"/c").Confirmed.Equal(later) {
+		t.Errorf("after a restart there are %s", got)
+	}
+	if err := again.UnmarshalBinary([]byte("{")); err == nil {
+		t.Error("what is damaged is taken")
+	}
+	again.Ask(nil)
+	if got := p.lengths(again); got != "0 0 0 0" {
+		t.Errorf("without refreshing there are %s", got)
+	}
+}
+
+// TestBelieved: an answer that is not believable changes nothing, and the log says why.
+func TestBelieved(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		answer http.HandlerFunc // to the second question for /a
+		is     string           // how many there are then
+		why    string           // in the log; empty: nothing is
+	}{
+		{"another list", list(networks(9, 30)...), "30 20 20 0", ""},
+		{"no JSON", text("<html>Please log in</html>"), "", "no list in JSON"},
+		{"empty", text(""), "", "no list in JSON"},
+		{"no prefixes", list(), "", "it has 0 prefixes"},
+		{"a tenth", list(networks(0, 2)...), "", "it has 2 prefixes instead of 20"},
+		{"ten times", list(networks(8, 200)...), "", "it has 200 prefixes instead of 20"},
+		{"another operator's", list(append(networks(9, 20), "203.2.0.8/32")...), "", "1 of its prefixes are on the list of another operator, "},
+		{"wider than another operator's", list(append(networks(9, 20), "203.2.0.0/16")...), "", "another operator"},
+		{"swapped", list(networks(1, 20)...), "", "it is the list of another robot"},
+		{"some of another robot's", list(append(networks(0, 15), networks(1, 5)...)...), "20 20 20 0", ""},
+		{"too wide", list(append(networks(0, 20), "8.0.0.0/8")...), "", "8.0.0.0/8 is no network of one operator"},
+		{"all", list(append(networks(0, 20), "::/0")...), "", "::/0 is no network"},
+		{"private", list(append(networks(0, 20), "10.1.0.0/16")...), "", "10.1.0.0/16 is no network"},
+		{"no prefix", list(append(networks(0, 20), "203.0.113.0/33")...), "", `"203.0.113.0/33" is no prefix`},
+		{"500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "", "the server answers 500"},
+		{"304 that nobody asked for", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }, "", "the server answers 304"},
+		{"cut", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = w.Write([]byte(`{"prefixes": [`))
+		}, "", "the answer breaks off"},
+		{"half of the JSON", text(`{"prefixes": [{"ipv4Prefix": "203.0.0.0/28"}`), "", "no list in JSON"},
+		{"100 MB", func(w http.ResponseWriter, _ *http.Request) {
+			for range 100 {
+				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+					return
+				}
+			}
+		}, "", "longer than 2 MB"},
+		{"it hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "", "the server does not answer"},
+		{"it hangs in the middle", func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write([]byte(`{"prefixes": [`))
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}, "", "the answer breaks off"},
+		{"elsewhere", http.RedirectHandler("https://127.0.0.2/list", http.StatusFound).ServeHTTP, "", "it redirects to https://127.0.0.2/list"},
+		{"unencrypted", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://"+r.Host+"/c", http.StatusFound)
+		}, "", "it redirects to http://"},
+	} {
+		p := newPublisher(t)
+		for i, path := range []string{"/a", "/b", "/c"} {
+			p.answers[path] = list(networks(i, 20)...)
+		}
+		x, logs := p.asking(t)
+		x.refresh(t.Context(), noon())
+		x.patience = 200 * time.Millisecond
+		p.answers["/a"] = c.answer
+		before := x.Lists().Of(p.URL + "/a")
+		at := noon().Add(9 * time.Hour)
+		x.refresh(t.Context(), at)
+		after := x.Lists().Of(p.URL + "/a")
+		if c.why == "" {
+			if got := p.lengths(x); got != c.is || !after.Confirmed.Equal(at) {
+				t.Errorf("%s: there are %s, of %s", c.what, got, after.Confirmed)
+			}
+			continue
+		}
+		if !after.Confirmed.Equal(noon()) || fmt.Sprint(after.Prefixes) != fmt.Sprint(before.Prefixes) {
+			t.Errorf("%s: it is believed, as %d of %s", c.what, len(after.Prefixes), after.Confirmed)
+		}
+		x.refresh(t.Context(), at.Add(2*time.Hour))
+		said := logs.FilterLevelExact(zap.WarnLevel).All()
+		if len(said) != 1 || !strings.Contains(fmt.Sprint(said[0].Message, said[0].ContextMap()), c.why) {
+			t.Errorf("%s: the log says %v, want once %q", c.what, said, c.why)
+		}
+	}
+}
+
+// TestPublicOnly: no request leads to a private address, whatever its name.
+func TestPublicOnly(t *testing.T) {
+	t.Setenv("HTTPS_PROXY", "")
+	p := newPublisher(t)
+	p.answers["/"] = func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, p.URL+"/", nil)
+	answer, err := Transport().RoundTrip(r)
+	if err == nil {
+		_ = answer.Body.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "127.0.0.1 is no public address") {
+		t.Error(err)
+	}
+	for text, want := range map[string]bool{
+		"8.8.8.8": true, "2606:4700::1": true, "127.0.0.1": false, "::1": false, "10.0.0.1": false, "192.168.1.1": false, "172.16.0.1": false, "169.254.169.254": false,
+		"100.64.0.1": false, "::ffff:10.0.0.1": false, "fd00::1": false, "fe80::1": false, "0.0.0.0": false, "224.0.0.1": false,
+	} {
+		if isPublic(netip.MustParseAddr(text)) != want {
+			t.Errorf("%s is public: %t", text, !want)
+		}
+	}
+}
