@@ -154,27 +154,25 @@
 // The numbers that were chosen, by the rule that they are of, whose rows are above.
 //
 //	firstRung 25 ms, perRung 4, rungs 7      Halves, Climbs: the sizes
-//	lightRung, passRung, unknownRung         Passes, Probes: up to 100 ms, 400 ms; 1.6 s
+//	lightRung, passRung, unknownRung         Passes, Probes, SitesAtOnce: up to 100 ms, 400 ms; 1.6 s
 //	idleBelow 0.90, fullAbove 0.97, byPart 4 Grows
-//	waitsFrom 1 s, waitsPart 7/8             Waits
+//	waitsPart 7/8                            Waits
 //	baseMultiplier 2, debtMultiplier 16      Debt
 //	inheritedDebt 1/4                        Inherits
 //	faces 8                                  Faces
 //	aheadFrom 0.5 s                          Passes, Leaves
 //	usedFor 10 s                             Leaves, Kept: what counts as lately
 //	longPart 1.5                             LeavesMore
-//	patience 1 s                             Stale, Newest, Distrust
+//	patience 1 s                             Stale, Newest, Distrust; Waits
 //	impatientFor 5 s                         Newest
-//	strangerFor 30 s, strangerAnswers 5      Strangers
+//	strangerFor 30 s, strangerAnswers 5      Strangers; Fewest
 //	DefaultStrangers, othersPart 1/2         OthersPart
 //	strangersCredit 4                        Credit
-//	fewAnswers 4                             Fewest
 //	keptOf16 5, keptForKnown 2               Kept
 //	briefRung                                Kept: up to 1.6 s, by the part of the workers
 //	slackTimes 2                             Slack
 //	probePause 200 ms                        ProbePause
 //	siteBeyond 1.2                           SitesLeave, as it is told
-//	siteAtOnce 0.4 s                         SitesAtOnce
 //	siteLead 20 s                            SitesLead
 //	forksFor 2.5 s, blindFor 8 s             how many workers there are, see workers.go
 //	againAfter 10 s, againMost 10 min        the same

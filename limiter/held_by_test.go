@@ -37,7 +37,7 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 		"beside one that computes":        {level: 3, strange: 5, compute: 1},
 		"beside one for each CPU":         {level: 3, strange: 5, compute: 2, want: StrangersHold},
 		"beside much longer ones":         {level: 2, strange: 5, compute: 2},
-		"it holds one for a second":       {level: waitsAt(3), idle: waitsFrom, strange: 5, want: StrangersHold},
+		"it holds one for a second":       {level: waitsAt(3), idle: patience.Seconds(), strange: 5, want: StrangersHold},
 		"nobody knows what it costs":      {level: fresh, strange: 5, want: StrangersHold},
 		"it may be dear":                  {level: 3, unsure: true, strange: 5},
 		"it may, and one computes":        {level: 3, unsure: true, strange: 5, compute: 1, want: StrangersHold},

@@ -17,9 +17,6 @@ import (
 // goes on with: it keeps its place, and its client gets few of them.
 
 const (
-	// waitsFrom is how long a request likely holds its worker without computing,
-	// in seconds, to count as one that waits, if that is waitsPart of its time.
-	waitsFrom = 1.0
 	// keptOf16 of 16 workers are kept for short requests.
 	keptOf16 = 5
 	// slackTimes is how many times the workers that are kept are free while nobody's part binds.

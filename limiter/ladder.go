@@ -104,7 +104,7 @@ func (g *gate) levelOf(t *Ticket) level {
 	case !t.sure:
 		return level(max(unknownRung, rungOf(t.guess), rungOf(t.running)))
 	case g.without(ruleWaits):
-	case t.likelyIdle >= waitsFrom && t.likelyIdle >= waitsPart*(t.likelyIdle+t.guess):
+	case t.likelyIdle >= patience.Seconds() && t.likelyIdle >= waitsPart*(t.likelyIdle+t.guess):
 		return waitsAt(rungOf(max(t.guess, t.likelyIdle*float64(g.limits.cpus)/float64(g.limits.workers))))
 	}
 	return level(rungOf(t.guess))

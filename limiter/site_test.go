@@ -115,7 +115,7 @@ func TestSiteStates(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	w.at("b", "x", time.Second)
-	if got := w.GateState().Sites; math.Abs(got[1].Lead-siteAtOnce) > 1e-9 || got[0].Lead != 0 || got[2].Lead != 0 {
+	if got := w.GateState().Sites; math.Abs(got[1].Lead-passRung.most()) > 1e-9 || got[0].Lead != 0 || got[2].Lead != 0 {
 		t.Errorf("one runs at b, which is ahead by what it was charged with at once: %+v", got)
 	}
 	if s := newWorld(fair()).GateState().Sites; s != nil {

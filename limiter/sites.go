@@ -56,10 +56,6 @@ const siteBeyond = 1.2
 // a very small share it would be held against its site for hours.
 const siteLead = 20.0
 
-// siteAtOnce is the most that a request is charged with to its site as it starts, in CPU-seconds. More is
-// charged as it runs.
-const siteAtOnce = 0.4
-
 // sites are the sites of a gate.
 type sites struct {
 	clock      clock
@@ -161,8 +157,8 @@ func (g *gate) takeTurn(t *Ticket) {
 	}
 	t.siteCharge = siteCharge{}
 	x := t.guess
-	if !g.without(ruleSitesAtOnce) {
-		x = min(x, siteAtOnce)
+	if !g.without(ruleSitesAtOnce) { // what is more is charged as it runs
+		x = min(x, passRung.most())
 	}
 	g.chargeSite(t, x)
 }

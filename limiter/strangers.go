@@ -30,8 +30,6 @@ const (
 	// strangersCredit is the most that counts of what they had less than their share, in
 	// costs of a request.
 	strangersCredit = 4
-	// fewAnswers is how many answers tell strangers apart: who has had fewer goes first.
-	fewAnswers = 4
 )
 
 // reshare follows the shares of those who are known.
@@ -91,7 +89,7 @@ func (g *gate) classOf(t *Ticket) (class uint8) {
 		class |= 1 << 6
 	}
 	if !g.without(ruleFewest) {
-		class |= uint8(min(fewAnswers, t.client.answers+t.client.running)) << 1 //nolint:gosec // few
+		class |= uint8(min(strangerAnswers, t.client.answers+t.client.running)) << 1 //nolint:gosec // few
 	}
 	if t.stale && !g.without(ruleStale) {
 		class |= 1
@@ -119,7 +117,7 @@ func (g *gate) losePatience(at time.Duration) {
 			continue
 		}
 		t.stale = true
-		if t.client.answers < fewAnswers {
+		if t.client.answers < strangerAnswers {
 			t.site.strangers.newestTo = t.asked + patience + impatientFor
 		}
 		if h := t.heap; h != &t.site.parked {

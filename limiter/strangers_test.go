@@ -98,7 +98,7 @@ func TestStrangersTakeTurns(t *testing.T) {
 			s.comes("2", Arrival{})
 		}, []string{"1", "2"}},
 		"who has had answers makes nobody lose patience": {page, func(s *stall) {
-			s.served("late", fewAnswers)
+			s.served("late", strangerAnswers)
 			s.comes("late", Arrival{})
 			s.run(patience)
 			s.comes("1", Arrival{})
@@ -108,12 +108,12 @@ func TestStrangersTakeTurns(t *testing.T) {
 		"who has had fewest answers": {page, func(s *stall) {
 			s.served("two", 2)
 			s.served("one", 1)
-			s.served("many", 5)
-			s.served("four", 4)
-			for _, name := range []string{"many", "four", "two", "one", "none"} {
+			s.served("many", 9)
+			s.served("five", 5)
+			for _, name := range []string{"many", "five", "two", "one", "none"} {
 				s.comes(name, Arrival{})
 			}
-		}, []string{"none", "one", "two", "many", "four"}},
+		}, []string{"none", "one", "two", "many", "five"}},
 		"what runs counts as an answer": {page, func(s *stall) {
 			s.comes("runs", Arrival{Guess: light, Idle: time.Minute, Sure: true})
 			s.wait = nil

@@ -65,7 +65,7 @@ func TestWhoGoesFirstOfStrangers(t *testing.T) {
 		what string
 		of   uint8
 	}{
-		{"came back with a cookie, had answers", of(func(x *Ticket) { x.passed, x.client.answers = true, fewAnswers })},
+		{"came back with a cookie, had answers", of(func(x *Ticket) { x.passed, x.client.answers = true, strangerAnswers })},
 		{"had no answer", of(answers(0, 0, false))},
 		{"no longer patient", of(answers(0, 0, true))},
 		{"had one", of(answers(1, 0, false))},
