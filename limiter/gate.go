@@ -74,8 +74,7 @@ type books struct {
 	open           bool    // nobody waits
 	off            Rules   // that tests switch off
 	preempts       bool    // see Preempts
-
-	GateCounts
+	shed           uint64  // refused, as the queue was full
 }
 
 // limits are how many requests may be where.

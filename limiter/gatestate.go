@@ -27,29 +27,10 @@ type GateState struct {
 	Queued      int        `json:"queued"`                        // waiting
 	Clock       float64    `json:"clock" fleet:"max"`             // virtual CPU-seconds per unit of share
 	Utilisation float64    `json:"utilisation" fleet:"mean Room"` // of the CPUs, 0 to 1, as last measured; negative: never
-	GateCounts
+	Shed        uint64     `json:"shed"`                          // rejected because the queue was full, since the start
 	// Sites are those that are told apart, and the others; nil: none are. If there are such,
 	// Clock is that of the others.
 	Sites []SiteState `json:"sites,omitempty"`
-}
-
-// GateCounts are what the gate has counted since it was made. GateCounters tells of each.
-type GateCounts struct {
-	Shed uint64 `json:"shed"`
-}
-
-// GateCounter is one of the GateCounts: its name, in small letters with _ between words, as
-// metrics have it, and what it counts.
-type GateCounter struct {
-	Name, Counts string
-	Of           func(GateCounts) uint64
-}
-
-// GateCounters are all of them. A metric is made of each.
-func GateCounters() []GateCounter {
-	return []GateCounter{
-		{"shed", "Requests rejected because the queue was full.", func(c GateCounts) uint64 { return c.Shed }},
-	}
 }
 
 // GateState says how the gate stands.
@@ -66,7 +47,7 @@ func (l *Limiter) GateState() GateState {
 		Workers: workers, WorkersBy: g.workers.source, Busy: g.busy,
 		LongMost: longest, LongBusy: g.load.long(), Holding: g.load.holding, Orphans: g.orphans,
 		Room: n.slots, Computing: g.load.computing, Ahead: g.load.overShare, Held: g.load.held,
-		Probes: g.load.probing, Queued: g.queued, GateCounts: g.GateCounts,
+		Probes: g.load.probing, Queued: g.queued, Shed: g.shed,
 		Clock: g.home.clock.systemVirtualTime, Utilisation: g.utilisation, Sites: g.siteStates(),
 	}
 }

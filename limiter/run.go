@@ -191,7 +191,7 @@ func (g *gate) shedOne(at time.Duration) {
 			}
 		}
 	}
-	g.Shed++
+	g.shed++
 	g.refuse(at, worst, ServerFull)
 }
 

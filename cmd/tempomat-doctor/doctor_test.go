@@ -105,7 +105,7 @@ func serveLedger(t *testing.T, ledger telemetry.Ledger, reload func() error) (pa
 			return limiter.GateState{
 				Workers: 16, WorkersBy: "prompt answers", Busy: 9, LongMost: 11, LongBusy: 4, Holding: 1, Orphans: 1,
 				Room: 2, Computing: [7]int{2, 2, 1, 1, 1}, Ahead: [7]int{1, 0, 0, 1}, Held: [7]int{2, 2, 1, 1, 1, 1},
-				Probes: 1, Queued: 42, GateCounts: limiter.GateCounts{Shed: 7}, Clock: 1234.5, Utilisation: 0.98,
+				Probes: 1, Queued: 42, Shed: 7, Clock: 1234.5, Utilisation: 0.98,
 			}
 		},
 		Kernel: kernelHelp,

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"strconv"
-	"strings"
 
 	"tempomat/limiter"
 	"tempomat/proxy/host"
@@ -10,7 +9,8 @@ import (
 
 // gate is the lines of the gate.
 func gate() []Metric {
-	return append(gateCounts(), []Metric{
+	return []Metric{
+		count("gate_shed_total", "gateShed", "Requests rejected because the queue was full.", func(s *State) uint64 { return s.Gate.Shed }),
 		level("gate_workers", "gateWorkers", "Number of the backend's workers; 0: unknown, any number.", func(s *State) int { return s.Gate.Workers }),
 		level("gate_busy", "gateBusy", "Requests at the backend.", func(s *State) int { return s.Gate.Busy }),
 		level("gate_long_most", "gateLongMost", "Limit of requests at the backend that aren't short; 0: any number.", func(s *State) int { return s.Gate.LongMost }),
@@ -55,20 +55,7 @@ func gate() []Metric {
 			tell(float64(p.Failed), "failed")
 		}, "end"),
 		gauge("cpus", "cpus", "CPUs of the backend.", func(s *State) float64 { return s.CPUs }),
-	}...)
-}
-
-// gateCounts is a line for each thing that the gate counts.
-func gateCounts() (all []Metric) {
-	for _, c := range limiter.GateCounters() {
-		words := strings.Split("gate_"+c.Name, "_")
-		for i, w := range words[1:] {
-			words[1+i] = strings.ToUpper(w[:1]) + w[1:]
-		}
-		series := strings.Join(words, "")
-		all = append(all, count("gate_"+c.Name+"_total", series, c.Counts, func(s *State) uint64 { return c.Of(s.Gate.GateCounts) }))
 	}
-	return all
 }
 
 // bySize is a line with a number for each size of requests.

@@ -23,7 +23,7 @@ func full() *State {
 	c.SetNames([]string{"slash32", "my-key"}, []string{"login"})
 	return &State{
 		Release: "1.2", Mode: "fair", Totals: c.Totals(), Strict: &Strict{Checks: 7},
-		Gate:         limiter.GateState{GateCounts: limiter.GateCounts{Shed: 5}, Busy: 3, Utilisation: 0.5, Sites: []limiter.SiteState{{Name: "shop", Share: 2, Busy: 1, Queued: 4, CPU: 7, Waited: 3, Ended: 9, Refused: 1}}},
+		Gate:         limiter.GateState{Shed: 5, Busy: 3, Utilisation: 0.5, Sites: []limiter.SiteState{{Name: "shop", Share: 2, Busy: 1, Queued: 4, CPU: 7, Waited: 3, Ended: 9, Refused: 1}}},
 		Sharing:      Sharing{Kind: "gossip", SharingStatus: limiter.SharingStatus{Up: map[string]bool{"other sidecars": true}, Dropped: 2}},
 		ConnStats:    ConnStats{Handshakes: map[string]uint64{"ok": 3, "no_common": 1}, Proxied: map[string]uint64{"ok": 2}},
 		Certificates: []Certificate{{File: "/etc/a.pem", Expires: time.Unix(1_900_000_000, 0), OK: true}},

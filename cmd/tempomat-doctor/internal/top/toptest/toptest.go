@@ -126,7 +126,7 @@ func Overview() api.OverviewReply {
 		},
 		Strangers: api.StrangersRow{Addresses: 1240, CPU: 6.39, Waiting: 407, Longest: 28.2},
 		Gate: limiter.GateState{Workers: 16, WorkersBy: "prompt answers", Busy: 9, LongMost: 11, LongBusy: 4, Holding: 1, Orphans: 1,
-			Room: 2, Computing: [7]int{2, 2, 1, 1, 1}, Queued: 412, GateCounts: limiter.GateCounts{Shed: 7}, Clock: 1234.5, Utilisation: 0.96},
+			Room: 2, Computing: [7]int{2, 2, 1, 1, 1}, Queued: 412, Shed: 7, Clock: 1234.5, Utilisation: 0.96},
 		Sampled: 0.25,
 	}
 }
